@@ -45,16 +45,55 @@ struct packet {
 	int fd; /* the sender's segment, or -1 */
 };
 
-static int packet_send(const struct shm_ep *ep, const struct packet *p)
+int ripc__shm_send(int sock, const struct iovec *iov, size_t niov, int fd)
 {
-	uint8_t head[PACKET_FIXED] = {0};
-	struct iovec iov[2] = {{head, sizeof(head)}, {(void *)(uintptr_t)p->priv, p->privlen}};
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control = {.bytes = {0}};
-	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = p->privlen ? 2 : 1};
+	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = niov};
 	struct cmsghdr *c;
+
+	if (fd >= 0) {
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	}
+	return sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+ssize_t ripc__shm_receive(int sock, struct iovec *iov, size_t niov, int *fd, int *flags)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	/* Room for one descriptor: the padding has room for a second one. */
+	struct msghdr msg = {.msg_iov = iov,
+			     .msg_iovlen = niov,
+			     .msg_control = control.bytes,
+			     .msg_controllen = CMSG_LEN(sizeof(int))};
+	ssize_t n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	*fd = -1;
+	*flags = msg.msg_flags;
+	if (n < 0)
+		return errno == EINTR ? -EAGAIN : -errno;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		    c->cmsg_len == CMSG_LEN(sizeof(int)))
+			memcpy(fd, CMSG_DATA(c), sizeof(int));
+	return n;
+}
+
+static int packet_send(const struct shm_ep *ep, const struct packet *p)
+{
+	uint8_t head[PACKET_FIXED] = {0};
+	struct iovec iov[2] = {{head, sizeof(head)}, {(void *)(uintptr_t)p->priv, p->privlen}};
 
 	ripc__put_le64(head, PACKET_MAGIC);
 	head[8] = p->kind;
@@ -63,47 +102,25 @@ static int packet_send(const struct shm_ep *ep, const struct packet *p)
 	ripc__put_le16(head + 12, (uint16_t)p->privlen);
 	ripc__put_le64(head + 16, p->probe_at);
 	ripc__put_le64(head + 24, p->probe);
-	if (p->fd >= 0) {
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof(control.bytes);
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &p->fd, sizeof(int));
-	}
-	return sendmsg(ep->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return ripc__shm_send(ep->fd, iov, p->privlen ? 2 : 1, p->fd);
 }
 
-/* Return: 0, -EAGAIN: nothing yet, or why it is none. p->fd is the caller's, also after an error. */
+/*
+ * Return: 0, -EAGAIN: none yet, or another error with *why. p->fd is the caller's, also after an
+ * error.
+ */
 static int packet_receive(struct shm_ep *ep, struct packet *p, const char **why)
 {
 	uint8_t head[PACKET_FIXED];
 	struct iovec iov[2] = {{head, sizeof(head)}, {ep->ep.private, sizeof(ep->ep.private)}};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	/* Room for one descriptor, not for what fits the padding. */
-	struct msghdr msg = {.msg_iov = iov,
-			     .msg_iovlen = 2,
-			     .msg_control = control.bytes,
-			     .msg_controllen = CMSG_LEN(sizeof(int))};
-	struct cmsghdr *c;
-	ssize_t n = recvmsg(ep->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	int flags;
+	ssize_t n = ripc__shm_receive(ep->fd, iov, 2, &p->fd, &flags);
 
-	p->fd = -1;
 	*why = "the peer closed the socket";
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -errno;
-	for (c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		    c->cmsg_len == CMSG_LEN(sizeof(int)))
-			memcpy(&p->fd, CMSG_DATA(c), sizeof(int));
-	if (!n)
-		return -ECONNRESET;
+	if (n <= 0)
+		return n ? (int)n : -ECONNRESET;
 	*why = "a packet that is not of this protocol";
-	if (n < PACKET_FIXED || msg.msg_flags & MSG_TRUNC || ripc__get_le64(head) != PACKET_MAGIC ||
+	if (n < PACKET_FIXED || flags & MSG_TRUNC || ripc__get_le64(head) != PACKET_MAGIC ||
 	    ripc__get_le16(head + 12) != n - PACKET_FIXED)
 		return -EPROTO;
 	*why = "its rings have another shape";
@@ -115,7 +132,7 @@ static int packet_receive(struct shm_ep *ep, struct packet *p, const char **why)
 	p->privlen = (size_t)n - PACKET_FIXED;
 	ep->ep.private_len = (uint32_t)p->privlen;
 	*why = "no descriptor is left for its memory";
-	if (msg.msg_flags & MSG_CTRUNC)
+	if (flags & MSG_CTRUNC)
 		return -EMFILE;
 	return 0;
 }

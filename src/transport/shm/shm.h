@@ -62,6 +62,13 @@ int ripc__shm_listen(struct shm *t, const struct ripc__options *opt);
 void ripc__shm_unlisten(struct shm *t);
 
 /* setup.c */
+/* Sends one packet, with the descriptor fd unless it is -1. Return: 0 or a negative errno. */
+int ripc__shm_send(int sock, const struct iovec *iov, size_t niov, int fd);
+/*
+ * Receives one packet. *fd: its descriptor, the caller's, or -1; *flags: as of recvmsg(). Return:
+ * bytes, 0 at the end, or a negative errno; -EAGAIN: none.
+ */
+ssize_t ripc__shm_receive(int sock, struct iovec *iov, size_t niov, int *fd, int *flags);
 extern const struct ripc__ring_setup_ops ripc__shm_setup;
 void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns);
 /* The socket of an endpoint that is not open yet is readable. Return: number of events, 0 or 1. */

@@ -179,6 +179,10 @@ START_TEST(hostile__kicks)
 		progress(w.a);
 	ck_assert_uint_eq(test_descriptors(), before);
 	ck_assert_int_eq(w.ea->state, RIPC__EP_OPEN);
+	/* An empty packet is taken for the end of file, and its descriptor is closed. */
+	raw_send(shm_ep(w.eb)->fd, "", 0, 0);
+	await(w.a, RIPC__EV_CLOSED);
+	ck_assert_uint_eq(test_descriptors(), before);
 	part(&w);
 }
 END_TEST
