@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "transport/pcie/memory.h"
+#include "base/hash.h"
 #include "base/host.h"
 #include "wire/bytes.h"
 
@@ -191,15 +192,12 @@ int ripc__pcie_join(struct ripc__pcie_memory *m, uint8_t *base, uint8_t *out, si
 void ripc__pcie_set_kernel(struct ripc__pcie_memory *m)
 {
 	struct ripc__host host;
-	uint64_t sum = 1;
 	struct stat st;
 
 	ripc__host_get(&host);
 	if (!host.known || stat("/proc/self/ns/pid", &st))
 		return;
-	for (unsigned i = 0; i < sizeof(host.boot); i++)
-		sum = (sum ^ host.boot[i]) * UINT64_C(0x100000001b3);
-	m->kernel = (sum ^ st.st_ino) | 1;
+	m->kernel = (ripc__fnv1a(1, host.boot, sizeof(host.boot)) ^ st.st_ino) | 1;
 }
 
 /* Whether it is one of ours that has ended. Silence alone may be that of a busy machine. */
