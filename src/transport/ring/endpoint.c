@@ -284,9 +284,9 @@ int ripc__ring_mr_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *bas
 			access |= RIPC__RING_ACCESS_SERVED;
 		region = ripc__ring_reg(&ep->ring, base, len, access);
 		if (!region)
-			return ripc__fail(-ENOMEM,
-					  "%s: out of memory, or %u regions are exposed to one peer",
-					  t->base.ops->name, RIPC__RING_REGIONS_MAX);
+			return ripc__fail(
+				-ENOMEM, "%s: out of memory, or %u regions are exposed to one peer",
+				t->base.ops->name, RIPC__RING_REGIONS_MAX);
 		region->next = t->regions;
 		region->at = &t->regions;
 		if (region->next)
@@ -304,6 +304,11 @@ int ripc__ring_mr_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *bas
 	return 0;
 }
 
+static struct ripc__ring *ring_of(struct ripc__ring_regions *table)
+{
+	return (struct ripc__ring *)(void *)((char *)table - offsetof(struct ripc__ring, regions));
+}
+
 void ripc__ring_mr_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 {
 	struct ripc__ring_region *region = mr->priv;
@@ -316,27 +321,24 @@ void ripc__ring_mr_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 	if (region->next)
 		region->next->at = region->at;
 	if (region->table)
-		ripc__ring_dereg((struct ripc__ring *)(void *)((char *)region->table -
-							       offsetof(struct ripc__ring, regions)),
-				 region);
+		ripc__ring_dereg(ring_of(region->table), region);
 	else
 		ripc__ring_region_remove(region);
 }
 
 /* ---- posts ---- */
 
-/* Several items, a long message, an endpoint that is idle or closed, a full ring, a weak back end. */
-static int __attribute__((noinline)) post_slow(struct ripc__ep *ep, const void *head, size_t head_len,
+/* Several items, a long message, an idle or closed endpoint, a full ring, a weak back end. */
+static int __attribute__((noinline)) post_slow(struct ripc__ep *ep, const void *head, size_t len,
 					       const struct iovec *items, unsigned n, bool more)
 {
 	struct iovec all[1 + RIPC__POST_ITEMS_MAX];
-	size_t len;
 	int rc;
 
 	if (ep->state != RIPC__EP_OPEN)
 		return -ENOTCONN;
 	ripc__ring_ep_activate(ep);
-	len = ripc__post_gather(all, head, head_len, items, n);
+	len = ripc__post_gather(all, head, len, items, n);
 	rc = ripc__ring_send(&ep->ring, all, 1 + n, len, more);
 	return rc >= 0 && ep->t->polled_link ? 1 : rc;
 }
@@ -354,12 +356,11 @@ int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 }
 
 /* Return: 0, -ENOTCONN or -EINVAL: whether a read or write may be posted. */
-static int check_transfer(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			  size_t len)
+static int check_transfer(struct ripc__ep *ep, const struct ripc__mr *mr, const void *at, size_t n)
 {
 	if (ep->state != RIPC__EP_OPEN)
 		return -ENOTCONN;
-	if (!ripc__mr_covers(mr, local, len))
+	if (!ripc__mr_covers(mr, at, n))
 		return -EINVAL;
 	ripc__ring_ep_activate(ep);
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the transports over rings share above the engine: endpoints and their states, exposed
+ * Shared by the transports over rings, above the engine: endpoints and their states, exposed
  * memory, posts, passes over all endpoints, sleeping. A back end (shm, pcie) provides memory, a
  * doorbell, and the exchange of a request and its answer: struct ripc__ring_setup_ops. Its own
  * transport and endpoint begin with struct ripc__ring_transport and struct ripc__ep.
@@ -44,7 +44,7 @@ struct ripc__ep {
 	struct ripc__ring ring;
 };
 
-/* What differs between back ends when a connection begins and ends. */
+/* How a back end begins and ends a connection. */
 struct ripc__ring_setup_ops {
 	size_t ep_size; /* bytes of an endpoint */
 	/*
@@ -54,7 +54,7 @@ struct ripc__ring_setup_ops {
 	 */
 	int (*connect)(struct ripc__ring_transport *t, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, struct ripc__ep **ep);
-	/* Sends the answer and calls ripc__ring_ep_open(). Return: 0 or a negative errno, explained. */
+	/* Sends the answer, and calls ripc__ring_ep_open(). Return: 0 or a negative errno. */
 	int (*accept)(struct ripc__ep *ep, const void *priv, size_t privlen);
 	void (*reject)(struct ripc__ep *ep, const void *priv, size_t privlen);
 	/* Releases memory and doorbell, in any state; the engine has ended. */
@@ -111,8 +111,9 @@ void ripc__ring_ep_make_idle(struct ripc__ep *ep);
 /* Endpoints that are not open yet. */
 static inline unsigned ripc__ring_setups(const struct ripc__ring_transport *t)
 {
-	return t->neps[RIPC__EP_INCOMING] + t->neps[RIPC__EP_REQUESTED] +
-	       t->neps[RIPC__EP_CONNECTING];
+	const unsigned *n = t->neps;
+
+	return n[RIPC__EP_INCOMING] + n[RIPC__EP_REQUESTED] + n[RIPC__EP_CONNECTING];
 }
 
 /* ---- for progress() and arm() of a back end ---- */
@@ -150,16 +151,15 @@ int ripc__ring_post_datagram(struct ripc__transport *tr, const uint8_t *addr, si
 			     const struct iovec *iov, unsigned niov);
 void ripc__ring_flush_all(struct ripc__transport *tr);
 void ripc__ring_release(struct ripc__transport *tr, void *token);
-bool ripc__ring_poll_one(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev);
+bool ripc__ring_poll_one(struct ripc__transport *tr, void *buf, size_t cap, struct ripc__event *ev);
 
 /* The entries that need nothing of the back end. poll_one is its choice. */
-#define RIPC__RING_TRANSPORT_OPS                                                             \
-	.limits = ripc__ring_limits, .connect = ripc__ring_connect,                          \
-	.accept = ripc__ring_accept, .reject = ripc__ring_reject,                            \
-	.ep_close = ripc__ring_ep_close, .reg = ripc__ring_mr_reg,                           \
-	.dereg = ripc__ring_mr_dereg, .post = ripc__ring_post,                               \
-	.post_write = ripc__ring_post_write, .post_read = ripc__ring_post_read,              \
-	.post_datagram = ripc__ring_post_datagram, .flush = ripc__ring_flush_all,            \
-	.release = ripc__ring_release
+#define RIPC__RING_TRANSPORT_OPS                                                                 \
+	.limits = ripc__ring_limits, .connect = ripc__ring_connect, .accept = ripc__ring_accept, \
+	.reject = ripc__ring_reject, .reg = ripc__ring_mr_reg, .dereg = ripc__ring_mr_dereg,     \
+	.ep_close = ripc__ring_ep_close, .post = ripc__ring_post,                                \
+	.post_read = ripc__ring_post_read, .post_write = ripc__ring_post_write,                  \
+	.flush = ripc__ring_flush_all, .release = ripc__ring_release,                            \
+	.post_datagram = ripc__ring_post_datagram
 
 #endif

@@ -166,8 +166,9 @@ static inline int ripc__ring_recv_fast(struct ripc__ring *w, uint8_t *buf, uint3
 
 	/* Both cache lines are fetched at the same time. */
 	__builtin_prefetch(ring + ((rx + 1) & mask) * RIPC__RING_SLOT_LEN);
-	word = le64toh(__atomic_load_n((const uint64_t *)(const void *)(ring + (rx & mask) *
-						RIPC__RING_SLOT_LEN), __ATOMIC_ACQUIRE));
+	word = le64toh(__atomic_load_n(
+		(const uint64_t *)(const void *)(ring + (rx & mask) * RIPC__RING_SLOT_LEN),
+		__ATOMIC_ACQUIRE));
 	bytes = (uint16_t)(word >> 32);
 	if ((uint32_t)word != (uint32_t)(rx + 1))
 		return 0;

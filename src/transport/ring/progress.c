@@ -31,8 +31,9 @@ static uint8_t *recv_buf(struct ripc__ring_transport *t)
 	/* All messages in it were released: memory that was just used is still in the cache. */
 	if (slab->refs == 1)
 		t->slab_used = 0;
-	return RIPC__SLAB_BYTES - t->slab_used >= RIPC__RING_RECV_BUF_LEN ? slab->data + t->slab_used
-									  : new_slab(t);
+	if (RIPC__SLAB_BYTES - t->slab_used < RIPC__RING_RECV_BUF_LEN)
+		return new_slab(t);
+	return slab->data + t->slab_used;
 }
 
 /* A message of @len bytes was received into memory of recv_buf(). */
@@ -77,7 +78,7 @@ static inline bool has_new_work(const struct ripc__ring *ring, bool busy)
 	return !busy && ripc__ring_has_work(ring);
 }
 
-/* What an engine has done and received. The engine's end is not among the events. */
+/* Moves data of an engine. Its end is not among the events. */
 static unsigned poll_ring(struct ripc__ep *ep, struct ripc__event *events, unsigned max, bool *more)
 {
 	struct ripc__ring *ring = &ep->ring;
@@ -214,11 +215,12 @@ unsigned ripc__ring_transport_poll(struct ripc__ring_transport *t, struct ripc__
 
 	poll_idle_one(t);
 	for (ep = t->eps.next; ep != &t->eps && n < max; ep = after) {
+		unsigned room = max - n < EVENTS_PER_EP ? max - n : EVENTS_PER_EP;
+
 		after = ep->next;
 		if (ep->state == RIPC__EP_OPEN) {
 			if (has_work(ep))
-				n += poll_ep(ep, events + n,
-					     max - n < EVENTS_PER_EP ? max - n : EVENTS_PER_EP, more);
+				n += poll_ep(ep, events + n, room, more);
 			else if (++ep->empty_polls >= IDLE_POLLS_MAX)
 				try_make_idle(ep);
 		} else if (ep->failed && ep->state == RIPC__EP_CONNECTING) {
@@ -276,7 +278,7 @@ poll_next(struct ripc__ring_transport *t, uint8_t *room, struct ripc__event *ev)
 	return false;
 }
 
-bool ripc__ring_poll_one(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
+bool ripc__ring_poll_one(struct ripc__transport *tr, void *buf, size_t cap, struct ripc__event *ev)
 {
 	struct ripc__ring_transport *t = (struct ripc__ring_transport *)tr;
 	struct ripc__ep *ep = t->last_rx;
@@ -286,10 +288,10 @@ bool ripc__ring_poll_one(struct ripc__transport *tr, void *room, size_t cap, str
 		return false;
 	if (cap < RIPC__RING_RECV_FAST_MAX)
 		return poll_one_slow(t, ev);
-	got = ripc__ring_recv_fast(&ep->ring, room, &ev->len);
+	got = ripc__ring_recv_fast(&ep->ring, buf, &ev->len);
 	if (got <= 0)
-		return got ? poll_one_slow(t, ev) : poll_next(t, room, ev);
-	fill_room_event(ep, room, ev);
+		return got ? poll_one_slow(t, ev) : poll_next(t, buf, ev);
+	fill_room_event(ep, buf, ev);
 	return true;
 }
 

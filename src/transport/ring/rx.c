@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * The window engine: what is found in our own segment. Every word of it was written by somebody
- * else.
- */
+/* The ring engine: everything in our own segment, written by the peer. */
 #include "transport/ring/fast_path.h"
 
-#define MSGS_PER_POLL 64 /* messages without an event, after which a caller gets a look */
+#define MSGS_PER_POLL 64 /* messages without an event in one poll */
 
 /* ---- credit ---- */
 
@@ -13,7 +10,7 @@ void ripc__ring_return_credit(struct ripc__ring *w)
 {
 	bool bytes = w->rx_bulk - w->rx_bulk_advertised > w->bulk_mask / 4;
 
-	/* What was there has been read before it may be written again. */
+	/* All loads of the old bytes come before the store that lets the peer overwrite them. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (bytes) {
 		ring_store(w, RIPC__RING_CREDIT_OFF + 8, w->rx_bulk);
@@ -27,9 +24,9 @@ void ripc__ring_return_credit(struct ripc__ring *w)
 	ripc__ring_kick_if_armed(w, true);
 }
 
-/* ---- taking ---- */
+/* ---- receiving ---- */
 
-/* The next len bytes of the bulk ring. */
+/* Reads the next len bytes of the bulk ring. */
 static void copy_bulk(struct ripc__ring *w, uint8_t *to, uint64_t len)
 {
 	uint64_t off = w->rx_bulk & w->bulk_mask, n = w->bulk_mask + 1 - off;
@@ -99,8 +96,9 @@ static void handle_write(struct ripc__ring *w, const uint8_t *body)
 {
 	uint64_t addr = ripc__get_le64(body);
 	uint32_t len = ripc__get_le32(body + 8), key = ripc__get_le32(body + 12);
-	uint8_t *to = ripc__ring_region_find(&w->regions, key, addr, len, RIPC__ACCESS_REMOTE_WRITE);
+	uint8_t *to;
 
+	to = ripc__ring_region_find(&w->regions, key, addr, len, RIPC__ACCESS_REMOTE_WRITE);
 	if (!to || !len || len > w->bulk_mask + 1) {
 		ring_fail(w, -EACCES, "a write to where the peer may not write");
 		return;
@@ -114,9 +112,9 @@ static void take(struct ripc__ring *w, uint8_t *to, uint32_t len)
 	w->rx = ring_take(w->be.inbox + RIPC__RING_SLOTS_OFF, w->mask, w->rx, to, len);
 }
 
-/* A message of a fixed body in one slot. */
+/* Reads the body of a message with a fixed length of at most one slot. */
 static inline bool check_fixed_len(struct ripc__ring *w, uint32_t len, uint32_t want,
-			    uint8_t body[RIPC__RING_SLOT_BODY])
+				   uint8_t body[RIPC__RING_SLOT_BODY])
 {
 	if (len != want) {
 		ring_fail(w, -EPROTO, "a message of a wrong length");
@@ -126,14 +124,14 @@ static inline bool check_fixed_len(struct ripc__ring *w, uint32_t len, uint32_t 
 	return true;
 }
 
-/* A quarter of a ring: what was taken is given back to the peer. */
+/* Whether a quarter of a ring is to be returned to the peer. */
 static inline bool credit_due(const struct ripc__ring *w)
 {
 	return w->rx - w->rx_advertised > w->mask / 4 ||
 	       w->rx_bulk - w->rx_bulk_advertised > w->bulk_mask / 4;
 }
 
-/* Looks at one message. Return: whether it is a send, whose bytes stand in buf. */
+/* Handles one message. Return: whether it is a send, now in buf. */
 static bool handle_message(struct ripc__ring *w, uint64_t word, uint8_t *buf,
 			   struct ripc__ring_event *ev)
 {
@@ -186,7 +184,7 @@ static bool handle_message(struct ripc__ring *w, uint64_t word, uint8_t *buf,
 	}
 }
 
-/* The peer's hello must be there before anything else is looked at. */
+/* Whether the peer's hello has arrived: nothing is valid before. */
 static bool check_hello(struct ripc__ring *w)
 {
 	uint64_t magic = ring_load(w, RIPC__RING_HELLO_OFF), layout;
@@ -204,7 +202,7 @@ static bool check_hello(struct ripc__ring *w)
 	return true;
 }
 
-/* Something that needs no look at the rings. */
+/* An event that needs no poll of the rings. */
 static bool completion_event(struct ripc__ring *w, struct ripc__ring_event *ev)
 {
 	if (w->nwrites_copied) {
@@ -230,7 +228,7 @@ static bool completion_event(struct ripc__ring *w, struct ripc__ring_event *ev)
 	return false;
 }
 
-/* Whether a post that was refused would find room now: then it is said, once. */
+/* Reports once that a refused post would find room now. */
 static bool sendable_event(struct ripc__ring *w, struct ripc__ring_event *ev)
 {
 	if (w->nwrites > w->nwrites_copied || w->nreads == RIPC__RING_READS_MAX ||
@@ -269,7 +267,7 @@ bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event
 
 /* ---- sleeping ---- */
 
-/* Whether something of ours cannot go on without credit. */
+/* Whether some work cannot go on without credit. */
 static bool needs_credit(const struct ripc__ring *w)
 {
 	return w->want_sendable || w->npeer_reads || w->nwrites;
@@ -279,7 +277,7 @@ void ripc__ring_arm(struct ripc__ring *w)
 {
 	bool credit = needs_credit(w);
 
-	/* One request is answered once: until then it stands. */
+	/* A request is answered once: until then it stands. */
 	if (w->armed && (w->arm & 1) == credit)
 		return;
 	w->arm = (w->arm | 1) + 1 + credit;
@@ -293,7 +291,7 @@ bool ripc__ring_idle(const struct ripc__ring *w)
 {
 	if (w->status || ripc__ring_ready(w) || w->ndirect || w->nfinished || w->nwrites_copied)
 		return false;
-	/* Room may have come since it was last looked for. */
+	/* Room may have arrived since the last check. */
 	return !needs_credit(w) || (w->tx_consumed == ring_load(w, RIPC__RING_CREDIT_OFF) &&
 				    w->tx_bulk_consumed == ring_load(w, RIPC__RING_CREDIT_OFF + 8));
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The window engine: what goes into the peer's segment. */
+/* The ring engine: everything that goes into the peer's segment. */
 #include "transport/ring/fast_path.h"
 
-#define UNNOTIFIED_MAX 64u          /* messages posted between two looks whether the peer sleeps */
-#define DIRECT_CHUNK   (256u << 10) /* bytes of one direct read between two looks at what arrives */
+#define UNNOTIFIED_MAX 64u          /* messages posted without a check for a sleeping peer */
+#define DIRECT_CHUNK   (256u << 10) /* bytes that one pass reads directly */
 
 void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
 		     const struct ripc__ring_layout *layout, uint8_t epoch)
@@ -24,7 +24,7 @@ void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
 	ripc__put_le32(hello, layout->slot_bits);
 	ripc__put_le32(hello + 4, layout->bulk_bits);
 	ripc__put_le64(hello + 8, epoch);
-	/* What an earlier epoch left there does not count any more. */
+	/* Counters of an earlier epoch are void. */
 	ripc__put_le64(hello + 16, 0);
 	ring_copy(w, RIPC__RING_HELLO_OFF + 8, hello, 16);
 	ring_copy(w, RIPC__RING_CREDIT_OFF, hello + 16, 8);
@@ -41,10 +41,7 @@ void ripc__ring_fini(struct ripc__ring *w)
 	for (uint32_t i = 0; i < w->regions.cap && i < RIPC__RING_KEYS_MAX; i++)
 		if (w->regions.slots[i])
 			ring_store(w, RIPC__RING_KEYS_OFF + 8ull * i, 0);
-	/*
-	 * A direct reader that has seen anything of what the memory holds from now on sees this,
-	 * too.
-	 */
+	/* A direct reader that sees later contents of the memory sees this, too. */
 	ring_fence(w);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	ripc__ring_regions_fini(&w->regions);
@@ -71,15 +68,15 @@ void ripc__ring_abandon(struct ripc__ring *w, int status, const char *why)
 
 /* ---- room ---- */
 
-bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t copy_to_bulk)
+bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t bulk)
 {
 	uint64_t taken;
 
 	if (w->tx - w->tx_consumed + slots <= w->mask + 1u &&
-	    w->tx_bulk - w->tx_bulk_consumed + copy_to_bulk <= w->bulk_mask + 1)
+	    w->tx_bulk - w->tx_bulk_consumed + bulk <= w->bulk_mask + 1)
 		return true;
 	taken = ring_load(w, RIPC__RING_CREDIT_OFF);
-	/* Neither back nor beyond what was sent. */
+	/* Neither less than before nor more than was sent. */
 	if (taken - w->tx_consumed > w->tx - w->tx_consumed)
 		goto bad;
 	if (taken != w->tx_consumed)
@@ -90,9 +87,9 @@ bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t copy_to_
 		goto bad;
 	w->tx_bulk_consumed = taken;
 	return w->tx - w->tx_consumed + slots <= w->mask + 1u &&
-	       w->tx_bulk - w->tx_bulk_consumed + copy_to_bulk <= w->bulk_mask + 1;
+	       w->tx_bulk - w->tx_bulk_consumed + bulk <= w->bulk_mask + 1;
 bad:
-	ring_fail(w, -EPROTO, "the peer took more than was sent");
+	ring_fail(w, -EPROTO, "the peer's credit exceeds what was sent");
 	return false;
 }
 
@@ -101,7 +98,7 @@ static int queue_full(struct ripc__ring *w)
 	if (w->status)
 		return -ENOTCONN;
 	w->want_sendable = true;
-	/* The peer must take what fills its rings. */
+	/* The peer must be awake to make room. */
 	ripc__ring_flush(w);
 	return -EAGAIN;
 }
@@ -112,10 +109,10 @@ void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit)
 {
 	uint64_t arm;
 
-	/* Credit goes with what has not been said yet. */
+	/* A kick for a message covers credit, too. */
 	credit = credit && !w->unnotified;
 	w->unnotified = 0;
-	/* The peer says that it will sleep, then looks; we write, then look whether it said so. */
+	/* The peer requests a kick and then polls; we write and then check for its request. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	arm = ring_load(w, RIPC__RING_ARM_OFF);
 	if (arm == w->last_kick_arm || (credit && !(arm & 1)))
@@ -124,31 +121,32 @@ void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit)
 	w->be.ops->kick(w->be.arg);
 }
 
-/* Copies @slots slots of local memory to the peer, where plain stores do not suffice. */
+/*
+ * Copies a message of @len bytes from the slots in @image to the peer's, by a back end without
+ * plain stores. The first slot's word goes last.
+ */
 static void copy_out(struct ripc__ring *w, uint64_t first, const uint8_t *image, uint32_t len)
 {
 	uint32_t slots = ring_slot_count(len);
+	const uint8_t *slot = image;
 
 	for (uint32_t i = slots; i--;) {
-		const uint8_t *slot = image + ((first + i) % RING_INLINE_SLOTS) * RIPC__RING_SLOT_LEN;
 		uint32_t n = i + 1 < slots ? RIPC__RING_SLOT_BODY : len - i * RIPC__RING_SLOT_BODY;
+		uint64_t at = ring_slot_off(w, first + i);
 
-		if (i) {
-			ring_copy(w, ring_slot_off(w, first + i), slot, 8 + n);
-			continue;
-		}
-		ring_copy(w, ring_slot_off(w, first) + 8, slot + 8, n);
-		ring_fence(w);
-		ring_store(w, ring_slot_off(w, first), le64toh(*(const uint64_t *)(const void *)slot));
-		/* The fence flushes write-combining buffers. */
-		if (w->be.ops->fence)
-			w->be.ops->fence(w->be.arg);
+		slot = image + ((first + i) % RING_INLINE_SLOTS) * RIPC__RING_SLOT_LEN;
+		ring_copy(w, i ? at : at + 8, i ? slot : slot + 8, i ? 8 + n : n);
 	}
+	ring_fence(w);
+	ring_store(w, ring_slot_off(w, first), ripc__get_le64(slot));
+	/* The fence flushes write-combining buffers. */
+	if (w->be.ops->fence)
+		w->be.ops->fence(w->be.arg);
 }
 
 /*
- * Posts a message of @len bytes, for which there is room, and does not notify the peer. @body: at
- * least RIPC__POST_HEADER_LEN bytes, as all of a header is copied.
+ * Posts a message of @len bytes, for which there is room, without notifying the peer. @body: at
+ * least RIPC__POST_HEADER_LEN bytes, as a whole header is copied.
  */
 static inline void __attribute__((always_inline))
 post_message(struct ripc__ring *w, enum ring_msg_kind kind, uint8_t *body, uint32_t len)
@@ -203,13 +201,13 @@ static void copy_to_bulk(struct ripc__ring *w, const uint8_t *src, uint64_t len)
 }
 
 /*
- * Most parts are a header or a small payload: for those a call costs as much as the copy. Return:
- * behind it.
+ * Copies a part of a message, most often short: then a call would cost as much as the copy. Return:
+ * the byte after it.
  */
 static inline uint8_t *copy_words(uint8_t *to, const uint8_t *from, size_t n)
 {
 	if (n >= 16 && n <= 64) {
-		/* From both ends, which meet in the middle. */
+		/* From both ends, which overlap. */
 		if (n > 32) {
 			memcpy(to + 16, from + 16, 16);
 			memcpy(to + n - 32, from + n - 32, 16);
@@ -217,7 +215,7 @@ static inline uint8_t *copy_words(uint8_t *to, const uint8_t *from, size_t n)
 		memcpy(to, from, 16);
 		memcpy(to + n - 16, from + n - 16, 16);
 	} else if (n) {
-		/* A part may be empty, and then be nowhere. */
+		/* The pointer of an empty part may be NULL. */
 		memcpy(to, from, n);
 	}
 	return to + n;
@@ -243,7 +241,8 @@ static void send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned ni
 	post_message(w, RING_MSG_BULK, body, 4);
 }
 
-int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov, size_t len, bool more)
+int ripc__ring_send(struct ripc__ring *w, const struct iovec *items, unsigned nitems, size_t len,
+		    bool more)
 {
 	bool slots = len <= RIPC__RING_INLINE_MAX;
 	uint32_t bulk = slots ? 0 : (uint32_t)len;
@@ -262,9 +261,9 @@ int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov
 		return queue_full(w);
 	}
 	if (slots)
-		send_slots(w, iov, niov, (uint32_t)len);
+		send_slots(w, items, nitems, (uint32_t)len);
 	else
-		send_bulk(w, iov, niov, (uint32_t)len);
+		send_bulk(w, items, nitems, (uint32_t)len);
 	return ripc__ring_notify(w, more);
 }
 
@@ -278,7 +277,7 @@ void ripc__ring_send_bye(struct ripc__ring *w)
 
 /* ---- memory ---- */
 
-/* Whether the peer is told that it may read a region directly. */
+/* Whether the peer may read a region directly. */
 static bool direct(const struct ripc__ring *w, const struct ripc__ring_region *r)
 {
 	return (r->key & 0xffff) < RIPC__RING_KEYS_MAX &&
@@ -287,11 +286,12 @@ static bool direct(const struct ripc__ring *w, const struct ripc__ring_region *r
 	       w->be.caps & RIPC__RING_CAP_READ;
 }
 
-struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *base, size_t len, unsigned access)
+struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, size_t len,
+					 unsigned access)
 {
-	/* Where the peer cannot read it anyway it is not told where our memory lies. */
-	uint64_t addr = w->be.caps & RIPC__RING_CAP_READ ? (uintptr_t)base : 4096;
-	struct ripc__ring_region *r = ripc__ring_region_add(&w->regions, base, len, addr, access);
+	/* A peer that cannot read directly does not learn our addresses. */
+	uint64_t addr = w->be.caps & RIPC__RING_CAP_READ ? (uintptr_t)memory : 4096;
+	struct ripc__ring_region *r = ripc__ring_region_add(&w->regions, memory, len, addr, access);
 
 	if (r && direct(w, r)) {
 		ring_store(w, RIPC__RING_KEYS_OFF + 8ull * (r->key & 0xffff), r->key);
@@ -310,7 +310,7 @@ void ripc__ring_dereg(struct ripc__ring *w, struct ripc__ring_region *region)
 	ripc__ring_region_remove(region);
 }
 
-/* Whether the peer's region of this key may be read directly, as far as we know now. */
+/* Whether the peer's region of this key may be read directly at this moment. */
 static bool key_valid(const struct ripc__ring *w, uint32_t key)
 {
 	return w->be.caps & RIPC__RING_CAP_READ && (key & 0xffff) < RIPC__RING_KEYS_MAX &&
@@ -355,20 +355,23 @@ int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr,
 int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint64_t addr,
 		     uint32_t key, uint64_t wr_id)
 {
+	struct ripc__ring_write *x;
+
 	if (w->status)
 		return -ENOTCONN;
 	if (w->nwrites == RIPC__RING_WRITES_MAX)
 		return queue_full(w);
-	/* A send that comes now waits for it. */
+	/* A later send must wait for it. */
 	w->tx_fast_end = 0;
-	w->writes[(w->write_head + w->nwrites++) % RIPC__RING_WRITES_MAX] = (struct ripc__ring_write){
+	x = &w->writes[(w->write_head + w->nwrites++) % RIPC__RING_WRITES_MAX];
+	*x = (struct ripc__ring_write){
 		.from = from, .addr = addr, .len = len, .key = key, .wr_id = wr_id};
 	return 0;
 }
 
-/* ---- pumping ---- */
+/* ---- progress ---- */
 
-/* Bytes of the next chunk of len, or 0: no room beside what is kept for sends. */
+/* Bytes of the next chunk, at most len, or 0: no room beside the reserve for sends. */
 static uint32_t chunk_len(struct ripc__ring *w, uint64_t len)
 {
 	uint64_t n = (w->bulk_mask + 1) / 4;
@@ -394,7 +397,7 @@ static bool progress_peer_reads(struct ripc__ring *w)
 
 		if (!n)
 			break;
-		/* Looked up anew each time: it may have been concealed in between. */
+		/* The region may have been removed since the last chunk. */
 		from = ripc__ring_region_find(&w->regions, s->key, s->addr, s->len,
 					      RIPC__ACCESS_REMOTE_READ);
 		if (from) {
@@ -444,7 +447,7 @@ static bool progress_writes(struct ripc__ring *w)
 	return moved;
 }
 
-/* One piece of one direct read. */
+/* Moves one chunk of one direct read. */
 static bool progress_direct_reads(struct ripc__ring *w)
 {
 	struct ripc__ring_read *r;
@@ -458,7 +461,7 @@ static bool progress_direct_reads(struct ripc__ring *w)
 	r = &w->reads[w->next_direct];
 	n = r->len - r->done < DIRECT_CHUNK ? r->len - r->done : DIRECT_CHUNK;
 	r->status = w->be.ops->read(w->be.arg, r->to + r->done, r->addr + r->done, n);
-	/* Had it been concealed before anything of this was changed, we would see that now. */
+	/* If the region was removed before its contents changed, its key is gone now. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!r->status && !key_valid(w, r->key))
 		r->status = -EACCES;
