@@ -137,7 +137,7 @@ static int open_kind(struct ripc__transport **tr, const struct ripc__transport_e
 static int shm_open_(struct ripc__transport **tr, const struct ripc__transport_env *env)
 {
 	return open_kind(tr, env, &ripc__transport_shm,
-			 env->opt->handover == RIPC__MAPPED_ON ? RIPC__CAP_EXPORT : 0, false);
+			 env->opt->mapped == RIPC__MAPPED_ON ? RIPC__CAP_EXPORT : 0, false);
 }
 
 static int sim_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
@@ -235,9 +235,10 @@ poll_sockets(struct shm *t, struct ripc__event *events, unsigned max, uint64_t n
 static void expire(struct shm *t, uint64_t now_ns)
 {
 	for (struct ripc__ep *ep = t->r.eps.next, *next; ep != &t->r.eps; ep = next) {
+		uint64_t age_ns = now_ns - shm_ep(ep)->accepted_ns;
+
 		next = ep->next;
-		if (ep->state == RIPC__EP_INCOMING &&
-		    now_ns - shm_ep(ep)->accepted_ns >= SHM_SETUP_NS)
+		if (ep->state == RIPC__EP_INCOMING && age_ns >= SHM_SETUP_NS)
 			ripc__ring_ep_defer_free(ep);
 	}
 }
@@ -282,8 +283,8 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 		next = step_links(t, now_ns, next);
 	n += ripc__ring_transport_poll(&t->r, events + n, max - n, &more);
 	if (t->fd_low && n < max) {
-		events[n++] = (struct ripc__event){.kind = RIPC__EV_FD_LOW,
-						   .status = t->fd_low_status};
+		events[n++] =
+			(struct ripc__event){.kind = RIPC__EV_FD_LOW, .status = t->fd_low_status};
 		t->fd_low = false;
 		t->fd_low_status = 0;
 	}
@@ -298,17 +299,22 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 
 /* ---- sleeping ---- */
 
+static bool links_in_flight(struct shm *t)
+{
+	if (!t->r.polled_link)
+		return false;
+	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
+		if (shm_ep(ep)->link.count)
+			return true;
+	return false;
+}
+
 static int shm_arm(struct ripc__transport *tr)
 {
 	struct shm *t = (struct shm *)tr;
 
 	t->armed = true;
-	if (ripc__ring_transport_arm(&t->r, true))
-		return 1;
-	for (struct ripc__ep *ep = t->r.eps.next; t->r.polled_link && ep != &t->r.eps; ep = ep->next)
-		if (shm_ep(ep)->link.count)
-			return 1;
-	return t->bad_input[0] != 0;
+	return ripc__ring_transport_arm(&t->r, true) || links_in_flight(t) || t->bad_input[0];
 }
 
 static int shm_fd(struct ripc__transport *tr)
@@ -331,11 +337,11 @@ static void shm_forked(struct ripc__transport *tr)
 	close(t->epoll_fd);
 }
 
-#define SHM_OPS                                                                           \
-	RIPC__RING_TRANSPORT_OPS, .probe = shm_probe, .close = shm_close,                 \
-		.address = shm_address, .describe = shm_describe, .progress = shm_progress, \
-		.poll_one = ripc__ring_poll_one, .export_fd = ripc__shm_export,           \
-		.arm = shm_arm, .fd = shm_fd, .forked = shm_forked
+#define SHM_OPS                                                                                   \
+	RIPC__RING_TRANSPORT_OPS, .probe = shm_probe, .close = shm_close, .address = shm_address, \
+				  .describe = shm_describe, .progress = shm_progress,             \
+				  .poll_one = ripc__ring_poll_one, .export_fd = ripc__shm_export, \
+				  .arm = shm_arm, .fd = shm_fd, .forked = shm_forked
 
 const struct ripc__transport_ops ripc__transport_shm = {
 	.name = "shm", .id = TRANSPORT_ID_SHM, .open = shm_open_, SHM_OPS};
