@@ -10,11 +10,11 @@
 
 #define NAME                "pcie"
 #define TRANSPORT_ID_PCIE   7 /* in resolver records, doc/protocol.md section 4 */
-#define PEER_TIMEOUT_FACTOR 4 /* peer_timeout_ms without heartbeat until a peer is dead */
+#define PEER_TIMEOUT_FACTOR 4 /* times peer_timeout_ms without heartbeat until a peer is dead */
 
 /*
- * How long a pass may be away where some peer cannot kick: a part of the time since something
- * arrived, within limits.
+ * Longest time between passes where a peer cannot kick: a part of the time since the last arrival,
+ * within limits.
  */
 #define SLEEP_MIN_NS      100000u
 #define SLEEP_MAX_NS      (5 * RIPC__MS)
@@ -58,7 +58,7 @@ static int init(struct pcie *t, const struct ripc__transport_env *env)
 	if (rc)
 		return ripc__fail(
 			rc, NAME ": %s: %s%s", t->device.name, what,
-			rc == -ENODATA ? "; name the device with RIPC_PCIE_DEVICE to do so" : "");
+			rc == -ENODATA ? "; name the device with RIPC_PCIE_DEVICE to format it" : "");
 	t->last_msgs = calloc(t->memory.nblocks, sizeof(*t->last_msgs));
 	if (!t->last_msgs)
 		return ripc__fail(-ENOMEM, NAME ": out of memory");
@@ -146,8 +146,8 @@ static unsigned poll_setup(struct pcie *t, struct ripc__event *ev, bool *more)
 		return 1;
 	}
 	notify_count = ripc__pcie_notify_count(&t->memory);
-	for (struct ripc__ep *ep = t->r.eps.next;
-	     t->r.neps[RIPC__EP_CONNECTING] && ep != &t->r.eps; ep = ep->next)
+	for (struct ripc__ep *ep = t->r.eps.next; t->r.neps[RIPC__EP_CONNECTING] && ep != &t->r.eps;
+	     ep = ep->next)
 		if (ep->state == RIPC__EP_CONNECTING)
 			ripc__pcie_poll_answer(ep);
 	if (notify_count == t->notify_count)
@@ -169,7 +169,7 @@ static bool all_can_kick(const struct pcie *t)
 	return t->doorbell.event >= 0;
 }
 
-/* An interrupt does not tell its sender: any peer may have answered its request for a kick. */
+/* An interrupt does not identify its sender: any peer may have answered its request for a kick. */
 static void poll_doorbell(struct pcie *t)
 {
 	t->armed = false;
@@ -190,8 +190,8 @@ static uint64_t sleep_ns(const struct pcie *t, uint64_t now_ns)
 	if (t->r.eps.next == &t->r.eps)
 		return SLEEP_NO_PEERS_NS;
 	return ns < SLEEP_MIN_NS || t->r.neps[RIPC__EP_CONNECTING] ? SLEEP_MIN_NS
-	       : ns > SLEEP_MAX_NS                 ? SLEEP_MAX_NS
-						   : ns;
+	       : ns > SLEEP_MAX_NS                                 ? SLEEP_MAX_NS
+								   : ns;
 }
 
 static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,

@@ -16,7 +16,7 @@
 
 #define NAME        "pcie"
 #define VERSION     1
-#define ADDRESS_LEN 28 /* bytes of an address */
+#define ADDRESS_LEN 28 /* bytes */
 
 /* Parameters of a request or an answer. */
 #define PARAMS_FIXED 8
@@ -91,7 +91,7 @@ static int claim_block(struct pcie_ep *ep)
 	int block = ripc__pcie_block_get(m);
 
 	if (block < 0)
-		return ripc__fail(block, NAME ": all %u blocks of the memory are in use", m->nblocks);
+		return ripc__fail(block, NAME ": all %u blocks are taken", m->nblocks);
 	ep->in = (uint32_t)block;
 	return 0;
 }
@@ -122,14 +122,14 @@ static void pcie_kick(void *arg)
 }
 
 /* Without write combining a release fence orders stores, as the engine does. */
-static const struct ripc__ring_backend_ops plain_ops = {.kick = pcie_kick};
+static const struct ripc__ring_backend_ops uncombined_ops = {.kick = pcie_kick};
 static const struct ripc__ring_backend_ops combining_ops = {.fence = pcie_fence, .kick = pcie_kick};
 
 static void start_engine(struct pcie_ep *ep)
 {
 	struct ripc__pcie_memory *m = &pcie_of(&ep->ep)->memory;
 	struct ripc__ring_backend be = {
-		.ops = m->write_combining ? &combining_ops : &plain_ops,
+		.ops = m->write_combining ? &combining_ops : &uncombined_ops,
 		.arg = &ep->ep,
 		.inbox = ripc__pcie_inbox(m, ep->in),
 		.map = ripc__pcie_outbox(m, ep->out),

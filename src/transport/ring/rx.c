@@ -194,7 +194,7 @@ static bool check_hello(struct ripc__ring *w)
 	layout = ring_load(w, RIPC__RING_HELLO_OFF + 8);
 	if (layout != (w->layout.slot_bits | (uint64_t)w->layout.bulk_bits << 32) ||
 	    ring_load(w, RIPC__RING_HELLO_OFF + 16) != w->epoch) {
-		ring_fail(w, -EPROTO, "the peer's rings have another shape");
+		ring_fail(w, -EPROTO, "the peer's rings have other sizes");
 		return false;
 	}
 	w->hello_seen = true;

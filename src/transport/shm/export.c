@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-#define EXPORT_MAGIC UINT64_C(0x31646e6863706972) /* "ripchnd1" */
-#define EXPORT_LEN   24
+#define EXPORT_MAGIC     UINT64_C(0x31646e6863706972) /* "ripchnd1" */
+#define EXPORT_LEN       24
 #define EXPORT_BYTES_MAX (1u << 30) /* checking an object for holes takes time */
 
 int ripc__shm_export(struct ripc__ep *ep, int fd, size_t len, uint32_t number)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From a Unix socket to mapped memory. Each side sends one packet, with the descriptor of its
- * segment: the active one its request, the passive one its answer. After that packets are kicks,
- * and end of file is the peer's death.
+ * From a Unix socket to mapped memory. Each side sends one packet with the descriptor of its
+ * segment: the active side its request, the passive side its answer. Later packets are kicks, and
+ * the end of file is the end of the peer.
  */
 #define _GNU_SOURCE
 #include "base/admission.h"
@@ -28,17 +28,17 @@
 #define PACKET_ACCEPT   2
 #define PACKET_REJECT   3
 #define PACKET_FIXED    48
-#define LISTEN_PAUSE_NS (20 * RIPC__MS) /* idle lanes give way meanwhile */
-#define ACCEPTS_MAX     64 /* so that connections of others cannot keep a thread here */
+#define LISTEN_PAUSE_NS (20 * RIPC__MS) /* the core closes idle lanes meanwhile */
+#define ACCEPTS_MAX     64              /* in one pass, so that others cannot keep a thread here */
 
 static const struct ripc__ring_layout layout = {9, 18};
 
 /* ---- packets ---- */
 
-/* The packet that is sent or came. */
+/* A packet, sent or received. */
 struct packet {
 	uint8_t kind;
-	/* a value in the sender's memory, and where: a peer that can read it there reads directly */
+	/* a value in the sender's memory, and its address: to test direct reads */
 	uint64_t probe, probe_at;
 	const void *priv;
 	size_t privlen;
@@ -119,11 +119,11 @@ static int packet_receive(struct shm_ep *ep, struct packet *p, const char **why)
 	*why = "the peer closed the socket";
 	if (n <= 0)
 		return n ? (int)n : -ECONNRESET;
-	*why = "a packet that is not of this protocol";
+	*why = "not a packet of this protocol";
 	if (n < PACKET_FIXED || flags & MSG_TRUNC || ripc__get_le64(head) != PACKET_MAGIC ||
 	    ripc__get_le16(head + 12) != n - PACKET_FIXED)
 		return -EPROTO;
-	*why = "its rings have another shape";
+	*why = "its rings have other sizes";
 	if (head[9] != layout.slot_bits || head[10] != layout.bulk_bits)
 		return -EPROTO;
 	p->kind = head[8];
@@ -139,7 +139,7 @@ static int packet_receive(struct shm_ep *ep, struct packet *p, const char **why)
 
 /* ---- endpoints ---- */
 
-/* A descriptor was opened, or could not be (-errno): the core may have to close idle lanes. */
+/* A descriptor was opened, or none was left (-errno): the core may have to close idle lanes. */
 static void watch_descriptors(struct shm *t, int fd)
 {
 	bool none = fd == -EMFILE || fd == -ENFILE;
@@ -201,7 +201,7 @@ static void bad_input(const struct shm_ep *ep, const char *why)
 		snprintf(t->bad_input, sizeof(t->bad_input), "%s: %s", who, why);
 }
 
-/* Whose socket the other end is. Return: 0 or -EACCES. */
+/* Checks the user of the process at the other end. Return: 0 or -EACCES. */
 static int check_peer(struct shm_ep *ep)
 {
 	socklen_t len = sizeof(struct ucred);
@@ -213,13 +213,13 @@ static int check_peer(struct shm_ep *ep)
 	return cred.uid == geteuid() ? 0 : -EACCES;
 }
 
-/* Our segment. Return: its descriptor or a negative errno. */
+/* Makes our segment. Return: its descriptor or a negative errno. */
 static int make_inbox(struct shm_ep *ep)
 {
 	return ripc__segment_create(&ep->inbox, ripc__ring_segment_len(&layout));
 }
 
-/* Finds out whether we can read the peer's memory. */
+/* Tests whether we can read the peer's memory. */
 static void try_direct(struct shm_ep *ep, const struct packet *p)
 {
 	uint64_t seen = 0;
@@ -229,7 +229,6 @@ static void try_direct(struct shm_ep *ep, const struct packet *p)
 			    seen == p->probe;
 }
 
-/* Both segments are there. */
 static void start_engine(struct shm_ep *ep)
 {
 	struct ripc__ring_backend be = {.arg = ep, .ops = &ripc__shm_ops, .inbox = ep->inbox.base};
@@ -250,7 +249,7 @@ static void start_engine(struct shm_ep *ep)
 
 /* ---- active ---- */
 
-/* Whether the peer's abstract socket is out of reach for sure. */
+/* Whether the peer's abstract socket is known to be out of reach. */
 static bool other_netns(const struct shm *t, const struct ripc__shm_address *a)
 {
 	return a->netns && t->address.netns && a->netns != t->address.netns;
@@ -279,14 +278,14 @@ static int connect_to(const struct ripc__shm_address *a, bool abstract)
 }
 
 /*
- * The name of the abstract socket has 128 drawn bits: whoever is reached there is the peer, and on
- * this host. So it is tried unless it is known to lie in another namespace.
+ * The name of the abstract socket has 128 random bits, so only the peer on this host can have it.
+ * So it is tried unless it is known to be in another namespace.
  */
 static int connect_socket(struct shm *t, const struct ripc__shm_address *a)
 {
 	int fd = other_netns(t, a) ? -ECONNREFUSED : connect_to(a, true);
 
-	/* Where one of the namespaces is not known the directory may be the only way. */
+	/* If a namespace is not known, the socket in the directory may be the only one in reach. */
 	if (fd == -ECONNREFUSED && a->path[0] && (!a->netns || a->netns != t->address.netns))
 		fd = connect_to(a, false);
 	return fd;
@@ -366,7 +365,10 @@ static int shm_connect(struct ripc__ring_transport *base, const uint8_t *addr, s
 	return 0;
 }
 
-/* The peer's segment. Return: 0, or a negative errno with *why. The descriptor is closed. */
+/*
+ * Maps the peer's segment unless rc is an error already, and closes its descriptor. Return: 0, or a
+ * negative errno with *why.
+ */
 static int map_outbox(struct shm_ep *ep, struct packet *p, int rc, const char **why)
 {
 	if (!rc) {
@@ -451,7 +453,7 @@ unsigned ripc__shm_setup_step(struct ripc__ep *base, struct ripc__event *ev)
 		return handle_request(ep, ev);
 	if (base->state == RIPC__EP_CONNECTING && !base->failed)
 		handle_answer(ep);
-	/* The peer gave up, as accept() finds out. Until then its socket is not polled. */
+	/* The peer gave up. accept() reports it; until then its socket is not polled. */
 	if (base->state == RIPC__EP_REQUESTED && recv(ep->fd, &byte, 1, MSG_DONTWAIT) == 0)
 		epoll_ctl(shm_of(base)->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
 	return 0;
@@ -472,7 +474,7 @@ static int shm_accept(struct ripc__ep *base, const void *priv, size_t privlen)
 	if (p.fd < 0)
 		return ripc__fail(p.fd, "%s: cannot make shared memory: %s", name,
 				  ripc_strerror(p.fd));
-	/* The peer reads packets before the answer as part of the set-up: so the answer goes first. */
+	/* Kicks before the answer would be lost, so the answer goes first. */
 	rc = packet_send(ep, &p);
 	close(p.fd);
 	if (rc)
@@ -498,8 +500,8 @@ const struct ripc__ring_setup_ops ripc__shm_setup = {
 };
 
 /*
- * One connection without a request makes room for a new one: of the process that has most of them.
- * All are of our user; those of others were closed at once.
+ * Makes room for a new connection: closes one without a request, of the process that has most of
+ * them. All are of our user; those of other users were closed at once.
  */
 static void evict_incoming(struct shm *t)
 {
@@ -520,7 +522,7 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 {
 	unsigned most = ripc__pending_max(SHM_INCOMING_MAX);
 
-	/* Those that are left have their turn in the next round. */
+	/* The next pass accepts the rest. */
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
 		int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		struct shm_ep *ep;
@@ -541,7 +543,7 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 			return;
 		}
 		ep->accepted_ns = now_ns;
-		/* A process of another user: it finds out by itself, and takes another way. */
+		/* A process of another user fails by itself, and uses another transport. */
 		if (check_peer(ep))
 			drop_incoming(ep, NULL);
 	}

@@ -15,7 +15,7 @@
 #include "transport/shm/address.h"
 #include "transport/shm/segment.h"
 
-/* INCOMING connections at most; base/admission.h says which one gives way */
+/* INCOMING connections at most; base/admission.h chooses the one that gives way */
 #define SHM_INCOMING_MAX 64u
 #define SHM_SETUP_NS     UINT64_C(3000000000) /* after which an INCOMING connection is closed */
 
