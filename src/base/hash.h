@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Hashes: a keyed one, whose values a stranger cannot predict, and one without a key. */
+/* Hashes: a keyed one, whose values others cannot predict, and one without a key. */
 #ifndef RIPC_BASE_HASH_H
 #define RIPC_BASE_HASH_H
 

@@ -55,10 +55,11 @@ static int init(struct pcie *t, const struct ripc__transport_env *env)
 	/* A device may serve something else: it is formatted only if the user names it. */
 	rc = ripc__pcie_join(&t->memory, t->device.base, t->device.out, t->device.size,
 			     env->opt->pcie_device[0], &what);
+	if (rc == -ENODATA)
+		return ripc__fail(rc, NAME ": %s: %s; to format it, name it in RIPC_PCIE_DEVICE",
+				  t->device.name, what);
 	if (rc)
-		return ripc__fail(
-			rc, NAME ": %s: %s%s", t->device.name, what,
-			rc == -ENODATA ? "; name the device with RIPC_PCIE_DEVICE to format it" : "");
+		return ripc__fail(rc, NAME ": %s: %s", t->device.name, what);
 	t->last_msgs = calloc(t->memory.nblocks, sizeof(*t->last_msgs));
 	if (!t->last_msgs)
 		return ripc__fail(-ENOMEM, NAME ": out of memory");
