@@ -75,7 +75,7 @@ static void engine_send(struct ripc__ring *w, size_t len)
 static void engine_receive(struct ripc__ring *w)
 {
 	static uint8_t buf[RIPC__RING_RECV_BUF_LEN];
-	struct ripc__ring_event ev;
+	struct ripc__event ev;
 
 	while (!ripc__ring_poll(w, buf, &ev))
 		;

@@ -105,7 +105,7 @@ static void credit(struct world *x, struct input *in)
 static void poll_ring(struct world *x)
 {
 	uint8_t *buf = malloc(RIPC__RING_RECV_BUF_LEN), *room = malloc(RIPC__RING_RECV_FAST_MAX);
-	struct ripc__ring_event ev;
+	struct ripc__event ev;
 	uint32_t len;
 
 	check(buf != NULL && room != NULL);
@@ -113,11 +113,11 @@ static void poll_ring(struct world *x)
 		check(len <= RIPC__RING_RECV_FAST_MAX);
 	free(room);
 	for (unsigned i = 0; i < 256 && ripc__ring_poll(&x->w, buf, &ev); i++) {
-		uint64_t *open = ev.kind == RIPC__RING_EV_READ_DONE ? &x->reads : &x->writes;
+		uint64_t *open = ev.kind == RIPC__EV_READ_DONE ? &x->reads : &x->writes;
 
-		if (ev.kind == RIPC__RING_EV_RECV) {
+		if (ev.kind == RIPC__EV_RECV) {
 			check(ev.len <= RIPC__RING_SEND_MAX);
-		} else if (ev.kind != RIPC__RING_EV_SENDABLE) {
+		} else if (ev.kind != RIPC__EV_SENDABLE) {
 			/* Each once, and only what was posted. */
 			check(ev.wr_id < 64 && *open >> ev.wr_id & 1);
 			*open &= ~(UINT64_C(1) << ev.wr_id);

@@ -36,13 +36,10 @@ static uint8_t *recv_buf(struct ripc__ring_transport *t)
 	return slab->data + t->slab_used;
 }
 
-/* A message of @len bytes was received into memory of recv_buf(). */
-static void fill_slab_event(struct ripc__ring_transport *t, uint8_t *buf, uint32_t len,
-			    struct ripc__event *ev)
+/* The message of an event was received into memory of recv_buf(). */
+static void set_message(struct ripc__ring_transport *t, uint8_t *buf, struct ripc__event *ev)
 {
-	ev->kind = RIPC__EV_RECV;
 	ev->data = buf;
-	ev->len = len;
 	ev->token = NULL;
 	if (buf == t->scratch) {
 		t->scratch_used = true;
@@ -50,7 +47,7 @@ static void fill_slab_event(struct ripc__ring_transport *t, uint8_t *buf, uint32
 	}
 	ev->token = t->slab;
 	t->slab->refs++;
-	t->slab_used += (len + 63) & ~63u;
+	t->slab_used += (ev->len + 63) & ~63u;
 }
 
 void ripc__ring_release(struct ripc__transport *tr, void *token)
@@ -59,18 +56,6 @@ void ripc__ring_release(struct ripc__transport *tr, void *token)
 }
 
 /* ---- events ---- */
-
-static enum ripc__ev_kind event_kind(enum ripc__ring_event_kind kind)
-{
-	switch (kind) {
-	case RIPC__RING_EV_READ_DONE:
-		return RIPC__EV_READ_DONE;
-	case RIPC__RING_EV_WRITE_DONE:
-		return RIPC__EV_WRITE_DONE;
-	default:
-		return RIPC__EV_SENDABLE;
-	}
-}
 
 /* Work that a poll has begun was not tried yet, so no kick will come for it. */
 static inline bool has_new_work(const struct ripc__ring *ring, bool busy)
@@ -88,7 +73,6 @@ static unsigned poll_ring(struct ripc__ep *ep, struct ripc__event *events, unsig
 	if (busy && ripc__ring_progress(ring))
 		*more = true;
 	while (n < max) {
-		struct ripc__ring_event ev;
 		uint8_t *buf;
 
 		/* Most often there was one message and no other work. */
@@ -97,19 +81,15 @@ static unsigned poll_ring(struct ripc__ep *ep, struct ripc__event *events, unsig
 			return n;
 		}
 		buf = recv_buf(ep->t);
-		if (!buf || !ripc__ring_poll(ring, buf, &ev)) {
+		if (!buf || !ripc__ring_poll(ring, buf, &events[n])) {
 			*more |= !buf || has_new_work(ring, busy);
 			return n;
 		}
 		events[n].user = ep->user;
 		events[n].ep = ep;
-		if (ev.kind == RIPC__RING_EV_RECV) {
-			fill_slab_event(ep->t, buf, ev.len, &events[n++]);
-			continue;
-		}
-		events[n].kind = event_kind(ev.kind);
-		events[n].status = ev.status;
-		events[n++].wr_id = ev.wr_id;
+		if (events[n].kind == RIPC__EV_RECV)
+			set_message(ep->t, buf, &events[n]);
+		n++;
 	}
 	*more = true;
 	return n;

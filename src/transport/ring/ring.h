@@ -29,6 +29,7 @@
 
 #include "transport/ring/backend.h"
 #include "transport/ring/region.h"
+#include "transport/transport.h"
 
 #include <endian.h>
 #include <stdbool.h>
@@ -63,20 +64,6 @@ static inline size_t ripc__ring_segment_len(const struct ripc__ring_layout *layo
 	return RIPC__RING_SLOTS_OFF + ((size_t)RIPC__RING_SLOT_LEN << layout->slot_bits) +
 	       ((size_t)1 << layout->bulk_bits);
 }
-
-enum ripc__ring_event_kind {
-	RIPC__RING_EV_RECV,       /* len bytes of a send are in the buffer */
-	RIPC__RING_EV_READ_DONE,  /* wr_id, status */
-	RIPC__RING_EV_WRITE_DONE, /* wr_id: the caller may reuse the source memory */
-	RIPC__RING_EV_SENDABLE,   /* after a post returned -EAGAIN: there is room now */
-};
-
-struct ripc__ring_event {
-	enum ripc__ring_event_kind kind;
-	int status;
-	uint32_t len;
-	uint64_t wr_id;
-};
 
 /* A read of ours. */
 struct ripc__ring_read {
@@ -196,9 +183,10 @@ int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint6
 
 /*
  * Handles what the peer wrote. @buf: RIPC__RING_RECV_BUF_LEN bytes for a send. Return: whether
- * there is an event. After false there may be a status; a failed engine reports nothing.
+ * there is an event: RECV with len, READ_DONE or WRITE_DONE with wr_id and status, or SENDABLE; no
+ * other field is set. After false there may be a status; a failed engine reports nothing.
  */
-bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event *ev);
+bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev);
 
 /* Whether the next slot was written, for ripc__ring_poll(). */
 static inline bool ripc__ring_ready(const struct ripc__ring *w)

@@ -131,34 +131,37 @@ static inline bool credit_due(const struct ripc__ring *w)
 	       w->rx_bulk - w->rx_bulk_advertised > w->bulk_mask / 4;
 }
 
-/* Handles one message. Return: whether it is a send, now in buf. */
-static bool handle_message(struct ripc__ring *w, uint64_t word, uint8_t *buf,
-			   struct ripc__ring_event *ev)
+/* Return: whether the send is allowed, and now in buf. */
+static bool handle_send(struct ripc__ring *w, bool bulk, uint32_t len, uint8_t *buf)
 {
-	uint32_t len = (uint16_t)(word >> 32), bytes;
+	if (len > (bulk ? RIPC__RING_SEND_MAX : RIPC__RING_INLINE_MAX)) {
+		ring_fail(w, -EPROTO, "a send longer than allowed");
+		return false;
+	}
+	if (bulk)
+		copy_bulk(w, buf, len);
+	else
+		take(w, buf, len);
+	return true;
+}
+
+/* Handles one message. Return: whether it is a send, now in buf. */
+static bool handle(struct ripc__ring *w, uint64_t word, uint8_t *buf, struct ripc__event *ev)
+{
+	uint32_t len = (uint16_t)(word >> 32);
 	uint8_t body[RIPC__RING_SLOT_BODY];
 	struct ripc__ring_read *r;
 
+	ev->kind = RIPC__EV_RECV;
+	ev->len = len;
 	switch ((uint8_t)(word >> 48)) {
 	case RING_MSG_SEND:
-		if (len > RIPC__RING_INLINE_MAX) {
-			ring_fail(w, -EPROTO, "a send longer than allowed");
-			return false;
-		}
-		take(w, buf, len);
-		*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_RECV, .len = len};
-		return true;
+		return handle_send(w, false, len, buf);
 	case RING_MSG_BULK:
 		if (!check_fixed_len(w, len, 4, body))
 			return false;
-		bytes = ripc__get_le32(body);
-		if (bytes > RIPC__RING_SEND_MAX) {
-			ring_fail(w, -EPROTO, "a send longer than allowed");
-			return false;
-		}
-		copy_bulk(w, buf, bytes);
-		*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_RECV, .len = bytes};
-		return true;
+		ev->len = ripc__get_le32(body);
+		return handle_send(w, true, ev->len, buf);
 	case RING_MSG_READ:
 		if (check_fixed_len(w, len, 22, body))
 			handle_read(w, body);
@@ -203,11 +206,12 @@ static bool check_hello(struct ripc__ring *w)
 }
 
 /* An event that needs no poll of the rings. */
-static bool completion_event(struct ripc__ring *w, struct ripc__ring_event *ev)
+static bool completion_event(struct ripc__ring *w, struct ripc__event *ev)
 {
 	if (w->nwrites_copied) {
-		*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_WRITE_DONE,
-						.wr_id = w->writes[w->write_head].wr_id};
+		ev->kind = RIPC__EV_WRITE_DONE;
+		ev->wr_id = w->writes[w->write_head].wr_id;
+		ev->status = 0;
 		w->write_head = (w->write_head + 1) % RIPC__RING_WRITES_MAX;
 		w->nwrites--;
 		w->nwrites_copied--;
@@ -218,8 +222,9 @@ static bool completion_event(struct ripc__ring *w, struct ripc__ring_event *ev)
 
 		while (!r->used || !r->finished)
 			r++;
-		*ev = (struct ripc__ring_event){
-			.kind = RIPC__RING_EV_READ_DONE, .wr_id = r->wr_id, .status = r->status};
+		ev->kind = RIPC__EV_READ_DONE;
+		ev->wr_id = r->wr_id;
+		ev->status = r->status;
 		r->used = false;
 		w->nfinished--;
 		w->nreads--;
@@ -229,17 +234,17 @@ static bool completion_event(struct ripc__ring *w, struct ripc__ring_event *ev)
 }
 
 /* Reports once that a refused post would find room now. */
-static bool sendable_event(struct ripc__ring *w, struct ripc__ring_event *ev)
+static bool sendable_event(struct ripc__ring *w, struct ripc__event *ev)
 {
 	if (w->nwrites > w->nwrites_copied || w->nreads == RIPC__RING_READS_MAX ||
 	    !ripc__ring_has_room(w, RING_RESERVE_SLOTS, RIPC__RING_SEND_MAX))
 		return false;
 	w->want_sendable = false;
-	*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_SENDABLE};
+	ev->kind = RIPC__EV_SENDABLE;
 	return true;
 }
 
-bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event *ev)
+bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev)
 {
 	if (w->status)
 		return false;
@@ -252,7 +257,7 @@ bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event
 		if (!w->hello_seen && !check_hello(w))
 			break;
 		w->armed = false;
-		found = handle_message(w, word, buf, ev);
+		found = handle(w, word, buf, ev);
 		if (w->status)
 			return false;
 		if (credit_due(w))

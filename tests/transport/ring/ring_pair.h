@@ -118,29 +118,31 @@ static inline void ring_pair_step_links(struct ring_pair *r)
 /* One look at an end. Return: whether a send stands in its buffer. */
 static inline bool ring_end_poll(struct ring_end *e)
 {
-	struct ripc__ring_event ev;
+	struct ripc__event ev;
 
 	if (ripc__ring_has_work(&e->w))
 		ripc__ring_progress(&e->w);
 	if (!ripc__ring_poll(&e->w, e->buf, &ev))
 		return false;
 	switch (ev.kind) {
-	case RIPC__RING_EV_RECV:
+	case RIPC__EV_RECV:
 		e->nrecv++;
 		e->len = ev.len;
 		return true;
-	case RIPC__RING_EV_READ_DONE:
+	case RIPC__EV_READ_DONE:
 		e->nread++;
 		e->read_status = ev.status;
 		e->last_wr_id = ev.wr_id;
 		break;
-	case RIPC__RING_EV_WRITE_DONE:
+	case RIPC__EV_WRITE_DONE:
 		e->nwrite++;
 		e->last_wr_id = ev.wr_id;
 		break;
-	case RIPC__RING_EV_SENDABLE:
+	case RIPC__EV_SENDABLE:
 		e->sendables++;
 		break;
+	default:
+		ck_abort_msg("event %d of an engine", ev.kind);
 	}
 	return false;
 }

@@ -75,7 +75,7 @@ static void *sleeper_main(void *arg)
 {
 	struct sleeper *s = arg;
 	uint8_t buf[RIPC__RING_RECV_BUF_LEN];
-	struct ripc__ring_event ev;
+	struct ripc__event ev;
 
 	for (uint64_t i = 0; i < s->rounds; i++) {
 		struct iovec iov = {&i, sizeof(i)};
