@@ -132,7 +132,8 @@ static inline bool credit_due(const struct ripc__ring *w)
 }
 
 /* Return: whether the send is allowed, and now in buf. */
-static bool handle_send(struct ripc__ring *w, bool bulk, uint32_t len, uint8_t *buf)
+static bool handle_send(struct ripc__ring *w, bool bulk, uint32_t len, uint8_t *buf,
+			struct ripc__event *ev)
 {
 	if (len > (bulk ? RIPC__RING_SEND_MAX : RIPC__RING_INLINE_MAX)) {
 		ring_fail(w, -EPROTO, "a send longer than allowed");
@@ -142,6 +143,8 @@ static bool handle_send(struct ripc__ring *w, bool bulk, uint32_t len, uint8_t *
 		copy_bulk(w, buf, len);
 	else
 		take(w, buf, len);
+	ev->kind = RIPC__EV_RECV;
+	ev->len = len;
 	return true;
 }
 
@@ -152,16 +155,13 @@ static bool handle(struct ripc__ring *w, uint64_t word, uint8_t *buf, struct rip
 	uint8_t body[RIPC__RING_SLOT_BODY];
 	struct ripc__ring_read *r;
 
-	ev->kind = RIPC__EV_RECV;
-	ev->len = len;
 	switch ((uint8_t)(word >> 48)) {
 	case RING_MSG_SEND:
-		return handle_send(w, false, len, buf);
+		return handle_send(w, false, len, buf, ev);
 	case RING_MSG_BULK:
 		if (!check_fixed_len(w, len, 4, body))
 			return false;
-		ev->len = ripc__get_le32(body);
-		return handle_send(w, true, ev->len, buf);
+		return handle_send(w, true, ripc__get_le32(body), buf, ev);
 	case RING_MSG_READ:
 		if (check_fixed_len(w, len, 22, body))
 			handle_read(w, body);
