@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The window engine, over mapped memory and over the simulated link with many seeds.
- * RIPC_TEST_MESSAGES (200000) messages go through the link in checksummed; RIPC_TEST_SEED names the
- * first seed.
+ * The ring engine, over mapped memory and over the simulated link with many seeds.
+ * RIPC_TEST_MESSAGES (200000) checksummed messages go through the link; RIPC_TEST_SEED is the first
+ * seed.
  */
 #include "ring_pair.h"
 
@@ -12,7 +12,7 @@
 
 /* ---- sends ---- */
 
-/* _i: 0 mapped, 1 linked; every size up to a page and a bit, and around the powers of two. */
+/* _i: 0 mapped, 1 linked; every size up to 4097, and around the powers of two. */
 START_TEST(send__every_size)
 {
 	static uint8_t data[RIPC__RING_SEND_MAX];
@@ -83,7 +83,7 @@ START_TEST(send_fast__every_size)
 
 		ck_assert_ptr_nonnull(payload);
 		ring_pair_fill(data, all, len);
-		/* A read beyond the payload is one beyond the allocation. */
+		/* A read beyond the payload is a read beyond the allocation. */
 		memcpy(payload, data + RIPC__POST_HEADER_LEN, len);
 		sent_fast += _i & 1 && ripc__ring_fits_fast(&r.a.w, len);
 		if (_i & 1)
@@ -113,7 +113,9 @@ START_TEST(send_fast__every_size)
 }
 END_TEST
 
-/* The slot word is the peer's: the fast path leaves a bad one to ripc__ring_poll(). _i: which. */
+/*
+ * The slot word is the peer's: the fast path leaves a bad one to ripc__ring_poll(). _i: its fault.
+ */
 START_TEST(recv_fast__bad_slot_words)
 {
 	static uint8_t data[RIPC__RING_SEND_MAX], room[RIPC__RING_RECV_FAST_MAX];
@@ -146,7 +148,7 @@ START_TEST(recv_fast__bad_slot_words)
 }
 END_TEST
 
-/* The fast path is closed where plain stores do not suffice, and as long as the ring may be full. */
+/* The fast path is closed without plain stores, and while the ring may be full. */
 START_TEST(send_fast__unavailable)
 {
 	uint8_t data[100], room[RIPC__RING_RECV_FAST_MAX];
@@ -215,7 +217,7 @@ START_TEST(recv_fast__disarms)
 }
 END_TEST
 
-/* The ring fills, the sender is told once when there is room, and nothing is lost. */
+/* The ring fills, one event reports that there is room again, and nothing is lost. */
 START_TEST(send__full)
 {
 	uint64_t sent = 0, got = 0;
@@ -256,20 +258,20 @@ struct tally {
 static uint64_t traffic(struct ring_pair *r, uint64_t n)
 {
 	static uint8_t data[RIPC__RING_SEND_MAX];
-	struct tally ways[2] = {{0}};
+	struct tally tallies[2] = {{0}};
 	uint64_t rounds = 0;
 
-	while (ways[0].got + ways[1].got < n && rounds++ < 100 * n + 100000) {
+	while (tallies[0].got + tallies[1].got < n && rounds++ < 100 * n + 100000) {
 		unsigned what = (unsigned)test_random(&r->rng);
 		struct ring_end *e = what & 1 ? &r->a : &r->b;
-		struct tally *out = &ways[what & 1], *in = &ways[!(what & 1)];
+		struct tally *out = &tallies[what & 1], *in = &tallies[!(what & 1)];
 		uint64_t v = test_random(&r->rng);
 		size_t len = v % 16 < 12   ? v / 16 % 130
 			     : v % 16 < 15 ? v / 16 % 1100
 					   : v / 16 % 5000;
 
 		if (r->a.w.status || r->b.w.status)
-			return ways[0].wrong + ways[1].wrong + 1;
+			return tallies[0].wrong + tallies[1].wrong + 1;
 		ring_pair_step_links(r);
 		if (what & 2) {
 			ring_pair_fill(data, len, out->sent * 8 + (what & 1));
@@ -281,9 +283,9 @@ static uint64_t traffic(struct ring_pair *r, uint64_t n)
 			in->got++;
 		}
 	}
-	if (ways[0].got + ways[1].got < n)
-		ways[0].wrong++;
-	return ways[0].wrong + ways[1].wrong;
+	if (tallies[0].got + tallies[1].got < n)
+		tallies[0].wrong++;
+	return tallies[0].wrong + tallies[1].wrong;
 }
 
 START_TEST(send__checksummed)
@@ -299,7 +301,7 @@ START_TEST(send__checksummed)
 }
 END_TEST
 
-/* The test above sees what goes wrong: without fences it does, nearly at once. */
+/* The test above notices errors: without fences it fails nearly at once. */
 START_TEST(send__without_fences)
 {
 	struct ring_pair r;
@@ -332,7 +334,7 @@ START_TEST(bye__last)
 }
 END_TEST
 
-/* The memory of an earlier epoch, and its writes that come late, mean nothing. */
+/* The memory of an earlier epoch, and its late writes, have no effect. */
 START_TEST(epoch__stale)
 {
 	uint64_t got = 0;
@@ -341,7 +343,7 @@ START_TEST(epoch__stale)
 	ring_pair_open(&r, &layout_small, true, 0, test_seed());
 	for (uint64_t i = 0; i < 40; i++)
 		ring_end_progress(&r, &r.a, &i, sizeof(i));
-	/* Some of these are still under way when both ends begin anew. */
+	/* Some of these are still in flight when both ends start again. */
 	ripc__sim_ntb_step(&r.a.link, 150);
 	ripc__ring_fini(&r.a.w);
 	ripc__ring_fini(&r.b.w);
@@ -378,10 +380,7 @@ END_TEST
 
 /* ---- hostile peers ---- */
 
-/*
- * Somebody scribbles over the whole segment: the engine may fail, and touches nothing that is not
- * its own.
- */
+/* A peer writes at random into the whole segment: the engine may fail, and changes nothing else. */
 START_TEST(hostile__corrupt_segment)
 {
 	static uint8_t from[5000], to[5000];
@@ -402,7 +401,7 @@ START_TEST(hostile__corrupt_segment)
 				ring_end_send(e, from, v % 3000);
 			else if (what % 4 == 1)
 				ripc__ring_read(&e->w, to, 1 + v % 5000, 4096, 1 << 16, v);
-			/* Mostly words that look right. */
+			/* Most of the words look valid. */
 			at = RIPC__RING_SLOTS_OFF + ((e->w.rx & e->w.mask) * RIPC__RING_SLOT_LEN);
 			v = (uint32_t)(e->w.rx + 1) | (v & 63) << 32 | (1 + (v >> 8) % 9) << 48 |
 			    UINT64_C(1) << 56;
