@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The window engine against a peer that writes what it likes, where it likes, when it likes,
+ * The ring engine against a peer that writes what it likes, where it likes, when it likes,
  * between any two things that our side does: it may fail the connection, and nothing else.
  *
  * An input is one byte of set-up, then steps: a byte that says what, and its arguments. What is
