@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * What lies below shm: the round trip of one cache line between two processors, and of messages
- * through the window engine alone, without the core. Two processes, pinned, polling; prints JSON.
+ * through the ring engine alone, without the core. Two processes, pinned, polling; prints JSON.
  *
  * usage: window [CPU CPU [COUNT [line]]]     (default: 0 1 200000; line: nothing but the cache
  * line)
@@ -75,7 +75,7 @@ static void engine_send(struct ripc__ring *w, size_t len)
 static void engine_receive(struct ripc__ring *w)
 {
 	static uint8_t buf[RIPC__RING_RECV_BUF_LEN];
-	struct ripc__ring_event ev;
+	struct ripc__event ev;
 
 	while (!ripc__ring_poll(w, buf, &ev))
 		;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Processes of one host, side by side in one run: ripc-perf over shm, the window engine alone, a bare cache line, and UCX
+# Processes of one host, side by side in one run: ripc-perf over shm, the ring engine alone, a bare cache line, and UCX
 # over shared memory. Every figure is the median of ROUNDS runs, which take turns. Prints a markdown table.
 #
 # The virtual processors of a machine may be moved about, and a cache line then takes three times as long between them. So each

@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A keyed hash: without the key its values cannot be predicted. */
+/* Hashes: a keyed one, whose values others cannot predict, and one without a key. */
 #ifndef RIPC_BASE_HASH_H
 #define RIPC_BASE_HASH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* SipHash-2-4 of one 64-bit number (Aumasson, Bernstein: SipHash, 2012). */
 uint64_t ripc__siphash(const uint64_t key[2], uint64_t number);
+
+#define RIPC__FNV1A_INIT UINT64_C(0xcbf29ce484222325)
+
+/* FNV-1a of bytes, continued from @hash; RIPC__FNV1A_INIT begins one. */
+static inline uint64_t ripc__fnv1a(uint64_t hash, const void *bytes, size_t len)
+{
+	const uint8_t *at = bytes;
+
+	while (len--)
+		hash = (hash ^ *at++) * UINT64_C(0x100000001b3);
+	return hash;
+}
 
 #endif

@@ -66,7 +66,7 @@ struct ripc__options {
 	char key_file[256];    /* the cluster's keys, or empty */
 	char zookeeper_auth_file[256]; /* user:password for ZooKeeper, or empty */
 	/* whether buffers are exported to processes of this host, and imported from them */
-	enum ripc__mapped_mode handover;
+	enum ripc__mapped_mode mapped;
 	uint32_t service_window; /* bytes a peer may have queued at one service */
 	uint64_t pool_bytes;     /* cached, unused buffer memory kept at most */
 	int log_level;           /* enum ripc_log_level for standard error, or < 0: not asked for */

@@ -4,6 +4,7 @@
 
 #include "auth/key.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "resolver/backend.h"
@@ -72,10 +73,8 @@ static bool registration_complete(void *arg, uint64_t service)
 static void log_bad_message(struct ripc__resolver *r, const struct ripc__mcast_sender *from,
 			    const char *why)
 {
-	uint64_t hash = 0xcbf29ce484222325u ^ from->backend;
+	uint64_t hash = ripc__fnv1a(RIPC__FNV1A_INIT ^ from->backend, from->bytes, from->len);
 
-	for (unsigned i = 0; i < from->len; i++)
-		hash = (hash ^ from->bytes[i]) * 0x100000001b3u;
 	if (r->logged_sources[hash % RIPC__LOG_SOURCES_MAX] == hash || r->nlogged == LOG_LINES_MAX)
 		return;
 	r->logged_sources[hash % RIPC__LOG_SOURCES_MAX] = hash;

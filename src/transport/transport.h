@@ -386,11 +386,11 @@ extern const struct ripc__transport_ops ripc__transport_self;
 extern const struct ripc__transport_ops ripc__transport_iwarp;
 extern const struct ripc__transport_ops ripc__transport_ib;   /* transport/ib; with HAVE_VERBS */
 extern const struct ripc__transport_ops ripc__transport_soft; /* transport/iwarp/soft */
-/* transport/window: peers of this host */
+/* transport/shm: peers of this host */
 extern const struct ripc__transport_ops ripc__transport_shm;
-/* transport/window: peers that see the memory of one device */
+/* transport/pcie: peers that see the memory of one device */
 extern const struct ripc__transport_ops ripc__transport_pcie;
-/* transport/window, simulated link: tests only */
+/* transport/shm with a simulated link: tests only */
 extern const struct ripc__transport_ops ripc__transport_ring_sim;
 extern const struct ripc__transport_ops ripc__transport_sim; /* transport/sim: tests only */
 

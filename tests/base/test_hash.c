@@ -13,12 +13,22 @@ START_TEST(siphash__known_vector)
 }
 END_TEST
 
+/* Test vectors of its authors. */
+START_TEST(fnv1a__known_vectors)
+{
+	ck_assert_uint_eq(ripc__fnv1a(RIPC__FNV1A_INIT, "", 0), UINT64_C(0xcbf29ce484222325));
+	ck_assert_uint_eq(ripc__fnv1a(RIPC__FNV1A_INIT, "a", 1), UINT64_C(0xaf63dc4c8601ec8c));
+	ck_assert_uint_eq(ripc__fnv1a(RIPC__FNV1A_INIT, "foobar", 6), UINT64_C(0x85944171f73967e8));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base/hash");
-	TCase *tc = tcase_create("siphash");
+	TCase *tc = tcase_create("hash");
 
 	tcase_add_test(tc, siphash__known_vector);
+	tcase_add_test(tc, fnv1a__known_vectors);
 	suite_add_tcase(suite, tc);
 	return test_main("base/hash", suite);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The window engine against a peer that writes what it likes, where it likes, when it likes,
+ * The ring engine against a peer that writes what it likes, where it likes, when it likes,
  * between any two things that our side does: it may fail the connection, and nothing else.
  *
  * An input is one byte of set-up, then steps: a byte that says what, and its arguments. What is
@@ -104,21 +104,20 @@ static void credit(struct world *x, struct input *in)
 
 static void poll_ring(struct world *x)
 {
-	uint8_t *buf = malloc(RIPC__RING_RECV_BUF_LEN), *room = malloc(4 * RIPC__RING_SLOT_BODY);
-	struct ripc__ring_event ev;
+	uint8_t *buf = malloc(RIPC__RING_RECV_BUF_LEN), *room = malloc(RIPC__RING_RECV_FAST_MAX);
+	struct ripc__event ev;
 	uint32_t len;
 
 	check(buf != NULL && room != NULL);
-	for (unsigned i = 0;
-	     i < 256 && ripc__ring_recv_slots(&x->w, room, 4 * RIPC__RING_SLOT_BODY, &len); i++)
-		check(len <= 4 * RIPC__RING_SLOT_BODY);
+	for (unsigned i = 0; i < 256 && ripc__ring_recv_fast(&x->w, room, &len) > 0; i++)
+		check(len <= RIPC__RING_RECV_FAST_MAX);
 	free(room);
 	for (unsigned i = 0; i < 256 && ripc__ring_poll(&x->w, buf, &ev); i++) {
-		uint64_t *open = ev.kind == RIPC__RING_EV_READ_DONE ? &x->reads : &x->writes;
+		uint64_t *open = ev.kind == RIPC__EV_READ_DONE ? &x->reads : &x->writes;
 
-		if (ev.kind == RIPC__RING_EV_RECV) {
+		if (ev.kind == RIPC__EV_RECV) {
 			check(ev.len <= RIPC__RING_SEND_MAX);
-		} else if (ev.kind != RIPC__RING_EV_SENDABLE) {
+		} else if (ev.kind != RIPC__EV_SENDABLE) {
 			/* Each once, and only what was posted. */
 			check(ev.wr_id < 64 && *open >> ev.wr_id & 1);
 			*open &= ~(UINT64_C(1) << ev.wr_id);

@@ -21,7 +21,7 @@
 #define MEMORY   "resource2" /* BAR 2 */
 #define COMBINED "resource2_wc"
 
-/* The first word of a file in a directory; "" if there is none. */
+/* Reads the first word of a file in a directory; "" if there is none. */
 static void read_word(const char *dir, const char *name, char *word, size_t len)
 {
 	char path[RIPC__PCIE_PATH_MAX + 64];
@@ -49,7 +49,7 @@ static bool is_ivshmem(const char *dir)
 	return !strcmp(word, DEVICE);
 }
 
-/* The one with the lowest address. Return: whether there is one. */
+/* Finds the device with the lowest address. Return: whether there is one. */
 static bool find_first(char dir[RIPC__PCIE_PATH_MAX])
 {
 	char path[RIPC__PCIE_PATH_MAX];
@@ -67,7 +67,7 @@ static bool find_first(char dir[RIPC__PCIE_PATH_MAX])
 	return *dir;
 }
 
-/* A device that nobody drives may not have been switched on. */
+/* A device without a kernel module may be disabled. */
 static int enable(const char *dir)
 {
 	char path[RIPC__PCIE_PATH_MAX + 64], word[16];
@@ -80,7 +80,7 @@ static int enable(const char *dir)
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* -EBUSY: a driver has it. */
+	/* -EBUSY: a kernel module has it. */
 	rc = write(fd, "1", 1) < 0 ? -errno : 0;
 	close(fd);
 	return rc;
@@ -124,16 +124,15 @@ int ripc__pcie_find(const char *path, char memory[RIPC__PCIE_PATH_MAX], char *wh
 }
 
 /*
- * The file on the host that is a device's memory: all of it is allocated now. A hole that could not
- * be filled when it is written to would be SIGBUS. Not safe against those who may write to the file
- * and make it shorter: it is the user's own, and ripc(7) says that it must keep its size.
- * Return: 0, or a negative errno.
+ * Allocates all of the file that backs a device: a write into a hole that cannot be filled would
+ * raise SIGBUS. This does not protect against a process that shortens the file: it is the user's
+ * own, and ripc(7) requires that it keeps its size. Return: 0, or a negative errno.
  */
 static int fill(int fd, size_t size)
 {
 	struct statfs fs;
 
-	/* A device has its memory. */
+	/* The memory of a real device is always allocated. */
 	if (!fstatfs(fd, &fs) && fs.f_type == SYSFS_MAGIC)
 		return 0;
 	while (fallocate(fd, 0, 0, (off_t)size))
@@ -148,12 +147,12 @@ static void *map(int fd, size_t size)
 
 	if (p == MAP_FAILED)
 		return NULL;
-	/* A forked child has no business in it. */
+	/* A forked child must not touch it. */
 	madvise(p, size, MADV_DONTFORK);
 	return p;
 }
 
-/* Where the kernel offers it, stores go out in lines and not one by one. */
+/* Maps the memory with write combining, where the kernel offers it. */
 static void map_combined(struct ripc__pcie_device *d, const char *memory)
 {
 	char path[RIPC__PCIE_PATH_MAX + 8];

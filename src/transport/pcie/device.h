@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The device whose memory several hosts see: QEMU's ivshmem (PCI 1af4:1110), found through sysfs,
- * or the file on the host that is the memory of such a device.
+ * or the file on the host that backs such a device.
  */
 #ifndef RIPC_PCIE_DEVICE_H
 #define RIPC_PCIE_DEVICE_H
@@ -12,20 +12,20 @@
 #define RIPC__PCIE_PATH_MAX 256
 
 struct ripc__pcie_device {
-	char name[RIPC__PCIE_PATH_MAX]; /* for people: its directory in sysfs, or the file */
+	char name[RIPC__PCIE_PATH_MAX]; /* for messages: its directory in sysfs, or the file */
 	uint8_t *base;                  /* the memory; NULL: not mapped */
-	uint8_t *out; /* the same, writes are combined if the kernel offers that; else base */
+	uint8_t *out; /* the same memory, with write combining if the kernel offers it; else base */
 	size_t size;  /* bytes */
 };
 
 /*
- * Looks where the memory is. @path: a file, or the directory of a PCI device in sysfs; "": the
- * first device of that kind. Return: 0 and the name of the file in memory, or -ENODEV and the like
+ * Finds the memory. @path: a file, or the directory of a PCI device in sysfs; "": the first device
+ * of that kind. Return: 0 and the name of the file in memory, or a negative errno such as -ENODEV
  * with one sentence in why.
  */
 int ripc__pcie_find(const char *path, char memory[RIPC__PCIE_PATH_MAX], char *why, size_t whylen);
 
-/* Maps what was found. Return: 0 or a negative errno with one sentence in why. */
+/* Maps that file. Return: 0 or a negative errno with one sentence in why. */
 int ripc__pcie_map(struct ripc__pcie_device *d, const char *memory, char *why, size_t whylen);
 void ripc__pcie_unmap(struct ripc__pcie_device *d);
 

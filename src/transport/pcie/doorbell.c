@@ -21,7 +21,7 @@
 #define MEMORY        "/resource2"
 #define REGISTERS     "/resource0"
 #define ID_OFF        8u  /* of the registers: IVPosition */
-#define DOORBELL_OFF  12u /* Doorbell: the number of the other above, its vector below */
+#define DOORBELL_OFF  12u /* Doorbell: the receiver's number above, its vector below */
 #define REGISTERS_LEN 16u
 #define NUMBER_BITS   16
 #define VECTOR        0u
@@ -43,7 +43,7 @@ explain(int rc, char *why, size_t whylen, const char *format, ...)
 	return rc;
 }
 
-/* The last part of what a link in a directory points to. */
+/* The last component of the target of a link in a directory. */
 static bool link_name(const char *dir, const char *name, char out[NAME_BYTES])
 {
 	char path[2 * NAME_BYTES], to[NAME_BYTES];
@@ -62,10 +62,7 @@ static bool link_name(const char *dir, const char *name, char out[NAME_BYTES])
 
 /* ---- VFIO ---- */
 
-/*
- * Where the kernel has no IOMMU to protect it from the device its administrator must have allowed
- * that.
- */
+/* Without an IOMMU the administrator must have enabled unsafe access. */
 static int open_group(const char *number, unsigned long *iommu)
 {
 	char path[NAME_BYTES + 32];
@@ -83,13 +80,13 @@ static int open_group(const char *number, unsigned long *iommu)
 
 static int open_device(struct ripc__pcie_doorbell *d, const char *dir, char *why, size_t whylen)
 {
-	char driver[NAME_BYTES], number[NAME_BYTES], address[NAME_BYTES];
+	char module[NAME_BYTES], number[NAME_BYTES], address[NAME_BYTES];
 	unsigned long iommu;
 
-	if (!link_name(dir, "/driver", driver) || strcmp(driver, "vfio-pci") ||
+	if (!link_name(dir, "/driver", module) || strcmp(module, "vfio-pci") ||
 	    !link_name(dir, "/iommu_group", number))
 		return explain(-ENODEV, why, whylen, "it is not bound to vfio-pci");
-	/* Its directory, or a link to it, is named after it. */
+	/* Its directory, or a link to it, has its address as name. */
 	if (!link_name(dir, "", address)) {
 		const char *slash = strrchr(dir, '/');
 
@@ -105,7 +102,7 @@ static int open_device(struct ripc__pcie_doorbell *d, const char *dir, char *why
 	if (d->container < 0 || ioctl(d->container, VFIO_GET_API_VERSION) != VFIO_API_VERSION ||
 	    ioctl(d->group, VFIO_GROUP_SET_CONTAINER, &d->container) ||
 	    ioctl(d->container, VFIO_SET_IOMMU, iommu))
-		return explain(-ENODEV, why, whylen, "VFIO cannot be used: %s", ripc_strerror(-errno));
+		return explain(-ENODEV, why, whylen, "no VFIO: %s", ripc_strerror(-errno));
 	d->device = ioctl(d->group, VFIO_GROUP_GET_DEVICE_FD, address);
 	if (d->device < 0)
 		return explain(-errno, why, whylen, "VFIO does not open the device: %s",
@@ -113,7 +110,7 @@ static int open_device(struct ripc__pcie_doorbell *d, const char *dir, char *why
 	return 0;
 }
 
-/* Interrupts are written by the device: it must be allowed to write. */
+/* The device writes interrupts, so it must be allowed to. */
 static int enable_bus_master(const struct ripc__pcie_doorbell *d)
 {
 	struct vfio_region_info config = {.argsz = sizeof(config),
@@ -163,7 +160,7 @@ static int setup_interrupt(struct ripc__pcie_doorbell *d, char *why, size_t whyl
 	return -EIO;
 }
 
-/* ---- ringing alone ---- */
+/* ---- sending without VFIO ---- */
 
 static void map_registers(struct ripc__pcie_doorbell *d, const char *dir)
 {
@@ -185,7 +182,7 @@ static void map_registers(struct ripc__pcie_doorbell *d, const char *dir)
 	d->mapped = p;
 }
 
-/* ---- all of it ---- */
+/* ---- open and close ---- */
 
 static void close_one(int *fd)
 {
@@ -250,7 +247,7 @@ void ripc__pcie_doorbell_ring(const struct ripc__pcie_doorbell *d, uint64_t word
 	} else if (d->device >= 0) {
 		ripc__put_le32(bytes, number);
 		n = pwrite(d->device, bytes, sizeof(bytes), (off_t)(d->registers + DOORBELL_OFF));
-		/* Who is not rung looks again by himself, if later. */
+		/* A context without interrupt polls later by itself. */
 		(void)n;
 	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "transport/pcie/memory.h"
+#include "base/hash.h"
 #include "base/host.h"
 #include "wire/bytes.h"
 
@@ -13,25 +14,26 @@
 
 #define MAGIC UINT64_C(0x3165696370706972) /* "rippcie1" */
 
-/* Header: magic, bytes, id, number of places and blocks. */
+/* Header: magic, bytes, id, number of entries and blocks. */
 #define HEADER_BYTES 4096u
 #define SIZE_OFF     8u
 #define ID_OFF       16u
 #define COUNT_OFF    32u
 
 /*
- * A place: claim, beat, process and doorbell are its context's; the bell, in a line of its own, is
- * the others'.
+ * An entry: its context writes claim, heartbeat, process and doorbell; others write the counter of
+ * notifications, in a cache line of its own.
  */
 #define ENTRIES_OFF   HEADER_BYTES
 #define ENTRY_BYTES   128u
+#define CLAIM_OFF     0u
 #define HEARTBEAT_OFF 8u
 #define KERNEL_OFF    16u
 #define PROCESS_OFF   24u
 #define DOORBELL_OFF  32u
 #define NOTIFY_OFF    64u
 
-/* What is known of a block, a line each. */
+/* The table of blocks, a cache line each. */
 #define BLOCK_TABLE_OFF   (ENTRIES_OFF + RIPC__PCIE_ENTRIES * ENTRY_BYTES)
 #define BLOCK_ENTRY_BYTES 64u
 #define OWNER_OFF         0u
@@ -41,8 +43,8 @@
 #define ANSWER_OFF        32u
 
 #define TAKEN          UINT64_C(1)      /* of a claim */
-#define CLOSED         UINT64_C(0x8000) /* of an owner: it has no use for the block any more */
-#define CLAIM_RETRIES  10               /* beats that are waited for a free place */
+#define CLOSED         UINT64_C(0x8000) /* of an owner: it does not use the block any more */
+#define CLAIM_RETRIES  10               /* heartbeats to wait for a free entry */
 #define CLAIM_RETRY_NS RIPC__PCIE_HEARTBEAT_NS
 
 /* ---- words ---- */
@@ -66,7 +68,7 @@ static bool compare_exchange(struct ripc__pcie_memory *m, size_t at, uint64_t fr
 					   htole64(to), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* What we wrote is seen by whoever writes something that we do not see. */
+/* Either the other side sees our store, or we see its store. */
 static void full_fence(void)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -122,6 +124,32 @@ static size_t entry_off(unsigned entry)
 	return ENTRIES_OFF + (size_t)entry * ENTRY_BYTES;
 }
 
+static uint64_t entry_load(const struct ripc__pcie_memory *m, unsigned entry, size_t at)
+{
+	return load(m, entry_off(entry) + at);
+}
+
+static void entry_store(struct ripc__pcie_memory *m, unsigned entry, size_t at, uint64_t v)
+{
+	store(m, entry_off(entry) + at, v);
+}
+
+static uint64_t block_load(const struct ripc__pcie_memory *m, uint32_t block, size_t at)
+{
+	return load(m, block_entry_off(block) + at);
+}
+
+static void block_store(struct ripc__pcie_memory *m, uint32_t block, size_t at, uint64_t v)
+{
+	store(m, block_entry_off(block) + at, v);
+}
+
+static bool block_exchange(struct ripc__pcie_memory *m, uint32_t block, size_t at, uint64_t from,
+			   uint64_t to)
+{
+	return compare_exchange(m, block_entry_off(block) + at, from, to);
+}
+
 static bool is_zero(const uint8_t *p, size_t len)
 {
 	while (len && !*p) {
@@ -133,10 +161,7 @@ static bool is_zero(const uint8_t *p, size_t len)
 
 /* ---- joining ---- */
 
-/*
- * Several may do so at once: each word is written by the first who comes, the one that says that
- * all stand last.
- */
+/* Several contexts may do so at once: the first one writes each word, and the magic last. */
 static int format(struct ripc__pcie_memory *m, const char **why)
 {
 	uint64_t id[2];
@@ -169,64 +194,61 @@ int ripc__pcie_join(struct ripc__pcie_memory *m, uint8_t *base, uint8_t *out, si
 	}
 	*why = "its memory holds something else";
 	if (!load(m, 0) && !may_format) {
-		*why = "nobody has made its memory ready for use";
+		*why = "its memory is not formatted";
 		return -ENODATA;
 	}
 	if (load(m, 0) != MAGIC && may_format)
 		rc = format(m, why);
-	/* Somebody else may have been as far as that in the meantime. */
+	/* Another context may have finished in the meantime. */
 	if (load(m, 0) != MAGIC)
 		return rc ? rc : -EPROTO;
 	if (load(m, SIZE_OFF) != size ||
 	    load(m, COUNT_OFF) != (RIPC__PCIE_ENTRIES | (uint64_t)m->nblocks << 32)) {
-		*why = "its memory is ready for use, but for another size or version";
+		*why = "its memory is formatted for another size or version";
 		return -EPROTO;
 	}
 	memcpy(m->id, m->base + ID_OFF, sizeof(m->id));
 	return 0;
 }
 
-/* ---- places ---- */
+/* ---- entries ---- */
 
 void ripc__pcie_set_kernel(struct ripc__pcie_memory *m)
 {
 	struct ripc__host host;
-	uint64_t sum = 1;
 	struct stat st;
 
 	ripc__host_get(&host);
 	if (!host.known || stat("/proc/self/ns/pid", &st))
 		return;
-	for (unsigned i = 0; i < sizeof(host.boot); i++)
-		sum = (sum ^ host.boot[i]) * UINT64_C(0x100000001b3);
-	m->kernel = (sum ^ st.st_ino) | 1;
+	m->kernel = (ripc__fnv1a(1, host.boot, sizeof(host.boot)) ^ st.st_ino) | 1;
 }
 
-/* Whether it is one of ours that has ended. Silence alone may be that of a busy machine. */
+/* Whether it belongs to an ended process of our kernel. Silence alone may mean a busy machine. */
 static bool process_exited(const struct ripc__pcie_memory *m, unsigned entry)
 {
-	uint64_t process = load(m, entry_off(entry) + PROCESS_OFF);
+	uint64_t process = entry_load(m, entry, PROCESS_OFF);
 	pid_t pid = (pid_t)(process & INT32_MAX);
 
-	return m->kernel && load(m, entry_off(entry) + KERNEL_OFF) == m->kernel &&
-	       /* Not what the one before has left. */
-	       process >> 32 == (uint32_t)(load(m, entry_off(entry)) >> 16) && pid > 0 &&
+	return m->kernel && entry_load(m, entry, KERNEL_OFF) == m->kernel &&
+	       /* Not of an earlier claim. */
+	       process >> 32 == (uint32_t)(entry_load(m, entry, CLAIM_OFF) >> 16) && pid > 0 &&
 	       kill(pid, 0) && errno == ESRCH;
 }
 
 static bool claim_entry(struct ripc__pcie_memory *m, unsigned entry)
 {
-	uint64_t claim = load(m, entry_off(entry)),
+	uint64_t claim = entry_load(m, entry, CLAIM_OFF),
 		 ref = ((claim >> 16) + 1) << 16 | entry << 1 | TAKEN;
 
 	if (claim & TAKEN || !compare_exchange(m, entry_off(entry), claim, ref))
 		return false;
 	m->entry = entry;
 	m->ref = ref;
-	store(m, entry_off(entry) + DOORBELL_OFF, 0);
-	store(m, entry_off(entry) + KERNEL_OFF, m->kernel);
-	store(m, entry_off(entry) + PROCESS_OFF, (uint64_t)getpid() | (ref >> 16) << 32);
-	store(m, entry_off(entry) + HEARTBEAT_OFF, load(m, entry_off(entry) + HEARTBEAT_OFF) + 1);
+	entry_store(m, entry, DOORBELL_OFF, 0);
+	entry_store(m, entry, KERNEL_OFF, m->kernel);
+	entry_store(m, entry, PROCESS_OFF, (uint64_t)getpid() | (ref >> 16) << 32);
+	entry_store(m, entry, HEARTBEAT_OFF, entry_load(m, entry, HEARTBEAT_OFF) + 1);
 	return true;
 }
 
@@ -238,11 +260,12 @@ static bool claim_any(struct ripc__pcie_memory *m)
 	return false;
 }
 
-/* What each of them shows now. Adds to the silence of those that show what they did before. */
+/* Reads all heartbeats. Adds to the silence of those that have not changed. */
 static void scan_heartbeats(struct ripc__pcie_memory *m, uint64_t passed_ns)
 {
 	for (unsigned i = 0; i < RIPC__PCIE_ENTRIES; i++) {
-		uint64_t claim = load(m, entry_off(i)), beat = load(m, entry_off(i) + HEARTBEAT_OFF);
+		uint64_t claim = entry_load(m, i, CLAIM_OFF);
+		uint64_t beat = entry_load(m, i, HEARTBEAT_OFF);
 
 		if (claim & TAKEN && claim == m->seen[i].claim && beat == m->seen[i].beat) {
 			m->seen[i].silent_ns += passed_ns;
@@ -254,14 +277,17 @@ static void scan_heartbeats(struct ripc__pcie_memory *m, uint64_t passed_ns)
 	}
 }
 
-/* Frees the places of those that have been silent for so long. Their blocks are free with that. */
+/* Frees entries that have been silent for so long, and with them their blocks. */
 static void evict(struct ripc__pcie_memory *m, uint64_t silence_ns)
 {
-	for (unsigned i = 0; i < RIPC__PCIE_ENTRIES; i++)
-		if (m->seen[i].claim & TAKEN && m->seen[i].claim != m->ref &&
-		    (m->seen[i].silent_ns >= silence_ns ||
-		     (m->seen[i].silent_ns >= RIPC__PCIE_HEARTBEAT_NS && process_exited(m, i))))
-			compare_exchange(m, entry_off(i), m->seen[i].claim, m->seen[i].claim & ~TAKEN);
+	for (unsigned i = 0; i < RIPC__PCIE_ENTRIES; i++) {
+		uint64_t claim = m->seen[i].claim, silent_ns = m->seen[i].silent_ns;
+
+		if (claim & TAKEN && claim != m->ref &&
+		    (silent_ns >= silence_ns ||
+		     (silent_ns >= RIPC__PCIE_HEARTBEAT_NS && process_exited(m, i))))
+			compare_exchange(m, entry_off(i), claim, claim & ~TAKEN);
+	}
 }
 
 int ripc__pcie_entry_claim(struct ripc__pcie_memory *m)
@@ -269,7 +295,7 @@ int ripc__pcie_entry_claim(struct ripc__pcie_memory *m)
 	const struct timespec ts = {0, (long)CLAIM_RETRY_NS};
 	bool in = claim_any(m);
 
-	/* Nobody may be left who would find out in time that they are all dead. */
+	/* If all contexts are dead, none of them evicts the others. */
 	for (unsigned i = 0; !in && i <= CLAIM_RETRIES; i++) {
 		scan_heartbeats(m, CLAIM_RETRY_NS);
 		if (i == CLAIM_RETRIES)
@@ -294,11 +320,10 @@ bool ripc__pcie_heartbeat(struct ripc__pcie_memory *m, uint64_t now_ns)
 	uint64_t passed = m->scanned_ns && now_ns > m->scanned_ns ? now_ns - m->scanned_ns : 0;
 
 	/* A device that is gone reads as all ones. */
-	if (!m->ref || load(m, 0) != MAGIC || load(m, entry_off(m->entry)) != m->ref)
+	if (!m->ref || load(m, 0) != MAGIC || entry_load(m, m->entry, CLAIM_OFF) != m->ref)
 		return false;
-	store(m, entry_off(m->entry) + HEARTBEAT_OFF,
-	      load(m, entry_off(m->entry) + HEARTBEAT_OFF) + 1);
-	/* If it was we who stood still, that says nothing about the others. */
+	entry_store(m, m->entry, HEARTBEAT_OFF, entry_load(m, m->entry, HEARTBEAT_OFF) + 1);
+	/* If our own process was stopped, that proves nothing about the others. */
 	scan_heartbeats(m, passed < 2 * RIPC__PCIE_HEARTBEAT_NS ? passed
 								: 2 * RIPC__PCIE_HEARTBEAT_NS);
 	evict(m, RIPC__PCIE_EVICT_NS);
@@ -308,7 +333,7 @@ bool ripc__pcie_heartbeat(struct ripc__pcie_memory *m, uint64_t now_ns)
 
 static bool claimed(const struct ripc__pcie_memory *m, uint64_t ref)
 {
-	return ref & TAKEN && load(m, entry_off(entry_of(ref))) == ref;
+	return ref & TAKEN && entry_load(m, entry_of(ref), CLAIM_OFF) == ref;
 }
 
 bool ripc__pcie_alive(const struct ripc__pcie_memory *m, uint64_t ref, uint64_t silence_ns)
@@ -327,35 +352,33 @@ void ripc__pcie_notify(struct ripc__pcie_memory *m, uint64_t ref)
 
 uint64_t ripc__pcie_notify_count(const struct ripc__pcie_memory *m)
 {
-	return load(m, entry_off(m->entry) + NOTIFY_OFF);
+	return entry_load(m, m->entry, NOTIFY_OFF);
 }
 
 void ripc__pcie_set_doorbell(struct ripc__pcie_memory *m, uint64_t word)
 {
-	store(m, entry_off(m->entry) + DOORBELL_OFF, word);
+	entry_store(m, m->entry, DOORBELL_OFF, word);
 }
 
 uint64_t ripc__pcie_doorbell(const struct ripc__pcie_memory *m, uint64_t ref)
 {
-	return claimed(m, ref) ? load(m, entry_off(entry_of(ref)) + DOORBELL_OFF) : 0;
+	return claimed(m, ref) ? entry_load(m, entry_of(ref), DOORBELL_OFF) : 0;
 }
 
 /* ---- blocks ---- */
 
 static bool try_claim_block(struct ripc__pcie_memory *m, uint32_t block)
 {
-	uint64_t owner = load(m, block_entry_off(block) + OWNER_OFF),
-		 user = load(m, block_entry_off(block) + USER_OFF);
+	uint64_t owner = block_load(m, block, OWNER_OFF), user = block_load(m, block, USER_OFF);
 
 	if ((owner && !(owner & CLOSED) && claimed(m, owner)) || (user && claimed(m, user)) ||
-	    !compare_exchange(m, block_entry_off(block) + OWNER_OFF, owner, m->ref))
+	    !block_exchange(m, block, OWNER_OFF, owner, m->ref))
 		return false;
-	/* Somebody may just have become its user, and is about to see that he is late. */
+	/* Another context may just have become its user, and will find that it is too late. */
 	full_fence();
-	user = load(m, block_entry_off(block) + USER_OFF);
-	if (user &&
-	    (claimed(m, user) || !compare_exchange(m, block_entry_off(block) + USER_OFF, user, 0))) {
-		store(m, block_entry_off(block) + OWNER_OFF, m->ref | CLOSED);
+	user = block_load(m, block, USER_OFF);
+	if (user && (claimed(m, user) || !block_exchange(m, block, USER_OFF, user, 0))) {
+		block_store(m, block, OWNER_OFF, m->ref | CLOSED);
 		return false;
 	}
 	return true;
@@ -363,15 +386,15 @@ static bool try_claim_block(struct ripc__pcie_memory *m, uint32_t block)
 
 int ripc__pcie_block_get(struct ripc__pcie_memory *m)
 {
-	/* The lowest first: memory that nobody ever needed is not touched. */
+	/* The lowest first, so that unused memory stays untouched. */
 	for (uint32_t block = 0; block < m->nblocks; block++) {
 		if (!try_claim_block(m, block))
 			continue;
-		store(m, block_entry_off(block) + SETUP_OFF, 0);
-		store(m, block_entry_off(block) + ANSWER_OFF, 0);
+		block_store(m, block, SETUP_OFF, 0);
+		block_store(m, block, ANSWER_OFF, 0);
 		/*
-		 * Notes, and of the segment all that an engine looks at before somebody has written
-		 * it.
+		 * The parameters, and the part of the segment that an engine reads before the peer
+		 * writes it.
 		 */
 		memset(m->base + block_off(m, block), 0,
 		       RIPC__PCIE_SEGMENT_OFF + ripc__ring_segment_len(&ripc__pcie_layout) -
@@ -383,38 +406,37 @@ int ripc__pcie_block_get(struct ripc__pcie_memory *m)
 
 void ripc__pcie_block_put(struct ripc__pcie_memory *m, uint32_t block)
 {
-	store(m, block_entry_off(block) + SETUP_OFF, 0);
-	store(m, block_entry_off(block) + OWNER_OFF, m->ref | CLOSED);
+	block_store(m, block, SETUP_OFF, 0);
+	block_store(m, block, OWNER_OFF, m->ref | CLOSED);
 	full_fence();
-	if (!load(m, block_entry_off(block) + USER_OFF))
-		compare_exchange(m, block_entry_off(block) + OWNER_OFF, m->ref | CLOSED, 0);
+	if (!block_load(m, block, USER_OFF))
+		block_exchange(m, block, OWNER_OFF, m->ref | CLOSED, 0);
 }
 
 void ripc__pcie_block_publish(struct ripc__pcie_memory *m, uint32_t block, uint64_t target,
 			      enum ripc__pcie_setup_kind kind)
 {
-	store(m, block_entry_off(block) + TARGET_OFF, target);
+	block_store(m, block, TARGET_OFF, target);
 	ripc__pcie_fence(m);
-	store(m, block_entry_off(block) + SETUP_OFF, ++m->serial << 8 | kind);
+	block_store(m, block, SETUP_OFF, ++m->serial << 8 | kind);
 }
 
 bool ripc__pcie_block_read(const struct ripc__pcie_memory *m, uint32_t block,
 			   struct ripc__pcie_setup_msg *s)
 {
-	s->call = load(m, block_entry_off(block) + SETUP_OFF);
-	s->target = load(m, block_entry_off(block) + TARGET_OFF);
-	s->owner = load(m, block_entry_off(block) + OWNER_OFF);
+	s->call = block_load(m, block, SETUP_OFF);
+	s->target = block_load(m, block, TARGET_OFF);
+	s->owner = block_load(m, block, OWNER_OFF);
 	return s->call && claimed(m, s->owner);
 }
 
 bool ripc__pcie_attach(struct ripc__pcie_memory *m, uint32_t block,
 		       const struct ripc__pcie_setup_msg *s)
 {
-	if (!compare_exchange(m, block_entry_off(block) + USER_OFF, 0, m->ref))
+	if (!block_exchange(m, block, USER_OFF, 0, m->ref))
 		return false;
 	full_fence();
-	if (load(m, block_entry_off(block) + OWNER_OFF) == s->owner &&
-	    load(m, block_entry_off(block) + SETUP_OFF) == s->call)
+	if (ripc__pcie_is_owner(m, block, s->owner) && block_load(m, block, SETUP_OFF) == s->call)
 		return true;
 	ripc__pcie_detach(m, block);
 	return false;
@@ -423,24 +445,24 @@ bool ripc__pcie_attach(struct ripc__pcie_memory *m, uint32_t block,
 void ripc__pcie_detach(struct ripc__pcie_memory *m, uint32_t block)
 {
 	ripc__pcie_fence(m);
-	compare_exchange(m, block_entry_off(block) + USER_OFF, m->ref, 0);
+	block_exchange(m, block, USER_OFF, m->ref, 0);
 }
 
 bool ripc__pcie_is_owner(const struct ripc__pcie_memory *m, uint32_t block, uint64_t owner)
 {
-	return load(m, block_entry_off(block) + OWNER_OFF) == owner;
+	return block_load(m, block, OWNER_OFF) == owner;
 }
 
 void ripc__pcie_answer(struct ripc__pcie_memory *m, uint32_t block, enum ripc__pcie_answer kind,
 		       uint32_t other)
 {
 	ripc__pcie_fence(m);
-	store(m, block_entry_off(block) + ANSWER_OFF, (uint64_t)other << 8 | kind);
+	block_store(m, block, ANSWER_OFF, (uint64_t)other << 8 | kind);
 }
 
 unsigned ripc__pcie_answer_read(const struct ripc__pcie_memory *m, uint32_t block, uint32_t *other)
 {
-	uint64_t answer = load(m, block_entry_off(block) + ANSWER_OFF);
+	uint64_t answer = block_load(m, block, ANSWER_OFF);
 
 	*other = (uint32_t)(answer >> 8);
 	return (uint8_t)answer;

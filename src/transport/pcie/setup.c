@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * From a call in the shared memory to a connection. The active side takes a block, writes into its
- * notes what it wants, marks it with the reference of the peer and rings; the peer becomes its
- * user, takes a block of its own, and answers.
+ * From a request in the shared memory to a connection. The active side claims a block, writes its
+ * parameters there, publishes it for the reference of the peer, and notifies; the peer becomes the
+ * user of the block, claims one of its own, and answers.
  */
 #define _GNU_SOURCE
 #include "base/log.h"
@@ -16,9 +16,9 @@
 
 #define NAME        "pcie"
 #define VERSION     1
-#define ADDRESS_LEN 28 /* bytes of an address */
+#define ADDRESS_LEN 28 /* bytes */
 
-/* Notes: a request, or what is said with an answer. */
+/* Parameters of a request or an answer. */
 #define PARAMS_FIXED 8
 #define PARAMS_LEN   (PARAMS_FIXED + RIPC__PRIVATE_MAX)
 
@@ -50,34 +50,53 @@ void ripc__pcie_describe(const uint8_t *addr, size_t len, char *text, size_t tex
 	uint64_t ref;
 
 	if (decode(addr, len, id, &ref))
-		snprintf(text, textlen, "memory %02x%02x%02x%02x, place %llu, number %llu", id[0],
+		snprintf(text, textlen, "memory %02x%02x%02x%02x, entry %llu, claim %llu", id[0],
 			 id[1], id[2], id[3],
 			 (unsigned long long)(ref >> 1 & (RIPC__PCIE_ENTRIES - 1)),
 			 (unsigned long long)(ref >> 16));
 	else
-		snprintf(text, textlen, "address that makes no sense");
+		snprintf(text, textlen, "malformed address of %zu bytes", len);
 }
 
 /* ---- endpoints ---- */
 
-static struct ripc__ep *ep_new(struct pcie *t, enum pcie_state state, uint64_t peer)
+static struct pcie_ep *ep_new(struct pcie *t, enum ripc__ep_state state, uint64_t peer)
 {
-	struct ripc__ep *ep = calloc(1, sizeof(*ep));
+	struct pcie_ep *ep = pcie_ep(ripc__ring_ep_new(&t->r, state));
 
 	if (!ep)
 		return NULL;
-	ep->t = t;
-	ep->state = state;
 	ep->peer = peer;
 	ep->in = ep->out = PCIE_NO_BLOCK;
 	ep->can_wake_us = ripc__pcie_doorbell(&t->memory, peer) & RIPC__PCIE_DOORBELL_SEND;
-	ep->next = &t->eps;
-	ep->prev = t->eps.prev;
-	ep->prev->next = ep;
-	t->eps.prev = ep;
-	t->nconnecting += state == PCIE_CONNECTING;
 	return ep;
 }
+
+static void pcie_release(struct ripc__ep *ep)
+{
+	struct pcie *t = pcie_of(ep);
+
+	if (t->lost)
+		return;
+	if (pcie_ep(ep)->out != PCIE_NO_BLOCK)
+		ripc__pcie_detach(&t->memory, pcie_ep(ep)->out);
+	if (pcie_ep(ep)->in != PCIE_NO_BLOCK)
+		ripc__pcie_block_put(&t->memory, pcie_ep(ep)->in);
+}
+
+/* Claims our block. Return: 0 or a negative errno, explained. */
+static int claim_block(struct pcie_ep *ep)
+{
+	struct ripc__pcie_memory *m = &pcie_of(&ep->ep)->memory;
+	int block = ripc__pcie_block_get(m);
+
+	if (block < 0)
+		return ripc__fail(block, NAME ": all %u blocks are taken", m->nblocks);
+	ep->in = (uint32_t)block;
+	return 0;
+}
+
+/* ---- the engine's back end ---- */
 
 void ripc__pcie_wake(struct pcie *t, uint64_t ref)
 {
@@ -85,254 +104,223 @@ void ripc__pcie_wake(struct pcie *t, uint64_t ref)
 		ripc__pcie_doorbell_ring(&t->doorbell, ripc__pcie_doorbell(&t->memory, ref));
 }
 
-void ripc__pcie_defer_free(struct ripc__ep *ep)
+static void pcie_notify(struct pcie *t, uint64_t ref)
 {
-	struct pcie *t = ep->t;
-
-	t->nconnecting -= ep->state == PCIE_CONNECTING;
-	if (ep->ring.be.ops) {
-		if (t->lost)
-			ripc__pcie_stop_writes(ep);
-		ripc__ring_fini(&ep->ring);
-	}
-	if (ep->out != PCIE_NO_BLOCK && !t->lost)
-		ripc__pcie_detach(&t->memory, ep->out);
-	if (ep->in != PCIE_NO_BLOCK && !t->lost)
-		ripc__pcie_block_put(&t->memory, ep->in);
-	ep->prev->next = ep->next;
-	ep->next->prev = ep->prev;
-	ep->next = t->deferred_free;
-	t->deferred_free = ep;
+	ripc__pcie_notify(&t->memory, ref);
+	ripc__pcie_wake(t, ref);
 }
 
-static void start_engine(struct ripc__ep *ep)
+static void pcie_fence(void *arg)
 {
-	struct ripc__pcie_memory *m = &ep->t->memory;
+	ripc__pcie_fence(&pcie_of(arg)->memory);
+}
+
+/* A peer without a doorbell wakes up by itself and polls. */
+static void pcie_kick(void *arg)
+{
+	ripc__pcie_wake(pcie_of(arg), pcie_ep(arg)->peer);
+}
+
+/* Without write combining a release fence orders stores, as the engine does. */
+static const struct ripc__ring_backend_ops uncombined_ops = {.kick = pcie_kick};
+static const struct ripc__ring_backend_ops combining_ops = {.fence = pcie_fence, .kick = pcie_kick};
+
+static void start_engine(struct pcie_ep *ep)
+{
+	struct ripc__pcie_memory *m = &pcie_of(&ep->ep)->memory;
 	struct ripc__ring_backend be = {
-		.ops = &ripc__pcie_ops,
-		.arg = ep,
+		.ops = m->write_combining ? &combining_ops : &uncombined_ops,
+		.arg = &ep->ep,
 		.inbox = ripc__pcie_inbox(m, ep->in),
 		.map = ripc__pcie_outbox(m, ep->out),
 		.caps = m->write_combining ? 0 : RIPC__RING_CAP_ORDERED,
 	};
 
-	ripc__ring_init(&ep->ring, &be, &ripc__pcie_layout, ep->epoch);
-	ep->state = PCIE_OPEN;
-	ep->established = true;
+	ripc__ring_ep_open(&ep->ep, &be, &ripc__pcie_layout, ep->epoch);
 }
 
 static void params_write(struct pcie *t, uint32_t block, unsigned which, uint8_t epoch,
 			 const void *priv, size_t privlen)
 {
-	uint8_t notes[PARAMS_LEN] = {epoch};
+	uint8_t params[PARAMS_LEN] = {epoch};
 
-	ripc__put_le16(notes + 2, (uint16_t)privlen);
+	ripc__put_le16(params + 2, (uint16_t)privlen);
 	if (privlen)
-		memcpy(notes + PARAMS_FIXED, priv, privlen);
-	ripc__pcie_params_write(&t->memory, block, which, notes, PARAMS_FIXED + privlen);
+		memcpy(params + PARAMS_FIXED, priv, privlen);
+	ripc__pcie_params_write(&t->memory, block, which, params, PARAMS_FIXED + privlen);
 }
 
-/* Read once, then looked at. Return: false: they make no sense. */
-static bool params_read(struct ripc__ep *ep, uint32_t block, unsigned which)
+/* Reads them once, then checks them. Return: whether they are well formed. */
+static bool params_read(struct pcie_ep *ep, uint32_t block, unsigned which)
 {
-	uint8_t notes[PARAMS_LEN];
+	uint8_t params[PARAMS_LEN];
 	size_t len;
 
-	ripc__pcie_params_read(&ep->t->memory, block, which, notes, sizeof(notes));
-	len = ripc__get_le16(notes + 2);
-	if (len > RIPC__PRIVATE_MAX || !notes[0])
+	ripc__pcie_params_read(&pcie_of(&ep->ep)->memory, block, which, params, sizeof(params));
+	len = ripc__get_le16(params + 2);
+	if (len > RIPC__PRIVATE_MAX || !params[0])
 		return false;
-	ep->epoch = notes[0];
-	memcpy(ep->private, notes + PARAMS_FIXED, len);
-	ep->private_len = (uint32_t)len;
+	ep->epoch = params[0];
+	memcpy(ep->ep.private, params + PARAMS_FIXED, len);
+	ep->ep.private_len = (uint32_t)len;
 	return true;
 }
 
 /* ---- active ---- */
 
-static int check_private(size_t privlen)
+static int pcie_connect(struct ripc__ring_transport *base, const uint8_t *addr, size_t addrlen,
+			const void *priv, size_t privlen, struct ripc__ep **out)
 {
-	return privlen <= RIPC__PRIVATE_MAX
-		       ? 0
-		       : ripc__fail(-EINVAL, NAME ": %zu bytes of private data, at most %d",
-				    privlen, RIPC__PRIVATE_MAX);
-}
-
-int ripc__pcie_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
-		       const void *priv, size_t privlen, void *user, struct ripc__ep **out)
-{
-	struct pcie *t = (struct pcie *)tr;
+	struct pcie *t = (struct pcie *)base;
 	uint8_t id[16], epoch;
-	struct ripc__ep *ep;
+	struct pcie_ep *ep;
 	uint64_t ref;
-	int block;
+	int rc;
 
-	if (check_private(privlen))
-		return -EINVAL;
 	if (!decode(addr, addrlen, id, &ref))
-		return ripc__fail(-EINVAL, NAME ": the peer's address makes no sense");
+		return ripc__fail(-EINVAL, NAME ": malformed address of %zu bytes, expected %d",
+				  addrlen, ADDRESS_LEN);
 	if (memcmp(id, t->memory.id, sizeof(id)))
 		return ripc__fail(-EHOSTUNREACH, NAME ": the peer sees another memory");
 	if (t->lost)
-		return ripc__fail(-ENODEV, NAME ": our place in the memory is lost");
+		return ripc__fail(-ENODEV, NAME ": our entry in the memory is lost");
 	if (!ripc__pcie_alive(&t->memory, ref, t->peer_timeout_ns))
 		return ripc__fail(-ECONNREFUSED, NAME ": the peer is not there any more");
 	if (getrandom(&epoch, 1, 0) != 1)
 		return ripc__fail(-EIO, NAME ": no random numbers");
-	ep = ep_new(t, PCIE_CONNECTING, ref);
+	ep = ep_new(t, RIPC__EP_CONNECTING, ref);
 	if (!ep)
 		return ripc__fail(-ENOMEM, NAME ": out of memory");
-	block = ripc__pcie_block_get(&t->memory);
-	if (block < 0) {
-		ripc__pcie_defer_free(ep);
-		return ripc__fail(block, NAME ": all %u blocks of the memory are in use",
-				  t->memory.nblocks);
+	rc = claim_block(ep);
+	if (rc) {
+		ripc__ring_ep_defer_free(&ep->ep);
+		return rc;
 	}
-	ep->user = user;
-	ep->in = (uint32_t)block;
 	ep->epoch = (uint8_t)(1 + epoch % 255);
 	params_write(t, ep->in, 0, ep->epoch, priv, privlen);
 	ripc__pcie_block_publish(&t->memory, ep->in, ref, RIPC__PCIE_REQUEST);
-	ripc__pcie_notify(&t->memory, ref);
-	ripc__pcie_wake(t, ref);
-	*out = ep;
+	pcie_notify(t, ref);
+	*out = &ep->ep;
 	return 0;
 }
 
-static void fail_later(struct ripc__ep *ep, int status, const char *why)
+void ripc__pcie_poll_answer(struct ripc__ep *base)
 {
-	ep->failed = status;
-	ep->why = why;
-}
-
-void ripc__pcie_poll_answer(struct ripc__ep *ep)
-{
-	struct ripc__pcie_memory *m = &ep->t->memory;
+	struct pcie_ep *ep = pcie_ep(base);
+	struct ripc__pcie_memory *m = &pcie_of(base)->memory;
 	struct ripc__pcie_setup_msg seen;
 	uint8_t epoch = ep->epoch;
 	uint32_t other;
 	unsigned answer = ripc__pcie_answer_read(m, ep->in, &other);
 
-	if (!answer || ep->failed)
+	if (!answer || base->failed)
 		return;
 	if (!params_read(ep, ep->in, 1) || ep->epoch != epoch ||
 	    (answer != RIPC__PCIE_ACCEPTED && answer != RIPC__PCIE_REJECTED)) {
-		fail_later(ep, -EPROTO, "an answer that makes no sense");
+		ripc__ring_ep_fail(base, -EPROTO, "the peer's answer is malformed");
 		return;
 	}
 	if (answer == RIPC__PCIE_REJECTED) {
-		fail_later(ep, -ECONNREFUSED, "the peer refused");
+		ripc__ring_ep_fail(base, -ECONNREFUSED, "the peer refused");
 		return;
 	}
 	if (other >= m->nblocks || !ripc__pcie_block_read(m, other, &seen) ||
 	    seen.owner != ep->peer || seen.target != m->ref ||
 	    (uint8_t)seen.call != RIPC__PCIE_ACCEPT || !ripc__pcie_attach(m, other, &seen)) {
-		fail_later(ep, -ECONNRESET, "the peer accepted and was gone");
+		ripc__ring_ep_fail(base, -ECONNRESET, "the peer accepted and was gone");
 		return;
 	}
 	ep->out = other;
-	ep->t->nconnecting--;
 	start_engine(ep);
 }
 
 /* ---- passive ---- */
 
-static bool handle_request(struct pcie *t, uint32_t block, const struct ripc__pcie_setup_msg *seen,
-			   struct ripc__event *ev)
+static unsigned handle_request(struct pcie *t, uint32_t block,
+			       const struct ripc__pcie_setup_msg *seen, struct ripc__event *ev)
 {
-	struct ripc__ep *ep = ep_new(t, PCIE_REQUESTED, seen->owner);
+	struct pcie_ep *ep = ep_new(t, RIPC__EP_REQUESTED, seen->owner);
+	unsigned entry = (unsigned)(seen->owner >> 1 & (RIPC__PCIE_ENTRIES - 1));
 
 	if (!ep)
-		return false;
+		return 0;
 	if (!ripc__pcie_attach(&t->memory, block, seen)) {
-		ripc__pcie_defer_free(ep);
-		return false;
+		ripc__ring_ep_defer_free(&ep->ep);
+		return 0;
 	}
 	ep->out = block;
 	if (!params_read(ep, block, 0)) {
-		ripc__pcie_defer_free(ep);
+		ripc__ring_ep_defer_free(&ep->ep);
 		*ev = (struct ripc__event){.kind = RIPC__EV_BAD_INPUT,
-					   .text = "a request in the memory makes no sense"};
-		return true;
+					   .text = "malformed request in the shared memory"};
+		return 1;
 	}
-	snprintf(t->who, sizeof(t->who), "place %llu of %s",
-		 (unsigned long long)(seen->owner >> 1 & (RIPC__PCIE_ENTRIES - 1)), t->device.name);
+	snprintf(ep->ep.text, sizeof(ep->ep.text), "entry %u of %.120s", entry, t->device.name);
 	*ev = (struct ripc__event){.kind = RIPC__EV_REQUEST,
 				   .request = ep,
-				   .data = ep->private,
-				   .len = ep->private_len,
-				   .source = (seen->owner >> 1 & (RIPC__PCIE_ENTRIES - 1)) + 1,
-				   .text = t->who};
-	return true;
+				   .data = ep->ep.private,
+				   .len = ep->ep.private_len,
+				   .source = entry + 1,
+				   .text = ep->ep.text};
+	return 1;
 }
 
-unsigned ripc__pcie_poll_requests(struct pcie *t, struct ripc__event *events, unsigned max, bool *all)
+unsigned ripc__pcie_poll_request(struct pcie *t, struct ripc__event *ev, bool *all)
 {
 	struct ripc__pcie_setup_msg seen;
 	unsigned n = 0;
 
+	*all = false;
 	for (uint32_t i = 0; i < t->memory.nblocks; i++) {
 		if (!ripc__pcie_block_read(&t->memory, i, &seen) ||
 		    (seen.call == t->last_msgs[i].call && seen.owner == t->last_msgs[i].owner) ||
 		    seen.target != t->memory.ref || (uint8_t)seen.call != RIPC__PCIE_REQUEST)
 			continue;
-		if (n == max) {
-			*all = false;
+		if (n)
 			return n;
-		}
 		t->last_msgs[i] = seen;
-		n += handle_request(t, i, &seen, &events[n]);
+		n = handle_request(t, i, &seen, ev);
 	}
 	*all = true;
 	return n;
 }
 
-int ripc__pcie_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
-		      void *user, struct ripc__ep **out)
+static int pcie_accept(struct ripc__ep *base, const void *priv, size_t privlen)
 {
-	struct pcie *t = (struct pcie *)tr;
-	struct ripc__ep *ep = request;
-	int block;
+	struct pcie_ep *ep = pcie_ep(base);
+	struct pcie *t = pcie_of(base);
+	int rc;
 
-	if (check_private(privlen)) {
-		ripc__pcie_defer_free(ep);
-		return -EINVAL;
-	}
-	if (t->lost || !ripc__pcie_is_owner(&t->memory, ep->out, ep->peer)) {
-		ripc__pcie_defer_free(ep);
+	if (t->lost || !ripc__pcie_is_owner(&t->memory, ep->out, ep->peer))
 		return ripc__fail(-ECONNRESET,
 				  NAME ": the connection was lost before it was accepted");
-	}
-	block = ripc__pcie_block_get(&t->memory);
-	if (block < 0) {
-		ripc__pcie_defer_free(ep);
-		return ripc__fail(block, NAME ": all %u blocks of the memory are in use",
-				  t->memory.nblocks);
-	}
-	ep->user = user;
-	ep->in = (uint32_t)block;
-	ep->private_len = 0;
+	rc = claim_block(ep);
+	if (rc)
+		return rc;
 	params_write(t, ep->out, 1, ep->epoch, priv, privlen);
 	ripc__pcie_block_publish(&t->memory, ep->in, ep->peer, RIPC__PCIE_ACCEPT);
 	start_engine(ep);
 	ripc__pcie_answer(&t->memory, ep->out, RIPC__PCIE_ACCEPTED, ep->in);
-	ripc__pcie_notify(&t->memory, ep->peer);
-	ripc__pcie_wake(t, ep->peer);
-	*out = ep;
+	pcie_notify(t, ep->peer);
 	return 0;
 }
 
-void ripc__pcie_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen)
+static void pcie_reject(struct ripc__ep *base, const void *priv, size_t privlen)
 {
-	struct pcie *t = (struct pcie *)tr;
-	struct ripc__ep *ep = request;
+	struct pcie_ep *ep = pcie_ep(base);
+	struct pcie *t = pcie_of(base);
 
-	if (!t->lost) {
-		params_write(t, ep->out, 1, ep->epoch, priv,
-			     privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX);
-		ripc__pcie_answer(&t->memory, ep->out, RIPC__PCIE_REJECTED, 0);
-		ripc__pcie_notify(&t->memory, ep->peer);
-		ripc__pcie_wake(t, ep->peer);
-	}
-	ripc__pcie_defer_free(ep);
+	if (t->lost)
+		return;
+	params_write(t, ep->out, 1, ep->epoch, priv, privlen);
+	ripc__pcie_answer(&t->memory, ep->out, RIPC__PCIE_REJECTED, 0);
+	pcie_notify(t, ep->peer);
 }
+
+const struct ripc__ring_setup_ops ripc__pcie_setup = {
+	.ep_size = sizeof(struct pcie_ep),
+	.connect = pcie_connect,
+	.accept = pcie_accept,
+	.reject = pcie_reject,
+	.release = pcie_release,
+};

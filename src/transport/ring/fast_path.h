@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The window engine: short messages of one or two slots, which are most of all. Inline, as whoever
- * sends or takes them has nothing else to do; what does not go so, the functions of engine.h do.
+ * The ring engine: the one body that writes a message into slots, and the one that reads it out.
+ * They are inline: tx.c and rx.c use them for every message, and a transport for short messages
+ * without a call in between.
  */
 #ifndef RIPC_RING_FAST_PATH_H
 #define RIPC_RING_FAST_PATH_H
@@ -9,31 +10,19 @@
 #include "transport/transport.h"
 #include "transport/ring/internal.h"
 
-/* Of the payload, beside the head in the first slot. */
+/* Bytes of the payload that fit into the first slot, after the header. */
 #define RING_FIRST_PAYLOAD (RIPC__RING_SLOT_BODY - RIPC__POST_HEADER_LEN)
 
+/* ripc__ring_recv_fast() receives messages of at most so many bytes: four slots. */
+#define RIPC__RING_RECV_FAST_MAX (4 * RIPC__RING_SLOT_BODY)
+
 /*
- * A message was posted. Looking whether the peer sleeps costs a full fence: several in a row share
- * it. Return: 0 or 2, as ripc__ring_send().
+ * Wakes the peer if it sleeps, after a message was written. The check costs a full fence, so
+ * several messages with @more set share one. Return: 0 or 2, as ripc__ring_send().
  */
 int ripc__ring_notify(struct ripc__ring *w, bool more);
 
-/*
- * ripc__ring_send() for a head of RIPC__POST_HEADER_LEN bytes and a payload, by the shortest way
- * there is. Negative, whatever the number: it is not sent, and ripc__ring_send() does it or says
- * why not.
- */
-int ripc__ring_send_slow(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload,
-			 size_t len, bool more);
-
-/*
- * Takes the next message if it is a send, all of whose slots or bytes fit into cap bytes, and there
- * is no other work. Return: whether it did; *len: bytes of it. What it leaves, faults among it, is
- * for ripc__ring_poll().
- */
-bool ripc__ring_recv_slots(struct ripc__ring *w, uint8_t *buf, size_t cap, uint32_t *len);
-
-/* Fewer bytes than a slot has. What is behind them in the slot is of a message to the same peer. */
+/* Copies at most RIPC__RING_SLOT_BODY bytes, without a call. */
 static inline void ring_copy_tail(uint8_t *to, const uint8_t *from, size_t n)
 {
 	if (n >= 32) {
@@ -51,59 +40,67 @@ static inline void ring_copy_tail(uint8_t *to, const uint8_t *from, size_t n)
 	}
 }
 
-/*
- * The peer looks at the first slot of a message all the time, and each look takes the line away
- * from whoever writes it. So that slot is written last and at once, not before the others and then
- * again for its word.
- */
-static inline void ring_first_slot_barrier(void)
+/* Copies one word of a header, see ring_copy_head(). */
+static inline void ring_copy_word(uint8_t *to, const uint8_t *from)
 {
-	__atomic_signal_fence(__ATOMIC_RELEASE);
+	uint64_t word;
+
+	memcpy(&word, from, sizeof(word));
+	__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELAXED);
 }
 
 /*
- * The head was just written in words of 8 bytes: wider loads would wait until these stores are in
- * the cache.
+ * Copies a header in words of 8 bytes. It was just written in such words: wider loads would wait
+ * until these stores have reached the cache.
  */
 static inline void ring_copy_head(uint8_t *to, const uint8_t *head)
 {
-	for (unsigned i = 0; i < RIPC__POST_HEADER_LEN / 8; i++) {
-		uint64_t word;
-
-		memcpy(&word, head + 8 * i, sizeof(word));
-		__atomic_store_n((uint64_t *)(void *)(to + 8 * i), word, __ATOMIC_RELAXED);
-	}
+	ring_copy_word(to, head);
+	ring_copy_word(to + 8, head + 8);
+	ring_copy_word(to + 16, head + 16);
+	ring_copy_word(to + 24, head + 24);
 	memcpy(to + 32, head + 32, RIPC__POST_HEADER_LEN - 32);
 }
 
-/* Whether ripc__ring_send_fast() sends so much itself. */
-static inline bool ripc__ring_fits_fast(const struct ripc__ring *w, size_t len)
+/* Marks a slot, the @number-th counted from 1, as a further one of a message. */
+static inline void ring_store_more(struct ripc__ring *w, uint8_t *slot, uint64_t number)
 {
-	return len <= RING_FIRST_PAYLOAD + RIPC__RING_SLOT_BODY && w->tx + 2 <= w->tx_fast_end;
+	__atomic_store_n((uint64_t *)(void *)slot, htole64(w->more_word | (uint32_t)number),
+			 __ATOMIC_RELAXED);
 }
 
 /*
- * The same as ripc__ring_send_slow(). It calls nothing and so has nothing to save, but where it
- * ends with a call.
+ * Writes the next message into slots: RIPC__POST_HEADER_LEN bytes of @head, then @len bytes of
+ * @payload, at most RIPC__RING_INLINE_MAX in all. @ring: slot 0, in the peer's segment or in local
+ * memory; it has @mask + 1 slots, and enough of them are free. @word: the slot word of the message
+ * without its number.
  */
-static inline int ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head,
-				       const uint8_t *payload, size_t len, bool more)
+static inline void __attribute__((always_inline))
+ring_put(struct ripc__ring *w, uint8_t *ring, uint64_t mask, const uint8_t *head,
+	 const uint8_t *payload, size_t len, uint64_t word)
 {
 	uint64_t tx = w->tx, next = tx + 1;
-	uint8_t *ring, *first;
+	uint8_t *first = ring + (tx & mask) * RIPC__RING_SLOT_LEN;
 
-	if (__builtin_expect(!ripc__ring_fits_fast(w, len), 0))
-		return ripc__ring_send_slow(w, head, payload, len, more);
-	ring = w->be.map + RIPC__RING_SLOTS_OFF;
-	first = ring + (tx & w->mask) * RIPC__RING_SLOT_LEN;
 	if (len > RING_FIRST_PAYLOAD) {
-		uint8_t *second = ring + (next & w->mask) * RIPC__RING_SLOT_LEN;
+		const uint8_t *from = payload + RING_FIRST_PAYLOAD;
+		uint8_t *slot = ring + (next & mask) * RIPC__RING_SLOT_LEN;
 
-		__atomic_store_n((uint64_t *)(void *)second,
-				 htole64(w->more_word | (uint32_t)(next + 1)), __ATOMIC_RELAXED);
-		ring_copy_tail(second + 8, payload + RING_FIRST_PAYLOAD, len - RING_FIRST_PAYLOAD);
-		next++;
-		ring_first_slot_barrier();
+		len -= RING_FIRST_PAYLOAD;
+		while (__builtin_expect(len > RIPC__RING_SLOT_BODY, 0)) {
+			memcpy(slot + 8, from, RIPC__RING_SLOT_BODY);
+			ring_store_more(w, slot, ++next);
+			from += RIPC__RING_SLOT_BODY;
+			len -= RIPC__RING_SLOT_BODY;
+			slot = ring + (next & mask) * RIPC__RING_SLOT_LEN;
+		}
+		ring_store_more(w, slot, ++next);
+		ring_copy_tail(slot + 8, from, len);
+		/*
+		 * The peer polls the first slot, and each poll takes its cache line away. So that
+		 * slot is written last, in one go.
+		 */
+		__atomic_signal_fence(__ATOMIC_RELEASE);
 		ring_copy_head(first + 8, head);
 		memcpy(first + 8 + RIPC__POST_HEADER_LEN, payload, RING_FIRST_PAYLOAD);
 	} else {
@@ -111,13 +108,44 @@ static inline int ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head
 		ring_copy_tail(first + 8 + RIPC__POST_HEADER_LEN, payload, len);
 	}
 	w->tx = next;
-	__atomic_store_n((uint64_t *)(void *)first,
-			 htole64(w->send_word | (uint32_t)(tx + 1) |
-				 (uint64_t)(uint32_t)(RIPC__POST_HEADER_LEN + len) << 32),
+	__atomic_store_n((uint64_t *)(void *)first, htole64(word | (uint32_t)(tx + 1)),
 			 __ATOMIC_RELEASE);
+}
+
+/*
+ * Reads the @len bytes of the message that begins in slot @rx out of its slots. @ring: slot 0.
+ * @to: room for len bytes in whole slots. Return: the number of the slot after the message.
+ */
+static inline uint64_t __attribute__((always_inline))
+ring_take(const uint8_t *ring, uint64_t mask, uint64_t rx, uint8_t *to, uint32_t len)
+{
+	const uint8_t *end = to + len;
+
+	memcpy(to, ring + (rx & mask) * RIPC__RING_SLOT_LEN + 8, RIPC__RING_SLOT_BODY);
+	while (rx++, (to += RIPC__RING_SLOT_BODY) < end)
+		memcpy(to, ring + (rx & mask) * RIPC__RING_SLOT_LEN + 8, RIPC__RING_SLOT_BODY);
+	return rx;
+}
+
+/* Whether ripc__ring_send_fast() can send a header and @len bytes. */
+static inline bool ripc__ring_fits_fast(const struct ripc__ring *w, size_t len)
+{
+	return len <= RIPC__RING_INLINE_MAX - RIPC__POST_HEADER_LEN &&
+	       w->tx + RING_INLINE_SLOTS <= w->tx_fast_end;
+}
+
+/*
+ * ripc__ring_send() for a header of RIPC__POST_HEADER_LEN bytes and a payload, after
+ * ripc__ring_fits_fast() was true. Return: 0 or 2.
+ */
+static inline int ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head,
+				       const uint8_t *payload, size_t len, bool more)
+{
+	ring_put(w, w->be.map + RIPC__RING_SLOTS_OFF, w->mask, head, payload, len,
+		 w->send_word | (uint64_t)(uint32_t)(RIPC__POST_HEADER_LEN + len) << 32);
 	if (more)
 		return ripc__ring_notify(w, true);
-	/* The peer says that it will sleep, then looks; we write, then look whether it said so. */
+	/* The peer asks for a kick and then polls; we write and then check for its request. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__builtin_expect(ring_load(w, RIPC__RING_ARM_OFF) != w->last_kick_arm, 0))
 		return ripc__ring_notify(w, false);
@@ -126,34 +154,29 @@ static inline int ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head
 }
 
 /*
- * ripc__ring_recv_slots() for a message of one or two slots, into room for two, where no credit is
- * to be told to the peer. Return: 1 it did; 0 nothing has come; -1 something has. It calls nothing,
- * either.
+ * Receives the next message if it is a short one and nothing else is to be done. @buf: room for
+ * RIPC__RING_RECV_FAST_MAX bytes. Return: 1 received; 0 nothing has arrived; -1 something has, for
+ * ripc__ring_poll().
  */
 static inline int ripc__ring_recv_fast(struct ripc__ring *w, uint8_t *buf, uint32_t *len)
 {
 	const uint8_t *ring = w->be.inbox + RIPC__RING_SLOTS_OFF;
-	uint64_t rx = w->rx;
-	const uint8_t *first = ring + (rx & w->mask) * RIPC__RING_SLOT_LEN;
-	uint64_t word;
+	uint64_t rx = w->rx, mask = w->mask, word;
 	uint32_t bytes;
 
-	rx++;
-	/* Both lines are fetched at the same time, not one after the other has come. */
-	__builtin_prefetch(ring + (rx & w->mask) * RIPC__RING_SLOT_LEN);
-	word = le64toh(__atomic_load_n((const uint64_t *)(const void *)first, __ATOMIC_ACQUIRE));
+	/* Both cache lines are fetched at the same time. */
+	__builtin_prefetch(ring + ((rx + 1) & mask) * RIPC__RING_SLOT_LEN);
+	word = le64toh(__atomic_load_n(
+		(const uint64_t *)(const void *)(ring + (rx & mask) * RIPC__RING_SLOT_LEN),
+		__ATOMIC_ACQUIRE));
 	bytes = (uint16_t)(word >> 32);
-	if ((uint32_t)word != (uint32_t)rx)
+	if ((uint32_t)word != (uint32_t)(rx + 1))
 		return 0;
-	if (__builtin_expect((word ^ w->send_word) >> 48 || bytes > 2 * RIPC__RING_SLOT_BODY ||
-				     w->work || !w->open || rx - w->rx_advertised > w->mask / 4,
+	if (__builtin_expect((word ^ w->send_word) >> 48 || bytes > RIPC__RING_RECV_FAST_MAX ||
+				     w->work || rx >= w->rx_fast_end,
 			     0))
 		return -1;
-	memcpy(buf, first + 8, RIPC__RING_SLOT_BODY);
-	if (bytes > RIPC__RING_SLOT_BODY)
-		memcpy(buf + RIPC__RING_SLOT_BODY,
-		       ring + (rx++ & w->mask) * RIPC__RING_SLOT_LEN + 8, RIPC__RING_SLOT_BODY);
-	w->rx = rx;
+	w->rx = ring_take(ring, mask, rx, buf, bytes);
 	w->armed = false;
 	*len = bytes;
 	return 1;

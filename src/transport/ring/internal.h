@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the two halves of the window engine share: slot words, and writing into the peer's segment. */
+/* The ring engine, inside: slot words, and writes into the peer's segment. */
 #ifndef RIPC_RING_INTERNAL_H
 #define RIPC_RING_INTERNAL_H
 
@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-/* Kinds of slot words. Numbers of the wire: a hello of another version changes them. */
+/* Kinds of slot words: numbers of the wire, which the version in the hello covers. */
 enum ring_msg_kind {
 	RING_MSG_MORE = 1,       /* a further slot of a message */
 	RING_MSG_SEND = 2,       /* body: the message */
@@ -20,11 +20,9 @@ enum ring_msg_kind {
 	RING_MSG_BYE = 8,
 };
 
-/*
- * bytes of bulk that one DATA or WRITE carries at most, and never more than a quarter of the ring
- */
+/* bytes that one DATA or WRITE carries at most, and at most a quarter of the bulk ring */
 #define RING_CHUNK_MAX     32768u
-#define RING_RESERVE_SLOTS 32u /* kept free for sends when data is pumped */
+#define RING_RESERVE_SLOTS 32u /* slots that stay free for sends while data is moved */
 
 static inline uint64_t ring_slot_word(uint64_t index, uint32_t len, enum ring_msg_kind kind,
 				      uint8_t epoch)
@@ -55,7 +53,7 @@ static inline void ring_fence(struct ripc__ring *w)
 		w->be.ops->fence(w->be.arg);
 }
 
-/* One aligned word, whole. */
+/* Stores one aligned word, whole. */
 static inline void ring_store(struct ripc__ring *w, uint64_t at, uint64_t v)
 {
 	v = htole64(v);
@@ -70,10 +68,12 @@ static inline uint64_t ring_slot_off(const struct ripc__ring *w, uint64_t index)
 	return RIPC__RING_SLOTS_OFF + (index & w->mask) * RIPC__RING_SLOT_LEN;
 }
 
+/* Slots of the longest message that is sent in slots. */
+#define RING_INLINE_SLOTS (RIPC__RING_INLINE_MAX / RIPC__RING_SLOT_BODY)
+
 static inline uint32_t ring_slot_count(uint32_t len)
 {
-	return len <= RIPC__RING_SLOT_BODY ? 1
-					   : (len + RIPC__RING_SLOT_BODY - 1) / RIPC__RING_SLOT_BODY;
+	return len ? (len + RIPC__RING_SLOT_BODY - 1) / RIPC__RING_SLOT_BODY : 1;
 }
 
 static inline void ring_fail(struct ripc__ring *w, int status, const char *why)
@@ -82,17 +82,16 @@ static inline void ring_fail(struct ripc__ring *w, int status, const char *why)
 		return;
 	w->status = status;
 	w->why = why;
-	w->open = false;
-	w->tx_fast_end = 0;
+	w->tx_fast_end = w->rx_fast_end = 0;
 }
 
-/* Something was written that the peer may be sleeping for. */
+/* Kicks the peer if it has requested that. @credit: only credit was written. */
 void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit);
 
-/* Whether so much can be sent; asks for the peer's credit anew if what is known is not enough. */
+/* Whether there is room for so much; reads the peer's credit again if necessary. */
 bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t bulk);
 
-/* Tells the peer what was taken. */
+/* Advertises to the peer how much was taken. */
 void ripc__ring_return_credit(struct ripc__ring *w);
 
 #endif

@@ -9,21 +9,21 @@
 #define RIPC__RING_REGIONS_MAX 65536u /* regions of one connection at most */
 
 /*
- * Beside enum ripc__access: the peer may not read it directly, its owner serves it. For memory
- * whose pages may have to be waited for: that is for the thread of the sender.
+ * In addition to enum ripc__access: the peer may not read it directly, its owner serves it. For
+ * memory with missing pages: the owner's thread waits for these.
  */
 #define RIPC__RING_ACCESS_SERVED (1u << 31)
 
 struct ripc__ring_region {
 	uint8_t *base;
 	size_t len;    /* bytes */
-	uint64_t addr; /* what the peer gives to mean base */
+	uint64_t addr; /* the address that the peer uses for base */
 	/* slot in the low 16 bits, a number that changes with each use above; never 0 */
 	uint32_t key;
 	unsigned access;                  /* of enum ripc__access, and RIPC__RING_ACCESS_SERVED */
 	struct ripc__ring_regions *table; /* NULL: its connection is gone */
-	struct ripc__ring_region *next;   /* for whoever added it: a list of its own, */
-	struct ripc__ring_region **at;    /* and where in it */
+	struct ripc__ring_region *next;   /* for the owner: its list, ... */
+	struct ripc__ring_region **at;    /* ... and the place in it */
 };
 
 struct ripc__ring_regions {
@@ -34,7 +34,7 @@ struct ripc__ring_regions {
 };
 
 void ripc__ring_regions_init(struct ripc__ring_regions *r);
-/* Frees the table; the regions stay with whoever added them, without a table. */
+/* Frees the table; the regions stay their owners', without a table. */
 void ripc__ring_regions_fini(struct ripc__ring_regions *r);
 
 /* Return: the new region, or NULL: out of memory or slots. */
@@ -43,8 +43,8 @@ struct ripc__ring_region *ripc__ring_region_add(struct ripc__ring_regions *r, vo
 /* Takes it out of its table, if it still has one, and frees it. */
 void ripc__ring_region_remove(struct ripc__ring_region *region);
 /*
- * The memory that [addr, addr+len) under a key means (any numbers: they come from the peer), or
- * NULL: not allowed.
+ * The memory at [addr, addr + len) under a key, all from the peer and unchecked; or NULL: not
+ * allowed.
  */
 uint8_t *ripc__ring_region_find(const struct ripc__ring_regions *r, uint32_t key, uint64_t addr,
 				uint64_t len, unsigned access);

@@ -1,37 +1,35 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The window engine: one end of a connection whose two sides write into each other's memory and
- * read only their own. Pure: it is given mapped memory (backend.h) and gives events; it makes no
- * system call and reads no clock.
+ * The ring engine: one end of a connection whose two sides write into each other's memory and read
+ * only their own. Pure: it takes mapped memory (backend.h) and returns events; it makes no system
+ * call and reads no clock.
  *
  * A segment, written by the peer only, all little-endian:
  *
  *   0      hello   magic, version, size, epoch
- *   128    credit  u64 slots taken, u64 bulk bytes taken: what the peer took of what we sent
- *   256    arm     u64: changes when the peer is about to sleep and wants to be woken; bit 0: by
- *     credit, too
- *   4096   valid   u64 per region of the peer that we may read directly: its key while it is there,
- *     else 0
+ *   128    credit  u64 slots, u64 bulk bytes: how much of ours the peer has taken
+ *   256    arm     u64: changes when the peer sleeps and wants a kick; bit 0: for credit, too
+ *   4096   keys    u64 per region of the peer that we may read directly: its key while valid, or 0
  *   8192   slots   64 bytes each: a word and 56 bytes of a message
- *   ...    bulk    a ring of bytes for what does not fit slots
+ *   ...    bulk    a ring of bytes for messages too long for slots
  *
  * The word of a slot is written last, behind a fence: sequence (32 bits), length of the message's
- * body (16), kind (8), epoch (8). A message takes as many slots as its body needs; the words of the
- * others are of kind "more", so that no word is ever made of payload, and one of the lap before
- * never looks like the present one. A message without body takes one slot. What is longer goes into
- * the bulk ring first. All counters are free-running; what has been taken is given back by the
- * credit words when it is worth a write.
+ * body (16), kind (8), epoch (8). A message takes as many slots as its body needs, at least one.
+ * The words of further slots have kind "more", so payload never stands where a word is expected. A
+ * longer message is written into the bulk ring first. All counters are free-running. The receiver
+ * returns credit for a quarter of a ring at a time.
  *
- * Short messages go and come by engine_plain.h.
+ * fast_path.h has the bodies that write and read messages.
  *
- * All that the peer writes is read once and checked; a connection whose peer breaks the rules
- * fails, nothing more.
+ * The engine reads each word of the peer once and checks it. A peer that breaks the rules fails its
+ * connection, and nothing else.
  */
 #ifndef RIPC_RING_H
 #define RIPC_RING_H
 
 #include "transport/ring/backend.h"
 #include "transport/ring/region.h"
+#include "transport/transport.h"
 
 #include <endian.h>
 #include <stdbool.h>
@@ -47,11 +45,12 @@
 #define RIPC__RING_SLOT_LEN   64u
 #define RIPC__RING_SLOT_BODY  56u /* bytes of a message in a slot */
 
-#define RIPC__RING_SEND_MAX     16384u /* bytes of a send at most */
-#define RIPC__RING_INLINE_MAX   448u /* of these, sent in slots: 8; then the other ring is faster */
-#define RIPC__RING_RECV_BUF_LEN (RIPC__RING_SEND_MAX + 64) /* bytes a receive buffer must have */
-#define RIPC__RING_READS_MAX    16u /* reads outstanding in one direction at most */
-#define RIPC__RING_WRITES_MAX   16u /* writes not yet copied at most */
+#define RIPC__RING_SEND_MAX 16384u /* largest send in bytes */
+#define RIPC__RING_INLINE_MAX \
+	448u /* of these, in 8 slots at most; above, the bulk ring is faster */
+#define RIPC__RING_RECV_BUF_LEN (RIPC__RING_SEND_MAX + 64) /* bytes of a receive buffer */
+#define RIPC__RING_READS_MAX    16u                        /* outstanding reads in one direction */
+#define RIPC__RING_WRITES_MAX   16u                        /* writes that are not yet copied */
 
 /* Sizes of the two rings; the same on both sides. */
 struct ripc__ring_layout {
@@ -66,20 +65,6 @@ static inline size_t ripc__ring_segment_len(const struct ripc__ring_layout *layo
 	       ((size_t)1 << layout->bulk_bits);
 }
 
-enum ripc__ring_event_kind {
-	RIPC__RING_EV_RECV,       /* len bytes of a send stand in the buffer */
-	RIPC__RING_EV_READ_DONE,  /* wr_id, status */
-	RIPC__RING_EV_WRITE_DONE, /* wr_id: the source memory is the caller's again */
-	RIPC__RING_EV_SENDABLE,   /* a post had returned -EAGAIN; now there is room */
-};
-
-struct ripc__ring_event {
-	enum ripc__ring_event_kind kind;
-	int status;
-	uint32_t len;
-	uint64_t wr_id;
-};
-
 /* A read of ours. */
 struct ripc__ring_read {
 	uint8_t *to;
@@ -89,7 +74,7 @@ struct ripc__ring_read {
 	int status;
 };
 
-/* A read of the peer's that we serve. */
+/* A read of the peer's that we serve through the ring. */
 struct ripc__ring_peer_read {
 	uint64_t addr, len, done;
 	uint32_t key;
@@ -110,43 +95,41 @@ struct ripc__ring {
 	uint64_t bulk_mask; /* bulk bytes - 1 */
 	uint64_t bulk_off;  /* offset of the bulk ring */
 	uint8_t epoch;      /* never 0 */
-	bool hello_seen;    /* the peer's hello was seen */
-	bool open;          /* so it was, and nothing has failed since */
+	bool hello_seen;    /* the peer's hello has arrived */
 	/* plain stores reach the peer's segment, and a release fence orders them */
 	bool direct_store;
-	int status; /* < 0: failed; why says how */
+	int status; /* < 0: failed, for the reason in why */
 	const char *why;
 
-	uint64_t tx, tx_consumed; /* slots posted; of these, taken by the peer as far as we know */
-	/*
-	 * up to here ripc__ring_send_fast() may post, and needs to look at nothing else; 0: it must
-	 * look
-	 */
+	uint64_t tx, tx_consumed; /* slots posted; of these, known to be taken by the peer */
+	/* ripc__ring_send_fast() may post up to here without any other check; 0: it may not */
 	uint64_t tx_fast_end;
 	uint64_t tx_bulk, tx_bulk_consumed; /* likewise bytes */
 	uint64_t last_kick_arm;             /* the last arm word that we answered with a kick */
-	/* of our slots, and of the peer's, but for number and length */
+	/* slot words of sends and further slots, without number and length */
 	uint64_t send_word, more_word;
 
-	uint64_t rx, rx_advertised;           /* slots taken; as told to the peer */
+	uint64_t rx, rx_advertised; /* slots taken; of these, advertised to the peer */
+	/* ripc__ring_recv_fast() receives up to here, where credit is due; 0: it may not */
+	uint64_t rx_fast_end;
 	uint64_t rx_bulk, rx_bulk_advertised; /* likewise bytes */
-	uint64_t arm;                         /* our arm word as the peer has it */
-	bool armed;                           /* it has not been answered yet */
+	uint64_t arm;                         /* our arm word in the peer's segment */
+	bool armed;                           /* the peer has not answered it yet */
 
 	struct ripc__ring_regions regions;
 	struct ripc__ring_read reads[RIPC__RING_READS_MAX];
 	unsigned nreads;
-	unsigned next_direct; /* whose turn it is */
+	unsigned next_direct; /* index of the direct read that is next in turn */
 	struct ripc__ring_peer_read peer_reads_queue[RIPC__RING_READS_MAX];
 	unsigned peer_read_head;
 	struct ripc__ring_write writes[RIPC__RING_WRITES_MAX];
-	/* nwritten of the nwrites are copied and to be reported */
+	/* nwrites_copied of the nwrites are copied and to be reported */
 	unsigned write_head, nwrites_copied;
 	union {
 		struct {
 			uint8_t npeer_reads, nwrites;
 			uint8_t ndirect, nfinished; /* of the nreads */
-			/* messages posted since we last looked whether the peer sleeps */
+			/* messages posted since the last check for a sleeping peer */
 			uint8_t unnotified;
 			bool want_sendable; /* a post was refused */
 		};
@@ -155,32 +138,42 @@ struct ripc__ring {
 };
 
 /*
- * @epoch: agreed on with the peer, never 0, another one each time the same memory is used. The
- * segment of ours is zero or left by another epoch.
+ * @epoch: agreed on with the peer, never 0, different each time the same memory is used. Our
+ * segment is zero, or left by another epoch.
  */
 void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
 		     const struct ripc__ring_layout *layout, uint8_t epoch);
-/* Ends it: what the peer may read directly it may no more. Regions stay their owners'. */
+/*
+ * From now on nothing is written to the peer's segment, as it may belong to others: the engine has
+ * failed with @status.
+ */
+void ripc__ring_abandon(struct ripc__ring *w, int status, const char *why);
+/* Sends take the slow path until ripc__ring_send() finds the fast one open again. */
+static inline void ripc__ring_close_fast_path(struct ripc__ring *w)
+{
+	w->tx_fast_end = 0;
+}
+/* Ends it, and with it all direct reads of the peer. Regions stay their owners'. */
 void ripc__ring_fini(struct ripc__ring *w);
 
-/* Tells the peer that nothing more comes. */
+/* Announces the end of the connection to the peer. */
 void ripc__ring_send_bye(struct ripc__ring *w);
 
 /*
- * Exposes memory to the peer. Direct reads go by address; with RIPC__RING_ACCESS_SERVED there are
- * none. Return: it, or NULL: out of memory or keys. End with ripc__ring_dereg(), which also works
- * after ripc__ring_fini().
+ * Exposes memory to the peer. Direct reads use addresses; RIPC__RING_ACCESS_SERVED forbids them.
+ * Return: the region, or NULL: out of memory or keys. End it with ripc__ring_dereg(), which also
+ * works after ripc__ring_fini().
  */
-struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *base, size_t len,
+struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, size_t len,
 					 unsigned access);
 void ripc__ring_dereg(struct ripc__ring *w, struct ripc__ring_region *region);
 
 /*
- * As in transport.h; 0, 2, -EAGAIN, -EMSGSIZE, -ENOTCONN. With more set a peer that is awake sees
- * it at once, one that sleeps is woken by the next send without, by one of the next few, or by
- * ripc__ring_flush().
+ * As in transport.h; 0, 2, -EAGAIN, -EMSGSIZE, -ENOTCONN. With @more set, a peer that is awake
+ * receives it at once. A peer that sleeps is woken by the next send without @more, by one of the
+ * next few, or by ripc__ring_flush().
  */
-int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov, size_t len,
+int ripc__ring_send(struct ripc__ring *w, const struct iovec *items, unsigned nitems, size_t len,
 		    bool more);
 void ripc__ring_flush(struct ripc__ring *w);
 int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr, uint32_t key,
@@ -189,12 +182,13 @@ int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint6
 		     uint32_t key, uint64_t wr_id);
 
 /*
- * Takes what the peer wrote. @buf: RIPC__RING_RECV_BUF_LEN bytes for a send. Return: whether there
- * is an event. After false there may be a status; a failed engine reports nothing.
+ * Handles what the peer wrote. @buf: RIPC__RING_RECV_BUF_LEN bytes for a send. Return: whether
+ * there is an event: RECV with len, READ_DONE or WRITE_DONE with wr_id and status, or SENDABLE; no
+ * other field is set. After false there may be a status; a failed engine reports nothing.
  */
-bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event *ev);
+bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev);
 
-/* Whether the next slot was written: ripc__ring_poll() has something to look at. */
+/* Whether the next slot was written, for ripc__ring_poll(). */
 static inline bool ripc__ring_ready(const struct ripc__ring *w)
 {
 	uint64_t word = __atomic_load_n(
@@ -205,26 +199,20 @@ static inline bool ripc__ring_ready(const struct ripc__ring *w)
 	return (uint32_t)le64toh(word) == (uint32_t)(w->rx + 1) && le64toh(word) >> 56 == w->epoch;
 }
 
-/* Whether there is work besides what arrives: ripc__ring_progress() should be called. */
+/* Whether there is other work than arrivals, for ripc__ring_progress(). */
 static inline bool ripc__ring_has_work(const struct ripc__ring *w)
 {
 	return w->work;
 }
 
-/*
- * Moves some of what was posted or is to be served. Return: whether it moved anything, or has
- * events.
- */
+/* Moves some of the posted and served data. Return: whether it moved anything, or has events. */
 bool ripc__ring_progress(struct ripc__ring *w);
 
-/*
- * Before sleeping: asks the peer for a kick. After this and a full fence, ripc__ring_idle() must be
- * asked.
- */
+/* Before sleeping: requests a kick. Then a full fence and ripc__ring_idle() must follow. */
 void ripc__ring_arm(struct ripc__ring *w);
 /* Whether there is nothing to do. */
 bool ripc__ring_idle(const struct ripc__ring *w);
-/* A kick came: the next sleep needs a new request. */
+/* A kick arrived: the next sleep needs a new request. */
 static inline void ripc__ring_disarm(struct ripc__ring *w)
 {
 	w->armed = false;

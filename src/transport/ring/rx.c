@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * The window engine: what is found in our own segment. Every word of it was written by somebody
- * else.
- */
+/* The ring engine: everything in our own segment, written by the peer. */
 #include "transport/ring/fast_path.h"
 
-#define MSGS_PER_POLL 64 /* messages without an event, after which a caller gets a look */
+#define MSGS_PER_POLL 64 /* messages without an event in one poll */
 
 /* ---- credit ---- */
 
@@ -13,7 +10,7 @@ void ripc__ring_return_credit(struct ripc__ring *w)
 {
 	bool bytes = w->rx_bulk - w->rx_bulk_advertised > w->bulk_mask / 4;
 
-	/* What was there has been read before it may be written again. */
+	/* All loads of the old bytes come before the store that lets the peer overwrite them. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (bytes) {
 		ring_store(w, RIPC__RING_CREDIT_OFF + 8, w->rx_bulk);
@@ -21,25 +18,15 @@ void ripc__ring_return_credit(struct ripc__ring *w)
 	}
 	ring_store(w, RIPC__RING_CREDIT_OFF, w->rx);
 	w->rx_advertised = w->rx;
+	w->rx_fast_end = w->rx + w->mask / 4;
 	if (w->be.ops->fence)
 		w->be.ops->fence(w->be.arg);
 	ripc__ring_kick_if_armed(w, true);
 }
 
-/* ---- taking ---- */
+/* ---- receiving ---- */
 
-/* The body of the message whose first slot is w->rx, into room for len bytes rounded up to slots. */
-static inline void copy_slots(struct ripc__ring *w, uint8_t *to, uint32_t slots)
-{
-	const uint8_t *ring = w->be.inbox + RIPC__RING_SLOTS_OFF + 8;
-	uint64_t end = w->rx + slots;
-
-	for (uint64_t i = w->rx; i != end; i++, to += RIPC__RING_SLOT_BODY)
-		memcpy(to, ring + (i & w->mask) * RIPC__RING_SLOT_LEN, RIPC__RING_SLOT_BODY);
-	w->rx = end;
-}
-
-/* The next len bytes of the bulk ring. */
+/* Reads the next len bytes of the bulk ring. */
 static void copy_bulk(struct ripc__ring *w, uint8_t *to, uint64_t len)
 {
 	uint64_t off = w->rx_bulk & w->bulk_mask, n = w->bulk_mask + 1 - off;
@@ -109,8 +96,9 @@ static void handle_write(struct ripc__ring *w, const uint8_t *body)
 {
 	uint64_t addr = ripc__get_le64(body);
 	uint32_t len = ripc__get_le32(body + 8), key = ripc__get_le32(body + 12);
-	uint8_t *to = ripc__ring_region_find(&w->regions, key, addr, len, RIPC__ACCESS_REMOTE_WRITE);
+	uint8_t *to;
 
+	to = ripc__ring_region_find(&w->regions, key, addr, len, RIPC__ACCESS_REMOTE_WRITE);
 	if (!to || !len || len > w->bulk_mask + 1) {
 		ring_fail(w, -EACCES, "a write to where the peer may not write");
 		return;
@@ -118,53 +106,62 @@ static void handle_write(struct ripc__ring *w, const uint8_t *body)
 	copy_bulk(w, to, len);
 }
 
-/* A message of a fixed body in one slot. */
-static bool check_fixed_len(struct ripc__ring *w, uint32_t len, uint32_t want,
-			    uint8_t body[RIPC__RING_SLOT_BODY])
+/* Reads the next message out of its slots, into room for len bytes in whole slots. */
+static void take(struct ripc__ring *w, uint8_t *to, uint32_t len)
+{
+	w->rx = ring_take(w->be.inbox + RIPC__RING_SLOTS_OFF, w->mask, w->rx, to, len);
+}
+
+/* Reads the body of a message with a fixed length of at most one slot. */
+static inline bool check_fixed_len(struct ripc__ring *w, uint32_t len, uint32_t want,
+				   uint8_t body[RIPC__RING_SLOT_BODY])
 {
 	if (len != want) {
 		ring_fail(w, -EPROTO, "a message of a wrong length");
 		return false;
 	}
-	copy_slots(w, body, 1);
+	take(w, body, want);
 	return true;
 }
 
-/* A quarter of a ring: what was taken is given back to the peer. */
+/* Whether a quarter of a ring is to be returned to the peer. */
 static inline bool credit_due(const struct ripc__ring *w)
 {
 	return w->rx - w->rx_advertised > w->mask / 4 ||
 	       w->rx_bulk - w->rx_bulk_advertised > w->bulk_mask / 4;
 }
 
-/* Looks at one message. Return: whether it is a send, whose bytes stand in buf. */
-static bool handle_message(struct ripc__ring *w, uint64_t word, uint8_t *buf,
-			   struct ripc__ring_event *ev)
+/* Return: whether the send is allowed, and now in buf. */
+static bool handle_send(struct ripc__ring *w, bool bulk, uint32_t len, uint8_t *buf,
+			struct ripc__event *ev)
 {
-	uint32_t len = (uint16_t)(word >> 32), bytes;
+	if (len > (bulk ? RIPC__RING_SEND_MAX : RIPC__RING_INLINE_MAX)) {
+		ring_fail(w, -EPROTO, "a send longer than allowed");
+		return false;
+	}
+	if (bulk)
+		copy_bulk(w, buf, len);
+	else
+		take(w, buf, len);
+	ev->kind = RIPC__EV_RECV;
+	ev->len = len;
+	return true;
+}
+
+/* Handles one message. Return: whether it is a send, now in buf. */
+static bool handle(struct ripc__ring *w, uint64_t word, uint8_t *buf, struct ripc__event *ev)
+{
+	uint32_t len = (uint16_t)(word >> 32);
 	uint8_t body[RIPC__RING_SLOT_BODY];
 	struct ripc__ring_read *r;
 
 	switch ((uint8_t)(word >> 48)) {
 	case RING_MSG_SEND:
-		if (len > RIPC__RING_INLINE_MAX) {
-			ring_fail(w, -EPROTO, "a send longer than allowed");
-			return false;
-		}
-		copy_slots(w, buf, ring_slot_count(len));
-		*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_RECV, .len = len};
-		return true;
+		return handle_send(w, false, len, buf, ev);
 	case RING_MSG_BULK:
 		if (!check_fixed_len(w, len, 4, body))
 			return false;
-		bytes = ripc__get_le32(body);
-		if (bytes > RIPC__RING_SEND_MAX) {
-			ring_fail(w, -EPROTO, "a send longer than allowed");
-			return false;
-		}
-		copy_bulk(w, buf, bytes);
-		*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_RECV, .len = bytes};
-		return true;
+		return handle_send(w, true, ripc__get_le32(body), buf, ev);
 	case RING_MSG_READ:
 		if (check_fixed_len(w, len, 22, body))
 			handle_read(w, body);
@@ -190,7 +187,7 @@ static bool handle_message(struct ripc__ring *w, uint64_t word, uint8_t *buf,
 	}
 }
 
-/* The peer's hello must be there before anything else is looked at. */
+/* Whether the peer's hello has arrived: nothing is valid before. */
 static bool check_hello(struct ripc__ring *w)
 {
 	uint64_t magic = ring_load(w, RIPC__RING_HELLO_OFF), layout;
@@ -200,20 +197,21 @@ static bool check_hello(struct ripc__ring *w)
 	layout = ring_load(w, RIPC__RING_HELLO_OFF + 8);
 	if (layout != (w->layout.slot_bits | (uint64_t)w->layout.bulk_bits << 32) ||
 	    ring_load(w, RIPC__RING_HELLO_OFF + 16) != w->epoch) {
-		ring_fail(w, -EPROTO, "the peer's rings have another shape");
+		ring_fail(w, -EPROTO, "the peer's rings have other sizes");
 		return false;
 	}
 	w->hello_seen = true;
-	w->open = true;
+	w->rx_fast_end = w->rx_advertised + w->mask / 4;
 	return true;
 }
 
-/* Something that needs no look at the rings. */
-static bool completion_event(struct ripc__ring *w, struct ripc__ring_event *ev)
+/* An event that needs no poll of the rings. */
+static bool completion_event(struct ripc__ring *w, struct ripc__event *ev)
 {
 	if (w->nwrites_copied) {
-		*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_WRITE_DONE,
-						.wr_id = w->writes[w->write_head].wr_id};
+		ev->kind = RIPC__EV_WRITE_DONE;
+		ev->wr_id = w->writes[w->write_head].wr_id;
+		ev->status = 0;
 		w->write_head = (w->write_head + 1) % RIPC__RING_WRITES_MAX;
 		w->nwrites--;
 		w->nwrites_copied--;
@@ -224,8 +222,9 @@ static bool completion_event(struct ripc__ring *w, struct ripc__ring_event *ev)
 
 		while (!r->used || !r->finished)
 			r++;
-		*ev = (struct ripc__ring_event){
-			.kind = RIPC__RING_EV_READ_DONE, .wr_id = r->wr_id, .status = r->status};
+		ev->kind = RIPC__EV_READ_DONE;
+		ev->wr_id = r->wr_id;
+		ev->status = r->status;
 		r->used = false;
 		w->nfinished--;
 		w->nreads--;
@@ -234,18 +233,18 @@ static bool completion_event(struct ripc__ring *w, struct ripc__ring_event *ev)
 	return false;
 }
 
-/* Whether a post that was refused would find room now: then it is said, once. */
-static bool sendable_event(struct ripc__ring *w, struct ripc__ring_event *ev)
+/* Reports once that a refused post would find room now. */
+static bool sendable_event(struct ripc__ring *w, struct ripc__event *ev)
 {
 	if (w->nwrites > w->nwrites_copied || w->nreads == RIPC__RING_READS_MAX ||
 	    !ripc__ring_has_room(w, RING_RESERVE_SLOTS, RIPC__RING_SEND_MAX))
 		return false;
 	w->want_sendable = false;
-	*ev = (struct ripc__ring_event){.kind = RIPC__RING_EV_SENDABLE};
+	ev->kind = RIPC__EV_SENDABLE;
 	return true;
 }
 
-bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event *ev)
+bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev)
 {
 	if (w->status)
 		return false;
@@ -258,7 +257,7 @@ bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event
 		if (!w->hello_seen && !check_hello(w))
 			break;
 		w->armed = false;
-		found = handle_message(w, word, buf, ev);
+		found = handle(w, word, buf, ev);
 		if (w->status)
 			return false;
 		if (credit_due(w))
@@ -271,38 +270,9 @@ bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__ring_event
 	return w->want_sendable && sendable_event(w, ev);
 }
 
-bool ripc__ring_recv_slots(struct ripc__ring *w, uint8_t *buf, size_t cap, uint32_t *len)
-{
-	uint64_t at = ring_slot_off(w, w->rx), word = ring_load(w, at);
-	uint32_t bytes = (uint16_t)(word >> 32), slots = ring_slot_count(bytes);
-
-	if ((uint32_t)word != (uint32_t)(w->rx + 1) || !w->open || ripc__ring_has_work(w))
-		return false;
-	if (!((word ^ w->send_word) >> 48)) {
-		if (bytes > RIPC__RING_INLINE_MAX || slots * RIPC__RING_SLOT_BODY > cap)
-			return false;
-		copy_slots(w, buf, slots);
-	} else {
-		if ((word ^ w->send_word) >> 48 != (RING_MSG_SEND ^ RING_MSG_BULK) || bytes != 4)
-			return false;
-		/* Read once: the peer may change it. */
-		bytes = (uint32_t)ring_load(w, at + 8);
-		if (bytes > RIPC__RING_SEND_MAX || bytes > cap)
-			return false;
-		copy_bulk(w, buf, bytes);
-		w->rx++;
-	}
-	w->armed = false;
-	*len = bytes;
-	if (credit_due(w))
-		ripc__ring_return_credit(w);
-	/* What that found wrong, the next look reports. */
-	return true;
-}
-
 /* ---- sleeping ---- */
 
-/* Whether something of ours cannot go on without credit. */
+/* Whether some work cannot go on without credit. */
 static bool needs_credit(const struct ripc__ring *w)
 {
 	return w->want_sendable || w->npeer_reads || w->nwrites;
@@ -312,7 +282,7 @@ void ripc__ring_arm(struct ripc__ring *w)
 {
 	bool credit = needs_credit(w);
 
-	/* One request is answered once: until then it stands. */
+	/* A request is answered once: until then it stands. */
 	if (w->armed && (w->arm & 1) == credit)
 		return;
 	w->arm = (w->arm | 1) + 1 + credit;
@@ -326,7 +296,7 @@ bool ripc__ring_idle(const struct ripc__ring *w)
 {
 	if (w->status || ripc__ring_ready(w) || w->ndirect || w->nfinished || w->nwrites_copied)
 		return false;
-	/* Room may have come since it was last looked for. */
+	/* Room may have arrived since the last check. */
 	return !needs_credit(w) || (w->tx_consumed == ring_load(w, RIPC__RING_CREDIT_OFF) &&
 				    w->tx_bulk_consumed == ring_load(w, RIPC__RING_CREDIT_OFF + 8));
 }

@@ -103,7 +103,7 @@ static void apply(struct ripc__sim_ntb *l, const struct ripc__sim_ntb_write *p)
 	}
 }
 
-/* How many pieces stand before the first fence, of those near enough to overtake one another. */
+/* Pieces before the first fence, of those near enough to overtake one another. */
 static size_t fence_group_len(const struct ripc__sim_ntb *l)
 {
 	size_t n = 0;
@@ -145,7 +145,7 @@ bool ripc__sim_ntb_step_random(struct ripc__sim_ntb *l)
 {
 	uint64_t r = l->count ? random_u64(l) : 0;
 
-	/* Now and then nothing does. */
+	/* Sometimes nothing arrives. */
 	return ripc__sim_ntb_step(l, r & 3 ? (r >> 32) % 400 : 0);
 }
 

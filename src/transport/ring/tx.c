@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The window engine: what goes into the peer's segment. */
+/* The ring engine: everything that goes into the peer's segment. */
 #include "transport/ring/fast_path.h"
 
-#define UNNOTIFIED_MAX 64u          /* messages posted between two looks whether the peer sleeps */
-#define DIRECT_CHUNK   (256u << 10) /* bytes of one direct read between two looks at what arrives */
+#define UNNOTIFIED_MAX 64u          /* messages posted without a check for a sleeping peer */
+#define DIRECT_CHUNK   (256u << 10) /* bytes that one pass reads directly */
 
 void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
 		     const struct ripc__ring_layout *layout, uint8_t epoch)
@@ -24,7 +24,7 @@ void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
 	ripc__put_le32(hello, layout->slot_bits);
 	ripc__put_le32(hello + 4, layout->bulk_bits);
 	ripc__put_le64(hello + 8, epoch);
-	/* What an earlier epoch left there does not count any more. */
+	/* Counters of an earlier epoch are void. */
 	ripc__put_le64(hello + 16, 0);
 	ring_copy(w, RIPC__RING_HELLO_OFF + 8, hello, 16);
 	ring_copy(w, RIPC__RING_CREDIT_OFF, hello + 16, 8);
@@ -41,26 +41,42 @@ void ripc__ring_fini(struct ripc__ring *w)
 	for (uint32_t i = 0; i < w->regions.cap && i < RIPC__RING_KEYS_MAX; i++)
 		if (w->regions.slots[i])
 			ring_store(w, RIPC__RING_KEYS_OFF + 8ull * i, 0);
-	/*
-	 * A direct reader that has seen anything of what the memory holds from now on sees this,
-	 * too.
-	 */
+	/* A direct reader that sees later contents of the memory sees this, too. */
 	ring_fence(w);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	ripc__ring_regions_fini(&w->regions);
 }
 
+static void no_copy(void *arg, uint64_t at, const void *src, size_t len)
+{
+}
+
+static void no_kick(void *arg)
+{
+}
+
+void ripc__ring_abandon(struct ripc__ring *w, int status, const char *why)
+{
+	static const struct ripc__ring_backend_ops no_writes = {.copy = no_copy, .kick = no_kick};
+
+	w->be.map = NULL;
+	w->be.ops = &no_writes;
+	w->be.caps = 0;
+	w->direct_store = false;
+	ring_fail(w, status, why);
+}
+
 /* ---- room ---- */
 
-bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t copy_to_bulk)
+bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t bulk)
 {
 	uint64_t taken;
 
 	if (w->tx - w->tx_consumed + slots <= w->mask + 1u &&
-	    w->tx_bulk - w->tx_bulk_consumed + copy_to_bulk <= w->bulk_mask + 1)
+	    w->tx_bulk - w->tx_bulk_consumed + bulk <= w->bulk_mask + 1)
 		return true;
 	taken = ring_load(w, RIPC__RING_CREDIT_OFF);
-	/* Neither back nor beyond what was sent. */
+	/* Neither less than before nor more than was sent. */
 	if (taken - w->tx_consumed > w->tx - w->tx_consumed)
 		goto bad;
 	if (taken != w->tx_consumed)
@@ -71,9 +87,9 @@ bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t copy_to_
 		goto bad;
 	w->tx_bulk_consumed = taken;
 	return w->tx - w->tx_consumed + slots <= w->mask + 1u &&
-	       w->tx_bulk - w->tx_bulk_consumed + copy_to_bulk <= w->bulk_mask + 1;
+	       w->tx_bulk - w->tx_bulk_consumed + bulk <= w->bulk_mask + 1;
 bad:
-	ring_fail(w, -EPROTO, "the peer took more than was sent");
+	ring_fail(w, -EPROTO, "the peer's credit exceeds what was sent");
 	return false;
 }
 
@@ -82,7 +98,7 @@ static int queue_full(struct ripc__ring *w)
 	if (w->status)
 		return -ENOTCONN;
 	w->want_sendable = true;
-	/* The peer must take what fills its rings. */
+	/* The peer must be awake to make room. */
 	ripc__ring_flush(w);
 	return -EAGAIN;
 }
@@ -93,10 +109,10 @@ void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit)
 {
 	uint64_t arm;
 
-	/* Credit goes with what has not been said yet. */
+	/* A kick for a message covers credit, too. */
 	credit = credit && !w->unnotified;
 	w->unnotified = 0;
-	/* The peer says that it will sleep, then looks; we write, then look whether it said so. */
+	/* The peer requests a kick and then polls; we write and then check for its request. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	arm = ring_load(w, RIPC__RING_ARM_OFF);
 	if (arm == w->last_kick_arm || (credit && !(arm & 1)))
@@ -105,31 +121,53 @@ void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit)
 	w->be.ops->kick(w->be.arg);
 }
 
-/* The message of one kind with its body. There is room. The peer is not told. */
-static inline void post_message(struct ripc__ring *w, enum ring_msg_kind kind, const uint8_t *body,
-				uint32_t len)
+/*
+ * Copies a message of @len bytes from the slots in @image to the peer's, by a back end without
+ * plain stores. The first slot's word goes last.
+ */
+static void copy_out(struct ripc__ring *w, uint64_t first, const uint8_t *image, uint32_t len)
 {
-	uint64_t first = w->tx, at = ring_slot_off(w, first), index = first, to = at;
-	uint32_t left = len;
+	uint32_t slots = ring_slot_count(len);
+	const uint8_t *slot = image;
 
-	/* Whole slots have a length that the compiler knows. */
-	for (; left > RIPC__RING_SLOT_BODY;
-	     left -= RIPC__RING_SLOT_BODY, body += RIPC__RING_SLOT_BODY) {
-		ring_copy(w, to + 8, body, RIPC__RING_SLOT_BODY);
-		to = ring_slot_off(w, ++index);
-		ring_store(w, to, ring_slot_word(index, 0, RING_MSG_MORE, w->epoch));
+	for (uint32_t i = slots; i--;) {
+		uint32_t n = i + 1 < slots ? RIPC__RING_SLOT_BODY : len - i * RIPC__RING_SLOT_BODY;
+		uint64_t at = ring_slot_off(w, first + i);
+
+		slot = image + ((first + i) % RING_INLINE_SLOTS) * RIPC__RING_SLOT_LEN;
+		ring_copy(w, i ? at : at + 8, i ? slot : slot + 8, i ? 8 + n : n);
 	}
-	if (left)
-		ring_copy(w, to + 8, body, left);
-	w->tx = index + 1;
 	ring_fence(w);
-	ring_store(w, at, ring_slot_word(first, len, kind, w->epoch));
-	/* Out of the write-combining buffers, where there are any. */
+	ring_store(w, ring_slot_off(w, first), ripc__get_le64(slot));
+	/* The fence flushes write-combining buffers. */
 	if (w->be.ops->fence)
 		w->be.ops->fence(w->be.arg);
 }
 
-static void post_body(struct ripc__ring *w, enum ring_msg_kind kind, const uint8_t *body, uint32_t len)
+/*
+ * Posts a message of @len bytes, for which there is room, without notifying the peer. @body: at
+ * least RIPC__POST_HEADER_LEN bytes, as a whole header is copied.
+ */
+static inline void __attribute__((always_inline))
+post_message(struct ripc__ring *w, enum ring_msg_kind kind, uint8_t *body, uint32_t len)
+{
+	uint8_t image[RING_INLINE_SLOTS * RIPC__RING_SLOT_LEN] __attribute__((aligned(64)));
+	bool direct = w->direct_store;
+	uint64_t first = w->tx;
+
+	if (len < RIPC__POST_HEADER_LEN)
+		memset(body + len, 0, RIPC__POST_HEADER_LEN - len);
+	ring_put(w, direct ? w->be.map + RIPC__RING_SLOTS_OFF : image,
+		 direct ? w->mask : RING_INLINE_SLOTS - 1, body, body + RIPC__POST_HEADER_LEN,
+		 len > RIPC__POST_HEADER_LEN ? len - RIPC__POST_HEADER_LEN : 0,
+		 ring_slot_word(UINT32_MAX, len, kind, w->epoch));
+	if (!direct)
+		copy_out(w, first, image, len);
+}
+
+/* Posts a control message, and wakes the peer. */
+static void post_control(struct ripc__ring *w, enum ring_msg_kind kind,
+			 uint8_t body[RIPC__POST_HEADER_LEN], uint32_t len)
 {
 	post_message(w, kind, body, len);
 	ripc__ring_kick_if_armed(w, false);
@@ -163,13 +201,13 @@ static void copy_to_bulk(struct ripc__ring *w, const uint8_t *src, uint64_t len)
 }
 
 /*
- * Most parts are a header or a small payload: for those a call costs as much as the copy. Return:
- * behind it.
+ * Copies a part of a message, most often short: then a call would cost as much as the copy. Return:
+ * the byte after it.
  */
 static inline uint8_t *copy_words(uint8_t *to, const uint8_t *from, size_t n)
 {
 	if (n >= 16 && n <= 64) {
-		/* From both ends, which meet in the middle. */
+		/* From both ends, which overlap. */
 		if (n > 32) {
 			memcpy(to + 16, from + 16, 16);
 			memcpy(to + n - 32, from + n - 32, 16);
@@ -177,79 +215,37 @@ static inline uint8_t *copy_words(uint8_t *to, const uint8_t *from, size_t n)
 		memcpy(to, from, 16);
 		memcpy(to + n - 16, from + n - 16, 16);
 	} else if (n) {
-		/* A part may be empty, and then be nowhere. */
+		/* The pointer of an empty part may be NULL. */
 		memcpy(to, from, n);
 	}
 	return to + n;
 }
 
-/*
- * A send of body, behind which there are RIPC__RING_SLOT_BODY bytes more that may be told to
- * anybody, by plain stores: whole slots have a length that the compiler knows.
- */
-static inline void post_send(struct ripc__ring *w, const uint8_t *body, uint32_t len)
+static void send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
 {
-	uint8_t *ring = w->be.map + RIPC__RING_SLOTS_OFF,
-		*first = ring + (w->tx & w->mask) * RIPC__RING_SLOT_LEN;
-	uint64_t index = w->tx, word = ring_slot_word(index, len, RING_MSG_SEND, w->epoch);
-	const uint8_t *from = body;
+	uint8_t body[RIPC__RING_INLINE_MAX], *to = body;
 
-	for (index++; len > RIPC__RING_SLOT_BODY; index++) {
-		uint8_t *to = ring + (index & w->mask) * RIPC__RING_SLOT_LEN;
-
-		len -= RIPC__RING_SLOT_BODY;
-		from += RIPC__RING_SLOT_BODY;
-		__atomic_store_n((uint64_t *)(void *)to,
-				 htole64(ring_slot_word(index, 0, RING_MSG_MORE, w->epoch)),
-				 __ATOMIC_RELAXED);
-		memcpy(to + 8, from, RIPC__RING_SLOT_BODY);
-	}
-	ring_first_slot_barrier();
-	memcpy(first + 8, body, RIPC__RING_SLOT_BODY);
-	w->tx = index;
-	__atomic_store_n((uint64_t *)(void *)first, htole64(word), __ATOMIC_RELEASE);
-}
-
-static inline bool has_slots(const struct ripc__ring *w, uint32_t slots)
-{
-	return w->tx - w->tx_consumed + slots <= w->mask + 1u;
-}
-
-static int send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
-{
-	uint8_t body[RIPC__RING_INLINE_MAX + RIPC__RING_SLOT_BODY], *to = body;
-	uint32_t slots = ring_slot_count(len);
-
-	if (!has_slots(w, slots) && !ripc__ring_has_room(w, slots, 0))
-		return queue_full(w);
 	for (unsigned i = 0; i < niov; i++)
 		to = copy_words(to, iov[i].iov_base, iov[i].iov_len);
-	if (w->direct_store) {
-		memset(to, 0, RIPC__RING_SLOT_BODY);
-		post_send(w, body, len);
-	} else {
-		post_message(w, RING_MSG_SEND, body, len);
-	}
-	return 0;
+	post_message(w, RING_MSG_SEND, body, len);
 }
 
-static int send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
+static void send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
 {
-	uint8_t body[4];
+	uint8_t body[RIPC__POST_HEADER_LEN];
 
-	if (!ripc__ring_has_room(w, 1, len))
-		return queue_full(w);
 	for (unsigned i = 0; i < niov; i++)
 		if (iov[i].iov_len)
 			copy_to_bulk(w, iov[i].iov_base, iov[i].iov_len);
 	ripc__put_le32(body, len);
 	post_message(w, RING_MSG_BULK, body, 4);
-	return 0;
 }
 
-int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov, size_t len, bool more)
+int ripc__ring_send(struct ripc__ring *w, const struct iovec *items, unsigned nitems, size_t len,
+		    bool more)
 {
-	int rc;
+	bool slots = len <= RIPC__RING_INLINE_MAX;
+	uint32_t bulk = slots ? 0 : (uint32_t)len;
 
 	if (w->status)
 		return -ENOTCONN;
@@ -258,97 +254,30 @@ int ripc__ring_send(struct ripc__ring *w, const struct iovec *iov, unsigned niov
 	/* A send arrives behind the writes that were posted before it. */
 	if (w->nwrites > w->nwrites_copied)
 		return queue_full(w);
-	rc = len <= RIPC__RING_INLINE_MAX ? send_slots(w, iov, niov, (uint32_t)len)
-					  : send_bulk(w, iov, niov, (uint32_t)len);
-	return rc ? rc : ripc__ring_notify(w, more);
-}
-
-/* There is room. */
-static inline void fast_slots(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload,
-			      uint32_t len)
-{
-	uint8_t *ring = w->be.map + RIPC__RING_SLOTS_OFF,
-		*first = ring + (w->tx & w->mask) * RIPC__RING_SLOT_LEN, *to;
-	uint64_t index = w->tx,
-		 word = ring_slot_word(index, RIPC__POST_HEADER_LEN + len, RING_MSG_SEND, w->epoch);
-
-	if (len > RING_FIRST_PAYLOAD) {
-		const uint8_t *from = payload + RING_FIRST_PAYLOAD;
-		uint32_t left = len - RING_FIRST_PAYLOAD;
-
-		for (;;) {
-			to = ring + (++index & w->mask) * RIPC__RING_SLOT_LEN;
-			__atomic_store_n((uint64_t *)(void *)to,
-					 htole64(ring_slot_word(index, 0, RING_MSG_MORE, w->epoch)),
-					 __ATOMIC_RELAXED);
-			if (left <= RIPC__RING_SLOT_BODY)
-				break;
-			memcpy(to + 8, from, RIPC__RING_SLOT_BODY);
-			from += RIPC__RING_SLOT_BODY;
-			left -= RIPC__RING_SLOT_BODY;
-		}
-		ring_copy_tail(to + 8, from, left);
-		ring_first_slot_barrier();
-		len = RING_FIRST_PAYLOAD;
+	if (ripc__ring_has_room(w, RING_INLINE_SLOTS, bulk)) {
+		if (w->direct_store)
+			w->tx_fast_end = w->tx_consumed + w->mask + 1;
+	} else if (!ripc__ring_has_room(w, slots ? ring_slot_count((uint32_t)len) : 1, bulk)) {
+		return queue_full(w);
 	}
-	memcpy(first + 8, head, RIPC__POST_HEADER_LEN);
-	ring_copy_tail(first + 8 + RIPC__POST_HEADER_LEN, payload, len);
-	w->tx = index + 1;
-	__atomic_store_n((uint64_t *)(void *)first, htole64(word), __ATOMIC_RELEASE);
-}
-
-/* There is room. */
-static void fast_bulk(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload, uint32_t len)
-{
-	uint8_t *slot = w->be.map + RIPC__RING_SLOTS_OFF + (w->tx & w->mask) * RIPC__RING_SLOT_LEN;
-
-	copy_to_bulk(w, head, RIPC__POST_HEADER_LEN);
-	copy_to_bulk(w, payload, len);
-	ripc__put_le32(slot + 8, RIPC__POST_HEADER_LEN + len);
-	__atomic_store_n((uint64_t *)(void *)slot,
-			 htole64(ring_slot_word(w->tx, 4, RING_MSG_BULK, w->epoch)),
-			 __ATOMIC_RELEASE);
-	w->tx++;
-}
-
-/* Whether so much can be posted by plain stores; w->tx_fast_end says so the next time. */
-static inline bool fast_room(struct ripc__ring *w, uint32_t slots, uint32_t copy_to_bulk)
-{
-	if (!w->direct_store || w->status || w->nwrites > w->nwrites_copied ||
-	    !ripc__ring_has_room(w, slots, copy_to_bulk))
-		return false;
-	w->tx_fast_end = w->tx_consumed + w->mask + 1;
-	return true;
-}
-
-int ripc__ring_send_slow(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload,
-			 size_t len, bool more)
-{
-	uint32_t bytes = RIPC__POST_HEADER_LEN + (uint32_t)len;
-
-	if (len > RIPC__RING_SEND_MAX - RIPC__POST_HEADER_LEN)
-		return -EMSGSIZE;
-	if (bytes <= RIPC__RING_INLINE_MAX) {
-		if (!fast_room(w, ring_slot_count(bytes), 0))
-			return -EAGAIN;
-		fast_slots(w, head, payload, (uint32_t)len);
-	} else {
-		if (!fast_room(w, 1, bytes))
-			return -EAGAIN;
-		fast_bulk(w, head, payload, (uint32_t)len);
-	}
+	if (slots)
+		send_slots(w, items, nitems, (uint32_t)len);
+	else
+		send_bulk(w, items, nitems, (uint32_t)len);
 	return ripc__ring_notify(w, more);
 }
 
 void ripc__ring_send_bye(struct ripc__ring *w)
 {
+	uint8_t body[RIPC__POST_HEADER_LEN];
+
 	if (!w->status && ripc__ring_has_room(w, 1, 0))
-		post_body(w, RING_MSG_BYE, NULL, 0);
+		post_control(w, RING_MSG_BYE, body, 0);
 }
 
 /* ---- memory ---- */
 
-/* Whether the peer is told that it may read a region directly. */
+/* Whether the peer may read a region directly. */
 static bool direct(const struct ripc__ring *w, const struct ripc__ring_region *r)
 {
 	return (r->key & 0xffff) < RIPC__RING_KEYS_MAX &&
@@ -357,11 +286,12 @@ static bool direct(const struct ripc__ring *w, const struct ripc__ring_region *r
 	       w->be.caps & RIPC__RING_CAP_READ;
 }
 
-struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *base, size_t len, unsigned access)
+struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, size_t len,
+					 unsigned access)
 {
-	/* Where the peer cannot read it anyway it is not told where our memory lies. */
-	uint64_t addr = w->be.caps & RIPC__RING_CAP_READ ? (uintptr_t)base : 4096;
-	struct ripc__ring_region *r = ripc__ring_region_add(&w->regions, base, len, addr, access);
+	/* A peer that cannot read directly does not learn our addresses. */
+	uint64_t addr = w->be.caps & RIPC__RING_CAP_READ ? (uintptr_t)memory : 4096;
+	struct ripc__ring_region *r = ripc__ring_region_add(&w->regions, memory, len, addr, access);
 
 	if (r && direct(w, r)) {
 		ring_store(w, RIPC__RING_KEYS_OFF + 8ull * (r->key & 0xffff), r->key);
@@ -380,7 +310,7 @@ void ripc__ring_dereg(struct ripc__ring *w, struct ripc__ring_region *region)
 	ripc__ring_region_remove(region);
 }
 
-/* Whether the peer's region of this key may be read directly, as far as we know now. */
+/* Whether the peer's region of this key may be read directly at this moment. */
 static bool key_valid(const struct ripc__ring *w, uint32_t key)
 {
 	return w->be.caps & RIPC__RING_CAP_READ && (key & 0xffff) < RIPC__RING_KEYS_MAX &&
@@ -391,7 +321,7 @@ int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr,
 		    uint64_t wr_id)
 {
 	struct ripc__ring_read *r = w->reads;
-	uint8_t body[22];
+	uint8_t body[RIPC__POST_HEADER_LEN];
 
 	if (w->status)
 		return -ENOTCONN;
@@ -416,7 +346,7 @@ int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr,
 		ripc__put_le64(body + 8, len);
 		ripc__put_le32(body + 16, key);
 		ripc__put_le16(body + 20, (uint16_t)(r - w->reads));
-		post_body(w, RING_MSG_READ, body, sizeof(body));
+		post_control(w, RING_MSG_READ, body, 22);
 	}
 	w->nreads++;
 	return 0;
@@ -425,20 +355,23 @@ int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr,
 int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint64_t addr,
 		     uint32_t key, uint64_t wr_id)
 {
+	struct ripc__ring_write *x;
+
 	if (w->status)
 		return -ENOTCONN;
 	if (w->nwrites == RIPC__RING_WRITES_MAX)
 		return queue_full(w);
-	/* A send that comes now waits for it. */
+	/* A later send must wait for it. */
 	w->tx_fast_end = 0;
-	w->writes[(w->write_head + w->nwrites++) % RIPC__RING_WRITES_MAX] = (struct ripc__ring_write){
+	x = &w->writes[(w->write_head + w->nwrites++) % RIPC__RING_WRITES_MAX];
+	*x = (struct ripc__ring_write){
 		.from = from, .addr = addr, .len = len, .key = key, .wr_id = wr_id};
 	return 0;
 }
 
-/* ---- pumping ---- */
+/* ---- progress ---- */
 
-/* Bytes of the next chunk of len, or 0: no room beside what is kept for sends. */
+/* Bytes of the next chunk, at most len, or 0: no room beside the reserve for sends. */
 static uint32_t chunk_len(struct ripc__ring *w, uint64_t len)
 {
 	uint64_t n = (w->bulk_mask + 1) / 4;
@@ -460,21 +393,22 @@ static bool progress_peer_reads(struct ripc__ring *w)
 		struct ripc__ring_peer_read *s = &w->peer_reads_queue[w->peer_read_head];
 		uint32_t n = chunk_len(w, s->len - s->done);
 		const uint8_t *from;
-		uint8_t body[6];
+		uint8_t body[RIPC__POST_HEADER_LEN];
 
 		if (!n)
 			break;
-		/* Looked up anew each time: it may have been concealed in between. */
+		/* The region may have been removed since the last chunk. */
 		from = ripc__ring_region_find(&w->regions, s->key, s->addr, s->len,
 					      RIPC__ACCESS_REMOTE_READ);
-		ripc__put_le16(body + 4, s->tag);
 		if (from) {
 			copy_to_bulk(w, from + s->done, n);
 			ripc__put_le32(body, n);
-			post_body(w, RING_MSG_DATA, body, sizeof(body));
+			ripc__put_le16(body + 4, s->tag);
+			post_control(w, RING_MSG_DATA, body, 6);
 			s->done += n;
 		} else {
-			post_body(w, RING_MSG_READ_ERROR, body + 4, 2);
+			ripc__put_le16(body, s->tag);
+			post_control(w, RING_MSG_READ_ERROR, body, 2);
 			s->done = s->len;
 		}
 		if (s->done == s->len) {
@@ -494,7 +428,7 @@ static bool progress_writes(struct ripc__ring *w)
 		struct ripc__ring_write *x =
 			&w->writes[(w->write_head + w->nwrites_copied) % RIPC__RING_WRITES_MAX];
 		uint32_t n = x->done < x->len ? chunk_len(w, x->len - x->done) : 0;
-		uint8_t body[16];
+		uint8_t body[RIPC__POST_HEADER_LEN];
 
 		if (!n && x->len)
 			break;
@@ -503,7 +437,7 @@ static bool progress_writes(struct ripc__ring *w)
 			ripc__put_le64(body, x->addr + x->done);
 			ripc__put_le32(body + 8, n);
 			ripc__put_le32(body + 12, x->key);
-			post_body(w, RING_MSG_WRITE, body, sizeof(body));
+			post_control(w, RING_MSG_WRITE, body, 16);
 			x->done += n;
 		}
 		if (x->done == x->len)
@@ -513,7 +447,7 @@ static bool progress_writes(struct ripc__ring *w)
 	return moved;
 }
 
-/* One piece of one direct read. */
+/* Moves one chunk of one direct read. */
 static bool progress_direct_reads(struct ripc__ring *w)
 {
 	struct ripc__ring_read *r;
@@ -527,7 +461,7 @@ static bool progress_direct_reads(struct ripc__ring *w)
 	r = &w->reads[w->next_direct];
 	n = r->len - r->done < DIRECT_CHUNK ? r->len - r->done : DIRECT_CHUNK;
 	r->status = w->be.ops->read(w->be.arg, r->to + r->done, r->addr + r->done, n);
-	/* Had it been concealed before anything of this was changed, we would see that now. */
+	/* If the region was removed before its contents changed, its key is gone now. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!r->status && !key_valid(w, r->key))
 		r->status = -EACCES;

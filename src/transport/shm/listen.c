@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The sockets that shm listens at: an abstract one, and one in a directory if that is asked for. */
+/* The sockets that shm listens on: an abstract one, and on request one in a directory. */
 #define _GNU_SOURCE
 #include "base/log.h"
 #include "transport/shm/shm.h"
@@ -43,7 +43,7 @@ static bool is_ours(const char *name)
 	return len == 42 && !strncmp(name, "ripc-", 5) && !strcmp(name + len - 5, ".sock");
 }
 
-/* Sockets whose processes were killed. */
+/* Removes sockets whose processes were killed. */
 static void remove_stale_sockets(const char *dir)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -89,7 +89,7 @@ static int listen_in(struct shm *t, const char *dir)
 int ripc__shm_listen(struct shm *t, const struct ripc__options *opt)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	const char *name = t->base.ops->name;
+	const char *name = t->r.base.ops->name;
 	socklen_t len;
 	int rc;
 

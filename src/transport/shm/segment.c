@@ -26,7 +26,7 @@ static int map(struct ripc__segment *s, int fd, size_t len, int prot, int flags)
 	return 0;
 }
 
-/* Where the kernel may refuse a page to a fault all of them are allocated now, or this fails. */
+/* Where the kernel may refuse a page to a fault, allocates all of them now. */
 static int fill(int fd, size_t len)
 {
 	if (!ripc__host_no_overcommit() || !fallocate(fd, 0, 0, (off_t)len))
@@ -54,7 +54,7 @@ int ripc__segment_create(struct ripc__segment *s, size_t len)
 		close(fd);
 		return rc;
 	}
-	/* A forked child has no business in it. */
+	/* A forked child must not touch it. */
 	madvise(s->base, len, MADV_DONTFORK);
 	return fd;
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Shared memory without a name: made, passed on as a descriptor, and mapped only if an access to it
- * cannot fail. A fault that the kernel cannot serve is SIGBUS, and the end of the process. So all
- * memory that a peer passes to us comes through here, where each cause is ruled out:
+ * Shared memory without a name: it is passed on as a descriptor, and mapped only if an access to it
+ * cannot fail. A page fault that the kernel cannot serve raises SIGBUS, which ends the process. All
+ * memory from a peer is checked here against each cause:
  *
- *   beyond its end     it is long enough, and F_SEAL_SHRINK keeps it so
- *   a hole, hugetlbfs  refused: only tmpfs. A huge page for a hole may not be there, nor be had by
- *                      waiting. Other file systems do I/O in a fault, which fails or takes for ever
- *   a hole, tmpfs      reads as zeros: the kernel finds a page for it like for any other memory of
- *                      ours. It may refuse only where it counts what is promised
- *                      (vm.overcommit_memory=2): there all of it is allocated when it is mapped, by
- *                      a call that returns an error. Nobody makes a hole later: F_SEAL_SHRINK does
- *                      not forbid that, F_SEAL_WRITE and F_SEAL_FUTURE_WRITE do
- *   tmpfs is full      the tmpfs of memfds has no limit; files on others cannot be sealed so
+ *   access beyond its end    it is long enough, and F_SEAL_SHRINK keeps it so
+ *   a hole, hugetlbfs        refused, as all file systems but tmpfs are: there may be no huge page
+ *                            for the hole. Others do I/O in a fault, which may fail or block
+ *   a hole, tmpfs            reads as zeros: the kernel finds a page as for any other memory. It
+ *                            may refuse only with vm.overcommit_memory=2: then all pages are
+ *                            allocated when the memory is mapped, and an error is returned.
+ *                            F_SEAL_WRITE and F_SEAL_FUTURE_WRITE prevent later holes;
+ *                            F_SEAL_SHRINK does not
+ *   a full tmpfs             the tmpfs of memfds has no limit; files on others cannot be sealed
  *
- * Not covered: a page that cannot be read back from swap, and a peer that makes holes in our own
- * segment before it has mapped it, under vm.overcommit_memory=2 and with nothing left to promise.
- * Linux before 5.1 has no F_SEAL_FUTURE_WRITE; a peer there may make holes in its segment as well.
+ * Not covered: a page that cannot be read back from swap; and a peer that makes holes in our own
+ * segment before it maps it, with vm.overcommit_memory=2 and no memory left. Linux before 5.1 has
+ * no F_SEAL_FUTURE_WRITE; there a peer may make holes in its segment as well.
  */
 #ifndef RIPC_SHM_SEGMENT_H
 #define RIPC_SHM_SEGMENT_H
@@ -31,20 +31,20 @@ struct ripc__segment {
 };
 
 /*
- * Makes one of zeros, mapped for reading only, sealed against any change of its size: not against
- * further seals, as its peer adds one. Return: its descriptor, or a negative errno.
+ * Makes a segment of zeros, mapped for reading, sealed against changes of its size. Its peer adds a
+ * further seal. Return: its descriptor, or a negative errno.
  */
 int ripc__segment_create(struct ripc__segment *s, size_t len);
 /*
- * Maps what a peer made for writing, and seals it against future writing, which is hole punching,
- * too. The descriptor stays the caller's. Return: 0, -EPERM: it is of another file system, not
- * sealed, or cannot be; -EINVAL: no memory, or too small; -ENOSPC: what is missing cannot be had;
- * or what mmap() says.
+ * Maps a peer's segment for writing, and seals it against future writing, which includes holes. The
+ * descriptor stays the caller's. Return: 0; -EPERM: another file system, not sealed, or not
+ * sealable; -EINVAL: no memory object, or too small; -ENOSPC: missing pages cannot be allocated; or
+ * the errno of mmap().
  */
 int ripc__segment_map(struct ripc__segment *s, int fd, size_t len);
 /*
- * Maps what a peer made for reading: sealed against writing, or against future writing, and without
- * a hole. A forked child may read it. The rest as ripc__segment_map(); -EPERM: it has a hole.
+ * Maps a peer's memory object for reading: sealed against writing or future writing, and without
+ * holes. A forked child may read it. Otherwise as ripc__segment_map(); -EPERM: it has a hole.
  */
 int ripc__segment_map_readonly(struct ripc__segment *s, int fd, size_t len);
 void ripc__segment_unmap(struct ripc__segment *s);

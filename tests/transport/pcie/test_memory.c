@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The memory of pcie: who joins it, the places of those in it, and their blocks. */
+/* The memory of pcie: joining it, its entries, and its blocks. */
 #define _GNU_SOURCE
 #include "harness.h"
 #include "transport/pcie/memory.h"
@@ -53,7 +53,7 @@ START_TEST(join__formats_only_zeros)
 	ck_assert_mem_eq(m.id, n.id, 16);
 	ck_assert_mem_ne(m.id, zeros, 16);
 	ck_assert_uint_eq(m.nblocks, ripc__pcie_blocks(BYTES));
-	/* Seen with another size it is not the same. */
+	/* It is not the same with another size. */
 	ck_assert_int_eq(join(&n, base, BYTES / 2, true), -EPROTO);
 	memset(base, 0xff, 4096);
 	ck_assert_int_eq(join(&n, base, BYTES, true), -EPROTO);
@@ -99,7 +99,7 @@ START_TEST(entry_claim__unique_ref)
 }
 END_TEST
 
-/* All are taken by contexts that do not live: the next one finds that out by itself. */
+/* Dead contexts have all entries: the next context finds that out by itself. */
 START_TEST(entry_claim__reuses_dead_entry)
 {
 	static struct ripc__pcie_memory all[RIPC__PCIE_ENTRIES], m;
@@ -129,18 +129,18 @@ START_TEST(heartbeat__timeout)
 		ck_assert(ripc__pcie_heartbeat(&b, now));
 		ck_assert(ripc__pcie_alive(&a, ref, 3 * RIPC__PCIE_HEARTBEAT_NS));
 	}
-	/* That we slept for an hour says nothing about others. */
+	/* If we slept for an hour, that proves nothing about others. */
 	now += UINT64_C(3600000000000);
 	ck_assert(ripc__pcie_heartbeat(&a, now));
 	ck_assert(ripc__pcie_alive(&a, ref, 4 * RIPC__PCIE_HEARTBEAT_NS));
 	for (unsigned i = 0; i < 5; i++)
 		ck_assert(ripc__pcie_heartbeat(&a, now += RIPC__PCIE_HEARTBEAT_NS));
 	ck_assert(!ripc__pcie_alive(&a, ref, 4 * RIPC__PCIE_HEARTBEAT_NS));
-	/* It comes back. */
+	/* It lives again. */
 	ck_assert(ripc__pcie_heartbeat(&b, now));
 	ck_assert(ripc__pcie_heartbeat(&a, now += RIPC__PCIE_HEARTBEAT_NS));
 	ck_assert(ripc__pcie_alive(&a, ref, 4 * RIPC__PCIE_HEARTBEAT_NS));
-	/* In the end its place is given away. */
+	/* In the end its entry is evicted. */
 	for (unsigned i = 0; i < RIPC__PCIE_EVICT_NS / RIPC__PCIE_HEARTBEAT_NS + 2; i++)
 		ck_assert(ripc__pcie_heartbeat(&a, now += RIPC__PCIE_HEARTBEAT_NS));
 	ck_assert(!ripc__pcie_alive(&a, ref, UINT64_MAX));
@@ -171,14 +171,14 @@ START_TEST(block__get_put_attach)
 		used[block] = true;
 	}
 	ck_assert_int_eq(ripc__pcie_block_get(&a), -ENOSPC);
-	/* All of one that leaves are free. */
+	/* A context that leaves frees all its blocks. */
 	ripc__pcie_entry_release(&b);
 	ck_assert_int_eq(ripc__pcie_entry_claim(&b), 0);
 	for (uint32_t i = 0; i < (a.nblocks + 1) / 2; i++)
 		ck_assert_int_ge(block = ripc__pcie_block_get(&a), 0);
 	ck_assert_int_eq(ripc__pcie_block_get(&b), -ENOSPC);
 
-	/* One that has a user is not free when its owner has no use for it any more. */
+	/* A block with a user is not free after its owner has released it. */
 	ck_assert(!ripc__pcie_block_read(&b, (uint32_t)block, &seen));
 	ripc__pcie_params_write(&a, (uint32_t)block, 0, "notes", 6);
 	ripc__pcie_block_publish(&a, (uint32_t)block, b.ref, RIPC__PCIE_REQUEST);
@@ -198,14 +198,14 @@ START_TEST(block__get_put_attach)
 	ck_assert(!ripc__pcie_is_owner(&b, (uint32_t)block, a.ref));
 	ck_assert_int_eq(ripc__pcie_block_get(&a), -ENOSPC);
 	ripc__pcie_detach(&b, (uint32_t)block);
-	/* Whoever comes late does not get it. */
+	/* A late context does not become the user. */
 	ck_assert(!ripc__pcie_attach(&b, (uint32_t)block, &old));
 	ck_assert_int_eq(ripc__pcie_block_get(&a), block);
 	ck_assert(!ripc__pcie_attach(&b, (uint32_t)block, &old));
 	ripc__pcie_block_publish(&a, (uint32_t)block, b.ref, RIPC__PCIE_REQUEST);
 	ck_assert(!ripc__pcie_attach(&b, (uint32_t)block, &old));
 
-	/* A user that left does not hold it. */
+	/* A user that left does not hold the block. */
 	ck_assert(ripc__pcie_block_read(&b, (uint32_t)block, &seen));
 	ck_assert(ripc__pcie_attach(&b, (uint32_t)block, &seen));
 	ripc__pcie_entry_release(&b);

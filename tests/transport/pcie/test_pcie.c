@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* pcie: the transport over a file, its interrupts, and contexts that do as they please. */
+/* pcie: the transport over a file, its interrupts, and hostile contexts. */
 #define _GNU_SOURCE
 #include "harness.h"
 #include "ripc.h"
 #include "transport/pcie/pcie.h"
+#include "wire/bytes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,7 @@ static void teardown(void)
 	unlink(path);
 }
 
-/* The file's holes could not all be filled: opening says so, instead of a signal later. */
+/* The holes of the file cannot all be filled: open() fails, instead of a signal later. */
 START_TEST(open__no_space_for_file)
 {
 	struct ripc__transport_env env = {.opt = &options};
@@ -65,6 +66,11 @@ START_TEST(open__no_space_for_file)
 }
 END_TEST
 
+static struct ripc__transport *tr_of(struct pcie *t)
+{
+	return (struct ripc__transport *)t;
+}
+
 static struct pcie *open_pcie(void)
 {
 	static const uint8_t instance[16];
@@ -77,7 +83,7 @@ static struct pcie *open_pcie(void)
 
 static void close_pcie(struct pcie *t)
 {
-	OPS->close((struct ripc__transport *)t);
+	OPS->close(tr_of(t));
 }
 
 static struct ripc__event progress(struct pcie *t)
@@ -86,8 +92,8 @@ static struct ripc__event progress(struct pcie *t)
 	uint64_t deadline = UINT64_MAX;
 
 	now += 1000000;
-	OPS->progress((struct ripc__transport *)t, &ev, 1, now, &deadline);
-	/* Nobody wakes it: it must always look again by itself. */
+	OPS->progress(tr_of(t), &ev, 1, now, &deadline);
+	/* Without interrupts, the deadline bounds each sleep. */
 	ck_assert_uint_le(deadline, now + 10000000);
 	return ev;
 }
@@ -108,13 +114,11 @@ static struct ripc__event await(struct pcie *t, enum ripc__ev_kind kind)
 static struct ripc__ep *call(struct pcie *from, struct pcie *to)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
-	int len = OPS->address((struct ripc__transport *)to, addr, sizeof(addr));
+	int len = OPS->address(tr_of(to), addr, sizeof(addr));
 	struct ripc__ep *ep = NULL;
 
 	ck_assert_int_gt(len, 0);
-	ck_assert_int_eq(OPS->connect((struct ripc__transport *)from, addr, (size_t)len, "hello", 5,
-				      NULL, &ep),
-			 0);
+	ck_assert_int_eq(OPS->connect(tr_of(from), addr, (size_t)len, "hello", 5, NULL, &ep), 0);
 	return ep;
 }
 
@@ -131,9 +135,7 @@ static void connect_two(struct two *w)
 	ev = await(w->b, RIPC__EV_REQUEST);
 	ck_assert_uint_eq(ev.len, 5);
 	ck_assert_mem_eq(ev.data, "hello", 5);
-	ck_assert_int_eq(
-		OPS->accept((struct ripc__transport *)w->b, ev.request, "welcome", 7, NULL, &w->eb),
-		0);
+	ck_assert_int_eq(OPS->accept(tr_of(w->b), ev.request, "welcome", 7, NULL, &w->eb), 0);
 	await(w->b, RIPC__EV_ESTABLISHED);
 	ev = await(w->a, RIPC__EV_ESTABLISHED);
 	ck_assert_uint_eq(ev.len, 7);
@@ -164,7 +166,7 @@ static void pass(struct two *w, const char *text)
 	ck_assert_uint_eq(ev.len, strlen(text));
 	ck_assert_mem_eq(ev.data, text, ev.len);
 	if (ev.token)
-		OPS->release((struct ripc__transport *)w->b, ev.token);
+		OPS->release(tr_of(w->b), ev.token);
 }
 
 START_TEST(connect__and_close)
@@ -172,7 +174,7 @@ START_TEST(connect__and_close)
 	struct two w;
 
 	open_two(&w);
-	/* Many times over the same blocks. */
+	/* The same blocks are used many times. */
 	for (unsigned i = 0; i < 200; i++) {
 		pass(&w, "there");
 		OPS->ep_close(i % 2 ? w.ea : w.eb);
@@ -193,20 +195,19 @@ START_TEST(connect__refused)
 
 	w.ea = call(w.a, w.b);
 	ev = await(w.b, RIPC__EV_REQUEST);
-	OPS->reject((struct ripc__transport *)w.b, ev.request, "no", 2);
+	OPS->reject(tr_of(w.b), ev.request, "no", 2);
 	ev = await(w.a, RIPC__EV_CLOSED);
 	ck_assert_int_eq(ev.status, -ECONNREFUSED);
 	ck_assert(ev.reject);
 	ck_assert_uint_eq(ev.len, 2);
 	ck_assert_mem_eq(ev.data, "no", 2);
 	OPS->ep_close(w.ea);
-	/* Who goes before he is answered is not missed. */
+	/* A peer may leave before it is answered. */
 	OPS->ep_close(call(w.a, w.b));
 	w.ea = call(w.a, w.b);
 	ev = await(w.b, RIPC__EV_REQUEST);
 	OPS->ep_close(w.ea);
-	ck_assert_int_eq(OPS->accept((struct ripc__transport *)w.b, ev.request, "", 0, NULL, &w.eb),
-			 -ECONNRESET);
+	ck_assert_int_eq(OPS->accept(tr_of(w.b), ev.request, "", 0, NULL, &w.eb), -ECONNRESET);
 	connect_two(&w);
 	pass(&w, "still");
 	close_pcie(w.a);
@@ -217,11 +218,11 @@ END_TEST
 START_TEST(connect__unreachable_address)
 {
 	struct two w = {open_pcie(), open_pcie(), NULL, NULL};
-	struct ripc__transport *a = (struct ripc__transport *)w.a;
+	struct ripc__transport *a = tr_of(w.a);
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct ripc__ep *ep;
 	char text[200];
-	int len = OPS->address((struct ripc__transport *)w.b, addr, sizeof(addr));
+	int len = OPS->address(tr_of(w.b), addr, sizeof(addr));
 
 	OPS->describe(addr, (size_t)len, text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "memory "));
@@ -233,7 +234,7 @@ START_TEST(connect__unreachable_address)
 	ck_assert_int_eq(OPS->connect(a, addr, (size_t)len, "", 0, NULL, &ep), -EHOSTUNREACH);
 	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "another memory"));
 	addr[4] ^= 1;
-	/* Any place and number. */
+	/* Any entry and number. */
 	for (unsigned i = 0; i < 256; i++) {
 		addr[20] ^= (uint8_t)i;
 		if (i)
@@ -252,20 +253,20 @@ END_TEST
 START_TEST(connect__no_free_block)
 {
 	struct two w = {open_pcie(), open_pcie(), NULL, NULL};
-	struct ripc__transport *a = (struct ripc__transport *)w.a;
+	struct ripc__transport *a = tr_of(w.a);
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct ripc__ep *ep;
-	int len = OPS->address((struct ripc__transport *)w.b, addr, sizeof(addr)), rc;
+	int len = OPS->address(tr_of(w.b), addr, sizeof(addr)), rc;
 	unsigned n = 0;
 
 	while (!(rc = OPS->connect(a, addr, (size_t)len, "", 0, NULL, &ep)))
 		n++;
 	ck_assert_int_eq(rc, -ENOSPC);
 	ck_assert_uint_eq(n, w.a->memory.nblocks);
-	while (w.a->eps.next != &w.a->eps)
-		OPS->ep_close(w.a->eps.next);
+	while (w.a->r.eps.next != &w.a->r.eps)
+		OPS->ep_close(w.a->r.eps.next);
 	for (struct ripc__event ev; (ev = progress(w.b)).kind != RIPC__EV_NONE;)
-		OPS->reject((struct ripc__transport *)w.b, ev.request, NULL, 0);
+		OPS->reject(tr_of(w.b), ev.request, NULL, 0);
 	connect_two(&w);
 	pass(&w, "again");
 	close_pcie(w.a);
@@ -273,7 +274,7 @@ START_TEST(connect__no_free_block)
 }
 END_TEST
 
-/* As if it had been killed: it does nothing any more. */
+/* The peer seems to be killed: it does nothing any more. */
 START_TEST(peer__dies)
 {
 	struct two w;
@@ -284,7 +285,7 @@ START_TEST(peer__dies)
 	ck_assert_int_eq(post(w.eb, "last words", 10), 0);
 	ev = await(w.a, RIPC__EV_RECV);
 	if (ev.token)
-		OPS->release((struct ripc__transport *)w.a, ev.token);
+		OPS->release(tr_of(w.a), ev.token);
 	ev = await(w.a, RIPC__EV_CLOSED);
 	ck_assert_int_eq(ev.status, -ECONNRESET);
 	ck_assert_ptr_nonnull(strstr(ev.text, "no sign of life"));
@@ -295,7 +296,7 @@ START_TEST(peer__dies)
 }
 END_TEST
 
-/* One that stood still until its place was another's writes nothing any more. */
+/* A context that stood still until another one got its entry writes nothing any more. */
 START_TEST(entry__lost)
 {
 	struct two w;
@@ -321,7 +322,7 @@ START_TEST(entry__lost)
 }
 END_TEST
 
-/* Whatever stands in the memory, nothing but connections is lost. */
+/* Random contents of the memory cost nothing but connections. */
 START_TEST(memory__corrupted)
 {
 	uint64_t rng = test_seed();
@@ -340,20 +341,20 @@ START_TEST(memory__corrupted)
 				    : r % 8 < 7 ? test_random(&rng) % 65536
 						: test_random(&rng) % BYTES;
 
-			/* Often a small number, a bit, or a word of somebody else. */
+			/* Often a small number, a bit, or another word of the memory. */
 			at &= ~(size_t)7;
 			if (round % 3 == 0)
-				*(uint64_t *)(void *)(base + at) = test_random(&rng) >> (r >> 8 & 63);
+				ripc__put_le64(base + at, test_random(&rng) >> (r >> 8 & 63));
 			else if (round % 3 == 1)
-				*(uint64_t *)(void *)(base + at) ^= UINT64_C(1) << (r >> 8 & 63);
+				base[at + (r >> 8 & 7)] ^= (uint8_t)(1u << (r >> 11 & 7));
 			else
 				*(uint64_t *)(void *)(base + at) =
 					*(uint64_t *)(void *)(base + (r >> 8) % 65536 / 8 * 8);
 			if (ev.kind == RIPC__EV_REQUEST)
-				OPS->reject((struct ripc__transport *)t, ev.request, "", 0);
+				OPS->reject(tr_of(t), ev.request, "", 0);
 			else if (ev.kind == RIPC__EV_RECV && ev.token)
-				OPS->release((struct ripc__transport *)t, ev.token);
-			if (w.ea->state == PCIE_OPEN)
+				OPS->release(tr_of(t), ev.token);
+			if (w.ea->state == RIPC__EP_OPEN)
 				post(w.ea, base, test_random(&rng) % 1000);
 		}
 		close_pcie(w.a);
@@ -364,7 +365,7 @@ START_TEST(memory__corrupted)
 }
 END_TEST
 
-/* ---- interrupts: files stand in for the registers, and the test for the device ---- */
+/* ---- interrupts: files replace the registers, and the test replaces the device ---- */
 
 static void give_doorbell(struct pcie *t, uint16_t id)
 {
@@ -376,7 +377,7 @@ static void give_doorbell(struct pcie *t, uint16_t id)
 	ripc__pcie_set_doorbell(&t->memory, ripc__pcie_doorbell_word(&t->doorbell));
 }
 
-/* Whom it rang since the last time; -1: nobody. */
+/* The receiver of the interrupt since the last call; -1: none. */
 static int notified_by(const struct pcie *t)
 {
 	uint8_t bytes[4] = {0};
@@ -391,20 +392,20 @@ static int notified_by(const struct pcie *t)
 	return bytes[2] | bytes[3] << 8;
 }
 
-/* How long it would sleep. */
+/* The longest sleep that progress() allows. */
 static uint64_t sleep_ns_of(struct pcie *t)
 {
 	uint64_t deadline = UINT64_MAX;
 	struct ripc__event ev;
 
 	now += RIPC__PCIE_HEARTBEAT_NS;
-	ck_assert_uint_eq(OPS->progress((struct ripc__transport *)t, &ev, 1, now, &deadline), 0);
+	ck_assert_uint_eq(OPS->progress(tr_of(t), &ev, 1, now, &deadline), 0);
 	return deadline - now;
 }
 
 static int arm(struct pcie *t)
 {
-	return OPS->arm((struct ripc__transport *)t);
+	return OPS->arm(tr_of(t));
 }
 
 START_TEST(doorbell__bounds_sleep)
@@ -412,17 +413,17 @@ START_TEST(doorbell__bounds_sleep)
 	struct two w;
 
 	open_two(&w);
-	ck_assert_int_eq(OPS->fd((struct ripc__transport *)w.b), -1);
+	ck_assert_int_eq(OPS->fd(tr_of(w.b)), -1);
 	ck_assert_uint_le(sleep_ns_of(w.b), 10000000);
-	/* It hears, but the peer does not ring. */
+	/* It can receive, but the peer cannot send. */
 	give_doorbell(w.b, 2);
-	ck_assert_int_eq(OPS->fd((struct ripc__transport *)w.b), w.b->doorbell.event);
+	ck_assert_int_eq(OPS->fd(tr_of(w.b)), w.b->doorbell.event);
 	ck_assert_uint_le(sleep_ns_of(w.b), 10000000);
 	sleep_ns_of(w.a);
 	give_doorbell(w.a, 1);
 	ck_assert_uint_eq(sleep_ns_of(w.b), RIPC__PCIE_HEARTBEAT_NS);
 	sleep_ns_of(w.a);
-	/* No more. */
+	/* It cannot send any more. */
 	ripc__pcie_set_doorbell(&w.a->memory, 0);
 	ck_assert_uint_le(sleep_ns_of(w.b), 10000000);
 	close_pcie(w.a);
@@ -451,14 +452,14 @@ START_TEST(doorbell__once_per_sleep)
 		ck_assert_int_eq(notified_by(w.a), 700);
 		ck_assert_int_eq(post(w.ea, "up", 2), 0);
 		ck_assert_int_eq(notified_by(w.a), -1);
-		/* Too late to sleep. */
+		/* A message has arrived: it must not sleep. */
 		ck_assert_int_eq(arm(w.b), 1);
 		ck_assert_int_eq(write(w.b->doorbell.event, &one, sizeof(one)), sizeof(one));
 		for (unsigned k = 0; k < 2; k++) {
 			struct ripc__event ev = await(w.b, RIPC__EV_RECV);
 
 			if (ev.token)
-				OPS->release((struct ripc__transport *)w.b, ev.token);
+				OPS->release(tr_of(w.b), ev.token);
 		}
 		ck_assert_int_eq(poll(&fd, 1, 0), 0);
 	}
@@ -479,7 +480,7 @@ START_TEST(doorbell__on_connect)
 	ck_assert_int_eq(notified_by(w.a), 2);
 	ck_assert_int_eq(arm(w.b), 1);
 	ev = await(w.b, RIPC__EV_REQUEST);
-	OPS->reject((struct ripc__transport *)w.b, ev.request, "", 0);
+	OPS->reject(tr_of(w.b), ev.request, "", 0);
 	ck_assert_int_eq(notified_by(w.b), 1);
 	await(w.a, RIPC__EV_CLOSED);
 	OPS->ep_close(w.ea);
@@ -490,15 +491,15 @@ START_TEST(doorbell__on_connect)
 	ck_assert_int_eq(notified_by(w.a), UINT16_MAX);
 	ripc__pcie_doorbell_ring(&w.a->doorbell, ~RIPC__PCIE_DOORBELL_RECV);
 	ck_assert_int_eq(notified_by(w.a), -1);
-	/* A child closes what it has of it. */
-	OPS->forked((struct ripc__transport *)w.b);
-	ck_assert_int_eq(OPS->fd((struct ripc__transport *)w.b), -1);
+	/* A child closes its descriptors. */
+	OPS->forked(tr_of(w.b));
+	ck_assert_int_eq(OPS->fd(tr_of(w.b)), -1);
 	close_pcie(w.a);
 	close_pcie(w.b);
 }
 END_TEST
 
-/* Or it would never sleep again. */
+/* A cleared interrupt of a lost entry must not keep it awake. */
 START_TEST(doorbell__after_lost_entry)
 {
 	const uint64_t one = 1;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-libtests_la_SOURCES += tests/transport/ring/ring_pair.h
+libtests_la_SOURCES += tests/transport/ring/heap_backend.h tests/transport/ring/ring_pair.h
 
 check_PROGRAMS += tests/transport/ring/test_arm
+check_PROGRAMS += tests/transport/ring/test_endpoint
 check_PROGRAMS += tests/transport/ring/test_ring
 check_PROGRAMS += tests/transport/ring/test_region
 check_PROGRAMS += tests/transport/ring/test_soak

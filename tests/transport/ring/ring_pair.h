@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* For tests of the window engine: two ends in one process, over mapped memory or a simulated link. */
+/* For tests of the ring engine: two ends in one process, over mapped memory or a simulated link. */
 #ifndef RIPC_TESTS_TRANSPORT_RING_RING_PAIR_H
 #define RIPC_TESTS_TRANSPORT_RING_RING_PAIR_H
 
@@ -18,7 +18,7 @@
 
 static const struct ripc__ring_layout layout_small = {6, 16}, layout_large = {9, 18};
 
-/* One end: its segment, its way to the other, and what it reported. */
+/* One end: its segment, its link to the other, and its events. */
 struct ring_end {
 	struct ripc__ring w;
 	struct ripc__sim_ntb link;
@@ -55,7 +55,10 @@ static int ring_end_read(void *arg, void *to, uint64_t addr, size_t len)
 	return 0;
 }
 
-static const struct ripc__ring_backend_ops mapped_ops = {.kick = ring_end_kick, .read = ring_end_read};
+static const struct ripc__ring_backend_ops mapped_ops = {
+	.kick = ring_end_kick,
+	.read = ring_end_read,
+};
 
 static inline void ring_end_open(struct ring_pair *r, struct ring_end *e, struct ring_end *peer,
 				 unsigned caps, uint8_t epoch)
@@ -106,7 +109,7 @@ static inline void ring_pair_close(struct ring_pair *r)
 	free(r->b.inbox);
 }
 
-/* Some of what is under way arrives. */
+/* Some of the writes in flight arrive. */
 static inline void ring_pair_step_links(struct ring_pair *r)
 {
 	if (!r->linked)
@@ -115,32 +118,34 @@ static inline void ring_pair_step_links(struct ring_pair *r)
 	ripc__sim_ntb_step(&r->b.link, test_random(&r->rng) % 40);
 }
 
-/* One look at an end. Return: whether a send stands in its buffer. */
+/* Polls one end once. Return: whether a send is in its buffer. */
 static inline bool ring_end_poll(struct ring_end *e)
 {
-	struct ripc__ring_event ev;
+	struct ripc__event ev;
 
 	if (ripc__ring_has_work(&e->w))
 		ripc__ring_progress(&e->w);
 	if (!ripc__ring_poll(&e->w, e->buf, &ev))
 		return false;
 	switch (ev.kind) {
-	case RIPC__RING_EV_RECV:
+	case RIPC__EV_RECV:
 		e->nrecv++;
 		e->len = ev.len;
 		return true;
-	case RIPC__RING_EV_READ_DONE:
+	case RIPC__EV_READ_DONE:
 		e->nread++;
 		e->read_status = ev.status;
 		e->last_wr_id = ev.wr_id;
 		break;
-	case RIPC__RING_EV_WRITE_DONE:
+	case RIPC__EV_WRITE_DONE:
 		e->nwrite++;
 		e->last_wr_id = ev.wr_id;
 		break;
-	case RIPC__RING_EV_SENDABLE:
+	case RIPC__EV_SENDABLE:
 		e->sendables++;
 		break;
+	default:
+		ck_abort_msg("event %d of an engine", ev.kind);
 	}
 	return false;
 }
@@ -176,7 +181,7 @@ static inline bool ring_pair_check(const uint8_t *p, size_t len, uint64_t tag)
 	return true;
 }
 
-/* Until both sides have nothing left to do. */
+/* Polls until both sides have nothing left to do. */
 static inline void ring_pair_drain(struct ring_pair *r)
 {
 	for (unsigned idle = 0; idle < 50; idle++) {
@@ -190,7 +195,7 @@ static inline void ring_pair_drain(struct ring_pair *r)
 	}
 }
 
-/* A round of both ends, with what it must not find. */
+/* Polls one end after some of the writes in flight have arrived. No end may have failed. */
 static inline bool ring_pair_step(struct ring_pair *r, struct ring_end *e)
 {
 	ring_pair_step_links(r);

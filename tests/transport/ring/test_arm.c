@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The window engine's kicks: RIPC_TEST_CYCLES (100000) times two threads wake one another. */
+/* Kicks of the ring engine: two threads wake one another RIPC_TEST_CYCLES (100000) times. */
 #include "ring_pair.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-/* A kick answers each request once, and only what was asked for. */
+/* A kick answers each request once, and only for its cause. */
 START_TEST(arm__once)
 {
 	uint64_t i = 7;
@@ -28,13 +28,13 @@ START_TEST(arm__once)
 	ck_assert(ring_end_poll(&r.b));
 	ck_assert(ring_end_poll(&r.b));
 	ripc__ring_arm(&r.b.w);
-	/* Standing: nothing is written for the second. */
+	/* The request stands: the second one writes nothing. */
 	i = r.b.w.arm;
 	ripc__ring_arm(&r.b.w);
 	ck_assert_uint_eq(r.b.w.arm, i);
 	ring_end_progress(&r, &r.a, &i, sizeof(i));
 	ck_assert_uint_eq(r.b.kicks, 2);
-	/* Credit wakes whoever waits for room, and nobody else. */
+	/* Credit wakes only a side that waits for room. */
 	ripc__ring_arm(&r.a.w);
 	while (ring_end_poll(&r.b))
 		;
@@ -70,12 +70,12 @@ static void ring(void *arg)
 
 static const struct ripc__ring_backend_ops bell_ops = {.kick = ring};
 
-/* Sends back what comes; before it waits it sleeps, and wakes only by the bell. */
+/* Returns each message. Before it waits it sleeps, and only the doorbell wakes it. */
 static void *sleeper_main(void *arg)
 {
 	struct sleeper *s = arg;
 	uint8_t buf[RIPC__RING_RECV_BUF_LEN];
-	struct ripc__ring_event ev;
+	struct ripc__event ev;
 
 	for (uint64_t i = 0; i < s->rounds; i++) {
 		struct iovec iov = {&i, sizeof(i)};
@@ -102,8 +102,8 @@ static void *sleeper_main(void *arg)
 }
 
 /*
- * Two threads that sleep whenever there is nothing, RIPC_TEST_CYCLES (100000) times: no kick is
- * ever missed.
+ * Two threads that sleep whenever there is nothing to do, RIPC_TEST_CYCLES (100000) times: no kick
+ * is lost.
  */
 START_TEST(arm__no_kick_lost)
 {

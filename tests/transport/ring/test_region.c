@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The window engine's reads, writes and exposed memory, over mapped memory and over the simulated
+ * Reads, writes and exposed memory of the ring engine, over mapped memory and over the simulated
  * link.
  */
 #include "ring_pair.h"
@@ -15,10 +15,7 @@ static void read_all(struct ring_pair *r, size_t len)
 	region = ripc__ring_reg(&r->b.w, from, len, RIPC__ACCESS_REMOTE_READ);
 	ck_assert_ptr_nonnull(region);
 	r->a.nread = 0;
-	/*
-	 * The key is told by a send, as it is in life: a direct reader needs what was written
-	 * before that.
-	 */
+	/* A send carries the key, as in real use: a direct reader needs the writes before it. */
 	ring_end_progress(r, &r->b, &region->key, 4);
 	while (!ring_pair_step(r, &r->a))
 		;
@@ -66,7 +63,9 @@ START_TEST(read__not_allowed)
 		uint64_t addr = region->addr + (k == 0) - (k == 1), len = sizeof(to) + (k == 2);
 		uint32_t key = region->key + (k == 3) + 0x10000u * (k == 4);
 
-		/* Directly, the addresses are the peer's own affair: only keys can be wrong. */
+		/*
+		 * A direct read is checked by its key only: the kernel checks the peer's addresses.
+		 */
 		if (_i && k < 3)
 			continue;
 		r.a.nread = 0;
@@ -93,7 +92,7 @@ START_TEST(read__not_allowed)
 }
 END_TEST
 
-/* Memory that is concealed in the middle of a read is not read on, and the read does not succeed. */
+/* Memory that is deregistered during a read is not read on, and the read fails. */
 START_TEST(read__deregistered)
 {
 	size_t len = 4u << 20;
@@ -123,7 +122,7 @@ START_TEST(read__deregistered)
 }
 END_TEST
 
-/* Pages that may have to be waited for are not read by the peer, although it could. */
+/* Memory with missing pages is not read directly, although it could be. */
 START_TEST(read__of_memory_that_is_served)
 {
 	static uint8_t from[100000], to[100000];
@@ -148,7 +147,7 @@ START_TEST(read__of_memory_that_is_served)
 }
 END_TEST
 
-/* As many reads as may be, and one more. */
+/* The largest number of reads, and one more. */
 START_TEST(read__queue)
 {
 	static uint8_t from[RIPC__RING_READS_MAX][50000], to[RIPC__RING_READS_MAX][50000];
@@ -179,7 +178,7 @@ START_TEST(read__queue)
 }
 END_TEST
 
-/* A send arrives behind the write before it, whatever the link does. */
+/* A send arrives after the write before it, whatever the link does. */
 START_TEST(write__before_send)
 {
 	static uint8_t from[300000], to[300000];
@@ -213,9 +212,11 @@ START_TEST(write__not_allowed)
 	static uint8_t from[100], to[100];
 	struct ripc__ring_region *region;
 	struct ring_pair r;
+	unsigned access;
 
 	ring_pair_open(&r, &layout_small, false, 0, test_seed());
-	region = ripc__ring_reg(&r.b.w, to, sizeof(to), _i ? RIPC__ACCESS_REMOTE_READ : RING_STEP_ALL);
+	access = _i ? RIPC__ACCESS_REMOTE_READ : RING_STEP_ALL;
+	region = ripc__ring_reg(&r.b.w, to, sizeof(to), access);
 	ripc__ring_write(&r.a.w, from, sizeof(from), region->addr + !_i, region->key, 1);
 	ring_pair_drain(&r);
 	ck_assert_int_eq(r.b.w.status, -EACCES);
@@ -226,7 +227,7 @@ START_TEST(write__not_allowed)
 }
 END_TEST
 
-/* Regions outlive their connection, and more of them than can be read directly work. */
+/* Regions outlive their connection, also more regions than can be read directly. */
 START_TEST(reg__many)
 {
 	static struct ripc__ring_region *region[RIPC__RING_KEYS_MAX + 100];
@@ -242,9 +243,10 @@ START_TEST(reg__many)
 	}
 	for (unsigned i = 0; i < RIPC__RING_KEYS_MAX + 100; i++) {
 		uint8_t to = 0;
+		int rc;
 
-		ck_assert_int_eq(ripc__ring_read(&r.a.w, &to, 1, region[i]->addr, region[i]->key, i),
-				 0);
+		rc = ripc__ring_read(&r.a.w, &to, 1, region[i]->addr, region[i]->key, i);
+		ck_assert_int_eq(rc, 0);
 		while (r.a.nread <= i) {
 			ring_end_poll(&r.a);
 			ring_end_poll(&r.b);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * shm and ring/sim between two processes for as long as is wanted: RIPC_TEST_MESSAGES messages,
- * each checked byte by byte, and RIPC_TEST_CYCLES times of falling asleep and being woken. Nothing
- * wakes a side over shared memory but its peer, so that one wake-up lost is a side that sleeps for
- * ever; over the simulated link a kick may be lost, and a sleep is bounded.
+ * shm and ring/sim between two processes: RIPC_TEST_MESSAGES messages, each checked byte by byte,
+ * and RIPC_TEST_CYCLES cycles of sleeping and waking. Over shared memory only the peer wakes a
+ * side, so a side whose kick is lost sleeps for ever; over the simulated link a kick may be lost,
+ * and a sleep is bounded.
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
@@ -23,25 +23,25 @@
 #define CYCLES     20000
 #define LEN_MAX    5000u
 #define EVENTS     16
-#define PATIENCE_S 120 /* without anything new: it is lost */
+#define PATIENCE_S 120 /* seconds without progress: a message is lost */
 #define STOP       UINT64_MAX
 
-static struct ripc__options options = {.handover = RIPC__MAPPED_ON};
+static struct ripc__options options = {.mapped = RIPC__MAPPED_ON};
 
 /* One process. */
 struct side {
 	const struct ripc__transport_ops *ops;
 	struct ripc__transport *t;
 	struct ripc__ep *ep;
-	bool first; /* the one that connects */
+	bool first; /* it connects */
 	bool up, closed, blocked, stopped;
 	uint64_t rng;
 	uint64_t sent, got, wrong, slept;
 	uint64_t deadline_ns, last_rx_ns;
-	uint64_t last; /* CYCLES: what came last */
+	uint64_t last; /* CYCLES: the last number */
 };
 
-/* What message number n of one direction is. */
+/* The content of message n of one direction. */
 static uint64_t word(bool first, uint64_t n)
 {
 	uint64_t state = n * 2 + first + 1;
@@ -70,18 +70,19 @@ static bool same(const uint8_t *p, uint32_t len, uint64_t w)
 	return true;
 }
 
-static void side_open(struct side *s, const struct ripc__transport_ops *ops, bool first, uint64_t seed)
+static void side_open(struct side *s, const struct ripc__transport_ops *ops, bool first,
+		      uint64_t first_seed)
 {
 	static const uint8_t instance[16];
 	struct ripc__transport_env env = {.opt = &options, .instance = instance};
 
-	*s = (struct side){.ops = ops, .first = first, .rng = seed + first};
+	*s = (struct side){.ops = ops, .first = first, .rng = first_seed + first};
 	if (ops->open(&s->t, &env))
 		exit(2);
 	s->last_rx_ns = ripc__clock_ns();
 }
 
-/* How either test takes a message. */
+/* Handles a received message. */
 typedef void handle_fn(struct side *s, const uint8_t *p, uint32_t len);
 
 static void handle_event(struct side *s, const struct ripc__event *ev, handle_fn *take)
@@ -129,7 +130,7 @@ static unsigned progress(struct side *s, handle_fn *take)
 	return n;
 }
 
-/* Sleeps until the peer, or the transport's own wish, ends it. */
+/* Sleeps until a kick or the deadline of the transport. */
 static void sleep_on_fd(struct side *s)
 {
 	struct pollfd fd = {.fd = s->ops->fd(s->t), .events = POLLIN};
@@ -141,12 +142,12 @@ static void sleep_on_fd(struct side *s)
 	if (s->deadline_ns != RIPC__NEVER)
 		ms = (int)((s->deadline_ns - now + 999999) / 1000000);
 	s->slept++;
-	/* Nothing, but there should have been something: nobody else would have woken us. */
+	/* No kick came, and nothing else would have woken us. */
 	if (!poll(&fd, 1, ms) && s->deadline_ns == RIPC__NEVER)
 		exit(4);
 }
 
-/* Whether it left. */
+/* Return: whether it was sent. */
 static bool post(struct side *s, const uint8_t *p, uint32_t len, bool more)
 {
 	struct iovec iov = {(void *)(uintptr_t)p, len};
@@ -204,13 +205,13 @@ static void handle_number(struct side *s, const uint8_t *p, uint32_t len)
 	s->got++;
 }
 
-/* To and fro, asleep in between, until we slept so often. */
+/* Sends numbers to and fro, asleep in between, until we have slept so often. */
 static int cycles(struct side *s, uint64_t n)
 {
 	uint64_t number = 1;
 
 	for (uint64_t round = 0; !s->stopped && round < 1000 * n; round++) {
-		/* The answer comes before, while, or after the peer falls asleep. */
+		/* The answer arrives before, while, or after the peer falls asleep. */
 		for (uint64_t spin = test_random(&s->rng) % 256; spin; spin--)
 			__asm__ volatile("" ::: "memory");
 		if (round || s->first) {
@@ -236,7 +237,7 @@ static int cycles(struct side *s, uint64_t n)
 
 struct task {
 	int (*run)(struct side *s, uint64_t n);
-	handle_fn *take; /* the first messages come with the news that the connection is up */
+	handle_fn *take; /* the first messages arrive together with EV_ESTABLISHED */
 };
 
 static const struct task all_messages = {messages, handle_message},
@@ -251,7 +252,7 @@ static int run_side(struct side *s, const struct task *task, uint64_t n)
 		if (!progress(s, task->take))
 			sleep_on_fd(s);
 	rc = task->run(s, n);
-	/* What is under way arrives before the end of it. */
+	/* Messages in flight arrive before the end of the connection. */
 	s->ops->close(s->t);
 	return rc;
 }
@@ -326,12 +327,12 @@ START_TEST(cycles__ntb)
 }
 END_TEST
 
-/* A case of its own each: CK_RUN_CASE chooses. */
+/* Each is a case of its own, for CK_RUN_CASE. */
 static void add(Suite *s, const char *name, const TTest *test)
 {
 	TCase *t = tcase_create(name);
 
-	/* However long it takes: what hangs ends itself. */
+	/* No timeout: a process that hangs ends itself. */
 	tcase_set_timeout(t, 0);
 	tcase_add_test(t, test);
 	suite_add_tcase(s, t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * For tests of shm: transports of this process, two that are connected, and strangers at their
- * sockets.
+ * For tests of shm: transports of this process, two connected ones, and raw sockets of other
+ * processes.
  */
 #ifndef RIPC_TESTS_TRANSPORT_SHM_SHM_PAIR_H
 #define RIPC_TESTS_TRANSPORT_SHM_SHM_PAIR_H
@@ -19,6 +19,11 @@
 
 static struct ripc__options options;
 
+static inline struct ripc__transport *tr_of(struct shm *t)
+{
+	return (struct ripc__transport *)t;
+}
+
 static inline struct shm *open_shm(void)
 {
 	static const uint8_t instance[16];
@@ -31,19 +36,19 @@ static inline struct shm *open_shm(void)
 
 static inline void close_shm(struct shm *t)
 {
-	OPS->close((struct ripc__transport *)t);
+	OPS->close(tr_of(t));
 }
 
-/* One round, for one event. */
+/* One pass, for one event. */
 static inline struct ripc__event progress(struct shm *t)
 {
 	struct ripc__event ev = {.kind = RIPC__EV_NONE};
 	static uint64_t now = 1;
 	uint64_t deadline = UINT64_MAX;
 
-	/* Far enough from the last round that the sockets are looked at. */
+	/* Long enough after the last pass that the sockets are polled. */
 	now += 1000000;
-	OPS->progress((struct ripc__transport *)t, &ev, 1, now, &deadline);
+	OPS->progress(tr_of(t), &ev, 1, now, &deadline);
 	return ev;
 }
 
@@ -71,16 +76,13 @@ static inline void connect_two(struct two *w)
 	struct ripc__event ev;
 	int len;
 
-	len = OPS->address((struct ripc__transport *)w->b, addr, sizeof(addr));
+	len = OPS->address(tr_of(w->b), addr, sizeof(addr));
 	ck_assert_int_gt(len, 0);
-	ck_assert_int_eq(OPS->connect((struct ripc__transport *)w->a, addr, (size_t)len, "hello", 5,
-				      w, &w->ea),
-			 0);
+	ck_assert_int_eq(OPS->connect(tr_of(w->a), addr, (size_t)len, "hello", 5, w, &w->ea), 0);
 	ev = await(w->b, RIPC__EV_REQUEST);
 	ck_assert_uint_eq(ev.len, 5);
 	ck_assert(!memcmp(ev.data, "hello", 5));
-	ck_assert_int_eq(
-		OPS->accept((struct ripc__transport *)w->b, ev.request, "welcome", 7, w, &w->eb), 0);
+	ck_assert_int_eq(OPS->accept(tr_of(w->b), ev.request, "welcome", 7, w, &w->eb), 0);
 	await(w->b, RIPC__EV_ESTABLISHED);
 	ev = await(w->a, RIPC__EV_ESTABLISHED);
 	ck_assert_uint_eq(ev.len, 7);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A sender's memory whose pages do not come: that of a userfaultfd whose handler is silent, as FUSE
- * daemons and file servers may be. Whoever touches it waits. That must be the sender.
+ * A sender's memory with missing pages: those of a userfaultfd whose handler does not answer, as
+ * FUSE daemons and file servers may be. The thread that touches it blocks, and that must be the
+ * sender's.
  */
 #define _GNU_SOURCE
 #include "core/message/service.h"
@@ -37,7 +38,7 @@ struct absent {
 	uint8_t *base;
 };
 
-/* Brings the pages when it is told to. */
+/* Provides the pages on command. */
 static void *send_absent(void *arg)
 {
 	struct absent *m = arg;
@@ -75,11 +76,11 @@ static int sender(uint64_t id, uint64_t dest)
 		return 1;
 	if (write(reports[1], "s", 1) != 1)
 		return 2;
-	/* Longer than the test may take: with this process the wait for its pages ends. */
+	/* Longer than the test may take: the end of this process ends the wait for its pages. */
 	return ripc_request_wait(&request, 300000) ? 3 : 0;
 }
 
-/* A long message is on its way to the service. */
+/* Waits until a long message has begun to arrive. */
 static void await_arriving(struct ripc_service *s)
 {
 	for (unsigned i = 0; i < PATIENCE_MS; i++) {
@@ -96,7 +97,7 @@ static void await_arriving(struct ripc_service *s)
 	ck_abort_msg("the message of the sender does not come");
 }
 
-/* The context goes on: another one of this process is heard. */
+/* The context still receives messages of another context of this process. */
 static void others_are_received(struct ripc_service *from, struct ripc_service *to)
 {
 	struct iovec item = {"x", 1};
@@ -112,7 +113,7 @@ static void others_are_received(struct ripc_service *from, struct ripc_service *
 	}
 }
 
-/* _i: 0 the pages come late, 1 never. */
+/* _i: 0 the pages are provided late, 1 never. */
 START_TEST(receive__skips_missing_pages)
 {
 	int fd = absent_open(), status;
@@ -133,14 +134,14 @@ START_TEST(receive__skips_missing_pages)
 	child = fork();
 	if (!child) {
 		close(commands[1]);
-		/* After the receiver has its service. */
+		/* The receiver has registered its service. */
 		if (read(commands[0], &report, 1) != 1)
 			_exit(4);
 		_exit(sender(test_ids() + 2, test_ids()));
 	}
 	ck_assert_int_gt(child, 0);
 	close(reports[1]);
-	/* The later of two values is the one that counts. */
+	/* The larger of both values applies. */
 	ctx = open_one(_i ? "peer_timeout_ms=500" : "");
 	other = open_one("");
 	to = serve(ctx, test_ids());
@@ -151,7 +152,7 @@ START_TEST(receive__skips_missing_pages)
 	await_arriving(to);
 	others_are_received(from, to);
 	if (_i) {
-		/* The peer is as silent as if it were dead, and given up like that. */
+		/* The peer is silent as if it were dead, and is given up. */
 		for (unsigned i = 0; i < PATIENCE_MS; i++) {
 			ck_assert_int_eq(ripc_context_stats(ctx, &stats), 0);
 			if (stats.lanes_lost)

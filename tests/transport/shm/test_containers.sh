@@ -1,15 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Containers of one host: processes in network, PID, IPC, UTS and mount namespaces of their own, joined by a bridge's cable for the
-# resolver and by a directory for shm.
+# Containers of one host: processes with their own network, PID, IPC, UTS and mount namespaces. A
+# virtual cable connects their resolvers, and a shared directory their shm.
 name=test_containers
 . "${srcdir:-$(dirname "$0")/../../..}/tests/tools/lib.sh"
 unset RIPC_INTERFACES RIPC_SHM_DIR
 a=ripc-cont-$$-a b=ripc-cont-$$-b
+unshare="unshare --pid --ipc --uts --mount --fork --kill-child --mount-proc"
+ping=./tools/ripc-ping
 
 trap 'cleanup; ip netns del $a 2>/dev/null; ip netns del $b 2>/dev/null' EXIT
+# shellcheck disable=SC2086
 if ! { ip netns add $a && ip netns add $b &&
-	ip netns exec $a unshare --pid --ipc --uts --mount --fork --kill-child --mount-proc true &&
+	ip netns exec $a $unshare true &&
 	ip link add v0 netns $a type veth peer name v0 netns $b; } 2>"$err"; then
 	skip "namespaces cannot be made here: $(tail -1 "$err")"
 	finish
@@ -22,14 +25,15 @@ for host in "$a 1" "$b 2"; do
 done
 
 # on HOST COMMAND...: in a container of that host, for start.
+# shellcheck disable=SC2086
 on() {
 	o_ns=$1
 	shift
-	exec ip netns exec "$o_ns" unshare --pid --ipc --uts --mount --fork --kill-child --mount-proc "$@"
+	exec ip netns exec "$o_ns" $unshare "$@"
 }
 
 # in_b COMMAND...: in the second container, for expect.
-in_b="ip netns exec $b unshare --pid --ipc --uts --mount --fork --kill-child --mount-proc"
+in_b="ip netns exec $b $unshare"
 
 dir=$work/shared
 mkdir "$dir"
@@ -38,12 +42,14 @@ start serve on $a env RIPC_SHM_DIR="$dir" ./tools/ripc-ping --serve "$id"
 ready serve "answering for service $id"
 # shellcheck disable=SC2086
 {
-	expect "a container finds the service" 0 60 $in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 5 -i 10 -W 10000 "$id"
+	expect "a container finds the service" 0 60 \
+		$in_b env RIPC_SHM_DIR="$dir" $ping -c 5 -i 10 -W 10000 "$id"
 	has "by shared memory" "$out" "by shm at "
 	has "all are answered" "$out" "^5 sent, 5 answered"
-	expect "long messages" 0 60 $in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 20 -i 0 -s 4M -W 20000 "$id"
+	expect "long messages" 0 60 \
+		$in_b env RIPC_SHM_DIR="$dir" $ping -c 20 -i 0 -s 4M -W 20000 "$id"
 	has "all are answered" "$out" "^20 sent, 20 answered"
-	# Where the directory is not the same one.
+	# A container with another directory.
 	hidden="mount -t tmpfs none $dir && exec ./tools/ripc-ping -v -c 1 -W 15000 $id"
 	expect "a container without the directory, and nothing but shared memory allowed" 2 60 \
 		$in_b env RIPC_TRANSPORTS=shm sh -c "$hidden"
@@ -54,21 +60,24 @@ ready serve "answering for service $id"
 	alone=$(random_id)
 	start alone on $a ./tools/ripc-ping --serve "$alone"
 	ready alone "answering for service $alone"
-	expect "a server without a directory" 2 60 $in_b env RIPC_TRANSPORTS=shm ./tools/ripc-ping -c 1 -W 15000 "$alone"
+	expect "a server without a directory" 2 60 \
+		$in_b env RIPC_TRANSPORTS=shm $ping -c 1 -W 15000 "$alone"
 	has "it says what to set" "$err" "another network namespace of this host.*RIPC_SHM_DIR"
 }
 
 perf=$(random_id)
 start perf on $a env RIPC_SHM_DIR="$dir" ./tools/ripc-perf server --service "$perf"
 ready perf serving
-for args in "latency --size 64,4096 --count 500" "latency --size 1M --kind long --count 100 --verify" \
+for args in "latency --size 64,4096 --count 500" \
+	"latency --size 1M --kind long --count 100 --verify" \
 	"bandwidth --size 1M --count 100 --verify"; do
 	# shellcheck disable=SC2086
-	expect "ripc-perf $args" 0 60 $in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-perf $args --service "$perf"
+	expect "ripc-perf $args" 0 60 \
+		$in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-perf $args --service "$perf"
 	has "by shared memory" "$out" "^shm "
 done
 
-# A container is stopped hard: who talks to it learns of it, and its socket goes with the next one that comes.
+# A container is killed: its peer notices, and the next container removes its socket.
 start pings on $b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 20 -i 500 -W 2000 "$id"
 ready pings "^answer 2:"
 for p in $pids; do

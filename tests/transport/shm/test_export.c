@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Long messages that are handed over between contexts of one host: where they lie, whose the memory
- * is when, and what becomes of it when somebody keeps it, frees it or grows it.
+ * Mapped zero copy between contexts of one host: where items lie, who owns their memory when, and
+ * the effects of keeping, freeing and growing it.
  */
 #define _GNU_SOURCE
 #include "zero_copy_pair.h"
@@ -24,7 +24,7 @@ START_TEST(export__same_buffer_is_mapped)
 	m = in_place(&w, p, LEN, &r);
 	ck_assert(holds(m->items[0].iov_base, LEN, 1));
 	ck_assert_ptr_ne(m->items[0].iov_base, p);
-	/* One more for a moment, if it took so long that the sender gives its buffer other memory. */
+	/* One more for a moment, if the sender was slow and has detached its buffer. */
 	await_mappings(2);
 	ripc_message_free(m);
 	finish(r);
@@ -38,18 +38,26 @@ START_TEST(export__any_part_of_buffer)
 	static const struct {
 		size_t at, len;
 	} parts[] = {
-		{0, LEN}, {1, LEN - 1}, {4096, 16 * KIB}, {4095, 16 * KIB + 1}, {LEN - 40000, 40000}};
+		{0, LEN},
+		{1, LEN - 1},
+		{4096, 16 * KIB},
+		{4095, 16 * KIB + 1},
+		{LEN - 40000, 40000},
+	};
 	struct two w;
 	uint8_t *p;
 
 	open_two(&w, "", "");
-	/* The reader has it already when the next part comes. */
+	/* The receiver has already mapped it when the next part is sent. */
 	p = buffer(w.a, LEN, 2);
 	for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		struct ripc_request *r;
 		struct ripc_message *m;
 
-		/* If it was taken back, since we were slow, it is given again only as a whole. */
+		/*
+		 * If the sender was slow and has detached the buffer, only a whole one is exported
+		 * again.
+		 */
 		for (unsigned k = 0;; k++) {
 			ck_assert_uint_lt(k, MCAST_PROBES);
 			r = start(&w, p + parts[i].at, parts[i].len);
@@ -86,20 +94,23 @@ START_TEST(export__mixed_items)
 	items[2] = (struct iovec){malloc(LEN), LEN};
 	items[3] = (struct iovec){q + 100, LEN};
 	fill(items[2].iov_base, LEN, 5);
-	/* Each lends or passes over several items. */
+	/* Each exports or skips several items. */
 	for (unsigned i = 0; i < MCAST_PROBES / 4 && placed < 2; i++) {
 		ck_assert_int_eq(ripc_send_async(w.from, w.dest, items, 4, NULL, &r), 0);
 		m = receive(w.to);
 		ck_assert_uint_eq(m->nitems, 4);
 		for (unsigned k = 0; k < 4; k++)
-			ck_assert(!memcmp(m->items[k].iov_base, items[k].iov_base, items[k].iov_len));
+			ck_assert_mem_eq(m->items[k].iov_base, items[k].iov_base, items[k].iov_len);
 		ck_assert_int_ne(m->placement[1], RIPC_IN_SENDER_MEMORY);
 		ck_assert_int_ne(m->placement[2], RIPC_IN_SENDER_MEMORY);
 		placed = (m->placement[0] == RIPC_IN_SENDER_MEMORY) +
 			 (m->placement[3] == RIPC_IN_SENDER_MEMORY);
 		ripc_message_free(m);
 		finish(r);
-		/* One that was taken back, since we were slow, is given again only as a whole. */
+		/*
+		 * A buffer that was detached, since the sender was slow, is exported again only as
+		 * a whole.
+		 */
 		send_whole(&w, w.to, w.dest, q, 2 * LEN);
 	}
 	ck_assert_uint_eq(placed, 2);
@@ -116,7 +127,7 @@ START_TEST(export__grown_buffer)
 	uint8_t *p;
 
 	open_two(&w, "", "");
-	/* In place, since its class is twice as large: pages are touched that were not before. */
+	/* In place, as its class is twice as large: pages are touched for the first time. */
 	p = buffer(w.a, 140 * KIB, 6);
 	m = in_place(&w, p, 140 * KIB, &r);
 	ripc_message_free(m);
@@ -151,7 +162,7 @@ START_TEST(export__copied_into_window)
 	ck_assert_int_eq(m->placement[0], RIPC_IN_WINDOW);
 	ck_assert_ptr_eq(m->items[0].iov_base, window);
 	finish(r);
-	/* Ours again, and what is written into it now is no business of the receiver. */
+	/* The buffer is ours again, and later writes do not reach the receiver. */
 	memset(p, 0, LEN);
 	ck_assert(holds(window, LEN, 8));
 	ripc_message_free(m);
@@ -186,7 +197,7 @@ START_TEST(export__either_side_disables)
 }
 END_TEST
 
-/* ---- whose it is ---- */
+/* ---- who owns it ---- */
 
 START_TEST(ref__kept_message_blocks_nothing)
 {
@@ -202,7 +213,10 @@ START_TEST(ref__kept_message_blocks_nothing)
 		fill(p, LEN, i);
 		kept[i] = in_place(&w, p, LEN, &r);
 		finish(r);
-		/* Done, though it is not freed: the bytes are still there, and ours to change. */
+		/*
+		 * The request is complete before the message is freed: its bytes stay, and the
+		 * buffer is ours.
+		 */
 		ck_assert(holds(p, LEN, i));
 	}
 	fill(p, LEN, 99);
@@ -224,7 +238,7 @@ START_TEST(ref__shrunk_buffer)
 	uint8_t *p;
 
 	open_two(&w, "", "");
-	/* In place: a third of what it was. */
+	/* In place: a third of its former size. */
 	p = ripc_buf_realloc(w.a, buffer(w.a, 300 * KIB, 18), 130 * KIB);
 	ck_assert_ptr_nonnull(p);
 	m = in_place(&w, p, 130 * KIB, &r);
@@ -246,7 +260,7 @@ START_TEST(ref__cancelled_while_kept)
 	open_two(&w, "", "");
 	p = buffer(w.a, LEN, 10);
 	m = in_place(&w, p, LEN, &r);
-	/* It was delivered: that is what the sender learns. */
+	/* It was delivered: the sender's result shows that. */
 	ck_assert_int_eq(ripc_request_cancel(&r, PATIENCE_MS), 0);
 	memset(p, 0, LEN);
 	ck_assert(holds(m->items[0].iov_base, LEN, 10));
@@ -315,7 +329,7 @@ START_TEST(forward__mapped_message)
 	m = in_place(&w, p, LEN, &r);
 	item = m->items[0];
 	ck_assert_int_eq(ripc_send_async(w.to, test_ids() + 2, &item, 1, NULL, &on), 0);
-	/* Freed before it has arrived: not let go of before that. */
+	/* Freed before it has arrived: the memory stays until then. */
 	ripc_message_free(m);
 	finish(r);
 	memset(p, 0, LEN);
@@ -340,7 +354,7 @@ START_TEST(buffer__free_unmaps_at_peers)
 	m = in_place(&w, p, LEN, &r);
 	finish(r);
 	ck_assert_int_eq(ripc_buf_free(w.a, p), 0);
-	/* Ours has gone; what the message lies in stays as long as the message. */
+	/* The sender has freed the buffer; the message keeps its memory. */
 	ck_assert(holds(m->items[0].iov_base, LEN, 14));
 	ripc_message_free(m);
 	await_mappings(0);
@@ -415,7 +429,7 @@ END_TEST
 int main(void)
 {
 	Suite *s = suite_create("transport/shm/export");
-	TCase *t = tcase_create("handover");
+	TCase *t = tcase_create("export");
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, export__same_buffer_is_mapped);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Messages that are handed over between processes: what becomes of them when somebody dies or
- * forks.
- */
+/* Mapped zero copy between processes, when one of them dies or forks. */
 #define _GNU_SOURCE
 #include "zero_copy_pair.h"
 
@@ -11,7 +8,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-/* The other process: receives one message after the other, and keeps the last. */
+/* The other process: receives messages, and keeps the last. */
 static void receiver_child(uint64_t id)
 {
 	struct ripc_message *m, *last = NULL;
@@ -27,7 +24,7 @@ static void receiver_child(uint64_t id)
 	_exit(0);
 }
 
-/* The other process: sends for ever. Each message is one tag all over. */
+/* The other process: sends for ever. Each message has one byte value all over. */
 static void sender_child(uint64_t id, uint64_t dest)
 {
 	struct ripc *ctx = open_one("");
@@ -82,7 +79,8 @@ START_TEST(death__receiver)
 	uint64_t rng = test_seed();
 
 	for (unsigned round = 0; round < 6; round++) {
-		unsigned before = test_descriptors(), count = 1 + (unsigned)(test_random(&rng) % 40);
+		unsigned before = test_descriptors();
+		unsigned count = 1 + (unsigned)(test_random(&rng) % 40);
 		struct two w = {.dest = test_ids() + 1};
 		struct ripc_request *r;
 		char byte;
@@ -90,7 +88,7 @@ START_TEST(death__receiver)
 		pid_t pid;
 		int out, rc;
 
-		/* Forked first: the child has no context of ours. */
+		/* Forked first: the child has no context of this process. */
 		pid = child(keep_messages, w.dest, 0, &out);
 		ck_assert_int_eq((int)read(out, &byte, 1), 1);
 		w.a = open_one("");
@@ -120,7 +118,8 @@ START_TEST(death__sender)
 	uint64_t rng = test_seed();
 
 	for (unsigned round = 0; round < 6; round++) {
-		unsigned before = test_descriptors(), count = 1 + (unsigned)(test_random(&rng) % 60);
+		unsigned before = test_descriptors();
+		unsigned count = 1 + (unsigned)(test_random(&rng) % 60);
 		struct ripc_message *m = NULL, *last = NULL;
 		struct ripc_service *s;
 		struct ripc *ctx;
@@ -136,7 +135,7 @@ START_TEST(death__sender)
 		}
 		usleep((useconds_t)(test_random(&rng) % 500));
 		reap(pid, out);
-		/* What was received stays as it is, and what else has come is whole. */
+		/* Received messages do not change, and further ones are complete. */
 		while (last) {
 			const uint8_t *p = last->items[0].iov_base;
 
@@ -161,7 +160,7 @@ START_TEST(death__lane_while_exported)
 	open_two(&w, "", "");
 	p = buffer(w.a, LEN, 16);
 	m = in_place(&w, p, LEN, &r);
-	/* The sender's context goes with its buffer: what was handed over stays. */
+	/* The sender's context and buffer end; the mapped message stays. */
 	ck_assert_int_eq(ripc_close(w.a), 0);
 	ck_assert(holds(m->items[0].iov_base, LEN, 16));
 	ripc_message_free(m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a peer sees of buffers that were lent to it, if it keeps all it ever was given. */
+/* A peer that keeps all it ever imported sees nothing of later uses of the memory. */
 #define _GNU_SOURCE
 #include "zero_copy_pair.h"
 
@@ -7,8 +7,7 @@
 #include <sys/mman.h>
 
 /*
- * What lies in place, as a peer sees it that keeps all it ever was given: a second mapping of the
- * same memory.
+ * An item in place, as a peer sees it that keeps everything: a second mapping of the same memory.
  */
 static const uint8_t *map_peer_buffer(const struct ripc_message *m)
 {
@@ -18,7 +17,7 @@ static const uint8_t *map_peer_buffer(const struct ripc_message *m)
 	return spy;
 }
 
-/* One that was lent to b, and that b has given back. */
+/* A buffer that was exported to b, and returned by it. */
 static const uint8_t *exported_once(struct two *w, uint8_t *p, size_t len)
 {
 	const uint8_t *spy;
@@ -42,7 +41,7 @@ static bool shows(const uint8_t *spy, size_t len, uint8_t byte)
 
 #define SECRET 0xe7
 
-/* All that this process has mapped of b's peers. */
+/* Whether a mapping of b's peers shows this byte. */
 static bool import_shows(struct ripc *b, uint8_t byte)
 {
 	bool found = false;
@@ -146,7 +145,7 @@ START_TEST(isolation__from_other_peer)
 	p = buffer(w.a, LEN, 23);
 	memset(p, 1, LEN);
 	spy = exported_once(&w, p, LEN);
-	/* Not lent at this moment: but b has it. */
+	/* Not exported at this moment, but b has mapped it. */
 	ck_assert_int_eq(ripc_window_add(w.a, w.from, p, LEN), 0);
 	item = (struct iovec){malloc(LEN), LEN};
 	memset(item.iov_base, SECRET, LEN);
@@ -173,16 +172,16 @@ START_TEST(isolation__former_use_hidden)
 	p = ripc_buf_alloc(w.a, LEN);
 	memset(p, SECRET, LEN);
 	ck_assert_int_eq(ripc_buf_free(w.a, p), 0);
-	/* The same memory: the most recently used comes first. */
+	/* The same memory: the most recently used buffer comes first. */
 	q = ripc_buf_alloc(w.a, LEN - LEN / 4);
 	ck_assert_ptr_eq(q, p);
 	memset(q + LEN / 4, 1, LEN / 4);
-	/* A part of it, with what was there before on both sides. */
+	/* A part of it, with earlier contents on both sides. */
 	for (unsigned i = 0; i < 200; i++) {
 		send_whole(&w, w.to, w.dest, q + LEN / 4, LEN / 4);
 		ck_assert(!import_shows(w.b, SECRET));
 	}
-	/* All of it: what lies behind its end is none of it. */
+	/* All of it: the bytes after its end do not belong to it. */
 	memset(q, 1, LEN - LEN / 4);
 	exported_once(&w, q, LEN - LEN / 4);
 	ck_assert(!import_shows(w.b, SECRET));

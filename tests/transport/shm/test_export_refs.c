@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * How long a message that was handed over may be kept, in virtual time: two contexts of one process
- * over shared memory, driven in one thread.
+ * How long a mapped message may be kept, in virtual time: two contexts of one process over shared
+ * memory, run by one thread.
  */
 #include "virtual_time.h"
 
@@ -29,7 +29,7 @@ static struct ripc_message *take(void)
 	return take_at(1);
 }
 
-/* A buffer that the taker has mapped: what is sent from it is handed over. */
+/* A buffer that the receiver has mapped. */
 static uint8_t *exported(void)
 {
 	uint8_t *p = ripc_buf_alloc(ctx[0], LEN);
@@ -54,7 +54,7 @@ static bool check_mapped(const uint8_t *p)
 	return ripc__memory_find(ctx[0], p, 1)->exported;
 }
 
-/* Whoever takes one after the other, each in good time, has kept none, however many lay behind it. */
+/* A receiver that frees each message in time has kept none, however many are queued. */
 START_TEST(ref__starts_after_earlier_refs)
 {
 	uint8_t *p = exported();
@@ -76,23 +76,23 @@ START_TEST(ref__starts_after_earlier_refs)
 }
 END_TEST
 
-/* Behind one that is being copied it cannot be used yet. */
+/* It waits for an earlier message that is being copied. */
 START_TEST(ref__starts_after_copies)
 {
 	uint8_t *p = exported(), *own = malloc(32 * LEN);
-	struct ripc_request *copied, *lent;
+	struct ripc_request *copied, *mapped;
 	struct ripc_message *m;
 	uint64_t end;
 
 	ck_assert_ptr_nonnull(own);
 	memset(own, 3, 32 * LEN);
 	copied = start(own, 32 * LEN);
-	lent = start(p, LEN);
-	for (unsigned i = 0; i < 1000 && !lent->acked; i++)
+	mapped = start(p, LEN);
+	for (unsigned i = 0; i < 1000 && !mapped->acked; i++)
 		poll_all();
-	ck_assert(lent->acked && lent->refs.count);
+	ck_assert(mapped->acked && mapped->refs.count);
 	ck_assert(!copied->acked);
-	/* The taker does not move for a while. */
+	/* The receiver does not run for a while. */
 	for (end = now_ns + 20 * ripc__export_ref_max_ns(LEN); now_ns < end; now_ns += STEP)
 		ripc__poll(ctx[0]);
 	ck_assert(check_mapped(p));
@@ -103,14 +103,14 @@ START_TEST(ref__starts_after_copies)
 	ck_assert_int_eq(m->placement[0], RIPC_IN_SENDER_MEMORY);
 	ripc_message_free(m);
 	finish(copied);
-	finish(lent);
+	finish(mapped);
 	ck_assert(check_mapped(p));
 	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
 	free(own);
 }
 END_TEST
 
-/* That later ones come and go does not make the one that is kept younger. */
+/* Later messages that come and go do not extend the time of a kept one. */
 START_TEST(ref__kept_ends_under_traffic)
 {
 	uint8_t *kept_from = exported(), *p = exported();
@@ -152,7 +152,7 @@ static bool round_trip(void *arg)
 	return p;
 }
 
-/* What is written to the rest of a buffer while it is taken back from its reader is not lost. */
+/* Writes to the rest of a buffer are not lost while it is detached. */
 START_TEST(reclaim__keeps_concurrent_writes)
 {
 	uint8_t *p = exported();
@@ -163,14 +163,14 @@ START_TEST(reclaim__keeps_concurrent_writes)
 	gate_shut(p + LEN / 4, write_it, p);
 	pass(10 * ripc__export_ref_max_ns(LEN));
 	finish(r);
-	/* Where it is not copied nobody comes. */
+	/* Without a copy, no thread gets there. */
 	if (!gate_open())
 		*p = 9;
 	ck_assert(!check_mapped(p));
 	ck_assert_int_eq(*p, 9);
 	ck_assert_int_eq(p[1], 7);
 	ck_assert(!memcmp(p + 1, p + 2, LEN - 2));
-	/* The sender's again, and no business of who has kept it. */
+	/* The buffer is the sender's again, and the kept message does not change. */
 	memset(p, 8, LEN);
 	ck_assert_int_eq(*(uint8_t *)kept->items[0].iov_base, 7);
 	ck_assert(!memcmp(kept->items[0].iov_base, (uint8_t *)kept->items[0].iov_base + 1,
@@ -180,7 +180,7 @@ START_TEST(reclaim__keeps_concurrent_writes)
 }
 END_TEST
 
-/* Before it is given away again it is copied: other threads go on meanwhile. */
+/* Before it is exported again it is copied; other threads go on meanwhile. */
 START_TEST(ready__copies_under_traffic)
 {
 	uint8_t *p = exported();
@@ -211,8 +211,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("loan");
-	TCase *tc = tcase_create("loan");
+	Suite *suite = suite_create("ref");
+	TCase *tc = tcase_create("ref");
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, setup, world_close);

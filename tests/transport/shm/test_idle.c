@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* shm: endpoints that nobody looks at until they ring. */
+/* shm: idle endpoints, which are not polled until their peers kick. */
 #define _GNU_SOURCE
 #include "shm_pair.h"
 
@@ -7,17 +7,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Until the endpoint of b is not looked at any more. */
+/* Waits until the endpoint of b is idle. */
 static void make_idle(struct two *w)
 {
 	for (int i = 0; i < 100 && !w->eb->idle; i++) {
 		ck_assert_int_eq(progress(w->b).kind, RIPC__EV_NONE);
-		OPS->arm((struct ripc__transport *)w->b);
+		OPS->arm(tr_of(w->b));
 	}
 	ck_assert(w->eb->idle);
 }
 
-/* Its peer rings, and it is heard. */
+/* The peer kicks, and its message arrives. */
 START_TEST(idle__kicks_on_send)
 {
 	struct iovec item = {"hello", 5};
@@ -29,15 +29,15 @@ START_TEST(idle__kicks_on_send)
 		struct pollfd p;
 
 		make_idle(&w);
-		/* Asleep: nothing is readable before the peer rings. */
-		p = (struct pollfd){.fd = OPS->fd((struct ripc__transport *)w.b), .events = POLLIN};
+		/* Asleep: nothing is readable before the peer kicks. */
+		p = (struct pollfd){.fd = OPS->fd(tr_of(w.b)), .events = POLLIN};
 		ck_assert_int_eq(poll(&p, 1, 0), 0);
 		ck_assert_int_eq(OPS->post(w.ea, NULL, 0, &item, 1, false), 0);
 		ck_assert_int_eq(poll(&p, 1, 10000), 1);
 		ev = await(w.b, RIPC__EV_RECV);
 		ck_assert_uint_eq(ev.len, 5);
 		ck_assert_ptr_eq(ev.ep, w.eb);
-		OPS->release((struct ripc__transport *)w.b, ev.token);
+		OPS->release(tr_of(w.b), ev.token);
 		ck_assert(!w.eb->idle);
 	}
 	part(&w);
@@ -45,7 +45,7 @@ START_TEST(idle__kicks_on_send)
 END_TEST
 
 /*
- * Also by who never looks at the sockets, as it does not sleep; the ring that comes later does no
+ * A pass that does not poll the sockets finds the message, too; the kick that comes later does no
  * harm.
  */
 START_TEST(idle__found_by_poll)
@@ -57,14 +57,14 @@ START_TEST(idle__found_by_poll)
 
 	join(&w);
 	make_idle(&w);
-	/* Looks at the sockets, for it was about to sleep. */
-	OPS->progress((struct ripc__transport *)w.b, &ev, 1, UINT64_C(1) << 40, &deadline);
+	/* Polls the sockets, as it has slept. */
+	OPS->progress(tr_of(w.b), &ev, 1, UINT64_C(1) << 40, &deadline);
 	ck_assert(w.eb->idle);
 	ck_assert_int_eq(OPS->post(w.ea, NULL, 0, &item, 1, false), 0);
 	for (int i = 0; i < 10 && ev.kind == RIPC__EV_NONE; i++)
-		OPS->progress((struct ripc__transport *)w.b, &ev, 1, UINT64_C(1) << 40, &deadline);
+		OPS->progress(tr_of(w.b), &ev, 1, UINT64_C(1) << 40, &deadline);
 	ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
-	OPS->release((struct ripc__transport *)w.b, ev.token);
+	OPS->release(tr_of(w.b), ev.token);
 	ck_assert(!w.eb->idle);
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
@@ -72,7 +72,7 @@ START_TEST(idle__found_by_poll)
 }
 END_TEST
 
-/* Where nobody sleeps as well, if it takes longer. */
+/* A transport that never sleeps makes endpoints idle later. */
 START_TEST(idle__without_sleep)
 {
 	struct iovec item = {"hello", 5};
@@ -85,13 +85,13 @@ START_TEST(idle__without_sleep)
 	ck_assert(w.eb->idle);
 	ck_assert_int_eq(OPS->post(w.ea, NULL, 0, &item, 1, false), 0);
 	ev = await(w.b, RIPC__EV_RECV);
-	OPS->release((struct ripc__transport *)w.b, ev.token);
+	OPS->release(tr_of(w.b), ev.token);
 	ck_assert(!w.eb->idle);
 	part(&w);
 }
 END_TEST
 
-/* What is posted is looked after, and the end is noticed. */
+/* A post makes an endpoint active, and its end is noticed. */
 START_TEST(idle__posts_and_closes)
 {
 	struct iovec item = {"hello", 5};
@@ -103,7 +103,7 @@ START_TEST(idle__posts_and_closes)
 	make_idle(&w);
 	ck_assert_int_eq(OPS->post(w.eb, NULL, 0, &item, 1, true), 2);
 	ck_assert(!w.eb->idle);
-	/* What was held back goes out before the next sleep. */
+	/* Posts that were held back are sent before the next sleep. */
 	make_idle(&w);
 	ck_assert(!ripc__ring_has_work(&w.eb->ring));
 	ck_assert_int_eq(OPS->post(w.eb, head, sizeof(head), &(struct iovec){"x", 1}, 1, false), 0);
@@ -117,7 +117,7 @@ START_TEST(idle__posts_and_closes)
 }
 END_TEST
 
-/* One that is dropped while it is not looked at is gone. */
+/* An idle endpoint can be closed. */
 START_TEST(idle__closed)
 {
 	struct two w;
@@ -125,7 +125,7 @@ START_TEST(idle__closed)
 	join(&w);
 	make_idle(&w);
 	OPS->ep_close(w.eb);
-	ck_assert_ptr_eq(w.b->idle.next, &w.b->idle);
+	ck_assert_ptr_eq(w.b->r.idle.next, &w.b->r.idle);
 	await(w.a, RIPC__EV_CLOSED);
 	part(&w);
 	join(&w);
@@ -135,8 +135,8 @@ START_TEST(idle__closed)
 END_TEST
 
 /*
- * Whoever is forked reads the ring of those that are not looked at, at any moment, to close what
- * belongs to its parent: looking at one after the other changes nothing in it.
+ * A forked child reads the list of idle endpoints, at any moment, to close their descriptors:
+ * polling them does not change it.
  */
 START_TEST(idle__list_unchanged_by_poll)
 {
@@ -156,25 +156,24 @@ START_TEST(idle__list_unchanged_by_poll)
 		from[n] = w.ea;
 		make_idle(&w);
 	}
-	for (n = 0, ep = w.b->idle.next; ep != &w.b->idle && n < PEERS; ep = ep->next)
+	for (n = 0, ep = w.b->r.idle.next; ep != &w.b->r.idle && n < PEERS; ep = ep->next)
 		order[n++] = ep;
 	ck_assert_uint_eq(n, PEERS);
-	ck_assert_ptr_eq(ep, &w.b->idle);
+	ck_assert_ptr_eq(ep, &w.b->r.idle);
 	for (unsigned round = 0; round < 2 * PEERS + 1; round++) {
-		ck_assert_uint_eq(OPS->progress((struct ripc__transport *)w.b, &ev, 1, 1, &deadline),
-				  0);
-		for (n = 0, ep = w.b->idle.next; n < PEERS; n++, ep = ep->next)
+		ck_assert_uint_eq(OPS->progress(tr_of(w.b), &ev, 1, 1, &deadline), 0);
+		for (n = 0, ep = w.b->r.idle.next; n < PEERS; n++, ep = ep->next)
 			ck_assert_ptr_eq(ep, order[n]);
-		ck_assert_ptr_eq(ep, &w.b->idle);
+		ck_assert_ptr_eq(ep, &w.b->r.idle);
 	}
-	/* And all have their turn. */
+	/* All of them have their turn. */
 	for (n = 0; n < PEERS; n++)
 		ck_assert_int_eq(OPS->post(from[n], NULL, 0, &item, 1, false), 0);
 	for (n = 0; n < 100 && found < PEERS; n++) {
-		if (!OPS->progress((struct ripc__transport *)w.b, &ev, 1, w.b->scanned_ns, &deadline))
+		if (!OPS->progress(tr_of(w.b), &ev, 1, w.b->scanned_ns, &deadline))
 			continue;
 		ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
-		OPS->release((struct ripc__transport *)w.b, ev.token);
+		OPS->release(tr_of(w.b), ev.token);
 		found++;
 	}
 	ck_assert_uint_eq(found, PEERS);
@@ -182,7 +181,7 @@ START_TEST(idle__list_unchanged_by_poll)
 }
 END_TEST
 
-/* A child has none of them, looked at or not. */
+/* A child closes all descriptors, of active and idle endpoints. */
 START_TEST(idle__forked)
 {
 	struct two w;
@@ -197,8 +196,8 @@ START_TEST(idle__forked)
 	if (!pid) {
 		unsigned before = test_descriptors();
 
-		/* Two connections, up to two listeners, and what it sleeps on. */
-		OPS->forked((struct ripc__transport *)w.b);
+		/* Two connections, up to two listeners, and the epoll descriptor. */
+		OPS->forked(tr_of(w.b));
 		_exit(before - test_descriptors() ==
 				      3u + (w.b->listeners[0] >= 0) + (w.b->listeners[1] >= 0)
 			      ? 0

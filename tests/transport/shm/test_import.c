@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The conditions under which an item is read in place, as ripc_buf_alloc(3) states them: one case
- * for each sentence. In virtual time, so that nothing depends on how quick a receiver is.
+ * The conditions under which an item is mapped, as ripc_buf_alloc(3) states them: one case for each
+ * sentence. Virtual time makes it independent of the receiver's speed.
  */
 #include "virtual_time.h"
 
@@ -39,7 +39,7 @@ static uint8_t *buffer(size_t len)
 	return p;
 }
 
-/* Messages to context `to` until one lies in place. Return: how many were copied before; 100: all. */
+/* Sends to context `to` until an item is mapped. Return: how many were copied before; 100: all. */
 static unsigned copied_before(unsigned to, void *p, size_t len)
 {
 	unsigned n = 0;
@@ -110,7 +110,7 @@ START_TEST(import__64_buffers_per_context)
 	ck_assert_uint_eq(copied_before(1, last, 64 * KIB), 100);
 	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
 		ck_assert_uint_eq(copied_before(1, p[i], 64 * KIB), 2);
-	/* Those that were in place are gone when they are freed: there is room again. */
+	/* Freed buffers that were mapped are gone: there is room again. */
 	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
 		release(p[i]);
 	release(last);
@@ -159,7 +159,7 @@ START_TEST(import__recycled_memory_whole)
 {
 	uint8_t *p = buffer(LEN), *again;
 
-	/* Sent to nobody: its memory goes to the cache. */
+	/* Never sent: its memory goes to the cache. */
 	release(p);
 	again = buffer(LEN);
 	ck_assert_ptr_eq(again, p);
@@ -181,7 +181,7 @@ START_TEST(import__not_with_return_buffer)
 	ck_assert_uint_eq(copied_before(1, p, LEN / 2), 100);
 	ck_assert_int_eq(ripc_window_remove(ctx[0], p + LEN / 2), 0);
 	ck_assert_uint_lt(copied_before(1, p, LEN / 2), 4);
-	/* Taken back from the peer for a window: then first as a whole. */
+	/* Detached for a window: the next export must be of a whole buffer. */
 	ck_assert_int_eq(ripc_window_add(ctx[0], service[0], p + LEN / 2, LEN / 2), 0);
 	ck_assert_int_eq(ripc_window_remove(ctx[0], p + LEN / 2), 0);
 	ck_assert_uint_eq(copied_before(1, p, LEN / 2), 100);
@@ -219,7 +219,7 @@ START_TEST(import__not_into_return_buffer)
 }
 END_TEST
 
-/* Messages until one lies in place, which the receiver keeps. Return: how many were copied before. */
+/* Sends until an item is mapped, which the receiver keeps. Return: how many were copied before. */
 static unsigned copied_before_a_kept_one(uint8_t *p)
 {
 	for (unsigned n = 0; n < 100; n++) {
@@ -227,7 +227,7 @@ static unsigned copied_before_a_kept_one(uint8_t *p)
 		struct ripc_message *m = take_at(1);
 		bool in_place = m->placement[0] == RIPC_IN_SENDER_MEMORY;
 
-		/* The request of one in place is done although the message is kept. */
+		/* A mapped item's request completes although the message is kept. */
 		if (in_place)
 			finish(r);
 		ripc_message_free(m);
@@ -248,7 +248,7 @@ START_TEST(import__less_if_receiver_keeps)
 	ck_assert_uint_ge(n, 8);
 	ck_assert_uint_lt(n, 16);
 	ck_assert_uint_ge(copied_before_a_kept_one(p), 16);
-	/* One that is freed in time ends that. */
+	/* An item that is freed in time ends that. */
 	ck_assert_uint_lt(copied_before(1, p, LEN), 100);
 	ck_assert_uint_eq(copied_before_a_kept_one(p), 0);
 	n = copied_before_a_kept_one(p);

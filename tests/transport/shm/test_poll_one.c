@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* shm: the short look at who spoke last, and at those beside it. */
+/* shm: poll_one(), for the endpoint that received last and those beside it. */
 #define _GNU_SOURCE
 #include "shm_pair.h"
 
@@ -10,7 +10,7 @@ enum { PEERS = 3 };
 static struct two w;
 static struct ripc__ep *from[PEERS], *to[PEERS];
 
-/* A message that progress() brings: from now on i has spoken last. */
+/* A message that progress() reports: from now on endpoint i received last. */
 static void posts_and_brings(unsigned i)
 {
 	struct iovec item = {"hello", 5};
@@ -19,10 +19,10 @@ static void posts_and_brings(unsigned i)
 	ck_assert_int_eq(OPS->post(from[i], NULL, 0, &item, 1, false), 0);
 	ev = await(w.b, RIPC__EV_RECV);
 	ck_assert_ptr_eq(ev.ep, to[i]);
-	OPS->release((struct ripc__transport *)w.b, ev.token);
+	OPS->release(tr_of(w.b), ev.token);
 }
 
-/* PEERS that are connected to w.b; the last of them has spoken. */
+/* Connects PEERS endpoints to w.b; the last of them received last. */
 static void join_all(void)
 {
 	join(&w);
@@ -35,19 +35,19 @@ static void join_all(void)
 	posts_and_brings(PEERS - 1);
 }
 
-/* Whether a look finds what(one byte) from peer i. */
+/* poll_one() reports a message of one byte from peer i. */
 static void poll_one_brings(unsigned i, uint8_t what)
 {
 	uint8_t room[RIPC__MESSAGE_BUF_LEN] __attribute__((aligned(16)));
 	struct ripc__event ev = {.kind = RIPC__EV_NONE};
 
-	ck_assert(OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+	ck_assert(OPS->poll_one(tr_of(w.b), room, sizeof(room), &ev));
 	ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
 	ck_assert_ptr_eq(ev.ep, to[i]);
 	ck_assert_uint_eq(ev.len, RIPC__POST_HEADER_LEN + 1);
 	ck_assert_uint_eq(((const uint8_t *)ev.data)[RIPC__POST_HEADER_LEN], what);
 	if (ev.token)
-		OPS->release((struct ripc__transport *)w.b, ev.token);
+		OPS->release(tr_of(w.b), ev.token);
 }
 
 static void poll_one_empty(void)
@@ -55,18 +55,18 @@ static void poll_one_empty(void)
 	uint8_t room[RIPC__MESSAGE_BUF_LEN] __attribute__((aligned(16)));
 	struct ripc__event ev;
 
-	ck_assert(!OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+	ck_assert(!OPS->poll_one(tr_of(w.b), room, sizeof(room), &ev));
 }
 
 static void post(unsigned i, uint8_t what)
 {
 	uint8_t head[RIPC__POST_HEADER_LEN] = {0};
+	struct iovec item = {&what, 1};
 
-	ck_assert_int_eq(OPS->post(from[i], head, sizeof(head), &(struct iovec){&what, 1}, 1, false),
-			 0);
+	ck_assert_int_eq(OPS->post(from[i], head, sizeof(head), &item, 1, false), 0);
 }
 
-/* Each peer's messages keep their order, whoever spoke before. */
+/* Each peer's messages keep their order. */
 START_TEST(poll_one__alternating_peers)
 {
 	join_all();
@@ -78,7 +78,7 @@ START_TEST(poll_one__alternating_peers)
 		poll_one_brings(i, (uint8_t)k);
 		poll_one_empty();
 	}
-	/* Who speaks on is looked at first. */
+	/* The endpoint that received last is polled first. */
 	post(0, 1);
 	poll_one_brings(0, 1);
 	post(1, 2);
@@ -92,7 +92,7 @@ START_TEST(poll_one__alternating_peers)
 }
 END_TEST
 
-/* One whose end was noticed is passed over, before it is given up and afterwards. */
+/* An endpoint whose end was reported is skipped, before and after it is closed. */
 START_TEST(poll_one__closed_neighbour)
 {
 	struct ripc__event ev;
@@ -115,7 +115,7 @@ START_TEST(poll_one__closed_neighbour)
 }
 END_TEST
 
-/* The end of the one that spoke last; then nobody did, until progress() brings something. */
+/* The end of the endpoint that received last: poll_one() finds nothing until progress() does. */
 START_TEST(poll_one__last_peer_closed)
 {
 	struct ripc__event ev;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* shm until a connection stands: addresses, segments, sockets, and who is turned away. */
+/* shm until a connection is open: addresses, segments, sockets, and rejected connections. */
 #define _GNU_SOURCE
 #include "shm_pair.h"
 
@@ -71,7 +71,7 @@ START_TEST(segment__sealed)
 }
 END_TEST
 
-/* An object of 4 MiB, sealed as segments and buffers that are handed over are. */
+/* An object of 4 MiB with these seals. */
 static int make_object(unsigned flags, int seals)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
@@ -83,7 +83,7 @@ static int make_object(unsigned flags, int seals)
 	return fd;
 }
 
-/* A hole of hugetlbfs may have no page to read: SIGBUS. No page of it needs to be free here. */
+/* A hole of hugetlbfs may have no page to read: SIGBUS. This needs no free huge page. */
 START_TEST(segment__not_of_huge_pages)
 {
 	struct ripc__segment s = {0};
@@ -102,7 +102,7 @@ START_TEST(segment__not_of_huge_pages)
 }
 END_TEST
 
-/* F_SEAL_SHRINK leaves its maker free to take pages out of it. That it is mapped ends that. */
+/* F_SEAL_SHRINK permits its maker to make holes. Mapping it ends that. */
 START_TEST(segment__no_holes_after_map)
 {
 	struct ripc__segment s = {0}, peer = {0};
@@ -121,7 +121,7 @@ START_TEST(segment__no_holes_after_map)
 	ripc__segment_unmap(&s);
 	ripc__segment_unmap(&peer);
 	close(fd);
-	/* One that no seal can be added to is not mapped. */
+	/* An object that takes no further seal is not mapped. */
 	fd = make_object(0, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	ck_assert_int_eq(ripc__segment_map(&peer, fd, 8192), -EPERM);
 	ck_assert_ptr_null(peer.base);
@@ -139,13 +139,13 @@ START_TEST(segment__map_readonly)
 	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
 	ck_assert_int_eq(ripc__segment_map_readonly(&s, fd, 0), -EINVAL);
 	ck_assert_int_eq(ripc__segment_map_readonly(&s, fd, (4 << 20) + 1), -EINVAL);
-	/* Behind its first page there is a hole. */
+	/* After its first page there is a hole. */
 	ck_assert_int_eq(ripc__segment_map_readonly(&s, fd, 4097), -EPERM);
 	ck_assert_int_eq(ripc__segment_map_readonly(&s, fd, 4096), 0);
 	ck_assert_uint_eq(s.base[4095], 'x');
 	ripc__segment_unmap(&s);
 	close(fd);
-	/* A file of a tmpfs that others see has a limit, and seals that nobody can add to. */
+	/* A file of a shared tmpfs has a size limit, and takes no seals. */
 	fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return;
@@ -156,7 +156,7 @@ START_TEST(segment__map_readonly)
 }
 END_TEST
 
-/* Goes on where the kernel seems to count what memory it has promised. */
+/* Simulates vm.overcommit_memory=2. Return: whether that is possible. */
 static bool fake_overcommit(void)
 {
 	char path[] = "/tmp/ripc-test-XXXXXX";
@@ -172,7 +172,7 @@ static bool fake_overcommit(void)
 	return done;
 }
 
-/* Bytes of its pages that are there. SEEK_HOLE does not count those that nobody has touched. */
+/* Bytes of its allocated pages. SEEK_HOLE does not count untouched ones. */
 static off_t allocated(int fd)
 {
 	struct stat st;
@@ -181,13 +181,13 @@ static off_t allocated(int fd)
 	return (off_t)st.st_blocks * 512;
 }
 
-/* Where a fault may be refused all pages are there before the first. */
+/* Where a fault may be refused, all pages are allocated when it is mapped. */
 START_TEST(segment__allocated_no_overcommit)
 {
 	struct ripc__segment s = {0}, peer = {0};
 	int fd = ripc__segment_create(&s, 1 << 20), given;
 
-	/* By default nothing is taken before it is used. */
+	/* By default no page is allocated before it is used. */
 	ck_assert_int_eq(allocated(fd), 0);
 	ripc__segment_unmap(&s);
 	close(fd);
@@ -207,7 +207,7 @@ START_TEST(segment__allocated_no_overcommit)
 }
 END_TEST
 
-/* A limit on file sizes is an error, and not the signal that a file too large would bring. */
+/* A limit on file sizes is an error, instead of a signal. */
 START_TEST(segment__limited)
 {
 	struct rlimit limit = {4096, 4096};
@@ -220,7 +220,7 @@ END_TEST
 
 /* ---- listen.c ---- */
 
-/* Sockets of processes that were killed go, those of others stay, and ours goes with us. */
+/* Sockets of killed processes are removed, those of others stay, and ours is removed at close. */
 START_TEST(listen__directory)
 {
 	char dir[] = "/tmp/ripc-test-XXXXXX", stale[128], path[128];
@@ -248,12 +248,11 @@ START_TEST(listen__directory)
 	ck_assert_uint_eq(st.st_mode & 0777, 0600);
 	second = open_shm();
 	ck_assert_int_eq(stat(path, &st), 0);
-	/* From another network namespace, as it seems, it is the way. */
+	/* From another network namespace, the directory is used. */
 	a = t->address;
 	a.netns++;
 	len = ripc__shm_address_encode(&a, addr, sizeof(addr));
-	ck_assert_int_eq(OPS->connect((struct ripc__transport *)second, addr, len, "", 0, NULL, &ep),
-			 0);
+	ck_assert_int_eq(OPS->connect(tr_of(second), addr, len, "", 0, NULL, &ep), 0);
 	await(t, RIPC__EV_REQUEST);
 	close_shm(second);
 	close_shm(t);
@@ -269,7 +268,7 @@ START_TEST(connect__unreachable)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct shm *t = open_shm(), *gone = open_shm();
-	struct ripc__transport *tr = (struct ripc__transport *)t;
+	struct ripc__transport *tr = tr_of(t);
 	struct ripc__shm_address a = gone->address;
 	struct ripc__ep *ep;
 	size_t len;
@@ -293,11 +292,11 @@ START_TEST(connect__unreachable)
 }
 END_TEST
 
-/* Without /proc a side does not know its host. Its socket shows it. _i: which of the two. */
+/* Without /proc a side does not know its host; its socket identifies it. _i: 0 the peer, 1 we. */
 START_TEST(connect__unknown_host)
 {
 	struct shm *t = open_shm(), *peer = open_shm(), *own = _i ? t : peer;
-	struct ripc__transport *tr = (struct ripc__transport *)t;
+	struct ripc__transport *tr = tr_of(t);
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct ripc__shm_address a;
 	struct ripc__ep *ep;
@@ -306,7 +305,7 @@ START_TEST(connect__unknown_host)
 
 	memset(own->address.host, 0, sizeof(own->address.host));
 	for (int i = 0; i < 2; i++) {
-		/* And with an old kernel not its namespace, either. */
+		/* With an old kernel it does not know its namespace, either. */
 		if (i)
 			own->address.netns = 0;
 		a = peer->address;
@@ -317,7 +316,7 @@ START_TEST(connect__unknown_host)
 	OPS->describe(addr, len, text, sizeof(text));
 	if (!_i)
 		ck_assert_ptr_nonnull(strstr(text, "host not known"));
-	/* Nobody has that socket: it may be one of another host. */
+	/* No such socket: it may be on another host. */
 	a.name[3]++;
 	len = ripc__shm_address_encode(&a, addr, sizeof(addr));
 	ck_assert_int_eq(OPS->connect(tr, addr, len, "", 0, NULL, &ep), -ECONNREFUSED);
@@ -333,12 +332,11 @@ START_TEST(connect__rejected)
 	struct shm *a = open_shm(), *b = open_shm();
 	struct ripc__event ev;
 	struct ripc__ep *ep;
-	int len = OPS->address((struct ripc__transport *)b, addr, sizeof(addr));
+	int len = OPS->address(tr_of(b), addr, sizeof(addr));
 
-	ck_assert_int_eq(
-		OPS->connect((struct ripc__transport *)a, addr, (size_t)len, "x", 1, &ep, &ep), 0);
+	ck_assert_int_eq(OPS->connect(tr_of(a), addr, (size_t)len, "x", 1, &ep, &ep), 0);
 	ev = await(b, RIPC__EV_REQUEST);
-	OPS->reject((struct ripc__transport *)b, ev.request, "no", 2);
+	OPS->reject(tr_of(b), ev.request, "no", 2);
 	ev = await(a, RIPC__EV_CLOSED);
 	ck_assert(ev.reject);
 	ck_assert_uint_eq(ev.len, 2);
@@ -351,8 +349,8 @@ START_TEST(connect__rejected)
 END_TEST
 
 /*
- * Whatever a stranger of the same user says first, it is turned away, told of, and no descriptor of
- * its stays.
+ * Any malformed request of a process of the same user is rejected and reported, and its descriptor
+ * is closed.
  */
 START_TEST(request__garbage)
 {
@@ -388,20 +386,23 @@ START_TEST(request__garbage)
 		raw = raw_connect(t);
 		raw_send(raw, bad, len, pass);
 		await(t, RIPC__EV_BAD_INPUT);
-		ck_assert_uint_eq(t->neps, 0);
+		ck_assert_ptr_eq(t->r.eps.next, &t->r.eps);
 		close(raw);
 	}
-	/* Who says nothing and goes is nothing to tell of; who says nothing and stays goes, too. */
+	/*
+	 * A silent connection that closes is not reported; one that stays open is closed after a
+	 * while.
+	 */
 	close(raw_connect(t));
 	ck_assert_int_eq(progress(t).kind, RIPC__EV_NONE);
 	ck_assert_int_eq(progress(t).kind, RIPC__EV_NONE);
-	ck_assert_uint_eq(t->neps, 0);
+	ck_assert_ptr_eq(t->r.eps.next, &t->r.eps);
 	raw = raw_connect(t);
 	progress(t);
-	ck_assert_uint_eq(t->neps, 1);
+	ck_assert_uint_eq(t->r.neps[RIPC__EP_INCOMING], 1);
 	for (int i = 0; i < 3100; i++)
 		progress(t);
-	ck_assert_uint_eq(t->neps, 0);
+	ck_assert_ptr_eq(t->r.eps.next, &t->r.eps);
 	close(raw);
 	close(small);
 	close(loose);
@@ -415,8 +416,8 @@ START_TEST(request__garbage)
 END_TEST
 
 /*
- * The request of a client, whatever else is told of meanwhile. Shorter than silent connections
- * live.
+ * Waits for the request of a client, through other reports, for less than the life of a silent
+ * connection.
  */
 static struct ripc__event await_request(struct shm *t)
 {
@@ -430,30 +431,26 @@ static struct ripc__event await_request(struct shm *t)
 	return (struct ripc__event){0};
 }
 
-/*
- * Connections that say nothing, more than may be half open, neither delay a new client nor keep it
- * out.
- */
+/* More silent connections than may be half open neither delay a new client nor keep it out. */
 START_TEST(accept__evicts_silent)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct shm *t = open_shm(), *client = open_shm();
-	int len = OPS->address((struct ripc__transport *)t, addr, sizeof(addr)), fds[300];
+	int len = OPS->address(tr_of(t), addr, sizeof(addr)), fds[300], rc;
 	struct ripc__event ev;
 	struct ripc__ep *ep;
 
 	for (int i = 0; i < 300; i++)
 		fds[i] = raw_connect(t);
 	for (int round = 0; round < 3; round++) {
-		ck_assert_int_eq(OPS->connect((struct ripc__transport *)client, addr, (size_t)len,
-					      "x", 1, NULL, &ep),
-				 0);
+		rc = OPS->connect(tr_of(client), addr, (size_t)len, "x", 1, NULL, &ep);
+		ck_assert_int_eq(rc, 0);
 		ev = await_request(t);
-		OPS->reject((struct ripc__transport *)t, ev.request, NULL, 0);
-		ck_assert_uint_le(t->nincoming, SHM_INCOMING_MAX);
+		OPS->reject(tr_of(t), ev.request, NULL, 0);
+		ck_assert_uint_le(t->r.neps[RIPC__EP_INCOMING], SHM_INCOMING_MAX);
 		await(client, RIPC__EV_CLOSED);
 		OPS->ep_close(ep);
-		/* The attack goes on. */
+		/* The attack continues. */
 		for (int i = 0; i < 300; i++) {
 			close(fds[i]);
 			fds[i] = raw_connect(t);
@@ -466,7 +463,7 @@ START_TEST(accept__evicts_silent)
 }
 END_TEST
 
-/* A connection of another process stays, though it is the oldest. */
+/* The connection of another process stays, although it is the oldest. */
 START_TEST(accept__evicts_from_busiest)
 {
 	int fds[2 * SHM_INCOMING_MAX], ready[2], end[2], found = 0;
@@ -491,9 +488,9 @@ START_TEST(accept__evicts_from_busiest)
 		fds[i] = raw_connect(t);
 	for (int i = 0; i < 10; i++)
 		progress(t);
-	ck_assert_uint_eq(t->nincoming, SHM_INCOMING_MAX);
-	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
-		found += ep->pid == child;
+	ck_assert_uint_eq(t->r.neps[RIPC__EP_INCOMING], SHM_INCOMING_MAX);
+	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
+		found += shm_ep(ep)->pid == child;
 	ck_assert_int_eq(found, 1);
 	for (unsigned i = 0; i < 2 * SHM_INCOMING_MAX; i++)
 		close(fds[i]);
@@ -506,15 +503,12 @@ START_TEST(accept__evicts_from_busiest)
 }
 END_TEST
 
-/*
- * A peer's process that ends without a word: what it sent before is delivered, then the end is
- * reported.
- */
+/* A peer's process is killed: its messages are delivered, then the end is reported. */
 START_TEST(open__peer_killed)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct shm *t = open_shm();
-	int len = OPS->address((struct ripc__transport *)t, addr, sizeof(addr)), status;
+	int len = OPS->address(tr_of(t), addr, sizeof(addr)), status;
 	struct ripc__event ev;
 	struct ripc__ep *ep;
 	pid_t child = fork();
@@ -523,7 +517,7 @@ START_TEST(open__peer_killed)
 		struct iovec iov = {"last words", 10};
 		struct shm *own = open_shm();
 
-		OPS->connect((struct ripc__transport *)own, addr, (size_t)len, "", 0, NULL, &ep);
+		OPS->connect(tr_of(own), addr, (size_t)len, "", 0, NULL, &ep);
 		for (int i = 0; i < 100000 && progress(own).kind != RIPC__EV_ESTABLISHED; i++)
 			usleep(100);
 		OPS->post(ep, NULL, 0, &iov, 1, false);
@@ -536,13 +530,13 @@ START_TEST(open__peer_killed)
 		usleep(100);
 	}
 	ck_assert_int_eq(ev.kind, RIPC__EV_REQUEST);
-	ck_assert_int_eq(OPS->accept((struct ripc__transport *)t, ev.request, "", 0, NULL, &ep), 0);
+	ck_assert_int_eq(OPS->accept(tr_of(t), ev.request, "", 0, NULL, &ep), 0);
 	await(t, RIPC__EV_ESTABLISHED);
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
 	ck_assert(WIFSIGNALED(status));
 	ev = await(t, RIPC__EV_RECV);
 	ck_assert(!memcmp(ev.data, "last words", 10));
-	OPS->release((struct ripc__transport *)t, ev.token);
+	OPS->release(tr_of(t), ev.token);
 	ev = await(t, RIPC__EV_CLOSED);
 	ck_assert_int_eq(ev.status, -ECONNRESET);
 	OPS->ep_close(ep);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * shm as a transport, once connected: reads, what is taken and handed over, and peers that do as
- * they please.
- */
+/* shm as a transport, once connected: reads, memory objects, and hostile peers. */
 #define _GNU_SOURCE
 #include "shm_pair.h"
 
@@ -13,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static const unsigned readable = RIPC__ACCESS_REMOTE_READ;
+
 START_TEST(read__direct)
 {
 	size_t len = 3u << 20;
@@ -22,15 +21,11 @@ START_TEST(read__direct)
 	struct two w;
 
 	join(&w);
-	ck_assert(w.ea->can_read_peer && w.eb->can_read_peer);
+	ck_assert(shm_ep(w.ea)->can_read_peer && shm_ep(w.eb)->can_read_peer);
 	for (size_t i = 0; i < len; i++)
 		from[i] = (uint8_t)(i * 7 + (i >> 9));
-	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.b, w.eb, from, len,
-				  RIPC__ACCESS_REMOTE_READ, &remote),
-			 0);
-	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.a, NULL, to, len,
-				  RIPC__ACCESS_LOCAL_WRITE, &local),
-			 0);
+	ck_assert_int_eq(OPS->reg(tr_of(w.b), w.eb, from, len, readable, &remote), 0);
+	ck_assert_int_eq(OPS->reg(tr_of(w.a), NULL, to, len, RIPC__ACCESS_LOCAL_WRITE, &local), 0);
 	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, len + 1, remote.addr, remote.key, 1),
 			 -EINVAL);
 	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, len, remote.addr, remote.key, 2), 0);
@@ -38,16 +33,14 @@ START_TEST(read__direct)
 	ck_assert_int_eq(ev.status, 0);
 	ck_assert_uint_eq(ev.wr_id, 2);
 	ck_assert(!memcmp(from, to, len));
-	/* Memory that the kernel does not find there is an error, not a signal. */
+	/* An address that is not mapped is an error, not a signal. */
 	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, len, 4096, remote.key, 3), 0);
 	ev = await(w.a, RIPC__EV_READ_DONE);
 	ck_assert_int_eq(ev.status, -EFAULT);
-	OPS->dereg((struct ripc__transport *)w.b, &remote);
-	OPS->dereg((struct ripc__transport *)w.a, &local);
-	/* Registrations may be ended after their endpoint. */
-	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.b, w.eb, from, len,
-				  RIPC__ACCESS_REMOTE_READ, &remote),
-			 0);
+	OPS->dereg(tr_of(w.b), &remote);
+	OPS->dereg(tr_of(w.a), &local);
+	/* A registration may be ended after its endpoint. */
+	ck_assert_int_eq(OPS->reg(tr_of(w.b), w.eb, from, len, readable, &remote), 0);
 	OPS->ep_close(w.eb);
 	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, len, remote.addr, remote.key, 4), 0);
 	for (int i = 0; i < 100; i++) {
@@ -58,7 +51,7 @@ START_TEST(read__direct)
 			break;
 	}
 	ck_assert_int_eq(ev.kind, RIPC__EV_CLOSED);
-	OPS->dereg((struct ripc__transport *)w.b, &remote);
+	OPS->dereg(tr_of(w.b), &remote);
 	part(&w);
 	free(from);
 	free(to);
@@ -66,12 +59,12 @@ START_TEST(read__direct)
 END_TEST
 
 /*
- * One look of an owner who sleeps whenever it may: then it looks at nothing until its descriptor is
+ * One pass of a peer that sleeps whenever it may: then it does nothing until its descriptor is
  * readable.
  */
 static void sleep_then_poll(struct shm *t, bool *asleep)
 {
-	struct pollfd p = {.fd = OPS->fd((struct ripc__transport *)t), .events = POLLIN};
+	struct pollfd p = {.fd = OPS->fd(tr_of(t)), .events = POLLIN};
 	static uint64_t now = UINT64_C(1) << 40;
 	uint64_t deadline = UINT64_MAX;
 	struct ripc__event ev;
@@ -79,13 +72,12 @@ static void sleep_then_poll(struct shm *t, bool *asleep)
 	if (*asleep && poll(&p, 1, 0) == 0)
 		return;
 	now += 1000000;
-	*asleep = !OPS->progress((struct ripc__transport *)t, &ev, 1, now, &deadline) &&
-		  deadline == UINT64_MAX && !OPS->arm((struct ripc__transport *)t);
+	*asleep = !OPS->progress(tr_of(t), &ev, 1, now, &deadline) && deadline == UINT64_MAX &&
+		  !OPS->arm(tr_of(t));
 }
 
 /*
- * Where memory of the other cannot be read, its owner brings it: also one who sleeps whenever it
- * may, and hears of nothing else.
+ * Memory that cannot be read directly is served by its owner, also if that sleeps whenever it may.
  */
 START_TEST(read__served_by_sleeping_peer)
 {
@@ -96,20 +88,16 @@ START_TEST(read__served_by_sleeping_peer)
 	struct two w;
 
 	join(&w);
-	w.ea->can_read_peer = false;
 	w.ea->ring.be.caps &= ~RIPC__RING_CAP_READ;
 	for (size_t i = 0; i < sizeof(from); i++)
 		from[i] = (uint8_t)(i * 7);
-	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.b, w.eb, from, sizeof(from),
-				  RIPC__ACCESS_REMOTE_READ, &remote),
-			 0);
-	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.a, NULL, to, sizeof(to),
-				  RIPC__ACCESS_LOCAL_WRITE, &local),
-			 0);
+	ck_assert_int_eq(OPS->reg(tr_of(w.b), w.eb, from, sizeof(from), readable, &remote), 0);
+	ck_assert_int_eq(
+		OPS->reg(tr_of(w.a), NULL, to, sizeof(to), RIPC__ACCESS_LOCAL_WRITE, &local), 0);
 	for (int i = 0; i < 100 && !asleep; i++)
 		sleep_then_poll(w.b, &asleep);
 	ck_assert(asleep);
-	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, sizeof(to), remote.addr, remote.key, 1), 0);
+	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, 3000, remote.addr, remote.key, 1), 0);
 	for (int i = 0; i < 100 && ev.kind == RIPC__EV_NONE; i++) {
 		sleep_then_poll(w.b, &asleep);
 		ev = progress(w.a);
@@ -117,13 +105,13 @@ START_TEST(read__served_by_sleeping_peer)
 	ck_assert_int_eq(ev.kind, RIPC__EV_READ_DONE);
 	ck_assert_int_eq(ev.status, 0);
 	ck_assert_mem_eq(from, to, sizeof(from));
-	OPS->dereg((struct ripc__transport *)w.b, &remote);
-	OPS->dereg((struct ripc__transport *)w.a, &local);
+	OPS->dereg(tr_of(w.b), &remote);
+	OPS->dereg(tr_of(w.a), &local);
 	part(&w);
 }
 END_TEST
 
-/* A peer that scribbles over all it can reach, in the middle of traffic. _i seeds. */
+/* A hostile peer writes at random into all its memory, during traffic. _i seeds. */
 START_TEST(hostile__corrupts_segment)
 {
 	uint64_t rng = test_seed() + (uint64_t)_i;
@@ -133,13 +121,13 @@ START_TEST(hostile__corrupts_segment)
 	struct two w;
 
 	join(&w);
-	ck_assert_int_eq(OPS->reg((struct ripc__transport *)w.a, w.ea, bytes, sizeof(bytes),
+	ck_assert_int_eq(OPS->reg(tr_of(w.a), w.ea, bytes, sizeof(bytes),
 				  RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &mr),
 			 0);
-	for (int i = 0; i < 20000 && w.ea->state == SHM_OPEN; i++) {
+	for (int i = 0; i < 20000 && w.ea->state == RIPC__EP_OPEN; i++) {
 		struct ripc__event ev[8] = {{0}};
 		uint64_t r = test_random(&rng), deadline = UINT64_MAX;
-		size_t at = r % 3 ? r / 8 % 8192 : r / 8 % (w.eb->outbox.len / 8);
+		size_t at = r % 3 ? r / 8 % 8192 : r / 8 % (shm_ep(w.eb)->outbox.len / 8);
 		unsigned n;
 
 		iov.iov_len = r >> 32 & 2047;
@@ -148,23 +136,23 @@ START_TEST(hostile__corrupts_segment)
 			r = test_random(&rng);
 			if (r & 1)
 				r &= 0xff0f00ff00ffffff;
-			memcpy(w.eb->outbox.base + 8 * at, &r, 8);
+			memcpy(shm_ep(w.eb)->outbox.base + 8 * at, &r, 8);
 		}
-		n = OPS->progress((struct ripc__transport *)w.a, ev, 8, 1, &deadline);
+		n = OPS->progress(tr_of(w.a), ev, 8, 1, &deadline);
 		for (unsigned k = 0; k < n; k++)
 			if (ev[k].kind == RIPC__EV_RECV && ev[k].token)
-				OPS->release((struct ripc__transport *)w.a, ev[k].token);
-		n = OPS->progress((struct ripc__transport *)w.b, ev, 8, 1, &deadline);
+				OPS->release(tr_of(w.a), ev[k].token);
+		n = OPS->progress(tr_of(w.b), ev, 8, 1, &deadline);
 		for (unsigned k = 0; k < n; k++)
 			if (ev[k].kind == RIPC__EV_RECV && ev[k].token)
-				OPS->release((struct ripc__transport *)w.b, ev[k].token);
+				OPS->release(tr_of(w.b), ev[k].token);
 	}
-	OPS->dereg((struct ripc__transport *)w.a, &mr);
+	OPS->dereg(tr_of(w.a), &mr);
 	part(&w);
 }
 END_TEST
 
-/* Its kicks, and what it passes with them, cost it nothing but its own socket. */
+/* Its kicks, and descriptors in them, cost it nothing but its own socket. */
 START_TEST(hostile__kicks)
 {
 	unsigned before;
@@ -173,41 +161,43 @@ START_TEST(hostile__kicks)
 	join(&w);
 	before = test_descriptors();
 	for (int i = 0; i < 50; i++) {
-		raw_send(w.eb->fd, "kick me", 7, 0);
+		raw_send(shm_ep(w.eb)->fd, "kick me", 7, 0);
 		progress(w.a);
 	}
 	for (int i = 0; i < 50; i++)
 		progress(w.a);
 	ck_assert_uint_eq(test_descriptors(), before);
-	ck_assert_int_eq(w.ea->state, SHM_OPEN);
+	ck_assert_int_eq(w.ea->state, RIPC__EP_OPEN);
+	/* An empty packet counts as end of file, and its descriptor is closed. */
+	raw_send(shm_ep(w.eb)->fd, "", 0, 0);
+	await(w.a, RIPC__EV_CLOSED);
+	ck_assert_uint_eq(test_descriptors(), before);
 	part(&w);
 }
 END_TEST
 
-/*
- * Only after a round has found the endpoint; small ones into the room, others where the rounds
- * receive.
- */
+/* After progress() has found the endpoint: short messages go into the room, others into slabs. */
 START_TEST(poll_one__follows_last_rx)
 {
 	static uint8_t head[RIPC__POST_HEADER_LEN], data[3000], room[224];
+	struct iovec item = {data, 64};
 	struct ripc__event ev;
 	struct two w;
 
 	join(&w);
-	/* Brings it the memory that is received into. */
-	ck_assert_int_eq(OPS->post(w.ea, head, sizeof(head), &(struct iovec){data, 64}, 1, false), 0);
+	/* Allocates the slab to receive into. */
+	ck_assert_int_eq(OPS->post(w.ea, head, sizeof(head), &item, 1, false), 0);
 	ev = await(w.b, RIPC__EV_RECV);
 	ck_assert_uint_eq(ev.len, 100);
-	OPS->release((struct ripc__transport *)w.b, ev.token);
-	ck_assert(!OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+	OPS->release(tr_of(w.b), ev.token);
+	ck_assert(!OPS->poll_one(tr_of(w.b), room, sizeof(room), &ev));
 	for (unsigned i = 0; i < sizeof(data); i++)
 		data[i] = (uint8_t)(i * 7);
 	for (size_t len = 0; len <= sizeof(data); len += 50) {
 		head[0] = (uint8_t)len;
-		ck_assert_int_eq(
-			OPS->post(w.ea, head, sizeof(head), &(struct iovec){data, len}, 1, false), 0);
-		ck_assert(OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+		item.iov_len = len;
+		ck_assert_int_eq(OPS->post(w.ea, head, sizeof(head), &item, 1, false), 0);
+		ck_assert(OPS->poll_one(tr_of(w.b), room, sizeof(room), &ev));
 		ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
 		ck_assert_ptr_eq(ev.ep, w.eb);
 		ck_assert_ptr_eq(ev.user, &w);
@@ -217,15 +207,15 @@ START_TEST(poll_one__follows_last_rx)
 		ck_assert(!memcmp(ev.data, head, RIPC__POST_HEADER_LEN));
 		ck_assert(!memcmp(ev.data + RIPC__POST_HEADER_LEN, data, len));
 		if (ev.token)
-			OPS->release((struct ripc__transport *)w.b, ev.token);
+			OPS->release(tr_of(w.b), ev.token);
 	}
 	OPS->ep_close(w.eb);
-	ck_assert(!OPS->poll_one((struct ripc__transport *)w.b, room, sizeof(room), &ev));
+	ck_assert(!OPS->poll_one(tr_of(w.b), room, sizeof(room), &ev));
 	part(&w);
 }
 END_TEST
 
-/* A memory object of len bytes with these seals, the first of it filled. */
+/* A memory object of len bytes with these seals, the first bytes of it written. */
 static int object(off_t len, size_t filled, int seals)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -247,11 +237,11 @@ START_TEST(export__only_sealed_memory)
 	struct two w;
 	int bad[7], fd;
 
-	bad[0] = object(65536, 65536, F_SEAL_GROW | F_SEAL_FUTURE_WRITE); /* could be cut */
-	/* or holes be punched into it */
+	bad[0] = object(65536, 65536, F_SEAL_GROW | F_SEAL_FUTURE_WRITE); /* could be shortened */
+	/* could get holes */
 	bad[1] = object(65536, 65536, F_SEAL_SHRINK | F_SEAL_GROW);
-	bad[2] = object(32768, 32768, good); /* shorter than is said */
-	bad[3] = object(65536, 61440, good); /* not all there */
+	bad[2] = object(32768, 32768, good); /* shorter than announced */
+	bad[3] = object(65536, 61440, good); /* with a hole */
 	bad[4] = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 	bad[5] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	bad[6] = open("/", O_RDONLY | O_CLOEXEC);
@@ -262,12 +252,12 @@ START_TEST(export__only_sealed_memory)
 	ck_assert_int_eq(ripc__shm_export(w.ea, fd, 0, 7), 0);
 	ck_assert_int_eq(ripc__shm_export(w.ea, fd, SIZE_MAX, 8), -EMSGSIZE);
 	ck_assert_int_eq(ripc__shm_export(w.ea, fd, 65537, 8), 0);
-	/* Packets of another kind, with a descriptor or without. */
-	raw_send(w.ea->fd, "ripchnd1", 8, fd);
-	raw_send(w.ea->fd, "ripchnd1ripchnd1ripchnd2", 24, -1);
-	raw_send(w.ea->fd, "ripchnd2ripchnd1ripchnd1", 24, fd);
-	raw_send(w.ea->fd, "ripchnd1ripchnd1ripchnd1andmore", 31, fd);
-	/* None of them is reported, and the good one behind them is. */
+	/* Packets of other kinds, with a descriptor or without. */
+	raw_send(shm_ep(w.ea)->fd, "ripchnd1", 8, fd);
+	raw_send(shm_ep(w.ea)->fd, "ripchnd1ripchnd1ripchnd2", 24, -1);
+	raw_send(shm_ep(w.ea)->fd, "ripchnd2ripchnd1ripchnd1", 24, fd);
+	raw_send(shm_ep(w.ea)->fd, "ripchnd1ripchnd1ripchnd1andmore", 31, fd);
+	/* None of them is reported; the valid one after them is. */
 	ck_assert_int_eq(ripc__shm_export(w.ea, fd, 65536, 9), 0);
 	ev = await(w.b, RIPC__EV_IMPORTED);
 	ck_assert_uint_eq(ev.wr_id, 9);
@@ -298,7 +288,7 @@ START_TEST(export__not_supported_by_peer)
 }
 END_TEST
 
-/* Whoever keeps all messages does not stop what comes after them. */
+/* Unreleased messages do not stop later ones. */
 START_TEST(progress__no_slabs)
 {
 	struct iovec iov = {"message", 7};
@@ -308,8 +298,8 @@ START_TEST(progress__no_slabs)
 	struct two w;
 
 	join(&w);
-	w.a->delivery.pool.max = RIPC__SLAB_BYTES;
-	/* All that there is, and still what comes is seen. */
+	w.a->r.pool.max = RIPC__SLAB_BYTES;
+	/* All slabs are in use, and messages still arrive. */
 	for (int i = 0, without = 0; without < 100; i++) {
 		ck_assert_int_lt(i, 10000);
 		ck_assert_int_eq(OPS->post(w.eb, NULL, 0, &iov, 1, false), 0);
@@ -323,11 +313,11 @@ START_TEST(progress__no_slabs)
 	}
 	ck_assert_uint_gt(held, 1000);
 	while (held--)
-		OPS->release((struct ripc__transport *)w.a, token);
+		OPS->release(tr_of(w.a), token);
 	ck_assert_int_eq(OPS->post(w.eb, NULL, 0, &iov, 1, false), 0);
 	ev = await(w.a, RIPC__EV_RECV);
 	ck_assert_ptr_nonnull(ev.token);
-	OPS->release((struct ripc__transport *)w.a, ev.token);
+	OPS->release(tr_of(w.a), ev.token);
 	part(&w);
 }
 END_TEST

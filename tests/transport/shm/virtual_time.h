@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A world in virtual time for tests of mapped zero copy: contexts of one process over shm, all of
- * them run by the test's thread. Context 0 sends; each of the others has a service that receives.
+ * Virtual time for tests of mapped zero copy: contexts of one process over shm, run by the test's
+ * thread. Context 0 sends; each of the others has a service that receives.
  */
 #ifndef RIPC_TESTS_TRANSPORT_SHM_VIRTUAL_TIME_H
 #define RIPC_TESTS_TRANSPORT_SHM_VIRTUAL_TIME_H
@@ -12,7 +12,7 @@
 #include "core/progress/hooks.h"
 #include "harness.h"
 
-#define STEP     (10 * RIPC__MS / 1000) /* 10 us of virtual time in a round */
+#define STEP     (10 * RIPC__MS / 1000) /* 10 us of virtual time in a pass */
 #define CONTEXTS 3
 
 static struct ripc *ctx[CONTEXTS];
@@ -26,7 +26,7 @@ static inline uint64_t world_now(void *arg)
 
 static inline uint64_t world_random(void *arg)
 {
-	/* Instances of this host have to differ from those of another run, also with the same seed. */
+	/* Instances of this host differ from those of another run, also with the same seed. */
 	return test_random(&drawn) ^ test_ids();
 }
 
@@ -46,7 +46,11 @@ static inline void world_idle(void *arg, uint64_t deadline_ns)
 /* Opens the first n contexts. */
 static inline void world_open(unsigned n)
 {
-	const struct ripc__hooks hooks = {.now = world_now, .idle = world_idle, .random = world_random};
+	const struct ripc__hooks hooks = {
+		.now = world_now,
+		.idle = world_idle,
+		.random = world_random,
+	};
 
 	now_ns = ripc__clock_ns();
 	drawn = test_seed();

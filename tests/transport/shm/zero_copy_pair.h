@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * For tests of messages that are handed over: two contexts of this process over shm, and what they
- * send.
- */
+/* For tests of mapped zero copy: two contexts of this process over shm, and their messages. */
 #ifndef RIPC_TESTS_TRANSPORT_SHM_ZERO_COPY_PAIR_H
 #define RIPC_TESTS_TRANSPORT_SHM_ZERO_COPY_PAIR_H
 
@@ -17,7 +14,7 @@
 #define KIB          ((size_t)1024)
 #define LEN          (256 * KIB)
 #define PATIENCE_MS  20000
-#define MCAST_PROBES 5000 /* a service that was slow is lent to again after 1024 items at most */
+#define MCAST_PROBES 5000 /* after a kept item, at most 1024 items are copied */
 
 /* Two contexts of this process, and a service of each. */
 struct two {
@@ -106,7 +103,7 @@ static inline struct ripc_message *receive(struct ripc_service *s)
 	return m;
 }
 
-/* Sends until a message lies in place, and leaves that one with the caller, its request under way. */
+/* Sends until an item is mapped, and returns that message. Its request is not complete. */
 static inline struct ripc_message *in_place(struct two *w, uint8_t *base, size_t len,
 					    struct ripc_request **request)
 {
@@ -127,7 +124,7 @@ static inline struct ripc_message *in_place(struct two *w, uint8_t *base, size_t
 	return NULL;
 }
 
-/* Mappings of such buffers in this process, the contexts' own and those of peers. */
+/* Mappings of memory objects in this process: the contexts' own and those of peers. */
 static inline unsigned mappings(void)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
@@ -141,7 +138,7 @@ static inline unsigned mappings(void)
 	return n;
 }
 
-/* Lets the contexts' threads come to it. */
+/* The contexts' threads unmap later. */
 static inline void await_mappings(unsigned want)
 {
 	for (unsigned i = 0; mappings() != want && i < PATIENCE_MS; i++)
@@ -154,8 +151,9 @@ static inline void send_whole(struct two *w, struct ripc_service *to, uint64_t d
 {
 	struct iovec item = {p, len};
 	struct ripc_request *r = NULL;
+	int rc = ripc_send_async(w->from, dest, &item, 1, NULL, &r);
 
-	ck_assert_msg(!ripc_send_async(w->from, dest, &item, 1, NULL, &r), "%s", ripc_error_detail());
+	ck_assert_msg(!rc, "%s", ripc_error_detail());
 	ripc_message_free(receive(to));
 	finish(r);
 }

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Endpoints over rings: their life, exposed memory, and posts. */
+#define _GNU_SOURCE
+#include "transport/ring/endpoint.h"
+#include "base/log.h"
+#include "transport/ring/fast_path.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define RECV_MEMORY   ((size_t)64 << 20) /* bytes of received messages that are held at most */
+#define READ_DEPTH    8u
+#define RDMA_MAX      (1u << 30)
+#define MINCORE_PAGES 4096u /* pages that one mincore() asks for */
+
+/* ---- life ---- */
+
+void *ripc__ring_transport_new(size_t size, const struct ripc__transport_ops *ops,
+			       const struct ripc__ring_setup_ops *setup, unsigned caps)
+{
+	struct ripc__ring_transport *t = calloc(1, size);
+
+	if (t)
+		t->scratch = malloc(RIPC__RING_RECV_BUF_LEN);
+	if (!t || !t->scratch) {
+		free(t);
+		ripc__fail(-ENOMEM, "%s: out of memory", ops->name);
+		return NULL;
+	}
+	t->base.ops = ops;
+	t->setup = setup;
+	t->caps = caps | RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_CHEAP_REG |
+		  RIPC__CAP_TARGET_PROGRESS;
+	t->eps.next = t->eps.prev = &t->eps;
+	t->idle.next = t->idle.prev = &t->idle;
+	t->idle_next = &t->idle;
+	ripc__slab_pool_init(&t->pool, RECV_MEMORY);
+	return t;
+}
+
+static void free_deferred(struct ripc__ring_transport *t)
+{
+	while (t->deferred_free) {
+		struct ripc__ep *ep = t->deferred_free;
+
+		t->deferred_free = ep->next;
+		free(ep);
+	}
+}
+
+void ripc__ring_transport_begin(struct ripc__ring_transport *t)
+{
+	if (t->deferred_free)
+		free_deferred(t);
+	t->scratch_used = false;
+}
+
+void ripc__ring_transport_fini(struct ripc__ring_transport *t)
+{
+	while (t->eps.next != &t->eps)
+		ripc__ring_ep_close(t->eps.next);
+	while (t->idle.next != &t->idle)
+		ripc__ring_ep_close(t->idle.next);
+	free_deferred(t);
+	while (t->regions) {
+		struct ripc__ring_region *region = t->regions;
+
+		t->regions = region->next;
+		ripc__ring_region_remove(region);
+	}
+	if (t->slab)
+		ripc__slab_put(t->slab);
+	ripc__slab_pool_fini(&t->pool);
+	free(t->scratch);
+}
+
+void ripc__ring_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
+{
+	*limits = (struct ripc__transport_limits){
+		.caps = ((struct ripc__ring_transport *)tr)->caps,
+		.send_max = RIPC__RING_SEND_MAX,
+		.recv_depth = 0,
+		.read_depth = READ_DEPTH,
+		.rdma_max = RDMA_MAX,
+	};
+}
+
+static void list_add(struct ripc__ep *head, struct ripc__ep *ep)
+{
+	ep->next = head;
+	ep->prev = head->prev;
+	ep->prev->next = ep;
+	head->prev = ep;
+}
+
+static void list_del(struct ripc__ep *ep)
+{
+	struct ripc__ring_transport *t = ep->t;
+
+	if (t->idle_next == ep)
+		t->idle_next = ep->next;
+	if (t->last_rx == ep)
+		t->last_rx = NULL;
+	ep->prev->next = ep->next;
+	ep->next->prev = ep->prev;
+}
+
+struct ripc__ep *ripc__ring_ep_new(struct ripc__ring_transport *t, enum ripc__ep_state state)
+{
+	struct ripc__ep *ep = calloc(1, t->setup->ep_size);
+
+	if (!ep)
+		return NULL;
+	ep->t = t;
+	ep->state = state;
+	t->neps[state]++;
+	list_add(&t->eps, ep);
+	return ep;
+}
+
+void ripc__ring_ep_set_state(struct ripc__ep *ep, enum ripc__ep_state state)
+{
+	ep->t->neps[ep->state]--;
+	ep->state = state;
+	ep->t->neps[state]++;
+}
+
+void ripc__ring_ep_open(struct ripc__ep *ep, const struct ripc__ring_backend *be,
+			const struct ripc__ring_layout *layout, uint8_t epoch)
+{
+	ripc__ring_init(&ep->ring, be, layout, epoch);
+	ripc__ring_ep_set_state(ep, RIPC__EP_OPEN);
+	ep->established = true;
+}
+
+void ripc__ring_ep_fail(struct ripc__ep *ep, int status, const char *why)
+{
+	if (ep->failed)
+		return;
+	ep->failed = status;
+	snprintf(ep->text, sizeof(ep->text), "%s", why);
+}
+
+void ripc__ring_ep_defer_free(struct ripc__ep *ep)
+{
+	struct ripc__ring_transport *t = ep->t;
+
+	if (ep->ring.be.ops)
+		ripc__ring_fini(&ep->ring);
+	t->setup->release(ep);
+	t->neps[ep->state]--;
+	list_del(ep);
+	ep->next = t->deferred_free;
+	t->deferred_free = ep;
+}
+
+void ripc__ring_ep_close(struct ripc__ep *ep)
+{
+	if (ep->state == RIPC__EP_OPEN)
+		ripc__ring_send_bye(&ep->ring);
+	ripc__ring_ep_defer_free(ep);
+}
+
+void ripc__ring_ep_activate(struct ripc__ep *ep)
+{
+	ep->empty_polls = 0;
+	if (!ep->idle)
+		return;
+	ep->idle = false;
+	list_del(ep);
+	list_add(&ep->t->eps, ep);
+}
+
+void ripc__ring_ep_make_idle(struct ripc__ep *ep)
+{
+	ep->idle = true;
+	/* The next post activates it. */
+	ripc__ring_close_fast_path(&ep->ring);
+	list_del(ep);
+	list_add(&ep->t->idle, ep);
+}
+
+/* ---- set-up ---- */
+
+static int check_private(const struct ripc__ring_transport *t, size_t privlen)
+{
+	if (privlen <= RIPC__PRIVATE_MAX)
+		return 0;
+	return ripc__fail(-EINVAL, "%s: %zu bytes of private data, at most %d", t->base.ops->name,
+			  privlen, RIPC__PRIVATE_MAX);
+}
+
+int ripc__ring_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+		       const void *priv, size_t privlen, void *user, struct ripc__ep **out)
+{
+	struct ripc__ring_transport *t = (struct ripc__ring_transport *)tr;
+	int rc = check_private(t, privlen);
+
+	if (!rc)
+		rc = t->setup->connect(t, addr, addrlen, priv, privlen, out);
+	if (!rc)
+		(*out)->user = user;
+	return rc;
+}
+
+int ripc__ring_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+		      void *user, struct ripc__ep **out)
+{
+	struct ripc__ep *ep = request;
+	int rc = check_private(ep->t, privlen);
+
+	/* EV_ESTABLISHED has private data on the active side only. */
+	ep->private_len = 0;
+	if (!rc)
+		rc = ep->t->setup->accept(ep, priv, privlen);
+	if (rc) {
+		ripc__ring_ep_defer_free(ep);
+		return rc;
+	}
+	ep->user = user;
+	*out = ep;
+	return 0;
+}
+
+void ripc__ring_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen)
+{
+	struct ripc__ep *ep = request;
+
+	ep->t->setup->reject(ep, priv, privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX);
+	ripc__ring_ep_defer_free(ep);
+}
+
+/* ---- memory ---- */
+
+/*
+ * Whether all pages of our memory are present. A peer that reads directly waits for missing pages
+ * in a system call that only SIGKILL ends, for example for a userfaultfd handler, a FUSE daemon or
+ * a file server; it holds its context's lock meanwhile. So memory with missing pages is served
+ * through the ring, where our own thread touches it. For a mapped file that the process neither
+ * owns nor may write, mincore() reports all pages as present (Linux 5.2 and later);
+ * /proc/self/pagemap does not, but takes 20 times as long.
+ */
+static bool resident(const void *base, size_t len)
+{
+	uintptr_t page = (uintptr_t)getpagesize(), at = (uintptr_t)base & ~(page - 1);
+	uintptr_t end = (uintptr_t)base + len;
+	unsigned char present[MINCORE_PAGES];
+
+	while (at < end) {
+		size_t n = (end - at + page - 1) / page;
+
+		n = n < MINCORE_PAGES ? n : MINCORE_PAGES;
+		if (mincore((void *)at, n * page, present))
+			return false;
+		for (size_t i = 0; i < n; i++)
+			if (!(present[i] & 1))
+				return false;
+		at += n * page;
+	}
+	return true;
+}
+
+/* Whether the peer could read the memory directly, but might have to wait for its pages. */
+static bool must_serve(const struct ripc__ep *ep, const void *base, size_t len, unsigned access)
+{
+	return (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_RESIDENT)) ==
+		       RIPC__ACCESS_REMOTE_READ &&
+	       ep->ring.be.caps & RIPC__RING_CAP_READ && !resident(base, len);
+}
+
+int ripc__ring_mr_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+		      unsigned access, struct ripc__mr *mr)
+{
+	struct ripc__ring_transport *t = (struct ripc__ring_transport *)tr;
+	struct ripc__ring_region *region = NULL;
+
+	if (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)) {
+		if (!ep || ep->state != RIPC__EP_OPEN)
+			return ripc__fail(-ENOTCONN, "%s: no connection to expose memory to",
+					  t->base.ops->name);
+		if (must_serve(ep, base, len, access))
+			access |= RIPC__RING_ACCESS_SERVED;
+		region = ripc__ring_reg(&ep->ring, base, len, access);
+		if (!region)
+			return ripc__fail(
+				-ENOMEM, "%s: out of memory, or %u regions are exposed to one peer",
+				t->base.ops->name, RIPC__RING_REGIONS_MAX);
+		region->next = t->regions;
+		region->at = &t->regions;
+		if (region->next)
+			region->next->at = &region->next;
+		t->regions = region;
+	}
+	*mr = (struct ripc__mr){
+		.base = base,
+		.len = len,
+		.addr = region ? region->addr : 0,
+		.key = region ? region->key : 0,
+		.access = access & ~RIPC__RING_ACCESS_SERVED,
+		.priv = region,
+	};
+	return 0;
+}
+
+static struct ripc__ring *ring_of(struct ripc__ring_regions *table)
+{
+	return (struct ripc__ring *)(void *)((char *)table - offsetof(struct ripc__ring, regions));
+}
+
+void ripc__ring_mr_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
+{
+	struct ripc__ring_region *region = mr->priv;
+
+	mr->priv = NULL;
+	mr->key = 0;
+	if (!region)
+		return;
+	*region->at = region->next;
+	if (region->next)
+		region->next->at = region->at;
+	if (region->table)
+		ripc__ring_dereg(ring_of(region->table), region);
+	else
+		ripc__ring_region_remove(region);
+}
+
+/* ---- posts ---- */
+
+/* Several items, a long message, an idle or closed endpoint, a full ring, a weak back end. */
+static int __attribute__((noinline)) post_slow(struct ripc__ep *ep, const void *head, size_t len,
+					       const struct iovec *items, unsigned n, bool more)
+{
+	struct iovec all[1 + RIPC__POST_ITEMS_MAX];
+	int rc;
+
+	if (ep->state != RIPC__EP_OPEN)
+		return -ENOTCONN;
+	ripc__ring_ep_activate(ep);
+	len = ripc__post_gather(all, head, len, items, n);
+	rc = ripc__ring_send(&ep->ring, all, 1 + n, len, more);
+	return rc >= 0 && ep->t->polled_link ? 1 : rc;
+}
+
+int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		    const struct iovec *items, unsigned n, bool more)
+{
+	/* The fast path is open only as long as the endpoint is open and active. */
+	if (__builtin_expect(head_len != RIPC__POST_HEADER_LEN || n != 1 ||
+				     !ripc__ring_fits_fast(&ep->ring, items->iov_len),
+			     0))
+		return post_slow(ep, head, head_len, items, n, more);
+	ep->empty_polls = 0;
+	return ripc__ring_send_fast(&ep->ring, head, items->iov_base, items->iov_len, more);
+}
+
+/* Return: 0, -ENOTCONN or -EINVAL: whether a read or write may be posted. */
+static int check_transfer(struct ripc__ep *ep, const struct ripc__mr *mr, const void *at, size_t n)
+{
+	if (ep->state != RIPC__EP_OPEN)
+		return -ENOTCONN;
+	if (!ripc__mr_covers(mr, at, n))
+		return -EINVAL;
+	ripc__ring_ep_activate(ep);
+	return 0;
+}
+
+int ripc__ring_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+{
+	int rc = check_transfer(ep, mr, local, len);
+
+	return rc ? rc : ripc__ring_write(&ep->ring, local, len, raddr, rkey, wr_id);
+}
+
+int ripc__ring_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
+			 uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+{
+	int rc = check_transfer(ep, mr, local, len);
+
+	return rc ? rc : ripc__ring_read(&ep->ring, local, len, raddr, rkey, wr_id);
+}
+
+int ripc__ring_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+			     const struct iovec *iov, unsigned niov)
+{
+	return -EOPNOTSUPP;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Shared by the transports over rings, above the engine: endpoints and their states, exposed
+ * memory, posts, passes over all endpoints, sleeping. A back end (shm, pcie) provides memory, a
+ * doorbell, and the exchange of a request and its answer: struct ripc__ring_setup_ops. Its own
+ * transport and endpoint begin with struct ripc__ring_transport and struct ripc__ep.
+ *
+ *   passive   INCOMING -> REQUESTED --accept()--> OPEN
+ *   active    CONNECTING ----------answer-------> OPEN
+ *   all       --failure, rejection, end of the peer--> CLOSED --ep_close()--> freed
+ *
+ * An open endpoint is active or idle. Each pass polls the active ones, and one of the idle ones:
+ * these have had no traffic for some passes, have no work, and are armed, so that their peer kicks.
+ */
+#ifndef RIPC_RING_ENDPOINT_H
+#define RIPC_RING_ENDPOINT_H
+
+#include "base/slab.h"
+#include "transport/ring/ring.h"
+#include "transport/transport.h"
+
+enum ripc__ep_state {
+	RIPC__EP_INCOMING,   /* the request has not arrived */
+	RIPC__EP_REQUESTED,  /* the request was reported */
+	RIPC__EP_CONNECTING, /* the answer has not arrived */
+	RIPC__EP_OPEN,
+	RIPC__EP_CLOSED, /* reported */
+	RIPC__EP_STATES,
+};
+
+struct ripc__ep {
+	struct ripc__ep *next, *prev; /* in eps or idle of its transport */
+	struct ripc__ring_transport *t;
+	void *user;
+	enum ripc__ep_state state;
+	unsigned empty_polls; /* passes without traffic */
+	bool idle;
+	bool established;        /* to be reported as such */
+	const char *lost_reason; /* why the peer is gone; NULL: it is not */
+	int failed;              /* CONNECTING, < 0: to be reported as closed with this status */
+	char text[160];          /* why, with failed; or the peer's name, in REQUESTED */
+	uint32_t private_len;
+	uint8_t private[RIPC__PRIVATE_MAX]; /* to be reported */
+	struct ripc__ring ring;
+};
+
+/* How a back end begins and ends a connection. */
+struct ripc__ring_setup_ops {
+	size_t ep_size; /* bytes of an endpoint */
+	/*
+	 * Makes an endpoint with ripc__ring_ep_new() and sends the request; the back end's progress
+	 * calls ripc__ring_ep_open() or ripc__ring_ep_fail() for it. Return: 0 or a negative errno,
+	 * explained.
+	 */
+	int (*connect)(struct ripc__ring_transport *t, const uint8_t *addr, size_t addrlen,
+		       const void *priv, size_t privlen, struct ripc__ep **ep);
+	/* Sends the answer, and calls ripc__ring_ep_open(). Return: 0 or a negative errno. */
+	int (*accept)(struct ripc__ep *ep, const void *priv, size_t privlen);
+	void (*reject)(struct ripc__ep *ep, const void *priv, size_t privlen);
+	/* Releases memory and doorbell, in any state; the engine has ended. */
+	void (*release)(struct ripc__ep *ep);
+};
+
+struct ripc__ring_transport {
+	struct ripc__transport_base base;
+	const struct ripc__ring_setup_ops *setup;
+	unsigned caps;              /* of enum ripc__cap */
+	bool may_idle;              /* kicks arrive: endpoints may become idle */
+	bool polled_link;           /* writes arrive only with passes: a simulated link */
+	struct ripc__ep eps, idle;  /* list heads */
+	struct ripc__ep *idle_next; /* the idle endpoint that the next pass polls; or the head */
+	/* the endpoint that received last, active; NULL: none since the last sleep */
+	struct ripc__ep *last_rx;
+	struct ripc__ep *deferred_free; /* closed since the last pass: events may point there */
+	unsigned neps[RIPC__EP_STATES]; /* endpoints by state */
+	/* all exposed memory, which may outlive its connection */
+	struct ripc__ring_region *regions;
+	struct ripc__slab_pool pool; /* memory of received messages */
+	struct ripc__slab *slab;     /* that messages are received into; NULL: none yet */
+	uint32_t slab_used;          /* bytes of it */
+	uint8_t *scratch;            /* receives one message of a pass when there is no slab */
+	bool scratch_used;           /* by an event of this pass */
+};
+
+/*
+ * Allocates a transport of @size bytes, zeros behind its shared part. Return: it, or NULL, with
+ * -ENOMEM explained.
+ */
+void *ripc__ring_transport_new(size_t size, const struct ripc__transport_ops *ops,
+			       const struct ripc__ring_setup_ops *setup, unsigned caps);
+/* Closes all endpoints, and frees all but the transport itself. All messages were released. */
+void ripc__ring_transport_fini(struct ripc__ring_transport *t);
+
+/* ---- for the set-up of a back end ---- */
+
+/* Return: an endpoint in this state, or NULL: out of memory. */
+struct ripc__ep *ripc__ring_ep_new(struct ripc__ring_transport *t, enum ripc__ep_state state);
+void ripc__ring_ep_set_state(struct ripc__ep *ep, enum ripc__ep_state state);
+/* Both segments are there: starts the engine. The next pass reports it. */
+void ripc__ring_ep_open(struct ripc__ep *ep, const struct ripc__ring_backend *be,
+			const struct ripc__ring_layout *layout, uint8_t epoch);
+/* The next pass reports the end of a CONNECTING endpoint; -ECONNREFUSED: with private, rejected. */
+void ripc__ring_ep_fail(struct ripc__ep *ep, int status, const char *why);
+/* Removes an endpoint in any state; the next pass frees it. */
+void ripc__ring_ep_defer_free(struct ripc__ep *ep);
+/* Traffic, or a kick: each pass polls the endpoint again. */
+void ripc__ring_ep_activate(struct ripc__ep *ep);
+/* It is armed and has nothing to do. */
+void ripc__ring_ep_make_idle(struct ripc__ep *ep);
+
+/* Endpoints that are not open yet. */
+static inline unsigned ripc__ring_setups(const struct ripc__ring_transport *t)
+{
+	const unsigned *n = t->neps;
+
+	return n[RIPC__EP_INCOMING] + n[RIPC__EP_REQUESTED] + n[RIPC__EP_CONNECTING];
+}
+
+/* ---- for progress() and arm() of a back end ---- */
+
+/* Begins a pass: events of the last one do not point into memory any more. */
+void ripc__ring_transport_begin(struct ripc__ring_transport *t);
+/* Polls the endpoints. *more is set if there may be more at once. Return: events, at most max. */
+unsigned ripc__ring_transport_poll(struct ripc__ring_transport *t, struct ripc__event *events,
+				   unsigned max, bool *more);
+/*
+ * Prepares to sleep: sends all, and with @kicks asks the peers for a kick. Return: whether
+ * something is to be done first.
+ */
+bool ripc__ring_transport_arm(struct ripc__ring_transport *t, bool kicks);
+
+/* ---- entries of the vtable ---- */
+
+void ripc__ring_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits);
+int ripc__ring_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+		       const void *priv, size_t privlen, void *user, struct ripc__ep **out);
+int ripc__ring_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+		      void *user, struct ripc__ep **out);
+void ripc__ring_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
+void ripc__ring_ep_close(struct ripc__ep *ep);
+int ripc__ring_mr_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+		      unsigned access, struct ripc__mr *mr);
+void ripc__ring_mr_dereg(struct ripc__transport *tr, struct ripc__mr *mr);
+int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		    const struct iovec *items, unsigned n, bool more);
+int ripc__ring_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__ring_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
+			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__ring_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+			     const struct iovec *iov, unsigned niov);
+void ripc__ring_flush_all(struct ripc__transport *tr);
+void ripc__ring_release(struct ripc__transport *tr, void *token);
+bool ripc__ring_poll_one(struct ripc__transport *tr, void *buf, size_t cap, struct ripc__event *ev);
+
+/* The entries that need nothing of the back end. poll_one is its choice. */
+#define RIPC__RING_TRANSPORT_OPS                                                                 \
+	.limits = ripc__ring_limits, .connect = ripc__ring_connect, .accept = ripc__ring_accept, \
+	.reject = ripc__ring_reject, .reg = ripc__ring_mr_reg, .dereg = ripc__ring_mr_dereg,     \
+	.ep_close = ripc__ring_ep_close, .post = ripc__ring_post,                                \
+	.post_read = ripc__ring_post_read, .post_write = ripc__ring_post_write,                  \
+	.flush = ripc__ring_flush_all, .release = ripc__ring_release,                            \
+	.post_datagram = ripc__ring_post_datagram
+
+#endif

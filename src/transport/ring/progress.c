@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Passes over endpoints: what arrived, what has ended, and sleeping. */
+#include "transport/ring/endpoint.h"
+#include "transport/ring/fast_path.h"
+
+#define EVENTS_PER_EP  16u   /* events of one endpoint in one pass */
+#define IDLE_POLLS_MIN 8u    /* passes without traffic before an endpoint may become idle */
+#define IDLE_POLLS_MAX 1024u /* and before it does, if the transport never sleeps */
+#define POLL_ONE_PEERS 8u    /* further endpoints that an empty poll_one() polls */
+
+/* ---- memory for received messages ---- */
+
+/* Another slab is needed, or none is left. */
+static uint8_t *new_slab(struct ripc__ring_transport *t)
+{
+	uint8_t *space;
+
+	if (ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, RIPC__RING_RECV_BUF_LEN, &space))
+		return space;
+	/* The core copies from there: unreleased messages of one peer do not stop the others. */
+	return t->scratch_used ? NULL : t->scratch;
+}
+
+/* Return: RIPC__RING_RECV_BUF_LEN bytes for the next message, or NULL: none in this pass. */
+static uint8_t *recv_buf(struct ripc__ring_transport *t)
+{
+	struct ripc__slab *slab = t->slab;
+
+	if (!slab)
+		return new_slab(t);
+	/* All messages in it were released: memory that was just used is still in the cache. */
+	if (slab->refs == 1)
+		t->slab_used = 0;
+	if (RIPC__SLAB_BYTES - t->slab_used < RIPC__RING_RECV_BUF_LEN)
+		return new_slab(t);
+	return slab->data + t->slab_used;
+}
+
+/* The message of an event was received into memory of recv_buf(). */
+static void set_message(struct ripc__ring_transport *t, uint8_t *buf, struct ripc__event *ev)
+{
+	ev->data = buf;
+	ev->token = NULL;
+	if (buf == t->scratch) {
+		t->scratch_used = true;
+		return;
+	}
+	ev->token = t->slab;
+	t->slab->refs++;
+	t->slab_used += (ev->len + 63) & ~63u;
+}
+
+void ripc__ring_release(struct ripc__transport *tr, void *token)
+{
+	ripc__slab_put(token);
+}
+
+/* ---- events ---- */
+
+/* Work that a poll has begun was not tried yet, so no kick will come for it. */
+static inline bool has_new_work(const struct ripc__ring *ring, bool busy)
+{
+	return !busy && ripc__ring_has_work(ring);
+}
+
+/* Moves data of an engine. Its end is not among the events. */
+static unsigned poll_ring(struct ripc__ep *ep, struct ripc__event *events, unsigned max, bool *more)
+{
+	struct ripc__ring *ring = &ep->ring;
+	bool busy = ripc__ring_has_work(ring);
+	unsigned n = 0;
+
+	if (busy && ripc__ring_progress(ring))
+		*more = true;
+	while (n < max) {
+		uint8_t *buf;
+
+		/* Most often there was one message and no other work. */
+		if (n && !busy && !ripc__ring_ready(ring)) {
+			*more |= has_new_work(ring, busy);
+			return n;
+		}
+		buf = recv_buf(ep->t);
+		if (!buf || !ripc__ring_poll(ring, buf, &events[n])) {
+			*more |= !buf || has_new_work(ring, busy);
+			return n;
+		}
+		events[n].user = ep->user;
+		events[n].ep = ep;
+		if (events[n].kind == RIPC__EV_RECV)
+			set_message(ep->t, buf, &events[n]);
+		n++;
+	}
+	*more = true;
+	return n;
+}
+
+static void __attribute__((noinline))
+report_closed(struct ripc__ep *ep, struct ripc__event *ev, int status, const char *why)
+{
+	*ev = (struct ripc__event){
+		.kind = RIPC__EV_CLOSED, .status = status, .user = ep->user, .ep = ep, .text = why};
+	if (ep->state == RIPC__EP_CONNECTING && status == -ECONNREFUSED) {
+		ev->reject = true;
+		ev->data = ep->private;
+		ev->len = ep->private_len;
+	}
+	ripc__ring_ep_set_state(ep, RIPC__EP_CLOSED);
+	ripc__ring_close_fast_path(&ep->ring);
+	if (ep->t->last_rx == ep)
+		ep->t->last_rx = NULL;
+}
+
+static unsigned poll_ep(struct ripc__ep *ep, struct ripc__event *events, unsigned max, bool *more)
+{
+	unsigned n = 0;
+
+	ep->empty_polls = 0;
+	ep->t->last_rx = ep->t->polled_link ? NULL : ep;
+	if (ep->established) {
+		ep->established = false;
+		events[n++] = (struct ripc__event){
+			.kind = RIPC__EV_ESTABLISHED,
+			.user = ep->user,
+			.ep = ep,
+			.data = ep->private,
+			.len = ep->private_len,
+		};
+	}
+	n += poll_ring(ep, events + n, max - n, more);
+	if (n == max) {
+		*more = true;
+		return n;
+	}
+	if (ep->ring.status)
+		report_closed(ep, &events[n++], ep->ring.status, ep->ring.why);
+	else if (ep->lost_reason && (!ripc__ring_ready(&ep->ring) || !ep->ring.hello_seen))
+		report_closed(ep, &events[n++], -ECONNRESET, ep->lost_reason);
+	return n;
+}
+
+/* Whether a pass has anything to do for an open endpoint. */
+static inline bool has_work(const struct ripc__ep *ep)
+{
+	return ripc__ring_ready(&ep->ring) || ripc__ring_has_work(&ep->ring) || ep->established ||
+	       ep->lost_reason || ep->ring.status;
+}
+
+/* Polls one idle endpoint: its peer need not kick if it finds itself polled. */
+static inline void poll_idle_one(struct ripc__ring_transport *t)
+{
+	struct ripc__ep *ep = t->idle_next == &t->idle ? t->idle.next : t->idle_next;
+
+	if (ep == &t->idle)
+		return;
+	if (ripc__ring_ready(&ep->ring)) {
+		ripc__ring_ep_activate(ep);
+		return;
+	}
+	/* The list itself stays as it is: a forked child reads it. */
+	t->idle_next = ep->next;
+}
+
+/* The endpoints from @ep on had no turn: the next pass begins with them. */
+static void __attribute__((noinline)) rotate(struct ripc__ring_transport *t, struct ripc__ep *ep)
+{
+	struct ripc__ep *head = &t->eps;
+
+	head->prev->next = head->next;
+	head->next->prev = head->prev;
+	head->prev = ep->prev;
+	head->next = ep;
+	ep->prev->next = head;
+	ep->prev = head;
+}
+
+/* The transport does not sleep, and the endpoint had no traffic for long. */
+static void __attribute__((noinline)) try_make_idle(struct ripc__ep *ep)
+{
+	ep->empty_polls = 0;
+	if (!ep->t->may_idle || ripc__ring_has_work(&ep->ring))
+		return;
+	ripc__ring_arm(&ep->ring);
+	/* The request first, then the check: see ripc__ring_kick_if_armed(). */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (ripc__ring_idle(&ep->ring))
+		ripc__ring_ep_make_idle(ep);
+}
+
+unsigned ripc__ring_transport_poll(struct ripc__ring_transport *t, struct ripc__event *events,
+				   unsigned max, bool *more)
+{
+	struct ripc__ep *ep, *after;
+	unsigned n = 0;
+
+	poll_idle_one(t);
+	for (ep = t->eps.next; ep != &t->eps && n < max; ep = after) {
+		unsigned room = max - n < EVENTS_PER_EP ? max - n : EVENTS_PER_EP;
+
+		after = ep->next;
+		if (ep->state == RIPC__EP_OPEN) {
+			if (has_work(ep))
+				n += poll_ep(ep, events + n, room, more);
+			else if (++ep->empty_polls >= IDLE_POLLS_MAX)
+				try_make_idle(ep);
+		} else if (ep->failed && ep->state == RIPC__EP_CONNECTING) {
+			report_closed(ep, &events[n++], ep->failed, ep->text);
+		}
+	}
+	if (ep != &t->eps)
+		rotate(t, ep);
+	return n;
+}
+
+/* ---- one event ---- */
+
+static inline void fill_room_event(struct ripc__ep *ep, uint8_t *room, struct ripc__event *ev)
+{
+	ep->empty_polls = 0;
+	ev->kind = RIPC__EV_RECV;
+	ev->user = ep->user;
+	ev->ep = ep;
+	ev->data = room;
+	ev->token = NULL;
+}
+
+/* A longer message than the fast path takes, or an event of another kind. */
+static bool __attribute__((noinline))
+poll_one_slow(struct ripc__ring_transport *t, struct ripc__event *ev)
+{
+	struct ripc__ep *ep = t->last_rx;
+	bool more;
+
+	if (!ripc__ring_ready(&ep->ring) || ripc__ring_has_work(&ep->ring))
+		return false;
+	ep->empty_polls = 0;
+	return poll_ring(ep, ev, 1, &more);
+}
+
+/* Nothing from the endpoint that received last: polls a few beside it, as peers may take turns. */
+static bool __attribute__((noinline))
+poll_next(struct ripc__ring_transport *t, uint8_t *room, struct ripc__event *ev)
+{
+	struct ripc__ep *ep = t->last_rx;
+
+	for (unsigned i = 0; i < POLL_ONE_PEERS; i++) {
+		ep = ep->next == &t->eps ? t->eps.next : ep->next;
+		if (ep == t->last_rx)
+			break;
+		if (ep->state != RIPC__EP_OPEN || ep->established || !ripc__ring_ready(&ep->ring))
+			continue;
+		t->last_rx = ep;
+		if (ripc__ring_recv_fast(&ep->ring, room, &ev->len) <= 0)
+			return poll_one_slow(t, ev);
+		fill_room_event(ep, room, ev);
+		return true;
+	}
+	return false;
+}
+
+bool ripc__ring_poll_one(struct ripc__transport *tr, void *buf, size_t cap, struct ripc__event *ev)
+{
+	struct ripc__ring_transport *t = (struct ripc__ring_transport *)tr;
+	struct ripc__ep *ep = t->last_rx;
+	int got;
+
+	if (!ep)
+		return false;
+	if (cap < RIPC__RING_RECV_FAST_MAX)
+		return poll_one_slow(t, ev);
+	got = ripc__ring_recv_fast(&ep->ring, buf, &ev->len);
+	if (got <= 0)
+		return got ? poll_one_slow(t, ev) : poll_next(t, buf, ev);
+	fill_room_event(ep, buf, ev);
+	return true;
+}
+
+/* ---- sleeping ---- */
+
+void ripc__ring_flush_all(struct ripc__transport *tr)
+{
+	struct ripc__ring_transport *t = (struct ripc__ring_transport *)tr;
+
+	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
+		if (ep->state == RIPC__EP_OPEN)
+			ripc__ring_flush(&ep->ring);
+}
+
+static bool nothing_pending(const struct ripc__ep *ep)
+{
+	if (ep->state != RIPC__EP_OPEN)
+		return !ep->failed || ep->state != RIPC__EP_CONNECTING;
+	return !ep->established && !ep->lost_reason && ripc__ring_idle(&ep->ring);
+}
+
+bool ripc__ring_transport_arm(struct ripc__ring_transport *t, bool kicks)
+{
+	struct ripc__ep *ep, *next;
+
+	for (ep = t->eps.next; ep != &t->eps; ep = ep->next)
+		if (ep->state == RIPC__EP_OPEN) {
+			ripc__ring_flush(&ep->ring);
+			if (kicks)
+				ripc__ring_arm(&ep->ring);
+		}
+	/* The requests first, then the checks: see ripc__ring_kick_if_armed(). */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	t->last_rx = NULL;
+	for (ep = t->eps.next; ep != &t->eps; ep = ep->next)
+		if (!nothing_pending(ep))
+			return true;
+	/* All are armed and had nothing to do. */
+	for (ep = t->eps.next; t->may_idle && ep != &t->eps; ep = next) {
+		next = ep->next;
+		if (ep->state == RIPC__EP_OPEN && ep->empty_polls >= IDLE_POLLS_MIN &&
+		    !ripc__ring_has_work(&ep->ring))
+			ripc__ring_ep_make_idle(ep);
+	}
+	return false;
+}
