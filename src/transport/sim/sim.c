@@ -13,7 +13,7 @@
 
 #define ADDRESS_LEN   8
 #define ADDRESS_MAGIC 0x314d4953u /* "SIM1" */
-#define POISON        0xa5        /* what memory holds that is no longer the reader's */
+#define POISON        0xa5        /* fills memory that the reader does not own any more */
 
 int ripc__sim_encode_address(const struct sim_node *node, uint8_t *buf)
 {
@@ -182,7 +182,7 @@ static void sim_describe(const uint8_t *addr, size_t len, char *text, size_t tex
 
 /* ---- Progress ---- */
 
-/* What the state of an endpoint follows from: what its user has been told. */
+/* Updates the state of the endpoint from an event that was reported to the user. */
 static void note_reported(struct sim_packet *p)
 {
 	if (p->ev.kind == RIPC__EV_ESTABLISHED)
@@ -264,7 +264,7 @@ static int sim_fd(struct ripc__transport *t)
 	return t->net->fd;
 }
 
-/* The descriptor belongs to the network, not to the transport. */
+/* The network owns the descriptor, not the transport. */
 static void sim_forked(struct ripc__transport *t)
 {
 }
