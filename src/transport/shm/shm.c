@@ -104,7 +104,7 @@ static int open_kind(struct ripc__transport **tr, const struct ripc__transport_e
 		return ripc__fail(-ENOMEM, "%s: out of memory", ops->name);
 	t->base.ops = ops;
 	t->simulated = ops == &ripc__transport_ring_sim;
-	t->zero_copy = !t->simulated && env->opt->handover == RIPC__MAPPED_ON;
+	t->zero_copy = !t->simulated && env->opt->mapped_mode == RIPC__MAPPED_ON;
 	t->eps.next = t->eps.prev = &t->eps;
 	t->idle.next = t->idle.prev = &t->idle;
 	t->idle_next = &t->idle;
