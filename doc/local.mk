@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Manual pages: ripc(7) is written by hand, section 3 from the comments of ripc.h. The names stand here because
-# automake has to know them; tests/install/test_manpages.sh compares them with the header.
+# Manual pages: ripc(7) is written by hand; mkman writes section 3 from the comments of ripc.h.
+# automake needs the names; tests/install/test_manpages.sh compares them with the header.
 MAN_DATE = November 21, 2026
 RIPC_MAN3 = \
 	doc/man/ripc_buf_alloc.3 \
@@ -60,7 +60,8 @@ $(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk $(MAN_EXAMPLES)
 MAINTAINERCLEANFILES = $(RIPC_MAN3) tools/completion/ripc-info
 EXTRA_DIST += doc/man/mkman doc/architecture.md doc/glossary.md doc/performance.md doc/protocol.md \
 	doc/scaling.md doc/security.md doc/transports.md doc/tutorial.md \
-	doc/scaling/scale.tsv doc/scaling/heard.svg doc/scaling/ensemble.svg doc/scaling/resolve.svg doc/scaling/memory.svg
+	doc/scaling/scale.tsv doc/scaling/heard.svg doc/scaling/ensemble.svg \
+	doc/scaling/resolve.svg doc/scaling/memory.svg
 
 # Written by scripts/bench, as they are at the time.
 EXTRA_DIST += doc/performance

@@ -27,7 +27,7 @@ struct sender {
 	uint8_t instance[16]; /* zeros: free */
 	uint64_t high;        /* highest number */
 	uint64_t seen;        /* bit i: number high - i was received */
-	uint64_t time_ms;     /* of the latest message, by the sender's clock */
+	uint64_t time_ms;     /* time of the latest message, by the clock of the sender */
 };
 
 /*
@@ -47,14 +47,14 @@ struct key {
 /* Nonces of lane requests. Only holders of the key add one, so replays evict none. */
 struct nonces {
 	uint8_t slots[ASSOC][RIPC__NONCE];
-	unsigned next; /* index of the oldest */
+	unsigned next; /* index of the oldest nonce */
 };
 
 struct ripc__auth {
 	struct key keys[RIPC__KEYS_MAX];
 	unsigned nkeys;
 	uint8_t instance[16];
-	uint64_t number; /* of the last message sealed */
+	uint64_t number; /* number of the last sealed message */
 	uint64_t secret; /* seed of the hash that selects a set */
 	struct ripc__auth_counts counts;
 	struct stat seen; /* status of the file that was read */
@@ -356,7 +356,7 @@ int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, cons
 	}
 	body = len - RIPC__SEAL_BYTES;
 	*data = buf + RIPC__SEAL_HEAD;
-	/* Our own broadcast. */
+	/* An own broadcast. */
 	if (!memcmp(buf + 16, a->instance, 16))
 		return (int)body;
 	then = ripc__get_le64(buf + 32);
@@ -400,7 +400,7 @@ int ripc__auth_verify(struct ripc__auth *a, const uint8_t *record, size_t len)
 	return (int)body;
 }
 
-/* --- for people --- */
+/* --- description --- */
 
 void ripc__auth_counts(const struct ripc__auth *a, struct ripc__auth_counts *counts)
 {

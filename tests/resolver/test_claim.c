@@ -345,7 +345,7 @@ START_TEST(requested__by_many_broadcasts)
 {
 	node_register(b, 42, false);
 	bus_run(bus, 100);
-	ck_assert_uint_eq(request_many(RIPC__HERD_LIMIT - 1), 0);
+	ck_assert_uint_eq(request_many(RIPC__ANNOUNCE_LIMIT - 1), 0);
 	bus_run(bus, 100);
 	ck_assert_uint_eq(request_many(1000), 1);
 	/* Whatever they ask, that is all there is for a while: here its one repetition. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Datagrams of the simulated network, between transports and between the resolver's ports: lost,
- * doubled, late.
+ * Simulated datagrams between transports and between resolver ports, with loss, duplication and
+ * delay.
  */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUEUE_MAX 256 /* datagrams that wait at one node, as in a socket's buffer */
+#define QUEUE_MAX 256 /* most datagrams queued at one node, like a socket's buffer */
 
 static void arrive_port(struct sim_in_flight *flight)
 {

@@ -172,7 +172,7 @@ static void sim_describe(const uint8_t *addr, size_t len, char *text, size_t tex
 
 /* ---- Progress ---- */
 
-/* What the state of an endpoint follows from: what its user has been told. */
+/* Updates the state of the endpoint from an event that was reported to the user. */
 static void note_reported(struct sim_packet *p)
 {
 	if (p->ev.kind == RIPC__EV_ESTABLISHED)
@@ -254,7 +254,7 @@ static int sim_fd(struct ripc__transport *t)
 	return t->net->fd;
 }
 
-/* The descriptor belongs to the network, not to the transport. */
+/* The network owns the descriptor, not the transport. */
 static void sim_forked(struct ripc__transport *t)
 {
 }
