@@ -21,9 +21,9 @@ exampledir = $(docdir)/examples
 example_DATA = examples/client.c examples/server.c examples/pingpong.c examples/fileserver.c examples/fetch.c \
 	examples/news.c examples/tasks.c
 
-# The programs of the manual pages: doc/man/mkman prints them, and tests/tools/test_manpage_examples.sh
-# compiles and runs them as the pages print them. Other pages refer to the first two that use a
-# function, in this order.
+# The programs of the manual pages: doc/man/mkman prints them, and
+# tests/tools/test_manpage_examples.sh compiles and runs them as the pages print them. Other pages
+# refer to the first two that use a function, in this order.
 MAN_EXAMPLES = \
 	examples/man/ripc_send_short.c \
 	examples/man/ripc_receive.c \

@@ -20,7 +20,8 @@ broken_links()
 			path=$(realpath -m "$(dirname "$file")/$path")
 			[[ $link != '#'* ]] || path=$file
 			if [[ $path == "$top"/* ]] && [ -e "$path" ] &&
-				{ [ -z "$anchor" ] || anchors "$path" | grep -qxF -- "$anchor"; }; then
+				{ [ -z "$anchor" ] || anchors "$path" |
+				grep -qxF -- "$anchor"; }; then
 				continue
 			fi
 			echo "${file#"$top"/}: $link"

@@ -1,8 +1,9 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What the shell tests share. They run in the top directory of a build tree, with srcdir in the environment as "make
-# check" sets it, and end with the line "NAME: N passed, N failed, N skipped" as the test programs do (tests/harness.h).
+# What the shell tests share. They run in the top directory of a build tree, with srcdir in the
+# environment as "make check" sets it, and end with the line "NAME: N passed, N failed, N skipped"
+# as the test programs do (tests/harness.h).
 set -u
 name=$(basename "$0" .sh)
 srcdir=${srcdir:-.}
@@ -47,8 +48,8 @@ have()
 	command -v "$1" >/dev/null 2>&1
 }
 
-# Installs this build into $tree, a directory of its own, and removes that at the end. One at a time: libtool links
-# again in the build tree.
+# Installs this build into $tree, a directory of its own, and removes that at the end. One at a
+# time: libtool links again in the build tree.
 make_tree()
 {
 	tree=$(mktemp -d "$PWD/install-tree.XXXXXX") || exit 1

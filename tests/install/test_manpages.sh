@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Every public function and type has an installed manual page that mandoc finds no fault with, the prototype in it is the
-# one of the header, and ripc(7) knows every setting and its default.
+# Every public function and type has an installed manual page that mandoc finds no fault with, the
+# prototype in it is the one of the header, and ripc(7) knows every setting and its default.
 . "${srcdir:-.}/tests/install/lib.sh"
 
 header=$srcdir/include/ripc.h
@@ -11,7 +11,8 @@ make_tree || finish
 shopt -s nullglob
 man=$tree$mandir
 
-names=$("$perl" "$srcdir/doc/man/mkman" -list "$header") || { echo "mkman -list failed"; failed=1; finish; }
+names=$("$perl" "$srcdir/doc/man/mkman" -list "$header") ||
+	{ echo "mkman -list failed"; failed=1; finish; }
 [ "$(wc -w <<<"$names")" -ge 30 ]
 check "mkman finds the public functions" test $? -eq 0
 for page in $names; do
@@ -55,7 +56,8 @@ options=$srcdir/src/base/options.c
 settings=$(sed -n 's/^\t{"\([a-z_]*\)", KIND_.*/\1/p' "$options")
 check "settings are found in options.c" test -n "$settings"
 for setting in $settings; do
-	check "ripc(7) has $setting" grep -q "^\.It Cm $setting Ns = .*Ev RIPC_${setting^^}\$" "$man/man7/ripc.7"
+	check "ripc(7) has $setting" grep -q "^\.It Cm $setting Ns = .*Ev RIPC_${setting^^}\$" \
+		"$man/man7/ripc.7"
 done
 # Default values as numbers: what ripc(7) gives after "Default:" has to stand in options.c.
 default()

@@ -14,12 +14,13 @@ die()
 	exit "${2:-125}"
 }
 
-# Kernel messages that fail a run. That a program of user space crashed is a message too, but nothing of the kernel's:
-# "traps: NAME[PID] general protection fault ip:...".
+# Kernel messages that fail a run. That a program of user space crashed is a message too, but
+# nothing of the kernel's: "traps: NAME[PID] general protection fault ip:...".
 complaints='WARNING:|BUG:|Oops|Kernel panic|general protection fault[,:]|refcount_t:|UBSAN:|blocked for more than'
 
-# lab_devices: names the devices for the programs. RIPC_LAB_IB and RIPC_LAB_IWARP are the first of each kind or empty,
-# RIPC_LAB_IB_ADDRESS and RIPC_LAB_IWARP_ADDRESS the IPv4 addresses of their network devices.
+# lab_devices: names the devices for the programs. RIPC_LAB_IB and RIPC_LAB_IWARP are the first of
+# each kind or empty, RIPC_LAB_IB_ADDRESS and RIPC_LAB_IWARP_ADDRESS the IPv4 addresses of their
+# network devices.
 lab_devices()
 {
 	local device type name
@@ -29,8 +30,10 @@ lab_devices()
 		read -r type <"$device/node_type"
 		name=${device##*/}
 		case $type in
-		1:*) [ -n "$RIPC_LAB_IB" ] || { RIPC_LAB_IB=$name; RIPC_LAB_IB_ADDRESS=$(lab_address "$name"); } ;;
-		4:*) [ -n "$RIPC_LAB_IWARP" ] || { RIPC_LAB_IWARP=$name; RIPC_LAB_IWARP_ADDRESS=$(lab_address "$name"); } ;;
+		1:*) [ -n "$RIPC_LAB_IB" ] ||
+			{ RIPC_LAB_IB=$name; RIPC_LAB_IB_ADDRESS=$(lab_address "$name"); } ;;
+		4:*) [ -n "$RIPC_LAB_IWARP" ] ||
+			{ RIPC_LAB_IWARP=$name; RIPC_LAB_IWARP_ADDRESS=$(lab_address "$name"); } ;;
 		esac
 	done
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The lab: guests with RDMA devices in software. scripts/test runs it as a stage of its own; make check does not. What the
-# stage runs is in programs.list.
+# The lab: guests with RDMA devices in software. scripts/test runs it as a stage of its own; make
+# check does not. What the stage runs is in programs.list.
 EXTRA_DIST += tests/lab/prepare tests/lab/init tests/lab/guest tests/lab/run tests/lab/lab.sh \
 	tests/lab/namespaces tests/lab/meet tests/lab/hangups tests/lab/resources tests/lab/programs \
 	tests/lab/suite tests/lab/programs.list tests/lab/programs.long tests/lab/test_run.sh \

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Memory that guests see through a PCIe device with interrupts (ivshmem-doorbell, driver vfio-pci): who waits is woken.
+# Memory that guests see through a PCIe device with interrupts (ivshmem-doorbell, driver vfio-pci):
+# who waits is woken.
 name=test_doorbell
 . "$RIPC_LAB_DIR/../tools/lib.sh"
 unset RIPC_INTERFACES
@@ -28,7 +29,8 @@ naps() {
 
 "$RIPC_LAB_DIR"/meet doorbell-fresh
 if [ "$RIPC_LAB_HOST" -eq 0 ]; then
-	expect "the memory is made ready for use" 0 60 env RIPC_PCIE_DEVICE="$device" ./tools/ripc-info
+	expect "the memory is made ready for use" 0 60 env RIPC_PCIE_DEVICE="$device" \
+		./tools/ripc-info
 	has "and used" "$out" "^transport: *pcie: memory "
 fi
 "$RIPC_LAB_DIR"/meet doorbell-ready
@@ -49,7 +51,8 @@ for round in 1 2; do
 		before=$(interrupts)
 		for size in 64 2M; do
 			expect "a service of the other guest, $round, $size" 0 100 \
-				env RIPC_WAIT=block ./tools/ripc-ping -c 10 -i 150 -s $size -W 30000 $id
+				env RIPC_WAIT=block ./tools/ripc-ping -c 10 -i 150 -s $size \
+				-W 30000 $id
 			has "all are answered" "$out" "^10 sent, 10 answered"
 		done
 	fi
@@ -63,7 +66,8 @@ for round in 1 2; do
 		else
 			bad "messages did not wake who slept, $round: ${before:-0} and ${after:-0} interrupts"
 		fi
-		# Nobody says anything: it sleeps but for its sign of life, ten times a second, for which two threads may be up.
+		# Nobody says anything: it sleeps but for its sign of life, ten times a second, for
+		# which two threads may be up.
 		before=$(naps "$pid")
 		sleep 5
 		after=$(naps "$pid")
@@ -73,7 +77,8 @@ for round in 1 2; do
 		else
 			bad "who waits woke $((after - before)) times in 5 s, $round"
 		fi
-		# The one who came first has the interrupts; another one of the guest does without, and says so.
+		# The one who came first has the interrupts; another one of the guest does without,
+		# and says so.
 		expect "another process of the guest, $round" 0 60 ./tools/ripc-info
 		has "it uses the memory" "$out" "^transport: *pcie: memory "
 		has "and looks by itself" "$err" "no interrupts, another context has them"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# In the lab: what a transport over RDMA devices does when a process is killed, and when its device is taken away under load.
-# Run in a build directory, by tests/lab/suite.
+# In the lab: what a transport over RDMA devices does when a process is killed, and when its device
+# is taken away under load. Run in a build directory, by tests/lab/suite.
 #
 # usage: "$RIPC_LAB_DIR"/test_faults.sh ib|iwarp
 name=test_faults
@@ -69,23 +69,27 @@ for _ in $(seq 30); do
 	timeout 60 ./tools/ripc-perf latency -s 64 -c 10 >/dev/null 2>&1 && break
 	sleep 1
 done
-expect "a server whose client was killed serves the next" 0 120 ./tools/ripc-perf latency -s 64 -c 100 --timeout 20000 --stop
+expect "a server whose client was killed serves the next" 0 120 ./tools/ripc-perf latency -s 64 \
+	-c 100 --timeout 20000 --stop
 wait "$server"
 
 expect "nothing is left in the kernel" 0 60 "$RIPC_LAB_DIR"/resources same "$work/before"
 
-# The device goes while messages are on their way: the lane fails over, and the kernel is not kept waiting. Not on a
-# machine whose devices are needed.
+# The device goes while messages are on their way: the lane fails over, and the kernel is not kept
+# waiting. Not on a machine whose devices are needed.
 case $device in
 rxe* | siw*)
 	serve removed
 	# holds: whether the client, which is a child of timeout, has a queue pair on the device.
 	holds() {
-		sender=$(pgrep -P "$client") && "$RIPC_LAB_DIR"/resources of "$sender" | grep -q "^$device .*qp "
+		sender=$(pgrep -P "$client") && "$RIPC_LAB_DIR"/resources of "$sender" |
+			grep -q "^$device .*qp "
 	}
-	# send COUNT: a client that sends so many, until it has the queue pair and is at it, if it comes to that.
+	# send COUNT: a client that sends so many, until it has the queue pair and is at it, if it
+	# comes to that.
 	send() {
-		timeout 400 ./tools/ripc-perf bandwidth -s 256K -c "$1" --verify --timeout 60000 >"$out" 2>"$err" &
+		timeout 400 ./tools/ripc-perf bandwidth -s 256K -c "$1" --verify --timeout 60000 \
+			>"$out" 2>"$err" &
 		client=$!
 		tries=0
 		until holds || [ $((tries += 1)) -gt 150 ]; do
@@ -118,7 +122,8 @@ rxe* | siw*)
 	if [ $rc -eq 0 ]; then
 		ok "its messages arrive over another transport, whole"
 	else
-		bad "after its device was removed: exit status $rc" "$out" "$err" "$work/removed.err"
+		bad "after its device was removed: exit status $rc" "$out" "$err" \
+			"$work/removed.err"
 	fi
 	./tools/ripc-perf stop >/dev/null 2>&1 || kill "$server"
 	wait "$server"

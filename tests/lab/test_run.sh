@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# What tests/lab/run promises: output, exit codes, environment, files, and that whatever happens it ends and says so.
+# What tests/lab/run promises: output, exit codes, environment, files, and that whatever happens it
+# ends and says so.
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 work=$(mktemp -d) || exit 1
@@ -74,7 +75,8 @@ grep -qxF "RIPC_LABTEST=$RIPC_LABTEST" out && grep -qx "OTHER=passed unset unset
 check "the environment: what is named, and of RIPC_* all but RIPC_INTERFACES"
 grep -qx "locked unlimited core 0" out && grep -qx "name lab0" out && grep -qx "a machine" out
 check "limits, host name, places to write"
-grep -qx "devices /sys/class/infiniband/rxe0 /sys/class/infiniband/siw0" out && grep -qx /dev/infiniband/rdma_cm out
+grep -qx "devices /sys/class/infiniband/rxe0 /sys/class/infiniband/siw0" out &&
+	grep -qx /dev/infiniband/rdma_cm out
 check "one device of each kind"
 grep -qx "its clock was set" out
 check "the rate of its clock is told, not guessed"
@@ -98,7 +100,8 @@ start=$SECONDS
 [ $? -eq 124 ] && [ $((SECONDS - start)) -lt 200 ] && grep -q "not finished after 5 s" err
 check "the time-out ends the guest"
 
-lab 3 --hosts 2 bash -c 'ip -br link; "$RIPC_LAB_DIR/meet" here && echo "met on $(cat /proc/sys/kernel/hostname)"; exit $((RIPC_LAB_HOST * 3))'
+lab 3 --hosts 2 bash \
+	-c 'ip -br link; "$RIPC_LAB_DIR/meet" here && echo "met on $(cat /proc/sys/kernel/hostname)"; exit $((RIPC_LAB_HOST * 3))'
 check "two hosts: an exit code that is not 0 counts"
 grep -qx "0: met on lab0" out && grep -qx "1: met on lab1" out
 check "output of both, labelled"

@@ -51,7 +51,8 @@ done >"$work/handover"
 echo '{"command":"scripts/bench","date":"2026-11-21T00:00:00Z","cpu":"A CPU","cpus":2,"kernel":"6","rounds":3,"discarded":1,"line_us":0.1,
 	"versions":{"libripc":"1","UCX":"2"},"left_out":["perftest: no device"],"commands":["UCX: so"]}' >"$work/about"
 mkdir "$work/out" "$work/top"
-printf 'before\n<!-- figures: begin (text) -->\nstale\n<!-- figures: end -->\nafter\n' >"$work/top/README.md"
+printf 'before\n<!-- figures: begin (text) -->\nstale\n<!-- figures: end -->\nafter\n' \
+	>"$work/top/README.md"
 
 report() {
 	# shellcheck disable=SC2034
@@ -83,24 +84,28 @@ is "a median of three" '.cells[] | select(.program == "ripc" and .wait == "poll"
 is "a median of two is the better one: of times" \
 	'.cells[] | select(.program == "ucx" and .test == "latency" and .size == 64).rtt_us.p50' 2
 is "and of rates" '.cells[] | select(.program == "ucx" and .test == "rate").rate_per_s' 300
-is "placements are kept apart" '.cells[] | select(.placement == "far" and .program == "ripc").rtt_us.p50' 9
+is "placements are kept apart" \
+	'.cells[] | select(.placement == "far" and .program == "ripc").rtt_us.p50' 9
 is "how many runs there were" \
 	'.cells[] | select(.program == "ucx" and .test == "latency" and .size == 64).runs' 2
 is "what failed has its reason" '.failed[] | select(.program == "nng").reason' "no such thing"
 is "what another round measured has not failed" '.failed | map(.program) | join(" ")' "mpi nng"
 has "CSV has a row for a figure" "$work/out/bench.csv" \
 	'^"shm","poll","latency",64,"ucx","near",2,"rtt_us.p50",2$'
-has "CSV names its columns" "$work/out/bench.csv" '^"host","wait","test","bytes","program","placement","runs","figure","value"$'
+has "CSV names its columns" "$work/out/bench.csv" \
+	'^"host","wait","test","bytes","program","placement","runs","figure","value"$'
 has "the best of a row is bold" "$work/out/report.md" \
 	'^| round trip of 64 B, us | \*\*1\*\* | 2 | - |'
 has "millions are readable" "$work/out/report.md" '^| 64 B one way, messages/s | \*\*2.5 M\*\* |'
-has "the other placement is there, too" "$work/out/report.md" '^| round trip of 64 B, us | 9 | - | - | \*\*8\*\* | - |'
+has "the other placement is there, too" "$work/out/report.md" \
+	'^| round trip of 64 B, us | 9 | - | - | \*\*8\*\* | - |'
 has "and what was moved" "$work/out/report.md" '^| Medians (cache line: mixed)'
 has "among that nothing is the best" "$work/out/report.md" '^| 1 KiB, us | 3 | 5 | - |'
 has "what was left out is named" "$work/out/report.md" '^- perftest: no device$'
 has "what failed is named" "$work/out/report.md" '^- nng, tcp, block, rate: no such thing$'
 has "with its sizes" "$work/out/report.md" '^- mpi, shm, poll, latency, 8, 1024 bytes: slow$'
-has "many clients; none of the calls came through" "$work/out/report.md" '^| 2 | shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
+has "many clients; none of the calls came through" "$work/out/report.md" \
+	'^| 2 | shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
 has "the README has the table, filled with what there is, and marked" "$work/top/README.md" \
 	'^| round trip of 64 B, us | \*\*1\*\* | 2 | - | 8 (far) | 7 (mixed) | - | - |$'
 has "by default each program waits in its own way" "$work/top/README.md" \
@@ -119,12 +124,14 @@ if awk 'length > 100 { print; long = 1 } END { exit !long }' "$work/top/README.m
 else
 	ok "lines of the README have at most 100 columns"
 fi
-if [ "$(sed -n '1p;$p' "$work/top/README.md" | tr '\n' ' ')" = "before after " ] && ! grep -q stale "$work/top/README.md" &&
+if [ "$(sed -n '1p;$p' "$work/top/README.md" | tr '\n' ' ')" = "before after " ] &&
+	! grep -q stale "$work/top/README.md" &&
 	[ "$(grep -c 'figures: ' "$work/top/README.md")" -eq 2 ] &&
 	[ "$(grep -c '^| round trip of 64 B' "$work/top/README.md")" -eq 2 ]; then
 	ok "and nothing else of it has changed, nor does it grow the second time"
 else
-	bad "and nothing else of it has changed, nor does it grow the second time" "$work/top/README.md"
+	bad "and nothing else of it has changed, nor does it grow the second time" \
+		"$work/top/README.md"
 fi
 
 # Pictures of the same figures. What they say is checked by what gnuplot is told.
@@ -139,7 +146,8 @@ if command -v gnuplot >/dev/null 2>&1; then
 		# shellcheck source=../../bench/lab_report.sh
 		. "$bench/lab_report.sh"
 		for m_size in 64K 1M; do
-			for m_curve in rxe_bw:80 siw_bw:90 pf_siw_read:95 pf_siw_write:94 tcp_bw:450; do
+			for m_curve in rxe_bw:80 siw_bw:90 pf_siw_read:95 pf_siw_write:94 \
+				tcp_bw:450; do
 				echo "${m_curve#*:}" >"$work/${m_curve%:*}_$m_size.runs"
 			done
 		done
@@ -159,7 +167,8 @@ if command -v gnuplot >/dev/null 2>&1; then
 			bad "there is $m_picture"
 		fi
 	done
-	has "a name with _ stands in the legend as it is" "$work/out/lab_bandwidth_siw.svg" '>ib_read_bw<'
+	has "a name with _ stands in the legend as it is" "$work/out/lab_bandwidth_siw.svg" \
+		'>ib_read_bw<'
 	if grep -l '\\\\' "$work/out"/*.svg >"$err"; then
 		bad "no picture has a backslash" "$err"
 	else
@@ -184,10 +193,12 @@ if [ "$(log_axis y 2 "$work/axis" | paste -sd ' ')" = \
 	)\"256 Ki\" 262144, \"512 Ki\" 524288, \"1 Mi\" 1048576)" ]; then
 	ok "an axis is as long as the data"
 else
-	bad "an axis is as long as the data: $(log_axis y 2 "$work/axis") $(byte_axis 1 "$work/axis")"
+	bad "an axis is as long as the data: $(log_axis y 2 "$work/axis") $(byte_axis 1 \
+		"$work/axis")"
 fi
 
-# Cells by themselves: a program that is made up, and processors that lie where a file says, look by look.
+# Cells by themselves: a program that is made up, and processors that lie where a file says, look by
+# look.
 # shellcheck source=../../bench/cells.sh
 . "$bench/cells.sh"
 place() {
@@ -199,7 +210,8 @@ cell_made_up() {
 }
 # shellcheck disable=SC2034
 round=1
-# cells WHAT GIVE_UP "PLACES" "PLACEMENT SHORTER" DISCARDED: what is kept of a cell if the looks see these places.
+# cells WHAT GIVE_UP "PLACES" "PLACEMENT SHORTER" DISCARDED: what is kept of a cell if the looks see
+# these places.
 cells() {
 	rm -f "$work/results"
 	tr ' ' '\n' <<<"$3" >"$work/places"
@@ -242,7 +254,8 @@ else
 	bad "mapped messages are measured in one placement, again after a move: $h_kept, $discarded"
 fi
 
-# What rows lack: here ucx of 64 bytes, which was measured near, and of 1024 bytes, where the processors were moved.
+# What rows lack: here ucx of 64 bytes, which was measured near, and of 1024 bytes, where the
+# processors were moved.
 cell_ucx() { cell_made_up "$@"; }
 {
 	for m_size in 64 1024; do
@@ -255,7 +268,8 @@ cell_ucx() { cell_made_up "$@"; }
 	echo '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":8,"placement":"near","round":1}'
 } >"$work/results"
 lacking=$(gaps | xargs -d '\n' -n 1 | paste -sd ';')
-if [ "$lacking" = "far ucx shm poll latency 64;far ucx shm poll latency 1024;near mpi shm poll latency 64;near ofi shm poll latency 64;$(
+if [ "$lacking" = \
+	"far ucx shm poll latency 64;far ucx shm poll latency 1024;near mpi shm poll latency 64;near ofi shm poll latency 64;$(
 	)near ripc shm poll latency 64;near mpi shm poll latency 1024;near ofi shm poll latency 1024;near ripc shm poll latency 1024;$(
 	)near ucx shm poll latency 1024" ]; then
 	ok "what rows lack, in each placement, those first that lack least"
@@ -299,18 +313,21 @@ fi
 # A cell that is moved each time is given up.
 cell_ripc() { cell_made_up "$@"; }
 cell_ofi() { cell_made_up "$@"; }
-jq -c 'select(.program != "ucx")' "$work/results" >"$work/others" && mv "$work/others" "$work/results"
+jq -c 'select(.program != "ucx")' "$work/results" >"$work/others" &&
+	mv "$work/others" "$work/results"
 echo '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":64,"placement":"mixed","round":1}' >>"$work/results"
 # shellcheck disable=SC2034
 next='' filled=0 discarded=0
 yes "far near" | tr ' ' '\n' | head -n 400 >"$work/places"
 fill
-if [ "$filled" -eq 0 ] && [ "$discarded" -gt 0 ] && [ -s "$work/places" ] && [ $SECONDS -lt $later ]; then
+if [ "$filled" -eq 0 ] && [ "$discarded" -gt 0 ] && [ -s "$work/places" ] &&
+	[ $SECONDS -lt $later ]; then
 	ok "what is moved each time is given up"
 else
 	bad "what is moved each time is given up: $filled"
 fi
-# Where the processors lie near for good and only far is lacking, and where nobody can tell, it ends by itself.
+# Where the processors lie near for good and only far is lacking, and where nobody can tell, it ends
+# by itself.
 for m_program in ripc:near ucx:far; do
 	echo "{\"program\":\"${m_program%:*}\",\"host\":\"shm\",\"wait\":\"poll\",\"test\":\"latency\",\"size\":64,
 		\"placement\":\"${m_program#*:}\",\"round\":1}"

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Instructions of a round trip of 64 B, both sides together, as callgrind counts them: the load of the machine changes them little. The
-# bounds are well above what was counted when they were set: they tell that something has been put into every message's way.
+# Instructions of a round trip of 64 B, both sides together, as callgrind counts them: the load of
+# the machine changes them little. The bounds are well above what was counted when they were set:
+# they tell that something has been put into every message's way.
 name=tools/test_layers
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
 bench=${srcdir:-.}/bench
@@ -28,10 +29,12 @@ fi
 
 # count TRANSPORT: per round trip, in the last table.
 count() {
-	sed -n "\\|^. $1, 64 B|,\$s/^| \\*\\*all\\*\\* | \\*\\*\\([0-9]*\\)\\*\\* |\$/\\1/p" "$out" | head -n 1
+	sed -n "\\|^. $1, 64 B|,\$s/^| \\*\\*all\\*\\* | \\*\\*\\([0-9]*\\)\\*\\* |\$/\\1/p" \
+		"$out" | head -n 1
 }
 
-# A thread that is not let run while it has the lock makes the other one look in vain: the least of five is nearest.
+# A thread that is not let run while it has the lock makes the other one look in vain: the least of
+# five is nearest.
 shm=999999 soft=999999
 for try in 1 2 3 4 5; do
 	expect "counting, $try" 0 250 bash "$bench/layers.sh" . 64 4000 || finish
