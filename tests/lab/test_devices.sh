@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The devices of the lab (or of this machine) work with the programs of others, and nothing is left
-# in the kernel.
+# The devices of the lab (or of this machine) work with the test programs of rdma-core and perftest,
+# and leave no resources in the kernel.
 name=test_devices
 . "$RIPC_LAB_DIR/../tools/lib.sh"
 unset RIPC_INTERFACES
 
-# pair WHAT SERVER CLIENT: two command lines; the server gets a while until it listens, and the
-# client more than one chance, each with a longer while.
+# pair WHAT SERVER CLIENT: two command lines. The server gets time to start listening; the client is
+# retried with growing delays.
 pair() {
 	p_tries=0
 	while :; do
@@ -35,7 +35,7 @@ pair() {
 ibv_devices >"$work/devices"
 if [ -n "$RIPC_LAB_IB" ]; then
 	has "ibv_devices knows $RIPC_LAB_IB" "$work/devices" " $RIPC_LAB_IB "
-	# On Ethernet GID 1 is RoCE v2 over IPv4, in the lab at least; InfiniBand needs none.
+	# On Ethernet GID 1 is RoCE v2 over IPv4, at least in the lab; InfiniBand needs no GID.
 	gid=
 	[ "$(cat "/sys/class/infiniband/$RIPC_LAB_IB/ports/1/link_layer")" = Ethernet ] &&
 		gid="-g 1"

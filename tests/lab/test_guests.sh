@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Two guests: the kernel's devices reach each other, and the library's tools do.
+# Two guests reach each other by the kernel's devices and by the library's tools.
 name=test_guests
 . "$RIPC_LAB_DIR/../tools/lib.sh"
 unset RIPC_INTERFACES
 
 "$RIPC_LAB_DIR"/resources >"$work/before"
-# together WHAT PORT SERVER CLIENT: each on its host; the client starts when something listens at
-# the server's port.
+# together WHAT PORT SERVER CLIENT: runs each on its host; the client starts when a process listens
+# on the server's port.
 together() {
 	t_what=$1 t_port=$2
 	steps=$((${steps:-0} + 1))
@@ -38,8 +38,8 @@ together "rping over SoftiWARP" 7174 "rping -s -a 198.18.1.1 -C 10 -V" \
 together "rping over SoftiWARP, IPv6" 7174 "rping -s -a fd00:18:1::1 -C 10 -V" \
 	"rping -c -a fd00:18:1::1 -C 10 -V"
 
-# Services on host 0, found from host 1 by their ids: one spoken to over connections, which lose
-# nothing, and one by datagrams, of which the link may lose some.
+# Services on host 0, found from host 1 by their ids: one over connections, without losses, and one
+# over datagrams, which the link may lose.
 id=4711
 if [ "$RIPC_LAB_HOST" -eq 0 ]; then
 	start serve env RIPC_SHORT=rdma ./tools/ripc-ping --serve $id

@@ -1,7 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Memory that guests see through a PCIe device (ivshmem): the library's tools in two guests, and
-# what a guest alone sees.
+# Memory of a PCIe device (ivshmem): the library's tools in two guests, and in one guest alone.
 name=test_pcie
 . "$RIPC_LAB_DIR/../tools/lib.sh"
 unset RIPC_INTERFACES
@@ -10,7 +9,7 @@ device=$(grep -lx 0x1110 /sys/bus/pci/devices/*/device)
 device=${device%/device}
 id=4712
 
-# Nobody has named it yet: it is left alone.
+# RIPC_PCIE_DEVICE is unset: the library must not touch the device.
 if [ "$RIPC_LAB_HOST" -eq 0 ]; then
 	expect "the device is found" 0 60 ./tools/ripc-info
 	has "and its memory is left alone" "$out" \
@@ -48,8 +47,8 @@ for round in 1 2 3; do
 	fi
 	"$RIPC_LAB_DIR"/meet pcie-served-$round
 	if [ "$RIPC_LAB_HOST" -eq 0 ]; then
-		# Once it has no chance to say so: then it is missed because it shows no sign of
-		# life.
+		# The second process is killed and cannot sign off: its peers detect the missing
+		# heartbeat.
 		[ $round -eq 2 ] && signal=KILL || signal=TERM
 		kill -$signal "$pid"
 		gone "$pid" 60

@@ -8,7 +8,7 @@ unset RIPC_INTERFACES
 if [ -n "$RIPC_LAB_IB" ]; then
 	for words in "--qp rc" "--qp uc --op write-imm --signal 32" \
 		"--qp rc --op write --inline 64 --depth 1" "--qp ud -w block"; do
-		# The words are meant to be split.
+		# The words are split on purpose.
 		# shellcheck disable=SC2086
 		expect "queue pairs alone: $words" 0 60 ./tools/ripc-perf verbs \
 			--device "$RIPC_LAB_IB" --rate 0 --count 300 $words
