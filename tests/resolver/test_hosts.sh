@@ -47,8 +47,8 @@ if ! why=$(network 2>&1); then
 	skip "three hosts with a router cannot be made here: $why"
 fi
 
-# reaches HOST ADDRESS: waits until it does, 20 s at most; the kernel takes its time to see a cable.
-# Who refuses a connection is there.
+# reaches HOST ADDRESS: waits up to 20 s until the host answers; the kernel detects a carrier late.
+# A refused connection is an answer too.
 reaches()
 {
 	local i

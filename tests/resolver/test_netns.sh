@@ -6,8 +6,8 @@
 # usage: test_netns.sh (the test program is looked for beside it in the build tree)
 set -u
 unset RIPC_INTERFACES
-# Who is there is found, however late it gets a processor. Where nobody is, each says how long it
-# looks.
+# Existing services are found even if the holder gets little processor time. A lookup of a missing
+# service sets its own timeout.
 export RIPC_RESOLVE_TIMEOUT_MS=20000
 name=netns program=resolver_tool
 # shellcheck source=lib.sh
@@ -124,7 +124,8 @@ two_hosts()
 		"^conflict: service 42 is held by instance .* on test pid-"
 	out=$(ask "$b" lookup 43 resolve_timeout_ms=200)
 	check "$families: nobody there" "$out" \
-		"^unresolved 43: asked local (no holder on this host) and udp ([0-9]* requests on .*v0.* port 7475): no answer in 200 ms"
+		"^unresolved 43: asked local (no holder on this host) and udp \
+([0-9]* requests on .*v0.* port 7475): no answer in 200 ms"
 	check "$families: not asked where it is not allowed" \
 		"$(ask "$b" lookup 42 'interfaces=lo resolve_timeout_ms=200')" "^unresolved 42"
 	hold "$a" 45 "$tmp/a45" interfaces=lo

@@ -77,8 +77,7 @@ start()
 	pids+=("$last")
 }
 
-# A peer that gets no processor for a while has not died; of a process that is killed the kernel
-# tells.
+# A peer without processor time for a while is not dead; the kernel reports a killed process.
 options="interfaces=v0 resolver=local,udp peer_timeout_ms=20000"
 
 # moves WHAT ID SIGNAL: ten hops; with a signal the holder is killed by that before each
@@ -138,7 +137,7 @@ if [ "${some:-0}" = 1 ]; then
 	fi
 fi
 
-# What a process had received is lost with it, and of what it was just given nobody knows: one
+# Messages that a process has received are lost with it, and the last one may be uncertain: one
 # message each time.
 some=0
 moves "crashes" 4202 KILL

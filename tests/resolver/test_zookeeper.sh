@@ -168,9 +168,8 @@ if ! serving "${port[0]}"; then
 	tail -n 5 "$tmp/one.out" "$tmp/one.log"
 	skip "the ZooKeeper server does not start here"
 fi
-# Sessions live long enough for processes and servers that get no processor for a while, and whoever
-# is there is found as late. A search for what is not there takes the time that it is given: enough
-# to hear from the server that it is not.
+# Sessions and lookups tolerate processes and servers that get no processor time for a while. A
+# lookup of a missing service has a timeout long enough for the server's answer.
 zk="resolver=zookeeper:127.0.0.1:${port[0]} zookeeper_timeout_ms=5000 resolve_timeout_ms=30000"
 in_vain=resolve_timeout_ms=5000
 
@@ -280,17 +279,17 @@ for chain in local,zookeeper zookeeper; do
 done
 
 # --- roots and credentials ---
-start rooted register 46 \
-	"resolver=zookeeper:127.0.0.1:${port[0]}/a/b zookeeper_timeout_ms=5000 resolve_timeout_ms=30000"
+root=resolver=zookeeper:127.0.0.1:${port[0]}/a/b
+patience="zookeeper_timeout_ms=5000 resolve_timeout_ms=30000"
+start rooted register 46 "$root $patience"
 shows "a root of its own is made" "$tmp/rooted" '^registered 46'
 start other lookup 46 "$zk" $in_vain
 shows "another root does not see it" "$tmp/other" '^unresolved 46: .*it has no node there'
-start inside lookup 46 \
-	"resolver=zookeeper:127.0.0.1:${port[0]}/a/b zookeeper_timeout_ms=5000 resolve_timeout_ms=30000"
+start inside lookup 46 "$root $patience"
 shows "the same one does" "$tmp/inside" "^resolved 46 at pid-${pid[rooted]}"
 stop rooted
 (umask 077 && echo 'cluster:secret' >"$tmp/auth" && echo 'stranger:guess' >"$tmp/wrong")
-closed="resolver=zookeeper:127.0.0.1:${port[0]}/closed zookeeper_timeout_ms=5000 resolve_timeout_ms=30000"
+closed="resolver=zookeeper:127.0.0.1:${port[0]}/closed $patience"
 start closed register 47 "$closed" "zookeeper_auth_file=$tmp/auth"
 shows "with credentials a service is registered" "$tmp/closed" '^registered 47'
 start friend lookup 47 "$closed" "zookeeper_auth_file=$tmp/auth"
@@ -324,10 +323,12 @@ else
 	shows "and found with the same one" "$tmp/ka" "^resolved 60 at pid-${pid[keyed]}"
 	start kb lookup 60 "$zk $in_vain" "key_file=$tmp/b"
 	shows "with another one it is not, and why" "$tmp/kb" \
-		'^unresolved 60: .*its node is of no use: it was not made with a key of this cluster'
+		"^unresolved 60: .*its node is of no use: \
+it was not made with a key of this cluster"
 	start kn lookup 60 "$zk $in_vain"
 	shows "nor without one, and why" "$tmp/kn" \
-		'^unresolved 60: .*its node is of no use: it was made with a key, and this context has none'
+		"^unresolved 60: .*its node is of no use: \
+it was made with a key, and this context has none"
 	start kba lookup 60 "$zk" "key_file=$tmp/ba"
 	shows "while keys are exchanged it is found with both" "$tmp/kba" \
 		"^resolved 60 at pid-${pid[keyed]}"
@@ -367,7 +368,7 @@ three="127.0.0.1:${port[7]},127.0.0.1:${port[8]},127.0.0.1:${port[9]}"
 for n in 1 2 3; do
 	serving "${port[6 + n]}" || bad "server $n of the ensemble starts" "$tmp/s$n.log"
 done
-# What is left of the servers may take long to agree; no session may end meanwhile.
+# The remaining servers may take long to agree; no session may expire meanwhile.
 three="resolver=zookeeper:$three zookeeper_timeout_ms=60000 resolve_timeout_ms=50000"
 for n in 1 2 3 4; do
 	start "e$n" register $((50 + n)) "$three"
