@@ -4,8 +4,8 @@
 # Each ends with finish.
 RIPC_INTERFACES=lo
 export RIPC_INTERFACES
-# A process that gets no processor for a while is silent as if it were dead. In the lab the list of
-# programs says how long.
+# A process without processor time looks dead to its peers. In the lab, the list of programs sets
+# the timeout.
 if [ -z "${RIPC_LAB_DIR-}" ]; then
 	RIPC_PEER_TIMEOUT_MS=10000 RIPC_RESOLVE_TIMEOUT_MS=5000
 	export RIPC_PEER_TIMEOUT_MS RIPC_RESOLVE_TIMEOUT_MS

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What scripts/bench makes of its measurements: medians by placement, CSV, tables, pictures, and
-# that part of the README that is its own. The measurements are made up here; nothing is measured.
+# The results of scripts/bench: medians by placement, CSV, tables, pictures, and its part of the
+# README. The test invents the measurements.
 name=tools/test_bench
 # shellcheck source=lib.sh
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
@@ -14,7 +14,8 @@ fi
 
 # cell PROGRAM PLACEMENT ROUND P50: one line as bench/cells.sh writes it.
 cell() {
-	echo "{\"program\":\"$1\",\"host\":\"shm\",\"wait\":\"poll\",\"test\":\"latency\",\"size\":64,\"placement\":\"$2\",\"round\":$3,\"rtt_us\":{\"p50\":$4}}"
+	printf '{"program":"%s","host":"shm","wait":"poll","test":"latency","size":64,' "$1"
+	printf '"placement":"%s","round":%s,"rtt_us":{"p50":%s}}\n' "$2" "$3" "$4"
 }
 {
 	cell ripc near 1 1.5
@@ -28,7 +29,8 @@ cell() {
 	for m_line in ripc:3 ucx:5; do
 		cell "${m_line%:*}" mixed 1 "${m_line#*:}" | sed 's/"size":64/"size":1024/'
 	done
-	echo '{"program":"ripc","host":"shm","wait":"poll","test":"rate","size":64,"placement":"near","round":1,"rate_per_s":2500000,"mb_per_s":160}'
+	printf %s '{"program":"ripc","host":"shm","wait":"poll","test":"rate","size":64,'
+	echo '"placement":"near","round":1,"rate_per_s":2500000,"mb_per_s":160}'
 	cell ripc near 1 0.7 | sed 's/"poll"/"adaptive"/'
 	cell zmq near 1 70 | sed 's/"poll"/"block"/'
 	for m_rate in 100 300; do
@@ -39,17 +41,21 @@ cell() {
 echo '{"program":"nng","host":"tcp","wait":"block","test":"rate","reason":"no such thing"}
 {"program":"mpi","host":"shm","wait":"poll","test":"latency","size":"8","reason":"slow"}
 {"program":"mpi","host":"shm","wait":"poll","test":"latency","size":"1024","reason":"slow"}
-{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":"64","reason":"once"}' >"$work/failed"
-echo '{"transport":"shm","wait":"block","clients":2,"connect_ms":5,"bytes_per_client":2048,"calls_per_s":100,"unevenness_percent":3,
-	"alone_us":{"p50":1,"p99":2},"flooded_us":{"p50":0,"p99":0},"flood_per_s":7}' | tr -d '\n' >"$work/many"
-for m_way in on:false:1 off:false:200.4 on:true:80.25 off:true:301; do
-	IFS=: read -r m_handover m_read m_us <<<"$m_way"
-	echo "{\"handover\":\"$m_handover\",\"read\":$m_read,\"placement\":\"near\",\"rtt_us\":{
+{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":"64","reason":"once"}' \
+	>"$work/failed"
+echo '{"transport":"shm","wait":"block","clients":2,"connect_ms":5,"bytes_per_client":2048,
+	"calls_per_s":100,"unevenness_percent":3,
+	"alone_us":{"p50":1,"p99":2},"flooded_us":{"p50":0,"p99":0},"flood_per_s":7}' |
+	tr -d '\n' >"$work/many"
+for m_case in on:false:1 off:false:200.4 on:true:80.25 off:true:301; do
+	IFS=: read -r m_mapped m_read m_us <<<"$m_case"
+	echo "{\"handover\":\"$m_mapped\",\"read\":$m_read,\"placement\":\"near\",\"rtt_us\":{
 		\"1048576\":{\"p50\":$m_us,\"count\":10,\"in_place\":9},
 		\"4194304\":{\"p50\":$((${m_us%.*} * 4)),\"count\":10,\"in_place\":6}}}"
 done >"$work/handover"
-echo '{"command":"scripts/bench","date":"2026-11-21T00:00:00Z","cpu":"A CPU","cpus":2,"kernel":"6","rounds":3,"discarded":1,"line_us":0.1,
-	"versions":{"libripc":"1","UCX":"2"},"left_out":["perftest: no device"],"commands":["UCX: so"]}' >"$work/about"
+echo '{"command":"scripts/bench","date":"2026-11-21T00:00:00Z","cpu":"A CPU","cpus":2,
+	"kernel":"6","rounds":3,"discarded":1,"line_us":0.1,"versions":{"libripc":"1","UCX":"2"},
+	"left_out":["perftest: no device"],"commands":["UCX: so"]}' >"$work/about"
 mkdir "$work/out" "$work/top"
 printf 'before\n<!-- figures: begin (text) -->\nstale\n<!-- figures: end -->\nafter\n' \
 	>"$work/top/README.md"
@@ -134,7 +140,7 @@ else
 		"$work/top/README.md"
 fi
 
-# Pictures of the same figures. What they say is checked by what gnuplot is told.
+# Pictures of the same figures, checked by the input of gnuplot.
 if command -v gnuplot >/dev/null 2>&1; then
 	drawn() {
 		# shellcheck disable=SC2034
@@ -197,8 +203,7 @@ else
 		"$work/axis")"
 fi
 
-# Cells by themselves: a program that is made up, and processors that lie where a file says, look by
-# look.
+# Single cells: with an invented program, and a file that lists the placement found by each check.
 # shellcheck source=../../bench/cells.sh
 . "$bench/cells.sh"
 place() {
@@ -254,23 +259,27 @@ else
 	bad "mapped messages are measured in one placement, again after a move: $h_kept, $discarded"
 fi
 
-# What rows lack: here ucx of 64 bytes, which was measured near, and of 1024 bytes, where the
-# processors were moved.
+# Incomplete rows: ucx of 64 bytes was measured near only, and ucx of 1024 bytes while the scheduler
+# moved the processes.
 cell_ucx() { cell_made_up "$@"; }
 {
 	for m_size in 64 1024; do
 		for m_program in ripc:far mpi:far ofi:far ucx:near; do
 			[ $m_size$m_program != 1024ucx:near ] || m_program=ucx:mixed
-			echo "{\"program\":\"${m_program%:*}\",\"host\":\"shm\",\"wait\":\"poll\",\"test\":\"latency\",\"size\":$m_size,
+			echo "{\"program\":\"${m_program%:*}\",\"host\":\"shm\",\"wait\":\"poll\",
+				\"test\":\"latency\",\"size\":$m_size,
 				\"placement\":\"${m_program#*:}\",\"round\":1}"
 		done
 	done
-	echo '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":8,"placement":"near","round":1}'
+	printf %s '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":8,'
+	echo '"placement":"near","round":1}'
 } >"$work/results"
 lacking=$(gaps | xargs -d '\n' -n 1 | paste -sd ';')
 if [ "$lacking" = \
-	"far ucx shm poll latency 64;far ucx shm poll latency 1024;near mpi shm poll latency 64;near ofi shm poll latency 64;$(
-	)near ripc shm poll latency 64;near mpi shm poll latency 1024;near ofi shm poll latency 1024;near ripc shm poll latency 1024;$(
+	"far ucx shm poll latency 64;far ucx shm poll latency 1024;$(
+	)near mpi shm poll latency 64;near ofi shm poll latency 64;$(
+	)near ripc shm poll latency 64;near mpi shm poll latency 1024;$(
+	)near ofi shm poll latency 1024;near ripc shm poll latency 1024;$(
 	)near ucx shm poll latency 1024" ]; then
 	ok "what rows lack, in each placement, those first that lack least"
 else
@@ -315,7 +324,8 @@ cell_ripc() { cell_made_up "$@"; }
 cell_ofi() { cell_made_up "$@"; }
 jq -c 'select(.program != "ucx")' "$work/results" >"$work/others" &&
 	mv "$work/others" "$work/results"
-echo '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":64,"placement":"mixed","round":1}' >>"$work/results"
+printf %s '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":64,' \
+	'"placement":"mixed","round":1}' >>"$work/results"
 # shellcheck disable=SC2034
 next='' filled=0 discarded=0
 yes "far near" | tr ' ' '\n' | head -n 400 >"$work/places"
@@ -326,10 +336,11 @@ if [ "$filled" -eq 0 ] && [ "$discarded" -gt 0 ] && [ -s "$work/places" ] &&
 else
 	bad "what is moved each time is given up: $filled"
 fi
-# Where the processors lie near for good and only far is lacking, and where nobody can tell, it ends
-# by itself.
+# The filling of gaps ends if only far cells are missing while the processors stay near, and if the
+# placement is unknown.
 for m_program in ripc:near ucx:far; do
-	echo "{\"program\":\"${m_program%:*}\",\"host\":\"shm\",\"wait\":\"poll\",\"test\":\"latency\",\"size\":64,
+	echo "{\"program\":\"${m_program%:*}\",\"host\":\"shm\",\"wait\":\"poll\",
+		\"test\":\"latency\",\"size\":64,
 		\"placement\":\"${m_program#*:}\",\"round\":1}"
 done >"$work/results"
 cell_ucx() { because "it does not run"; }
@@ -387,7 +398,7 @@ cell_made_up() {
 }
 cells "a cell that says so itself is mixed" $later "near near near near near near" "mixed 4" 2
 
-# A program that runs into the limit says so.
+# A program that exceeds the time limit is reported.
 rm -f "$work/reason" "$work/failed"
 # shellcheck disable=SC2034
 less=1 next=near

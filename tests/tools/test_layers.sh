@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Instructions of a round trip of 64 B, both sides together, as callgrind counts them: the load of
-# the machine changes them little. The bounds are well above what was counted when they were set:
-# they tell that something has been put into every message's way.
+# Counts the instructions of a round trip of 64 B, of both sides together, by callgrind: the load of
+# the machine hardly changes them. The bounds are well above the values of the day they were set; a
+# failure means that the path of every message has grown.
 name=tools/test_layers
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
 bench=${srcdir:-.}/bench
@@ -11,7 +11,7 @@ if ! command -v valgrind >/dev/null 2>&1 || ! command -v callgrind_annotate >/de
 	skip "valgrind is not installed"
 	finish
 fi
-# What the compiler adds to find faults, or leaves as it is written, would be counted as well.
+# Sanitizers and missing optimization would be counted too.
 flags=$(sed -n 's/^\(CC\|CFLAGS\|RIPC_CFLAGS\|CPPFLAGS\) = //p' Makefile | tr '\n' ' ')
 case "$flags" in
 *clang* | *-fsanitize* | *--coverage*) flags= ;;

@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The programs that the manual pages print compile as C and as C++ as they are printed, and do what
-# the pages say.
+# The programs in the manual pages compile as C and as C++ without changes, and behave as described.
 name=test_manpage_examples
 # A network of its own: the services have fixed ids.
 # shellcheck disable=SC2016

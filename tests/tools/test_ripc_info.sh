@@ -60,7 +60,8 @@ has "has the hosts of its file, and what is wrong in it" "$out" \
 expect "an ensemble that is down" 0 60 ./tools/ripc-info \
 	-o resolver=local,zookeeper:127.0.0.1:1/none -o resolve_timeout_ms=300
 has "is shown with its state" "$out" \
-	"^resolver: *zookeeper: finds nothing: \(127.0.0.1:1/none: not connected\|this build has no ZooKeeper client\)"
+	"^resolver: *zookeeper: finds nothing: \(127.0.0.1:1/none: not connected\|\
+this build has no ZooKeeper client\)"
 has "beside one that works" "$out" "^resolver: *local: [^f]"
 (umask 077 && for _ in 1 2; do od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' &&
 	echo; done >"$work/key")
@@ -69,7 +70,8 @@ if grep -q "no libsodium" "$err"; then
 	skip "keys: libsodium was left out"
 else
 	has "shows the keys by their ids" "$out" \
-		"^resolver: *keys: authenticated with key [0-9a-f]\{8\} and [0-9a-f]\{8\}; 0 unauthenticated"
+		"^resolver: *keys: authenticated with key [0-9a-f]\{8\} and [0-9a-f]\{8\}; 0 \
+unauthenticated"
 fi
 
 expect "nonsense in an option" 3 60 ./tools/ripc-info -o wait=nonsense

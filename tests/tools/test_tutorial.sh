@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The programs of doc/tutorial.md compile as they stand there, and do what it says.
+# The programs of doc/tutorial.md compile without changes, and behave as described.
 name=tools/test_tutorial
 # A network of its own: the service has a fixed id.
 # shellcheck disable=SC2016

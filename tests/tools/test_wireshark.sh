@@ -27,7 +27,7 @@ export RIPC_RESOLVER RIPC_TRANSPORTS RIPC_CRC
 start shown tshark -n -l -P -i lo -w "$work/capture"
 capture=$pid
 shown=$work/shown
-# It says that it captures before it sees packets: a datagram to nobody shows when it does.
+# tshark reports that it captures before it sees packets: wait until a probe datagram appears.
 i=0
 until grep -q UDP "$shown" || [ $i -gt 600 ] || ! kill -0 "$capture" 2>/dev/null; do
 	bash -c 'echo >/dev/udp/127.0.0.1/9' 2>/dev/null
@@ -81,8 +81,8 @@ else
 	skip "keys: $(tail -n 1 "$err")"
 fi
 unset RIPC_KEY_FILE
-# What was sent last is written last: a mark that says that all is there. Not a number alone: times
-# have many digits.
+# The last message is a marker: when it is in the file, all earlier ones are. It is no plain number,
+# because times have many digits.
 i=0
 until grep -q ' 40404 Len=' "$shown" || [ $i -gt 600 ]; do
 	bash -c 'echo >/dev/udp/127.0.0.1/40404' 2>/dev/null
@@ -147,7 +147,8 @@ if [ $keys = yes ]; then
 	seen "short messages on a lane with keys" 'ripc.item == "good night"'
 fi
 unseen "nothing is malformed" \
-	"ripc.broken || ripc_seal.broken || ripc_resolver.broken || ((ripc || ripc_resolver) && _ws.malformed)"
+	"ripc.broken || ripc_seal.broken || ripc_resolver.broken ||
+	((ripc || ripc_resolver) && _ws.malformed)"
 unseen "no record with something behind it" "ripc_resolver.rest"
 unseen "no Lua error" "_ws.lua.error"
 unseen "no message of a kind that is not known" "ripc && !(ripc.kind >= 1 && ripc.kind <= 13)"
@@ -155,7 +156,7 @@ tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "ripc || ripc_resolver" >"$
 has "one line says what a message is" "$out" "RIPC .*SHORT [0-9]* -> $id, 1 items"
 has "and what a request of the resolver is" "$out" "RIPC-RES .*REQUEST of service $id"
 
-# What is cut short is called so: the last byte is taken from every frame.
+# Truncated frames are reported: the last byte of every frame is removed.
 if command -v editcap >/dev/null 2>&1; then
 	editcap -C -1 -L "$work/capture" "$work/cut" 2>"$err"
 	tshark -n -X "lua_script:$lua" -r "$work/cut" \
