@@ -94,8 +94,8 @@ programs_over() {
 		has "$1: its report" "$out" "^Exchanged 50 items"
 	done
 	first_holder=$pid
-	# Another server of the same id, which never looks whether it got it: it is told so, and
-	# takes over when the first is gone.
+	# A second server of the same id that ignores the failed registration: the library logs it,
+	# and the server takes over when the first is gone.
 	start second "$work/wide_server" $id
 	ready second "Starting loop"
 	ready second.err "^libripc-compat: ripc_register_service_id(): .*$id"

@@ -39,7 +39,8 @@ if [ ${#names[@]} -eq 0 ]; then
 	exit 1
 fi
 
-# One target: its own directory, since libFuzzer writes what it finds into the directory it is told.
+# One target, in its own directory, because libFuzzer writes its findings into the current
+# directory.
 fuzz_one()
 {
 	local name=$1 dir=$build/fuzz/$1 rc found

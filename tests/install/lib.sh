@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What the shell tests share. They run in the top directory of a build tree, with srcdir in the
+# Shared by the shell tests. They run in the top directory of a build tree, with srcdir in the
 # environment as "make check" sets it, and end with the line "NAME: N passed, N failed, N skipped"
 # as the test programs do (tests/harness.h).
 set -u
@@ -11,7 +11,7 @@ passed=0
 failed=0
 skipped=0
 export LC_ALL=C RIPC_INTERFACES=lo
-# A make that runs this test must not lend its flags and its job server to the makes in here.
+# The flags and the job server of the make that runs this test must not reach the makes in here.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 
 # A variable of the makefile of this build tree.

@@ -24,7 +24,8 @@ int main(void)
 
 	(void)options;
 	limits.size = sizeof(limits);
-	return is_found(ripc_route_limits(ctx, id - limit, &limits)) && limits.short_max < RIPC_SHORT_GUARANTEED;
+	return is_found(ripc_route_limits(ctx, id - limit, &limits)) &&
+	       limits.short_max < RIPC_SHORT_GUARANTEED;
 }
 C
 cp "$dir/use.c" "$dir/use.cc"

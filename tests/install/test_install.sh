@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# An installed tree serves a stranger: pkg-config finds it, a program builds against it, shared and
+# An installed tree is complete: pkg-config finds it, a program builds against it, shared and
 # static, from C and C++, and runs; uninstalling leaves nothing.
 . "${srcdir:-.}/tests/install/lib.sh"
 
@@ -39,8 +39,10 @@ int main(void)
 	char text[] = "hello";
 	struct iovec item = { text, sizeof(text) };
 
-	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &a) || ripc_service_register(NULL, RIPC_ANY_ID, 0, &b) ||
-	    ripc_send_short(a, ripc_service_id(b), &item, 1, NULL, 5000) || ripc_receive(b, &message, 5000)) {
+	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &a) ||
+	    ripc_service_register(NULL, RIPC_ANY_ID, 0, &b) ||
+	    ripc_send_short(a, ripc_service_id(b), &item, 1, NULL, 5000) ||
+	    ripc_receive(b, &message, 5000)) {
 		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
