@@ -5,10 +5,10 @@
 # processor of its own. Every cell_PROGRAM prints a line of JSON for each size: {"size":,
 # "rtt_us":{"p50":, ...}} or {"size":, "rate_per_s":, "mb_per_s":}.
 #
-# A script sets what bench/lib.sh needs, and less (divides all counts), peers (the directory of the
-# programs of bench/peer.c), build (the build tree), and sources both. A cell is told: HOST (shm or
-# tcp), WAIT (poll or block), TEST (latency, rate or bandwidth), SIZES (comma-separated bytes). It
-# fails with a reason in $work/reason.
+# A script sets the variables of bench/lib.sh, and less (divides all counts), peers (the directory
+# of the programs of bench/peer.c), build (the build tree), and sources both. Arguments of a cell:
+# HOST (shm or tcp), WAIT (poll or block), TEST (latency, rate or bandwidth), SIZES (comma-separated
+# bytes). A cell that fails writes the reason to $work/reason.
 in_flight=8        # long messages
 cell_s=30           # after so many seconds one is given up
 short_in_flight=256 # short ones, where a program asks for a number
@@ -77,8 +77,8 @@ cell_ripc()
 	for size in ${4//,/ }; do
 		args=(--size "$size" --count "$(count ripc "$host" "$wait" "$test" "$size")")
 		[ "$test" = bandwidth ] && args+=(--window "$in_flight")
-		# The others copy long messages: so do we, here. bench/handover measures those that
-		# are mapped.
+		# The other programs copy long messages, so libripc copies here too. bench/handover
+		# measures mapped messages.
 		ours "$wait" handover=off -- "$test" "${args[@]}" "${baseline[@]}" 2>"$work/ours.err" ||
 			{ ended $? "$(tail -n 3 "$work/ours.err")"; return 1; }
 		jq -c '.results[] | {size, rtt_us, rate_per_s, mb_per_s, cpu_s, lost, transport,
@@ -242,10 +242,10 @@ keep()
 		with_entries(select(.value != null))' <<<"$printed" >>"$work/results"
 }
 
-# cell PROGRAM HOST WAIT TEST SIZE: runs it, and appends what it came to, with its placement, to
-# $work/results. If the processors were moved during it, it is run again, each time with half the
-# messages, since what is short has a better chance: three times at most. After that, and after
-# $give_up (of $SECONDS), it is kept as mixed: a figure that says so is more than none.
+# cell PROGRAM HOST WAIT TEST SIZE: runs it, and appends its result, with its placement, to
+# $work/results. If the processors were moved meanwhile, it is run again with half the messages, as
+# a short run has a better chance: three times at most. After that, and after $give_up (of
+# $SECONDS), the result is kept as mixed.
 cell()
 {
 	local try
@@ -259,18 +259,18 @@ cell()
 	keep "$@"
 }
 
-# runs_of HOST WAIT TEST SIZE: how often a cell is run in one round. A look before and one after
-# cannot see every move of the processors between them. Polling round trips of short messages
-# within one host, which it changes most, are run several times, so that their median is one of a
-# placement.
+# runs_of HOST WAIT TEST SIZE: the number of runs of a cell in one round. Checks before and after a
+# run cannot detect every move of the processors between them. Polling round trips of short messages
+# within one host, which a move changes most, are run several times, so that their median is one of
+# a placement.
 runs_of()
 {
 	[ "$1-$2-$3-$4" = shm-poll-latency-64 ] && echo 3 || echo 1
 }
 
 # handover_cells COUNT: appends lines with the round trips of long messages of one host to
-# $work/handover, one for each way: mapped or copied, read by the receiver or not. All of them, or
-# none, are of one placement; after the third try they are kept as mixed.
+# $work/handover, one for each case: mapped or copied, read by the receiver or not. All of them, or
+# none, are of one placement; after the third attempt they are kept as mixed.
 handover_cells()
 {
 	local count=$1 try read handover figures before after

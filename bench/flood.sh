@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# bench/flood without keys and with them: strangers at full rate, on the loopback. One line of JSON
-# for each kind of flood.
+# bench/flood without keys and with them: unauthenticated peers at full rate, on the loopback. One
+# line of JSON for each kind of flood.
 # usage: flood.sh [MESSAGES]   from the build directory
 set -u
 export RIPC_INTERFACES=lo LC_ALL=C

@@ -39,7 +39,7 @@ trap 'exit 130' INT TERM
 # shellcheck source=lib.sh
 . "$top/bench/lib.sh"
 
-# What one boot measured, by name.
+# The results of one boot, by name.
 declare -A figures
 
 # ratio NAME A B [C]: a figure of its own, boot by boot: A / B, or C / (A x B).
@@ -74,7 +74,7 @@ for ((boot = 1; boot <= boots; boot++)); do
 	case $rc$([ ! -s "$work/out/figures" ] || echo -measured) in
 	0*) ;;
 	77 | 125)
-		# What earlier boots measured is kept.
+		# Results of earlier boots are kept.
 		tail -n 5 "$work/log" >&2
 		[ "$begun" -gt 0 ] || exit "$rc"
 		echo "boot $boot of $boots did not begin, and no other was tried: $(tail \
@@ -83,7 +83,7 @@ for ((boot = 1; boot <= boots; boot++)); do
 		;;
 	*)
 		cut -c1-160 "$work/log" | tail -n 20 >&2
-		# What was under way, and what it did not come to.
+		# The measurement in progress, and those not reached.
 		echo "boot $boot of $boots ended with exit code $rc: $(tail -n 1 "$work/log" |
 			cut -c1-160)$(
 			sed 's/^/; not whole there: /;q' "$work/out/parts" \

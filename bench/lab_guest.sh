@@ -32,7 +32,7 @@ client_cpu=0 server_cpu=1
 : >"$RIPC_LAB_OUT/figures"
 : >"$RIPC_LAB_OUT/missed"
 roce=198.18.0.1 iwarp=198.18.1.1
-# RoCE v2 over IPv4: perftest must be told, libripc finds it.
+# RoCE v2 over IPv4: perftest needs the GID index, libripc finds it.
 gid=$(rdma_gid=$(grep -l "RoCE v2" /sys/class/infiniband/rxe0/ports/1/gid_attrs/types/* \
 	2>/dev/null | while read -r f; do
 	g=${f##*/}
@@ -66,11 +66,11 @@ in_time()
 {
 	cell_s=$((deadline - SECONDS))
 	[ $cell_s -gt 2 ] || { missed "$1" "time was up"; return 1; }
-	# What has begun may end, with a part of the time of those that follow.
+	# A measurement that has begun may end, in part of the time of the following ones.
 	cell_s=$((cell_s < 30 ? 30 : cell_s > 200 ? 200 : cell_s))
 }
 
-# why RC FILE...: the line of the output that says why.
+# why RC FILE...: the line of the output with the reason.
 why()
 {
 	local rc=$1
@@ -187,8 +187,8 @@ part_short()
 			--count "$(n 10000)" --kind short &&
 			figure soft_$wait "$(result .rtt_us.p50)"
 	done
-	# As many bytes as ours are with what stands before them (4, by datagram 52): from 79 on the
-	# guest's kernel takes another way for rxe's checksums, which is dear in an emulator.
+	# As many bytes as those of libripc with their headers (4, by datagram 52): from 79 on the
+	# guest's kernel uses another path for rxe's checksums, which is expensive in an emulator.
 	pf_lat pf_udw_poll ib_send_lat $roce "${rxe[@]}" -c UD -s 116 -n "$(n 5000)"
 	pf_lat pf_rcw_poll ib_send_lat $roce "${rxe[@]}" -c RC -s 68 -n "$(n 5000)"
 	pf_lat pf_siww_poll ib_send_lat $iwarp "${siw[@]}" -s 68 -n "$(n 5000)"
@@ -379,10 +379,10 @@ other()
 	fi
 }
 
-# Others on the same devices. UCX 1.13 looks for the address of each datagram's target in the header
-# before it, does not find it where rxe puts it, and drops the datagram without a word: also those
-# that set up its RC. It is told not to look. The median of ucx_perftest is that of its last 2048
-# rounds; libfabric prints a mean.
+# Other programs on the same devices. UCX 1.13 looks for the address of each datagram's target in
+# the header before it, does not find it where rxe puts it, and drops the datagram silently, also
+# those that set up its RC. An option disables the check. The median of ucx_perftest is that of its
+# last 2048 rounds; libfabric prints a mean.
 part_others()
 {
 	local tls dev address count
@@ -397,9 +397,8 @@ part_others()
 			-w 100
 	}
 	uct rc_verbs
-	# Its completion queues are for as many peers as FI_UNIVERSE_SIZE, 256 unless told: more
-	# entries than these devices have. Unless told the device it takes the first, whatever the
-	# address.
+	# Its completion queues are for FI_UNIVERSE_SIZE peers, by default 256: more entries than
+	# these devices have. By default it uses the first device, whatever the address.
 	export FI_UNIVERSE_SIZE=4
 	for dev in rxe siw; do
 		address=$([ $dev = rxe ] && echo $roce || echo $iwarp)

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What bench/lab.sh measured, as lab.json, lab.csv and pictures in $out. It needs what bench/lib.sh
-# needs, $work/NAME.runs with the figures boot by boot, and draw of bench/pictures.sh.
+# The results of bench/lab.sh, as lab.json, lab.csv and pictures in $out. It needs the variables of
+# bench/lib.sh, $work/NAME.runs with the figures boot by boot, and draw of bench/pictures.sh.
 
 # lab_json COMMAND BOOTS: each figure with its unit, its runs and their median. The unit follows
 # from the name.

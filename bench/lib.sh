@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What the benchmarks share: figures that are noted run by run and reported as medians, and
+# Shared by the benchmarks: figures that are collected run by run and reported as medians, and
 # ripc-perf with its server. A script sets perf (the program), work (a directory of its own),
-# client_cpu and server_cpu, and sources this file; and, if it likes, cell_s, after which one
-# measurement is given up.
+# client_cpu and server_cpu, and sources this file; optionally cell_s, the time limit of one
+# measurement.
 pids=()
 
 stop()
@@ -13,8 +13,8 @@ stop()
 	wait "$@" 2>/dev/null
 }
 
-# needs BUILD "COMMAND ..." "PACKAGE ..." PROGRAM...: whether these commands and programs of the
-# build tree are there; says what is not.
+# needs BUILD "COMMAND ..." "PACKAGE ..." PROGRAM...: checks that these commands and programs of the
+# build tree exist; prints the missing ones.
 needs()
 {
 	local build=$1 commands=$2 packages=$3 program
@@ -29,8 +29,9 @@ needs()
 	done
 }
 
-# place: near or far, by the round trip of a bare cache line between the two processors; "unknown"
-# if it cannot be told. A script that asks sets build, too; FAR_US=0.25 is from where a line is far.
+# place: near or far, by the round trip of a bare cache line between the two processors, or
+# "unknown". A script that uses it sets build, too; FAR_US=0.25 is the limit from which a line is
+# far.
 place()
 {
 	# A few milliseconds, and no jq, which takes longer.

@@ -2,24 +2,22 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # Nanoseconds of one round trip of a short message, both sides together, by layer. bench/layers has
-# both sides in one thread, so that nobody waits: its processor time is all work. perf says which
-# share of it is spent in which function, of the library and of the kernel, by the processor's
-# clock, which every machine and guest has. What only two processes have, the wake-up, is the
-# difference of ripc-perf waiting by sleeping and by polling; and the wire by itself, where it can
-# be had, stands beside it. What the kernel does in threads of its own, as Soft-RoCE and SoftiWARP
-# do in part, is time in which the program looks in vain: it is in the transport's share. Prints
-# markdown tables. bench/layers.sh counts instructions, which the load of the machine does not
-# change.
+# both sides in one thread, so that neither waits: its processor time is all work. perf reports the
+# share of each function, of the library and of the kernel, by the processor's clock, which every
+# machine and guest has. The wake-up, which needs two processes, is the difference of ripc-perf
+# waiting by sleeping and by polling; the wire alone, where available, is listed too. Kernel
+# threads, which Soft-RoCE and SoftiWARP use in part, are time in which the program polls in vain:
+# it counts as the transport's. Prints Markdown tables. bench/layers.sh counts instructions, which
+# do not depend on the load of the machine.
 #
-# usage: bench/profile.sh [BUILD_DIR [BYTES]]     (default: the current directory, 64), built with
-#   -g
-#   TRANSPORTS="ib ..."  others than shm and iwarp/soft, which go over the loopback; "ib
-#     iwarp/verbs" in a guest of the lab:
+# usage: bench/profile.sh [BUILD_DIR [BYTES]]     (default: . and 64), built with -g
+#   TRANSPORTS="ib ..."  other transports than shm and iwarp/soft, which use the loopback;
+#                        "ib iwarp/verbs" in a guest of the lab:
 #                        tests/lab/run --env TRANSPORTS="ib iwarp/verbs" bench/profile.sh BUILD_DIR
-#   SECONDS_EACH=2       how long each is looked at; below 1 to try the script itself
-#   LOOKS=4000           how often in a second; an emulator, which takes long for each, has 200
+#   SECONDS_EACH=2       duration of each sampling; below 1 to try the script itself
+#   LOOKS=4000           samples per second; 200 in an emulator, where each takes long
 #   CPUS="0 1"           the processors of client and server
-#   FUNCTIONS=20         also the functions with the most, so many
+#   FUNCTIONS=20         also lists the functions with the most time, so many
 build=$(cd "${1:-.}" && pwd) && bytes=${2:-64} || exit 1
 [ -n "${TRANSPORTS:-}" ] || export RIPC_INTERFACES=lo
 each=${SECONDS_EACH:-2}
@@ -80,7 +78,7 @@ lines()
 					break
 			printf "0x%x %s:%s\n", i ? ip - start[i] + offset[i] : 0, dso, $2
 		}' "$work/script" >"$work/places"
-	# Only ours have files to be told apart.
+	# Only functions of the library need their file.
 	grep -E '^0x[0-9a-f]+ [^:]*/(libripc[^/]*|layers):' "$work/places" |
 		sed -E 's/^(0x[0-9a-f]+) ([^:]*):.*/\2 \1/' | sort -u >"$work/ours"
 	cut -d' ' -f1 "$work/ours" | sort -u | while read -r dso; do

@@ -1,18 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What waiting costs between processes of one host, side by side in one run: who waits blocked and
-# is asleep, beside eventfds (bench/wake), and who waits as libripc does by itself, beside ZeroMQ
-# and NNG over their ipc. Every figure is the median of ROUNDS runs, which take turns. Prints a
-# markdown table.
+# The cost of waiting between processes of one host, side by side in one run: blocked and asleep,
+# beside eventfds (bench/wake), and waiting by libripc's default, beside ZeroMQ and NNG over their
+# ipc. Every figure is the median of ROUNDS runs, which take turns. Prints a Markdown table.
 #
-# Each run is put down as "near" or "far", as by bench/shm.sh, and dropped if that has changed right
-# after it.
+# Each run counts as "near" or "far", as by bench/shm.sh, and is dropped if that has changed after
+# it.
 #
 # usage: bench/wake.sh [BUILD_DIR [ROUNDS]]     (default: the current directory, 5)
 #   CPUS="0 1"           the two processors
-#   FAR_US=0.25          from here on a line is far
-#   PAUSES_MS="1 3 10"   before each round trip of those that sleep
+#   FAR_US=0.25          the limit from which a line is far
+#   PAUSES_MS="1 3 10"   the pauses before each round trip of sleeping processes
 #   LESS=1               divides all counts, to try the script itself
 build=${1:-.}
 rounds=${2:-5}

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What the scripts share: packages, configuring and building under build/, and the loopback as the
+# Shared by the scripts: packages, configuring and building under build/, and the loopback as the
 # only network. A script changes into the top directory and sources this file; everything is meant
-# for Debian 12 or a relative of it.
+# for Debian 12 or a derivative.
 set -u
 jobs=$(nproc)
 export LC_ALL=C.UTF-8 RIPC_INTERFACES=lo
@@ -67,7 +67,7 @@ need_packages()
 	fi
 }
 
-# What every build needs, and what the tests, the fuzzers and the linters need on top. The header of
+# Packages for every build, and those for the tests, the fuzzers and the linters. The header of
 # uthash and the static parts are needed at build time only.
 base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-dev libjansson-dev
 	libibverbs-dev librdmacm-dev libsodium-dev libzookeeper-mt-dev)

@@ -97,7 +97,7 @@ has "is made in all its runs" "$out" "E16: 2 of 2 runs made"
 expect "one of which no device can a part" 0 60 ./tools/ripc-perf --experiment E5 -c 50 \
 	-t iwarp/soft
 has "is made but for that" "$out" "E5: [12] of 3 runs made"
-has "says why" "$out" "cannot be made: verbs do not tell"
+has "says why" "$out" "cannot be made: verbs do not show"
 expect "one without its device" 1 60 ./tools/ripc-perf --experiment E15 -t pcie \
 	-o pcie_device=/nonexistent/device
 has "names it" "$out" "cannot be made: no server over "
