@@ -1,12 +1,14 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The cells of scripts/bench: one program, one exchange, one pair of processes, each pinned to a processor of its own. Every
-# cell_PROGRAM prints a line of JSON for each size: {"size":, "rtt_us":{"p50":, ...}} or {"size":, "rate_per_s":, "mb_per_s":}.
+# The cells of scripts/bench: one program, one exchange, one pair of processes, each pinned to a
+# processor of its own. Every cell_PROGRAM prints a line of JSON for each size: {"size":,
+# "rtt_us":{"p50":, ...}} or {"size":, "rate_per_s":, "mb_per_s":}.
 #
-# A script sets what bench/lib.sh needs, and less (divides all counts), peers (the directory of the programs of bench/peer.c),
-# build (the build tree), and sources both. A cell is told: HOST (shm or tcp), WAIT (poll or block), TEST (latency, rate or
-# bandwidth), SIZES (comma-separated bytes). It fails with a reason in $work/reason.
+# A script sets the variables of bench/lib.sh, and less (divides all counts), peers (the directory
+# of the programs of bench/peer.c), build (the build tree), and sources both. Arguments of a cell:
+# HOST (shm or tcp), WAIT (poll or block), TEST (latency, rate or bandwidth), SIZES (comma-separated
+# bytes). A cell that fails writes the reason to $work/reason.
 in_flight=8        # long messages
 cell_s=30           # after so many seconds one is given up
 short_in_flight=256 # short ones, where a program asks for a number
@@ -25,14 +27,16 @@ count()
 		esac ;;
 	*) n=1000000 ;;
 	esac
-	# Of long messages: a quarter of a gigabyte, in one direction or in round trips; one that stays in memory.
+	# Of long messages: a quarter of a gigabyte, in one direction or in round trips; one that
+	# stays in memory.
 	if [ "$5" -gt 2048 ]; then
 		local bytes=$((1 << 28))
 		[ "$2-$4" != shm-bandwidth ] || bytes=$((1 << 30))
 		[ $((bytes / $5)) -ge "$n" ] || n=$((bytes / $5))
 	fi
 	n=$((n / less / ${shorter:-1}))
-	# Its median is that of the last 2048 round trips, with nothing in the place of those that were not made.
+	# Its median is that of the last 2048 round trips, with nothing in the place of those that
+	# were not made.
 	[ "$1-$4" != ucx-latency ] || [ $n -ge 2100 ] || n=2100
 	echo $((n < 16 ? 16 : n))
 }
@@ -73,7 +77,8 @@ cell_ripc()
 	for size in ${4//,/ }; do
 		args=(--size "$size" --count "$(count ripc "$host" "$wait" "$test" "$size")")
 		[ "$test" = bandwidth ] && args+=(--window "$in_flight")
-		# The others copy long messages: so do we, here. bench/handover measures those that are mapped.
+		# The other programs copy long messages, so libripc copies here too. bench/handover
+		# measures mapped messages.
 		ours "$wait" handover=off -- "$test" "${args[@]}" "${baseline[@]}" 2>"$work/ours.err" ||
 			{ ended $? "$(tail -n 3 "$work/ours.err")"; return 1; }
 		jq -c '.results[] | {size, rtt_us, rate_per_s, mb_per_s, cpu_s, lost, transport,
@@ -237,9 +242,10 @@ keep()
 		with_entries(select(.value != null))' <<<"$printed" >>"$work/results"
 }
 
-# cell PROGRAM HOST WAIT TEST SIZE: runs it, and appends what it came to, with its placement, to $work/results. If the processors were
-# moved during it, it is run again, each time with half the messages, since what is short has a better chance: three times at
-# most. After that, and after $give_up (of $SECONDS), it is kept as mixed: a figure that says so is more than none.
+# cell PROGRAM HOST WAIT TEST SIZE: runs it, and appends its result, with its placement, to
+# $work/results. If the processors were moved meanwhile, it is run again with half the messages, as
+# a short run has a better chance: three times at most. After that, and after $give_up (of
+# $SECONDS), the result is kept as mixed.
 cell()
 {
 	local try
@@ -253,18 +259,18 @@ cell()
 	keep "$@"
 }
 
-# runs_of HOST WAIT TEST SIZE: how often a cell is run in one round. A look before and one after
-# cannot see every move of the processors between them. Polling round trips of short messages
-# within one host, which it changes most, are run several times, so that their median is one of a
-# placement.
+# runs_of HOST WAIT TEST SIZE: the number of runs of a cell in one round. Checks before and after a
+# run cannot detect every move of the processors between them. Polling round trips of short messages
+# within one host, which a move changes most, are run several times, so that their median is one of
+# a placement.
 runs_of()
 {
 	[ "$1-$2-$3-$4" = shm-poll-latency-64 ] && echo 3 || echo 1
 }
 
 # handover_cells COUNT: appends lines with the round trips of long messages of one host to
-# $work/handover, one for each way: mapped or copied, read by the receiver or not. All of them, or
-# none, are of one placement; after the third try they are kept as mixed.
+# $work/handover, one for each case: mapped or copied, read by the receiver or not. All of them, or
+# none, are of one placement; after the third attempt they are kept as mixed.
 handover_cells()
 {
 	local count=$1 try read handover figures before after
@@ -310,8 +316,9 @@ gaps()
 		.lacks[] as $cell | "\(.place) \($cell) \(.row.test) \(.row.size)"'
 }
 
-# fill: measures what rows lack of the placement in which the processors lie just then, one after the other, until nothing is
-# lacking, all that is was tried five times, or time is up; or until they have lain elsewhere for $idle_s, or where nobody knows.
+# fill: measures what rows lack of the placement in which the processors lie just then, one after
+# the other, until nothing is lacking, all that is was tried five times, or time is up; or until
+# they have lain elsewhere for $idle_s, or where nobody knows.
 idle_s=60
 fill()
 {

@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Pictures by gnuplot: what all scripts share (draw, its colours, ranges and tics), and the
-# pictures of scripts/bench from $out/bench.json: latency_*, percentiles_*, sweep_*, bandwidth,
-# rate and many. Of each program they show the placement of the processors in which it has most
-# figures; where that is not the one of most programs, the legend says so. TERMINAL=png for
-# another format. A script sets work (a directory of its own) and out.
+# Pictures by gnuplot: functions shared by all scripts (draw, its colours, ranges and tics), and the
+# pictures of scripts/bench from $out/bench.json: latency_*, percentiles_*, sweep_*, bandwidth, rate
+# and many. Of each program they show the placement of the processors in which it has most figures;
+# the legend names it if it is not that of most programs. TERMINAL=png for another format. A script
+# sets work (a directory of its own) and out.
 terminal=${TERMINAL:-svg}
 names=(ripc:libripc ucx:UCX ofi:libfabric mpi:"Open MPI" zmq:ZeroMQ nng:NNG plain:"plain TCP")
 
@@ -18,7 +18,8 @@ draw()
 	{
 		echo "set terminal $kind size ${3:-900,540} noenhanced font 'sans,13' $options"
 		echo "set output '$out/$1.$terminal'"
-		# Colours that all eyes can tell apart, and points for those that see none.
+		# Colours distinguishable with colour blindness, and points for readers without
+		# colours.
 		for colour in 0072B2 D55E00 009E73 CC79A7 E69F00 56B4E9 000000 888888; do
 			i=$((i + 1))
 			echo "set linetype $i lc rgb '#$colour' pt $((i + 3))"

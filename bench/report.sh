@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2154,SC2016
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What scripts/bench writes, made with jq from the lines in $work/results, $work/failed, $work/many
-# and $work/handover: bench.json, bench.csv, report.md with the figures of both placements, and the
-# tables of the README. A script sets work, out, and the words that describe the machine and the run
-# in $work/about (an object of JSON).
+# The results of scripts/bench, made with jq from the lines in $work/results, $work/failed,
+# $work/many and $work/handover: bench.json, bench.csv, report.md with the figures of both
+# placements, and the tables of the README. A script sets work, out, and the description of the
+# machine and the run in $work/about (an object of JSON).
 
 # One object: medians over the runs, by program, host, wait, test, size and placement. The median of
 # an even number of runs is the better of the two in the middle: their mean may lie between a run
@@ -31,7 +31,7 @@ report_json()
 			handover: [$handover | group_by([.placement, .handover, .read])[] |
 				(.[0] | {placement, handover, read}) + {runs: length} +
 				(map({rtt_us}) | medians)],
-			# What another round measured has not failed.
+			# A cell measured in another round has not failed.
 			failed: ([$failed[] | . as $f | select(any($runs[]; .program == $f.program and .host == $f.host and .wait == $f.wait and
 				.test == $f.test and (.size | tostring) == $f.size) | not)] | group_by([.program, .host, .wait, .test]) |
 				map((.[0] | del(.size)) + {sizes: ([.[].size | select(. != null) | tonumber? // .] | unique)}))
@@ -47,10 +47,10 @@ report_csv()
 }
 
 # report_table PLACEMENT [brief]: a table in Markdown. PLACEMENT is near, far or mixed. If it is
-# empty, the one of near and far with the most figures; a row that has more of the other shows
-# that, marked, and what a row lacks is taken from another placement, marked as well. brief: the
-# rows of the README. The long messages of libripc are copied here (handover=off), as those of the
-# others are.
+# empty, the table shows the one of near and far with the most figures; a row with more figures of
+# the other shows that, marked, and missing figures are taken from another placement, marked as
+# well. brief: the rows of the README. The long messages of libripc are copied here (handover=off),
+# as those of the others are.
 report_table()
 {
 	jq -r --arg placement "$1" --arg brief "${2:-}" '
@@ -74,7 +74,7 @@ report_table()
 				{$place, v: [$programs[] as $p | value($place; $host; $wait; $test; $size; $p; f)]} |
 				.n = if .v[0] == null then 0 else [.v[] | numbers] | length end] |
 			(map(.n) | max) as $most | (map(select(.n == $most))[0]) as $row | $row.v as $v |
-			# What was measured elsewhere only, with where.
+			# Figures measured elsewhere only, with their placement.
 			[range($programs | length) as $i | if $placement != "" or $v[$i] != null then null else
 				[(["near", "far", "mixed"] - [$row.place])[] as $place |
 				{$place, v: value($place; $host; $wait; $test; $size; $programs[$i]; f)} |

@@ -241,10 +241,6 @@ struct ripc_stats {
 	uint64_t resent;
 	/** of these, messages whose arrival is unknown */
 	uint64_t reliable_unknown;
-	/** reliable short messages sent again after a lane was lost */
-	uint64_t resent;
-	/** reliable short messages of which it is not known whether they arrived */
-	uint64_t reliable_unknown;
 	/** calls started */
 	uint64_t calls;
 	/** requests dropped before the service received them, because their callers had given up */

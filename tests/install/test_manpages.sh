@@ -46,7 +46,8 @@ make_tree || finish
 shopt -s nullglob
 man=$tree$mandir
 
-names=$("$perl" "$srcdir/doc/man/mkman" -list "$header") || { echo "mkman -list failed"; failed=1; finish; }
+names=$("$perl" "$srcdir/doc/man/mkman" -list "$header") ||
+	{ echo "mkman -list failed"; failed=1; finish; }
 [ "$(wc -w <<<"$names")" -ge 30 ]
 check "mkman finds the public functions" test $? -eq 0
 for page in $names; do
@@ -90,7 +91,8 @@ options=$srcdir/src/base/options.c
 settings=$(sed -n 's/^\t{"\([a-z_]*\)", KIND_.*/\1/p' "$options")
 check "settings are found in options.c" test -n "$settings"
 for setting in $settings; do
-	check "ripc(7) has $setting" grep -q "^\.It Cm $setting Ns = .*Ev RIPC_${setting^^}\$" "$man/man7/ripc.7"
+	check "ripc(7) has $setting" grep -q "^\.It Cm $setting Ns = .*Ev RIPC_${setting^^}\$" \
+		"$man/man7/ripc.7"
 done
 # Default values as numbers: what ripc(7) gives after "Default:" has to stand in options.c.
 default()
