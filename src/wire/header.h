@@ -71,8 +71,8 @@
 #define RIPC__MSG_MIN_MAX \
 	(RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURN_BUFFERS_MAX) * RIPC__DESC_LEN)
 /*
- * The longest header of a short message. That of a datagram has no return buffers, nor has that of a
- * call.
+ * The longest header of a short message. That of a datagram has no return buffers, nor has that of
+ * a call.
  */
 #define RIPC__SHORT_HEADER_MAX                                               \
 	(RIPC__FAST_HEADER_LEN + RIPC__ACK_WORD + (RIPC_ITEMS_MAX - 1) * 4 + \
