@@ -55,7 +55,7 @@ void ripc__auth_close(struct ripc__auth *a);
 void ripc__auth_reload(struct ripc__auth *a, uint64_t now_ns);
 
 /* Seals a message. Return: its bytes at out, or -EMSGSIZE if they are more than @cap. */
-int ripc__auth_seal(struct ripc__auth *a, const uint8_t *data, size_t len, uint8_t *out, size_t cap);
+int ripc__auth_seal(struct ripc__auth *a, const uint8_t *in, size_t len, uint8_t *out, size_t cap);
 
 /*
  * Unseals a message; *data points into the buffer. Return: its length; -EKEYREJECTED, -ETIME

@@ -199,7 +199,7 @@ static int claim(struct ripc__rcore *core, uint64_t service, enum how how, uint6
 	h = calloc(1, sizeof(*h));
 	if (!h || ripc__timers_add(&core->timers, &h->timer, RIPC__NEVER)) {
 		free(h);
-		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory to register it", service);
+		return ripc__fail(-ENOMEM, "service %" PRIu64 ": out of memory", service);
 	}
 	h->node.id = service;
 	h->timer.kind = RIPC__TIMER_CLAIM;

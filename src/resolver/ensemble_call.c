@@ -135,7 +135,7 @@ static void on_rival(int rc, const char *value, int len, const struct Stat *stat
 
 /* --- reading a node --- */
 
-static void on_watched(int rc, const char *value, int len, const struct Stat *stat, const void *data);
+static void on_watched(int rc, const char *v, int len, const struct Stat *stat, const void *data);
 
 static void on_absent(int rc, const struct Stat *stat, const void *data)
 {
@@ -154,7 +154,7 @@ static void on_absent(int rc, const struct Stat *stat, const void *data)
 	end_call(c, rc);
 }
 
-static void on_watched(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+static void on_watched(int rc, const char *v, int len, const struct Stat *stat, const void *data)
 {
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
 
@@ -165,7 +165,7 @@ static void on_watched(int rc, const char *value, int len, const struct Stat *st
 		struct sibling b = sibling(c);
 
 		ripc__ensemble_report_node(c->e, RIPC__ENS_FOUND, c->service, ours, stat->version,
-					   value, (size_t)len);
+					   v, (size_t)len);
 		/* Written by another context: create it anew. */
 		if (ours && stat->version > 0 && !zoo_aget(c->zh, b.path, 0, on_rival, c))
 			return;
@@ -291,7 +291,7 @@ static void on_removed(int rc, const void *data)
 	end_call(c, rc == ZNONODE || rc == ZBADVERSION ? 0 : rc);
 }
 
-static void on_release(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+static void on_release(int rc, const char *v, int len, const struct Stat *stat, const void *data)
 {
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
 

@@ -343,7 +343,7 @@ static void file_close(struct ripc__backend *b)
 	free(f);
 }
 
-static int open_sockets(struct file *f, const struct ripc__backend_env *env, char *why, size_t whylen)
+static int open_sockets(struct file *f, const struct ripc__backend_env *env, char *why, size_t len)
 {
 	static const int families[] = {AF_INET, AF_INET6};
 	int rc = 0, err = 0;
@@ -357,14 +357,14 @@ static int open_sockets(struct file *f, const struct ripc__backend_env *env, cha
 				    : -1;
 		rc = *sender < 0 ? *sender : env->only_udp && *receiver < 0 ? *receiver : 0;
 		if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS) {
-			snprintf(why, whylen, "no UDP socket: %s", strerror(-rc));
+			snprintf(why, len, "no UDP socket: %s", strerror(-rc));
 			return rc;
 		}
 		err = rc ? rc : err;
 	}
 	if (f->socks[SEND4] >= 0 || f->socks[SEND6] >= 0)
 		return 0;
-	snprintf(why, whylen, "no UDP socket on port %u: %s", f->port, strerror(-err));
+	snprintf(why, len, "no UDP socket on port %u: %s", f->port, strerror(-err));
 	/* -EACCES is reserved for the list itself. */
 	return err == -EACCES ? -EPERM : err;
 }

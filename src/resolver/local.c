@@ -318,7 +318,7 @@ static int local_hold(struct ripc__backend *b, uint64_t service)
 
 	h = calloc(1, sizeof(*h));
 	if (!h)
-		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory to register it", service);
+		return ripc__fail(-ENOMEM, "service %" PRIu64 ": out of memory", service);
 	h->node.id = service;
 	h->fd = open_bound(l, &sun, len);
 	if (h->fd < 0) {

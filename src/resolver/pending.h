@@ -21,20 +21,20 @@ struct ripc__pending {
 
 TAILQ_HEAD(ripc__pendings, ripc__pending);
 
-static inline void ripc__pending_add(struct ripc__pendings *queue, struct ripc__pending *p, int kind)
+static inline void ripc__pending_add(struct ripc__pendings *q, struct ripc__pending *p, int kind)
 {
 	if (!p->events)
-		TAILQ_INSERT_TAIL(queue, p, link);
+		TAILQ_INSERT_TAIL(q, p, link);
 	p->events |= 1u << kind;
 }
 
-static inline void ripc__pending_remove(struct ripc__pendings *queue, struct ripc__pending *p, int kind)
+static inline void ripc__pending_remove(struct ripc__pendings *q, struct ripc__pending *p, int kind)
 {
 	bool queued = p->events;
 
 	p->events &= ~(1u << kind);
 	if (queued && !p->events)
-		TAILQ_REMOVE(queue, p, link);
+		TAILQ_REMOVE(q, p, link);
 }
 
 static inline void ripc__pending_clear(struct ripc__pendings *queue, struct ripc__pending *p)

@@ -79,7 +79,8 @@ static void log_bad_message(struct ripc__resolver *r, const struct ripc__mcast_s
 		return;
 	r->logged_sources[hash % RIPC__LOG_SOURCES_MAX] = hash;
 	r->nlogged++;
-	ripc__log(RIPC_LOG_WARN, "resolver back end %s: dropped a datagram: %s; further ones of this source are only counted",
+	ripc__log(RIPC_LOG_WARN,
+		  "resolver back end %s: dropped a datagram: %s; further ones are only counted",
 		  r->backends[from->backend]->ops->name, why);
 }
 
@@ -403,12 +404,12 @@ const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_
 	return ripc__rcore_find(r->core, service, &r->found, r->now_ns) ? &r->found : NULL;
 }
 
-void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t instance[16])
+void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t id[16])
 {
 	for (unsigned i = 0; i < r->nbackends; i++)
 		if (r->backends[i]->ops->suspect)
-			r->backends[i]->ops->suspect(r->backends[i], service, instance);
-	ripc__rcore_invalidate(r->core, service, instance, r->now_ns);
+			r->backends[i]->ops->suspect(r->backends[i], service, id);
+	ripc__rcore_invalidate(r->core, service, id, r->now_ns);
 }
 
 int ripc__resolver_fd(struct ripc__resolver *r)
@@ -467,7 +468,7 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 	r->timeout_ms = env->opt->resolve_timeout_ms;
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (r->epoll_fd < 0) {
-		rc = ripc__fail(-errno, "no epoll descriptor for the resolver: %s", strerror(errno));
+		rc = ripc__fail(-errno, "resolver: no epoll descriptor: %s", strerror(errno));
 		free(r);
 		return rc;
 	}

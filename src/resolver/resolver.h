@@ -118,7 +118,7 @@ const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_
  * Drops the record if it is still of this instance: its holder is dead, or does not hold the
  * service.
  */
-void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t instance[16]);
+void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t id[16]);
 
 /*
  * I/O and timers. @readable: whether the descriptor is, or may be, readable; with false the call

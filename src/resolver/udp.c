@@ -170,7 +170,8 @@ static void udp_refresh(struct ripc__backend *b, uint64_t now_ns)
 
 int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t port)
 {
-	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, none = 0, err;
+	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int one = 1, none = 0, err;
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
 	struct epoll_event ev = {.events = EPOLLIN};

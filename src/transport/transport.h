@@ -183,7 +183,7 @@ struct ripc__transport_ops {
 	 */
 	int (*probe)(const struct ripc__transport_env *env, char *why, size_t whylen);
 
-	/* Opens devices, listens. Errors: -ENODEV, -ENOMEM, -EMFILE, ... explained by ripc__fail(). */
+	/* Opens devices and listens. Errors, with ripc__fail(): -ENODEV, -ENOMEM, -EMFILE, ... */
 	int (*open)(struct ripc__transport **t, const struct ripc__transport_env *env);
 
 	/* Closes the transport. The core has ended all endpoints and registrations. Never fails. */
@@ -331,7 +331,7 @@ struct ripc__transport_ops {
 	 */
 	int (*arm)(struct ripc__transport *t);
 
-	/* A descriptor for poll or epoll: once armed, readable when progress() has work. Constant. */
+	/* A constant descriptor for poll: once armed, readable when progress() has work. */
 	int (*fd)(struct ripc__transport *t);
 
 	/* In the child of fork(): closes descriptors and nothing else. Async-signal-safe. */

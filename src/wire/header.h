@@ -5,8 +5,8 @@
  * Every message but ELIDED starts with the same 32 bytes. With F_INSTANCE the last 8 of them are
  * one number, see ripc__number_stamp(). The rest depends on the kind:
  *
- *   SHORT        [instance 16, if F_INSTANCE] [acked u64, if F_ACK] [call u64, word u64, if F_CALL or
- *                F_REPLY] item lengths u32[nitems],
+ *   SHORT        [instance 16, if F_INSTANCE] [acked u64, if F_ACK]
+ *                [call u64, word u64, if F_CALL or F_REPLY] item lengths u32[nitems],
  *                returns[nreturns], payload
  *   LONG         [acked u64, if F_ACK] [call, as SHORT] request u64, dedup_base u64, items[nitems],
  *                returns[nreturns], payload of inline items
@@ -70,8 +70,8 @@
 /* The largest message without payload: a transport's send_max must not be below it. */
 #define RIPC__MSG_MIN_MAX (RIPC__HEADER_MAX + RIPC__CALL_EXT)
 /*
- * The longest header of a short message. That of a datagram has no return buffers, nor has that of a
- * call.
+ * The longest header of a short message. That of a datagram has no return buffers, nor has that of
+ * a call.
  */
 #define RIPC__SHORT_HEADER_MAX                                               \
 	(RIPC__FAST_HEADER_LEN + RIPC__ACK_WORD + (RIPC_ITEMS_MAX - 1) * 4 + \

@@ -55,7 +55,7 @@ static void reclaim_buffers(struct ib *t)
 	}
 }
 
-static unsigned poll_device(struct ib_device *d, struct ripc__event *events, unsigned max, bool *full)
+static unsigned poll_device(struct ib_device *d, struct ripc__event *ev, unsigned max, bool *full)
 {
 	struct ibv_wc wc[WCS];
 	unsigned n = 0;
@@ -75,7 +75,7 @@ static unsigned poll_device(struct ib_device *d, struct ripc__event *events, uns
 			got = 0;
 		}
 		for (int i = 0; i < got; i++)
-			n += ripc__ib_completion(d, &wc[i], events + n);
+			n += ripc__ib_completion(d, &wc[i], ev + n);
 	} while (got == want);
 	if (!ripc__list_empty(&d->t->dying) || !ripc__list_empty(&d->t->event_eps))
 		ripc__ib_cq_drained(d->t, d);

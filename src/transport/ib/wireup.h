@@ -120,6 +120,6 @@ bool ripc__wireup_output(struct ripc__wireup *w, struct ripc__wireup_message *m,
 			 enum ripc__wireup_action *action);
 
 /* The answer to a message of an unknown connection. Return: whether there is one. */
-bool ripc__wireup_unknown(const struct ripc__wireup_message *m, struct ripc__wireup_message *answer);
+bool ripc__wireup_unknown(const struct ripc__wireup_message *m, struct ripc__wireup_message *reply);
 
 #endif

@@ -105,7 +105,8 @@ static int find_interfaces(struct ripc__mcast *m)
 
 static int rx_fd(const struct ripc__mcast *m, int family)
 {
-	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, none = 0, err;
+	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int one = 1, none = 0, err;
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port_of(m))};
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port_of(m))};
 

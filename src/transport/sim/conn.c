@@ -63,7 +63,7 @@ static void report_lost(struct ripc__sim *net, void *obj, uint64_t arg)
 	ripc__sim_conn_timer_done(net, conn);
 }
 
-void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int status, uint64_t delay_ns)
+void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int err, uint64_t delay_ns)
 {
 	struct sim_conn *conn = end->conn;
 
@@ -71,7 +71,7 @@ void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int status
 		return;
 	end->lost = true;
 	ripc__sim_conn_timer(net, conn, net->now_ns + delay_ns, report_lost,
-			     (uint64_t)-status << 1 | (end == &conn->end[1]));
+			     (uint64_t)-err << 1 | (end == &conn->end[1]));
 }
 
 void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int status)

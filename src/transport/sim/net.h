@@ -271,7 +271,7 @@ bool ripc__sim_conn_between(const struct sim_conn *conn, const struct sim_node *
 			    const struct sim_node *b);
 void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int status);
 /* Schedules EV_CLOSED for this end. */
-void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int status, uint64_t delay_ns);
+void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int err, uint64_t delay_ns);
 void ripc__sim_conn_put(struct ripc__sim *net,
 			struct sim_conn *conn); /* frees it if nothing refers to it */
 void ripc__sim_conn_free(struct ripc__sim *net, struct sim_conn *conn);

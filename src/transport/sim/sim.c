@@ -81,20 +81,20 @@ static int sim_probe(const struct ripc__transport_env *env, char *why, size_t wh
 	return -ENODEV;
 }
 
-static void fill_limits(struct ripc__transport_limits *limits, const struct ripc__sim_config *config)
+static void fill_limits(struct ripc__transport_limits *l, const struct ripc__sim_config *config)
 {
-	limits->caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
-		       RIPC__CAP_CHEAP_REG | RIPC__CAP_ELIDE_HEADER;
+	l->caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
+		  RIPC__CAP_ELIDE_HEADER;
 	if (config->datagram)
-		limits->caps |= RIPC__CAP_DATAGRAM;
+		l->caps |= RIPC__CAP_DATAGRAM;
 	if (config->target_progress)
-		limits->caps |= RIPC__CAP_TARGET_PROGRESS;
-	limits->caps &= ~config->caps_off;
-	limits->send_max = limits->caps & RIPC__CAP_CONNECTED ? config->send_max : 0;
-	limits->datagram_max = limits->caps & RIPC__CAP_DATAGRAM ? config->datagram_max : 0;
-	limits->recv_depth = config->recv_depth;
-	limits->read_depth = limits->caps & RIPC__CAP_READ ? config->read_depth : 0;
-	limits->rdma_max = config->rdma_max;
+		l->caps |= RIPC__CAP_TARGET_PROGRESS;
+	l->caps &= ~config->caps_off;
+	l->send_max = l->caps & RIPC__CAP_CONNECTED ? config->send_max : 0;
+	l->datagram_max = l->caps & RIPC__CAP_DATAGRAM ? config->datagram_max : 0;
+	l->recv_depth = config->recv_depth;
+	l->read_depth = l->caps & RIPC__CAP_READ ? config->read_depth : 0;
+	l->rdma_max = config->rdma_max;
 }
 
 static int sim_open(struct ripc__transport **transport, const struct ripc__transport_env *env)

@@ -108,7 +108,7 @@ int ripc__sim_partition(struct ripc__sim *net, const uint8_t a[16], const uint8_
 /* Breaks every connection between a and b now. Return: number of connections. */
 int ripc__sim_break(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16]);
 /* Breaks them when the nth operation (1: the next) between them reaches its target. */
-int ripc__sim_break_at(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16], uint64_t nth);
+int ripc__sim_break_at(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16], uint64_t n);
 /* Makes the nth registration (1: the next) of any node fail with -ENOMEM, once. */
 void ripc__sim_fail_reg_at(struct ripc__sim *net, uint64_t nth);
 /* Makes the nth posted write (1: the next) of any node fail with -ENOMEM, once. */
@@ -153,13 +153,12 @@ int ripc__sim_address(struct ripc__sim *net, const uint8_t instance[16], uint8_t
  * ----
  */
 
-int ripc__sim_port_open(struct ripc__sim *net, const uint8_t instance[16],
-			struct ripc__sim_port **port);
+int ripc__sim_port_open(struct ripc__sim *net, const uint8_t id[16], struct ripc__sim_port **port);
 void ripc__sim_port_close(struct ripc__sim_port *port);
 /*
  * Sends to one instance, or to all others if to is NULL. Return: 0; the datagram may still be lost.
  */
-int ripc__sim_port_send(struct ripc__sim_port *port, const uint8_t *to, const void *data, size_t len);
+int ripc__sim_port_send(struct ripc__sim_port *p, const uint8_t *to, const void *data, size_t len);
 /* Return: bytes of the next datagram, its sender in from; -EAGAIN if there is none. */
 int ripc__sim_port_recv(struct ripc__sim_port *port, uint8_t from[16], void *buf, size_t cap);
 
