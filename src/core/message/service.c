@@ -210,16 +210,14 @@ static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, uint64_t id)
 	ripc__resolver_holder_answer(ctx->resolver, fd, id);
 }
 
-int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
+int ripc__service_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
 {
 	bool any = id == RIPC_ANY_ID, same_host = false;
 	claim_fn *begin = any                     ? ripc__resolver_register_random
 			  : flags & RIPC_TAKEOVER ? ripc__resolver_takeover
 						  : ripc__resolver_register;
-	int rc = ripc__context(&ctx);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!service)
 		return ripc__fail(-EINVAL, "nowhere to store the service");
 	if (flags & ~(unsigned)RIPC_TAKEOVER)

@@ -11,6 +11,10 @@
  */
 int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_ms);
 
+/* ripc_service_register() with a context. */
+int ripc__service_register(struct ripc *ctx, uint64_t id, unsigned flags,
+			   struct ripc_service **service);
+
 /* Resolver events. */
 void ripc__service_registered(struct ripc *ctx, uint64_t id);
 /* Another context holds, or held, a service of ours as well: a network that was split. */
