@@ -79,7 +79,8 @@ cell_ripc()
 		[ "$test" = bandwidth ] && args+=(--window "$in_flight")
 		# The other programs copy long messages, so libripc copies here too. bench/handover
 		# measures mapped messages.
-		ours "$wait" handover=off -- "$test" "${args[@]}" "${baseline[@]}" 2>"$work/ours.err" ||
+		ours "$wait" handover=off -- "$test" "${args[@]}" "${baseline[@]}" \
+			2>"$work/ours.err" ||
 			{ ended $? "$(tail -n 3 "$work/ours.err")"; return 1; }
 		jq -c '.results[] | {size, rtt_us, rate_per_s, mb_per_s, cpu_s, lost, transport,
 			plain: (.baseline // null | if . then {rtt_us, rate_per_s, mb_per_s, cpu_s} else null end)}' \
@@ -105,14 +106,17 @@ cell_peer()
 		address=$((20000 + RANDOM % 10000))
 	fi
 	if [ "$program" = mpi ]; then
-		mpi_run "$kind" "$host" "$address" "${words[@]}" >"$work/peer.out" 2>"$work/peer.err"
+		mpi_run "$kind" "$host" "$address" "${words[@]}" >"$work/peer.out" \
+			2>"$work/peer.err"
 		rc=$?
 	else
-		timeout $cell_s taskset -c "$server_cpu" "$peers/peer_$program" server "$kind" "$host" "$address" "${words[@]}" \
+		timeout $cell_s taskset -c "$server_cpu" "$peers/peer_$program" server "$kind" \
+			"$host" "$address" "${words[@]}" \
 			>/dev/null 2>"$work/peer.server" &
 		server=$!
 		pids=("$server")
-		timeout $cell_s taskset -c "$client_cpu" "$peers/peer_$program" client "$kind" "$host" "$address" "${words[@]}" \
+		timeout $cell_s taskset -c "$client_cpu" "$peers/peer_$program" client "$kind" \
+			"$host" "$address" "${words[@]}" \
 			>"$work/peer.out" 2>"$work/peer.err"
 		rc=$?
 		stop "$server"
@@ -120,7 +124,8 @@ cell_peer()
 	fi
 	rm -f "$address".*
 	[ $rc -eq 0 ] && [ -s "$work/peer.out" ] ||
-		{ ended $rc "exit code $rc: $(tail -n 2 "$work/peer.err" "$work/peer.server" 2>/dev/null)"; return 1; }
+		{ ended $rc "exit code $rc: $(tail -n 2 "$work/peer.err" "$work/peer.server" \
+		2>/dev/null)"; return 1; }
 	cat "$work/peer.out"
 }
 
@@ -130,8 +135,9 @@ mpi_run()
 	local btl=self,vader
 	[ "$2" = tcp ] && btl=self,tcp
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	timeout $cell_s mpirun --host localhost:2 --bind-to none --mca plm isolated --mca pml ob1 --mca btl $btl \
-		--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo --mca mpi_yield_when_idle 0 \
+	timeout $cell_s mpirun --host localhost:2 --bind-to none --mca plm isolated --mca pml ob1 \
+		--mca btl $btl --mca btl_tcp_if_include lo --mca oob_tcp_if_include lo \
+		--mca mpi_yield_when_idle 0 \
 		-np 1 taskset -c "$server_cpu" "$peers/peer_mpi" server "$@" : \
 		-np 1 taskset -c "$client_cpu" "$peers/peer_mpi" client "$@"
 }
@@ -156,25 +162,31 @@ cell_ucx()
 		rate) words=(-t tag_bw -O "$short_in_flight") ;;
 		*) words=(-t tag_bw -O "$in_flight") ;;
 		esac
-		words+=(-s "$size" -n "$(count ucx "$host" "$wait" "$test" "$size")" -w 100 "${mode[@]}")
+		words+=(-s "$size" -n "$(count ucx "$host" "$wait" "$test" "$size")" \
+			-w 100 "${mode[@]}")
 		port=$((20000 + RANDOM % 10000))
-		timeout $cell_s taskset -c "$server_cpu" ucx_perftest -p $port "${mode[@]}" >"$work/ucx.server" 2>&1 &
+		timeout $cell_s taskset -c "$server_cpu" ucx_perftest -p $port "${mode[@]}" \
+			>"$work/ucx.server" 2>&1 &
 		server=$!
 		pids=("$server")
 		listening $port "$server"
-		timeout $cell_s taskset -c "$client_cpu" ucx_perftest 127.0.0.1 -p $port "${words[@]}" >"$work/ucx.out" 2>&1
+		timeout $cell_s taskset -c "$client_cpu" ucx_perftest 127.0.0.1 \
+			-p $port "${words[@]}" >"$work/ucx.out" 2>&1
 		rc=$?
 		line=$(grep -a '^Final:' "$work/ucx.out")
 		stop "$server"
 		pids=()
-		[ -n "$line" ] || { ended $rc "exit code $rc: $(grep -aE 'ERROR|error' "$work/ucx.out" | tail -n 1)"; return 1; }
+		[ -n "$line" ] ||
+			{ ended $rc "exit code $rc: $(grep -aE 'ERROR|error' "$work/ucx.out" |
+			tail -n 1)"; return 1; }
 		if [ "$test" = latency ]; then
 			awk -v size="$size" '{
 				moved = ($5 > 1.33 * $3 || $3 > 1.33 * $5) ? ",\"moved\":true" : ""
 				printf "{\"size\":%d,\"rtt_us\":{\"p50\":%.3f,\"mean\":%.3f}%s}\n",
 					size, 2 * $3, 2 * $5, moved }' <<<"$line"
 		else
-			awk -v size="$size" '{ printf "{\"size\":%d,\"rate_per_s\":%.1f,\"mb_per_s\":%.3f}\n", size, $NF, $7 * 1.048576 }' \
+			awk -v size="$size" \
+				'{ printf "{\"size\":%d,\"rate_per_s\":%.1f,\"mb_per_s\":%.3f}\n", size, $NF, $7 * 1.048576 }' \
 				<<<"$line"
 		fi
 	done
@@ -192,7 +204,8 @@ cell_qperf()
 		listening $port "$server"
 		word=tcp_bw
 		[ "$test" = latency ] && word=tcp_lat
-		out=$(timeout $cell_s taskset -c "$client_cpu" qperf 127.0.0.1 -lp $port -t 1 -m "$size" -uu $word 2>&1)
+		out=$(timeout $cell_s taskset -c "$client_cpu" qperf 127.0.0.1 -lp $port -t 1 \
+			-m "$size" -uu $word 2>&1)
 		rc=$?
 		stop "$server"
 		pids=()
@@ -215,7 +228,8 @@ failed_cell()
 {
 	[ -s "$work/reason" ] || because "it ended without a word"
 	jq -cn --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" --arg size "$5" \
-		--arg reason "$(cat "$work/reason")" '{$program, $host, $wait, $test, $size, $reason}' >>"$work/failed"
+		--arg reason "$(cat "$work/reason")" \
+		'{$program, $host, $wait, $test, $size, $reason}' >>"$work/failed"
 	return 1
 }
 
@@ -235,7 +249,8 @@ run_cell()
 # keep PROGRAM HOST WAIT TEST: puts down what the last run came to.
 keep()
 {
-	jq -c --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" --arg placement "$placement" \
+	jq -c --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" \
+		--arg placement "$placement" \
 		--argjson round "$round" '
 		{$program, $host, $wait, $test, $placement, $round} + (del(.plain, .moved)),
 		(select(.plain) | {program: "plain", $host, $wait, $test, $placement, $round, size} + .plain) |
@@ -279,14 +294,18 @@ handover_cells()
 		: >"$work/handover.cells"
 		for read in false true; do
 			for handover in on off; do
-				figures=$(RIPC_HANDOVER=$handover timeout 120 "$build/bench/handover" \
-					"$client_cpu" "$server_cpu" "$count" "$([ $read = false ] || echo read)" \
+				figures=$(RIPC_HANDOVER=$handover timeout 120 \
+					"$build/bench/handover" \
+					"$client_cpu" "$server_cpu" "$count" \
+					"$([ $read = false ] || echo read)" \
 					2>"$work/handover.err") || {
-					left_out+=("bench/handover, $handover: $(tail -n 1 "$work/handover.err")")
+					left_out+=("bench/handover, $handover: $(tail \
+						-n 1 "$work/handover.err")")
 					return 0
 				}
 				jq -c --arg handover $handover --argjson read $read \
-					'{$handover, $read, rtt_us: .}' <<<"$figures" >>"$work/handover.cells"
+					'{$handover, $read, rtt_us: .}' <<<"$figures" \
+					>>"$work/handover.cells"
 			done
 		done
 		after=$(place)

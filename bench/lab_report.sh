@@ -16,18 +16,26 @@ lab_json()
 		--arg date "$(date -u +%Y-%m-%dT%H:%M:%SZ)" \
 			--arg version "$("$build/tools/ripc-perf" --version | awk '{ print $2 }')" \
 			--argjson seconds $SECONDS '
-			def median: sort | if length % 2 == 1 then .[length / 2 | floor] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
-			def unit: if test("^seconds_") then "s" elif test("^r_|_times_") then "ratio"
-				elif test("_bw_|^pf_(siw|rxe)_(read|write)_|^pf_file_") then "MB/s" else "us" end;
-			{$command, $date, libripc: $version, guest: "2 emulated processors", $boots, counts_divided_by: ($less | tonumber), $seconds,
-			figures: ([inputs | split(" ") | {name: .[0], value: (.[1] | tonumber)}] | group_by(.name) |
-				map({(.[0].name): {unit: (.[0].name | unit), median: (map(.value) | median), runs: map(.value)}}) | add // {})}' >"$out/lab.json"
+			def median: sort | if length % 2 == 1 then .[length / 2 |
+				floor] else (.[length / 2 - 1] + .[length / 2]) / 2 end;
+			def unit: if test("^seconds_") then "s" elif test("^r_|_times_") then
+				"ratio"
+				elif test("_bw_|^pf_(siw|rxe)_(read|write)_|^pf_file_") then
+					"MB/s" else "us" end;
+			{$command, $date, libripc: $version, guest: "2 emulated processors", $boots,
+				counts_divided_by: ($less | tonumber), $seconds,
+			figures: ([inputs | split(" ") | {name: .[0], value: (.[1] | tonumber)}] |
+				group_by(.name) |
+				map({(.[0].name): {unit: (.[0].name | unit), median: (map(.value) |
+					median), runs: map(.value)}}) |
+						add // {})}' >"$out/lab.json"
 }
 
 lab_csv()
 {
 	jq -r '["figure", "unit", "median", "runs"], (.figures | to_entries[] |
-		[.key, .value.unit, .value.median, (.value.runs | length)]) | @csv' "$out/lab.json" >"$out/lab.csv"
+		[.key, .value.unit, .value.median, (.value.runs | length)]) |
+			@csv' "$out/lab.json" >"$out/lab.csv"
 }
 
 # lab_bars: lines "TITLE|OURS|THEIRS" with the names of figures become groups of two bars; those
