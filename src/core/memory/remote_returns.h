@@ -10,7 +10,7 @@
 
 /* A peer offers one. Return: false: out of memory, or the destination has too many; ignored. */
 bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc);
-/* Claims one of at least len bytes for a message to d over the lane. Return: NULL: there is none. */
+/* Claims one of at least len bytes for a message to d over the lane. Return: NULL: none fits. */
 struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, struct ripc__dest *d,
 						      size_t len);
 /*

@@ -293,7 +293,7 @@ static bool returns_left(const struct ripc_service *s)
 	return false;
 }
 
-/* Closes the lanes over which a peer that does not answer could still reach memory of the service. */
+/* Closes the lanes over which a silent peer could still reach memory of the service. */
 static void close_busy_lanes(struct ripc_service *s)
 {
 	struct ripc *ctx = s->ctx;

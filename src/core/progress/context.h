@@ -108,7 +108,7 @@ struct ripc {
 	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
 	struct ripc__list messages;    /* received messages the application holds */
 	struct ripc__list requests;    /* all requests the application holds */
-	/* core/reliable: peers that wait for an acknowledgement, free structs, messages that wait */
+	/* core/reliable: peers that wait for an ACK, free structs, messages that wait */
 	struct ripc__list reliable_acks;
 	struct ripc__reliable_msg *reliable_free;
 	unsigned reliable_nfree, reliable_npending;

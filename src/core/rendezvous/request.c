@@ -220,13 +220,15 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 void ripc__request_free(struct ripc_request *r)
 {
 	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
-		ripc__list_del(&r->items[i].ref.link);
-		if (r->items[i].bounce)
-			ripc__bounce_put(r->items[i].bounce);
-		if (r->items[i].cached_mr)
-			ripc__cached_mr_release(r->ctx, r->items[i].cached_mr);
-		if (r->items[i].remote_return)
-			ripc__remote_return_release(NULL, r->dest, r->items[i].remote_return, false);
+		struct ripc__request_item *it = &r->items[i];
+
+		ripc__list_del(&it->ref.link);
+		if (it->bounce)
+			ripc__bounce_put(it->bounce);
+		if (it->cached_mr)
+			ripc__cached_mr_release(r->ctx, it->cached_mr);
+		if (it->remote_return)
+			ripc__remote_return_release(NULL, r->dest, it->remote_return, false);
 	}
 	ripc__list_del(&r->ctx_link);
 	free(r->detail);
