@@ -33,6 +33,11 @@ MAN_EXAMPLES = \
 	examples/man/ripc_message_detach.c \
 	examples/man/ripc_send_async.c \
 	examples/man/ripc_send_options.c \
+	examples/man/ripc_call.c \
+	examples/man/ripc_reply.c \
+	examples/man/ripc_reply_start.c \
+	examples/man/ripc_call_start.c \
+	examples/man/ripc_flush.c \
 	examples/man/ripc_window_add.c \
 	examples/man/ripc_service_fd.c \
 	examples/man/ripc_service_fd-libuv.c \

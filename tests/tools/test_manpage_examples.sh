@@ -103,6 +103,28 @@ else
 	bad "ripc_receive ends when its service was taken over" "$work/served" "$work/served.err"
 fi
 
+# ---- calls and reliable messages ----
+
+expect "ripc_call: nobody is there" 1 60 "$work/ripc_call"
+has "the error names the service" "$err" "service 44"
+has "the request was not executed" "$err" "not executed"
+start replies "$work/ripc_reply"
+replies=$pid
+ready replies "^service 44 waits$"
+expect "ripc_call" 0 60 "$work/ripc_call"
+has "the answer" "$out" "^12 \* 12 = 144$"
+expect "ripc_call_start" 0 60 "$work/ripc_call_start"
+has "ten answers" "$out" "^the sum of the squares is 285$"
+kill "$replies"
+gone "$replies" 60
+start taken "$work/ripc_receive"
+taken=$pid
+ready taken "^service 42 waits$"
+expect "ripc_flush" 0 60 "$work/ripc_flush"
+has "all were delivered" "$out" "^100 messages were delivered$"
+kill "$taken"
+gone "$taken" 60
+
 # asked SERVER: everything that asks an echo at service 42.
 asked() {
 	expect "ripc_send_short with $1" 0 60 "$work/ripc_send_short"
