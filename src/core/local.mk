@@ -2,7 +2,7 @@
 libripc_internal_la_SOURCES += include/ripc.h src/transport/transport.h src/resolver/resolver.h
 libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/events.c \
 	src/core/context/events.h \
-	src/core/context/info.c
+	src/core/context/info.c src/core/context/list.c
 libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/dispatch.h \
 	src/core/message/receive.c src/core/message/receive.h src/core/message/send.c \
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h

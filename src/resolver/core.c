@@ -60,6 +60,10 @@ void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *
 	if (!h)
 		return;
 	record->service = h->node.id;
+	if (h->name) {
+		record->name_len = (uint8_t)strlen(h->name);
+		memcpy(record->name, h->name, record->name_len);
+	}
 	record->naddrs = core->env.naddrs;
 	for (unsigned i = 0; i < core->env.naddrs; i++)
 		record->addrs[i] = core->addrs[i];
@@ -131,7 +135,20 @@ bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__r
 	return true;
 }
 
-/* --- services of ours --- */
+bool ripc__rcore_peek(struct ripc__rcore *core, uint64_t service, struct ripc__record *record,
+		      uint64_t now_ns)
+{
+	struct ripc__claim *h = ripc__claim_find(core, service);
+	struct ripc__cached *c = ripc__cache_find(&core->cache, service);
+
+	if (h && h->state == HELD)
+		ripc__rcore_own_record(core, h, now_ns, record);
+	else if (c)
+		ripc__cache_record(c, record, now_ns);
+	else
+		return false;
+	return true;
+}
 
 /* --- messages in --- */
 
@@ -322,7 +339,7 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender 
 	/* Our own broadcast. */
 	if (!memcmp(msg.record.instance, core->env.instance, 16))
 		return 0;
-	if (msg.kind != RIPC__RESOLVE_REPLY)
+	if (msg.kind != RIPC__RESOLVE_REPLY && msg.kind != RIPC__RESOLVE_LISTED)
 		count_rx(core, now_ns);
 	switch (msg.kind) {
 	case RIPC__RESOLVE_REQUEST:
@@ -345,6 +362,10 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender 
 		h = ripc__claim_find(core, msg.service);
 		if (h)
 			ripc__claim_conflict(core, h, &msg.record, from->final, now_ns);
+		break;
+	case RIPC__RESOLVE_LIST:
+	case RIPC__RESOLVE_LISTED:
+		ripc__list_input(core, from, &msg, now_ns);
 		break;
 	}
 	return 0;
@@ -376,6 +397,13 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 				   (struct ripc__cached *)((char *)t -
 							   offsetof(struct ripc__cached, timer)),
 				   now_ns);
+			break;
+		case RIPC__TIMER_LIST:
+			ripc__list_timer(core,
+					 (struct ripc__list_answer *)((char *)t -
+								      offsetof(struct ripc__list_answer,
+									       timer)),
+					 now_ns);
 			break;
 		default:
 			ripc__claim_reannounce(core, now_ns);
@@ -410,7 +438,7 @@ bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *ev
 	*requests = 0;
 	if (!p)
 		return false;
-	event->text[0] = 0;
+	event->text[0] = event->name[0] = 0;
 	switch (p->owner) {
 	case RIPC__OWNER_CLAIM:
 		ripc__claim_event(
@@ -489,7 +517,8 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 	TAILQ_INIT(&core->claims);
 	TAILQ_INIT(&core->negatives);
 	core->repeat.kind = RIPC__TIMER_REPEAT;
-	if (ripc__timers_add(&core->timers, &core->repeat, RIPC__NEVER)) {
+	if (ripc__timers_add(&core->timers, &core->repeat, RIPC__NEVER) || ripc__list_init(core)) {
+		ripc__timers_fini(&core->timers);
 		free(core->addrs);
 		free(core);
 		return -ENOMEM;

@@ -20,9 +20,10 @@ size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
 
 /*
  * "service 42 is held by instance 1a2b3c4d on iwarp/soft 127.0.0.1:4242, pid 77, uid 1000", as far
- * as known. who: NULL if it is not a process of this host.
+ * as known. @name: the name that we registered it by, or NULL. who: NULL if it is not a process of
+ * this host.
  */
-void ripc__report_holder(const struct ripc__resolver *r, uint64_t service,
+void ripc__report_holder(const struct ripc__resolver *r, uint64_t service, const char *name,
 			 const struct ripc__record *record, const struct ripc__holder *who,
 			 char *text, size_t len);
 /* Describes a failed look-up: the back ends asked, and for how long. */

@@ -20,4 +20,10 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, cons
 /* ripc_close(): ends a service without waiting for anybody but threads inside. Lock held. */
 void ripc__service_stop(struct ripc_service *s);
 
+/*
+ * As ripc_register_name(), but the id is given: tests register two names with one id. NULL: no name.
+ */
+int ripc__register_as(struct ripc *ctx, uint64_t id, const char *name, unsigned flags,
+		      struct ripc_service **service);
+
 #endif
