@@ -4,10 +4,9 @@
  *
  *     ./client 42 "hello, world"
  */
-#include <ripc.h>
+#include "service_arg.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 int main(int argc, char **argv)
@@ -25,8 +24,7 @@ int main(int argc, char **argv)
 	 * to be found and connected, here for at most two seconds.
 	 */
 	if (!err)
-		err = ripc_send(service, argc > 1 ? strtoull(argv[1], NULL, 0) : 42, &item, 1, NULL,
-				2000);
+		err = ripc_send(service, service_arg(argc > 1 ? argv[1] : "42"), &item, 1, NULL, 2000);
 	if (!err)
 		err = ripc_receive(service, &answer, 2000);
 	if (err) {

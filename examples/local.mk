@@ -2,7 +2,7 @@
 # Built to be tried and tested; installed as sources, for learners.
 noinst_PROGRAMS += examples/client examples/server examples/pingpong examples/fileserver examples/fetch \
 	examples/news examples/tasks
-examples_client_SOURCES = examples/client.c
+examples_client_SOURCES = examples/client.c examples/service_arg.h
 examples_client_LDADD = libripc.la
 examples_server_SOURCES = examples/server.c
 examples_server_LDADD = libripc.la
@@ -19,7 +19,7 @@ examples_tasks_LDADD = libripc.la
 
 exampledir = $(docdir)/examples
 example_DATA = examples/client.c examples/server.c examples/pingpong.c examples/fileserver.c examples/fetch.c \
-	examples/news.c examples/tasks.c
+	examples/news.c examples/tasks.c examples/service_arg.h
 
 # The programs of the manual pages: doc/man/mkman prints them, and tests/tools/test_manpage_examples.sh
 # compiles and runs them as the pages print them. Other pages refer to the first two that use a

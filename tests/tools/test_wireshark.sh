@@ -77,6 +77,13 @@ else
 	skip "keys: $(tail -n 1 "$err")"
 fi
 unset RIPC_KEY_FILE
+start server ./tools/ripc-ping --serve camera/left
+server=$pid
+ready server "answering for service"
+expect "a list of all services" 0 60 ./tools/ripc-info --services -o resolver=udp -W 1000
+kill "$server"
+gone "$server" 60
+
 # What was sent last is written last: a mark that says that all is there. Not a number alone: times have many digits.
 i=0
 until grep -q ' 40404 Len=' "$shown" || [ $i -gt 600 ]; do
@@ -110,6 +117,9 @@ unseen() {
 seen "probes of the resolver" "ripc_resolver.kind == 3 && ripc_resolver.service == $id"
 seen "requests of the resolver, with a record" "ripc_resolver.kind == 1 && ripc_resolver.record.count > 0"
 seen "replies that name the transport" "ripc_resolver.kind == 2 && ripc_resolver.record.transport == 3"
+seen "records with a name" 'ripc_resolver.kind == 3 && ripc_resolver.name == "camera/left"'
+seen "questions for all services" "ripc_resolver.kind == 5"
+seen "answers with a name" 'ripc_resolver.kind == 6 && ripc_resolver.listed.service == 5686882471791066349 && ripc_resolver.name == "camera/left"'
 seen "places with their ports" 'ripc_resolver.record.place contains "127.0.0.1, TCP port"'
 seen "the set-up of a lane" "iwarp_mpa.req && ripc_hello.send_max >= 1968"
 seen "its answer" "iwarp_mpa.rep && ripc_hello.refusal == 0"
