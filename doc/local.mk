@@ -16,6 +16,7 @@ RIPC_MAN3 = \
 	doc/man/ripc_group_leave.3 \
 	doc/man/ripc_group_send.3 \
 	doc/man/ripc_group_stats.3 \
+	doc/man/ripc_id.3 \
 	doc/man/ripc_limits.3 \
 	doc/man/ripc_log_fn.3 \
 	doc/man/ripc_log_level.3 \
@@ -27,6 +28,7 @@ RIPC_MAN3 = \
 	doc/man/ripc_peer_stats.3 \
 	doc/man/ripc_placement.3 \
 	doc/man/ripc_receive.3 \
+	doc/man/ripc_register_name.3 \
 	doc/man/ripc_request_cancel.3 \
 	doc/man/ripc_request_test.3 \
 	doc/man/ripc_request_wait.3 \
@@ -42,6 +44,9 @@ RIPC_MAN3 = \
 	doc/man/ripc_send_short.3 \
 	doc/man/ripc_service_fd.3 \
 	doc/man/ripc_service_id.3 \
+	doc/man/ripc_service_info.3 \
+	doc/man/ripc_service_list.3 \
+	doc/man/ripc_service_list_fn.3 \
 	doc/man/ripc_service_register.3 \
 	doc/man/ripc_service_stats.3 \
 	doc/man/ripc_service_unregister.3 \

@@ -38,6 +38,7 @@ MAN_EXAMPLES = \
 	examples/man/ripc_group_send.c \
 	examples/man/ripc_open.c \
 	examples/man/ripc_service_register.c \
+	examples/man/ripc_register_name.c \
 	examples/man/ripc_buf_register.c \
 	examples/man/ripc_route_lookup.c \
 	examples/man/ripc_context_stats.c \

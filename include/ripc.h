@@ -11,7 +11,8 @@
  * One thread may close a context, or unregister a service, while others call the library: see
  * ripc_close().
  * A child made by fork() may not use its parent's contexts: calls on them return -EOWNERDEAD.
- * Later versions may append members to struct ripc_route, ripc_limits, ripc_stats, ripc_group_stats
+ * The id of a name (ripc_id()) is the same in every version.
+ * Later versions may append members to struct ripc_route, ripc_service_info, ripc_limits, ripc_stats, ripc_group_stats
  * and ripc_send_options. Their first member is size, which the program sets to the sizeof of the
  * struct. A function fills a result up to that size and clears bytes that it does not know. It
  * refuses options with bytes that it does not know and that are not zero.
