@@ -58,7 +58,7 @@ struct ripc_request;
 
 /** Flags of ripc_service_register() and of struct ripc_send_options. */
 enum ripc_flags {
-	/** ripc_send*(): acknowledged, in order, exactly once. Short messages: reserved, -EOPNOTSUPP. */
+	/** ripc_send*(): acknowledged, in order, exactly once; see ripc_flush(). */
 	RIPC_RELIABLE = 1 << 0,
 	/** ripc_send*(): more messages follow at once; this one may be held back until the next call
 	 *  without this flag, or until the library next has something else to do. */
@@ -181,6 +181,8 @@ struct ripc_stats {
 	uint64_t queued;        /* gauge: messages waiting to be received */
 	uint64_t pool_bytes;    /* gauge: bytes of buffers held, in use or cached */
 	uint64_t registered_bytes; /* gauge: bytes of application memory registered */
+	uint64_t resent;           /* reliable short messages sent again after a lane was lost */
+	uint64_t reliable_unknown; /* of these, those of which it is not known whether they arrived */
 };
 
 /** Counters of one group in one context; all but the gauges only grow, and lost may shrink: what was late is not lost. */
@@ -609,6 +611,34 @@ int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iov
  */
 int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *items,
 	      unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
+
+/**
+ * ripc_flush - wait until reliable short messages were delivered
+ * @service: the service that has sent them
+ * @dest: the service they are for
+ * @timeout_ms: how long to wait
+ *
+ * A short message that is sent with RIPC_RELIABLE is acknowledged by its receiver. The sending call
+ * returns when the library has taken the message; it waits while 1024 messages or 256 KiB to one
+ * peer are not acknowledged. Such messages from one service to another are delivered in order and
+ * exactly once, also when connections are lost or the service moves to another process. They are
+ * always sent over a connection, never as datagrams, and take at most 64 KiB. They may overtake
+ * long messages.
+ *
+ * Delivered means that the message is in the memory of the receiving process, for ripc_receive().
+ * If a receiver dies, messages to it may be lost. Then one call returns the error: ripc_flush(), or
+ * the next reliable send to @dest, which then sends nothing. Later messages are sent as before.
+ *
+ * Return: 0 when all that were sent before are delivered, or a negative errno.
+ * Errors:
+ * -EPIPE: the receiver died or became unreachable, and it is not known whether a message was
+ *   delivered
+ * -EHOSTUNREACH: the service has ended before a message arrived, and nobody else has taken it over
+ *   within peer_timeout_ms; the message was not delivered
+ * -ETIMEDOUT: not all are acknowledged in time; with @timeout_ms 0: -EAGAIN
+ * -EINVAL, -ESHUTDOWN: as ripc_send_short()
+ */
+int ripc_flush(struct ripc_service *service, uint64_t dest, int timeout_ms);
 
 /**
  * ripc_send_async - start to send a long message

@@ -10,6 +10,7 @@
 
 static void print(void *arg, const struct ripc_service_info *info)
 {
+	(void)arg;
 	printf("%" PRIu64 " \"%s\" on %s host, by %s\n", info->service,
 	       info->name, info->same_host ? "this" : "another",
 	       info->addresses);

@@ -14,6 +14,8 @@ libripc_internal_la_SOURCES += src/base/admission.c \
 	src/base/name.h \
 	src/base/options.c \
 	src/base/options.h \
+	src/base/output.c \
+	src/base/output.h \
 	src/base/resolver_chain.c \
 	src/base/resolver_chain.h \
 	src/base/slab.c \

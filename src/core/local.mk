@@ -1,33 +1,43 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libripc_internal_la_SOURCES += include/ripc.h src/transport/transport.h src/resolver/resolver.h
-libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/events.c \
+libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/context.h \
+	src/core/context/default_context.c src/core/context/events.c \
 	src/core/context/events.h \
 	src/core/context/info.c src/core/context/list.c
 libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/dispatch.h \
-	src/core/message/receive.c src/core/message/receive.h src/core/message/send.c \
+	src/core/message/receive.c src/core/message/receive.h \
+	src/core/message/reliable_send.c \
+	src/core/message/request.c src/core/message/request.h src/core/message/send.c \
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
 	src/core/rendezvous/receiver.c \
 	src/core/rendezvous/receiver.h src/core/rendezvous/sender.c src/core/rendezvous/sender.h \
 	src/core/rendezvous/selection.c src/core/rendezvous/selection.h
+libripc_internal_la_SOURCES += src/core/reliable/receiver.c src/core/reliable/reliable.h \
+	src/core/reliable/sender.c
 libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coordinator.h \
 	src/core/group/group.c src/core/group/group.h src/core/group/local_member.c \
 	src/core/group/membership.c src/core/group/membership.h src/core/group/multicast_receive.c \
 	src/core/group/multicast_send.c
 libripc_internal_la_SOURCES += src/core/peer/attempt.c src/core/peer/attempt.h \
-	src/core/peer/connect.c src/core/peer/eviction.c src/core/peer/eviction.h \
+	src/core/peer/connect.c src/core/peer/connect.h \
+	src/core/peer/endpoint.c src/core/peer/endpoint.h \
+	src/core/peer/eviction.c src/core/peer/eviction.h src/core/peer/failover.c \
 	src/core/peer/flow.c src/core/peer/lane.c src/core/peer/lane.h src/core/peer/lane_post.h \
-	src/core/peer/ops.h src/core/peer/peer.c \
-	src/core/peer/peer.h src/core/peer/replay.c src/core/peer/replay.h
+	src/core/peer/lane_progress.c src/core/peer/lane_progress.h \
+	src/core/peer/ops.h src/core/peer/path.c src/core/peer/path.h src/core/peer/peer.c \
+	src/core/peer/peer.h src/core/peer/peer_eviction.c \
+	src/core/peer/replay.c src/core/peer/replay.h
 libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/bounce.c \
 	src/core/memory/bounce.h src/core/memory/buffer.c src/core/memory/buffer.h \
 	src/core/memory/local_returns.c src/core/memory/mapped.c src/core/memory/mapped.h \
 	src/core/memory/message.c \
-	src/core/memory/message.h \
-	src/core/memory/receive_window.c src/core/memory/remote_returns.c
-libripc_internal_la_SOURCES += src/core/service/message.h src/core/service/service.c \
-	src/core/service/service.h
+	src/core/memory/message.h src/core/memory/ops.h \
+	src/core/memory/receive_window.c src/core/memory/remote_returns.c \
+	src/core/memory/remote_returns.h
+libripc_internal_la_SOURCES += src/core/service/items.c src/core/service/items.h \
+	src/core/service/message.h src/core/service/service.c src/core/service/service.h
 libripc_internal_la_SOURCES += src/core/progress/context.c src/core/progress/context.h \
 	src/core/progress/handle.c src/core/progress/handle.h \
 	src/core/progress/hooks.h src/core/progress/lock.c src/core/progress/lock.h \

@@ -12,7 +12,7 @@ enum {
 	PAGE_DELAY_MS = 1, /* until the answer to a LIST that only this context got */
 };
 
-int ripc__list_init(struct ripc__rcore *core)
+int ripc__list_answers_init(struct ripc__rcore *core)
 {
 	for (unsigned i = 0; i < RIPC__LIST_ANSWERS; i++) {
 		core->list_answers[i].timer.kind = RIPC__TIMER_LIST;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The state of the resolver core: core.c (messages, time, events), lookup.c and claim.c share it.
+ * The state of the resolver core: core.c (messages, time, events), lookup.c, claim.c and list.c share it.
  */
 #ifndef RIPC_RESOLVER_STATE_H
 #define RIPC_RESOLVER_STATE_H
@@ -98,7 +98,7 @@ struct ripc__rcore {
 /* The outcome of a conflict: keep the service, lose it, or leave the decision to the other side. */
 enum ripc__verdict { RIPC__VERDICT_KEEP, RIPC__VERDICT_LOSE, RIPC__VERDICT_DEFER };
 
-/* --- core.c --- */
+/* --- state.c --- */
 
 /* Random numbers: any, one that is not 0, and a time of @ms +- 25 % in nanoseconds. */
 uint64_t ripc__rcore_random(struct ripc__rcore *core);
@@ -111,13 +111,15 @@ void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *
 void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__resolver_msg *msg);
 
+/* --- core.c --- */
+
 /* Takes the first pending event of @p. */
 enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core, struct ripc__pending *p);
 
 /* --- list.c --- */
 
 /* Return: 0 or -ENOMEM. */
-int ripc__list_init(struct ripc__rcore *core);
+int ripc__list_answers_init(struct ripc__rcore *core);
 /* A LIST or LISTED has arrived. */
 void ripc__list_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		      const struct ripc__resolver_msg *msg, uint64_t now_ns);

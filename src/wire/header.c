@@ -12,7 +12,7 @@ static const struct {
 	uint8_t fixed;
 	bool items, returns, payload;
 	bool lens; /* items have a length each, and no descriptor */
-	bool instance, ack;
+	bool instance, ack, call;
 } kinds[RIPC__KIND_END] = {
 	[RIPC__SHORT] = {.name = "SHORT",
 			 .items = true,
@@ -20,13 +20,15 @@ static const struct {
 			 .payload = true,
 			 .lens = true,
 			 .instance = true,
-			 .ack = true},
+			 .ack = true,
+			 .call = true},
 	[RIPC__LONG] = {.name = "LONG",
 			.fixed = 16,
 			.items = true,
 			.returns = true,
 			.payload = true,
-			.ack = true},
+			.ack = true,
+			.call = true},
 	[RIPC__ACK] = {.name = "ACK", .fixed = 16},
 	[RIPC__GRANT] = {.name = "GRANT", .fixed = 8, .items = true},
 	[RIPC__FIN] = {.name = "FIN", .fixed = 8},
@@ -52,6 +54,11 @@ static const struct {
 	[RIPC__MAP_ACK] = {.name = "MAP_ACK", .fixed = 8},
 	[RIPC__RELEASE] = {.name = "RELEASE", .fixed = 16},
 	[RIPC__UNMAP] = {.name = "UNMAP", .fixed = 8},
+	[RIPC__RELIABLE_BEGIN] = {.name = "RELIABLE_BEGIN", .fixed = 8},
+	[RIPC__RELIABLE_ACK] = {.name = "RELIABLE_ACK", .fixed = 8},
+	[RIPC__RELIABLE_REFUSED] = {.name = "RELIABLE_REFUSED", .fixed = 8},
+	[RIPC__CALL_CANCEL] = {.name = "CALL_CANCEL", .fixed = 8},
+	[RIPC__CALL_STATE] = {.name = "CALL_STATE", .fixed = 16},
 };
 
 const char *ripc__kind_name(unsigned kind)
@@ -163,6 +170,25 @@ static inline bool decode_fast(struct ripc__header *h, const uint8_t *buf, size_
 	return true;
 }
 
+/* F_RELIABLE, F_CALL, F_REPLY: which messages may have them. */
+static int check_call_flags(const struct ripc__header *h, const char **why)
+{
+	bool call = h->flags & (RIPC__F_CALL | RIPC__F_REPLY);
+
+	if (h->flags & RIPC__F_RELIABLE && (h->kind != RIPC__SHORT || h->instance))
+		return malformed(why, "reliable where no short message is");
+	if (h->flags & RIPC__F_RELIABLE && h->nreturns)
+		return malformed(why, "return buffers with a reliable short message");
+	if (!call)
+		return 0;
+	if (!kinds[h->kind].call || h->instance ||
+	    (h->kind == RIPC__SHORT && !(h->flags & RIPC__F_RELIABLE)))
+		return malformed(why, "call where none belongs");
+	if (h->flags & RIPC__F_CALL && h->flags & RIPC__F_REPLY)
+		return malformed(why, "request and answer at once");
+	return 0;
+}
+
 static int __attribute__((noinline))
 decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 {
@@ -216,6 +242,18 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 			return malformed(why, "truncated");
 		h->acked = ripc__get_le64(p);
 		p += RIPC__ACK_WORD;
+	}
+	if (check_call_flags(h, why))
+		return -EPROTO;
+	h->call = h->call_word = 0;
+	if (h->flags & (RIPC__F_CALL | RIPC__F_REPLY)) {
+		if (end - p < RIPC__CALL_EXT)
+			return malformed(why, "truncated");
+		h->call = ripc__get_le64(p);
+		h->call_word = ripc__get_le64(p + 8);
+		if (!h->call || h->call_word >> 32)
+			return malformed(why, "call without an id");
+		p += RIPC__CALL_EXT;
 	}
 	need = kinds[h->kind].fixed + (size_t)h->nreturns * RIPC__DESC_LEN +
 	       (size_t)h->nitems * (kinds[h->kind].lens ? 4 : RIPC__DESC_LEN);

@@ -5,9 +5,10 @@
  * Every message but ELIDED starts with the same 32 bytes. With F_INSTANCE the last 8 of them are
  * one number, see ripc__number_stamp(). The rest depends on the kind:
  *
- *   SHORT        [instance 16, if F_INSTANCE] [acked u64, if F_ACK] item lengths u32[nitems],
+ *   SHORT        [instance 16, if F_INSTANCE] [acked u64, if F_ACK] [call u64, word u64, if F_CALL or
+ *                F_REPLY] item lengths u32[nitems],
  *                returns[nreturns], payload
- *   LONG         [acked u64, if F_ACK] request u64, dedup_base u64, items[nitems],
+ *   LONG         [acked u64, if F_ACK] [call, as SHORT] request u64, dedup_base u64, items[nitems],
  *                returns[nreturns], payload of inline items
  *   ACK          request u64, status i32, flags u32 (RIPC__ACK_KEPT)
  *   GRANT        request u64, items[nitems]: memory for the sender to write
@@ -28,6 +29,12 @@
  *   MAP_ACK      buffer u64: the exported buffer with this number is mapped
  *   RELEASE      request u64, item u64: the receiver has released the mapped item
  *   UNMAP        buffer u64: no further item will be in this exported buffer
+ *   RELIABLE_BEGIN    number u64: of the next SHORT with F_RELIABLE on this lane. With `dest`: that
+ *                service is not refused any more, number 0
+ *   RELIABLE_ACK      below u64: all F_RELIABLE of lower numbers are delivered or refused
+ *   RELIABLE_REFUSED  number u64: no such service, the message was not delivered
+ *   CALL_CANCEL  call u64: the caller does not wait any more
+ *   CALL_STATE   call u64, state u64 (enum ripc__call_state): what became of a request
  *
  * ELIDED replaces a SHORT of one item and nothing else with the dest and source of the last such
  * message on its lane: a word of 4 bytes, then the payload up to the end of the send.
@@ -49,7 +56,8 @@
 	(RIPC__MSG_MAGIC | RIPC__MSG_VERSION << 16 | (uint64_t)RIPC__SHORT << 24 | UINT64_C(1) << 48)
 #define RIPC__FAST_HEADER_LEN (RIPC__HEADER_LEN + 4)
 #define RIPC__LONG_FIXED      (RIPC__HEADER_LEN + 16)
-#define RIPC__ACK_WORD        8 /* bytes by which F_ACK makes a message longer */
+#define RIPC__ACK_WORD        8  /* bytes by which F_ACK makes a message longer */
+#define RIPC__CALL_EXT        16 /* bytes by which F_CALL or F_REPLY does */
 /*
  * ELIDED: its first byte, which no header has, and the bytes before its payload. The difference to
  * RIPC__FAST_HEADER_LEN is a multiple of 32, so the payload has the same alignment in both.
@@ -62,7 +70,10 @@
 /* The largest message without payload: a transport's send_max must not be below it. */
 #define RIPC__MSG_MIN_MAX \
 	(RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURN_BUFFERS_MAX) * RIPC__DESC_LEN)
-/* The longest header of a short message. That of a datagram has no return buffers. */
+/*
+ * The longest header of a short message. That of a datagram has no return buffers, nor has that of a
+ * call.
+ */
 #define RIPC__SHORT_HEADER_MAX                                               \
 	(RIPC__FAST_HEADER_LEN + RIPC__ACK_WORD + (RIPC_ITEMS_MAX - 1) * 4 + \
 	 RIPC_RETURN_BUFFERS_MAX * RIPC__DESC_LEN)
@@ -83,17 +94,20 @@ enum ripc__kind {
 	RIPC__REVOKED = 11,
 	RIPC__NOSERVICE = 12,
 	RIPC__BYE = 13,
-	RIPC__RELIABLE_SHORT = 14, /* reserved: acknowledged short messages */
-	RIPC__RELIABLE_ACK = 15,   /* reserved: their acknowledgement */
+	RIPC__RELIABLE_BEGIN = 14,
+	RIPC__RELIABLE_ACK = 15,
 	RIPC__GROUP = 16,
 	RIPC__JOIN = 17,
 	RIPC__MEMBER = 18,
 	RIPC__COORDINATOR = 19,
 	RIPC__MCAST_ACK = 20,
+	RIPC__CALL_CANCEL = 21,
+	RIPC__CALL_STATE = 22,
 	RIPC__GOAWAY = 23,
 	RIPC__MAP_ACK = 24,
 	RIPC__RELEASE = 25,
 	RIPC__UNMAP = 26,
+	RIPC__RELIABLE_REFUSED = 27,
 	RIPC__KIND_END,
 };
 
@@ -102,7 +116,19 @@ enum ripc__kind {
 enum ripc__msg_flags {
 	RIPC__F_INSTANCE = 1 << 0, /* the sender's instance id follows the header: datagrams */
 	RIPC__F_ACK = 1 << 1, /* SHORT, LONG on a lane: carries an ACK with status 0 and no flags */
-	RIPC__F_ALL = RIPC__F_INSTANCE | RIPC__F_ACK,
+	RIPC__F_RELIABLE = 1 << 2, /* SHORT on a lane: has the lane's next reliable number */
+	RIPC__F_CALL = 1 << 3,     /* SHORT with F_RELIABLE, LONG: request of a call */
+	RIPC__F_REPLY = 1 << 4,    /* SHORT with F_RELIABLE, LONG: answer of a call */
+	RIPC__F_ALL = RIPC__F_INSTANCE | RIPC__F_ACK | RIPC__F_RELIABLE | RIPC__F_CALL | RIPC__F_REPLY,
+};
+
+/* CALL_STATE: what became of a request that is not answered. */
+enum ripc__call_state {
+	RIPC__CALL_NOT_TAKEN = 0, /* dropped before the application had it: its time was up */
+	RIPC__CALL_MOVED = 1,     /* as 0, because the service ended: its next holder may take it */
+	RIPC__CALL_TAKEN = 2,     /* the application has it, or had it */
+	RIPC__CALL_UNKNOWN = 3,   /* it is not here: it was answered, or never arrived */
+	RIPC__CALL_STATES,
 };
 
 /* The path of an item of a LONG message. */
@@ -133,7 +159,10 @@ struct ripc__header {
 	uint64_t number;  /* F_INSTANCE: of a SHORT, per sender and receiver; else 0 */
 	uint64_t dest;
 	uint64_t source;
-	uint64_t acked;          /* F_ACK: the request that is complete */
+	uint64_t acked; /* F_ACK: the request that is complete */
+	uint64_t call;  /* F_CALL, F_REPLY: id of the call, not 0 */
+	/* F_CALL: milliseconds left in bits 0-31; F_REPLY: the status, an i32, there */
+	uint64_t call_word;
 	uint64_t u[2];           /* the kind's fixed words after the header; see above */
 	const uint8_t *instance; /* 16 bytes with F_INSTANCE, else NULL */
 	const uint8_t *lens;     /* SHORT, GROUP: nitems u32 */

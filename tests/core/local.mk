@@ -26,6 +26,7 @@ check_PROGRAMS += tests/core/group/test_group
 check_PROGRAMS += tests/core/peer/test_peer
 check_PROGRAMS += tests/core/message/test_dispatch
 check_PROGRAMS += tests/core/peer/test_replay
+check_PROGRAMS += tests/core/reliable/test_reliable
 check_PROGRAMS += tests/core/rendezvous/test_rendezvous
 check_PROGRAMS += tests/core/rendezvous/test_sender
 check_PROGRAMS += tests/core/memory/test_local_returns

@@ -42,6 +42,11 @@ static const struct {
 	{RIPC__RELEASE, 2, false, false, false, false, false, false, false},
 	{RIPC__UNMAP, 1, false, false, false, false, false, false, false},
 	{RIPC__GOAWAY, 1, false, false, false, false, false, false, false},
+	{RIPC__RELIABLE_BEGIN, 1, false, false, false, false, false, false, false},
+	{RIPC__RELIABLE_ACK, 1, false, false, false, false, false, false, false},
+	{RIPC__RELIABLE_REFUSED, 1, false, false, false, false, false, false, false},
+	{RIPC__CALL_CANCEL, 1, false, false, false, false, false, false, false},
+	{RIPC__CALL_STATE, 2, false, false, false, false, false, false, false},
 	{RIPC__BYE, 0, false, false, false, false, false, false, false},
 };
 
@@ -53,7 +58,7 @@ struct made {
 	uint8_t buf[BUF_MAX];
 	size_t len;
 	unsigned k; /* index of its kind */
-	uint64_t dest, source, acked, u[2];
+	uint64_t dest, source, acked, call, call_word, u[2];
 	uint16_t nitems, nreturns, credits, flags;
 	uint32_t seq;
 	struct ripc__desc items[RIPC_ITEMS_MAX], returns[RIPC_RETURN_BUFFERS_MAX];
@@ -76,6 +81,14 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 	/* One or the other. */
 	if (kinds[k].acked && !m->flags && test_random(&rng) & 1)
 		m->flags = RIPC__F_ACK;
+	/* Reliable, and part of a call: without return buffers. */
+	if (kinds[k].acked && !(m->flags & RIPC__F_INSTANCE) && test_random(&rng) & 1) {
+		m->flags |= test_random(&rng) & 1 ? RIPC__F_CALL : RIPC__F_REPLY;
+		if (kinds[k].kind == RIPC__SHORT) {
+			m->flags |= RIPC__F_RELIABLE;
+			m->nreturns = 0;
+		}
+	}
 	p = ripc__header_put(m->buf, kinds[k].kind, m->flags, m->nitems, m->nreturns, m->dest,
 			     m->source);
 	if (m->flags & RIPC__F_INSTANCE) {
@@ -90,6 +103,11 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 	if (m->flags & RIPC__F_ACK) {
 		ripc__put_le64(p, m->acked = test_random(&rng));
 		p += RIPC__ACK_WORD;
+	}
+	if (m->flags & (RIPC__F_CALL | RIPC__F_REPLY)) {
+		ripc__put_le64(p, m->call = test_random(&rng) | 1);
+		ripc__put_le64(p + 8, m->call_word = (uint32_t)test_random(&rng));
+		p += RIPC__CALL_EXT;
 	}
 	for (unsigned i = 0; i < kinds[k].words; i++, p += 8)
 		ripc__put_le64(p, m->u[i] = test_random(&rng));
@@ -174,8 +192,6 @@ START_TEST(kind_name__unique)
 					 ripc__kind_name(kinds[k].kind));
 	}
 	ck_assert_str_eq(ripc__kind_name(0), "unknown");
-	ck_assert_str_eq(ripc__kind_name(RIPC__RELIABLE_SHORT), "unknown");
-	ck_assert_str_eq(ripc__kind_name(RIPC__RELIABLE_ACK), "unknown");
 	ck_assert_str_eq(ripc__kind_name(RIPC__KIND_END), "unknown");
 	ck_assert_str_eq(ripc__kind_name(UINT32_MAX), "unknown");
 }
@@ -207,6 +223,8 @@ START_TEST(decode__round_trip_header)
 		ck_assert(h.instance ==
 			  (m.flags & RIPC__F_INSTANCE ? m.buf + RIPC__HEADER_LEN : NULL));
 		ck_assert(h.acked == (m.flags & RIPC__F_ACK ? m.acked : 0));
+		ck_assert_uint_eq(h.call, m.call);
+		ck_assert_uint_eq(h.call_word, m.call_word);
 		for (unsigned i = 0; i < m.nitems; i++) {
 			if (kinds[_i].lens) {
 				ck_assert_uint_eq(ripc__get_le32(h.lens + 4 * i), m.items[i].len);
@@ -309,6 +327,62 @@ START_TEST(decode__f_instance_where_allowed)
 		memmove(m.buf + 48, m.buf + 32, m.len - 32);
 		memset(m.buf + 32, 7, 16);
 		ck_assert_int_eq(decode(m.buf, m.len + 16), kinds[k].instance ? 0 : -EPROTO);
+	}
+}
+END_TEST
+
+/* Flags of SHORT and LONG, which exclude one another in part, and a call has an id. */
+START_TEST(decode__call_flags)
+{
+	static const struct {
+		uint16_t flags;
+		bool in_short, in_long;
+	} cases[] = {
+		{RIPC__F_RELIABLE, true, false},
+		{RIPC__F_CALL, false, true},
+		{RIPC__F_REPLY, false, true},
+		{RIPC__F_CALL | RIPC__F_REPLY, false, false},
+		{RIPC__F_RELIABLE | RIPC__F_CALL, true, false},
+		{RIPC__F_RELIABLE | RIPC__F_REPLY, true, false},
+		{RIPC__F_RELIABLE | RIPC__F_CALL | RIPC__F_REPLY, false, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool call = cases[i].flags & (RIPC__F_CALL | RIPC__F_REPLY);
+
+		for (unsigned k = 0; k < KINDS; k++) {
+			bool ok = kinds[k].kind == RIPC__SHORT
+					  ? cases[i].in_short
+					  : kinds[k].kind == RIPC__LONG && cases[i].in_long;
+			struct made m;
+			size_t ext = call ? RIPC__CALL_EXT : 0;
+
+			make_minimal(&m, k, 1, 0);
+			ripc__put_le16(m.buf + 4, cases[i].flags);
+			memmove(m.buf + 32 + ext, m.buf + 32, m.len - 32);
+			memset(m.buf + 32, 7, call ? 12 : 0);
+			memset(m.buf + 44, 0, call ? 4 : 0);
+			ck_assert_int_eq(decode(m.buf, m.len + ext), ok ? 0 : -EPROTO);
+			if (!ok || !call)
+				continue;
+			ck_assert_int_eq(decode(m.buf, m.len + ext - 1), -EPROTO);
+			ripc__put_le64(m.buf + 32, 0);
+			ck_assert_int_eq(decode(m.buf, m.len + ext), -EPROTO);
+			ripc__put_le64(m.buf + 32, 1);
+			ripc__put_le64(m.buf + 40, UINT64_C(1) << 32);
+			ck_assert_int_eq(decode(m.buf, m.len + ext), -EPROTO);
+		}
+	}
+	/* No return buffers with a reliable short message. */
+	for (unsigned k = 0; k < KINDS; k++) {
+		struct made m;
+
+		if (kinds[k].kind != RIPC__SHORT)
+			continue;
+		make_minimal(&m, k, 1, 1);
+		ck_assert_int_eq(decode(m.buf, m.len), 0);
+		ripc__put_le16(m.buf + 4, RIPC__F_RELIABLE);
+		ck_assert_int_eq(decode(m.buf, m.len), -EPROTO);
 	}
 }
 END_TEST
@@ -639,7 +713,7 @@ START_TEST(sizes__largest_header)
 	ck_assert_uint_le(m.payload_at, RIPC__SHORT_HEADER_MAX);
 	do
 		make(&m, 0, RIPC_ITEMS_MAX, RIPC_RETURN_BUFFERS_MAX, false);
-	while (!(m.flags & RIPC__F_ACK));
+	while (m.flags != RIPC__F_ACK);
 	ck_assert_uint_eq(m.payload_at, RIPC__SHORT_HEADER_MAX);
 	ck_assert_uint_ge(RIPC__MSG_MIN_MAX, RIPC__SHORT_HEADER_MAX + RIPC_SHORT_GUARANTEED);
 }
@@ -666,6 +740,7 @@ int main(void)
 	tcase_add_test(tc, decode__only_known_kinds);
 	tcase_add_test(tc, decode__unknown_flags);
 	tcase_add_test(tc, decode__f_instance_where_allowed);
+	tcase_add_test(tc, decode__call_flags);
 	tcase_add_test(tc, decode__f_ack_only_where_allowed);
 	tcase_add_test(tc, decode__counts_of_items_and_returns);
 	tcase_add_test(tc, decode__short_lengths_that_wrap);

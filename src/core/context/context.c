@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
-#include "core/progress/context.h"
+#include "core/context/context.h"
+#include "core/message/send.h"
+#include "core/reliable/reliable.h"
 #include "core/context/events.h"
 #include "core/memory/buffer.h"
 #include "core/rendezvous/delayed_ack.h"
@@ -149,6 +151,7 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 
 	ctx->ops = &ripc__progress_ops;
 	ctx->peer_ops = &ripc__peer_ops;
+	ctx->memory_ops = &ripc__memory_ops;
 	ctx->memory = &whole->memory;
 	if (hooks)
 		ctx->hooks = *hooks;
@@ -160,6 +163,7 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 	ripc__list_init(&ctx->lanes);
 	ripc__list_init(&ctx->dead_lanes);
 	ripc__list_init(&ctx->messages);
+	ripc__list_init(&ctx->reliable_acks);
 	ripc__list_init(&ctx->requests);
 	ripc__list_init(&ctx->progress.followers);
 	ripc__memory_init(ctx);
@@ -308,6 +312,8 @@ static void send_byes(struct ripc *ctx)
 	ripc__list_for_each (n, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 
+		if (lane->state == RIPC__LANE_UP && lane->peer->lane == lane)
+			ripc__reliable_send_ack(ctx, lane->peer, true);
 		/* It says that all was answered. */
 		if (lane->state == RIPC__LANE_UP && !lane->close_pending &&
 		    ripc__list_empty(&lane->control))
@@ -350,6 +356,8 @@ static void context_end(struct ripc *ctx, bool graceful)
 		ripc__request_free(ripc__list_entry(n, struct ripc_request, ctx_link));
 	ripc__dead_lanes_free(ctx);
 	ripc__groups_free(ctx);
+	ripc__reliable_close(ctx);
+	ripc__pairs_free(ctx);
 	ripc__peers_free(ctx);
 }
 

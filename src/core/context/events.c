@@ -10,10 +10,12 @@
 #include "core/message/service.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_progress.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
+#include "core/reliable/reliable.h"
 
 static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *ev)
 {
@@ -57,6 +59,7 @@ static void timers(struct ripc *ctx)
 	ripc__lane_timers(ctx);
 	ripc__peer_timers(ctx);
 	ripc__groups_timers(ctx);
+	ripc__reliable_timers(ctx);
 }
 
 static void evict(struct ripc *ctx)
@@ -99,6 +102,7 @@ static void imported(struct ripc__lane *lane, const struct ripc__event *ev)
 static bool sendable(struct ripc__lane *lane)
 {
 	ripc__rndvs_post(lane);
+	ripc__reliable_flush(lane);
 	return ripc__requests_continue(lane);
 }
 
@@ -113,6 +117,15 @@ static void before_control(struct ripc__lane *lane)
 {
 	if (lane->ctx->delayed_ack.lane == lane)
 		ripc__delayed_ack_flush(lane->ctx);
+	if (lane->peer->lane == lane)
+		ripc__reliable_send_ack(lane->ctx, lane->peer, false);
+}
+
+static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
+{
+	ripc__requests_dedup_lost(p);
+	ripc__reliable_unknown(ctx, p,
+			       "the lane was lost, and the peer has forgotten what it received");
 }
 
 static bool lane_awaits_answer(const struct ripc__lane *lane)
@@ -140,6 +153,7 @@ static void lane_failed(struct ripc__lane *lane)
 	ripc__local_returns_lane_gone(lane->ctx, lane);
 	ripc__rndv_lane_gone(lane->ctx, lane);
 	ripc__requests_lane_failed(lane);
+	ripc__reliable_lane_failed(lane);
 }
 
 static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char *text)
@@ -147,6 +161,13 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__rndv_peer_gone(ctx, p);
 	ripc__local_returns_peer_gone(ctx, p);
 	ripc__requests_peer_unreachable(p, text);
+	ripc__reliable_unknown(ctx, p, text);
+}
+
+static void peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
+{
+	ripc__local_returns_peer_gone(ctx, p);
+	ripc__reliable_peer_forgotten(ctx, p);
 }
 
 const struct ripc__peer_ops ripc__peer_ops = {
@@ -157,6 +178,7 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.imported = imported,
 	.sendable = sendable,
 	.send_pending = send_pending,
+	.flush_reliable = ripc__reliable_flush_pending,
 	.before_control = before_control,
 	.lane_timer = ripc__requests_timer,
 	.lane_idle = ripc__bounces_trim,
@@ -164,8 +186,45 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.lane_in_use = lane_in_use,
 	.lane_closed = lane_closed,
 	.lane_failed = lane_failed,
+	.lane_up = ripc__reliable_flush,
 	.peer_disconnected = ripc__groups_lane_gone,
-	.dedup_lost = ripc__requests_dedup_lost,
+	.dedup_lost = dedup_lost,
 	.peer_unreachable = peer_unreachable,
-	.peer_forgotten = ripc__local_returns_peer_gone,
+	.peer_forgotten = peer_forgotten,
+};
+
+/* ---- memory ---- */
+
+static void map_ack(struct ripc__lane *lane, uint64_t export_id)
+{
+	ripc__lane_notify(lane, RIPC__MAP_ACK, 0, 0, export_id, 0);
+}
+
+static void unmap(struct ripc__lane *lane, uint64_t export_id)
+{
+	ripc__lane_notify(lane, RIPC__UNMAP, 0, 0, export_id, 0);
+}
+
+static void release(struct ripc__lane *lane, uint64_t request, uint64_t item)
+{
+	ripc__lane_notify(lane, RIPC__RELEASE, 0, 0, request, item);
+}
+
+static void revoke(struct ripc__lane *lane, uint64_t service, uint64_t id)
+{
+	ripc__lane_notify(lane, RIPC__REVOKE, 0, service, id, 0);
+}
+
+static void revoked(struct ripc__lane *lane, uint64_t id)
+{
+	ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, id, 0);
+}
+
+const struct ripc__memory_ops ripc__memory_ops = {
+	.sent_from = ripc__requests_sent_from,
+	.map_ack = map_ack,
+	.unmap = unmap,
+	.release = release,
+	.revoke = revoke,
+	.revoked = revoked,
 };

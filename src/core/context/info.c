@@ -2,9 +2,12 @@
 /* What the library tells of itself: routes, limits, counters, transports. */
 #include "config.h"
 #include "auth/key.h"
+#include "base/output.h"
+#include "core/context/context.h"
 #include "core/peer/attempt.h"
 #include "core/group/group.h"
 #include "core/peer/lane.h"
+#include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/message/send.h"
 #include "core/service/service.h"
@@ -12,9 +15,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-
-/* A larger size of a struct of the caller is taken for uninitialised memory. */
-#define STRUCT_SIZE_MAX 65536
 
 const char *ripc_version(void)
 {
@@ -89,29 +89,6 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 			append(route->reason, size, "; %s: the peer has no address on it",
 			       tp->ops->name);
 	}
-}
-
-int ripc__check_output(const void *to, const char *type)
-{
-	size_t size;
-
-	if (!to)
-		return ripc__fail(-EINVAL, "no struct %s to store the result", type);
-	memcpy(&size, to, sizeof(size));
-	if (size < sizeof(size) || size > STRUCT_SIZE_MAX)
-		return ripc__fail(-EINVAL, "member size of struct %s is %zu: set it to its sizeof",
-				  type, size);
-	return 0;
-}
-
-void ripc__store_output(void *to, const void *from, size_t known)
-{
-	size_t size, n;
-
-	memcpy(&size, to, sizeof(size));
-	n = size < known ? size : known;
-	memcpy((char *)to + sizeof(size), (const char *)from + sizeof(size), n - sizeof(size));
-	memset((char *)to + n, 0, size - n);
 }
 
 static void fill_route(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)

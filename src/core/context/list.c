@@ -2,7 +2,7 @@
 /* ripc_service_list(): asks the resolver for all services and waits for the answers. */
 #include "base/host.h"
 #include "core/group/group.h"
-#include "core/progress/context.h"
+#include "core/context/context.h"
 #include "core/progress/transports.h"
 #include "resolver/listing.h"
 

@@ -5,9 +5,10 @@
  * lost datagrams and no message.
  */
 #include "core/group/group.h"
+#include "base/output.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/message/send.h"
+#include "core/service/items.h"
 #include "core/service/service.h"
 #include "wire/bytes.h"
 
@@ -400,15 +401,12 @@ static int group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 	return 0;
 }
 
-int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
-		     struct ripc_group_stats *stats)
+int ripc__group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
+		      struct ripc_group_stats *stats)
 {
 	struct ripc_group_stats full = {0};
-	int rc = ripc__context(&ctx);
+	int rc = ripc__check_output(stats, "ripc_group_stats");
 
-	if (rc)
-		return rc;
-	rc = ripc__check_output(stats, "ripc_group_stats");
 	if (rc)
 		return rc;
 	ripc__lock(ctx);

@@ -28,16 +28,12 @@ static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
 	return NULL;
 }
 
-void *ripc_buf_alloc(struct ripc *ctx, size_t len)
+void *ripc__buf_alloc(struct ripc *ctx, size_t len)
 {
 	struct ripc__region *r = NULL;
-	int rc = ripc__context(&ctx);
 	void *base;
+	int rc;
 
-	if (rc) {
-		errno = -rc;
-		return NULL;
-	}
 	if (!len) {
 		ripc__fail(-EINVAL, "buffer of 0 bytes");
 		errno = EINVAL;
@@ -90,13 +86,13 @@ static void local_returns_revoke(struct ripc *ctx, struct ripc__region *r)
 	}
 }
 
-int ripc_buf_free(struct ripc *ctx, void *ptr)
+int ripc__buf_free(struct ripc *ctx, void *ptr)
 {
 	struct ripc__region *r;
-	int rc = ripc__context(&ctx);
+	int rc;
 
-	if (rc || !ptr)
-		return rc;
+	if (!ptr)
+		return 0;
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	r = rc ? NULL : app_buffer(ctx, ptr);
@@ -148,18 +144,14 @@ static void *resize(struct ripc *ctx, struct ripc__region *r, size_t len)
 	return to->base;
 }
 
-void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
+void *ripc__buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 {
 	struct ripc__region *r;
-	int rc = ripc__context(&ctx);
 	void *out = NULL;
+	int rc;
 
-	if (rc) {
-		errno = -rc;
-		return NULL;
-	}
 	if (!ptr)
-		return ripc_buf_alloc(ctx, len);
+		return ripc__buf_alloc(ctx, len);
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	r = rc ? NULL : app_buffer(ctx, ptr);

@@ -4,7 +4,7 @@
 #include "base/host.h"
 #include "core/progress/context.h"
 #include "core/memory/mapped.h"
-#include "core/rendezvous/sender.h"
+#include "core/memory/ops.h"
 #include "core/service/service.h"
 #include "core/memory/bounce.h"
 #include "wire/header.h"
@@ -562,6 +562,7 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 {
 	struct ripc__list *n;
 	const uint8_t *p = ptr;
+	uint64_t dest;
 
 	if (region->pins) {
 		ripc__list_for_each (n, &ctx->memory->recv_windows) {
@@ -582,17 +583,10 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 					ptr, (void *)r->base);
 		}
 	}
-	if (region->sends) {
-		ripc__list_for_each (n, &ctx->requests) {
-			struct ripc_request *q = ripc__list_entry(n, struct ripc_request, ctx_link);
-
-			for (unsigned i = 0; q->state != RIPC__REQUEST_DONE && i < q->nitems; i++)
-				if (overlap(p, len, q->items[i].base, q->items[i].len))
-					return ripc__fail(
-						-EBUSY, "memory at %p is read by a send to service %llu under way",
-						ptr, (unsigned long long)q->dest_id);
-		}
-	}
+	dest = region->sends ? ctx->memory_ops->sent_from(ctx, ptr, len) : 0;
+	if (dest)
+		return ripc__fail(-EBUSY, "memory at %p is read by a send to service %llu under way",
+				  ptr, (unsigned long long)dest);
 	return 0;
 }
 
@@ -654,13 +648,11 @@ static int register_region(struct ripc *ctx, struct ripc__region *r)
 	return 0;
 }
 
-int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
+int ripc__buf_register(struct ripc *ctx, void *base, size_t len)
 {
 	struct ripc__region *r;
-	int rc = ripc__context(&ctx);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!base || !len || len >> RIPC__LEN_BITS || (uintptr_t)base + len < (uintptr_t)base)
 		return ripc__fail(-EINVAL, "%zu bytes at %p cannot be registered", len, base);
 	r = region_new(ctx);
@@ -679,13 +671,11 @@ int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
 	return rc;
 }
 
-int ripc_buf_unregister(struct ripc *ctx, void *base)
+int ripc__buf_unregister(struct ripc *ctx, void *base)
 {
 	struct ripc__region *r;
-	int rc = ripc__context(&ctx);
+	int rc;
 
-	if (rc)
-		return rc;
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	r = rc ? NULL : ripc__memory_find(ctx, base, 0);

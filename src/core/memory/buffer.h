@@ -81,7 +81,7 @@ struct ripc__region {
 	/* it was exported, and private pages replace the shared ones as they are written */
 	bool detached;
 	size_t stale_len; /* pool: bytes at its start that may hold data of an earlier owner */
-	struct ripc__list refs; /* struct ripc__request_item: its items that peers read in place */
+	struct ripc__list refs; /* struct ripc__export_ref: its items that peers read in place */
 	struct ripc__list import_refs; /* IMPORTED: struct ripc__import_ref: its items in use */
 	struct ripc__list lane_link;   /* IMPORTED: in the lane's list of imports */
 	struct ripc__lane *lane;       /* IMPORTED: NULL: the lane is closed */
@@ -275,5 +275,15 @@ uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids
  * sends) a region that a send reads from.
  */
 int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *p, size_t len);
+
+/* The public calls of these names, with a context. They take the lock. */
+void *ripc__buf_alloc(struct ripc *ctx, size_t len);
+int ripc__buf_free(struct ripc *ctx, void *ptr);
+void *ripc__buf_realloc(struct ripc *ctx, void *ptr, size_t len);
+int ripc__buf_register(struct ripc *ctx, void *base, size_t len);
+int ripc__buf_unregister(struct ripc *ctx, void *base);
+/* ctx: ignored if NULL and there is a service. */
+int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len);
+int ripc__window_remove(struct ripc *ctx, void *base);
 
 #endif

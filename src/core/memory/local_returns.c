@@ -8,6 +8,7 @@
  * or copies the peer's next long item that fits into it.
  */
 #include "core/memory/buffer.h"
+#include "core/memory/ops.h"
 #include "core/progress/context.h"
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
@@ -156,7 +157,7 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r)
 		return;
 	}
 	r->revoking = true;
-	ripc__lane_notify(r->lane, RIPC__REVOKE, 0, r->service ? r->service->id : 0, r->id, 0);
+	ctx->memory_ops->revoke(r->lane, r->service ? r->service->id : 0, r->id);
 }
 
 void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r)

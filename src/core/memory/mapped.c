@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include "core/memory/mapped.h"
 #include "core/memory/buffer.h"
+#include "core/memory/ops.h"
 #include "core/peer/lane.h"
 #include "core/memory/message.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/sender.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void export_free(struct ripc__export *s)
 
 static void export_drop(struct ripc__export *s)
 {
-	ripc__lane_notify(s->lane, RIPC__UNMAP, 0, 0, s->export_id, 0);
+	s->lane->ctx->memory_ops->unmap(s->lane, s->export_id);
 	export_free(s);
 }
 
@@ -71,12 +71,11 @@ void ripc__export_reset(struct ripc__region *region)
 	region->counted_seq = UINT64_MAX;
 }
 
-void ripc__export_track(struct ripc__lane *lane, const struct ripc__request_item *it)
+void ripc__export_track(struct ripc__lane *lane, struct ripc__region *region, uint64_t seq)
 {
-	struct ripc__region *region = it->region;
 	const uint8_t *peer = lane->peer->instance;
 
-	if (!region || (region->fd < 0 && !region->detached) || region->state != RIPC__REGION_APP)
+	if ((region->fd < 0 && !region->detached) || region->state != RIPC__REGION_APP)
 		return;
 	if (memcmp(region->export_peer, peer, sizeof(region->export_peer))) {
 		if (region->exported) {
@@ -88,10 +87,10 @@ void ripc__export_track(struct ripc__lane *lane, const struct ripc__request_item
 		}
 		memcpy(region->export_peer, peer, sizeof(region->export_peer));
 		region->peer_streak = 0;
-	} else if (region->counted_seq == it->owner->start_seq) {
+	} else if (region->counted_seq == seq) {
 		return;
 	}
-	region->counted_seq = it->owner->start_seq;
+	region->counted_seq = seq;
 	if (region->peer_streak < EXPORT_AFTER_MAX)
 		region->peer_streak++;
 }
@@ -112,16 +111,16 @@ void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned 
 }
 
 /* Whether this peer may see all other data in the item's buffer. */
-static bool export_allowed(struct ripc__lane *lane, const struct ripc__request_item *it)
+static bool export_allowed(struct ripc__lane *lane, struct ripc__region *region,
+			   const uint8_t *base, size_t len)
 {
-	struct ripc__region *region = it->region;
 	size_t stale_len = region->stale_len < region->len ? region->stale_len : region->len;
 
 	if (memcmp(region->export_peer, lane->peer->instance, sizeof(region->export_peer)) ||
 	    region->peer_streak < region->export_after)
 		return false;
 	/* Earlier owners' data that the application may not have overwritten. */
-	if (stale_len && (it->base > region->base || it->base + it->len < region->base + stale_len))
+	if (stale_len && (base > region->base || base + len < region->base + stale_len))
 		return false;
 	/* No data of use lies above its end. */
 	if (region->prefaulted > region->len)
@@ -131,16 +130,13 @@ static bool export_allowed(struct ripc__lane *lane, const struct ripc__request_i
 }
 
 /* Exports the region to the lane's peer. A failure is retried at the next send. */
-static void export_new(struct ripc__lane *lane, const struct ripc__request_item *it)
+static void export_new(struct ripc__lane *lane, struct ripc__region *region)
 {
-	struct ripc__region *region = it->region;
 	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
 	/* Pages that were never touched may not exist yet; reading would allocate them. */
 	size_t len = (region->prefaulted + 4095) & ~(size_t)4095;
 	struct ripc__export *s;
 
-	if (lane->nexports >= RIPC__EXPORTS_MAX || !export_allowed(lane, it))
-		return;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return;
@@ -158,38 +154,37 @@ static void export_new(struct ripc__lane *lane, const struct ripc__request_item 
 	lane->nexports++;
 }
 
-bool ripc__export_item(struct ripc__lane *lane, struct ripc__request_item *it)
+bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct ripc__region *region,
+		       const uint8_t *base, size_t len, uint64_t *at, uint32_t *export_id)
 {
-	struct ripc__region *region = it->region;
-	struct ripc__credit *c = it->owner->dest->credit;
+	size_t offset = (size_t)(base - region->base);
 	struct ripc__export *s;
-	size_t at;
 
-	if (!(lane->caps & RIPC__CAP_EXPORT) || !region || region->fd < 0 ||
-	    region->state != RIPC__REGION_APP || it->len < MAPPED_ITEM_MIN)
+	if (!(lane->caps & RIPC__CAP_EXPORT) || region->fd < 0 ||
+	    region->state != RIPC__REGION_APP || len < MAPPED_ITEM_MIN)
 		return false;
 	/* Memory that a peer may write is not exported. */
-	if (region->pins || lane->ref_bytes + it->len > REF_BYTES_MAX)
+	if (region->pins || lane->ref_bytes + len > REF_BYTES_MAX)
 		return false;
 	if (c->export_skip) {
 		c->export_skip--;
 		return false;
 	}
-	at = (size_t)(it->base - region->base);
 	s = export_find(region, lane);
 	/* The peer may have been out of memory when it received the export. */
 	if (s && !s->acked && ++s->copied_items < EXPORT_RETRY_ITEMS)
 		return false;
-	if (s && (!s->acked || at + it->len > s->len)) {
+	if (s && (!s->acked || offset + len > s->len)) {
 		export_drop(s);
 		s = NULL;
 	}
 	if (!s) {
-		export_new(lane, it);
+		if (lane->nexports < RIPC__EXPORTS_MAX && export_allowed(lane, region, base, len))
+			export_new(lane, region);
 		return false;
 	}
-	it->raddr = at;
-	it->rkey = s->export_id;
+	*at = offset;
+	*export_id = s->export_id;
 	return true;
 }
 
@@ -205,22 +200,25 @@ void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id)
 	}
 }
 
-void ripc__export_ref_begin(struct ripc__request_item *it)
+void ripc__export_ref_begin(struct ripc__export_ref *ref, struct ripc__export_refs *refs,
+			    struct ripc__lane *lane, struct ripc__region *region, size_t len)
 {
-	ripc__list_add(&it->region->refs, &it->ref_link);
-	it->mapped = true;
-	it->owner->mapped++;
-	it->owner->lane->ref_bytes += it->len;
+	ripc__list_add(&region->refs, &ref->link);
+	ref->lane = lane;
+	ref->refs = refs;
+	ref->len = len;
+	refs->count++;
+	lane->ref_bytes += len;
 }
 
-void ripc__export_ref_end(struct ripc__request_item *it)
+void ripc__export_ref_end(struct ripc__export_ref *ref)
 {
-	if (!it->mapped)
+	if (!ref->lane)
 		return;
-	ripc__list_del(&it->ref_link);
-	it->mapped = false;
-	it->owner->mapped--;
-	it->owner->lane->ref_bytes -= it->len;
+	ripc__list_del(&ref->link);
+	ref->lane->ref_bytes -= ref->len;
+	ref->lane = NULL;
+	ref->refs->count--;
 }
 
 uint64_t ripc__export_ref_max_ns(uint64_t bytes)
@@ -250,15 +248,14 @@ int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 	if (rc)
 		return rc;
 	while ((n = ripc__list_first(&region->refs))) {
-		struct ripc__request_item *it =
-			ripc__list_entry(n, struct ripc__request_item, ref_link);
+		struct ripc__export_ref *ref = ripc__list_entry(n, struct ripc__export_ref, link);
 
-		ripc__export_ref_end(it);
+		ripc__export_ref_end(ref);
 		/*
 		 * Requests that waited for this only are completed later, by the timer, outside
 		 * this call.
 		 */
-		it->owner->ref_deadline_ns = 0;
+		ref->refs->deadline_ns = 0;
 		ripc__timer_at(ctx, 0);
 	}
 	return 0;
@@ -296,7 +293,7 @@ void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, uint64_t 
 	r->export_id = (uint32_t)export_id;
 	ripc__list_add(&lane->imports, &r->lane_link);
 	lane->nimports++;
-	ripc__lane_notify(lane, RIPC__MAP_ACK, 0, 0, export_id, 0);
+	lane->ctx->memory_ops->map_ack(lane, export_id);
 }
 
 static void import_ref_free(struct ripc__import_ref *import_ref)
@@ -326,8 +323,8 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 		if (!import_ref->released)
 			continue;
 		if (import_ref->lane)
-			ripc__lane_notify(import_ref->lane, RIPC__RELEASE, 0, 0,
-					  import_ref->request, import_ref->item);
+			ctx->memory_ops->release(import_ref->lane, import_ref->request,
+						 import_ref->item);
 		import_ref_free(import_ref);
 	}
 	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))

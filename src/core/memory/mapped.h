@@ -25,8 +25,8 @@
 
 #include "core/progress/context.h"
 
-struct ripc__request_item;
 struct ripc__message;
+struct ripc__region;
 struct ripc__credit;
 
 #define RIPC__EXPORTS_MAX 256  /* buffers exported to one peer; later ones are copied */
@@ -42,6 +42,24 @@ struct ripc__export {
 	size_t len;            /* bytes that the peer may read */
 	bool acked;            /* MAP_ACK has arrived */
 	unsigned copied_items; /* items copied because MAP_ACK has not arrived */
+};
+
+/* The references of one sent message. Embedded in the request. */
+struct ripc__export_refs {
+	unsigned count; /* items that the peer reads in place */
+	/*
+	 * acknowledged: time at which items that are still referenced are detached (copied); 0: they
+	 * were detached
+	 */
+	uint64_t deadline_ns;
+};
+
+/* An item of a sent message that the peer reads in place. Embedded in the item of the request. */
+struct ripc__export_ref {
+	struct ripc__list link;  /* in region->refs while the reference exists */
+	struct ripc__lane *lane; /* lane to the peer; NULL: there is no reference */
+	struct ripc__export_refs *refs;
+	size_t len;
 };
 
 /* An item of a received message that lies in an import. */
@@ -60,26 +78,28 @@ struct ripc__import_ref {
 /* Resets the export state: the buffer has a new owner. */
 void ripc__export_reset(struct ripc__region *region);
 /*
- * Call before a long item is sent over the lane by any protocol. On return no other peer sees new
- * data of the item's buffer.
+ * Call before an item in a region is sent over the lane by any protocol, as a part of message number
+ * seq. On return no other peer sees new data of the region.
  */
-void ripc__export_track(struct ripc__lane *lane, const struct ripc__request_item *it);
+void ripc__export_track(struct ripc__lane *lane, struct ripc__region *region, uint64_t seq);
 /*
  * Call before items are sent: reattaches their buffers if needed. Lock held, and released
  * meanwhile: the caller has entered the service, which may be closed on return.
  */
 void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned nitems);
 /*
- * Tries to reference the item over the lane and fills in its address. Return: false: copy it;
- * missing steps may have begun.
+ * Tries to reference an item in a region over the lane. c: credit of the service that it goes to.
+ * *at: offset of the item in the export. Return: false: copy it; missing steps may have begun.
  */
-bool ripc__export_item(struct ripc__lane *lane, struct ripc__request_item *it);
+bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct ripc__region *region,
+		       const uint8_t *base, size_t len, uint64_t *at, uint32_t *export_id);
 /* MAP_ACK arrived. */
 void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id);
-/* The message was sent: the reference begins. */
-void ripc__export_ref_begin(struct ripc__request_item *it);
-/* The peer released the item. */
-void ripc__export_ref_end(struct ripc__request_item *it);
+/* The message was sent: the reference to an item of len bytes in the region begins. */
+void ripc__export_ref_begin(struct ripc__export_ref *ref, struct ripc__export_refs *refs,
+			    struct ripc__lane *lane, struct ripc__region *region, size_t len);
+/* The peer released the item, or the message has ended. Ignored if there is no reference. */
+void ripc__export_ref_end(struct ripc__export_ref *ref);
 /* Time that a peer may hold a reference to so many bytes before they are detached. */
 uint64_t ripc__export_ref_max_ns(uint64_t bytes);
 /* A reference expired: the service gets references less often. */

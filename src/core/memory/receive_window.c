@@ -89,12 +89,11 @@ static int recv_window_add(struct ripc *ctx, struct ripc_service *service, void 
 	return 0;
 }
 
-int ripc_window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
+int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
 {
 	struct ripc *of;
-	int rc;
+	int rc = service ? ripc__service_context(service, &of) : 0;
 
-	rc = service ? ripc__service_context(service, &of) : ripc__context(&ctx);
 	if (rc)
 		return rc;
 	if (service && ctx && ctx != of)
@@ -112,13 +111,11 @@ int ripc_window_add(struct ripc *ctx, struct ripc_service *service, void *base, 
 	return rc;
 }
 
-int ripc_window_remove(struct ripc *ctx, void *base)
+int ripc__window_remove(struct ripc *ctx, void *base)
 {
 	struct ripc__list *n;
-	int rc = ripc__context(&ctx);
+	int rc;
 
-	if (rc)
-		return rc;
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	if (rc) {

@@ -1,22 +1,50 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Remote return buffers: the side of the peer that has the offers. The owner's side:
- * local_returns.c.
- */
+#include "core/memory/remote_returns.h"
+#include "core/memory/ops.h"
 #include "core/peer/lane.h"
-#include "core/peer/peer.h"
-#include "core/rendezvous/sender.h"
 
 #include <stdlib.h>
+
+bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc)
+{
+	struct ripc__remote_return *o =
+		d->nremote_returns < RIPC__REMOTE_RETURNS_MAX ? calloc(1, sizeof(*o)) : NULL;
+
+	if (!o)
+		return false;
+	o->desc = *desc;
+	ripc__list_init(&o->used_link);
+	ripc__list_add(&d->remote_returns, &o->link);
+	d->nremote_returns++;
+	return true;
+}
+
+struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, struct ripc__dest *d,
+						      size_t len)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &d->remote_returns) {
+		struct ripc__remote_return *o = ripc__list_entry(n, struct ripc__remote_return, link);
+
+		if (!o->lane && !o->revoked && o->desc.len >= len) {
+			o->lane = lane;
+			ripc__list_add(&lane->peer->used_returns, &o->used_link);
+			return o;
+		}
+	}
+	return NULL;
+}
 
 void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,
 				 struct ripc__remote_return *o, bool used)
 {
-	o->writing = false;
+	o->lane = NULL;
+	ripc__list_del(&o->used_link);
 	if (!used && !o->revoked && !o->orphan)
 		return;
 	if (o->revoked && lane && lane->state == RIPC__LANE_UP)
-		ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, o->desc.how, 0);
+		lane->ctx->memory_ops->revoked(lane, o->desc.how);
 	if (!o->orphan) {
 		ripc__list_del(&o->link);
 		d->nremote_returns--;
@@ -25,19 +53,19 @@ void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,
 }
 
 /*
- * Finds an offer by id among the requests in transfer over the lane; it may have left its
+ * Finds an offer by id among those that messages use over the lane; it may have left its
  * destination's list.
  */
 static struct ripc__remote_return *remote_return_in_use(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->peer->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
+	ripc__list_for_each (n, &lane->peer->used_returns) {
+		struct ripc__remote_return *o =
+			ripc__list_entry(n, struct ripc__remote_return, used_link);
 
-		for (unsigned i = 0; ripc__lane_same(r->lane, lane) && i < r->nitems; i++)
-			if (r->items[i].remote_return && r->items[i].remote_return->desc.how == id)
-				return r->items[i].remote_return;
+		if (ripc__lane_same(o->lane, lane) && o->desc.how == id)
+			return o;
 	}
 	return NULL;
 }
@@ -54,7 +82,7 @@ void ripc__remote_return_revoke(struct ripc__lane *lane, struct ripc__dest *d, u
 				break;
 			o = NULL;
 		}
-	if (o && !o->writing) {
+	if (o && !o->lane) {
 		o->revoked = true;
 		ripc__remote_return_release(lane, d, o, false);
 		return;
@@ -65,5 +93,5 @@ void ripc__remote_return_revoke(struct ripc__lane *lane, struct ripc__dest *d, u
 	if (o)
 		o->revoked = true;
 	else /* Never stored, or used: the message that used it was sent before this answer. */
-		ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, id, 0);
+		lane->ctx->memory_ops->revoked(lane, id);
 }

@@ -9,11 +9,14 @@
 #include "core/memory/mapped.h"
 #include "core/message/dispatch.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_progress.h"
 #include "core/memory/message.h"
+#include "core/memory/remote_returns.h"
 #include "core/message/receive.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
+#include "core/reliable/reliable.h"
 #include "core/service/service.h"
 #include "wire/bytes.h"
 
@@ -107,7 +110,6 @@ static uint16_t offers_add(struct ripc__dest *d, const struct ripc__header *h)
 
 	for (unsigned i = 0; i < h->nreturns; i++) {
 		struct ripc__desc desc;
-		struct ripc__remote_return *o;
 
 		ripc__desc_get(&desc, h->returns, i);
 		/* Its owner fetches items into it. */
@@ -115,12 +117,8 @@ static uint16_t offers_add(struct ripc__dest *d, const struct ripc__header *h)
 			usable++;
 			continue;
 		}
-		if (!d || d->nremote_returns >= RIPC__REMOTE_RETURNS_MAX ||
-		    !(o = calloc(1, sizeof(*o))))
+		if (!d || !ripc__remote_return_add(d, &desc))
 			continue;
-		o->desc = desc;
-		ripc__list_add(&d->remote_returns, &o->link);
-		d->nremote_returns++;
 		usable++;
 	}
 	return usable;
@@ -224,17 +222,29 @@ static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
 	struct ripc *ctx = lane->ctx;
 	struct ripc_service *s = flow->service;
 	struct ripc__message *m;
+	bool reliable = h->flags & RIPC__F_RELIABLE;
+	int rc = reliable ? ripc__reliable_receive(lane, flow, ev->len) : s != NULL;
 
-	if (!s) {
-		send_noservice(lane, flow);
+	if (rc <= 0) {
+		if (!s && !reliable)
+			send_noservice(lane, flow);
 		ripc__flow_consume(flow, units);
 		release_buffer(lane, ev);
+		if (rc == -EPROTO)
+			ripc__lane_protocol_error(lane, "reliable message without a number");
+		else if (rc < 0)
+			ripc__lane_fail(lane, rc, "no memory for a reliable message");
 		return;
 	}
 	m = short_message(ctx, lane->tp, lane, h, ev);
 	if (!m) {
 		ctx->stats.dropped_no_memory++;
 		ripc__flow_consume(flow, units);
+		/* Its sender sends it again on the next lane. */
+		if (reliable) {
+			ripc__reliable_undo(lane);
+			ripc__lane_fail(lane, -ENOMEM, "no memory for a reliable message");
+		}
 		return;
 	}
 	m->flow = flow;
@@ -298,6 +308,7 @@ static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h
 	if (!d || d->peer != lane->peer)
 		return;
 	ripc__dest_flush(lane->ctx, d);
+	ripc__reliable_flush(lane);
 	if (!ripc__list_empty(&d->waitq.waiters))
 		ripc__wake(lane->ctx, &d->waitq);
 }
@@ -373,8 +384,19 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 	case RIPC__GOAWAY:
 		ripc__lane_goaway(lane, h->u[0]);
 		break;
+	case RIPC__RELIABLE_BEGIN:
+		if (ripc__reliable_begin(lane, h->dest, h->u[0]))
+			ripc__lane_fail(lane, -ENOMEM, "no memory for reliable messages");
+		break;
+	case RIPC__RELIABLE_ACK:
+		ripc__reliable_acked(lane, h->u[0]);
+		break;
+	case RIPC__RELIABLE_REFUSED:
+		ripc__reliable_refused(lane, h->u[0]);
+		break;
 	case RIPC__BYE:
 		ripc__requests_bye(lane);
+		ripc__reliable_bye(lane);
 		ripc__lane_fail(lane, -ECONNRESET, "the peer closed its context");
 		break;
 	default:

@@ -4,80 +4,18 @@
 #include "core/rendezvous/delayed_ack.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_post.h"
+#include "core/peer/path.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/sender.h"
+#include "core/memory/buffer.h"
+#include "core/message/request.h"
+#include "core/reliable/reliable.h"
 #include "core/message/send.h"
+#include "core/service/items.h"
 #include "core/service/service.h"
 #include "wire/bytes.h"
 #include "wire/header.h"
 
 #include <stdlib.h>
-
-/* A larger size is taken for uninitialised memory. */
-#define OPTIONS_SIZE_MAX 65536
-
-/*
- * A program of a later version may pass a larger struct. Members that this version does not know
- * must be zero.
- */
-static int check_size(const struct ripc_send_options *o)
-{
-	const unsigned char *p = (const unsigned char *)o;
-
-	if (o->size < sizeof(*o) || o->size > OPTIONS_SIZE_MAX)
-		return ripc__fail(
-			-EINVAL,
-			"member size of struct ripc_send_options is %zu: set it to its sizeof",
-			o->size);
-	for (size_t i = sizeof(*o); i < o->size; i++) {
-		if (p[i])
-			return ripc__fail(
-				-EOPNOTSUPP,
-				"byte %zu of struct ripc_send_options is not zero: this version "
-				"knows %zu bytes",
-				i, sizeof(*o));
-	}
-	return 0;
-}
-
-static inline int check_items(const struct iovec *items, unsigned nitems,
-			      const struct ripc_send_options *o, uint64_t *bytes)
-{
-	uint64_t sum = 0;
-
-	if (!items || !nitems || nitems > RIPC_ITEMS_MAX)
-		return ripc__fail(-EINVAL, "message of %u items: must have 1 to %d", nitems,
-				  RIPC_ITEMS_MAX);
-	for (unsigned i = 0; i < nitems; i++) {
-		if ((!items[i].iov_base && items[i].iov_len) || items[i].iov_len >> RIPC__LEN_BITS ||
-		    (uintptr_t)items[i].iov_base + items[i].iov_len < (uintptr_t)items[i].iov_base)
-			return ripc__fail(-EINVAL, "item %u: %zu bytes at %p", i, items[i].iov_len,
-					  items[i].iov_base);
-		sum += items[i].iov_len;
-	}
-	*bytes = sum;
-	if (!o)
-		return 0;
-	if (o->size != sizeof(*o)) {
-		int rc = check_size(o);
-
-		if (rc)
-			return rc;
-	}
-	if (o->flags & ~(unsigned)(RIPC_RELIABLE | RIPC_MORE))
-		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version",
-				  o->flags);
-	if (o->nreturn_buffers > RIPC_RETURN_BUFFERS_MAX || (o->nreturn_buffers && !o->return_buffers))
-		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturn_buffers,
-				  RIPC_RETURN_BUFFERS_MAX);
-	return 0;
-}
-
-int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
-		      uint64_t *bytes)
-{
-	return check_items(items, nitems, o, bytes);
-}
 
 static inline int check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
 {
@@ -95,15 +33,6 @@ int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
 }
 
 /* ---- short messages ---- */
-
-/* Counted per message, service and peer; ripc_stats() adds up. */
-static inline void count_short(struct ripc_service *s, struct ripc__peer *p, uint64_t bytes)
-{
-	s->stats.short_sent++;
-	s->stats.bytes_sent += bytes;
-	p->stats.short_sent++;
-	p->stats.bytes_sent += bytes;
-}
 
 static int too_long(uint64_t dest, uint64_t bytes, uint64_t limit, const char *transport)
 {
@@ -173,7 +102,7 @@ static int send_datagram(struct ripc__dest *d, const struct send_args *m, unsign
 	if (rc)
 		return rc;
 	d->peer->next_dgram_seq++;
-	count_short(m->s, d->peer, m->bytes);
+	ripc__count_short(m->s, d->peer, m->bytes);
 	return 0;
 }
 
@@ -237,7 +166,7 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	 */
 	c->sent_units +=
 		ripc__units_of((size_t)(p - buf) - (delayed_ack ? RIPC__ACK_WORD : 0) + m->bytes);
-	count_short(m->s, d->peer, m->bytes);
+	ripc__count_short(m->s, d->peer, m->bytes);
 	return 0;
 }
 
@@ -300,9 +229,8 @@ static int send_timeout(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 					: "out of credit: its receiver does not take its messages");
 }
 
-/* Calls fn until it is not -EAGAIN any more, waiting on the destination meanwhile. Lock held. */
-static int retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
-		       int (*fn)(struct ripc__dest *, void *), void *arg)
+int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
+		      int (*fn)(struct ripc__dest *, void *), void *arg)
 {
 	struct ripc *ctx = s->ctx;
 	uint64_t deadline = 0;
@@ -356,13 +284,13 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 	int rc;
 
 	if (!o || !o->nreturn_buffers)
-		return retry_until(s, d, timeout_ms, send_once_cb, m);
+		return ripc__retry_until(s, d, timeout_ms, send_once_cb, m);
 	rc = ripc__local_returns_add(s, o, ids);
 	if (rc)
 		return rc;
 	m->returns = ids;
 	m->nreturns = o->nreturn_buffers;
-	rc = retry_until(s, d, timeout_ms, send_once_cb, m);
+	rc = ripc__retry_until(s, d, timeout_ms, send_once_cb, m);
 	if (rc)
 		ripc__local_returns_undo(s->ctx, ids, o->nreturn_buffers);
 	return rc;
@@ -373,8 +301,19 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 /* Whether it fits a short message over that limit of payload. */
 static inline bool fits(const struct send_args *m, const struct ripc_send_options *o, uint64_t limit)
 {
-	return m->bytes + (o ? o->nreturn_buffers * RIPC__DESC_LEN : 0) <= limit &&
-	       !(m->flags & RIPC_RELIABLE);
+	bool reliable = m->flags & RIPC_RELIABLE;
+
+	if (reliable && (o->nreturn_buffers || m->bytes > RIPC__RELIABLE_WINDOW_BYTES / 4))
+		return false;
+	return m->bytes + (o ? o->nreturn_buffers * RIPC__DESC_LEN : 0) <= limit;
+}
+
+/* Largest short message over the lane of a destination; 0: it is not connected. */
+static uint64_t lane_max(const struct ripc__dest *d)
+{
+	const struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
+
+	return lane ? lane->send_max - RIPC__SHORT_FIXED : 0;
 }
 
 static int locate_cb(struct ripc__dest *d, void *arg)
@@ -402,7 +341,7 @@ static int locate(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms)
 	if (RIPC__LIKELY(!rc))
 		return 0;
 	started = *timeout_ms > 0 ? ripc__now(ctx) : 0;
-	rc = retry_until(s, d, *timeout_ms, locate_cb, ctx);
+	rc = ripc__retry_until(s, d, *timeout_ms, locate_cb, ctx);
 	if (*timeout_ms > 0) {
 		spent_ms = (ripc__now(ctx) - started) / RIPC__MS;
 		*timeout_ms = spent_ms < (uint64_t)*timeout_ms ? *timeout_ms - (int)spent_ms : 1;
@@ -430,7 +369,9 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 	d->users++;
 	if (or_long)
 		rc = locate(s, d, &timeout_ms);
-	if (!rc && (!or_long || fits(&m, o, ripc__short_max(s->ctx, d, &transport))))
+	if (!rc && m.flags & RIPC_RELIABLE && (!or_long || fits(&m, o, lane_max(d))))
+		rc = ripc__send_reliable(s, d, items, nitems, m.bytes, m.flags, timeout_ms);
+	else if (!rc && (!or_long || fits(&m, o, ripc__short_max(s->ctx, d, &transport))))
 		rc = send_short(s, d, &m, o, timeout_ms);
 	else if (!rc)
 		rc = ripc__send_long(s, dest, items, nitems, m.bytes, o, timeout_ms);
@@ -476,7 +417,7 @@ static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx
 	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 		ripc__delayed_ack_replied(lane);
 	c->sent_units += units;
-	count_short(s, d->peer, len);
+	ripc__count_short(s, d->peer, len);
 	return true;
 }
 
@@ -490,10 +431,10 @@ send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, u
 	int rc = check_call(s, dest, &ctx);
 
 	if (!rc)
-		rc = check_items(items, nitems, options, &bytes);
-	if (!rc && options && options->flags & RIPC_RELIABLE && !or_long)
-		rc = ripc__fail(-EOPNOTSUPP, "reliable short messages are not known to this "
-					     "version: use ripc_send_long()");
+		rc = ripc__check_items(items, nitems, options, &bytes);
+	if (!rc && !or_long && options && options->flags & RIPC_RELIABLE && options->nreturn_buffers)
+		rc = ripc__fail(-EOPNOTSUPP, "a reliable short message cannot offer return "
+					     "buffers: use ripc_send()");
 	if (rc)
 		return rc;
 	ripc__lock(ctx);

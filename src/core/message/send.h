@@ -5,6 +5,7 @@
 
 #include "core/progress/context.h"
 #include "core/peer/peer.h"
+#include "core/service/service.h"
 
 /*
  * What a short message's header takes from a send at most: the fixed header, the instance id, 64
@@ -15,20 +16,28 @@
 /* Largest short message to a destination and what carries it; 0: not connected. */
 uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, const char **transport);
 
-/*
- * Checks what every send checks. *bytes: the sum of the items' lengths. Return: 0, -EINVAL,
- * -EOPNOTSUPP.
- */
-int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
-		      uint64_t *bytes);
 /* Checks what every call on a service checks before it takes the lock. *ctx: whose lock. */
 int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx);
 
 /*
- * ripc_send_long() with the lock held and the service entered: neither goes away before it is done
- * with them.
+ * Calls fn until it does not return -EAGAIN any more, and waits on the destination meanwhile. Lock
+ * held. Return: the last result of fn, or the error of a call that could not be done in time.
  */
-int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms);
+int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
+		      int (*fn)(struct ripc__dest *, void *), void *arg);
+/* Counts a short message that was sent. */
+static inline void ripc__count_short(struct ripc_service *s, struct ripc__peer *p, uint64_t bytes)
+{
+	s->stats.short_sent++;
+	s->stats.bytes_sent += bytes;
+	p->stats.short_sent++;
+	p->stats.bytes_sent += bytes;
+}
+
+/* Sends a RIPC_RELIABLE short message. Lock held, service entered, d pinned. */
+int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const struct iovec *items,
+			unsigned nitems, uint64_t bytes, unsigned flags, int timeout_ms);
+/* ripc_close() */
+void ripc__pairs_free(struct ripc *ctx);
 
 #endif

@@ -249,16 +249,14 @@ static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, const struct wanted
 	ripc__resolver_holder_answer(ctx->resolver, fd, w->id, w->name);
 }
 
-int ripc__register_as(struct ripc *ctx, uint64_t id, const char *name, unsigned flags,
-		      struct ripc_service **service)
+int ripc__service_register(struct ripc *ctx, uint64_t id, const char *name, unsigned flags,
+			   struct ripc_service **service)
 {
 	struct wanted w = {
 		.id = id, .name = name, .any = id == RIPC_ANY_ID, .takeover = flags & RIPC_TAKEOVER};
 	bool same_host = false;
-	int rc = ripc__context(&ctx);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!service)
 		return ripc__fail(-EINVAL, "nowhere to store the service");
 	if (flags & ~(unsigned)RIPC_TAKEOVER)
@@ -283,11 +281,6 @@ int ripc__register_as(struct ripc *ctx, uint64_t id, const char *name, unsigned 
 	return rc;
 }
 
-int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
-{
-	return ripc__register_as(ctx, id, NULL, flags, service);
-}
-
 uint64_t ripc_id(const char *name)
 {
 	size_t len = name ? strnlen(name, RIPC__NAME_MAX + 1) : 0;
@@ -298,14 +291,6 @@ uint64_t ripc_id(const char *name)
 	ripc__fail(-EINVAL, "name of a service: %s; it must have 1 to %u bytes of UTF-8", fault,
 		   RIPC__NAME_MAX);
 	return 0;
-}
-
-int ripc_register_name(struct ripc *ctx, const char *name, unsigned flags,
-		       struct ripc_service **service)
-{
-	uint64_t id = ripc_id(name);
-
-	return id ? ripc__register_as(ctx, id, name, flags, service) : -EINVAL;
 }
 
 /*

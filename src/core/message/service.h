@@ -11,6 +11,13 @@
  */
 int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_ms);
 
+/*
+ * ripc_service_register() with a context, and a name that the record carries; NULL: none. The id is
+ * not checked against the name: tests register two names with one id.
+ */
+int ripc__service_register(struct ripc *ctx, uint64_t id, const char *name, unsigned flags,
+			   struct ripc_service **service);
+
 /* Resolver events. */
 void ripc__service_registered(struct ripc *ctx, uint64_t id);
 /* Another context holds, or held, a service of ours as well: a network that was split. */
@@ -19,11 +26,5 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, cons
 
 /* ripc_close(): ends a service without waiting for anybody but threads inside. Lock held. */
 void ripc__service_stop(struct ripc_service *s);
-
-/*
- * As ripc_register_name(), but the id is given: tests register two names with one id. NULL: no name.
- */
-int ripc__register_as(struct ripc *ctx, uint64_t id, const char *name, unsigned flags,
-		      struct ripc_service **service);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/attempt.h"
 #include "core/peer/lane.h"
+#include "core/peer/path.h"
 #include "core/progress/transports.h"
 
 #include <stdio.h>

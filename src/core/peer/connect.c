@@ -1,80 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Set-up of lanes: connecting, accepting, crossed connections. Contract in lane.h. */
+#include "core/peer/connect.h"
 #include "auth/handshake.h"
 #include "core/peer/attempt.h"
+#include "core/peer/endpoint.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/peer/ops.h"
 
 #include <stdlib.h>
-#include <sys/random.h>
 
 #define PENDING_CONN_NS \
 	(500 * RIPC__MS) /* time for a silent lane to answer when its peer connects anew */
-
-void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
-		      uint8_t buf[RIPC__HELLO_LEN])
-{
-	const struct ripc__transport_limits *l = &ctx->tp[tp].limits;
-	const struct ripc__peer *p = ripc__peer_find(ctx, target);
-	struct ripc__hello h = {
-		.memory = p ? p->memory : 0,
-		.refusal = (uint8_t)refusal,
-		.send_max = l->send_max,
-		.recv_depth = l->recv_depth,
-		.service_window = ctx->opt.service_window / RIPC__CREDIT_UNIT,
-		.caps = l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT),
-	};
-
-	memcpy(h.instance, ctx->instance, 16);
-	memcpy(h.target, target, 16);
-	ripc__hello_encode(&h, buf);
-}
-
-/* --- keys: see auth/handshake.h. Connections of a context to itself need none. --- */
-
-static bool needs_auth(const struct ripc *ctx, unsigned tp)
-{
-	return ctx->auth && !(ctx->tp[tp].limits.caps & RIPC__CAP_SELF);
-}
-
-static bool draw_nonce(struct ripc *ctx, uint8_t nonce[RIPC__NONCE])
-{
-	if (!ctx->hooks.now)
-		return getrandom(nonce, RIPC__NONCE, 0) == RIPC__NONCE;
-	for (unsigned i = 0; i < RIPC__NONCE; i += 8) {
-		uint64_t v = ctx->hooks.random(ctx->hooks.arg);
-
-		memcpy(nonce + i, &v, 8);
-	}
-	return true;
-}
-
-/*
- * Encodes the reply to a request, with a proof if there are keys. Return: its bytes; 0: no proof
- * possible.
- */
-static size_t encode_reply(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
-			   struct ripc__handshake *shake, uint8_t buf[RIPC__HANDSHAKE_LEN])
-{
-	uint8_t nonce[RIPC__NONCE];
-
-	ripc__lane_hello(ctx, tp, target, refusal, buf);
-	if (!needs_auth(ctx, tp))
-		return RIPC__HELLO_LEN;
-	if (!draw_nonce(ctx, nonce))
-		return 0;
-	ripc__handshake_reply(ctx->auth, shake, nonce, buf);
-	return RIPC__HANDSHAKE_LEN;
-}
-
-/* A resource is exhausted: the next attempt evicts idle lanes. */
-static void note_resource_limit(struct ripc *ctx, int rc)
-{
-	if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS)
-		ctx->evict_cause = rc;
-}
 
 unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
 {
@@ -93,129 +30,6 @@ unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *e
 	return h.refusal;
 }
 
-static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsigned tp, bool active,
-				   uint64_t connect_ns)
-{
-	struct ripc__lane *lane = calloc(1, sizeof(*lane));
-
-	if (!lane)
-		return NULL;
-	lane->ctx = ctx;
-	lane->peer = p;
-	lane->tp = tp;
-	lane->active = active;
-	lane->state = active ? RIPC__LANE_CONNECTING : RIPC__LANE_ACCEPTING;
-	lane->rx_depth = ctx->tp[tp].limits.recv_depth;
-	lane->last_rx_ns = ripc__now(ctx);
-	lane->connect_ns = connect_ns;
-	ripc__list_init(&lane->control);
-	ripc__list_init(&lane->rndvs);
-	ripc__list_init(&lane->exports);
-	ripc__list_init(&lane->imports);
-	ripc__list_init(&lane->bounces);
-	ripc__list_add(&ctx->lanes, &lane->link);
-	p->nlanes++;
-	ripc__timer_at(ctx, lane->last_rx_ns + connect_ns);
-	return lane;
-}
-
-/* Sets the lane's limits to the minimum of both sides. */
-static void lane_limits(struct ripc__lane *lane, const struct ripc__hello *h)
-{
-	const struct ripc__transport_limits *l = &lane->ctx->tp[lane->tp].limits;
-
-	lane->send_max = h->send_max < l->send_max ? h->send_max : l->send_max;
-	lane->caps = l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT);
-	lane->uses_credits = h->recv_depth != 0;
-	lane->tx_credits = h->recv_depth;
-	lane->service_window = h->service_window;
-	lane->remote_epoch = h->memory;
-}
-
-int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
-		       size_t len, bool last)
-{
-	uint8_t hello[RIPC__HANDSHAKE_LEN], nonce[RIPC__NONCE];
-	size_t hellolen = RIPC__HELLO_LEN;
-	struct ripc__lane *lane =
-		lane_new(ctx, p, tp, true, last ? RIPC__CONNECT_NS : RIPC__CONNECT_FIRST_NS);
-	int rc;
-
-	if (!lane)
-		return ripc__fail(-ENOMEM, "out of memory");
-	ripc__lane_hello(ctx, tp, p->instance, RIPC__REFUSE_NONE, hello);
-	if (needs_auth(ctx, tp)) {
-		lane->shake = calloc(1, sizeof(*lane->shake));
-		if (!lane->shake || !draw_nonce(ctx, nonce)) {
-			ripc__lane_close(lane);
-			return ripc__fail(-ENOMEM, "out of memory");
-		}
-		ripc__handshake_request(ctx->auth, lane->shake, nonce, hello);
-		hellolen = sizeof(hello);
-	}
-	rc = ctx->tp[tp].ops->connect(ctx->tp[tp].t, addr, len, hello, hellolen, lane, &lane->ep);
-	if (rc) {
-		lane->ep = NULL;
-		ripc__lane_close(lane);
-		note_resource_limit(ctx, rc);
-		return rc;
-	}
-	ctx->tp[tp].nlanes++;
-	ctx->active_tps |= 1u << tp;
-	p->out = lane;
-	return 0;
-}
-
-/* Rejects a request, without a reason if the reason could not be authenticated. */
-static void send_reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
-			unsigned refusal, struct ripc__handshake *shake)
-{
-	uint8_t hello[RIPC__HANDSHAKE_LEN];
-	size_t len = encode_reply(ctx, tp, target, refusal, shake, hello);
-
-	ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, len ? hello : NULL, len);
-}
-
-static int lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
-		       uint64_t source, const struct ripc__hello *h, struct ripc__handshake *shake)
-{
-	struct ripc__handshake *shake_copy = needs_auth(ctx, tp) ? malloc(sizeof(*shake_copy)) : NULL;
-	struct ripc__lane *lane;
-	uint8_t hello[RIPC__HANDSHAKE_LEN];
-	size_t len;
-	int rc;
-
-	lane = needs_auth(ctx, tp) && !shake_copy ? NULL
-						  : lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
-	if (!lane) {
-		free(shake_copy);
-		send_reject(ctx, tp, request, h->instance, RIPC__REFUSE_MEMORY, shake);
-		return -ENOMEM;
-	}
-	lane->source = source;
-	lane_limits(lane, h);
-	len = encode_reply(ctx, tp, h->instance, RIPC__REFUSE_NONE, shake, hello);
-	if (shake_copy) {
-		*shake_copy = *shake;
-		lane->shake = shake_copy;
-	}
-	if (len) {
-		rc = ctx->tp[tp].ops->accept(ctx->tp[tp].t, request, hello, len, lane, &lane->ep);
-	} else {
-		ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, NULL, 0);
-		rc = -EIO;
-	}
-	if (rc) {
-		lane->ep = NULL;
-		ripc__lane_close(lane);
-		note_resource_limit(ctx, rc);
-	} else {
-		ctx->tp[tp].nlanes++;
-		ctx->active_tps |= 1u << tp;
-	}
-	return rc;
-}
-
 void ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool accept)
 {
 	struct ripc__pending_conn *pending_conn = p->pending_conn;
@@ -224,11 +38,11 @@ void ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool acc
 		return;
 	p->pending_conn = NULL;
 	if (accept)
-		lane_accept(ctx, p, pending_conn->tp, pending_conn->request, pending_conn->source,
-			    &pending_conn->hello, &pending_conn->shake);
+		ripc__lane_accept(ctx, p, pending_conn->tp, pending_conn->request,
+				  pending_conn->source, &pending_conn->hello, &pending_conn->shake);
 	else
-		send_reject(ctx, pending_conn->tp, pending_conn->request, p->instance,
-			    RIPC__REFUSE_CROSSED, &pending_conn->shake);
+		ripc__lane_reject(ctx, pending_conn->tp, pending_conn->request, p->instance,
+				  RIPC__REFUSE_CROSSED, &pending_conn->shake);
 	free(pending_conn);
 }
 
@@ -249,7 +63,7 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 	bool self = ctx->tp[tp].limits.caps & RIPC__CAP_SELF;
 
 	/* Checked first: unauthenticated and replayed requests get no answer and use no memory. */
-	if (needs_auth(ctx, tp)) {
+	if (ripc__lane_needs_auth(ctx, tp)) {
 		bool proved = ripc__handshake_check_request(ctx->auth, &shake, ev->data, ev->len);
 
 		if (!proved)
@@ -265,34 +79,35 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 		ripc__log(RIPC_LOG_WARN, "connection from %s over %s refused: %s",
 			  ev->text ? ev->text : "unknown", ctx->tp[tp].ops->name,
 			  rc ? why : "a refusal as a request");
-		send_reject(ctx, tp, ev->request, zero_instance,
-			    rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_STALE,
-			    &shake);
+		ripc__lane_reject(ctx, tp, ev->request, zero_instance,
+				  rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_STALE,
+				  &shake);
 		return;
 	}
 	if (memcmp(h.target, ctx->instance, 16) || (!self && !memcmp(h.instance, ctx->instance, 16))) {
-		send_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_STALE, &shake);
+		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_STALE, &shake);
 		return;
 	}
 	if (ctx->closing) {
-		send_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CLOSING, &shake);
+		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CLOSING, &shake);
 		return;
 	}
 	ripc__evict_pending(ctx);
 	p = self ? ripc__peer_get(ctx, h.instance) : ripc__peer_admit(ctx, h.instance, ev->source);
 	if (!p) {
-		send_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
+		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
 		return;
 	}
 	p->used_ns = ripc__now(ctx);
 	if (self) {
-		lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
+		ripc__lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
 	} else if (p->lane || ripc__lane_retiring(ctx, p)) {
 		struct ripc__pending_conn *pending_conn = malloc(sizeof(*pending_conn));
 
 		ripc__pending_conn_resolve(ctx, p, false);
 		if (!pending_conn) {
-			send_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
+			ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY,
+					  &shake);
 			return;
 		}
 		pending_conn->tp = tp;
@@ -306,9 +121,9 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 		if (p->lane)
 			ripc__lane_notify(p->lane, RIPC__PING, 0, 0, p->used_ns, 0);
 	} else if (p->out && memcmp(ctx->instance, h.instance, 16) < 0) {
-		send_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED, &shake);
+		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED, &shake);
 	} else {
-		lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
+		ripc__lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
 	}
 }
 
@@ -357,8 +172,9 @@ static void lane_up(struct ripc__lane *lane)
 	}
 	/* The peer lost its dedup window, which also covers requests sent on the old lane. */
 	if (p->remote_epoch && p->remote_epoch != lane->remote_epoch)
-		ctx->peer_ops->dedup_lost(p);
+		ctx->peer_ops->dedup_lost(ctx, p);
 	p->remote_epoch = lane->remote_epoch;
+	ctx->peer_ops->lane_up(lane);
 	ripc__list_for_each_safe (n, tmp, &p->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
@@ -430,7 +246,7 @@ void ripc__lane_on_established(struct ripc__lane *lane, const struct ripc__event
 		else
 			why = NULL;
 		if (!why)
-			lane_limits(lane, &h);
+			ripc__lane_set_limits(lane, &h);
 		if (!why && lane->shake)
 			why = send_confirm(lane, ev, &status);
 		if (why) {

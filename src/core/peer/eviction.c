@@ -11,9 +11,6 @@
 #include <sys/resource.h>
 
 #define PENDING_MAX 1024 /* unconfirmed incoming set-ups */
-#define PEERS_BATCH \
-	(RIPC__PEERS_MAX / 16) /* peers evicted at once, because sorting them is
-	 * expensive */
 
 enum { RANK_UNUSED, RANK_USED, RANK_BUSY };
 
@@ -31,8 +28,6 @@ bool ripc__lane_retiring(struct ripc *ctx, const struct ripc__peer *p)
 	}
 	return false;
 }
-
-/* ---- lanes ---- */
 
 /* Whether a request, transfer or export depends on the lane. */
 static bool lane_in_use(const struct ripc__lane *lane)
@@ -210,36 +205,4 @@ void ripc__evict_pending(struct ripc *ctx)
 	for (size_t i = 0; i < n; i++)
 		ripc__lane_fail(entries[i].object, -ETIMEDOUT, "too many set-ups are not confirmed");
 	free(entries);
-}
-
-/* ---- peers ---- */
-
-static uint32_t peer_rank(const struct ripc__peer *p)
-{
-	if (ripc__peer_in_use(p))
-		return RIPC__RANK_NEVER;
-	return p->dedup_bitmap ? 2 : p->datagrams.run[0].count > 0;
-}
-
-bool ripc__evict_peers(struct ripc *ctx)
-{
-	size_t n = HASH_COUNT(ctx->peers), victims;
-	struct ripc__entry *entries = malloc((n ? n : 1) * sizeof(*entries));
-	struct ripc__peer *p, *tmp;
-
-	if (!entries)
-		return false;
-	n = 0;
-	HASH_ITER (hh, ctx->peers, p, tmp)
-		entries[n++] = (struct ripc__entry){
-			.source = p->addrs_len ? ripc__source_unique(p) : p->source,
-			.since_ns = ripc__peer_used_ns(p),
-			.rank = peer_rank(p),
-			.object = p,
-		};
-	victims = ripc__admission_pick(entries, n, PEERS_BATCH);
-	for (size_t i = 0; i < victims; i++)
-		ripc__peer_forget(ctx, entries[i].object);
-	free(entries);
-	return victims > 0;
 }

@@ -64,10 +64,7 @@ struct ripc__credit {
 	unsigned unacked_round;  /* lane->ref_round in which an unacknowledged request was found */
 };
 
-/* Time limit of one attempt to connect: on the last path, and on one before it. */
-#define RIPC__CONNECT_NS       (3000 * UINT64_C(1000000))
-#define RIPC__CONNECT_FIRST_NS (1000 * UINT64_C(1000000))
-#define RIPC__FLOWS_MAX        4096 /* services that one peer may send to over one lane */
+#define RIPC__FLOWS_MAX 4096 /* services that one peer may send to over one lane */
 
 struct ripc__lane {
 	struct ripc__list link; /* in ctx->lanes or ctx->dead_lanes */
@@ -90,14 +87,15 @@ struct ripc__lane {
 	bool blocked;       /* the transport's queue is full: EV_SENDABLE follows */
 	uint32_t tx_seq, rx_seq;
 	struct ripc__header_context tx_last, rx_last;
-	uint32_t send_max;        /* largest message in bytes: the minimum of both sides */
-	unsigned caps;            /* READ/WRITE: operations allowed towards the peer */
-	bool uses_credits;        /* the peer needs credits: tx_credits is valid */
-	uint32_t tx_credits;      /* receive buffers of the peer for this side's sends */
-	uint32_t rx_depth;        /* receive buffers for the peer; 0: no credits needed */
-	uint32_t rx_credits_due;  /* free again and not yet returned as credit */
-	uint32_t rx_held;         /* held by messages */
-	uint32_t service_window;  /* the peer's, in units */
+	uint64_t reliable_tx, reliable_rx; /* next reliable number; 0: RELIABLE_BEGIN is due */
+	uint32_t send_max;                 /* largest message in bytes: the minimum of both sides */
+	unsigned caps;                     /* READ/WRITE: operations allowed towards the peer */
+	bool uses_credits;                 /* the peer needs credits: tx_credits is valid */
+	uint32_t tx_credits;               /* receive buffers of the peer for this side's sends */
+	uint32_t rx_depth;                 /* receive buffers for the peer; 0: no credits needed */
+	uint32_t rx_credits_due;           /* free again and not yet returned as credit */
+	uint32_t rx_held;                  /* held by messages */
+	uint32_t service_window;           /* the peer's, in units */
 	uint64_t remote_epoch;    /* epoch of the peer's dedup window: peer->remote_epoch when up */
 	struct ripc__flow *flows; /* uthash by service id */
 	struct ripc__flow *flow;  /* the last one used */
@@ -127,13 +125,6 @@ struct ripc__control {
 };
 
 /*
- * Connects to p over transport tp at an address. last: no other path follows. Return: 0 (p->out is
- * set) or a negative errno, explained.
- */
-int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
-		       size_t len, bool last);
-
-/*
  * Sends one application message: a header, stamped here, and items. Return: 0; -EMSGSIZE; -EAGAIN:
  * no credit or no room, or the lane is failing; the destination's waitq is woken later.
  */
@@ -145,6 +136,9 @@ int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
  * the lane; no other failure.
  */
 void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len);
+
+/* Returns credit if it is due, and sends queued control messages. Return: whether none is left. */
+bool ripc__lane_flush_control(struct ripc__lane *lane);
 
 /* Sends a control message with one or two words. */
 void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source,
@@ -187,39 +181,16 @@ static inline bool ripc__lane_same(const struct ripc__lane *a, const struct ripc
 			  a->ctx->tp[a->tp].limits.caps & RIPC__CAP_SELF);
 }
 
-/* Posts reads of the lane's long messages and sends queued messages. */
-void ripc__lane_flush(struct ripc__lane *lane);
-
-/* Fails the lane: frees all that depends on it and reconnects if work is outstanding. */
+/*
+ * Fails the lane (failover.c): frees all that depends on it and reconnects if work is outstanding.
+ */
 void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text);
 /* Closes the lane without further effect. */
 void ripc__lane_close(struct ripc__lane *lane);
 /* Frees closed lanes. */
 void ripc__dead_lanes_free(struct ripc *ctx);
 
-/* Handles an event of transport tp and releases its token. */
-void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
-
-/* A connection request arrived / an endpoint is up (connect.c). */
-void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
-void ripc__lane_on_established(struct ripc__lane *lane, const struct ripc__event *ev);
-/* The reason of a refusal; RIPC__REFUSE_NONE and another *status if it was not authenticated. */
-unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status);
-/*
- * The first message on a lane whose peer must still prove that it has the key. Releases its token.
- */
-void ripc__lane_on_confirm(struct ripc__lane *lane, const struct ripc__event *ev);
-/* Decides a pending connection request after the PING of the present lane. */
-void ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool accept);
-
-/* Keep-alive and pending connection requests. */
-void ripc__lane_timers(struct ripc *ctx);
-
-/* Encodes this context's hello to a peer over a transport. */
-void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
-		      uint8_t buf[RIPC__HELLO_LEN]);
-
-/* Counts a message that violates the protocol and closes its lane. */
+/* Counts a message that violates the protocol and fails its lane (failover.c). */
 void ripc__lane_protocol_error(struct ripc__lane *lane, const char *why);
 
 #endif

@@ -25,6 +25,8 @@ struct ripc__peer_ops {
 	bool (*sendable)(struct ripc__lane *lane);
 	/* Send the first of d->pending over the lane of its peer. Return: 0: it left the list. */
 	int (*send_pending)(struct ripc__dest *d);
+	/* d can be reached perhaps: send its reliable short messages that wait. */
+	void (*flush_reliable)(struct ripc *ctx, struct ripc__dest *d);
 	/* A control message is about to be sent, which must not overtake others. Closes no lane. */
 	void (*before_control)(struct ripc__lane *lane);
 
@@ -44,10 +46,12 @@ struct ripc__peer_ops {
 	void (*lane_closed)(struct ripc__lane *lane);
 	/* The lane failed and was closed: its transfers go back to their destinations. */
 	void (*lane_failed)(struct ripc__lane *lane);
+	/* The peer's lane is up. */
+	void (*lane_up)(struct ripc__lane *lane);
 	/* The peer has lost its lane, or its lane retires. */
 	void (*peer_disconnected)(struct ripc *ctx, const struct ripc__peer *p);
 	/* The peer lost its dedup window: it may deliver messages twice that are repeated. */
-	void (*dedup_lost)(struct ripc__peer *p);
+	void (*dedup_lost)(struct ripc *ctx, struct ripc__peer *p);
 	/* No address of the peer answers (text): ends what it may have received. */
 	void (*peer_unreachable)(struct ripc *ctx, struct ripc__peer *p, const char *text);
 	/* The peer is about to be freed. */

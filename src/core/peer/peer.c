@@ -2,8 +2,10 @@
 #include "core/peer/peer.h"
 #include "core/peer/ops.h"
 #include "core/peer/attempt.h"
+#include "core/peer/endpoint.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
+#include "core/peer/path.h"
 #include "core/service/service.h"
 #include "wire/bytes.h"
 
@@ -56,6 +58,7 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 	ripc__list_init(&d->link);
 	ripc__list_init(&d->pending);
 	ripc__list_init(&d->remote_returns);
+	ripc__list_init(&d->reliable_pending);
 	ripc__waitq_init(&d->waitq);
 	HASH_ADD(hh, ctx->dests, id, sizeof(d->id), d);
 	if (!d->hh.tbl) {
@@ -81,7 +84,7 @@ void ripc__remote_returns_drop(struct ripc__dest *d)
 
 		/* An offer in use belongs to its request. */
 		ripc__list_del(&o->link);
-		if (o->writing)
+		if (o->lane)
 			o->orphan = true;
 		else
 			free(o);
@@ -214,6 +217,8 @@ void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *w
 
 void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
 {
+	if (!ripc__list_empty(&d->reliable_pending))
+		ctx->peer_ops->flush_reliable(ctx, d);
 	while (!ripc__list_empty(&d->pending)) {
 		if (ripc__dest_reach(ctx, d))
 			return;
@@ -378,9 +383,11 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 	/* A peer that was evicted here but is alive still knows the numbers used before. */
 	p->memory = p->next_request_id = p->next_dgram_seq = ripc__seq_begin(ctx);
 	p->dedup_base = 1;
+	ripc__list_init(&p->used_returns);
 	ripc__list_init(&p->dests);
 	ripc__list_init(&p->requests);
 	ripc__list_init(&p->rndvs);
+	ripc__list_init(&p->served);
 	ripc__list_init(&p->attempts);
 	HASH_ADD(hh, ctx->peers, instance, sizeof(p->instance), p);
 	if (!p->hh.tbl) {
@@ -407,76 +414,17 @@ struct ripc__peer *ripc__peer_admit(struct ripc *ctx, const uint8_t instance[16]
 	return p;
 }
 
-static bool addr_matches(const struct ripc__transport_ops *ops, uint8_t id)
-{
-	if (id == ops->id)
-		return true;
-	for (unsigned i = 0; i < sizeof(ops->compat_ids) && ops->compat_ids[i]; i++)
-		if (id == ops->compat_ids[i])
-			return true;
-	return false;
-}
-
-const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
-			       unsigned *tp, size_t *len)
-{
-	bool self = !memcmp(p->instance, ctx->instance, 16);
-
-	for (unsigned i = 0; i < ctx->ntp; i++) {
-		const struct ripc__tp *t = &ctx->tp[i];
-
-		*tp = i;
-		if (!t->t || !(t->limits.caps & RIPC__CAP_CONNECTED) ||
-		    !!(t->limits.caps & RIPC__CAP_SELF) != self)
-			continue;
-		if (self) {
-			*len = 16;
-			return index ? NULL : ctx->instance;
-		}
-		for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end;
-		     at += 3 + *len) {
-			*len = ripc__get_le16(at + 1);
-			if (addr_matches(t->ops, at[0]) && !index--)
-				return at + 3;
-		}
-	}
-	return NULL;
-}
-
-const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
-				   size_t *len)
-{
-	const uint8_t *addr;
-
-	if (!ctx->datagrams || p->no_dgram_path)
-		return NULL;
-	if (p->lane && p->dgram_path && p->dgram_path_tp == p->lane->tp) {
-		*tp = p->dgram_path_tp;
-		*len = p->dgram_path_len;
-		return p->dgram_path;
-	}
-	/* The lane shows which path works; without a lane the first is tried. */
-	for (unsigned i = 0; (addr = ripc__peer_path(ctx, p, i, tp, len)); i++)
-		if (!p->lane || p->lane->tp == *tp)
-			break;
-	if (!addr || !ctx->tp[*tp].limits.eager_datagram)
-		return NULL;
-	p->dgram_path = p->lane ? addr : NULL;
-	p->dgram_path_tp = *tp;
-	p->dgram_path_len = *len;
-	return addr;
-}
-
 bool ripc__peer_has_work(const struct ripc__peer *p)
 {
-	return !ripc__list_empty(&p->rndvs) || ripc__peer_has_tx_work(p);
+	return !ripc__list_empty(&p->rndvs) || !ripc__list_empty(&p->served) ||
+	       ripc__peer_has_tx_work(p);
 }
 
 bool ripc__peer_has_tx_work(const struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
-	if (p->nrequests || p->wanted)
+	if (p->nrequests || p->wanted || p->reliable_unacked || p->calls)
 		return true;
 	ripc__list_for_each (n, (struct ripc__list *)&p->dests)
 		if (dest_has_waiters(ripc__list_entry(n, struct ripc__dest, link)))
@@ -618,7 +566,7 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	 * failed, the peer repeats requests without an ACK, so the dedup window is kept for a
 	 * while, as are the causes while a sender waits for one of its services.
 	 */
-	p->used_ns = p->dedup_bitmap || has_waiters ? ripc__now(ctx) : 0;
+	p->used_ns = p->dedup_bitmap || p->reliable || has_waiters ? ripc__now(ctx) : 0;
 	ctx->next_sweep_ns = ripc__now(ctx);
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }

@@ -23,13 +23,14 @@
 
 #define RIPC__DATAGRAM_WINDOW 64 /* numbers in the duplicate filter of datagrams */
 
-/* A return buffer that a peer offered. */
+/* A return buffer that a peer offered: core/memory/remote_returns.h. */
 struct ripc__remote_return {
-	struct ripc__list link;
-	struct ripc__desc desc; /* addr, len, key; how: its id */
-	bool writing;           /* a request writes into it */
-	bool orphan;            /* its destination was removed: freed when the write ends */
-	bool revoked;           /* REVOKE arrived: REVOKED is sent when the write ends */
+	struct ripc__list link;      /* in dest->remote_returns, unless it is an orphan */
+	struct ripc__list used_link; /* in peer->used_returns while a message is written into it */
+	struct ripc__lane *lane;     /* lane of that message; NULL: there is none */
+	struct ripc__desc desc;      /* addr, len, key; how: its id */
+	bool orphan;                 /* its destination was removed: freed when the write ends */
+	bool revoked;                /* REVOKE arrived: REVOKED is sent when the write ends */
 };
 
 enum ripc__dest_state {
@@ -56,13 +57,20 @@ struct ripc__dest {
 	char *why;                   /* why it is unreachable, or NULL */
 	struct ripc__waitq waitq;    /* lane up, credit, failure */
 	uint8_t holder[16];          /* instance id last resolved; zero: no holder */
+	/* core/reliable: messages that wait for a holder, until reliable_until_ns */
+	struct ripc__list reliable_pending;
+	uint64_t reliable_until_ns;
+	unsigned reliable_unacked;        /* messages that reliable_peer has not acknowledged */
+	struct ripc__peer *reliable_peer; /* NULL: there are none */
+	bool reliable_refused;            /* it has refused some since RELIABLE_BEGIN */
 };
 
 struct ripc__peer {
 	UT_hash_handle hh;
 	uint8_t instance[16];
-	struct ripc__list dests;    /* struct ripc__dest */
-	struct ripc__list requests; /* struct ripc_request: sent and unacknowledged, by id */
+	struct ripc__list used_returns; /* struct ripc__remote_return: written by messages */
+	struct ripc__list dests;        /* struct ripc__dest */
+	struct ripc__list requests;     /* struct ripc_request: sent and unacknowledged, by id */
 	unsigned nrequests;
 	uint64_t next_request_id;                /* from 1 */
 	struct ripc__lane *lane;                 /* up, or NULL */
@@ -106,7 +114,11 @@ struct ripc__peer {
 	 * with it the record of its delivered long messages, was lost.
 	 */
 	uint64_t memory;
-	uint64_t remote_epoch;    /* the peer's epoch, from its last hello; 0: none yet */
+	uint64_t remote_epoch;           /* the peer's epoch, from its last hello; 0: none yet */
+	struct ripc__reliable *reliable; /* core/reliable; NULL: nothing of it was used */
+	unsigned reliable_unacked;       /* reliable short messages not acknowledged */
+	unsigned calls;                  /* calls of ours that it has not answered */
+	struct ripc__list served; /* struct ripc__message: requests of it that we have not answered */
 	struct ripc__peer_stats { /* counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
 			bytes_received;
@@ -135,17 +147,6 @@ int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d);
 
 /* Resolves without connecting. Return: 0: its peer is known; -EAGAIN. */
 int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d);
-
-/*
- * Paths to a peer, best first: each local transport in order, with each address of the peer that it
- * understands. Return: the address, with its transport; NULL: no such path.
- */
-const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
-			       unsigned *tp, size_t *len);
-
-/* Address for short messages by datagram. Return: NULL: they use the lane, or none is known. */
-const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
-				   size_t *len);
 
 /* Its holder does not hold it (any more): resolves again. */
 void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *why);
@@ -225,15 +226,7 @@ void ripc__sweep(struct ripc *ctx, bool now);
 /* ripc_close(): frees all. */
 void ripc__peers_free(struct ripc *ctx);
 
-/* Removes all return buffers that the peer offered for a destination (remote_returns.c). */
+/* Removes all return buffers that the peer offered for a destination. */
 void ripc__remote_returns_drop(struct ripc__dest *d);
-/*
- * No write into the return buffer is left on this lane. The offer stays unless it was used or
- * revoked. lane: NULL if closed.
- */
-void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,
-				 struct ripc__remote_return *o, bool used);
-/* REVOKE arrived: REVOKED is sent when no write is left. d: destination of the offer, or NULL. */
-void ripc__remote_return_revoke(struct ripc__lane *lane, struct ripc__dest *d, uint64_t id);
 
 #endif

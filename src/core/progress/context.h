@@ -80,7 +80,8 @@ struct ripc {
 	/* ripc__fork_generation that opened it, else we are a child; 0: it has ended */
 	unsigned owner;
 	const struct ripc__progress_ops *ops;
-	const struct ripc__peer_ops *peer_ops; /* core/peer/ops.h */
+	const struct ripc__peer_ops *peer_ops;     /* core/peer/ops.h */
+	const struct ripc__memory_ops *memory_ops; /* core/memory/ops.h */
 	struct ripc__options opt;
 	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
 	uint8_t instance[16];
@@ -107,6 +108,11 @@ struct ripc {
 	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
 	struct ripc__list messages;    /* received messages the application holds */
 	struct ripc__list requests;    /* all requests the application holds */
+	/* core/reliable: peers that wait for an acknowledgement, free structs, messages that wait */
+	struct ripc__list reliable_acks;
+	struct ripc__reliable_msg *reliable_free;
+	unsigned reliable_nfree, reliable_npending;
+	struct ripc__pair *pairs, *last_pair; /* core/message/reliable_send.c */
 	struct ripc__handle_blocks request_blocks;              /* their memory, */
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
@@ -195,20 +201,6 @@ void ripc__lock_resume(struct ripc *ctx);
  *
  * The last word of a call is ripc__unlock(): behind it nothing of the context is read.
  */
-
-/*
- * The context meant by ctx, NULL standing for the default one, which is opened. Return: 0,
- * -ESHUTDOWN if it has ended, -EOWNERDEAD in a forked child, or what ripc_open() says.
- */
-int ripc__context(struct ripc **ctx);
-
-/*
- * Structs that a public function fills. Their first member is the size that the caller states, in
- * bytes. ripc__check_output() returns -EINVAL for NULL and for a size that was not set.
- * ripc__store_output() copies what fits of the  bytes at  and clears the rest.
- */
-int ripc__check_output(const void *to, const char *type);
-void ripc__store_output(void *to, const void *from, size_t known);
 
 /* The error of ripc__check_owner(). Return: -EOWNERDEAD or -ESHUTDOWN, explained. */
 int ripc__not_owner(const struct ripc *ctx);

@@ -4,6 +4,7 @@
 #include "core/memory/buffer.h"
 #include "base/copy.h"
 #include "core/memory/mapped.h"
+#include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/memory/bounce.h"
@@ -20,21 +21,6 @@
 static struct ripc__tp *request_tp(const struct ripc_request *r)
 {
 	return &r->ctx->tp[r->lane->tp];
-}
-
-static struct ripc__remote_return *remote_return_claim(struct ripc__dest *d, size_t len)
-{
-	struct ripc__list *n;
-
-	ripc__list_for_each (n, &d->remote_returns) {
-		struct ripc__remote_return *o = ripc__list_entry(n, struct ripc__remote_return, link);
-
-		if (!o->writing && !o->revoked && o->desc.len >= len) {
-			o->writing = true;
-			return o;
-		}
-	}
-	return NULL;
 }
 
 /* Copies small application memory into a pool buffer where registration is expensive. */
@@ -102,9 +88,10 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 {
 	it->posted = 0;
 	it->remote_return = NULL;
-	ripc__export_track(r->lane, it);
+	if (it->region)
+		ripc__export_track(r->lane, it->region, r->start_seq);
 	if (it->len)
-		it->remote_return = remote_return_claim(r->dest, it->len);
+		it->remote_return = ripc__remote_return_claim(r->lane, r->dest, it->len);
 	if (inlined) {
 		it->how = RIPC__HOW_INLINE;
 		return 0;
@@ -115,7 +102,9 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 		return item_write_source(r, it, RIPC__HOW_WRITTEN);
 	}
 	/* Items for a return buffer are copied into it. */
-	if (!it->remote_return && ripc__export_item(r->lane, it)) {
+	if (!it->remote_return && it->region &&
+	    ripc__export_item(r->lane, r->dest->credit, it->region, it->base, it->len, &it->raddr,
+			      &it->rkey)) {
 		it->how = RIPC__HOW_MAPPED;
 		return 0;
 	}
@@ -141,7 +130,7 @@ void ripc__request_unselect(struct ripc_request *r, bool used)
 			ripc__bounce_put(it->bounce);
 		it->bounce = NULL;
 		it->filled = false;
-		ripc__export_ref_end(it);
+		ripc__export_ref_end(&it->ref);
 		/* The offer ends with its lane. */
 		if (it->remote_return)
 			ripc__remote_return_release(r->lane, r->dest, it->remote_return,

@@ -4,18 +4,18 @@
 #include "core/memory/buffer.h"
 #include "base/copy.h"
 #include "core/memory/mapped.h"
+#include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_post.h"
+#include "core/peer/lane_progress.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/selection.h"
-#include "core/message/receive.h"
 #include "core/service/service.h"
 #include "core/memory/bounce.h"
 #include "wire/bytes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "core/message/send.h"
 #include <string.h>
 
 #define CHUNK_MAX (1u << 20) /* bytes of one write; each completion shows that the peer is alive */
@@ -212,7 +212,8 @@ static int write_and_send(struct ripc_request *r)
 	ripc__list_del(&r->link);
 	for (unsigned i = 0; i < r->nitems; i++)
 		if (r->items[i].how == RIPC__HOW_MAPPED)
-			ripc__export_ref_begin(&r->items[i]);
+			ripc__export_ref_begin(&r->items[i].ref, &r->refs, r->lane,
+					       r->items[i].region, r->items[i].len);
 	return 0;
 }
 
@@ -271,7 +272,7 @@ static void requeue(struct ripc_request *r)
 
 	r->lane = NULL;
 	r->writes = 0;
-	r->ref_deadline_ns = RIPC__NEVER;
+	r->refs.deadline_ns = RIPC__NEVER;
 	r->acked = false;
 	r->state = RIPC__REQUEST_PENDING;
 	ripc__list_del(&r->link);
@@ -300,7 +301,7 @@ void ripc__requests_bye(struct ripc__lane *lane)
 		 * earlier one.
 		 */
 		if (r->lane == lane && r->state != RIPC__REQUEST_WRITING && !r->resent &&
-		    !r->mapped && !r->acked)
+		    !r->refs.count && !r->acked)
 			r->was_sent = false;
 	}
 }
@@ -373,7 +374,7 @@ static void conclude(struct ripc_request *r)
 static bool unexport_items(struct ripc_request *r)
 {
 	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].mapped && ripc__region_unexport(r->ctx, r->items[i].region))
+		if (r->items[i].ref.lane && ripc__region_unexport(r->ctx, r->items[i].region))
 			return false;
 	return true;
 }
@@ -383,9 +384,9 @@ static void conclude_if_idle(struct ripc_request *r)
 {
 	if (r->writes)
 		return;
-	if (r->mapped && r->cancelling)
+	if (r->refs.count && r->cancelling)
 		unexport_items(r);
-	if (!r->mapped)
+	if (!r->refs.count)
 		conclude(r);
 }
 
@@ -432,9 +433,9 @@ static void restart_ref_timers(const struct ripc_request *r)
 		uint64_t end = r->ctx->now_ns + ripc__export_ref_max_ns(q->bytes);
 
 		/* 0: it was unexported together with others. */
-		if (q->lane == r->lane && q->credit == r->credit && q->mapped &&
-		    q->ref_deadline_ns && q->ref_deadline_ns < end)
-			q->ref_deadline_ns = end;
+		if (q->lane == r->lane && q->credit == r->credit && q->refs.count &&
+		    q->refs.deadline_ns && q->refs.deadline_ns < end)
+			q->refs.deadline_ns = end;
 	}
 }
 
@@ -442,11 +443,11 @@ void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t i
 {
 	struct ripc_request *r = request_find(lane->peer, id);
 
-	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].mapped)
+	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].ref.lane)
 		return;
-	ripc__export_ref_end(&r->items[item]);
+	ripc__export_ref_end(&r->items[item].ref);
 	restart_ref_timers(r);
-	if (!r->acked || r->mapped || r->writes)
+	if (!r->acked || r->refs.count || r->writes)
 		return;
 	r->credit->export_backoff = 0;
 	conclude(r);
@@ -466,12 +467,12 @@ static struct ripc_request *next_due(struct ripc__lane *lane)
 			continue;
 		if (!r->acked && r->credit)
 			r->credit->unacked_round = lane->ref_round;
-		if (!r->acked || r->writes || r->ref_deadline_ns == RIPC__NEVER)
+		if (!r->acked || r->writes || r->refs.deadline_ns == RIPC__NEVER)
 			continue;
-		end = r->ref_deadline_ns;
+		end = r->refs.deadline_ns;
 		/* Earlier requests come first. */
-		if (end && r->mapped && r->credit->unacked_round == lane->ref_round)
-			end = r->ref_deadline_ns =
+		if (end && r->refs.count && r->credit->unacked_round == lane->ref_round)
+			end = r->refs.deadline_ns =
 				lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
 		if (lane->ctx->now_ns >= end)
 			return r;
@@ -485,11 +486,11 @@ void ripc__requests_timer(struct ripc__lane *lane)
 	struct ripc_request *r;
 
 	while (lane->state == RIPC__LANE_UP && (r = next_due(lane))) {
-		if (r->mapped)
+		if (r->refs.count)
 			ripc__export_back_off(r->credit);
 		if (!unexport_items(r)) {
 			/* No error: the copy takes longer. */
-			r->ref_deadline_ns = lane->ctx->now_ns + 10 * RIPC__MS;
+			r->refs.deadline_ns = lane->ctx->now_ns + 10 * RIPC__MS;
 			continue;
 		}
 		conclude(r);
@@ -506,10 +507,10 @@ void ripc__request_acked(struct ripc__lane *lane, uint64_t id, int status, bool 
 	r->acked = true;
 	r->ack_status = ack_status_of(status);
 	for (unsigned i = 0; i < r->nitems && (r->ack_status || !kept); i++)
-		ripc__export_ref_end(&r->items[i]);
-	if (r->mapped) {
-		r->ref_deadline_ns = lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
-		ripc__timer_at(lane->ctx, r->ref_deadline_ns);
+		ripc__export_ref_end(&r->items[i].ref);
+	if (r->refs.count) {
+		r->refs.deadline_ns = lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
+		ripc__timer_at(lane->ctx, r->refs.deadline_ns);
 	} else {
 		restart_ref_timers(r);
 	}
@@ -632,6 +633,24 @@ void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text)
 	}
 }
 
+uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len)
+{
+	const uint8_t *begin = p, *end = begin + len;
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->requests) {
+		const struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
+
+		for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
+			const struct ripc__request_item *it = &r->items[i];
+
+			if (begin < it->base + it->len && it->base < end)
+				return r->dest_id;
+		}
+	}
+	return 0;
+}
+
 void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 {
 	struct ripc *ctx = r->ctx;
@@ -699,7 +718,7 @@ void ripc__request_abort(struct ripc_request *r)
 	if (r->state == RIPC__REQUEST_DONE || r->cancelling)
 		return;
 	/* The message is delivered; its receiver has not released it yet. */
-	if (r->acked && r->mapped && !r->writes && unexport_items(r)) {
+	if (r->acked && r->refs.count && !r->writes && unexport_items(r)) {
 		conclude(r);
 		return;
 	}
@@ -746,7 +765,7 @@ void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems
 void ripc__request_free(struct ripc_request *r)
 {
 	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
-		ripc__list_del(&r->items[i].ref_link);
+		ripc__list_del(&r->items[i].ref.link);
 		if (r->items[i].bounce)
 			ripc__bounce_put(r->items[i].bounce);
 		if (r->items[i].cached_mr)
@@ -759,8 +778,7 @@ void ripc__request_free(struct ripc_request *r)
 	ripc__request_put(r->ctx, r, r->nitems);
 }
 
-/* time that ripc_send_long() may take beyond its timeout to regain its memory */
-#define CANCEL_TIMEOUT_MS 100
+/* ---- start of a request ---- */
 
 /*
  * Memory that was freed to the pool may belong to another user; memory behind a buffer does not
@@ -787,12 +805,9 @@ static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned ni
 	return 0;
 }
 
-/*
- * Allocates a request and issues it if possible. Lock held; it may be released meanwhile. The
- * service is entered.
- */
-static int start(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-		 uint64_t bytes, const struct ripc_send_options *o, struct ripc_request **out)
+int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
+			struct ripc_request **out)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc_request *r;
@@ -818,7 +833,7 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 		.source = s->id,
 		.dest_id = dest,
 		.bytes = bytes,
-		.ref_deadline_ns = RIPC__NEVER,
+		.refs.deadline_ns = RIPC__NEVER,
 		.nreturns = o ? o->nreturn_buffers : 0,
 		.nitems = nitems,
 	};
@@ -836,8 +851,7 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	for (unsigned i = 0; i < nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
-		it->owner = r;
-		ripc__list_init(&it->ref_link);
+		ripc__list_init(&it->ref.link);
 		it->base = items[i].iov_base;
 		it->len = items[i].iov_len;
 		it->region = it->len ? ripc__memory_find(ctx, it->base, it->len) : NULL;
@@ -852,230 +866,4 @@ static int start(struct ripc_service *s, uint64_t dest, const struct iovec *item
 	ripc__dest_flush(ctx, d);
 	*out = r;
 	return 0;
-}
-
-int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-		    const struct ripc_send_options *options, struct ripc_request **request)
-{
-	struct ripc *ctx;
-	uint64_t bytes;
-	int rc = ripc__check_call(s, dest, &ctx);
-
-	if (!rc && !request)
-		rc = ripc__fail(-EINVAL, "nowhere to store the request");
-	if (!rc)
-		rc = ripc__check_items(items, nitems, options, &bytes);
-	if (rc)
-		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (!rc) {
-		rc = start(s, dest, items, nitems, bytes, options, request);
-		ripc__service_leave(s);
-	}
-	ripc__unlock(ctx);
-	return rc;
-}
-
-/* Frees a request that is done. Return: its result, explained. Lock held. */
-static int request_finish(struct ripc_request **request)
-{
-	struct ripc_request *r = *request;
-	int status = r->status;
-
-	if (status)
-		ripc__fail(status, "%s", r->detail ? r->detail : ripc_strerror(status));
-	ripc__request_free(r);
-	*request = NULL;
-	return status;
-}
-
-/*
- * Begins a call on a request. Another thread may close the context and thereby end the request.
- * Return: 0: lock held; else the return value of the call.
- */
-static int RIPC__NO_ANALYSIS request_enter(struct ripc_request **request, struct ripc **ctx)
-{
-	struct ripc_request *r = request ? *request : NULL;
-	int rc = 0;
-
-	if (!r)
-		return ripc__fail(-EINVAL, "no request");
-	*ctx = __atomic_load_n(&r->ctx, __ATOMIC_RELAXED);
-	if (*ctx) {
-		rc = ripc__check_owner(*ctx);
-		if (rc == -EOWNERDEAD)
-			return rc;
-	}
-	if (*ctx && !rc) {
-		ripc__lock(*ctx);
-		if ((*ctx)->owner && r->ctx)
-			return 0;
-		ripc__unlock(*ctx);
-	}
-	*request = NULL;
-	ripc__shut_down();
-	return -ESHUTDOWN;
-}
-
-int RIPC__NO_ANALYSIS ripc_request_test(struct ripc_request **request)
-{
-	struct ripc *ctx;
-	int rc = request_enter(request, &ctx);
-
-	if (rc)
-		return rc;
-	if ((*request)->state != RIPC__REQUEST_DONE) {
-		ripc__delayed_ack_idle(ctx);
-		ripc__progress(ctx);
-	}
-	rc = (*request)->state == RIPC__REQUEST_DONE ? request_finish(request) : -EINPROGRESS;
-	ripc__unlock(ctx);
-	return rc;
-}
-
-/* Waits until the request is done. Lock held. Return: 0 or -ETIMEDOUT. */
-static int wait_done_until(struct ripc_request *r, uint64_t deadline, int timeout_ms)
-{
-	if (r->state != RIPC__REQUEST_DONE)
-		ripc__poll_request(r->ctx, r, timeout_ms);
-	while (r->state != RIPC__REQUEST_DONE && !r->ctx->closing)
-		if (ripc__wait(r->ctx, &r->waitq, deadline) && r->state != RIPC__REQUEST_DONE)
-			return -ETIMEDOUT;
-	return 0;
-}
-
-static int wait_done(struct ripc_request *r, int timeout_ms)
-{
-	if (r->state == RIPC__REQUEST_DONE)
-		return 0;
-	if (timeout_ms)
-		return wait_done_until(r, ripc__deadline(r->ctx, timeout_ms), timeout_ms);
-	ripc__delayed_ack_idle(r->ctx);
-	ripc__progress(r->ctx);
-	return r->state == RIPC__REQUEST_DONE ? 0 : -ETIMEDOUT;
-}
-
-int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeout_ms)
-{
-	struct ripc *ctx;
-	int rc = request_enter(request, &ctx);
-
-	if (rc)
-		return rc;
-	rc = wait_done(*request, timeout_ms);
-	if (ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
-		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
-	else if (!rc)
-		rc = request_finish(request);
-	else
-		rc = ripc__fail(-ETIMEDOUT,
-				"the message to service %llu is still under way after %d ms",
-				(unsigned long long)(*request)->dest_id, timeout_ms);
-	ripc__unlock(ctx);
-	return rc;
-}
-
-/* Cancels and frees the request. Lock held. */
-static int cancel(struct ripc_request **request, int timeout_ms)
-{
-	struct ripc_request *r = *request;
-
-	ripc__request_abort(r);
-	/* If the context is being closed, wait_done() returns at once. */
-	wait_done(r, timeout_ms);
-	if (r->lane)
-		ripc__lane_fail(r->lane, -ETIMEDOUT, "the peer did not let go of a withdrawn message");
-	/* The end of its lane ends it: see ripc__requests_lane_failed(). */
-	if (r->state != RIPC__REQUEST_DONE)
-		ripc__request_done(r, -ECANCELED, "withdrawn");
-	return request_finish(request);
-}
-
-int RIPC__NO_ANALYSIS ripc_request_cancel(struct ripc_request **request, int timeout_ms)
-{
-	struct ripc *ctx;
-	int rc = request_enter(request, &ctx);
-
-	if (rc)
-		return rc;
-	rc = cancel(request, timeout_ms);
-	ripc__unlock(ctx);
-	return rc;
-}
-
-/* Cancels a long message that was not delivered in time, and explains the reason. Lock held. */
-static int cancel_expired(struct ripc_request **request, int timeout_ms)
-{
-	struct ripc_request *r = *request;
-	struct ripc *ctx = r->ctx;
-	bool unreachable =
-		r->state == RIPC__REQUEST_PENDING && !(r->dest->peer && r->dest->peer->lane);
-	unsigned long long dest = r->dest_id;
-	struct ripc__dest *d = r->dest;
-	int rc;
-
-	d->users++;
-	rc = cancel(request, CANCEL_TIMEOUT_MS);
-	/* Last, because the last explanation wins. */
-	if (rc == -ECANCELED && unreachable)
-		rc = ripc__dest_unreachable(ctx, d);
-	d->users--;
-	if (rc != -ECANCELED)
-		return rc;
-	return ripc__fail(-ETIMEDOUT,
-			  "service %llu: the message was not delivered in %d ms and was withdrawn",
-			  dest, timeout_ms);
-}
-
-int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms)
-{
-	struct ripc *ctx = s->ctx;
-	struct ripc_request *r;
-	uint64_t deadline;
-	int rc;
-
-	if (!timeout_ms)
-		return ripc__fail(-EAGAIN, "a long message cannot be delivered without waiting: "
-					   "use ripc_send_async()");
-	/* One clock read serves sending and waiting. */
-	deadline = ripc__deadline(ctx, timeout_ms);
-	rc = start(s, dest, items, nitems, bytes, o, &r);
-	if (rc)
-		return rc;
-	rc = wait_done_until(r, deadline, timeout_ms);
-	if (r->state != RIPC__REQUEST_DONE && ctx->closing) {
-		/*
-		 * On return the memory belongs to the caller, even if the context is being closed.
-		 */
-		cancel(&r, 0);
-		return ripc__fail(-ESHUTDOWN, "the context is being closed");
-	}
-	rc = rc ? cancel_expired(&r, timeout_ms) : request_finish(&r);
-	/* Cancelled because its service was closed. */
-	return rc == -ECANCELED
-		       ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending")
-		       : rc;
-}
-
-int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
-{
-	struct ripc *ctx;
-	uint64_t bytes;
-	int rc = ripc__check_call(s, dest, &ctx);
-
-	if (!rc)
-		rc = ripc__check_items(items, nitems, options, &bytes);
-	if (rc)
-		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (!rc) {
-		rc = ripc__send_long(s, dest, items, nitems, bytes, options, timeout_ms);
-		ripc__service_leave(s);
-	}
-	ripc__unlock(ctx);
-	return rc;
 }

@@ -12,6 +12,7 @@
 #define RIPC_CORE_RENDEZVOUS_SENDER_H
 
 #include "core/memory/buffer.h"
+#include "core/memory/mapped.h"
 #include "core/progress/context.h"
 
 enum ripc__request_state {
@@ -38,11 +39,8 @@ struct ripc__request_item {
 	struct ripc__remote_return *remote_return; /* HOW_WRITTEN: the return buffer */
 	uint64_t raddr;                            /* target of the writes */
 	uint32_t rkey;
-	size_t posted; /* bytes of posted writes */
-	struct ripc_request *owner;
-	/* in the region's list of references while the item is exported */
-	struct ripc__list ref_link;
-	bool mapped; /* HOW_HANDED: the peer reads the item in place */
+	size_t posted;               /* bytes of posted writes */
+	struct ripc__export_ref ref; /* HOW_MAPPED: the peer reads the item in place */
 };
 
 struct ripc_request {
@@ -71,14 +69,12 @@ struct ripc_request {
 	 * moved
 	 */
 	struct ripc__credit *credit;
-	uint32_t units;  /* WRITING: credit units reserved */
-	char *detail;    /* explanation of a failure, or NULL */
-	unsigned writes; /* posted and not completed */
-	unsigned mapped; /* items that the peer reads in place */
-	/* acknowledged: time at which items that are still exported are detached (copied) */
-	uint64_t ref_deadline_ns;
-	unsigned next;  /* item that is written next */
-	uint64_t bytes; /* payload of all items */
+	uint32_t units;                /* WRITING: credit units reserved */
+	char *detail;                  /* explanation of a failure, or NULL */
+	unsigned writes;               /* posted and not completed */
+	struct ripc__export_refs refs; /* items that the peer reads in place */
+	unsigned next;                 /* item that is written next */
+	uint64_t bytes;                /* payload of all items */
 	struct ripc__waitq waitq;
 	unsigned nreturns;
 	uint32_t returns[RIPC_RETURN_BUFFERS_MAX]; /* ids of the return buffers offered with it */
@@ -86,6 +82,14 @@ struct ripc_request {
 	struct ripc__request_item items[];
 };
 
+/*
+ * Allocates a request and issues it if possible. bytes: the sum of the items' lengths; o may be
+ * NULL. Return: 0; -EINVAL, -ENOMEM, -ESHUTDOWN, explained. Lock held; it may be released
+ * meanwhile. The service is entered.
+ */
+int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
+			struct ripc_request **out);
 /*
  * Sends the request over the lane of its destination's peer, which is up. Return: 0: it left
  * dest->pending; -EAGAIN: no credit or no room, it stays at the head; call again.
@@ -124,6 +128,8 @@ void ripc__requests_lane_failed(struct ripc__lane *lane);
 bool ripc__requests_continue(struct ripc__lane *lane);
 /* No address of the peer answers: ends the requests that it may have received. */
 void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text);
+/* The service of a request under way that reads from [p, p+len); 0: there is none. */
+uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len);
 /* Ends the request. detail may be NULL. */
 void ripc__request_done(struct ripc_request *r, int status, const char *detail);
 /* Cancels the request: DONE at once, or CANCEL is sent and the ACK ends it. */

@@ -19,33 +19,6 @@
 #define RETRY_NS (5 * RIPC__MS) /* how often the head of a cut way tries again */
 #define INJECTED UINT64_MAX     /* wr_id of a send that nobody posted */
 
-struct sim_op *ripc__sim_op(enum sim_op_kind kind, const void *data, size_t len)
-{
-	struct sim_op *op = calloc(1, sizeof(*op));
-
-	if (!op)
-		return NULL;
-	op->kind = kind;
-	op->len = len;
-	if (data && len) {
-		op->data = malloc(len);
-		if (!op->data) {
-			free(op);
-			return NULL;
-		}
-		memcpy(op->data, data, len);
-	}
-	return op;
-}
-
-void ripc__sim_op_free(struct sim_op *op)
-{
-	ripc__sim_region_put(op->region);
-	ripc__sim_region_put(op->dest);
-	free(op->data);
-	free(op);
-}
-
 static bool has_source(const struct sim_op *op)
 {
 	return op->kind == OP_WRITE || op->kind == OP_READ_REPLY;

@@ -102,6 +102,31 @@ void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int stat
 		ripc__sim_conn_lost(net, &conn->end[i], status, ripc__sim_delay(net));
 }
 
+bool ripc__sim_conn_between(const struct sim_conn *conn, const struct sim_node *a,
+			    const struct sim_node *b)
+{
+	return (conn->node[0] == a && conn->node[1] == b) ||
+	       (conn->node[0] == b && conn->node[1] == a);
+}
+
+int ripc__sim_break(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16])
+{
+	struct sim_node *na = ripc__sim_find(net, a), *nb = ripc__sim_find(net, b);
+	struct sim_conn *conn, *next;
+	int n = 0;
+
+	if (!na || !nb)
+		return -ENOENT;
+	DL_FOREACH_SAFE(net->conns, conn, next)
+	{
+		if (conn->broken || !ripc__sim_conn_between(conn, na, nb))
+			continue;
+		ripc__sim_conn_break(net, conn, -ECONNRESET);
+		n++;
+	}
+	return n;
+}
+
 /*
  * Nothing may touch our memory through this connection from now on: what has not left it stays, and
  * so does what follows, since nothing overtakes.

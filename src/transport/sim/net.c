@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The simulated network itself: time, chance, nodes, and what goes wrong between them. */
+/* The simulated network itself: time, chance and nodes. */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
+#include "wire/bytes.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#define START_NS UINT64_C(1000000000)
+#define ADDRESS_MAGIC 0x314d4953u /* "SIM1" */
 
 void ripc__sim_defaults(struct ripc__sim_config *config)
 {
@@ -25,50 +24,6 @@ void ripc__sim_defaults(struct ripc__sim_config *config)
 	config->read_depth = 16;
 	config->rdma_max = 1u << 30;
 	config->queue_depth = 128;
-}
-
-struct ripc__sim *ripc__sim_create(uint64_t seed, const struct ripc__sim_config *config,
-				   ripc__sim_fail_fn *fail, void *arg)
-{
-	struct ripc__sim *net = calloc(1, sizeof(*net));
-
-	if (!net)
-		return NULL;
-	net->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (net->fd < 0) {
-		free(net);
-		return NULL;
-	}
-	net->rng = seed;
-	net->now_ns = START_NS;
-	net->fail = fail;
-	net->fail_arg = arg;
-	if (config)
-		net->config = *config;
-	else
-		ripc__sim_defaults(&net->config);
-	return net;
-}
-
-void ripc__sim_destroy(struct ripc__sim *net)
-{
-	struct sim_in_flight *flight, *next_flight;
-	struct sim_conn *conn, *next;
-
-	if (!net)
-		return;
-	DL_FOREACH_SAFE(net->in_flight, flight, next_flight)
-	free(flight);
-	DL_FOREACH_SAFE(net->conns, conn, next)
-	ripc__sim_conn_free(net, conn);
-	for (size_t i = 0; i < net->nnodes; i++)
-		free(net->nodes[i]);
-	free(net->nodes);
-	free(net->pairs);
-	free(net->heap);
-	free(net->actors);
-	close(net->fd);
-	free(net);
 }
 
 const struct ripc__sim_config *ripc__sim_config(const struct ripc__sim *net)
@@ -285,167 +240,32 @@ bool ripc__sim_partitioned(struct ripc__sim *net, const struct sim_node *a, cons
 	return a->host_dead || b->host_dead || (pair && pair->partitioned);
 }
 
-/* ---- Faults ---- */
-
-static struct sim_pair *make_pair(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16],
-				  int *rc)
+int ripc__sim_encode_address(const struct sim_node *node, uint8_t *buf)
 {
-	struct sim_node *na = ripc__sim_find(net, a), *nb = ripc__sim_find(net, b);
-	struct sim_pair *pair, *pairs;
-
-	*rc = -ENOENT;
-	if (!na || !nb)
-		return NULL;
-	*rc = 0;
-	pair = ripc__sim_pair(net, na, nb);
-	if (pair)
-		return pair;
-	*rc = -ENOMEM;
-	pairs = realloc(net->pairs, (net->npairs + 1) * sizeof(*pairs));
-	if (!pairs)
-		return NULL;
-	*rc = 0;
-	net->pairs = pairs;
-	pair = &pairs[net->npairs++];
-	*pair = (struct sim_pair){.a = na, .b = nb};
-	return pair;
+	ripc__put_le32(buf, ADDRESS_MAGIC);
+	ripc__put_le32(buf + 4, node->index);
+	return SIM_ADDRESS_LEN;
 }
 
-int ripc__sim_partition(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16], bool on)
+bool ripc__sim_address_node(const uint8_t *addr, size_t len, uint32_t *index)
 {
-	int rc;
-	struct sim_pair *pair = make_pair(net, a, b, &rc);
-
-	if (pair)
-		pair->partitioned = on;
-	return rc;
+	if (len != SIM_ADDRESS_LEN || ripc__get_le32(addr) != ADDRESS_MAGIC)
+		return false;
+	*index = ripc__get_le32(addr + 4);
+	return true;
 }
 
-static bool conn_between(const struct sim_conn *conn, const struct sim_node *a,
-			 const struct sim_node *b)
+struct sim_node *ripc__sim_decode_address(struct ripc__sim *net, const uint8_t *addr, size_t len)
 {
-	return (conn->node[0] == a && conn->node[1] == b) ||
-	       (conn->node[0] == b && conn->node[1] == a);
+	uint32_t index;
+
+	return ripc__sim_address_node(addr, len, &index) && index < net->nnodes ? net->nodes[index]
+										: NULL;
 }
 
-int ripc__sim_break(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16])
-{
-	struct sim_node *na = ripc__sim_find(net, a), *nb = ripc__sim_find(net, b);
-	struct sim_conn *conn, *next;
-	int n = 0;
-
-	if (!na || !nb)
-		return -ENOENT;
-	DL_FOREACH_SAFE(net->conns, conn, next)
-	{
-		if (conn->broken || !conn_between(conn, na, nb))
-			continue;
-		ripc__sim_conn_break(net, conn, -ECONNRESET);
-		n++;
-	}
-	return n;
-}
-
-int ripc__sim_break_at(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16], uint64_t nth)
-{
-	int rc;
-	struct sim_pair *pair = make_pair(net, a, b, &rc);
-
-	if (pair)
-		pair->break_in = nth;
-	return rc;
-}
-
-void ripc__sim_fail_reg_at(struct ripc__sim *net, uint64_t nth)
-{
-	net->fail_reg_at = nth ? net->regs + nth : 0;
-}
-
-void ripc__sim_fail_write_at(struct ripc__sim *net, uint64_t nth)
-{
-	net->fail_write_in = nth;
-}
-
-void ripc__sim_fail_reads(struct ripc__sim *net, uint64_t nth, uint64_t count)
-{
-	net->reads_tried = 0;
-	net->fail_read_from = nth;
-	net->fail_reads = count;
-}
-
-void ripc__sim_fail_connect_at(struct ripc__sim *net, uint64_t nth)
-{
-	net->fail_connect_at = nth ? net->connects + nth : 0;
-}
-
-int ripc__sim_kill(struct ripc__sim *net, const uint8_t instance[16], bool silently)
-{
-	struct sim_node *node = ripc__sim_find(net, instance);
-	struct sim_conn *conn, *next;
-
-	if (!node)
-		return -ENOENT;
-	node->dead = true;
-	node->host_dead |= silently;
-	if (silently)
-		return 0;
-	DL_FOREACH_SAFE(net->conns, conn, next)
-	if (conn->node[0] == node || conn->node[1] == node)
-		ripc__sim_conn_break(net, conn, -ECONNRESET);
-	return 0;
-}
-
-int ripc__sim_hold(struct ripc__sim *net, const uint8_t instance[16], bool on)
+int ripc__sim_address(struct ripc__sim *net, const uint8_t instance[16], uint8_t *buf)
 {
 	struct sim_node *node = ripc__sim_find(net, instance);
 
-	if (!node)
-		return -ENOENT;
-	node->held = on;
-	net->activity++;
-	return 0;
-}
-
-int ripc__sim_hostile(struct ripc__sim *net, const uint8_t instance[16])
-{
-	struct sim_node *node = ripc__sim_node(net, instance);
-
-	if (!node)
-		return -ENOMEM;
-	node->hostile = true;
-	return 0;
-}
-
-int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_t to[16],
-		     const void *data, size_t len)
-{
-	struct sim_node *source = ripc__sim_find(net, from), *target = ripc__sim_find(net, to);
-	struct sim_conn *conn;
-
-	if (!source || !target)
-		return -ENOENT;
-	DL_FOREACH (net->conns, conn) {
-		int side = conn->node[0] == source ? 0 : 1;
-		struct sim_op *op;
-
-		if (conn->broken || !conn_between(conn, source, target) ||
-		    conn->end[0].state != EP_ESTABLISHED || conn->end[1].state != EP_ESTABLISHED)
-			continue;
-		op = ripc__sim_op(OP_SEND, data, len);
-		if (!op)
-			return -ENOMEM;
-		/*
-		 * It took no place in the sender's queue: marked by its wr_id, see
-		 * ripc__sim_op_deliver().
-		 */
-		op->wr_id = UINT64_MAX;
-		return ripc__sim_op_post(net, conn, side, op);
-	}
-	return -ENOTCONN;
-}
-
-void ripc__sim_tamper(struct ripc__sim *net, ripc__sim_tamper_fn *fn, void *arg)
-{
-	net->tamper = fn;
-	net->tamper_arg = arg;
+	return node ? ripc__sim_encode_address(node, buf) : -ENOENT;
 }

@@ -9,7 +9,8 @@
 
 #include <utlist.h>
 
-#define SIM_TEXT_MAX 96
+#define SIM_TEXT_MAX    96
+#define SIM_ADDRESS_LEN 8
 
 struct sim_conn;
 
@@ -235,6 +236,11 @@ void ripc__sim_report_violation(struct ripc__sim *net, uint64_t *counter, const 
 /* Time at which len bytes posted now have left the node. */
 uint64_t ripc__sim_tx_done_ns(struct ripc__sim *net, struct sim_node *node, size_t len);
 
+int ripc__sim_encode_address(const struct sim_node *node, uint8_t *buf);
+/* The number of the node in an address. Return: whether it is one. */
+bool ripc__sim_address_node(const uint8_t *addr, size_t len, uint32_t *index);
+struct sim_node *ripc__sim_decode_address(struct ripc__sim *net, const uint8_t *addr, size_t len);
+
 /* memory.c */
 int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		  unsigned access, struct ripc__mr *mr);
@@ -249,12 +255,10 @@ struct sim_region *ripc__sim_region_remote(struct ripc__transport *t, uint64_t r
 struct sim_region *ripc__sim_region_local(struct ripc__transport *t, const struct ripc__mr *mr,
 					  const void *local, size_t len);
 
-/* sim.c */
+/* packet.c */
 struct sim_packet *ripc__sim_packet(struct ripc__transport *t, enum ripc__ev_kind kind,
 				    const void *data, size_t len);
 void ripc__sim_packet_free(struct ripc__transport *t, struct sim_packet *p);
-int ripc__sim_encode_address(const struct sim_node *node, uint8_t *buf);
-struct sim_node *ripc__sim_decode_address(struct ripc__sim *net, const uint8_t *addr, size_t len);
 
 /* conn.c: set-up and end of connections */
 int ripc__sim_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
@@ -263,6 +267,9 @@ int ripc__sim_accept(struct ripc__transport *t, void *request, const void *priv,
 		     void *user, struct ripc__ep **ep);
 void ripc__sim_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen);
 void ripc__sim_ep_close(struct ripc__ep *ep);
+/* Whether it connects these two. */
+bool ripc__sim_conn_between(const struct sim_conn *conn, const struct sim_node *a,
+			    const struct sim_node *b);
 void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int status);
 /* The connection is lost for this end: EV_CLOSED after a while. */
 void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int status, uint64_t delay_ns);
@@ -279,9 +286,11 @@ void ripc__sim_conn_op_arrived(struct ripc__sim *net, struct sim_conn *conn, int
 /* The requests of a transport that closes will never be answered. */
 void ripc__sim_conn_refuse_all(struct ripc__transport *t);
 
-/* way.c: what travels on them */
+/* op.c */
 struct sim_op *ripc__sim_op(enum sim_op_kind kind, const void *data, size_t len);
 void ripc__sim_op_free(struct sim_op *op);
+
+/* channel.c: what travels on connections */
 /* Puts it on its way; it belongs to the connection, also on error. */
 int ripc__sim_op_post(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
 void ripc__sim_op_deliver(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);

@@ -1,76 +1,66 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The `sim` transport: the simulated network behind the vtable of transport/transport.h. */
+/* The simulated network, and the `sim` transport: the network behind the vtable of transport.h. */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
 
 #include "base/log.h"
-#include "wire/bytes.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
-#define ADDRESS_LEN   8
-#define ADDRESS_MAGIC 0x314d4953u /* "SIM1" */
-#define POISON        0xa5        /* what memory holds that is no longer the reader's */
+#define START_NS UINT64_C(1000000000)
 
-int ripc__sim_encode_address(const struct sim_node *node, uint8_t *buf)
+/* ---- The network ---- */
+
+struct ripc__sim *ripc__sim_create(uint64_t seed, const struct ripc__sim_config *config,
+				   ripc__sim_fail_fn *fail, void *arg)
 {
-	ripc__put_le32(buf, ADDRESS_MAGIC);
-	ripc__put_le32(buf + 4, node->index);
-	return ADDRESS_LEN;
-}
+	struct ripc__sim *net = calloc(1, sizeof(*net));
 
-struct sim_node *ripc__sim_decode_address(struct ripc__sim *net, const uint8_t *addr, size_t len)
-{
-	uint32_t index;
-
-	if (len != ADDRESS_LEN || ripc__get_le32(addr) != ADDRESS_MAGIC)
+	if (!net)
 		return NULL;
-	index = ripc__get_le32(addr + 4);
-	return index < net->nnodes ? net->nodes[index] : NULL;
-}
-
-int ripc__sim_address(struct ripc__sim *net, const uint8_t instance[16], uint8_t *buf)
-{
-	struct sim_node *node = ripc__sim_find(net, instance);
-
-	return node ? ripc__sim_encode_address(node, buf) : -ENOENT;
-}
-
-/* ---- Packets ---- */
-
-struct sim_packet *ripc__sim_packet(struct ripc__transport *t, enum ripc__ev_kind kind,
-				    const void *data, size_t len)
-{
-	struct sim_packet *p = calloc(1, sizeof(*p) + len);
-
-	if (!p)
+	net->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (net->fd < 0) {
+		free(net);
 		return NULL;
-	p->ev.kind = kind;
-	p->ev.data = p->data;
-	p->ev.len = (uint32_t)len;
-	if (len)
-		memcpy(p->data, data, len);
-	DL_APPEND(t->inbox, p);
-	t->net->counters.packets++;
-	t->net->activity++;
-	return p;
+	}
+	net->rng = seed;
+	net->now_ns = START_NS;
+	net->fail = fail;
+	net->fail_arg = arg;
+	if (config)
+		net->config = *config;
+	else
+		ripc__sim_defaults(&net->config);
+	return net;
 }
 
-void ripc__sim_packet_free(struct ripc__transport *t, struct sim_packet *p)
+void ripc__sim_destroy(struct ripc__sim *net)
 {
-	if (p->receive && p->ep)
-		p->ep->unreleased--;
-	if (p->ev.kind == RIPC__EV_DATAGRAM)
-		t->datagrams--;
-	if (p->op)
-		ripc__sim_op_free(p->op);
-	t->net->counters.packets--;
-	memset(p, POISON, sizeof(*p) + p->ev.len);
-	free(p);
+	struct sim_in_flight *flight, *next_flight;
+	struct sim_conn *conn, *next;
+
+	if (!net)
+		return;
+	DL_FOREACH_SAFE(net->in_flight, flight, next_flight)
+	free(flight);
+	DL_FOREACH_SAFE(net->conns, conn, next)
+	ripc__sim_conn_free(net, conn);
+	for (size_t i = 0; i < net->nnodes; i++)
+		free(net->nodes[i]);
+	free(net->nodes);
+	free(net->pairs);
+	free(net->heap);
+	free(net->actors);
+	close(net->fd);
+	free(net);
 }
+
+/* ---- The transport ---- */
 
 static void free_packets(struct ripc__transport *t, struct sim_packet **list)
 {
@@ -82,8 +72,6 @@ static void free_packets(struct ripc__transport *t, struct sim_packet **list)
 		ripc__sim_packet_free(t, p);
 	}
 }
-
-/* ---- Life ---- */
 
 static int sim_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
 {
@@ -169,13 +157,15 @@ static void sim_limits(struct ripc__transport *t, struct ripc__transport_limits 
 
 static int sim_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 {
-	return cap < ADDRESS_LEN ? -EINVAL : ripc__sim_encode_address(t->node, buf);
+	return cap < SIM_ADDRESS_LEN ? -EINVAL : ripc__sim_encode_address(t->node, buf);
 }
 
 static void sim_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
 {
-	if (len == ADDRESS_LEN && ripc__get_le32(addr) == ADDRESS_MAGIC)
-		snprintf(text, textlen, "node %u", ripc__get_le32(addr + 4));
+	uint32_t node;
+
+	if (ripc__sim_address_node(addr, len, &node))
+		snprintf(text, textlen, "node %u", node);
 	else
 		snprintf(text, textlen, "%zu bytes that are no address", len);
 }

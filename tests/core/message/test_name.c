@@ -64,13 +64,13 @@ START_TEST(register__two_names_with_one_id)
 	open_both(chains[_i]);
 	ck_assert_int_eq(ripc_register_name(a, left, 0, &s), 0);
 	for (unsigned takeover = 0; takeover < 2; takeover++) {
-		ck_assert_int_eq(ripc__register_as(b, ripc_id(left), right,
-						   takeover ? RIPC_TAKEOVER : 0, &none),
+		ck_assert_int_eq(ripc__service_register(b, ripc_id(left), right,
+							takeover ? RIPC_TAKEOVER : 0, &none),
 				 -EADDRINUSE);
 		expect_in_detail(left);
 		expect_in_detail(right);
-		ck_assert_int_eq(ripc__register_as(a, ripc_id(left), right,
-						   takeover ? RIPC_TAKEOVER : 0, &none),
+		ck_assert_int_eq(ripc__service_register(a, ripc_id(left), right,
+							takeover ? RIPC_TAKEOVER : 0, &none),
 				 -EADDRINUSE);
 		expect_in_detail(left);
 		expect_in_detail(right);

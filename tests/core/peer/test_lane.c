@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Lanes: how they come to be, crossed or not, what counts on them, and how silence ends them. */
+#include "core/peer/endpoint.h"
 #include "core/rig.h"
 
 #include "wire/bytes.h"

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The calls on long messages: ripc_send_long(), ripc_send_async(), and those on a request. They
+ * check their arguments, take the lock and wait; core/rendezvous/sender.c sends.
+ */
+#include "core/message/request.h"
+#include "core/message/receive.h"
+#include "core/message/send.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/rendezvous/sender.h"
+#include "core/service/items.h"
+#include "core/service/service.h"
+
+/* time that ripc_send_long() may take beyond its timeout to regain its memory */
+#define CANCEL_TIMEOUT_MS 100
+
+int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		    const struct ripc_send_options *options, struct ripc_request **request)
+{
+	struct ripc *ctx;
+	uint64_t bytes;
+	int rc = ripc__check_call(s, dest, &ctx);
+
+	if (!rc && !request)
+		rc = ripc__fail(-EINVAL, "nowhere to store the request");
+	if (!rc)
+		rc = ripc__check_items(items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = ripc__request_start(s, dest, items, nitems, bytes, options, request);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Frees a request that is done. Return: its result, explained. Lock held. */
+static int request_finish(struct ripc_request **request)
+{
+	struct ripc_request *r = *request;
+	int status = r->status;
+
+	if (status)
+		ripc__fail(status, "%s", r->detail ? r->detail : ripc_strerror(status));
+	ripc__request_free(r);
+	*request = NULL;
+	return status;
+}
+
+/*
+ * Begins a call on a request. Another thread may close the context and thereby end the request.
+ * Return: 0: lock held; else the return value of the call.
+ */
+static int RIPC__NO_ANALYSIS request_enter(struct ripc_request **request, struct ripc **ctx)
+{
+	struct ripc_request *r = request ? *request : NULL;
+	int rc = 0;
+
+	if (!r)
+		return ripc__fail(-EINVAL, "no request");
+	*ctx = __atomic_load_n(&r->ctx, __ATOMIC_RELAXED);
+	if (*ctx) {
+		rc = ripc__check_owner(*ctx);
+		if (rc == -EOWNERDEAD)
+			return rc;
+	}
+	if (*ctx && !rc) {
+		ripc__lock(*ctx);
+		if ((*ctx)->owner && r->ctx)
+			return 0;
+		ripc__unlock(*ctx);
+	}
+	*request = NULL;
+	ripc__shut_down();
+	return -ESHUTDOWN;
+}
+
+int RIPC__NO_ANALYSIS ripc_request_test(struct ripc_request **request)
+{
+	struct ripc *ctx;
+	int rc = request_enter(request, &ctx);
+
+	if (rc)
+		return rc;
+	if ((*request)->state != RIPC__REQUEST_DONE) {
+		ripc__delayed_ack_idle(ctx);
+		ripc__progress(ctx);
+	}
+	rc = (*request)->state == RIPC__REQUEST_DONE ? request_finish(request) : -EINPROGRESS;
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Waits until the request is done. Lock held. Return: 0 or -ETIMEDOUT. */
+static int wait_done_until(struct ripc_request *r, uint64_t deadline, int timeout_ms)
+{
+	if (r->state != RIPC__REQUEST_DONE)
+		ripc__poll_request(r->ctx, r, timeout_ms);
+	while (r->state != RIPC__REQUEST_DONE && !r->ctx->closing)
+		if (ripc__wait(r->ctx, &r->waitq, deadline) && r->state != RIPC__REQUEST_DONE)
+			return -ETIMEDOUT;
+	return 0;
+}
+
+static int wait_done(struct ripc_request *r, int timeout_ms)
+{
+	if (r->state == RIPC__REQUEST_DONE)
+		return 0;
+	if (timeout_ms)
+		return wait_done_until(r, ripc__deadline(r->ctx, timeout_ms), timeout_ms);
+	ripc__delayed_ack_idle(r->ctx);
+	ripc__progress(r->ctx);
+	return r->state == RIPC__REQUEST_DONE ? 0 : -ETIMEDOUT;
+}
+
+int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc *ctx;
+	int rc = request_enter(request, &ctx);
+
+	if (rc)
+		return rc;
+	rc = wait_done(*request, timeout_ms);
+	if (ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
+		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
+	else if (!rc)
+		rc = request_finish(request);
+	else
+		rc = ripc__fail(-ETIMEDOUT,
+				"the message to service %llu is still under way after %d ms",
+				(unsigned long long)(*request)->dest_id, timeout_ms);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Cancels and frees the request. Lock held. */
+static int cancel(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc_request *r = *request;
+
+	ripc__request_abort(r);
+	/* If the context is being closed, wait_done() returns at once. */
+	wait_done(r, timeout_ms);
+	if (r->lane)
+		ripc__lane_fail(r->lane, -ETIMEDOUT, "the peer did not let go of a withdrawn message");
+	/* The end of its lane ends it: see ripc__requests_lane_failed(). */
+	if (r->state != RIPC__REQUEST_DONE)
+		ripc__request_done(r, -ECANCELED, "withdrawn");
+	return request_finish(request);
+}
+
+int RIPC__NO_ANALYSIS ripc_request_cancel(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc *ctx;
+	int rc = request_enter(request, &ctx);
+
+	if (rc)
+		return rc;
+	rc = cancel(request, timeout_ms);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Cancels a long message that was not delivered in time, and explains the reason. Lock held. */
+static int cancel_expired(struct ripc_request **request, int timeout_ms)
+{
+	struct ripc_request *r = *request;
+	struct ripc *ctx = r->ctx;
+	bool unreachable =
+		r->state == RIPC__REQUEST_PENDING && !(r->dest->peer && r->dest->peer->lane);
+	unsigned long long dest = r->dest_id;
+	struct ripc__dest *d = r->dest;
+	int rc;
+
+	d->users++;
+	rc = cancel(request, CANCEL_TIMEOUT_MS);
+	/* Last, because the last explanation wins. */
+	if (rc == -ECANCELED && unreachable)
+		rc = ripc__dest_unreachable(ctx, d);
+	d->users--;
+	if (rc != -ECANCELED)
+		return rc;
+	return ripc__fail(-ETIMEDOUT,
+			  "service %llu: the message was not delivered in %d ms and was withdrawn",
+			  dest, timeout_ms);
+}
+
+int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc_request *r;
+	uint64_t deadline;
+	int rc;
+
+	if (!timeout_ms)
+		return ripc__fail(-EAGAIN, "a long message cannot be delivered without waiting: "
+					   "use ripc_send_async()");
+	/* One clock read serves sending and waiting. */
+	deadline = ripc__deadline(ctx, timeout_ms);
+	rc = ripc__request_start(s, dest, items, nitems, bytes, o, &r);
+	if (rc)
+		return rc;
+	rc = wait_done_until(r, deadline, timeout_ms);
+	if (r->state != RIPC__REQUEST_DONE && ctx->closing) {
+		/*
+		 * On return the memory belongs to the caller, even if the context is being closed.
+		 */
+		cancel(&r, 0);
+		return ripc__fail(-ESHUTDOWN, "the context is being closed");
+	}
+	rc = rc ? cancel_expired(&r, timeout_ms) : request_finish(&r);
+	/* Cancelled because its service was closed. */
+	return rc == -ECANCELED
+		       ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending")
+		       : rc;
+}
+
+int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+{
+	struct ripc *ctx;
+	uint64_t bytes;
+	int rc = ripc__check_call(s, dest, &ctx);
+
+	if (!rc)
+		rc = ripc__check_items(items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = ripc__send_long(s, dest, items, nitems, bytes, options, timeout_ms);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Set-up of lanes: requests, crossed connections, the handshake of keys. endpoint.h has the steps.
+ */
+#ifndef RIPC_CORE_PEER_CONNECT_H
+#define RIPC_CORE_PEER_CONNECT_H
+
+#include "core/peer/lane.h"
+
+/* A connection request arrived / an endpoint is up. */
+void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
+void ripc__lane_on_established(struct ripc__lane *lane, const struct ripc__event *ev);
+/* The reason of a refusal; RIPC__REFUSE_NONE and another *status if it was not authenticated. */
+unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status);
+/*
+ * The first message on a lane whose peer must still prove that it has the key. Releases its token.
+ */
+void ripc__lane_on_confirm(struct ripc__lane *lane, const struct ripc__event *ev);
+/* Decides a pending connection request after the PING of the present lane. */
+void ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool accept);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/peer/endpoint.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
+		      uint8_t buf[RIPC__HELLO_LEN])
+{
+	const struct ripc__transport_limits *l = &ctx->tp[tp].limits;
+	const struct ripc__peer *p = ripc__peer_find(ctx, target);
+	struct ripc__hello h = {
+		.memory = p ? p->memory : 0,
+		.refusal = (uint8_t)refusal,
+		.send_max = l->send_max,
+		.recv_depth = l->recv_depth,
+		.service_window = ctx->opt.service_window / RIPC__CREDIT_UNIT,
+		.caps = l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT),
+	};
+
+	memcpy(h.instance, ctx->instance, 16);
+	memcpy(h.target, target, 16);
+	ripc__hello_encode(&h, buf);
+}
+
+bool ripc__lane_needs_auth(const struct ripc *ctx, unsigned tp)
+{
+	return ctx->auth && !(ctx->tp[tp].limits.caps & RIPC__CAP_SELF);
+}
+
+static bool draw_nonce(struct ripc *ctx, uint8_t nonce[RIPC__NONCE])
+{
+	if (!ctx->hooks.now)
+		return getrandom(nonce, RIPC__NONCE, 0) == RIPC__NONCE;
+	for (unsigned i = 0; i < RIPC__NONCE; i += 8) {
+		uint64_t v = ctx->hooks.random(ctx->hooks.arg);
+
+		memcpy(nonce + i, &v, 8);
+	}
+	return true;
+}
+
+/*
+ * Encodes the reply to a request, with a proof if there are keys. Return: its bytes; 0: no proof
+ * possible.
+ */
+static size_t encode_reply(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
+			   struct ripc__handshake *shake, uint8_t buf[RIPC__HANDSHAKE_LEN])
+{
+	uint8_t nonce[RIPC__NONCE];
+
+	ripc__lane_hello(ctx, tp, target, refusal, buf);
+	if (!ripc__lane_needs_auth(ctx, tp))
+		return RIPC__HELLO_LEN;
+	if (!draw_nonce(ctx, nonce))
+		return 0;
+	ripc__handshake_reply(ctx->auth, shake, nonce, buf);
+	return RIPC__HANDSHAKE_LEN;
+}
+
+/* A resource is exhausted: the next attempt evicts idle lanes. */
+static void note_resource_limit(struct ripc *ctx, int rc)
+{
+	if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS)
+		ctx->evict_cause = rc;
+}
+
+static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsigned tp, bool active,
+				   uint64_t connect_ns)
+{
+	struct ripc__lane *lane = calloc(1, sizeof(*lane));
+
+	if (!lane)
+		return NULL;
+	lane->ctx = ctx;
+	lane->peer = p;
+	lane->tp = tp;
+	lane->active = active;
+	lane->state = active ? RIPC__LANE_CONNECTING : RIPC__LANE_ACCEPTING;
+	lane->rx_depth = ctx->tp[tp].limits.recv_depth;
+	lane->last_rx_ns = ripc__now(ctx);
+	lane->connect_ns = connect_ns;
+	ripc__list_init(&lane->control);
+	ripc__list_init(&lane->rndvs);
+	ripc__list_init(&lane->exports);
+	ripc__list_init(&lane->imports);
+	ripc__list_init(&lane->bounces);
+	ripc__list_add(&ctx->lanes, &lane->link);
+	p->nlanes++;
+	ripc__timer_at(ctx, lane->last_rx_ns + connect_ns);
+	return lane;
+}
+
+void ripc__lane_set_limits(struct ripc__lane *lane, const struct ripc__hello *h)
+{
+	const struct ripc__transport_limits *l = &lane->ctx->tp[lane->tp].limits;
+
+	lane->send_max = h->send_max < l->send_max ? h->send_max : l->send_max;
+	lane->caps = l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT);
+	lane->uses_credits = h->recv_depth != 0;
+	lane->tx_credits = h->recv_depth;
+	lane->service_window = h->service_window;
+	lane->remote_epoch = h->memory;
+}
+
+int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
+		       size_t len, bool last)
+{
+	uint8_t hello[RIPC__HANDSHAKE_LEN], nonce[RIPC__NONCE];
+	size_t hellolen = RIPC__HELLO_LEN;
+	struct ripc__lane *lane =
+		lane_new(ctx, p, tp, true, last ? RIPC__CONNECT_NS : RIPC__CONNECT_FIRST_NS);
+	int rc;
+
+	if (!lane)
+		return ripc__fail(-ENOMEM, "out of memory");
+	ripc__lane_hello(ctx, tp, p->instance, RIPC__REFUSE_NONE, hello);
+	if (ripc__lane_needs_auth(ctx, tp)) {
+		lane->shake = calloc(1, sizeof(*lane->shake));
+		if (!lane->shake || !draw_nonce(ctx, nonce)) {
+			ripc__lane_close(lane);
+			return ripc__fail(-ENOMEM, "out of memory");
+		}
+		ripc__handshake_request(ctx->auth, lane->shake, nonce, hello);
+		hellolen = sizeof(hello);
+	}
+	rc = ctx->tp[tp].ops->connect(ctx->tp[tp].t, addr, len, hello, hellolen, lane, &lane->ep);
+	if (rc) {
+		lane->ep = NULL;
+		ripc__lane_close(lane);
+		note_resource_limit(ctx, rc);
+		return rc;
+	}
+	ctx->tp[tp].nlanes++;
+	ctx->active_tps |= 1u << tp;
+	p->out = lane;
+	return 0;
+}
+
+void ripc__lane_reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
+		       unsigned refusal, struct ripc__handshake *shake)
+{
+	uint8_t hello[RIPC__HANDSHAKE_LEN];
+	size_t len = encode_reply(ctx, tp, target, refusal, shake, hello);
+
+	ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, len ? hello : NULL, len);
+}
+
+int ripc__lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
+		      uint64_t source, const struct ripc__hello *h, struct ripc__handshake *shake)
+{
+	struct ripc__handshake *shake_copy =
+		ripc__lane_needs_auth(ctx, tp) ? malloc(sizeof(*shake_copy)) : NULL;
+	struct ripc__lane *lane;
+	uint8_t hello[RIPC__HANDSHAKE_LEN];
+	size_t len;
+	int rc;
+
+	lane = ripc__lane_needs_auth(ctx, tp) && !shake_copy
+		       ? NULL
+		       : lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
+	if (!lane) {
+		free(shake_copy);
+		ripc__lane_reject(ctx, tp, request, h->instance, RIPC__REFUSE_MEMORY, shake);
+		return -ENOMEM;
+	}
+	lane->source = source;
+	ripc__lane_set_limits(lane, h);
+	len = encode_reply(ctx, tp, h->instance, RIPC__REFUSE_NONE, shake, hello);
+	if (shake_copy) {
+		*shake_copy = *shake;
+		lane->shake = shake_copy;
+	}
+	if (len) {
+		rc = ctx->tp[tp].ops->accept(ctx->tp[tp].t, request, hello, len, lane, &lane->ep);
+	} else {
+		ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, NULL, 0);
+		rc = -EIO;
+	}
+	if (rc) {
+		lane->ep = NULL;
+		ripc__lane_close(lane);
+		note_resource_limit(ctx, rc);
+	} else {
+		ctx->tp[tp].nlanes++;
+		ctx->active_tps |= 1u << tp;
+	}
+	return rc;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/peer/path.h"
+#include "core/peer/lane.h"
+#include "wire/bytes.h"
+
+static bool addr_matches(const struct ripc__transport_ops *ops, uint8_t id)
+{
+	if (id == ops->id)
+		return true;
+	for (unsigned i = 0; i < sizeof(ops->compat_ids) && ops->compat_ids[i]; i++)
+		if (id == ops->compat_ids[i])
+			return true;
+	return false;
+}
+
+const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
+			       unsigned *tp, size_t *len)
+{
+	bool self = !memcmp(p->instance, ctx->instance, 16);
+
+	for (unsigned i = 0; i < ctx->ntp; i++) {
+		const struct ripc__tp *t = &ctx->tp[i];
+
+		*tp = i;
+		if (!t->t || !(t->limits.caps & RIPC__CAP_CONNECTED) ||
+		    !!(t->limits.caps & RIPC__CAP_SELF) != self)
+			continue;
+		if (self) {
+			*len = 16;
+			return index ? NULL : ctx->instance;
+		}
+		for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end;
+		     at += 3 + *len) {
+			*len = ripc__get_le16(at + 1);
+			if (addr_matches(t->ops, at[0]) && !index--)
+				return at + 3;
+		}
+	}
+	return NULL;
+}
+
+const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
+				   size_t *len)
+{
+	const uint8_t *addr;
+
+	if (!ctx->datagrams || p->no_dgram_path)
+		return NULL;
+	if (p->lane && p->dgram_path && p->dgram_path_tp == p->lane->tp) {
+		*tp = p->dgram_path_tp;
+		*len = p->dgram_path_len;
+		return p->dgram_path;
+	}
+	/* The lane shows which path works; without a lane the first is tried. */
+	for (unsigned i = 0; (addr = ripc__peer_path(ctx, p, i, tp, len)); i++)
+		if (!p->lane || p->lane->tp == *tp)
+			break;
+	if (!addr || !ctx->tp[*tp].limits.eager_datagram)
+		return NULL;
+	p->dgram_path = p->lane ? addr : NULL;
+	p->dgram_path_tp = *tp;
+	p->dgram_path_len = *len;
+	return addr;
+}

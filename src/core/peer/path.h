@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The addresses of a peer on the transports of this context. */
+#ifndef RIPC_CORE_PEER_PATH_H
+#define RIPC_CORE_PEER_PATH_H
+
+#include "core/peer/peer.h"
+
+/*
+ * Paths to a peer, best first: each local transport in order, with each address of the peer that it
+ * understands. Return: the address, with its transport; NULL: no such path.
+ */
+const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
+			       unsigned *tp, size_t *len);
+
+/* Address for short messages by datagram. Return: NULL: they use the lane, or none is known. */
+const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
+				   size_t *len);
+
+#endif

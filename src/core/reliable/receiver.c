@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/reliable/reliable.h"
+#include "core/service/service.h"
+
+#include <stdlib.h>
+
+/*
+ * A service to which a message was refused. Messages behind it are refused, too, over this lane and
+ * the next ones, until the sender knows: otherwise they would overtake it.
+ */
+struct ripc__refusing {
+	UT_hash_handle hh;
+	uint64_t id;
+};
+
+static void ack_not_due(struct ripc__reliable *rel)
+{
+	ripc__list_del(&rel->ack_link);
+	rel->ack_due_ns = 0;
+	rel->rx_unacked = rel->rx_unacked_bytes = 0;
+}
+
+void ripc__reliable_send_ack(struct ripc *ctx, struct ripc__peer *p, bool always)
+{
+	struct ripc__reliable *rel = p->reliable;
+
+	(void)ctx;
+	if (!rel || !rel->rx_next || (!always && !rel->ack_due_ns))
+		return;
+	ack_not_due(rel);
+	/* Without a lane, RELIABLE_BEGIN on the next one is answered. */
+	if (p->lane)
+		ripc__lane_notify(p->lane, RIPC__RELIABLE_ACK, 0, 0, rel->rx_next, 0);
+}
+
+/* Sends the acknowledgement after RIPC__RELIABLE_ACK_NS, or at once. */
+static void ack_later(struct ripc__lane *lane, struct ripc__reliable *rel, uint64_t len)
+{
+	struct ripc *ctx = lane->ctx;
+
+	rel->rx_unacked++;
+	rel->rx_unacked_bytes += (uint32_t)len;
+	if (RIPC__UNLIKELY(!rel->ack_due_ns)) {
+		rel->ack_due_ns = ctx->now_ns + RIPC__RELIABLE_ACK_NS;
+		ripc__list_add(&ctx->reliable_acks, &rel->ack_link);
+		ripc__timer_at(ctx, rel->ack_due_ns);
+	}
+	if (RIPC__UNLIKELY(rel->rx_unacked >= RIPC__RELIABLE_WINDOW / 4 ||
+			   rel->rx_unacked_bytes >= RIPC__RELIABLE_WINDOW_BYTES / 4))
+		ripc__reliable_send_ack(ctx, lane->peer, false);
+}
+
+static bool is_refusing(const struct ripc__reliable *rel, uint64_t id)
+{
+	struct ripc__refusing *r;
+
+	HASH_FIND(hh, rel->refusing, &id, sizeof(id), r);
+	return r;
+}
+
+static void refusing_remove(struct ripc__reliable *rel, uint64_t id)
+{
+	struct ripc__refusing *r;
+
+	HASH_FIND(hh, rel->refusing, &id, sizeof(id), r);
+	if (!r)
+		return;
+	HASH_DEL(rel->refusing, r);
+	free(r);
+}
+
+static int refusing_add(struct ripc__reliable *rel, uint64_t id)
+{
+	struct ripc__refusing *r;
+
+	if (is_refusing(rel, id))
+		return 0;
+	if (HASH_COUNT(rel->refusing) >= RIPC__FLOWS_MAX || !(r = calloc(1, sizeof(*r))))
+		return -ENOMEM;
+	r->id = id;
+	HASH_ADD(hh, rel->refusing, id, sizeof(r->id), r);
+	if (r->hh.tbl)
+		return 0;
+	free(r);
+	return -ENOMEM;
+}
+
+void ripc__reliable_free_refusals(struct ripc__reliable *rel)
+{
+	while (rel->refusing)
+		refusing_remove(rel, rel->refusing->id);
+	free(rel->refused);
+}
+
+/* The sender does not know the fate of numbers from first on: RELIABLE_ACK covers refused ones, too. */
+static void refusals_repeat(struct ripc__lane *lane, const struct ripc__reliable *rel, uint64_t first)
+{
+	uint64_t n = rel->nrefused < RIPC__RELIABLE_WINDOW ? rel->nrefused : RIPC__RELIABLE_WINDOW;
+
+	for (uint64_t i = rel->nrefused - n; i < rel->nrefused; i++)
+		if (rel->refused[i % RIPC__RELIABLE_WINDOW] >= first)
+			ripc__lane_notify(lane, RIPC__RELIABLE_REFUSED, 0, 0,
+					  rel->refused[i % RIPC__RELIABLE_WINDOW], 0);
+}
+
+int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number)
+{
+	struct ripc__reliable *rel = ripc__reliable_of(lane->ctx, lane->peer);
+
+	if (!rel)
+		return -ENOMEM;
+	/* The sender knows of all refusals, and found the service here again. */
+	if (dest) {
+		refusing_remove(rel, dest);
+		return 0;
+	}
+	if (!rel->rx_next)
+		rel->rx_next = number;
+	/* The first one of a lane: the sender learns what arrived over the lane before. */
+	if (!lane->reliable_rx) {
+		/* It is sent behind them, not before the first of them. */
+		ack_not_due(rel);
+		refusals_repeat(lane, rel, number);
+		ripc__reliable_send_ack(lane->ctx, lane->peer, true);
+	}
+	lane->reliable_rx = number;
+	return 0;
+}
+
+static int refuse(struct ripc__lane *lane, struct ripc__reliable *rel, uint64_t id, uint64_t number)
+{
+	if (refusing_add(rel, id))
+		return -ENOMEM;
+	if (!rel->refused)
+		rel->refused = calloc(RIPC__RELIABLE_WINDOW, sizeof(*rel->refused));
+	if (!rel->refused)
+		return -ENOMEM;
+	rel->refused[rel->nrefused++ % RIPC__RELIABLE_WINDOW] = number;
+	lane->ctx->stats.dropped_no_service++;
+	ripc__lane_notify(lane, RIPC__RELIABLE_REFUSED, 0, 0, number, 0);
+	return 0;
+}
+
+int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len)
+{
+	struct ripc__reliable *rel = lane->peer->reliable;
+	uint64_t number = lane->reliable_rx;
+
+	if (RIPC__UNLIKELY(!number || !rel))
+		return -EPROTO;
+	lane->reliable_rx++;
+	if (RIPC__UNLIKELY(number < rel->rx_next)) {
+		lane->ctx->stats.duplicates++;
+		lane->peer->stats.duplicates++;
+		ack_later(lane, rel, len);
+		return 0;
+	}
+	if (RIPC__UNLIKELY(!flow->service || (rel->refusing && is_refusing(rel, flow->id)))) {
+		if (refuse(lane, rel, flow->id, number))
+			return -ENOMEM;
+		rel->rx_next = number + 1;
+		ack_later(lane, rel, len);
+		return 0;
+	}
+	rel->rx_next = number + 1;
+	ack_later(lane, rel, len);
+	return 1;
+}
+
+void ripc__reliable_undo(struct ripc__lane *lane)
+{
+	lane->peer->reliable->rx_next--;
+}

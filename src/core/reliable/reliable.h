@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Reliable short messages: in order and exactly once between two contexts, over any number of
+ * lanes. doc/protocol.md, section 1.8, has the messages.
+ *
+ * A lane is in order and loses nothing while it lives, so nothing is sent twice on one lane. The
+ * sender keeps a copy of each message until the peer acknowledges it. When a lane is lost, the
+ * sender sends the copies again on the next one, before anything new; the receiver drops the
+ * numbers that it has seen.
+ *
+ * Numbers count the reliable messages of one context to another. A message gets its number when it
+ * is posted, so a service without credit delays no other. A lane carries no number per message:
+ * RELIABLE_BEGIN states that of the next one, and each one after it is one more.
+ *
+ *   (new) -- posted --> UNACKED -- RELIABLE_ACK --> delivered
+ *      UNACKED -- RELIABLE_REFUSED (no such service), BYE --> PENDING at its destination
+ *      UNACKED -- peer unreachable, or has lost its record --> -EPIPE: delivery is unknown
+ *      PENDING -- destination reached, nothing of it is unacknowledged elsewhere --> UNACKED
+ *      PENDING -- no holder for peer_timeout_ms --> -EHOSTUNREACH: not delivered
+ *
+ * Lock held in every function.
+ */
+#ifndef RIPC_CORE_RELIABLE_RELIABLE_H
+#define RIPC_CORE_RELIABLE_RELIABLE_H
+
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+
+/* Limits of the messages to one peer that are not acknowledged. */
+#define RIPC__RELIABLE_WINDOW       1024
+#define RIPC__RELIABLE_WINDOW_BYTES (256 * 1024)
+/* The receiver acknowledges after a quarter of the window, or after this time. */
+#define RIPC__RELIABLE_ACK_NS RIPC__MS
+
+struct ripc__reliable_msg;
+
+/* The origin of a message, which learns its end. */
+struct ripc__reliable_owner {
+	/*
+	 * The message ended: 0: delivered; -EPIPE: unknown; -EHOSTUNREACH: not delivered;
+	 * -ETIMEDOUT: its time was up before it was sent. The callee owns m and frees it. It may
+	 * post other messages. why: NULL with 0.
+	 */
+	void (*end)(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m, int status,
+		    const char *why);
+	/*
+	 * m is about to be posted to a peer, for the first time or again. The callee may change its
+	 * header. Return: 0; else m ends with this status. NULL: nothing to do.
+	 */
+	int (*before_post)(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m,
+			   struct ripc__lane *lane);
+};
+
+/* A message and its copy. */
+struct ripc__reliable_msg {
+	struct ripc__list link; /* in the peer's unacked or in dest->reliable_pending */
+	struct ripc__reliable_owner *owner;
+	struct ripc__dest *dest; /* pinned while the message is in a list */
+	uint64_t order;          /* of the messages to one destination */
+	uint64_t number;         /* at the peer; 0: not posted, or not delivered there */
+	uint32_t head, len;      /* bytes of the header, of the whole message */
+	uint8_t bytes[];         /* the message as SHORT */
+};
+
+/* Builds a message. ext: 16 bytes for RIPC__F_CALL or RIPC__F_REPLY in flags; else NULL. NULL: out of
+ * memory. */
+struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
+					      uint64_t source, const uint8_t *ext,
+					      const struct iovec *items, unsigned nitems);
+void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m);
+/* Where its 16 bytes of ext are. */
+static inline uint8_t *ripc__reliable_ext(struct ripc__reliable_msg *m)
+{
+	return m->bytes + RIPC__HEADER_LEN;
+}
+
+/*
+ * Posts a new message over the lane of d's peer, which is up. Return: 0: the owner learns its end;
+ * -EAGAIN: no credit, no room, or earlier messages wait; d->waitq is woken; -ENOMEM; -EMSGSIZE; or
+ * the error of before_post().
+ */
+int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more);
+/* Posts it as soon as its destination can be reached, behind earlier ones. Takes m over. */
+void ripc__reliable_queue(struct ripc *ctx, struct ripc__dest *d, struct ripc__reliable_msg *m);
+/* Takes a message that is in a list out of it: it is not sent again. The caller owns it. */
+void ripc__reliable_withdraw(struct ripc *ctx, struct ripc__reliable_msg *m);
+/* Makes the peer acknowledge now. */
+void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d);
+
+/* ---- events ---- */
+
+/* The lane has room: sends again what its peer has not acknowledged. */
+void ripc__reliable_flush(struct ripc__lane *lane);
+/* d can be reached: sends what waits for it. */
+void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d);
+void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below);
+void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number);
+/* The peer sent BYE, after its last acknowledgement. */
+void ripc__reliable_bye(struct ripc__lane *lane);
+void ripc__reliable_lane_failed(struct ripc__lane *lane);
+/* No answer will tell whether messages were delivered: all of the peer end with -EPIPE. */
+void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *why);
+void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p);
+/* Acknowledgements that are due, and messages that wait for too long. */
+void ripc__reliable_timers(struct ripc *ctx);
+/* ripc_close(). The messages' owners are not notified. */
+void ripc__reliable_close(struct ripc *ctx);
+
+/* ---- receiving (receiver.c) ---- */
+
+/* RELIABLE_BEGIN arrived. Return: 0, or -ENOMEM. */
+int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number);
+/*
+ * A message with F_RELIABLE arrived for a service, or for none. Return: 1: deliver it; 0: drop it,
+ * it was delivered before or is refused; -EPROTO: the lane has no number for it.
+ */
+int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len);
+/* There was no memory for the message for which ripc__reliable_receive() has just returned 1. */
+void ripc__reliable_undo(struct ripc__lane *lane);
+/* Sends the acknowledgement that is due, if there is one. always: also if none is due. */
+void ripc__reliable_send_ack(struct ripc *ctx, struct ripc__peer *p, bool always);
+
+/* ---- inside ---- */
+
+struct ripc__reliable {
+	/* sender */
+	struct ripc__list unacked; /* by number */
+	struct ripc__list *resend; /* first that was not posted on the peer's lane; NULL: none */
+	uint64_t next;             /* number of the next new message */
+	uint64_t bytes;            /* in unacked */
+	bool window_full;          /* a sender waits for the window */
+	/* receiver */
+	struct ripc__list ack_link; /* in ctx->reliable_acks while an acknowledgement is due */
+	struct ripc__peer *peer;
+	uint64_t rx_next; /* all below are delivered or refused; 0: none came */
+	uint64_t ack_due_ns;
+	uint32_t rx_unacked, rx_unacked_bytes;
+	uint64_t *refused; /* numbers refused, a ring of RIPC__RELIABLE_WINDOW; or NULL */
+	struct ripc__refusing *refusing; /* services all messages to which are refused; uthash by id */
+	uint64_t nrefused;               /* in all */
+};
+
+void ripc__reliable_free_refusals(struct ripc__reliable *rel);
+/* The peer's state, created if needed. NULL: out of memory. */
+struct ripc__reliable *ripc__reliable_of(struct ripc *ctx, struct ripc__peer *p);
+
+#endif

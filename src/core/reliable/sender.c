@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/reliable/reliable.h"
+#include "core/peer/lane_post.h"
+#include "wire/bytes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Copies of up to this many bytes are kept for reuse, so many of them. */
+#define SMALL_LEN 256
+#define FREE_MAX  2048
+/* A header with an acknowledgement, a call and RIPC_ITEMS_MAX lengths. */
+#define HEAD_MAX (RIPC__HEADER_LEN + RIPC__CALL_EXT + RIPC_ITEMS_MAX * 4)
+
+/* ---- messages ---- */
+
+struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
+					      uint64_t source, const uint8_t *ext,
+					      const struct iovec *items, unsigned nitems)
+{
+	size_t head = RIPC__HEADER_LEN + (ext ? RIPC__CALL_EXT : 0) + nitems * 4u, len = head;
+	struct ripc__reliable_msg *m = NULL;
+	uint8_t *p;
+
+	for (unsigned i = 0; i < nitems; i++)
+		len += items[i].iov_len;
+	if (len <= SMALL_LEN && ctx->reliable_free) {
+		m = ctx->reliable_free;
+		ctx->reliable_free = (struct ripc__reliable_msg *)(void *)m->owner;
+		ctx->reliable_nfree--;
+	} else {
+		m = malloc(sizeof(*m) + (len < SMALL_LEN ? SMALL_LEN : len));
+		if (!m)
+			return NULL;
+		ripc__list_init(&m->link);
+	}
+	m->dest = NULL;
+	m->number = 0;
+	m->order = ctx->requests_started++;
+	m->head = (uint32_t)head;
+	m->len = (uint32_t)len;
+	p = ripc__header_put(m->bytes, RIPC__SHORT, (uint16_t)(RIPC__F_RELIABLE | flags),
+			     (uint16_t)nitems, 0, dest, source);
+	if (ext) {
+		memcpy(p, ext, RIPC__CALL_EXT);
+		p += RIPC__CALL_EXT;
+	}
+	for (unsigned i = 0; i < nitems; i++, p += 4)
+		ripc__put_le32(p, (uint32_t)items[i].iov_len);
+	for (unsigned i = 0; i < nitems; i++) {
+		if (items[i].iov_len)
+			memcpy(p, items[i].iov_base, items[i].iov_len);
+		p += items[i].iov_len;
+	}
+	return m;
+}
+
+void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m)
+{
+	if (m->len > SMALL_LEN || ctx->reliable_nfree >= FREE_MAX) {
+		free(m);
+		return;
+	}
+	m->owner = (struct ripc__reliable_owner *)(void *)ctx->reliable_free;
+	ctx->reliable_free = m;
+	ctx->reliable_nfree++;
+}
+
+/* ---- sending ---- */
+
+struct ripc__reliable *ripc__reliable_of(struct ripc *ctx, struct ripc__peer *p)
+{
+	struct ripc__reliable *rel = p->reliable;
+
+	if (RIPC__LIKELY(rel != NULL))
+		return rel;
+	rel = calloc(1, sizeof(*rel));
+	if (!rel)
+		return NULL;
+	ripc__list_init(&rel->unacked);
+	ripc__list_init(&rel->ack_link);
+	rel->peer = p;
+	rel->next = ripc__seq_begin(ctx);
+	p->reliable = rel;
+	return rel;
+}
+
+/*
+ * Posts a message with a number over a lane. Return: 0; -EAGAIN; -EMSGSIZE: the lane is too small
+ * for it; or the error of before_post().
+ */
+static int post(struct ripc__lane *lane, struct ripc__reliable_msg *m, uint64_t number, bool more)
+{
+	struct ripc__dest *d = m->dest;
+	struct ripc__credit *c = d->peer == lane->peer ? d->credit : NULL;
+	uint32_t units = ripc__units_of(m->len);
+	struct iovec payload = {m->bytes + m->head, m->len - m->head};
+	uint8_t head[HEAD_MAX];
+	int rc;
+
+	if (m->len > lane->send_max)
+		return -EMSGSIZE;
+	if (!c) {
+		c = ripc__lane_credit(lane, d->id);
+		if (!c)
+			return -EAGAIN;
+		if (d->peer == lane->peer)
+			d->credit = c;
+	}
+	if (RIPC__UNLIKELY(c->sent_units + units > c->limit_units)) {
+		lane->ctx->stats.credit_stalls++;
+		lane->peer->stats.credit_stalls++;
+		ripc__lane_monitor(lane);
+		return -EAGAIN;
+	}
+	if (RIPC__UNLIKELY(lane->reliable_tx != number)) {
+		ripc__lane_notify(lane, RIPC__RELIABLE_BEGIN, 0, 0, number, 0);
+		lane->reliable_tx = number;
+	}
+	if (m->owner->before_post && (rc = m->owner->before_post(m->owner, m, lane)))
+		return rc;
+	/* The lane stamps the header. */
+	memcpy(head, m->bytes, m->head);
+	rc = ripc__lane_send(lane, head, m->head, &payload, payload.iov_len ? 1 : 0, more);
+	if (rc)
+		return rc;
+	lane->reliable_tx++;
+	c->sent_units += units;
+	if (RIPC__UNLIKELY(lane->idle))
+		ripc__lane_monitor(lane);
+	return 0;
+}
+
+static void dest_pin(struct ripc__dest *d)
+{
+	d->users++;
+}
+
+static void dest_unpin(struct ripc *ctx, struct ripc__dest *d)
+{
+	d->used_ns = ctx->now_ns;
+	d->users--;
+}
+
+/* ripc__reliable_post() for the first message of those that wait. */
+static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more)
+{
+	struct ripc__peer *p = d->peer;
+	struct ripc__lane *lane = p->lane;
+	struct ripc__reliable *rel = ripc__reliable_of(lane->ctx, p);
+	int rc;
+
+	if (!rel)
+		return ripc__fail(-ENOMEM, "no memory to send to service %llu",
+				  (unsigned long long)d->id);
+	/* The messages at the former holder go first. */
+	if (d->reliable_unacked && d->reliable_peer != p)
+		return -EAGAIN;
+	if (rel->resend) {
+		ripc__reliable_flush(lane);
+		if (rel->resend || p->lane != lane)
+			return -EAGAIN;
+	}
+	if (p->reliable_unacked >= RIPC__RELIABLE_WINDOW ||
+	    (rel->bytes + m->len > RIPC__RELIABLE_WINDOW_BYTES && p->reliable_unacked)) {
+		rel->window_full = true;
+		ripc__lane_monitor(lane);
+		return -EAGAIN;
+	}
+	m->dest = d;
+	rc = post(lane, m, rel->next, more);
+	if (rc == -EMSGSIZE)
+		return ripc__fail(-EMSGSIZE,
+				  "message of %u bytes to service %llu: a lane over %s takes %u",
+				  m->len, (unsigned long long)d->id,
+				  lane->ctx->tp[lane->tp].ops->name, lane->send_max);
+	if (rc)
+		return rc;
+	m->number = rel->next++;
+	ripc__list_add(&rel->unacked, &m->link);
+	rel->bytes += m->len;
+	p->reliable_unacked++;
+	if (!d->reliable_unacked++) {
+		d->reliable_peer = p;
+		dest_pin(d);
+	}
+	return 0;
+}
+
+int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more)
+{
+	return ripc__list_empty(&d->reliable_pending) ? post_new(d, m, more) : -EAGAIN;
+}
+
+/* Takes m out of the unacknowledged ones. Its destination may go on. */
+static void unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m)
+{
+	struct ripc__reliable *rel = p->reliable;
+	struct ripc__dest *d = m->dest;
+
+	if (rel->resend == &m->link)
+		rel->resend = m->link.next == &rel->unacked ? NULL : m->link.next;
+	ripc__list_del(&m->link);
+	rel->bytes -= m->len;
+	p->reliable_unacked--;
+	if (!--d->reliable_unacked) {
+		d->reliable_peer = NULL;
+		dest_unpin(ctx, d);
+	}
+}
+
+/* Nothing of d is unacknowledged any more: what waited for that goes on. */
+static void dest_continue(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->reliable_unacked)
+		return;
+	if (!ripc__list_empty(&d->reliable_pending))
+		ripc__reliable_flush_pending(ctx, d);
+	if (!ripc__list_empty(&d->waitq.waiters))
+		ripc__wake(ctx, &d->waitq);
+}
+
+static void msg_end(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m,
+		    int status, const char *why)
+{
+	struct ripc__dest *d = m->dest;
+
+	unacked_remove(ctx, p, m);
+	m->owner->end(m->owner, m, status, why);
+	dest_continue(ctx, d);
+}
+
+void ripc__reliable_flush(struct ripc__lane *lane)
+{
+	struct ripc__peer *p = lane->peer;
+	struct ripc__reliable *rel = p->reliable;
+
+	if (!rel || p->lane != lane)
+		return;
+	while (rel->resend && lane->state == RIPC__LANE_UP) {
+		struct ripc__reliable_msg *m =
+			ripc__list_entry(rel->resend, struct ripc__reliable_msg, link);
+		int rc = post(lane, m, m->number, rel->resend->next != &rel->unacked);
+
+		if (rc == -EAGAIN)
+			return;
+		if (rc == -EMSGSIZE) {
+			/* It may have arrived over the lane before, which took longer messages. */
+			msg_end(lane->ctx, p, m,
+				-EPIPE, "the lane was lost, and the next one does not take so long a message");
+			continue;
+		}
+		if (rc) {
+			msg_end(lane->ctx, p, m, -EPIPE, "its time was up after the lane was lost");
+			continue;
+		}
+		lane->ctx->stats.resent++;
+		rel->resend = rel->resend->next == &rel->unacked ? NULL : rel->resend->next;
+	}
+}
+
+/* ---- messages that wait for their destination ---- */
+
+static void pending_insert(struct ripc *ctx, struct ripc__dest *d, struct ripc__reliable_msg *m)
+{
+	struct ripc__list *at;
+
+	m->number = 0;
+	m->dest = d;
+	if (ripc__list_empty(&d->reliable_pending)) {
+		d->reliable_until_ns = ripc__now(ctx) + ctx->opt.peer_timeout_ms * RIPC__MS;
+		ripc__timer_at(ctx, d->reliable_until_ns);
+	}
+	ripc__list_for_each (at, &d->reliable_pending)
+		if (ripc__list_entry(at, struct ripc__reliable_msg, link)->order > m->order)
+			break;
+	ripc__list_add(at, &m->link);
+	ctx->reliable_npending++;
+	dest_pin(d);
+}
+
+static void pending_remove(struct ripc *ctx, struct ripc__reliable_msg *m)
+{
+	ripc__list_del(&m->link);
+	ctx->reliable_npending--;
+	dest_unpin(ctx, m->dest);
+}
+
+void ripc__reliable_queue(struct ripc *ctx, struct ripc__dest *d, struct ripc__reliable_msg *m)
+{
+	pending_insert(ctx, d, m);
+	ripc__reliable_flush_pending(ctx, d);
+}
+
+static void requeue(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m)
+{
+	struct ripc__dest *d = m->dest;
+
+	/* Pinned anew before it is let go. */
+	dest_pin(d);
+	unacked_remove(ctx, p, m);
+	pending_insert(ctx, d, m);
+	dest_unpin(ctx, d);
+}
+
+void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&d->reliable_pending))) {
+		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
+		int rc;
+
+		if (ripc__dest_reach(ctx, d))
+			return;
+		/* The peer refuses all messages until it knows that the refusals have arrived. */
+		if (d->reliable_refused) {
+			if (d->reliable_unacked)
+				return;
+			ripc__lane_notify(d->peer->lane, RIPC__RELIABLE_BEGIN, d->id, 0, 0, 0);
+			d->reliable_refused = false;
+		}
+		ripc__list_del(n);
+		rc = post_new(d, m, false);
+		if (rc == -EAGAIN || rc == -ENOMEM) {
+			ripc__list_add(d->reliable_pending.next, n);
+			return;
+		}
+		ctx->reliable_npending--;
+		dest_unpin(ctx, d);
+		if (rc)
+			m->owner->end(m->owner, m, rc == -EMSGSIZE ? -EHOSTUNREACH : rc,
+				      "the new holder of its service cannot take it");
+	}
+}
+
+void ripc__reliable_withdraw(struct ripc *ctx, struct ripc__reliable_msg *m)
+{
+	struct ripc__dest *d = m->dest;
+
+	if (m->number)
+		unacked_remove(ctx, d->reliable_peer, m);
+	else
+		pending_remove(ctx, m);
+	dest_continue(ctx, d);
+}
+
+void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d)
+{
+	struct ripc__lane *lane = d->reliable_peer ? d->reliable_peer->lane : NULL;
+
+	/* The acknowledgement goes before the PONG. */
+	if (lane)
+		ripc__lane_notify(lane, RIPC__PING, 0, 0, ripc__now(ctx), 0);
+}
+
+/* ---- events ---- */
+
+void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__peer *p = lane->peer;
+	struct ripc__reliable *rel = p->reliable;
+	struct ripc__list *n, *tmp;
+
+	if (!rel || below > rel->next)
+		return;
+	while ((n = ripc__list_first(&rel->unacked))) {
+		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
+
+		if (m->number >= below)
+			break;
+		msg_end(ctx, p, m, 0, NULL);
+	}
+	if (!rel->window_full)
+		return;
+	rel->window_full = false;
+	ripc__list_for_each_safe (n, tmp, &p->dests) {
+		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
+
+		if (!ripc__list_empty(&d->reliable_pending))
+			ripc__reliable_flush_pending(ctx, d);
+		if (!ripc__list_empty(&d->waitq.waiters))
+			ripc__wake(ctx, &d->waitq);
+	}
+}
+
+void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__peer *p = lane->peer;
+	struct ripc__list *n;
+
+	if (!p->reliable)
+		return;
+	ripc__list_for_each (n, &p->reliable->unacked) {
+		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
+		struct ripc__dest *d = m->dest;
+
+		if (m->number < number)
+			continue;
+		if (m->number > number)
+			return;
+		requeue(ctx, p, m);
+		d->reliable_refused = true;
+		if (d->peer == p)
+			ripc__dest_invalidate(ctx, d, "its former holder does not hold it any more");
+		ripc__dest_flush(ctx, d);
+		return;
+	}
+}
+
+void ripc__reliable_bye(struct ripc__lane *lane)
+{
+	struct ripc__reliable *rel = lane->peer->reliable;
+
+	/* From the last to the first: each goes to the head of its destination. */
+	while (rel && !ripc__list_empty(&rel->unacked))
+		requeue(lane->ctx, lane->peer,
+			ripc__list_entry(rel->unacked.prev, struct ripc__reliable_msg, link));
+}
+
+void ripc__reliable_lane_failed(struct ripc__lane *lane)
+{
+	struct ripc__reliable *rel = lane->peer->reliable;
+
+	if (rel && (!lane->peer->lane || lane->peer->lane == lane || !lane->peer->lane->reliable_tx))
+		rel->resend = ripc__list_first(&rel->unacked);
+}
+
+void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *why)
+{
+	struct ripc__reliable *rel = p->reliable;
+	struct ripc__list *n;
+	uint64_t end = rel ? rel->next : 0;
+
+	/* Messages that are posted meanwhile stay. */
+	while (rel && (n = ripc__list_first(&rel->unacked))) {
+		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
+
+		if (m->number >= end)
+			break;
+		ctx->stats.reliable_unknown++;
+		msg_end(ctx, p, m, -EPIPE, why);
+	}
+}
+
+void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
+{
+	struct ripc__reliable *rel = p->reliable;
+	struct ripc__list *n;
+
+	if (!rel)
+		return;
+	/* Only when the context ends. */
+	while ((n = ripc__list_first(&rel->unacked))) {
+		ripc__list_del(n);
+		free(ripc__list_entry(n, struct ripc__reliable_msg, link));
+	}
+	ripc__list_del(&rel->ack_link);
+	ripc__seq_end(ctx, rel->next);
+	ripc__reliable_free_refusals(rel);
+	free(rel);
+	p->reliable = NULL;
+}
+
+/* Ends the messages that waited for a holder of their service for too long. */
+static void pending_expire(struct ripc *ctx, struct ripc__dest *d)
+{
+	struct ripc__list *n;
+	char why[RIPC__DETAIL_MAX];
+
+	ripc__dest_unreachable(ctx, d);
+	snprintf(why, sizeof(why), "%s", ripc_error_detail());
+	dest_pin(d);
+	while ((n = ripc__list_first(&d->reliable_pending))) {
+		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
+
+		pending_remove(ctx, m);
+		m->owner->end(m->owner, m, -EHOSTUNREACH, why);
+	}
+	dest_unpin(ctx, d);
+	ripc__wake(ctx, &d->waitq);
+}
+
+void ripc__reliable_timers(struct ripc *ctx)
+{
+	struct ripc__list *n, *tmp;
+	struct ripc__dest *d, *dtmp;
+
+	ripc__list_for_each_safe (n, tmp, &ctx->reliable_acks) {
+		struct ripc__reliable *rel = ripc__list_entry(n, struct ripc__reliable, ack_link);
+
+		if (rel->ack_due_ns <= ctx->now_ns)
+			ripc__reliable_send_ack(ctx, rel->peer, false);
+		else
+			ripc__timer_at(ctx, rel->ack_due_ns);
+	}
+	if (!ctx->reliable_npending)
+		return;
+	HASH_ITER (hh, ctx->dests, d, dtmp) {
+		if (ripc__list_empty(&d->reliable_pending))
+			continue;
+		if (d->reliable_until_ns <= ctx->now_ns)
+			pending_expire(ctx, d);
+		else
+			ripc__timer_at(ctx, d->reliable_until_ns);
+	}
+}
+
+void ripc__reliable_close(struct ripc *ctx)
+{
+	struct ripc__dest *d, *dtmp;
+	struct ripc__list *n;
+
+	HASH_ITER (hh, ctx->dests, d, dtmp) {
+		while ((n = ripc__list_first(&d->reliable_pending))) {
+			ripc__list_del(n);
+			free(ripc__list_entry(n, struct ripc__reliable_msg, link));
+		}
+	}
+	while (ctx->reliable_free) {
+		struct ripc__reliable_msg *m = ctx->reliable_free;
+
+		ctx->reliable_free = (struct ripc__reliable_msg *)(void *)m->owner;
+		free(m);
+	}
+}
