@@ -12,10 +12,11 @@
  * ripc_close().
  * A child made by fork() may not use its parent's contexts: calls on them return -EOWNERDEAD.
  * The id of a name (ripc_id()) is the same in every version.
- * Later versions may append members to struct ripc_route, ripc_service_info, ripc_limits, ripc_stats, ripc_group_stats
- * and ripc_send_options. Their first member is size, which the program sets to the sizeof of the
- * struct. A function fills a result up to that size and clears bytes that it does not know. It
- * refuses options with bytes that it does not know and that are not zero.
+ * Later versions may append members to struct ripc_route, ripc_service_info, ripc_limits,
+ * ripc_stats, ripc_group_stats and ripc_send_options. Their first member is size, which the
+ * program sets to the sizeof of the struct. A function fills a result up to that size and clears
+ * bytes that it does not know. It refuses options with bytes that it does not know and that are
+ * not zero.
  */
 #ifndef RIPC_H
 #define RIPC_H
@@ -119,7 +120,7 @@ struct ripc_route {
 	char transport[24]; /* the lane's transport, empty if there is none */
 	char address[96];   /* the peer's address on it */
 	char reason[512];   /* why this one, why each that was tried failed, why others were not */
-	char name[256];     /* the name it was registered by; empty: by its id alone, or not known */
+	char name[256];     /* the name it was registered by; empty: none, or not known */
 };
 
 /** A service that ripc_service_list() found. Strings are terminated, cut if need be. */
@@ -132,7 +133,7 @@ struct ripc_service_info {
 	uint32_t own;          /* 1 if the caller's context holds it, else 0 */
 	uint64_t age_ms;       /* milliseconds since it was registered; 0: just now, or not known */
 	char name[256];        /* the name it was registered by; empty: by its id alone */
-	char addresses[512];   /* transports of its context with their addresses, "; " between two */
+	char addresses[512];   /* transports with their addresses, "; " between two */
 };
 
 /** Receives one service. Must not call the library. */
@@ -302,8 +303,8 @@ int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags,
  * Names are compared byte by byte. Use the id wherever a service id is taken.
  *
  * The hash is SipHash-2-4, cut to 62 bits. Any two of n names have the same id with probability
- * n^2 / 2^63: 10^-13 for a thousand names, 10^-7 for a million. Its key is public, so an attacker can
- * construct such names. ripc_register_name() detects two names with the same id.
+ * n^2 / 2^63: 10^-13 for a thousand names, 10^-7 for a million. Its key is public, so an attacker
+ * can construct such names. ripc_register_name() detects two names with the same id.
  *
  * Return: the id, or 0 (no service) with ripc_error_detail() filled: the name is empty, too long or
  * not UTF-8.
@@ -317,8 +318,8 @@ uint64_t ripc_id(const char *name);
  * @flags: 0 or RIPC_TAKEOVER
  * @service: where the new service is stored
  *
- * As ripc_service_register() with the id ripc_id(@name). The resolver's record also carries the name:
- * ripc_route_lookup() and ripc_service_list() report it.
+ * As ripc_service_register() with the id ripc_id(@name). The resolver's record also carries the
+ * name: ripc_route_lookup() and ripc_service_list() report it.
  *
  * If another name with the same id is registered, the call fails even with RIPC_TAKEOVER, and
  * ripc_error_detail() has both names. A service that was registered by the id alone counts as the
@@ -328,7 +329,7 @@ uint64_t ripc_id(const char *name);
  * Errors: those of ripc_service_register(), and
  * -EADDRINUSE: the name, or another name with the same id, is registered
  * -EINVAL: the name is NULL, empty, too long or not UTF-8
- * -EMSGSIZE: the name and the addresses of this context are too long for one message of the resolver
+ * -EMSGSIZE: name and addresses of this context are too long for one message of the resolver
  */
 int ripc_register_name(struct ripc *ctx, const char *name, unsigned flags,
 		       struct ripc_service **service);

@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 
-/* "libripc name key", two words in little-endian order. Not secret: the ids are the same everywhere. */
+/* "libripc name key" in little-endian order. Not secret: the ids are the same everywhere. */
 static const uint64_t key[2] = {UINT64_C(0x206370697262696c), UINT64_C(0x79656b20656d616e)};
 
 /* Bytes of the UTF-8 sequence that begins at @p, or 0: none of the Unicode standard. */

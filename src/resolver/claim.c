@@ -196,7 +196,7 @@ static bool fits_message(const struct ripc__rcore *core, size_t name_len)
 
 	for (unsigned i = 0; i < core->env.naddrs; i++)
 		len += 3u + core->addrs[i].len;
-	return len <= RIPC__RESOLVER_PLAIN_MAX;
+	return len <= RIPC__RESOLVER_UNSEALED_MAX;
 }
 
 static int claim(struct ripc__rcore *core, uint64_t service, const char *name, enum how how,

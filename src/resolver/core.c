@@ -333,11 +333,7 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 				   now_ns);
 			break;
 		case RIPC__TIMER_LIST:
-			ripc__list_timer(core,
-					 (struct ripc__list_answer *)((char *)t -
-								      offsetof(struct ripc__list_answer,
-									       timer)),
-					 now_ns);
+			ripc__list_timer(core, t, now_ns);
 			break;
 		default:
 			ripc__claim_reannounce(core, now_ns);

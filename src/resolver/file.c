@@ -513,9 +513,9 @@ static void file_send(struct ripc__backend *b, const struct ripc__mcast_sender *
 
 static int by_host(const void *a, const void *b)
 {
-	const struct entry *x = *(const struct entry *const *)a, *y = *(const struct entry *const *)b;
+	const struct entry *const *x = a, *const *y = b;
 
-	return memcmp(&x->host, &y->host, sizeof(x->host));
+	return memcmp(&(*x)->host, &(*y)->host, sizeof((*x)->host));
 }
 
 /* Asks every host of the file once. */

@@ -17,7 +17,7 @@
 #define DIAG_SHOW_UID 0x40
 #define DIAG_UID      7
 
-/* What is searched: one name, or all names with a prefix. */
+/* A search for one name, or for all names with a prefix. */
 struct search {
 	const char *name; /* or the prefix */
 	size_t len;

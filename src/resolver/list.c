@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The list of all services: our LIST and the answers to it, and our answers to the LISTs of others. */
+/* The list of all services: our LIST with its answers, and our answers to LISTs of others. */
 #include "resolver/state.h"
 
 #include "base/clock.h"
@@ -123,13 +123,15 @@ static unsigned smallest(struct ripc__rcore *core, uint64_t first,
 	return n;
 }
 
-void ripc__list_timer(struct ripc__rcore *core, struct ripc__list_answer *answer, uint64_t now_ns)
+void ripc__list_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
 {
+	/* Its first member. */
+	struct ripc__list_answer *answer = (struct ripc__list_answer *)timer;
 	struct ripc__resolver_msg msg = {
 		.kind = RIPC__RESOLVE_LISTED, .service = answer->first, .nonce = answer->nonce};
 	const struct ripc__claim *found[ENTRIES_MAX + 1];
-	uint8_t entries[RIPC__RESOLVER_PLAIN_MAX];
-	size_t room = RIPC__RESOLVER_PLAIN_MAX - RIPC__RESOLVER_MSG_FIXED;
+	uint8_t entries[RIPC__RESOLVER_UNSEALED_MAX];
+	size_t room = RIPC__RESOLVER_UNSEALED_MAX - RIPC__RESOLVER_MSG_FIXED;
 	struct ripc__record own;
 	unsigned n, i;
 

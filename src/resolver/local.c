@@ -32,7 +32,7 @@
 
 static const char ctx_prefix[] = "ripc/ctx/", svc_prefix[] = "ripc/svc/", fwd_prefix[] = "ripc/fwd/";
 
-/* between two LISTs that are forwarded to the contexts of this host: each costs a list of sockets */
+/* between two forwarded LISTs: each reads the kernel's table of sockets */
 #define FORWARD_LIST_NS (20 * RIPC__MS)
 
 struct local_held {
@@ -214,11 +214,13 @@ static bool bind_forwarded(int fd, const struct ripc__mcast_sender *from)
 	char name[2 * sizeof(from->bytes) + 24];
 	struct sockaddr_un me;
 	socklen_t melen;
+	unsigned n;
 
 	if (from->len != sizeof(struct sockaddr_in) && from->len != sizeof(struct sockaddr_in6))
 		return false;
 	hex(from->bytes, from->len, name);
-	snprintf(name + 2 * from->len, 24, ".%x.%x", (unsigned)getpid(), atomic_fetch_add(&number, 1));
+	n = atomic_fetch_add(&number, 1);
+	snprintf(name + 2 * from->len, 24, ".%x.%x", (unsigned)getpid(), n);
 	melen = address(&me, fwd_prefix, name);
 	return !bind(fd, (struct sockaddr *)&me, melen);
 }

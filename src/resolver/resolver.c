@@ -31,7 +31,7 @@ enum {
 
 /* --- sending and receiving --- */
 
-_Static_assert(RIPC__RESOLVER_PLAIN_MAX + RIPC__SEAL_BYTES == RIPC__RESOLVER_MSG_MAX,
+_Static_assert(RIPC__RESOLVER_UNSEALED_MAX + RIPC__SEAL_BYTES == RIPC__RESOLVER_MSG_MAX,
 	       "a message that is not sealed leaves room for a seal");
 
 static void send_by(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
@@ -293,7 +293,7 @@ static bool held_by_other_user(const struct ripc__holder *who)
  * any user can bind a name. The other back ends, if any, then probe for the service; a holder with
  * the key answers the probe. Return: -EADDRINUSE, explained, or 0.
  */
-static int fail_in_use(struct ripc__resolver *r, unsigned backend, uint64_t service, const char *name)
+static int fail_in_use(struct ripc__resolver *r, unsigned backend, uint64_t id, const char *name)
 {
 	struct ripc__backend *b = r->backends[backend];
 	struct ripc__record record = {0};
@@ -301,8 +301,8 @@ static int fail_in_use(struct ripc__resolver *r, unsigned backend, uint64_t serv
 	char text[1024];
 
 	if (b->ops->owner)
-		b->ops->owner(b, service, &who);
-	ripc__report_holder(r, service, name, &record, &who, text, sizeof(text));
+		b->ops->owner(b, id, &who);
+	ripc__report_holder(r, id, name, &record, &who, text, sizeof(text));
 	if (!r->auth || !held_by_other_user(&who) || r->nbackends == 1)
 		return ripc__fail(-EADDRINUSE, "%s", text);
 	ripc__log(RIPC_LOG_WARN, "%s, another user: it is registered without its name in %s", text,
@@ -318,7 +318,7 @@ int ripc__resolver_ask_holder(struct ripc__resolver *r, uint64_t service)
 	return -ENOENT;
 }
 
-int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t service, const char *name)
+int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t id, const char *name)
 {
 	static const uint8_t nobody[16];
 	struct ripc__record record;
@@ -328,8 +328,8 @@ int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t serv
 
 	while (!r->backends[i]->ops->ask)
 		i++;
-	r->backends[i]->ops->answer(r->backends[i], fd, service, &record, &who);
-	ripc__report_holder(r, service, name, &record, &who, text, sizeof(text));
+	r->backends[i]->ops->answer(r->backends[i], fd, id, &record, &who);
+	ripc__report_holder(r, id, name, &record, &who, text, sizeof(text));
 	return ripc__fail(-EADDRINUSE, "%s%s", text,
 			  r->auth && held_by_other_user(&who) && !memcmp(record.instance, nobody, 16)
 				  ? ", which does not prove to have the key"

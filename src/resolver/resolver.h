@@ -103,7 +103,7 @@ int ripc__resolver_ask_holder(struct ripc__resolver *r, uint64_t service);
  * Explains with the answer, if it has arrived, which process holds the service. @name: the one that
  * was to be registered, or NULL. Closes fd. Return: -EADDRINUSE.
  */
-int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t service, const char *name);
+int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t id, const char *name);
 
 /*
  * As ripc__resolver_register(), for a random id: REGISTERED follows at once, without any message. A
@@ -128,7 +128,7 @@ void ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service);
 /* The cached record, or NULL. Valid until the next call. */
 const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_t service);
 
-/* The record as it is known at present, without counting as use, or NULL. Valid until the next call. */
+/* As find(), but not counted as a use of the record. */
 const struct ripc__record *ripc__resolver_peek(struct ripc__resolver *r, uint64_t service);
 
 /*

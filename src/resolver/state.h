@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The state of the resolver core: core.c (messages, time, events), lookup.c, claim.c and list.c share it.
+ * The state of the resolver core, shared by core.c (messages, time, events), lookup.c, claim.c and
+ * list.c.
  */
 #ifndef RIPC_RESOLVER_STATE_H
 #define RIPC_RESOLVER_STATE_H
@@ -123,8 +124,8 @@ int ripc__list_answers_init(struct ripc__rcore *core);
 /* A LIST or LISTED has arrived. */
 void ripc__list_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		      const struct ripc__resolver_msg *msg, uint64_t now_ns);
-/* Sends the answer that is due. */
-void ripc__list_timer(struct ripc__rcore *core, struct ripc__list_answer *answer, uint64_t now_ns);
+/* Sends the answer whose timer is due. */
+void ripc__list_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns);
 
 /* --- lookup.c --- */
 

@@ -141,22 +141,21 @@ int ripc__listed_encode(const struct ripc__listed *listed, uint8_t *buf, size_t 
 	return (int)len;
 }
 
-int ripc__listed_decode(struct ripc__listed *listed, const uint8_t *buf, size_t len, const char **why)
+int ripc__listed_decode(struct ripc__listed *to, const uint8_t *buf, size_t len, const char **why)
 {
-	memset(listed, 0, sizeof(*listed));
+	memset(to, 0, sizeof(*to));
 	if (len < RIPC__LISTED_FIXED || len - RIPC__LISTED_FIXED < buf[20])
 		return malformed(why, "listed service cut short");
-	listed->service = ripc__get_le64(buf);
-	listed->generation = ripc__get_le64(buf + 8);
-	listed->since_ms = ripc__get_le32(buf + 16);
-	listed->name_len = buf[20];
-	if (!listed->service || listed->service == RIPC_ANY_ID)
+	to->service = ripc__get_le64(buf);
+	to->generation = ripc__get_le64(buf + 8);
+	to->since_ms = ripc__get_le32(buf + 16);
+	to->name_len = buf[20];
+	if (!to->service || to->service == RIPC_ANY_ID)
 		return malformed(why, "no possible service is listed");
-	if (listed->name_len &&
-	    ripc__name_fault((const char *)buf + RIPC__LISTED_FIXED, listed->name_len))
+	if (to->name_len && ripc__name_fault((const char *)buf + RIPC__LISTED_FIXED, to->name_len))
 		return malformed(why, "name that is not UTF-8");
-	memcpy(listed->name, buf + RIPC__LISTED_FIXED, listed->name_len);
-	return RIPC__LISTED_FIXED + listed->name_len;
+	memcpy(to->name, buf + RIPC__LISTED_FIXED, to->name_len);
+	return RIPC__LISTED_FIXED + to->name_len;
 }
 
 int ripc__resolver_msg_encode(const struct ripc__resolver_msg *msg, uint8_t *buf, size_t cap)

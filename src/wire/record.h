@@ -15,8 +15,8 @@
 #define RIPC__RECORD_ADDRS_MAX 5    /* transports with an address in one record */
 #define RIPC__RESOLVER_MSG_MAX 1400 /* bytes of one resolver message at most */
 /* the same without the seal of auth/key.h, RIPC__SEAL_BYTES */
-#define RIPC__RESOLVER_PLAIN_MAX 1320
-#define RIPC__RESOLVER_MSG_FIXED 81 /* bytes of a message without addresses and name */
+#define RIPC__RESOLVER_UNSEALED_MAX 1320
+#define RIPC__RESOLVER_MSG_FIXED    81 /* bytes of a message without addresses and name */
 
 /* The location of one service. Copied by assignment. */
 struct ripc__record {
@@ -45,8 +45,8 @@ enum ripc__resolver_kind {
 	RIPC__RESOLVE_REPLY = 2,   /* record: the holder */
 	RIPC__RESOLVE_PROBE = 3, /* announces a registration, a holder objects; record: the asker */
 	RIPC__RESOLVE_GONE = 4,  /* record.instance has unregistered record.service */
-	RIPC__RESOLVE_LIST = 5, /* asks for services from @service on; record: the asker, service 0 */
-	RIPC__RESOLVE_LISTED = 6, /* a page of them; record: their holder, service 0 */
+	RIPC__RESOLVE_LIST = 5,  /* asks for services from @service on; record: the asker */
+	RIPC__RESOLVE_LISTED = 6, /* a page of them; record: their holder */
 };
 
 #define RIPC__RESOLVE_VERDICT 1 /* flag of a REPLY: the receiver must give the service up */
@@ -81,7 +81,7 @@ struct ripc__listed {
 int ripc__listed_encode(const struct ripc__listed *listed, uint8_t *buf, size_t cap);
 
 /* Decodes the first service of @len > 0 bytes. Return: its bytes, or -EPROTO with *why. */
-int ripc__listed_decode(struct ripc__listed *listed, const uint8_t *buf, size_t len, const char **why);
+int ripc__listed_decode(struct ripc__listed *to, const uint8_t *buf, size_t len, const char **why);
 
 /* Return: bytes written, or -EMSGSIZE if they exceed cap. */
 int ripc__resolver_msg_encode(const struct ripc__resolver_msg *msg, uint8_t *buf, size_t cap);

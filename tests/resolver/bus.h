@@ -40,7 +40,7 @@ struct node {
 	unsigned nevents;
 	struct sent last[64]; /* the last datagrams, oldest first */
 	unsigned nsent;       /* of all kinds, since the start; last[] holds up to 64 */
-	/* services it was told of by a list, each of each holder once */
+	/* services that a list found, each of each holder once */
 	struct ripc__record *listed;
 	unsigned nlisted;
 };
@@ -85,7 +85,7 @@ const struct told *node_has_event(const struct node *node, enum ripc__resolver_e
 bool node_finds(struct node *node, uint64_t service, const struct node *holder);
 bool node_holds(struct node *node, uint64_t service);
 
-/* What a list told it of a service of @holder, or NULL. */
+/* The service of @holder that a list found, or NULL. */
 const struct ripc__record *node_listed(const struct node *node, uint64_t service,
 				       const struct node *holder);
 

@@ -222,8 +222,9 @@ END_TEST
 
 static struct ripc__record row(uint64_t service, uint8_t instance, uint64_t generation)
 {
-	struct ripc__record r = {.service = service, .instance = {instance}, .generation = generation};
+	struct ripc__record r = {.service = service, .generation = generation};
 
+	r.instance[0] = instance;
 	return r;
 }
 

@@ -184,7 +184,7 @@ if [ -x "${build}tools/ripc-ping" ]; then
 	"${build}tools/ripc-ping" --serve camera/left -o "$zk" >"$tmp/named" 2>&1 &
 	pids+=($!)
 	pid[named]=$!
-	shows "a service with a name is registered" "$tmp/named" '^answering for service 5686882471791066349'
+	shows "a name is registered" "$tmp/named" '^answering for service 5686882471791066349'
 	"${build}tools/ripc-info" --services -W 5000 -o "$zk" >"$tmp/list" 2>&1
 	shows "all are listed, with their names" "$tmp/list" '^5686882471791066349 .* camera/left '
 	shows "those without one, too" "$tmp/list" '^42 '

@@ -44,7 +44,7 @@ has "is told" "$out" "^name test/größe $id\$"
 expect "the id of that name" 0 60 ./tools/ripc-ping -c 1 "$(sed -n 's/.*service //p' "$work/named")"
 expect "a name that is held" 3 60 ./tools/ripc-ping --serve "test/größe $id"
 has "is in the error" "$err" "(\"test/größe $id\") is held by"
-expect "a name that nobody has" 2 60 ./tools/ripc-ping -W 5000 -o resolve_timeout_ms=300 "test/nobody $id"
+expect "a name that nobody has" 2 60 ./tools/ripc-ping -o resolve_timeout_ms=300 "test/nobody $id"
 expect "an empty name" 3 60 ./tools/ripc-ping ""
 has "is called so" "$err" "it is empty; it must have 1 to 255 bytes of UTF-8"
 expect "a number that is no id" 3 60 ./tools/ripc-ping 0

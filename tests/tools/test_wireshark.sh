@@ -119,7 +119,8 @@ seen "requests of the resolver, with a record" "ripc_resolver.kind == 1 && ripc_
 seen "replies that name the transport" "ripc_resolver.kind == 2 && ripc_resolver.record.transport == 3"
 seen "records with a name" 'ripc_resolver.kind == 3 && ripc_resolver.name == "camera/left"'
 seen "questions for all services" "ripc_resolver.kind == 5"
-seen "answers with a name" 'ripc_resolver.kind == 6 && ripc_resolver.listed.service == 5686882471791066349 && ripc_resolver.name == "camera/left"'
+seen "answers with a service" "ripc_resolver.listed.service == 5686882471791066349"
+seen "and its name" 'ripc_resolver.kind == 6 && ripc_resolver.name == "camera/left"'
 seen "places with their ports" 'ripc_resolver.record.place contains "127.0.0.1, TCP port"'
 seen "the set-up of a lane" "iwarp_mpa.req && ripc_hello.send_max >= 1968"
 seen "its answer" "iwarp_mpa.rep && ripc_hello.refusal == 0"

@@ -120,7 +120,7 @@ static uint64_t random_id(struct ripc *ctx)
 	return (id | RIPC_ID_LIMIT) & ~RIPC_GROUP_LIMIT;
 }
 
-/* What is claimed, and how. */
+/* An id to claim, and the way to claim it. */
 struct wanted {
 	uint64_t id;
 	const char *name; /* NULL: none */
@@ -165,9 +165,9 @@ static int fail_own(struct ripc *ctx, const struct wanted *w)
 
 /*
  * Claims one id and waits for REGISTERED or CONFLICT, which the resolver reports within
- * resolve_timeout_ms. *here: set if a process of this host has the name. Lock held.
+ * resolve_timeout_ms. *local: set if a process of this host has the name. Lock held.
  */
-static int claim(struct ripc *ctx, const struct wanted *w, bool *same_host, struct ripc_service **out)
+static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct ripc_service **out)
 {
 	const uint64_t id = w->id;
 	struct ripc_service *s;
@@ -199,7 +199,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *same_host, stru
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
 	}
 	rc = claim_begin(ctx, w);
-	*same_host = rc == -EADDRINUSE;
+	*local = rc == -EADDRINUSE;
 	/* Whoever drives looks after it from now on, also one who sleeps. */
 	ctx->resolver_pending = true;
 	ctx->resolver_timer_ns = 0;
@@ -252,11 +252,11 @@ static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, const struct wanted
 int ripc__service_register(struct ripc *ctx, uint64_t id, const char *name, unsigned flags,
 			   struct ripc_service **service)
 {
-	struct wanted w = {
-		.id = id, .name = name, .any = id == RIPC_ANY_ID, .takeover = flags & RIPC_TAKEOVER};
+	struct wanted w = {.id = id, .name = name, .any = id == RIPC_ANY_ID};
 	bool same_host = false;
 	int rc;
 
+	w.takeover = flags & RIPC_TAKEOVER;
 	if (!service)
 		return ripc__fail(-EINVAL, "nowhere to store the service");
 	if (flags & ~(unsigned)RIPC_TAKEOVER)
