@@ -21,6 +21,7 @@ RIPC_MAN3 = \
 	doc/man/ripc_group_leave.3 \
 	doc/man/ripc_group_send.3 \
 	doc/man/ripc_group_stats.3 \
+	doc/man/ripc_id.3 \
 	doc/man/ripc_limits.3 \
 	doc/man/ripc_log_fn.3 \
 	doc/man/ripc_log_level.3 \
@@ -34,6 +35,7 @@ RIPC_MAN3 = \
 	doc/man/ripc_peer_stats.3 \
 	doc/man/ripc_placement.3 \
 	doc/man/ripc_receive.3 \
+	doc/man/ripc_register_name.3 \
 	doc/man/ripc_reply.3 \
 	doc/man/ripc_reply_error.3 \
 	doc/man/ripc_reply_start.3 \
@@ -52,6 +54,9 @@ RIPC_MAN3 = \
 	doc/man/ripc_send_short.3 \
 	doc/man/ripc_service_fd.3 \
 	doc/man/ripc_service_id.3 \
+	doc/man/ripc_service_info.3 \
+	doc/man/ripc_service_list.3 \
+	doc/man/ripc_service_list_fn.3 \
 	doc/man/ripc_service_register.3 \
 	doc/man/ripc_service_stats.3 \
 	doc/man/ripc_service_unregister.3 \

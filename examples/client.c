@@ -4,16 +4,16 @@
  *
  *     ./client 42 "hello, world"
  */
-#include <ripc.h>
+#include "service_arg.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 int main(int argc, char **argv)
 {
 	const char *text = argc > 2 ? argv[2] : "hello, world";
 	struct iovec item = {.iov_base = (void *)text, .iov_len = strlen(text)};
+	uint64_t server = service_arg(argc > 1 ? argv[1] : "42");
 	struct ripc_service *service;
 	struct ripc_message *answer;
 	int err;
@@ -27,8 +27,7 @@ int main(int argc, char **argv)
 	 * to be found and connected, here for at most two seconds.
 	 */
 	if (!err)
-		err = ripc_send(service, argc > 1 ? strtoull(argv[1], NULL, 0) : 42, &item, 1, NULL,
-				2000);
+		err = ripc_send(service, server, &item, 1, NULL, 2000);
 	if (!err)
 		err = ripc_receive(service, &answer, 2000);
 	if (err) {

@@ -10,7 +10,7 @@
  * and written in place, because a rename would replace the device or the link itself.
  */
 #define _GNU_SOURCE
-#include <ripc.h>
+#include "service_arg.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -219,7 +219,7 @@ int main(int argc, char **argv)
 	if (target_open(&target))
 		return 1;
 	begin_s = now_s();
-	err = fetch(service, strtoull(argv[1], NULL, 0), name, target.fd, &size);
+	err = fetch(service, service_arg(argv[1]), name, target.fd, &size);
 	took_s = now_s() - begin_s;
 	err = target_close(&target, err);
 	if (!err)

@@ -13,7 +13,7 @@
  * Requests are served one after the other. fetch.c is the other side.
  */
 #define _GNU_SOURCE
-#include <ripc.h>
+#include "service_arg.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "fileserver: %s: %s\n", argv[2], strerror(errno));
 		return 1;
 	}
-	err = ripc_service_register(NULL, strtoull(argv[1], NULL, 0), 0, &service);
+	err = service_arg_register(argv[1], &service);
 	for (unsigned i = 0; !err && i < IN_FLIGHT; i++) {
 		pieces[i].data = ripc_buf_alloc(NULL, CHUNK);
 		if (!pieces[i].data)

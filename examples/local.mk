@@ -3,7 +3,7 @@
 noinst_PROGRAMS += examples/client examples/server examples/pingpong examples/fileserver \
 	examples/fetch \
 	examples/news examples/tasks
-examples_client_SOURCES = examples/client.c
+examples_client_SOURCES = examples/client.c examples/service_arg.h
 examples_client_LDADD = libripc.la
 examples_server_SOURCES = examples/server.c
 examples_server_LDADD = libripc.la
@@ -21,7 +21,7 @@ examples_tasks_LDADD = libripc.la
 exampledir = $(docdir)/examples
 example_DATA = examples/client.c examples/server.c examples/pingpong.c examples/fileserver.c \
 	examples/fetch.c \
-	examples/news.c examples/tasks.c
+	examples/news.c examples/tasks.c examples/service_arg.h
 
 # The programs of the manual pages: doc/man/mkman prints them, and
 # tests/tools/test_manpage_examples.sh compiles and runs them as the pages print them. Other pages
@@ -45,6 +45,7 @@ MAN_EXAMPLES = \
 	examples/man/ripc_group_send.c \
 	examples/man/ripc_open.c \
 	examples/man/ripc_service_register.c \
+	examples/man/ripc_register_name.c \
 	examples/man/ripc_buf_register.c \
 	examples/man/ripc_route_lookup.c \
 	examples/man/ripc_context_stats.c \

@@ -6,12 +6,11 @@
  *     ./client 42 "hello, world"    in another, on this host or another one of the network
  *
  * Neither names an address: the library finds the service by its id, and picks the fastest way to
- * it.
+ * it. Instead of 42 you may write a name, such as hello/world.
  */
-#include <ripc.h>
+#include "service_arg.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 int main(int argc, char **argv)
 {
@@ -20,7 +19,7 @@ int main(int argc, char **argv)
 	int err;
 
 	/* NULL is the default context of the process. It is opened when first used. */
-	err = ripc_service_register(NULL, argc > 1 ? strtoull(argv[1], NULL, 0) : 42, 0, &service);
+	err = service_arg_register(argc > 1 ? argv[1] : "42", &service);
 	if (err) {
 		/* Every error has a name, and a text with the cause. */
 		fprintf(stderr, "server: %s: %s\n", ripc_strerror(err), ripc_error_detail());

@@ -16,8 +16,9 @@
  *
  * fork(): a child may not use its parent's contexts: calls on them return -EOWNERDEAD.
  *
- * Versions: later versions may append members to struct ripc_route, ripc_limits, ripc_stats,
- * ripc_group_stats and ripc_send_options. Their first member is size; the program sets it to the
+ * Versions: the id of a name (ripc_id()) is the same in every version. Later versions may append
+ * members to struct ripc_route, ripc_service_info, ripc_limits, ripc_stats, ripc_group_stats,
+ * ripc_send_options and ripc_call_options. Their first member is size; the program sets it to the
  * sizeof of the struct. A function fills a result up to that size and clears bytes that it does not
  * know. It rejects options in which a byte that it does not know is not zero.
  */
@@ -40,6 +41,8 @@ extern "C" {
 #define RIPC_ANY_ID UINT64_MAX
 /** The application chooses service ids from 1 to below this limit; 0 is no service. */
 #define RIPC_ID_LIMIT (UINT64_C(1) << 63)
+/** Bytes of a name of a service at most, see ripc_id(). */
+#define RIPC_NAME_MAX 255
 /** Bytes of a short message, the sum of its items, that every lane can carry. */
 #define RIPC_SHORT_GUARANTEED 512
 /** Most items in one message. */
@@ -159,7 +162,34 @@ struct ripc_route {
 	char address[96];
 	/** why this transport, why each one that was tried failed, why others were not tried */
 	char reason[512];
+	/** the name it was registered by; empty: none, or not known */
+	char name[256];
 };
+
+/** A service that ripc_service_list() found. Strings are terminated, cut if too long. */
+struct ripc_service_info {
+	/** bytes of this struct as the library knows it */
+	size_t size;
+	/** its id */
+	uint64_t service;
+	/** instance id of the context that holds it */
+	uint8_t instance[16];
+	/** id of its host (boot and network namespace); zeros: not known */
+	uint8_t host[16];
+	/** 1 if that is the host of the caller, else 0 */
+	uint32_t same_host;
+	/** 1 if the caller's context holds it, else 0 */
+	uint32_t own;
+	/** milliseconds since it was registered; 0: less than one, or not known */
+	uint64_t age_ms;
+	/** the name it was registered by; empty: by its id alone */
+	char name[256];
+	/** transports with their addresses, "; " between two */
+	char addresses[512];
+};
+
+/** Receives one service. Must not call the library. */
+typedef void ripc_service_list_fn(void *arg, const struct ripc_service_info *info);
 
 /** Limits of the messages to a destination. */
 struct ripc_limits {
@@ -370,6 +400,68 @@ int ripc_close(struct ripc *ctx);
  */
 int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags,
 			  struct ripc_service **service);
+
+/**
+ * ripc_id - the service id that a name stands for
+ * @name: 1 to RIPC_NAME_MAX bytes of UTF-8, such as "camera/left"
+ *
+ * The id is a hash of the bytes of the name, the same on every machine and in every version. Bit 63
+ * is clear and bit 62 is set: ids that an application chooses below 2^62 are never ids of names.
+ * Names are compared byte by byte. Use the id wherever a service id is taken.
+ *
+ * The hash is SipHash-2-4, cut to 62 bits. Any two of n names have the same id with probability
+ * n^2 / 2^63: 10^-13 for a thousand names, 10^-7 for a million. Its key is public, so an attacker
+ * can construct such names. ripc_register_name() detects two names with the same id.
+ *
+ * Return: the id, or 0 (no service) with ripc_error_detail() filled: the name is empty, too long or
+ * not UTF-8.
+ */
+uint64_t ripc_id(const char *name);
+
+/**
+ * ripc_register_name - become the holder of a service with a name
+ * @ctx: the context, or NULL for the default one, which is opened if need be
+ * @name: the name, see ripc_id(); copied
+ * @flags: 0 or RIPC_TAKEOVER
+ * @service: where the new service is stored
+ *
+ * As ripc_service_register() with the id ripc_id(@name). The resolver's record also carries the
+ * name: ripc_route_lookup() and ripc_service_list() report it.
+ *
+ * If another name with the same id is registered, the call fails even with RIPC_TAKEOVER, and
+ * ripc_error_detail() has both names. A service that was registered by the id alone counts as the
+ * service of this name.
+ *
+ * Return: 0, or a negative errno.
+ * Errors: those of ripc_service_register(), and
+ * -EADDRINUSE: the name, or another name with the same id, is registered
+ * -EINVAL: the name is NULL, empty, too long or not UTF-8
+ * -EMSGSIZE: name and addresses of this context are too long for one message of the resolver
+ */
+int ripc_register_name(struct ripc *ctx, const char *name, unsigned flags,
+		       struct ripc_service **service);
+
+/**
+ * ripc_service_list - list the services that are registered on the network
+ * @ctx: the context, or NULL
+ * @fn: called once for each service of each holder, with rising ids, before the call returns
+ * @arg: passed to @fn
+ * @timeout_ms: how long to collect answers, at least 1
+ *
+ * Asks all contexts that the resolver reaches: with udp those of the broadcast domain, with local
+ * those of this host, with file those of its hosts, with zookeeper all that have a node. For tools
+ * and tests: the list costs every context of the network work, and is out of date at once. It may
+ * lack services whose answers were lost or late; 500 ms suffice for a few thousand services. A
+ * context sends at most 64 answers per second, each with 4 to 62 services.
+ *
+ * Return: the number of services found, at most 65536, or a negative errno.
+ * Errors:
+ * -EINVAL: no function, or no time
+ * -EBUSY: another thread lists the services with this context
+ * -ENOMEM: out of memory
+ * -ESHUTDOWN: the context is being closed
+ */
+int ripc_service_list(struct ripc *ctx, ripc_service_list_fn *fn, void *arg, int timeout_ms);
 
 /**
  * ripc_service_unregister - end a service

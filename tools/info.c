@@ -9,15 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LIST_MS = 500, LIST_MS_MAX = 60000 };
+
 static void usage(FILE *to)
 {
-	fprintf(to, "usage: ripc-info [-j | -d [-s ID]] [-o key=value]...\n"
-		    "  -j, --json          print JSON\n"
-		    "  -d, --doctor        look for common faults, and print remedies\n"
-		    "  -s, --service ID    with -d: ask about this service, too\n"
-		    "  -o, --option K=V    a setting for the library, see ripc(7)\n"
-		    "  -V, --version       print the version\n"
-		    "  -h, --help          print this\n");
+	fprintf(to,
+		"usage: ripc-info [-j | -d [-s SERVICE]] [-o key=value]...\n"
+		"       ripc-info -l [-j] [-W MS] [-o key=value]...\n"
+		"  -j, --json          print JSON\n"
+		"  -d, --doctor        look for common faults, and print remedies\n"
+		"  -s, --service SERVICE  with -d: ask about this service, too (a number is its\n"
+		"                      id, anything else its name)\n"
+		"  -l, --services      list the services that are registered on the network\n"
+		"  -W, --timeout MS    with -l: milliseconds to wait for answers (%d)\n"
+		"  -o, --option K=V    a setting for the library, see ripc(7)\n"
+		"  -V, --version       print the version\n"
+		"  -h, --help          print this\n",
+		LIST_MS);
 }
 
 int main(int argc, char **argv)
@@ -26,6 +34,8 @@ int main(int argc, char **argv)
 		{"json", no_argument, NULL, 'j'},
 		{"doctor", no_argument, NULL, 'd'},
 		{"service", required_argument, NULL, 's'},
+		{"services", no_argument, NULL, 'l'},
+		{"timeout", required_argument, NULL, 'W'},
 		{"option", required_argument, NULL, 'o'},
 		{"version", no_argument, NULL, 'V'},
 		{"help", no_argument, NULL, 'h'},
@@ -33,12 +43,13 @@ int main(int argc, char **argv)
 	};
 	struct tool_settings settings = {0};
 	struct info *info;
-	bool json = false, doctor = false;
-	uint64_t service = 0;
+	bool json = false, doctor = false, list = false;
+	uint64_t service = 0, timeout_ms = 0;
+	const char *name = NULL;
 	int c, rc = TOOL_OK;
 
 	tool_name = "ripc-info";
-	while ((c = getopt_long(argc, argv, "jds:o:Vh", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "jds:lW:o:Vh", options, NULL)) != -1) {
 		switch (c) {
 		case 'j':
 			json = true;
@@ -47,7 +58,14 @@ int main(int argc, char **argv)
 			doctor = true;
 			break;
 		case 's':
-			if (!tool_parse_service(optarg, false, &service))
+			if (!tool_parse_service(optarg, false, &service, &name))
+				return TOOL_ERROR;
+			break;
+		case 'l':
+			list = true;
+			break;
+		case 'W':
+			if (!tool_parse_range("--timeout", optarg, 1, LIST_MS_MAX, &timeout_ms))
 				return TOOL_ERROR;
 			break;
 		case 'o':
@@ -74,6 +92,14 @@ int main(int argc, char **argv)
 		tool_error("--json does not go with --doctor, and --service only does");
 		return TOOL_ERROR;
 	}
+	if (list ? doctor : timeout_ms != 0) {
+		tool_error(
+			"--services does not go with --doctor, and --timeout only with --services");
+		return TOOL_ERROR;
+	}
+	if (list)
+		return tool_finish(
+			info_services(settings.text, timeout_ms ? (int)timeout_ms : LIST_MS, json));
 	info = calloc(1, sizeof(*info));
 	if (!info) {
 		tool_error("out of memory");

@@ -62,6 +62,9 @@ struct info {
 /* Fills all of *info. The context is opened with @settings, and closed again. */
 void info_gather(struct info *info, const char *settings);
 
+/* Lists the services of the network, for people or as JSON. Return: the exit code. */
+int info_services(const char *settings, int timeout_ms, bool json);
+
 /* Prints for people. */
 void info_print(const struct info *info);
 

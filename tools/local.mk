@@ -8,7 +8,8 @@ bin_PROGRAMS += tools/ripc-info tools/ripc-ping tools/ripc-perf
 TOOL_LIBS = libtools.la libripc.la
 
 tools_ripc_info_SOURCES = tools/doctor.c tools/doctor.h tools/doctor_finding.c tools/doctor_port.c \
-	tools/info.c tools/info.h tools/info_gather.c tools/info_report.c
+	tools/info.c tools/info.h tools/info_gather.c tools/info_report.c \
+	tools/info_services.c
 tools_ripc_info_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tools_ripc_info_LDADD = $(TOOL_LIBS) $(JANSSON_LIBS)
 

@@ -43,6 +43,7 @@ struct perf_args {
 	enum perf_command command;
 	enum perf_test test;
 	uint64_t service;
+	const char *service_name; /* NULL: it was given by its id */
 	uint64_t sizes[PERF_SIZES_MAX];
 	unsigned nsizes;
 	uint64_t count;  /* messages per size; 0: chosen by size */

@@ -76,7 +76,7 @@ static void usage(FILE *to)
 		"       ripc-perf stop [options]\n"
 		"       ripc-perf --experiment NAME|list [-t NAME] [-c N] [--out DIRECTORY]\n"
 		"of both sides:\n"
-		"  -S, --service ID      the server's service id (%llu)\n"
+		"  -S, --service SERVICE the server's service, an id or a name (%llu)\n"
 		"  -t, --transport NAME  use this transport only\n"
 		"  -w, --wait MODE       adaptive, poll or block (adaptive)\n"
 		"  -p, --pin CPU         run on this processor only, 0 to 1023\n"
@@ -189,7 +189,8 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 
 	switch (c) {
 	case 'S':
-		return tool_parse_service(text, args->command == PERF_SERVER, &args->service);
+		return tool_parse_service(text, args->command == PERF_SERVER, &args->service,
+					  &args->service_name);
 	case 't':
 		return tool_settings_add(&args->settings, "transports", text);
 	case 'w':

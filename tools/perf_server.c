@@ -351,7 +351,7 @@ static int serve(struct perf_server *s)
 int perf_serve(struct ripc *ctx, const struct perf_args *args)
 {
 	struct perf_server s = {.args = args, .ctx = ctx, .listener = -1, .base = {.fd = -1}};
-	int rc = ripc_service_register(ctx, args->service, 0, &s.service);
+	int rc = tool_register(ctx, args->service, args->service_name, &s.service);
 
 	if (rc) {
 		tool_fail(rc, "service %llu", (unsigned long long)args->service);

@@ -26,6 +26,7 @@ struct ping {
 	uint64_t interval_ms, timeout_ms, size;
 	struct tool_settings settings;
 	struct ripc *ctx;
+	const char *name; /* of the service, NULL: by its id */
 	struct ripc_service *service;
 	uint64_t token; /* marks our pings, unlike late ones of another process: our service id */
 	uint64_t sent, answered;
@@ -36,9 +37,10 @@ struct ping {
 static void usage(FILE *to)
 {
 	fprintf(to,
-		"usage: ripc-ping [options] ID       find service ID and measure round trips to "
+		"usage: ripc-ping [options] SERVICE  find a service and measure round trips to "
 		"it\n"
-		"       ripc-ping [options] --serve ID   answer for service ID (a number, or any)\n"
+		"       ripc-ping [options] --serve SERVICE   answer for it (its id, a name, or "
+		"any)\n"
 		"  -c, --count N       pings to send, 0 to %u, 0 for no end (4)\n"
 		"  -i, --interval MS   milliseconds from one to the next, 0 to %u (1000)\n"
 		"  -s, --size BYTES    bytes in each, %u to 64M (64)\n"
@@ -116,17 +118,17 @@ static int parse(struct ping *p, int argc, char **argv)
 	if (!good)
 		return TOOL_ERROR;
 	if (optind + 1 != argc) {
-		tool_error(optind == argc ? "a service id is missing" : "one service id only");
+		tool_error(optind == argc ? "a service is missing" : "one service only");
 		usage(stderr);
 		return TOOL_ERROR;
 	}
-	return tool_parse_service(argv[optind], p->serve, &p->id) ? -1 : TOOL_ERROR;
+	return tool_parse_service(argv[optind], p->serve, &p->id, &p->name) ? -1 : TOOL_ERROR;
 }
 
 /* Sends every message back as it is, so that whatever sent it can match it. */
 static int serve(struct ping *p)
 {
-	int rc = ripc_service_register(p->ctx, p->id, 0, &p->service);
+	int rc = tool_register(p->ctx, p->id, p->name, &p->service);
 
 	if (rc) {
 		tool_fail(rc, "service %llu", (unsigned long long)p->id);
@@ -268,7 +270,7 @@ static int find_service(struct ping *p, struct ripc_route *route, uint64_t *took
 static int ask(struct ping *p)
 {
 	struct ripc_route route = {.size = sizeof(route)};
-	char instance[37];
+	char instance[37], name[256];
 	uint64_t took_ns;
 	int rc;
 
@@ -285,6 +287,10 @@ static int ask(struct ping *p)
 	tool_instance_text(route.instance, instance);
 	printf("service %llu: found and connected in %.3f ms\n", (unsigned long long)p->id,
 	       (double)took_ns / 1e6);
+	if (*route.name) {
+		tool_name_text(route.name, name);
+		printf("name %s\n", name);
+	}
 	printf("instance %s, by %s at %s, short messages to %llu bytes\n", instance,
 	       route.transport, route.address, (unsigned long long)route.short_max);
 	if (p->verbose)

@@ -123,19 +123,53 @@ bool tool_parse_size(const char *text, uint64_t max, uint64_t *value)
 	return true;
 }
 
-bool tool_parse_service(const char *text, bool any, uint64_t *id)
+/* Whether the text is a number of any size, as tool_parse_number() reads them. */
+static bool is_number(const char *text)
 {
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	(void)strtoull(text, &end, 0);
+	return !*end;
+}
+
+bool tool_parse_service(const char *text, bool any, uint64_t *id, const char **name)
+{
+	*name = NULL;
 	if (any && !strcmp(text, "any")) {
 		*id = RIPC_ANY_ID;
 		return true;
 	}
+	if (!is_number(text)) {
+		*name = text;
+		*id = ripc_id(text);
+		if (!*id)
+			tool_error("%s", ripc_error_detail());
+		return *id;
+	}
 	/* The upper half holds the ids drawn for RIPC_ANY_ID: they can be looked up, not chosen. */
 	if (tool_parse_number(text, 1, any ? RIPC_ID_LIMIT - 1 : UINT64_MAX - 1, id))
 		return true;
-	tool_error("%s: a service id is a number from 1 to %llu%s", text,
+	tool_error("%s: a service is a number from 1 to %llu%s, or a name", text,
 		   any ? (unsigned long long)(RIPC_ID_LIMIT - 1) : (unsigned long long)UINT64_MAX - 1,
 		   any ? ", or any" : "");
 	return false;
+}
+
+int tool_register(struct ripc *ctx, uint64_t id, const char *name, struct ripc_service **service)
+{
+	return name ? ripc_register_name(ctx, name, 0, service)
+		    : ripc_service_register(ctx, id, 0, service);
+}
+
+void tool_name_text(const char *name, char text[256])
+{
+	size_t n = 0;
+
+	for (; name[n] && n < 255; n++)
+		text[n] = (unsigned char)name[n] < 0x20 || name[n] == 0x7f ? '?' : name[n];
+	text[n] = 0;
 }
 
 bool tool_settings_add(struct tool_settings *settings, const char *key, const char *value)

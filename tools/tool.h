@@ -51,8 +51,19 @@ bool tool_parse_range(const char *option, const char *text, uint64_t min, uint64
 /* A number of bytes with an optional K, M or G (powers of 1024). */
 bool tool_parse_size(const char *text, uint64_t max, uint64_t *value);
 
-/* A service id; with @any, also "any" for RIPC_ANY_ID. Complains when it is none. */
-bool tool_parse_service(const char *text, bool any, uint64_t *id);
+/*
+ * A service: a number is its id, anything else its name. With @any, also "any" for RIPC_ANY_ID.
+ * *name: @text if it is a name, else NULL. Complains when it is none.
+ */
+bool tool_parse_service(const char *text, bool any, uint64_t *id, const char **name);
+
+/* Registers a service as tool_parse_service() gave it. Return: as ripc_service_register(). */
+struct ripc;
+struct ripc_service;
+int tool_register(struct ripc *ctx, uint64_t id, const char *name, struct ripc_service **service);
+
+/* Copies the name of a service; control characters become '?'. @text takes 256 bytes. */
+void tool_name_text(const char *name, char text[256]);
 
 /*
  * Adds key=value; with @value NULL, @key is the whole setting as the user wrote it. Complains and

@@ -20,24 +20,53 @@ static void sip_round(uint64_t v[4])
 	v[2] = rotate(v[2], 32);
 }
 
-uint64_t ripc__siphash(const uint64_t key[2], uint64_t number)
+static void sip_init(uint64_t v[4], const uint64_t key[2])
 {
-	uint64_t v[4] = {
-		key[0] ^ UINT64_C(0x736f6d6570736575),
-		key[1] ^ UINT64_C(0x646f72616e646f6d),
-		key[0] ^ UINT64_C(0x6c7967656e657261),
-		key[1] ^ UINT64_C(0x7465646279746573),
-	};
-	const uint64_t words[2] = {number, UINT64_C(8) << 56};
+	v[0] = key[0] ^ UINT64_C(0x736f6d6570736575);
+	v[1] = key[1] ^ UINT64_C(0x646f72616e646f6d);
+	v[2] = key[0] ^ UINT64_C(0x6c7967656e657261);
+	v[3] = key[1] ^ UINT64_C(0x7465646279746573);
+}
 
-	for (unsigned w = 0; w < 2; w++) {
-		v[3] ^= words[w];
-		sip_round(v);
-		sip_round(v);
-		v[0] ^= words[w];
-	}
+static void sip_word(uint64_t v[4], uint64_t word)
+{
+	v[3] ^= word;
+	sip_round(v);
+	sip_round(v);
+	v[0] ^= word;
+}
+
+static uint64_t sip_end(uint64_t v[4])
+{
 	v[2] ^= 0xff;
 	for (unsigned i = 0; i < 4; i++)
 		sip_round(v);
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+uint64_t ripc__siphash(const uint64_t key[2], uint64_t number)
+{
+	uint64_t v[4];
+
+	sip_init(v, key);
+	sip_word(v, number);
+	sip_word(v, UINT64_C(8) << 56);
+	return sip_end(v);
+}
+
+uint64_t ripc__siphash_bytes(const uint64_t key[2], const void *bytes, size_t len)
+{
+	const uint8_t *p = bytes;
+	uint64_t v[4], word = 0;
+
+	sip_init(v, key);
+	for (size_t i = 0; i < len; i++) {
+		word |= (uint64_t)p[i] << 8 * (i & 7);
+		if ((i & 7) == 7) {
+			sip_word(v, word);
+			word = 0;
+		}
+	}
+	sip_word(v, word | (uint64_t)len << 56);
+	return sip_end(v);
 }

@@ -9,6 +9,9 @@
 /* SipHash-2-4 of one 64-bit number (Aumasson, Bernstein: SipHash, 2012). */
 uint64_t ripc__siphash(const uint64_t key[2], uint64_t number);
 
+/* The same of @len bytes, in the byte order of the paper: equal on every machine. */
+uint64_t ripc__siphash_bytes(const uint64_t key[2], const void *bytes, size_t len);
+
 #define RIPC__FNV1A_INIT UINT64_C(0xcbf29ce484222325)
 
 /* FNV-1a of bytes, continued from @hash; RIPC__FNV1A_INIT begins one. */

@@ -3,7 +3,7 @@ libripc_internal_la_SOURCES += include/ripc.h src/transport/transport.h src/reso
 libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/context.h \
 	src/core/context/default_context.c src/core/context/events.c \
 	src/core/context/events.h \
-	src/core/context/info.c
+	src/core/context/info.c src/core/context/list.c
 libripc_internal_la_SOURCES += src/core/call/call.h src/core/call/caller.c \
 	src/core/call/callee.c
 libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/dispatch.c src/core/message/dispatch.h \

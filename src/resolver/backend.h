@@ -73,6 +73,12 @@ struct ripc__backend_ops {
 		     const uint8_t *data, size_t len);
 
 	/*
+	 * Sends a LIST to all contexts, or answers it from the back end's own knowledge. @data: not
+	 * sealed if the back end is trusted. NULL: send() to all does it.
+	 */
+	void (*list)(struct ripc__backend *b, const uint8_t *data, size_t len);
+
+	/*
 	 * Receives one datagram from a descriptor (-1: the back end has none). Does not set
 	 * from->backend. Return: bytes; -EAGAIN: none; -EBADMSG: dropped for its sender or size.
 	 */
@@ -100,6 +106,10 @@ struct ripc__backend_ops {
 	 */
 	void (*pass_on)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
 			uint64_t service, const uint8_t *data, size_t len);
+
+	/* Forwards a LIST to all other contexts of this host, as from @from. NULL: cannot. */
+	void (*pass_on_all)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
+			    const uint8_t *data, size_t len);
 
 	/* A look-up is under way: may scan for new interfaces. NULL: nothing to do. */
 	void (*refresh)(struct ripc__backend *b, uint64_t now_ns);

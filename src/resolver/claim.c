@@ -84,6 +84,7 @@ void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h)
 	}
 	ripc__pending_clear(&core->pendings, &h->pending);
 	free(h->rival);
+	free(h->name);
 	free(h);
 }
 
@@ -188,7 +189,18 @@ enum how {
 	UNANNOUNCED, /* at once, without an announcement: the id is random */
 };
 
-static int claim(struct ripc__rcore *core, uint64_t service, enum how how, uint64_t now_ns)
+/* Whether our addresses and a name of a service fit one message, sealed or not. */
+static bool fits_message(const struct ripc__rcore *core, size_t name_len)
+{
+	size_t len = RIPC__RESOLVER_MSG_FIXED + RIPC__LISTED_FIXED + name_len;
+
+	for (unsigned i = 0; i < core->env.naddrs; i++)
+		len += 3u + core->addrs[i].len;
+	return len <= RIPC__RESOLVER_UNSEALED_MAX;
+}
+
+static int claim(struct ripc__rcore *core, uint64_t service, const char *name, enum how how,
+		 uint64_t now_ns)
 {
 	bool probe = how == BY_PROBE || how == BY_TAKEOVER;
 	struct ripc__claim *h = ripc__claim_find(core, service);
@@ -196,8 +208,17 @@ static int claim(struct ripc__rcore *core, uint64_t service, enum how how, uint6
 	if (h)
 		return ripc__fail(-EADDRINUSE,
 				  "service %" PRIu64 " is held by this context already", service);
+	if (name && !fits_message(core, strlen(name)))
+		return ripc__fail(-EMSGSIZE,
+				  "service %" PRIu64 ": its name of %zu bytes and the addresses of "
+				  "this context do not fit one message; use a shorter name",
+				  service, strlen(name));
 	h = calloc(1, sizeof(*h));
-	if (!h || ripc__timers_add(&core->timers, &h->timer, RIPC__NEVER)) {
+	if (h && name)
+		h->name = strdup(name);
+	if (!h || (name && !h->name) || ripc__timers_add(&core->timers, &h->timer, RIPC__NEVER)) {
+		if (h)
+			free(h->name);
 		free(h);
 		return ripc__fail(-ENOMEM, "service %" PRIu64 ": out of memory", service);
 	}
@@ -223,22 +244,45 @@ static int claim(struct ripc__rcore *core, uint64_t service, enum how how, uint6
 
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns)
 {
-	return claim(core, service, probe ? BY_PROBE : IMMEDIATE, now_ns);
+	return claim(core, service, NULL, probe ? BY_PROBE : IMMEDIATE, now_ns);
 }
 
 int ripc__rcore_register_random(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
 {
-	return claim(core, service, UNANNOUNCED, now_ns);
+	return claim(core, service, NULL, UNANNOUNCED, now_ns);
 }
 
 int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
 {
-	return claim(core, service, BY_TAKEOVER, now_ns);
+	return claim(core, service, NULL, BY_TAKEOVER, now_ns);
+}
+
+int ripc__rcore_register_name(struct ripc__rcore *core, uint64_t service, const char *name,
+			      bool takeover, bool probe, uint64_t now_ns)
+{
+	return claim(core, service, name,
+		     takeover ? BY_TAKEOVER
+		     : probe  ? BY_PROBE
+			      : IMMEDIATE,
+		     now_ns);
+}
+
+const char *ripc__rcore_name(struct ripc__rcore *core, uint64_t service)
+{
+	struct ripc__claim *h = ripc__claim_find(core, service);
+
+	return h ? h->name : NULL;
+}
+
+bool ripc__claim_other_name(const struct ripc__claim *h, const struct ripc__record *rival)
+{
+	return h->name && rival->name_len && strcmp(h->name, rival->name) != 0;
 }
 
 bool ripc__claim_raise_generation(struct ripc__claim *h, const struct ripc__record *rival)
 {
-	if (!h->takeover || h->state != PROBING || rival->generation == UINT64_MAX)
+	if (!h->takeover || h->state != PROBING || rival->generation == UINT64_MAX ||
+	    ripc__claim_other_name(h, rival))
 		return false;
 	if (h->generation <= rival->generation) {
 		h->generation = rival->generation + 1;
@@ -317,6 +361,8 @@ void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 	if (ev->kind == RIPC__CONFLICT || ev->kind == RIPC__RIVAL) {
 		if (!h->rival || ripc__record_decode(&ev->record, h->rival, h->rival_len, &why))
 			memset(&ev->record, 0, sizeof(ev->record));
+		if (h->name)
+			strcpy(ev->name, h->name);
 	} else {
 		ripc__rcore_own_record(core, h, now_ns, &ev->record);
 	}

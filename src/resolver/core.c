@@ -13,65 +13,6 @@
 /* between broadcast answers, so that forged claims cause few messages */
 #define ASSERT_INTERVAL_NS (10 * RIPC__MS)
 
-uint64_t ripc__rcore_random(struct ripc__rcore *core)
-{
-	uint64_t z = core->random += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
-uint64_t ripc__rcore_nonce(struct ripc__rcore *core)
-{
-	uint64_t nonce;
-
-	do
-		nonce = ripc__rcore_random(core);
-	while (!nonce);
-	return nonce;
-}
-
-/* Spreads deadlines from 3/4 to 5/4 of @ms. Contexts that start together must not send together. */
-uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms)
-{
-	uint64_t ns = ms * RIPC__MS;
-
-	return ns / 4 * 3 + ripc__rcore_random(core) % (ns / 2);
-}
-
-/* --- sending --- */
-
-void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns,
-			    struct ripc__record *record)
-{
-	uint64_t since_ns = h && h->since_ns ? h->since_ns : now_ns;
-	uint64_t age_ms = now_ns > since_ns ? (now_ns - since_ns) / RIPC__MS : 0;
-
-	memset(record, 0, sizeof(*record));
-	memcpy(record->instance, core->env.instance, 16);
-	memcpy(record->host, core->env.host, 16);
-	record->generation = h ? h->generation : 1;
-	record->ttl_ms = RIPC__TTL_MS;
-	record->since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
-	if (!h)
-		return;
-	record->service = h->node.id;
-	record->naddrs = core->env.naddrs;
-	for (unsigned i = 0; i < core->env.naddrs; i++)
-		record->addrs[i] = core->addrs[i];
-}
-
-void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
-		      const struct ripc__resolver_msg *msg)
-{
-	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
-	int len = ripc__resolver_msg_encode(msg, buf, sizeof(buf));
-
-	if (len > 0)
-		core->env.send(core->env.arg, to, msg->service, buf, (size_t)len);
-}
-
 /* --- look-ups --- */
 
 static void cached_due(struct ripc__rcore *core, struct ripc__cached *c, uint64_t now_ns)
@@ -128,7 +69,20 @@ bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__r
 	return true;
 }
 
-/* --- services of ours --- */
+bool ripc__rcore_peek(struct ripc__rcore *core, uint64_t service, struct ripc__record *record,
+		      uint64_t now_ns)
+{
+	struct ripc__claim *h = ripc__claim_find(core, service);
+	struct ripc__cached *c = ripc__cache_find(&core->cache, service);
+
+	if (h && h->state == HELD)
+		ripc__rcore_own_record(core, h, now_ns, record);
+	else if (c)
+		ripc__cache_record(c, record, now_ns);
+	else
+		return false;
+	return true;
+}
 
 /* --- receiving --- */
 
@@ -321,7 +275,7 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender 
 	/* An own broadcast. */
 	if (!memcmp(msg.record.instance, core->env.instance, 16))
 		return 0;
-	if (msg.kind != RIPC__RESOLVE_REPLY)
+	if (msg.kind != RIPC__RESOLVE_REPLY && msg.kind != RIPC__RESOLVE_LISTED)
 		count_rx(core, now_ns);
 	switch (msg.kind) {
 	case RIPC__RESOLVE_REQUEST:
@@ -344,6 +298,10 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender 
 		h = ripc__claim_find(core, msg.service);
 		if (h)
 			ripc__claim_conflict(core, h, &msg.record, from->final, now_ns);
+		break;
+	case RIPC__RESOLVE_LIST:
+	case RIPC__RESOLVE_LISTED:
+		ripc__list_input(core, from, &msg, now_ns);
 		break;
 	}
 	return 0;
@@ -375,6 +333,9 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 				   (struct ripc__cached *)((char *)t -
 							   offsetof(struct ripc__cached, timer)),
 				   now_ns);
+			break;
+		case RIPC__TIMER_LIST:
+			ripc__list_timer(core, t, now_ns);
 			break;
 		default:
 			ripc__claim_reannounce(core, now_ns);
@@ -409,7 +370,7 @@ bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *ev
 	*requests = 0;
 	if (!p)
 		return false;
-	event->text[0] = 0;
+	event->text[0] = event->name[0] = 0;
 	switch (p->owner) {
 	case RIPC__OWNER_CLAIM:
 		ripc__claim_event(
@@ -488,7 +449,9 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 	TAILQ_INIT(&core->claims);
 	TAILQ_INIT(&core->negatives);
 	core->repeat.kind = RIPC__TIMER_REPEAT;
-	if (ripc__timers_add(&core->timers, &core->repeat, RIPC__NEVER)) {
+	if (ripc__timers_add(&core->timers, &core->repeat, RIPC__NEVER) ||
+	    ripc__list_answers_init(core)) {
+		ripc__timers_fini(&core->timers);
 		free(core->addrs);
 		free(core);
 		return -ENOMEM;

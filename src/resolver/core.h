@@ -9,12 +9,18 @@
  * and all peers only if the holder does not answer. A holder with many requests for one service
  * announces it once to all.
  *
- * Registration: three PROBEs 20 ms apart; a holder answers with a REPLY, which is a conflict. If
- * two contexts probe at once, the one with the smaller instance id wins. A random id is registered
- * at once, without a PROBE. Every holder claims its services periodically (a REQUEST for its own
- * service). If two contexts hold one service, as after a partition, the one with the greater
- * instance id compares the ages and sends a VERDICT if the other has to release the service. Only
- * one of the two compares, so exactly one remains.
+ * Names: a service may have a name, which its record carries. Two services with different names and
+ * one id are a conflict that no takeover decides: the later claim is lost.
+ *
+ * List: a LIST to all. Each context answers with a page of its services after a short random time,
+ * and is asked for the next page. The pages sent per second are limited.
+ *
+ * Registration: three PROBEs 20 ms apart; a holder answers with a REPLY, which is a conflict. Of
+ * two that probe at once, the one with the smaller instance id wins. A random id is registered at
+ * once, without a PROBE. Afterwards every holder claims its services periodically (a REQUEST for
+ * its own service). If two hold one service, as after a partition, the one with the greater
+ * instance id compares their ages and sends a VERDICT if the other has to give up. Only one of the
+ * two compares, so exactly one remains.
  */
 #ifndef RIPC_RESOLVER_CORE_H
 #define RIPC_RESOLVER_CORE_H
@@ -26,7 +32,10 @@
 #define RIPC__PROBES            3      /* PROBEs sent before a registration */
 #define RIPC__PROBE_INTERVAL_MS 20u    /* between PROBEs */
 /* so many requests for one service within as many ms: one answer to all */
-#define RIPC__ANNOUNCE_LIMIT 16
+#define RIPC__ANNOUNCE_LIMIT   16
+#define RIPC__LIST_ANSWERS     4   /* LISTs that wait for their answer; others are dropped */
+#define RIPC__LIST_SPREAD_MS   50u /* answers to a LIST to all are sent within this time */
+#define RIPC__LIST_PAGES_PER_S 64u /* pages that a context sends */
 /*
  * broadcasts received per second from which on a warning is logged: about 1 % of a processor on
  * every host
@@ -68,6 +77,11 @@ struct ripc__rcore_env {
 	 * resolve_timeout_ms. NULL: always true.
 	 */
 	bool (*settled)(void *arg, uint64_t service);
+	/*
+	 * Takes one service found by ripc__rcore_list_begin(). Must not call the core. NULL: not
+	 * wanted.
+	 */
+	void (*listed)(void *arg, const struct ripc__record *record);
 	void *arg;
 };
 
@@ -100,7 +114,29 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe,
 int ripc__rcore_register_random(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 /* Takes a service over from its holder, if any: probes, then claims a higher generation. */
 int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
-/* Sends the record of a held service to one back end, which keeps it. */
+/*
+ * Registers a service with a name: @name without a fault (base/name.h), copied. With @takeover as
+ * ripc__rcore_takeover(), else as ripc__rcore_register(). The id is not checked against the name.
+ * -EMSGSIZE: name and addresses do not fit one message.
+ */
+int ripc__rcore_register_name(struct ripc__rcore *core, uint64_t service, const char *name,
+			      bool takeover, bool probe, uint64_t now_ns);
+/* The name of a service of ours, or NULL. Valid until it is unregistered. */
+const char *ripc__rcore_name(struct ripc__rcore *core, uint64_t service);
+/*
+ * The record of a service as it is known at present, which does not count as use.
+ * Return: whether there is one.
+ */
+bool ripc__rcore_peek(struct ripc__rcore *core, uint64_t service, struct ripc__record *record,
+		      uint64_t now_ns);
+
+/*
+ * Begins to list the services of all contexts, or asks all again: env.listed() is called for each
+ * service of ours now, and for those of others as their answers arrive, also more than once.
+ */
+void ripc__rcore_list_begin(struct ripc__rcore *core, uint64_t now_ns);
+void ripc__rcore_list_end(struct ripc__rcore *core);
+/* Sends the record of a service held to one back end, which keeps it. */
 void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 			 uint64_t service, uint64_t now_ns);
 /* Sends the records of all held services to @to, with higher generations. */

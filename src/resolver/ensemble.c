@@ -369,6 +369,16 @@ int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service)
 	return 0;
 }
 
+int ripc__ensemble_list(struct ripc__ensemble *e)
+{
+	struct ripc__ensemble_call *c = new_call(e, RIPC__CALL_LIST, 0, NULL, 0);
+
+	if (!c)
+		return -ENOMEM;
+	submit(e, c);
+	return 0;
+}
+
 /* --- opening and closing --- */
 
 /*

@@ -37,13 +37,16 @@ enum ripc__ensemble_kind {
 	/* service: another context lost the conflict over the own node; bytes: its record */
 	RIPC__ENS_RIVAL,
 	RIPC__ENS_CHANGED, /* service: its node changed: watch it again to read it */
+	/* service: one of those asked for by ripc__ensemble_list(); bytes: the data of its node */
+	RIPC__ENS_LISTED,
 };
 
 struct ripc__ensemble_report {
 	enum ripc__ensemble_kind kind;
 	uint64_t service;
-	bool ours;       /* FOUND: the node belongs to this session */
-	int32_t version; /* FOUND, TAKEN: number of writes to the node since its creation */
+	bool ours; /* FOUND: the node belongs to this session */
+	/* FOUND, TAKEN: number of writes to the node since its creation; LISTED: its age in s */
+	int32_t version;
 	size_t len;
 	uint8_t bytes[RIPC__NODE_MAX]; /* data; or text with its terminating 0 */
 };
@@ -75,6 +78,9 @@ int ripc__ensemble_report_rival(struct ripc__ensemble *e, const struct ripc__ens
 
 /* Reads the node of a service, and reports its next change. Return: 0, -ENOMEM. */
 int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service);
+
+/* Reads the nodes of all services, at most RIPC__LISTING_MAX. Return: 0, -ENOMEM. */
+int ripc__ensemble_list(struct ripc__ensemble *e);
 
 /* Takes the next report. Return: whether there was one; if not, the descriptor is not readable. */
 bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report *report);

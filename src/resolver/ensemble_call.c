@@ -2,9 +2,12 @@
 #define _GNU_SOURCE
 #include "resolver/ensemble_call.h"
 
+#include "resolver/listing.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define CLAIM_TRIES 4 /* rounds of one claim: create parents, node vanished, replace it */
 
@@ -303,6 +306,49 @@ static void on_release(int rc, const char *v, int len, const struct Stat *stat, 
 	end_call(c, rc == ZNONODE ? 0 : rc);
 }
 
+/* --- listing all --- */
+
+static void on_listed(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+	int64_t age_s = 0;
+
+	if (!rc && len > 0 && (size_t)len <= RIPC__NODE_MAX) {
+		/* By the clocks of two hosts: for people. */
+		age_s = (int64_t)time(NULL) - stat->ctime / 1000;
+		age_s = age_s < 0 ? 0 : age_s > INT32_MAX ? INT32_MAX : age_s;
+		ripc__ensemble_report_node(c->e, RIPC__ENS_LISTED, c->service, false,
+					   (int32_t)age_s, value, (size_t)len);
+	}
+	end_call(c, rc == ZNONODE ? 0 : rc);
+}
+
+static void on_children(int rc, const struct String_vector *names, const void *data)
+{
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data, *one;
+
+	for (int i = 0; !rc && i < names->count && i < RIPC__LISTING_MAX; i++) {
+		char *end;
+		uint64_t service = strtoull(names->data[i], &end, 16);
+
+		/* Other nodes are messages to holders. */
+		if (*end || strlen(names->data[i]) != 16)
+			continue;
+		one = calloc(1, sizeof(*one));
+		if (!one)
+			break;
+		one->e = c->e;
+		one->zh = c->zh;
+		one->command = RIPC__CALL_LIST;
+		one->service = service;
+		snprintf(one->path, sizeof(one->path), "%s/%s", c->e->root, names->data[i]);
+		if (zoo_aget(c->zh, one->path, 0, on_listed, one))
+			free(one);
+	}
+	/* Without a root no service was ever registered. */
+	end_call(c, rc == ZNONODE ? 0 : rc);
+}
+
 /* --- execution --- */
 
 void ripc__ensemble_execute(zhandle_t *zh, struct ripc__ensemble_call *c)
@@ -317,6 +363,9 @@ void ripc__ensemble_execute(zhandle_t *zh, struct ripc__ensemble_call *c)
 	case RIPC__CALL_REPORT_RIVAL:
 		report_rival(c);
 		return;
+	case RIPC__CALL_LIST:
+		rc = zoo_aget_children(zh, c->e->root, 0, on_children, c);
+		break;
 	case RIPC__CALL_RELEASE:
 		rc = zoo_aget(zh, c->path, 0, on_release, c);
 		break;

@@ -18,6 +18,7 @@ enum ripc__ensemble_command {
 	RIPC__CALL_CLAIM,
 	RIPC__CALL_RELEASE,
 	RIPC__CALL_WATCH,
+	RIPC__CALL_LIST,
 	RIPC__CALL_REPORT_RIVAL
 };
 

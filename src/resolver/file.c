@@ -7,6 +7,7 @@
  *	42         192.0.2.7
  *	43         192.0.2.8 [2001:db8::8]:7475
  *	*          192.0.2.1
+ *	"camera/left" 192.0.2.9
  *
  * A service (or, with *, every service) is asked for at the hosts of its lines. Whichever context
  * of a host reads a request passes it on to the one that is meant (local.c). The file is looked at
@@ -17,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/name.h"
 #include "base/options.h"
 #include "base/resolver_chain.h"
 #include "ripc.h"
@@ -38,6 +40,7 @@
 #define BYTES_MAX    (8u << 20)        /* limit of the file's size */
 #define ENTRIES_MAX  65536             /* limit of (service, host) pairs */
 #define HOSTS_MAX    64                /* hosts asked for one service */
+#define LIST_HOSTS_MAX 4096            /* hosts asked for all their services */
 #define LINES_LOGGED 16                /* invalid lines logged one by one; the others are counted */
 #define RELOAD_NS    (1000 * RIPC__MS) /* between two checks of the file */
 #define INDICES_MAX  64                /* most interface indices, if interfaces are named */
@@ -139,9 +142,18 @@ static bool parse_service(const char *text, uint64_t *service)
 {
 	char *end;
 
+	size_t len = strlen(text);
+
 	*service = 0;
 	if (!strcmp(text, "*"))
 		return true;
+	/* A name in quotation marks. */
+	if (len > 2 && *text == '"' && text[len - 1] == '"') {
+		if (ripc__name_fault(text + 1, len - 2))
+			return false;
+		*service = ripc__name_id(text + 1, len - 2);
+		return true;
+	}
 	errno = 0;
 	*service = strtoull(text, &end, 0);
 	return *text >= '0' && *text <= '9' && !*end && !errno && *service && *service != RIPC_ANY_ID;
@@ -501,6 +513,34 @@ static void file_send(struct ripc__backend *b, const struct ripc__mcast_sender *
 	send_to_host(f, 0, data, len);
 }
 
+static int by_host(const void *a, const void *b)
+{
+	const struct entry *const *x = a, *const *y = b;
+
+	return memcmp(&(*x)->host, &(*y)->host, sizeof((*x)->host));
+}
+
+/* Asks every host of the file once. */
+static void file_list(struct ripc__backend *b, const uint8_t *data, size_t len)
+{
+	struct file *f = (struct file *)b;
+	const struct entry **sorted = calloc(f->nentries + 1, sizeof(*sorted));
+	unsigned asked = 0;
+
+	if (!sorted)
+		return;
+	for (size_t i = 0; i < f->nentries; i++)
+		sorted[i] = &f->entries[i];
+	qsort(sorted, f->nentries, sizeof(*sorted), by_host);
+	for (size_t i = 0; i < f->nentries && asked < LIST_HOSTS_MAX; i++) {
+		if (i && !by_host(&sorted[i - 1], &sorted[i]))
+			continue;
+		send_datagram(f, &sorted[i]->host.any, data, len);
+		asked++;
+	}
+	free(sorted);
+}
+
 static bool index_allowed(const struct file *f, unsigned index)
 {
 	char name[IF_NAMESIZE];
@@ -571,6 +611,7 @@ const struct ripc__backend_ops ripc__backend_file = {
 	.open = file_open,
 	.close = file_close,
 	.send = file_send,
+	.list = file_list,
 	.recv = file_recv,
 	.refresh = file_refresh,
 	.remote = file_remote,

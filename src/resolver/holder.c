@@ -9,6 +9,7 @@
 #include <linux/unix_diag.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,8 +17,17 @@
 #define DIAG_SHOW_UID 0x40
 #define DIAG_UID      7
 
-/* Whether a message describes the socket of this name. */
-static bool matches(struct nlmsghdr *h, const char *name, size_t namelen, uid_t *uid)
+/* A search for one name, or for all names with a prefix. */
+struct search {
+	const char *name; /* or the prefix */
+	size_t len;
+	uid_t *uid; /* of the socket with that name; NULL: fn is called for those with the prefix */
+	void (*fn)(void *arg, const char *name, size_t len);
+	void *arg;
+};
+
+/* Processes a message with a socket. Return: whether the search has ended. */
+static bool matches(struct nlmsghdr *h, const struct search *s)
 {
 	struct unix_diag_msg *m = NLMSG_DATA(h);
 	struct rtattr *a = (struct rtattr *)(m + 1);
@@ -27,18 +37,21 @@ static bool matches(struct nlmsghdr *h, const char *name, size_t namelen, uid_t 
 	if (m->udiag_type != SOCK_DGRAM)
 		return false;
 	for (; len > 0 && RTA_OK(a, len); a = RTA_NEXT(a, len)) {
-		if (a->rta_type == UNIX_DIAG_NAME)
-			same = RTA_PAYLOAD(a) == namelen && !memcmp(RTA_DATA(a), name, namelen);
-		if (a->rta_type == DIAG_UID && RTA_PAYLOAD(a) == sizeof(*uid)) {
-			memcpy(uid, RTA_DATA(a), sizeof(*uid));
+		if (a->rta_type == UNIX_DIAG_NAME && s->uid)
+			same = RTA_PAYLOAD(a) == s->len && !memcmp(RTA_DATA(a), s->name, s->len);
+		else if (a->rta_type == UNIX_DIAG_NAME && RTA_PAYLOAD(a) >= s->len &&
+			 !memcmp(RTA_DATA(a), s->name, s->len))
+			s->fn(s->arg, RTA_DATA(a), RTA_PAYLOAD(a));
+		if (s->uid && a->rta_type == DIAG_UID && RTA_PAYLOAD(a) == sizeof(*s->uid)) {
+			memcpy(s->uid, RTA_DATA(a), sizeof(*s->uid));
 			known = true;
 		}
 	}
 	return same && known;
 }
 
-/* Reads the list of the kernel until the name is found or the list ends. */
-static int search(int fd, const char *name, size_t namelen, uid_t *uid)
+/* Reads the kernel's list, all of it or until the name is found. */
+static int search(int fd, const struct search *s)
 {
 	union {
 		struct nlmsghdr align;
@@ -57,13 +70,13 @@ static int search(int fd, const char *name, size_t namelen, uid_t *uid)
 				return -ENOENT;
 			if (h->nlmsg_type == NLMSG_ERROR)
 				return -EOPNOTSUPP;
-			if (h->nlmsg_type == SOCK_DIAG_BY_FAMILY && matches(h, name, namelen, uid))
+			if (h->nlmsg_type == SOCK_DIAG_BY_FAMILY && matches(h, s))
 				return 0;
 		}
 	}
 }
 
-int ripc__socket_owner(const struct sockaddr_un *sun, socklen_t len, uid_t *uid)
+static int search_sockets(const struct search *s)
 {
 	struct {
 		struct nlmsghdr head;
@@ -76,7 +89,6 @@ int ripc__socket_owner(const struct sockaddr_un *sun, socklen_t len, uid_t *uid)
 			.udiag_states = UINT32_MAX,
 			.udiag_show = UDIAG_SHOW_NAME | DIAG_SHOW_UID},
 	};
-	size_t namelen = len - offsetof(struct sockaddr_un, sun_path);
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG), rc;
 
 	if (fd < 0)
@@ -84,7 +96,41 @@ int ripc__socket_owner(const struct sockaddr_un *sun, socklen_t len, uid_t *uid)
 	if (send(fd, &ask, sizeof(ask), 0) < 0)
 		rc = -errno;
 	else
-		rc = search(fd, sun->sun_path, namelen, uid);
+		rc = search(fd, s);
 	close(fd);
 	return rc;
+}
+
+int ripc__socket_owner(const struct sockaddr_un *sun, socklen_t len, uid_t *uid)
+{
+	struct search s = {.name = sun->sun_path,
+			   .len = len - offsetof(struct sockaddr_un, sun_path),
+			   .uid = uid};
+
+	return search_sockets(&s);
+}
+
+struct abstract {
+	void (*fn)(void *arg, const char *name, size_t len);
+	void *arg;
+};
+
+static void skip_zero(void *arg, const char *name, size_t len)
+{
+	const struct abstract *a = arg;
+
+	a->fn(a->arg, name + 1, len - 1);
+}
+
+int ripc__socket_each(const char *prefix, void (*fn)(void *arg, const char *name, size_t len),
+		      void *arg)
+{
+	struct abstract a = {fn, arg};
+	struct sockaddr_un sun = {0};
+	struct search s = {.name = sun.sun_path, .fn = skip_zero, .arg = &a};
+	int rc;
+
+	s.len = 1 + (size_t)snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "%s", prefix);
+	rc = search_sockets(&s);
+	return rc == -ENOENT ? 0 : rc;
 }

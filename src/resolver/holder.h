@@ -22,4 +22,11 @@ struct ripc__holder {
  */
 int ripc__socket_owner(const struct sockaddr_un *sun, socklen_t len, uid_t *uid);
 
+/*
+ * Calls @fn for each abstract datagram socket of this network namespace whose name begins with
+ * @prefix. @name: behind its first 0 byte, not terminated. Return: 0 or a negative errno.
+ */
+int ripc__socket_each(const char *prefix, void (*fn)(void *arg, const char *name, size_t len),
+		      void *arg);
+
 #endif

@@ -4,6 +4,7 @@
 #define RIPC_RESOLVER_INTERNAL_H
 
 #include "base/resolver_chain.h"
+#include "resolver/listing.h"
 #include "resolver/resolver.h"
 
 #define RIPC__LOG_SOURCES_MAX 64 /* sources of malformed messages remembered, to log each once */
@@ -31,8 +32,10 @@ struct ripc__resolver {
 			 size_t textlen);
 	char zookeeper_auth[160];  /* user:password, or empty */
 	struct ripc__record found; /* result of find() */
-	uint64_t bad;              /* datagrams dropped before the core decoded them */
-	uint64_t sealed;           /* without keys: messages sealed by a context with a key */
+	bool listing_open;
+	struct ripc__listing listing; /* if listing_open */
+	uint64_t bad;                 /* datagrams dropped before the core decoded them */
+	uint64_t sealed;              /* without keys: messages sealed by a context with a key */
 	uint64_t logged_sources[RIPC__LOG_SOURCES_MAX];
 	unsigned nlogged; /* lines logged so far */
 	bool load_logged; /* the warning about the broadcast load was logged */

@@ -33,6 +33,9 @@
 
 static const char ctx_prefix[] = "ripc/ctx/", svc_prefix[] = "ripc/svc/", fwd_prefix[] = "ripc/fwd/";
 
+/* between two forwarded LISTs: each reads the kernel's table of sockets */
+#define FORWARD_LIST_NS (20 * RIPC__MS)
+
 struct local_held {
 	struct ripc__node node; /* id: the service */
 	int fd;
@@ -44,8 +47,9 @@ struct local {
 	uint64_t tag;
 	int fd; /* socket of the context: sends everything, receives replies */
 	uint8_t instance[16];
-	struct ripc__auth *auth; /* the cluster's keys, or NULL */
-	struct ripc__table held; /* of struct local_held */
+	struct ripc__auth *auth;  /* the cluster's keys, or NULL */
+	struct ripc__table held;  /* of struct local_held */
+	uint64_t forward_list_ns; /* earliest time of the next LIST that is forwarded */
 };
 
 static socklen_t address(struct sockaddr_un *sun, const char *prefix, const char *name)
@@ -204,30 +208,87 @@ static bool parse_forwarded(const struct sockaddr_un *sun, socklen_t len,
 	return family == (from->len == sizeof(struct sockaddr_in) ? AF_INET : AF_INET6);
 }
 
+/* Binds a socket to the name of a datagram that is forwarded from @from. Return: success. */
+static bool bind_forwarded(int fd, const struct ripc__mcast_sender *from)
+{
+	static atomic_uint number;
+	char name[2 * sizeof(from->bytes) + 24];
+	struct sockaddr_un me;
+	socklen_t melen;
+	unsigned n;
+
+	if (from->len != sizeof(struct sockaddr_in) && from->len != sizeof(struct sockaddr_in6))
+		return false;
+	hex(from->bytes, from->len, name);
+	n = atomic_fetch_add(&number, 1);
+	snprintf(name + 2 * from->len, 24, ".%x.%x", (unsigned)getpid(), n);
+	melen = address(&me, fwd_prefix, name);
+	return !bind(fd, (struct sockaddr *)&me, melen);
+}
+
 static void local_forward(struct ripc__backend *b, const struct ripc__mcast_sender *from,
 			  uint64_t service, const uint8_t *data, size_t len)
 {
-	static atomic_uint number;
-	struct sockaddr_un sun, me;
-	socklen_t sunlen = service_address(&sun, service), melen;
-	char name[2 * sizeof(from->bytes) + 24];
-	int fd;
+	struct sockaddr_un sun;
+	socklen_t sunlen = service_address(&sun, service);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	if (from->len != sizeof(struct sockaddr_in) && from->len != sizeof(struct sockaddr_in6))
-		return;
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	/* connect() detects an absent service at low cost. */
-	if (!connect(fd, (struct sockaddr *)&sun, sunlen)) {
-		hex(from->bytes, from->len, name);
-		snprintf(name + 2 * from->len, 24, ".%x.%x", (unsigned)getpid(),
-			 atomic_fetch_add(&number, 1));
-		melen = address(&me, fwd_prefix, name);
-		if (!bind(fd, (struct sockaddr *)&me, melen))
-			(void)!send(fd, data, len, MSG_NOSIGNAL);
-	}
+	/* connect() finds out at low cost that no such service is here. */
+	if (!connect(fd, (struct sockaddr *)&sun, sunlen) && bind_forwarded(fd, from))
+		(void)!send(fd, data, len, MSG_NOSIGNAL);
 	close(fd);
+}
+
+/* A datagram for every context of this host but one. */
+struct to_all {
+	int fd;
+	struct sockaddr_un me; /* not to this one */
+	socklen_t melen;
+	const uint8_t *data;
+	size_t len;
+};
+
+static void send_to_context(void *arg, const char *name, size_t len)
+{
+	const struct to_all *all = arg;
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	socklen_t sunlen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+
+	if (len >= sizeof(sun.sun_path))
+		return;
+	memcpy(sun.sun_path + 1, name, len);
+	if (sunlen == all->melen && !memcmp(&sun, &all->me, sunlen))
+		return;
+	(void)!sendto(all->fd, all->data, all->len, MSG_NOSIGNAL, (struct sockaddr *)&sun, sunlen);
+}
+
+static void local_list(struct ripc__backend *b, const uint8_t *data, size_t len)
+{
+	struct local *l = (struct local *)b;
+	struct to_all all = {.fd = l->fd, .data = data, .len = len};
+
+	all.melen = context_address(&all.me, l->instance);
+	(void)ripc__socket_each(ctx_prefix, send_to_context, &all);
+}
+
+static void local_forward_list(struct ripc__backend *b, const struct ripc__mcast_sender *from,
+			       const uint8_t *data, size_t len)
+{
+	struct local *l = (struct local *)b;
+	struct to_all all = {.data = data, .len = len};
+
+	if (ripc__clock_ns() < l->forward_list_ns)
+		return;
+	l->forward_list_ns = ripc__clock_ns() + FORWARD_LIST_NS;
+	all.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (all.fd < 0)
+		return;
+	all.melen = context_address(&all.me, l->instance);
+	if (bind_forwarded(all.fd, from))
+		(void)ripc__socket_each(ctx_prefix, send_to_context, &all);
+	close(all.fd);
 }
 
 static bool local_owner(struct ripc__backend *b, uint64_t service, struct ripc__holder *who)
@@ -430,6 +491,8 @@ const struct ripc__backend_ops ripc__backend_local = {
 	.send = local_send,
 	.recv = local_recv,
 	.pass_on = local_forward,
+	.pass_on_all = local_forward_list,
+	.list = local_list,
 	.remote = local_remote,
 	.describe_attempt = local_describe_attempt,
 	.describe = local_describe,

@@ -81,7 +81,7 @@ bool ripc__name_claim_event(struct ripc__resolver *r, struct ripc__resolver_even
 			continue;
 		ev->kind = RIPC__REGISTERED;
 		ev->service = o->service;
-		ev->text[0] = 0;
+		ev->text[0] = ev->name[0] = 0;
 		ripc__name_claim_cancel(r, o->service);
 		return true;
 	}

@@ -29,16 +29,29 @@ size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
 	return at + (size_t)n;
 }
 
-void ripc__report_holder(const struct ripc__resolver *r, uint64_t service,
+void ripc__report_holder(const struct ripc__resolver *r, uint64_t service, const char *name,
 			 const struct ripc__record *record, const struct ripc__holder *who,
 			 char *text, size_t len)
 {
 	static const uint8_t nobody[16];
 	bool known_instance = memcmp(record->instance, nobody, 16);
 	const uint8_t *id = record->instance;
+	char shown[RIPC__NAME_MAX + 1];
 	size_t at;
 
-	at = ripc__append(text, len, 0, "service %" PRIu64 " is held by ", service);
+	at = ripc__append(text, len, 0, "service %" PRIu64, service);
+	if (name) {
+		ripc__name_text(name, shown);
+		at = ripc__append(text, len, at, " (\"%s\")", shown);
+	}
+	at = ripc__append(text, len, at, " is held ");
+	if (record->name_len && (!name || strcmp(name, record->name))) {
+		ripc__name_text(record->name, shown);
+		at = ripc__append(text, len, at, "%s \"%s\" ",
+				  name ? "under another name with the same id," : "under the name",
+				  shown);
+	}
+	at = ripc__append(text, len, at, "by ");
 	if (known_instance)
 		at = ripc__append(text, len, at, "instance %02x%02x%02x%02x", id[0], id[1], id[2],
 				  id[3]);

@@ -32,11 +32,24 @@ enum {
 
 /* --- sending and receiving --- */
 
+_Static_assert(RIPC__RESOLVER_UNSEALED_MAX + RIPC__SEAL_BYTES == RIPC__RESOLVER_MSG_MAX,
+	       "a message that is not sealed leaves room for a seal");
+
+static void send_by(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
+		    bool list, const uint8_t *data, size_t len)
+{
+	if (list && b->ops->list)
+		b->ops->list(b, data, len);
+	else
+		b->ops->send(b, to, service, data, len);
+}
+
 static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
 			  const uint8_t *data, size_t len)
 {
 	struct ripc__resolver *r = arg;
 	uint8_t sealed[RIPC__RESOLVER_MSG_MAX];
+	bool list = !to && data[5] == RIPC__RESOLVE_LIST;
 	int n = 0;
 
 	for (unsigned i = 0; i < r->nbackends; i++) {
@@ -45,13 +58,13 @@ static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64
 		if (to ? to->backend != i : !i && r->local_only)
 			continue;
 		if (!r->auth || ops->trusted) {
-			ops->send(r->backends[i], to, service, data, len);
+			send_by(r->backends[i], to, service, list, data, len);
 			continue;
 		}
 		if (!n)
 			n = ripc__auth_seal(r->auth, data, len, sealed, sizeof(sealed));
 		if (n > 0)
-			ops->send(r->backends[i], to, service, sealed, (size_t)n);
+			send_by(r->backends[i], to, service, list, sealed, (size_t)n);
 	}
 }
 
@@ -93,6 +106,12 @@ static void forward(struct ripc__resolver *r, const struct ripc__mcast_sender *f
 {
 	uint64_t service = ripc__get_le64(msg + 8);
 
+	if (msg[5] == RIPC__RESOLVE_LIST) {
+		for (unsigned i = 0; i < r->nbackends; i++)
+			if (r->backends[i]->ops->pass_on_all)
+				r->backends[i]->ops->pass_on_all(r->backends[i], from, data, len);
+		return;
+	}
 	if ((msg[5] != RIPC__RESOLVE_REQUEST && msg[5] != RIPC__RESOLVE_PROBE) ||
 	    ripc__rcore_holds(r->core, service))
 		return;
@@ -233,8 +252,8 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 		if (ev->kind == RIPC__UNRESOLVED)
 			ripc__report_failure(r, ev->service, requests, ev->text, sizeof(ev->text));
 		if (ev->kind == RIPC__CONFLICT || ev->kind == RIPC__RIVAL)
-			ripc__report_holder(r, ev->service, &ev->record, NULL, ev->text,
-					    sizeof(ev->text));
+			ripc__report_holder(r, ev->service, *ev->name ? ev->name : NULL,
+					    &ev->record, NULL, ev->text, sizeof(ev->text));
 		if (ev->kind == RIPC__CONFLICT)
 			release_name(r, ev->service);
 	}
@@ -271,16 +290,16 @@ static bool held_by_other_user(const struct ripc__holder *who)
  * because any user can bind a name. The other back ends, if any, then probe for the service; a
  * holder with the key answers the probe. Return: -EADDRINUSE, explained, or 0.
  */
-static int fail_in_use(struct ripc__resolver *r, unsigned backend, uint64_t service)
+static int fail_in_use(struct ripc__resolver *r, unsigned backend, uint64_t id, const char *name)
 {
 	struct ripc__backend *b = r->backends[backend];
 	struct ripc__record record = {0};
 	struct ripc__holder who = {0};
-	char text[256];
+	char text[1024];
 
 	if (b->ops->owner)
-		b->ops->owner(b, service, &who);
-	ripc__report_holder(r, service, &record, &who, text, sizeof(text));
+		b->ops->owner(b, id, &who);
+	ripc__report_holder(r, id, name, &record, &who, text, sizeof(text));
 	if (!r->auth || !held_by_other_user(&who) || r->nbackends == 1)
 		return ripc__fail(-EADDRINUSE, "%s", text);
 	ripc__log(RIPC_LOG_WARN, "%s, another user: registered here without its name in %s", text,
@@ -296,18 +315,18 @@ int ripc__resolver_ask_holder(struct ripc__resolver *r, uint64_t service)
 	return -ENOENT;
 }
 
-int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t service)
+int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t id, const char *name)
 {
 	static const uint8_t nobody[16];
 	struct ripc__record record;
 	struct ripc__holder who;
-	char text[256];
+	char text[1024];
 	unsigned i = 0;
 
 	while (!r->backends[i]->ops->ask)
 		i++;
-	r->backends[i]->ops->answer(r->backends[i], fd, service, &record, &who);
-	ripc__report_holder(r, service, &record, &who, text, sizeof(text));
+	r->backends[i]->ops->answer(r->backends[i], fd, id, &record, &who);
+	ripc__report_holder(r, id, name, &record, &who, text, sizeof(text));
 	return ripc__fail(-EADDRINUSE, "%s%s", text,
 			  r->auth && held_by_other_user(&who) && !memcmp(record.instance, nobody, 16)
 				  ? ", which does not prove to have the key"
@@ -327,7 +346,8 @@ static void publish(struct ripc__resolver *r, uint64_t service)
 
 enum how { REGISTER, REGISTER_RANDOM, TAKE_OVER };
 
-static int register_service(struct ripc__resolver *r, uint64_t service, enum how how, uint64_t now_ns)
+static int register_service(struct ripc__resolver *r, uint64_t service, const char *name,
+			    enum how how, uint64_t now_ns)
 {
 	bool nameless = false;
 	int rc;
@@ -343,8 +363,8 @@ static int register_service(struct ripc__resolver *r, uint64_t service, enum how
 		nameless |= rc != 0;
 		if (rc == -EADDRINUSE && how == TAKE_OVER) {
 			ripc__name_claim_add(r, i, service);
-		} else if (rc && (rc != -EADDRINUSE || (rc = fail_in_use(r, i, service)))) {
-			/* Release the name in the back ends before the one that refused it. */
+		} else if (rc && (rc != -EADDRINUSE || (rc = fail_in_use(r, i, service, name)))) {
+			/* The back end that refused holds nothing: undo those before it. */
 			for (unsigned k = 0; k < i; k++)
 				if (r->backends[k]->ops->drop)
 					r->backends[k]->ops->drop(r->backends[k], service);
@@ -352,7 +372,10 @@ static int register_service(struct ripc__resolver *r, uint64_t service, enum how
 		}
 	}
 	refresh(r);
-	if (how == TAKE_OVER)
+	if (name)
+		rc = ripc__rcore_register_name(r->core, service, name, how == TAKE_OVER,
+					       nameless || must_probe(r), now_ns);
+	else if (how == TAKE_OVER)
 		rc = ripc__rcore_takeover(r->core, service, now_ns);
 	else if (how == REGISTER_RANDOM)
 		rc = ripc__rcore_register_random(r->core, service, now_ns);
@@ -367,17 +390,28 @@ static int register_service(struct ripc__resolver *r, uint64_t service, enum how
 
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
 {
-	return register_service(r, service, REGISTER, now_ns);
+	return register_service(r, service, NULL, REGISTER, now_ns);
 }
 
 int ripc__resolver_register_random(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
 {
-	return register_service(r, service, REGISTER_RANDOM, now_ns);
+	return register_service(r, service, NULL, REGISTER_RANDOM, now_ns);
 }
 
 int ripc__resolver_takeover(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
 {
-	return register_service(r, service, TAKE_OVER, now_ns);
+	return register_service(r, service, NULL, TAKE_OVER, now_ns);
+}
+
+int ripc__resolver_register_name(struct ripc__resolver *r, uint64_t service, const char *name,
+				 bool takeover, uint64_t now_ns)
+{
+	return register_service(r, service, name, takeover ? TAKE_OVER : REGISTER, now_ns);
+}
+
+const char *ripc__resolver_own_name(struct ripc__resolver *r, uint64_t service)
+{
+	return ripc__rcore_name(r->core, service);
 }
 
 void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
@@ -402,6 +436,44 @@ void ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service)
 const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_t service)
 {
 	return ripc__rcore_find(r->core, service, &r->found, r->now_ns) ? &r->found : NULL;
+}
+
+const struct ripc__record *ripc__resolver_peek(struct ripc__resolver *r, uint64_t service)
+{
+	return ripc__rcore_peek(r->core, service, &r->found, r->now_ns) ? &r->found : NULL;
+}
+
+static void listed(void *arg, const struct ripc__record *record)
+{
+	struct ripc__resolver *r = arg;
+
+	if (r->listing_open)
+		ripc__listing_add(&r->listing, record);
+}
+
+int ripc__resolver_list_begin(struct ripc__resolver *r, uint64_t now_ns)
+{
+	if (r->listing_open)
+		return ripc__fail(-EBUSY, "another thread lists the services at present");
+	ripc__listing_init(&r->listing, now_ns);
+	r->listing_open = true;
+	ripc__resolver_list_repeat(r, now_ns);
+	return 0;
+}
+
+void ripc__resolver_list_repeat(struct ripc__resolver *r, uint64_t now_ns)
+{
+	r->now_ns = now_ns;
+	refresh(r);
+	ripc__rcore_list_begin(r->core, now_ns);
+}
+
+void ripc__resolver_list_end(struct ripc__resolver *r, struct ripc__listing *found)
+{
+	ripc__rcore_list_end(r->core);
+	/* The table may point into itself. */
+	ripc__listing_move(found, &r->listing);
+	r->listing_open = false;
 }
 
 void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t id[16])
@@ -442,6 +514,8 @@ static void close_all(struct ripc__resolver *r)
 	if (r->epoll_fd >= 0)
 		close(r->epoll_fd);
 	ripc__rcore_free(r->core);
+	if (r->listing_open)
+		ripc__listing_fini(&r->listing);
 	while (r->name_claims)
 		ripc__name_claim_cancel(r, r->name_claims->service);
 	explicit_bzero(r->zookeeper_auth, sizeof(r->zookeeper_auth));
@@ -457,6 +531,7 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 		.resolve_timeout_ms = env->opt->resolve_timeout_ms,
 		.send = send_datagram,
 		.settled = registration_complete,
+		.listed = listed,
 		.arg = r,
 	};
 	int rc;

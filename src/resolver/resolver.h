@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+struct ripc__listing;
 struct ripc__resolver;
 
 struct ripc__resolver_env {
@@ -52,7 +53,9 @@ struct ripc__resolver_event {
 	uint64_t service;
 	struct ripc__record record;
 	bool moved; /* CONFLICT: a takeover; record is the new holder */
-	char text[512];
+	/* CONFLICT, RIVAL: the name of our service, or empty */
+	char name[RIPC__NAME_MAX + 1];
+	char text[1024];
 };
 
 /*
@@ -79,6 +82,17 @@ void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__recor
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 
 /*
+ * Registers a service with a name without a fault (base/name.h), with @takeover as
+ * ripc__resolver_takeover(). CONFLICT also follows, in spite of @takeover, if another name has the
+ * id. Also -EMSGSIZE: with the name the record is too long for a message.
+ */
+int ripc__resolver_register_name(struct ripc__resolver *r, uint64_t service, const char *name,
+				 bool takeover, uint64_t now_ns);
+
+/* The name of a service of ours, or NULL. Valid until it is unregistered. */
+const char *ripc__resolver_own_name(struct ripc__resolver *r, uint64_t service);
+
+/*
  * After -EADDRINUSE: asks the process of this host that holds the service for its record. The
  * caller waits for the answer. Return: a descriptor for ripc__resolver_holder_answer(), readable
  * when the answer has arrived; or a negative errno: no process of this host holds the service.
@@ -86,10 +100,10 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t
 int ripc__resolver_ask_holder(struct ripc__resolver *r, uint64_t service);
 
 /*
- * Explains with the answer, if it has arrived, which process holds the service. Closes fd. Return:
- * -EADDRINUSE.
+ * Explains with the answer, if it has arrived, which process holds the service. @name: the one that
+ * was to be registered, or NULL. Closes fd. Return: -EADDRINUSE.
  */
-int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t service);
+int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t id, const char *name);
 
 /*
  * As ripc__resolver_register(), for a random id: REGISTERED follows at once, without any message. A
@@ -113,6 +127,18 @@ void ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service);
 
 /* The cached record, or NULL. Valid until the next call. */
 const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_t service);
+
+/* As find(), but not counted as a use of the record. */
+const struct ripc__record *ripc__resolver_peek(struct ripc__resolver *r, uint64_t service);
+
+/*
+ * Begins to list the services of all contexts that can be found. -EBUSY: a list is under way.
+ * Answers arrive with progress(); repeat() asks again, for those that were lost. end() ends the
+ * list and moves the result to @found, which the caller frees.
+ */
+int ripc__resolver_list_begin(struct ripc__resolver *r, uint64_t now_ns);
+void ripc__resolver_list_repeat(struct ripc__resolver *r, uint64_t now_ns);
+void ripc__resolver_list_end(struct ripc__resolver *r, struct ripc__listing *found);
 
 /*
  * Drops the record if it is still of this instance: its holder is dead, or does not hold the

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The state of the resolver core: core.c (messages, time, events), lookup.c and claim.c share it.
+ * The state of the resolver core, shared by core.c (messages, time, events), lookup.c, claim.c and
+ * list.c.
  */
 #ifndef RIPC_RESOLVER_STATE_H
 #define RIPC_RESOLVER_STATE_H
@@ -13,7 +14,8 @@ enum ripc__timer_kind {
 	RIPC__TIMER_CLAIM,
 	RIPC__TIMER_LOOKUP,
 	RIPC__TIMER_CACHED,
-	RIPC__TIMER_REPEAT
+	RIPC__TIMER_REPEAT,
+	RIPC__TIMER_LIST
 };
 
 enum ripc__claim_state {
@@ -39,7 +41,8 @@ struct ripc__claim {
 	bool unannounced;    /* HELD, but never announced */
 	unsigned announces;  /* HELD: announcements left to send */
 	bool moved;          /* LOST: by a takeover */
-	uint8_t *rival;      /* encoded record of the other holder, received last; NULL: unknown */
+	char *name;          /* NULL: registered by its id alone */
+	uint8_t *rival;      /* encoded record of the other holder received last; NULL: unknown */
 	uint16_t rival_len;
 	unsigned asked;              /* HELD: requests counted since asked_ns */
 	uint64_t asked_ns;           /* start of that count */
@@ -61,6 +64,14 @@ struct ripc__lookup {
 	bool negative;     /* failed; kept to answer further look-ups without a request */
 };
 
+/* A LIST that waits for its answer. */
+struct ripc__list_answer {
+	struct ripc__timer timer; /* RIPC__NEVER: unused */
+	struct ripc__mcast_sender to;
+	uint64_t nonce;
+	uint64_t first; /* smallest id asked for */
+};
+
 struct ripc__rcore {
 	struct ripc__rcore_env env;
 	struct ripc__record_addr *addrs; /* the memory of env.addrs */
@@ -72,7 +83,11 @@ struct ripc__rcore {
 	TAILQ_HEAD(, ripc__lookup) negatives; /* oldest first */
 	size_t nnegatives;
 	struct ripc__cache cache;
-	struct ripc__timer repeat;  /* the next periodic claim */
+	struct ripc__timer repeat; /* the next periodic claim */
+	uint64_t list_nonce;       /* of our LIST; 0: none is under way */
+	struct ripc__list_answer list_answers[RIPC__LIST_ANSWERS];
+	uint64_t list_since_ns;     /* start of list_pages */
+	unsigned list_pages;        /* sent since then */
 	uint64_t assert_ns;         /* earliest time of the next broadcast answer to a rival */
 	uint64_t random;            /* state of the random number generator */
 	uint64_t rx_count_since_ns; /* start of rx_count */
@@ -84,7 +99,7 @@ struct ripc__rcore {
 /* The outcome of a conflict: keep the service, lose it, or leave the decision to the other side. */
 enum ripc__verdict { RIPC__VERDICT_KEEP, RIPC__VERDICT_LOSE, RIPC__VERDICT_DEFER };
 
-/* --- core.c --- */
+/* --- state.c --- */
 
 /* Random numbers: any, one that is not 0, and a time of @ms +- 25 % in nanoseconds. */
 uint64_t ripc__rcore_random(struct ripc__rcore *core);
@@ -97,8 +112,20 @@ void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *
 void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__resolver_msg *msg);
 
+/* --- core.c --- */
+
 /* Takes the first pending event of @p. */
 enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core, struct ripc__pending *p);
+
+/* --- list.c --- */
+
+/* Return: 0 or -ENOMEM. */
+int ripc__list_answers_init(struct ripc__rcore *core);
+/* A LIST or LISTED has arrived. */
+void ripc__list_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+		      const struct ripc__resolver_msg *msg, uint64_t now_ns);
+/* Sends the answer whose timer is due. */
+void ripc__list_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns);
 
 /* --- lookup.c --- */
 
@@ -144,9 +171,12 @@ void ripc__claim_requested(struct ripc__rcore *core, struct ripc__claim *h, uint
 void ripc__claim_reannounce(struct ripc__rcore *core, uint64_t now_ns);
 
 /*
- * Raises the own generation above the one of @rival in a takeover. Return: whether that is
- * possible.
+ * Whether the record of a service of ours is another's with a name of its own. A registration
+ * without a name agrees with every name.
  */
+bool ripc__claim_other_name(const struct ripc__claim *h, const struct ripc__record *rival);
+
+/* Raises our generation above the one of @rival in a takeover. Return: whether that is possible. */
 bool ripc__claim_raise_generation(struct ripc__claim *h, const struct ripc__record *rival);
 
 /*

@@ -287,6 +287,41 @@ static void on_changed(struct ripc__zk *z, uint64_t service)
 		(void)ripc__ensemble_watch(z->e, service);
 }
 
+/* A node, as the page that its holder would have sent. */
+static void on_listed(struct ripc__zk *z, const struct ripc__ensemble_report *r)
+{
+	struct ripc__resolver_msg msg = {
+		.kind = RIPC__RESOLVE_LISTED, .service = 1, .nonce = z->list_nonce};
+	struct ripc__listed listed = {.service = r->service};
+	uint8_t entry[RIPC__LISTED_BYTES_MAX];
+
+	if (!z->list_nonce || ripc__zk_decode(z, r->service, r->bytes, r->len, &msg.record))
+		return;
+	listed.generation = msg.record.generation;
+	listed.since_ms =
+		(uint32_t)(r->version < INT32_MAX / 1000 ? r->version : INT32_MAX / 1000) * 1000u;
+	listed.name_len = msg.record.name_len;
+	memcpy(listed.name, msg.record.name, sizeof(listed.name));
+	msg.record.service = 0;
+	msg.record.name_len = 0;
+	memset(msg.record.name, 0, sizeof(msg.record.name));
+	msg.listed = entry;
+	msg.listed_len = (size_t)ripc__listed_encode(&listed, entry, sizeof(entry));
+	ripc__zk_queue_msg(z, &msg, false);
+}
+
+static void zk_list(struct ripc__backend *b, const uint8_t *data, size_t len)
+{
+	struct ripc__zk *z = (struct ripc__zk *)b;
+	struct ripc__resolver_msg msg;
+	const char *why;
+
+	if (!z->up || ripc__resolver_msg_decode(&msg, data, len, &why))
+		return;
+	z->list_nonce = msg.nonce;
+	(void)ripc__ensemble_list(z->e);
+}
+
 static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *r)
 {
 	struct ripc__zk_held *h = r->kind != RIPC__ENS_UP ? ripc__zk_held_find(z, r->service) : NULL;
@@ -333,6 +368,9 @@ static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 		break;
 	case RIPC__ENS_CHANGED:
 		on_changed(z, r->service);
+		break;
+	case RIPC__ENS_LISTED:
+		on_listed(z, r);
 		break;
 	}
 }
@@ -544,6 +582,7 @@ const struct ripc__backend_ops ripc__backend_zookeeper = {
 	.drop = ripc__zk_drop,
 	.send = zk_send,
 	.recv = zk_recv,
+	.list = zk_list,
 	.settled = ripc__zk_settled,
 	.reannounce = zk_reannounce,
 	.suspect = zk_suspect,

@@ -60,6 +60,7 @@ struct ripc__zk {
 	bool up;                 /* connected */
 	bool was_up;             /* connected before, at least once */
 	bool renew;              /* a new session: all own services must be announced again */
+	uint64_t list_nonce;     /* of the LIST to answer; 0: none */
 	uint64_t session;        /* its id, when it was up */
 	uint64_t lost_ns;
 	uint64_t last_log_ns; /* rate limit of log lines: time of the last one */

@@ -12,6 +12,8 @@
 
 enum { MSG_HEADER = 24, RECORD_FIXED = 57, ADDR_FIXED = 3 };
 
+#define NAMED 0x80 /* in the number of addresses: a name follows them */
+
 static bool is_zero(const uint8_t *p, size_t len)
 {
 	while (len--)
@@ -32,6 +34,7 @@ int ripc__record_encode(const struct ripc__record *record, uint8_t *buf, size_t 
 			return -EMSGSIZE;
 		len += ADDR_FIXED + record->addrs[i].len;
 	}
+	len += record->name_len ? 1u + record->name_len : 0;
 	if (len > cap)
 		return -EMSGSIZE;
 	ripc__put_le64(buf, record->service);
@@ -40,7 +43,7 @@ int ripc__record_encode(const struct ripc__record *record, uint8_t *buf, size_t 
 	ripc__put_le64(buf + 40, record->generation);
 	ripc__put_le32(buf + 48, record->ttl_ms);
 	ripc__put_le32(buf + 52, record->since_ms);
-	buf[56] = (uint8_t)record->naddrs;
+	buf[56] = (uint8_t)(record->naddrs | (record->name_len ? NAMED : 0));
 	p = buf + RECORD_FIXED;
 	for (unsigned i = 0; i < record->naddrs; i++) {
 		const struct ripc__record_addr *a = &record->addrs[i];
@@ -49,6 +52,10 @@ int ripc__record_encode(const struct ripc__record *record, uint8_t *buf, size_t 
 		ripc__put_le16(p + 1, a->len);
 		memcpy(p + ADDR_FIXED, a->addr, a->len);
 		p += ADDR_FIXED + a->len;
+	}
+	if (record->name_len) {
+		*p = record->name_len;
+		memcpy(p + 1, record->name, record->name_len);
 	}
 	return (int)len;
 }
@@ -59,28 +66,30 @@ static int malformed(const char **why, const char *text)
 	return -EPROTO;
 }
 
-int ripc__record_decode(struct ripc__record *r, const uint8_t *buf, size_t len, const char **why)
+/* Decodes the record that @buf begins with; *rest: the bytes behind it. */
+static int decode_record(struct ripc__record *record, const uint8_t *buf, size_t len,
+			 const uint8_t **rest, const char **why)
 {
 	const uint8_t *p = buf + RECORD_FIXED, *end = buf + len;
 
 	if (len < RECORD_FIXED)
-		return malformed(why, "r cut short");
-	memset(r, 0, sizeof(*r));
-	r->service = ripc__get_le64(buf);
-	memcpy(r->instance, buf + 8, 16);
-	memcpy(r->host, buf + 24, 16);
-	r->generation = ripc__get_le64(buf + 40);
-	r->ttl_ms = ripc__get_le32(buf + 48);
-	r->since_ms = ripc__get_le32(buf + 52);
-	r->naddrs = buf[56];
-	if (r->service == RIPC_ANY_ID)
-		return malformed(why, "r of no possible service");
-	if (is_zero(r->instance, 16))
-		return malformed(why, "r without an instance id");
-	if (r->naddrs > RIPC__RECORD_ADDRS_MAX)
-		return malformed(why, "r with too many addresses");
-	for (unsigned i = 0; i < r->naddrs; i++) {
-		struct ripc__record_addr *a = &r->addrs[i];
+		return malformed(why, "record cut short");
+	memset(record, 0, sizeof(*record));
+	record->service = ripc__get_le64(buf);
+	memcpy(record->instance, buf + 8, 16);
+	memcpy(record->host, buf + 24, 16);
+	record->generation = ripc__get_le64(buf + 40);
+	record->ttl_ms = ripc__get_le32(buf + 48);
+	record->since_ms = ripc__get_le32(buf + 52);
+	record->naddrs = buf[56] & ~NAMED;
+	if (record->service == RIPC_ANY_ID)
+		return malformed(why, "record of no possible service");
+	if (is_zero(record->instance, 16))
+		return malformed(why, "record without an instance id");
+	if (record->naddrs > RIPC__RECORD_ADDRS_MAX)
+		return malformed(why, "record with too many addresses");
+	for (unsigned i = 0; i < record->naddrs; i++) {
+		struct ripc__record_addr *a = &record->addrs[i];
 
 		if (end - p < ADDR_FIXED)
 			return malformed(why, "address cut short");
@@ -92,14 +101,61 @@ int ripc__record_decode(struct ripc__record *r, const uint8_t *buf, size_t len, 
 		if (end - p < a->len)
 			return malformed(why, "address cut short");
 		for (unsigned k = 0; k < i; k++)
-			if (r->addrs[k].transport == a->transport)
+			if (record->addrs[k].transport == a->transport)
 				return malformed(why, "two addresses of one transport");
 		memcpy(a->addr, p, a->len);
 		p += a->len;
 	}
-	if (p != end)
-		return malformed(why, "bytes left over behind the r");
+	if (buf[56] & NAMED) {
+		if (p == end || !*p || end - p - 1 < *p)
+			return malformed(why, "name cut short");
+		record->name_len = *p++;
+		if (ripc__name_fault((const char *)p, record->name_len))
+			return malformed(why, "name that is not UTF-8");
+		memcpy(record->name, p, record->name_len);
+		p += record->name_len;
+	}
+	*rest = p;
 	return 0;
+}
+
+int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t len, const char **why)
+{
+	const uint8_t *rest;
+	int rc = decode_record(record, buf, len, &rest, why);
+
+	return rc || rest == buf + len ? rc : malformed(why, "bytes left over behind the record");
+}
+
+int ripc__listed_encode(const struct ripc__listed *listed, uint8_t *buf, size_t cap)
+{
+	size_t len = RIPC__LISTED_FIXED + listed->name_len;
+
+	if (len > cap)
+		return -EMSGSIZE;
+	ripc__put_le64(buf, listed->service);
+	ripc__put_le64(buf + 8, listed->generation);
+	ripc__put_le32(buf + 16, listed->since_ms);
+	buf[20] = listed->name_len;
+	memcpy(buf + RIPC__LISTED_FIXED, listed->name, listed->name_len);
+	return (int)len;
+}
+
+int ripc__listed_decode(struct ripc__listed *to, const uint8_t *buf, size_t len, const char **why)
+{
+	memset(to, 0, sizeof(*to));
+	if (len < RIPC__LISTED_FIXED || len - RIPC__LISTED_FIXED < buf[20])
+		return malformed(why, "listed service cut short");
+	to->service = ripc__get_le64(buf);
+	to->generation = ripc__get_le64(buf + 8);
+	to->since_ms = ripc__get_le32(buf + 16);
+	to->name_len = buf[20];
+	if (!to->service || to->service == RIPC_ANY_ID)
+		return malformed(why, "no possible service is listed");
+	if (to->name_len && ripc__name_fault((const char *)buf + RIPC__LISTED_FIXED, to->name_len))
+		return malformed(why, "name that is not UTF-8");
+	memcpy(to->name, buf + RIPC__LISTED_FIXED, to->name_len);
+	return RIPC__LISTED_FIXED + to->name_len;
 }
 
 int ripc__resolver_msg_encode(const struct ripc__resolver_msg *msg, uint8_t *buf, size_t cap)
@@ -116,7 +172,36 @@ int ripc__resolver_msg_encode(const struct ripc__resolver_msg *msg, uint8_t *buf
 	ripc__put_le64(buf + 8, msg->service);
 	ripc__put_le64(buf + 16, msg->nonce);
 	len = ripc__record_encode(&msg->record, buf + MSG_HEADER, cap - MSG_HEADER);
-	return len < 0 ? len : len + MSG_HEADER;
+	if (len < 0)
+		return len;
+	len += MSG_HEADER;
+	if (msg->kind != RIPC__RESOLVE_LISTED || !msg->listed_len)
+		return len;
+	if (msg->listed_len > cap - (size_t)len)
+		return -EMSGSIZE;
+	memcpy(buf + len, msg->listed, msg->listed_len);
+	return len + (int)msg->listed_len;
+}
+
+/* Checks the services of a LISTED: their ids rise from the one asked for. */
+static int check_listed(const struct ripc__resolver_msg *msg, const char **why)
+{
+	struct ripc__listed listed;
+	uint64_t least = msg->service;
+
+	for (size_t at = 0; at < msg->listed_len;) {
+		int n = ripc__listed_decode(&listed, msg->listed + at, msg->listed_len - at, why);
+
+		if (n < 0)
+			return n;
+		if (listed.service < least)
+			return malformed(why, "listed services out of order");
+		least = listed.service + 1;
+		at += (size_t)n;
+	}
+	if (!msg->listed_len && msg->flags)
+		return malformed(why, "more services behind an empty page");
+	return 0;
 }
 
 /* Checks the fields that depend on the kind. */
@@ -124,7 +209,9 @@ static int check_kind(const struct ripc__resolver_msg *msg, const char **why)
 {
 	bool same = msg->record.service == msg->service;
 
-	if (msg->flags & ~(msg->kind == RIPC__RESOLVE_REPLY ? RIPC__RESOLVE_VERDICT : 0))
+	if (msg->flags & ~(msg->kind == RIPC__RESOLVE_REPLY    ? RIPC__RESOLVE_VERDICT
+			   : msg->kind == RIPC__RESOLVE_LISTED ? RIPC__RESOLVE_MORE
+							       : 0))
 		return malformed(why, "unknown flags");
 	if (!msg->service || msg->service == RIPC_ANY_ID)
 		return malformed(why, "message about no possible service");
@@ -139,6 +226,13 @@ static int check_kind(const struct ripc__resolver_msg *msg, const char **why)
 		return same ? 0 : malformed(why, "reply with the record of another service");
 	case RIPC__RESOLVE_GONE:
 		return same ? 0 : malformed(why, "farewell with the record of another service");
+	case RIPC__RESOLVE_LIST:
+	case RIPC__RESOLVE_LISTED:
+		if (!msg->nonce)
+			return malformed(why, "list without a nonce");
+		if (msg->record.service || msg->record.name_len)
+			return malformed(why, "list with the record of a service");
+		return check_listed(msg, why);
 	}
 	return malformed(why, "unknown kind of message");
 }
@@ -146,6 +240,7 @@ static int check_kind(const struct ripc__resolver_msg *msg, const char **why)
 int ripc__resolver_msg_decode(struct ripc__resolver_msg *msg, const uint8_t *buf, size_t len,
 			      const char **why)
 {
+	const uint8_t *rest;
 	int rc;
 
 	if (len < MSG_HEADER)
@@ -164,6 +259,16 @@ int ripc__resolver_msg_decode(struct ripc__resolver_msg *msg, const uint8_t *buf
 	msg->flags = buf[6];
 	msg->service = ripc__get_le64(buf + 8);
 	msg->nonce = ripc__get_le64(buf + 16);
-	rc = ripc__record_decode(&msg->record, buf + MSG_HEADER, len - MSG_HEADER, why);
-	return rc ? rc : check_kind(msg, why);
+	msg->listed = NULL;
+	msg->listed_len = 0;
+	rc = decode_record(&msg->record, buf + MSG_HEADER, len - MSG_HEADER, &rest, why);
+	if (rc)
+		return rc;
+	if (msg->kind == RIPC__RESOLVE_LISTED && rest < buf + len) {
+		msg->listed = rest;
+		msg->listed_len = (size_t)(buf + len - rest);
+	} else if (rest != buf + len) {
+		return malformed(why, "bytes left over behind the record");
+	}
+	return check_kind(msg, why);
 }

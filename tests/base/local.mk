@@ -5,4 +5,5 @@ check_PROGRAMS += tests/base/test_host
 check_PROGRAMS += tests/base/test_slab
 check_PROGRAMS += tests/base/test_admission
 check_PROGRAMS += tests/base/test_hash
+check_PROGRAMS += tests/base/test_name
 check_PROGRAMS += tests/base/test_resolver_chain

@@ -391,8 +391,50 @@ static void no_such_service(struct conf *c)
 	conf_exchange(c, &p);
 }
 
+static void find_named(void *arg, const struct ripc_service_info *info)
+{
+	uint64_t *found = arg;
+
+	CHECK(info->size == sizeof(*info), "size");
+	if (info->service == ripc_id("conformance/names") &&
+	    !strcmp(info->name, "conformance/names"))
+		++*found;
+}
+
+/* A service with a name is found by the id of the name, and both sides know the name. */
+static void names(struct conf *c)
+{
+	struct ripc *ctx = conf_open(c), *other = conf_open(c);
+	struct ripc_route route = {.size = sizeof(route)};
+	struct ripc_service *s, *none = NULL;
+	uint64_t found = 0;
+	char name[40];
+	int rc;
+
+	EXPECT_ERROR(-EINVAL, ripc_register_name(ctx, "", 0, &none));
+	EXPECT_ERROR(-EINVAL, ripc_register_name(ctx, NULL, 0, &none));
+	EXPECT_ERROR(-EINVAL, ripc_register_name(ctx, "\xff", 0, &none));
+	EXPECT_ERROR(-EOPNOTSUPP, ripc_register_name(ctx, "a", 1 << 7, &none));
+	/* On a real host others test as well. */
+	snprintf(name, sizeof(name), c->net ? "conformance/names" : "conformance/%llx",
+		 (unsigned long long)conf_id(c));
+	EXPECT_OK(ripc_register_name(ctx, name, 0, &s));
+	EXPECT_EQ(ripc_id(name), ripc_service_id(s));
+	EXPECT_ERROR(-EADDRINUSE, ripc_register_name(ctx, name, 0, &none));
+	EXPECT_OK(ripc_route_lookup(other, ripc_id(name), &route, c->patience_ms));
+	CHECK(!strcmp(route.name, name), "name %s instead of %s", route.name, name);
+	EXPECT_ERROR(-EINVAL, ripc_service_list(other, NULL, NULL, 10));
+	EXPECT_ERROR(-EINVAL, ripc_service_list(other, find_named, &found, 0));
+	for (unsigned i = 0; c->net && i < 20 && !found; i++) {
+		rc = ripc_service_list(other, find_named, &found, 1000);
+		CHECK(rc >= 0, "list: %s", ripc_error_detail());
+	}
+	CHECK(!c->net || found == 1, "found %u times", (unsigned)found);
+}
+
 const struct conf_case conf_api[] = {
 	{"register_ids", register_ids, 0},
+	{"names", names, 0},
 	{"holder_is_named", holder_is_named, CONF_TWO_CONTEXTS},
 	{"bad_sends", bad_sends, 0},
 	{"bad_options", bad_options, CONF_REAL},

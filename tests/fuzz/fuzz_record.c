@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	uint8_t again[RIPC__RESOLVER_MSG_MAX];
+	uint8_t again[RIPC__RECORD_BYTES_MAX + 24];
 	struct ripc__resolver_msg msg;
 	struct ripc__record record;
 	const char *why = NULL;

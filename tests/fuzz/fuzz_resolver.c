@@ -27,6 +27,8 @@ enum step {
 	MESSAGE,
 	EVENTS,
 	FAREWELL,
+	NAME,
+	LIST,
 	STEPS
 };
 
@@ -69,12 +71,46 @@ static void sent(void *arg, const struct ripc__mcast_sender *to, uint64_t servic
 		r->nonce = msg.nonce;
 }
 
+static void listed(void *arg, const struct ripc__record *record)
+{
+	check(record->service && strlen(record->name) == record->name_len);
+}
+
 static void input(struct run *r, const uint8_t *data, size_t len)
 {
-	struct ripc__mcast_sender from = {.len = 1};
+	struct ripc__mcast_sender from = {.len = 1, .reusable = true};
 	const char *why = NULL;
 
 	check(!ripc__rcore_input(r->core, &from, data, len, r->now_ns, &why) || why);
+}
+
+/* A LIST, or a LISTED with up to seven services. */
+static void list_message(struct run *r, uint64_t service, uint8_t arg, uint8_t who, uint8_t more)
+{
+	struct ripc__resolver_msg msg = {
+		.kind = arg & 0x10 ? RIPC__RESOLVE_LIST : RIPC__RESOLVE_LISTED, .service = service};
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX], entries[7 * RIPC__LISTED_BYTES_MAX];
+	int len;
+
+	msg.nonce = arg & 8 && r->nonce ? r->nonce : more + 1u;
+	memcpy(msg.record.instance, r->instance, 16);
+	msg.record.instance[0] = who & 7;
+	msg.listed = entries;
+	for (unsigned i = 0; i < (more & 7u); i++) {
+		struct ripc__listed listed = {.service = service + i, .generation = who};
+
+		if (who & 8) {
+			strcpy(listed.name, "camera/left");
+			listed.name_len = (uint8_t)strlen(listed.name);
+		}
+		msg.listed_len += (size_t)ripc__listed_encode(&listed, entries + msg.listed_len,
+							      RIPC__LISTED_BYTES_MAX);
+	}
+	if (msg.kind == RIPC__RESOLVE_LISTED && msg.listed_len && arg & 0x20)
+		msg.flags = RIPC__RESOLVE_MORE;
+	len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
+	check(len > 0);
+	input(r, buf, (size_t)len);
 }
 
 /* A datagram that is well formed, from one of a few contexts, the core itself among them. */
@@ -88,6 +124,11 @@ static void message(struct run *r, uint64_t service, uint8_t arg)
 	if (msg.kind == RIPC__RESOLVE_REPLY)
 		msg.flags = arg >> 2 & RIPC__RESOLVE_VERDICT;
 	msg.nonce = arg & 8 ? r->nonce : more;
+	/* Half of the farewells are lists instead. */
+	if (msg.kind == RIPC__RESOLVE_GONE && arg & 4) {
+		list_message(r, service, arg, who, more);
+		return;
+	}
 	msg.record.service = msg.kind == RIPC__RESOLVE_REQUEST ? what % (SERVICES + 1) : service;
 	memcpy(msg.record.instance, r->instance, 16);
 	msg.record.instance[0] = who & 7;
@@ -98,6 +139,10 @@ static void message(struct run *r, uint64_t service, uint8_t arg)
 	for (unsigned i = 0; i < msg.record.naddrs; i++) {
 		msg.record.addrs[i].transport = (uint8_t)i;
 		msg.record.addrs[i].len = more;
+	}
+	if (what & 0x80 && msg.record.service) {
+		strcpy(msg.record.name, what & 0x40 ? "camera/left" : "camera/right");
+		msg.record.name_len = (uint8_t)strlen(msg.record.name);
 	}
 	len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
 	check(len > 0);
@@ -150,6 +195,19 @@ static void step(struct run *r)
 		rc = ripc__rcore_register(r->core, service, arg & 1, r->now_ns);
 		check(rc == (held ? -EADDRINUSE : 0));
 		break;
+	case NAME:
+		rc = ripc__rcore_register_name(r->core, service,
+					       arg & 4 ? "camera/left" : "camera/right", arg & 1,
+					       arg & 2, r->now_ns);
+		check(rc == (held ? -EADDRINUSE : 0));
+		check(ripc__rcore_holds(r->core, service));
+		break;
+	case LIST:
+		if (arg & 1)
+			ripc__rcore_list_begin(r->core, r->now_ns);
+		else
+			ripc__rcore_list_end(r->core);
+		break;
 	case UNREGISTER:
 		ripc__rcore_unregister(r->core, service, r->now_ns);
 		check(!ripc__rcore_holds(r->core, service));
@@ -196,6 +254,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				      .resolve_timeout_ms = 1000,
 				      .negative_ms = size & 1 ? 100 : 0,
 				      .send = sent,
+				      .listed = listed,
 				      .arg = &r};
 	struct ripc__rcore_counts counts;
 

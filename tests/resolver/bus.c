@@ -29,6 +29,7 @@ void bus_free(struct bus *bus)
 	for (unsigned i = 0; i < bus->nnodes; i++) {
 		ripc__rcore_free(bus->nodes[i].core);
 		free(bus->nodes[i].events);
+		free(bus->nodes[i].listed);
 	}
 	while (bus->nheap)
 		free(bus->heap[--bus->nheap]);
@@ -120,12 +121,27 @@ static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64
 		enqueue(bus, node->index, i, data, len);
 }
 
+static void listed(void *arg, const struct ripc__record *record)
+{
+	struct node *node = arg;
+
+	for (unsigned i = 0; i < node->nlisted; i++)
+		if (node->listed[i].service == record->service &&
+		    !memcmp(node->listed[i].instance, record->instance, 16))
+			return;
+	node->listed = realloc(node->listed, (node->nlisted + 1) * sizeof(*record));
+	ck_assert_ptr_nonnull(node->listed);
+	node->listed[node->nlisted++] = *record;
+}
+
 struct node *bus_add(struct bus *bus, uint8_t first)
 {
 	struct node *node = &bus->nodes[bus->nnodes];
 	struct ripc__record_addr addr = {.transport = 9, .len = 16};
-	struct ripc__rcore_env env = {
-		.resolve_timeout_ms = 1000, .negative_ms = 100, .send = send_datagram};
+	struct ripc__rcore_env env = {.resolve_timeout_ms = 1000,
+				      .negative_ms = 100,
+				      .send = send_datagram,
+				      .listed = listed};
 
 	ck_assert_uint_lt(bus->nnodes, BUS_NODES_MAX);
 	node->bus = bus;
@@ -284,4 +300,14 @@ bool node_finds(struct node *node, uint64_t service, const struct node *holder)
 bool node_holds(struct node *node, uint64_t service)
 {
 	return node->core && ripc__rcore_holds(node->core, service);
+}
+
+const struct ripc__record *node_listed(const struct node *node, uint64_t service,
+				       const struct node *holder)
+{
+	for (unsigned i = 0; i < node->nlisted; i++)
+		if (node->listed[i].service == service &&
+		    !memcmp(node->listed[i].instance, holder->instance, 16))
+			return &node->listed[i];
+	return NULL;
 }

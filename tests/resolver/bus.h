@@ -40,6 +40,9 @@ struct node {
 	unsigned nevents;
 	struct sent last[64]; /* the last datagrams, oldest first */
 	unsigned nsent;       /* of all kinds, since the start; last[] holds up to 64 */
+	/* services that a list found, each of each holder once */
+	struct ripc__record *listed;
+	unsigned nlisted;
 };
 
 struct bus {
@@ -81,5 +84,9 @@ const struct node_event *node_has_event(const struct node *node, enum ripc__reso
 /* Whether it finds the service at @holder. */
 bool node_finds(struct node *node, uint64_t service, const struct node *holder);
 bool node_holds(struct node *node, uint64_t service);
+
+/* The service of @holder that a list found, or NULL. */
+const struct ripc__record *node_listed(const struct node *node, uint64_t service,
+				       const struct node *holder);
 
 #endif

@@ -186,6 +186,17 @@ shows "an id drawn at random is registered" "$tmp/random" '^registered 922337203
 start found lookup 0x8000000000000001 "$zk"
 shows "it is found by its node" "$tmp/found" "^resolved 9223372036854775809 at pid-${pid[random]}"
 stop random
+build=${tool%tests/resolver/*}
+if [ -x "${build}tools/ripc-ping" ]; then
+	"${build}tools/ripc-ping" --serve camera/left -o "$zk" >"$tmp/named" 2>&1 &
+	pids+=($!)
+	pid[named]=$!
+	shows "a name is registered" "$tmp/named" '^answering for service 5686882471791066349'
+	"${build}tools/ripc-info" --services -W 5000 -o "$zk" >"$tmp/list" 2>&1
+	shows "all are listed, with their names" "$tmp/list" '^5686882471791066349 .* camera/left '
+	shows "those without one, too" "$tmp/list" '^42 '
+	stop named
+fi
 start nobody lookup 43 "$zk" $in_vain
 shows "one that nobody holds is not found" "$tmp/nobody" \
 	'^unresolved 43: .*zookeeper (it has no node)'

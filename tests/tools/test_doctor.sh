@@ -367,5 +367,5 @@ fi
 
 expect "--doctor and --json" 3 60 "$doctor" -d -j
 expect "--service without --doctor" 3 60 "$doctor" -s 1
-expect "--service with nonsense" 3 60 "$doctor" -d -s nonsense
+expect "--service with nonsense" 3 60 "$doctor" -d -s 0
 finish

@@ -74,6 +74,32 @@ else
 unauthenticated"
 fi
 
+id=$(random_id)
+start plain ./tools/ripc-ping --serve "$id"
+plain=$pid
+ready plain "answering for service $id"
+start named ./tools/ripc-ping --serve "test/größe $id"
+named=$pid
+ready named "answering for service"
+named_id=$(sed -n 's/.*service //p' "$work/named")
+printf '* 127.0.0.1\n' >"$work/all"
+for chain in local udp local,udp "file:$work/all"; do
+	# Those of the back end file receive on the resolver's port, as all of this host do.
+	expect "--services, $chain" 0 60 ./tools/ripc-info --services -W 3000 -o "resolver=$chain"
+	has "lists the one with an id" "$out" "^$id  *this  *[0-9.]* [a-z]*  *-  *[a-z]"
+	has "lists the one with a name" "$out" "^$named_id  *this .* test/größe $id  *[a-z]"
+done
+if [ $json = yes ]; then
+	expect "--services --json" 0 60 ./tools/ripc-info -l -j -W 1000
+	has "has the id" "$out" "\"id\": \"$named_id\""
+	has "has the name" "$out" "\"name\": \"test/gr.*e $id\""
+fi
+kill -TERM "$plain" "$named"
+gone "$plain" 60
+gone "$named" 60
+expect "--timeout without --services" 3 60 ./tools/ripc-info -W 100
+expect "--services with --doctor" 3 60 ./tools/ripc-info -l -d
+
 expect "nonsense in an option" 3 60 ./tools/ripc-info -o wait=nonsense
 has "is named" "$err" "wait=nonsense"
 has "and the rest is shown all the same" "$out" "^memlock:"

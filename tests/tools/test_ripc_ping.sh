@@ -36,6 +36,21 @@ fi
 expect "the id is held" 3 60 ./tools/ripc-ping --serve "$id"
 has "the error says so" "$err" "service $id: service id is held by another: ."
 
+start named ./tools/ripc-ping --serve "test/größe $id"
+named=$pid
+ready named "answering for service [0-9]"
+expect "a name" 0 60 ./tools/ripc-ping -c 2 -i 10 "test/größe $id"
+has "is told" "$out" "^name test/größe $id\$"
+expect "the id of that name" 0 60 ./tools/ripc-ping -c 1 "$(sed -n 's/.*service //p' "$work/named")"
+expect "a name that is held" 3 60 ./tools/ripc-ping --serve "test/größe $id"
+has "is in the error" "$err" "(\"test/größe $id\") is held by"
+expect "a name that nobody has" 2 60 ./tools/ripc-ping -o resolve_timeout_ms=300 "test/nobody $id"
+expect "an empty name" 3 60 ./tools/ripc-ping ""
+has "is called so" "$err" "it is empty; it must have 1 to 255 bytes of UTF-8"
+expect "a number that is no id" 3 60 ./tools/ripc-ping 0
+kill -TERM "$named"
+gone "$named" 60
+
 start any ./tools/ripc-ping --serve any
 ready any "answering for service [0-9]"
 expect "an id that was drawn" 0 60 ./tools/ripc-ping -c 1 "$(sed -n 's/.*service //p' "$work/any")"
@@ -64,7 +79,7 @@ fi
 
 expect "no id" 3 60 ./tools/ripc-ping
 expect "id 0" 3 60 ./tools/ripc-ping 0
-expect "id nonsense" 3 60 ./tools/ripc-ping nonsense
+expect "id 0" 3 60 ./tools/ripc-ping 0x0
 expect "a size too small" 3 60 ./tools/ripc-ping -s 23 "$id"
 has "is named" "$err" "23"
 expect "a negative count" 3 60 ./tools/ripc-ping -c -1 "$id"

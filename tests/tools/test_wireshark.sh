@@ -81,6 +81,13 @@ else
 	skip "keys: $(tail -n 1 "$err")"
 fi
 unset RIPC_KEY_FILE
+start server ./tools/ripc-ping --serve camera/left
+server=$pid
+ready server "answering for service"
+expect "a list of all services" 0 60 ./tools/ripc-info --services -o resolver=udp -W 1000
+kill "$server"
+gone "$server" 60
+
 # The last message is a marker: when it is in the file, all earlier ones are. It is no plain number,
 # because times have many digits.
 i=0
@@ -119,6 +126,10 @@ seen "requests of the resolver, with a record" \
 	"ripc_resolver.kind == 1 && ripc_resolver.record.count > 0"
 seen "replies that name the transport" \
 	"ripc_resolver.kind == 2 && ripc_resolver.record.transport == 3"
+seen "records with a name" 'ripc_resolver.kind == 3 && ripc_resolver.name == "camera/left"'
+seen "questions for all services" "ripc_resolver.kind == 5"
+seen "answers with a service" "ripc_resolver.listed.service == 5686882471791066349"
+seen "and its name" 'ripc_resolver.kind == 6 && ripc_resolver.name == "camera/left"'
 seen "places with their ports" 'ripc_resolver.record.place contains "127.0.0.1, TCP port"'
 seen "the set-up of a lane" "iwarp_mpa.req && ripc_hello.send_max >= 1968"
 seen "its answer" "iwarp_mpa.rep && ripc_hello.refusal == 0"

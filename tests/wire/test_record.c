@@ -172,7 +172,7 @@ START_TEST(msg__largest_fits)
 	for (unsigned i = 0; i < RIPC__RECORD_ADDRS_MAX; i++)
 		msg.record.addrs[i].len = RIPC__ADDRESS_MAX;
 	len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
-	ck_assert_int_eq(len, HEADER + RIPC__RECORD_BYTES_MAX);
+	ck_assert_int_eq(len, HEADER + RIPC__RECORD_BYTES_MAX - 1 - RIPC__NAME_MAX);
 	ck_assert_int_eq(decode(buf, (size_t)len), 0);
 }
 END_TEST
@@ -341,6 +341,179 @@ START_TEST(decode__random_bytes)
 }
 END_TEST
 
+/* --- names and lists --- */
+
+static void set_name(struct ripc__record *record, const char *name)
+{
+	record->name_len = (uint8_t)strlen(name);
+	strcpy(record->name, name);
+}
+
+START_TEST(name__encode_and_decode)
+{
+	struct ripc__resolver_msg msg, back;
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+	char name[RIPC__NAME_MAX + 1];
+	const char *why;
+	int len;
+
+	for (unsigned n = 1; n <= RIPC__NAME_MAX; n++) {
+		fill(&msg, RIPC__RESOLVE_REPLY, n % 3);
+		memset(name, 'n', n);
+		name[n] = 0;
+		set_name(&msg.record, name);
+		len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
+		ck_assert_int_gt(len, 0);
+		memset(&back, 0, sizeof(back));
+		ck_assert_int_eq(ripc__resolver_msg_decode(&back, buf, (size_t)len, &why), 0);
+		ck_assert_mem_eq(&back, &msg, sizeof(back));
+		for (int cut = 0; cut < len; cut++)
+			ck_assert_int_eq(decode(buf, (size_t)cut), -EPROTO);
+		ck_assert_int_eq(decode(buf, (size_t)len + 1), -EPROTO);
+	}
+}
+END_TEST
+
+/* Bit 7 of the number of addresses, and behind them the length and the bytes of the name. */
+START_TEST(name__bytes)
+{
+	struct ripc__resolver_msg msg;
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+	int len;
+
+	fill(&msg, RIPC__RESOLVE_REPLY, 1);
+	msg.record.addrs[0].len = 4;
+	set_name(&msg.record, "cam");
+	len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
+	ck_assert_int_eq(len, ADDRS_AT + 3 + 4 + 1 + 3);
+	ck_assert_uint_eq(buf[NADDRS_AT], 0x81);
+	ck_assert_mem_eq(buf + len - 4, "\3cam", 4);
+	buf[len - 4] = 0; /* no name behind the flag */
+	ck_assert_int_eq(decode(buf, (size_t)len - 3), -EPROTO);
+	buf[len - 4] = 4; /* beyond the end */
+	ck_assert_int_eq(decode(buf, (size_t)len), -EPROTO);
+	buf[len - 4] = 3;
+	buf[len - 1] = 0; /* a NUL byte */
+	ck_assert_int_eq(decode(buf, (size_t)len), -EPROTO);
+	buf[len - 1] = 0xff; /* no UTF-8 */
+	ck_assert_int_eq(decode(buf, (size_t)len), -EPROTO);
+	buf[len - 1] = 'n';
+	ck_assert_int_eq(decode(buf, (size_t)len), 0);
+}
+END_TEST
+
+/* A page with three services, 42, 43 with a name, and 99. Return: its length. */
+static int make_page(uint8_t *buf, uint8_t *entries)
+{
+	struct ripc__listed listed[] = {
+		{.service = 42, .generation = 1, .since_ms = 5},
+		{.service = 43, .generation = 2, .name_len = 3, .name = "cam"},
+		{.service = 99, .generation = 3, .since_ms = UINT32_MAX},
+	};
+	struct ripc__resolver_msg msg;
+
+	fill(&msg, RIPC__RESOLVE_LISTED, 1);
+	msg.service = 42;
+	msg.record.service = 0;
+	msg.record.addrs[0].len = 4;
+	msg.flags = RIPC__RESOLVE_MORE;
+	msg.listed = entries;
+	for (unsigned i = 0; i < 3; i++)
+		msg.listed_len +=
+			(size_t)ripc__listed_encode(&listed[i], entries + msg.listed_len, 100);
+	return ripc__resolver_msg_encode(&msg, buf, RIPC__RESOLVER_MSG_MAX);
+}
+
+START_TEST(listed__encode_and_decode)
+{
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX], entries[300];
+	const int first = ADDRS_AT + 3 + 4;
+	struct ripc__resolver_msg msg;
+	struct ripc__listed listed;
+	const char *why;
+	int len = make_page(buf, entries);
+
+	ck_assert_int_eq(len, first + 3 * 21 + 3);
+	ck_assert_int_eq(ripc__resolver_msg_decode(&msg, buf, (size_t)len, &why), 0);
+	ck_assert_uint_eq(msg.listed_len, 3 * 21 + 3);
+	ck_assert_mem_eq(msg.listed, entries, msg.listed_len);
+	len = ripc__listed_decode(&listed, msg.listed + 21, msg.listed_len - 21, &why);
+	ck_assert_int_eq(len, 24);
+	len = make_page(buf, entries);
+	ck_assert_uint_eq(listed.service, 43);
+	ck_assert_uint_eq(listed.generation, 2);
+	ck_assert_str_eq(listed.name, "cam");
+	/* Cut between two services it is a shorter page; elsewhere it is none. */
+	for (int cut = 0; cut < len; cut++)
+		ck_assert_int_eq(decode(buf, (size_t)cut),
+				 cut == first + 21 || cut == first + 45 ? 0 : -EPROTO);
+	ck_assert_int_eq(decode(buf, (size_t)len + 1), -EPROTO);
+	ck_assert_int_eq(ripc__listed_encode(&listed, entries, 23), -EMSGSIZE);
+}
+END_TEST
+
+START_TEST(listed__refuses)
+{
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX], entries[300];
+	const int first = ADDRS_AT + 3 + 4;
+	int len = make_page(buf, entries);
+
+	buf[8] = 43; /* a service below the one asked for */
+	ck_assert_int_eq(decode(buf, (size_t)len), -EPROTO);
+	buf[8] = 41;
+	ck_assert_int_eq(decode(buf, (size_t)len), 0);
+	buf[first + 21] = 42; /* one service twice */
+	ck_assert_int_eq(decode(buf, (size_t)len), -EPROTO);
+	buf[first + 21] = 43;
+	memset(buf + first + 45, 0xff, 8); /* no possible id */
+	ck_assert_int_eq(decode(buf, (size_t)len), -EPROTO);
+	make_page(buf, entries);
+	buf[first + 21 + 22] = 0xff; /* a name that is not UTF-8 */
+	ck_assert_int_eq(decode(buf, (size_t)len), -EPROTO);
+	make_page(buf, entries);
+	memset(buf + 16, 0, 8); /* no nonce */
+	ck_assert_int_eq(decode(buf, (size_t)len), -EPROTO);
+	make_page(buf, entries);
+	buf[HEADER] = 1; /* a record of a service */
+	ck_assert_int_eq(decode(buf, (size_t)len), -EPROTO);
+	make_page(buf, entries);
+	buf[6] = RIPC__RESOLVE_VERDICT; /* a flag of REPLY */
+	ck_assert_int_eq(decode(buf, (size_t)len), -EPROTO);
+	make_page(buf, entries);
+	ck_assert_int_eq(decode(buf, (size_t)first), -EPROTO); /* more, behind an empty page */
+	buf[6] = 0;
+	ck_assert_int_eq(decode(buf, (size_t)first), 0);
+	buf[5] = RIPC__RESOLVE_LIST; /* services in a question */
+	ck_assert_int_eq(decode(buf, (size_t)len), -EPROTO);
+	ck_assert_int_eq(decode(buf, (size_t)first), 0);
+}
+END_TEST
+
+START_TEST(listed__every_mutation_of_a_byte)
+{
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX], again[RIPC__RESOLVER_MSG_MAX], entries[300];
+	struct ripc__resolver_msg msg;
+	const char *why;
+	int rc, len = make_page(buf, entries);
+
+	for (int at = 0; at < len; at++) {
+		uint8_t old = buf[at];
+
+		for (unsigned v = 0; v < 256; v++) {
+			buf[at] = (uint8_t)v;
+			if (decode(buf, (size_t)len))
+				continue;
+			rc = ripc__resolver_msg_decode(&msg, buf, (size_t)len, &why);
+			ck_assert_int_eq(rc, 0);
+			rc = ripc__resolver_msg_encode(&msg, again, sizeof(again));
+			ck_assert_int_eq(rc, len);
+			ck_assert_mem_eq(again, buf, (size_t)len);
+		}
+		buf[at] = old;
+	}
+}
+END_TEST
+
 static void setup(void)
 {
 	rng = test_seed();
@@ -367,6 +540,11 @@ int main(void)
 	tcase_add_test(tc, decode__refuses_services);
 	tcase_add_test(tc, decode__refuses_record);
 	tcase_add_test(tc, decode__random_bytes);
+	tcase_add_test(tc, name__encode_and_decode);
+	tcase_add_test(tc, name__bytes);
+	tcase_add_test(tc, listed__encode_and_decode);
+	tcase_add_test(tc, listed__refuses);
+	tcase_add_test(tc, listed__every_mutation_of_a_byte);
 	suite_add_tcase(suite, tc);
 	return test_main("wire/record", suite);
 }

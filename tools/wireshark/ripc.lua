@@ -9,7 +9,7 @@
 -- a rule of the format is marked as malformed: _ws.malformed or ripc.broken.
 
 local HEADER_LEN, ELIDED_LEN, DESC_LEN, INSTANCE_LEN, ACK_LEN = 32, 4, 24, 16, 8
-local RECORD_LEN, RESOLVER_LEN, HELLO_LEN = 57, 24, 64
+local RECORD_LEN, RESOLVER_LEN, HELLO_LEN, LISTED_LEN = 57, 24, 64, 21
 local SEAL_HEAD, CODE_LEN, PROOF_LEN, CONFIRM_LEN = 48, 32, 56, 40
 
 local kinds = {
@@ -24,7 +24,8 @@ local refusals = {
 	[0] = "none", [1] = "that instance is not here", [2] = "crossed", [3] = "closing", [4] = "out of memory",
 	[5] = "another version",
 }
-local resolver_kinds = { [1] = "REQUEST", [2] = "REPLY", [3] = "PROBE", [4] = "GONE" }
+local resolver_kinds = { [1] = "REQUEST", [2] = "REPLY", [3] = "PROBE", [4] = "GONE", [5] = "LIST",
+	[6] = "LISTED" }
 local transports = {
 	[1] = "self", [3] = "iwarp/soft", [4] = "ib", [5] = "iwarp/verbs", [6] = "shm", [7] = "pcie",
 	[255] = "sim",
@@ -308,9 +309,16 @@ r.host = ProtoField.bytes("ripc_resolver.record.host", "Host")
 r.generation = ProtoField.uint64("ripc_resolver.record.generation", "Generation")
 r.ttl = ProtoField.uint32("ripc_resolver.record.ttl", "May be used (ms)")
 r.since = ProtoField.uint32("ripc_resolver.record.since", "Held (ms)")
-r.count = ProtoField.uint8("ripc_resolver.record.count", "Addresses")
+r.count = ProtoField.uint8("ripc_resolver.record.count", "Addresses", base.DEC, nil, 0x7f)
 r.address = ProtoField.bytes("ripc_resolver.record.address", "Address")
 r.transport = ProtoField.uint8("ripc_resolver.record.transport", "Transport", base.DEC, transports)
+r.named = ProtoField.bool("ripc_resolver.record.named", "A name follows", 8, nil, 0x80)
+r.name = ProtoField.string("ripc_resolver.name", "Name", base.UNICODE)
+r.more = ProtoField.bool("ripc_resolver.flags.more", "More services follow", 8, nil, 0x02)
+r.listed = ProtoField.none("ripc_resolver.listed", "Listed")
+r.listed_id = ProtoField.uint64("ripc_resolver.listed.service", "Service")
+r.listed_generation = ProtoField.uint64("ripc_resolver.listed.generation", "Generation")
+r.listed_since = ProtoField.uint32("ripc_resolver.listed.since", "Held (ms)")
 r.place = ProtoField.string("ripc_resolver.record.place", "Place")
 r.rest = ProtoField.bytes("ripc_resolver.rest", "Behind the record")
 local bad_record = ProtoExpert.new("ripc_resolver.broken", "Breaks the format", expert.group.MALFORMED,
@@ -342,6 +350,7 @@ local function add_record(root, buf, at)
 	end
 	local tree = root:add(r.record, buf(at))
 	local count = buf(at + 56, 1):uint()
+	local named = count >= 128
 	local finish = at + RECORD_LEN
 
 	tree:add_le(r.held, buf(at, 8))
@@ -351,7 +360,8 @@ local function add_record(root, buf, at)
 	tree:add_le(r.ttl, buf(at + 48, 4))
 	tree:add_le(r.since, buf(at + 52, 4))
 	tree:add(r.count, buf(at + 56, 1))
-	for _ = 1, count do
+	tree:add(r.named, buf(at + 56, 1))
+	for _ = 1, count % 128 do
 		if buf:len() - finish < 3 then
 			return nil
 		end
@@ -368,8 +378,37 @@ local function add_record(root, buf, at)
 		end
 		finish = finish + 3 + len
 	end
+	if named then
+		if buf:len() - finish < 1 or buf:len() - finish - 1 < buf(finish, 1):uint() then
+			return nil
+		end
+		local len = buf(finish, 1):uint()
+		if len > 0 then
+			tree:add(r.name, buf(finish + 1, len), buf(finish + 1, len):string(ENC_UTF_8))
+		end
+		finish = finish + 1 + len
+	end
 	tree:set_len(finish - at)
 	return finish
+end
+
+-- The services of a LISTED. Return: where they end, nil if one is cut short.
+local function add_listed(root, buf, at)
+	while at < buf:len() do
+		if buf:len() - at < LISTED_LEN or buf:len() - at - LISTED_LEN < buf(at + 20, 1):uint() then
+			return nil
+		end
+		local len = buf(at + 20, 1):uint()
+		local tree = root:add(r.listed, buf(at, LISTED_LEN + len))
+		tree:add_le(r.listed_id, buf(at, 8))
+		tree:add_le(r.listed_generation, buf(at + 8, 8))
+		tree:add_le(r.listed_since, buf(at + 16, 4))
+		if len > 0 then
+			tree:add(r.name, buf(at + LISTED_LEN, len), buf(at + LISTED_LEN, len):string(ENC_UTF_8))
+		end
+		at = at + LISTED_LEN + len
+	end
+	return at
 end
 
 ---- With keys: codes are shown, not checked, as whoever looks has no key ---------------------------------------------------
@@ -442,13 +481,18 @@ function resolver.dissector(buf, pinfo, root)
 
 	tree:add(r.version, buf(4, 1))
 	tree:add(r.kind, buf(5, 1))
-	tree:add(r.flags, buf(6, 1)):add(r.verdict, buf(6, 1))
+	local flags = tree:add(r.flags, buf(6, 1))
+	flags:add(r.verdict, buf(6, 1))
+	flags:add(r.more, buf(6, 1))
 	tree:add_le(r.service, buf(8, 8))
 	tree:add_le(r.nonce, buf(16, 8))
 	tree:append_text(string.format(", %s of service %s", kind, tostring(service)))
 	pinfo.cols.protocol = "RIPC-RES"
 	pinfo.cols.info:set(string.format("%s of service %s", kind, tostring(service)))
 	local finish = add_record(tree, buf, RESOLVER_LEN)
+	if finish and kind == "LISTED" then
+		finish = add_listed(tree, buf, finish)
+	end
 	if not finish then
 		tree:add_proto_expert_info(bad_record, "The record is cut short")
 	elseif finish < buf:len() then

@@ -12,7 +12,16 @@ int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags, struct 
 {
 	int rc = ripc__context(&ctx);
 
-	return rc ? rc : ripc__service_register(ctx, id, flags, service);
+	return rc ? rc : ripc__service_register(ctx, id, NULL, flags, service);
+}
+
+int ripc_register_name(struct ripc *ctx, const char *name, unsigned flags,
+		       struct ripc_service **service)
+{
+	uint64_t id = ripc_id(name);
+	int rc = id ? ripc__context(&ctx) : -EINVAL;
+
+	return rc ? rc : ripc__service_register(ctx, id, name, flags, service);
 }
 
 int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,

@@ -122,16 +122,56 @@ static uint64_t random_id(struct ripc *ctx)
 	return (id | RIPC_ID_LIMIT) & ~RIPC_GROUP_LIMIT;
 }
 
-/* How the resolver claims an id: after a probe, by outbidding its holder, or at once (random). */
-typedef int claim_fn(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
+/* An id to claim, and the way to claim it. */
+struct wanted {
+	uint64_t id;
+	const char *name; /* NULL: none */
+	bool any;         /* a random id, which is claimed at once */
+	bool takeover;    /* by outbidding a present holder */
+};
+
+static int claim_begin(struct ripc *ctx, const struct wanted *w)
+{
+	uint64_t now_ns = ripc__now(ctx);
+
+	if (w->name)
+		return ripc__resolver_register_name(ctx->resolver, w->id, w->name, w->takeover,
+						    now_ns);
+	if (w->any)
+		return ripc__resolver_register_random(ctx->resolver, w->id, now_ns);
+	if (w->takeover)
+		return ripc__resolver_takeover(ctx->resolver, w->id, now_ns);
+	return ripc__resolver_register(ctx->resolver, w->id, now_ns);
+}
+
+/* Explains that this context holds the id itself. */
+static int fail_own(struct ripc *ctx, const struct wanted *w)
+{
+	const char *held = ripc__resolver_own_name(ctx->resolver, w->id);
+	char ours[RIPC__NAME_MAX + 1], theirs[RIPC__NAME_MAX + 1];
+
+	if (!w->name || !held)
+		return ripc__fail(-EADDRINUSE, "service %llu is held by this context itself",
+				  (unsigned long long)w->id);
+	ripc__name_text(w->name, ours);
+	ripc__name_text(held, theirs);
+	if (!strcmp(w->name, held))
+		return ripc__fail(-EADDRINUSE, "service %llu (\"%s\") is held by this context itself",
+				  (unsigned long long)w->id, ours);
+	return ripc__fail(
+		-EADDRINUSE,
+		"service %llu (\"%s\") is held under another name with the same id, \"%s\" "
+		"by this context itself",
+		(unsigned long long)w->id, ours, theirs);
+}
 
 /*
  * Claims one id and waits for REGISTERED or CONFLICT, which the resolver reports within
- * resolve_timeout_ms. *here: set if a process of this host has the name. Lock held.
+ * resolve_timeout_ms. *local: set if a process of this host has the name. Lock held.
  */
-static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host,
-		 struct ripc_service **out)
+static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct ripc_service **out)
 {
+	const uint64_t id = w->id;
 	struct ripc_service *s;
 	int rc;
 
@@ -140,8 +180,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host
 	ripc__progress(ctx);
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
 	if (s)
-		return ripc__fail(-EADDRINUSE, "service %llu is held by this context itself",
-				  (unsigned long long)id);
+		return fail_own(ctx, w);
 	s = ripc__handle_alloc(sizeof(*s));
 	if (!s)
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
@@ -158,8 +197,8 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host
 		ripc__service_free(s);
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
 	}
-	rc = begin(ctx->resolver, id, ripc__now(ctx));
-	*same_host = rc == -EADDRINUSE;
+	rc = claim_begin(ctx, w);
+	*local = rc == -EADDRINUSE;
 	/* The leader, even if it sleeps, runs the resolver from now on. */
 	ctx->resolver_pending = true;
 	ctx->resolver_timer_ns = 0;
@@ -194,9 +233,9 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host
  * The id is held. If its holder is a process of this host it is asked who it is, for
  * ripc_error_detail(). The lock is free meanwhile.
  */
-static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, uint64_t id)
+static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, const struct wanted *w)
 {
-	int fd = ctx->hooks.now ? -1 : ripc__resolver_ask_holder(ctx->resolver, id);
+	int fd = ctx->hooks.now ? -1 : ripc__resolver_ask_holder(ctx->resolver, w->id);
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
 
 	if (fd < 0)
@@ -206,39 +245,51 @@ static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, uint64_t id)
 	poll(&pfd, 1, HOLDER_QUERY_MS);
 	ripc__lock(ctx);
 	ctx->waiting--;
-	ripc__resolver_holder_answer(ctx->resolver, fd, id);
+	ripc__resolver_holder_answer(ctx->resolver, fd, w->id, w->name);
 }
 
-int ripc__service_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
+int ripc__service_register(struct ripc *ctx, uint64_t id, const char *name, unsigned flags,
+			   struct ripc_service **service)
 {
-	bool any = id == RIPC_ANY_ID, same_host = false;
-	claim_fn *begin = any                     ? ripc__resolver_register_random
-			  : flags & RIPC_TAKEOVER ? ripc__resolver_takeover
-						  : ripc__resolver_register;
+	struct wanted w = {.id = id, .name = name, .any = id == RIPC_ANY_ID};
+	bool same_host = false;
 	int rc;
 
+	w.takeover = flags & RIPC_TAKEOVER;
 	if (!service)
 		return ripc__fail(-EINVAL, "nowhere to store the service");
 	if (flags & ~(unsigned)RIPC_TAKEOVER)
 		return ripc__fail(-EOPNOTSUPP, "flags 0x%x are not known to this version", flags);
-	if (!any && (!id || id >= RIPC_ID_LIMIT))
+	if (!w.any && (!id || id >= RIPC_ID_LIMIT))
 		return ripc__fail(-EINVAL,
 				  "service id %llu: must be from 1 to 2^63 - 1, or RIPC_ANY_ID",
 				  (unsigned long long)id);
 	ripc__lock(ctx);
 	for (unsigned tries = 0;; tries++) {
 		rc = ripc__check_open(ctx);
-		if (!rc && any && !(id = random_id(ctx)))
+		if (!rc && w.any && !(w.id = random_id(ctx)))
 			rc = ripc__fail(-EIO, "the kernel's random source failed");
 		if (!rc)
-			rc = claim(ctx, id, begin, &same_host, service);
-		if (rc != -EADDRINUSE || !any || tries >= RANDOM_TRIES)
+			rc = claim(ctx, &w, &same_host, service);
+		if (rc != -EADDRINUSE || !w.any || tries >= RANDOM_TRIES)
 			break;
 	}
 	if (same_host)
-		query_holder(ctx, id);
+		query_holder(ctx, &w);
 	ripc__unlock(ctx);
 	return rc;
+}
+
+uint64_t ripc_id(const char *name)
+{
+	size_t len = name ? strnlen(name, RIPC__NAME_MAX + 1) : 0;
+	const char *fault = name ? ripc__name_fault(name, len) : "there is none";
+
+	if (!fault)
+		return ripc__name_id(name, len);
+	ripc__fail(-EINVAL, "name of a service: %s; it must have 1 to %u bytes of UTF-8", fault,
+		   RIPC__NAME_MAX);
+	return 0;
 }
 
 /*

@@ -11,8 +11,11 @@
  */
 int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_ms);
 
-/* ripc_service_register() with a context. */
-int ripc__service_register(struct ripc *ctx, uint64_t id, unsigned flags,
+/*
+ * ripc_service_register() with a context, and a name that the record carries; NULL: none. The id is
+ * not checked against the name: tests register two names with one id.
+ */
+int ripc__service_register(struct ripc *ctx, uint64_t id, const char *name, unsigned flags,
 			   struct ripc_service **service);
 
 /* Resolver events. */

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The list of all services: our LIST with its answers, and our answers to LISTs of others. */
+#include "resolver/state.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	ENTRIES_MAX = 62,  /* services in one page */
+	PAGE_DELAY_MS = 1, /* until the answer to a LIST that only this context got */
+};
+
+int ripc__list_answers_init(struct ripc__rcore *core)
+{
+	for (unsigned i = 0; i < RIPC__LIST_ANSWERS; i++) {
+		core->list_answers[i].timer.kind = RIPC__TIMER_LIST;
+		if (ripc__timers_add(&core->timers, &core->list_answers[i].timer, RIPC__NEVER))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void send_list(struct ripc__rcore *core, const struct ripc__mcast_sender *to, uint64_t first,
+		      uint64_t now_ns)
+{
+	struct ripc__resolver_msg msg = {
+		.kind = RIPC__RESOLVE_LIST, .service = first, .nonce = core->list_nonce};
+
+	ripc__rcore_own_record(core, NULL, now_ns, &msg.record);
+	ripc__rcore_send(core, to, &msg);
+}
+
+void ripc__rcore_list_begin(struct ripc__rcore *core, uint64_t now_ns)
+{
+	struct ripc__record record;
+	struct ripc__claim *h;
+
+	if (!core->list_nonce)
+		core->list_nonce = ripc__rcore_nonce(core);
+	TAILQ_FOREACH(h, &core->claims, link)
+	{
+		if (h->state != HELD)
+			continue;
+		ripc__rcore_own_record(core, h, now_ns, &record);
+		if (core->env.listed)
+			core->env.listed(core->env.arg, &record);
+	}
+	send_list(core, NULL, 1, now_ns);
+}
+
+void ripc__rcore_list_end(struct ripc__rcore *core)
+{
+	core->list_nonce = 0;
+}
+
+/* --- answers of others --- */
+
+static void input_listed(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+			 const struct ripc__resolver_msg *msg, uint64_t now_ns)
+{
+	struct ripc__record record = msg->record;
+	struct ripc__listed listed = {0};
+	const char *why;
+
+	if (!core->list_nonce || msg->nonce != core->list_nonce) {
+		core->ignored++;
+		return;
+	}
+	for (size_t at = 0; at < msg->listed_len;) {
+		int n = ripc__listed_decode(&listed, msg->listed + at, msg->listed_len - at, &why);
+
+		if (n < 0)
+			return;
+		at += (size_t)n;
+		record.service = listed.service;
+		record.generation = listed.generation;
+		record.since_ms = listed.since_ms;
+		record.name_len = listed.name_len;
+		memcpy(record.name, listed.name, sizeof(record.name));
+		if (core->env.listed)
+			core->env.listed(core->env.arg, &record);
+	}
+	if (msg->flags & RIPC__RESOLVE_MORE && from->reusable)
+		send_list(core, from, listed.service + 1, now_ns);
+}
+
+/* --- our answers --- */
+
+/* Limits the pages per second: a forged LIST must not be amplified. */
+static bool may_send_page(struct ripc__rcore *core, uint64_t now_ns)
+{
+	if (now_ns - core->list_since_ns >= 1000 * RIPC__MS) {
+		core->list_since_ns = now_ns;
+		core->list_pages = 0;
+	}
+	return core->list_pages++ < RIPC__LIST_PAGES_PER_S;
+}
+
+/* The services held with the smallest ids from @first on, in order. Return: how many. */
+static unsigned smallest(struct ripc__rcore *core, uint64_t first,
+			 const struct ripc__claim *found[ENTRIES_MAX + 1])
+{
+	unsigned n = 0;
+	struct ripc__claim *h;
+
+	TAILQ_FOREACH(h, &core->claims, link)
+	{
+		unsigned at = n;
+
+		if (h->state != HELD || h->node.id < first ||
+		    (n == ENTRIES_MAX + 1 && h->node.id > found[n - 1]->node.id))
+			continue;
+		if (n == ENTRIES_MAX + 1)
+			at--;
+		else
+			n++;
+		for (; at && found[at - 1]->node.id > h->node.id; at--)
+			found[at] = found[at - 1];
+		found[at] = h;
+	}
+	return n;
+}
+
+void ripc__list_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
+{
+	/* Its first member. */
+	struct ripc__list_answer *answer = (struct ripc__list_answer *)timer;
+	struct ripc__resolver_msg msg = {
+		.kind = RIPC__RESOLVE_LISTED, .service = answer->first, .nonce = answer->nonce};
+	const struct ripc__claim *found[ENTRIES_MAX + 1];
+	uint8_t entries[RIPC__RESOLVER_UNSEALED_MAX];
+	size_t room = RIPC__RESOLVER_UNSEALED_MAX - RIPC__RESOLVER_MSG_FIXED;
+	struct ripc__record own;
+	unsigned n, i;
+
+	ripc__timers_set(&core->timers, &answer->timer, RIPC__NEVER);
+	n = smallest(core, answer->first, found);
+	if (!n || !may_send_page(core, now_ns))
+		return;
+	ripc__rcore_own_record(core, found[0], now_ns, &msg.record);
+	msg.record.service = 0;
+	msg.record.generation = 1;
+	msg.record.since_ms = 0;
+	msg.record.name_len = 0;
+	memset(msg.record.name, 0, sizeof(msg.record.name));
+	for (i = 0; i < msg.record.naddrs; i++)
+		room -= room > 3u + msg.record.addrs[i].len ? 3u + msg.record.addrs[i].len : room;
+	for (i = 0; i < n && i < ENTRIES_MAX; i++) {
+		struct ripc__listed listed = {0};
+		int len;
+
+		ripc__rcore_own_record(core, found[i], now_ns, &own);
+		listed.service = own.service;
+		listed.generation = own.generation;
+		listed.since_ms = own.since_ms;
+		listed.name_len = own.name_len;
+		memcpy(listed.name, own.name, own.name_len);
+		len = ripc__listed_encode(&listed, entries + msg.listed_len, room - msg.listed_len);
+		if (len < 0)
+			break;
+		msg.listed_len += (size_t)len;
+	}
+	msg.listed = entries;
+	msg.flags = i && i < n ? RIPC__RESOLVE_MORE : 0;
+	ripc__rcore_send(core, &answer->to, &msg);
+}
+
+static void input_list(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+		       const struct ripc__resolver_msg *msg, uint64_t now_ns)
+{
+	struct ripc__list_answer *free_slot = NULL;
+	uint64_t delay_ns = PAGE_DELAY_MS * RIPC__MS;
+
+	for (unsigned i = 0; i < RIPC__LIST_ANSWERS; i++) {
+		struct ripc__list_answer *a = &core->list_answers[i];
+
+		if (a->timer.at_ns == RIPC__NEVER)
+			free_slot = a;
+		/* The same LIST through another interface. */
+		else if (a->nonce == msg->nonce && a->first == msg->service)
+			return;
+	}
+	if (!free_slot)
+		return;
+	free_slot->to = *from;
+	free_slot->nonce = msg->nonce;
+	free_slot->first = msg->service;
+	/* Many contexts answer the first LIST: not all at once. */
+	if (msg->service == 1)
+		delay_ns += ripc__rcore_random(core) % (RIPC__LIST_SPREAD_MS * RIPC__MS);
+	ripc__timers_set(&core->timers, &free_slot->timer, now_ns + delay_ns);
+}
+
+void ripc__list_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+		      const struct ripc__resolver_msg *msg, uint64_t now_ns)
+{
+	if (msg->kind == RIPC__RESOLVE_LISTED)
+		input_listed(core, from, msg, now_ns);
+	else if (core->held.count)
+		input_list(core, from, msg, now_ns);
+}

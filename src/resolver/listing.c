@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "resolver/listing.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct row {
+	struct ripc__node node; /* id: the service */
+	uint8_t instance[16];
+	uint64_t generation;
+	size_t len;
+	uint8_t *bytes; /* the record, encoded */
+};
+
+void ripc__listing_init(struct ripc__listing *listing, uint64_t secret)
+{
+	*listing = (struct ripc__listing){.complete = true};
+	ripc__table_init(&listing->table, secret);
+}
+
+static void free_row(struct ripc__node *node, void *arg)
+{
+	free(((struct row *)node)->bytes);
+	free(node);
+}
+
+void ripc__listing_fini(struct ripc__listing *listing)
+{
+	ripc__table_each(&listing->table, free_row, NULL);
+	ripc__table_fini(&listing->table);
+}
+
+void ripc__listing_move(struct ripc__listing *to, struct ripc__listing *from)
+{
+	*to = *from;
+	/* A small table lies in the struct itself. */
+	if (from->table.buckets == &from->table.inline_bucket)
+		to->table.buckets = &to->table.inline_bucket;
+	ripc__listing_init(from, from->table.secret);
+}
+
+static struct row *find(const struct ripc__listing *listing, const struct ripc__record *record)
+{
+	struct ripc__node *node = ripc__table_find(&listing->table, record->service);
+
+	for (; node; node = node->next)
+		if (node->id == record->service &&
+		    !memcmp(((struct row *)node)->instance, record->instance, 16))
+			return (struct row *)node;
+	return NULL;
+}
+
+void ripc__listing_add(struct ripc__listing *listing, const struct ripc__record *record)
+{
+	struct row *row = find(listing, record);
+	uint8_t bytes[RIPC__RECORD_BYTES_MAX], *copy;
+	int len = ripc__record_encode(record, bytes, sizeof(bytes));
+
+	if (len < 0)
+		return;
+	copy = listing->bytes + (size_t)len > RIPC__LISTING_BYTES_MAX ||
+			       (!row && listing->table.count == RIPC__LISTING_MAX)
+		       ? NULL
+		       : malloc((size_t)len);
+	if (copy && !row) {
+		row = calloc(1, sizeof(*row));
+		if (row) {
+			row->node.id = record->service;
+			memcpy(row->instance, record->instance, 16);
+			ripc__table_add(&listing->table, &row->node);
+		}
+	}
+	if (!copy || !row) {
+		free(copy);
+		listing->complete = false;
+		return;
+	}
+	memcpy(copy, bytes, (size_t)len);
+	listing->bytes += (size_t)len - row->len;
+	free(row->bytes);
+	row->bytes = copy;
+	row->len = (size_t)len;
+	row->generation = record->generation;
+}
+
+struct rows {
+	struct row **row;
+	size_t n;
+};
+
+static void collect(struct ripc__node *node, void *arg)
+{
+	struct rows *rows = arg;
+
+	rows->row[rows->n++] = (struct row *)node;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct row *x = *(struct row *const *)a, *y = *(struct row *const *)b;
+
+	if (x->node.id != y->node.id)
+		return x->node.id < y->node.id ? -1 : 1;
+	if (x->generation != y->generation)
+		return x->generation > y->generation ? -1 : 1;
+	return memcmp(x->instance, y->instance, 16);
+}
+
+int ripc__listing_each(const struct ripc__listing *listing,
+		       void (*fn)(void *arg, const struct ripc__record *record), void *arg)
+{
+	struct rows rows = {.row = calloc(listing->table.count + 1, sizeof(*rows.row))};
+	struct ripc__record record;
+	const char *why;
+
+	if (!rows.row)
+		return -ENOMEM;
+	ripc__table_each((struct ripc__table *)&listing->table, collect, &rows);
+	qsort(rows.row, rows.n, sizeof(*rows.row), by_id);
+	for (size_t i = 0; i < rows.n; i++)
+		if (!ripc__record_decode(&record, rows.row[i]->bytes, rows.row[i]->len, &why))
+			fn(arg, &record);
+	free(rows.row);
+	return 0;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Services with names through the interface, over the back ends of one host. */
+#include "core/message/service.h"
+#include "harness.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const chains[] = {"resolver=local", "resolver=udp", "resolver=local,udp"};
+
+static struct ripc *a, *b;
+static char left[64], right[64];
+
+static void setup(void)
+{
+	/* Other tests of this host have names of their own. */
+	snprintf(left, sizeof(left), "test/%d/left", (int)getpid());
+	snprintf(right, sizeof(right), "test/%d/right", (int)getpid());
+}
+
+static void open_both(const char *chain)
+{
+	ck_assert_int_eq(ripc_open(&a, chain), 0);
+	ck_assert_int_eq(ripc_open(&b, chain), 0);
+}
+
+static void close_both(void)
+{
+	ck_assert_int_eq(ripc_close(a), 0);
+	ck_assert_int_eq(ripc_close(b), 0);
+}
+
+static void expect_in_detail(const char *text)
+{
+	ck_assert_msg(strstr(ripc_error_detail(), text) != NULL, "%s is not in: %s", text,
+		      ripc_error_detail());
+}
+
+START_TEST(register__same_name)
+{
+	struct ripc_service *s, *t, *none = NULL;
+
+	open_both(chains[_i]);
+	ck_assert_int_eq(ripc_register_name(a, left, 0, &s), 0);
+	ck_assert_uint_eq(ripc_service_id(s), ripc_id(left));
+	ck_assert_int_eq(ripc_register_name(b, left, 0, &none), -EADDRINUSE);
+	expect_in_detail(left);
+	ck_assert_int_eq(ripc_register_name(a, left, RIPC_TAKEOVER, &none), -EADDRINUSE);
+	expect_in_detail("by this context itself");
+	ck_assert_int_eq(ripc_register_name(b, left, RIPC_TAKEOVER, &t), 0);
+	ck_assert_uint_eq(ripc_service_id(t), ripc_id(left));
+	ck_assert_ptr_null(none);
+	close_both();
+}
+END_TEST
+
+/* Two names with one id, which only chance or an attacker finds: the id is given here. */
+START_TEST(register__two_names_with_one_id)
+{
+	struct ripc_service *s, *none = NULL;
+
+	open_both(chains[_i]);
+	ck_assert_int_eq(ripc_register_name(a, left, 0, &s), 0);
+	for (unsigned takeover = 0; takeover < 2; takeover++) {
+		ck_assert_int_eq(ripc__service_register(b, ripc_id(left), right,
+							takeover ? RIPC_TAKEOVER : 0, &none),
+				 -EADDRINUSE);
+		expect_in_detail(left);
+		expect_in_detail(right);
+		ck_assert_int_eq(ripc__service_register(a, ripc_id(left), right,
+							takeover ? RIPC_TAKEOVER : 0, &none),
+				 -EADDRINUSE);
+		expect_in_detail(left);
+		expect_in_detail(right);
+		expect_in_detail("by this context itself");
+	}
+	ck_assert_ptr_null(none);
+	ck_assert_uint_eq(ripc_service_id(s), ripc_id(left));
+	close_both();
+}
+END_TEST
+
+START_TEST(register__id_and_name_are_one_service)
+{
+	struct ripc_route route = {.size = sizeof(route)};
+	struct ripc_service *s, *t, *none = NULL;
+
+	open_both(chains[_i]);
+	ck_assert_int_eq(ripc_service_register(a, ripc_id(left), 0, &s), 0);
+	ck_assert_int_eq(ripc_register_name(b, left, 0, &none), -EADDRINUSE);
+	ck_assert_int_eq(ripc_route_lookup(b, ripc_id(left), &route, 5000), 0);
+	ck_assert_str_eq(route.name, "");
+	ck_assert_int_eq(ripc_register_name(b, left, RIPC_TAKEOVER, &t), 0);
+	ck_assert_int_eq(ripc_route_lookup(b, ripc_id(left), &route, 5000), 0);
+	ck_assert_str_eq(route.name, left);
+	close_both();
+}
+END_TEST
+
+struct found {
+	const char *name;
+	unsigned n, own;
+};
+
+static void find(void *arg, const struct ripc_service_info *info)
+{
+	struct found *f = arg;
+
+	if (strcmp(info->name, f->name) != 0)
+		return;
+	ck_assert_uint_eq(info->service, ripc_id(f->name));
+	ck_assert_uint_eq(info->same_host, 1);
+	ck_assert_uint_ne(info->addresses[0], 0);
+	f->n++;
+	f->own += info->own;
+}
+
+START_TEST(list__finds_own_and_others)
+{
+	struct found l = {.name = left}, r = {.name = right};
+	struct ripc_service *s, *t;
+
+	open_both(chains[_i]);
+	ck_assert_int_eq(ripc_register_name(a, left, 0, &s), 0);
+	ck_assert_int_eq(ripc_register_name(b, right, 0, &t), 0);
+	for (unsigned i = 0; i < 10 && !l.n; i++)
+		ck_assert_int_ge(ripc_service_list(b, find, &l, 500), 1);
+	ck_assert_uint_eq(l.n, 1);
+	ck_assert_uint_eq(l.own, 0);
+	ck_assert_int_ge(ripc_service_list(b, find, &r, 1), 1);
+	ck_assert_uint_eq(r.n, 1);
+	ck_assert_uint_eq(r.own, 1);
+	close_both();
+}
+END_TEST
+
+int main(void)
+{
+	const int n = sizeof(chains) / sizeof(chains[0]);
+	Suite *suite = suite_create("core/message/name");
+	TCase *tc = tcase_create("name");
+
+	tcase_add_checked_fixture(tc, setup, NULL);
+	tcase_set_timeout(tc, 120);
+	tcase_add_loop_test(tc, register__same_name, 0, n);
+	tcase_add_loop_test(tc, register__two_names_with_one_id, 0, n);
+	tcase_add_loop_test(tc, register__id_and_name_are_one_service, 0, n);
+	tcase_add_loop_test(tc, list__finds_own_and_others, 0, n);
+	suite_add_tcase(suite, tc);
+	return test_main("core/message/name", suite);
+}
