@@ -218,7 +218,7 @@ static void ask_holder(struct ctx *c, int ms)
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(poll(&pfd, 1, ms), ms > 0);
-	ck_assert_int_eq(ripc__resolver_holder_answer(c->r, fd, service), -EADDRINUSE);
+	ck_assert_int_eq(ripc__resolver_holder_answer(c->r, fd, service, NULL), -EADDRINUSE);
 }
 
 START_TEST(register__held_on_this_host_names_the_holder)
