@@ -75,14 +75,15 @@ START_TEST(send_fast__every_size)
 	struct ring_pair r;
 
 	ring_pair_open(&r, &layout_small, false, false, test_seed());
-	for (size_t len = 0; len <= RIPC__RING_SEND_MAX - RIPC__POST_HEADER_LEN;
-	     len += len < 1000 ? 1 : 97) {
-		size_t all = RIPC__POST_HEADER_LEN + len;
+	ring_pair_fill(data, sizeof(data), 1);
+	for (size_t all = RIPC__POST_HEADER_LEN; all <= RIPC__RING_SEND_MAX;
+	     all += all < 1000 ? 1 : 97) {
+		size_t len = all - RIPC__POST_HEADER_LEN;
 		uint8_t *payload = malloc(len ? len : 1);
 		uint32_t got = UINT32_MAX;
 
 		ck_assert_ptr_nonnull(payload);
-		ring_pair_fill(data, all, len);
+		ripc__put_le64(data, len);
 		/* A read beyond the payload is a read beyond the allocation. */
 		memcpy(payload, data + RIPC__POST_HEADER_LEN, len);
 		sent_fast += _i & 1 && ripc__ring_fits_fast(&r.a.w, len);
