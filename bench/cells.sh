@@ -1,12 +1,14 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The cells of scripts/bench: one program, one exchange, one pair of processes, each pinned to a processor of its own. Every
-# cell_PROGRAM prints a line of JSON for each size: {"size":, "rtt_us":{"p50":, ...}} or {"size":, "rate_per_s":, "mb_per_s":}.
+# The cells of scripts/bench: one program, one exchange, one pair of processes, each pinned to a
+# processor of its own. Every cell_PROGRAM prints a line of JSON for each size: {"size":,
+# "rtt_us":{"p50":, ...}} or {"size":, "rate_per_s":, "mb_per_s":}.
 #
-# A script sets what bench/lib.sh needs, and less (divides all counts), peers (the directory of the programs of bench/peer.c),
-# build (the build tree), and sources both. A cell is told: HOST (shm or tcp), WAIT (poll or block), TEST (latency, rate or
-# bandwidth), SIZES (comma-separated bytes). It fails with a reason in $work/reason.
+# A script sets the variables of bench/lib.sh, and less (divides all counts), peers (the directory
+# of the programs of bench/peer.c), build (the build tree), and sources both. Arguments of a cell:
+# HOST (shm or tcp), WAIT (poll or block), TEST (latency, rate or bandwidth), SIZES (comma-separated
+# bytes). A cell that fails writes the reason to $work/reason.
 in_flight=8        # long messages
 cell_s=30           # after so many seconds one is given up
 short_in_flight=256 # short ones, where a program asks for a number
@@ -25,14 +27,16 @@ count()
 		esac ;;
 	*) n=1000000 ;;
 	esac
-	# Of long messages: a quarter of a gigabyte, in one direction or in round trips; one that stays in memory.
+	# Of long messages: a quarter of a gigabyte, in one direction or in round trips; one that
+	# stays in memory.
 	if [ "$5" -gt 2048 ]; then
 		local bytes=$((1 << 28))
 		[ "$2-$4" != shm-bandwidth ] || bytes=$((1 << 30))
 		[ $((bytes / $5)) -ge "$n" ] || n=$((bytes / $5))
 	fi
 	n=$((n / less / ${shorter:-1}))
-	# Its median is that of the last 2048 round trips, with nothing in the place of those that were not made.
+	# Its median is that of the last 2048 round trips, with nothing in the place of those that
+	# were not made.
 	[ "$1-$4" != ucx-latency ] || [ $n -ge 2100 ] || n=2100
 	echo $((n < 16 ? 16 : n))
 }
@@ -73,8 +77,10 @@ cell_ripc()
 	for size in ${4//,/ }; do
 		args=(--size "$size" --count "$(count ripc "$host" "$wait" "$test" "$size")")
 		[ "$test" = bandwidth ] && args+=(--window "$in_flight")
-		# The others copy long messages: so do we, here. bench/handover measures those that are mapped.
-		ours "$wait" handover=off -- "$test" "${args[@]}" "${baseline[@]}" 2>"$work/ours.err" ||
+		# The other programs copy long messages, so libripc copies here too. bench/handover
+		# measures mapped messages.
+		ours "$wait" handover=off -- "$test" "${args[@]}" "${baseline[@]}" \
+			2>"$work/ours.err" ||
 			{ ended $? "$(tail -n 3 "$work/ours.err")"; return 1; }
 		jq -c '.results[] | {size, rtt_us, rate_per_s, mb_per_s, cpu_s, lost, transport,
 			plain: (.baseline // null | if . then {rtt_us, rate_per_s, mb_per_s, cpu_s} else null end)}' \
@@ -100,14 +106,17 @@ cell_peer()
 		address=$((20000 + RANDOM % 10000))
 	fi
 	if [ "$program" = mpi ]; then
-		mpi_run "$kind" "$host" "$address" "${words[@]}" >"$work/peer.out" 2>"$work/peer.err"
+		mpi_run "$kind" "$host" "$address" "${words[@]}" >"$work/peer.out" \
+			2>"$work/peer.err"
 		rc=$?
 	else
-		timeout $cell_s taskset -c "$server_cpu" "$peers/peer_$program" server "$kind" "$host" "$address" "${words[@]}" \
+		timeout $cell_s taskset -c "$server_cpu" "$peers/peer_$program" server "$kind" \
+			"$host" "$address" "${words[@]}" \
 			>/dev/null 2>"$work/peer.server" &
 		server=$!
 		pids=("$server")
-		timeout $cell_s taskset -c "$client_cpu" "$peers/peer_$program" client "$kind" "$host" "$address" "${words[@]}" \
+		timeout $cell_s taskset -c "$client_cpu" "$peers/peer_$program" client "$kind" \
+			"$host" "$address" "${words[@]}" \
 			>"$work/peer.out" 2>"$work/peer.err"
 		rc=$?
 		stop "$server"
@@ -115,7 +124,8 @@ cell_peer()
 	fi
 	rm -f "$address".*
 	[ $rc -eq 0 ] && [ -s "$work/peer.out" ] ||
-		{ ended $rc "exit code $rc: $(tail -n 2 "$work/peer.err" "$work/peer.server" 2>/dev/null)"; return 1; }
+		{ ended $rc "exit code $rc: $(tail -n 2 "$work/peer.err" "$work/peer.server" \
+		2>/dev/null)"; return 1; }
 	cat "$work/peer.out"
 }
 
@@ -125,8 +135,9 @@ mpi_run()
 	local btl=self,vader
 	[ "$2" = tcp ] && btl=self,tcp
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	timeout $cell_s mpirun --host localhost:2 --bind-to none --mca plm isolated --mca pml ob1 --mca btl $btl \
-		--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo --mca mpi_yield_when_idle 0 \
+	timeout $cell_s mpirun --host localhost:2 --bind-to none --mca plm isolated --mca pml ob1 \
+		--mca btl $btl --mca btl_tcp_if_include lo --mca oob_tcp_if_include lo \
+		--mca mpi_yield_when_idle 0 \
 		-np 1 taskset -c "$server_cpu" "$peers/peer_mpi" server "$@" : \
 		-np 1 taskset -c "$client_cpu" "$peers/peer_mpi" client "$@"
 }
@@ -151,25 +162,31 @@ cell_ucx()
 		rate) words=(-t tag_bw -O "$short_in_flight") ;;
 		*) words=(-t tag_bw -O "$in_flight") ;;
 		esac
-		words+=(-s "$size" -n "$(count ucx "$host" "$wait" "$test" "$size")" -w 100 "${mode[@]}")
+		words+=(-s "$size" -n "$(count ucx "$host" "$wait" "$test" "$size")" \
+			-w 100 "${mode[@]}")
 		port=$((20000 + RANDOM % 10000))
-		timeout $cell_s taskset -c "$server_cpu" ucx_perftest -p $port "${mode[@]}" >"$work/ucx.server" 2>&1 &
+		timeout $cell_s taskset -c "$server_cpu" ucx_perftest -p $port "${mode[@]}" \
+			>"$work/ucx.server" 2>&1 &
 		server=$!
 		pids=("$server")
 		listening $port "$server"
-		timeout $cell_s taskset -c "$client_cpu" ucx_perftest 127.0.0.1 -p $port "${words[@]}" >"$work/ucx.out" 2>&1
+		timeout $cell_s taskset -c "$client_cpu" ucx_perftest 127.0.0.1 \
+			-p $port "${words[@]}" >"$work/ucx.out" 2>&1
 		rc=$?
 		line=$(grep -a '^Final:' "$work/ucx.out")
 		stop "$server"
 		pids=()
-		[ -n "$line" ] || { ended $rc "exit code $rc: $(grep -aE 'ERROR|error' "$work/ucx.out" | tail -n 1)"; return 1; }
+		[ -n "$line" ] ||
+			{ ended $rc "exit code $rc: $(grep -aE 'ERROR|error' "$work/ucx.out" |
+			tail -n 1)"; return 1; }
 		if [ "$test" = latency ]; then
 			awk -v size="$size" '{
 				moved = ($5 > 1.33 * $3 || $3 > 1.33 * $5) ? ",\"moved\":true" : ""
 				printf "{\"size\":%d,\"rtt_us\":{\"p50\":%.3f,\"mean\":%.3f}%s}\n",
 					size, 2 * $3, 2 * $5, moved }' <<<"$line"
 		else
-			awk -v size="$size" '{ printf "{\"size\":%d,\"rate_per_s\":%.1f,\"mb_per_s\":%.3f}\n", size, $NF, $7 * 1.048576 }' \
+			awk -v size="$size" \
+				'{ printf "{\"size\":%d,\"rate_per_s\":%.1f,\"mb_per_s\":%.3f}\n", size, $NF, $7 * 1.048576 }' \
 				<<<"$line"
 		fi
 	done
@@ -187,7 +204,8 @@ cell_qperf()
 		listening $port "$server"
 		word=tcp_bw
 		[ "$test" = latency ] && word=tcp_lat
-		out=$(timeout $cell_s taskset -c "$client_cpu" qperf 127.0.0.1 -lp $port -t 1 -m "$size" -uu $word 2>&1)
+		out=$(timeout $cell_s taskset -c "$client_cpu" qperf 127.0.0.1 -lp $port -t 1 \
+			-m "$size" -uu $word 2>&1)
 		rc=$?
 		stop "$server"
 		pids=()
@@ -210,7 +228,8 @@ failed_cell()
 {
 	[ -s "$work/reason" ] || because "it ended without a word"
 	jq -cn --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" --arg size "$5" \
-		--arg reason "$(cat "$work/reason")" '{$program, $host, $wait, $test, $size, $reason}' >>"$work/failed"
+		--arg reason "$(cat "$work/reason")" \
+		'{$program, $host, $wait, $test, $size, $reason}' >>"$work/failed"
 	return 1
 }
 
@@ -230,16 +249,18 @@ run_cell()
 # keep PROGRAM HOST WAIT TEST: puts down what the last run came to.
 keep()
 {
-	jq -c --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" --arg placement "$placement" \
+	jq -c --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" \
+		--arg placement "$placement" \
 		--argjson round "$round" '
 		{$program, $host, $wait, $test, $placement, $round} + (del(.plain, .moved)),
 		(select(.plain) | {program: "plain", $host, $wait, $test, $placement, $round, size} + .plain) |
 		with_entries(select(.value != null))' <<<"$printed" >>"$work/results"
 }
 
-# cell PROGRAM HOST WAIT TEST SIZE: runs it, and appends what it came to, with its placement, to $work/results. If the processors were
-# moved during it, it is run again, each time with half the messages, since what is short has a better chance: three times at
-# most. After that, and after $give_up (of $SECONDS), it is kept as mixed: a figure that says so is more than none.
+# cell PROGRAM HOST WAIT TEST SIZE: runs it, and appends its result, with its placement, to
+# $work/results. If the processors were moved meanwhile, it is run again with half the messages, as
+# a short run has a better chance: three times at most. After that, and after $give_up (of
+# $SECONDS), the result is kept as mixed.
 cell()
 {
 	local try
@@ -253,18 +274,18 @@ cell()
 	keep "$@"
 }
 
-# runs_of HOST WAIT TEST SIZE: how often a cell is run in one round. A look before and one after
-# cannot see every move of the processors between them. Polling round trips of short messages
-# within one host, which it changes most, are run several times, so that their median is one of a
-# placement.
+# runs_of HOST WAIT TEST SIZE: the number of runs of a cell in one round. Checks before and after a
+# run cannot detect every move of the processors between them. Polling round trips of short messages
+# within one host, which a move changes most, are run several times, so that their median is one of
+# a placement.
 runs_of()
 {
 	[ "$1-$2-$3-$4" = shm-poll-latency-64 ] && echo 3 || echo 1
 }
 
 # handover_cells COUNT: appends lines with the round trips of long messages of one host to
-# $work/handover, one for each way: mapped or copied, read by the receiver or not. All of them, or
-# none, are of one placement; after the third try they are kept as mixed.
+# $work/handover, one for each case: mapped or copied, read by the receiver or not. All of them, or
+# none, are of one placement; after the third attempt they are kept as mixed.
 handover_cells()
 {
 	local count=$1 try read handover figures before after
@@ -273,14 +294,18 @@ handover_cells()
 		: >"$work/handover.cells"
 		for read in false true; do
 			for handover in on off; do
-				figures=$(RIPC_HANDOVER=$handover timeout 120 "$build/bench/handover" \
-					"$client_cpu" "$server_cpu" "$count" "$([ $read = false ] || echo read)" \
+				figures=$(RIPC_HANDOVER=$handover timeout 120 \
+					"$build/bench/handover" \
+					"$client_cpu" "$server_cpu" "$count" \
+					"$([ $read = false ] || echo read)" \
 					2>"$work/handover.err") || {
-					left_out+=("bench/handover, $handover: $(tail -n 1 "$work/handover.err")")
+					left_out+=("bench/handover, $handover: $(tail \
+						-n 1 "$work/handover.err")")
 					return 0
 				}
 				jq -c --arg handover $handover --argjson read $read \
-					'{$handover, $read, rtt_us: .}' <<<"$figures" >>"$work/handover.cells"
+					'{$handover, $read, rtt_us: .}' <<<"$figures" \
+					>>"$work/handover.cells"
 			done
 		done
 		after=$(place)
@@ -310,8 +335,9 @@ gaps()
 		.lacks[] as $cell | "\(.place) \($cell) \(.row.test) \(.row.size)"'
 }
 
-# fill: measures what rows lack of the placement in which the processors lie just then, one after the other, until nothing is
-# lacking, all that is was tried five times, or time is up; or until they have lain elsewhere for $idle_s, or where nobody knows.
+# fill: measures what rows lack of the placement in which the processors lie just then, one after
+# the other, until nothing is lacking, all that is was tried five times, or time is up; or until
+# they have lain elsewhere for $idle_s, or where nobody knows.
 idle_s=60
 fill()
 {

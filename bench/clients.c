@@ -31,7 +31,7 @@
 #define SIZE        64 /* bytes of every message */
 #define TIMEOUT_MS  30000
 
-/* What the clients do at the moment: they look after every call. */
+/* Phases of a run: the clients check the phase after every call. */
 enum phase {
 	WAITING,
 	CONNECT, /* one call each */
@@ -161,7 +161,10 @@ static int phases(unsigned index, struct client *me, struct ripc_service *servic
 			__atomic_store_n(&me->connected, !err, __ATOMIC_RELEASE);
 		} else if (p == RUN) {
 			err = call(service, buf);
-			/* What began before the end counts; the server's own time is the measure. */
+			/*
+			 * A call counts if it began in the phase; the server's own time is the
+			 * measure.
+			 */
 			me->calls += !err && phase() == RUN;
 		} else if (p == FLOOD && index) {
 			err = flood(service, buf);
@@ -232,7 +235,7 @@ static int serve(struct ripc_service *service, enum phase p, uint64_t ns, unsign
 	return err;
 }
 
-/* What is still under way when a phase ends belongs to none: until every client has come to rest. */
+/* Calls in flight at the end of a phase belong to none: wait until every client rests. */
 static int settle(struct ripc_service *service, unsigned n)
 {
 	uint64_t begin_ns = now_ns();

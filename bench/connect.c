@@ -34,7 +34,7 @@ static int fail(int err, const char *what)
 	return 1;
 }
 
-/* The process of one round: says its id on the standard output, and answers one message. */
+/* The process of one round: prints its id on the standard output, and answers one message. */
 static int serve(void)
 {
 	struct ripc_service *service;

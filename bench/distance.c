@@ -33,7 +33,7 @@
 #define FAR_MIN_NS  300
 #define FAR_MAX_NS  900
 
-/* What both processes map. */
+/* Memory mapped by both processes. */
 struct shared {
 	uint64_t ping __attribute__((aligned(128)));
 	uint64_t pong __attribute__((aligned(128)));
@@ -63,13 +63,13 @@ static void pin(int cpu)
  */
 static double cache_line(struct shared *s, bool client, uint64_t n)
 {
-	uint64_t begin = now_ns(), looks = 0;
+	uint64_t begin = now_ns(), polls = 0;
 
 	for (uint64_t i = n * CACHE_LINE_TRIPS + 1; i <= (n + 1) * CACHE_LINE_TRIPS; i++) {
 		if (client)
 			__atomic_store_n(&s->ping, i, __ATOMIC_RELEASE);
 		while (__atomic_load_n(client ? &s->pong : &s->ping, __ATOMIC_ACQUIRE) != i)
-			if (!(++looks & 0xfffff) && now_ns() - begin > TIMEOUT_NS)
+			if (!(++polls & 0xfffff) && now_ns() - begin > TIMEOUT_NS)
 				return 0;
 		if (!client)
 			__atomic_store_n(&s->pong, i, __ATOMIC_RELEASE);
@@ -89,7 +89,7 @@ static int start(uint64_t id, struct ripc_service **service)
 	return err;
 }
 
-/* Echoes until it is killed; the first byte tells the last of a batch. */
+/* Echoes until it is killed; the first byte marks the last message of a batch. */
 static void server(struct shared *s, uint64_t id)
 {
 	struct ripc_service *service;

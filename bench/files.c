@@ -64,7 +64,7 @@ static ssize_t get(int fd, void *data, size_t len)
 	return recv(fd, data, len, 0);
 }
 
-/* What every file begins with, what receives one, and how long each took. */
+/* The contents of all files, a receive buffer, and the duration of each transfer. */
 static char *file, *buf;
 static double *ours, *tcp;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What strangers at full rate do to a context, and to those that know it.
+ * The effect of a flood from unauthenticated peers on a context and on its clients.
  *
  *     flood MESSAGES [KEY_FILE OTHER_KEY_FILE]
  *
  * A victim holds a service, a client exchanges messages with it, and a flooder that is no part of
  * the cluster sends MESSAGES datagrams to the resolver's port, or, with keys, opens connections, a
- * hundredth as many. Each kind comes twice: first until all tables of the victim are as full as
- * they will ever be, then measured. Prints a line of JSON for each kind.
+ * hundredth as many. Each kind comes twice: first until all tables of the victim are full, then
+ * measured. Prints a line of JSON for each kind.
  */
 #define _GNU_SOURCE
 #include "auth/key.h"
@@ -39,7 +39,7 @@ enum kind { NOISE, REQUEST, FORGED, CONNECT, KINDS };
 
 static const char *const names[KINDS] = {"noise", "request", "forged", "connect"};
 
-/* What the victim tells of itself, as a message. */
+/* The victim's state, as a message. */
 struct state {
 	double cpu_us;
 	long rss_kib;
@@ -143,7 +143,7 @@ static void fill(uint8_t *bytes, size_t len)
 	}
 }
 
-/* Somebody who never was asks for a service that nobody holds, and says that he has one himself. */
+/* A request of an unknown context for an unregistered service; it claims to hold one itself. */
 static size_t request(uint8_t *bytes, size_t cap)
 {
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REQUEST};
@@ -167,7 +167,7 @@ static size_t request(uint8_t *bytes, size_t cap)
 
 static size_t build_message(enum kind kind, struct ripc__auth *auth, uint8_t *bytes, size_t cap)
 {
-	uint8_t plain[RIPC__RESOLVER_MSG_MAX];
+	uint8_t unsealed[RIPC__RESOLVER_MSG_MAX];
 	size_t len;
 	int sealed;
 
@@ -178,8 +178,8 @@ static size_t build_message(enum kind kind, struct ripc__auth *auth, uint8_t *by
 	case REQUEST:
 		return request(bytes, cap);
 	default:
-		len = request(plain, sizeof(plain));
-		sealed = ripc__auth_seal(auth, plain, len, bytes, cap);
+		len = request(unsealed, sizeof(unsealed));
+		sealed = ripc__auth_seal(auth, unsealed, len, bytes, cap);
 		return sealed > 0 ? (size_t)sealed : 0;
 	}
 }
@@ -225,7 +225,7 @@ static bool connect_one(void)
 	return ended;
 }
 
-/* Does what it is told, and says how many were sent. */
+/* Executes orders, and reports how many messages were sent. */
 static int flood(int orders, int done, const char *other_key)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(resolver_port)};

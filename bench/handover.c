@@ -3,9 +3,9 @@
  * Long messages between two processes of one host, which the receiver maps instead of copying: the
  * round trip by size. Each side frees a message before it answers from a buffer of its own. Two
  * processes, pinned, polling; prints JSON: microseconds, p50 and p99, and how many of the messages
- * lay in place, or in a window. RIPC_HANDOVER=off has them copied instead.
- *   window   each side sets a window aside for every message, which is copied there
- *   read     the receiver reads every byte; else it looks at both ends only
+ * were mapped, or in a window. RIPC_HANDOVER=off copies them instead.
+ *   window   each side provides a window for every message, which is copied there
+ *   read     the receiver reads every byte; else it reads both ends only
  *
  * usage: handover [CPU CPU [COUNT [window|read]]]     (default: 0 1 2000)
  */
@@ -203,7 +203,8 @@ static int measure(struct side *s, size_t len, unsigned count, double *times)
 
 int main(int argc, char **argv)
 {
-	int cpu[2] = {argc > 2 ? atoi(argv[1]) : 0, argc > 2 ? atoi(argv[2]) : 1}, status = 0, rc = 1;
+	int cpu[2] = {argc > 2 ? atoi(argv[1]) : 0, argc > 2 ? atoi(argv[2]) : 1};
+	int status = 0, rc = 1;
 	unsigned count = argc > 3 ? (unsigned)atoi(argv[3]) : 2000;
 	double *times = count ? calloc(count, sizeof(*times)) : NULL;
 	struct side s;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What peers cost that are connected and say nothing: one service and PEERS clients, each a process
- * of its own. First all are idle for SECONDS: the processor time of the service's process, and how
- * often it woke. Then one of them calls CALLS times, the others stay idle: the same, per call.
- * Settings come from the environment (RIPC_TRANSPORTS, RIPC_WAIT). Prints one line of JSON.
+ * The cost of idle connected peers: one service and PEERS clients, each a process of its own. First
+ * all are idle for SECONDS: the processor time of the service's process, and how often it woke.
+ * Then
+ * one of them calls CALLS times, the others stay idle: the same, per call. Settings come from the
+ * environment (RIPC_TRANSPORTS, RIPC_WAIT). Prints one line of JSON.
  *
- * Under valgrind --tool=callgrind the instructions of the service are counted: those of two runs
- * with different CALLS, subtracted, are those of the calls.
+ * Under valgrind --tool=callgrind the instructions of the service are counted: the difference of
+ * two
+ * runs with different CALLS is the cost of the calls.
  *
  * usage: idle PEERS SECONDS CALLS
  */
@@ -123,7 +125,7 @@ static int be_server(unsigned n, unsigned seconds, unsigned calls)
 			return fail(err, "connect");
 	while (__atomic_load_n(&shared->connected, __ATOMIC_ACQUIRE) < n)
 		usleep(1000);
-	/* What goes with setting up is over by then. */
+	/* The set-up is complete by then. */
 	if (answer(service, 3000) != -ETIMEDOUT)
 		return fail(-EPROTO, "a message that nobody should have sent");
 	begin = used(&sleeps[0]);

@@ -1,18 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# libripc on real RDMA drivers beside perftest and plain sockets: boots guests of the lab, runs bench/lab_guest.sh in each
-# and prints markdown tables of the medians. A guest is an emulator: ratios within one boot are meant, not times.
+# libripc on real RDMA drivers beside perftest and plain sockets: boots guests of the lab, runs
+# bench/lab_guest.sh in each and prints markdown tables of the medians. A guest is an emulator:
+# ratios within one boot are meant, not times.
 #
-# usage: bench/lab.sh [BUILD_DIR [BOOTS [PART...]]]     (default: the current directory, 3, all parts)
-#   MINUTES=30  for all boots; what there is no time for in a boot is left to the others, and named in the end if they lack it, too
+# usage: bench/lab.sh [BUILD_DIR [BOOTS [PART...]]]     (default: the current directory, 3, all
+#   parts)
+#   MINUTES=30  for all boots; what there is no time for in a boot is left to the others, and named
+#     in the end if they lack it, too
 #   LESS=2      divides all counts; from 10 on there are fewer sizes, too, to try the script itself
 #   OUT=DIR     also writes lab.json, lab.csv and pictures there, and the tables as lab.md
 build=$(cd "${1:-.}" && pwd) || exit 1
 boots=${2:-3}
 shift $(($# < 2 ? $# : 2))
 top=$(cd "$(dirname "$0")/.." && pwd)
-[ -x "$build/tools/ripc-perf" ] || { echo "lab: $build/tools/ripc-perf is not there: run make in $build" >&2; exit 1; }
+[ -x "$build/tools/ripc-perf" ] ||
+	{ echo "lab: $build/tools/ripc-perf is not there: run make in $build" >&2; exit 1; }
 parts="short bandwidth long files pingpong others"
 for part in "$@"; do
 	[[ " $parts " == *" $part "* ]] || { echo "lab: $part: parts are $parts" >&2; exit 1; }
@@ -20,8 +24,12 @@ done
 [[ ${LESS:-2} =~ ^[1-9][0-9]*$ ]] || { echo "lab: LESS=$LESS: a whole number from 1" >&2; exit 1; }
 [[ $boots =~ ^[1-9][0-9]*$ ]] || { echo "lab: $boots boots: a whole number" >&2; exit 1; }
 export LESS=${LESS:-2} BOOTS=$boots
-[[ ${MINUTES:-30} =~ ^[1-9][0-9]*$ ]] || { echo "lab: MINUTES=$MINUTES: a whole number" >&2; exit 1; }
-# A boot begins and ends in some seconds; what has begun in its time may end: 30 s for a server and 30 for its client.
+[[ ${MINUTES:-30} =~ ^[1-9][0-9]*$ ]] || {
+	echo "lab: MINUTES=$MINUTES: a whole number" >&2
+	exit 1
+}
+# A boot begins and ends in some seconds; what has begun in its time may end: 30 s for a server and
+# 30 for its client.
 share_s=$((${MINUTES:-30} * 60 / boots)) TIME=$((${MINUTES:-30} * 57 / boots - 60))
 [ $TIME -gt 0 ] || { echo "lab: MINUTES=$MINUTES is not enough for $boots boots" >&2; exit 1; }
 export TIME
@@ -31,7 +39,7 @@ trap 'exit 130' INT TERM
 # shellcheck source=lib.sh
 . "$top/bench/lib.sh"
 
-# What one boot measured, by name.
+# The results of one boot, by name.
 declare -A figures
 
 # ratio NAME A B [C]: a figure of its own, boot by boot: A / B, or C / (A x B).
@@ -39,7 +47,8 @@ ratio()
 {
 	local a=${figures[$2]:-} b=${figures[$3]:-}
 	[ -n "$a" ] && [ -n "$b" ] || return 0
-	note "$1" "$(awk -v a="$a" -v b="$b" -v c="${4:-}" 'BEGIN { if (a > 0 && b > 0) print c == "" ? a / b : c / (a * b) }')"
+	note "$1" "$(awk -v a="$a" -v b="$b" \
+		-v c="${4:-}" 'BEGIN { if (a > 0 && b > 0) print c == "" ? a / b : c / (a * b) }')"
 }
 
 # sum NAME A B FACTOR: A + FACTOR x B.
@@ -47,7 +56,8 @@ sum()
 {
 	local a=${figures[$2]:-} b=${figures[$3]:-}
 	[ -n "$a" ] && [ -n "$b" ] || return 0
-	figures[$1]=$(awk -v a="$a" -v b="$b" -v f="$4" 'BEGIN { if (a > 0 && b > 0) print a + f * b }')
+	figures[$1]=$(awk -v a="$a" -v b="$b" \
+		-v f="$4" 'BEGIN { if (a > 0 && b > 0) print a + f * b }')
 }
 
 sizes="64K 256K 1M 4M 16M"
@@ -56,24 +66,28 @@ begun=0
 for ((boot = 1; boot <= boots; boot++)); do
 	echo "lab: boot $boot of $boots" >&2
 	rm -rf "$work/out" && mkdir "$work/out"
-	"$top/tests/lab/run" --timeout $share_s --env LESS --env BOOTS --env TIME --out "$work/out" "$top/bench/lab_guest.sh" "$build" "$@" 2>&1 |
+	"$top/tests/lab/run" --timeout $share_s --env LESS --env BOOTS --env TIME \
+		--out "$work/out" "$top/bench/lab_guest.sh" "$build" "$@" 2>&1 |
 		tee "$work/log" | grep --line-buffered -a '^lab_guest:' >&2
 	rc=${PIPESTATUS[0]}
 	# A guest that broke down may have measured something before.
 	case $rc$([ ! -s "$work/out/figures" ] || echo -measured) in
 	0*) ;;
 	77 | 125)
-		# What earlier boots measured is kept.
+		# Results of earlier boots are kept.
 		tail -n 5 "$work/log" >&2
 		[ "$begun" -gt 0 ] || exit "$rc"
-		echo "boot $boot of $boots did not begin, and no other was tried: $(tail -n 1 "$work/log" | cut -c1-160)" >>"$work/cut"
+		echo "boot $boot of $boots did not begin, and no other was tried: $(tail \
+			-n 1 "$work/log" | cut -c1-160)" >>"$work/cut"
 		break
 		;;
 	*)
 		cut -c1-160 "$work/log" | tail -n 20 >&2
-		# What was under way, and what it did not come to.
-		echo "boot $boot of $boots ended with exit code $rc: $(tail -n 1 "$work/log" | cut -c1-160)$(
-			sed 's/^/; not whole there: /;q' "$work/out/parts" 2>/dev/null)" | tee -a "$work/cut" >&2
+		# The measurement in progress, and those not reached.
+		echo "boot $boot of $boots ended with exit code $rc: $(tail -n 1 "$work/log" |
+			cut -c1-160)$(
+			sed 's/^/; not whole there: /;q' "$work/out/parts" \
+				2>/dev/null)" | tee -a "$work/cut" >&2
 		;;
 	esac
 	begun=$boot
@@ -97,7 +111,8 @@ for ((boot = 1; boot <= boots; boot++)); do
 			ratio r_${dev}_write_"$size" ${dev}_bw_"$size" pf_${dev}_write_"$size"
 		done
 		for size in 16K 64K 256K 1M; do
-			# A round trip is two messages, each a descriptor and the bytes. A write's latency is a round trip here, too.
+			# A round trip is two messages, each a descriptor and the bytes. A write's
+			# latency is a round trip here, too.
 			sum ref_${dev}_read_$size pf_${dev}_desc pf_${dev}_readlat_$size 2
 			sum ref_${dev}_write_$size pf_${dev}_desc pf_${dev}_writelat_$size 1
 			ratio r_${dev}_long_"$size" ${dev}_long_"$size" ref_${dev}_read_"$size"
@@ -107,16 +122,19 @@ for ((boot = 1; boot <= boots; boot++)); do
 	# A file of so many bytes in so many microseconds, beside megabytes per second.
 	for name in siw ib; do
 		for size in $files; do
-			ratio r_file_${name}_"$size" pf_file_${name}_"$size" file_${name}_"$size" "$(numfmt --from=iec "$size")"
+			ratio r_file_${name}_"$size" pf_file_${name}_"$size" file_${name}_"$size" \
+				"$(numfmt --from=iec "$size")"
 		done
 	done
-	for pair in ucx_rc_verbs:rc ucx_ud_verbs:ud uct_rc_verbs:rc uct_ud_verbs:ud fi_rxe:rc fi_siw:siw rs_rxe:rc rs_siw:siw; do
+	for pair in ucx_rc_verbs:rc ucx_ud_verbs:ud uct_rc_verbs:rc uct_ud_verbs:ud fi_rxe:rc \
+		fi_siw:siw rs_rxe:rc rs_siw:siw; do
 		ratio "r_${pair%:*}" "${pair#*:}_poll" "${pair%:*}"
 	done
 	for kind in short long; do
 		for name in soft siw siwudp ib; do
 			for ((size = 50; size <= 1400; size += 50)); do
-				ratio r_pp_${kind}_${name}_$size pp_${kind}_${name}_tcpblock_$size pp_${kind}_${name}_$size
+				ratio r_pp_${kind}_${name}_$size pp_${kind}_${name}_tcpblock_$size \
+					pp_${kind}_${name}_$size
 			done
 		done
 	done
@@ -166,15 +184,16 @@ row()
 		if [ -n "${5:-}" ]; then against "$4" "$5"; else in_boots "$4"; fi) |"
 }
 
-# of_sizes PREFIX TARGET [SIZES FEW]: how many of the sizes of the ping-pong (default: 28; FEW, default: 3, where LESS leaves few)
-# reach the target, and the median of their ratios. It is met only if all sizes that there are were measured; one that misses it is
-# enough to miss it.
+# of_sizes PREFIX TARGET [SIZES FEW]: how many of the sizes of the ping-pong (default: 28; FEW,
+# default: 3, where LESS leaves few) reach the target, and the median of their ratios. It is met
+# only if all sizes that there are were measured; one that misses it is enough to miss it.
 of_sizes()
 {
 	local size
 	for ((size = 50; size <= 1400; size += 50)); do
 		median "$1_$size" %.4f
-	done | grep -v '^-$' | sort -g | awk -v t="$2" -v wanted="$([ "$LESS" -lt 10 ] && echo "${3:-28}" || echo "${4:-3}")" '
+	done | grep -v '^-$' | sort -g | awk -v t="$2" \
+		-v wanted="$([ "$LESS" -lt 10 ] && echo "${3:-28}" || echo "${4:-3}")" '
 		{ v[NR] = $1; n += $1 >= t }
 		END {
 			if (!NR) { print "not measured"; exit }
@@ -186,9 +205,12 @@ of_sizes()
 begun_text="$begun "
 [ "$begun" -eq "$boots" ] || begun_text="$begun of $boots "
 [ -z "${OUT:-}" ] || exec > >(tee "$OUT/lab.md")
-echo "$(date -u +%Y-%m-%d), lab guest with 2 emulated processors, libripc $("$build/tools/ripc-perf" --version | awk '{ print $2 }')."
+echo "$(date -u \
+	+%Y-%m-%d), lab guest with 2 emulated processors, libripc $("$build/tools/ripc-perf" \
+	--version | awk '{ print $2 }')."
 for part in $parts; do
-	[ ! -s "$work/seconds_$part.runs" ] || echo "lab: $part takes $(median "seconds_$part" %.0f) s of a boot" >&2
+	[ ! -s "$work/seconds_$part.runs" ] ||
+		echo "lab: $part takes $(median "seconds_$part" %.0f) s of a boot" >&2
 done
 echo "Command: \`LESS=$LESS ${MINUTES:+MINUTES=$MINUTES }bench/lab.sh BUILD $boots${*:+ $*}\`; medians of ${begun_text}boots, each ratio taken within its boot."
 if measured ud_poll siw_poll rc_poll; then
@@ -196,20 +218,28 @@ if measured ud_poll siw_poll rc_poll; then
 	echo "| Round trip of 64 B, p50, us | libripc | reference | ratio | target |"
 	echo "|---|---|---|---|---|"
 	for wait in poll block; do
-		row "UD on rxe, $wait; \`ib_send_lat -c UD\`" ud_$wait pf_ud_$wait r_ud_$wait "<= 1.15"
-		row "RC on rxe, $wait; \`ib_send_lat -c RC\`" rc_$wait pf_rc_$wait r_rc_$wait "<= 1.15"
-		row "siw, rdma, $wait; \`ib_send_lat -R\`" siw_$wait pf_siw_$wait r_siw_$wait "<= 1.15"
+		row "UD on rxe, $wait; \`ib_send_lat -c UD\`" ud_$wait pf_ud_$wait r_ud_$wait \
+			"<= 1.15"
+		row "RC on rxe, $wait; \`ib_send_lat -c RC\`" rc_$wait pf_rc_$wait r_rc_$wait \
+			"<= 1.15"
+		row "siw, rdma, $wait; \`ib_send_lat -R\`" siw_$wait pf_siw_$wait r_siw_$wait \
+			"<= 1.15"
 		row "siw, udp, $wait; plain UDP" siwudp_$wait udp_$wait r_siwudp_$wait "<= 1.15"
 		row "iwarp/soft, $wait" soft_$wait none none
 	done
-	for pair in "ud:UD on rxe:\`ib_send_lat -c UD -s 116\`" "rc:RC on rxe:\`ib_send_lat -c RC -s 68\`" "siw:siw, rdma:\`ib_send_lat -R -s 68\`"; do
+	for pair in "ud:UD on rxe:\`ib_send_lat -c UD -s 116\`" \
+		"rc:RC on rxe:\`ib_send_lat -c RC -s 68\`" \
+		"siw:siw, rdma:\`ib_send_lat -R -s 68\`"; do
 		name=${pair%%:*} pair=${pair#*:}
-		row "${pair%:*}, poll; as many bytes as with our headers, ${pair#*:}" "${name}_poll" "pf_${name}w_poll" "r_${name}w_poll"
+		row "${pair%:*}, poll; as many bytes as with our headers, ${pair#*:}" \
+			"${name}_poll" "pf_${name}w_poll" "r_${name}w_poll"
 	done
 	row "UCX \`tag_lat\`, rc_verbs; RC on rxe" rc_poll ucx_rc_verbs r_ucx_rc_verbs "<= 1"
 	row "UCX \`tag_lat\`, ud_verbs; UD on rxe" ud_poll ucx_ud_verbs r_ucx_ud_verbs "<= 1"
-	row "UCX \`am_lat\`, rc_verbs, its lower layer alone; RC on rxe" rc_poll uct_rc_verbs r_uct_rc_verbs
-	row "UCX \`am_lat\`, ud_verbs, its lower layer alone; UD on rxe" ud_poll uct_ud_verbs r_uct_ud_verbs
+	row "UCX \`am_lat\`, rc_verbs, its lower layer alone; RC on rxe" rc_poll uct_rc_verbs \
+		r_uct_rc_verbs
+	row "UCX \`am_lat\`, ud_verbs, its lower layer alone; UD on rxe" ud_poll uct_ud_verbs \
+		r_uct_ud_verbs
 	row "libfabric \`verbs;ofi_rxm\`; RC on rxe" rc_poll fi_rxe r_fi_rxe "<= 1"
 	row "libfabric \`verbs;ofi_rxm\`; siw, rdma" siw_poll fi_siw r_fi_siw "<= 1"
 	row "rsocket, \`rstream\`; RC on rxe" rc_poll rs_rxe r_rs_rxe
@@ -222,9 +252,13 @@ if measured "siw_bw_*" "rxe_bw_*"; then
 	for dev in siw rxe; do
 		for size in $sizes; do
 			measured "${dev}_bw_$size" "pf_${dev}_*_$size" || continue
-			echo "| $dev, ${size}iB | $(median ${dev}_bw_"$size" %.1f) | $(median pf_${dev}_read_"$size" %.1f) | $(
-				median r_${dev}_read_"$size") | $(median pf_${dev}_write_"$size" %.1f) | $(
-				median r_${dev}_write_"$size") | $([ $dev = siw ] && median tcp_bw_"$size" %.1f) | $(against r_${dev}_read_"$size" ">= 0.9"); $(
+			echo "| $dev, ${size}iB | $(median ${dev}_bw_"$size" %.1f) | $(median \
+				pf_${dev}_read_"$size" %.1f) | $(
+				median r_${dev}_read_"$size") | $(median pf_${dev}_write_"$size" \
+					%.1f) | $(
+				median r_${dev}_write_"$size") | $([ $dev = siw ] &&
+					median tcp_bw_"$size" \
+					%.1f) | $(against r_${dev}_read_"$size" ">= 0.9"); $(
 				against r_${dev}_write_"$size" ">= 0.9") |"
 		done
 	done
@@ -236,9 +270,12 @@ if measured "*_long_*K" "*_return_*"; then
 	for dev in siw rxe; do
 		for size in 16K 64K 256K 1M; do
 			measured "${dev}_long_$size" "ref_${dev}_*_$size" || continue
-			echo "| $dev, ${size}iB | $(median ${dev}_long_$size %.0f) | $(median ref_${dev}_read_$size %.0f) | $(
-				median r_${dev}_long_$size) | $(median ${dev}_return_$size %.0f) | $(median ref_${dev}_write_$size %.0f) | $(
-				median r_${dev}_return_$size) | $(against r_${dev}_long_$size "<= 1.15"); $(
+			echo "| $dev, ${size}iB | $(median ${dev}_long_$size %.0f) | $(median \
+				ref_${dev}_read_$size %.0f) | $(
+				median r_${dev}_long_$size) | $(median ${dev}_return_$size \
+					%.0f) | $(median ref_${dev}_write_$size %.0f) | $(
+				median r_${dev}_return_$size) | $(against r_${dev}_long_$size \
+					"<= 1.15"); $(
 				against r_${dev}_return_$size "<= 1.15") |"
 		done
 	done
@@ -251,11 +288,13 @@ if measured "file_*"; then
 		measured "file_*_$size" || continue
 		line="| ${size}iB"
 		for name in soft siw ib; do
-			line+=" | $(median "file_${name}_$size" %.0f | awk '{ print $1 == "-" ? $1 : $1 / 1000 }') ($(
+			line+=" | $(median "file_${name}_$size" %.0f |
+				awk '{ print $1 == "-" ? $1 : $1 / 1000 }') ($(
 				median "file_${name}_times_$size"))"
 			[ $name = soft ] || line+=" | $(median "r_file_${name}_$size")"
 		done
-		echo "$line | $(median "file_siw_tcp_$size" %.0f | awk '{ print $1 == "-" ? $1 : $1 / 1000 }') |"
+		echo "$line | $(median "file_siw_tcp_$size" %.0f |
+			awk '{ print $1 == "-" ? $1 : $1 / 1000 }') |"
 	done
 	echo
 	echo "In the columns \`read_bw\`: what the transfer is of the bandwidth that \`ib_read_bw\` has at that size; target: 0.9. The thesis was 1.95"
@@ -271,17 +310,20 @@ if measured "pp_*"; then
 			measured "pp_${kind}_*_$size" || continue
 			line="| $size"
 			for name in soft siw siwudp ib; do
-				line+=" | $(median pp_${kind}_${name}_$size %.0f) ($(median r_pp_${kind}_${name}_$size))"
+				line+=" | $(median pp_${kind}_${name}_$size %.0f) ($(median \
+					r_pp_${kind}_${name}_$size))"
 			done
 			echo "$line | $(median pp_${kind}_siw_tcpblock_$size %.0f) |"
 		done
 	done
 	echo
 	echo "Targets, over siw by rdma: short messages at least 2.6 x as fast as blocking TCP: $(of_sizes r_pp_short_siw 2.6). Long ones 2.1 x:"
-	echo "$(of_sizes r_pp_long_siw 2.1). (The thesis: 2.58 to 2.85 x, 2.12 x; short ones by udp 1.88 x: here $(of_sizes r_pp_short_siwudp 1.88 22 2 |
+	echo "$(of_sizes r_pp_long_siw \
+		2.1). (The thesis: 2.58 to 2.85 x, 2.12 x; short ones by udp 1.88 x: here $(of_sizes r_pp_short_siwudp 1.88 22 2 |
 		sed 's/: .*//').)"
 	echo "In parentheses: how many times faster than blocking TCP sockets between the same two processes. Polling TCP: $(
-		median tcppoll_50 %.0f), $(median tcppoll_700 %.0f), $(median tcppoll_1400 %.0f) us at 50, 700, 1400 B."
+		median tcppoll_50 %.0f), $(median tcppoll_700 %.0f), $(median tcppoll_1400 \
+			%.0f) us at 50, 700, 1400 B."
 fi
 # Figures that some boots only have; what is reckoned from them (r_, ref_) goes without saying.
 for name in "$work"/*.runs; do

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# One round of bench/lab.sh, inside a guest of the lab: libripc over rxe0 and siw0, beside perftest on the same devices and
-# plain sockets. Each figure is a line "NAME VALUE" in $RIPC_LAB_OUT/figures; each that is not there, "NAME REASON" in missed;
-# the part under way, and those that follow it, are in parts.
+# One round of bench/lab.sh, inside a guest of the lab: libripc over rxe0 and siw0, beside perftest
+# on the same devices and plain sockets. Each figure is a line "NAME VALUE" in
+# $RIPC_LAB_OUT/figures; each that is not there, "NAME REASON" in missed; the part under way, and
+# those that follow it, are in parts.
 #
 # usage: bench/lab_guest.sh BUILD_DIR [PART...]     (default: all parts, see the end)
 #   LESS=1      divides all counts, to try the script itself; from 10 on there are fewer sizes, too
@@ -12,7 +13,10 @@
 shopt -s extglob
 build=$1
 shift
-[[ ${LESS:-1} =~ ^[1-9][0-9]*$ ]] || { echo "lab_guest: LESS=$LESS: a whole number from 1" >&2; exit 2; }
+[[ ${LESS:-1} =~ ^[1-9][0-9]*$ ]] || {
+	echo "lab_guest: LESS=$LESS: a whole number from 1" >&2
+	exit 2
+}
 less=${LESS:-1} boots=${BOOTS:-1} time=${TIME:-1200}
 # few A B: A, or with few counts B.
 few()
@@ -28,10 +32,12 @@ client_cpu=0 server_cpu=1
 : >"$RIPC_LAB_OUT/figures"
 : >"$RIPC_LAB_OUT/missed"
 roce=198.18.0.1 iwarp=198.18.1.1
-# RoCE v2 over IPv4: perftest must be told, libripc finds it.
-gid=$(rdma_gid=$(grep -l "RoCE v2" /sys/class/infiniband/rxe0/ports/1/gid_attrs/types/* 2>/dev/null | while read -r f; do
+# RoCE v2 over IPv4: perftest needs the GID index, libripc finds it.
+gid=$(rdma_gid=$(grep -l "RoCE v2" /sys/class/infiniband/rxe0/ports/1/gid_attrs/types/* \
+	2>/dev/null | while read -r f; do
 	g=${f##*/}
-	grep -q '^0000:0000:0000:0000:0000:ffff:' "/sys/class/infiniband/rxe0/ports/1/gids/$g" && echo "$g"
+	grep -q '^0000:0000:0000:0000:0000:ffff:' "/sys/class/infiniband/rxe0/ports/1/gids/$g" &&
+		echo "$g"
 done | head -n 1) && echo "${rdma_gid:-1}")
 
 # missed "NAME ..." REASON: puts down why these figures are not there.
@@ -60,11 +66,11 @@ in_time()
 {
 	cell_s=$((deadline - SECONDS))
 	[ $cell_s -gt 2 ] || { missed "$1" "time was up"; return 1; }
-	# What has begun may end, with a part of the time of those that follow.
+	# A measurement that has begun may end, in part of the time of the following ones.
 	cell_s=$((cell_s < 30 ? 30 : cell_s > 200 ? 200 : cell_s))
 }
 
-# why RC FILE...: the line of the output that says why.
+# why RC FILE...: the line of the output with the reason.
 why()
 {
 	local rc=$1
@@ -92,10 +98,12 @@ mine()
 # listens PORT: whether a process does, by TCP or by the connection manager.
 listens()
 {
-	[[ $(</proc/net/tcp)$(</proc/net/tcp6) == *:$(printf %04X "$1")\ +(0):0000\ 0A* ]] || [[ $(rdma resource show cm_id 2>/dev/null) == *":$1 "*LISTEN* ]]
+	[[ $(</proc/net/tcp)$(</proc/net/tcp6) == *:$(printf %04X "$1")\ +(0):0000\ 0A* ]] ||
+		[[ $(rdma resource show cm_id 2>/dev/null) == *":$1 "*LISTEN* ]]
 }
 
-# perftest NAME TOOL ADDRESS ARGUMENTS...: $line is the last line of its table; if there is none, the figure is missed.
+# perftest NAME TOOL ADDRESS ARGUMENTS...: $line is the last line of its table; if there is none,
+# the figure is missed.
 perftest()
 {
 	local name=$1 tool=$2 address=$3 port=$((18000 + RANDOM % 2000)) server rc
@@ -111,7 +119,8 @@ perftest()
 		listens $port && break
 		sleep 0.1
 	done
-	timeout $cell_s taskset -c $client_cpu "$tool" -p $port "$@" "$address" >"$work/pf.client" 2>&1
+	timeout $cell_s taskset -c $client_cpu "$tool" -p $port "$@" "$address" >"$work/pf.client" \
+		2>&1
 	rc=$?
 	stop "$server"
 	pids=()
@@ -122,7 +131,8 @@ perftest()
 	fi
 }
 
-# Half a round trip is what perftest calls latency: its median, doubled; and megabytes of 2^20 bytes.
+# Half a round trip is what perftest calls latency: its median, doubled; and megabytes of 2^20
+# bytes.
 pf_lat()
 {
 	perftest "$@" && figure "$1" "$(awk '{ print 2 * $5 }' <<<"$line")"
@@ -152,32 +162,40 @@ part_short()
 	for wait in poll block; do
 		events=()
 		[ $wait = poll ] || events=(-e)
-		pf_lat pf_ud_$wait ib_send_lat $roce "${rxe[@]}" -c UD -s 64 -n "$(n 5000)" "${events[@]}"
-		mine ud_$wait $wait transports=ib -- latency --size 64 --count "$(n 10000)" --kind short &&
+		pf_lat pf_ud_$wait ib_send_lat $roce "${rxe[@]}" -c UD -s 64 \
+			-n "$(n 5000)" "${events[@]}"
+		mine ud_$wait $wait transports=ib -- latency --size 64 --count "$(n 10000)" \
+			--kind short &&
 			figure ud_$wait "$(result .rtt_us.p50)"
-		pf_lat pf_rc_$wait ib_send_lat $roce "${rxe[@]}" -c RC -s 64 -n "$(n 5000)" "${events[@]}"
-		mine rc_$wait $wait transports=ib short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
+		pf_lat pf_rc_$wait ib_send_lat $roce "${rxe[@]}" -c RC -s 64 \
+			-n "$(n 5000)" "${events[@]}"
+		mine rc_$wait $wait transports=ib short=rdma -- latency --size 64 \
+			--count "$(n 10000)" --kind short &&
 			figure rc_$wait "$(result .rtt_us.p50)"
-		pf_lat pf_siw_$wait ib_send_lat $iwarp "${siw[@]}" -s 64 -n "$(n 5000)" "${events[@]}"
-		mine siw_$wait $wait transports=iwarp/verbs short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
+		pf_lat pf_siw_$wait ib_send_lat $iwarp "${siw[@]}" -s 64 \
+			-n "$(n 5000)" "${events[@]}"
+		mine siw_$wait $wait transports=iwarp/verbs short=rdma -- latency --size 64 \
+			--count "$(n 10000)" --kind short &&
 			figure siw_$wait "$(result .rtt_us.p50)"
-		mine "siwudp_$wait udp_$wait" $wait transports=iwarp/verbs short=udp -- latency --size 64 --count "$(n 10000)" --kind short \
+		mine "siwudp_$wait udp_$wait" $wait transports=iwarp/verbs short=udp -- latency \
+			--size 64 --count "$(n 10000)" --kind short \
 			--baseline udp && {
 			figure siwudp_$wait "$(result .rtt_us.p50)"
 			figure udp_$wait "$(result .baseline.rtt_us.p50)"
 		}
-		mine soft_$wait $wait transports=iwarp/soft short=rdma -- latency --size 64 --count "$(n 10000)" --kind short &&
+		mine soft_$wait $wait transports=iwarp/soft short=rdma -- latency --size 64 \
+			--count "$(n 10000)" --kind short &&
 			figure soft_$wait "$(result .rtt_us.p50)"
 	done
-	# As many bytes as ours are with what stands before them (4, by datagram 52): from 79 on the guest's kernel takes another way for rxe's
-	# checksums, which is dear in an emulator.
+	# As many bytes as those of libripc with their headers (4, by datagram 52): from 79 on the
+	# guest's kernel uses another path for rxe's checksums, which is expensive in an emulator.
 	pf_lat pf_udw_poll ib_send_lat $roce "${rxe[@]}" -c UD -s 116 -n "$(n 5000)"
 	pf_lat pf_rcw_poll ib_send_lat $roce "${rxe[@]}" -c RC -s 68 -n "$(n 5000)"
 	pf_lat pf_siww_poll ib_send_lat $iwarp "${siw[@]}" -s 68 -n "$(n 5000)"
 }
 
-# The ping-pong of the theses: 50 to 1400 bytes, beside blocking TCP. Every other size first: what there is no time for is then
-# spread over them.
+# The ping-pong of the theses: 50 to 1400 bytes, beside blocking TCP. Every other size first: what
+# there is no time for is then spread over them.
 part_pingpong()
 {
 	local kind name options i all sizes size names count
@@ -187,13 +205,15 @@ part_pingpong()
 			for name in soft siw siwudp ib; do
 				sizes=$all
 				if [ $kind$name = shortsiwudp ]; then
-					# By UDP a short message has no more than the smallest MTU that is certain takes.
+					# By UDP a short message has no more than the smallest MTU
+					# that is certain takes.
 					sizes=''
 					for size in ${all//,/ }; do
 						if [ "$size" -le 1148 ]; then
 							sizes+=${sizes:+,}$size
 						else
-							missed pp_short_siwudp_"$size" "no short message by UDP: these have at most 1148 bytes"
+							missed pp_short_siwudp_"$size" \
+								"no short message by UDP: these have at most 1148 bytes"
 						fi
 					done
 				fi
@@ -205,10 +225,12 @@ part_pingpong()
 				esac
 				# shellcheck disable=SC2086 # they are words
 				names=$(printf "pp_${kind}_${name}_%s " ${sizes//,/ })
-				mine "$names" poll "${options[@]}" -- latency --size "$sizes" --count "$count" --kind $kind \
+				mine "$names" poll "${options[@]}" -- latency --size "$sizes" \
+					--count "$count" --kind $kind \
 					--baseline tcp:block || continue
 				# At once: in an emulator each start of jq takes a while.
-				jq -r --arg n "pp_${kind}_$name" --argjson sizes "[$sizes]" '.results as $r | $sizes | to_entries[] |
+				jq -r --arg n "pp_${kind}_$name" --argjson sizes "[$sizes]" \
+					'.results as $r | $sizes | to_entries[] |
 					"\($n)_\(.value) \($r[.key].rtt_us.p50)",
 					"\($n)_tcpblock_\(.value) \($r[.key].baseline.rtt_us.p50)"' "$work/report.json" |
 					awk -v missed="$RIPC_LAB_OUT/missed" '
@@ -217,7 +239,8 @@ part_pingpong()
 			done
 		done
 	done
-	mine "tcppoll_50 tcppoll_700 tcppoll_1400" poll transports=iwarp/soft -- latency --size 50,700,1400 --count "$count" --kind short \
+	mine "tcppoll_50 tcppoll_700 tcppoll_1400" poll transports=iwarp/soft -- latency \
+		--size 50,700,1400 --count "$count" --kind short \
 		--baseline tcp:poll && for i in 0 1 2; do
 		figure tcppoll_$((i == 0 ? 50 : 700 * i)) "$(result .baseline.rtt_us.p50 $i)"
 	done
@@ -231,18 +254,21 @@ part_bandwidth()
 		count=$(n $((512 * 1024 * 1024 / bytes < 4000 ? 512 * 1024 * 1024 / bytes : 4000)))
 		pf_bw pf_siw_read_$size ib_read_bw $iwarp "${siw[@]}" -s "$bytes" -n "$count"
 		pf_bw pf_siw_write_$size ib_write_bw $iwarp "${siw[@]}" -s "$bytes" -n "$count"
-		mine "siw_bw_$size tcp_bw_$size" poll transports=iwarp/verbs -- bandwidth --size $size --count "$count" --baseline tcp:poll && {
+		mine "siw_bw_$size tcp_bw_$size" poll transports=iwarp/verbs -- bandwidth \
+			--size $size --count "$count" --baseline tcp:poll && {
 			figure siw_bw_$size "$(result .mb_per_s)"
 			figure tcp_bw_$size "$(result .baseline.mb_per_s)"
 		}
 		count=$((count / 4 > 20 ? count / 4 : 20))
 		pf_bw pf_rxe_read_$size ib_read_bw $roce "${rxe[@]}" -s "$bytes" -n "$count"
 		pf_bw pf_rxe_write_$size ib_write_bw $roce "${rxe[@]}" -s "$bytes" -n "$count"
-		mine rxe_bw_$size poll transports=ib -- bandwidth --size $size --count "$count" && figure rxe_bw_$size "$(result .mb_per_s)"
+		mine rxe_bw_$size poll transports=ib -- bandwidth --size $size --count "$count" &&
+			figure rxe_bw_$size "$(result .mb_per_s)"
 	done
 }
 
-# Long messages one at a time, by read and into a return buffer; the parts they are made of beside them.
+# Long messages one at a time, by read and into a return buffer; the parts they are made of beside
+# them.
 part_long()
 {
 	local size bytes dev transport address args
@@ -255,17 +281,22 @@ part_long()
 		pf_lat pf_${dev}_desc ib_send_lat $address "${args[@]}" -s 128 -n "$(n 3000)"
 		for size in $(few "16K 64K 256K 1M" "16K 256K"); do
 			bytes=$(numfmt --from=iec $size)
-			pf_read_lat pf_${dev}_readlat_$size ib_read_lat $address "${args[@]}" -s "$bytes" -n "$(n 500)"
-			pf_lat pf_${dev}_writelat_$size ib_write_lat $address "${args[@]}" -s "$bytes" -n "$(n 500)"
-			mine ${dev}_long_$size poll transports=$transport short=rdma -- latency --size $size --count "$(n 500)" --kind long &&
+			pf_read_lat pf_${dev}_readlat_$size ib_read_lat $address "${args[@]}" \
+				-s "$bytes" -n "$(n 500)"
+			pf_lat pf_${dev}_writelat_$size ib_write_lat $address "${args[@]}" \
+				-s "$bytes" -n "$(n 500)"
+			mine ${dev}_long_$size poll transports=$transport short=rdma -- latency \
+				--size $size --count "$(n 500)" --kind long &&
 				figure ${dev}_long_$size "$(result .rtt_us.p50)"
-			mine ${dev}_return_$size poll transports=$transport short=rdma -- latency --size $size --count "$(n 500)" --kind long \
+			mine ${dev}_return_$size poll transports=$transport short=rdma -- latency \
+				--size $size --count "$(n 500)" --kind long \
 				--returns && figure ${dev}_return_$size "$(result .rtt_us.p50)"
 		done
 	done
 }
 
-# Files as in the theses, against plain blocking TCP in the same two processes, and what a read of that size allows.
+# Files as in the theses, against plain blocking TCP in the same two processes, and what a read of
+# that size allows.
 part_files()
 {
 	local name names options size count id port line to rc sizes
@@ -278,7 +309,8 @@ part_files()
 		esac
 		names=" $sizes" names=${names// / file_${name}_} names=${names//:+([0-9])}
 		in_time "$names" || continue
-		coproc SERVER { exec taskset -c $server_cpu "$build/bench/files" server "$options" 2>"$work/files.server"; }
+		coproc SERVER { exec taskset -c $server_cpu "$build/bench/files" server "$options" \
+			2>"$work/files.server"; }
 		to=${SERVER[1]}
 		if ! read -r -t 60 id port <&"${SERVER[0]}"; then
 			missed "$names" "no server: $(tail -n 1 "$work/files.server")"
@@ -288,10 +320,13 @@ part_files()
 		for size in $sizes; do
 			count=${size#*:} size=${size%:*}
 			in_time "file_${name}_$size" || continue
-			line=$(timeout $cell_s taskset -c $client_cpu "$build/bench/files" client "$id" "$port" \
-				"$(numfmt --from=iec "$size")" "$(n "$count")" "$options" 2>"$work/files.client")
+			line=$(timeout $cell_s taskset -c $client_cpu "$build/bench/files" client \
+				"$id" "$port" \
+				"$(numfmt --from=iec "$size")" "$(n "$count")" "$options" \
+				2>"$work/files.client")
 			rc=$?
-			[ $rc -eq 0 ] || { missed "file_${name}_$size" "$(why $rc "$work/files.client" "$work/files.server")"; continue; }
+			[ $rc -eq 0 ] || { missed "file_${name}_$size" \
+				"$(why $rc "$work/files.client" "$work/files.server")"; continue; }
 			figure "file_${name}_$size" "$(jq .us <<<"$line")"
 			figure "file_${name}_tcp_$size" "$(jq .tcp_us <<<"$line")"
 			figure "file_${name}_times_$size" "$(jq .times_tcp <<<"$line")"
@@ -306,12 +341,15 @@ part_files()
 	done
 	for size in $sizes; do
 		count=$(n "${size#*:}") size=${size%:*}
-		pf_bw "pf_file_siw_$size" ib_read_bw $iwarp "${siw[@]}" -s "$(numfmt --from=iec "$size")" -n "$count"
-		pf_bw "pf_file_ib_$size" ib_read_bw $roce "${rxe[@]}" -s "$(numfmt --from=iec "$size")" -n "$count"
+		pf_bw "pf_file_siw_$size" ib_read_bw $iwarp "${siw[@]}" \
+			-s "$(numfmt --from=iec "$size")" -n "$count"
+		pf_bw "pf_file_ib_$size" ib_read_bw $roce "${rxe[@]}" \
+			-s "$(numfmt --from=iec "$size")" -n "$count"
 	done
 }
 
-# other NAME PORT FILTER SERVER... -- CLIENT...: the figure is what awk's FILTER prints of the client's output.
+# other NAME PORT FILTER SERVER... -- CLIENT...: the figure is what awk's FILTER prints of the
+# client's output.
 other()
 {
 	local name=$1 port=$2 filter=$3 words=() server value
@@ -321,7 +359,8 @@ other()
 		shift
 	done
 	shift
-	command -v "${words[0]}" >/dev/null || { missed "$name" "${words[0]} is not installed"; return; }
+	command -v "${words[0]}" >/dev/null ||
+		{ missed "$name" "${words[0]} is not installed"; return; }
 	in_time "$name" || return
 	timeout -k 2 60 taskset -c $server_cpu "${words[@]}" >"$work/other.server" 2>&1 &
 	server=$!
@@ -340,38 +379,46 @@ other()
 	fi
 }
 
-# Others on the same devices. UCX 1.13 looks for the address of each datagram's target in the header before it, does not find it where
-# rxe puts it, and drops the datagram without a word: also those that set up its RC. It is told not to look. The median of ucx_perftest
-# is that of its last 2048 rounds; libfabric prints a mean.
+# Other programs on the same devices. UCX 1.13 looks for the address of each datagram's target in
+# the header before it, does not find it where rxe puts it, and drops the datagram silently, also
+# those that set up its RC. An option disables the check. The median of ucx_perftest is that of its
+# last 2048 rounds; libfabric prints a mean.
 part_others()
 {
 	local tls dev address count
 	count=$(n 5000)
 	[ "$count" -ge 2100 ] || count=2100
-	export UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=$gid UCX_UD_VERBS_ETH_DGID_CHECK=n UCX_WARN_UNUSED_ENV_VARS=n
+	export UCX_NET_DEVICES=rxe0:1 UCX_IB_GID_INDEX=$gid UCX_UD_VERBS_ETH_DGID_CHECK=n \
+		UCX_WARN_UNUSED_ENV_VARS=n
 	uct()
 	{
 		other uct_$1 19990 '/^Final:/ { print 2 * $3 }' ucx_perftest -p 19990 -- \
-			ucx_perftest $roce -p 19990 -x $1 -d rxe0:1 -t am_lat -s 64 -n "$count" -w 100
+			ucx_perftest $roce -p 19990 -x $1 -d rxe0:1 -t am_lat -s 64 -n "$count" \
+			-w 100
 	}
 	uct rc_verbs
-	# Its completion queues are for as many peers as FI_UNIVERSE_SIZE, 256 unless told: more entries than these devices have. Unless
-	# told the device it takes the first, whatever the address.
+	# Its completion queues are for FI_UNIVERSE_SIZE peers, by default 256: more entries than
+	# these devices have. By default it uses the first device, whatever the address.
 	export FI_UNIVERSE_SIZE=4
 	for dev in rxe siw; do
 		address=$([ $dev = rxe ] && echo $roce || echo $iwarp)
 		other fi_$dev 47592 '$1 == "64" { print 2 * $(NF - 1) }' \
 			fi_pingpong -p "verbs;ofi_rxm" -e rdm -d ${dev}0 -S 64 -I "$(n 5000)" -- \
-			fi_pingpong -p "verbs;ofi_rxm" -e rdm -d ${dev}0 -S 64 -I "$(n 5000)" "$address"
+			fi_pingpong -p "verbs;ofi_rxm" -e rdm -d ${dev}0 -S 64 \
+			-I "$(n 5000)" "$address"
 	done
 	# Sockets over RDMA: it prints half a round trip.
 	for address in $roce $iwarp; do
-		other "rs_$([ "$address" = $roce ] && echo rxe || echo siw)" 17471 '$2 == "64" { print 2 * $NF }' \
-			rstream -p 17471 -S 64 -C 1 -I "$(n 5000)" -- rstream -s "$address" -p 17471 -S 64 -C 1 -I "$(n 5000)"
+		other "rs_$([ "$address" = $roce ] && echo rxe || echo siw)" 17471 \
+			'$2 == "64" { print 2 * $NF }' \
+			rstream -p 17471 -S 64 -C 1 -I "$(n 5000)" -- rstream -s "$address" \
+			-p 17471 -S 64 -C 1 -I "$(n 5000)"
 	done
-	# Last, as these take all of their time where they hang. rc_v and ud_v are rc_verbs and ud_verbs with what sets up their connections.
+	# Last, as these take all of their time where they hang. rc_v and ud_v are rc_verbs and
+	# ud_verbs with what sets up their connections.
 	for tls in rc_v ud_v; do
-		UCX_TLS=$tls other ucx_${tls}erbs 19991 '/^Final:/ { print 2 * $3 }' ucx_perftest -p 19991 -- \
+		UCX_TLS=$tls other ucx_${tls}erbs 19991 '/^Final:/ { print 2 * $3 }' ucx_perftest \
+			-p 19991 -- \
 			ucx_perftest $roce -p 19991 -t tag_lat -s 64 -n "$count" -w 100
 	done
 	uct ud_verbs

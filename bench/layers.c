@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Round trips of short messages between two contexts of one process, driven by one thread, for
- * counting instructions: nobody spins in vain, as what was sent is there when it is asked for.
- * bench/layers.sh runs it under callgrind, or perf. It prints how many nanoseconds of processor
- * time each took, in which nobody else's work is.
+ * Round trips of short messages between two contexts of one process, in one thread, for counting
+ * instructions: no poll is in vain, because each message has arrived when it is received.
+ * bench/layers.sh runs it under callgrind, or perf. It prints the nanoseconds of processor time of
+ * each round trip.
  *
  *     layers COUNT [BYTES [OPTIONS]]     OPTIONS as for ripc_open()
  */
@@ -31,8 +31,8 @@ static double used_ns(void)
 }
 
 /* One way. */
-static int one_way(struct ripc_service *from, struct ripc_service *to, const struct iovec *item,
-		   struct ripc_message **m)
+static int send_one(struct ripc_service *from, struct ripc_service *to, const struct iovec *item,
+		    struct ripc_message **m)
 {
 	int err = ripc_send_short(from, ripc_service_id(to), item, 1, NULL, TIMEOUT_MS);
 
@@ -42,12 +42,12 @@ static int one_way(struct ripc_service *from, struct ripc_service *to, const str
 static int round_trip(struct ripc_service *a, struct ripc_service *b, const struct iovec *item)
 {
 	struct ripc_message *m;
-	int err = one_way(a, b, item, &m);
+	int err = send_one(a, b, item, &m);
 
 	if (err)
 		return err;
 	ripc_message_free(m);
-	err = one_way(b, a, item, &m);
+	err = send_one(b, a, item, &m);
 	if (!err)
 		ripc_message_free(m);
 	return err;

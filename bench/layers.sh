@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Instructions of one round trip of a short message, both sides together, by layer: callgrind counts two runs of bench/layers that
-# differ in their number of round trips, and the difference is theirs. Only the thread of the program counts: the agents wake up
-# now and then, more often the longer it takes. It does not depend on the load of the machine. What the
-# kernel does is not in it. Prints a markdown table.
+# Instructions of one round trip of a short message, both sides together, by layer: callgrind counts
+# two runs of bench/layers that differ in their number of round trips, and prints the difference.
+# Only the program's own thread counts, because progress threads wake up now and then. The result
+# depends neither on the load of the machine nor on the kernel. Prints a Markdown table.
 #
 # usage: bench/layers.sh [BUILD_DIR [BYTES [COUNT]]]     (default: the current directory, 64, 2000)
-#   FUNCTIONS=20         also the functions with the most, so many
-#   TRANSPORTS="ib ..."  others than shm and iwarp/soft, which go over the loopback; in a guest of the lab, where two
-#                        contexts wait for their device now and then, and counts are a few in a hundred too high
+#   FUNCTIONS=20         also lists the functions with the most instructions, so many
+#   TRANSPORTS="ib ..."  other transports than shm and iwarp/soft, which use the loopback; in
+#                        a guest of the lab, where two contexts sometimes wait for their device, counts are
+#                        a few percent too high
 build=${1:-.} bytes=${2:-64} count=${3:-2000}
 [ -n "${TRANSPORTS:-}" ] || export RIPC_INTERFACES=lo
 # shellcheck source=lib.sh
@@ -22,7 +23,8 @@ trap 'exit 130' INT TERM
 # counted TRANSPORT N: lines "instructions file:function" of N round trips.
 counted()
 {
-	timeout 300 "$build/libtool" --mode=execute valgrind --tool=callgrind --separate-threads=yes \
+	timeout 300 "$build/libtool" --mode=execute valgrind --tool=callgrind \
+		--separate-threads=yes \
 		--callgrind-out-file="$work/out" "$build/bench/layers" "$2" \
 		"$bytes" "transports=$1 wait=poll" >"$work/log" 2>&1 || {
 		grep '^layers:' "$work/log" >&2 || tail -n 5 "$work/log" >&2
@@ -59,8 +61,9 @@ layer='
 	}'
 
 for transport in ${TRANSPORTS:-shm iwarp/soft}; do
-	counted "$transport" "$count" >"$work/one" && counted "$transport" $((2 * count)) >"$work/two" || exit 1
-	# A function counts twice where callgrind tells its parts apart.
+	counted "$transport" "$count" >"$work/one" &&
+		counted "$transport" $((2 * count)) >"$work/two" || exit 1
+	# A function counts twice where callgrind lists its parts separately.
 	awk -v n="$count" '
 		FNR == NR { before[$2] += $1; next }
 		{ after[$2] += $1 }

@@ -1,9 +1,10 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What the benchmarks share: figures that are noted run by run and reported as medians, and ripc-perf with its server.
-# A script sets perf (the program), work (a directory of its own), client_cpu and server_cpu, and sources this file; and, if it
-# likes, cell_s, after which one measurement is given up.
+# Shared by the benchmarks: figures that are collected run by run and reported as medians, and
+# ripc-perf with its server. A script sets perf (the program), work (a directory of its own),
+# client_cpu and server_cpu, and sources this file; optionally cell_s, the time limit of one
+# measurement.
 pids=()
 
 stop()
@@ -12,21 +13,25 @@ stop()
 	wait "$@" 2>/dev/null
 }
 
-# needs BUILD "COMMAND ..." "PACKAGE ..." PROGRAM...: whether these commands and programs of the build tree are there; says what is not.
+# needs BUILD "COMMAND ..." "PACKAGE ..." PROGRAM...: checks that these commands and programs of the
+# build tree exist; prints the missing ones.
 needs()
 {
 	local build=$1 commands=$2 packages=$3 program
 	shift 3
 	for program in $commands; do
-		command -v "$program" >/dev/null || { echo "$program is not there: install $packages" >&2; return 1; }
+		command -v "$program" >/dev/null ||
+			{ echo "$program is not there: install $packages" >&2; return 1; }
 	done
 	for program in "$@"; do
-		[ -x "$build/$program" ] || { echo "$build/$program is not there: run make in $build" >&2; return 1; }
+		[ -x "$build/$program" ] ||
+			{ echo "$build/$program is not there: run make in $build" >&2; return 1; }
 	done
 }
 
-# place: near or far, by the round trip of a bare cache line between the two processors; "unknown" if it cannot be told.
-# A script that asks sets build, too; FAR_US=0.25 is from where a line is far.
+# place: near or far, by the round trip of a bare cache line between the two processors, or
+# "unknown". A script that uses it sets build, too; FAR_US=0.25 is the limit from which a line is
+# far.
 place()
 {
 	# A few milliseconds, and no jq, which takes longer.
@@ -34,7 +39,8 @@ place()
 	LC_ALL=C printf -v far_ns %.0f "${FAR_US:-0.25}e3"
 	text=$(timeout 60 "$build/bench/ring" "$client_cpu" "$server_cpu" 2064 line 2>/dev/null)
 	if [[ $text =~ \"p50\":\ ([0-9]+)\.([0-9]{3}) ]]; then
-		[ "$((10#${BASH_REMATCH[1]}${BASH_REMATCH[2]}))" -lt "$far_ns" ] && echo near || echo far
+		[ "$((10#${BASH_REMATCH[1]}${BASH_REMATCH[2]}))" -lt "$far_ns" ] && echo near ||
+			echo far
 	else
 		echo unknown
 	fi
@@ -67,11 +73,13 @@ ours()
 	shift
 	rm -f "$work/report.json"
 	: >"$work/server.log"
-	"$perf" server -S $id --wait "$wait" --pin "$server_cpu" "${options[@]}" >"$work/server.log" 2>&1 &
+	"$perf" server -S $id --wait "$wait" --pin "$server_cpu" "${options[@]}" \
+		>"$work/server.log" 2>&1 &
 	pids=($!)
 	# In an emulator each start of a program takes a while.
 	until [[ $(<"$work/server.log") == *serving* ]]; do
-		# One that cannot do it, as there is no such device, has ended; one on a loaded machine takes its time.
+		# One that cannot do it, as there is no such device, has ended; one on a loaded
+		# machine takes its time.
 		if ! kill -0 "${pids[0]}" 2>/dev/null || [ $((tries += 1)) -gt 600 ]; then
 			cat "$work/server.log" >&2
 			stop "${pids[@]}"
@@ -80,7 +88,8 @@ ours()
 		fi
 		sleep 0.05
 	done
-	timeout "${cell_s:-300}" "$perf" "$@" -S $id --wait "$wait" --pin "$client_cpu" "${options[@]}" --stop \
+	timeout "${cell_s:-300}" "$perf" "$@" -S $id --wait "$wait" \
+		--pin "$client_cpu" "${options[@]}" --stop \
 		--json "$work/report.json" >"$work/client.log" 2>&1
 	rc=$?
 	[ $rc -eq 0 ] || cat "$work/client.log" "$work/server.log" >&2

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-noinst_PROGRAMS += bench/flood bench/peers bench/connect bench/files bench/ring bench/clients bench/handover bench/layers \
+noinst_PROGRAMS += bench/flood bench/peers bench/connect bench/files bench/ring bench/clients \
+	bench/handover bench/layers \
 	bench/wake bench/distance
 bench_handover_SOURCES = bench/handover.c
 bench_handover_LDADD = libripc.la
@@ -22,11 +23,13 @@ bench_layers_LDADD = libripc.la
 bench_clients_SOURCES = bench/clients.c
 bench_clients_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 bench_clients_LDADD = libtools.la libripc.la
-EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/ucx.sh bench/lab.sh bench/lab_guest.sh bench/lab_report.sh bench/layers.sh \
+EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/ucx.sh bench/lab.sh \
+	bench/lab_guest.sh bench/lab_report.sh bench/layers.sh \
 	bench/profile.sh bench/wake.sh
 
 # Compiled by scripts/bench where the libraries are that they measure.
-EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h bench/peer.c bench/peer_mpi.c \
+EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h bench/peer.c \
+	bench/peer_mpi.c \
 	bench/peer_nng.c bench/peer_ofi.c bench/peer_zmq.c scripts/bench
 noinst_PROGRAMS += bench/idle
 bench_idle_SOURCES = bench/idle.c

@@ -76,17 +76,17 @@ static void print_latency(size_t len, uint64_t count, const struct histogram *h)
 	       histogram_mean(h) / 1e3);
 }
 
-static int latency(bool server, const void *buf, size_t len, uint64_t count, uint64_t warm)
+static int latency(bool server, const void *buf, size_t len, uint64_t count, uint64_t unmeasured)
 {
 	struct histogram *h;
 	int rc;
 
 	if (server)
-		return echo(buf, len, warm + count);
+		return echo(buf, len, unmeasured + count);
 	h = histogram_new();
 	if (!h)
 		return peer_fail("latency", "out of memory");
-	rc = round_trips(buf, len, warm, NULL);
+	rc = round_trips(buf, len, unmeasured, NULL);
 	if (!rc)
 		rc = round_trips(buf, len, count, h);
 	if (!rc)
@@ -111,14 +111,14 @@ static int stream_in(const void *buf, uint64_t count)
 	return peer.send(buf, 1, false) || peer.drain() ? -1 : 0;
 }
 
-static int stream(bool server, const void *buf, size_t len, uint64_t count, uint64_t warm)
+static int stream(bool server, const void *buf, size_t len, uint64_t count, uint64_t unmeasured)
 {
 	uint64_t begin_ns;
 	double s;
 
 	if (server)
-		return stream_in(buf, warm) || stream_in(buf, count) ? -1 : 0;
-	if (stream_out(buf, len, warm))
+		return stream_in(buf, unmeasured) || stream_in(buf, count) ? -1 : 0;
+	if (stream_out(buf, len, unmeasured))
 		return -1;
 	begin_ns = now_ns();
 	if (stream_out(buf, len, count))
@@ -136,15 +136,20 @@ static int run(const struct peer_setup *setup, bool is_latency, int n, char **wo
 
 	for (int i = 0; i + 2 < n && !rc; i += 3) {
 		size_t len = strtoull(words[i], NULL, 10);
-		uint64_t count = strtoull(words[i + 1], NULL, 10), warm = count / 10;
+		uint64_t count = strtoull(words[i + 1], NULL, 10), unmeasured = count / 10;
 
-		warm = warm > 2000 ? 2000 : warm ? warm : 1;
-		rc = is_latency ? latency(setup->server, buf, len, count, warm)
-				: stream(setup->server, buf, len, count, warm);
+		unmeasured = unmeasured > 2000 ? 2000 : unmeasured ? unmeasured : 1;
+		rc = is_latency ? latency(setup->server, buf, len, count, unmeasured)
+				: stream(setup->server, buf, len, count, unmeasured);
 	}
 	peer.close();
 	free(buf);
 	return rc;
+}
+
+static bool either(const char *word, const char *a, const char *b)
+{
+	return !strcmp(word, a) || !strcmp(word, b);
 }
 
 int main(int argc, char **argv)
@@ -156,8 +161,8 @@ int main(int argc, char **argv)
 		printf("%s\n", peer.version());
 		return 0;
 	}
-	if (argc < 8 || (argc - 5) % 3 || (strcmp(argv[1], "server") && strcmp(argv[1], "client")) ||
-	    (strcmp(argv[2], "latency") && strcmp(argv[2], "stream"))) {
+	if (argc < 8 || (argc - 5) % 3 || !either(argv[1], "server", "client") ||
+	    !either(argv[2], "latency", "stream")) {
 		fprintf(stderr,
 			"usage: peer_%s server|client latency|stream shm|tcp ADDRESS "
 			"SIZE COUNT WINDOW...\n",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What a messaging library must offer to be measured beside libripc: bench/peer.c makes the same
+ * The interface of a messaging library to be compared with libripc: bench/peer.c makes the same
  * exchange over each, one bench/peer_NAME.c per library. scripts/bench compiles those whose headers
- * are there.
+ * are installed.
  */
 #ifndef RIPC_BENCH_PEER_H
 #define RIPC_BENCH_PEER_H
@@ -19,7 +19,7 @@ struct peer_setup {
 	size_t len_max;      /* longest message in bytes */
 };
 
-/* Functions that return int return 0, or -1 after a complaint on the standard error stream. */
+/* Functions that return int return 0, or -1 after an error message on the standard error stream. */
 struct peer {
 	const char *name;
 	/* "3.1.4", for the report. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* NNG: a pair of sockets, and messages of its own allocation, which it neither copies nor clears. */
+/* NNG: a pair of sockets, and messages of its own allocation, without copies or clearing. */
 #include "peer.h"
 
 #include <stdio.h>

@@ -34,7 +34,7 @@ static fi_addr_t other;
 static char *incoming;
 static size_t len_max;
 static unsigned window, in_flight, arrived;
-/* The place in these tells what has completed. */
+/* The index in these identifies the completed operation. */
 static struct fi_context2 sends[WINDOW_MAX], receives[WINDOW_MAX];
 
 static const char *version(void)
@@ -119,17 +119,20 @@ static int get_name(const char *path, void *name)
 
 static int exchange_names(const struct peer_setup *setup)
 {
+	static const char *const roles[2] = {"client", "server"};
 	char mine[280], theirs[280], name[NAME_MAX_LEN] = {0};
 	size_t len = sizeof(name);
 	int rc = fi_getname(&ep->fid, name, &len);
 
 	if (rc)
 		return fail("name", rc);
-	snprintf(mine, sizeof(mine), "%s.%s", setup->address, setup->server ? "server" : "client");
-	snprintf(theirs, sizeof(theirs), "%s.%s", setup->address, setup->server ? "client" : "server");
+	snprintf(mine, sizeof(mine), "%s.%s", setup->address, roles[setup->server]);
+	snprintf(theirs, sizeof(theirs), "%s.%s", setup->address, roles[!setup->server]);
 	if (put_name(mine, name, len) || get_name(theirs, name))
 		return -1;
-	return fi_av_insert(av, name, 1, &other, 0, NULL) == 1 ? 0 : peer_fail("address", "refused");
+	if (fi_av_insert(av, name, 1, &other, 0, NULL) != 1)
+		return peer_fail("address", "refused");
+	return 0;
 }
 
 static int open_fabric(const struct peer_setup *setup)
@@ -246,8 +249,7 @@ static int receive(void)
 static void close_all(void)
 {
 	/*
-	 * What was injected moves only while somebody drives it: nothing tells when the last one is
-	 * out.
+	 * Injected data is sent only while the queue is polled, and its completion is not reported.
 	 */
 	for (int i = 0; i < 200; i++) {
 		if (progress())

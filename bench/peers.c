@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What peers cost: memory per connected peer and per resolved service, and the processor time of
+ * The cost of peers: memory per connected peer and per resolved service, and the processor time of
  * idle connections.
  *
  *     peers [PEERS [SECONDS [SERVICES]]]
  *
  * One process holds a service; another one opens PEERS contexts that all connect to it and exchange
- * a message with it, and then both do nothing for SECONDS. After that the first process looks up
+ * a message with it, and then both are idle for SECONDS. After that the first process looks up
  * SERVICES services of one further context of the second. Memory is the growth of the resident set
  * of the first process. Prints one line of JSON.
  */

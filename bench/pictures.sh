@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Pictures by gnuplot: what all scripts share (draw, its colours, ranges and tics), and the
-# pictures of scripts/bench from $out/bench.json: latency_*, percentiles_*, sweep_*, bandwidth,
-# rate and many. Of each program they show the placement of the processors in which it has most
-# figures; where that is not the one of most programs, the legend says so. TERMINAL=png for
-# another format. A script sets work (a directory of its own) and out.
+# Pictures by gnuplot: functions shared by all scripts (draw, its colours, ranges and tics), and the
+# pictures of scripts/bench from $out/bench.json: latency_*, percentiles_*, sweep_*, bandwidth, rate
+# and many. Of each program they show the placement of the processors in which it has most figures;
+# the legend names it if it is not that of most programs. TERMINAL=png for another format. A script
+# sets work (a directory of its own) and out.
 terminal=${TERMINAL:-svg}
 names=(ripc:libripc ucx:UCX ofi:libfabric mpi:"Open MPI" zmq:ZeroMQ nng:NNG plain:"plain TCP")
 
@@ -18,7 +18,8 @@ draw()
 	{
 		echo "set terminal $kind size ${3:-900,540} noenhanced font 'sans,13' $options"
 		echo "set output '$out/$1.$terminal'"
-		# Colours that all eyes can tell apart, and points for those that see none.
+		# Colours distinguishable with colour blindness, and points for readers without
+		# colours.
 		for colour in 0072B2 D55E00 009E73 CC79A7 E69F00 56B4E9 000000 888888; do
 			i=$((i + 1))
 			echo "set linetype $i lc rgb '#$colour' pt $((i + 3))"
@@ -94,7 +95,8 @@ points()
 			{p: $c.program, place: $c.placement, size: $c.size, $xy}] as $all |
 		def most: group_by(.place) | max_by([.[0].place != "mixed", length]);
 		# Where most programs have figures, and then where there are most figures.
-		([$all | group_by(.place)[] | {place: .[0].place, n: ([.[].p] | unique | length), all: length}] |
+		([$all | group_by(.place)[] | {place: .[0].place, n: ([.[].p] | unique | length),
+			all: length}] |
 			max_by([.place != "mixed", .n, .all, .place == "near"]) | .place) as $here |
 		[$all[] | select(.p == $program)] | if length == 0 then empty else . as $mine |
 			([$mine[] | select(.place == $here)] as $same |
@@ -141,7 +143,8 @@ bars()
 {
 	local program i=0 plot='' axis='set yrange [0:*]' tics
 	jq -r --arg test "$4" --argjson size "$5" --arg field "$6" --argjson scale "$7" '
-		[.cells[] | select(.test == $test and .size == $size and (.[$field] | type) == "number")] as $cells |
+		[.cells[] | select(.test == $test and .size == $size and (.[$field] |
+			type) == "number")] as $cells |
 		["ripc", "ucx", "ofi", "mpi", "zmq", "nng", "plain"] as $programs |
 		def show: if . >= 10 then round elif . >= 1 then (. * 10 | round / 10)
 			else (. * 100 | round / 100) end;
@@ -150,15 +153,20 @@ bars()
 		reduce .[] as [$host, $wait, $text] ({x: 0, lines: []};
 			[$cells[] | select(.host == $host and .wait == $wait)] as $group |
 			([$group | group_by(.placement)[] | {place: .[0].placement, n: length}] |
-				max_by([.place != "mixed", .n, .place == "near"]) | .place // "near") as $here |
-			[$programs[] as $p | [([$here, "near", "far", "mixed"][] as $place | $group[] |
-				select(.program == $p and .placement == $place))][0] | select(.)] as $bars |
+				max_by([.place != "mixed", .n, .place == "near"]) |
+					.place // "near") as $here |
+			[$programs[] as $p | [([$here, "near", "far", "mixed"][] as $place |
+				$group[] |
+				select(.program == $p and .placement == $place))][0] |
+					select(.)] as $bars |
 			if $bars == [] then . else .x as $x |
 				.lines += [range($bars | length) as $k | $bars[$k] |
 					"\(.program) \($x + $k) \(.[$field] / $scale) \"\(.[$field] / $scale | show)\(
-						if .placement == $here then "" else " (\(.placement))" end)\""] |
+						if .placement == $here then "" else
+							" (\(.placement))" end)\""] |
 				.lines += ["tic \($x + (($bars | length) - 1) / 2) 0 \"\($text)\""] |
-				.x += ($bars | length) + 1 end) | .lines[]' "$out/bench.json" >"$work/bars"
+				.x += ($bars | length) + 1 end) |
+					.lines[]' "$out/bench.json" >"$work/bars"
 	[ -s "$work/bars" ] || return 0
 	for program in "${names[@]}"; do
 		i=$((i + 1))
@@ -187,10 +195,12 @@ pictures()
 	done
 	for host in shm tcp; do
 		text=$([ $host = shm ] && echo "same host" || echo "TCP, loopback")
-		curves latency_$host "Round trip, median, polling; $text" bytes log "set ylabel 'microseconds'" \
+		curves latency_$host "Round trip, median, polling; $text" bytes log \
+			"set ylabel 'microseconds'" \
 			"select(.host == \"$host\" and .wait == \"poll\" and .test == \"latency\") |
 				[.size, .rtt_us.p50 // empty]"
-		curves percentiles_$host "Round trips of 64 B, polling; $text" linear log "set logscale x
+		curves percentiles_$host "Round trips of 64 B, polling; $text" linear log \
+			"set logscale x
 set xlabel 'one of so many round trips takes longer'
 set xtics ('2' 0.5, '10' 0.1, '100' 0.01, '1000' 0.001, '10 000' 0.0001, '100 000' 0.00001)
 set xrange [0.9:0.000009] reverse
@@ -198,7 +208,8 @@ set ylabel 'microseconds'" "select(.host == \"$host\" and .wait == \"poll\" and
 			.test == \"latency\" and .size == 64) | .rtt_us | select(.p99) | (\"p25:.75\", \"p50:.5\",
 			\"p75:.25\", \"p90:.1\", \"p95:.05\", \"p99:.01\", \"p995:.005\", \"p999:.001\",
 			\"p9999:.0001\", \"p99999:.00001\") as \$r | (\$r | split(\":\")) as \$p | [\$p[1], .[\$p[0]] // empty]"
-		curves sweep_$host "Bandwidth one way, $((in_flight)) in flight, polling; $text" bytes linear \
+		curves sweep_$host "Bandwidth one way, $((in_flight)) in flight, polling; $text" \
+			bytes linear \
 			"set ylabel 'MB/s'" \
 			"select(.host == \"$host\" and .wait == \"poll\" and .test == \"bandwidth\") |
 				[.size, .mb_per_s // empty]"

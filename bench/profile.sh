@@ -1,20 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Nanoseconds of one round trip of a short message, both sides together, by layer. bench/layers has both sides in one thread, so that
-# nobody waits: its processor time is all work. perf says which share of it is spent in which function, of the library and of the kernel,
-# by the processor's clock, which every machine and guest has. What only two processes have, the wake-up, is the difference of
-# ripc-perf waiting by sleeping and by polling; and the wire by itself, where it can be had, stands beside it. What the kernel does in
-# threads of its own, as Soft-RoCE and SoftiWARP do in part, is time in which the program looks in vain: it is in the transport's share.
-# Prints markdown tables. bench/layers.sh counts instructions, which the load of the machine does not change.
+# Nanoseconds of one round trip of a short message, both sides together, by layer. bench/layers has
+# both sides in one thread, so that neither waits: its processor time is all work. perf reports the
+# share of each function, of the library and of the kernel, by the processor's clock, which every
+# machine and guest has. The wake-up, which needs two processes, is the difference of ripc-perf
+# waiting by sleeping and by polling; the wire alone, where available, is listed too. Kernel
+# threads, which Soft-RoCE and SoftiWARP use in part, are time in which the program polls in vain:
+# it counts as the transport's. Prints Markdown tables. bench/layers.sh counts instructions, which
+# do not depend on the load of the machine.
 #
-# usage: bench/profile.sh [BUILD_DIR [BYTES]]     (default: the current directory, 64), built with -g
-#   TRANSPORTS="ib ..."  others than shm and iwarp/soft, which go over the loopback; "ib iwarp/verbs" in a guest of the lab:
+# usage: bench/profile.sh [BUILD_DIR [BYTES]]     (default: . and 64), built with -g
+#   TRANSPORTS="ib ..."  other transports than shm and iwarp/soft, which use the loopback;
+#                        "ib iwarp/verbs" in a guest of the lab:
 #                        tests/lab/run --env TRANSPORTS="ib iwarp/verbs" bench/profile.sh BUILD_DIR
-#   SECONDS_EACH=2       how long each is looked at; below 1 to try the script itself
-#   LOOKS=4000           how often in a second; an emulator, which takes long for each, has 200
+#   SECONDS_EACH=2       duration of each sampling; below 1 to try the script itself
+#   LOOKS=4000           samples per second; 200 in an emulator, where each takes long
 #   CPUS="0 1"           the processors of client and server
-#   FUNCTIONS=20         also the functions with the most, so many
+#   FUNCTIONS=20         also lists the functions with the most time, so many
 build=$(cd "${1:-.}" && pwd) && bytes=${2:-64} || exit 1
 [ -n "${TRANSPORTS:-}" ] || export RIPC_INTERFACES=lo
 each=${SECONDS_EACH:-2}
@@ -29,20 +32,25 @@ perf=$build/tools/ripc-perf
 . "$(dirname "$0")/lib.sh"
 needs "$build" "perf addr2line jq" "linux-perf, binutils, jq" bench/layers tools/ripc-perf || exit 1
 
-# trips TRANSPORT COUNT [COMMAND...]: nanoseconds of each of so many round trips, run by the command.
+# trips TRANSPORT COUNT [COMMAND...]: nanoseconds of each of so many round trips, run by the
+# command.
 trips()
 {
 	local transport=$1 n=$2
 	shift 2
-	timeout 300 "$build/libtool" --mode=execute taskset -c "$client_cpu" "$@" "$build/bench/layers" "$n" "$bytes" \
-		"transports=$transport wait=poll" 2>"$work/log" || { tail -n 3 "$work/log" >&2; return 1; }
+	timeout 300 "$build/libtool" --mode=execute taskset \
+		-c "$client_cpu" "$@" "$build/bench/layers" "$n" "$bytes" \
+		"transports=$transport wait=poll" 2>"$work/log" ||
+		{ tail -n 3 "$work/log" >&2; return 1; }
 }
 
-# lines: lines "SHARE FILE:FUNCTION" or "SHARE [kernel]:FUNCTION" of what perf saw. Addresses of the library are turned into places in it
-# by where it was mapped, and into files by its debugging information: names of static functions are not unique.
+# lines: lines "SHARE FILE:FUNCTION" or "SHARE [kernel]:FUNCTION" of what perf saw. Addresses of the
+# library are turned into places in it by where it was mapped, and into files by its debugging
+# information: names of static functions are not unique.
 lines()
 {
-	perf script -F ip,sym,dso --show-mmap-events -i "$work/perf.data" 2>/dev/null >"$work/script" || return 1
+	perf script -F ip,sym,dso --show-mmap-events -i "$work/perf.data" 2>/dev/null \
+		>"$work/script" || return 1
 	# shellcheck disable=SC2016
 	awk '
 		function number(text,   v, i) {
@@ -70,12 +78,14 @@ lines()
 					break
 			printf "0x%x %s:%s\n", i ? ip - start[i] + offset[i] : 0, dso, $2
 		}' "$work/script" >"$work/places"
-	# Only ours have files to be told apart.
-	grep -E '^0x[0-9a-f]+ [^:]*/(libripc[^/]*|layers):' "$work/places" | sed -E 's/^(0x[0-9a-f]+) ([^:]*):.*/\2 \1/' | sort -u >"$work/ours"
+	# Only functions of the library need their file.
+	grep -E '^0x[0-9a-f]+ [^:]*/(libripc[^/]*|layers):' "$work/places" |
+		sed -E 's/^(0x[0-9a-f]+) ([^:]*):.*/\2 \1/' | sort -u >"$work/ours"
 	cut -d' ' -f1 "$work/ours" | sort -u | while read -r dso; do
 		awk -v dso="$dso" '$1 == dso { print $2 }' "$work/ours" >"$work/addresses"
 		addr2line -f -e "$dso" <"$work/addresses" | paste - - | paste "$work/addresses" - |
-			awk -v dso="$dso" '{ sub(/:[0-9?]*( .*)?$/, "", $3); print dso, $1, $3 ":" $2 }'
+			awk -v dso="$dso" \
+			'{ sub(/:[0-9?]*( .*)?$/, "", $3); print dso, $1, $3 ":" $2 }'
 	done >"$work/known"
 	awk '
 		FNR == NR { known[$1 " " $2] = $3; next }
@@ -106,11 +116,15 @@ layer='
 # Long enough for some thousand looks.
 for transport in ${TRANSPORTS:-shm iwarp/soft}; do
 	one=$(trips "$transport" 200) || exit 1
-	n=$(awk -v ns="$one" -v s="$each" 'BEGIN { n = s * 1e9 / ns; printf "%d", (n > 100 ? n : 100) }')
-	ns=$(trips "$transport" "$n") && trips "$transport" "$n" perf record -q -N -B -e cpu-clock:u -e cpu-clock:k -F "$looks" -o "$work/perf.data" >/dev/null ||
+	n=$(awk -v ns="$one" \
+		-v s="$each" 'BEGIN { n = s * 1e9 / ns; printf "%d", (n > 100 ? n : 100) }')
+	ns=$(trips "$transport" "$n") && trips "$transport" "$n" perf record -q -N -B \
+		-e cpu-clock:u -e cpu-clock:k -F "$looks" -o "$work/perf.data" >/dev/null ||
 		exit 1
-	lines >"$work/each" && [ -s "$work/each" ] || { echo "profile: perf saw nothing of $transport" >&2; exit 1; }
-	grep -q ' [^ ]*src/core/' "$work/each" || { echo "profile: $build was built without debugging information: CFLAGS=\"-O2 -g\"" >&2; exit 1; }
+	lines >"$work/each" && [ -s "$work/each" ] ||
+		{ echo "profile: perf saw nothing of $transport" >&2; exit 1; }
+	grep -q ' [^ ]*src/core/' "$work/each" ||
+		{ echo "profile: $build was built without debugging information: CFLAGS=\"-O2 -g\"" >&2; exit 1; }
 	echo
 	echo "| $transport, $bytes B: layer | ns of a processor per round trip | share |"
 	echo "|---|---|---|"
@@ -124,17 +138,23 @@ for transport in ${TRANSPORTS:-shm iwarp/soft}; do
 	for wait in poll block; do
 		baseline=()
 		[ "$transport" = iwarp/soft ] && baseline=(--baseline "tcp:$wait")
-		count=$(awk -v ns="$ns" -v s="$each" -v w=$wait 'BEGIN { n = s * 1e9 / (ns + (w == "poll" ? 0 : 100000)) / 2; printf "%d", (n > 20 ? n : 20) }')
-		ours $wait "transports=$transport" "short=rdma" -- latency --size "$bytes" --count "$count" --kind short "${baseline[@]}" || exit 1
-		jq -r --arg wait $wait '.results[0] | "\($wait) \(.rtt_us.p50 * 1000 | round) \(.baseline.rtt_us.p50 // 0 | . * 1000 | round)"' \
+		count=$(awk -v ns="$ns" -v s="$each" \
+			-v w=$wait 'BEGIN { n = s * 1e9 / (ns + (w == "poll" ? 0 : 100000)) / 2; printf "%d", (n > 20 ? n : 20) }')
+		ours $wait "transports=$transport" "short=rdma" -- latency --size "$bytes" \
+			--count "$count" --kind short "${baseline[@]}" || exit 1
+		jq -r --arg wait $wait \
+			'.results[0] | "\($wait) \(.rtt_us.p50 * 1000 | round) \(.baseline.rtt_us.p50 // 0 | . * 1000 | round)"' \
 			"$work/report.json"
 	done >"$work/two"
 	wire=-
 	case $transport in
-	shm | pcie) wire="a bare cache line: $(timeout 60 "$build/bench/ring" "$client_cpu" "$server_cpu" 20000 2>/dev/null | jq '.line.p50 * 1000 | round')" ;;
+	shm | pcie) wire="a bare cache line: $(timeout 60 "$build/bench/ring" "$client_cpu" \
+		"$server_cpu" 20000 2>/dev/null | jq '.line.p50 * 1000 | round')" ;;
 	iwarp/soft) wire="plain TCP, polling: $(awk '$1 == "poll" { print $3 }' "$work/two")" ;;
-	ib) "$perf" verbs -s "$bytes" --rate 0 --depth 1 -c 2000 --inline "$bytes" --pin "$client_cpu" -j "$work/verbs.json" >/dev/null 2>&1 &&
-		wire="queue pairs alone: $(jq '.results[0].oneway_us.p50 * 2000 | round' "$work/verbs.json")" ;;
+	ib) "$perf" verbs -s "$bytes" --rate 0 --depth 1 -c 2000 --inline "$bytes" \
+		--pin "$client_cpu" -j "$work/verbs.json" >/dev/null 2>&1 &&
+		wire="queue pairs alone: $(jq '.results[0].oneway_us.p50 * 2000 | round' \
+		"$work/verbs.json")" ;;
 	esac
 	awk -v wire="$wire" '
 		{ p50[$1] = $2 }

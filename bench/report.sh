@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2154,SC2016
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What scripts/bench writes, made with jq from the lines in $work/results, $work/failed, $work/many
-# and $work/handover: bench.json, bench.csv, report.md with the figures of both placements, and the
-# tables of the README. A script sets work, out, and the words that describe the machine and the run
-# in $work/about (an object of JSON).
+# The results of scripts/bench, made with jq from the lines in $work/results, $work/failed,
+# $work/many and $work/handover: bench.json, bench.csv, report.md with the figures of both
+# placements, and the tables of the README. A script sets work, out, and the description of the
+# machine and the run in $work/about (an object of JSON).
 
 # One object: medians over the runs, by program, host, wait, test, size and placement. The median of
 # an even number of runs is the better of the two in the middle: their mean may lie between a run
@@ -18,66 +18,86 @@ report_json()
 		def median($more): sort | if length == 0 then null
 			elif $more then .[length / 2 | floor] else .[(length - 1) / 2 | floor] end;
 		# Of each number in a list of objects alike. More is better of rates and bandwidths.
-		def medians: . as $all | reduce ([$all[] | paths(type == "number")] | unique)[] as $p ({};
+		def medians: . as $all | reduce ([$all[] | paths(type == "number")] |
+			unique)[] as $p ({};
 			setpath($p; [$all[] | getpath($p) | numbers] |
 				median($p[-1] | tostring | test("per_s$"))));
 		$about[0] + {
-			cells: [$runs | group_by([.host, .wait, .test, .size, .program, .placement])[] |
-				(.[0] | {host, wait, test, size, program, placement}) + {runs: length} +
-				(map({rtt_us, rate_per_s, mb_per_s, cpu_s, lost} | with_entries(select(.value != null))) | medians)],
+			cells: [$runs | group_by([.host, .wait, .test, .size, .program,
+				.placement])[] |
+				(.[0] | {host, wait, test, size, program,
+					placement}) + {runs: length} +
+				(map({rtt_us, rate_per_s, mb_per_s, cpu_s, lost} |
+					with_entries(select(.value != null))) | medians)],
 			many: [$many | group_by([.transport, .wait, .clients])[] |
 				(.[0] | {transport, wait, clients}) + {runs: length} +
 				(map(del(.transport, .wait, .clients)) | medians)],
 			handover: [$handover | group_by([.placement, .handover, .read])[] |
 				(.[0] | {placement, handover, read}) + {runs: length} +
 				(map({rtt_us}) | medians)],
-			# What another round measured has not failed.
-			failed: ([$failed[] | . as $f | select(any($runs[]; .program == $f.program and .host == $f.host and .wait == $f.wait and
-				.test == $f.test and (.size | tostring) == $f.size) | not)] | group_by([.program, .host, .wait, .test]) |
-				map((.[0] | del(.size)) + {sizes: ([.[].size | select(. != null) | tonumber? // .] | unique)}))
+			# A cell measured in another round has not failed.
+			failed: ([$failed[] | . as $f |
+				select(any($runs[]; .program == $f.program and .host == $f.host and
+					.wait == $f.wait and
+				.test == $f.test and (.size | tostring) == $f.size) | not)] |
+					group_by([.program, .host, .wait, .test]) |
+				map((.[0] | del(.size)) + {sizes: ([.[].size | select(. != null) |
+					tonumber? // .] | unique)}))
 		}' >"$out/bench.json"
 }
 
 report_csv()
 {
 	jq -r '["host", "wait", "test", "bytes", "program", "placement", "runs", "figure", "value"],
-		(.cells[] | . as $c | ({rtt_us, rate_per_s, mb_per_s, cpu_s, lost} | paths(type == "number")) as $p |
-			[$c.host, $c.wait, $c.test, $c.size, $c.program, $c.placement, $c.runs, ($p | map(tostring) | join(".")),
+		(.cells[] | . as $c | ({rtt_us, rate_per_s, mb_per_s, cpu_s, lost} |
+			paths(type == "number")) as $p |
+			[$c.host, $c.wait, $c.test, $c.size, $c.program, $c.placement, $c.runs,
+				($p | map(tostring) | join(".")),
 			($c | getpath($p))]) | @csv' "$out/bench.json" >"$out/bench.csv"
 }
 
 # report_table PLACEMENT [brief]: a table in Markdown. PLACEMENT is near, far or mixed. If it is
-# empty, the one of near and far with the most figures; a row that has more of the other shows
-# that, marked, and what a row lacks is taken from another placement, marked as well. brief: the
-# rows of the README. The long messages of libripc are copied here (handover=off), as those of the
-# others are.
+# empty, the table shows the one of near and far with the most figures; a row with more figures of
+# the other shows that, marked, and missing figures are taken from another placement, marked as
+# well. brief: the rows of the README. The long messages of libripc are copied here (handover=off),
+# as those of the others are.
 report_table()
 {
 	jq -r --arg placement "$1" --arg brief "${2:-}" '
 		. as $root |
 		(if $placement != "" then $placement else (.cells | group_by(.placement) |
-			max_by([.[0].placement != "mixed", length]) | .[0].placement // "near") end) as $here |
-		([["ripc", "libripc", "adaptive"], ["ucx", "UCX", "poll"], ["ofi", "libfabric", "poll"],
-			["mpi", "Open MPI", "poll"], ["zmq", "ZeroMQ", "block"], ["nng", "NNG", "block"],
+			max_by([.[0].placement != "mixed", length]) |
+				.[0].placement // "near") end) as $here |
+		([["ripc", "libripc", "adaptive"], ["ucx", "UCX", "poll"], ["ofi", "libfabric",
+			"poll"],
+			["mpi", "Open MPI", "poll"], ["zmq", "ZeroMQ", "block"],
+				["nng", "NNG", "block"],
 			["plain", "plain TCP", "block"], ["qperf", "qperf", "block"]] |
 			if $brief != "" then .[:7] else . end) as $programs |
 		# The way of waiting "default" is a different one for each program.
 		def value($place; $host; $wait; $test; $size; $program; f):
 			(if $wait == "default" then $program[2] else $wait end) as $wait |
-			[$root.cells[] | select(.placement == $place and .host == $host and .wait == $wait and
-				.test == $test and .size == $size and .program == $program[0]) | f | numbers][0];
+			[$root.cells[] | select(.placement == $place and .host == $host and
+				.wait == $wait and
+				.test == $test and .size == $size and .program == $program[0]) | f |
+					numbers][0];
 		def show: if . == null then "-" elif . >= 100000 then "\(. / 10000 | round / 100) M"
 			elif . >= 100 then "\(round)" else "\(. * 100 | round / 100)" end;
 		def row($text; $host; $wait; $test; $size; f; $least):
 			# One placement only, or for each row the one with the most to show.
-			[(if $placement != "" then $placement else $here, (["near", "far"] - [$here])[] end) as $place |
-				{$place, v: [$programs[] as $p | value($place; $host; $wait; $test; $size; $p; f)]} |
+			[(if $placement != "" then $placement else $here,
+				(["near", "far"] - [$here])[] end) as $place |
+				{$place, v: [$programs[] as $p |
+					value($place; $host; $wait; $test; $size; $p; f)]} |
 				.n = if .v[0] == null then 0 else [.v[] | numbers] | length end] |
-			(map(.n) | max) as $most | (map(select(.n == $most))[0]) as $row | $row.v as $v |
-			# What was measured elsewhere only, with where.
-			[range($programs | length) as $i | if $placement != "" or $v[$i] != null then null else
+			(map(.n) | max) as $most | (map(select(.n == $most))[0]) as $row |
+				$row.v as $v |
+			# Figures measured elsewhere only, with their placement.
+			[range($programs | length) as $i |
+				if $placement != "" or $v[$i] != null then null else
 				[(["near", "far", "mixed"] - [$row.place])[] as $place |
-				{$place, v: value($place; $host; $wait; $test; $size; $programs[$i]; f)} |
+				{$place, v: value($place; $host; $wait; $test; $size; $programs[$i];
+					f)} |
 				select(.v != null)][0] end] as $lent |
 			# Nothing is the best where the processors were moved.
 			(if $row.place == "near" or $row.place == "far" then [$v[] | numbers] |
@@ -86,16 +106,23 @@ report_table()
 			"| \($text)\(if $row.place == $here then "" else " (\($row.place))" end) | " +
 				([range($v | length) as $i | $v[$i] |
 					if $lent[$i] then "\($lent[$i].v | show) (\($lent[$i].place))"
-					elif . != null and . == $best then "**\(show)**" else show end] | join(" | ")) + " |" end;
+					elif . != null and . == $best then "**\(show)**" else
+						show end] | join(" | ")) + " |" end;
 		def group($title; $host; $wait):
-			[row("round trip of 64 B, us"; $host; $wait; "latency"; 64; .rtt_us.p50; true),
+			[row("round trip of 64 B, us"; $host; $wait; "latency"; 64; .rtt_us.p50;
+				true),
 			(if $brief != "" then empty else
-				row("1 KiB, us"; $host; $wait; "latency"; 1024; .rtt_us.p50; true) end),
-			row("64 B one way, messages/s"; $host; $wait; "rate"; 64; .rate_per_s; false),
-			row("1 MiB one way, MB/s"; $host; $wait; "bandwidth"; 1048576; .mb_per_s; false),
+				row("1 KiB, us"; $host; $wait; "latency"; 1024; .rtt_us.p50;
+					true) end),
+			row("64 B one way, messages/s"; $host; $wait; "rate"; 64; .rate_per_s;
+				false),
+			row("1 MiB one way, MB/s"; $host; $wait; "bandwidth"; 1048576; .mb_per_s;
+				false),
 			(if $brief != "" then empty else
-				row("16 MiB one way, MB/s"; $host; $wait; "bandwidth"; 16777216; .mb_per_s; false) end)] |
-			if . == [] then empty else "| **\($title)** |" + ([$programs[] | " |"] | join("")), .[] end;
+				row("16 MiB one way, MB/s"; $host; $wait; "bandwidth"; 16777216;
+					.mb_per_s; false) end)] |
+			if . == [] then empty else "| **\($title)** |" + ([$programs[] | " |"] |
+				join("")), .[] end;
 		"| Medians (cache line: \($here)) | " + ([$programs[] | .[1]] | join(" | ")) + " |",
 		"|---|" + ([$programs[] | "---|"] | join("")),
 		group("same host, polling"; "shm"; "poll"),
@@ -103,7 +130,8 @@ report_table()
 		(if $brief != "" then empty else group("same host, blocking"; "shm"; "block") end),
 		group("TCP, loopback, polling"; "tcp"; "poll"),
 		group("TCP, loopback, default waiting"; "tcp"; "default"),
-		(if $brief != "" then empty else group("TCP, loopback, blocking"; "tcp"; "block") end)' \
+		(if $brief != "" then empty else group("TCP, loopback, blocking"; "tcp";
+			"block") end)' \
 		"$out/bench.json"
 }
 
@@ -112,14 +140,18 @@ report_table()
 report_handover()
 {
 	jq -r --arg brief "${1:-}" '
-		def show: if . == null then "-" elif . >= 100 then "\(round)" else "\(. * 100 | round / 100)" end;
+		def show: if . == null then "-" elif . >= 100 then "\(round)" else
+			"\(. * 100 | round / 100)" end;
 		def bytes: if . >= 1048576 then "\(. / 1048576) MiB" else "\(. / 1024) KiB" end;
-		(.handover // [] | group_by(.placement) | max_by([.[0].placement != "mixed", length])) as $all |
+		(.handover // [] | group_by(.placement) |
+			max_by([.[0].placement != "mixed", length])) as $all |
 		def value($handover; $read; $size):
-			[($all // [])[] | select(.handover == $handover and .read == $read) | .rtt_us[$size]][0] |
+			[($all // [])[] | select(.handover == $handover and .read == $read) |
+				.rtt_us[$size]][0] |
 			# A message that could not be mapped was copied.
 			"\(.p50 | show)\(if $handover == "on" and .count and .in_place < 0.9 * .count
-				then " (\(100 * .in_place / .count | round) % mapped)" else "" end)";
+				then " (\(100 * .in_place / .count | round) % mapped)" else
+					"" end)";
 		if $all == null then empty else
 		"| Round trip, us (cache line: \($all[0].placement)) | mapped | copied | " +
 			"mapped, read | copied, read |",
@@ -128,7 +160,8 @@ report_handover()
 			select($brief == "" or IN("65536", "1048576", "16777216")) | . as $size |
 			"| \($size | tonumber | bytes) | " + ([("on", "off") as $h | [$h, false]] +
 				[("on", "off") as $h | [$h, true]] |
-				map(. as [$h, $r] | value($h; $r; $size)) | join(" | ")) + " |") end' \
+				map(. as [$h, $r] | value($h; $r; $size)) |
+					join(" | ")) + " |") end' \
 		"$out/bench.json"
 }
 
@@ -153,7 +186,8 @@ report_many()
 
 report_failed()
 {
-	jq -r '.left_out[]?, (.failed[] | "\(.program), \(.host), \(.wait), \(.test)\(if .sizes == [] then ""
+	jq -r '.left_out[]?, (.failed[] |
+		"\(.program), \(.host), \(.wait), \(.test)\(if .sizes == [] then ""
 		else ", \(.sizes | map(tostring) | join(", ")) bytes" end): \(.reason)") | "- \(.)"' "$out/bench.json"
 }
 
@@ -165,7 +199,8 @@ report_head()
 		" Command: `\(.command)`; \(.rounds) round\(if .rounds == 1 then "" else "s" end
 		) in which all took turns; \(.discarded) runs were repeated because the processors were moved" +
 		(if .filled then ", \(.filled) more were made to complete a row" else "" end) +
-		"; bare cache line: \(.line_us) us."' "$out/bench.json" | fold -s -w 98 | sed 's/ *$//'
+		"; bare cache line: \(.line_us) us."' "$out/bench.json" | fold -s -w 98 |
+			sed 's/ *$//'
 }
 
 report_md()
@@ -241,7 +276,8 @@ report_readme()
 		}
 	} >"$work/figures"
 	awk -v figures="$work/figures" '
-		/<!-- figures: begin/ { print; while ((getline line < figures) > 0) print line; skip = 1; next }
+		/<!-- figures: begin/ { print; while ((getline line < figures) > 0) print line;
+			skip = 1; next }
 		/<!-- figures: end/ { skip = 0 }
 		!skip' README.md >"$work/readme" && cat "$work/readme" >README.md
 }

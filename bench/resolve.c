@@ -6,9 +6,9 @@
  *     resolve [ROUNDS [SERVICES]]
  *
  * One process answers for SERVICES services. With the cache the other one sends ROUNDS messages to
- * one of them; without it each round is the first to its service, on a connection that is there
- * already: after every SERVICES rounds the client opens a new context, that knows nothing, and
- * connects. RIPC_RESOLVER says what is measured. Prints one line of JSON.
+ * one of them. Without it each round is the first to its service, on an existing connection: after
+ * every SERVICES rounds the client opens a new context, with an empty cache, and connects.
+ * RIPC_RESOLVER selects the back ends. Prints one line of JSON.
  */
 #include <ripc.h>
 

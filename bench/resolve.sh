@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# bench/resolve over the resolver's back ends, on the loopback, with a ZooKeeper server of its own where there is one.
+# bench/resolve over the resolver's back ends, on the loopback, with a ZooKeeper server of its own
+# where there is one.
 # usage: resolve.sh [ROUNDS]   from the build directory
 set -u
 export RIPC_INTERFACES=lo LC_ALL=C
@@ -45,15 +46,19 @@ if ! command -v java >/dev/null || [ ! -f $jar ]; then
 	exit 0
 fi
 classpath=$work
-for jar in zookeeper zookeeper-jute slf4j-api slf4j-simple log4j-1.2 netty-all netty-common metrics-core snappy-java \
+for jar in zookeeper zookeeper-jute slf4j-api slf4j-simple log4j-1.2 netty-all netty-common \
+	metrics-core snappy-java \
 	commons-io commons-cli jackson-core jackson-databind jackson-annotations; do
 	[ -f "/usr/share/java/$jar.jar" ] && classpath=$classpath:/usr/share/java/$jar.jar
 done
 port=$((20000 + RANDOM % 12000))
-printf '%s\n' tickTime=2000 "dataDir=$work" "clientPort=$port" clientPortAddress=127.0.0.1 admin.enableServer=false \
+printf '%s\n' tickTime=2000 "dataDir=$work" "clientPort=$port" clientPortAddress=127.0.0.1 \
+	admin.enableServer=false \
 	4lw.commands.whitelist=srvr >"$work/zoo.cfg"
-java -Xmx256m -cp "$classpath" -Dzookeeper.jmx.log4j.disable=true -Dorg.slf4j.simpleLogger.logFile="$work/log" \
-	org.apache.zookeeper.server.quorum.QuorumPeerMain "$work/zoo.cfg" >"$work/out" 2>&1 </dev/null &
+java -Xmx256m -cp "$classpath" -Dzookeeper.jmx.log4j.disable=true \
+	-Dorg.slf4j.simpleLogger.logFile="$work/log" \
+	org.apache.zookeeper.server.quorum.QuorumPeerMain "$work/zoo.cfg" >"$work/out" 2>&1 \
+	</dev/null &
 server=$!
 serving || { tail -n 3 "$work/out" "$work/log" >&2; exit 1; }
 RIPC_RESOLVER=zookeeper:127.0.0.1:$port timeout 600 "$resolve" "$rounds"

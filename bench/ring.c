@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What lies below shm: the round trip of one cache line between two processors, and of messages
+ * The layers below shm: the round trip of one cache line between two processors, and of messages
  * through the ring engine alone, without the core. Two processes, pinned, polling; prints JSON.
  *
- * usage: window [CPU CPU [COUNT [line]]]     (default: 0 1 200000; line: nothing but the cache
- * line)
+ * usage: ring [CPU CPU [COUNT [line]]]     (default: 0 1 200000; line: only the cache line)
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
@@ -23,7 +22,7 @@
 
 static const struct ripc__ring_layout layout = {9, 18};
 
-/* What both processes map. */
+/* Memory mapped by both processes. */
 struct shared {
 	uint64_t ping __attribute__((aligned(128)));
 	uint64_t pong __attribute__((aligned(128)));

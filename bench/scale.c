@@ -112,12 +112,12 @@ static void steady(struct run *run)
 	run->seconds = minutes * 60;
 }
 
-static void thundering_herd(struct run *run)
+static void same_lookup(struct run *run)
 {
 	uint64_t now_ns, service = 1;
 
 	start_all(run, 30 * SECOND, false);
-	/* What was overheard of most services at their registration is forgotten by then. */
+	/* Records overheard at registration have expired for most services by then. */
 	cluster_run(run->cluster, cluster_now_ns(run->cluster) + 100 * SECOND);
 	cluster_forget_counts(run->cluster);
 	now_ns = cluster_now_ns(run->cluster);
@@ -166,7 +166,7 @@ static const struct {
 } scenarios[] = {{"boot", boot},
 		 {"rush", boot_all},
 		 {"steady", steady},
-		 {"herd", thundering_herd},
+		 {"herd", same_lookup},
 		 {"partition", partition}};
 
 static void print(struct run *run, const char *scenario, const char *mode)
@@ -174,13 +174,13 @@ static void print(struct run *run, const char *scenario, const char *mode)
 	const struct cluster_counts *c = cluster_counts(run->cluster);
 	uint64_t all = 0, one = 0;
 	unsigned n = run->opt.contexts;
-	double heard;
+	double datagrams;
 
 	for (unsigned k = 0; k < CLUSTER_KINDS; k++) {
 		all += c->to_all[k];
 		one += c->to_one[k];
 	}
-	heard = ((double)all + (double)one / n) / run->seconds;
+	datagrams = ((double)all + (double)one / n) / run->seconds;
 	printf("%s\t%s\t%u\t%u\t%u\t%.1f\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%.1f\t%."
 	       "3f\t"
 	       "%u\t%u\t%u\t%zu\t%u\t%u\t%llu\t%llu\t%.0f",
@@ -190,7 +190,8 @@ static void print(struct run *run, const char *scenario, const char *mode)
 	       (unsigned long long)c->to_all[RIPC__RESOLVE_REQUEST],
 	       (unsigned long long)c->to_one[RIPC__RESOLVE_REQUEST],
 	       (unsigned long long)c->to_one[RIPC__RESOLVE_REPLY], (unsigned long long)c->ensemble,
-	       (unsigned long long)c->peak_all * 10, heard, heard * (double)run->opt.datagram_ns / 1e7,
+	       (unsigned long long)c->peak_all * 10, datagrams,
+	       datagrams * (double)run->opt.datagram_ns / 1e7,
 	       cluster_percentile(c->resolve_us, c->nresolve, 50),
 	       cluster_percentile(c->resolve_us, c->nresolve, 99),
 	       cluster_percentile(c->resolve_us, c->nresolve, 100), cluster_open_asks(run->cluster),
@@ -222,7 +223,7 @@ int main(int argc, char **argv)
 		run.opt.services = SERVICES_EACH * run.opt.contexts;
 		run.opt.loss_ppm = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
 		run.opt.seed = run.rng = argc > 5 ? strtoull(argv[5], NULL, 0) : 1;
-		/* One of them hears everything, so that its memory can be told. */
+		/* One context receives everything, so that its memory can be measured. */
 		run.opt.observers = 1;
 		if (run.opt.contexts < 2 || run.opt.contexts > 100000)
 			break;

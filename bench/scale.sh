@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The resolver at scale, simulated: runs every scenario of bench/scale at growing sizes, and writes tables and pictures.
+# The resolver at scale, simulated: runs every scenario of bench/scale at growing sizes, and writes
+# tables and pictures.
 # usage: scale.sh [--quick|--draw] [DIR]   from the build directory; DIR is where results go,
 #                                          doc/scaling of the source tree by default
 #
@@ -50,8 +51,10 @@ column()
 # rows SCENARIO MODE LOSS X Y: two columns, for gnuplot
 rows()
 {
-	awk -F '\t' -v s="$1" -v m="$2" -v l="$3" -v x="$(column "$4")" -v y="$(column "$5")" -v per="$(column seconds)" \
-		-v rate="${6:-}" '$1 == s && $2 == m && $5 == l { print $x, rate ? $y / $per : $y }' "$tsv"
+	awk -F '\t' -v s="$1" -v m="$2" -v l="$3" -v x="$(column "$4")" -v y="$(column "$5")" \
+		-v per="$(column seconds)" \
+		-v rate="${6:-}" \
+		'$1 == s && $2 == m && $5 == l { print $x, rate ? $y / $per : $y }' "$tsv"
 }
 
 work=$(mktemp -d)
@@ -61,7 +64,8 @@ for scenario in boot rush steady herd; do
 		rows $scenario $mode 0 contexts heard_per_s >"$work/heard.$scenario.$mode"
 		rows $scenario $mode 0 contexts ensemble rate >"$work/ensemble.$scenario.$mode"
 		for p in p50 p99; do
-			rows $scenario $mode 0 contexts resolve_${p}_us | awk '{ print $1, $2 / 1000 }' \
+			rows $scenario $mode 0 contexts resolve_${p}_us |
+				awk '{ print $1, $2 / 1000 }' \
 				>"$work/$p.$scenario.$mode"
 		done
 	done
@@ -101,7 +105,8 @@ picture ensemble "ZooKeeper (model)" "messages of the ensemble, per second" \
 	ensemble.steady.zookeeper:steady ensemble.boot.zookeeper:"all start within 1 s" \
 	ensemble.herd.zookeeper:"all want one service"
 picture resolve "From the first question to the answer" "time to resolve, ms" \
-	p50.steady.broadcast:"steady, broadcast, p50" p99.steady.broadcast:"steady, broadcast, p99" \
+	p50.steady.broadcast:"steady, broadcast, p50" \
+	p99.steady.broadcast:"steady, broadcast, p99" \
 	p99.rush.broadcast:"rush, broadcast, p99" p99.herd.broadcast:"herd, broadcast, p99" \
 	p99.rush.zookeeper:"rush, ZooKeeper, p99" p99.herd.zookeeper:"herd, ZooKeeper, p99"
 picture memory "Memory" "bytes of the resolver of one context" \

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Processes of one host, side by side in one run: ripc-perf over shm, the ring engine alone, a bare cache line, and UCX
-# over shared memory. Every figure is the median of ROUNDS runs, which take turns. Prints a markdown table.
+# Processes of one host, side by side in one run: ripc-perf over shm, the ring engine alone, a
+# bare cache line, and UCX over shared memory. Every figure is the median of ROUNDS runs, which take
+# turns. Prints a markdown table.
 #
-# The virtual processors of a machine may be moved about, and a cache line then takes three times as long between them. So each
-# run is put down as "near" or "far" by the round trip of a bare line measured right before it, and dropped if that has
-# changed right after it.
+# The virtual processors of a machine may be moved about, and a cache line then takes three times as
+# long between them. So each run is put down as "near" or "far" by the round trip of a bare line
+# measured right before it, and dropped if that has changed right after it.
 #
 # usage: bench/shm.sh [BUILD_DIR [ROUNDS]]     (default: the current directory, 5)
 #   CPUS="0 1"   the two processors
@@ -61,7 +62,8 @@ ucx()
 	timeout 300 taskset -c "$server_cpu" ucx_perftest -p $port >/dev/null 2>&1 &
 	server=$!
 	sleep 0.5
-	timeout 300 taskset -c "$client_cpu" ucx_perftest 127.0.0.1 -p $port -t "$1" -s "$2" -n $(($3 / less)) -w 100 2>/dev/null |
+	timeout 300 taskset -c "$client_cpu" ucx_perftest 127.0.0.1 -p $port -t "$1" -s "$2" \
+		-n $(($3 / less)) -w 100 2>/dev/null |
 		grep '^Final:'
 	stop "$server"
 }
@@ -84,19 +86,22 @@ ucx_bw()
 
 engine()
 {
-	timeout 60 "$build/bench/ring" "$client_cpu" "$server_cpu" $((50000 / less + 16)) | jq ".$1.p50"
+	timeout 60 "$build/bench/ring" "$client_cpu" "$server_cpu" $((50000 / less + 16)) |
+		jq ".$1.p50"
 }
 
 # One run gives all sizes.
 handed()
 {
-	timeout 120 "$build/bench/handover" "$client_cpu" "$server_cpu" $((3000 / less + 16)) | jq ".\"$1\".p50"
+	timeout 120 "$build/bench/handover" "$client_cpu" "$server_cpu" $((3000 / less + 16)) |
+		jq ".\"$1\".p50"
 }
 
 # window SIZE HANDOVER: copied into the receiver's window.
 window()
 {
-	RIPC_HANDOVER=$2 timeout 120 "$build/bench/handover" "$client_cpu" "$server_cpu" $((1000 / less + 16)) window |
+	RIPC_HANDOVER=$2 timeout 120 "$build/bench/handover" "$client_cpu" "$server_cpu" \
+		$((1000 / less + 16)) window |
 		jq ".\"$1\".p50"
 }
 
@@ -134,10 +139,12 @@ both()
 }
 
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $("$perf" --version | awk '{ print $2 }')$(
+echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $("$perf" \
+	--version | awk '{ print $2 }')$(
 	command -v ucx_info >/dev/null && ucx_info -v | sed -n 's/^# Library version: /, UCX /p')."
 echo "Command: \`bench/shm.sh BUILD $rounds\`; near / far, medians of the runs of each placement, one process per processor, polling."
-command -v ucx_perftest >/dev/null || echo "UCX was not measured: ucx_perftest (ucx-utils) is not installed."
+command -v ucx_perftest >/dev/null ||
+	echo "UCX was not measured: ucx_perftest (ucx-utils) is not installed."
 echo
 echo "| Figure | libripc | UCX |"
 echo "|---|---|---|"
@@ -153,7 +160,8 @@ for size in $handed_sizes; do
 done
 for size in $window_sizes; do
 	echo "| round trip of $size B into a window, out of memory that is mapped, p50, us | $(both "window_on_$size") | $(both "lat_ucx_$size") |"
-	echo "| round trip of $size B into a window, read across processes, p50, us | $(both "window_off_$size") | $(both "lat_ucx_$size") |"
+	echo "| round trip of $size B into a window, read across processes, p50, us | $(both \
+		"window_off_$size") | $(both "lat_ucx_$size") |"
 done
 echo "| bandwidth, 1 MiB, copied, MB/s | $(both bw %.0f) | $(both bw_ucx %.0f) |"
 echo "| bandwidth, 1 MiB, handed over, MB/s | $(both bw_handed %.0f) | - |"

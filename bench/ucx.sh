@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Side by side in one run, on two processors of this host and its loopback: ripc-perf, plain TCP between the same two
-# processes, and UCX over TCP. Every figure is the median of ROUNDS runs, which take turns. Prints a markdown table.
+# Side by side in one run, on two processors of this host and its loopback: ripc-perf, plain TCP
+# between the same two processes, and UCX over TCP. Every figure is the median of ROUNDS runs, which
+# take turns. Prints a markdown table.
 #
 # usage: bench/ucx.sh [BUILD_DIR [ROUNDS]]     (default: the current directory, 5)
 #   CPUS="0 1"       the two processors
@@ -34,7 +35,8 @@ ucx()
 	server=$!
 	pids=("$server")
 	sleep 0.5
-	timeout 300 taskset -c "$client_cpu" ucx_perftest 127.0.0.1 -p $port -t "$1" -s "$2" -n "$3" -w 100 2>/dev/null |
+	timeout 300 taskset -c "$client_cpu" ucx_perftest 127.0.0.1 -p $port -t "$1" -s "$2" \
+		-n "$3" -w 100 2>/dev/null |
 		grep '^Final:'
 	stop "$server"
 	pids=()
@@ -48,8 +50,10 @@ for ((round = 0; round < rounds; round++)); do
 		note lat_tcp "$(result .baseline.rtt_us.p50)"
 		note lat_ratio "$(result .ratio.rtt_us.p50)"
 	}
-	ours adaptive -- latency --size 64 --count $((100000 / less)) && note lat_adaptive "$(result .rtt_us.p50)"
-	ours block -- latency --size 64 --count $((50000 / less)) && note lat_block "$(result .rtt_us.p50)"
+	ours adaptive -- latency --size 64 --count $((100000 / less)) &&
+		note lat_adaptive "$(result .rtt_us.p50)"
+	ours block -- latency --size 64 --count $((50000 / less)) &&
+		note lat_block "$(result .rtt_us.p50)"
 	ours poll -- rate --size 64 --count $((5000000 / less)) && note rate "$(result .rate_per_s)"
 	ours poll -- rate --size 64 --count $((1000000 / less)) --no-more --baseline tcp && {
 		note rate_alone "$(result .rate_per_s)"
@@ -62,8 +66,10 @@ for ((round = 0; round < rounds; round++)); do
 			note bw_tcp_$size "$(result .baseline.mb_per_s)"
 			note bw_ratio_$size "$(result .ratio.mb_per_s)"
 		}
-		ours poll crc=on -- bandwidth --size $size --count "$((count / 2 + 1))" && note bw_crc_$size "$(result .mb_per_s)"
-		ours poll -- latency --size $size --kind long --count "$((count / 8 + 1))" --baseline tcp && {
+		ours poll crc=on -- bandwidth --size $size --count "$((count / 2 + 1))" &&
+			note bw_crc_$size "$(result .mb_per_s)"
+		ours poll -- latency --size $size --kind long --count "$((count / 8 + 1))" \
+			--baseline tcp && {
 			note lat_$size "$(result .rtt_us.p50)"
 			note lat_tcp_$size "$(result .baseline.rtt_us.p50)"
 		}
@@ -74,10 +80,13 @@ for ((round = 0; round < rounds; round++)); do
 		note lat_ucx_1M "$(ucx tag_lat 1048576 $((2000 / less)) | awk '{ print 2 * $3 }')"
 		note lat_ucx_16M "$(ucx tag_lat 16777216 $((100 / less)) | awk '{ print 2 * $3 }')"
 		note rate_ucx "$(ucx tag_bw 64 $((2000000 / less)) | awk '{ print $NF }')"
-		note bw_ucx_1M "$(ucx tag_bw 1048576 $((8000 / less)) | awk '{ print $7 * 1.048576 }')"
-		note bw_ucx_16M "$(ucx tag_bw 16777216 $((500 / less)) | awk '{ print $7 * 1.048576 }')"
+		note bw_ucx_1M "$(ucx tag_bw 1048576 $((8000 / less)) |
+			awk '{ print $7 * 1.048576 }')"
+		note bw_ucx_16M "$(ucx tag_bw 16777216 $((500 / less)) |
+			awk '{ print $7 * 1.048576 }')"
 	fi
-	"$build/bench/first" 21 >"$work/first.json" && note first "$(jq .first_message_ms.p50 "$work/first.json")"
+	"$build/bench/first" 21 >"$work/first.json" &&
+		note first "$(jq .first_message_ms.p50 "$work/first.json")"
 done
 "$build/bench/peers" 100 "$idle" 1000 >"$work/peers.json" || cp /dev/null "$work/peers.json"
 
@@ -87,24 +96,30 @@ peers()
 }
 
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $("$perf" --version | awk '{ print $2 }')$(
+echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $("$perf" \
+	--version | awk '{ print $2 }')$(
 	command -v ucx_info >/dev/null && ucx_info -v | sed -n 's/^# Library version: /, UCX /p')."
 echo "Command: \`bench/ucx.sh BUILD $rounds\`; medians of $rounds runs that took turns, loopback, one process per processor."
-command -v ucx_perftest >/dev/null || echo "UCX was not measured: ucx_perftest (ucx-utils) is not installed."
+command -v ucx_perftest >/dev/null ||
+	echo "UCX was not measured: ucx_perftest (ucx-utils) is not installed."
 echo
 echo "| Figure | libripc | TCP | ratio | UCX/TCP |"
 echo "|---|---|---|---|---|"
-echo "| round trip of 64 B, polling, p50, us | $(median lat) | $(median lat_tcp) | $(median lat_ratio) | $(median lat_ucx) |"
+echo "| round trip of 64 B, polling, p50, us | $(median lat) | $(median lat_tcp) | $(median \
+	lat_ratio) | $(median lat_ucx) |"
 echo "| the same, p99 | $(median lat_p99) | | | |"
 echo "| the same, adaptive, p50 | $(median lat_adaptive) | | | |"
 echo "| the same, blocking, p50 | $(median lat_block) | | | |"
-echo "| one way, 64 B, messages/s | $(median rate %.0f) | $(median rate_tcp %.0f) | | $(median rate_ucx %.0f) |"
+echo "| one way, 64 B, messages/s | $(median rate %.0f) | $(median rate_tcp %.0f) | | $(median \
+	rate_ucx %.0f) |"
 echo "| the same, each message by itself | $(median rate_alone %.0f) | | | |"
 for size in 1M 16M; do
-	echo "| bandwidth, ${size}iB, CRC off, MB/s | $(median bw_$size %.0f) | $(median bw_tcp_$size %.0f) | $(
+	echo "| bandwidth, ${size}iB, CRC off, MB/s | $(median bw_$size %.0f) | $(median \
+		bw_tcp_$size %.0f) | $(
 		median bw_ratio_$size) | $(median bw_ucx_$size %.0f) |"
 	echo "| the same, CRC on | $(median bw_crc_$size %.0f) | | | |"
-	echo "| round trip, ${size}iB, p50, us | $(median lat_$size %.0f) | $(median lat_tcp_$size %.0f) | | $(
+	echo "| round trip, ${size}iB, p50, us | $(median lat_$size %.0f) | $(median lat_tcp_$size \
+		%.0f) | | $(
 		median lat_ucx_$size %.0f) |"
 done
 echo "| first message to a new service and its answer, ms | $(median first) | | | |"

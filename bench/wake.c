@@ -71,7 +71,9 @@ static int wakeup_open(struct bell *b, enum kind kind)
 
 	b->fd = eventfd(0, EFD_CLOEXEC);
 	b->epfd = kind == EPOLL ? epoll_create1(EPOLL_CLOEXEC) : -1;
-	return b->fd < 0 || (kind == EPOLL && epoll_ctl(b->epfd, EPOLL_CTL_ADD, b->fd, &ev)) ? -1 : 0;
+	if (b->fd < 0)
+		return -1;
+	return kind == EPOLL && epoll_ctl(b->epfd, EPOLL_CTL_ADD, b->fd, &ev) ? -1 : 0;
 }
 
 static int wakeup_signal(const struct bell *b)
@@ -197,7 +199,7 @@ int main(int argc, char **argv)
 		free(all);
 		return 2;
 	}
-	/* Where the environment says nothing. */
+	/* Default where the environment has no value. */
 	setenv("RIPC_WAIT", "block", 0);
 	setenv("RIPC_TRANSPORTS", "shm", 0);
 	/* Before the library is used: a context does not survive fork(). */

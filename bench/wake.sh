@@ -1,16 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What waiting costs between processes of one host, side by side in one run: who waits blocked and is asleep, beside eventfds
-# (bench/wake), and who waits as libripc does by itself, beside ZeroMQ and NNG over their ipc. Every figure is the median of ROUNDS runs,
-# which take turns. Prints a markdown table.
+# The cost of waiting between processes of one host, side by side in one run: blocked and asleep,
+# beside eventfds (bench/wake), and waiting by libripc's default, beside ZeroMQ and NNG over their
+# ipc. Every figure is the median of ROUNDS runs, which take turns. Prints a Markdown table.
 #
-# Each run is put down as "near" or "far", as by bench/shm.sh, and dropped if that has changed right after it.
+# Each run counts as "near" or "far", as by bench/shm.sh, and is dropped if that has changed after
+# it.
 #
 # usage: bench/wake.sh [BUILD_DIR [ROUNDS]]     (default: the current directory, 5)
 #   CPUS="0 1"           the two processors
-#   FAR_US=0.25          from here on a line is far
-#   PAUSES_MS="1 3 10"   before each round trip of those that sleep
+#   FAR_US=0.25          the limit from which a line is far
+#   PAUSES_MS="1 3 10"   the pauses before each round trip of sleeping processes
 #   LESS=1               divides all counts, to try the script itself
 build=${1:-.}
 rounds=${2:-5}
@@ -33,7 +34,8 @@ trap 'exit 130' INT TERM
 peer_program()
 {
 	# shellcheck disable=SC2086
-	gcc -O2 -I"$here/.." -I"$here" -o "$work/peer_$1" "$here/peer.c" "$here/peer_$1.c" "$here/../tools/histogram.c" \
+	gcc -O2 -I"$here/.." -I"$here" -o "$work/peer_$1" "$here/peer.c" "$here/peer_$1.c" \
+		"$here/../tools/histogram.c" \
 		$2 -lm >"$work/compile" 2>&1 && return 0
 	echo "wake: without $1: bench/peer_$1.c does not compile here" >&2
 	rm -f "$work/peer_$1"
@@ -43,7 +45,8 @@ others=()
 peer_program zmq "$(pkg-config --cflags --libs libzmq 2>/dev/null)" && others+=(zmq)
 peer_program nng -lnng && others+=(nng)
 
-# cell NAME COMMAND...: runs it and notes each of the figures that it prints as "SUFFIX VALUE", if the placement stayed.
+# cell NAME COMMAND...: runs it and notes each of the figures that it prints as "SUFFIX VALUE", if
+# the placement stayed.
 cell()
 {
 	local name=$1 before suffix value
@@ -58,22 +61,26 @@ cell()
 
 wake()
 {
-	RIPC_WAIT=block timeout 300 "$build/bench/wake" "$client_cpu" "$server_cpu" $((500 / less + 1)) $(($1 * 1000)) |
+	RIPC_WAIT=block timeout 300 "$build/bench/wake" "$client_cpu" "$server_cpu" \
+		$((500 / less + 1)) $(($1 * 1000)) |
 		jq -r '"_ripc \(.ripc.p50)", "_eventfd \(.eventfd.p50)", "_epoll \(.eventfd_epoll.p50)", "_ratio \(.ratio)"'
 }
 
 adaptive()
 {
-	ours adaptive -- latency --size 64 --count $((100000 / less)) && echo "_ripc $(result .rtt_us.p50)"
+	ours adaptive -- latency --size 64 --count $((100000 / less)) &&
+		echo "_ripc $(result .rtt_us.p50)"
 }
 
 peer()
 {
 	local address server words=(shm "$work/peer.$RANDOM" 64 $((20000 / less)) 1)
 	address=${words[1]}
-	timeout 120 taskset -c "$server_cpu" "$work/peer_$1" server latency "${words[@]}" >/dev/null 2>&1 &
+	timeout 120 taskset -c "$server_cpu" "$work/peer_$1" server latency "${words[@]}" \
+		>/dev/null 2>&1 &
 	server=$!
-	timeout 120 taskset -c "$client_cpu" "$work/peer_$1" client latency "${words[@]}" 2>/dev/null |
+	timeout 120 taskset -c "$client_cpu" "$work/peer_$1" client latency "${words[@]}" \
+		2>/dev/null |
 		jq -r "\"_$1 \\(.rtt_us.p50)\""
 	stop "$server"
 	rm -f "$address" "$address".*
@@ -99,19 +106,24 @@ both()
 times()
 {
 	local near far
-	near=$(awk -v a="$(median "$1.near" %.4f)" -v b="$(median "$2.near" %.4f)" 'BEGIN { if (a > 0 && b > 0) printf "%.0f", b / a; else print "-" }')
-	far=$(awk -v a="$(median "$1.far" %.4f)" -v b="$(median "$2.far" %.4f)" 'BEGIN { if (a > 0 && b > 0) printf "%.0f", b / a; else print "-" }')
+	near=$(awk -v a="$(median "$1.near" %.4f)" -v b="$(median "$2.near" %.4f)" \
+		'BEGIN { if (a > 0 && b > 0) printf "%.0f", b / a; else print "-" }')
+	far=$(awk -v a="$(median "$1.far" %.4f)" -v b="$(median "$2.far" %.4f)" \
+		'BEGIN { if (a > 0 && b > 0) printf "%.0f", b / a; else print "-" }')
 	echo "$near / $far"
 }
 
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $("$perf" --version | awk '{ print $2 }')."
+echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $("$perf" \
+	--version | awk '{ print $2 }')."
 echo "Command: \`bench/wake.sh BUILD $rounds\`; near / far, medians of the runs of each placement, p50 of round trips of 64 B, shm."
 echo
 echo "| Both asleep, pause before each | libripc, wait=block, us | eventfds, read, us | eventfds, epoll and read, us | libripc / read |"
 echo "|---|---|---|---|---|"
 for pause in $pauses; do
-	echo "| $pause ms | $(both "cold_${pause}_ripc") | $(both "cold_${pause}_eventfd") | $(both "cold_${pause}_epoll") | $(both "cold_${pause}_ratio") |"
+	echo "| $pause ms | $(both "cold_${pause}_ripc") | $(both \
+		"cold_${pause}_eventfd") | $(both "cold_${pause}_epoll") | $(both \
+		"cold_${pause}_ratio") |"
 done
 echo
 echo "| While active | round trip, us | times as long as libripc's |"

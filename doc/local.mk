@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Manual pages: ripc(7) is written by hand, section 3 from the comments of ripc.h. The names stand here because
-# automake has to know them; tests/install/test_manpages.sh compares them with the header.
-MAN_DATE = November 21, 2026
+# Manual pages: ripc(7) is written by hand; mkman writes section 3 from the comments of ripc.h.
+# automake needs the names; tests/install/test_manpages.sh compares them with the header.
+MAN_DATE = November 23, 2026
 RIPC_MAN3 = \
 	doc/man/ripc_buf_alloc.3 \
 	doc/man/ripc_buf_free.3 \
 	doc/man/ripc_buf_realloc.3 \
 	doc/man/ripc_buf_register.3 \
 	doc/man/ripc_buf_unregister.3 \
+	doc/man/ripc_call.3 \
+	doc/man/ripc_call_options.3 \
+	doc/man/ripc_call_start.3 \
+	doc/man/ripc_call_wait.3 \
 	doc/man/ripc_close.3 \
 	doc/man/ripc_context_stats.3 \
 	doc/man/ripc_error_detail.3 \
 	doc/man/ripc_flags.3 \
+	doc/man/ripc_flush.3 \
 	doc/man/ripc_group_join.3 \
 	doc/man/ripc_group_leave.3 \
 	doc/man/ripc_group_send.3 \
@@ -21,12 +26,17 @@ RIPC_MAN3 = \
 	doc/man/ripc_log_level.3 \
 	doc/man/ripc_log_set.3 \
 	doc/man/ripc_message.3 \
+	doc/man/ripc_message_cancelled.3 \
+	doc/man/ripc_message_deadline.3 \
 	doc/man/ripc_message_detach.3 \
 	doc/man/ripc_message_free.3 \
 	doc/man/ripc_open.3 \
 	doc/man/ripc_peer_stats.3 \
 	doc/man/ripc_placement.3 \
 	doc/man/ripc_receive.3 \
+	doc/man/ripc_reply.3 \
+	doc/man/ripc_reply_error.3 \
+	doc/man/ripc_reply_start.3 \
 	doc/man/ripc_request_cancel.3 \
 	doc/man/ripc_request_test.3 \
 	doc/man/ripc_request_wait.3 \
@@ -60,7 +70,8 @@ $(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk $(MAN_EXAMPLES)
 MAINTAINERCLEANFILES = $(RIPC_MAN3) tools/completion/ripc-info
 EXTRA_DIST += doc/man/mkman doc/architecture.md doc/glossary.md doc/performance.md doc/protocol.md \
 	doc/scaling.md doc/security.md doc/transports.md doc/tutorial.md \
-	doc/scaling/scale.tsv doc/scaling/heard.svg doc/scaling/ensemble.svg doc/scaling/resolve.svg doc/scaling/memory.svg
+	doc/scaling/scale.tsv doc/scaling/heard.svg doc/scaling/ensemble.svg \
+	doc/scaling/resolve.svg doc/scaling/memory.svg
 
 # Written by scripts/bench, as they are at the time.
 EXTRA_DIST += doc/performance

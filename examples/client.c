@@ -18,7 +18,9 @@ int main(int argc, char **argv)
 	struct ripc_message *answer;
 	int err;
 
-	/* The answer comes to a service, too: any id will do, the message tells it to the server. */
+	/*
+	 * The answer comes to a service, too: any id will do, the message carries it to the server.
+	 */
 	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
 	/*
 	 * Short if it fits into one packet, else long: ripc_send() picks. It waits for the service
@@ -36,7 +38,7 @@ int main(int argc, char **argv)
 	printf("service %llu answers: %.*s\n", (unsigned long long)answer->source,
 	       (int)answer->items[0].iov_len, (char *)answer->items[0].iov_base);
 	ripc_message_free(answer);
-	/* Not needed at the end of a process, but polite: others learn at once that the id is free. */
+	/* Optional at the end of a process: other processes learn at once that the id is free. */
 	ripc_close(NULL);
 	if (fflush(stdout)) {
 		perror("client: standard output");

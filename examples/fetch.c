@@ -93,7 +93,7 @@ static int take_piece(const struct ripc_message *m, int fd, long long expected, 
 	return write_all(fd, m->items[1].iov_base, m->items[1].iov_len);
 }
 
-/* *size is -1 until the first reply says it. */
+/* *size is -1 until the first reply contains it. */
 static int fetch(struct ripc_service *service, uint64_t server, const char *name, int fd,
 		 long long *size)
 {
@@ -110,7 +110,9 @@ static int fetch(struct ripc_service *service, uint64_t server, const char *name
 		err = ripc_receive(service, &m, TIMEOUT_MS);
 		if (err)
 			return fail(err, "the server has fallen silent");
-		/* Anybody may send to our service: a stranger's message is not a reply. */
+		/*
+		 * Any process may send to our service: a message of another source is not a reply.
+		 */
 		if (m->source != server) {
 			ripc_message_free(m);
 			continue;
@@ -150,7 +152,10 @@ static int part_open(struct target *t, const struct stat *old)
 	t->fd = mkostemp(t->part, O_CLOEXEC);
 	if (t->fd < 0)
 		return target_failed(t->part);
-	/* fchown() clears the set-user-ID bits and needs a privilege: it comes first and may fail. */
+	/*
+	 * fchown() clears the set-user-ID bits and needs a privilege: it is called first and may
+	 * fail.
+	 */
 	if (old && fchown(t->fd, old->st_uid, old->st_gid) && errno != EPERM)
 		goto failed;
 	if (fchmod(t->fd, old ? old->st_mode & 07777 : 0666 & ~mask))

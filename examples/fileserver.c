@@ -48,7 +48,10 @@ static int finish(struct piece *p)
 	if (!p->request)
 		return 0;
 	err = ripc_request_wait(&p->request, TIMEOUT_MS);
-	/* Still under way: the client takes nothing any more. The memory is ours again afterwards. */
+	/*
+	 * Still in flight: the client receives nothing any more. Afterwards the memory is ours
+	 * again.
+	 */
 	if (p->request)
 		ripc_request_cancel(&p->request, 1000);
 	return err;
@@ -119,7 +122,7 @@ static int serve(int root, const struct ripc_message *request)
 	struct stat st;
 	int fd, err;
 
-	/* What comes from the network is checked first, and is not a string before it is made one. */
+	/* Input from the network is checked first, and becomes a string only then. */
 	if (request->nitems != 1 || request->items[0].iov_len >= sizeof(name))
 		return send_error(request->source, "the name is too long");
 	memcpy(name, request->items[0].iov_base, request->items[0].iov_len);

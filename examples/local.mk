@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # Built to be tried and tested; installed as sources, for learners.
-noinst_PROGRAMS += examples/client examples/server examples/pingpong examples/fileserver examples/fetch \
+noinst_PROGRAMS += examples/client examples/server examples/pingpong examples/fileserver \
+	examples/fetch \
 	examples/news examples/tasks
 examples_client_SOURCES = examples/client.c
 examples_client_LDADD = libripc.la
@@ -18,12 +19,13 @@ examples_tasks_SOURCES = examples/tasks.c
 examples_tasks_LDADD = libripc.la
 
 exampledir = $(docdir)/examples
-example_DATA = examples/client.c examples/server.c examples/pingpong.c examples/fileserver.c examples/fetch.c \
+example_DATA = examples/client.c examples/server.c examples/pingpong.c examples/fileserver.c \
+	examples/fetch.c \
 	examples/news.c examples/tasks.c
 
-# The programs of the manual pages: doc/man/mkman prints them, and tests/tools/test_manpage_examples.sh
-# compiles and runs them as the pages print them. Other pages refer to the first two that use a
-# function, in this order.
+# The programs of the manual pages: doc/man/mkman prints them, and
+# tests/tools/test_manpage_examples.sh compiles and runs them as the pages print them. Other pages
+# refer to the first two that use a function, in this order.
 MAN_EXAMPLES = \
 	examples/man/ripc_send_short.c \
 	examples/man/ripc_receive.c \
@@ -31,6 +33,11 @@ MAN_EXAMPLES = \
 	examples/man/ripc_message_detach.c \
 	examples/man/ripc_send_async.c \
 	examples/man/ripc_send_options.c \
+	examples/man/ripc_call.c \
+	examples/man/ripc_reply.c \
+	examples/man/ripc_reply_start.c \
+	examples/man/ripc_call_start.c \
+	examples/man/ripc_flush.c \
 	examples/man/ripc_window_add.c \
 	examples/man/ripc_service_fd.c \
 	examples/man/ripc_service_fd-libuv.c \

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * News for whoever wants to hear them: readers join a group, and what is sent to the group reaches
- * all of them.
+ * News for all readers: readers join a group, and each message to the group reaches all of them.
  *
- *     ./news 5                      in as many terminals as you like, on this host or others of the
- *       network
+ *     ./news 5                      in any number of terminals, on any host of the network
  *     ./news 5 "the sun is out"     in another
  *
- * Nobody owns a group, and nothing has to be set up for it.
+ * A group has no owner, and needs no set-up.
  */
 #include <ripc.h>
 
@@ -39,7 +37,7 @@ static int read_news(struct ripc_service *me, uint64_t group)
 	if (flushed())
 		return 1;
 	while (!ripc_receive(me, &m, -1)) {
-		/* What is sent to this service alone is not from the group. */
+		/* A message to this service alone is not from the group. */
 		if (m->group == group) {
 			printf("%.*s\n", (int)m->items[0].iov_len, (char *)m->items[0].iov_base);
 			if (flushed())

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 	/* NULL is the default context of the process. It is opened when first used. */
 	err = ripc_service_register(NULL, argc > 1 ? strtoull(argv[1], NULL, 0) : 42, 0, &service);
 	if (err) {
-		/* Every error has a name, and a sentence that says what went wrong. */
+		/* Every error has a name, and a text with the cause. */
 		fprintf(stderr, "server: %s: %s\n", ripc_strerror(err), ripc_error_detail());
 		return 1;
 	}
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	/* -1: wait for ever. Every call that can wait takes such a timeout in milliseconds. */
 	while (!ripc_receive(service, &message, -1)) {
-		/* A message has one or more items; ours have one. It says who sent it. */
+		/* A message has one or more items; ours have one. It names its source. */
 		printf("service %llu says: %.*s\n", (unsigned long long)message->source,
 		       (int)message->items[0].iov_len, (char *)message->items[0].iov_base);
 		fflush(stdout);
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 		err = ripc_send(service, message->source, message->items, message->nitems, NULL, 1000);
 		if (err)
 			fprintf(stderr, "server: %s: %s\n", ripc_strerror(err), ripc_error_detail());
-		/* What it occupies is used again for the next messages. */
+		/* Its memory is used again for the next messages. */
 		ripc_message_free(message);
 	}
 	return 0;

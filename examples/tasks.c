@@ -5,7 +5,7 @@
  *     ./tasks boss 42 4000        has 4000 tasks, and ends when all are done
  *     ./tasks worker 42 1         in as many terminals as you like; a task takes 1 ms of its time
  *
- * A send that returns 0 does not say that the work is done, so the boss relies on results alone. It
+ * A send that returns 0 does not mean that the work is done, so the boss relies on results alone. It
  * remembers which worker has which task. A task without a result after TASK_MS is given to another
  * worker; its first worker may be dead, or only slow. So a task may be worked on twice, and its
  * result is counted once. The boss learns of a dead worker by this timeout alone.

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * libripc: messages to services, not addresses, over the fastest network that is there.
+ * libripc: messages to services, not addresses, over the fastest network of the host.
  *
- * Every function that can fail returns 0 (or a count) or a negative errno; ripc_strerror() names the
- * number and ripc_error_detail() names in one sentence which peer, service, transport and cause it was.
- * Every function that can wait takes a timeout in milliseconds: -1 waits for ever, 0 never waits. Four
- * have bounds of their own, which their comments give: ripc_open(), ripc_service_register(),
- * ripc_service_unregister() and ripc_close().
- * All functions may be called from any thread, unless their comment states otherwise.
+ * Errors: a function that can fail returns 0 (or a count) or a negative errno. ripc_strerror()
+ * names the number. ripc_error_detail() names the peer, service, transport and cause in one
+ * sentence.
+ *
+ * Timeouts: a function that can wait takes a timeout in milliseconds: -1 waits for ever, 0 never
+ * waits. Four functions have fixed bounds instead, which their comments give: ripc_open(),
+ * ripc_service_register(), ripc_service_unregister() and ripc_close().
+ *
+ * Threads: any thread may call any function, unless the comment of the function states otherwise.
  * One thread may close a context, or unregister a service, while others call the library: see
  * ripc_close().
- * A child made by fork() may not use its parent's contexts: calls on them return -EOWNERDEAD.
- * Later versions may append members to struct ripc_route, ripc_limits, ripc_stats, ripc_group_stats
- * and ripc_send_options. Their first member is size, which the program sets to the sizeof of the
- * struct. A function fills a result up to that size and clears bytes that it does not know. It
- * refuses options with bytes that it does not know and that are not zero.
+ *
+ * fork(): a child may not use its parent's contexts: calls on them return -EOWNERDEAD.
+ *
+ * Versions: later versions may append members to struct ripc_route, ripc_limits, ripc_stats,
+ * ripc_group_stats and ripc_send_options. Their first member is size; the program sets it to the
+ * sizeof of the struct. A function fills a result up to that size and clears bytes that it does not
+ * know. It rejects options in which a byte that it does not know is not zero.
  */
 #ifndef RIPC_H
 #define RIPC_H
@@ -31,22 +36,22 @@ extern "C" {
 #define RIPC_VERSION_MINOR 1
 #define RIPC_VERSION_PATCH 0
 
-/** Asks ripc_service_register() to draw a free random id from the upper half of the number space. */
+/** Makes ripc_service_register() draw a free random id from the upper half of the id space. */
 #define RIPC_ANY_ID UINT64_MAX
-/** Ids below this are the application's to choose; 0 is no service. */
+/** The application chooses service ids from 1 to below this limit; 0 is no service. */
 #define RIPC_ID_LIMIT (UINT64_C(1) << 63)
-/** Short messages up to this many bytes (the sum of their items) fit every lane. */
+/** Bytes of a short message, the sum of its items, that every lane can carry. */
 #define RIPC_SHORT_GUARANTEED 512
 /** Most items in one message. */
 #define RIPC_ITEMS_MAX 64
-/** Group ids are from 1 to below this; they have nothing to do with service ids. */
+/** Group ids are from 1 to below this limit. They are independent of service ids. */
 #define RIPC_GROUP_LIMIT (UINT64_C(1) << 62)
-/** Messages to groups have at most this many bytes, the sum of their items. */
+/** Most bytes of a message to a group, the sum of its items. */
 #define RIPC_GROUP_MESSAGE_MAX 1024
-/** Most return buffers offered with one message. */
+/** Most return buffers of one message. */
 #define RIPC_RETURN_BUFFERS_MAX 16
 
-/** One instance of the library. Where one is taken, NULL means the default context of the process. */
+/** One instance of the library. A context argument of NULL means the process's default one. */
 struct ripc;
 /** A service id with its receive queue. */
 struct ripc_service;
@@ -57,126 +62,215 @@ struct ripc_request;
 enum ripc_flags {
 	/** ripc_send*(): acknowledged, in order, exactly once; see ripc_flush(). */
 	RIPC_RELIABLE = 1 << 0,
-	/** ripc_send*(): more messages follow at once; this one may be held back until the next call
-	 *  without this flag, or until the library next has something else to do. */
+	/** ripc_send*(): more messages follow at once. The library may delay this one until the
+	 *  next call without the flag, or until it has nothing else to do. */
 	RIPC_MORE = 1 << 1,
 	/** ripc_service_register(): take the id over from its present holder, if there is one. */
-	RIPC_TAKEOVER = 1 << 2
+	RIPC_TAKEOVER = 1 << 2,
+	/** ripc_call*(): the request may be executed more than once. */
+	RIPC_IDEMPOTENT = 1 << 3
 };
 
-/** Where a received item lies, and so what becomes of it when its message is freed. */
+/** Where the memory of a received item is, and its owner after ripc_message_free(). */
 enum ripc_placement {
-	/** In a receive buffer shared with other messages: gone with the message. */
+	/** In a receive buffer shared with other messages: freed with the message. */
 	RIPC_IN_RECEIVE_BUFFER = 0,
-	/** In a buffer of the pool: gone with the message, or kept with ripc_message_detach(). */
+	/** In a buffer of the pool: freed with the message, or kept with ripc_message_detach(). */
 	RIPC_IN_POOL = 1,
-	/** In a window the receiver had set aside: the application's again. */
+	/** In a window of the receiver: the application's again. */
 	RIPC_IN_WINDOW = 2,
-	/** In a return buffer the receiver had offered: the application's again. */
+	/** In a return buffer of the receiver: the application's again. */
 	RIPC_IN_RETURN_BUFFER = 3,
-	/** In the memory of its sender, a process of the same host, mapped read-only: gone with the
-	 *  message, or copied with ripc_message_detach(). ripc_buf_alloc() has the conditions. */
+	/** In the memory of its sender, a process on the same host, mapped read-only: unmapped
+	 *  with the message, or copied with ripc_message_detach(). ripc_buf_alloc() has the
+	 *  conditions. */
 	RIPC_IN_SENDER_MEMORY = 4
 };
 
 /**
- * A received message. Read-only for the application; valid until ripc_message_free() or ripc_close().
- * Items keep the number, order and lengths they were sent with; an empty item has length 0 and
- * a base that must not be used. Items of short messages have no alignment; items in the pool begin
- * at a multiple of 64 bytes. nreturn_buffers counts the return buffers that came with the message and that
- * long items sent back to source may land in (see ripc_send_long()), over every transport alike.
+ * A received message. The application may only read it; it is valid until ripc_message_free() or
+ * ripc_close(). Items keep the number, order and lengths with which they were sent. An empty item
+ * has length 0 and a base that must not be used. Items of short messages have no alignment; items
+ * in the pool begin at a multiple of 64 bytes.
  */
 struct ripc_message {
-	uint64_t source;      /* service it came from */
-	uint64_t dest;        /* service it was sent to */
-	uint8_t instance[16]; /* instance id of the sending context */
-	uint32_t is_long;     /* 1 if it was sent as a long message, else 0 */
-	uint32_t nitems;      /* 1 .. RIPC_ITEMS_MAX */
-	uint32_t nreturn_buffers; /* return buffers its sender offered with it, 0 .. RIPC_RETURN_BUFFERS_MAX */
-	const struct iovec *items; /* nitems of them */
-	const uint8_t *placement;  /* nitems of enum ripc_placement */
-	uint64_t group; /* group it was sent to, of which dest is a member; 0: to dest alone */
+	/** service that sent it */
+	uint64_t source;
+	/** service to which it was sent */
+	uint64_t dest;
+	/** instance id of the sending context */
+	uint8_t instance[16];
+	/** 1 if it was sent as a long message, else 0 */
+	uint32_t is_long;
+	/** number of items, 1 .. RIPC_ITEMS_MAX */
+	uint32_t nitems;
+	/** return buffers that came with it, 0 .. RIPC_RETURN_BUFFERS_MAX, over every transport;
+	 *  long items sent back to source may land in them, see ripc_send_long() */
+	uint32_t nreturn_buffers;
+	/** array of nitems items */
+	const struct iovec *items;
+	/** array of nitems values of enum ripc_placement */
+	const uint8_t *placement;
+	/** group to which it was sent and of which dest is a member; 0: to dest alone */
+	uint64_t group;
+	/** id of the call whose request it is, see ripc_reply(); 0: it is none */
+	uint64_t call;
 };
 
 /** Options of a send. Set size and zero the rest; NULL means all zero. */
 struct ripc_send_options {
-	size_t size;              /* bytes of this struct: sizeof(struct ripc_send_options) */
-	unsigned flags;           /* of enum ripc_flags */
-	unsigned nreturn_buffers; /* return buffers offered, 0 .. RIPC_RETURN_BUFFERS_MAX */
-	const struct iovec *return_buffers; /* nreturn_buffers registered or allocated buffers, see ripc_send_long() */
+	/** bytes of this struct: sizeof(struct ripc_send_options) */
+	size_t size;
+	/** bits of enum ripc_flags */
+	unsigned flags;
+	/** number of return buffers, 0 .. RIPC_RETURN_BUFFERS_MAX */
+	unsigned nreturn_buffers;
+	/** array of nreturn_buffers registered or allocated buffers, see ripc_send_long() */
+	const struct iovec *return_buffers;
 };
 
-/** How a service is reached, or why it is not. Strings are terminated, cut if need be. */
+/** Options of a call. Set size and zero the rest; NULL means all zero. */
+struct ripc_call_options {
+	/** bytes of this struct: sizeof(struct ripc_call_options) */
+	size_t size;
+	/** 0 or RIPC_IDEMPOTENT */
+	unsigned flags;
+	/** buffers for the answer, 0 .. RIPC_RETURN_BUFFERS_MAX */
+	unsigned nreply_buffers;
+	/** array of nreply_buffers registered or allocated buffers, see ripc_call() */
+	const struct iovec *reply_buffers;
+};
+
+/** The route to a service, or why there is none. Strings are terminated, cut if too long. */
 struct ripc_route {
-	size_t size;      /* bytes of this struct, set by the caller: sizeof(struct ripc_route) */
-	uint64_t service; /* the service asked for */
-	uint8_t instance[16]; /* instance id of the context that holds it; zero: none is known */
-	uint64_t short_max; /* largest short message in bytes, the sum of its items; 0: not connected */
-	uint32_t connected; /* 1 if a lane is up, else 0 */
-	char transport[24]; /* the lane's transport, empty if there is none */
-	char address[96];   /* the peer's address on it */
-	char reason[512];   /* why this one, why each that was tried failed, why others were not */
+	/** bytes of this struct, set by the caller: sizeof(struct ripc_route) */
+	size_t size;
+	/** the service */
+	uint64_t service;
+	/** instance id of the context that holds it; zero: none is known */
+	uint8_t instance[16];
+	/** largest short message in bytes, the sum of its items; 0: not connected */
+	uint64_t short_max;
+	/** 1 if a lane is up, else 0 */
+	uint32_t connected;
+	/** transport of the lane, empty if there is none */
+	char transport[24];
+	/** address of the peer on this transport */
+	char address[96];
+	/** why this transport, why each one that was tried failed, why others were not tried */
+	char reason[512];
 };
 
-/** Sizes that bind a sender. */
+/** Limits of the messages to a destination. */
 struct ripc_limits {
-	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_limits) */
-	uint64_t short_max; /* largest short message to this destination, sum of its items, in bytes */
-	uint64_t long_max;           /* largest long message, sum of its items, in bytes */
-	uint32_t items_max;          /* most items in one message */
-	uint32_t return_buffers_max; /* most return buffers offered with one message */
+	/** bytes of this struct, set by the caller: sizeof(struct ripc_limits) */
+	size_t size;
+	/** largest short message to this destination in bytes, the sum of its items */
+	uint64_t short_max;
+	/** largest long message in bytes, the sum of its items */
+	uint64_t long_max;
+	/** most items in one message */
+	uint32_t items_max;
+	/** most return buffers of one message */
+	uint32_t return_buffers_max;
 };
 
 /**
- * Counters since the start of what they count for. All of them only grow, except the gauges at the end.
- * One message to a group is one short message sent, however many members it has, and one received at each of them.
+ * Counters of a context, service or peer since it began. All of them only grow, except the gauges.
+ * One message to a group counts as one short message sent, whatever the number of members, and as
+ * one received at each member.
  */
 struct ripc_stats {
-	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_stats) */
-	uint64_t short_sent, short_received; /* messages handed to a transport / put into a queue */
-	uint64_t long_sent,
-		long_received; /* messages whose delivery was confirmed / put into a queue */
-	uint64_t bytes_sent, bytes_received; /* payload of these */
-	uint64_t credit_stalls;              /* times a send found no credit */
-	uint64_t queue_stalls;               /* times a send found the transport's queue full */
-	uint64_t dropped_no_service;         /* messages received for a service that is not here */
-	uint64_t dropped_no_memory;          /* messages received that no memory could be had for */
-	uint64_t dropped_queue_full; /* datagrams received for a service whose queue was full */
-	uint64_t dropped_unread;     /* messages in a queue when its service was unregistered */
-	uint64_t datagrams_lost;     /* datagrams missing in a peer's sequence numbers */
-	uint64_t duplicates;         /* messages received again and dropped */
-	uint64_t bad_messages;       /* messages that broke the protocol */
-	uint64_t bad_peers;          /* connections or datagrams refused: not libripc, or broken */
-	uint64_t unauthenticated; /* messages and connections refused for their key, or want of one */
-	uint64_t cancelled;       /* long sends cancelled or timed out */
-	uint64_t return_buffer_writes;     /* long items written into a return buffer of the peer */
-	uint64_t window_items;             /* long items received into a window */
-	uint64_t pool_items;               /* long items received into a buffer of the pool */
-	uint64_t lanes_opened, lanes_lost; /* lanes that came up / broke */
-	uint64_t peers_lost;               /* peers declared dead with work outstanding */
-	uint64_t service_conflicts; /* times a service was found to have another holder too: a network that was split */
-	uint64_t services_lost; /* services that another context took over, or has held for longer */
-	uint64_t peers;         /* gauge: peers known */
-	uint64_t lanes;         /* gauge: lanes up */
-	uint64_t queued;        /* gauge: messages waiting to be received */
-	uint64_t pool_bytes;    /* gauge: bytes of buffers held, in use or cached */
-	uint64_t registered_bytes; /* gauge: bytes of application memory registered */
-	uint64_t resent;           /* reliable short messages sent again after a lane was lost */
-	uint64_t reliable_unknown; /* of these, those of which it is not known whether they arrived */
+	/** bytes of this struct, set by the caller: sizeof(struct ripc_stats) */
+	size_t size;
+	/** short messages passed to a transport / put into a queue */
+	uint64_t short_sent, short_received;
+	/** long messages whose delivery was confirmed / put into a queue */
+	uint64_t long_sent, long_received;
+	/** bytes of payload of these messages */
+	uint64_t bytes_sent, bytes_received;
+	/** sends that found no credit */
+	uint64_t credit_stalls;
+	/** sends that found the queue of the transport full */
+	uint64_t queue_stalls;
+	/** messages received for a service that is not registered here */
+	uint64_t dropped_no_service;
+	/** messages received and dropped for want of memory */
+	uint64_t dropped_no_memory;
+	/** datagrams received for a service whose queue was full */
+	uint64_t dropped_queue_full;
+	/** messages in the queue of a service when it was unregistered */
+	uint64_t dropped_unread;
+	/** datagrams missing in the sequence numbers of a peer */
+	uint64_t datagrams_lost;
+	/** messages received again and dropped */
+	uint64_t duplicates;
+	/** messages that violated the protocol */
+	uint64_t bad_messages;
+	/** connections or datagrams rejected: not libripc, or malformed */
+	uint64_t bad_peers;
+	/** messages and connections rejected because their key was wrong or missing */
+	uint64_t unauthenticated;
+	/** long sends cancelled or timed out */
+	uint64_t cancelled;
+	/** long items written into a return buffer of the peer */
+	uint64_t return_buffer_writes;
+	/** long items received into a window */
+	uint64_t window_items;
+	/** long items received into a buffer of the pool */
+	uint64_t pool_items;
+	/** lanes that came up / broke */
+	uint64_t lanes_opened, lanes_lost;
+	/** peers declared dead with work outstanding */
+	uint64_t peers_lost;
+	/** services found to have a second holder, because the network had been split */
+	uint64_t service_conflicts;
+	/** services that another context took over or had held for longer */
+	uint64_t services_lost;
+	/** gauge: peers known */
+	uint64_t peers;
+	/** gauge: lanes up */
+	uint64_t lanes;
+	/** gauge: messages waiting to be received */
+	uint64_t queued;
+	/** gauge: bytes of pool buffers, in use or cached */
+	uint64_t pool_bytes;
+	/** gauge: bytes of application memory registered */
+	uint64_t registered_bytes;
+	/** reliable short messages sent again after a lane was lost */
+	uint64_t resent;
+	/** of these, messages whose arrival is unknown */
+	uint64_t reliable_unknown;
+	/** calls started */
+	uint64_t calls;
+	/** requests dropped before the service received them, because their callers had given up */
+	uint64_t calls_expired;
+	/** answers dropped because their calls had ended */
+	uint64_t late_replies;
 };
 
-/** Counters of one group in one context; all but the gauges only grow, and lost may shrink: what was late is not lost. */
+/** Counters of one group in one context. They only grow, except the gauges and lost. */
 struct ripc_group_stats {
-	size_t size; /* bytes of this struct, set by the caller: sizeof(struct ripc_group_stats) */
-	uint64_t sent;       /* messages sent to it by services of this context */
-	uint64_t multicasts; /* of these, also sent as one datagram to all who hear multicast */
-	uint64_t unreached; /* members that could not be reached in time, summed up over messages sent */
-	uint64_t received;   /* messages of other contexts, each counted once */
-	uint64_t lost;       /* messages missing in the numbers of their senders */
-	uint64_t duplicates; /* messages that came again, by another way, and were dropped */
-	uint64_t dropped; /* not put into the full queue of a member here, or for want of memory */
-	uint64_t members; /* gauge: contexts with members, as far as is known here, ours included */
-	uint64_t senders; /* gauge: other contexts from which messages came */
+	/** bytes of this struct, set by the caller: sizeof(struct ripc_group_stats) */
+	size_t size;
+	/** messages sent to the group by services of this context */
+	uint64_t sent;
+	/** of these, messages sent also as one multicast datagram */
+	uint64_t multicasts;
+	/** members that could not be reached in time, summed over the messages sent */
+	uint64_t unreached;
+	/** messages of other contexts, each counted once */
+	uint64_t received;
+	/** messages missing in the sequence numbers of their senders; shrinks if one is late */
+	uint64_t lost;
+	/** messages received again, over another path, and dropped */
+	uint64_t duplicates;
+	/** messages dropped because a local member's queue was full or memory was short */
+	uint64_t dropped;
+	/** gauge: contexts known to have members, this one included */
+	uint64_t members;
+	/** gauge: other contexts from which messages came */
+	uint64_t senders;
 };
 
 /** Levels of the log. */
@@ -187,28 +281,30 @@ enum ripc_log_level {
 	RIPC_LOG_DEBUG = 3
 };
 
-/** Receives one line of the log, without a newline. Must not call the library. */
+/** Receives one line of the log, without a newline. It must not call the library. */
 typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line);
 
 /**
  * ripc_open - open a context
  * @ctx: where the new context is stored
- * @options: settings as "key=value key=value", separated by blanks, or NULL for none
+ * @options: settings "key=value", separated by blanks, or NULL for none
  *
- * Opens one instance of the library: its transports, its resolver and its background thread. Nothing
- * needs to be configured. A setting may stand in @options or, with its name in capital letters after
- * RIPC_, in the environment (RIPC_WAIT=poll); @options win. ripc(7) lists them.
+ * Opens one instance of the library: its transports, its resolver and its progress thread. It
+ * needs no configuration. A setting stands in @options or, with its name in capital letters after
+ * RIPC_, in the environment (RIPC_WAIT=poll). @options take precedence. ripc(7) lists the
+ * settings.
  *
- * The call waits for no peer and no server: an ensemble is connected to in the background. It waits
- * at most one second, for a free place in the memory of pcie if all 128 are taken.
+ * The call waits for no peer and no server: the connection to a ZooKeeper ensemble is made in the
+ * background. It waits at most one second, if all 128 slots in the memory of pcie are taken, until
+ * one is free.
  *
  * Return: 0, or a negative errno.
  * Errors:
- * -EINVAL: a setting is unknown or has a value that makes no sense; ripc_error_detail() names it
- * -ENOENT, -EACCES: a file, directory or device that a setting names is not there or may not be
- *   used, or is a key file that others may read
+ * -EINVAL: a setting is unknown or its value is invalid; ripc_error_detail() names it
+ * -ENOENT, -EACCES: a file, directory or device that a setting names does not exist or may not be
+ *   used, or other users may read the key file
  * -ENODEV: no transport could be opened; ripc_error_detail() gives the reason of each
- * -ENOMEM, -EMFILE: out of memory or descriptors; nothing is left behind
+ * -ENOMEM, -EMFILE: out of memory or descriptors
  */
 int ripc_open(struct ripc **ctx, const char *options);
 
@@ -216,26 +312,26 @@ int ripc_open(struct ripc **ctx, const char *options);
  * ripc_close - close a context
  * @ctx: the context, or NULL for the default one
  *
- * Unregisters its services, fails what is outstanding, and ends its thread. Buffers, messages and
- * requests of the context are gone afterwards. Registered memory, and that of sends under way, is
- * the application's again. In a child made by fork() it only forgets the context.
+ * Unregisters its services, fails its outstanding operations, and ends its thread. It frees the
+ * buffers, messages and requests of the context. Registered memory, and the memory of sends under
+ * way, is the application's again. In a child made by fork() the call only invalidates the
+ * context.
  *
  * Other threads may be in calls on the context, its services and its requests, and may begin
- * further ones, at any moment. A call that waits returns -ESHUTDOWN before ripc_close() returns.
- * A call that has begun and is not done, and one that begins later, returns -ESHUTDOWN and does
- * nothing, even after ripc_close() has returned: a handle that has ended is never used again for
- * anything else. ripc_request_test(), ripc_request_wait() and ripc_request_cancel() then set the
- * request to NULL.
+ * further ones, at any moment. A call that waits returns -ESHUTDOWN before ripc_close() returns. A
+ * call that is not done, and one that begins later, returns -ESHUTDOWN and does nothing, even
+ * after ripc_close() has returned: a closed handle is never reused. ripc_request_test(),
+ * ripc_request_wait() and ripc_request_cancel() then set the request to NULL.
  *
- * The program must see to two things. No other thread uses a buffer or a received message of the
- * context, or calls ripc_message_free() or ripc_message_detach(), from the call of ripc_close() on:
- * their memory goes with the context. And no request is used by two threads at a time, as ever.
+ * The program has two duties. From the call of ripc_close() on, no other thread may use a buffer
+ * or a received message of the context, or call ripc_message_free() or ripc_message_detach():
+ * their memory is freed with the context. Two threads may never use one request at the same time.
  *
- * The call waits at most 200 ms for messages in the transports' queues to leave, and 50 ms for peers
- * on ib to be notified. A ripc_service_register() of another thread may take 500 ms to end, see there. With
- * resolver=zookeeper the call also waits until the connection to the ensemble is closed: at most one
- * second for each name server of resolv.conf(5) that does not answer, and three seconds for a server
- * that does not read.
+ * The call waits at most 200 ms until the transports have sent their queued messages, 50 ms to
+ * notify peers on ib, and 500 ms for a ripc_service_register() of another thread. With
+ * resolver=zookeeper it also waits until the connection to the ensemble is closed: at most one
+ * second for each name server of resolv.conf(5) that does not answer, and three seconds for a
+ * server that does not read.
  *
  * Return: 0, or -EINVAL if there is no default context, or the context is closed already or being
  * closed.
@@ -249,19 +345,21 @@ int ripc_close(struct ripc *ctx);
  * @flags: 0 or RIPC_TAKEOVER
  * @service: where the new service is stored
  *
- * Probes the network for another holder of @id, then answers for it. An id drawn for RIPC_ANY_ID is
- * not probed: the call does not wait, and sends nothing.
+ * Probes the network for another holder of @id. If there is none, the context answers requests for
+ * it. For RIPC_ANY_ID the call does not probe: it does not wait, and sends nothing.
  *
- * The call waits at most resolve_timeout_ms, see ripc(7): 60 ms if nobody objects, longer for an
- * ensemble that does not answer and for a former holder on this host that is stopped. To name a holder
- * on this host in ripc_error_detail() it waits at most another 500 ms.
+ * The call waits at most resolve_timeout_ms, see ripc(7): 60 ms if no holder answers, longer for
+ * an ensemble that does not answer and for a stopped former holder on this host. It waits at most
+ * another 500 ms to name a holder on this host in ripc_error_detail().
  *
- * With RIPC_TAKEOVER a present holder has to give the id up: those who send to it follow to the new holder by themselves. The
- * former holder receives what had arrived, or had begun to arrive, and then -ESHUTDOWN; each long message is delivered to one of the
- * two, exactly once.
+ * With RIPC_TAKEOVER a present holder loses the id, and senders switch to the new holder without
+ * any action of the application. The former holder still receives messages that had arrived or
+ * begun to arrive, and then -ESHUTDOWN. Each long message is delivered to one of the two, exactly
+ * once.
  *
- * Where nobody answers in time (the network is split, an ensemble is away) @id is taken to be free. If it turns out later that it had a
- * holder, the one who has held it for longer keeps it, and the other receives -ESHUTDOWN.
+ * If no holder answers in time (the network is split, an ensemble is unreachable) @id is taken to
+ * be free. If a second holder is found later, the one that has held the id for longer keeps it,
+ * and the other receives -ESHUTDOWN.
  *
  * Return: 0, or a negative errno.
  * Errors:
@@ -274,17 +372,17 @@ int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags,
 			  struct ripc_service **service);
 
 /**
- * ripc_service_unregister - give a service id up
- * @service: the service, which has ended afterwards
+ * ripc_service_unregister - end a service
+ * @service: the service; the handle is invalid afterwards
  *
- * Messages still in its queue are dropped and counted; its long sends under way are cancelled; calls that
- * wait on it return -ESHUTDOWN; its windows and return buffers are the application's again. Messages
- * already received stay valid. Other threads may be in calls on the service, and may begin
- * further ones: all of them return -ESHUTDOWN, as after ripc_close(). The call waits at most 100 ms
- * for peers to stop using the service's memory; then it closes the lanes to those that have not.
+ * The call drops and counts the messages in the queue of the service, and cancels its long sends.
+ * Its windows and return buffers are the application's again. Messages already received stay
+ * valid. Other threads may be in calls on the service, and may begin further ones: all of them
+ * return -ESHUTDOWN, as after ripc_close(). The call waits at most 100 ms for peers to stop using
+ * the memory of the service; then it closes the lanes to the peers that have not.
  *
- * Return: 0, or a negative errno (-EINVAL: no service; -ESHUTDOWN: another thread has
- * unregistered it or closed the context, or does).
+ * Return: 0, or a negative errno (-EINVAL: no service; -ESHUTDOWN: another thread has unregistered
+ * it or closed the context, or is doing so).
  */
 int ripc_service_unregister(struct ripc_service *service);
 
@@ -292,7 +390,7 @@ int ripc_service_unregister(struct ripc_service *service);
  * ripc_service_id - the id of a service
  * @service: the service
  *
- * Return: its id; the one drawn, if RIPC_ANY_ID was asked for; 0 if the service has ended.
+ * Return: its id, for RIPC_ANY_ID the one drawn; 0 if the service has ended.
  */
 uint64_t ripc_service_id(const struct ripc_service *service);
 
@@ -300,8 +398,9 @@ uint64_t ripc_service_id(const struct ripc_service *service);
  * ripc_service_fd - a descriptor for an event loop
  * @service: the service
  *
- * The descriptor is readable (level-triggered) exactly when ripc_receive() would not block. Wait for it
- * with poll(2) or the like; never read, write or close it. It ends with the service.
+ * The descriptor is readable (level-triggered) exactly when ripc_receive() would not block. Wait
+ * for it with poll(2) or the like; never read, write or close it. The library owns it and closes
+ * it with the service.
  *
  * Return: the descriptor, or a negative errno (-EMFILE, -ENOMEM).
  */
@@ -313,17 +412,17 @@ int ripc_service_fd(struct ripc_service *service);
  * @len: bytes, at least 1
  *
  * The buffer comes from a cache of registered memory. Its pages are present, and it is aligned to
- * 64 bytes. It belongs to the caller until ripc_buf_free(). A child of fork() may read, but must
- * not write it.
+ * 64 bytes. The caller owns it until ripc_buf_free(). A child of fork() may read, but must not
+ * write it.
  *
- * Adapters read long items from the buffer itself. Items of up to 64 KiB are copied first, because
- * that takes less time than to register them for the message.
+ * Adapters read long items directly from the buffer. Items of up to 64 KiB are copied first,
+ * because a copy takes less time than the registration for the message.
  *
- * A receiver on the same host reads an item in the memory of its sender (RIPC_IN_SENDER_MEMORY) if all of
- * these conditions hold. If one does not, the item is copied.
+ * A receiver on the same host reads an item in the memory of its sender (RIPC_IN_SENDER_MEMORY) if
+ * all of these conditions hold. Otherwise the item is copied.
  *
- * - Sender and receiver are processes of the same user that are connected by shm, the
- *   kernel is Linux 5.1 or later, and neither side has the setting handover=off.
+ * - Sender and receiver are processes of the same user that are connected by shm, the kernel is
+ *   Linux 5.1 or later, and both sides allow mapped zero copy, which ripc(7) describes.
  *
  * - The buffer has more than 32 KiB and the item 16 KiB or more. Memory of ripc_buf_register() is
  *   always copied.
@@ -331,24 +430,24 @@ int ripc_service_fd(struct ripc_service *service);
  * - The buffer is one of the first 64 of more than 32 KiB that exist in the context, those in its
  *   cache included.
  *
- * - The last two long messages with items from this buffer went to the same peer. So a buffer that
- *   is allocated for each message, and one that is sent to two peers in turn, is always copied.
- *   When a buffer that one peer has mapped is sent to another peer, the number of messages that
- *   are copied first doubles, up to 1024.
+ * - The last two long messages with items from this buffer went to the same peer. Therefore a
+ *   buffer that is allocated for each message, and one that is sent to two peers in turn, is
+ *   always copied. When a buffer that one peer has mapped is sent to another peer, the number of
+ *   messages that are copied first doubles, up to 1024.
  *
- * - No window lies in the buffer, and no part of it is offered as a return buffer.
+ * - No window lies in the buffer, and no part of it is a return buffer.
  *
  * - The item is all of the buffer, if the memory of the buffer belonged to another buffer before,
- *   or if the buffer was taken back from a peer: for a window, a return buffer, another peer, or
- *   because the peer kept a message for too long. Later items may be parts of it.
+ *   or if a peer had to unmap the buffer: for a window, a return buffer, another peer, or because
+ *   it kept a message for too long. Later items may be parts of the buffer.
  *
- * - The item fits no return buffer that the receiver offers, and no window that it has set aside.
+ * - The item fits no return buffer and no window of the receiver.
  *
- * - The receiver freed the last such message in time, which is 0.2 ms and 1 ns for each 8 bytes.
- *   After one that it keeps for longer, the next 8 messages to the service are copied, then 16, up
- *   to 1024, until it frees one in time.
+ * - The receiver freed the last such message in time, which is 0.2 ms plus 1 ns for each 8 bytes.
+ *   After a message that it keeps for longer, the next 8 messages to the service are copied, then
+ *   16, up to 1024, until the receiver frees one in time.
  *
- * - The peer reads less than 256 MiB, and has mapped fewer than 256 buffers, of this context.
+ * - The peer has mapped fewer than 256 buffers of this context and is reading less than 256 MiB.
  *
  * Return: the buffer, or NULL with errno set and ripc_error_detail() filled (ENOMEM, EINVAL).
  */
@@ -360,21 +459,22 @@ void *ripc_buf_alloc(struct ripc *ctx, size_t len);
  * @buf: a buffer of ripc_buf_alloc(), or NULL to allocate one
  * @len: bytes, at least 1
  *
- * Contents are kept up to the smaller size. The buffer may move. On failure the old one is untouched.
+ * The contents are kept up to the smaller size. The buffer may move. On failure the old buffer is
+ * unchanged and stays the caller's.
  *
  * Return: the buffer, or NULL with errno set (ENOMEM; EINVAL: not a buffer of this context; EBUSY:
- * it is in use by a send or offered as a return buffer).
+ * it is in use by a send or as a return buffer).
  */
 void *ripc_buf_realloc(struct ripc *ctx, void *buf, size_t len);
 
 /**
- * ripc_buf_free - give a buffer back
+ * ripc_buf_free - free a buffer
  * @ctx: the context, or NULL
- * @buf: any address inside a buffer of ripc_buf_alloc(), up to the last byte that was asked for;
- *       NULL does nothing
+ * @buf: any address inside a buffer of ripc_buf_alloc(), up to the last byte requested; NULL does
+ *   nothing
  *
- * A buffer offered as a return buffer is withdrawn first: memory is used again only when no peer can write
- * into it. A buffer set aside as a window is removed from the windows.
+ * A return buffer is withdrawn first: its memory is reused only when no peer can write into it. A
+ * buffer that is a window is removed from the windows.
  *
  * Return: 0, or a negative errno.
  * Errors:
@@ -384,57 +484,58 @@ void *ripc_buf_realloc(struct ripc *ctx, void *buf, size_t len);
 int ripc_buf_free(struct ripc *ctx, void *buf);
 
 /**
- * ripc_buf_register - let the application's own memory travel without a copy
+ * ripc_buf_register - send from and receive into memory of the application without a copy
  * @ctx: the context, or NULL
  * @base: start of the memory
  * @len: bytes, at least 1
  *
- * The memory stays the application's; it must stay mapped until ripc_buf_unregister(). Regions may not
- * overlap one another. Over RDMA adapters items of up to 64 KiB are copied all the same: see ripc_buf_alloc().
+ * The application keeps the memory; it must stay mapped until ripc_buf_unregister(). Regions may
+ * not overlap. Over RDMA adapters items of up to 64 KiB are still copied: see ripc_buf_alloc().
  *
  * Return: 0, or a negative errno.
  * Errors:
- * -EINVAL: no length, 2^47 bytes or more, or the range wraps round
+ * -EINVAL: @len is 0, or 2^47 or more, or the range exceeds the address space
  * -EEXIST: it overlaps a region registered before
- * -ENOMEM: out of memory or over the memlock limit; ripc_error_detail() gives the limit found and needed
+ * -ENOMEM: out of memory or over the memlock limit; ripc_error_detail() gives the limit found and
+ *   the limit needed
  */
 int ripc_buf_register(struct ripc *ctx, void *base, size_t len);
 
 /**
- * ripc_buf_unregister - take registered memory back
+ * ripc_buf_unregister - end the registration of memory
  * @ctx: the context, or NULL
  * @base: the start of a region, as registered
  *
  * Return: 0, or a negative errno.
  * Errors:
  * -EINVAL: no region begins there
- * -EBUSY: a send under way reads from it, or it is offered to a peer or set aside as a window
+ * -EBUSY: a send under way reads from it, or it is a return buffer or a window
  */
 int ripc_buf_unregister(struct ripc *ctx, void *base);
 
 /**
- * ripc_window_add - set memory aside as the target of incoming long items
+ * ripc_window_add - provide memory as the target of incoming long items
  * @ctx: the context, or NULL
- * @service: the service whose items may land there, or NULL for any of the context
+ * @service: the service whose items may land there, or NULL for all of the context
  * @base: registered or allocated memory
- * @len: bytes, at least 1 and no more than were registered or asked for behind @base
+ * @len: bytes, at least 1 and at most the bytes registered or allocated from @base on
  *
- * Each window takes one item and is then used up: it comes back as the item's memory. An item takes the
- * first window that it fits into, of its service first, then of the context; without one, a buffer
- * of the pool.
+ * Each window takes one item and is then used up: it returns to the application as the memory of
+ * the item. An item takes the first window that it fits into, of its service first, then of the
+ * context. If it fits into none, it takes a buffer of the pool.
  *
- * Return: 0, or a negative errno (-EINVAL: memory not registered, or no length; -EBUSY: it
+ * Return: 0, or a negative errno (-EINVAL: the memory is not registered, or @len is 0; -EBUSY: it
  * overlaps a window, a return buffer or a send under way; -ENOMEM).
  */
 int ripc_window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len);
 
 /**
- * ripc_window_remove - take a window back
+ * ripc_window_remove - remove a window
  * @ctx: the context, or NULL
  * @base: the start of a window
  *
- * Return: 0, or a negative errno (-EINVAL: no window begins there, it may have been used; -EBUSY: an
- * item is just arriving in it).
+ * Return: 0, or a negative errno (-EINVAL: no window begins there, or it is used up; -EBUSY: an
+ * item is arriving in it).
  */
 int ripc_window_remove(struct ripc *ctx, void *base);
 
@@ -442,7 +543,8 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * ripc_send_short - send a short message
  * @service: the service it is from
  * @dest: the service it is for
- * @items: its items, at most ripc_route_limits short_max bytes together; free to use again on return
+ * @items: its items, at most short_max bytes (ripc_route_limits()) together; the caller's again on
+ *   return
  * @nitems: 1 .. RIPC_ITEMS_MAX
  * @options: flags and return buffers, or NULL
  * @timeout_ms: how long to wait for the service to be found, for a connection, and for credit
@@ -450,26 +552,28 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * A short message has the lowest latency. It is delivered at most once, whole or not at all.
  * Messages between two services keep their order on connected transports.
  *
- * A return of 0 means only that the message was handed to the network. The message is lost if the
- * connection ends before it has arrived, or the receiving process before ripc_receive() has taken
- * it; on datagram transports it may be lost like any datagram. The sender is not notified.
+ * A return of 0 means only that the message was passed to the network. The message is lost if the
+ * connection ends before it has arrived, or if the receiving process ends before ripc_receive()
+ * has returned it. On datagram transports it may be lost like any datagram. The sender is not
+ * notified.
  *
- * A sender that has to know more waits for an answer: the receiver sends one when it has processed
- * the message, and the sender repeats the message when no answer comes within a timeout of its
- * own. The first message may have been processed and its answer lost. So make requests that may be
- * processed twice without harm, or number them and let the receiver answer a number that it knows
- * without processing it again.
+ * A sender that needs to know more waits for an answer: the receiver sends one when it has
+ * processed the message, and the sender repeats the message when no answer comes within a timeout
+ * of its own. The first message may have been processed and its answer lost. Therefore make
+ * requests that may be processed twice without harm, or number them and let the receiver answer a
+ * known number without processing it again.
  *
- * Return: 0 when the message was handed to the network, which does not mean that it arrived, or a
+ * Return: 0 when the message was passed to the network, which does not mean that it arrived, or a
  * negative errno.
  * Errors:
- * -EHOSTUNREACH: nobody holds @dest, or its holder cannot be reached; ripc_error_detail() explains what was tried
- * -EMSGSIZE: longer than the limit, which ripc_error_detail() gives
+ * -EHOSTUNREACH: no context holds @dest, or its holder cannot be reached; ripc_error_detail()
+ *   lists the attempts
+ * -EMSGSIZE: longer than short_max of ripc_route_limits(), which ripc_error_detail() gives
  * -EAGAIN: @timeout_ms is 0 and the destination is not yet known, or there is no credit
  * -ETIMEDOUT: no credit, or no room in the transport's queue, within the timeout
  * -EINVAL: no item, too many items or return buffers, an item of 2^47 bytes or more, a long item
  *   that reaches beyond the end of an allocated buffer, or a return buffer that is not registered
- * -EBUSY: a return buffer is in use by a send or is offered already
+ * -EBUSY: a return buffer is in use by a send or came with another message already
  * -EOPNOTSUPP: a flag that this version does not know to serve
  * -ESHUTDOWN: the service or its context is being closed
  */
@@ -485,28 +589,30 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * @options: flags and return buffers, or NULL
  * @timeout_ms: how long it may take
  *
- * Reliable, whole, exactly once. Registered and allocated memory travels without a copy (but see
- * ripc_buf_alloc() for up to 64 KiB over RDMA adapters), other memory is registered for this one transfer or copied.
+ * The message is delivered reliably, whole and exactly once. Registered and allocated memory is
+ * sent without a copy; ripc_buf_alloc() describes items of up to 64 KiB over RDMA adapters. Other
+ * memory is registered for this one transfer or copied.
  *
- * Return buffers offered in @options are memory for the answer. Each item of a long message that
- * the peer sends to @service lands in the first of them, in the order in which they were offered,
- * that is unused and long enough. The item begins where the buffer begins, and uses it up. Empty
- * items, those that fit none, and those of short messages lie elsewhere. The peer may write the
- * buffers until they come back as items, or are withdrawn by ripc_buf_free() or ripc_service_unregister().
+ * The return buffers in @options are memory for the answer. Each item of a long message that the
+ * peer sends to @service lands in the first of them, in the order in which they were sent, that is
+ * unused and long enough. The item begins where the buffer begins, and uses it up. Empty items,
+ * items that fit none, and items of short messages lie elsewhere. The peer may write the buffers
+ * until they return as items, or are withdrawn by ripc_buf_free() or ripc_service_unregister().
  *
  * A return of 0 means that the message is in the memory of the receiving process, in order, for
  * ripc_receive(). It does not mean that the application has received or processed it: a process
  * that is killed loses what is in its queue. Only an answer of the application, sent when the work
  * is done, notifies the sender. ripc_send_short() describes how to wait for answers and repeat.
  *
- * Return: 0 when the message stands in the receiver's memory, not yet processed, or a negative
- * errno. The items are the caller's again in every case. When the time is up the message is
+ * Return: 0 when the message is in the receiver's memory, not yet processed, or a negative errno.
+ * The items are the caller's again in every case. When the timeout expires the message is
  * withdrawn, which may take up to 100 ms more.
  * Errors: those of ripc_send_short() without -EMSGSIZE, and
- * -EAGAIN: @timeout_ms is 0: nothing was sent, as delivery cannot be known without waiting; see ripc_send_async()
+ * -EAGAIN: @timeout_ms is 0; nothing was sent, because delivery cannot be known without waiting;
+ *   see ripc_send_async()
  * -ETIMEDOUT: not delivered in time; it was withdrawn and will not be delivered
- * -EPIPE: the peer died or became unreachable, and it is not known whether it was delivered
- * -ENOBUFS: the receiver could not find memory for it
+ * -EPIPE: the peer died or became unreachable, and it is unknown whether the message was delivered
+ * -ENOBUFS: the receiver had no memory for it
  * -ENOMEM: out of memory, or over the memlock limit
  */
 int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iovec *items,
@@ -521,9 +627,10 @@ int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iov
  * @options: flags and return buffers, or NULL
  * @timeout_ms: how long it may take
  *
- * Sends a short message if the items have at most as many bytes as ripc_route_limits() gives for @dest,
- * else a long one. A program that does not look at the size cannot know which of the two was used.
- * Then a return of 0 means no more than that of ripc_send_short(): the message may still be lost.
+ * Sends a short message if the items have at most short_max bytes (ripc_route_limits() of @dest),
+ * else a long one. A program that does not check the size cannot know which of the two was used.
+ * For such a program a return of 0 means no more than that of ripc_send_short(): the message may
+ * still be lost.
  *
  * Return: as ripc_send_short() or ripc_send_long(); 0 does not mean that the message was processed.
  */
@@ -562,41 +669,43 @@ int ripc_flush(struct ripc_service *service, uint64_t dest, int timeout_ms);
  * ripc_send_async - start to send a long message
  * @service: the service it is from
  * @dest: the service it is for
- * @items: its items; the array may go, but the memory is the library's until the request is done
+ * @items: its items; the array may be freed on return, but the memory is the library's until the
+ *   request is done
  * @nitems: 1 .. RIPC_ITEMS_MAX
  * @options: flags and return buffers, or NULL
  * @request: where the request is stored
  *
- * Never waits. The transfer goes on while the application computes. Several may be under way; they
- * complete in any order, but messages from @service to @dest are delivered in the order they were
- * started.
+ * The call never waits. The transfer continues while the application computes. Several requests
+ * may be under way. They complete in any order, but messages from @service to @dest are delivered
+ * in the order in which they were started.
  *
- * A return of 0 says that the request exists, and nothing of the message. When the request is
- * done, ripc_request_test(), ripc_request_wait() or ripc_request_cancel() returns the result.
- * There, 0 means that the message is in the memory of the receiver, not that the application
- * has processed it: see ripc_send_long().
+ * A return of 0 means only that the request exists. When the request is done, ripc_request_test(),
+ * ripc_request_wait() or ripc_request_cancel() returns the result. There, 0 means that the message
+ * is in the memory of the receiver, not that the application has processed it: see
+ * ripc_send_long().
  *
- * Return: 0 when the request exists, or a negative errno (-EINVAL, -EBUSY, -ENOMEM, -EOPNOTSUPP, -ESHUTDOWN as ripc_send_long()).
+ * Return: 0 when the request exists, or a negative errno (-EINVAL, -EBUSY, -ENOMEM, -EOPNOTSUPP,
+ * -ESHUTDOWN as ripc_send_long()).
  */
 int ripc_send_async(struct ripc_service *service, uint64_t dest, const struct iovec *items,
 		    unsigned nitems, const struct ripc_send_options *options,
 		    struct ripc_request **request);
 
 /**
- * ripc_request_test - ask whether a request is done
- * @request: the request; set to NULL when it is done, and gone
+ * ripc_request_test - test whether a request is done
+ * @request: the request; freed and set to NULL when it is done
  *
- * Return: -EINPROGRESS, or what ripc_send_long() would have returned. If nobody holds the destination,
- * the request goes on trying: cancel it to give up.
+ * Return: -EINPROGRESS, or the result as ripc_send_long() returns it. If no context holds the
+ * destination, the request continues to search for it until it is cancelled.
  */
 int ripc_request_test(struct ripc_request **request);
 
 /**
  * ripc_request_wait - wait for a request
- * @request: the request; set to NULL when it is done, and gone
+ * @request: the request; freed and set to NULL when it is done
  * @timeout_ms: how long to wait
  *
- * Return: -ETIMEDOUT if it is still under way, or what ripc_send_long() would have returned.
+ * Return: -ETIMEDOUT if it is still under way, or the result as ripc_send_long() returns it.
  * -ESHUTDOWN: the context is being closed; the memory is the caller's when ripc_close() has
  * returned.
  */
@@ -604,15 +713,152 @@ int ripc_request_wait(struct ripc_request **request, int timeout_ms);
 
 /**
  * ripc_request_cancel - withdraw a request
- * @request: the request; set to NULL, and gone
- * @timeout_ms: how long to wait for the peer to let go of the memory; then the lane to it is closed
+ * @request: the request; freed and set to NULL
+ * @timeout_ms: how long to wait until the peer stops using the memory; then the lane to it is
+ *   closed
  *
  * On return the memory is the caller's in every case.
  *
- * Return: -ECANCELED if the message was withdrawn and will not be delivered, 0 if it was already delivered, or
- * the error it had failed with (-EPIPE: not known).
+ * Return: -ECANCELED if the message was withdrawn and will not be delivered, 0 if it was already
+ * delivered, or the error with which it had failed (-EPIPE: delivery is unknown).
  */
 int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
+
+/**
+ * ripc_call - send a request and wait for its answer
+ * @service: the service that calls
+ * @dest: the service that is called
+ * @items: the items of the request, of any length; free to use again on return
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and buffers for the answer, or NULL
+ * @reply: where the answer is stored; NULL if there is none. Give it back with ripc_message_free()
+ * @timeout_ms: how long the whole call may take, -1: for ever
+ *
+ * The request reaches the service like any message, and ripc_receive() returns it with its member
+ * call set. The service answers with ripc_reply() or ripc_reply_error(), at any time, in any order
+ * and from any thread. The answer is delivered to this call and not to the queue of @service. An
+ * answer that comes too late is dropped; no other call ever gets it.
+ *
+ * A request is executed at most once, where executed means that the service has received it. If its
+ * holder ends, or gives the service up, before that, the request goes to the next holder. With
+ * RIPC_IDEMPOTENT it is also sent again if the holder was lost and may have executed it.
+ *
+ * The time that is left travels with the request. The service can ask for it. A request whose time is
+ * up before the service receives it is dropped.
+ *
+ * Long items of the answer land in @options->reply_buffers as in return buffers: see
+ * ripc_send_long(). With such buffers the request is a long message.
+ *
+ * Return: 0 and the answer; the error of ripc_reply_error(), with a message without content; or a
+ * negative errno. *reply is not NULL if and only if the service has answered.
+ * Errors:
+ * -EHOSTUNREACH: not executed: nobody holds @dest, or its holder cannot be reached
+ * -ETIMEDOUT: not executed: the time was up before the service received the request
+ * -ETIME: the time was up, and the request may have been executed
+ * -EPIPE: not known: the holder died, became unreachable, or could not send the answer
+ * -ECANCELED: the service has freed the request without an answer; *reply is set
+ * -EINVAL, -EMSGSIZE, -ENOMEM, -ESHUTDOWN: as ripc_send_long()
+ */
+int ripc_call(struct ripc_service *service, uint64_t dest, const struct iovec *items,
+	      unsigned nitems, const struct ripc_call_options *options,
+	      struct ripc_message **reply, int timeout_ms);
+
+/**
+ * ripc_call_start - send a request and get its answer later
+ * @service: the service that calls
+ * @dest: the service that is called
+ * @items: the items of the request; the array may go. If @nitems items have more than
+ *         RIPC_SHORT_GUARANTEED bytes together, or there are buffers for the answer, their memory is
+ *         the library's until the call is done
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: flags and buffers for the answer, or NULL
+ * @timeout_ms: how long the whole call may take, -1: for ever
+ * @request: where the call is stored
+ *
+ * Never waits. Any number of calls may be under way, up to 1048576 in a context; they end in any
+ * order. ripc_call_wait() returns the result. ripc_request_cancel() gives the call up: the service is
+ * notified, and the result is -ECANCELED if the request was not executed, -ETIME if it may have been.
+ * ripc_request_test() and ripc_request_wait() drop the answer.
+ *
+ * Return: 0 when the call exists, or a negative errno (-EINVAL, -ENOMEM, -EOPNOTSUPP, -ESHUTDOWN).
+ */
+int ripc_call_start(struct ripc_service *service, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_call_options *options, int timeout_ms,
+		    struct ripc_request **request);
+
+/**
+ * ripc_call_wait - wait for the answer of a call
+ * @request: the call; set to NULL when it is done, and gone
+ * @reply: where the answer is stored, or NULL to drop it
+ * @timeout_ms: how long to wait; 0 only asks
+ *
+ * Return: -EINPROGRESS if the call is still under way, else as ripc_call(). -EINVAL: not a call.
+ */
+int ripc_call_wait(struct ripc_request **request, struct ripc_message **reply, int timeout_ms);
+
+/**
+ * ripc_reply - answer a request
+ * @request: the message, whose member call is not 0; it stays the caller's to free
+ * @items: the items of the answer, of any length; free to use again on return
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @timeout_ms: how long a long answer may take; a short one never waits
+ *
+ * A request is answered once. If it is freed without an answer, its caller gets -ECANCELED.
+ *
+ * Return: 0: the answer is sent, and sent again if connections are lost; a long one is delivered. Or
+ * a negative errno.
+ * Errors:
+ * -EINVAL: the message is not the request of a call; or as ripc_send_long()
+ * -EALREADY: it was answered before
+ * -ECANCELED: its caller does not wait any more, or is gone; the answer is dropped
+ * -EAGAIN: @timeout_ms is 0 and the answer is long; nothing was sent: see ripc_reply_start()
+ * -ETIMEDOUT, -EPIPE, -ENOBUFS, -ENOMEM: as ripc_send_long(); the caller gets -EPIPE
+ * -ESHUTDOWN: the context is being closed
+ */
+int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned nitems,
+	       int timeout_ms);
+
+/**
+ * ripc_reply_start - start to answer a request with a long message
+ * @message: the request; it stays the caller's to free
+ * @items: the items of the answer; the array may go, but the memory is the library's until @request
+ *         is done
+ * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @request: where the request that sends the answer is stored: see ripc_send_async()
+ *
+ * Never waits. For event loops and servers that answer many requests at once.
+ *
+ * Return: 0 when the request exists, or a negative errno as ripc_reply().
+ */
+int ripc_reply_start(struct ripc_message *message, const struct iovec *items, unsigned nitems,
+		     struct ripc_request **request);
+
+/**
+ * ripc_reply_error - refuse a request
+ * @request: the message, whose member call is not 0; it stays the caller's to free
+ * @error: an errno, positive or negative: ripc_call() returns it
+ *
+ * Return: as ripc_reply().
+ */
+int ripc_reply_error(struct ripc_message *request, int error);
+
+/**
+ * ripc_message_deadline - the time that the caller of a request still waits
+ * @message: the message
+ *
+ * Return: milliseconds, rounded up; 0: its time is up; -1: it waits for ever, or the message is not
+ * the request of a call.
+ */
+int ripc_message_deadline(const struct ripc_message *message);
+
+/**
+ * ripc_message_cancelled - whether the caller of a request does not wait any more
+ * @message: the message
+ *
+ * Return: 1: its time is up, it has cancelled the call, or it is gone. 0: it waits, or the message is
+ * not the request of a call. Or a negative errno (-EINVAL, -EOWNERDEAD, -ESHUTDOWN).
+ */
+int ripc_message_cancelled(const struct ripc_message *message);
 
 /**
  * ripc_receive - take the next message of a service
@@ -620,17 +866,19 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  * @message: where the message is stored
  * @timeout_ms: how long to wait for one
  *
- * Short messages of one sender come in the order they were sent, its long ones in the order they were started; a
- * short message may overtake a long one that is still on its way.
- * A long message that is lost leaves a gap: its sender is notified, and where the sender died, those that were already here in full
- * are delivered although one before them was cut short.
+ * Short messages of one sender arrive in the order in which they were sent, its long messages in
+ * the order in which they were started. A short message may overtake a long one that is still
+ * under way. A long message that is lost leaves a gap, and its sender is notified. When a sender
+ * dies, its messages that have arrived in full are delivered, even if an earlier one is
+ * incomplete.
  *
  * Return: 0, or a negative errno.
  * Errors:
- * -EAGAIN: @timeout_ms is 0 and there is none
- * -ETIMEDOUT: none came in time
- * -ESHUTDOWN: the service or its context is being closed, or another context took the service over, or has held it for longer (both
- *   registered it while the network was split), and all messages that were for this one are received
+ * -EAGAIN: @timeout_ms is 0 and there is no message
+ * -ETIMEDOUT: no message came in time
+ * -ESHUTDOWN: the service or its context is being closed; or another context took the service
+ *   over, or has held it for longer (both registered it while the network was split), and all
+ *   messages of this one are received
  */
 int ripc_receive(struct ripc_service *service, struct ripc_message **message, int timeout_ms);
 
@@ -640,28 +888,29 @@ int ripc_receive(struct ripc_service *service, struct ripc_message **message, in
  * @group: 1 .. RIPC_GROUP_LIMIT-1
  * @timeout_ms: how long to wait until the other members are known
  *
- * From now on the service receives what anybody sends to the group, with ripc_receive(), in the order of arrival among its
- * other messages. Any number of services in any number of contexts may be members; nobody owns a group, and
- * nothing has to be set up. Senders that are at work learn of a new member within moments: what they send before, it does
- * not get. A context that dies drops out within about peer_timeout_ms.
+ * From now on ripc_receive() returns every message that any service sends to the group, in the
+ * order of arrival among the other messages. Any number of services in any number of contexts may
+ * be members. A group has no owner and needs no setup. An active sender learns of a new member
+ * within moments; the member does not receive earlier messages. A context that dies leaves the
+ * group within about peer_timeout_ms.
  *
  * Return: 0, or a negative errno.
  * Errors:
- * -EINVAL: no such id
+ * -EINVAL: @group is out of range
  * -EALREADY: it is a member
- * -EAGAIN, -ETIMEDOUT: the other members could not be found within @timeout_ms; the service is no member. 0 is rarely
- *   long enough
+ * -EAGAIN, -ETIMEDOUT: the other members could not be found within @timeout_ms; the service is no
+ *   member. 0 is rarely long enough
  * -ENOMEM: out of memory
  * -ESHUTDOWN: the service or its context is being closed
  */
 int ripc_group_join(struct ripc_service *service, uint64_t group, int timeout_ms);
 
 /**
- * ripc_group_leave - make a service no member any more
+ * ripc_group_leave - end the membership of a service in a group
  * @service: the service
  * @group: the group
  *
- * Messages that have come stay in the queue. ripc_service_unregister() leaves all groups.
+ * Messages that have arrived stay in the queue. ripc_service_unregister() leaves all groups.
  *
  * Return: 0, or a negative errno (-ENOENT: it is no member; -EINVAL, -ESHUTDOWN).
  */
@@ -671,33 +920,33 @@ int ripc_group_leave(struct ripc_service *service, uint64_t group);
  * ripc_group_send - send a short message to all members of a group
  * @service: the service it is from; it need not be a member
  * @group: the group
- * @items: its items, at most RIPC_GROUP_MESSAGE_MAX bytes together; free to use again on return
+ * @items: its items, at most RIPC_GROUP_MESSAGE_MAX bytes together; the caller's again on return
  * @nitems: 1 .. RIPC_ITEMS_MAX
- * @options: flags (RIPC_MORE), or NULL; return buffers cannot be offered to a group
- * @timeout_ms: how long to wait for members to be found, for connections, and for room on them
+ * @options: flags (RIPC_MORE), or NULL; return buffers are not allowed
+ * @timeout_ms: how long to wait until members are found and connected and have credit
  *
- * Every member gets the message at most once, whole or not at all, the sending service too if it
- * is one. Messages of one sender keep their order, except when it changes between lanes and
- * multicast.
+ * Every member receives the message at most once, whole or not at all. So does the sending service
+ * if it is a member. Messages of one sender keep their order, except when it changes between lanes
+ * and multicast.
  *
- * A return of 0 means that the message was handed to the network for at least one member. It does
+ * A return of 0 means that the message was passed to the network for at least one member. It does
  * not mean that any member received or processed it. A member on a lane loses a message with the
- * connection, and if its queue is full; where multicast carries the message, it may be lost like
- * any datagram. Members that could not be reached are counted as missed by the sender, and lost
- * messages by the members that miss them: see ripc_group_stats().
+ * connection, and if its queue is full. A message sent by multicast may be lost like any datagram.
+ * The sender counts members that it could not reach; members count messages that they miss: see
+ * ripc_group_stats().
  *
- * A sender that needs the work of every member has to know its members, collects an answer from
+ * A sender that needs the work of every member has to know its members. It collects an answer from
  * each, and repeats the message with ripc_send() to those that did not answer. A member must be
  * able to receive a repeated message without harm, for example by its number.
  *
- * Return: 0 when the message was handed to the network for all members that could be reached
- * within @timeout_ms, at least one, which says nothing of its arrival. Or a negative errno.
+ * Return: 0 when the message was passed to the network for all members that could be reached
+ * within @timeout_ms, at least one, which does not mean that it arrived. Or a negative errno.
  * Errors:
  * -EHOSTUNREACH: there are no members, or none can be reached
  * -EMSGSIZE: longer than RIPC_GROUP_MESSAGE_MAX
  * -EAGAIN: @timeout_ms is 0, and the members are not yet known, or none is connected
- * -ETIMEDOUT: another thread of this context was sending to the group all the time
- * -EINVAL: no such id, no item, or too many items
+ * -ETIMEDOUT: other threads of this context were sending to the group all the time
+ * -EINVAL: @group is out of range, no item, or too many items
  * -EOPNOTSUPP: return buffers, or a flag that this version does not know to serve
  * -ENOMEM: out of memory
  * -ESHUTDOWN: the service or its context is being closed
@@ -709,13 +958,14 @@ int ripc_group_send(struct ripc_service *service, uint64_t group, const struct i
  * ripc_group_stats - the counters of a group
  * @ctx: the context, or NULL
  * @group: the group
- * @sender: 16 bytes, the instance id of a context that sends (struct ripc_message): received, lost and duplicates of its
- *          messages alone, the others 0. Or NULL: of all
+ * @sender: 16 bytes, the instance id of a sending context (struct ripc_message), for received,
+ *   lost and duplicates of its messages alone and 0 in the others; or NULL for all senders
  * @stats: where they are stored
  *
- * They begin anew when a context that has left a group, or sends nothing to it for half a minute, uses it again.
+ * The counters begin again at 0 when a context that has left a group, or has sent nothing to it
+ * for 30 seconds, uses it again.
  *
- * Return: 0, or -ENOENT: the context has nothing to do with the group, or nothing has come from @sender.
+ * Return: 0, or -ENOENT if the context does not use the group, or no message has come from @sender.
  */
 int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 		     struct ripc_group_stats *stats);
@@ -725,18 +975,19 @@ int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
  * @message: the message
  * @item: index of an item whose placement is RIPC_IN_POOL or RIPC_IN_SENDER_MEMORY
  *
- * The buffer becomes the caller's, as if it came from ripc_buf_alloc(), and outlives the message. What is RIPC_IN_SENDER_MEMORY is
- * copied, and the item lies in the copy from then on.
+ * The caller owns the buffer as if it came from ripc_buf_alloc(); it outlives the message. An item
+ * that is RIPC_IN_SENDER_MEMORY is copied, and the message then refers to the copy.
  *
  * Return: the buffer, to be freed with ripc_buf_free(), or NULL with errno set (EINVAL).
  */
 void *ripc_message_detach(struct ripc_message *message, unsigned item);
 
 /**
- * ripc_message_free - give a message back
+ * ripc_message_free - free a message
  * @message: the message; NULL does nothing
  *
- * Its receive and pool buffers are used again. A message that is kept keeps its memory, but stops nobody.
+ * The library reuses its receive and pool buffers. An unfreed message pins only its own memory and
+ * blocks no sender.
  */
 void ripc_message_free(struct ripc_message *message);
 
@@ -744,10 +995,10 @@ void ripc_message_free(struct ripc_message *message);
  * ripc_route_lookup - find a service and connect to it
  * @ctx: the context, or NULL
  * @dest: the service
- * @route: where the way to it is stored, or NULL
+ * @route: where the route to it is stored, or NULL
  * @timeout_ms: how long to wait
  *
- * Sending does this by itself; ahead of time it saves the first message the wait.
+ * A send does this too. A call ahead of time saves the first message the wait.
  *
  * Return: 0 when a lane to its holder is up, or a negative errno (-EHOSTUNREACH, -EAGAIN as
  * ripc_send_short()).
@@ -755,24 +1006,24 @@ void ripc_message_free(struct ripc_message *message);
 int ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int timeout_ms);
 
 /**
- * ripc_route_get - how a service is reached at this moment
+ * ripc_route_get - get the present route to a service
  * @ctx: the context, or NULL
  * @dest: the service
- * @route: where the answer is stored
+ * @route: where the route is stored
  *
- * Sends nothing and never waits.
+ * The call sends nothing and never waits.
  *
  * Return: 0, or -ENOENT if nothing is known of the service.
  */
 int ripc_route_get(struct ripc *ctx, uint64_t dest, struct ripc_route *route);
 
 /**
- * ripc_route_limits - the sizes that bind a sender
+ * ripc_route_limits - get the limits of messages to a destination
  * @ctx: the context, or NULL
- * @dest: a destination, or 0 for what holds for every one
+ * @dest: a destination, or 0 for the limits that hold for every destination
  * @limits: where they are stored
  *
- * Return: 0, or -ENOENT if @dest is not connected (ripc_route_lookup() does that).
+ * Return: 0, or -ENOENT if @dest is not connected; ripc_route_lookup() connects it.
  */
 int ripc_route_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits);
 
@@ -788,7 +1039,7 @@ int ripc_context_stats(struct ripc *ctx, struct ripc_stats *stats);
 /**
  * ripc_service_stats - the counters of a service
  * @service: the service
- * @stats: where they are stored; what is not counted per service is 0
+ * @stats: where they are stored; counters that are not kept per service are 0
  *
  * Return: 0, or a negative errno.
  */
@@ -798,64 +1049,65 @@ int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats);
  * ripc_peer_stats - the counters of the peer that holds a service
  * @ctx: the context, or NULL
  * @dest: the service
- * @stats: where they are stored; what is not counted per peer is 0
+ * @stats: where they are stored; counters that are not kept per peer are 0
  *
  * Return: 0, or -ENOENT if nothing is known of the service.
  */
 int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats);
 
 /**
- * ripc_transport_info - which transports there are, and why others are not
+ * ripc_transport_info - list the transports, open and unavailable
  * @ctx: the context, or NULL
- * @index: 0, 1, 2 ...
- * @name: where its name is stored
- * @text: where its address is described or, if it is unavailable, the reason is given
+ * @i: index in the list: 0, 1, 2 ...
+ * @name: where its name is stored; valid until the context is closed
+ * @text: where its address or, if it is unavailable, the reason is stored
  * @len: bytes at @text
  *
  * Return: 1 if it is open, 0 if it is unavailable, -ENOENT after the last.
  */
-int ripc_transport_info(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len);
+int ripc_transport_info(struct ripc *ctx, unsigned i, const char **name, char *text, size_t len);
 
 /**
- * ripc_resolver_info - how services are found here, and what keeps them from being found
+ * ripc_resolver_info - list the back ends of the resolver and their state
  * @ctx: the context, or NULL
- * @index: 0, 1, 2 ...
+ * @i: index in the list: 0, 1, 2 ...
  * @name: where its name is stored; valid until the context is closed
- * @text: where its state at present is described or, if it is left out, the reason is given
+ * @text: where its present state or, if it is not in use, the reason is stored
  * @len: bytes at @text
  *
- * The back ends of the setting resolver: those in use, with their addresses, what they know and, with ZooKeeper, the
- * session; then those that cannot be used here. Behind them "cache", what is known by way of all of them, and
- * "keys", if there are any.
+ * First come the back ends of the setting resolver that are in use, with their addresses, the
+ * number of records and, with ZooKeeper, the session. Then come those that cannot be used here,
+ * "cache" for the records of all of them, and "keys" if there are any.
  *
- * Return: 1 if it works, 0 if it is left out or can find nothing at present (an ensemble is down), -ENOENT after the last.
+ * Return: 1 if it works, 0 if it is not in use or can find nothing at present (an ensemble is
+ * down), -ENOENT after the last.
  */
-int ripc_resolver_info(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len);
+int ripc_resolver_info(struct ripc *ctx, unsigned i, const char **name, char *text, size_t len);
 
 /**
  * ripc_log_set - send the log to a function
  * @fn: the function, or NULL for none
  * @arg: passed to it
- * @level: the highest level it wants
+ * @level: the highest level to send
  *
- * For all contexts of the process. Without it the library logs nothing. The setting
- * log=error|warn|info|debug sends it to the standard error stream.
+ * The function serves all contexts of the process. Without it the library logs nothing. The
+ * setting log=error|warn|info|debug sends the log to the standard error stream.
  */
 void ripc_log_set(ripc_log_fn *fn, void *arg, enum ripc_log_level level);
 
 /**
  * ripc_strerror - the text of an error number
- * @error: what a function returned, negative or positive
+ * @error: an error number, negative or positive
  *
  * Return: a constant string.
  */
 const char *ripc_strerror(int error);
 
 /**
- * ripc_error_detail - what went wrong in the calling thread's last failed call
+ * ripc_error_detail - explain the last failed call of the calling thread
  *
- * Return: one sentence that names service, peer, transport and cause; empty if no call failed yet. Valid until
- * the thread's next failed call.
+ * Return: one sentence that names service, peer, transport and cause; empty if no call has failed.
+ * The library owns it; it is valid until the thread's next failed call.
  */
 const char *ripc_error_detail(void);
 

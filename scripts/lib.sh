@@ -1,8 +1,9 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What the scripts share: packages, configuring and building under build/, and the loopback as the only network.
-# A script changes into the top directory and sources this file; everything is meant for Debian 12 or a relative of it.
+# Shared by the scripts: packages, configuring and building under build/, and the loopback as the
+# only network. A script changes into the top directory and sources this file; everything is meant
+# for Debian 12 or a derivative.
 set -u
 jobs=$(nproc)
 export LC_ALL=C.UTF-8 RIPC_INTERFACES=lo
@@ -36,7 +37,8 @@ installed()
 	dpkg-query -W -f='${Status}\n' "$1" 2>/dev/null | grep -q '^install ok installed'
 }
 
-# --no-install, as the first argument of a script: packages that are missing end it, or skip what needs them.
+# --no-install, as the first argument of a script: packages that are missing end it, or skip what
+# needs them.
 if [ "${1-}" = --no-install ]; then
 	export NO_INSTALL=yes
 	shift
@@ -65,26 +67,31 @@ need_packages()
 	fi
 }
 
-# What every build needs, and what the tests, the fuzzers and the linters need on top. The header of uthash and the
-# static parts are needed at build time only.
+# Packages for every build, and those for the tests, the fuzzers and the linters. The header of
+# uthash and the static parts are needed at build time only.
 base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-dev libjansson-dev
 	libibverbs-dev librdmacm-dev libsodium-dev libzookeeper-mt-dev)
 # libuv1-dev: for the example of ripc_service_fd(3) alone.
 test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils libuv1-dev)
 full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headless)
-# The lab: an emulator, what its guests are made from, and programs of others for the devices in them.
-lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux procps perftest
+# The lab: an emulator, what its guests are made from, and programs of others for the devices in
+# them.
+lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux \
+	procps perftest
 	ibverbs-utils rdmacm-utils iproute2)
 lint_packages=(clang-format clang-tidy cppcheck shellcheck codespell libuv1-dev)
 
 # Makes ./configure if there is none or something it is made from is newer.
 prepare()
 {
-	if [ ! -x configure ] || [ ! -f Makefile.in ] || [ -n "$(find configure.ac Makefile.am ./*/ \
-		-name build -prune -o \( -name local.mk -o -name configure.ac -o -name Makefile.am \) \
+	if [ ! -x configure ] || [ ! -f Makefile.in ] ||
+		[ -n "$(find configure.ac Makefile.am ./*/ \
+		-name build -prune -o \( -name local.mk -o -name configure.ac -o \
+		-name Makefile.am \) \
 		-newer configure -print 2>/dev/null)" ]; then
 		say "autoreconf"
-		autoreconf -fi >build/autoreconf.log 2>&1 || { cat build/autoreconf.log; die "autoreconf failed"; }
+		autoreconf -fi >build/autoreconf.log 2>&1 ||
+			{ cat build/autoreconf.log; die "autoreconf failed"; }
 		touch configure
 	fi
 }
@@ -109,7 +116,8 @@ built()
 	local dir=build/$1
 	shift
 	if ! make -C "$dir" -j"$jobs" "$@" >"$dir/make.log" 2>&1; then
-		grep -n -B2 -A12 -E '(error|warning):|Error [0-9]|undefined reference' "$dir/make.log" | head -n 200
+		grep -n -B2 -A12 -E '(error|warning):|Error [0-9]|undefined reference' \
+			"$dir/make.log" | head -n 200
 		echo "all of the output is in $dir/make.log"
 		return 1
 	fi

@@ -1,20 +1,20 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Test programs that failed beside others are run again alone. scripts/test sources this file; it has
-# to define
+# Test programs that failed beside others are run again alone. scripts/test sources this file; it
+# has to define
 #   rerun STAGE NAME LOG   runs one program alone, writes its output to LOG, returns its result
 # and to set $results, a directory, and the counters $passed and $failed.
 #
 # A program that passes three times in a row counts as passed, and is listed with its log under
-# "unstable:". It stays failed if its log shows a crash or a report of a sanitizer, because such a fault
-# is real however rarely it happens. More than three failed programs are not run again: the run has
-# failed. tests/unstable.md lists the programs that were seen, with cause and mend.
+# "unstable:". It stays failed if its log shows a crash or a report of a sanitizer, because such a
+# fault is real however rarely it happens. More than three failed programs are not run again: the
+# run has failed. tests/unstable.md lists the programs that were seen, with cause and mend.
 rerun_max=3
 rerun_times=3
 
-# note_failure STAGE NAME LOG FAILED: remembers a program that counted FAILED failures. Stages that are
-# not named here have no programs that can be run alone: their failures stay.
+# note_failure STAGE NAME LOG FAILED: remembers a program that counted FAILED failures. Stages that
+# are not named here have no programs that can be run alone: their failures stay.
 note_failure()
 {
 	local copy

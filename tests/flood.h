@@ -47,7 +47,7 @@ static inline void flood_set_target(struct flood *f, struct ripc *ctx)
 	ck_assert_int_gt(f->addrlen, 0);
 }
 
-static inline void flood_run(struct flood *f, int tell)
+static inline void flood_run(struct flood *f, int done_fd)
 {
 	static const uint8_t instance[16] = "attacker";
 	struct ripc__options opt;
@@ -56,20 +56,25 @@ static inline void flood_run(struct flood *f, int tell)
 	unsigned open = 0, made = 0, answered = 0;
 	char why[256];
 
-	if (ripc__options_load(&opt, "interfaces=lo", why, sizeof(why)) || FLOOD_OPS->open(&t, &env))
+	if (ripc__options_load(&opt, "interfaces=lo", why, sizeof(why)))
+		_exit(2);
+	if (FLOOD_OPS->open(&t, &env))
 		_exit(2);
 	for (;;) {
 		struct ripc__event ev[16];
 		uint64_t deadline = RIPC__NEVER;
 		unsigned n;
 
-		/* Some at a time: who has said nothing yet is displaced by the next. */
+		/*
+		 * A few connections at a time: a new one displaces the oldest one without traffic.
+		 */
 		for (unsigned k = 0; k < 4 && open < FLOOD_LANES; k++) {
 			uint8_t priv[RIPC__PRIVATE_MAX];
 			size_t len = f->request(f, made++, priv);
 			struct ripc__ep *ep;
+			size_t addrlen = (size_t)f->addrlen;
 
-			if (FLOOD_OPS->connect(t, f->addr, (size_t)f->addrlen, priv, len, &open, &ep))
+			if (FLOOD_OPS->connect(t, f->addr, addrlen, priv, len, &open, &ep))
 				break;
 			open++;
 		}
@@ -86,10 +91,10 @@ static inline void flood_run(struct flood *f, int tell)
 			if (ev[k].kind == RIPC__EV_REQUEST)
 				FLOOD_OPS->reject(t, ev[k].request, NULL, 0);
 		}
-		if (tell >= 0 && answered >= FLOOD_LIMIT - 40) {
-			(void)!write(tell, "", 1);
-			close(tell);
-			tell = -1;
+		if (done_fd >= 0 && answered >= FLOOD_LIMIT - 40) {
+			(void)!write(done_fd, "", 1);
+			close(done_fd);
+			done_fd = -1;
 		}
 		if (!n)
 			usleep(1000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What every test program shares: its main, its closing line, its seed, and skipping with a reason. */
+/* Shared by all test programs: main, the closing line, the seed, and skipping with a reason. */
 #ifndef RIPC_TESTS_HARNESS_H
 #define RIPC_TESTS_HARNESS_H
 
@@ -9,9 +9,9 @@
 
 /*
  * Runs the suite and prints "NAME: N passed, N failed, N skipped" as the last line. The environment
- * variable RIPC_TEST_CASE runs one test case (TCase) only; CK_FORK=no keeps it in one process for a
- * debugger. A test that takes more than 60 s has failed, unless tcase_set_timeout() or
- * CK_DEFAULT_TIMEOUT says otherwise. Return: the exit code of main().
+ * variable RIPC_TEST_CASE selects one test case (TCase); CK_FORK=no runs it in one process for a
+ * debugger. A test fails after 60 s, or the limit of tcase_set_timeout() or CK_DEFAULT_TIMEOUT.
+ * Return: the exit code of main().
  */
 int test_main(const char *name, Suite *suite);
 

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Tests are programs of the check framework, one per source file, named tests/<dir>/test_<file>.c. Each ends with
-# the line "NAME: N passed, N failed, N skipped" (tests/harness.c); scripts/test adds these up.
+# Tests are programs of the check framework, one per source file, named tests/<dir>/test_<file>.c.
+# Each ends with the line "NAME: N passed, N failed, N skipped" (tests/harness.c); scripts/test adds
+# these up.
 check_LTLIBRARIES += libtests.la
-libtests_la_SOURCES = tests/harness.c tests/harness.h tests/lock_gate.c tests/lock_gate.h tests/flood.h
+libtests_la_SOURCES = tests/harness.c tests/harness.h tests/lock_gate.c tests/lock_gate.h \
+	tests/flood.h
 
-# Tests that need RDMA devices and say nothing without: tests/lab/ runs them. Also in EXTRA_PROGRAMS.
+# Tests that need RDMA devices and are skipped without: tests/lab/ runs them. Also in
+# EXTRA_PROGRAMS.
 lab_tests =
 CLEANFILES += $(lab_tests)
 
 TEST_LIBS = libtests.la libripc_internal.la $(CHECK_LIBS)
 LDADD = $(TEST_LIBS)
 TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
-# Tests speak on the loopback only.
+# Tests use the loopback only.
 AM_TESTS_ENVIRONMENT = RIPC_INTERFACES=lo; export RIPC_INTERFACES;
 
 include tests/base/local.mk

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A page that stops whoever touches it until something else has happened: to see that nothing waits
- * for who is stopped there.
+ * A page that stops each thread that touches it until a condition holds: shows that no other thread
+ * waits for the stopped one.
  */
 #ifndef RIPC_TESTS_LOCK_GATE_H
 #define RIPC_TESTS_LOCK_GATE_H

@@ -299,8 +299,8 @@ static void check_proc(struct doctor *d)
 #define INITIAL_PID_NS "pid:[4026531836]"
 
 /*
- * Whether this is a container. Its marks alone do not tell: a machine may be booted from the image
- * of one. A network namespace alone is none.
+ * Whether this is a container. Its marks alone are no proof: a machine may be booted from the image
+ * of one. A network namespace alone is no container.
  */
 static bool in_container(void)
 {

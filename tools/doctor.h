@@ -52,9 +52,9 @@ bool doctor_resolver_works(const struct doctor *d, const char *name);
 /* doctor_port.c: whether the resolver can have its port, and who else listens there. */
 void doctor_check_port(struct doctor *d);
 
-/* doctor_finding.c: what the back ends of the resolver say of themselves. */
+/* doctor_finding.c: the state of the resolver's back ends. */
 void doctor_check_resolvers(struct doctor *d);
-/* Whether requests sent to all come back, and who else speaks on this network. */
+/* Whether requests sent to all come back, and which other hosts use this network. */
 void doctor_check_broadcast(struct doctor *d);
 /* Whether a service is found and can be reached. */
 void doctor_check_service(struct doctor *d, uint64_t id);

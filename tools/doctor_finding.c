@@ -175,7 +175,7 @@ struct refused {
 	unsigned long long other; /* for anything else */
 };
 
-/* The library counts them as unauthenticated, and apart in what it says of its keys. */
+/* The library counts them as unauthenticated, and separately in the state of its keys. */
 static unsigned long long count_late(struct ripc *ctx)
 {
 	unsigned long long late = 0;
@@ -204,7 +204,7 @@ static void add_refused(struct refused *r, struct ripc *ctx)
 	r->other += all > stats.unauthenticated ? all - stats.unauthenticated : 0;
 }
 
-/* Listens to the network for a while, or until there is something to be said. */
+/* Listens to the network for a while, or until there is something to report. */
 static struct refused listen_unauthenticated(struct ripc *one, struct ripc *two)
 {
 	struct refused r;

@@ -13,7 +13,7 @@
 
 #define PORT_DEFAULT  7475
 #define HOLDERS_MAX   64
-#define CONTEXTS_MAX  4096 /* Unix sockets of libripc that are told from others */
+#define CONTEXTS_MAX  4096 /* Unix sockets of libripc that are distinguished */
 #define OUR_NAMES     "@ripc/"
 #define MAPS_LINE_MAX 4096
 

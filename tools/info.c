@@ -13,7 +13,7 @@ static void usage(FILE *to)
 {
 	fprintf(to, "usage: ripc-info [-j | -d [-s ID]] [-o key=value]...\n"
 		    "  -j, --json          print JSON\n"
-		    "  -d, --doctor        look for common faults, and say what helps\n"
+		    "  -d, --doctor        look for common faults, and print remedies\n"
 		    "  -s, --service ID    with -d: ask about this service, too\n"
 		    "  -o, --option K=V    a setting for the library, see ripc(7)\n"
 		    "  -V, --version       print the version\n"

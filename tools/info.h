@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What ripc-info found out, and its two ways of saying it. */
+/* The findings of ripc-info, as text and as JSON. */
 #ifndef RIPC_TOOLS_INFO_H
 #define RIPC_TOOLS_INFO_H
 
@@ -65,7 +65,7 @@ void info_gather(struct info *info, const char *settings);
 /* Prints for people. */
 void info_print(const struct info *info);
 
-/* Prints JSON. Return: 0, or -1 with a complaint when this build has no JSON or no memory. */
+/* Prints JSON. Return: 0, or -1 with an error message when this build has no JSON or no memory. */
 int info_print_json(const struct info *info);
 
 #endif

@@ -15,11 +15,15 @@ tools_ripc_info_LDADD = $(TOOL_LIBS) $(JANSSON_LIBS)
 tools_ripc_ping_SOURCES = tools/ping.c
 tools_ripc_ping_LDADD = $(TOOL_LIBS)
 
-tools_ripc_perf_SOURCES = tools/perf.h tools/perf_args.c tools/perf_bandwidth.c tools/perf_base_server.c \
-	tools/perf_baseline.c tools/perf_client.c tools/perf_client.h tools/perf_control.c tools/perf_control.h tools/perf_experiment.c \
-	tools/perf_json.c tools/perf_latency.c tools/perf_main.c tools/perf_paced.c tools/perf_payload.c tools/perf_rate.c \
+tools_ripc_perf_SOURCES = tools/perf.h tools/perf_args.c tools/perf_bandwidth.c \
+	tools/perf_base_server.c \
+	tools/perf_baseline.c tools/perf_client.c tools/perf_client.h tools/perf_control.c \
+	tools/perf_control.h tools/perf_experiment.c \
+	tools/perf_json.c tools/perf_latency.c tools/perf_main.c tools/perf_paced.c \
+	tools/perf_payload.c tools/perf_rate.c \
 	tools/perf_samples.c tools/perf_verbs.c \
-	tools/perf_report.c tools/perf_server.c tools/perf_server.h tools/perf_socket.c tools/perf_socket.h
+	tools/perf_report.c tools/perf_server.c tools/perf_server.h tools/perf_socket.c \
+	tools/perf_socket.h
 if HAVE_VERBS
 tools_ripc_perf_SOURCES += tools/perf_pair.c tools/perf_pair.h
 endif
@@ -34,8 +38,11 @@ dist_wireshark_DATA = tools/wireshark/ripc.lua
 
 # Completion for bash knows the settings of src/base/options.c and the values they may have.
 bashcompdir = $(datadir)/bash-completion/completions
-dist_bashcomp_DATA = tools/completion/ripc-info tools/completion/ripc-perf tools/completion/ripc-ping
-tools/completion/ripc-info: tools/completion/mkcompletion tools/completion/ripc-info.in src/base/options.c
+dist_bashcomp_DATA = tools/completion/ripc-info tools/completion/ripc-perf \
+	tools/completion/ripc-ping
+tools/completion/ripc-info: tools/completion/mkcompletion tools/completion/ripc-info.in \
+	src/base/options.c
 	$(AM_V_GEN)$(MKDIR_P) tools/completion && $(PERL) $(srcdir)/tools/completion/mkcompletion \
-		$(srcdir)/src/base/options.c $(srcdir)/tools/completion/ripc-info.in >$@.tmp && mv $@.tmp $@
+		$(srcdir)/src/base/options.c $(srcdir)/tools/completion/ripc-info.in >$@.tmp && \
+		mv $@.tmp $@
 EXTRA_DIST += tools/completion/mkcompletion tools/completion/ripc-info.in

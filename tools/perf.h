@@ -79,7 +79,7 @@ struct perf_sample {
 };
 
 /*
- * What one side of one comparison came to. All but @rtt are sums over the rounds. Paced: @rtt has
+ * The results of one side of one comparison. All but @rtt are sums over the rounds. Paced: @rtt has
  * times of one way.
  */
 struct perf_figures {
@@ -124,8 +124,8 @@ int perf_experiment(const struct perf_args *args);
 int perf_verbs(const struct perf_args *args);
 
 /*
- * perf_samples.c: what the moments of messages come to, and the moments themselves as CSV. Return:
- * 0, or -EIO with a complaint.
+ * perf_samples.c: evaluates the times of messages, and writes them as CSV. Return: 0, or -EIO with
+ * an error message.
  */
 void perf_wait_until(const struct perf_args *args, uint64_t ns);
 void perf_evaluate(const struct perf_args *args, uint64_t size, const struct perf_sample *samples,
@@ -137,7 +137,7 @@ int perf_write_samples(const struct perf_args *args, const struct perf_sample *s
 void perf_fill(void *buf, size_t len, uint64_t number);
 bool perf_check(const void *buf, size_t len, uint64_t number);
 
-/* perf_report.c. The JSON goes to @args->json. Return: 0, or -1 with a complaint. */
+/* perf_report.c. The JSON goes to @args->json. Return: 0, or -1 with an error message. */
 void perf_print_head(const struct perf_args *args);
 void perf_print(const struct perf_args *args, const struct perf_result *result);
 int perf_write_json(const struct perf_args *args, const struct perf_result *results, unsigned n);

@@ -146,13 +146,14 @@ static bool parse_sizes(struct perf_args *args, const char *text)
 	args->nsizes = 0;
 	for (;;) {
 		size_t len = strcspn(text, ",");
+		uint64_t *size = &args->sizes[args->nsizes];
 
 		if (args->nsizes == PERF_SIZES_MAX) {
 			tool_error("--size: more than %d sizes", PERF_SIZES_MAX);
 			return false;
 		}
 		snprintf(word, sizeof(word), "%.*s", (int)(len < 31 ? len : 31), text);
-		if (len > 31 || !tool_parse_size(word, PERF_SIZE_LIMIT, &args->sizes[args->nsizes])) {
+		if (len > 31 || !tool_parse_size(word, PERF_SIZE_LIMIT, size)) {
 			tool_error("--size %s: must be a number of bytes from 0 to 1024G", word);
 			return false;
 		}
@@ -330,7 +331,7 @@ static bool fits_pace(struct perf_args *args)
 	return false;
 }
 
-/* What queue pairs can do, and what their memory may take. */
+/* Limits of queue pairs and of their memory. */
 static bool fits_verbs(const struct perf_args *args)
 {
 	for (unsigned i = 0; i < args->nsizes; i++) {
@@ -343,14 +344,14 @@ static bool fits_verbs(const struct perf_args *args)
 	if (args->qp == PERF_UD && args->op != PERF_SEND)
 		tool_error("--op %s: datagrams can only be sent", ops[args->op]);
 	else if (args->op == PERF_WRITE && args->wait == PERF_BLOCK)
-		tool_error("--op write: nothing tells its target of it, which can only poll; "
+		tool_error("--op write: its target is not notified and can only poll; "
 			   "write-imm does");
 	else
 		return true;
 	return false;
 }
 
-/* What depends on more than one option. */
+/* Checks that involve more than one option. */
 static int complete(struct perf_args *args)
 {
 	const char *wait = getenv("RIPC_WAIT");

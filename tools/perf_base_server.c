@@ -61,19 +61,20 @@ void perf_base_open(struct perf_server *s, const struct perf_control *request,
 	}
 }
 
-/* The first datagram says who the partner is. */
+/* The first datagram identifies the partner. */
 static int learn_client(struct perf_server *s)
 {
 	uint64_t deadline_ns = tool_now_ns() + (uint64_t)s->base.patience_ms * 1000000;
 	struct sockaddr_storage from;
+	struct sockaddr *addr = (struct sockaddr *)&from;
 	char first;
 
 	while (tool_now_ns() < deadline_ns && !tool_stopped) {
 		socklen_t len = sizeof(from);
 
-		/* A look without taking it: it is part of the test. */
-		if (recvfrom(s->base.fd, &first, 1, MSG_PEEK, (struct sockaddr *)&from, &len) >= 0) {
-			if (connect(s->base.fd, (struct sockaddr *)&from, len))
+		/* Reads without removing it: it is part of the test. */
+		if (recvfrom(s->base.fd, &first, 1, MSG_PEEK, addr, &len) >= 0) {
+			if (connect(s->base.fd, addr, len))
 				return -errno;
 			s->connected = true;
 			return 0;
@@ -194,7 +195,7 @@ void perf_base_run(struct perf_server *s)
 	if (s->base.wait == PERF_POLL)
 		s->cpu_ns -= s->waited_ns < s->cpu_ns ? s->waited_ns : s->cpu_ns;
 	free(buf);
-	/* What is missing of datagrams is a result, not an error. */
+	/* Lost datagrams are a result, not an error. */
 	if (rc && s->base.protocol == PERF_TCP) {
 		tool_error("baseline: %s", strerror(-rc));
 		perf_base_close(s);

@@ -70,7 +70,7 @@ int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_co
 /* Waits for the server to be there, and to be free. Return: 0 or a negative errno, explained. */
 static int find_server(struct perf_client *c)
 {
-	uint64_t deadline_ns = tool_now_ns() + c->args->timeout_ms * 1000000, now_ns = tool_now_ns();
+	uint64_t now_ns = tool_now_ns(), deadline_ns = now_ns + c->args->timeout_ms * 1000000;
 	struct perf_control request = {.type = PERF_HELLO}, reply;
 	int rc;
 
@@ -148,8 +148,8 @@ static int our_round(struct perf_client *c, struct perf_round *round, struct per
 }
 
 /*
- * How many messages of a round are sent before it. Of long ones twice as many as are in flight:
- * both sides have their memory then, and what may be handed over has been.
+ * The number of warm-up messages before a round. For long ones twice as many as are in flight: then
+ * both sides have their memory, and mappable buffers are mapped.
  */
 static uint64_t warming_up(const struct perf_client *c, const struct perf_round *round)
 {
@@ -162,7 +162,7 @@ static uint64_t warming_up(const struct perf_client *c, const struct perf_round 
 }
 
 /* Unmeasured: connections, caches and processor clocks settle. */
-static int warm_up(struct perf_client *c, struct perf_round *round, const struct perf_socket *s)
+static int run_unmeasured(struct perf_client *c, struct perf_round *round, const struct perf_socket *s)
 {
 	struct perf_figures scratch = {.rtt = histogram_new()};
 	uint64_t count = round->count;
@@ -188,7 +188,7 @@ static int measure_rounds(struct perf_client *c, struct perf_round *round,
 {
 	unsigned rounds = round->test == PERF_PACED ? 1 : c->args->rounds;
 	uint64_t total = round->count;
-	int rc = warm_up(c, round, s);
+	int rc = run_unmeasured(c, round, s);
 
 	if (rounds > total)
 		rounds = (unsigned)total;
@@ -220,7 +220,7 @@ static int measure(struct perf_client *c, uint64_t size, struct perf_result *r)
 		tool_fail(-errno, "buffers of %llu bytes", (unsigned long long)size);
 		rc = -ENOMEM;
 	}
-	c->offered = false;
+	c->announced = false;
 	if (args->verify && round.buf)
 		perf_fill(round.buf, size, 0);
 	if (!rc && args->baseline) {
@@ -233,7 +233,9 @@ static int measure(struct perf_client *c, uint64_t size, struct perf_result *r)
 	}
 	if (!rc)
 		rc = measure_rounds(c, &round, &s, r);
-	/* After a failure the server may be gone; if not, it closes its side at the next request. */
+	/*
+	 * After a failure the server may be gone; if not, it closes its side at the next request.
+	 */
 	if (rc)
 		perf_socket_close(&s);
 	else

@@ -13,10 +13,10 @@ struct perf_client {
 	struct ripc_route route;      /* to the server */
 	uint64_t token;               /* of the last request */
 	uint64_t damaged;             /* messages whose contents were wrong, seen on either side */
-	/* the server reads the same clock, as it said at the start of a paced test */
+	/* the server reads the same clock, as reported at the start of a paced test */
 	bool same_clock;
 	bool warming_up; /* nothing that is measured now counts */
-	bool offered;    /* @back is offered to the server as a return buffer */
+	bool announced;  /* @back is announced to the server as a return buffer */
 	void *back;      /* it, or NULL */
 	/*
 	 * Paced: what waits for its moments of arrival, NULL: nothing does. They are no datagram,
@@ -48,9 +48,9 @@ void perf_take_stamps(struct perf_client *c, const struct ripc_message *m);
  * The rounds. Each adds to *figures, which may have figures of earlier rounds in it.
  * Return: 0, or a negative errno, explained on the standard error stream.
  */
-int perf_latency(struct perf_client *c, const struct perf_round *round, struct perf_figures *figures);
-int perf_paced(struct perf_client *c, const struct perf_round *round, struct perf_figures *figures);
-int perf_oneway(struct perf_client *c, const struct perf_round *round, struct perf_figures *figures);
+int perf_latency(struct perf_client *c, const struct perf_round *round, struct perf_figures *f);
+int perf_paced(struct perf_client *c, const struct perf_round *round, struct perf_figures *f);
+int perf_oneway(struct perf_client *c, const struct perf_round *round, struct perf_figures *f);
 
 /* Sends the messages of a round as long ones, several in flight. Return: as above. */
 int perf_send_window(struct perf_client *c, const struct perf_round *round);

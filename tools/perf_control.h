@@ -3,10 +3,10 @@
  * The messages by which the client of ripc-perf directs its server.
  *
  * Requests and replies are short messages of two items: the magic, then the fields below as 64-bit
- * little-endian numbers and a text. What is measured has one item: so the two cannot be taken for
- * one another. Every request is answered with a reply of the same token. A client repeats a request
- * that stays unanswered; the server answers a repeated token with the same reply, and does nothing
- * twice.
+ * little-endian numbers and a text. Measured messages have one item, which distinguishes them.
+ * Every
+ * request is answered with a reply of the same token. A client repeats an unanswered request; the
+ * server answers a repeated token with the same reply, and does nothing twice.
  */
 #ifndef RIPC_TOOLS_PERF_CONTROL_H
 #define RIPC_TOOLS_PERF_CONTROL_H
@@ -28,7 +28,7 @@ enum perf_type {
 	 */
 	PERF_STAMPS = 9,
 	PERF_REPLY = 100,   /* done */
-	PERF_REFUSAL = 101, /* not done, text says why */
+	PERF_REFUSAL = 101, /* not done, text has the reason */
 	PERF_BUSY = 102,    /* not done, another client is being served */
 };
 
@@ -53,8 +53,8 @@ int perf_control_send(struct ripc_service *service, uint64_t dest, const struct 
 bool perf_control_read(const struct ripc_message *m, struct perf_control *c);
 
 /*
- * Names the monotonic clock that this process reads: who has the same name reads the same clock.
- * Empty: it cannot be told.
+ * Names the monotonic clock that this process reads: processes with the same name read the same
+ * clock. Empty: unknown.
  */
 void perf_clock_name(char *name, size_t len);
 

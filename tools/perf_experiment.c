@@ -23,7 +23,7 @@ struct run {
 	const char *what;
 	const char *transport; /* as a rule; --transport names another one */
 	const char *both;      /* for server and test */
-	const char *test;      /* NULL: cannot be made, @cannot says why */
+	const char *test;      /* NULL: cannot be made, @cannot has the reason */
 	const char *cannot;
 };
 
@@ -91,20 +91,20 @@ static const struct run e4[] = {
 static const struct run e5[] = {
 	{"stamp at submission", "ib", "-w poll -o short=rdma", "paced -s 32 --rate 1000 -c 8000", NULL},
 	VERBS("stamp at submission, UC", "poll", "--qp uc --rate 1000 -c 8000"),
-	NO_RUN("stamp at the DMA fetch", "verbs do not tell when an adapter fetches the data"),
+	NO_RUN("stamp at the DMA fetch", "verbs do not show when an adapter fetches the data"),
 	END};
-#define ONE_WAY "paced -s 32 --rate 0 -c 160000"
+#define PACED "paced -s 32 --rate 0 -c 160000"
 static const struct run e6[] = {
-	{"RC, not inline", "ib", "-w poll -o short=rdma -o inline=0", ONE_WAY, NULL},
-	{"RC, inline", "ib", "-w poll -o short=rdma", ONE_WAY, NULL},
-	{"UD, not inline", "ib", "-w poll -o short=udp -o inline=0", ONE_WAY, NULL},
-	{"UD, inline", "ib", "-w poll -o short=udp", ONE_WAY, NULL},
+	{"RC, not inline", "ib", "-w poll -o short=rdma -o inline=0", PACED, NULL},
+	{"RC, inline", "ib", "-w poll -o short=rdma", PACED, NULL},
+	{"UD, not inline", "ib", "-w poll -o short=udp -o inline=0", PACED, NULL},
+	{"UD, inline", "ib", "-w poll -o short=udp", PACED, NULL},
 	VERBS("UC, not inline", "poll", "--qp uc " ALL_OUT),
 	VERBS("UC, inline", "poll", "--qp uc --inline 32 " ALL_OUT),
 	END};
 static const struct run e7[] = {
 	{"send, RC", "ib", "-w poll -o short=rdma", "latency -s 32", NULL},
-	{"write, then a message that says so, RC", "ib", "-w poll -o ib_qp=rc",
+	{"write, then a message as notification, RC", "ib", "-w poll -o ib_qp=rc",
 	 "latency -s 32 -k long --returns", NULL},
 	{"write with immediate, then the message, UC", "ib", "-w poll -o ib_qp=uc",
 	 "latency -s 32 -k long --returns", NULL},
@@ -114,10 +114,10 @@ static const struct run e7[] = {
 	VERBS("write with immediate, UC", "poll", "--qp uc --op write-imm --inline 32 " ALL_OUT),
 	END};
 static const struct run e8[] = {
-	{"RC, each send signaled", "ib", "-w poll -o short=rdma -o signal_every=1", ONE_WAY, NULL},
-	{"RC, one of 32", "ib", "-w poll -o short=rdma -o signal_every=32", ONE_WAY, NULL},
-	{"UD, each send signaled", "ib", "-w poll -o short=udp -o signal_every=1", ONE_WAY, NULL},
-	{"UD, one of 32", "ib", "-w poll -o short=udp -o signal_every=32", ONE_WAY, NULL},
+	{"RC, each send signaled", "ib", "-w poll -o short=rdma -o signal_every=1", PACED, NULL},
+	{"RC, one of 32", "ib", "-w poll -o short=rdma -o signal_every=32", PACED, NULL},
+	{"UD, each send signaled", "ib", "-w poll -o short=udp -o signal_every=1", PACED, NULL},
+	{"UD, one of 32", "ib", "-w poll -o short=udp -o signal_every=32", PACED, NULL},
 	VERBS("UC, each send signaled", "poll", "--qp uc --inline 32 " ALL_OUT),
 	VERBS("UC, one of 256", "poll", "--qp uc --inline 32 --signal 256 " ALL_OUT),
 	END};
@@ -314,8 +314,8 @@ static void add_verbs(struct argv_buf *w, const struct run *run)
 }
 
 /*
- * Starts this program. @out: where its standard output goes, or -1. Return: its process, or -1 with
- * a complaint.
+ * Starts this program. @out: its standard output, or -1. Return: its process, or -1 with an error
+ * message.
  */
 static pid_t start(const struct argv_buf *w, int out)
 {
@@ -336,7 +336,7 @@ static pid_t start(const struct argv_buf *w, int out)
 	return pid;
 }
 
-/* Until the server says that it serves, or ends. */
+/* Waits until the server reports that it serves, or ends. */
 static bool is_serving(int from)
 {
 	char text[256];

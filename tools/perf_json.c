@@ -51,7 +51,7 @@ static void set_text(json_t *object, const char *key, const char *text)
 		json_object_set_new(object, key, value);
 }
 
-/* What changes a latency: each as the kernel says it. */
+/* Settings that change a latency: each as the kernel reports it. */
 static void set_files(json_t *e)
 {
 	static const struct {

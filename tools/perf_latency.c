@@ -9,8 +9,8 @@
 #define LOST_MAX 10   /* round trips lost in a row that mean that the server is gone */
 
 /*
- * The first bytes tell an echo from a late one of an earlier message; all of them, if that was
- * asked for.
+ * The first bytes distinguish an echo from a late one of an earlier message; with --verify all
+ * bytes are checked.
  */
 static size_t checked_len(const struct perf_client *c, uint64_t size)
 {
@@ -23,8 +23,8 @@ static int send_one(struct perf_client *c, const struct perf_round *round)
 	struct iovec back = {.iov_base = c->back, .iov_len = round->size};
 	struct ripc_send_options options = {
 		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
-	bool offer = c->back && !c->offered && round->kind != PERF_SHORT;
-	const struct ripc_send_options *with = offer ? &options : NULL;
+	bool announce = c->back && !c->announced && round->kind != PERF_SHORT;
+	const struct ripc_send_options *with = announce ? &options : NULL;
 	uint64_t dest = c->args->service;
 	int rc;
 
@@ -41,8 +41,8 @@ static int send_one(struct perf_client *c, const struct perf_round *round)
 	}
 	if (rc)
 		tool_fail(rc, "message of %llu bytes", (unsigned long long)round->size);
-	else if (offer)
-		c->offered = true;
+	else if (announce)
+		c->announced = true;
 	return rc;
 }
 
@@ -71,7 +71,7 @@ static int await_echo(struct perf_client *c, const struct perf_round *round, uin
 		good = ours && m->items[0].iov_len == round->size &&
 		       (!len || perf_check(m->items[0].iov_base, len, number));
 		if (ours && m->placement[0] == RIPC_IN_RETURN_BUFFER)
-			c->offered = false;
+			c->announced = false;
 		ripc_message_free(m);
 		if (good)
 			return 0;
@@ -127,7 +127,7 @@ int perf_latency(struct perf_client *c, const struct perf_round *round, struct p
 		}
 		figures->lost++;
 		if (++lost == LOST_MAX) {
-			tool_error("%d round trips in a row were lost: the server is gone", LOST_MAX);
+			tool_error("%d round trips in a row lost: the server is gone", LOST_MAX);
 			return -EPIPE;
 		}
 	}

@@ -18,7 +18,7 @@
 #define STAMPS_ASK 3 /* a request or a reply may be lost */
 
 /*
- * Whoever has the same text reads the same monotonic clock: the boot of the kernel, and the time
+ * Processes with the same text read the same monotonic clock: the boot of the kernel, and the time
  * namespace.
  */
 void perf_clock_name(char *name, size_t len)
@@ -34,8 +34,8 @@ void perf_clock_name(char *name, size_t len)
 	boot[strcspn(boot, "\n")] = 0;
 	space[n > 0 ? n : 0] = 0;
 	/*
-	 * Without a boot nothing can be said, and no two clocks are the same; a kernel without time
-	 * namespaces has one clock.
+	 * Without a boot id clocks cannot be compared; a kernel without time namespaces has one
+	 * clock.
 	 */
 	if (*boot)
 		snprintf(name, len, "%s %s", boot, space);
@@ -82,7 +82,9 @@ static int send_all(struct perf_client *c, const struct perf_round *round, struc
 		if (period_ns && !(i % burst)) {
 			perf_wait_until(c->args, s->due_ns);
 		}
-		/* Who comes a whole period late has missed it, as a sampling clock would. */
+		/*
+		 * A send that is late by a whole period has missed it, as a sampling clock would.
+		 */
 		if (period_ns && tool_now_ns() >= s->due_ns + burst * period_ns)
 			continue;
 		rc = send_sample(c, round, s, i);
@@ -136,7 +138,7 @@ static int fetch_stamps(struct perf_client *c, struct perf_sample *samples, uint
 	for (int tries = 0; !rc && c->samples && tries < STAMPS_ASK; tries++)
 		rc = ask_for_stamps(c);
 	if (!rc && c->samples) {
-		tool_error("the server did not say when the messages arrived");
+		tool_error("the server sent no times of arrival");
 		rc = -ETIMEDOUT;
 	}
 	c->samples = NULL;

@@ -22,7 +22,9 @@ static bool choose_port(struct perf_pair *p)
 	if (ibv_query_device(p->ctx, &attr))
 		return false;
 	for (unsigned i = 1; i <= attr.phys_port_cnt; i++) {
-		if (ibv_query_port(p->ctx, (uint8_t)i, &p->port) || p->port.state != IBV_PORT_ACTIVE)
+		if (ibv_query_port(p->ctx, (uint8_t)i, &p->port))
+			continue;
+		if (p->port.state != IBV_PORT_ACTIVE)
 			continue;
 		p->port_num = (uint8_t)i;
 		return true;
@@ -176,7 +178,8 @@ static int open_queues(struct perf_pair *p, const struct perf_args *args)
 	p->pd = ibv_alloc_pd(p->ctx);
 	p->channel = ibv_create_comp_channel(p->ctx);
 	p->send_cq = ibv_create_cq(p->ctx, (int)p->send_max, NULL, NULL, 0);
-	p->recv_cq = p->channel ? ibv_create_cq(p->ctx, (int)args->depth, NULL, p->channel, 0) : NULL;
+	if (p->channel)
+		p->recv_cq = ibv_create_cq(p->ctx, (int)args->depth, NULL, p->channel, 0);
 	if (!p->pd || !p->send_cq || !p->recv_cq)
 		return fail("completion queues");
 	p->from = make_qp(p, args);
@@ -237,7 +240,7 @@ int perf_pair_open(struct perf_pair *p, const struct perf_args *args, uint64_t s
 	return 0;
 }
 
-/* What an open that failed never made is NULL. */
+/* Members not reached by a failed open are NULL. */
 #define RELEASE(how, what)         \
 	do {                       \
 		if (what)          \

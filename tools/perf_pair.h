@@ -32,7 +32,7 @@ struct perf_pair {
 
 /*
  * Opens the device that the arguments name, or the first one whose queue pairs can be made by hand,
- * for messages of at most @size bytes. Return: 0, or -1 with a complaint; to be closed with
+ * for messages of at most @size bytes. Return: 0, or -1 with an error message; to be closed with
  * perf_pair_close() in both cases.
  */
 int perf_pair_open(struct perf_pair *p, const struct perf_args *args, uint64_t size);

@@ -7,7 +7,9 @@
 /* Word @i of message @number: odd multipliers, so that neighbours in either direction differ. */
 static uint64_t word(uint64_t number, uint64_t i)
 {
-	return htole64((number + 1) * UINT64_C(0x9e3779b97f4a7c15) + i * UINT64_C(0xd1b54a32d192ed03));
+	uint64_t word = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return htole64(word + i * UINT64_C(0xd1b54a32d192ed03));
 }
 
 void perf_fill(void *buf, size_t len, uint64_t number)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* One way: the server counts what arrives, and says so at the end. */
+/* One way: the server counts the messages, and reports them at the end. */
 #include "perf_client.h"
 
 #include <errno.h>
 
 /*
- * Every message but the last says that more follow, as is true: so several may share one system
- * call.
+ * Every message but the last announces that more follow, so that several may share one system call.
  */
 static int send_short(struct perf_client *c, const struct perf_round *round)
 {

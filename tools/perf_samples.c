@@ -11,7 +11,9 @@
 /* Sleeping wakes up some 50 us late, which a process that may not spin has to take. */
 void perf_wait_until(const struct perf_args *args, uint64_t ns)
 {
-	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000)};
+
+	ts.tv_nsec = (long)(ns % 1000000000);
 
 	if (args->wait == PERF_BLOCK)
 		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The server: echoes or counts what its client sends, one client at a time, until it is told to
- * stop.
+ * The server: echoes or counts the messages of its client, one client at a time, until it is
+ * stopped.
  */
 #include "perf_server.h"
 
@@ -15,8 +15,8 @@
 	3000 /* a client that sends nothing for so long has to make room for another */
 
 /*
- * Sends the item back in the way it came, or as the test says, with a return buffer for the next
- * one: not the one that the item lies in. Return: 0 or a negative errno.
+ * Sends the item back by the same path, or as the test demands, with a return buffer for the next
+ * one, which is not the item's own. Return: 0 or a negative errno.
  */
 static int echo(struct perf_server *s, const struct ripc_message *m)
 {
@@ -27,8 +27,8 @@ static int echo(struct perf_server *s, const struct ripc_message *m)
 	int rc;
 
 	if (m->placement[0] == RIPC_IN_RETURN_BUFFER)
-		s->offered = false;
-	if (s->back[0] && !s->offered) {
+		s->announced = false;
+	if (s->back[0] && !s->announced) {
 		back.iov_base = s->back[m->items[0].iov_base == s->back[0]];
 		with = &options;
 	}
@@ -43,7 +43,7 @@ static int echo(struct perf_server *s, const struct ripc_message *m)
 		rc = ripc_send(s->service, m->source, m->items, 1, with, PERF_STALL_MS);
 		break;
 	}
-	s->offered |= !rc && with && s->test.kind != PERF_SHORT;
+	s->announced |= !rc && with && s->test.kind != PERF_SHORT;
 	return rc;
 }
 
@@ -53,7 +53,7 @@ static void end_test(struct perf_server *s)
 		ripc_buf_free(s->ctx, s->back[i]);
 		s->back[i] = NULL;
 	}
-	s->offered = false;
+	s->announced = false;
 	memset(&s->test, 0, sizeof(s->test));
 }
 
@@ -91,7 +91,8 @@ static void stamp(struct perf_server *s, const struct ripc_message *m)
 
 static void send_stamps(struct perf_server *s)
 {
-	struct iovec item = {.iov_base = s->stamps, .iov_len = s->stamps_count * sizeof(*s->stamps)};
+	size_t len = s->stamps_count * sizeof(*s->stamps);
+	struct iovec item = {.iov_base = s->stamps, .iov_len = len};
 	int rc = ripc_send_long(s->service, s->client, &item, 1, NULL, PERF_STALL_MS);
 
 	if (rc)

@@ -18,11 +18,11 @@ struct perf_server {
 	struct perf_control last_reply;   /* sent again when that request comes again */
 	struct perf_control test; /* START of the test under way; test.test is 0 if there is none */
 	/*
-	 * return buffers of test.size bytes for what comes next, offered in turns; NULL without
+	 * return buffers of test.size bytes for the next messages, used in turns; NULL without
 	 * --returns
 	 */
 	uint8_t *back[2];
-	bool offered; /* one of them */
+	bool announced; /* one of them */
 	uint64_t received, damaged;
 	uint64_t waited_ns;      /* spent in vain on messages that were lost */
 	uint64_t cpu_ns;         /* of a baseline round that has ended */

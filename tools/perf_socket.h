@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Plain TCP and UDP sockets, waited for by spinning or by blocking: what the baseline is made of. */
+/* Plain TCP and UDP sockets for the baseline, waited for by spinning or by blocking. */
 #ifndef RIPC_TOOLS_PERF_SOCKET_H
 #define RIPC_TOOLS_PERF_SOCKET_H
 
@@ -21,8 +21,8 @@ struct perf_socket {
 void perf_socket_host(const char *address, char *host, size_t len);
 
 /*
- * Opens a listening (TCP) or bound (UDP) descriptor at a free port, and says which.
- * Return: the descriptor, or a negative errno.
+ * Opens a listening (TCP) or bound (UDP) descriptor at a free port, and returns the port. Return:
+ * the descriptor, or a negative errno.
  */
 int perf_socket_listen(enum perf_protocol protocol, const char *host, uint64_t *port);
 

@@ -21,9 +21,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COUNT   8000 /* messages when no number is given */
-#define WARM_UP 500
-#define WAIT_MS 50 /* of the receiver that sleeps, to see that it is over */
+#define COUNT      8000 /* messages when no number is given */
+#define UNMEASURED 500
+#define WAIT_MS    50 /* of the receiver that sleeps, to see that it is over */
 
 struct verbs {
 	const struct perf_args *args;
@@ -46,7 +46,7 @@ static void fail(struct verbs *v, const char *what, const char *why)
 
 /* ---- the receiver ---- */
 
-/* A message ends with its number, counted from 1: of a write, what is last there is what came last. */
+/* A message ends with its number, counted from 1: the last bytes of a write arrive last. */
 static uint64_t number_in(const unsigned char *message, uint64_t size)
 {
 	uint64_t number;
@@ -111,7 +111,7 @@ static void wait_and_poll(struct verbs *v)
 		ibv_ack_cq_events(cq, 1);
 }
 
-/* A write without immediate tells its target nothing: the memory is watched. */
+/* A write without immediate does not notify its target: the memory is polled. */
 static void watch(struct verbs *v, uint64_t *next)
 {
 	const struct perf_pair *p = &v->pair;
@@ -197,7 +197,10 @@ static void wait_for_receiver(struct verbs *v, uint64_t sent, uint64_t most)
 static void post(struct verbs *v, uint64_t i)
 {
 	static const enum ibv_wr_opcode codes[] = {
-		[PERF_SEND] = IBV_WR_SEND, [PERF_WRITE] = IBV_WR_RDMA_WRITE, [PERF_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM};
+		[PERF_SEND] = IBV_WR_SEND,
+		[PERF_WRITE] = IBV_WR_RDMA_WRITE,
+		[PERF_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
+	};
 	const struct perf_args *args = v->args;
 	struct perf_pair *p = &v->pair;
 	unsigned char *at = p->source + v->posted % p->send_max * p->slot_bytes;
@@ -241,7 +244,8 @@ static void post(struct verbs *v, uint64_t i)
 static void send_all(struct verbs *v)
 {
 	const struct perf_args *args = v->args;
-	uint64_t period_ns = args->rate_hz ? 1000000000 / args->rate_hz : 0, begin_ns = tool_now_ns();
+	uint64_t period_ns = args->rate_hz ? 1000000000 / args->rate_hz : 0;
+	uint64_t begin_ns = tool_now_ns();
 	unsigned burst = args->burst;
 	uint64_t sent = 0;
 
@@ -311,7 +315,8 @@ static int run(struct verbs *v, uint64_t count, struct perf_sample *samples)
 static int measure(struct verbs *v, struct perf_result *r)
 {
 	uint64_t count = v->args->count ? v->args->count : COUNT, begin_ns;
-	struct perf_sample *samples = calloc(count > WARM_UP ? count : WARM_UP, sizeof(*samples));
+	struct perf_sample *samples =
+		calloc(count > UNMEASURED ? count : UNMEASURED, sizeof(*samples));
 	double cpu_s;
 	int rc = -1;
 
@@ -319,7 +324,7 @@ static int measure(struct verbs *v, struct perf_result *r)
 		tool_error("out of memory for %llu messages", (unsigned long long)count);
 		return -1;
 	}
-	rc = run(v, count < WARM_UP ? count : WARM_UP, samples);
+	rc = run(v, count < UNMEASURED ? count : UNMEASURED, samples);
 	memset(samples, 0, count * sizeof(*samples));
 	cpu_s = tool_cpu_s();
 	begin_ns = tool_now_ns();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* ripc-ping: finds a service, says how it is reached, and measures round trips if it answers. */
+/* ripc-ping: finds a service, reports the path to it, and measures round trips if it answers. */
 #include "histogram.h"
 #include "ripc.h"
 #include "tool.h"
@@ -22,12 +22,12 @@ struct ping {
 	bool quiet; /* send no message: look up and connect only */
 	bool verbose;
 	uint64_t id;
-	uint64_t count; /* 0: until told to stop */
+	uint64_t count; /* 0: until stopped */
 	uint64_t interval_ms, timeout_ms, size;
 	struct tool_settings settings;
 	struct ripc *ctx;
 	struct ripc_service *service;
-	uint64_t token; /* tells our pings from late ones of another process: our service id */
+	uint64_t token; /* marks our pings, unlike late ones of another process: our service id */
 	uint64_t sent, answered;
 	struct histogram *rtt;
 	unsigned char *buf; /* size bytes */
@@ -45,7 +45,7 @@ static void usage(FILE *to)
 		"  -W, --timeout MS    milliseconds to wait for the service, and for each\n"
 		"                      answer, 1 to %u (2000)\n"
 		"  -n, --no-message    send no message: look the service up and connect\n"
-		"  -v, --verbose       say why this transport was taken, and why others were not\n"
+		"  -v, --verbose       explain why this transport was chosen and others were not\n"
 		"  -o, --option K=V    a setting for the library, see ripc(7)\n"
 		"  -V, --version       print the version\n"
 		"  -h, --help          print this\n",
@@ -221,8 +221,8 @@ static int ping(struct ping *p)
 		if (!rc && !p->answered && !tool_stopped &&
 		    (p->sent == RETRIES_MAX || p->sent == p->count)) {
 			/*
-			 * Datagrams may be lost, but whoever leaves the first few unanswered is not
-			 * of the answering kind; more of them would only fill its queue.
+			 * Datagrams may be lost, but a service that leaves the first few unanswered
+			 * does not answer pings; more of them would only fill its queue.
 			 */
 			printf("service %llu is there but does not answer pings (%llu sent, no "
 			       "answer in "
@@ -250,7 +250,7 @@ static int ping(struct ping *p)
 }
 
 /* ripc_route_lookup() gives up when the resolver does; here the user's timeout counts. */
-static int look_up(struct ping *p, struct ripc_route *route, uint64_t *took_ns)
+static int find_service(struct ping *p, struct ripc_route *route, uint64_t *took_ns)
 {
 	uint64_t begin_ns = tool_now_ns(), deadline_ns = begin_ns + p->timeout_ms * 1000000,
 		 now_ns = begin_ns;
@@ -277,7 +277,7 @@ static int ask(struct ping *p)
 		tool_fail(rc, "register a service to be answered at");
 		return TOOL_ERROR;
 	}
-	rc = look_up(p, &route, &took_ns);
+	rc = find_service(p, &route, &took_ns);
 	if (rc) {
 		tool_fail(rc, "service %llu", (unsigned long long)p->id);
 		return tool_exit_of(rc);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the command line tools share: messages, numbers, settings, signals, clocks. */
+/* Shared by the command line tools: messages, numbers, settings, signals, clocks. */
 #ifndef RIPC_TOOLS_TOOL_H
 #define RIPC_TOOLS_TOOL_H
 
@@ -16,7 +16,7 @@ enum tool_exit {
 	TOOL_ERROR = 3,       /* wrong usage, or the library could not be opened */
 };
 
-/* First bytes of a ping; whoever answers pings sends the message back as it is. */
+/* First bytes of a ping; a service that answers pings sends the message back unchanged. */
 #define TOOL_PING_MAGIC     "RIPCPING"
 #define TOOL_PING_MAGIC_LEN 8
 
@@ -62,8 +62,8 @@ bool tool_settings_add(struct tool_settings *settings, const char *key, const ch
 
 /*
  * The file that an option names, or standard output for "-". Tools open it before they start to
- * work, so that no work is lost to a wrong name. What the file holds stays until
- * tool_output_begin(). Complains and returns NULL if it cannot be written.
+ * work, so that no work is lost to a wrong name. The contents of the file stay until
+ * tool_output_begin(). Prints an error and returns NULL if it cannot be written.
  */
 FILE *tool_output_open(const char *option, const char *path);
 
@@ -75,7 +75,7 @@ bool tool_output_close(FILE *file, const char *option, const char *path);
 
 /*
  * Closes standard output. The last call of each main(). Return: @rc, the exit code of the tool, or,
- * after a complaint, TOOL_ERROR if not all output could be written.
+ * after an error message, TOOL_ERROR if not all output could be written.
  */
 int tool_finish(int rc);
 

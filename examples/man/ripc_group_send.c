@@ -2,7 +2,7 @@
 /*
  * Sends the lines of the standard input to group 7, and prints how many members could not be
  * reached.
- * A return of 0 says that the message has left for at least one member.
+ * A return of 0 means that the message has left for at least one member.
  * A member that must not miss a message answers each one, and the sender repeats what was not
  * answered.
  */

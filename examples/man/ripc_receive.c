@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A service that answers each request of two items: the first item of the reply is the first item
- * of the request, the second item is the text in capital letters.
- * The reply is sent after the request was processed, so it tells the client that the work is done.
- * A reply that cannot be sent is the client's loss only: the service goes on.
- * The page ripc_send_short(3) shows a client.
+ * of the request, the second item is the text in capital letters. The reply is sent after the
+ * request was processed, so it confirms to the client that the work is done. A reply that cannot be
+ * sent is the client's loss only: the service goes on. The page ripc_send_short(3) shows a client.
  */
 #include <ripc.h>
 

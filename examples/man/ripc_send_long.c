@@ -2,8 +2,8 @@
 /*
  * Reads the standard input into a buffer that grows, and sends it as one long message to service
  * 43.
- * Every return value but -EPIPE says whether the message stands in the memory of the receiver.
- * After -EPIPE only an answer of the application can tell; without one, repeat the message if
+ * Every return value but -EPIPE shows whether the message stands in the memory of the receiver.
+ * After -EPIPE only an answer of the application is proof; without one, repeat the message if
  * processing it twice does no harm.
  * The page ripc_message_detach(3) shows the service.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Return buffers: a client says with its request where the answer is to be put.
+ * Return buffers: a request names the buffers for its answer.
  * Client and service are in one program here, in a context each, as if they were two processes.
  *
  * The sender of a message offers registered or allocated buffers with it.
  * The peer needs to know nothing of their addresses: it answers with a long message to the service
  * that offered them.
- * The page ripc_send_long(3) says which item lands in which buffer.
+ * The page ripc_send_long(3) specifies which item lands in which buffer.
  * So offer buffers in the order of the items that you expect, and look at the placement.
  * Return buffers that were not used stay on offer until they are freed.
  */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A client that asks service 42 and repeats each request until it is answered.
- * A return of 0 from ripc_send_short() says only that the request has left: the reply confirms
- * that the service has processed it.
- * A repeated request may arrive twice, so processing it twice must do no harm.
- * Each request carries a number, by which the client tells its reply from a late reply to an
- * earlier request.
- * The page ripc_receive(3) shows the service.
+ * A client that asks service 42 and repeats each request until it is answered. A return of 0 from
+ * ripc_send_short() means only that the request has left: the reply confirms that the service has
+ * processed it. A repeated request may arrive twice, so processing it twice must do no harm. Each
+ * request carries a number, by which the client distinguishes its reply from a late reply to an
+ * earlier request. The page ripc_receive(3) shows the service.
  */
 #include <ripc.h>
 

@@ -8,7 +8,7 @@
 /* The step is part of the input, so that a code of one step is invalid in another. */
 struct __attribute__((packed)) transcript {
 	uint8_t step;
-	struct ripc__handshake said;
+	struct ripc__handshake messages;
 };
 
 static int compute_mac(const struct ripc__auth *a, uint8_t step, const struct ripc__handshake *s,
@@ -16,9 +16,9 @@ static int compute_mac(const struct ripc__auth *a, uint8_t step, const struct ri
 {
 	struct transcript t = {.step = step};
 
-	memcpy(t.said.request, s->request, sizeof(t.said.request));
+	memcpy(t.messages.request, s->request, sizeof(t.messages.request));
 	if (step > 1)
-		memcpy(t.said.reply, s->reply, sizeof(t.said.reply));
+		memcpy(t.messages.reply, s->reply, sizeof(t.messages.reply));
 	return ripc__auth_mac(a, id, RIPC__KEY_LANE, &t, sizeof(t), NULL, 0, mac);
 }
 
@@ -58,7 +58,10 @@ bool ripc__handshake_check_request(const struct ripc__auth *a, struct ripc__hand
 	return check_proof(a, 1, s, s->request, buf, len);
 }
 
-/* With the key of the request: during a rotation the other side may not have our first key yet. */
+/*
+ * Use the key of the request: during a rotation the other side may not have the first key of this
+ * context yet.
+ */
 void ripc__handshake_reply(const struct ripc__auth *a, struct ripc__handshake *s,
 			   const uint8_t nonce[RIPC__NONCE], uint8_t *buf)
 {

@@ -27,7 +27,7 @@ struct sender {
 	uint8_t instance[16]; /* zeros: free */
 	uint64_t high;        /* highest number */
 	uint64_t seen;        /* bit i: number high - i was received */
-	uint64_t time_ms;     /* of the latest message, by the sender's clock */
+	uint64_t time_ms;     /* time of the latest message, by the clock of the sender */
 };
 
 /*
@@ -47,14 +47,14 @@ struct key {
 /* Nonces of lane requests. Only holders of the key add one, so replays evict none. */
 struct nonces {
 	uint8_t slots[ASSOC][RIPC__NONCE];
-	unsigned next; /* index of the oldest */
+	unsigned next; /* index of the oldest nonce */
 };
 
 struct ripc__auth {
 	struct key keys[RIPC__KEYS_MAX];
 	unsigned nkeys;
 	uint8_t instance[16];
-	uint64_t number; /* of the last message sealed */
+	uint64_t number; /* number of the last sealed message */
 	uint64_t secret; /* seed of the hash that selects a set */
 	struct ripc__auth_counts counts;
 	struct stat seen; /* status of the file that was read */
@@ -152,7 +152,7 @@ void ripc__auth_reload(struct ripc__auth *a, uint64_t now_ns)
 		return;
 	rc = load(a);
 	if (rc && !a->reload_failed)
-		ripc__log(RIPC_LOG_ERROR, "%s; the keys read before still hold", ripc_error_detail());
+		ripc__log(RIPC_LOG_ERROR, "%s; the previous keys stay in use", ripc_error_detail());
 	if (!rc)
 		ripc__log(RIPC_LOG_INFO, "key_file (RIPC_KEY_FILE): %s was read again: %u keys",
 			  a->path, a->nkeys);
@@ -265,7 +265,7 @@ static uint64_t clock_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-int ripc__auth_seal(struct ripc__auth *a, const uint8_t *data, size_t len, uint8_t *out, size_t cap)
+int ripc__auth_seal(struct ripc__auth *a, const uint8_t *in, size_t len, uint8_t *out, size_t cap)
 {
 	if (cap < RIPC__SEAL_BYTES || len > cap - RIPC__SEAL_BYTES)
 		return -EMSGSIZE;
@@ -276,7 +276,7 @@ int ripc__auth_seal(struct ripc__auth *a, const uint8_t *data, size_t len, uint8
 	memcpy(out + 16, a->instance, 16);
 	ripc__put_le64(out + 32, clock_ms());
 	ripc__put_le64(out + 40, ++a->number);
-	memcpy(out + RIPC__SEAL_HEAD, data, len);
+	memcpy(out + RIPC__SEAL_HEAD, in, len);
 	ripc__auth_mac(a, a->keys[0].id, RIPC__KEY_MESSAGE, out, RIPC__SEAL_HEAD + len, NULL, 0,
 		       out + RIPC__SEAL_HEAD + len);
 	return (int)(len + RIPC__SEAL_BYTES);
@@ -306,7 +306,7 @@ static bool number_is_new(struct sender *s, uint64_t number)
 }
 
 /* Return: 0, or -EALREADY. */
-static int add_sender(struct ripc__auth *a, const uint8_t *instance, uint64_t number, uint64_t time_ms)
+static int add_sender(struct ripc__auth *a, const uint8_t *instance, uint64_t nr, uint64_t time_ms)
 {
 	static const uint8_t nobody[16];
 	struct set *set = set_of(a, instance);
@@ -316,7 +316,7 @@ static int add_sender(struct ripc__auth *a, const uint8_t *instance, uint64_t nu
 		struct sender *s = &set->slots[i];
 
 		if (!memcmp(s->instance, instance, 16)) {
-			if (!number_is_new(s, number))
+			if (!number_is_new(s, nr))
 				return -EALREADY;
 			s->time_ms = time_ms > s->time_ms ? time_ms : s->time_ms;
 			return 0;
@@ -330,7 +330,7 @@ static int add_sender(struct ripc__auth *a, const uint8_t *instance, uint64_t nu
 		set->min_time_ms =
 			oldest->time_ms > set->min_time_ms ? oldest->time_ms : set->min_time_ms;
 	memcpy(oldest->instance, instance, 16);
-	oldest->high = number;
+	oldest->high = nr;
 	/* Earlier numbers that arrive later are new, too. */
 	oldest->seen = 1;
 	oldest->time_ms = time_ms;
@@ -356,7 +356,7 @@ int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, cons
 	}
 	body = len - RIPC__SEAL_BYTES;
 	*data = buf + RIPC__SEAL_HEAD;
-	/* Our own broadcast. */
+	/* An own broadcast. */
 	if (!memcmp(buf + 16, a->instance, 16))
 		return (int)body;
 	then = ripc__get_le64(buf + 32);
@@ -400,7 +400,7 @@ int ripc__auth_verify(struct ripc__auth *a, const uint8_t *record, size_t len)
 	return (int)body;
 }
 
-/* --- for people --- */
+/* --- description --- */
 
 void ripc__auth_counts(const struct ripc__auth *a, struct ripc__auth_counts *counts)
 {

@@ -11,13 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RIPC__KEYS_MAX        2  /* valid at once; the first one is used for our messages */
+#define RIPC__KEYS_MAX        2  /* valid at once; the first one seals own messages */
 #define RIPC__KEY_ID          8  /* bytes of a key's id */
 #define RIPC__MAC             32 /* bytes of a message authentication code (keyed BLAKE2b) */
-#define RIPC__SEAL_MAGIC      0x53504952u /* "RIPS", in front of a sealed message */
+#define RIPC__SEAL_MAGIC      0x53504952u /* "RIPS", first bytes of a sealed message */
 #define RIPC__SEAL_HEAD       48          /* bytes of a sealed message before its content */
 #define RIPC__SEAL_BYTES      (RIPC__SEAL_HEAD + RIPC__MAC)
-#define RIPC__SIGNATURE_BYTES (RIPC__KEY_ID + RIPC__MAC) /* behind a signed record */
+#define RIPC__SIGNATURE_BYTES (RIPC__KEY_ID + RIPC__MAC) /* after a signed record */
 /* clock difference between hosts plus delay of a message, at most */
 #define RIPC__CLOCK_SKEW_MS 30000
 #define RIPC__NONCE         16
@@ -35,13 +35,14 @@ enum ripc__purpose {
 };
 
 struct ripc__auth_counts {
-	uint64_t unauthenticated; /* messages and handshakes without a key of ours, or forged */
-	uint64_t late; /* sealed with our key, but too old, or the clock of the sender is wrong */
-	uint64_t replayed; /* sealed with our key, and received before: duplicates or replays */
+	uint64_t unauthenticated; /* messages and handshakes without a known key, or forged */
+	/* sealed with a known key, but too old, or the clock of the sender is wrong */
+	uint64_t late;
+	uint64_t replayed; /* sealed with a known key, and received before: duplicates or replays */
 };
 
 /*
- * Reads a file of one or two lines of 64 hexadecimal digits. @instance: our own id. Return: 0, or a
+ * Reads a file of one or two lines of 64 hexadecimal digits. @instance: the own id. Return: 0, or a
  * negative errno, explained with ripc__fail(): -EACCES: other users can read the file; -EINVAL: it
  * is not a key file, or this build has no libsodium; ...
  */
@@ -54,7 +55,7 @@ void ripc__auth_close(struct ripc__auth *a);
 void ripc__auth_reload(struct ripc__auth *a, uint64_t now_ns);
 
 /* Seals a message. Return: its bytes at out, or -EMSGSIZE if they are more than @cap. */
-int ripc__auth_seal(struct ripc__auth *a, const uint8_t *data, size_t len, uint8_t *out, size_t cap);
+int ripc__auth_seal(struct ripc__auth *a, const uint8_t *in, size_t len, uint8_t *out, size_t cap);
 
 /*
  * Unseals a message; *data points into the buffer. Return: its length; -EKEYREJECTED, -ETIME
@@ -90,9 +91,9 @@ bool ripc__auth_nonce_is_new(struct ripc__auth *a, const uint8_t nonce[RIPC__NON
 void ripc__auth_count_unauth(struct ripc__auth *a);
 
 /*
- * The queue key (Q_Key) for datagrams to the context with this instance id; 0 without keys. Secret
- * to others, never of the privileged half. Both sides need the same first key, so an address names
- * it during a key rotation.
+ * The queue key (Q_Key) for datagrams to the context with this instance id; 0 without keys. It is
+ * unknown to contexts without the key, and its privileged bit is 0. Both sides need the same first
+ * key; during a key rotation the address gives the queue key.
  */
 uint32_t ripc__auth_queue_key(const struct ripc__auth *a, const uint8_t instance[16]);
 

@@ -22,7 +22,7 @@ void ripc__auth_reload(struct ripc__auth *a, uint64_t now_ns)
 {
 }
 
-int ripc__auth_seal(struct ripc__auth *a, const uint8_t *data, size_t len, uint8_t *out, size_t cap)
+int ripc__auth_seal(struct ripc__auth *a, const uint8_t *in, size_t len, uint8_t *out, size_t cap)
 {
 	return -EMSGSIZE;
 }

@@ -24,7 +24,7 @@ static int by_source(const void *pa, const void *pb)
 	return c ? c : compare(b->since_ns, a->since_ns);
 }
 
-/* Order: the first to give way first. */
+/* Order: the first entry to be evicted comes first. */
 static int by_depth(const void *pa, const void *pb)
 {
 	const struct ripc__entry *a = pa, *b = pb;

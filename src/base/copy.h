@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Copies in pieces of RIPC__COPY_PIECE. For some ten kilobytes the C library uses one instruction
- * (rep movsb), which an emulator runs byte by byte, six times slower. On a processor both take the
- * same time.
+ * Copies in pieces of RIPC__COPY_PIECE. Above some ten kilobytes the C library uses one instruction
+ * (rep movsb), which an emulator executes byte by byte, six times slower. A real processor needs
+ * the same time for both.
  */
 #ifndef RIPC_BASE_COPY_H
 #define RIPC_BASE_COPY_H

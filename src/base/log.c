@@ -88,7 +88,7 @@ const char *ripc_strerror(int error)
 	/* INT_MIN has no positive counterpart; as unsigned it is no valid errno. */
 	unsigned code = error < 0 ? 0u - (unsigned)error : (unsigned)error;
 
-	/* The library's meaning of a number, where strerror() would mislead. */
+	/* Texts for numbers whose strerror() text would mislead. */
 	switch (code) {
 	case 0:
 		return "success";

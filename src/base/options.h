@@ -60,16 +60,16 @@ struct ripc__options {
 	uint16_t port;               /* UDP port of the resolver */
 	uint32_t peer_timeout_ms;    /* silence after which a peer with work outstanding is dead */
 	uint32_t resolve_timeout_ms; /* timeout of one look-up */
-	uint32_t zookeeper_timeout_ms; /* silence after which ZooKeeper ends our session */
+	uint32_t zookeeper_timeout_ms; /* silence after which ZooKeeper ends the session */
 	char shm_dir[64];              /* directory of an additional socket of shm; empty: none */
 	char pcie_device[128]; /* device or file of pcie; empty: a device that is ready for use */
-	char key_file[256];    /* the cluster's keys, or empty */
+	char key_file[256];    /* file of the cluster's keys, or empty */
 	char zookeeper_auth_file[256]; /* user:password for ZooKeeper, or empty */
 	/* whether buffers are exported to processes of this host, and imported from them */
-	enum ripc__mapped_mode mapped;
-	uint32_t service_window; /* bytes a peer may have queued at one service */
-	uint64_t pool_bytes;     /* cached, unused buffer memory kept at most */
-	int log_level;           /* enum ripc_log_level for standard error, or < 0: not asked for */
+	enum ripc__mapped_mode mapped_mode;
+	uint32_t service_window; /* most bytes that a peer may have queued at one service */
+	uint64_t pool_bytes;     /* most bytes of cached, unused buffer memory */
+	int log_level;           /* enum ripc_log_level for standard error, or < 0: no log */
 };
 
 /*

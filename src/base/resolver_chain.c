@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The argument behind the colon. */
+/* The argument after the colon. */
 enum needs { NOTHING, PATH, HOSTS };
 
 static const struct {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The parser of the setting "resolver": a chain of back ends, separated by commas, each with its
- * argument behind a colon:
+ * argument after a colon:
  *
- *	local,udp,file:/etc/ripc/hosts,zookeeper:zoo1:2181,zoo2:2181,zoo3:2181/cluster
+ *         local,udp,file:/etc/ripc/hosts,zookeeper:zoo1:2181,zoo2:2181,zoo3:2181/cluster
  *
  * The resolver asks all of them at once and takes the first answer.
  */

@@ -33,8 +33,8 @@ void ripc__slab_pool_fini(struct ripc__slab_pool *pool);
 
 /*
  * Returns a block of @cap bytes with one reference. Blocks of other sizes than RIPC__SLAB_BYTES may
- * use twice the limit: receiving stops without slabs, but a message that has begun should be
- * completed. Return: NULL: out of memory, or the limit is reached.
+ * use twice the limit: without slabs receiving stops, but a message that has begun is completed.
+ * Return: NULL: out of memory, or the limit is reached.
  */
 struct ripc__slab *ripc__slab_get(struct ripc__slab_pool *pool, size_t cap);
 /* Returns a block without references to the pool. */
@@ -47,9 +47,9 @@ static inline void ripc__slab_put(struct ripc__slab *slab)
 }
 
 /*
- * Free space of at least @least bytes at *space, behind the *used bytes of *slab. Takes another
- * slab if necessary; reuses the same memory if no other reference exists. Return: bytes at *space;
- * 0: no memory.
+ * Reserves free space of at least @least bytes at *space, after the *used bytes of *slab. Takes
+ * another slab if necessary; reuses the same memory if no other reference exists. Return: bytes at
+ * *space; 0: no memory.
  */
 uint32_t ripc__slab_reserve(struct ripc__slab_pool *pool, struct ripc__slab **slab, uint32_t *used,
 			    uint32_t least, uint8_t **space);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The lengths of a program of 2012. Releases of that time took them as uint32_t * or as size_t *,
- * and all of them returned the sizes of what was received as uint32_t *. Programs for size_t * echo
- * a message by a cast: (size_t *)sizes. With one item such a program worked on a little-endian host
- * when 4 bytes of 0 lay behind. Therefore the array of sizes has n entries of 0 behind its n
- * entries. With more than one item the entries cannot be read through the cast. The last entry is
- * then COMPAT_SIZES_MARK: a send that finds it reads the array as what it is.
+ * and all of them returned the sizes of received items as uint32_t *. Programs for size_t * echo a
+ * message with a cast: (size_t *)sizes. With one item such a program worked on a little-endian host
+ * if 4 bytes of 0 followed. Therefore n entries of 0 follow the n sizes. With more than one item
+ * the entries cannot be read through the cast. The last entry is then COMPAT_SIZES_MARK: a send
+ * that finds it reads the array as uint32_t.
  */
 #ifndef RIPC_COMPAT_LENGTHS_H
 #define RIPC_COMPAT_LENGTHS_H
@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* As the upper half of a length it stands for 2^62 bytes, which nobody has. */
+/* As the upper half of a length it means 2^62 bytes, which no item has. */
 #define COMPAT_SIZES_MARK 0x45434f48u
 
 /* One of the two is set, or none. */
@@ -44,7 +44,7 @@ static inline size_t compat_length(const struct compat_lengths *l, unsigned i)
 	return l->wide ? l->wide[i] : l->narrow[i];
 }
 
-/* If the n lengths are sizes of ripc_receive() under a cast, reads them as such from now on. */
+/* If the n lengths are sizes of ripc_receive() under a cast, reads them as uint32_t from now on. */
 static inline void compat_lengths_reread(struct compat_lengths *l, unsigned n)
 {
 	if (l->wide && n > 1 && (uint64_t)l->wide[n - 1] >> 32 == COMPAT_SIZES_MARK)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The interface of 2012, in a library of its own: ripc_compat(7). It uses the public interface of libripc only.
+# The interface of 2012, a separate library that uses only the public interface of libripc:
+# ripc_compat(7).
 include_HEADERS += include/ripc_compat.h
 ripc2012dir = $(includedir)/ripc-2012
 ripc2012srcdir = $(ripc2012dir)/src

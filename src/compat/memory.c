@@ -15,10 +15,10 @@
 enum kind {
 	POOL,     /* of ripc_buf_alloc(), or taken from a message */
 	EXPLICIT, /* of ripc_buf_register() */
-	IMPLICIT  /* registered for a window: until that is used */
+	IMPLICIT  /* registered for a window, until the window is used */
 };
 
-/* In the tree. A search key is one of a single byte. */
+/* In the tree. A search key has the length 1. */
 struct mem {
 	uint8_t *base;
 	size_t len;
@@ -31,17 +31,17 @@ struct claim {
 	struct mem *mem;
 	uint8_t *base;
 	size_t len;
-	unsigned service; /* window: whose, 0: any */
+	unsigned service; /* window: its service, 0: any */
 	bool is_return;
-	bool own_valid; /* return buffer allocated here */
+	bool own_valid; /* return buffer allocated by this library */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *tree; /* of struct mem, by address; they do not overlap */
+static void *tree; /* of struct mem, by address, without overlaps */
 static struct claim claims = {&claims, &claims, NULL, NULL, 0, 0, false, false}; /* oldest first */
 static unsigned own_returns;
 
-/* Ranges that overlap are equal. */
+/* Overlapping ranges compare as equal. */
 static int compare(const void *a, const void *b)
 {
 	const struct mem *x = a, *y = b;
@@ -51,7 +51,7 @@ static int compare(const void *a, const void *b)
 	return y->base + y->len <= x->base;
 }
 
-/* The first found that overlaps [p, p+len), or NULL. */
+/* Returns an entry that overlaps [p, p+len), or NULL. */
 static struct mem *overlapping(const void *p, size_t len)
 {
 	struct mem key = {(uint8_t *)p, len ? len : 1, POOL, 0};
@@ -131,8 +131,8 @@ static void claims_drop(const struct mem *m)
 }
 
 /*
- * Memory that was registered for a window only goes with it: the application may free it without a
- * word.
+ * Ends a registration that was made only for a window with that window: the application may free
+ * the memory without a further call.
  */
 static void release(struct mem *m)
 {
@@ -182,7 +182,10 @@ void *ripc_compat_buf_alloc(size_t size)
 		rc = -errno;
 	}
 	if (p)
-		/* As then: programs send texts without their end, and rely on what lies behind. */
+		/*
+		 * As in 2012: programs send strings without their terminator and expect zeros after
+		 * them.
+		 */
 		memset(p, 0, size);
 	else if (size)
 		ripc__compat_failed(0, rc, COMPAT_BUF_ALLOC, "%zu bytes: %s", size,
@@ -205,10 +208,7 @@ void *ripc_compat_buf_realloc(void *buf, size_t size)
 	if (m && m->kind == POOL) {
 		size_t len = size ? size : 1, old = m->len;
 
-		/*
-		 * In the tree the old address must not stand for a moment in which another thread
-		 * gets it.
-		 */
+		/* Remove the old address first: another thread may allocate it at once. */
 		p = ripc_buf_realloc(NULL, m->base, len);
 		error = errno;
 		if (p) {
@@ -216,8 +216,8 @@ void *ripc_compat_buf_realloc(void *buf, size_t size)
 			m->base = p;
 			m->len = len;
 			/*
-			 * Its node was freed just now, under the lock: memory for one is there, but
-			 * for another thread's malloc().
+			 * The node was freed just now, so malloc() fails only if another thread
+			 * took the memory.
 			 */
 			if (!tsearch(m, &tree, compare)) {
 				free(m);
@@ -237,8 +237,8 @@ void *ripc_compat_buf_realloc(void *buf, size_t size)
 }
 
 /*
- * Takes the windows in memory of the application's back. Return offers stay: only a message or the
- * end takes them.
+ * Removes the windows in the application's memory. Return buffers stay: only a message or
+ * ripc_close() ends them.
  */
 static void recv_windows_drop(struct mem *m)
 {
@@ -264,8 +264,8 @@ void ripc_compat_buf_free(void *buf)
 		}
 	} else if (m) {
 		/*
-		 * Not ours to free, but nobody may write into it any more if it was given to us for
-		 * a window.
+		 * The application frees it, but no peer may write into it any more if it was a
+		 * window.
 		 */
 		recv_windows_drop(m);
 		release(m);
@@ -274,7 +274,8 @@ void ripc_compat_buf_free(void *buf)
 }
 
 /*
- * The memory known here that contains the range, made so if it can be. NULL, with *rc saying why.
+ * Returns the registered memory that contains the range, and registers it if need be. NULL: *rc
+ * holds the error.
  */
 static struct mem *known(void *base, size_t len, enum kind kind, int *rc)
 {
@@ -300,8 +301,8 @@ static struct mem *known(void *base, size_t len, enum kind kind, int *rc)
 			*rc = -EINVAL;
 		} else {
 			/*
-			 * It has grown, or the old memory is gone: what was registered is of no use
-			 * any more.
+			 * The memory has grown, or was freed and allocated again: the old
+			 * registration is useless.
 			 */
 			recv_windows_drop(m);
 			*rc = ripc_buf_unregister(NULL, m->base);
@@ -356,7 +357,7 @@ static int window_set(struct ripc_service *s, unsigned service, void *base, size
 	if (c && c->len == len && c->service == service)
 		return 0;
 	if (c) {
-		/* A window that is gone was filled by a message that is still to be received. */
+		/* A missing window was filled by a message that is not received yet. */
 		rc = ripc_window_remove(NULL, base);
 		if (rc)
 			return rc == -EINVAL ? 0 : rc;
@@ -380,7 +381,7 @@ static int window_set(struct ripc_service *s, unsigned service, void *base, size
 
 static uint8_t window_failed(int rc, size_t size)
 {
-	/* These two are found here: what ripc_error_detail() says is of an earlier call. */
+	/* Both errors are detected here; ripc_error_detail() belongs to an earlier call. */
 	return ripc__compat_failed(1, rc, COMPAT_REG_RECV_WINDOW, "%zu bytes: %s", size,
 				   rc == -EBUSY    ? "it is a return buffer"
 				   : rc == -EINVAL ? "it is no memory, or overlaps a buffer"
@@ -424,8 +425,8 @@ static struct claim *add_return(void *base, size_t len)
 	struct claim *c;
 
 	/*
-	 * Memory that we do not know could be freed while it is offered: the item finds another
-	 * place.
+	 * The application could free unknown memory while a peer may write it: the item goes
+	 * elsewhere.
 	 */
 	if (!m || !contains(m, base, len) || claim_find(base))
 		return NULL;
@@ -467,10 +468,10 @@ static struct claim *add_own_returns(size_t len)
 unsigned ripc__compat_add_returns(void **bufs, const struct compat_lengths *lens, unsigned n,
 				  struct iovec *vec)
 {
-	unsigned offered = 0;
+	unsigned nreturns = 0;
 
 	pthread_mutex_lock(&lock);
-	for (unsigned i = 0; i < n && offered < RIPC_RETURN_BUFFERS_MAX; i++) {
+	for (unsigned i = 0; i < n && nreturns < RIPC_RETURN_BUFFERS_MAX; i++) {
 		size_t len = compat_length(lens, i);
 		struct claim *c;
 
@@ -478,10 +479,10 @@ unsigned ripc__compat_add_returns(void **bufs, const struct compat_lengths *lens
 			continue;
 		c = bufs[i] ? add_return(bufs[i], len) : add_own_returns(len);
 		if (c)
-			vec[offered++] = (struct iovec){c->base, c->len};
+			vec[nreturns++] = (struct iovec){c->base, c->len};
 	}
 	pthread_mutex_unlock(&lock);
-	return offered;
+	return nreturns;
 }
 
 void ripc__compat_undo_returns(const struct iovec *vec, unsigned n)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The memory that programs of 2012 have given to the library or got from it, and what was claimed
- * of it: windows and return buffers. ripc.h says whether a claim may be made, but not whether one
- * that was made before has been used up by a message that nobody has received yet; programs claim
- * the same memory in every round, so that has to be known here. All functions take the lock of
- * memory.c themselves.
+ * The memory that programs of 2012 passed to the library or received from it, with its claims:
+ * windows and return buffers. ripc.h reports whether a claim can be made, but not whether an
+ * unreceived message has used up an earlier one. Programs claim the same memory in every round, so
+ * this module keeps track. All functions take the lock of memory.c.
  */
 #ifndef RIPC_COMPAT_MEMORY_H
 #define RIPC_COMPAT_MEMORY_H
@@ -15,31 +14,31 @@
 #include <stdint.h>
 
 /*
- * Return buffers that were allocated since the program named none, and that no peer has used: the
- * oldest beyond these go.
+ * Most return buffers allocated for a program that named none and not used by a peer; the oldest
+ * are freed.
  */
 #define COMPAT_OWN_RETURNS_MAX 256
 
-/* A buffer of the pool of at least one byte, known here. NULL: errno says why. */
+/* Allocates a buffer of the pool of at least one byte and tracks it. NULL: errno is set. */
 void *ripc__compat_alloc(size_t len);
 
-/* Makes a buffer taken from a message known here. Return: 0, or -ENOMEM. */
+/* Tracks a buffer taken from a message. Return: 0, or -ENOMEM. */
 int ripc__compat_adopt(void *base, size_t len);
 
 /*
- * Return buffers for one send: fills vec with those of the program's that can be offered, at most
- * RIPC_RETURN_BUFFERS_MAX, and claims them. Return: how many.
+ * Return buffers for one send: fills vec with those of the program that are usable, at most
+ * RIPC_RETURN_BUFFERS_MAX, and claims them. Return: their number.
  */
 unsigned ripc__compat_add_returns(void **bufs, const struct compat_lengths *lens, unsigned n,
 				  struct iovec *vec);
 
-/* The send failed: they are not offered. */
+/* The send failed: ends the claims of its return buffers. */
 void ripc__compat_undo_returns(const struct iovec *vec, unsigned n);
 
-/* An item came in claimed memory: the claim is used up, and the memory the program's again. */
+/* An item came in claimed memory: ends the claim, and the memory is the program's again. */
 void ripc__compat_claim_consume(const void *base);
 
-/* The same for an item that a program of 2012 would not have got there: a window is set again. */
+/* An item came in a window in which a program of 2012 does not expect it: sets the window again. */
 void ripc__compat_claim_renew(void *base);
 
 #endif

@@ -6,7 +6,7 @@
 #include "compat/services.h"
 #include "ripc_compat.h"
 
-/* The functions behind the macros. */
+/* The functions that the macros call. */
 #undef ripc_compat_send_short
 #undef ripc_compat_send_long
 #undef ripc_compat_receive
@@ -16,12 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long we look for a service that has spoken to us and cannot be reached now. */
-#define REQUEST_TIMEOUT_MS 50 /* how long an id that is no service is tried as a multicast id */
+/* Time to look for a service that sent messages to this process and cannot be reached now. */
+/* time for which an id that is no service is tried as a multicast id */
+#define REQUEST_TIMEOUT_MS 50
 #define REPLY_TIMEOUT_MS   2000
 /*
- * Short items begin at such multiples, as any type may be read from them, and at least one 0 lies
- * between two.
+ * Short items begin at multiples of this, so that every type can be read from them, and at least
+ * one byte of 0 separates them.
  */
 #define ITEM_ALIGN 16
 
@@ -43,7 +44,7 @@ static int message_args_fill(struct message_args *l, void **buf, struct compat_l
 	if (!n || n > RIPC_ITEMS_MAX || !buf || !compat_lengths_given(&length))
 		return -EINVAL;
 	compat_lengths_reread(&length, n);
-	/* The first place is for the mark. */
+	/* The first item is the mark. */
 	l->items[0] = (struct iovec){(void *)ripc__compat_mark, COMPAT_MARK_LEN};
 	l->nitems = n;
 	l->bytes = 0;
@@ -59,8 +60,8 @@ static int message_args_fill(struct message_args *l, void **buf, struct compat_l
 }
 
 /*
- * A long message, or a short one that the transport's sends cannot hold, which travels as a long
- * one.
+ * Sends a long message, or a short one that exceeds the short limit of the transport and is sent as
+ * a long one.
  */
 static int deliver_long(struct message_args *l, bool marked)
 {
@@ -82,7 +83,7 @@ static int deliver_long(struct message_args *l, bool marked)
 	return rc == -ECANCELED ? -EHOSTUNREACH : rc;
 }
 
-/* To all that registered the multicast id. */
+/* Sends to all processes that registered the multicast id. */
 static int deliver_multicast(struct message_args *l, int timeout_ms)
 {
 	int rc = ripc_group_send(l->src, ripc__compat_group(l->dest), l->items + 1, l->nitems, NULL,
@@ -94,8 +95,9 @@ static int deliver_multicast(struct message_args *l, int timeout_ms)
 }
 
 /*
- * A service that we want something of is waited for, whoever starts last; one that wanted something
- * of us may have gone. An id that is no service may be a multicast id: nobody says so beforehand.
+ * A request waits for its service, because either program may start first. A reply does not wait,
+ * because the requester may have ended. An id that is no service may be a multicast id; the sender
+ * cannot know that beforehand.
  */
 static int deliver_short(struct message_args *l)
 {
@@ -156,8 +158,8 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 	rc = deliver(&l, is_long);
 	if (rc == -EBUSY && l.options.nreturn_buffers) {
 		/*
-		 * Somebody else uses one of the return buffers: they are an offer, the message is
-		 * what counts.
+		 * Another send uses one of the return buffers: they are optional, so send the
+		 * message without them.
 		 */
 		ripc__compat_undo_returns(l.returns, l.options.nreturn_buffers);
 		l.options.nreturn_buffers = 0;
@@ -171,7 +173,7 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 		return ripc__compat_failed(1, rc, call, "from service %u to %u: %s", src, dest,
 					   cause.text);
 	}
-	/* Nobody was offered anything. */
+	/* No receiver got the return buffers. */
 	if (l.options.nreturn_buffers && !is_long && ripc__compat_is_multicast(dest, false))
 		ripc__compat_undo_returns(l.returns, l.options.nreturn_buffers);
 	ripc__compat_sent_to(dest);
@@ -214,7 +216,7 @@ uint8_t ripc_compat_send_long_size_t(uint16_t src, uint16_t dest, void **buf,
 
 /* ---- receiving ---- */
 
-/* What ripc_receive() hands out of one kind. */
+/* The items of one kind, short or long, that ripc_receive() returns. */
 struct arrays {
 	void **items;
 	uint32_t *sizes;
@@ -232,8 +234,8 @@ static int arrays_new(struct arrays *a, unsigned n)
 }
 
 /*
- * Copied into a buffer of their own: it is zero behind every item, may be written, and keeps no
- * message alive.
+ * Copies the items into a buffer of their own. A byte of 0 follows every item, the program may
+ * write it, and it does not pin the message.
  */
 static int take_short(struct arrays *a, const struct iovec *items, unsigned n)
 {
@@ -280,7 +282,7 @@ static int take_one(struct ripc_message *m, unsigned i, void **item)
 		*item = p;
 		return p ? 0 : -ENOMEM;
 	}
-	/* Empty, or inline in the message: programs free every long item by itself. */
+	/* An empty item, or one inline in the message: programs free every long item separately. */
 	*item = ripc__compat_alloc(v->iov_len);
 	if (!*item)
 		return -ENOMEM;
@@ -295,11 +297,14 @@ static int take_long(struct arrays *a, struct ripc_message *m)
 {
 	int rc = arrays_new(a, m->nitems), failed = 0;
 
-	/* Also after a failure: windows and return buffers are the program's again in any case. */
+	/*
+	 * Continue after a failure: windows and return buffers become the program's again in any
+	 * case.
+	 */
 	for (unsigned i = 0; !rc && i < m->nitems; i++) {
 		int error = take_one(m, i, &a->items[i]);
 
-		/* Only a program with the new interface can send it. */
+		/* Only a program with the new interface can send such an item. */
 		if (!error && m->items[i].iov_len > UINT32_MAX)
 			error = -EMSGSIZE;
 		failed = failed ? failed : error;
@@ -314,8 +319,8 @@ static int take_long(struct arrays *a, struct ripc_message *m)
 }
 
 /*
- * A short one that came as a long one lies in the pool, or, if its sender's items found them, in
- * windows.
+ * Whether a long message carries a short one. Its items lie in the pool, or in windows that they
+ * fit.
  */
 static bool is_marked(const struct ripc_message *m)
 {

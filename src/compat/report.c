@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Above the largest errno of Linux; what is beyond shares an entry. */
+/* Above the largest errno of Linux; larger numbers share one entry. */
 #define ERRNOS 134
 
 static const char *const names[COMPAT_CALLS] = {
@@ -33,7 +33,7 @@ static void print(enum compat_call call, const char *fmt, va_list ap)
 	int saved = errno;
 
 	vsnprintf(text, sizeof(text), fmt, ap);
-	/* In one piece: other threads and processes write there, too. */
+	/* One call: other threads and processes write to standard error too. */
 	fprintf(stderr, "libripc-compat: %s(): %s\n", names[call], text);
 	errno = saved;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Failures on standard error. libripc never prints; this library does, as that of 2012 did, because
- * programs of that time do not check: without a line their data is gone and nobody knows why. A
- * failure is reported once per call and errno, so a loop that fails in every round fills no disk.
- * Calls that may fail in a healthy program, such as ripc_buf_unregister(), are not reported.
+ * Failures on standard error. libripc never prints. This library does, as that of 2012 did, because
+ * programs of that time ignore results and would lose data silently. A failure is reported once per
+ * call and errno, so that a loop of failures does not fill a disk. Calls that may fail in a correct
+ * program, such as ripc_buf_unregister(), are not reported.
  */
 #ifndef RIPC_COMPAT_REPORT_H
 #define RIPC_COMPAT_REPORT_H
@@ -29,8 +29,8 @@ void ripc__compat_print(enum compat_call call, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * The cause of a failed call of ripc.h as a text: ripc_strerror() and ripc_error_detail(). At most
- * 600 bytes.
+ * The cause of a failed call of ripc.h as a text of at most 600 bytes: ripc_strerror() and
+ * ripc_error_detail().
  */
 struct compat_cause {
 	char text[600];
@@ -38,8 +38,8 @@ struct compat_cause {
 struct compat_cause ripc__compat_cause(int rc);
 
 /*
- * Sets errno to that of a negative errno. Prints if @call fails this way for the first time.
- * Return: @answer.
+ * Sets errno from a negative errno. Prints if @call fails this way for the first time. Return:
+ * @answer.
  */
 uint8_t ripc__compat_failed(uint8_t answer, int rc, enum compat_call call, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -12,20 +12,20 @@
 #include <time.h>
 
 #define IDS 65536
-/* How often an id that another process holds is asked for. */
+/* Interval of attempts to register an id that another process holds. */
 #define TAKEN_RETRY_MS 1000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool opened;
 static _Atomic(struct ripc_service *) services[IDS];
-/* Who spoke first: nobody yet, we, or they. */
-static _Atomic(uint8_t) first[IDS];
-enum { ANONYMOUS, WE, THEY };
-/* Which ids the program has registered while another process held them. */
+/* Direction of the first message between an id and this process: none yet, sent, or received. */
+static _Atomic(uint8_t) first_message[IDS];
+enum { NO_MESSAGE, SENT, RECEIVED };
+/* Ids that the program has registered while another process held them. */
 static _Atomic(bool) taken[IDS];
-/* Sends for these. Under the lock; stays as it is once it is there. */
+/* Sends for these ids. Set once, under the lock, and then constant. */
 static struct ripc_service *anonymous;
-/* Which ids are known to be multicast ids. */
+/* Ids known to be multicast ids. */
 static _Atomic(bool) groups[IDS];
 
 const uint8_t ripc__compat_mark[COMPAT_MARK_LEN] = {0x9d, 0x1e, 0x6b, 0x52, 0x49, 0x50, 0x43, 0x32,
@@ -51,7 +51,7 @@ int ripc__compat_open(void)
 	return rc;
 }
 
-/* A process that ends tells its peers so, who else would have to find out. */
+/* Closes the library at the end of the process, so that peers are notified and need no timeout. */
 static void __attribute__((destructor)) close_at_end(void)
 {
 	if (opened)
@@ -102,7 +102,7 @@ uint8_t ripc_compat_register_service_id(int service_id)
 		return 1;
 	if (rc != -EADDRINUSE)
 		return register_failed(rc, COMPAT_REGISTER, service_id);
-	/* If it is held here, it serves as it is. */
+	/* An id that is held in this process already stays as it is. */
 	if (!ripc__compat_service(id) && !atomic_exchange(&taken[id], true))
 		ripc__compat_print(COMPAT_REGISTER, "%s; ripc_receive() waits until it is free",
 				   ripc__compat_cause(rc).text);
@@ -113,7 +113,7 @@ uint16_t ripc_compat_register_random_service_id(void)
 {
 	int rc = -EADDRINUSE;
 
-	/* As many attempts as find a free one even when nearly all are taken. */
+	/* Enough attempts to find a free id even if nearly all are in use. */
 	for (unsigned i = 0; rc == -EADDRINUSE && i < IDS; i++) {
 		uint16_t id;
 
@@ -121,7 +121,7 @@ uint16_t ripc_compat_register_random_service_id(void)
 			rc = -errno;
 			break;
 		}
-		/* The lower ids are those that people choose. */
+		/* Applications choose the lower ids. */
 		id |= 0x8000;
 		rc = register_id(id);
 		if (!rc)
@@ -139,7 +139,9 @@ static int register_multicast(unsigned id)
 		return rc;
 	if (!id || id >= IDS)
 		return -EINVAL;
-	/* What is sent to the id comes to a service that only this process knows. */
+	/*
+	 * A random service, known in this process only, receives the messages to the multicast id.
+	 */
 	rc = ripc_service_register(NULL, RIPC_ANY_ID, 0, &s);
 	if (rc)
 		return rc;
@@ -187,7 +189,7 @@ struct ripc_service *ripc__compat_receiver(unsigned id)
 				       .tv_nsec = TAKEN_RETRY_MS % 1000 * 1000000l};
 	struct ripc_service *s;
 
-	/* Of several threads one registers it, and the others find it. */
+	/* One of several threads registers it; the others find it. */
 	while (!(s = ripc__compat_service(id)) && id < IDS && atomic_load(&taken[id])) {
 		int rc = register_id(id);
 
@@ -218,25 +220,25 @@ struct ripc_service *ripc__compat_sender(unsigned id)
 	return s;
 }
 
-static void mark_traffic(unsigned id, uint8_t who)
+static void mark_traffic(unsigned id, uint8_t direction)
 {
-	uint8_t nobody = ANONYMOUS;
+	uint8_t none = NO_MESSAGE;
 
-	if (id < IDS && atomic_load_explicit(&first[id], memory_order_relaxed) == ANONYMOUS)
-		atomic_compare_exchange_strong(&first[id], &nobody, who);
+	if (id < IDS && atomic_load_explicit(&first_message[id], memory_order_relaxed) == NO_MESSAGE)
+		atomic_compare_exchange_strong(&first_message[id], &none, direction);
 }
 
 bool ripc__compat_is_requester(unsigned id)
 {
-	return id < IDS && atomic_load_explicit(&first[id], memory_order_relaxed) == THEY;
+	return id < IDS && atomic_load_explicit(&first_message[id], memory_order_relaxed) == RECEIVED;
 }
 
 void ripc__compat_sent_to(unsigned id)
 {
-	mark_traffic(id, WE);
+	mark_traffic(id, SENT);
 }
 
 void ripc__compat_received_from(unsigned id)
 {
-	mark_traffic(id, THEY);
+	mark_traffic(id, RECEIVED);
 }

@@ -4,16 +4,20 @@ libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/conte
 	src/core/context/default_context.c src/core/context/events.c \
 	src/core/context/events.h \
 	src/core/context/info.c
-libripc_internal_la_SOURCES += src/core/message/dispatch.c src/core/message/dispatch.h \
+libripc_internal_la_SOURCES += src/core/call/call.h src/core/call/caller.c \
+	src/core/call/callee.c
+libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/dispatch.c src/core/message/dispatch.h \
 	src/core/message/receive.c src/core/message/receive.h \
 	src/core/message/reliable_send.c \
 	src/core/message/request.c src/core/message/request.h src/core/message/send.c \
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
-	src/core/rendezvous/receiver.c \
-	src/core/rendezvous/receiver.h src/core/rendezvous/sender.c src/core/rendezvous/sender.h \
-	src/core/rendezvous/selection.c src/core/rendezvous/selection.h
+	src/core/rendezvous/receive.c src/core/rendezvous/receive.h \
+	src/core/rendezvous/receiver.c src/core/rendezvous/receiver.h \
+	src/core/rendezvous/request.c src/core/rendezvous/request.h \
+	src/core/rendezvous/selection.c src/core/rendezvous/selection.h \
+	src/core/rendezvous/sender.c src/core/rendezvous/sender.h
 libripc_internal_la_SOURCES += src/core/reliable/receiver.c src/core/reliable/reliable.h \
 	src/core/reliable/sender.c
 libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coordinator.h \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The contract between the resolver and a back end, which carries its messages. Called under the
- * context's lock; nothing blocks or calls back. A datagram may be lost: the core repeats requests.
+ * The contract between the resolver and a back end, which carries its messages. The context's lock
+ * is held; no entry blocks or calls back. A datagram may be lost: the core repeats requests.
  */
 #ifndef RIPC_RESOLVER_BACKEND_H
 #define RIPC_RESOLVER_BACKEND_H
@@ -12,12 +12,12 @@
 struct ripc__backend_env {
 	const struct ripc__options *opt;
 	const uint8_t *instance; /* 16 bytes */
-	const char *arg;         /* argument behind the name in the chain, or "" */
+	const char *arg;         /* argument after the name in the chain, or "" */
 	const char *secret;      /* credentials for it, or "" */
 	/* the cluster's keys, or NULL; for messages of the back end itself */
 	struct ripc__auth *auth;
 	const uint8_t *host; /* 16 bytes, as in records */
-	bool local;          /* the kernel of this host enforces that an id is held once */
+	bool local;          /* the kernel of this host enforces one holder per id */
 	bool only_udp;       /* no other back end of the chain receives UDP */
 	int epoll_fd;        /* a back end adds its descriptors here, with tag */
 	uint64_t tag;        /* data.u64 of its entries is tag | descriptor */
@@ -32,13 +32,13 @@ struct ripc__backend {
 
 struct ripc__backend_ops {
 	const char *name; /* as in RIPC_RESOLVER */
-	bool trusted;     /* it makes its messages itself, from data that it has authenticated */
-	bool inet; /* it can answer a sender whose bytes are a socket address of IPv4 or IPv6 */
+	bool trusted;     /* the back end builds its messages from data that it has authenticated */
+	bool inet; /* it can answer a sender whose address is an IPv4 or IPv6 socket address */
 
 	/*
 	 * -EINVAL: a setting is invalid. With a path in arg, -ENOENT and -EACCES: the file does not
-	 * exist, or may not be read. Others: the back end cannot work on this machine. One sentence
-	 * in why. Leaves nothing behind after an error.
+	 * exist, or may not be read. Other errors: the back end cannot work on this machine. One
+	 * sentence in why. After an error nothing stays open.
 	 */
 	int (*open)(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
 		    size_t whylen);
@@ -52,17 +52,17 @@ struct ripc__backend_ops {
 	void (*drop)(struct ripc__backend *b, uint64_t service);
 
 	/*
-	 * After -EADDRINUSE of acquire(): the user that has the name. Return: whether it is known.
-	 * NULL: never called.
+	 * After -EADDRINUSE of acquire(): the user that holds the name. Return: whether it is
+	 * known. NULL: never called.
 	 */
 	bool (*owner)(struct ripc__backend *b, uint64_t service, struct ripc__holder *who);
 	/*
-	 * Asks the process that has the name for its record. Return: a descriptor for answer(),
-	 * which becomes readable with the answer; or a negative errno: no process has the name.
+	 * Asks the process that holds the name for its record. Return: a descriptor for answer(),
+	 * which becomes readable with the answer; or a negative errno: no process holds the name.
 	 */
 	int (*ask)(struct ripc__backend *b, uint64_t service);
 	/*
-	 * Takes the answer, if it has arrived, and closes the descriptor. *record is zeroed without
+	 * Reads the answer, if it has arrived, and closes the descriptor. *record is zeroed without
 	 * an answer, or if keys are in use and the answer is not authenticated.
 	 */
 	void (*answer)(struct ripc__backend *b, int fd, uint64_t service,
@@ -86,12 +86,12 @@ struct ripc__backend_ops {
 	bool (*settled)(const struct ripc__backend *b, uint64_t service);
 
 	/*
-	 * Whether all services held must be sent to it again, with higher generations. Reading the
-	 * answer clears it. NULL: never.
+	 * Whether all held services must be sent to it again, with higher generations. The call
+	 * clears the flag. NULL: never.
 	 */
 	bool (*reannounce)(struct ripc__backend *b);
 
-	/* The record of this instance failed. NULL: nothing to do. */
+	/* The record of this instance led to no connection. NULL: nothing to do. */
 	void (*suspect)(struct ripc__backend *b, uint64_t service, const uint8_t instance[16]);
 
 	/*
@@ -117,7 +117,7 @@ struct ripc__backend_ops {
 	/* Describes its state, as a phrase. Return: whether it can find services at present. */
 	bool (*describe)(const struct ripc__backend *b, char *text, size_t len);
 
-	/* In the child of fork(): closes descriptors, touches nothing else. */
+	/* In the child of fork(): closes descriptors and touches nothing else. */
 	void (*forked)(struct ripc__backend *b);
 };
 

@@ -87,7 +87,9 @@ static int load_zookeeper_auth(struct ripc__resolver *r, const char *path)
 	r->zookeeper_auth[strcspn(r->zookeeper_auth, "\r\n")] = 0;
 	if (!strchr(r->zookeeper_auth, ':'))
 		return ripc__fail(
-			-EINVAL, "zookeeper_auth_file (RIPC_ZOOKEEPER_AUTH_FILE) %s: must hold user:password",
+			-EINVAL,
+			"zookeeper_auth_file (RIPC_ZOOKEEPER_AUTH_FILE) %s: no user:password in "
+			"the first line",
 			path);
 	return 0;
 }

@@ -107,7 +107,7 @@ static struct ripc__cached *oldest(struct ripc__cached_list *list)
 	struct ripc__cached *c;
 
 	TAILQ_FOREACH(c, list, lru)
-	if (!c->pending.tell)
+	if (!c->pending.events)
 		return c;
 	return NULL;
 }
@@ -162,7 +162,8 @@ static bool may_replace(const struct ripc__cached *c, const struct ripc__record 
 	if (record->generation != generation)
 		return record->generation > generation;
 	/*
-	 * A late request of a dead holder must not restore its record: its registration is earlier.
+	 * A late request of a dead holder must not restore its record; that holder registered
+	 * earlier.
 	 */
 	return !overheard || !memcmp(ripc__cache_instance(c), record->instance, 16) ||
 	       since_ns >= c->since_ns;
@@ -211,7 +212,7 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 		c->nonce = 0;
 		clear_location(cache, c);
 	}
-	/* A record that returned is reported as changed, not as gone. */
+	/* A record that returned counts as changed, not as gone. */
 	if (c->gone) {
 		ripc__pending_remove(cache->pendings, &c->pending, RIPC__GONE);
 		ripc__pending_add(cache->pendings, &c->pending, RIPC__RESOLVED);
@@ -220,7 +221,7 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 	c->since_ns = since_ns;
 	c->stored_ns = now_ns;
 	c->expires_ns = now_ns + ttl_ms * RIPC__MS;
-	c->used = c->pending.tell;
+	c->used = c->pending.events;
 	ripc__timers_set(cache->timers, &c->timer, now_ns + ttl_ms * RIPC__MS / 4 * 3);
 	return c;
 }
@@ -252,7 +253,7 @@ void ripc__cache_record(const struct ripc__cached *c, struct ripc__record *recor
 	const char *why;
 	uint64_t age_ms = now_ns > c->since_ns ? (now_ns - c->since_ns) / RIPC__MS : 0;
 
-	/* Cannot fail: encoded here from a valid record. */
+	/* Cannot fail: the core encoded it from a valid record. */
 	if (ripc__record_decode(record, c->bytes, c->len, &why))
 		memset(record, 0, sizeof(*record));
 	record->ttl_ms = c->expires_ns > now_ns ? (uint32_t)((c->expires_ns - now_ns) / RIPC__MS) : 0;

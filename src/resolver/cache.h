@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A bounded cache of records in encoded form. It holds records that a look-up asked for (watched)
- * and records learned from the traffic of others (overheard). Eviction takes overheard records
- * first, then the least recently used one.
+ * A bounded cache of records in encoded form. It holds records of look-ups (watched) and records
+ * learned from messages of others (overheard). Eviction takes overheard records first, then the
+ * least recently used record.
  */
 #ifndef RIPC_RESOLVER_CACHE_H
 #define RIPC_RESOLVER_CACHE_H
@@ -20,7 +20,7 @@
 struct ripc__mcast_sender;
 
 struct ripc__cached {
-	struct ripc__node node;   /* id: the service */
+	struct ripc__node node;   /* id: service */
 	struct ripc__timer timer; /* the next refresh or the expiry */
 	struct ripc__pending pending;
 	TAILQ_ENTRY(ripc__cached) lru;
@@ -35,17 +35,17 @@ struct ripc__cached {
 	uint16_t len; /* of bytes */
 	/* a look-up asked for it: changes are reported as events */
 	bool watched;
-	bool used; /* used since the last confirmation: worth a refresh */
+	bool used; /* used since the last confirmation: refresh it */
 	/* this context held the service before: requests are answered with this record */
 	bool moved;
-	bool gone; /* given up by its holder; kept until the event GONE is taken */
+	bool gone; /* released by its holder; kept until the event GONE is taken */
 };
 
 TAILQ_HEAD(ripc__cached_list, ripc__cached);
 
 struct ripc__cache {
 	struct ripc__table table;
-	struct ripc__cached_list watched, overheard_lru; /* most recently used last */
+	struct ripc__cached_list watched, overheard_lru; /* most recently used at the end */
 	size_t noverheard;
 	size_t bytes;                    /* of memory, without the table's */
 	struct ripc__timers *timers;     /* shared with the rest of the core */
@@ -69,14 +69,14 @@ struct ripc__cached *ripc__cache_find(struct ripc__cache *cache, uint64_t servic
 struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct ripc__record *record,
 				       bool overheard, uint64_t now_ns);
 
-/* Notes @from as the address for unicast requests to the holder. Does nothing without memory. */
+/* Stores @from as the address for unicast requests to the holder. Does nothing without memory. */
 void ripc__cache_locate(struct ripc__cache *cache, struct ripc__cached *c,
 			const struct ripc__mcast_sender *from);
 
 /* Marks the record as used, and reports its changes from now on. */
 void ripc__cache_watch(struct ripc__cache *cache, struct ripc__cached *c);
 
-/* The holder gave the service up: reports RIPC__GONE for a watched record, then drops it. */
+/* The holder released the service: reports RIPC__GONE for a watched record, then drops it. */
 void ripc__cache_gone(struct ripc__cache *cache, struct ripc__cached *c);
 
 /* Drops the record without an event. */

@@ -43,15 +43,15 @@ void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h,
 
 void ripc__claim_requested(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
 {
-	if (now_ns - h->asked_ns >= RIPC__HERD_LIMIT * RIPC__MS) {
+	if (now_ns - h->asked_ns >= RIPC__ANNOUNCE_LIMIT * RIPC__MS) {
 		h->asked_ns = now_ns;
 		h->asked = 0;
 	}
 	/*
-	 * Once per period, and not while an announcement is pending: a request must not be
-	 * amplified.
+	 * Once per period, and not while an announcement is pending: one request must not cause
+	 * many messages.
 	 */
-	if (++h->asked != RIPC__HERD_LIMIT || h->announces)
+	if (++h->asked != RIPC__ANNOUNCE_LIMIT || h->announces)
 		return;
 	ripc__claim_announce(core, h, now_ns);
 	h->announces = 1;
@@ -95,14 +95,14 @@ static void compare_age(struct ripc__rcore *core, struct ripc__claim *h, uint64_
 	h->state = HELD;
 	h->since_ns = now_ns;
 	/*
-	 * Repeated, so that the former holder and its clients learn of the takeover in spite of
-	 * loss.
+	 * Repeated because messages may be lost: the former holder and its clients must learn of
+	 * the takeover.
 	 */
 	h->announces = h->takeover ? RIPC__PROBES - 1 : 0;
 	ripc__timers_set(&core->timers, &h->timer,
 			 h->announces ? now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS : RIPC__NEVER);
 	ripc__pending_add(&core->pendings, &h->pending, RIPC__REGISTERED);
-	if ((l && ripc__lookup_has_waiter(l)) || (c && c->pending.tell & 1u << RIPC__RESOLVED))
+	if ((l && ripc__lookup_has_waiter(l)) || (c && c->pending.events & 1u << RIPC__RESOLVED))
 		ripc__pending_add(&core->pendings, &h->pending, RIPC__RESOLVED);
 	if (l)
 		ripc__lookup_remove(core, l);
@@ -131,7 +131,7 @@ static void store_rival(struct ripc__claim *h, const struct ripc__record *rival)
 void ripc__claim_conflict(struct ripc__rcore *core, struct ripc__claim *h,
 			  const struct ripc__record *rival, bool final, uint64_t now_ns)
 {
-	/* Another generation: a context that took the service over, or the holder before us. */
+	/* Another generation: a context that took the service over, or the previous holder. */
 	if (h->state != HELD || !memcmp(h->rival_reported, rival->instance, 16) ||
 	    (!final && (rival->generation != h->generation || now_ns < h->since_ns + STALE_NS)))
 		return;
@@ -145,7 +145,7 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 {
 	if (ripc__claim_raise_generation(h, rival))
 		return;
-	/* Peers with our old record must look the service up again. */
+	/* Peers with the old record must look the service up again. */
 	if (h->state == HELD)
 		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
 	h->moved = h->state == HELD && rival->generation > h->generation;
@@ -199,7 +199,7 @@ static int claim(struct ripc__rcore *core, uint64_t service, enum how how, uint6
 	h = calloc(1, sizeof(*h));
 	if (!h || ripc__timers_add(&core->timers, &h->timer, RIPC__NEVER)) {
 		free(h);
-		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory to register it", service);
+		return ripc__fail(-ENOMEM, "service %" PRIu64 ": out of memory", service);
 	}
 	h->node.id = service;
 	h->timer.kind = RIPC__TIMER_CLAIM;
@@ -212,7 +212,7 @@ static int claim(struct ripc__rcore *core, uint64_t service, enum how how, uint6
 	h->probes = probe ? 0 : RIPC__PROBES;
 	h->end_ns = probe ? now_ns + core->env.resolve_timeout_ms * RIPC__MS : now_ns;
 	ripc__table_add(&core->held, &h->node);
-	/* The next request names the first service of the list. */
+	/* The next request of this context carries the first service of the list. */
 	if (h->unannounced)
 		TAILQ_INSERT_HEAD(&core->claims, h, link);
 	else
@@ -242,7 +242,7 @@ bool ripc__claim_raise_generation(struct ripc__claim *h, const struct ripc__reco
 		return false;
 	if (h->generation <= rival->generation) {
 		h->generation = rival->generation + 1;
-		/* The back ends that accept our generation must receive it. */
+		/* The back ends that accept this generation must receive it. */
 		h->probes = RIPC__PROBES - 1;
 	}
 	return true;
@@ -284,11 +284,11 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 	ripc__pending_remove(&core->pendings, &h->pending, RIPC__REGISTERED);
 	ripc__pending_remove(&core->pendings, &h->pending, RIPC__CONFLICT);
 	ripc__pending_remove(&core->pendings, &h->pending, RIPC__RIVAL);
-	if (!h->pending.tell) {
+	if (!h->pending.events) {
 		ripc__claim_free(core, h);
 		return;
 	}
-	/* A look-up of our own service is complete, but its event is pending. */
+	/* A look-up of an own service is complete, but its event is pending. */
 	ripc__timers_remove(&core->timers, &h->timer);
 	ripc__table_remove(&core->held, &h->node);
 	TAILQ_REMOVE(&core->claims, h, link);
@@ -320,7 +320,7 @@ void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 	} else {
 		ripc__rcore_own_record(core, h, now_ns, &ev->record);
 	}
-	if (h->state >= LOST && !h->pending.tell)
+	if (h->state >= LOST && !h->pending.events)
 		ripc__claim_free(core, h);
 }
 
@@ -347,8 +347,8 @@ enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct
 	if (flags & RIPC__RESOLVE_VERDICT)
 		return RIPC__VERDICT_LOSE;
 	/*
-	 * Messages take time, so the two sides compute different ages, and only one side may
-	 * compare. That side also stands by its verdict when later messages differ.
+	 * Messages take time, so the two sides compute different ages. Therefore only one side
+	 * compares, and it keeps its verdict when later messages differ.
 	 */
 	if (memcmp(core->env.instance, rival->instance, 16) < 0)
 		return RIPC__VERDICT_DEFER;

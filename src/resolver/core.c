@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* time after an answer in which a different one is noticed */
+/* time after an answer in which a second, different answer is a conflict */
 #define DUPLICATE_NS (1000 * RIPC__MS)
-#define RX_RATE_NS   (10000 * RIPC__MS) /* period of the rate of messages of others */
-/* between broadcast answers: forged claims must not be amplified */
+#define RX_RATE_NS   (10000 * RIPC__MS) /* period over which received messages are counted */
+/* between broadcast answers, so that forged claims cause few messages */
 #define ASSERT_INTERVAL_NS (10 * RIPC__MS)
 
 uint64_t ripc__rcore_random(struct ripc__rcore *core)
@@ -32,10 +32,7 @@ uint64_t ripc__rcore_nonce(struct ripc__rcore *core)
 	return nonce;
 }
 
-/*
- * Spreads deadlines from 3/4 to 5/4 of @ms, so that contexts that started together do not stay in
- * step.
- */
+/* Spreads deadlines from 3/4 to 5/4 of @ms. Contexts that start together must not send together. */
 uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms)
 {
 	uint64_t ns = ms * RIPC__MS;
@@ -43,7 +40,7 @@ uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms)
 	return ns / 4 * 3 + ripc__rcore_random(core) % (ns / 2);
 }
 
-/* --- messages out --- */
+/* --- sending --- */
 
 void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns,
 			    struct ripc__record *record)
@@ -81,7 +78,7 @@ static void cached_due(struct ripc__rcore *core, struct ripc__cached *c, uint64_
 {
 	if (now_ns < c->expires_ns) {
 		bool due = c->used && !ripc__lookup_find(core, c->node.id);
-		/* A refresh must not evict look-ups that wait. */
+		/* A refresh must not evict waiting look-ups. */
 		bool later = due && core->lookups.count >= RIPC__LOOKUPS_MAX / 2;
 		uint64_t next_ns = later ? now_ns + ripc__rcore_jitter_ns(core, 1000) : RIPC__NEVER;
 
@@ -89,7 +86,7 @@ static void cached_due(struct ripc__rcore *core, struct ripc__cached *c, uint64_
 				 next_ns < c->expires_ns ? next_ns : c->expires_ns);
 		if (due && !later)
 			(void)ripc__lookup_start(core, c->node.id, true, now_ns);
-	} else if (c->pending.tell) {
+	} else if (c->pending.events) {
 		/* Freed when its event is taken. */
 		ripc__timers_set(&core->timers, &c->timer, now_ns + 100 * RIPC__MS);
 	} else {
@@ -106,9 +103,9 @@ void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const ui
 	if (!c || memcmp(ripc__cache_instance(c), instance, 16))
 		return;
 	/* RESOLVED with this record is still pending: find a better record first. */
-	if (c->pending.tell && l)
+	if (c->pending.events && l)
 		l->refresh = false;
-	else if (c->pending.tell && ripc__lookup_start(core, service, false, now_ns))
+	else if (c->pending.events && ripc__lookup_start(core, service, false, now_ns))
 		return;
 	ripc__cache_remove(&core->cache, c);
 }
@@ -133,9 +130,9 @@ bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__r
 
 /* --- services of ours --- */
 
-/* --- messages in --- */
+/* --- receiving --- */
 
-/* A request for a service that was ours: answer with its new location. */
+/* Answers a request for a service that this context held before with the new location. */
 static void redirect(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		     const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
@@ -200,7 +197,7 @@ static void input_probe(struct ripc__rcore *core, const struct ripc__mcast_sende
 		ripc__claim_send(core, from, h, RIPC__RESOLVE_PROBE, 0, h->nonce, now_ns);
 }
 
-/* Broadcasts the record that settles a dispute, with a rate limit. */
+/* Broadcasts the record that decides a conflict, with a rate limit. */
 static void assert_to_all(struct ripc__rcore *core, const struct ripc__resolver_msg *msg,
 			  uint64_t now_ns)
 {
@@ -211,8 +208,8 @@ static void assert_to_all(struct ripc__rcore *core, const struct ripc__resolver_
 }
 
 /*
- * A second answer to one request, from another holder: neither knows the other. Send them the
- * record of the older one.
+ * A second answer to one request came from another holder; neither knows of the other. Sends them
+ * the record of the older one.
  */
 static void duplicate(struct ripc__rcore *core, struct ripc__cached *c,
 		      const struct ripc__record *other, uint64_t now_ns)
@@ -246,7 +243,9 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sende
 	if (h && h->state == HELD) {
 		enum ripc__verdict verdict = ripc__claim_resolve_conflict(
 			core, h, &msg->record, msg->flags, from->final, now_ns);
-		/* Not a request: a context without services has nothing to learn from a dispute. */
+		/*
+		 * Not a REQUEST: a context without services has nothing to learn from a conflict.
+		 */
 		struct ripc__resolver_msg mine = {
 			.kind = RIPC__RESOLVE_REPLY,
 			.flags = verdict == RIPC__VERDICT_KEEP ? RIPC__RESOLVE_VERDICT : 0,
@@ -280,7 +279,7 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sende
 		core->ignored++;
 		return;
 	}
-	/* We lost to a known holder. */
+	/* This context lost the service to a known holder. */
 	c = ripc__cache_store(&core->cache, &msg->record, true, now_ns);
 	if (c)
 		ripc__lookup_complete(core, c);
@@ -319,7 +318,7 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender 
 		core->bad++;
 		return rc;
 	}
-	/* Our own broadcast. */
+	/* An own broadcast. */
 	if (!memcmp(msg.record.instance, core->env.instance, 16))
 		return 0;
 	if (msg.kind != RIPC__RESOLVE_REPLY)
@@ -339,8 +338,8 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender 
 		if (c && !memcmp(ripc__cache_instance(c), msg.record.instance, 16))
 			ripc__cache_gone(&core->cache, c);
 		/*
-		 * The other side found our older claim and gave the service up before we saw its
-		 * claim.
+		 * The other side found the older claim of this context and released the service
+		 * before its own claim arrived here.
 		 */
 		h = ripc__claim_find(core, msg.service);
 		if (h)
@@ -350,7 +349,7 @@ int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender 
 	return 0;
 }
 
-/* --- time, events, life --- */
+/* --- time, events, life cycle --- */
 
 void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 {
@@ -386,7 +385,7 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 
 enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core, struct ripc__pending *p)
 {
-	int kind = __builtin_ctz(p->tell);
+	int kind = __builtin_ctz(p->events);
 
 	ripc__pending_remove(&core->pendings, p, kind);
 	return (enum ripc__resolver_ev_kind)kind;
@@ -398,7 +397,7 @@ static void cached_event(struct ripc__rcore *core, struct ripc__cached *c,
 	ev->kind = ripc__rcore_take_event(core, &c->pending);
 	ev->service = c->node.id;
 	ripc__cache_record(c, &ev->record, now_ns);
-	if (!c->pending.tell && (c->gone || c->expires_ns <= now_ns))
+	if (!c->pending.events && (c->gone || c->expires_ns <= now_ns))
 		ripc__cache_remove(&core->cache, c);
 }
 
@@ -540,9 +539,7 @@ void ripc__rcore_free(struct ripc__rcore *core)
 	free_dropped(core);
 	while ((h = TAILQ_FIRST(&core->claims)))
 		ripc__claim_free(core, h);
-	/*
-	 * Records first: they leave the timers and the event queue, which they share with look-ups.
-	 */
+	/* Free records first: they leave the timers and the event queue, which look-ups use too. */
 	ripc__cache_fini(&core->cache);
 	ripc__table_each(&core->lookups, free_lookup, NULL);
 	ripc__table_fini(&core->held);

@@ -3,47 +3,50 @@
  * The rules of the resolver as a pure state machine. Input: calls, datagrams and the time. Output:
  * datagrams to send, events and the next deadline.
  *
- * Look-up: a REQUEST to all at once, then after about 5, 20, 60, 160, 400 ... ms until the timeout.
- * The holder answers with a unicast REPLY that repeats the nonce. Every REQUEST carries a record of
- * the asker, from which all receivers learn. A refresh asks the known holder first, and all peers
- * only if the holder does not answer. A holder with many requests for one service announces it once
- * to all.
+ * Look-up: a REQUEST to all peers at once, then after about 5, 20, 60, 160, 400 ... ms until the
+ * timeout. The holder answers with a unicast REPLY that repeats the nonce. Every REQUEST carries a
+ * record of the requester, from which all receivers learn. A refresh asks the known holder first,
+ * and all peers only if the holder does not answer. A holder with many requests for one service
+ * announces it once to all.
  *
- * Registration: three PROBEs 20 ms apart; a holder answers with a REPLY, which is a conflict. Of
- * two that probe at once, the one with the smaller instance id wins. A random id is registered at
- * once, without a PROBE. Afterwards every holder claims its services periodically (a REQUEST for
- * its own service). If two hold one service, as after a partition, the one with the greater
- * instance id compares their ages and sends a VERDICT if the other has to give up. Only one of the
- * two compares, so exactly one remains.
+ * Registration: three PROBEs 20 ms apart; a holder answers with a REPLY, which is a conflict. If
+ * two contexts probe at once, the one with the smaller instance id wins. A random id is registered
+ * at once, without a PROBE. Every holder claims its services periodically (a REQUEST for its own
+ * service). If two contexts hold one service, as after a partition, the one with the greater
+ * instance id compares the ages and sends a VERDICT if the other has to release the service. Only
+ * one of the two compares, so exactly one remains.
  */
 #ifndef RIPC_RESOLVER_CORE_H
 #define RIPC_RESOLVER_CORE_H
 
 #include "resolver/resolver.h"
 
-#define RIPC__LOOKUPS_MAX       4096   /* look-ups under way or negative answers kept */
-#define RIPC__TTL_MS            60000u /* lifetime of our records */
+#define RIPC__LOOKUPS_MAX       4096   /* look-ups under way and negative answers, at most */
+#define RIPC__TTL_MS            60000u /* lifetime of the records of this context */
 #define RIPC__PROBES            3      /* PROBEs sent before a registration */
 #define RIPC__PROBE_INTERVAL_MS 20u    /* between PROBEs */
-/* so many requests for one service within as many ms: answered to all */
-#define RIPC__HERD_LIMIT 16
-/* messages received per second that cost every host about 1 % of a processor: logged */
+/* so many requests for one service within as many ms: one answer to all */
+#define RIPC__ANNOUNCE_LIMIT 16
+/*
+ * broadcasts received per second from which on a warning is logged: about 1 % of a processor on
+ * every host
+ */
 #define RIPC__BROADCAST_WARN_PER_S 2000
 #define RIPC__CLAIM_INTERVAL_MS    30000u /* mean time between two periodic claims of a context */
 
 struct ripc__rcore;
 
-/* The source of a datagram: opaque bytes of the back end, used to answer and to ask again. */
+/* The source of a datagram: opaque bytes of the back end, used to answer and to send again. */
 struct ripc__mcast_sender {
 	uint8_t backend; /* index of the back end */
 	uint8_t len;     /* of bytes */
 	uint8_t bytes[46];
 	/* unicast to this host: another context of the host may be its destination */
 	bool direct;
-	bool reusable; /* bytes address the one context that sent it: it can be asked again there */
+	bool reusable; /* bytes address exactly the context that sent it and can be used again */
 	/* forwarded by another context of this host: bytes are the original source */
 	bool forwarded;
-	bool final; /* decided by a back end that is the only authority: not disputed */
+	bool final; /* decided by a back end that is the only authority: final */
 };
 
 struct ripc__rcore_env {
@@ -51,9 +54,9 @@ struct ripc__rcore_env {
 	const struct ripc__record_addr *addrs; /* copied */
 	unsigned naddrs;
 	uint32_t resolve_timeout_ms; /* timeout of a look-up */
-	/* lifetime of a negative answer: look-ups fail at once meanwhile; 0: not kept */
+	/* lifetime of a negative answer, during which look-ups fail at once; 0: not kept */
 	uint32_t negative_ms;
-	uint64_t secret; /* seed of nonces, hash tables and jitter; secret */
+	uint64_t secret; /* secret seed of nonces, hash tables and jitter */
 	/*
 	 * Sends a datagram about @service, to all if @to is NULL. May lose it. Must not call the
 	 * core.
@@ -61,21 +64,21 @@ struct ripc__rcore_env {
 	void (*send)(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
 		     const uint8_t *data, size_t len);
 	/*
-	 * Whether all back ends have answered a registration, which waits for that, but at most
-	 * resolve_timeout_ms. NULL: they have.
+	 * Whether all back ends have answered a registration. The core waits for them, at most
+	 * resolve_timeout_ms. NULL: always true.
 	 */
 	bool (*settled)(void *arg, uint64_t service);
 	void *arg;
 };
 
-/* Present contents, and messages received. */
+/* Present contents, and counters of messages. */
 struct ripc__rcore_counts {
 	size_t held;         /* services registered or being registered */
 	size_t lookups;      /* look-ups under way or kept as negative answers */
 	size_t cached;       /* records */
 	size_t cached_bytes; /* of memory for them */
-	uint64_t bad;        /* messages not understood */
-	uint64_t ignored;    /* replies to no request of ours */
+	uint64_t bad;        /* malformed messages */
+	uint64_t ignored;    /* replies without a request of this context */
 };
 
 /* Return: 0, -ENOMEM, -EMSGSIZE (too many or too long addresses). */
@@ -91,16 +94,16 @@ void ripc__rcore_send_gone(struct ripc__rcore *core, uint64_t now_ns);
  */
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns);
 /*
- * The same for an id drawn at random. It is HELD at once and nothing is sent: the next request of
- * this context names the service, and each later claim does.
+ * The same for a random id. It is HELD at once and nothing is sent: the next request of this
+ * context carries the service, and so does each later claim.
  */
 int ripc__rcore_register_random(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 /* Takes a service over from its holder, if any: probes, then claims a higher generation. */
 int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
-/* Sends the record of a service held to one back end, which keeps it. */
+/* Sends the record of a held service to one back end, which keeps it. */
 void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 			 uint64_t service, uint64_t now_ns);
-/* Sends the records of all services held to @to, with higher generations. */
+/* Sends the records of all held services to @to, with higher generations. */
 void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 			    uint64_t now_ns);
 /* As ripc__resolver_readdress(), for all later messages. */
@@ -112,7 +115,7 @@ void ripc__rcore_lookup_cancel(struct ripc__rcore *core, uint64_t service);
 void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const uint8_t instance[16],
 			    uint64_t now_ns);
 
-/* Whether the service is registered, being registered, or lost with CONFLICT not taken yet. */
+/* Whether the service is registered, being registered, or lost while CONFLICT is pending. */
 bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service);
 
 /* Whether a takeover is under way and the present holder has answered. */
@@ -140,7 +143,7 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns);
 bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *event,
 		       unsigned *requests, uint64_t now_ns);
 
-/* When advance() is due: 0 if an event is waiting, RIPC__NEVER if nothing is. */
+/* When advance() is due: 0 if an event is pending, RIPC__NEVER if nothing is. */
 uint64_t ripc__rcore_deadline(const struct ripc__rcore *core);
 
 /* Whether look-ups wait for an answer. */

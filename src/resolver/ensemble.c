@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Three kinds of threads meet here: the context's, which leaves commands and takes reports; the
- * keeper, which makes all calls of ZooKeeper's library that begin something; and the library's own,
- * which runs completions. They share two queues under one mutex, held for a few instructions.
+ * Three kinds of threads share two queues under one mutex, which they hold for a few instructions
+ * only. The thread of the context adds commands and takes reports. The session thread makes all
+ * calls of ZooKeeper's library that start an operation. The threads of the library run completions.
  */
 #define _GNU_SOURCE
 #include "resolver/ensemble_call.h"
@@ -77,7 +77,7 @@ bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report 
 	bool report_lost = false;
 	uint64_t n;
 
-	for (unsigned look = 0; look < 2; look++) {
+	for (unsigned pass = 0; pass < 2; pass++) {
 		pthread_mutex_lock(&e->lock);
 		r = STAILQ_FIRST(&e->reports);
 		if (r)
@@ -89,8 +89,8 @@ bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report 
 		pthread_mutex_unlock(&e->lock);
 		if (r || report_lost)
 			break;
-		/* Clear first, then check again, so that no report is missed. */
-		if (!look)
+		/* Clear the eventfd first, then check again, so that no report is missed. */
+		if (!pass)
 			(void)!read(e->fd, &n, sizeof(n));
 	}
 	if (report_lost)
@@ -107,10 +107,10 @@ bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report 
 	return true;
 }
 
-/* --- what the library calls --- */
+/* --- callbacks of the library --- */
 
 /*
- * Its lines begin with a date and its process: "2026-11-21
+ * A line of the library begins with a date and its process: "2026-11-21
  * 14:00:00,000:1(0x2):ZOO_WARN@function@77: text".
  */
 static void on_log(const char *line)
@@ -120,15 +120,16 @@ static void on_log(const char *line)
 
 	if (!at)
 		at = line;
-	/* Servers without an answer are reported once, by the state of the connection. */
+	/* The state of the connection reports servers without an answer, once. */
 	else if (!strncmp(++at, "ZOO_ERROR", 9) || !strncmp(at, "ZOO_WARN", 8))
 		level = RIPC_LOG_INFO;
 	ripc__log(level, "zookeeper: %.400s", at);
 }
 
 /*
- * A new session has nothing to release: the nodes of the last one went with it. Should a service
- * have been registered again since, its node goes too, and is made anew: it is watched.
+ * Repeats releases that were lost. A new session has none: its predecessor's nodes ended with it.
+ * If a service was registered again meanwhile, its node is removed too and then created again,
+ * because it is watched.
  */
 static void retry_releases(struct ripc__ensemble *e, bool same_session)
 {
@@ -175,7 +176,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 	pthread_mutex_unlock(&e->lock);
 }
 
-/* --- the keeper --- */
+/* --- the session thread --- */
 
 static zhandle_t *connect_handle(struct ripc__ensemble *e)
 {
@@ -189,7 +190,7 @@ static zhandle_t *connect_handle(struct ripc__ensemble *e)
 	zh = zookeeper_init2(e->addresses, on_session, (int)e->session_ms, NULL, e,
 			     ZOO_NO_LOG_CLIENTENV, on_log);
 	if (!zh) {
-		snprintf(text, sizeof(text), "no connection can be made: %s", strerror(errno));
+		snprintf(text, sizeof(text), "cannot create a connection: %s", strerror(errno));
 		ripc__ensemble_report_text(e, RIPC__ENS_LOST, 0, text);
 		return NULL;
 	}
@@ -211,9 +212,8 @@ static void refresh_addresses(struct ripc__ensemble *e, zhandle_t *zh)
 }
 
 /*
- * Waits until there is something to do: a call, an expired session, the end, or @have_handle is
- * false or the servers are lost and it is time to try again. Return: the next call, or NULL:
- * another reason. Lock held.
+ * Waits for work: a call, an expired session, the end, or a retry when @have_handle is false or all
+ * servers are lost. Return: the next call, or NULL for another reason. The lock is held.
  */
 static struct ripc__ensemble_call *wait_for_call(struct ripc__ensemble *e, bool have_handle)
 {
@@ -239,7 +239,7 @@ static struct ripc__ensemble_call *wait_for_call(struct ripc__ensemble *e, bool 
 	return c;
 }
 
-/* What others have to know, and would not see by the end of the session. */
+/* Sends the releases that peers would not notice at the end of the session. */
 static void close_session(struct ripc__ensemble *e, zhandle_t *zh)
 {
 	struct ripc__ensemble_call *c;
@@ -335,8 +335,8 @@ void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service)
 	struct ripc__ensemble_call *c = new_call(e, RIPC__CALL_RELEASE, service, NULL, 0);
 
 	/*
-	 * Without memory the node stays until the session ends; peers find that we do not hold the
-	 * service.
+	 * Without memory the node stays until the session ends; peers find that the service is not
+	 * held here.
 	 */
 	if (c)
 		submit(e, c);
@@ -369,11 +369,11 @@ int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service)
 	return 0;
 }
 
-/* --- life --- */
+/* --- opening and closing --- */
 
 /*
- * The servers in an order drawn here, so that clients spread over them. The library would do it
- * with the application's random numbers, which are not ours to seed.
+ * Shuffles the servers, so that clients spread over them. The library would use the random numbers
+ * of the application, whose state must not change.
  */
 static void shuffle(char *hosts, size_t cap)
 {
@@ -405,7 +405,8 @@ static int start_thread(struct ripc__ensemble *e)
 	int rc;
 
 	/*
-	 * Signals belong to the application: neither this thread nor its children may receive them.
+	 * Signals belong to the application: this thread and the threads that it starts must not
+	 * receive them.
 	 */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);

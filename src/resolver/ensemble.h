@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A ZooKeeper ensemble with a non-blocking interface: commands in, reports out. A thread of its own
- * makes all calls of ZooKeeper's library, because some of them block (names, closing a session).
+ * A ZooKeeper ensemble with a non-blocking interface: commands in, reports out. A separate thread
+ * makes all calls of ZooKeeper's library, because some of them block (name resolution, closing a
+ * session).
  *
- * Commands may be lost with the connection: after every RIPC__ENS_UP the user repeats those that
- * are still needed.
+ * A lost connection may lose commands: after every RIPC__ENS_UP the user repeats those that are
+ * still needed.
  */
 #ifndef RIPC_RESOLVER_ENSEMBLE_H
 #define RIPC_RESOLVER_ENSEMBLE_H
@@ -13,36 +14,36 @@
 
 #include <stdbool.h>
 
-/* Bytes of a node's data at most: a record and its signature. */
+/* Most bytes of the data of a node: a record and its signature. */
 #define RIPC__NODE_MAX (RIPC__RECORD_BYTES_MAX + 128)
 
 struct ripc__ensemble;
 
 struct ripc__ensemble_env {
-	const char *hosts; /* HOST:PORT,HOST:PORT[/ROOT]; without a root it is /ripc */
+	const char *hosts; /* HOST:PORT,HOST:PORT[/ROOT]; the default root is /ripc */
 	const char *auth;  /* user:password for digest authentication; empty: none */
 	uint32_t session_ms;
 };
 
 enum ripc__ensemble_kind {
-	/* connected; len 1: a new session, without nodes of ours; service: its id, or 0 */
+	/* connected; len 1: a new session, without own nodes; service: its id, or 0 */
 	RIPC__ENS_UP = 1,
-	RIPC__ENS_LOST,    /* not connected; the session may survive. Text: why, if it is known */
-	RIPC__ENS_CLAIMED, /* service: the node is ours */
+	RIPC__ENS_LOST,    /* not connected; the session may survive. Text: the cause, if known */
+	RIPC__ENS_CLAIMED, /* service: the node belongs to this session */
 	RIPC__ENS_TAKEN,   /* service: another session holds the node; bytes: its data */
-	RIPC__ENS_REFUSED, /* service: the node cannot be made or read. Text: why */
+	RIPC__ENS_REFUSED, /* service: the node cannot be created or read. Text: the cause */
 	RIPC__ENS_FOUND,   /* service: bytes: the data of its node */
 	RIPC__ENS_NONE,    /* service: it has no node */
-	/* service: another context lost the conflict over our node; bytes: its record */
+	/* service: another context lost the conflict over the own node; bytes: its record */
 	RIPC__ENS_RIVAL,
-	RIPC__ENS_CHANGED, /* service: its node changed: watch it again to see */
+	RIPC__ENS_CHANGED, /* service: its node changed: watch it again to read it */
 };
 
 struct ripc__ensemble_report {
 	enum ripc__ensemble_kind kind;
 	uint64_t service;
-	bool ours;       /* FOUND: the node is of our session */
-	int32_t version; /* FOUND, TAKEN: how often the node was written since it was made */
+	bool ours;       /* FOUND: the node belongs to this session */
+	int32_t version; /* FOUND, TAKEN: number of writes to the node since its creation */
 	size_t len;
 	uint8_t bytes[RIPC__NODE_MAX]; /* data; or text with its terminating 0 */
 };
@@ -51,7 +52,7 @@ struct ripc__ensemble_report {
 int ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env, char *why,
 			size_t whylen);
 
-/* Ends the session, which removes our nodes. Waits for the thread. */
+/* Ends the session, which removes its nodes. Waits for the thread. */
 void ripc__ensemble_close(struct ripc__ensemble *e);
 
 /* An eventfd: readable when there may be reports, or after ripc__ensemble_wake(). */
@@ -62,7 +63,7 @@ void ripc__ensemble_wake(struct ripc__ensemble *e);
 int ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
 			 size_t len, bool force);
 
-/* Removes the node of a service, if it is ours. */
+/* Removes the node of a service, if it belongs to this session. */
 void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service);
 
 /*
@@ -81,7 +82,7 @@ bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report 
 /* The root of its nodes, for people. */
 const char *ripc__ensemble_root(const struct ripc__ensemble *e);
 
-/* In the child of fork(). */
+/* In the child of fork(): closes descriptors. */
 void ripc__ensemble_forked(struct ripc__ensemble *e);
 
 #endif

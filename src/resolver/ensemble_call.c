@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLAIM_TRIES 4 /* rounds of one claim: create parents, find the node gone, replace it */
+#define CLAIM_TRIES 4 /* rounds of one claim: create parents, node vanished, replace it */
 
 static bool parse_path(const struct ripc__ensemble *e, const char *path, uint64_t *service)
 {
@@ -28,7 +28,9 @@ static void on_node(zhandle_t *zh, int type, int state, const char *path, void *
 		ripc__ensemble_report(e, RIPC__ENS_CHANGED, service, false, NULL, 0);
 }
 
-/* Whether a call was lost with the connection; it is repeated if still needed. */
+/*
+ * Whether the connection was lost during a call; the user repeats the call if it is still needed.
+ */
 static bool is_loss(int rc)
 {
 	return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT || rc == ZSESSIONEXPIRED ||
@@ -37,7 +39,7 @@ static bool is_loss(int rc)
 
 static void end_call(struct ripc__ensemble_call *c, int rc)
 {
-	/* No other session removes our node while this session lives. */
+	/* No other session removes the own node while this session lives. */
 	if (c->command == RIPC__CALL_RELEASE && is_loss(rc)) {
 		pthread_mutex_lock(&c->e->lock);
 		STAILQ_INSERT_TAIL(&c->e->unconfirmed, c, link);
@@ -50,7 +52,7 @@ static void end_call(struct ripc__ensemble_call *c, int rc)
 	free(c);
 }
 
-/* --- telling a holder of another --- */
+/* --- notifying a holder of a rival --- */
 
 static const struct ACL_vector *acl(const struct ripc__ensemble *e)
 {
@@ -58,8 +60,8 @@ static const struct ACL_vector *acl(const struct ripc__ensemble *e)
 }
 
 /*
- * The loser's record is stored in a node beside the winner's, which is rewritten unchanged: its
- * holder watches it, and a new node has never been written.
+ * The loser stores its record in a node beside the winner's and rewrites the winner's node
+ * unchanged. The holder watches its node. Only this write raises the version of the node above 0.
  */
 #define RIVAL_SUFFIX ".rival"
 
@@ -92,7 +94,7 @@ static void on_rival_reported(int rc, const void *data)
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
 	struct sibling b = sibling(c);
 
-	/* An earlier report that was never read. */
+	/* An earlier report was never read. */
 	if (rc == ZNODEEXISTS && c->tries++ < CLAIM_TRIES) {
 		rc = zoo_adelete(c->zh, b.path, -1, on_cleared, c);
 		if (!rc)
@@ -131,15 +133,15 @@ static void on_rival(int rc, const char *value, int len, const struct Stat *stat
 	end_call(c, rc == ZNONODE ? 0 : rc);
 }
 
-/* --- looking at a node --- */
+/* --- reading a node --- */
 
-static void on_watched(int rc, const char *value, int len, const struct Stat *stat, const void *data);
+static void on_watched(int rc, const char *v, int len, const struct Stat *stat, const void *data);
 
 static void on_absent(int rc, const struct Stat *stat, const void *data)
 {
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
 
-	/* It was created between the two calls. */
+	/* The node was created between the two calls. */
 	if (!rc && c->tries++ < CLAIM_TRIES) {
 		rc = zoo_awget(c->zh, c->path, on_node, c->e, on_watched, c);
 		if (!rc)
@@ -152,7 +154,7 @@ static void on_absent(int rc, const struct Stat *stat, const void *data)
 	end_call(c, rc);
 }
 
-static void on_watched(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+static void on_watched(int rc, const char *v, int len, const struct Stat *stat, const void *data)
 {
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
 
@@ -163,7 +165,7 @@ static void on_watched(int rc, const char *value, int len, const struct Stat *st
 		struct sibling b = sibling(c);
 
 		ripc__ensemble_report_node(c->e, RIPC__ENS_FOUND, c->service, ours, stat->version,
-					   value, (size_t)len);
+					   v, (size_t)len);
 		/* Written by another context: create it anew. */
 		if (ours && stat->version > 0 && !zoo_aget(c->zh, b.path, 0, on_rival, c))
 			return;
@@ -176,7 +178,7 @@ static void on_watched(int rc, const char *value, int len, const struct Stat *st
 	end_call(c, rc);
 }
 
-/* --- making one --- */
+/* --- creating a node --- */
 
 static void on_created(int rc, const char *value, const void *data);
 static void on_other(int rc, const char *value, int len, const struct Stat *stat, const void *data);
@@ -210,7 +212,7 @@ static void create_parents(struct ripc__ensemble_call *c)
 static void claimed(struct ripc__ensemble_call *c)
 {
 	ripc__ensemble_report(c->e, RIPC__ENS_CLAIMED, c->service, true, NULL, 0);
-	/* A removal by another context must be noticed. */
+	/* Watch it, to notice a removal by another context. */
 	c->command = RIPC__CALL_WATCH;
 	if (zoo_awget(c->zh, c->path, on_node, c->e, on_watched, c))
 		free(c);
@@ -257,13 +259,13 @@ static void on_other(int rc, const char *value, int len, const struct Stat *stat
 		rc = create_node(c);
 	} else if (!rc && stat->ephemeralOwner == zoo_client_id(c->zh)->client_id &&
 		   (size_t)len == c->len && !memcmp(value, c->bytes, c->len)) {
-		/* The answer was lost with the connection. */
+		/* The connection was lost with the answer. */
 		claimed(c);
 		return;
 	} else if (!rc && (c->force || stat->ephemeralOwner == zoo_client_id(c->zh)->client_id)) {
 		/*
-		 * One transaction, so that the service always has a node. A node cannot change its
-		 * session otherwise.
+		 * One transaction, so that the service always has a node. The session of a node
+		 * cannot be changed.
 		 */
 		zoo_delete_op_init(&c->ops[0], c->path, stat->version);
 		zoo_create_op_init(&c->ops[1], c->path, c->bytes, (int)c->len, acl(c->e),
@@ -280,7 +282,7 @@ static void on_other(int rc, const char *value, int len, const struct Stat *stat
 		end_call(c, rc);
 }
 
-/* --- and removing it --- */
+/* --- removing a node --- */
 
 static void on_removed(int rc, const void *data)
 {
@@ -289,7 +291,7 @@ static void on_removed(int rc, const void *data)
 	end_call(c, rc == ZNONODE || rc == ZBADVERSION ? 0 : rc);
 }
 
-static void on_release(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+static void on_release(int rc, const char *v, int len, const struct Stat *stat, const void *data)
 {
 	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
 
@@ -301,7 +303,7 @@ static void on_release(int rc, const char *value, int len, const struct Stat *st
 	end_call(c, rc == ZNONODE ? 0 : rc);
 }
 
-/* --- any of them --- */
+/* --- execution --- */
 
 void ripc__ensemble_execute(zhandle_t *zh, struct ripc__ensemble_call *c)
 {

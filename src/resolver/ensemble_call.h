@@ -6,7 +6,7 @@
 #ifndef RIPC_RESOLVER_ENSEMBLE_CALL_H
 #define RIPC_RESOLVER_ENSEMBLE_CALL_H
 
-#define THREADED /* the multi-threaded library */
+#define THREADED /* selects the multi-threaded library */
 #include "resolver/ensemble.h"
 #include "resolver/ensemble_hosts.h"
 
@@ -21,11 +21,11 @@ enum ripc__ensemble_command {
 	RIPC__CALL_REPORT_RIVAL
 };
 
-/* A command, and later the call that carries it out. */
+/* A command, then the call that executes it. */
 struct ripc__ensemble_call {
 	STAILQ_ENTRY(ripc__ensemble_call) link;
 	struct ripc__ensemble *e;
-	zhandle_t *zh; /* the session it belongs to */
+	zhandle_t *zh; /* its session */
 	enum ripc__ensemble_command command;
 	uint64_t service;
 	bool force;
@@ -63,7 +63,7 @@ struct ripc__ensemble {
 	int fd;
 	pthread_t thread;
 	char hosts[512]; /* as configured, in random order */
-	/* the addresses resolved last; the ensemble's thread only */
+	/* REPORT_RIVAL: bytes of the present node, stored after the own record */
 	char addresses[RIPC__HOSTS_BYTES];
 	char root[480];
 	char auth[160];

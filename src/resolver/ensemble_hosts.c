@@ -57,7 +57,8 @@ unsigned ripc__hosts_resolve(const char *hosts, const atomic_bool *stop,
 	addresses[0] = 0;
 	snprintf(why, whylen, "the context is being closed");
 	/*
-	 * Read anew each time: the file may have changed, and what is set here stops its reloading.
+	 * Read the file anew each time: it may have changed, and the values set here disable
+	 * reloading.
 	 */
 	if (!res_ninit(&_res)) {
 		_res.retrans = QUERY_S;

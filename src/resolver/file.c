@@ -40,14 +40,14 @@
 #define HOSTS_MAX    64                /* hosts asked for one service */
 #define LINES_LOGGED 16                /* invalid lines logged one by one; the others are counted */
 #define RELOAD_NS    (1000 * RIPC__MS) /* between two checks of the file */
-#define INDICES_MAX  64                /* interfaces allowed, if they are named */
+#define INDICES_MAX  64                /* most interface indices, if interfaces are named */
 
-enum { RECV4, SPEAK4, HEAR6, SPEAK6, NSOCKS };
+enum { RECV4, SEND4, RECV6, SEND6, NSOCKS };
 
 /* One host to ask for one service. */
 struct entry {
-	uint64_t service; /* 0: any */
-	unsigned order;   /* in the file */
+	uint64_t service; /* 0: every service */
+	unsigned order;   /* line order */
 	union {
 		struct sockaddr any;
 		struct sockaddr_in in;
@@ -65,7 +65,7 @@ struct file {
 	struct entry *entries; /* by service */
 	size_t nentries, cap;
 	unsigned bad_lines;
-	char first_bad[112];  /* the number of the first one, and its fault */
+	char first_bad[112];  /* line number and fault of the first invalid line */
 	struct stat seen;     /* status of the file that was read */
 	uint64_t reload_ns;   /* time of the next check */
 	char last_error[160]; /* reason why the file cannot be read; the old list stays in use */
@@ -83,7 +83,7 @@ static int by_service(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* A number behind a colon, or the default. */
+/* The number after a colon, or the default. */
 static bool parse_port(const char *text, uint16_t fallback, uint16_t *port)
 {
 	unsigned long v;
@@ -100,7 +100,8 @@ static bool parse_port(const char *text, uint16_t fallback, uint16_t *port)
 }
 
 /*
- * 192.0.2.1, 192.0.2.1:7475, 2001:db8::1, [2001:db8::1]:7475. No names: resolving them may block.
+ * 192.0.2.1, 192.0.2.1:7475, 2001:db8::1, [2001:db8::1]:7475. Host names are not accepted, because
+ * resolving them may block.
  */
 static bool parse_host(const struct file *f, char *text, struct entry *e)
 {
@@ -146,7 +147,7 @@ static bool parse_service(const char *text, uint64_t *service)
 	return *text >= '0' && *text <= '9' && !*end && !errno && *service && *service != RIPC_ANY_ID;
 }
 
-/* The list as it is being read. */
+/* State of the parser. */
 struct reading {
 	struct entry *entries;
 	size_t n, cap;
@@ -161,7 +162,7 @@ static void bad_line(const struct file *f, struct reading *r, unsigned line, con
 		snprintf(r->first_bad, sizeof(r->first_bad), "%u: %s%s%.64s", line, what,
 			 *word ? " " : "", word);
 	if (r->bad++ < LINES_LOGGED)
-		ripc__log(RIPC_LOG_ERROR, "resolver: %s:%u: %s%s%.64s; the line is left out",
+		ripc__log(RIPC_LOG_ERROR, "resolver: %s:%u: %s%s%.64s; the line is ignored",
 			  f->path, line, what, *word ? " " : "", word);
 }
 
@@ -246,7 +247,7 @@ static char *read_file(const char *path, struct stat *st)
 		return NULL;
 	}
 	text[len] = 0;
-	/* A 0 byte would hide the lines behind it. */
+	/* A 0 byte would hide the lines after it. */
 	for (size_t i = 0; i < len; i++)
 		if (!text[i])
 			text[i] = '?';
@@ -309,8 +310,8 @@ static void file_refresh(struct ripc__backend *b, uint64_t now_ns)
 		return;
 	snprintf(f->last_error, sizeof(f->last_error), "cannot be read: %s", strerror(-rc));
 	if (was_well)
-		ripc__log(RIPC_LOG_WARN, "resolver: %s %s; what it said before still holds",
-			  f->path, f->last_error);
+		ripc__log(RIPC_LOG_WARN, "resolver: %s %s; the previous list stays in use", f->path,
+			  f->last_error);
 }
 
 /* The index of the first entry of a service, or its insertion point. */
@@ -329,7 +330,7 @@ static size_t find(const struct file *f, uint64_t service)
 	return low;
 }
 
-/* --- life --- */
+/* --- opening and closing --- */
 
 static void file_close(struct ripc__backend *b)
 {
@@ -342,27 +343,28 @@ static void file_close(struct ripc__backend *b)
 	free(f);
 }
 
-static int open_sockets(struct file *f, const struct ripc__backend_env *env, char *why, size_t whylen)
+static int open_sockets(struct file *f, const struct ripc__backend_env *env, char *why, size_t len)
 {
 	static const int families[] = {AF_INET, AF_INET6};
 	int rc = 0, err = 0;
 
 	for (unsigned i = 0; i < 2; i++) {
-		int *hear = &f->socks[i ? HEAR6 : RECV4], *talk = &f->socks[i ? SPEAK6 : SPEAK4];
+		int *receiver = &f->socks[i ? RECV6 : RECV4], *sender = &f->socks[i ? SEND6 : SEND4];
 
-		*talk = ripc__udp_socket(env, families[i], 0);
-		*hear = *talk >= 0 && env->only_udp ? ripc__udp_socket(env, families[i], f->port)
-						    : -1;
-		rc = *talk < 0 ? *talk : env->only_udp && *hear < 0 ? *hear : 0;
+		*sender = ripc__udp_socket(env, families[i], 0);
+		*receiver = *sender >= 0 && env->only_udp
+				    ? ripc__udp_socket(env, families[i], f->port)
+				    : -1;
+		rc = *sender < 0 ? *sender : env->only_udp && *receiver < 0 ? *receiver : 0;
 		if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS) {
-			snprintf(why, whylen, "no UDP socket: %s", strerror(-rc));
+			snprintf(why, len, "no UDP socket: %s", strerror(-rc));
 			return rc;
 		}
 		err = rc ? rc : err;
 	}
-	if (f->socks[SPEAK4] >= 0 || f->socks[SPEAK6] >= 0)
+	if (f->socks[SEND4] >= 0 || f->socks[SEND6] >= 0)
 		return 0;
-	snprintf(why, whylen, "no UDP socket on port %u: %s", f->port, strerror(-err));
+	snprintf(why, len, "no UDP socket on port %u: %s", f->port, strerror(-err));
 	/* -EACCES is reserved for the list itself. */
 	return err == -EACCES ? -EPERM : err;
 }
@@ -386,7 +388,7 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 	rc = load(f);
 	if (rc) {
 		snprintf(why, whylen, "%.150s cannot be read: %s", f->path, strerror(-rc));
-		/* A file that exists but is no list is an invalid value. */
+		/* A file that exists but has the wrong format is an invalid value. */
 		switch (rc) {
 		case -ENOENT:
 		case -EACCES:
@@ -428,7 +430,7 @@ static void send_datagram(struct file *f, const struct sockaddr *to, const uint8
 			     .msg_name = (void *)to,
 			     .msg_namelen =
 				     v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)};
-	int fd = f->socks[v4 ? SPEAK4 : SPEAK6];
+	int fd = f->socks[v4 ? SEND4 : SEND6];
 	const char *name = f->interfaces;
 
 	if (fd < 0)
@@ -503,7 +505,7 @@ static bool index_allowed(const struct file *f, unsigned index)
 {
 	char name[IF_NAMESIZE];
 
-	/* A datagram from this host to its own address arrives on the loopback, for any address. */
+	/* A datagram from this host to any of its addresses arrives on the loopback. */
 	return !*f->interfaces ||
 	       (if_indextoname(index, name) &&
 		(!strcmp(name, "lo") || ripc__list_index(f->interfaces, name) >= 0));
@@ -520,7 +522,7 @@ static int file_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender 
 		return n;
 	if (!index_allowed(f, ifindex))
 		return -ENOMSG;
-	from->direct = from->direct && (fd == f->socks[RECV4] || fd == f->socks[HEAR6]);
+	from->direct = from->direct && (fd == f->socks[RECV4] || fd == f->socks[RECV6]);
 	from->reusable = true;
 	return n < 0 || (size_t)n > cap ? -EBADMSG : n;
 }

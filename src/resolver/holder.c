@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Since Linux 5.3; the headers of an older one may be all there is. */
+/* Since Linux 5.3; older headers lack it. */
 #define DIAG_SHOW_UID 0x40
 #define DIAG_UID      7
 
@@ -37,7 +37,7 @@ static bool matches(struct nlmsghdr *h, const char *name, size_t namelen, uid_t 
 	return same && known;
 }
 
-/* Reads the kernel's list, all of it or until the name is found. */
+/* Reads the list of the kernel until the name is found or the list ends. */
 static int search(int fd, const char *name, size_t namelen, uid_t *uid)
 {
 	union {

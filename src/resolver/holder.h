@@ -16,9 +16,9 @@ struct ripc__holder {
 };
 
 /*
- * The user that has bound an abstract datagram socket of this network namespace: who made it, by
- * the kernel's table of sockets (sock_diag). SO_PEERCRED says nothing of datagram sockets. Looks at
- * all Unix sockets: for error messages only. Return: 0, -ENOENT, or another negative errno.
+ * The user that has bound an abstract datagram socket of this network namespace, from the kernel's
+ * table of sockets (sock_diag). SO_PEERCRED does not work for datagram sockets. Reads all Unix
+ * sockets: use it for error messages only. Return: 0, -ENOENT, or another negative errno.
  */
 int ripc__socket_owner(const struct sockaddr_un *sun, socklen_t len, uid_t *uid);
 

@@ -19,12 +19,12 @@ struct ripc__resolver {
 	struct ripc__backend *backends[RIPC__CHAIN_MAX];
 	unsigned nbackends;
 	struct ripc__name_claim *name_claims;
-	uint64_t name_claims_ns; /* next attempt to take these names */
+	uint64_t name_claims_ns; /* next attempt to bind these names */
 	int epoll_fd;
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 	bool polled;             /* a back end has no descriptors: poll it in every call */
 	bool local;              /* the kernel of this host enforces that an id is held once */
-	bool local_only; /* the back end local only receives forwarded requests, and sends none */
+	bool local_only;         /* the back end local receives forwarded requests and sends none */
 	uint32_t timeout_ms;
 	uint64_t now_ns; /* time of the last call */
 	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text,
@@ -34,8 +34,8 @@ struct ripc__resolver {
 	uint64_t bad;              /* datagrams dropped before the core decoded them */
 	uint64_t sealed;           /* without keys: messages sealed by a context with a key */
 	uint64_t logged_sources[RIPC__LOG_SOURCES_MAX];
-	unsigned nlogged; /* lines logged */
-	bool load_logged; /* the warning about the load by broadcast was logged */
+	unsigned nlogged; /* lines logged so far */
+	bool load_logged; /* the warning about the broadcast load was logged */
 	struct ripc__disabled_backend disabled[RIPC__CHAIN_MAX];
 	unsigned ndisabled;
 };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The back end for one host: an abstract Unix datagram socket per context, "\0ripc/ctx/<instance>",
- * and one per service held, "\0ripc/svc/<id>". So the kernel enforces that an id is held once,
- * names end with their process, and a request for an absent service fails at once.
+ * The back end for one host. Each context has an abstract Unix datagram socket,
+ * "\0ripc/ctx/<instance>", and one per held service, "\0ripc/svc/<id>". The kernel therefore
+ * enforces one holder per id, removes the names of a dead process, and fails a request for an
+ * absent service at once.
  *
- * A context that receives a unicast request of another host for a service that it does not hold
- * forwards it from "\0ripc/fwd/<socket address of the asker>.<number>"; the holder answers
- * directly.
+ * If a context receives a unicast request of another host for a service that it does not hold, it
+ * forwards the request from "\0ripc/fwd/<socket address of the requester>.<number>". The holder
+ * answers the requester directly.
  */
 #define _GNU_SOURCE
 #include "resolver/backend.h"
@@ -41,7 +42,7 @@ struct local {
 	struct ripc__backend base;
 	int epoll_fd;
 	uint64_t tag;
-	int fd; /* the context's socket: sends everything, receives replies */
+	int fd; /* socket of the context: sends everything, receives replies */
 	uint8_t instance[16];
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 	struct ripc__table held; /* of struct local_held */
@@ -159,7 +160,7 @@ static bool unhex(const char *text, size_t n, uint8_t *bytes)
 	return true;
 }
 
-/* The text behind a prefix in an abstract address, and its length; NULL: another prefix. */
+/* The text after a prefix in an abstract address, and its length; NULL: another prefix. */
 static const char *skip_prefix(const struct sockaddr_un *sun, socklen_t len, const char *prefix,
 			       size_t *n)
 {
@@ -217,7 +218,7 @@ static void local_forward(struct ripc__backend *b, const struct ripc__mcast_send
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	/* connect() finds out at low cost that no such service is here. */
+	/* connect() detects an absent service at low cost. */
 	if (!connect(fd, (struct sockaddr *)&sun, sunlen)) {
 		hex(from->bytes, from->len, name);
 		snprintf(name + 2 * from->len, 24, ".%x.%x", (unsigned)getpid(),
@@ -243,7 +244,7 @@ static int local_ask(struct ripc__backend *b, uint64_t service)
 {
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REQUEST, .service = service};
 	struct ripc__auth *auth = ((struct local *)b)->auth;
-	uint8_t buf[RIPC__RESOLVER_MSG_MAX], plain[RIPC__RESOLVER_MSG_MAX];
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX], unsealed[RIPC__RESOLVER_MSG_MAX];
 	struct sockaddr_un sun, me;
 	socklen_t len = service_address(&sun, service), melen;
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, n;
@@ -256,9 +257,9 @@ static int local_ask(struct ripc__backend *b, uint64_t service)
 	memcpy(msg.record.instance + 8, &service, 8);
 	msg.record.instance[15] ^= (uint8_t)getpid();
 	melen = context_address(&me, msg.record.instance);
-	n = ripc__resolver_msg_encode(&msg, auth ? plain : buf, sizeof(buf));
+	n = ripc__resolver_msg_encode(&msg, auth ? unsealed : buf, sizeof(buf));
 	if (auth && n > 0)
-		n = ripc__auth_seal(auth, plain, (size_t)n, buf, sizeof(buf));
+		n = ripc__auth_seal(auth, unsealed, (size_t)n, buf, sizeof(buf));
 	if (n > 0 && !bind(fd, (struct sockaddr *)&me, melen) &&
 	    !setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) &&
 	    sendto(fd, buf, (size_t)n, 0, (struct sockaddr *)&sun, len) == n)
@@ -317,7 +318,7 @@ static int local_hold(struct ripc__backend *b, uint64_t service)
 
 	h = calloc(1, sizeof(*h));
 	if (!h)
-		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory to register it", service);
+		return ripc__fail(-ENOMEM, "service %" PRIu64 ": out of memory", service);
 	h->node.id = service;
 	h->fd = open_bound(l, &sun, len);
 	if (h->fd < 0) {
@@ -355,10 +356,10 @@ static void local_send(struct ripc__backend *b, const struct ripc__mcast_sender 
 	if (to)
 		sunlen = context_address(&sun, to->bytes);
 	else if (ripc__table_find(&l->held, service))
-		return; /* our own announcements are for other hosts */
+		return; /* other back ends carry the announcements of this context */
 	else
 		sunlen = service_address(&sun, service);
-	/* Refused: no such service here. Full: the core repeats the request. */
+	/* Refused: the service is not held here. Full: the core repeats the request. */
 	(void)!sendto(l->fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&sun, sunlen);
 }
 

@@ -12,8 +12,8 @@
 /* Gaps between the requests of one look-up, in ms; the last one repeats. */
 static const uint32_t retry_ms[] = {5, 15, 40, 100, 250};
 
-#define UNICAST   2 /* requests of a refresh to the known holder alone */
-#define BROADCAST 8 /* one refresh in so many is broadcast, to find a second holder */
+#define UNICAST   2 /* requests of a refresh sent to the known holder alone */
+#define BROADCAST 8 /* one refresh in this many is broadcast, to find a second holder */
 
 static void send_request(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns)
 {
@@ -56,7 +56,7 @@ void ripc__lookup_remove(struct ripc__rcore *core, struct ripc__lookup *l)
 
 bool ripc__lookup_has_waiter(const struct ripc__lookup *l)
 {
-	return !l->refresh && (!l->negative || l->pending.tell);
+	return !l->refresh && (!l->negative || l->pending.events);
 }
 
 static void lookup_begin(struct ripc__rcore *core, struct ripc__lookup *l, bool refresh,
@@ -76,7 +76,7 @@ int ripc__lookup_start(struct ripc__rcore *core, uint64_t service, bool refresh,
 
 	if (core->lookups.count >= RIPC__LOOKUPS_MAX) {
 		TAILQ_FOREACH(l, &core->negatives, link)
-		if (!l->pending.tell)
+		if (!l->pending.events)
 			break;
 		if (!l)
 			return ripc__fail(-EAGAIN,
@@ -158,7 +158,7 @@ void ripc__lookup_timer(struct ripc__rcore *core, struct ripc__lookup *l, uint64
 {
 	if (!l->negative && now_ns < l->end_ns) {
 		send_request(core, l, now_ns);
-	} else if (l->refresh || (l->negative && !l->pending.tell)) {
+	} else if (l->refresh || (l->negative && !l->pending.events)) {
 		ripc__lookup_remove(core, l);
 	} else if (l->negative) {
 		/* Freed when its event is taken. */

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 
 enum {
-	RETRY_MS = 2, /* between two attempts to take over a name of this host */
+	RETRY_MS = 2, /* interval of attempts to bind a name of this host */
 };
 
-/* Waits for a name of this host that the former holder of a service still has bound. */
+/* Waits for a socket name of this host that the former holder still has bound. */
 void ripc__name_claim_add(struct ripc__resolver *r, unsigned backend, uint64_t service)
 {
 	struct ripc__name_claim *o = calloc(1, sizeof(*o));

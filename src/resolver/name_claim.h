@@ -17,18 +17,20 @@ struct ripc__resolver_event;
 struct ripc__name_claim {
 	struct ripc__name_claim *next;
 	uint64_t service;
-	uint64_t end_ns; /* when to give up */
-	/* REGISTERED is deferred: without the name no peer of this host would find us */
+	uint64_t end_ns; /* end of the attempts */
+	/*
+	 * REGISTERED is deferred: without the name, peers on this host would not find the service
+	 */
 	bool registered;
-	bool done; /* the name is bound here, or given up */
+	bool done; /* the name is bound here, or the attempts ended */
 	unsigned backend;
 };
 
 /* Waits for the name of a service in @backend. */
 void ripc__name_claim_add(struct ripc__resolver *r, unsigned backend, uint64_t service);
-/* Ends the wait: the service is not ours any more, or its name is bound. */
+/* Ends the wait: the service was released, or its name is bound. */
 void ripc__name_claim_cancel(struct ripc__resolver *r, uint64_t service);
-/* Binds the names that former holders have released. */
+/* Binds names that former holders have released. */
 void ripc__name_claim_retry(struct ripc__resolver *r);
 /* Whether REGISTERED of a service has to wait for its name. */
 bool ripc__name_claim_defer(struct ripc__resolver *r, uint64_t service);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The queue of events that the resolver's user has not taken yet. Each owner (claim, look-up,
- * cached record) embeds its own link and one bit per kind of event. So queueing never allocates,
- * and no event is lost or delivered twice.
+ * The queue of events that the user of the resolver has not taken yet. Each owner (claim, look-up,
+ * cached record) embeds its own link and one bit per kind of event. Therefore queueing never
+ * allocates, and no event is lost or delivered twice.
  */
 #ifndef RIPC_RESOLVER_PENDING_H
 #define RIPC_RESOLVER_PENDING_H
@@ -14,34 +14,34 @@
 enum ripc__owner { RIPC__OWNER_CLAIM, RIPC__OWNER_LOOKUP, RIPC__OWNER_CACHED };
 
 struct ripc__pending {
-	TAILQ_ENTRY(ripc__pending) link; /* valid while tell is not 0 */
-	enum ripc__owner owner;          /* what it is embedded in */
-	unsigned tell; /* pending events: bits 1 << enum ripc__resolver_ev_kind; 0: not queued */
+	TAILQ_ENTRY(ripc__pending) link; /* valid while events is not 0 */
+	enum ripc__owner owner;          /* type of the structure in which it is embedded */
+	unsigned events; /* pending events: bits 1 << enum ripc__resolver_ev_kind; 0: not queued */
 };
 
 TAILQ_HEAD(ripc__pendings, ripc__pending);
 
-static inline void ripc__pending_add(struct ripc__pendings *queue, struct ripc__pending *p, int kind)
+static inline void ripc__pending_add(struct ripc__pendings *q, struct ripc__pending *p, int kind)
 {
-	if (!p->tell)
-		TAILQ_INSERT_TAIL(queue, p, link);
-	p->tell |= 1u << kind;
+	if (!p->events)
+		TAILQ_INSERT_TAIL(q, p, link);
+	p->events |= 1u << kind;
 }
 
-static inline void ripc__pending_remove(struct ripc__pendings *queue, struct ripc__pending *p, int kind)
+static inline void ripc__pending_remove(struct ripc__pendings *q, struct ripc__pending *p, int kind)
 {
-	bool queued = p->tell;
+	bool queued = p->events;
 
-	p->tell &= ~(1u << kind);
-	if (queued && !p->tell)
-		TAILQ_REMOVE(queue, p, link);
+	p->events &= ~(1u << kind);
+	if (queued && !p->events)
+		TAILQ_REMOVE(q, p, link);
 }
 
 static inline void ripc__pending_clear(struct ripc__pendings *queue, struct ripc__pending *p)
 {
-	if (p->tell)
+	if (p->events)
 		TAILQ_REMOVE(queue, p, link);
-	p->tell = 0;
+	p->events = 0;
 }
 
 #endif

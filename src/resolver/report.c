@@ -59,17 +59,18 @@ void ripc__report_holder(const struct ripc__resolver *r, uint64_t service,
 }
 
 /*
- * A context with keys answers only requests made with one of them, and nothing on the network tells
- * why it is silent. Without a key, keys are mentioned only if there are signs of them: messages
- * made with one, or a holder on this host that does not answer (@mute).
+ * A context with keys answers only requests made with one of them, and sends nothing otherwise.
+ * Without a key, mention keys only if there are signs of them: messages made with one, or a holder
+ * on this host that does not answer (@unanswered).
  */
-static void append_keys(const struct ripc__resolver *r, bool mute, char *text, size_t len, size_t at)
+static void append_keys(const struct ripc__resolver *r, bool unanswered, char *text, size_t len,
+			size_t at)
 {
 	struct ripc__auth_counts counts;
 	const uint8_t *id;
 
 	if (!r->auth) {
-		if (mute || r->sealed)
+		if (unanswered || r->sealed)
 			ripc__append(text, len, at,
 				     "; asked without a key, which a holder that has one does not "
 				     "answer: name a copy of its key file with RIPC_KEY_FILE");
@@ -90,19 +91,19 @@ void ripc__report_failure(struct ripc__resolver *r, uint64_t service, unsigned r
 			  size_t len)
 {
 	size_t at = ripc__append(text, len, 0, "asked ");
-	bool mute = false;
+	bool unanswered = false;
 
 	for (unsigned i = 0; i < r->nbackends; i++) {
 		char one[200];
 
-		mute |= r->backends[i]->ops->describe_attempt(r->backends[i], service, requests,
-							      one, sizeof(one));
+		unanswered |= r->backends[i]->ops->describe_attempt(r->backends[i], service,
+								    requests, one, sizeof(one));
 		if (i >= r->local_only)
 			at = ripc__append(text, len, at, "%s%s", i > r->local_only ? " and " : "",
 					  one);
 	}
 	at = ripc__append(text, len, at, ": no answer in %" PRIu32 " ms", r->timeout_ms);
-	append_keys(r, mute, text, len, at);
+	append_keys(r, unanswered, text, len, at);
 }
 
 int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **name, char *text,

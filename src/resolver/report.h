@@ -19,8 +19,8 @@ size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /*
- * "service 42 is held by instance 1a2b3c4d on iwarp/soft 127.0.0.1:4242, pid 77, uid 1000", as far
- * as known. who: NULL if it is not a process of this host.
+ * "service 42 is held by instance 1a2b3c4d on iwarp/soft 127.0.0.1:4242, pid 77, uid 1000", with
+ * the parts that are known. who: NULL if it is not a process of this host.
  */
 void ripc__report_holder(const struct ripc__resolver *r, uint64_t service,
 			 const struct ripc__record *record, const struct ripc__holder *who,

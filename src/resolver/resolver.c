@@ -59,7 +59,7 @@ static bool registration_complete(void *arg, uint64_t service)
 {
 	struct ripc__resolver *r = arg;
 
-	/* A process of this host still has the name: it is alive, but slow to answer. */
+	/* A process of this host still holds the name: it is alive but slow. */
 	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next)
 		if (o->service == service && !o->done && !ripc__rcore_taking_over(r->core, service))
 			return false;
@@ -79,15 +79,14 @@ static void log_bad_message(struct ripc__resolver *r, const struct ripc__mcast_s
 		return;
 	r->logged_sources[hash % RIPC__LOG_SOURCES_MAX] = hash;
 	r->nlogged++;
-	ripc__log(
-		RIPC_LOG_WARN,
-		"resolver back end %s: dropped a datagram: %s; more of this source is only counted",
-		r->backends[from->backend]->ops->name, why);
+	ripc__log(RIPC_LOG_WARN,
+		  "resolver back end %s: dropped a datagram: %s; further ones are only counted",
+		  r->backends[from->backend]->ops->name, why);
 }
 
 /*
- * One of the contexts of a host receives a unicast request. It forwards the request to the context
- * that holds the service.
+ * One context of a host receives a unicast request. It forwards the request to the context that
+ * holds the service.
  */
 static void forward(struct ripc__resolver *r, const struct ripc__mcast_sender *from,
 		    const uint8_t *msg, const uint8_t *data, size_t len)
@@ -111,10 +110,9 @@ static void log_broadcast_load(struct ripc__resolver *r, const struct ripc__back
 		return;
 	r->load_logged = true;
 	ripc__log(RIPC_LOG_WARN,
-		  "resolver: %u messages of others are heard every second: there are too many "
-		  "contexts here for "
-		  "broadcast; resolver=local,zookeeper:HOST:PORT asks an ensemble instead",
-		  per_s);
+		  "resolver: broadcast load is too high: %u messages received per second, %u are "
+		  "the limit; use an ensemble: resolver=local,zookeeper:HOST:PORT",
+		  per_s, RIPC__BROADCAST_WARN_PER_S);
 }
 
 /* Receives datagrams from one descriptor. */
@@ -125,7 +123,7 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 
 	for (unsigned i = 0; i < RECV_BATCH; i++) {
 		struct ripc__mcast_sender from = {0};
-		const char *why = "its sender or its size cannot be";
+		const char *why = "invalid sender address or size";
 		const uint8_t *msg;
 		int len;
 		int n = b->ops->recv(b, fd, &from, buf, sizeof(buf));
@@ -252,9 +250,9 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 	return n;
 }
 
-/* --- calls --- */
+/* --- registration and look-up --- */
 
-/* Whether a holder may exist that this host's kernel does not know. */
+/* Whether a holder may exist that the kernel of this host does not know. */
 static bool must_probe(struct ripc__resolver *r)
 {
 	for (unsigned i = 0; i < r->nbackends; i++)
@@ -269,9 +267,9 @@ static bool held_by_other_user(const struct ripc__holder *who)
 }
 
 /*
- * A process of this host has the name. With keys, the name of another user is not trusted, because
- * any user can bind a name. The other back ends, if any, then probe for the service; a holder with
- * the key answers the probe. Return: -EADDRINUSE, explained, or 0.
+ * A process of this host holds the name. With keys, a name held by another user is not trusted,
+ * because any user can bind a name. The other back ends, if any, then probe for the service; a
+ * holder with the key answers the probe. Return: -EADDRINUSE, explained, or 0.
  */
 static int fail_in_use(struct ripc__resolver *r, unsigned backend, uint64_t service)
 {
@@ -285,7 +283,7 @@ static int fail_in_use(struct ripc__resolver *r, unsigned backend, uint64_t serv
 	ripc__report_holder(r, service, &record, &who, text, sizeof(text));
 	if (!r->auth || !held_by_other_user(&who) || r->nbackends == 1)
 		return ripc__fail(-EADDRINUSE, "%s", text);
-	ripc__log(RIPC_LOG_WARN, "%s, another user: it is registered without its name in %s", text,
+	ripc__log(RIPC_LOG_WARN, "%s, another user: registered here without its name in %s", text,
 		  b->ops->name);
 	return 0;
 }
@@ -346,7 +344,7 @@ static int register_service(struct ripc__resolver *r, uint64_t service, enum how
 		if (rc == -EADDRINUSE && how == TAKE_OVER) {
 			ripc__name_claim_add(r, i, service);
 		} else if (rc && (rc != -EADDRINUSE || (rc = fail_in_use(r, i, service)))) {
-			/* The back end that refused holds nothing: undo those before it. */
+			/* Release the name in the back ends before the one that refused it. */
 			for (unsigned k = 0; k < i; k++)
 				if (r->backends[k]->ops->drop)
 					r->backends[k]->ops->drop(r->backends[k], service);
@@ -406,12 +404,12 @@ const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_
 	return ripc__rcore_find(r->core, service, &r->found, r->now_ns) ? &r->found : NULL;
 }
 
-void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t instance[16])
+void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t id[16])
 {
 	for (unsigned i = 0; i < r->nbackends; i++)
 		if (r->backends[i]->ops->suspect)
-			r->backends[i]->ops->suspect(r->backends[i], service, instance);
-	ripc__rcore_invalidate(r->core, service, instance, r->now_ns);
+			r->backends[i]->ops->suspect(r->backends[i], service, id);
+	ripc__rcore_invalidate(r->core, service, id, r->now_ns);
 }
 
 int ripc__resolver_fd(struct ripc__resolver *r)
@@ -432,7 +430,7 @@ uint64_t ripc__resolver_sealed(const struct ripc__resolver *r)
 	return r->sealed;
 }
 
-/* --- life --- */
+/* --- opening and closing --- */
 
 static void close_all(struct ripc__resolver *r)
 {
@@ -470,7 +468,7 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 	r->timeout_ms = env->opt->resolve_timeout_ms;
 	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (r->epoll_fd < 0) {
-		rc = ripc__fail(-errno, "no epoll descriptor for the resolver: %s", strerror(errno));
+		rc = ripc__fail(-errno, "resolver: no epoll descriptor: %s", strerror(errno));
 		free(r);
 		return rc;
 	}
@@ -479,18 +477,16 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 		goto fail;
 	memcpy(cenv.instance, env->instance, 16);
 	memcpy(cenv.host, env->host, 16);
-	/* Without a network a failed look-up has no cost and may be repeated at once. */
+	/* Without a network a failed look-up costs nothing and may be repeated at once. */
 	cenv.negative_ms = r->nbackends == 1 && r->local ? 0 : NEGATIVE_MS;
-	/*
-	 * In a simulation the seed, through the instance id, is the only source of random numbers.
-	 */
+	/* In a simulation the instance id is the seed and the only source of random numbers. */
 	if (!env->sim && getrandom(&cenv.secret, sizeof(cenv.secret), 0) != sizeof(cenv.secret)) {
-		rc = ripc__fail(-EIO, "the kernel's random source gave nothing: %s", strerror(errno));
+		rc = ripc__fail(-EIO, "cannot read random numbers: getrandom: %s", strerror(errno));
 		goto fail;
 	}
 	rc = ripc__rcore_new(&r->core, &cenv);
 	if (rc) {
-		ripc__fail(rc, "the resolver could not start: %s", strerror(-rc));
+		ripc__fail(rc, "cannot start the resolver: %s", strerror(-rc));
 		goto fail;
 	}
 	*out = r;

@@ -17,10 +17,10 @@ struct ripc__resolver_env {
 	const struct ripc__options *opt;
 	const uint8_t *instance; /* 16 bytes */
 	const uint8_t *host;     /* 16 bytes */
-	/* The addresses in every record of ours; naddrs as in struct ripc__record. Copied. */
+	/* The addresses in every own record; naddrs as in struct ripc__record. Copied. */
 	const struct ripc__record_addr *addrs;
 	unsigned naddrs;
-	/* the cluster's keys, or NULL: messages are neither sealed nor checked */
+	/* the keys of the cluster; NULL: messages are neither sealed nor checked */
 	struct ripc__auth *auth;
 	void *sim; /* simulation: the simulated network, see transport/sim/sim.h; otherwise NULL */
 	/*
@@ -33,16 +33,16 @@ struct ripc__resolver_env {
 };
 
 enum ripc__resolver_ev_kind {
-	RIPC__RESOLVED = 1, /* record: the answer to a look-up, or a change of one known before */
+	RIPC__RESOLVED = 1, /* record: the answer to a look-up, or a changed record */
 	/* service, text: no answer within resolve_timeout_ms; text: the attempts */
 	RIPC__UNRESOLVED,
-	RIPC__REGISTERED, /* service: registered without objection */
+	RIPC__REGISTERED, /* service: registered without conflict */
 	/* service, text: a probe or a later claim met another holder; text names it */
 	RIPC__CONFLICT,
 	RIPC__GONE, /* service, record.instance: unregistered by its holder */
 	/*
-	 * service, record, text: another holds, or held, a service of ours, as after a partition;
-	 * CONFLICT follows if we lose it
+	 * service, record, text: another context holds, or held, a service of this one, as after a
+	 * partition; CONFLICT follows if this one loses it
 	 */
 	RIPC__RIVAL,
 };
@@ -57,7 +57,7 @@ struct ripc__resolver_event {
 
 /*
  * Errors: -ENOMEM, -EMFILE, -EADDRINUSE ..., explained by ripc__fail(). A back end that cannot work
- * here (no interface, no port) is left out, with its reason for ripc__resolver_describe(), unless
+ * here (no interface, no port) is disabled, with its reason for ripc__resolver_describe(), unless
  * it is the only one.
  */
 int ripc__resolver_open(struct ripc__resolver **r, const struct ripc__resolver_env *env);
@@ -65,10 +65,10 @@ int ripc__resolver_open(struct ripc__resolver **r, const struct ripc__resolver_e
 /* Sends RIPC__RESOLVE_GONE for every service still registered, then closes everything. */
 void ripc__resolver_close(struct ripc__resolver *r);
 
-/* As close(), but as if the process had been killed: sends nothing. For ripc__kill(). */
+/* As close(), but sends nothing, like a killed process. For ripc__kill(). */
 void ripc__resolver_kill(struct ripc__resolver *r);
 
-/* Replaces the addresses of the same transports in our records from now on. */
+/* Replaces the addresses of the same transports in all later records. */
 void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__record_addr *addrs,
 			      unsigned naddrs);
 
@@ -86,8 +86,8 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t
 int ripc__resolver_ask_holder(struct ripc__resolver *r, uint64_t service);
 
 /*
- * Explains with the answer, if it has arrived, which process holds the service. Closes fd.
- * Return: -EADDRINUSE.
+ * Explains with the answer, if it has arrived, which process holds the service. Closes fd. Return:
+ * -EADDRINUSE.
  */
 int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t service);
 
@@ -115,10 +115,10 @@ void ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service);
 const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_t service);
 
 /*
- * The record failed: its holder is dead, or does not hold the service. Drops it if it is still of
- * this instance.
+ * Drops the record if it is still of this instance: its holder is dead, or does not hold the
+ * service.
  */
-void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t instance[16]);
+void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t id[16]);
 
 /*
  * I/O and timers. @readable: whether the descriptor is, or may be, readable; with false the call
@@ -137,20 +137,20 @@ int ripc__resolver_fd(struct ripc__resolver *r);
 void ripc__resolver_atfork_child(struct ripc__resolver *r);
 
 /*
- * Texts for people, one per entry: each open back end, each disabled one with its reason, "cache",
- * and "keys". *name lives as long as the resolver. Return: 1: it works; 0: it is disabled or can
- * find nothing at present; -ENOENT: index is behind the last entry.
+ * Describes entry @index: each open back end, each disabled one with its reason, "cache", and
+ * "keys". *name lives as long as the resolver. Return: 1: it works; 0: it is disabled or can find
+ * nothing at present; -ENOENT: index is behind the last entry.
  */
 int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **name, char *text,
 			 size_t len);
 
-/* All of that in one line. */
+/* Describes all entries in one line. */
 void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len);
 
 /* Messages that could not be decoded or authenticated, since the start. */
 uint64_t ripc__resolver_bad_messages(const struct ripc__resolver *r);
 
-/* Those of them that were sealed with a key, while this resolver has none. */
+/* Those of them that were sealed with a key, while this resolver has no key. */
 uint64_t ripc__resolver_sealed(const struct ripc__resolver *r);
 
 #endif

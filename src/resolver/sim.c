@@ -20,7 +20,7 @@ static int sim_open(struct ripc__backend **b, const struct ripc__backend_env *en
 	int rc = s ? ripc__sim_port_open(env->sim, env->instance, &s->port) : -ENOMEM;
 
 	if (rc) {
-		snprintf(why, whylen, "the simulated network refused (%d)", rc);
+		snprintf(why, whylen, "the simulated network rejected the port: error %d", rc);
 		free(s);
 		return rc;
 	}

@@ -23,7 +23,7 @@ enum ripc__claim_state {
 	DROPPED, /* unregistered, not in the table; kept until its events are taken */
 };
 
-/* A service of ours. */
+/* A service of this context. */
 struct ripc__claim {
 	struct ripc__node node;
 	struct ripc__timer timer; /* PROBING: the next probe */
@@ -33,13 +33,13 @@ struct ripc__claim {
 	unsigned probes;     /* sent */
 	uint64_t nonce;      /* of the probes */
 	uint64_t since_ns;   /* start of HELD */
-	uint64_t generation; /* generation of our records of it */
+	uint64_t generation; /* generation of its records */
 	uint64_t end_ns;     /* PROBING: end of the wait for back ends that have not answered */
 	bool takeover;       /* PROBING: take over from the present holder by a higher generation */
 	bool unannounced;    /* HELD, but never announced */
 	unsigned announces;  /* HELD: announcements left to send */
 	bool moved;          /* LOST: by a takeover */
-	uint8_t *rival;      /* encoded record of the other holder received last; NULL: unknown */
+	uint8_t *rival;      /* encoded record of the other holder, received last; NULL: unknown */
 	uint16_t rival_len;
 	unsigned asked;              /* HELD: requests counted since asked_ns */
 	uint64_t asked_ns;           /* start of that count */
@@ -57,7 +57,7 @@ struct ripc__lookup {
 	uint64_t end_ns;   /* end of the look-up */
 	unsigned requests; /* sent */
 	bool refresh;      /* a refresh: its failure is not reported */
-	bool unicast;      /* the first requests go to the known holder alone */
+	bool unicast;      /* the first requests go to the known holder only */
 	bool negative;     /* failed; kept to answer further look-ups without a request */
 };
 
@@ -67,7 +67,7 @@ struct ripc__rcore {
 	struct ripc__timers timers;
 	struct ripc__pendings pendings;
 	struct ripc__table held;              /* of struct ripc__claim */
-	TAILQ_HEAD(, ripc__claim) claims;     /* the first one is named in the next request */
+	TAILQ_HEAD(, ripc__claim) claims;     /* the next request carries the first one */
 	struct ripc__table lookups;           /* of struct ripc__lookup */
 	TAILQ_HEAD(, ripc__lookup) negatives; /* oldest first */
 	size_t nnegatives;
@@ -91,7 +91,7 @@ uint64_t ripc__rcore_random(struct ripc__rcore *core);
 uint64_t ripc__rcore_nonce(struct ripc__rcore *core);
 uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms);
 
-/* Fills in our record of the service @h; NULL: our ids without addresses. */
+/* Fills in the record of the own service @h; NULL: the own ids without addresses. */
 void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns,
 			    struct ripc__record *record);
 void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
@@ -109,7 +109,7 @@ void ripc__lookup_remove(struct ripc__rcore *core, struct ripc__lookup *l);
 /* Whether the outcome is to be reported. */
 bool ripc__lookup_has_waiter(const struct ripc__lookup *l);
 
-/* The cache holds the record of a service: completes the look-up of that service. */
+/* Completes the look-up of a service whose record is in the cache. */
 void ripc__lookup_complete(struct ripc__rcore *core, struct ripc__cached *c);
 void ripc__lookup_timer(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns);
 void ripc__lookup_event(struct ripc__rcore *core, struct ripc__lookup *l,
@@ -124,36 +124,39 @@ void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 		       struct ripc__resolver_event *ev, uint64_t now_ns);
 
 /*
- * The service to name in the next request, in rotation, so that peers learn all. NULL: none is
- * held.
+ * The service that the next request carries, in rotation, so that peers learn all of them. NULL:
+ * none is held.
  */
 struct ripc__claim *ripc__claim_next_to_send(struct ripc__rcore *core);
 
-/* Sends a message about a service of ours, with its record. */
+/* Sends a message about an own service, with its record. */
 void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
 		      uint64_t nonce, uint64_t now_ns);
 
-/* Broadcasts the claim of a service: peers learn it, and another holder objects. */
+/* Broadcasts the claim of a service: peers learn it, and another holder answers. */
 void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns);
 
-/* A request for the service arrived: announces it to all if many peers ask at once. */
+/* Counts a request for the service, and announces the service to all if many peers ask at once. */
 void ripc__claim_requested(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns);
 
 /* Sends the periodic claim. */
 void ripc__claim_reannounce(struct ripc__rcore *core, uint64_t now_ns);
 
-/* Raises our generation above the one of @rival in a takeover. Return: whether that is possible. */
+/*
+ * Raises the own generation above the one of @rival in a takeover. Return: whether that is
+ * possible.
+ */
 bool ripc__claim_raise_generation(struct ripc__claim *h, const struct ripc__record *rival);
 
 /*
- * Reports once that another instance holds a service of ours, or has just given it up. Not reported
- * if it may be the holder before us. @final: it is not the holder before us.
+ * Reports once that another instance holds an own service, or has just released it. Not reported if
+ * it may be the previous holder. @final: it is not the previous holder.
  */
 void ripc__claim_conflict(struct ripc__rcore *core, struct ripc__claim *h,
 			  const struct ripc__record *rival, bool final, uint64_t now_ns);
 
-/* Another instance claims a service of ours. @final: the claim cannot be disputed. */
+/* Decides a conflict: another instance claims an own service. @final: the claim is final. */
 enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct ripc__claim *h,
 						const struct ripc__record *rival, uint8_t flags,
 						bool final, uint64_t now_ns);

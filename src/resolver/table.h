@@ -31,7 +31,9 @@ void ripc__table_fini(struct ripc__table *table);
 
 struct ripc__node *ripc__table_find(const struct ripc__table *table, uint64_t id);
 
-/* node->id must not be in the table. Never fails: without memory to grow it becomes slower. */
+/*
+ * node->id must not be in the table. Never fails: without memory to grow, look-ups become slower.
+ */
 void ripc__table_add(struct ripc__table *table, struct ripc__node *node);
 
 /* node must be in the table. */

@@ -16,19 +16,19 @@ void ripc__timers_fini(struct ripc__timers *timers)
 	ripc__timers_init(timers);
 }
 
-static void place_at(struct ripc__timers *timers, uint32_t pos, struct ripc__timer *timer)
+static void set_at(struct ripc__timers *timers, uint32_t pos, struct ripc__timer *timer)
 {
 	timers->heap[pos] = timer;
 	timer->pos = pos;
 }
 
-/* Moves a timer from a free place to where it belongs. */
+/* Moves a timer from a free index to its index in the heap. */
 static void sift(struct ripc__timers *timers, uint32_t pos, struct ripc__timer *timer)
 {
 	struct ripc__timer **heap = timers->heap;
 
 	while (pos && heap[(pos - 1) / 2]->at_ns > timer->at_ns) {
-		place_at(timers, pos, heap[(pos - 1) / 2]);
+		set_at(timers, pos, heap[(pos - 1) / 2]);
 		pos = (pos - 1) / 2;
 	}
 	for (;;) {
@@ -40,10 +40,10 @@ static void sift(struct ripc__timers *timers, uint32_t pos, struct ripc__timer *
 			child++;
 		if (heap[child]->at_ns >= timer->at_ns)
 			break;
-		place_at(timers, pos, heap[child]);
+		set_at(timers, pos, heap[child]);
 		pos = child;
 	}
-	place_at(timers, pos, timer);
+	set_at(timers, pos, timer);
 }
 
 static bool resize(struct ripc__timers *timers, uint32_t cap)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct ripc__timer {
-	uint64_t at_ns; /* when it is due; RIPC__NEVER: not at all */
+	uint64_t at_ns; /* time when it is due; RIPC__NEVER: not due */
 	uint32_t pos;   /* index in the heap */
 	uint32_t kind;  /* enum ripc__timer_kind: the type of the owner */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The back end for one network: IPv4 broadcast and IPv6 multicast on every allowed interface. Per
- * family one socket on the resolver's port, shared by all instances of the host, receives
- * broadcasts. A second socket with a port of its own sends, and receives the answers. Netlink
+ * family, all contexts of the host share one socket on the resolver's port, which receives
+ * broadcasts. A second socket with its own port sends requests and receives the answers. Netlink
  * reports changed interfaces.
  */
 #define _GNU_SOURCE
@@ -41,7 +41,7 @@ struct target {
 	} to; /* destination of a broadcast */
 };
 
-enum { RECV4, SPEAK4, HEAR6, SPEAK6, CHANGES, NSOCKS };
+enum { RECV4, SEND4, RECV6, SEND6, CHANGES, NSOCKS };
 
 struct udp {
 	struct ripc__backend base;
@@ -119,7 +119,7 @@ static void add_ipv6(struct udp *u, const struct ifaddrs *ifa)
 	inet_pton(AF_INET6, MCAST_ADDR, &t->to.in6.sin6_addr);
 	join.ipv6mr_multiaddr = t->to.in6.sin6_addr;
 	join.ipv6mr_interface = t->ifindex;
-	if (setsockopt(u->socks[HEAR6], IPPROTO_IPV6, IPV6_JOIN_GROUP, &join, sizeof(join)) &&
+	if (setsockopt(u->socks[RECV6], IPPROTO_IPV6, IPV6_JOIN_GROUP, &join, sizeof(join)) &&
 	    errno != EADDRINUSE)
 		return;
 	retain_target(u, sizeof(t->to.in6));
@@ -149,9 +149,9 @@ static int scan(struct udp *u)
 		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) ||
 		    !name_allowed(u, ifa->ifa_name) || u->ntargets == TARGETS_MAX)
 			continue;
-		if (ifa->ifa_addr->sa_family == AF_INET && u->socks[SPEAK4] >= 0)
+		if (ifa->ifa_addr->sa_family == AF_INET && u->socks[SEND4] >= 0)
 			add_ipv4(u, ifa);
-		else if (ifa->ifa_addr->sa_family == AF_INET6 && u->socks[SPEAK6] >= 0)
+		else if (ifa->ifa_addr->sa_family == AF_INET6 && u->socks[SEND6] >= 0)
 			add_ipv6(u, ifa);
 	}
 	freeifaddrs(all);
@@ -170,7 +170,8 @@ static void udp_refresh(struct ripc__backend *b, uint64_t now_ns)
 
 int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t port)
 {
-	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, none = 0, err;
+	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int one = 1, none = 0, err;
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -201,8 +202,8 @@ int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t p
 }
 
 /*
- * A netlink socket for changes of interfaces and addresses. Without it, only look-ups scan.
- * Return: as ripc__udp_socket().
+ * A netlink socket for changes of interfaces and addresses. Without it, only look-ups scan the
+ * interfaces. Return: as ripc__udp_socket().
  */
 static int open_link_events(const struct ripc__backend_env *env)
 {
@@ -224,8 +225,8 @@ static int open_link_events(const struct ripc__backend_env *env)
 }
 
 /*
- * Drains the netlink socket; the content is ignored, a scan follows. An overrun appears as an error
- * and counts as a change.
+ * Drains the netlink socket; the content is ignored, because a scan follows. An overrun is reported
+ * as an error and counts as a change.
  */
 static void read_link_events(struct udp *u)
 {
@@ -248,25 +249,25 @@ static void close_socket(int *fd)
 	*fd = -1;
 }
 
-/* Both sockets of a family or none. Return: 0 or a negative errno. */
-static int open_family(struct udp *u, const struct ripc__backend_env *env, int family, int hear,
-		       int open_socket_on)
+/* Opens both sockets of a family or none. Return: 0 or a negative errno. */
+static int open_family(struct udp *u, const struct ripc__backend_env *env, int family, int receiver,
+		       int sender)
 {
 	int rc;
 
-	u->socks[hear] = ripc__udp_socket(env, family, u->port);
-	if (u->socks[hear] < 0)
-		return u->socks[hear];
-	u->socks[open_socket_on] = ripc__udp_socket(env, family, 0);
-	if (u->socks[open_socket_on] < 0) {
-		rc = u->socks[open_socket_on];
-		close_socket(&u->socks[hear]);
+	u->socks[receiver] = ripc__udp_socket(env, family, u->port);
+	if (u->socks[receiver] < 0)
+		return u->socks[receiver];
+	u->socks[sender] = ripc__udp_socket(env, family, 0);
+	if (u->socks[sender] < 0) {
+		rc = u->socks[sender];
+		close_socket(&u->socks[receiver]);
 		return rc;
 	}
 	return 0;
 }
 
-/* An unknown interface name would otherwise look like a silent network. */
+/* Rejects unknown interface names, which would otherwise cause a resolver without answers. */
 static int check_names(const char *list, char *why, size_t whylen)
 {
 	while (*list) {
@@ -318,8 +319,8 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 	memcpy(u->interfaces, env->opt->interfaces, sizeof(u->interfaces));
 	for (unsigned i = 0; i < NSOCKS; i++)
 		u->socks[i] = -1;
-	rc4 = open_family(u, env, AF_INET, RECV4, SPEAK4);
-	rc6 = open_family(u, env, AF_INET6, HEAR6, SPEAK6);
+	rc4 = open_family(u, env, AF_INET, RECV4, SEND4);
+	rc6 = open_family(u, env, AF_INET6, RECV6, SEND6);
 	if ((rc4 && rc6) || out_of_resources(rc4) || out_of_resources(rc6)) {
 		snprintf(why, whylen, "no UDP socket on port %u: %s (IPv4), %s (IPv6)", u->port,
 			 rc4 ? strerror(-rc4) : "fine", rc6 ? strerror(-rc6) : "fine");
@@ -339,7 +340,7 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 }
 
 /* Broadcasts through one interface. */
-static void open_socket_on(struct udp *u, struct target *t, const uint8_t *data, size_t len)
+static void send_on(struct udp *u, struct target *t, const uint8_t *data, size_t len)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
@@ -362,7 +363,7 @@ static void open_socket_on(struct udp *u, struct target *t, const uint8_t *data,
 		c->cmsg_len = CMSG_LEN(sizeof(info));
 		memcpy(CMSG_DATA(c), &info, sizeof(info));
 	}
-	t->err = sendmsg(u->socks[v4 ? SPEAK4 : SPEAK6], &hdr, MSG_NOSIGNAL) < 0 ? errno : 0;
+	t->err = sendmsg(u->socks[v4 ? SEND4 : SEND6], &hdr, MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
 static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
@@ -379,11 +380,11 @@ static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *t
 		 */
 		for (unsigned i = 0; i < u->ntargets; i++)
 			if (u->targets[i].err != ENETUNREACH)
-				open_socket_on(u, &u->targets[i], data, len);
+				send_on(u, &u->targets[i], data, len);
 		return;
 	}
 	memcpy(&ss, to->bytes, to->len);
-	fd = u->socks[ss.ss_family == AF_INET ? SPEAK4 : SPEAK6];
+	fd = u->socks[ss.ss_family == AF_INET ? SEND4 : SEND6];
 	if (fd >= 0)
 		(void)!sendto(fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&ss, to->len);
 }
@@ -439,8 +440,8 @@ static bool index_allowed(const struct udp *u, unsigned index, int fd)
 {
 	if (!*u->interfaces)
 		return true;
-	/* A datagram from this host to its own address arrives on the loopback, for any address. */
-	if (index == u->lo && (fd == u->socks[SPEAK4] || fd == u->socks[SPEAK6]))
+	/* A datagram from this host to any of its addresses arrives on the loopback. */
+	if (index == u->lo && (fd == u->socks[SEND4] || fd == u->socks[SEND6]))
 		return true;
 	for (unsigned i = 0; i < u->nallowed; i++)
 		if (u->allowed[i] == index)
@@ -464,9 +465,9 @@ static int udp_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *
 		return n;
 	if (!index_allowed(u, ifindex, fd))
 		return -ENOMSG;
-	/* Only answers to our requests arrive on our own port. */
-	from->direct = from->direct && (fd == u->socks[RECV4] || fd == u->socks[HEAR6]);
-	/* Contexts answer from a port of their own. */
+	/* The own port receives only answers to own requests. */
+	from->direct = from->direct && (fd == u->socks[RECV4] || fd == u->socks[RECV6]);
+	/* Contexts answer from their own port. */
 	from->reusable = true;
 	return n < 0 || (size_t)n > cap ? -EBADMSG : n;
 }

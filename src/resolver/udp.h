@@ -6,14 +6,14 @@
 #include "resolver/backend.h"
 
 /*
- * Opens a socket of one family in the context's epoll set. @port: shared with all instances of the
+ * Opens a socket of one family in the context's epoll set. @port: shared by all contexts of the
  * host; 0: a port of its own. Return: the descriptor or a negative errno.
  */
 int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t port);
 
 /*
- * Receives one datagram. *ifindex: the interface it arrived on, 0: unknown. Return: bytes, more
- * than @cap if it was cut; -EAGAIN: none.
+ * Receives one datagram. *ifindex: its interface, 0: unknown. Return: bytes, more than @cap if it
+ * was cut; -EAGAIN: none.
  */
 int ripc__udp_recv(int fd, struct ripc__mcast_sender *from, uint8_t *buf, size_t cap,
 		   unsigned *ifindex);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The back end for clusters: one ephemeral node of a ZooKeeper ensemble per service, with its
- * record, and a watch on every node that was looked up. To the core it looks like a network on
- * which the ensemble answers for all holders:
+ * record, and a watch on every node that was looked up. The core sees a network on which the
+ * ensemble answers for all holders:
  *
- * PROBE    the node is made; if it is another's the answer is that one's REPLY REQUEST  of ours for
- * a service of our own: the node is made, or says what is new; for others: REPLY, once it is known
- * GONE     the node is removed
+ *   PROBE    creates the node; if another context has it, the answer is the REPLY of that context
+ *   REQUEST  for an own service: creates or updates the node; for others: a REPLY, once known
+ *   GONE     removes the node
  *
- * and changes of nodes come as the messages their holders would have sent. While the ensemble is
- * away, what is known is answered as ever, though marked stale and for a short time at once.
+ * A change of a node arrives as the message that its holder would have sent. While the ensemble is
+ * unreachable, known records still answer requests: at once, marked stale, with a short lifetime.
  */
 #define _GNU_SOURCE
 #include "resolver/zookeeper.h"
@@ -27,13 +27,14 @@
 #include <sys/epoll.h>
 
 #define WATCHED_MAX \
-	65536 /* services looked up and watched at most; the least recently asked for go first */
-#define STALE_TTL_MS 5000u /* life of a record that nobody vouches for at present */
-/* how long a record that led nowhere is kept back, unless its node changes */
+	65536 /* most services looked up and watched; the least recently used one is dropped */
+#define STALE_TTL_MS 5000u /* lifetime of a record that is not confirmed at present */
+/* pause in which a record that failed is not used, unless its node changes */
 #define SUSPECT_NS (3000 * RIPC__MS)
 #define FAILURES_MAX \
-	7u /* so often half of that, beginning with 23 ms: who takes over may not be ready yet */
-#define LOG_INTERVAL_NS (10000 * RIPC__MS) /* between two complaints about one thing */
+	7u /* number of failures with a shorter pause, which doubles from 23 ms: a new holder may
+	 * not be ready */
+#define LOG_INTERVAL_NS (10000 * RIPC__MS) /* interval of log lines about one cause */
 
 /* --- messages for the core --- */
 
@@ -43,7 +44,7 @@ void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg
 	int len = ripc__resolver_msg_encode(msg, buf, sizeof(buf));
 	struct ripc__zk_msg *w = len > 0 ? malloc(sizeof(*w) + (size_t)len) : NULL;
 
-	/* Lost, as a datagram may be: it will be asked for again. */
+	/* Drop it like a lost datagram: the core repeats its request. */
 	if (!w)
 		return;
 	w->final = final;
@@ -58,7 +59,7 @@ static void log_limited(struct ripc__zk *z, const struct ripc__resolver_msg *msg
 	ripc__zk_queue_msg(z, msg, false);
 }
 
-/* What a node says: NULL, or a constant phrase that says why it is not believed. */
+/* Checks the data of a node. Return: NULL, or a constant phrase: the reason to reject it. */
 static const char *verify(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
 			  struct ripc__record *record)
 {
@@ -75,7 +76,7 @@ static const char *verify(struct ripc__zk *z, uint64_t service, const uint8_t *b
 	return why;
 }
 
-/* The same, counted and logged. */
+/* The same; counts and logs a rejection. */
 const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
 			    struct ripc__record *record)
 {
@@ -87,13 +88,13 @@ const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t 
 	if (ripc__clock_ns() - z->last_log_ns > LOG_INTERVAL_NS || !z->last_log_ns) {
 		z->last_log_ns = ripc__clock_ns();
 		ripc__log(RIPC_LOG_WARN,
-			  "resolver: zookeeper: the node of service %" PRIu64 " is of no use: %s",
+			  "resolver: zookeeper: the node of service %" PRIu64 " is rejected: %s",
 			  service, why);
 	}
 	return why;
 }
 
-/* The message in which the holder would have told of itself. */
+/* Queues the message that the holder would have sent. */
 static void reply(struct ripc__zk *z, struct ripc__zk_watched *w, enum ripc__resolver_kind kind,
 		  uint64_t nonce)
 {
@@ -128,7 +129,7 @@ static void watch(struct ripc__zk *z, struct ripc__zk_watched *w)
 	w->watching = !ripc__ensemble_watch(z->e, w->node.id);
 }
 
-static void look_up(struct ripc__zk *z, uint64_t service, uint64_t nonce)
+static void lookup_node(struct ripc__zk *z, uint64_t service, uint64_t nonce)
 {
 	struct ripc__zk_watched *w = watched_find(z, service);
 
@@ -185,7 +186,7 @@ static void on_found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes,
 		reply(z, w, RIPC__RESOLVE_REPLY, w->nonce);
 		w->nonce = 0;
 	}
-	/* Whoever knows the former holder learns of the new one. */
+	/* Contexts that know the former holder are notified of the new one. */
 	if (news)
 		reply(z, w, RIPC__RESOLVE_REQUEST, 1);
 }
@@ -208,7 +209,7 @@ static void zk_suspect(struct ripc__backend *b, uint64_t service, const uint8_t 
 	struct ripc__zk_watched *w = watched_find(z, service);
 	uint64_t now;
 
-	/* The instance stands behind the service's id. */
+	/* The instance id follows the service id. */
 	if (!w || !w->known || memcmp(w->bytes + 8, instance, 16))
 		return;
 	now = ripc__clock_ns();
@@ -221,7 +222,7 @@ static void zk_suspect(struct ripc__backend *b, uint64_t service, const uint8_t 
 		watch(z, w);
 }
 
-/* --- what the ensemble reports --- */
+/* --- reports of the ensemble --- */
 
 static void on_up(struct ripc__zk *z, bool new_session)
 {
@@ -237,8 +238,8 @@ static void on_up(struct ripc__zk *z, bool new_session)
 		h->state = h->state == RIPC__ZK_CREATED ? RIPC__ZK_CLAIMING : h->state;
 	} else {
 		/*
-		 * What was asked with the connection that is lost has no answer: it may be the
-		 * watch on our own node.
+		 * Requests on the lost connection have no answer, among them perhaps the watch on
+		 * the own node.
 		 */
 		TAILQ_FOREACH(h, &z->held_list, link)
 		if (h->state != RIPC__ZK_CREATED)
@@ -269,7 +270,10 @@ static void on_lost(struct ripc__zk *z, const char *text)
 		w->stale = w->known;
 		stale += w->known;
 	}
-	ripc__log(RIPC_LOG_WARN, "resolver: zookeeper: the ensemble %s is lost%s%s; %zu records are stale, and used on",
+	ripc__log(RIPC_LOG_WARN,
+		  "resolver: zookeeper: the ensemble %s is lost%s%s; %zu records are stale and "
+		  "stay in "
+		  "use",
 		  z->hosts, *text ? ": " : "", text, stale);
 }
 
@@ -322,7 +326,7 @@ static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 		on_found(z, r->service, r->bytes, r->len);
 		break;
 	case RIPC__ENS_NONE:
-		/* Somebody removed it, or a claim and a release of ours passed one another. */
+		/* Another context removed the node, or a claim and a release crossed. */
 		if (h && h->state != RIPC__ZK_CLAIMING)
 			ripc__zk_claim(z, h);
 		on_absent(z, r->service);
@@ -333,7 +337,7 @@ static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 	}
 }
 
-/* --- the back end --- */
+/* --- entries of the back end --- */
 
 static bool zk_reannounce(struct ripc__backend *b)
 {
@@ -359,22 +363,22 @@ static void zk_send(struct ripc__backend *b, const struct ripc__mcast_sender *to
 		h = to ? NULL : ripc__zk_held_update(z, &msg.record, true);
 		if (!h)
 			break;
-		/* Probes that come when the node is made already are answered by that. */
+		/* A probe of a node that exists already is answered by that. */
 		h->nonce = h->state == RIPC__ZK_CREATED ? 0 : msg.nonce;
-		/* Asked again: the holder of before may be gone. */
+		/* A repeated probe: the previous holder may be gone. */
 		if (h->state == RIPC__ZK_TAKEN)
 			ripc__zk_claim(z, h);
 		break;
 	case RIPC__RESOLVE_REQUEST:
 		if (msg.record.service != service) {
 			if (!to)
-				look_up(z, service, msg.nonce);
+				lookup_node(z, service, msg.nonce);
 			break;
 		}
 		h = ripc__zk_held_update(z, &msg.record, !to);
 		/*
-		 * The time for an answer is over, and it counts as held: if its node is another's,
-		 * that is told at once.
+		 * The time for an answer is over and the core takes the service as held: a node of
+		 * another context is reported at once.
 		 */
 		if (h && h->nonce) {
 			h->nonce = 0;
@@ -483,14 +487,14 @@ static bool zk_describe_attempt(struct ripc__backend *b, uint64_t service, unsig
 	struct ripc__zk_watched *w = watched_find((struct ripc__zk *)z, service);
 
 	if (z->up && w && w->refused && !w->known) {
-		snprintf(text, len, "zookeeper (its node is of no use: %s)", w->refused);
+		snprintf(text, len, "zookeeper (its node is rejected: %s)", w->refused);
 		return false;
 	}
 	snprintf(text, len, "zookeeper (%s)",
 		 !z->was_up      ? "no connection to the ensemble yet"
 		 : !z->up        ? "the ensemble is lost"
-		 : w && w->known ? "its node names one that cannot be reached"
-				 : "it has no node there");
+		 : w && w->known ? "the holder in its node cannot be reached"
+				 : "it has no node");
 	return false;
 }
 
@@ -513,7 +517,7 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 	if (z->up)
 		snprintf(state, sizeof(state), "connected, in session %" PRIx64, z->session);
 	else if (z->was_up)
-		snprintf(state, sizeof(state), "lost %" PRIu64 " s ago, it was session %" PRIx64,
+		snprintf(state, sizeof(state), "lost %" PRIu64 " s ago in session %" PRIx64,
 			 (ripc__clock_ns() - z->lost_ns) / (1000 * RIPC__MS), z->session);
 	else
 		snprintf(state, sizeof(state), "not connected yet");

@@ -14,31 +14,31 @@
 
 struct ripc__auth;
 
-/* A service of ours. */
+/* A service of this context. */
 struct ripc__zk_held {
 	struct ripc__node node;
 	TAILQ_ENTRY(ripc__zk_held) link;
 	enum { RIPC__ZK_CLAIMING, RIPC__ZK_CREATED, RIPC__ZK_TAKEN } state;
 	uint64_t nonce;    /* nonce of the probe to answer; 0: none */
 	uint64_t taken_ns; /* first report since the probe that another holds the node; 0: none */
-	bool last;         /* that has lasted long enough: the next such report is a conflict */
-	bool force;        /* it is being taken over from its holder */
+	bool last;         /* the limit is over: the next such report is a conflict */
+	bool force;        /* a takeover from its holder */
 	size_t len;
-	uint8_t *bytes; /* for the node */
+	uint8_t *bytes; /* data of the node */
 };
 
 /* A service of another context that was looked up. */
 struct ripc__zk_watched {
 	struct ripc__node node;
-	TAILQ_ENTRY(ripc__zk_watched) link; /* the most recent look-up last */
-	bool watching;                      /* its node was requested in the present session */
+	TAILQ_ENTRY(ripc__zk_watched) link; /* most recent look-up at the end */
+	bool watching;                      /* its node was requested in this session */
 	bool known;                         /* bytes are the present or last data of its node */
 	bool stale;                /* known, but not confirmed since the connection was lost */
 	uint64_t nonce;            /* nonce of the request to answer; 0: none */
 	uint64_t suspect_until_ns; /* known, but the record failed: not used before this time */
 	unsigned failures;         /* recent failures, at most DOUBTS */
-	uint64_t since_ns;         /* known: when it was first seen */
-	const char *refused; /* not known: the reason to reject its node; NULL: there is no node */
+	uint64_t since_ns;         /* known: time when it was first seen */
+	const char *refused; /* not known: the reason to reject its node; NULL: no node exists */
 	size_t len;
 	uint8_t *bytes; /* the record, encoded */
 };
@@ -58,8 +58,8 @@ struct ripc__zk {
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 	bool kernel_enforced;    /* the kernel enforces that an id is held once on this host */
 	bool up;                 /* connected */
-	bool was_up;             /* and it has been, at least once */
-	bool renew;              /* a new session: all services of ours must be announced again */
+	bool was_up;             /* connected before, at least once */
+	bool renew;              /* a new session: all own services must be announced again */
 	uint64_t session;        /* its id, when it was up */
 	uint64_t lost_ns;
 	uint64_t last_log_ns; /* rate limit of log lines: time of the last one */

@@ -66,6 +66,18 @@ const char *ripc__kind_name(unsigned kind)
 	return kind < RIPC__KIND_END && kinds[kind].name ? kinds[kind].name : "unknown";
 }
 
+size_t ripc__control_put(uint8_t buf[RIPC__CONTROL_MAX], unsigned kind, uint64_t dest,
+			 uint64_t source, uint64_t a, uint64_t b)
+{
+	uint8_t *p = ripc__header_put(buf, (uint8_t)kind, 0, 0, 0, dest, source);
+
+	if (kinds[kind].fixed >= 8)
+		ripc__put_le64(p, a);
+	if (kinds[kind].fixed >= 16)
+		ripc__put_le64(p + 8, b);
+	return RIPC__HEADER_LEN + kinds[kind].fixed;
+}
+
 static int malformed(const char **why, const char *text)
 {
 	*why = text;

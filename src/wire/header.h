@@ -5,8 +5,8 @@
  * Every message but ELIDED starts with the same 32 bytes. With F_INSTANCE the last 8 of them are
  * one number, see ripc__number_stamp(). The rest depends on the kind:
  *
- *   SHORT        [instance 16, if F_INSTANCE] [acked u64, if F_ACK] [call u64, word u64, if F_CALL or
- *                F_REPLY] item lengths u32[nitems],
+ *   SHORT        [instance 16, if F_INSTANCE] [acked u64, if F_ACK]
+ *                [call u64, word u64, if F_CALL or F_REPLY] item lengths u32[nitems],
  *                returns[nreturns], payload
  *   LONG         [acked u64, if F_ACK] [call, as SHORT] request u64, dedup_base u64, items[nitems],
  *                returns[nreturns], payload of inline items
@@ -68,17 +68,22 @@
 /* Items and return buffers have less than 1 << RIPC__LEN_BITS bytes. */
 #define RIPC__LEN_BITS 47
 /* The largest message without payload: a transport's send_max must not be below it. */
-#define RIPC__MSG_MIN_MAX \
-	(RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURN_BUFFERS_MAX) * RIPC__DESC_LEN)
+#define RIPC__MSG_MIN_MAX (RIPC__HEADER_MAX + RIPC__CALL_EXT)
 /*
- * The longest header of a short message. That of a datagram has no return buffers, nor has that of a
- * call.
+ * The longest header of a short message. That of a datagram has no return buffers, nor has that of
+ * a call.
  */
 #define RIPC__SHORT_HEADER_MAX                                               \
 	(RIPC__FAST_HEADER_LEN + RIPC__ACK_WORD + (RIPC_ITEMS_MAX - 1) * 4 + \
 	 RIPC_RETURN_BUFFERS_MAX * RIPC__DESC_LEN)
-/* The most bytes a header with all its descriptors takes. */
-#define RIPC__HEADER_MAX RIPC__MSG_MIN_MAX
+/*
+ * The most bytes of a short message that are not payload: the header, an instance id, 64 lengths. A
+ * lane's limit of payload is lower by this.
+ */
+#define RIPC__SHORT_FIXED (RIPC__HEADER_LEN + 16 + RIPC_ITEMS_MAX * 4)
+/* The most bytes that a header with all its descriptors takes, without the words of flags. */
+#define RIPC__HEADER_MAX \
+	(RIPC__LONG_FIXED + (RIPC_ITEMS_MAX + RIPC_RETURN_BUFFERS_MAX) * RIPC__DESC_LEN)
 
 enum ripc__kind {
 	RIPC__SHORT = 1,
@@ -240,5 +245,14 @@ void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index);
 
 /* The name of a kind, for texts. */
 const char *ripc__kind_name(unsigned kind);
+
+#define RIPC__CONTROL_MAX (RIPC__HEADER_LEN + 16)
+
+/*
+ * Encodes a message of a kind that consists of a header and at most two words. Words that the kind
+ * does not have are ignored. Return: its bytes.
+ */
+size_t ripc__control_put(uint8_t buf[RIPC__CONTROL_MAX], unsigned kind, uint64_t dest,
+			 uint64_t source, uint64_t a, uint64_t b);
 
 #endif

@@ -59,12 +59,9 @@ int ripc__hello_decode(struct ripc__hello *h, const uint8_t *buf, size_t len, co
 
 const char *ripc__refusal_text(unsigned refusal)
 {
-	static const char *const texts[] = {"accepted",
-					    "that instance is gone",
-					    "crossed connections",
-					    "it is closing",
-					    "it is out of memory",
-					    "it speaks another version of the protocol"};
+	static const char *const texts[] = {
+		"accepted",      "that instance is gone", "crossed connections",
+		"it is closing", "it is out of memory",   "it has another version of the protocol"};
 
 	return refusal < RIPC__REFUSE_END ? texts[refusal] : "unknown reason";
 }

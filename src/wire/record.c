@@ -59,28 +59,28 @@ static int malformed(const char **why, const char *text)
 	return -EPROTO;
 }
 
-int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t len, const char **why)
+int ripc__record_decode(struct ripc__record *r, const uint8_t *buf, size_t len, const char **why)
 {
 	const uint8_t *p = buf + RECORD_FIXED, *end = buf + len;
 
 	if (len < RECORD_FIXED)
-		return malformed(why, "record cut short");
-	memset(record, 0, sizeof(*record));
-	record->service = ripc__get_le64(buf);
-	memcpy(record->instance, buf + 8, 16);
-	memcpy(record->host, buf + 24, 16);
-	record->generation = ripc__get_le64(buf + 40);
-	record->ttl_ms = ripc__get_le32(buf + 48);
-	record->since_ms = ripc__get_le32(buf + 52);
-	record->naddrs = buf[56];
-	if (record->service == RIPC_ANY_ID)
-		return malformed(why, "record of no possible service");
-	if (is_zero(record->instance, 16))
-		return malformed(why, "record without an instance id");
-	if (record->naddrs > RIPC__RECORD_ADDRS_MAX)
-		return malformed(why, "record with too many addresses");
-	for (unsigned i = 0; i < record->naddrs; i++) {
-		struct ripc__record_addr *a = &record->addrs[i];
+		return malformed(why, "r cut short");
+	memset(r, 0, sizeof(*r));
+	r->service = ripc__get_le64(buf);
+	memcpy(r->instance, buf + 8, 16);
+	memcpy(r->host, buf + 24, 16);
+	r->generation = ripc__get_le64(buf + 40);
+	r->ttl_ms = ripc__get_le32(buf + 48);
+	r->since_ms = ripc__get_le32(buf + 52);
+	r->naddrs = buf[56];
+	if (r->service == RIPC_ANY_ID)
+		return malformed(why, "r of no possible service");
+	if (is_zero(r->instance, 16))
+		return malformed(why, "r without an instance id");
+	if (r->naddrs > RIPC__RECORD_ADDRS_MAX)
+		return malformed(why, "r with too many addresses");
+	for (unsigned i = 0; i < r->naddrs; i++) {
+		struct ripc__record_addr *a = &r->addrs[i];
 
 		if (end - p < ADDR_FIXED)
 			return malformed(why, "address cut short");
@@ -92,13 +92,13 @@ int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t 
 		if (end - p < a->len)
 			return malformed(why, "address cut short");
 		for (unsigned k = 0; k < i; k++)
-			if (record->addrs[k].transport == a->transport)
+			if (r->addrs[k].transport == a->transport)
 				return malformed(why, "two addresses of one transport");
 		memcpy(a->addr, p, a->len);
 		p += a->len;
 	}
 	if (p != end)
-		return malformed(why, "bytes left over behind the record");
+		return malformed(why, "bytes left over behind the r");
 	return 0;
 }
 

@@ -68,6 +68,6 @@ int ripc__record_encode(const struct ripc__record *record, uint8_t *buf, size_t 
  * Validates everything; all @len bytes must be one record. Return: 0, or -EPROTO with *why a
  * constant string.
  */
-int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t len, const char **why);
+int ripc__record_decode(struct ripc__record *r, const uint8_t *buf, size_t len, const char **why);
 
 #endif

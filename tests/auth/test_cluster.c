@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Contexts with keys, and strangers: on the loopback, with a port drawn at random. */
+/* Contexts with keys, and unauthenticated peers: on the loopback, with a port drawn at random. */
 #define _GNU_SOURCE
 #include "keys.h"
 
@@ -122,10 +122,13 @@ END_TEST
 struct pair_of_keys {
 	const char *holder, *asker; /* NULL: none */
 	bool found;
-	const char *why; /* not found: what is said of it */
+	const char *why; /* not found: part of the error text */
 };
 
-/* Over a list of hosts; who is a stranger is not answered, and says itself what it asked with. */
+/*
+ * Over a list of hosts; an unauthenticated peer is not answered, and reports the key of its
+ * request.
+ */
 START_TEST(cluster__file_back_end)
 {
 	static const struct pair_of_keys pairs[] = {
@@ -167,7 +170,9 @@ START_TEST(cluster__file_back_end)
 	} else {
 		/* Until the host was asked, and that has had its time. */
 		for (unsigned i = 0; i < 20; i++) {
-			ck_assert_int_eq(ripc_route_lookup(asker, service, NULL, 1000), -EHOSTUNREACH);
+			int rc = ripc_route_lookup(asker, service, NULL, 1000);
+
+			ck_assert_int_eq(rc, -EHOSTUNREACH);
 			if (strstr(ripc_error_detail(), p->why))
 				break;
 		}
@@ -290,7 +295,9 @@ START_TEST(cluster__no_datagrams_without_proof)
 }
 END_TEST
 
-/* Nor are there any for groups: all goes over lanes, whoever has the list of members. */
+/*
+ * Nor are there any for groups: all messages use lanes, whichever context has the list of members.
+ */
 START_TEST(cluster__groups_without_multicast)
 {
 	const char *more = _i ? "transports=iwarp/soft resolver=udp" : "transports=iwarp/soft";

@@ -137,8 +137,7 @@ START_TEST(handshake__truncated)
 END_TEST
 
 /*
- * Whoever recorded one handshake can say all of it again, but the other side's nonce is another
- * one.
+ * An attacker who has recorded a handshake can repeat it, but the other side's nonce is a new one.
  */
 START_TEST(handshake__replayed)
 {
@@ -164,7 +163,7 @@ START_TEST(handshake__replayed)
 }
 END_TEST
 
-/* What one side said is not taken for the other's word. */
+/* A reflected message is not taken for the other side's. */
 START_TEST(handshake__reflected)
 {
 	struct pair p;

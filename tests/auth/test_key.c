@@ -280,7 +280,7 @@ START_TEST(reload__changed_file)
 	ck_assert_int_eq(unseal(b, buf, seal(a, buf)), -EKEYREJECTED);
 	ripc__auth_reload(a, now + 1001 * RIPC__MS);
 	ck_assert_int_eq(unseal(b, buf, seal(a, buf)), sizeof(hello));
-	/* A file that cannot be used changes nothing, and that is said. */
+	/* An unusable file changes nothing, and is logged. */
 	keys_write("nonsense");
 	ripc__auth_reload(a, now + 3000 * RIPC__MS);
 	ck_assert_int_eq(unseal(b, buf, seal(a, buf)), sizeof(hello));

@@ -30,7 +30,7 @@ static void hook(void *arg, enum ripc_log_level level, const char *line)
 	snprintf(last.line, sizeof(last.line), "%s", line);
 }
 
-/* What a function writes to the standard error stream. */
+/* The output of a function to the standard error stream. */
 static void stderr_of(void (*fn)(void), char *text, size_t len)
 {
 	int pipes[2], saved = dup(STDERR_FILENO);

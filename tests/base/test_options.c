@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Settings: each with what it takes and what it refuses, where they come from, and what the
- * complaint names.
- */
+/* Settings: their valid and invalid values, their sources, and the name in the error text. */
 #include "config.h"
 #include "base/options.h"
 #include "harness.h"
@@ -32,7 +29,7 @@ static void refused(const char *text, const char *named, const char *allowed)
 {
 	ck_assert_int_eq(load(text), -EINVAL);
 	ck_assert_msg(strstr(why, named) != NULL, "\"%s\" does not name %s", why, named);
-	ck_assert_msg(strstr(why, allowed) != NULL, "\"%s\" does not say %s", why, allowed);
+	ck_assert_msg(strstr(why, allowed) != NULL, "\"%s\" does not contain %s", why, allowed);
 }
 
 START_TEST(list_index__position)
@@ -76,6 +73,8 @@ END_TEST
 
 START_TEST(load__choices)
 {
+	int rc;
+
 	ck_assert_int_eq(load("wait=poll crc=on short=udp log=error"), 0);
 	ck_assert_int_eq(opt.wait, RIPC__WAIT_POLL);
 	ck_assert_int_eq(opt.crc, RIPC__CRC_ON);
@@ -86,7 +85,8 @@ START_TEST(load__choices)
 	ck_assert_int_eq(opt.crc, RIPC__CRC_OFF);
 	ck_assert_int_eq(opt.shorts, RIPC__SHORT_RDMA);
 	ck_assert_int_eq(opt.log_level, 3);
-	ck_assert_int_eq(load("wait=adaptive crc=auto short=auto ib_qp=uc gid_index=3 log=warn"), 0);
+	rc = load("wait=adaptive crc=auto short=auto ib_qp=uc gid_index=3 log=warn");
+	ck_assert_int_eq(rc, 0);
 	ck_assert_int_eq(opt.shorts, RIPC__SHORT_AUTO);
 	ck_assert_int_eq(opt.ib_qp, RIPC__IB_QP_UC);
 	ck_assert_uint_eq(opt.gid_index, 3);
@@ -267,7 +267,7 @@ START_TEST(load__environment)
 	ck_assert_uint_eq(opt.port, 4000);
 	ck_assert_uint_eq(opt.peer_timeout_ms, 500);
 	ck_assert_str_eq(opt.interfaces, "lo");
-	/* What the call says goes before. */
+	/* Options of the call have precedence. */
 	ck_assert_int_eq(load("port=4001"), 0);
 	ck_assert_uint_eq(opt.port, 4001);
 	ck_assert_uint_eq(opt.peer_timeout_ms, 500);
@@ -323,7 +323,7 @@ static int open_as_other_user(const char *options)
 	return rc;
 }
 
-/* _i: the setting. One that is not there, and one that may not be read: ripc.h says which error. */
+/* _i: the setting. For a missing and for an unreadable file ripc.h specifies the error. */
 START_TEST(open__a_file_that_a_setting_names)
 {
 	static const char *const settings[] = {"resolver=file:%s", "resolver=local,file:%s",

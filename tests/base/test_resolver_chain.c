@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The setting "resolver": what it may say, and what it is taken apart into. */
+/* The setting "resolver": its syntax and its parsed form. */
 #include "harness.h"
 
 #include "base/resolver_chain.h"
@@ -11,7 +11,11 @@ START_TEST(next__takes_one_after_the_other)
 {
 	const char *at = "local,file:/etc/ripc,zookeeper:a:2181,b:2182/x/y,udp";
 	static const char *const expected[][2] = {
-		{"local", ""}, {"file", "/etc/ripc"}, {"zookeeper", "a:2181,b:2182/x/y"}, {"udp", ""}};
+		{"local", ""},
+		{"file", "/etc/ripc"},
+		{"zookeeper", "a:2181,b:2182/x/y"},
+		{"udp", ""},
+	};
 	struct ripc__chain_link link;
 	char why[256];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the tests of the interface of 2012 share: two services, and messages of one item between
+ * Shared by the tests of the interface of 2012: two services, and messages of one item between
  * them.
  */
 #ifndef RIPC_TESTS_COMPAT_COMPAT_H
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What ripc_compat_receive() hands out. */
+/* The result of ripc_compat_receive(). */
 struct got {
 	uint16_t from, nshort, nlong;
 	void **shorts, **longs;
@@ -54,9 +54,9 @@ static inline void free_arrays(struct got *g)
 }
 
 /* One item each. */
-static inline uint8_t send_one(int is_long, uint16_t from, uint16_t to, const void *data, uint32_t len)
+static inline uint8_t send_one(int is_long, uint16_t from, uint16_t to, const void *p, uint32_t len)
 {
-	void *item = (void *)data;
+	void *item = (void *)p;
 
 	return is_long ? ripc_compat_send_long(from, to, &item, &len, 1, NULL, NULL, 0)
 		       : ripc_compat_send_short(from, to, &item, &len, 1, NULL, NULL, 0);

@@ -94,8 +94,8 @@ static void *wait_for_message(void *arg)
 }
 
 /*
- * Programs of 2012 do not look whether they got the id. They are told so, and wait for messages
- * until they do get it, where they died of a message that was none.
+ * Programs of 2012 do not check whether they got the id. The library logs that, and they wait for
+ * messages until they get it; in 2012 they crashed by an invalid message.
  */
 START_TEST(register_service_id__held_by_another_process)
 {
@@ -150,8 +150,8 @@ START_TEST(register_service_id__held_by_another_process)
 END_TEST
 
 /*
- * A program that does not look at what a send returns is told once why nothing arrives, however
- * often it sends.
+ * A program that ignores the result of a send gets one log line with the reason, however often it
+ * sends.
  */
 START_TEST(send_short__too_long_is_reported)
 {
@@ -207,8 +207,8 @@ START_TEST(register_service_id__limits)
 END_TEST
 
 /*
- * What is sent to a multicast id comes to it, here and elsewhere, and the sender need not know that
- * it is one.
+ * A message to a multicast id reaches all its services, here and elsewhere; the sender need not
+ * know that the id is multicast.
  */
 START_TEST(register_multicast_service_id__reaches_all)
 {
@@ -260,12 +260,14 @@ START_TEST(send_short__one_buffer_for_all_items)
 	for (int i = 0; i < 4; i++) {
 		ck_assert_uint_eq(g.short_sizes[i], lens[i]);
 		ck_assert(!memcmp(g.shorts[i], items[i], lens[i]));
-		/* What an int or a text is read from, and where a text ends. */
+		/* The alignment of an int, and the end of a text. */
 		ck_assert_uint_eq((uintptr_t)g.shorts[i] % sizeof(long long), 0);
 		ck_assert_int_eq(((char *)g.shorts[i])[lens[i]], 0);
 		/* It may be written and all lie close together. */
 		((char *)g.shorts[i])[lens[i]] = 'x';
-		ck_assert_uint_lt((size_t)((char *)g.shorts[i] - (char *)g.shorts[0]), RECV_BUF_SIZE);
+		size_t at = (size_t)((char *)g.shorts[i] - (char *)g.shorts[0]);
+
+		ck_assert_uint_lt(at, RECV_BUF_SIZE);
 	}
 	/* One of them, and be it the empty one. */
 	ripc_compat_buf_free(g.shorts[2]);
@@ -315,8 +317,8 @@ START_TEST(send_short__max_size_of_2012)
 END_TEST
 
 /*
- * What is too long for a transport's sends comes as a long message with a mark, and must look
- * short, windows or not.
+ * A message too long for short sends of a transport is sent as a marked long message, and must be
+ * received as a short one, with or without windows.
  */
 START_TEST(send_short__marked)
 {
@@ -355,25 +357,22 @@ END_TEST
 START_TEST(send__lengths_of_either_type)
 {
 	int number = 17;
-	void *items[3] = {&number, "a text", "more"}, *own = NULL;
-	uint32_t narrow[3] = {sizeof(number), 6, 4};
-	size_t wide[3] = {sizeof(number), 6, 4}, own_len = 300;
-	int as_signed[3] = {sizeof(number), 6, 4};
+	void *it[3] = {&number, "a text", "more"}, *own = NULL;
+	uint32_t n32[3] = {sizeof(number), 6, 4};
+	size_t n64[3] = {sizeof(number), 6, 4}, own_len = 300;
+	int n32s[3] = {sizeof(number), 6, 4};
 
 	for (int how = 0; how < 7; how++) {
 		uint8_t rc =
-			how == 0 ? ripc_compat_send_short(alice, bob, items, narrow, 3, NULL, NULL, 0)
-			: how == 1
-				? ripc_compat_send_short(alice, bob, items, wide, 3, NULL, NULL, 0)
-			: how == 2 ? ripc_compat_send_short(alice, bob, items, as_signed, 3, NULL,
-							    NULL, 0)
-			: how == 3 ? ripc_compat_send_short(alice, bob, items, wide, 3, &own,
-							    &own_len, 1)
-			: how == 4
-				? ripc_compat_send_long(alice, bob, items, narrow, 3, NULL, NULL, 0)
-			: how == 5 ? ripc_compat_send_long(alice, bob, items, wide, 3, NULL, NULL, 0)
-				   : ripc_compat_send_long(alice, bob, items, wide, 3, &own,
-							   &own_len, 1);
+			how == 0   ? ripc_compat_send_short(alice, bob, it, n32, 3, NULL, NULL, 0)
+			: how == 1 ? ripc_compat_send_short(alice, bob, it, n64, 3, NULL, NULL, 0)
+			: how == 2 ? ripc_compat_send_short(alice, bob, it, n32s, 3, NULL, NULL, 0)
+			: how == 3
+				? ripc_compat_send_short(alice, bob, it, n64, 3, &own, &own_len, 1)
+			: how == 4 ? ripc_compat_send_long(alice, bob, it, n32, 3, NULL, NULL, 0)
+			: how == 5
+				? ripc_compat_send_long(alice, bob, it, n64, 3, NULL, NULL, 0)
+				: ripc_compat_send_long(alice, bob, it, n64, 3, &own, &own_len, 1);
 		struct got g;
 		void **got;
 		uint32_t *sizes;
@@ -384,8 +383,8 @@ START_TEST(send__lengths_of_either_type)
 		got = how < 4 ? g.shorts : g.longs;
 		sizes = how < 4 ? g.short_sizes : g.long_sizes;
 		for (int i = 0; i < 3; i++) {
-			ck_assert_uint_eq(sizes[i], narrow[i]);
-			ck_assert(!memcmp(got[i], items[i], narrow[i]));
+			ck_assert_uint_eq(sizes[i], n32[i]);
+			ck_assert(!memcmp(got[i], it[i], n32[i]));
 		}
 		for (int i = how < 4 ? 2 : 0; i < 3; i++)
 			ripc_compat_buf_free(got[i]);
@@ -394,7 +393,7 @@ START_TEST(send__lengths_of_either_type)
 }
 END_TEST
 
-/* No receiver of 2012 could be told of such a length: it must not arrive as another one. */
+/* Receivers of 2012 cannot represent such a length: it must not arrive truncated. */
 START_TEST(send__length_of_more_than_32_bits)
 {
 	void *item = "x";
@@ -420,7 +419,7 @@ START_TEST(send__sizes_received_and_cast)
 			uint32_t lens[5] = {4, 3, 0, 5, 4};
 			struct got there, back;
 			void **got;
-			size_t *cast;
+			size_t *sz;
 			uint8_t rc;
 
 			rc = is_long ? ripc_compat_send_long(alice, bob, items, lens, (uint16_t)n,
@@ -430,9 +429,9 @@ START_TEST(send__sizes_received_and_cast)
 			ck_assert_uint_eq(rc, 0);
 			there = receive(bob);
 			got = is_long ? there.longs : there.shorts;
-			cast = (size_t *)(void *)(is_long ? there.long_sizes : there.short_sizes);
-			rc = is_long ? ripc_compat_send_long(bob, alice, got, cast, n, NULL, NULL, 0)
-				     : ripc_compat_send_short(bob, alice, got, cast, n, NULL, NULL, 0);
+			sz = (size_t *)(void *)(is_long ? there.long_sizes : there.short_sizes);
+			rc = is_long ? ripc_compat_send_long(bob, alice, got, sz, n, NULL, NULL, 0)
+				     : ripc_compat_send_short(bob, alice, got, sz, n, NULL, NULL, 0);
 			ck_assert_uint_eq(rc, 0);
 			back = receive(alice);
 			ck_assert_uint_eq(is_long ? back.nlong : back.nshort, n);
@@ -502,8 +501,8 @@ START_TEST(send_short__requester_gone)
 	ck_assert_uint_eq(send_one(0, bob, id, "answer", 6), 0);
 	ck_assert_int_eq(ripc_close(other), 0);
 	/*
-	 * It must not wait for it for ever: others want to be served. The first may leave before we
-	 * hear of the end.
+	 * The server must not wait for ever, because it has other clients. The first message may
+	 * leave before the end is known.
 	 */
 	for (int i = 0; i < 2000 && !send_one(0, bob, id, "answer", 6); i++)
 		usleep(10000);

@@ -98,7 +98,7 @@ takes ripc_compat_send_long_size_t "1 ? ripc_send_long(1, 4, buf, wide, 2, NULL,
 takes ripc_compat_receive "ripc_receive(1, &from, &items, &sizes, &num, NULL, NULL, NULL)"
 takes ripc_compat_send_short \
 	"(narrow_call = ripc_send_short)(1, 4, buf, narrow, 2, NULL, NULL, 0) + RECV_BUF_SIZE"
-# The whole file is told.
+# The header declares size_t lengths.
 takes ripc_compat_send_short_size_t \
 	"ripc_send_short(1, 4, buf, anything, 2, NULL, NULL, 0)" -DRIPC_2012_SIZE_T
 takes ripc_compat_send_short_size_t \

@@ -102,6 +102,7 @@ START_TEST(buf_register__address_reused)
 	char *m = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *again;
 	struct got g;
+	int flags;
 
 	memset(m, 'a', len);
 	ck_assert_uint_eq(send_one(1, alice, bob, m, (uint32_t)len), 0);
@@ -109,7 +110,8 @@ START_TEST(buf_register__address_reused)
 	ripc_compat_buf_free(g.longs[0]);
 	free_arrays(&g);
 	munmap(m, len);
-	again = mmap(m, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+	again = mmap(m, len, PROT_READ | PROT_WRITE, flags, -1, 0);
 	ck_assert_ptr_eq(again, m);
 	memset(again, 'b', len);
 	ck_assert_uint_eq(send_one(1, alice, bob, again, (uint32_t)len), 0);
@@ -348,7 +350,7 @@ START_TEST(return_bufs__unknown_memory)
 	g = receive(bob);
 	ripc_compat_buf_free(g.shorts[0]);
 	free_arrays(&g);
-	free(m); /* may be freed: nobody was told of it */
+	free(m); /* may be freed: nobody has its address */
 	ck_assert_uint_eq(send_one(1, bob, alice, "elsewhere", 10), 0);
 	g = receive(alice);
 	ck_assert_str_eq(g.longs[0], "elsewhere");

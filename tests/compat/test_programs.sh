@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Programs of the shape of those of 2012, which know nothing but "../src/ripc.h" and "config.h": they compile, and run over every
-# transport of this machine, several on one host, started and restarted in any order.
+# Programs of the shape of those of 2012, which know nothing but "../src/ripc.h" and "config.h":
+# they compile, and run over every transport of this machine, several on one host, started and
+# restarted in any order.
 name=compat/test_programs
 # A network of its own: the ids of some of the programs are fixed.
 if [ -z "${RIPC_TEST_OWN_NETWORK-}" ] && unshare -rn ip link set lo up 2>/dev/null; then
@@ -19,8 +20,10 @@ for file in "$work"/bench/*.c; do
 	program=$(basename "$file" .c)
 	# As then: the language of the compiler, no flags, and every program by itself.
 	# shellcheck disable=SC2086
-	if ./libtool --silent --mode=link --tag=CC ${CC:-cc} ${RIPC_TEST_LDFLAGS-} -Wall -I"$work/include/ripc-2012/include" \
-		-o "$work/$program" "$file" libripc-compat.la >"$out" 2>"$err" && [ ! -s "$err" ]; then
+	if ./libtool --silent --mode=link --tag=CC ${CC:-cc} ${RIPC_TEST_LDFLAGS-} -Wall \
+		-I"$work/include/ripc-2012/include" \
+		-o "$work/$program" "$file" libripc-compat.la >"$out" 2>"$err" &&
+		[ ! -s "$err" ]; then
 		ok "$program compiles without a warning"
 	else
 		bad "$program compiles without a warning" "$out" "$err"
@@ -91,8 +94,8 @@ programs_over() {
 		has "$1: its report" "$out" "^Exchanged 50 items"
 	done
 	first_holder=$pid
-	# Another server of the same id, which never looks whether it got it: it is told so, and
-	# takes over when the first is gone.
+	# A second server of the same id that ignores the failed registration: the library logs it,
+	# and the server takes over when the first is gone.
 	start second "$work/wide_server" $id
 	ready second "Starting loop"
 	ready second.err "^libripc-compat: ripc_register_service_id(): .*$id"
@@ -163,7 +166,8 @@ bulk_over() {
 	else
 		bad "$1: the same bytes"
 	fi
-	expect "$1: windows that are too small" 0 60 "$work/bulk_client" page.html "$work/copy" 5 1000
+	expect "$1: windows that are too small" 0 60 "$work/bulk_client" page.html "$work/copy" 5 \
+		1000
 	expect "$1: no such file" 1 60 "$work/bulk_client" missing "$work/copy" 1
 	has "$1: says so" "$err" "404 Not Found"
 	kill -9 "$pid"
@@ -172,7 +176,8 @@ bulk_over() {
 
 expect "the baseline over TCP" 0 60 "$work/tcp_pingpong" 1000
 has "its report" "$out" "^Exchanged 1000 items"
-transports=$(./tools/ripc-info | sed -n 's/^transport: *\([a-z/-]*\): \(.*\)/\1 \2/p' | grep -v ' unavailable: ' |
+transports=$(./tools/ripc-info | sed -n 's/^transport: *\([a-z/-]*\): \(.*\)/\1 \2/p' |
+	grep -v ' unavailable: ' |
 	cut -d ' ' -f 1 | grep -v -x -e self -e sim)
 [ -n "$transports" ] || bad "there is a transport between processes"
 for transport in $transports; do

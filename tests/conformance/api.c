@@ -4,7 +4,7 @@
 
 /*
  * The id is held by another context. Where the network loses datagrams, all three probes may be
- * lost: then it takes more than one attempt to be told, but not many.
+ * lost: then the refusal takes more than one attempt, but not many.
  */
 static void refused_as_held(struct conf *c, struct ripc *ctx, uint64_t id)
 {
@@ -36,8 +36,8 @@ static void register_ids(struct conf *c)
 	s[1] = conf_register(c, ctx, RIPC_ID_LIMIT - 1 - conf_random(c, c->net ? 1000 : 1u << 24));
 	for (int i = 2; i < 5; i++) {
 		s[i] = conf_register(c, ctx, RIPC_ANY_ID);
-		CHECK(ripc_service_id(s[i]) >= RIPC_ID_LIMIT && ripc_service_id(s[i]) != RIPC_ANY_ID,
-		      "id");
+		CHECK(ripc_service_id(s[i]) >= RIPC_ID_LIMIT, "reserved id");
+		CHECK(ripc_service_id(s[i]) != RIPC_ANY_ID, "id");
 		CHECK(i == 2 || ripc_service_id(s[i]) != ripc_service_id(s[i - 1]),
 		      "same id twice");
 	}
@@ -76,6 +76,7 @@ static void bad_sends(struct conf *c)
 	struct iovec items[RIPC_ITEMS_MAX + 1],
 		huge[2] = {{items, SIZE_MAX / 2}, {items, SIZE_MAX / 2 + 10}};
 	struct ripc_send_options options = {.size = sizeof(options)};
+	int rc;
 	struct ripc_request *request = NULL;
 	struct conf_pair p;
 	uint8_t byte = 1;
@@ -90,7 +91,8 @@ static void bad_sends(struct conf *c)
 	EXPECT_ERROR(-EINVAL, ripc_send_short(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
 	EXPECT_ERROR(-EINVAL, ripc_send_long(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
 	EXPECT_ERROR(-EINVAL, ripc_send(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, 100));
-	EXPECT_ERROR(-EINVAL, ripc_send_async(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, &request));
+	rc = ripc_send_async(p.sa, p.idb, items, RIPC_ITEMS_MAX + 1, NULL, &request);
+	EXPECT_ERROR(-EINVAL, rc);
 	CHECK(!request, "a request in spite of the error");
 	/* Lengths whose sum wraps round. */
 	CHECK(ripc_send_short(p.sa, p.idb, huge, 2, NULL, 100) < 0, "wraps round");
@@ -299,8 +301,8 @@ static void add_counts(struct ripc_stats *sum, const struct ripc_stats *more)
 }
 
 /*
- * Counters are right whenever they are looked at, whoever sent to whom before, and whatever else
- * was done meanwhile.
+ * Counters are right at any time, whichever services have sent before and whatever other calls ran
+ * meanwhile.
  */
 static void stats_at_any_time(struct conf *c)
 {
@@ -321,7 +323,7 @@ static void stats_at_any_time(struct conf *c)
 		struct ripc_stats is = {.size = sizeof(is)}, want = {.size = sizeof(want)};
 		struct conf_plan plan;
 
-		to = &of[(unsigned)(from - of) % 2 ? 2 * conf_random(c, 2) : 1 + 2 * conf_random(c, 2)];
+		to = &of[2 * conf_random(c, 2) + (unsigned)(from - of + 1) % 2];
 		for (unsigned k = 0; k < run; k++) {
 			conf_plan_one(&plan, len, i);
 			EXPECT_OK(conf_send_short(c, from->s, to->id, len, i, c->patience_ms));

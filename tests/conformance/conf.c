@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the cases of the conformance suite stand on. */
+/* The environment of the conformance cases. */
 #define _GNU_SOURCE
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -378,7 +378,7 @@ void conf_exchange(struct conf *c, struct conf_pair *p)
 	conf_expect(c, p->sa, &plan, p->idb, true);
 }
 
-void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t want, const char *name)
+void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t n, const char *name)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
 	uint64_t have = 0;
@@ -386,11 +386,11 @@ void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t w
 	for (int waited = 0; waited <= c->patience_ms; waited += 5) {
 		EXPECT_OK(ripc_context_stats(ctx, &stats));
 		memcpy(&have, (const char *)&stats + offset, sizeof(have));
-		if (have == want)
+		if (have == n)
 			return;
 		conf_run(c, 5);
 	}
-	FAIL("%s stays %llu, not %llu", name, (unsigned long long)have, (unsigned long long)want);
+	FAIL("%s stays %llu, not %llu", name, (unsigned long long)have, (unsigned long long)n);
 }
 
 /* ---- Programs ---- */

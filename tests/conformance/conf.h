@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The conformance suite: what ripc.h promises, checked over every transport. A case is written
- * once, against the public interface and this environment, and says what it needs; each program
- * (sim, soft, self) runs those that it can.
+ * The conformance suite: the contract of ripc.h, checked over every transport. A case is written
+ * once, against the public interface and this environment, and declares what it needs; each program
+ * (sim, soft, self) runs the cases that it supports.
  *
- * One failing case is repeated with what its message begins with, e.g. RIPC_TEST_CASE=order_short
- * RIPC_TEST_CONFIG=small RIPC_TEST_SEED=0x17 RIPC_TEST_SEEDS=1 ./conformance_sim
+ * Repeat one failing case with the variables at the head of its message, e.g.
+ * RIPC_TEST_CASE=order_short RIPC_TEST_CONFIG=small RIPC_TEST_SEED=0x17 RIPC_TEST_SEEDS=1
+ * ./conformance_sim
  *
- * CK_INCLUDE_TAGS="message group" runs the cases of these files alone.
+ * CK_INCLUDE_TAGS="message group" runs only the cases of these files.
  */
 #ifndef RIPC_TESTS_CONFORMANCE_CONF_H
 #define RIPC_TESTS_CONFORMANCE_CONF_H
@@ -30,7 +31,7 @@
 
 struct ripc__sim;
 
-/* What a case needs, or stands. */
+/* Needs of a case, and faults that it tolerates. */
 enum conf_needs {
 	CONF_TWO_CONTEXTS = 1 << 0, /* source and destination in different contexts */
 	CONF_RELIABLE = 1 << 1,     /* short messages that are not lost while all is well */
@@ -40,7 +41,7 @@ enum conf_needs {
 	/* it stands that registrations fail: runs in that configuration too */
 	CONF_NO_MEMORY = 1 << 5,
 	CONF_CREDITS = 1 << 6, /* a receiver that does not receive stops its senders */
-	/* a peer dies: where nobody tells of it, its silence must do so soon */
+	/* a peer dies; without a report of its death, the timeout must be short */
 	CONF_PEER_DEATH = 1 << 7,
 };
 
@@ -96,16 +97,16 @@ void conf_fail(const char *file, int line, const char *fmt, ...)
 			FAIL(#cond ": " __VA_ARGS__); \
 	} while (0)
 /* The call returns what it should. */
-#define EXPECT_RC(want, call)                                                                       \
-	do {                                                                                        \
-		int rc_ = (call);                                                                   \
-		int want_ = (want);                                                                 \
-		if (rc_ != want_)                                                                   \
-			FAIL("%s returned %d (%s), not %d (%s); detail: %s", #call, rc_,            \
-			     ripc_strerror(rc_), want_, ripc_strerror(want_), ripc_error_detail()); \
+#define EXPECT_RC(want, call)                                                                   \
+	do {                                                                                    \
+		int rc_ = (call);                                                               \
+		int want_ = (want);                                                             \
+		if (rc_ != want_)                                                               \
+			FAIL("%s returned %d (%s), not %d: %s", #call, rc_, ripc_strerror(rc_), \
+			     want_, ripc_error_detail());                                       \
 	} while (0)
 #define EXPECT_OK(call) EXPECT_RC(0, call)
-/* The same, and the reason is told: every failed call fills the detail string. */
+/* The same, and the detail string gives a reason: every failed call fills it. */
 #define EXPECT_ERROR(want, call)                                           \
 	do {                                                               \
 		EXPECT_RC(want, call);                                     \
@@ -181,12 +182,12 @@ int conf_send_short(struct conf *c, struct ripc_service *from, uint64_t dest, si
 		    uint64_t tag, int timeout_ms);
 int conf_send_long(struct conf *c, struct ripc_service *from, uint64_t dest, size_t len,
 		   uint64_t tag, int timeout_ms);
-/* Nobody has this service any more: what is sent to it is refused, as soon as that is known here. */
+/* The service is gone: sends are refused as soon as this side knows that. */
 void conf_expect_gone(struct conf *c, struct ripc_service *from, uint64_t dest);
 /* Sends one of each kind there and back, and receives them: this way works. */
 void conf_exchange(struct conf *c, struct conf_pair *p);
-/* Waits until the counter at offset in the statistics of ctx is want. */
-void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t want, const char *name);
+/* Waits until the counter at offset in the statistics of ctx is n; name is for the message. */
+void conf_await_stat(struct conf *c, struct ripc *ctx, size_t offset, uint64_t n, const char *name);
 #define AWAIT_STAT(c, ctx, member, want) \
 	conf_await_stat(c, ctx, offsetof(struct ripc_stats, member), want, #member)
 

@@ -82,7 +82,7 @@ static void run_one(const struct conf_case *k, int which)
  * librdmacm keeps one context of each device that it has used for the life of the process: they are
  * no leak of a case.
  */
-static void warm_up(void)
+static void open_devices(void)
 {
 	unsigned threads = conf_count_dir("/proc/self/task");
 	struct ripc *ctx;
@@ -100,7 +100,7 @@ START_TEST(run)
 	int n = sizeof(configs) / sizeof(configs[0]);
 	bool ran = false;
 
-	warm_up();
+	open_devices();
 	for (int i = 0; i < n; i++) {
 		if (only && strcmp(only, configs[i].name))
 			continue;

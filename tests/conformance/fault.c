@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * What a bad day does: lanes that break, peers that die, memory and connections that are not to be
- * had.
- */
+/* Faults: broken lanes, dead peers, failing allocations and connections. */
 #include "conf.h"
 
 #include "core/progress/hooks.h"
@@ -41,9 +38,10 @@ static void lane_breaks(struct conf *c)
 	for (unsigned i = 0; i < N; i++) {
 		struct ripc_message *m = NULL;
 		struct conf_plan plan = one(1 + conf_random(c, 40000), i);
+		uint64_t at = 1 + conf_random(c, 12);
 		int rc;
 
-		ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b), 1 + conf_random(c, 12));
+		ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b), at);
 		rc = conf_send_long(c, p.sa, p.idb, plan.len[0], i, c->patience_ms);
 		CHECK(rc == 0 || rc == -EPIPE, "%d: %s", rc, ripc_error_detail());
 		if (!rc) {
@@ -184,12 +182,12 @@ static bool death_at(struct conf *c, uint64_t k, bool silently)
 		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	conf_exchange(c, &q);
-	/* Every request ends, in time, and for a reason that is told. */
+	/* Every request ends in time, with a reason. */
 	before = ripc__sim_now(c->net);
 	for (unsigned i = 0; i < 4; i++) {
 		rc = ripc_request_wait(&request[i], 5000);
 		if (rc == -ETIMEDOUT) {
-			/* The service is gone: it goes on trying until it is told to give up. */
+			/* The service is gone: the request retries until it is cancelled. */
 			CHECK(v.dead, "request %u is stuck", i);
 			rc = ripc_request_cancel(&request[i], c->patience_ms);
 			CHECK(rc == -ECANCELED || rc == -EPIPE || rc == -EHOSTUNREACH, "%d: %s", rc,
@@ -208,7 +206,7 @@ static bool death_at(struct conf *c, uint64_t k, bool silently)
 	conf_exchange(c, &q);
 	if (v.dead) {
 		conf_send_short(c, p.sa, p.idb, 10, 1, 20000);
-		/* A datagram goes out, whoever may be there. */
+		/* Sending a datagram succeeds without a receiver. */
 		if (!silently && !c->datagram)
 			EXPECT_ERROR(-EHOSTUNREACH, conf_send_short(c, p.sa, p.idb, 10, 1, 20000));
 		/* Its successor is another peer, and is found. */
@@ -342,7 +340,7 @@ static void registration_fails(struct conf *c)
 		int rc = conf_send_long(c, p.sa, p.idb, plan.len[0], i, c->patience_ms);
 
 		/* Copied, or refused: at the sender or by the receiver. */
-		CHECK(rc == 0 || rc == -ENOMEM || rc == -ENOBUFS, "%d: %s", rc, ripc_error_detail());
+		CHECK(!rc || rc == -ENOMEM || rc == -ENOBUFS, "%d: %s", rc, ripc_error_detail());
 		CHECK(!rc || ripc_error_detail()[0], "no detail");
 		if (rc)
 			continue;

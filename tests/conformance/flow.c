@@ -11,7 +11,7 @@ static unsigned flood(struct conf *c, struct conf_pair *p, size_t len)
 	int rc = 0;
 
 	EXPECT_OK(ripc_route_lookup(p->a, p->idb, NULL, c->patience_ms));
-	/* No credit may also mean: not returned yet. Only a send that waited for nothing proves it. */
+	/* No credit may also mean: not returned yet. Only a send that need not wait proves it. */
 	while (sent < FLOOD_MAX) {
 		rc = conf_send_short(c, p->sa, p->idb, len, sent, 0);
 		if (rc == -EAGAIN)
@@ -89,7 +89,7 @@ static void unreleased_messages(struct conf *c)
 	EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
 	while (n < KEPT && !conf_send_short(c, p.sa, p.idb, 500, n, 1000)) {
 		kept[n++] = conf_receive(c, p.sb);
-		/* Whatever it keeps, the others have receive buffers too. */
+		/* The other lanes keep their receive buffers. */
 		if (n % 50)
 			continue;
 		conf_plan_one(&plan, 200, n);
@@ -156,14 +156,14 @@ static void long_times_out(struct conf *c)
 	while (sent < N && !(rc = conf_send_long(c, p.sa, p.idb, LEN, sent, 2000)))
 		sent++;
 	CHECK(sent > 0 && sent < N, "%u: %d %s", sent, rc, ripc_error_detail());
-	/* The other: a receiver without a processor did not say in time whether it had it. */
+	/* -EPIPE: a receiver without processor time did not confirm the message in time. */
 	CHECK(rc == -ETIMEDOUT || (rc == -EPIPE && !c->net), "%d: %s", rc, ripc_error_detail());
 	CHECK(ripc_error_detail()[0], "no detail");
 	for (unsigned i = 0; i < sent; i++) {
 		conf_plan_one(&plan, LEN, i);
 		conf_expect(c, p.sb, &plan, p.ida, true);
 	}
-	/* What was given up is never delivered. */
+	/* A cancelled message is never delivered. */
 	if (rc == -ETIMEDOUT) {
 		conf_expect_none(c, p.sb);
 	} else if (!ripc_receive(p.sb, &m, c->silence_ms)) {

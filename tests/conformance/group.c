@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Groups: every member gets every message once, whoever joins, leaves, sends or dies. */
+/* Groups: every member gets every message once, while members join, leave, send and die. */
 #include "conf.h"
+
+#include <inttypes.h>
 
 #include "core/progress/hooks.h"
 #include "core/sim/world.h"
@@ -46,7 +48,7 @@ static void await_members(struct conf *c, struct ripc *ctx, uint64_t group, uint
 			return;
 		conf_run(c, 5);
 	}
-	FAIL("%llu members are known, not %llu", (unsigned long long)have, (unsigned long long)want);
+	FAIL("%" PRIu64 " members are known, not %" PRIu64, have, want);
 }
 
 static void join_all(struct conf *c, struct group_contexts *w)
@@ -149,7 +151,7 @@ static void outsider(struct conf *c)
 	EXPECT_OK(send_to(c, w.s[0], w.group, 2));
 	expect(c, w.s[1], w.id[0], w.group, 2);
 	expect(c, w.s[2], w.id[0], w.group, 2);
-	/* The keeper leaves: the other one takes over. */
+	/* The coordinator leaves: the other member takes over. */
 	EXPECT_OK(ripc_group_leave(w.s[1], w.group));
 	await_members(c, w.ctx[0], w.group, 1);
 	EXPECT_OK(send_to(c, w.s[0], w.group, 3));
@@ -174,11 +176,13 @@ static void sizes(struct conf *c)
 		struct iovec items[RIPC_ITEMS_MAX];
 		struct ripc_message *m;
 		struct conf_plan plan;
+		size_t *last;
 		void *base;
 
 		conf_plan_random(c, &plan, counts[i % 4], i % 3 ? conf_random(c, 900) : 0);
+		last = &plan.len[plan.nitems - 1];
 		if (i >= 16)
-			plan.len[plan.nitems - 1] += RIPC_GROUP_MESSAGE_MAX - conf_plan_total(&plan);
+			*last += RIPC_GROUP_MESSAGE_MAX - conf_plan_total(&plan);
 		base = conf_build(c, p.a, CONF_UNREGISTERED, &plan, items);
 		EXPECT_OK(ripc_group_send(p.sa, group, items, plan.nitems, NULL, c->patience_ms));
 		conf_mem_free(c, p.a, CONF_UNREGISTERED, base);
@@ -227,8 +231,8 @@ static void refused(struct conf *c)
 }
 
 /*
- * Once members have confirmed that they hear it, nothing but multicast carries messages to them: no
- * second copy comes. Where not all can hear it the others get each message all the same.
+ * Members that have confirmed multicast get messages by multicast only: no second copy comes. Where
+ * some members cannot receive it, the others get each message all the same.
  */
 static void coordinator_takeover(struct conf *c)
 {
@@ -248,7 +252,7 @@ static void coordinator_takeover(struct conf *c)
 			for (unsigned to = 0; to < 3; to++)
 				expect(c, w.s[to], w.id[0], w.group, k);
 		}
-		/* What comes over a lane as well comes soon after. */
+		/* The copy over a lane would come soon after. */
 		conf_run(c, 20);
 		for (unsigned i = 0; i < 3; i++)
 			after[i] = group_stats(w.ctx[i], w.group);
@@ -261,7 +265,7 @@ static void coordinator_takeover(struct conf *c)
 		EXPECT_EQ(0, after[i].lost + after[i].unreached + after[i].dropped);
 }
 
-/* A context that closes, member and keeper, is not waited for. */
+/* A context that closes, both member and coordinator, is not waited for. */
 static void closes(struct conf *c)
 {
 	struct group_contexts w;
@@ -318,7 +322,7 @@ static unsigned take_all(struct ripc_service *s, uint8_t *seen, unsigned want, i
 	return n;
 }
 
-/* Who joins gets all from some message on, who leaves all up to one. */
+/* A joining member gets all messages from some message on, a leaving member all up to one. */
 static void come_and_go(struct conf *c)
 {
 	enum { N = 60 };
@@ -396,7 +400,7 @@ static void slow_local_member(struct conf *c)
 	EXPECT_EQ(0, group_stats(w.ctx[0], w.group).unreached);
 }
 
-/* What one sender has sent is counted apart. */
+/* The messages of each sender are counted separately. */
 static void counted(struct conf *c)
 {
 	struct ripc_group_stats stats = {.size = sizeof(stats)};

@@ -12,7 +12,7 @@
 
 #define OPS (&ripc__transport_sim)
 
-/* One who speaks the transport, but not the protocol. */
+/* A peer that uses the transport, but violates the protocol. */
 struct attacker {
 	struct conf *c;
 	struct ripc__transport *t;
@@ -130,26 +130,26 @@ struct mutation {
 	unsigned changed;
 };
 
-static void mutate(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data, size_t *len)
+static void mutate(void *u, const uint8_t from[16], const uint8_t to[16], uint8_t *bytes, size_t *n)
 {
-	struct mutation *mu = arg;
+	struct mutation *mu = u;
 
-	if (memcmp(from, mu->bad_peer, 16) || !*len || conf_random(mu->c, mu->rate))
+	if (memcmp(from, mu->bad_peer, 16) || !*n || conf_random(mu->c, mu->rate))
 		return;
 	mu->changed++;
 	switch (conf_random(mu->c, 4)) {
 	case 0:
-		*len = (size_t)conf_random(mu->c, *len + 1);
+		*n = (size_t)conf_random(mu->c, *n + 1);
 		break;
 	case 1:
-		for (uint64_t n = 1 + conf_random(mu->c, 8); n--;)
-			data[conf_random(mu->c, *len)] = (uint8_t)conf_random(mu->c, 256);
+		for (uint64_t k = 1 + conf_random(mu->c, 8); k--;)
+			bytes[conf_random(mu->c, *n)] = (uint8_t)conf_random(mu->c, 256);
 		break;
 	case 2: /* numbers at the border */
-		data[conf_random(mu->c, *len < 96 ? *len : 96)] = conf_random(mu->c, 2) ? 0xff : 0;
+		bytes[conf_random(mu->c, *n < 96 ? *n : 96)] = conf_random(mu->c, 2) ? 0xff : 0;
 		break;
 	default:
-		data[conf_random(mu->c, *len < 96 ? *len : 96)] ^=
+		bytes[conf_random(mu->c, *n < 96 ? *n : 96)] ^=
 			(uint8_t)(1u << conf_random(mu->c, 8));
 		break;
 	}
@@ -171,7 +171,10 @@ static void bad_peer(struct conf *c)
 	s[0] = conf_register(c, evil, id);
 	dest[0] = conf_id(c);
 	dest[1] = conf_id(c);
-	/* Those it speaks to are not those that the others use: what it damages there is its own. */
+	/*
+	 * The attacker has services of its own as victims: it must not damage the traffic of
+	 * others.
+	 */
 	struct ripc_service *victim[2] = {conf_register(c, p.a, dest[0]),
 					  conf_register(c, p.b, dest[1])};
 
@@ -193,7 +196,7 @@ static void bad_peer(struct conf *c)
 		ripc_send_short(s[0], dest[k], &item, 1, NULL, 50);
 		item.iov_len = (size_t)conf_random(c, sizeof(data));
 		ripc_send_long(s[0], dest[k], &item, 1, &options, 50);
-		/* The honest speak to the liar too: these may fail, but must end. */
+		/* Messages to the attacker may fail, but must end. */
 		item.iov_len = (size_t)conf_random(c, sizeof(data));
 		EXPECT_OK(ripc_send_async(p.sa, id, &item, 1, NULL, &request));
 		while (!ripc_receive(victim[k], &m, 0) || !ripc_receive(s[0], &m, 0))
@@ -207,7 +210,7 @@ static void bad_peer(struct conf *c)
 	CHECK(mu.changed > 10, "%u", mu.changed);
 	CHECK(refused(p.a) + refused(p.b) > 0, "nothing was counted");
 	conf_exchange(c, &p);
-	/* Whatever it had left behind is gone with it. */
+	/* The attacker's remains are gone with it. */
 	conf_close(c, evil);
 	conf_run(c, 3000);
 	for (int k = 0; k < 2; k++) {
@@ -250,7 +253,7 @@ static void injected(struct conf *c)
 }
 
 const struct conf_case conf_hostile[] = {
-	{"strangers", unauthenticated_peers, CONF_SIM | CONF_TWO_CONTEXTS},
+	{"unauthenticated_peers", unauthenticated_peers, CONF_SIM | CONF_TWO_CONTEXTS},
 	{"liar", bad_peer, CONF_SIM | CONF_TWO_CONTEXTS},
 	{"injected", injected, CONF_SIM | CONF_TWO_CONTEXTS},
 	{0},

@@ -61,7 +61,7 @@ static void unregister_with_queue(struct conf *c)
 		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100, i, c->patience_ms));
 	m = conf_receive(c, p.sb);
 	EXPECT_OK(ripc_service_unregister(p.sb));
-	/* What was received stays valid. */
+	/* Received messages stay valid. */
 	conf_plan_one(&plan, 100, 0);
 	conf_check_message(m, &plan, p.ida, p.idb, true);
 	ripc_message_free(m);
@@ -202,7 +202,9 @@ static bool readable(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* The sender may hear of the delivery a moment before the receiver's descriptor tells of it. */
+/*
+ * The sender may learn of the delivery a moment before the receiver's descriptor becomes readable.
+ */
 static bool becomes_readable(struct conf *c, int fd)
 {
 	for (int i = 0; i < c->patience_ms && !readable(fd); i++)

@@ -8,7 +8,7 @@ static uint64_t short_max(struct conf *c, struct ripc *ctx, uint64_t dest)
 
 	EXPECT_OK(ripc_route_lookup(ctx, dest, NULL, c->patience_ms));
 	EXPECT_OK(ripc_route_limits(ctx, dest, &limits));
-	CHECK(limits.short_max >= RIPC_SHORT_GUARANTEED, "%llu", (unsigned long long)limits.short_max);
+	CHECK(limits.short_max >= RIPC_SHORT_GUARANTEED, "%zu", (size_t)limits.short_max);
 	EXPECT_EQ(RIPC_ITEMS_MAX, limits.items_max);
 	EXPECT_EQ(RIPC_RETURN_BUFFERS_MAX, limits.return_buffers_max);
 	CHECK(limits.long_max >= 64 * MIB, "%llu", (unsigned long long)limits.long_max);
@@ -273,7 +273,7 @@ static void order_long(struct conf *c)
 }
 
 /* The public fields that the next message from one end to the other must have. */
-struct look {
+struct direction {
 	struct ripc *ctx; /* that sends */
 	struct ripc_service *from, *to;
 	const struct ripc_send_options *options;
@@ -282,17 +282,17 @@ struct look {
 	unsigned placements; /* bits: enum ripc_placement that an item with bytes may have */
 };
 
-static void check_fields(const struct ripc_message *m, const struct look *look,
+static void check_fields(const struct ripc_message *m, const struct direction *dir,
 			 const struct conf_plan *plan)
 {
-	conf_check_message(m, plan, ripc_service_id(look->from), ripc_service_id(look->to),
-			   look->is_long);
-	EXPECT_EQ(0, memcmp(m->instance, look->instance, 16));
-	EXPECT_EQ(look->options ? look->options->nreturn_buffers : 0, m->nreturn_buffers);
+	conf_check_message(m, plan, ripc_service_id(dir->from), ripc_service_id(dir->to),
+			   dir->is_long);
+	EXPECT_EQ(0, memcmp(m->instance, dir->instance, 16));
+	EXPECT_EQ(dir->options ? dir->options->nreturn_buffers : 0, m->nreturn_buffers);
 	EXPECT_EQ(0, m->group);
 	for (unsigned i = 0; i < plan->nitems; i++)
 		if (plan->len[i])
-			CHECK(look->placements >> m->placement[i] & 1, "item %u: placement %u", i,
+			CHECK(dir->placements >> m->placement[i] & 1, "item %u: placement %u", i,
 			      m->placement[i]);
 }
 
@@ -303,36 +303,36 @@ typedef int send_fn(struct ripc_service *from, uint64_t dest, const struct iovec
  * Sends a message by one of the calls, until it comes, and checks it. Return: where its first
  * item was received.
  */
-static void *travel(struct conf *c, const struct look *look, const struct conf_plan *plan,
+static void *travel(struct conf *c, const struct direction *dir, const struct conf_plan *plan,
 		    enum conf_memory kind, send_fn *send)
 {
 	bool reliable =
-		c->reliable || look->is_long || (look->options && look->options->nreturn_buffers);
+		c->reliable || dir->is_long || (dir->options && dir->options->nreturn_buffers);
 	struct iovec items[RIPC_ITEMS_MAX];
-	void *memory = conf_build(c, look->ctx, kind, plan, items), *base;
-	uint64_t dest = ripc_service_id(look->to);
+	void *memory = conf_build(c, dir->ctx, kind, plan, items), *base;
+	uint64_t dest = ripc_service_id(dir->to);
 	struct ripc_message *m;
 	int rc = -EAGAIN;
 
 	for (int waited = 0; rc && waited < c->patience_ms; waited += 50) {
-		EXPECT_OK(send(look->from, dest, items, plan->nitems, look->options, c->patience_ms));
-		rc = ripc_receive(look->to, &m, reliable ? c->patience_ms : 50);
+		EXPECT_OK(send(dir->from, dest, items, plan->nitems, dir->options, c->patience_ms));
+		rc = ripc_receive(dir->to, &m, reliable ? c->patience_ms : 50);
 		if (reliable)
 			break;
 	}
 	EXPECT_OK(rc);
-	check_fields(m, look, plan);
+	check_fields(m, dir, plan);
 	base = m->items[0].iov_base;
 	ripc_message_free(m);
 	/* One that was sent twice. */
-	while (!reliable && !ripc_receive(look->to, &m, 50))
+	while (!reliable && !ripc_receive(dir->to, &m, 50))
 		ripc_message_free(m);
-	conf_mem_free(c, look->ctx, kind, memory);
+	conf_mem_free(c, dir->ctx, kind, memory);
 	return base;
 }
 
 /* The first one, those that follow it between the same services, and others in between. */
-static void fields_short(struct conf *c, struct look look[2])
+static void fields_short(struct conf *c, struct direction dir[2])
 {
 	static const struct conf_plan plans[] = {{1, {16}, 1},      {1, {16}, 2},  {1, {0}, 3},
 						 {3, {5, 0, 7}, 4}, {1, {400}, 5}, {1, {1}, 6}};
@@ -340,7 +340,7 @@ static void fields_short(struct conf *c, struct look look[2])
 	const unsigned nplans = sizeof(plans) / sizeof(plans[0]);
 
 	for (unsigned i = 0; i < (c->reliable ? 10 * nplans : nplans); i++) {
-		struct look *at = &look[i % 4 > 1];
+		struct direction *at = &dir[i % 4 > 1];
 		send_fn *send;
 
 		at->is_long = false;
@@ -355,12 +355,12 @@ static const size_t fields_sizes[] = {8, 3000, 20000, 70000, 300000};
 #define FIELDS_SIZES (sizeof(fields_sizes) / sizeof(fields_sizes[0]))
 
 /* Inline, by way of a bounce buffer, by a registration of its own, and in place. */
-static void fields_long(struct conf *c, struct look look[2])
+static void fields_long(struct conf *c, struct direction dir[2])
 {
 	for (unsigned i = 0; i < 12 * FIELDS_SIZES; i++) {
 		size_t len = fields_sizes[i % FIELDS_SIZES];
 		enum conf_memory kind = (enum conf_memory)(i / FIELDS_SIZES % CONF_MEMORIES);
-		struct look *at = &look[i / 20 % 2];
+		struct direction *at = &dir[i / 20 % 2];
 		struct conf_plan plan = {4, {len, 0, 9, 5000}, i};
 
 		if (i % 7)
@@ -379,12 +379,12 @@ static void fields_long(struct conf *c, struct look look[2])
  * That is so whether the transport writes there, or a bounce buffer stands in between, or the
  * owner of the buffer has to fetch what is for it.
  */
-static void fields_returns(struct conf *c, struct look look[2])
+static void fields_returns(struct conf *c, struct direction dir[2])
 {
 	static const unsigned counts[] = {1, 2, RIPC_RETURN_BUFFERS_MAX};
 
 	for (unsigned i = 0; i < 6 * FIELDS_SIZES; i++) {
-		struct look *ask = &look[i % 2], *answer = &look[!(i % 2)];
+		struct direction *ask = &dir[i % 2], *answer = &dir[!(i % 2)];
 		enum conf_memory kind = i % 4 > 1 ? CONF_ALLOCATED : CONF_REGISTERED;
 		size_t len = fields_sizes[i % FIELDS_SIZES];
 		uint8_t *buf = conf_mem_alloc(c, ask->ctx, kind, len + RIPC_RETURN_BUFFERS_MAX);
@@ -412,20 +412,19 @@ static void fields_returns(struct conf *c, struct look look[2])
 		answer->placements = 1 << RIPC_IN_RETURN_BUFFER;
 		conf_plan_one(&plan, len, i + 1);
 		CHECK(travel(c, answer, &plan, CONF_UNREGISTERED, ripc_send_long) == buf,
-		      "not where it was offered");
+		      "not in the return buffer");
 		conf_mem_free(c, answer->ctx, CONF_ALLOCATED, back);
 		if (kind == CONF_ALLOCATED) {
 			conf_mem_free(c, ask->ctx, kind, buf);
 		} else {
-			/*
-			 * Return buffers that are still offered keep it: the offer ends with its
-			 * service.
-			 */
+			/* Unused return buffers keep the memory registered: use them up. */
 			struct ripc_message *m;
 
 			while (options.nreturn_buffers > 1) {
-				EXPECT_OK(conf_send_long(c, answer->from, ripc_service_id(ask->from),
-							 1, i, c->patience_ms));
+				struct ripc_service *from = answer->from;
+				uint64_t id = ripc_service_id(ask->from);
+
+				EXPECT_OK(conf_send_long(c, from, id, 1, i, c->patience_ms));
 				m = conf_receive(c, ask->from);
 				EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[0]);
 				ripc_message_free(m);
@@ -442,7 +441,7 @@ static void fields(struct conf *c)
 	struct ripc_message *m;
 	struct ripc_route route = {.size = sizeof(route)};
 	struct conf_pair p;
-	struct look look[2];
+	struct direction dir[2];
 	uint8_t instance[2][16];
 
 	conf_pair(c, &p);
@@ -451,17 +450,17 @@ static void fields(struct conf *c)
 	EXPECT_EQ(p.idb, route.service);
 	EXPECT_EQ(1, route.connected);
 	CHECK(route.transport[0] && route.reason[0], "route without transport or reason");
-	CHECK(route.short_max >= RIPC_SHORT_GUARANTEED, "%llu", (unsigned long long)route.short_max);
+	CHECK(route.short_max >= RIPC_SHORT_GUARANTEED, "%zu", (size_t)route.short_max);
 	memcpy(instance[1], route.instance, 16);
 	EXPECT_OK(ripc_route_lookup(p.b, p.ida, &route, c->patience_ms));
 	memcpy(instance[0], route.instance, 16);
 	EXPECT_EQ(c->same, !memcmp(instance[0], instance[1], 16));
-	look[0] = (struct look){.ctx = p.a, .from = p.sa, .to = p.sb, .instance = instance[0]};
-	look[1] = (struct look){.ctx = p.b, .from = p.sb, .to = p.sa, .instance = instance[1]};
-	fields_short(c, look);
-	fields_long(c, look);
-	fields_returns(c, look);
-	fields_short(c, look);
+	dir[0] = (struct direction){.ctx = p.a, .from = p.sa, .to = p.sb, .instance = instance[0]};
+	dir[1] = (struct direction){.ctx = p.b, .from = p.sb, .to = p.sa, .instance = instance[1]};
+	fields_short(c, dir);
+	fields_long(c, dir);
+	fields_returns(c, dir);
+	fields_short(c, dir);
 	/* Another service of the same context. */
 	third = conf_register(c, p.a, conf_id(c));
 	EXPECT_OK(conf_send_long(c, third, p.idb, 10, 1, c->patience_ms));
@@ -506,7 +505,7 @@ static void many_unreleased(struct conf *c)
 	struct conf_pair p;
 
 	conf_pair(c, &p);
-	/* Messages stay what they are while others come, whatever the order they are given back in. */
+	/* Messages stay unchanged while others come, in whatever order they are freed. */
 	for (unsigned i = 0; i < 200; i++) {
 		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100 + i, i, c->patience_ms));
 		m[i] = conf_receive(c, p.sb);

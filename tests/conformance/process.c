@@ -28,7 +28,7 @@ static int serve(struct ripc_service *service)
 	return 0;
 }
 
-/* Takes everything, and tells of each short message by a byte to the parent. */
+/* Receives everything; writes a byte to the parent for each short message. */
 static int pipe_notify(struct ripc_service *service)
 {
 	struct ripc_message *m;
@@ -72,7 +72,7 @@ int conf_child(int argc, char **argv)
 	}
 	if (write(1, "+", 1) != 1)
 		return 4;
-	if (!strcmp(argv[2], "tell"))
+	if (!strcmp(argv[2], "notify"))
 		return pipe_notify(service);
 	return strcmp(argv[2], "serve") ? send_until_dead(ctx, service, dest) : serve(service);
 }
@@ -121,7 +121,7 @@ static void send_until_killed(pid_t pid)
 	CHECK(WIFSIGNALED(status), "the child had ended by itself: %x", (unsigned)status);
 }
 
-/* A short message to a child that tells of it. Return: whether it was told of. */
+/* Sends a short message to a child that reports it. Return: whether it was reported. */
 static bool pipe_wait(struct conf *c, struct ripc_service *s, uint64_t id, uint64_t tag, int out)
 {
 	struct pollfd p = {.fd = out, .events = POLLIN};
@@ -150,7 +150,7 @@ static void stop_receiver(struct conf *c)
 
 	s = conf_register(c, ctx, conf_id(c));
 	id = conf_id(c);
-	pid = spawn_and_wait(c, "tell", id, 0, &out);
+	pid = spawn_and_wait(c, "notify", id, 0, &out);
 	for (unsigned i = 0; i < 1000; i++)
 		taken += pipe_wait(c, s, id, i, out);
 	CHECK(taken > 500, "%u", taken);
@@ -199,10 +199,7 @@ static void kill_receiver(struct conf *c)
 		send_until_killed(pid);
 		conf_exchange(c, &(struct conf_pair){p.b, p.b, p.sb, p.sb, p.idb, p.idb});
 		for (unsigned i = 0; i < 8; i++) {
-			/*
-			 * Where nobody tells of a death it takes a while to be missed: once is
-			 * enough.
-			 */
+			/* Where a death is not reported the timeout detects it: once is enough. */
 			int rc = ripc_request_wait(&request[i], i || round ? 100 : 5000);
 
 			if (rc == -ETIMEDOUT)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the conformance programs with real contexts share. */
+/* Shared by the conformance programs with real contexts. */
 #ifndef RIPC_TESTS_CONFORMANCE_REAL_H
 #define RIPC_TESTS_CONFORMANCE_REAL_H
 
@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /*
- * A peer that gets no processor for a while has not died. Where the kernel tells of those that
- * have, nothing is late by it.
+ * A peer without processor time for a while is not dead. Where the kernel reports deaths, this
+ * delays nothing.
  */
 #define REAL_STALL "peer_timeout_ms=10000"
 

@@ -6,8 +6,8 @@
 #include "conf.h"
 
 /* Sends one long item and checks where it landed. Return: its base. */
-static const uint8_t *place_in_window(struct conf *c, struct conf_pair *p, size_t len, uint64_t tag,
-				      enum ripc_placement where)
+static const uint8_t *send_to_window(struct conf *c, struct conf_pair *p, size_t len, uint64_t tag,
+				     enum ripc_placement where)
 {
 	struct ripc_message *m;
 	struct conf_plan plan;
@@ -37,23 +37,23 @@ static void window_order(struct conf *c)
 	EXPECT_OK(ripc_window_add(p.b, p.sb, buf + 10000, 5000));
 	EXPECT_OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
 	EXPECT_OK(ripc_window_add(p.b, p.sb, buf + 40000, 20000));
-	CHECK(place_in_window(c, &p, 6000, 1, RIPC_IN_WINDOW) == buf + 20000,
+	CHECK(send_to_window(c, &p, 6000, 1, RIPC_IN_WINDOW) == buf + 20000,
 	      "second window of the service");
-	CHECK(place_in_window(c, &p, 5000, 2, RIPC_IN_WINDOW) == buf + 10000,
+	CHECK(send_to_window(c, &p, 5000, 2, RIPC_IN_WINDOW) == buf + 10000,
 	      "first window of the service");
-	CHECK(place_in_window(c, &p, 1, 3, RIPC_IN_WINDOW) == buf + 40000,
+	CHECK(send_to_window(c, &p, 1, 3, RIPC_IN_WINDOW) == buf + 40000,
 	      "third window of the service");
 	conf_verify(buf + 20000, 6000, 1, "the application's again");
-	CHECK(place_in_window(c, &p, 10000, 4, RIPC_IN_WINDOW) == buf, "window of the context");
+	CHECK(send_to_window(c, &p, 10000, 4, RIPC_IN_WINDOW) == buf, "window of the context");
 	/* Used up: the pool. */
-	place_in_window(c, &p, 100, 5, RIPC_IN_POOL);
+	send_to_window(c, &p, 100, 5, RIPC_IN_POOL);
 	EXPECT_ERROR(-EINVAL, ripc_window_remove(p.b, buf + 20000));
 	EXPECT_OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
-	CHECK(place_in_window(c, &p, 20000, 6, RIPC_IN_WINDOW) == buf + 20000, "added again");
+	CHECK(send_to_window(c, &p, 20000, 6, RIPC_IN_WINDOW) == buf + 20000, "added again");
 	EXPECT_OK(ripc_window_add(p.b, p.sb, buf + 20000, 20000));
-	place_in_window(c, &p, 20001, 7, RIPC_IN_POOL);
+	send_to_window(c, &p, 20001, 7, RIPC_IN_POOL);
 	EXPECT_OK(ripc_window_remove(p.b, buf + 20000));
-	place_in_window(c, &p, 20000, 8, RIPC_IN_POOL);
+	send_to_window(c, &p, 20000, 8, RIPC_IN_POOL);
 	EXPECT_OK(ripc_context_stats(p.b, &stats));
 	EXPECT_EQ(5, stats.window_items);
 	EXPECT_OK(ripc_buf_free(p.b, buf));
@@ -120,7 +120,7 @@ static void window_refused(struct conf *c)
 	EXPECT_OK(ripc_window_add(p.b, p.sb, buf, 10000));
 	EXPECT_OK(ripc_buf_free(p.b, buf));
 	EXPECT_ERROR(-EINVAL, ripc_window_remove(p.b, buf));
-	place_in_window(c, &p, 9000, 1, RIPC_IN_POOL);
+	send_to_window(c, &p, 9000, 1, RIPC_IN_POOL);
 	/* The windows of a service end with it. */
 	EXPECT_OK(ripc_buf_register(p.b, memory, sizeof(memory)));
 	EXPECT_OK(ripc_window_add(p.b, p.sb, memory, 5000));
@@ -129,9 +129,9 @@ static void window_refused(struct conf *c)
 	EXPECT_OK(ripc_buf_unregister(p.b, memory));
 }
 
-/* a offers buffers with a long or short message; b takes it. */
-static void offer(struct conf *c, struct conf_pair *p, bool is_long, const struct iovec *returns,
-		  unsigned nreturns)
+/* a sends a long or short message with return buffers; b receives it. */
+static void send_returns(struct conf *c, struct conf_pair *p, bool is_long,
+			 const struct iovec *returns, unsigned nreturns)
 {
 	struct ripc_send_options options = {
 		.size = sizeof(options), .return_buffers = returns, .nreturn_buffers = nreturns};
@@ -152,8 +152,8 @@ static void offer(struct conf *c, struct conf_pair *p, bool is_long, const struc
 	ripc_message_free(m);
 }
 
-/* b answers with a long message; a takes it and says where its items are. */
-static struct ripc_message *answer(struct conf *c, struct conf_pair *p, const struct conf_plan *plan)
+/* b answers with a long message; a receives it and checks where its items are. */
+static struct ripc_message *reply(struct conf *c, struct conf_pair *p, const struct conf_plan *plan)
 {
 	struct iovec items[RIPC_ITEMS_MAX];
 	void *memory = conf_build(c, p->b, CONF_UNREGISTERED, plan, items);
@@ -182,9 +182,9 @@ static void return_fits(struct conf *c)
 			struct iovec ret = {buf, 20000};
 			struct ripc_message *m;
 
-			offer(c, &p, is_long, &ret, 1);
+			send_returns(c, &p, is_long, &ret, 1);
 			conf_plan_one(&plan, i == 0 ? 20000 : i == 1 ? 5000 : 1, i);
-			m = answer(c, &p, &plan);
+			m = reply(c, &p, &plan);
 			EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[0]);
 			CHECK(m->items[0].iov_base == buf, "not in the return buffer");
 			errno = 0;
@@ -192,7 +192,7 @@ static void return_fits(struct conf *c)
 			ripc_message_free(m);
 		}
 	EXPECT_OK(ripc_context_stats(p.b, &stats));
-	/* To itself a context does not write: it reads into the buffer it had offered. */
+	/* A context does not write to itself: it reads into its return buffer. */
 	if (c->can_write && !c->same)
 		EXPECT_EQ(c->reliable ? 6 : 3, stats.return_buffer_writes);
 	EXPECT_OK(ripc_buf_free(p.a, buf));
@@ -211,16 +211,16 @@ static void return_does_not_fit(struct conf *c)
 	CHECK(buf, "%s", ripc_error_detail());
 	memset(buf, 0x77, 5000);
 	ret = (struct iovec){buf, 4000};
-	offer(c, &p, true, &ret, 1);
+	send_returns(c, &p, true, &ret, 1);
 	conf_plan_one(&plan, 4001, 3);
-	m = answer(c, &p, &plan);
+	m = reply(c, &p, &plan);
 	EXPECT_EQ(RIPC_IN_POOL, m->placement[0]);
 	ripc_message_free(m);
 	for (int i = 0; i < 5000; i++)
 		EXPECT_EQ(0x77, buf[i]);
-	/* Still offered: what fits goes there, and not beyond its end. */
+	/* Still a return buffer: a message that fits goes there, and not beyond its end. */
 	conf_plan_one(&plan, 4000, 4);
-	m = answer(c, &p, &plan);
+	m = reply(c, &p, &plan);
 	CHECK(m->items[0].iov_base == buf, "not in the return buffer");
 	ripc_message_free(m);
 	for (int i = 4000; i < 5000; i++)
@@ -241,8 +241,8 @@ static void return_several(struct conf *c)
 	CHECK(buf, "%s", ripc_error_detail());
 	for (int i = 0; i < RIPC_RETURN_BUFFERS_MAX; i++)
 		ret[i] = (struct iovec){buf + i * 4096, 4096};
-	offer(c, &p, true, ret, RIPC_RETURN_BUFFERS_MAX);
-	m = answer(c, &p, &plan);
+	send_returns(c, &p, true, ret, RIPC_RETURN_BUFFERS_MAX);
+	m = reply(c, &p, &plan);
 	EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[0]);
 	EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[2]);
 	CHECK(m->items[0].iov_base != m->items[2].iov_base, "two items in one place");
@@ -250,14 +250,17 @@ static void return_several(struct conf *c)
 	ripc_message_free(m);
 	/* The rest is still there for later messages. */
 	plan = (struct conf_plan){2, {4096, 4096}, 12};
-	m = answer(c, &p, &plan);
+	m = reply(c, &p, &plan);
 	for (int i = 0; i < 2; i++)
 		EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[i]);
 	ripc_message_free(m);
 	EXPECT_OK(ripc_buf_free(p.a, buf));
 }
 
-/* The first in the order of the offer that is unused and long enough, as ripc_send_long(3) says. */
+/*
+ * The first unused buffer that is long enough, in the order of the list, as ripc_send_long(3)
+ * specifies.
+ */
 static void return_order(struct conf *c)
 {
 	static const struct conf_plan plan = {5, {50, 2000, 0, 50, 3000}, 13};
@@ -271,15 +274,15 @@ static void return_order(struct conf *c)
 	CHECK(buf, "%s", ripc_error_detail());
 	for (int i = 0; i < 4; i++)
 		ret[i] = (struct iovec){buf + i * 4096, i == 1 || i == 2 ? 4000 : 100};
-	offer(c, &p, true, ret, 4);
-	m = answer(c, &p, &plan);
+	send_returns(c, &p, true, ret, 4);
+	m = reply(c, &p, &plan);
 	CHECK(m->items[0].iov_base == ret[0].iov_base, "50 bytes: the first buffer");
 	CHECK(m->items[1].iov_base == ret[1].iov_base, "2000 bytes: the second buffer");
 	CHECK(m->items[3].iov_base == ret[2].iov_base, "50 bytes: the first unused buffer");
 	EXPECT_EQ(RIPC_IN_POOL, m->placement[4]);
 	ripc_message_free(m);
 	/* Empty items have used none. */
-	m = answer(c, &p, &(struct conf_plan){1, {100}, 14});
+	m = reply(c, &p, &(struct conf_plan){1, {100}, 14});
 	CHECK(m->items[0].iov_base == ret[3].iov_base, "100 bytes: the last buffer");
 	ripc_message_free(m);
 	EXPECT_OK(ripc_buf_free(p.a, buf));
@@ -333,17 +336,17 @@ static void return_cancelled(struct conf *c)
 	uint8_t *buf;
 
 	conf_pair(c, &p);
-	/* Freed: nobody writes into it any more, whoever owns it next. */
+	/* Freed: nobody writes into the memory any more, so that it can be used again. */
 	buf = ripc_buf_alloc(p.a, 5000);
 	CHECK(buf, "%s", ripc_error_detail());
 	ret = (struct iovec){buf, 5000};
-	offer(c, &p, true, &ret, 1);
+	send_returns(c, &p, true, &ret, 1);
 	EXPECT_OK(ripc_buf_free(p.a, buf));
 	buf = ripc_buf_alloc(p.a, 5000);
 	CHECK(buf, "%s", ripc_error_detail());
 	memset(buf, 0x77, 5000);
 	conf_plan_one(&plan, 5000, 1);
-	m = answer(c, &p, &plan);
+	m = reply(c, &p, &plan);
 	EXPECT_EQ(RIPC_IN_POOL, m->placement[0]);
 	ripc_message_free(m);
 	for (int i = 0; i < 5000; i++)
@@ -352,7 +355,7 @@ static void return_cancelled(struct conf *c)
 	/* Offered by a service that ends. */
 	EXPECT_OK(ripc_buf_register(p.a, memory, sizeof(memory)));
 	ret = (struct iovec){memory, sizeof(memory)};
-	offer(c, &p, true, &ret, 1);
+	send_returns(c, &p, true, &ret, 1);
 	EXPECT_ERROR(-EBUSY, ripc_buf_unregister(p.a, memory));
 	EXPECT_OK(ripc_service_unregister(p.sa));
 	EXPECT_OK(ripc_buf_unregister(p.a, memory));

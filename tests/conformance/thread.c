@@ -9,7 +9,7 @@
 #define RECEIVERS 3
 #define EACH      300
 
-/* check's own assertions are for the main thread: the others note the first thing that went wrong. */
+/* check's assertions work in the main thread only: the others record the first failure. */
 struct job {
 	struct conf *c;
 	struct ripc *ctx;
@@ -76,6 +76,7 @@ static void *receive_many(void *arg)
 		int rc = ripc_receive(job->service, &m, job->c->patience_ms);
 		const uint32_t *data;
 		uint32_t head[2];
+		uint8_t *seen;
 
 		if (rc) {
 			snprintf(job->text, sizeof(job->text), "receive: %s", ripc_strerror(rc));
@@ -87,9 +88,10 @@ static void *receive_many(void *arg)
 		}
 		memcpy(head, m->items[0].iov_base, 8);
 		data = m->items[0].iov_base;
+		seen = head[0] < SENDERS ? job->seen + head[0] * EACH : NULL;
 		if (head[0] >= SENDERS || head[1] >= EACH)
 			snprintf(job->text, sizeof(job->text), "contents %u %u", head[0], head[1]);
-		else if (__atomic_fetch_add(&job->seen[head[0] * EACH + head[1]], 1, __ATOMIC_RELAXED))
+		else if (__atomic_fetch_add(&seen[head[1]], 1, __ATOMIC_RELAXED))
 			snprintf(job->text, sizeof(job->text), "%u of %u twice", head[1], head[0]);
 		for (unsigned k = 2; k < m->items[0].iov_len / 4; k++) {
 			uint32_t v;
@@ -146,7 +148,7 @@ static void threads_own_services(struct conf *c)
 }
 
 /* Both directions at once, with the same two services. */
-static void threads_both_ways(struct conf *c)
+static void threads_both_directions(struct conf *c)
 {
 	struct job sender[2], receiver[2];
 	uint8_t *seen[2];
@@ -225,7 +227,7 @@ static void wait_for_waiters(struct conf *c, struct job *job, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		while (!__atomic_load_n(&job[i].count, __ATOMIC_ACQUIRE))
 			conf_run(c, 1);
-	/* Most probably they are inside by then; if one is not, it is to be refused all the same. */
+	/* Most probably they are inside by then; otherwise the call must be refused as well. */
 	conf_run(c, (unsigned)conf_random(c, 30));
 }
 
@@ -362,7 +364,7 @@ static void threads_with_contexts(struct conf *c)
 /* How long a short message that may be lost is waited for before it is sent again. */
 #define RETRY_MS 200
 
-/* Sends a short message until it is heard. */
+/* Sends a short message until it is received. */
 static void has_received(struct conf *c, struct ripc_service *from, struct ripc_service *to,
 			 unsigned tag)
 {
@@ -379,7 +381,7 @@ static void has_received(struct conf *c, struct ripc_service *from, struct ripc_
 	ripc_message_free(m);
 }
 
-/* What was sent twice, and heard both times, is not to be taken for the next. */
+/* A repeated message that arrived twice must not be taken for the next one. */
 static void drop_job(struct conf *c, struct ripc_service *service)
 {
 	struct ripc_message *m;
@@ -388,7 +390,7 @@ static void drop_job(struct conf *c, struct ripc_service *service)
 		ripc_message_free(m);
 }
 
-/* As wait_with_timeout(), and says when it is over. */
+/* As wait_with_timeout(), and reports when it is over. */
 static void *wait_until_received(void *arg)
 {
 	struct job *job = arg;
@@ -398,7 +400,7 @@ static void *wait_until_received(void *arg)
 	return NULL;
 }
 
-/* Who polls hears the next message even if it comes long after the many before it. */
+/* A polling receiver gets the next message even if it comes long after the previous ones. */
 static void polling_through_a_pause(struct conf *c)
 {
 	struct conf_pair p = {.a = conf_open_with(c, "wait=poll")};
@@ -435,7 +437,7 @@ static void polling_through_a_pause(struct conf *c)
 const struct conf_case conf_thread[] = {
 	{"threads_one_service", threads_one_service, CONF_REAL},
 	{"threads_own_services", threads_own_services, CONF_REAL},
-	{"threads_both_ways", threads_both_ways, CONF_REAL},
+	{"threads_both_directions", threads_both_directions, CONF_REAL},
 	{"unregister_with_waiters", unregister_with_waiters, CONF_REAL},
 	{"close_with_waiters", close_with_waiters, CONF_REAL},
 	{"service_fd_wakes", service_fd_wakes, CONF_REAL},

@@ -7,6 +7,7 @@ tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=sem_clockwait,--wrap=epoll_pwait2 \
 	-Wl,--wrap=epoll_ctl,--wrap=ripc__full_pass,--wrap=ripc__partial_pass
 
+check_PROGRAMS += tests/core/call/test_call
 check_PROGRAMS += tests/core/message/test_short_header
 check_PROGRAMS += tests/core/rendezvous/test_receive
 check_PROGRAMS += tests/core/peer/test_attempt

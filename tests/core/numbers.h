@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the tests of waiting share: real threads on the loopback that send and receive numbers. */
+/* Shared by the tests of waiting: real threads on the loopback that send and receive numbers. */
 #ifndef RIPC_TESTS_CORE_NUMBERS_H
 #define RIPC_TESTS_CORE_NUMBERS_H
 

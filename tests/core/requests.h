@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the tests of long sends share: a world of two contexts, made again on other networks, and
- * what is sent there.
+ * Shared by the tests of long sends: a world of two contexts, set up again on other networks, and
+ * their messages.
  */
 #ifndef RIPC_TESTS_CORE_REQUESTS_H
 #define RIPC_TESTS_CORE_REQUESTS_H

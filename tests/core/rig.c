@@ -210,8 +210,8 @@ void rig_inject(struct rig *rig, unsigned i, unsigned j, uint8_t *message, size_
 	OK(ripc__sim_hostile(rig->net, rig_instance(rig, i)));
 	OK(ripc__sim_inject(rig->net, rig_instance(rig, i), rig_instance(rig, j), message, len));
 	/*
-	 * What the lane sends from now on comes behind it, and in full: the peer may go by this one
-	 * now.
+	 * From now on the lane sends behind it, with full headers: the peer may send elided ones
+	 * relative to it.
 	 */
 	lane->tx_last.known = false;
 	if (!skew)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the tests of the core share: contexts on a simulated network whose insides may be looked at.
- * One thread, virtual time; a failed check ends the test, so nothing here returns an error.
+ * Shared by the tests of the core: contexts on a simulated network, with access to their internals.
+ * One thread, virtual time; a failed check ends the test, so no function here returns an error.
  */
 #ifndef RIPC_TESTS_CORE_RIG_H
 #define RIPC_TESTS_CORE_RIG_H

@@ -173,8 +173,8 @@ WRAP_ERRNO(ibv_query_device, (struct ibv_context * context, struct ibv_device_at
 WRAP_ERRNO(ibv_query_port,
 	   (struct ibv_context * context, uint8_t port, struct _compat_ibv_port_attr *attr),
 	   (context, port, attr))
-WRAP_MINUS(ibv_query_gid, (struct ibv_context * context, uint8_t port, int index, union ibv_gid *gid),
-	   (context, port, index, gid))
+WRAP_MINUS(ibv_query_gid, (struct ibv_context * context, uint8_t port, int i, union ibv_gid *gid),
+	   (context, port, i, gid))
 WRAP_MINUS(ibv_query_pkey, (struct ibv_context * context, uint8_t port, int index, __be16 *pkey),
 	   (context, port, index, pkey))
 WRAP_ERRNO(_ibv_query_gid_ex,
@@ -205,7 +205,7 @@ WRAP_ERRNO(ibv_modify_srq, (struct ibv_srq * srq, struct ibv_srq_attr *attr, int
 	   (srq, attr, mask))
 WRAP_POINTER(struct ibv_qp *, ibv_create_qp, (struct ibv_pd * pd, struct ibv_qp_init_attr *attr),
 	     (pd, attr))
-WRAP_ERRNO(ibv_modify_qp, (struct ibv_qp * qp, struct ibv_qp_attr *attr, int mask), (qp, attr, mask))
+WRAP_ERRNO(ibv_modify_qp, (struct ibv_qp * qp, struct ibv_qp_attr *attr, int m), (qp, attr, m))
 WRAP_ERRNO(ibv_query_qp,
 	   (struct ibv_qp * qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init),
 	   (qp, attr, mask, init))
@@ -225,8 +225,8 @@ WRAP_MINUS(rdma_resolve_addr,
 	   (struct rdma_cm_id * id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms),
 	   (id, src, dst, timeout_ms))
 WRAP_MINUS(rdma_resolve_route, (struct rdma_cm_id * id, int timeout_ms), (id, timeout_ms))
-WRAP_MINUS(rdma_create_qp,
-	   (struct rdma_cm_id * id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (id, pd, attr))
+WRAP_MINUS(rdma_create_qp, (struct rdma_cm_id * id, struct ibv_pd *pd, struct ibv_qp_init_attr *qp),
+	   (id, pd, qp))
 WRAP_MINUS(rdma_connect, (struct rdma_cm_id * id, struct rdma_conn_param *param), (id, param))
 WRAP_MINUS(rdma_accept, (struct rdma_cm_id * id, struct rdma_conn_param *param), (id, param))
 WRAP_MINUS(rdma_reject, (struct rdma_cm_id * id, const void *data, uint8_t len), (id, data, len))

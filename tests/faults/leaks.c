@@ -27,8 +27,9 @@ static unsigned entries(const char *dir)
 #define PDS_MAX 64
 
 /*
- * Whether a line is of something of this process. The kernel names the thread that made it, which
- * may be an agent, and gone: what lies in a protection domain of ours is ours.
+ * Whether a line is about an object of this process. The kernel names the thread that created it,
+ * which may have been a progress thread that has ended; objects in a protection domain of this
+ * process belong to it.
  */
 static bool ours(const char *line, unsigned *pds, unsigned *npds)
 {
@@ -49,8 +50,8 @@ static bool ours(const char *line, unsigned *pds, unsigned *npds)
 }
 
 /*
- * One process for all kinds: starting them is most of what this takes in an emulator. Whoever wants
- * to know sees them, too.
+ * One process for all kinds, because starting programs takes most of the time in an emulator. With
+ * @show it also prints them.
  */
 static unsigned resources(FILE *show)
 {
@@ -75,7 +76,11 @@ static unsigned resources(FILE *show)
 
 struct leaks leaks_snapshot(void)
 {
-	return (struct leaks){entries("/proc/self/fd"), entries("/proc/self/task"), resources(NULL)};
+	struct leaks now = {.descriptors = entries("/proc/self/fd")};
+
+	now.threads = entries("/proc/self/task");
+	now.resources = resources(NULL);
+	return now;
 }
 
 struct leaks leaks_wait_stable(void)
@@ -109,7 +114,7 @@ bool leaks_compare(const struct leaks *before, struct leaks *now)
 }
 
 /* In a child: writes why not, or nothing. */
-static void look_for(const char *transport, int fd)
+static void count_objects(const char *transport, int fd)
 {
 	char text[300] = "not built in";
 	const char *name;
@@ -146,7 +151,7 @@ bool leaks_available(const char *transport)
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (!pid)
-		look_for(transport, fd[1]);
+		count_objects(transport, fd[1]);
 	close(fd[1]);
 	n = read(fd[0], text, sizeof(text));
 	close(fd[0]);

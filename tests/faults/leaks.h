@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a process that uses RDMA devices leaves behind, for the tests that look for leaks. */
+/* Resources that a process with RDMA devices has left, for the tests of leaks. */
 #ifndef RIPC_TESTS_FAULTS_LEAKS_H
 #define RIPC_TESTS_FAULTS_LEAKS_H
 
@@ -13,8 +13,8 @@ struct leaks {
 struct leaks leaks_snapshot(void);
 
 /*
- * What it is when two looks half a second apart agree, as what was closed goes in its own time;
- * after 10 s the last look.
+ * The state when two samples half a second apart agree, because closed objects disappear late;
+ * after 10 s the last sample.
  */
 struct leaks leaks_wait_stable(void);
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Every call of libibverbs and librdmacm that a scenario makes fails once. What comes of it is an
- * error with a reason, or another transport that does the work; never a hang, a crash, a wrong
- * byte, or anything left behind.
+ * Every call of libibverbs and librdmacm in a scenario fails once. The result is an error with a
+ * reason, or another transport takes over; never a hang, a crash, a wrong byte or a leak.
  *
- * RIPC_TEST_STEP=n: only every n-th, from one that the seed decides.
+ * RIPC_TEST_STEP=n: only every n-th call, from a start that the seed decides.
  */
 #include "harness.h"
 #include "leaks.h"
@@ -53,7 +52,7 @@ static const struct config configs[] = {
 	{"iwarp/verbs", "transports=iwarp/verbs,iwarp/soft", true},
 };
 
-/* What a child found. */
+/* The result of a child. */
 struct report {
 	unsigned calls;
 	bool done; /* the child came to its end */
@@ -63,7 +62,7 @@ struct report {
 };
 
 static struct report *reports; /* shared with the children, by n */
-static const char *phase;      /* of the child, for whoever looks where it hangs */
+static const char *phase;      /* of the child, for a debugger if it hangs */
 static int timeout_ms;         /* of its sends */
 static unsigned failures;      /* of its calls */
 static bool retry; /* second try of what was not reached in time: with all the patience */
@@ -83,9 +82,9 @@ static void report_failure(struct report *r, const char *fmt, ...)
 }
 
 /*
- * An error is fine if it says something. Where there is another transport none is, but that a
- * device does not take the memory of a message: its lane lives, and whose limit is too small is
- * told so; the next message goes through.
+ * An error must have a text. With another transport no error is allowed, except when a device
+ * refuses a message's memory: the lane lives, the text names the limit, and the next message
+ * succeeds.
  */
 static bool succeeded(struct report *r, const struct config *c, const char *what, int rc)
 {
@@ -122,7 +121,9 @@ static void fill(uint8_t *p, size_t len, uint8_t first)
 		p[i] = (uint8_t)(first + i * 7);
 }
 
-/* Whose sender was told that it failed, or that came late: it may have been delivered all the same. */
+/*
+ * Receives messages whose send failed or that came late: they may have been delivered all the same.
+ */
 static void drain(struct ripc_service *service)
 {
 	struct ripc_message *m;
@@ -132,17 +133,18 @@ static void drain(struct ripc_service *service)
 		ripc_message_free(m);
 }
 
-/* One long message; if its sender was told that it arrived, it must have. */
+/* One long message; if its send succeeded, it must have arrived. */
 static void one_long(struct report *r, const struct config *c, struct ripc_service *from,
-		     struct ripc_service *to, uint64_t dest, uint8_t *buf, size_t len, uint8_t first)
+		     struct ripc_service *to, uint64_t dest, uint8_t *buf, size_t len, uint8_t seed)
 {
 	struct iovec iov = {buf, len};
 	struct ripc_message *m;
 	int rc;
 
-	fill(buf, len, first);
+	fill(buf, len, seed);
 	phase = "send_long";
-	if (!succeeded(r, c, "ripc_send_long", ripc_send_long(from, dest, &iov, 1, NULL, timeout_ms))) {
+	rc = ripc_send_long(from, dest, &iov, 1, NULL, timeout_ms);
+	if (!succeeded(r, c, "ripc_send_long", rc)) {
 		drain(to);
 		return;
 	}
@@ -153,28 +155,29 @@ static void one_long(struct report *r, const struct config *c, struct ripc_servi
 			       ripc_error_detail());
 		return;
 	}
-	if (!intact(m, len, first))
+	if (!intact(m, len, seed))
 		report_failure(r, "a long message arrived damaged");
 	ripc_message_free(m);
 }
 
 /*
- * Short ones may be lost, but not damaged. With @offer its receiver may write a long message there,
- * of up to @room bytes.
+ * A short message may be lost, but not damaged. With @back_buf its receiver may write a
+ * long message of up to @room bytes there.
  */
 static void one_short(struct report *r, const struct config *c, struct ripc_service *from,
-		      struct ripc_service *to, uint64_t dest, uint8_t *offer, size_t room)
+		      struct ripc_service *to, uint64_t dest, uint8_t *back_buf, size_t room)
 {
 	uint8_t bytes[100];
-	struct iovec iov = {bytes, sizeof(bytes)}, back = {offer, room};
+	struct iovec iov = {bytes, sizeof(bytes)}, back = {back_buf, room};
 	struct ripc_send_options options = {
 		.size = sizeof(options), .return_buffers = &back, .nreturn_buffers = 1};
 	struct ripc_message *m;
+	int rc;
 
 	fill(bytes, sizeof(bytes), 3);
 	phase = "send_short";
-	if (!succeeded(r, c, "ripc_send_short",
-		       ripc_send_short(from, dest, &iov, 1, offer ? &options : NULL, timeout_ms)))
+	rc = ripc_send_short(from, dest, &iov, 1, back_buf ? &options : NULL, timeout_ms);
+	if (!succeeded(r, c, "ripc_send_short", rc))
 		return;
 	phase = "receive";
 	if (ripc_receive(to, &m, 1000))
@@ -327,7 +330,7 @@ static void bad_fault(const struct config *c, unsigned n, const char *why)
 	fflush(stdout);
 }
 
-/* What of the turn is left to another child is in it afterwards. */
+/* The turn then holds the work left to another child. */
 static void ended(struct turn *t, int status, const struct config *c)
 {
 	unsigned last = t->first;
@@ -446,7 +449,7 @@ START_TEST(faults__every_verbs_call)
 	sweep(c, 0, 0, 1);
 	ck_assert_msg(!bad, "not even without a fault");
 	calls = reports[0].calls;
-	/* The agents' turns are not the same every time: a few more may come to it. */
+	/* The turns of progress threads vary: a few more calls may occur. */
 	ck_assert_uint_gt(calls, 10);
 	ck_assert_uint_lt(calls, CALLS_MAX);
 	first = 1 + (unsigned)(test_seed() % step);
@@ -459,7 +462,7 @@ START_TEST(faults__every_verbs_call)
 	       step, tried, missed);
 	munmap(reports, (CALLS_MAX + 1) * sizeof(*reports));
 	ck_assert_msg(!bad, "%u of %u faults had wrong consequences", bad, tried);
-	ck_assert_msg(missed <= MISSED_MAX(tried), "%u of %u faults were not reached", missed, tried);
+	ck_assert_msg(missed <= MISSED_MAX(tried), "%u of %u faults not reached", missed, tried);
 }
 END_TEST
 

@@ -49,7 +49,7 @@ static const struct config {
 static const size_t sizes[] = {LONG_BYTES, MID_BYTES, LONG_BYTES};
 #define MESSAGES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* What a pair found; shared with both. */
+/* The result of a pair; shared with both. */
 struct report {
 	unsigned calls; /* of the victim, if it was not killed */
 	bool armed;     /* it got that far */
@@ -169,7 +169,10 @@ static void victim(struct side *s, struct report *r, unsigned n, bool sends)
 	}
 	r->calls = fault_calls();
 	fault_arm(0);
-	/* What it owes the other still goes out, until that has seen enough and shoots. */
+	/*
+	 * Its pending answers are still sent, until the other process has received enough and kills
+	 * it.
+	 */
 	if (write(s->out, "+", 1) == 1)
 		while (read(s->in, &byte, 1) == -1 && errno == EINTR)
 			;
@@ -228,8 +231,8 @@ static void give(struct side *s, struct report *r)
 		if (rc && !*ripc_error_detail())
 			report_failure(r, "message %u failed with %d and without a reason", i, rc);
 		if (rc == -ETIMEDOUT)
-			report_failure(r, "message %u: nobody noticed that its receiver was killed: %s",
-				       i, ripc_error_detail());
+			report_failure(r, "message %u: the killed receiver was not detected: %s", i,
+				       ripc_error_detail());
 	}
 }
 
@@ -245,8 +248,8 @@ static void survivor(struct side *s, struct report *r, pid_t pid, bool sends)
 		take(s, r, pid);
 	}
 	/*
-	 * It has seen the last of it, too: else it is shot before it can say how many calls there
-	 * were.
+	 * The other process has received the last message too: else it would be killed before it
+	 * can report the number of calls.
 	 */
 	for (int i = 0; i < TIMEOUT_MS / 10 && !finished(s, pid); i++)
 		usleep(10000);
@@ -392,7 +395,7 @@ START_TEST(kill__every_phase)
 	       calls, victim_sends ? "sender" : "receiver", step, tried, missed);
 	munmap(reports, (CALLS_MAX + 1) * sizeof(*reports));
 	ck_assert_msg(!bad, "%u of %u kills had wrong consequences", bad, tried);
-	ck_assert_msg(missed <= MISSED_MAX(tried), "%u of %u kills were not reached", missed, tried);
+	ck_assert_msg(missed <= MISSED_MAX(tried), "%u of %u kills not reached", missed, tried);
 }
 END_TEST
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a fuzz target defines: libFuzzer, or the replay of the corpus (replay.c), calls it. */
+/* The interface of a fuzz target, called by libFuzzer or by the replay of the corpus (replay.c). */
 #ifndef RIPC_TESTS_FUZZ_H
 #define RIPC_TESTS_FUZZ_H
 

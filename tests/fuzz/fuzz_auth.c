@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What those without the key send, and what becomes of what was sealed with it on the way: nothing
- * is taken that is not exactly what one who has the key has said. The first byte tells what is
- * tried, the next three what is changed (where: 2, how: 1; 0 leaves it whole), the fourth how much
- * is cut off. The seals' times are those of the clock.
+ * Messages of peers without the key, and sealed messages changed in flight: only unchanged messages
+ * of a key holder are accepted. The first byte selects the case, the next three the change (where:
+ * 2, how: 1; 0 changes nothing), the fourth the number of bytes cut off. The times in the seals are
+ * those of the clock.
  */
 #include "auth/key.h"
 #include "auth/handshake.h"

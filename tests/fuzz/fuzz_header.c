@@ -75,7 +75,7 @@ static void header(const uint8_t *data, size_t size)
 	check(!memcmp(check_elided, data, (size_t)(p - check_elided)));
 }
 
-/* What is taken for ELIDED is a SHORT whose one item is all that follows, and can be put again. */
+/* An accepted elided message is a SHORT with one item, the whole rest, and can be encoded again. */
 static void check_elided(const uint8_t *data, size_t size)
 {
 	static const struct ripc__header_context last = {true, 1, 2}, nothing;

@@ -56,7 +56,7 @@ static void check_canaries(const struct world *w)
 	for (unsigned i = 0; i < 3; i++)
 		for (unsigned k = 0; k < CANARY; k++)
 			require(w->memory[i][k] == 0xcc && w->memory[i][CANARY + LEN + k] == 0xcc);
-	/* What may only be read is not written. */
+	/* Read-only memory is not written. */
 	for (unsigned k = 0; k < LEN; k++)
 		require(w->memory[1][CANARY + k] == 0xcc);
 }
@@ -116,8 +116,8 @@ static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 		struct ripc__engine_event ev;
 		struct iovec iov[2];
 		size_t prefix, done = 0;
-		unsigned niov =
-			ripc__engine_rx_buffer(&w->e, w->slab->data, RIPC__SLAB_BYTES, iov, &prefix);
+		uint8_t *data = w->slab->data;
+		unsigned niov = ripc__engine_rx_buffer(&w->e, data, RIPC__SLAB_BYTES, iov, &prefix);
 
 		for (unsigned i = 0; i < niov && done < cut; i++) {
 			size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;

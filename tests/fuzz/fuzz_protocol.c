@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A context in a simulated network gets whatever the input says from a peer that has connected to
- * it properly. It speaks to two honest contexts at the same time: these must not notice, and its
- * memory stays bounded.
+ * A context in a simulated network receives arbitrary input from a peer that is properly connected
+ * to it. It exchanges messages with two honest contexts at the same time: these must not be
+ * disturbed, and its memory stays bounded.
  *
- * The input is a list of steps, a byte that says which and what it needs: see enum step.
+ * The input is a list of steps, a byte that selects the step and its arguments: see enum step.
  */
 #include "base/clock.h"
 #include "core/memory/buffer.h"
@@ -45,7 +45,7 @@ enum step {
 	CLOSE,    /* the lane is closed, and comes up again */
 	REGISTER, /* the victim gives its second service up, or takes it again */
 	WINDOW,   /* the victim sets a window aside */
-	WRITE,    /* u8 which: the peer writes into memory it was told of, or was not */
+	WRITE,    /* u8 which: the peer writes into announced memory, or elsewhere */
 	HELLO,    /* 64 bytes: one more connection request */
 	ELIDED,   /* u8 skew of the number, u8 credits, u8 length, bytes: in place of a header */
 	STEPS,
@@ -58,7 +58,7 @@ struct run {
 	struct ripc *ctx[3]; /* 0 is the victim */
 	struct ripc_service *s[3];
 	struct ripc_service *second;  /* another one of the victim, or NULL */
-	void *offered;                /* a return buffer of the victim */
+	void *return_buf;             /* a return buffer of the victim */
 	struct ripc_request *request; /* of the victim to the peer */
 	uint8_t sent[30000];
 	/* The peer that breaks the rules. */
@@ -69,7 +69,7 @@ struct run {
 	uint8_t instance[16];
 	uint8_t memory[MEMORY];
 	struct ripc__mr mr;
-	struct ripc__desc events; /* the last memory of the victim it was told of */
+	struct ripc__desc events; /* the last memory announced by the victim */
 };
 
 static void check(bool ok)
@@ -118,7 +118,7 @@ static void peer_connect(struct run *r, struct ripc__ep **ep, const uint8_t hell
 		*ep = NULL;
 }
 
-/* Remembers what memory it was told of: return buffers, grants, what it may read. */
+/* Stores announced memory: return buffers, grants, readable memory. */
 static void peer_learn(struct run *r, const struct ripc__event *ev)
 {
 	struct ripc__header h;
@@ -287,9 +287,9 @@ static void cancel(struct run *r)
 {
 	if (r->request)
 		ripc_request_cancel(&r->request, 10);
-	if (r->offered)
-		check(!ripc_buf_free(r->ctx[0], r->offered));
-	r->offered = NULL;
+	if (r->return_buf)
+		check(!ripc_buf_free(r->ctx[0], r->return_buf));
+	r->return_buf = NULL;
 }
 
 static void answer(struct run *r)
@@ -298,10 +298,10 @@ static void answer(struct run *r)
 	struct iovec item = {r->sent, how & 1 ? 20000 : 50}, back;
 	struct ripc_send_options options = {.size = sizeof(options), .return_buffers = &back};
 
-	if (how & 2 && !r->offered) {
-		r->offered = ripc_buf_alloc(r->ctx[0], 5000);
-		back = (struct iovec){r->offered, 5000};
-		options.nreturn_buffers = r->offered ? 1 : 0;
+	if (how & 2 && !r->return_buf) {
+		r->return_buf = ripc_buf_alloc(r->ctx[0], 5000);
+		back = (struct iovec){r->return_buf, 5000};
+		options.nreturn_buffers = r->return_buf ? 1 : 0;
 	}
 	if (!(how & 4))
 		ripc_send_short(r->s[0], PEER_ID, &item, 1, &options, 5);
@@ -466,7 +466,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	begin(r);
 	for (unsigned i = 0; i < STEPS_MAX && r->at < r->size; i++) {
 		step(r);
-		/* What it may take of the victim: a few messages' worth. */
+		/* Its limit at the victim: a few messages. */
 		check(r->ctx[0]->stats.lanes <= 4 && r->ctx[0]->stats.peers <= 4);
 		if (i % 32 == 31)
 			exchange(r, 1, 2);

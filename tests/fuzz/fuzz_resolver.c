@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The resolver core: calls, datagrams and time in any order. The input is a list of steps: a byte
- * that says which, a byte for the service, a byte of argument, and for datagrams what they need.
+ * that selects the step, a byte for the service, a byte of argument, and for datagrams their
+ * fields.
  */
 #include "base/clock.h"
 #include "fuzz.h"
@@ -204,9 +205,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		step(&r);
 		ripc__rcore_counts(r.core, &counts);
 		check(counts.held <= SERVICES && counts.lookups <= SERVICES + 256);
-		check(counts.cached <= SERVICES + 512 && counts.cached_bytes <= RIPC__CACHE_BYTES_MAX);
+		check(counts.cached <= SERVICES + 512);
+		check(counts.cached_bytes <= RIPC__CACHE_BYTES_MAX);
 	}
-	/* In the end everything that somebody waits for is told, and all look-ups end. */
+	/* In the end every pending operation and every look-up has its event. */
 	events(&r, 10000);
 	for (unsigned i = 0; i < 3; i++) {
 		r.now_ns += 2000 * RIPC__MS;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The ring engine against a peer that writes what it likes, where it likes, when it likes,
- * between any two things that our side does: it may fail the connection, and nothing else.
+ * The ring engine against a peer that writes arbitrary data, at any place and time, between any
+ * two steps of our side: it may break the connection, and nothing else.
  *
- * An input is one byte of set-up, then steps: a byte that says what, and its arguments. What is
- * missing is 0.
+ * An input is one byte of set-up, then steps: a byte that selects the step, and its arguments.
+ * Missing bytes are 0.
  */
 #include "fuzz.h"
 #include "transport/transport.h"
@@ -74,7 +74,7 @@ static void write_random(struct world *x, struct input *in)
 		x->inbox[at + i] = *in->at++;
 }
 
-/* It writes what may be a message: the next slot as it should be, with any kind, length and body. */
+/* The peer writes a possible message: the expected next slot, with any kind, length and body. */
 static void message(struct world *x, struct input *in)
 {
 	uint64_t index = x->w.rx + take(in, 1) % 4;
@@ -88,7 +88,7 @@ static void message(struct world *x, struct input *in)
 		       (uint32_t)(index + 1) | len << 32 | kind << 48 | (uint64_t)x->w.epoch << 56);
 }
 
-/* It says how much it has taken: all, or anything. */
+/* The peer reports how much it has received: all, or any number. */
 static void credit(struct world *x, struct input *in)
 {
 	uint8_t *at = x->inbox + RIPC__RING_CREDIT_OFF;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# A fuzz target is tests/fuzz/fuzz_NAME.c (it includes fuzz.h) with seeds in tests/fuzz/corpus/NAME/. With
-# --enable-fuzzers (clang) it becomes a libFuzzer program, run by tests/fuzz/run.sh; without, it becomes a test that replays
-# the corpus. To add one, append at the end of this file:
+# A fuzz target is tests/fuzz/fuzz_NAME.c (it includes fuzz.h) with seeds in
+# tests/fuzz/corpus/NAME/. With --enable-fuzzers (clang) it becomes a libFuzzer program, run by
+# tests/fuzz/run.sh; without, it becomes a test that replays the corpus. To add one, append at the
+# end of this file:
 #	FUZZ_TARGETS += tests/fuzz/fuzz_NAME
 #	tests_fuzz_fuzz_NAME_SOURCES = tests/fuzz/fuzz_NAME.c
 #	tests_fuzz_fuzz_NAME_LDADD = $(LIBS_FUZZ)

@@ -1,14 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Runs every libFuzzer program of a build tree for a bounded time, several at once, and keeps what it finds.
+# Runs every libFuzzer program of a build tree for a bounded time, several at once, and keeps what
+# it finds.
 #
 # usage: tests/fuzz/run.sh BUILD_DIR [TARGET...]
-#   BUILD_DIR     configured with --enable-fuzzers --enable-sanitize=address,undefined, "make fuzzers" done
-#   FUZZ_SECONDS  per target (default 30); auth, header and record, which reach all they can within seconds, a third
+#   BUILD_DIR     configured with --enable-fuzzers --enable-sanitize=address,undefined, "make
+#     fuzzers" done
+#   FUZZ_SECONDS  per target (default 30); auth, header and record, which reach all they can within
+#     seconds, a third
 #   FUZZ_JOBS     targets at a time (default: the number of processors)
-# Inputs that fail are left in BUILD_DIR/fuzz/NAME/ (crash-*, timeout-*, oom-*), new coverage in BUILD_DIR/fuzz/NAME/corpus.
-# The last line is "fuzz: N passed, N failed, 0 skipped"; the exit code is 0 if none failed.
+# Inputs that fail are left in BUILD_DIR/fuzz/NAME/ (crash-*, timeout-*, oom-*), new coverage in
+# BUILD_DIR/fuzz/NAME/corpus. The last line is "fuzz: N passed, N failed, 0 skipped"; the exit code
+# is 0 if none failed.
 set -u
 build=${1:?usage: run.sh BUILD_DIR [TARGET...]}
 shift
@@ -25,7 +29,8 @@ if [ $# -gt 0 ]; then
 	names=("$@")
 else
 	for program in "$build"/tests/fuzz/fuzz_*; do
-		[ -f "$program" ] && [ -x "$program" ] && names+=("$(basename "$program" | sed 's/^fuzz_//')")
+		[ -f "$program" ] && [ -x "$program" ] &&
+			names+=("$(basename "$program" | sed 's/^fuzz_//')")
 	done
 fi
 if [ ${#names[@]} -eq 0 ]; then
@@ -34,7 +39,8 @@ if [ ${#names[@]} -eq 0 ]; then
 	exit 1
 fi
 
-# One target: its own directory, since libFuzzer writes what it finds into the directory it is told.
+# One target, in its own directory, because libFuzzer writes its findings into the current
+# directory.
 fuzz_one()
 {
 	local name=$1 dir=$build/fuzz/$1 rc found
@@ -52,8 +58,10 @@ fuzz_one()
 		sed 's/^/    /' "$dir/log" | tail -n 60
 		return 1
 	fi
-	echo "PASS: fuzz_$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$dir/log") inputs in" \
-		"$seconds s, coverage $(grep -o 'cov: [0-9]*' "$dir/log" | tail -n 1 | sed 's/cov: //')"
+	echo "PASS: fuzz_$name: $(sed -n 's/^stat::number_of_executed_units: *//p' \
+		"$dir/log") inputs in" \
+		"$seconds s, coverage $(grep -o 'cov: [0-9]*' "$dir/log" | tail -n 1 |
+		sed 's/cov: //')"
 }
 
 for name in "${names[@]}"; do

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What the tests take from the Markdown documents: links, programs and commands, always from the
-# document itself, so that a change of the document is tested. Needs bash, awk and coreutils.
+# Extracts links, programs and commands from the Markdown documents for the tests, so that a change
+# of a document is tested. Needs bash, awk and coreutils.
 
 # broken_links DIRECTORY: prints "FILE: LINK" for each relative link of the Markdown files below
 # DIRECTORY that leads to no file or no heading there. Fails if there are any, or no links at all.
@@ -20,7 +20,8 @@ broken_links()
 			path=$(realpath -m "$(dirname "$file")/$path")
 			[[ $link != '#'* ]] || path=$file
 			if [[ $path == "$top"/* ]] && [ -e "$path" ] &&
-				{ [ -z "$anchor" ] || anchors "$path" | grep -qxF -- "$anchor"; }; then
+				{ [ -z "$anchor" ] || anchors "$path" |
+				grep -qxF -- "$anchor"; }; then
 				continue
 			fi
 			echo "${file#"$top"/}: $link"
@@ -43,7 +44,11 @@ anchors()
 programs_of()
 {
 	awk -v dir="$2" '
-		/^```c$/ { on = 1; if (name) { print name; file = dir "/" name; printf "" >file }; next }
+		/^```c$/ {
+			on = 1
+			if (name) { print name; file = dir "/" name; printf "" >file }
+			next
+		}
 		/^```/ && on { if (name) close(file); on = 0; name = ""; next }
 		on { if (name) print >file; next }
 		match($0, /`[a-z_0-9]+\.c`[^`]*$/) {

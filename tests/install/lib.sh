@@ -1,8 +1,9 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What the shell tests share. They run in the top directory of a build tree, with srcdir in the environment as "make
-# check" sets it, and end with the line "NAME: N passed, N failed, N skipped" as the test programs do (tests/harness.h).
+# Shared by the shell tests. They run in the top directory of a build tree, with srcdir in the
+# environment as "make check" sets it, and end with the line "NAME: N passed, N failed, N skipped"
+# as the test programs do (tests/harness.h).
 set -u
 name=$(basename "$0" .sh)
 srcdir=${srcdir:-.}
@@ -10,7 +11,7 @@ passed=0
 failed=0
 skipped=0
 export LC_ALL=C RIPC_INTERFACES=lo
-# A make that runs this test must not lend its flags and its job server to the makes in here.
+# The flags and the job server of the make that runs this test must not reach the makes in here.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 
 # A variable of the makefile of this build tree.
@@ -47,8 +48,8 @@ have()
 	command -v "$1" >/dev/null 2>&1
 }
 
-# Installs this build into $tree, a directory of its own, and removes that at the end. One at a time: libtool links
-# again in the build tree.
+# Installs this build into $tree, a directory of its own, and removes that at the end. One at a
+# time: libtool links again in the build tree.
 make_tree()
 {
 	tree=$(mktemp -d "$PWD/install-tree.XXXXXX") || exit 1

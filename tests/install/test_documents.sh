@@ -24,7 +24,8 @@ a.md: #no-heading
 a.md: ../use.c
 TEXT
 
-# The check of words: a private word, a clause as a subject, a long line. Names in code are not prose.
+# The check of words: a private word, a clause as a subject, a long line. Names in code are not
+# prose.
 cat >"$dir/words.md" <<'MD'
 The agent wakes, `agent` does not.
 
@@ -36,7 +37,8 @@ MD
 	printf 'A line of prose can' && printf ' word%.0s' {1..20} && echo
 } >>"$dir/words.md"
 "$(make_variable PERL)" "$srcdir/scripts/words" "$dir/words.md" >"$dir/faults"
-check "the check of words finds what is wrong" diff <(sed 's/.*words.md:\([0-9]*: [^:]*\).*/\1/' "$dir/faults" | sort) - <<'TEXT'
+check "the check of words finds what is wrong" diff \
+	<(sed 's/.*words.md:\([0-9]*: [^:]*\).*/\1/' "$dir/faults" | sort) - <<'TEXT'
 1: "agent"
 3: clause as a subject
 6: 119 columns
@@ -45,7 +47,8 @@ TEXT
 # unknown FILE...: public names in these files that the header does not declare.
 unknown()
 {
-	grep -ohE '\b(ripc_[a-z_]+\(|(struct|enum) ripc_[a-z_]+)' "$@" | sed 's/($//; s/.* //' | sort -u |
+	grep -ohE '\b(ripc_[a-z_]+\(|(struct|enum) ripc_[a-z_]+)' "$@" | sed 's/($//; s/.* //' |
+		sort -u |
 		grep -vE '^ripc__|_$' | comm -23 - "$dir/declared"
 }
 # The headers without their comments.
@@ -77,11 +80,13 @@ for document in README.md doc/tutorial.md; do
 	for program in $(programs_of "$srcdir/$document" "$dir/programs"); do
 		found=$((found + 1))
 		for standard in c99 c11; do
-			check "$document: $program is $standard" "${CC:-cc}" -std=$standard "${warnings[@]}" \
+			check "$document: $program is $standard" "${CC:-cc}" \
+				-std=$standard "${warnings[@]}" \
 				"$dir/programs/$program"
 		done
 		for standard in c++11 c++14 c++17 c++20; do
-			check "$document: $program is $standard" "${CXX:-c++}" -x c++ -std=$standard \
+			check "$document: $program is $standard" "${CXX:-c++}" -x c++ \
+				-std=$standard \
 				"${warnings[@]}" "$dir/programs/$program"
 		done
 	done

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# ripc.h compiles by itself, twice in one file, in every language standard that has its types, without a warning.
+# ripc.h compiles by itself, twice in one file, in every language standard that has its types,
+# without a warning.
 . "${srcdir:-.}/tests/install/lib.sh"
 
 dir=$(mktemp -d "$PWD/header.XXXXXX") || exit 1
@@ -23,7 +24,8 @@ int main(void)
 
 	(void)options;
 	limits.size = sizeof(limits);
-	return is_found(ripc_route_limits(ctx, id - limit, &limits)) && limits.short_max < RIPC_SHORT_GUARANTEED;
+	return is_found(ripc_route_limits(ctx, id - limit, &limits)) &&
+	       limits.short_max < RIPC_SHORT_GUARANTEED;
 }
 C
 cp "$dir/use.c" "$dir/use.cc"
@@ -32,11 +34,13 @@ warnings=(-Wall -Wextra -pedantic -Wundef -Werror)
 # try COMPILER STANDARD FILE [FLAG...]
 try()
 {
-	check "$1 -std=$2" "$1" -std="$2" "${warnings[@]}" "${@:4}" -I"$srcdir/include" -c -o "$dir/use.o" "$dir/$3"
+	check "$1 -std=$2" "$1" -std="$2" "${warnings[@]}" "${@:4}" -I"$srcdir/include" -c \
+		-o "$dir/use.o" "$dir/$3"
 }
 for cc in gcc clang; do
 	if have $cc; then
-		# C89 with the extensions that stdint.h itself needs: no // comments, declarations first.
+		# C89 with the extensions that stdint.h itself needs: no // comments, declarations
+		# first.
 		try $cc gnu89 use.c -Wno-long-long -Wdeclaration-after-statement
 		try $cc c99 use.c -Wstrict-prototypes -Wshadow
 		try $cc c11 use.c -Wstrict-prototypes -Wshadow

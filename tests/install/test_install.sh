@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# An installed tree serves a stranger: pkg-config finds it, a program builds against it, shared and static, from C and C++,
-# and runs; uninstalling leaves nothing.
+# An installed tree is complete: pkg-config finds it, a program builds against it, shared and
+# static, from C and C++, and runs; uninstalling leaves nothing.
 . "${srcdir:-.}/tests/install/lib.sh"
 
 make_tree || finish
@@ -16,12 +16,14 @@ mkdir "$work" && trap 'rm -rf "$tree" "$work"' EXIT
 
 check "ripc.h is installed" test -f "$tree$includedir/ripc.h"
 check "ripc.pc is installed" test -f "$tree$libdir/pkgconfig/ripc.pc"
-check "pkg-config knows the version" pkg-config --exact-version="$(make_variable PACKAGE_VERSION)" ripc
+check "pkg-config knows the version" pkg-config --exact-version="$(make_variable PACKAGE_VERSION)" \
+	ripc
 cflags=$(pkg-config --cflags ripc)
 libs=$(pkg-config --libs ripc)
 static_libs=$(pkg-config --static --libs ripc)
 # Only the public header may be needed, and only the public interface be used.
-check "no private header is installed" test "$(cd "$tree$includedir" && find . -type f | sort | tr "\n" " ")" = \
+check "no private header is installed" test "$(cd "$tree$includedir" && find . -type f | sort |
+	tr "\n" " ")" = \
 	"./ripc-2012/include/config.h ./ripc-2012/src/ripc.h ./ripc.h ./ripc_compat.h "
 
 # A program of 20 lines: two services of one process that talk to each other.
@@ -37,8 +39,10 @@ int main(void)
 	char text[] = "hello";
 	struct iovec item = { text, sizeof(text) };
 
-	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &a) || ripc_service_register(NULL, RIPC_ANY_ID, 0, &b) ||
-	    ripc_send_short(a, ripc_service_id(b), &item, 1, NULL, 5000) || ripc_receive(b, &message, 5000)) {
+	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &a) ||
+	    ripc_service_register(NULL, RIPC_ANY_ID, 0, &b) ||
+	    ripc_send_short(a, ripc_service_id(b), &item, 1, NULL, 5000) ||
+	    ripc_receive(b, &message, 5000)) {
 		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;
 	}
@@ -50,7 +54,8 @@ int main(void)
 }
 C
 cp "$work/own.c" "$work/own.cc"
-# A plug-in that leaves its context open, and a program that unloads it and then lets its threads run.
+# A plug-in that leaves its context open, and a program that unloads it and then lets its threads
+# run.
 cat >"$work/plugin.c" <<'C'
 #include <ripc.h>
 
@@ -88,28 +93,36 @@ build()
 }
 if [ -e "$tree$libdir/libripc.so" ]; then
 	build "$work/own-shared" "$cc" "$work/own.c" "$cflags" "$libs" &&
-		check "shared, C: runs" env LD_LIBRARY_PATH="$tree$libdir" timeout 60 "$work/own-shared"
+		check "shared, C: runs" env LD_LIBRARY_PATH="$tree$libdir" timeout 60 \
+		"$work/own-shared"
 	build "$work/own-shared-cxx" "$cxx" "$work/own.cc" "$cflags" "$libs" &&
-		check "shared, C++: runs" env LD_LIBRARY_PATH="$tree$libdir" timeout 60 "$work/own-shared-cxx"
+		check "shared, C++: runs" env LD_LIBRARY_PATH="$tree$libdir" timeout 60 \
+		"$work/own-shared-cxx"
 	build "$work/client-shared" "$cc" "$srcdir/examples/client.c" "$cflags" "$libs"
-	check "the shared one is used" grep -q 'NEEDED.*libripc\.so\.1' <(objdump -p "$work/own-shared")
-	check "it stays when a plug-in is unloaded" grep -q NODELETE <(readelf -d "$tree$libdir/libripc.so")
+	check "the shared one is used" grep -q 'NEEDED.*libripc\.so\.1' \
+		<(objdump -p "$work/own-shared")
+	check "it stays when a plug-in is unloaded" grep -q NODELETE \
+		<(readelf -d "$tree$libdir/libripc.so")
 	build "$work/plugin.so" "$cc" "$work/plugin.c" "-shared -fPIC $cflags" "$libs" &&
 		build "$work/loader" "$cc" "$work/loader.c" "" "-ldl" &&
 		check "a plug-in that is unloaded with its context open harms nobody" \
-			env LD_LIBRARY_PATH="$tree$libdir" timeout 60 "$work/loader" "$work/plugin.so"
+			env LD_LIBRARY_PATH="$tree$libdir" timeout 60 "$work/loader" \
+			"$work/plugin.so"
 else
 	skip "the shared library is not built"
 fi
 # A program of 2012, with no flags but those of pkg-config.
 cflags_2012=$(pkg-config --cflags ripc-compat)
 if [ -e "$tree$libdir/libripc-compat.so" ]; then
-	build "$work/compat-shared" "$cc" "$srcdir/tests/compat/programs/resolver.c" "$cflags_2012" \
+	build "$work/compat-shared" "$cc" "$srcdir/tests/compat/programs/resolver.c" \
+		"$cflags_2012" \
 		"$(pkg-config --libs ripc-compat) -Wl,-rpath-link,$tree$libdir" &&
-		check "2012, shared: runs" env LD_LIBRARY_PATH="$tree$libdir" timeout 60 "$work/compat-shared" 1 0
+		check "2012, shared: runs" env LD_LIBRARY_PATH="$tree$libdir" timeout 60 \
+		"$work/compat-shared" 1 0
 fi
 if [ -e "$tree$libdir/libripc-compat.a" ]; then
-	build "$work/compat-static" "$cc" "$srcdir/tests/compat/programs/resolver.c" "$cflags_2012 -static" \
+	build "$work/compat-static" "$cc" "$srcdir/tests/compat/programs/resolver.c" \
+		"$cflags_2012 -static" \
 		"$(pkg-config --static --libs ripc-compat)" &&
 		check "2012, static: runs" timeout 60 "$work/compat-static" 1 0
 fi
@@ -118,7 +131,8 @@ if [ -e "$tree$libdir/libripc.a" ]; then
 		check "static, C: runs" timeout 60 "$work/own-static"
 	build "$work/own-static-cxx" "$cxx" "$work/own.cc" "$cflags -static" "$static_libs" &&
 		check "static, C++: runs" timeout 60 "$work/own-static-cxx"
-	build "$work/client-static" "$cc" "$srcdir/examples/client.c" "$cflags -static" "$static_libs"
+	build "$work/client-static" "$cc" "$srcdir/examples/client.c" "$cflags -static" \
+		"$static_libs"
 else
 	skip "the static library is not built"
 fi

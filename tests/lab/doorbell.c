@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Brings the guests of the lab together that have the device ivshmem-doorbell: gives each the same
- * memory, a number, and the eventfds by which the others are interrupted. Protocol: QEMU,
+ * Server of the device ivshmem-doorbell for the guests of the lab: gives each guest the shared
+ * memory, a number, and the eventfds that interrupt the other guests. Protocol: QEMU,
  * docs/specs/ivshmem-spec, "Client-Server protocol". Built and started by tests/lab/run.
  *
  * usage: doorbell SOCKET MEMORY MEGABYTES     runs until it is killed
@@ -23,12 +23,12 @@
 #define GUESTS   8    /* at one time */
 #define VERSION  0    /* of the protocol */
 #define MEMORY   (-1) /* announces the memory instead of a guest */
-#define NUMBERED 1    /* numbers begin here: 0 would be what a device without interrupts has */
+#define NUMBERED 1    /* first number; a device without interrupts has 0 */
 
 static int guests[GUESTS], bells[GUESTS];
 
-/* A number, and a descriptor unless it is negative. */
-static void tell(int to, int64_t number, int fd)
+/* Sends a number, and a descriptor unless fd is negative. */
+static void send_number(int to, int64_t number, int fd)
 {
 	int64_t word = (int64_t)htole64((uint64_t)number);
 	struct iovec iov = {&word, sizeof(word)};
@@ -47,42 +47,42 @@ static void tell(int to, int64_t number, int fd)
 		memcpy(CMSG_DATA(&control.align), &fd, sizeof(int));
 	}
 	if (sendmsg(to, &msg, MSG_NOSIGNAL) < 0)
-		perror("doorbell: a guest cannot be told");
+		perror("doorbell: cannot send to a guest");
 }
 
-static void come(int listener, int memory)
+static void add_guest(int listener, int memory)
 {
 	int guest = accept4(listener, NULL, NULL, SOCK_CLOEXEC), at = 0;
 
 	while (at < GUESTS && guests[at] >= 0)
 		at++;
 	if (guest < 0 || at == GUESTS) {
-		fprintf(stderr, "doorbell: a guest is not let in\n");
+		fprintf(stderr, "doorbell: cannot accept a guest\n");
 		if (guest >= 0)
 			close(guest);
 		return;
 	}
 	guests[at] = guest;
 	bells[at] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	tell(guest, VERSION, -1);
-	tell(guest, at + NUMBERED, -1);
-	tell(guest, MEMORY, memory);
+	send_number(guest, VERSION, -1);
+	send_number(guest, at + NUMBERED, -1);
+	send_number(guest, MEMORY, memory);
 	for (int i = 0; i < GUESTS; i++)
 		if (i != at && guests[i] >= 0) {
-			tell(guests[i], at + NUMBERED, bells[at]);
-			tell(guest, i + NUMBERED, bells[i]);
+			send_number(guests[i], at + NUMBERED, bells[at]);
+			send_number(guest, i + NUMBERED, bells[i]);
 		}
-	tell(guest, at + NUMBERED, bells[at]);
+	send_number(guest, at + NUMBERED, bells[at]);
 }
 
-static void go(int at)
+static void remove_guest(int at)
 {
 	close(guests[at]);
 	close(bells[at]);
 	guests[at] = -1;
 	for (int i = 0; i < GUESTS; i++)
 		if (guests[i] >= 0)
-			tell(guests[i], at + NUMBERED, -1);
+			send_number(guests[i], at + NUMBERED, -1);
 }
 
 int main(int argc, char **argv)
@@ -110,11 +110,11 @@ int main(int argc, char **argv)
 		fds[GUESTS] = (struct pollfd){.fd = listener, .events = POLLIN};
 		if (poll(fds, GUESTS + 1, -1) < 0 && errno != EINTR)
 			return 1;
-		/* A guest says nothing: what can be read of it is its end. */
+		/* Guests send no data: a readable socket has been closed. */
 		for (int i = 0; i < GUESTS; i++)
 			if (guests[i] >= 0 && fds[i].revents)
-				go(i);
+				remove_guest(i);
 		if (fds[GUESTS].revents)
-			come(listener, memory);
+			add_guest(listener, memory);
 	}
 }

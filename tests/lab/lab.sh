@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# What the scripts of the lab share, on the host and in the guest.
+# Functions shared by the lab's scripts, on the host and in the guest.
 
 say()
 {
@@ -14,12 +14,14 @@ die()
 	exit "${2:-125}"
 }
 
-# Kernel messages that fail a run. That a program of user space crashed is a message too, but nothing of the kernel's:
-# "traps: NAME[PID] general protection fault ip:...".
-complaints='WARNING:|BUG:|Oops|Kernel panic|general protection fault[,:]|refcount_t:|UBSAN:|blocked for more than'
+# Kernel messages that fail a run. A crash of a user program is logged as "traps: NAME[PID] general
+# protection fault ip:..." and does not match.
+complaints='WARNING:|BUG:|Oops|Kernel panic|general protection fault[,:]|refcount_t:|UBSAN:'
+complaints+='|blocked for more than'
 
-# lab_devices: names the devices for the programs. RIPC_LAB_IB and RIPC_LAB_IWARP are the first of each kind or empty,
-# RIPC_LAB_IB_ADDRESS and RIPC_LAB_IWARP_ADDRESS the IPv4 addresses of their network devices.
+# lab_devices: finds the RDMA devices. Sets RIPC_LAB_IB and RIPC_LAB_IWARP to the first of each
+# kind, or to "", and RIPC_LAB_IB_ADDRESS and RIPC_LAB_IWARP_ADDRESS to the IPv4 addresses of their
+# network devices.
 lab_devices()
 {
 	local device type name
@@ -29,8 +31,10 @@ lab_devices()
 		read -r type <"$device/node_type"
 		name=${device##*/}
 		case $type in
-		1:*) [ -n "$RIPC_LAB_IB" ] || { RIPC_LAB_IB=$name; RIPC_LAB_IB_ADDRESS=$(lab_address "$name"); } ;;
-		4:*) [ -n "$RIPC_LAB_IWARP" ] || { RIPC_LAB_IWARP=$name; RIPC_LAB_IWARP_ADDRESS=$(lab_address "$name"); } ;;
+		1:*) [ -n "$RIPC_LAB_IB" ] ||
+			{ RIPC_LAB_IB=$name; RIPC_LAB_IB_ADDRESS=$(lab_address "$name"); } ;;
+		4:*) [ -n "$RIPC_LAB_IWARP" ] ||
+			{ RIPC_LAB_IWARP=$name; RIPC_LAB_IWARP_ADDRESS=$(lab_address "$name"); } ;;
 		esac
 	done
 }

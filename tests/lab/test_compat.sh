@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# In the lab: programs of the shape of those of 2012 run over the devices, started in any order.
+# In the lab: programs like those of 2012 run over the devices, started in any order.
 #
 # usage: "$RIPC_LAB_DIR"/test_compat.sh
 name=test_compat
@@ -9,7 +9,7 @@ name=test_compat
 unset RIPC_INTERFACES
 programs=tests/compat
 if [ ! -x $programs/long_client ]; then
-	bad "the programs of 2012 are built: make $programs/short_server $programs/short_client $programs/long_server $programs/long_client"
+	bad "the programs of 2012 are missing: make $programs/{short,long}_{server,client}"
 	finish
 fi
 
@@ -23,7 +23,7 @@ over() {
 	has "$1: its report" "$out" "^Exchanged 200 items"
 	kill -9 "$server"
 	gone "$server" 60
-	# The client first, then the server, which is a new one.
+	# The client starts first, and then a new server.
 	start early $programs/short_client 7001 200
 	early=$pid
 	sleep 1

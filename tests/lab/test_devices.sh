@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The devices of the lab (or of this machine) work with the programs of others, and nothing is left in the kernel.
+# The devices of the lab (or of this machine) work with the test programs of rdma-core and perftest,
+# and leave no resources in the kernel.
 name=test_devices
 . "$RIPC_LAB_DIR/../tools/lib.sh"
 unset RIPC_INTERFACES
 
-# pair WHAT SERVER CLIENT: two command lines; the server gets a while until it listens, and the client more than one chance, each
-# with a longer while.
+# pair WHAT SERVER CLIENT: two command lines. The server gets time to start listening; the client is
+# retried with growing delays.
 pair() {
 	p_tries=0
 	while :; do
@@ -26,18 +27,21 @@ pair() {
 		fi
 		[ $p_tries -lt 3 ] || break
 	done
-	bad "$1: exit status $p_rc and $p_server: $3" "$out" "$err" "$work/server" "$work/server.err"
+	bad "$1: exit status $p_rc and $p_server: $3" "$out" "$err" "$work/server" \
+		"$work/server.err"
 }
 
 "$RIPC_LAB_DIR"/resources >"$work/before"
 ibv_devices >"$work/devices"
 if [ -n "$RIPC_LAB_IB" ]; then
 	has "ibv_devices knows $RIPC_LAB_IB" "$work/devices" " $RIPC_LAB_IB "
-	# On Ethernet GID 1 is RoCE v2 over IPv4, in the lab at least; InfiniBand needs none.
+	# On Ethernet GID 1 is RoCE v2 over IPv4, at least in the lab; InfiniBand needs no GID.
 	gid=
-	[ "$(cat "/sys/class/infiniband/$RIPC_LAB_IB/ports/1/link_layer")" = Ethernet ] && gid="-g 1"
+	[ "$(cat "/sys/class/infiniband/$RIPC_LAB_IB/ports/1/link_layer")" = Ethernet ] &&
+		gid="-g 1"
 	for kind in rc uc ud; do
-		pair "ibv_${kind}_pingpong on $RIPC_LAB_IB" "ibv_${kind}_pingpong -d $RIPC_LAB_IB $gid -s 1024 -n 50" \
+		pair "ibv_${kind}_pingpong on $RIPC_LAB_IB" \
+			"ibv_${kind}_pingpong -d $RIPC_LAB_IB $gid -s 1024 -n 50" \
 			"ibv_${kind}_pingpong -d $RIPC_LAB_IB $gid -s 1024 -n 50 localhost"
 	done
 	gid=${gid:+-x 1}
@@ -53,7 +57,8 @@ if [ -n "$RIPC_LAB_IWARP" ]; then
 	pair "rping on $RIPC_LAB_IWARP" "rping -s -a $RIPC_LAB_IWARP_ADDRESS -C 10" \
 		"rping -c -a $RIPC_LAB_IWARP_ADDRESS -C 10 -V"
 	for args in send_lat write_lat read_lat; do
-		pair "ib_$args -R on $RIPC_LAB_IWARP" "ib_$args -R -d $RIPC_LAB_IWARP -s 64 -n 100" \
+		pair "ib_$args -R on $RIPC_LAB_IWARP" \
+			"ib_$args -R -d $RIPC_LAB_IWARP -s 64 -n 100" \
 			"ib_$args -R -d $RIPC_LAB_IWARP -s 64 -n 100 $RIPC_LAB_IWARP_ADDRESS"
 	done
 else

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# Memory that guests see through a PCIe device with interrupts (ivshmem-doorbell, driver vfio-pci): who waits is woken.
+# Memory of a PCIe device with interrupts (ivshmem-doorbell, driver vfio-pci), shared by guests: a
+# message wakes a sleeping receiver.
 name=test_doorbell
 . "$RIPC_LAB_DIR/../tools/lib.sh"
 unset RIPC_INTERFACES
@@ -10,12 +11,12 @@ device=${device%/device}
 id=4713
 export RIPC_TRANSPORTS=pcie RIPC_LOG=info
 
-# interrupts: how many have come in this guest.
+# interrupts: prints how many interrupts this guest has received from the device.
 interrupts() {
 	sed -n 's/^ *[0-9]*: *\([0-9]*\).*vfio-msix.*/\1/p' /proc/interrupts
 }
 
-# naps PID: how often its threads went to sleep.
+# naps PID: prints how often the threads of the process went to sleep.
 naps() {
 	cat /proc/"$1"/task/*/status | sed -n 's/^voluntary_ctxt_switches:[^0-9]*//p' | {
 		n_sum=0
@@ -28,7 +29,8 @@ naps() {
 
 "$RIPC_LAB_DIR"/meet doorbell-fresh
 if [ "$RIPC_LAB_HOST" -eq 0 ]; then
-	expect "the memory is made ready for use" 0 60 env RIPC_PCIE_DEVICE="$device" ./tools/ripc-info
+	expect "the memory is made ready for use" 0 60 env RIPC_PCIE_DEVICE="$device" \
+		./tools/ripc-info
 	has "and used" "$out" "^transport: *pcie: memory "
 fi
 "$RIPC_LAB_DIR"/meet doorbell-ready
@@ -49,7 +51,8 @@ for round in 1 2; do
 		before=$(interrupts)
 		for size in 64 2M; do
 			expect "a service of the other guest, $round, $size" 0 100 \
-				env RIPC_WAIT=block ./tools/ripc-ping -c 10 -i 150 -s $size -W 30000 $id
+				env RIPC_WAIT=block ./tools/ripc-ping -c 10 -i 150 -s $size \
+				-W 30000 $id
 			has "all are answered" "$out" "^10 sent, 10 answered"
 		done
 	fi
@@ -57,13 +60,14 @@ for round in 1 2; do
 	after=$(interrupts)
 	echo "interrupts: before ${before:-0}, after ${after:-0}"
 	if [ "$RIPC_LAB_HOST" -eq 0 ]; then
-		# Each of the twenty found it asleep.
+		# The receiver was asleep for each of the twenty messages.
 		if [ $((${after:-0} - ${before:-0})) -ge 20 ]; then
-			ok "messages woke who slept, $round"
+			ok "messages woke the sleeping receiver, $round"
 		else
-			bad "messages did not wake who slept, $round: ${before:-0} and ${after:-0} interrupts"
+			bad "receiver not woken, $round: interrupts ${before:-0}, ${after:-0}"
 		fi
-		# Nobody says anything: it sleeps but for its sign of life, ten times a second, for which two threads may be up.
+		# Without messages the process wakes only for its heartbeat, ten times a second,
+		# which may involve two threads.
 		before=$(naps "$pid")
 		sleep 5
 		after=$(naps "$pid")
@@ -73,7 +77,8 @@ for round in 1 2; do
 		else
 			bad "who waits woke $((after - before)) times in 5 s, $round"
 		fi
-		# The one who came first has the interrupts; another one of the guest does without, and says so.
+		# The first process of the guest owns the interrupts; another process works without
+		# and logs that.
 		expect "another process of the guest, $round" 0 60 ./tools/ripc-info
 		has "it uses the memory" "$out" "^transport: *pcie: memory "
 		has "and looks by itself" "$err" "no interrupts, another context has them"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# In the lab: what a transport over RDMA devices does when a process is killed, and when its device is taken away under load.
-# Run in a build directory, by tests/lab/suite.
+#
+# In the lab: a transport over RDMA devices when a process is killed, and when its device is removed
+# under load. Run by tests/lab/suite in a build directory.
 #
 # usage: "$RIPC_LAB_DIR"/test_faults.sh ib|iwarp
 name=test_faults
@@ -18,14 +19,14 @@ fi
 "$RIPC_LAB_DIR"/resources >"$work/before"
 export RIPC_TRANSPORTS="$transport,iwarp/soft"
 
-# serve WHAT: a server for the tests of ripc-perf, in $server.
+# serve WHAT: starts a server for the tests of ripc-perf; its process id is in $server.
 serve() {
 	start "$1" ./tools/ripc-perf server
 	server=$pid
 	ready "$1" serving
 }
 
-# The transport that ripc-perf's table names first.
+# over WHAT TRANSPORT: checks that ripc-perf's table names this transport first.
 over() {
 	if grep -q "^$2 " "$out"; then
 		ok "$1"
@@ -38,11 +39,12 @@ serve plain
 expect "short and long messages" 0 120 ./tools/ripc-perf latency -s 64,3000 -c 200
 over "they go over $transport" "$transport"
 expect "bandwidth" 0 120 ./tools/ripc-perf bandwidth -s 65536 -c 200 --stop
-# Messages of 256 KiB for some 20 s at this speed: the emulator's may differ by a factor of ten.
-count=$(awk '$2 == "long" && $3 == 65536 { n = int($7 * 1e6 / 262144 * 20) } END { print (n < 1000 ? 1000 : n > 200000 ? 200000 : n) }' "$out")
+# Messages of 256 KiB for about 20 s at the measured speed: emulators differ by a factor of ten.
+count=$(awk '$2 == "long" && $3 == 65536 { n = int($7 * 1e6 / 262144 * 20) }
+	END { print (n < 1000 ? 1000 : n > 200000 ? 200000 : n) }' "$out")
 wait "$server"
 
-# A killed server: the client learns of it, and ends.
+# A killed server: the client reports the failure and ends.
 serve killed
 timeout 120 ./tools/ripc-perf bandwidth -s 1M -c 100000 >"$out" 2>"$err" &
 client=$!
@@ -57,44 +59,48 @@ else
 	bad "a client whose server was killed: exit status $rc" "$out" "$err"
 fi
 
-# A killed client: the server serves the next.
+# A killed client: the server serves the next client.
 serve survivor
 start client ./tools/ripc-perf bandwidth -s 1M -c 100000
 client=$pid
 sleep 3
 kill -9 "$client"
 wait "$client" 2>/dev/null
-# It takes a while until it has given the old one up.
+# The server takes some time to detect that the old client is dead.
 for _ in $(seq 30); do
 	timeout 60 ./tools/ripc-perf latency -s 64 -c 10 >/dev/null 2>&1 && break
 	sleep 1
 done
-expect "a server whose client was killed serves the next" 0 120 ./tools/ripc-perf latency -s 64 -c 100 --timeout 20000 --stop
+expect "a server whose client was killed serves the next" 0 120 ./tools/ripc-perf latency -s 64 \
+	-c 100 --timeout 20000 --stop
 wait "$server"
 
 expect "nothing is left in the kernel" 0 60 "$RIPC_LAB_DIR"/resources same "$work/before"
 
-# The device goes while messages are on their way: the lane fails over, and the kernel is not kept waiting. Not on a
-# machine whose devices are needed.
+# The device is removed while messages are in flight: the lane fails over, and the library releases
+# the device quickly. Skipped on a machine that needs its devices.
 case $device in
 rxe* | siw*)
 	serve removed
-	# holds: whether the client, which is a child of timeout, has a queue pair on the device.
+	# holds: true if the client, a child of timeout, has a queue pair on the device.
 	holds() {
-		sender=$(pgrep -P "$client") && "$RIPC_LAB_DIR"/resources of "$sender" | grep -q "^$device .*qp "
+		sender=$(pgrep -P "$client") && "$RIPC_LAB_DIR"/resources of "$sender" |
+			grep -q "^$device .*qp "
 	}
-	# send COUNT: a client that sends so many, until it has the queue pair and is at it, if it comes to that.
+	# send COUNT: starts a client that sends COUNT messages; returns when it has a queue pair
+	# and sends, or has ended.
 	send() {
-		timeout 400 ./tools/ripc-perf bandwidth -s 256K -c "$1" --verify --timeout 60000 >"$out" 2>"$err" &
+		timeout 400 ./tools/ripc-perf bandwidth -s 256K -c "$1" --verify --timeout 60000 \
+			>"$out" 2>"$err" &
 		client=$!
 		tries=0
 		until holds || [ $((tries += 1)) -gt 150 ]; do
 			sleep 0.2
 		done
-		# It has it before it sends.
+		# The queue pair exists before the first message is sent.
 		sleep 1
 	}
-	# If it is done already, it was faster than before: then with more messages.
+	# A client that has already ended was too fast: retry with more messages.
 	held=no
 	for times in 1 4 16; do
 		send $((count * times))
@@ -118,7 +124,8 @@ rxe* | siw*)
 	if [ $rc -eq 0 ]; then
 		ok "its messages arrive over another transport, whole"
 	else
-		bad "after its device was removed: exit status $rc" "$out" "$err" "$work/removed.err"
+		bad "after its device was removed: exit status $rc" "$out" "$err" \
+			"$work/removed.err"
 	fi
 	./tools/ripc-perf stop >/dev/null 2>&1 || kill "$server"
 	wait "$server"

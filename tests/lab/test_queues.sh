@@ -6,10 +6,12 @@ name=test_queues
 unset RIPC_INTERFACES
 
 if [ -n "$RIPC_LAB_IB" ]; then
-	for words in "--qp rc" "--qp uc --op write-imm --signal 32" "--qp rc --op write --inline 64 --depth 1" "--qp ud -w block"; do
-		# The words are meant to be split.
+	for words in "--qp rc" "--qp uc --op write-imm --signal 32" \
+		"--qp rc --op write --inline 64 --depth 1" "--qp ud -w block"; do
+		# The words are split on purpose.
 		# shellcheck disable=SC2086
-		expect "queue pairs alone: $words" 0 60 ./tools/ripc-perf verbs --device "$RIPC_LAB_IB" --rate 0 --count 300 $words
+		expect "queue pairs alone: $words" 0 60 ./tools/ripc-perf verbs \
+			--device "$RIPC_LAB_IB" --rate 0 --count 300 $words
 		has "none lost" "$out" " 64  *300  *0  *0  *0  *0 "
 	done
 else

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# What tests/lab/run promises: output, exit codes, environment, files, and that whatever happens it ends and says so.
+# Contract of tests/lab/run: output, exit codes, environment, files; every failure ends the run and
+# is reported.
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 work=$(mktemp -d) || exit 1
@@ -8,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 passed=0 failed=0
 
-# check WHAT: the exit code of the command before counts.
+# check WHAT: checks the exit code of the previous command.
 check()
 {
 	if [ $? -eq 0 ]; then
@@ -21,7 +22,7 @@ check()
 	fi
 }
 
-# lab CODE OPTION... COMMAND...: output in ./out and ./err.
+# lab CODE OPTION... COMMAND...: expects exit code CODE; output in ./out and ./err.
 lab()
 {
 	local code=$1 rc
@@ -74,7 +75,8 @@ grep -qxF "RIPC_LABTEST=$RIPC_LABTEST" out && grep -qx "OTHER=passed unset unset
 check "the environment: what is named, and of RIPC_* all but RIPC_INTERFACES"
 grep -qx "locked unlimited core 0" out && grep -qx "name lab0" out && grep -qx "a machine" out
 check "limits, host name, places to write"
-grep -qx "devices /sys/class/infiniband/rxe0 /sys/class/infiniband/siw0" out && grep -qx /dev/infiniband/rdma_cm out
+grep -qx "devices /sys/class/infiniband/rxe0 /sys/class/infiniband/siw0" out &&
+	grep -qx /dev/infiniband/rdma_cm out
 check "one device of each kind"
 grep -qx "its clock was set" out
 check "the rate of its clock is told, not guessed"
@@ -83,7 +85,7 @@ check "resources sees what programs hold"
 [ "$(cat results/result)" = result ] && [ -s results/kernel.log ] && [ ! -e results/.ctl ]
 check "results and the kernel's messages come back"
 
-# A warning as the kernel would write it, and the command has ended well.
+# A kernel warning, though the command succeeds.
 lab 120 bash -c 'echo "<4>WARNING: CPU: 0 PID: 1 at tests/lab/test_run.sh" >/dev/kmsg'
 check "a warning of the kernel fails the run"
 grep -q "WARNING: CPU: 0 PID: 1 at tests/lab" err
@@ -98,7 +100,9 @@ start=$SECONDS
 [ $? -eq 124 ] && [ $((SECONDS - start)) -lt 200 ] && grep -q "not finished after 5 s" err
 check "the time-out ends the guest"
 
-lab 3 --hosts 2 bash -c 'ip -br link; "$RIPC_LAB_DIR/meet" here && echo "met on $(cat /proc/sys/kernel/hostname)"; exit $((RIPC_LAB_HOST * 3))'
+lab 3 --hosts 2 bash \
+	-c 'ip -br link; "$RIPC_LAB_DIR/meet" here && echo "met on $(cat /proc/sys/kernel/hostname)"
+		exit $((RIPC_LAB_HOST * 3))'
 check "two hosts: an exit code that is not 0 counts"
 grep -qx "0: met on lab0" out && grep -qx "1: met on lab1" out
 check "output of both, labelled"
@@ -122,12 +126,12 @@ bad 60 echo "bad: 1 passed, 1 failed, 0 skipped"; exit 1
 silent 60 exit 0
 slow 3 sleep 1000
 liar 60 echo "liar: 1 passed, 0 failed, 0 skipped"; exit 1
-warning 60 echo "<4>WARNING: of this program" >/dev/kmsg; echo "warning: 1 passed, 0 failed, 0 skipped"
+warning 60 echo "<4>WARNING: a test" >/dev/kmsg; echo "warning: 1 passed, 0 failed, 0 skipped"
 last 60 echo "last: 1 passed, 0 failed, 0 skipped"
 END
 "$here/suite" --out suite list >out 2>err
 [ $? -eq 1 ] && [ "$(tail -n 1 out)" = "lab: 6 passed, 6 failed, 1 skipped" ]
-check "a suite counts what its programs say, and those that say nothing"
+check "a suite counts the results of its programs, and programs without results"
 [ "$(awk '{ print $1, $3 }' suite/results)" = "0 one/good
 1 one/bad
 0 one/silent
@@ -137,7 +141,7 @@ check "a suite counts what its programs say, and those that say nothing"
 0 one/last
 120 one" ]
 check "and how they ended"
-grep -q "WARNING: of this program" suite/one/warning.log && ! grep -q WARNING suite/one/last.log
+grep -q "WARNING: a test" suite/one/warning.log && ! grep -q WARNING suite/one/last.log
 check "a complaint of the kernel is its who ran"
 
 if [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then

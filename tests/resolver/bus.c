@@ -28,7 +28,7 @@ void bus_free(struct bus *bus)
 {
 	for (unsigned i = 0; i < bus->nnodes; i++) {
 		ripc__rcore_free(bus->nodes[i].core);
-		free(bus->nodes[i].told);
+		free(bus->nodes[i].events);
 	}
 	while (bus->nheap)
 		free(bus->heap[--bus->nheap]);
@@ -134,8 +134,8 @@ struct node *bus_add(struct bus *bus, uint8_t first)
 		node->instance[i] = (uint8_t)test_random(&bus->rng);
 	node->instance[0] = first;
 	node->instance[15] |= 1;
-	node->told = calloc(NODE_EVENTS, sizeof(*node->told));
-	ck_assert_ptr_nonnull(node->told);
+	node->events = calloc(NODE_EVENTS, sizeof(*node->events));
+	ck_assert_ptr_nonnull(node->events);
 	memcpy(addr.addr, node->instance, 16);
 	memcpy(env.instance, node->instance, 16);
 	env.addrs = &addr;
@@ -158,11 +158,15 @@ void node_collect(struct node *node)
 	unsigned requests;
 
 	while (ripc__rcore_event(node->core, &ev, &requests, node->bus->now_ns)) {
-		struct told *t;
+		struct node_event *t;
 
 		ck_assert_uint_lt(node->nevents, NODE_EVENTS);
-		t = &node->told[node->nevents++];
-		*t = (struct told){ev.kind, ev.service, node->bus->now_ns, requests, ev.record};
+		t = &node->events[node->nevents++];
+		*t = (struct node_event){.kind = ev.kind,
+					 .service = ev.service,
+					 .at_ns = node->bus->now_ns,
+					 .requests = requests,
+					 .record = ev.record};
 	}
 }
 
@@ -255,16 +259,16 @@ unsigned node_count(const struct node *node, enum ripc__resolver_ev_kind kind, u
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < node->nevents; i++)
-		count += node->told[i].kind == kind && node->told[i].service == service;
+		count += node->events[i].kind == kind && node->events[i].service == service;
 	return count;
 }
 
-const struct told *node_has_event(const struct node *node, enum ripc__resolver_ev_kind kind,
-				  uint64_t service)
+const struct node_event *node_has_event(const struct node *node, enum ripc__resolver_ev_kind kind,
+					uint64_t service)
 {
 	for (unsigned i = node->nevents; i--;)
-		if (node->told[i].kind == kind && node->told[i].service == service)
-			return &node->told[i];
+		if (node->events[i].kind == kind && node->events[i].service == service)
+			return &node->events[i];
 	return NULL;
 }
 

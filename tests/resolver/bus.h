@@ -14,8 +14,8 @@
 
 struct bus;
 
-/* What a core told its user. */
-struct told {
+/* An event that a core delivered. */
+struct node_event {
 	enum ripc__resolver_ev_kind kind;
 	uint64_t service;
 	uint64_t at_ns;
@@ -23,7 +23,7 @@ struct told {
 	struct ripc__record record;
 };
 
-/* What a core sent last. */
+/* The datagram that a core sent last. */
 struct sent {
 	uint64_t at_ns;
 	bool all;
@@ -35,8 +35,8 @@ struct node {
 	unsigned index;
 	struct ripc__rcore *core; /* NULL: dead */
 	uint8_t instance[16];
-	unsigned group;    /* nodes of different groups do not hear each other */
-	struct told *told; /* the first NODE_EVENTS of them */
+	unsigned group;            /* nodes receive only from their own group */
+	struct node_event *events; /* the first NODE_EVENTS of them */
 	unsigned nevents;
 	struct sent last[64]; /* the last datagrams, oldest first */
 	unsigned nsent;       /* of all kinds, since the start; last[] holds up to 64 */
@@ -73,10 +73,10 @@ int node_lookup(struct node *node, uint64_t service);
 void node_collect(struct node *node);
 int node_input(struct node *node, const struct ripc__resolver_msg *msg);
 
-/* How often it was told this, and the last one of them or NULL. */
+/* The number of these events, and the last one of them or NULL. */
 unsigned node_count(const struct node *node, enum ripc__resolver_ev_kind kind, uint64_t service);
-const struct told *node_has_event(const struct node *node, enum ripc__resolver_ev_kind kind,
-				  uint64_t service);
+const struct node_event *node_has_event(const struct node *node, enum ripc__resolver_ev_kind kind,
+					uint64_t service);
 
 /* Whether it finds the service at @holder. */
 bool node_finds(struct node *node, uint64_t service, const struct node *holder);

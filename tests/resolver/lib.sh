@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: LGPL-2.1-or-later
-#
-# What the shell tests of the resolver share. They set name= and program= (of tests/resolver) and source this file: then $tool is
-# the program, $tmp a directory, and whatever is in pids, and the network namespaces in namespaces, goes when they end, with the
-# closing line. One that has more to clear away than that has a function at_end.
+# Shared by the shell tests of the resolver. A test sets name= and program= (of tests/resolver) and
+# sources this file. Then $tool is the program and $tmp a directory. At the end the processes in
+# pids and the network namespaces in namespaces are removed, and the closing line is printed. A test
+# may define a function at_end for more.
 passed=0 failed=0 skipped=0
 tmp=$(mktemp -d)
 pids=() namespaces=()

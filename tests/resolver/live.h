@@ -20,12 +20,12 @@
 
 #define EVENTS_MAX 64
 
-/* A resolver with what it told. */
+/* A resolver and its events. */
 struct ctx {
 	struct ripc__resolver *r;
 	struct ripc__options opt;
 	uint8_t instance[16], host[16];
-	struct ripc__resolver_event told[EVENTS_MAX];
+	struct ripc__resolver_event events[EVENTS_MAX];
 	unsigned nevents;
 	uint64_t deadline_ns;
 };
@@ -90,36 +90,37 @@ static inline void progress(struct ctx *c)
 	c->deadline_ns = RIPC__NEVER;
 	ck_assert_uint_lt(c->nevents, EVENTS_MAX);
 	c->nevents +=
-		ripc__resolver_progress(c->r, true, c->told + c->nevents, EVENTS_MAX - c->nevents,
+		ripc__resolver_progress(c->r, true, c->events + c->nevents, EVENTS_MAX - c->nevents,
 					ripc__clock_ns(), &c->deadline_ns);
 }
 
-static inline const struct ripc__resolver_event *told(const struct ctx *c,
-						      enum ripc__resolver_ev_kind kind, uint64_t id)
+static inline const struct ripc__resolver_event *find_event(const struct ctx *c,
+							    enum ripc__resolver_ev_kind kind,
+							    uint64_t id)
 {
 	for (unsigned i = 0; i < c->nevents; i++)
-		if (c->told[i].kind == kind && c->told[i].service == id)
-			return &c->told[i];
+		if (c->events[i].kind == kind && c->events[i].service == id)
+			return &c->events[i];
 	return NULL;
 }
 
-/* Turns all of them until the first is told this; fails after 40 s. */
+/* Makes progress on all contexts until the first has this event; fails after 40 s. */
 static inline const struct ripc__resolver_event *await(struct ctx *all, unsigned n,
-						       enum ripc__resolver_ev_kind kind, uint64_t id)
+						       enum ripc__resolver_ev_kind ev, uint64_t id)
 {
 	uint64_t end = ripc__clock_ns() + 40000 * RIPC__MS;
 
 	while (ripc__clock_ns() < end) {
-		const struct ripc__resolver_event *ev;
+		const struct ripc__resolver_event *event;
 
 		for (unsigned i = 0; i < n; i++)
 			progress(&all[i]);
-		ev = told(&all[0], kind, id);
-		if (ev)
-			return ev;
+		event = find_event(&all[0], ev, id);
+		if (event)
+			return event;
 		usleep(200);
 	}
-	ck_abort_msg("event %d did not come", kind);
+	ck_abort_msg("event %d did not come", ev);
 	return NULL;
 }
 
@@ -139,7 +140,7 @@ static inline void lookup(struct ctx *c, uint64_t id)
 /* So that a test that fails shows the text. */
 static inline void check_contains(const char *text, const char *part)
 {
-	ck_assert_msg(strstr(text, part) != NULL, "\"%s\" does not say \"%s\"", text, part);
+	ck_assert_msg(strstr(text, part) != NULL, "\"%s\" does not contain \"%s\"", text, part);
 }
 
 #endif

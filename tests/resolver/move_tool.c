@@ -2,13 +2,12 @@
 /*
  * A service that moves between hosts, and its client, as processes, for test_takeover.sh:
  *
- * move_tool serve ID OPTIONS    takes ID over, says "holding", and a line "got N" for every
- * message; ends when ID was taken over, or
- * 	                              with SIGTERM
- * move_tool stream ID OPTIONS   sends N = 0, 1, 2 ..., one after the other, large and small, until
- * SIGTERM; what fails is said
- * 	                              ("unsure N") and sent again. Says "begun", and in the end "sent N,
- * 	                                the longest pause M ms"
+ *   move_tool serve ID OPTIONS    takes ID over, prints "holding", and "got N" for each message;
+ *                                 ends when ID was taken over, or with SIGTERM
+ *   move_tool stream ID OPTIONS   sends N = 0, 1, 2 ..., one after the other, large and small,
+ *                                 until SIGTERM; a failed send is printed ("unsure N") and
+ *                                 repeated. Prints "begun" first, and last "sent N, the longest
+ *                                 pause M ms"
  */
 #include "base/clock.h"
 #include "ripc.h"

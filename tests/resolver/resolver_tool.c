@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A resolver without a context around it, for test scripts:
+ * A resolver without a context, for test scripts:
  *
- * resolver_tool register ID [OPTIONS]   holds ID until SIGTERM, then says good-bye; SIGUSR1: gives
- * it up, and stays resolver_tool random ID [OPTIONS]     the same, but registers ID as one that was
- * drawn at random resolver_tool lookup ID [OPTIONS] resolver_tool watch ID [OPTIONS]      looks up,
- * then stays until SIGTERM; SIGUSR1: looks up again, says what it does
+ *   resolver_tool register ID [OPTIONS]   holds ID until SIGTERM, then releases it; SIGUSR1:
+ *                                         releases it and continues
+ *   resolver_tool random ID [OPTIONS]     the same, but registers ID as a randomly drawn one
+ *   resolver_tool lookup ID [OPTIONS]     looks ID up
+ *   resolver_tool watch ID [OPTIONS]      looks ID up, then continues until SIGTERM; SIGUSR1: looks
+ *                                         ID up again and prints the result
  *
- * Prints one line of what came of it; exit status 0 if it was found or is held. A holder prints a
- * second line if it has to give the service up again.
+ * Prints one line with the result; exit status 0 if ID was found or is held. A holder prints a
+ * second
+ * line if it loses the service.
  */
 #define _GNU_SOURCE
 #include "auth/key.h"
@@ -110,7 +113,8 @@ int main(int argc, char **argv)
 		return 65;
 	env.instance = ids;
 	env.host = ids + 16;
-	addr.len = (uint16_t)snprintf((char *)addr.addr, sizeof(addr.addr), "pid-%d", (int)getpid());
+	rc = snprintf((char *)addr.addr, sizeof(addr.addr), "pid-%d", (int)getpid());
+	addr.len = (uint16_t)rc;
 	rc = *opt.key_file ? ripc__auth_open(&env.auth, opt.key_file, ids) : 0;
 	if (!rc)
 		rc = ripc__resolver_open(&r, &env);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the resolver core learns, for how long, and how much of it, in virtual time. */
+/* The cache of the resolver core: contents, lifetimes and limits, in virtual time. */
 #include "trio.h"
 #include "resolver/cache.h"
 
@@ -37,7 +37,7 @@ END_TEST
 
 START_TEST(reply__needs_the_nonce)
 {
-	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REPLY, 42, 42, 0x99);
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REPLY, 42, 42, 0x99);
 	struct ripc__record record;
 
 	node_input(b, &msg);
@@ -86,7 +86,7 @@ END_TEST
 
 START_TEST(gone__of_other_instance_ignored)
 {
-	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_GONE, 42, 42, 0x99);
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_GONE, 42, 42, 0x99);
 
 	node_register(a, 42, false);
 	bus_run(bus, 10);
@@ -112,6 +112,7 @@ END_TEST
 
 START_TEST(store__restarted_holder_wins)
 {
+	const struct node_event *event;
 	struct node *again;
 
 	node_register(a, 42, false);
@@ -122,9 +123,10 @@ START_TEST(store__restarted_holder_wins)
 	node_register(again, 42, true);
 	bus_run(bus, 100);
 	ck_assert_uint_eq(node_count(again, RIPC__REGISTERED, 42), 1);
-	/* b had asked: it is told of the change. c had not. */
+	/* b has looked the service up and is notified of the change; c has not. */
 	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 2);
-	ck_assert_mem_eq(node_has_event(b, RIPC__RESOLVED, 42)->record.instance, again->instance, 16);
+	event = node_has_event(b, RIPC__RESOLVED, 42);
+	ck_assert_mem_eq(event->record.instance, again->instance, 16);
 	ck_assert(node_finds(b, 42, again));
 	ck_assert_uint_eq(c->nevents, 0);
 	ck_assert(node_finds(c, 42, again));
@@ -133,7 +135,7 @@ END_TEST
 
 START_TEST(store__stale_record_ignored)
 {
-	struct ripc__resolver_msg late = send_foreign(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+	struct ripc__resolver_msg late = foreign_msg(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
 
 	node_register(a, 42, false);
 	bus_run(bus, 1000);
@@ -147,7 +149,7 @@ END_TEST
 
 START_TEST(store__higher_generation_wins)
 {
-	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
 	struct ripc__record record;
 
 	msg.record.since_ms = 100000;
@@ -203,7 +205,7 @@ END_TEST
 
 START_TEST(refresh__before_expiry)
 {
-	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
 	struct ripc__record record;
 
 	msg.record.ttl_ms = 8000;
@@ -228,7 +230,7 @@ END_TEST
 
 START_TEST(refresh__only_if_used)
 {
-	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
 
 	msg.record.ttl_ms = 8000;
 	node_input(b, &msg);
@@ -273,7 +275,7 @@ START_TEST(refresh__unicast_to_holder)
 	}
 	/* Some ask all, so that a second holder does not stay unnoticed. */
 	ck_assert_uint_gt(alone, all);
-	/* When it says nothing any more all are asked. */
+	/* After it has been silent, the request goes to all. */
 	bus_kill(a);
 	node_register(c, 42, false);
 	bus_run(bus, RIPC__TTL_MS + 2000);
@@ -314,7 +316,7 @@ END_TEST
 
 START_TEST(flood__of_requests_costs_no_memory)
 {
-	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 1, 0, 0x99);
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REQUEST, 1, 0, 0x99);
 	struct ripc__rcore_counts before = counts(b), after;
 
 	for (unsigned i = 0; i < 100000; i++) {
@@ -330,7 +332,7 @@ END_TEST
 
 START_TEST(flood__of_records_leaves_those_in_use)
 {
-	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 1, 1, 0x99);
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REQUEST, 1, 1, 0x99);
 
 	node_register(a, 42, false);
 	bus_run(bus, 10);
@@ -355,7 +357,7 @@ END_TEST
 
 START_TEST(cache__least_recently_used_goes_first)
 {
-	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REPLY, 1, 1, 0x99);
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REPLY, 1, 1, 0x99);
 	struct ripc__record record;
 
 	for (uint64_t i = 1; i <= RIPC__CACHE_MAX + 100; i++) {

@@ -159,7 +159,7 @@ START_TEST(register__many_at_once_with_loss)
 			holders += node_holds(&bus->nodes[i], service);
 			losers += node_count(&bus->nodes[i], RIPC__CONFLICT, service);
 		}
-		ck_assert_msg(holders == 1, "service %u has %u holders", (unsigned)service, holders);
+		ck_assert_msg(holders == 1, "%u: %u holders", (unsigned)service, holders);
 		ck_assert_uint_eq(losers, nodes - 1);
 	}
 }
@@ -171,12 +171,12 @@ START_TEST(unregister__with_event_pending)
 	ck_assert_int_eq(ripc__rcore_lookup(a->core, 42, bus->now_ns), 0);
 	ripc__rcore_unregister(a->core, 42, bus->now_ns);
 	ck_assert(!node_holds(a, 42));
-	/* Not yet told, and the id can be used again. */
+	/* The application has not been notified yet, and the id can be registered again. */
 	ck_assert_int_eq(ripc__rcore_register(a->core, 42, false, bus->now_ns), 0);
 	node_collect(a);
 	ck_assert_uint_eq(node_count(a, RIPC__RESOLVED, 42), 1);
 	ck_assert_uint_eq(node_count(a, RIPC__REGISTERED, 42), 1);
-	/* What is pending when the core ends is freed with it: the leak checker sees to that. */
+	/* Pending operations are freed with the core: the leak checker verifies that. */
 	ck_assert_int_eq(ripc__rcore_lookup(a->core, 42, bus->now_ns), 0);
 	ripc__rcore_unregister(a->core, 42, bus->now_ns);
 }
@@ -259,8 +259,10 @@ START_TEST(heal__same_age_one_remains)
 	 */
 	for (unsigned i = 0; i < 100; i++) {
 		uint64_t service = 1000 + i;
+		struct node *holder;
 
-		bus->delay_max_ns = bus->delay_min_ns + 1 + test_random(&bus->rng) % (20 * RIPC__MS);
+		bus->delay_max_ns = bus->delay_min_ns + 1;
+		bus->delay_max_ns += test_random(&bus->rng) % (20 * RIPC__MS);
 		a->group = 0;
 		b->group = 1;
 		node_register(a, service, false);
@@ -274,7 +276,8 @@ START_TEST(heal__same_age_one_remains)
 		}
 		bus_run(bus, 100);
 		ck_assert_uint_eq(node_holds(a, service) + node_holds(b, service), 1);
-		ripc__rcore_unregister((node_holds(a, service) ? a : b)->core, service, bus->now_ns);
+		holder = node_holds(a, service) ? a : b;
+		ripc__rcore_unregister(holder->core, service, bus->now_ns);
 		for (unsigned k = 0; k < 8; k++) {
 			ripc__rcore_lookup_cancel(a->core, 10000 + i * 8 + k);
 			ripc__rcore_lookup_cancel(b->core, 20000 + i * 8 + k);
@@ -285,7 +288,7 @@ END_TEST
 
 START_TEST(claim__higher_generation_wins)
 {
-	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REQUEST, 42, 42, 0x01);
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REQUEST, 42, 42, 0x01);
 
 	node_register(b, 42, false);
 	msg.record.generation = 0;
@@ -300,7 +303,7 @@ END_TEST
 
 START_TEST(claim__forged_are_rate_limited)
 {
-	struct ripc__resolver_msg msg = send_foreign(RIPC__RESOLVE_REPLY, 42, 42, 0x01);
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REPLY, 42, 42, 0x01);
 
 	node_register(b, 42, false);
 	bus_run(bus, 10);
@@ -310,7 +313,7 @@ START_TEST(claim__forged_are_rate_limited)
 		node_input(b, &msg);
 	ck_assert_uint_eq(b->nsent, 1);
 	ck_assert(node_holds(b, 42));
-	/* Each rival is told once, and what the holder before may still have said is no rival's. */
+	/* Each rival is notified once; late messages of the previous holder are no conflict. */
 	node_collect(b);
 	ck_assert_uint_eq(node_count(b, RIPC__RIVAL, 42), 0);
 	bus_run(bus, 1000);
@@ -345,10 +348,10 @@ START_TEST(requested__by_many_broadcasts)
 {
 	node_register(b, 42, false);
 	bus_run(bus, 100);
-	ck_assert_uint_eq(request_many(RIPC__HERD_LIMIT - 1), 0);
+	ck_assert_uint_eq(request_many(RIPC__ANNOUNCE_LIMIT - 1), 0);
 	bus_run(bus, 100);
 	ck_assert_uint_eq(request_many(1000), 1);
-	/* Whatever they ask, that is all there is for a while: here its one repetition. */
+	/* Further requests are not answered for a while, but for one repetition. */
 	bus_run(bus, RIPC__PROBE_INTERVAL_MS - 1);
 	ck_assert_uint_eq(request_many(1000), 0);
 	bus_run(bus, 2);

@@ -100,7 +100,9 @@ START_TEST(churn__200_boot_at_once)
 }
 END_TEST
 
-/* What a context does: it tries the record it has, and if that leads nowhere it asks. */
+/*
+ * As a context does: use the cached record, and ask the network if it does not lead to the service.
+ */
 static void resolve(struct node *node, uint64_t service)
 {
 	struct ripc__record record;

@@ -142,7 +142,7 @@ START_TEST(file__several_contexts_of_a_host)
 
 	write_list("* 127.0.0.1:%u\n", port);
 	open_client(&c[0]);
-	/* The last ones hear by way of their own file back end. */
+	/* The last contexts receive the update through their own file back end. */
 	for (unsigned i = 1; i <= N; i++) {
 		char options[160];
 
@@ -204,7 +204,7 @@ START_TEST(file__is_read_again_when_it_changes)
 	check_contains(await(c, 2, RIPC__UNRESOLVED, service)->text, "0 hosts of");
 	write_list("* 127.0.0.1:%u\n", port);
 	/* Looked at once a second while something is looked for. */
-	for (unsigned i = 0; i < 50 && !told(&c[0], RIPC__RESOLVED, service); i++) {
+	for (unsigned i = 0; i < 50 && !find_event(&c[0], RIPC__RESOLVED, service); i++) {
 		c[0].nevents = 0;
 		usleep(110000);
 		progress(&c[0]);
@@ -215,8 +215,8 @@ START_TEST(file__is_read_again_when_it_changes)
 		progress(&c[1]);
 		progress(&c[0]);
 	}
-	ck_assert_ptr_nonnull(told(&c[0], RIPC__RESOLVED, service));
-	/* Without the file the list stays as it was, and that is said. */
+	ck_assert_ptr_nonnull(find_event(&c[0], RIPC__RESOLVED, service));
+	/* Without the file the list stays unchanged, and the resolver logs that. */
 	unlink(path);
 	ripc__resolver_invalidate(c[0].r, service, c[1].instance);
 	usleep(1100000);
@@ -250,15 +250,15 @@ START_TEST(file__bad_lines_are_named)
 	char text[512];
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		char place[160];
+		char position[160];
 
 		logged[0] = 0;
 		ripc_log_set(log_hook, NULL, RIPC_LOG_WARN);
 		write_list("# comment\n%s\n7 127.0.0.1\n", bad[i]);
 		open_client(&c);
 		ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
-		snprintf(place, sizeof(place), "%s:2: ", path);
-		ck_assert_msg(strstr(logged, place) != NULL, "%s: %s", bad[i], logged);
+		snprintf(position, sizeof(position), "%s:2: ", path);
+		ck_assert_msg(strstr(logged, position) != NULL, "%s: %s", bad[i], logged);
 		ripc__resolver_describe(c.r, text, sizeof(text));
 		check_contains(text, "1 host of services, 1 bad line, the first is ");
 		ripc__resolver_close(c.r);

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The resolver on three hosts in two networks: namespaces a and b behind a bridge, c behind a router, which is the namespace r.
+# The resolver on three hosts in two networks: namespaces a and b behind a bridge, c behind a
+# router, which is the namespace r.
 #
 #	a 10.7.1.1 ──┐
 #	             ├─ bridge 10.7.1.254 ─ r ─ 10.7.2.254 ── c 10.7.2.3
@@ -21,7 +22,8 @@ namespaces=("$a" "$b" "$c" "$r")
 join()
 {
 	ip link add "$3" netns "$r" type veth peer name v0 netns "$1" &&
-		ip -n "$1" addr add "$2/24" dev v0 && ip -n "$1" link set lo up && ip -n "$1" link set v0 up &&
+		ip -n "$1" addr add "$2/24" dev v0 && ip -n "$1" link set lo up &&
+		ip -n "$1" link set v0 up &&
 		ip -n "$r" link set "$3" up && ip -n "$1" route add default via "${2%.*}.254"
 }
 
@@ -29,10 +31,12 @@ network()
 {
 	local ns
 	for ns in "${namespaces[@]}"; do
-		ip netns add "$ns" && ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
+		ip netns add "$ns" &&
+			ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
 			net.ipv6.conf.default.disable_ipv6=1 || return 1
 	done
-	ip -n "$r" link add br0 type bridge forward_delay 0 && ip -n "$r" addr add 10.7.1.254/24 dev br0 &&
+	ip -n "$r" link add br0 type bridge forward_delay 0 &&
+		ip -n "$r" addr add 10.7.1.254/24 dev br0 &&
 		ip -n "$r" link set br0 up && ip netns exec "$r" sysctl -qw net.ipv4.ip_forward=1 &&
 		join "$a" 10.7.1.1 pa && join "$b" 10.7.1.2 pb && join "$c" 10.7.2.3 pc &&
 		ip -n "$r" link set pa master br0 && ip -n "$r" link set pb master br0 &&
@@ -43,12 +47,14 @@ if ! why=$(network 2>&1); then
 	skip "three hosts with a router cannot be made here: $why"
 fi
 
-# reaches HOST ADDRESS: waits until it does, 20 s at most; the kernel takes its time to see a cable. Who refuses a connection is there.
+# reaches HOST ADDRESS: waits up to 20 s until the host answers; the kernel detects a carrier late.
+# A refused connection is an answer too.
 reaches()
 {
 	local i
 	for ((i = 0; i < 200; i++)); do
-		LC_ALL=C ip netns exec "$1" timeout 1 bash -c "exec 3<>/dev/tcp/$2/9" 2>&1 | grep -q refused && return 0
+		LC_ALL=C ip netns exec "$1" timeout 1 bash -c "exec 3<>/dev/tcp/$2/9" 2>&1 |
+			grep -q refused && return 0
 		sleep 0.1
 	done
 	return 1
@@ -113,7 +119,8 @@ shows "the first host holds a service" a42 '^registered 42'
 ask "its neighbour finds it" '^resolved 42' "$b" lookup 42 resolve_timeout_ms=20000
 ask "broadcast does not cross the router" '^unresolved 42' "$c" lookup 42 resolve_timeout_ms=300
 ask "a list of hosts does" '^resolved 42' "$c" lookup 42 "$far"
-ask "and a second holder there is refused" '^conflict: service 42 is held by instance' "$c" register 42 "$far"
+ask "and a second holder there is refused" '^conflict: service 42 is held by instance' "$c" \
+	register 42 "$far"
 start "$c" c43 register 43 "$far"
 shows "the far host holds another one" c43 '^registered 43'
 ask "which is found the other way" '^resolved 43' "$a" lookup 43 "$back"
@@ -124,7 +131,8 @@ ip -n "$a" addr del 10.7.1.1/24 dev v0
 ip -n "$a" addr show dev v0 | grep -q 10.7.1.11 || ip -n "$a" addr add 10.7.1.11/24 dev v0
 ip -n "$a" route replace default via 10.7.1.254
 reaches "$a" 10.7.1.2
-ask "a host with a new address is found by its neighbour" '^resolved 42' "$b" lookup 42 resolve_timeout_ms=20000
+ask "a host with a new address is found by its neighbour" '^resolved 42' "$b" lookup 42 \
+	resolve_timeout_ms=20000
 printf '%s\n' '* 10.7.1.11 10.7.1.2' >"$tmp/list.c"
 ask "and by the far one, once its list says so" '^resolved 42' "$c" lookup 42 "$far"
 

@@ -73,7 +73,7 @@ START_TEST(lookup__retries_with_back_off_then_fails)
 {
 	static const uint64_t at_ms[] = {0, 5, 20, 60, 160, 410, 660, 910};
 	uint64_t start = bus->now_ns;
-	const struct told *t;
+	const struct node_event *t;
 
 	node_lookup(b, 42);
 	bus_run(bus, 1001);
@@ -178,7 +178,7 @@ START_TEST(lookup_cancel__pending_event)
 	bus_run(bus, 2000);
 	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 0);
 	ck_assert_uint_eq(node_count(a, RIPC__RESOLVED, 42), 0);
-	/* The failure of one is kept, and goes in time although nobody was told. */
+	/* A failure is cached and expires, although nobody was notified of it. */
 	ck_assert_int_eq(ripc__rcore_lookup(b->core, 43, bus->now_ns), 0);
 	bus->now_ns += 1000 * RIPC__MS;
 	ripc__rcore_advance(b->core, bus->now_ns);

@@ -29,7 +29,7 @@ static long balance; /* allocations less frees */
 	})
 #define LIB_VOID(call) (in_library = true, (call), in_library = false)
 
-/* What the linker puts in the place of the allocator (--wrap). */
+/* Replacements of the allocator, installed by the linker (--wrap). */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t size);
@@ -129,7 +129,7 @@ static void live(void)
 		.instance = {5}, .resolve_timeout_ms = 100, .negative_ms = 10, .send = sent};
 	struct ripc__resolver_event ev = {0};
 	uint64_t now = RIPC__MS;
-	unsigned waiting = 0, told = 0, requests;
+	unsigned waiting = 0, notified = 0, requests;
 	struct ripc__rcore *core = NULL;
 
 	if (ok(LIB(ripc__rcore_new(&core, &env))))
@@ -148,10 +148,10 @@ static void live(void)
 		now += 50 * RIPC__MS;
 		LIB_VOID(ripc__rcore_advance(core, now));
 		while (LIB(ripc__rcore_event(core, &ev, &requests, now)))
-			told += (ev.kind == RIPC__RESOLVED || ev.kind == RIPC__UNRESOLVED) &&
-				ev.service > 100 && ev.service <= 120;
+			notified += (ev.kind == RIPC__RESOLVED || ev.kind == RIPC__UNRESOLVED) &&
+				    ev.service > 100 && ev.service <= 120;
 	}
-	ck_assert_uint_eq(told, waiting);
+	ck_assert_uint_eq(notified, waiting);
 	for (uint64_t id = 1; id <= 10; id++)
 		LIB_VOID(ripc__rcore_unregister(core, id, now));
 	LIB_VOID(ripc__rcore_free(core));

@@ -57,11 +57,11 @@ static struct ripc *open_long_timeout(const char *options)
 	return open_ctx(text);
 }
 
-/* One stay of the service: receives until it is told that the service has moved, or all is over. */
+/* One holder of the service: receives until the service has moved or the test ends. */
 struct residence {
 	pthread_t thread;
 	struct ripc_service *s;
-	int end; /* what the last receive said */
+	int end; /* result of the last receive */
 	atomic_bool done;
 };
 
@@ -103,9 +103,9 @@ static void end(struct residence *residence)
 }
 
 /*
- * Takes the service over. Whoever registers while an ensemble is away, which on a busy machine it
- * may be, holds the service until the ensemble knows better: then the newcomer is told, and tries
- * again.
+ * Takes the service over. A context that registers while an ensemble is unreachable, as on a busy
+ * machine, holds the service until the ensemble disagrees: the newcomer then gets a conflict and
+ * retries.
  */
 static void take_over(struct residence *next, struct ripc *ctx, struct residence *former)
 {
@@ -115,7 +115,7 @@ static void take_over(struct residence *next, struct ripc *ctx, struct residence
 			usleep(1000);
 		if (former->done)
 			break;
-		ck_assert_msg(next->done, "neither of two holders is told");
+		ck_assert_msg(next->done, "neither of two holders is notified");
 		end(next);
 	}
 	end(former);
@@ -178,7 +178,11 @@ static void check_each_once(const struct client *c)
 /* RIPC_TEST_CHAIN has another one tried instead, by test_zookeeper.sh. */
 static const char *chain(int i)
 {
-	static const char *const chains[] = {"resolver=local,udp", "resolver=local", "resolver=udp"};
+	static const char *const chains[] = {
+		"resolver=local,udp",
+		"resolver=local",
+		"resolver=udp",
+	};
 	const char *given = getenv("RIPC_TEST_CHAIN");
 
 	return given ? given : chains[i];
@@ -223,8 +227,8 @@ START_TEST(takeover__without_holder)
 	ck_assert_int_eq(ripc_service_register(a, service, RIPC_TAKEOVER, &s), 0);
 	ck_assert_int_eq(ripc_service_register(a, service, RIPC_TAKEOVER, &other), -EADDRINUSE);
 	/*
-	 * Who does not ask for it takes nothing over: surely so where the kernel decides, and not
-	 * who answers in time.
+	 * Without the option no context takes a service over. This is certain only where the kernel
+	 * decides, not where the first answer in time decides.
 	 */
 	if (!strstr(chain(_i), "=udp"))
 		ck_assert_int_eq(ripc_service_register(b, service, 0, &other), -EADDRINUSE);
@@ -282,7 +286,7 @@ static pid_t holder_process(int i)
 	return pid;
 }
 
-/* Sends until it is told to stop, again what failed. */
+/* Sends until it is stopped; repeats failed messages. */
 static void *ignores_revoke(void *arg)
 {
 	struct client *c = arg;

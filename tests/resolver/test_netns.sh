@@ -1,18 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The resolver on two hosts: two network namespaces joined by a veth pair, with IPv4 only, IPv6 only, and both.
+# The resolver on two hosts: two network namespaces joined by a veth pair, with IPv4 only, IPv6
+# only, and both.
 # usage: test_netns.sh (the test program is looked for beside it in the build tree)
 set -u
 unset RIPC_INTERFACES
-# Who is there is found, however late it gets a processor. Where nobody is, each says how long it looks.
+# Existing services are found even if the holder gets little processor time. A lookup of a missing
+# service sets its own timeout.
 export RIPC_RESOLVE_TIMEOUT_MS=20000
 name=netns program=resolver_tool
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 a=ripc-$$-a b=ripc-$$-b
 namespaces=("$a" "$b")
-if ! why=$( (ip netns add "$a" && ip netns add "$b" && ip netns exec "$a" true && ip link add v0 netns "$a" type veth peer name v0 netns "$b") 2>&1); then
+if ! why=$( (ip netns add "$a" && ip netns add "$b" && ip netns exec "$a" true &&
+	ip link add v0 netns "$a" type veth peer name v0 netns "$b") 2>&1); then
 	skip "network namespaces cannot be made here: $why"
 fi
 clean
@@ -37,7 +40,8 @@ hosts()
 	clean
 	for ns in "$a" "$b"; do
 		ip netns add "$ns"
-		ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 \
+		ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
+			net.ipv6.conf.default.disable_ipv6=1 \
 			net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.all.accept_dad=0
 	done
 	ip link add v0 netns "$a" type veth peer name v0 netns "$b"
@@ -47,7 +51,8 @@ hosts()
 			case $family in
 			4) ip -n "$ns" addr add 10.7.7.$i/24 dev v0 ;;
 			6)
-				ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.v0.disable_ipv6=0 \
+				ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=0 \
+					net.ipv6.conf.v0.disable_ipv6=0 \
 					net.ipv6.conf.lo.disable_ipv6=0
 				ip -n "$ns" addr add fd07::$i/64 dev v0 nodad
 				;;
@@ -113,24 +118,32 @@ two_hosts()
 	hold "$a" 42 "$tmp/a"
 	await_check "$families: registers" "$tmp/a" "^registered 42"
 	check "$families: found from the other host" "$(ask "$b" lookup 42)" "^resolved 42 at pid-"
-	check "$families: found with only v0 allowed" "$(ask "$b" lookup 42 interfaces=v0)" "^resolved 42"
-	check "$families: held elsewhere" "$(ask "$b" register 42)" "^conflict: service 42 is held by instance .* on test pid-"
+	check "$families: found with only v0 allowed" "$(ask "$b" lookup 42 interfaces=v0)" \
+		"^resolved 42"
+	check "$families: held elsewhere" "$(ask "$b" register 42)" \
+		"^conflict: service 42 is held by instance .* on test pid-"
 	out=$(ask "$b" lookup 43 resolve_timeout_ms=200)
-	check "$families: nobody there" "$out" "^unresolved 43: asked local (no holder on this host) and udp ([0-9]* requests on .*v0.* port 7475): no answer in 200 ms"
-	check "$families: not asked where it is not allowed" "$(ask "$b" lookup 42 'interfaces=lo resolve_timeout_ms=200')" "^unresolved 42"
+	check "$families: nobody there" "$out" \
+		"^unresolved 43: asked local (no holder on this host) and udp \
+([0-9]* requests on .*v0.* port 7475): no answer in 200 ms"
+	check "$families: not asked where it is not allowed" \
+		"$(ask "$b" lookup 42 'interfaces=lo resolve_timeout_ms=200')" "^unresolved 42"
 	hold "$a" 45 "$tmp/a45" interfaces=lo
 	await "^registered" "$tmp/a45"
-	check "$families: not answered where it is not allowed" "$(ask "$b" lookup 45 'resolve_timeout_ms=200')" "^unresolved 45"
+	check "$families: not answered where it is not allowed" \
+		"$(ask "$b" lookup 45 'resolve_timeout_ms=200')" "^unresolved 45"
 	# A second process of the same host, beside the first.
 	hold "$a" 44 "$tmp/a44"
 	await "^registered" "$tmp/a44"
-	check "$families: second process of that host" "$(ask "$b" lookup 44 resolver=udp)" "^resolved 44"
+	check "$families: second process of that host" "$(ask "$b" lookup 44 resolver=udp)" \
+		"^resolved 44"
 	# It dies without a word and comes back on the other host.
 	kill -9 "${pids[0]}"
 	wait "${pids[0]}" 2>/dev/null
 	hold "$b" 42 "$tmp/b"
 	await_check "$families: taken over after SIGKILL" "$tmp/b" "^registered 42"
-	check "$families: found there" "$(ask "$a" lookup 42)" "^resolved 42 at pid-$(pgrep -P "$last" || echo "$last")"
+	check "$families: found there" "$(ask "$a" lookup 42)" \
+		"^resolved 42 at pid-$(pgrep -P "$last" || echo "$last")"
 }
 
 # Both hosts register one id while the cable is out; when it is in again one of them gives up.
@@ -147,7 +160,8 @@ partition()
 	# A third one asks: its request makes both answer.
 	ip netns exec "$b" "$tool" watch 50 resolver=udp </dev/null >/dev/null 2>&1 &
 	pids+=($!)
-	await_check "$1: the younger one gives up when they are joined" "$tmp/p2" "^conflict: service 50 is held by instance"
+	await_check "$1: the younger one gives up when they are joined" "$tmp/p2" \
+		"^conflict: service 50 is held by instance"
 	check "$1: the older one keeps it" "$(cat "$tmp/p1")" "^registered 50$"
 }
 

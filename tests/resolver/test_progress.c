@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Resolvers that are driven: by what is readable, by garbage, beside a child that was forked, and
- * in virtual time.
+ * Progress of a resolver: with readable descriptors, with garbage, beside a forked child, and in
+ * virtual time.
  */
 #define _GNU_SOURCE
 #include "live.h"
@@ -19,6 +19,7 @@ START_TEST(progress__reads_only_what_is_readable)
 	uint64_t deadline = RIPC__NEVER;
 	struct pollfd pfd;
 	struct ctx c[2];
+	unsigned n;
 
 	open_ctx(&c[0], "resolver=local resolve_timeout_ms=5000");
 	open_ctx(&c[1], "resolver=local");
@@ -35,8 +36,8 @@ START_TEST(progress__reads_only_what_is_readable)
 			ripc__resolver_progress(c[0].r, false, &ev, 1, ripc__clock_ns(), &deadline),
 			0);
 	ck_assert_uint_ne(deadline, RIPC__NEVER);
-	ck_assert_uint_eq(ripc__resolver_progress(c[0].r, true, &ev, 1, ripc__clock_ns(), &deadline),
-			  1);
+	n = ripc__resolver_progress(c[0].r, true, &ev, 1, ripc__clock_ns(), &deadline);
+	ck_assert_uint_eq(n, 1);
 	ck_assert_int_eq(ev.kind, RIPC__RESOLVED);
 	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
 	ripc__resolver_close(c[0].r);
@@ -51,6 +52,7 @@ START_TEST(progress__garbage_is_counted_and_logged_once)
 	int udp = socket(AF_INET, SOCK_DGRAM, 0), local = socket(AF_UNIX, SOCK_DGRAM, 0), one = 1,
 	    len;
 	uint8_t junk[3000] = {1};
+	socklen_t sunlen;
 	struct ctx c[2];
 
 	in.sin_addr.s_addr = htonl(0x7fffffff);
@@ -60,14 +62,12 @@ START_TEST(progress__garbage_is_counted_and_logged_once)
 	for (unsigned i = 0; i < 10; i++)
 		ck_assert_int_gt(sendto(udp, junk, i * 300, 0, (struct sockaddr *)&in, sizeof(in)),
 				 -1);
-	/* From a socket without a name: nobody a resolver could answer. */
+	/* From a socket without a name, so that the resolver cannot reply. */
 	len = snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "ripc/svc/%016llx",
 		       (unsigned long long)service);
+	sunlen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 	for (unsigned i = 0; i < 5; i++)
-		ck_assert_int_eq(
-			sendto(local, junk, 100, 0, (struct sockaddr *)&sun,
-			       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)),
-			100);
+		ck_assert_int_eq(sendto(local, junk, 100, 0, (struct sockaddr *)&sun, sunlen), 100);
 	for (unsigned i = 0; i < 20000 && ripc__resolver_bad_messages(c[0].r) < 15; i++) {
 		progress(&c[0]);
 		usleep(1000);
@@ -75,8 +75,8 @@ START_TEST(progress__garbage_is_counted_and_logged_once)
 	ck_assert_uint_eq(ripc__resolver_bad_messages(c[0].r), 15);
 	open_ctx(&c[1], "");
 	lookup(&c[1], service);
-	ck_assert_ptr_null(told(&c[1], RIPC__RESOLVED, service));
-	while (!told(&c[1], RIPC__RESOLVED, service)) {
+	ck_assert_ptr_null(find_event(&c[1], RIPC__RESOLVED, service));
+	while (!find_event(&c[1], RIPC__RESOLVED, service)) {
 		progress(&c[0]);
 		progress(&c[1]);
 	}
@@ -148,17 +148,17 @@ START_TEST(sim__two_contexts)
 		ck_assert_int_eq(ripc__resolver_open(&c[i].r, &env), 0);
 	}
 	ck_assert_int_eq(ripc__resolver_register(c[0].r, service, ripc__sim_now(net)), 0);
-	for (unsigned i = 0; i < 20000 && !told(&c[1], RIPC__RESOLVED, service); i++) {
+	for (unsigned i = 0; i < 20000 && !find_event(&c[1], RIPC__RESOLVED, service); i++) {
 		ripc__sim_step(net, ripc__sim_now(net) + RIPC__MS);
 		for (unsigned k = 0; k < 2; k++)
 			c[k].nevents +=
-				ripc__resolver_progress(c[k].r, false, c[k].told + c[k].nevents, 4,
-							ripc__sim_now(net), &c[k].deadline_ns);
-		if (told(&c[0], RIPC__REGISTERED, service) && !c[1].nevents)
+				ripc__resolver_progress(c[k].r, false, c[k].events + c[k].nevents,
+							4, ripc__sim_now(net), &c[k].deadline_ns);
+		if (find_event(&c[0], RIPC__REGISTERED, service) && !c[1].nevents)
 			ck_assert_int_eq(ripc__resolver_lookup(c[1].r, service, ripc__sim_now(net)),
 					 0);
 	}
-	ck_assert_ptr_nonnull(told(&c[1], RIPC__RESOLVED, service));
+	ck_assert_ptr_nonnull(find_event(&c[1], RIPC__RESOLVED, service));
 	ripc__resolver_close(c[0].r);
 	ripc__resolver_kill(c[1].r);
 	ripc__sim_destroy(net);

@@ -10,6 +10,7 @@
 #include "transport/sim/sim.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -165,7 +166,7 @@ START_TEST(register__immediate_on_one_host)
 	open_ctx(&c, _i ? "resolver=local" : "");
 	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), 0);
 	progress(&c);
-	ck_assert_ptr_nonnull(told(&c, RIPC__REGISTERED, service));
+	ck_assert_ptr_nonnull(find_event(&c, RIPC__REGISTERED, service));
 	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EADDRINUSE);
 	check_contains(ripc_error_detail(), "this context");
 	ripc__resolver_unregister(c.r, service, ripc__clock_ns());
@@ -231,7 +232,7 @@ START_TEST(register__held_on_this_host_names_the_holder)
 	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EADDRINUSE);
 	check_contains(ripc_error_detail(), "another process of this host");
 	ask_holder(&c, 60000);
-	snprintf(text, sizeof(text), "service %llu is held by instance ", (unsigned long long)service);
+	snprintf(text, sizeof(text), "service %" PRIu64 " is held by instance ", service);
 	check_contains(ripc_error_detail(), text);
 	snprintf(text, sizeof(text), "on test5 somewhere, pid %d", (int)pid);
 	check_contains(ripc_error_detail(), text);
@@ -299,8 +300,8 @@ END_TEST
 /* --- lookup-up --- */
 
 /*
- * The former holder is stopped: it never gives its name on this host up. The time passes as it is
- * told.
+ * The former holder is stopped and never releases its name on this host. The test advances the
+ * clock.
  */
 START_TEST(takeover__ends_with_resolve_timeout)
 {
@@ -312,13 +313,13 @@ START_TEST(takeover__ends_with_resolve_timeout)
 	register_service(&c[0], service);
 	now = start = ripc__clock_ns();
 	ck_assert_int_eq(ripc__resolver_takeover(c[1].r, service, now), 0);
-	for (unsigned i = 0; i < 10000 && !told(&c[1], RIPC__REGISTERED, service); i++) {
-		c[1].nevents =
-			ripc__resolver_progress(c[1].r, true, c[1].told, EVENTS_MAX, now, &deadline);
+	for (unsigned i = 0; i < 10000 && !find_event(&c[1], RIPC__REGISTERED, service); i++) {
+		c[1].nevents = ripc__resolver_progress(c[1].r, true, c[1].events, EVENTS_MAX, now,
+						       &deadline);
 		now = deadline > now ? deadline : now;
 		deadline = RIPC__NEVER;
 	}
-	ck_assert_ptr_nonnull(told(&c[1], RIPC__REGISTERED, service));
+	ck_assert_ptr_nonnull(find_event(&c[1], RIPC__REGISTERED, service));
 	ck_assert_uint_le(now, start + (100 + RIPC__PROBE_INTERVAL_MS) * RIPC__MS);
 	ripc__resolver_close(c[1].r);
 	ripc__resolver_close(c[0].r);
@@ -357,8 +358,8 @@ START_TEST(lookup__error_names_backends)
 	snprintf(text, sizeof(text), "on lo (IPv4) port %u): no answer in 60 ms", port);
 	check_contains(await(c, 1, RIPC__UNRESOLVED, service)->text,
 		       "asked local (no holder on this host) and udp (");
-	check_contains(told(&c[0], RIPC__UNRESOLVED, service)->text, " requests ");
-	check_contains(told(&c[0], RIPC__UNRESOLVED, service)->text, text);
+	check_contains(find_event(&c[0], RIPC__UNRESOLVED, service)->text, " requests ");
+	check_contains(find_event(&c[0], RIPC__UNRESOLVED, service)->text, text);
 	ripc__resolver_close(c[0].r);
 	/* There is one, but it is stuck. */
 	open_ctx(&c[0], "resolver=local resolve_timeout_ms=60");

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# A service that moves between three hosts, ten times, while a client on the first of them streams messages to it: namespaces a, b and c
-# on one bridge. Orderly moves lose nothing and double nothing. A host's process that is killed loses no more than what it had been
-# given last.
+# A service that moves between three hosts, ten times, while a client on the first of them streams
+# messages to it: namespaces a, b and c on one bridge. Orderly moves lose nothing and double
+# nothing. A host's process that is killed loses no more than what it had been given last.
 #
 # usage: test_takeover.sh (the test program is looked for in the build tree)
 set -u
@@ -19,15 +19,19 @@ network()
 {
 	local i ns
 	for ns in "${namespaces[@]}"; do
-		ip netns add "$ns" && ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
+		ip netns add "$ns" &&
+			ip netns exec "$ns" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
 			net.ipv6.conf.default.disable_ipv6=1 || return 1
 	done
-	ip -n "$bridge" link add br0 type bridge forward_delay 0 && ip -n "$bridge" link set br0 up || return 1
+	ip -n "$bridge" link add br0 type bridge forward_delay 0 &&
+		ip -n "$bridge" link set br0 up || return 1
 	for i in 0 1 2; do
 		ns=${hosts[i]}
 		ip link add "p$i" netns "$bridge" type veth peer name v0 netns "$ns" &&
-			ip -n "$bridge" link set "p$i" master br0 up && ip -n "$ns" link set lo up &&
-			ip -n "$ns" addr add "10.7.3.$((i + 1))/24" dev v0 && ip -n "$ns" link set v0 up || return 1
+			ip -n "$bridge" link set "p$i" master br0 up &&
+			ip -n "$ns" link set lo up &&
+			ip -n "$ns" addr add "10.7.3.$((i + 1))/24" dev v0 &&
+			ip -n "$ns" link set v0 up || return 1
 	done
 }
 
@@ -73,7 +77,7 @@ start()
 	pids+=("$last")
 }
 
-# A peer that gets no processor for a while has not died; of a process that is killed the kernel tells.
+# A peer without processor time for a while is not dead; the kernel reports a killed process.
 options="interfaces=v0 resolver=local,udp peer_timeout_ms=20000"
 
 # moves WHAT ID SIGNAL: ten hops; with a signal the holder is killed by that before each
@@ -88,7 +92,8 @@ moves()
 	client=$last
 	for ((hop = 1; hop <= 10; hop++)); do
 		await "$dir/$((hop - 1))" '^got' 20 ||
-			{ bad "$1: nothing comes to holder $((hop - 1))" "$dir/client" "$dir/$((hop - 1))" && return; }
+			{ bad "$1: nothing comes to holder $((hop - 1))" "$dir/client" \
+			"$dir/$((hop - 1))" && return; }
 		if [ -n "$3" ]; then
 			kill "-$3" "${holder[hop - 1]}"
 			wait "${holder[hop - 1]}" 2>/dev/null
@@ -100,7 +105,8 @@ moves()
 		[ -n "$3" ] || await "$dir/$((hop - 1))" '^moved' ||
 			{ bad "$1: holder $((hop - 1)) is told" "$dir/$((hop - 1))" && return; }
 	done
-	await "$dir/10" '^got' 20 || { bad "$1: nothing comes to the last holder" "$dir/client" "$dir/10" && return; }
+	await "$dir/10" '^got' 20 ||
+		{ bad "$1: nothing comes to the last holder" "$dir/client" "$dir/10" && return; }
 	kill -TERM "$client"
 	wait "$client"
 	kill -TERM "${holder[10]}"
@@ -117,7 +123,8 @@ moves()
 			print lost + 0, twice + 0, (total > 0)
 		}' "$dir/seen" >"$dir/result"
 	read -r lost twice some <"$dir/result"
-	echo "$1: $(grep '^sent' "$dir/client"), $lost lost, $twice came twice, $(grep -c '^unsure' "$dir/client") sent again"
+	echo "$1: $(grep '^sent' "$dir/client"), $lost lost, $twice came twice, $(grep \
+		-c '^unsure' "$dir/client") sent again"
 }
 
 moves "orderly moves" 4201 ""
@@ -125,17 +132,20 @@ if [ "${some:-0}" = 1 ]; then
 	if [ "$lost" -eq 0 ] && [ "$twice" -eq 0 ] && ! grep -q '^unsure' "$tmp/4201/client"; then
 		ok "ten orderly moves between three hosts: nothing lost, nothing twice"
 	else
-		bad "ten orderly moves between three hosts: nothing lost, nothing twice" "$tmp/4201/client"
+		bad "ten orderly moves between three hosts: nothing lost, nothing twice" \
+			"$tmp/4201/client"
 	fi
 fi
 
-# What a process had received is lost with it, and of what it was just given nobody knows: one message each time.
+# Messages that a process has received are lost with it, and the last one may be uncertain: one
+# message each time.
 some=0
 moves "crashes" 4202 KILL
 if [ "$some" = 1 ]; then
 	if [ "$lost" -le 10 ] && [ "$twice" -le 10 ]; then
 		ok "ten crashes: no more is lost or comes twice than what was under way"
 	else
-		bad "ten crashes: no more is lost or comes twice than what was under way" "$tmp/4202/client"
+		bad "ten crashes: no more is lost or comes twice than what was under way" \
+			"$tmp/4202/client"
 	fi
 fi

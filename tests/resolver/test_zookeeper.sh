@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The ZooKeeper back end with real servers: plain java processes on the loopback, with data and ports of their own.
+# The ZooKeeper back end with real servers: plain java processes on the loopback, with data and
+# ports of their own.
 # usage: test_zookeeper.sh (the test program is looked for in the build tree)
 set -u
 # A network of its own: nobody else takes a port between the look at it and its use.
 # shellcheck disable=SC2016
 if [ -z "${RIPC_TEST_OWN_NETWORK-}" ] && unshare -rn ip link set lo up 2>/dev/null; then
-	RIPC_TEST_OWN_NETWORK=yes exec unshare -rn bash -c 'ip link set lo up && exec bash "$0"' "$0"
+	RIPC_TEST_OWN_NETWORK=yes exec unshare -rn bash -c 'ip link set lo up && exec bash "$0"' \
+		"$0"
 fi
 export RIPC_INTERFACES=lo LC_ALL=C.UTF-8
 declare -A servers pid
@@ -22,11 +24,13 @@ at_end()
 
 "$tool" lookup 1 "resolver=zookeeper:127.0.0.1:1 resolve_timeout_ms=10" >"$tmp/probe" 2>&1
 grep -q 'no ZooKeeper client' "$tmp/probe" && skip "this build has no ZooKeeper client"
-command -v java >/dev/null || skip "there is no java to run a ZooKeeper server with (default-jre-headless)"
+command -v java >/dev/null ||
+	skip "there is no java to run a ZooKeeper server with (default-jre-headless)"
 jar=/usr/share/java/zookeeper.jar
 [ -f $jar ] || skip "there is no ZooKeeper server (package zookeeper)"
 classpath=$tmp
-for jar in zookeeper zookeeper-jute slf4j-api slf4j-simple log4j-1.2 netty-all netty-common metrics-core snappy-java \
+for jar in zookeeper zookeeper-jute slf4j-api slf4j-simple log4j-1.2 netty-all netty-common \
+	metrics-core snappy-java \
 	commons-io commons-cli jackson-core jackson-databind jackson-annotations; do
 	[ -f "/usr/share/java/$jar.jar" ] && classpath=$classpath:/usr/share/java/$jar.jar
 done
@@ -103,7 +107,8 @@ server()
 		echo "4lw.commands.whitelist=srvr"
 		printf '%s\n' "$@"
 	} >"$tmp/$name.cfg"
-	java -Xmx128m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$classpath" -Dzookeeper.jmx.log4j.disable=true \
+	java -Xmx128m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$classpath" \
+		-Dzookeeper.jmx.log4j.disable=true \
 		-Dorg.slf4j.simpleLogger.logFile="$tmp/$name.log" \
 		org.apache.zookeeper.server.quorum.QuorumPeerMain "$tmp/$name.cfg" \
 		>>"$tmp/$name.out" 2>&1 </dev/null &
@@ -139,7 +144,8 @@ start()
 {
 	local name=$1
 	shift
-	# Not left to the child: who waits for a line may not see what an earlier one of that name wrote.
+	# Not left to the child: who waits for a line may not see what an earlier one of that name
+	# wrote.
 	: >"$tmp/$name"
 	: >"$tmp/$name.err"
 	"$tool" "$1" "$2" "${*:3} log=info" >"$tmp/$name" 2>"$tmp/$name.err" &
@@ -162,8 +168,8 @@ if ! serving "${port[0]}"; then
 	tail -n 5 "$tmp/one.out" "$tmp/one.log"
 	skip "the ZooKeeper server does not start here"
 fi
-# Sessions live long enough for processes and servers that get no processor for a while, and whoever is there is found as late.
-# A search for what is not there takes the time that it is given: enough to hear from the server that it is not.
+# Sessions and lookups tolerate processes and servers that get no processor time for a while. A
+# lookup of a missing service has a timeout long enough for the server's answer.
 zk="resolver=zookeeper:127.0.0.1:${port[0]} zookeeper_timeout_ms=5000 resolve_timeout_ms=30000"
 in_vain=resolve_timeout_ms=5000
 
@@ -173,21 +179,24 @@ shows "a service is registered" "$tmp/holder" '^registered 42'
 start client watch 42 "$zk"
 shows "it is found" "$tmp/client" "^resolved 42 at pid-${pid[holder]}"
 start second register 42 "$zk"
-shows "a second one is refused, and the holder is named" "$tmp/second" "^conflict: .*held by instance .*pid-${pid[holder]}"
+shows "a second one is refused, and the holder is named" "$tmp/second" \
+	"^conflict: .*held by instance .*pid-${pid[holder]}"
 start random random 0x8000000000000001 "$zk"
 shows "an id drawn at random is registered" "$tmp/random" '^registered 9223372036854775809'
 start found lookup 0x8000000000000001 "$zk"
 shows "it is found by its node" "$tmp/found" "^resolved 9223372036854775809 at pid-${pid[random]}"
 stop random
 start nobody lookup 43 "$zk" $in_vain
-shows "one that nobody holds is not found" "$tmp/nobody" '^unresolved 43: .*zookeeper (it has no node there)'
+shows "one that nobody holds is not found" "$tmp/nobody" \
+	'^unresolved 43: .*zookeeper (it has no node)'
 stop holder
 shows "a farewell is told" "$tmp/client" '^gone 42'
 start holder register 42 "$zk"
 start late lookup 42 "$zk"
 shows "another registers it, and is found" "$tmp/late" "^resolved 42 at pid-${pid[holder]}"
 kill -USR1 "${pid[client]}"
-shows "by the one that knew the former holder, too" "$tmp/client" "^resolved 42 at pid-${pid[holder]}"
+shows "by the one that knew the former holder, too" "$tmp/client" \
+	"^resolved 42 at pid-${pid[holder]}"
 kill -KILL "${pid[holder]}"
 wait "${pid[holder]}" 2>/dev/null
 start third register 44 "$zk"
@@ -201,9 +210,11 @@ stop_server one
 shows "the loss is told once" "$tmp/user.err" 'the ensemble .* is lost.* 1 records are stale'
 kill -USR1 "${pid[user]}"
 shows "what is known is used on" "$tmp/user" "^resolved 45 at pid-${pid[moving]}" 2
-shows "and marked stale" "$tmp/user" 'lost [0-9]* s ago, it was session [0-9a-f]*, .*known, 1 of them stale'
+shows "and marked stale" "$tmp/user" \
+	'lost [0-9]* s ago in session [0-9a-f]*, .*known, 1 of them stale'
 start cold lookup 45 "$zk" resolve_timeout_ms=500
-shows "without the ensemble nothing new is found" "$tmp/cold" '^unresolved 45: .*no connection to the ensemble'
+shows "without the ensemble nothing new is found" "$tmp/cold" \
+	'^unresolved 45: .*no connection to the ensemble'
 server one "${port[0]}"
 serving "${port[0]}"
 shows "it is back" "$tmp/user.err" 'the ensemble is back'
@@ -233,7 +244,8 @@ shows "a holder that stands still loses its session" "$tmp/user" '^gone 45'
 kill -CONT "${pid[moving]}"
 shows "it notices, and begins a new one" "$tmp/moving.err" 'back, in a new session'
 kill -USR1 "${pid[user]}"
-shows "in which it registers again, with a new generation" "$tmp/user" "^resolved 45 at pid-${pid[moving]} generation \($later\)\$"
+shows "in which it registers again, with a new generation" "$tmp/user" \
+	"^resolved 45 at pid-${pid[moving]} generation \($later\)\$"
 stop moving user client
 
 # --- two holders, of whom neither knew of the other ---
@@ -246,7 +258,8 @@ shows "its holder stands still, and loses its session" "$tmp/seer" '^gone 70'
 start heir register 70 "$zk" zookeeper_timeout_ms=30000
 shows "another registers it meanwhile" "$tmp/heir" '^registered 70'
 kill -CONT "${pid[first]}"
-shows "who comes back is told whose it is now" "$tmp/first" "^conflict: .*held by .*pid-${pid[heir]}"
+shows "who comes back is told whose it is now" "$tmp/first" \
+	"^conflict: .*held by .*pid-${pid[heir]}"
 shows "and who keeps it is told of the other" "$tmp/heir" "^rival: .*held by .*pid-${pid[first]}"
 stop heir seer
 
@@ -256,23 +269,27 @@ for chain in local,zookeeper zookeeper; do
 	if [ ! -x "$move" ]; then
 		echo "SKIP: $move was not built"
 		skipped=$((skipped + 1))
-	elif RIPC_TEST_CHAIN="resolver=$chain:127.0.0.1:${port[0]} zookeeper_timeout_ms=3000" timeout 300 "$move" >"$tmp/move" 2>&1; then
-		ok "a service that moves is followed, $chain: $(grep 'the longest' "$tmp/move" | head -n 1)"
+	elif RIPC_TEST_CHAIN="resolver=$chain:127.0.0.1:${port[0]} zookeeper_timeout_ms=3000" \
+		timeout 300 "$move" >"$tmp/move" 2>&1; then
+		ok "a service that moves is followed, $chain: $(grep 'the longest' "$tmp/move" |
+			head -n 1)"
 	else
 		bad "a service that moves is followed, $chain" "$tmp/move"
 	fi
 done
 
 # --- roots and credentials ---
-start rooted register 46 "resolver=zookeeper:127.0.0.1:${port[0]}/a/b zookeeper_timeout_ms=5000 resolve_timeout_ms=30000"
+root=resolver=zookeeper:127.0.0.1:${port[0]}/a/b
+patience="zookeeper_timeout_ms=5000 resolve_timeout_ms=30000"
+start rooted register 46 "$root $patience"
 shows "a root of its own is made" "$tmp/rooted" '^registered 46'
 start other lookup 46 "$zk" $in_vain
-shows "another root does not see it" "$tmp/other" '^unresolved 46: .*it has no node there'
-start inside lookup 46 "resolver=zookeeper:127.0.0.1:${port[0]}/a/b zookeeper_timeout_ms=5000 resolve_timeout_ms=30000"
+shows "another root does not see it" "$tmp/other" '^unresolved 46: .*it has no node'
+start inside lookup 46 "$root $patience"
 shows "the same one does" "$tmp/inside" "^resolved 46 at pid-${pid[rooted]}"
 stop rooted
 (umask 077 && echo 'cluster:secret' >"$tmp/auth" && echo 'stranger:guess' >"$tmp/wrong")
-closed="resolver=zookeeper:127.0.0.1:${port[0]}/closed zookeeper_timeout_ms=5000 resolve_timeout_ms=30000"
+closed="resolver=zookeeper:127.0.0.1:${port[0]}/closed $patience"
 start closed register 47 "$closed" "zookeeper_auth_file=$tmp/auth"
 shows "with credentials a service is registered" "$tmp/closed" '^registered 47'
 start friend lookup 47 "$closed" "zookeeper_auth_file=$tmp/auth"
@@ -305,21 +322,28 @@ else
 	start ka lookup 60 "$zk" "key_file=$tmp/a"
 	shows "and found with the same one" "$tmp/ka" "^resolved 60 at pid-${pid[keyed]}"
 	start kb lookup 60 "$zk $in_vain" "key_file=$tmp/b"
-	shows "with another one it is not, and why" "$tmp/kb" '^unresolved 60: .*its node is of no use: it was not made with a key of this cluster'
+	shows "with another one it is not, and why" "$tmp/kb" \
+		"^unresolved 60: .*its node is rejected: \
+it was not made with a key of this cluster"
 	start kn lookup 60 "$zk $in_vain"
-	shows "nor without one, and why" "$tmp/kn" '^unresolved 60: .*its node is of no use: it was made with a key, and this context has none'
+	shows "nor without one, and why" "$tmp/kn" \
+		"^unresolved 60: .*its node is rejected: \
+it was made with a key, and this context has none"
 	start kba lookup 60 "$zk" "key_file=$tmp/ba"
-	shows "while keys are exchanged it is found with both" "$tmp/kba" "^resolved 60 at pid-${pid[keyed]}"
+	shows "while keys are exchanged it is found with both" "$tmp/kba" \
+		"^resolved 60 at pid-${pid[keyed]}"
 	start bare register 61 "$zk"
 	shows "without a key another one is registered" "$tmp/bare" '^registered 61'
 	start ki lookup 61 "$zk $in_vain" "key_file=$tmp/a"
-	shows "which those with one do not believe" "$tmp/ki" '^unresolved 61: .*it was not made with a key of this cluster'
+	shows "which those with one do not believe" "$tmp/ki" \
+		'^unresolved 61: .*it was not made with a key of this cluster'
 	start both register 62 "$zk" "key_file=$tmp/ba"
 	shows "one that has both keys is registered" "$tmp/both" '^registered 62'
 	start kboth lookup 62 "$zk" "key_file=$tmp/ab"
 	shows "and found by others that have both" "$tmp/kboth" "^resolved 62 at pid-${pid[both]}"
 	start kold lookup 62 "$zk $in_vain" "key_file=$tmp/a"
-	shows "and not by those with the second alone, since it says all with the first" "$tmp/kold" '^unresolved 62: .*not made with a key'
+	shows "and not by those with the second alone, since it says all with the first" \
+		"$tmp/kold" '^unresolved 62: .*not made with a key'
 	stop bare both
 fi
 stop keyed
@@ -344,7 +368,7 @@ three="127.0.0.1:${port[7]},127.0.0.1:${port[8]},127.0.0.1:${port[9]}"
 for n in 1 2 3; do
 	serving "${port[6 + n]}" || bad "server $n of the ensemble starts" "$tmp/s$n.log"
 done
-# What is left of the servers may take long to agree; no session may end meanwhile.
+# The remaining servers may take long to agree; no session may expire meanwhile.
 three="resolver=zookeeper:$three zookeeper_timeout_ms=60000 resolve_timeout_ms=50000"
 for n in 1 2 3 4; do
 	start "e$n" register $((50 + n)) "$three"
@@ -355,7 +379,8 @@ shows "is found" "$tmp/watcher" '^resolved 51'
 stop_server s2
 for n in 1 2 3 4; do
 	start "f$n" lookup $((50 + n)) "$three"
-	shows "with one server dead service $n is found" "$tmp/f$n" "^resolved $((50 + n)) at pid-${pid[e$n]}"
+	shows "with one server dead service $n is found" "$tmp/f$n" \
+		"^resolved $((50 + n)) at pid-${pid[e$n]}"
 done
 start e5 register 55 "$three"
 shows "and others can be registered" "$tmp/e5" '^registered 55'

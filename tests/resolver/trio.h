@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the tests of the resolver core have in common: three contexts on a bus. */
+/* Shared by the tests of the resolver core: three contexts on a bus. */
 #ifndef RIPC_TESTS_RESOLVER_TRIO_H
 #define RIPC_TESTS_RESOLVER_TRIO_H
 
@@ -33,8 +33,8 @@ static inline struct ripc__rcore_counts counts(struct node *node)
 }
 
 /* A message of a context that is not on the bus. */
-static inline struct ripc__resolver_msg send_foreign(enum ripc__resolver_kind kind, uint64_t service,
-						     uint64_t holds, uint8_t instance)
+static inline struct ripc__resolver_msg foreign_msg(enum ripc__resolver_kind kind, uint64_t service,
+						    uint64_t holds, uint8_t instance)
 {
 	struct ripc__resolver_msg msg = {.kind = kind, .service = service, .nonce = 77};
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USE_NS (10000 * RIPC__MS) /* between two uses of what an application has found */
+#define ASK_AGAIN_NS (150 * RIPC__MS)   /* lifetime of a negative answer */
+#define USE_NS       (10000 * RIPC__MS) /* between two uses of what an application has found */
 
 void *world_alloc(void *old, size_t bytes)
 {
@@ -71,7 +72,7 @@ static void grow_pairs(struct cluster *cluster)
 	cluster->pairs = world_zeroed(cluster->npairs, sizeof(*cluster->pairs));
 	for (size_t i = 0; i < n; i++)
 		if (old[i])
-			*bucket_of(cluster, old[i] >> 24, (unsigned)(old[i] & 0xffffff) - 1) = old[i];
+			*bucket_of(cluster, old[i] >> 24, (old[i] & 0xffffff) - 1) = old[i];
 	free(old);
 }
 
@@ -129,7 +130,7 @@ static struct event pop(struct cluster *cluster)
 	return first;
 }
 
-/* --- what cores tell --- */
+/* --- events of cores --- */
 
 static void record_time(uint32_t **values, size_t *n, size_t *cap, uint64_t ns)
 {
@@ -178,7 +179,7 @@ static void resolver_event(struct cluster *cluster, struct context *c,
 		cluster->counts.unresolved++;
 		a = find_asked(c, ev->service);
 		if (a && !a->found)
-			world_push(cluster, &(struct event){.at_ns = cluster->now_ns + 150 * RIPC__MS,
+			world_push(cluster, &(struct event){.at_ns = cluster->now_ns + ASK_AGAIN_NS,
 							    .kind = EVENT_ASK,
 							    .context = c->index,
 							    .incarnation = c->incarnation,
@@ -321,7 +322,7 @@ static void ask(struct cluster *cluster, struct context *c, uint64_t service)
 	if (a->found)
 		return;
 	if (ripc__rcore_lookup(c->core, service, cluster->now_ns))
-		world_push(cluster, &(struct event){.at_ns = cluster->now_ns + 150 * RIPC__MS,
+		world_push(cluster, &(struct event){.at_ns = cluster->now_ns + ASK_AGAIN_NS,
 						    .kind = EVENT_ASK,
 						    .context = c->index,
 						    .incarnation = c->incarnation,
@@ -480,19 +481,26 @@ uint64_t cluster_now_ns(const struct cluster *cluster)
 
 void cluster_start(struct cluster *cluster, unsigned context, uint64_t at_ns)
 {
-	world_push(cluster, &(struct event){.at_ns = at_ns, .kind = EVENT_START, .context = context});
+	struct event e = {.at_ns = at_ns, .kind = EVENT_START, .context = context};
+
+	world_push(cluster, &e);
 }
 
 void cluster_kill(struct cluster *cluster, unsigned context, uint64_t at_ns)
 {
-	world_push(cluster, &(struct event){.at_ns = at_ns, .kind = EVENT_KILL, .context = context});
+	struct event e = {.at_ns = at_ns, .kind = EVENT_KILL, .context = context};
+
+	world_push(cluster, &e);
 }
 
 void cluster_ask(struct cluster *cluster, unsigned context, uint64_t service, uint64_t at_ns)
 {
-	world_push(cluster,
-		   &(struct event){
-			   .at_ns = at_ns, .kind = EVENT_ASK, .context = context, .service = service});
+	world_push(cluster, &(struct event){
+				    .at_ns = at_ns,
+				    .kind = EVENT_ASK,
+				    .context = context,
+				    .service = service,
+			    });
 }
 
 void cluster_claim(struct cluster *cluster, unsigned context, uint64_t service, uint64_t at_ns)
@@ -532,7 +540,8 @@ const struct cluster_counts *cluster_counts(struct cluster *cluster)
 
 void cluster_forget_counts(struct cluster *cluster)
 {
-	uint32_t *resolve_us = cluster->counts.resolve_us, *register_us = cluster->counts.register_us;
+	uint32_t *resolve_us = cluster->counts.resolve_us;
+	uint32_t *register_us = cluster->counts.register_us;
 
 	cluster->counts =
 		(struct cluster_counts){.resolve_us = resolve_us, .register_us = register_us};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Thousands of resolver cores in one process and in virtual time: the code that decides in the
- * library, over a model of what is around it.
+ * Thousands of resolver cores in one process and in virtual time: the library's code, over a model
+ * of its environment.
  *
- * What is said to all is handed only to those whose behaviour it can change: whoever holds its
- * service, has looked it up, or is a witness. The others merely overhear it; they are given what
- * they overheard, with the time at which they did, when they look the service up themselves. With
- * every context a witness the outcome is the same (test_crowd.c); it only takes longer.
+ * A broadcast is delivered only to contexts whose behaviour it can change: those that hold its
+ * service, have looked it up, or are witnesses. The others merely overhear it; they get the
+ * overheard message, with its time, when they look the service up themselves. With every context a
+ * witness the result is the same (test_crowd.c), but takes longer.
  *
- * Hosts take datagrams one by one, datagram_ns each, and what does not fit their queue is lost. The
- * ZooKeeper ensemble is a model (ensemble.c): two queues, for reads and for writes, and the
- * messages that watches cause.
+ * Hosts process datagrams one by one, datagram_ns each, and lose those that do not fit their queue.
+ * The ZooKeeper ensemble is a model (ensemble.c): two queues, for reads and for writes, and the
+ * messages of watches.
  */
 #ifndef RIPC_TESTS_SCALE_CLUSTER_H
 #define RIPC_TESTS_SCALE_CLUSTER_H
@@ -28,7 +28,7 @@ struct cluster_options {
 	enum cluster_mode mode;
 	unsigned contexts;
 	unsigned services; /* in all, dealt out evenly; ids from 1 */
-	unsigned loss_ppm; /* of the datagrams heard, per million */
+	unsigned loss_ppm; /* of the datagrams received, per million */
 	uint64_t delay_min_ns, delay_max_ns;
 	uint64_t datagram_ns; /* a host needs for one datagram, in its kernel and in the library */
 	unsigned queue;       /* datagrams that wait at a host */
@@ -40,7 +40,7 @@ struct cluster_options {
 /* Values as of a small cluster in one room. */
 struct cluster_options cluster_defaults(void);
 
-/* What happened since the last cluster_forget_counts(). */
+/* Events since the last cluster_forget_counts(). */
 struct cluster_counts {
 	uint64_t to_all[CLUSTER_KINDS]; /* by kind */
 	uint64_t to_one[CLUSTER_KINDS];
@@ -78,7 +78,7 @@ void cluster_ask(struct cluster *cluster, unsigned context, uint64_t service, ui
 /* At @at_ns the context registers a service that others may hold. */
 void cluster_claim(struct cluster *cluster, unsigned context, uint64_t service, uint64_t at_ns);
 
-/* From now on contexts of different sides do not hear each other. */
+/* From now on contexts of different sides do not reach each other. */
 void cluster_side(struct cluster *cluster, unsigned context, unsigned side);
 
 void cluster_run(struct cluster *cluster, uint64_t until_ns);

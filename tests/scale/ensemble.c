@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A model of a ZooKeeper ensemble and of the back end that speaks with it
- * (src/resolver/zookeeper.c): the same rules, with two queues in place of servers. Writes go one by
- * one through the leader, reads are shared by the servers; a way is as long as any datagram's.
- * Nodes of the dead go when their session ends.
+ * A model of a ZooKeeper ensemble and of its back end (src/resolver/zookeeper.c): the same rules,
+ * with two queues in place of servers. Writes go one by one through the leader, reads are shared by
+ * the servers; the delay of a message is that of a datagram. Nodes of dead contexts are removed
+ * when their session ends.
  */
 #include "world.h"
 
@@ -19,7 +19,7 @@ struct znode {
 	struct group watchers; /* one notice each, then they ask again */
 };
 
-/* What one context has of one service. */
+/* The state of one service at one context. */
 struct zentry {
 	uint64_t service;
 	enum { ZK_NONE, ZK_CLAIMING, ZK_CREATED, ZK_TAKEN } held;
@@ -116,13 +116,13 @@ static void submit(struct context *c, uint64_t service, enum event_kind kind, en
 	struct ensemble *e = cluster->ensemble;
 	uint64_t *busy_ns = kind == EVENT_WRITE ? &e->write_ns : &e->read_ns;
 	uint64_t takes_ns = kind == EVENT_WRITE ? cluster->opt.write_ns : cluster->opt.read_ns;
-	uint64_t way_ns = (cluster->opt.delay_min_ns + cluster->opt.delay_max_ns) / 2;
+	uint64_t delay_ns = (cluster->opt.delay_min_ns + cluster->opt.delay_max_ns) / 2;
 
 	cluster->counts.ensemble += 2;
-	if (*busy_ns < cluster->now_ns + way_ns)
-		*busy_ns = cluster->now_ns + way_ns;
+	if (*busy_ns < cluster->now_ns + delay_ns)
+		*busy_ns = cluster->now_ns + delay_ns;
 	*busy_ns += takes_ns;
-	world_push(cluster, &(struct event){.at_ns = *busy_ns + way_ns,
+	world_push(cluster, &(struct event){.at_ns = *busy_ns + delay_ns,
 					    .kind = kind,
 					    .op = op,
 					    .context = c->index,
@@ -223,16 +223,27 @@ void ensemble_died(struct context *c)
 
 /* --- what comes back --- */
 
-static void deliver_reply(struct context *c, const struct zentry *z, const struct ripc__record *record,
+static void deliver_reply(struct context *c, const struct zentry *z, const struct ripc__record *r,
 			  enum ripc__resolver_kind kind, uint8_t flags, uint64_t nonce)
 {
 	struct ripc__resolver_msg msg = {
-		.kind = kind, .flags = flags, .service = z->service, .nonce = nonce, .record = *record};
+		.kind = kind,
+		.flags = flags,
+		.service = z->service,
+		.nonce = nonce,
+		.record = *r,
+	};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	int len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
 
 	if (len > 0)
 		world_input(c->cluster, c, c->index, buf, (size_t)len, c->cluster->now_ns);
+}
+
+/* Whether the node still is the one that the context of an event created. */
+static bool owns(const struct znode *node, const struct event *e)
+{
+	return node->there && node->owner == e->context && node->incarnation == e->incarnation;
 }
 
 static void written(struct cluster *cluster, struct context *c, const struct event *e, bool alive)
@@ -241,13 +252,13 @@ static void written(struct cluster *cluster, struct context *c, const struct eve
 	struct zentry *z = alive ? find(c, e->service, false) : NULL;
 
 	if (e->op == OP_REMOVE) {
-		if (!node->there || node->owner != e->context || node->incarnation != e->incarnation)
+		if (!owns(node, e))
 			return;
 		node->there = false;
 		notify(cluster, e->service);
 		return;
 	}
-	/* What a dead one has written its next life will find: nothing, as a model of it goes. */
+	/* A context that starts again finds nothing of its previous life in this model. */
 	if (!z || !z->record)
 		return;
 	if (node->there && node->owner != e->context && e->op != OP_TAKE) {
@@ -293,7 +304,7 @@ static void expired(struct cluster *cluster, const struct event *e)
 	for (uint64_t s = e->context + 1; s <= cluster->opt.services; s += cluster->opt.contexts) {
 		struct znode *node = &cluster->ensemble->nodes[s];
 
-		if (!node->there || node->owner != e->context || node->incarnation != e->incarnation)
+		if (!owns(node, e))
 			continue;
 		node->there = false;
 		notify(cluster, s);

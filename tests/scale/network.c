@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The crowd's network: who hears what is said, when, and what is lost. */
+/* The cluster's network: receivers, times and losses of messages. */
 #include "world.h"
 
 #include "resolver/cache.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define BIN_NS (100 * RIPC__MS)
-/* Of what is told by messages that nobody else is handed any more. */
+/* Expiry of messages that are no longer delivered to others. */
 #define RECORD_NS     (RIPC__TTL_MS * RIPC__MS)
 #define OVERHEARD_MAX 16 /* messages kept for each service */
 
@@ -24,7 +24,7 @@ void network_release(struct message *m)
 }
 
 /* Whether it reaches a context that was there when it was sent. */
-static bool received(const struct cluster *cluster, const struct message *m, const struct context *c)
+static bool reaches(const struct cluster *cluster, const struct message *m, const struct context *c)
 {
 	uint32_t chance = (uint32_t)world_hash(cluster->opt.seed, m->number, c->index);
 	uint64_t lost = ((uint64_t)cluster->opt.loss_ppm << 32) / 1000000;
@@ -50,7 +50,7 @@ static void deliver(struct cluster *cluster, struct message *m, unsigned context
 
 	if (context == m->sender)
 		return;
-	if (!received(cluster, m, c)) {
+	if (!reaches(cluster, m, c)) {
 		cluster->counts.rx_dropped += m->drop && c->core && c->side == m->side;
 		return;
 	}
@@ -73,7 +73,7 @@ static void count_to_all(struct cluster *cluster)
 		cluster->counts.peak_all = cluster->in_bin;
 }
 
-/* One more datagram for every host of the side: what its queue cannot take is lost here and there. */
+/* One more datagram for every host of the side: each host loses it if its queue is full. */
 static void enqueue(struct cluster *cluster, struct message *m)
 {
 	uint64_t room = cluster->opt.queue * cluster->opt.datagram_ns;
@@ -99,7 +99,7 @@ static bool typically_known(const struct cluster *cluster, uint64_t service)
 	       cluster->nth - cluster->typical[service] < RIPC__CACHE_OVERHEARD_MAX;
 }
 
-/* What everybody overhears: kept until it is no longer of use to anybody. */
+/* Stores a broadcast for contexts that overhear it, until it is obsolete. */
 static void keep_overheard(struct cluster *cluster, struct message *m)
 {
 	struct message **last = &cluster->overheard[m->record];
@@ -122,8 +122,8 @@ static void keep_overheard(struct cluster *cluster, struct message *m)
 static void to_all(struct cluster *cluster, struct message *m, uint64_t service)
 {
 	/*
-	 * A question is for those who hold the service, or have held it; what is told of one is for
-	 * all who care for it.
+	 * A request concerns present and former holders of the service; a record concerns all
+	 * contexts interested in it.
 	 */
 	const struct group *asked = &cluster->holders[service],
 			   *cares = &cluster->interested[m->record];
@@ -174,7 +174,7 @@ void network_send(void *arg, const struct ripc__mcast_sender *to, uint64_t servi
 	unsigned target;
 
 	if (ripc__resolver_msg_decode(&msg, data, len, &why)) {
-		fprintf(stderr, "crowd: a core says nonsense: %s\n", why);
+		fprintf(stderr, "cluster: a core sent a malformed message: %s\n", why);
 		exit(1);
 	}
 	if (cluster->ensemble) {
@@ -202,7 +202,7 @@ void network_send(void *arg, const struct ripc__mcast_sender *to, uint64_t servi
 	network_release(m);
 }
 
-/* What the context has overheard of a service that it did not care for until now. */
+/* The records that the context has overheard of a service new to it. */
 void network_store_record(struct cluster *cluster, struct context *c, uint64_t service)
 {
 	struct ripc__resolver_msg msg;
@@ -215,7 +215,7 @@ void network_store_record(struct cluster *cluster, struct context *c, uint64_t s
 		uint64_t at_ns;
 		int len;
 
-		if (!received(cluster, m, c) || m->sender == c->index)
+		if (!reaches(cluster, m, c) || m->sender == c->index)
 			continue;
 		at_ns = read_ns(cluster, m, c);
 		if (at_ns > cluster->now_ns) {
@@ -231,7 +231,7 @@ void network_store_record(struct cluster *cluster, struct context *c, uint64_t s
 		if (m->kind == RIPC__RESOLVE_GONE ||
 		    ripc__resolver_msg_decode(&msg, m->data, m->len, &why))
 			return;
-		/* Whatever it asked for: whoever could answer was handed it then. */
+		/* Its own request: contexts that could answer have reaches it already. */
 		msg.service = service;
 		len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
 		if (len > 0)

@@ -130,16 +130,18 @@ START_TEST(steady__refresh_load_is_low)
 }
 END_TEST
 
-START_TEST(herd__limit_protects_holder)
+START_TEST(request_limit__protects_holder)
 {
 	uint64_t asked_ns;
+	uint64_t now_ns;
 
 	opt.contexts = 2000;
 	opt.services = 2000;
 	cluster = cluster_new(&opt);
+	now_ns = cluster_now_ns(cluster);
 	for (unsigned i = 0; i < opt.contexts; i++)
-		cluster_start(cluster, i, cluster_now_ns(cluster) + test_random(&rng) % (10 * SECOND));
-	/* What was overheard at its registration is forgotten by then. */
+		cluster_start(cluster, i, now_ns + test_random(&rng) % (10 * SECOND));
+	/* Records overheard at registration have expired by then. */
 	run(100 * SECOND);
 	cluster_forget_counts(cluster);
 	asked_ns = cluster_now_ns(cluster);
@@ -152,6 +154,12 @@ START_TEST(herd__limit_protects_holder)
 }
 END_TEST
 
+/* The context that claims a service of another one. */
+static unsigned rival_of(unsigned service)
+{
+	return (cluster_owner(cluster, service) + 1) % opt.contexts;
+}
+
 START_TEST(partition__one_holder_after_heal)
 {
 	start_all(SECOND);
@@ -160,21 +168,23 @@ START_TEST(partition__one_holder_after_heal)
 		cluster_side(cluster, i, i & 1);
 	/* The neighbour of each of these is on the other side. */
 	for (unsigned s = 1; s <= 100; s++)
-		cluster_claim(cluster, (cluster_owner(cluster, s) + 1) % opt.contexts, s,
+		cluster_claim(cluster, rival_of(s), s,
 			      cluster_now_ns(cluster) + test_random(&rng) % (30 * SECOND));
 	run(60 * SECOND);
 	for (unsigned s = 1; s <= 100; s++) {
 		ck_assert(cluster_holds(cluster, cluster_owner(cluster, s), s));
-		ck_assert(cluster_holds(cluster, (cluster_owner(cluster, s) + 1) % opt.contexts, s));
+		ck_assert(cluster_holds(cluster, rival_of(s), s));
 	}
 	for (unsigned i = 0; i < opt.contexts; i++)
 		cluster_side(cluster, i, 0);
 	cluster_forget_counts(cluster);
-	/* Each context has ten services to claim in turn, one in 38 s at most; a claim may be lost. */
+	/*
+	 * Each context has ten services to claim in turn, one in 38 s at most; a claim may be lost.
+	 */
 	run(1200 * SECOND);
 	check_all_hold();
 	for (unsigned s = 1; s <= 100; s++)
-		ck_assert(!cluster_holds(cluster, (cluster_owner(cluster, s) + 1) % opt.contexts, s));
+		ck_assert(!cluster_holds(cluster, rival_of(s), s));
 	ck_assert_uint_eq(cluster_counts(cluster)->conflicts, 100);
 	ck_assert_uint_eq(cluster_open_asks(cluster), 0);
 }
@@ -219,7 +229,7 @@ int main(void)
 	tcase_add_test(tc, boot__all_resolved);
 	tcase_add_test(tc, boot__loss_10_percent);
 	tcase_add_test(tc, steady__refresh_load_is_low);
-	tcase_add_test(tc, herd__limit_protects_holder);
+	tcase_add_test(tc, request_limit__protects_holder);
 	tcase_add_test(tc, partition__one_holder_after_heal);
 	tc = tcase(suite, "zookeeper");
 	tcase_add_test(tc, zookeeper__boot_and_restart);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the crowd and the model of an ensemble share. */
+/* Shared by the model of the cluster and that of an ensemble. */
 #ifndef RIPC_TESTS_SCALE_WORLD_H
 #define RIPC_TESTS_SCALE_WORLD_H
 
@@ -16,11 +16,11 @@ enum event_kind {
 	EVENT_WRITE, /* the ensemble has worked off an operation */
 	EVENT_READ,
 	EVENT_EXPIRE, /* the session of context's former life is over */
-	EVENT_NOTIFY, /* context hears that the node of service changed */
+	EVENT_NOTIFY, /* context is notified that the node of service changed */
 	EVENT_REPLY,  /* context is answered from what it has read before */
 };
 
-/* What an ensemble is asked to do. */
+/* Operations of an ensemble. */
 enum event_op { OP_NONE, OP_MAKE, OP_TAKE, OP_REMOVE, OP_READ };
 
 /* A datagram, as long as anybody may be handed it. */
@@ -32,7 +32,7 @@ struct message {
 	uint64_t number;
 	uint64_t at_ns;         /* when a host with an empty cable would have taken it */
 	uint64_t record;        /* service of its record */
-	struct message *former; /* the one before it that spoke of the same record's service */
+	struct message *former; /* the previous message with a record of the same service */
 	unsigned kind;
 	size_t len;
 	uint8_t data[];
@@ -85,12 +85,12 @@ struct cluster {
 	struct group *interested; /* by service: who holds it, or has asked for it */
 	uint64_t *pairs;          /* all of these, of service and context, as a set */
 	size_t npairs, pairs_used;
-	struct message **overheard; /* by service: the last message that told of it */
+	struct message **overheard; /* by service: the last message with its record */
 	/* by service: its place in the cache of one who overhears everything; 0: not there */
 	uint64_t *typical;
 	uint64_t nth;                    /* of those places */
 	uint64_t *registered_ns;         /* by service: when its registration began */
-	uint64_t busy_ns[CLUSTER_SIDES]; /* until when every host works on what was said to all */
+	uint64_t busy_ns[CLUSTER_SIDES]; /* until when every host processes broadcasts */
 	size_t open;
 	struct cluster_counts counts;
 	size_t resolve_cap, register_cap;
@@ -107,16 +107,16 @@ void world_push(struct cluster *cluster, const struct event *event);
 /* Whether the context holds the service, or has asked for it. */
 bool world_is_interested(struct cluster *cluster, uint64_t service, unsigned context);
 
-/* Hands a message to a core, and takes what it has to tell. */
+/* Delivers a message to a core, and collects its events. */
 void world_input(struct cluster *cluster, struct context *c, unsigned from, const uint8_t *data,
 		 size_t len, uint64_t now_ns);
 
 /* --- network.c --- */
 
-/* What a core says, to one or to all; @arg is its context. */
+/* A datagram of a core, to one or to all; @arg is its context. */
 void network_send(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
 		  const uint8_t *data, size_t len);
-/* Hands over what the context has overheard of a service that it did not care for until now. */
+/* Delivers the records that the context has overheard of a service new to it. */
 void network_store_record(struct cluster *cluster, struct context *c, uint64_t service);
 void network_release(struct message *m); /* NULL: nothing */
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=sh disable=SC2034,SC2154
-# What the shell tests share. They run in the top build directory; set name= and source this file. Each ends with finish.
+# What the shell tests share. They run in the top build directory; set name= and source this file.
+# Each ends with finish.
 RIPC_INTERFACES=lo
 export RIPC_INTERFACES
-# A process that gets no processor for a while is silent as if it were dead. In the lab the list of programs says how long.
+# A process without processor time looks dead to its peers. In the lab, the list of programs sets
+# the timeout.
 if [ -z "${RIPC_LAB_DIR-}" ]; then
 	RIPC_PEER_TIMEOUT_MS=10000 RIPC_RESOLVE_TIMEOUT_MS=5000
 	export RIPC_PEER_TIMEOUT_MS RIPC_RESOLVE_TIMEOUT_MS
@@ -51,8 +53,8 @@ finish() {
 	exit
 }
 
-# expect WHAT STATUS SECONDS COMMAND...: the command ends by itself in time, with this exit status. Its output is in
-# $out and $err afterwards.
+# expect WHAT STATUS SECONDS COMMAND...: the command ends by itself in time, with this exit status.
+# Its output is in $out and $err afterwards.
 expect() {
 	e_what=$1 e_status=$2 e_seconds=$3
 	shift 3
@@ -83,7 +85,8 @@ ranges() {
 	"$1" --help >"$work/help"
 	r_number=0
 	r_numbers="N|MS|NS|HZ|CPU|BYTES|LIST"
-	for r_option in $(sed -nE "s/^ +(-[a-zA-Z], )?(--[a-z-]+) +($r_numbers) .*/\2/p" "$work/help"); do
+	for r_option in $(sed -nE "s/^ +(-[a-zA-Z], )?(--[a-z-]+) +($r_numbers) .*/\2/p" \
+		"$work/help"); do
 		r_number=$((r_number + 1))
 		expect "$1 $r_option: out of range" 3 60 "$@" "$r_option" 99999999999999999999
 		r_range=$(sed -nE 's/.* from ([0-9]+ to [0-9]+[KMG]?)$/\1/p' "$err")
@@ -117,7 +120,8 @@ full() {
 start() {
 	s_log=$work/$1
 	shift
-	# Not left to the child: ready may look before it runs, and see what an earlier one of that name wrote.
+	# Not left to the child: ready may look before it runs, and see what an earlier one of that
+	# name wrote.
 	: >"$s_log"
 	: >"$s_log.err"
 	"$@" >"$s_log" 2>"$s_log.err" &

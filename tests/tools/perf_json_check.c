@@ -166,9 +166,8 @@ static void check_baseline(json_t *o, const char *test)
 
 static void check_perf(json_t *root, const char *test, size_t results, bool baseline)
 {
-	static const char *const kinds[] = {"short", "long", NULL}, *const waits[] = {"adaptive",
-										      "poll",
-										      "block", NULL};
+	static const char *const kinds[] = {"short", "long", NULL};
+	static const char *const waits[] = {"adaptive", "poll", "block", NULL};
 	json_t *list = json_object_get(root, "results"),
 	       *environment = json_object_get(root, "environment"), *o;
 	size_t i;
@@ -242,7 +241,7 @@ static void check_info(json_t *root)
 	if (!json_is_object(json_object_get(root, "memlock_bytes")))
 		fail("memlock_bytes: missing");
 	if (!json_is_true(json_object_get(json_object_get(root, "features"), "json")))
-		fail("features: says that there is no JSON");
+		fail("features: reports that JSON is missing");
 }
 
 int main(int argc, char **argv)

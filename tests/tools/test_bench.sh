@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# What scripts/bench makes of its measurements: medians by placement, CSV, tables, pictures, and
-# that part of the README that is its own. The measurements are made up here; nothing is measured.
+# The results of scripts/bench: medians by placement, CSV, tables, pictures, and its part of the
+# README. The test invents the measurements.
 name=tools/test_bench
 # shellcheck source=lib.sh
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
@@ -14,7 +14,8 @@ fi
 
 # cell PROGRAM PLACEMENT ROUND P50: one line as bench/cells.sh writes it.
 cell() {
-	echo "{\"program\":\"$1\",\"host\":\"shm\",\"wait\":\"poll\",\"test\":\"latency\",\"size\":64,\"placement\":\"$2\",\"round\":$3,\"rtt_us\":{\"p50\":$4}}"
+	printf '{"program":"%s","host":"shm","wait":"poll","test":"latency","size":64,' "$1"
+	printf '"placement":"%s","round":%s,"rtt_us":{"p50":%s}}\n' "$2" "$3" "$4"
 }
 {
 	cell ripc near 1 1.5
@@ -28,7 +29,8 @@ cell() {
 	for m_line in ripc:3 ucx:5; do
 		cell "${m_line%:*}" mixed 1 "${m_line#*:}" | sed 's/"size":64/"size":1024/'
 	done
-	echo '{"program":"ripc","host":"shm","wait":"poll","test":"rate","size":64,"placement":"near","round":1,"rate_per_s":2500000,"mb_per_s":160}'
+	printf %s '{"program":"ripc","host":"shm","wait":"poll","test":"rate","size":64,'
+	echo '"placement":"near","round":1,"rate_per_s":2500000,"mb_per_s":160}'
 	cell ripc near 1 0.7 | sed 's/"poll"/"adaptive"/'
 	cell zmq near 1 70 | sed 's/"poll"/"block"/'
 	for m_rate in 100 300; do
@@ -39,19 +41,24 @@ cell() {
 echo '{"program":"nng","host":"tcp","wait":"block","test":"rate","reason":"no such thing"}
 {"program":"mpi","host":"shm","wait":"poll","test":"latency","size":"8","reason":"slow"}
 {"program":"mpi","host":"shm","wait":"poll","test":"latency","size":"1024","reason":"slow"}
-{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":"64","reason":"once"}' >"$work/failed"
-echo '{"transport":"shm","wait":"block","clients":2,"connect_ms":5,"bytes_per_client":2048,"calls_per_s":100,"unevenness_percent":3,
-	"alone_us":{"p50":1,"p99":2},"flooded_us":{"p50":0,"p99":0},"flood_per_s":7}' | tr -d '\n' >"$work/many"
-for m_way in on:false:1 off:false:200.4 on:true:80.25 off:true:301; do
-	IFS=: read -r m_handover m_read m_us <<<"$m_way"
-	echo "{\"handover\":\"$m_handover\",\"read\":$m_read,\"placement\":\"near\",\"rtt_us\":{
+{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":"64","reason":"once"}' \
+	>"$work/failed"
+echo '{"transport":"shm","wait":"block","clients":2,"connect_ms":5,"bytes_per_client":2048,
+	"calls_per_s":100,"unevenness_percent":3,
+	"alone_us":{"p50":1,"p99":2},"flooded_us":{"p50":0,"p99":0},"flood_per_s":7}' |
+	tr -d '\n' >"$work/many"
+for m_case in on:false:1 off:false:200.4 on:true:80.25 off:true:301; do
+	IFS=: read -r m_mapped m_read m_us <<<"$m_case"
+	echo "{\"handover\":\"$m_mapped\",\"read\":$m_read,\"placement\":\"near\",\"rtt_us\":{
 		\"1048576\":{\"p50\":$m_us,\"count\":10,\"in_place\":9},
 		\"4194304\":{\"p50\":$((${m_us%.*} * 4)),\"count\":10,\"in_place\":6}}}"
 done >"$work/handover"
-echo '{"command":"scripts/bench","date":"2026-11-21T00:00:00Z","cpu":"A CPU","cpus":2,"kernel":"6","rounds":3,"discarded":1,"line_us":0.1,
-	"versions":{"libripc":"1","UCX":"2"},"left_out":["perftest: no device"],"commands":["UCX: so"]}' >"$work/about"
+echo '{"command":"scripts/bench","date":"2026-11-21T00:00:00Z","cpu":"A CPU","cpus":2,
+	"kernel":"6","rounds":3,"discarded":1,"line_us":0.1,"versions":{"libripc":"1","UCX":"2"},
+	"left_out":["perftest: no device"],"commands":["UCX: so"]}' >"$work/about"
 mkdir "$work/out" "$work/top"
-printf 'before\n<!-- figures: begin (text) -->\nstale\n<!-- figures: end -->\nafter\n' >"$work/top/README.md"
+printf 'before\n<!-- figures: begin (text) -->\nstale\n<!-- figures: end -->\nafter\n' \
+	>"$work/top/README.md"
 
 report() {
 	# shellcheck disable=SC2034
@@ -83,24 +90,28 @@ is "a median of three" '.cells[] | select(.program == "ripc" and .wait == "poll"
 is "a median of two is the better one: of times" \
 	'.cells[] | select(.program == "ucx" and .test == "latency" and .size == 64).rtt_us.p50' 2
 is "and of rates" '.cells[] | select(.program == "ucx" and .test == "rate").rate_per_s' 300
-is "placements are kept apart" '.cells[] | select(.placement == "far" and .program == "ripc").rtt_us.p50' 9
+is "placements are kept apart" \
+	'.cells[] | select(.placement == "far" and .program == "ripc").rtt_us.p50' 9
 is "how many runs there were" \
 	'.cells[] | select(.program == "ucx" and .test == "latency" and .size == 64).runs' 2
 is "what failed has its reason" '.failed[] | select(.program == "nng").reason' "no such thing"
 is "what another round measured has not failed" '.failed | map(.program) | join(" ")' "mpi nng"
 has "CSV has a row for a figure" "$work/out/bench.csv" \
 	'^"shm","poll","latency",64,"ucx","near",2,"rtt_us.p50",2$'
-has "CSV names its columns" "$work/out/bench.csv" '^"host","wait","test","bytes","program","placement","runs","figure","value"$'
+has "CSV names its columns" "$work/out/bench.csv" \
+	'^"host","wait","test","bytes","program","placement","runs","figure","value"$'
 has "the best of a row is bold" "$work/out/report.md" \
 	'^| round trip of 64 B, us | \*\*1\*\* | 2 | - |'
 has "millions are readable" "$work/out/report.md" '^| 64 B one way, messages/s | \*\*2.5 M\*\* |'
-has "the other placement is there, too" "$work/out/report.md" '^| round trip of 64 B, us | 9 | - | - | \*\*8\*\* | - |'
+has "the other placement is there, too" "$work/out/report.md" \
+	'^| round trip of 64 B, us | 9 | - | - | \*\*8\*\* | - |'
 has "and what was moved" "$work/out/report.md" '^| Medians (cache line: mixed)'
 has "among that nothing is the best" "$work/out/report.md" '^| 1 KiB, us | 3 | 5 | - |'
 has "what was left out is named" "$work/out/report.md" '^- perftest: no device$'
 has "what failed is named" "$work/out/report.md" '^- nng, tcp, block, rate: no such thing$'
 has "with its sizes" "$work/out/report.md" '^- mpi, shm, poll, latency, 8, 1024 bytes: slow$'
-has "many clients; none of the calls came through" "$work/out/report.md" '^| 2 | shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
+has "many clients; none of the calls came through" "$work/out/report.md" \
+	'^| 2 | shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
 has "the README has the table, filled with what there is, and marked" "$work/top/README.md" \
 	'^| round trip of 64 B, us | \*\*1\*\* | 2 | - | 8 (far) | 7 (mixed) | - | - |$'
 has "by default each program waits in its own way" "$work/top/README.md" \
@@ -119,15 +130,17 @@ if awk 'length > 100 { print; long = 1 } END { exit !long }' "$work/top/README.m
 else
 	ok "lines of the README have at most 100 columns"
 fi
-if [ "$(sed -n '1p;$p' "$work/top/README.md" | tr '\n' ' ')" = "before after " ] && ! grep -q stale "$work/top/README.md" &&
+if [ "$(sed -n '1p;$p' "$work/top/README.md" | tr '\n' ' ')" = "before after " ] &&
+	! grep -q stale "$work/top/README.md" &&
 	[ "$(grep -c 'figures: ' "$work/top/README.md")" -eq 2 ] &&
 	[ "$(grep -c '^| round trip of 64 B' "$work/top/README.md")" -eq 2 ]; then
 	ok "and nothing else of it has changed, nor does it grow the second time"
 else
-	bad "and nothing else of it has changed, nor does it grow the second time" "$work/top/README.md"
+	bad "and nothing else of it has changed, nor does it grow the second time" \
+		"$work/top/README.md"
 fi
 
-# Pictures of the same figures. What they say is checked by what gnuplot is told.
+# Pictures of the same figures, checked by the input of gnuplot.
 if command -v gnuplot >/dev/null 2>&1; then
 	drawn() {
 		# shellcheck disable=SC2034
@@ -139,7 +152,8 @@ if command -v gnuplot >/dev/null 2>&1; then
 		# shellcheck source=../../bench/lab_report.sh
 		. "$bench/lab_report.sh"
 		for m_size in 64K 1M; do
-			for m_curve in rxe_bw:80 siw_bw:90 pf_siw_read:95 pf_siw_write:94 tcp_bw:450; do
+			for m_curve in rxe_bw:80 siw_bw:90 pf_siw_read:95 pf_siw_write:94 \
+				tcp_bw:450; do
 				echo "${m_curve#*:}" >"$work/${m_curve%:*}_$m_size.runs"
 			done
 		done
@@ -159,7 +173,8 @@ if command -v gnuplot >/dev/null 2>&1; then
 			bad "there is $m_picture"
 		fi
 	done
-	has "a name with _ stands in the legend as it is" "$work/out/lab_bandwidth_siw.svg" '>ib_read_bw<'
+	has "a name with _ stands in the legend as it is" "$work/out/lab_bandwidth_siw.svg" \
+		'>ib_read_bw<'
 	if grep -l '\\\\' "$work/out"/*.svg >"$err"; then
 		bad "no picture has a backslash" "$err"
 	else
@@ -184,10 +199,11 @@ if [ "$(log_axis y 2 "$work/axis" | paste -sd ' ')" = \
 	)\"256 Ki\" 262144, \"512 Ki\" 524288, \"1 Mi\" 1048576)" ]; then
 	ok "an axis is as long as the data"
 else
-	bad "an axis is as long as the data: $(log_axis y 2 "$work/axis") $(byte_axis 1 "$work/axis")"
+	bad "an axis is as long as the data: $(log_axis y 2 "$work/axis") $(byte_axis 1 \
+		"$work/axis")"
 fi
 
-# Cells by themselves: a program that is made up, and processors that lie where a file says, look by look.
+# Single cells: with an invented program, and a file that lists the placement found by each check.
 # shellcheck source=../../bench/cells.sh
 . "$bench/cells.sh"
 place() {
@@ -199,7 +215,8 @@ cell_made_up() {
 }
 # shellcheck disable=SC2034
 round=1
-# cells WHAT GIVE_UP "PLACES" "PLACEMENT SHORTER" DISCARDED: what is kept of a cell if the looks see these places.
+# cells WHAT GIVE_UP "PLACES" "PLACEMENT SHORTER" DISCARDED: what is kept of a cell if the looks see
+# these places.
 cells() {
 	rm -f "$work/results"
 	tr ' ' '\n' <<<"$3" >"$work/places"
@@ -242,21 +259,27 @@ else
 	bad "mapped messages are measured in one placement, again after a move: $h_kept, $discarded"
 fi
 
-# What rows lack: here ucx of 64 bytes, which was measured near, and of 1024 bytes, where the processors were moved.
+# Incomplete rows: ucx of 64 bytes was measured near only, and ucx of 1024 bytes while the scheduler
+# moved the processes.
 cell_ucx() { cell_made_up "$@"; }
 {
 	for m_size in 64 1024; do
 		for m_program in ripc:far mpi:far ofi:far ucx:near; do
 			[ $m_size$m_program != 1024ucx:near ] || m_program=ucx:mixed
-			echo "{\"program\":\"${m_program%:*}\",\"host\":\"shm\",\"wait\":\"poll\",\"test\":\"latency\",\"size\":$m_size,
+			echo "{\"program\":\"${m_program%:*}\",\"host\":\"shm\",\"wait\":\"poll\",
+				\"test\":\"latency\",\"size\":$m_size,
 				\"placement\":\"${m_program#*:}\",\"round\":1}"
 		done
 	done
-	echo '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":8,"placement":"near","round":1}'
+	printf %s '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":8,'
+	echo '"placement":"near","round":1}'
 } >"$work/results"
 lacking=$(gaps | xargs -d '\n' -n 1 | paste -sd ';')
-if [ "$lacking" = "far ucx shm poll latency 64;far ucx shm poll latency 1024;near mpi shm poll latency 64;near ofi shm poll latency 64;$(
-	)near ripc shm poll latency 64;near mpi shm poll latency 1024;near ofi shm poll latency 1024;near ripc shm poll latency 1024;$(
+if [ "$lacking" = \
+	"far ucx shm poll latency 64;far ucx shm poll latency 1024;$(
+	)near mpi shm poll latency 64;near ofi shm poll latency 64;$(
+	)near ripc shm poll latency 64;near mpi shm poll latency 1024;$(
+	)near ofi shm poll latency 1024;near ripc shm poll latency 1024;$(
 	)near ucx shm poll latency 1024" ]; then
 	ok "what rows lack, in each placement, those first that lack least"
 else
@@ -299,20 +322,25 @@ fi
 # A cell that is moved each time is given up.
 cell_ripc() { cell_made_up "$@"; }
 cell_ofi() { cell_made_up "$@"; }
-jq -c 'select(.program != "ucx")' "$work/results" >"$work/others" && mv "$work/others" "$work/results"
-echo '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":64,"placement":"mixed","round":1}' >>"$work/results"
+jq -c 'select(.program != "ucx")' "$work/results" >"$work/others" &&
+	mv "$work/others" "$work/results"
+printf %s '{"program":"ucx","host":"shm","wait":"poll","test":"latency","size":64,' \
+	'"placement":"mixed","round":1}' >>"$work/results"
 # shellcheck disable=SC2034
 next='' filled=0 discarded=0
 yes "far near" | tr ' ' '\n' | head -n 400 >"$work/places"
 fill
-if [ "$filled" -eq 0 ] && [ "$discarded" -gt 0 ] && [ -s "$work/places" ] && [ $SECONDS -lt $later ]; then
+if [ "$filled" -eq 0 ] && [ "$discarded" -gt 0 ] && [ -s "$work/places" ] &&
+	[ $SECONDS -lt $later ]; then
 	ok "what is moved each time is given up"
 else
 	bad "what is moved each time is given up: $filled"
 fi
-# Where the processors lie near for good and only far is lacking, and where nobody can tell, it ends by itself.
+# The filling of gaps ends if only far cells are missing while the processors stay near, and if the
+# placement is unknown.
 for m_program in ripc:near ucx:far; do
-	echo "{\"program\":\"${m_program%:*}\",\"host\":\"shm\",\"wait\":\"poll\",\"test\":\"latency\",\"size\":64,
+	echo "{\"program\":\"${m_program%:*}\",\"host\":\"shm\",\"wait\":\"poll\",
+		\"test\":\"latency\",\"size\":64,
 		\"placement\":\"${m_program#*:}\",\"round\":1}"
 done >"$work/results"
 cell_ucx() { because "it does not run"; }
@@ -370,7 +398,7 @@ cell_made_up() {
 }
 cells "a cell that says so itself is mixed" $later "near near near near near near" "mixed 4" 2
 
-# A program that runs into the limit says so.
+# A program that exceeds the time limit is reported.
 rm -f "$work/reason" "$work/failed"
 # shellcheck disable=SC2034
 less=1 next=near

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The completion for bash offers what the tools take: their options, the settings of the library and their values.
+# The completion for bash offers what the tools take: their options, the settings of the library and
+# their values.
 name=tools/test_completion
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
 PATH=$PWD/tools:$PATH
@@ -10,7 +11,8 @@ file=tools/completion/ripc-info
 # shellcheck source=/dev/null
 . "$file"
 
-# offers WHAT WORDS... :: WANTED: the words as the shell splits them; the last one is being completed.
+# offers WHAT WORDS... :: WANTED: the words as the shell splits them; the last one is being
+# completed.
 offers() {
 	local what=$1 wanted
 	shift
@@ -58,10 +60,12 @@ offers "a file" ripc-perf latency -j "$work/report.j" :: "$work/report.json"
 offers "a directory" ripc-perf --experiment E1 --out "$work/rep" :: "$work/reports"
 offers "an option behind one without a value" ripc-ping -n --ti :: "--timeout"
 # Each setting that the library knows.
-settings=$(sed -n 's/^\t{"\([a-z_]*\)", KIND_.*/\1=/p' "${srcdir:-.}/src/base/options.c" | sort | tr '\n' ' ')
+settings=$(sed -n 's/^\t{"\([a-z_]*\)", KIND_.*/\1=/p' "${srcdir:-.}/src/base/options.c" | sort |
+	tr '\n' ' ')
 offers "every setting" ripc-info -o "" :: "${settings% }"
 for tool in ping perf; do
-	if (cd "${srcdir:-.}" && bash -n tools/completion/ripc-$tool) && grep -q '/ripc-info"$' "${srcdir:-.}/tools/completion/ripc-$tool"; then
+	if (cd "${srcdir:-.}" && bash -n tools/completion/ripc-$tool) &&
+		grep -q '/ripc-info"$' "${srcdir:-.}/tools/completion/ripc-$tool"; then
 		ok "ripc-$tool has the same"
 	else
 		bad "ripc-$tool has the same"

@@ -7,14 +7,14 @@ name=tools/test_doctor
 doctor=$PWD/tools/ripc-info
 unset container RIPC_SHM_DIR RIPC_KEY_FILE
 
-# finds WHAT STATUS LINE COMMAND...: the doctor, run by the command, ends so and says this.
+# finds WHAT STATUS LINE COMMAND...: runs the doctor by COMMAND; checks its exit status and output.
 finds() {
 	if expect "$1" "$2" 60 "${@:4}"; then
 		has "$1: the sentence" "$out" "$3"
 	fi
 }
 
-# lacks WHAT PATTERN: the last run did not say that.
+# lacks WHAT PATTERN: checks that the last output does not match.
 lacks() {
 	if grep -q -e "$2" "$out"; then
 		bad "$1" "$out"
@@ -23,7 +23,8 @@ lacks() {
 	fi
 }
 
-# in_net COMMAND: runs a line of shell in a network of its own, whose loopback is up; in_mounts with mounts of its own, too.
+# in_net COMMAND: runs a line of shell in a network of its own, whose loopback is up; in_mounts with
+# mounts of its own, too.
 in_net=$work/in_net in_mounts=$work/in_mounts
 cat >"$in_net" <<'SH'
 exec unshare -rn bash -c "ip link set lo up && $1"
@@ -43,9 +44,12 @@ else
 	expect "memlock without an RDMA device" 0 60 bash -c "ulimit -l 64; $doctor -d"
 	lacks "memlock without an RDMA device: nothing said" "memlock:"
 fi
-finds "few descriptors" 0 "^warning: descriptors: only 200 files .*ulimit -n" bash -c "ulimit -n 200; $doctor -d"
-finds "too few descriptors" 1 "^fault: descriptors: only 20 files" bash -c "ulimit -n 20; $doctor -d"
-finds "interface missing" 1 "^fault: library: .*no network interface none0" "$doctor" -d -o interfaces=none0
+finds "few descriptors" 0 "^warning: descriptors: only 200 files .*ulimit -n" bash \
+	-c "ulimit -n 200; $doctor -d"
+finds "too few descriptors" 1 "^fault: descriptors: only 20 files" bash \
+	-c "ulimit -n 20; $doctor -d"
+finds "interface missing" 1 "^fault: library: .*no network interface none0" "$doctor" -d \
+	-o interfaces=none0
 finds "nonsense in a setting" 1 "^fault: library: .*wait=nonsense" "$doctor" -d -o wait=nonsense
 finds "no transport" 1 "^fault: transports: no transport leads out" "$doctor" -d -o transports=self
 lacks "no transport: not the firewall" "firewall"
@@ -55,11 +59,13 @@ has "one of them is one fault" "$out" "^1 fault, "
 key=$work/key
 head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$key"
 chmod 644 "$key"
-finds "key file: rights" 1 "^fault: key file: .*(mode 644): \"chmod 600 $key\"" "$doctor" -d -o "key_file=$key"
+finds "key file: rights" 1 "^fault: key file: .*(mode 644): \"chmod 600 $key\"" "$doctor" -d \
+	-o "key_file=$key"
 chmod 600 "$key"
 timeout 60 "$doctor" -d -o "key_file=$key" >"$out" 2>"$err"
 lacks "key file: none" "fault: key file"
-finds "key file: missing" 1 "^fault: key file: the key file $key-none: No such file" "$doctor" -d -o "key_file=$key-none"
+finds "key file: missing" 1 "^fault: key file: the key file $key-none: No such file" "$doctor" -d \
+	-o "key_file=$key-none"
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	chmod 755 "$work"
 	finds "key file: not ours" 1 "^fault: key file: .* may not be read by this user" \
@@ -67,7 +73,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 else
 	skip "key file of another user: needs root and setpriv"
 fi
-# In a user namespace nobody may look how the clock is kept: adjtimex() tells everybody.
+# In a user namespace the doctor cannot read the clock's state; adjtimex() works everywhere.
 if command -v adjtimex >/dev/null && adjtimex --print | grep -q 'status: .*64'; then
 	finds "clock" 0 "^warning: clock: " "$doctor" -d -o "key_file=$key"
 fi
@@ -110,7 +116,8 @@ expect "a list of hosts that is right" 0 60 "$doctor" -d -o "resolver=local,file
 lacks "a list of hosts that is right: nothing said" "resolver:"
 : >"$hosts"
 finds "an empty list of hosts" 1 "$nothing: .* 0 hosts" "$doctor" -d -o "resolver=local,file:$hosts"
-finds "a list of hosts that is not there" 1 "^fault: library: .*RIPC_RESOLVER.*: file:$hosts-none cannot be read" \
+finds "a list of hosts that is not there" 1 \
+	"^fault: library: .*RIPC_RESOLVER.*: file:$hosts-none cannot be read" \
 	"$doctor" -d -o "resolver=file:$hosts-none"
 nothing="^fault: resolver: zookeeper finds nothing"
 ensemble=resolver=local,zookeeper
@@ -136,7 +143,8 @@ if unshare -rmn ip link set lo up 2>/dev/null; then
 	else
 		skip "container: no process namespaces"
 	fi
-	finds "loopback down" 1 "^fault: interface: lo is down, .*ip link set lo up" unshare -rn "$doctor" -d
+	finds "loopback down" 1 "^fault: interface: lo is down, .*ip link set lo up" unshare \
+		-rn "$doctor" -d
 	no_network="unshare -rn env -u RIPC_INTERFACES $doctor -d"
 	# shellcheck disable=SC2086
 	finds "loopback down, and nothing needs it" 0 "^warning: interface: no .* is up" $no_network
@@ -187,12 +195,16 @@ SH
 		"{ exec 3< <(exec ./examples/server 5); server=\$!; read -r -u 3
 		$doctor -d; rc=\$?; kill \$server; exit \$rc; }"
 	lacks "port shared by programs of libripc: nothing said" "UDP port"
-	finds "small MTU" 0 "^warning: MTU: lo has an MTU of 1400" bash "$in_net" "ip link set lo mtu 1400 && $doctor -d"
+	finds "small MTU" 0 "^warning: MTU: lo has an MTU of 1400" bash "$in_net" \
+		"ip link set lo mtu 1400 && $doctor -d"
 	pair='ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up'
 	if bash "$in_net" "$pair" 2>/dev/null; then
-		finds "MTU mismatch" 0 "^warning: MTU: d[01] has an MTU of .* and d[01] one of " bash "$in_net" \
-			"$pair && ip link set d0 mtu 9000 && ip link set d1 mtu 1500 && RIPC_INTERFACES=d0,d1,lo $doctor -d"
-		finds "interface down" 1 "^fault: interface: d0 is down, and it is one of those" bash "$in_net" \
+		finds "MTU mismatch" 0 "^warning: MTU: d[01] has an MTU of .* and d[01] one of " \
+			bash "$in_net" \
+			"$pair && ip link set d0 mtu 9000 && ip link set d1 mtu 1500 &&
+			RIPC_INTERFACES=d0,d1,lo $doctor -d"
+		finds "interface down" 1 "^fault: interface: d0 is down, and it is one of those" \
+			bash "$in_net" \
 			"$pair && ip link set d0 down && RIPC_INTERFACES=d0,lo $doctor -d"
 	else
 		skip "no pairs of interfaces in this kernel"
@@ -204,21 +216,27 @@ SH
 	else
 		skip "no tunnels in this kernel: an interface without broadcast"
 	fi
-	# What a firewall would do: no packet fits into this bucket.
+	# Acts as a firewall: no packet fits into this bucket.
 	drop="tc qdisc add dev lo root tbf rate 1kbit burst 10 limit 1"
 	if bash "$in_net" "$drop" 2>/dev/null; then
-		finds "firewall" 1 "^fault: firewall: .*UDP port 7475" bash "$in_net" "$drop && $doctor -d"
+		finds "firewall" 1 "^fault: firewall: .*UDP port 7475" bash "$in_net" \
+			"$drop && $doctor -d"
 	else
 		skip "firewall: nothing that drops packets in this kernel"
 	fi
-	# Somebody with key A, or none, searches all the while; the doctor listens, with key B, none, and A.
+	# Somebody with key A, or none, searches all the while; the doctor listens, with key B,
+	# none, and A.
 	other=$work/other
 	head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$other"
 	chmod 600 "$key" "$other"
 	cat >"$work/meets" <<'SH'
 exec unshare -rn bash -c '
 ip link set lo up
-search() { while :; do LD_PRELOAD="$others" "$0"/tools/ripc-ping -n -W 2000 -o resolver=udp $1 5 >/dev/null 2>&1; done; }
+search() {
+	while :; do
+		LD_PRELOAD="$others" "$0"/tools/ripc-ping -n -W 2000 -o resolver=udp $1 5
+	done >/dev/null 2>&1
+}
 search "$@" & one=$!
 sleep 1
 search "$@" & two=$!
@@ -244,7 +262,8 @@ SH
 		expect "the same key" 0 60 bash "$work/meets" "$PWD" "$with_key" "$with_key"
 		lacks "the same key: nothing to be said" "^warning: \(key\|protocol\):"
 		# Their clock is an hour ahead.
-		if [ -e tests/tools/.libs/clock_off.so ] && ! grep -qE '^(CC|CFLAGS|RIPC_CFLAGS) = .*-fsanitize' Makefile; then
+		if [ -e tests/tools/.libs/clock_off.so ] &&
+			! grep -qE '^(CC|CFLAGS|RIPC_CFLAGS) = .*-fsanitize' Makefile; then
 			finds "clock that is off" 0 \
 				"^warning: clock: [1-9][0-9]* messages* sealed with the right key" \
 				env others="$PWD/tests/tools/.libs/clock_off.so" \
@@ -253,7 +272,7 @@ SH
 		else
 			skip "a clock that is off: nothing can be preloaded into this build"
 		fi
-		# A holder with a key, as on another host: nothing tells that it is there.
+		# A holder with a key, as on another host: no file or socket shows that it exists.
 		cat >"$work/keyed" <<'SH'
 exec unshare -rn bash -c '
 ip link set lo up
@@ -278,39 +297,62 @@ SH
 	fi
 	finds "protocol" 0 "^warning: protocol: [1-9][0-9]* datagrams* or connections*" \
 		bash "$in_net" \
-		"{ (while :; do echo RIPRnonsense >/dev/udp/127.0.0.1/7475; sleep 0.002; done) 2>/dev/null & $doctor -d; rc=\$?; kill \$!; exit \$rc; }"
-	finds "shared directory that is not there" 1 "^fault: container: the directory shared .*/nowhere" \
+		"{ (while :; do echo RIPRnonsense >/dev/udp/127.0.0.1/7475; sleep 0.002
+		done) 2>/dev/null &
+		$doctor -d; rc=\$?; kill \$!; exit \$rc; }"
+	finds "shared directory that is not there" 1 \
+		"^fault: container: the directory shared .*/nowhere" \
 		env RIPC_SHM_DIR=/nowhere "$doctor" -d
 
-	# A machine with an RDMA device, as far as its files tell.
-	device='mount -t tmpfs none /sys/class && mkdir -p /sys/class/infiniband/fake0/ports/1/gids &&
-		cd /sys/class/infiniband/fake0 && echo "1: CA" >node_type && echo InfiniBand >ports/1/link_layer &&
-		echo "4: ACTIVE" >ports/1/state && echo fe80:0000:0000:0000:0000:0000:0000:0001 >ports/1/gids/0'
-	node='mount -t tmpfs none /dev && mkdir /dev/infiniband && : >/dev/infiniband/uverbs0 && : >/dev/infiniband/rdma_cm'
+	# A machine with an RDMA device, simulated by files.
+	device='mount -t tmpfs none /sys/class &&
+		mkdir -p /sys/class/infiniband/fake0/ports/1/gids &&
+		cd /sys/class/infiniband/fake0 && echo "1: CA" >node_type &&
+		echo InfiniBand >ports/1/link_layer &&
+		echo "4: ACTIVE" >ports/1/state &&
+		echo fe80:0000:0000:0000:0000:0000:0000:0001 >ports/1/gids/0'
+	node='mount -t tmpfs none /dev && mkdir /dev/infiniband &&
+		: >/dev/infiniband/uverbs0 && : >/dev/infiniband/rdma_cm'
 	if bash "$in_mounts" "$device && $node" 2>/dev/null; then
 		run="{ timeout 60 $doctor -d; }"
-		finds "a device that is well" 0 "^0 faults" bash "$in_mounts" "$device; $node; ulimit -l unlimited 2>/dev/null; $run"
+		finds "a device that is well" 0 "^0 faults" bash "$in_mounts" \
+			"$device; $node; ulimit -l unlimited 2>/dev/null; $run"
 		finds "memlock" 0 "^warning: memlock: only 65536 bytes .*ulimit -l" \
 			bash "$in_mounts" "$device; $node; ulimit -l 64; $run"
-		finds "no device file" 1 "^fault: device files: there is an RDMA device but no /dev/infiniband/uverbs0" \
+		finds "no device file" 1 \
+			"^fault: device files: there is an RDMA device but \
+no /dev/infiniband/uverbs0" \
 			bash "$in_mounts" "$device; mount -t tmpfs none /dev; $run"
-		finds "no device file of the connection manager" 1 "^fault: device files: .* no /dev/infiniband/rdma_cm" \
-			bash "$in_mounts" "$device; $node; echo '4: RNIC' >node_type; rm /dev/infiniband/rdma_cm; $run"
+		finds "no device file of the connection manager" 1 \
+			"^fault: device files: .* no /dev/infiniband/rdma_cm" \
+			bash "$in_mounts" \
+			"$device; $node; echo '4: RNIC' >node_type
+			rm /dev/infiniband/rdma_cm; $run"
 		finds "port down" 1 "^fault: port: port 1 of fake0 is DOWN" \
 			bash "$in_mounts" "$device; $node; echo '1: DOWN' >ports/1/state; $run"
 		finds "no GID" 1 "^fault: GID: port 1 of fake0 has no GID" \
-			bash "$in_mounts" "$device; $node; echo 0000:0000:0000:0000:0000:0000:0000:0000 >ports/1/gids/0; $run"
+			bash "$in_mounts" \
+			"$device; $node
+			echo 0000:0000:0000:0000:0000:0000:0000:0000 >ports/1/gids/0; $run"
 		if command -v setpriv >/dev/null && [ "$(id -u)" -eq 0 ]; then
-			finds "device file of others" 1 "^fault: device files: /dev/infiniband/uverbs0 may not be opened" \
-				unshare -mn bash -c "ip link set lo up; $device; $node; chmod 600 /dev/infiniband/*; chmod 755 /dev
-				setpriv --reuid 65534 --regid 65534 --clear-groups timeout 60 $doctor -d"
+			finds "device file of others" 1 \
+				"^fault: device files: /dev/infiniband/uverbs0 may not be opened" \
+				unshare -mn bash \
+				-c "ip link set lo up; $device; $node; chmod 600 /dev/infiniband/*
+				chmod 755 /dev
+				setpriv --reuid 65534 --regid 65534 --clear-groups \
+				timeout 60 $doctor -d"
 		else
 			skip "device file of others: needs root and setpriv"
 		fi
 		if command -v setarch >/dev/null; then
-			finds "fork on an old kernel" 0 "^warning: fork: in this kernel (2\.6\..*RDMAV_FORK_SAFE=1" bash "$in_mounts" \
-				"$device; $node; ulimit -l unlimited 2>/dev/null; setarch --uname-2.6 timeout 60 $doctor -d"
-			expect "fork: taken care of" 0 60 bash "$in_mounts" "$device; $node; ulimit -l unlimited 2>/dev/null
+			finds "fork on an old kernel" 0 \
+				"^warning: fork: in this kernel (2\.6\..*RDMAV_FORK_SAFE=1" bash \
+				"$in_mounts" \
+				"$device; $node; ulimit -l unlimited 2>/dev/null
+				setarch --uname-2.6 timeout 60 $doctor -d"
+			expect "fork: taken care of" 0 60 bash "$in_mounts" \
+				"$device; $node; ulimit -l unlimited 2>/dev/null
 				RDMAV_FORK_SAFE=1 setarch --uname-2.6 timeout 60 $doctor -d"
 			lacks "fork: nothing said" "warning: fork"
 		else

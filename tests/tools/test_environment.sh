@@ -95,7 +95,8 @@ done
 # Every setting there is has been tried above.
 for setting in $(sed -n 's/^	{"\([a-z_]*\)", KIND_.*/\1/p' "$top/src/base/options.c"); do
 	variable=RIPC_$(echo "$setting" | tr a-z A-Z)
-	if grep -q "^\(refused\|	refused\) $variable " "$top/tests/tools/test_environment.sh"; then
+	if grep -q "^\(refused\|	refused\) $variable " \
+		"$top/tests/tools/test_environment.sh"; then
 		ok "$variable is tested here"
 	else
 		bad "$variable is tested here"

@@ -270,7 +270,8 @@ if [ "$(id -u)" -eq 0 ]; then
 	skip "fetch over a file that may not be written: root may write all"
 else
 	chmod 0444 "$work/got/mode"
-	expect "fetch over a file that may not be written" 1 60 ./examples/fetch "$id" one "$work/got/mode"
+	expect "fetch over a file that may not be written" 1 60 ./examples/fetch "$id" one \
+		"$work/got/mode"
 fi
 if [ -z "$(find "$work/got" -name '*.part*')" ]; then
 	ok "fetch: no temporary file is left"
@@ -290,7 +291,8 @@ else
 	bad "two clients at once" "$work/first.err" "$work/second.err"
 fi
 
-# current_attempt: starts to fetch 64 GiB and returns when the first bytes are there; $fetch is the process.
+# current_attempt: starts to fetch 64 GiB and returns when the first bytes are there; $fetch is the
+# process.
 current_attempt() {
 	start fetch ./examples/fetch "$id" huge "$work/got/huge"
 	fetch=$pid

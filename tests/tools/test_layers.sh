@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Instructions of a round trip of 64 B, both sides together, as callgrind counts them: the load of the machine changes them little. The
-# bounds are well above what was counted when they were set: they tell that something has been put into every message's way.
+# Counts the instructions of a round trip of 64 B, of both sides together, by callgrind: the load of
+# the machine hardly changes them. The bounds are well above the values of the day they were set; a
+# failure means that the path of every message has grown.
 name=tools/test_layers
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
 bench=${srcdir:-.}/bench
@@ -10,7 +11,7 @@ if ! command -v valgrind >/dev/null 2>&1 || ! command -v callgrind_annotate >/de
 	skip "valgrind is not installed"
 	finish
 fi
-# What the compiler adds to find faults, or leaves as it is written, would be counted as well.
+# Sanitizers and missing optimization would be counted too.
 flags=$(sed -n 's/^\(CC\|CFLAGS\|RIPC_CFLAGS\|CPPFLAGS\) = //p' Makefile | tr '\n' ' ')
 case "$flags" in
 *clang* | *-fsanitize* | *--coverage*) flags= ;;
@@ -28,10 +29,12 @@ fi
 
 # count TRANSPORT: per round trip, in the last table.
 count() {
-	sed -n "\\|^. $1, 64 B|,\$s/^| \\*\\*all\\*\\* | \\*\\*\\([0-9]*\\)\\*\\* |\$/\\1/p" "$out" | head -n 1
+	sed -n "\\|^. $1, 64 B|,\$s/^| \\*\\*all\\*\\* | \\*\\*\\([0-9]*\\)\\*\\* |\$/\\1/p" \
+		"$out" | head -n 1
 }
 
-# A thread that is not let run while it has the lock makes the other one look in vain: the least of five is nearest.
+# A thread that is not let run while it has the lock makes the other one look in vain: the least of
+# five is nearest.
 shm=999999 soft=999999
 for try in 1 2 3 4 5; do
 	expect "counting, $try" 0 250 bash "$bench/layers.sh" . 64 4000 || finish

@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The programs that the manual pages print compile as C and as C++ as they are printed, and do what the
-# pages say.
+# The programs in the manual pages compile as C and as C++ without changes, and behave as described.
 name=test_manpage_examples
 # A network of its own: the services have fixed ids.
 # shellcheck disable=SC2016
@@ -46,7 +45,8 @@ compiles() {
 	fi
 	# shellcheck disable=SC2086
 	if ./libtool --silent --mode=link --tag=CC ${CC:-cc} ${RIPC_TEST_LDFLAGS-} $warnings \
-		-I"$srcdir/include" $c_flags -o "$work/$c_name" "$work/$c_name.c" libripc.la $c_libs \
+		-I"$srcdir/include" $c_flags -o "$work/$c_name" "$work/$c_name.c" libripc.la \
+		$c_libs \
 		>"$out" 2>"$err"; then
 		ok "$c_name compiles as C"
 	else
@@ -64,7 +64,8 @@ for source in "$srcdir"/examples/man/*.c; do
 	nth=1
 	[ "$program" = "${program%-*}" ] || nth=2
 	printed "$page" | awk -v n=$nth '/^@$/ { k++; next } k == n' >"$work/$program.c"
-	if sed -n '/^#include/,$p' "$source" | expand | diff -B - "$work/$program.c" >"$out" 2>"$err"; then
+	if sed -n '/^#include/,$p' "$source" | expand | diff -B - "$work/$program.c" >"$out" \
+		2>"$err"; then
 		ok "$(basename "$page") prints $program.c"
 	else
 		bad "$(basename "$page") prints $program.c" "$out" "$err"
@@ -101,6 +102,28 @@ if gone "$server" 60 && [ "$status" -eq 1 ]; then
 else
 	bad "ripc_receive ends when its service was taken over" "$work/served" "$work/served.err"
 fi
+
+# ---- calls and reliable messages ----
+
+expect "ripc_call: nobody is there" 1 60 "$work/ripc_call"
+has "the error names the service" "$err" "service 44"
+has "the request was not executed" "$err" "not executed"
+start replies "$work/ripc_reply"
+replies=$pid
+ready replies "^service 44 waits$"
+expect "ripc_call" 0 60 "$work/ripc_call"
+has "the answer" "$out" "^12 \* 12 = 144$"
+expect "ripc_call_start" 0 60 "$work/ripc_call_start"
+has "ten answers" "$out" "^the sum of the squares is 285$"
+kill "$replies"
+gone "$replies" 60
+start taken "$work/ripc_receive"
+taken=$pid
+ready taken "^service 42 waits$"
+expect "ripc_flush" 0 60 "$work/ripc_flush"
+has "all were delivered" "$out" "^100 messages were delivered$"
+kill "$taken"
+gone "$taken" 60
 
 # asked SERVER: everything that asks an echo at service 42.
 asked() {
@@ -152,7 +175,8 @@ fi
 piped() {
 	head -c "$1" /dev/zero >"$work/zeros"
 	# shellcheck disable=SC2016
-	expect "ripc_send_long: $1 bytes" 0 60 sh -c '"$0" <"$1"' "$work/ripc_send_long" "$work/zeros"
+	expect "ripc_send_long: $1 bytes" 0 60 sh -c '"$0" <"$1"' "$work/ripc_send_long" \
+		"$work/zeros"
 	has "are there" "$out" "^$1 bytes stand in the memory of service 43$"
 }
 
@@ -211,7 +235,8 @@ until { heard one && heard two; } || [ $tries -ge 50 ]; do
 	tries=$((tries + 1))
 	echo "the sun is out" | "$work/ripc_group_send" >"$out" 2>"$err"
 done
-has "a sender says how many it sent" "$out" "^1 messages sent, [0-9]* times a member was not reached$"
+has "a sender says how many it sent" "$out" \
+	"^1 messages sent, [0-9]* times a member was not reached$"
 ready one "^the sun is out$"
 ready two "^the sun is out$"
 tries=0

@@ -13,7 +13,8 @@ if ! perf record -q -e cpu-clock:u -e cpu-clock:k -o "$work/perf.data" true >"$o
 	skip "perf may not look at programs here: $(head -n 1 "$out")"
 	finish
 fi
-if ! ./tools/ripc-perf --help >/dev/null || ! grep -q "define HAVE_JANSSON" config.h || [ "$(nproc)" -lt 2 ]; then
+if ! ./tools/ripc-perf --help >/dev/null || ! grep -q "define HAVE_JANSSON" config.h ||
+	[ "$(nproc)" -lt 2 ]; then
 	skip "two processors and jansson are needed"
 	finish
 fi

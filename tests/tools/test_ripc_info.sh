@@ -5,7 +5,8 @@ name=test_ripc_info
 
 expect "runs" 0 60 ./tools/ripc-info
 has "names the version" "$out" "^libripc: *[0-9]*\.[0-9]*\.[0-9]*"
-has "names an instance id" "$out" "^instance: *[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$"
+has "names an instance id" "$out" \
+	"^instance: *[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$"
 has "lists a transport that is open" "$out" "^transport: *[a-z/-]*: [^u]"
 has "shows the setting of the environment" "$out" "RIPC_INTERFACES=lo (environment)"
 has "shows the limits" "$out" "^limits: *short messages to [1-9][0-9]* bytes"
@@ -16,7 +17,8 @@ has "shows the limit of descriptors found" "$out" "^descriptors: .*hard $hard"
 has "shows huge pages" "$out" "^huge pages:"
 has "says what is built in" "$out" "^feature: *JSON output"
 if [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
-	has "lists the RDMA devices" "$out" "^device: *$(ls /sys/class/infiniband | head -n 1) port 1"
+	has "lists the RDMA devices" "$out" "^device: *$(ls /sys/class/infiniband |
+		head -n 1) port 1"
 else
 	has "says that there is no RDMA device" "$out" "^devices: *no RDMA device"
 fi
@@ -32,7 +34,8 @@ if [ "$first" != "$second" ]; then
 else
 	bad "the instance id is new at every start: $first twice"
 fi
-expect "an option wins over the environment" 0 60 env RIPC_WAIT=poll ./tools/ripc-info -o wait=adaptive
+expect "an option wins over the environment" 0 60 env RIPC_WAIT=poll ./tools/ripc-info \
+	-o wait=adaptive
 
 expect "one transport only" 0 60 ./tools/ripc-info -o transports=iwarp/soft
 if grep "^transport: *iwarp/soft:" "$out" | grep -q unavailable; then
@@ -41,7 +44,8 @@ else
 	ok "is available"
 fi
 
-has "shows a back end with where it speaks" "$out" "^resolver: *udp: broadcast and multicast on lo.* port [0-9]*: to .*127\.255\.255\.255"
+has "shows a back end with where it speaks" "$out" \
+	"^resolver: *udp: broadcast and multicast on lo.* port [0-9]*: to .*127\.255\.255\.255"
 has "shows one that works within the host" "$out" "^resolver: *local: .*sockets"
 has "shows what the resolver knows" "$out" "^resolver: *cache: [0-9]* records .* 0 services of ours"
 if grep -q "finds nothing" "$out"; then
@@ -51,18 +55,23 @@ else
 fi
 printf '%s\n' '42 192.0.2.7 192.0.2.8' 'nonsense' >"$work/hosts"
 expect "a chain" 0 60 ./tools/ripc-info -o "resolver=local,file:$work/hosts"
-has "has the hosts of its file, and what is wrong in it" "$out" "^resolver: *file: $work/hosts: 2 hosts of services, 1 bad line"
+has "has the hosts of its file, and what is wrong in it" "$out" \
+	"^resolver: *file: $work/hosts: 2 hosts of services, 1 bad line"
 expect "an ensemble that is down" 0 60 ./tools/ripc-info \
 	-o resolver=local,zookeeper:127.0.0.1:1/none -o resolve_timeout_ms=300
 has "is shown with its state" "$out" \
-	"^resolver: *zookeeper: finds nothing: \(127.0.0.1:1/none: not connected\|this build has no ZooKeeper client\)"
+	"^resolver: *zookeeper: finds nothing: \(127.0.0.1:1/none: not connected\|\
+this build has no ZooKeeper client\)"
 has "beside one that works" "$out" "^resolver: *local: [^f]"
-(umask 077 && for _ in 1 2; do od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' && echo; done >"$work/key")
+(umask 077 && for _ in 1 2; do od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' &&
+	echo; done >"$work/key")
 timeout -k 2 20 ./tools/ripc-info -o "key_file=$work/key" >"$out" 2>"$err"
 if grep -q "no libsodium" "$err"; then
 	skip "keys: libsodium was left out"
 else
-	has "shows the keys by their ids" "$out" "^resolver: *keys: authenticated with key [0-9a-f]\{8\} and [0-9a-f]\{8\}; 0 unauthenticated"
+	has "shows the keys by their ids" "$out" \
+		"^resolver: *keys: authenticated with key [0-9a-f]\{8\} and [0-9a-f]\{8\}; 0 \
+unauthenticated"
 fi
 
 expect "nonsense in an option" 3 60 ./tools/ripc-info -o wait=nonsense

@@ -13,7 +13,8 @@ serve() {
 	ready server "serving at service $id"
 }
 
-# measure WHAT RESULTS BASELINE TEST OPTION...: makes the test and checks its report. BASELINE is empty for none.
+# measure WHAT RESULTS BASELINE TEST OPTION...: makes the test and checks its report. BASELINE is
+# empty for none.
 measure() {
 	m_what=$1 m_results=$2 m_baseline=$3 m_test=$4
 	shift 4
@@ -22,7 +23,8 @@ measure() {
 		return
 	fi
 	rm -f "$work/report.json"
-	if expect "$m_what" 0 60 ./tools/ripc-perf "$m_test" --service "$id" --json "$work/report.json" "$@"; then
+	if expect "$m_what" 0 60 ./tools/ripc-perf "$m_test" --service "$id" \
+		--json "$work/report.json" "$@"; then
 		if ./tests/tools/perf_json_check "$work/report.json" "$m_test" "$m_results" \
 			${m_baseline:+baseline} >"$out.check" 2>&1; then
 			ok "$m_what: the JSON is as promised"
@@ -48,7 +50,8 @@ measure "latency next to blocking TCP" 1 yes latency --count 50 --wait block --b
 reports "the baseline waits in the same way" '"wait": "block"'
 measure "latency next to UDP" 1 yes latency --count 100 --baseline udp:block
 measure "latency of long messages" 3 "" latency --kind long --size 0,64,1M --count 20 --verify
-measure "latency with return buffers" 2 "" latency --kind long --size 64,1M --count 20 --verify --returns
+measure "latency with return buffers" 2 "" latency --kind long --size 64,1M --count 20 --verify \
+	--returns
 measure "latency, one message" 1 yes latency --count 1 --baseline tcp
 measure "rate" 2 "" rate --size 1,64 --count 20000 --verify
 reports "nothing was lost" '"lost": 0'
@@ -70,7 +73,8 @@ measure "in bursts, with a pause" 1 "" paced --rate 0 --burst 16 --pause 1000 --
 measure "long messages at a rate" 1 "" paced --kind long --size 64K --rate 200 --count 20
 # Faster than anybody can: what is not sent is accounted for.
 measure "at a rate that cannot be" 1 "" paced --rate 10000000 --count 20000
-expect "one row per message" 0 60 ./tools/ripc-perf paced --service "$id" --rate 1000 --count 100 --csv "$work/rows.csv"
+expect "one row per message" 0 60 ./tools/ripc-perf paced --service "$id" --rate 1000 --count 100 \
+	--csv "$work/rows.csv"
 if [ "$(wc -l <"$work/rows.csv")" -eq 101 ] && awk -F, '
 	NR == 1 { bad = $0 != "number,due_ns,sent_ns,received_ns,latency_ns,state"; next }
 	$1 != NR - 2 || NF != 6 || $2 !~ /^[0-9]+$/ { bad = 1 }
@@ -90,10 +94,12 @@ expect "the experiments" 0 60 ./tools/ripc-perf --experiment list
 has "have names" "$out" "^E22 "
 expect "one of them" 0 60 ./tools/ripc-perf --experiment E16 -c 50 -t iwarp/soft
 has "is made in all its runs" "$out" "E16: 2 of 2 runs made"
-expect "one of which no device can a part" 0 60 ./tools/ripc-perf --experiment E5 -c 50 -t iwarp/soft
+expect "one of which no device can a part" 0 60 ./tools/ripc-perf --experiment E5 -c 50 \
+	-t iwarp/soft
 has "is made but for that" "$out" "E5: [12] of 3 runs made"
-has "says why" "$out" "cannot be made: verbs do not tell"
-expect "one without its device" 1 60 ./tools/ripc-perf --experiment E15 -t pcie -o pcie_device=/nonexistent/device
+has "says why" "$out" "cannot be made: verbs do not show"
+expect "one without its device" 1 60 ./tools/ripc-perf --experiment E15 -t pcie \
+	-o pcie_device=/nonexistent/device
 has "names it" "$out" "cannot be made: no server over "
 # The moments of arrival come over a connection, and overtake the reply that announces them.
 expect "one by datagrams" 0 100 ./tools/ripc-perf --experiment E2 -c 1 -t iwarp/soft
@@ -104,7 +110,8 @@ has "need a device" "$err" "none0: there is no RDMA device\|libibverbs was left 
 expect "one that needs them" 0 60 ./tools/ripc-perf --experiment E7 -c 5 -t iwarp/soft
 has "names what cannot be made" "$out" "cannot be made: no queue pairs\|E7: 7 of 7"
 mkdir "$work/reports"
-expect "reports of one" 0 60 ./tools/ripc-perf --experiment e2 -c 1 -t shm,iwarp/soft --out "$work/reports"
+expect "reports of one" 0 60 ./tools/ripc-perf --experiment e2 -c 1 -t shm,iwarp/soft \
+	--out "$work/reports"
 if [ -s "$work/reports/E2-1.csv" ] && { [ $json = no ] || [ -s "$work/reports/E2-2.json" ]; }; then
 	ok "are in the directory"
 else
@@ -118,11 +125,14 @@ has "has the ratio" "$out" "^ratio "
 if [ $json = yes ]; then
 	expect "--json -" 0 60 ./tools/ripc-perf rate --service "$id" --count 100 --json -
 	cp "$out" "$work/stdout.json"
-	expect "prints JSON and nothing else" 0 60 ./tests/tools/perf_json_check "$work/stdout.json" rate 1
+	expect "prints JSON and nothing else" 0 60 ./tests/tools/perf_json_check \
+		"$work/stdout.json" rate 1
 	transport=$(sed -n 's/.*"transport": "\(.*\)".*/\1/p' "$work/stdout.json")
-	measure "the transport it would take anyway" 1 "" latency --count 10 --transport "$transport"
+	measure "the transport it would take anyway" 1 "" latency --count 10 \
+		--transport "$transport"
 	reports "is the one that was asked for" "\"transport\": \"$transport\""
-	expect "a report that cannot be written" 3 60 ./tools/ripc-perf rate --service "$id" --count 10 \
+	expect "a report that cannot be written" 3 60 ./tools/ripc-perf rate --service "$id" \
+		--count 10 \
 		--json "$work/nowhere/report.json"
 	has "is named" "$err" "nowhere/report.json"
 else
@@ -130,7 +140,8 @@ else
 	has "says so" "$err" "jansson was left out"
 	skip "JSON: jansson was left out"
 fi
-expect "a short message too long" 1 60 ./tools/ripc-perf latency --service "$id" --kind short --size 64M --count 1
+expect "a short message too long" 1 60 ./tools/ripc-perf latency --service "$id" --kind short \
+	--size 64M --count 1
 has "the error gives the limit" "$err" "[Mm]essage too long: .*[0-9]"
 expect "and the server goes on" 0 60 ./tools/ripc-perf latency --service "$id" --count 10
 expect "ripc-ping is answered, too" 0 60 ./tools/ripc-ping -c 2 -i 0 "$id"
@@ -143,7 +154,8 @@ for test in latency rate bandwidth; do
 	sleep 0.3
 	kill -9 "$client"
 	gone "$client" 60
-	expect "$test: after a client was killed" 0 60 ./tools/ripc-perf latency --service "$id" --count 10 \
+	expect "$test: after a client was killed" 0 60 ./tools/ripc-perf latency --service "$id" \
+		--count 10 \
 		--timeout 20000
 done
 start client ./tools/ripc-perf latency --service "$id" --count 1000000000
@@ -157,8 +169,8 @@ else
 	bad "a client ends on SIGINT" "$work/client.err"
 fi
 
-# Two clients at once: the second waits for its turn. The first sleeps while it waits: where others want the processors, too, who
-# polls gets his answer when all of them have had their time.
+# Two clients at once: the second waits for its turn. The first sleeps while it waits: where others
+# want the processors, too, who polls gets his answer when all of them have had their time.
 start first ./tools/ripc-perf latency --service "$id" --count 20000 --wait block
 first=$pid
 start second ./tools/ripc-perf latency --service "$id" --count 100 --timeout 60000
@@ -227,12 +239,17 @@ serve -o short=udp
 killed datagrams latency -o short=udp
 
 for wrong in "" "nonsense" "latency --size nonsense" "latency --size 1,,2" "latency --size 2000G" \
-	"latency --count 0" "latency --kind medium" "latency --wait never" "latency --baseline sctp" \
-	"latency --baseline tcp:adaptive" "latency --transport nonsense" "latency --service 0" "latency extra" \
-	"bandwidth --window 257" "latency --pin 100000" "server --service any1" "latency --rounds 0" "--json -" \
-	"paced --size 7" "paced --rate 10000001" "paced --burst 0" "paced --baseline tcp" "paced --verify" \
+	"latency --count 0" "latency --kind medium" "latency --wait never" \
+	"latency --baseline sctp" \
+	"latency --baseline tcp:adaptive" "latency --transport nonsense" "latency --service 0" \
+	"latency extra" \
+	"bandwidth --window 257" "latency --pin 100000" "server --service any1" \
+	"latency --rounds 0" "--json -" \
+	"paced --size 7" "paced --rate 10000001" "paced --burst 0" "paced --baseline tcp" \
+	"paced --verify" \
 	"verbs --qp rd" "verbs --qp ud --op write" "verbs --op write -w block" "verbs --depth 0" \
-	"verbs --signal 257" "verbs --size 1M" "verbs --size 4" "paced --csv x --size 8,9" "paced --count 16777217" "--experiment E23"; do
+	"verbs --signal 257" "verbs --size 1M" "verbs --size 4" "paced --csv x --size 8,9" \
+	"paced --count 16777217" "--experiment E23"; do
 	# The words are meant to be split.
 	expect "wrong usage: $wrong" 3 60 ./tools/ripc-perf $wrong
 	if [ -s "$err" ]; then

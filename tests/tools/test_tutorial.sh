@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The programs of doc/tutorial.md compile as they stand there, and do what it says.
+# The programs of doc/tutorial.md compile without changes, and behave as described.
 name=tools/test_tutorial
 # A network of its own: the service has a fixed id.
 # shellcheck disable=SC2016
@@ -15,9 +15,11 @@ srcdir=$(cd "${srcdir:-.}" && pwd)
 n=0
 for program in upper ask; do
 	n=$((n + 1))
-	awk -v n=$n '/^```c$/ { k++; on = k == n; next } /^```/ { on = 0 } on' "$srcdir/doc/tutorial.md" >"$work/$program.c"
+	awk -v n=$n '/^```c$/ { k++; on = k == n; next } /^```/ { on = 0 } on' \
+		"$srcdir/doc/tutorial.md" >"$work/$program.c"
 	# shellcheck disable=SC2086
-	if ./libtool --silent --mode=link --tag=CC ${CC:-cc} ${RIPC_TEST_LDFLAGS-} -Wall -Wextra -Werror -I"$srcdir/include" \
+	if ./libtool --silent --mode=link --tag=CC ${CC:-cc} ${RIPC_TEST_LDFLAGS-} -Wall -Wextra \
+		-Werror -I"$srcdir/include" \
 		-o "$work/$program" "$work/$program.c" libripc.la >"$out" 2>"$err"; then
 		ok "$program.c compiles"
 	else

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
-# The tools on two hosts: two network namespaces joined by a veth pair, and what happens when the cable is pulled.
+# The tools on two hosts: two network namespaces joined by a veth pair, and what happens when the
+# cable is pulled.
 name=test_two_hosts
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
 # With the time-outs that everybody has: what they do is seen here.
@@ -30,7 +31,8 @@ on() {
 id=$(random_id)
 start serve on $a ./tools/ripc-ping --serve "$id"
 ready serve "answering for service $id"
-expect "another host finds the service" 0 60 ip netns exec $b ./tools/ripc-ping -c 5 -i 10 -W 10000 "$id"
+expect "another host finds the service" 0 60 ip netns exec $b ./tools/ripc-ping -c 5 -i 10 \
+	-W 10000 "$id"
 has "over the cable" "$out" "by iwarp/soft at .*198.51.100.1:"
 has "all are answered" "$out" "^5 sent, 5 answered"
 expect "a long message" 0 60 ip netns exec $b ./tools/ripc-ping -c 2 -i 0 -s 8M "$id"
@@ -42,15 +44,18 @@ perf=$(random_id)
 start perf on $a ./tools/ripc-perf server --service "$perf" -o peer_timeout_ms=20000
 ready perf "serving at service"
 for args in "latency --size 64,4096 --count 2000" "rate --size 64 --count 100000" \
-	"bandwidth --size 1048576 --count 50 --verify" "latency -o crc=on --size 1048576 --kind long --count 20" \
+	"bandwidth --size 1048576 --count 50 --verify" \
+	"latency -o crc=on --size 1048576 --kind long --count 20" \
 	"latency -o short=udp --size 64 --count 500"; do
 	# shellcheck disable=SC2086
-	expect "ripc-perf $args" 0 60 ip netns exec $b ./tools/ripc-perf $args --service "$perf" -o peer_timeout_ms=20000
+	expect "ripc-perf $args" 0 60 ip netns exec $b ./tools/ripc-perf $args --service "$perf" \
+		-o peer_timeout_ms=20000
 done
 
 # A megabyte takes longer over this link than a peer may be silent: slow is not silent.
 if ip netns exec $a tc qdisc add dev v0 root tbf rate 2mbit burst 20kb latency 2s 2>"$err"; then
-	expect "a long message over a slow link" 0 60 ip netns exec $b ./tools/ripc-ping -c 1 -s 1M -W 50000 "$id"
+	expect "a long message over a slow link" 0 60 ip netns exec $b ./tools/ripc-ping -c 1 \
+		-s 1M -W 50000 "$id"
 	has "is answered" "$out" "^1 sent, 1 answered"
 	ip netns exec $a tc qdisc del dev v0 root
 else
@@ -114,5 +119,6 @@ fi
 has "naming the service and the cause" "$work/pings.err" \
 	"service $id: .* its holder .* cannot be reached: ."
 ip -n $a link set v0 up
-expect "and finds it again when the cable is back" 0 60 ip netns exec $b ./tools/ripc-ping -c 3 -i 10 -W 30000 "$id"
+expect "and finds it again when the cable is back" 0 60 ip netns exec $b ./tools/ripc-ping -c 3 \
+	-i 10 -W 30000 "$id"
 finish

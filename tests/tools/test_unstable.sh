@@ -15,7 +15,8 @@ rerun()
 	[ "$runs_of_it" -ne "${2##*_}" ]
 }
 
-# scene TEXT PROGRAM...: programs with 10 passed and 2 failed tests each; their log holds TEXT. Then the decision.
+# scene TEXT PROGRAM...: programs with 10 passed and 2 failed tests each; their log holds TEXT. Then
+# the decision.
 scene()
 {
 	local program
@@ -44,7 +45,8 @@ counts()
 	if [ "$(<"$results/counts")" = "$2 $3" ] && [ "$(wc -l <"$results/runs")" -eq "$4" ]; then
 		ok "$1"
 	else
-		bad "$1: $(<"$results/counts") after $(wc -l <"$results/runs") runs, not $2 $3 after $4" "$out" "$err"
+		bad "$1: $(<"$results/counts") after $(wc -l \
+			<"$results/runs") runs, not $2 $3 after $4" "$out" "$err"
 	fi
 }
 

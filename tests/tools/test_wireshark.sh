@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The dissector in Lua sees every kind of datagram and message of a session that tshark captured, and finds no fault with it.
+# The dissector in Lua sees every kind of datagram and message of a session that tshark captured,
+# and finds no fault with it.
 name=tools/test_wireshark
 # A network of its own, so that nobody else's datagrams are in the capture.
 # shellcheck disable=SC2016
@@ -19,13 +20,14 @@ if ! tshark --version 2>/dev/null | grep -q "with Lua"; then
 	finish
 fi
 
-# No local sockets: everything goes over the wire. CRCs, as tshark takes segments without them for broken.
+# No local sockets: everything goes over the wire. CRCs, as tshark takes segments without them for
+# broken.
 RIPC_RESOLVER=udp RIPC_TRANSPORTS=iwarp/soft RIPC_CRC=on
 export RIPC_RESOLVER RIPC_TRANSPORTS RIPC_CRC
 start shown tshark -n -l -P -i lo -w "$work/capture"
 capture=$pid
 shown=$work/shown
-# It says that it captures before it sees packets: a datagram to nobody shows when it does.
+# tshark reports that it captures before it sees packets: wait until a probe datagram appears.
 i=0
 until grep -q UDP "$shown" || [ $i -gt 600 ] || ! kill -0 "$capture" 2>/dev/null; do
 	bash -c 'echo >/dev/udp/127.0.0.1/9' 2>/dev/null
@@ -48,7 +50,8 @@ gone "$server" 60
 start server ./tools/ripc-perf server --service $id
 server=$pid
 ready server "serving at service $id"
-expect "long messages to and fro, each with the end of the last" 0 60 ./tools/ripc-perf latency --service $id --kind long --size 64 --count 200
+expect "long messages to and fro, each with the end of the last" 0 60 ./tools/ripc-perf latency \
+	--service $id --kind long --size 64 --count 200
 kill "$server"
 gone "$server" 60
 RIPC_SHORT=udp
@@ -62,7 +65,8 @@ gone "$server" 60
 unset RIPC_SHORT
 # The same with keys: sealed. A build without libsodium has none.
 keys=no
-head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >"$work/keys" && echo >>"$work/keys" && chmod 600 "$work/keys"
+head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >"$work/keys" && echo >>"$work/keys" &&
+	chmod 600 "$work/keys"
 RIPC_KEY_FILE=$work/keys
 export RIPC_KEY_FILE
 if ./tools/ripc-info >"$out" 2>"$err"; then
@@ -77,7 +81,8 @@ else
 	skip "keys: $(tail -n 1 "$err")"
 fi
 unset RIPC_KEY_FILE
-# What was sent last is written last: a mark that says that all is there. Not a number alone: times have many digits.
+# The last message is a marker: when it is in the file, all earlier ones are. It is no plain number,
+# because times have many digits.
 i=0
 until grep -q ' 40404 Len=' "$shown" || [ $i -gt 600 ]; do
 	bash -c 'echo >/dev/udp/127.0.0.1/40404' 2>/dev/null
@@ -89,7 +94,8 @@ gone "$capture" 60
 
 # seen WHAT FILTER: frames match.
 seen() {
-	n=$(tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "$2" -T fields -e frame.number 2>"$err" | wc -l)
+	n=$(tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "$2" -T fields -e frame.number \
+		2>"$err" | wc -l)
 	if [ "$n" -gt 0 ] && ! grep -i -e lua -e "not a valid" "$err"; then
 		ok "$1"
 	else
@@ -99,7 +105,8 @@ seen() {
 
 # unseen WHAT FILTER: none does.
 unseen() {
-	tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "$2" -O ripc,ripc_hello,ripc_resolver,ripc_seal >"$out" 2>"$err"
+	tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "$2" \
+		-O ripc,ripc_hello,ripc_resolver,ripc_seal >"$out" 2>"$err"
 	if [ -s "$out" ] || grep -i -e lua -e "not a valid" "$err"; then
 		bad "$1" "$out" "$err"
 	else
@@ -108,30 +115,40 @@ unseen() {
 }
 
 seen "probes of the resolver" "ripc_resolver.kind == 3 && ripc_resolver.service == $id"
-seen "requests of the resolver, with a record" "ripc_resolver.kind == 1 && ripc_resolver.record.count > 0"
-seen "replies that name the transport" "ripc_resolver.kind == 2 && ripc_resolver.record.transport == 3"
+seen "requests of the resolver, with a record" \
+	"ripc_resolver.kind == 1 && ripc_resolver.record.count > 0"
+seen "replies that name the transport" \
+	"ripc_resolver.kind == 2 && ripc_resolver.record.transport == 3"
 seen "places with their ports" 'ripc_resolver.record.place contains "127.0.0.1, TCP port"'
 seen "the set-up of a lane" "iwarp_mpa.req && ripc_hello.send_max >= 1968"
 seen "its answer" "iwarp_mpa.rep && ripc_hello.refusal == 0"
 seen "short messages on a lane" "iwarp_ddp && ripc.kind == 1 && ripc.dest == $id"
-seen "short messages again, without a header of their own" "iwarp_ddp && ripc.again && ripc.kind == 1 && ripc.dest == $id"
+seen "short messages again, without a header of their own" \
+	"iwarp_ddp && ripc.again && ripc.kind == 1 && ripc.dest == $id"
 seen "their items" 'ripc.item == "good morning"'
 seen "long messages and how they travel" "ripc.kind == 2 && ripc.desc.len == 100000"
 seen "the end of a request" "ripc.kind == 3 && ripc.status == 0"
-seen "the end of a request with the next message" "iwarp_ddp && ripc.kind == 2 && ripc.flags.done && ripc.request && ripc.desc.len == 64"
-seen "short messages by datagram, with the instance" "udp && ripc.kind == 1 && ripc.instance && ripc.dest == $id"
+seen "the end of a request with the next message" \
+	"iwarp_ddp && ripc.kind == 2 && ripc.flags.done && ripc.request && ripc.desc.len == 64"
+seen "short messages by datagram, with the instance" \
+	"udp && ripc.kind == 1 && ripc.instance && ripc.dest == $id"
 seen "their numbers, which begin at the time" "udp && ripc.kind == 1 && ripc.datagram > 1000000000"
 unseen "no sequence number in a datagram" "udp && ripc.seq"
 seen "whether the other side is remembered" "iwarp_mpa.req && ripc_hello.memory > 0"
 if [ $keys = yes ]; then
-	seen "sealed requests of the resolver" "ripc_seal.key && ripc_seal.number && ripc_resolver.service == $id"
-	seen "the clock of who sealed them" 'ripc_seal.time > "2020-01-01 00:00:00" && ripc_seal.time < "2200-01-01 00:00:00"'
-	seen "the proof in the set-up of a lane" "iwarp_mpa.req && ripc_hello.auth == 1 && ripc_hello.key && ripc_hello.code"
+	seen "sealed requests of the resolver" \
+		"ripc_seal.key && ripc_seal.number && ripc_resolver.service == $id"
+	seen "the clock of who sealed them" \
+		'ripc_seal.time > "2020-01-01 00:00:00" && ripc_seal.time < "2200-01-01 00:00:00"'
+	seen "the proof in the set-up of a lane" \
+		"iwarp_mpa.req && ripc_hello.auth == 1 && ripc_hello.key && ripc_hello.code"
 	seen "the proof in its answer" "iwarp_mpa.rep && ripc_hello.auth == 1 && ripc_hello.nonce"
 	seen "the confirmation" "iwarp_ddp && ripc_confirm.code"
 	seen "short messages on a lane with keys" 'ripc.item == "good night"'
 fi
-unseen "nothing is malformed" "ripc.broken || ripc_seal.broken || ripc_resolver.broken || ((ripc || ripc_resolver) && _ws.malformed)"
+unseen "nothing is malformed" \
+	"ripc.broken || ripc_seal.broken || ripc_resolver.broken ||
+	((ripc || ripc_resolver) && _ws.malformed)"
 unseen "no record with something behind it" "ripc_resolver.rest"
 unseen "no Lua error" "_ws.lua.error"
 unseen "no message of a kind that is not known" "ripc && !(ripc.kind >= 1 && ripc.kind <= 13)"
@@ -139,10 +156,11 @@ tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "ripc || ripc_resolver" >"$
 has "one line says what a message is" "$out" "RIPC .*SHORT [0-9]* -> $id, 1 items"
 has "and what a request of the resolver is" "$out" "RIPC-RES .*REQUEST of service $id"
 
-# What is cut short is called so: the last byte is taken from every frame.
+# Truncated frames are reported: the last byte of every frame is removed.
 if command -v editcap >/dev/null 2>&1; then
 	editcap -C -1 -L "$work/capture" "$work/cut" 2>"$err"
-	tshark -n -X "lua_script:$lua" -r "$work/cut" -Y "udp && (ripc.broken || ripc_resolver.broken || _ws.malformed)" >"$out" 2>>"$err"
+	tshark -n -X "lua_script:$lua" -r "$work/cut" \
+		-Y "udp && (ripc.broken || ripc_resolver.broken || _ws.malformed)" >"$out" 2>>"$err"
 	has "a datagram that is cut short is malformed" "$out" "RIPC"
 else
 	skip "editcap is not installed"

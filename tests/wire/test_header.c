@@ -12,7 +12,7 @@
 
 static uint64_t rng;
 
-/* What follows the header: as in doc/protocol.md, section 1.1. */
+/* The bytes after the header: as in doc/protocol.md, section 1.1. */
 static const struct {
 	uint8_t kind;
 	unsigned words; /* u64 */
@@ -166,7 +166,7 @@ static int decode(const uint8_t *buf, size_t len)
 	ck_assert(rc == 0 || rc == -EPROTO);
 	ck_assert(!rc || (why && *why));
 	if (!rc) {
-		/* Whatever it says lies within it. */
+		/* All its parts lie within the payload. */
 		ck_assert(h.payload >= copy && h.payload + h.payload_len == copy + len);
 		ck_assert_uint_le(h.nitems, RIPC_ITEMS_MAX);
 		ck_assert_uint_le(h.nreturns, RIPC_RETURN_BUFFERS_MAX);
@@ -515,6 +515,7 @@ START_TEST(decode__grants_are_bounded)
 {
 	uint8_t buf[RIPC__HEADER_LEN + 8 + RIPC__DESC_LEN], *p;
 	struct ripc__desc d = {0};
+	int rc;
 
 	memset(buf, 0, sizeof(buf));
 	p = ripc__header_put(buf, RIPC__GRANT, 0, 1, 0, 0, 0) + 8;
@@ -525,7 +526,8 @@ START_TEST(decode__grants_are_bounded)
 			d.how = how;
 			d.len = UINT64_C(1) << bits;
 			ripc__desc_put(p, &d);
-			ck_assert_int_eq(decode(buf, sizeof(buf)), known && bits < 47 ? 0 : -EPROTO);
+			rc = decode(buf, sizeof(buf));
+			ck_assert_int_eq(rc, known && bits < 47 ? 0 : -EPROTO);
 		}
 }
 END_TEST
@@ -614,7 +616,7 @@ START_TEST(elided_decode__round_trip)
 			ck_assert_uint_eq(h.credits, i * 50 & 0xff);
 			ck_assert_uint_eq(h.dest, last.dest);
 			ck_assert_uint_eq(h.source, last.source);
-			/* Who sends the wrong number does not get the right one. */
+			/* A wrong number does not decode to the right one. */
 			ck_assert_int_eq(h.seq == numbers[i].due, numbers[i].seq == numbers[i].due);
 			ck_assert_ptr_eq(h.payload, buf + RIPC__ELIDED_LEN);
 			ck_assert_uint_eq(h.payload_len, len);
@@ -629,6 +631,7 @@ START_TEST(elided_decode__only_elided)
 	uint8_t buf[RIPC__ELIDED_LEN], lens[4];
 	struct ripc__header h;
 	const char *why;
+	int rc;
 
 	ripc__put_le32(buf, ripc__elided_word(5, 6));
 	for (size_t len = 0; len < sizeof(buf); len++) {
@@ -637,7 +640,8 @@ START_TEST(elided_decode__only_elided)
 		ck_assert_str_eq(why, "truncated");
 	}
 	why = NULL;
-	ck_assert_int_eq(ripc__elided_decode(&h, buf, sizeof(buf), &nothing, 5, lens, &why), -EPROTO);
+	rc = ripc__elided_decode(&h, buf, sizeof(buf), &nothing, 5, lens, &why);
+	ck_assert_int_eq(rc, -EPROTO);
 	ck_assert(why && *why);
 	for (unsigned b = 0; b < 256; b++) {
 		buf[0] = (uint8_t)b;
@@ -647,9 +651,7 @@ START_TEST(elided_decode__only_elided)
 }
 END_TEST
 
-/*
- * No header begins as ELIDED does, and none is taken for a header: they are told apart by a byte.
- */
+/* No header begins as an elided one does: the first byte distinguishes them. */
 START_TEST(elided_word__bytes)
 {
 	static const uint8_t want[RIPC__ELIDED_LEN] = {0x61, 0x32, 0x24, 0x23};
@@ -673,16 +675,39 @@ START_TEST(header_put__bytes)
 		0x72, 0x70, 2,    13,   1,    0,    2,    0,    8,    7,    6,
 		5,    4,    3,    2,    1,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
 		0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x32, 0x31, 3,    0};
-	uint8_t buf[RIPC__HEADER_LEN];
+	uint8_t buf[RIPC__HEADER_LEN], *end;
 
 	memset(buf, 0xff, sizeof(buf));
-	ck_assert_ptr_eq(ripc__header_put(buf, 13, 1, 2, 3, 0x0102030405060708u, 0x1112131415161718u),
-			 buf + RIPC__HEADER_LEN);
+	end = ripc__header_put(buf, 13, 1, 2, 3, 0x0102030405060708u, 0x1112131415161718u);
+	ck_assert_ptr_eq(end, buf + RIPC__HEADER_LEN);
 	/* Neither sequence nor credits yet. */
 	ck_assert_uint_eq(ripc__get_le32(buf + 24), 0);
 	ck_assert_uint_eq(ripc__get_le16(buf + 28), 0);
 	ripc__header_stamp(buf, 0x21222324, 0x3132);
 	ck_assert_mem_eq(buf, want, sizeof(want));
+}
+END_TEST
+
+START_TEST(control_put__words_of_the_kind)
+{
+	static const struct {
+		unsigned kind, words;
+	} cases[] = {{RIPC__BYE, 0}, {RIPC__PING, 1}, {RIPC__ACK, 2}, {RIPC__RELEASE, 2}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint8_t buf[RIPC__CONTROL_MAX];
+		size_t len = ripc__control_put(buf, cases[i].kind, 5, 6, 7, 8);
+		struct ripc__header h;
+		const char *why;
+
+		ck_assert_uint_eq(len, RIPC__HEADER_LEN + 8 * cases[i].words);
+		ck_assert_int_eq(ripc__header_decode(&h, buf, len, &why), 0);
+		ck_assert_uint_eq(h.kind, cases[i].kind);
+		ck_assert_uint_eq(h.dest, 5);
+		ck_assert_uint_eq(h.source, 6);
+		ck_assert(cases[i].words < 1 || h.u[0] == 7);
+		ck_assert(cases[i].words < 2 || h.u[1] == 8);
+	}
 }
 END_TEST
 
@@ -754,6 +779,7 @@ int main(void)
 	tcase_add_test(tc, elided_decode__only_elided);
 	tcase_add_test(tc, elided_word__bytes);
 	tcase_add_test(tc, header_put__bytes);
+	tcase_add_test(tc, control_put__words_of_the_kind);
 	tcase_add_test(tc, desc_put__bytes);
 	tcase_add_test(tc, sizes__largest_header);
 	suite_add_tcase(suite, tc);

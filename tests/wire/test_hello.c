@@ -164,7 +164,7 @@ START_TEST(decode__limits)
 
 		ripc__hello_encode(&h, buf);
 		ck_assert_int_eq(decode(&h, buf, sizeof(buf)), cases[i].rc);
-		/* Who refuses has no limits to keep to. */
+		/* A refusal contains no limits to check. */
 		buf[5] = RIPC__REFUSE_CLOSING;
 		ck_assert_int_eq(decode(&h, buf, sizeof(buf)), 0);
 	}

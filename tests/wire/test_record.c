@@ -153,8 +153,11 @@ START_TEST(msg__encode_and_decode)
 		memset(&back, 0, sizeof(back));
 		ck_assert_int_eq(ripc__resolver_msg_decode(&back, buf, (size_t)len, &why), 0);
 		ck_assert_mem_eq(&back, &msg, sizeof(back));
-		for (int cap = 0; cap < len; cap++)
-			ck_assert_int_eq(ripc__resolver_msg_encode(&msg, buf, (size_t)cap), -EMSGSIZE);
+		for (int cap = 0; cap < len; cap++) {
+			int rc = ripc__resolver_msg_encode(&msg, buf, (size_t)cap);
+
+			ck_assert_int_eq(rc, -EMSGSIZE);
+		}
 	}
 }
 END_TEST
@@ -200,6 +203,7 @@ START_TEST(msg__every_mutation_of_a_byte)
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX], again[RIPC__RESOLVER_MSG_MAX];
 	const char *why;
 	int len;
+	int rc;
 
 	fill(&msg, RIPC__RESOLVE_REQUEST + _i, 2);
 	msg.record.addrs[0].len = 5;
@@ -212,8 +216,10 @@ START_TEST(msg__every_mutation_of_a_byte)
 			buf[at] = (uint8_t)v;
 			if (decode(buf, (size_t)len))
 				continue;
-			ck_assert_int_eq(ripc__resolver_msg_decode(&back, buf, (size_t)len, &why), 0);
-			ck_assert_int_eq(ripc__resolver_msg_encode(&back, again, sizeof(again)), len);
+			rc = ripc__resolver_msg_decode(&back, buf, (size_t)len, &why);
+			ck_assert_int_eq(rc, 0);
+			rc = ripc__resolver_msg_encode(&back, again, sizeof(again));
+			ck_assert_int_eq(rc, len);
 			ck_assert_mem_eq(again, buf, (size_t)len);
 		}
 		buf[at] = old;
@@ -269,6 +275,8 @@ END_TEST
 
 START_TEST(decode__refuses_services)
 {
+	int rc;
+
 	for (unsigned kind = RIPC__RESOLVE_REQUEST; kind <= RIPC__RESOLVE_GONE; kind++) {
 		make_good(kind);
 		memset(good + 8, 0, 8);
@@ -281,7 +289,8 @@ START_TEST(decode__refuses_services)
 		/* Only a request is about another service than its record. */
 		make_good(kind);
 		good[HEADER] ^= 2;
-		ck_assert_int_eq(decode(good, good_len), kind == RIPC__RESOLVE_REQUEST ? 0 : -EPROTO);
+		rc = decode(good, good_len);
+		ck_assert_int_eq(rc, kind == RIPC__RESOLVE_REQUEST ? 0 : -EPROTO);
 		make_good(kind);
 		memset(good + 16, 0, 8);
 		ck_assert_int_eq(

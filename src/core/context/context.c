@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/context/context.h"
+#include "core/call/call.h"
 #include "core/message/send.h"
 #include "core/reliable/reliable.h"
 #include "core/context/events.h"
@@ -164,6 +165,9 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 	ripc__list_init(&ctx->dead_lanes);
 	ripc__list_init(&ctx->messages);
 	ripc__list_init(&ctx->reliable_acks);
+	ripc__list_init(&ctx->calls);
+	ripc__list_init(&ctx->ended_requests);
+	ctx->calls_next_ns = RIPC__NEVER;
 	ripc__list_init(&ctx->requests);
 	ripc__list_init(&ctx->progress.followers);
 	ripc__memory_init(ctx);
@@ -288,7 +292,7 @@ static bool lanes_unsent(struct ripc *ctx)
 	return false;
 }
 
-/* What was handed over by sends gets a bounded time to leave. */
+/* Queued messages get a bounded time to leave. */
 static void RIPC__NO_ANALYSIS linger(struct ripc *ctx)
 {
 	uint64_t until;
@@ -314,7 +318,7 @@ static void send_byes(struct ripc *ctx)
 
 		if (lane->state == RIPC__LANE_UP && lane->peer->lane == lane)
 			ripc__reliable_send_ack(ctx, lane->peer, true);
-		/* It says that all was answered. */
+		/* BYE promises that every message has its answer. */
 		if (lane->state == RIPC__LANE_UP && !lane->close_pending &&
 		    ripc__list_empty(&lane->control))
 			ripc__lane_notify(lane, RIPC__BYE, 0, 0, 0, 0);
@@ -333,11 +337,14 @@ static void context_end(struct ripc *ctx, bool graceful)
 	if (graceful) {
 		ripc__delayed_ack_flush(ctx);
 		ripc__groups_leave(ctx);
+		ripc__served_close(ctx);
+		ripc__calls_close(ctx);
 		linger(ctx);
 		send_byes(ctx);
 	}
 	while ((n = ripc__list_first(&ctx->lanes)))
 		ripc__lane_close(ripc__list_entry(n, struct ripc__lane, link));
+	ripc__calls_end_all(ctx);
 	HASH_ITER (hh, ctx->services, s, stmp) {
 		while (s->first) {
 			struct ripc__message *m = s->first;
@@ -358,12 +365,13 @@ static void context_end(struct ripc *ctx, bool graceful)
 	ripc__groups_free(ctx);
 	ripc__reliable_close(ctx);
 	ripc__pairs_free(ctx);
+	ripc__calls_free(ctx);
 	ripc__peers_free(ctx);
 }
 
 /*
- * What may wait: for an ensemble to be told, for a device to be drained. So no lock is held; it has
- * nothing to protect any more, as nobody else is in the context.
+ * The part of closing that may wait, for an ensemble or a device. It needs no lock, because no
+ * other thread is in the context.
  */
 static void RIPC__NO_ANALYSIS context_release(struct ripc *ctx, bool graceful)
 {

@@ -5,6 +5,7 @@
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/memory/message.h"
+#include "core/call/call.h"
 #include "core/message/dispatch.h"
 #include "core/message/send.h"
 #include "core/message/service.h"
@@ -60,6 +61,7 @@ static void timers(struct ripc *ctx)
 	ripc__peer_timers(ctx);
 	ripc__groups_timers(ctx);
 	ripc__reliable_timers(ctx);
+	ripc__calls_timers(ctx);
 }
 
 static void evict(struct ripc *ctx)
@@ -124,7 +126,9 @@ static void before_control(struct ripc__lane *lane)
 static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
 {
 	ripc__requests_dedup_lost(p);
-	ripc__reliable_unknown(ctx, p, "the lane was lost, and the peer has forgotten what it received");
+	ripc__reliable_unknown(ctx, p,
+			       "the lane was lost and the peer has lost its record of messages");
+	ripc__calls_peer_lost(ctx, p, "the peer has lost its record of the request");
 }
 
 static bool lane_awaits_answer(const struct ripc__lane *lane)
@@ -160,18 +164,25 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__rndv_peer_gone(ctx, p);
 	ripc__local_returns_peer_gone(ctx, p);
 	ripc__requests_peer_unreachable(p, text);
+	/* Its calls here are dropped: if it comes back it has to know. */
+	if (p->reliable_unacked || !ripc__list_empty(&p->served))
+		p->memory = ripc__seq_begin(ctx);
 	ripc__reliable_unknown(ctx, p, text);
+	ripc__calls_peer_lost(ctx, p, text);
+	ripc__served_peer_lost(p);
 }
 
 static void peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
 {
 	ripc__local_returns_peer_gone(ctx, p);
 	ripc__reliable_peer_forgotten(ctx, p);
+	ripc__served_peer_lost(p);
 }
 
 const struct ripc__peer_ops ripc__peer_ops = {
 	.message = ripc__dispatch_message,
 	.datagram = ripc__dispatch_datagram,
+	.call_arrived = ripc__call_arrived,
 	.write_done = write_done,
 	.read_done = read_done,
 	.imported = imported,
@@ -220,6 +231,7 @@ static void revoked(struct ripc__lane *lane, uint64_t id)
 }
 
 const struct ripc__memory_ops ripc__memory_ops = {
+	.request_dropped = ripc__request_dropped,
 	.sent_from = ripc__requests_sent_from,
 	.map_ack = map_ack,
 	.unmap = unmap,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the library tells of itself: routes, limits, counters, transports. */
+/* Queries: routes, limits, counters, transports. */
 #include "config.h"
 #include "auth/key.h"
 #include "base/output.h"
@@ -323,7 +323,7 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
 	return rc;
 }
 
-int ripc_transport_info(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len)
+int ripc_transport_info(struct ripc *ctx, unsigned i, const char **name, char *text, size_t len)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct ripc__tp *tp;
@@ -335,13 +335,13 @@ int ripc_transport_info(struct ripc *ctx, unsigned index, const char **name, cha
 		return ripc__fail(-EINVAL, "nowhere to store the answer");
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
-	if (!rc && index >= ctx->ntp)
+	if (!rc && i >= ctx->ntp)
 		rc = ripc__fail(-ENOENT, "there are %u transports", ctx->ntp);
 	if (rc) {
 		ripc__unlock(ctx);
 		return rc;
 	}
-	tp = &ctx->tp[index];
+	tp = &ctx->tp[i];
 	*name = tp->ops->name;
 	if (tp->t) {
 		n = tp->ops->address(tp->t, addr, sizeof(addr));
@@ -354,7 +354,7 @@ int ripc_transport_info(struct ripc *ctx, unsigned index, const char **name, cha
 	return rc;
 }
 
-int ripc_resolver_info(struct ripc *ctx, unsigned index, const char **name, char *text, size_t len)
+int ripc_resolver_info(struct ripc *ctx, unsigned i, const char **name, char *text, size_t len)
 {
 	int rc = ripc__context(&ctx);
 
@@ -365,9 +365,9 @@ int ripc_resolver_info(struct ripc *ctx, unsigned index, const char **name, char
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	if (!rc) {
-		rc = ripc__resolver_entry(ctx->resolver, index, name, text, len);
+		rc = ripc__resolver_entry(ctx->resolver, i, name, text, len);
 		if (rc < 0)
-			ripc__fail(rc, "there is no resolver back end %u", index);
+			ripc__fail(rc, "there is no resolver back end %u", i);
 	}
 	ripc__unlock(ctx);
 	return rc;

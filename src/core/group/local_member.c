@@ -65,7 +65,7 @@ static int not_joined(struct ripc__group *g, int timeout_ms)
 	struct ripc__dest *d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
 
 	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
-			  "group %llu: its keeper has not answered in %d ms%s%s",
+			  "group %llu: its coordinator has not answered in %d ms%s%s",
 			  (unsigned long long)g->id, timeout_ms, d && d->why ? ": " : "",
 			  d && d->why ? d->why : "");
 }

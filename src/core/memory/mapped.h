@@ -48,8 +48,8 @@ struct ripc__export {
 struct ripc__export_refs {
 	unsigned count; /* items that the peer reads in place */
 	/*
-	 * acknowledged: time at which items that are still referenced are detached (copied); 0: they
-	 * were detached
+	 * after the ACK: time at which items that are still referenced are detached (copied); 0:
+	 * they were detached
 	 */
 	uint64_t deadline_ns;
 };
@@ -78,8 +78,8 @@ struct ripc__import_ref {
 /* Resets the export state: the buffer has a new owner. */
 void ripc__export_reset(struct ripc__region *region);
 /*
- * Call before an item in a region is sent over the lane by any protocol, as a part of message number
- * seq. On return no other peer sees new data of the region.
+ * Call before an item in a region is sent over the lane by any protocol. seq: number of its
+ * message. On return no other peer sees new data of the region.
  */
 void ripc__export_track(struct ripc__lane *lane, struct ripc__region *region, uint64_t seq);
 /*

@@ -2,6 +2,7 @@
 #include "core/memory/message.h"
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
+#include "core/memory/ops.h"
 #include "core/peer/lane.h"
 #include "core/service/service.h"
 
@@ -42,6 +43,7 @@ struct ripc__message *__attribute__((noinline)) ripc__message_cache_fill(struct 
 	m->pub.items = m->iov;
 	m->pub.placement = m->placement;
 	m->pool = m->regions;
+	m->call_kind = RIPC__CALL_NONE;
 	ripc__list_init(&m->held);
 	message_cache_put(ctx, m);
 	return m;
@@ -64,6 +66,18 @@ struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
 	for (unsigned i = 0; i < nitems; i++)
 		m->pool[i] = NULL;
 	return m;
+}
+
+void ripc__message_set_call(struct ripc__message *m, const struct ripc__header *h,
+			    struct ripc__peer *p)
+{
+	m->call_kind = h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST : RIPC__CALL_REPLY;
+	m->call = h->call;
+	m->call_word = (uint32_t)h->call_word;
+	m->call_cancelled = m->call_answered = false;
+	m->call_peer = p;
+	/* A request is in p->served when it has arrived in full. */
+	ripc__list_init(&m->served);
 }
 
 void ripc__message_return_credit(struct ripc__message *m)
@@ -92,11 +106,14 @@ static void __attribute__((noinline)) release_items(struct ripc__message *m)
 	m->long_bytes = 0;
 }
 
-/* What a small message does not have. */
+/* Releases the resources that a small message does not have. */
 static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
+	if (m->call_kind == RIPC__CALL_REQUEST)
+		ctx->memory_ops->request_dropped(m);
+	m->call_kind = RIPC__CALL_NONE;
 	ripc__message_return_credit(m);
 	if (m->token) {
 		ctx->tp[m->tp].ops->release(ctx->tp[m->tp].t, m->token);
@@ -124,7 +141,7 @@ static inline void message_release(struct ripc__message *m)
 	struct ripc *ctx = m->ctx;
 
 	if ((uintptr_t)m->flow | (uintptr_t)m->token | (uintptr_t)m->heap | (uintptr_t)m->arrays |
-	    m->pub.is_long | m->pub.group)
+	    m->pub.is_long | m->pub.group | m->call_kind)
 		release_resources(m);
 	ripc__list_del(&m->held);
 	if (RIPC__LIKELY(ctx->message_cached < RIPC__MESSAGE_CACHE))
@@ -172,8 +189,8 @@ void ripc_message_free(struct ripc_message *message)
 }
 
 /*
- * What lies in the sender's memory stays its. Copied without the lock: the message, which is the
- * caller's, keeps the memory where it is, and nobody else knows of the copy. NULL: out of memory.
+ * Copies an item that lies in the sender's memory. The lock is released meanwhile: the message,
+ * which the caller owns, holds the memory. Return: NULL: out of memory.
  */
 static struct ripc__region *copy_item(struct ripc__message *m, unsigned item)
 {

@@ -29,6 +29,10 @@ static inline struct ripc__message *ripc__message_cache_pop(struct ripc *ctx)
 	return m;
 }
 
+/* Makes it the request or the answer of a call, from a message of p. */
+void ripc__message_set_call(struct ripc__message *m, const struct ripc__header *h,
+			    struct ripc__peer *p);
+
 /* Gives back its buffers and itself. */
 void ripc__message_release(struct ripc__message *m);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Remote return buffers: the side of the peer that has the offers. A message claims one, writes into
- * it and releases it. The owner's side: buffer.h, local_returns.c.
+ * Remote return buffers: the side of the peer that has the offers. A message claims one, writes
+ * into it and releases it. The owner's side: buffer.h, local_returns.c.
  */
 #ifndef RIPC_CORE_MEMORY_REMOTE_RETURNS_H
 #define RIPC_CORE_MEMORY_REMOTE_RETURNS_H
@@ -10,7 +10,7 @@
 
 /* A peer offers one. Return: false: out of memory, or the destination has too many; ignored. */
 bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc);
-/* Claims one of at least len bytes for a message to d over the lane. Return: NULL: there is none. */
+/* Claims one of at least len bytes for a message to d over the lane. Return: NULL: none fits. */
 struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, struct ripc__dest *d,
 						      size_t len);
 /*

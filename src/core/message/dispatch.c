@@ -7,6 +7,7 @@
 #include "core/memory/buffer.h"
 #include "core/group/group.h"
 #include "core/memory/mapped.h"
+#include "core/call/call.h"
 #include "core/message/dispatch.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_progress.h"
@@ -14,6 +15,7 @@
 #include "core/memory/remote_returns.h"
 #include "core/message/receive.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/receive.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
 #include "core/reliable/reliable.h"
@@ -89,14 +91,7 @@ learn_dest(struct ripc__lane *lane, uint64_t source)
 		if (!d)
 			return NULL;
 	}
-	if (!d->peer && (d->state == RIPC__DEST_UNKNOWN || d->state == RIPC__DEST_FAILED)) {
-		d->peer = lane->peer;
-		d->state = RIPC__DEST_KNOWN;
-		d->failures = 0;
-		ripc__list_add(&lane->peer->dests, &d->link);
-		ripc__dest_flush(ctx, d);
-		ripc__wake(ctx, &d->waitq);
-	}
+	ripc__dest_learn(ctx, d, lane->peer);
 	return d->peer == lane->peer ? d : NULL;
 }
 
@@ -223,7 +218,8 @@ static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
 	struct ripc_service *s = flow->service;
 	struct ripc__message *m;
 	bool reliable = h->flags & RIPC__F_RELIABLE;
-	int rc = reliable ? ripc__reliable_receive(lane, flow, ev->len) : s != NULL;
+	bool reply = h->flags & RIPC__F_REPLY;
+	int rc = reliable ? ripc__reliable_receive(lane, flow, ev->len, reply) : s != NULL;
 
 	if (rc <= 0) {
 		if (!s && !reliable)
@@ -251,6 +247,11 @@ static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
 	m->units = units;
 	lane->peer->stats.short_received++;
 	lane->peer->stats.bytes_received += h->payload_len;
+	if (h->flags & (RIPC__F_CALL | RIPC__F_REPLY)) {
+		ripc__message_set_call(m, h, lane->peer);
+		if (!ripc__call_arrived(s, m))
+			return;
+	}
 	ripc__service_deliver(s, m);
 }
 
@@ -393,6 +394,12 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 		break;
 	case RIPC__RELIABLE_REFUSED:
 		ripc__reliable_refused(lane, h->u[0]);
+		break;
+	case RIPC__CALL_CANCEL:
+		ripc__request_cancelled(lane, h->u[0]);
+		break;
+	case RIPC__CALL_STATE:
+		ripc__call_state_received(lane, h->u[0], h->u[1]);
 		break;
 	case RIPC__BYE:
 		ripc__requests_bye(lane);

@@ -3,6 +3,7 @@
  * The calls on long messages: ripc_send_long(), ripc_send_async(), and those on a request. They
  * check their arguments, take the lock and wait; core/rendezvous/sender.c sends.
  */
+#include "core/call/call.h"
 #include "core/message/request.h"
 #include "core/message/receive.h"
 #include "core/message/send.h"
@@ -32,7 +33,7 @@ int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
 	if (!rc) {
-		rc = ripc__request_start(s, dest, items, nitems, bytes, options, request);
+		rc = ripc__request_start(s, dest, items, nitems, bytes, options, NULL, request);
 		ripc__service_leave(s);
 	}
 	ripc__unlock(ctx);
@@ -47,6 +48,8 @@ static int request_finish(struct ripc_request **request)
 
 	if (status)
 		ripc__fail(status, "%s", r->detail ? r->detail : ripc_strerror(status));
+	if (r->call)
+		ripc__call_free(r->call);
 	ripc__request_free(r);
 	*request = NULL;
 	return status;
@@ -138,11 +141,48 @@ int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeo
 	return rc;
 }
 
+int RIPC__NO_ANALYSIS ripc_call_wait(struct ripc_request **request, struct ripc_message **reply,
+				     int timeout_ms)
+{
+	struct ripc__message *m;
+	struct ripc *ctx;
+	int rc = request_enter(request, &ctx);
+
+	if (reply)
+		*reply = NULL;
+	if (rc)
+		return rc;
+	if (!(*request)->call) {
+		ripc__unlock(ctx);
+		return ripc__fail(-EINVAL, "the request is no call: use ripc_request_wait()");
+	}
+	rc = wait_done(*request, timeout_ms);
+	if (ctx->closing && (*request)->state != RIPC__REQUEST_DONE) {
+		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
+	} else if (rc) {
+		rc = ripc__fail(-EINPROGRESS, "the call to service %llu has no answer yet",
+				(unsigned long long)(*request)->dest_id);
+	} else {
+		m = reply ? ripc__call_take_reply((*request)->call) : NULL;
+		if (m)
+			*reply = &m->pub;
+		rc = request_finish(request);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
 /* Cancels and frees the request. Lock held. */
 static int cancel(struct ripc_request **request, int timeout_ms)
 {
 	struct ripc_request *r = *request;
 
+	if (r->call) {
+		ripc__call_abort(r->call);
+		wait_done(r, timeout_ms);
+		ripc__call_end(r->call, -ETIME, "the request may have been executed");
+		return request_finish(request);
+	}
 	ripc__request_abort(r);
 	/* If the context is being closed, wait_done() returns at once. */
 	wait_done(r, timeout_ms);
@@ -190,10 +230,34 @@ static int cancel_expired(struct ripc_request **request, int timeout_ms)
 			  dest, timeout_ms);
 }
 
+/* ripc__request_finish_in() until a deadline, which timeout_ms gave. */
+static int finish_until(struct ripc_request **request, uint64_t deadline, int timeout_ms)
+{
+	struct ripc *ctx = (*request)->ctx;
+	int rc = wait_done_until(*request, deadline, timeout_ms);
+
+	if ((*request)->state != RIPC__REQUEST_DONE && ctx->closing) {
+		/*
+		 * On return the memory belongs to the caller, even if the context is being closed.
+		 */
+		cancel(request, 0);
+		return ripc__fail(-ESHUTDOWN, "the context is being closed");
+	}
+	rc = rc ? cancel_expired(request, timeout_ms) : request_finish(request);
+	/* Cancelled because its service was closed. */
+	return rc == -ECANCELED
+		       ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending")
+		       : rc;
+}
+
+int ripc__request_finish_in(struct ripc_request **request, int timeout_ms)
+{
+	return finish_until(request, ripc__deadline((*request)->ctx, timeout_ms), timeout_ms);
+}
+
 int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms)
 {
-	struct ripc *ctx = s->ctx;
 	struct ripc_request *r;
 	uint64_t deadline;
 	int rc;
@@ -202,23 +266,9 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 		return ripc__fail(-EAGAIN, "a long message cannot be delivered without waiting: "
 					   "use ripc_send_async()");
 	/* One clock read serves sending and waiting. */
-	deadline = ripc__deadline(ctx, timeout_ms);
-	rc = ripc__request_start(s, dest, items, nitems, bytes, o, &r);
-	if (rc)
-		return rc;
-	rc = wait_done_until(r, deadline, timeout_ms);
-	if (r->state != RIPC__REQUEST_DONE && ctx->closing) {
-		/*
-		 * On return the memory belongs to the caller, even if the context is being closed.
-		 */
-		cancel(&r, 0);
-		return ripc__fail(-ESHUTDOWN, "the context is being closed");
-	}
-	rc = rc ? cancel_expired(&r, timeout_ms) : request_finish(&r);
-	/* Cancelled because its service was closed. */
-	return rc == -ECANCELED
-		       ? ripc__fail(-ESHUTDOWN, "the service was closed while it was sending")
-		       : rc;
+	deadline = ripc__deadline(s->ctx, timeout_ms);
+	rc = ripc__request_start(s, dest, items, nitems, bytes, o, NULL, &r);
+	return rc ? rc : finish_until(&r, deadline, timeout_ms);
 }
 
 int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,

@@ -11,4 +11,10 @@
 int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms);
 
+/*
+ * Waits until a request is done, as ripc_send_long() does after it has begun one, and frees it. Lock
+ * held. Return: its result, explained.
+ */
+int ripc__request_finish_in(struct ripc_request **request, int timeout_ms);
+
 #endif

@@ -7,12 +7,6 @@
 #include "core/peer/peer.h"
 #include "core/service/service.h"
 
-/*
- * What a short message's header takes from a send at most: the fixed header, the instance id, 64
- * item lengths.
- */
-#define RIPC__SHORT_FIXED (RIPC__HEADER_LEN + 16 + RIPC_ITEMS_MAX * 4)
-
 /* Largest short message to a destination and what carries it; 0: not connected. */
 uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, const char **transport);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/call/call.h"
 #include "core/message/service.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/memory/buffer.h"
@@ -18,10 +19,10 @@
 
 #define RANDOM_TRIES      8
 #define SPLITS_LOGGED_MAX 16 /* of one service */
-#define HOLDER_QUERY_MS \
-	500 /* how long the holder of an id on this host may take to say who it is */
-#define RELEASE_TIMEOUT_MS \
-	100 /* how long a closing service waits for peers to let go of its memory */
+/* time for the holder of an id on this host to identify itself */
+#define HOLDER_QUERY_MS 500
+/* time that a closing service waits for peers to release its memory */
+#define RELEASE_TIMEOUT_MS 100
 
 void ripc__service_registered(struct ripc *ctx, uint64_t id)
 {
@@ -39,9 +40,9 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
 }
 
 /*
- * Another context has the id now: took it over, or has held it for longer. Messages that are here,
- * or have begun to arrive, are still ours to receive: their senders are told that they were
- * delivered. Others are refused, and their senders look the service up anew.
+ * Another context has the id now: it took it over, or has held it for longer. The service still
+ * receives messages that are queued or have begun to arrive, and acknowledges them. It refuses
+ * later ones, and their senders resolve the service again.
  */
 static void service_taken_over(struct ripc_service *s, enum ripc_log_level level, const char *text)
 {
@@ -52,6 +53,7 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 	free(s->conflict);
 	s->conflict = strdup(text);
 	ripc__flows_drop(s->ctx, s);
+	ripc__calls_service_ended(s);
 	if (!s->queued)
 		ripc__service_signal(s, true);
 	ripc__wake_all(s->ctx);
@@ -133,10 +135,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host
 	struct ripc_service *s;
 	int rc;
 
-	/*
-	 * News of a former holder may still wait to be read: what was said before is no answer to
-	 * this claim.
-	 */
+	/* Read replies about a former holder first: they do not answer this claim. */
 	ctx->resolver_readable = true;
 	ripc__progress(ctx);
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
@@ -161,7 +160,7 @@ static int claim(struct ripc *ctx, uint64_t id, claim_fn *begin, bool *same_host
 	}
 	rc = begin(ctx->resolver, id, ripc__now(ctx));
 	*same_host = rc == -EADDRINUSE;
-	/* Whoever drives looks after it from now on, also one who sleeps. */
+	/* The leader, even if it sleeps, runs the resolver from now on. */
 	ctx->resolver_pending = true;
 	ctx->resolver_timer_ns = 0;
 	ripc__timer_at(ctx, 0);
@@ -259,10 +258,11 @@ static void service_stop(struct ripc_service *s)
 	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
 		if (d->users)
 			ripc__wake(ctx, &d->waitq);
+	ripc__calls_service_ended(s);
 	ripc__list_for_each_safe (n, tmp, &ctx->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
 
-		if (r->service == s && r->state != RIPC__REQUEST_DONE)
+		if (r->service == s && r->state != RIPC__REQUEST_DONE && !r->call)
 			ripc__request_abort(r);
 	}
 	ripc__rndv_service_gone(s);
@@ -293,7 +293,7 @@ static bool returns_left(const struct ripc_service *s)
 	return false;
 }
 
-/* Closes the lanes over which a peer that does not answer could still reach memory of the service. */
+/* Closes the lanes over which a silent peer could still reach memory of the service. */
 static void close_busy_lanes(struct ripc_service *s)
 {
 	struct ripc *ctx = s->ctx;
@@ -396,6 +396,17 @@ int ripc_service_fd(struct ripc_service *s)
 	return rc ? rc : fd;
 }
 
+/* Takes the next message out of the queue that the application may have, or NULL. */
+static inline struct ripc__message *next_message(struct ripc_service *s)
+{
+	struct ripc__message *m;
+
+	do
+		m = ripc__service_pop(s);
+	while (m && RIPC__UNLIKELY(m->call_kind != RIPC__CALL_NONE) && !ripc__request_taken(m));
+	return m;
+}
+
 /*
  * Nothing is there: looks at the network, and waits for it. Return: 0 and the message, or why there
  * is none.
@@ -407,7 +418,7 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 	uint64_t deadline = 0;
 	bool polled = false;
 
-	while (!(*m = ripc__service_pop(s))) {
+	while (!(*m = next_message(s))) {
 		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
 			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
 					  (unsigned long long)s->id);
@@ -439,7 +450,7 @@ int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_
 
 	if (rc)
 		return rc;
-	*m = ripc__service_pop(s);
+	*m = next_message(s);
 	if (RIPC__UNLIKELY(!*m))
 		rc = receive_waiting(s, m, timeout_ms);
 	if (*m) {

@@ -195,11 +195,11 @@ static const char *send_confirm(struct ripc__lane *lane, const struct ripc__even
 	uint8_t bytes[RIPC__CONFIRM_LEN];
 	struct ripc *ctx = lane->ctx;
 
-	/* An authentication failure says nothing about the peer's location. */
+	/* An authentication failure does not show that the peer is elsewhere. */
 	*status = -EPROTO;
 	if (!ripc__handshake_check_reply(ctx->auth, lane->shake, ev->data, ev->len)) {
 		ripc__auth_count_unauth(ctx->auth);
-		return "who answers there has not our key";
+		return "the process that answers there does not have our key";
 	}
 	if (!ripc__handshake_confirm(ctx->auth, lane->shake, bytes))
 		return "the key was taken away meanwhile";
@@ -222,7 +222,8 @@ void ripc__lane_on_confirm(struct ripc__lane *lane, const struct ripc__event *ev
 	if (!ok) {
 		ctx->stats.bad_peers++;
 		ripc__auth_count_unauth(ctx->auth);
-		ripc__lane_fail(lane, -EPROTO, "who connected did not confirm that it has our key");
+		ripc__lane_fail(lane, -EPROTO,
+				"the connecting process did not prove that it has our key");
 		return;
 	}
 	free(lane->shake);

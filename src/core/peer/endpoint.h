@@ -21,8 +21,8 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 		       size_t len, bool last);
 
 /*
- * Accepts a request that came from source, with its hello h and, with keys, its handshake. Return: 0
- * or a negative errno: there is no lane.
+ * Accepts a request that came from source, with its hello h and, with keys, its handshake. Return:
+ * 0 or a negative errno: there is no lane.
  */
 int ripc__lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
 		      uint64_t source, const struct ripc__hello *h, struct ripc__handshake *shake);

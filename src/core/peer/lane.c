@@ -161,18 +161,9 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source,
 		       uint64_t a, uint64_t b)
 {
-	uint8_t buf[RIPC__HEADER_LEN + 16], *p;
+	uint8_t buf[RIPC__CONTROL_MAX];
 
-	p = ripc__header_put(buf, (uint8_t)kind, 0, 0, 0, dest, source);
-	if (kind != RIPC__NOSERVICE && kind != RIPC__BYE) {
-		ripc__put_le64(p, a);
-		p += 8;
-	}
-	if (kind == RIPC__ACK || kind == RIPC__RELEASE || kind == RIPC__CALL_STATE) {
-		ripc__put_le64(p, b);
-		p += 8;
-	}
-	ripc__lane_control(lane, buf, (size_t)(p - buf));
+	ripc__lane_control(lane, buf, ripc__control_put(buf, kind, dest, source, a, b));
 }
 
 /*

@@ -124,6 +124,18 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 	ripc__wake(ctx, &d->waitq);
 }
 
+void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p)
+{
+	if (d->peer || (d->state != RIPC__DEST_UNKNOWN && d->state != RIPC__DEST_FAILED))
+		return;
+	d->peer = p;
+	d->state = RIPC__DEST_KNOWN;
+	d->failures = 0;
+	ripc__list_add(&p->dests, &d->link);
+	ripc__dest_flush(ctx, d);
+	ripc__wake(ctx, &d->waitq);
+}
+
 /*
  * A look-up that begins in the timers comes after the resolver's turn in this pass: run another
  * pass before sleeping.

@@ -118,7 +118,8 @@ struct ripc__peer {
 	struct ripc__reliable *reliable; /* core/reliable; NULL: nothing of it was used */
 	unsigned reliable_unacked;       /* reliable short messages not acknowledged */
 	unsigned calls;                  /* calls of ours that it has not answered */
-	struct ripc__list served; /* struct ripc__message: requests of it that we have not answered */
+	/* struct ripc__message: requests of it that we have not answered */
+	struct ripc__list served;
 	struct ripc__peer_stats { /* counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
 			bytes_received;
@@ -147,6 +148,9 @@ int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d);
 
 /* Resolves without connecting. Return: 0: its peer is known; -EAGAIN. */
 int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d);
+
+/* A message came from d, so p holds it. What the resolver said, or is being asked, takes precedence. */
+void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p);
 
 /* Its holder does not hold it (any more): resolves again. */
 void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *why);

@@ -25,9 +25,9 @@
  * Limits:
  * - Copies that the network made of messages in a forgotten run are delivered again. Without lies
  *   that takes two losses of more than a window within RIPC__RUN_TRUSTED messages, and a late copy.
- * - A stranger who sends RIPC__RUN_TRUSTED numbers in a row between two messages of the sender, and
- *   then another jump, can close the sender's run. The sender is heard again RIPC__REPLAY_STALE_NS
- *   after the last lie.
+ * - An attacker that sends RIPC__RUN_TRUSTED numbers in a row between two messages of the sender,
+ *   and then another jump, can close the sender's run. Messages of the sender are accepted again
+ *   RIPC__REPLAY_STALE_NS after the last forged one.
  */
 #ifndef RIPC_CORE_PEER_REPLAY_H
 #define RIPC_CORE_PEER_REPLAY_H
@@ -57,8 +57,8 @@ struct ripc__replay {
 	struct ripc__run run[2]; /* the main run, the second run */
 	uint64_t last_new_ns;    /* when the last new message arrived */
 	/*
-	 * The main run is trusted, run[0].last is proven (whatever run[0].proven says), and the
-	 * number behind it is new.
+	 * The main run is trusted, run[0].last is proven (even if run[0].proven is not set), and
+	 * the number behind it is new.
 	 */
 	bool in_order;
 };
@@ -70,7 +70,7 @@ struct ripc__replay {
  * Whether a message with this number is new; then it is remembered.
  *
  * words: 64-bit words of one run; seen has two times as many. The window of a run is 64 * words
- * numbers up to its last. A number below the window cannot be told from one that has arrived: it
+ * numbers up to its last. A number below the window may have arrived before: it
  * counts as a duplicate, unless nothing new has come for RIPC__REPLAY_STALE_NS. confirmed: the
  * message came over a lane, so the number is its sender's. *lost: change of how many messages of
  * the sender are missing.

@@ -83,7 +83,7 @@ struct ripc {
 	const struct ripc__peer_ops *peer_ops;     /* core/peer/ops.h */
 	const struct ripc__memory_ops *memory_ops; /* core/memory/ops.h */
 	struct ripc__options opt;
-	struct ripc__hooks hooks; /* hooks.now == NULL: real time and an agent */
+	struct ripc__hooks hooks; /* hooks.now == NULL: real time and a progress thread */
 	uint8_t instance[16];
 	uint8_t host[16];
 	uint64_t host_bytes; /* memory this host has in all */
@@ -108,11 +108,18 @@ struct ripc {
 	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
 	struct ripc__list messages;    /* received messages the application holds */
 	struct ripc__list requests;    /* all requests the application holds */
-	/* core/reliable: peers that wait for an acknowledgement, free structs, messages that wait */
+	/* core/reliable: peers that wait for an ACK, free structs, messages that wait */
 	struct ripc__list reliable_acks;
 	struct ripc__reliable_msg *reliable_free;
 	unsigned reliable_nfree, reliable_npending;
 	struct ripc__pair *pairs, *last_pair; /* core/message/reliable_send.c */
+	/* core/call/caller.c */
+	struct ripc__list calls;          /* not done */
+	struct ripc__list ended_requests; /* long requests of calls, to be freed */
+	struct ripc__call **call_table, *call_cache;
+	uint32_t *call_free_slots, call_slots, call_nfree;
+	uint64_t call_next, calls_next_ns;
+	struct ripc__replies *replies; /* core/call/callee.c */
 	struct ripc__handle_blocks request_blocks;              /* their memory, */
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
@@ -122,12 +129,12 @@ struct ripc {
 
 	uint64_t next_number;      /* no number was given out from here on: ripc__seq_begin() */
 	uint64_t requests_started; /* numbers them */
-	/* long messages under way, in and out; the agent looks without the lock */
+	/* long messages under way, in and out; the progress thread reads it without the lock */
 	atomic_uint long_inflight;
 	uint64_t now_ns; /* time of the present or last round of progress */
 	bool now_fresh;  /* it was read just now, and no lock was released since */
-	bool polled;     /* a whole round was made since the lock was taken, and brought nothing */
-	bool now_stale;  /* it may be long ago: the present part of a round looked at no clock */
+	bool polled;     /* a full pass since the lock was taken found no event */
+	bool now_stale;  /* now_ns may be old: the present partial pass did not read the clock */
 	/* partial passes by threads that do not lead: core/message/receive.c */
 	unsigned poll_count;
 	/* polls of the last active endpoint before a partial pass: core/message/receive.c */
@@ -168,7 +175,7 @@ static inline void RIPC__NO_ANALYSIS ripc__lock(struct ripc *ctx)
 	ripc__lock_take(&ctx->lock);
 }
 
-/* Whether somebody waits for it: then whoever holds it for long should let go for a moment. */
+/* Whether threads wait for it: a thread that holds it for long then releases it for a moment. */
 static inline bool ripc__lock_contended(struct ripc *ctx)
 {
 	return atomic_load_explicit(&ctx->lock.wanted, memory_order_relaxed);
@@ -188,18 +195,18 @@ void ripc__lock_suspend(struct ripc *ctx);
 void ripc__lock_resume(struct ripc *ctx);
 
 /*
- * How a call enters a context. Another thread may close it, or unregister the service, at any
- * moment:
+ * How a call enters a context, which another thread may close, or whose service it may unregister,
+ * at any moment:
  *
- * 1. ripc__context(), ripc__service_context() (service.h) or that of a request tell the context.
- * They read nothing but the memory of
- *      handles (handle.h), which is there for ever.
- *   2. ripc__lock(), which works on an ended context, too.
- * 3. ripc__check_open(), or ripc__service_enter(): from here on until the lock is released nothing
- * ends. A call that has waited in between (ripc__wait(), ripc__lock_suspend()) was counted in
- * ctx->waiting, and finds all that it has pinned.
+ *   1. ripc__context() (context/context.h), ripc__service_context() (service.h) or the call on a
+ *      request finds the context. It reads only the memory of handles (handle.h), which is never
+ *      unmapped.
+ *   2. ripc__lock() works on an ended context, too.
+ *   3. After ripc__check_open() or ripc__service_enter() nothing ends until the lock is released. A
+ *      call that waits in between (ripc__wait(), ripc__lock_suspend()) is counted in ctx->waiting
+ *      and finds all that it has pinned.
  *
- * The last word of a call is ripc__unlock(): behind it nothing of the context is read.
+ * ripc__unlock() is the last step of a call: nothing of the context is read after it.
  */
 
 /* The error of ripc__check_owner(). Return: -EOWNERDEAD or -ESHUTDOWN, explained. */
@@ -237,7 +244,7 @@ uint64_t ripc__now(struct ripc *ctx);
 /* One round of progress: transports, resolver, timers. Lock held. */
 void ripc__progress(struct ripc *ctx);
 
-/* The same without a look at the clock: ctx->now_ns is recent enough. */
+/* As ripc__progress() without reading the clock: ctx->now_ns is recent enough. */
 void ripc__full_pass(struct ripc *ctx);
 
 /*

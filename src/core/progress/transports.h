@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The transports of a context: which are opened, and what they say of themselves. */
+/* The transports of a context: opening, closing, and their addresses. */
 #ifndef RIPC_CORE_PROGRESS_TRANSPORTS_H
 #define RIPC_CORE_PROGRESS_TRANSPORTS_H
 
@@ -24,13 +24,10 @@ void ripc__transport_describe(uint8_t transport, const uint8_t *addr, size_t len
  */
 int ripc__local_addrs(struct ripc *ctx, struct ripc__record_addr *addrs);
 
-/*
- * What a transport says of itself, without its name and the colon before it, where the name is said
- * anyway.
- */
+/* A transport's text without its name and colon in front, for texts that name it already. */
 const char *ripc__strip_prefix(const char *transport, const char *text);
 
-/* A transport has others: records say so from now on. */
+/* The addresses of a transport changed: updates the records. */
 void ripc__local_addrs_changed(struct ripc *ctx);
 
 #endif

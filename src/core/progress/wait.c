@@ -71,6 +71,19 @@ uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms)
 	return ctx->now_ns + (uint64_t)timeout_ms * RIPC__MS;
 }
 
+uint32_t ripc__remaining_ms(struct ripc *ctx, uint64_t deadline_ns)
+{
+	uint64_t now, ms;
+
+	if (deadline_ns == RIPC__NEVER)
+		return UINT32_MAX;
+	now = ripc__now(ctx);
+	if (now >= deadline_ns)
+		return 0;
+	ms = (deadline_ns - now + RIPC__MS - 1) / RIPC__MS;
+	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX - 1;
+}
+
 static void RIPC__NO_ANALYSIS sleep_follower(struct ripc *ctx, struct ripc__waiter *w,
 					     uint64_t until_ns)
 {

@@ -37,6 +37,11 @@ int ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns);
 
 /* When a call with this timeout must end: now + timeout, or RIPC__NEVER. */
 uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms);
+/*
+ * Milliseconds until a deadline, rounded up; 0: it has passed; UINT32_MAX: there is none
+ * (RIPC__NEVER).
+ */
+uint32_t ripc__remaining_ms(struct ripc *ctx, uint64_t deadline_ns);
 
 /*
  * No application thread leads from now on: a follower takes over, or else the progress thread.

@@ -141,7 +141,7 @@ static int refuse(struct ripc__lane *lane, struct ripc__reliable *rel, uint64_t 
 	return 0;
 }
 
-int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len)
+int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len, bool reply)
 {
 	struct ripc__reliable *rel = lane->peer->reliable;
 	uint64_t number = lane->reliable_rx;
@@ -155,7 +155,8 @@ int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uin
 		ack_later(lane, rel, len);
 		return 0;
 	}
-	if (RIPC__UNLIKELY(!flow->service || (rel->refusing && is_refusing(rel, flow->id)))) {
+	if (RIPC__UNLIKELY((!flow->service || (rel->refusing && is_refusing(rel, flow->id))) &&
+			   !reply)) {
 		if (refuse(lane, rel, flow->id, number))
 			return -ENOMEM;
 		rel->rx_next = number + 1;

@@ -49,6 +49,10 @@ struct ripc__reliable_owner {
 	 */
 	int (*before_post)(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m,
 			   struct ripc__lane *lane);
+	/* m was not delivered, and waits for the next holder of its service. NULL: nothing to do. */
+	void (*requeued)(struct ripc__reliable_owner *o);
+	/* It waits for a holder until it is withdrawn, not for peer_timeout_ms. */
+	bool waits;
 };
 
 /* A message and its copy. */
@@ -111,10 +115,10 @@ void ripc__reliable_close(struct ripc *ctx);
 /* RELIABLE_BEGIN arrived. Return: 0, or -ENOMEM. */
 int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number);
 /*
- * A message with F_RELIABLE arrived for a service, or for none. Return: 1: deliver it; 0: drop it,
+ * A message with F_RELIABLE arrived for a service, or for none; an answer (reply) needs none. Return: 1: deliver it; 0: drop it,
  * it was delivered before or is refused; -EPROTO: the lane has no number for it.
  */
-int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len);
+int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len, bool reply);
 /* There was no memory for the message for which ripc__reliable_receive() has just returned 1. */
 void ripc__reliable_undo(struct ripc__lane *lane);
 /* Sends the acknowledgement that is due, if there is one. always: also if none is due. */

@@ -301,6 +301,8 @@ static void requeue(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliabl
 	unacked_remove(ctx, p, m);
 	pending_insert(ctx, d, m);
 	dest_unpin(ctx, d);
+	if (m->owner->requeued)
+		m->owner->requeued(m->owner);
 }
 
 void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d)
@@ -467,15 +469,21 @@ void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
 /* Ends the messages that waited for a holder of their service for too long. */
 static void pending_expire(struct ripc *ctx, struct ripc__dest *d)
 {
-	struct ripc__list *n;
+	struct ripc__list *n, *tmp;
 	char why[RIPC__DETAIL_MAX];
 
+	d->reliable_until_ns = ctx->now_ns + ctx->opt.peer_timeout_ms * RIPC__MS;
+	/* It has a holder, which takes no more for now. */
+	if (d->state == RIPC__DEST_KNOWN && d->peer->lane)
+		return;
 	ripc__dest_unreachable(ctx, d);
 	snprintf(why, sizeof(why), "%s", ripc_error_detail());
 	dest_pin(d);
-	while ((n = ripc__list_first(&d->reliable_pending))) {
+	ripc__list_for_each_safe (n, tmp, &d->reliable_pending) {
 		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
 
+		if (m->owner->waits)
+			continue;
 		pending_remove(ctx, m);
 		m->owner->end(m->owner, m, -EHOSTUNREACH, why);
 	}
@@ -503,8 +511,7 @@ void ripc__reliable_timers(struct ripc *ctx)
 			continue;
 		if (d->reliable_until_ns <= ctx->now_ns)
 			pending_expire(ctx, d);
-		else
-			ripc__timer_at(ctx, d->reliable_until_ns);
+		ripc__timer_at(ctx, d->reliable_until_ns);
 	}
 }
 

@@ -65,9 +65,6 @@ struct ripc__rndv {
 	struct ripc__rndv_item items[];
 };
 
-/* Handles a LONG for a service. The flow holds credit units for it. */
-void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
-			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units);
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
 /*

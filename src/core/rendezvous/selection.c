@@ -141,7 +141,7 @@ void ripc__request_unselect(struct ripc_request *r, bool used)
 
 static size_t header_len(const struct ripc_request *r)
 {
-	return RIPC__LONG_FIXED + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
+	return ripc__request_fixed(r) + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
 }
 
 /* Adds the request to the peer's list, under the next id. */

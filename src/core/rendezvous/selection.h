@@ -6,11 +6,11 @@
 #ifndef RIPC_CORE_RENDEZVOUS_SELECTION_H
 #define RIPC_CORE_RENDEZVOUS_SELECTION_H
 
-#include "core/rendezvous/sender.h"
+#include "core/rendezvous/request.h"
 
 /*
  * Moves PENDING to WRITING for this lane, which is up: reserves credit and exposes the items or
- * assigns bounce buffers. Moves to DONE if the message can never be sent. Return: 0: the state
+ * assigns bounce buffers. Ends the request if the message can never be sent. Return: 0: the state
  * changed; -EAGAIN: no credit, no room, or the lane is failing.
  */
 int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane);

@@ -4,7 +4,6 @@
 #include "core/memory/buffer.h"
 #include "base/copy.h"
 #include "core/memory/mapped.h"
-#include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_post.h"
 #include "core/peer/lane_progress.h"
@@ -96,7 +95,7 @@ static int write_items(struct ripc_request *r, unsigned how)
 /* Upper bound of the length of the LONG message. */
 static size_t message_len_max(const struct ripc_request *r)
 {
-	size_t len = RIPC__LONG_FIXED + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
+	size_t len = ripc__request_fixed(r) + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
 
 	for (unsigned i = 0; i < r->nitems; i++)
 		if (r->items[i].how == RIPC__HOW_INLINE)
@@ -106,7 +105,7 @@ static size_t message_len_max(const struct ripc_request *r)
 
 static int send_message(struct ripc_request *r)
 {
-	uint8_t buf[RIPC__HEADER_MAX + RIPC__ACK_WORD], *p, *count;
+	uint8_t buf[RIPC__HEADER_MAX + RIPC__ACK_WORD + RIPC__CALL_EXT], *p, *count;
 	struct iovec payload[RIPC_ITEMS_MAX];
 	struct ripc__list *first = ripc__list_first(&r->peer->requests);
 	unsigned n = 0, nreturns = r->nreturns;
@@ -115,12 +114,20 @@ static int send_message(struct ripc_request *r)
 
 	ripc__local_returns_before_reg(r->lane, r->returns, r->nreturns);
 	delayed_ack = ripc__delayed_ack_piggybacks(r->lane, message_len_max(r));
-	p = ripc__header_put(buf, RIPC__LONG, delayed_ack ? RIPC__F_ACK : 0, (uint16_t)r->nitems, 0,
-			     r->dest_id, r->source);
+	p = ripc__header_put(buf, RIPC__LONG,
+			     (uint16_t)((delayed_ack ? RIPC__F_ACK : 0) | r->ext_flags),
+			     (uint16_t)r->nitems, 0, r->dest_id, r->source);
 	count = buf + 30;
 	if (delayed_ack) {
 		ripc__put_le64(p, r->ctx->delayed_ack.id);
 		p += RIPC__ACK_WORD;
+	}
+	if (r->ext_flags) {
+		ripc__put_le64(p, r->call_id);
+		ripc__put_le64(p + 8, r->ext_flags & RIPC__F_CALL
+					      ? ripc__remaining_ms(r->ctx, r->call_deadline_ns)
+					      : 0);
+		p += RIPC__CALL_EXT;
 	}
 	ripc__put_le64(p, r->id);
 	ripc__put_le64(p + 8, ripc__list_entry(first, struct ripc_request, peer_link)->id);
@@ -314,9 +321,10 @@ void ripc__requests_dedup_lost(struct ripc__peer *p)
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
-			ripc__request_done(r, -EPIPE,
-					   "the lane was lost before the peer said whether it was "
-					   "delivered, and the peer has forgotten it since");
+			ripc__request_done(
+				r, -EPIPE,
+				"the lane was lost before the ACK, and the peer has lost "
+				"its record of messages: delivery is unknown");
 	}
 }
 
@@ -549,7 +557,8 @@ static void request_lane_failed(struct ripc_request *r)
 {
 	/* The peer may be alive, and its application may still read. */
 	if (!unexport_items(r))
-		ripc__log(RIPC_LOG_WARN, "no memory to copy what was handed over to service %llu when its lane was lost",
+		ripc__log(RIPC_LOG_WARN,
+			  "no memory to copy items for service %llu when its lane was lost",
 			  (unsigned long long)r->dest_id);
 	ripc__request_unselect(r, true);
 	if (r->cancelling) {
@@ -559,10 +568,9 @@ static void request_lane_failed(struct ripc_request *r)
 		 */
 		bool unknown = r->was_sent && r->state != RIPC__REQUEST_GRANTED;
 
-		ripc__request_done(
-			r, unknown ? -EPIPE : -ECANCELED,
-			unknown ? "the lane was lost before the peer said whether it was delivered"
-				: "withdrawn when the lane was lost");
+		ripc__request_done(r, unknown ? -EPIPE : -ECANCELED,
+				   unknown ? "the lane was lost before the ACK: delivery is unknown"
+					   : "withdrawn when the lane was lost");
 		return;
 	}
 	if (r->acked && !r->ack_status) {
@@ -633,86 +641,6 @@ void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text)
 	}
 }
 
-uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len)
-{
-	const uint8_t *begin = p, *end = begin + len;
-	struct ripc__list *n;
-
-	ripc__list_for_each (n, &ctx->requests) {
-		const struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
-
-		for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
-			const struct ripc__request_item *it = &r->items[i];
-
-			if (begin < it->base + it->len && it->base < end)
-				return r->dest_id;
-		}
-	}
-	return 0;
-}
-
-void ripc__request_done(struct ripc_request *r, int status, const char *detail)
-{
-	struct ripc *ctx = r->ctx;
-	struct ripc_service *s = r->service;
-
-	if (r->state == RIPC__REQUEST_DONE)
-		return;
-	/* A cancellation by the library reports the reason for it. */
-	if (r->error && status == -ECANCELED)
-		status = r->error;
-	else
-		r->error = 0;
-	for (unsigned i = 0; i < r->nitems && !status; i++)
-		ctx->stats.return_buffer_writes += r->items[i].remote_return != NULL;
-	if (r->lane) {
-		if (r->state == RIPC__REQUEST_WRITING && r->lane->state == RIPC__LANE_UP)
-			r->credit->sent_units -= r->units;
-		ripc__request_unselect(r, r->state != RIPC__REQUEST_WRITING);
-	}
-	for (unsigned i = 0; i < r->nitems; i++) {
-		struct ripc__request_item *it = &r->items[i];
-
-		if (it->copy)
-			ripc__pool_put(ctx, it->copy);
-		it->copy = NULL;
-		if (it->region && !--it->region->sends)
-			ripc__region_release(ctx, it->region);
-		it->region = NULL;
-	}
-	if (!status) {
-		s->stats.long_sent++;
-		s->stats.bytes_sent += r->bytes;
-		if (r->peer) {
-			r->peer->stats.long_sent++;
-			r->peer->stats.bytes_sent += r->bytes;
-		}
-	} else if (status == -ECANCELED) {
-		ctx->stats.cancelled++;
-	}
-	if (status && !r->was_sent)
-		ripc__local_returns_undo(ctx, r->returns, r->nreturns);
-	r->status = status;
-	if (!r->error) {
-		free(r->detail);
-		r->detail = detail ? strdup(detail) : NULL;
-	}
-	r->state = RIPC__REQUEST_DONE;
-	ripc__list_del(&r->link);
-	ripc__request_unlink(r);
-	r->lane = NULL;
-	r->dest->users--;
-	/* The events that arrived with the ACK use the time, too. */
-	ctx->now_ns = r->dest->used_ns = ripc__now(ctx);
-	ctx->now_fresh = true;
-	r->dest = NULL;
-	r->service = NULL;
-	s->nrequests--;
-	ctx->long_inflight--;
-	ripc__wake(ctx, &r->waitq);
-	ripc__wake(ctx, &s->drained);
-}
-
 void ripc__request_abort(struct ripc_request *r)
 {
 	if (r->state == RIPC__REQUEST_DONE || r->cancelling)
@@ -724,8 +652,8 @@ void ripc__request_abort(struct ripc_request *r)
 	}
 	if (r->state == RIPC__REQUEST_PENDING || (r->state == RIPC__REQUEST_WRITING && !r->writes)) {
 		ripc__request_done(r, r->was_sent ? -EPIPE : -ECANCELED,
-				   r->was_sent ? "the lane was lost before the peer said whether "
-						 "it was delivered, and there is no other"
+				   r->was_sent ? "the lane was lost before the ACK, and there is "
+						 "no other: delivery is unknown"
 					       : "withdrawn before it was sent");
 		return;
 	}
@@ -733,137 +661,4 @@ void ripc__request_abort(struct ripc_request *r)
 	if (r->state != RIPC__REQUEST_WRITING)
 		ripc__lane_notify(r->lane, RIPC__CANCEL, 0, 0, r->id, 0);
 	ripc__lane_monitor(r->lane);
-}
-
-/* The smallest size class with room for nitems. */
-static unsigned size_class(unsigned nitems)
-{
-	return nitems > 1 ? 32 - (unsigned)__builtin_clz(nitems - 1) : 0;
-}
-
-struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems)
-{
-	unsigned size = size_class(nitems);
-	struct ripc_request *r = ctx->request_free[size];
-
-	if (!r)
-		return ripc__handle_block_alloc(&ctx->request_blocks,
-						sizeof(*r) + sizeof(r->items[0]) * (1u << size));
-	ctx->request_free[size] = r->next_free;
-	return r;
-}
-
-void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems)
-{
-	unsigned size = size_class(nitems);
-
-	__atomic_store_n(&r->ctx, NULL, __ATOMIC_RELAXED);
-	r->next_free = ctx->request_free[size];
-	ctx->request_free[size] = r;
-}
-
-void ripc__request_free(struct ripc_request *r)
-{
-	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
-		ripc__list_del(&r->items[i].ref.link);
-		if (r->items[i].bounce)
-			ripc__bounce_put(r->items[i].bounce);
-		if (r->items[i].cached_mr)
-			ripc__cached_mr_release(r->ctx, r->items[i].cached_mr);
-		if (r->items[i].remote_return)
-			ripc__remote_return_release(NULL, r->dest, r->items[i].remote_return, false);
-	}
-	ripc__list_del(&r->ctx_link);
-	free(r->detail);
-	ripc__request_put(r->ctx, r, r->nitems);
-}
-
-/* ---- start of a request ---- */
-
-/*
- * Memory that was freed to the pool may belong to another user; memory behind a buffer does not
- * belong to the application.
- */
-static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned nitems)
-{
-	for (unsigned i = 0; i < nitems; i++) {
-		struct ripc__region *r =
-			items[i].iov_len ? ripc__memory_find_cap(ctx, items[i].iov_base) : NULL;
-
-		if (!r || r->state == RIPC__REGION_USER)
-			continue;
-		if (r->state == RIPC__REGION_FREE || r->free_pending)
-			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
-					  items[i].iov_base);
-		if (!ripc__region_contains(r, items[i].iov_base, items[i].iov_len))
-			return ripc__fail(-EINVAL,
-					  "item %u: %zu bytes at %p reach beyond the buffer of %zu "
-					  "bytes at %p",
-					  i, items[i].iov_len, items[i].iov_base, r->len,
-					  (void *)r->base);
-	}
-	return 0;
-}
-
-int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
-			struct ripc_request **out)
-{
-	struct ripc *ctx = s->ctx;
-	struct ripc_request *r;
-	struct ripc__dest *d;
-	int rc;
-
-	ripc__export_prepare(ctx, items, nitems);
-	rc = s->state != RIPC__SERVICE_ACTIVE || ctx->closing ? ripc__service_closed_error(s) : 0;
-	if (rc)
-		return rc;
-	r = ripc__request_get(ctx, nitems);
-	d = r ? ripc__dest_get(ctx, dest) : NULL;
-	if (!d) {
-		if (r)
-			ripc__request_put(ctx, r, nitems);
-		return ripc__fail(-ENOMEM, "no memory for a request to service %llu",
-				  (unsigned long long)dest);
-	}
-	*r = (struct ripc_request){
-		.ctx = ctx,
-		.service = s,
-		.dest = d,
-		.source = s->id,
-		.dest_id = dest,
-		.bytes = bytes,
-		.refs.deadline_ns = RIPC__NEVER,
-		.nreturns = o ? o->nreturn_buffers : 0,
-		.nitems = nitems,
-	};
-	memset(r->items, 0, nitems * sizeof(r->items[0]));
-	rc = check_memory(ctx, items, nitems);
-	if (!rc)
-		rc = ripc__local_returns_add(s, o, r->returns);
-	if (rc) {
-		ripc__request_put(ctx, r, nitems);
-		return rc;
-	}
-	r->start_seq = ctx->requests_started++;
-	ripc__list_init(&r->peer_link);
-	ripc__waitq_init(&r->waitq);
-	for (unsigned i = 0; i < nitems; i++) {
-		struct ripc__request_item *it = &r->items[i];
-
-		ripc__list_init(&it->ref.link);
-		it->base = items[i].iov_base;
-		it->len = items[i].iov_len;
-		it->region = it->len ? ripc__memory_find(ctx, it->base, it->len) : NULL;
-		if (it->region)
-			it->region->sends++;
-	}
-	d->users++;
-	s->nrequests++;
-	ctx->long_inflight++;
-	ripc__list_add(&ctx->requests, &r->ctx_link);
-	ripc__list_add(&d->pending, &r->link);
-	ripc__dest_flush(ctx, d);
-	*out = r;
-	return 0;
 }

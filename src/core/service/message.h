@@ -11,6 +11,8 @@
 #define RIPC__MESSAGE_BUF_LEN 224 /* bytes of a small message that fit into the struct */
 #define RIPC__MESSAGE_BUF_PAD 12  /* bytes before them: they align the payload behind a header */
 
+enum ripc__call_kind { RIPC__CALL_NONE, RIPC__CALL_REQUEST, RIPC__CALL_REPLY };
+
 /*
  * The first members are all that a small message uses. A new or freed struct has the values marked
  * "clean"; ripc__message_release() restores them.
@@ -38,6 +40,15 @@ struct ripc__message {
 	struct ripc__region **pool; /* regions, or the part of arrays */
 	/* pool buffers of the items; NULL: the item is elsewhere */
 	struct ripc__region *regions[RIPC__MESSAGE_INLINE];
+	/* of a call: core/call/call.h. Clean: call_kind is RIPC__CALL_NONE, the rest undefined */
+	uint8_t call_kind;  /* enum ripc__call_kind */
+	uint8_t call_state; /* of a request */
+	bool call_cancelled, call_answered;
+	uint32_t call_word; /* request: milliseconds left; answer: status */
+	uint64_t call;      /* id */
+	uint64_t call_deadline_ns;
+	struct ripc__peer *call_peer; /* its sender; of a request: NULL: answered, or it is gone */
+	struct ripc__list served;     /* request: in call_peer->served */
 };
 
 /* Room for RIPC__MESSAGE_BUF_LEN bytes of a message. */

@@ -54,6 +54,18 @@ void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
 		ripc__wake(ctx, &s->receivers);
 }
 
+/* m left the queue. */
+static void queue_uncount(struct ripc_service *s, const struct ripc__message *m)
+{
+	s->queued_shorts -= !m->pub.is_long;
+	s->queued_bytes -= m->bytes;
+	s->queued_long_bytes -= m->long_bytes;
+	s->ctx->stats.queued--;
+	/* After a takeover the next call fails at once: the descriptor stays readable. */
+	if (!--s->queued && !s->taken_over)
+		ripc__service_signal(s, false);
+}
+
 struct ripc__message *ripc__service_pop(struct ripc_service *s)
 {
 	struct ripc__message *m = s->first;
@@ -63,14 +75,25 @@ struct ripc__message *ripc__service_pop(struct ripc_service *s)
 	s->first = m->next;
 	if (!s->first)
 		s->last = NULL;
-	s->queued_shorts -= !m->pub.is_long;
-	s->queued_bytes -= m->bytes;
-	s->queued_long_bytes -= m->long_bytes;
-	s->ctx->stats.queued--;
-	/* After a takeover the next call fails at once: the descriptor stays readable. */
-	if (!--s->queued && !s->taken_over)
-		ripc__service_signal(s, false);
+	queue_uncount(s, m);
 	return m;
+}
+
+bool ripc__service_remove(struct ripc_service *s, struct ripc__message *m)
+{
+	struct ripc__message **at = &s->first, *before = NULL;
+
+	while (*at && *at != m) {
+		before = *at;
+		at = &before->next;
+	}
+	if (!*at)
+		return false;
+	*at = m->next;
+	if (s->last == m)
+		s->last = before;
+	queue_uncount(s, m);
+	return true;
 }
 
 int ripc__service_context(const struct ripc_service *s, struct ripc **ctx)

@@ -57,6 +57,8 @@ static inline bool ripc__service_full(const struct ripc_service *s)
 void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m);
 /* Takes the first message out of the queue. Return: NULL: the queue is empty. */
 struct ripc__message *ripc__service_pop(struct ripc_service *s);
+/* Takes a message out of the queue. Return: whether it was there. */
+bool ripc__service_remove(struct ripc_service *s, struct ripc__message *m);
 /* The descriptor of ripc_service_fd(), if there is one, becomes readable or not. */
 void ripc__service_signal(struct ripc_service *s, bool readable);
 

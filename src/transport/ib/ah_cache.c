@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOKING_MAX 256u                 /* entries that resolve at the same time */
-#define FAILED_NS   UINT64_C(1000000000) /* pause before a failed entry is resolved again */
+#define RESOLVING_MAX 256u                 /* entries that resolve at the same time */
+#define FAILED_NS     UINT64_C(1000000000) /* pause before a failed entry is resolved again */
 
 /* Whether a GRH is needed: InfiniBand subnets differ in their GID prefix. */
 static bool routed(const struct ib_port *port, const struct ripc__ib_port_addr *port_addr)
@@ -87,7 +87,7 @@ static int ah_resolve(struct ib_ah_entry *r)
 	struct ib *t = r->port->t;
 	int rc;
 
-	if (t->nresolving >= LOOKING_MAX)
+	if (t->nresolving >= RESOLVING_MAX)
 		return ripc__fail(-EBUSY, "ib: cannot resolve another peer: %u are being resolved",
 				  t->nresolving);
 	r->job.work = create_ah;

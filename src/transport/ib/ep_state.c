@@ -11,8 +11,8 @@
 /* The states that may follow each state. */
 __attribute__((unused)) static const unsigned next_states[IB_EP_STATES] = {
 	[IB_EP_CONNECTING] = TO(OPEN) | TO(BROKEN) | TO(CLOSING),
-	[IB_EP_REQUESTED] = TO(OFFERED) | TO(CLOSING),
-	[IB_EP_OFFERED] = TO(CONNECTING) | TO(WITHDRAWN) | TO(CLOSING),
+	[IB_EP_REQUESTED] = TO(PENDING) | TO(CLOSING),
+	[IB_EP_PENDING] = TO(CONNECTING) | TO(WITHDRAWN) | TO(CLOSING),
 	[IB_EP_OPEN] = TO(BROKEN) | TO(LINGERING) | TO(CLOSING),
 	[IB_EP_WITHDRAWN] = TO(CLOSING),
 	[IB_EP_BROKEN] = TO(DRAINED) | TO(CLOSING),
@@ -54,7 +54,7 @@ void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why)
 	case IB_EP_REQUESTED:
 		ripc__ib_ep_leave(ep, IB_EP_CLOSING);
 		break;
-	case IB_EP_OFFERED:
+	case IB_EP_PENDING:
 		ripc__ib_ep_set_state(ep, IB_EP_WITHDRAWN);
 		break;
 	case IB_EP_LINGERING:

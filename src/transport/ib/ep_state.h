@@ -3,7 +3,7 @@
  * The states of an endpoint.
  *
  *   active    CONNECTING
- *   passive   REQUESTED -> OFFERED -> accepted: CONNECTING
+ *   passive   REQUESTED -> PENDING -> accepted: CONNECTING
  *                               \---> lost: WITHDRAWN
  *   both      CONNECTING -> OPEN
  *             CONNECTING, OPEN -> lost: BROKEN -> DRAINED -> REPORTED
@@ -22,9 +22,9 @@ struct ripc__ep;
 enum ib_ep_state {
 	IB_EP_CONNECTING, /* the wire-up runs; the core knows the endpoint */
 	IB_EP_REQUESTED,  /* EV_REQUEST is to be reported */
-	IB_EP_OFFERED,    /* EV_REQUEST was reported: the core accepts or rejects */
+	IB_EP_PENDING,    /* EV_REQUEST was reported: the core accepts or rejects */
 	IB_EP_OPEN,       /* posting is possible */
-	IB_EP_WITHDRAWN,  /* lost while OFFERED: accepting it fails */
+	IB_EP_WITHDRAWN,  /* lost while PENDING: accepting it fails */
 	IB_EP_BROKEN,     /* lost: completions that arrived before are still delivered */
 	IB_EP_DRAINED,    /* the completion queue was found empty: EV_CLOSED is to be reported */
 	IB_EP_REPORTED,   /* EV_CLOSED was reported: the core closes it */

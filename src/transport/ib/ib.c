@@ -23,7 +23,7 @@ static int ib_probe(const struct ripc__transport_env *env, char *why, size_t why
 
 /* ---- progress ---- */
 
-static void post_again(struct ib *t)
+static void repost_receives(struct ib *t)
 {
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].repost)
@@ -55,7 +55,7 @@ static void reclaim_buffers(struct ib *t)
 	}
 }
 
-static unsigned poll_device(struct ib_device *d, struct ripc__event *events, unsigned max, bool *full)
+static unsigned poll_device(struct ib_device *d, struct ripc__event *ev, unsigned max, bool *full)
 {
 	struct ibv_wc wc[WCS];
 	unsigned n = 0;
@@ -75,7 +75,7 @@ static unsigned poll_device(struct ib_device *d, struct ripc__event *events, uns
 			got = 0;
 		}
 		for (int i = 0; i < got; i++)
-			n += ripc__ib_completion(d, &wc[i], events + n);
+			n += ripc__ib_completion(d, &wc[i], ev + n);
 	} while (got == want);
 	if (!ripc__list_empty(&d->t->dying) || !ripc__list_empty(&d->t->event_eps))
 		ripc__ib_cq_drained(d->t, d);
@@ -125,7 +125,7 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	t->rounds++;
 	t->was_armed = false;
 	reclaim_buffers(t);
-	post_again(t);
+	repost_receives(t);
 	ib_flush(tr);
 	ripc__ib_worker_reap(&t->worker);
 	for (unsigned i = 0; i < t->ndevices; i++)
@@ -184,7 +184,7 @@ static int ib_arm(struct ripc__transport *tr)
 
 	/* Sends held back in this round are posted now. */
 	ib_flush(tr);
-	post_again(t);
+	repost_receives(t);
 	t->was_armed = true;
 	for (unsigned i = 0; i < t->ndevices; i++) {
 		struct ib_device *d = &t->devices[i];
@@ -322,7 +322,7 @@ static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env
 	return 0;
 }
 
-/* ---- the rest ---- */
+/* ---- limits and addresses ---- */
 
 static void ib_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
 {

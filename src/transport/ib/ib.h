@@ -87,7 +87,7 @@ struct ib_device {
 struct ib_mcast {
 	struct ibv_qp *qp;              /* receives; NULL: not created, or destroyed */
 	struct ripc__verbs_buf *repost; /* list: to be posted again */
-	/* list: the core looks at them until the next progress() */
+	/* list: the core reads them until the next progress() */
 	struct ripc__verbs_buf *delivered;
 	uint32_t posted;   /* receives posted to the queue pair */
 	bool stopped;      /* in error: replaced when all receives were flushed */
@@ -100,7 +100,7 @@ struct ib_port {
 	struct ib *t;
 	struct ib_device *d;
 	uint8_t num; /* port number of the device */
-	bool down;   /* a port event said so, or the device is gone */
+	bool down;   /* by a port event, or the device is gone */
 	uint8_t gid_index;
 	char netdev[16];                     /* RoCE: network interface of the GID */
 	uint64_t rate;                       /* Mbit/s; ports are sorted by it */
@@ -110,7 +110,7 @@ struct ib_port {
 	struct ripc__verbs_sendq sendq;
 	uint32_t max_inline;
 	struct ripc__verbs_buf *repost; /* list: to be posted again */
-	/* list: the core looks at them until the next progress() */
+	/* list: the core reads them until the next progress() */
 	struct ripc__verbs_buf *delivered;
 	uint32_t nrepost, ndelivered; /* ndelivered: held by the core */
 	struct ib_mcast mcast;
@@ -169,7 +169,7 @@ struct ib_uc {
 		struct ibv_sge sge;
 		uint32_t rkey;
 	} writes[RIPC__UC_RETRANSMIT_WINDOW]; /* by number, until acknowledged */
-	uint32_t told;                        /* EV_WRITE_DONE was reported for all below */
+	uint32_t reported;                    /* EV_WRITE_DONE was reported for all below */
 	struct ripc__list late; /* in t->late: an ANSWER is delayed for missing writes */
 	uint64_t late_ns;       /* the ANSWER is sent then at the latest */
 };
@@ -278,7 +278,7 @@ static inline bool ib_ep_closed(const struct ripc__ep *ep)
 /* Whether the request of the peer is not answered by the core. */
 static inline bool ib_ep_half_open(const struct ripc__ep *ep)
 {
-	return ep->state == IB_EP_REQUESTED || ep->state == IB_EP_OFFERED ||
+	return ep->state == IB_EP_REQUESTED || ep->state == IB_EP_PENDING ||
 	       ep->state == IB_EP_WITHDRAWN;
 }
 

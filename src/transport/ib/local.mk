@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libripc_internal_la_SOURCES += src/transport/ib/address.c src/transport/ib/address.h \
-	src/transport/ib/uc_retransmit.c src/transport/ib/uc_retransmit.h src/transport/ib/wireup.c \
+	src/transport/ib/uc_retransmit.c src/transport/ib/uc_retransmit.h \
+	src/transport/ib/wireup.c \
 	src/transport/ib/wireup.h
 if HAVE_VERBS
 libripc_internal_la_SOURCES += src/transport/ib/ah_cache.c src/transport/ib/async_events.c \

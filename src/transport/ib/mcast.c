@@ -96,7 +96,7 @@ static struct ib_group *group_get(struct ib *t, uint64_t id)
 	return NULL;
 }
 
-/* ---- hearing ---- */
+/* ---- queue pair and membership ---- */
 
 static uint32_t recvs(const struct ib_device *d)
 {
@@ -277,7 +277,7 @@ void ripc__ib_group_leave(struct ripc__transport *tr, uint64_t id)
 		port_leave(t, &t->ports[i], g);
 }
 
-/* ---- a queue pair that stops ---- */
+/* ---- replacement of a stopped queue pair ---- */
 
 void ripc__ib_mcast_stopped(struct ib_port *p, const char *why)
 {
@@ -368,7 +368,7 @@ void ripc__ib_mcast_repost(struct ib_port *p)
 	}
 }
 
-/* ---- what is heard ---- */
+/* ---- receiving ---- */
 
 unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev)
 {

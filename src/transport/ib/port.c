@@ -306,7 +306,7 @@ bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsign
 	return false;
 }
 
-/* ---- which ports ---- */
+/* ---- selection of ports ---- */
 
 static uint64_t rate_mbit(const struct ibv_port_attr *a)
 {

@@ -18,12 +18,12 @@
 #include <sys/random.h>
 
 #define LINGER_NS (3000 * RIPC__MS) /* time for the last sends of a closed endpoint */
-#define WAY_NS    (800 * RIPC__MS)  /* without an answer, while another path is left to try */
+#define PATH_NS   (800 * RIPC__MS)  /* without an answer, while another path is left to try */
 #define RETRY_NS  (1 * RIPC__MS)    /* pause after a full send queue */
 
 static void schedule(struct ripc__ep *ep);
 
-/* ---- coming and going ---- */
+/* ---- creation and release ---- */
 
 static struct ripc__ep *ep_new(struct ib *t, enum ib_ep_state state)
 {
@@ -75,7 +75,7 @@ static void ep_free(struct ripc__ep *ep)
 	free(ep);
 }
 
-/* ---- what the wire-up asks for ---- */
+/* ---- actions of the wire-up ---- */
 
 static int try_paths(struct ripc__ep *ep);
 static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action);
@@ -238,7 +238,7 @@ uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns)
 	return t->next_timer_ns;
 }
 
-/* ---- as the core sees it ---- */
+/* ---- calls of the core ---- */
 
 /* Tries paths from ep->path_index on. Return: 0, or the error of the last one. */
 static int try_paths(struct ripc__ep *ep)
@@ -271,7 +271,7 @@ static int try_paths(struct ripc__ep *ep)
 		ripc__wireup_connect(&ep->wireup, ep->wireup.mine, &ours, ep->priv, ep->privlen,
 				     t->now_ns);
 		if (ripc__ib_select_path(t, &ep->address, ep->path_index + 1, &port, &another))
-			ep->wireup.until_ns = t->now_ns + WAY_NS;
+			ep->wireup.until_ns = t->now_ns + PATH_NS;
 		schedule(ep);
 		return 0;
 	}
@@ -433,7 +433,7 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 		if (max - k < 3)
 			break;
 		if (ep->state == IB_EP_REQUESTED) {
-			ripc__ib_ep_set_state(ep, IB_EP_OFFERED);
+			ripc__ib_ep_set_state(ep, IB_EP_PENDING);
 			ripc__ib_port_addr_text(&ep->ah_entry->port_addr, ep->why, sizeof(ep->why));
 			events[k] = ev;
 			events[k].kind = RIPC__EV_REQUEST;
@@ -450,11 +450,11 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 			events[k].data = ep->wireup.active ? ep->wireup.priv : NULL;
 			events[k++].len = ep->wireup.active ? ep->wireup.privlen : 0;
 		}
-		if (ep->uc && ep->uc->told != ep->uc->tx.base) {
+		if (ep->uc && ep->uc->reported != ep->uc->tx.base) {
 			k += ripc__ib_uc_events(ep, events + k, max - k - 2);
 			ripc__ib_ep_unblock(ep);
 			/* The rest is reported in the next round. */
-			if (ep->uc->told != ep->uc->tx.base || max - k < 2)
+			if (ep->uc->reported != ep->uc->tx.base || max - k < 2)
 				break;
 		}
 		if (ep->sendable) {
@@ -557,7 +557,7 @@ void ripc__ib_wireup_received(struct ib_port *p, struct ib_ah_entry *r,
 	struct ripc__wireup_message answer;
 	struct ib *t = p->t;
 	struct ripc__ep *ep;
-	bool stranger;
+	bool unknown_peer;
 
 	if (m->kind == RIPC__WIREUP_REQ) {
 		asked(p, r, m);
@@ -567,12 +567,12 @@ void ripc__ib_wireup_received(struct ib_port *p, struct ib_ah_entry *r,
 	if (ep && ep->ah_entry != r)
 		ep = NULL;
 	/* Of an earlier attempt, or of a connection that ended here. */
-	stranger = !ep || ep->wireup.state == RIPC__WIREUP_DONE ||
-		   (m->kind == RIPC__WIREUP_REP && ep->wireup.state != RIPC__WIREUP_REQ_SENT &&
-		    m->from != ep->wireup.number);
-	if ((stranger || m->kind == RIPC__WIREUP_DISC) && ripc__wireup_unknown(m, &answer))
+	unknown_peer = !ep || ep->wireup.state == RIPC__WIREUP_DONE ||
+		       (m->kind == RIPC__WIREUP_REP && ep->wireup.state != RIPC__WIREUP_REQ_SENT &&
+			m->from != ep->wireup.number);
+	if ((unknown_peer || m->kind == RIPC__WIREUP_DISC) && ripc__wireup_unknown(m, &answer))
 		ripc__ib_post_wireup(r, &answer);
-	if (stranger)
+	if (unknown_peer)
 		return;
 	wireup_act(ep, ripc__wireup_input(&ep->wireup, m, t->now_ns));
 	schedule(ep);

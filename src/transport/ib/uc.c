@@ -205,7 +205,7 @@ void ripc__ib_uc_control(struct ripc__ep *ep, const uint8_t *data, uint32_t len)
 		u->late_ns = ep->t->now_ns + LATE_NS;
 		ripc__list_add(&ep->t->late, &u->late);
 	}
-	if (u->told != u->tx.base)
+	if (u->reported != u->tx.base)
 		ripc__ib_ep_queue_event(ep);
 	ripc__ib_uc_step(ep);
 }
@@ -234,13 +234,13 @@ unsigned ripc__ib_uc_events(struct ripc__ep *ep, struct ripc__event *events, uns
 	struct ib_uc *u = ep->uc;
 	unsigned n = 0;
 
-	for (; u->told != u->tx.base && n < max; u->told++) {
+	for (; u->reported != u->tx.base && n < max; u->reported++) {
 		ep->rdmas--;
 		events[n++] = (struct ripc__event){
 			.kind = RIPC__EV_WRITE_DONE,
 			.user = ep->user,
 			.ep = ep,
-			.wr_id = u->writes[u->told % RIPC__UC_RETRANSMIT_WINDOW].wr_id,
+			.wr_id = u->writes[u->reported % RIPC__UC_RETRANSMIT_WINDOW].wr_id,
 		};
 	}
 	return n;

@@ -319,18 +319,18 @@ bool ripc__wireup_output(struct ripc__wireup *w, struct ripc__wireup_message *m,
 	return true;
 }
 
-bool ripc__wireup_unknown(const struct ripc__wireup_message *m, struct ripc__wireup_message *answer)
+bool ripc__wireup_unknown(const struct ripc__wireup_message *m, struct ripc__wireup_message *reply)
 {
-	*answer = (struct ripc__wireup_message){.from = m->to, .to = m->from};
+	*reply = (struct ripc__wireup_message){.from = m->to, .to = m->from};
 	if (!m->from)
 		return false;
 	switch (m->kind) {
 	case RIPC__WIREUP_REP:
 	case RIPC__WIREUP_RTU:
-		answer->kind = RIPC__WIREUP_DISC;
+		reply->kind = RIPC__WIREUP_DISC;
 		return true;
 	case RIPC__WIREUP_DISC:
-		answer->kind = RIPC__WIREUP_DISCED;
+		reply->kind = RIPC__WIREUP_DISCED;
 		return true;
 	default:
 		return false;

@@ -6,8 +6,9 @@
  *
  *   active   IDLE -> REQ_SENT -> REP received: QP_SETUP -> ESTABLISHED (RTU is sent)
  *   passive  REQ_RECEIVED -> accepted: QP_SETUP -> REP_SENT -> RTU or data: ESTABLISHED
- *            REQ_RECEIVED -> rejected: REJ_SENT (REJ answers each repeated REQ) -> DONE
- *   both     any state -> CLOSING (DISC is sent) -> DISCED or time-out: DONE
+ *            REQ_RECEIVED -> rejected: REJ_SENT (REJ answers each repeated REQ) ->
+ *              RIPC__WIREUP_DONE
+ *   both     any state -> CLOSING (DISC is sent) -> DISCED or time-out: RIPC__WIREUP_DONE
  */
 #ifndef RIPC_IB_WIREUP_H
 #define RIPC_IB_WIREUP_H
@@ -65,7 +66,7 @@ enum ripc__wireup_state {
 	RIPC__WIREUP_DONE,
 };
 
-/* What the caller does next. */
+/* The next step of the caller. */
 enum ripc__wireup_action {
 	RIPC__WIREUP_NOTHING,
 	RIPC__WIREUP_READY, /* make the queue pair ready with ->theirs, then ripc__wireup_ready() */
@@ -113,12 +114,12 @@ enum ripc__wireup_action ripc__wireup_input(struct ripc__wireup *w,
 
 /*
  * The next message to send. Return: whether m was filled; call until it is not. *action may be
- * RIPC__WIREUP_TIMEOUT then. next_ns says when to call again, if timer_armed.
+ * RIPC__WIREUP_TIMEOUT then. If timer_armed, call again at next_ns.
  */
 bool ripc__wireup_output(struct ripc__wireup *w, struct ripc__wireup_message *m, uint64_t now_ns,
 			 enum ripc__wireup_action *action);
 
 /* The answer to a message of an unknown connection. Return: whether there is one. */
-bool ripc__wireup_unknown(const struct ripc__wireup_message *m, struct ripc__wireup_message *answer);
+bool ripc__wireup_unknown(const struct ripc__wireup_message *m, struct ripc__wireup_message *reply);
 
 #endif

@@ -8,7 +8,7 @@
 
 #define VERSION      1
 #define HEADER       12
-#define PLACE        6 /* bytes of a listening address without the IP address */
+#define ADDR_FIXED   6 /* bytes of a listening address without the IP address */
 #define LOOPBACK_BIT 0x01
 
 static size_t ip_len(unsigned family)
@@ -25,7 +25,7 @@ size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *
 {
 	uint8_t *p = buf + HEADER;
 
-	if (cap < HEADER + RIPC__IWARP_ADDRS_MAX * (PLACE + 16))
+	if (cap < HEADER + RIPC__IWARP_ADDRS_MAX * (ADDR_FIXED + 16))
 		return 0;
 	memset(buf, 0, HEADER);
 	buf[0] = VERSION;
@@ -38,8 +38,8 @@ size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *
 		p[1] = a->addrs[i].loopback ? LOOPBACK_BIT : 0;
 		ripc__put_le16(p + 2, a->addrs[i].tcp);
 		ripc__put_le16(p + 4, a->addrs[i].udp);
-		memcpy(p + PLACE, ip_bytes(&ip), ip_len(p[0]));
-		p += PLACE + ip_len(p[0]);
+		memcpy(p + ADDR_FIXED, ip_bytes(&ip), ip_len(p[0]));
+		p += ADDR_FIXED + ip_len(p[0]);
 	}
 	return (size_t)(p - buf);
 }
@@ -68,20 +68,20 @@ int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf
 	a->host = ripc__get_le64(buf + 4);
 	a->naddrs = buf[1];
 	for (unsigned i = 0; i < a->naddrs; i++) {
-		struct ripc__iwarp_listen_addr *place = &a->addrs[i];
+		struct ripc__iwarp_listen_addr *addr = &a->addrs[i];
 		size_t left = len - (size_t)(p - buf);
 
-		if (left < PLACE || (p[0] != 4 && p[0] != 6) || left < PLACE + ip_len(p[0]))
+		if (left < ADDR_FIXED || (p[0] != 4 && p[0] != 6) || left < ADDR_FIXED + ip_len(p[0]))
 			return -EINVAL;
-		place->ip.sa.sa_family = p[0] == 4 ? AF_INET : AF_INET6;
-		memcpy(ip_bytes(&place->ip), p + PLACE, ip_len(p[0]));
-		place->loopback = p[1] & LOOPBACK_BIT;
-		place->tcp = ripc__get_le16(p + 2);
-		place->udp = ripc__get_le16(p + 4);
-		if (!place->tcp || unusable(&place->ip) ||
-		    place->loopback != ripc__sockaddr_is_loopback(&place->ip))
+		addr->ip.sa.sa_family = p[0] == 4 ? AF_INET : AF_INET6;
+		memcpy(ip_bytes(&addr->ip), p + ADDR_FIXED, ip_len(p[0]));
+		addr->loopback = p[1] & LOOPBACK_BIT;
+		addr->tcp = ripc__get_le16(p + 2);
+		addr->udp = ripc__get_le16(p + 4);
+		if (!addr->tcp || unusable(&addr->ip) ||
+		    addr->loopback != ripc__sockaddr_is_loopback(&addr->ip))
 			return -EINVAL;
-		p += PLACE + ip_len(p[0]);
+		p += ADDR_FIXED + ip_len(p[0]);
 	}
 	return p == buf + len ? 0 : -EINVAL;
 }

@@ -14,7 +14,7 @@
 #define COPY_MAX \
 	512u /* datagrams up to this size are copied: cheaper than gathering in the kernel */
 #define RECEIVE_TRIES 4u   /* retries after an error of an earlier datagram */
-#define LINE_RUN      256u /* datagrams in a row to one peer after which its socket is connected */
+#define CONN_RUN      256u /* datagrams in a row to one peer after which its socket is connected */
 #define UDP_OVERHEAD  48u  /* bytes of IPv6 and UDP header */
 
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host)
@@ -176,7 +176,7 @@ static int send_by(struct ripc__udp *u, struct ripc__udp_route *route, const str
 	if (route != u->last_route) {
 		u->last_route = route;
 		u->udp_conn.run = 0;
-	} else if (++u->udp_conn.run >= LINE_RUN) {
+	} else if (++u->udp_conn.run >= CONN_RUN) {
 		u->udp_conn.run = 0;
 		ripc__udp_conn_open(u, route);
 	}

@@ -7,8 +7,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define LINE_ALIKE 64u /* in a row from the peer: none of others is left */
-#define LINE_WARM \
+#define CONN_DRAINED_RUN 64u /* in a row from the peer: none of others is left */
+#define CONN_ACTIVE_RX \
 	16u /* datagrams without a sleep in between after which it is polled without epoll */
 #define OTHER_COST 4u  /* weight of a datagram of another peer: they may be a fifth */
 #define OTHERS_MAX 64u /* with so much of others it is closed */
@@ -81,7 +81,7 @@ static int bind_beside(int fd, int port_fd, const union ripc__sockaddr *addr)
 	return err;
 }
 
-static bool same_place(const union ripc__sockaddr *a, const union ripc__sockaddr *b)
+static bool same_address(const union ripc__sockaddr *a, const union ripc__sockaddr *b)
 {
 	return ripc__sockaddr_same_ip(a, b) && ripc__sockaddr_port(a) == ripc__sockaddr_port(b);
 }
@@ -89,7 +89,7 @@ static bool same_place(const union ripc__sockaddr *a, const union ripc__sockaddr
 void ripc__udp_conn_join(const struct ripc__udp *u, struct ripc__udp_route *route)
 {
 	if (u->port[RIPC__UDP_CONN].fd >= 0 && !u->udp_conn.closing &&
-	    route->fd == u->port[u->udp_conn.port].fd && same_place(&route->to, &u->udp_conn.to))
+	    route->fd == u->port[u->udp_conn.port].fd && same_address(&route->to, &u->udp_conn.to))
 		route->fd = u->port[RIPC__UDP_CONN].fd;
 }
 
@@ -188,13 +188,13 @@ static int take(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM], 
 	union ripc__sockaddr sender;
 	int got;
 
-	if (!udp_conn->drained || udp_conn->same_peer_run < LINE_ALIKE) {
+	if (!udp_conn->drained || udp_conn->same_peer_run < CONN_DRAINED_RUN) {
 		got = ripc__udp_receive_from(u, RIPC__UDP_CONN, space, &sender, from, fromlen, who);
 		udp_conn->drained |= got == -EAGAIN;
 		if (got < 0)
 			return got;
 		udp_conn->same_peer_run =
-			same_place(&sender, &udp_conn->to) ? udp_conn->same_peer_run + 1 : 0;
+			same_address(&sender, &udp_conn->to) ? udp_conn->same_peer_run + 1 : 0;
 		udp_conn->fromlen = *fromlen;
 		memcpy(udp_conn->from, from, RIPC__UDP_FROM);
 		return got;
@@ -219,7 +219,7 @@ static int take_port(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FR
 	union ripc__sockaddr sender;
 	int got = ripc__udp_receive_from(u, u->udp_conn.port, space, &sender, from, fromlen, who);
 
-	if (got != -EAGAIN && !u->udp_conn.closing && !same_place(&sender, &u->udp_conn.to))
+	if (got != -EAGAIN && !u->udp_conn.closing && !same_address(&sender, &u->udp_conn.to))
 		ripc__udp_conn_other(u);
 	return got;
 }
@@ -247,7 +247,7 @@ int ripc__udp_conn_receive(struct ripc__udp *u, unsigned i, void *space,
 	if (got < 0)
 		return got;
 	udp_conn->other_peers -= udp_conn->other_peers > 0;
-	if (udp_conn->watched && ++udp_conn->recent_rx >= LINE_WARM)
+	if (udp_conn->watched && ++udp_conn->recent_rx >= CONN_ACTIVE_RX)
 		unwatch(u);
 	return got;
 }

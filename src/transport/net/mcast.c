@@ -38,7 +38,10 @@ void ripc__mcast_fini(struct ripc__mcast *m)
 	ripc__mcast_init(m, m->name, m->opt);
 }
 
-/* The port above the resolver's: the resolver's sockets receive all that its own port gets. */
+/*
+ * Multicast uses the port above the resolver's, because the resolver's sockets receive every
+ * datagram to its own port.
+ */
 static uint16_t port_of(const struct ripc__mcast *m)
 {
 	return m->opt->port == 65535 ? 65534 : (uint16_t)(m->opt->port + 1);
@@ -52,7 +55,7 @@ void ripc__mcast_address(uint64_t group, int family, uint16_t port, union ripc__
 	to->sa.sa_family = (sa_family_t)family;
 	ripc__sockaddr_set_port(to, port);
 	if (family == AF_INET) {
-		/* 239.192.0.0/14 leaves 18 bits: a hash of the id. */
+		/* 239.192.0.0/14 leaves 18 bits for a hash of the id. */
 		uint64_t mixed = group * UINT64_C(0x9e3779b97f4a7c15) >> 46;
 
 		to->in.sin_addr.s_addr = htonl(0xefc00000u | (uint32_t)mixed);
@@ -102,7 +105,8 @@ static int find_interfaces(struct ripc__mcast *m)
 
 static int rx_fd(const struct ripc__mcast *m, int family)
 {
-	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, none = 0, err;
+	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int one = 1, none = 0, err;
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port_of(m))};
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port_of(m))};
 
@@ -117,7 +121,7 @@ static int rx_fd(const struct ripc__mcast *m, int family)
 		     : !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) &&
 			       !setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &one, sizeof(one)) &&
 			       !bind(fd, (struct sockaddr *)&in6, sizeof(in6)))) {
-		/* Older kernels lack the option: for_us() checks the interface anyway. */
+		/* Older kernels lack the option; for_us() checks the interface as well. */
 		if (family == AF_INET6)
 			(void)setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &none, sizeof(none));
 		return fd;
@@ -127,7 +131,9 @@ static int rx_fd(const struct ripc__mcast *m, int family)
 	return err;
 }
 
-/* @loop: contexts of this host receive it too. On the loopback interface they always do. */
+/*
+ * @loop: contexts of this host receive the datagram too. On the loopback interface they always do.
+ */
 static int tx_fd(const struct ripc__mcast_interface *i, bool loop)
 {
 	int family = i->has[RIPC__MCAST_4] ? AF_INET : AF_INET6, on = loop, err;
@@ -211,7 +217,7 @@ int ripc__mcast_membership(int fd, unsigned interface, const union ripc__sockadd
 	return !rc || errno == EADDRINUSE ? 0 : -errno;
 }
 
-/* On all interfaces. Return: 0, or a negative errno if each of them failed. */
+/* Joins or leaves on all interfaces. Return: 0, or a negative errno if every interface failed. */
 static int membership(const struct ripc__mcast *m, uint64_t group, bool join)
 {
 	union ripc__sockaddr to;
@@ -267,8 +273,8 @@ void ripc__mcast_leave(struct ripc__mcast *m, uint64_t group)
 				shared |= ripc__sockaddr_same_ip(&a, &b);
 			}
 			/*
-			 * Another group shares its IPv4 address: stay joined, the core drops
-			 * foreign groups.
+			 * Another group uses the same IPv4 address: stay joined. The core drops
+			 * messages of groups without members here.
 			 */
 			if (!shared)
 				(void)membership(m, group, false);
@@ -296,14 +302,14 @@ int ripc__mcast_send(const struct ripc__mcast *m, uint64_t group, const struct i
 		if (!n->has[RIPC__MCAST_4])
 			to.in6.sin6_scope_id = n->index;
 		msg.msg_namelen = ripc__sockaddr_len(&to);
-		/* A failed interface is skipped: lanes carry the message to its hosts. */
+		/* Skip an interface that fails: lanes carry the message to its hosts. */
 		if (sendmsg(n->tx_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 			rc = 0;
 	}
 	return rc;
 }
 
-/* Whether a datagram was sent to a group on an interface in use: any host may send to the port. */
+/* Whether a datagram was sent to a group on an interface in use. Any host may send to the port. */
 static bool for_us(const struct ripc__mcast *m, struct msghdr *msg)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {

@@ -17,15 +17,15 @@ union ripc__sockaddr {
 };
 
 /*
- * Whether an address of an interface can be listened on: the interface is up and among @names
- * (comma separated, "": all), and the address is IPv4 or IPv6, but not link-local. Fills *ip.
+ * Whether the transports may listen on this address: the interface is up and in @names (comma
+ * separated; "": all), and the address is IPv4, or IPv6 and not link-local. Fills *ip.
  */
 bool ripc__sockaddr_of_interface(const struct ifaddrs *i, const char *names, union ripc__sockaddr *ip);
 
 bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a);
 /*
- * The source of a connection for base/admission.h: the IPv4 address, or the upper half of the IPv6
- * address, which names a subnet.
+ * The source of a connection for base/admission.h: the IPv4 address, or the subnet (upper half) of
+ * the IPv6 address.
  */
 uint64_t ripc__sockaddr_source(const union ripc__sockaddr *a);
 bool ripc__sockaddr_same_ip(const union ripc__sockaddr *a, const union ripc__sockaddr *b);

@@ -52,7 +52,7 @@ static int no_device(char *why, size_t whylen)
 	return -ENODEV;
 }
 
-int ripc__verbs_list(enum ripc__verbs_kind kind, struct ibv_device ***list, char *why, size_t whylen)
+int ripc__verbs_list(enum ripc__verbs_kind kind, struct ibv_device ***list, char *why, size_t len)
 {
 	int all, n = 0;
 
@@ -60,14 +60,14 @@ int ripc__verbs_list(enum ripc__verbs_kind kind, struct ibv_device ***list, char
 	if (!*list && errno && errno != ENOSYS) {
 		int err = errno;
 
-		snprintf(why, whylen, "RDMA devices cannot be listed: %s", strerror(err));
+		snprintf(why, len, "RDMA devices cannot be listed: %s", strerror(err));
 		return -err;
 	}
 	if (!*list || !all) {
 		if (*list)
 			ibv_free_device_list(*list);
 		*list = NULL;
-		return no_device(why, whylen);
+		return no_device(why, len);
 	}
 	for (int i = 0; i < all; i++)
 		if (of_kind((*list)[i], kind)) {
@@ -78,7 +78,7 @@ int ripc__verbs_list(enum ripc__verbs_kind kind, struct ibv_device ***list, char
 		}
 	if (n)
 		return n;
-	snprintf(why, whylen, "this host has %d RDMA device%s, but no %s", all, all > 1 ? "s" : "",
+	snprintf(why, len, "this host has %d RDMA device%s, but no %s", all, all > 1 ? "s" : "",
 		 kind_text[kind]);
 	ibv_free_device_list(*list);
 	*list = NULL;
@@ -200,16 +200,16 @@ static void device_abandon(struct ripc__verbs_device *d)
 	d->wake_fd = -1;
 }
 
-int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *device, unsigned index)
+int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev, unsigned index)
 {
 	int rc;
 
 	*d = (struct ripc__verbs_device){.index = index, .own = true, .wake_fd = -1};
 	errno = 0;
-	d->ctx = ibv_open_device(device);
+	d->ctx = ibv_open_device(dev);
 	if (!d->ctx)
 		return ripc__fail(errno ? -errno : -EIO, "cannot open %s: %s",
-				  ibv_get_device_name(device), strerror(errno));
+				  ibv_get_device_name(dev), strerror(errno));
 	rc = device_init(d);
 	if (!rc)
 		return 0;

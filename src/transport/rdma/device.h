@@ -71,7 +71,7 @@ void ripc__verbs_fork_safe(void);
  * number of the kind, > 0; or a negative errno with one sentence in why: no kernel support
  * (/dev/infiniband), no permission, no device, none of the kind.
  */
-int ripc__verbs_list(enum ripc__verbs_kind kind, struct ibv_device ***list, char *why, size_t whylen);
+int ripc__verbs_list(enum ripc__verbs_kind kind, struct ibv_device ***list, char *why, size_t len);
 
 /*
  * Whether any device of the kind can be opened and has an active port: 0, or a negative errno and
@@ -83,7 +83,7 @@ int ripc__verbs_probe(enum ripc__verbs_kind kind, char *why, size_t whylen);
  * Opens a device, or adopts a context of librdmacm, which librdmacm closes: protection domain,
  * attributes, non-blocking events. Return: 0 or a negative errno, explained; d->ctx is NULL then.
  */
-int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *device, unsigned index);
+int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev, unsigned index);
 int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *ctx, unsigned index);
 
 /* All objects on the device are destroyed. Discards pending events. */

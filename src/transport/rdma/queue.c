@@ -81,13 +81,13 @@ struct ripc__verbs_slot *ripc__verbs_sendq_retire(struct ripc__verbs_sendq *q,
 
 /* ---- completion queues ---- */
 
-int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *device, uint32_t entries)
+int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *device, uint32_t n)
 {
 	int flags;
 
 	*cq = (struct ripc__verbs_cq){.device = device};
-	if (entries > (uint32_t)device->attr.max_cqe)
-		entries = (uint32_t)device->attr.max_cqe;
+	if (n > (uint32_t)device->attr.max_cqe)
+		n = (uint32_t)device->attr.max_cqe;
 	cq->channel = ibv_create_comp_channel(device->ctx);
 	if (!cq->channel)
 		return ripc__fail(errno ? -errno : -EMFILE,
@@ -102,13 +102,13 @@ int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *de
 				  device->name, strerror(err));
 	}
 	/* Its context identifies the device of an event. */
-	cq->cq = ibv_create_cq(device->ctx, (int)entries, device, cq->channel, 0);
+	cq->cq = ibv_create_cq(device->ctx, (int)n, device, cq->channel, 0);
 	if (!cq->cq) {
 		int err = errno ? errno : ENOMEM;
 
 		ripc__verbs_cq_fini(cq);
-		return ripc__fail(-err, "%s: cannot create a completion queue of %u entries: %s",
-				  device->name, entries, strerror(err));
+		return ripc__fail(-err, "%s: cannot create a completion queue of %u n: %s",
+				  device->name, n, strerror(err));
 	}
 	cq->entries = (uint32_t)cq->cq->cqe;
 	return 0;

@@ -142,8 +142,7 @@ struct ripc__verbs_cq {
 };
 
 /* @entries: initial capacity. Return: 0 or a negative errno, explained. */
-int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *device,
-			uint32_t entries);
+int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *device, uint32_t n);
 void ripc__verbs_cq_fini(struct ripc__verbs_cq *cq); /* the queue pairs are destroyed */
 
 /*

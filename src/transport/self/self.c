@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The transport of a context to itself: events in memory. No descriptor: what is posted is reaped
- * by the next round of progress of the same context, and a thread that waits is a driver that makes
- * one before it sleeps (arm()).
+ * The transport of a context to itself: events in memory. It has no descriptor. The next progress()
+ * of the same context reports a posted operation. A waiting thread calls progress() before it
+ * sleeps, see arm().
  */
 #include "base/log.h"
 #include "transport/transport.h"
@@ -15,34 +15,34 @@
 #include <unistd.h>
 
 #define SEND_MAX   16384
-#define QUEUED_MAX (4u << 20) /* bytes of sends not yet reaped, at most */
+#define QUEUED_MAX (4u << 20) /* most bytes of sends not yet reported */
 
-/* Something that will be reported: an event and, behind it, the bytes it points to. */
+/* A pending event, followed by the bytes to which it points. */
 struct self_event {
 	struct self_event *next;
 	struct ripc__event ev;
-	struct ripc__ep *from; /* a send: whose queue it counts in */
+	struct ripc__ep *from; /* of a send: the endpoint whose queue counts it */
 	uint8_t bytes[];
 };
 
 struct ripc__ep {
 	struct ripc__transport *t;
-	struct ripc__ep *peer; /* the other end; NULL: not yet, or closed */
+	struct ripc__ep *peer; /* the other end; NULL: not connected yet, or closed */
 	struct ripc__ep *next; /* in t->eps */
 	void *user;
-	size_t queued;      /* bytes of sends not yet reaped */
+	size_t queued;      /* bytes of sends not yet reported */
 	bool want_sendable; /* a send found the queue full */
 };
 
 struct ripc__transport {
 	struct ripc__transport_base base;
-	struct self_event *first, *last; /* to be reported */
-	/* by the last progress(): their bytes may still be looked at */
+	struct self_event *first, *last; /* pending */
+	/* reported by the last progress(): the caller may still read their bytes */
 	struct self_event *reported;
 	struct ripc__ep *eps;
 	int fd;
 	bool signalled;
-	bool any_want_sendable; /* some post was refused */
+	bool any_want_sendable; /* a post was rejected on any endpoint */
 };
 
 static int self_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
@@ -116,7 +116,7 @@ static void self_describe(const uint8_t *addr, size_t len, char *text, size_t te
 static int self_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		    unsigned access, struct ripc__mr *mr)
 {
-	/* Both ends are ours: an address is all that is needed, and is trusted. */
+	/* Both ends belong to this context: the address is sufficient and trusted. */
 	*mr = (struct ripc__mr){
 		.base = base, .len = len, .addr = (uintptr_t)base, .key = 1, .access = access};
 	return 0;
@@ -231,7 +231,9 @@ static void self_reject(struct ripc__transport *t, void *request, const void *pr
 	event_add(t, n);
 }
 
-/* Takes what names the endpoint, or will have nobody to answer to, out of what is to be reported. */
+/*
+ * Removes the pending events that name the endpoint or whose endpoint cannot be answered any more.
+ */
 static void events_purge(struct ripc__transport *t, struct ripc__ep *ep)
 {
 	struct self_event **at = &t->first, *n;
@@ -274,7 +276,7 @@ static void self_ep_close(struct ripc__ep *ep)
 	free(ep);
 }
 
-/* A post is refused: progress() will say when it may be tried again. */
+/* A post was rejected: progress() reports EV_SENDABLE when the caller may retry. */
 static void mark_want_sendable(struct ripc__ep *ep)
 {
 	ep->want_sendable = ep->t->any_want_sendable = true;
@@ -384,7 +386,7 @@ static unsigned self_progress(struct ripc__transport *t, struct ripc__event *eve
 		events[count++].data = n->bytes;
 		if (n->from)
 			n->from->queued -= n->ev.len;
-		/* The receiver of a send gives it back itself. */
+		/* The receiver releases a send itself. */
 		if (n->ev.token)
 			continue;
 		n->next = t->reported;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What travels on a connection: sends, writes and reads.
+ * Operations on a simulated connection: sends, writes and reads.
  *
- * A write takes its bytes from the source at some moment between the post and its arrival, then
- * reports WRITE_DONE, and only later places them: memory used again too early on either side shows
- * as wrong contents. A read takes the target's bytes as late as its answer's departure. Every key,
- * range and right is checked at the moment it is used.
+ * A write takes its bytes from the source at a random time between post and arrival, reports
+ * WRITE_DONE, and only then stores them. A read takes the bytes of the target when the answer
+ * leaves. So memory that either side reuses too early shows as wrong contents. Each access checks
+ * key, range and right when it happens.
  */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RETRY_NS (5 * RIPC__MS) /* how often the head of a cut way tries again */
-#define INJECTED UINT64_MAX     /* wr_id of a send that nobody posted */
+#define RETRY_NS (5 * RIPC__MS) /* interval at which the head of a partitioned channel retries */
+#define INJECTED UINT64_MAX     /* wr_id of an injected send */
 
 static bool has_source(const struct sim_op *op)
 {
@@ -38,7 +38,7 @@ static void report(struct ripc__ep *end, enum ripc__ev_kind kind, uint64_t wr_id
 	p->ev.wr_id = wr_id;
 }
 
-/* A place in the queue of the endpoint is free again. */
+/* Frees an entry of the endpoint's queue. */
 static void complete(struct ripc__ep *end)
 {
 	end->outstanding--;
@@ -48,7 +48,7 @@ static void complete(struct ripc__ep *end)
 	}
 }
 
-/* ---- On the way ---- */
+/* ---- In flight ---- */
 
 static void head_due(struct ripc__sim *net, void *obj, uint64_t arg);
 
@@ -62,7 +62,7 @@ static void arm_head_timer(struct ripc__sim *net, struct sim_conn *conn, int sid
 		channel->timer_pending = true;
 }
 
-/* Takes the bytes from where they are sent from. Return: false if they may not be touched any more. */
+/* Copies the bytes from the source. Return: false if the source is not accessible any more. */
 static bool depart(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
 {
 	op->departed = true;
@@ -143,7 +143,7 @@ int ripc__sim_op_post(struct ripc__sim *net, struct sim_conn *conn, int side, st
 	return 0;
 }
 
-/* Whether a fault between the two nodes was to strike at this operation. */
+/* Whether an injected fault between the two nodes strikes at this operation. */
 static bool fault_due(struct ripc__sim *net, struct sim_conn *conn)
 {
 	struct sim_pair *pair = ripc__sim_pair(net, conn->node[0], conn->node[1]);
@@ -214,7 +214,9 @@ static void arrive_send(struct ripc__sim *net, struct sim_conn *conn, int side, 
 		p->ev.token = p;
 }
 
-/* Who is to blame for a key that fits nothing: the poster, unless its peer is known to tell lies. */
+/*
+ * The node that violated the contract with an invalid key: the poster, unless its peer is hostile.
+ */
 static struct sim_node *violator(struct sim_conn *conn, int side)
 {
 	return conn->node[!side]->hostile ? conn->node[!side] : conn->node[side];
@@ -329,7 +331,7 @@ void ripc__sim_op_deliver(struct ripc__sim *net, struct sim_conn *conn, int side
 		ripc__sim_op_execute(net, conn, side, op);
 		return;
 	}
-	/* In line with what else it has to report, so that a send stays behind the write before it. */
+	/* Queue it behind the pending events: a send must stay behind the write before it. */
 	p = ripc__sim_packet(end->t, RIPC__EV_NONE, NULL, 0);
 	if (!p) {
 		ripc__sim_op_free(op);
@@ -356,7 +358,7 @@ static void spurious_sendable(struct ripc__sim *net, void *obj, uint64_t arg)
 	ripc__sim_conn_timer_done(net, conn);
 }
 
-/* Whether a post is acceptable now. @cap is what the transport must offer for it. */
+/* Whether a post is acceptable now. @cap is the capability that it needs. */
 static int check_post(struct ripc__ep *ep, unsigned cap)
 {
 	struct ripc__transport *t = ep->t;
@@ -429,7 +431,7 @@ int ripc__sim_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	return 0;
 }
 
-/* What writes and reads have in common. Return: the operation, or NULL with *rc set. */
+/* The common part of writes and reads. Return: the operation, or NULL with *rc set. */
 static struct sim_op *rdma_op(struct ripc__ep *ep, enum sim_op_kind kind, const struct ripc__mr *mr,
 			      const void *local, size_t len, uint64_t raddr, uint32_t rkey,
 			      uint64_t wr_id, int *rc)

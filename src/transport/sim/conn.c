@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Connections of the simulated network: how they begin and how they end. */
+/* Simulated connections: set-up and end. */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
 
@@ -43,7 +43,7 @@ void ripc__sim_conn_put(struct ripc__sim *net, struct sim_conn *conn)
 		ripc__sim_conn_free(net, conn);
 }
 
-/* ---- The end ---- */
+/* ---- End ---- */
 
 static void report_lost(struct ripc__sim *net, void *obj, uint64_t arg)
 {
@@ -63,7 +63,7 @@ static void report_lost(struct ripc__sim *net, void *obj, uint64_t arg)
 	ripc__sim_conn_timer_done(net, conn);
 }
 
-void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int status, uint64_t delay_ns)
+void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int err, uint64_t delay_ns)
 {
 	struct sim_conn *conn = end->conn;
 
@@ -71,7 +71,7 @@ void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int status
 		return;
 	end->lost = true;
 	ripc__sim_conn_timer(net, conn, net->now_ns + delay_ns, report_lost,
-			     (uint64_t)-status << 1 | (end == &conn->end[1]));
+			     (uint64_t)-err << 1 | (end == &conn->end[1]));
 }
 
 void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int status)
@@ -85,7 +85,7 @@ void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int stat
 		struct sim_op *op, *next;
 		uint64_t n = 0;
 
-		/* Part of what was on the way may have arrived, the last write of that in part. */
+		/* Some operations in flight may have arrived, the last write among them in part. */
 		DL_COUNT(conn->channel[i].ops, op, n);
 		n = cut ? 0 : ripc__sim_random_range(net, 0, n);
 		while (n-- && (op = conn->channel[i].ops)) {
@@ -128,8 +128,8 @@ int ripc__sim_break(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[
 }
 
 /*
- * Nothing may touch our memory through this connection from now on: what has not left it stays, and
- * so does what follows, since nothing overtakes.
+ * Ends all access to local memory through this connection. Operations that have not left are
+ * dropped, and all behind them, because the channel keeps its order.
  */
 static void drop_channel(struct sim_channel *channel)
 {
@@ -180,7 +180,7 @@ void ripc__sim_ep_close(struct ripc__ep *ep)
 	ripc__sim_conn_put(net, conn);
 }
 
-/* ---- The beginning ---- */
+/* ---- Set-up ---- */
 
 static void open_end(struct ripc__ep *end, struct ripc__transport *t, enum sim_state state, void *user)
 {
@@ -257,7 +257,7 @@ int ripc__sim_accept(struct ripc__transport *t, void *request, const void *priv,
 		return 0;
 	}
 	/*
-	 * The contract leaves open whether the passive side hears at once, or when the active side
+	 * The contract allows both: the passive side is notified at once, or when the active side
 	 * is ready.
 	 */
 	if (ripc__sim_random_range(net, 0, 1)) {
@@ -305,7 +305,7 @@ void ripc__sim_conn_refuse_all(struct ripc__transport *t)
 	}
 }
 
-/* A connection request has arrived. */
+/* Handles an arrived connection request. */
 static void handle_request(struct ripc__sim *net, struct sim_conn *conn, struct sim_op *op)
 {
 	struct ripc__transport *t = conn->node[1]->t;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Datagrams of the simulated network, between transports and between the resolver's ports: lost,
- * doubled, late.
+ * Simulated datagrams between transports and between resolver ports, with loss, duplication and
+ * delay.
  */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUEUE_MAX 256 /* datagrams that wait at one node, as in a socket's buffer */
+#define QUEUE_MAX 256 /* most datagrams queued at one node, like a socket's buffer */
 
 static void arrive_port(struct sim_in_flight *flight)
 {
@@ -141,9 +141,9 @@ int ripc__sim_post_datagram(struct ripc__transport *t, const uint8_t *addr, size
 
 /* ---- Ports of the resolver ---- */
 
-int ripc__sim_port_open(struct ripc__sim *net, const uint8_t instance[16], struct ripc__sim_port **port)
+int ripc__sim_port_open(struct ripc__sim *net, const uint8_t id[16], struct ripc__sim_port **port)
 {
-	struct sim_node *node = ripc__sim_node(net, instance);
+	struct sim_node *node = ripc__sim_node(net, id);
 	struct ripc__sim_port *p = calloc(1, sizeof(*p));
 
 	if (!node || !p) {
@@ -172,21 +172,21 @@ void ripc__sim_port_close(struct ripc__sim_port *port)
 	free(port);
 }
 
-int ripc__sim_port_send(struct ripc__sim_port *port, const uint8_t *to, const void *data, size_t len)
+int ripc__sim_port_send(struct ripc__sim_port *p, const uint8_t *to, const void *data, size_t len)
 {
-	struct ripc__sim *net = port->net;
+	struct ripc__sim *net = p->net;
 	struct iovec iov = {(void *)(uintptr_t)data, len};
 	struct sim_node *node;
 
 	if (to) {
 		node = ripc__sim_find(net, to);
 		if (node)
-			send_datagram(net, port->node, node, true, &iov, 1);
+			send_datagram(net, p->node, node, true, &iov, 1);
 		return 0;
 	}
 	for (size_t i = 0; i < net->nnodes; i++)
-		if (net->nodes[i] != port->node && net->nodes[i]->port)
-			send_datagram(net, port->node, net->nodes[i], true, &iov, 1);
+		if (net->nodes[i] != p->node && net->nodes[i]->port)
+			send_datagram(net, p->node, net->nodes[i], true, &iov, 1);
 	return 0;
 }
 

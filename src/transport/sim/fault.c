@@ -39,13 +39,13 @@ int ripc__sim_partition(struct ripc__sim *net, const uint8_t a[16], const uint8_
 	return rc;
 }
 
-int ripc__sim_break_at(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16], uint64_t nth)
+int ripc__sim_break_at(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16], uint64_t n)
 {
 	int rc;
 	struct sim_pair *pair = make_pair(net, a, b, &rc);
 
 	if (pair)
-		pair->break_in = nth;
+		pair->break_in = n;
 	return rc;
 }
 

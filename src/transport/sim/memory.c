@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Registered memory of the simulated network. Every access of a device looks here first, at the
- * time it happens.
+ * Registered memory of the simulated network. Each access of a simulated device is checked here
+ * when it happens.
  */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
@@ -16,7 +16,7 @@ int ripc__sim_pin(struct ripc__transport *t, const struct ripc__mr *mr)
 	uint64_t limit = t->net->config.memlock;
 	struct sim_region *region = mr ? mr->priv : NULL;
 
-	/* Who uses what is not registered is told so where it is looked for. */
+	/* A region that is not registered is reported by the access check. */
 	if (!region || region->pinned)
 		return 0;
 	if (limit && t->pinned + region->len > limit)
@@ -52,8 +52,8 @@ int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, si
 	region->refs = 1;
 	if (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)) {
 		/*
-		 * Not the local address, and keys are never used twice: who confuses any of them is
-		 * found.
+		 * The address differs from the local one and no key is used twice, so that a mix-up
+		 * is detected.
 		 */
 		region->addr = ripc__sim_random(net) & UINT64_C(0x7ffffffff000);
 		region->key = (uint32_t)((2 * net->regs + 1) * 2654435761u);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The simulated network itself: time, chance and nodes. */
+/* The core of the simulated network: time, random numbers and nodes. */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
 #include "wire/bytes.h"
@@ -53,7 +53,10 @@ uint64_t ripc__sim_random(struct ripc__sim *net)
 
 bool ripc__sim_random_bool(struct ripc__sim *net, double probability)
 {
-	/* Without the fault no number is drawn, so that switching one off changes nothing else. */
+	/*
+	 * A fault that is off draws no number: switching it off leaves the random sequence
+	 * unchanged.
+	 */
 	return probability > 0 && (double)(ripc__sim_random(net) >> 11) * 0x1p-53 < probability;
 }
 
@@ -232,7 +235,7 @@ struct sim_pair *ripc__sim_pair(struct ripc__sim *net, const struct sim_node *a,
 	return NULL;
 }
 
-/* Whether nothing gets from a to b at the moment. */
+/* Whether a partition blocks traffic from a to b now. */
 bool ripc__sim_partitioned(struct ripc__sim *net, const struct sim_node *a, const struct sim_node *b)
 {
 	const struct sim_pair *pair = ripc__sim_pair(net, a, b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Inside the simulated network: what its files share. */
+/* Internals that the files of the simulated network share. */
 #ifndef RIPC_TRANSPORT_SIM_NET_H
 #define RIPC_TRANSPORT_SIM_NET_H
 
@@ -14,7 +14,7 @@
 
 struct sim_conn;
 
-/* Something that will happen. Kept by value in a heap ordered by time, then by age. */
+/* A scheduled callback. Kept by value in a heap ordered by time, then by age. */
 struct sim_timer {
 	uint64_t at_ns, seq;
 	void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg);
@@ -23,17 +23,16 @@ struct sim_timer {
 };
 
 /*
- * Registered memory. Outlives its dereg() while an operation still names it, so that late use is
- * found.
+ * Registered memory. It outlives its dereg() while an operation refers to it, to detect late use.
  */
 struct sim_region {
-	struct sim_region *prev, *next; /* of its transport, while alive */
+	struct sim_region *prev, *next; /* list of its transport, while registered */
 	uint8_t *base;
 	size_t len;
-	uint64_t addr; /* what peers call base: deliberately another number */
+	uint64_t addr; /* base as advertised to peers: deliberately not the local address */
 	uint32_t key;
 	unsigned access;
-	unsigned refs; /* the registration and the operations that name it */
+	unsigned refs; /* the registration and the operations that refer to it */
 	bool pinned;
 	bool alive;
 };
@@ -42,30 +41,30 @@ enum sim_op_kind {
 	OP_REQUEST, /* connection request */
 	OP_ACCEPT,
 	OP_REJECT,
-	OP_READY, /* the active side has seen the acceptance */
+	OP_READY, /* the active side has received the acceptance */
 	OP_SEND,
 	OP_WRITE,
-	OP_READ, /* the request */
+	OP_READ, /* read request */
 	OP_READ_REPLY,
 	OP_FIN, /* the sender has closed its end */
 };
 
-/* One operation on its way through one direction of a connection. */
+/* One operation in one direction of a connection. */
 struct sim_op {
 	struct sim_op *prev, *next;
 	enum sim_op_kind kind;
-	uint64_t id; /* for the timer of its departure */
+	uint64_t id; /* id of its departure, for the timer */
 	uint64_t arrival_ns;
 	uint64_t wr_id;
 	uint64_t raddr;
 	uint32_t rkey;
-	bool departed; /* data holds what was taken from the source */
-	bool valid;    /* OP_READ_REPLY: the target found the request valid */
-	/* OP_WRITE, OP_READ: local memory; OP_READ_REPLY: of the target */
+	bool departed; /* data holds the bytes of the source */
+	bool valid;    /* OP_READ_REPLY: the target accepted the request */
+	/* OP_WRITE, OP_READ: local memory; OP_READ_REPLY: memory of the target */
 	struct sim_region *region;
-	struct sim_region *dest; /* OP_READ_REPLY: where it goes */
-	uint8_t *source;         /* where the bytes are taken at departure */
-	uint8_t *dest_addr;      /* OP_READ, OP_READ_REPLY: where they go */
+	struct sim_region *dest; /* OP_READ_REPLY: destination region */
+	uint8_t *source;         /* source of the bytes at departure */
+	uint8_t *dest_addr;      /* OP_READ, OP_READ_REPLY: destination */
 	size_t len;
 	uint8_t *data;
 };
@@ -75,47 +74,47 @@ enum sim_state { EP_NONE, EP_CONNECTING, EP_REQUESTED, EP_ACCEPTED, EP_ESTABLISH
 /* One end of a connection. */
 struct ripc__ep {
 	struct sim_conn *conn;
-	struct ripc__transport *t;    /* NULL: nobody there (not accepted yet, or closed) */
-	struct ripc__ep *prev, *next; /* of t */
+	struct ripc__transport *t;    /* NULL: not accepted yet, or closed */
+	struct ripc__ep *prev, *next; /* list of t */
 	void *user;
 	enum sim_state state;
-	bool lost; /* EV_CLOSED is on its way or was reported */
+	bool lost; /* EV_CLOSED is scheduled or reported */
 	bool closed_reported;
-	bool established_queued; /* EV_ESTABLISHED waits in the inbox or was reported */
+	bool established_queued; /* EV_ESTABLISHED is pending or reported */
 	bool want_sendable;
-	unsigned outstanding; /* posts that take a place in the queue */
-	unsigned reads;       /* of these: reads */
-	unsigned unreleased;  /* receives taken by the peer's sends */
-	struct sim_op *held;  /* sends held back */
+	unsigned outstanding; /* posts that use an entry of the queue */
+	unsigned reads;       /* reads among them */
+	unsigned unreleased;  /* receives used by the peer's sends */
+	struct sim_op *held;  /* delayed sends */
 };
 
-/* What travels one way. Only its head has a timer, so order is kept whatever delays it. */
+/* One direction of a connection. Only its head has a timer, so that every delay keeps the order. */
 struct sim_channel {
 	struct sim_op *ops;
 	uint64_t last_arrival_ns, last_departure_ns;
-	uint64_t blocked_since_ns; /* since when its head cannot get through; 0: it can */
+	uint64_t blocked_since_ns; /* time since which its head is blocked; 0: not blocked */
 	bool timer_pending;        /* its head has a timer */
 };
 
 struct sim_conn {
 	struct sim_conn *prev, *next;
-	struct sim_node *node[2]; /* 0: the active side */
+	struct sim_node *node[2]; /* 0: active side */
 	struct ripc__ep end[2];
-	struct sim_channel channel[2]; /* from end i to the other */
-	bool broken;                   /* by a fault: nothing travels any more */
-	bool fin;                      /* the active side closed before it was answered */
-	unsigned timers;               /* pending ones that point here */
+	struct sim_channel channel[2]; /* channel[i]: from end i to the other */
+	bool broken;                   /* broken by a fault: carries nothing more */
+	bool fin;                      /* the active side closed before it received an answer */
+	unsigned timers;               /* pending timers that refer to this connection */
 };
 
-/* Something a transport has to report, in the order it came. */
+/* An event that a transport will report; packets keep their order of arrival. */
 struct sim_packet {
 	struct sim_packet *prev, *next;
 	struct ripc__event ev;
-	struct ripc__ep *ep;   /* whose receive it takes; NULL: none, or closed since */
-	struct sim_conn *conn; /* with op: where it arrived */
-	struct sim_op *op;     /* to be executed by progress() instead of being reported */
-	int side;              /* with op: the end it came from */
-	bool receive;          /* it takes a receive of ep */
+	struct ripc__ep *ep;   /* endpoint whose receive it uses; NULL: none, or closed */
+	struct sim_conn *conn; /* with op: its connection */
+	struct sim_op *op;     /* executed by progress() instead of reported */
+	int side;              /* with op: the end from which it came */
+	bool receive;          /* it uses a receive of ep */
 	char text[SIM_TEXT_MAX];
 	uint8_t from[8];
 	uint8_t data[];
@@ -130,11 +129,11 @@ struct ripc__transport {
 	bool target_progress;
 	struct ripc__ep *eps;
 	struct sim_region *regions;
-	uint64_t pinned;              /* bytes of them */
-	struct sim_packet *inbox;     /* to report */
-	struct sim_packet *reported;  /* until release() */
-	struct sim_packet *transient; /* until the next progress() */
-	unsigned datagrams;           /* packets that hold one */
+	uint64_t pinned;              /* bytes of pinned regions */
+	struct sim_packet *inbox;     /* pending */
+	struct sim_packet *reported;  /* reported, until release() */
+	struct sim_packet *transient; /* valid until the next progress() */
+	unsigned datagrams;           /* packets that hold a datagram */
 };
 
 struct sim_datagram {
@@ -154,26 +153,26 @@ struct ripc__sim_port {
 struct sim_node {
 	uint8_t instance[16];
 	uint32_t index;
-	bool dead, host_dead; /* dead: its process is gone; silent: its host too */
+	bool dead, host_dead; /* dead: its process has ended; silent: its host as well */
 	bool held, hostile;
 	struct ripc__transport *t;
 	struct ripc__sim_port *port;
 	struct ripc *ctx;
-	uint64_t tx_free_ns; /* when it has sent what was posted before */
+	uint64_t tx_free_ns; /* time at which it has sent everything posted so far */
 };
 
-/* Fault between two nodes. */
+/* An injected fault between two nodes. */
 struct sim_pair {
 	struct sim_node *a, *b;
 	bool partitioned;
 	uint64_t break_in; /* operations until the break; 0: none */
 };
 
-/* A datagram on its way. */
+/* A datagram in flight. */
 struct sim_in_flight {
 	struct sim_in_flight *prev, *next;
 	struct sim_node *from, *to;
-	bool resolver; /* for the port of to, not for its transport */
+	bool resolver; /* for the resolver port of to, not for its transport */
 	size_t len;
 	uint8_t data[];
 };
@@ -197,13 +196,13 @@ struct ripc__sim {
 	struct sim_in_flight *in_flight;
 	struct ripc__sim_counters counters;
 	char first_violation[256];  /* the first violation */
-	uint64_t fail_write_in;     /* which write from now fails; 0: none */
-	uint64_t reads_tried;       /* since fail_reads was set */
-	uint64_t fail_read_from;    /* the first of them that fails */
-	uint64_t fail_reads;        /* how many fail from there on; 0: none */
-	uint64_t regs, fail_reg_at; /* registrations so far; which of them fails */
+	uint64_t fail_write_in;     /* number of the write that fails, from now on; 0: none */
+	uint64_t reads_tried;       /* reads since fail_reads was set */
+	uint64_t fail_read_from;    /* number of the first read that fails */
+	uint64_t fail_reads;        /* number of reads that fail from there on; 0: none */
+	uint64_t regs, fail_reg_at; /* registrations so far; number of the one that fails */
 	uint64_t connects, fail_connect_at;
-	uint64_t event_at; /* ripc__sim_at_event(); 0: none */
+	uint64_t event_at; /* see ripc__sim_at_event(); 0: none */
 	void (*event_fn)(void *arg);
 	void *event_arg;
 	ripc__sim_tamper_fn *tamper;
@@ -212,21 +211,21 @@ struct ripc__sim {
 	void *fail_arg;
 	struct sim_actor *actors;
 	size_t nactors;
-	uint64_t activity;     /* grows with everything that happens */
-	unsigned still_rounds; /* of the world without the time moving */
+	uint64_t activity;     /* grows with each event */
+	unsigned still_rounds; /* rounds of the world without progress of time */
 	bool idling;
 };
 
 /* net.c */
 bool ripc__sim_random_bool(struct ripc__sim *net, double probability);
-/* both included */
+/* lo and hi included */
 uint64_t ripc__sim_random_range(struct ripc__sim *net, uint64_t lo, uint64_t hi);
 uint64_t ripc__sim_delay(struct ripc__sim *net);
 int ripc__sim_timer(struct ripc__sim *net, uint64_t at_ns,
 		    void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg), void *obj,
 		    uint64_t arg);
 struct sim_node *ripc__sim_find(struct ripc__sim *net, const uint8_t instance[16]);
-/* made if need be */
+/* created if it does not exist */
 struct sim_node *ripc__sim_node(struct ripc__sim *net, const uint8_t instance[16]);
 struct sim_pair *ripc__sim_pair(struct ripc__sim *net, const struct sim_node *a,
 				const struct sim_node *b);
@@ -245,13 +244,13 @@ struct sim_node *ripc__sim_decode_address(struct ripc__sim *net, const uint8_t *
 int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		  unsigned access, struct ripc__mr *mr);
 void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr);
-/* Before the device uses it. Return: 0, or -ENOMEM, explained. */
+/* Pins a region before the device uses it. Return: 0, or -ENOMEM with an error detail. */
 int ripc__sim_pin(struct ripc__transport *t, const struct ripc__mr *mr);
 void ripc__sim_region_put(struct sim_region *region);
-/* The live region of t that a peer may access so, or NULL. */
+/* The live region of t for this access by a peer, or NULL. */
 struct sim_region *ripc__sim_region_remote(struct ripc__transport *t, uint64_t raddr, uint32_t rkey,
 					   size_t len, unsigned access);
-/* The region of mr if local lies in it and it is alive, with one more reference, or NULL. */
+/* The live region of mr that contains local, with one more reference, or NULL. */
 struct sim_region *ripc__sim_region_local(struct ripc__transport *t, const struct ripc__mr *mr,
 					  const void *local, size_t len);
 
@@ -271,27 +270,27 @@ void ripc__sim_ep_close(struct ripc__ep *ep);
 bool ripc__sim_conn_between(const struct sim_conn *conn, const struct sim_node *a,
 			    const struct sim_node *b);
 void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int status);
-/* The connection is lost for this end: EV_CLOSED after a while. */
-void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int status, uint64_t delay_ns);
+/* Schedules EV_CLOSED for this end. */
+void ripc__sim_conn_lost(struct ripc__sim *net, struct ripc__ep *end, int err, uint64_t delay_ns);
 void ripc__sim_conn_put(struct ripc__sim *net,
-			struct sim_conn *conn); /* frees it if nothing points to it */
+			struct sim_conn *conn); /* frees it if nothing refers to it */
 void ripc__sim_conn_free(struct ripc__sim *net, struct sim_conn *conn);
 int ripc__sim_conn_timer(struct ripc__sim *net, struct sim_conn *conn, uint64_t at_ns,
 			 void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg), uint64_t arg);
-/* Every timer of a connection ends with this. */
+/* Every timer of a connection calls this last. */
 void ripc__sim_conn_timer_done(struct ripc__sim *net, struct sim_conn *conn);
-/* An operation of the set-up or of the end has arrived at the other end. */
+/* Handles an operation of set-up or close that has arrived at the other end. */
 void ripc__sim_conn_op_arrived(struct ripc__sim *net, struct sim_conn *conn, int side,
 			       struct sim_op *op);
-/* The requests of a transport that closes will never be answered. */
+/* Refuses all pending connection requests of a transport that closes. */
 void ripc__sim_conn_refuse_all(struct ripc__transport *t);
 
 /* op.c */
 struct sim_op *ripc__sim_op(enum sim_op_kind kind, const void *data, size_t len);
 void ripc__sim_op_free(struct sim_op *op);
 
-/* channel.c: what travels on connections */
-/* Puts it on its way; it belongs to the connection, also on error. */
+/* channel.c: operations on connections */
+/* Queues the operation. The connection owns it, also on error. */
 int ripc__sim_op_post(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
 void ripc__sim_op_deliver(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
 void ripc__sim_op_execute(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a transport has to report: from its arrival until the reader releases it. */
+/* Packets: events of a transport, from their arrival until the reader releases them. */
 #include "transport/sim/net.h"
 
 #include <stdlib.h>

@@ -81,20 +81,20 @@ static int sim_probe(const struct ripc__transport_env *env, char *why, size_t wh
 	return -ENODEV;
 }
 
-static void fill_limits(struct ripc__transport_limits *limits, const struct ripc__sim_config *config)
+static void fill_limits(struct ripc__transport_limits *l, const struct ripc__sim_config *config)
 {
-	limits->caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
-		       RIPC__CAP_CHEAP_REG | RIPC__CAP_ELIDE_HEADER;
+	l->caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
+		  RIPC__CAP_ELIDE_HEADER;
 	if (config->datagram)
-		limits->caps |= RIPC__CAP_DATAGRAM;
+		l->caps |= RIPC__CAP_DATAGRAM;
 	if (config->target_progress)
-		limits->caps |= RIPC__CAP_TARGET_PROGRESS;
-	limits->caps &= ~config->caps_off;
-	limits->send_max = limits->caps & RIPC__CAP_CONNECTED ? config->send_max : 0;
-	limits->datagram_max = limits->caps & RIPC__CAP_DATAGRAM ? config->datagram_max : 0;
-	limits->recv_depth = config->recv_depth;
-	limits->read_depth = limits->caps & RIPC__CAP_READ ? config->read_depth : 0;
-	limits->rdma_max = config->rdma_max;
+		l->caps |= RIPC__CAP_TARGET_PROGRESS;
+	l->caps &= ~config->caps_off;
+	l->send_max = l->caps & RIPC__CAP_CONNECTED ? config->send_max : 0;
+	l->datagram_max = l->caps & RIPC__CAP_DATAGRAM ? config->datagram_max : 0;
+	l->recv_depth = config->recv_depth;
+	l->read_depth = l->caps & RIPC__CAP_READ ? config->read_depth : 0;
+	l->rdma_max = config->rdma_max;
 }
 
 static int sim_open(struct ripc__transport **transport, const struct ripc__transport_env *env)
@@ -172,7 +172,7 @@ static void sim_describe(const uint8_t *addr, size_t len, char *text, size_t tex
 
 /* ---- Progress ---- */
 
-/* What the state of an endpoint follows from: what its user has been told. */
+/* Updates the state of the endpoint from an event that was reported to the user. */
 static void note_reported(struct sim_packet *p)
 {
 	if (p->ev.kind == RIPC__EV_ESTABLISHED)
@@ -254,7 +254,7 @@ static int sim_fd(struct ripc__transport *t)
 	return t->net->fd;
 }
 
-/* The descriptor belongs to the network, not to the transport. */
+/* The network owns the descriptor, not the transport. */
 static void sim_forked(struct ripc__transport *t)
 {
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Out of memory at every place: two contexts trade short and long messages in a simulated network,
- * and the nth allocation fails, for every n. Whatever comes of it is success or an error: nothing
- * crashes, hangs or leaks, and what comes after it works again. The linker puts the functions below
- * before those of the C library (--wrap).
+ * Out of memory: two contexts exchange short and long messages in a simulated network, and the nth
+ * allocation fails, for every n. Each call succeeds or returns an error, nothing crashes, hangs or
+ * leaks, and later calls work again. The linker inserts the functions below before those of the C
+ * library (--wrap).
  *
- * One n is repeated with RIPC_TEST_SEED and RIPC_TEST_OOM=n.
+ * Repeat one n with RIPC_TEST_SEED and RIPC_TEST_OOM=n.
  */
 #include "core/rig.h"
 

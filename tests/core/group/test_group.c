@@ -97,7 +97,7 @@ START_TEST(coordinator__partition_merge)
 }
 END_TEST
 
-/* The lane to the keeper breaks: no member is lost, nor any message from then on. */
+/* The lane to the coordinator breaks: no member is lost, and no later message. */
 START_TEST(coordinator__found_again)
 {
 	rig_start(&rig, 4, NULL);
@@ -117,7 +117,7 @@ START_TEST(coordinator__found_again)
 }
 END_TEST
 
-/* Says nothing any more, and its lanes look as ever. */
+/* The member is silent, although its lanes look intact. */
 START_TEST(member__silent_expires)
 {
 	rig_start(&rig, 4, NULL);
@@ -162,7 +162,7 @@ static bool has_sender(uint64_t sender)
 	return !ripc_group_stats(rig.ctx[0], GROUP, instance, &s);
 }
 
-/* Half of the table is theirs, and the ones heard last stay. */
+/* Forged senders take half of the table; the senders received last stay. */
 START_TEST(senders__forged_flood)
 {
 	enum { HALF = RIPC__MCAST_SENDERS_MAX / 2 };
@@ -190,7 +190,7 @@ START_TEST(senders__forged_flood)
 }
 END_TEST
 
-/* What nobody uses is forgotten: a sender that sends no more, a member that has left. */
+/* Unused state is freed: of a sender that sends no more, and of a member that has left. */
 START_TEST(group__idle_freed)
 {
 	rig_start(&rig, 3, NULL);
@@ -208,8 +208,8 @@ START_TEST(group__idle_freed)
 END_TEST
 
 /*
- * The last members leave while there is no lane to tell a sender: it does not count them for as
- * long as it remembers.
+ * The last members leave while no lane exists to notify the sender: it removes them before their
+ * records expire.
  */
 START_TEST(members__leave_unnoticed)
 {
@@ -232,8 +232,8 @@ START_TEST(members__leave_unnoticed)
 END_TEST
 
 /*
- * One leaves while a sender is between two looks for the keeper and listens to nobody: the next
- * list is without it.
+ * A member leaves between two searches of a sender for the coordinator: the next list of members
+ * lacks it.
  */
 START_TEST(members__leave_between_polls)
 {
@@ -307,7 +307,7 @@ START_TEST(receive__sequence_numbers)
 	expect_stats(1, 0, 0);
 	number(n);
 	expect_stats(1, 0, 1);
-	/* What was sent before the first one came is not waited for. */
+	/* Messages before the first received one are not waited for. */
 	number(n - 1);
 	expect_stats(1, 0, 2);
 	number(n + 1);
@@ -319,7 +319,7 @@ START_TEST(receive__sequence_numbers)
 	expect_stats(4, 2, 3);
 	number(n + 5 + RIPC__MCAST_DEDUP_WINDOW - 1);
 	expect_stats(5, RIPC__MCAST_DEDUP_WINDOW, 3);
-	/* Too late to be told from one that has come. */
+	/* Too old for the window: it may have been received before. */
 	number(n + 4);
 	expect_stats(5, RIPC__MCAST_DEDUP_WINDOW, 4);
 	number(n + 6);
@@ -334,7 +334,7 @@ START_TEST(receive__sequence_numbers)
 }
 END_TEST
 
-/* ---- lies: multicast in the name of another ---- */
+/* ---- forgeries: multicast in the name of another ---- */
 
 /* A multicast that seems to be of 1, or is. Return: whether it was taken. */
 static bool multicast(uint64_t n)
@@ -380,7 +380,7 @@ static const struct {
 	uint64_t ahead, more; /* of the first lie, and for each further one */
 	unsigned each;        /* one after so many messages; 0: one only */
 	bool first;           /* before the first message */
-} lies[] = {
+} forgeries[] = {
 	{1 << 23, 0, 0, false},
 	{1 << 23, 0, 0, true},
 	{1 << 23, 1, 3, false},
@@ -393,36 +393,39 @@ static const struct {
 	{1, 0, 5, false},
 };
 
+#define NFORGERIES (sizeof(forgeries) / sizeof(forgeries[0]))
+
 #define MESSAGES 5000
 
-/* Even by multicast alone, as where all members hear it. */
+/* Even by multicast alone, with all members reachable by it. */
 START_TEST(forgery__victim_still_received)
 {
 	unsigned dropped = 0, n = 0;
+	unsigned most;
 	bool lane = _i & 1;
 
 	rig_start(&rig, 2, NULL);
 	OK(ripc_group_join(rig.s[0], GROUP, 10000));
 	OK(ripc_group_send(rig.s[1], GROUP, &(struct iovec){"x", 1}, 1, NULL, 5000));
 	ripc_message_free(rig_take(&rig, 0));
-	if (lies[_i / 2].first) {
+	if (forgeries[_i / 2].first) {
 		struct ripc__mcast_sender *s;
 
 		/* As if nothing had come of it yet. */
 		HASH_FIND(hh, group(0)->senders, rig.ctx[1]->instance, 16, s);
 		ck_assert_ptr_nonnull(s);
 		s->replay = (struct ripc__replay){0};
-		n += multicast(next_number() + lies[_i / 2].ahead);
+		n += multicast(next_number() + forgeries[_i / 2].ahead);
 	}
 	for (unsigned i = 1; i <= MESSAGES; i++) {
-		uint64_t ahead = lies[_i / 2].ahead + n * lies[_i / 2].more;
+		uint64_t ahead = forgeries[_i / 2].ahead + n * forgeries[_i / 2].more;
 
 		dropped += !(lane ? sent_over_lane() : multicast(++group(1)->number));
-		if (lies[_i / 2].each ? i % lies[_i / 2].each == 0 : i == 100 && !n)
+		if (forgeries[_i / 2].each ? i % forgeries[_i / 2].each == 0 : i == 100 && !n)
 			n += multicast(group(1)->number + ahead);
 	}
-	ck_assert_msg(dropped <= n + (lies[_i / 2].first ? RIPC__MCAST_DEDUP_WINDOW : 0) + n / 4,
-		      "%u lies, %u messages dropped", n, dropped);
+	most = n + (forgeries[_i / 2].first ? RIPC__MCAST_DEDUP_WINDOW : 0) + n / 4;
+	ck_assert_msg(dropped <= most, "%u forgeries, %u messages dropped", n, dropped);
 }
 END_TEST
 
@@ -444,7 +447,7 @@ START_TEST(mcast_ack__of_forgery)
 }
 END_TEST
 
-/* ---- strangers ---- */
+/* ---- unauthenticated peers ---- */
 
 static size_t record_of(const uint8_t instance[16], uint8_t *buf)
 {
@@ -457,7 +460,7 @@ static size_t record_of(const uint8_t instance[16], uint8_t *buf)
 	return (size_t)len;
 }
 
-/* Only its keeper is believed, and nobody speaks for another. */
+/* Only the group's coordinator is believed, and only about itself. */
 START_TEST(control__not_from_coordinator)
 {
 	uint8_t record[RIPC__RECORD_BYTES_MAX], nobody[16] = {1, 2, 3};
@@ -576,7 +579,7 @@ int main(void)
 	tcase_add_test(tc, deliver__after_long_message);
 	tcase_add_test(tc, deliver__after_many_small_long);
 	tcase_add_test(tc, receive__sequence_numbers);
-	tcase_add_loop_test(tc, forgery__victim_still_received, 0, 2 * sizeof(lies) / sizeof(lies[0]));
+	tcase_add_loop_test(tc, forgery__victim_still_received, 0, 2 * NFORGERIES);
 	tcase_add_test(tc, mcast_ack__of_forgery);
 	tcase_add_test(tc, control__not_from_coordinator);
 	tcase_add_test(tc, group_control__malformed);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Staging buffers: who gets them, how often, what a peer can see and change by them, and how they
- * go.
- */
+/* Bounce buffers: their allocation and reuse, the peer's access to them, and their end. */
 #include "core/peer/lane_post.h"
 #include "core/memory/bounce.h"
 #include "core/rig.h"
@@ -259,8 +256,8 @@ START_TEST(send__bounce_filled_when_posted)
 END_TEST
 
 /*
- * What is written, into a return buffer or what the peer has granted, is written from where it
- * lies, if that is the pool's; what is not known leaves from a copy that nobody else reaches.
+ * Data for a return buffer or a granted region is written from its own memory if that belongs to
+ * the pool; other data is written from a private copy.
  */
 START_TEST(send__write_source_mr_cached)
 {
@@ -315,7 +312,7 @@ START_TEST(send__write_source_mr_cached)
 END_TEST
 
 /* A message that offers buf; its answer lies there. */
-static void offer_and_reply(uint64_t tag)
+static void announce_and_reply(uint64_t tag)
 {
 	struct iovec item = {"x", 1}, back = {buf, 20000};
 	struct ripc_send_options options = {
@@ -332,15 +329,15 @@ START_TEST(returns__peer_writes_bounce_only)
 {
 	struct ripc__bounce *st;
 
-	offer_and_reply(1);
+	announce_and_reply(1);
 	ck_assert_uint_eq(bounces(), 1);
 	st = first_bounce();
 	ck_assert_uint_eq(st->mr.access, WRITE);
 	rig_verify(st->region->base, 20000, 1);
-	/* What it writes later changes nothing of the application's. */
+	/* Later writes of the peer do not change the application's data. */
 	memset(st->region->base, 0, 20000);
 	rig_verify(buf, 20000, 1);
-	offer_and_reply(2);
+	announce_and_reply(2);
 	ck_assert_uint_eq(bounces(), 1);
 }
 END_TEST
@@ -379,12 +376,12 @@ START_TEST(trim__return_buffers_only)
 {
 	rig_run(&rig, 3000);
 	ck_assert(lane->idle);
-	offer_and_reply(1);
+	announce_and_reply(1);
 	ck_assert_uint_eq(bounces(), 1);
 	rig_run(&rig, 3000);
 	ck_assert_uint_eq(bounces(), 0);
 	ck_assert_uint_eq(ctx->memory->bounce_bytes, 0);
-	offer_and_reply(2);
+	announce_and_reply(2);
 }
 END_TEST
 
@@ -393,6 +390,7 @@ START_TEST(lane_gone__busy_and_idle_bounces)
 {
 	struct ripc__bounce *idle, *busy;
 	struct ripc_request *r;
+	uint64_t n;
 
 	restart(expensive_and_slow);
 	idle = ripc__bounce_get(lane, 4096, WRITE);
@@ -404,7 +402,8 @@ START_TEST(lane_gone__busy_and_idle_bounces)
 	for (unsigned i = 0; i < 100 && !rig_lane(&rig, 1, 0)->reads; i++)
 		ripc__sim_run(rig.net, 100000);
 	ck_assert_uint_ne(rig_lane(&rig, 1, 0)->reads, 0);
-	ck_assert_uint_eq(ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1)), 1);
+	n = ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	ck_assert_uint_eq(n, 1);
 	OK(ripc_request_wait(&r, 5000));
 	rig_expect(&rig, 1, 20000, 3);
 	ck_assert_ptr_null(busy->lane);

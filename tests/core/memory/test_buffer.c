@@ -119,7 +119,7 @@ START_TEST(regions__random_use)
 		switch (test_random(&rng) % 4) {
 		case 0:
 			if (p[i])
-				OK(ripc_buf_free(ctx, (uint8_t *)p[i] + test_random(&rng) % has[i]));
+				OK(ripc_buf_free(ctx, (char *)p[i] + test_random(&rng) % has[i]));
 			p[i] = NULL;
 			break;
 		case 1:
@@ -442,7 +442,7 @@ START_TEST(range_check__names_overlap)
 	r = rig_begin(&rig, 0, 1, p + 1000, MIB - 1000);
 	RC(-EBUSY, ripc_window_add(ctx, NULL, p + 2000, 10));
 	ck_assert(strstr(ripc_error_detail(), "send") != NULL);
-	/* What the send does not read may be used. */
+	/* Parts that the send does not read may be used. */
 	OK(ripc_window_add(ctx, NULL, p + 900, 100));
 	OK(ripc_request_wait(&r, 5000));
 	OK(ripc_window_add(ctx, NULL, p + 2000, 10));
@@ -451,7 +451,7 @@ START_TEST(range_check__names_overlap)
 }
 END_TEST
 
-/* Where registering is dear, a region keeps its registration as the target of reads. */
+/* Where registering is expensive, a region keeps its registration as a target of reads. */
 static void expensive_registration(struct ripc__sim_config *config)
 {
 	config->caps_off = RIPC__CAP_CHEAP_REG;
@@ -477,7 +477,7 @@ START_TEST(sink_mr__cached_if_expensive)
 }
 END_TEST
 
-/* What a write under way leaves from stays registered for it, whatever becomes of the region. */
+/* The source of a pending write stays registered for it, even if the region is freed. */
 START_TEST(cached_mr_hold__outlives_region)
 {
 	struct ripc__sim_counters counters;
@@ -515,7 +515,7 @@ START_TEST(cached_mr_hold__outlives_region)
 }
 END_TEST
 
-/* What nothing is under way from or to is registered no more; what is, stays. */
+/* Regions without pending operations are deregistered, all others stay registered. */
 START_TEST(mr_cache_trim__keeps_used)
 {
 	struct ripc__sim_counters counters;

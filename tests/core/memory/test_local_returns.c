@@ -7,7 +7,7 @@ static struct ripc *ctx;
 static uint8_t *buf; /* 64 KiB of ctx */
 
 /* Context 0 sends a short message to 1 that offers buf. */
-static void send_offer(size_t len)
+static void send_with_return(size_t len)
 {
 	struct iovec item = {"x", 1}, back = {buf, len};
 	struct ripc_send_options options = {
@@ -27,7 +27,7 @@ static struct ripc__local_return *first_local_return(void)
 	return n ? ripc__list_entry(n, struct ripc__local_return, link) : NULL;
 }
 
-static unsigned offer_count(void)
+static unsigned returns_count(void)
 {
 	struct ripc__dest *d = rig_dest(&rig, 1, 0);
 
@@ -120,10 +120,10 @@ START_TEST(local_returns_add__all_or_none)
 }
 END_TEST
 
-START_TEST(offered__next_fit_written)
+START_TEST(returns__next_fit_written)
 {
 	for (uint64_t k = 1; k <= 2; k++) {
-		send_offer(1000);
+		send_with_return(1000);
 		/* Too long for it. */
 		OK(rig_long(&rig, 1, 0, 20000, 1, 5000));
 		ck_assert_int_eq(rig_expect(&rig, 0, 20000, 1), RIPC_IN_POOL);
@@ -132,7 +132,7 @@ START_TEST(offered__next_fit_written)
 		rig_verify(buf, 1000, 2);
 		ck_assert_uint_eq(rig_stats(&rig, 1).return_buffer_writes, k);
 		ck_assert_uint_eq(ctx->memory->nreturns, 0);
-		ck_assert_uint_eq(offer_count(), 0);
+		ck_assert_uint_eq(returns_count(), 0);
 		/* It is the application's again, and may be offered again. */
 		OK(rig_long(&rig, 1, 0, 1000, 3, 5000));
 		ck_assert_int_eq(rig_expect(&rig, 0, 1000, 3), RIPC_IN_POOL);
@@ -141,17 +141,17 @@ START_TEST(offered__next_fit_written)
 }
 END_TEST
 
-START_TEST(offered__written_before_message)
+START_TEST(returns__written_before_message)
 {
-	send_offer(64 * KIB);
+	send_with_return(64 * KIB);
 	OK(rig_long(&rig, 1, 0, 64 * KIB, 7, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 64 * KIB, 7), RIPC_IN_RETURN_BUFFER);
 	rig_verify(buf, 64 * KIB, 7);
 }
 END_TEST
 
-/* A context's lane to itself has two ends: what was offered over the one comes back by the other. */
-START_TEST(offered__same_context)
+/* A context's lane to itself has two ends: buffers announced over one end return over the other. */
+START_TEST(returns__same_context)
 {
 	struct ripc_service *owner, *writer;
 	struct iovec item = {"x", 1}, back, large;
@@ -193,8 +193,8 @@ END_TEST
 
 START_TEST(revoke__peer_replies)
 {
-	send_offer(1000);
-	ck_assert_uint_eq(offer_count(), 1);
+	send_with_return(1000);
+	ck_assert_uint_eq(returns_count(), 1);
 	ck_assert_ptr_nonnull(first_local_return()->lane);
 	OK(ripc_buf_free(ctx, buf));
 	/* The peer could still write into it. */
@@ -203,7 +203,7 @@ START_TEST(revoke__peer_replies)
 	RC(-EINVAL, ripc_buf_free(ctx, buf));
 	rig_run(&rig, 5);
 	ck_assert_ptr_null(first_local_return());
-	ck_assert_uint_eq(offer_count(), 0);
+	ck_assert_uint_eq(returns_count(), 0);
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 	rig_exchange(&rig, 0, 1);
 }
@@ -211,7 +211,7 @@ END_TEST
 
 START_TEST(revoke__idempotent)
 {
-	send_offer(1000);
+	send_with_return(1000);
 	ripc__local_return_revoke(ctx, first_local_return());
 	ripc__local_return_revoke(ctx, first_local_return());
 	ck_assert_uint_eq(ctx->memory->nreturns, 1);
@@ -225,7 +225,7 @@ START_TEST(revoke__used_message_copied)
 	struct ripc_request *r;
 	uint8_t data[1000];
 
-	send_offer(1000);
+	send_with_return(1000);
 	rig_fill(data, sizeof(data), 4);
 	/* On its way, inline, when the buffer is freed. */
 	r = rig_begin(&rig, 1, 0, data, sizeof(data));
@@ -254,7 +254,7 @@ START_TEST(revoke__waits_for_writes)
 	rig_start(&rig, 2, slow);
 	ctx = rig.ctx[0];
 	buf = ripc_buf_alloc(ctx, 64 * KIB);
-	send_offer(64 * KIB);
+	send_with_return(64 * KIB);
 	rig_fill(data, 64 * KIB, 5);
 	r = rig_begin(&rig, 1, 0, data, 64 * KIB);
 	OK(ripc_buf_free(ctx, buf));
@@ -272,7 +272,7 @@ END_TEST
 
 START_TEST(revoke__service_closed)
 {
-	send_offer(1000);
+	send_with_return(1000);
 	OK(ripc_service_unregister(rig.s[0]));
 	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	OK(ripc_buf_free(ctx, buf));
@@ -283,7 +283,7 @@ END_TEST
 /* The peer does not answer: its lane is closed, and then nobody can write. */
 START_TEST(revoke__closed_peer_silent)
 {
-	send_offer(1000);
+	send_with_return(1000);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	OK(ripc_service_unregister(rig.s[0]));
 	ck_assert_uint_eq(ctx->memory->nreturns, 0);
@@ -292,14 +292,14 @@ START_TEST(revoke__closed_peer_silent)
 }
 END_TEST
 
-START_TEST(lane_gone__offered_not_writable)
+START_TEST(lane_gone__returns_not_writable)
 {
-	send_offer(1000);
+	send_with_return(1000);
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
 	rig_run(&rig, 5);
 	ck_assert_ptr_nonnull(first_local_return());
 	ck_assert_ptr_null(first_local_return()->lane);
-	ck_assert_uint_eq(offer_count(), 0);
+	ck_assert_uint_eq(returns_count(), 0);
 	/* Over the next lane it is read into. */
 	OK(rig_long(&rig, 1, 0, 20000, 1, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 20000, 1), RIPC_IN_POOL);
@@ -310,7 +310,7 @@ END_TEST
 
 START_TEST(lane_gone__ends_revoke)
 {
-	send_offer(1000);
+	send_with_return(1000);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 5);
@@ -325,7 +325,7 @@ END_TEST
 
 START_TEST(lane_gone__revoke_finds_silence)
 {
-	send_offer(1000);
+	send_with_return(1000);
 	rig_run(&rig, 100);
 	ripc__sim_kill_context(rig.net, rig.ctx[1], true);
 	rig.ctx[1] = NULL;
@@ -340,7 +340,7 @@ START_TEST(peer_gone__return_buffer_freed)
 {
 	struct iovec item = {"x", 1};
 
-	send_offer(1000);
+	send_with_return(1000);
 	ripc__sim_kill_context(rig.net, rig.ctx[1], false);
 	rig.ctx[1] = NULL;
 	rig_run(&rig, 5);
@@ -429,6 +429,11 @@ START_TEST(returns_encode__skips_freed)
 END_TEST
 
 /* Many times over, with everything that may happen to one in any order. */
+static void break_lane(void)
+{
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+}
+
 START_TEST(random__no_loss_no_reuse)
 {
 	uint64_t rng = test_seed();
@@ -462,7 +467,7 @@ START_TEST(random__no_loss_no_reuse)
 			break;
 		case 3:
 			if (test_random(&rng) % 20 == 0)
-				ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+				break_lane();
 			break;
 		default:
 			rig_run(&rig, 1);
@@ -505,16 +510,16 @@ int main(void)
 	tcase_add_test(tc, local_return_new__ids_skip_0);
 	tcase_add_test(tc, local_return_new__refused);
 	tcase_add_test(tc, local_returns_add__all_or_none);
-	tcase_add_test(tc, offered__next_fit_written);
-	tcase_add_test(tc, offered__written_before_message);
-	tcase_add_test(tc, offered__same_context);
+	tcase_add_test(tc, returns__next_fit_written);
+	tcase_add_test(tc, returns__written_before_message);
+	tcase_add_test(tc, returns__same_context);
 	tcase_add_test(tc, revoke__peer_replies);
 	tcase_add_test(tc, revoke__idempotent);
 	tcase_add_test(tc, revoke__used_message_copied);
 	tcase_add_test(tc, revoke__waits_for_writes);
 	tcase_add_test(tc, revoke__service_closed);
 	tcase_add_test(tc, revoke__closed_peer_silent);
-	tcase_add_test(tc, lane_gone__offered_not_writable);
+	tcase_add_test(tc, lane_gone__returns_not_writable);
 	tcase_add_test(tc, lane_gone__ends_revoke);
 	tcase_add_test(tc, lane_gone__revoke_finds_silence);
 	tcase_add_test(tc, peer_gone__return_buffer_freed);

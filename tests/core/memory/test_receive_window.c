@@ -111,7 +111,7 @@ START_TEST(add__refused)
 	m = rig_take(&rig, 0);
 	RC(-EINVAL, ripc_window_add(ctx, NULL, m->items[0].iov_base, 10));
 	ripc_message_free(m);
-	/* Neither does it say that it did. */
+	/* And it does not report success. */
 	ck_assert_uint_eq(ctx->memory->nrecv_windows, 0);
 }
 END_TEST
@@ -267,7 +267,7 @@ static void teardown(void)
 {
 	struct ripc__list *n;
 
-	/* What a test claimed by hand is on its way nowhere. */
+	/* Regions claimed by the test itself have no operation pending. */
 	ripc__list_for_each (n, &ctx->memory->recv_windows)
 		ripc__list_entry(n, struct ripc__recv_window, link)->arriving = false;
 	rig_end(&rig);

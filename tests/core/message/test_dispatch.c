@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Plain messages over networks: lanes that count receive buffers, and datagrams; sent and received
- * as on the general way.
+ * Messages on the fast path over networks: lanes that count receive buffers, and datagrams; sent
+ * and received as on the slow path.
  */
 #include "core/rig.h"
 
@@ -78,7 +78,7 @@ static bool sent_fast(size_t len)
 /* ---- sending over a lane ---- */
 
 /* Far more than there are receive buffers: each message takes one, and gives some back. */
-START_TEST(send__credit_both_ways)
+START_TEST(send__credit_both_directions)
 {
 	struct ripc_stats before = rig_stats(&rig, 0), after = {.size = sizeof(after)};
 
@@ -118,19 +118,19 @@ END_TEST
 START_TEST(send__returns_credit)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1), *back = rig_lane(&rig, 1, 0);
-	uint32_t credits, owed;
+	uint32_t credits, due;
 
-	/* What is under way arrives first. */
+	/* Messages in flight arrive first. */
 	rig_run(&rig, 100);
 	OK(rig_short(&rig, 1, 0, 5, 5, 5000));
 	rig_expect(&rig, 0, 5, 5);
-	owed = lane->rx_credits_due;
+	due = lane->rx_credits_due;
 	credits = back->tx_credits;
-	ck_assert_uint_gt(owed, 0);
+	ck_assert_uint_gt(due, 0);
 	ck_assert(sent_fast(10));
 	ck_assert_uint_eq(lane->rx_credits_due, 0);
 	rig_expect(&rig, 1, 10, 10);
-	ck_assert_uint_eq(back->tx_credits, credits + owed);
+	ck_assert_uint_eq(back->tx_credits, credits + due);
 }
 END_TEST
 
@@ -329,7 +329,7 @@ START_TEST(dispatch_to__lane)
 }
 END_TEST
 
-/* What it says is what the one before said; it costs as much. */
+/* The elided message equals the previous one, and costs as much credit. */
 START_TEST(dispatch_to__short_header)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
@@ -351,23 +351,23 @@ START_TEST(dispatch_to__short_header)
 }
 END_TEST
 
-/* Its receive buffer is free again: the peer is told, in time. */
+/* Its receive buffer is free again: the peer gets the credit in time. */
 START_TEST(dispatch_to__reposts_buffer)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
-	uint32_t seq = lane->rx_seq, owed;
+	uint32_t seq = lane->rx_seq, due;
 
 	OK(rig_short(&rig, 0, 1, 1, 1, 5000));
 	rig_expect(&rig, 1, 1, 1);
-	owed = lane->rx_credits_due;
+	due = lane->rx_credits_due;
 	for (unsigned i = 0; i < 2; i++) {
 		struct rx_message a = rx_message(lane, 10);
 
 		received(try_receive(&a), 10);
 	}
-	ck_assert_uint_eq(lane->rx_credits_due, owed + 2);
+	ck_assert_uint_eq(lane->rx_credits_due, due + 2);
 	ck_assert_uint_eq(lane->rx_held, 0);
-	lane->rx_credits_due = owed;
+	lane->rx_credits_due = due;
 	lane->rx_seq = seq;
 }
 END_TEST
@@ -390,10 +390,10 @@ START_TEST(dispatch_to__lane_slow_path)
 
 	/* Numbers, service, sender, length. */
 	for (unsigned i = 0; i < 6; i++) {
-		static const uint8_t places[] = {24, 8, 16, 32, 2, 30};
+		static const uint8_t offsets[] = {24, 8, 16, 32, 2, 30};
 
 		a = rx_message(lane, 20);
-		a.bytes[places[i]] ^= 1;
+		a.bytes[offsets[i]] ^= 1;
 		refused(&a);
 	}
 	a = rx_message(lane, 20);
@@ -408,7 +408,7 @@ START_TEST(dispatch_to__lane_slow_path)
 	lane->flow->advertised_units = lane->flow->arrived_units;
 	refused(&a);
 	lane->flow->advertised_units = announced;
-	/* Who holds half of the buffers gets copies. */
+	/* A receiver that holds half of the buffers gets copies. */
 	a.ev.token = elsewhere;
 	lane->rx_held += lane->rx_depth / 2;
 	refused(&a);
@@ -427,7 +427,7 @@ START_TEST(dispatch_to__short_slow_path)
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	struct rx_message a;
 
-	/* The byte that tells it, and its number. */
+	/* The byte that marks it, and its number. */
 	for (unsigned i = 0; i < 4; i++) {
 		a = rx_short_header(lane, 20, 0);
 		a.bytes[i] ^= i == 1 ? 0 : 1;
@@ -490,10 +490,10 @@ START_TEST(dispatch_to__dgram_slow_path)
 	 * credit.
 	 */
 	for (unsigned i = 0; i < 7; i++) {
-		static const uint8_t places[] = {24, 8, 40, 48, 3, 30, 28};
+		static const uint8_t offsets[] = {24, 8, 40, 48, 3, 30, 28};
 
 		a = rx_message(NULL, 20);
-		a.bytes[places[i]] ^= 3;
+		a.bytes[offsets[i]] ^= 3;
 		refused(&a);
 	}
 	a = rx_message(NULL, 20);
@@ -514,7 +514,7 @@ int main(void)
 
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, send__credit_both_ways);
+	tcase_add_test(tc, send__credit_both_directions);
 	tcase_add_test(tc, send__keeps_last_credit);
 	tcase_add_test(tc, send__returns_credit);
 	tcase_add_test(tc, send__refused);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Received messages: where their items lie, what they hold on to, and what freeing them gives back. */
+/* Received messages: the location of their items, the memory they reference, and its release. */
 #include "core/rig.h"
 
 static struct rig rig;
@@ -75,7 +75,7 @@ START_TEST(short__items_lie_in_the_receive_buffer)
 	}
 	ck_assert_mem_eq(m->items[0].iov_base, "abc", 3);
 	ck_assert_mem_eq(m->items[2].iov_base, "defgh", 5);
-	/* What set up the lane has been let go of. */
+	/* The buffers of the lane's set-up have been freed. */
 	rig_run(&rig, 100);
 	/* Zero copy: it has hold of the transport's memory until it is freed. */
 	ripc__sim_counters(rig.net, &counters);
@@ -153,7 +153,7 @@ START_TEST(free__after_everything_else)
 	rig_close(&rig, 1);
 	rig_run(&rig, 5);
 	ck_assert_uint_eq(ctx->stats.lanes, 0);
-	/* What arrived whole is delivered. */
+	/* Messages received completely are delivered. */
 	m[2] = rig_take(&rig, 0);
 	m[3] = rig_take(&rig, 0);
 	OK(ripc_service_unregister(rig.s[0]));

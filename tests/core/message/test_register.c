@@ -55,11 +55,12 @@ START_TEST(register__unlocked_holder_query)
 	int len = snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "ripc/svc/%016llx",
 			   (unsigned long long)id);
 	struct ripc_service *s;
+	int rc;
 
 	/* A holder that never answers. */
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun,
-			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)),
-			 0);
+	rc = bind(fd, (struct sockaddr *)&sun,
+		  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len));
+	ck_assert_int_eq(rc, 0);
 	ck_assert_int_eq(ripc_open(&ctx, "resolver=local interfaces=lo"), 0);
 	ck_assert_int_eq(ripc_service_register(ctx, id, 0, &s), -EADDRINUSE);
 	ck_assert_uint_eq(polls, 1);

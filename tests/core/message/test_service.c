@@ -78,10 +78,7 @@ START_TEST(register__conflict_with_another_context)
 {
 	struct ripc_service *s = NULL;
 
-	/*
-	 * What the holder claims must not be on its way still when it has left: that would be a
-	 * conflict, too.
-	 */
+	/* The holder's claim must not be in flight when it leaves: that would be a conflict too. */
 	rig_run(&rig, 100);
 	RC(-EADDRINUSE, ripc_service_register(ctx, RIG_ID(1), 0, &s));
 	ck_assert(ripc_error_detail()[0]);
@@ -102,7 +99,10 @@ START_TEST(find__only_active_ones)
 }
 END_TEST
 
-/* What is here is received, then comes the word; senders follow to the other one. */
+/*
+ * Messages already here are received, then the conflict is reported; senders switch to the other
+ * holder.
+ */
 START_TEST(conflict__detected_late)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
@@ -130,7 +130,7 @@ END_TEST
 
 /*
  * On both sides of a split network: the older registration (of the one, of the other) stays, and
- * both are told.
+ * both contexts get an event.
  */
 START_TEST(split__the_older_one_stays)
 {
@@ -162,7 +162,7 @@ START_TEST(split__the_older_one_stays)
 	ck_assert_uint_eq(stats.service_conflicts, 1);
 	ck_assert_uint_eq(stats.services_lost, 0);
 	ck_assert_uint_eq(rig_stats(&rig, _i).service_conflicts, 1);
-	/* Who lost it finds the other one. */
+	/* The context that lost the service finds the other one. */
 	OK(ripc_send_long(rig.s[!_i], 42, &(struct iovec){(void *)"there", 6}, 1, NULL, 10000));
 	OK(ripc_receive(first, &m, 1000));
 	ripc_message_free(m);
@@ -347,7 +347,7 @@ static void drop_datagrams(bool on)
 	ripc__sim_configure(rig.net, &config);
 }
 
-/* Closes the service of 0, and 1 does not hear of it. */
+/* Closes the service of 0 without notice to 1. */
 static void unregister_unnoticed(void)
 {
 	drop_datagrams(true);
@@ -409,7 +409,7 @@ START_TEST(noservice__sent_once)
 	uint64_t before;
 
 	rig_exchange(&rig, 1, 0);
-	/* The goodbye is not heard. */
+	/* The goodbye does not arrive. */
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	OK(ripc_service_unregister(rig.s[0]));
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);

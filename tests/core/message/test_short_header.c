@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * ELIDED: messages that say in four bytes what the last one on their lane said in full, and what
- * both ends remember for it.
+ * The elided header: four bytes replace the fields that equal those of the previous message on the
+ * lane, which both ends remember.
  */
 #include "core/rig.h"
 
@@ -90,11 +90,13 @@ START_TEST(elide__after_full_header)
 	static const size_t lens[] = {64, 64, 0, 1, 28, 29, 5000, 64};
 	const size_t n = sizeof(lens) / sizeof(lens[0]);
 	uint64_t units = 0, bytes = 0;
+	size_t header;
 
 	for (size_t i = 0; i < n; i++) {
 		exchange(rig.s[0], rig.s[1], lens[i]);
 		check_seen(1, (unsigned)i);
-		ck_assert_uint_eq(seen.len, lens[i] + (i ? RIPC__ELIDED_LEN : RIPC__FAST_HEADER_LEN));
+		header = i ? RIPC__ELIDED_LEN : RIPC__FAST_HEADER_LEN;
+		ck_assert_uint_eq(seen.len, lens[i] + header);
 		units += ripc__units_of(RIPC__FAST_HEADER_LEN + lens[i]);
 		bytes += lens[i];
 	}
@@ -127,8 +129,8 @@ START_TEST(elide__not_other_services)
 END_TEST
 
 /*
- * What lies between two plain messages changes nothing: several items, return buffers, long
- * messages, what the library says itself.
+ * Messages between two short ones change nothing: several items, return buffers, long messages,
+ * control messages.
  */
 START_TEST(elide__after_slow_path)
 {
@@ -164,7 +166,7 @@ START_TEST(elide__after_slow_path)
 }
 END_TEST
 
-/* Half of the number is told. */
+/* The header contains only half of the number. */
 START_TEST(elide__sequence_wraps)
 {
 	static const uint32_t from[] = {0xfffd, 0xfffffffd};
@@ -337,7 +339,7 @@ static void no_credits(struct ripc__sim_config *config)
 	config->recv_depth = 0;
 }
 
-/* Credit on a lane that needs none; and over such a lane messages go the straight road. */
+/* Credit on a lane that needs none; messages over such a lane take the fast path. */
 START_TEST(dispatch__elided_with_credit)
 {
 	uint8_t buf[RIPC__ELIDED_LEN + 4];
@@ -377,7 +379,7 @@ START_TEST(dispatch__elided_beyond_credit)
 }
 END_TEST
 
-/* A datagram says it in full. */
+/* A datagram carries the full header. */
 START_TEST(dispatch__elided_datagram)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX], buf[RIPC__ELIDED_LEN + 4];

@@ -89,7 +89,7 @@ START_TEST(text__current_attempt)
 	ripc__attempt_add(&peer, IB, IB, true, "no GID");
 	expect_text(
 		"ib: no GID; soft: no answer from place c yet, after 800 ms; shm: another host");
-	/* In the next round the cause of the last one says more. */
+	/* In the next round the last cause has more detail. */
 	ripc__attempt_add(&peer, SOFT, SOFT, true, "no answer in 1000 ms");
 	expect_text("ib: no GID; soft: no answer in 1000 ms; shm: another host");
 }

@@ -151,7 +151,7 @@ START_TEST(pending_conn__old_lane_dead)
 
 	restart(2, NULL);
 	rig_connect(&rig, 0, 1);
-	/* Its end goes and nobody tells us. */
+	/* The other end closes without notice. */
 	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
 	old = rig_lane(&rig, 1, 0);
 	ripc__lane_fail(old, -ETIMEDOUT, "as the test wants it");
@@ -327,7 +327,9 @@ static void few_buffers(struct ripc__sim_config *config)
 	config->recv_depth = RIPC__RECV_DEPTH_MIN;
 }
 
-/* With as few receive buffers as there may be, both sides talk at once for long: nobody runs dry. */
+/*
+ * With the fewest receive buffers allowed, both sides send at once for long: neither side stalls.
+ */
 START_TEST(credit__both_sides_few_buffers)
 {
 	struct ripc_message *m;

@@ -307,7 +307,7 @@ START_TEST(send__peer_freed_with_attempt)
 }
 END_TEST
 
-/* A long message that nobody has taken yet is bounded by itself, and leaves datagrams their room. */
+/* A long message that is not received yet is limited separately, and leaves room for datagrams. */
 START_TEST(datagram__after_long_message)
 {
 	OK(rig_long(&rig, 0, 1, MIB, 1, 5000));
@@ -513,29 +513,29 @@ END_TEST
 static struct {
 	uint8_t bytes[200];
 	size_t len;
-} told;
+} captured;
 
-static void capture(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data, size_t *len)
+static void capture(void *u, const uint8_t from[16], const uint8_t to[16], uint8_t *m, size_t *len)
 {
 	struct ripc__header h;
 	const char *why;
 
-	if (*len > sizeof(told.bytes) || memcmp(from, rig_instance(&rig, 0), 16) ||
-	    ripc__header_decode(&h, data, *len, &why) || h.kind != RIPC__SHORT || !h.instance)
+	if (*len > sizeof(captured.bytes) || memcmp(from, rig_instance(&rig, 0), 16) ||
+	    ripc__header_decode(&h, m, *len, &why) || h.kind != RIPC__SHORT || !h.instance)
 		return;
-	memcpy(told.bytes, data, *len);
-	told.len = *len;
+	memcpy(captured.bytes, m, *len);
+	captured.len = *len;
 }
 
 /* A copy of it with another number, and other contents. */
 static void forge_datagram(uint64_t ahead)
 {
-	uint8_t bytes[sizeof(told.bytes)];
+	uint8_t bytes[sizeof(captured.bytes)];
 	struct ripc__event ev = {.kind = RIPC__EV_DATAGRAM, .data = bytes};
 	struct ripc_message *m;
 
-	ev.len = (uint32_t)told.len;
-	memcpy(bytes, told.bytes, told.len);
+	ev.len = (uint32_t)captured.len;
+	memcpy(bytes, captured.bytes, captured.len);
 	/* The number of a datagram, wherever it ends. */
 	ripc__put_le64(bytes + 24, ripc__get_le64(bytes + 24) + ahead);
 	ripc__lock(rig.ctx[1]);
@@ -581,7 +581,10 @@ START_TEST(forgery__victim_still_received)
 }
 END_TEST
 
-/* The liar speaks first: its victim is heard soon, however far away its numbers are. */
+/*
+ * The attacker sends first: its victim is soon received again, however large the difference of the
+ * numbers.
+ */
 START_TEST(forgery__first_message)
 {
 	unsigned dropped = 0;

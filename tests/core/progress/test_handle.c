@@ -2,12 +2,12 @@
 /*
  * One thread enters a call while another one closes the context or ends the service. Both are led
  * through all interleavings of their steps around the lock (enum ripc__lock_step): each is stopped
- * at each of its steps while the other goes on to each of its own. Whatever the moment, the call
- * returns -ESHUTDOWN or what it returns otherwise. With the sanitizers it also touches nothing that
- * is gone.
+ * at each of its steps while the other goes on to each of its own. The call always returns
+ * -ESHUTDOWN
+ * or its normal result. With the sanitizers it also touches no freed memory.
  *
- * The threads are handed on without any ordering of memory, so that the thread sanitizer sees what
- * the library orders.
+ * The threads are passed on without any memory ordering, so that the thread sanitizer checks the
+ * ordering of the library.
  */
 #include "core/memory/buffer.h"
 #include "core/progress/context.h"
@@ -48,14 +48,16 @@ static uint64_t now(void *arg)
 
 static void paused(void);
 
-/* Nothing ever comes: time goes on, and whoever closes may. */
+/* No event ever comes: time advances, and a thread may close the context. */
 static void idle(void *arg, uint64_t deadline_ns)
 {
 	uint64_t at = now(NULL), next = at + RIPC__MS;
 
 	(void)arg;
 	paused();
-	atomic_store_explicit(&now_ns, next < deadline_ns ? next : deadline_ns, memory_order_relaxed);
+	if (next > deadline_ns)
+		next = deadline_ns;
+	atomic_store_explicit(&now_ns, next, memory_order_relaxed);
 	sched_yield();
 	/* A waiting thread is counted, so the context stays. */
 	ripc__poll(w.ctx);

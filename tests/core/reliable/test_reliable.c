@@ -434,17 +434,17 @@ START_TEST(service__refused_until_sender_knows)
 
 	rig_connect(&rig, 0, 1);
 	lane = rig_lane(&rig, 1, 0);
-	ck_assert_int_eq(ripc__reliable_receive(lane, &flow, 100), -EPROTO);
+	ck_assert_int_eq(ripc__reliable_receive(lane, &flow, 100, false), -EPROTO);
 	OK(ripc__reliable_begin(lane, 0, 500));
-	ck_assert_int_eq(ripc__reliable_receive(lane, &flow, 100), 0);
+	ck_assert_int_eq(ripc__reliable_receive(lane, &flow, 100, false), 0);
 	flow.service = other.service = rig.s[1];
-	ck_assert_int_eq(ripc__reliable_receive(lane, &flow, 100), 0);
-	ck_assert_int_eq(ripc__reliable_receive(lane, &other, 100), 1);
+	ck_assert_int_eq(ripc__reliable_receive(lane, &flow, 100, false), 0);
+	ck_assert_int_eq(ripc__reliable_receive(lane, &other, 100, false), 1);
 	lane->reliable_rx = 0;
 	OK(ripc__reliable_begin(lane, 0, 503));
-	ck_assert_int_eq(ripc__reliable_receive(lane, &flow, 100), 0);
+	ck_assert_int_eq(ripc__reliable_receive(lane, &flow, 100, false), 0);
 	OK(ripc__reliable_begin(lane, RIG_ID(1), 0));
-	ck_assert_int_eq(ripc__reliable_receive(lane, &flow, 100), 1);
+	ck_assert_int_eq(ripc__reliable_receive(lane, &flow, 100, false), 1);
 }
 END_TEST
 

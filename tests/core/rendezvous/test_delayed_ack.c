@@ -122,7 +122,7 @@ START_TEST(queue__piggybacked_on_reply)
 }
 END_TEST
 
-/* What is read is answered the same way. */
+/* Read messages are acknowledged in the same way. */
 START_TEST(queue__piggybacked_after_read)
 {
 	uint8_t *large = malloc(100000);
@@ -261,7 +261,7 @@ START_TEST(timer__receiver_stops_calling)
 }
 END_TEST
 
-/* Answers that take their time are not waited for, so that the sender can do something meanwhile. */
+/* The receiver does not delay the ACK for a late answer, so that the sender can continue. */
 START_TEST(replied__late)
 {
 	struct ripc_request *r;
@@ -294,13 +294,20 @@ START_TEST(replied__late_while_delayed)
 }
 END_TEST
 
-/* Large items are written ahead of their message: ACK is not behind them. What is learnt stays. */
+/*
+ * Large items are written ahead of their message: no ACK follows them. The granted region stays
+ * known.
+ */
 START_TEST(before_copy__write)
 {
 	size_t len = _i ? 64 * KIB + 1 : 64 * KIB;
 	uint8_t *to = ripc_buf_alloc(rig.ctx[0], len), *large = malloc(len);
 	struct iovec item = {data, 100}, into = {to, len};
-	struct ripc_send_options o = {.size = sizeof(o), .return_buffers = &into, .nreturn_buffers = 1};
+	struct ripc_send_options o = {
+		.size = sizeof(o),
+		.return_buffers = &into,
+		.nreturn_buffers = 1,
+	};
 	struct ripc_request *r, *back;
 	uint32_t before;
 
@@ -333,7 +340,11 @@ START_TEST(before_copy__registration)
 	uint8_t *large;
 	struct ripc_request *r, *back = NULL;
 	struct iovec item, into;
-	struct ripc_send_options o = {.size = sizeof(o), .return_buffers = &into, .nreturn_buffers = 1};
+	struct ripc_send_options o = {
+		.size = sizeof(o),
+		.return_buffers = &into,
+		.nreturn_buffers = 1,
+	};
 	uint32_t before;
 
 	restart(expensive_registration);
@@ -493,7 +504,7 @@ START_TEST(lane_gone__exactly_once)
 		OK(ripc_request_wait(&back, 5000));
 	OK(ripc_request_wait(&r, 5000));
 	rig_expect_none(&rig, 1);
-	/* What carries it may have arrived before. */
+	/* The message with the ACK may have arrived before. */
 	ck_assert_uint_le(rig_stats(&rig, 1).duplicates, 1);
 	ck_assert(_i || rig_stats(&rig, 1).duplicates == 1);
 	ck_assert_uint_eq(rig_stats(&rig, 1).long_received, STREAK_MIN + 1);
@@ -504,10 +515,11 @@ START_TEST(lane_gone__exactly_once)
 }
 END_TEST
 
-/* A short message that says that a request is done. */
+/* A short message that acknowledges a request. */
 static size_t forge(uint8_t *buf, uint8_t kind, uint16_t flags, uint64_t id)
 {
-	uint8_t *p = ripc__header_put(buf, kind, flags, kind == RIPC__SHORT, 0, RIG_ID(1), RIG_ID(0));
+	bool is_short = kind == RIPC__SHORT;
+	uint8_t *p = ripc__header_put(buf, kind, flags, is_short, 0, RIG_ID(1), RIG_ID(0));
 
 	ripc__put_le64(p, id);
 	ripc__put_le32(p + 8, 0);
@@ -515,8 +527,8 @@ static size_t forge(uint8_t *buf, uint8_t kind, uint16_t flags, uint64_t id)
 }
 
 /*
- * Of what is not known, or not sent yet, it says nothing; the message it came with is one like
- * others.
+ * It does not acknowledge unknown or unsent requests; the message that carries the ACK is a normal
+ * one.
  */
 START_TEST(dispatch__ack_unknown_request)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Long messages, the receiver's side: what a peer may say of them, and what it gets for what it may
- * not.
- */
+/* Long messages at the receiver: valid and invalid headers of a peer, and the reaction to them. */
 #include "core/rig.h"
 
 #include "wire/bytes.h"
@@ -72,7 +69,7 @@ START_TEST(receive__duplicate_acked)
 	ripc_message_free(rig_take(&rig, 1));
 	rig_expect_none(&rig, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 2);
-	/* What is below the bound was finished long ago. */
+	/* Numbers below the bound were finished long ago. */
 	len = put_long(buf, 9, 9, &d, 10);
 	rig_inject(&rig, 0, 1, buf, len, 0);
 	ripc_message_free(rig_take(&rig, 1));
@@ -84,7 +81,7 @@ START_TEST(receive__duplicate_acked)
 END_TEST
 
 /* Each of these closes the lane, and nothing else. */
-START_TEST(receive__return_not_offered)
+START_TEST(receive__return_not_announced)
 {
 	static const struct ripc__desc cases[] = {
 		{.addr = 1, .len = 10, .how = RIPC__HOW_INLINE},
@@ -247,7 +244,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, receive__id_out_of_bounds);
 	tcase_add_test(tc, receive__duplicate_acked);
-	tcase_add_test(tc, receive__return_not_offered);
+	tcase_add_test(tc, receive__return_not_announced);
 	tcase_add_test(tc, receive__item_of_2_47_bytes);
 	tcase_add_test(tc, receive__return_misused);
 	tcase_add_test(tc, receive__read_invalid_address);

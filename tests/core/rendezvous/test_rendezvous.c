@@ -133,7 +133,9 @@ START_TEST(post__read_fails_once)
 	m = rig.ctx[1]->memory;
 	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
 	rig_expect(&rig, 1, 300000, 1);
-	/* Not only the buffer that the message is about to draw: one of another size, and a stage. */
+	/*
+	 * Not only the buffer for the next message: also one of another size, and a bounce buffer.
+	 */
 	other = ripc__pool_get(rig.ctx[1], 1000000, RIPC__REGION_APP);
 	ck_assert_ptr_nonnull(other);
 	ripc__pool_put(rig.ctx[1], other);
@@ -148,7 +150,7 @@ START_TEST(post__read_fails_once)
 }
 END_TEST
 
-/* It never can be: the sender is told soon, and nobody else waits for it. */
+/* The read never succeeds: the sender is notified soon, and no other message waits for it. */
 START_TEST(post__read_fails)
 {
 	struct ripc_request *r[2];
@@ -428,7 +430,7 @@ START_TEST(peer_gone__drops_incomplete)
 }
 END_TEST
 
-/* The sender has been told that it arrived. */
+/* The sender has been notified of the delivery. */
 START_TEST(peer_gone__delivers_complete)
 {
 	restart(2, read_slow);

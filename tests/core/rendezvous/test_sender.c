@@ -172,7 +172,7 @@ START_TEST(write__post_fails)
 }
 END_TEST
 
-/* What the peer has granted: it is told. */
+/* The granted region is returned. */
 START_TEST(write__granted_post_fails)
 {
 	struct ripc_request *r;
@@ -251,7 +251,10 @@ START_TEST(issue__request_limit)
 }
 END_TEST
 
-/* The first is held up at the receiver: the others go on to the end of the window, and no further. */
+/*
+ * The first is delayed at the receiver: the others proceed to the end of the window, and no
+ * further.
+ */
 START_TEST(issue__limit_waits_for_oldest)
 {
 	enum { N = RIPC__REQUESTS_MAX + 10 };

@@ -44,7 +44,7 @@ START_TEST(abort__writing_without_credit)
 	ck_assert_uint_lt(k, 10);
 	units = rig_dest(&rig, 0, 1)->credit->sent_units;
 	RC(-ECANCELED, ripc_request_cancel(&r[k], 0));
-	/* What it had reserved is free again. */
+	/* Its reservation is free again. */
 	/* 48 + 24 + 1000 */
 	ck_assert_uint_eq(rig_dest(&rig, 0, 1)->credit->sent_units, units - 17);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
@@ -231,8 +231,8 @@ START_TEST(peer_gone__silently)
 END_TEST
 
 /*
- * A good-bye says that what it does not answer was not delivered: what came over its lane, and
- * nothing else.
+ * BYE means that messages it does not acknowledge were not delivered: those of its lane, and no
+ * others.
  */
 START_TEST(requests_bye__not_resent_ones)
 {
@@ -366,7 +366,7 @@ START_TEST(moved__requests_behind_end)
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	for (unsigned i = 0; i <= k; i++)
 		OK(ripc_request_wait(&r[i], 5000));
-	/* Who holds the service when both are heard again is a matter of the seed. */
+	/* The seed decides which context holds the service after the network has healed. */
 	rc = ripc_request_wait(&r[k + 1], 5000);
 	ck_assert_msg(!rc || rc == -EPIPE, "%s", ripc_error_detail());
 }

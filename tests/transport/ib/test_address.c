@@ -21,7 +21,12 @@ static struct ripc__ib_port_addr roce(const uint8_t gid[16])
 
 static struct ripc__ib_port_addr infiniband(uint16_t lid)
 {
-	struct ripc__ib_port_addr p = {.link = RIPC__IB_LINK_IB, .mtu = 4, .lid = lid, .qpn = 0xfffffe};
+	struct ripc__ib_port_addr p = {
+		.link = RIPC__IB_LINK_IB,
+		.mtu = 4,
+		.lid = lid,
+		.qpn = 0xfffffe,
+	};
 
 	memcpy(p.gid, local, 16);
 	return p;

@@ -16,8 +16,8 @@
 
 static const struct ripc__transport_ops *const ops = &ripc__transport_ib;
 static struct ripc__options opt;
-static struct ripc__transport *speaks, *hears;
-static unsigned heard[4]; /* by number in the datagram */
+static struct ripc__transport *tx, *rx;
+static unsigned received[4]; /* by number in the datagram */
 static char logged[2000];
 
 static void note(void *arg, enum ripc_log_level level, const char *text)
@@ -40,13 +40,13 @@ static bool open_both(void)
 		test_skip("%s", why);
 		return false;
 	}
-	ck_assert_msg(!ops->open(&speaks, &env), "%s", ripc_error_detail());
+	ck_assert_msg(!ops->open(&tx, &env), "%s", ripc_error_detail());
 	env.instance = instances[1];
-	ck_assert_msg(!ops->open(&hears, &env), "%s", ripc_error_detail());
-	ops->limits(hears, &limits);
+	ck_assert_msg(!ops->open(&rx, &env), "%s", ripc_error_detail());
+	ops->limits(rx, &limits);
 	if (limits.caps & RIPC__CAP_MULTICAST)
 		return true;
-	test_skip("no port is RoCE version 2: none hears multicast");
+	test_skip("no port of RoCE version 2: multicast is not received");
 	return false;
 }
 
@@ -60,8 +60,8 @@ static void step(struct ripc__transport *t)
 		if (events[i].kind != RIPC__EV_DATAGRAM)
 			continue;
 		ck_assert_uint_eq(events[i].len, 8);
-		if (t == hears)
-			heard[*(const uint8_t *)events[i].data]++;
+		if (t == rx)
+			received[*(const uint8_t *)events[i].data]++;
 		if (events[i].token)
 			ops->release(t, events[i].token);
 	}
@@ -73,17 +73,17 @@ static bool send_until_received(uint64_t group, uint8_t number, uint64_t ns)
 	uint64_t now = ripc__clock_ns(), until = now + ns, next = 0;
 	uint8_t text[8] = {number};
 
-	heard[number] = 0;
-	while (!heard[number] && now < until) {
+	received[number] = 0;
+	while (!received[number] && now < until) {
 		if (now >= next) {
-			ops->post_group(speaks, group, &(struct iovec){text, sizeof(text)}, 1);
+			ops->post_group(tx, group, &(struct iovec){text, sizeof(text)}, 1);
 			next = now + RESEND_NS;
 		}
-		step(speaks);
-		step(hears);
+		step(tx);
+		step(rx);
 		now = ripc__clock_ns();
 	}
-	return heard[number];
+	return received[number];
 }
 
 /* Sends it to the receiving queue pair by unicast. */
@@ -91,21 +91,21 @@ static bool post_until_sent(uint8_t number, uint64_t ns)
 {
 	uint64_t now = ripc__clock_ns(), until = now + ns, next = 0;
 	uint8_t text[8] = {number}, addr[RIPC__ADDRESS_MAX];
-	int len = ops->address(hears, addr, sizeof(addr));
+	int len = ops->address(rx, addr, sizeof(addr));
 
 	ck_assert_int_gt(len, 0);
-	heard[number] = 0;
-	while (!heard[number] && now < until) {
+	received[number] = 0;
+	while (!received[number] && now < until) {
 		if (now >= next) {
-			ops->post_datagram(speaks, addr, (size_t)len,
+			ops->post_datagram(tx, addr, (size_t)len,
 					   &(struct iovec){text, sizeof(text)}, 1);
 			next = now + RESEND_NS;
 		}
-		step(speaks);
-		step(hears);
+		step(tx);
+		step(rx);
 		now = ripc__clock_ns();
 	}
-	return heard[number];
+	return received[number];
 }
 
 /* Groups at different addresses are separate. */
@@ -123,12 +123,12 @@ static uint64_t other_group(uint64_t group)
 
 static struct ib_port *mcast_port(void)
 {
-	struct ib *t = (struct ib *)hears;
+	struct ib *t = (struct ib *)rx;
 
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].mcast.qp)
 			return &t->ports[i];
-	ck_abort_msg("no port hears");
+	ck_abort_msg("no port receives");
 	return NULL;
 }
 
@@ -161,8 +161,8 @@ START_TEST(received__stopped_qp_is_replaced)
 	ripc_log_set(note, NULL, RIPC_LOG_WARN);
 	if (!open_both())
 		return;
-	ck_assert_int_eq(ops->group_join(hears, group), 0);
-	ck_assert_int_eq(ops->group_join(hears, group + 1), 0);
+	ck_assert_int_eq(ops->group_join(rx, group), 0);
+	ck_assert_int_eq(ops->group_join(rx, group + 1), 0);
 	p = mcast_port();
 	ck_assert(send_until_received(group, 1, PATIENCE_NS));
 	/* The second replacement is delayed. */
@@ -175,8 +175,8 @@ START_TEST(received__stopped_qp_is_replaced)
 		ck_assert(!p->mcast.stopped);
 		ck_assert(!p->down);
 	}
-	ops->close(hears);
-	ops->close(speaks);
+	ops->close(rx);
+	ops->close(tx);
 }
 END_TEST
 
@@ -188,18 +188,18 @@ START_TEST(stopped__reported_as_event)
 
 	if (!open_both())
 		return;
-	ck_assert_int_eq(ops->group_join(hears, group), 0);
+	ck_assert_int_eq(ops->group_join(rx, group), 0);
 	p = mcast_port();
 	ripc__ib_mcast_stopped(p, "queue pair: fatal error");
 	ck_assert(p->mcast.stopped);
 	/* A group joined meanwhile is received, one left is not. */
-	ck_assert_int_eq(ops->group_join(hears, next), 0);
-	ops->group_leave(hears, group);
+	ck_assert_int_eq(ops->group_join(rx, next), 0);
+	ops->group_leave(rx, group);
 	ck_assert(send_until_received(next, 1, PATIENCE_NS));
 	ck_assert(!p->mcast.stopped);
 	ck_assert(!send_until_received(group, 2, 10 * RESEND_NS));
-	ops->close(hears);
-	ops->close(speaks);
+	ops->close(rx);
+	ops->close(tx);
 }
 END_TEST
 
@@ -210,13 +210,13 @@ END_TEST
 START_TEST(stopped__receives_never_come_back)
 {
 	uint64_t group = test_seed() + 4, next = other_group(group);
-	const char *said = "stopped receiving multicast";
+	const char *text = "stopped receiving multicast";
 	struct ib_port *p;
 
 	ripc_log_set(note, NULL, RIPC_LOG_WARN);
 	if (!open_both())
 		return;
-	ck_assert_int_eq(ops->group_join(hears, group), 0);
+	ck_assert_int_eq(ops->group_join(rx, group), 0);
 	p = mcast_port();
 	ck_assert(send_until_received(group, 1, PATIENCE_NS));
 	lost = true;
@@ -226,21 +226,22 @@ START_TEST(stopped__receives_never_come_back)
 	ck_assert(!send_until_received(group, 0, 20 * RESEND_NS));
 	ck_assert(p->mcast.stopped);
 	ck_assert_uint_gt(p->mcast.posted, 0);
-	ck_assert_int_eq(ops->group_join(hears, next), 0);
+	ck_assert_int_eq(ops->group_join(rx, next), 0);
 	ck_assert(!send_until_received(next, 2, 10 * RESEND_NS));
-	ops->group_leave(hears, group);
+	ops->group_leave(rx, group);
 	ck_assert(!p->down);
 	ck_assert(post_until_sent(3, PATIENCE_NS));
-	ck_assert_msg(strstr(logged, said) && !strstr(strstr(logged, said) + 1, said), "%s", logged);
+	ck_assert_msg(strstr(logged, text) != NULL, "%s", logged);
+	ck_assert_msg(!strstr(strstr(logged, text) + 1, text), "%s", logged);
 	lost = false;
-	ops->close(hears);
-	ops->close(speaks);
+	ops->close(rx);
+	ops->close(tx);
 	/* No object stays with the device. */
 	ck_assert(open_both());
-	ck_assert_int_eq(ops->group_join(hears, next), 0);
+	ck_assert_int_eq(ops->group_join(rx, next), 0);
 	ck_assert(send_until_received(next, 1, PATIENCE_NS));
-	ops->close(hears);
-	ops->close(speaks);
+	ops->close(rx);
+	ops->close(tx);
 }
 END_TEST
 

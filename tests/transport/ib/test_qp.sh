@@ -21,8 +21,10 @@ else
 	"$RIPC_LAB_DIR"/meet qp-serving
 	expect "short messages" 0 100 ./tools/ripc-perf latency -s 64,1024 -c 100 --timeout 30000
 	has "they go over ib" "$out" "^ib "
-	expect "short messages over the connection" 0 100 ./tools/ripc-perf latency -s 64 -c 100 --timeout 30000 -o short=rdma
-	expect "long messages" 0 200 ./tools/ripc-perf bandwidth -s 20000,300000 -c 40 --verify --timeout 60000
+	expect "short messages over the connection" 0 100 ./tools/ripc-perf latency -s 64 -c 100 \
+		--timeout 30000 -o short=rdma
+	expect "long messages" 0 200 ./tools/ripc-perf bandwidth -s 20000,300000 -c 40 --verify \
+		--timeout 60000
 	"$RIPC_LAB_DIR"/meet qp-served
 fi
 expect "nothing is left in the kernel" 0 30 "$RIPC_LAB_DIR"/resources same "$work/before"

@@ -11,7 +11,12 @@
 #include <string.h>
 
 static const struct ripc__wireup_params params = {
-	.rc_qpn = 0x1234, .rc_psn = 0xabcdef, .mtu = 5, .responder_resources = 16, .initiator_depth = 8};
+	.rc_qpn = 0x1234,
+	.rc_psn = 0xabcdef,
+	.mtu = 5,
+	.responder_resources = 16,
+	.initiator_depth = 8,
+};
 
 /* ---- messages ---- */
 
@@ -200,7 +205,7 @@ static void arrive(const struct packet *l)
 {
 	struct side *s = &net.side[l->to];
 	struct ripc__wireup_message m, answer;
-	bool stranger;
+	bool unknown;
 	const char *why;
 
 	ck_assert_int_eq(ripc__wireup_decode(&m, l->bytes, l->len, &why), 0);
@@ -223,10 +228,10 @@ static void arrive(const struct packet *l)
 		}
 		return;
 	}
-	stranger = !s->exists || m.to != s->w.mine || s->w.state == RIPC__WIREUP_DONE;
-	if ((stranger || m.kind == RIPC__WIREUP_DISC) && ripc__wireup_unknown(&m, &answer))
+	unknown = !s->exists || m.to != s->w.mine || s->w.state == RIPC__WIREUP_DONE;
+	if ((unknown || m.kind == RIPC__WIREUP_DISC) && ripc__wireup_unknown(&m, &answer))
 		put(!l->to, &answer);
-	if (!stranger)
+	if (!unknown)
 		follow(l->to, ripc__wireup_input(&s->w, &m, net.now_ns));
 }
 

@@ -9,7 +9,8 @@ tests_transport_iwarp_test_udp_socket_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=connect
 if HAVE_VERBS
 EXTRA_PROGRAMS += tests/transport/iwarp/verbs/test_verbs
 lab_tests += tests/transport/iwarp/verbs/test_verbs
-tests_transport_iwarp_verbs_test_verbs_SOURCES = tests/transport/iwarp/verbs/test_verbs.c tests/transport/iwarp/endpoint_pair.c tests/transport/iwarp/endpoint_pair.h
+tests_transport_iwarp_verbs_test_verbs_SOURCES = tests/transport/iwarp/verbs/test_verbs.c \
+	tests/transport/iwarp/endpoint_pair.c tests/transport/iwarp/endpoint_pair.h
 tests_transport_iwarp_verbs_test_verbs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_transport_iwarp_verbs_test_verbs_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
 # It decides when events are seen.

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-static struct ripc__iwarp_listen_addr place(const char *ip, uint16_t tcp, uint16_t udp)
+static struct ripc__iwarp_listen_addr listen_addr(const char *ip, uint16_t tcp, uint16_t udp)
 {
 	struct ripc__iwarp_listen_addr p = {.tcp = tcp, .udp = udp};
 
@@ -25,10 +25,10 @@ static const struct ripc__iwarp_address *sample(void)
 	static struct ripc__iwarp_address a;
 
 	a = (struct ripc__iwarp_address){.host = 42, .naddrs = 4};
-	a.addrs[0] = place("192.0.2.1", 1000, 0);
-	a.addrs[1] = place("2001:db8::1", 1001, 2001);
-	a.addrs[2] = place("127.0.0.1", 1002, 0);
-	a.addrs[3] = place("::1", 1003, 65535);
+	a.addrs[0] = listen_addr("192.0.2.1", 1000, 0);
+	a.addrs[1] = listen_addr("2001:db8::1", 1001, 2001);
+	a.addrs[2] = listen_addr("127.0.0.1", 1002, 0);
+	a.addrs[3] = listen_addr("::1", 1003, 65535);
 	return &a;
 }
 
@@ -51,7 +51,7 @@ START_TEST(iwarp_address_encode__longest_fits)
 	uint8_t buf[256];
 
 	for (unsigned i = 0; i < RIPC__IWARP_ADDRS_MAX; i++)
-		a.addrs[i] = place("2001:db8::2", 1, 1);
+		a.addrs[i] = listen_addr("2001:db8::2", 1, 1);
 	ck_assert_uint_le(ripc__iwarp_address_encode(&a, buf, sizeof(buf)), 256);
 	ck_assert_uint_gt(ripc__iwarp_address_encode(&a, buf, sizeof(buf)), 0);
 }
@@ -63,35 +63,39 @@ START_TEST(iwarp_address_decode__every_cut_and_surplus)
 	size_t len = ripc__iwarp_address_encode(sample(), buf, sizeof(buf));
 	struct ripc__iwarp_address a;
 
-	for (size_t part = 0; part <= sizeof(buf); part++)
-		ck_assert_int_eq(ripc__iwarp_address_decode(&a, buf, part), part == len ? 0 : -EINVAL);
+	for (size_t part = 0; part <= sizeof(buf); part++) {
+		int rc = ripc__iwarp_address_decode(&a, buf, part);
+
+		ck_assert_int_eq(rc, part == len ? 0 : -EINVAL);
+	}
 }
 END_TEST
 
-START_TEST(iwarp_address_decode__unusable_places)
+START_TEST(iwarp_address_decode__unusable_addresses)
 {
 	static const char *const bad[] = {"0.0.0.0", "224.0.0.1", "255.255.255.255", "::",
 					  "ff02::1", "fe80::1",   "::ffff:127.0.0.1"};
 	uint8_t buf[256];
 	struct ripc__iwarp_address a = {.naddrs = 1};
+	int rc;
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		a.naddrs = 1;
-		a.addrs[0] = place(bad[i], 1, 0);
+		a.addrs[0] = listen_addr(bad[i], 1, 0);
 		ck_assert_int_eq(ripc__iwarp_address_decode(
 					 &a, buf, ripc__iwarp_address_encode(&a, buf, 256)),
 				 -EINVAL);
 	}
 	a.naddrs = 1;
-	a.addrs[0] = place("192.0.2.1", 0, 0);
-	ck_assert_int_eq(ripc__iwarp_address_decode(&a, buf, ripc__iwarp_address_encode(&a, buf, 256)),
-			 -EINVAL);
+	a.addrs[0] = listen_addr("192.0.2.1", 0, 0);
+	rc = ripc__iwarp_address_decode(&a, buf, ripc__iwarp_address_encode(&a, buf, 256));
+	ck_assert_int_eq(rc, -EINVAL);
 	/* A loopback address not marked as such would be tried from other hosts. */
 	a.naddrs = 1;
-	a.addrs[0] = place("127.0.0.1", 1, 0);
+	a.addrs[0] = listen_addr("127.0.0.1", 1, 0);
 	a.addrs[0].loopback = false;
-	ck_assert_int_eq(ripc__iwarp_address_decode(&a, buf, ripc__iwarp_address_encode(&a, buf, 256)),
-			 -EINVAL);
+	rc = ripc__iwarp_address_decode(&a, buf, ripc__iwarp_address_encode(&a, buf, 256));
+	ck_assert_int_eq(rc, -EINVAL);
 }
 END_TEST
 
@@ -138,13 +142,13 @@ END_TEST
 
 START_TEST(sockaddr_text__both_families)
 {
-	struct ripc__iwarp_listen_addr p = place("127.0.0.1", 0, 0);
+	struct ripc__iwarp_listen_addr p = listen_addr("127.0.0.1", 0, 0);
 	char text[64];
 
 	ripc__sockaddr_set_port(&p.ip, 80);
 	ripc__sockaddr_text(&p.ip, text, sizeof(text));
 	ck_assert_str_eq(text, "127.0.0.1:80");
-	p = place("2001:db8::5", 0, 0);
+	p = listen_addr("2001:db8::5", 0, 0);
 	ripc__sockaddr_set_port(&p.ip, 65535);
 	ripc__sockaddr_text(&p.ip, text, sizeof(text));
 	ck_assert_str_eq(text, "[2001:db8::5]:65535");
@@ -161,7 +165,7 @@ int main(void)
 	tcase_add_test(tc, iwarp_address_encode__round_trip);
 	tcase_add_test(tc, iwarp_address_encode__longest_fits);
 	tcase_add_test(tc, iwarp_address_decode__every_cut_and_surplus);
-	tcase_add_test(tc, iwarp_address_decode__unusable_places);
+	tcase_add_test(tc, iwarp_address_decode__unusable_addresses);
 	tcase_add_test(tc, iwarp_address_decode__random_bytes);
 	tcase_add_test(tc, iwarp_address_order__loopback_on_the_same_host_only);
 	tcase_add_test(tc, sockaddr_text__both_families);

@@ -190,6 +190,7 @@ START_TEST(conn__older_first)
 	uint32_t fromlen;
 	char who[64];
 	size_t len;
+	int rc;
 
 	len = address_of(&a, to_a);
 	address_of(&b, to_b);
@@ -203,7 +204,8 @@ START_TEST(conn__older_first)
 	for (char i = 20; i < 40; i++)
 		send_to(&b, to_a, len, i);
 	for (char i = 0; i < 40; i++) {
-		ck_assert_int_eq(ripc__udp_receive(&a, RIPC__UDP_CONN, space, from, &fromlen, who), 1);
+		rc = ripc__udp_receive(&a, RIPC__UDP_CONN, space, from, &fromlen, who);
+		ck_assert_int_eq(rc, 1);
 		ck_assert_int_eq(*space, i);
 	}
 	ck_assert(nothing_received(&a));
@@ -215,7 +217,7 @@ END_TEST
 START_TEST(conn__alternating_peers)
 {
 	uint8_t to_a[RIPC__ADDRESS_MAX], from[RIPC__UDP_FROM];
-	struct ripc__udp_route way = {.len = 1};
+	struct ripc__udp_route route = {.len = 1};
 	struct ripc__udp a, b, c;
 	int ea = open_with_conn(&a);
 	uint32_t fromlen;
@@ -226,9 +228,9 @@ START_TEST(conn__alternating_peers)
 	open_one(&b, "127.0.0.1");
 	open_one(&c, "127.0.0.1");
 	len = address_of(&a, to_a);
-	way.fd = a.port[0].fd;
-	way.to = b.port[0].addr;
-	ripc__udp_conn_open(&a, &way);
+	route.fd = a.port[0].fd;
+	route.to = b.port[0].addr;
+	ripc__udp_conn_open(&a, &route);
 	ck_assert(has_conn(&a));
 	send_to(&b, to_a, len, 'b');
 	send_to(&c, to_a, len, 'c');
@@ -252,7 +254,7 @@ END_TEST
 
 /* Called while the socket exists but is not connected yet. */
 static struct {
-	struct ripc__udp *peer, *stranger; /* NULL: none */
+	struct ripc__udp *peer, *third; /* NULL: none */
 	uint8_t to[RIPC__ADDRESS_MAX];
 	size_t len;
 } window;
@@ -266,7 +268,7 @@ int __wrap_connect(int fd, const struct sockaddr *to, socklen_t len)
 		for (unsigned i = 0; i < WINDOW; i++)
 			send_to(window.peer, window.to, window.len, 'p');
 		for (unsigned i = 0; i < 2; i++)
-			send_to(window.stranger, window.to, window.len, 's');
+			send_to(window.third, window.to, window.len, 's');
 		window.peer = NULL;
 	}
 	return __real_connect(fd, to, len);
@@ -290,18 +292,18 @@ static void receive_from(struct ripc__udp *u, char what, const struct ripc__udp 
  */
 START_TEST(conn__other_peers_meanwhile)
 {
-	struct ripc__udp_route way = {.len = 1};
+	struct ripc__udp_route route = {.len = 1};
 	struct ripc__udp a, b, c;
 	int ea = open_with_conn(&a);
 
 	open_one(&b, "127.0.0.1");
 	open_one(&c, "127.0.0.1");
 	window.peer = &b;
-	window.stranger = &c;
+	window.third = &c;
 	window.len = address_of(&a, window.to);
-	way.fd = a.port[0].fd;
-	way.to = b.port[0].addr;
-	ripc__udp_conn_open(&a, &way);
+	route.fd = a.port[0].fd;
+	route.to = b.port[0].addr;
+	ripc__udp_conn_open(&a, &route);
 	ck_assert(has_conn(&a) && !window.peer);
 	for (unsigned i = 0; i < WINDOW; i++)
 		send_to(&b, window.to, window.len, 'q');
@@ -339,6 +341,7 @@ START_TEST(conn__port_of_another)
 	uint32_t fromlen;
 	char byte, who[64];
 	size_t len;
+	int rc;
 
 	open_one(&c, "127.0.0.1");
 	len = address_of(&a, to_a);
@@ -353,7 +356,8 @@ START_TEST(conn__port_of_another)
 	send_to(&c, to_a, len, 'c');
 	ck_assert_int_eq(receive_byte(&a, from, &fromlen), 'c');
 	send_to(&a, to_b, len, '2');
-	ck_assert_int_eq(ripc__udp_receive(&a, RIPC__UDP_CONN, space, from, &fromlen, who), -EAGAIN);
+	rc = ripc__udp_receive(&a, RIPC__UDP_CONN, space, from, &fromlen, who);
+	ck_assert_int_eq(rc, -EAGAIN);
 	send_to(&a, to_b, len, '3');
 	/* Before the next call. */
 	other = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

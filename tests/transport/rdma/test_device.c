@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Asynchronous events when contexts of one process share those of librdmacm: whoever reads an event
- * passes it on to the device it concerns. The verbs are stubs.
+ * Asynchronous events when contexts of one process share those of librdmacm: the context that reads
+ * an event passes it to the device concerned. The verbs are stubs.
  */
 #include "transport/rdma/device.h"
 #include "harness.h"
@@ -132,8 +132,12 @@ END_TEST
 
 START_TEST(event__of_a_queue_pair)
 {
-	static const enum ibv_event_type types[] = {IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR,
-						    IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_PATH_MIG_ERR};
+	static const enum ibv_event_type types[] = {
+		IBV_EVENT_QP_FATAL,
+		IBV_EVENT_QP_REQ_ERR,
+		IBV_EVENT_QP_ACCESS_ERR,
+		IBV_EVENT_PATH_MIG_ERR,
+	};
 	struct ibv_qp qp = {.context = &shared, .pd = b.pd};
 
 	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -149,8 +153,10 @@ END_TEST
 START_TEST(event__of_a_receive_queue)
 {
 	struct ibv_srq srq = {.context = &shared, .pd = a.pd};
+	struct ibv_async_event event;
 
-	inject_event((struct ibv_async_event){.element.srq = &srq, .event_type = IBV_EVENT_SRQ_ERR});
+	event = (struct ibv_async_event){.element.srq = &srq, .event_type = IBV_EVENT_SRQ_ERR};
+	inject_event(event);
 	expect_no_event(&b);
 	expect_event(&a, RIPC__VERBS_DEVICE_GONE);
 }
@@ -171,7 +177,7 @@ END_TEST
 START_TEST(event__of_a_port)
 {
 	static const enum ibv_event_type types[] = {IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE};
-	static const enum ripc__verbs_async troubles[] = {RIPC__VERBS_PORT_DOWN, RIPC__VERBS_PORT_UP};
+	static const enum ripc__verbs_async kinds[] = {RIPC__VERBS_PORT_DOWN, RIPC__VERBS_PORT_UP};
 	struct ripc__verbs_event ev;
 
 	inject_event((struct ibv_async_event){.element.port_num = 1,
@@ -179,14 +185,15 @@ START_TEST(event__of_a_port)
 	expect_event(&a, RIPC__VERBS_PORT_CHANGED);
 	for (unsigned i = 0; i < 2; i++) {
 		unsigned k = i ^ (unsigned)_i;
+		struct ibv_async_event e = {.element.port_num = 1, .event_type = types[k]};
 
-		inject_event((struct ibv_async_event){.element.port_num = 1, .event_type = types[k]});
-		expect_event(&a, troubles[k]);
+		inject_event(e);
+		expect_event(&a, kinds[k]);
 	}
 	/* Events read for it, in order, and the last state of the port. */
 	ck_assert(wake_fd_readable(&b));
 	ck_assert(ripc__verbs_event(&b, &ev));
-	ck_assert_int_eq(ev.async_event, troubles[1 - _i]);
+	ck_assert_int_eq(ev.async_event, kinds[1 - _i]);
 	ck_assert_uint_eq(ev.port, 1);
 	ck_assert(wake_fd_readable(&b));
 	expect_event(&b, RIPC__VERBS_PORT_CHANGED);

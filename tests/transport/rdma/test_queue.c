@@ -154,8 +154,9 @@ START_TEST(sendq_retire__order)
 			continue;
 		upto = retired + (uint32_t)(test_random(&rng) % (taken - retired));
 		for (;;) {
-			struct ripc__verbs_slot *slot = ripc__verbs_sendq_retire(&q, slots[upto % 8]);
+			struct ripc__verbs_slot *slot;
 
+			slot = ripc__verbs_sendq_retire(&q, slots[upto % 8]);
 			if (!slot)
 				break;
 			ck_assert_uint_eq(slot->wr_id, retired);
@@ -186,13 +187,13 @@ END_TEST
 
 /* A device whose completions are numbered from 1, with so many left. */
 static int left, next;
-static unsigned looked, late; /* polls so far; polls until the first completion */
+static unsigned polls, late; /* polls so far; polls until the first completion */
 
 static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 {
 	int n = left < max ? left : max;
 
-	if (++looked <= late)
+	if (++polls <= late)
 		return 0;
 	if (left < 0)
 		return -1;
@@ -210,7 +211,7 @@ static void complete(struct ripc__verbs_cq *cq, int n)
 	*cq = (struct ripc__verbs_cq){.cq = &device_cq};
 	left = n;
 	next = 0;
-	looked = late = 0;
+	polls = late = 0;
 }
 
 START_TEST(cq_poll_one__one_by_one)
@@ -241,17 +242,17 @@ START_TEST(cq_poll_one__poll_count)
 	complete(&cq, 1);
 	late = RIPC__VERBS_POLL_COUNT - 1;
 	ck_assert(ripc__verbs_cq_poll_one(&cq, &wc));
-	ck_assert_uint_eq(looked, RIPC__VERBS_POLL_COUNT);
+	ck_assert_uint_eq(polls, RIPC__VERBS_POLL_COUNT);
 	complete(&cq, 1);
 	late = RIPC__VERBS_POLL_COUNT;
 	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
-	ck_assert_uint_eq(looked, RIPC__VERBS_POLL_COUNT);
+	ck_assert_uint_eq(polls, RIPC__VERBS_POLL_COUNT);
 	complete(&cq, 1);
 	ck_assert(ripc__verbs_cq_poll_one(&cq, &wc));
-	ck_assert_uint_eq(looked, 1);
+	ck_assert_uint_eq(polls, 1);
 	complete(&cq, -1);
 	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
-	ck_assert_uint_eq(looked, 1);
+	ck_assert_uint_eq(polls, 1);
 }
 END_TEST
 

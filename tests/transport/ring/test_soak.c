@@ -26,7 +26,7 @@
 #define PATIENCE_S 120 /* seconds without progress: a message is lost */
 #define STOP       UINT64_MAX
 
-static struct ripc__options options = {.mapped = RIPC__MAPPED_ON};
+static struct ripc__options options = {.mapped_mode = RIPC__MAPPED_ON};
 
 /* One process. */
 struct side {

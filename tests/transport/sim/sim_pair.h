@@ -140,9 +140,9 @@ static inline void pair_connect(struct sim_pair_test *sim_pair_test)
 			 0);
 }
 
-static inline struct sim_pair_test *pair_connected(uint64_t seed, const struct ripc__sim_config *config)
+static inline struct sim_pair_test *pair_connected(uint64_t seed, const struct ripc__sim_config *cf)
 {
-	struct sim_pair_test *sim_pair_test = pair_open(seed, config);
+	struct sim_pair_test *sim_pair_test = pair_open(seed, cf);
 
 	pair_connect(sim_pair_test);
 	pair_run(sim_pair_test, 100 * RIPC__MS);

@@ -194,13 +194,15 @@ struct memory {
 static void memory_open(struct memory *m, uint64_t seed, const struct ripc__sim_config *config,
 			unsigned access)
 {
+	int rc;
+
 	memset(m, 0, sizeof(*m));
 	m->sim_pair_test = pair_connected(seed, config);
 	ck_assert_int_eq(OPS->reg(m->sim_pair_test->side[0].t, NULL, m->bytes[0], 4096,
 				  RIPC__ACCESS_LOCAL_WRITE, &m->mr[0]),
 			 0);
-	ck_assert_int_eq(
-		OPS->reg(m->sim_pair_test->side[1].t, NULL, m->bytes[1], 4096, access, &m->mr[1]), 0);
+	rc = OPS->reg(m->sim_pair_test->side[1].t, NULL, m->bytes[1], 4096, access, &m->mr[1]);
+	ck_assert_int_eq(rc, 0);
 	for (int i = 0; i < 4096; i++) {
 		m->bytes[0][i] = (uint8_t)(i * 7);
 		m->bytes[1][i] = (uint8_t)(i * 11);
@@ -221,6 +223,8 @@ static int memory_read(struct memory *m, size_t to, size_t len, size_t from)
 
 START_TEST(write__visible_before_later_send)
 {
+	uint64_t n;
+
 	for (int progress = 0; progress < 2; progress++)
 		for (uint64_t seed = 1; seed <= 50; seed++) {
 			struct ripc__sim_config config = defaults();
@@ -233,8 +237,8 @@ START_TEST(write__visible_before_later_send)
 			while (!pair_count(&m.sim_pair_test->side[1], RIPC__EV_RECV))
 				pair_run(m.sim_pair_test, 1000);
 			ck_assert_mem_eq(m.bytes[1] + 2000, m.bytes[0] + 100, 1000);
-			ck_assert_uint_eq(
-				pair_find(&m.sim_pair_test->side[0], RIPC__EV_WRITE_DONE)->wr_id, 42);
+			n = pair_find(&m.sim_pair_test->side[0], RIPC__EV_WRITE_DONE)->wr_id;
+			ck_assert_uint_eq(n, 42);
 			pair_close(m.sim_pair_test, 0);
 		}
 }
@@ -342,6 +346,8 @@ END_TEST
 
 START_TEST(read__bytes_of_the_target)
 {
+	uint64_t n;
+
 	for (int progress = 0; progress < 2; progress++)
 		for (uint64_t seed = 1; seed <= 50; seed++) {
 			struct ripc__sim_config config = defaults();
@@ -350,12 +356,15 @@ START_TEST(read__bytes_of_the_target)
 			config.target_progress = progress;
 			memory_open(&m, seed, &config, RIPC__ACCESS_REMOTE_READ);
 			ck_assert_int_eq(memory_read(&m, 0, 1000, 50), 0);
-			/* The answer leaves as late as it may: what is written meanwhile is read. */
+			/*
+			 * The read response leaves as late as possible, so that it contains what
+			 * was written meanwhile.
+			 */
 			m.bytes[1][50] ^= 0xff;
 			pair_run(m.sim_pair_test, RIPC__MS);
 			ck_assert_mem_eq(m.bytes[0], m.bytes[1] + 50, 1000);
-			ck_assert_uint_eq(
-				pair_find(&m.sim_pair_test->side[0], RIPC__EV_READ_DONE)->wr_id, 43);
+			n = pair_find(&m.sim_pair_test->side[0], RIPC__EV_READ_DONE)->wr_id;
+			ck_assert_uint_eq(n, 43);
 			pair_close(m.sim_pair_test, 0);
 		}
 }
@@ -413,8 +422,10 @@ START_TEST(read__without_the_capability)
 }
 END_TEST
 
-START_TEST(dereg__under_way_is_a_violation)
+START_TEST(dereg__in_flight_is_a_violation)
 {
+	int rc;
+
 	/* 0: source of a write, 1: target of a read, 2: source of a read */
 	for (int fault = 0; fault < 3; fault++) {
 		struct memory m;
@@ -422,7 +433,8 @@ START_TEST(dereg__under_way_is_a_violation)
 		int side = fault == 2;
 
 		memory_open(&m, 1, NULL, RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE);
-		ck_assert_int_eq(fault ? memory_read(&m, 0, 100, 0) : memory_write(&m, 0, 100, 0), 0);
+		rc = fault ? memory_read(&m, 0, 100, 0) : memory_write(&m, 0, 100, 0);
+		ck_assert_int_eq(rc, 0);
 		OPS->dereg(m.sim_pair_test->side[side].t, &m.mr[side]);
 		pair_run(m.sim_pair_test, RIPC__MS);
 		ripc__sim_counters(m.sim_pair_test->net, &counters);
@@ -512,7 +524,7 @@ int main(void)
 	tcase_add_test(tc, read__depth);
 	tcase_add_test(tc, read__held_target_with_target_progress);
 	tcase_add_test(tc, read__without_the_capability);
-	tcase_add_test(tc, dereg__under_way_is_a_violation);
+	tcase_add_test(tc, dereg__in_flight_is_a_violation);
 	tcase_add_test(tc, reg__fails_at_nth);
 	tcase_add_test(tc, reg__limited);
 	suite_add_tcase(suite, tc);

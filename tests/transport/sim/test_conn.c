@@ -2,7 +2,7 @@
 /* How connections of the simulated network begin and end. */
 #include "sim_pair.h"
 
-START_TEST(connect__private_data_both_ways)
+START_TEST(connect__private_data_both_directions)
 {
 	for (uint64_t seed = 1; seed <= 50; seed++) {
 		struct sim_pair_test *sim_pair_test = pair_open(seed, NULL);
@@ -26,10 +26,12 @@ START_TEST(connect__bad_address_is_refused)
 	struct sim_pair_test *sim_pair_test = pair_open(1, NULL);
 	struct ripc__ep *ep;
 	uint8_t addr[8];
+	int rc;
 
 	memcpy(addr, sim_pair_test->side[1].addr, 8);
 	addr[7] = 9;
-	ck_assert_int_eq(OPS->connect(sim_pair_test->side[0].t, addr, 8, NULL, 0, NULL, &ep), -EINVAL);
+	rc = OPS->connect(sim_pair_test->side[0].t, addr, 8, NULL, 0, NULL, &ep);
+	ck_assert_int_eq(rc, -EINVAL);
 	ck_assert_int_eq(OPS->connect(sim_pair_test->side[0].t, sim_pair_test->side[1].addr, 7,
 				      NULL, 0, NULL, &ep),
 			 -EINVAL);
@@ -40,12 +42,14 @@ END_TEST
 START_TEST(connect__no_listener)
 {
 	struct sim_pair_test *sim_pair_test = pair_open(1, NULL);
+	int rc;
 
 	OPS->close(sim_pair_test->side[1].t);
 	sim_pair_test->side[1].t = NULL;
 	pair_connect(sim_pair_test);
 	pair_run(sim_pair_test, RIPC__MS);
-	ck_assert_int_eq(pair_find(&sim_pair_test->side[0], RIPC__EV_CLOSED)->status, -ECONNREFUSED);
+	rc = pair_find(&sim_pair_test->side[0], RIPC__EV_CLOSED)->status;
+	ck_assert_int_eq(rc, -ECONNREFUSED);
 	OPS->ep_close(sim_pair_test->side[0].ep);
 	pair_close(sim_pair_test, 0);
 }
@@ -70,11 +74,13 @@ END_TEST
 START_TEST(connect__nth_fails_once)
 {
 	struct sim_pair_test *sim_pair_test = pair_open(1, NULL);
+	int rc;
 
 	ripc__sim_fail_connect_at(sim_pair_test->net, 1);
 	pair_connect(sim_pair_test);
 	pair_run(sim_pair_test, RIPC__MS);
-	ck_assert_int_eq(pair_find(&sim_pair_test->side[0], RIPC__EV_CLOSED)->status, -ECONNREFUSED);
+	rc = pair_find(&sim_pair_test->side[0], RIPC__EV_CLOSED)->status;
+	ck_assert_int_eq(rc, -ECONNREFUSED);
 	OPS->ep_close(sim_pair_test->side[0].ep);
 	sim_pair_test->side[0].nevents = 0;
 	pair_connect(sim_pair_test);
@@ -143,8 +149,11 @@ START_TEST(ep_close__peer_event_after_data)
 	for (uint64_t seed = 1; seed <= 50; seed++) {
 		struct sim_pair_test *sim_pair_test = pair_connected(seed, NULL);
 
-		for (int i = 0; i < 10; i++)
-			ck_assert_int_ge(pair_send(&sim_pair_test->side[0], &i, sizeof(i), i == 9), 0);
+		for (int i = 0; i < 10; i++) {
+			int n = pair_send(&sim_pair_test->side[0], &i, sizeof(i), i == 9);
+
+			ck_assert_int_ge(n, 0);
+		}
 		OPS->ep_close(sim_pair_test->side[0].ep);
 		pair_run(sim_pair_test, RIPC__MS);
 		ck_assert_uint_eq(pair_count(&sim_pair_test->side[1], RIPC__EV_RECV), 10);
@@ -260,8 +269,10 @@ END_TEST
 START_TEST(kill__silent_detected_by_send)
 {
 	struct sim_pair_test *sim_pair_test = pair_connected(1, NULL);
+	int rc;
 
-	ck_assert_int_eq(ripc__sim_kill(sim_pair_test->net, sim_pair_test->side[1].instance, true), 0);
+	rc = ripc__sim_kill(sim_pair_test->net, sim_pair_test->side[1].instance, true);
+	ck_assert_int_eq(rc, 0);
 	OPS->close(sim_pair_test->side[1].t);
 	sim_pair_test->side[1].t = NULL;
 	pair_run(sim_pair_test, 60000 * RIPC__MS);
@@ -276,6 +287,7 @@ END_TEST
 START_TEST(close__with_a_request_unanswered)
 {
 	struct sim_pair_test *sim_pair_test = pair_open(1, NULL);
+	int rc;
 
 	sim_pair_test->side[1].accept = false;
 	pair_connect(sim_pair_test);
@@ -283,7 +295,8 @@ START_TEST(close__with_a_request_unanswered)
 	OPS->close(sim_pair_test->side[1].t);
 	sim_pair_test->side[1].t = NULL;
 	pair_run(sim_pair_test, RIPC__MS);
-	ck_assert_int_eq(pair_find(&sim_pair_test->side[0], RIPC__EV_CLOSED)->status, -ECONNREFUSED);
+	rc = pair_find(&sim_pair_test->side[0], RIPC__EV_CLOSED)->status;
+	ck_assert_int_eq(rc, -ECONNREFUSED);
 	pair_close(sim_pair_test, 0);
 }
 END_TEST
@@ -294,7 +307,7 @@ int main(void)
 	TCase *tc = tcase_create("conn");
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, connect__private_data_both_ways);
+	tcase_add_test(tc, connect__private_data_both_directions);
 	tcase_add_test(tc, connect__bad_address_is_refused);
 	tcase_add_test(tc, connect__no_listener);
 	tcase_add_test(tc, connect__partitioned_times_out);

@@ -151,10 +151,10 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	if (e->crc)
 		ripc__put_le32(tx->term + len, ripc__crc32c(0, tx->term, len));
 	len += RIPC__FPDU_CRC;
-	tx->ring[tx->ring_tail++ % RIPC__STAGED_MAX] = (struct ripc__staged){
+	tx->ring[tx->ring_tail++ % RIPC__FRAMED_MAX] = (struct ripc__framed){
 		.payload = tx->term,
 		.len = (uint32_t)len,
-		.kind = RIPC__STAGED_TERMINATE,
+		.kind = RIPC__FRAMED_TERMINATE,
 		.last = true,
 	};
 	tx->ring_bytes += len;

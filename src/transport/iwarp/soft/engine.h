@@ -2,12 +2,12 @@
 /*
  * One end of an iWARP connection once it is set up: MPA framing (RFC 5044), DDP segments (RFC
  * 5041), RDMAP operations (RFC 5040). Pure: bytes, memory and posts go in; bytes to transmit,
- * places for bytes to come and events come out.
+ * memory for received bytes and events come out.
  *
- *   transmit:  gather() names the next bytes, headers and payload where it lies; sent() says how
- *     many went
- *   receive:   want() names where the next bytes shall go; received() says how many came; next()
- *     until it returns 0
+ *   transmit:  gather() returns the next bytes, the payload in place; sent() takes the number of
+ *     bytes transmitted
+ *   receive:   rx_buffer() returns the memory for the next bytes; received() takes the number of
+ *     bytes received; then call next() until it returns 0
  *
  * Every STag, right, bound, offset, length, queue and message number is checked before a byte is
  * placed. The first violation, a Terminate of the peer and a lack of memory end the engine: status
@@ -30,7 +30,7 @@
 #define RIPC__SEND_MAX  16384u /* longest send */
 #define RIPC__READS_MAX 32u    /* reads outstanding in one direction at most */
 #define RIPC__WORKS_MAX 64u    /* writes posted and not yet reported at most */
-#define RIPC__STAGED_MAX \
+#define RIPC__FRAMED_MAX \
 	16u /* FPDUs, or runs of queued bytes, returned by gather() and not yet sent */
 #define RIPC__STASH_BYTES 320u /* longest part of an FPDU kept between two receives */
 /* longest ULPDU to a peer of this stack: a payload of 65472 bytes and a tagged header */
@@ -63,7 +63,7 @@ struct ripc__chunk {
 struct ripc__work {
 	struct ripc__region *region;
 	const uint8_t *src;
-	uint64_t len, staged; /* bytes; those that FPDUs were made of */
+	uint64_t len, framed; /* bytes; those that FPDUs were made of */
 	uint64_t raddr;
 	uint32_t rkey;
 	uint64_t wr_id;
@@ -85,24 +85,24 @@ struct ripc__read {
 struct ripc__read_response {
 	struct ripc__region *region; /* NULL: of no bytes */
 	const uint8_t *src;
-	uint32_t len, staged; /* bytes; those that FPDUs were made of */
+	uint32_t len, framed; /* bytes; those that FPDUs were made of */
 	uint32_t stag;        /* target at the peer */
 	uint64_t to;
 	bool begun; /* an FPDU was made; matters for no bytes */
 };
 
-enum ripc__staged_kind {
-	RIPC__STAGED_BYTES,
-	RIPC__STAGED_WRITE,
-	RIPC__STAGED_RESPONSE,
-	RIPC__STAGED_TERMINATE
+enum ripc__framed_kind {
+	RIPC__FRAMED_BYTES,
+	RIPC__FRAMED_WRITE,
+	RIPC__FRAMED_RESPONSE,
+	RIPC__FRAMED_TERMINATE
 };
 
 /* One FPDU, or a run of bytes of a chunk, that is being sent. */
-struct ripc__staged {
+struct ripc__framed {
 	const uint8_t *payload;
 	uint32_t len; /* bytes at payload */
-	enum ripc__staged_kind kind;
+	enum ripc__framed_kind kind;
 	uint8_t head_len, tail_len;
 	bool last; /* ends its write or response */
 	uint8_t head[RIPC__FPDU_LEN + RIPC__DDP_TAGGED];
@@ -115,15 +115,15 @@ struct ripc__engine_tx {
 	bool turn; /* a response is next, if both a write and a response could be */
 	uint32_t msn_send, msn_read;     /* next message numbers */
 	struct ripc__chunk *head, *tail; /* queue of encoded bytes */
-	/* the chunk in which unstaged bytes begin; NULL: there are none */
-	struct ripc__chunk *stage;
-	uint32_t stage_off;              /* offset there */
-	uint64_t appended, staged, sent; /* bytes ever put into the queue, given out, gone */
+	/* chunk with the first byte that is not framed; NULL: none */
+	struct ripc__chunk *unframed;
+	uint32_t unframed_off;           /* offset there */
+	uint64_t appended, framed, sent; /* bytes ever put into the queue, given out, gone */
 	struct ripc__work *works;        /* ring of RIPC__WORKS_MAX, NULL until the first write */
-	uint32_t work_tail, work_staged, work_sent, work_reported; /* counters into it */
+	uint32_t work_tail, work_framed, work_sent, work_reported; /* counters into it */
 	struct ripc__read_response served[RIPC__READS_MAX];
-	uint32_t served_tail, served_staged, served_sent;
-	struct ripc__staged ring[RIPC__STAGED_MAX];
+	uint32_t served_tail, served_framed, served_sent;
+	struct ripc__framed ring[RIPC__FRAMED_MAX];
 	uint32_t ring_head, ring_tail; /* counters into it */
 	uint32_t skip;                 /* bytes of ring[ring_head] that are gone */
 	uint64_t ring_bytes;           /* bytes of the ring that are not gone */
@@ -133,7 +133,7 @@ struct ripc__engine_tx {
 struct ripc__engine_rx {
 	const uint8_t *p, *end;  /* received and not yet parsed, in slab */
 	struct ripc__slab *slab; /* referenced while p < end */
-	uint8_t *space;          /* what want() was given */
+	uint8_t *space;          /* given to rx_buffer() */
 	uint32_t stash_len;
 	bool placing;    /* the payload of ddp goes straight to dst */
 	bool bulk;       /* the last FPDU was tagged: more of the same is likely */
@@ -194,8 +194,8 @@ static inline uint64_t ripc__engine_queued(const struct ripc__engine *e)
 
 /*
  * Only if the engine is idle and len fits one FPDU: makes head and tail of a send for the caller to
- * transmit with the len gathered bytes between. Return: bytes of the tail. What the caller could
- * not transmit, it queues at once.
+ * transmit with the len gathered bytes between. Return: bytes of the tail. The caller queues at
+ * once the rest that it could not transmit.
  */
 unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len,
 			    uint8_t head[RIPC__SEND_HEADER], uint8_t tail[RIPC__TRAILER_MAX]);
@@ -236,8 +236,8 @@ static inline bool ripc__engine_pending(const struct ripc__engine *e)
 	if (!tx->open)
 		return false;
 	return tx->ring_head != tx->ring_tail ||
-	       (!e->status && (tx->staged != tx->appended || tx->work_staged != tx->work_tail ||
-			       tx->served_staged != tx->served_tail));
+	       (!e->status && (tx->framed != tx->appended || tx->work_framed != tx->work_tail ||
+			       tx->served_framed != tx->served_tail));
 }
 
 static inline bool ripc__engine_idle(const struct ripc__engine *e)
@@ -265,8 +265,8 @@ static inline bool ripc__engine_unparsed(const struct ripc__engine *e)
 }
 
 /*
- * The region is about to vanish: an engine that uses it ends, and no longer refers to it. What is
- * half sent then cannot be completed, and no Terminate follows it.
+ * The region is about to be freed: an engine that uses it ends, and no longer refers to it. A
+ * partly sent FPDU cannot be completed then, and no Terminate follows it.
  */
 void ripc__engine_revoke(struct ripc__engine *e, const struct ripc__region *region);
 

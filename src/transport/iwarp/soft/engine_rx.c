@@ -353,7 +353,7 @@ static int out_of_bytes(struct ripc__engine *e)
  * Continues an FPDU whose payload is being placed. Return: 1 event; 0: more bytes are needed; -1:
  * FPDU done, or engine ended.
  */
-static int place(struct ripc__engine *e, struct ripc__engine_event *ev)
+static int store(struct ripc__engine *e, struct ripc__engine_event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 	size_t have = (size_t)(rx->end - rx->p), part = have < rx->left ? have : rx->left;
@@ -402,7 +402,7 @@ static bool begin(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t 
 	return true;
 }
 
-/* The next FPDU, if enough of it was received. Return: as place(). */
+/* The next FPDU, if enough of it was received. Return: as store(). */
 static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
@@ -478,7 +478,7 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev)
 		return 1;
 	}
 	while (rx->p < rx->end) {
-		int n = rx->placing ? place(e, ev) : parse(e, ev);
+		int n = rx->placing ? store(e, ev) : parse(e, ev);
 
 		if (n >= 0)
 			return n;

@@ -13,9 +13,9 @@
 #define CHUNK_BYTES 65536u                                     /* one allocation */
 #define CHUNK_DATA  (CHUNK_BYTES - sizeof(struct ripc__chunk)) /* more than any encoded message */
 
-static struct ripc__staged *staged(struct ripc__engine_tx *tx, uint32_t i)
+static struct ripc__framed *framed(struct ripc__engine_tx *tx, uint32_t i)
 {
-	return &tx->ring[i % RIPC__STAGED_MAX];
+	return &tx->ring[i % RIPC__FRAMED_MAX];
 }
 
 static uint32_t frame_crc(const uint8_t *head, size_t head_len, const struct iovec *iov,
@@ -61,12 +61,12 @@ static uint8_t *reserve(struct ripc__engine_tx *tx, size_t len)
 	return chunk->data + chunk->end;
 }
 
-/* The len bytes that were written where reserve() said belong to the queue. */
+/* Appends to the queue the len bytes that were written to the memory of reserve(). */
 static void commit(struct ripc__engine_tx *tx, size_t len)
 {
-	if (!tx->stage) {
-		tx->stage = tx->tail;
-		tx->stage_off = tx->tail->end;
+	if (!tx->unframed) {
+		tx->unframed = tx->tail;
+		tx->unframed_off = tx->tail->end;
 	}
 	tx->tail->end += (uint32_t)len;
 	tx->appended += len;
@@ -183,32 +183,32 @@ int ripc__engine_queue_empty_write(struct ripc__engine *e)
 	return 0;
 }
 
-static void stage_bytes(struct ripc__engine_tx *tx, uint64_t limit)
+static void frame_bytes(struct ripc__engine_tx *tx, uint64_t limit)
 {
-	struct ripc__chunk *chunk = tx->stage;
-	uint64_t len = chunk->end - tx->stage_off;
+	struct ripc__chunk *chunk = tx->unframed;
+	uint64_t len = chunk->end - tx->unframed_off;
 
-	if (len > limit - tx->staged)
-		len = limit - tx->staged;
-	*staged(tx, tx->ring_tail++) = (struct ripc__staged){
-		.payload = chunk->data + tx->stage_off,
+	if (len > limit - tx->framed)
+		len = limit - tx->framed;
+	*framed(tx, tx->ring_tail++) = (struct ripc__framed){
+		.payload = chunk->data + tx->unframed_off,
 		.len = (uint32_t)len,
-		.kind = RIPC__STAGED_BYTES,
+		.kind = RIPC__FRAMED_BYTES,
 	};
 	tx->ring_bytes += len;
-	tx->staged += len;
-	tx->stage_off += (uint32_t)len;
-	if (tx->stage_off == chunk->end) {
-		tx->stage = chunk->next;
-		tx->stage_off = tx->stage ? tx->stage->start : 0;
+	tx->framed += len;
+	tx->unframed_off += (uint32_t)len;
+	if (tx->unframed_off == chunk->end) {
+		tx->unframed = chunk->next;
+		tx->unframed_off = tx->unframed ? tx->unframed->start : 0;
 	}
 }
 
-static void stage_tagged(struct ripc__engine *e, enum ripc__staged_kind kind, enum ripc__rdmap_op op,
+static void frame_tagged(struct ripc__engine *e, enum ripc__framed_kind kind, enum ripc__rdmap_op op,
 			 bool last, uint32_t stag, uint64_t to, const uint8_t *payload, uint32_t len)
 {
 	struct ripc__engine_tx *tx = &e->tx;
-	struct ripc__staged *s = staged(tx, tx->ring_tail++);
+	struct ripc__framed *s = framed(tx, tx->ring_tail++);
 	unsigned pad = (unsigned)(-(RIPC__FPDU_LEN + RIPC__DDP_TAGGED + len) & 3);
 	struct iovec body = {(void *)payload, len};
 
@@ -225,54 +225,54 @@ static void stage_tagged(struct ripc__engine *e, enum ripc__staged_kind kind, en
 	tx->ring_bytes += (uint64_t)s->head_len + len + s->tail_len;
 }
 
-static void stage_write(struct ripc__engine *e)
+static void frame_write(struct ripc__engine *e)
 {
-	struct ripc__work *w = &e->tx.works[e->tx.work_staged % RIPC__WORKS_MAX];
-	uint64_t left = w->len - w->staged;
+	struct ripc__work *w = &e->tx.works[e->tx.work_framed % RIPC__WORKS_MAX];
+	uint64_t left = w->len - w->framed;
 	uint32_t part = left < e->tagged_max ? (uint32_t)left : e->tagged_max;
 
-	stage_tagged(e, RIPC__STAGED_WRITE, RIPC__RDMAP_WRITE, part == left, w->rkey,
-		     w->raddr + w->staged, part ? w->src + w->staged : NULL, part);
-	w->staged += part;
+	frame_tagged(e, RIPC__FRAMED_WRITE, RIPC__RDMAP_WRITE, part == left, w->rkey,
+		     w->raddr + w->framed, part ? w->src + w->framed : NULL, part);
+	w->framed += part;
 	if (part == left)
-		e->tx.work_staged++;
+		e->tx.work_framed++;
 }
 
-static void stage_response(struct ripc__engine *e)
+static void frame_response(struct ripc__engine *e)
 {
-	struct ripc__read_response *r = &e->tx.served[e->tx.served_staged % RIPC__READS_MAX];
-	uint32_t left = r->len - r->staged, part = left < e->tagged_max ? left : e->tagged_max;
+	struct ripc__read_response *r = &e->tx.served[e->tx.served_framed % RIPC__READS_MAX];
+	uint32_t left = r->len - r->framed, part = left < e->tagged_max ? left : e->tagged_max;
 
-	stage_tagged(e, RIPC__STAGED_RESPONSE, RIPC__RDMAP_READ_RESPONSE, part == left, r->stag,
-		     r->to + r->staged, part ? r->src + r->staged : NULL, part);
-	r->staged += part;
+	frame_tagged(e, RIPC__FRAMED_RESPONSE, RIPC__RDMAP_READ_RESPONSE, part == left, r->stag,
+		     r->to + r->framed, part ? r->src + r->framed : NULL, part);
+	r->framed += part;
 	if (part == left)
-		e->tx.served_staged++;
+		e->tx.served_framed++;
 }
 
 /*
  * Turns one more run of bytes or one more FPDU into an entry of the ring. Queued sends go first,
  * since they were posted before the next write; writes and responses alternate.
  */
-static bool stage_one(struct ripc__engine *e)
+static bool frame_one(struct ripc__engine *e)
 {
 	struct ripc__engine_tx *tx = &e->tx;
-	bool write = tx->work_staged != tx->work_tail;
-	bool response = tx->served_staged != tx->served_tail;
-	uint64_t limit = write ? tx->works[tx->work_staged % RIPC__WORKS_MAX].after : tx->appended;
-	bool bytes = tx->staged < limit;
+	bool write = tx->work_framed != tx->work_tail;
+	bool response = tx->served_framed != tx->served_tail;
+	uint64_t limit = write ? tx->works[tx->work_framed % RIPC__WORKS_MAX].after : tx->appended;
+	bool bytes = tx->framed < limit;
 
 	if ((bytes || write) && (!response || !tx->turn)) {
 		tx->turn = true;
 		if (bytes)
-			stage_bytes(tx, limit);
+			frame_bytes(tx, limit);
 		else
-			stage_write(e);
+			frame_write(e);
 		return true;
 	}
 	tx->turn = false;
 	if (response)
-		stage_response(e);
+		frame_response(e);
 	return response;
 }
 
@@ -285,12 +285,12 @@ unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned
 
 	if (!tx->open)
 		return 0;
-	while (!e->status && tx->ring_tail - tx->ring_head < RIPC__STAGED_MAX &&
+	while (!e->status && tx->ring_tail - tx->ring_head < RIPC__FRAMED_MAX &&
 	       tx->ring_bytes < max_bytes)
-		if (!stage_one(e))
+		if (!frame_one(e))
 			break;
 	for (uint32_t i = tx->ring_head; i != tx->ring_tail && n + 3 <= max_iov; i++) {
-		struct ripc__staged *s = staged(tx, i);
+		struct ripc__framed *s = framed(tx, i);
 		const struct iovec parts[3] = {
 			{s->head, s->head_len},
 			{(void *)s->payload, s->len},
@@ -325,13 +325,13 @@ static void free_bytes(struct ripc__engine_tx *tx, uint32_t len)
 	free(chunk);
 }
 
-static void done(struct ripc__engine_tx *tx, const struct ripc__staged *s)
+static void done(struct ripc__engine_tx *tx, const struct ripc__framed *s)
 {
-	if (s->kind == RIPC__STAGED_BYTES) {
+	if (s->kind == RIPC__FRAMED_BYTES) {
 		free_bytes(tx, s->len);
-	} else if (s->kind == RIPC__STAGED_WRITE && s->last) {
+	} else if (s->kind == RIPC__FRAMED_WRITE && s->last) {
 		tx->works[tx->work_sent++ % RIPC__WORKS_MAX].region->users--;
-	} else if (s->kind == RIPC__STAGED_RESPONSE && s->last) {
+	} else if (s->kind == RIPC__FRAMED_RESPONSE && s->last) {
 		struct ripc__read_response *r = &tx->served[tx->served_sent++ % RIPC__READS_MAX];
 
 		if (r->region)
@@ -345,7 +345,7 @@ void ripc__engine_sent(struct ripc__engine *e, size_t n)
 
 	tx->ring_bytes -= n;
 	while (tx->ring_head != tx->ring_tail) {
-		struct ripc__staged *s = staged(tx, tx->ring_head);
+		struct ripc__framed *s = framed(tx, tx->ring_head);
 		size_t whole = (size_t)s->head_len + s->len + s->tail_len;
 
 		if (whole - tx->skip > n) {
@@ -381,14 +381,14 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 	tx->ring_bytes = 0;
 	for (; tx->work_sent != tx->work_tail; tx->work_sent++)
 		tx->works[tx->work_sent % RIPC__WORKS_MAX].region->users--;
-	tx->work_staged = tx->work_reported = tx->work_tail;
+	tx->work_framed = tx->work_reported = tx->work_tail;
 	for (; tx->served_sent != tx->served_tail; tx->served_sent++)
 		if (tx->served[tx->served_sent % RIPC__READS_MAX].region)
 			tx->served[tx->served_sent % RIPC__READS_MAX].region->users--;
-	tx->served_staged = tx->served_tail;
+	tx->served_framed = tx->served_tail;
 	free_chunks(tx->head);
-	tx->head = tx->tail = tx->stage = NULL;
-	tx->sent = tx->staged = tx->appended;
+	tx->head = tx->tail = tx->unframed = NULL;
+	tx->sent = tx->framed = tx->appended;
 	free(tx->works);
 	tx->works = NULL;
 }
@@ -396,7 +396,7 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 void ripc__engine_drop_unsent(struct ripc__engine *e)
 {
 	struct ripc__engine_tx *tx = &e->tx;
-	struct ripc__staged *s = staged(tx, tx->ring_head);
+	struct ripc__framed *s = framed(tx, tx->ring_head);
 	uint32_t works = tx->work_sent, served = tx->served_sent;
 
 	if (tx->ring_head == tx->ring_tail || !tx->skip) {
@@ -406,16 +406,16 @@ void ripc__engine_drop_unsent(struct ripc__engine *e)
 	tx->ring_tail = tx->ring_head + 1;
 	tx->ring_bytes = (uint64_t)s->head_len + s->len + s->tail_len - tx->skip;
 	s->last = true; /* its write or response is released */
-	works += s->kind == RIPC__STAGED_WRITE;
-	served += s->kind == RIPC__STAGED_RESPONSE;
+	works += s->kind == RIPC__FRAMED_WRITE;
+	served += s->kind == RIPC__FRAMED_RESPONSE;
 	for (; tx->work_tail != works; tx->work_tail--)
 		tx->works[(tx->work_tail - 1) % RIPC__WORKS_MAX].region->users--;
 	for (; tx->served_tail != served; tx->served_tail--)
 		if (tx->served[(tx->served_tail - 1) % RIPC__READS_MAX].region)
 			tx->served[(tx->served_tail - 1) % RIPC__READS_MAX].region->users--;
-	tx->work_staged = tx->work_tail;
-	tx->served_staged = tx->served_tail;
-	if (s->kind == RIPC__STAGED_BYTES) {
+	tx->work_framed = tx->work_tail;
+	tx->served_framed = tx->served_tail;
+	if (s->kind == RIPC__FRAMED_BYTES) {
 		free_chunks(tx->head->next);
 		tx->head->next = NULL;
 		tx->head->end = tx->head->start + s->len;
@@ -425,6 +425,6 @@ void ripc__engine_drop_unsent(struct ripc__engine *e)
 		tx->head = tx->tail = NULL;
 		tx->sent = tx->appended;
 	}
-	tx->stage = NULL;
-	tx->staged = tx->appended;
+	tx->unframed = NULL;
+	tx->framed = tx->appended;
 }

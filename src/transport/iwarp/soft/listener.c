@@ -25,7 +25,7 @@
 /* pause of accept() when descriptors ran out: idle lanes are closed meanwhile */
 #define DEAF_MS       20
 #define DEAF_LOG_MS   1000
-#define LOOK_EVERY_MS 1000 /* between two reads of the address list, which may be long */
+#define RESCAN_MS     1000 /* between two reads of the address list, which may be long */
 #define RELOOK_MS     200  /* retry when descriptors or memory ran out */
 #define LOOPBACKS_MAX 2    /* loopback addresses used: 127.0.0.1 and ::1 */
 
@@ -316,7 +316,7 @@ void ripc__soft_rescan_addrs(struct soft *t)
  */
 void ripc__soft_addrs_changed(struct soft *t)
 {
-	uint64_t next_ns = t->scanned_ns + LOOK_EVERY_MS * RIPC__MS;
+	uint64_t next_ns = t->scanned_ns + RESCAN_MS * RIPC__MS;
 	uint8_t buf[64];
 
 	for (unsigned i = 0; i < 1024; i++)

@@ -126,12 +126,12 @@ int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, si
 	return (int)(frame->priv + left - buf);
 }
 
-/* Chooses one offered kind: a write uses no receive buffer of the peer, a send does. */
-static unsigned pick_rtr(unsigned offered)
+/* Chooses one rtr_types kind: a write uses no receive buffer of the peer, a send does. */
+static unsigned pick_rtr(unsigned rtr_types)
 {
-	if (offered & RIPC__MPA_RTR_WRITE)
+	if (rtr_types & RIPC__MPA_RTR_WRITE)
 		return RIPC__MPA_RTR_WRITE;
-	return offered & RIPC__MPA_RTR_READ ? RIPC__MPA_RTR_READ : offered & RIPC__MPA_RTR_SEND;
+	return rtr_types & RIPC__MPA_RTR_READ ? RIPC__MPA_RTR_READ : rtr_types & RIPC__MPA_RTR_SEND;
 }
 
 static uint32_t lower(uint32_t ours, uint32_t theirs)
@@ -220,7 +220,7 @@ int ripc__mpa_conclude(const struct ripc__mpa *request, const struct ripc__mpa *
 		return 0;
 	terms->rtr = pick_rtr(reply->rtr & request->rtr);
 	if (!terms->rtr) {
-		*why = "the peer chose no kind of first FPDU that was offered";
+		*why = "the peer chose no kind of first FPDU that was rtr_types";
 		return -EPROTO;
 	}
 	return 0;

@@ -38,7 +38,7 @@ struct ripc__mpa {
 	size_t privlen;      /* bytes at priv */
 };
 
-/* What two frames agree on. */
+/* The parameters on which two frames agree. */
 struct ripc__mpa_terms {
 	bool crc;             /* both sides send and check CRCs */
 	bool soft;            /* the peer is this stack */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the sockets of the transport share: epoll, options, a lack of descriptors, bad input. */
+/* Common functions of the sockets: epoll, options, lack of descriptors, bad input. */
 #include "base/admission.h"
 #include "transport/iwarp/soft/soft.h"
 

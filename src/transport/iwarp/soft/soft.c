@@ -130,15 +130,15 @@ static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 		there |= !t->listeners[i].gone;
 	for (unsigned i = 0; i < t->nlisteners; i++) {
 		const struct soft_listener *l = &t->listeners[i];
-		struct ripc__iwarp_listen_addr *place = &a.addrs[a.naddrs];
+		struct ripc__iwarp_listen_addr *addr = &a.addrs[a.naddrs];
 
 		/* Without any address the gone ones are advertised: a record needs one. */
 		if (l->tcp.fd < 0 || (l->gone && there))
 			continue;
-		place->ip = l->tcp.addr;
-		place->loopback = l->loopback;
-		place->tcp = ripc__sockaddr_port(&l->tcp.addr);
-		place->udp = l->udp.fd >= 0 ? ripc__sockaddr_port(&l->udp.addr) : 0;
+		addr->ip = l->tcp.addr;
+		addr->loopback = l->loopback;
+		addr->tcp = ripc__sockaddr_port(&l->tcp.addr);
+		addr->udp = l->udp.fd >= 0 ? ripc__sockaddr_port(&l->udp.addr) : 0;
 		a.naddrs++;
 	}
 	len = ripc__iwarp_address_encode(&a, buf, cap);
@@ -366,7 +366,7 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	struct soft *t = (struct soft *)tr;
 	uint64_t next = RIPC__NEVER;
 	unsigned n = 0;
-	bool looked;
+	bool idle_polled;
 
 	t->now_ns = now_ns;
 	t->rounds++;
@@ -382,13 +382,13 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	 * Idle endpoints come first now and then, so that active ones that always fill the array do
 	 * not starve them. While some of them have input, they are polled as often as active ones.
 	 */
-	looked = t->inactive_ready || t->rounds % EPOLL_EVERY == 0;
-	if (looked)
+	idle_polled = t->inactive_ready || t->rounds % EPOLL_EVERY == 0;
+	if (idle_polled)
 		n += poll_all(t, events, max);
 	if (!ripc__list_empty(&t->ready))
 		n += serve_ready(t, events + n, max - n);
 	n += poll_active(t, events + n, max - n);
-	if (n < max && !t->nactive && !looked)
+	if (n < max && !t->nactive && !idle_polled)
 		n += poll_all(t, events + n, max - n);
 	if (!ripc__list_empty(&t->setups) || t->nlingers || t->accept_paused || t->rescan_ns) {
 		if (now_ns >= t->next_timer_ns)

@@ -29,15 +29,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SOFT_HALF_OPEN_MAX 64u        /* connections without an MPA request, see base/admission.h */
-#define SOFT_LINGER_MAX    64u        /* closed sockets that wait for end of file */
-#define SOFT_ACTIVE_MAX    4u         /* endpoints polled without epoll */
-#define SOFT_GARBAGE_MAX   16u        /* reports of bad input kept for progress() */
-#define SOFT_DATAGRAMS_MAX 64u        /* datagrams reported by one progress() at most */
-#define SOFT_QUEUE_MAX     (1u << 20) /* bytes of sends queued on an endpoint at most */
-#define SOFT_RDMA_MAX      (UINT64_C(1) << 30)
-#define SOFT_READ_DEPTH    RIPC__READS_MAX
-#define SOFT_LOANS_MAX     128 /* messages per round that the core must copy */
+#define SOFT_HALF_OPEN_MAX  64u /* connections without an MPA request, see base/admission.h */
+#define SOFT_LINGER_MAX     64u /* closed sockets that wait for end of file */
+#define SOFT_ACTIVE_MAX     4u  /* endpoints polled without epoll */
+#define SOFT_GARBAGE_MAX    16u /* reports of bad input kept for progress() */
+#define SOFT_DATAGRAMS_MAX  64u /* datagrams reported by one progress() at most */
+#define SOFT_QUEUE_MAX      (1u << 20) /* bytes of sends queued on an endpoint at most */
+#define SOFT_RDMA_MAX       (UINT64_C(1) << 30)
+#define SOFT_READ_DEPTH     RIPC__READS_MAX
+#define SOFT_HELD_SLABS_MAX 128 /* messages per round that the core must copy */
 #define SOFT_SLAB_MEMORY \
 	(UINT64_C(256) << 20) /* bytes of received sends that the core holds at most */
 #define SOFT_WHY_MAX 192u     /* bytes of a reason */
@@ -174,9 +174,9 @@ struct soft {
 	struct ripc__regions regions;
 	unsigned peer_timeout_ms; /* TCP_USER_TIMEOUT */
 	struct ripc__slab_pool pool;
-	struct ripc__slab *slab;                       /* being received into, NULL: none */
-	uint32_t slab_used;                            /* bytes of it */
-	struct ripc__slab *held_slabs[SOFT_LOANS_MAX]; /* see hold_until_round() */
+	struct ripc__slab *slab;                            /* being received into, NULL: none */
+	uint32_t slab_used;                                 /* bytes of it */
+	struct ripc__slab *held_slabs[SOFT_HELD_SLABS_MAX]; /* see hold_until_round() */
 	unsigned nheld_slabs;
 	bool starving; /* some endpoint is starved */
 	struct ripc__list eps, setups, settled, ready, held, blocked, deferred_free, lingers;

@@ -12,7 +12,7 @@
 
 #define RECEIVE_ROUND (1u << 20)   /* bytes received from an endpoint by one progress() */
 #define PUSH_ROUND    (1u << 20)   /* bytes transmitted likewise */
-#define GATHER_BYTES  (512u << 10) /* bytes offered to the socket with one call */
+#define GATHER_BYTES  (512u << 10) /* bytes total to the socket with one call */
 #define GATHER_CRC    (128u << 10) /* the same with CRC, which needs them in the cache */
 #define GATHER_IOV    48u
 #define SPIN_RX       16u /* receptions without arm() after which epoll is left out */
@@ -26,7 +26,7 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 	while (ep->fd >= 0 && ripc__engine_pending(e)) {
 		struct iovec iov[GATHER_IOV];
 		struct msghdr msg = {.msg_iov = iov};
-		size_t offered = 0;
+		size_t total = 0;
 		ssize_t n;
 
 		if (!budget) {
@@ -36,7 +36,7 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 		msg.msg_iovlen =
 			ripc__engine_gather(e, iov, GATHER_IOV, most < budget ? most : budget);
 		for (unsigned i = 0; i < msg.msg_iovlen; i++)
-			offered += iov[i].iov_len;
+			total += iov[i].iov_len;
 		n = sendmsg(ep->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -47,7 +47,7 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 		}
 		if (n > 0)
 			ripc__engine_sent(e, (size_t)n);
-		if (n < (ssize_t)offered) {
+		if (n < (ssize_t)total) {
 			ripc__list_queue(&ep->t->blocked, &ep->blocked);
 			return;
 		}
@@ -113,7 +113,7 @@ static void *hold_until_round(struct soft *t, void *token)
 	struct ripc__slab *slab = token;
 
 	if (t->pool.bytes <= t->pool.max / 4 || slab->cap != RIPC__SLAB_BYTES ||
-	    t->nheld_slabs == SOFT_LOANS_MAX)
+	    t->nheld_slabs == SOFT_HELD_SLABS_MAX)
 		return token;
 	t->held_slabs[t->nheld_slabs++] = slab;
 	return NULL;

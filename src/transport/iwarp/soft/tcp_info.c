@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the kernel knows of a connection. By itself, since linux/tcp.h and netinet/tcp.h exclude
- * each other.
+ * TCP statistics of the kernel for a connection. In a file of its own, because linux/tcp.h and
+ * netinet/tcp.h exclude each other.
  */
 #include "transport/iwarp/soft/soft.h"
 

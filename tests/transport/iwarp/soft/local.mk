@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-libtests_la_SOURCES += tests/flood.h tests/transport/iwarp/soft/bad_fpdu.c tests/transport/iwarp/soft/bad_fpdu.h tests/transport/iwarp/soft/engine_pair.h \
+libtests_la_SOURCES += tests/flood.h tests/transport/iwarp/soft/bad_fpdu.c \
+	tests/transport/iwarp/soft/bad_fpdu.h tests/transport/iwarp/soft/engine_pair.h \
 	tests/transport/iwarp/soft/soft_pair.c tests/transport/iwarp/soft/soft_pair.h
 
 check_PROGRAMS += tests/transport/iwarp/test_address

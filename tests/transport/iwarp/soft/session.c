@@ -75,7 +75,9 @@ static int session(void)
 		return -1;
 	if (ops->post_write(eps[0], &from, source, BYTES, to.addr, to.key, 1) || until(&written, 1))
 		return -1;
-	if (ops->post_read(eps[0], &from, source, BYTES, to.addr, to.key, 2) || until(&read_back, 1))
+	if (ops->post_read(eps[0], &from, source, BYTES, to.addr, to.key, 2))
+		return -1;
+	if (until(&read_back, 1))
 		return -1;
 	return source[BYTES - 1] == 0x5a ? 0 : -1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the engine accepts in parts, and refuses: bad CRCs, wrong parts, unexpected responses,
- * random bytes.
+ * The engine accepts segmented messages, and refuses bad CRCs, wrong segments, unexpected responses
+ * and random bytes.
  */
 #include "bad_fpdu.h"
 
@@ -104,7 +104,9 @@ START_TEST(engine_next__send_in_parts)
 		for (uint32_t mo = 0; mo < len; mo += sizes[s]) {
 			uint32_t part = len - mo < sizes[s] ? len - mo : (uint32_t)sizes[s];
 
-			make_untagged(RIPC__RDMAP_SEND, mo + part == len, 0, 1, mo, bytes + mo, part);
+			bool last = mo + part == len;
+
+			make_untagged(RIPC__RDMAP_SEND, last, 0, 1, mo, bytes + mo, part);
 			if (fpdu_len > 300) {
 				engine_end_feed(&target, fpdu, 290);
 				engine_end_feed(&target, fpdu + 290, fpdu_len - 290);

@@ -179,7 +179,9 @@ static void request_huge(void)
 
 static void request_in_parts(void)
 {
-	make_untagged(RIPC__RDMAP_READ_REQUEST, false, 1, 1, 0, bad_fpdu_filler(), RIPC__READ_REQUEST);
+	const uint8_t *body = bad_fpdu_filler();
+
+	make_untagged(RIPC__RDMAP_READ_REQUEST, false, 1, 1, 0, body, RIPC__READ_REQUEST);
 }
 
 static void request_no_stag(void)

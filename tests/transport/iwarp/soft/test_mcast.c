@@ -103,7 +103,7 @@ START_TEST(address__of_a_group)
 }
 END_TEST
 
-START_TEST(join__hears_its_groups_and_no_others)
+START_TEST(join__receives_its_groups_only)
 {
 	both_open();
 	ck_assert_int_eq(ripc__mcast_join(&two, 5), 0);
@@ -149,7 +149,8 @@ END_TEST
 
 START_TEST(receive__what_came_to_no_group_is_dropped)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)(opt.port + 1))};
+	uint16_t port = (uint16_t)(opt.port + 1);
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
 	static char buf[RIPC__MCAST_MAX + 1];
 	struct iovec iov = {buf, sizeof(buf)};
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -330,7 +331,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, address__of_a_group);
-	tcase_add_test(tc, join__hears_its_groups_and_no_others);
+	tcase_add_test(tc, join__receives_its_groups_only);
 	tcase_add_test(tc, leave__another_group_at_the_same_address);
 	tcase_add_test(tc, receive__what_came_to_no_group_is_dropped);
 	tcase_add_test(tc, group__multicast_takes_over);

@@ -161,13 +161,16 @@ END_TEST
 /* Two ends of this stack: every combination of revision and CRC setting. */
 START_TEST(mpa_conclude__both_ours)
 {
+	int rc;
+
 	for (unsigned bits = 0; bits < 8; bits++) {
 		bool basic = bits & 1, active_crc = bits & 2, passive_crc = bits & 4;
 		struct ripc__mpa request = our_request(basic, active_crc), seen = across(&request),
 				 reply, back;
 		struct ripc__mpa_terms passive, active;
 
-		ck_assert_int_eq(ripc__mpa_answer(&seen, passive_crc, 32, &reply, &passive, &why), 0);
+		rc = ripc__mpa_answer(&seen, passive_crc, 32, &reply, &passive, &why);
+		ck_assert_int_eq(rc, 0);
 		back = across(&reply);
 		ck_assert_int_eq(ripc__mpa_conclude(&request, &back, &active, &why), 0);
 		ck_assert_int_eq(active.crc, active_crc || passive_crc);
@@ -187,12 +190,15 @@ END_TEST
 
 START_TEST(mpa_answer__markers_demanded)
 {
+	int rc;
+
 	for (unsigned revision = 1; revision <= 2; revision++) {
 		struct ripc__mpa request = our_request(revision == 1, true), reply;
 		struct ripc__mpa_terms terms;
 
 		request.markers = true;
-		ck_assert_int_eq(ripc__mpa_answer(&request, true, 32, &reply, &terms, &why), -EPROTO);
+		rc = ripc__mpa_answer(&request, true, 32, &reply, &terms, &why);
+		ck_assert_int_eq(rc, -EPROTO);
 		ck_assert(reply.reject && !reply.markers);
 		reply = across(&reply);
 		ck_assert(reply.reject);
@@ -205,20 +211,20 @@ END_TEST
 
 START_TEST(mpa_answer__kinds_of_first_fpdu)
 {
-	static const unsigned picked[8] = {0, 1, 2, 2, 4, 4, 2, 2}; /* by flags B, C, D offered */
+	static const unsigned picked[8] = {0, 1, 2, 2, 4, 4, 2, 2}; /* by flags B, C, D */
 
-	for (unsigned offered = 0; offered < 8; offered++) {
+	for (unsigned flags = 0; flags < 8; flags++) {
 		struct ripc__mpa request = our_request(false, true), reply;
 		struct ripc__mpa_terms terms;
 		int err;
 
-		request.rtr = offered;
+		request.rtr = flags;
 		err = ripc__mpa_answer(&request, true, 32, &reply, &terms, &why);
-		ck_assert_int_eq(err, offered ? 0 : -EPROTO);
-		ck_assert_int_eq(reply.reject, !offered);
-		ck_assert_uint_eq(terms.rtr, picked[offered]);
-		if (offered)
-			ck_assert_uint_eq(reply.rtr, picked[offered]);
+		ck_assert_int_eq(err, flags ? 0 : -EPROTO);
+		ck_assert_int_eq(reply.reject, !flags);
+		ck_assert_uint_eq(terms.rtr, picked[flags]);
+		if (flags)
+			ck_assert_uint_eq(reply.rtr, picked[flags]);
 		request.peer_to_peer = false;
 		ck_assert_int_eq(ripc__mpa_answer(&request, true, 32, &reply, &terms, &why), 0);
 		ck_assert_uint_eq(terms.rtr, 0);

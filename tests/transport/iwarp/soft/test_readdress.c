@@ -54,7 +54,9 @@ static bool listens(struct ripc *ctx, const char *address, bool there)
 	const char *name;
 
 	for (unsigned i = 0; i < WAIT_MS / 10; i++) {
-		for (unsigned k = 0; ripc_transport_info(ctx, k, &name, text, sizeof(text)) >= 0; k++)
+		size_t size = sizeof(text);
+
+		for (unsigned k = 0; ripc_transport_info(ctx, k, &name, text, size) >= 0; k++)
 			if (!strcmp(name, "iwarp/soft") && !strstr(text, address) == !there)
 				return true;
 		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);

@@ -168,7 +168,7 @@ START_TEST(soft_post_send__slow_reader)
 }
 END_TEST
 
-START_TEST(soft_post_send__many_both_ways_in_order)
+START_TEST(soft_post_send__many_in_order)
 {
 	uint32_t number = 0;
 
@@ -560,7 +560,7 @@ int main(void)
 	tcase_add_loop_test(tc, soft_post_send__all_sizes, 0, 2);
 	tcase_add_test(tc, soft_post_send__more_is_held_back_until_flush);
 	tcase_add_loop_test(tc, soft_post_send__slow_reader, 0, 2);
-	tcase_add_test(tc, soft_post_send__many_both_ways_in_order);
+	tcase_add_test(tc, soft_post_send__many_in_order);
 	tcase_add_test(tc, soft_progress__data_before_closed_and_max_kept);
 	tcase_add_test(tc, soft_release__token_outlives_the_endpoint);
 	tcase_add_test(tc, soft_release__kept_messages_stop_nobody);

@@ -33,7 +33,8 @@ static void transfer(size_t len)
 	UNTIL(a.nread > nread);
 	ck_assert_uint_eq(a.wr_id, 12);
 	ck_assert_mem_eq(back + 1, src, len);
-	ck_assert(dst[0] == 0xcc && back[0] == 0xcc && dst[len + 1] == 0xcc && back[len + 1] == 0xcc);
+	ck_assert(dst[0] == 0xcc && dst[len + 1] == 0xcc);
+	ck_assert(back[0] == 0xcc && back[len + 1] == 0xcc);
 	ops->dereg(a.t, &ms);
 	ops->dereg(b.t, &md);
 	ops->dereg(a.t, &mb);
@@ -65,8 +66,14 @@ START_TEST(soft_post_read__depth)
 	ops->limits(a.t, &l);
 	ck_assert_int_eq(ops->reg(b.t, NULL, src, 100000, RIPC__ACCESS_REMOTE_READ, &ms), 0);
 	ck_assert_int_eq(ops->reg(a.t, NULL, dst, 100000, RIPC__ACCESS_LOCAL_WRITE, &md), 0);
-	while (!(err = ops->post_read(a.ep, &md, dst + n * 1000, 1000, ms.addr + n * 1000, ms.key, n)))
+	for (;;) {
+		size_t at = n * 1000;
+
+		err = ops->post_read(a.ep, &md, dst + at, 1000, ms.addr + at, ms.key, n);
+		if (err)
+			break;
 		n++;
+	}
 	ck_assert_int_eq(err, -EAGAIN);
 	ck_assert_uint_eq(n, l.read_depth);
 	UNTIL(a.nread == n && a.nsendable);
@@ -148,7 +155,7 @@ START_TEST(soft_ep_close__in_the_midst_of_a_transfer)
 }
 END_TEST
 
-START_TEST(soft_dereg__under_way)
+START_TEST(soft_dereg__in_flight)
 {
 	size_t len = 64u << 20;
 	uint8_t *src = calloc(1, len), *dst = calloc(1, len);
@@ -205,7 +212,7 @@ int main(void)
 	tcase_add_test(tc, soft_post_read__depth);
 	tcase_add_loop_test(tc, soft_post_write__bad_key_ends_that_connection_only, 0, 3);
 	tcase_add_loop_test(tc, soft_ep_close__in_the_midst_of_a_transfer, 0, 4);
-	tcase_add_loop_test(tc, soft_dereg__under_way, 0, 2);
+	tcase_add_loop_test(tc, soft_dereg__in_flight, 0, 2);
 	tcase_add_test(tc, soft_dereg__unused_disturbs_nobody);
 	tcase_set_timeout(tc, 120);
 	suite_add_tcase(suite, tc);

@@ -51,7 +51,8 @@ end()
 }
 trap end EXIT
 
-# wait_for FILE PATTERN PID: until a line of the file matches, at most a minute, while the process lives.
+# wait_for FILE PATTERN PID: until a line of the file matches, at most a minute, while the process
+# lives.
 wait_for()
 {
 	i=0
@@ -78,7 +79,8 @@ port=$(head -n 1 "$dir/session")
 # -P and -l: one line per packet, unbuffered, to see when all is written.
 tshark -n -l -P -i lo -f "tcp port $port" -w "$dir/capture" >"$dir/packets" 2>"$dir/errors" &
 capture=$!
-wait_for "$dir/errors" 'Capturing on' "$capture" || skip "tshark cannot capture on the loopback: $(tail -n 1 "$dir/errors")"
+wait_for "$dir/errors" 'Capturing on' "$capture" ||
+	skip "tshark cannot capture on the loopback: $(tail -n 1 "$dir/errors")"
 # It reports readiness too early: plain connections show when it captures.
 i=0
 while [ ! -s "$dir/packets" ] && [ "$i" -lt 600 ]; do
@@ -103,7 +105,8 @@ capture=
 # Heuristic dissectors of Send payload would claim ours.
 decode()
 {
-	tshark -n -r "$dir/capture" --disable-protocol rpcordma --disable-protocol smb_direct "$@" 2>/dev/null
+	tshark -n -r "$dir/capture" --disable-protocol rpcordma --disable-protocol smb_direct "$@" \
+		2>/dev/null
 }
 
 # seen FILTER: how many frames match.
@@ -123,7 +126,8 @@ check "no frame is malformed" [ "$(seen '_ws.malformed || iwarp_mpa.bad_length')
 decode -V -Y iwarp_mpa.fpdu >"$dir/text"
 check "all CRCs are right" [ "$(grep -c 'Good CRC32' "$dir/text")" -ge 8 ]
 check "no CRC is wrong" [ "$(grep -c 'Bad CRC32' "$dir/text")" -eq 0 ]
-check "there is no CRC of another verdict" [ "$(grep -c '^ *CRC check: ' "$dir/text")" -eq "$(grep -c 'Good CRC32' "$dir/text")" ]
+check "there is no CRC of another verdict" [ "$(grep -c '^ *CRC check: ' "$dir/text")" \
+	-eq "$(grep -c 'Good CRC32' "$dir/text")" ]
 if [ "$failed" -ne 0 ]; then
 	decode | tail -n 40
 	grep -i 'crc' "$dir/text"

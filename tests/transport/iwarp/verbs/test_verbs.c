@@ -137,6 +137,7 @@ START_TEST(post_send__held_back)
 	static uint8_t target[100], source[100] = "written before";
 	struct ripc__mr local, remote;
 	uint32_t n = 0;
+	int rc;
 
 	open_pair(0);
 	connect_pair();
@@ -165,12 +166,13 @@ START_TEST(post_send__held_back)
 	ck_assert_uint_eq(calls, 4);
 	UNTIL(b.nrecv == n);
 	/* A write, which must not overtake them. */
-	ck_assert_int_eq(
-		b.ops->reg(b.t, b.ep, target, sizeof(target), RIPC__ACCESS_REMOTE_WRITE, &remote), 0);
+	rc = b.ops->reg(b.t, b.ep, target, sizeof(target), RIPC__ACCESS_REMOTE_WRITE, &remote);
+	ck_assert_int_eq(rc, 0);
 	ck_assert_int_eq(
 		a.ops->reg(a.t, NULL, source, sizeof(source), RIPC__ACCESS_LOCAL_WRITE, &local), 0);
 	ck_assert_int_eq(send_more(n++, 40), 1);
-	ck_assert_int_eq(a.ops->post_write(a.ep, &local, source, 100, remote.addr, remote.key, 1), 0);
+	rc = a.ops->post_write(a.ep, &local, source, 100, remote.addr, remote.key, 1);
+	ck_assert_int_eq(rc, 0);
 	ck_assert_uint_eq(calls, 6);
 	UNTIL(b.nrecv == n && a.nwrite == 1);
 	ck_assert_mem_eq(target, source, 100);
@@ -340,7 +342,7 @@ START_TEST(established__after_close)
 END_TEST
 
 /* Passive side: the first message establishes it, flushed receives report the end. */
-START_TEST(established__told_after_the_first_message)
+START_TEST(established__reported_after_first_message)
 {
 	open_pair(0);
 	start_connect();
@@ -366,10 +368,11 @@ START_TEST(established__told_after_the_first_message)
 }
 END_TEST
 
-START_TEST(transfers_both_ways)
+START_TEST(transfers_both_directions)
 {
 	uint8_t *mine = malloc(BYTES), *theirs = malloc(BYTES);
 	struct ripc__mr local, remote;
+	int rc;
 
 	open_pair(_i);
 	connect_pair();
@@ -384,8 +387,8 @@ START_TEST(transfers_both_ways)
 					      RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE,
 					      &remote),
 				 0);
-		ck_assert_int_eq(
-			at->ops->reg(at->t, NULL, mine, BYTES, RIPC__ACCESS_LOCAL_WRITE, &local), 0);
+		rc = at->ops->reg(at->t, NULL, mine, BYTES, RIPC__ACCESS_LOCAL_WRITE, &local);
+		ck_assert_int_eq(rc, 0);
 		memset(theirs, side, BYTES);
 		ck_assert_int_eq(at->ops->post_write(at->ep, &local, mine, BYTES, remote.addr,
 						     remote.key, 1),
@@ -395,8 +398,8 @@ START_TEST(transfers_both_ways)
 		ck_assert_mem_eq(mine, theirs, BYTES);
 		memset(mine, 0xee, BYTES);
 		for (unsigned i = 0; i < 4; i++)
-			ck_assert_int_eq(at->ops->post_read(at->ep, &local, mine + i * (BYTES / 4),
-							    BYTES / 4, remote.addr + i * (BYTES / 4),
+			ck_assert_int_eq(at->ops->post_read(at->ep, &local, mine + i * BYTES / 4,
+							    BYTES / 4, remote.addr + i * BYTES / 4,
 							    remote.key, i),
 					 0);
 		UNTIL(at->nread == 4);
@@ -417,12 +420,13 @@ START_TEST(dereg__ends_remote_access)
 	static uint8_t target[10000], source[10000];
 	struct ripc__mr local, remote;
 	uint32_t key;
+	int rc;
 
 	memset(source, 1, sizeof(source));
 	open_pair(_i);
 	connect_pair();
-	ck_assert_int_eq(
-		b.ops->reg(b.t, b.ep, target, sizeof(target), RIPC__ACCESS_REMOTE_WRITE, &remote), 0);
+	rc = b.ops->reg(b.t, b.ep, target, sizeof(target), RIPC__ACCESS_REMOTE_WRITE, &remote);
+	ck_assert_int_eq(rc, 0);
 	ck_assert_int_eq(a.ops->reg(a.t, NULL, source, sizeof(source), 0, &local), 0);
 	key = remote.key;
 	b.ops->dereg(b.t, &remote);
@@ -551,8 +555,8 @@ int main(void)
 	add(suite, "reject", reject__private_data, PAIRS);
 	add(suite, "reject_flushed", reject__flush_before_event, 1);
 	add(suite, "established_ended", established__after_close, 1);
-	add(suite, "established_late", established__told_after_the_first_message, 1);
-	add(suite, "transfers", transfers_both_ways, PAIRS);
+	add(suite, "established_late", established__reported_after_first_message, 1);
+	add(suite, "transfers", transfers_both_directions, PAIRS);
 	add(suite, "dereg", dereg__ends_remote_access, PAIRS);
 	add(suite, "silent", connect__timeout, 1);
 	add(suite, "cycles", connect_and_close__many_times, PAIRS);

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/call/call.h"
+#include "core/memory/message.h"
+#include "core/peer/lane.h"
+#include "wire/bytes.h"
+
+#include <stdlib.h>
+
+enum request_state { REQUEST_QUEUED, REQUEST_TAKEN };
+
+/* The owner of all answers: nobody waits for one. */
+struct ripc__replies {
+	struct ripc__reliable_owner owner;
+	struct ripc *ctx;
+};
+
+static void reply_ended(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m, int status,
+			const char *why)
+{
+	(void)status;
+	(void)why;
+	ripc__reliable_free(((struct ripc__replies *)o)->ctx, m);
+}
+
+/* The caller is answered, or gone. */
+static void served_remove(struct ripc__message *m)
+{
+	ripc__list_del(&m->served);
+	m->call_peer = NULL;
+}
+
+static void send_state(struct ripc__message *m, enum ripc__call_state state)
+{
+	struct ripc__peer *p = m->call_peer;
+
+	if (p && p->lane)
+		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, m->call, state);
+	served_remove(m);
+}
+
+bool ripc__request_expired(struct ripc__message *m)
+{
+	return m->call_deadline_ns != RIPC__NEVER && ripc__now(m->ctx) >= m->call_deadline_ns;
+}
+
+/* Frees a request that the application never has. */
+static void drop_unseen(struct ripc__message *m, enum ripc__call_state state)
+{
+	m->ctx->stats.calls_expired += state == RIPC__CALL_NOT_TAKEN;
+	send_state(m, state);
+	m->call_kind = RIPC__CALL_NONE;
+	ripc__message_release(m);
+}
+
+bool ripc__request_arrived(struct ripc_service *s, struct ripc__message *m)
+{
+	(void)s;
+	m->call_state = REQUEST_QUEUED;
+	m->pub.call = m->call;
+	m->call_deadline_ns =
+		m->call_word == UINT32_MAX ? RIPC__NEVER : m->ctx->now_ns + m->call_word * RIPC__MS;
+	ripc__list_add(&m->call_peer->served, &m->served);
+	if (m->call_word)
+		return true;
+	drop_unseen(m, RIPC__CALL_NOT_TAKEN);
+	return false;
+}
+
+bool ripc__call_arrived(struct ripc_service *s, struct ripc__message *m)
+{
+	if (m->call_kind == RIPC__CALL_REQUEST)
+		return ripc__request_arrived(s, m);
+	ripc__call_reply(m->ctx, m);
+	return false;
+}
+
+bool ripc__request_taken(struct ripc__message *m)
+{
+	if (m->call_cancelled || ripc__request_expired(m)) {
+		drop_unseen(m, RIPC__CALL_NOT_TAKEN);
+		return false;
+	}
+	m->call_state = REQUEST_TAKEN;
+	return true;
+}
+
+void ripc__request_cancelled(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->peer->served) {
+		struct ripc__message *m = ripc__list_entry(n, struct ripc__message, served);
+		struct ripc_service *s;
+
+		if (m->call != id)
+			continue;
+		m->call_cancelled = true;
+		s = ripc__service_find(lane->ctx, m->pub.dest);
+		if (m->call_state == REQUEST_QUEUED && s && ripc__service_remove(s, m))
+			drop_unseen(m, RIPC__CALL_NOT_TAKEN);
+		else
+			send_state(m, m->call_state == REQUEST_QUEUED ? RIPC__CALL_NOT_TAKEN
+								      : RIPC__CALL_TAKEN);
+		return;
+	}
+	ripc__lane_notify(lane, RIPC__CALL_STATE, 0, 0, id, RIPC__CALL_UNKNOWN);
+}
+
+void ripc__served_peer_lost(struct ripc__peer *p)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&p->served))) {
+		struct ripc__message *m = ripc__list_entry(n, struct ripc__message, served);
+
+		m->call_cancelled = true;
+		served_remove(m);
+	}
+}
+
+/* ---- answers ---- */
+
+static struct ripc__reliable_owner *replies(struct ripc *ctx)
+{
+	if (!ctx->replies && (ctx->replies = calloc(1, sizeof(*ctx->replies)))) {
+		ctx->replies->owner.end = reply_ended;
+		ctx->replies->ctx = ctx;
+	}
+	return ctx->replies ? &ctx->replies->owner : NULL;
+}
+
+/* The destination of an answer, which is at the caller's peer. NULL: the caller's service moved. */
+static struct ripc__dest *reply_dest(struct ripc__message *m)
+{
+	struct ripc *ctx = m->ctx;
+	struct ripc__peer *p = m->call_peer;
+	struct ripc__dest *d = ripc__dest_get(ctx, m->pub.source);
+
+	if (!d)
+		return NULL;
+	if (d->peer != p)
+		ripc__dest_learn(ctx, d, p);
+	return d->peer == p ? d : NULL;
+}
+
+/* Answers with a short message, which is sent at once or when there is credit. */
+int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items, unsigned nitems)
+{
+	struct ripc *ctx = m->ctx;
+	struct ripc__dest *d = reply_dest(m);
+	struct ripc__reliable_owner *owner = replies(ctx);
+	uint8_t ext[RIPC__CALL_EXT];
+	struct ripc__reliable_msg *r;
+	uint64_t source = m->pub.dest;
+
+	if (!d) {
+		send_state(m, RIPC__CALL_UNKNOWN);
+		return ripc__fail(-ECANCELED,
+				  "the caller's service %llu is not at its caller any more",
+				  (unsigned long long)m->pub.source);
+	}
+	ripc__put_le64(ext, m->call);
+	ripc__put_le64(ext + 8, (uint32_t)status);
+	r = owner ? ripc__reliable_new(ctx, RIPC__F_REPLY, m->pub.source, source, ext, items, nitems)
+		  : NULL;
+	if (!r)
+		return ripc__fail(-ENOMEM, "no memory for an answer to service %llu",
+				  (unsigned long long)m->pub.source);
+	r->owner = owner;
+	served_remove(m);
+	if (ripc__dest_reach(ctx, d) || ripc__reliable_post(d, r, false))
+		ripc__reliable_queue(ctx, d, r);
+	return 0;
+}
+
+void ripc__request_dropped(struct ripc__message *m)
+{
+	static const struct iovec nothing;
+
+	m->call_kind = RIPC__CALL_NONE;
+	m->pub.call = 0;
+	/* It never arrived in full, or is answered, or its caller is gone. */
+	if (ripc__list_empty(&m->served))
+		return;
+	if (m->ctx->closing) {
+		served_remove(m);
+		return;
+	}
+	if (m->call_state == REQUEST_QUEUED)
+		send_state(m, RIPC__CALL_MOVED);
+	else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
+		send_state(m, RIPC__CALL_UNKNOWN);
+}
+
+void ripc__served_close(struct ripc *ctx)
+{
+	static const struct iovec nothing;
+	struct ripc__peer *p, *tmp;
+	struct ripc__list *n;
+
+	HASH_ITER (hh, ctx->peers, p, tmp) {
+		while ((n = ripc__list_first(&p->served))) {
+			struct ripc__message *m = ripc__list_entry(n, struct ripc__message, served);
+
+			if (m->call_state == REQUEST_QUEUED)
+				send_state(m, RIPC__CALL_MOVED);
+			else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
+				send_state(m, RIPC__CALL_UNKNOWN);
+		}
+	}
+}
+
+/* Whether the message can be answered. Lock held. */
+int ripc__request_check(const struct ripc__message *m)
+{
+	if (m->call_kind != RIPC__CALL_REQUEST)
+		return ripc__fail(-EINVAL, "the message is not the request of a call");
+	if (m->call_answered)
+		return ripc__fail(-EALREADY, "the request was answered before");
+	if (m->call_cancelled || !m->call_peer)
+		return ripc__fail(-ECANCELED, "the caller does not wait any more");
+	return 0;
+}
+
+/* Begins a long answer. Return: 0: it is under way, and the caller learns its failure. */
+int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
+		      uint64_t bytes, struct ripc_request **out)
+{
+	struct ripc__request_ext ext = {.flags = RIPC__F_REPLY, .call = m->call};
+	struct ripc *ctx = m->ctx;
+	struct ripc_service *s = ripc__service_find(ctx, m->pub.dest);
+	int rc;
+
+	if (!s || !reply_dest(m)) {
+		send_state(m, RIPC__CALL_TAKEN);
+		return ripc__fail(-ECANCELED, "the service of the caller or of the request ended");
+	}
+	rc = ripc__request_start(s, m->pub.source, items, nitems, bytes, NULL, &ext, out);
+	if (rc)
+		send_state(m, RIPC__CALL_TAKEN);
+	else
+		served_remove(m);
+	return rc;
+}
+
+/* Whether an answer goes as a short message. */
+bool ripc__reply_is_short(const struct ripc__message *m, uint64_t bytes)
+{
+	const struct ripc__lane *lane = m->call_peer->lane;
+
+	if (bytes <= RIPC_SHORT_GUARANTEED)
+		return true;
+	/* Long items may land in the caller's buffers. */
+	return lane && !m->pub.nreturn_buffers && bytes <= RIPC__RELIABLE_WINDOW_BYTES / 4 &&
+	       bytes + RIPC__CALL_EXT <= lane->send_max - RIPC__SHORT_FIXED;
+}

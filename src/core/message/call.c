@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The public functions of calls: they check their arguments, take the lock and wait. */
+#include "core/call/call.h"
+#include "core/message/request.h"
+#include "core/message/send.h"
+#include "core/peer/lane.h"
+#include "core/service/items.h"
+
+#include <limits.h>
+
+static int check_options(const struct ripc_call_options *o)
+{
+	if (!o)
+		return 0;
+	if (o->size != sizeof(*o))
+		return ripc__fail(-EINVAL,
+				  "member size of struct ripc_call_options is %zu: set it to its "
+				  "sizeof",
+				  o->size);
+	if (o->flags & ~(unsigned)RIPC_IDEMPOTENT)
+		return ripc__fail(-EOPNOTSUPP, "call flags 0x%x are not known to this version",
+				  o->flags);
+	if (o->nreply_buffers > RIPC_RETURN_BUFFERS_MAX || (o->nreply_buffers && !o->reply_buffers))
+		return ripc__fail(-EINVAL, "%u reply buffers: at most %d", o->nreply_buffers,
+				  RIPC_RETURN_BUFFERS_MAX);
+	return 0;
+}
+
+int ripc_call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_call_options *options, int timeout_ms,
+		    struct ripc_request **request)
+{
+	struct ripc *ctx;
+	uint64_t bytes;
+	int rc = ripc__check_call(s, dest, &ctx);
+
+	if (!rc && !request)
+		rc = ripc__fail(-EINVAL, "nowhere to store the request");
+	if (!rc)
+		rc = ripc__check_items(items, nitems, NULL, &bytes);
+	if (!rc)
+		rc = check_options(options);
+	if (rc)
+		return rc;
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (!rc) {
+		rc = ripc__call_start(s, dest, items, nitems, bytes, options, timeout_ms, request);
+		ripc__service_leave(s);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int ripc_call(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	      const struct ripc_call_options *options, struct ripc_message **reply, int timeout_ms)
+{
+	struct ripc_request *r = NULL;
+	int rc;
+
+	if (!reply)
+		return ripc__fail(-EINVAL, "nowhere to store the reply");
+	*reply = NULL;
+	rc = ripc_call_start(s, dest, items, nitems, options, timeout_ms, &r);
+	/* It ends at its deadline. */
+	return rc ? rc : ripc_call_wait(&r, reply, -1);
+}
+
+/* Begins a call that answers. Return: 0: lock held; else its result. */
+static int RIPC__NO_ANALYSIS reply_enter(struct ripc__message *m, const struct iovec *items,
+					 unsigned nitems, uint64_t *bytes)
+{
+	int rc;
+
+	if (!m)
+		return ripc__fail(-EINVAL, "no request");
+	rc = ripc__check_owner(m->ctx);
+	if (!rc)
+		rc = ripc__check_items(items, nitems, NULL, bytes);
+	if (rc)
+		return rc;
+	ripc__lock(m->ctx);
+	rc = m->ctx->closing ? ripc__shut_down() : ripc__request_check(m);
+	if (rc)
+		ripc__unlock(m->ctx);
+	return rc;
+}
+
+static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
+				   const struct iovec *items, unsigned nitems, int timeout_ms)
+{
+	struct ripc__message *m = (struct ripc__message *)message;
+	struct ripc_request *r;
+	struct ripc__peer *p;
+	uint8_t instance[16];
+	uint64_t bytes = 0;
+	struct ripc *ctx;
+	int rc = reply_enter(m, items, nitems, &bytes);
+
+	if (rc)
+		return rc;
+	ctx = m->ctx;
+	if (ripc__reply_is_short(m, bytes)) {
+		m->call_answered = true;
+		rc = ripc__reply_short(m, status, items, nitems);
+	} else if (!timeout_ms) {
+		rc = ripc__fail(-EAGAIN, "a long answer cannot be delivered without waiting: use "
+					 "ripc_reply_start()");
+	} else {
+		m->call_answered = true;
+		memcpy(instance, m->call_peer->instance, sizeof(instance));
+		rc = ripc__reply_start(m, items, nitems, bytes, &r);
+		if (!rc) {
+			rc = ripc__request_finish_in(&r, timeout_ms);
+			p = rc ? ripc__peer_find(ctx, instance) : NULL;
+			/* The caller waits for nothing else. */
+			if (p && p->lane)
+				ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, m->call,
+						  RIPC__CALL_TAKEN);
+		}
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int RIPC__NO_ANALYSIS ripc_reply_start(struct ripc_message *message, const struct iovec *items,
+				       unsigned nitems, struct ripc_request **request)
+{
+	struct ripc__message *m = (struct ripc__message *)message;
+	uint64_t bytes = 0;
+	int rc;
+
+	if (!request)
+		return ripc__fail(-EINVAL, "nowhere to store the request");
+	rc = reply_enter(m, items, nitems, &bytes);
+	if (rc)
+		return rc;
+	m->call_answered = true;
+	rc = ripc__reply_start(m, items, nitems, bytes, request);
+	ripc__unlock(m->ctx);
+	return rc;
+}
+
+int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned nitems, int timeout_ms)
+{
+	return reply(request, 0, items, nitems, timeout_ms);
+}
+
+int ripc_reply_error(struct ripc_message *request, int error)
+{
+	static const struct iovec nothing;
+
+	if (error > 0)
+		error = -error;
+	if (!error || error < -4095)
+		return ripc__fail(-EINVAL, "%d is no error", error);
+	return reply(request, error, &nothing, 1, 0);
+}
+
+int ripc_message_deadline(const struct ripc_message *message)
+{
+	struct ripc__message *m = (struct ripc__message *)message;
+	uint64_t now, ms;
+	struct ripc *ctx;
+
+	if (!m || ripc__check_owner(m->ctx) || m->call_kind != RIPC__CALL_REQUEST ||
+	    m->call_deadline_ns == RIPC__NEVER)
+		return -1;
+	ctx = m->ctx;
+	ripc__lock(ctx);
+	now = ripc__now(ctx);
+	ripc__unlock(ctx);
+	ms = now < m->call_deadline_ns ? (m->call_deadline_ns - now + RIPC__MS - 1) / RIPC__MS : 0;
+	return ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
+int ripc_message_cancelled(const struct ripc_message *message)
+{
+	struct ripc__message *m = (struct ripc__message *)message;
+	struct ripc *ctx;
+	int rc;
+
+	if (!m)
+		return ripc__fail(-EINVAL, "no request");
+	rc = ripc__check_owner(m->ctx);
+	if (rc)
+		return rc;
+	ctx = m->ctx;
+	ripc__lock(ctx);
+	if (m->call_kind == RIPC__CALL_REQUEST && !m->call_answered && !m->call_cancelled)
+		ripc__progress(ctx);
+	rc = m->call_kind == RIPC__CALL_REQUEST && (m->call_cancelled || ripc__request_expired(m));
+	ripc__unlock(ctx);
+	return rc;
+}

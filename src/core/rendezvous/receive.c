@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/rendezvous/receive.h"
+#include "base/copy.h"
+#include "core/memory/bounce.h"
+#include "core/memory/buffer.h"
+#include "core/memory/mapped.h"
+#include "core/memory/message.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/receiver.h"
+#include "core/service/service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void reply_ack(struct ripc__lane *lane, uint64_t id, int status)
+{
+	ripc__lane_notify(lane, RIPC__ACK, 0, 0, id, (uint32_t)status);
+}
+
+/*
+ * Finds the return buffer that the message used. This peer must have been able to write it, for
+ * this service.
+ */
+static struct ripc__local_return *claim_used_return(struct ripc__rndv *r, uint64_t id, uint64_t len)
+{
+	struct ripc__local_return *ret = ripc__local_return_find(r->ctx, id);
+
+	if (!ret || !ripc__lane_same(ret->lane, r->lane) || ret->service != r->service ||
+	    ret->arriving || len > ret->len)
+		return NULL;
+	ret->arriving = true;
+	return ret;
+}
+
+/* Sets up an item whose bytes have arrived already. Return: 0, -ENOBUFS, or -EPROTO. */
+static int item_local(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t return_id,
+		      const uint8_t *bytes)
+{
+	if (!it->len)
+		return 0;
+	if (return_id) {
+		it->ret = claim_used_return(r, return_id, it->len);
+		if (!it->ret)
+			return -EPROTO;
+		it->base = it->ret->base;
+		it->region = it->ret->region;
+		if (!bytes && it->ret->bounce)
+			bytes = it->ret->bounce->region->base;
+	} else if (!ripc__rndv_item_alloc(r, it)) {
+		return -ENOBUFS;
+	}
+	if (bytes)
+		ripc__copy(it->base, bytes, it->len);
+	return 0;
+}
+
+static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool *transfers)
+{
+	const uint8_t *payload = h->payload;
+	int rc = 0;
+
+	*transfers = false;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__rndv_item *it = &r->items[i];
+		struct ripc__desc d;
+
+		ripc__desc_get(&d, h->items, i);
+		it->how = (uint8_t)d.how;
+		it->len = d.len;
+		/* An item larger than the memory of this host is refused at once. */
+		if (d.len > r->ctx->host_bytes) {
+			rc = rc ? rc : -ENOBUFS;
+			continue;
+		}
+		r->bytes += d.len;
+		switch (d.how) {
+		case RIPC__HOW_INLINE:
+			if (!rc)
+				rc = item_local(r, it, d.addr, payload);
+			payload += d.len;
+			break;
+		case RIPC__HOW_WRITTEN:
+			if (!rc)
+				rc = d.addr ? item_local(r, it, d.addr, NULL) : -EPROTO;
+			break;
+		case RIPC__HOW_MAPPED:
+			*transfers = true;
+			if (!(r->lane->caps & RIPC__CAP_EXPORT))
+				rc = -EPROTO;
+			if (!rc)
+				rc = ripc__import_ref_new(r->lane, d.key, d.addr, d.len, r->id, i,
+							  &it->import_ref, &it->base);
+			break;
+		default:
+			it->raddr = d.addr;
+			it->rkey = d.key;
+			*transfers = true;
+			if (!(r->lane->caps &
+			      (d.how == RIPC__HOW_READ ? RIPC__CAP_READ : RIPC__CAP_WRITE)))
+				rc = -EPROTO;
+			break;
+		}
+		if (rc == -EPROTO)
+			return rc;
+	}
+	return rc;
+}
+
+/*
+ * Drops suspended messages that were not sent again before this one. A sender sends to one service
+ * in the order of ids, so they were cancelled; they would block this message for ever.
+ */
+static void drop_cancelled(const struct ripc__rndv *r)
+{
+	struct ripc__peer *p = r->peer;
+	struct ripc__list *n;
+again:
+	ripc__list_for_each (n, &p->rndvs) {
+		struct ripc__rndv *old = ripc__list_entry(n, struct ripc__rndv, peer_link);
+
+		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service &&
+		    old->id < r->id) {
+			ripc__rndv_drop(old, 0);
+			goto again;
+		}
+	}
+}
+
+/*
+ * Inserts r into the lists, in place of a suspended message with the same id. Return: -EPROTO: a
+ * message with this id is in transfer.
+ */
+static int rndv_insert(struct ripc__rndv *r)
+{
+	struct ripc__rndv *old = ripc__rndv_find(r->peer, r->id);
+
+	if (!old) {
+		ripc__list_add(&r->service->rndvs_in, &r->link);
+		ripc__list_add(&r->peer->rndvs, &r->peer_link);
+		return 0;
+	}
+	if (old->state != RIPC__RNDV_SUSPENDED || old->service != r->service)
+		return -EPROTO;
+	ripc__list_add(&old->link, &r->link);
+	ripc__list_add(&old->peer_link, &r->peer_link);
+	ripc__rndv_free(old);
+	return 0;
+}
+
+static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
+			 const struct ripc__header *h, uint32_t units)
+{
+	struct ripc *ctx = lane->ctx;
+	/* malloc(), because calloc() would clear the item array, most of which is written below. */
+	struct ripc__rndv *r = malloc(sizeof(*r) + h->nitems * sizeof(r->items[0]));
+	struct ripc__message *m = r ? ripc__message_new(ctx, h->nitems) : NULL;
+	bool transfers;
+	int rc;
+
+	if (!m || (!lane->peer->dedup_bitmap &&
+		   !(lane->peer->dedup_bitmap = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
+		if (m)
+			ripc__message_release(m);
+		free(r);
+		ctx->stats.dropped_no_memory++;
+		ripc__flow_consume(flow, units);
+		reply_ack(lane, h->u[0], -ENOBUFS);
+		return;
+	}
+	ctx->long_inflight++;
+	*r = (struct ripc__rndv){
+		.ctx = ctx,
+		.service = flow->service,
+		.peer = lane->peer,
+		.lane = lane,
+		.id = h->u[0],
+		.source = h->source,
+		.nitems = h->nitems,
+		.message = m,
+	};
+	memset(r->items, 0, h->nitems * sizeof(r->items[0]));
+	ripc__list_init(&r->link);
+	ripc__list_init(&r->peer_link);
+	ripc__list_init(&r->lane_link);
+	m->flow = flow;
+	m->units = units;
+	m->pub.is_long = 1;
+	m->pub.source = h->source;
+	m->pub.dest = h->dest;
+	m->pub.nreturn_buffers = h->nreturns;
+	memcpy(m->pub.instance, lane->peer->instance, 16);
+	if (h->flags & (RIPC__F_CALL | RIPC__F_REPLY))
+		ripc__message_set_call(m, h, lane->peer);
+	drop_cancelled(r);
+	rc = rndv_insert(r);
+	if (!rc)
+		rc = items_decode(r, h, &transfers);
+	m->long_bytes = r->bytes;
+	if (rc == -EPROTO) {
+		ripc__rndv_release(r);
+		ripc__rndv_free(r);
+		ripc__lane_protocol_error(lane,
+					  "long message that does not fit what was agreed before");
+		return;
+	}
+	if (rc) {
+		ctx->stats.dropped_no_memory++;
+		ripc__rndv_fail(r, rc);
+		return;
+	}
+	if (!transfers) {
+		r->state = RIPC__RNDV_TRANSFER;
+		r->next = r->nitems;
+		ripc__rndv_ready(r);
+		return;
+	}
+	r->state = RIPC__RNDV_WAITING;
+	ripc__rndv_resume(flow->service);
+}
+
+/*
+ * Drops suspended messages that the sender has given up since. They would block the messages behind
+ * them.
+ */
+static void drop_abandoned(struct ripc__peer *p)
+{
+	struct ripc__list *n = p->rndvs.next;
+
+	while (n != &p->rndvs) {
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
+
+		n = n->next;
+		if (r->state == RIPC__RNDV_SUSPENDED && r->id < p->dedup_base) {
+			ripc__rndv_drop(r, 0);
+			/* Dropping one may deliver others. */
+			n = p->rndvs.next;
+		}
+	}
+}
+
+void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
+			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__peer *p = lane->peer;
+	struct ripc__tp *tp = &ctx->tp[lane->tp];
+	uint64_t id = h->u[0], below = h->u[1];
+
+	if (!below || below > id || id - below >= RIPC__REQUESTS_MAX) {
+		ripc__lane_protocol_error(lane, "long message with an id out of bounds");
+	} else {
+		ripc__dedup_advance(p, below);
+		drop_abandoned(p);
+		if (ripc__dedup_seen(p, id)) {
+			/* A repetition over a new lane: the ACK was lost with the old one. */
+			ctx->stats.duplicates++;
+			p->stats.duplicates++;
+			ripc__flow_consume(flow, units);
+			reply_ack(lane, id, 0);
+		} else if (!flow->service) {
+			ctx->stats.dropped_no_service++;
+			ripc__flow_consume(flow, units);
+			reply_ack(lane, id, -EHOSTUNREACH);
+		} else {
+			receive_long(lane, flow, h, units);
+		}
+	}
+	/* Inline items have been copied, and other items have their own buffers. */
+	if (ev->token)
+		tp->ops->release(tp->t, ev->token);
+	if (lane->state == RIPC__LANE_UP)
+		ripc__lane_repost(lane);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/rendezvous/request.h"
+#include "core/memory/bounce.h"
+#include "core/memory/remote_returns.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/selection.h"
+#include "core/service/service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The smallest size class with room for nitems. */
+static unsigned size_class(unsigned nitems)
+{
+	return nitems > 1 ? 32 - (unsigned)__builtin_clz(nitems - 1) : 0;
+}
+
+struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems)
+{
+	unsigned size = size_class(nitems);
+	struct ripc_request *r = ctx->request_free[size];
+
+	if (!r)
+		return ripc__handle_block_alloc(&ctx->request_blocks,
+						sizeof(*r) + sizeof(r->items[0]) * (1u << size));
+	ctx->request_free[size] = r->next_free;
+	return r;
+}
+
+void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems)
+{
+	unsigned size = size_class(nitems);
+
+	__atomic_store_n(&r->ctx, NULL, __ATOMIC_RELAXED);
+	r->next_free = ctx->request_free[size];
+	ctx->request_free[size] = r;
+}
+
+/*
+ * Memory that was freed to the pool may belong to another user; memory behind a buffer does not
+ * belong to the application.
+ */
+static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned nitems)
+{
+	for (unsigned i = 0; i < nitems; i++) {
+		struct ripc__region *r =
+			items[i].iov_len ? ripc__memory_find_cap(ctx, items[i].iov_base) : NULL;
+
+		if (!r || r->state == RIPC__REGION_USER)
+			continue;
+		if (r->state == RIPC__REGION_FREE || r->free_pending)
+			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
+					  items[i].iov_base);
+		if (!ripc__region_contains(r, items[i].iov_base, items[i].iov_len))
+			return ripc__fail(-EINVAL,
+					  "item %u: %zu bytes at %p reach beyond the buffer of %zu "
+					  "bytes at %p",
+					  i, items[i].iov_len, items[i].iov_base, r->len,
+					  (void *)r->base);
+	}
+	return 0;
+}
+
+int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
+			const struct ripc__request_ext *ext, struct ripc_request **out)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc_request *r;
+	struct ripc__dest *d;
+	int rc;
+
+	ripc__export_prepare(ctx, items, nitems);
+	rc = s->state != RIPC__SERVICE_ACTIVE || ctx->closing ? ripc__service_closed_error(s) : 0;
+	if (rc)
+		return rc;
+	r = ripc__request_get(ctx, nitems);
+	d = r ? ripc__dest_get(ctx, dest) : NULL;
+	if (!d) {
+		if (r)
+			ripc__request_put(ctx, r, nitems);
+		return ripc__fail(-ENOMEM, "no memory for a request to service %llu",
+				  (unsigned long long)dest);
+	}
+	*r = (struct ripc_request){
+		.ctx = ctx,
+		.service = s,
+		.dest = d,
+		.source = s->id,
+		.dest_id = dest,
+		.bytes = bytes,
+		.refs.deadline_ns = RIPC__NEVER,
+		.nreturns = o ? o->nreturn_buffers : 0,
+		.nitems = nitems,
+	};
+	memset(r->items, 0, nitems * sizeof(r->items[0]));
+	rc = check_memory(ctx, items, nitems);
+	if (!rc)
+		rc = ripc__local_returns_add(s, o, r->returns);
+	if (rc) {
+		ripc__request_put(ctx, r, nitems);
+		return rc;
+	}
+	if (ext) {
+		r->ext_flags = ext->flags;
+		r->call_id = ext->call;
+		r->call_deadline_ns = ext->deadline_ns;
+		r->ended = ext->ended;
+		r->owner = ext->owner;
+		if (ext->at)
+			*ext->at = r;
+	}
+	*out = r;
+	r->start_seq = ctx->requests_started++;
+	ripc__list_init(&r->peer_link);
+	ripc__waitq_init(&r->waitq);
+	for (unsigned i = 0; i < nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		ripc__list_init(&it->ref.link);
+		it->base = items[i].iov_base;
+		it->len = items[i].iov_len;
+		it->region = it->len ? ripc__memory_find(ctx, it->base, it->len) : NULL;
+		if (it->region)
+			it->region->sends++;
+	}
+	d->users++;
+	s->nrequests++;
+	ctx->long_inflight++;
+	ripc__list_add(&ctx->requests, &r->ctx_link);
+	ripc__list_add(&d->pending, &r->link);
+	ripc__dest_flush(ctx, d);
+	return 0;
+}
+
+uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len)
+{
+	const uint8_t *begin = p, *end = begin + len;
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->requests) {
+		const struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
+
+		for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
+			const struct ripc__request_item *it = &r->items[i];
+
+			if (begin < it->base + it->len && it->base < end)
+				return r->dest_id;
+		}
+	}
+	return 0;
+}
+
+void ripc__request_done(struct ripc_request *r, int status, const char *detail)
+{
+	struct ripc *ctx = r->ctx;
+	struct ripc_service *s = r->service;
+	struct ripc__peer *p = r->peer;
+
+	if (r->state == RIPC__REQUEST_DONE)
+		return;
+	/* A cancellation by the library reports the reason for it. */
+	if (r->error && status == -ECANCELED)
+		status = r->error;
+	else
+		r->error = 0;
+	for (unsigned i = 0; i < r->nitems && !status; i++)
+		ctx->stats.return_buffer_writes += r->items[i].remote_return != NULL;
+	if (r->lane) {
+		if (r->state == RIPC__REQUEST_WRITING && r->lane->state == RIPC__LANE_UP)
+			r->credit->sent_units -= r->units;
+		ripc__request_unselect(r, r->state != RIPC__REQUEST_WRITING);
+	}
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		if (it->copy)
+			ripc__pool_put(ctx, it->copy);
+		it->copy = NULL;
+		if (it->region && !--it->region->sends)
+			ripc__region_release(ctx, it->region);
+		it->region = NULL;
+	}
+	if (!status) {
+		s->stats.long_sent++;
+		s->stats.bytes_sent += r->bytes;
+		if (r->peer) {
+			r->peer->stats.long_sent++;
+			r->peer->stats.bytes_sent += r->bytes;
+		}
+	} else if (status == -ECANCELED) {
+		ctx->stats.cancelled++;
+	}
+	if (status && !r->was_sent)
+		ripc__local_returns_undo(ctx, r->returns, r->nreturns);
+	r->status = status;
+	if (!r->error) {
+		free(r->detail);
+		r->detail = detail ? strdup(detail) : NULL;
+	}
+	r->state = RIPC__REQUEST_DONE;
+	ripc__list_del(&r->link);
+	ripc__request_unlink(r);
+	r->lane = NULL;
+	r->dest->users--;
+	/* The events that arrived with the ACK use the time, too. */
+	ctx->now_ns = r->dest->used_ns = ripc__now(ctx);
+	ctx->now_fresh = true;
+	r->dest = NULL;
+	r->service = NULL;
+	s->nrequests--;
+	ctx->long_inflight--;
+	ripc__wake(ctx, &r->waitq);
+	ripc__wake(ctx, &s->drained);
+	if (r->ended)
+		r->ended(r, p);
+}
+
+void ripc__request_free(struct ripc_request *r)
+{
+	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		ripc__list_del(&it->ref.link);
+		if (it->bounce)
+			ripc__bounce_put(it->bounce);
+		if (it->cached_mr)
+			ripc__cached_mr_release(r->ctx, it->cached_mr);
+		if (it->remote_return)
+			ripc__remote_return_release(NULL, r->dest, it->remote_return, false);
+	}
+	ripc__list_del(&r->ctx_link);
+	free(r->detail);
+	ripc__request_put(r->ctx, r, r->nitems);
+}

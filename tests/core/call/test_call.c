@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Calls: the right answer to each request, at most one execution, and an honest result. */
+#include "core/rig.h"
+
+#include "core/call/call.h"
+#include "wire/bytes.h"
+
+static struct rig rig;
+
+#define EXECUTED_MAX 4096
+
+/* A server: answers each request, which begins with a number, with the same bytes. */
+static struct server {
+	struct ripc_service *s;
+	unsigned executed[EXECUTED_MAX]; /* times that it received the request with this number */
+	bool keep;                       /* it keeps requests in kept instead of answering them */
+	struct ripc_message *kept[64];
+	unsigned nkept;
+	size_t reply_len; /* 0: that of the request */
+	uint8_t *reply;
+	struct ripc_request *answer[8];   /* long answers under way, */
+	struct ripc_message *answered[8]; /* and their requests */
+} servers[3];
+
+static unsigned nservers;
+
+static uint64_t number_of(const struct ripc_message *m)
+{
+	uint64_t n;
+
+	ck_assert_uint_ge(m->items[0].iov_len, sizeof(n));
+	memcpy(&n, m->items[0].iov_base, sizeof(n));
+	return n;
+}
+
+static void serve(struct server *sv)
+{
+	struct ripc_message *m;
+
+	for (unsigned i = 0; i < 8; i++) {
+		if (!sv->answer[i] || ripc_request_test(&sv->answer[i]) == -EINPROGRESS)
+			continue;
+		ripc_message_free(sv->answered[i]);
+	}
+	while (sv->s && !ripc_receive(sv->s, &m, 0)) {
+		struct iovec item = {m->items[0].iov_base, m->items[0].iov_len};
+		uint64_t n = number_of(m);
+		int rc;
+
+		ck_assert_uint_ne(m->call, 0);
+		ck_assert_uint_lt(n, EXECUTED_MAX);
+		sv->executed[n]++;
+		if (sv->keep && sv->nkept < 64) {
+			sv->kept[sv->nkept++] = m;
+			continue;
+		}
+		if (sv->reply) {
+			memcpy(sv->reply, &n, sizeof(n));
+			item = (struct iovec){sv->reply, sv->reply_len};
+		}
+		rc = ripc_reply(m, &item, 1, 0);
+		for (unsigned i = 0; i < 8 && rc == -EAGAIN; i++) {
+			if (sv->answer[i])
+				continue;
+			rc = ripc_reply_start(m, &item, 1, &sv->answer[i]);
+			sv->answered[i] = rc ? NULL : m;
+			m = rc ? m : NULL;
+		}
+		ck_assert_msg(!rc || rc == -ECANCELED, "%d: %s", rc, ripc_error_detail());
+		ripc_message_free(m);
+	}
+}
+
+static void serve_all(void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; i < nservers; i++)
+		serve(&servers[i]);
+}
+
+static void setup(void)
+{
+	memset(servers, 0, sizeof(servers));
+	rig_start(&rig, 2, NULL);
+	servers[0].s = rig.s[1];
+	nservers = 1;
+	OK(ripc__sim_actor(rig.net, serve_all, NULL));
+}
+
+static void teardown(void)
+{
+	ripc__sim_actor_remove(rig.net, serve_all, NULL);
+	for (unsigned i = 0; i < nservers; i++)
+		for (unsigned k = 0; k < servers[i].nkept; k++)
+			ripc_message_free(servers[i].kept[k]);
+	rig_end(&rig);
+}
+
+static uint8_t request[300000];
+
+/* A call with this number and length. */
+static int start(uint64_t dest, uint64_t n, size_t len, const struct ripc_call_options *o,
+		 int timeout_ms, struct ripc_request **r)
+{
+	static uint8_t bytes[64][8];
+	uint8_t *p = len <= 8 ? bytes[n % 64] : len <= 20000 ? request + n % 10 * 20000 : request;
+	struct iovec item = {p, len};
+
+	memcpy(p, &n, sizeof(n));
+	return ripc_call_start(rig.s[0], dest, &item, 1, o, timeout_ms, r);
+}
+
+/* The result of a call; 0: its answer has this number. */
+static int result(struct ripc_request **r, uint64_t n)
+{
+	struct ripc_message *m;
+	int rc = ripc_call_wait(r, &m, 60000);
+
+	ck_assert_int_ne(rc, -EINPROGRESS);
+	ck_assert_ptr_null(*r);
+	if (!rc) {
+		ck_assert_ptr_nonnull(m);
+		ck_assert_uint_eq(number_of(m), n);
+		ck_assert_uint_eq(m->call, 0);
+	}
+	ripc_message_free(m);
+	return rc;
+}
+
+static int call(uint64_t n, size_t len, int timeout_ms)
+{
+	struct ripc_request *r;
+
+	OK(start(RIG_ID(1), n, len, NULL, timeout_ms, &r));
+	return result(&r, n);
+}
+
+/* ---- answers ---- */
+
+START_TEST(answer__sizes)
+{
+	static const size_t lens[] = {8, 9, 500, 2000, 7000, 20000, 70000, 300000};
+	static uint8_t reply[300000];
+
+	for (unsigned i = 0; i < 8; i++)
+		OK(call(i, lens[i], 5000));
+	servers[0].reply = reply;
+	for (unsigned i = 0; i < 8; i++) {
+		servers[0].reply_len = lens[i];
+		OK(call(10 + i, 8, 5000));
+	}
+	for (unsigned i = 0; i < 8; i++)
+		ck_assert_uint_eq(servers[0].executed[i], 1);
+	rig_expect_none(&rig, 0);
+	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->calls, 0);
+	ck_assert(ripc__list_empty(&rig_peer(&rig, 1, 0)->served));
+}
+END_TEST
+
+START_TEST(answer__any_order)
+{
+	enum { N = 40 };
+	struct ripc_request *r[N];
+	struct iovec item;
+
+	servers[0].keep = true;
+	for (unsigned i = 0; i < N; i++)
+		OK(start(RIG_ID(1), i, 8, NULL, 5000, &r[i]));
+	for (int k = 0; k < 100 && servers[0].nkept < N; k++)
+		rig_run(&rig, 1);
+	ck_assert_uint_eq(servers[0].nkept, N);
+	RC(-EINPROGRESS, ripc_call_wait(&r[0], NULL, 0));
+	for (unsigned i = N; i; i--) {
+		item = servers[0].kept[i - 1]->items[0];
+		OK(ripc_reply(servers[0].kept[i - 1], &item, 1, 0));
+	}
+	for (unsigned i = 0; i < N; i++)
+		OK(result(&r[i], i));
+}
+END_TEST
+
+START_TEST(answer__errors)
+{
+	struct iovec item = {"x", 1};
+	struct ripc_message *m;
+	struct ripc_request *r;
+
+	servers[0].keep = true;
+	for (unsigned i = 0; i < 3; i++) {
+		OK(start(RIG_ID(1), i, 8, NULL, 5000, &r));
+		while (servers[0].nkept < i + 1)
+			rig_run(&rig, 1);
+		m = servers[0].kept[i];
+		switch (i) {
+		case 0:
+			RC(-EINVAL, ripc_reply_error(m, 0));
+			OK(ripc_reply_error(m, EACCES));
+			RC(-EALREADY, ripc_reply(m, &item, 1, 0));
+			RC(-EACCES, result(&r, 0));
+			break;
+		case 1:
+			servers[0].nkept--;
+			ripc_message_free(m);
+			servers[0].kept[servers[0].nkept++] = NULL;
+			RC(-ECANCELED, result(&r, 0));
+			break;
+		default:
+			RC(-EINVAL, ripc_reply(m, &item, 0, 0));
+			OK(ripc_reply(m, &item, 1, 0));
+			OK(ripc_call_wait(&r, &m, 5000));
+			ck_assert_uint_eq(m->items[0].iov_len, 1);
+			ripc_message_free(m);
+			break;
+		}
+	}
+	servers[0].s = NULL;
+	OK(rig_short(&rig, 0, 1, 10, 1, 1000));
+	m = rig_take(&rig, 1);
+	ck_assert_uint_eq(m->call, 0);
+	RC(-EINVAL, ripc_reply(m, &item, 1, 0));
+	ck_assert_int_eq(ripc_message_cancelled(m), 0);
+	ck_assert_int_eq(ripc_message_deadline(m), -1);
+	ripc_message_free(m);
+}
+END_TEST
+
+/* Within one context. */
+START_TEST(answer__self)
+{
+	struct ripc_request *r;
+
+	OK(ripc_service_register(rig.ctx[0], 77, 0, &servers[1].s));
+	nservers = 2;
+	for (unsigned i = 0; i < 5; i++) {
+		OK(start(77, i, i & 1 ? 100000 : 8, NULL, 5000, &r));
+		OK(result(&r, i));
+	}
+}
+END_TEST
+
+/* ---- time ---- */
+
+/* The answer comes after the caller's time: the next call gets its own answer. */
+START_TEST(time__late_answer)
+{
+	struct ripc_request *r;
+	struct iovec item;
+
+	servers[0].keep = true;
+	RC(-ETIME, call(1, 8, 50));
+	ck_assert_uint_eq(servers[0].nkept, 1);
+	ck_assert_int_eq(ripc_message_cancelled(servers[0].kept[0]), 1);
+	servers[0].keep = false;
+	OK(start(RIG_ID(1), 2, 8, NULL, 5000, &r));
+	item = servers[0].kept[0]->items[0];
+	RC(-ECANCELED, ripc_reply(servers[0].kept[0], &item, 1, 0));
+	OK(result(&r, 2));
+}
+END_TEST
+
+/* The request is in the queue when its time is up: the server never receives it. */
+START_TEST(time__not_executed)
+{
+	struct ripc_message *m;
+
+	rig_connect(&rig, 0, 1);
+	servers[0].s = NULL;
+	RC(-ETIMEDOUT, call(1, 8, 50));
+	RC(-EAGAIN, ripc_receive(rig.s[1], &m, 0));
+	RC(-ETIMEDOUT, call(1, 100000, 50));
+	RC(-EAGAIN, ripc_receive(rig.s[1], &m, 0));
+	ck_assert_uint_eq(rig_stats(&rig, 1).calls_expired, 2);
+	ck_assert_uint_eq(rig_stats(&rig, 1).queued, 0);
+}
+END_TEST
+
+START_TEST(time__deadline_travels)
+{
+	struct ripc_request *r;
+	int left;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 1000, &r));
+	while (!servers[0].nkept)
+		rig_run(&rig, 1);
+	left = ripc_message_deadline(servers[0].kept[0]);
+	ck_assert_int_gt(left, 900);
+	ck_assert_int_le(left, 1000);
+	rig_run(&rig, 500);
+	ck_assert_int_eq(ripc_message_cancelled(servers[0].kept[0]), 0);
+	ck_assert_int_le(ripc_message_deadline(servers[0].kept[0]), left - 500);
+	RC(-ETIME, result(&r, 1));
+	ck_assert_int_le(ripc_message_deadline(servers[0].kept[0]), 1);
+	/* Without a limit. */
+	OK(start(RIG_ID(1), 2, 8, NULL, -1, &r));
+	while (servers[0].nkept < 2)
+		rig_run(&rig, 1);
+	ck_assert_int_eq(ripc_message_deadline(servers[0].kept[1]), -1);
+	OK(ripc_reply(servers[0].kept[1], &servers[0].kept[1]->items[0], 1, 0));
+	OK(result(&r, 2));
+}
+END_TEST
+
+START_TEST(time__nobody_there)
+{
+	struct ripc_request *r;
+
+	OK(start(4711, 1, 8, NULL, 500, &r));
+	RC(-EHOSTUNREACH, result(&r, 1));
+	OK(start(4711, 1, 100000, NULL, 500, &r));
+	RC(-EHOSTUNREACH, result(&r, 1));
+	/* It is registered while the call waits. */
+	OK(start(4711, 2, 8, NULL, 5000, &r));
+	rig_run(&rig, 300);
+	OK(ripc_service_register(rig.ctx[1], 4711, 0, &servers[1].s));
+	nservers = 2;
+	OK(result(&r, 2));
+}
+END_TEST
+
+/* ---- giving up ---- */
+
+START_TEST(cancel__at_any_stage)
+{
+	struct ripc_request *r;
+
+	/* Not sent yet. */
+	OK(start(4711, 1, 8, NULL, 5000, &r));
+	RC(-ECANCELED, ripc_request_cancel(&r, 100));
+	/* In the queue. */
+	servers[0].s = NULL;
+	OK(start(RIG_ID(1), 2, 8, NULL, 5000, &r));
+	rig_run(&rig, 5);
+	RC(-ECANCELED, ripc_request_cancel(&r, 100));
+	rig_expect_none(&rig, 1);
+	/* Received. */
+	servers[0] = (struct server){.s = rig.s[1], .keep = true};
+	OK(start(RIG_ID(1), 3, 8, NULL, 5000, &r));
+	while (!servers[0].nkept)
+		rig_run(&rig, 1);
+	ck_assert_int_eq(ripc_message_cancelled(servers[0].kept[0]), 0);
+	RC(-ETIME, ripc_request_cancel(&r, 100));
+	ck_assert_int_eq(ripc_message_cancelled(servers[0].kept[0]), 1);
+	/* Long, at any time. */
+	servers[0].keep = false;
+	for (unsigned i = 0; i < 40; i++) {
+		int rc;
+
+		OK(start(RIG_ID(1), 10 + i, 100000, NULL, 5000, &r));
+		ripc__sim_run(rig.net, 1 + i * 5000);
+		rc = ripc_request_cancel(&r, 100);
+		ck_assert_msg(!rc || rc == -ECANCELED || rc == -ETIME, "%d", rc);
+		if (rc == -ECANCELED)
+			ck_assert_uint_eq(servers[0].executed[10 + i], 0);
+		if (!rc)
+			ck_assert_uint_eq(servers[0].executed[10 + i], 1);
+	}
+	OK(call(60, 8, 5000));
+}
+END_TEST
+
+/* ---- lanes that are lost ---- */
+
+START_TEST(lane_lost__at_every_operation)
+{
+	OK(call(0, 8, 5000));
+	for (uint64_t nth = 1; nth <= 30; nth++) {
+		struct ripc_request *r[10];
+
+		memset(servers[0].executed, 0, sizeof(servers[0].executed));
+		ripc__sim_break_at(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), nth);
+		for (unsigned i = 0; i < 10; i++)
+			OK(start(RIG_ID(1), i, 8, NULL, 10000, &r[i]));
+		for (unsigned i = 0; i < 10; i++) {
+			OK(result(&r[i], i));
+			ck_assert_uint_eq(servers[0].executed[i], 1);
+		}
+		OK(call(20, 100000, 10000));
+		ck_assert_uint_eq(servers[0].executed[20], 1);
+	}
+	ck_assert_uint_gt(rig_stats(&rig, 0).lanes_lost, 10);
+}
+END_TEST
+
+/* ---- the callee dies or moves ---- */
+
+static void open_second_holder(void)
+{
+	unsigned i = rig_open(&rig, NULL);
+
+	OK(ripc_service_unregister(rig.s[i]));
+	OK(ripc_service_register(rig.ctx[i], RIG_ID(1), RIPC_TAKEOVER, &rig.s[i]));
+	servers[1].s = rig.s[i];
+	nservers = 2;
+}
+
+static void kill_first_holder(void)
+{
+	servers[0].s = NULL;
+	/* They go with the context. */
+	servers[0].nkept = 0;
+	ripc__sim_kill_context(rig.net, rig.ctx[1], false);
+	rig.ctx[1] = NULL;
+	rig.s[1] = NULL;
+}
+
+START_TEST(callee_died__unknown)
+{
+	struct ripc_request *r;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 20000, &r));
+	while (!servers[0].nkept)
+		rig_run(&rig, 1);
+	rig_run(&rig, 5);
+	kill_first_holder();
+	RC(-EPIPE, result(&r, 1));
+}
+END_TEST
+
+START_TEST(callee_died__idempotent_repeated)
+{
+	struct ripc_call_options o = {.size = sizeof(o), .flags = RIPC_IDEMPOTENT};
+	struct ripc_request *r[2];
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, &o, 60000, &r[0]));
+	OK(start(RIG_ID(1), 2, 100000, &o, 60000, &r[1]));
+	while (servers[0].nkept < 2)
+		rig_run(&rig, 1);
+	rig_run(&rig, 5);
+	kill_first_holder();
+	open_second_holder();
+	OK(result(&r[0], 1));
+	OK(result(&r[1], 2));
+	ck_assert_uint_eq(servers[1].executed[1], 1);
+	ck_assert_uint_eq(servers[1].executed[2], 1);
+}
+END_TEST
+
+/* Requests in the queue of a service that is closed go to its next holder. */
+START_TEST(callee_closed__next_holder)
+{
+	struct ripc_request *r[10];
+
+	servers[0].s = NULL;
+	for (unsigned i = 0; i < 10; i++)
+		OK(start(RIG_ID(1), i, i & 1 ? 20000 : 8, NULL, 20000, &r[i]));
+	rig_run(&rig, 5);
+	if (_i) {
+		rig_close(&rig, 1);
+	} else {
+		OK(ripc_service_unregister(rig.s[1]));
+		rig.s[1] = NULL;
+	}
+	open_second_holder();
+	for (unsigned i = 0; i < 10; i++) {
+		OK(result(&r[i], i));
+		ck_assert_uint_eq(servers[1].executed[i], 1);
+	}
+}
+END_TEST
+
+/* A context that closes answers the requests that it has received. */
+START_TEST(callee_closed__answered)
+{
+	struct ripc_request *r;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 20000, &r));
+	while (!servers[0].nkept)
+		rig_run(&rig, 1);
+	servers[0].s = NULL;
+	servers[0].nkept = 0;
+	rig_close(&rig, 1);
+	RC(-ECANCELED, result(&r, 1));
+}
+END_TEST
+
+/* A service that is taken over answers what it has received; later calls go to the new holder. */
+START_TEST(callee_moved)
+{
+	struct ripc_request *r[6];
+
+	servers[0].keep = true;
+	for (unsigned i = 0; i < 3; i++)
+		OK(start(RIG_ID(1), i, 8, NULL, 20000, &r[i]));
+	while (servers[0].nkept < 3)
+		rig_run(&rig, 1);
+	open_second_holder();
+	rig_run(&rig, 50);
+	for (unsigned i = 3; i < 6; i++)
+		OK(start(RIG_ID(1), i, 8, NULL, 20000, &r[i]));
+	rig_run(&rig, 50);
+	/* A request that the former holder received is answered there. */
+	for (unsigned i = 0; i < servers[0].nkept; i++)
+		OK(ripc_reply(servers[0].kept[i], &servers[0].kept[i]->items[0], 1, 0));
+	for (unsigned i = 0; i < 6; i++) {
+		OK(result(&r[i], i));
+		ck_assert_uint_eq(servers[0].executed[i] + servers[1].executed[i], 1);
+	}
+	ck_assert_uint_gt(servers[1].executed[3] + servers[1].executed[4] + servers[1].executed[5], 0);
+}
+END_TEST
+
+/* ---- the caller dies ---- */
+
+START_TEST(caller_died__cancelled)
+{
+	struct ripc_request *r;
+	struct ripc_message *m;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 20000, &r));
+	while (!servers[0].nkept)
+		rig_run(&rig, 1);
+	ripc__sim_kill_context(rig.net, rig.ctx[0], false);
+	rig.ctx[0] = NULL;
+	rig.s[0] = NULL;
+	m = servers[0].kept[0];
+	for (unsigned i = 0; i < 100 && !ripc_message_cancelled(m); i++)
+		rig_run(&rig, 100);
+	ck_assert_int_eq(ripc_message_cancelled(m), 1);
+	RC(-ECANCELED, ripc_reply(m, &m->items[0], 1, 0));
+}
+END_TEST
+
+/* Its service is closed: the calls end, and the callee sees it. */
+START_TEST(caller_closed__cancelled)
+{
+	struct ripc_request *r;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 20000, &r));
+	while (!servers[0].nkept)
+		rig_run(&rig, 1);
+	OK(ripc_service_unregister(rig.s[0]));
+	RC(-ESHUTDOWN, result(&r, 1));
+	rig_run(&rig, 5);
+	ck_assert_int_eq(ripc_message_cancelled(servers[0].kept[0]), 1);
+	OK(ripc_service_register(rig.ctx[0], RIG_ID(0), 0, &rig.s[0]));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/call/call");
+	TCase *tc = tcase_create("call");
+
+	test_seed();
+	tcase_set_timeout(tc, 120);
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, answer__sizes);
+	tcase_add_test(tc, answer__any_order);
+	tcase_add_test(tc, answer__errors);
+	tcase_add_test(tc, answer__self);
+	tcase_add_test(tc, time__late_answer);
+	tcase_add_test(tc, time__not_executed);
+	tcase_add_test(tc, time__deadline_travels);
+	tcase_add_test(tc, time__nobody_there);
+	tcase_add_test(tc, cancel__at_any_stage);
+	tcase_add_test(tc, lane_lost__at_every_operation);
+	tcase_add_test(tc, callee_died__unknown);
+	tcase_add_test(tc, callee_died__idempotent_repeated);
+	tcase_add_loop_test(tc, callee_closed__next_holder, 0, 2);
+	tcase_add_test(tc, callee_closed__answered);
+	tcase_add_test(tc, callee_moved);
+	tcase_add_test(tc, caller_died__cancelled);
+	tcase_add_test(tc, caller_closed__cancelled);
+	suite_add_tcase(suite, tc);
+	return test_main("core/call/call", suite);
+}
