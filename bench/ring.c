@@ -54,10 +54,8 @@ static void cache_line_trip(struct shared *s, uint64_t i)
 
 static void engine_init(struct ripc__ring *w, struct shared *s, int side)
 {
-	struct ripc__ring_backend be = {.ops = &ops,
-					.inbox = s->segments[side],
-					.map = s->segments[!side],
-					.caps = RIPC__RING_CAP_ORDERED};
+	struct ripc__ring_backend be = {
+		.ops = &ops, .inbox = s->segments[side], .map = s->segments[!side]};
 
 	ripc__ring_init(w, &be, &layout, 1);
 }

@@ -209,7 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct world x = {.size = (ripc__ring_segment_len(&layout) + 63) & ~(size_t)63};
 	struct ripc__ring_backend be = {.ops = &ops};
 
-	be.caps = take(&in, 1) & (RIPC__RING_CAP_ORDERED | RIPC__RING_CAP_READ);
+	be.can_read = take(&in, 1) & 2;
 	x.inbox = aligned_alloc(64, x.size);
 	x.outbox = aligned_alloc(64, x.size);
 	x.memory = calloc(1, MEMORY);

@@ -133,7 +133,6 @@ static void start_engine(struct pcie_ep *ep)
 		.arg = &ep->ep,
 		.inbox = ripc__pcie_inbox(m, ep->in),
 		.map = ripc__pcie_outbox(m, ep->out),
-		.caps = m->write_combining ? 0 : RIPC__RING_CAP_ORDERED,
 	};
 
 	ripc__ring_ep_open(&ep->ep, &be, &ripc__pcie_layout, ep->epoch);

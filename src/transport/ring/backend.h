@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A back end of the ring engine provides a segment of ours that the peer writes into, a way
- * to write into the peer's, and a doorbell. The interface fits the weakest one: posted writes only,
- * no reads, no atomics, as over a PCIe bridge. Stronger ones set capability bits.
+ * A back end of the ring engine provides a segment of ours that the peer writes into, a way to
+ * write into the peer's, and a doorbell. The interface fits the weakest one: posted writes only,
+ * no reads, no atomics, as over a PCIe bridge. Stronger ones need no copy() and fence(), and add
+ * read().
  */
 #ifndef RIPC_RING_BACKEND_H
 #define RIPC_RING_BACKEND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-enum ripc__ring_cap {
-	/*
-	 * A full fence of ours orders our stores into the peer's segment before our loads from our
-	 * own, and the peer's likewise: a check after arming misses nothing.
-	 */
-	RIPC__RING_CAP_ORDERED = 1 << 0,
-	RIPC__RING_CAP_READ = 1 << 1, /* read() works */
-};
 
 struct ripc__ring_backend_ops {
 	/*
@@ -32,9 +25,7 @@ struct ripc__ring_backend_ops {
 	void (*fence)(void *arg);
 	/* Wakes the peer if it sleeps. May arrive before earlier writes, or twice. */
 	void (*kick)(void *arg);
-	/*
-	 * With RIPC__RING_CAP_READ: copies from the peer's memory. Return: 0 or a negative errno.
-	 */
+	/* With can_read: copies from the peer's memory. Return: 0 or a negative errno. */
 	int (*read)(void *arg, void *to, uint64_t addr, size_t len);
 };
 
@@ -43,7 +34,7 @@ struct ripc__ring_backend {
 	void *arg;
 	const uint8_t *inbox; /* our segment, which we only read; 64-byte aligned */
 	uint8_t *map;         /* the peer's segment, for plain stores; NULL: copy() only */
-	unsigned caps;        /* of enum ripc__ring_cap */
+	bool can_read;        /* read() works */
 };
 
 #endif

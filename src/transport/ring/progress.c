@@ -229,7 +229,7 @@ static bool __attribute__((noinline))
 poll_one_slow(struct ripc__ring_transport *t, struct ripc__event *ev)
 {
 	struct ripc__ep *ep = t->last_rx;
-	bool more;
+	bool more = false;
 
 	if (!ripc__ring_ready(&ep->ring) || ripc__ring_has_work(&ep->ring))
 		return false;

@@ -61,7 +61,7 @@ void ripc__ring_abandon(struct ripc__ring *w, int status, const char *why)
 
 	w->be.map = NULL;
 	w->be.ops = &no_writes;
-	w->be.caps = 0;
+	w->be.can_read = false;
 	w->direct_store = false;
 	ring_fail(w, status, why);
 }
@@ -146,7 +146,7 @@ static void copy_out(struct ripc__ring *w, uint64_t first, const uint8_t *image,
 
 /*
  * Posts a message of @len bytes, for which there is room, without notifying the peer. @body: at
- * least RIPC__POST_HEADER_LEN bytes, as a whole header is copied.
+ * least RIPC__RING_SLOT_BODY bytes, of which those of a header are always copied.
  */
 static inline void __attribute__((always_inline))
 post_message(struct ripc__ring *w, enum ring_msg_kind kind, uint8_t *body, uint32_t len)
@@ -167,7 +167,7 @@ post_message(struct ripc__ring *w, enum ring_msg_kind kind, uint8_t *body, uint3
 
 /* Posts a control message, and wakes the peer. */
 static void post_control(struct ripc__ring *w, enum ring_msg_kind kind,
-			 uint8_t body[RIPC__POST_HEADER_LEN], uint32_t len)
+			 uint8_t body[RIPC__RING_SLOT_BODY], uint32_t len)
 {
 	post_message(w, kind, body, len);
 	ripc__ring_kick_if_armed(w, false);
@@ -232,7 +232,7 @@ static void send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned n
 
 static void send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
 {
-	uint8_t body[RIPC__POST_HEADER_LEN];
+	uint8_t body[RIPC__RING_SLOT_BODY];
 
 	for (unsigned i = 0; i < niov; i++)
 		if (iov[i].iov_len)
@@ -269,7 +269,7 @@ int ripc__ring_send(struct ripc__ring *w, const struct iovec *items, unsigned ni
 
 void ripc__ring_send_bye(struct ripc__ring *w)
 {
-	uint8_t body[RIPC__POST_HEADER_LEN];
+	uint8_t body[RIPC__RING_SLOT_BODY];
 
 	if (!w->status && ripc__ring_has_room(w, 1, 0))
 		post_control(w, RING_MSG_BYE, body, 0);
@@ -283,14 +283,14 @@ static bool direct(const struct ripc__ring *w, const struct ripc__ring_region *r
 	return (r->key & 0xffff) < RIPC__RING_KEYS_MAX &&
 	       (r->access & (RIPC__ACCESS_REMOTE_READ | RIPC__RING_ACCESS_SERVED)) ==
 		       RIPC__ACCESS_REMOTE_READ &&
-	       w->be.caps & RIPC__RING_CAP_READ;
+	       w->be.can_read;
 }
 
 struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, size_t len,
 					 unsigned access)
 {
 	/* A peer that cannot read directly does not learn our addresses. */
-	uint64_t addr = w->be.caps & RIPC__RING_CAP_READ ? (uintptr_t)memory : 4096;
+	uint64_t addr = w->be.can_read ? (uintptr_t)memory : 4096;
 	struct ripc__ring_region *r = ripc__ring_region_add(&w->regions, memory, len, addr, access);
 
 	if (r && direct(w, r)) {
@@ -313,7 +313,7 @@ void ripc__ring_dereg(struct ripc__ring *w, struct ripc__ring_region *region)
 /* Whether the peer's region of this key may be read directly at this moment. */
 static bool key_valid(const struct ripc__ring *w, uint32_t key)
 {
-	return w->be.caps & RIPC__RING_CAP_READ && (key & 0xffff) < RIPC__RING_KEYS_MAX &&
+	return w->be.can_read && (key & 0xffff) < RIPC__RING_KEYS_MAX &&
 	       ring_load(w, RIPC__RING_KEYS_OFF + 8ull * (key & 0xffff)) == key;
 }
 
@@ -321,7 +321,7 @@ int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr,
 		    uint64_t wr_id)
 {
 	struct ripc__ring_read *r = w->reads;
-	uint8_t body[RIPC__POST_HEADER_LEN];
+	uint8_t body[RIPC__RING_SLOT_BODY];
 
 	if (w->status)
 		return -ENOTCONN;
@@ -393,7 +393,7 @@ static bool progress_peer_reads(struct ripc__ring *w)
 		struct ripc__ring_peer_read *s = &w->peer_reads_queue[w->peer_read_head];
 		uint32_t n = chunk_len(w, s->len - s->done);
 		const uint8_t *from;
-		uint8_t body[RIPC__POST_HEADER_LEN];
+		uint8_t body[RIPC__RING_SLOT_BODY];
 
 		if (!n)
 			break;
@@ -428,7 +428,7 @@ static bool progress_writes(struct ripc__ring *w)
 		struct ripc__ring_write *x =
 			&w->writes[(w->write_head + w->nwrites_copied) % RIPC__RING_WRITES_MAX];
 		uint32_t n = x->done < x->len ? chunk_len(w, x->len - x->done) : 0;
-		uint8_t body[RIPC__POST_HEADER_LEN];
+		uint8_t body[RIPC__RING_SLOT_BODY];
 
 		if (!n && x->len)
 			break;

@@ -242,7 +242,7 @@ static void start_engine(struct shm_ep *ep)
 		be.arg = &ep->link;
 	} else {
 		be.map = ep->outbox.base;
-		be.caps = RIPC__RING_CAP_ORDERED | (ep->can_read_peer ? RIPC__RING_CAP_READ : 0);
+		be.can_read = ep->can_read_peer;
 	}
 	ripc__ring_ep_open(&ep->ep, &be, &layout, 1);
 }

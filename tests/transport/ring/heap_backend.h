@@ -43,8 +43,8 @@ struct heap {
 	int event;
 };
 
-static struct heap *heap_all;     /* all open transports */
-static unsigned heap_engine_caps; /* of the engines of new connections */
+static struct heap *heap_all; /* all open transports */
+static bool heap_can_read;    /* new connections read directly */
 static const struct ripc__transport_ops heap_ops;
 
 /* ---- the engine's back end ---- */
@@ -77,7 +77,7 @@ static void heap_start(struct heap_ep *ep)
 		.arg = ep,
 		.inbox = ep->memory->segments[ep->side],
 		.map = ep->memory->segments[!ep->side],
-		.caps = RIPC__RING_CAP_ORDERED | heap_engine_caps,
+		.can_read = heap_can_read,
 	};
 
 	ripc__ring_ep_open(&ep->ep, &be, &heap_layout, 1);

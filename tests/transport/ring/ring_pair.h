@@ -61,9 +61,9 @@ static const struct ripc__ring_backend_ops mapped_ops = {
 };
 
 static inline void ring_end_open(struct ring_pair *r, struct ring_end *e, struct ring_end *peer,
-				 unsigned caps, uint8_t epoch)
+				 bool can_read, uint8_t epoch)
 {
-	struct ripc__ring_backend be = {.inbox = e->inbox, .caps = caps};
+	struct ripc__ring_backend be = {.inbox = e->inbox, .can_read = can_read};
 
 	if (r->linked) {
 		be.ops = &ripc__sim_ntb_ops;
@@ -79,7 +79,7 @@ static inline void ring_end_open(struct ring_pair *r, struct ring_end *e, struct
 }
 
 static inline void ring_pair_open(struct ring_pair *r, const struct ripc__ring_layout *layout,
-				  bool linked, unsigned caps, uint64_t seed)
+				  bool linked, bool can_read, uint64_t seed)
 {
 	memset(r, 0, sizeof(*r));
 	r->layout = *layout;
@@ -95,8 +95,8 @@ static inline void ring_pair_open(struct ring_pair *r, const struct ripc__ring_l
 	}
 	ripc__sim_ntb_init(&r->a.link, r->b.inbox, r->b.size, seed ^ 1);
 	ripc__sim_ntb_init(&r->b.link, r->a.inbox, r->a.size, seed ^ 2);
-	ring_end_open(r, &r->a, &r->b, caps, 1);
-	ring_end_open(r, &r->b, &r->a, caps, 1);
+	ring_end_open(r, &r->a, &r->b, can_read, 1);
+	ring_end_open(r, &r->b, &r->a, can_read, 1);
 }
 
 static inline void ring_pair_close(struct ring_pair *r)

@@ -13,7 +13,7 @@ START_TEST(arm__once)
 	uint64_t i = 7;
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, false, RIPC__RING_CAP_ORDERED, test_seed());
+	ring_pair_open(&r, &layout_small, false, false, test_seed());
 	ring_pair_drain(&r);
 	r.b.kicks = 0;
 	ring_end_progress(&r, &r.a, &i, sizeof(i));
@@ -114,14 +114,13 @@ START_TEST(arm__no_kick_lost)
 	uint64_t i = 0;
 	struct iovec iov = {&i, sizeof(i)};
 
-	ring_pair_open(&r, &layout_small, false, RIPC__RING_CAP_ORDERED, test_seed());
+	ring_pair_open(&r, &layout_small, false, false, test_seed());
 	for (int k = 0; k < 2; k++) {
 		struct ripc__ring_backend be = {
 			.ops = &bell_ops,
 			.arg = &s[!k],
 			.inbox = k ? r.b.inbox : r.a.inbox,
 			.map = k ? r.a.inbox : r.b.inbox,
-			.caps = RIPC__RING_CAP_ORDERED,
 		};
 
 		sem_init(&s[k].bell, 0, 0);

@@ -167,7 +167,7 @@ START_TEST(reg__read_and_write)
 	struct ripc__event ev;
 	struct ripc__ep *ep;
 
-	heap_engine_caps = _i ? RIPC__RING_CAP_READ : 0;
+	heap_can_read = _i;
 	ck_assert_int_eq(OPS->reg(b, NULL, remote, 1, RIPC__ACCESS_REMOTE_READ, &mr), -ENOTCONN);
 	connect_one(0);
 	ep = from[0];
@@ -191,7 +191,7 @@ START_TEST(reg__read_and_write)
 	OPS->ep_close(to[0]);
 	OPS->dereg(b, &mr);
 	OPS->dereg(a, &own);
-	heap_engine_caps = 0;
+	heap_can_read = false;
 }
 END_TEST
 

@@ -41,8 +41,7 @@ START_TEST(read__every_size)
 				      65535, 262143, 262145, 1000003, 8388609};
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, _i == 1,
-		       _i == 2 ? RIPC__RING_CAP_ORDERED | RIPC__RING_CAP_READ : 0, test_seed());
+	ring_pair_open(&r, &layout_small, _i == 1, _i == 2, test_seed());
 	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]) - (_i == 1); i++)
 		read_all(&r, lens[i]);
 	ring_pair_close(&r);
@@ -56,8 +55,7 @@ START_TEST(read__not_allowed)
 	struct ripc__ring_region *region;
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, false,
-		       _i ? RIPC__RING_CAP_ORDERED | RIPC__RING_CAP_READ : 0, test_seed());
+	ring_pair_open(&r, &layout_small, false, _i, test_seed());
 	region = ripc__ring_reg(&r.b.w, from, sizeof(from), RIPC__ACCESS_REMOTE_READ);
 	for (int k = 0; k < 5; k++) {
 		uint64_t addr = region->addr + (k == 0) - (k == 1), len = sizeof(to) + (k == 2);
@@ -100,8 +98,7 @@ START_TEST(read__deregistered)
 	struct ripc__ring_region *region;
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, false,
-		       _i ? RIPC__RING_CAP_ORDERED | RIPC__RING_CAP_READ : 0, test_seed());
+	ring_pair_open(&r, &layout_small, false, _i, test_seed());
 	region = ripc__ring_reg(&r.b.w, from, len, RIPC__ACCESS_REMOTE_READ);
 	ck_assert_int_eq(ripc__ring_read(&r.a.w, to, len, region->addr, region->key, 7), 0);
 	for (int i = 0; i < 4; i++) {
@@ -129,8 +126,7 @@ START_TEST(read__of_memory_that_is_served)
 	struct ripc__ring_region *region;
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, false, RIPC__RING_CAP_ORDERED | RIPC__RING_CAP_READ,
-		       test_seed());
+	ring_pair_open(&r, &layout_small, false, true, test_seed());
 	ring_pair_fill(from, sizeof(from), 3);
 	region = ripc__ring_reg(&r.b.w, from, sizeof(from),
 				RIPC__ACCESS_REMOTE_READ | RIPC__RING_ACCESS_SERVED);
@@ -154,8 +150,7 @@ START_TEST(read__queue)
 	struct ripc__ring_region *region[RIPC__RING_READS_MAX];
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, _i == 1,
-		       _i == 2 ? RIPC__RING_CAP_ORDERED | RIPC__RING_CAP_READ : 0, test_seed());
+	ring_pair_open(&r, &layout_small, _i == 1, _i == 2, test_seed());
 	for (unsigned i = 0; i < RIPC__RING_READS_MAX; i++) {
 		ring_pair_fill(from[i], sizeof(from[i]), i);
 		region[i] =
@@ -185,7 +180,7 @@ START_TEST(write__before_send)
 	struct ripc__ring_region *region;
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, _i, 0, test_seed());
+	ring_pair_open(&r, &layout_small, _i, false, test_seed());
 	region = ripc__ring_reg(&r.b.w, to, sizeof(to), RIPC__ACCESS_REMOTE_WRITE);
 	for (uint64_t round = 1; round < 12; round++) {
 		size_t len = sizeof(from) >> (round - 1);
@@ -214,7 +209,7 @@ START_TEST(write__not_allowed)
 	struct ring_pair r;
 	unsigned access;
 
-	ring_pair_open(&r, &layout_small, false, 0, test_seed());
+	ring_pair_open(&r, &layout_small, false, false, test_seed());
 	access = _i ? RIPC__ACCESS_REMOTE_READ : RING_STEP_ALL;
 	region = ripc__ring_reg(&r.b.w, to, sizeof(to), access);
 	ripc__ring_write(&r.a.w, from, sizeof(from), region->addr + !_i, region->key, 1);
@@ -234,8 +229,7 @@ START_TEST(reg__many)
 	static uint8_t from[RIPC__RING_KEYS_MAX + 100];
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, false, RIPC__RING_CAP_ORDERED | RIPC__RING_CAP_READ,
-		       test_seed());
+	ring_pair_open(&r, &layout_small, false, true, test_seed());
 	for (unsigned i = 0; i < RIPC__RING_KEYS_MAX + 100; i++) {
 		from[i] = (uint8_t)(i * 7);
 		region[i] = ripc__ring_reg(&r.b.w, from + i, 1, RIPC__ACCESS_REMOTE_READ);

@@ -18,7 +18,7 @@ START_TEST(send__every_size)
 	static uint8_t data[RIPC__RING_SEND_MAX];
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, _i, RIPC__RING_CAP_ORDERED, test_seed());
+	ring_pair_open(&r, &layout_small, _i, false, test_seed());
 	for (size_t len = 0; len <= RIPC__RING_SEND_MAX; len++) {
 		if (len > 4097 && (len & (len - 1)) && ((len + 1) & len) && ((len - 1) & (len - 2)))
 			continue;
@@ -42,7 +42,7 @@ START_TEST(send__gathers)
 			       {data + 133, 1}, {data + 134, 0}, {data + 134, 0}};
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, false, RIPC__RING_CAP_ORDERED, test_seed());
+	ring_pair_open(&r, &layout_small, false, false, test_seed());
 	ring_pair_fill(data, sizeof(data), 1);
 	for (size_t last = 0; last < 2500; last += 7) {
 		iov[5].iov_len = last;
@@ -74,15 +74,16 @@ START_TEST(send_fast__every_size)
 	unsigned sent_fast = 0, received_fast = 0;
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, false, RIPC__RING_CAP_ORDERED, test_seed());
-	for (size_t len = 0; len <= RIPC__RING_SEND_MAX - RIPC__POST_HEADER_LEN;
-	     len += len < 1000 ? 1 : 97) {
-		size_t all = RIPC__POST_HEADER_LEN + len;
+	ring_pair_open(&r, &layout_small, false, false, test_seed());
+	ring_pair_fill(data, sizeof(data), 1);
+	for (size_t all = RIPC__POST_HEADER_LEN; all <= RIPC__RING_SEND_MAX;
+	     all += all < 1000 ? 1 : 97) {
+		size_t len = all - RIPC__POST_HEADER_LEN;
 		uint8_t *payload = malloc(len ? len : 1);
 		uint32_t got = UINT32_MAX;
 
 		ck_assert_ptr_nonnull(payload);
-		ring_pair_fill(data, all, len);
+		ripc__put_le64(data, len);
 		/* A read beyond the payload is a read beyond the allocation. */
 		memcpy(payload, data + RIPC__POST_HEADER_LEN, len);
 		sent_fast += _i & 1 && ripc__ring_fits_fast(&r.a.w, len);
@@ -123,7 +124,7 @@ START_TEST(recv_fast__bad_slot_words)
 	uint32_t len;
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, false, RIPC__RING_CAP_ORDERED, test_seed());
+	ring_pair_open(&r, &layout_small, false, false, test_seed());
 	ring_pair_fill(data, sizeof(data), 1);
 	ck_assert_int_eq(ring_end_send(&r.a, data, 100), 0);
 	ck_assert(ring_end_poll(&r.b));
@@ -157,12 +158,12 @@ START_TEST(send_fast__unavailable)
 	struct ring_pair r;
 
 	ring_pair_fill(data, sizeof(data), 1);
-	ring_pair_open(&r, &layout_small, true, 0, test_seed());
+	ring_pair_open(&r, &layout_small, true, false, test_seed());
 	ck_assert_int_eq(post(&r.a.w, data, data + 36, 64), 0);
 	ck_assert(!ripc__ring_fits_fast(&r.a.w, 64));
 	ring_pair_close(&r);
 
-	ring_pair_open(&r, &layout_small, false, RIPC__RING_CAP_ORDERED, test_seed());
+	ring_pair_open(&r, &layout_small, false, false, test_seed());
 	while (!post(&r.a.w, data, data + 36, 64))
 		sent++;
 	ck_assert_uint_eq(sent, 32);
@@ -199,7 +200,7 @@ START_TEST(recv_fast__disarms)
 	uint32_t len;
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, false, RIPC__RING_CAP_ORDERED, test_seed());
+	ring_pair_open(&r, &layout_small, false, false, test_seed());
 	ck_assert_int_eq(ring_end_send(&r.a, data, 1), 0);
 	ck_assert(ring_end_poll(&r.b));
 	r.b.kicks = 0;
@@ -223,7 +224,7 @@ START_TEST(send__full)
 	uint64_t sent = 0, got = 0;
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, _i, RIPC__RING_CAP_ORDERED, test_seed());
+	ring_pair_open(&r, &layout_small, _i, false, test_seed());
 	for (int round = 0; round < 20; round++) {
 		while (!ring_end_send(&r.a, &sent, sizeof(sent)))
 			sent++;
@@ -240,8 +241,7 @@ START_TEST(send__full)
 		ck_assert_uint_eq(r.a.sendables, 1);
 		sent = got = 0;
 		ring_pair_close(&r);
-		ring_pair_open(&r, &layout_small, _i, RIPC__RING_CAP_ORDERED,
-			       test_seed() + (uint64_t)round);
+		ring_pair_open(&r, &layout_small, _i, false, test_seed() + (uint64_t)round);
 	}
 	ring_pair_close(&r);
 }
@@ -293,7 +293,7 @@ START_TEST(send__checksummed)
 	uint64_t n = test_number("RIPC_TEST_MESSAGES", 200000) / SEEDS;
 	struct ring_pair r;
 
-	ring_pair_open(&r, _i & 1 ? &layout_small : &layout_large, true, 0,
+	ring_pair_open(&r, _i & 1 ? &layout_small : &layout_large, true, false,
 		       test_seed() + (uint64_t)_i);
 	ck_assert_uint_eq(traffic(&r, n), 0);
 	ck_assert_uint_gt(r.a.link.applied, n);
@@ -306,7 +306,7 @@ START_TEST(send__without_fences)
 {
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, true, 0, test_seed() + (uint64_t)_i);
+	ring_pair_open(&r, &layout_small, true, false, test_seed() + (uint64_t)_i);
 	r.a.link.unfenced = r.b.link.unfenced = true;
 	ck_assert_uint_gt(traffic(&r, 20000), 0);
 	ring_pair_close(&r);
@@ -319,7 +319,7 @@ START_TEST(bye__last)
 {
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, _i, 0, test_seed());
+	ring_pair_open(&r, &layout_small, _i, false, test_seed());
 	for (uint64_t i = 0; i < 10; i++)
 		ring_end_progress(&r, &r.a, &i, sizeof(i));
 	ripc__ring_send_bye(&r.a.w);
@@ -340,15 +340,15 @@ START_TEST(epoch__stale)
 	uint64_t got = 0;
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, true, 0, test_seed());
+	ring_pair_open(&r, &layout_small, true, false, test_seed());
 	for (uint64_t i = 0; i < 40; i++)
 		ring_end_progress(&r, &r.a, &i, sizeof(i));
 	/* Some of these are still in flight when both ends start again. */
 	ripc__sim_ntb_step(&r.a.link, 150);
 	ripc__ring_fini(&r.a.w);
 	ripc__ring_fini(&r.b.w);
-	ring_end_open(&r, &r.a, &r.b, 0, 2);
-	ring_end_open(&r, &r.b, &r.a, 0, 2);
+	ring_end_open(&r, &r.a, &r.b, false, 2);
+	ring_end_open(&r, &r.b, &r.a, false, 2);
 	for (uint64_t i = 100; i < 300; i++) {
 		ring_end_progress(&r, &r.a, &i, sizeof(i));
 		while (!ring_pair_step(&r, &r.b))
@@ -365,7 +365,7 @@ START_TEST(sim_ntb__down)
 	uint64_t i = 7;
 	struct ring_pair r;
 
-	ring_pair_open(&r, &layout_small, true, 0, test_seed());
+	ring_pair_open(&r, &layout_small, true, false, test_seed());
 	ring_pair_drain(&r);
 	ripc__sim_ntb_set_down(&r.a.link, true);
 	for (int k = 0; k < 64; k++)
@@ -391,7 +391,7 @@ START_TEST(hostile__corrupt_segment)
 	for (int round = 0; round < 300; round++) {
 		struct ring_end *e = &r.b;
 
-		ring_pair_open(&r, &layout_small, false, 0, rng);
+		ring_pair_open(&r, &layout_small, false, false, rng);
 		region = ripc__ring_reg(&r.b.w, from, sizeof(from), RING_STEP_ALL);
 		ring_pair_drain(&r);
 		for (int i = 0; i < 60 && !e->w.status; i++) {
