@@ -11,7 +11,7 @@ libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/dispatch
 	src/core/message/reliable_send.c \
 	src/core/message/request.c src/core/message/request.h src/core/message/send.c \
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h
-libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c \
+libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c src/core/rendezvous/dedup.h \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
 	src/core/rendezvous/receive.c src/core/rendezvous/receive.h \
 	src/core/rendezvous/receiver.c src/core/rendezvous/receiver.h \

@@ -213,14 +213,6 @@ bool ripc__peer_has_work(const struct ripc__peer *p);
 /* As ripc__peer_has_work(), without incoming long messages. */
 bool ripc__peer_has_tx_work(const struct ripc__peer *p);
 
-/*
- * Dedup window (dedup.c): records that request id of the peer has ended / asks for it; advances the
- * window.
- */
-int ripc__dedup_mark(struct ripc__peer *p, uint64_t id);
-bool ripc__dedup_seen(const struct ripc__peer *p, uint64_t id);
-void ripc__dedup_advance(struct ripc__peer *p, uint64_t below);
-
 /* Timers of peers and destinations. */
 void ripc__peer_timers(struct ripc *ctx);
 

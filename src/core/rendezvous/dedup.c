@@ -3,7 +3,7 @@
  * The dedup window: a bit for each of a peer's recent request ids that has ended. All ids below the
  * window have ended.
  */
-#include "core/peer/peer.h"
+#include "core/rendezvous/dedup.h"
 
 #include <errno.h>
 #include <stdlib.h>

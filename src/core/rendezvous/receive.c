@@ -7,6 +7,7 @@
 #include "core/memory/message.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/dedup.h"
 #include "core/rendezvous/receiver.h"
 #include "core/service/service.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/receiver.h"
+#include "core/rendezvous/dedup.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"

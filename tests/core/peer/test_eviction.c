@@ -3,6 +3,7 @@
  * Idle lanes and peers without lanes that give way: nothing is lost, nothing comes twice, and what
  * is in use stays.
  */
+#include "core/rendezvous/dedup.h"
 #include "core/rig.h"
 
 #include "core/peer/eviction.h"

@@ -4,6 +4,7 @@
  * often one is asked for.
  */
 #include "core/message/dispatch.h"
+#include "core/rendezvous/dedup.h"
 #include "core/rig.h"
 #include "wire/bytes.h"
 

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The dedup window of a peer: which of its requests have ended, so that none is delivered twice. */
+#ifndef RIPC_CORE_RENDEZVOUS_DEDUP_H
+#define RIPC_CORE_RENDEZVOUS_DEDUP_H
+
+#include "core/peer/peer.h"
+
+/* Records that request id of the peer has ended. Return: 0 or -ENOMEM. */
+int ripc__dedup_mark(struct ripc__peer *p, uint64_t id);
+/* Whether it has. */
+bool ripc__dedup_seen(const struct ripc__peer *p, uint64_t id);
+/* All requests below this id have ended: advances the window. */
+void ripc__dedup_advance(struct ripc__peer *p, uint64_t below);
+
+#endif
