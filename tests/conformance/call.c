@@ -55,8 +55,170 @@ static void reliable_errors(struct conf *c)
 	conf_expect_none(c, p.sb);
 }
 
+/* Answers the next request with its own bytes, after a check that there is one. */
+static void echo(struct conf *c, struct ripc_service *s)
+{
+	struct ripc_message *m = conf_receive(c, s);
+	struct ripc_request *answer = NULL;
+	int rc;
+
+	CHECK(m->call, "not a request");
+	rc = ripc_reply(m, m->items, m->nitems, 0);
+	if (rc == -EAGAIN)
+		rc = ripc_reply_start(m, m->items, m->nitems, &answer);
+	EXPECT_RC(0, rc);
+	EXPECT_ERROR(-EALREADY, ripc_reply(m, m->items, m->nitems, 0));
+	if (answer)
+		EXPECT_OK(ripc_request_wait(&answer, c->patience_ms));
+	ripc_message_free(m);
+}
+
+/* Each call gets its own answer, whatever the sizes. */
+static void call_answers(struct conf *c)
+{
+	static const size_t lens[] = {0, 1, 64, 512, 513, 4000, 20000, 70000};
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		struct ripc_request *request;
+		struct ripc_message *m;
+		struct conf_plan plan;
+		struct iovec item;
+		void *memory;
+
+		conf_plan_one(&plan, lens[i], i);
+		memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
+		EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, NULL, c->patience_ms, &request));
+		echo(c, p.sb);
+		EXPECT_OK(ripc_call_wait(&request, &m, c->patience_ms));
+		EXPECT_EQ(1, m->nitems);
+		EXPECT_EQ(lens[i], m->items[0].iov_len);
+		EXPECT_EQ(p.idb, m->source);
+		EXPECT_EQ(0, m->call);
+		conf_verify(m->items[0].iov_base, lens[i], i, "answer");
+		ripc_message_free(m);
+		free(memory);
+	}
+	conf_expect_none(c, p.sa);
+	AWAIT_STAT(c, p.a, calls, sizeof(lens) / sizeof(lens[0]));
+}
+
+/* Many at once: answered in another order, each by its own answer. */
+static void call_many(struct conf *c)
+{
+	enum { N = 64 };
+	struct ripc_request *request[N];
+	struct ripc_message *asked[N], *m;
+	uint32_t numbers[N];
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	for (uint32_t i = 0; i < N; i++) {
+		struct iovec item = {&numbers[i], sizeof(numbers[i])};
+
+		numbers[i] = i;
+		EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, NULL, c->patience_ms, &request[i]));
+	}
+	for (unsigned i = 0; i < N; i++)
+		asked[i] = conf_receive(c, p.sb);
+	for (unsigned n = N; n; n--) {
+		unsigned at = (unsigned)conf_random(c, n);
+
+		EXPECT_OK(ripc_reply(asked[at], asked[at]->items, 1, 0));
+		ripc_message_free(asked[at]);
+		asked[at] = asked[n - 1];
+	}
+	for (uint32_t i = 0; i < N; i++) {
+		EXPECT_OK(ripc_call_wait(&request[i], &m, c->patience_ms));
+		CHECK(!memcmp(m->items[0].iov_base, &i, sizeof(i)), "answer of another call");
+		ripc_message_free(m);
+	}
+}
+
+static void call_results(struct conf *c)
+{
+	struct iovec item = {"x", 1};
+	struct ripc_request *request;
+	struct ripc_message *m, *asked;
+	struct conf_pair p;
+	int rc;
+
+	conf_pair(c, &p);
+	EXPECT_ERROR(-EHOSTUNREACH,
+		     ripc_call(p.sa, conf_id(c), &item, 1, NULL, &m, CONF_NO_ANSWER_MS));
+	CHECK(!m, "an answer of nobody");
+	/* Refused, and freed without an answer. */
+	for (unsigned i = 0; i < 2; i++) {
+		EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, NULL, c->patience_ms, &request));
+		asked = conf_receive(c, p.sb);
+		CHECK(ripc_message_deadline(asked) > 0, "no time left");
+		if (!i)
+			EXPECT_OK(ripc_reply_error(asked, EACCES));
+		ripc_message_free(asked);
+		EXPECT_ERROR(i ? -ECANCELED : -EACCES, ripc_call_wait(&request, &m, c->patience_ms));
+		CHECK(m, "no message of the service");
+		ripc_message_free(m);
+	}
+	/* Nobody receives it: it is not executed. */
+	EXPECT_ERROR(-ETIMEDOUT, ripc_call(p.sa, p.idb, &item, 1, NULL, &m, CONF_NO_ANSWER_MS));
+	conf_expect_none(c, p.sb);
+	/* Received, and given up by its caller: a late answer is dropped. */
+	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, NULL, c->patience_ms, &request));
+	asked = conf_receive(c, p.sb);
+	EXPECT_EQ(0, ripc_message_cancelled(asked));
+	rc = ripc_request_cancel(&request, c->patience_ms);
+	EXPECT_RC(-ETIME, rc);
+	for (int i = 0; i < c->patience_ms && !ripc_message_cancelled(asked); i++)
+		conf_run(c, 1);
+	EXPECT_ERROR(-ECANCELED, ripc_reply(asked, &item, 1, 0));
+	ripc_message_free(asked);
+	/* The next one gets its own answer. */
+	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, NULL, c->patience_ms, &request));
+	echo(c, p.sb);
+	EXPECT_OK(ripc_call_wait(&request, &m, c->patience_ms));
+	ripc_message_free(m);
+	/* A plain message is no request. */
+	EXPECT_OK(ripc_send(p.sa, p.idb, &item, 1, &reliable, c->patience_ms));
+	asked = conf_receive(c, p.sb);
+	EXPECT_EQ(0, asked->call);
+	EXPECT_ERROR(-EINVAL, ripc_reply(asked, &item, 1, 0));
+	ripc_message_free(asked);
+}
+
+/* The answer lands in the caller's buffer. */
+static void call_reply_buffer(struct conf *c)
+{
+	struct ripc_call_options options = {.size = sizeof(options), .nreply_buffers = 1};
+	struct ripc_request *request;
+	struct iovec item, buffer;
+	struct conf_plan plan;
+	struct ripc_message *m;
+	struct conf_pair p;
+	void *memory;
+
+	conf_pair(c, &p);
+	buffer = (struct iovec){ripc_buf_alloc(p.a, 100000), 100000};
+	options.reply_buffers = &buffer;
+	conf_plan_one(&plan, 70000, 3);
+	memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
+	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, &options, c->patience_ms, &request));
+	echo(c, p.sb);
+	EXPECT_OK(ripc_call_wait(&request, &m, c->patience_ms));
+	CHECK(m->items[0].iov_base == buffer.iov_base, "not in the buffer: placement %u",
+	      m->placement[0]);
+	conf_verify(buffer.iov_base, 70000, 3, "answer");
+	ripc_message_free(m);
+	EXPECT_OK(ripc_buf_free(p.a, buffer.iov_base));
+	free(memory);
+}
+
 const struct conf_case conf_call[] = {
 	{"reliable_short", reliable_short, 0},
 	{"reliable_errors", reliable_errors, 0},
+	{"call_answers", call_answers, 0},
+	{"call_many", call_many, 0},
+	{"call_results", call_results, 0},
+	{"call_reply_buffer", call_reply_buffer, 0},
 	{NULL, NULL, 0},
 };

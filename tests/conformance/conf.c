@@ -35,7 +35,10 @@ const struct conf_case *const conf_all[] = {conf_message, conf_buffer,  conf_tar
 /* The same, as names: CK_INCLUDE_TAGS chooses by these, too. */
 static const char *const tags[] = {"message", "buffer",  "target", "flow",  "request",
 				   "life",    "api",     "peer",   "fault", "hostile",
-				   "thread",  "process", "group"};
+				   "thread",  "process", "group",  "call"};
+
+_Static_assert(sizeof(tags) / sizeof(tags[0]) + 1 == sizeof(conf_all) / sizeof(conf_all[0]),
+	       "a tag for each list of cases");
 
 void conf_set_label(const struct conf *c, const char *name)
 {
