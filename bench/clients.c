@@ -246,7 +246,8 @@ static int settle(struct ripc_service *service, unsigned n)
 	while (!err && resting < n && now_ns() - begin_ns < TIMEOUT_MS * UINT64_C(1000000)) {
 		err = answer_one(service, 5);
 		while (resting < n &&
-		       (__atomic_load_n(&shared->clients[resting].seen, __ATOMIC_ACQUIRE) == WAITING ||
+		       (__atomic_load_n(&shared->clients[resting].seen, __ATOMIC_ACQUIRE) ==
+				WAITING ||
 			__atomic_load_n(&shared->clients[resting].failed, __ATOMIC_ACQUIRE)))
 			resting++;
 	}

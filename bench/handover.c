@@ -197,7 +197,8 @@ static int measure(struct side *s, size_t len, unsigned count, double *times)
 	}
 	qsort(times, count, sizeof(*times), by_value);
 	printf("\"%zu\":{\"p50\":%.3f,\"p99\":%.3f,\"count\":%u,\"mapped\":%u,\"in_window\":%u}",
-	       len, times[count / 2], times[count - 1 - count / 100], count, s->mapped, s->in_window);
+	       len, times[count / 2], times[count - 1 - count / 100], count, s->mapped,
+	       s->in_window);
 	return release_buffer(s, buf);
 }
 

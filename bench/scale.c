@@ -196,9 +196,11 @@ static void print(struct run *run, const char *scenario, const char *mode)
 	       cluster_percentile(c->resolve_us, c->nresolve, 99),
 	       cluster_percentile(c->resolve_us, c->nresolve, 100), cluster_open_asks(run->cluster),
 	       cluster_percentile(c->register_us, c->nregister, 50),
-	       cluster_percentile(c->register_us, c->nregister, 99), (unsigned long long)c->conflicts,
-	       (unsigned long long)c->rx_dropped, (double)run->waited / 1e6);
-	printf("\t%zu\t%zu\n", cluster_memory(run->cluster, 0), cluster_memory(run->cluster, n - 1));
+	       cluster_percentile(c->register_us, c->nregister, 99),
+	       (unsigned long long)c->conflicts, (unsigned long long)c->rx_dropped,
+	       (double)run->waited / 1e6);
+	printf("\t%zu\t%zu\n", cluster_memory(run->cluster, 0),
+	       cluster_memory(run->cluster, n - 1));
 }
 
 int main(int argc, char **argv)

@@ -71,8 +71,9 @@ static int take_piece(const struct ripc_message *m, int fd, long long expected, 
 		fprintf(stderr, "fetch: the server says: %s\n", head + 6);
 		return 1;
 	}
-	if (sscanf(head, "ok %lld %lld", &offset, size) != 2 || offset < expected || offset > *size ||
-	    (long long)m->items[1].iov_len > *size - offset || (!m->items[1].iov_len && *size)) {
+	if (sscanf(head, "ok %lld %lld", &offset, size) != 2 || offset < expected ||
+	    offset > *size || (long long)m->items[1].iov_len > *size - offset ||
+	    (!m->items[1].iov_len && *size)) {
 		fprintf(stderr, "fetch: the reply makes no sense: %s\n", head);
 		return 1;
 	}

@@ -97,7 +97,8 @@ static int send_file(uint64_t client, int fd, off_t size)
 		}
 		if (len > size - offset)
 			len = (ssize_t)(size - offset);
-		snprintf(p->head, sizeof(p->head), "ok %lld %lld", (long long)offset, (long long)size);
+		snprintf(p->head, sizeof(p->head), "ok %lld %lld", (long long)offset,
+			 (long long)size);
 		err = start(p, client, (size_t)len);
 		offset += len;
 	} while (!err && offset < size);
@@ -111,7 +112,8 @@ static int send_file(uint64_t client, int fd, off_t size)
  */
 static int open_beneath(int root, const char *name)
 {
-	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK, .resolve = RESOLVE_BENEATH};
+	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+			       .resolve = RESOLVE_BENEATH};
 
 	return (int)syscall(SYS_openat2, root, name, &how, sizeof(how));
 }

@@ -79,7 +79,8 @@ static double now_us(void)
 
 static int play(uint64_t id, unsigned long long rounds)
 {
-	struct iovec ball = {.iov_base = "ping", .iov_len = 4}, end = {.iov_base = "", .iov_len = 0};
+	struct iovec ball = {.iov_base = "ping", .iov_len = 4},
+		     end = {.iov_base = "", .iov_len = 0};
 	struct ripc_service *service;
 	struct ripc_route route = {.size = sizeof(route)};
 	double begin_us;

@@ -34,9 +34,11 @@ int main(int argc, char **argv)
 		       (int)message->items[0].iov_len, (char *)message->items[0].iov_base);
 		fflush(stdout);
 		/* The items can be sent on as they are: here, back to where they came from. */
-		err = ripc_send(service, message->source, message->items, message->nitems, NULL, 1000);
+		err = ripc_send(service, message->source, message->items, message->nitems, NULL,
+				1000);
 		if (err)
-			fprintf(stderr, "server: %s: %s\n", ripc_strerror(err), ripc_error_detail());
+			fprintf(stderr, "server: %s: %s\n", ripc_strerror(err),
+				ripc_error_detail());
 		/* Its memory is used again for the next messages. */
 		ripc_message_free(message);
 	}

@@ -852,8 +852,8 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  * -EINVAL, -EMSGSIZE, -ENOMEM, -ESHUTDOWN: as ripc_send_long()
  */
 int ripc_call(struct ripc_service *service, uint64_t dest, const struct iovec *items,
-	      unsigned nitems, const struct ripc_call_options *options,
-	      struct ripc_message **reply, int timeout_ms);
+	      unsigned nitems, const struct ripc_call_options *options, struct ripc_message **reply,
+	      int timeout_ms);
 
 /**
  * ripc_call_start - send a request and get its answer later

@@ -200,7 +200,8 @@ uint8_t RIPC_2012(ripc_reg_recv_window, ripc_compat_reg_recv_window)(void *base,
  * Return: 0, or 1 on failure.
  */
 uint8_t RIPC_2012(ripc_reg_recv_window_for_service,
-		  ripc_compat_reg_recv_window_for_service)(void *base, size_t size, uint16_t service_id)
+		  ripc_compat_reg_recv_window_for_service)(void *base, size_t size,
+							   uint16_t service_id)
 	RIPC_2012_IS(ripc_compat_reg_recv_window_for_service);
 
 /**
@@ -223,7 +224,8 @@ uint8_t RIPC_2012(ripc_send_short, ripc_compat_send_short)(
 	ripc_2012_count num_return_bufs) RIPC_2012_SEND_IS(ripc_compat_send_short);
 uint8_t ripc_compat_send_short_size_t(uint16_t src, uint16_t dest, void **buf,
 				      ripc_2012_lengths_size_t length, uint32_t num_items,
-				      void **return_bufs, ripc_2012_lengths_size_t return_buf_lengths,
+				      void **return_bufs,
+				      ripc_2012_lengths_size_t return_buf_lengths,
 				      uint32_t num_return_bufs);
 
 /**
@@ -245,7 +247,8 @@ uint8_t RIPC_2012(ripc_send_long, ripc_compat_send_long)(
 	ripc_2012_count num_return_bufs) RIPC_2012_SEND_IS(ripc_compat_send_long);
 uint8_t ripc_compat_send_long_size_t(uint16_t src, uint16_t dest, void **buf,
 				     ripc_2012_lengths_size_t length, uint32_t num_items,
-				     void **return_bufs, ripc_2012_lengths_size_t return_buf_lengths,
+				     void **return_bufs,
+				     ripc_2012_lengths_size_t return_buf_lengths,
 				     uint32_t num_return_bufs);
 
 /**

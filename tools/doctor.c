@@ -26,7 +26,8 @@
 #define INTERFACES_MAX  64
 #define CAP_IPC_LOCK_AT 14 /* capabilities(7), bit of CapEff */
 
-void doctor_report(struct doctor *d, enum doctor_level level, const char *name, const char *fmt, ...)
+void doctor_report(struct doctor *d, enum doctor_level level, const char *name, const char *fmt,
+		   ...)
 {
 	va_list ap;
 
@@ -386,7 +387,8 @@ static void check_transports(struct doctor *d)
 		"or see why each is unavailable:");
 	for (unsigned i = 0; i < d->info->ntransports; i++)
 		if (!d->info->transports[i].open)
-			printf("\t%s: %s\n", d->info->transports[i].name, d->info->transports[i].text);
+			printf("\t%s: %s\n", d->info->transports[i].name,
+			       d->info->transports[i].text);
 }
 
 unsigned doctor_print(const struct info *info, const char *settings, uint64_t service)

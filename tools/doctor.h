@@ -31,8 +31,8 @@ struct doctor {
 unsigned doctor_print(const struct info *info, const char *settings, uint64_t service);
 
 /* Prints one line and counts it. */
-void doctor_report(struct doctor *d, enum doctor_level level, const char *name, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+void doctor_report(struct doctor *d, enum doctor_level level, const char *name, const char *fmt,
+		   ...) __attribute__((format(printf, 4, 5)));
 
 /*
  * The value of a setting, or NULL. The last one given wins, and those of the command line stand

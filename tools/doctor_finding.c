@@ -112,7 +112,8 @@ static bool ensemble_answers(const struct doctor *d)
 	if (ripc_open(&ctx, d->settings))
 		return false;
 	for (unsigned ms = 0; !works && ms < DOCTOR_TIMEOUT_MS; ms += 50) {
-		for (unsigned i = 0; ripc_resolver_info(ctx, i, &name, text, sizeof(text)) >= 0; i++)
+		for (unsigned i = 0; ripc_resolver_info(ctx, i, &name, text, sizeof(text)) >= 0;
+		     i++)
 			if (!strcmp(name, "zookeeper"))
 				works = ripc_resolver_info(ctx, i, &name, text, sizeof(text)) == 1;
 		if (!works)

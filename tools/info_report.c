@@ -175,13 +175,13 @@ static json_t *context_json(const struct info *info)
 int info_print_json(const struct info *info)
 {
 	json_t *lists = lists_json(info);
-	json_t *root = json_pack("{s:i,s:s,s:{s:s,s:s,s:i},s:o,s:o,s:o,s:{s:I,s:I,s:I,s:s}}",
-				 "version", 1, "library", ripc_version(), "host", "name", info->host,
-				 "kernel", info->kernel, "processors", (int)info->cpus, "context",
-				 context_json(info), "memlock_bytes", limit_json(&info->memlock),
-				 "descriptors", limit_json(&info->nofile), "huge_pages", "total",
-				 (json_int_t)info->huge_total, "free", (json_int_t)info->huge_free,
-				 "kib", (json_int_t)info->huge_kib, "transparent", info->transparent);
+	json_t *root = json_pack(
+		"{s:i,s:s,s:{s:s,s:s,s:i},s:o,s:o,s:o,s:{s:I,s:I,s:I,s:s}}", "version", 1,
+		"library", ripc_version(), "host", "name", info->host, "kernel", info->kernel,
+		"processors", (int)info->cpus, "context", context_json(info), "memlock_bytes",
+		limit_json(&info->memlock), "descriptors", limit_json(&info->nofile), "huge_pages",
+		"total", (json_int_t)info->huge_total, "free", (json_int_t)info->huge_free, "kib",
+		(json_int_t)info->huge_kib, "transparent", info->transparent);
 	int rc = -1;
 
 	if (lists && root && !json_object_update(root, lists) &&

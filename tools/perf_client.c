@@ -162,7 +162,8 @@ static uint64_t warming_up(const struct perf_client *c, const struct perf_round 
 }
 
 /* Unmeasured: connections, caches and processor clocks settle. */
-static int run_unmeasured(struct perf_client *c, struct perf_round *round, const struct perf_socket *s)
+static int run_unmeasured(struct perf_client *c, struct perf_round *round,
+			  const struct perf_socket *s)
 {
 	struct perf_figures scratch = {.rtt = histogram_new()};
 	uint64_t count = round->count;

@@ -62,7 +62,8 @@ struct experiment {
 	RATE("100", "1000", transport, size), RATE("2500", "25000", transport, size),             \
 		RATE("5000", "50000", transport, size), RATE("10000", "100000", transport, size), \
 		RATE("25000", "250000", transport, size),                                         \
-		RATE("50000", "250000", transport, size), RATE("100000", "250000", transport, size)
+		RATE("50000", "250000", transport, size),                                         \
+		RATE("100000", "250000", transport, size)
 
 static const struct run e1[] = {
 	{"RC", "ib", "-w block -o short=rdma", "paced -s 32 --rate 0 -c 160000", NULL},
@@ -89,7 +90,8 @@ static const struct run e4[] = {
 	VERBS("UC", "poll", "--qp uc --rate 1 -c 10"),
 	END};
 static const struct run e5[] = {
-	{"stamp at submission", "ib", "-w poll -o short=rdma", "paced -s 32 --rate 1000 -c 8000", NULL},
+	{"stamp at submission", "ib", "-w poll -o short=rdma", "paced -s 32 --rate 1000 -c 8000",
+	 NULL},
 	VERBS("stamp at submission, UC", "poll", "--qp uc --rate 1000 -c 8000"),
 	NO_RUN("stamp at the DMA fetch", "verbs do not show when an adapter fetches the data"),
 	END};
@@ -136,7 +138,8 @@ static const struct run e9[] = {
 #define SIZES "-s 8,32,128,512"
 static const struct run e10[] = {
 	{"RC", "ib", "-w poll -o short=rdma", "latency " SWEEP, NULL},
-	{"RC, nothing inline", "ib", "-w poll -o short=rdma -o inline=0", "latency -s 8,32,128", NULL},
+	{"RC, nothing inline", "ib", "-w poll -o short=rdma -o inline=0", "latency -s 8,32,128",
+	 NULL},
 	{"UC, the long ones", "ib", "-w poll -o ib_qp=uc", "latency -k long " SWEEP, NULL},
 	{"UD, what fits a datagram", "ib", "-w poll -o short=udp",
 	 "latency -s 8,16,32,64,128,256,512", NULL},
@@ -145,13 +148,15 @@ static const struct run e10[] = {
 	{"UC, queue pairs alone, inline", "verbs", "-w poll",
 	 "verbs --qp uc --rate 0 --depth 1 -c 8000 --inline 128 " SIZES, NULL},
 	END};
-static const struct run e11[] = {
-	{"RC, back to back", "ib", "-w poll -o short=rdma", "paced " SIZES " --rate 0 -c 80000", NULL},
-	{"RC, nothing inline", "ib", "-w poll -o short=rdma -o inline=0",
-	 "paced " SIZES " --rate 0 -c 80000", NULL},
-	{"UD, back to back", "ib", "-w poll -o short=udp", "paced " SIZES " --rate 0 -c 80000", NULL},
-	{"UC, queue pairs alone", "verbs", "-w poll", "verbs --qp uc --rate 0 -c 80000 " SIZES, NULL},
-	END};
+static const struct run e11[] = {{"RC, back to back", "ib", "-w poll -o short=rdma",
+				  "paced " SIZES " --rate 0 -c 80000", NULL},
+				 {"RC, nothing inline", "ib", "-w poll -o short=rdma -o inline=0",
+				  "paced " SIZES " --rate 0 -c 80000", NULL},
+				 {"UD, back to back", "ib", "-w poll -o short=udp",
+				  "paced " SIZES " --rate 0 -c 80000", NULL},
+				 {"UC, queue pairs alone", "verbs", "-w poll",
+				  "verbs --qp uc --rate 0 -c 80000 " SIZES, NULL},
+				 END};
 static const struct run e12[] = {{"RC, a pause of 5500 ns", "ib", "-w poll -o short=rdma",
 				  "paced " SIZES " --rate 0 --pause 5500 -c 80000", NULL},
 				 {"RC, nothing inline", "ib", "-w poll -o short=rdma -o inline=0",

@@ -175,7 +175,8 @@ static void set_figures(json_t *to, enum perf_test test, const struct perf_figur
 		return;
 	json_object_set_new(to, "rate_per_s",
 			    json_real((double)(f->count - f->lost) * 1e9 / (double)f->elapsed_ns));
-	json_object_set_new(to, "mb_per_s", json_real((double)f->bytes * 1e3 / (double)f->elapsed_ns));
+	json_object_set_new(to, "mb_per_s",
+			    json_real((double)f->bytes * 1e3 / (double)f->elapsed_ns));
 }
 
 /* Ours divided by the baseline's, for every figure that both have; in the same shape. */
@@ -192,7 +193,8 @@ static json_t *ratio_json(json_t *ours, json_t *base)
 			continue;
 		if (json_is_object(value) && json_is_object(own))
 			json_object_set_new(ratio, key, ratio_json(own, value));
-		else if (json_is_number(value) && json_is_number(own) && json_number_value(value) > 0)
+		else if (json_is_number(value) && json_is_number(own) &&
+			 json_number_value(value) > 0)
 			json_object_set_new(
 				ratio, key,
 				json_real(json_number_value(own) / json_number_value(value)));

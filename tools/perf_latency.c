@@ -86,7 +86,8 @@ static int await_echo(struct perf_client *c, const struct perf_round *round, uin
 	}
 }
 
-int perf_latency(struct perf_client *c, const struct perf_round *round, struct perf_figures *figures)
+int perf_latency(struct perf_client *c, const struct perf_round *round,
+		 struct perf_figures *figures)
 {
 	struct perf_control request = {.type = PERF_START,
 				       .test = PERF_LATENCY,

@@ -68,7 +68,8 @@ static int send_sample(struct perf_client *c, const struct perf_round *round, st
 	return rc;
 }
 
-static int send_all(struct perf_client *c, const struct perf_round *round, struct perf_sample *samples)
+static int send_all(struct perf_client *c, const struct perf_round *round,
+		    struct perf_sample *samples)
 {
 	uint64_t period_ns = c->args->rate_hz ? 1000000000 / c->args->rate_hz : 0;
 	uint64_t begin_ns = tool_now_ns() + START_NS;

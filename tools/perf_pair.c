@@ -115,7 +115,8 @@ static struct ibv_qp *make_qp(struct perf_pair *p, const struct perf_args *args)
 
 	if (!qp) {
 		tool_error("no %s queue pair with %u receives and %u bytes inline: %s",
-			   perf_qp_name(args->qp), args->depth, args->inline_bytes, strerror(errno));
+			   perf_qp_name(args->qp), args->depth, args->inline_bytes,
+			   strerror(errno));
 		return NULL;
 	}
 	if (args->qp == PERF_UD) {
@@ -167,7 +168,8 @@ static int connect_qps(struct perf_pair *p, const struct perf_args *args, struct
 				    .max_rd_atomic = 1};
 	mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	if (args->qp == PERF_RC)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
 	return modify(qp, &attr, mask, "make a queue pair ready to send");
 }
 

@@ -97,7 +97,8 @@ static void print_ratio(const struct perf_args *args, const struct perf_result *
 	       ratio(us(histogram_percentile(a, 99)), us(histogram_percentile(b, 99))),
 	       ratio(us(histogram_percentile(a, 99.9)), us(histogram_percentile(b, 99.9))),
 	       ratio(us(histogram_max(a)), us(histogram_max(b))),
-	       ratio(histogram_mean(a), histogram_mean(b)), ratio(r->ours.cpu_s, r->baseline.cpu_s));
+	       ratio(histogram_mean(a), histogram_mean(b)),
+	       ratio(r->ours.cpu_s, r->baseline.cpu_s));
 }
 
 void perf_print(const struct perf_args *args, const struct perf_result *result)

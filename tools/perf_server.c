@@ -279,7 +279,8 @@ static void handle_control(struct perf_server *s, const struct perf_control *req
 		break;
 	default:
 		reply->type = PERF_REFUSAL;
-		snprintf(reply->text, sizeof(reply->text), "request %llu is not known to this version",
+		snprintf(reply->text, sizeof(reply->text),
+			 "request %llu is not known to this version",
 			 (unsigned long long)request->type);
 		break;
 	}
@@ -357,7 +358,8 @@ int perf_serve(struct ripc *ctx, const struct perf_args *args)
 		tool_fail(rc, "service %llu", (unsigned long long)args->service);
 		return TOOL_ERROR;
 	}
-	printf("ripc-perf: serving at service %llu\n", (unsigned long long)ripc_service_id(s.service));
+	printf("ripc-perf: serving at service %llu\n",
+	       (unsigned long long)ripc_service_id(s.service));
 	fflush(stdout);
 	rc = serve(&s);
 	end_test(&s);

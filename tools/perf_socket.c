@@ -55,7 +55,8 @@ void perf_socket_host(const char *address, char *host, size_t len)
 	}
 }
 
-static int resolve(enum perf_protocol protocol, const char *host, uint64_t port, struct addrinfo **info)
+static int resolve(enum perf_protocol protocol, const char *host, uint64_t port,
+		   struct addrinfo **info)
 {
 	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
 				 .ai_socktype = protocol == PERF_TCP ? SOCK_STREAM : SOCK_DGRAM};

@@ -147,7 +147,8 @@ static int serve(struct ping *p)
 			tool_fail(rc, "receive");
 			return TOOL_ERROR;
 		}
-		rc = ripc_send(p->service, m->source, m->items, m->nitems, NULL, (int)p->timeout_ms);
+		rc = ripc_send(p->service, m->source, m->items, m->nitems, NULL,
+			       (int)p->timeout_ms);
 		if (rc)
 			tool_fail(rc, "answer to service %llu", (unsigned long long)m->source);
 		ripc_message_free(m);

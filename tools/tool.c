@@ -88,7 +88,8 @@ bool tool_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *v
 	return true;
 }
 
-bool tool_parse_range(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *value)
+bool tool_parse_range(const char *option, const char *text, uint64_t min, uint64_t max,
+		      uint64_t *value)
 {
 	if (tool_parse_number(text, min, max, value))
 		return true;
@@ -152,7 +153,8 @@ bool tool_parse_service(const char *text, bool any, uint64_t *id, const char **n
 	if (tool_parse_number(text, 1, any ? RIPC_ID_LIMIT - 1 : UINT64_MAX - 1, id))
 		return true;
 	tool_error("%s: a service is a number from 1 to %llu%s, or a name", text,
-		   any ? (unsigned long long)(RIPC_ID_LIMIT - 1) : (unsigned long long)UINT64_MAX - 1,
+		   any ? (unsigned long long)(RIPC_ID_LIMIT - 1)
+		       : (unsigned long long)UINT64_MAX - 1,
 		   any ? ", or any" : "");
 	return false;
 }

@@ -108,7 +108,8 @@ static int parse(struct ripc__auth *a, char *text)
 				"key_file (RIPC_KEY_FILE): %s:%u: a key is 64 hexadecimal digits",
 				a->path, line + 1);
 		else if (n == RIPC__KEYS_MAX)
-			rc = ripc__fail(-EINVAL, "key_file (RIPC_KEY_FILE): %s:%u: more than %d keys",
+			rc = ripc__fail(-EINVAL,
+					"key_file (RIPC_KEY_FILE): %s:%u: more than %d keys",
 					a->path, line + 1, RIPC__KEYS_MAX);
 		else
 			derive(&keys[n++], master);

@@ -22,7 +22,8 @@ int ripc__secret_read(const char *path, char *text, size_t cap, struct stat *st,
 	ssize_t n = 0;
 
 	if (fd < 0)
-		return fail(errno == ENOTDIR ? -ENOENT : -errno, path, strerror(errno), why, whylen);
+		return fail(errno == ENOTDIR ? -ENOENT : -errno, path, strerror(errno), why,
+			    whylen);
 	if (fstat(fd, &found))
 		rc = fail(-errno, path, strerror(errno), why, whylen);
 	else if (!S_ISREG(found.st_mode))
@@ -30,7 +31,8 @@ int ripc__secret_read(const char *path, char *text, size_t cap, struct stat *st,
 	else if (found.st_uid != geteuid() && found.st_uid)
 		rc = fail(-EACCES, path, "belongs to another user", why, whylen);
 	else if (found.st_mode & (S_IRWXG | S_IRWXO))
-		rc = fail(-EACCES, path, "others have access to it: chmod 600 is needed", why, whylen);
+		rc = fail(-EACCES, path, "others have access to it: chmod 600 is needed", why,
+			  whylen);
 	while (!rc && len < cap && (n = read(fd, text + len, cap - len)) > 0)
 		len += (size_t)n;
 	if (!rc && n < 0)

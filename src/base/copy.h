@@ -20,7 +20,8 @@ static inline void ripc__copy(void *to, const void *from, size_t len)
 	const uint8_t *in = from;
 
 	for (size_t at = 0; at < len; at += RIPC__COPY_PIECE)
-		memcpy(out + at, in + at, len - at < RIPC__COPY_PIECE ? len - at : RIPC__COPY_PIECE);
+		memcpy(out + at, in + at,
+		       len - at < RIPC__COPY_PIECE ? len - at : RIPC__COPY_PIECE);
 }
 
 #endif

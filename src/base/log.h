@@ -17,7 +17,8 @@ bool ripc__log_enabled(enum ripc_log_level level);
  * Logs one line. Log an error once, where it is first detected. Takes only its own lock; does not
  * block.
  */
-void ripc__log(enum ripc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ripc__log(enum ripc_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /*
  * Sets the calling thread's detail string and returns @err, so that: return ripc__fail(-EINVAL,

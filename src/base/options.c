@@ -47,7 +47,8 @@ static const struct setting settings[] = {
 	{"signal_every", KIND_NUMBER, MEMBER(signal_every), NULL, 1, 65535, "sends"},
 	{"gid_index", KIND_NUMBER, MEMBER(gid_index), NULL, 0, 65535, "an index of a GID table"},
 	{"port", KIND_NUMBER, MEMBER(port), NULL, 1, 65535, "a UDP port"},
-	{"peer_timeout_ms", KIND_NUMBER, MEMBER(peer_timeout_ms), NULL, 100, 3600000, "milliseconds"},
+	{"peer_timeout_ms", KIND_NUMBER, MEMBER(peer_timeout_ms), NULL, 100, 3600000,
+	 "milliseconds"},
 	{"resolve_timeout_ms", KIND_NUMBER, MEMBER(resolve_timeout_ms), NULL, 10, 3600000,
 	 "milliseconds"},
 	{"key_file", KIND_PATH, MEMBER(key_file), NULL, 0, 0, NULL},
@@ -62,7 +63,8 @@ static const struct setting settings[] = {
 	{"log", KIND_CHOICE, MEMBER(log_level), "error,warn,info,debug", 0, 0, NULL},
 };
 
-static int fail(char *why, size_t whylen, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int fail(char *why, size_t whylen, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 static int fail(char *why, size_t whylen, const char *fmt, ...)
 {
@@ -161,8 +163,9 @@ static int set_list(struct ripc__options *opt, const struct setting *s, const ch
 			int rc = interface_find(word);
 
 			if (rc == -ENODEV)
-				return fail(why, whylen, "%s: this host has no network interface %s",
-					    origin, word);
+				return fail(why, whylen,
+					    "%s: this host has no network interface %s", origin,
+					    word);
 			if (rc) {
 				fail(why, whylen, "%s: cannot look for interface %s: %s", origin,
 				     word, strerror(-rc));
@@ -204,8 +207,9 @@ static int set(struct ripc__options *opt, const struct setting *s, const char *v
 		return set_chain(opt, s, value, origin, why, whylen);
 	case KIND_PATH:
 		if (*value != '/' || strlen(value) >= s->size)
-			return fail(why, whylen, "%s: must be an absolute path of at most %zu bytes",
-				    origin, s->size - 1);
+			return fail(why, whylen,
+				    "%s: must be an absolute path of at most %zu bytes", origin,
+				    s->size - 1);
 		strcpy((char *)opt + s->offset, value);
 		return 0;
 	case KIND_CHOICE:

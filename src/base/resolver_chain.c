@@ -14,10 +14,14 @@ enum needs { NOTHING, PATH, HOSTS };
 static const struct {
 	const char *name;
 	enum needs needs;
-} known[RIPC__CHAIN_MAX] = {
-	{"local", NOTHING}, {"udp", NOTHING}, {"file", PATH}, {"zookeeper", HOSTS}, {"sim", NOTHING}};
+} known[RIPC__CHAIN_MAX] = {{"local", NOTHING},
+			    {"udp", NOTHING},
+			    {"file", PATH},
+			    {"zookeeper", HOSTS},
+			    {"sim", NOTHING}};
 
-static int fail(char *why, size_t whylen, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int fail(char *why, size_t whylen, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 static int fail(char *why, size_t whylen, const char *fmt, ...)
 {

@@ -70,7 +70,8 @@ static int deliver_long(struct message_args *l, bool marked)
 
 	if (marked && l->nitems == RIPC_ITEMS_MAX)
 		return -EMSGSIZE;
-	rc = ripc_send_async(l->src, l->dest, l->items + !marked, l->nitems + marked, &l->options, &r);
+	rc = ripc_send_async(l->src, l->dest, l->items + !marked, l->nitems + marked, &l->options,
+			     &r);
 	if (rc)
 		return rc;
 	do {
@@ -132,7 +133,8 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 
 	l.src = ripc__compat_sender(src);
 	if (!l.src)
-		return ripc__compat_failed(1, -errno, call, "service %u is not registered here", src);
+		return ripc__compat_failed(1, -errno, call, "service %u is not registered here",
+					   src);
 	l.dest = dest;
 	rc = message_args_fill(&l, buf, length, num_items);
 	if (!rc && !dest)
@@ -185,12 +187,14 @@ uint8_t ripc_compat_send_short(uint16_t src, uint16_t dest, void **buf, ripc_201
 			       ripc_2012_lengths return_buf_lengths, uint16_t num_return_bufs)
 {
 	return send_message(false, src, dest, buf, compat_narrow(length.lengths), num_items,
-			    return_bufs, compat_narrow(return_buf_lengths.lengths), num_return_bufs);
+			    return_bufs, compat_narrow(return_buf_lengths.lengths),
+			    num_return_bufs);
 }
 
 uint8_t ripc_compat_send_short_size_t(uint16_t src, uint16_t dest, void **buf,
 				      ripc_2012_lengths_size_t length, uint32_t num_items,
-				      void **return_bufs, ripc_2012_lengths_size_t return_buf_lengths,
+				      void **return_bufs,
+				      ripc_2012_lengths_size_t return_buf_lengths,
 				      uint32_t num_return_bufs)
 {
 	return send_message(false, src, dest, buf, compat_wide(length.lengths), num_items,
@@ -202,12 +206,14 @@ uint8_t ripc_compat_send_long(uint16_t src, uint16_t dest, void **buf, ripc_2012
 			      ripc_2012_lengths return_buf_lengths, uint16_t num_return_bufs)
 {
 	return send_message(true, src, dest, buf, compat_narrow(length.lengths), num_items,
-			    return_bufs, compat_narrow(return_buf_lengths.lengths), num_return_bufs);
+			    return_bufs, compat_narrow(return_buf_lengths.lengths),
+			    num_return_bufs);
 }
 
 uint8_t ripc_compat_send_long_size_t(uint16_t src, uint16_t dest, void **buf,
 				     ripc_2012_lengths_size_t length, uint32_t num_items,
-				     void **return_bufs, ripc_2012_lengths_size_t return_buf_lengths,
+				     void **return_bufs,
+				     ripc_2012_lengths_size_t return_buf_lengths,
 				     uint32_t num_return_bufs)
 {
 	return send_message(true, src, dest, buf, compat_wide(length.lengths), num_items,
@@ -391,7 +397,8 @@ uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void
 	}
 	return_arrays(&shorts, short_items, short_item_sizes.sizes, num_short_items);
 	return_arrays(&longs, long_items, long_item_sizes.sizes, num_long_items);
-	return rc ? ripc__compat_failed(1, rc, COMPAT_RECEIVE, "a message to service %u is lost: %s",
-					service_id, ripc_strerror(rc))
+	return rc ? ripc__compat_failed(1, rc, COMPAT_RECEIVE,
+					"a message to service %u is lost: %s", service_id,
+					ripc_strerror(rc))
 		  : 0;
 }

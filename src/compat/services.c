@@ -127,7 +127,8 @@ uint16_t ripc_compat_register_random_service_id(void)
 		if (!rc)
 			return id;
 	}
-	return ripc__compat_failed(0, rc, COMPAT_REGISTER_RANDOM, "%s", ripc__compat_cause(rc).text);
+	return ripc__compat_failed(0, rc, COMPAT_REGISTER_RANDOM, "%s",
+				   ripc__compat_cause(rc).text);
 }
 
 static int register_multicast(unsigned id)
@@ -224,13 +225,15 @@ static void mark_traffic(unsigned id, uint8_t direction)
 {
 	uint8_t none = NO_MESSAGE;
 
-	if (id < IDS && atomic_load_explicit(&first_message[id], memory_order_relaxed) == NO_MESSAGE)
+	if (id < IDS &&
+	    atomic_load_explicit(&first_message[id], memory_order_relaxed) == NO_MESSAGE)
 		atomic_compare_exchange_strong(&first_message[id], &none, direction);
 }
 
 bool ripc__compat_is_requester(unsigned id)
 {
-	return id < IDS && atomic_load_explicit(&first_message[id], memory_order_relaxed) == RECEIVED;
+	return id < IDS &&
+	       atomic_load_explicit(&first_message[id], memory_order_relaxed) == RECEIVED;
 }
 
 void ripc__compat_sent_to(unsigned id)

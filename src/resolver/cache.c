@@ -132,7 +132,8 @@ static bool make_room(struct ripc__cache *cache, size_t len, bool overheard)
 	return true;
 }
 
-static struct ripc__cached *add(struct ripc__cache *cache, uint64_t service, size_t len, bool overheard)
+static struct ripc__cached *add(struct ripc__cache *cache, uint64_t service, size_t len,
+				bool overheard)
 {
 	struct ripc__cached *c;
 
@@ -256,6 +257,7 @@ void ripc__cache_record(const struct ripc__cached *c, struct ripc__record *recor
 	/* Cannot fail: the core encoded it from a valid record. */
 	if (ripc__record_decode(record, c->bytes, c->len, &why))
 		memset(record, 0, sizeof(*record));
-	record->ttl_ms = c->expires_ns > now_ns ? (uint32_t)((c->expires_ns - now_ns) / RIPC__MS) : 0;
+	record->ttl_ms =
+		c->expires_ns > now_ns ? (uint32_t)((c->expires_ns - now_ns) / RIPC__MS) : 0;
 	record->since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
 }

@@ -157,7 +157,8 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 	ripc__pending_add(&core->pendings, &h->pending, RIPC__CONFLICT);
 }
 
-static bool may_be_former_self(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns)
+static bool may_be_former_self(struct ripc__rcore *core, const struct ripc__claim *h,
+			       uint64_t now_ns)
 {
 	return h->probes >= RIPC__PROBES && (now_ns >= h->end_ns || !core->env.settled ||
 					     core->env.settled(core->env.arg, h->node.id));

@@ -225,7 +225,8 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sende
 			ripc__cache_locate(&core->cache, c, from);
 		ripc__lookup_complete(core, c);
 		return;
-	} else if (c && c->nonce && c->nonce == msg->nonce && now_ns - c->stored_ns < DUPLICATE_NS) {
+	} else if (c && c->nonce && c->nonce == msg->nonce &&
+		   now_ns - c->stored_ns < DUPLICATE_NS) {
 		if (memcmp(ripc__cache_instance(c), msg->record.instance, 16))
 			duplicate(core, c, &msg->record, now_ns);
 		return;
@@ -316,10 +317,11 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 	while ((t = ripc__timers_first(&core->timers)) && t->at_ns <= now_ns) {
 		switch (t->kind) {
 		case RIPC__TIMER_CLAIM:
-			ripc__claim_timer(core,
-					  (struct ripc__claim *)((char *)t -
-								 offsetof(struct ripc__claim, timer)),
-					  now_ns);
+			ripc__claim_timer(
+				core,
+				(struct ripc__claim *)((char *)t -
+						       offsetof(struct ripc__claim, timer)),
+				now_ns);
 			break;
 		case RIPC__TIMER_LOOKUP:
 			ripc__lookup_timer(
@@ -344,7 +346,8 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 	}
 }
 
-enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core, struct ripc__pending *p)
+enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core,
+						   struct ripc__pending *p)
 {
 	int kind = __builtin_ctz(p->events);
 

@@ -16,7 +16,8 @@ static bool parse_path(const struct ripc__ensemble *e, const char *path, uint64_
 	size_t len = strlen(e->root);
 	char *end;
 
-	if (!path || strncmp(path, e->root, len) || path[len] != '/' || strlen(path + len + 1) != 16)
+	if (!path || strncmp(path, e->root, len) || path[len] != '/' ||
+	    strlen(path + len + 1) != 16)
 		return false;
 	*service = strtoull(path + len + 1, &end, 16);
 	return !*end;
@@ -114,7 +115,8 @@ static void report_rival(struct ripc__ensemble_call *c)
 	int rc;
 
 	zoo_create_op_init(&c->ops[0], b.path, c->bytes, (int)c->len, acl(c->e), 0, NULL, 0);
-	zoo_set_op_init(&c->ops[1], c->path, c->bytes + c->len, (int)c->their_len, c->version, NULL);
+	zoo_set_op_init(&c->ops[1], c->path, c->bytes + c->len, (int)c->their_len, c->version,
+			NULL);
 	rc = zoo_amulti(c->zh, 2, c->ops, c->results, on_rival_reported, c);
 	if (rc)
 		end_call(c, rc);

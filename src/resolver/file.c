@@ -37,13 +37,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BYTES_MAX    (8u << 20)        /* limit of the file's size */
-#define ENTRIES_MAX  65536             /* limit of (service, host) pairs */
-#define HOSTS_MAX    64                /* hosts asked for one service */
-#define LIST_HOSTS_MAX 4096            /* hosts asked for all their services */
-#define LINES_LOGGED 16                /* invalid lines logged one by one; the others are counted */
-#define RELOAD_NS    (1000 * RIPC__MS) /* between two checks of the file */
-#define INDICES_MAX  64                /* most interface indices, if interfaces are named */
+#define BYTES_MAX      (8u << 20) /* limit of the file's size */
+#define ENTRIES_MAX    65536      /* limit of (service, host) pairs */
+#define HOSTS_MAX      64         /* hosts asked for one service */
+#define LIST_HOSTS_MAX 4096       /* hosts asked for all their services */
+#define LINES_LOGGED   16         /* invalid lines logged one by one; the others are counted */
+#define RELOAD_NS      (1000 * RIPC__MS) /* between two checks of the file */
+#define INDICES_MAX    64                /* most interface indices, if interfaces are named */
 
 enum { RECV4, SEND4, RECV6, SEND6, NSOCKS };
 
@@ -156,7 +156,8 @@ static bool parse_service(const char *text, uint64_t *service)
 	}
 	errno = 0;
 	*service = strtoull(text, &end, 0);
-	return *text >= '0' && *text <= '9' && !*end && !errno && *service && *service != RIPC_ANY_ID;
+	return *text >= '0' && *text <= '9' && !*end && !errno && *service &&
+	       *service != RIPC_ANY_ID;
 }
 
 /* State of the parser. */
@@ -361,7 +362,8 @@ static int open_sockets(struct file *f, const struct ripc__backend_env *env, cha
 	int rc = 0, err = 0;
 
 	for (unsigned i = 0; i < 2; i++) {
-		int *receiver = &f->socks[i ? RECV6 : RECV4], *sender = &f->socks[i ? SEND6 : SEND4];
+		int *receiver = &f->socks[i ? RECV6 : RECV4],
+		    *sender = &f->socks[i ? SEND6 : SEND4];
 
 		*sender = ripc__udp_socket(env, families[i], 0);
 		*receiver = *sender >= 0 && env->only_udp
@@ -429,7 +431,8 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 /* --- datagrams --- */
 
 /* Sends to one host, through the first allowed interface with a route if interfaces are named. */
-static void send_datagram(struct file *f, const struct sockaddr *to, const uint8_t *data, size_t len)
+static void send_datagram(struct file *f, const struct sockaddr *to, const uint8_t *data,
+			  size_t len)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];

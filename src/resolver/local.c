@@ -31,7 +31,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static const char ctx_prefix[] = "ripc/ctx/", svc_prefix[] = "ripc/svc/", fwd_prefix[] = "ripc/fwd/";
+static const char ctx_prefix[] = "ripc/ctx/", svc_prefix[] = "ripc/svc/",
+		  fwd_prefix[] = "ripc/fwd/";
 
 /* between two forwarded LISTs: each reads the kernel's table of sockets */
 #define FORWARD_LIST_NS (20 * RIPC__MS)
@@ -178,7 +179,8 @@ static const char *skip_prefix(const struct sockaddr_un *sun, socklen_t len, con
 }
 
 /* The instance id in a context's address. Return: false if it is another address. */
-static bool parse_context(const struct sockaddr_un *sun, socklen_t len, struct ripc__mcast_sender *from)
+static bool parse_context(const struct sockaddr_un *sun, socklen_t len,
+			  struct ripc__mcast_sender *from)
 {
 	size_t n;
 	const char *name = skip_prefix(sun, len, ctx_prefix, &n);
@@ -199,7 +201,8 @@ static bool parse_forwarded(const struct sockaddr_un *sun, socklen_t len,
 	if (!dot)
 		return false;
 	digits = (size_t)(dot - name);
-	if ((digits != 2 * sizeof(struct sockaddr_in) && digits != 2 * sizeof(struct sockaddr_in6)) ||
+	if ((digits != 2 * sizeof(struct sockaddr_in) &&
+	     digits != 2 * sizeof(struct sockaddr_in6)) ||
 	    !unhex(name, digits / 2, from->bytes))
 		return false;
 	from->len = (uint8_t)(digits / 2);
@@ -433,7 +436,8 @@ static int local_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender
 
 	if (n < 0)
 		return -EAGAIN;
-	if ((size_t)n > cap || (!parse_context(&sun, len, from) && !parse_forwarded(&sun, len, from)))
+	if ((size_t)n > cap ||
+	    (!parse_context(&sun, len, from) && !parse_forwarded(&sun, len, from)))
 		return -EBADMSG;
 	from->reusable = !from->forwarded;
 	return (int)n;

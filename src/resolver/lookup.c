@@ -167,7 +167,8 @@ void ripc__lookup_timer(struct ripc__rcore *core, struct ripc__lookup *l, uint64
 		l->negative = true;
 		TAILQ_INSERT_TAIL(&core->negatives, l, link);
 		core->nnegatives++;
-		ripc__timers_set(&core->timers, &l->timer, now_ns + core->env.negative_ms * RIPC__MS);
+		ripc__timers_set(&core->timers, &l->timer,
+				 now_ns + core->env.negative_ms * RIPC__MS);
 		ripc__pending_add(&core->pendings, &l->pending, RIPC__UNRESOLVED);
 	}
 }

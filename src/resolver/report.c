@@ -94,7 +94,8 @@ static void append_keys(const struct ripc__resolver *r, bool unanswered, char *t
 			  id[1], id[2], id[3]);
 	ripc__auth_counts(r->auth, &counts);
 	if (counts.unauthenticated)
-		at = ripc__append(text, len, at, ", %" PRIu64 " unauthenticated messages were refused",
+		at = ripc__append(text, len, at,
+				  ", %" PRIu64 " unauthenticated messages were refused",
 				  counts.unauthenticated);
 	if (counts.late)
 		ripc__append(text, len, at, ", %" PRIu64 " of clocks that differ", counts.late);

@@ -205,7 +205,8 @@ static void reannounce(struct ripc__resolver *r)
 	for (unsigned i = 0; i < r->nbackends; i++) {
 		struct ripc__mcast_sender to = {.backend = (uint8_t)i};
 
-		if (r->backends[i]->ops->reannounce && r->backends[i]->ops->reannounce(r->backends[i]))
+		if (r->backends[i]->ops->reannounce &&
+		    r->backends[i]->ops->reannounce(r->backends[i]))
 			ripc__rcore_reannounce(r->core, &to, r->now_ns);
 	}
 }
@@ -328,7 +329,8 @@ int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t id, 
 	r->backends[i]->ops->answer(r->backends[i], fd, id, &record, &who);
 	ripc__report_holder(r, id, name, &record, &who, text, sizeof(text));
 	return ripc__fail(-EADDRINUSE, "%s%s", text,
-			  r->auth && held_by_other_user(&who) && !memcmp(record.instance, nobody, 16)
+			  r->auth && held_by_other_user(&who) &&
+					  !memcmp(record.instance, nobody, 16)
 				  ? ", which does not prove to have the key"
 				  : "");
 }

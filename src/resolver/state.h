@@ -115,7 +115,8 @@ void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender 
 /* --- core.c --- */
 
 /* Takes the first pending event of @p. */
-enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core, struct ripc__pending *p);
+enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core,
+						   struct ripc__pending *p);
 
 /* --- list.c --- */
 

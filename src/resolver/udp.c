@@ -208,7 +208,8 @@ int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t p
 static int open_link_events(const struct ripc__backend_env *env)
 {
 	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
-				 .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+				 .nl_groups =
+					 RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE), err;
 	struct epoll_event ev = {.events = EPOLLIN};
 
@@ -414,10 +415,12 @@ static void arrival_ifindex(struct msghdr *hdr, struct ripc__mcast_sender *from,
 	}
 }
 
-int ripc__udp_recv(int fd, struct ripc__mcast_sender *from, uint8_t *buf, size_t cap, unsigned *ifindex)
+int ripc__udp_recv(int fd, struct ripc__mcast_sender *from, uint8_t *buf, size_t cap,
+		   unsigned *ifindex)
 {
 	union {
-		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
+		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) +
+			   CMSG_SPACE(sizeof(struct in_pktinfo))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = {buf, cap};
@@ -495,8 +498,10 @@ static void interface_names(const struct udp *u, char *text, size_t len)
 			if (u->targets[k].ifindex != u->targets[i].ifindex)
 				continue;
 			first = first && k >= i;
-			v4 = v4 || (u->targets[k].to.any.sa_family == AF_INET && !u->targets[k].err);
-			v6 = v6 || (u->targets[k].to.any.sa_family == AF_INET6 && !u->targets[k].err);
+			v4 = v4 ||
+			     (u->targets[k].to.any.sa_family == AF_INET && !u->targets[k].err);
+			v6 = v6 ||
+			     (u->targets[k].to.any.sa_family == AF_INET6 && !u->targets[k].err);
 		}
 		if (first)
 			at += (size_t)snprintf(text + at, len - at, "%s%s%s", at ? ", " : "",
@@ -538,7 +543,8 @@ static bool udp_describe(const struct ripc__backend *b, char *text, size_t len)
 		if (n < 0 || (size_t)n >= len)
 			continue;
 		inet_ntop(t->to.any.sa_family,
-			  v4 ? (const void *)&t->to.in.sin_addr : (const void *)&t->to.in6.sin6_addr,
+			  v4 ? (const void *)&t->to.in.sin_addr
+			     : (const void *)&t->to.in6.sin6_addr,
 			  addr, sizeof(addr));
 		n += snprintf(text + n, len - (size_t)n, "%s%s%s%s%s%s", i ? ", " : ": to ", addr,
 			      v4 ? "" : "%", v4 ? "" : t->name, t->err ? ": " : "",

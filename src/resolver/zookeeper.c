@@ -324,7 +324,8 @@ static void zk_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 
 static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *r)
 {
-	struct ripc__zk_held *h = r->kind != RIPC__ENS_UP ? ripc__zk_held_find(z, r->service) : NULL;
+	struct ripc__zk_held *h =
+		r->kind != RIPC__ENS_UP ? ripc__zk_held_find(z, r->service) : NULL;
 
 	switch (r->kind) {
 	case RIPC__ENS_UP:

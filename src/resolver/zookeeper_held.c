@@ -110,7 +110,8 @@ static uint64_t own_generation(const struct ripc__zk *z, const struct ripc__zk_h
 }
 
 /* Another session holds the node of a service of ours. */
-void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h, const struct ripc__ensemble_report *r)
+void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
+		    const struct ripc__ensemble_report *r)
 {
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REPLY, .service = h->node.id};
 	bool split;

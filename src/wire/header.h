@@ -52,8 +52,9 @@
 #define RIPC__HEADER_LEN  32
 #define RIPC__DESC_LEN    24 /* one item or return buffer descriptor */
 /* A SHORT of one item and nothing else: its first 8 bytes, and the bytes before its payload. */
-#define RIPC__FAST_HEADER_WORD \
-	(RIPC__MSG_MAGIC | RIPC__MSG_VERSION << 16 | (uint64_t)RIPC__SHORT << 24 | UINT64_C(1) << 48)
+#define RIPC__FAST_HEADER_WORD                                                     \
+	(RIPC__MSG_MAGIC | RIPC__MSG_VERSION << 16 | (uint64_t)RIPC__SHORT << 24 | \
+	 UINT64_C(1) << 48)
 #define RIPC__FAST_HEADER_LEN (RIPC__HEADER_LEN + 4)
 #define RIPC__LONG_FIXED      (RIPC__HEADER_LEN + 16)
 #define RIPC__ACK_WORD        8  /* bytes by which F_ACK makes a message longer */
@@ -124,7 +125,8 @@ enum ripc__msg_flags {
 	RIPC__F_RELIABLE = 1 << 2, /* SHORT on a lane: has the lane's next reliable number */
 	RIPC__F_CALL = 1 << 3,     /* SHORT with F_RELIABLE, LONG: request of a call */
 	RIPC__F_REPLY = 1 << 4,    /* SHORT with F_RELIABLE, LONG: answer of a call */
-	RIPC__F_ALL = RIPC__F_INSTANCE | RIPC__F_ACK | RIPC__F_RELIABLE | RIPC__F_CALL | RIPC__F_REPLY,
+	RIPC__F_ALL =
+		RIPC__F_INSTANCE | RIPC__F_ACK | RIPC__F_RELIABLE | RIPC__F_CALL | RIPC__F_REPLY,
 };
 
 /* CALL_STATE: what became of a request that is not answered. */
@@ -188,8 +190,9 @@ int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, 
 static inline uint8_t *ripc__header_put(uint8_t *p, uint8_t kind, uint16_t flags, uint16_t nitems,
 					uint16_t nreturns, uint64_t dest, uint64_t source)
 {
-	ripc__put_le64(p, RIPC__MSG_MAGIC | (uint64_t)RIPC__MSG_VERSION << 16 | (uint64_t)kind << 24 |
-				  (uint64_t)flags << 32 | (uint64_t)nitems << 48);
+	ripc__put_le64(p, RIPC__MSG_MAGIC | (uint64_t)RIPC__MSG_VERSION << 16 |
+				  (uint64_t)kind << 24 | (uint64_t)flags << 32 |
+				  (uint64_t)nitems << 48);
 	ripc__put_le64(p + 8, dest);
 	ripc__put_le64(p + 16, source);
 	ripc__put_le64(p + 24, (uint64_t)nreturns << 48);

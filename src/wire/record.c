@@ -119,7 +119,8 @@ static int decode_record(struct ripc__record *record, const uint8_t *buf, size_t
 	return 0;
 }
 
-int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t len, const char **why)
+int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t len,
+			const char **why)
 {
 	const uint8_t *rest;
 	int rc = decode_record(record, buf, len, &rest, why);

@@ -431,7 +431,8 @@ START_TEST(send__sizes_received_and_cast)
 			got = is_long ? there.longs : there.shorts;
 			sz = (size_t *)(void *)(is_long ? there.long_sizes : there.short_sizes);
 			rc = is_long ? ripc_compat_send_long(bob, alice, got, sz, n, NULL, NULL, 0)
-				     : ripc_compat_send_short(bob, alice, got, sz, n, NULL, NULL, 0);
+				     : ripc_compat_send_short(bob, alice, got, sz, n, NULL, NULL,
+							      0);
 			ck_assert_uint_eq(rc, 0);
 			back = receive(alice);
 			ck_assert_uint_eq(is_long ? back.nlong : back.nshort, n);

@@ -17,8 +17,9 @@ static void reliable_short(struct conf *c)
 		struct iovec item = {buf, conf_random(c, sizeof(buf) + 1)};
 
 		conf_fill(buf, item.iov_len, i);
-		EXPECT_OK(i & 1 ? ripc_send(p.sa, p.idb, &item, 1, &reliable, c->patience_ms)
-				: ripc_send_short(p.sa, p.idb, &item, 1, &reliable, c->patience_ms));
+		EXPECT_OK(
+			i & 1 ? ripc_send(p.sa, p.idb, &item, 1, &reliable, c->patience_ms)
+			      : ripc_send_short(p.sa, p.idb, &item, 1, &reliable, c->patience_ms));
 		conf_plan_one(&plan, item.iov_len, i);
 		if (i % 16 == 15)
 			EXPECT_OK(ripc_flush(p.sa, p.idb, c->patience_ms));
@@ -118,7 +119,8 @@ static void call_many(struct conf *c)
 		struct iovec item = {&numbers[i], sizeof(numbers[i])};
 
 		numbers[i] = i;
-		EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, NULL, c->patience_ms, &request[i]));
+		EXPECT_OK(
+			ripc_call_start(p.sa, p.idb, &item, 1, NULL, c->patience_ms, &request[i]));
 	}
 	for (unsigned i = 0; i < N; i++)
 		asked[i] = conf_receive(c, p.sb);
@@ -156,7 +158,8 @@ static void call_results(struct conf *c)
 		if (!i)
 			EXPECT_OK(ripc_reply_error(asked, EACCES));
 		ripc_message_free(asked);
-		EXPECT_ERROR(i ? -ECANCELED : -EACCES, ripc_call_wait(&request, &m, c->patience_ms));
+		EXPECT_ERROR(i ? -ECANCELED : -EACCES,
+			     ripc_call_wait(&request, &m, c->patience_ms));
 		CHECK(m, "no message of the service");
 		ripc_message_free(m);
 	}

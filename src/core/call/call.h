@@ -84,7 +84,8 @@ bool ripc__request_expired(struct ripc__message *m);
 /* Whether an answer goes as a short message. */
 bool ripc__reply_is_short(const struct ripc__message *m, uint64_t bytes);
 /* Answers with a short message, which is sent at once or when there is credit. Return: 0, or an error, explained. */
-int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items, unsigned nitems);
+int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items,
+		      unsigned nitems);
 /* Begins a long answer. Return: 0: it is under way; else the caller was notified. */
 int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
 		      uint64_t bytes, struct ripc_request **out);

@@ -144,7 +144,8 @@ static struct ripc__dest *reply_dest(struct ripc__message *m)
 }
 
 /* Answers with a short message, which is sent at once or when there is credit. */
-int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items, unsigned nitems)
+int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items,
+		      unsigned nitems)
 {
 	struct ripc *ctx = m->ctx;
 	struct ripc__dest *d = reply_dest(m);
@@ -161,7 +162,8 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 	}
 	ripc__put_le64(ext, m->call);
 	ripc__put_le64(ext + 8, (uint32_t)status);
-	r = owner ? ripc__reliable_new(ctx, RIPC__F_REPLY, m->pub.source, source, ext, items, nitems)
+	r = owner ? ripc__reliable_new(ctx, RIPC__F_REPLY, m->pub.source, source, ext, items,
+				       nitems)
 		  : NULL;
 	if (!r)
 		return ripc__fail(-ENOMEM, "no memory for an answer to service %llu",

@@ -156,7 +156,8 @@ static void end_long(struct ripc__call *call)
 	r->ended = NULL;
 	ripc__request_abort(r);
 	if (r->state != RIPC__REQUEST_DONE && r->lane)
-		ripc__lane_fail(r->lane, -ETIMEDOUT, "the peer did not let go of a withdrawn request");
+		ripc__lane_fail(r->lane, -ETIMEDOUT,
+				"the peer did not let go of a withdrawn request");
 	if (r->state != RIPC__REQUEST_DONE)
 		ripc__request_done(r, -ECANCELED, "withdrawn");
 	free_later(r);
@@ -609,7 +610,8 @@ static int keep_items(struct ripc__call *call, const struct iovec *items, unsign
 	call->nitems = nitems;
 	call->options.size = sizeof(call->options);
 	if (o && o->nreply_buffers) {
-		memcpy(call->buffers, o->reply_buffers, o->nreply_buffers * sizeof(call->buffers[0]));
+		memcpy(call->buffers, o->reply_buffers,
+		       o->nreply_buffers * sizeof(call->buffers[0]));
 		call->options.return_buffers = call->buffers;
 		call->options.nreturn_buffers = o->nreply_buffers;
 	}
@@ -674,5 +676,6 @@ fail:
 	if (r)
 		ripc__request_put(ctx, r, 1);
 	free(call);
-	return ripc__fail(-ENOMEM, "no memory for a call to service %llu", (unsigned long long)dest);
+	return ripc__fail(-ENOMEM, "no memory for a call to service %llu",
+			  (unsigned long long)dest);
 }

@@ -8,7 +8,8 @@
 #include "core/memory/buffer.h"
 #include "core/message/service.h"
 
-int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags, struct ripc_service **service)
+int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags,
+			  struct ripc_service **service)
 {
 	int rc = ripc__context(&ctx);
 

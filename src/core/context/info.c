@@ -103,7 +103,8 @@ static void fill_route(struct ripc *ctx, const struct ripc__dest *d, struct ripc
 	route->service = d->id;
 	if (!d->peer) {
 		memcpy(route->instance, d->holder, 16);
-		snprintf(route->reason, sizeof(route->reason), "%s", d->why ? d->why : "not resolved");
+		snprintf(route->reason, sizeof(route->reason), "%s",
+			 d->why ? d->why : "not resolved");
 		return;
 	}
 	memcpy(route->instance, d->peer->instance, 16);
@@ -327,7 +328,8 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
 		full.lanes = d->peer->lane != NULL;
 		ripc__store_output(stats, &full, sizeof(full));
 	} else if (!rc) {
-		rc = ripc__fail(-ENOENT, "nothing is known of service %llu", (unsigned long long)dest);
+		rc = ripc__fail(-ENOENT, "nothing is known of service %llu",
+				(unsigned long long)dest);
 	}
 	ripc__unlock(ctx);
 	return rc;

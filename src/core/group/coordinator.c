@@ -38,7 +38,8 @@ static void send_member_list(struct ripc__group *g, struct ripc__lane *lane)
 {
 	uint8_t record[RIPC__RECORD_BYTES_MAX];
 	struct ripc__member *m, *tmp;
-	size_t len = ripc__group_role(g) == RIPC__ROLE_MEMBER ? ripc__group_own_record(g, record) : 0;
+	size_t len =
+		ripc__group_role(g) == RIPC__ROLE_MEMBER ? ripc__group_own_record(g, record) : 0;
 
 	if (len)
 		ripc__group_notify(lane, RIPC__MEMBER, g->id, 1, g->version, record, len);

@@ -264,7 +264,8 @@ void ripc__group_conflict(struct ripc *ctx, uint64_t name)
 	if (!g)
 		return;
 	if (g->state == RIPC__GROUP_COORDINATING) {
-		ripc__log(RIPC_LOG_INFO, "group %llu has an older coordinator: its members move there",
+		ripc__log(RIPC_LOG_INFO,
+			  "group %llu has an older coordinator: its members move there",
 			  (unsigned long long)g->id);
 		ripc__coordinator_resign(g);
 		g->version = 0;

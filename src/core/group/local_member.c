@@ -104,8 +104,9 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 					(unsigned long long)s->id);
 			break;
 		}
-		if (timeout_ms ? ripc__wait(ctx, &g->waitq, deadline) && !ripc__group_members_known(g)
-			       : (ripc__progress(ctx), !ripc__group_members_known(g))) {
+		if (timeout_ms
+			    ? ripc__wait(ctx, &g->waitq, deadline) && !ripc__group_members_known(g)
+			    : (ripc__progress(ctx), !ripc__group_members_known(g))) {
 			rc = not_joined(g, timeout_ms);
 			break;
 		}

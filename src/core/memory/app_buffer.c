@@ -20,9 +20,11 @@ static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
 		ripc__fail(-EINVAL, "%p lies behind the buffer of %zu bytes at %p", ptr, r->len,
 			   (void *)r->base);
 	else if (r->state == RIPC__REGION_USER)
-		ripc__fail(-EINVAL, "%p is registered memory, not a buffer of ripc_buf_alloc()", ptr);
+		ripc__fail(-EINVAL, "%p is registered memory, not a buffer of ripc_buf_alloc()",
+			   ptr);
 	else if (r->state == RIPC__REGION_MESSAGE || r->state == RIPC__REGION_IMPORTED)
-		ripc__fail(-EINVAL, "%p belongs to a received message: use ripc_message_free()", ptr);
+		ripc__fail(-EINVAL, "%p belongs to a received message: use ripc_message_free()",
+			   ptr);
 	else
 		ripc__fail(-EINVAL, "%p was freed before", ptr);
 	return NULL;
@@ -99,7 +101,8 @@ int ripc__buf_free(struct ripc *ctx, void *ptr)
 	if (!r) {
 		rc = rc ? rc : -EINVAL;
 	} else if (r->sends) {
-		rc = ripc__fail(-EBUSY, "a send that is under way reads from the buffer at %p", ptr);
+		rc = ripc__fail(-EBUSY, "a send that is under way reads from the buffer at %p",
+				ptr);
 	} else {
 		r->free_pending = true;
 		/*

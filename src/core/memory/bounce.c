@@ -77,7 +77,8 @@ struct ripc__bounce *ripc__bounce_get(struct ripc__lane *lane, size_t len, unsig
 	struct ripc__list *n;
 	size_t cap = BOUNCE_MIN;
 
-	if (len > RIPC__BOUNCE_ITEM_MAX || lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_CHEAP_REG)
+	if (len > RIPC__BOUNCE_ITEM_MAX ||
+	    lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_CHEAP_REG)
 		return NULL;
 	while (cap < len)
 		cap *= 2;

@@ -102,7 +102,8 @@ static void region_remove(struct ripc *ctx, struct ripc__region *r)
 	memmove(m->regions + i, m->regions + i + 1, (m->nregions - i - 1) * sizeof(*m->regions));
 	m->nregions--;
 	if (m->regions_cap > 64 && m->nregions < m->regions_cap / 4) {
-		struct ripc__region **less = realloc(m->regions, m->regions_cap / 2 * sizeof(*less));
+		struct ripc__region **less =
+			realloc(m->regions, m->regions_cap / 2 * sizeof(*less));
 
 		if (less) {
 			m->regions = less;
@@ -165,7 +166,8 @@ static uint8_t *memfd_map(struct ripc *ctx, size_t cap, int *out)
 	if (!ftruncate(fd, (off_t)cap))
 		base = mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (base != MAP_FAILED &&
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
+	    fcntl(fd, F_ADD_SEALS,
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
 		munmap(base, cap);
 		base = MAP_FAILED;
 	}
@@ -249,7 +251,8 @@ static int region_remap(struct ripc *ctx, struct ripc__region *r, void *by)
  */
 int ripc__pool_detach(struct ripc *ctx, struct ripc__region *r)
 {
-	void *own = mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd, 0);
+	void *own =
+		mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd, 0);
 
 	if (own == MAP_FAILED)
 		return -ENOMEM;
@@ -438,8 +441,9 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
 	 * Memory for a large announced item is allocated as data arrives; a peer's announcement
 	 * alone must not consume it.
 	 */
-	ripc__region_prefault(
-		r, state == RIPC__REGION_MESSAGE && len > RIPC__UNREAD_MAX ? RIPC__UNREAD_MAX : len);
+	ripc__region_prefault(r, state == RIPC__REGION_MESSAGE && len > RIPC__UNREAD_MAX
+					 ? RIPC__UNREAD_MAX
+					 : len);
 	return r;
 }
 
@@ -470,7 +474,8 @@ void ripc__region_release(struct ripc *ctx, struct ripc__region *r)
 }
 
 /* Registers the whole region. Return: NULL: it cannot be registered. */
-static struct ripc__cached_mr *cached_mr_get(struct ripc *ctx, unsigned tp, struct ripc__region *region)
+static struct ripc__cached_mr *cached_mr_get(struct ripc *ctx, unsigned tp,
+					     struct ripc__region *region)
 {
 	struct ripc__tp *t = &ctx->tp[tp];
 	struct ripc__cached_mr *cached_mr = region->cached_mr[tp];
@@ -491,8 +496,9 @@ static struct ripc__cached_mr *cached_mr_get(struct ripc *ctx, unsigned tp, stru
 	return cached_mr;
 }
 
-struct ripc__mr *ripc__sink_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base,
-			       size_t len, struct ripc__mr *own, struct ripc__cached_mr **cached)
+struct ripc__mr *ripc__sink_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region,
+			       void *base, size_t len, struct ripc__mr *own,
+			       struct ripc__cached_mr **cached)
 {
 	struct ripc__tp *t = &ctx->tp[tp];
 
@@ -513,7 +519,8 @@ struct ripc__mr *ripc__sink_mr(struct ripc *ctx, unsigned tp, struct ripc__regio
 	return &(*cached)->mr;
 }
 
-struct ripc__cached_mr *ripc__cached_mr_hold(struct ripc *ctx, unsigned tp, struct ripc__region *region)
+struct ripc__cached_mr *ripc__cached_mr_hold(struct ripc *ctx, unsigned tp,
+					     struct ripc__region *region)
 {
 	/*
 	 * An application's region is registered whole only if it is small and writable: imported
@@ -542,7 +549,8 @@ bool ripc__mr_cache_trim(struct ripc *ctx)
 
 	for (size_t i = 0; i < ctx->memory->nregions; i++)
 		for (unsigned tp = 0; tp < ctx->ntp; tp++) {
-			struct ripc__cached_mr **cached_mr = &ctx->memory->regions[i]->cached_mr[tp];
+			struct ripc__cached_mr **cached_mr =
+				&ctx->memory->regions[i]->cached_mr[tp];
 
 			if (!*cached_mr || (*cached_mr)->users)
 				continue;
@@ -558,7 +566,8 @@ static bool overlap(const uint8_t *a, size_t alen, const uint8_t *b, size_t blen
 	return a < b + blen && b < a + alen;
 }
 
-int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *ptr, size_t len)
+int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *ptr,
+		      size_t len)
 {
 	struct ripc__list *n;
 	const uint8_t *p = ptr;
@@ -579,14 +588,16 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 
 			if (overlap(p, len, r->base, r->len))
 				return ripc__fail(
-					-EBUSY, "memory at %p overlaps a return buffer offered at %p",
-					ptr, (void *)r->base);
+					-EBUSY,
+					"memory at %p overlaps a return buffer offered at %p", ptr,
+					(void *)r->base);
 		}
 	}
 	dest = region->sends ? ctx->memory_ops->sent_from(ctx, ptr, len) : 0;
 	if (dest)
-		return ripc__fail(-EBUSY, "memory at %p is read by a send to service %llu under way",
-				  ptr, (unsigned long long)dest);
+		return ripc__fail(-EBUSY,
+				  "memory at %p is read by a send to service %llu under way", ptr,
+				  (unsigned long long)dest);
 	return 0;
 }
 
@@ -640,7 +651,8 @@ static int register_region(struct ripc *ctx, struct ripc__region *r)
 
 	if ((i && r->base < m->regions[i - 1]->base + region_size(m->regions[i - 1])) ||
 	    (i < m->nregions && m->regions[i]->base < r->base + r->len))
-		return ripc__fail(-EEXIST, "%zu bytes at %p overlap memory that is registered already",
+		return ripc__fail(-EEXIST,
+				  "%zu bytes at %p overlap memory that is registered already",
 				  r->len, (void *)r->base);
 	if (region_insert(ctx, r))
 		return ripc__fail(-ENOMEM, "no memory to register %zu bytes", r->len);
@@ -684,7 +696,8 @@ int ripc__buf_unregister(struct ripc *ctx, void *base)
 	} else if (!r || r->state != RIPC__REGION_USER || r->base != base) {
 		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
 	} else if (r->sends) {
-		rc = ripc__fail(-EBUSY, "a send that is under way reads from the memory at %p", base);
+		rc = ripc__fail(-EBUSY, "a send that is under way reads from the memory at %p",
+				base);
 	} else if (r->pins) {
 		rc = ripc__fail(-EBUSY,
 				"memory at %p is set aside as a window or offered to a peer", base);

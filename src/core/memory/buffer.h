@@ -201,8 +201,9 @@ void ripc__region_release(struct ripc *ctx, struct ripc__region *region);
  * region's registration, to be released by ripc__cached_mr_release(), or NULL: the caller
  * deregisters the result. Return: NULL: failed, explained.
  */
-struct ripc__mr *ripc__sink_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region, void *base,
-			       size_t len, struct ripc__mr *own, struct ripc__cached_mr **cached);
+struct ripc__mr *ripc__sink_mr(struct ripc *ctx, unsigned tp, struct ripc__region *region,
+			       void *base, size_t len, struct ripc__mr *own,
+			       struct ripc__cached_mr **cached);
 /*
  * As ripc__sink_mr(), for the source of our writes, always cached; released by
  * ripc__cached_mr_release(). NULL: registering the whole region is impossible or too expensive. A
@@ -253,7 +254,8 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
  * Registers the return buffers of o as offers; on error none remains. ids: room for
  * RIPC_RETURN_BUFFERS_MAX.
  */
-int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids);
+int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o,
+			    uint32_t *ids);
 /* Drops offers that no peer has received. */
 void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n);
 /* The message with the offers was sent. */
@@ -274,7 +276,8 @@ uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids
  * Return: -EBUSY, explained, if [p, p+len) overlaps a receive window, a return buffer or (with
  * sends) a region that a send reads from.
  */
-int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *p, size_t len);
+int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *p,
+		      size_t len);
 
 /* The public calls of these names, with a context. They take the lock. */
 void *ripc__buf_alloc(struct ripc *ctx, size_t len);

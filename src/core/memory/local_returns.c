@@ -216,7 +216,8 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 	}
 }
 
-int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o, uint32_t *ids)
+int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o,
+			    uint32_t *ids)
 {
 	unsigned n = o ? o->nreturn_buffers : 0;
 

@@ -104,8 +104,9 @@ void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned 
 				? ripc__memory_find(ctx, item->iov_base, item->iov_len)
 				: NULL;
 
-		if (r && r->detached && !r->free_pending && r->state == RIPC__REGION_APP && !r->sends &&
-		    !r->pins && item->iov_len >= r->len && r->peer_streak >= r->export_after)
+		if (r && r->detached && !r->free_pending && r->state == RIPC__REGION_APP &&
+		    !r->sends && !r->pins && item->iov_len >= r->len &&
+		    r->peer_streak >= r->export_after)
 			ripc__pool_reattach(ctx, r);
 	}
 }
@@ -368,7 +369,8 @@ int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t a
 	return 0;
 }
 
-void ripc__import_ref_release_item(struct ripc__region *r, const struct ripc__message *m, unsigned item)
+void ripc__import_ref_release_item(struct ripc__region *r, const struct ripc__message *m,
+				   unsigned item)
 {
 	struct ripc__list *n;
 

@@ -196,7 +196,8 @@ static struct ripc__region *copy_item(struct ripc__message *m, unsigned item)
 {
 	struct ripc__region *from = m->pool[item];
 	struct iovec *iov = (struct iovec *)m->pub.items + item;
-	struct ripc__region *copy = ripc__pool_get_untouched(m->ctx, iov->iov_len, RIPC__REGION_APP);
+	struct ripc__region *copy =
+		ripc__pool_get_untouched(m->ctx, iov->iov_len, RIPC__REGION_APP);
 
 	if (!copy)
 		return NULL;

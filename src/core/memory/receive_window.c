@@ -129,7 +129,8 @@ int ripc__window_remove(struct ripc *ctx, void *base)
 		if (w->base != base)
 			continue;
 		if (w->arriving) {
-			rc = ripc__fail(-EBUSY, "an item is just arriving in the window at %p", base);
+			rc = ripc__fail(-EBUSY, "an item is just arriving in the window at %p",
+					base);
 		} else {
 			ripc__recv_window_release(ctx, w, true);
 			rc = 0;

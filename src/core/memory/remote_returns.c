@@ -25,7 +25,8 @@ struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, s
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, &d->remote_returns) {
-		struct ripc__remote_return *o = ripc__list_entry(n, struct ripc__remote_return, link);
+		struct ripc__remote_return *o =
+			ripc__list_entry(n, struct ripc__remote_return, link);
 
 		if (!o->lane && !o->revoked && o->desc.len >= len) {
 			o->lane = lane;

@@ -141,7 +141,8 @@ int RIPC__NO_ANALYSIS ripc_reply_start(struct ripc_message *message, const struc
 	return rc;
 }
 
-int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned nitems, int timeout_ms)
+int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned nitems,
+	       int timeout_ms)
 {
 	return reply(request, 0, items, nitems, timeout_ms);
 }

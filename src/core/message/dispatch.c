@@ -39,7 +39,8 @@ static void release_buffer(struct ripc__lane *lane, const struct ripc__event *ev
 	ripc__lane_repost(lane);
 }
 
-static struct ripc__flow *__attribute__((noinline)) flow_lookup(struct ripc__lane *lane, uint64_t id)
+static struct ripc__flow *__attribute__((noinline))
+flow_lookup(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__flow *f;
 
@@ -154,7 +155,8 @@ copy_payload(struct ripc__message *m, const struct ripc__header *h)
  * every case. NULL: out of memory.
  */
 static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
-					   const struct ripc__header *h, const struct ripc__event *ev)
+					   const struct ripc__header *h,
+					   const struct ripc__event *ev)
 {
 	struct ripc__message *m = ripc__message_new(ctx, h->nitems);
 	const uint8_t *payload = h->payload;
@@ -197,7 +199,8 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 	return m;
 }
 
-static void __attribute__((noinline)) send_noservice(struct ripc__lane *lane, struct ripc__flow *flow)
+static void __attribute__((noinline))
+send_noservice(struct ripc__lane *lane, struct ripc__flow *flow)
 {
 	lane->ctx->stats.dropped_no_service++;
 	/*
@@ -212,7 +215,8 @@ static void __attribute__((noinline)) send_noservice(struct ripc__lane *lane, st
 }
 
 static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
-			  const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
+			  const struct ripc__header *h, const struct ripc__event *ev,
+			  uint32_t units)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc_service *s = flow->service;
@@ -283,7 +287,8 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 			return;
 		}
 		/* Elsewhere: it may be here later. Where no more can be learned nobody asks again. */
-		flow->source = d || HASH_COUNT(lane->ctx->dests) >= LEARNED_DESTS_MAX ? h->source : 0;
+		flow->source =
+			d || HASH_COUNT(lane->ctx->dests) >= LEARNED_DESTS_MAX ? h->source : 0;
 		/* A return buffer offered over a lane that is retired cannot be written any more. */
 		if (flow->service)
 			h->nreturns = offers_add(lane->state == RIPC__LANE_UP ? d : NULL, h);
@@ -532,7 +537,8 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 		why = "a datagram, and the cluster has keys";
 	if (why) {
 		ctx->stats.bad_messages++;
-		ripc__log(RIPC_LOG_INFO, "datagram over %s dropped: %s", ctx->tp[tp].ops->name, why);
+		ripc__log(RIPC_LOG_INFO, "datagram over %s dropped: %s", ctx->tp[tp].ops->name,
+			  why);
 		goto drop;
 	}
 	if (h.kind == RIPC__GROUP) {
@@ -548,7 +554,8 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 		p = ripc__peer_find(ctx, h.instance);
 		d = ripc__dest_find(ctx, h.source);
 		if (d && p && d->peer == p)
-			ripc__dest_invalidate(ctx, d, "its former holder does not hold it any more");
+			ripc__dest_invalidate(ctx, d,
+					      "its former holder does not hold it any more");
 		goto drop;
 	}
 	p = datagram_peer(ctx, h.instance);
@@ -680,7 +687,8 @@ receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	    ripc__get_le32(data + RIPC__HEADER_LEN + 16) != ev->len - DATAGRAM_LEN ||
 	    !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) || !p ||
 	    memcmp(p->instance, data + RIPC__HEADER_LEN, 16) || !is_in_place(m, ev) ||
-	    !ripc__replay_next(&p->datagrams, p->dgram_seen, ripc__get_le64(data + 24), ctx->now_ns))
+	    !ripc__replay_next(&p->datagrams, p->dgram_seen, ripc__get_le64(data + 24),
+			       ctx->now_ns))
 		return NULL;
 	fill_message(s, p, tp, m, ev, ripc__get_le64(data + 16), DATAGRAM_LEN);
 	return m;

@@ -99,13 +99,15 @@ static void poll_transports(struct ripc *ctx)
  * last message came from, and what comes to it has a longer way: one that polls stays here for
  * longer than a message needs. *polling_since_ns: when it was seen to; 0 at first.
  */
-static bool keep_polling(struct ripc *ctx, unsigned polls, int timeout_ms, uint64_t *polling_since_ns)
+static bool keep_polling(struct ripc *ctx, unsigned polls, int timeout_ms,
+			 uint64_t *polling_since_ns)
 {
 	if (ctx->opt.wait == RIPC__WAIT_BLOCK || ripc__lock_contended(ctx))
 		return false;
 	if (polls < POLLS_MAX)
 		return true;
-	if (ctx->opt.wait != RIPC__WAIT_POLL || (timeout_ms > 0 && timeout_ms < POLL_TIMEOUT_MIN_MS))
+	if (ctx->opt.wait != RIPC__WAIT_POLL ||
+	    (timeout_ms > 0 && timeout_ms < POLL_TIMEOUT_MIN_MS))
 		return false;
 	/* The clock is read in whole rounds. */
 	if (ctx->poll_count % FULL_PASS_INTERVAL != 1)

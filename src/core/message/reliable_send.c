@@ -112,7 +112,8 @@ static int pair_error(struct ripc__pair *pair)
 	pair->error = 0;
 	return ripc__fail(rc, "an earlier reliable message to service %llu %s: %s",
 			  (unsigned long long)pair->key.dest,
-			  rc == -EPIPE ? "may be lost, its delivery is unknown" : "was not delivered",
+			  rc == -EPIPE ? "may be lost, its delivery is unknown"
+				       : "was not delivered",
 			  pair->why ? pair->why : "");
 }
 

@@ -17,8 +17,9 @@
 /* time that ripc_send_long() may take beyond its timeout to regain its memory */
 #define CANCEL_TIMEOUT_MS 100
 
-int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-		    const struct ripc_send_options *options, struct ripc_request **request)
+int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_send_options *options,
+		    struct ripc_request **request)
 {
 	struct ripc *ctx;
 	uint64_t bytes;
@@ -187,7 +188,8 @@ static int cancel(struct ripc_request **request, int timeout_ms)
 	/* If the context is being closed, wait_done() returns at once. */
 	wait_done(r, timeout_ms);
 	if (r->lane)
-		ripc__lane_fail(r->lane, -ETIMEDOUT, "the peer did not let go of a withdrawn message");
+		ripc__lane_fail(r->lane, -ETIMEDOUT,
+				"the peer did not let go of a withdrawn message");
 	/* The end of its lane ends it: see ripc__requests_lane_failed(). */
 	if (r->state != RIPC__REQUEST_DONE)
 		ripc__request_done(r, -ECANCELED, "withdrawn");
@@ -255,8 +257,9 @@ int ripc__request_finish_in(struct ripc_request **request, int timeout_ms)
 	return finish_until(request, ripc__deadline((*request)->ctx, timeout_ms), timeout_ms);
 }
 
-int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms)
+int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
+		    int timeout_ms)
 {
 	struct ripc_request *r;
 	uint64_t deadline;

@@ -8,8 +8,9 @@
 /*
  * ripc_send_long() with the lock held, which may be released meanwhile. The service is entered.
  */
-int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-		    uint64_t bytes, const struct ripc_send_options *o, int timeout_ms);
+int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
+		    int timeout_ms);
 
 /*
  * Waits until a request is done, as ripc_send_long() does after it has begun one, and frees it. Lock

@@ -153,7 +153,8 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 		p = ripc__local_returns_encode(lane, m->returns, &nreturns, p);
 		ripc__put_le16(buf + 30, (uint16_t)nreturns);
 	}
-	rc = ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems, m->flags & RIPC_MORE);
+	rc = ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems,
+			     m->flags & RIPC_MORE);
 	if (rc)
 		return rc;
 	if (m->nreturns)
@@ -299,7 +300,8 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 /* ---- whichever fits ---- */
 
 /* Whether it fits a short message over that limit of payload. */
-static inline bool fits(const struct send_args *m, const struct ripc_send_options *o, uint64_t limit)
+static inline bool fits(const struct send_args *m, const struct ripc_send_options *o,
+			uint64_t limit)
 {
 	bool reliable = m->flags & RIPC_RELIABLE;
 
@@ -365,7 +367,8 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 	for (unsigned i = 0; i < nitems; i++)
 		m.bytes += items[i].iov_len;
 	if (!d)
-		return ripc__fail(-ENOMEM, "no memory for destination %llu", (unsigned long long)dest);
+		return ripc__fail(-ENOMEM, "no memory for destination %llu",
+				  (unsigned long long)dest);
 	d->users++;
 	if (or_long)
 		rc = locate(s, d, &timeout_ms);
@@ -385,7 +388,8 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
  * was done.
  */
 static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx,
-								struct ripc_service *s, uint64_t dest,
+								struct ripc_service *s,
+								uint64_t dest,
 								const struct iovec *item, bool more)
 {
 	struct ripc__dest *d;
@@ -432,7 +436,8 @@ send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, u
 
 	if (!rc)
 		rc = ripc__check_items(items, nitems, options, &bytes);
-	if (!rc && !or_long && options && options->flags & RIPC_RELIABLE && options->nreturn_buffers)
+	if (!rc && !or_long && options && options->flags & RIPC_RELIABLE &&
+	    options->nreturn_buffers)
 		rc = ripc__fail(-EOPNOTSUPP, "a reliable short message cannot offer return "
 					     "buffers: use ripc_send()");
 	if (rc)
@@ -448,7 +453,8 @@ send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, u
 }
 
 static inline __attribute__((always_inline)) int send_any(struct ripc_service *s, uint64_t dest,
-							  const struct iovec *items, unsigned nitems,
+							  const struct iovec *items,
+							  unsigned nitems,
 							  const struct ripc_send_options *options,
 							  int timeout_ms, bool or_long)
 {
@@ -456,9 +462,9 @@ static inline __attribute__((always_inline)) int send_any(struct ripc_service *s
 	bool sent;
 
 	if (RIPC__LIKELY(ctx && nitems == 1 && ripc__is_owner(ctx) &&
-			 (!options ||
-			  (options->size == sizeof(*options) &&
-			   !(options->nreturn_buffers | (options->flags & ~(unsigned)RIPC_MORE)))))) {
+			 (!options || (options->size == sizeof(*options) &&
+				       !(options->nreturn_buffers |
+					 (options->flags & ~(unsigned)RIPC_MORE)))))) {
 		ripc__lock(ctx);
 		sent = send_one_item(ctx, s, dest, items, options && options->flags);
 		ripc__unlock(ctx);

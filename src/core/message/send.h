@@ -8,7 +8,8 @@
 #include "core/service/service.h"
 
 /* Largest short message to a destination and what carries it; 0: not connected. */
-uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, const char **transport);
+uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d,
+			 const char **transport);
 
 /* Checks what every call on a service checks before it takes the lock. *ctx: whose lock. */
 int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx);

@@ -156,7 +156,8 @@ static int fail_own(struct ripc *ctx, const struct wanted *w)
 	ripc__name_text(w->name, ours);
 	ripc__name_text(held, theirs);
 	if (!strcmp(w->name, held))
-		return ripc__fail(-EADDRINUSE, "service %llu (\"%s\") is held by this context itself",
+		return ripc__fail(-EADDRINUSE,
+				  "service %llu (\"%s\") is held by this context itself",
 				  (unsigned long long)w->id, ours);
 	return ripc__fail(
 		-EADDRINUSE,
@@ -364,7 +365,8 @@ static void close_busy_lanes(struct ripc_service *s)
 		ripc__list_for_each (k, &ctx->requests) {
 			struct ripc_request *r = ripc__list_entry(k, struct ripc_request, ctx_link);
 
-			used |= r->service == s && r->lane == lane && r->state != RIPC__REQUEST_DONE;
+			used |= r->service == s && r->lane == lane &&
+				r->state != RIPC__REQUEST_DONE;
 		}
 		ripc__list_for_each (k, &s->rndvs_in)
 			used |= ripc__list_entry(k, struct ripc__rndv, link)->lane == lane;
@@ -475,7 +477,8 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 					  (unsigned long long)s->id);
 		if (s->taken_over && ripc__list_empty(&s->rndvs_in))
 			return ripc__fail(-ESHUTDOWN, "service %llu was taken over: %s",
-					  (unsigned long long)s->id, s->conflict ? s->conflict : "");
+					  (unsigned long long)s->id,
+					  s->conflict ? s->conflict : "");
 		if (!timeout_ms) {
 			/* One look at the network; if there is nothing, that is the answer. */
 			if (polled)

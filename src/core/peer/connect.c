@@ -79,12 +79,13 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 		ripc__log(RIPC_LOG_WARN, "connection from %s over %s refused: %s",
 			  ev->text ? ev->text : "unknown", ctx->tp[tp].ops->name,
 			  rc ? why : "a refusal as a request");
-		ripc__lane_reject(ctx, tp, ev->request, zero_instance,
-				  rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_STALE,
-				  &shake);
+		ripc__lane_reject(
+			ctx, tp, ev->request, zero_instance,
+			rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_STALE, &shake);
 		return;
 	}
-	if (memcmp(h.target, ctx->instance, 16) || (!self && !memcmp(h.instance, ctx->instance, 16))) {
+	if (memcmp(h.target, ctx->instance, 16) ||
+	    (!self && !memcmp(h.instance, ctx->instance, 16))) {
 		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_STALE, &shake);
 		return;
 	}
@@ -147,7 +148,8 @@ static void lane_up(struct ripc__lane *lane)
 	p->unreachable_ns = p->retry_ns = 0;
 	p->next_path = 0;
 	ripc__log(RIPC_LOG_DEBUG, "lane to %s over %s is up, %s", ripc__instance_text(p->instance),
-		  lane->ctx->tp[lane->tp].ops->name, lane->active ? "we connected" : "it connected");
+		  lane->ctx->tp[lane->tp].ops->name,
+		  lane->active ? "we connected" : "it connected");
 	/* The passive end of a connection to this context only receives. */
 	if (lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF && !lane->active)
 		return;

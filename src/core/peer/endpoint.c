@@ -44,8 +44,9 @@ static bool draw_nonce(struct ripc *ctx, uint8_t nonce[RIPC__NONCE])
  * Encodes the reply to a request, with a proof if there are keys. Return: its bytes; 0: no proof
  * possible.
  */
-static size_t encode_reply(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
-			   struct ripc__handshake *shake, uint8_t buf[RIPC__HANDSHAKE_LEN])
+static size_t encode_reply(struct ripc *ctx, unsigned tp, const uint8_t target[16],
+			   unsigned refusal, struct ripc__handshake *shake,
+			   uint8_t buf[RIPC__HANDSHAKE_LEN])
 {
 	uint8_t nonce[RIPC__NONCE];
 

@@ -174,7 +174,8 @@ void ripc__evict_lanes(struct ripc *ctx, bool exhausted)
 	 * itself, and closing lanes would not help.
 	 */
 	if (nretiring < nwanted &&
-	    !retire_lanes(ctx, nwanted - nretiring, exhausted ? RANK_USED : RANK_UNUSED) && exhausted)
+	    !retire_lanes(ctx, nwanted - nretiring, exhausted ? RANK_USED : RANK_UNUSED) &&
+	    exhausted)
 		retire_lanes(ctx, nwanted, RANK_BUSY);
 }
 
@@ -203,6 +204,7 @@ void ripc__evict_pending(struct ripc *ctx)
 	}
 	n = ripc__admission_pick(entries, n, n - max_rank + 1);
 	for (size_t i = 0; i < n; i++)
-		ripc__lane_fail(entries[i].object, -ETIMEDOUT, "too many set-ups are not confirmed");
+		ripc__lane_fail(entries[i].object, -ETIMEDOUT,
+				"too many set-ups are not confirmed");
 	free(entries);
 }

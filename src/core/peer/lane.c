@@ -203,7 +203,8 @@ bool ripc__lane_flush_control(struct ripc__lane *lane)
 	while ((n = ripc__list_first(&lane->control))) {
 		struct ripc__control *c = ripc__list_entry(n, struct ripc__control, link);
 
-		if (!ripc__lane_has_credit(lane, false) || post_control(lane, c->bytes, c->len, true))
+		if (!ripc__lane_has_credit(lane, false) ||
+		    post_control(lane, c->bytes, c->len, true))
 			return false;
 		ripc__list_del(n);
 		lane->ncontrol--;

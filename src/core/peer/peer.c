@@ -80,7 +80,8 @@ void ripc__remote_returns_drop(struct ripc__dest *d)
 	struct ripc__list *n, *tmp;
 
 	ripc__list_for_each_safe (n, tmp, &d->remote_returns) {
-		struct ripc__remote_return *o = ripc__list_entry(n, struct ripc__remote_return, link);
+		struct ripc__remote_return *o =
+			ripc__list_entry(n, struct ripc__remote_return, link);
 
 		/* An offer in use belongs to its request. */
 		ripc__list_del(&o->link);
@@ -247,8 +248,9 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 
 	if (d->state == RIPC__DEST_KNOWN) {
 		ripc__attempts_text(ctx, d->peer, text, sizeof(text) - 100);
-		return ripc__fail(-EHOSTUNREACH, "service %llu: its holder %s cannot be reached: %s",
-				  id, ripc__instance_text(d->peer->instance), text);
+		return ripc__fail(-EHOSTUNREACH,
+				  "service %llu: its holder %s cannot be reached: %s", id,
+				  ripc__instance_text(d->peer->instance), text);
 	}
 	if (d->why && memcmp(d->holder, zero_instance, 16))
 		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", id, d->why);

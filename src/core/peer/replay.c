@@ -30,7 +30,8 @@ static int run_find(const struct ripc__replay *r, uint64_t number, uint64_t wind
 }
 
 /* Begins a run with this number. waited: the numbers right before it are still accepted. */
-static void run_begin(struct ripc__run *run, uint64_t *seen, unsigned words, uint64_t n, bool gap_open)
+static void run_begin(struct ripc__run *run, uint64_t *seen, unsigned words, uint64_t n,
+		      bool gap_open)
 {
 	uint64_t window = 64 * (uint64_t)words;
 

@@ -119,7 +119,7 @@ struct ripc {
 	struct ripc__call **call_table, *call_cache;
 	uint32_t *call_free_slots, call_slots, call_nfree;
 	uint64_t call_next, calls_next_ns;
-	struct ripc__replies *replies; /* core/call/callee.c */
+	struct ripc__replies *replies;                          /* core/call/callee.c */
 	struct ripc__handle_blocks request_blocks;              /* their memory, */
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__message *message_cache; /* free message structs, singly linked */

@@ -92,7 +92,8 @@ static size_t cache_color(size_t room)
 	static size_t turn;
 	size_t lines = room / CACHE_LINE;
 
-	return lines ? __atomic_fetch_add(&turn, 5, __ATOMIC_RELAXED) % (lines + 1) * CACHE_LINE : 0;
+	return lines ? __atomic_fetch_add(&turn, 5, __ATOMIC_RELAXED) % (lines + 1) * CACHE_LINE
+		     : 0;
 }
 
 void *ripc__handle_alloc(size_t len)
@@ -119,9 +120,9 @@ void *ripc__handle_block_alloc(struct ripc__handle_blocks *blocks, size_t len)
 
 	len = round_up(len, CACHE_LINE);
 	if (blocks->left < len) {
-		size_t size =
-			round_up(len + CACHE_LINE > BLOCK_LEN_MIN ? len + CACHE_LINE : BLOCK_LEN_MIN,
-				 page_size());
+		size_t size = round_up(len + CACHE_LINE > BLOCK_LEN_MIN ? len + CACHE_LINE
+									: BLOCK_LEN_MIN,
+				       page_size());
 
 		block = pages_take(size);
 		if (!block)

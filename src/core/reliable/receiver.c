@@ -93,7 +93,8 @@ void ripc__reliable_free_refusals(struct ripc__reliable *rel)
 }
 
 /* The sender does not know the fate of numbers from first on: RELIABLE_ACK covers refused ones, too. */
-static void refusals_repeat(struct ripc__lane *lane, const struct ripc__reliable *rel, uint64_t first)
+static void refusals_repeat(struct ripc__lane *lane, const struct ripc__reliable *rel,
+			    uint64_t first)
 {
 	uint64_t n = rel->nrefused < RIPC__RELIABLE_WINDOW ? rel->nrefused : RIPC__RELIABLE_WINDOW;
 
@@ -141,7 +142,8 @@ static int refuse(struct ripc__lane *lane, struct ripc__reliable *rel, uint64_t 
 	return 0;
 }
 
-int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len, bool reply)
+int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len,
+			   bool reply)
 {
 	struct ripc__reliable *rel = lane->peer->reliable;
 	uint64_t number = lane->reliable_rx;

@@ -118,7 +118,8 @@ int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number
  * A message with F_RELIABLE arrived for a service, or for none; an answer (reply) needs none. Return: 1: deliver it; 0: drop it,
  * it was delivered before or is refused; -EPROTO: the lane has no number for it.
  */
-int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len, bool reply);
+int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len,
+			   bool reply);
 /* There was no memory for the message for which ripc__reliable_receive() has just returned 1. */
 void ripc__reliable_undo(struct ripc__lane *lane);
 /* Sends the acknowledgement that is due, if there is one. always: also if none is due. */
@@ -140,8 +141,9 @@ struct ripc__reliable {
 	uint64_t ack_due_ns;
 	uint32_t rx_unacked, rx_unacked_bytes;
 	uint64_t *refused; /* numbers refused, a ring of RIPC__RELIABLE_WINDOW; or NULL */
-	struct ripc__refusing *refusing; /* services all messages to which are refused; uthash by id */
-	uint64_t nrefused;               /* in all */
+	struct ripc__refusing
+		*refusing; /* services all messages to which are refused; uthash by id */
+	uint64_t nrefused; /* in all */
 };
 
 void ripc__reliable_free_refusals(struct ripc__reliable *rel);

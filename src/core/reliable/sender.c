@@ -246,8 +246,9 @@ void ripc__reliable_flush(struct ripc__lane *lane)
 			return;
 		if (rc == -EMSGSIZE) {
 			/* It may have arrived over the lane before, which took longer messages. */
-			msg_end(lane->ctx, p, m,
-				-EPIPE, "the lane was lost, and the next one does not take so long a message");
+			msg_end(lane->ctx, p, m, -EPIPE,
+				"the lane was lost, and the next one does not take so long a "
+				"message");
 			continue;
 		}
 		if (rc) {
@@ -406,7 +407,8 @@ void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number)
 		requeue(ctx, p, m);
 		d->reliable_refused = true;
 		if (d->peer == p)
-			ripc__dest_invalidate(ctx, d, "its former holder does not hold it any more");
+			ripc__dest_invalidate(ctx, d,
+					      "its former holder does not hold it any more");
 		ripc__dest_flush(ctx, d);
 		return;
 	}
@@ -426,7 +428,8 @@ void ripc__reliable_lane_failed(struct ripc__lane *lane)
 {
 	struct ripc__reliable *rel = lane->peer->reliable;
 
-	if (rel && (!lane->peer->lane || lane->peer->lane == lane || !lane->peer->lane->reliable_tx))
+	if (rel &&
+	    (!lane->peer->lane || lane->peer->lane == lane || !lane->peer->lane->reliable_tx))
 		rel->resend = ripc__list_first(&rel->unacked);
 }
 

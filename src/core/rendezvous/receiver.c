@@ -62,9 +62,9 @@ void ripc__rndv_release(struct ripc__rndv *r)
 		item_unregister(r, it);
 		/* A receive window of the context outlives the service. */
 		if (it->window)
-			ripc__recv_window_release(r->ctx, it->window,
-						  it->window->service &&
-							  r->service->state != RIPC__SERVICE_ACTIVE);
+			ripc__recv_window_release(
+				r->ctx, it->window,
+				it->window->service && r->service->state != RIPC__SERVICE_ACTIVE);
 		if (it->ret) {
 			it->ret->arriving = false;
 			/* The receive window was removed meanwhile. */
@@ -341,7 +341,8 @@ static void item_import(struct ripc__rndv *r, struct ripc__rndv_item *it)
 }
 
 /* Ends the message and reports the reason to its sender. r may have been freed. */
-static void fail_item(struct ripc__rndv *r, const struct ripc__rndv_item *it, const char *what, int rc)
+static void fail_item(struct ripc__rndv *r, const struct ripc__rndv_item *it, const char *what,
+		      int rc)
 {
 	ripc__log(RIPC_LOG_WARN, "service %llu: %s a long item of %llu bytes from peer %s: %s",
 		  (unsigned long long)r->service->id, what, (unsigned long long)it->len,

@@ -151,8 +151,9 @@ static int request_link(struct ripc_request *r, struct ripc__peer *p)
 
 	if (r->peer)
 		return 0;
-	if (first && p->next_request_id - ripc__list_entry(first, struct ripc_request, peer_link)->id >=
-			     RIPC__REQUESTS_MAX) {
+	if (first &&
+	    p->next_request_id - ripc__list_entry(first, struct ripc_request, peer_link)->id >=
+		    RIPC__REQUESTS_MAX) {
 		p->lane->starved = true;
 		ripc__lane_monitor(p->lane);
 		return -EAGAIN;
@@ -217,8 +218,9 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 		if (rc) {
 			char text[RIPC__DETAIL_MAX];
 
-			snprintf(text,
-				 sizeof(text), "service %llu over %s: item %u of %zu bytes cannot be registered: %s",
+			snprintf(text, sizeof(text),
+				 "service %llu over %s: item %u of %zu bytes cannot be registered: "
+				 "%s",
 				 (unsigned long long)r->dest_id, request_tp(r)->ops->name, i,
 				 it->len, ripc_error_detail());
 			ripc__request_unselect(r, false);

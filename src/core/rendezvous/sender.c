@@ -170,7 +170,8 @@ static int send_message(struct ripc_request *r)
 		for (unsigned i = 0; i < n; i++)
 			len += payload[i].iov_len;
 		/* Returns units that were reserved and not used. */
-		r->credit->sent_units -= r->units - (len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT;
+		r->credit->sent_units -=
+			r->units - (len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT;
 	}
 	return rc;
 }
@@ -650,7 +651,8 @@ void ripc__request_abort(struct ripc_request *r)
 		conclude(r);
 		return;
 	}
-	if (r->state == RIPC__REQUEST_PENDING || (r->state == RIPC__REQUEST_WRITING && !r->writes)) {
+	if (r->state == RIPC__REQUEST_PENDING ||
+	    (r->state == RIPC__REQUEST_WRITING && !r->writes)) {
 		ripc__request_done(r, r->was_sent ? -EPIPE : -ECANCELED,
 				   r->was_sent ? "the lane was lost before the ACK, and there is "
 						 "no other: delivery is unknown"

@@ -41,7 +41,8 @@ int ripc__check_items(const struct iovec *items, unsigned nitems, const struct r
 		return ripc__fail(-EINVAL, "message of %u items: must have 1 to %d", nitems,
 				  RIPC_ITEMS_MAX);
 	for (unsigned i = 0; i < nitems; i++) {
-		if ((!items[i].iov_base && items[i].iov_len) || items[i].iov_len >> RIPC__LEN_BITS ||
+		if ((!items[i].iov_base && items[i].iov_len) ||
+		    items[i].iov_len >> RIPC__LEN_BITS ||
 		    (uintptr_t)items[i].iov_base + items[i].iov_len < (uintptr_t)items[i].iov_base)
 			return ripc__fail(-EINVAL, "item %u: %zu bytes at %p", i, items[i].iov_len,
 					  items[i].iov_base);
@@ -59,7 +60,8 @@ int ripc__check_items(const struct iovec *items, unsigned nitems, const struct r
 	if (o->flags & ~(unsigned)(RIPC_RELIABLE | RIPC_MORE))
 		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version",
 				  o->flags);
-	if (o->nreturn_buffers > RIPC_RETURN_BUFFERS_MAX || (o->nreturn_buffers && !o->return_buffers))
+	if (o->nreturn_buffers > RIPC_RETURN_BUFFERS_MAX ||
+	    (o->nreturn_buffers && !o->return_buffers))
 		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturn_buffers,
 				  RIPC_RETURN_BUFFERS_MAX);
 	return 0;

@@ -25,7 +25,8 @@ bool ripc__ib_gid_is_v4(const uint8_t gid[16])
 	return !memcmp(gid, v4_prefix, sizeof(v4_prefix));
 }
 
-void ripc__ib_port_addr_encode(const struct ripc__ib_port_addr *p, uint8_t buf[RIPC__IB_PORT_ADDR_LEN])
+void ripc__ib_port_addr_encode(const struct ripc__ib_port_addr *p,
+			       uint8_t buf[RIPC__IB_PORT_ADDR_LEN])
 {
 	buf[0] = p->link;
 	buf[1] = p->mtu;
@@ -35,7 +36,8 @@ void ripc__ib_port_addr_encode(const struct ripc__ib_port_addr *p, uint8_t buf[R
 	memcpy(buf + 12, p->gid, 16);
 }
 
-bool ripc__ib_port_addr_decode(struct ripc__ib_port_addr *p, const uint8_t buf[RIPC__IB_PORT_ADDR_LEN])
+bool ripc__ib_port_addr_decode(struct ripc__ib_port_addr *p,
+			       const uint8_t buf[RIPC__IB_PORT_ADDR_LEN])
 {
 	static const uint8_t none[16];
 
@@ -92,8 +94,9 @@ int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size
 		return -EINVAL;
 	a->count = buf[1];
 	for (unsigned i = 0; i < a->count; i++)
-		if (!ripc__ib_port_addr_decode(&a->port_addrs[i], buf + RIPC__IB_ADDRESS_HEADER +
-									  i * RIPC__IB_PORT_ADDR_LEN))
+		if (!ripc__ib_port_addr_decode(&a->port_addrs[i],
+					       buf + RIPC__IB_ADDRESS_HEADER +
+						       i * RIPC__IB_PORT_ADDR_LEN))
 			return -EINVAL;
 	return 0;
 }

@@ -12,9 +12,11 @@ static void send_failed(struct ripc__ep *ep, const struct ibv_wc *wc)
 	char why[IB_WHY_MAX], who[96];
 
 	ripc__ib_port_addr_text(&ep->ah_entry->port_addr, who, sizeof(who));
-	snprintf(why, sizeof(why), "%s to %s: %s", ep->d->v.name, who, ibv_wc_status_str(wc->status));
+	snprintf(why, sizeof(why), "%s to %s: %s", ep->d->v.name, who,
+		 ibv_wc_status_str(wc->status));
 	ripc__ib_ep_break(ep,
-			  wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_RNR_RETRY_EXC_ERR
+			  wc->status == IBV_WC_RETRY_EXC_ERR ||
+					  wc->status == IBV_WC_RNR_RETRY_EXC_ERR
 				  ? -ETIMEDOUT
 				  : -ECONNRESET,
 			  why);
@@ -178,7 +180,8 @@ static bool small(struct ib_device *d, const struct ibv_wc *wc, void *room, size
 
 	if (wc->wr_id & 3 || wc->status != IBV_WC_SUCCESS || wc->wc_flags & IBV_WC_WITH_IMM ||
 	    !wc->byte_len || wc->byte_len > cap || buf->pool != &d->recv || !ep || ep->d != d ||
-	    ep->qpn != ib_qp_key(d, wc->qp_num) || !ep->qp || ep->state != IB_EP_OPEN || ep->want_open)
+	    ep->qpn != ib_qp_key(d, wc->qp_num) || !ep->qp || ep->state != IB_EP_OPEN ||
+	    ep->want_open)
 		return false;
 	ep->alive = true;
 	ripc__ib_ep_received(ep);

@@ -60,7 +60,8 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 }
 
 /* Posts the gathered bytes to r, whose state is IB_AH_READY. */
-static int post(struct ib_ah_entry *r, const struct iovec *iov, unsigned niov, size_t len, bool message)
+static int post(struct ib_ah_entry *r, const struct iovec *iov, unsigned niov, size_t len,
+		bool message)
 {
 	return ripc__ib_port_post(r->port, r->ah, r->port_addr.qpn, r->port_addr.qkey, iov, niov,
 				  len, message);
@@ -236,7 +237,8 @@ static void wireup(struct ib_port *p, const struct ripc__ib_port_addr *from, con
 		ripc__ib_wireup_received(p, r, &m);
 }
 
-unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev)
+unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
+				    struct ripc__event *ev)
 {
 	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
 	struct ripc__ib_port_addr from;

@@ -28,7 +28,8 @@ static int deliver(struct ripc__ep *ep, struct ibv_send_wr *wr)
 
 	if (!rc)
 		return 0;
-	snprintf(why, sizeof(why), "%s: cannot post a work request: %s", ep->d->v.name, strerror(-rc));
+	snprintf(why, sizeof(why), "%s: cannot post a work request: %s", ep->d->v.name,
+		 strerror(-rc));
 	ripc__ib_ep_break(ep, -EIO, why);
 	return -ENOTCONN;
 }

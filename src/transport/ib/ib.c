@@ -306,7 +306,8 @@ static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env
 	rc = ripc__ib_worker_init(&t->worker);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!rc && t->epoll_fd < 0)
-		rc = ripc__fail(-errno, "ib: cannot create an epoll descriptor: %s", strerror(errno));
+		rc = ripc__fail(-errno, "ib: cannot create an epoll descriptor: %s",
+				strerror(errno));
 	if (!rc)
 		rc = ripc__ib_watch(t, t->worker.fd);
 	if (!rc)

@@ -354,7 +354,8 @@ void ripc__ib_group_leave(struct ripc__transport *tr, uint64_t id);
 int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct iovec *iov,
 			unsigned niov);
 /* A completed receive of a port. Return: events made, 0 or 1. */
-unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev);
+unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc,
+				 struct ripc__event *ev);
 void ripc__ib_mcast_reclaim(struct ib_port *p);                  /* read by the core */
 void ripc__ib_mcast_stopped(struct ib_port *p, const char *why); /* its queue pair is in error */
 void ripc__ib_mcast_repost(struct ib_port *p); /* posts receives; replaces a stopped queue pair */

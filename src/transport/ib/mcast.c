@@ -113,9 +113,13 @@ static int make(struct ib_port *p)
 		.send_cq = d->cq.cq,
 		.recv_cq = d->cq.cq,
 		.qp_type = IBV_QPT_UD,
-		.cap = {.max_send_wr = 1, .max_recv_wr = recvs(d), .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = 1,
+			.max_recv_wr = recvs(d),
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
 	};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = p->num, .qkey = GROUP_QKEY};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = p->num, .qkey = GROUP_QKEY};
 	int rc;
 
 	errno = 0;
@@ -414,7 +418,9 @@ static struct ibv_ah *group_ah(struct ib *t, struct ib_group *g, struct ib_port 
 	struct ibv_ah_attr attr = {
 		.port_num = p->num,
 		.is_global = 1,
-		.grh = {.dgid = address(p, g->id), .sgid_index = p->gid_index, .hop_limit = GROUP_HOPS},
+		.grh = {.dgid = address(p, g->id),
+			.sgid_index = p->gid_index,
+			.hop_limit = GROUP_HOPS},
 	};
 
 	if (!*ah)
@@ -422,7 +428,8 @@ static struct ibv_ah *group_ah(struct ib *t, struct ib_group *g, struct ib_port 
 	return *ah;
 }
 
-int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct iovec *iov, unsigned niov)
+int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct iovec *iov,
+			unsigned niov)
 {
 	struct ib *t = (struct ib *)tr;
 	struct ib_group *g;

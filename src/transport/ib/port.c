@@ -199,7 +199,8 @@ struct ib_srq *ripc__ib_srq_reserve(struct ib_device *d)
 	struct ib_srq *srq = NULL;
 
 	for (unsigned i = 0; i < d->nsrqs && !srq; i++)
-		if (d->srqs[i].reserved + IB_RECV_DEPTH + IB_RECV_SPARE + IB_REPOST <= d->srqs[i].size)
+		if (d->srqs[i].reserved + IB_RECV_DEPTH + IB_RECV_SPARE + IB_REPOST <=
+		    d->srqs[i].size)
 			srq = &d->srqs[i];
 	if (!srq)
 		srq = srq_new(d);
@@ -254,7 +255,8 @@ static int datagram_qp(struct ib_port *p)
 		return errno ? -errno : -ENOMEM;
 	p->max_inline = ripc__verbs_inline(init.cap.max_inline_data, d->t->inline_bytes);
 	/* Q_Keys with the top bit set are controlled. */
-	if (getrandom(&p->port_addr.qkey, sizeof(p->port_addr.qkey), 0) != sizeof(p->port_addr.qkey))
+	if (getrandom(&p->port_addr.qkey, sizeof(p->port_addr.qkey), 0) !=
+	    sizeof(p->port_addr.qkey))
 		return ripc__fail(-EIO, "ib: cannot draw a Q_Key: getrandom() failed");
 	p->port_addr.qkey &= 0x7fffffff;
 	p->port_addr.qpn = p->qp->qp_num;
@@ -424,7 +426,8 @@ static int port_query(struct ib_port *p, const struct ripc__options *opt, char *
 	if (a.link_layer == IBV_LINK_LAYER_ETHERNET)
 		return choose_gid(p, opt, why, whylen);
 	if (!ib_port_allowed(p, opt)) {
-		snprintf(why, whylen, "%s belongs to no interface in use; see the setting interfaces",
+		snprintf(why, whylen,
+			 "%s belongs to no interface in use; see the setting interfaces",
 			 p->d->v.name);
 		return -ENODEV;
 	}
@@ -442,7 +445,8 @@ int ripc__ib_watch(struct ib *t, int fd)
 	struct epoll_event ev = {.events = EPOLLIN};
 
 	if (epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
-		return ripc__fail(-errno, "ib: cannot add a descriptor to epoll: %s", strerror(errno));
+		return ripc__fail(-errno, "ib: cannot add a descriptor to epoll: %s",
+				  strerror(errno));
 	return 0;
 }
 

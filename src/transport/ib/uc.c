@@ -86,7 +86,8 @@ int ripc__ib_uc_ready(struct ripc__ep *ep)
 			     "ready to be written over");
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .sq_psn = ours->uc_psn};
 	return rc ? rc
-		  : ripc__ib_set_qp(ep->uc->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN, "ready to write");
+		  : ripc__ib_set_qp(ep->uc->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN,
+				    "ready to write");
 }
 
 void ripc__ib_uc_destroy(struct ripc__ep *ep)

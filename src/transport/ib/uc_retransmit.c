@@ -73,7 +73,8 @@ bool ripc__uc_answer(struct ripc__uc_rx *rx, bool late, uint8_t buf[RIPC__UC_CON
 	return true;
 }
 
-static int answered(struct ripc__uc_tx *tx, uint32_t from, uint32_t upto, uint64_t map, uint64_t *again)
+static int answered(struct ripc__uc_tx *tx, uint32_t from, uint32_t upto, uint64_t map,
+		    uint64_t *again)
 {
 	if (!tx->asked || from != tx->base || upto != tx->asked_next)
 		return -EPROTO;

@@ -149,7 +149,8 @@ void ripc__wireup_connect(struct ripc__wireup *w, uint32_t mine,
 	start_retransmit(w, RIPC__WIREUP_REQ_SENT, now_ns, CONNECT_NS);
 }
 
-void ripc__wireup_request(struct ripc__wireup *w, uint32_t mine, const struct ripc__wireup_message *req)
+void ripc__wireup_request(struct ripc__wireup *w, uint32_t mine,
+			  const struct ripc__wireup_message *req)
 {
 	*w = (struct ripc__wireup){.state = RIPC__WIREUP_REQ_RECEIVED,
 				   .mine = mine,
@@ -214,7 +215,8 @@ void ripc__wireup_close(struct ripc__wireup *w, uint64_t now_ns)
 	}
 }
 
-static enum ripc__wireup_action input_rep(struct ripc__wireup *w, const struct ripc__wireup_message *m)
+static enum ripc__wireup_action input_rep(struct ripc__wireup *w,
+					  const struct ripc__wireup_message *m)
 {
 	if (!w->active)
 		return RIPC__WIREUP_NOTHING;
@@ -294,7 +296,8 @@ bool ripc__wireup_output(struct ripc__wireup *w, struct ripc__wireup_message *m,
 	if (!w->due && (!w->timer_armed || now_ns < w->next_ns))
 		return false;
 	if (w->timer_armed && now_ns >= w->until_ns && !w->due) {
-		bool silent = w->state == RIPC__WIREUP_REQ_SENT || w->state == RIPC__WIREUP_REP_SENT;
+		bool silent =
+			w->state == RIPC__WIREUP_REQ_SENT || w->state == RIPC__WIREUP_REP_SENT;
 
 		stop_timer(w, RIPC__WIREUP_DONE);
 		if (silent)

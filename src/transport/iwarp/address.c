@@ -18,7 +18,8 @@ static size_t ip_len(unsigned family)
 
 static uint8_t *ip_bytes(union ripc__sockaddr *a)
 {
-	return a->sa.sa_family == AF_INET ? (uint8_t *)&a->in.sin_addr : (uint8_t *)&a->in6.sin6_addr;
+	return a->sa.sa_family == AF_INET ? (uint8_t *)&a->in.sin_addr
+					  : (uint8_t *)&a->in6.sin6_addr;
 }
 
 size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *buf, size_t cap)
@@ -71,7 +72,8 @@ int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf
 		struct ripc__iwarp_listen_addr *addr = &a->addrs[i];
 		size_t left = len - (size_t)(p - buf);
 
-		if (left < ADDR_FIXED || (p[0] != 4 && p[0] != 6) || left < ADDR_FIXED + ip_len(p[0]))
+		if (left < ADDR_FIXED || (p[0] != 4 && p[0] != 6) ||
+		    left < ADDR_FIXED + ip_len(p[0]))
 			return -EINVAL;
 		addr->ip.sa.sa_family = p[0] == 4 ? AF_INET : AF_INET6;
 		memcpy(ip_bytes(&addr->ip), p + ADDR_FIXED, ip_len(p[0]));

@@ -146,7 +146,8 @@ static struct ripc__udp_route *route_of(struct ripc__udp *u, const uint8_t *addr
 }
 
 /* @to: NULL if the socket is connected. Return: 0, -EAGAIN: lost or no room, -EHOSTUNREACH. */
-static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, unsigned niov, size_t len)
+static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, unsigned niov,
+		   size_t len)
 {
 	struct msghdr msg = {
 		.msg_iov = (struct iovec *)iov,
@@ -233,12 +234,14 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		if (rc == -EHOSTUNREACH)
 			continue;
 		if (!rc && route) {
-			*route = (struct ripc__udp_route){.fd = fd, .len = (uint8_t)addrlen, .to = to};
+			*route = (struct ripc__udp_route){
+				.fd = fd, .len = (uint8_t)addrlen, .to = to};
 			memcpy(route->addr, addr, addrlen);
 			/* The slot held another peer. */
 			u->udp_conn.run = 0;
 			ripc__udp_conn_join(u, route);
-			if (u->port[RIPC__UDP_CONN].fd >= 0 && route->fd != u->port[RIPC__UDP_CONN].fd)
+			if (u->port[RIPC__UDP_CONN].fd >= 0 &&
+			    route->fd != u->port[RIPC__UDP_CONN].fd)
 				ripc__udp_conn_other(u);
 		}
 		return rc;
@@ -280,8 +283,9 @@ static uint32_t answer_to(struct ripc__udp *u, const union ripc__sockaddr *sende
 	return last->fromlen;
 }
 
-int ripc__udp_receive_from(struct ripc__udp *u, unsigned i, void *space, union ripc__sockaddr *sender,
-			   uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64])
+int ripc__udp_receive_from(struct ripc__udp *u, unsigned i, void *space,
+			   union ripc__sockaddr *sender, uint8_t from[RIPC__UDP_FROM],
+			   uint32_t *fromlen, char who[64])
 {
 	socklen_t len = 0;
 	ssize_t got;

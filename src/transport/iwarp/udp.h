@@ -159,8 +159,9 @@ int ripc__udp_conn_receive(struct ripc__udp *u, unsigned i, void *space,
  * ripc__udp_receive() of this socket only. sender: receives the source; NULL: not wanted, and from,
  * fromlen and who are not set.
  */
-int ripc__udp_receive_from(struct ripc__udp *u, unsigned i, void *space, union ripc__sockaddr *sender,
-			   uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64]);
+int ripc__udp_receive_from(struct ripc__udp *u, unsigned i, void *space,
+			   union ripc__sockaddr *sender, uint8_t from[RIPC__UDP_FROM],
+			   uint32_t *fromlen, char who[64]);
 
 /* The MTU of an interface, at least 1280. */
 uint32_t ripc__udp_mtu(const char *interface);

@@ -145,7 +145,8 @@ static int tx_fd(const struct ripc__mcast_interface *i, bool loop)
 	if (family == AF_INET
 		    ? !setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &from, sizeof(from)) &&
 			      !setsockopt(fd, IPPROTO_IP, IP_MULTICAST_LOOP, &on, sizeof(on))
-		    : !setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &i->index, sizeof(i->index)) &&
+		    : !setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &i->index,
+				  sizeof(i->index)) &&
 			      !setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, &on, sizeof(on)))
 		return fd;
 	err = -errno;
@@ -254,7 +255,8 @@ int ripc__mcast_join(struct ripc__mcast *m, uint64_t group)
 	}
 	rc = membership(m, group, true);
 	if (rc)
-		return ripc__fail(rc, "%s: cannot join a multicast group: %s", m->name, strerror(-rc));
+		return ripc__fail(rc, "%s: cannot join a multicast group: %s", m->name,
+				  strerror(-rc));
 	m->groups[m->ngroups++] = group;
 	return 0;
 }
@@ -341,7 +343,8 @@ int ripc__mcast_receive(const struct ripc__mcast *m, int fd, void *space)
 {
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
+		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) +
+			   CMSG_SPACE(sizeof(struct in_pktinfo))];
 	} control;
 	struct iovec iov = {space, RIPC__MCAST_MAX};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-bool ripc__sockaddr_of_interface(const struct ifaddrs *i, const char *names, union ripc__sockaddr *ip)
+bool ripc__sockaddr_of_interface(const struct ifaddrs *i, const char *names,
+				 union ripc__sockaddr *ip)
 {
 	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
 		return false;

@@ -20,7 +20,8 @@ union ripc__sockaddr {
  * Whether the transports may listen on this address: the interface is up and in @names (comma
  * separated; "": all), and the address is IPv4, or IPv6 and not link-local. Fills *ip.
  */
-bool ripc__sockaddr_of_interface(const struct ifaddrs *i, const char *names, union ripc__sockaddr *ip);
+bool ripc__sockaddr_of_interface(const struct ifaddrs *i, const char *names,
+				 union ripc__sockaddr *ip);
 
 bool ripc__sockaddr_is_loopback(const union ripc__sockaddr *a);
 /*

@@ -72,7 +72,8 @@ static int pool_grow(struct ripc__verbs_pool *pool)
 	}
 	/* Unwritten bytes are never sent; initialised for memory checkers. */
 	memset(slab->memory, 0, bytes);
-	slab->mr = ripc__verbs_reg_mr(pool->device, slab->memory, bytes, IBV_ACCESS_LOCAL_WRITE, &rc);
+	slab->mr =
+		ripc__verbs_reg_mr(pool->device, slab->memory, bytes, IBV_ACCESS_LOCAL_WRITE, &rc);
 	if (!slab->mr) {
 		free(slab->memory);
 		free(slab);

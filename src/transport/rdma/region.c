@@ -106,7 +106,8 @@ void ripc__verbs_regions_fini(struct ripc__verbs_regions *regions)
 		region_free(ripc__list_entry(n, struct region, link));
 }
 
-void ripc__verbs_regions_invalidate(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d)
+void ripc__verbs_regions_invalidate(struct ripc__verbs_regions *regions,
+				    struct ripc__verbs_device *d)
 {
 	struct ripc__list *n;
 

@@ -23,7 +23,8 @@ void ripc__verbs_regions_fini(struct ripc__verbs_regions *regions);
  * Deregisters all regions from a device that is gone or about to be closed; they stay until
  * dereg().
  */
-void ripc__verbs_regions_invalidate(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d);
+void ripc__verbs_regions_invalidate(struct ripc__verbs_regions *regions,
+				    struct ripc__verbs_device *d);
 
 /*
  * Fills mr. @d: the device of the endpoint, or NULL: any, local access only. Return: 0, or a

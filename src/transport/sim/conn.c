@@ -39,7 +39,8 @@ void ripc__sim_conn_free(struct ripc__sim *net, struct sim_conn *conn)
 
 void ripc__sim_conn_put(struct ripc__sim *net, struct sim_conn *conn)
 {
-	if (!conn->end[0].t && !conn->end[1].t && !conn->timers && conn->end[1].state != EP_REQUESTED)
+	if (!conn->end[0].t && !conn->end[1].t && !conn->timers &&
+	    conn->end[1].state != EP_REQUESTED)
 		ripc__sim_conn_free(net, conn);
 }
 
@@ -57,7 +58,8 @@ static void report_lost(struct ripc__sim *net, void *obj, uint64_t arg)
 			p->ep = p->ev.ep = end;
 			p->ev.user = end->user;
 			p->ev.status = -(int)(arg >> 1);
-			snprintf(p->text, sizeof(p->text), "node %u", conn->node[!(arg & 1)]->index);
+			snprintf(p->text, sizeof(p->text), "node %u",
+				 conn->node[!(arg & 1)]->index);
 		}
 	}
 	ripc__sim_conn_timer_done(net, conn);
@@ -182,7 +184,8 @@ void ripc__sim_ep_close(struct ripc__ep *ep)
 
 /* ---- Set-up ---- */
 
-static void open_end(struct ripc__ep *end, struct ripc__transport *t, enum sim_state state, void *user)
+static void open_end(struct ripc__ep *end, struct ripc__transport *t, enum sim_state state,
+		     void *user)
 {
 	end->t = t;
 	end->state = state;
@@ -245,7 +248,8 @@ int ripc__sim_accept(struct ripc__transport *t, void *request, const void *priv,
 	if (end->state != EP_REQUESTED || privlen > RIPC__PRIVATE_MAX) {
 		ripc__sim_report_violation(net, &net->counters.bad_call, t->node,
 					   "accept() of no request, or %zu bytes", privlen);
-		return ripc__fail(-EINVAL, "sim: accept() of no request, or with %zu bytes", privlen);
+		return ripc__fail(-EINVAL, "sim: accept() of no request, or with %zu bytes",
+				  privlen);
 	}
 	open_end(end, t, EP_ACCEPTED, user);
 	op = ripc__sim_op(OP_ACCEPT, priv, privlen);
@@ -295,7 +299,8 @@ void ripc__sim_conn_refuse_all(struct ripc__transport *t)
 
 	DL_FOREACH_SAFE(t->net->conns, conn, next)
 	{
-		if (conn->node[1] != t->node || conn->end[1].state != EP_REQUESTED || conn->end[1].t)
+		if (conn->node[1] != t->node || conn->end[1].state != EP_REQUESTED ||
+		    conn->end[1].t)
 			continue;
 		conn->end[1].state = EP_NONE;
 		if (!t->node->dead)

@@ -86,7 +86,8 @@ static void schedule_datagram(struct ripc__sim *net, struct sim_node *from, stru
 		flight->len += iov[i].iov_len;
 	}
 	if (net->tamper)
-		net->tamper(net->tamper_arg, from->instance, to->instance, flight->data, &flight->len);
+		net->tamper(net->tamper_arg, from->instance, to->instance, flight->data,
+			    &flight->len);
 	at = ripc__sim_tx_done_ns(net, from, len) + ripc__sim_delay(net);
 	if (ripc__sim_random_bool(net, net->config.datagram_reordering))
 		at += ripc__sim_random_range(net, 0, 10 * net->config.delay_max_ns);

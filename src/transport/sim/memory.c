@@ -40,8 +40,8 @@ int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, si
 	}
 	net->regs++;
 	if (net->fail_reg_at == net->regs || ripc__sim_random_bool(net, net->config.reg_failure))
-		return ripc__fail(-ENOMEM,
-				  "sim: registration of %zu bytes fails, as the test wants it", len);
+		return ripc__fail(
+			-ENOMEM, "sim: registration of %zu bytes fails, as the test wants it", len);
 	region = calloc(1, sizeof(*region));
 	if (!region)
 		return ripc__fail(-ENOMEM, "sim: out of memory for a registration");
@@ -107,7 +107,8 @@ struct sim_region *ripc__sim_region_remote(struct ripc__transport *t, uint64_t r
 		if (region->key != rkey || !rkey)
 			continue;
 		if (!(region->access & access) || raddr < region->addr ||
-		    raddr - region->addr > region->len || len > region->len - (raddr - region->addr))
+		    raddr - region->addr > region->len ||
+		    len > region->len - (raddr - region->addr))
 			return NULL;
 		return region;
 	}
@@ -120,7 +121,8 @@ struct sim_region *ripc__sim_region_local(struct ripc__transport *t, const struc
 	struct sim_region *region = mr ? mr->priv : NULL;
 	const uint8_t *p = local;
 
-	if (!region || !region->alive || p < region->base || (size_t)(p - region->base) > region->len ||
+	if (!region || !region->alive || p < region->base ||
+	    (size_t)(p - region->base) > region->len ||
 	    len > region->len - (size_t)(p - region->base))
 		return NULL;
 	region->refs++;

@@ -236,7 +236,8 @@ struct sim_pair *ripc__sim_pair(struct ripc__sim *net, const struct sim_node *a,
 }
 
 /* Whether a partition blocks traffic from a to b now. */
-bool ripc__sim_partitioned(struct ripc__sim *net, const struct sim_node *a, const struct sim_node *b)
+bool ripc__sim_partitioned(struct ripc__sim *net, const struct sim_node *a,
+			   const struct sim_node *b)
 {
 	const struct sim_pair *pair = ripc__sim_pair(net, a, b);
 

@@ -229,9 +229,11 @@ struct sim_node *ripc__sim_find(struct ripc__sim *net, const uint8_t instance[16
 struct sim_node *ripc__sim_node(struct ripc__sim *net, const uint8_t instance[16]);
 struct sim_pair *ripc__sim_pair(struct ripc__sim *net, const struct sim_node *a,
 				const struct sim_node *b);
-bool ripc__sim_partitioned(struct ripc__sim *net, const struct sim_node *a, const struct sim_node *b);
-void ripc__sim_report_violation(struct ripc__sim *net, uint64_t *counter, const struct sim_node *who,
-				const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool ripc__sim_partitioned(struct ripc__sim *net, const struct sim_node *a,
+			   const struct sim_node *b);
+void ripc__sim_report_violation(struct ripc__sim *net, uint64_t *counter,
+				const struct sim_node *who, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* Time at which len bytes posted now have left the node. */
 uint64_t ripc__sim_tx_done_ns(struct ripc__sim *net, struct sim_node *node, size_t len);
 
@@ -276,7 +278,8 @@ void ripc__sim_conn_put(struct ripc__sim *net,
 			struct sim_conn *conn); /* frees it if nothing refers to it */
 void ripc__sim_conn_free(struct ripc__sim *net, struct sim_conn *conn);
 int ripc__sim_conn_timer(struct ripc__sim *net, struct sim_conn *conn, uint64_t at_ns,
-			 void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg), uint64_t arg);
+			 void (*fire)(struct ripc__sim *net, void *obj, uint64_t arg),
+			 uint64_t arg);
 /* Every timer of a connection calls this last. */
 void ripc__sim_conn_timer_done(struct ripc__sim *net, struct sim_conn *conn);
 /* Handles an operation of set-up or close that has arrived at the other end. */
@@ -292,8 +295,10 @@ void ripc__sim_op_free(struct sim_op *op);
 /* channel.c: operations on connections */
 /* Queues the operation. The connection owns it, also on error. */
 int ripc__sim_op_post(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
-void ripc__sim_op_deliver(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
-void ripc__sim_op_execute(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op);
+void ripc__sim_op_deliver(struct ripc__sim *net, struct sim_conn *conn, int side,
+			  struct sim_op *op);
+void ripc__sim_op_execute(struct ripc__sim *net, struct sim_conn *conn, int side,
+			  struct sim_op *op);
 void ripc__sim_flush_held(struct ripc__ep *ep);
 int ripc__sim_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		   const struct iovec *items, unsigned n, bool more);

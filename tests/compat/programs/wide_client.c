@@ -13,7 +13,8 @@
 #define ITEMS_MAX 8
 
 /* Whether the message came back as it was sent. */
-static int compare(void **items, uint32_t *sizes, uint16_t n, void **sent, size_t *lengths, int nsent)
+static int compare(void **items, uint32_t *sizes, uint16_t n, void **sent, size_t *lengths,
+		   int nsent)
 {
 	if (n != nsent)
 		return 0;

@@ -499,7 +499,8 @@ START_TEST(callee_moved)
 		OK(result(&r[i], i));
 		ck_assert_uint_eq(servers[0].executed[i] + servers[1].executed[i], 1);
 	}
-	ck_assert_uint_gt(servers[1].executed[3] + servers[1].executed[4] + servers[1].executed[5], 0);
+	ck_assert_uint_gt(servers[1].executed[3] + servers[1].executed[4] + servers[1].executed[5],
+			  0);
 }
 END_TEST
 

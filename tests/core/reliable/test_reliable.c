@@ -478,7 +478,8 @@ START_TEST(service__comes_back_at_any_time)
 		}
 		OK(ripc_service_unregister(rig.s[1]));
 		if (k & 1)
-			ripc__sim_break_at(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), k);
+			ripc__sim_break_at(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1),
+					   k);
 		OK(ripc_service_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
 		/* Messages that were in its queue went with it. */
 		n = take_number(rig.s[1]);
@@ -589,7 +590,8 @@ static void chaos(uint64_t round)
 			if (holder[next])
 				OK(ripc_service_unregister(holder[next]));
 			last[next] = 0;
-			OK(ripc_service_register(rig.ctx[1 + next], 77, RIPC_TAKEOVER, &holder[next]));
+			OK(ripc_service_register(rig.ctx[1 + next], 77, RIPC_TAKEOVER,
+						 &holder[next]));
 			at = next;
 			break;
 		}

@@ -29,7 +29,8 @@ int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t a
 	struct ripc__ep *ep;
 
 	if (privlen > RIPC__PRIVATE_MAX)
-		return ripc__fail(-EINVAL, "iwarp/soft: private data too long: %zu bytes, at most %d",
+		return ripc__fail(-EINVAL,
+				  "iwarp/soft: private data too long: %zu bytes, at most %d",
 				  privlen, RIPC__PRIVATE_MAX);
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "iwarp/soft: malformed address of the peer: %zu bytes",
@@ -69,7 +70,8 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 
 	if (privlen > RIPC__PRIVATE_MAX) {
 		ripc__soft_ep_defer_free(ep);
-		return ripc__fail(-EINVAL, "iwarp/soft: private data too long: %zu bytes, at most %d",
+		return ripc__fail(-EINVAL,
+				  "iwarp/soft: private data too long: %zu bytes, at most %d",
 				  privlen, RIPC__PRIVATE_MAX);
 	}
 	ripc__mpa_answer(&s->request, s->reply.crc, SOFT_READ_DEPTH, &s->reply, &terms, &why);
@@ -275,7 +277,8 @@ int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const 
 
 	if (err)
 		return err;
-	return posted(ep, ripc__engine_write(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id));
+	return posted(ep,
+		      ripc__engine_write(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id));
 }
 
 int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,

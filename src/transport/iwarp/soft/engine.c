@@ -30,7 +30,8 @@ void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 	e->tagged_max = e->ulpdu_max - RIPC__DDP_TAGGED;
 	e->tagged_max &= e->tagged_max > ALIGN_FROM ? ~63u : ~3u;
 	e->read_depth = terms->read_depth < RIPC__READS_MAX ? terms->read_depth : RIPC__READS_MAX;
-	e->serve_depth = terms->serve_depth < RIPC__READS_MAX ? terms->serve_depth : RIPC__READS_MAX;
+	e->serve_depth =
+		terms->serve_depth < RIPC__READS_MAX ? terms->serve_depth : RIPC__READS_MAX;
 	e->tx.msn_send = e->tx.msn_read = 1;
 	for (unsigned q = 0; q < RIPC__DDP_QUEUES; q++)
 		e->rx.msn[q] = 1;
@@ -139,7 +140,8 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	if (!tx->open || tx->cut)
 		return;
 	/* Control word: layer, type, code; which headers follow (M: length, D: DDP, R: RDMAP). */
-	ripc__put_be32(p, (uint32_t)code << 16 | (fpdu ? 0xc000u : 0) | (with_request ? 0x2000u : 0));
+	ripc__put_be32(p,
+		       (uint32_t)code << 16 | (fpdu ? 0xc000u : 0) | (with_request ? 0x2000u : 0));
 	memcpy(p + 4, head, head_len);
 	len = 4 + head_len;
 	ripc__ddp_put_untagged(tx->term, RIPC__RDMAP_TERMINATE, true, RIPC__DDP_Q_TERMINATE, 1, 0,

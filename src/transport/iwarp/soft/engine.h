@@ -197,8 +197,9 @@ static inline uint64_t ripc__engine_queued(const struct ripc__engine *e)
  * transmit with the len gathered bytes between. Return: bytes of the tail. The caller queues at
  * once the rest that it could not transmit.
  */
-unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len,
-			    uint8_t head[RIPC__SEND_HEADER], uint8_t tail[RIPC__TRAILER_MAX]);
+unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
+			    size_t len, uint8_t head[RIPC__SEND_HEADER],
+			    uint8_t tail[RIPC__TRAILER_MAX]);
 /*
  * Queues what is left of that after the first skip bytes. Return: 0 or -ENOMEM, with which the
  * engine ended.

@@ -261,7 +261,8 @@ static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 		else if (!(r.region->access & RIPC__ACCESS_REMOTE_READ))
 			code = RIPC__TERM_ACCESS;
 		else
-			code = check_range(r.region, from, r.len, RIPC__TERM_WRAP, RIPC__TERM_BOUNDS);
+			code = check_range(r.region, from, r.len, RIPC__TERM_WRAP,
+					   RIPC__TERM_BOUNDS);
 		if (code)
 			return violation(e, code, fpdu, true);
 		r.src = r.region->base + (from - r.region->addr);

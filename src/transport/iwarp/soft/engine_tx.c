@@ -28,8 +28,9 @@ static uint32_t frame_crc(const uint8_t *head, size_t head_len, const struct iov
 	return ripc__crc32c(crc, pad, pad_len);
 }
 
-unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len,
-			    uint8_t head[RIPC__SEND_HEADER], uint8_t tail[RIPC__TRAILER_MAX])
+unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
+			    size_t len, uint8_t head[RIPC__SEND_HEADER],
+			    uint8_t tail[RIPC__TRAILER_MAX])
 {
 	unsigned pad = (unsigned)(-(RIPC__SEND_HEADER + len) & 3);
 
@@ -37,7 +38,8 @@ unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, uns
 			       len);
 	memset(tail, 0, RIPC__TRAILER_MAX);
 	if (e->crc)
-		ripc__put_le32(tail + pad, frame_crc(head, RIPC__SEND_HEADER, iov, niov, tail, pad));
+		ripc__put_le32(tail + pad,
+			       frame_crc(head, RIPC__SEND_HEADER, iov, niov, tail, pad));
 	return pad + RIPC__FPDU_CRC;
 }
 
@@ -72,7 +74,8 @@ static void commit(struct ripc__engine_tx *tx, size_t len)
 	tx->appended += len;
 }
 
-int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t skip)
+int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
+			    size_t skip)
 {
 	size_t len = 0;
 	uint8_t *p;
@@ -204,8 +207,9 @@ static void frame_bytes(struct ripc__engine_tx *tx, uint64_t limit)
 	}
 }
 
-static void frame_tagged(struct ripc__engine *e, enum ripc__framed_kind kind, enum ripc__rdmap_op op,
-			 bool last, uint32_t stag, uint64_t to, const uint8_t *payload, uint32_t len)
+static void frame_tagged(struct ripc__engine *e, enum ripc__framed_kind kind,
+			 enum ripc__rdmap_op op, bool last, uint32_t stag, uint64_t to,
+			 const uint8_t *payload, uint32_t len)
 {
 	struct ripc__engine_tx *tx = &e->tx;
 	struct ripc__framed *s = framed(tx, tx->ring_tail++);

@@ -206,7 +206,8 @@ static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
 static int open_changes(struct soft *t)
 {
 	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
-				 .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+				 .nl_groups =
+					 RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
 	int err = 0;
 
 	t->changes.source = SOFT_NETLINK;
@@ -249,7 +250,8 @@ int ripc__soft_listen(struct soft *t)
 	/* Opened before the list is read: later changes are reported. */
 	err = open_changes(t);
 	if (err)
-		return ripc__fail(err, "iwarp/soft: cannot open a netlink socket: %s", strerror(-err));
+		return ripc__fail(err, "iwarp/soft: cannot open a netlink socket: %s",
+				  strerror(-err));
 	if (getifaddrs(&all))
 		return ripc__fail(-errno, "iwarp/soft: cannot list the network interfaces: %s",
 				  strerror(errno));
@@ -267,7 +269,8 @@ int ripc__soft_listen(struct soft *t)
 			  strerror(-err));
 }
 
-static bool still_there(const struct soft *t, const struct ifaddrs *all, const struct soft_listener *l)
+static bool still_there(const struct soft *t, const struct ifaddrs *all,
+			const struct soft_listener *l)
 {
 	union ripc__sockaddr ip;
 
@@ -364,8 +367,9 @@ static void log_accept_paused(struct soft *t, int err)
 void ripc__soft_resume_accept(struct soft *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
-		epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i].tcp.fd,
-			  &(struct epoll_event){.events = EPOLLIN, .data.ptr = &t->listeners[i].tcp});
+		epoll_ctl(
+			t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i].tcp.fd,
+			&(struct epoll_event){.events = EPOLLIN, .data.ptr = &t->listeners[i].tcp});
 	t->accept_paused = false;
 }
 
@@ -403,7 +407,8 @@ void ripc__soft_accept(struct soft *t, struct soft_port *port)
 		struct ripc__ep *ep;
 
 		if (fd < 0) {
-			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			    errno == ENOMEM) {
 				ripc__soft_descriptor(t, -errno);
 				log_accept_paused(t, errno);
 				pause_accept(t);

@@ -18,7 +18,8 @@ static int ready(struct soft *t)
 				  "iwarp/soft: multicast is off after an earlier failure");
 	rc = ripc__mcast_open(&t->mcast);
 	for (unsigned i = 0; !rc && i < RIPC__MCAST_FAMILIES; i++) {
-		t->mcast_ports[i] = (struct soft_port){.source = SOFT_MCAST, .fd = t->mcast.rx_fd[i]};
+		t->mcast_ports[i] =
+			(struct soft_port){.source = SOFT_MCAST, .fd = t->mcast.rx_fd[i]};
 		if (t->mcast_ports[i].fd >= 0)
 			rc = ripc__soft_watch(t, t->mcast_ports[i].fd, EPOLLIN, &t->mcast_ports[i]);
 	}

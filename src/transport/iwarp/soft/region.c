@@ -52,7 +52,8 @@ static bool grow(struct ripc__regions *r)
 	return true;
 }
 
-struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_t len, unsigned access)
+struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_t len,
+				      unsigned access)
 {
 	struct ripc__region *region;
 	uint64_t random;

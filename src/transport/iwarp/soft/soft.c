@@ -196,7 +196,8 @@ static void soft_flush(struct ripc__transport *tr)
 	struct soft *t = (struct soft *)tr;
 
 	while (!ripc__list_empty(&t->held))
-		ripc__soft_transmit(ripc__list_entry(t->held.next, struct ripc__ep, held), SIZE_MAX);
+		ripc__soft_transmit(ripc__list_entry(t->held.next, struct ripc__ep, held),
+				    SIZE_MAX);
 }
 
 /* Handles epoll events of an endpoint. */
@@ -315,7 +316,8 @@ static void retry_blocked(struct soft *t)
 	/* An endpoint that stays blocked goes to the end of the list. */
 	struct ripc__list *last = t->blocked.prev, *l = NULL;
 
-	for (unsigned i = 0; i < BLOCKED_RETRIES && !ripc__list_empty(&t->blocked) && l != last; i++) {
+	for (unsigned i = 0; i < BLOCKED_RETRIES && !ripc__list_empty(&t->blocked) && l != last;
+	     i++) {
 		struct ripc__ep *ep;
 
 		l = t->blocked.next;
@@ -405,7 +407,8 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 		t->addrs_changed = false;
 	}
 	if (t->low && n < max) {
-		events[n++] = (struct ripc__event){.kind = RIPC__EV_FD_LOW, .status = t->low_status};
+		events[n++] =
+			(struct ripc__event){.kind = RIPC__EV_FD_LOW, .status = t->low_status};
 		t->low = false;
 		t->low_status = 0;
 	}

@@ -51,7 +51,8 @@ int ripc__iwv_dial(struct iwv_conn *conn)
 	atomic_store(&d->done, false);
 	rc = pthread_attr_init(&attr);
 	if (rc)
-		return ripc__fail(-rc, "iwarp/verbs: cannot start a connect thread: %s", strerror(rc));
+		return ripc__fail(-rc, "iwarp/verbs: cannot start a connect thread: %s",
+				  strerror(rc));
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	/* Signals are for threads of the application. */
 	sigfillset(&all);
@@ -60,7 +61,8 @@ int ripc__iwv_dial(struct iwv_conn *conn)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (rc)
-		return ripc__fail(-rc, "iwarp/verbs: cannot start a connect thread: %s", strerror(rc));
+		return ripc__fail(-rc, "iwarp/verbs: cannot start a connect thread: %s",
+				  strerror(rc));
 	d->running = true;
 	conn->cm_event_due = true;
 	conn->t->nconnects++;

@@ -82,7 +82,8 @@ static int create_qp(struct iwv_conn *conn, uint32_t inline_max)
 
 static int post_recv(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)buf->data, .length = CONN_SEND_MAX, .lkey = buf->lkey};
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)buf->data, .length = CONN_SEND_MAX, .lkey = buf->lkey};
 	struct ibv_recv_wr wr = {.wr_id = ripc__verbs_recv_id(buf), .sg_list = &sge, .num_sge = 1};
 	struct ibv_recv_wr *bad;
 	int rc = ibv_post_recv(conn->qp, &wr, &bad);
@@ -298,7 +299,8 @@ static unsigned received(struct iwv *t, const struct ibv_wc *wc, struct ripc__ev
 			.kind = RIPC__EV_ESTABLISHED, .user = ep->user, .ep = ep};
 	}
 	if (conn->state != IWV_UP) {
-		ripc__iwv_ep_break(ep, -EPROTO, "the peer sent before the connection was established");
+		ripc__iwv_ep_break(ep, -EPROTO,
+				   "the peer sent before the connection was established");
 		return 0;
 	}
 	/* A send of no bytes is no message: doc/protocol.md, section 5.1. */

@@ -46,7 +46,8 @@ struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
 			return cq;
 	}
 	if (nic->ncqs == NIC_CQS_MAX) {
-		ripc__fail(-ENOBUFS, "%s: cannot create another completion queue: limit of %u reached",
+		ripc__fail(-ENOBUFS,
+			   "%s: cannot create another completion queue: limit of %u reached",
 			   nic->dev.name, NIC_CQS_MAX);
 		return NULL;
 	}
@@ -55,7 +56,8 @@ struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
 		return NULL;
 	if (iwv_watch(nic->t, cq->channel->fd, IWV_CQ, 0)) {
 		ripc__verbs_cq_fini(cq);
-		ripc__fail(-ENOMEM, "%s: cannot add the completion channel to epoll", nic->dev.name);
+		ripc__fail(-ENOMEM, "%s: cannot add the completion channel to epoll",
+			   nic->dev.name);
 		return NULL;
 	}
 	nic->ncqs++;

@@ -169,7 +169,8 @@ int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 	struct ripc__ep *ep;
 
 	if (privlen > RIPC__PRIVATE_MAX)
-		return ripc__fail(-EINVAL, "iwarp/verbs: private data too long: %zu bytes, at most %d",
+		return ripc__fail(-EINVAL,
+				  "iwarp/verbs: private data too long: %zu bytes, at most %d",
 				  privlen, RIPC__PRIVATE_MAX);
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "iwarp/verbs: malformed address of the peer: %zu bytes",
@@ -200,7 +201,8 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 	int rc;
 
 	if (privlen > RIPC__PRIVATE_MAX)
-		rc = ripc__fail(-EINVAL, "iwarp/verbs: private data too long: %zu bytes, at most %d",
+		rc = ripc__fail(-EINVAL,
+				"iwarp/verbs: private data too long: %zu bytes, at most %d",
 				privlen, RIPC__PRIVATE_MAX);
 	else if (!conn || iwv_ep_lost(ep))
 		rc = ripc__fail(-ECONNRESET,
@@ -357,7 +359,8 @@ int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 }
 
 static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const struct ripc__mr *mr,
-			 const void *local, size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+			 const void *local, size_t len, uint64_t raddr, uint32_t rkey,
+			 uint64_t wr_id)
 {
 	struct iwv_conn *conn = ep->conn;
 	bool read = opcode == IBV_WR_RDMA_READ;

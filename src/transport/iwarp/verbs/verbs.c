@@ -129,7 +129,8 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	ripc__udp_conn_enable(&t->udp, t->epoll_fd, IWV_UDP | (uint64_t)RIPC__UDP_CONN << 8);
 	ripc__verbs_fork_safe();
 	if (t->epoll_fd < 0 || t->connect_fd < 0)
-		rc = ripc__fail(-errno, "iwarp/verbs: cannot create epoll and event descriptors: %s",
+		rc = ripc__fail(-errno,
+				"iwarp/verbs: cannot create epoll and event descriptors: %s",
 				strerror(errno));
 	else
 		rc = iwv_watch(t, t->connect_fd, IWV_CONNECT_DONE, 0);
@@ -381,7 +382,8 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	free_deferred(t);
 	vt_flush(tr);
 	/* Sockets are not polled directly any more: epoll must report the connected one. */
-	if (t->datagrams && t->rounds - t->datagram_round > EMPTY_ROUNDS_MAX && ripc__udp_arm(&t->udp))
+	if (t->datagrams && t->rounds - t->datagram_round > EMPTY_ROUNDS_MAX &&
+	    ripc__udp_arm(&t->udp))
 		n += datagrams(t, RIPC__UDP_CONN, events, max);
 	/*
 	 * While completions come, epoll is called rarely, since it is a system call. Deadlines are
