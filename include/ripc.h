@@ -739,7 +739,7 @@ int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *i
  * returns when the library has taken the message; it waits while 1024 messages or 256 KiB to one
  * peer are not acknowledged. Such messages from one service to another are delivered in order and
  * exactly once, also when connections are lost or the service moves to another process. They are
- * always sent over a connection, never as datagrams, and take at most 64 KiB. They may overtake
+ * always sent over a connection, never as datagrams, and have at most 65536 bytes. They may overtake
  * long messages.
  *
  * Delivered means that the message is in the memory of the receiving process, for ripc_receive().

@@ -20,6 +20,7 @@
 struct ping {
 	bool serve; /* answer instead of asking */
 	bool quiet; /* send no message: look up and connect only */
+	bool call;  /* by calls, not by messages */
 	bool verbose;
 	uint64_t id;
 	uint64_t count; /* 0: until stopped */
@@ -46,6 +47,7 @@ static void usage(FILE *to)
 		"  -s, --size BYTES    bytes in each, %u to 64M (64)\n"
 		"  -W, --timeout MS    milliseconds to wait for the service, and for each\n"
 		"                      answer, 1 to %u (2000)\n"
+		"  -C, --call          send calls: a lost connection loses no ping\n"
 		"  -n, --no-message    send no message: look the service up and connect\n"
 		"  -v, --verbose       explain why this transport was chosen and others were not\n"
 		"  -o, --option K=V    a setting for the library, see ripc(7)\n"
@@ -62,6 +64,7 @@ static int parse(struct ping *p, int argc, char **argv)
 		{"interval", required_argument, NULL, 'i'},
 		{"size", required_argument, NULL, 's'},
 		{"timeout", required_argument, NULL, 'W'},
+		{"call", no_argument, NULL, 'C'},
 		{"no-message", no_argument, NULL, 'n'},
 		{"verbose", no_argument, NULL, 'v'},
 		{"serve", no_argument, NULL, 'S'},
@@ -73,7 +76,7 @@ static int parse(struct ping *p, int argc, char **argv)
 	bool good = true;
 	int c;
 
-	while (good && (c = getopt_long(argc, argv, "c:i:s:W:nvSo:Vh", options, NULL)) != -1) {
+	while (good && (c = getopt_long(argc, argv, "c:i:s:W:CnvSo:Vh", options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
 			good = tool_parse_range("--count", optarg, 0, COUNT_MAX, &p->count);
@@ -90,6 +93,9 @@ static int parse(struct ping *p, int argc, char **argv)
 			break;
 		case 'W':
 			good = tool_parse_range("--timeout", optarg, 1, MS_MAX, &p->timeout_ms);
+			break;
+		case 'C':
+			p->call = true;
 			break;
 		case 'n':
 			p->quiet = true;
@@ -147,8 +153,9 @@ static int serve(struct ping *p)
 			tool_fail(rc, "receive");
 			return TOOL_ERROR;
 		}
-		rc = ripc_send(p->service, m->source, m->items, m->nitems, NULL,
-			       (int)p->timeout_ms);
+		rc = m->call ? ripc_reply(m, m->items, m->nitems, (int)p->timeout_ms)
+			     : ripc_send(p->service, m->source, m->items, m->nitems, NULL,
+					 (int)p->timeout_ms);
 		if (rc)
 			tool_fail(rc, "answer to service %llu", (unsigned long long)m->source);
 		ripc_message_free(m);
@@ -160,6 +167,39 @@ static bool is_answer(const struct ping *p, const struct ripc_message *m)
 {
 	return m->nitems == 1 && m->items[0].iov_len == p->size &&
 	       !memcmp(m->items[0].iov_base, p->buf, SIZE_MIN);
+}
+
+/* An answer has come. */
+static void count_answer(struct ping *p, uint64_t number, uint64_t took_ns)
+{
+	histogram_add(p->rtt, took_ns);
+	p->answered++;
+	printf("answer %llu: %llu bytes in %.1f us\n", (unsigned long long)number,
+	       (unsigned long long)p->size, (double)took_ns / 1e3);
+	fflush(stdout);
+}
+
+/* As ping_once(). */
+static int call_once(struct ping *p, uint64_t number)
+{
+	struct iovec item = {.iov_base = p->buf, .iov_len = p->size};
+	uint64_t begin_ns = tool_now_ns();
+	struct ripc_message *m;
+	bool match;
+	int rc;
+
+	memcpy(p->buf + 16, &number, sizeof(number));
+	p->sent++;
+	rc = ripc_call(p->service, p->id, &item, 1, NULL, &m, (int)p->timeout_ms);
+	match = !rc && is_answer(p, m);
+	ripc_message_free(m);
+	if (match)
+		count_answer(p, number, tool_now_ns() - begin_ns);
+	if (!rc || rc == -ETIME || rc == -ETIMEDOUT)
+		return match;
+	tool_fail(rc, "call %llu to service %llu", (unsigned long long)number,
+		  (unsigned long long)p->id);
+	return rc;
 }
 
 /* Return: 1 answered, 0 not in time, < 0 a library error, which was printed. */
@@ -195,11 +235,7 @@ static int ping_once(struct ping *p, uint64_t number)
 		match = is_answer(p, m);
 		ripc_message_free(m);
 		if (match) {
-			histogram_add(p->rtt, now_ns - begin_ns);
-			p->answered++;
-			printf("answer %llu: %llu bytes in %.1f us\n", (unsigned long long)number,
-			       (unsigned long long)p->size, (double)(now_ns - begin_ns) / 1e3);
-			fflush(stdout);
+			count_answer(p, number, now_ns - begin_ns);
 			return 1;
 		}
 	}
@@ -220,7 +256,7 @@ static int ping(struct ping *p)
 	for (uint64_t i = 0; (!p->count || i < p->count) && !tool_stopped && !ferror(stdout); i++) {
 		if (i)
 			pause_ms(p->interval_ms);
-		rc = ping_once(p, i);
+		rc = p->call ? call_once(p, i) : ping_once(p, i);
 		if (!rc && !p->answered && !tool_stopped &&
 		    (p->sent == RETRIES_MAX || p->sent == p->count)) {
 			/*

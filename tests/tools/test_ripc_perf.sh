@@ -243,7 +243,7 @@ for wrong in "" "nonsense" "latency --size nonsense" "latency --size 1,,2" "late
 	"latency --baseline sctp" \
 	"latency --baseline tcp:adaptive" "latency --transport nonsense" "latency --service 0" \
 	"latency extra" \
-	"bandwidth --window 257" "latency --pin 100000" "server --service any1" \
+	"bandwidth --window 257" "latency --pin 100000" "server --service 9223372036854775808" \
 	"latency --rounds 0" "--json -" \
 	"paced --size 7" "paced --rate 10000001" "paced --burst 0" "paced --baseline tcp" \
 	"paced --verify" \

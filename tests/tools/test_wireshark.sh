@@ -84,6 +84,8 @@ unset RIPC_KEY_FILE
 start server ./tools/ripc-ping --serve camera/left
 server=$pid
 ready server "answering for service"
+expect "calls" 0 60 ./tools/ripc-ping --call -c 3 -i 0 camera/left
+has "all calls are answered" "$out" "^3 sent, 3 answered"
 expect "a list of all services" 0 60 ./tools/ripc-info --services -o resolver=udp -W 1000
 kill "$server"
 gone "$server" 60
@@ -131,13 +133,17 @@ seen "questions for all services" "ripc_resolver.kind == 5"
 seen "answers with a service" "ripc_resolver.listed.service == 5686882471791066349"
 seen "and its name" 'ripc_resolver.kind == 6 && ripc_resolver.name == "camera/left"'
 seen "places with their ports" 'ripc_resolver.record.place contains "127.0.0.1, TCP port"'
-seen "the set-up of a lane" "iwarp_mpa.req && ripc_hello.send_max >= 1968"
+seen "the set-up of a lane" "iwarp_mpa.req && ripc_hello.send_max >= 1984"
 seen "its answer" "iwarp_mpa.rep && ripc_hello.refusal == 0"
 seen "short messages on a lane" "iwarp_ddp && ripc.kind == 1 && ripc.dest == $id"
 seen "short messages again, without a header of their own" \
 	"iwarp_ddp && ripc.again && ripc.kind == 1 && ripc.dest == $id"
 seen "their items" 'ripc.item == "good morning"'
 seen "long messages and how they travel" "ripc.kind == 2 && ripc.desc.len == 100000"
+seen "requests of calls, with their time" "ripc.flags.call == 1 && ripc.call.time <= 2000"
+seen "answers of calls" "ripc.flags.reply == 1 && ripc.call && ripc.call.status == 0"
+seen "the numbers of reliable messages" "ripc.kind == 14 && ripc.reliable > 1000000000"
+seen "their acknowledgements" "ripc.kind == 15 && ripc.reliable > 1000000000"
 seen "the end of a request" "ripc.kind == 3 && ripc.status == 0"
 seen "the end of a request with the next message" \
 	"iwarp_ddp && ripc.kind == 2 && ripc.flags.done && ripc.request && ripc.desc.len == 64"
@@ -162,7 +168,7 @@ unseen "nothing is malformed" \
 	((ripc || ripc_resolver) && _ws.malformed)"
 unseen "no record with something behind it" "ripc_resolver.rest"
 unseen "no Lua error" "_ws.lua.error"
-unseen "no message of a kind that is not known" "ripc && !(ripc.kind >= 1 && ripc.kind <= 13)"
+unseen "no message of a kind that is not known" "ripc && !(ripc.kind >= 1 && ripc.kind <= 15)"
 tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "ripc || ripc_resolver" >"$out" 2>"$err"
 has "one line says what a message is" "$out" "RIPC .*SHORT [0-9]* -> $id, 1 items"
 has "and what a request of the resolver is" "$out" "RIPC-RES .*REQUEST of service $id"

@@ -9,6 +9,7 @@
 -- a rule of the format is marked as malformed: _ws.malformed or ripc.broken.
 
 local HEADER_LEN, ELIDED_LEN, DESC_LEN, INSTANCE_LEN, ACK_LEN = 32, 4, 24, 16, 8
+local CALL_LEN = 16
 local RECORD_LEN, RESOLVER_LEN, HELLO_LEN, LISTED_LEN = 57, 24, 64, 21
 local SEAL_HEAD, CODE_LEN, PROOF_LEN, CONFIRM_LEN = 48, 32, 56, 40
 
@@ -16,8 +17,8 @@ local kinds = {
 	[1] = "SHORT", [2] = "LONG", [3] = "ACK", [4] = "GRANT", [5] = "FIN", [6] = "CANCEL", [7] = "CREDIT",
 	[8] = "PING", [9] = "PONG", [10] = "REVOKE", [11] = "REVOKED", [12] = "NOSERVICE", [13] = "BYE",
 	[16] = "GROUP", [17] = "JOIN", [18] = "MEMBER", [19] = "COORDINATOR", [20] = "MCAST_ACK",
-	[23] = "GOAWAY",
-	[24] = "MAP_ACK", [25] = "RELEASE", [26] = "UNMAP",
+	[14] = "RELIABLE_BEGIN", [15] = "RELIABLE_ACK", [21] = "CALL_CANCEL", [22] = "CALL_STATE",
+	[23] = "GOAWAY", [24] = "MAP_ACK", [25] = "RELEASE", [26] = "UNMAP", [27] = "RELIABLE_REFUSED",
 }
 local hows = { [0] = "inline", [1] = "read", [2] = "written", [3] = "grant", [4] = "handed over" }
 local refusals = {
@@ -45,6 +46,15 @@ f.kind = ProtoField.uint8("ripc.kind", "Kind", base.DEC, kinds)
 f.flags = ProtoField.uint16("ripc.flags", "Flags", base.HEX)
 f.has_instance = ProtoField.bool("ripc.flags.instance", "Instance id follows", 16, nil, 0x0001)
 f.has_ack = ProtoField.bool("ripc.flags.done", "The end of a request follows", 16, nil, 0x0002)
+f.is_reliable = ProtoField.bool("ripc.flags.reliable", "Reliable", 16, nil, 0x0004)
+f.is_call = ProtoField.bool("ripc.flags.call", "Request of a call", 16, nil, 0x0008)
+f.is_reply = ProtoField.bool("ripc.flags.reply", "Answer of a call", 16, nil, 0x0010)
+f.call = ProtoField.uint64("ripc.call", "Call", base.HEX)
+f.call_time = ProtoField.uint32("ripc.call.time", "Milliseconds left")
+f.call_status = ProtoField.int32("ripc.call.status", "Status of the answer")
+f.call_state = ProtoField.uint64("ripc.call.state", "State of the request", base.DEC,
+	{ [0] = "not executed", [1] = "not executed, moved", [2] = "received", [3] = "unknown" })
+f.reliable_number = ProtoField.uint64("ripc.reliable", "Reliable number")
 f.nitems = ProtoField.uint16("ripc.nitems", "Items")
 f.dest = ProtoField.uint64("ripc.dest", "Destination service")
 f.source = ProtoField.uint64("ripc.source", "Source service")
@@ -119,29 +129,43 @@ local words = {
 	[18] = { { f.present, 8 }, { f.list_version, 8 } },
 	[19] = { { f.keeping, 8 }, { f.list_version, 8 } },
 	[20] = { { f.number, 8 } },
+	[14] = { { f.reliable_number, 8 } },
+	[15] = { { f.reliable_number, 8 } },
+	[21] = { { f.call, 8 } },
+	[22] = { { f.call, 8 }, { f.call_state, 8 } },
+	[27] = { { f.reliable_number, 8 } },
 }
 local takes_items = { [1] = true, [2] = true, [4] = true, [16] = true }
 local takes_lengths = { [1] = true, [16] = true }
 local takes_record = { [17] = true, [18] = true }
 
 -- Everything behind the header; stops with false as soon as there is not enough of it.
-local function add_body(tree, buf, kind, nitems, nreturns, has_instance, has_ack)
+local function add_body(tree, buf, kind, nitems, nreturns, flags)
 	local at, len = HEADER_LEN, buf:len()
 	local sizes = {}
 
-	if has_instance then
+	if flags % 2 == 1 then
 		if len - at < INSTANCE_LEN then
 			return false
 		end
 		tree:add(f.instance, buf(at, INSTANCE_LEN))
 		at = at + INSTANCE_LEN
 	end
-	if has_ack then
+	if math.floor(flags / 2) % 2 == 1 then
 		if len - at < ACK_LEN then
 			return false
 		end
 		tree:add_le(f.request, buf(at, ACK_LEN))
 		at = at + ACK_LEN
+	end
+	-- A call: its id, and the time of a request or the status of an answer.
+	if math.floor(flags / 8) % 4 ~= 0 then
+		if len - at < CALL_LEN then
+			return false
+		end
+		tree:add_le(f.call, buf(at, 8))
+		tree:add_le(math.floor(flags / 8) % 2 == 1 and f.call_time or f.call_status, buf(at + 8, 4))
+		at = at + CALL_LEN
 	end
 	for _, word in ipairs(words[kind] or {}) do
 		if len - at < word[2] then
@@ -256,6 +280,9 @@ function ripc.dissector(buf, pinfo, root)
 	local flag_tree = tree:add_le(f.flags, buf(4, 2))
 	flag_tree:add_le(f.has_instance, buf(4, 2))
 	flag_tree:add_le(f.has_ack, buf(4, 2))
+	flag_tree:add_le(f.is_reliable, buf(4, 2))
+	flag_tree:add_le(f.is_call, buf(4, 2))
+	flag_tree:add_le(f.is_reply, buf(4, 2))
 	tree:add_le(f.nitems, buf(6, 2))
 	tree:add_le(f.dest, buf(8, 8))
 	tree:add_le(f.source, buf(16, 8))
@@ -267,8 +294,7 @@ function ripc.dissector(buf, pinfo, root)
 		tree:add_le(f.nreturns, buf(30, 2))
 	end
 	tree:append_text(string.format(", %s, %s -> %s", name, service_text(source), service_text(dest)))
-	if nitems > 64 or nreturns > 16 or not add_body(tree, buf, kind, nitems, nreturns,
-			is_datagram, flags % 4 >= 2) then
+	if nitems > 64 or nreturns > 16 or not add_body(tree, buf, kind, nitems, nreturns, flags) then
 		complain(tree, "The lengths do not add up to that of the message")
 	end
 	pinfo.cols.protocol = "RIPC"
