@@ -739,8 +739,8 @@ int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *i
  * returns when the library has taken the message; it waits while 1024 messages or 256 KiB to one
  * peer are not acknowledged. Such messages from one service to another are delivered in order and
  * exactly once, also when connections are lost or the service moves to another process. They are
- * always sent over a connection, never as datagrams, and have at most 65536 bytes. They may overtake
- * long messages.
+ * always sent over a connection, never as datagrams, and have at most 65536 bytes. They may
+ * overtake long messages.
  *
  * Delivered means that the message is in the memory of the receiving process, for ripc_receive().
  * If a receiver dies, messages to it may be lost. Then one call returns the error: ripc_flush(), or
@@ -835,8 +835,8 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  * holder ends, or gives the service up, before that, the request goes to the next holder. With
  * RIPC_IDEMPOTENT it is also sent again if the holder was lost and may have executed it.
  *
- * The time that is left travels with the request. The service can ask for it. A request whose time is
- * up before the service receives it is dropped.
+ * The time that is left travels with the request. The service can ask for it. A request whose time
+ * is up before the service receives it is dropped.
  *
  * Long items of the answer land in @options->reply_buffers as in return buffers: see
  * ripc_send_long(). With such buffers the request is a long message.
@@ -860,17 +860,17 @@ int ripc_call(struct ripc_service *service, uint64_t dest, const struct iovec *i
  * @service: the service that calls
  * @dest: the service that is called
  * @items: the items of the request; the array may go. If @nitems items have more than
- *         RIPC_SHORT_GUARANTEED bytes together, or there are buffers for the answer, their memory is
- *         the library's until the call is done
+ *         RIPC_SHORT_GUARANTEED bytes together, or there are buffers for the answer, their memory
+ *         is the library's until the call is done
  * @nitems: 1 .. RIPC_ITEMS_MAX
  * @options: flags and buffers for the answer, or NULL
  * @timeout_ms: how long the whole call may take, -1: for ever
  * @request: where the call is stored
  *
  * Never waits. Any number of calls may be under way, up to 1048576 in a context; they end in any
- * order. ripc_call_wait() returns the result. ripc_request_cancel() gives the call up: the service is
- * notified, and the result is -ECANCELED if the request was not executed, -ETIME if it may have been.
- * ripc_request_test() and ripc_request_wait() drop the answer.
+ * order. ripc_call_wait() returns the result. ripc_request_cancel() gives the call up: the service
+ * is notified, and the result is -ECANCELED if the request was not executed, -ETIME if it may have
+ * been. ripc_request_test() and ripc_request_wait() drop the answer.
  *
  * Return: 0 when the call exists, or a negative errno (-EINVAL, -ENOMEM, -EOPNOTSUPP, -ESHUTDOWN).
  */
@@ -897,8 +897,8 @@ int ripc_call_wait(struct ripc_request **request, struct ripc_message **reply, i
  *
  * A request is answered once. If it is freed without an answer, its caller gets -ECANCELED.
  *
- * Return: 0: the answer is sent, and sent again if connections are lost; a long one is delivered. Or
- * a negative errno.
+ * Return: 0: the answer is sent, and sent again if connections are lost; a long one is delivered.
+ * Or a negative errno.
  * Errors:
  * -EINVAL: the message is not the request of a call; or as ripc_send_long()
  * -EALREADY: it was answered before
@@ -947,8 +947,8 @@ int ripc_message_deadline(const struct ripc_message *message);
  * ripc_message_cancelled - whether the caller of a request does not wait any more
  * @message: the message
  *
- * Return: 1: its time is up, it has cancelled the call, or it is gone. 0: it waits, or the message is
- * not the request of a call. Or a negative errno (-EINVAL, -EOWNERDEAD, -ESHUTDOWN).
+ * Return: 1: its time is up, it has cancelled the call, or it is gone. 0: it waits, or the message
+ * is not the request of a call. Or a negative errno (-EINVAL, -EOWNERDEAD, -ESHUTDOWN).
  */
 int ripc_message_cancelled(const struct ripc_message *message);
 

@@ -169,7 +169,7 @@ void tool_name_text(const char *name, char text[256])
 {
 	size_t n = 0;
 
-	for (; name[n] && n < 255; n++)
+	for (; n < 255 && name[n]; n++)
 		text[n] = (unsigned char)name[n] < 0x20 || name[n] == 0x7f ? '?' : name[n];
 	text[n] = 0;
 }

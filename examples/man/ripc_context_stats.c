@@ -25,7 +25,8 @@ int main(void)
 	all.size = mine.size = peer.size = sizeof(struct ripc_stats);
 	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &me) ||
 	    ripc_send_short(me, 42, &item, 1, NULL, 2000) ||
-	    ripc_context_stats(NULL, &all) || ripc_service_stats(me, &mine) ||
+	    ripc_context_stats(NULL, &all) ||
+	    ripc_service_stats(me, &mine) ||
 	    ripc_peer_stats(NULL, 42, &peer)) {
 		fprintf(stderr, "%s\n", ripc_error_detail());
 		return 1;

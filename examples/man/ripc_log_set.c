@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-static void write_line(void *arg, enum ripc_log_level level, const char *line)
+static void write_line(void *arg, enum ripc_log_level level,
+		       const char *line)
 {
 	static const char *const names[] = {"error", "warning", "info",
 					    "debug"};

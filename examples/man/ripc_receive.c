@@ -20,9 +20,10 @@ static int answer(struct ripc_service *service,
 
 	for (; reply[1].iov_len < len && reply[1].iov_len < sizeof(text);
 	     reply[1].iov_len++)
-		text[reply[1].iov_len] =
-			(char)toupper((unsigned char)from[reply[1].iov_len]);
-	return ripc_send_short(service, request->source, reply, 2, NULL, 1000);
+		text[reply[1].iov_len] = (char)toupper(
+			(unsigned char)from[reply[1].iov_len]);
+	return ripc_send_short(service, request->source, reply, 2, NULL,
+			       1000);
 }
 
 int main(void)

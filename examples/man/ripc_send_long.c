@@ -27,7 +27,8 @@ int main(void)
 
 		len += n;
 		if (len == size)
-			grown = (char *)ripc_buf_realloc(NULL, buf, size *= 2);
+			grown = (char *)ripc_buf_realloc(NULL, buf,
+							 size *= 2);
 		if (!grown)
 			ripc_buf_free(NULL, buf);
 		buf = grown;
@@ -40,7 +41,8 @@ int main(void)
 	item.iov_len = len;
 	err = ripc_send_long(me, 43, &item, 1, NULL, 10000);
 	if (!err)
-		printf("%zu bytes stand in the memory of service 43\n", len);
+		printf("%zu bytes stand in the memory of service 43\n",
+		       len);
 	else if (err == -EPIPE)
 		fprintf(stderr, "perhaps delivered: %s\n",
 			ripc_error_detail());

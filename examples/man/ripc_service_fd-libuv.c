@@ -24,7 +24,8 @@ static void on_readable(uv_poll_t *handle, int status, int events)
 		uv_stop(handle->loop);
 		return;
 	}
-	if (ripc_send_short(service, m->source, m->items, m->nitems, NULL, 0))
+	if (ripc_send_short(service, m->source, m->items, m->nitems, NULL,
+			    0))
 		fprintf(stderr, "%s\n", ripc_error_detail());
 	ripc_message_free(m);
 }

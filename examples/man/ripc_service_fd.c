@@ -21,7 +21,8 @@ static int serve_one(struct ripc_service *service)
 	if (err)
 		return err == -EAGAIN ? 0 : err;
 	/* 0: a client that is slow to take its reply must not stop us. */
-	if (ripc_send_short(service, m->source, m->items, m->nitems, NULL, 0))
+	if (ripc_send_short(service, m->source, m->items, m->nitems, NULL,
+			    0))
 		fprintf(stderr, "%s\n", ripc_error_detail());
 	ripc_message_free(m);
 	return 0;
@@ -55,6 +56,7 @@ int main(void)
 		    read(STDIN_FILENO, typed, sizeof(typed)) <= 0)
 			return ripc_close(NULL) != 0;
 	}
-	fprintf(stderr, "%s: %s\n", ripc_strerror(err), ripc_error_detail());
+	fprintf(stderr, "%s: %s\n", ripc_strerror(err),
+		ripc_error_detail());
 	return 1;
 }

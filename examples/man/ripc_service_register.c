@@ -16,7 +16,8 @@ int main(void)
 
 	if (err == -EADDRINUSE) {
 		printf("%s\n", ripc_error_detail());
-		err = ripc_service_register(NULL, 42, RIPC_TAKEOVER, &service);
+		err = ripc_service_register(NULL, 42, RIPC_TAKEOVER,
+					    &service);
 	}
 	if (err) {
 		fprintf(stderr, "%s\n", ripc_error_detail());

@@ -14,7 +14,8 @@ int main(void)
 
 	printf("libripc %s\n", ripc_version());
 	for (unsigned i = 0;; i++) {
-		rc = ripc_transport_info(NULL, i, &name, text, sizeof(text));
+		rc = ripc_transport_info(NULL, i, &name, text,
+					 sizeof(text));
 		if (rc < 0)
 			break;
 		printf("transport %s: %s%s\n", name,

@@ -55,7 +55,7 @@ void ripc__name_text(const char *name, char *text)
 {
 	size_t n = 0;
 
-	for (; name[n] && n < RIPC__NAME_MAX; n++) {
+	for (; n < RIPC__NAME_MAX && name[n]; n++) {
 		uint8_t c = (uint8_t)name[n];
 
 		text[n] = c < 0x20 || c == 0x7f ? '?' : (char)c;

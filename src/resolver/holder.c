@@ -39,7 +39,7 @@ static bool matches(struct nlmsghdr *h, const struct search *s)
 	for (; len > 0 && RTA_OK(a, len); a = RTA_NEXT(a, len)) {
 		if (a->rta_type == UNIX_DIAG_NAME && s->uid)
 			same = RTA_PAYLOAD(a) == s->len && !memcmp(RTA_DATA(a), s->name, s->len);
-		else if (a->rta_type == UNIX_DIAG_NAME && RTA_PAYLOAD(a) >= s->len &&
+		else if (a->rta_type == UNIX_DIAG_NAME && RTA_PAYLOAD(a) >= s->len && s->fn &&
 			 !memcmp(RTA_DATA(a), s->name, s->len))
 			s->fn(s->arg, RTA_DATA(a), RTA_PAYLOAD(a));
 		if (s->uid && a->rta_type == DIAG_UID && RTA_PAYLOAD(a) == sizeof(*s->uid)) {

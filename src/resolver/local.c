@@ -281,17 +281,19 @@ static void local_forward_list(struct ripc__backend *b, const struct ripc__mcast
 {
 	struct local *l = (struct local *)b;
 	struct to_all all = {.data = data, .len = len};
+	int fd;
 
 	if (ripc__clock_ns() < l->forward_list_ns)
 		return;
 	l->forward_list_ns = ripc__clock_ns() + FORWARD_LIST_NS;
-	all.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (all.fd < 0)
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
 		return;
+	all.fd = fd;
 	all.melen = context_address(&all.me, l->instance);
-	if (bind_forwarded(all.fd, from))
+	if (bind_forwarded(fd, from))
 		(void)ripc__socket_each(ctx_prefix, send_to_context, &all);
-	close(all.fd);
+	close(fd);
 }
 
 static bool local_owner(struct ripc__backend *b, uint64_t service, struct ripc__holder *who)

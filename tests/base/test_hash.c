@@ -19,8 +19,8 @@ START_TEST(siphash__known_vectors_of_bytes)
 	uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
 	uint8_t bytes[15];
 
-	for (uint8_t i = 0; i < sizeof(bytes); i++)
-		bytes[i] = i;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)i;
 	ck_assert_uint_eq(ripc__siphash_bytes(key, bytes, 0), UINT64_C(0x726fdb47dd0e0e31));
 	ck_assert_uint_eq(ripc__siphash_bytes(key, bytes, 8), UINT64_C(0x93f5f5799a932462));
 	ck_assert_uint_eq(ripc__siphash_bytes(key, bytes, 15), UINT64_C(0xa129ca6149be45e5));

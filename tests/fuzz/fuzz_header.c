@@ -46,7 +46,13 @@ static void header(const uint8_t *data, size_t size)
 		ripc__put_le64(p, h.acked);
 		p += RIPC__ACK_WORD;
 	}
-	/* The fixed words are what stands before the items. */
+	if (h.flags & (RIPC__F_CALL | RIPC__F_REPLY)) {
+		check((h.kind == RIPC__SHORT || h.kind == RIPC__LONG) && !h.instance);
+		ripc__put_le64(p, h.call);
+		ripc__put_le64(p + 8, h.call_word);
+		p += RIPC__CALL_EXT;
+	}
+	/* The fixed words stand before the items. */
 	check(h.lens >= data + (p - check_elided));
 	for (unsigned i = 0; p - check_elided < h.lens - data; i++, p += 8) {
 		check(i < 2);

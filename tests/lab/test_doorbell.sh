@@ -81,7 +81,7 @@ for round in 1 2; do
 		# and logs that.
 		expect "another process of the guest, $round" 0 60 ./tools/ripc-info
 		has "it uses the memory" "$out" "^transport: *pcie: memory "
-		has "and looks by itself" "$err" "no interrupts, another context has them"
+		has "and looks by itself" "$err" "no interrupts: another context has them"
 		[ $round -eq 1 ] && signal=KILL || signal=TERM
 		kill -$signal "$pid"
 		gone "$pid" 60

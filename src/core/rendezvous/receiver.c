@@ -40,10 +40,8 @@ static void item_unregister(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	struct ripc__tp *tp;
 
 	if (it->own_valid) {
-		/*
-		 * NOLINTNEXTLINE(clang-analyzer-core.NullDereference): without a lane, no item is
-		 * registered
-		 */
+		/* Without a lane, no item is registered. */
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
 		tp = &r->ctx->tp[r->lane->tp];
 		tp->ops->dereg(tp->t, &it->own);
 	}
