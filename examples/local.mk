@@ -38,6 +38,7 @@ MAN_EXAMPLES = \
 	examples/man/ripc_reply_start.c \
 	examples/man/ripc_call_start.c \
 	examples/man/ripc_flush.c \
+	examples/man/ripc_watch.c \
 	examples/man/ripc_window_add.c \
 	examples/man/ripc_service_fd.c \
 	examples/man/ripc_service_fd-libuv.c \

@@ -74,6 +74,19 @@ enum ripc_flags {
 	RIPC_IDEMPOTENT = 1 << 3
 };
 
+/** Events of ripc_watch(), in struct ripc_message. */
+enum ripc_event {
+	/** No event: the message was sent by a service. */
+	RIPC_EVENT_NONE = 0,
+	/** The context that held it was closed, died, or cannot be reached. */
+	RIPC_EVENT_DIED = 1,
+	/** The context that held it lives, but the service was closed there, or another context has
+	 *  taken it over. */
+	RIPC_EVENT_MOVED = 2,
+	/** Nobody held it when the watch began. */
+	RIPC_EVENT_NOT_FOUND = 3
+};
+
 /** Where the memory of a received item is, and its owner after ripc_message_free(). */
 enum ripc_placement {
 	/** In a receive buffer shared with other messages: freed with the message. */
@@ -110,6 +123,8 @@ struct ripc_message {
 	/** return buffers that came with it, 0 .. RIPC_RETURN_BUFFERS_MAX, over every transport;
 	 *  long items sent back to source may land in them, see ripc_send_long() */
 	uint32_t nreturn_buffers;
+	/** enum ripc_event: RIPC_EVENT_NONE, or what ripc_watch() reports */
+	uint32_t event;
 	/** array of nitems items */
 	const struct iovec *items;
 	/** array of nitems values of enum ripc_placement */
@@ -973,6 +988,35 @@ int ripc_message_cancelled(const struct ripc_message *message);
  *   messages of this one are received
  */
 int ripc_receive(struct ripc_service *service, struct ripc_message **message, int timeout_ms);
+
+/**
+ * ripc_watch - be notified when the holder of a service dies or gives the service up
+ * @service: the service that is notified
+ * @dest: the service to watch
+ *
+ * Never waits. It finds @dest and connects to its holder, if need be, and detects the end of the
+ * holder from then on. When the holder is lost, ripc_receive() returns a message of its own kind:
+ * event is not 0, source is @dest, instance is the context that held it (zeros if none did), and
+ * the one item is a text that names the cause. The message comes after all messages from that
+ * holder that have arrived.
+ *
+ * The watch ends with its event. To go on, call ripc_watch() again: it watches the present holder.
+ * Each call gives one event. A holder that does not answer is lost after peer_timeout_ms.
+ *
+ * Return: 0, or a negative errno (-EINVAL, -ENOMEM, -ESHUTDOWN as ripc_send_short()).
+ */
+int ripc_watch(struct ripc_service *service, uint64_t dest);
+
+/**
+ * ripc_unwatch - end the watches of a service
+ * @service: the service that is notified
+ * @dest: the service that is watched
+ *
+ * An event that waits to be received stays in the queue. Without a watch the call does nothing.
+ *
+ * Return: 0, or a negative errno (-EINVAL, -ESHUTDOWN as ripc_send_short()).
+ */
+int ripc_unwatch(struct ripc_service *service, uint64_t dest);
 
 /**
  * ripc_group_join - make a service a member of a group

@@ -10,7 +10,9 @@ libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/dispatch
 	src/core/message/receive.c src/core/message/receive.h \
 	src/core/message/reliable_send.c \
 	src/core/message/request.c src/core/message/request.h src/core/message/send.c \
-	src/core/message/send.h src/core/message/service.c src/core/message/service.h
+	src/core/message/send.h src/core/message/service.c src/core/message/service.h \
+	src/core/message/watch.c
+libripc_internal_la_SOURCES += src/core/watch/watch.c src/core/watch/watch.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c src/core/rendezvous/dedup.h \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
 	src/core/rendezvous/receive.c src/core/rendezvous/receive.h \

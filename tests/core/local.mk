@@ -35,6 +35,7 @@ check_PROGRAMS += tests/core/memory/test_bounce
 check_PROGRAMS += tests/core/memory/test_app_buffer
 check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/message/test_service
+check_PROGRAMS += tests/core/watch/test_watch
 check_PROGRAMS += tests/core/progress/test_state
 check_PROGRAMS += tests/core/progress/test_wait
 check_PROGRAMS += tests/core/rendezvous/test_withdraw

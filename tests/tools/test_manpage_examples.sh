@@ -127,6 +127,24 @@ has "all were delivered" "$out" "^100 messages were delivered$"
 kill "$taken"
 gone "$taken" 60
 
+expect "ripc_watch: nobody is there" 0 60 "$work/ripc_watch"
+has "says so" "$out" "^service 42 was not found: "
+start watched "$work/ripc_receive"
+watched=$pid
+ready watched "^service 42 waits$"
+start watching "$work/ripc_watch"
+watching=$pid
+ready watching "^watching service 42$"
+expect "ripc_send_short to the service that is watched" 0 60 "$work/ripc_send_short"
+kill -9 "$watched"
+gone "$watched" 60
+if gone "$watching" 60 && [ "$status" -eq 0 ]; then
+	ok "ripc_watch ends with the event"
+else
+	bad "ripc_watch ends with the event" "$work/watching" "$work/watching.err"
+fi
+has "the service that was killed" "$work/watching" "^service 42 died: peer "
+
 # asked SERVER: everything that asks an echo at service 42.
 asked() {
 	expect "ripc_send_short with $1" 0 60 "$work/ripc_send_short"

@@ -3,6 +3,7 @@
 #include "core/context/context.h"
 #include "core/call/call.h"
 #include "core/message/send.h"
+#include "core/watch/watch.h"
 #include "core/reliable/reliable.h"
 #include "core/context/events.h"
 #include "core/memory/buffer.h"
@@ -346,6 +347,7 @@ static void context_end(struct ripc *ctx, bool graceful)
 		ripc__lane_close(ripc__list_entry(n, struct ripc__lane, link));
 	ripc__calls_end_all(ctx);
 	HASH_ITER (hh, ctx->services, s, stmp) {
+		ripc__watches_service_ended(s);
 		while (s->first) {
 			struct ripc__message *m = s->first;
 

@@ -59,6 +59,7 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 	ripc__list_init(&d->pending);
 	ripc__list_init(&d->remote_returns);
 	ripc__list_init(&d->reliable_pending);
+	ripc__list_init(&d->watches);
 	ripc__waitq_init(&d->waitq);
 	HASH_ADD(hh, ctx->dests, id, sizeof(d->id), d);
 	if (!d->hh.tbl) {
@@ -72,7 +73,7 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 
 static bool dest_has_waiters(const struct ripc__dest *d)
 {
-	return d->users || !ripc__list_empty((struct ripc__list *)&d->pending);
+	return d->users || !ripc__list_empty(&d->pending) || !ripc__list_empty(&d->watches);
 }
 
 void ripc__remote_returns_drop(struct ripc__dest *d)
@@ -116,6 +117,9 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 {
 	uint64_t wait = RETRY_MIN_NS << (d->failures < 6 ? d->failures : 6);
 
+	/* In other states it had a holder, and is looked up again. */
+	bool not_found = d->state == RIPC__DEST_RESOLVING || d->state == RIPC__DEST_UNKNOWN;
+
 	if (why)
 		set_text(&d->why, why);
 	d->failures++;
@@ -123,6 +127,8 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 	d->retry_ns = ripc__now(ctx) + (wait < RETRY_MAX_NS ? wait : RETRY_MAX_NS);
 	ripc__timer_at(ctx, d->retry_ns);
 	ripc__wake(ctx, &d->waitq);
+	if (not_found && !ripc__list_empty(&d->watches))
+		ctx->peer_ops->not_found(ctx, d, d->why ? d->why : "");
 }
 
 void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p)
@@ -232,6 +238,8 @@ void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
 {
 	if (!ripc__list_empty(&d->reliable_pending))
 		ctx->peer_ops->flush_reliable(ctx, d);
+	if (!ripc__list_empty(&d->watches))
+		ctx->peer_ops->flush_watches(ctx, d);
 	while (!ripc__list_empty(&d->pending)) {
 		if (ripc__dest_reach(ctx, d))
 			return;
@@ -402,6 +410,7 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 	ripc__list_init(&p->requests);
 	ripc__list_init(&p->rndvs);
 	ripc__list_init(&p->served);
+	ripc__list_init(&p->watches);
 	ripc__list_init(&p->attempts);
 	HASH_ADD(hh, ctx->peers, instance, sizeof(p->instance), p);
 	if (!p->hh.tbl) {
@@ -438,7 +447,8 @@ bool ripc__peer_has_tx_work(const struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
-	if (p->nrequests || p->wanted || p->reliable_unacked || p->calls)
+	if (p->nrequests || p->wanted || p->reliable_unacked || p->calls ||
+	    !ripc__list_empty(&p->watches))
 		return true;
 	ripc__list_for_each (n, (struct ripc__list *)&p->dests)
 		if (dest_has_waiters(ripc__list_entry(n, struct ripc__dest, link)))

@@ -63,6 +63,7 @@ struct ripc__dest {
 	unsigned reliable_unacked;        /* messages that reliable_peer has not acknowledged */
 	struct ripc__peer *reliable_peer; /* NULL: there are none */
 	bool reliable_refused;            /* it has refused some since RELIABLE_BEGIN */
+	struct ripc__list watches;        /* core/watch/watch.c: until the holder is connected */
 };
 
 struct ripc__peer {
@@ -120,7 +121,8 @@ struct ripc__peer {
 	unsigned calls;                  /* calls of ours that it has not answered */
 	/* struct ripc__message: requests of it that we have not answered */
 	struct ripc__list served;
-	struct ripc__peer_stats { /* counters kept per peer, as in struct ripc_stats */
+	struct ripc__list watches; /* core/watch/watch.c: of services that it holds */
+	struct ripc__peer_stats {  /* counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
 			bytes_received;
 		uint32_t credit_stalls, queue_stalls, lost, duplicates, bad_messages, lanes_opened,
