@@ -13,6 +13,10 @@ RIPC_MAN3 = \
 	doc/man/ripc_call_start.3 \
 	doc/man/ripc_call_wait.3 \
 	doc/man/ripc_close.3 \
+	doc/man/ripc_completion.3 \
+	doc/man/ripc_completion_fd.3 \
+	doc/man/ripc_completion_kind.3 \
+	doc/man/ripc_completion_next.3 \
 	doc/man/ripc_context_stats.3 \
 	doc/man/ripc_error_detail.3 \
 	doc/man/ripc_event.3 \

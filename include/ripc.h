@@ -18,9 +18,9 @@
  *
  * Versions: the id of a name (ripc_id()) is the same in every version. Later versions may append
  * members to struct ripc_route, ripc_service_info, ripc_limits, ripc_stats, ripc_group_stats,
- * ripc_send_options and ripc_call_options. Their first member is size; the program sets it to the
- * sizeof of the struct. A function fills a result up to that size and clears bytes that it does not
- * know. It rejects options in which a byte that it does not know is not zero.
+ * ripc_send_options, ripc_call_options and ripc_completion. Their first member is size; the program
+ * sets it to the sizeof of the struct. A function fills a result up to that size and clears bytes
+ * that it does not know. It rejects options in which a byte that it does not know is not zero.
  */
 #ifndef RIPC_H
 #define RIPC_H
@@ -145,6 +145,8 @@ struct ripc_send_options {
 	unsigned nreturn_buffers;
 	/** array of nreturn_buffers registered or allocated buffers, see ripc_send_long() */
 	const struct iovec *return_buffers;
+	/** ripc_send_async(), ripc_reply_start(): comes back in struct ripc_completion */
+	void *data;
 };
 
 /** Options of a call. Set size and zero the rest; NULL means all zero. */
@@ -157,6 +159,30 @@ struct ripc_call_options {
 	unsigned nreply_buffers;
 	/** array of nreply_buffers registered or allocated buffers, see ripc_call() */
 	const struct iovec *reply_buffers;
+	/** ripc_call_start(): comes back in struct ripc_completion */
+	void *data;
+};
+
+/** Kinds of completions. Ignore a kind that you do not know. */
+enum ripc_completion_kind {
+	/** A request or a call is done: get its result with timeout 0. */
+	RIPC_COMPLETION_REQUEST = 1,
+	/** A call on dest returned -EAGAIN: repeat it now. It may return -EAGAIN again. */
+	RIPC_COMPLETION_SENDABLE = 2
+};
+
+/** A request that is done, or a destination that takes messages again. */
+struct ripc_completion {
+	/** bytes of this struct, set by the caller: sizeof(struct ripc_completion) */
+	size_t size;
+	/** enum ripc_completion_kind */
+	uint32_t kind;
+	/** the service to which the request goes, or to which a message can be sent again */
+	uint64_t dest;
+	/** the request that is done; NULL with RIPC_COMPLETION_SENDABLE */
+	struct ripc_request *request;
+	/** member data of the options with which the request was started, or NULL */
+	void *data;
 };
 
 /** The route to a service, or why there is none. Strings are terminated, cut if too long. */
@@ -512,6 +538,42 @@ uint64_t ripc_service_id(const struct ripc_service *service);
  * Return: the descriptor, or a negative errno (-EMFILE, -ENOMEM).
  */
 int ripc_service_fd(struct ripc_service *service);
+
+/**
+ * ripc_completion_fd - a descriptor for an event loop
+ * @ctx: the context, or NULL
+ *
+ * The descriptor is readable (level-triggered) while ripc_completion_next() has something to
+ * report. Together with ripc_service_fd() of each service, it covers all that a program waits for.
+ * Never read, write or close it. The library owns it and closes it with the context.
+ *
+ * Return: the descriptor, or a negative errno (-EMFILE, -ENOMEM, -ESHUTDOWN).
+ */
+int ripc_completion_fd(struct ripc *ctx);
+
+/**
+ * ripc_completion_next - get the next request that is done, or the next destination that has room
+ * @ctx: the context, or NULL
+ * @completion: where it is stored
+ * @timeout_ms: how long to wait for one
+ *
+ * A request of ripc_send_async(), ripc_call_start() or ripc_reply_start() is reported once, when it
+ * is done. It stays the caller's: ripc_request_wait() or ripc_call_wait() returns its result at
+ * once, and frees it. One whose result was fetched before is not reported.
+ *
+ * From the first call of this function or of ripc_completion_fd() on, a destination is reported
+ * too, if a call on it with timeout 0 returned -EAGAIN: ripc_send(), ripc_send_short(), or
+ * ripc_route_lookup(). It is reported once for any number of such calls, when there is room, or
+ * when the attempt to connect has failed.
+ *
+ * Return: 0, or a negative errno.
+ * Errors:
+ * -EAGAIN: @timeout_ms is 0 and nothing is complete
+ * -ETIMEDOUT: nothing was complete in time
+ * -EINVAL: member size is not that of the struct
+ * -ESHUTDOWN: the context is being closed
+ */
+int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, int timeout_ms);
 
 /**
  * ripc_buf_alloc - allocate a registered buffer
@@ -931,6 +993,7 @@ int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned
  * @items: the items of the answer; the array may go, but the memory is the library's until @request
  *         is done
  * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: data for ripc_completion_next(), or NULL; no flags, no return buffers
  * @request: where the request that sends the answer is stored: see ripc_send_async()
  *
  * Never waits. For event loops and servers that answer many requests at once.
@@ -938,7 +1001,7 @@ int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned
  * Return: 0 when the request exists, or a negative errno as ripc_reply().
  */
 int ripc_reply_start(struct ripc_message *message, const struct iovec *items, unsigned nitems,
-		     struct ripc_request **request);
+		     const struct ripc_send_options *options, struct ripc_request **request);
 
 /**
  * ripc_reply_error - refuse a request

@@ -66,7 +66,7 @@ static void echo(struct conf *c, struct ripc_service *s)
 	CHECK(m->call, "not a request");
 	rc = ripc_reply(m, m->items, m->nitems, 0);
 	if (rc == -EAGAIN)
-		rc = ripc_reply_start(m, m->items, m->nitems, &answer);
+		rc = ripc_reply_start(m, m->items, m->nitems, NULL, &answer);
 	EXPECT_RC(0, rc);
 	EXPECT_ERROR(-EALREADY, ripc_reply(m, m->items, m->nitems, 0));
 	if (answer)

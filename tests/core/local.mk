@@ -8,6 +8,7 @@ tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=epoll_ctl,--wrap=ripc__full_pass,--wrap=ripc__partial_pass
 
 check_PROGRAMS += tests/core/call/test_call
+check_PROGRAMS += tests/core/context/test_completion
 check_PROGRAMS += tests/core/message/test_name
 check_PROGRAMS += tests/core/message/test_short_header
 check_PROGRAMS += tests/core/rendezvous/test_receive

@@ -117,6 +117,8 @@ expect "ripc_call" 0 60 "$work/ripc_call"
 has "the answer" "$out" "^12 \* 12 = 144$"
 expect "ripc_call_start" 0 60 "$work/ripc_call_start"
 has "ten answers" "$out" "^the sum of the squares is 285$"
+expect "ripc_completion_next" 0 60 "$work/ripc_completion_next"
+has "the last of ten answers" "$out" "^9 \* 9 = 81$"
 kill "$replies"
 gone "$replies" 60
 start taken "$work/ripc_receive"

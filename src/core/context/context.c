@@ -47,6 +47,7 @@ static void fork_child(void)
 		if (ctx->resolver)
 			ripc__resolver_atfork_child(ctx->resolver);
 		ripc__descriptors_close(ctx);
+		ripc__completion_close(ctx);
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 			if (s->fd >= 0)
 				close(s->fd);
@@ -139,6 +140,7 @@ static void RIPC__NO_ANALYSIS context_free(struct ripc *ctx)
 	struct ripc__lock *lock = &ctx->lock;
 
 	ripc__descriptors_close(ctx);
+	ripc__completion_close(ctx);
 	ripc__auth_close(ctx->auth);
 	ripc__lock(ctx);
 	ripc__handle_blocks_free(&ctx->request_blocks);
@@ -170,6 +172,9 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 	ripc__list_init(&ctx->ended_requests);
 	ctx->calls_next_ns = RIPC__NEVER;
 	ripc__list_init(&ctx->requests);
+	ripc__list_init(&ctx->completions);
+	ripc__waitq_init(&ctx->completed);
+	ctx->completion_fd = -1;
 	ripc__list_init(&ctx->progress.followers);
 	ripc__memory_init(ctx);
 }

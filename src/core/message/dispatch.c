@@ -335,8 +335,7 @@ static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h
 		return;
 	ripc__dest_flush(lane->ctx, d);
 	ripc__reliable_flush(lane);
-	if (!ripc__list_empty(&d->waitq.waiters))
-		ripc__wake(lane->ctx, &d->waitq);
+	ripc__dest_wake(lane->ctx, d);
 }
 
 static void receive_revoked(struct ripc__lane *lane, const struct ripc__header *h)

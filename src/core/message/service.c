@@ -312,7 +312,7 @@ static void service_stop(struct ripc_service *s)
 	/* Senders wait elsewhere, on their destination. */
 	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
 		if (d->users)
-			ripc__wake(ctx, &d->waitq);
+			ripc__dest_wake(ctx, d);
 	ripc__calls_service_ended(s);
 	ripc__watches_service_ended(s);
 	ripc__list_for_each_safe (n, tmp, &ctx->requests) {

@@ -61,6 +61,7 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 	ripc__list_init(&d->reliable_pending);
 	ripc__list_init(&d->watches);
 	ripc__waitq_init(&d->waitq);
+	ripc__completion_init(&d->sendable, RIPC_COMPLETION_SENDABLE);
 	HASH_ADD(hh, ctx->dests, id, sizeof(d->id), d);
 	if (!d->hh.tbl) {
 		free(d);
@@ -73,7 +74,8 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 
 static bool dest_has_waiters(const struct ripc__dest *d)
 {
-	return d->users || !ripc__list_empty(&d->pending) || !ripc__list_empty(&d->watches);
+	return d->users || d->wanted || !ripc__list_empty(&d->pending) ||
+	       !ripc__list_empty(&d->watches);
 }
 
 void ripc__remote_returns_drop(struct ripc__dest *d)
@@ -112,6 +114,38 @@ static void dest_link(struct ripc__dest *d, struct ripc__peer *p)
 	ripc__list_add(&p->dests, &d->link);
 }
 
+void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (!ctx->completions_used)
+		return;
+	d->wanted = true;
+	ripc__completion_remove(ctx, &d->sendable);
+	/* No event announces room for a datagram. */
+	if (ctx->datagrams)
+		ripc__timer_at(ctx, ripc__now(ctx) + RIPC__MS);
+	ripc__progress_request(ctx);
+}
+
+/* Whether a call that returned -EAGAIN would only return it again. */
+static bool dest_still_waits(const struct ripc *ctx, const struct ripc__dest *d)
+{
+	bool connected = d->state == RIPC__DEST_KNOWN && d->peer->lane;
+
+	if (!connected)
+		return d->state != RIPC__DEST_FAILED && !ctx->datagrams;
+	return d->wanted_limit_units && d->credit &&
+	       d->credit->limit_units == d->wanted_limit_units;
+}
+
+void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d)
+{
+	ripc__wake(ctx, &d->waitq);
+	if (!d->wanted || dest_still_waits(ctx, d))
+		return;
+	d->wanted = false;
+	ripc__completion_add(ctx, &d->sendable);
+}
+
 /* Plans another look-up, later each time. */
 static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 {
@@ -126,7 +160,7 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 	d->state = RIPC__DEST_FAILED;
 	d->retry_ns = ripc__now(ctx) + (wait < RETRY_MAX_NS ? wait : RETRY_MAX_NS);
 	ripc__timer_at(ctx, d->retry_ns);
-	ripc__wake(ctx, &d->waitq);
+	ripc__dest_wake(ctx, d);
 	if (not_found && !ripc__list_empty(&d->watches))
 		ctx->peer_ops->not_found(ctx, d, d->why ? d->why : "");
 }
@@ -140,7 +174,7 @@ void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer 
 	d->failures = 0;
 	ripc__list_add(&p->dests, &d->link);
 	ripc__dest_flush(ctx, d);
-	ripc__wake(ctx, &d->waitq);
+	ripc__dest_wake(ctx, d);
 }
 
 /*
@@ -338,7 +372,7 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 		ripc__peer_connect(ctx, p);
 		ripc__dest_flush(ctx, d);
 	}
-	ripc__wake(ctx, &d->waitq);
+	ripc__dest_wake(ctx, d);
 }
 
 void ripc__dest_unresolved(struct ripc *ctx, uint64_t id, const char *text)
@@ -615,6 +649,8 @@ void ripc__peer_timers(struct ripc *ctx)
 			ripc__peer_connect(ctx, p);
 	}
 	HASH_ITER (hh, ctx->dests, d, dtmp) {
+		if (d->wanted && ctx->datagrams)
+			ripc__dest_wake(ctx, d);
 		if (d->state != RIPC__DEST_FAILED || !dest_has_waiters(d))
 			continue;
 		if (d->retry_ns > now) {
@@ -637,6 +673,7 @@ static void dest_free(struct ripc *ctx, struct ripc__dest *d)
 	if (ctx->last_dest == d)
 		ctx->last_dest = NULL;
 	HASH_DEL(ctx->dests, d);
+	ripc__completion_remove(ctx, &d->sendable);
 	free(d->why);
 	free(d);
 }

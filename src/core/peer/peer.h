@@ -56,7 +56,12 @@ struct ripc__dest {
 	unsigned failures;           /* failures in a row, for the back-off */
 	char *why;                   /* why it is unreachable, or NULL */
 	struct ripc__waitq waitq;    /* lane up, credit, failure */
-	uint8_t holder[16];          /* instance id last resolved; zero: no holder */
+	/* a send returned -EAGAIN: the next wake-up of waitq is reported as SENDABLE */
+	bool wanted;
+	/* credit->limit_units when it found no credit; 0: it waits for something else */
+	uint64_t wanted_limit_units;
+	struct ripc__completion sendable;
+	uint8_t holder[16]; /* instance id last resolved; zero: no holder */
 	/* core/reliable: messages that wait for a holder, until reliable_until_ns */
 	struct ripc__list reliable_pending;
 	uint64_t reliable_until_ns;
@@ -159,6 +164,11 @@ void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *w
 
 /* Sends pending requests as far as possible. */
 void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d);
+
+/* A call on d returned -EAGAIN: ripc_completion_next() reports when it should be repeated. */
+void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d);
+/* It may be possible now, or has failed for good, what callers wait for. */
+void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d);
 
 /* Explains -EHOSTUNREACH. Return: -EHOSTUNREACH. */
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d);
