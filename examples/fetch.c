@@ -21,7 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TIMEOUT_MS 5000 /* a server that sends nothing for so long is gone */
+#define LOOKUP_TIMEOUT_MS 5000
+/* A call ends at once if the server dies. This bounds one that lives and does not answer. */
+#define CALL_TIMEOUT_MS 60000
+#define CALLS           4 /* under way: while one piece is written, others are on their way */
 
 static double now_s(void)
 {
@@ -54,15 +57,41 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
-/* Takes one reply apart. Return: 0 and the size of the file, or 1 after a message. */
-static int take_piece(const struct ripc_message *m, int fd, long long expected, long long *size)
+/* The pieces of a file, which are asked for and written in order. */
+struct transfer {
+	struct ripc_service *service;
+	uint64_t server;
+	const char *name;
+	int fd;
+	struct ripc_request *calls[CALLS];
+	char offsets[CALLS][24]; /* the memory of a request, until its call is done */
+	unsigned begun, ended;   /* calls */
+	long long asked, have;   /* bytes */
+	long long size, stride;  /* of the file, of a piece; -1: not known yet */
+	unsigned long long version;
+};
+
+static int ask(struct transfer *t)
 {
-	char head[64];
-	long long offset;
+	unsigned i = t->begun++ % CALLS;
+	struct iovec items[2] = {{t->offsets[i], 0}, {(void *)t->name, strlen(t->name)}};
+	int err;
+
+	items[0].iov_len = (size_t)snprintf(t->offsets[i], sizeof(t->offsets[i]), "%lld", t->asked);
+	err = ripc_call_start(t->service, t->server, items, 2, NULL, CALL_TIMEOUT_MS, &t->calls[i]);
+	return err ? fail(err, "request") : 0;
+}
+
+/* Takes one answer apart, and writes its piece. Return: 0, or 1 after a message. */
+static int take_piece(struct transfer *t, const struct ripc_message *m)
+{
 	size_t len = m->items[0].iov_len;
+	unsigned long long version;
+	long long size, want;
+	char head[300];
 
 	if (m->nitems != 2 || len >= sizeof(head)) {
-		fprintf(stderr, "fetch: that is not a reply of a file server\n");
+		fprintf(stderr, "fetch: that is not an answer of a file server\n");
 		return 1;
 	}
 	memcpy(head, m->items[0].iov_base, len);
@@ -71,60 +100,54 @@ static int take_piece(const struct ripc_message *m, int fd, long long expected, 
 		fprintf(stderr, "fetch: the server says: %s\n", head + 6);
 		return 1;
 	}
-	if (sscanf(head, "ok %lld %lld", &offset, size) != 2 || offset < expected ||
-	    offset > *size || (long long)m->items[1].iov_len > *size - offset ||
-	    (!m->items[1].iov_len && *size)) {
-		fprintf(stderr, "fetch: the reply makes no sense: %s\n", head);
+	len = m->items[1].iov_len;
+	if (sscanf(head, "ok %lld %llx", &size, &version) != 2 || size < 0 || (size && !len)) {
+		fprintf(stderr, "fetch: the answer makes no sense: %s\n", head);
 		return 1;
 	}
-	/*
-	 * Long messages of one sender arrive in the order they were started: each continues the
-	 * last. But where the sender dies, one of them may be cut short that others behind it have
-	 * overtaken on the wire.
-	 */
-	if (offset > expected) {
-		fprintf(stderr, "fetch: the server has fallen silent: the piece at %lld is lost\n",
-			expected);
+	if (t->size < 0) {
+		t->size = size;
+		t->version = version;
+		t->stride = (long long)len;
+	}
+	want = t->size - t->have < t->stride ? t->size - t->have : t->stride;
+	if (size != t->size || version != t->version || (long long)len != want) {
+		fprintf(stderr, "fetch: the file was changed meanwhile\n");
 		return 1;
 	}
-	/*
-	 * The second item stands in registered memory of the library's pool, where the network put
-	 * it.
-	 */
-	return write_all(fd, m->items[1].iov_base, m->items[1].iov_len);
+	t->have += want;
+	/* The piece stands in memory of the library's pool, where the network put it. */
+	return write_all(t->fd, m->items[1].iov_base, len);
 }
 
-/* *size is -1 until the first reply contains it. */
-static int fetch(struct ripc_service *service, uint64_t server, const char *name, int fd,
-		 long long *size)
+static int fetch(struct transfer *t)
 {
-	struct iovec request = {.iov_base = (void *)name, .iov_len = strlen(name)};
-	long long have = 0;
-	int err = ripc_send(service, server, &request, 1, NULL, TIMEOUT_MS);
+	int err = ripc_route_lookup(NULL, t->server, NULL, LOOKUP_TIMEOUT_MS);
 
 	if (err)
-		return fail(err, "request");
+		return fail(err, "look up");
 	do {
 		struct ripc_message *m;
-		int bad;
 
-		err = ripc_receive(service, &m, TIMEOUT_MS);
-		if (err)
-			return fail(err, "the server has fallen silent");
-		/*
-		 * Any process may send to our service: a message of another source is not a reply.
-		 */
-		if (m->source != server) {
-			ripc_message_free(m);
-			continue;
+		/* The first answer gives the size, and the length of all pieces but the last. */
+		while (!err &&
+		       (t->begun == 0 || (t->asked < t->size && t->begun - t->ended < CALLS))) {
+			err = ask(t);
+			t->asked += t->stride;
 		}
-		bad = take_piece(m, fd, have, size);
-		have += m->nitems == 2 ? (long long)m->items[1].iov_len : 0;
-		ripc_message_free(m);
-		if (bad)
+		if (err)
 			return 1;
-	} while (have != *size);
-	return 0;
+		err = ripc_call_wait(&t->calls[t->ended++ % CALLS], &m, -1);
+		if (err) {
+			ripc_message_free(m);
+			return fail(err, "the server has fallen silent");
+		}
+		err = take_piece(t, m);
+		ripc_message_free(m);
+		if (t->begun == 1)
+			t->asked = t->stride;
+	} while (!err && t->have != t->size);
+	return err;
 }
 
 struct target {
@@ -205,27 +228,28 @@ int main(int argc, char **argv)
 {
 	const char *name = argc > 2 ? argv[2] : "", *slash = strrchr(name, '/');
 	struct target target = {.file = argc > 3 ? argv[3] : slash ? slash + 1 : name};
-	struct ripc_service *service;
-	long long size = -1;
+	struct transfer t = {.name = name, .size = -1};
 	double begin_s, took_s;
 	int err;
 
 	if (argc < 3 || argc > 4) {
-		fprintf(stderr, "usage: fetch ID NAME [FILE]\n");
+		fprintf(stderr, "usage: fetch SERVICE NAME [FILE]\n");
 		return 2;
 	}
-	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &service);
+	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &t.service);
 	if (err)
 		return fail(err, "register");
 	if (target_open(&target))
 		return 1;
 	begin_s = now_s();
-	err = fetch(service, service_arg(argv[1]), name, target.fd, &size);
+	t.server = service_arg(argv[1]);
+	t.fd = target.fd;
+	err = fetch(&t);
 	took_s = now_s() - begin_s;
 	err = target_close(&target, err);
 	if (!err)
-		printf("%s: %lld bytes in %.3f s, %.1f MB/s\n", target.file, size, took_s,
-		       (double)size / took_s / 1e6);
+		printf("%s: %lld bytes in %.3f s, %.1f MB/s\n", target.file, t.size, took_s,
+		       (double)t.size / took_s / 1e6);
 	ripc_close(NULL);
 	/* The file is there: only the report of it is missing. */
 	if (fflush(stdout)) {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A file server: a request is a short message with the name of a file, the file comes back in long
- * ones.
+ * A file server: each call asks for one piece of a file, and the answer brings it.
  *
  *     ./fileserver 42 DIRECTORY
  *
- * Every reply has two items: a line of text, and a piece of the file.
+ * A request has two items: the offset of the piece in decimal, and the name of the file. An answer
+ * has two items, too: a line of text, and the piece.
  *
- *     "ok OFFSET SIZE"     this piece begins at OFFSET of SIZE bytes
- *     "error TEXT"         no file, and the second item is empty
+ *     "ok SIZE VERSION"     of the file; another version means that the file was changed
+ *     "error TEXT"          no piece, and the second item is empty
  *
- * Requests are served one after the other. fetch.c is the other side.
+ * Several answers are under way at once, to one client or to many: a client that takes none holds
+ * up nobody for long. fetch.c is the other side.
  */
 #define _GNU_SOURCE
 #include "service_arg.h"
@@ -25,9 +26,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CHUNK \
-	(4u << 20)   /* bytes per message: enough for full speed, little enough to hold several */
-#define IN_FLIGHT  4 /* while one is read from the disk, others are on their way */
+#define CHUNK      (4u << 20) /* bytes per piece: enough for full speed */
+#define PIECES     8
 #define TIMEOUT_MS 5000 /* a client that takes nothing for so long is given up */
 
 /* A piece on its way. Its memory must stay as it is until its request is done. */
@@ -38,71 +38,59 @@ struct piece {
 };
 
 static struct ripc_service *service;
-static struct piece pieces[IN_FLIGHT];
+static struct piece pieces[PIECES];
 
-/* Waits until the piece has arrived, or is known not to. */
-static int finish(struct piece *p)
+/* A piece that is free, when one is. */
+static struct piece *piece_get(void)
 {
-	int err;
+	struct ripc_completion done = {.size = sizeof(done)};
+	static unsigned oldest;
 
-	if (!p->request)
-		return 0;
-	err = ripc_request_wait(&p->request, TIMEOUT_MS);
-	/*
-	 * Still in flight: the client receives nothing any more. Afterwards the memory is ours
-	 * again.
-	 */
-	if (p->request)
-		ripc_request_cancel(&p->request, 1000);
-	return err;
-}
+	for (;;) {
+		for (unsigned i = 0; i < PIECES; i++) {
+			struct piece *p = &pieces[i];
+			int err = p->request ? ripc_request_test(&p->request) : 0;
 
-static int start(struct piece *p, uint64_t client, size_t len)
-{
-	struct iovec items[2] = {
-		{.iov_base = p->head, .iov_len = strlen(p->head)},
-		{.iov_base = p->data, .iov_len = len},
-	};
-
-	return ripc_send_async(service, client, items, 2, NULL, &p->request);
-}
-
-static int send_error(uint64_t client, const char *text)
-{
-	snprintf(pieces[0].head, sizeof(pieces[0].head), "error %s", text);
-	return start(&pieces[0], client, 0);
-}
-
-static int send_file(uint64_t client, int fd, off_t size)
-{
-	unsigned next = 0;
-	off_t offset = 0;
-	int err = 0;
-
-	/* Also an empty file is one message. */
-	do {
-		struct piece *p = &pieces[next++ % IN_FLIGHT];
-		ssize_t len;
-
-		err = finish(p);
-		if (err)
-			break;
-		len = pread(fd, p->data, CHUNK, offset);
-		/* Somebody made the file shorter meanwhile, or the disk failed. */
-		if (len < 0 || (!len && offset < size)) {
-			snprintf(p->head, sizeof(p->head), "error %s",
-				 len ? strerror(errno) : "the file shrank");
-			err = start(p, client, 0);
-			break;
+			if (err && err != -EINPROGRESS)
+				fprintf(stderr, "fileserver: %s\n", ripc_error_detail());
+			if (!p->request)
+				return p;
 		}
-		if (len > size - offset)
-			len = (ssize_t)(size - offset);
-		snprintf(p->head, sizeof(p->head), "ok %lld %lld", (long long)offset,
-			 (long long)size);
-		err = start(p, client, (size_t)len);
-		offset += len;
-	} while (!err && offset < size);
-	return err;
+		if (ripc_completion_next(NULL, &done, TIMEOUT_MS) == -ETIMEDOUT)
+			ripc_request_cancel(&pieces[oldest++ % PIECES].request, 1000);
+	}
+}
+
+static int send_error(struct ripc_message *request, const char *text)
+{
+	char head[300];
+	struct iovec items[2] = {{head, 0}, {NULL, 0}};
+
+	items[0].iov_len = (size_t)snprintf(head, sizeof(head), "error %s", text);
+	return ripc_reply(request, items, 2, 0);
+}
+
+/* Another number after a change. */
+static unsigned long long version_of(const struct stat *st)
+{
+	unsigned long long time = (unsigned long long)st->st_mtim.tv_sec * 1000000000;
+
+	return (time + (unsigned long long)st->st_mtim.tv_nsec) ^
+	       ((unsigned long long)st->st_ino << 40);
+}
+
+static int send_piece(struct ripc_message *request, int fd, const struct stat *st, off_t offset)
+{
+	struct piece *p = piece_get();
+	ssize_t len = offset < st->st_size ? pread(fd, p->data, CHUNK, offset) : 0;
+	struct iovec items[2] = {{p->head, 0}, {p->data, 0}};
+
+	if (len < 0)
+		return send_error(request, strerror(errno));
+	items[0].iov_len = (size_t)snprintf(p->head, sizeof(p->head), "ok %lld %llx",
+					    (long long)st->st_size, version_of(st));
+	items[1].iov_len = (size_t)len;
+	return ripc_reply_start(request, items, 2, NULL, &p->request);
 }
 
 /*
@@ -118,30 +106,39 @@ static int open_beneath(int root, const char *name)
 	return (int)syscall(SYS_openat2, root, name, &how, sizeof(how));
 }
 
-static int serve(int root, const struct ripc_message *request)
+static int serve(int root, struct ripc_message *request)
 {
-	char name[4096];
+	char number[24], name[4096], *end;
 	struct stat st;
+	off_t offset;
 	int fd, err;
 
 	/* Input from the network is checked first, and becomes a string only then. */
-	if (request->nitems != 1 || request->items[0].iov_len >= sizeof(name))
-		return send_error(request->source, "the name is too long");
-	memcpy(name, request->items[0].iov_base, request->items[0].iov_len);
-	name[request->items[0].iov_len] = 0;
+	if (request->nitems != 2 || request->items[0].iov_len >= sizeof(number))
+		return ripc_reply_error(request, EINVAL);
+	if (request->items[1].iov_len >= sizeof(name))
+		return send_error(request, "the name is too long");
+	memcpy(number, request->items[0].iov_base, request->items[0].iov_len);
+	number[request->items[0].iov_len] = 0;
+	offset = (off_t)strtoll(number, &end, 10);
+	if (*end || offset < 0)
+		return ripc_reply_error(request, EINVAL);
+	if (request->items[1].iov_len)
+		memcpy(name, request->items[1].iov_base, request->items[1].iov_len);
+	name[request->items[1].iov_len] = 0;
 	fd = open_beneath(root, name);
 	if (fd < 0)
-		return send_error(request->source,
-				  errno == EXDEV ? "the path leads out of the served directory"
-						 : strerror(errno));
+		return send_error(request, errno == EXDEV
+						   ? "the path leads out of the served directory"
+						   : strerror(errno));
 	if (fstat(fd, &st))
-		err = send_error(request->source, strerror(errno));
+		err = send_error(request, strerror(errno));
 	else if (S_ISDIR(st.st_mode))
-		err = send_error(request->source, "it is a directory");
+		err = send_error(request, "it is a directory");
 	else if (!S_ISREG(st.st_mode))
-		err = send_error(request->source, "it is not a regular file");
+		err = send_error(request, "it is not a regular file");
 	else
-		err = send_file(request->source, fd, st.st_size);
+		err = send_piece(request, fd, &st, offset);
 	close(fd);
 	return err;
 }
@@ -152,7 +149,7 @@ int main(int argc, char **argv)
 	int root, err;
 
 	if (argc != 3) {
-		fprintf(stderr, "usage: fileserver ID DIRECTORY\n");
+		fprintf(stderr, "usage: fileserver SERVICE DIRECTORY\n");
 		return 2;
 	}
 	root = open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -161,7 +158,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	err = service_arg_register(argv[1], &service);
-	for (unsigned i = 0; !err && i < IN_FLIGHT; i++) {
+	for (unsigned i = 0; !err && i < PIECES; i++) {
 		pieces[i].data = ripc_buf_alloc(NULL, CHUNK);
 		if (!pieces[i].data)
 			err = -errno;
@@ -173,17 +170,7 @@ int main(int argc, char **argv)
 	printf("service %s serves %s\n", argv[1], argv[2]);
 	fflush(stdout);
 	while (!ripc_receive(service, &request, -1)) {
-		err = serve(root, request);
-		/*
-		 * The pieces still on their way must arrive before their memory is used for the
-		 * next file.
-		 */
-		for (unsigned i = 0; i < IN_FLIGHT; i++) {
-			if (!err)
-				err = finish(&pieces[i]);
-			else if (pieces[i].request)
-				ripc_request_cancel(&pieces[i].request, 1000);
-		}
+		err = request->call ? serve(root, request) : 0;
 		if (err)
 			fprintf(stderr, "fileserver: client %llu: %s: %s\n",
 				(unsigned long long)request->source, ripc_strerror(err),

@@ -2,7 +2,7 @@
 # Built to be tried and tested; installed as sources, for learners.
 noinst_PROGRAMS += examples/client examples/server examples/pingpong examples/fileserver \
 	examples/fetch \
-	examples/news examples/tasks
+	examples/kv examples/news examples/tasks
 examples_client_SOURCES = examples/client.c examples/service_arg.h
 examples_client_LDADD = libripc.la
 examples_server_SOURCES = examples/server.c
@@ -13,6 +13,8 @@ examples_fileserver_SOURCES = examples/fileserver.c
 examples_fileserver_LDADD = libripc.la
 examples_fetch_SOURCES = examples/fetch.c
 examples_fetch_LDADD = libripc.la
+examples_kv_SOURCES = examples/kv.c examples/service_arg.h
+examples_kv_LDADD = libripc.la
 examples_news_SOURCES = examples/news.c
 examples_news_LDADD = libripc.la
 examples_tasks_SOURCES = examples/tasks.c
@@ -27,7 +29,7 @@ endif
 exampledir = $(docdir)/examples
 example_DATA = examples/client.c examples/server.c examples/pingpong.c examples/fileserver.c \
 	examples/fetch.c \
-	examples/gateway.c examples/news.c examples/tasks.c examples/service_arg.h
+	examples/gateway.c examples/kv.c examples/news.c examples/tasks.c examples/service_arg.h
 
 # The programs of the manual pages: doc/man/mkman prints them, and
 # tests/tools/test_manpage_examples.sh compiles and runs them as the pages print them. Other pages

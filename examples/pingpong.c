@@ -7,11 +7,10 @@
  *
  * ripc-perf measures the same with more care.
  */
-#include <ripc.h>
+#include "service_arg.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -24,16 +23,16 @@ static int fail(int err, const char *what)
 }
 
 /* The waiting side returns every ball; the empty message ends the match. */
-static int wait_for_peer(uint64_t id)
+static int wait_for_peer(const char *name)
 {
 	struct ripc_service *service;
 	struct ripc_message *ball;
 	unsigned long long rounds = 0;
-	int err = ripc_service_register(NULL, id, 0, &service);
+	int err = service_arg_register(name, &service);
 
 	if (err)
 		return fail(err, "register");
-	printf("service %llu waits for a player\n", (unsigned long long)id);
+	printf("service %s waits for a player\n", name);
 	fflush(stdout);
 	/* For the first ball it waits as long as it takes, then only as long as is decent. */
 	for (;;) {
@@ -118,7 +117,7 @@ static int play(uint64_t id, unsigned long long rounds)
 
 int main(int argc, char **argv)
 {
-	uint64_t id = argc > 1 ? strtoull(argv[1], NULL, 0) : 42;
+	const char *name = argc > 1 ? argv[1] : "42";
 
-	return argc > 2 ? play(id, strtoull(argv[2], NULL, 0)) : wait_for_peer(id);
+	return argc > 2 ? play(service_arg(name), strtoull(argv[2], NULL, 0)) : wait_for_peer(name);
 }

@@ -5,56 +5,49 @@
  *     ./tasks boss 42 4000        has 4000 tasks, and ends when all are done
  *     ./tasks worker 42 1         in as many terminals as you like; a task takes 1 ms of its time
  *
- * A send that returns 0 does not mean that the work is done, so the boss relies on results alone. It
- * remembers which worker has which task. A task without a result after TASK_MS is given to another
- * worker; its first worker may be dead, or only slow. So a task may be worked on twice, and its
- * result is counted once. The boss learns of a dead worker by this timeout alone.
+ * A worker calls the boss. The call reports the result of its last task and asks for the next; the
+ * answer is the task. A call is executed at most once and gets its own answer, so nothing has to be
+ * numbered or repeated. While no task is free, the boss keeps the call unanswered.
  *
- * A worker asks for work, which reports the result of its last task as well. A request or a reply
- * may be lost: the worker asks again after ASK_MS, and gets the task that it has already. It drops
- * replies to earlier requests.
+ * The boss watches each worker. When a worker has died, its task is free again. So no task is lost,
+ * and a slow worker keeps its task. A worker that the boss cannot reach for a while counts as dead;
+ * its task may be worked on twice, and its result is counted once.
  *
- * Nobody replaces the boss: what is done is lost if the boss is killed.
+ * Nobody replaces the boss: the results are lost if the boss is killed.
  */
-#include <ripc.h>
+#include "service_arg.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define TASK_MS   1000 /* longer than a task takes */
-#define ASK_MS    200
-#define LINGER_MS 1000 /* at the end: all workers that are alive have asked by then */
-#define NO_TASK   UINT64_MAX
-#define END       (UINT64_MAX - 1) /* instead of a task: there are no more */
+#define NO_TASK         UINT64_MAX
+#define BOSS_TIMEOUT_MS 5000
 
 /* The same both ways, on hosts of the same byte order. */
 struct text {
-	uint64_t number; /* of the request; a reply has that of its request */
-	uint64_t task; /* request: the one that is done, or NO_TASK; reply: the one to do, or END */
+	uint64_t task;   /* request: the one that is done; reply: the one to do; NO_TASK: none */
 	uint64_t result; /* request: of that task */
 };
 
-struct task {
-	uint64_t worker; /* service id; 0: was given to nobody */
-	int64_t given_ms;
-	int done;
+struct worker {
+	uint64_t id;              /* service; 0: has ended */
+	uint64_t task;            /* that it has, or NO_TASK */
+	struct ripc_message *ask; /* its call, which waits for a task, or NULL */
 };
 
 struct boss {
-	struct task *tasks;
-	uint64_t ntasks, ndone, ngiven_again, sum;
+	struct ripc_service *service;
+	uint64_t ntasks, nbegun; /* tasks; of them, those that were given out once */
+	uint64_t *returned;      /* tasks of workers that have died */
+	uint64_t nreturned, ngiven_again;
+	char *done; /* of each task */
+	uint64_t ndone, sum;
+	struct worker *workers;
+	unsigned nworkers, nalive;
 };
-
-static int64_t clock_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static int fail(const char *who)
 {
@@ -62,125 +55,149 @@ static int fail(const char *who)
 	return 1;
 }
 
-static int text_get(struct text *text, const struct ripc_message *m)
+static struct worker *worker_get(struct boss *b, uint64_t id)
 {
-	if (m->nitems != 1 || m->items[0].iov_len != sizeof(*text))
-		return 0;
-	memcpy(text, m->items[0].iov_base, sizeof(*text));
-	return 1;
+	struct worker *grown;
+
+	for (unsigned i = 0; i < b->nworkers; i++)
+		if (b->workers[i].id == id)
+			return &b->workers[i];
+	grown = realloc(b->workers, (b->nworkers + 1) * sizeof(*grown));
+	if (!grown || ripc_watch(b->service, id)) {
+		b->workers = grown ? grown : b->workers;
+		return NULL;
+	}
+	b->workers = grown;
+	b->nalive++;
+	b->workers[b->nworkers] = (struct worker){id, NO_TASK, NULL};
+	return &b->workers[b->nworkers++];
 }
 
-/* The task that the worker has; else one that nobody has; else one whose worker is overdue. */
-static uint64_t choose(const struct boss *b, uint64_t worker, int64_t now_ms)
+static void worker_end(struct boss *b, struct worker *w)
 {
-	uint64_t fresh = NO_TASK, overdue = NO_TASK;
-
-	for (uint64_t i = 0; i < b->ntasks; i++) {
-		const struct task *t = &b->tasks[i];
-
-		if (t->done)
-			continue;
-		if (t->worker == worker)
-			return i;
-		if (!t->worker && fresh == NO_TASK)
-			fresh = i;
-		if (t->worker && now_ms - t->given_ms > TASK_MS && overdue == NO_TASK)
-			overdue = i;
-	}
-	return fresh != NO_TASK ? fresh : overdue;
+	if (w->task != NO_TASK)
+		b->returned[b->nreturned++] = w->task;
+	ripc_message_free(w->ask);
+	*w = (struct worker){0, NO_TASK, NULL};
+	b->nalive--;
 }
 
-/* Counts the result that a request reports. Return: what to reply; NO_TASK: nothing for now. */
-static uint64_t handle(struct boss *b, const struct text *request, uint64_t worker)
+/* Answers a call that waits, if there is a task, or if all are done. */
+static void give(struct boss *b, struct worker *w)
 {
-	uint64_t task = request->task;
-	int64_t now_ms = clock_ms();
+	struct text text = {NO_TASK, 0};
+	struct iovec reply = {&text, sizeof(text)};
 
-	if (task < b->ntasks && !b->tasks[task].done) {
-		b->tasks[task].done = 1;
-		b->ndone++;
-		b->sum += request->result;
+	if (!w->ask || (b->ndone < b->ntasks && !b->nreturned && b->nbegun == b->ntasks))
+		return;
+	if (b->ndone < b->ntasks && b->nreturned) {
+		text.task = b->returned[--b->nreturned];
+		b->ngiven_again++;
+	} else if (b->ndone < b->ntasks) {
+		text.task = b->nbegun++;
 	}
-	if (b->ndone == b->ntasks)
-		return END;
-	task = choose(b, worker, now_ms);
-	if (task == NO_TASK)
-		return NO_TASK;
-	b->ngiven_again += b->tasks[task].worker && b->tasks[task].worker != worker;
-	b->tasks[task].worker = worker;
-	b->tasks[task].given_ms = now_ms;
-	return task;
+	w->task = text.task;
+	/* A worker that is not reached has died: its event follows. */
+	if (ripc_reply(w->ask, &reply, 1, 0))
+		fprintf(stderr, "boss: %s\n", ripc_error_detail());
+	ripc_message_free(w->ask);
+	w->ask = NULL;
+	if (b->ndone == b->ntasks) {
+		ripc_unwatch(b->service, w->id);
+		worker_end(b, w);
+	}
 }
 
-static int run_boss(uint64_t id, uint64_t ntasks)
+/* A call of a worker. */
+static void asked(struct boss *b, struct ripc_message *m)
 {
-	struct boss b = {(struct task *)calloc(ntasks, sizeof(struct task)), ntasks, 0, 0, 0};
-	struct ripc_service *service;
-	struct ripc_message *m;
+	struct worker *w;
+	struct text text;
 
-	if (!b.tasks || ripc_service_register(NULL, id, 0, &service)) {
-		free(b.tasks);
-		return fail("boss");
-	}
-	printf("service %" PRIu64 " has %" PRIu64 " tasks\n", id, ntasks);
-	fflush(stdout);
-	while (!ripc_receive(service, &m, b.ndone < ntasks ? -1 : LINGER_MS)) {
-		struct text text;
-		struct iovec reply = {&text, sizeof(text)};
-		uint64_t worker = m->source;
-		int asked = text_get(&text, m);
-
+	if (m->nitems != 1 || m->items[0].iov_len != sizeof(text)) {
+		ripc_reply_error(m, EINVAL);
 		ripc_message_free(m);
-		if (!asked)
-			continue;
-		text.task = handle(&b, &text, worker);
-		/* A worker that is not reached asks again, or is dead. */
-		if (text.task != NO_TASK && ripc_send_short(service, worker, &reply, 1, NULL, 0))
-			fprintf(stderr, "boss: %s\n", ripc_error_detail());
+		return;
 	}
-	free(b.tasks);
-	if (b.ndone < ntasks)
-		return fail("boss");
-	printf("%" PRIu64 " tasks done, the sum is %" PRIu64 ", %" PRIu64 " given again\n", b.ndone,
-	       b.sum, b.ngiven_again);
-	return ripc_close(NULL) ? fail("boss") : 0;
+	memcpy(&text, m->items[0].iov_base, sizeof(text));
+	w = worker_get(b, m->source);
+	if (!w) {
+		ripc_reply_error(m, ENOMEM);
+		ripc_message_free(m);
+		return;
+	}
+	if (text.task < b->ntasks && !b->done[text.task]) {
+		b->done[text.task] = 1;
+		b->ndone++;
+		b->sum += text.result;
+	}
+	w->task = NO_TASK;
+	ripc_message_free(w->ask);
+	w->ask = m;
 }
 
-/* Asks until there is a reply to this very request. Return: 0, or 1 if the boss is gone. */
-static int ask(struct ripc_service *me, uint64_t boss, struct text *text)
+static int run_boss(const char *name, uint64_t ntasks)
 {
-	struct iovec request = {text, sizeof(*text)};
+	struct boss b = {.ntasks = ntasks, .done = calloc(ntasks, 1)};
 	struct ripc_message *m;
-	struct text reply;
+	int failed;
 
-	while (!ripc_send_short(me, boss, &request, 1, NULL, 5000)) {
-		while (!ripc_receive(me, &m, ASK_MS)) {
-			int found = m->source == boss && text_get(&reply, m) &&
-				    reply.number == text->number;
-
-			ripc_message_free(m);
-			if (found) {
-				text->task = reply.task;
-				return 0;
-			}
-		}
+	b.returned = calloc(ntasks, sizeof(*b.returned));
+	failed = !b.done || !b.returned || service_arg_register(name, &b.service);
+	if (!failed) {
+		printf("service %s has %" PRIu64 " tasks\n", name, ntasks);
+		fflush(stdout);
 	}
-	return 1;
+	/* At the end each worker that lives is told. */
+	while (!failed && (b.ndone < ntasks || b.nalive)) {
+		failed = ripc_receive(b.service, &m, -1);
+		if (failed)
+			break;
+		if (m->call) {
+			asked(&b, m);
+		} else {
+			for (unsigned i = 0; m->event && i < b.nworkers; i++)
+				if (b.workers[i].id == m->source)
+					worker_end(&b, &b.workers[i]);
+			ripc_message_free(m);
+		}
+		for (unsigned i = 0; i < b.nworkers; i++)
+			give(&b, &b.workers[i]);
+	}
+	if (failed)
+		fail("boss");
+	else
+		printf("%" PRIu64 " tasks done, the sum is %" PRIu64 ", %" PRIu64 " given again\n",
+		       b.ndone, b.sum, b.ngiven_again);
+	free(b.done);
+	free(b.returned);
+	free(b.workers);
+	return ripc_close(NULL) || failed;
 }
 
 static int run_worker(uint64_t boss, unsigned long ms)
 {
 	struct timespec takes = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-	struct text text = {0, NO_TASK, 0};
+	struct text text = {NO_TASK, 0};
+	struct iovec request = {&text, sizeof(text)};
 	struct ripc_service *me;
+	struct ripc_message *m;
 
 	if (ripc_service_register(NULL, RIPC_ANY_ID, 0, &me))
 		return fail("worker");
 	for (;;) {
-		text.number++;
-		if (ask(me, boss, &text))
+		int err;
+
+		/* The boss may take any time to answer, but it has to be there. */
+		if (ripc_route_lookup(NULL, boss, NULL, BOSS_TIMEOUT_MS))
 			return fail("worker");
-		if (text.task == END)
+		err = ripc_call(me, boss, &request, 1, NULL, &m, -1);
+		if (!err && m->items[0].iov_len == sizeof(text))
+			memcpy(&text, m->items[0].iov_base, sizeof(text));
+		ripc_message_free(m);
+		if (err)
+			return fail("worker");
+		if (text.task == NO_TASK)
 			break;
 		printf("task %" PRIu64 "\n", text.task);
 		fflush(stdout);
@@ -192,13 +209,13 @@ static int run_worker(uint64_t boss, unsigned long ms)
 
 int main(int argc, char **argv)
 {
-	uint64_t id = argc == 4 ? strtoull(argv[2], NULL, 0) : 0;
+	uint64_t id = argc == 4 ? service_arg(argv[2]) : 0;
 
 	if (id && !strcmp(argv[1], "boss") && strtoull(argv[3], NULL, 0))
-		return run_boss(id, strtoull(argv[3], NULL, 0));
+		return run_boss(argv[2], strtoull(argv[3], NULL, 0));
 	if (id && !strcmp(argv[1], "worker"))
 		return run_worker(id, strtoul(argv[3], NULL, 0));
-	fprintf(stderr, "usage: tasks boss ID TASKS\n"
-			"       tasks worker ID MS\n");
+	fprintf(stderr, "usage: tasks boss SERVICE TASKS\n"
+			"       tasks worker SERVICE MS\n");
 	return 2;
 }

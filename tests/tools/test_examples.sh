@@ -125,9 +125,9 @@ if gone "$steady" 60 && [ "$status" -eq 0 ]; then
 else
 	bad "tasks: the worker that is left ends with the boss" "$work/steady" "$work/steady.err"
 fi
-start boss ./examples/tasks boss "$id" 10
+start boss ./examples/tasks boss "$id" 10000
 boss=$pid
-ready boss "^service $id has 10 tasks$"
+ready boss "^service $id has 10000 tasks$"
 start idle ./examples/tasks worker "$id" 10
 idle=$pid
 ready idle "^task "
@@ -139,6 +139,57 @@ else
 	bad "tasks: the boss was killed: the worker says so" "$work/idle" "$work/idle.err"
 fi
 has "and with whom" "$work/idle.err" "^worker: service $id"
+
+# A key-value store.
+store=test/store-$id
+expect "kv: usage" 2 60 ./examples/kv put "$store" key
+expect "kv: no server" 1 60 ./examples/kv put "$store" apple 3
+has "nothing was done" "$err" "^kv: that was not done: .*service"
+start kv ./examples/kv serve "$store"
+kv=$pid
+ready kv "^$store is ready$"
+expect "kv: the name is held" 1 60 ./examples/kv serve "$store"
+has "the error names it" "$err" "^kv: $store: .*$store"
+expect "kv put" 0 60 ./examples/kv put "$store" apple 3
+expect "kv put: another value" 0 60 ./examples/kv put "$store" apple 4
+expect "kv put: an empty key and value" 0 60 ./examples/kv put "$store" "" ""
+long=$(head -c 100000 /dev/zero | tr '\0' y)
+expect "kv put: a value that is long" 0 60 ./examples/kv put "$store" pear "$long"
+expect "kv get" 0 60 ./examples/kv get "$store" apple
+has "the last value" "$out" "^4$"
+expect "kv get: a value that is long" 0 60 ./examples/kv get "$store" pear
+if [ "$(wc -c <"$out")" -eq 100001 ]; then
+	ok "is whole"
+else
+	bad "is whole: $(wc -c <"$out") bytes"
+fi
+expect "kv get: an empty key" 0 60 ./examples/kv get "$store" ""
+expect "kv get: an unknown key" 1 60 ./examples/kv get "$store" plum
+has "says so" "$err" '^kv: there is no "plum"$'
+expect "kv delete" 0 60 ./examples/kv delete "$store" apple
+expect "kv delete: again" 1 60 ./examples/kv delete "$store" apple
+expect "kv get: what was deleted" 1 60 ./examples/kv get "$store" apple
+start watch ./examples/kv watch "$store"
+watch=$pid
+ready watch "^watching $store$"
+expect "kv get: while it is watched" 0 60 ./examples/kv get "$store" ""
+kill -9 "$kv"
+gone "$kv" 60
+if gone "$watch" 60 && [ "$status" -eq 0 ]; then
+	ok "kv watch ends when the server is killed"
+else
+	bad "kv watch ends when the server is killed" "$work/watch" "$work/watch.err"
+fi
+has "and gives the reason" "$work/watch" "^$store: peer "
+start kv ./examples/kv serve "$store"
+kv=$pid
+ready kv "^$store is ready$"
+kill -STOP "$kv"
+expect "kv put: the server stands still" 1 60 ./examples/kv put "$store" apple 5
+kill -CONT "$kv"
+expect "kv put: it goes on" 0 60 ./examples/kv put "$store" apple 6
+kill "$kv"
+gone "$kv" 60
 
 # Ping-pong.
 id=$(random_id)
@@ -321,7 +372,7 @@ else
 	bad "fetch: no temporary file is left: $(ls -l "$work/got")"
 fi
 rm -rf "$work/got" && mkdir "$work/got"
-# Two at once are served one after the other.
+# Two at once.
 start first ./examples/fetch "$id" big "$work/got/first"
 first=$pid
 start second ./examples/fetch "$id" big "$work/got/second"

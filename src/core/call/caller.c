@@ -224,12 +224,16 @@ static void send_again(struct ripc__call *call)
 /* It is not known whether the request was executed. */
 static void call_unknown(struct ripc__call *call, const char *why)
 {
+	char text[RIPC__DETAIL_MAX];
+
+	snprintf(text, sizeof(text), "service %llu: %s; it may have executed the request",
+		 (unsigned long long)call->dest, why);
 	if (call->idempotent && call->state == CALL_SENT)
 		send_again(call);
 	else if (call->state == CALL_CANCELLING)
-		ripc__call_end(call, -ETIME, why);
+		ripc__call_end(call, -ETIME, text);
 	else
-		ripc__call_end(call, -EPIPE, why);
+		ripc__call_end(call, -EPIPE, text);
 }
 
 /* ---- the request ---- */
@@ -398,7 +402,7 @@ void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t st
 			send_again(call);
 		break;
 	default:
-		call_unknown(call, "the request may have been executed");
+		call_unknown(call, "there is no answer");
 		break;
 	}
 }
