@@ -12,7 +12,6 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -218,179 +217,6 @@ START_TEST(progress__short_tick_on_request)
 }
 END_TEST
 
-#define DESCRIPTORS 1024
-
-static atomic_int stalled_epfd = -1;    /* a thread that wakes on this descriptor is held there */
-static atomic_uint sleeps[DESCRIPTORS]; /* threads that sleep on it */
-static atomic_uint begun[DESCRIPTORS];  /* sleeps on it so far */
-
-static _Thread_local unsigned polls,
-	polls_before; /* passes of this thread; those before its last sleep */
-
-void __real_ripc__full_pass(struct ripc *ctx);
-void __wrap_ripc__full_pass(struct ripc *ctx);
-void __wrap_ripc__full_pass(struct ripc *ctx)
-{
-	polls++;
-	__real_ripc__full_pass(ctx);
-}
-
-void __real_ripc__partial_pass(struct ripc *ctx);
-void __wrap_ripc__partial_pass(struct ripc *ctx);
-void __wrap_ripc__partial_pass(struct ripc *ctx)
-{
-	polls++;
-	__real_ripc__partial_pass(ctx);
-}
-
-static atomic_uint epoll_mods[DESCRIPTORS]; /* changes of its event masks */
-
-int __real_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
-int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
-int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
-{
-	if (op == EPOLL_CTL_MOD)
-		epoll_mods[(unsigned)epfd % DESCRIPTORS]++;
-	return __real_epoll_ctl(epfd, op, fd, ev);
-}
-
-int __real_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
-			const sigset_t *mask);
-int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
-			const sigset_t *mask);
-int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
-			const sigset_t *mask)
-{
-	unsigned fd = (unsigned)epfd % DESCRIPTORS;
-	int n;
-
-	polls_before = polls;
-	begun[fd]++;
-	sleeps[fd]++;
-	n = __real_epoll_pwait2(epfd, ev, max, timeout, mask);
-	sleeps[fd]--;
-	while (epfd == stalled_epfd)
-		usleep(100);
-	return n;
-}
-
-static bool await_count(atomic_uint *value, unsigned least)
-{
-	for (uint64_t until = now_ms() + PATIENCE_MS / 12; *value < least && now_ms() < until;)
-		usleep(1000);
-	return *value >= least;
-}
-
-/*
- * A sleeping leader is kicked for a pass, but leaves without one, as its own message has arrived.
- * Then the progress thread must not lead by RESUME: it has to make the pass.
- */
-START_TEST(resume__polls_first)
-{
-	struct ripc_service *s, *from;
-	struct ripc *ctx;
-	uint64_t number;
-	unsigned before;
-
-	if (__real_epoll_pwait2(-1, NULL, 0, NULL, NULL) && errno != EBADF && errno != EINVAL) {
-		test_skip("this kernel has no epoll_pwait2()");
-		return;
-	}
-	/* No timer of a lane wakes a thread meanwhile. */
-	OK(ripc_open(&ctx, "wait=block resolver=local peer_timeout_ms=600000"));
-	OK(ripc_service_register(ctx, ID(0), 0, &s));
-	OK(ripc_service_register(ctx, ID(1), 0, &from));
-	/* Connect the lane. */
-	OK(send_number(from, ID(0), 0));
-	OK(receive_number(s, &number, PATIENCE_MS));
-	/* Several times: one sleep may be short for other reasons. */
-	for (uint64_t i = 0; i < 5; i++) {
-		struct waiter w = {.s = s, .timeout_ms = PATIENCE_MS};
-		pthread_t thread;
-
-		pthread_create(&thread, NULL, waiter_main, &w);
-		ck_assert(await_count(&sleeps[ctx->progress.epfd], 1));
-		ck_assert(await_count(&sleeps[ctx->progress.thread_epfd], 1));
-		stalled_epfd = ctx->progress.epfd;
-		OK(send_number(from, ID(0), i));
-		ripc__poll(ctx);
-		before = begun[ctx->progress.thread_epfd];
-		stalled_epfd = -1;
-		pthread_join(thread, NULL);
-		OK(w.rc);
-		ck_assert_uint_eq(w.number, i);
-		ck_assert(await_count(&begun[ctx->progress.thread_epfd], before + 1));
-	}
-	OK(ripc_close(ctx));
-}
-END_TEST
-
-static void *echo_main(void *arg)
-{
-	struct pair *p = arg;
-	uint64_t number = 1;
-
-	while (number) {
-		OK(receive_number(p->sb, &number, PATIENCE_MS));
-		OK(send_number(p->sb, ID(0), number));
-	}
-	return NULL;
-}
-
-/* A thread sleeps between many messages: the descriptors are not masked for each of them. */
-START_TEST(resume__rate_limited)
-{
-	enum { COUNT = 300 };
-	unsigned before = 0;
-	uint64_t number;
-	pthread_t thread;
-	struct pair p;
-
-	pair_open(&p, "wait=block");
-	pthread_create(&thread, NULL, echo_main, &p);
-	for (unsigned i = 0; i < 2 * COUNT; i++) {
-		if (i == COUNT)
-			before = epoll_mods[p.b->progress.thread_epfd];
-		/* Most ticks find the leader asleep. */
-		usleep(2000);
-		OK(send_number(p.sa, ID(1), i + 1 < 2 * COUNT));
-		OK(receive_number(p.sa, &number, PATIENCE_MS));
-	}
-	pthread_join(thread, NULL);
-	ck_assert_uint_lt(epoll_mods[p.b->progress.thread_epfd] - before, COUNT / 2);
-	pair_close(&p);
-}
-END_TEST
-
-/* A leader makes one pass before it sleeps. */
-START_TEST(lead__one_poll_before_sleep)
-{
-	enum { COUNT = 60 };
-	struct pair p;
-	unsigned once = 0;
-	uint64_t number;
-
-	if (__real_epoll_pwait2(-1, NULL, 0, NULL, NULL) && errno != EBADF && errno != EINVAL) {
-		test_skip("this kernel has no epoll_pwait2()");
-		return;
-	}
-	pair_open(&p, "wait=block peer_timeout_ms=600000");
-	OK(send_number(p.sa, ID(1), 1));
-	OK(receive_number(p.sb, &number, PATIENCE_MS));
-	/* Not always: a descriptor may turn readable, which takes another pass. */
-	for (unsigned i = 0; i < COUNT; i++) {
-		unsigned before = polls;
-
-		polls_before = before;
-		/* So soon again that the progress thread ticks, and does not lead. */
-		ck_assert_int_eq(receive_number(p.sb, &number, 3), -ETIMEDOUT);
-		once += polls_before - before == 1;
-	}
-	ck_assert_uint_gt(once, COUNT / 4);
-	pair_close(&p);
-}
-END_TEST
-
 static uint64_t cpu_ms(void)
 {
 	struct rusage u;
@@ -480,9 +306,6 @@ int main(void)
 	tcase_add_test(tc, idle__an_open_context);
 	tcase_add_test(tc, request__leader_asleep);
 	tcase_add_loop_test(tc, progress__short_tick_on_request, 0, 2);
-	tcase_add_test(tc, resume__polls_first);
-	tcase_add_test(tc, resume__rate_limited);
-	tcase_add_test(tc, lead__one_poll_before_sleep);
 	suite_add_tcase(suite, tc);
 	return test_main("core/progress/progress_thread", suite);
 }
