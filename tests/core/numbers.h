@@ -6,7 +6,9 @@
 #include "harness.h"
 #include "ripc.h"
 
-#define PATIENCE_MS 60000
+#include <stdatomic.h>
+
+#define PATIENCE_MS TEST_PATIENCE_MS
 #define ID(i)       (first_id + (i))
 
 extern uint64_t first_id; /* of services that no other test on this host has */
@@ -29,6 +31,7 @@ struct waiter {
 	struct ripc_service *s;
 	uint64_t number, took_ms;
 	int timeout_ms, rc;
+	atomic_bool done;
 };
 
 void *waiter_main(void *arg);

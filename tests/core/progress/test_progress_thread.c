@@ -79,9 +79,8 @@ START_TEST(request__leader_asleep)
 	OK(ripc_open(&ctx, "wait=block resolver=local"));
 	OK(ripc_service_register(ctx, ID(0), 0, &w.s));
 	pthread_create(&thread, NULL, waiter_main, &w);
-	/* Let the work of the previous registration end. */
 	for (int i = 0; i < 3; i++) {
-		usleep(300000);
+		AWAIT(ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_ASLEEP);
 		start = now_ms();
 		OK(ripc_service_register(ctx, ID(1), 0, &from));
 		/* It takes 60 ms; or, with a lost wake-up, until the leader's next timer. */
@@ -96,6 +95,11 @@ START_TEST(request__leader_asleep)
 }
 END_TEST
 
+static bool thread_blocked(const struct ripc *ctx)
+{
+	return ripc__progress_state(&ctx->progress).thread == RIPC__THREAD_BLOCKED;
+}
+
 /* Application threads come and go, the progress thread leads between them: none is lost. */
 START_TEST(progress__takes_leadership)
 {
@@ -106,8 +110,12 @@ START_TEST(progress__takes_leadership)
 	pair_open(&p, modes[_i]);
 	fd.fd = ripc_service_fd(p.sb);
 	for (uint64_t i = 0; i < 300; i++) {
-		/* Long enough for it to fall asleep, or not. */
-		usleep((useconds_t)(test_random(&rng) % 3 ? test_random(&rng) % 3000 : 15000));
+		unsigned pauses = test_random(&rng) % 5;
+
+		if (!pauses)
+			AWAIT(thread_blocked(p.a) && thread_blocked(p.b));
+		for (uint64_t end = 0; pauses > 1; pauses--)
+			ck_assert(test_pause(&end, PATIENCE_MS));
 		OK(send_number(p.sa, ID(1), i));
 		if (test_random(&rng) & 1)
 			ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
@@ -234,15 +242,34 @@ static long switches(void)
 	return u.ru_nvcsw;
 }
 
-/* Two seconds of nothing: with threads that wait, then with none in the library. */
+/* Two seconds of nothing. */
+static void check_idle(void)
+{
+	uint64_t cpu = cpu_ms();
+	long before = switches();
+
+	sleep(2);
+	ck_assert_uint_lt(cpu_ms() - cpu, 200);
+	ck_assert_int_lt(switches() - before, 1000);
+}
+
+/* The leader, if any, and the progress thread sleep on the descriptors. */
+static bool at_rest(const struct ripc *ctx)
+{
+	struct ripc__progress_state s = ripc__progress_state(&ctx->progress);
+
+	return thread_blocked(ctx) ||
+	       (s.leader == RIPC__LEADER_ASLEEP && s.thread == RIPC__THREAD_STANDBY);
+}
+
+/* With threads that wait, then with none in the library. */
 START_TEST(idle__no_cpu)
 {
 	static const char *const quiet[] = {"wait=adaptive", "wait=block"};
 	struct waiter w[4];
 	pthread_t threads[4];
 	struct pair p;
-	uint64_t cpu, number;
-	long sw;
+	uint64_t number;
 
 	pair_open(&p, quiet[_i]);
 	OK(send_number(p.sa, ID(1), 7));
@@ -253,22 +280,14 @@ START_TEST(idle__no_cpu)
 	}
 	for (unsigned i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
-	usleep(500000);
-	cpu = cpu_ms();
-	sw = switches();
-	sleep(2);
-	ck_assert_uint_lt(cpu_ms() - cpu, 200);
-	ck_assert_int_lt(switches() - sw, 1000);
+	AWAIT(at_rest(p.a) && at_rest(p.b));
+	check_idle();
 	for (unsigned i = 0; i < 4; i++) {
 		pthread_join(threads[i], NULL);
 		ck_assert_int_eq(w[i].rc, -ETIMEDOUT);
 	}
-	usleep(500000);
-	cpu = cpu_ms();
-	sw = switches();
-	sleep(2);
-	ck_assert_uint_lt(cpu_ms() - cpu, 200);
-	ck_assert_int_lt(switches() - sw, 1000);
+	AWAIT(thread_blocked(p.a) && thread_blocked(p.b));
+	check_idle();
 	pair_close(&p);
 }
 END_TEST
@@ -277,16 +296,10 @@ END_TEST
 START_TEST(idle__an_open_context)
 {
 	struct ripc *ctx;
-	uint64_t cpu;
-	long sw;
 
 	OK(ripc_open(&ctx, NULL));
-	usleep(300000);
-	cpu = cpu_ms();
-	sw = switches();
-	sleep(2);
-	ck_assert_uint_lt(cpu_ms() - cpu, 200);
-	ck_assert_int_lt(switches() - sw, 500);
+	AWAIT(thread_blocked(ctx));
+	check_idle();
 	OK(ripc_close(ctx));
 }
 END_TEST

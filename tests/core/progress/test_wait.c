@@ -490,7 +490,8 @@ START_TEST(pass_leadership__leader_timeout)
 		pthread_t threads[2];
 
 		pthread_create(&threads[0], NULL, waiter_main, &w[0]);
-		usleep(1000);
+		AWAIT(ripc__progress_state(&b->progress).leader >= RIPC__LEADER_SPINNING ||
+		      w[0].done);
 		pthread_create(&threads[1], NULL, waiter_main, &w[1]);
 		pthread_join(threads[0], NULL);
 		ck_assert_int_eq(w[0].rc, -ETIMEDOUT);
@@ -555,6 +556,16 @@ START_TEST(wait__several_on_one_service)
 }
 END_TEST
 
+static unsigned waiting(struct ripc *ctx)
+{
+	unsigned n;
+
+	ripc__lock(ctx);
+	n = ctx->waiting;
+	ripc__unlock(ctx);
+	return n;
+}
+
 START_TEST(wake_all__close_ends_waits)
 {
 	enum { N = 6 };
@@ -568,7 +579,7 @@ START_TEST(wake_all__close_ends_waits)
 		OK(ripc_service_register(ctx, ID(i), 0, &w[i].s));
 		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
 	}
-	usleep(50000);
+	AWAIT(waiting(ctx) == N);
 	OK(ripc_close(ctx));
 	for (unsigned i = 0; i < N; i++) {
 		pthread_join(threads[i], NULL);
