@@ -46,7 +46,7 @@ uint64_t test_number(const char *name, uint64_t otherwise);
 /* How many descriptors this process has open. */
 unsigned test_descriptors(void);
 
-#define TEST_PATIENCE_MS 60000 /* the limit of AWAIT(); below that of most test cases */
+#define TEST_PATIENCE_MS 30000 /* the limit of AWAIT(): half of that of a test case */
 
 /* Waits until condition holds, which is checked each millisecond; fails the test at the limit. */
 #define AWAIT(condition)                                                                     \
