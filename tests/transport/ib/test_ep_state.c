@@ -77,7 +77,7 @@ START_TEST(break__states)
 }
 END_TEST
 
-/* The core is told of the loss of what it knows, with the first cause, and posts no more. */
+/* A loss is reported with its first cause, if the core knows the endpoint. */
 START_TEST(break__first_call_counts)
 {
 	in_state(IB_EP_OPEN);
