@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 /*
@@ -125,6 +126,22 @@ unsigned test_descriptors(void)
 	closedir(dir);
 	/* Without the one that we look with, and the two directories that every directory has. */
 	return n - 3;
+}
+
+bool test_pause(uint64_t *end_ns, unsigned limit_ms)
+{
+	const struct timespec ms = {.tv_nsec = 1000000};
+	struct timespec ts;
+	uint64_t now;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	now = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	if (!*end_ns)
+		*end_ns = now + (uint64_t)limit_ms * 1000000;
+	if (now >= *end_ns)
+		return false;
+	nanosleep(&ms, NULL);
+	return true;
 }
 
 uint64_t test_random(uint64_t *state)

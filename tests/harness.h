@@ -46,6 +46,23 @@ uint64_t test_number(const char *name, uint64_t otherwise);
 /* How many descriptors this process has open. */
 unsigned test_descriptors(void);
 
+#define TEST_PATIENCE_MS 30000 /* the limit of AWAIT(): half of that of a test case */
+
+/* Waits until condition holds, which is checked each millisecond; fails the test at the limit. */
+#define AWAIT(condition)                                                                     \
+	do {                                                                                 \
+		uint64_t end_ = 0;                                                           \
+		while (!(condition))                                                         \
+			ck_assert_msg(test_pause(&end_, TEST_PATIENCE_MS), "waited for: %s", \
+				      #condition);                                           \
+	} while (0)
+
+/*
+ * Sleeps 1 ms, for a loop that checks a condition. *end_ns: 0 before the first call. Return: false,
+ * without a sleep, once limit_ms have passed since the first call.
+ */
+bool test_pause(uint64_t *end_ns, unsigned limit_ms);
+
 /* A small deterministic generator (splitmix64): the next number of the sequence in *state. */
 uint64_t test_random(uint64_t *state);
 

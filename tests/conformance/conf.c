@@ -418,6 +418,14 @@ unsigned conf_count_dir(const char *dir)
 	return n;
 }
 
+void conf_await_threads(unsigned n)
+{
+	uint64_t end = 0;
+
+	while (conf_count_dir("/proc/self/task") != n && test_pause(&end, 1000))
+		;
+}
+
 void conf_run_case(struct conf *c, const struct conf_case *k)
 {
 	unsigned fds = conf_count_dir("/proc/self/fd"), threads = conf_count_dir("/proc/self/task");
@@ -435,9 +443,8 @@ void conf_run_case(struct conf *c, const struct conf_case *k)
 		       (double)(end.tv_sec - start.tv_sec) +
 			       (double)(end.tv_nsec - start.tv_nsec) / 1e9);
 	EXPECT_EQ(fds, conf_count_dir("/proc/self/fd"));
-	/* A thread that was joined may still stand in /proc for a moment. */
-	for (int i = 0; !CONF_TSAN && i < 1000 && conf_count_dir("/proc/self/task") != threads; i++)
-		usleep(1000);
+	if (!CONF_TSAN)
+		conf_await_threads(threads);
 	/* The thread sanitizer has a thread of its own, which comes when it likes. */
 	if (!CONF_TSAN)
 		EXPECT_EQ(threads, conf_count_dir("/proc/self/task"));

@@ -199,6 +199,8 @@ bool conf_can_run(const struct conf *c, const struct conf_case *k);
 void conf_run_case(struct conf *c, const struct conf_case *k);
 /* Descriptors and threads of this process. */
 unsigned conf_count_dir(const char *dir);
+/* A thread that was joined is counted in /proc for a moment longer: waits for n threads, 1 s. */
+void conf_await_threads(unsigned n);
 /*
  * Adds each case of a list as a test case of its name; run(i) is called with an index into
  * conf_find().

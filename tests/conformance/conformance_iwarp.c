@@ -89,9 +89,7 @@ static void open_devices(void)
 
 	EXPECT_OK(ripc_open(&ctx, "transports=iwarp/verbs"));
 	EXPECT_OK(ripc_close(ctx));
-	/* A thread that was joined may still stand in /proc for a moment. */
-	for (int i = 0; i < 1000 && conf_count_dir("/proc/self/task") != threads; i++)
-		usleep(1000);
+	conf_await_threads(threads);
 }
 
 START_TEST(run)

@@ -51,5 +51,6 @@ void *waiter_main(void *arg)
 
 	w->rc = receive_number(w->s, &w->number, w->timeout_ms);
 	w->took_ms = now_ms() - start;
+	w->done = true;
 	return NULL;
 }

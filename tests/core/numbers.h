@@ -6,6 +6,8 @@
 #include "harness.h"
 #include "ripc.h"
 
+#include <stdatomic.h>
+
 #define PATIENCE_MS 60000
 #define ID(i)       (first_id + (i))
 
@@ -29,6 +31,7 @@ struct waiter {
 	struct ripc_service *s;
 	uint64_t number, took_ms;
 	int timeout_ms, rc;
+	atomic_bool done;
 };
 
 void *waiter_main(void *arg);

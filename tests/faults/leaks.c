@@ -100,14 +100,15 @@ struct leaks leaks_wait_stable(void)
 
 bool leaks_compare(const struct leaks *before, struct leaks *now)
 {
-	for (int i = 0; i < 100; i++) {
+	uint64_t end = 0;
+
+	do {
 		*now = leaks_snapshot();
 		/* A thread that had been joined may still have been counted before. */
 		if (now->descriptors <= before->descriptors && now->threads <= before->threads &&
 		    now->resources <= before->resources)
 			return true;
-		usleep(100000);
-	}
+	} while (test_pause(&end, 10000));
 	if (now->resources > before->resources)
 		resources(stderr);
 	return false;

@@ -251,8 +251,8 @@ static void survivor(struct side *s, struct report *r, pid_t pid, bool sends)
 	 * The other process has received the last message too: else it would be killed before it
 	 * can report the number of calls.
 	 */
-	for (int i = 0; i < TIMEOUT_MS / 10 && !finished(s, pid); i++)
-		usleep(10000);
+	for (uint64_t end = 0; !finished(s, pid) && test_pause(&end, TIMEOUT_MS);)
+		;
 	kill(pid, SIGKILL);
 	fill(s->buf, 77);
 	rc = ripc_send_long(s->service, s->peer, &item, 1, NULL, DEAD_MS);

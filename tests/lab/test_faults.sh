@@ -67,10 +67,7 @@ sleep 3
 kill -9 "$client"
 wait "$client" 2>/dev/null
 # The server takes some time to detect that the old client is dead.
-for _ in $(seq 30); do
-	timeout 60 ./tools/ripc-perf latency -s 64 -c 10 >/dev/null 2>&1 && break
-	sleep 1
-done
+wait_until 300 timeout 60 ./tools/ripc-perf latency -s 64 -c 10 >/dev/null 2>&1
 expect "a server whose client was killed serves the next" 0 120 ./tools/ripc-perf latency -s 64 \
 	-c 100 --timeout 20000 --stop
 wait "$server"
@@ -93,10 +90,7 @@ rxe* | siw*)
 		timeout 400 ./tools/ripc-perf bandwidth -s 256K -c "$1" --verify --timeout 60000 \
 			>"$out" 2>"$err" &
 		client=$!
-		tries=0
-		until holds || [ $((tries += 1)) -gt 150 ]; do
-			sleep 0.2
-		done
+		wait_until 30 holds
 		# The queue pair exists before the first message is sent.
 		sleep 1
 	}

@@ -6,6 +6,10 @@ name=test_guests
 unset RIPC_INTERFACES
 
 "$RIPC_LAB_DIR"/resources >"$work/before"
+listens() {
+	[ -n "$(ss -Hltn "sport = :$1")" ]
+}
+
 # together WHAT PORT SERVER CLIENT: runs each on its host; the client starts when a process listens
 # on the server's port.
 together() {
@@ -19,11 +23,7 @@ together() {
 	fi
 	# shellcheck disable=SC2086
 	start server timeout 120 $3
-	t_tries=0
-	until [ -n "$(ss -Hltn "sport = :$t_port")" ] || [ $t_tries -ge 100 ]; do
-		t_tries=$((t_tries + 1))
-		sleep 0.2
-	done
+	wait_until 60 listens "$t_port"
 	"$RIPC_LAB_DIR"/meet "guests-$steps" || bad "the client of: $t_what"
 	if wait "$pid"; then
 		ok "$t_what, server"

@@ -5,15 +5,14 @@ name=test_namespaces
 . "$RIPC_LAB_DIR/../tools/lib.sh"
 unset RIPC_INTERFACES
 
+listens() {
+	[ -n "$(ip netns exec h1 ss -Hltn "sport = :7174")" ]
+}
+
 "$RIPC_LAB_DIR"/resources >"$work/before"
 for address in 198.18.2.1 fd00:18:2::1; do
 	start server ip netns exec h1 rping -s -a $address -C 10
-	n_tries=0
-	until [ -n "$(ip netns exec h1 ss -Hltn "sport = :7174")" ] || [ $n_tries -ge 100 ]; do
-		n_tries=$((n_tries + 1))
-		sleep 0.2
-	done
-	echo "the server listens after $n_tries looks"
+	wait_until 60 listens
 	expect "rping from h2 to h1, $address" 0 60 ip netns exec h2 rping -c -a $address -C 10 -V
 	if gone "$pid" 60; then
 		ok "its server ends"

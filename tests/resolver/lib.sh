@@ -4,6 +4,8 @@
 # sources this file. Then $tool is the program and $tmp a directory. At the end the processes in
 # pids and the network namespaces in namespaces are removed, and the closing line is printed. A test
 # may define a function at_end for more.
+# shellcheck source=../wait.sh
+. "$(dirname "$0")/../wait.sh"
 passed=0 failed=0 skipped=0
 tmp=$(mktemp -d)
 pids=() namespaces=()
@@ -34,6 +36,20 @@ finish()
 }
 trap finish EXIT
 trap 'exit 1' INT TERM
+
+# has_lines FILE PATTERN [COUNT]: whether the file has so many lines like this (1)
+has_lines()
+{
+	local n
+	n=$(grep -c -- "$2" "$1" 2>/dev/null)
+	[ "${n:-0}" -ge "${3:-1}" ]
+}
+
+# await FILE PATTERN [COUNT]: waits for such lines, two minutes at most
+await()
+{
+	wait_until 120 has_lines "$@"
+}
 
 # skip WHY: nothing of this test can be run here
 skip()

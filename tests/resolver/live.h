@@ -14,6 +14,7 @@
 #include "resolver/resolver.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@ struct ctx {
 static uint64_t rng;
 static uint64_t service; /* one that nobody else uses */
 static uint16_t port;
+static uint64_t ahead_ns; /* how far the time of the resolvers is ahead of the clock */
 
 static inline void setup(void)
 {
@@ -40,6 +42,11 @@ static inline void setup(void)
 	test_own_network();
 	service = test_random(&rng) >> 1 | 1;
 	port = (uint16_t)(20000 + test_random(&rng) % 12000);
+}
+
+static inline uint64_t resolver_now(void)
+{
+	return ripc__clock_ns() + ahead_ns;
 }
 
 static inline void describe(uint8_t transport, const uint8_t *addr, size_t len, char *text,
@@ -91,7 +98,7 @@ static inline void progress(struct ctx *c)
 	ck_assert_uint_lt(c->nevents, EVENTS_MAX);
 	c->nevents +=
 		ripc__resolver_progress(c->r, true, c->events + c->nevents, EVENTS_MAX - c->nevents,
-					ripc__clock_ns(), &c->deadline_ns);
+					resolver_now(), &c->deadline_ns);
 }
 
 static inline const struct ripc__resolver_event *find_event(const struct ctx *c,
@@ -102,6 +109,17 @@ static inline const struct ripc__resolver_event *find_event(const struct ctx *c,
 		if (c->events[i].kind == kind && c->events[i].service == id)
 			return &c->events[i];
 	return NULL;
+}
+
+/* Sleeps until a context has work, and 1 ms at most. */
+static inline void pause_all(const struct ctx *all, unsigned n)
+{
+	struct pollfd fds[64];
+
+	ck_assert_uint_le(n, sizeof(fds) / sizeof(fds[0]));
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = (struct pollfd){ripc__resolver_fd(all[i].r), POLLIN, 0};
+	poll(fds, n, 1);
 }
 
 /* Makes progress on all contexts until the first has this event; fails after 40 s. */
@@ -118,7 +136,7 @@ static inline const struct ripc__resolver_event *await(struct ctx *all, unsigned
 		event = find_event(&all[0], ev, id);
 		if (event)
 			return event;
-		usleep(200);
+		pause_all(all, n);
 	}
 	ck_abort_msg("event %d did not come", ev);
 	return NULL;
@@ -126,7 +144,7 @@ static inline const struct ripc__resolver_event *await(struct ctx *all, unsigned
 
 static inline void register_service(struct ctx *c, uint64_t id)
 {
-	int rc = ripc__resolver_register(c->r, id, ripc__clock_ns());
+	int rc = ripc__resolver_register(c->r, id, resolver_now());
 
 	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_error_detail());
 	await(c, 1, RIPC__REGISTERED, id);
@@ -134,7 +152,7 @@ static inline void register_service(struct ctx *c, uint64_t id)
 
 static inline void lookup(struct ctx *c, uint64_t id)
 {
-	ck_assert_int_eq(ripc__resolver_lookup(c->r, id, ripc__clock_ns()), 0);
+	ck_assert_int_eq(ripc__resolver_lookup(c->r, id, resolver_now()), 0);
 }
 
 /* So that a test that fails shows the text. */

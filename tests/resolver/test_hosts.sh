@@ -47,17 +47,18 @@ if ! why=$(network 2>&1); then
 	skip "three hosts with a router cannot be made here: $why"
 fi
 
+# refuses HOST ADDRESS: whether the address refuses a connection from the host
+refuses()
+{
+	LC_ALL=C ip netns exec "$1" timeout 1 bash -c "exec 3<>/dev/tcp/$2/9" 2>&1 |
+		grep -q refused
+}
+
 # reaches HOST ADDRESS: waits up to 20 s until the host answers; the kernel detects a carrier late.
 # A refused connection is an answer too.
 reaches()
 {
-	local i
-	for ((i = 0; i < 200; i++)); do
-		LC_ALL=C ip netns exec "$1" timeout 1 bash -c "exec 3<>/dev/tcp/$2/9" 2>&1 |
-			grep -q refused && return 0
-		sleep 0.1
-	done
-	return 1
+	wait_until 20 refuses "$@"
 }
 
 # start HOST FILE ARGUMENTS...: the tool in the background
@@ -71,18 +72,14 @@ start()
 }
 wrap=(env)
 
-# shows WHAT FILE PATTERN: waits for a line, a minute at most
+# shows WHAT FILE PATTERN: waits for a line
 shows()
 {
-	local i
-	for ((i = 0; i < 3000; i++)); do
-		if grep -q -- "$3" "$tmp/$2"; then
-			echo "PASS: $1"
-			passed=$((passed + 1))
-			return
-		fi
-		sleep 0.02
-	done
+	if await "$tmp/$2" "$3"; then
+		echo "PASS: $1"
+		passed=$((passed + 1))
+		return
+	fi
 	echo "FAIL: $1: no line like \"$3\" in"
 	tail -n 5 "$tmp/$2"
 	failed=$((failed + 1))

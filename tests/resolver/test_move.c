@@ -111,8 +111,8 @@ static void take_over(struct residence *next, struct ripc *ctx, struct residence
 {
 	for (unsigned tries = 0; tries < 10; tries++) {
 		begin(next, ctx, RIPC_TAKEOVER);
-		for (unsigned k = 0; k < 60000 && !former->done && !next->done; k++)
-			usleep(1000);
+		for (uint64_t limit = 0; !former->done && !next->done && test_pause(&limit, 60000);)
+			;
 		if (former->done)
 			break;
 		ck_assert_msg(next->done, "neither of two holders is notified");
@@ -163,6 +163,14 @@ static void *stream(void *arg)
 	return NULL;
 }
 
+/* Until *count is n more. */
+static void wait_more(const atomic_uint *count, unsigned n)
+{
+	unsigned before = *count;
+
+	AWAIT(*count - before >= n);
+}
+
 static void check_each_once(const struct client *c)
 {
 	ck_assert_msg(!c->failure[0], "%s", c->failure);
@@ -201,13 +209,12 @@ START_TEST(takeover__exactly_once)
 		unsigned before = received;
 
 		/* Each holder gets something to do. */
-		for (unsigned k = 0; k < 20000 && received < before + 5 && !c.gave_up; k++)
-			usleep(1000);
+		AWAIT(received >= before + 5 || c.gave_up);
 		if (c.gave_up)
 			ck_abort_msg("%s", c.failure);
 		take_over(&stays[i], host[i % 2], &stays[i - 1]);
 	}
-	usleep(20000);
+	wait_more(&c.sent, 1);
 	stop = true;
 	ck_assert_int_eq(pthread_join(c.thread, NULL), 0);
 	over = true;
@@ -314,16 +321,6 @@ static void *ignores_revoke(void *arg)
 	return NULL;
 }
 
-/* Until *count is n more, 60 s at most. */
-static void wait_more(const atomic_uint *count, unsigned n)
-{
-	unsigned before = *count;
-
-	for (unsigned k = 0; k < 60000 && *count - before < n; k++)
-		usleep(1000);
-	ck_assert_uint_ge(*count - before, n);
-}
-
 START_TEST(crash__next_holder_resolved)
 {
 	pid_t pid = holder_process(_i);
@@ -340,20 +337,18 @@ START_TEST(crash__next_holder_resolved)
 	/*
 	 * As in take_over(): while the ensemble is away the dead one is not known to have held it.
 	 */
-	for (unsigned k = 0; k < 3000 && !held; k++) {
+	for (uint64_t limit = 0; !held && test_pause(&limit, 60000);) {
 		rc = ripc_service_register(host, service, 0, &residence.s);
 		ck_assert_msg(!rc || rc == -EADDRINUSE, "%d: %s", rc, ripc_error_detail());
 		if (!rc) {
 			residence.done = false;
 			ck_assert_int_eq(pthread_create(&residence.thread, NULL, serve, &residence),
 					 0);
-			for (unsigned n = 0; n < 60000 && received < 10 && !residence.done; n++)
-				usleep(1000);
+			AWAIT(received >= 10 || residence.done);
 			held = !residence.done;
 			if (!held)
 				end(&residence);
 		}
-		usleep(10000);
 	}
 	ck_assert(held);
 	ck_assert_uint_ge(received, 10);

@@ -23,14 +23,14 @@ clean
 # joined: waits until the cable is in: the kernel takes up to a second to see it
 joined()
 {
-	local ns i
-	for ns in "$a" "$b"; do
-		for ((i = 0; i < 500; i++)); do
-			ip -n "$ns" link show v0 | grep -q 'state UP' &&
-				[ -z "$(ip -n "$ns" -6 addr show dev v0 tentative)" ] && break
-			sleep 0.02
-		done
-	done
+	wait_until 10 is_up "$a"
+	wait_until 10 is_up "$b"
+}
+
+is_up()
+{
+	ip -n "$1" link show v0 | grep -q 'state UP' &&
+		[ -z "$(ip -n "$1" -6 addr show dev v0 tentative)" ]
 }
 
 # hosts FAMILY...: both hosts with addresses of these families on v0
@@ -64,17 +64,6 @@ hosts()
 	joined
 }
 
-# await PATTERN FILE: waits for a line, a minute at most
-await()
-{
-	local i
-	for ((i = 0; i < 3000; i++)); do
-		grep -q "$1" "$2" 2>/dev/null && return 0
-		sleep 0.02
-	done
-	return 1
-}
-
 # hold HOST ID FILE [OPTIONS]: a process that holds ID until it is killed; its output goes to FILE
 hold()
 {
@@ -94,6 +83,12 @@ ask()
 	ip netns exec "$ns" timeout 60 "$tool" "$@" </dev/null 2>/dev/null
 }
 
+# found HOST ID: whether a look-up from there succeeds
+found()
+{
+	ask "$1" lookup "$2" | grep -q "^resolved $2"
+}
+
 # check WHAT TEXT PATTERN
 check()
 {
@@ -108,7 +103,7 @@ check()
 
 await_check()
 {
-	await "$3" "$2"
+	await "$2" "$3"
 	check "$1" "$(cat "$2")" "$3"
 }
 
@@ -129,12 +124,12 @@ two_hosts()
 	check "$families: not asked where it is not allowed" \
 		"$(ask "$b" lookup 42 'interfaces=lo resolve_timeout_ms=200')" "^unresolved 42"
 	hold "$a" 45 "$tmp/a45" interfaces=lo
-	await "^registered" "$tmp/a45"
+	await "$tmp/a45" "^registered"
 	check "$families: not answered where it is not allowed" \
 		"$(ask "$b" lookup 45 'resolve_timeout_ms=200')" "^unresolved 45"
 	# A second process of the same host, beside the first.
 	hold "$a" 44 "$tmp/a44"
-	await "^registered" "$tmp/a44"
+	await "$tmp/a44" "^registered"
 	check "$families: second process of that host" "$(ask "$b" lookup 44 resolver=udp)" \
 		"^resolved 44"
 	# It dies without a word and comes back on the other host.
@@ -151,7 +146,7 @@ partition()
 {
 	ip -n "$a" link set v0 down
 	hold "$a" 50 "$tmp/p1"
-	await "^registered" "$tmp/p1"
+	await "$tmp/p1" "^registered"
 	sleep 0.3
 	hold "$b" 50 "$tmp/p2"
 	await_check "$1: both hold it while they are apart" "$tmp/p2" "^registered 50"
@@ -169,12 +164,12 @@ partition()
 late_address()
 {
 	hold "$a" 70 "$tmp/a70"
-	await "^registered" "$tmp/a70"
+	await "$tmp/a70" "^registered"
 	case $1 in
 	IPv4) ip -n "$a" addr add 10.7.7.1/24 dev v0 ;;
 	IPv6) ip netns exec "$a" sysctl -qw net.ipv6.conf.v0.disable_ipv6=0 ;;
 	esac
-	sleep 0.2
+	wait_until 60 found "$b" 70
 	check "$1: holder that was there before its address" "$(ask "$b" lookup 70)" "^resolved 70"
 }
 
@@ -186,10 +181,10 @@ late_interface()
 	ask "$b" lookup 60 "resolve_timeout_ms=50000" >"$tmp/late" &
 	pids+=($!)
 	hold "$a" 60 "$tmp/a60"
-	await "^registered" "$tmp/a60"
+	await "$tmp/a60" "^registered"
 	sleep 0.3
 	ip -n "$b" link set v0 up
-	await "resolved" "$tmp/late"
+	await "$tmp/late" "resolved"
 	out=$(cat "$tmp/late")
 	check "$1: interface that appears later" "$out" "^resolved 60"
 }
@@ -214,5 +209,5 @@ late_address IPv6
 hosts
 ip -n "$a" link set v0 down
 hold "$a" 42 "$tmp/lo"
-await "^registered" "$tmp/lo"
+await "$tmp/lo" "^registered"
 check "loopback only" "$(ask "$a" lookup 42 resolver=udp)" "^resolved 42"

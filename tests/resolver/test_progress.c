@@ -68,9 +68,9 @@ START_TEST(progress__garbage_is_counted_and_logged_once)
 	sunlen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 	for (unsigned i = 0; i < 5; i++)
 		ck_assert_int_eq(sendto(local, junk, 100, 0, (struct sockaddr *)&sun, sunlen), 100);
-	for (unsigned i = 0; i < 20000 && ripc__resolver_bad_messages(c[0].r) < 15; i++) {
+	for (uint64_t end = 0; ripc__resolver_bad_messages(c[0].r) < 15;) {
+		ck_assert(test_pause(&end, TEST_PATIENCE_MS));
 		progress(&c[0]);
-		usleep(1000);
 	}
 	ck_assert_uint_eq(ripc__resolver_bad_messages(c[0].r), 15);
 	open_ctx(&c[1], "");
@@ -90,35 +90,29 @@ END_TEST
 START_TEST(fork__child_releases_names)
 {
 	struct ctx c;
-	int go[2];
+	int go[2], ready[2];
+	char byte;
 	pid_t pid;
 
 	open_ctx(&c, "");
 	register_service(&c, service);
 	ck_assert_int_eq(pipe(go), 0);
+	ck_assert_int_eq(pipe(ready), 0);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (!pid) {
-		char byte;
-
 		close(go[1]);
 		ripc__resolver_atfork_child(c.r);
-		_exit(read(go[0], &byte, 1) == 0 ? 0 : 1);
+		_exit(write(ready[1], "", 1) == 1 && read(go[0], &byte, 1) == 0 ? 0 : 1);
 	}
-	usleep(20000);
+	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
 	ripc__resolver_close(c.r);
 	/* The child lives, and holds none of it. */
-	for (unsigned i = 0; i < 200 && try_open(&c, "") == 0; i++) {
-		int rc = ripc__resolver_register(c.r, service, ripc__clock_ns());
-
-		if (!rc)
-			break;
-		ck_assert_uint_lt(i, 199);
-		ripc__resolver_close(c.r);
-		usleep(10000);
-	}
-	await(&c, 1, RIPC__REGISTERED, service);
+	open_ctx(&c, "");
+	register_service(&c, service);
 	close(go[1]);
+	close(ready[0]);
+	close(ready[1]);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	ripc__resolver_close(c.r);
 }

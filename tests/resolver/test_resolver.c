@@ -195,7 +195,7 @@ static pid_t holder_process(const char *options)
 			for (;;) {
 				c.nevents = 0;
 				progress(&c);
-				usleep(500);
+				pause_all(&c, 1);
 			}
 		_exit(1);
 	}

@@ -39,18 +39,6 @@ if ! why=$(network 2>&1); then
 	skip "three hosts cannot be made here: $why"
 fi
 
-# await FILE PATTERN [COUNT]: until it has so many such lines, two minutes at most
-await()
-{
-	local i n
-	for ((i = 0; i < 6000; i++)); do
-		n=$(grep -c -- "$2" "$1" 2>/dev/null)
-		[ "${n:-0}" -ge "${3:-1}" ] && return 0
-		sleep 0.02
-	done
-	return 1
-}
-
 ok()
 {
 	passed=$((passed + 1))

@@ -52,22 +52,10 @@ bad()
 	done
 }
 
-# wait_for FILE PATTERN [COUNT]: until the file has (so many) lines like this; a minute at most
-wait_for()
-{
-	local i n
-	for ((i = 0; i < 1200; i++)); do
-		n=$(grep -c -- "$2" "$1" 2>/dev/null)
-		[ "${n:-0}" -ge "${3:-1}" ] && return 0
-		sleep 0.05
-	done
-	return 1
-}
-
 # shows TEXT FILE PATTERN [COUNT]
 shows()
 {
-	if wait_for "$2" "$3" "${4:-1}"; then
+	if await "$2" "$3" "${4:-1}"; then
 		ok "$1"
 	else
 		bad "$1 ($3)" "$2"
@@ -115,21 +103,21 @@ server()
 	servers[$name]=$!
 }
 
-# serving PORT: until the server there answers clients
+# answers PORT: whether the server there answers clients
+answers()
+{
+	local answer=
+	if exec 3<>"/dev/tcp/127.0.0.1/$1"; then
+		printf srvr >&3
+		read -r -t 2 answer <&3
+		exec 3>&-
+	fi 2>/dev/null
+	[[ $answer == Zookeeper* ]]
+}
+
 serving()
 {
-	local i answer
-	for ((i = 0; i < 2400; i++)); do
-		answer=
-		if exec 3<>"/dev/tcp/127.0.0.1/$1"; then
-			printf srvr >&3
-			read -r -t 2 answer <&3
-			exec 3>&-
-		fi 2>/dev/null
-		[[ $answer == Zookeeper* ]] && return 0
-		sleep 0.05
-	done
-	return 1
+	wait_until 120 answers "$1"
 }
 
 stop_server()

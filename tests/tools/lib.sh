@@ -2,6 +2,8 @@
 # shellcheck shell=sh disable=SC2034,SC2154
 # What the shell tests share. They run in the top build directory; set name= and source this file.
 # Each ends with finish.
+# shellcheck source=../wait.sh
+. "${RIPC_LAB_DIR:-${srcdir:-$(dirname "$0")/../..}/tests/lab}/../wait.sh"
 RIPC_INTERFACES=lo
 export RIPC_INTERFACES
 # A process without processor time looks dead to its peers. In the lab, the list of programs sets
@@ -131,25 +133,18 @@ start() {
 
 # ready LOG PATTERN: waits until the line is there, at most a minute.
 ready() {
-	r_tries=0
-	until grep -q -e "$2" "$work/$1" 2>/dev/null; do
-		r_tries=$((r_tries + 1))
-		if [ $r_tries -gt 1200 ]; then
-			bad "no line '$2' from $1" "$work/$1" "$work/$1.err"
-			return 1
-		fi
-		sleep 0.05
-	done
+	wait_until 60 grep -q -e "$2" "$work/$1" && return
+	bad "no line '$2' from $1" "$work/$1" "$work/$1.err"
+	return 1
+}
+
+ended() {
+	! kill -0 "$1" 2>/dev/null
 }
 
 # gone PID SECONDS: the process, a child, ends in time; $status is its exit status.
 gone() {
-	g_tries=0
-	while kill -0 "$1" 2>/dev/null; do
-		g_tries=$((g_tries + 1))
-		[ $g_tries -gt $(($2 * 20)) ] && return 1
-		sleep 0.05
-	done
+	wait_until "$2" ended "$1" || return 1
 	wait "$1" 2>/dev/null
 	status=$?
 }

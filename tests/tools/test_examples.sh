@@ -84,12 +84,11 @@ for reader in one two; do
 	ready $reader "a reader of group $group"
 done
 # A sender that has just come may know one of the two only for a moment.
-tries=0
-until ./examples/news "$group" "the sun is out" >"$out" 2>"$err" &&
-	grep -q "sent to 2 processes, 0 could not be reached" "$out" || [ $tries -ge 50 ]; do
-	tries=$((tries + 1))
-	sleep 0.2
-done
+news() {
+	./examples/news "$group" "the sun is out" >"$out" 2>"$err" &&
+		grep -q "sent to 2 processes, 0 could not be reached" "$out"
+}
+wait_until 10 news
 has "news reach both readers" "$out" "^sent to 2 processes, 0 could not be reached$"
 ready one "^the sun is out"
 ready two "^the sun is out"
@@ -389,11 +388,11 @@ fi
 current_attempt() {
 	start fetch ./examples/fetch "$id" huge "$work/got/huge"
 	fetch=$pid
-	tries=0
-	until [ -n "$(find "$work/got" -name 'huge.part*' -size +0)" ] || [ $tries -gt 6000 ]; do
-		tries=$((tries + 1))
-		sleep 0.01
-	done
+	wait_until 60 has_begun
+}
+
+has_begun() {
+	[ -n "$(find "$work/got" -name 'huge.part*' -size +0)" ]
 }
 
 current_attempt

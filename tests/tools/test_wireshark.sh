@@ -28,12 +28,11 @@ start shown tshark -n -l -P -i lo -w "$work/capture"
 capture=$pid
 shown=$work/shown
 # tshark reports that it captures before it sees packets: wait until a probe datagram appears.
-i=0
-until grep -q UDP "$shown" || [ $i -gt 600 ] || ! kill -0 "$capture" 2>/dev/null; do
+probed() {
 	bash -c 'echo >/dev/udp/127.0.0.1/9' 2>/dev/null
-	i=$((i + 1))
-	sleep 0.1
-done
+	grep -q UDP "$shown" || ended "$capture"
+}
+wait_until 60 probed
 if ! grep -q UDP "$shown"; then
 	skip "tshark cannot capture on the loopback: $(tail -n 1 "$shown.err")"
 	finish
@@ -92,12 +91,11 @@ gone "$server" 60
 
 # The last message is a marker: when it is in the file, all earlier ones are. It is no plain number,
 # because times have many digits.
-i=0
-until grep -q ' 40404 Len=' "$shown" || [ $i -gt 600 ]; do
+marked() {
 	bash -c 'echo >/dev/udp/127.0.0.1/40404' 2>/dev/null
-	i=$((i + 1))
-	sleep 0.1
-done
+	grep -q ' 40404 Len=' "$shown"
+}
+wait_until 60 marked
 kill "$capture"
 gone "$capture" 60
 

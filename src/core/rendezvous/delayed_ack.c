@@ -7,10 +7,7 @@
 #define REPLY_MAX_NS (100 * 1000) /* longest time to a reply that counts as quick */
 #define DELAY_MAX_NS RIPC__MS /* longest delay; the progress thread's next tick may add as much */
 #define COPY_MAX \
-	(64u << 10)  /* bytes that are copied or registered in less time than a message costs */
-#define STREAK_MIN 4 /* quick replies in a row before an ACK is delayed */
-/* ACKs sent at once after a delay without a reply: at most one sender in so many waits */
-#define STREAK_PENALTY 16
+	(64u << 10) /* bytes that are copied or registered in less time than a message costs */
 
 static void send_ack(struct ripc__lane *lane, uint64_t id)
 {
@@ -65,7 +62,7 @@ void ripc__delayed_ack_idle(struct ripc *ctx)
 		return;
 	reset_streak(lane);
 	if (ctx->delayed_ack.held)
-		lane->reply_streak = -STREAK_PENALTY;
+		lane->reply_streak = -RIPC__STREAK_PENALTY;
 	ripc__delayed_ack_flush(ctx);
 }
 
@@ -87,13 +84,13 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t id, const struct 
 		send_ack(lane, id);
 		return;
 	}
-	if (lane->reply_streak < STREAK_MIN)
+	if (lane->reply_streak < RIPC__STREAK_MIN)
 		send_ack(lane, id);
 	ctx->delayed_ack = (struct ripc__delayed_ack){
 		.lane = lane,
 		.id = id,
 		.delivered_ns = current_ns(ctx),
-		.held = lane->reply_streak >= STREAK_MIN,
+		.held = lane->reply_streak >= RIPC__STREAK_MIN,
 	};
 	if (!ctx->delayed_ack.held)
 		return;
@@ -127,9 +124,9 @@ void ripc__delayed_ack_replied(struct ripc__lane *lane)
 		return;
 	clear(ctx);
 	if (current_ns(ctx) - ctx->delayed_ack.delivered_ns <= REPLY_MAX_NS)
-		lane->reply_streak += lane->reply_streak < STREAK_MIN;
+		lane->reply_streak += lane->reply_streak < RIPC__STREAK_MIN;
 	else if (held)
-		lane->reply_streak = -STREAK_PENALTY;
+		lane->reply_streak = -RIPC__STREAK_PENALTY;
 	else
 		reset_streak(lane);
 }

@@ -5,7 +5,7 @@
  * receives ACK and reply as one message.
  *
  *   delivered -> ACK sent at once; the time to the reply is learned
- *             -> ACK delayed, after STREAK_MIN quick replies in a row
+ *             -> ACK delayed, after RIPC__STREAK_MIN quick replies in a row
  *   delayed:  a message leaves over the same lane    piggybacked
  *             an idle poll after HOLD_NS             sent; the lane's ACKs are sent at once for a
  *               while
@@ -20,6 +20,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define RIPC__STREAK_MIN 4 /* quick replies in a row before an ACK is delayed */
+/* ACKs sent at once after a delay without a reply: at most one sender in so many waits */
+#define RIPC__STREAK_PENALTY 16
 
 struct ripc;
 struct ripc_service;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "transport/ring/fast_path.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -120,8 +121,20 @@ struct ripc__ep *ripc__ring_ep_new(struct ripc__ring_transport *t, enum ripc__ep
 	return ep;
 }
 
+#define TO(state) (1u << RIPC__EP_##state)
+
+/* The states that may follow each state. */
+__attribute__((unused)) static const unsigned next_states[RIPC__EP_STATES] = {
+	[RIPC__EP_INCOMING] = TO(REQUESTED),
+	[RIPC__EP_REQUESTED] = TO(OPEN),
+	[RIPC__EP_CONNECTING] = TO(OPEN) | TO(CLOSED),
+	[RIPC__EP_OPEN] = TO(CLOSED),
+	[RIPC__EP_CLOSED] = 0,
+};
+
 void ripc__ring_ep_set_state(struct ripc__ep *ep, enum ripc__ep_state state)
 {
+	assert(next_states[ep->state] & 1u << state);
 	ep->t->neps[ep->state]--;
 	ep->state = state;
 	ep->t->neps[state]++;

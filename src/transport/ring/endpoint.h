@@ -7,7 +7,10 @@
  *
  *   passive   INCOMING -> REQUESTED --accept()--> OPEN
  *   active    CONNECTING ----------answer-------> OPEN
- *   all       --failure, rejection, end of the peer--> CLOSED --ep_close()--> freed
+ *   both      CONNECTING, OPEN --failure, rejection, end of the peer--> CLOSED
+ *             any state --ep_close() or reject()--> freed
+ *
+ * ripc__ring_ep_set_state() asserts that a transition is in the table of endpoint.c.
  *
  * An open endpoint is active or idle. Each pass polls the active ones, and one of the idle ones:
  * these have had no traffic for some passes, have no work, and are armed, so that their peer kicks.

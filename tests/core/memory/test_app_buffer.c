@@ -100,7 +100,6 @@ static void *prefault_main(void *arg)
 START_TEST(close__waits_for_prefault)
 {
 	struct sigaction action = {.sa_sigaction = block_until_close, .sa_flags = SA_SIGINFO};
-	const struct timespec ms = {.tv_nsec = 1000000};
 	struct ripc *own;
 	pthread_t thread;
 	uint8_t *p;
@@ -115,9 +114,7 @@ START_TEST(close__waits_for_prefault)
 	ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
 	ck_assert_int_eq(mprotect(last.page, GATE_BYTES, PROT_NONE), 0);
 	ck_assert_int_eq(pthread_create(&thread, NULL, prefault_main, NULL), 0);
-	for (unsigned i = 0; i < 20000 && !last.closing; i++)
-		nanosleep(&ms, NULL);
-	ck_assert(last.closing);
+	AWAIT(last.closing);
 	OK(ripc_close(own));
 	last.closed = true;
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);

@@ -12,7 +12,6 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -80,9 +79,8 @@ START_TEST(request__leader_asleep)
 	OK(ripc_open(&ctx, "wait=block resolver=local"));
 	OK(ripc_service_register(ctx, ID(0), 0, &w.s));
 	pthread_create(&thread, NULL, waiter_main, &w);
-	/* Let the work of the previous registration end. */
 	for (int i = 0; i < 3; i++) {
-		usleep(300000);
+		AWAIT(ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_ASLEEP);
 		start = now_ms();
 		OK(ripc_service_register(ctx, ID(1), 0, &from));
 		/* It takes 60 ms; or, with a lost wake-up, until the leader's next timer. */
@@ -97,6 +95,11 @@ START_TEST(request__leader_asleep)
 }
 END_TEST
 
+static bool thread_blocked(const struct ripc *ctx)
+{
+	return ripc__progress_state(&ctx->progress).thread == RIPC__THREAD_BLOCKED;
+}
+
 /* Application threads come and go, the progress thread leads between them: none is lost. */
 START_TEST(progress__takes_leadership)
 {
@@ -107,8 +110,12 @@ START_TEST(progress__takes_leadership)
 	pair_open(&p, modes[_i]);
 	fd.fd = ripc_service_fd(p.sb);
 	for (uint64_t i = 0; i < 300; i++) {
-		/* Long enough for it to fall asleep, or not. */
-		usleep((useconds_t)(test_random(&rng) % 3 ? test_random(&rng) % 3000 : 15000));
+		unsigned pauses = test_random(&rng) % 5;
+
+		if (!pauses)
+			AWAIT(thread_blocked(p.a) && thread_blocked(p.b));
+		for (uint64_t end = 0; pauses > 1; pauses--)
+			ck_assert(test_pause(&end, PATIENCE_MS));
 		OK(send_number(p.sa, ID(1), i));
 		if (test_random(&rng) & 1)
 			ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
@@ -218,179 +225,6 @@ START_TEST(progress__short_tick_on_request)
 }
 END_TEST
 
-#define DESCRIPTORS 1024
-
-static atomic_int stalled_epfd = -1;    /* a thread that wakes on this descriptor is held there */
-static atomic_uint sleeps[DESCRIPTORS]; /* threads that sleep on it */
-static atomic_uint begun[DESCRIPTORS];  /* sleeps on it so far */
-
-static _Thread_local unsigned polls,
-	polls_before; /* passes of this thread; those before its last sleep */
-
-void __real_ripc__full_pass(struct ripc *ctx);
-void __wrap_ripc__full_pass(struct ripc *ctx);
-void __wrap_ripc__full_pass(struct ripc *ctx)
-{
-	polls++;
-	__real_ripc__full_pass(ctx);
-}
-
-void __real_ripc__partial_pass(struct ripc *ctx);
-void __wrap_ripc__partial_pass(struct ripc *ctx);
-void __wrap_ripc__partial_pass(struct ripc *ctx)
-{
-	polls++;
-	__real_ripc__partial_pass(ctx);
-}
-
-static atomic_uint epoll_mods[DESCRIPTORS]; /* changes of its event masks */
-
-int __real_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
-int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
-int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
-{
-	if (op == EPOLL_CTL_MOD)
-		epoll_mods[(unsigned)epfd % DESCRIPTORS]++;
-	return __real_epoll_ctl(epfd, op, fd, ev);
-}
-
-int __real_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
-			const sigset_t *mask);
-int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
-			const sigset_t *mask);
-int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
-			const sigset_t *mask)
-{
-	unsigned fd = (unsigned)epfd % DESCRIPTORS;
-	int n;
-
-	polls_before = polls;
-	begun[fd]++;
-	sleeps[fd]++;
-	n = __real_epoll_pwait2(epfd, ev, max, timeout, mask);
-	sleeps[fd]--;
-	while (epfd == stalled_epfd)
-		usleep(100);
-	return n;
-}
-
-static bool await_count(atomic_uint *value, unsigned least)
-{
-	for (uint64_t until = now_ms() + PATIENCE_MS / 12; *value < least && now_ms() < until;)
-		usleep(1000);
-	return *value >= least;
-}
-
-/*
- * A sleeping leader is kicked for a pass, but leaves without one, as its own message has arrived.
- * Then the progress thread must not lead by RESUME: it has to make the pass.
- */
-START_TEST(resume__polls_first)
-{
-	struct ripc_service *s, *from;
-	struct ripc *ctx;
-	uint64_t number;
-	unsigned before;
-
-	if (__real_epoll_pwait2(-1, NULL, 0, NULL, NULL) && errno != EBADF && errno != EINVAL) {
-		test_skip("this kernel has no epoll_pwait2()");
-		return;
-	}
-	/* No timer of a lane wakes a thread meanwhile. */
-	OK(ripc_open(&ctx, "wait=block resolver=local peer_timeout_ms=600000"));
-	OK(ripc_service_register(ctx, ID(0), 0, &s));
-	OK(ripc_service_register(ctx, ID(1), 0, &from));
-	/* Connect the lane. */
-	OK(send_number(from, ID(0), 0));
-	OK(receive_number(s, &number, PATIENCE_MS));
-	/* Several times: one sleep may be short for other reasons. */
-	for (uint64_t i = 0; i < 5; i++) {
-		struct waiter w = {.s = s, .timeout_ms = PATIENCE_MS};
-		pthread_t thread;
-
-		pthread_create(&thread, NULL, waiter_main, &w);
-		ck_assert(await_count(&sleeps[ctx->progress.epfd], 1));
-		ck_assert(await_count(&sleeps[ctx->progress.thread_epfd], 1));
-		stalled_epfd = ctx->progress.epfd;
-		OK(send_number(from, ID(0), i));
-		ripc__poll(ctx);
-		before = begun[ctx->progress.thread_epfd];
-		stalled_epfd = -1;
-		pthread_join(thread, NULL);
-		OK(w.rc);
-		ck_assert_uint_eq(w.number, i);
-		ck_assert(await_count(&begun[ctx->progress.thread_epfd], before + 1));
-	}
-	OK(ripc_close(ctx));
-}
-END_TEST
-
-static void *echo_main(void *arg)
-{
-	struct pair *p = arg;
-	uint64_t number = 1;
-
-	while (number) {
-		OK(receive_number(p->sb, &number, PATIENCE_MS));
-		OK(send_number(p->sb, ID(0), number));
-	}
-	return NULL;
-}
-
-/* A thread sleeps between many messages: the descriptors are not masked for each of them. */
-START_TEST(resume__rate_limited)
-{
-	enum { COUNT = 300 };
-	unsigned before = 0;
-	uint64_t number;
-	pthread_t thread;
-	struct pair p;
-
-	pair_open(&p, "wait=block");
-	pthread_create(&thread, NULL, echo_main, &p);
-	for (unsigned i = 0; i < 2 * COUNT; i++) {
-		if (i == COUNT)
-			before = epoll_mods[p.b->progress.thread_epfd];
-		/* Most ticks find the leader asleep. */
-		usleep(2000);
-		OK(send_number(p.sa, ID(1), i + 1 < 2 * COUNT));
-		OK(receive_number(p.sa, &number, PATIENCE_MS));
-	}
-	pthread_join(thread, NULL);
-	ck_assert_uint_lt(epoll_mods[p.b->progress.thread_epfd] - before, COUNT / 2);
-	pair_close(&p);
-}
-END_TEST
-
-/* A leader makes one pass before it sleeps. */
-START_TEST(lead__one_poll_before_sleep)
-{
-	enum { COUNT = 60 };
-	struct pair p;
-	unsigned once = 0;
-	uint64_t number;
-
-	if (__real_epoll_pwait2(-1, NULL, 0, NULL, NULL) && errno != EBADF && errno != EINVAL) {
-		test_skip("this kernel has no epoll_pwait2()");
-		return;
-	}
-	pair_open(&p, "wait=block peer_timeout_ms=600000");
-	OK(send_number(p.sa, ID(1), 1));
-	OK(receive_number(p.sb, &number, PATIENCE_MS));
-	/* Not always: a descriptor may turn readable, which takes another pass. */
-	for (unsigned i = 0; i < COUNT; i++) {
-		unsigned before = polls;
-
-		polls_before = before;
-		/* So soon again that the progress thread ticks, and does not lead. */
-		ck_assert_int_eq(receive_number(p.sb, &number, 3), -ETIMEDOUT);
-		once += polls_before - before == 1;
-	}
-	ck_assert_uint_gt(once, COUNT / 4);
-	pair_close(&p);
-}
-END_TEST
-
 static uint64_t cpu_ms(void)
 {
 	struct rusage u;
@@ -408,15 +242,34 @@ static long switches(void)
 	return u.ru_nvcsw;
 }
 
-/* Two seconds of nothing: with threads that wait, then with none in the library. */
+/* Two seconds of nothing. */
+static void check_idle(void)
+{
+	uint64_t cpu = cpu_ms();
+	long before = switches();
+
+	sleep(2);
+	ck_assert_uint_lt(cpu_ms() - cpu, 200);
+	ck_assert_int_lt(switches() - before, 1000);
+}
+
+/* The leader, if any, and the progress thread sleep on the descriptors. */
+static bool at_rest(const struct ripc *ctx)
+{
+	struct ripc__progress_state s = ripc__progress_state(&ctx->progress);
+
+	return thread_blocked(ctx) ||
+	       (s.leader == RIPC__LEADER_ASLEEP && s.thread == RIPC__THREAD_STANDBY);
+}
+
+/* With threads that wait, then with none in the library. */
 START_TEST(idle__no_cpu)
 {
 	static const char *const quiet[] = {"wait=adaptive", "wait=block"};
 	struct waiter w[4];
 	pthread_t threads[4];
 	struct pair p;
-	uint64_t cpu, number;
-	long sw;
+	uint64_t number;
 
 	pair_open(&p, quiet[_i]);
 	OK(send_number(p.sa, ID(1), 7));
@@ -427,22 +280,14 @@ START_TEST(idle__no_cpu)
 	}
 	for (unsigned i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
-	usleep(500000);
-	cpu = cpu_ms();
-	sw = switches();
-	sleep(2);
-	ck_assert_uint_lt(cpu_ms() - cpu, 200);
-	ck_assert_int_lt(switches() - sw, 1000);
+	AWAIT(at_rest(p.a) && at_rest(p.b));
+	check_idle();
 	for (unsigned i = 0; i < 4; i++) {
 		pthread_join(threads[i], NULL);
 		ck_assert_int_eq(w[i].rc, -ETIMEDOUT);
 	}
-	usleep(500000);
-	cpu = cpu_ms();
-	sw = switches();
-	sleep(2);
-	ck_assert_uint_lt(cpu_ms() - cpu, 200);
-	ck_assert_int_lt(switches() - sw, 1000);
+	AWAIT(thread_blocked(p.a) && thread_blocked(p.b));
+	check_idle();
 	pair_close(&p);
 }
 END_TEST
@@ -451,16 +296,10 @@ END_TEST
 START_TEST(idle__an_open_context)
 {
 	struct ripc *ctx;
-	uint64_t cpu;
-	long sw;
 
 	OK(ripc_open(&ctx, NULL));
-	usleep(300000);
-	cpu = cpu_ms();
-	sw = switches();
-	sleep(2);
-	ck_assert_uint_lt(cpu_ms() - cpu, 200);
-	ck_assert_int_lt(switches() - sw, 500);
+	AWAIT(thread_blocked(ctx));
+	check_idle();
 	OK(ripc_close(ctx));
 }
 END_TEST
@@ -480,9 +319,6 @@ int main(void)
 	tcase_add_test(tc, idle__an_open_context);
 	tcase_add_test(tc, request__leader_asleep);
 	tcase_add_loop_test(tc, progress__short_tick_on_request, 0, 2);
-	tcase_add_test(tc, resume__polls_first);
-	tcase_add_test(tc, resume__rate_limited);
-	tcase_add_test(tc, lead__one_poll_before_sleep);
 	suite_add_tcase(suite, tc);
 	return test_main("core/progress/progress_thread", suite);
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Waiting and leading, with real threads on the loopback: no thread sleeps for ever, and one always
- * leads. Latencies are not measured; time limits are generous.
+ * Waiting and leading. First a leader in virtual time: when it polls, sleeps and leaves. Then real
+ * threads on the loopback: no thread sleeps for ever, and one always leads.
  */
 #include "core/numbers.h"
+#include "core/progress/context.h"
+#include "core/progress/descriptors.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* A sanitizer makes every pass slower by as much. */
@@ -23,6 +27,363 @@
 #endif
 
 static const char *const modes[] = {"wait=adaptive", "wait=poll", "wait=block"};
+
+/* ---- one leader in virtual time ---- */
+
+#define PASS_NS UINT64_C(1000)
+
+/* A context without transports, whose passes and sleeps are counted and advance the time. */
+struct model {
+	struct ripc ctx;
+	struct ripc__waitq q;
+	uint64_t now_ns;
+	uint64_t timer_ns;             /* each pass finds a timer so much later; 0: none */
+	unsigned passes, partial;      /* in all; those that were partial */
+	unsigned sleeps, before_sleep; /* sleeps; passes before the last one */
+	uint64_t until_ns;             /* the limit of the last sleep */
+	unsigned arrives;              /* the pass that finds a message; 0: none */
+	bool wakes, message_wakes;     /* a descriptor, or the message, ends a sleep */
+	unsigned missed;               /* so many sleeps would miss an event */
+};
+
+static struct model *model; /* NULL: the functions below are the real ones */
+
+uint64_t __real_ripc__now(struct ripc *ctx);
+uint64_t __wrap_ripc__now(struct ripc *ctx);
+uint64_t __wrap_ripc__now(struct ripc *ctx)
+{
+	return model ? model->now_ns : __real_ripc__now(ctx);
+}
+
+static void model_pass(void)
+{
+	model->now_ns += PASS_NS;
+	model->ctx.next_timer_ns = model->timer_ns ? model->now_ns + model->timer_ns : RIPC__NEVER;
+	if (++model->passes == model->arrives)
+		ripc__wake(&model->ctx, &model->q);
+}
+
+void __real_ripc__full_pass(struct ripc *ctx);
+void __wrap_ripc__full_pass(struct ripc *ctx);
+void __wrap_ripc__full_pass(struct ripc *ctx)
+{
+	if (model)
+		model_pass();
+	else
+		__real_ripc__full_pass(ctx);
+}
+
+void __real_ripc__partial_pass(struct ripc *ctx);
+void __wrap_ripc__partial_pass(struct ripc *ctx);
+void __wrap_ripc__partial_pass(struct ripc *ctx)
+{
+	if (!model) {
+		__real_ripc__partial_pass(ctx);
+		return;
+	}
+	model->partial++;
+	model_pass();
+}
+
+bool __real_ripc__transports_arm(struct ripc *ctx);
+bool __wrap_ripc__transports_arm(struct ripc *ctx);
+bool __wrap_ripc__transports_arm(struct ripc *ctx)
+{
+	if (!model)
+		return __real_ripc__transports_arm(ctx);
+	return model->missed && model->missed--;
+}
+
+void __real_ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_ns,
+				    enum ripc__progress_event woke);
+void __wrap_ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_ns,
+				    enum ripc__progress_event woke);
+void __wrap_ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_ns,
+				    enum ripc__progress_event woke)
+{
+	if (!model) {
+		__real_ripc__descriptors_sleep(ctx, epfd, until_ns, woke);
+		return;
+	}
+	model->sleeps++;
+	model->before_sleep = model->passes;
+	model->until_ns = until_ns;
+	if (model->wakes || model->message_wakes)
+		model->now_ns += PASS_NS;
+	else
+		model->now_ns = until_ns;
+	if (model->message_wakes)
+		ripc__wake(ctx, &model->q);
+	ripc__progress_step(ctx, woke, NULL);
+	if (ripc__progress_state(&ctx->progress).kicked)
+		ripc__progress_step(ctx, RIPC__PROGRESS_KICK_READ, NULL);
+}
+
+static void nothing(struct ripc *ctx)
+{
+	(void)ctx;
+}
+
+static void model_begin(struct model *m, enum ripc__wait_mode wait)
+{
+	static const struct ripc__progress_ops ops = {.idle = nothing};
+	struct ripc__progress *p = &m->ctx.progress;
+
+	memset(m, 0, sizeof(*m));
+	m->now_ns = 1000 * RIPC__MS;
+	m->ctx.ops = &ops;
+	m->ctx.opt.wait = wait;
+	m->ctx.next_timer_ns = RIPC__NEVER;
+	p->spin_ns = 64 * PASS_NS;
+	ripc__list_init(&p->followers);
+	ripc__waitq_init(&m->q);
+	p->epfd = epoll_create1(EPOLL_CLOEXEC);
+	p->thread_epfd = epoll_create1(EPOLL_CLOEXEC);
+	p->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ck_assert(p->epfd >= 0 && p->thread_epfd >= 0 && p->wakefd >= 0);
+	ck_assert_int_eq(epoll_ctl(p->thread_epfd, EPOLL_CTL_ADD, p->epfd,
+				   &(struct epoll_event){.events = 0}),
+			 0);
+	model = m;
+}
+
+static void model_end(void)
+{
+	ripc__descriptors_close(&model->ctx);
+	model = NULL;
+}
+
+/* Waits for ns at most. */
+static int model_wait(uint64_t ns)
+{
+	int rc;
+
+	model->passes = model->partial = model->sleeps = 0;
+	ripc__lock(&model->ctx);
+	rc = ripc__wait(&model->ctx, &model->q, model->now_ns + ns);
+	ripc__unlock(&model->ctx);
+	ck_assert_ptr_null(model->ctx.progress.leader);
+	return rc;
+}
+
+START_TEST(lead__one_pass_before_sleep)
+{
+	struct model m;
+	uint64_t end;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	end = m.now_ns + 10 * RIPC__MS;
+	ck_assert_int_eq(model_wait(10 * RIPC__MS), -ETIMEDOUT);
+	ck_assert_uint_eq(m.sleeps, 1);
+	ck_assert_uint_eq(m.before_sleep, 1);
+	ck_assert_uint_eq(m.until_ns, end);
+	/* And one after it, before the time-out is reported. */
+	ck_assert_uint_eq(m.passes, 2);
+	ck_assert_uint_eq(m.partial, 0);
+	model_end();
+}
+END_TEST
+
+/* The caller has just made a full pass, and nothing has happened since. */
+START_TEST(lead__no_second_pass_before_sleep)
+{
+	struct model m;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	m.ctx.polled = true;
+	ck_assert_int_eq(model_wait(RIPC__MS), -ETIMEDOUT);
+	ck_assert_uint_eq(m.sleeps, 1);
+	ck_assert_uint_eq(m.before_sleep, 0);
+	/* It holds for one wait only. */
+	ck_assert_int_eq(model_wait(RIPC__MS), -ETIMEDOUT);
+	ck_assert_uint_eq(m.before_sleep, 1);
+	model_end();
+}
+END_TEST
+
+/* A descriptor or a timer ends a sleep: one full pass, and the next sleep. */
+START_TEST(lead__one_pass_between_sleeps)
+{
+	struct model m;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	m.timer_ns = RIPC__MS;
+	ck_assert_int_eq(model_wait(100 * RIPC__MS), -ETIMEDOUT);
+	ck_assert_uint_ge(m.sleeps, 90);
+	ck_assert_uint_eq(m.passes, m.sleeps + 1);
+	ck_assert_uint_eq(m.partial, 0);
+	m.wakes = true;
+	m.arrives = 500;
+	ck_assert_int_eq(model_wait(100 * RIPC__MS), 0);
+	ck_assert_uint_eq(m.passes, 500);
+	ck_assert_uint_eq(m.sleeps, 499);
+	model_end();
+}
+END_TEST
+
+/* An event that a sleep would miss needs another pass. */
+START_TEST(lead__pass_for_missed_event)
+{
+	struct model m;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	m.missed = 3;
+	ck_assert_int_eq(model_wait(RIPC__MS), -ETIMEDOUT);
+	ck_assert_uint_eq(m.sleeps, 1);
+	ck_assert_uint_eq(m.before_sleep, 4);
+	model_end();
+}
+END_TEST
+
+START_TEST(lead__message_ends_wait)
+{
+	struct model m;
+
+	model_begin(&m, (enum ripc__wait_mode)_i);
+	m.arrives = 1;
+	ck_assert_int_eq(model_wait(RIPC__MS), 0);
+	ck_assert_uint_eq(m.passes, 1);
+	ck_assert_uint_eq(m.sleeps, 0);
+	/* A message that another thread received. */
+	m.arrives = 0;
+	m.message_wakes = true;
+	if (_i != RIPC__WAIT_POLL) {
+		ck_assert_int_eq(model_wait(RIPC__MS), 0);
+		ck_assert_uint_eq(m.sleeps, 1);
+		ck_assert_uint_eq(m.before_sleep, m.passes);
+	}
+	model_end();
+}
+END_TEST
+
+START_TEST(lead__poll_never_sleeps)
+{
+	struct model m;
+
+	model_begin(&m, RIPC__WAIT_POLL);
+	ck_assert_int_eq(model_wait(1600 * PASS_NS), -ETIMEDOUT);
+	ck_assert_uint_eq(m.sleeps, 0);
+	/* One pass of 16 is a full one, and reads the clock. */
+	ck_assert_uint_eq(m.passes, 1601);
+	ck_assert_uint_eq(m.partial, 1500);
+	model_end();
+}
+END_TEST
+
+/* A leader that slept in vain spins half as long the next time, with a lower limit. */
+START_TEST(lead__spin_adapts)
+{
+	struct model m;
+	uint64_t longest;
+
+	model_begin(&m, RIPC__WAIT_ADAPTIVE);
+	m.arrives = 2;
+	ck_assert_int_eq(model_wait(RIPC__MS), 0);
+	longest = m.ctx.progress.spin_ns;
+	m.arrives = 0;
+	for (uint64_t spin = longest; spin > longest / 8; spin /= 2) {
+		ck_assert_uint_eq(m.ctx.progress.spin_ns, spin);
+		ck_assert_int_eq(model_wait(10 * RIPC__MS), -ETIMEDOUT);
+		/* The clock is read in one pass of 16. */
+		ck_assert_uint_ge(m.before_sleep, spin / PASS_NS);
+		ck_assert_uint_le(m.before_sleep, spin / PASS_NS + 16);
+	}
+	for (unsigned i = 0; i < 20; i++)
+		ck_assert_int_eq(model_wait(10 * RIPC__MS), -ETIMEDOUT);
+	ck_assert_uint_gt(m.ctx.progress.spin_ns, 0);
+	/* A message that comes soon makes it spin long again. */
+	m.message_wakes = true;
+	ck_assert_int_eq(model_wait(10 * RIPC__MS), 0);
+	ck_assert_uint_eq(m.sleeps, 1);
+	ck_assert_uint_eq(m.ctx.progress.spin_ns, longest);
+	model_end();
+}
+END_TEST
+
+/* The progress thread is in STANDBY, its descriptors are masked. */
+static void model_standby(void)
+{
+	union ripc__progress_word w = {.state = {.thread = RIPC__THREAD_STANDBY}};
+
+	atomic_store(&model->ctx.progress.word, w.bits);
+	model->ctx.progress.masked = true;
+}
+
+static enum ripc__thread_state thread_state(void)
+{
+	return (enum ripc__thread_state)ripc__progress_state(&model->ctx.progress).thread;
+}
+
+/*
+ * A sleeping leader is kicked for a pass, but leaves without one, as its own message has arrived.
+ * Then the progress thread must not lead by RESUME: it has to make the pass.
+ */
+START_TEST(resume__polls_first)
+{
+	struct model m;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	model_standby();
+	m.wakes = true;
+	m.arrives = 2;
+	ck_assert_int_eq(model_wait(RIPC__MS), 0);
+	ck_assert_uint_eq(m.sleeps, 1);
+	/* It has made a pass since: the thread leads without being woken. */
+	ck_assert_int_eq(thread_state(), RIPC__THREAD_BLOCKED);
+	ck_assert(!m.ctx.progress.masked);
+	ck_assert(!ripc__progress_state(&m.ctx.progress).kicked);
+	m.now_ns += 2 * RIPC__RESUME_PERIOD_NS;
+	model_standby();
+	m.message_wakes = true;
+	m.arrives = 0;
+	ck_assert_int_eq(model_wait(RIPC__MS), 0);
+	ck_assert_uint_eq(m.sleeps, 1);
+	ck_assert_uint_eq(m.passes, 1);
+	ck_assert_int_eq(thread_state(), RIPC__THREAD_WAKING);
+	ck_assert(!m.ctx.progress.masked);
+	ck_assert(ripc__progress_state(&m.ctx.progress).kicked);
+	model_end();
+}
+END_TEST
+
+/* A thread that leaves often lets the progress thread tick: no masking for each message. */
+START_TEST(resume__rate_limited)
+{
+	struct model m;
+	unsigned resumed = 0;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	m.wakes = true;
+	m.arrives = 2;
+	for (unsigned i = 0; i < 300; i++) {
+		m.now_ns += RIPC__RESUME_PERIOD_NS / 10;
+		model_standby();
+		ck_assert_int_eq(model_wait(RIPC__MS), 0);
+		resumed += thread_state() == RIPC__THREAD_BLOCKED;
+	}
+	ck_assert_uint_le(resumed, 1);
+	m.now_ns += RIPC__RESUME_PERIOD_NS;
+	model_standby();
+	ck_assert_int_eq(model_wait(RIPC__MS), 0);
+	ck_assert_int_eq(thread_state(), RIPC__THREAD_BLOCKED);
+	model_end();
+}
+END_TEST
+
+/* The progress thread ticks after a leader that did not sleep: the next one may come soon. */
+START_TEST(resume__only_after_sleep)
+{
+	struct model m;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	model_standby();
+	m.arrives = 1;
+	ck_assert_int_eq(model_wait(RIPC__MS), 0);
+	ck_assert_uint_eq(m.sleeps, 0);
+	ck_assert_int_eq(thread_state(), RIPC__THREAD_WAKING);
+	model_end();
+}
+END_TEST
 
 /* ---- tokens that go round ---- */
 
@@ -129,7 +490,8 @@ START_TEST(pass_leadership__leader_timeout)
 		pthread_t threads[2];
 
 		pthread_create(&threads[0], NULL, waiter_main, &w[0]);
-		usleep(1000);
+		AWAIT(ripc__progress_state(&b->progress).leader >= RIPC__LEADER_SPINNING ||
+		      w[0].done);
 		pthread_create(&threads[1], NULL, waiter_main, &w[1]);
 		pthread_join(threads[0], NULL);
 		ck_assert_int_eq(w[0].rc, -ETIMEDOUT);
@@ -194,6 +556,16 @@ START_TEST(wait__several_on_one_service)
 }
 END_TEST
 
+static unsigned waiting(struct ripc *ctx)
+{
+	unsigned n;
+
+	ripc__lock(ctx);
+	n = ctx->waiting;
+	ripc__unlock(ctx);
+	return n;
+}
+
 START_TEST(wake_all__close_ends_waits)
 {
 	enum { N = 6 };
@@ -207,7 +579,7 @@ START_TEST(wake_all__close_ends_waits)
 		OK(ripc_service_register(ctx, ID(i), 0, &w[i].s));
 		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
 	}
-	usleep(50000);
+	AWAIT(waiting(ctx) == N);
 	OK(ripc_close(ctx));
 	for (unsigned i = 0; i < N; i++) {
 		pthread_join(threads[i], NULL);
@@ -219,9 +591,21 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("core/progress/wait");
-	TCase *tc = tcase_create("wait");
+	TCase *tc = tcase_create("lead");
 
 	test_seed();
+	tcase_add_test(tc, lead__one_pass_before_sleep);
+	tcase_add_test(tc, lead__no_second_pass_before_sleep);
+	tcase_add_test(tc, lead__one_pass_between_sleeps);
+	tcase_add_test(tc, lead__pass_for_missed_event);
+	tcase_add_loop_test(tc, lead__message_ends_wait, 0, 3);
+	tcase_add_test(tc, lead__poll_never_sleeps);
+	tcase_add_test(tc, lead__spin_adapts);
+	tcase_add_test(tc, resume__polls_first);
+	tcase_add_test(tc, resume__rate_limited);
+	tcase_add_test(tc, resume__only_after_sleep);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("wait");
 	tcase_add_checked_fixture(tc, numbers_setup, NULL);
 	tcase_set_timeout(tc, 600);
 	tcase_add_loop_test(tc, wait__no_wake_up_is_lost_in_one_context, 0, 3);

@@ -3,12 +3,9 @@
  * ACK that waits for a message to carry it: when it does, what carries it, and what sends it all
  * the same.
  */
+#include "core/rendezvous/delayed_ack.h"
 #include "core/rig.h"
-
 #include "wire/bytes.h"
-
-#define STREAK_MIN     4  /* answers after which the next one is expected */
-#define STREAK_PENALTY 16 /* and how many more when one did not come */
 
 static struct rig rig;
 static uint8_t data[8192];
@@ -91,10 +88,10 @@ static void round_trip(size_t len)
 /* Context 1 knows that its application answers; then context 0 holds nothing. */
 static void fill_streak(void)
 {
-	for (int i = 0; i < STREAK_MIN; i++)
+	for (int i = 0; i < RIPC__STREAK_MIN; i++)
 		round_trip(100);
 	rig_run(&rig, 5);
-	ck_assert_int_eq(reply_streak(1), STREAK_MIN);
+	ck_assert_int_eq(reply_streak(1), RIPC__STREAK_MIN);
 	ck_assert(!is_delayed(0) && !is_delayed(1));
 }
 
@@ -102,13 +99,13 @@ START_TEST(queue__piggybacked_on_reply)
 {
 	uint32_t there, back = sent(1);
 
-	for (int i = 1; i <= STREAK_MIN; i++) {
+	for (int i = 1; i <= RIPC__STREAK_MIN; i++) {
 		round_trip(100);
 		ck_assert_int_eq(reply_streak(1), i);
 		ck_assert_uint_eq(sent(1) - back, 2 * (unsigned)i);
 	}
 	/* The other side begins with the second ping. */
-	for (int i = 0; i < STREAK_MIN; i++)
+	for (int i = 0; i < RIPC__STREAK_MIN; i++)
 		round_trip(100);
 	there = sent(0);
 	back = sent(1);
@@ -117,8 +114,8 @@ START_TEST(queue__piggybacked_on_reply)
 		round_trip(100);
 	ck_assert_uint_eq(sent(0) - there, 20);
 	ck_assert_uint_eq(sent(1) - back, 20);
-	ck_assert_uint_eq(rig_stats(&rig, 0).long_received, 20 + 2 * STREAK_MIN);
-	ck_assert_uint_eq(rig_stats(&rig, 1).long_received, 20 + 2 * STREAK_MIN);
+	ck_assert_uint_eq(rig_stats(&rig, 0).long_received, 20 + 2 * RIPC__STREAK_MIN);
+	ck_assert_uint_eq(rig_stats(&rig, 1).long_received, 20 + 2 * RIPC__STREAK_MIN);
 }
 END_TEST
 
@@ -162,7 +159,7 @@ START_TEST(piggyback__short_message)
 	OK(ripc_request_test(&r));
 	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->credit->sent_units, units + 1);
 	ck_assert_uint_eq(lane->flows->arrived_units, units + 1);
-	ck_assert_int_eq(reply_streak(1), STREAK_MIN);
+	ck_assert_int_eq(reply_streak(1), RIPC__STREAK_MIN);
 }
 END_TEST
 
@@ -210,7 +207,7 @@ START_TEST(piggyback__not_on_other_lane)
 	RC(-EAGAIN, rig_short(&rig, 1, 0, 100, 2, 0));
 	rig_dest(&rig, 1, 0)->credit->limit_units = limit;
 	ck_assert(!is_delayed(1));
-	ck_assert_int_eq(lane->reply_streak, -STREAK_PENALTY);
+	ck_assert_int_eq(lane->reply_streak, -RIPC__STREAK_PENALTY);
 	OK(ripc_request_wait(&r, 1));
 }
 END_TEST
@@ -234,7 +231,7 @@ START_TEST(idle__empty_poll)
 	OK(ripc_request_wait(&r, 1));
 	/* Not by the timer. */
 	ck_assert_uint_lt(ripc__sim_now(rig.net) - start, _i ? 2 * RIPC__MS : RIPC__MS / 2);
-	ck_assert_int_eq(reply_streak(1), -STREAK_PENALTY);
+	ck_assert_int_eq(reply_streak(1), -RIPC__STREAK_PENALTY);
 }
 END_TEST
 
@@ -249,8 +246,8 @@ START_TEST(timer__receiver_stops_calling)
 	rig_run(&rig, 2);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_DONE);
 	OK(ripc_request_test(&r));
-	ck_assert_int_eq(reply_streak(1), -STREAK_PENALTY);
-	for (int i = 0; i < STREAK_PENALTY + STREAK_MIN; i++) {
+	ck_assert_int_eq(reply_streak(1), -RIPC__STREAK_PENALTY);
+	for (int i = 0; i < RIPC__STREAK_PENALTY + RIPC__STREAK_MIN; i++) {
 		r = ping(100);
 		ck_assert(!is_delayed(1));
 		answer(&r);
@@ -266,7 +263,7 @@ START_TEST(replied__late)
 {
 	struct ripc_request *r;
 
-	for (int i = 0; i < 3 * STREAK_MIN; i++) {
+	for (int i = 0; i < 3 * RIPC__STREAK_MIN; i++) {
 		r = ping(100);
 		ck_assert(!is_delayed(1));
 		rig_run(&rig, 1);
@@ -290,7 +287,7 @@ START_TEST(replied__late_while_delayed)
 	ripc__sim_run(rig.net, RIPC__MS / 2);
 	ck_assert(is_delayed(1));
 	answer(&r);
-	ck_assert_int_eq(reply_streak(1), -STREAK_PENALTY);
+	ck_assert_int_eq(reply_streak(1), -RIPC__STREAK_PENALTY);
 }
 END_TEST
 
@@ -321,7 +318,7 @@ START_TEST(before_copy__write)
 	ck_assert_int_eq(back->items[0].how, RIPC__HOW_WRITTEN);
 	ck_assert(!is_delayed(1));
 	ck_assert_uint_eq(sent(1) - before, _i ? 2 : 1);
-	ck_assert_int_eq(reply_streak(1), STREAK_MIN);
+	ck_assert_int_eq(reply_streak(1), RIPC__STREAK_MIN);
 	rig_expect(&rig, 0, len, 2);
 	OK(ripc_request_test(&r));
 	OK(ripc_request_wait(&back, 5000));
@@ -422,7 +419,7 @@ START_TEST(queue__other_peer)
 
 	rig_connect(&rig, other, 1);
 	fill_streak();
-	rig_lane(&rig, 1, other)->reply_streak = STREAK_MIN;
+	rig_lane(&rig, 1, other)->reply_streak = RIPC__STREAK_MIN;
 	r = ping(100);
 	ck_assert_ptr_eq(rig.ctx[1]->delayed_ack.lane, rig_lane(&rig, 1, 0));
 	rig_fill(p, 100, 5);
@@ -431,8 +428,8 @@ START_TEST(queue__other_peer)
 	OK(ripc_request_wait(&r, 1));
 	free(p);
 	/* A message that goes elsewhere does not take it along. */
-	rig_lane(&rig, 1, other)->reply_streak = STREAK_MIN;
-	rig_lane(&rig, 1, 0)->reply_streak = STREAK_MIN;
+	rig_lane(&rig, 1, other)->reply_streak = RIPC__STREAK_MIN;
+	rig_lane(&rig, 1, 0)->reply_streak = RIPC__STREAK_MIN;
 	r = ping(100);
 	ck_assert(is_delayed(1));
 	OK(rig_short(&rig, 1, other, 50, 2, 0));
@@ -466,7 +463,7 @@ START_TEST(flush__before_control)
 	}
 	if (_i < 2) {
 		ck_assert(!is_delayed(1));
-		ck_assert_int_eq(reply_streak(1), STREAK_MIN);
+		ck_assert_int_eq(reply_streak(1), RIPC__STREAK_MIN);
 	}
 	OK(ripc_request_wait(&r, 1));
 }
@@ -482,7 +479,7 @@ START_TEST(flush__sender_cancels)
 	/* It was delivered. */
 	OK(ripc_request_cancel(&r, 1000));
 	ck_assert(!is_delayed(1));
-	ck_assert_int_eq(reply_streak(1), STREAK_MIN);
+	ck_assert_int_eq(reply_streak(1), RIPC__STREAK_MIN);
 }
 END_TEST
 
@@ -507,7 +504,7 @@ START_TEST(lane_gone__exactly_once)
 	/* The message with the ACK may have arrived before. */
 	ck_assert_uint_le(rig_stats(&rig, 1).duplicates, 1);
 	ck_assert(_i || rig_stats(&rig, 1).duplicates == 1);
-	ck_assert_uint_eq(rig_stats(&rig, 1).long_received, STREAK_MIN + 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).long_received, RIPC__STREAK_MIN + 1);
 	ck_assert(!is_delayed(1));
 	if (_i)
 		rig_expect(&rig, 0, 200, 1);

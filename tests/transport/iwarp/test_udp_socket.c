@@ -34,15 +34,18 @@ static bool has_conn(const struct ripc__udp *u)
 /* Receives the next datagram of any socket. */
 static char receive_byte(struct ripc__udp *u, uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen)
 {
-	struct timespec nap = {.tv_nsec = 100000};
 	char who[64];
+	int ready;
 
-	for (unsigned i = 0; i < TIMEOUT_MS * 10; i++) {
+	do {
+		struct pollfd fds[2] = {{u->port[0].fd, POLLIN, 0},
+					{u->port[RIPC__UDP_CONN].fd, POLLIN, 0}};
+
 		for (unsigned port = 0; port <= RIPC__UDP_CONN; port += RIPC__UDP_CONN)
 			if (ripc__udp_receive(u, port, space, from, fromlen, who) == 1)
 				return *space;
-		nanosleep(&nap, NULL);
-	}
+		ready = poll(fds, 2, TIMEOUT_MS);
+	} while (ready > 0);
 	ck_abort_msg("nothing came");
 	return 0;
 }

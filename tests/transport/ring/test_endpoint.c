@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "ripc.h"
+#include "transport/transitions.h"
 
 #include <poll.h>
 
@@ -239,6 +240,31 @@ START_TEST(arm__kicks_once)
 }
 END_TEST
 
+static unsigned set_state(unsigned before, unsigned after)
+{
+	struct ripc__ring_transport t = {0};
+	struct ripc__ep ep = {.t = &t, .state = (enum ripc__ep_state)before};
+
+	t.neps[before] = 1;
+	ripc__ring_ep_set_state(&ep, (enum ripc__ep_state)after);
+	ck_assert_uint_eq(t.neps[before], 0);
+	ck_assert_uint_eq(t.neps[after], 1);
+	return ep.state;
+}
+
+START_TEST(set_state__transitions)
+{
+	static const unsigned allowed[RIPC__EP_STATES] = {
+		[RIPC__EP_INCOMING] = 1u << RIPC__EP_REQUESTED,
+		[RIPC__EP_REQUESTED] = 1u << RIPC__EP_OPEN,
+		[RIPC__EP_CONNECTING] = 1u << RIPC__EP_OPEN | 1u << RIPC__EP_CLOSED,
+		[RIPC__EP_OPEN] = 1u << RIPC__EP_CLOSED,
+	};
+
+	check_transitions(set_state, RIPC__EP_STATES, allowed);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("transport/ring/endpoint");
@@ -251,6 +277,7 @@ int main(void)
 	tcase_add_loop_test(c, reg__read_and_write, 0, 2);
 	tcase_add_test(c, progress__takes_turns);
 	tcase_add_test(c, arm__kicks_once);
+	tcase_add_test(c, set_state__transitions);
 	suite_add_tcase(s, c);
 	return test_main("transport/ring/endpoint", s);
 }

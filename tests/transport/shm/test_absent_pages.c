@@ -80,21 +80,15 @@ static int sender(uint64_t id, uint64_t dest)
 	return ripc_request_wait(&request, 300000) ? 3 : 0;
 }
 
-/* Waits until a long message has begun to arrive. */
-static void await_arriving(struct ripc_service *s)
+/* Whether a long message has begun to arrive. */
+static bool arriving(struct ripc_service *s)
 {
-	for (unsigned i = 0; i < PATIENCE_MS; i++) {
-		bool any;
+	bool any;
 
-		ripc__lock(s->ctx);
-		any = !ripc__list_empty(&s->rndvs_in);
-		ripc__unlock(s->ctx);
-		if (any)
-			return;
-		usleep(1000);
-	}
-
-	ck_abort_msg("the message of the sender does not come");
+	ripc__lock(s->ctx);
+	any = !ripc__list_empty(&s->rndvs_in);
+	ripc__unlock(s->ctx);
+	return any;
 }
 
 /* The context still receives messages of another context of this process. */
@@ -149,16 +143,11 @@ START_TEST(receive__skips_missing_pages)
 	others_are_received(from, to);
 	ck_assert_int_eq(write(commands[1], "g", 1), 1);
 	ck_assert_int_eq(read(reports[0], &report, 1), 1);
-	await_arriving(to);
+	AWAIT(arriving(to));
 	others_are_received(from, to);
 	if (_i) {
 		/* The peer is silent as if it were dead, and is given up. */
-		for (unsigned i = 0; i < PATIENCE_MS; i++) {
-			ck_assert_int_eq(ripc_context_stats(ctx, &stats), 0);
-			if (stats.lanes_lost)
-				break;
-			usleep(1000);
-		}
+		AWAIT(!ripc_context_stats(ctx, &stats) && stats.lanes_lost);
 		ck_assert_uint_eq(stats.lanes_lost, 1);
 		others_are_received(from, to);
 		kill(child, SIGKILL);

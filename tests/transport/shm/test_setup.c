@@ -518,18 +518,11 @@ START_TEST(open__peer_killed)
 		struct shm *own = open_shm();
 
 		OPS->connect(tr_of(own), addr, (size_t)len, "", 0, NULL, &ep);
-		for (int i = 0; i < 100000 && progress(own).kind != RIPC__EV_ESTABLISHED; i++)
-			usleep(100);
+		AWAIT(progress(own).kind == RIPC__EV_ESTABLISHED);
 		OPS->post(ep, NULL, 0, &iov, 1, false);
 		kill(getpid(), SIGKILL);
 	}
-	for (int i = 0; i < 100000; i++) {
-		ev = progress(t);
-		if (ev.kind == RIPC__EV_REQUEST)
-			break;
-		usleep(100);
-	}
-	ck_assert_int_eq(ev.kind, RIPC__EV_REQUEST);
+	AWAIT((ev = progress(t)).kind == RIPC__EV_REQUEST);
 	ck_assert_int_eq(OPS->accept(tr_of(t), ev.request, "", 0, NULL, &ep), 0);
 	await(t, RIPC__EV_ESTABLISHED);
 	ck_assert_int_eq(waitpid(child, &status, 0), child);

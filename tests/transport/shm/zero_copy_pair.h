@@ -141,9 +141,7 @@ static inline unsigned mappings(void)
 /* The contexts' threads unmap later. */
 static inline void await_mappings(unsigned want)
 {
-	for (unsigned i = 0; mappings() != want && i < PATIENCE_MS; i++)
-		usleep(1000);
-	ck_assert_uint_eq(mappings(), want);
+	AWAIT(mappings() == want);
 }
 
 static inline void send_whole(struct two *w, struct ripc_service *to, uint64_t dest, void *p,

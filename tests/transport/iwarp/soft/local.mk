@@ -5,6 +5,7 @@ libtests_la_SOURCES += tests/flood.h tests/transport/iwarp/soft/bad_fpdu.c \
 
 check_PROGRAMS += tests/transport/iwarp/test_address
 check_PROGRAMS += tests/transport/iwarp/soft/test_crc32c
+check_PROGRAMS += tests/transport/iwarp/soft/test_ep_state
 check_PROGRAMS += tests/transport/iwarp/soft/test_mpa
 check_PROGRAMS += tests/transport/iwarp/soft/test_region
 check_PROGRAMS += tests/transport/iwarp/soft/test_engine

@@ -338,17 +338,25 @@ START_TEST(engine_write__bounded)
 }
 END_TEST
 
-START_TEST(engine_revoke__read_response_half_sent)
+/* a reads bytes of b: a pair whose request has not left. Return: the region at b. */
+static struct ripc__region *begin_read(const struct ripc__mpa_terms *t, uint32_t len)
 {
-	struct ripc__mpa_terms t = terms(false, true);
 	struct ripc__region *from, *dst;
 	int rc;
 
-	open_pair(&t, 1448);
+	open_pair(t, 1448);
 	from = ripc__region_add(&b.regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
 	dst = ripc__region_add(&a.regions, target, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
-	rc = ripc__engine_read(&a.e, dst, target, 200000, from->addr, from->stag, 1);
+	rc = ripc__engine_read(&a.e, dst, target, len, from->addr, from->stag, 1);
 	ck_assert_int_eq(rc, 0);
+	return from;
+}
+
+START_TEST(engine_revoke__read_response_half_sent)
+{
+	struct ripc__mpa_terms t = terms(false, true);
+	struct ripc__region *from = begin_read(&t, 200000);
+
 	move(&a, &b, 1000);
 	move(&b, &a, 1000);
 	ck_assert_uint_eq(from->users, 1);
@@ -477,14 +485,8 @@ END_TEST
 START_TEST(engine_gather__sends_pass_long_responses)
 {
 	struct ripc__mpa_terms t = terms(false, true);
-	struct ripc__region *from, *dst;
-	int rc;
 
-	open_pair(&t, 1448);
-	from = ripc__region_add(&b.regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
-	dst = ripc__region_add(&a.regions, target, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
-	rc = ripc__engine_read(&a.e, dst, target, SOURCE, from->addr, from->stag, 1);
-	ck_assert_int_eq(rc, 0);
+	begin_read(&t, SOURCE);
 	move(&a, &b, 1000);
 	move(&b, &a, 1000);
 	post_send(&b, source, 10);

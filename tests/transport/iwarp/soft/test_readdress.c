@@ -53,14 +53,15 @@ static bool listens(struct ripc *ctx, const char *address, bool there)
 	char text[512];
 	const char *name;
 
-	for (unsigned i = 0; i < WAIT_MS / 10; i++) {
+	uint64_t end = 0;
+
+	do {
 		size_t size = sizeof(text);
 
 		for (unsigned k = 0; ripc_transport_info(ctx, k, &name, text, size) >= 0; k++)
 			if (!strcmp(name, "iwarp/soft") && !strstr(text, address) == !there)
 				return true;
-		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-	}
+	} while (test_pause(&end, WAIT_MS));
 	return false;
 }
 
@@ -153,12 +154,12 @@ static bool by_datagram(struct ripc *ctx, uint64_t dest)
 /* Repeated: the connection, which confirms the route, takes longer than the first datagram. */
 static bool soon_by_datagram(struct ripc *ctx, uint64_t dest)
 {
-	for (unsigned i = 0; i < WAIT_MS / 10; i++) {
-		if (by_datagram(ctx, dest))
-			return true;
-		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-	}
-	return false;
+	uint64_t end = 0;
+
+	while (!by_datagram(ctx, dest))
+		if (!test_pause(&end, WAIT_MS))
+			return false;
+	return true;
 }
 
 /* Datagrams continue, although their socket is gone and the peer was unreachable. */
@@ -182,16 +183,15 @@ START_TEST(readdress__datagrams_go_on)
 	ck_assert(listens(b, "10.9.8.6", true));
 	ck_assert(listens(b, "10.9.8.7", false));
 	/* A datagram may be lost, as long as it is sent to the right address. */
-	for (unsigned tries = 0; tries < 400 && !came; tries++) {
+	for (uint64_t end = 0; !came && test_pause(&end, WAIT_MS);) {
 		struct iovec text = {"hello", 5};
 		struct ripc_message *m;
 
 		if (ripc_send(sb, 42, &text, 1, NULL, WAIT_MS) || ripc_receive(sa, &m, 300))
 			continue;
 		ripc_message_free(m);
-		came = by_datagram(b, 42);
 		/* The connection takes a while. */
-		nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+		came = by_datagram(b, 42);
 	}
 	ck_assert_msg(came, "%s", ripc_error_detail());
 	ck_assert_int_eq(ripc_close(b), 0);

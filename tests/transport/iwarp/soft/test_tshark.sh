@@ -10,6 +10,8 @@ name=soft/test_tshark
 if [ -z "${RIPC_TEST_OWN_NETWORK-}" ] && unshare -rn ip link set lo up 2>/dev/null; then
 	RIPC_TEST_OWN_NETWORK=yes exec unshare -rn sh -c 'ip link set lo up && exec sh "$0"' "$0"
 fi
+# shellcheck source=../../../wait.sh
+. "${srcdir:-$(dirname "$0")/../../../..}/tests/wait.sh"
 passed=0
 failed=0
 
@@ -55,16 +57,12 @@ trap end EXIT
 # lives.
 wait_for()
 {
-	i=0
-	while ! grep -q "$2" "$1" 2>/dev/null; do
-		i=$((i + 1))
-		if [ "$i" -ge 600 ] || ! kill -0 "$3" 2>/dev/null; then
-			# It may have printed the line and ended between the two checks.
-			grep -q "$2" "$1" 2>/dev/null
-			return
-		fi
-		sleep 0.1
-	done
+	wait_until 60 has_or_ended "$@" && grep -q "$2" "$1"
+}
+
+has_or_ended()
+{
+	grep -q "$2" "$1" 2>/dev/null || ! kill -0 "$3" 2>/dev/null
 }
 
 mkfifo "$dir/go"
@@ -82,23 +80,22 @@ capture=$!
 wait_for "$dir/errors" 'Capturing on' "$capture" ||
 	skip "tshark cannot capture on the loopback: $(tail -n 1 "$dir/errors")"
 # It reports readiness too early: plain connections show when it captures.
-i=0
-while [ ! -s "$dir/packets" ] && [ "$i" -lt 600 ]; do
+captures()
+{
 	bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>/dev/null
-	i=$((i + 1))
-	sleep 0.1
-done
-[ -s "$dir/packets" ] || skip "tshark sees no packets on the loopback"
+	[ -s "$dir/packets" ]
+}
+wait_until 60 captures || skip "tshark sees no packets on the loopback"
 echo go >&9
 exec 9>&-
 check "the session succeeds" wait_for "$dir/session" '^done' "$session"
 # The port is closed now: a refused connection in the capture is behind all other packets.
-i=0
-while ! grep -q 'RST, ACK\] Seq=1 Ack=1 ' "$dir/packets" && [ "$i" -lt 600 ]; do
+refused()
+{
 	bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>/dev/null
-	i=$((i + 1))
-	sleep 0.1
-done
+	grep -q 'RST, ACK\] Seq=1 Ack=1 ' "$dir/packets"
+}
+wait_until 60 refused
 kill "$capture" && wait "$capture" 2>/dev/null
 capture=
 
