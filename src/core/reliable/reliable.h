@@ -62,7 +62,7 @@ struct ripc__reliable_msg {
 	struct ripc__dest *dest; /* pinned while the message is in a list */
 	uint64_t order;          /* of the messages to one destination */
 	uint64_t number;         /* at the peer; 0: not posted, or not delivered there */
-	uint32_t head, len;      /* bytes of the header, of the whole message */
+	uint32_t len;            /* bytes of the message */
 	uint8_t bytes[];         /* the message as SHORT */
 };
 

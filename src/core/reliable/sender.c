@@ -9,8 +9,6 @@
 /* Copies of up to this many bytes are kept for reuse, so many of them. */
 #define SMALL_LEN 256
 #define FREE_MAX  2048
-/* A header with an acknowledgement, a call and RIPC_ITEMS_MAX lengths. */
-#define HEAD_MAX (RIPC__HEADER_LEN + RIPC__CALL_EXT + RIPC_ITEMS_MAX * 4)
 
 /* ---- messages ---- */
 
@@ -18,7 +16,7 @@ struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, 
 					      uint64_t source, const uint8_t *ext,
 					      const struct iovec *items, unsigned nitems)
 {
-	size_t head = RIPC__HEADER_LEN + (ext ? RIPC__CALL_EXT : 0) + nitems * 4u, len = head;
+	size_t len = RIPC__HEADER_LEN + (ext ? RIPC__CALL_EXT : 0) + nitems * 4u;
 	struct ripc__reliable_msg *m = NULL;
 	uint8_t *p;
 
@@ -37,7 +35,6 @@ struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, 
 	m->dest = NULL;
 	m->number = 0;
 	m->order = ctx->requests_started++;
-	m->head = (uint32_t)head;
 	m->len = (uint32_t)len;
 	p = ripc__header_put(m->bytes, RIPC__SHORT, (uint16_t)(RIPC__F_RELIABLE | flags),
 			     (uint16_t)nitems, 0, dest, source);
@@ -94,8 +91,9 @@ static int post(struct ripc__lane *lane, struct ripc__reliable_msg *m, uint64_t 
 	struct ripc__dest *d = m->dest;
 	struct ripc__credit *c = d->peer == lane->peer ? d->credit : NULL;
 	uint32_t units = ripc__units_of(m->len);
-	struct iovec payload = {m->bytes + m->head, m->len - m->head};
-	uint8_t head[HEAD_MAX];
+	/* Only the header is stamped; the transports are fast with one of this length. */
+	struct iovec payload = {m->bytes + RIPC__FAST_HEADER_LEN, m->len - RIPC__FAST_HEADER_LEN};
+	uint8_t head[RIPC__FAST_HEADER_LEN];
 	int rc;
 
 	if (m->len > lane->send_max)
@@ -119,9 +117,8 @@ static int post(struct ripc__lane *lane, struct ripc__reliable_msg *m, uint64_t 
 	}
 	if (m->owner->before_post && (rc = m->owner->before_post(m->owner, m, lane)))
 		return rc;
-	/* The lane stamps the header. */
-	memcpy(head, m->bytes, m->head);
-	rc = ripc__lane_send(lane, head, m->head, &payload, payload.iov_len ? 1 : 0, more);
+	memcpy(head, m->bytes, sizeof(head));
+	rc = ripc__lane_send(lane, head, sizeof(head), &payload, payload.iov_len ? 1 : 0, more);
 	if (rc)
 		return rc;
 	lane->reliable_tx++;
@@ -271,10 +268,11 @@ static void pending_insert(struct ripc *ctx, struct ripc__dest *d, struct ripc__
 		d->reliable_until_ns = ripc__now(ctx) + ctx->opt.peer_timeout_ms * RIPC__MS;
 		ripc__timer_at(ctx, d->reliable_until_ns);
 	}
-	ripc__list_for_each (at, &d->reliable_pending)
-		if (ripc__list_entry(at, struct ripc__reliable_msg, link)->order > m->order)
+	/* Most are new: behind all others. */
+	for (at = d->reliable_pending.prev; at != &d->reliable_pending; at = at->prev)
+		if (ripc__list_entry(at, struct ripc__reliable_msg, link)->order < m->order)
 			break;
-	ripc__list_add(at, &m->link);
+	ripc__list_add(at->next, &m->link);
 	ctx->reliable_npending++;
 	dest_pin(d);
 }
