@@ -13,8 +13,13 @@ RIPC_MAN3 = \
 	doc/man/ripc_call_start.3 \
 	doc/man/ripc_call_wait.3 \
 	doc/man/ripc_close.3 \
+	doc/man/ripc_completion.3 \
+	doc/man/ripc_completion_fd.3 \
+	doc/man/ripc_completion_kind.3 \
+	doc/man/ripc_completion_next.3 \
 	doc/man/ripc_context_stats.3 \
 	doc/man/ripc_error_detail.3 \
+	doc/man/ripc_event.3 \
 	doc/man/ripc_flags.3 \
 	doc/man/ripc_flush.3 \
 	doc/man/ripc_group_join.3 \
@@ -63,7 +68,9 @@ RIPC_MAN3 = \
 	doc/man/ripc_stats.3 \
 	doc/man/ripc_strerror.3 \
 	doc/man/ripc_transport_info.3 \
+	doc/man/ripc_unwatch.3 \
 	doc/man/ripc_version.3 \
+	doc/man/ripc_watch.3 \
 	doc/man/ripc_window_add.3 \
 	doc/man/ripc_window_remove.3
 

@@ -17,11 +17,17 @@ examples_news_SOURCES = examples/news.c
 examples_news_LDADD = libripc.la
 examples_tasks_SOURCES = examples/tasks.c
 examples_tasks_LDADD = libripc.la
+if HAVE_UV
+noinst_PROGRAMS += examples/gateway
+examples_gateway_SOURCES = examples/gateway.c
+examples_gateway_CFLAGS = $(AM_CFLAGS) $(UV_CFLAGS)
+examples_gateway_LDADD = libripc.la $(UV_LIBS)
+endif
 
 exampledir = $(docdir)/examples
 example_DATA = examples/client.c examples/server.c examples/pingpong.c examples/fileserver.c \
 	examples/fetch.c \
-	examples/news.c examples/tasks.c examples/service_arg.h
+	examples/gateway.c examples/news.c examples/tasks.c examples/service_arg.h
 
 # The programs of the manual pages: doc/man/mkman prints them, and
 # tests/tools/test_manpage_examples.sh compiles and runs them as the pages print them. Other pages
@@ -37,7 +43,9 @@ MAN_EXAMPLES = \
 	examples/man/ripc_reply.c \
 	examples/man/ripc_reply_start.c \
 	examples/man/ripc_call_start.c \
+	examples/man/ripc_completion_next.c \
 	examples/man/ripc_flush.c \
+	examples/man/ripc_watch.c \
 	examples/man/ripc_window_add.c \
 	examples/man/ripc_service_fd.c \
 	examples/man/ripc_service_fd-libuv.c \

@@ -33,9 +33,15 @@ int main(int argc, char **argv)
 		printf("service %llu says: %.*s\n", (unsigned long long)message->source,
 		       (int)message->items[0].iov_len, (char *)message->items[0].iov_base);
 		fflush(stdout);
-		/* The items can be sent on as they are: here, back to where they came from. */
-		err = ripc_send(service, message->source, message->items, message->nitems, NULL,
-				1000);
+		/*
+		 * The items can be sent on as they are: here, as the answer of a call, or as a
+		 * message to where they came from.
+		 */
+		if (message->call)
+			err = ripc_reply(message, message->items, message->nitems, 1000);
+		else
+			err = ripc_send(service, message->source, message->items, message->nitems,
+					NULL, 1000);
 		if (err)
 			fprintf(stderr, "server: %s: %s\n", ripc_strerror(err),
 				ripc_error_detail());

@@ -18,9 +18,9 @@
  *
  * Versions: the id of a name (ripc_id()) is the same in every version. Later versions may append
  * members to struct ripc_route, ripc_service_info, ripc_limits, ripc_stats, ripc_group_stats,
- * ripc_send_options and ripc_call_options. Their first member is size; the program sets it to the
- * sizeof of the struct. A function fills a result up to that size and clears bytes that it does not
- * know. It rejects options in which a byte that it does not know is not zero.
+ * ripc_send_options, ripc_call_options and ripc_completion. Their first member is size; the program
+ * sets it to the sizeof of the struct. A function fills a result up to that size and clears bytes
+ * that it does not know. It rejects options in which a byte that it does not know is not zero.
  */
 #ifndef RIPC_H
 #define RIPC_H
@@ -74,6 +74,19 @@ enum ripc_flags {
 	RIPC_IDEMPOTENT = 1 << 3
 };
 
+/** Events of ripc_watch(), in struct ripc_message. */
+enum ripc_event {
+	/** No event: the message was sent by a service. */
+	RIPC_EVENT_NONE = 0,
+	/** The context that held it was closed, died, or cannot be reached. */
+	RIPC_EVENT_DIED = 1,
+	/** The context that held it lives, but the service was closed there, or another context has
+	 *  taken it over. */
+	RIPC_EVENT_MOVED = 2,
+	/** Nobody held it when the watch began. */
+	RIPC_EVENT_NOT_FOUND = 3
+};
+
 /** Where the memory of a received item is, and its owner after ripc_message_free(). */
 enum ripc_placement {
 	/** In a receive buffer shared with other messages: freed with the message. */
@@ -110,6 +123,8 @@ struct ripc_message {
 	/** return buffers that came with it, 0 .. RIPC_RETURN_BUFFERS_MAX, over every transport;
 	 *  long items sent back to source may land in them, see ripc_send_long() */
 	uint32_t nreturn_buffers;
+	/** enum ripc_event: RIPC_EVENT_NONE, or what ripc_watch() reports */
+	uint32_t event;
 	/** array of nitems items */
 	const struct iovec *items;
 	/** array of nitems values of enum ripc_placement */
@@ -130,6 +145,8 @@ struct ripc_send_options {
 	unsigned nreturn_buffers;
 	/** array of nreturn_buffers registered or allocated buffers, see ripc_send_long() */
 	const struct iovec *return_buffers;
+	/** ripc_send_async(), ripc_reply_start(): comes back in struct ripc_completion */
+	void *data;
 };
 
 /** Options of a call. Set size and zero the rest; NULL means all zero. */
@@ -142,6 +159,30 @@ struct ripc_call_options {
 	unsigned nreply_buffers;
 	/** array of nreply_buffers registered or allocated buffers, see ripc_call() */
 	const struct iovec *reply_buffers;
+	/** ripc_call_start(): comes back in struct ripc_completion */
+	void *data;
+};
+
+/** Kinds of completions. Ignore a kind that you do not know. */
+enum ripc_completion_kind {
+	/** A request or a call is done: get its result with timeout 0. */
+	RIPC_COMPLETION_REQUEST = 1,
+	/** A call on dest returned -EAGAIN: repeat it now. It may return -EAGAIN again. */
+	RIPC_COMPLETION_SENDABLE = 2
+};
+
+/** A request that is done, or a destination that takes messages again. */
+struct ripc_completion {
+	/** bytes of this struct, set by the caller: sizeof(struct ripc_completion) */
+	size_t size;
+	/** enum ripc_completion_kind */
+	uint32_t kind;
+	/** the service to which the request goes, or to which a message can be sent again */
+	uint64_t dest;
+	/** the request that is done; NULL with RIPC_COMPLETION_SENDABLE */
+	struct ripc_request *request;
+	/** member data of the options with which the request was started, or NULL */
+	void *data;
 };
 
 /** The route to a service, or why there is none. Strings are terminated, cut if too long. */
@@ -497,6 +538,42 @@ uint64_t ripc_service_id(const struct ripc_service *service);
  * Return: the descriptor, or a negative errno (-EMFILE, -ENOMEM).
  */
 int ripc_service_fd(struct ripc_service *service);
+
+/**
+ * ripc_completion_fd - a descriptor for an event loop
+ * @ctx: the context, or NULL
+ *
+ * The descriptor is readable (level-triggered) while ripc_completion_next() has something to
+ * report. Together with ripc_service_fd() of each service, it covers all that a program waits for.
+ * Never read, write or close it. The library owns it and closes it with the context.
+ *
+ * Return: the descriptor, or a negative errno (-EMFILE, -ENOMEM, -ESHUTDOWN).
+ */
+int ripc_completion_fd(struct ripc *ctx);
+
+/**
+ * ripc_completion_next - get the next request that is done, or the next destination that has room
+ * @ctx: the context, or NULL
+ * @completion: where it is stored
+ * @timeout_ms: how long to wait for one
+ *
+ * A request of ripc_send_async(), ripc_call_start() or ripc_reply_start() is reported once, when it
+ * is done. It stays the caller's: ripc_request_wait() or ripc_call_wait() returns its result at
+ * once, and frees it. One whose result was fetched before is not reported.
+ *
+ * From the first call of this function or of ripc_completion_fd() on, a destination is reported
+ * too, if a call on it with timeout 0 returned -EAGAIN: ripc_send(), ripc_send_short(), or
+ * ripc_route_lookup(). It is reported once for any number of such calls, when there is room, or
+ * when the attempt to connect has failed.
+ *
+ * Return: 0, or a negative errno.
+ * Errors:
+ * -EAGAIN: @timeout_ms is 0 and nothing is complete
+ * -ETIMEDOUT: nothing was complete in time
+ * -EINVAL: member size is not that of the struct
+ * -ESHUTDOWN: the context is being closed
+ */
+int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, int timeout_ms);
 
 /**
  * ripc_buf_alloc - allocate a registered buffer
@@ -916,6 +993,7 @@ int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned
  * @items: the items of the answer; the array may go, but the memory is the library's until @request
  *         is done
  * @nitems: 1 .. RIPC_ITEMS_MAX
+ * @options: data for ripc_completion_next(), or NULL; no flags, no return buffers
  * @request: where the request that sends the answer is stored: see ripc_send_async()
  *
  * Never waits. For event loops and servers that answer many requests at once.
@@ -923,7 +1001,7 @@ int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned
  * Return: 0 when the request exists, or a negative errno as ripc_reply().
  */
 int ripc_reply_start(struct ripc_message *message, const struct iovec *items, unsigned nitems,
-		     struct ripc_request **request);
+		     const struct ripc_send_options *options, struct ripc_request **request);
 
 /**
  * ripc_reply_error - refuse a request
@@ -973,6 +1051,35 @@ int ripc_message_cancelled(const struct ripc_message *message);
  *   messages of this one are received
  */
 int ripc_receive(struct ripc_service *service, struct ripc_message **message, int timeout_ms);
+
+/**
+ * ripc_watch - be notified when the holder of a service dies or gives the service up
+ * @service: the service that is notified
+ * @dest: the service to watch
+ *
+ * Never waits. It finds @dest and connects to its holder, if need be, and detects the end of the
+ * holder from then on. When the holder is lost, ripc_receive() returns a message of its own kind:
+ * event is not 0, source is @dest, instance is the context that held it (zeros if none did), and
+ * the one item is a text that names the cause. The message comes after all messages from that
+ * holder that have arrived.
+ *
+ * The watch ends with its event. To go on, call ripc_watch() again: it watches the present holder.
+ * Each call gives one event. A holder that does not answer is lost after peer_timeout_ms.
+ *
+ * Return: 0, or a negative errno (-EINVAL, -ENOMEM, -ESHUTDOWN as ripc_send_short()).
+ */
+int ripc_watch(struct ripc_service *service, uint64_t dest);
+
+/**
+ * ripc_unwatch - end the watches of a service
+ * @service: the service that is notified
+ * @dest: the service that is watched
+ *
+ * An event that waits to be received stays in the queue. Without a watch the call does nothing.
+ *
+ * Return: 0, or a negative errno (-EINVAL, -ESHUTDOWN as ripc_send_short()).
+ */
+int ripc_unwatch(struct ripc_service *service, uint64_t dest);
 
 /**
  * ripc_group_join - make a service a member of a group

@@ -37,7 +37,8 @@ int main(void)
 			continue;
 		if (request->call &&
 		    (answer ? ripc_reply_error(request, EBUSY)
-			    : ripc_reply_start(request, &item, 1, &answer)))
+			    : ripc_reply_start(request, &item, 1, NULL,
+					       &answer)))
 			fprintf(stderr, "%s\n", ripc_error_detail());
 		ripc_message_free(request);
 	}

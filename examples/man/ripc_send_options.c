@@ -43,8 +43,12 @@ static int ask(struct ripc *ctx, struct ripc_service *me)
 	char text[] = "table, please";
 	struct iovec item = {text, strlen(text)};
 	struct iovec returns[2] = {{buf, 1000}, {buf + 1000, TABLE_LEN}};
-	struct ripc_send_options options = {sizeof(options), 0, 2, returns};
+	struct ripc_send_options options;
 
+	memset(&options, 0, sizeof(options));
+	options.size = sizeof(options);
+	options.nreturn_buffers = 2;
+	options.return_buffers = returns;
 	return buf ? ripc_send(me, 42, &item, 1, &options, 2000) : -1;
 }
 

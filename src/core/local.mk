@@ -3,14 +3,16 @@ libripc_internal_la_SOURCES += include/ripc.h src/transport/transport.h src/reso
 libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/context.h \
 	src/core/context/default_context.c src/core/context/events.c \
 	src/core/context/events.h \
-	src/core/context/info.c src/core/context/list.c
+	src/core/context/completion.c src/core/context/info.c src/core/context/list.c
 libripc_internal_la_SOURCES += src/core/call/call.h src/core/call/caller.c \
 	src/core/call/callee.c
 libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/dispatch.c src/core/message/dispatch.h \
 	src/core/message/receive.c src/core/message/receive.h \
 	src/core/message/reliable_send.c \
 	src/core/message/request.c src/core/message/request.h src/core/message/send.c \
-	src/core/message/send.h src/core/message/service.c src/core/message/service.h
+	src/core/message/send.h src/core/message/service.c src/core/message/service.h \
+	src/core/message/watch.c
+libripc_internal_la_SOURCES += src/core/watch/watch.c src/core/watch/watch.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c src/core/rendezvous/dedup.h \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
 	src/core/rendezvous/receive.c src/core/rendezvous/receive.h \
@@ -42,7 +44,8 @@ libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/boun
 	src/core/memory/remote_returns.h
 libripc_internal_la_SOURCES += src/core/service/items.c src/core/service/items.h \
 	src/core/service/message.h src/core/service/service.c src/core/service/service.h
-libripc_internal_la_SOURCES += src/core/progress/context.c src/core/progress/context.h \
+libripc_internal_la_SOURCES += src/core/progress/completion.c \
+	src/core/progress/completion.h src/core/progress/context.c src/core/progress/context.h \
 	src/core/progress/handle.c src/core/progress/handle.h \
 	src/core/progress/hooks.h src/core/progress/lock.c src/core/progress/lock.h \
 	src/core/progress/descriptors.c src/core/progress/descriptors.h \

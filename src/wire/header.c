@@ -59,6 +59,8 @@ static const struct {
 	[RIPC__RELIABLE_REFUSED] = {.name = "RELIABLE_REFUSED", .fixed = 8},
 	[RIPC__CALL_CANCEL] = {.name = "CALL_CANCEL", .fixed = 8},
 	[RIPC__CALL_STATE] = {.name = "CALL_STATE", .fixed = 16},
+	[RIPC__WATCH] = {.name = "WATCH"},
+	[RIPC__WATCH_END] = {.name = "WATCH_END"},
 };
 
 const char *ripc__kind_name(unsigned kind)

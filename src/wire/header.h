@@ -35,6 +35,8 @@
  *   RELIABLE_REFUSED  number u64: no such service, the message was not delivered
  *   CALL_CANCEL  call u64: the caller does not wait any more
  *   CALL_STATE   call u64, state u64 (enum ripc__call_state): what became of a request
+ *   WATCH        nothing: WATCH_END is due when service `dest` of the receiver ends
+ *   WATCH_END    nothing: `source` is not, or no longer, a service of this context
  *
  * ELIDED replaces a SHORT of one item and nothing else with the dest and source of the last such
  * message on its lane: a word of 4 bytes, then the payload up to the end of the send.
@@ -114,6 +116,8 @@ enum ripc__kind {
 	RIPC__RELEASE = 25,
 	RIPC__UNMAP = 26,
 	RIPC__RELIABLE_REFUSED = 27,
+	RIPC__WATCH = 28,
+	RIPC__WATCH_END = 29,
 	RIPC__KIND_END,
 };
 

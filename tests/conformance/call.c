@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Reliable short messages and calls. */
+/* Reliable short messages, calls, and watches. */
 #include "conf.h"
 
 static const struct ripc_send_options reliable = {.size = sizeof(reliable), .flags = RIPC_RELIABLE};
@@ -66,7 +66,7 @@ static void echo(struct conf *c, struct ripc_service *s)
 	CHECK(m->call, "not a request");
 	rc = ripc_reply(m, m->items, m->nitems, 0);
 	if (rc == -EAGAIN)
-		rc = ripc_reply_start(m, m->items, m->nitems, &answer);
+		rc = ripc_reply_start(m, m->items, m->nitems, NULL, &answer);
 	EXPECT_RC(0, rc);
 	EXPECT_ERROR(-EALREADY, ripc_reply(m, m->items, m->nitems, 0));
 	if (answer)
@@ -216,6 +216,49 @@ static void call_reply_buffer(struct conf *c)
 	free(memory);
 }
 
+/* The event of a service that is closed follows all that it has sent. */
+static void watch_moved(struct conf *c)
+{
+	struct conf_plan plan;
+	struct ripc_message *m;
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	EXPECT_OK(ripc_watch(p.sa, p.idb));
+	conf_exchange(c, &p);
+	conf_expect_none(c, p.sa);
+	conf_plan_one(&plan, 20000, 1);
+	EXPECT_OK(conf_send_long(c, p.sb, p.ida, 20000, 1, c->patience_ms));
+	EXPECT_OK(ripc_service_unregister(p.sb));
+	conf_expect(c, p.sa, &plan, p.idb, true);
+	m = conf_receive(c, p.sa);
+	EXPECT_EQ(RIPC_EVENT_MOVED, m->event);
+	EXPECT_EQ(p.idb, m->source);
+	CHECK(m->items[0].iov_len, "no cause");
+	ripc_message_free(m);
+	conf_expect_none(c, p.sa);
+}
+
+static void watch_died(struct conf *c)
+{
+	struct ripc_message *m;
+	struct conf_pair p;
+
+	conf_pair(c, &p);
+	EXPECT_OK(ripc_watch(p.sa, p.idb));
+	conf_exchange(c, &p);
+	conf_close(c, p.b);
+	m = conf_receive(c, p.sa);
+	EXPECT_EQ(RIPC_EVENT_DIED, m->event);
+	EXPECT_EQ(p.idb, m->source);
+	ripc_message_free(m);
+	/* Nobody holds it now. */
+	EXPECT_OK(ripc_watch(p.sa, p.idb));
+	m = conf_receive(c, p.sa);
+	EXPECT_EQ(RIPC_EVENT_NOT_FOUND, m->event);
+	ripc_message_free(m);
+}
+
 const struct conf_case conf_call[] = {
 	{"reliable_short", reliable_short, 0},
 	{"reliable_errors", reliable_errors, 0},
@@ -223,5 +266,7 @@ const struct conf_case conf_call[] = {
 	{"call_many", call_many, 0},
 	{"call_results", call_results, 0},
 	{"call_reply_buffer", call_reply_buffer, 0},
+	{"watch_moved", watch_moved, 0},
+	{"watch_died", watch_died, CONF_TWO_CONTEXTS},
 	{NULL, NULL, 0},
 };

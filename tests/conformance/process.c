@@ -246,6 +246,34 @@ static void kill_sender(struct conf *c)
 	AWAIT_STAT(c, p.a, lanes, 1);
 }
 
+/* The event of a killed process follows all that came from it. */
+static void watch_killed(struct conf *c)
+{
+	struct ripc_message *m;
+	struct conf_pair p;
+	uint64_t id, n = 0, some = 1 + conf_random(c, 60);
+	pid_t pid;
+
+	conf_pair(c, &p);
+	id = conf_id(c);
+	pid = spawn(c, "feed", id, p.ida);
+	EXPECT_OK(ripc_watch(p.sa, id));
+	for (;;) {
+		EXPECT_OK(ripc_receive(p.sa, &m, c->patience_ms));
+		EXPECT_EQ(id, m->source);
+		if (m->event)
+			break;
+		conf_verify(m->items[0].iov_base, SIZE, n, "from the child");
+		ripc_message_free(m);
+		if (++n == some)
+			send_until_killed(pid);
+	}
+	EXPECT_EQ(RIPC_EVENT_DIED, m->event);
+	CHECK(n >= some, "%llu came before the event", (unsigned long long)n);
+	ripc_message_free(m);
+	conf_expect_none(c, p.sa);
+}
+
 /* A child of fork() may not use what is its parent's; the parent goes on. */
 static void forked(struct conf *c)
 {
@@ -345,6 +373,7 @@ const struct conf_case conf_process[] = {
 	{"kill_receiver", kill_receiver, CONF_REAL | CONF_TWO_CONTEXTS | CONF_PEER_DEATH},
 	{"stop_receiver", stop_receiver, CONF_REAL | CONF_TWO_CONTEXTS | CONF_PEER_DEATH},
 	{"kill_sender", kill_sender, CONF_REAL | CONF_TWO_CONTEXTS | CONF_PEER_DEATH},
+	{"watch_killed", watch_killed, CONF_REAL | CONF_TWO_CONTEXTS | CONF_PEER_DEATH},
 	{"forked", forked, CONF_REAL | CONF_TWO_CONTEXTS},
 	{"default_context", default_context, CONF_REAL},
 	{0},

@@ -7,6 +7,7 @@ tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=sem_clockwait
 
 check_PROGRAMS += tests/core/call/test_call
+check_PROGRAMS += tests/core/context/test_completion
 check_PROGRAMS += tests/core/message/test_name
 check_PROGRAMS += tests/core/message/test_short_header
 check_PROGRAMS += tests/core/rendezvous/test_receive
@@ -34,6 +35,7 @@ check_PROGRAMS += tests/core/memory/test_bounce
 check_PROGRAMS += tests/core/memory/test_app_buffer
 check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/message/test_service
+check_PROGRAMS += tests/core/watch/test_watch
 check_PROGRAMS += tests/core/progress/test_state
 check_PROGRAMS += tests/core/progress/test_wait
 tests_core_progress_test_wait_LDFLAGS = $(AM_LDFLAGS) \

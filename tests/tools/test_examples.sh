@@ -27,6 +27,48 @@ else
 fi
 expect "server: the id is held" 1 60 ./examples/server "$id"
 has "the error says so" "$err" "^server: service id is held by another: ."
+if [ -x ./examples/gateway ]; then
+	port=$((20000 + $$ % 10000))
+	expect "gateway: usage" 2 60 ./examples/gateway "$id" 0
+	start gateway ./examples/gateway "$id" "$port"
+	gateway=$pid
+	ready gateway "^port $port leads to service $id$"
+	# ask LINE...: as one client.
+	cat >"$work/ask" <<EOF
+#!/bin/bash
+exec 3<>/dev/tcp/127.0.0.1/$port && printf '%s\\n' "\$@" >&3 &&
+	for line; do read -r -t 20 answer <&3 && echo "\$answer"; done
+EOF
+	chmod +x "$work/ask"
+	expect "gateway: three lines of one client" 0 60 "$work/ask" one two three
+	has "the answers, in order" "$out" "^three$"
+	expect "gateway: the id is in use" 1 60 ./examples/gateway "$id" "$port"
+	has "the error names the port" "$err" "port $port: "
+	for client in 1 2 3 4 5 6 7 8; do
+		"$work/ask" "line of $client" >"$work/ask$client" 2>/dev/null &
+		eval "ask$client=\$!"
+	done
+	for client in 1 2 3 4 5 6 7 8; do
+		eval "wait \$ask$client"
+		has "gateway: client $client of 8 gets its own answer" "$work/ask$client" \
+			"^line of $client$"
+	done
+	kill -9 "$server"
+	gone "$server" 60
+	expect "gateway: the server was killed" 0 60 "$work/ask" anybody
+	has "the client gets the reason" "$out" "^error: "
+	kill "$gateway"
+	if gone "$gateway" 60 && [ "$status" -eq 0 ]; then
+		ok "gateway ends at SIGTERM"
+	else
+		bad "gateway ends at SIGTERM" "$work/gateway" "$work/gateway.err"
+	fi
+	start server ./examples/server "$id"
+	server=$pid
+	ready server "service $id waits"
+else
+	skip "gateway: libuv is not installed (libuv1-dev)"
+fi
 expect "ripc-ping knows a server that echoes" 0 60 ./tools/ripc-ping -c 2 -i 0 "$id"
 kill -9 "$server"
 gone "$server" 60

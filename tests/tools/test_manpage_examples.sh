@@ -117,6 +117,8 @@ expect "ripc_call" 0 60 "$work/ripc_call"
 has "the answer" "$out" "^12 \* 12 = 144$"
 expect "ripc_call_start" 0 60 "$work/ripc_call_start"
 has "ten answers" "$out" "^the sum of the squares is 285$"
+expect "ripc_completion_next" 0 60 "$work/ripc_completion_next"
+has "the last of ten answers" "$out" "^9 \* 9 = 81$"
 kill "$replies"
 gone "$replies" 60
 start taken "$work/ripc_receive"
@@ -126,6 +128,24 @@ expect "ripc_flush" 0 60 "$work/ripc_flush"
 has "all were delivered" "$out" "^100 messages were delivered$"
 kill "$taken"
 gone "$taken" 60
+
+expect "ripc_watch: nobody is there" 0 60 "$work/ripc_watch"
+has "says so" "$out" "^service 42 was not found: "
+start watched "$work/ripc_receive"
+watched=$pid
+ready watched "^service 42 waits$"
+start watching "$work/ripc_watch"
+watching=$pid
+ready watching "^watching service 42$"
+expect "ripc_send_short to the service that is watched" 0 60 "$work/ripc_send_short"
+kill -9 "$watched"
+gone "$watched" 60
+if gone "$watching" 60 && [ "$status" -eq 0 ]; then
+	ok "ripc_watch ends with the event"
+else
+	bad "ripc_watch ends with the event" "$work/watching" "$work/watching.err"
+fi
+has "the service that was killed" "$work/watching" "^service 42 died: peer "
 
 # asked SERVER: everything that asks an echo at service 42.
 asked() {

@@ -47,6 +47,8 @@ static const struct {
 	{RIPC__RELIABLE_REFUSED, 1, false, false, false, false, false, false, false},
 	{RIPC__CALL_CANCEL, 1, false, false, false, false, false, false, false},
 	{RIPC__CALL_STATE, 2, false, false, false, false, false, false, false},
+	{RIPC__WATCH, 0, false, false, false, false, false, false, false},
+	{RIPC__WATCH_END, 0, false, false, false, false, false, false, false},
 	{RIPC__BYE, 0, false, false, false, false, false, false, false},
 };
 
@@ -295,7 +297,8 @@ START_TEST(decode__only_known_kinds)
 
 	make(&m, KINDS - 1, 0, 0, false);
 	for (unsigned v = 0; v < 256; v++) {
-		bool known = v == RIPC__BYE || v == RIPC__NOSERVICE;
+		bool known = v == RIPC__BYE || v == RIPC__NOSERVICE || v == RIPC__WATCH ||
+			     v == RIPC__WATCH_END;
 
 		/* Others have more behind the header, or do not exist. */
 		m.buf[3] = (uint8_t)v;

@@ -186,6 +186,8 @@ void ripc__call_end(struct ripc__call *call, int status, const char *why)
 	s->nrequests--;
 	ripc__wake(ctx, &r->waitq);
 	ripc__wake(ctx, &s->drained);
+	if (r->published)
+		ripc__completion_add(ctx, &r->completion);
 }
 
 void ripc__call_free(struct ripc__call *call)
@@ -645,6 +647,7 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 	*r = (struct ripc_request){
 		.ctx = ctx, .service = s, .dest_id = dest, .source = s->id, .call = call};
 	ripc__waitq_init(&r->waitq);
+	ripc__completion_init(&r->completion, RIPC_COMPLETION_REQUEST);
 	ripc__list_init(&r->peer_link);
 	ripc__list_init(&r->link);
 	ripc__list_init(&r->ctx_link);

@@ -3,6 +3,7 @@
 #include "core/context/context.h"
 #include "core/call/call.h"
 #include "core/message/send.h"
+#include "core/watch/watch.h"
 #include "core/reliable/reliable.h"
 #include "core/context/events.h"
 #include "core/memory/buffer.h"
@@ -46,6 +47,7 @@ static void fork_child(void)
 		if (ctx->resolver)
 			ripc__resolver_atfork_child(ctx->resolver);
 		ripc__descriptors_close(ctx);
+		ripc__completion_close(ctx);
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 			if (s->fd >= 0)
 				close(s->fd);
@@ -138,6 +140,7 @@ static void RIPC__NO_ANALYSIS context_free(struct ripc *ctx)
 	struct ripc__lock *lock = &ctx->lock;
 
 	ripc__descriptors_close(ctx);
+	ripc__completion_close(ctx);
 	ripc__auth_close(ctx->auth);
 	ripc__lock(ctx);
 	ripc__handle_blocks_free(&ctx->request_blocks);
@@ -169,6 +172,9 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 	ripc__list_init(&ctx->ended_requests);
 	ctx->calls_next_ns = RIPC__NEVER;
 	ripc__list_init(&ctx->requests);
+	ripc__list_init(&ctx->completions);
+	ripc__waitq_init(&ctx->completed);
+	ctx->completion_fd = -1;
 	ripc__list_init(&ctx->progress.followers);
 	ripc__memory_init(ctx);
 }
@@ -346,6 +352,7 @@ static void context_end(struct ripc *ctx, bool graceful)
 		ripc__lane_close(ripc__list_entry(n, struct ripc__lane, link));
 	ripc__calls_end_all(ctx);
 	HASH_ITER (hh, ctx->services, s, stmp) {
+		ripc__watches_service_ended(s);
 		while (s->first) {
 			struct ripc__message *m = s->first;
 

@@ -9,6 +9,7 @@
 #include "core/message/dispatch.h"
 #include "core/message/send.h"
 #include "core/message/service.h"
+#include "core/watch/watch.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_progress.h"
@@ -138,7 +139,7 @@ static bool lane_awaits_answer(const struct ripc__lane *lane)
 
 static bool lane_in_use(const struct ripc__lane *lane)
 {
-	return ripc__groups_include(lane->ctx, lane->peer) ||
+	return lane->nwatched || ripc__groups_include(lane->ctx, lane->peer) ||
 	       ripc__local_returns_on_lane(lane, false);
 }
 
@@ -159,6 +160,12 @@ static void lane_failed(struct ripc__lane *lane)
 	ripc__reliable_lane_failed(lane);
 }
 
+static void lane_up(struct ripc__lane *lane)
+{
+	ripc__reliable_flush(lane);
+	ripc__watch_lane_up(lane);
+}
+
 static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char *text)
 {
 	ripc__rndv_peer_gone(ctx, p);
@@ -170,6 +177,7 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__reliable_unknown(ctx, p, text);
 	ripc__calls_peer_lost(ctx, p, text);
 	ripc__served_peer_lost(p);
+	ripc__watch_peer_lost(p, text);
 }
 
 static void peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
@@ -189,6 +197,8 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.sendable = sendable,
 	.send_pending = send_pending,
 	.flush_reliable = ripc__reliable_flush_pending,
+	.flush_watches = ripc__watch_flush,
+	.not_found = ripc__watch_not_found,
 	.before_control = before_control,
 	.lane_timer = ripc__requests_timer,
 	.lane_idle = ripc__bounces_trim,
@@ -196,7 +206,7 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.lane_in_use = lane_in_use,
 	.lane_closed = lane_closed,
 	.lane_failed = lane_failed,
-	.lane_up = ripc__reliable_flush,
+	.lane_up = lane_up,
 	.peer_disconnected = ripc__groups_lane_gone,
 	.dedup_lost = dedup_lost,
 	.peer_unreachable = peer_unreachable,

@@ -169,10 +169,11 @@ int ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route,
 	while (!rc && ripc__dest_reach(ctx, d)) {
 		if (ctx->closing)
 			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
-		else if (!timeout_ms)
+		else if (!timeout_ms) {
+			ripc__dest_want(ctx, d);
 			rc = ripc__fail(-EAGAIN, "service %llu is not yet connected",
 					(unsigned long long)dest);
-		else if (ripc__wait(ctx, &d->waitq, deadline) && ripc__dest_reach(ctx, d))
+		} else if (ripc__wait(ctx, &d->waitq, deadline) && ripc__dest_reach(ctx, d))
 			rc = ripc__dest_unreachable(ctx, d);
 	}
 	if (route)

@@ -134,6 +134,7 @@ static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 	m->pub.placement = m->placement;
 	m->pool = m->regions;
 	m->pub.group = 0;
+	m->pub.event = RIPC_EVENT_NONE;
 }
 
 static inline void message_release(struct ripc__message *m)

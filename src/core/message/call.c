@@ -26,9 +26,10 @@ static int check_options(const struct ripc_call_options *o)
 	return 0;
 }
 
-int ripc_call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		    unsigned nitems, const struct ripc_call_options *options, int timeout_ms,
-		    struct ripc_request **request)
+/* publish: ripc_completion_next() may report it. */
+static int call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		      unsigned nitems, const struct ripc_call_options *options, int timeout_ms,
+		      bool publish, struct ripc_request **request)
 {
 	struct ripc *ctx;
 	uint64_t bytes;
@@ -46,10 +47,19 @@ int ripc_call_start(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	rc = ripc__service_enter(s);
 	if (!rc) {
 		rc = ripc__call_start(s, dest, items, nitems, bytes, options, timeout_ms, request);
+		if (!rc && publish)
+			ripc__request_publish(*request, options ? options->data : NULL);
 		ripc__service_leave(s);
 	}
 	ripc__unlock(ctx);
 	return rc;
+}
+
+int ripc_call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+		    unsigned nitems, const struct ripc_call_options *options, int timeout_ms,
+		    struct ripc_request **request)
+{
+	return call_start(s, dest, items, nitems, options, timeout_ms, true, request);
 }
 
 int ripc_call(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
@@ -61,14 +71,15 @@ int ripc_call(struct ripc_service *s, uint64_t dest, const struct iovec *items, 
 	if (!reply)
 		return ripc__fail(-EINVAL, "nowhere to store the reply");
 	*reply = NULL;
-	rc = ripc_call_start(s, dest, items, nitems, options, timeout_ms, &r);
+	rc = call_start(s, dest, items, nitems, options, timeout_ms, false, &r);
 	/* It ends at its deadline. */
 	return rc ? rc : ripc_call_wait(&r, reply, -1);
 }
 
 /* Begins a call that answers. Return: 0: lock held; else its result. */
 static int RIPC__NO_ANALYSIS reply_enter(struct ripc__message *m, const struct iovec *items,
-					 unsigned nitems, uint64_t *bytes)
+					 unsigned nitems, const struct ripc_send_options *options,
+					 uint64_t *bytes)
 {
 	int rc;
 
@@ -76,7 +87,7 @@ static int RIPC__NO_ANALYSIS reply_enter(struct ripc__message *m, const struct i
 		return ripc__fail(-EINVAL, "no request");
 	rc = ripc__check_owner(m->ctx);
 	if (!rc)
-		rc = ripc__check_items(items, nitems, NULL, bytes);
+		rc = ripc__check_items(items, nitems, options, bytes);
 	if (rc)
 		return rc;
 	ripc__lock(m->ctx);
@@ -95,7 +106,7 @@ static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
 	uint8_t instance[16];
 	uint64_t bytes = 0;
 	struct ripc *ctx;
-	int rc = reply_enter(m, items, nitems, &bytes);
+	int rc = reply_enter(m, items, nitems, NULL, &bytes);
 
 	if (rc)
 		return rc;
@@ -124,7 +135,8 @@ static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
 }
 
 int RIPC__NO_ANALYSIS ripc_reply_start(struct ripc_message *message, const struct iovec *items,
-				       unsigned nitems, struct ripc_request **request)
+				       unsigned nitems, const struct ripc_send_options *options,
+				       struct ripc_request **request)
 {
 	struct ripc__message *m = (struct ripc__message *)message;
 	uint64_t bytes = 0;
@@ -132,11 +144,15 @@ int RIPC__NO_ANALYSIS ripc_reply_start(struct ripc_message *message, const struc
 
 	if (!request)
 		return ripc__fail(-EINVAL, "nowhere to store the request");
-	rc = reply_enter(m, items, nitems, &bytes);
+	if (options && (options->flags || options->nreturn_buffers))
+		return ripc__fail(-EOPNOTSUPP, "an answer has neither flags nor return buffers");
+	rc = reply_enter(m, items, nitems, options, &bytes);
 	if (rc)
 		return rc;
 	m->call_answered = true;
 	rc = ripc__reply_start(m, items, nitems, bytes, request);
+	if (!rc)
+		ripc__request_publish(*request, options ? options->data : NULL);
 	ripc__unlock(m->ctx);
 	return rc;
 }

@@ -14,6 +14,7 @@
 #include "core/memory/message.h"
 #include "core/memory/remote_returns.h"
 #include "core/message/receive.h"
+#include "core/watch/watch.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receive.h"
 #include "core/rendezvous/receiver.h"
@@ -300,6 +301,25 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 	ripc__rndv_receive(lane, flow, h, ev, units);
 }
 
+/* A peer asks to be notified when the service ends. */
+static void receive_watch(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc_service *s = ripc__service_find(lane->ctx, id);
+	struct ripc__flow *flow = s ? flow_get(lane, id) : NULL;
+
+	if (!s) {
+		ripc__lane_notify(lane, RIPC__WATCH_END, 0, id, 0, 0);
+		return;
+	}
+	if (!flow) {
+		ripc__lane_protocol_error(lane, "watches more services than one peer may use");
+		return;
+	}
+	flow->service = s;
+	lane->nwatched += !flow->watched;
+	flow->watched = true;
+}
+
 static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__credit *c;
@@ -315,8 +335,7 @@ static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h
 		return;
 	ripc__dest_flush(lane->ctx, d);
 	ripc__reliable_flush(lane);
-	if (!ripc__list_empty(&d->waitq.waiters))
-		ripc__wake(lane->ctx, &d->waitq);
+	ripc__dest_wake(lane->ctx, d);
 }
 
 static void receive_revoked(struct ripc__lane *lane, const struct ripc__header *h)
@@ -405,6 +424,12 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 		break;
 	case RIPC__CALL_STATE:
 		ripc__call_state_received(lane, h->u[0], h->u[1]);
+		break;
+	case RIPC__WATCH:
+		receive_watch(lane, h->dest);
+		break;
+	case RIPC__WATCH_END:
+		ripc__watch_ended(lane, h->source);
 		break;
 	case RIPC__BYE:
 		ripc__requests_bye(lane);

@@ -204,7 +204,7 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 			ctx->poll_count++;
 		else
 			poll_transports(ctx);
-		if (r->state == RIPC__REQUEST_DONE) {
+		if (r ? r->state == RIPC__REQUEST_DONE : !ripc__list_empty(&ctx->completions)) {
 			ctx->poll_budget = had_event ? POLL_BUDGET_MAX : ctx->poll_budget / 2 + 1;
 			return;
 		}

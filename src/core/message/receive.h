@@ -21,7 +21,7 @@ struct ripc__message *ripc__dispatch_to(struct ripc_service *s, unsigned tp,
 
 /*
  * Polls for the end of a request as ripc_receive() polls for a message, without becoming the
- * leader. Lock held.
+ * leader. r: NULL: any completion. Lock held.
  */
 void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int timeout_ms);
 

@@ -35,6 +35,8 @@ int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	rc = ripc__service_enter(s);
 	if (!rc) {
 		rc = ripc__request_start(s, dest, items, nitems, bytes, options, NULL, request);
+		if (!rc)
+			ripc__request_publish(*request, options ? options->data : NULL);
 		ripc__service_leave(s);
 	}
 	ripc__unlock(ctx);

@@ -130,6 +130,7 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 				  (unsigned long long)d->id);
 	units = (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
 	if (c->sent_units + units > c->limit_units) {
+		d->wanted_limit_units = c->limit_units;
 		lane->ctx->stats.credit_stalls++;
 		lane->peer->stats.credit_stalls++;
 		ripc__lane_monitor(lane);
@@ -242,12 +243,15 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_
 		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
 			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
 					  (unsigned long long)s->id);
+		d->wanted_limit_units = 0;
 		rc = fn(d, arg);
 		if (rc != -EAGAIN)
 			return rc;
 		if (!timeout_ms) {
-			if (polled)
+			if (polled) {
+				ripc__dest_want(ctx, d);
 				return send_timeout(ctx, d, 0);
+			}
 			polled = true;
 			ripc__delayed_ack_idle(ctx);
 			ripc__progress(ctx);

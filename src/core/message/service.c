@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/call/call.h"
 #include "core/message/service.h"
+#include "core/watch/watch.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/memory/buffer.h"
 #include "core/group/group.h"
@@ -54,6 +55,7 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 	s->conflict = strdup(text);
 	ripc__flows_drop(s->ctx, s);
 	ripc__calls_service_ended(s);
+	ripc__watches_service_ended(s);
 	if (!s->queued)
 		ripc__service_signal(s, true);
 	ripc__wake_all(s->ctx);
@@ -191,6 +193,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	s->state = RIPC__SERVICE_CLAIMING;
 	s->calls = 1;
 	ripc__list_init(&s->rndvs_in);
+	ripc__list_init(&s->watches);
 	ripc__waitq_init(&s->receivers);
 	ripc__waitq_init(&s->drained);
 	HASH_ADD(hh, ctx->services, id, sizeof(s->id), s);
@@ -309,8 +312,9 @@ static void service_stop(struct ripc_service *s)
 	/* Senders wait elsewhere, on their destination. */
 	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
 		if (d->users)
-			ripc__wake(ctx, &d->waitq);
+			ripc__dest_wake(ctx, d);
 	ripc__calls_service_ended(s);
+	ripc__watches_service_ended(s);
 	ripc__list_for_each_safe (n, tmp, &ctx->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
 

@@ -181,7 +181,7 @@ static void lane_up(struct ripc__lane *lane)
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
 		ripc__dest_flush(ctx, d);
-		ripc__wake(ctx, &d->waitq);
+		ripc__dest_wake(ctx, d);
 		if (lane->state != RIPC__LANE_UP)
 			return;
 	}

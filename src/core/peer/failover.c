@@ -59,7 +59,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	if (ripc__peer_has_work(p) || (ctx->datagrams && old_state == RIPC__LANE_UP))
 		ripc__peer_connect(ctx, p);
 	ripc__list_for_each_safe (n, tmp, &p->dests)
-		ripc__wake(ctx, &ripc__list_entry(n, struct ripc__dest, link)->waitq);
+		ripc__dest_wake(ctx, ripc__list_entry(n, struct ripc__dest, link));
 }
 
 void ripc__lane_protocol_error(struct ripc__lane *lane, const char *why)

@@ -53,7 +53,13 @@ void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
 		struct ripc__flow *f;
 
 		HASH_FIND(hh, lane->flows, &s->id, sizeof(s->id), f);
-		if (f)
-			f->service = NULL;
+		if (!f)
+			continue;
+		f->service = NULL;
+		if (!f->watched)
+			continue;
+		f->watched = false;
+		lane->nwatched--;
+		ripc__lane_notify(lane, RIPC__WATCH_END, 0, s->id, 0, 0);
 	}
 }

@@ -44,6 +44,7 @@ struct ripc__flow {
 	uint64_t advertised_units; /* limit sent to the peer */
 	uint64_t source;           /* service whose address was last learned from this flow */
 	uint64_t noservice_ns;     /* last NOSERVICE for this service; 0: none yet */
+	bool watched;              /* the peer gets WATCH_END when the service ends */
 };
 
 /* Units of a service's window for a message of len bytes, header included. */
@@ -100,6 +101,7 @@ struct ripc__lane {
 	struct ripc__flow *flows; /* uthash by service id */
 	struct ripc__flow *flow;  /* the last one used */
 	unsigned nflows;
+	unsigned nwatched;            /* of these, flows that the peer watches */
 	struct ripc__credit *credits; /* uthash by service id */
 	struct ripc__list control;    /* struct ripc__control: queued for credit or room */
 	unsigned ncontrol;
@@ -166,7 +168,10 @@ static inline void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
 }
 /* A service of the peer is unknown now: its next message sets its address again. */
 void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source);
-/* A service was closed: its flows keep counting messages that still arrive. */
+/*
+ * A service was closed, or taken over: its flows keep counting messages that still arrive. Peers
+ * that watch it are notified.
+ */
 void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s);
 
 /* Work begins to depend on the lane: from now on silence is detected. */

@@ -47,8 +47,7 @@ void ripc__lane_flush(struct ripc__lane *lane)
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
 		ripc__dest_flush(ctx, d);
-		if (!ripc__list_empty(&d->waitq.waiters))
-			ripc__wake(ctx, &d->waitq);
+		ripc__dest_wake(ctx, d);
 		if (lane->state != RIPC__LANE_UP)
 			return;
 	}

@@ -29,6 +29,10 @@ struct ripc__peer_ops {
 	int (*send_pending)(struct ripc__dest *d);
 	/* d can be reached perhaps: send its reliable short messages that wait. */
 	void (*flush_reliable)(struct ripc *ctx, struct ripc__dest *d);
+	/* As flush_reliable: send WATCH for its watches that wait. */
+	void (*flush_watches)(struct ripc *ctx, struct ripc__dest *d);
+	/* Nobody holds d, or none could be looked for: its watches that wait end. */
+	void (*not_found)(struct ripc *ctx, struct ripc__dest *d, const char *why);
 	/* A control message is about to be sent, which must not overtake others. Closes no lane. */
 	void (*before_control)(struct ripc__lane *lane);
 

@@ -59,7 +59,9 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 	ripc__list_init(&d->pending);
 	ripc__list_init(&d->remote_returns);
 	ripc__list_init(&d->reliable_pending);
+	ripc__list_init(&d->watches);
 	ripc__waitq_init(&d->waitq);
+	ripc__completion_init(&d->sendable, RIPC_COMPLETION_SENDABLE);
 	HASH_ADD(hh, ctx->dests, id, sizeof(d->id), d);
 	if (!d->hh.tbl) {
 		free(d);
@@ -72,7 +74,8 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 
 static bool dest_has_waiters(const struct ripc__dest *d)
 {
-	return d->users || !ripc__list_empty((struct ripc__list *)&d->pending);
+	return d->users || d->wanted || !ripc__list_empty(&d->pending) ||
+	       !ripc__list_empty(&d->watches);
 }
 
 void ripc__remote_returns_drop(struct ripc__dest *d)
@@ -111,10 +114,45 @@ static void dest_link(struct ripc__dest *d, struct ripc__peer *p)
 	ripc__list_add(&p->dests, &d->link);
 }
 
+void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (!ctx->completions_used)
+		return;
+	d->wanted = true;
+	ripc__completion_remove(ctx, &d->sendable);
+	/* No event announces room for a datagram. */
+	if (ctx->datagrams)
+		ripc__timer_at(ctx, ripc__now(ctx) + RIPC__MS);
+	ripc__progress_request(ctx);
+}
+
+/* Whether a call that returned -EAGAIN would only return it again. */
+static bool dest_still_waits(const struct ripc *ctx, const struct ripc__dest *d)
+{
+	bool connected = d->state == RIPC__DEST_KNOWN && d->peer->lane;
+
+	if (!connected)
+		return d->state != RIPC__DEST_FAILED && !ctx->datagrams;
+	return d->wanted_limit_units && d->credit &&
+	       d->credit->limit_units == d->wanted_limit_units;
+}
+
+void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d)
+{
+	ripc__wake(ctx, &d->waitq);
+	if (!d->wanted || dest_still_waits(ctx, d))
+		return;
+	d->wanted = false;
+	ripc__completion_add(ctx, &d->sendable);
+}
+
 /* Plans another look-up, later each time. */
 static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 {
 	uint64_t wait = RETRY_MIN_NS << (d->failures < 6 ? d->failures : 6);
+
+	/* In other states it had a holder, and is looked up again. */
+	bool not_found = d->state == RIPC__DEST_RESOLVING || d->state == RIPC__DEST_UNKNOWN;
 
 	if (why)
 		set_text(&d->why, why);
@@ -122,7 +160,9 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 	d->state = RIPC__DEST_FAILED;
 	d->retry_ns = ripc__now(ctx) + (wait < RETRY_MAX_NS ? wait : RETRY_MAX_NS);
 	ripc__timer_at(ctx, d->retry_ns);
-	ripc__wake(ctx, &d->waitq);
+	ripc__dest_wake(ctx, d);
+	if (not_found && !ripc__list_empty(&d->watches))
+		ctx->peer_ops->not_found(ctx, d, d->why ? d->why : "");
 }
 
 void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p)
@@ -134,7 +174,7 @@ void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer 
 	d->failures = 0;
 	ripc__list_add(&p->dests, &d->link);
 	ripc__dest_flush(ctx, d);
-	ripc__wake(ctx, &d->waitq);
+	ripc__dest_wake(ctx, d);
 }
 
 /*
@@ -232,6 +272,8 @@ void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
 {
 	if (!ripc__list_empty(&d->reliable_pending))
 		ctx->peer_ops->flush_reliable(ctx, d);
+	if (!ripc__list_empty(&d->watches))
+		ctx->peer_ops->flush_watches(ctx, d);
 	while (!ripc__list_empty(&d->pending)) {
 		if (ripc__dest_reach(ctx, d))
 			return;
@@ -330,7 +372,7 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 		ripc__peer_connect(ctx, p);
 		ripc__dest_flush(ctx, d);
 	}
-	ripc__wake(ctx, &d->waitq);
+	ripc__dest_wake(ctx, d);
 }
 
 void ripc__dest_unresolved(struct ripc *ctx, uint64_t id, const char *text)
@@ -402,6 +444,7 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 	ripc__list_init(&p->requests);
 	ripc__list_init(&p->rndvs);
 	ripc__list_init(&p->served);
+	ripc__list_init(&p->watches);
 	ripc__list_init(&p->attempts);
 	HASH_ADD(hh, ctx->peers, instance, sizeof(p->instance), p);
 	if (!p->hh.tbl) {
@@ -438,7 +481,8 @@ bool ripc__peer_has_tx_work(const struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
-	if (p->nrequests || p->wanted || p->reliable_unacked || p->calls)
+	if (p->nrequests || p->wanted || p->reliable_unacked || p->calls ||
+	    !ripc__list_empty(&p->watches))
 		return true;
 	ripc__list_for_each (n, (struct ripc__list *)&p->dests)
 		if (dest_has_waiters(ripc__list_entry(n, struct ripc__dest, link)))
@@ -605,6 +649,8 @@ void ripc__peer_timers(struct ripc *ctx)
 			ripc__peer_connect(ctx, p);
 	}
 	HASH_ITER (hh, ctx->dests, d, dtmp) {
+		if (d->wanted && ctx->datagrams)
+			ripc__dest_wake(ctx, d);
 		if (d->state != RIPC__DEST_FAILED || !dest_has_waiters(d))
 			continue;
 		if (d->retry_ns > now) {
@@ -627,6 +673,7 @@ static void dest_free(struct ripc *ctx, struct ripc__dest *d)
 	if (ctx->last_dest == d)
 		ctx->last_dest = NULL;
 	HASH_DEL(ctx->dests, d);
+	ripc__completion_remove(ctx, &d->sendable);
 	free(d->why);
 	free(d);
 }

@@ -56,13 +56,19 @@ struct ripc__dest {
 	unsigned failures;           /* failures in a row, for the back-off */
 	char *why;                   /* why it is unreachable, or NULL */
 	struct ripc__waitq waitq;    /* lane up, credit, failure */
-	uint8_t holder[16];          /* instance id last resolved; zero: no holder */
+	/* a send returned -EAGAIN: the next wake-up of waitq is reported as SENDABLE */
+	bool wanted;
+	/* credit->limit_units when it found no credit; 0: it waits for something else */
+	uint64_t wanted_limit_units;
+	struct ripc__completion sendable;
+	uint8_t holder[16]; /* instance id last resolved; zero: no holder */
 	/* core/reliable: messages that wait for a holder, until reliable_until_ns */
 	struct ripc__list reliable_pending;
 	uint64_t reliable_until_ns;
 	unsigned reliable_unacked;        /* messages that reliable_peer has not acknowledged */
 	struct ripc__peer *reliable_peer; /* NULL: there are none */
 	bool reliable_refused;            /* it has refused some since RELIABLE_BEGIN */
+	struct ripc__list watches;        /* core/watch/watch.c: until the holder is connected */
 };
 
 struct ripc__peer {
@@ -120,7 +126,8 @@ struct ripc__peer {
 	unsigned calls;                  /* calls of ours that it has not answered */
 	/* struct ripc__message: requests of it that we have not answered */
 	struct ripc__list served;
-	struct ripc__peer_stats { /* counters kept per peer, as in struct ripc_stats */
+	struct ripc__list watches; /* core/watch/watch.c: of services that it holds */
+	struct ripc__peer_stats {  /* counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
 			bytes_received;
 		uint32_t credit_stalls, queue_stalls, lost, duplicates, bad_messages, lanes_opened,
@@ -157,6 +164,11 @@ void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *w
 
 /* Sends pending requests as far as possible. */
 void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d);
+
+/* A call on d returned -EAGAIN: ripc_completion_next() reports when it should be repeated. */
+void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d);
+/* It may be possible now, or has failed for good, what callers wait for. */
+void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d);
 
 /* Explains -EHOSTUNREACH. Return: -EHOSTUNREACH. */
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d);

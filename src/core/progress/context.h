@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "core/progress/completion.h"
 #include "core/progress/handle.h"
 #include "core/progress/hooks.h"
 #include "core/progress/lock.h"
@@ -108,6 +109,11 @@ struct ripc {
 	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
 	struct ripc__list messages;    /* received messages the application holds */
 	struct ripc__list requests;    /* all requests the application holds */
+	/* core/progress/completion.h */
+	struct ripc__list completions;
+	struct ripc__waitq completed;
+	int completion_fd;     /* or -1 */
+	bool completions_used; /* the application asks for them: SENDABLE is reported */
 	/* core/reliable: peers that wait for an ACK, free structs, messages that wait */
 	struct ripc__list reliable_acks;
 	struct ripc__reliable_msg *reliable_free;

@@ -216,8 +216,7 @@ static void dest_continue(struct ripc *ctx, struct ripc__dest *d)
 		return;
 	if (!ripc__list_empty(&d->reliable_pending))
 		ripc__reliable_flush_pending(ctx, d);
-	if (!ripc__list_empty(&d->waitq.waiters))
-		ripc__wake(ctx, &d->waitq);
+	ripc__dest_wake(ctx, d);
 }
 
 static void msg_end(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m,
@@ -383,8 +382,7 @@ void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below)
 
 		if (!ripc__list_empty(&d->reliable_pending))
 			ripc__reliable_flush_pending(ctx, d);
-		if (!ripc__list_empty(&d->waitq.waiters))
-			ripc__wake(ctx, &d->waitq);
+		ripc__dest_wake(ctx, d);
 	}
 }
 
@@ -491,7 +489,7 @@ static void pending_expire(struct ripc *ctx, struct ripc__dest *d)
 		m->owner->end(m->owner, m, -EHOSTUNREACH, why);
 	}
 	dest_unpin(ctx, d);
-	ripc__wake(ctx, &d->waitq);
+	ripc__dest_wake(ctx, d);
 }
 
 void ripc__reliable_timers(struct ripc *ctx)

@@ -115,6 +115,7 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	r->start_seq = ctx->requests_started++;
 	ripc__list_init(&r->peer_link);
 	ripc__waitq_init(&r->waitq);
+	ripc__completion_init(&r->completion, RIPC_COMPLETION_REQUEST);
 	for (unsigned i = 0; i < nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
@@ -150,6 +151,14 @@ uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len)
 		}
 	}
 	return 0;
+}
+
+void ripc__request_publish(struct ripc_request *r, void *data)
+{
+	r->data = data;
+	r->published = true;
+	if (r->state == RIPC__REQUEST_DONE)
+		ripc__completion_add(r->ctx, &r->completion);
 }
 
 void ripc__request_done(struct ripc_request *r, int status, const char *detail)
@@ -213,6 +222,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	ctx->long_inflight--;
 	ripc__wake(ctx, &r->waitq);
 	ripc__wake(ctx, &s->drained);
+	if (r->published)
+		ripc__completion_add(ctx, &r->completion);
 	if (r->ended)
 		r->ended(r, p);
 }
@@ -231,6 +242,7 @@ void ripc__request_free(struct ripc_request *r)
 			ripc__remote_return_release(NULL, r->dest, it->remote_return, false);
 	}
 	ripc__list_del(&r->ctx_link);
+	ripc__completion_remove(r->ctx, &r->completion);
 	free(r->detail);
 	ripc__request_put(r->ctx, r, r->nitems);
 }

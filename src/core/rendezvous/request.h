@@ -85,6 +85,9 @@ struct ripc_request {
 	uint64_t bytes;                /* payload of all items */
 	struct ripc__waitq waitq;
 	struct ripc__call *call; /* handle of a call, not a message: core/call/call.h */
+	struct ripc__completion completion;
+	bool published; /* ripc_completion_next() reports its end */
+	void *data;     /* the application's */
 	/* struct ripc__request_ext */
 	uint16_t ext_flags;
 	uint64_t call_id, call_deadline_ns;
@@ -111,6 +114,8 @@ static inline size_t ripc__request_fixed(const struct ripc_request *r)
 }
 /* The service of a request under way that reads from [p, p+len); 0: there is none. */
 uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len);
+/* The application gets the request, with its data: ripc_completion_next() reports the end. */
+void ripc__request_publish(struct ripc_request *r, void *data);
 /* Ends the request. detail may be NULL. */
 void ripc__request_done(struct ripc_request *r, int status, const char *detail);
 /* Frees it, done or not. No transport reads its memory any more. */

@@ -18,7 +18,8 @@ enum ripc__call_kind { RIPC__CALL_NONE, RIPC__CALL_REQUEST, RIPC__CALL_REPLY };
  * "clean"; ripc__message_release() restores them.
  */
 struct ripc__message {
-	struct ripc_message pub; /* first: the application's pointer. Clean: is_long, group 0 */
+	struct ripc_message
+		pub; /* first: the application's pointer. Clean: is_long, group, event 0 */
 	struct iovec iov[RIPC__MESSAGE_INLINE];
 	struct ripc__message *next; /* in a service's queue or in the cache */
 	/* in ctx->messages while the application holds the message; clean: in no list */

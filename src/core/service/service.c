@@ -34,7 +34,7 @@ void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
 
 	if (m->pub.is_long) {
 		s->stats.long_received++;
-	} else {
+	} else if (!m->pub.event) {
 		s->stats.short_received++;
 	}
 	s->stats.bytes_received += bytes;

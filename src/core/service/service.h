@@ -33,9 +33,10 @@ struct ripc_service {
 	uint64_t arriving_bytes;            /* payload of long messages that are being fetched */
 	/* struct ripc__rndv: long messages that are arriving, oldest first per peer */
 	struct ripc__list rndvs_in;
-	unsigned nrequests; /* requests of it that are not done */
-	unsigned calls;     /* threads inside a call on it: it is not freed before they left */
-	int fd;             /* eventfd of ripc_service_fd(), or -1 */
+	struct ripc__list watches; /* core/watch/watch.c: its own */
+	unsigned nrequests;        /* requests of it that are not done */
+	unsigned calls; /* threads inside a call on it: it is not freed before they left */
+	int fd;         /* eventfd of ripc_service_fd(), or -1 */
 	struct ripc__waitq receivers; /* wait for a message */
 	struct ripc__waitq drained;   /* unregister waits for calls, requests and arrivals to end */
 	struct ripc_stats stats;

@@ -62,7 +62,7 @@ static void serve(struct server *sv)
 		for (unsigned i = 0; i < 8 && rc == -EAGAIN; i++) {
 			if (sv->answer[i])
 				continue;
-			rc = ripc_reply_start(m, &item, 1, &sv->answer[i]);
+			rc = ripc_reply_start(m, &item, 1, NULL, &sv->answer[i]);
 			sv->answered[i] = rc ? NULL : m;
 			m = rc ? m : NULL;
 		}

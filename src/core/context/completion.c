@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* ripc_completion_fd(), ripc_completion_next(). */
+#include "core/context/context.h"
+#include "base/output.h"
+#include "core/message/receive.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/rendezvous/request.h"
+
+/* The context of a call. Return: 0: lock held; else the error. */
+static int RIPC__NO_ANALYSIS enter(struct ripc **ctx)
+{
+	int rc = ripc__context(ctx);
+
+	if (rc)
+		return rc;
+	ripc__lock(*ctx);
+	rc = ripc__check_open(*ctx);
+	if (rc)
+		ripc__unlock(*ctx);
+	else
+		(*ctx)->completions_used = true;
+	return rc;
+}
+
+int RIPC__NO_ANALYSIS ripc_completion_fd(struct ripc *ctx)
+{
+	int rc = enter(&ctx);
+
+	if (rc)
+		return rc;
+	rc = ripc__completion_open(ctx);
+	ripc__unlock(ctx);
+	return rc;
+}
+
+/* Waits until there is one. Return: 0, -EAGAIN, -ETIMEDOUT, -ESHUTDOWN, explained. */
+static int wait_any(struct ripc *ctx, int timeout_ms)
+{
+	uint64_t deadline;
+
+	if (!ripc__list_empty(&ctx->completions))
+		return 0;
+	if (!timeout_ms) {
+		ripc__delayed_ack_idle(ctx);
+		ripc__progress(ctx);
+		return ripc__list_empty(&ctx->completions)
+			       ? ripc__fail(-EAGAIN, "nothing is complete")
+			       : 0;
+	}
+	deadline = ripc__deadline(ctx, timeout_ms);
+	ripc__poll_request(ctx, NULL, timeout_ms);
+	while (ripc__list_empty(&ctx->completions)) {
+		if (ctx->closing)
+			return ripc__shut_down();
+		if (ripc__wait(ctx, &ctx->completed, deadline) &&
+		    ripc__list_empty(&ctx->completions))
+			return ripc__fail(-ETIMEDOUT, "nothing was complete in %d ms", timeout_ms);
+	}
+	return 0;
+}
+
+int RIPC__NO_ANALYSIS ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion,
+					   int timeout_ms)
+{
+	struct ripc_completion result = {.size = sizeof(result)};
+	struct ripc__completion *c;
+	struct ripc_request *r;
+	int rc = ripc__check_output(completion, "ripc_completion");
+
+	if (!rc)
+		rc = enter(&ctx);
+	if (rc)
+		return rc;
+	rc = wait_any(ctx, timeout_ms);
+	if (rc) {
+		ripc__unlock(ctx);
+		return rc;
+	}
+	c = ripc__list_entry(ripc__list_first(&ctx->completions), struct ripc__completion, link);
+	result.kind = c->kind;
+	if (c->kind == RIPC_COMPLETION_SENDABLE) {
+		result.dest = ripc__list_entry(c, struct ripc__dest, sendable)->id;
+	} else {
+		r = ripc__list_entry(c, struct ripc_request, completion);
+		result.dest = r->dest_id;
+		result.request = r;
+		result.data = r->data;
+	}
+	ripc__completion_remove(ctx, c);
+	ripc__unlock(ctx);
+	ripc__store_output(completion, &result, sizeof(result));
+	return 0;
+}

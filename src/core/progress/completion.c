@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/progress/completion.h"
+#include "core/progress/context.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static void signal_fd(struct ripc *ctx, bool readable)
+{
+	uint64_t n = 1;
+	ssize_t rc;
+
+	if (ctx->completion_fd < 0)
+		return;
+	rc = readable ? write(ctx->completion_fd, &n, sizeof(n))
+		      : read(ctx->completion_fd, &n, sizeof(n));
+	(void)rc;
+}
+
+void ripc__completion_add(struct ripc *ctx, struct ripc__completion *c)
+{
+	if (!ripc__list_empty(&c->link))
+		return;
+	if (ripc__list_empty(&ctx->completions))
+		signal_fd(ctx, true);
+	ripc__list_add(&ctx->completions, &c->link);
+	if (!ripc__list_empty(&ctx->completed.waiters))
+		ripc__wake(ctx, &ctx->completed);
+}
+
+void ripc__completion_remove(struct ripc *ctx, struct ripc__completion *c)
+{
+	if (ripc__list_empty(&c->link))
+		return;
+	ripc__list_del(&c->link);
+	if (ripc__list_empty(&ctx->completions))
+		signal_fd(ctx, false);
+}
+
+int ripc__completion_open(struct ripc *ctx)
+{
+	if (ctx->completion_fd >= 0)
+		return ctx->completion_fd;
+	ctx->completion_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ctx->completion_fd < 0)
+		return ripc__fail(-errno, "no descriptor for completions: %s",
+				  ripc_strerror(errno));
+	if (!ripc__list_empty(&ctx->completions))
+		signal_fd(ctx, true);
+	return ctx->completion_fd;
+}
+
+void ripc__completion_close(struct ripc *ctx)
+{
+	if (ctx->completion_fd >= 0)
+		close(ctx->completion_fd);
+	ctx->completion_fd = -1;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/watch/watch.h"
+#include "core/memory/message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WHY_MAX 256 /* bytes of the text that an event carries */
+
+struct watch {
+	struct ripc__list link;         /* in dest->watches or peer->watches */
+	struct ripc__list service_link; /* in service->watches */
+	struct ripc_service *service;
+	uint64_t dest;
+	struct ripc__message *m; /* of the event */
+};
+
+/* Frees the watch, but not its message. */
+static struct ripc__message *watch_free(struct watch *w)
+{
+	struct ripc__message *m = w->m;
+
+	ripc__list_del(&w->link);
+	ripc__list_del(&w->service_link);
+	free(w);
+	return m;
+}
+
+/* The watch ends with this event. p: the holder, or NULL. */
+static void watch_end(struct watch *w, enum ripc_event event, const struct ripc__peer *p,
+		      const char *why)
+{
+	static const uint8_t none[16];
+	struct ripc_service *s = w->service;
+	uint64_t dest = w->dest;
+	struct ripc__message *m = watch_free(w);
+	struct iovec *iov = (struct iovec *)m->pub.items;
+
+	snprintf(m->heap, WHY_MAX, "%s", why);
+	*iov = (struct iovec){m->heap, strlen(m->heap)};
+	*(uint8_t *)m->pub.placement = RIPC_IN_RECEIVE_BUFFER;
+	m->pub.event = event;
+	m->pub.source = dest;
+	m->pub.dest = s->id;
+	memcpy(m->pub.instance, p ? p->instance : none, sizeof(m->pub.instance));
+	ripc__service_deliver(s, m);
+}
+
+void ripc__watch_flush(struct ripc *ctx, struct ripc__dest *d)
+{
+	struct ripc__list *n;
+
+	if (ripc__dest_reach(ctx, d))
+		return;
+	if (!ripc__list_empty(&d->watches))
+		ripc__lane_notify(d->peer->lane, RIPC__WATCH, d->id, 0, 0, 0);
+	while ((n = ripc__list_first(&d->watches))) {
+		ripc__list_del(n);
+		ripc__list_add(&d->peer->watches, n);
+	}
+}
+
+void ripc__watch_not_found(struct ripc *ctx, struct ripc__dest *d, const char *why)
+{
+	struct ripc__list *n;
+
+	(void)ctx;
+	while ((n = ripc__list_first(&d->watches)))
+		watch_end(ripc__list_entry(n, struct watch, link), RIPC_EVENT_NOT_FOUND, NULL, why);
+}
+
+void ripc__watch_lane_up(struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->peer->watches)
+		ripc__lane_notify(lane, RIPC__WATCH, ripc__list_entry(n, struct watch, link)->dest,
+				  0, 0, 0);
+}
+
+void ripc__watch_ended(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__list *n, *tmp;
+	char why[WHY_MAX];
+
+	snprintf(why, sizeof(why), "peer %s does not hold service %llu any more",
+		 ripc__instance_text(lane->peer->instance), (unsigned long long)id);
+	ripc__list_for_each_safe (n, tmp, &lane->peer->watches) {
+		struct watch *w = ripc__list_entry(n, struct watch, link);
+
+		if (w->dest == id)
+			watch_end(w, RIPC_EVENT_MOVED, lane->peer, why);
+	}
+}
+
+void ripc__watch_peer_lost(struct ripc__peer *p, const char *why)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&p->watches)))
+		watch_end(ripc__list_entry(n, struct watch, link), RIPC_EVENT_DIED, p, why);
+}
+
+void ripc__watches_service_ended(struct ripc_service *s)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&s->watches)))
+		ripc__message_release(watch_free(ripc__list_entry(n, struct watch, service_link)));
+}
+
+int ripc__watch_begin(struct ripc_service *s, uint64_t dest)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc__dest *d = ripc__dest_get(ctx, dest);
+	struct watch *w = d ? malloc(sizeof(*w)) : NULL;
+	struct ripc__message *m = w ? ripc__message_new(ctx, 1) : NULL;
+
+	if (m)
+		m->heap = malloc(WHY_MAX);
+	if (!m || !m->heap) {
+		if (m)
+			ripc__message_release(m);
+		free(w);
+		return ripc__fail(-ENOMEM, "no memory to watch service %llu",
+				  (unsigned long long)dest);
+	}
+	*w = (struct watch){.service = s, .dest = dest, .m = m};
+	ripc__list_add(&s->watches, &w->service_link);
+	ripc__list_add(&d->watches, &w->link);
+	ripc__watch_flush(ctx, d);
+	return 0;
+}
+
+void ripc__watch_stop(struct ripc_service *s, uint64_t dest)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &s->watches) {
+		struct watch *w = ripc__list_entry(n, struct watch, service_link);
+
+		if (w->dest == dest)
+			ripc__message_release(watch_free(w));
+	}
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Watches: a service learns that the holder of another service died, or does not hold it any more.
+ *
+ *   LOCATING, in dest->watches -- lane to the holder up: WATCH --> WATCHING, in peer->watches
+ *      LOCATING -- nobody holds the service --> RIPC_EVENT_NOT_FOUND
+ *      WATCHING -- lane lost, and up again: WATCH
+ *      WATCHING -- WATCH_END --> RIPC_EVENT_MOVED
+ *      WATCHING -- no address of the peer answers --> RIPC_EVENT_DIED
+ *
+ * A watch ends with its event. The holder sends WATCH_END over the lane, behind all that it has
+ * sent; a peer is given up when everything that came from it is in the queues. So the event follows
+ * the messages of the peer. A report of the resolver may overtake them, and ends no watch.
+ *
+ * The message of the event is allocated with the watch: an event is never lost. Lock held.
+ */
+#ifndef RIPC_CORE_WATCH_WATCH_H
+#define RIPC_CORE_WATCH_WATCH_H
+
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/service/service.h"
+
+/* ripc_watch(). Return: 0, or -ENOMEM, explained. */
+int ripc__watch_begin(struct ripc_service *s, uint64_t dest);
+/* ripc_unwatch() */
+void ripc__watch_stop(struct ripc_service *s, uint64_t dest);
+
+/* The destination can be reached perhaps. */
+void ripc__watch_flush(struct ripc *ctx, struct ripc__dest *d);
+/* Nobody holds it. */
+void ripc__watch_not_found(struct ripc *ctx, struct ripc__dest *d, const char *why);
+/* The peer's lane is up. */
+void ripc__watch_lane_up(struct ripc__lane *lane);
+/* WATCH_END arrived. */
+void ripc__watch_ended(struct ripc__lane *lane, uint64_t id);
+/* No address of the peer answers. */
+void ripc__watch_peer_lost(struct ripc__peer *p, const char *why);
+/* The service is being closed, or was taken over. */
+void ripc__watches_service_ended(struct ripc_service *s);
+
+#endif
