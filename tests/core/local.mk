@@ -37,6 +37,8 @@ check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/message/test_service
 check_PROGRAMS += tests/core/watch/test_watch
 check_PROGRAMS += tests/core/progress/test_state
+check_PROGRAMS += tests/core/progress/test_transports
+check_PROGRAMS += tests/core/context/test_default_context
 check_PROGRAMS += tests/core/progress/test_wait
 tests_core_progress_test_wait_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__full_pass,--wrap=ripc__partial_pass \

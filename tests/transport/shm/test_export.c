@@ -197,6 +197,26 @@ START_TEST(export__either_side_disables)
 }
 END_TEST
 
+/* A process may have closed its standard input: descriptor 0 is one like any other. */
+START_TEST(export__descriptor_0)
+{
+	struct ripc_request *r;
+	struct ripc_message *m;
+	struct two w;
+	uint8_t *p;
+
+	open_two(&w, "", "");
+	close(STDIN_FILENO);
+	p = buffer(w.a, LEN, 1);
+	ck_assert(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+	m = in_place(&w, p, LEN, &r);
+	ck_assert(holds(m->items[0].iov_base, LEN, 1));
+	ripc_message_free(m);
+	finish(r);
+	close_two(&w);
+}
+END_TEST
+
 /* ---- who owns it ---- */
 
 START_TEST(ref__kept_message_blocks_nothing)
@@ -438,6 +458,7 @@ int main(void)
 	tcase_add_test(t, export__grown_buffer);
 	tcase_add_test(t, export__copied_into_window);
 	tcase_add_test(t, export__either_side_disables);
+	tcase_add_test(t, export__descriptor_0);
 	tcase_add_test(t, ref__kept_message_blocks_nothing);
 	tcase_add_test(t, ref__shrunk_buffer);
 	tcase_add_test(t, ref__cancelled_while_kept);
