@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "zero_copy_pair.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -250,6 +251,36 @@ START_TEST(ref__kept_message_blocks_nothing)
 }
 END_TEST
 
+/* The receiver has no memory for another item: the mapped one is released, too. */
+START_TEST(ref__refused_message)
+{
+	struct ripc_request *r = NULL;
+	struct iovec items[2];
+	struct two w;
+	size_t huge;
+
+	open_two(&w, "", "");
+	items[0] = (struct iovec){buffer(w.a, LEN, 1), LEN};
+	ripc_message_free(in_place(&w, items[0].iov_base, LEN, &r));
+	finish(r);
+	huge = w.b->host_bytes + 4096;
+	items[1] = (struct iovec){
+		mmap(NULL, huge, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+		huge};
+	if (items[1].iov_base == MAP_FAILED) {
+		test_skip("no address range as large as the memory: %s", strerror(errno));
+		close_two(&w);
+		return;
+	}
+	ck_assert_int_eq(ripc_send_async(w.from, w.dest, items, 2, NULL, &r), 0);
+	ck_assert_int_eq(ripc_request_wait(&r, PATIENCE_MS), -ENOBUFS);
+	ck_assert_int_eq(ripc_buf_free(w.a, items[0].iov_base), 0);
+	await_mappings(0);
+	munmap(items[1].iov_base, huge);
+	close_two(&w);
+}
+END_TEST
+
 START_TEST(ref__shrunk_buffer)
 {
 	struct ripc_request *r;
@@ -460,6 +491,7 @@ int main(void)
 	tcase_add_test(t, export__either_side_disables);
 	tcase_add_test(t, export__descriptor_0);
 	tcase_add_test(t, ref__kept_message_blocks_nothing);
+	tcase_add_test(t, ref__refused_message);
 	tcase_add_test(t, ref__shrunk_buffer);
 	tcase_add_test(t, ref__cancelled_while_kept);
 	tcase_add_test(t, ref__window_in_exported_buffer);
