@@ -17,7 +17,7 @@ check_PROGRAMS += tests/core/rendezvous/test_delayed_ack
 check_PROGRAMS += tests/core/progress/test_handle
 check_PROGRAMS += tests/core/peer/test_lane
 check_PROGRAMS += tests/core/progress/test_lock
-check_PROGRAMS += tests/core/message/test_message
+check_PROGRAMS += tests/core/memory/test_message
 check_PROGRAMS += tests/core/context/test_oom
 tests_core_context_test_oom_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc
@@ -28,7 +28,7 @@ check_PROGRAMS += tests/core/peer/test_peer
 check_PROGRAMS += tests/core/message/test_dispatch
 check_PROGRAMS += tests/core/peer/test_replay
 check_PROGRAMS += tests/core/reliable/test_reliable
-check_PROGRAMS += tests/core/rendezvous/test_rendezvous
+check_PROGRAMS += tests/core/rendezvous/test_receiver
 check_PROGRAMS += tests/core/rendezvous/test_sender
 check_PROGRAMS += tests/core/memory/test_local_returns
 check_PROGRAMS += tests/core/memory/test_bounce
@@ -37,6 +37,8 @@ check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/message/test_service
 check_PROGRAMS += tests/core/watch/test_watch
 check_PROGRAMS += tests/core/progress/test_state
+check_PROGRAMS += tests/core/progress/test_transports
+check_PROGRAMS += tests/core/context/test_default_context
 check_PROGRAMS += tests/core/progress/test_wait
 tests_core_progress_test_wait_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__full_pass,--wrap=ripc__partial_pass \

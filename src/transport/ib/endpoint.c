@@ -54,8 +54,7 @@ static int starved(struct ripc__ep *ep)
 {
 	struct ib *t = ep->t;
 
-	t->starved = true;
-	t->starved_ns = t->now_ns + STARVED_NS;
+	t->retry_ns = t->now_ns + STARVED_NS;
 	return blocked(ep);
 }
 

@@ -96,7 +96,7 @@ static void retry_starved(struct ib *t)
 {
 	struct ripc__list *n;
 
-	t->starved = false;
+	t->retry_ns = 0;
 	ripc__list_for_each (n, &t->eps) {
 		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
 
@@ -134,7 +134,7 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	/* The wake-up was not a completion. */
 	if ((was_armed && !n) || now_ns >= t->async_poll_ns)
 		poll_async_events(t, was_armed && !n);
-	if (t->starved && now_ns >= t->starved_ns)
+	if (t->retry_ns && now_ns >= t->retry_ns)
 		retry_starved(t);
 	if (now_ns >= t->keepalive_ns)
 		ripc__ib_keep_alive(t);
@@ -154,8 +154,8 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 			.kind = RIPC__EV_BAD_INPUT,
 			.text = t->garbage[t->garbage_head++ % IB_GARBAGE_MAX],
 		};
-	if (t->starved && t->starved_ns < next)
-		next = t->starved_ns;
+	if (t->retry_ns && t->retry_ns < next)
+		next = t->retry_ns;
 	if (full || !ripc__list_empty(&t->event_eps) || t->garbage_head != t->garbage_tail)
 		next = now_ns;
 	/* A removed device is closed as soon as its connections are gone. */

@@ -245,8 +245,7 @@ struct ib {
 	uint8_t from[IB_ROUTE_ADDRESS]; /* source of the last datagram of poll_one() */
 	struct ripc__list eps, timed, event_eps, held, dying, late;
 	unsigned neps, nhalf_open, nresolving;
-	bool starved;             /* a post failed for lack of a bounce buffer */
-	uint64_t starved_ns;      /* retried then */
+	uint64_t retry_ns;        /* then posts without a bounce buffer are retried; 0: none */
 	uint64_t now_ns, rounds;  /* time of the last progress(); number of calls */
 	int inotify_fd;           /* reports removed device files; < 0: none */
 	uint64_t device_check_ns; /* next check that devices exist */

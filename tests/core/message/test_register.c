@@ -4,6 +4,7 @@
  * waits.
  */
 #define _GNU_SOURCE
+#include "core/progress/context.h"
 #include "harness.h"
 #include "ripc.h"
 
@@ -75,12 +76,63 @@ START_TEST(register__unlocked_holder_query)
 }
 END_TEST
 
+/* ---- a context that is closed meanwhile, in virtual time ---- */
+
+static uint64_t now_ns = 1000 * RIPC__MS;
+static unsigned idle_calls;
+
+static uint64_t now(void *arg)
+{
+	(void)arg;
+	return now_ns;
+}
+
+static uint64_t random_number(void *arg)
+{
+	static uint64_t rng;
+
+	(void)arg;
+	return test_random(&rng);
+}
+
+/* Another thread closes the context in the first pause of the call. */
+static void close_in_pause(void *arg, uint64_t deadline_ns)
+{
+	(void)arg;
+	now_ns += 10 * RIPC__MS;
+	if (now_ns > deadline_ns)
+		now_ns = deadline_ns;
+	ripc__lock(ctx);
+	ctx->closing = true;
+	ripc__unlock(ctx);
+	ripc__poll(ctx);
+	idle_calls++;
+}
+
+START_TEST(register__closed_meanwhile)
+{
+	static const struct ripc__hooks hooks = {now, close_in_pause, random_number, NULL};
+	struct ripc_service *s;
+
+	ck_assert_int_eq(ripc__open_hooked(&ctx,
+					   "transports=iwarp/soft resolver=udp interfaces=lo "
+					   "resolve_timeout_ms=5000",
+					   &hooks),
+			 0);
+	ck_assert_int_eq(ripc_service_register(ctx, test_ids(), 0, &s), -ESHUTDOWN);
+	ck_assert_uint_eq(idle_calls, 1);
+	ctx->closing = false;
+	ck_assert_int_eq(ripc_close(ctx), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/message/register");
 	TCase *tc = tcase_create("register");
 
 	tcase_add_test(tc, register__unlocked_holder_query);
+	tcase_add_test(tc, register__closed_meanwhile);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/register", suite);
 }

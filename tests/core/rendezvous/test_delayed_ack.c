@@ -119,6 +119,21 @@ START_TEST(queue__piggybacked_on_reply)
 }
 END_TEST
 
+/* A receiver that waits instead of replying forgets the quick replies, also a single one. */
+START_TEST(idle__forgets_one_quick_reply)
+{
+	struct ripc_request *r;
+	struct ripc_message *m;
+
+	round_trip(100);
+	ck_assert_int_eq(reply_streak(1), 1);
+	r = ping(100);
+	RC(-ETIMEDOUT, ripc_receive(rig.s[1], &m, 1));
+	ck_assert_int_eq(reply_streak(1), 0);
+	OK(ripc_request_wait(&r, 5000));
+}
+END_TEST
+
 /* Read messages are acknowledged in the same way. */
 START_TEST(queue__piggybacked_after_read)
 {
@@ -372,6 +387,40 @@ START_TEST(before_copy__registration)
 }
 END_TEST
 
+static void no_write(struct ripc__sim_config *config)
+{
+	config->caps_off = RIPC__CAP_CHEAP_REG | RIPC__CAP_WRITE;
+}
+
+/* A return buffer that is cheap to register, or that no peer can write, does not send the ACK. */
+START_TEST(before_copy__return_buffer_for_free)
+{
+	size_t len = 300 * KIB;
+	struct ripc_request *r;
+	struct iovec item = {data, 50}, into;
+	struct ripc_send_options o = {
+		.size = sizeof(o),
+		.return_buffers = &into,
+		.nreturn_buffers = 1,
+	};
+	uint32_t before;
+
+	if (_i)
+		restart(no_write);
+	fill_streak();
+	into = (struct iovec){ripc_buf_alloc(rig.ctx[1], len), len};
+	r = ping(100);
+	ck_assert(is_delayed(1));
+	before = sent(1);
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &o, 0));
+	ck_assert(!is_delayed(1));
+	ck_assert_uint_eq(sent(1) - before, 1);
+	rig_expect(&rig, 0, 50, 1);
+	OK(ripc_request_test(&r));
+	OK(ripc_buf_free(rig.ctx[1], into.iov_base));
+}
+END_TEST
+
 /* The transport may keep what is sent with RIPC_MORE: it carries nothing. */
 START_TEST(flush__before_more)
 {
@@ -603,6 +652,8 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, queue__piggybacked_on_reply);
+	tcase_add_test(tc, idle__forgets_one_quick_reply);
+	tcase_add_loop_test(tc, before_copy__return_buffer_for_free, 0, 2);
 	tcase_add_test(tc, queue__piggybacked_after_read);
 	tcase_add_test(tc, queue__one_at_a_time);
 	tcase_add_test(tc, queue__other_peer);

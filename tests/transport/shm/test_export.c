@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "zero_copy_pair.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -185,7 +186,6 @@ static void never(const char *more_a, const char *more_b)
 		ck_assert(holds(m->items[0].iov_base, LEN, 9));
 		ripc_message_free(m);
 		finish(r);
-		usleep(1000);
 	}
 	close_two(&w);
 }
@@ -194,6 +194,26 @@ START_TEST(export__either_side_disables)
 {
 	never("handover=off", "");
 	never("", "handover=off");
+}
+END_TEST
+
+/* A process may have closed its standard input: descriptor 0 is one like any other. */
+START_TEST(export__descriptor_0)
+{
+	struct ripc_request *r;
+	struct ripc_message *m;
+	struct two w;
+	uint8_t *p;
+
+	open_two(&w, "", "");
+	close(STDIN_FILENO);
+	p = buffer(w.a, LEN, 1);
+	ck_assert(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+	m = in_place(&w, p, LEN, &r);
+	ck_assert(holds(m->items[0].iov_base, LEN, 1));
+	ripc_message_free(m);
+	finish(r);
+	close_two(&w);
 }
 END_TEST
 
@@ -227,6 +247,36 @@ START_TEST(ref__kept_message_blocks_nothing)
 	ck_assert(holds(p, LEN, 99));
 	close_two(&w);
 	ck_assert_uint_eq(mappings(), 0);
+}
+END_TEST
+
+/* The receiver has no memory for another item: the mapped one is released, too. */
+START_TEST(ref__refused_message)
+{
+	struct ripc_request *r = NULL;
+	struct iovec items[2];
+	struct two w;
+	size_t huge;
+
+	open_two(&w, "", "");
+	items[0] = (struct iovec){buffer(w.a, LEN, 1), LEN};
+	ripc_message_free(in_place(&w, items[0].iov_base, LEN, &r));
+	finish(r);
+	huge = w.b->host_bytes + 4096;
+	items[1] = (struct iovec){
+		mmap(NULL, huge, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+		huge};
+	if (items[1].iov_base == MAP_FAILED) {
+		test_skip("no address range as large as the memory: %s", strerror(errno));
+		close_two(&w);
+		return;
+	}
+	ck_assert_int_eq(ripc_send_async(w.from, w.dest, items, 2, NULL, &r), 0);
+	ck_assert_int_eq(ripc_request_wait(&r, PATIENCE_MS), -ENOBUFS);
+	ck_assert_int_eq(ripc_buf_free(w.a, items[0].iov_base), 0);
+	await_mappings(0);
+	munmap(items[1].iov_base, huge);
+	close_two(&w);
 }
 END_TEST
 
@@ -438,7 +488,9 @@ int main(void)
 	tcase_add_test(t, export__grown_buffer);
 	tcase_add_test(t, export__copied_into_window);
 	tcase_add_test(t, export__either_side_disables);
+	tcase_add_test(t, export__descriptor_0);
 	tcase_add_test(t, ref__kept_message_blocks_nothing);
+	tcase_add_test(t, ref__refused_message);
 	tcase_add_test(t, ref__shrunk_buffer);
 	tcase_add_test(t, ref__cancelled_while_kept);
 	tcase_add_test(t, ref__window_in_exported_buffer);

@@ -350,7 +350,6 @@ static void pause_accept(struct soft *t)
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i].tcp.fd,
 			  &(struct epoll_event){.events = 0, .data.ptr = &t->listeners[i].tcp});
-	t->accept_paused = true;
 	t->accept_resume_ns = t->now_ns + DEAF_MS * RIPC__MS;
 	t->next_timer_ns = 0;
 }
@@ -370,7 +369,7 @@ void ripc__soft_resume_accept(struct soft *t)
 		epoll_ctl(
 			t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i].tcp.fd,
 			&(struct epoll_event){.events = EPOLLIN, .data.ptr = &t->listeners[i].tcp});
-	t->accept_paused = false;
+	t->accept_resume_ns = 0;
 }
 
 /* A connection without a request is closed for the new one. */

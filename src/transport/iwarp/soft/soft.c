@@ -351,9 +351,9 @@ static uint64_t timers(struct soft *t, uint64_t now_ns)
 	uint64_t next = ripc__soft_setup_timers(t, now_ns),
 		 other = ripc__soft_linger_timers(t, now_ns);
 
-	if (t->accept_paused && now_ns >= t->accept_resume_ns)
+	if (t->accept_resume_ns && now_ns >= t->accept_resume_ns)
 		ripc__soft_resume_accept(t);
-	if (t->accept_paused && t->accept_resume_ns < next)
+	if (t->accept_resume_ns && t->accept_resume_ns < next)
 		next = t->accept_resume_ns;
 	if (t->rescan_ns && now_ns >= t->rescan_ns)
 		ripc__soft_rescan_addrs(t);
@@ -392,7 +392,7 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	n += poll_active(t, events + n, max - n);
 	if (n < max && !t->nactive && !idle_polled)
 		n += poll_all(t, events + n, max - n);
-	if (!ripc__list_empty(&t->setups) || t->nlingers || t->accept_paused || t->rescan_ns) {
+	if (!ripc__list_empty(&t->setups) || t->nlingers || t->accept_resume_ns || t->rescan_ns) {
 		if (now_ns >= t->next_timer_ns)
 			t->next_timer_ns = timers(t, now_ns);
 		next = t->next_timer_ns;

@@ -160,16 +160,15 @@ struct soft {
 	int epoll_fd;
 	struct soft_listener listeners[RIPC__IWARP_ADDRS_MAX];
 	unsigned nlisteners;
-	const char *interfaces;   /* setting interfaces; "": all */
-	struct soft_port changes; /* netlink socket for address changes; fd < 0: none */
-	bool addrs_changed;       /* EV_ADDRESS is to be reported */
-	uint64_t scanned_ns;      /* time of the last read of the addresses; 0: never */
-	uint64_t rescan_ns;       /* time of the next one; 0: when a change is reported */
-	bool addr_overflow;       /* an address was left out, which was logged */
-	bool low;                 /* EV_LOW is to be reported */
-	int low_status;           /* its status */
-	bool accept_paused;       /* accept() is paused: out of descriptors */
-	uint64_t accept_resume_ns;
+	const char *interfaces;    /* setting interfaces; "": all */
+	struct soft_port changes;  /* netlink socket for address changes; fd < 0: none */
+	bool addrs_changed;        /* EV_ADDRESS is to be reported */
+	uint64_t scanned_ns;       /* time of the last read of the addresses; 0: never */
+	uint64_t rescan_ns;        /* time of the next one; 0: when a change is reported */
+	bool addr_overflow;        /* an address was left out, which was logged */
+	bool low;                  /* EV_LOW is to be reported */
+	int low_status;            /* its status */
+	uint64_t accept_resume_ns; /* accept() is paused: out of descriptors; 0: it is not */
 	uint64_t accept_logged_ns; /* time of its last log line */
 	struct ripc__regions regions;
 	unsigned peer_timeout_ms; /* TCP_USER_TIMEOUT */

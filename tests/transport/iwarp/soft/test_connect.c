@@ -307,11 +307,11 @@ START_TEST(soft_accept__out_of_descriptors)
 		n += side_step(&b);
 	/* The connection may be new, or another attempt. */
 	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS;
-	     !((struct soft *)b.t)->accept_paused && ripc__clock_ns() < end;)
+	     !((struct soft *)b.t)->accept_resume_ns && ripc__clock_ns() < end;)
 		n += side_step(&b);
 	ck_assert_uint_eq(n, b.nlow);
 	ck_assert_uint_ge(b.nlow, 1);
-	ck_assert(((struct soft *)b.t)->accept_paused);
+	ck_assert(((struct soft *)b.t)->accept_resume_ns);
 	/* The epoll descriptor is not readable meanwhile. */
 	ck_assert_int_eq(ops->arm(b.t), 0);
 	ck_assert_int_eq(poll(&(struct pollfd){.fd = ops->fd(b.t), .events = POLLIN}, 1, 0), 0);

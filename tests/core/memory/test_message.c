@@ -264,7 +264,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/message/message");
+	Suite *suite = suite_create("core/memory/message");
 	TCase *tc = tcase_create("message");
 
 	test_seed();
@@ -283,5 +283,5 @@ int main(void)
 	tcase_add_test(tc, take__refused);
 	tcase_add_test(tc, take__an_empty_item);
 	suite_add_tcase(suite, tc);
-	return test_main("core/message/message", suite);
+	return test_main("core/memory/message", suite);
 }

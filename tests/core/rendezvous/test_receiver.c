@@ -482,7 +482,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/rendezvous/rendezvous");
+	Suite *suite = suite_create("core/rendezvous/receiver");
 	TCase *tc = tcase_create("rendezvous");
 
 	test_seed();
@@ -509,5 +509,5 @@ int main(void)
 	tcase_add_test(tc, peer_gone__delivers_complete);
 	tcase_add_loop_test(tc, service_gone__during_transfer, 0, 3);
 	suite_add_tcase(suite, tc);
-	return test_main("core/rendezvous/rendezvous", suite);
+	return test_main("core/rendezvous/receiver", suite);
 }

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The option transports: names, their order, mistakes, and the description of addresses. */
+#include "core/progress/transports.h"
+#include "core/progress/context.h"
+#include "core/rig.h"
+
+static void check_names(const char *options, const char *const *names, int n)
+{
+	struct ripc *ctx;
+	const char *name;
+	char why[256];
+
+	OK(ripc_open(&ctx, options));
+	for (int i = 0; i < n; i++) {
+		RC(1, ripc_transport_info(ctx, (unsigned)i, &name, why, sizeof(why)));
+		ck_assert_str_eq(name, names[i]);
+	}
+	ck_assert_int_lt(ripc_transport_info(ctx, (unsigned)n, &name, why, sizeof(why)), 0);
+	OK(ripc_close(ctx));
+}
+
+/* self is always there and first; the others follow in the order of the option. */
+START_TEST(open__in_order)
+{
+	static const char *const soft_shm[] = {"self", "iwarp/soft", "shm"};
+	static const char *const self[] = {"self"};
+
+	check_names("transports=iwarp/soft,shm resolver=local", soft_shm, 3);
+	check_names("transports=self resolver=local", self, 1);
+}
+END_TEST
+
+/* A transport that auto does not open. */
+START_TEST(open__opt_in)
+{
+	static const char *const ring_sim[] = {"self", "ring/sim"};
+	struct ripc *ctx;
+
+	check_names("transports=ring/sim resolver=local", ring_sim, 2);
+	OK(ripc_open(&ctx, "resolver=local"));
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		ck_assert_str_ne(ctx->tp[i].ops->name, "ring/sim");
+	OK(ripc_close(ctx));
+}
+END_TEST
+
+START_TEST(open__mistakes)
+{
+	static const struct {
+		const char *options, *text;
+	} bad[] = {
+		{"transports=nothing", "there is no nothing"},
+		{"transports=sim", "sim cannot be used here"},
+		{"transports=iwarp/soft,iwarp/soft", "iwarp/soft stands there twice"},
+		{"transports=shm shm_dir=/nowhere", "shm_dir (RIPC_SHM_DIR): shm: "},
+	};
+	struct ripc *ctx;
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		int rc = ripc_open(&ctx, bad[i].options);
+
+		ck_assert_msg(rc == (i < 3 ? -EINVAL : -ENOENT), "%s: %d", bad[i].options, rc);
+		ck_assert_msg(strstr(ripc_error_detail(), bad[i].text), "%s: %s", bad[i].options,
+			      ripc_error_detail());
+	}
+}
+END_TEST
+
+START_TEST(strip_prefix__own_name_only)
+{
+	ck_assert_str_eq(ripc__strip_prefix("shm", "shm: no memory"), "no memory");
+	ck_assert_str_eq(ripc__strip_prefix("shm", "shmem: no memory"), "shmem: no memory");
+	ck_assert_str_eq(ripc__strip_prefix("shm", "ib: no memory"), "ib: no memory");
+	ck_assert_str_eq(ripc__strip_prefix("shm", "shm:no memory"), "shm:no memory");
+}
+END_TEST
+
+START_TEST(describe__unknown_transport)
+{
+	char text[64];
+
+	ripc__transport_describe(250, (const uint8_t *)"", 0, text, sizeof(text));
+	ck_assert_str_eq(text, "transport 250");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/progress/transports");
+	TCase *tc = tcase_create("transports");
+
+	tcase_add_test(tc, open__in_order);
+	tcase_add_test(tc, open__opt_in);
+	tcase_add_test(tc, open__mistakes);
+	tcase_add_test(tc, strip_prefix__own_name_only);
+	tcase_add_test(tc, describe__unknown_transport);
+	suite_add_tcase(suite, tc);
+	return test_main("core/progress/transports", suite);
+}
