@@ -30,6 +30,8 @@ static void arrive_port(struct sim_in_flight *flight)
 	memcpy(d->data, flight->data, flight->len);
 	DL_APPEND(port->inbox, d);
 	port->queued++;
+	if (port->net->arrival)
+		port->net->arrival(port->net->arrival_arg, port->node->instance);
 }
 
 static void arrive_transport(struct sim_in_flight *flight)
@@ -185,9 +187,14 @@ int ripc__sim_port_send(struct ripc__sim_port *p, const uint8_t *to, const void 
 			send_datagram(net, p->node, node, true, &iov, 1);
 		return 0;
 	}
-	for (size_t i = 0; i < net->nnodes; i++)
-		if (net->nodes[i] != p->node && net->nodes[i]->port)
-			send_datagram(net, p->node, net->nodes[i], true, &iov, 1);
+	for (size_t i = 0; i < net->nnodes; i++) {
+		node = net->nodes[i];
+		if (node == p->node || !node->port)
+			continue;
+		if (!net->audience ||
+		    net->audience(net->audience_arg, node->instance, data, len))
+			send_datagram(net, p->node, node, true, &iov, 1);
+	}
 	return 0;
 }
 
