@@ -26,6 +26,7 @@ struct ripc__call {
 	enum call_state state;
 	bool aborted;                 /* CANCELLING: by the application, not by its deadline */
 	bool idempotent;              /* it may be executed more than once */
+	bool repeated;                /* a lost holder may have executed it */
 	bool listed;                  /* m is in a list of core/reliable */
 	struct ripc__peer *peer;      /* has the request, or may have it; counted in peer->calls */
 	struct ripc__reliable_msg *m; /* short request, or NULL */
@@ -163,6 +164,22 @@ static void end_long(struct ripc__call *call)
 	free_later(r);
 }
 
+/* The result of a call that was repeated and not answered never says "not executed". */
+static int repeated_status(const struct ripc__call *call, int status)
+{
+	if (call->reply)
+		return status;
+	switch (status) {
+	case -ETIMEDOUT:
+	case -ECANCELED:
+		return -ETIME;
+	case -EHOSTUNREACH:
+		return ripc__now(call->ctx) < call->deadline_ns ? -EPIPE : -ETIME;
+	default:
+		return status;
+	}
+}
+
 void ripc__call_end(struct ripc__call *call, int status, const char *why)
 {
 	struct ripc_request *r = call->handle;
@@ -171,6 +188,10 @@ void ripc__call_end(struct ripc__call *call, int status, const char *why)
 
 	if (call->state == CALL_DONE)
 		return;
+	if (call->repeated && status != repeated_status(call, status)) {
+		status = repeated_status(call, status);
+		why = "a holder of the service that was lost may have executed the request";
+	}
 	call->state = CALL_DONE;
 	call_remove(ctx, call);
 	set_peer(call, NULL);
@@ -224,12 +245,12 @@ static void send_again(struct ripc__call *call)
 /* It is not known whether the request was executed. */
 static void call_unknown(struct ripc__call *call, const char *why)
 {
-	if (call->idempotent && call->state == CALL_SENT)
+	if (call->idempotent && call->state == CALL_SENT) {
+		call->repeated = true;
 		send_again(call);
-	else if (call->state == CALL_CANCELLING)
-		ripc__call_end(call, -ETIME, why);
-	else
-		ripc__call_end(call, -EPIPE, why);
+		return;
+	}
+	ripc__call_end(call, call->state == CALL_CANCELLING ? -ETIME : -EPIPE, why);
 }
 
 /* ---- the request ---- */

@@ -438,6 +438,27 @@ START_TEST(callee_died__idempotent_repeated)
 }
 END_TEST
 
+/* There is no next holder: the first one has executed it, so the result does not deny that. */
+START_TEST(callee_died__idempotent_not_repeated)
+{
+	struct ripc_call_options o = {.size = sizeof(o), .flags = RIPC_IDEMPOTENT};
+	struct ripc_request *r[3];
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, &o, 10000, &r[0]));
+	OK(start(RIG_ID(1), 2, 100000, &o, 10000, &r[1]));
+	OK(start(RIG_ID(1), 3, 8, &o, 10000, &r[2]));
+	while (servers[0].nkept < 3)
+		rig_run(&rig, 1);
+	rig_run(&rig, 5);
+	kill_first_holder();
+	rig_run(&rig, 5000);
+	RC(-ETIME, ripc_request_cancel(&r[2], 100));
+	RC(-ETIME, result(&r[0], 1));
+	RC(-ETIME, result(&r[1], 2));
+}
+END_TEST
+
 /* Requests in the queue of a service that is closed go to its next holder. */
 START_TEST(callee_closed__next_holder)
 {
@@ -563,6 +584,7 @@ int main(void)
 	tcase_add_test(tc, lane_lost__at_every_operation);
 	tcase_add_test(tc, callee_died__unknown);
 	tcase_add_test(tc, callee_died__idempotent_repeated);
+	tcase_add_test(tc, callee_died__idempotent_not_repeated);
 	tcase_add_loop_test(tc, callee_closed__next_holder, 0, 2);
 	tcase_add_test(tc, callee_closed__answered);
 	tcase_add_test(tc, callee_moved);
