@@ -488,7 +488,9 @@ static void call_expired(struct ripc__call *call)
 
 	switch (call->state) {
 	case CALL_WAITING:
-		if (call->rndv && call->rndv->state != RIPC__REQUEST_PENDING)
+		/* A peer that was lost may have delivered a long request that is pending again. */
+		if (call->rndv &&
+		    (call->rndv->was_sent || call->rndv->state != RIPC__REQUEST_PENDING))
 			cancel_sent(call, false);
 		else
 			not_sent(call, -ETIMEDOUT);

@@ -382,6 +382,43 @@ START_TEST(lane_lost__at_every_operation)
 }
 END_TEST
 
+static void partition_after_break(void *arg)
+{
+	struct ripc__sim_counters counters;
+
+	ripc__sim_counters(rig.net, &counters);
+	if (counters.breaks > *(const uint64_t *)arg)
+		ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+}
+
+/* The lane is lost before the acknowledgement of a long request, and there is no other in time. */
+START_TEST(lane_lost__time_up)
+{
+	struct ripc__sim_counters counters;
+	unsigned executed = 0;
+
+	servers[0].keep = true;
+	OK(ripc__sim_actor(rig.net, partition_after_break, &counters.breaks));
+	for (uint64_t nth = 1; nth <= 8; nth++) {
+		int rc;
+
+		rig_connect(&rig, 0, 1);
+		ripc__sim_counters(rig.net, &counters);
+		ripc__sim_break_at(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), nth);
+		rc = call(nth, 100000, 50);
+		executed += servers[0].executed[nth];
+		ck_assert_msg(!servers[0].executed[nth] || rc == -ETIME,
+			      "executed, and the result is %d", rc);
+		ripc__sim_break_at(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), 0);
+		counters.breaks = UINT64_MAX;
+		ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+		rig_run(&rig, 3000);
+	}
+	ripc__sim_actor_remove(rig.net, partition_after_break, &counters.breaks);
+	ck_assert_uint_gt(executed, 0);
+}
+END_TEST
+
 /* ---- the callee dies or moves ---- */
 
 static void open_second_holder(void)
@@ -582,6 +619,7 @@ int main(void)
 	tcase_add_test(tc, time__nobody_there);
 	tcase_add_test(tc, cancel__at_any_stage);
 	tcase_add_test(tc, lane_lost__at_every_operation);
+	tcase_add_test(tc, lane_lost__time_up);
 	tcase_add_test(tc, callee_died__unknown);
 	tcase_add_test(tc, callee_died__idempotent_repeated);
 	tcase_add_test(tc, callee_died__idempotent_not_repeated);
