@@ -98,9 +98,42 @@ static int call_add(struct ripc *ctx, struct ripc__call *call)
 	return 0;
 }
 
+/*
+ * A loop over ctx->calls. The end of a call may end any other one, for example when its lane is
+ * closed; the loop goes on behind it.
+ */
+struct ripc__call_loop {
+	struct ripc__list *next;
+	struct ripc__call_loop *outer;
+};
+
+static void loop_begin(struct ripc *ctx, struct ripc__call_loop *loop)
+{
+	loop->next = ctx->calls.next;
+	loop->outer = ctx->call_loops;
+	ctx->call_loops = loop;
+}
+
+/* The next call; NULL: the loop is over. */
+static struct ripc__call *loop_next(struct ripc *ctx, struct ripc__call_loop *loop)
+{
+	struct ripc__list *n = loop->next;
+
+	if (n == &ctx->calls) {
+		ctx->call_loops = loop->outer;
+		return NULL;
+	}
+	loop->next = n->next;
+	return ripc__list_entry(n, struct ripc__call, link);
+}
+
 static void call_remove(struct ripc *ctx, struct ripc__call *call)
 {
 	uint32_t slot = (uint32_t)call->id & ((1u << SLOT_BITS) - 1);
+
+	for (struct ripc__call_loop *loop = ctx->call_loops; loop; loop = loop->outer)
+		if (loop->next == &call->link)
+			loop->next = call->link.next;
 
 	ctx->call_table[slot] = NULL;
 	ctx->call_free_slots[ctx->call_nfree++] = slot;
@@ -426,13 +459,13 @@ void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t st
 
 void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__call_loop loop;
+	struct ripc__call *call;
 
 	if (!p->calls)
 		return;
-	ripc__list_for_each_safe (n, tmp, &ctx->calls) {
-		struct ripc__call *call = ripc__list_entry(n, struct ripc__call, link);
-
+	loop_begin(ctx, &loop);
+	while ((call = loop_next(ctx, &loop))) {
 		/* core/reliable and core/rendezvous report those that they have. */
 		if (call->peer == p && !call->listed && !call->rndv)
 			call_unknown(call, why);
@@ -511,7 +544,9 @@ static void call_expired(struct ripc__call *call)
 
 void ripc__calls_timers(struct ripc *ctx)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__call_loop loop;
+	struct ripc__call *call;
+	struct ripc__list *n;
 	uint64_t next = RIPC__NEVER;
 
 	ripc__calls_free_ended(ctx);
@@ -520,16 +555,13 @@ void ripc__calls_timers(struct ripc *ctx)
 		return;
 	}
 	ctx->calls_next_ns = RIPC__NEVER;
-	ripc__list_for_each_safe (n, tmp, &ctx->calls) {
-		struct ripc__call *call = ripc__list_entry(n, struct ripc__call, link);
-
+	loop_begin(ctx, &loop);
+	while ((call = loop_next(ctx, &loop)))
 		if (call->deadline_ns <= ctx->now_ns)
 			call_expired(call);
-	}
 	/* Those that ended are not in the list, those that are cancelled have a new deadline. */
 	ripc__list_for_each (n, &ctx->calls) {
-		struct ripc__call *call = ripc__list_entry(n, struct ripc__call, link);
-
+		call = ripc__list_entry(n, struct ripc__call, link);
 		if (call->deadline_ns < next)
 			next = call->deadline_ns;
 	}
@@ -540,11 +572,11 @@ void ripc__calls_timers(struct ripc *ctx)
 
 void ripc__calls_service_ended(struct ripc_service *s)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__call_loop loop;
+	struct ripc__call *call;
 
-	ripc__list_for_each_safe (n, tmp, &s->ctx->calls) {
-		struct ripc__call *call = ripc__list_entry(n, struct ripc__call, link);
-
+	loop_begin(s->ctx, &loop);
+	while ((call = loop_next(s->ctx, &loop))) {
 		if (call->handle->service != s)
 			continue;
 		/* Its memory is the caller's when the peer has let go of it. */

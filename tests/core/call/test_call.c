@@ -318,6 +318,26 @@ START_TEST(time__nobody_there)
 }
 END_TEST
 
+/* The peer does not let go of the first request: its lane is closed, which ends the other calls. */
+START_TEST(time__many_long_requests_stuck)
+{
+	enum { N = 5 };
+	struct ripc_request *r[N];
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	for (unsigned i = 0; i < N; i++)
+		OK(start(RIG_ID(1), i, 20000, NULL, 50, &r[i]));
+	for (unsigned i = 0; i < N; i++) {
+		int rc = result(&r[i], i);
+
+		ck_assert_msg(rc == -ETIME || rc == -ETIMEDOUT || rc == -EPIPE, "%d", rc);
+	}
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	OK(call(20, 8, 5000));
+}
+END_TEST
+
 /* ---- giving up ---- */
 
 START_TEST(cancel__at_any_stage)
@@ -617,6 +637,7 @@ int main(void)
 	tcase_add_test(tc, time__not_executed);
 	tcase_add_test(tc, time__deadline_travels);
 	tcase_add_test(tc, time__nobody_there);
+	tcase_add_test(tc, time__many_long_requests_stuck);
 	tcase_add_test(tc, cancel__at_any_stage);
 	tcase_add_test(tc, lane_lost__at_every_operation);
 	tcase_add_test(tc, lane_lost__time_up);
