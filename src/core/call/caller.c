@@ -515,6 +515,13 @@ void ripc__call_abort(struct ripc__call *call)
 		not_sent(call, -ECANCELED);
 }
 
+void ripc__call_withdrawn(struct ripc__call *call)
+{
+	ripc__call_end(call, -ETIME, "the request may have been executed");
+	if (call->reply && call->handle->status == -ECANCELED)
+		call->handle->status = -ETIME;
+}
+
 static void call_expired(struct ripc__call *call)
 {
 	char why[RIPC__DETAIL_MAX];

@@ -361,6 +361,15 @@ START_TEST(cancel__at_any_stage)
 	ck_assert_int_eq(ripc_message_cancelled(servers[0].kept[0]), 0);
 	RC(-ETIME, ripc_request_cancel(&r, 100));
 	ck_assert_int_eq(ripc_message_cancelled(servers[0].kept[0]), 1);
+	/* Received, and freed without an answer, before or after it is given up. */
+	for (unsigned i = 0; i < 2; i++) {
+		OK(start(RIG_ID(1), 4 + i, 8, NULL, 5000, &r));
+		while (servers[0].nkept < 2)
+			rig_run(&rig, 1);
+		ripc_message_free(servers[0].kept[--servers[0].nkept]);
+		rig_run(&rig, i ? 0 : 5);
+		RC(-ETIME, ripc_request_cancel(&r, 100));
+	}
 	/* Long, at any time. */
 	servers[0].keep = false;
 	for (unsigned i = 0; i < 40; i++) {
