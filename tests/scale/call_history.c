@@ -65,13 +65,11 @@ static void violation(struct checker *c, const char *fmt, ...)
 	for (size_t i = 0; i < c->n && at < c->len; i++) {
 		const struct history_event *e = c->events[i];
 
-		at += (size_t)snprintf(c->why + at, c->len - at,
-				       "; %s at %llu ns (life %llu, result %d%s%s%s%s)",
-				       kinds[e->kind], (unsigned long long)e->at_ns,
-				       (unsigned long long)e->life, e->result,
-				       e->withdrawn ? ", withdrawn" : "",
-				       e->has_reply ? ", reply" : "", e->paused ? ", paused" : "",
-				       e->idempotent ? ", idempotent" : "");
+		at += (size_t)snprintf(
+			c->why + at, c->len - at, "; %s at %llu ns (life %llu, result %d%s%s%s%s)",
+			kinds[e->kind], (unsigned long long)e->at_ns, (unsigned long long)e->life,
+			e->result, e->withdrawn ? ", withdrawn" : "", e->has_reply ? ", reply" : "",
+			e->paused ? ", paused" : "", e->idempotent ? ", idempotent" : "");
 	}
 }
 

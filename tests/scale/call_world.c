@@ -45,6 +45,7 @@ struct host {
 	uint64_t restart_ns;         /* when a dead host starts again */
 	uint64_t resume_ns;          /* when a suspended host goes on; 0: it runs */
 	uint64_t call_ns;            /* when it starts its next call */
+	uint64_t receive_ns;         /* it does other work, and receives nothing until then */
 	uint64_t poll_ns, app_ns;    /* earliest timer that is set, RIPC__NEVER: none */
 	unsigned left;               /* calls to start */
 	bool poll_queued, app_queued, busy;
@@ -323,8 +324,8 @@ static void start_call(struct host *h, struct open_call *call)
 	int timeout_ms = (int)(5 << draw(11)), rc;
 
 	/* A host calls its few services most of the time. */
-	service = 1 + (h->index * 2654435761u + draw(world.opt.known) * 40503u) %
-			      world.opt.services;
+	service =
+		1 + (h->index * 2654435761u + draw(world.opt.known) * 40503u) % world.opt.services;
 	set_interested(h, service);
 	if (!draw(16)) {
 		call->bytes = calloc(1, LONG_BYTES);
@@ -463,6 +464,10 @@ static void receive_all(struct host *h)
 	for (unsigned i = 0; i < HELD_MAX && h->served; i++) {
 		struct held_request *r = &h->held[i];
 
+		if (now_ns() < h->receive_ns) {
+			app_at(h, h->receive_ns);
+			return;
+		}
 		if (r->message)
 			continue;
 		rc = ripc_receive(h->served, &m, 0);
@@ -482,6 +487,8 @@ static void receive_all(struct host *h)
 		h->acted = true;
 		*r = (struct held_request){
 			.message = m, .number = number, .due_ns = now_ns() + service_time()};
+		if (!draw(32))
+			h->receive_ns = now_ns() + draw(SECOND / 2);
 	}
 }
 
@@ -560,8 +567,7 @@ static void open_host(struct host *h)
 
 		world.by_node = realloc(world.by_node, n * sizeof(struct host *));
 		ck_assert_ptr_nonnull(world.by_node);
-		memset(world.by_node + world.nnodes, 0,
-		       (n - world.nnodes) * sizeof(struct host *));
+		memset(world.by_node + world.nnodes, 0, (n - world.nnodes) * sizeof(struct host *));
 		world.nnodes = n;
 	}
 	world.by_node[node->index] = h;
@@ -722,8 +728,7 @@ static void partition(bool on)
 
 	for (unsigned i = 0; i < world.opt.hosts; i++)
 		if (world.hosts[i].ctx)
-			ripc__sim_side(world.net,
-				       ripc__sim_instance(world.net, world.hosts[i].ctx),
+			ripc__sim_side(world.net, ripc__sim_instance(world.net, world.hosts[i].ctx),
 				       on && !draw(share));
 	world.counts->partitions += on;
 }

@@ -40,8 +40,8 @@ static void end(uint64_t call, int result)
 
 static void end_reply(uint64_t call, int result, uint64_t answered, uint64_t life)
 {
-	ADD(.kind = HISTORY_ENDED, .call = call, .at_ns = 1900, .result = result,
-	    .has_reply = true, .answered = answered, .life = life);
+	ADD(.kind = HISTORY_ENDED, .call = call, .at_ns = 1900, .result = result, .has_reply = true,
+	    .answered = answered, .life = life);
 }
 
 static void end_withdrawn(uint64_t call, int result)
@@ -290,8 +290,7 @@ static void run(void)
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	call_world_run(&opt, &history, &counts);
 	clock_gettime(CLOCK_MONOTONIC, &to);
-	print_counts((double)(to.tv_sec - from.tv_sec) +
-		     (double)(to.tv_nsec - from.tv_nsec) / 1e9);
+	print_counts((double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
 	n = history_check(&history, why, sizeof(why));
 	ck_assert_msg(n == 0, "%zu violations: %s", n, why);
 	history_free(&history);

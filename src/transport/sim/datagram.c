@@ -191,8 +191,7 @@ int ripc__sim_port_send(struct ripc__sim_port *p, const uint8_t *to, const void 
 		node = net->nodes[i];
 		if (node == p->node || !node->port)
 			continue;
-		if (!net->audience ||
-		    net->audience(net->audience_arg, node->instance, data, len))
+		if (!net->audience || net->audience(net->audience_arg, node->instance, data, len))
 			send_datagram(net, p->node, node, true, &iov, 1);
 	}
 	return 0;

@@ -258,8 +258,7 @@ bool ripc__sim_partitioned(struct ripc__sim *net, const struct sim_node *a,
 {
 	const struct sim_pair *pair = ripc__sim_pair(net, a, b);
 
-	return a->host_dead || b->host_dead || a->side != b->side ||
-	       (pair && pair->partitioned);
+	return a->host_dead || b->host_dead || a->side != b->side || (pair && pair->partitioned);
 }
 
 int ripc__sim_encode_address(const struct sim_node *node, uint8_t *buf)
