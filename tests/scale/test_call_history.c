@@ -7,6 +7,7 @@
  */
 #include "call_history.h"
 #include "call_world.h"
+#include "base/clock.h"
 #include "harness.h"
 
 #include <errno.h>
@@ -340,6 +341,27 @@ START_TEST(history__faults)
 }
 END_TEST
 
+/*
+ * Many calls between few hosts, so that many are under way when a fault strikes, and many without a
+ * deadline. Partitions last until the peers have given each other up, and have forgotten each
+ * other.
+ */
+START_TEST(history__long_partitions)
+{
+	opt.hosts = 20;
+	opt.services = 5;
+	opt.known = 2;
+	opt.calls = 3000;
+	opt.think_ns = 10 * RIPC__MS;
+	opt.split_ns = 2000 * RIPC__MS;
+	opt.split_max_ns = 45000 * RIPC__MS;
+	opt.endless = 2;
+	run();
+	ck_assert_uint_gt(counts.partitions, 0);
+	ck_assert_uint_gt(counts.duplicates, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("scale/call_history");
@@ -358,6 +380,7 @@ int main(void)
 	tcase_add_checked_fixture(library, setup, NULL);
 	tcase_add_test(library, history__no_faults);
 	tcase_add_test(library, history__faults);
+	tcase_add_test(library, history__long_partitions);
 	suite_add_tcase(suite, library);
 	return test_main("scale/call_history", suite);
 }

@@ -194,6 +194,13 @@ void ripc__sim_at_event(struct ripc__sim *net, uint64_t nth, void (*fn)(void *ar
 	net->event_arg = arg;
 }
 
+int64_t ripc__sim_number(struct ripc__sim *net, const uint8_t instance[16])
+{
+	const struct sim_node *node = ripc__sim_find(net, instance);
+
+	return node ? (int64_t)node->index : -ENOENT;
+}
+
 void ripc__sim_on_arrival(struct ripc__sim *net, ripc__sim_arrival_fn *fn, void *arg)
 {
 	net->arrival = fn;

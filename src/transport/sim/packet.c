@@ -23,7 +23,7 @@ struct sim_packet *ripc__sim_packet(struct ripc__transport *t, enum ripc__ev_kin
 	t->net->counters.packets++;
 	t->net->activity++;
 	if (t->net->arrival)
-		t->net->arrival(t->net->arrival_arg, t->node->instance);
+		t->net->arrival(t->net->arrival_arg, t->node->index);
 	return p;
 }
 

@@ -143,17 +143,20 @@ int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_
 typedef void ripc__sim_tamper_fn(void *arg, const uint8_t from[16], const uint8_t to[16],
 				 uint8_t *data, size_t *len);
 void ripc__sim_tamper(struct ripc__sim *net, ripc__sim_tamper_fn *fn, void *arg);
+/* The number of a node: they count from 0 in the order of their first use. -ENOENT: unknown. */
+int64_t ripc__sim_number(struct ripc__sim *net, const uint8_t instance[16]);
 /*
  * Calls fn for each event or datagram that becomes pending at a node, so that a simulation of many
  * contexts polls only those that have work. fn must not call the library. NULL: none.
  */
-typedef void ripc__sim_arrival_fn(void *arg, const uint8_t instance[16]);
+typedef void ripc__sim_arrival_fn(void *arg, uint32_t node);
 void ripc__sim_on_arrival(struct ripc__sim *net, ripc__sim_arrival_fn *fn, void *arg);
 /*
- * Sends a resolver message to all only to nodes for which fn returns true: those whose behaviour
- * it can change. NULL: to all.
+ * Sends a resolver message to all only to the nodes that fn names: those whose behaviour it can
+ * change. fn returns their count, and in *nodes their numbers, which it owns. NULL: to all.
  */
-typedef bool ripc__sim_audience_fn(void *arg, const uint8_t to[16], const void *data, size_t len);
+typedef size_t ripc__sim_audience_fn(void *arg, const void *data, size_t len,
+				     const uint32_t **nodes);
 void ripc__sim_audience(struct ripc__sim *net, ripc__sim_audience_fn *fn, void *arg);
 /* Calls fn once, without a lock, after the nth network event from now. */
 void ripc__sim_at_event(struct ripc__sim *net, uint64_t nth, void (*fn)(void *arg), void *arg);

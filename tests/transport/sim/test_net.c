@@ -187,20 +187,21 @@ START_TEST(port__unicast_broadcast_partition)
 }
 END_TEST
 
-static unsigned arrivals[256]; /* by the first byte of the instance */
+static unsigned arrivals[8]; /* by the number of the node */
 
-static void count_arrival(void *arg, const uint8_t instance[16])
+static void count_arrival(void *arg, uint32_t node)
 {
 	(void)arg;
-	arrivals[instance[0]]++;
+	arrivals[node]++;
 }
 
-static bool is_audience(void *arg, const uint8_t to[16], const void *data, size_t len)
+/* The third port, whose number is at arg. */
+static size_t audience(void *arg, const void *data, size_t len, const uint32_t **nodes)
 {
-	(void)arg;
 	ck_assert_uint_eq(len, 3);
 	ck_assert_mem_eq(data, "all", 3);
-	return to[0] == 'c';
+	*nodes = arg;
+	return 1;
 }
 
 START_TEST(port__audience_arrivals_sides)
@@ -209,6 +210,7 @@ START_TEST(port__audience_arrivals_sides)
 	struct ripc__sim *net = sim_pair_test->net;
 	uint8_t name[3][16], from[16], buf[32];
 	struct ripc__sim_port *port[3];
+	uint32_t third;
 
 	memset(arrivals, 0, sizeof(arrivals));
 	for (int i = 0; i < 3; i++) {
@@ -216,13 +218,15 @@ START_TEST(port__audience_arrivals_sides)
 		ck_assert_int_eq(ripc__sim_port_open(net, name[i], &port[i]), 0);
 	}
 	ripc__sim_on_arrival(net, count_arrival, NULL);
-	ripc__sim_audience(net, is_audience, NULL);
+	third = (uint32_t)ripc__sim_number(net, name[2]);
+	ck_assert_uint_eq(third, 2);
+	ripc__sim_audience(net, audience, &third);
 	ck_assert_int_eq(ripc__sim_port_send(port[0], NULL, "all", 3), 0);
 	pair_run(sim_pair_test, RIPC__MS);
 	ck_assert_int_eq(ripc__sim_port_recv(port[1], from, buf, sizeof(buf)), -EAGAIN);
 	ck_assert_int_eq(ripc__sim_port_recv(port[2], from, buf, sizeof(buf)), 3);
-	ck_assert_uint_eq(arrivals['b'], 0);
-	ck_assert_uint_eq(arrivals['c'], 1);
+	ck_assert_uint_eq(arrivals[1], 0);
+	ck_assert_uint_eq(arrivals[2], 1);
 	/* A message to one has no audience. */
 	ck_assert_int_eq(ripc__sim_port_send(port[0], name[1], "one", 3), 0);
 	pair_run(sim_pair_test, RIPC__MS);
@@ -236,6 +240,7 @@ START_TEST(port__audience_arrivals_sides)
 	}
 	memset(from, 'x', 16);
 	ck_assert_int_eq(ripc__sim_side(net, from, 1), -ENOENT);
+	ck_assert_int_eq(ripc__sim_number(net, from), -ENOENT);
 	for (int i = 0; i < 3; i++)
 		ripc__sim_port_close(port[i]);
 	pair_close(sim_pair_test, 0);
