@@ -355,7 +355,7 @@ static void start_call(struct host *h, struct open_call *call)
 		timeout_ms = -1;
 	if (!draw(8))
 		o.flags = RIPC_IDEMPOTENT;
-	call->cancel_ns = draw(16) ? RIPC__NEVER : now_ns() + draw(SECOND);
+	call->cancel_ns = draw(world.opt.withdrawn) ? RIPC__NEVER : now_ns() + draw(SECOND);
 	call->number = e.call = number;
 	e.idempotent = o.flags & RIPC_IDEMPOTENT;
 	e.deadline_ns = timeout_ms < 0 ? UINT64_MAX : now_ns() + (uint64_t)timeout_ms * RIPC__MS;
@@ -376,7 +376,7 @@ static void check_call(struct host *h, struct open_call *call)
 
 	if (now_ns() >= call->cancel_ns) {
 		e.withdrawn = true;
-		e.result = ripc_request_cancel(&call->request, 100);
+		e.result = ripc_request_cancel(&call->request, 10);
 		/* It drops the answer. */
 		if (!e.result)
 			e.result = -ETIME;
@@ -919,6 +919,7 @@ struct call_world_options call_world_defaults(void)
 		.split_ns = 5 * SECOND,
 		.split_max_ns = 4 * SECOND,
 		.endless = 32,
+		.withdrawn = 16,
 		.conn_break = 0.01,
 		.datagram_fault = 0.1,
 	};

@@ -24,7 +24,8 @@ struct call_world_options {
 	uint64_t hold_max_ns;  /* how long a host is suspended */
 	uint64_t split_ns;     /* time between two partitions; 0: none */
 	uint64_t split_max_ns; /* how long one lasts */
-	unsigned endless;      /* one call of so many has no deadline */
+	unsigned endless;      /* one call of so many has no deadline, */
+	unsigned withdrawn;    /* and one of so many is withdrawn */
 	double conn_break;     /* as in struct ripc__sim_config */
 	double datagram_fault; /* loss, duplication, reordering of datagrams, each */
 };

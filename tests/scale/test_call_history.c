@@ -318,9 +318,14 @@ END_TEST
 
 START_TEST(history__faults)
 {
+	opt.hosts = 400;
+	opt.calls = 100;
 	opt.hosts = (unsigned)test_number("RIPC_TEST_HOSTS", opt.hosts);
 	opt.calls = (unsigned)test_number("RIPC_TEST_CALLS", opt.calls);
 	opt.services = opt.hosts / 10;
+	/* A host that waits delays the applications of all others: no more often with more hosts. */
+	opt.fault_ns = opt.fault_ns / 200 * opt.hosts;
+	opt.withdrawn = 16 + opt.hosts / 16;
 	run();
 	/* Each fault and each result has occurred: the rules had something to check. */
 	ck_assert_uint_gt(counts.answered, counts.started / 4);

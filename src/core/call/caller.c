@@ -266,6 +266,10 @@ struct ripc__message *ripc__call_take_reply(struct ripc__call *call)
 static void send_again(struct ripc__call *call)
 {
 	set_peer(call, NULL);
+	/* The peer has received it, but its acknowledgement was lost with a lane. */
+	if (call->listed)
+		ripc__reliable_withdraw(call->ctx, call->m);
+	call->listed = false;
 	if (call->state == CALL_CANCELLING) {
 		ripc__call_end(call, call->aborted ? -ECANCELED : -ETIMEDOUT,
 			       "the request was not executed");
@@ -448,7 +452,7 @@ void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t st
 		d = ripc__dest_find(lane->ctx, call->dest);
 		if (d && d->peer == lane->peer)
 			ripc__dest_invalidate(lane->ctx, d, "its former holder has closed it");
-		if (!call->listed && !call->rndv)
+		if (!call->rndv)
 			send_again(call);
 		break;
 	default:

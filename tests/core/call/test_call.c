@@ -504,6 +504,39 @@ START_TEST(callee_died__idempotent_repeated)
 }
 END_TEST
 
+/*
+ * The state of a request arrives before its acknowledgement, which was lost with a lane: the
+ * request is taken out of the messages to that peer before it is sent again.
+ */
+START_TEST(state__before_acknowledgement)
+{
+	struct ripc_call_options o = {.size = sizeof(o), .flags = RIPC_IDEMPOTENT};
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc_request *r;
+	uint64_t id = 0;
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	OK(start(RIG_ID(1), 1, 8, &o, 5000, &r));
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->reliable_unacked, 1);
+	for (uint32_t slot = 0; slot < ctx->call_slots; slot++)
+		if (ctx->call_table[slot])
+			id = (ctx->call_next - 1) << 20 | slot;
+	ripc__lock(ctx);
+	ripc__call_state_received(rig_lane(&rig, 0, 1), id,
+				  _i ? RIPC__CALL_MOVED : RIPC__CALL_UNKNOWN);
+	ripc__unlock(ctx);
+	ck_assert_uint_le(rig_peer(&rig, 0, 1)->reliable_unacked, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	OK(result(&r, 1));
+	/* The first answer may come before the second request is sent. */
+	ck_assert_uint_ge(servers[0].executed[1], _i ? 1 : 2);
+	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->reliable_unacked, 0);
+	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->calls, 0);
+}
+END_TEST
+
 /* There is no next holder: the first one has executed it, so the result does not deny that. */
 START_TEST(callee_died__idempotent_not_repeated)
 {
@@ -653,6 +686,7 @@ int main(void)
 	tcase_add_test(tc, callee_died__unknown);
 	tcase_add_test(tc, callee_died__idempotent_repeated);
 	tcase_add_test(tc, callee_died__idempotent_not_repeated);
+	tcase_add_loop_test(tc, state__before_acknowledgement, 0, 2);
 	tcase_add_loop_test(tc, callee_closed__next_holder, 0, 2);
 	tcase_add_test(tc, callee_closed__answered);
 	tcase_add_test(tc, callee_moved);
