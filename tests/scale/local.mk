@@ -4,6 +4,11 @@ SCALE_CROWD = tests/scale/cluster.c tests/scale/cluster.h tests/scale/ensemble.c
 check_PROGRAMS += tests/scale/test_cluster
 tests_scale_test_cluster_SOURCES = tests/scale/test_cluster.c $(SCALE_CROWD)
 
+check_PROGRAMS += tests/scale/test_call_history
+tests_scale_test_call_history_SOURCES = tests/scale/test_call_history.c \
+	tests/scale/call_history.c tests/scale/call_history.h \
+	tests/scale/call_world.c tests/scale/call_world.h
+
 noinst_PROGRAMS += bench/scale bench/resolve
 bench_scale_SOURCES = bench/scale.c $(SCALE_CROWD)
 bench_scale_LDADD = libripc_internal.la

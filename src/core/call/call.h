@@ -38,6 +38,11 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		     int timeout_ms, struct ripc_request **out);
 /* The application gives a call up: it ends at once, or when the peer has answered CALL_CANCEL. */
 void ripc__call_abort(struct ripc__call *call);
+/*
+ * ripc__call_abort() and the wait for it are over: ends the call if it has not ended. Its result is
+ * -ECANCELED only if the request was not executed, and not if the service freed it unanswered.
+ */
+void ripc__call_withdrawn(struct ripc__call *call);
 /* The call ended, and the application has its result: frees it. */
 void ripc__call_free(struct ripc__call *call);
 /* The answer of a call that is done, which becomes the caller's; NULL: none. */

@@ -26,6 +26,7 @@ struct ripc__call {
 	enum call_state state;
 	bool aborted;                 /* CANCELLING: by the application, not by its deadline */
 	bool idempotent;              /* it may be executed more than once */
+	bool repeated;                /* a lost holder may have executed it */
 	bool listed;                  /* m is in a list of core/reliable */
 	struct ripc__peer *peer;      /* has the request, or may have it; counted in peer->calls */
 	struct ripc__reliable_msg *m; /* short request, or NULL */
@@ -97,9 +98,42 @@ static int call_add(struct ripc *ctx, struct ripc__call *call)
 	return 0;
 }
 
+/*
+ * A loop over ctx->calls. The end of a call may end any other one, for example when its lane is
+ * closed; the loop goes on behind it.
+ */
+struct ripc__call_loop {
+	struct ripc__list *next;
+	struct ripc__call_loop *outer;
+};
+
+static void loop_begin(struct ripc *ctx, struct ripc__call_loop *loop)
+{
+	loop->next = ctx->calls.next;
+	loop->outer = ctx->call_loops;
+	ctx->call_loops = loop;
+}
+
+/* The next call; NULL: the loop is over. */
+static struct ripc__call *loop_next(struct ripc *ctx, struct ripc__call_loop *loop)
+{
+	struct ripc__list *n = loop->next;
+
+	if (n == &ctx->calls) {
+		ctx->call_loops = loop->outer;
+		return NULL;
+	}
+	loop->next = n->next;
+	return ripc__list_entry(n, struct ripc__call, link);
+}
+
 static void call_remove(struct ripc *ctx, struct ripc__call *call)
 {
 	uint32_t slot = (uint32_t)call->id & ((1u << SLOT_BITS) - 1);
+
+	for (struct ripc__call_loop *loop = ctx->call_loops; loop; loop = loop->outer)
+		if (loop->next == &call->link)
+			loop->next = call->link.next;
 
 	ctx->call_table[slot] = NULL;
 	ctx->call_free_slots[ctx->call_nfree++] = slot;
@@ -163,6 +197,22 @@ static void end_long(struct ripc__call *call)
 	free_later(r);
 }
 
+/* The result of a call that was repeated and not answered never says "not executed". */
+static int repeated_status(const struct ripc__call *call, int status)
+{
+	if (call->reply)
+		return status;
+	switch (status) {
+	case -ETIMEDOUT:
+	case -ECANCELED:
+		return -ETIME;
+	case -EHOSTUNREACH:
+		return ripc__now(call->ctx) < call->deadline_ns ? -EPIPE : -ETIME;
+	default:
+		return status;
+	}
+}
+
 void ripc__call_end(struct ripc__call *call, int status, const char *why)
 {
 	struct ripc_request *r = call->handle;
@@ -171,6 +221,10 @@ void ripc__call_end(struct ripc__call *call, int status, const char *why)
 
 	if (call->state == CALL_DONE)
 		return;
+	if (call->repeated && status != repeated_status(call, status)) {
+		status = repeated_status(call, status);
+		why = "a holder of the service that was lost may have executed the request";
+	}
 	call->state = CALL_DONE;
 	call_remove(ctx, call);
 	set_peer(call, NULL);
@@ -212,6 +266,10 @@ struct ripc__message *ripc__call_take_reply(struct ripc__call *call)
 static void send_again(struct ripc__call *call)
 {
 	set_peer(call, NULL);
+	/* The peer has received it, but its acknowledgement was lost with a lane. */
+	if (call->listed)
+		ripc__reliable_withdraw(call->ctx, call->m);
+	call->listed = false;
 	if (call->state == CALL_CANCELLING) {
 		ripc__call_end(call, call->aborted ? -ECANCELED : -ETIMEDOUT,
 			       "the request was not executed");
@@ -226,14 +284,14 @@ static void call_unknown(struct ripc__call *call, const char *why)
 {
 	char text[RIPC__DETAIL_MAX];
 
+	if (call->idempotent && call->state == CALL_SENT) {
+		call->repeated = true;
+		send_again(call);
+		return;
+	}
 	snprintf(text, sizeof(text), "service %llu: %s; it may have executed the request",
 		 (unsigned long long)call->dest, why);
-	if (call->idempotent && call->state == CALL_SENT)
-		send_again(call);
-	else if (call->state == CALL_CANCELLING)
-		ripc__call_end(call, -ETIME, text);
-	else
-		ripc__call_end(call, -EPIPE, text);
+	ripc__call_end(call, call->state == CALL_CANCELLING ? -ETIME : -EPIPE, text);
 }
 
 /* ---- the request ---- */
@@ -398,7 +456,7 @@ void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t st
 		d = ripc__dest_find(lane->ctx, call->dest);
 		if (d && d->peer == lane->peer)
 			ripc__dest_invalidate(lane->ctx, d, "its former holder has closed it");
-		if (!call->listed && !call->rndv)
+		if (!call->rndv)
 			send_again(call);
 		break;
 	default:
@@ -409,13 +467,13 @@ void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t st
 
 void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__call_loop loop;
+	struct ripc__call *call;
 
 	if (!p->calls)
 		return;
-	ripc__list_for_each_safe (n, tmp, &ctx->calls) {
-		struct ripc__call *call = ripc__list_entry(n, struct ripc__call, link);
-
+	loop_begin(ctx, &loop);
+	while ((call = loop_next(ctx, &loop))) {
 		/* core/reliable and core/rendezvous report those that they have. */
 		if (call->peer == p && !call->listed && !call->rndv)
 			call_unknown(call, why);
@@ -465,13 +523,22 @@ void ripc__call_abort(struct ripc__call *call)
 		not_sent(call, -ECANCELED);
 }
 
+void ripc__call_withdrawn(struct ripc__call *call)
+{
+	ripc__call_end(call, -ETIME, "the request may have been executed");
+	if (call->reply && call->handle->status == -ECANCELED)
+		call->handle->status = -ETIME;
+}
+
 static void call_expired(struct ripc__call *call)
 {
 	char why[RIPC__DETAIL_MAX];
 
 	switch (call->state) {
 	case CALL_WAITING:
-		if (call->rndv && call->rndv->state != RIPC__REQUEST_PENDING)
+		/* A peer that was lost may have delivered a long request that is pending again. */
+		if (call->rndv &&
+		    (call->rndv->was_sent || call->rndv->state != RIPC__REQUEST_PENDING))
 			cancel_sent(call, false);
 		else
 			not_sent(call, -ETIMEDOUT);
@@ -492,7 +559,9 @@ static void call_expired(struct ripc__call *call)
 
 void ripc__calls_timers(struct ripc *ctx)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__call_loop loop;
+	struct ripc__call *call;
+	struct ripc__list *n;
 	uint64_t next = RIPC__NEVER;
 
 	ripc__calls_free_ended(ctx);
@@ -501,16 +570,13 @@ void ripc__calls_timers(struct ripc *ctx)
 		return;
 	}
 	ctx->calls_next_ns = RIPC__NEVER;
-	ripc__list_for_each_safe (n, tmp, &ctx->calls) {
-		struct ripc__call *call = ripc__list_entry(n, struct ripc__call, link);
-
+	loop_begin(ctx, &loop);
+	while ((call = loop_next(ctx, &loop)))
 		if (call->deadline_ns <= ctx->now_ns)
 			call_expired(call);
-	}
 	/* Those that ended are not in the list, those that are cancelled have a new deadline. */
 	ripc__list_for_each (n, &ctx->calls) {
-		struct ripc__call *call = ripc__list_entry(n, struct ripc__call, link);
-
+		call = ripc__list_entry(n, struct ripc__call, link);
 		if (call->deadline_ns < next)
 			next = call->deadline_ns;
 	}
@@ -521,11 +587,11 @@ void ripc__calls_timers(struct ripc *ctx)
 
 void ripc__calls_service_ended(struct ripc_service *s)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__call_loop loop;
+	struct ripc__call *call;
 
-	ripc__list_for_each_safe (n, tmp, &s->ctx->calls) {
-		struct ripc__call *call = ripc__list_entry(n, struct ripc__call, link);
-
+	loop_begin(s->ctx, &loop);
+	while ((call = loop_next(s->ctx, &loop))) {
 		if (call->handle->service != s)
 			continue;
 		/* Its memory is the caller's when the peer has let go of it. */

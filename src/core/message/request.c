@@ -183,7 +183,7 @@ static int cancel(struct ripc_request **request, int timeout_ms)
 	if (r->call) {
 		ripc__call_abort(r->call);
 		wait_done(r, timeout_ms);
-		ripc__call_end(r->call, -ETIME, "the request may have been executed");
+		ripc__call_withdrawn(r->call);
 		return request_finish(request);
 	}
 	ripc__request_abort(r);

@@ -120,8 +120,9 @@ struct ripc {
 	unsigned reliable_nfree, reliable_npending;
 	struct ripc__pair *pairs, *last_pair; /* core/message/reliable_send.c */
 	/* core/call/caller.c */
-	struct ripc__list calls;          /* not done */
-	struct ripc__list ended_requests; /* long requests of calls, to be freed */
+	struct ripc__list calls;            /* not done */
+	struct ripc__call_loop *call_loops; /* under way, innermost first */
+	struct ripc__list ended_requests;   /* long requests of calls, to be freed */
 	struct ripc__call **call_table, *call_cache;
 	uint32_t *call_free_slots, call_slots, call_nfree;
 	uint64_t call_next, calls_next_ns;

@@ -143,11 +143,13 @@ int ripc__sim_op_post(struct ripc__sim *net, struct sim_conn *conn, int side, st
 	return 0;
 }
 
-/* Whether an injected fault between the two nodes strikes at this operation. */
+/* Whether a fault between the two nodes strikes at this operation. */
 static bool fault_due(struct ripc__sim *net, struct sim_conn *conn)
 {
 	struct sim_pair *pair = ripc__sim_pair(net, conn->node[0], conn->node[1]);
 
+	if (ripc__sim_random_bool(net, net->config.conn_break))
+		return true;
 	return pair && pair->break_in && !--pair->break_in;
 }
 

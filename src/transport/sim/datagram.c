@@ -30,6 +30,8 @@ static void arrive_port(struct sim_in_flight *flight)
 	memcpy(d->data, flight->data, flight->len);
 	DL_APPEND(port->inbox, d);
 	port->queued++;
+	if (port->net->arrival)
+		port->net->arrival(port->net->arrival_arg, port->node->index);
 }
 
 static void arrive_transport(struct sim_in_flight *flight)
@@ -177,6 +179,8 @@ int ripc__sim_port_send(struct ripc__sim_port *p, const uint8_t *to, const void 
 {
 	struct ripc__sim *net = p->net;
 	struct iovec iov = {(void *)(uintptr_t)data, len};
+	const uint32_t *numbers = NULL;
+	size_t n = net->nnodes;
 	struct sim_node *node;
 
 	if (to) {
@@ -185,9 +189,13 @@ int ripc__sim_port_send(struct ripc__sim_port *p, const uint8_t *to, const void 
 			send_datagram(net, p->node, node, true, &iov, 1);
 		return 0;
 	}
-	for (size_t i = 0; i < net->nnodes; i++)
-		if (net->nodes[i] != p->node && net->nodes[i]->port)
-			send_datagram(net, p->node, net->nodes[i], true, &iov, 1);
+	if (net->audience)
+		n = net->audience(net->audience_arg, data, len, &numbers);
+	for (size_t i = 0; i < n; i++) {
+		node = net->nodes[numbers ? numbers[i] : i];
+		if (node != p->node && node->port)
+			send_datagram(net, p->node, node, true, &iov, 1);
+	}
 	return 0;
 }
 

@@ -39,6 +39,16 @@ int ripc__sim_partition(struct ripc__sim *net, const uint8_t a[16], const uint8_
 	return rc;
 }
 
+int ripc__sim_side(struct ripc__sim *net, const uint8_t instance[16], unsigned side)
+{
+	struct sim_node *node = ripc__sim_find(net, instance);
+
+	if (!node)
+		return -ENOENT;
+	node->side = side;
+	return 0;
+}
+
 int ripc__sim_break_at(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16], uint64_t n)
 {
 	int rc;

@@ -194,14 +194,33 @@ void ripc__sim_at_event(struct ripc__sim *net, uint64_t nth, void (*fn)(void *ar
 	net->event_arg = arg;
 }
 
+int64_t ripc__sim_number(struct ripc__sim *net, const uint8_t instance[16])
+{
+	const struct sim_node *node = ripc__sim_find(net, instance);
+
+	return node ? (int64_t)node->index : -ENOENT;
+}
+
+void ripc__sim_on_arrival(struct ripc__sim *net, ripc__sim_arrival_fn *fn, void *arg)
+{
+	net->arrival = fn;
+	net->arrival_arg = arg;
+}
+
+void ripc__sim_audience(struct ripc__sim *net, ripc__sim_audience_fn *fn, void *arg)
+{
+	net->audience = fn;
+	net->audience_arg = arg;
+}
+
 /* ---- Nodes ---- */
 
 struct sim_node *ripc__sim_find(struct ripc__sim *net, const uint8_t instance[16])
 {
-	for (size_t i = 0; i < net->nnodes; i++)
-		if (!memcmp(net->nodes[i]->instance, instance, 16))
-			return net->nodes[i];
-	return NULL;
+	struct sim_node *node;
+
+	HASH_FIND(hh, net->by_instance, instance, 16, node);
+	return node;
 }
 
 struct sim_node *ripc__sim_node(struct ripc__sim *net, const uint8_t instance[16])
@@ -218,6 +237,11 @@ struct sim_node *ripc__sim_node(struct ripc__sim *net, const uint8_t instance[16
 	if (!node)
 		return NULL;
 	memcpy(node->instance, instance, 16);
+	HASH_ADD(hh, net->by_instance, instance, sizeof(node->instance), node);
+	if (!node->hh.tbl) {
+		free(node);
+		return NULL;
+	}
 	node->index = (uint32_t)net->nnodes;
 	net->nodes[net->nnodes++] = node;
 	return node;
@@ -241,7 +265,7 @@ bool ripc__sim_partitioned(struct ripc__sim *net, const struct sim_node *a,
 {
 	const struct sim_pair *pair = ripc__sim_pair(net, a, b);
 
-	return a->host_dead || b->host_dead || (pair && pair->partitioned);
+	return a->host_dead || b->host_dead || a->side != b->side || (pair && pair->partitioned);
 }
 
 int ripc__sim_encode_address(const struct sim_node *node, uint8_t *buf)

@@ -7,6 +7,8 @@
 #include "transport/sim/sim.h"
 #include "transport/transport.h"
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
 #include <utlist.h>
 
 #define SIM_TEXT_MAX    96
@@ -151,6 +153,7 @@ struct ripc__sim_port {
 };
 
 struct sim_node {
+	UT_hash_handle hh; /* by instance */
 	uint8_t instance[16];
 	uint32_t index;
 	bool dead, host_dead; /* dead: its process has ended; silent: its host as well */
@@ -159,6 +162,7 @@ struct sim_node {
 	struct ripc__sim_port *port;
 	struct ripc *ctx;
 	uint64_t tx_free_ns; /* time at which it has sent everything posted so far */
+	unsigned side;       /* of a partition of the whole network */
 };
 
 /* An injected fault between two nodes. */
@@ -190,6 +194,7 @@ struct ripc__sim {
 	size_t nheap, heapcap;
 	struct sim_node **nodes;
 	size_t nnodes;
+	struct sim_node *by_instance; /* uthash */
 	struct sim_pair *pairs;
 	size_t npairs;
 	struct sim_conn *conns;
@@ -207,6 +212,10 @@ struct ripc__sim {
 	void *event_arg;
 	ripc__sim_tamper_fn *tamper;
 	void *tamper_arg;
+	ripc__sim_arrival_fn *arrival;
+	void *arrival_arg;
+	ripc__sim_audience_fn *audience;
+	void *audience_arg;
 	ripc__sim_fail_fn *fail;
 	void *fail_arg;
 	struct sim_actor *actors;

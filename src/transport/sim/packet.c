@@ -22,6 +22,8 @@ struct sim_packet *ripc__sim_packet(struct ripc__transport *t, enum ripc__ev_kin
 	DL_APPEND(t->inbox, p);
 	t->net->counters.packets++;
 	t->net->activity++;
+	if (t->net->arrival)
+		t->net->arrival(t->net->arrival_arg, t->node->index);
 	return p;
 }
 

@@ -50,6 +50,7 @@ void ripc__sim_destroy(struct ripc__sim *net)
 	free(flight);
 	DL_FOREACH_SAFE(net->conns, conn, next)
 	ripc__sim_conn_free(net, conn);
+	HASH_CLEAR(hh, net->by_instance);
 	for (size_t i = 0; i < net->nnodes; i++)
 		free(net->nodes[i]);
 	free(net->nodes);

@@ -31,6 +31,7 @@ struct ripc__sim_config {
 	uint64_t setup_delay_ns;             /* extra delay of the answer to a connection request */
 	uint64_t bandwidth;     /* bytes per second that a node can send; 0: not limited */
 	double connect_failure; /* connect() ends in EV_CLOSED */
+	double conn_break;      /* an operation that arrives breaks its connection instead */
 	double reg_failure;     /* reg() returns -ENOMEM */
 	/*
 	 * most bytes that a node can pin; memory registered without an endpoint is pinned at its
@@ -105,6 +106,8 @@ bool ripc__sim_step(struct ripc__sim *net, uint64_t until_ns);
 
 /* Blocks all traffic between a and b: connections delay their operations, datagrams are lost. */
 int ripc__sim_partition(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16], bool on);
+/* Puts a node on one side of a partition: nodes of different sides, 0 at first, are partitioned. */
+int ripc__sim_side(struct ripc__sim *net, const uint8_t instance[16], unsigned side);
 /* Breaks every connection between a and b now. Return: number of connections. */
 int ripc__sim_break(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[16]);
 /* Breaks them when the nth operation (1: the next) between them reaches its target. */
@@ -140,6 +143,21 @@ int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_
 typedef void ripc__sim_tamper_fn(void *arg, const uint8_t from[16], const uint8_t to[16],
 				 uint8_t *data, size_t *len);
 void ripc__sim_tamper(struct ripc__sim *net, ripc__sim_tamper_fn *fn, void *arg);
+/* The number of a node: they count from 0 in the order of their first use. -ENOENT: unknown. */
+int64_t ripc__sim_number(struct ripc__sim *net, const uint8_t instance[16]);
+/*
+ * Calls fn for each event or datagram that becomes pending at a node, so that a simulation of many
+ * contexts polls only those that have work. fn must not call the library. NULL: none.
+ */
+typedef void ripc__sim_arrival_fn(void *arg, uint32_t node);
+void ripc__sim_on_arrival(struct ripc__sim *net, ripc__sim_arrival_fn *fn, void *arg);
+/*
+ * Sends a resolver message to all only to the nodes that fn names: those whose behaviour it can
+ * change. fn returns their count, and in *nodes their numbers, which it owns. NULL: to all.
+ */
+typedef size_t ripc__sim_audience_fn(void *arg, const void *data, size_t len,
+				     const uint32_t **nodes);
+void ripc__sim_audience(struct ripc__sim *net, ripc__sim_audience_fn *fn, void *arg);
 /* Calls fn once, without a lock, after the nth network event from now. */
 void ripc__sim_at_event(struct ripc__sim *net, uint64_t nth, void (*fn)(void *arg), void *arg);
 /*

@@ -318,6 +318,26 @@ START_TEST(time__nobody_there)
 }
 END_TEST
 
+/* The peer does not let go of the first request: its lane is closed, which ends the other calls. */
+START_TEST(time__many_long_requests_stuck)
+{
+	enum { N = 5 };
+	struct ripc_request *r[N];
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	for (unsigned i = 0; i < N; i++)
+		OK(start(RIG_ID(1), i, 20000, NULL, 50, &r[i]));
+	for (unsigned i = 0; i < N; i++) {
+		int rc = result(&r[i], i);
+
+		ck_assert_msg(rc == -ETIME || rc == -ETIMEDOUT || rc == -EPIPE, "%d", rc);
+	}
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	OK(call(20, 8, 5000));
+}
+END_TEST
+
 /* ---- giving up ---- */
 
 START_TEST(cancel__at_any_stage)
@@ -341,6 +361,15 @@ START_TEST(cancel__at_any_stage)
 	ck_assert_int_eq(ripc_message_cancelled(servers[0].kept[0]), 0);
 	RC(-ETIME, ripc_request_cancel(&r, 100));
 	ck_assert_int_eq(ripc_message_cancelled(servers[0].kept[0]), 1);
+	/* Received, and freed without an answer, before or after it is given up. */
+	for (unsigned i = 0; i < 2; i++) {
+		OK(start(RIG_ID(1), 4 + i, 8, NULL, 5000, &r));
+		while (servers[0].nkept < 2)
+			rig_run(&rig, 1);
+		ripc_message_free(servers[0].kept[--servers[0].nkept]);
+		rig_run(&rig, i ? 0 : 5);
+		RC(-ETIME, ripc_request_cancel(&r, 100));
+	}
 	/* Long, at any time. */
 	servers[0].keep = false;
 	for (unsigned i = 0; i < 40; i++) {
@@ -379,6 +408,43 @@ START_TEST(lane_lost__at_every_operation)
 		ck_assert_uint_eq(servers[0].executed[20], 1);
 	}
 	ck_assert_uint_gt(rig_stats(&rig, 0).lanes_lost, 10);
+}
+END_TEST
+
+static void partition_after_break(void *arg)
+{
+	struct ripc__sim_counters counters;
+
+	ripc__sim_counters(rig.net, &counters);
+	if (counters.breaks > *(const uint64_t *)arg)
+		ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+}
+
+/* The lane is lost before the acknowledgement of a long request, and there is no other in time. */
+START_TEST(lane_lost__time_up)
+{
+	struct ripc__sim_counters counters;
+	unsigned executed = 0;
+
+	servers[0].keep = true;
+	OK(ripc__sim_actor(rig.net, partition_after_break, &counters.breaks));
+	for (uint64_t nth = 1; nth <= 8; nth++) {
+		int rc;
+
+		rig_connect(&rig, 0, 1);
+		ripc__sim_counters(rig.net, &counters);
+		ripc__sim_break_at(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), nth);
+		rc = call(nth, 100000, 50);
+		executed += servers[0].executed[nth];
+		ck_assert_msg(!servers[0].executed[nth] || rc == -ETIME,
+			      "executed, and the result is %d", rc);
+		ripc__sim_break_at(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), 0);
+		counters.breaks = UINT64_MAX;
+		ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+		rig_run(&rig, 3000);
+	}
+	ripc__sim_actor_remove(rig.net, partition_after_break, &counters.breaks);
+	ck_assert_uint_gt(executed, 0);
 }
 END_TEST
 
@@ -435,6 +501,60 @@ START_TEST(callee_died__idempotent_repeated)
 	OK(result(&r[1], 2));
 	ck_assert_uint_eq(servers[1].executed[1], 1);
 	ck_assert_uint_eq(servers[1].executed[2], 1);
+}
+END_TEST
+
+/*
+ * The state of a request arrives before its acknowledgement, which was lost with a lane: the
+ * request is taken out of the messages to that peer before it is sent again.
+ */
+START_TEST(state__before_acknowledgement)
+{
+	struct ripc_call_options o = {.size = sizeof(o), .flags = RIPC_IDEMPOTENT};
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc_request *r;
+	uint64_t id = 0;
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	OK(start(RIG_ID(1), 1, 8, &o, 5000, &r));
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->reliable_unacked, 1);
+	for (uint32_t slot = 0; slot < ctx->call_slots; slot++)
+		if (ctx->call_table[slot])
+			id = (ctx->call_next - 1) << 20 | slot;
+	ripc__lock(ctx);
+	ripc__call_state_received(rig_lane(&rig, 0, 1), id,
+				  _i ? RIPC__CALL_MOVED : RIPC__CALL_UNKNOWN);
+	ripc__unlock(ctx);
+	ck_assert_uint_le(rig_peer(&rig, 0, 1)->reliable_unacked, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	OK(result(&r, 1));
+	/* The first answer may come before the second request is sent. */
+	ck_assert_uint_ge(servers[0].executed[1], _i ? 1 : 2);
+	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->reliable_unacked, 0);
+	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->calls, 0);
+}
+END_TEST
+
+/* There is no next holder: the first one has executed it, so the result does not deny that. */
+START_TEST(callee_died__idempotent_not_repeated)
+{
+	struct ripc_call_options o = {.size = sizeof(o), .flags = RIPC_IDEMPOTENT};
+	struct ripc_request *r[3];
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, &o, 10000, &r[0]));
+	OK(start(RIG_ID(1), 2, 100000, &o, 10000, &r[1]));
+	OK(start(RIG_ID(1), 3, 8, &o, 10000, &r[2]));
+	while (servers[0].nkept < 3)
+		rig_run(&rig, 1);
+	rig_run(&rig, 5);
+	kill_first_holder();
+	rig_run(&rig, 5000);
+	RC(-ETIME, ripc_request_cancel(&r[2], 100));
+	RC(-ETIME, result(&r[0], 1));
+	RC(-ETIME, result(&r[1], 2));
 }
 END_TEST
 
@@ -559,10 +679,14 @@ int main(void)
 	tcase_add_test(tc, time__not_executed);
 	tcase_add_test(tc, time__deadline_travels);
 	tcase_add_test(tc, time__nobody_there);
+	tcase_add_test(tc, time__many_long_requests_stuck);
 	tcase_add_test(tc, cancel__at_any_stage);
 	tcase_add_test(tc, lane_lost__at_every_operation);
+	tcase_add_test(tc, lane_lost__time_up);
 	tcase_add_test(tc, callee_died__unknown);
 	tcase_add_test(tc, callee_died__idempotent_repeated);
+	tcase_add_test(tc, callee_died__idempotent_not_repeated);
+	tcase_add_loop_test(tc, state__before_acknowledgement, 0, 2);
 	tcase_add_loop_test(tc, callee_closed__next_holder, 0, 2);
 	tcase_add_test(tc, callee_closed__answered);
 	tcase_add_test(tc, callee_moved);

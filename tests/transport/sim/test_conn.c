@@ -253,6 +253,30 @@ START_TEST(break_at__the_nth_operation)
 }
 END_TEST
 
+START_TEST(conn_break__now_and_then)
+{
+	struct ripc__sim_config config;
+	unsigned sent = 0;
+
+	ripc__sim_defaults(&config);
+	config.conn_break = 0.05;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct sim_pair_test *sim_pair_test = pair_connected(seed, NULL);
+
+		ripc__sim_configure(sim_pair_test->net, &config);
+		while (!pair_count(&sim_pair_test->side[1], RIPC__EV_CLOSED) && sent < 2000) {
+			(void)pair_send(&sim_pair_test->side[0], "x", 1, false);
+			sent++;
+			pair_run(sim_pair_test, RIPC__MS);
+		}
+		pair_close(sim_pair_test, 0);
+	}
+	/* 20 on average. */
+	ck_assert_uint_gt(sent, 20 * 5);
+	ck_assert_uint_lt(sent, 20 * 60);
+}
+END_TEST
+
 START_TEST(kill__peer_gets_event)
 {
 	struct sim_pair_test *sim_pair_test = pair_connected(1, NULL);
@@ -321,6 +345,7 @@ int main(void)
 	tcase_add_test(tc, break__event_on_both_sides);
 	tcase_add_test(tc, break__a_prefix_arrives);
 	tcase_add_test(tc, break_at__the_nth_operation);
+	tcase_add_test(tc, conn_break__now_and_then);
 	tcase_add_test(tc, kill__peer_gets_event);
 	tcase_add_test(tc, kill__silent_detected_by_send);
 	tcase_add_test(tc, close__with_a_request_unanswered);

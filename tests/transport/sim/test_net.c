@@ -187,6 +187,66 @@ START_TEST(port__unicast_broadcast_partition)
 }
 END_TEST
 
+static unsigned arrivals[8]; /* by the number of the node */
+
+static void count_arrival(void *arg, uint32_t node)
+{
+	(void)arg;
+	arrivals[node]++;
+}
+
+/* The third port, whose number is at arg. */
+static size_t audience(void *arg, const void *data, size_t len, const uint32_t **nodes)
+{
+	ck_assert_uint_eq(len, 3);
+	ck_assert_mem_eq(data, "all", 3);
+	*nodes = arg;
+	return 1;
+}
+
+START_TEST(port__audience_arrivals_sides)
+{
+	struct sim_pair_test *sim_pair_test = pair_open(1, NULL);
+	struct ripc__sim *net = sim_pair_test->net;
+	uint8_t name[3][16], from[16], buf[32];
+	struct ripc__sim_port *port[3];
+	uint32_t third;
+
+	memset(arrivals, 0, sizeof(arrivals));
+	for (int i = 0; i < 3; i++) {
+		memset(name[i], 'a' + i, 16);
+		ck_assert_int_eq(ripc__sim_port_open(net, name[i], &port[i]), 0);
+	}
+	ripc__sim_on_arrival(net, count_arrival, NULL);
+	third = (uint32_t)ripc__sim_number(net, name[2]);
+	ck_assert_uint_eq(third, 2);
+	ripc__sim_audience(net, audience, &third);
+	ck_assert_int_eq(ripc__sim_port_send(port[0], NULL, "all", 3), 0);
+	pair_run(sim_pair_test, RIPC__MS);
+	ck_assert_int_eq(ripc__sim_port_recv(port[1], from, buf, sizeof(buf)), -EAGAIN);
+	ck_assert_int_eq(ripc__sim_port_recv(port[2], from, buf, sizeof(buf)), 3);
+	ck_assert_uint_eq(arrivals[1], 0);
+	ck_assert_uint_eq(arrivals[2], 1);
+	/* A message to one has no audience. */
+	ck_assert_int_eq(ripc__sim_port_send(port[0], name[1], "one", 3), 0);
+	pair_run(sim_pair_test, RIPC__MS);
+	ck_assert_int_eq(ripc__sim_port_recv(port[1], from, buf, sizeof(buf)), 3);
+	for (unsigned side = 0; side < 2; side++) {
+		ck_assert_int_eq(ripc__sim_side(net, name[2], !side), 0);
+		ck_assert_int_eq(ripc__sim_port_send(port[0], name[2], "one", 3), 0);
+		pair_run(sim_pair_test, RIPC__MS);
+		ck_assert_int_eq(ripc__sim_port_recv(port[2], from, buf, sizeof(buf)),
+				 side ? 3 : -EAGAIN);
+	}
+	memset(from, 'x', 16);
+	ck_assert_int_eq(ripc__sim_side(net, from, 1), -ENOENT);
+	ck_assert_int_eq(ripc__sim_number(net, from), -ENOENT);
+	for (int i = 0; i < 3; i++)
+		ripc__sim_port_close(port[i]);
+	pair_close(sim_pair_test, 0);
+}
+END_TEST
+
 START_TEST(inject__behind_what_was_sent)
 {
 	struct sim_pair_test *sim_pair_test = pair_connected(1, NULL);
@@ -242,6 +302,7 @@ int main(void)
 	tcase_add_test(tc, datagram__loss_dup_reorder);
 	tcase_add_test(tc, datagram__limits);
 	tcase_add_test(tc, port__unicast_broadcast_partition);
+	tcase_add_test(tc, port__audience_arrivals_sides);
 	tcase_add_test(tc, inject__behind_what_was_sent);
 	tcase_add_test(tc, tamper__changes_messages);
 	suite_add_tcase(suite, tc);
