@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Completions, for ripc_completion_next(): requests and calls that are done, and destinations that
- * take messages again. Each is in ctx->completions from the moment it becomes true until it is reported
- * or freed. The descriptor of ripc_completion_fd() is readable while the list is not empty. Lock
- * held.
+ * take messages again. Each is in ctx->completions until it is reported or freed. The descriptor of
+ * ripc_completion_fd() is readable while the list is not empty. Lock held.
  */
 #ifndef RIPC_CORE_PROGRESS_COMPLETION_H
 #define RIPC_CORE_PROGRESS_COMPLETION_H

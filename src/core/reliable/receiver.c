@@ -92,7 +92,7 @@ void ripc__reliable_free_refusals(struct ripc__reliable *rel)
 	free(rel->refused);
 }
 
-/* The sender does not know the fate of numbers from first on: RELIABLE_ACK covers refused ones, too. */
+/* Repeats the refusals from number first on: RELIABLE_ACK alone would report them as delivered. */
 static void refusals_repeat(struct ripc__lane *lane, const struct ripc__reliable *rel,
 			    uint64_t first)
 {
