@@ -68,7 +68,7 @@ static int take_piece(const struct ripc_message *m, int fd, long long expected, 
 	memcpy(head, m->items[0].iov_base, len);
 	head[len] = 0;
 	if (!strncmp(head, "error ", 6)) {
-		fprintf(stderr, "fetch: the server says: %s\n", head + 6);
+		fprintf(stderr, "fetch: the server reports: %s\n", head + 6);
 		return 1;
 	}
 	if (sscanf(head, "ok %lld %lld", &offset, size) != 2 || offset < expected ||

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A boss hands tasks to workers and gets each of them done, although workers are killed.
+ * A boss distributes tasks to workers and gets each task done, even if workers are killed.
  *
  *     ./tasks boss 42 4000        has 4000 tasks, and ends when all are done
- *     ./tasks worker 42 1         in as many terminals as you like; a task takes 1 ms of its time
+ *     ./tasks worker 42 1         in any number of terminals; each task takes it 1 ms
  *
- * A send that returns 0 does not mean that the work is done, so the boss relies on results alone. It
- * remembers which worker has which task. A task without a result after TASK_MS is given to another
- * worker; its first worker may be dead, or only slow. So a task may be worked on twice, and its
- * result is counted once. The boss learns of a dead worker by this timeout alone.
+ * A send that returns 0 does not mean that the work is done, so the boss relies on results alone.
+ * It remembers which worker has which task, and gives a task without a result after TASK_MS to
+ * another worker, because the first one may be dead or slow. So two workers may do the same task;
+ * its result is counted once. The boss detects a dead worker by this timeout only.
  *
- * A worker asks for work, which reports the result of its last task as well. A request or a reply
- * may be lost: the worker asks again after ASK_MS, and gets the task that it has already. It drops
+ * A worker asks for work and reports the result of its last task in the same message. A request or
+ * a reply may be lost: the worker asks again after ASK_MS and gets the same task again. It drops
  * replies to earlier requests.
  *
- * Nobody replaces the boss: what is done is lost if the boss is killed.
+ * There is only one boss: its results are lost if it is killed.
  */
 #include <ripc.h>
 

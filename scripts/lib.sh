@@ -44,12 +44,12 @@ if [ "${1-}" = --no-install ]; then
 	shift
 fi
 
-# need_packages NAME...: installs those that are missing, and asks the network only then.
+# need_packages NAME...: installs missing packages; uses the network only if any is missing.
 need_packages()
 {
 	local missing=() package
 	if ! command -v dpkg-query >/dev/null; then
-		say "not a Debian system: nothing is installed; these packages or their like are needed: $*"
+		say "not a Debian system: install these packages or their equivalents by hand: $*"
 		return 0
 	fi
 	for package in "$@"; do

@@ -320,7 +320,7 @@ END_TEST
 
 /* ---- giving up ---- */
 
-START_TEST(cancel__at_any_stage)
+START_TEST(cancel__in_every_state)
 {
 	struct ripc_request *r;
 
@@ -559,7 +559,7 @@ int main(void)
 	tcase_add_test(tc, time__not_executed);
 	tcase_add_test(tc, time__deadline_travels);
 	tcase_add_test(tc, time__nobody_there);
-	tcase_add_test(tc, cancel__at_any_stage);
+	tcase_add_test(tc, cancel__in_every_state);
 	tcase_add_test(tc, lane_lost__at_every_operation);
 	tcase_add_test(tc, callee_died__unknown);
 	tcase_add_test(tc, callee_died__idempotent_repeated);
