@@ -180,9 +180,8 @@ static void print(struct run *run, const char *scenario, const char *mode)
 		one += c->to_one[k];
 	}
 	datagrams = ((double)all + (double)one / n) / run->seconds;
-	printf("%s\t%s\t%u\t%u\t%u\t%.1f\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%.1f\t%."
-	       "3f\t"
-	       "%u\t%u\t%u\t%zu\t%u\t%u\t%llu\t%llu\t%.0f",
+	printf("%s\t%s\t%u\t%u\t%u\t%.1f\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%.1f\t"
+	       "%.3f\t%u\t%u\t%u\t%zu\t%u\t%u\t%llu\t%llu\t%.0f",
 	       scenario, mode, n, run->opt.services, run->opt.loss_ppm, run->seconds,
 	       (unsigned long long)all, (unsigned long long)one,
 	       (unsigned long long)c->to_all[RIPC__RESOLVE_PROBE],
