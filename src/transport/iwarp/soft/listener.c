@@ -20,10 +20,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define BACKLOG \
-	1024               /* connections; Linux drops further SYNs, and the peer repeats them
-	 * after a second */
-#define ACCEPTS_A_ROUND 16 /* connections accepted by one progress() at most */
+#define BACKLOG         1024 /* the peer repeats a dropped SYN after a second */
+#define ACCEPTS_A_ROUND 16   /* connections accepted by one progress() at most */
 /* pause of accept() after descriptors ran out, while the core retires idle lanes */
 #define DEAF_MS       20
 #define DEAF_LOG_MS   1000
