@@ -10,7 +10,7 @@
 /* datagrams in a row from the peer, after which none of other peers is left */
 #define CONN_DRAINED_RUN 64u
 #define CONN_ACTIVE_RX   16u /* datagrams without a sleep after which it is polled without epoll */
-#define OTHER_COST       4u  /* weight of a datagram of another peer, so that a fifth may be */
+#define OTHER_COST       4u  /* weight of a datagram of another peer: one in five is allowed */
 #define OTHERS_MAX       64u /* count of other_peers at which it is closed */
 
 void ripc__udp_conn_enable(struct ripc__udp *u, int epoll_fd, uint64_t data)

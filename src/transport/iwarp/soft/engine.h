@@ -48,8 +48,7 @@ struct ripc__engine_event {
 	enum ripc__engine_ev_kind kind;
 	const uint8_t *data;
 	uint32_t len;             /* bytes at data */
-	struct ripc__slab *token; /* the receiver's reference to the slab of data, for
-	 * ripc__slab_put() */
+	struct ripc__slab *token; /* a reference to the slab of data, for ripc__slab_put() */
 	uint64_t wr_id;
 };
 
@@ -118,10 +117,9 @@ struct ripc__engine_tx {
 	struct ripc__chunk *head, *tail; /* queue of encoded bytes */
 	/* chunk with the first byte that is not framed; NULL: none */
 	struct ripc__chunk *unframed;
-	uint32_t unframed_off; /* offset there */
-	uint64_t appended, framed,
-		sent;             /* bytes put into the queue, framed, sent, since the start */
-	struct ripc__work *works; /* ring of RIPC__WORKS_MAX, NULL until the first write */
+	uint32_t unframed_off;           /* offset there */
+	uint64_t appended, framed, sent; /* bytes put into the queue, framed, sent, in all */
+	struct ripc__work *works;        /* ring of RIPC__WORKS_MAX, NULL until the first write */
 	uint32_t work_tail, work_framed, work_sent, work_reported; /* counters into it */
 	struct ripc__read_response served[RIPC__READS_MAX];
 	uint32_t served_tail, served_framed, served_sent;
