@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Shared by the scripts: packages, configuring and building under build/, and the loopback as the
-# only network. A script changes into the top directory and sources this file; everything is meant
-# for Debian 12 or a derivative.
+# Functions of the scripts: packages, configuring and building under build/, and the loopback as the
+# only network. A script changes into the top directory and sources this file. For Debian 12 and its
+# derivatives.
 set -u
 jobs=$(nproc)
 export LC_ALL=C.UTF-8 RIPC_INTERFACES=lo
@@ -37,7 +37,7 @@ installed()
 	dpkg-query -W -f='${Status}\n' "$1" 2>/dev/null | grep -q '^install ok installed'
 }
 
-# --no-install, as the first argument of a script: packages that are missing end it, or skip what
+# --no-install as the first argument of a script: missing packages end it, or skip the part that
 # needs them.
 if [ "${1-}" = --no-install ]; then
 	export NO_INSTALL=yes
@@ -74,14 +74,13 @@ base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-de
 # libuv1-dev: for the example of ripc_service_fd(3) alone.
 test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils libuv1-dev)
 full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headless)
-# The lab: an emulator, what its guests are made from, and programs of others for the devices in
-# them.
+# The lab: an emulator, the packages in its guests, and third-party programs for their devices.
 lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux \
 	procps perftest
 	ibverbs-utils rdmacm-utils iproute2)
 lint_packages=(clang-format clang-tidy cppcheck shellcheck codespell libuv1-dev)
 
-# Makes ./configure if there is none or something it is made from is newer.
+# Makes ./configure if it is missing or older than one of its sources.
 prepare()
 {
 	if [ ! -x configure ] || [ ! -f Makefile.in ] ||

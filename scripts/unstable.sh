@@ -7,9 +7,9 @@
 # and to set $results, a directory, and the counters $passed and $failed.
 #
 # A program that passes three times in a row counts as passed, and is listed with its log under
-# "unstable:". It stays failed if its log shows a crash or a report of a sanitizer, because such a
-# fault is real however rarely it happens. More than three failed programs are not run again: the
-# run has failed. tests/unstable.md lists the programs that were seen, with cause and mend.
+# "unstable:". It stays failed if its log shows a crash or a report of a sanitizer: such a fault is
+# real even if it is rare. If more than three programs failed, none is run again.
+# tests/unstable.md lists the unstable programs found, with cause and remedy.
 rerun_max=3
 rerun_times=3
 
