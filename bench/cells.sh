@@ -1,19 +1,19 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The cells of scripts/bench: one program, one exchange, one pair of processes, each pinned to a
-# processor of its own. Every cell_PROGRAM prints a line of JSON for each size: {"size":,
-# "rtt_us":{"p50":, ...}} or {"size":, "rate_per_s":, "mb_per_s":}.
+# The cells of scripts/bench. A cell is one test of one program with two processes, each pinned to
+# its own processor. Every cell_PROGRAM prints a line of JSON for each size:
+# {"size":, "rtt_us":{"p50":, ...}} or {"size":, "rate_per_s":, "mb_per_s":}.
 #
 # A script sets the variables of bench/lib.sh, and less (divides all counts), peers (the directory
-# of the programs of bench/peer.c), build (the build tree), and sources both. Arguments of a cell:
-# HOST (shm or tcp), WAIT (poll or block), TEST (latency, rate or bandwidth), SIZES (comma-separated
-# bytes). A cell that fails writes the reason to $work/reason.
-in_flight=8        # long messages
-cell_s=30           # after so many seconds one is given up
-short_in_flight=256 # short ones, where a program asks for a number
+# of the programs of bench/peer.c) and build (the build tree), and sources both. Arguments of a
+# cell: HOST (shm or tcp), WAIT (poll or block), TEST (latency, rate or bandwidth), SIZES
+# (comma-separated bytes). A cell that fails writes the reason to $work/reason.
+in_flight=8         # long messages
+cell_s=30           # time limit of a cell
+short_in_flight=256 # short messages, where a program needs a number
 
-# count PROGRAM HOST WAIT TEST SIZE: so many that a cell takes some tenths of a second.
+# count PROGRAM HOST WAIT TEST SIZE: the number of messages for some tenths of a second.
 count()
 {
 	local n
@@ -27,16 +27,14 @@ count()
 		esac ;;
 	*) n=1000000 ;;
 	esac
-	# Of long messages: a quarter of a gigabyte, in one direction or in round trips; one that
-	# stays in memory.
+	# Long messages: 256 MiB in all, or 1 GiB one way within one host.
 	if [ "$5" -gt 2048 ]; then
 		local bytes=$((1 << 28))
 		[ "$2-$4" != shm-bandwidth ] || bytes=$((1 << 30))
 		[ $((bytes / $5)) -ge "$n" ] || n=$((bytes / $5))
 	fi
 	n=$((n / less / ${shorter:-1}))
-	# Its median is that of the last 2048 round trips, with nothing in the place of those that
-	# were not made.
+	# ucx_perftest takes the median of the last 2048 round trips and needs as many.
 	[ "$1-$4" != ucx-latency ] || [ $n -ge 2100 ] || n=2100
 	echo $((n < 16 ? 16 : n))
 }
@@ -47,14 +45,14 @@ because()
 	return 1
 }
 
-# ended RC TEXT: the same, of a program that ended so.
+# ended RC TEXT: the same for a program with the exit code RC.
 ended()
 {
 	[ "$1" -ne 124 ] || set -- "$1" "not finished in $cell_s s"
 	because "$2"
 }
 
-# listening PORT PID: until the port is bound or the process gone.
+# listening PORT PID: waits until the port is bound or the process has ended.
 listening()
 {
 	local tries=0
@@ -70,20 +68,21 @@ cell_ripc()
 	local host=$1 wait=$2 test=$3 size baseline=() transport=shm args
 	if [ "$host" != shm ]; then
 		transport=iwarp/soft
-		# Plain sockets know no adaptive waiting.
+		# The baseline has no adaptive waiting.
 		[ "$wait" = adaptive ] || baseline=(--baseline "tcp:$wait")
 	fi
 	export RIPC_TRANSPORTS=$transport
 	for size in ${4//,/ }; do
 		args=(--size "$size" --count "$(count ripc "$host" "$wait" "$test" "$size")")
 		[ "$test" = bandwidth ] && args+=(--window "$in_flight")
-		# The other programs copy long messages, so libripc copies here too. bench/handover
-		# measures mapped messages.
+		# The other programs copy long messages, so libripc copies here too. Mapped messages
+		# are measured by `bench/handover`.
 		ours "$wait" handover=off -- "$test" "${args[@]}" "${baseline[@]}" \
 			2>"$work/ours.err" ||
 			{ ended $? "$(tail -n 3 "$work/ours.err")"; return 1; }
 		jq -c '.results[] | {size, rtt_us, rate_per_s, mb_per_s, cpu_s, lost, transport,
-			plain: (.baseline // null | if . then {rtt_us, rate_per_s, mb_per_s, cpu_s} else null end)}' \
+			plain: (.baseline // null |
+				if . then {rtt_us, rate_per_s, mb_per_s, cpu_s} else null end)}' \
 			"$work/report.json"
 	done
 }
@@ -96,7 +95,7 @@ cell_peer()
 	[ "$test" = rate ] && window=$short_in_flight
 	[ "$test" = bandwidth ] && window=$in_flight
 	[ "$test" = latency ] && kind=latency
-	# ZeroMQ and NNG count what waits in their queues; their own default is a thousand.
+	# ZeroMQ and NNG limit the messages in their queues; 1000 is their default.
 	[[ $test = rate && $program =~ zmq|nng ]] && window=1000
 	for size in ${4//,/ }; do
 		words+=("$size" "$(count "$program" "$1" "$2" "$3" "$size")" "$window")
@@ -129,7 +128,7 @@ cell_peer()
 	cat "$work/peer.out"
 }
 
-# Two ranks that spin; both on this host, and only the loopback beside shared memory.
+# Two polling ranks on this host, over shared memory or the loopback.
 mpi_run()
 {
 	local btl=self,vader
@@ -147,9 +146,9 @@ cell_nng() { cell_peer nng "$@"; }
 cell_mpi() { cell_peer mpi "$@"; }
 cell_ofi() { cell_peer ofi "$@"; }
 
-# UCX by its own program. It counts half a round trip as the latency, and 2^20 bytes as a
-# megabyte. Its median is that of the last 2048 round trips: where that differs from the mean of
-# all by a third, the processors were moved during the run.
+# UCX, by ucx_perftest. Its latency is half a round trip, its megabyte has 2^20 bytes. Its median is
+# that of the last 2048 round trips: if it differs from the mean of all by a third, the processors
+# were moved during the run.
 cell_ucx()
 {
 	local host=$1 wait=$2 test=$3 size port server line rc words mode=()
@@ -186,13 +185,13 @@ cell_ucx()
 					size, 2 * $3, 2 * $5, moved }' <<<"$line"
 		else
 			awk -v size="$size" \
-				'{ printf "{\"size\":%d,\"rate_per_s\":%.1f,\"mb_per_s\":%.3f}\n", size, $NF, $7 * 1.048576 }' \
-				<<<"$line"
+				'{ printf "{\"size\":%d,\"rate_per_s\":%.1f,\"mb_per_s\":%.3f}\n",
+					size, $NF, $7 * 1.048576 }' <<<"$line"
 		fi
 	done
 }
 
-# qperf: plain blocking sockets; half a round trip as the latency, each for a given time.
+# qperf: blocking TCP sockets for one second. Its latency is half a round trip.
 cell_qperf()
 {
 	local test=$3 size port server out word rc
@@ -215,27 +214,37 @@ cell_qperf()
 			function times(unit) {
 				if (unit ~ /^[num]s/)
 					return unit ~ /^n/ ? 1e-9 : unit ~ /^u/ ? 1e-6 : 1e-3
-				return unit ~ /^KB/ ? 1e3 : unit ~ /^MB/ ? 1e6 : unit ~ /^GB/ ? 1e9 : 1
+				if (unit ~ /^GB/)
+					return 1e9
+				return unit ~ /^KB/ ? 1e3 : unit ~ /^MB/ ? 1e6 : 1
 			}
-			/latency *=/ { gsub(",", "", $3); printf "{\"size\":%d,\"rtt_us\":{\"p50\":%.3f}}\n", size, 2 * $3 * times($4) * 1e6 }
-			/bw *=/ { gsub(",", "", $3); v = $3 * times($4)
-				printf "{\"size\":%d,\"rate_per_s\":%.1f,\"mb_per_s\":%.3f}\n", size, v / size, v / 1e6 }' <<<"$out"
+			/latency *=/ {
+				gsub(",", "", $3)
+				printf "{\"size\":%d,\"rtt_us\":{\"p50\":%.3f}}\n",
+					size, 2 * $3 * times($4) * 1e6
+			}
+			/bw *=/ {
+				gsub(",", "", $3)
+				v = $3 * times($4)
+				printf "{\"size\":%d,\"rate_per_s\":%.1f,\"mb_per_s\":%.3f}\n",
+					size, v / size, v / 1e6
+			}' <<<"$out"
 	done
 }
 
-# failed_cell PROGRAM HOST WAIT TEST SIZES: puts it down with its reason.
+# failed_cell PROGRAM HOST WAIT TEST SIZES: appends it to $work/failed, with its reason.
 failed_cell()
 {
-	[ -s "$work/reason" ] || because "it ended without a word"
+	[ -s "$work/reason" ] || because "it failed without a message"
 	jq -cn --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" --arg size "$5" \
 		--arg reason "$(cat "$work/reason")" \
 		'{$program, $host, $wait, $test, $size, $reason}' >>"$work/failed"
 	return 1
 }
 
-# run_cell PROGRAM HOST WAIT TEST SIZES: runs it once; $printed is its output, $placement where the
-# processors were: near or far, or mixed if they were moved meanwhile, as the looks before and after
-# show, or the output itself. $next is the last look, which serves the next cell.
+# run_cell PROGRAM HOST WAIT TEST SIZES: runs it once. Sets $printed, its output, and $placement:
+# near or far as place prints it, or mixed if that changed during the run or the output is marked as
+# moved. $next is the placement after the run, which the next cell uses.
 run_cell()
 {
 	[ -n "${next:-}" ] || next=$(place)
@@ -246,21 +255,22 @@ run_cell()
 	[ "$placement" = "$next" ] && [[ $printed != *'"moved":true'* ]] || placement=mixed
 }
 
-# keep PROGRAM HOST WAIT TEST: puts down what the last run came to.
+# keep PROGRAM HOST WAIT TEST: appends the figures of the last run to $work/results.
 keep()
 {
 	jq -c --arg program "$1" --arg host "$2" --arg wait "$3" --arg test "$4" \
 		--arg placement "$placement" \
 		--argjson round "$round" '
 		{$program, $host, $wait, $test, $placement, $round} + (del(.plain, .moved)),
-		(select(.plain) | {program: "plain", $host, $wait, $test, $placement, $round, size} + .plain) |
+		(select(.plain) | {program: "plain", $host, $wait, $test, $placement, $round,
+			size} + .plain) |
 		with_entries(select(.value != null))' <<<"$printed" >>"$work/results"
 }
 
 # cell PROGRAM HOST WAIT TEST SIZE: runs it, and appends its result, with its placement, to
-# $work/results. If the processors were moved meanwhile, it is run again with half the messages, as
-# a short run has a better chance: three times at most. After that, and after $give_up (of
-# $SECONDS), the result is kept as mixed.
+# $work/results. If the processors were moved during the run, it is run again with half the
+# messages, because a short run is disturbed less often; at most three times in all. After that, or
+# after $give_up (of $SECONDS), the result is kept as mixed.
 cell()
 {
 	local try
@@ -275,17 +285,16 @@ cell()
 }
 
 # runs_of HOST WAIT TEST SIZE: the number of runs of a cell in one round. Checks before and after a
-# run cannot detect every move of the processors between them. Polling round trips of short messages
-# within one host, which a move changes most, are run several times, so that their median is one of
-# a placement.
+# run do not detect every move of the processors. Round trips of short messages within one host,
+# polling, change most by a move; they are run three times, and their median is of one placement.
 runs_of()
 {
 	[ "$1-$2-$3-$4" = shm-poll-latency-64 ] && echo 3 || echo 1
 }
 
-# handover_cells COUNT: appends lines with the round trips of long messages of one host to
-# $work/handover, one for each case: mapped or copied, read by the receiver or not. All of them, or
-# none, are of one placement; after the third attempt they are kept as mixed.
+# handover_cells COUNT: appends the round trips of long messages within one host to
+# `$work/handover`, one line for each case: mapped or copied, read by the receiver or not. All cases
+# are repeated if the processors were moved; after the third attempt they are kept as mixed.
 handover_cells()
 {
 	local count=$1 try read handover figures before after
@@ -316,28 +325,35 @@ handover_cells()
 	jq -c --arg placement "$before" '. + {$placement}' "$work/handover.cells" >>"$work/handover"
 }
 
-# gaps: lines "PLACEMENT PROGRAM HOST WAIT TEST SIZE" of what rows of the table lack: of each row
-# that is whole in neither placement, in both of them, what was measured only in the other one, or
-# while the processors were moved; the rows first that lack least. Polling and adaptive waiting
-# are one row here, because the table compares libripc, adaptive, with others that poll.
+# gaps: prints the cells that the table lacks, as lines "PLACEMENT PROGRAM HOST WAIT TEST SIZE". A
+# row of the table needs all its cells in one placement, near or far. For each row that has them in
+# neither, the missing cells of both placements are printed; rows that lack the fewest cells come
+# first. Polling and adaptive waiting form one row, because the table compares libripc, adaptive,
+# with others that poll.
 gaps()
 {
 	touch "$work/results"
 	jq -rn --slurpfile runs "$work/results" '
-		[[$runs[] | select((.test == "latency" and (.size == 64 or .size == 1024)) or .test == "rate" or
-			(.test == "bandwidth" and (.size == 1048576 or .size == 16777216))) |
-			.program |= (if . == "plain" then "ripc" else . end) | .cell = "\(.program) \(.host) \(.wait)"] |
-		group_by([.host, if .wait == "adaptive" then "poll" else .wait end, .test, .size])[] | . as $row |
+		[[$runs[] | select(
+				(.test == "latency" and (.size == 64 or .size == 1024)) or
+				.test == "rate" or
+				(.test == "bandwidth" and
+					(.size == 1048576 or .size == 16777216))) |
+			.program |= (if . == "plain" then "ripc" else . end) |
+			.cell = "\(.program) \(.host) \(.wait)"] |
+		group_by([.host, if .wait == "adaptive" then "poll" else .wait end, .test,
+			.size])[] | . as $row |
 		([.[].cell] | unique) as $cells |
 		[("near", "far") as $place | {$place,
 			lacks: ($cells - [$row[] | select(.placement == $place) | .cell])}] |
-		select(all(.[]; .lacks | length > 0))[] | . + {row: $row[0]}] | sort_by(.lacks | length)[] |
+		select(all(.[]; .lacks | length > 0))[] | . + {row: $row[0]}] |
+			sort_by(.lacks | length)[] |
 		.lacks[] as $cell | "\(.place) \($cell) \(.row.test) \(.row.size)"'
 }
 
-# fill: measures what rows lack of the placement in which the processors lie just then, one after
-# the other, until nothing is lacking, all that is was tried five times, or time is up; or until
-# they have lain elsewhere for $idle_s, or where nobody knows.
+# fill: measures missing cells (gaps) of the present placement of the processors, one by one. Ends
+# when none is missing, each was tried five times, $give_up has passed, the placement is unknown, or
+# none was missing in the present placement for $idle_s.
 idle_s=60
 fill()
 {
@@ -355,7 +371,7 @@ fill()
 			[ "${line%% *}" != "$next" ] || { key=$line; break; }
 		done <"$work/gaps"
 		[ -n "$pass" ] || return 0
-		# They lie where nothing is lacking: that changes, or it does not.
+		# No cell is missing in this placement: wait for the other one.
 		if [ -z "$key" ]; then
 			[ $((SECONDS - since)) -lt $idle_s ] || return 0
 			sleep 0.2

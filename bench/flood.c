@@ -326,11 +326,9 @@ static int measure(struct ripc_service *service, int orders, int done, enum kind
 	if (err)
 		return fail(err, "after");
 	printf("{\"kind\": \"%s\", \"keyed\": %s, \"sent\": %u, \"per_s\": %.0f, \"counted_bad\": "
-	       "%llu, "
-	       "\"counted_strangers\": %llu, \"counted_refused\": %llu, "
-	       "\"victim_cpu_us_per_message\": %.2f, "
-	       "\"victim_rss_growth_kib\": %ld, \"round_trips_meanwhile\": %ld, "
-	       "\"round_trips_lost\": 0}\n",
+	       "%llu, \"counted_strangers\": %llu, \"counted_refused\": %llu, "
+	       "\"victim_cpu_us_per_message\": %.2f, \"victim_rss_growth_kib\": %ld, "
+	       "\"round_trips_meanwhile\": %ld, \"round_trips_lost\": 0}\n",
 	       names[kind], keyed ? "true" : "false", sent, sent / took_us * 1e6,
 	       (unsigned long long)(after.stats.bad_messages - before.stats.bad_messages),
 	       (unsigned long long)(after.stats.unauthenticated - before.stats.unauthenticated),

@@ -7,7 +7,7 @@
  *   window   each side provides a window for every message, which is copied there
  *   read     the receiver reads every byte; else it reads both ends only
  *
- * usage: handover [CPU CPU [COUNT [window|read]]]     (default: 0 1 2000)
+ * Arguments: [CPU CPU [COUNT [window|read]]]     (default: 0 1 2000)
  */
 #define _GNU_SOURCE
 #include "ripc.h"
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	if (!times) {
-		fprintf(stderr, "usage: handover [CPU CPU [COUNT [window|read]]]\n");
+		fprintf(stderr, "usage: %s [CPU CPU [COUNT [window|read]]]\n", argv[0]);
 		return 2;
 	}
 	windows = argc > 4 && !strcmp(argv[4], "window");

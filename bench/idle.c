@@ -138,8 +138,7 @@ static int be_server(unsigned n, unsigned seconds, unsigned calls)
 			return fail(err, "call");
 	active = used(&sleeps[2]) - begin - idle;
 	printf("{\"peers\":%u,\"idle_s\":%u,\"idle_cpu_us\":%.0f,\"idle_sleeps\":%ld,\"calls\":%u,"
-	       "\"cpu_us_per_call\":%.2f,"
-	       "\"sleeps_per_call\":%.2f}\n",
+	       "\"cpu_us_per_call\":%.2f,\"sleeps_per_call\":%.2f}\n",
 	       n, seconds, idle, sleeps[1] - sleeps[0], calls, calls ? active / calls : 0,
 	       calls ? (double)(sleeps[2] - sleeps[1]) / calls : 0);
 	ripc_close(NULL);

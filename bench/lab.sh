@@ -2,21 +2,21 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # libripc on real RDMA drivers beside perftest and plain sockets: boots guests of the lab, runs
-# bench/lab_guest.sh in each and prints markdown tables of the medians. A guest is an emulator:
-# ratios within one boot are meant, not times.
+# bench/lab_guest.sh in each and prints Markdown tables of the medians. A guest runs in an emulator:
+# only ratios within one boot are meaningful, not times.
 #
 # usage: bench/lab.sh [BUILD_DIR [BOOTS [PART...]]]     (default: the current directory, 3, all
 #   parts)
-#   MINUTES=30  for all boots; what there is no time for in a boot is left to the others, and named
-#     in the end if they lack it, too
-#   LESS=2      divides all counts; from 10 on there are fewer sizes, too, to try the script itself
+#   MINUTES=30  for all boots. A figure for which a boot has no time is left to the other boots, and
+#     listed at the end if they have none either
+#   LESS=2      divides all counts; from 10 on also reduces the sizes, to try the script itself
 #   OUT=DIR     also writes lab.json, lab.csv and pictures there, and the tables as lab.md
 build=$(cd "${1:-.}" && pwd) || exit 1
 boots=${2:-3}
 shift $(($# < 2 ? $# : 2))
 top=$(cd "$(dirname "$0")/.." && pwd)
 [ -x "$build/tools/ripc-perf" ] ||
-	{ echo "lab: $build/tools/ripc-perf is not there: run make in $build" >&2; exit 1; }
+	{ echo "lab: $build/tools/ripc-perf is missing: run make in $build" >&2; exit 1; }
 parts="short bandwidth long files pingpong others"
 for part in "$@"; do
 	[[ " $parts " == *" $part "* ]] || { echo "lab: $part: parts are $parts" >&2; exit 1; }
@@ -28,8 +28,8 @@ export LESS=${LESS:-2} BOOTS=$boots
 	echo "lab: MINUTES=$MINUTES: a whole number" >&2
 	exit 1
 }
-# A boot begins and ends in some seconds; what has begun in its time may end: 30 s for a server and
-# 30 for its client.
+# A guest stops measuring 60 s before its share ends, because the last measurement may take 30 s for
+# its server and 30 s for its client.
 share_s=$((${MINUTES:-30} * 60 / boots)) TIME=$((${MINUTES:-30} * 57 / boots - 60))
 [ $TIME -gt 0 ] || { echo "lab: MINUTES=$MINUTES is not enough for $boots boots" >&2; exit 1; }
 export TIME
@@ -42,7 +42,7 @@ trap 'exit 130' INT TERM
 # The results of one boot, by name.
 declare -A figures
 
-# ratio NAME A B [C]: a figure of its own, boot by boot: A / B, or C / (A x B).
+# ratio NAME A B [C]: stores the ratio A / B, or C / (A x B), of this boot as a figure.
 ratio()
 {
 	local a=${figures[$2]:-} b=${figures[$3]:-}
@@ -51,7 +51,7 @@ ratio()
 		-v c="${4:-}" 'BEGIN { if (a > 0 && b > 0) print c == "" ? a / b : c / (a * b) }')"
 }
 
-# sum NAME A B FACTOR: A + FACTOR x B.
+# sum NAME A B FACTOR: stores A + FACTOR x B.
 sum()
 {
 	local a=${figures[$2]:-} b=${figures[$3]:-}
@@ -70,7 +70,7 @@ for ((boot = 1; boot <= boots; boot++)); do
 		--out "$work/out" "$top/bench/lab_guest.sh" "$build" "$@" 2>&1 |
 		tee "$work/log" | grep --line-buffered -a '^lab_guest:' >&2
 	rc=${PIPESTATUS[0]}
-	# A guest that broke down may have measured something before.
+	# A guest that failed may have measured figures before.
 	case $rc$([ ! -s "$work/out/figures" ] || echo -measured) in
 	0*) ;;
 	77 | 125)
@@ -83,7 +83,7 @@ for ((boot = 1; boot <= boots; boot++)); do
 		;;
 	*)
 		cut -c1-160 "$work/log" | tail -n 20 >&2
-		# The measurement in progress, and those not reached.
+		# $work/out/parts names the part in progress and those not reached.
 		echo "boot $boot of $boots ended with exit code $rc: $(tail -n 1 "$work/log" |
 			cut -c1-160)$(
 			sed 's/^/; not whole there: /;q' "$work/out/parts" \
@@ -111,15 +111,15 @@ for ((boot = 1; boot <= boots; boot++)); do
 			ratio r_${dev}_write_"$size" ${dev}_bw_"$size" pf_${dev}_write_"$size"
 		done
 		for size in 16K 64K 256K 1M; do
-			# A round trip is two messages, each a descriptor and the bytes. A write's
-			# latency is a round trip here, too.
+			# A round trip is two messages, each with a descriptor and the bytes. For
+			# writes perftest's figure is a round trip already.
 			sum ref_${dev}_read_$size pf_${dev}_desc pf_${dev}_readlat_$size 2
 			sum ref_${dev}_write_$size pf_${dev}_desc pf_${dev}_writelat_$size 1
 			ratio r_${dev}_long_"$size" ${dev}_long_"$size" ref_${dev}_read_"$size"
 			ratio r_${dev}_return_"$size" ${dev}_return_"$size" ref_${dev}_write_"$size"
 		done
 	done
-	# A file of so many bytes in so many microseconds, beside megabytes per second.
+	# A file: bytes / (microseconds x MB/s).
 	for name in siw ib; do
 		for size in $files; do
 			ratio r_file_${name}_"$size" pf_file_${name}_"$size" file_${name}_"$size" \
@@ -143,7 +143,7 @@ for ((boot = 1; boot <= boots; boot++)); do
 	done
 done
 
-# measured PATTERN...: whether one of these figures was measured at all.
+# measured PATTERN...: whether one of these figures was measured in any boot.
 measured()
 {
 	local pattern
@@ -159,7 +159,7 @@ runs()
 	[ -e "$work/$1.runs" ] && wc -l <"$work/$1.runs" || echo 0
 }
 
-# in_boots NAME: " (1 of 3 boots)" of a figure that not all of them have.
+# in_boots NAME: prints " (1 of 3 boots)" for a figure that some boots lack.
 in_boots()
 {
 	local n
@@ -167,14 +167,17 @@ in_boots()
 	[ "$n" -eq 0 ] || [ "$n" -ge "$boots" ] || echo " ($n of $boots boots)"
 }
 
-# against RATIO "<=|>= TARGET": the target, and whether it is met.
+# against RATIO "<=|>= TARGET": prints the target, and whether the ratio meets it.
 against()
 {
 	local v
 	v=$(median "$1" %.4f)
 	[ "$v" != - ] || { echo "$2"; return; }
 	awk -v v="$v" -v op="${2%% *}" -v t="${2##* }" -v boots="$(in_boots "$1")" '
-		BEGIN { print op " " t ": " ((op == "<=" ? v <= t + 0 : v >= t + 0) ? "met" : "**missed**") boots }'
+		BEGIN {
+			met = op == "<=" ? v <= t + 0 : v >= t + 0
+			print op " " t ": " (met ? "met" : "**missed**") boots
+		}'
 }
 
 # row TEXT FIGURE REFERENCE RATIO [TARGET]
@@ -184,9 +187,9 @@ row()
 		if [ -n "${5:-}" ]; then against "$4" "$5"; else in_boots "$4"; fi) |"
 }
 
-# of_sizes PREFIX TARGET [SIZES FEW]: how many of the sizes of the ping-pong (default: 28; FEW,
-# default: 3, where LESS leaves few) reach the target, and the median of their ratios. It is met
-# only if all sizes that there are were measured; one that misses it is enough to miss it.
+# of_sizes PREFIX TARGET [SIZES FEW]: prints how many sizes of the ping-pong reach the target, and
+# the median of their ratios. The target is met if all SIZES (default: 28; with LESS from 10 on FEW,
+# default: 3) were measured and reach it; one size below it is a miss.
 of_sizes()
 {
 	local size
@@ -197,8 +200,14 @@ of_sizes()
 		{ v[NR] = $1; n += $1 >= t }
 		END {
 			if (!NR) { print "not measured"; exit }
-			printf "reached at %d of %d sizes%s, median %.2f x: %s\n", n, NR, NR < wanted ? " measured, " wanted " wanted" : "",
-				v[int((NR + 1) / 2)], n < NR ? "**missed**" : NR < wanted ? "not all measured" : "met"
+			result = "met"
+			if (NR < wanted)
+				result = "not all measured"
+			if (n < NR)
+				result = "**missed**"
+			printf "reached at %d of %d sizes%s, median %.2f x: %s\n", n, NR,
+				NR < wanted ? " measured, " wanted " wanted" : "",
+				v[int((NR + 1) / 2)], result
 		}'
 }
 
@@ -212,7 +221,8 @@ for part in $parts; do
 	[ ! -s "$work/seconds_$part.runs" ] ||
 		echo "lab: $part takes $(median "seconds_$part" %.0f) s of a boot" >&2
 done
-echo "Command: \`LESS=$LESS ${MINUTES:+MINUTES=$MINUTES }bench/lab.sh BUILD $boots${*:+ $*}\`; medians of ${begun_text}boots, each ratio taken within its boot."
+echo "Command: \`LESS=$LESS ${MINUTES:+MINUTES=$MINUTES }bench/lab.sh BUILD $boots${*:+ $*}\`;" \
+	"medians of ${begun_text}boots, each ratio taken within its boot."
 if measured ud_poll siw_poll rc_poll; then
 	echo
 	echo "| Round trip of 64 B, p50, us | libripc | reference | ratio | target |"
@@ -247,7 +257,8 @@ if measured ud_poll siw_poll rc_poll; then
 fi
 if measured "siw_bw_*" "rxe_bw_*"; then
 	echo
-	echo "| Bandwidth, MB/s | libripc | \`read_bw\` | ratio | \`write_bw\` | ratio | plain TCP, polling | target |"
+	echo "| Bandwidth, MB/s | libripc | \`read_bw\` | ratio | \`write_bw\` | ratio |" \
+		"plain TCP, polling | target |"
 	echo "|---|---|---|---|---|---|---|---|"
 	for dev in siw rxe; do
 		for size in $sizes; do
@@ -265,7 +276,8 @@ if measured "siw_bw_*" "rxe_bw_*"; then
 fi
 if measured "*_long_*K" "*_return_*"; then
 	echo
-	echo "| Long messages one at a time, round trip p50, us | by read | descriptor + read | ratio | return buffer | write + send | ratio | target |"
+	echo "| Long messages one at a time, round trip p50, us | by read | descriptor + read |" \
+		"ratio | return buffer | write + send | ratio | target |"
 	echo "|---|---|---|---|---|---|---|---|"
 	for dev in siw rxe; do
 		for size in 16K 64K 256K 1M; do
@@ -282,7 +294,8 @@ if measured "*_long_*K" "*_return_*"; then
 fi
 if measured "file_*"; then
 	echo
-	echo "| File | soft ms (x TCP) | siw ms (x TCP) | \`read_bw\` | rxe ms (x TCP) | \`read_bw\` | plain TCP ms |"
+	echo "| File | soft ms (x TCP) | siw ms (x TCP) | \`read_bw\` | rxe ms (x TCP) |" \
+		"\`read_bw\` | plain TCP ms |"
 	echo "|---|---|---|---|---|---|---|"
 	for size in $files; do
 		measured "file_*_$size" || continue
@@ -297,14 +310,16 @@ if measured "file_*"; then
 			awk '{ print $1 == "-" ? $1 : $1 / 1000 }') |"
 	done
 	echo
-	echo "In the columns \`read_bw\`: what the transfer is of the bandwidth that \`ib_read_bw\` has at that size; target: 0.9. The thesis was 1.95"
-	echo "and 2.97 times as fast as plain TCP."
+	echo "Columns \`read_bw\`: the bandwidth of the transfer divided by that of" \
+		"\`ib_read_bw\` at that size; target: 0.9."
+	echo "The thesis was 1.95 and 2.97 times as fast as plain TCP."
 fi
 if measured "pp_*"; then
 	for kind in short long; do
 		measured "pp_${kind}_*" || continue
 		echo
-		echo "| Ping-pong, $kind, bytes | soft us (x TCP) | siw rdma | siw udp | rxe | TCP blocking us |"
+		echo "| Ping-pong, $kind, bytes | soft us (x TCP) | siw rdma | siw udp | rxe |" \
+			"TCP blocking us |"
 		echo "|---|---|---|---|---|---|"
 		for ((size = 50; size <= 1400; size += 50)); do
 			measured "pp_${kind}_*_$size" || continue
@@ -317,23 +332,24 @@ if measured "pp_*"; then
 		done
 	done
 	echo
-	echo "Targets, over siw by rdma: short messages at least 2.6 x as fast as blocking TCP: $(of_sizes r_pp_short_siw 2.6). Long ones 2.1 x:"
-	echo "$(of_sizes r_pp_long_siw \
-		2.1). (The thesis: 2.58 to 2.85 x, 2.12 x; short ones by udp 1.88 x: here $(of_sizes r_pp_short_siwudp 1.88 22 2 |
-		sed 's/: .*//').)"
-	echo "In parentheses: how many times faster than blocking TCP sockets between the same two processes. Polling TCP: $(
-		median tcppoll_50 %.0f), $(median tcppoll_700 %.0f), $(median tcppoll_1400 \
-			%.0f) us at 50, 700, 1400 B."
+	echo "Targets, over siw by rdma: short messages at least 2.6 x as fast as blocking TCP:" \
+		"$(of_sizes r_pp_short_siw 2.6). Long ones 2.1 x:"
+	echo "$(of_sizes r_pp_long_siw 2.1)." \
+		"(The thesis: 2.58 to 2.85 x, 2.12 x; short ones by udp 1.88 x: here $(
+			of_sizes r_pp_short_siwudp 1.88 22 2 | sed 's/: .*//').)"
+	echo "In parentheses: how many times faster than blocking TCP sockets between the same" \
+		"two processes. Polling TCP: $(median tcppoll_50 %.0f)," \
+		"$(median tcppoll_700 %.0f), $(median tcppoll_1400 %.0f) us at 50, 700, 1400 B."
 fi
-# Figures that some boots only have; what is reckoned from them (r_, ref_) goes without saying.
+# Figures that only some boots have, without those calculated from them (r_, ref_).
 for name in "$work"/*.runs; do
 	name=${name##*/} name=${name%.runs}
 	[[ $name == r_* || $name == ref_* ]] || [ -z "$(in_boots "$name")" ] || echo "$name"
 done | paste -sd, | sed 's/,/, /g' >"$work/some"
-# Each figure that no boot has, by its reason; and what was cut short.
+# The figures that no boot has, by reason, and the boots that ended early.
 if [ -s "$work/missed" ] || [ -s "$work/cut" ] || grep -q . "$work/some"; then
 	echo
-	echo "What could not be measured, by the names of the figures in lab.csv:"
+	echo "Figures without a measurement, by their names in lab.csv:"
 	echo
 	sort -u "$work/missed" 2>/dev/null | while read -r name reason; do
 		[ -s "$work/$name.runs" ] || echo "$reason|$name"
@@ -352,7 +368,7 @@ out=$OUT
 . "$top/bench/lab_report.sh"
 lab_json "bench/lab.sh BUILD $boots${*:+ $*}" "$boots" && lab_csv && lab_pictures
 rc=$?
-# The tables are through.
+# Ends tee.
 exec >&-
 wait
 exit $rc

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # One round of bench/lab.sh, inside a guest of the lab: libripc over rxe0 and siw0, beside perftest
-# on the same devices and plain sockets. Each figure is a line "NAME VALUE" in
-# $RIPC_LAB_OUT/figures; each that is not there, "NAME REASON" in missed; the part under way, and
-# those that follow it, are in parts.
+# on the same devices and plain sockets. Writes to $RIPC_LAB_OUT: lines "NAME VALUE" of measured
+# figures to figures, lines "NAME REASON" of missing ones to missed, and the part in progress with
+# the parts after it to parts.
 #
 # usage: bench/lab_guest.sh BUILD_DIR [PART...]     (default: all parts, see the end)
-#   LESS=1      divides all counts, to try the script itself; from 10 on there are fewer sizes, too
-#   BOOTS=1     that there are: the round trips of the ping-pong are shared out to them
-#   TIME=1200   seconds for all parts; each has its share, and what it leaves is for those after it
+#   LESS=1      divides all counts, to try the script itself; from 10 on also reduces the sizes
+#   BOOTS=1     number of boots, over which the round trips of the ping-pong are distributed
+#   TIME=1200   seconds for all parts; each has a share, and the rest of it is for later parts
 shopt -s extglob
 build=$1
 shift
@@ -40,7 +40,7 @@ gid=$(rdma_gid=$(grep -l "RoCE v2" /sys/class/infiniband/rxe0/ports/1/gid_attrs/
 		echo "$g"
 done | head -n 1) && echo "${rdma_gid:-1}")
 
-# missed "NAME ..." REASON: puts down why these figures are not there.
+# missed "NAME ..." REASON: records why these figures are missing.
 missed()
 {
 	local name reason
@@ -198,6 +198,7 @@ part_short()
 # there is no time for is then spread over them.
 part_pingpong()
 {
+	local too_long="no short message by UDP: these have at most 1148 bytes"
 	local kind name options i all sizes size names count
 	count=$(n $((10000 / boots)))
 	for all in $(few "$(seq -s , 50 100 1350) $(seq -s , 100 100 1400)" 50,700,1400); do
@@ -205,15 +206,14 @@ part_pingpong()
 			for name in soft siw siwudp ib; do
 				sizes=$all
 				if [ $kind$name = shortsiwudp ]; then
-					# By UDP a short message has no more than the smallest MTU
-					# that is certain takes.
+					# Over UDP a short message fits into the smallest MTU that
+					# every path has.
 					sizes=''
 					for size in ${all//,/ }; do
 						if [ "$size" -le 1148 ]; then
 							sizes+=${sizes:+,}$size
 						else
-							missed pp_short_siwudp_"$size" \
-								"no short message by UDP: these have at most 1148 bytes"
+							missed pp_short_siwudp_"$size" "$too_long"
 						fi
 					done
 				fi
@@ -228,13 +228,19 @@ part_pingpong()
 				mine "$names" poll "${options[@]}" -- latency --size "$sizes" \
 					--count "$count" --kind $kind \
 					--baseline tcp:block || continue
-				# At once: in an emulator each start of jq takes a while.
+				# One start of jq for all sizes: it is slow in an emulator.
 				jq -r --arg n "pp_${kind}_$name" --argjson sizes "[$sizes]" \
 					'.results as $r | $sizes | to_entries[] |
 					"\($n)_\(.value) \($r[.key].rtt_us.p50)",
-					"\($n)_tcpblock_\(.value) \($r[.key].baseline.rtt_us.p50)"' "$work/report.json" |
+					"\($n)_tcpblock_\(.value) " +
+						"\($r[.key].baseline.rtt_us.p50)"' \
+					"$work/report.json" |
 					awk -v missed="$RIPC_LAB_OUT/missed" '
-						$2 == "null" { print $1, "its program printed no figure" >>missed; next }
+						$2 == "null" {
+							print $1, "its program printed no figure" \
+								>>missed
+							next
+						}
 						{ print }' >>"$RIPC_LAB_OUT/figures"
 			done
 		done

@@ -76,8 +76,8 @@ lab_curves()
 		# shellcheck disable=SC2086
 		lab_curve "${curve%%:*}" $sizes || continue
 		files+=("$work/curve.${curve%%:*}")
-		plot+="${plot:+, }'${files[-1]}' with linespoints lw $((i == 1 ? 4 : 2)) ps 0.8 lt $i"
-		plot+=" title '${curve#*:}'"
+		plot+="${plot:+, }'${files[-1]}' with linespoints"
+		plot+=" lw $((i == 1 ? 4 : 2)) ps 0.8 lt $i title '${curve#*:}'"
 	done
 	[ -n "$plot" ] || return 0
 	[ "$axis" != log ] || range="$(byte_axis 1 "${files[@]}")
@@ -103,7 +103,8 @@ set yrange [0:*]
 set style data histograms
 set style fill solid 0.8
 set grid noxtics
-plot '$work/bars' using 2:xtic(1) lt 1 title 'libripc', '' using 3 lt 2 title 'perftest; siw, udp: plain UDP'"
+plot '$work/bars' using 2:xtic(1) lt 1 title 'libripc', \\
+	'' using 3 lt 2 title 'perftest; siw, udp: plain UDP'"
 	for dev in siw rxe; do
 		lab_curves lab_bandwidth_$dev \
 			"Bandwidth over $dev, polling, in a guest of the lab" log \

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Instructions of one round trip of a short message, both sides together, by layer: callgrind counts
-# two runs of bench/layers that differ in their number of round trips, and prints the difference.
-# Only the program's own thread counts, because progress threads wake up now and then. The result
-# depends neither on the load of the machine nor on the kernel. Prints a Markdown table.
+# Instructions of one round trip of a short message by layer, both sides together. Callgrind counts
+# two runs of bench/layers with different numbers of round trips; the difference is printed. Only
+# the program's own thread counts, because progress threads wake up irregularly. The result depends
+# neither on the load of the machine nor on the kernel. Prints a Markdown table.
 #
 # usage: bench/layers.sh [BUILD_DIR [BYTES [COUNT]]]     (default: the current directory, 64, 2000)
-#   FUNCTIONS=20         also lists the functions with the most instructions, so many
-#   TRANSPORTS="ib ..."  other transports than shm and iwarp/soft, which use the loopback; in
-#                        a guest of the lab, where two contexts sometimes wait for their device, counts are
-#                        a few percent too high
+#   FUNCTIONS=20         also lists the 20 functions with the most instructions
+#   TRANSPORTS="ib ..."  other transports than shm and iwarp/soft, which use the loopback. In a
+#                        guest of the lab contexts sometimes wait for their device: counts are a few
+#                        percent too high there
 build=${1:-.} bytes=${2:-64} count=${3:-2000}
 [ -n "${TRANSPORTS:-}" ] || export RIPC_INTERFACES=lo
 # shellcheck source=lib.sh
@@ -63,17 +63,23 @@ layer='
 for transport in ${TRANSPORTS:-shm iwarp/soft}; do
 	counted "$transport" "$count" >"$work/one" &&
 		counted "$transport" $((2 * count)) >"$work/two" || exit 1
-	# A function counts twice where callgrind lists its parts separately.
+	# Callgrind may list parts of a function separately: add them up.
 	awk -v n="$count" '
 		FNR == NR { before[$2] += $1; next }
 		{ after[$2] += $1 }
-		END { for (f in after) if (after[f] != before[f]) printf "%.1f %s\n", (after[f] - before[f]) / n, f }' \
-		"$work/one" "$work/two" >"$work/each"
+		END {
+			for (f in after)
+				if (after[f] != before[f])
+					printf "%.1f %s\n", (after[f] - before[f]) / n, f
+		}' "$work/one" "$work/two" >"$work/each"
 	echo
 	echo "| $transport, $bytes B: layer | instructions per round trip |"
 	echo "|---|---|"
 	awk "$layer"' { sum[layer($2)] += $1; all += $1 }
-		END { for (l in sum) printf "%.0f\t| %s | %.0f |\n", sum[l], l, sum[l]; printf "-1\t| **all** | **%.0f** |\n", all }' \
-		"$work/each" | sort -rn | cut -f2
+		END {
+			for (l in sum)
+				printf "%.0f\t| %s | %.0f |\n", sum[l], l, sum[l]
+			printf "-1\t| **all** | **%.0f** |\n", all
+		}' "$work/each" | sort -rn | cut -f2
 	[ -z "${FUNCTIONS:-}" ] || { echo; sort -rn "$work/each" | head -n "$FUNCTIONS"; }
 done

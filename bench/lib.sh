@@ -1,10 +1,9 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Shared by the benchmarks: figures that are collected run by run and reported as medians, and
-# ripc-perf with its server. A script sets perf (the program), work (a directory of its own),
-# client_cpu and server_cpu, and sources this file; optionally cell_s, the time limit of one
-# measurement.
+# Functions of the benchmarks: medians of figures over several runs, and ripc-perf with its server.
+# A script sets perf (the program), work (a directory of its own), client_cpu and server_cpu, and
+# sources this file. Optional: cell_s, the time limit of one measurement.
 pids=()
 
 stop()
@@ -13,31 +12,32 @@ stop()
 	wait "$@" 2>/dev/null
 }
 
-# needs BUILD "COMMAND ..." "PACKAGE ..." PROGRAM...: checks that these commands and programs of the
-# build tree exist; prints the missing ones.
+# needs BUILD "COMMAND ..." "PACKAGE ..." PROGRAM...: checks that these commands, and these programs
+# of the build tree, exist; prints the first missing one.
 needs()
 {
 	local build=$1 commands=$2 packages=$3 program
 	shift 3
 	for program in $commands; do
 		command -v "$program" >/dev/null ||
-			{ echo "$program is not there: install $packages" >&2; return 1; }
+			{ echo "$program is missing: install $packages" >&2; return 1; }
 	done
 	for program in "$@"; do
 		[ -x "$build/$program" ] ||
-			{ echo "$build/$program is not there: run make in $build" >&2; return 1; }
+			{ echo "$build/$program is missing: run make in $build" >&2; return 1; }
 	done
 }
 
-# place: near or far, by the round trip of a bare cache line between the two processors, or
-# "unknown". A script that uses it sets build, too; FAR_US=0.25 is the limit from which a line is
-# far.
+# place: prints the placement of the two processors by the round trip of a cache line between them:
+# "near", "far" (from FAR_US=0.25 microseconds on) or "unknown". A script that uses it also sets
+# build, the build tree.
 place()
 {
-	# A few milliseconds, and no jq, which takes longer.
+	# Without jq, whose start takes longer than the measurement.
 	local text far_ns
 	LC_ALL=C printf -v far_ns %.0f "${FAR_US:-0.25}e3"
-	text=$(timeout 60 "$build/bench/ring" "$client_cpu" "$server_cpu" 2064 line 2>/dev/null)
+	text=$(timeout 60 "$build/bench/ring" "$client_cpu" "$server_cpu" 2064 line \
+		2>/dev/null)
 	if [[ $text =~ \"p50\":\ ([0-9]+)\.([0-9]{3}) ]]; then
 		[ "$((10#${BASH_REMATCH[1]}${BASH_REMATCH[2]}))" -lt "$far_ns" ] && echo near ||
 			echo far
@@ -46,7 +46,7 @@ place()
 	fi
 }
 
-# note NAME VALUE: one more run of a figure.
+# note NAME VALUE: stores the value of a figure in one run.
 note()
 {
 	[ -z "$2" ] || [ "$2" = null ] || echo "$2" >>"$work/$1.runs"
@@ -58,10 +58,14 @@ median()
 	[ -s "$work/$1.runs" ] || { echo -; return; }
 	sort -g "$work/$1.runs" | awk -v format="${2:-%.2f}" '
 		{ v[NR] = $1 }
-		END { printf format "\n", NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+		END {
+			middle = NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2
+			printf format "\n", middle
+		}'
 }
 
-# ours WAIT OPTIONS -- TEST ARGUMENTS...: a server and its test; the report is in $work/report.json.
+# ours WAIT OPTIONS -- TEST ARGUMENTS...: runs a ripc-perf server and its client. The report is in
+# $work/report.json.
 ours()
 {
 	local wait=$1 options=() id=$((1000000 + RANDOM * 32768 + RANDOM)) tries=0 rc
@@ -76,10 +80,9 @@ ours()
 	"$perf" server -S $id --wait "$wait" --pin "$server_cpu" "${options[@]}" \
 		>"$work/server.log" 2>&1 &
 	pids=($!)
-	# In an emulator each start of a program takes a while.
+	# Reads the log without starting a program, which is slow in an emulator.
 	until [[ $(<"$work/server.log") == *serving* ]]; do
-		# One that cannot do it, as there is no such device, has ended; one on a loaded
-		# machine takes its time.
+		# A server without the device ends; on a loaded machine it starts slowly.
 		if ! kill -0 "${pids[0]}" 2>/dev/null || [ $((tries += 1)) -gt 600 ]; then
 			cat "$work/server.log" >&2
 			stop "${pids[@]}"

@@ -225,10 +225,8 @@ static int be_server(int from, int to, unsigned peers, double seconds, unsigned 
 	}
 	resolved = resident_bytes() - before;
 	printf("{\"peers\": %u, \"lanes\": %llu, \"bytes_per_connected_peer\": %.0f, \"services\": "
-	       "%u, "
-	       "\"bytes_per_resolved_service\": %.0f, \"idle_seconds\": %.0f, "
-	       "\"idle_cpu_percent\": %.3f, "
-	       "\"idle_cpu_percent_of_all_peers\": %.3f}\n",
+	       "%u, \"bytes_per_resolved_service\": %.0f, \"idle_seconds\": %.0f, "
+	       "\"idle_cpu_percent\": %.3f, \"idle_cpu_percent_of_all_peers\": %.3f}\n",
 	       peers, (unsigned long long)stats.lanes, (double)connected / peers, services,
 	       (double)resolved / services, seconds, own_share * 100, peers_share * 100);
 	return 0;

@@ -3,14 +3,13 @@
 #
 # Pictures by gnuplot: functions shared by all scripts (draw, its colours, ranges and tics), and the
 # pictures of scripts/bench from $out/bench.json: latency_*, percentiles_*, sweep_*, bandwidth, rate
-# and many. Of each program they show the placement of the processors in which it has most figures;
-# the legend names it if it is not that of most programs. TERMINAL=png for another format. A script
-# sets work (a directory of its own) and out.
+# and many. Each program is shown in the placement of the processors with most of its figures; the
+# legend names the placement if most programs have another one. TERMINAL=png for another format. A
+# script sets work (a directory of its own) and out.
 terminal=${TERMINAL:-svg}
 names=(ripc:libripc ucx:UCX ofi:libfabric mpi:"Open MPI" zmq:ZeroMQ nng:NNG plain:"plain TCP")
 
-# draw NAME COMMANDS [SIZE]: runs gnuplot. Texts are taken literally (noenhanced): "_" is no
-# subscript.
+# draw NAME COMMANDS [SIZE]: runs gnuplot. Texts are literal (noenhanced): "_" is no subscript.
 draw()
 {
 	local colour i=0 kind=svg options="dynamic background 'white'"
@@ -33,8 +32,8 @@ draw()
 		{ echo "picture $1: $(tail -n 2 "$work/gnuplot")" >&2; return 1; }
 }
 
-# log_axis AXIS COLUMN FILE...: settings for a logarithmic axis that is as long as the data:
-# gnuplot's own ends at full decades. Tics at 1, 2 and 5 if it has less than three decades.
+# log_axis AXIS COLUMN FILE...: settings for a logarithmic axis over the range of the data; the
+# default of gnuplot ends at full decades. Tics at 1, 2 and 5 if it has less than three decades.
 log_axis()
 {
 	local axis=$1 column=$2
@@ -52,15 +51,17 @@ log_axis()
 			if (axis == "x" || max / min >= 1000)
 				exit
 			for (k = -9; k < 12; k++)
-				for (d = 1; d <= 5; d += d == 1 ? 1 : 3)
-					if (d * 10 ^ k >= min && d * 10 ^ k <= max)
-						tics = tics (tics ? ", " : "") sprintf("%g", d * 10 ^ k)
+				for (d = 1; d <= 5; d += d == 1 ? 1 : 3) {
+					tic = d * 10 ^ k
+					if (tic >= min && tic <= max)
+						tics = tics (tics ? ", " : "") sprintf("%g", tic)
+				}
 			printf "set %stics (%s)\n", axis, tics
 		}' "$@"
 }
 
-# byte_axis COLUMN FILE...: settings for an x axis of sizes, written as people write them, and only
-# those that the data reaches: others would make it longer.
+# byte_axis COLUMN FILE...: settings for an x axis of sizes with tics such as "64 Ki", within the
+# range of the data: tics outside it would make the axis longer.
 byte_axis()
 {
 	local column=$1
@@ -86,15 +87,15 @@ byte_axis()
 		}' "$@"
 }
 
-# points PROGRAM FILTER: lines "x y" of the cells that the filter lets through and turns into a
-# pair; before them "# PLACEMENT", with nothing behind it where it is that of most programs.
+# points PROGRAM FILTER: prints "# PLACEMENT" (empty if it is that of most programs), then a line
+# "x y" for each cell that FILTER, an expression of jq, turns into a pair.
 points()
 {
 	jq -r --arg program "$1" '
 		[.cells[] | . as $c | ('"$2"') as $xy |
 			{p: $c.program, place: $c.placement, size: $c.size, $xy}] as $all |
 		def most: group_by(.place) | max_by([.[0].place != "mixed", length]);
-		# Where most programs have figures, and then where there are most figures.
+		# The placement with figures of most programs, then with most figures.
 		([$all | group_by(.place)[] | {place: .[0].place, n: ([.[].p] | unique | length),
 			all: length}] |
 			max_by([.place != "mixed", .n, .all, .place == "near"]) | .place) as $here |
@@ -117,7 +118,8 @@ curves()
 		[ -s "$work/points.$i" ] || continue
 		files+=("$work/points.$i")
 		place=$(sed -n '1s/^# *//p' "$work/points.$i")
-		plot+="${plot:+, }'$work/points.$i' using 1:2 with linespoints lw $((i == 1 ? 4 : 2)) ps 0.8 lt $i"
+		plot+="${plot:+, }'$work/points.$i' using 1:2 with linespoints"
+		plot+=" lw $((i == 1 ? 4 : 2)) ps 0.8 lt $i"
 		plot+=" title '${program#*:}${place:+ ($place)}'"
 	done
 	[ -n "$plot" ] || return 0
@@ -136,9 +138,9 @@ $5
 plot $plot"
 }
 
-# bars NAME TITLE UNIT TEST SIZE FIELD SCALE [log]: groups of bars, one group for host and wait,
-# one bar for each program that has a figure there, side by side. Above it stand its value and
-# where the processors lay, if not as for the others of the group.
+# bars NAME TITLE UNIT TEST SIZE FIELD SCALE [log]: groups of bars. Each host and wait has a group,
+# each program with a figure there a bar, labelled with its value and with its placement if that is
+# not the one of the group.
 bars()
 {
 	local program i=0 plot='' axis='set yrange [0:*]' tics
@@ -161,10 +163,12 @@ bars()
 					select(.)] as $bars |
 			if $bars == [] then . else .x as $x |
 				.lines += [range($bars | length) as $k | $bars[$k] |
-					"\(.program) \($x + $k) \(.[$field] / $scale) \"\(.[$field] / $scale | show)\(
+					(.[$field] / $scale) as $value |
+					"\(.program) \($x + $k) \($value) \"\($value | show)\(
 						if .placement == $here then "" else
 							" (\(.placement))" end)\""] |
-				.lines += ["tic \($x + (($bars | length) - 1) / 2) 0 \"\($text)\""] |
+				(($x + (($bars | length) - 1) / 2) | tostring) as $at |
+				.lines += ["tic \($at) 0 \"\($text)\""] |
 				.x += ($bars | length) + 1 end) |
 					.lines[]' "$out/bench.json" >"$work/bars"
 	[ -s "$work/bars" ] || return 0
@@ -197,29 +201,32 @@ pictures()
 		text=$([ $host = shm ] && echo "same host" || echo "TCP, loopback")
 		curves latency_$host "Round trip, median, polling; $text" bytes log \
 			"set ylabel 'microseconds'" \
-			"select(.host == \"$host\" and .wait == \"poll\" and .test == \"latency\") |
-				[.size, .rtt_us.p50 // empty]"
+			"select(.host == \"$host\" and .wait == \"poll\" and
+				.test == \"latency\") | [.size, .rtt_us.p50 // empty]"
 		curves percentiles_$host "Round trips of 64 B, polling; $text" linear log \
 			"set logscale x
 set xlabel 'one of so many round trips takes longer'
 set xtics ('2' 0.5, '10' 0.1, '100' 0.01, '1000' 0.001, '10 000' 0.0001, '100 000' 0.00001)
 set xrange [0.9:0.000009] reverse
 set ylabel 'microseconds'" "select(.host == \"$host\" and .wait == \"poll\" and
-			.test == \"latency\" and .size == 64) | .rtt_us | select(.p99) | (\"p25:.75\", \"p50:.5\",
-			\"p75:.25\", \"p90:.1\", \"p95:.05\", \"p99:.01\", \"p995:.005\", \"p999:.001\",
-			\"p9999:.0001\", \"p99999:.00001\") as \$r | (\$r | split(\":\")) as \$p | [\$p[1], .[\$p[0]] // empty]"
+			.test == \"latency\" and .size == 64) | .rtt_us | select(.p99) |
+			(\"p25:.75\", \"p50:.5\", \"p75:.25\", \"p90:.1\", \"p95:.05\", \"p99:.01\",
+			\"p995:.005\", \"p999:.001\", \"p9999:.0001\", \"p99999:.00001\") as \$r |
+			(\$r | split(\":\")) as \$p | [\$p[1], .[\$p[0]] // empty]"
 		curves sweep_$host "Bandwidth one way, $((in_flight)) in flight, polling; $text" \
 			bytes linear \
 			"set ylabel 'MB/s'" \
-			"select(.host == \"$host\" and .wait == \"poll\" and .test == \"bandwidth\") |
-				[.size, .mb_per_s // empty]"
+			"select(.host == \"$host\" and .wait == \"poll\" and
+				.test == \"bandwidth\") | [.size, .mb_per_s // empty]"
 	done
-	bars rate "64 B one way" "million messages/s (logarithmic)" rate 64 rate_per_s 1000000 log
+	bars rate "64 B one way" "million messages/s (logarithmic)" rate 64 rate_per_s 1000000 \
+		log
 	bars bandwidth "1 MiB one way; all copy" "GB/s" bandwidth 1048576 mb_per_s 1000
 	jq -e '.many != []' "$out/bench.json" >/dev/null || return 0
 	for host in shm iwarp/soft; do
 		jq -r --arg t $host '[.many[] | select(.transport == $t)] | sort_by(.clients)[] |
-			"\(.clients) \(.calls_per_s / 1000) \(.connect_ms) \(.bytes_per_client / 1024)"' \
+			"\(.clients) \(.calls_per_s / 1000) \(.connect_ms) " +
+			"\(.bytes_per_client / 1024)"' \
 			"$out/bench.json" >"$work/many.${host#*/}"
 	done
 	# both COLUMN: the curves of the two transports.

@@ -1,14 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Nanoseconds of one round trip of a short message, both sides together, by layer. bench/layers has
-# both sides in one thread, so that neither waits: its processor time is all work. perf reports the
-# share of each function, of the library and of the kernel, by the processor's clock, which every
-# machine and guest has. The wake-up, which needs two processes, is the difference of ripc-perf
-# waiting by sleeping and by polling; the wire alone, where available, is listed too. Kernel
-# threads, which Soft-RoCE and SoftiWARP use in part, are time in which the program polls in vain:
-# it counts as the transport's. Prints Markdown tables. bench/layers.sh counts instructions, which
-# do not depend on the load of the machine.
+# Processor time of one round trip of a short message by layer, in nanoseconds, both sides together.
+# bench/layers has both sides in one thread, so neither waits. perf samples the functions of the
+# library and of the kernel by the processor's clock, which every machine and guest has. The cost of
+# waking up is the difference of ripc-perf sleeping and polling, between two processes. The wire
+# alone is listed where it can be measured. Time of kernel threads (Soft-RoCE, SoftiWARP) appears as
+# polls without result, in the transport. Prints Markdown tables. bench/layers.sh counts
+# instructions, which do not depend on the load of the machine.
 #
 # usage: bench/profile.sh [BUILD_DIR [BYTES]]     (default: . and 64), built with -g
 #   TRANSPORTS="ib ..."  other transports than shm and iwarp/soft, which use the loopback;
@@ -17,7 +16,7 @@
 #   SECONDS_EACH=2       duration of each sampling; below 1 to try the script itself
 #   LOOKS=4000           samples per second; 200 in an emulator, where each takes long
 #   CPUS="0 1"           the processors of client and server
-#   FUNCTIONS=20         also lists the functions with the most time, so many
+#   FUNCTIONS=20         also lists the 20 functions with the most time
 build=$(cd "${1:-.}" && pwd) && bytes=${2:-64} || exit 1
 [ -n "${TRANSPORTS:-}" ] || export RIPC_INTERFACES=lo
 each=${SECONDS_EACH:-2}
@@ -32,8 +31,8 @@ perf=$build/tools/ripc-perf
 . "$(dirname "$0")/lib.sh"
 needs "$build" "perf addr2line jq" "linux-perf, binutils, jq" bench/layers tools/ripc-perf || exit 1
 
-# trips TRANSPORT COUNT [COMMAND...]: nanoseconds of each of so many round trips, run by the
-# command.
+# trips TRANSPORT COUNT [COMMAND...]: runs COUNT round trips, under COMMAND; prints the nanoseconds
+# of one.
 trips()
 {
 	local transport=$1 n=$2
@@ -44,9 +43,9 @@ trips()
 		{ tail -n 3 "$work/log" >&2; return 1; }
 }
 
-# lines: lines "SHARE FILE:FUNCTION" or "SHARE [kernel]:FUNCTION" of what perf saw. Addresses of the
-# library are turned into places in it by where it was mapped, and into files by its debugging
-# information: names of static functions are not unique.
+# lines: prints the samples of perf as lines "SHARE FILE:FUNCTION" or "SHARE [kernel]:FUNCTION".
+# Names of static functions are not unique, so the file of a function of the library is found by its
+# address: by the mapping of the library and its debugging information.
 lines()
 {
 	perf script -F ip,sym,dso --show-mmap-events -i "$work/perf.data" 2>/dev/null \
@@ -61,7 +60,8 @@ lines()
 		/PERF_RECORD_MMAP2/ && / r-xp / {
 			split($0, part, /[][(@]+/)
 			n++
-			start[n] = number(substr(part[2], 3)) ; bytes[n] = number(substr(part[3], 3))
+			start[n] = number(substr(part[2], 3))
+			bytes[n] = number(substr(part[3], 3))
 			at = part[4]; sub(/^ */, "", at); sub(/ .*/, "", at)
 			offset[n] = at ~ /^0x/ ? number(substr(at, 3)) : 0
 			file[n] = $NF
@@ -95,17 +95,25 @@ lines()
 
 layer='
 	function layer(f) {
-		if (f ~ /src\/base\/clock/ || f ~ /clock_gettime|vdso|read_hpet|pvclock|ktime_get/) return "clock"
-		if (f ~ /src\/core\/(message\/(receive|dispatch)|memory\/message|service)/) return "deliver"
+		if (f ~ /src\/base\/clock/ ||
+		    f ~ /clock_gettime|vdso|read_hpet|pvclock|ktime_get/)
+			return "clock"
+		if (f ~ /src\/core\/(message\/(receive|dispatch)|memory\/message|service)/)
+			return "deliver"
 		if (f ~ /src\/core\/(message|context|peer\/lane_post)/) return "call"
 		if (f ~ /src\/core\/progress\//) return "progress, waiting, locks"
 		if (f ~ /src\/(core|wire|resolver)\//) return "protocol"
 		if (f ~ /src\/transport\//) return "ring, verbs or socket"
 		if (f ~ /bench\/layers/) return "the program itself"
-		if (f ~ /^\[kernel\]\[(rdma_rxe|siw|ib_|rdma_)/ || f ~ /:(rxe|siw|ib|uverbs|rdma)_/) return "driver (kernel)"
-		if (f ~ /^\[kernel\].*:.*(sched|futex|wake|ttwu|ep_|poll|timer|switch|idle|cpuacct|psi_|update_curr|dequeue|enqueue_(task|ent))/)
+		if (f ~ /^\[kernel\]\[(rdma_rxe|siw|ib_|rdma_)/ ||
+		    f ~ /:(rxe|siw|ib|uverbs|rdma)_/)
+			return "driver (kernel)"
+		if (f ~ /^\[kernel\].*:.*(sched|futex|wake|ttwu|ep_|poll|timer|switch)/ ||
+		    f ~ /^\[kernel\].*:.*(idle|cpuacct|psi_|update_curr|dequeue)/ ||
+		    f ~ /^\[kernel\].*:.*enqueue_(task|ent)/)
 			return "waking up, timers (kernel)"
-		if (f ~ /^\[kernel\].*:.*(tcp|ip_|ip6|ipv|inet|sock|skb|sk_|dev_|net|loopback|eth_|nf_|fib_|udp|xmit|csum|napi|backlog)/)
+		if (f ~ /^\[kernel\].*:.*(tcp|ip_|ip6|ipv|inet|sock|skb|sk_|dev_|net|loopback)/ ||
+		    f ~ /^\[kernel\].*:.*(eth_|nf_|fib_|udp|xmit|csum|napi|backlog)/)
 			return "wire: network stack (kernel)"
 		if (f ~ /^\[kernel\].*:.*(copy|memcpy|iov_iter)/) return "wire: copies (kernel)"
 		if (f ~ /^\[kernel\]/) return "system calls, else (kernel)"
@@ -113,7 +121,7 @@ layer='
 		return "libc, else"
 	}'
 
-# Long enough for some thousand looks.
+# Each run takes $each seconds, for some thousand samples.
 for transport in ${TRANSPORTS:-shm iwarp/soft}; do
 	one=$(trips "$transport" 200) || exit 1
 	n=$(awk -v ns="$one" \
@@ -122,28 +130,33 @@ for transport in ${TRANSPORTS:-shm iwarp/soft}; do
 		-e cpu-clock:u -e cpu-clock:k -F "$looks" -o "$work/perf.data" >/dev/null ||
 		exit 1
 	lines >"$work/each" && [ -s "$work/each" ] ||
-		{ echo "profile: perf saw nothing of $transport" >&2; exit 1; }
-	grep -q ' [^ ]*src/core/' "$work/each" ||
-		{ echo "profile: $build was built without debugging information: CFLAGS=\"-O2 -g\"" >&2; exit 1; }
+		{ echo "profile: perf took no samples of $transport" >&2; exit 1; }
+	grep -q ' [^ ]*src/core/' "$work/each" || {
+		echo "profile: $build has no debugging information: build it with -g" >&2
+		exit 1
+	}
 	echo
 	echo "| $transport, $bytes B: layer | ns of a processor per round trip | share |"
 	echo "|---|---|---|"
 	awk -v ns="$ns" "$layer"' { sum[layer($2)] += $1; all += $1 }
 		END {
-			for (l in sum) printf "%d\t| %s | %.0f | %.0f %% |\n", sum[l], l, ns * sum[l] / all, 100 * sum[l] / all
-			printf "-1\t| **all**, of %d looks | **%.0f** | |\n", all, ns
+			for (l in sum)
+				printf "%d\t| %s | %.0f | %.0f %% |\n", sum[l], l,
+					ns * sum[l] / all, 100 * sum[l] / all
+			printf "-1\t| **all**, of %d samples | **%.0f** | |\n", all, ns
 		}' "$work/each" | sort -rn | cut -f2
 	[ -z "${FUNCTIONS:-}" ] || { echo; sort -rn "$work/each" | head -n "$FUNCTIONS"; }
 	# Between two processes.
 	for wait in poll block; do
 		baseline=()
 		[ "$transport" = iwarp/soft ] && baseline=(--baseline "tcp:$wait")
-		count=$(awk -v ns="$ns" -v s="$each" \
-			-v w=$wait 'BEGIN { n = s * 1e9 / (ns + (w == "poll" ? 0 : 100000)) / 2; printf "%d", (n > 20 ? n : 20) }')
+		count=$(awk -v ns="$ns" -v s="$each" -v w=$wait 'BEGIN {
+			n = s * 1e9 / (ns + (w == "poll" ? 0 : 100000)) / 2
+			printf "%d", (n > 20 ? n : 20) }')
 		ours $wait "transports=$transport" "short=rdma" -- latency --size "$bytes" \
 			--count "$count" --kind short "${baseline[@]}" || exit 1
-		jq -r --arg wait $wait \
-			'.results[0] | "\($wait) \(.rtt_us.p50 * 1000 | round) \(.baseline.rtt_us.p50 // 0 | . * 1000 | round)"' \
+		jq -r --arg wait $wait '.results[0] | [$wait, (.rtt_us.p50 * 1000 | round),
+			(.baseline.rtt_us.p50 // 0 | . * 1000 | round) | tostring] | join(" ")' \
 			"$work/report.json"
 	done >"$work/two"
 	wire=-
@@ -159,9 +172,11 @@ for transport in ${TRANSPORTS:-shm iwarp/soft}; do
 	awk -v wire="$wire" '
 		{ p50[$1] = $2 }
 		END {
-			print "\n| between two processes, p50 | ns per round trip, by the clock |\n|---|---|"
+			print "\n| between two processes, p50 | ns per round trip, by the clock |"
+			print "|---|---|"
 			print "| polling | " p50["poll"] " |\n| sleeping | " p50["block"] " |"
-			print "| waking up, both sides: the difference | " p50["block"] - p50["poll"] " |"
+			print "| waking up, both sides: the difference | " \
+				p50["block"] - p50["poll"] " |"
 			sub(/: /, " | ", wire)
 			if (wire != "-") print "| the wire by itself: " wire " |"
 		}' "$work/two"

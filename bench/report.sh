@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # The results of scripts/bench, made with jq from the lines in $work/results, $work/failed,
-# $work/many and $work/handover: bench.json, bench.csv, report.md with the figures of both
-# placements, and the tables of the README. A script sets work, out, and the description of the
-# machine and the run in $work/about (an object of JSON).
+# $work/many and `$work/handover`: bench.json, bench.csv, report.md with the figures of both
+# placements, and the tables of the README. A script sets work, out, and $work/about, a JSON object
+# that describes the machine and the run.
 
 # One object: medians over the runs, by program, host, wait, test, size and placement. The median of
-# an even number of runs is the better of the two in the middle: their mean may lie between a run
-# before and a run after the processors were moved, where no run ever was.
+# an even number of runs is the better of the two in the middle. Their mean could lie between the
+# placements if the processors were moved between the two runs.
 report_json()
 {
 	touch "$work/results" "$work/failed" "$work/many" "$work/handover"
@@ -17,7 +17,8 @@ report_json()
 		--slurpfile about "$work/about" '
 		def median($more): sort | if length == 0 then null
 			elif $more then .[length / 2 | floor] else .[(length - 1) / 2 | floor] end;
-		# Of each number in a list of objects alike. More is better of rates and bandwidths.
+		# The median of each number in a list of similar objects. More is better for rates
+		# and bandwidths.
 		def medians: . as $all | reduce ([$all[] | paths(type == "number")] |
 			unique)[] as $p ({};
 			setpath($p; [$all[] | getpath($p) | numbers] |
@@ -56,11 +57,11 @@ report_csv()
 			($c | getpath($p))]) | @csv' "$out/bench.json" >"$out/bench.csv"
 }
 
-# report_table PLACEMENT [brief]: a table in Markdown. PLACEMENT is near, far or mixed. If it is
-# empty, the table shows the one of near and far with the most figures; a row with more figures of
-# the other shows that, marked, and missing figures are taken from another placement, marked as
-# well. brief: the rows of the README. The long messages of libripc are copied here (handover=off),
-# as those of the others are.
+# report_table PLACEMENT [brief]: prints a table in Markdown. PLACEMENT is near, far or mixed. If it
+# is empty, the table shows near or far, the one with the most figures. A row with more figures of
+# the other placement shows that one, marked; missing figures are taken from another placement,
+# marked as well. brief: the rows of the README. libripc copies long messages here
+# (`handover=off`), as the others do.
 report_table()
 {
 	jq -r --arg placement "$1" --arg brief "${2:-}" '
@@ -74,7 +75,7 @@ report_table()
 				["nng", "NNG", "block"],
 			["plain", "plain TCP", "block"], ["qperf", "qperf", "block"]] |
 			if $brief != "" then .[:7] else . end) as $programs |
-		# The way of waiting "default" is a different one for each program.
+		# $wait "default" is the default of each program.
 		def value($place; $host; $wait; $test; $size; $program; f):
 			(if $wait == "default" then $program[2] else $wait end) as $wait |
 			[$root.cells[] | select(.placement == $place and .host == $host and
@@ -84,7 +85,7 @@ report_table()
 		def show: if . == null then "-" elif . >= 100000 then "\(. / 10000 | round / 100) M"
 			elif . >= 100 then "\(round)" else "\(. * 100 | round / 100)" end;
 		def row($text; $host; $wait; $test; $size; f; $least):
-			# One placement only, or for each row the one with the most to show.
+			# One placement, or for each row the one with the most figures.
 			[(if $placement != "" then $placement else $here,
 				(["near", "far"] - [$here])[] end) as $place |
 				{$place, v: [$programs[] as $p |
@@ -98,14 +99,16 @@ report_table()
 				[(["near", "far", "mixed"] - [$row.place])[] as $place |
 				{$place, v: value($place; $host; $wait; $test; $size; $programs[$i];
 					f)} |
-				select(.v != null)][0] end] as $lent |
-			# Nothing is the best where the processors were moved.
+				select(.v != null)][0] end] as $other |
+			# No best figure where the processors were moved.
 			(if $row.place == "near" or $row.place == "far" then [$v[] | numbers] |
 				if $least then min else max end else null end) as $best |
-			if $v[0] == null and $lent[0] == null then empty else
-			"| \($text)\(if $row.place == $here then "" else " (\($row.place))" end) | " +
+			if $v[0] == null and $other[0] == null then empty else
+			"| \($text)\(if $row.place == $here then "" else
+				" (\($row.place))" end) | " +
 				([range($v | length) as $i | $v[$i] |
-					if $lent[$i] then "\($lent[$i].v | show) (\($lent[$i].place))"
+					if $other[$i] then
+						"\($other[$i].v | show) (\($other[$i].place))"
 					elif . != null and . == $best then "**\(show)**" else
 						show end] | join(" | ")) + " |" end;
 		def group($title; $host; $wait):
@@ -123,7 +126,8 @@ report_table()
 					.mb_per_s; false) end)] |
 			if . == [] then empty else "| **\($title)** |" + ([$programs[] | " |"] |
 				join("")), .[] end;
-		"| Medians (cache line: \($here)) | " + ([$programs[] | .[1]] | join(" | ")) + " |",
+		"| Medians (cache line: \($here)) | " +
+			([$programs[] | .[1]] | join(" | ")) + " |",
 		"|---|" + ([$programs[] | "---|"] | join("")),
 		group("same host, polling"; "shm"; "poll"),
 		group("same host, default waiting"; "shm"; "default"),
@@ -135,8 +139,8 @@ report_table()
 		"$out/bench.json"
 }
 
-# report_handover [brief]: round trips of long messages of one host that the receiver maps, beside
-# the same with a copy, in the placement with the most figures.
+# report_handover [brief]: round trips of long messages within one host, mapped by the receiver and
+# copied, in the placement with the most figures.
 report_handover()
 {
 	jq -r --arg brief "${1:-}" '
@@ -149,7 +153,8 @@ report_handover()
 			[($all // [])[] | select(.handover == $handover and .read == $read) |
 				.rtt_us[$size]][0] |
 			# A message that could not be mapped was copied.
-			"\(.p50 | show)\(if $handover == "on" and .count and .in_place < 0.9 * .count
+			"\(.p50 | show)\(if $handover == "on" and .count and
+					.in_place < 0.9 * .count
 				then " (\(100 * .in_place / .count | round) % mapped)" else
 					"" end)";
 		if $all == null then empty else
@@ -165,39 +170,49 @@ report_handover()
 		"$out/bench.json"
 }
 
-# The conditions of that table.
+# The conditions of the table of report_handover().
 report_handover_note()
 {
 	cat <<-'END'
-		A receiver *maps* a large buffer of `ripc_buf_alloc()` from a sender on its host; it does not copy
-		it. Round trips (`bench/handover`, polling, buffers not filled again) beside a copy; the receiver
-		looks at both ends of a message or, in the last two columns, reads every byte:
+		A receiver *maps* a large buffer of `ripc_buf_alloc()` from a sender on its host; it
+		does not copy it. Round trips (`bench/handover`, polling, buffers not filled again)
+		beside a copy; the receiver reads both ends of a message or, in the last two
+		columns, every byte:
 	END
 }
 
 report_many()
 {
-	jq -r '"| Clients | over | connected in, ms | memory per client, KiB | calls/s | unevenness, % | one alone, p50 / p99, us | among a flood |",
+	jq -r '["Clients", "over", "connected in, ms", "memory per client, KiB", "calls/s",
+			"unevenness, %", "one alone, p50 / p99, us", "among a flood"] as $head |
+		"| \($head | join(" | ")) |",
 		"|---|---|---|---|---|---|---|---|",
-		(.many[] | "| \(.clients) | \(.transport) | \(.connect_ms) | \(.bytes_per_client / 102.4 | round / 10) | \(.calls_per_s | round) | \(
-			.unevenness_percent) | \(.alone_us.p50) / \(.alone_us.p99) | \(if .clients < 2 then "" else
-			if .flooded_us.p50 > 0 then "\(.flooded_us.p50) / \(.flooded_us.p99)" else "not one call" end end) |")' "$out/bench.json"
+		(.many[] | [.clients, .transport, .connect_ms,
+			(.bytes_per_client / 102.4 | round / 10), (.calls_per_s | round),
+			.unevenness_percent, "\(.alone_us.p50) / \(.alone_us.p99)",
+			if .clients < 2 then ""
+			elif .flooded_us.p50 > 0 then "\(.flooded_us.p50) / \(.flooded_us.p99)"
+			else "not one call" end | tostring] |
+			"| \(join(" | ")) |")' "$out/bench.json"
 }
 
 report_failed()
 {
 	jq -r '.left_out[]?, (.failed[] |
 		"\(.program), \(.host), \(.wait), \(.test)\(if .sizes == [] then ""
-		else ", \(.sizes | map(tostring) | join(", ")) bytes" end): \(.reason)") | "- \(.)"' "$out/bench.json"
+		else ", \(.sizes | map(tostring) | join(", ")) bytes" end): \(.reason)") |
+		"- \(.)"' "$out/bench.json"
 }
 
 report_head()
 {
-	jq -r '"\(.date[0:10]), \(.cpu), \(.cpus) processors, Linux \(.kernel); libripc \(.versions.libripc)" +
+	jq -r '"\(.date[0:10]), \(.cpu), \(.cpus) processors, Linux \(.kernel); " +
+		"libripc \(.versions.libripc)" +
 		([.versions | to_entries[] | select(.key != "libripc") |
 			", \(.key) \(.value)"] | join("")) + "." +
 		" Command: `\(.command)`; \(.rounds) round\(if .rounds == 1 then "" else "s" end
-		) in which all took turns; \(.discarded) runs were repeated because the processors were moved" +
+		) in which all took turns; \(.discarded) runs were repeated because the " +
+		"processors were moved" +
 		(if .filled then ", \(.filled) more were made to complete a row" else "" end) +
 		"; bare cache line: \(.line_us) us."' "$out/bench.json" | fold -s -w 98 |
 			sed 's/ *$//'
@@ -227,7 +242,8 @@ report_md()
 		jq -r '.commands[] | "- \(.)"' "$out/bench.json"
 		if [ -s "$work/many" ]; then
 			echo
-			echo "One server and many clients (\`bench/clients\`), 64 B, blocking; the clients share one processor:"
+			echo "One server and many clients (\`bench/clients\`), 64 B, blocking;" \
+				"the clients share one processor:"
 			echo
 			report_many
 		fi
@@ -246,14 +262,15 @@ report_md()
 report_note()
 {
 	cat <<-'END'
-		Bold: the best of a row. Each process has a processor to itself; all copy long messages, libripc
-		with `handover=off`. By default libripc polls briefly and then sleeps, UCX, libfabric and Open MPI
-		poll, the others sleep. Near, far: the distance of the processors by the round trip of a cache
-		line; figures of another distance are marked and not compared (mixed: it changed during the run).
+		Bold: the best of a row. Each process has a processor to itself; all copy long
+		messages, libripc with `handover=off`. By default libripc polls briefly and then
+		sleeps, UCX, libfabric and Open MPI poll, the others sleep. Near, far: the distance
+		of the processors by the round trip of a cache line; figures of another distance
+		are marked and not compared (mixed: it changed during the run).
 	END
 }
 
-# Between the two marks of the README; nothing else of it is touched.
+# Replaces the text between the two marks of the README.
 report_readme()
 {
 	{

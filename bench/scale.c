@@ -7,13 +7,12 @@
  * MODE is broadcast or zookeeper. There are ten services to each context, and each needs ten
  * services of others. SCENARIO:
  *
- *     boot       all contexts start within a second, register, and look up what they need at once
- *     rush       the same within ten milliseconds: power is back
- *     steady     five minutes of an hour like any other: all use what they have found, one in a
- *       hundred contexts restarts per minute
- *     herd       all contexts look up one and the same service within a millisecond
- *     partition  two halves are apart for a minute, and one service in a hundred is registered in
- *       both of them
+ *     `boot`       all contexts start within a second, register, and look up their services
+ *     `rush`       the same within ten milliseconds, as after a power failure
+ *     `steady`     five minutes of normal use; 1 % of the contexts restarts per minute
+ *     `herd`       all contexts look up the same service within a millisecond
+ *     `partition`  the network is split for a minute, and 1 % of the services are registered in
+ *       both halves
  *
  * scale names prints the names of the columns.
  */
@@ -181,9 +180,8 @@ static void print(struct run *run, const char *scenario, const char *mode)
 		one += c->to_one[k];
 	}
 	datagrams = ((double)all + (double)one / n) / run->seconds;
-	printf("%s\t%s\t%u\t%u\t%u\t%.1f\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%.1f\t%."
-	       "3f\t"
-	       "%u\t%u\t%u\t%zu\t%u\t%u\t%llu\t%llu\t%.0f",
+	printf("%s\t%s\t%u\t%u\t%u\t%.1f\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%.1f\t"
+	       "%.3f\t%u\t%u\t%u\t%zu\t%u\t%u\t%llu\t%llu\t%.0f",
 	       scenario, mode, n, run->opt.services, run->opt.loss_ppm, run->seconds,
 	       (unsigned long long)all, (unsigned long long)one,
 	       (unsigned long long)c->to_all[RIPC__RESOLVE_PROBE],
@@ -208,13 +206,12 @@ int main(int argc, char **argv)
 	struct run run = {.opt = cluster_defaults()};
 
 	if (argc == 2 && !strcmp(argv[1], "names")) {
-		printf("scenario\tmode\tcontexts\tservices\tloss_ppm\tseconds\tto_all\tto_"
-		       "one\tprobes\trequests_all\t"
-		       "requests_one\treplies\tensemble\tpeak_per_s\theard_per_s\tcpu_"
-		       "percent\tresolve_p50_us\t"
-		       "resolve_p99_us\tresolve_max_us\topen\tregister_p50_us\tregister_p99_"
-		       "us\tconflicts\tlost\t"
-		       "settled_ms\tmemory_all\tmemory_own\n");
+		printf("scenario\tmode\tcontexts\tservices\tloss_ppm\tseconds\tto_all\t"
+		       "to_one\tprobes\trequests_all\trequests_one\treplies\tensemble\t"
+		       "peak_per_s\theard_per_s\tcpu_percent\tresolve_p50_us\t"
+		       "resolve_p99_us\tresolve_max_us\topen\tregister_p50_us\t"
+		       "register_p99_us\tconflicts\tlost\tsettled_ms\tmemory_all\t"
+		       "memory_own\n");
 		return 0;
 	}
 	for (size_t i = 0; argc > 3 && i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
@@ -235,7 +232,10 @@ int main(int argc, char **argv)
 		cluster_free(run.cluster);
 		return 0;
 	}
-	fprintf(stderr, "usage: scale boot|rush|steady|herd|partition broadcast|zookeeper CONTEXTS "
-			"[LOSS_PPM [SEED]]\n");
+	fprintf(stderr, "usage: scale SCENARIO broadcast|zookeeper CONTEXTS [LOSS_PPM [SEED]]\n"
+			"scenarios:");
+	for (size_t i = 0; i < sizeof(scenarios) / sizeof(*scenarios); i++)
+		fprintf(stderr, " %s", scenarios[i].name);
+	fprintf(stderr, "\n");
 	return 2;
 }

@@ -86,7 +86,8 @@ picture()
 		i=$((i + 1))
 		[ -s "${curve%%:*}" ] || continue
 		files+=("${curve%%:*}")
-		plot+="${plot:+, }'${curve%%:*}' with linespoints lw 2 ps 0.8 lt $i title '${curve#*:}'"
+		plot+="${plot:+, }'${curve%%:*}' with linespoints lw 2 ps 0.8 lt $i"
+		plot+=" title '${curve#*:}'"
 	done
 	draw "$name" "set title '$title'
 set xlabel 'contexts (one to each host)'

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Processes of one host, side by side in one run: ripc-perf over shm, the ring engine alone, a
+# Compares transports between processes of one host: ripc-perf over shm, the ring engine alone, a
 # bare cache line, and UCX over shared memory. Every figure is the median of ROUNDS runs, which take
-# turns. Prints a markdown table.
+# turns. Prints a Markdown table.
 #
-# The virtual processors of a machine may be moved about, and a cache line then takes three times as
-# long between them. So each run is put down as "near" or "far" by the round trip of a bare line
-# measured right before it, and dropped if that has changed right after it.
+# A host may move the virtual processors of a guest; a cache line between them then takes up to
+# three times as long. So the round trip of a bare line is measured before and after each run: the
+# run counts as "near" or "far", and is dropped if that has changed.
 #
 # usage: bench/shm.sh [BUILD_DIR [ROUNDS]]     (default: the current directory, 5)
 #   CPUS="0 1"   the two processors
-#   FAR_US=0.25  from here on a line is far
+#   FAR_US=0.25  round trip of a line in microseconds from which it counts as far
 #   LESS=1       divides all counts, to try the script itself
 build=${1:-.}
 rounds=${2:-5}
@@ -28,7 +28,8 @@ needs "$build" jq jq tools/ripc-perf bench/ring bench/handover || exit 1
 trap '[ ${#pids[@]} -eq 0 ] || stop "${pids[@]}"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-# cell NAME COMMAND...: runs it and notes what it prints, if the placement stayed.
+# cell NAME COMMAND...: runs it and stores the figure that it prints, if the placement is the same
+# before and after.
 cell()
 {
 	local name=$1 before value
@@ -48,7 +49,7 @@ ripc_rate()
 	ours poll -- rate --size "$1" --count $(($2 / less)) && result .rate_per_s
 }
 
-# ripc_bw SIZE COUNT HANDOVER: on, or off for copies.
+# ripc_bw SIZE COUNT MODE: long messages, mapped (MODE on) or copied (off).
 ripc_bw()
 {
 	ours poll "handover=$3" -- bandwidth --size "$1" --count $(($2 / less)) && result .mb_per_s
@@ -68,7 +69,7 @@ ucx()
 	stop "$server"
 }
 
-# It counts half a round trip as the latency, and 2^20 bytes as a megabyte.
+# The latency of UCX is half a round trip, and its megabyte has 2^20 bytes.
 ucx_lat()
 {
 	ucx tag_lat "$1" "$2" | awk '{ print 2 * $3 }'
@@ -97,7 +98,8 @@ handed()
 		jq ".\"$1\".p50"
 }
 
-# window SIZE HANDOVER: copied into the receiver's window.
+# window SIZE MODE: copied into the receiver's window, from mapped memory (MODE on) or by a read
+# across processes (off).
 window()
 {
 	RIPC_HANDOVER=$2 timeout 120 "$build/bench/handover" "$client_cpu" "$server_cpu" \
@@ -142,7 +144,8 @@ cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $("$perf" \
 	--version | awk '{ print $2 }')$(
 	command -v ucx_info >/dev/null && ucx_info -v | sed -n 's/^# Library version: /, UCX /p')."
-echo "Command: \`bench/shm.sh BUILD $rounds\`; near / far, medians of the runs of each placement, one process per processor, polling."
+echo "Command: \`bench/shm.sh BUILD $rounds\`; near / far, medians of the runs of each placement," \
+	"one process per processor, polling."
 command -v ucx_perftest >/dev/null ||
 	echo "UCX was not measured: ucx_perftest (ucx-utils) is not installed."
 echo
@@ -156,12 +159,14 @@ for size in $sizes; do
 done
 echo "| one way, 64 B, messages/s | $(both rate %.0f) | $(both rate_ucx %.0f) |"
 for size in $handed_sizes; do
-	echo "| round trip of $size B handed over, each side freeing before it answers, p50, us | $(both "handed_$size") | - |"
+	echo "| round trip of $size B mapped, each side freeing before it answers, p50, us |" \
+		"$(both "handed_$size") | - |"
 done
 for size in $window_sizes; do
-	echo "| round trip of $size B into a window, out of memory that is mapped, p50, us | $(both "window_on_$size") | $(both "lat_ucx_$size") |"
-	echo "| round trip of $size B into a window, read across processes, p50, us | $(both \
-		"window_off_$size") | $(both "lat_ucx_$size") |"
+	echo "| round trip of $size B into a window, out of mapped memory, p50, us |" \
+		"$(both "window_on_$size") | $(both "lat_ucx_$size") |"
+	echo "| round trip of $size B into a window, read across processes, p50, us |" \
+		"$(both "window_off_$size") | $(both "lat_ucx_$size") |"
 done
 echo "| bandwidth, 1 MiB, copied, MB/s | $(both bw %.0f) | $(both bw_ucx %.0f) |"
-echo "| bandwidth, 1 MiB, handed over, MB/s | $(both bw_handed %.0f) | - |"
+echo "| bandwidth, 1 MiB, mapped, MB/s | $(both bw_handed %.0f) | - |"

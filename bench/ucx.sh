@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Side by side in one run, on two processors of this host and its loopback: ripc-perf, plain TCP
-# between the same two processes, and UCX over TCP. Every figure is the median of ROUNDS runs, which
-# take turns. Prints a markdown table.
+# Compares ripc-perf, plain TCP between the same two processes, and UCX over TCP, on two processors
+# of this host and its loopback. Every figure is the median of ROUNDS runs, which take turns. Prints
+# a Markdown table.
 #
 # usage: bench/ucx.sh [BUILD_DIR [ROUNDS]]     (default: the current directory, 5)
 #   CPUS="0 1"       the two processors
-#   IDLE_SECONDS=10  how long the connections idle
+#   IDLE_SECONDS=10  idle time of the connections
 #   LESS=1           divides all counts, to try the script itself
-# UCX is left out with a reason if ucx_perftest (package ucx-utils) is not there. Needs jq.
+# UCX is left out if ucx_perftest (package ucx-utils) is not installed. Needs jq.
 build=${1:-.}
 rounds=${2:-5}
 read -r client_cpu server_cpu <<<"${CPUS:-0 1}"
@@ -99,7 +99,8 @@ cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $("$perf" \
 	--version | awk '{ print $2 }')$(
 	command -v ucx_info >/dev/null && ucx_info -v | sed -n 's/^# Library version: /, UCX /p')."
-echo "Command: \`bench/ucx.sh BUILD $rounds\`; medians of $rounds runs that took turns, loopback, one process per processor."
+echo "Command: \`bench/ucx.sh BUILD $rounds\`; medians of $rounds runs that took turns, loopback," \
+	"one process per processor."
 command -v ucx_perftest >/dev/null ||
 	echo "UCX was not measured: ucx_perftest (ucx-utils) is not installed."
 echo

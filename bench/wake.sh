@@ -1,16 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The cost of waiting between processes of one host, side by side in one run: blocked and asleep,
-# beside eventfds (bench/wake), and waiting by libripc's default, beside ZeroMQ and NNG over their
-# ipc. Every figure is the median of ROUNDS runs, which take turns. Prints a Markdown table.
+# The cost of waiting between processes of one host: asleep, compared with eventfds (bench/wake),
+# and with libripc's default, compared with ZeroMQ and NNG over their ipc. Every figure is the
+# median of ROUNDS runs, which take turns. Prints a Markdown table.
 #
-# Each run counts as "near" or "far", as by bench/shm.sh, and is dropped if that has changed after
-# it.
+# Each run counts as "near" or "far" as in bench/shm.sh, and is dropped if that has changed.
 #
 # usage: bench/wake.sh [BUILD_DIR [ROUNDS]]     (default: the current directory, 5)
 #   CPUS="0 1"           the two processors
-#   FAR_US=0.25          the limit from which a line is far
+#   FAR_US=0.25          round trip of a line in microseconds from which it counts as far
 #   PAUSES_MS="1 3 10"   the pauses before each round trip of sleeping processes
 #   LESS=1               divides all counts, to try the script itself
 build=${1:-.}
@@ -45,8 +44,8 @@ others=()
 peer_program zmq "$(pkg-config --cflags --libs libzmq 2>/dev/null)" && others+=(zmq)
 peer_program nng -lnng && others+=(nng)
 
-# cell NAME COMMAND...: runs it and notes each of the figures that it prints as "SUFFIX VALUE", if
-# the placement stayed.
+# cell NAME COMMAND...: runs it and stores the figures that it prints as lines "SUFFIX VALUE", if
+# the placement is the same before and after.
 cell()
 {
 	local name=$1 before suffix value
@@ -63,7 +62,8 @@ wake()
 {
 	RIPC_WAIT=block timeout 300 "$build/bench/wake" "$client_cpu" "$server_cpu" \
 		$((500 / less + 1)) $(($1 * 1000)) |
-		jq -r '"_ripc \(.ripc.p50)", "_eventfd \(.eventfd.p50)", "_epoll \(.eventfd_epoll.p50)", "_ratio \(.ratio)"'
+		jq -r '"_ripc \(.ripc.p50)", "_eventfd \(.eventfd.p50)",
+			"_epoll \(.eventfd_epoll.p50)", "_ratio \(.ratio)"'
 }
 
 adaptive()
@@ -102,7 +102,7 @@ both()
 	echo "$(median "$1.near" "$2") / $(median "$1.far" "$2")"
 }
 
-# times A B: how often A fits into B, of each placement.
+# times A B: prints B / A for each placement.
 times()
 {
 	local near far
@@ -116,9 +116,11 @@ times()
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $("$perf" \
 	--version | awk '{ print $2 }')."
-echo "Command: \`bench/wake.sh BUILD $rounds\`; near / far, medians of the runs of each placement, p50 of round trips of 64 B, shm."
+echo "Command: \`bench/wake.sh BUILD $rounds\`; near / far, medians of the runs of each" \
+	"placement, p50 of round trips of 64 B, shm."
 echo
-echo "| Both asleep, pause before each | libripc, wait=block, us | eventfds, read, us | eventfds, epoll and read, us | libripc / read |"
+echo "| Both asleep, pause before each | libripc, wait=block, us | eventfds, read, us |" \
+	"eventfds, epoll and read, us | libripc / read |"
 echo "|---|---|---|---|---|"
 for pause in $pauses; do
 	echo "| $pause ms | $(both "cold_${pause}_ripc") | $(both \

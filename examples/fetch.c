@@ -97,7 +97,7 @@ static int take_piece(struct transfer *t, const struct ripc_message *m)
 	memcpy(head, m->items[0].iov_base, len);
 	head[len] = 0;
 	if (!strncmp(head, "error ", 6)) {
-		fprintf(stderr, "fetch: the server says: %s\n", head + 6);
+		fprintf(stderr, "fetch: the server reports: %s\n", head + 6);
 		return 1;
 	}
 	len = m->items[1].iov_len;

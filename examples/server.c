@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 	/* -1: wait for ever. Every call that can wait takes such a timeout in milliseconds. */
 	while (!ripc_receive(service, &message, -1)) {
 		/* A message has one or more items; ours have one. It names its source. */
-		printf("service %llu says: %.*s\n", (unsigned long long)message->source,
+		printf("service %llu sent: %.*s\n", (unsigned long long)message->source,
 		       (int)message->items[0].iov_len, (char *)message->items[0].iov_base);
 		fflush(stdout);
 		/*

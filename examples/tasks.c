@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A boss hands tasks to workers and gets each of them done, although workers are killed.
+ * A boss distributes tasks to workers and gets each task done, even if workers are killed.
  *
  *     ./tasks boss 42 4000        has 4000 tasks, and ends when all are done
- *     ./tasks worker 42 1         in as many terminals as you like; a task takes 1 ms of its time
+ *     ./tasks worker 42 1         in any number of terminals; each task takes it 1 ms
  *
  * A worker calls the boss. The call reports the result of its last task and asks for the next; the
  * answer is the task. A call is executed at most once and gets its own answer, so nothing has to be

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Shared by the scripts: packages, configuring and building under build/, and the loopback as the
-# only network. A script changes into the top directory and sources this file; everything is meant
-# for Debian 12 or a derivative.
+# Functions of the scripts: packages, configuring and building under build/, and the loopback as the
+# only network. A script changes into the top directory and sources this file. For Debian 12 and its
+# derivatives.
 set -u
 jobs=$(nproc)
 export LC_ALL=C.UTF-8 RIPC_INTERFACES=lo
@@ -37,19 +37,19 @@ installed()
 	dpkg-query -W -f='${Status}\n' "$1" 2>/dev/null | grep -q '^install ok installed'
 }
 
-# --no-install, as the first argument of a script: packages that are missing end it, or skip what
+# --no-install as the first argument of a script: missing packages end it, or skip the part that
 # needs them.
 if [ "${1-}" = --no-install ]; then
 	export NO_INSTALL=yes
 	shift
 fi
 
-# need_packages NAME...: installs those that are missing, and asks the network only then.
+# need_packages NAME...: installs missing packages; uses the network only if any is missing.
 need_packages()
 {
 	local missing=() package
 	if ! command -v dpkg-query >/dev/null; then
-		say "not a Debian system: nothing is installed; these packages or their like are needed: $*"
+		say "not a Debian system: install these packages or their equivalents by hand: $*"
 		return 0
 	fi
 	for package in "$@"; do
@@ -74,14 +74,13 @@ base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-de
 # libuv1-dev: for the example of ripc_service_fd(3) alone.
 test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils libuv1-dev)
 full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headless)
-# The lab: an emulator, what its guests are made from, and programs of others for the devices in
-# them.
+# The lab: an emulator, the packages in its guests, and third-party programs for their devices.
 lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux \
 	procps perftest
 	ibverbs-utils rdmacm-utils iproute2)
 lint_packages=(clang-format clang-tidy cppcheck shellcheck codespell libuv1-dev)
 
-# Makes ./configure if there is none or something it is made from is newer.
+# Makes ./configure if it is missing or older than one of its sources.
 prepare()
 {
 	if [ ! -x configure ] || [ ! -f Makefile.in ] ||

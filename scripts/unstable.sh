@@ -7,9 +7,9 @@
 # and to set $results, a directory, and the counters $passed and $failed.
 #
 # A program that passes three times in a row counts as passed, and is listed with its log under
-# "unstable:". It stays failed if its log shows a crash or a report of a sanitizer, because such a
-# fault is real however rarely it happens. More than three failed programs are not run again: the
-# run has failed. tests/unstable.md lists the programs that were seen, with cause and mend.
+# "unstable:". It stays failed if its log shows a crash or a report of a sanitizer: such a fault is
+# real even if it is rare. If more than three programs failed, none is run again.
+# tests/unstable.md lists the unstable programs found, with cause and remedy.
 rerun_max=3
 rerun_times=3
 
@@ -33,8 +33,10 @@ crashed()
 {
 	grep -aE -m 1 \
 		-e '(ERROR: (Address|Leak)|WARNING: Thread)Sanitizer|: runtime error: ' \
-		-e 'Received signal (4|6|7|8|11) |Early exit with return value (132|134|135|136|139)' \
-		-e 'Segmentation fault|Aborted|Bus error|Illegal instruction|core dumped|stack smashing' "$1"
+		-e 'Received signal (4|6|7|8|11) ' \
+		-e 'Early exit with return value (132|134|135|136|139)' \
+		-e 'Segmentation fault|Aborted|Bus error|Illegal instruction' \
+		-e 'core dumped|stack smashing' "$1"
 }
 
 # rerun_failures: runs the remembered programs again, and corrects $passed and $failed.
@@ -65,7 +67,8 @@ rerun_failures()
 		unstable+=("[$stage] $name" "$log")
 	done <"$list"
 	[ ${#unstable[@]} -gt 0 ] || return 0
-	echo "unstable: failed beside others and passed $rerun_times times alone; mend these first (tests/unstable.md)"
+	echo "unstable: failed beside others and passed $rerun_times times alone;" \
+		"mend these first (tests/unstable.md)"
 	for ((i = 0; i < ${#unstable[@]}; i += 2)); do
 		echo "unstable: ${unstable[i]}: ${unstable[i + 1]}"
 		sed 's/^/    /' "${unstable[i + 1]}"

@@ -95,10 +95,9 @@ static void check_limits(struct doctor *d)
 		doctor_report(
 			d, files->rlim_cur < NOFILE_NEEDED ? DOCTOR_FAULT : DOCTOR_WARNING,
 			"descriptors",
-			"only %llu files may be open, and every peer takes one or more: raise "
-			"it with "
-			"\"ulimit -n %u\", in "
-			"/etc/security/limits.conf (nofile) or with LimitNOFILE= of systemd",
+			"only %llu files may be open, and every peer takes one or more: raise it "
+			"with \"ulimit -n %u\", in /etc/security/limits.conf (nofile) or with "
+			"LimitNOFILE= of systemd",
 			(unsigned long long)files->rlim_cur, NOFILE_WANTED);
 }
 
@@ -133,8 +132,7 @@ static void check_file(struct doctor *d, const char *path, const char *remedy)
 		doctor_report(
 			d, DOCTOR_FAULT, "device files",
 			"%s may not be opened by this user: add the user to the group of the file "
-			"(often rdma), or give the "
-			"container the device",
+			"(often rdma), or give the container the device",
 			path);
 	else if (error)
 		doctor_report(d, DOCTOR_FAULT, "device files",
@@ -155,9 +153,7 @@ static void check_devices(struct doctor *d)
 			doctor_report(
 				d, DOCTOR_FAULT, "port",
 				"port %u of %s is %s: bring up its link, its network interface "
-				"(\"ip "
-				"link set ... up\"), or, "
-				"with InfiniBand, the subnet manager",
+				"(\"ip link set ... up\"), or, with InfiniBand, the subnet manager",
 				v->port, v->name, *v->state ? v->state : "in no known state");
 		else if (strcmp(v->node, "RNIC") && !has_gid(v->name, v->port))
 			doctor_report(d, DOCTOR_FAULT, "GID",
@@ -209,24 +205,20 @@ static void check_interface(struct doctor *d, const char *name, unsigned flags, 
 		doctor_report(
 			d, DOCTOR_WARNING, "broadcast",
 			"%s carries neither broadcast nor multicast, so services behind it are not "
-			"found by asking all: list "
-			"their hosts with resolver=local,udp,file:/path",
+			"found by asking all: list their hosts with resolver=local,udp,file:/path",
 			name);
 	if (mtu && mtu < MTU_WANTED)
 		doctor_report(
 			d, DOCTOR_WARNING, "MTU",
 			"%s has an MTU of %d, below %d, which splits messages and slows them down: "
-			"\"ip link set %s mtu "
-			"%d\"",
+			"\"ip link set %s mtu %d\"",
 			name, mtu, MTU_WANTED, name, MTU_WANTED);
 	if (flags & IFF_LOOPBACK || !mtu)
 		return;
 	if (*first_mtu && mtu != *first_mtu)
 		doctor_report(d, DOCTOR_WARNING, "MTU",
 			      "%s has an MTU of %d and %s one of %d: on one network all hosts must "
-			      "have the "
-			      "same, or large messages "
-			      "get lost",
+			      "have the same, or large messages get lost",
 			      *first, *first_mtu, name, mtu);
 	*first_mtu = mtu;
 	*first = name;
@@ -278,8 +270,7 @@ static void check_network(struct doctor *d)
 		doctor_report(
 			d, wanted || !host_works(d) ? DOCTOR_FAULT : DOCTOR_WARNING, "interface",
 			"no network interface in use is up, so services of other hosts are not "
-			"found: \"ip link\" lists them, the setting interfaces names those to "
-			"use");
+			"found: \"ip link\" lists them, the setting interfaces names those to use");
 	freeifaddrs(all);
 }
 
@@ -359,9 +350,8 @@ static void check_key(struct doctor *d)
 		doctor_report(
 			d, DOCTOR_WARNING, "clock",
 			"the clock of this host is not kept by anything (\"timedatectl\"), and "
-			"with a "
-			"key messages of a host "
-			"whose clock is far off are refused: run chrony or another NTP client");
+			"with a key messages of a host whose clock is far off are refused: run "
+			"chrony or another NTP client");
 }
 
 /* ---- the library at work ---- */
@@ -409,8 +399,7 @@ unsigned doctor_print(const struct info *info, const char *settings, uint64_t se
 	if (service)
 		doctor_check_service(&d, service);
 	printf("%u %s, %u %s: looked at limits, RDMA devices, network interfaces, container, key "
-	       "and "
-	       "clock, transports, the resolver, and whether services are found\n",
+	       "and clock, transports, the resolver, and whether services are found\n",
 	       found[DOCTOR_FAULT], found[DOCTOR_FAULT] == 1 ? "fault" : "faults",
 	       found[DOCTOR_WARNING], found[DOCTOR_WARNING] == 1 ? "warning" : "warnings");
 	return found[DOCTOR_FAULT];

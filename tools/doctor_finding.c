@@ -342,12 +342,12 @@ void doctor_check_service(struct doctor *d, uint64_t id)
 	else
 		doctor_report(
 			d, DOCTOR_WARNING, "service",
-			"nobody answers for service %llu: %s; see that its server runs, and what "
-			"\"ripc-info --doctor\" says on its host%s",
+			"nobody answers for service %llu: %s; check that its server runs, and run "
+			"\"ripc-info --doctor\" on its host%s",
 			number, route.reason,
 			key || strstr(route.reason, "key")
 				? ""
-				: "; if it has a key, name a copy of its key file here with "
-				  "RIPC_KEY_FILE, for it answers no request without");
+				: "; a server with a key answers authenticated requests only: "
+				  "set RIPC_KEY_FILE to a copy of its key file");
 	ripc_close(ctx);
 }

@@ -36,8 +36,7 @@ void perf_print_head(const struct perf_args *args)
 		printf(", next to %s", base);
 	if (args->test == PERF_PACED)
 		printf("; one way in microseconds\n%-16s %-5s %10s %8s %6s %6s %6s %6s %8s %8s %8s "
-		       "%8s "
-		       "%8s %8s",
+		       "%8s %8s %8s",
 		       "", "kind", "size", "count", "missed", "refus", "lost", "late", "p10", "p50",
 		       "p90", "p99", "p99.9", "max");
 	else if (args->test == PERF_LATENCY)

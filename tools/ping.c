@@ -264,8 +264,7 @@ static int ping(struct ping *p)
 			 * does not answer pings; more of them would only fill its queue.
 			 */
 			printf("service %llu is there but does not answer pings (%llu sent, no "
-			       "answer in "
-			       "%llu ms)\n",
+			       "answer in %llu ms)\n",
 			       (unsigned long long)p->id, (unsigned long long)p->sent,
 			       (unsigned long long)p->timeout_ms);
 			return TOOL_NO_ANSWER;

@@ -6,7 +6,8 @@ libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/conte
 	src/core/context/completion.c src/core/context/info.c src/core/context/list.c
 libripc_internal_la_SOURCES += src/core/call/call.h src/core/call/caller.c \
 	src/core/call/callee.c
-libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/dispatch.c src/core/message/dispatch.h \
+libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/dispatch.c \
+	src/core/message/dispatch.h \
 	src/core/message/receive.c src/core/message/receive.h \
 	src/core/message/reliable_send.c \
 	src/core/message/request.c src/core/message/request.h src/core/message/send.c \

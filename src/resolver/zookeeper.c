@@ -272,8 +272,7 @@ static void on_lost(struct ripc__zk *z, const char *text)
 	}
 	ripc__log(RIPC_LOG_WARN,
 		  "resolver: zookeeper: the ensemble %s is lost%s%s; %zu records are stale and "
-		  "stay in "
-		  "use",
+		  "stay in use",
 		  z->hosts, *text ? ": " : "", text, stale);
 }
 

@@ -31,7 +31,8 @@ offers() {
 
 offers "an option" ripc-info --do :: "--doctor"
 offers "options of another tool" ripc-ping --co :: "--count"
-offers "all options" ripc-info -- :: "--doctor --help --json --option --service --services --timeout --version"
+offers "all options" ripc-info -- :: \
+	"--doctor --help --json --option --service --services --timeout --version"
 offers "what ripc-perf does" ripc-perf l :: "latency"
 offers "what ripc-perf does: all" ripc-perf "" :: "bandwidth latency paced rate server stop verbs"
 offers "a setting" ripc-ping -o wa :: "wait="

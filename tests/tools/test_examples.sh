@@ -12,7 +12,7 @@ server=$pid
 ready server "service $id waits"
 expect "client" 0 60 ./examples/client "$id" "good morning"
 has "gets its answer" "$out" "^service $id answers: good morning$"
-has "the server got the message" "$work/server" "says: good morning$"
+has "the server got the message" "$work/server" "sent: good morning$"
 if ./examples/client "$id" lost >/dev/full 2>"$err"; then
 	bad "client: its output is lost" "$err"
 else
@@ -255,7 +255,7 @@ fetched() {
 
 refused() {
 	expect "fetch $1" 1 60 ./examples/fetch "$id" "$1" "$work/got/file"
-	has "fetch $1: the reply is clear" "$err" "the server says: $2"
+	has "fetch $1: the reply is clear" "$err" "the server reports: $2"
 	if [ -e "$work/got/file" ] || left_behind "$work/got/file"; then
 		bad "fetch $1: leaves nothing"
 	else

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Calls: a request, and the answer that belongs to it. Both are reliable short messages or long
- * messages, which are repeated and filtered below this layer. This layer matches answers, ends calls
- * whose time is up, and finds out whether a request was executed. doc/protocol.md, section 1.9.
+ * Calls: a request and its answer. Both are reliable short messages or long messages; the layers
+ * below repeat them and drop duplicates. This layer matches answers to requests, ends calls at
+ * their deadline, and finds out whether a request was executed. doc/protocol.md, section 1.9.
  *
  * Caller:
  *
- *   WAITING -- posted --> SENT -- answer --> DONE
- *      WAITING -- time up: -ETIMEDOUT; nobody holds the service: -EHOSTUNREACH --> DONE
- *      SENT -- refused, CALL_STATE moved, BYE --> WAITING, for the next holder
- *      SENT -- the peer is lost: -EPIPE, or WAITING with RIPC_IDEMPOTENT
- *      SENT -- time up, cancelled: CALL_CANCEL --> CANCELLING
- *   CANCELLING -- answer --> DONE
- *      CANCELLING -- CALL_STATE not taken: -ETIMEDOUT, -ECANCELED --> DONE
- *      CANCELLING -- CALL_STATE taken or unknown, CANCEL_NS passed: -ETIME --> DONE
+ *   CALL_WAITING -- posted --> CALL_SENT -- answer --> CALL_DONE
+ *      CALL_WAITING -- deadline: -ETIMEDOUT; nobody holds the service: -EHOSTUNREACH --> CALL_DONE
+ *      CALL_SENT -- refused, CALL_STATE moved, BYE --> CALL_WAITING, for the next holder
+ *      CALL_SENT -- the peer is lost: -EPIPE, or CALL_WAITING with RIPC_IDEMPOTENT
+ *      CALL_SENT -- deadline, cancelled: CALL_CANCEL --> CALL_CANCELLING
+ *   CALL_CANCELLING -- answer --> CALL_DONE
+ *      CALL_CANCELLING -- CALL_STATE not taken: -ETIMEDOUT, -ECANCELED --> CALL_DONE
+ *      CALL_CANCELLING -- CALL_STATE taken or unknown, CANCEL_NS passed: -ETIME --> CALL_DONE
  *
- * Callee: a request is QUEUED until the application receives it, then TAKEN until it is answered.
- * Its message holds this state (core/service/message.h) and is in peer->served until it is answered.
+ * Callee: a request is queued until the application receives it, then taken until it is answered.
+ * The message holds this state (core/service/message.h) and is in peer->served until then.
  *
  * Lock held in every function.
  */
@@ -29,14 +29,11 @@
 
 /* ---- caller (caller.c) ---- */
 
-/*
- * Starts a call. Return: 0, or -ENOMEM, explained. The service is entered; items and options are
- * checked.
- */
+/* Starts a call. The service is entered; items and options are checked. Return: 0, or -ENOMEM. */
 int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 		     unsigned nitems, uint64_t bytes, const struct ripc_call_options *o,
 		     int timeout_ms, struct ripc_request **out);
-/* The application gives a call up: it ends at once, or when the peer has answered CALL_CANCEL. */
+/* The application cancels a call: it ends at once, or when the peer has answered CALL_CANCEL. */
 void ripc__call_abort(struct ripc__call *call);
 /*
  * ripc__call_abort() and the wait for it are over: ends the call if it has not ended. Its result is
@@ -45,26 +42,26 @@ void ripc__call_abort(struct ripc__call *call);
 void ripc__call_withdrawn(struct ripc__call *call);
 /* The call ended, and the application has its result: frees it. */
 void ripc__call_free(struct ripc__call *call);
-/* The answer of a call that is done, which becomes the caller's; NULL: none. */
+/* The answer of a call that is done; the caller owns it. NULL: none. */
 struct ripc__message *ripc__call_take_reply(struct ripc__call *call);
 /* Ends a call without waiting for the peer. */
 void ripc__call_end(struct ripc__call *call, int status, const char *why);
 
-/* An answer arrived. Takes m over. */
+/* An answer arrived. The callee owns m. */
 void ripc__call_reply(struct ripc *ctx, struct ripc__message *m);
 /* CALL_STATE arrived. */
 void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t state);
-/* The peer is lost, or has lost its memory of this context. */
+/* The peer is lost, or has lost its record of this context. */
 void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why);
 /* The service is being closed, or was taken over: its calls end. */
 void ripc__calls_service_ended(struct ripc_service *s);
 void ripc__calls_timers(struct ripc *ctx);
-/* ripc_close(): the callees are notified. */
+/* ripc_close(): notifies the callees. */
 void ripc__calls_close(struct ripc *ctx);
-/* ripc_close(), without lanes: ends them, and frees those that the application has. */
+/* ripc_close(), after the lanes are closed: ends all calls and frees those of the application. */
 void ripc__calls_end_all(struct ripc *ctx);
 void ripc__calls_free(struct ripc *ctx);
-/* Frees long requests that have ended. Not from an event of one. */
+/* Frees long requests that have ended. Do not call it from the event of a request. */
 void ripc__calls_free_ended(struct ripc *ctx);
 
 /* ---- callee (callee.c) ---- */
@@ -84,18 +81,18 @@ void ripc__served_close(struct ripc *ctx);
 
 /* Whether a request can be answered. Return: 0; -EINVAL, -EALREADY, -ECANCELED, explained. */
 int ripc__request_check(const struct ripc__message *m);
-/* Whether the time of its caller is up. */
+/* Whether the caller's deadline has passed. */
 bool ripc__request_expired(struct ripc__message *m);
 /* Whether an answer goes as a short message. */
 bool ripc__reply_is_short(const struct ripc__message *m, uint64_t bytes);
-/* Answers with a short message, which is sent at once or when there is credit. Return: 0, or an error, explained. */
+/* Answers with a short message, now or when there is credit. Return: 0, or an error, explained. */
 int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items,
 		      unsigned nitems);
-/* Begins a long answer. Return: 0: it is under way; else the caller was notified. */
+/* Begins a long answer. Return: 0: it is under way; else an error, and the caller was notified. */
 int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
 		      uint64_t bytes, struct ripc_request **out);
 
-/* What ripc__service_deliver() does with the messages of calls. Return: whether m goes into the queue. */
+/* A message of a call arrived. Return: whether m goes into the queue of s. */
 bool ripc__call_arrived(struct ripc_service *s, struct ripc__message *m);
 
 #endif

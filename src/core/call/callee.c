@@ -8,7 +8,7 @@
 
 enum request_state { REQUEST_QUEUED, REQUEST_TAKEN };
 
-/* The owner of all answers: nobody waits for one. */
+/* The owner of all answers: their end is reported to nobody. */
 struct ripc__replies {
 	struct ripc__reliable_owner owner;
 	struct ripc *ctx;
@@ -22,7 +22,7 @@ static void reply_ended(struct ripc__reliable_owner *o, struct ripc__reliable_ms
 	ripc__reliable_free(((struct ripc__replies *)o)->ctx, m);
 }
 
-/* The caller is answered, or gone. */
+/* Removes a request that is answered, or whose caller is gone. */
 static void served_remove(struct ripc__message *m)
 {
 	ripc__list_del(&m->served);
@@ -43,7 +43,7 @@ bool ripc__request_expired(struct ripc__message *m)
 	return m->call_deadline_ns != RIPC__NEVER && ripc__now(m->ctx) >= m->call_deadline_ns;
 }
 
-/* Frees a request that the application never has. */
+/* Frees a request that the application has not received. */
 static void drop_unseen(struct ripc__message *m, enum ripc__call_state state)
 {
 	m->ctx->stats.calls_expired += state == RIPC__CALL_NOT_TAKEN;
@@ -129,7 +129,7 @@ static struct ripc__reliable_owner *replies(struct ripc *ctx)
 	return ctx->replies ? &ctx->replies->owner : NULL;
 }
 
-/* The destination of an answer, which is at the caller's peer. NULL: the caller's service moved. */
+/* The destination of an answer, at the caller's peer. NULL: the caller's service has moved. */
 static struct ripc__dest *reply_dest(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
@@ -143,7 +143,6 @@ static struct ripc__dest *reply_dest(struct ripc__message *m)
 	return d->peer == p ? d : NULL;
 }
 
-/* Answers with a short message, which is sent at once or when there is credit. */
 int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items,
 		      unsigned nitems)
 {
@@ -181,7 +180,7 @@ void ripc__request_dropped(struct ripc__message *m)
 
 	m->call_kind = RIPC__CALL_NONE;
 	m->pub.call = 0;
-	/* It never arrived in full, or is answered, or its caller is gone. */
+	/* It has not arrived completely, is answered, or its caller is gone. */
 	if (ripc__list_empty(&m->served))
 		return;
 	if (m->ctx->closing) {
@@ -212,7 +211,6 @@ void ripc__served_close(struct ripc *ctx)
 	}
 }
 
-/* Whether the message can be answered. Lock held. */
 int ripc__request_check(const struct ripc__message *m)
 {
 	if (m->call_kind != RIPC__CALL_REQUEST)
@@ -224,7 +222,6 @@ int ripc__request_check(const struct ripc__message *m)
 	return 0;
 }
 
-/* Begins a long answer. Return: 0: it is under way, and the caller learns its failure. */
 int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
 		      uint64_t bytes, struct ripc_request **out)
 {
@@ -245,14 +242,13 @@ int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsign
 	return rc;
 }
 
-/* Whether an answer goes as a short message. */
 bool ripc__reply_is_short(const struct ripc__message *m, uint64_t bytes)
 {
 	const struct ripc__lane *lane = m->call_peer->lane;
 
 	if (bytes <= RIPC_SHORT_GUARANTEED)
 		return true;
-	/* Long items may land in the caller's buffers. */
+	/* A long answer may be written into the caller's return buffers. */
 	return lane && !m->pub.nreturn_buffers && bytes <= RIPC__RELIABLE_WINDOW_BYTES / 4 &&
 	       bytes + RIPC__CALL_EXT <= lane->send_max - RIPC__SHORT_FIXED;
 }

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How long a caller whose time is up waits for the state of its request. */
+/* Time that a cancelled call waits for the state of its request. */
 #define CANCEL_NS (100 * RIPC__MS)
-/* An answer's status is at least this. */
+/* Lowest status of an answer. */
 #define STATUS_MIN (-4095)
 
 enum call_state { CALL_WAITING, CALL_SENT, CALL_CANCELLING, CALL_DONE };
@@ -20,7 +20,7 @@ struct ripc__call {
 	struct ripc__list link;            /* in ctx->calls until it is done */
 	uint64_t id;
 	struct ripc *ctx;
-	struct ripc_request *handle; /* the application's */
+	struct ripc_request *handle; /* handle of the application */
 	uint64_t dest;
 	uint64_t deadline_ns;
 	enum call_state state;
@@ -33,7 +33,7 @@ struct ripc__call {
 	struct ripc_request *rndv;    /* long request under way, or NULL */
 	struct ripc__message *reply;
 	int reply_status;
-	/* of a long request: it may be sent again */
+	/* of a long request, which may be sent again */
 	unsigned nitems;
 	struct iovec *items;
 	struct ripc_send_options options;
@@ -45,8 +45,8 @@ static void send_request(struct ripc__call *call);
 /* ---- the table of calls ---- */
 
 /*
- * An id is the index of a slot, and above it a number that is drawn at the first call and grows
- * with each: no id comes again.
+ * An id has the index of a slot in its low bits, and above it a number that starts at
+ * ripc__seq_begin() and grows with each call. So no id is used twice.
  */
 #define SLOT_BITS 20
 
@@ -164,7 +164,7 @@ static void drop_short(struct ripc__call *call)
 	ripc__reliable_free(call->ctx, m);
 }
 
-/* A long request that has ended is freed later: its callers still look at it. */
+/* Defers the release of a long request that has ended: its callers still use it. */
 static void free_later(struct ripc_request *r)
 {
 	struct ripc *ctx = r->ctx;
@@ -181,7 +181,7 @@ void ripc__calls_free_ended(struct ripc *ctx)
 		ripc__request_free(ripc__list_entry(n, struct ripc_request, ctx_link));
 }
 
-/* Ends the long request now: the memory of its items is the caller's again. */
+/* Ends the long request at once: the memory of its items belongs to the caller again. */
 static void end_long(struct ripc__call *call)
 {
 	struct ripc_request *r = call->rndv;
@@ -262,7 +262,7 @@ struct ripc__message *ripc__call_take_reply(struct ripc__call *call)
 	return m;
 }
 
-/* The request was not executed, and its service may have another holder. */
+/* The request was not executed: sends it again, because its service may have another holder. */
 static void send_again(struct ripc__call *call)
 {
 	set_peer(call, NULL);
@@ -279,7 +279,7 @@ static void send_again(struct ripc__call *call)
 	send_request(call);
 }
 
-/* It is not known whether the request was executed. */
+/* Ends a call whose request may or may not have been executed. */
 static void call_unknown(struct ripc__call *call, const char *why)
 {
 	char text[RIPC__DETAIL_MAX];
@@ -302,7 +302,7 @@ static int before_post(struct ripc__reliable_owner *o, struct ripc__reliable_msg
 	struct ripc__call *call = (struct ripc__call *)o;
 	uint32_t left = ripc__remaining_ms(call->ctx, call->deadline_ns);
 
-	/* The timers end it. */
+	/* The timers end the call. */
 	if (!left)
 		return -EAGAIN;
 	ripc__put_le64(ripc__reliable_ext(m) + 8, left);
@@ -318,7 +318,7 @@ static void short_ended(struct ripc__reliable_owner *o, struct ripc__reliable_ms
 {
 	struct ripc__call *call = (struct ripc__call *)o;
 
-	/* It is kept: the service may move before the request is taken. */
+	/* Kept until the request is taken: before that its service may move. */
 	call->m = m;
 	call->listed = false;
 	if (status == -EPIPE)
@@ -327,7 +327,7 @@ static void short_ended(struct ripc__reliable_owner *o, struct ripc__reliable_ms
 		ripc__call_end(call, status, why);
 }
 
-/* The peer refused it, or has sent BYE: it waits for the next holder. */
+/* The peer refused the request or sent BYE: it waits for the next holder. */
 static void short_requeued(struct ripc__reliable_owner *o)
 {
 	struct ripc__call *call = (struct ripc__call *)o;
@@ -352,7 +352,7 @@ static void long_ended(struct ripc_request *r, struct ripc__peer *p)
 		set_peer(call, p);
 		if (call->state == CALL_WAITING)
 			call->state = CALL_SENT;
-		/* Its time was up, or it was cancelled, while it was sent. */
+		/* Its deadline passed, or it was cancelled, while it was sent. */
 		else if (call->state == CALL_CANCELLING)
 			ripc__lane_notify(p->lane, RIPC__CALL_CANCEL, 0, 0, call->id, 0);
 	} else if (status == -EPIPE) {
@@ -386,7 +386,7 @@ static void send_long_request(struct ripc__call *call)
 				 &call->options, &ext, &r);
 	if (rc)
 		ripc__call_end(call, rc, ripc_error_detail());
-	/* Offered once: the buffers stay offered if the request is sent again. */
+	/* Only once: the buffers stay advertised if the request is sent again. */
 	call->options.nreturn_buffers = 0;
 }
 
@@ -418,7 +418,7 @@ void ripc__call_reply(struct ripc *ctx, struct ripc__message *m)
 	int status = (int)(int32_t)m->call_word;
 
 	m->call_kind = RIPC__CALL_NONE;
-	/* Nobody but the peer that has the request can answer it. */
+	/* Only the peer that has the request may answer it. */
 	if (!call || call->dest != m->pub.source || (call->peer && call->peer != m->call_peer) ||
 	    call->reply) {
 		ctx->stats.late_replies++;
@@ -428,12 +428,12 @@ void ripc__call_reply(struct ripc *ctx, struct ripc__message *m)
 	ripc__message_return_credit(m);
 	if (status > 0 || status < STATUS_MIN)
 		status = -EPROTO;
-	/* The end of its lane has to find it. */
+	/* So that the end of the lane releases it. */
 	ripc__list_add(&ctx->messages, &m->held);
 	call->reply = m;
 	call->reply_status = status;
 	if (call->rndv) {
-		/* It has arrived: the caller's memory is let go. */
+		/* The request has arrived: its memory belongs to the caller again. */
 		ripc__request_abort(call->rndv);
 		return;
 	}
@@ -480,7 +480,7 @@ void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *w
 	}
 }
 
-/* Asks the peer for the state of a request that is not waited for any more. */
+/* Sends CALL_CANCEL, to learn the state of a request. */
 static void cancel_sent(struct ripc__call *call, bool aborted)
 {
 	struct ripc *ctx = call->ctx;
@@ -594,7 +594,9 @@ void ripc__calls_service_ended(struct ripc_service *s)
 	while ((call = loop_next(s->ctx, &loop))) {
 		if (call->handle->service != s)
 			continue;
-		/* Its memory is the caller's when the peer has let go of it. */
+		/*
+		 * Its memory belongs to the caller when the peer has acknowledged the cancellation.
+		 */
 		if (call->rndv) {
 			cancel_sent(call, true);
 			continue;
@@ -671,7 +673,7 @@ static bool is_short(struct ripc *ctx, uint64_t dest, uint64_t bytes)
 	       bytes + RIPC__CALL_EXT <= d->peer->lane->send_max - RIPC__SHORT_FIXED;
 }
 
-/* Keeps what a long request is sent again from. */
+/* Copies the list of items of a long request, which may be sent again. */
 static int keep_items(struct ripc__call *call, const struct iovec *items, unsigned nitems,
 		      const struct ripc_call_options *o)
 {

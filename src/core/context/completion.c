@@ -34,7 +34,7 @@ int RIPC__NO_ANALYSIS ripc_completion_fd(struct ripc *ctx)
 	return rc;
 }
 
-/* Waits until there is one. Return: 0, -EAGAIN, -ETIMEDOUT, -ESHUTDOWN, explained. */
+/* Waits until there is a completion. Return: 0, -EAGAIN, -ETIMEDOUT, -ESHUTDOWN, explained. */
 static int wait_any(struct ripc *ctx, int timeout_ms)
 {
 	uint64_t deadline;

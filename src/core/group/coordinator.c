@@ -49,7 +49,7 @@ static void send_member_list(struct ripc__group *g, struct ripc__lane *lane)
 					   m->record_len);
 }
 
-/* Not the coordinator (any more): the others look for another. */
+/* This context is not the coordinator (any more): other members search for another. */
 void ripc__coordinator_resign(struct ripc__group *g)
 {
 	struct ripc__member *m, *tmp;

@@ -9,16 +9,15 @@
 #include "core/group/group.h"
 
 #define RIPC__MEMBER_TIMEOUT_NS \
-	(16000 * RIPC__MS) /* a member without a JOIN for this long is removed */
+	(16000 * RIPC__MS) /* a member that sent no JOIN for this long is removed */
 #define RIPC__MEMBER_GRACE_NS \
-	(3000 * RIPC__MS) /* time in which a new coordinator waits for the
-	 * members of the old list */
+	(3000 * RIPC__MS) /* time that a new coordinator waits for the members of the old list */
 
 struct ripc__record;
 
 /* The name of the group was registered for this context. */
 void ripc__coordinator_start(struct ripc__group *g);
-/* This context is not the coordinator (any more): the others look for another. */
+/* This context is not the coordinator (any more): other members search for another. */
 void ripc__coordinator_resign(struct ripc__group *g);
 
 /*

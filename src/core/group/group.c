@@ -9,9 +9,9 @@
 
 #include <stdlib.h>
 
-#define POLL_NS    (5 * RIPC__MS)    /* between two polls while a coordinator is sought */
-#define RETRY_NS   (20 * RIPC__MS)   /* before the name is claimed again; doubled up to 64 times */
-#define REFRESH_NS (5000 * RIPC__MS) /* between two JOINs to a coordinator that has answered */
+#define POLL_NS    (5 * RIPC__MS)    /* interval of polls during the search for a coordinator */
+#define RETRY_NS   (20 * RIPC__MS)   /* interval of claims of the name; doubled up to 64 times */
+#define REFRESH_NS (5000 * RIPC__MS) /* interval of JOINs to a coordinator that has answered */
 
 struct ripc__group *ripc__group_find(struct ripc *ctx, uint64_t id)
 {
@@ -87,7 +87,7 @@ static void restart_search(struct ripc__group *g)
 
 	unpin_coordinator(g);
 	g->state = RIPC__GROUP_SEARCHING;
-	/* Members that lost the same coordinator do not claim the name all at once. */
+	/* Spreads the claims of members that lost the same coordinator. */
 	wait = wait / 2 + (g->ctx->instance[0] * wait >> 9);
 	g->failures++;
 	g->next_ns = ripc__now(g->ctx) + wait;
@@ -168,8 +168,8 @@ static void send_join(struct ripc__group *g, struct ripc__lane *lane, enum ripc_
 		g->version = 0;
 	memcpy(g->coordinator, lane->peer->instance, 16);
 	/*
-	 * A departure may have been announced while this context did not listen: the list then has
-	 * another version and is sent whole.
+	 * A departure may have been announced while this context had no lane to the coordinator:
+	 * the list then has another version and is sent completely.
 	 */
 	HASH_ITER (hh, g->members, m, tmp)
 		m->listed = false;
@@ -252,7 +252,7 @@ void ripc__group_claimed(struct ripc *ctx, uint64_t name)
 
 	if (g && g->state == RIPC__GROUP_CLAIMING) {
 		ripc__coordinator_start(g);
-		/* The last local member may have left meanwhile. */
+		/* The last local member may have left during the search. */
 		ripc__group_kick(g);
 	}
 }

@@ -48,10 +48,10 @@ struct ripc__member {
 	UT_hash_handle hh;
 	uint8_t instance[16];
 	enum ripc__group_role role;
-	uint64_t expires_ns;       /* removed then; RIPC__NEVER: no expiry */
+	uint64_t expires_ns;       /* time of its removal; RIPC__NEVER: none */
 	uint64_t joined_ns;        /* coordinator: time of its last JOIN */
 	bool listed;               /* announced since our last JOIN */
-	uint64_t sent;             /* number of the last message sent to it, or given up */
+	uint64_t sent;             /* number of the last message sent to it or dropped for it */
 	uint64_t mcast_until_ns;   /* multicast reaches it until then, by its MCAST_ACK */
 	uint64_t backoff_until_ns; /* it was unreachable: no attempt before then */
 	struct ripc__peer *wanted; /* peer to which a sender waits for a lane */

@@ -112,7 +112,7 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 		}
 	}
 	g->users--;
-	/* The service may have been closed, and thereby left the group, meanwhile. */
+	/* The service may have been closed while the call waited, and so have left the group. */
 	if (rc && (local_member = local_member_find(g, s)))
 		local_member_free(g, local_member);
 	return rc;

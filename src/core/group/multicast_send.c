@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Messages to groups, numbered by their sender. A sender uses multicast to members that
- * acknowledged it lately, and lanes to all others. On a network without multicast this costs some
- * lost datagrams and no message.
+ * acknowledged it recently, and lanes to all others. A network without multicast costs some lost
+ * datagrams, but no message.
  */
 #include "core/group/group.h"
 #include "base/output.h"
@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-/* between two passes over members without a lane or credit */
+/* interval of passes over members without a lane or credit */
 #define POLL_NS            (1 * RIPC__MS)
 #define MEMBER_BACKOFF_NS  (500 * RIPC__MS) /* before another attempt at an unreachable member */
 #define MCAST_PROBES       64 /* multicasts without an acknowledgement before they become rare */
@@ -76,7 +76,7 @@ struct mcast_send {
 	uint64_t number;
 	uint64_t started_ns;
 	unsigned sent;   /* members that have been sent to */
-	unsigned missed; /* members given up */
+	unsigned missed; /* members without the message after the time-out */
 };
 
 static size_t put_header(const struct mcast_send *c, uint8_t buf[HEADER_MAX], bool datagram)

@@ -26,7 +26,7 @@ static int check_options(const struct ripc_call_options *o)
 	return 0;
 }
 
-/* publish: ripc_completion_next() may report it. */
+/* publish: whether ripc_completion_next() may report it. */
 static int call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 		      unsigned nitems, const struct ripc_call_options *options, int timeout_ms,
 		      bool publish, struct ripc_request **request)
@@ -72,11 +72,11 @@ int ripc_call(struct ripc_service *s, uint64_t dest, const struct iovec *items, 
 		return ripc__fail(-EINVAL, "nowhere to store the reply");
 	*reply = NULL;
 	rc = call_start(s, dest, items, nitems, options, timeout_ms, false, &r);
-	/* It ends at its deadline. */
+	/* The call ends at its deadline. */
 	return rc ? rc : ripc_call_wait(&r, reply, -1);
 }
 
-/* Begins a call that answers. Return: 0: lock held; else its result. */
+/* Checks and begins a call that answers. Return: 0: lock held; else its result. */
 static int RIPC__NO_ANALYSIS reply_enter(struct ripc__message *m, const struct iovec *items,
 					 unsigned nitems, const struct ripc_send_options *options,
 					 uint64_t *bytes)
@@ -124,7 +124,7 @@ static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
 		if (!rc) {
 			rc = ripc__request_finish_in(&r, timeout_ms);
 			p = rc ? ripc__peer_find(ctx, instance) : NULL;
-			/* The caller waits for nothing else. */
+			/* No other message would end the call at the caller. */
 			if (p && p->lane)
 				ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, m->call,
 						  RIPC__CALL_TAKEN);

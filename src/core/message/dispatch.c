@@ -30,7 +30,7 @@
 #define LEARNED_DESTS_MAX \
 	65536 /* destinations known at which nothing new is learned from messages */
 
-/* The receive buffer of an event is not needed any more. */
+/* Gives the receive buffer of an event back to the transport. */
 static void release_buffer(struct ripc__lane *lane, const struct ripc__event *ev)
 {
 	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
@@ -66,7 +66,7 @@ flow_lookup(struct ripc__lane *lane, uint64_t id)
 	return f;
 }
 
-/* The flow to a service, made if need be. NULL: out of memory, or there are too many. */
+/* The flow to a service, created if needed. NULL: out of memory, or there are too many. */
 static inline struct ripc__flow *flow_get(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__flow *f = lane->flow;
@@ -75,8 +75,9 @@ static inline struct ripc__flow *flow_get(struct ripc__lane *lane, uint64_t id)
 }
 
 /*
- * Whoever sends to us can be answered over the same lane: no look-up is needed. What the resolver
- * said, or is being asked, goes before. NULL: not known to be the peer's.
+ * Learns that source is a service of the lane's peer, so that an answer to it needs no look-up. A
+ * record of the resolver, and a look-up under way, take precedence. NULL: source is not known to be
+ * the peer's.
  */
 static struct ripc__dest *__attribute__((noinline))
 learn_dest(struct ripc__lane *lane, uint64_t source)
@@ -98,10 +99,10 @@ learn_dest(struct ripc__lane *lane, uint64_t source)
 }
 
 /*
- * Remembers the return buffers that came with a message and can be written. Return: in how many
- * items may land: all but those that can be written and were not remembered.
+ * Stores the peer's return buffers that came with a message and can be written. Return: the number
+ * of buffers into which items may be placed: those stored, and those into which the peer reads.
  */
-static uint16_t offers_add(struct ripc__dest *d, const struct ripc__header *h)
+static uint16_t add_remote_returns(struct ripc__dest *d, const struct ripc__header *h)
 {
 	uint16_t usable = 0;
 
@@ -109,7 +110,7 @@ static uint16_t offers_add(struct ripc__dest *d, const struct ripc__header *h)
 		struct ripc__desc desc;
 
 		ripc__desc_get(&desc, h->returns, i);
-		/* Its owner fetches items into it. */
+		/* The peer reads items into this one itself. */
 		if (!desc.how) {
 			usable++;
 			continue;
@@ -135,11 +136,11 @@ static inline void set_items(struct ripc__message *m, const struct ripc__header 
 	}
 }
 
-/* The payload in memory of the message's own. NULL: out of memory. */
+/* Copies the payload into memory of the message. NULL: out of memory. */
 static const uint8_t *__attribute__((noinline))
 copy_payload(struct ripc__message *m, const struct ripc__header *h)
 {
-	/* Where that of a plain message would lie, and is aligned. */
+	/* The offset of the payload behind a fast-path header: it is aligned there. */
 	if (h->payload_len <= RIPC__MESSAGE_BUF_LEN - RIPC__FAST_HEADER_LEN)
 		return memcpy(ripc__message_buf(m) + RIPC__FAST_HEADER_LEN, h->payload,
 			      h->payload_len);
@@ -150,10 +151,10 @@ copy_payload(struct ripc__message *m, const struct ripc__header *h)
 }
 
 /*
- * Makes a message of a short one. Its items stay in the receive buffer, unless the transport wants
- * that back at once or half of the lane's buffers are held already, or all but the least it needs
- * to run: a slow service must not take them from the others. Takes care of the event's buffer in
- * every case. NULL: out of memory.
+ * Makes the message of a SHORT. Its items stay in the receive buffer. They are copied if the
+ * transport needs the buffer back at once, if half of the lane's buffers are held, or if all but
+ * RIPC__RECV_DEPTH_MIN are: a slow service must not take the buffers of the others. Keeps or
+ * releases the event's buffer in every case. NULL: out of memory.
  */
 static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
 					   const struct ripc__header *h,
@@ -178,10 +179,10 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 		m->pub.source = h->source;
 		m->pub.dest = h->dest;
 		m->pub.nreturn_buffers = h->nreturns;
-		/* A datagram brings it along, a lane knows it. */
+		/* Known from the datagram or from the lane. */
 		if (instance)
 			memcpy(m->pub.instance, instance, 16);
-		/* Reads the lengths where they lie: before the receive buffer goes back. */
+		/* Reads the lengths in the receive buffer, so before its release. */
 		set_items(m, h, payload);
 	}
 	if (!m || copy) {
@@ -205,9 +206,8 @@ send_noservice(struct ripc__lane *lane, struct ripc__flow *flow)
 {
 	lane->ctx->stats.dropped_no_service++;
 	/*
-	 * Messages that were under way before the peer hears of it need no answer of their own. But
-	 * the service may have been found and lost again since, with no message in between. So
-	 * NOSERVICE is sent again, NOSERVICE_INTERVAL_NS apart.
+	 * One NOSERVICE answers all messages that were sent before it arrived. It is repeated every
+	 * NOSERVICE_INTERVAL_NS, because the peer may have found the service again in between.
 	 */
 	if (flow->noservice_ns && lane->ctx->now_ns - flow->noservice_ns < NOSERVICE_INTERVAL_NS)
 		return;
@@ -241,7 +241,7 @@ static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
 	if (!m) {
 		ctx->stats.dropped_no_memory++;
 		ripc__flow_consume(flow, units);
-		/* Its sender sends it again on the next lane. */
+		/* The sender posts it again on the next lane. */
 		if (reliable) {
 			ripc__reliable_undo(lane);
 			ripc__lane_fail(lane, -ENOMEM, "no memory for a reliable message");
@@ -260,7 +260,7 @@ static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
 	ripc__service_deliver(s, m);
 }
 
-/* SHORT and LONG: what has to do with the service it is for. */
+/* SHORT and LONG: checks the credit of the service, learns the sender, and delivers. */
 static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 			 const struct ripc__event *ev, uint32_t units)
 {
@@ -279,7 +279,7 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 	if (flow->source != h->source || h->nreturns) {
 		struct ripc__dest *d = learn_dest(lane, h->source);
 
-		/* Learning may have sent something, and found the lane broken. */
+		/* Learning may send, and a failed send ends the lane. */
 		if (lane->state == RIPC__LANE_DEAD) {
 			struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
 
@@ -287,12 +287,16 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 				tp->ops->release(tp->t, ev->token);
 			return;
 		}
-		/* Elsewhere: it may be here later. Where no more can be learned nobody asks again. */
+		/*
+		 * 0: the next message tries to learn its sender again. No use once the table of
+		 * destinations is full.
+		 */
 		flow->source =
 			d || HASH_COUNT(lane->ctx->dests) >= LEARNED_DESTS_MAX ? h->source : 0;
-		/* A return buffer offered over a lane that is retired cannot be written any more. */
+		/* Return buffers cannot be written over a lane that is retiring. */
 		if (flow->service)
-			h->nreturns = offers_add(lane->state == RIPC__LANE_UP ? d : NULL, h);
+			h->nreturns =
+				add_remote_returns(lane->state == RIPC__LANE_UP ? d : NULL, h);
 	}
 	if (h->kind == RIPC__SHORT) {
 		receive_short(lane, flow, h, ev, units);
@@ -467,7 +471,7 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 	}
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;
-	/* Its sender fails over with everything else, and would get no answer. */
+	/* The peer repeats everything else on the next lane; an answer on this one is lost. */
 	if (lane->state == RIPC__LANE_RETIRING && h.kind != RIPC__SHORT && h.kind != RIPC__GROUP &&
 	    h.kind != RIPC__GOAWAY) {
 		release_buffer(lane, ev);
@@ -478,7 +482,7 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 	if (h.flags & RIPC__F_ACK)
 		ripc__request_acked(lane, h.acked, 0, false);
 	if (h.kind == RIPC__SHORT || h.kind == RIPC__LONG) {
-		/* In full, however it came; what it carries is not for the service. */
+		/* Credit counts the full header, also for an elided one, but no piggybacked ACK. */
 		size_t len = ev->len;
 
 		if (short_header)
@@ -488,7 +492,7 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 		receive_data(lane, &h, ev, ripc__units_of(len));
 	} else {
 		receive_control(lane, &h);
-		/* The message lies in the buffer: only now it may go. */
+		/* h points into the buffer until here. */
 		if (ev->token)
 			lane->ctx->tp[lane->tp].ops->release(lane->ctx->tp[lane->tp].t, ev->token);
 		if (lane->state == RIPC__LANE_UP)
@@ -514,8 +518,8 @@ static void datagram_refuse(struct ripc *ctx, unsigned tp, const struct ripc__he
 }
 
 /*
- * Whether this number is new: the network may repeat datagrams, and a message is delivered at most
- * once. A duplicate does not keep the peer from being forgotten when it is idle.
+ * Whether this number is new. The network may duplicate datagrams, and a message is delivered at
+ * most once. A duplicate does not count as activity of the peer.
  */
 static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint64_t number)
 {
@@ -533,9 +537,9 @@ static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint64_t number
 }
 
 /*
- * The sender of a datagram. Datagrams alone fill half of the table only: their senders prove not
- * even an address, and may not displace those that came by a connection. A sender that finds no
- * place is served, but not remembered.
+ * The sender of a datagram. Datagrams fill at most half of the table of peers: their source address
+ * is not verified, so they must not displace connected peers. NULL: no room; the datagram is
+ * delivered without a check for duplicates.
  */
 static struct ripc__peer *datagram_peer(struct ripc *ctx, const uint8_t instance[16])
 {
@@ -557,7 +561,7 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 
 	if (!ripc__header_decode(&h, ev->data, ev->len, &why) && !h.instance)
 		why = "datagram without an instance id";
-	/* Nothing shows who sent it. */
+	/* Datagrams are not authenticated. */
 	if (!why && ctx->auth)
 		why = "a datagram, and the cluster has keys";
 	if (why) {
@@ -570,7 +574,7 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 		ripc__group_receive(ctx, tp, NULL, &h);
 		goto drop;
 	}
-	/* What hears multicast need not carry anything else. */
+	/* A transport may receive multicast only. */
 	if (!(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM)) {
 		ctx->stats.bad_messages++;
 		goto drop;
@@ -615,10 +619,7 @@ drop:
 
 /* ---- short messages of one item ---- */
 
-/*
- * A datagram with one item and nothing else: its first 8 bytes, and how many stand before its
- * payload.
- */
+/* A datagram with one item and nothing else: its first 8 bytes, the length of its header. */
 #define DATAGRAM_WORD (RIPC__FAST_HEADER_WORD | (uint64_t)RIPC__F_INSTANCE << 32)
 #define DATAGRAM_LEN  (RIPC__FAST_HEADER_LEN + 16)
 
@@ -627,12 +628,12 @@ struct one_item {
 	uint64_t dest, source;
 	uint32_t credits; /* receive buffers given back */
 	uint32_t head;    /* bytes before the payload */
-	uint32_t len;     /* bytes of it */
+	uint32_t len;     /* bytes of the payload */
 };
 
 /*
- * Reads it. Return: false: it is another message, or not the next one of the lane. Not checked: its
- * service and sender.
+ * Decodes the header. Return: false: another kind of message, or not the next one of the lane. The
+ * service and the sender are not checked.
  */
 static inline bool one_item_get(struct one_item *h, const struct ripc__lane *lane,
 				const struct ripc__event *ev)
@@ -664,12 +665,12 @@ static inline bool one_item_get(struct one_item *h, const struct ripc__lane *lan
 		.head = RIPC__FAST_HEADER_LEN,
 		.len = ev->len - RIPC__FAST_HEADER_LEN,
 	};
-	/* Above the credits stand the return buffers. */
+	/* The bits above the credits count return buffers, which must be 0. */
 	return (uint32_t)last == lane->rx_seq && h->credits <= UINT16_MAX &&
 	       ripc__get_le32(data + RIPC__HEADER_LEN) == h->len;
 }
 
-/* The payload lies in the transport's memory, or in the message's; otherwise it is copied. */
+/* Whether the payload is in memory of the transport or of the message; else it must be copied. */
 static inline bool is_in_place(struct ripc__message *m, const struct ripc__event *ev)
 {
 	return ev->token || ev->data == ripc__message_buf(m);
@@ -698,7 +699,7 @@ static inline void fill_message(struct ripc_service *s, struct ripc__peer *p, un
 	p->stats.bytes_received += len;
 }
 
-/* The next one of the sender of the last, and no other is missing. */
+/* Takes a datagram from ctx->last_peer if it is the next in order. NULL: take the slow path. */
 static struct ripc__message *__attribute__((noinline))
 receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 		 const struct ripc__event *ev)
@@ -719,14 +720,17 @@ receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	return m;
 }
 
-/* Whether the application may have one more of the lane's receive buffers: others need them, too. */
+/* Whether the application may hold one more of the lane's receive buffers, see short_message(). */
 static inline bool may_hold_buffer(const struct ripc__lane *lane)
 {
 	return lane->rx_held < lane->rx_depth / 2 &&
 	       lane->rx_held + RIPC__RECV_DEPTH_MIN < lane->rx_depth;
 }
 
-/* The number that is due, of the service and the sender of the last, and no return buffers. */
+/*
+ * Takes the next message of a lane if it is from the last sender to the last service and has no
+ * return buffers. NULL: take the slow path.
+ */
 static inline struct ripc__message *__attribute__((always_inline))
 receive_lane(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	     const struct ripc__event *ev)
@@ -742,7 +746,7 @@ receive_lane(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 		return NULL;
 	flow = lane->flow;
 	units = ripc__units_of(RIPC__FAST_HEADER_LEN + (size_t)h.len);
-	/* Senders that wait for credit, and copies, are for the general way. */
+	/* The slow path wakes senders that wait for credit, and copies payloads. */
 	if (!flow || flow->id != h.dest || flow->service != s || flow->source != h.source ||
 	    (h.credits && (!lane->uses_credits || lane->starved)) || lane->peer->pending_conn ||
 	    flow->arrived_units + units > flow->advertised_units ||

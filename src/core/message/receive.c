@@ -27,7 +27,7 @@ static bool may_poll(struct ripc *ctx)
 	       ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_NONE;
 }
 
-/* Whether a short message for s may go to the caller directly. */
+/* Whether a short message for s may bypass its queue. */
 static bool may_receive(const struct ripc_service *s)
 {
 	/* Long messages that wait for room in the queue come first. */
@@ -46,7 +46,7 @@ static inline struct ripc__message *receive_event(struct ripc *ctx, struct ripc_
 		ripc__list_add(&ctx->messages, &match->held);
 		return match;
 	}
-	/* The event may lie in its room: nobody else may get it meanwhile. */
+	/* The event may be in the buffer of m: take m out of the cache until it is dispatched. */
 	ripc__message_cache_pop(ctx);
 	ripc__dispatch_event(ctx, tp, ev);
 	ripc__message_release(m);
@@ -79,8 +79,9 @@ static inline struct ripc__message *poll_recent(struct ripc *ctx, struct ripc_se
 }
 
 /*
- * One look at the network by a thread that does not drive, most often without the clock. One that
- * goes to sleep after it has no other: it is a whole one.
+ * One poll by a thread that does not lead: a partial pass without reading the clock, and every
+ * FULL_PASS_INTERVAL polls a full one. With wait=block it is the only poll before the thread
+ * sleeps, and always a full pass.
  */
 static void poll_transports(struct ripc *ctx)
 {
@@ -95,9 +96,10 @@ static void poll_transports(struct ripc *ctx)
 }
 
 /*
- * Whether a thread that has looked in vain so often looks on. The driver looks less often where the
- * last message came from, and what comes to it has a longer way: one that polls stays here for
- * longer than a message needs. *polling_since_ns: when it was seen to; 0 at first.
+ * Whether a thread polls on after that many polls without a message. A leader polls the last active
+ * endpoint less often, and its messages take the slow path. So with wait=poll the thread polls for
+ * POLL_TIME_NS, longer than a round trip, before it leads. *polling_since_ns: the first reading of
+ * the clock; 0 at first.
  */
 static bool keep_polling(struct ripc *ctx, unsigned polls, int timeout_ms,
 			 uint64_t *polling_since_ns)
@@ -109,7 +111,7 @@ static bool keep_polling(struct ripc *ctx, unsigned polls, int timeout_ms,
 	if (ctx->opt.wait != RIPC__WAIT_POLL ||
 	    (timeout_ms > 0 && timeout_ms < POLL_TIMEOUT_MIN_MS))
 		return false;
-	/* The clock is read in whole rounds. */
+	/* Only a full pass reads the clock. */
 	if (ctx->poll_count % FULL_PASS_INTERVAL != 1)
 		return true;
 	if (!*polling_since_ns)
@@ -118,15 +120,15 @@ static bool keep_polling(struct ripc *ctx, unsigned polls, int timeout_ms,
 	return ctx->now_ns - *polling_since_ns < POLL_TIME_NS;
 }
 
-/* There was nothing yet. */
+/* Before the first poll of a waiting call. */
 static void begin_polling(struct ripc *ctx)
 {
 	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 		ripc__delayed_ack_idle(ctx);
 	/*
-	 * The agent goes on as if this thread had driven: it ticks, and takes over when nobody has
-	 * looked for a tick. Where the last look is longer ago than that, the time is read, and so
-	 * it is in each whole round.
+	 * The progress thread takes over when no application thread has polled for a tick. After a
+	 * longer pause this thread therefore counts as active again, and its next poll is a full
+	 * pass, which reads the clock.
 	 */
 	if (!ripc__progress_state(&ctx->progress).app_active) {
 		ripc__progress_polled(ctx);
@@ -145,9 +147,9 @@ static void end_polling(struct ripc *ctx)
 }
 
 /*
- * Some looks by a thread that does not drive, for a plain message and for whatever else comes,
- * while nothing is in the queue. The lock is held all the time. Return: a message for s, which is
- * in no queue and whose credit is given back. NULL: there is none, or something came to the queue.
+ * Polls without leading while the queue of s is empty. Holds the lock throughout. Return: a message
+ * for s, which is in no queue and whose credit was returned; NULL: there is none, or the queue is
+ * no longer empty.
  */
 static struct ripc__message *poll_receive(struct ripc_service *s, int timeout_ms)
 {
@@ -174,11 +176,11 @@ static struct ripc__message *poll_receive(struct ripc_service *s, int timeout_ms
 		if (!s->first)
 			poll_transports(ctx);
 		if (s->first) {
-			/* It came from another one, or a moment later. */
+			/* It came from another endpoint, or after the poll of the active ones. */
 			ctx->poll_budget = had_event ? POLL_BUDGET_MAX : ctx->poll_budget / 2 + 1;
 			return NULL;
 		}
-		/* One that came for another service, whose receiver waits behind this thread. */
+		/* The message was for another service, whose receiver waits for this thread. */
 		if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 			ripc__delayed_ack_idle(ctx);
 	} while (keep_polling(ctx, ++polls, timeout_ms, &polling_since_ns) && may_receive(s));

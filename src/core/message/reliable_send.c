@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * RIPC_RELIABLE short messages and ripc_flush(): the messages between two services, and the error of
- * those that were lost. core/reliable carries the messages.
+ * RIPC_RELIABLE short messages and ripc_flush(). Stores the error of lost messages for each pair of
+ * services; core/reliable carries the messages.
  */
 #include "core/message/send.h"
 #include "core/reliable/reliable.h"

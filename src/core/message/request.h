@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The calls on long messages, as far as other calls use them. */
+/* Functions for long messages that other calls use. */
 #ifndef RIPC_CORE_MESSAGE_REQUEST_H
 #define RIPC_CORE_MESSAGE_REQUEST_H
 
 #include "core/progress/context.h"
 
-/*
- * ripc_send_long() with the lock held, which may be released meanwhile. The service is entered.
- */
+/* ripc_send_long() with the lock held, which may be released meanwhile. The service is entered. */
 int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 		    unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
 		    int timeout_ms);
 
-/*
- * Waits until a request is done, as ripc_send_long() does after it has begun one, and frees it. Lock
- * held. Return: its result, explained.
- */
+/* Waits until a request is done, and frees it. Lock held. Return: its result, explained. */
 int ripc__request_finish_in(struct ripc_request **request, int timeout_ms);
 
 #endif

@@ -76,7 +76,7 @@ uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, con
 	return lane->send_max - RIPC__SHORT_FIXED;
 }
 
-/* Over UDP or UD, where the transport wants it so and the peer has an address there. */
+/* Sends over UDP or UD. */
 static int send_datagram(struct ripc__dest *d, const struct send_args *m, unsigned tp,
 			 const uint8_t *addr, size_t addrlen)
 {
@@ -89,7 +89,7 @@ static int send_datagram(struct ripc__dest *d, const struct send_args *m, unsign
 	if (m->bytes > t->limits.datagram_max - RIPC__SHORT_FIXED)
 		return too_long(d->id, m->bytes, t->limits.datagram_max - RIPC__SHORT_FIXED,
 				t->ops->name);
-	/* It cannot carry one. */
+	/* A datagram carries no ACK. */
 	ripc__delayed_ack_idle(ctx);
 	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, (uint16_t)m->nitems, 0, d->id,
 			     m->s->id);
@@ -106,7 +106,6 @@ static int send_datagram(struct ripc__dest *d, const struct send_args *m, unsign
 	return 0;
 }
 
-/* Over the lane of its destination. */
 static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 {
 	struct ripc__lane *lane = d->peer->lane;
@@ -138,7 +137,7 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	}
 	if (nreturns)
 		ripc__local_returns_before_reg(lane, m->returns, nreturns);
-	/* The transport may hold that back until more follows. */
+	/* The transport may delay this message, so the ACK goes before it. */
 	if (m->flags & RIPC_MORE && RIPC__UNLIKELY(lane->ctx->delayed_ack.held))
 		ripc__delayed_ack_flush(lane->ctx);
 	delayed_ack = RIPC__UNLIKELY(lane->ctx->delayed_ack.held) &&
@@ -162,17 +161,14 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 		ripc__local_returns_advertised(lane, m->returns, m->nreturns);
 	if (RIPC__UNLIKELY(lane->ctx->delayed_ack.lane))
 		ripc__delayed_ack_replied(lane);
-	/*
-	 * As the receiver counts: fewer return buffers may have gone with it, and what it carries
-	 * is not for the service.
-	 */
+	/* As the receiver counts: with the return buffers actually sent, without the ACK. */
 	c->sent_units +=
 		ripc__units_of((size_t)(p - buf) - (delayed_ack ? RIPC__ACK_WORD : 0) + m->bytes);
 	ripc__count_short(m->s, d->peer, m->bytes);
 	return 0;
 }
 
-/* A lane is up, and short messages to the destination go over it. */
+/* Whether a lane is up and carries short messages to the destination. */
 static inline bool uses_lane(const struct ripc *ctx, const struct ripc__dest *d)
 {
 	return d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->datagrams;
@@ -189,22 +185,19 @@ static int send_once(struct ripc__dest *d, const struct send_args *m)
 	if (uses_lane(ctx, d))
 		return send_on_lane(d, m);
 	if (ctx->datagrams && !m->nreturns && !ripc__dest_locate(ctx, d)) {
-		/*
-		 * The lane is what tells that the peer has died: datagrams to nobody are not
-		 * refused.
-		 */
+		/* Only a lane detects the death of the peer: no error answers a datagram. */
 		if (!d->peer->lane) {
 			ripc__peer_connect(ctx, d->peer);
 			ripc__progress_request(ctx);
 		}
-		/* An attempt that failed at once may have taken the peer away. */
+		/* An attempt that fails at once may remove the peer. */
 		addr = d->peer ? ripc__peer_datagram(ctx, d->peer, &tp, &len) : NULL;
 		if (addr) {
 			int rc = send_datagram(d, m, tp, addr, len);
 
 			if (rc != -EHOSTUNREACH)
 				return rc;
-			/* Told by ripc_route_get(), see info.c. */
+			/* ripc_route_get() reports it. */
 			d->peer->no_dgram_path = true;
 			ripc__log(RIPC_LOG_INFO, "peer %s: %s; its short messages go over the lane",
 				  ripc__instance_text(d->peer->instance), ripc_error_detail());
@@ -260,7 +253,7 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_
 		if (!deadline)
 			deadline = ripc__deadline(ctx, timeout_ms);
 		if (ctx->datagrams) {
-			/* No event tells that there is room for a datagram again. */
+			/* There is no event for "room for a datagram": try every millisecond. */
 			uint64_t soon = ripc__now(ctx) + RIPC__MS;
 
 			if (ripc__wait(ctx, &d->waitq, soon < deadline ? soon : deadline) &&
@@ -270,7 +263,7 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_
 			continue;
 		}
 		if (ripc__now(ctx) >= deadline) {
-			/* What came in the last moment counts. */
+			/* The event may have arrived just before the deadline. */
 			rc = fn(d, arg);
 			return rc == -EAGAIN ? send_timeout(ctx, d, timeout_ms) : rc;
 		}
@@ -303,7 +296,7 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 
 /* ---- whichever fits ---- */
 
-/* Whether it fits a short message over that limit of payload. */
+/* Whether m can be a short message with at most limit bytes of payload. */
 static inline bool fits(const struct send_args *m, const struct ripc_send_options *o,
 			uint64_t limit)
 {
@@ -335,7 +328,7 @@ static int locate_cb(struct ripc__dest *d, void *arg)
 }
 
 /*
- * Waits until the destination is known well enough to say what is short. *timeout_ms: what is
+ * Waits until the largest short message to the destination is known. *timeout_ms becomes the time
  * left. Lock held.
  */
 static int locate(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms)
@@ -356,8 +349,8 @@ static int locate(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms)
 }
 
 /*
- * A message that the fast path did not send: it has to wait, to be located, to go as a datagram, or
- * as a long one; or it has several items or return buffers. Lock held, service entered.
+ * The slow path: the message must wait, the destination must be located, it goes as a datagram or
+ * long, or it has several items or return buffers. Lock held, service entered.
  */
 static int __attribute__((noinline))
 send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
@@ -387,9 +380,9 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 }
 
 /*
- * The fast path: one item, to a lane that is up and has room and credit for it. Of the arguments
- * nothing was checked. Lock held; s may have ended. Return: whether it was sent; if not, nothing
- * was done.
+ * The fast path: one item, to a lane that is up and has room and credit for it. Checks its
+ * arguments itself. Lock held; s may have ended. Return: whether it was sent; if not, nothing has
+ * changed.
  */
 static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx,
 								struct ripc_service *s,
@@ -411,7 +404,7 @@ static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx
 		return false;
 	lane = d->peer->lane;
 	c = d->credit;
-	/* A held ACK has to be carried, or to go before the message. */
+	/* A delayed ACK goes with the message or before it: slow path. */
 	if (RIPC__UNLIKELY(!c || !ripc__lane_can_send(lane) || ctx->delayed_ack.held ||
 			   len > lane->send_max - RIPC__SHORT_FIXED || (!item->iov_base && len)))
 		return false;
@@ -429,7 +422,7 @@ static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx
 	return true;
 }
 
-/* Both calls, for what the fast path did not send. */
+/* The slow path of ripc_send_short() and ripc_send(). */
 static int __attribute__((noinline))
 send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 	     const struct ripc_send_options *options, int timeout_ms, bool or_long)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the sending calls and the calls that tell about them share. */
+/* Functions that the sending calls and the calls that query them share. */
 #ifndef RIPC_CORE_MESSAGE_SEND_H
 #define RIPC_CORE_MESSAGE_SEND_H
 
@@ -11,12 +11,12 @@
 uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d,
 			 const char **transport);
 
-/* Checks what every call on a service checks before it takes the lock. *ctx: whose lock. */
+/* The checks of every send before it takes the lock. *ctx: the context of s. */
 int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx);
 
 /*
- * Calls fn until it does not return -EAGAIN any more, and waits on the destination meanwhile. Lock
- * held. Return: the last result of fn, or the error of a call that could not be done in time.
+ * Calls fn until it returns another result than -EAGAIN, and waits on the destination in between.
+ * Lock held. Return: the last result of fn, or -EAGAIN or -ETIMEDOUT, explained.
  */
 int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
 		      int (*fn)(struct ripc__dest *, void *), void *arg);

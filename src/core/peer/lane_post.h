@@ -31,9 +31,9 @@ static inline bool ripc__lane_can_send(const struct ripc__lane *lane)
 }
 
 /*
- * Posts a message: len bytes of header, then n items. There is credit for it. The header is stamped,
- * and elision overwrites it: a caller that posts again builds it anew. Return: 0, or the error of
- * the transport's post().
+ * Posts a message: len bytes of header, then n items. The caller has checked the credit. This call
+ * overwrites the header: a caller that posts again builds it again. Return: 0, or the error of the
+ * transport's post().
  */
 static __always_inline int ripc__lane_post(struct ripc__lane *lane, uint8_t *header, size_t len,
 					   const struct iovec *items, unsigned n, bool more)

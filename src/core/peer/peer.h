@@ -156,7 +156,7 @@ int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d);
 /* Resolves without connecting. Return: 0: its peer is known; -EAGAIN. */
 int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d);
 
-/* A message came from d, so p holds it. What the resolver said, or is being asked, takes precedence. */
+/* A message came from d, so p holds it. A record and a look-up of the resolver take precedence. */
 void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p);
 
 /* Its holder does not hold it (any more): resolves again. */

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 
 /*
- * A service to which a message was refused. Messages behind it are refused, too, over this lane and
- * the next ones, until the sender knows: otherwise they would overtake it.
+ * A service to which a message was refused. Later messages to it are refused too, over this lane
+ * and the next ones, until the sender has received the refusal: otherwise they would overtake the
+ * first one.
  */
 struct ripc__refusing {
 	UT_hash_handle hh;
@@ -28,12 +29,15 @@ void ripc__reliable_send_ack(struct ripc *ctx, struct ripc__peer *p, bool always
 	if (!rel || !rel->rx_next || (!always && !rel->ack_due_ns))
 		return;
 	ack_not_due(rel);
-	/* Without a lane, RELIABLE_BEGIN on the next one is answered. */
+	/* Without a lane: the answer to RELIABLE_BEGIN on the next one replaces it. */
 	if (p->lane)
 		ripc__lane_notify(p->lane, RIPC__RELIABLE_ACK, 0, 0, rel->rx_next, 0);
 }
 
-/* Sends the acknowledgement after RIPC__RELIABLE_ACK_NS, or at once. */
+/*
+ * Sends the acknowledgement after RIPC__RELIABLE_ACK_NS, or at once if a quarter of the window is
+ * unacknowledged.
+ */
 static void ack_later(struct ripc__lane *lane, struct ripc__reliable *rel, uint64_t len)
 {
 	struct ripc *ctx = lane->ctx;
@@ -92,7 +96,7 @@ void ripc__reliable_free_refusals(struct ripc__reliable *rel)
 	free(rel->refused);
 }
 
-/* The sender does not know the fate of numbers from first on: RELIABLE_ACK covers refused ones, too. */
+/* Repeats the refusals from number first on: RELIABLE_ACK alone would report them as delivered. */
 static void refusals_repeat(struct ripc__lane *lane, const struct ripc__reliable *rel,
 			    uint64_t first)
 {
@@ -110,16 +114,16 @@ int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number
 
 	if (!rel)
 		return -ENOMEM;
-	/* The sender knows of all refusals, and found the service here again. */
+	/* The sender has received all refusals and found the service here again. */
 	if (dest) {
 		refusing_remove(rel, dest);
 		return 0;
 	}
 	if (!rel->rx_next)
 		rel->rx_next = number;
-	/* The first one of a lane: the sender learns what arrived over the lane before. */
+	/* The first one of a lane: reports which messages of earlier lanes arrived. */
 	if (!lane->reliable_rx) {
-		/* It is sent behind them, not before the first of them. */
+		/* The acknowledgement goes after the refusals, not before the first one. */
 		ack_not_due(rel);
 		refusals_repeat(lane, rel, number);
 		ripc__reliable_send_ack(lane->ctx, lane->peer, true);

@@ -49,9 +49,9 @@ struct ripc__reliable_owner {
 	 */
 	int (*before_post)(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m,
 			   struct ripc__lane *lane);
-	/* m was not delivered, and waits for the next holder of its service. NULL: nothing to do. */
+	/* m was not delivered and waits for the next holder of its service. NULL: nothing to do. */
 	void (*requeued)(struct ripc__reliable_owner *o);
-	/* It waits for a holder until it is withdrawn, not for peer_timeout_ms. */
+	/* Messages wait for a holder until they are withdrawn, not for peer_timeout_ms. */
 	bool waits;
 };
 
@@ -66,13 +66,15 @@ struct ripc__reliable_msg {
 	uint8_t bytes[];         /* the message as SHORT */
 };
 
-/* Builds a message. ext: 16 bytes for RIPC__F_CALL or RIPC__F_REPLY in flags; else NULL. NULL: out of
- * memory. */
+/*
+ * Builds a message. ext: 16 bytes for RIPC__F_CALL or RIPC__F_REPLY in flags; else NULL. Return:
+ * NULL: out of memory.
+ */
 struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
 					      uint64_t source, const uint8_t *ext,
 					      const struct iovec *items, unsigned nitems);
 void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m);
-/* Where its 16 bytes of ext are. */
+/* The 16 bytes of ext in the message. */
 static inline uint8_t *ripc__reliable_ext(struct ripc__reliable_msg *m)
 {
 	return m->bytes + RIPC__HEADER_LEN;
@@ -102,7 +104,7 @@ void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number);
 /* The peer sent BYE, after its last acknowledgement. */
 void ripc__reliable_bye(struct ripc__lane *lane);
 void ripc__reliable_lane_failed(struct ripc__lane *lane);
-/* No answer will tell whether messages were delivered: all of the peer end with -EPIPE. */
+/* Ends all messages to the peer with -EPIPE: no acknowledgement can arrive any more. */
 void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *why);
 void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p);
 /* Acknowledgements that are due, and messages that wait for too long. */
@@ -115,8 +117,8 @@ void ripc__reliable_close(struct ripc *ctx);
 /* RELIABLE_BEGIN arrived. Return: 0, or -ENOMEM. */
 int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number);
 /*
- * A message with F_RELIABLE arrived for a service, or for none; an answer (reply) needs none. Return: 1: deliver it; 0: drop it,
- * it was delivered before or is refused; -EPROTO: the lane has no number for it.
+ * A message with F_RELIABLE arrived. reply: it needs no service. Return: 1: deliver it; 0: drop it,
+ * because it was delivered before or there is no service; -EPROTO: the lane has no number for it.
  */
 int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len,
 			   bool reply);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Copies of up to this many bytes are kept for reuse, so many of them. */
+/* The memory of up to FREE_MAX copies of up to SMALL_LEN bytes is kept for reuse. */
 #define SMALL_LEN 256
 #define FREE_MAX  2048
 
@@ -150,7 +150,7 @@ static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool mor
 	if (!rel)
 		return ripc__fail(-ENOMEM, "no memory to send to service %llu",
 				  (unsigned long long)d->id);
-	/* The messages at the former holder go first. */
+	/* The messages at the former holder must be acknowledged first. */
 	if (d->reliable_unacked && d->reliable_peer != p)
 		return -EAGAIN;
 	if (rel->resend) {
@@ -189,7 +189,7 @@ int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool
 	return ripc__list_empty(&d->reliable_pending) ? post_new(d, m, more) : -EAGAIN;
 }
 
-/* Takes m out of the unacknowledged ones. Its destination may go on. */
+/* Removes m from the unacknowledged messages of its peer. May be followed by dest_continue(). */
 static void unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m)
 {
 	struct ripc__reliable *rel = p->reliable;
@@ -206,7 +206,7 @@ static void unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__
 	}
 }
 
-/* Nothing of d is unacknowledged any more: what waited for that goes on. */
+/* If no message of d is unacknowledged any more, sends the messages that wait for that. */
 static void dest_continue(struct ripc *ctx, struct ripc__dest *d)
 {
 	if (d->reliable_unacked)
@@ -241,7 +241,7 @@ void ripc__reliable_flush(struct ripc__lane *lane)
 		if (rc == -EAGAIN)
 			return;
 		if (rc == -EMSGSIZE) {
-			/* It may have arrived over the lane before, which took longer messages. */
+			/* The previous lane, which took longer messages, may have delivered it. */
 			msg_end(lane->ctx, p, m, -EPIPE,
 				"the lane was lost, and the next one does not take so long a "
 				"message");
@@ -294,7 +294,7 @@ static void requeue(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliabl
 {
 	struct ripc__dest *d = m->dest;
 
-	/* Pinned anew before it is let go. */
+	/* Pinned again before its removal releases it. */
 	dest_pin(d);
 	unacked_remove(ctx, p, m);
 	pending_insert(ctx, d, m);
@@ -313,7 +313,9 @@ void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d)
 
 		if (ripc__dest_reach(ctx, d))
 			return;
-		/* The peer refuses all messages until it knows that the refusals have arrived. */
+		/*
+		 * The peer refuses all messages until it receives RELIABLE_BEGIN for the service.
+		 */
 		if (d->reliable_refused) {
 			if (d->reliable_unacked)
 				return;
@@ -349,7 +351,7 @@ void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d)
 {
 	struct ripc__lane *lane = d->reliable_peer ? d->reliable_peer->lane : NULL;
 
-	/* The acknowledgement goes before the PONG. */
+	/* The peer sends its acknowledgement before the PONG. */
 	if (lane)
 		ripc__lane_notify(lane, RIPC__PING, 0, 0, ripc__now(ctx), 0);
 }
@@ -435,7 +437,7 @@ void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *
 	struct ripc__list *n;
 	uint64_t end = rel ? rel->next : 0;
 
-	/* Messages that are posted meanwhile stay. */
+	/* Messages that the callbacks post stay in the list. */
 	while (rel && (n = ripc__list_first(&rel->unacked))) {
 		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
 
@@ -453,7 +455,7 @@ void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
 
 	if (!rel)
 		return;
-	/* Only when the context ends. */
+	/* The context is being closed. */
 	while ((n = ripc__list_first(&rel->unacked))) {
 		ripc__list_del(n);
 		free(ripc__list_entry(n, struct ripc__reliable_msg, link));
@@ -465,14 +467,14 @@ void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
 	p->reliable = NULL;
 }
 
-/* Ends the messages that waited for a holder of their service for too long. */
+/* Ends the messages that have waited for a holder for peer_timeout_ms. */
 static void pending_expire(struct ripc *ctx, struct ripc__dest *d)
 {
 	struct ripc__list *n, *tmp;
 	char why[RIPC__DETAIL_MAX];
 
 	d->reliable_until_ns = ctx->now_ns + ctx->opt.peer_timeout_ms * RIPC__MS;
-	/* It has a holder, which takes no more for now. */
+	/* There is a holder, without credit at present. */
 	if (d->state == RIPC__DEST_KNOWN && d->peer->lane)
 		return;
 	ripc__dest_unreachable(ctx, d);

@@ -37,14 +37,14 @@ struct ripc__request_item {
 	struct ripc__export_ref ref; /* HOW_MAPPED: the peer reads the item in place */
 };
 
-/* What makes a long message a part of a call. */
+/* Extension of a long message that belongs to a call. */
 struct ripc__request_ext {
 	uint16_t flags;       /* RIPC__F_CALL or RIPC__F_REPLY */
 	uint64_t call;        /* its id */
 	uint64_t deadline_ns; /* RIPC__F_CALL */
 	/*
-	 * The request is done; p: the peer that had it, or NULL. The callee frees it, but not before
-	 * the present event is over. NULL: the application waits for it.
+	 * The request is done. p: the peer that had it, or NULL. The callee frees the request after
+	 * the present event. NULL: the application waits for the request.
 	 */
 	void (*ended)(struct ripc_request *r, struct ripc__peer *p);
 	void *owner;
@@ -72,10 +72,7 @@ struct ripc_request {
 	bool acked;      /* the peer's ACK arrived with this status; writes may be posted */
 	int ack_status;
 	int error; /* cancelled by the library for this errno, with detail; 0: by the application */
-	/*
-	 * WRITING: source of the reserved units; on its lane, because the destination may have
-	 * moved
-	 */
+	/* WRITING: source of the reserved units, on lane: the destination may have moved */
 	struct ripc__credit *credit;
 	uint32_t units;                /* WRITING: credit units reserved */
 	char *detail;                  /* explanation of a failure, or NULL */
@@ -122,8 +119,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail);
 void ripc__request_free(struct ripc_request *r);
 
 /*
- * Memory for a request with nitems items, not cleared; NULL: out of memory. ripc__request_put() frees
- * one that never began.
+ * Memory for a request with nitems items, not cleared; NULL: out of memory. ripc__request_put()
+ * frees a request that never began.
  */
 struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems);
 void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems);

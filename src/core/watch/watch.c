@@ -12,7 +12,7 @@ struct watch {
 	struct ripc__list service_link; /* in service->watches */
 	struct ripc_service *service;
 	uint64_t dest;
-	struct ripc__message *m; /* of the event */
+	struct ripc__message *m; /* message of the event */
 };
 
 /* Frees the watch, but not its message. */

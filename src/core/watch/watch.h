@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Watches: a service learns that the holder of another service died, or does not hold it any more.
+ * Watches: a service receives an event when the holder of another service died, or holds it no
+ * more.
  *
  *   LOCATING, in dest->watches -- lane to the holder up: WATCH --> WATCHING, in peer->watches
  *      LOCATING -- nobody holds the service --> RIPC_EVENT_NOT_FOUND
@@ -8,9 +9,9 @@
  *      WATCHING -- WATCH_END --> RIPC_EVENT_MOVED
  *      WATCHING -- no address of the peer answers --> RIPC_EVENT_DIED
  *
- * A watch ends with its event. The holder sends WATCH_END over the lane, behind all that it has
- * sent; a peer is given up when everything that came from it is in the queues. So the event follows
- * the messages of the peer. A report of the resolver may overtake them, and ends no watch.
+ * A watch ends with its event. The event follows the messages of the peer: the holder sends
+ * WATCH_END after them on the same lane, and a peer counts as lost only when all its messages are
+ * in the queues. A report of the resolver may overtake messages, so it ends no watch.
  *
  * The message of the event is allocated with the watch: an event is never lost. Lock held.
  */
@@ -26,9 +27,9 @@ int ripc__watch_begin(struct ripc_service *s, uint64_t dest);
 /* ripc_unwatch() */
 void ripc__watch_stop(struct ripc_service *s, uint64_t dest);
 
-/* The destination can be reached perhaps. */
+/* The destination may be reachable now. */
 void ripc__watch_flush(struct ripc *ctx, struct ripc__dest *d);
-/* Nobody holds it. */
+/* No context holds the service. */
 void ripc__watch_not_found(struct ripc *ctx, struct ripc__dest *d, const char *why);
 /* The peer's lane is up. */
 void ripc__watch_lane_up(struct ripc__lane *lane);

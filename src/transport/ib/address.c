@@ -140,8 +140,8 @@ static bool is_v6(const uint8_t grh[40])
 }
 
 /*
- * The bytes before an IPv4 header are undefined and may look like IPv6: the IPv4 header checksum
- * decides. It is not required otherwise: Soft-RoCE leaves it 0 within a host.
+ * The bytes before an IPv4 header are undefined and may look like IPv6, so the IPv4 header checksum
+ * decides. It is not checked otherwise, because Soft-RoCE leaves it 0 within a host.
  */
 static bool is_v4(const uint8_t grh[40])
 {

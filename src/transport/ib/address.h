@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RIPC__IB_PORTS_MAX      8   /* ports in one address */
+#define RIPC__IB_PORTS_MAX      8   /* most ports in one address */
 #define RIPC__IB_PORT_ADDR_LEN  28u /* bytes of one port in an address */
 #define RIPC__IB_ADDRESS_HEADER 4u  /* header bytes before the first port */
 
@@ -68,7 +68,7 @@ bool ripc__ib_reachable(const struct ripc__ib_port_addr *from, const struct ripc
 
 /*
  * Reads the sender's GID from the 40 bytes before a datagram: an IPv6-like header (InfiniBand, RoCE
- * v1, v2 over IPv6), or an IPv4 header in the last 20 bytes. Return: false: neither.
+ * v1, v2 over IPv6), or an IPv4 header in the last 20 bytes. Return: whether there is one.
  */
 bool ripc__ib_grh_source(const uint8_t grh[40], uint8_t gid[16]);
 /* Whether these bytes name a multicast destination. */

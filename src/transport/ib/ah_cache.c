@@ -109,7 +109,7 @@ static void ah_free(struct ib *t, struct ib_ah_entry *r)
 	free(r);
 }
 
-/* Frees entries that are unused since the last sweep and have no connection. */
+/* Frees entries that have no connection and were not used since the last eviction. */
 static void ah_cache_evict(struct ib *t)
 {
 	struct ib_ah_entry *r, *tmp;

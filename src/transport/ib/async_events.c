@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Asynchronous events of devices, and their removal. A removed device first loses its connections.
- * It is closed when the last one is gone, since the kernel may wait for that. Its structures stay
- * until the transport is closed.
+ * Asynchronous events of devices, and their removal. The connections of a removed device are closed
+ * first; the device is closed after the last one, because the kernel may wait for that. Its
+ * structures stay until the transport is closed.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define DEVICE_FILES "/dev/infiniband"
-#define EXIST_NS     (1000 * RIPC__MS) /* between two checks that devices still exist */
+#define EXIST_NS     (1000 * RIPC__MS) /* interval of checks that devices still exist */
 
 void ripc__ib_device_lost(struct ib_device *d, const char *why)
 {
@@ -128,7 +128,7 @@ int ripc__ib_watch_devices(struct ib *t)
 	if (t->inotify_fd < 0)
 		return ripc__fail(-errno, "ib: cannot create an inotify descriptor: %s",
 				  strerror(errno));
-	/* Without the directory, ripc__ib_check_devices() runs on a timer only. */
+	/* Without the directory only the timer runs ripc__ib_check_devices(). */
 	if (inotify_add_watch(t->inotify_fd, DEVICE_FILES, IN_DELETE) < 0)
 		return 0;
 	return ripc__ib_watch(t, t->inotify_fd);

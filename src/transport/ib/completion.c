@@ -59,7 +59,7 @@ static void datagram_sent(struct ib_port *p, struct ripc__verbs_slot *slot, cons
 		;
 	if (wc->status == IBV_WC_SUCCESS || wc->status == IBV_WC_WR_FLUSH_ERR || p->down)
 		return;
-	/* A failed send puts a UD queue pair into the SQE state; it can be made ready again. */
+	/* A failed send puts a UD queue pair into the SQE state, from which it can be recovered. */
 	ripc__log(RIPC_LOG_WARN, "%s port %u: cannot send a datagram: %s", p->d->v.name, p->num,
 		  ibv_wc_status_str(wc->status));
 	ripc__ib_set_qp(p->qp,
@@ -169,8 +169,8 @@ static bool opens(struct ib_device *d, const struct ibv_wc *wc)
 }
 
 /*
- * The common case: a small message of the connection that received last. It is copied to @room and
- * its buffer is free at once. Return: whether it was this case.
+ * The common case: a small message of the connection that received last. It is copied to @room, and
+ * its buffer is posted again at once. Return: whether it was this case.
  */
 static bool small(struct ib_device *d, const struct ibv_wc *wc, void *room, size_t cap,
 		  struct ripc__event *ev)
@@ -215,7 +215,7 @@ bool ripc__ib_take(struct ripc__transport *tr, void *room, size_t cap, struct ri
 	if (!ripc__ib_completion(d, &wc, two))
 		return false;
 	*ev = two[0];
-	/* A small message is copied, and its buffer is free at once. */
+	/* A small message is copied, and its buffer is posted again at once. */
 	if (ev->token && ev->len <= cap) {
 		if (ev->from) {
 			memcpy(t->from, ev->from, ev->fromlen);

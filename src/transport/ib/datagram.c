@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define INLINE_MAX       1024u
-#define PROBE_NS         UINT64_C(10000000) /* between the first two PROBEs; doubles */
+#define PROBE_NS         UINT64_C(10000000) /* interval after the first PROBE; doubles */
 #define PROBE_LONGEST_NS UINT64_C(320000000)
 
 /* ---- sending ---- */
@@ -93,7 +93,9 @@ static void send_probe(struct ib *t, struct ib_ah_entry *r)
 	ripc__ib_post_wireup(r, &m);
 }
 
-/* The cache slot of an address, whatever it holds. NULL: the address is too long to cache. */
+/*
+ * The cache slot of an address, which may hold another one. NULL: the address is too long to cache.
+ */
 static struct ib_route *route_of(struct ib *t, const uint8_t *addr, size_t addrlen)
 {
 	uint64_t sum = addrlen;
@@ -152,7 +154,7 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 		return ripc__fail(-EINVAL, "ib: malformed address of the peer: %zu bytes", addrlen);
 	for (unsigned n = 0; ripc__ib_select_path(t, &address, n, &port, &port_addr); n++) {
 		r = ripc__ib_ah_find(t, port, port_addr);
-		/* A port that answered is preferred: a wire-up or a probe confirmed it. */
+		/* Prefer a port that has answered a wire-up or a probe. */
 		if (r && r->confirmed && r->state == IB_AH_READY) {
 			uint32_t most = ripc__ib_mtu_bytes(port_addr->mtu);
 
@@ -275,7 +277,7 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 		p->ndelivered++;
 		return 1;
 	}
-	/* The application holds half of the buffers: the core copies what it keeps. */
+	/* The application holds half of the buffers: the core must copy the data. */
 	ev->token = NULL;
 	buf->next = p->delivered;
 	p->delivered = buf;

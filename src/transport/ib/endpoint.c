@@ -20,7 +20,7 @@ void ripc__ib_ep_unblock(struct ripc__ep *ep)
 	ripc__ib_ep_queue_event(ep);
 }
 
-/* Posts a chain. Return: 0, or -ENOTCONN: refused, and the connection is broken. */
+/* Posts a chain. Return: 0; -ENOTCONN: refused, and the connection is broken. */
 static int deliver(struct ripc__ep *ep, struct ibv_send_wr *wr)
 {
 	int rc = ripc__verbs_post(ep->qp, &ep->sendq, wr);
@@ -49,7 +49,7 @@ static int blocked(struct ripc__ep *ep)
 	return -EAGAIN;
 }
 
-/* No bounce buffer, and no completion may ever free one: a timer retries. */
+/* No bounce buffer is free, and there may be no completion to free one: a timer retries. */
 static int starved(struct ripc__ep *ep)
 {
 	struct ib *t = ep->t;
@@ -58,7 +58,7 @@ static int starved(struct ripc__ep *ep)
 	return blocked(ep);
 }
 
-/* An inline send: the device copies the bytes within the call. */
+/* An inline send: the device copies the bytes in this call. */
 static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_t len)
 {
 	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&ep->sendq, false);
@@ -176,7 +176,7 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	rc = ripc__verbs_lkey(&ep->d->v, mr, &sge.lkey);
 	if (rc)
 		return rc;
-	/* Sends posted earlier stay in front. */
+	/* Earlier sends go first. */
 	ripc__ib_flush_held(ep);
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
@@ -210,8 +210,8 @@ int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *loc
 }
 
 /*
- * A zero-length write: it needs no memory and no receive, but is acknowledged or breaks the
- * connection. Nothing else detects a dead peer on an idle connection.
+ * A write of no bytes: it needs no memory and no receive, and it is either acknowledged or breaks
+ * the connection. Nothing else detects a dead peer on an idle connection.
  */
 static void send_keepalive(struct ripc__ep *ep)
 {

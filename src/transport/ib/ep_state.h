@@ -25,11 +25,11 @@ enum ib_ep_state {
 	IB_EP_PENDING,    /* EV_REQUEST was reported: the core accepts or rejects */
 	IB_EP_OPEN,       /* posting is possible */
 	IB_EP_WITHDRAWN,  /* lost while PENDING: accepting it fails */
-	IB_EP_BROKEN,     /* lost: completions that arrived before are still delivered */
+	IB_EP_BROKEN,     /* lost: earlier completions are still delivered */
 	IB_EP_DRAINED,    /* the completion queue was found empty: EV_CLOSED is to be reported */
 	IB_EP_REPORTED,   /* EV_CLOSED was reported: the core closes it */
 	IB_EP_LINGERING,  /* closed by the core: its last sends are in flight */
-	IB_EP_CLOSING,    /* closed by the core or never known to it: the peer is being notified */
+	IB_EP_CLOSING, /* closed by the core, or never reported to it: the peer is being notified */
 	IB_EP_STATES
 };
 
@@ -43,7 +43,7 @@ void ripc__ib_ep_queue_event(struct ripc__ep *ep);
  */
 void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why);
 
-/* Nothing is reported any more. @to: IB_EP_LINGERING or IB_EP_CLOSING. */
+/* Stops all reports of the endpoint. @to: IB_EP_LINGERING or IB_EP_CLOSING. */
 void ripc__ib_ep_leave(struct ripc__ep *ep, enum ib_ep_state to);
 
 #endif

@@ -13,8 +13,8 @@
 
 #define TRANSPORT_ID  4               /* in resolver records, doc/protocol.md section 4 */
 #define WCS           32              /* completions polled by one call */
-#define ASYNC_POLL_NS (5 * RIPC__MS)  /* between two reads of asynchronous events */
-#define DISCONNECT_NS (50 * RIPC__MS) /* close() waits so long for DISC to be acknowledged */
+#define ASYNC_POLL_NS (5 * RIPC__MS)  /* interval of reads of asynchronous events */
+#define DISCONNECT_NS (50 * RIPC__MS) /* time limit of close() for acknowledged DISCs */
 
 static int ib_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
 {
@@ -37,7 +37,7 @@ static void repost_receives(struct ib *t)
 				ripc__ib_srq_repost(&t->devices[i], &t->devices[i].srqs[k]);
 }
 
-/* Buffers without a token, which the core read in the last round. */
+/* Takes back buffers without a token, which the core read in the last pass. */
 static void reclaim_buffers(struct ib *t)
 {
 	for (unsigned i = 0; i < t->nports; i++) {
@@ -131,7 +131,7 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	for (unsigned i = 0; i < t->ndevices; i++)
 		n += poll_device(&t->devices[(t->rounds + i) % t->ndevices], events + n, max - n,
 				 &full);
-	/* The wake-up was not a completion. */
+	/* An event other than a completion may have ended the sleep. */
 	if ((was_armed && !n) || now_ns >= t->async_poll_ns)
 		poll_async_events(t, was_armed && !n);
 	if (t->retry_ns && now_ns >= t->retry_ns)
@@ -162,7 +162,7 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	for (unsigned i = 0; i < t->ndevices; i++)
 		if (t->devices[i].v.gone && !t->devices[i].released && t->async_poll_ns < next)
 			next = t->async_poll_ns;
-	/* A stopped multicast queue pair is to be replaced. */
+	/* A stopped multicast queue pair is replaced. */
 	for (unsigned i = 0; t->groups && i < t->nports; i++) {
 		const struct ib_mcast *m = &t->ports[i].mcast;
 
@@ -182,7 +182,7 @@ static int ib_arm(struct ripc__transport *tr)
 	struct ib *t = (struct ib *)tr;
 	int more = 0;
 
-	/* Sends held back in this round are posted now. */
+	/* Posts the sends held back in this pass. */
 	ib_flush(tr);
 	repost_receives(t);
 	t->was_armed = true;
@@ -273,7 +273,7 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 		if (depth >= 1 && (uint32_t)depth < l->read_depth)
 			l->read_depth = (uint32_t)depth;
 	}
-	/* If one packet of a UC write is lost, all of it is repeated. */
+	/* If one packet of a UC write is lost, the whole write is repeated. */
 	if (t->uc && l->rdma_max > IB_UC_WRITE_MAX)
 		l->rdma_max = IB_UC_WRITE_MAX;
 	if (l->inline_max)

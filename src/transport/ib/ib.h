@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * ib: the transport over InfiniBand and RoCE adapters. Shared by its files.
+ * ib: the transport over InfiniBand and RoCE adapters. Internal to its files.
  *
  *   ib.c            the vtable; open and close, progress
  *   async_events.c  asynchronous events of devices, and their removal
@@ -34,19 +34,19 @@
 #include <uthash.h>
 
 #define IB_GRH            40u   /* bytes before the payload of a received datagram */
-#define IB_SEND_MAX       4096u /* bytes of a send on a connection */
-#define IB_RECV_SPARE     6u    /* further receives, for control messages */
+#define IB_SEND_MAX       4096u /* longest send on a connection, bytes */
+#define IB_RECV_SPARE     6u    /* additional receives, for control messages */
 #define IB_RECV_DEPTH     32u   /* sends in flight from a peer to an endpoint */
 #define IB_SEND_DEPTH     64u   /* entries of the send queue of a connection */
 #define IB_DATAGRAM_RECV  256u  /* receives posted for datagrams, per port */
 #define IB_DATAGRAM_SEND  256u  /* entries of its send queue */
-#define IB_SRQ_SIZE       1024u /* receives of a shared receive queue at most */
+#define IB_SRQ_SIZE       1024u /* most receives of a shared receive queue */
 #define IB_SRQS_MAX       256u
 #define IB_REPOST         8u     /* receive buffers reposted by one call */
 #define IB_CQ_ENTRIES     16384u /* initial size: some drivers cannot resize */
 #define IB_READ_DEPTH_MAX 16u
 #define IB_RDMA_MAX       (UINT64_C(1) << 30)
-#define IB_UC_WRITE_MAX   (64u << 10) /* bytes of a write over UC */
+#define IB_UC_WRITE_MAX   (64u << 10) /* longest write over UC, bytes */
 #define IB_INLINE_BYTES   128u
 #define IB_AH_CACHE_MAX   4096u
 #define IB_ROUTES         64u  /* cached routes, a power of two */
@@ -90,8 +90,8 @@ struct ib_mcast {
 	/* list: the core reads them until the next progress() */
 	struct ripc__verbs_buf *delivered;
 	uint32_t posted;   /* receives posted to the queue pair */
-	bool stopped;      /* in error: replaced when all receives were flushed */
-	uint64_t retry_ns; /* no replacement before */
+	bool stopped;      /* in error: replaced after all receives were flushed */
+	uint64_t retry_ns; /* earliest time of a replacement */
 	unsigned tries;    /* failed replacements in a row */
 };
 
@@ -100,7 +100,7 @@ struct ib_port {
 	struct ib *t;
 	struct ib_device *d;
 	uint8_t num; /* port number of the device */
-	bool down;   /* by a port event, or the device is gone */
+	bool down;   /* a port event reported it, or the device is removed */
 	uint8_t gid_index;
 	char netdev[16];                     /* RoCE: network interface of the GID */
 	uint64_t rate;                       /* Mbit/s; ports are sorted by it */
@@ -136,19 +136,19 @@ struct ib_ah_entry {
 	struct ibv_ah *ah;
 	enum ib_ah_state state;
 	int error;         /* FAILED */
-	bool confirmed;    /* a wire-up message came from there */
-	bool used;         /* since the last eviction */
+	bool confirmed;    /* a wire-up message arrived from there */
+	bool used;         /* used since the last eviction */
 	unsigned eps;      /* connections that use it */
-	uint64_t probe_ns; /* when a PROBE may be sent next */
+	uint64_t probe_ns; /* earliest time of the next PROBE */
 	uint64_t probe_gap_ns;
-	uint64_t failed_ns; /* FAILED: when; resolved again after a second */
+	uint64_t failed_ns; /* FAILED: time of the failure; resolved again after a second */
 };
 
 /* A cached route: what an address resolved to. */
 struct ib_route {
 	uint64_t route_gen; /* t->route_gen when it was resolved */
 	struct ib_ah_entry *ah_entry;
-	uint32_t qkey, most; /* of the peer port; largest datagram */
+	uint32_t qkey, most; /* Q_Key of the peer port; largest datagram */
 	uint8_t len;         /* 0: unused */
 	uint8_t addr[IB_ROUTE_ADDRESS];
 };
@@ -171,7 +171,7 @@ struct ib_uc {
 	} writes[RIPC__UC_RETRANSMIT_WINDOW]; /* by number, until acknowledged */
 	uint32_t reported;                    /* EV_WRITE_DONE was reported for all below */
 	struct ripc__list late; /* in t->late: an ANSWER is delayed for missing writes */
-	uint64_t late_ns;       /* the ANSWER is sent then at the latest */
+	uint64_t late_ns;       /* latest time of the ANSWER */
 };
 
 /* One end of a connection. It may stay after ep_close(): see ep_state.h. */
@@ -197,7 +197,7 @@ struct ripc__ep {
 	uint64_t destroyed_round; /* t->rounds when qp was destroyed */
 	struct ripc__verbs_sendq sendq;
 	uint32_t max_inline;
-	uint32_t reads, read_depth; /* outstanding, at most */
+	uint32_t reads, read_depth; /* reads outstanding; most reads outstanding */
 	uint32_t rdmas;             /* reads and writes outstanding */
 	struct ripc__verbs_held held_sends;
 	struct ripc__ib_address address; /* active: ports of the peer */
@@ -210,8 +210,8 @@ struct ripc__ep {
 	bool want_sendable; /* a post returned -EAGAIN */
 	bool sendable;      /* EV_SENDABLE is to be reported */
 	bool rejected;      /* by the peer: EV_CLOSED carries its private data */
-	bool alive;         /* a message or acknowledgement came since the last keepalive pass */
-	uint64_t linger_ns; /* LINGERING: ends then at the latest */
+	bool alive;         /* a message or acknowledgement arrived since the last keepalive pass */
+	uint64_t linger_ns; /* LINGERING: latest end */
 	int status;
 	char why[IB_WHY_MAX];
 };
@@ -268,13 +268,13 @@ static inline bool ib_ep_can_post(const struct ripc__ep *ep)
 	return ep->state == IB_EP_OPEN || ep->state == IB_EP_LINGERING;
 }
 
-/* Whether nothing is reported any more. */
+/* Whether the core gets no more reports. */
 static inline bool ib_ep_closed(const struct ripc__ep *ep)
 {
 	return ep->state >= IB_EP_LINGERING;
 }
 
-/* Whether the request of the peer is not answered by the core. */
+/* Whether the core has not yet answered the request of the peer. */
 static inline bool ib_ep_half_open(const struct ripc__ep *ep)
 {
 	return ep->state == IB_EP_REQUESTED || ep->state == IB_EP_PENDING ||
@@ -307,7 +307,7 @@ struct ib_port *ripc__ib_port_by_qpn(struct ib *t, const struct ib_device *d, ui
 bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsigned n,
 			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr);
 int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what);
-/* Creates a queue pair, without inline data if need be. NULL: failed, explained. */
+/* Creates a queue pair, without inline data if the device refuses them. NULL: failed, explained. */
 struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *attr);
 
 /* async_events.c */
@@ -315,7 +315,7 @@ int ripc__ib_watch_devices(struct ib *t);
 void ripc__ib_async_events(struct ib_device *d); /* reads all pending ones */
 void ripc__ib_device_lost(struct ib_device *d, const char *why);
 void ripc__ib_check_devices(struct ib *t);   /* detects removed devices */
-void ripc__ib_devices_release(struct ib *t); /* closes removed devices without connections */
+void ripc__ib_devices_release(struct ib *t); /* closes removed devices that have no connections */
 
 /* ah_cache.c */
 struct ib_ah_entry *ripc__ib_ah_find(struct ib *t, const struct ib_port *port,
@@ -324,7 +324,7 @@ struct ib_ah_entry *ripc__ib_ah_find(struct ib *t, const struct ib_port *port,
 struct ib_ah_entry *ripc__ib_ah_get(struct ib *t, struct ib_port *port,
 				    const struct ripc__ib_port_addr *port_addr);
 void ripc__ib_ah_cache_close(struct ib *t);
-/* Destroys the address handles of a device. Return: false: a thread creates one. */
+/* Destroys the address handles of a device. Return: false: a thread is creating one. */
 bool ripc__ib_ah_cache_invalidate(struct ib *t, const struct ib_device *d);
 /* The address vector from a local to a peer port. */
 void ripc__ib_ah_attr(const struct ib_port *port, const struct ripc__ib_port_addr *port_addr,
@@ -355,7 +355,8 @@ int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct io
 /* A completed receive of a port. Return: events made, 0 or 1. */
 unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc,
 				 struct ripc__event *ev);
-void ripc__ib_mcast_reclaim(struct ib_port *p);                  /* read by the core */
+/* takes back buffers that the core has read */
+void ripc__ib_mcast_reclaim(struct ib_port *p);
 void ripc__ib_mcast_stopped(struct ib_port *p, const char *why); /* its queue pair is in error */
 void ripc__ib_mcast_repost(struct ib_port *p); /* posts receives; replaces a stopped queue pair */
 /* destroys all objects on it */
@@ -392,7 +393,7 @@ void ripc__ib_eps_free(struct ib *t);         /* no worker thread runs */
 int ripc__ib_uc_new(struct ripc__ep *ep);      /* 0 or a negative errno, explained */
 int ripc__ib_uc_ready(struct ripc__ep *ep);    /* in a worker thread, as ripc__ib_qp_ready() */
 void ripc__ib_uc_destroy(struct ripc__ep *ep); /* no memory is accessed afterwards */
-void ripc__ib_uc_free(struct ripc__ep *ep);    /* no completion can come */
+void ripc__ib_uc_free(struct ripc__ep *ep);    /* no more completions are possible */
 int ripc__ib_uc_write(struct ripc__ep *ep, const struct ibv_sge *sge, uint64_t raddr, uint32_t rkey,
 		      uint64_t wr_id);
 void ripc__ib_uc_sent(struct ripc__ep *ep, const struct ripc__verbs_slot *slot,

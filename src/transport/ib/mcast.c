@@ -21,14 +21,14 @@
 
 #define GROUP_QKEY 0x01234567u /* the Q_Key of librdmacm for its groups */
 #define GROUP_QPN  0xffffffu   /* the multicast QP number */
-#define GROUP_MTU \
-	1024u        /* bytes: the RoCE MTU of 1500-byte Ethernet, so that every port can receive */
-#define GROUP_HOPS 1 /* the default of IP multicast */
+/* bytes: the RoCE MTU for 1500-byte Ethernet, so that every port can receive them */
+#define GROUP_MTU  1024u
+#define GROUP_HOPS 1     /* the default of IP multicast */
 #define GROUP_RECV 256u  /* receives posted, per port */
-#define GROUPS_MAX 1024u /* joined or sent to; lanes carry messages of further groups */
+#define GROUPS_MAX 1024u /* most groups joined or sent to; lanes carry messages of further groups */
 #define REMAKE_NS \
-	(1000 * RIPC__MS) /* between two replacements of a queue pair: a cause may persist */
-#define REMAKE_DOUBLED 6  /* that interval doubles so often while replacement fails */
+	(1000 * RIPC__MS) /* interval of replacements of a queue pair: the cause may persist */
+#define REMAKE_DOUBLED 6  /* number of times that the interval doubles while replacements fail */
 
 /* A group that was joined or sent to. */
 struct ib_group {
@@ -146,7 +146,7 @@ static int mcast_qp_open(struct ib_port *p)
 	uint32_t bufs = recvs(d);
 	int rc;
 
-	/* A stopped one is replaced for all groups by mcast_qp_replace(). */
+	/* mcast_qp_replace() replaces a stopped one for all groups. */
 	if (p->mcast.qp || p->mcast.stopped)
 		return 0;
 	rc = ripc__verbs_cq_reserve(&d->cq, bufs + 1);
@@ -170,7 +170,7 @@ static int mcast_qp_open(struct ib_port *p)
 	return 0;
 }
 
-/* Has the host and its network deliver the group's address. Return: 0 or a negative errno. */
+/* Makes the host and its network deliver the group's address. Return: 0 or a negative errno. */
 static int membership(struct ib *t, const struct ib_port *p, uint64_t id, bool join)
 {
 	unsigned index = if_nametoindex(p->netdev);
@@ -203,7 +203,7 @@ static bool mgid_shared(struct ib *t, const struct ib_port *p, const struct ib_g
 	return false;
 }
 
-/* A missing queue pair attaches all groups when it is created. */
+/* Without a queue pair: it attaches all groups when it is created. */
 static int attach(struct ib_port *p, const union ibv_gid *gid)
 {
 	int rc = p->mcast.qp ? ibv_attach_mcast(p->mcast.qp, gid, 0) : 0;
@@ -293,7 +293,7 @@ void ripc__ib_mcast_stopped(struct ib_port *p, const char *why)
 	ripc__log(RIPC_LOG_WARN,
 		  "ib: %s port %u stopped receiving multicast: %s; its queue pair will be replaced",
 		  p->d->v.name, p->num, why);
-	/* Flushes all receives, if the device does not. */
+	/* Flushes all receives if the device has not done so. */
 	if (p->mcast.qp && ibv_modify_qp(p->mcast.qp, &attr, IBV_QP_STATE))
 		ripc__log(
 			RIPC_LOG_ERROR,
@@ -323,7 +323,7 @@ static int all_groups(struct ib_port *p, bool on)
 	return rc;
 }
 
-/* All receives of the old queue pair were flushed. */
+/* Called when all receives of the old queue pair were flushed. */
 static void mcast_qp_replace(struct ib_port *p)
 {
 	struct ib *t = p->t;
@@ -357,13 +357,13 @@ void ripc__ib_mcast_repost(struct ib_port *p)
 
 	if (p->d->v.gone)
 		return;
-	/* A stopped queue pair would flush them at once, for ever. */
+	/* A stopped queue pair would flush them at once, endlessly. */
 	if (p->mcast.stopped && !p->mcast.posted)
 		mcast_qp_replace(p);
 	while (p->mcast.repost && p->mcast.qp && !p->mcast.stopped) {
 		/*
-		 * The full size: any host may send to the Q_Key, and an oversized datagram stops
-		 * the queue pair.
+		 * The full size: any host may send to the Q_Key, and an oversized datagram would
+		 * stop the queue pair.
 		 */
 		n = ripc__ib_post_bufs(p->mcast.qp, &p->mcast.repost, IB_GRH + 4096);
 		p->mcast.posted += n;
@@ -381,7 +381,9 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, str
 	p->mcast.posted--;
 	if (wc->status == IBV_WC_WR_FLUSH_ERR)
 		ripc__ib_mcast_stopped(p, ibv_wc_status_str(wc->status));
-	/* Any host may send to the Q_Key by unicast: drop what was not sent to a group. */
+	/*
+	 * Any host may send to the Q_Key by unicast: drop datagrams that were not sent to a group.
+	 */
 	if (wc->status != IBV_WC_SUCCESS || wc->byte_len < IB_GRH || !(wc->wc_flags & IBV_WC_GRH) ||
 	    !ripc__ib_grh_to_group(buf->data)) {
 		buf->next = p->mcast.repost;
@@ -411,7 +413,7 @@ void ripc__ib_mcast_reclaim(struct ib_port *p)
 
 /* ---- sending ---- */
 
-/* The Ethernet address follows from the IP address: nothing is resolved. */
+/* The Ethernet address follows from the IP address, so there is nothing to resolve. */
 static struct ibv_ah *group_ah(struct ib *t, struct ib_group *g, struct ib_port *p)
 {
 	struct ibv_ah **ah = &g->ah[p - t->ports];

@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 
-#define GIDS_MAX 1024 /* entries of the GID table that are read */
+#define GIDS_MAX 1024 /* most entries of the GID table that are read */
 
 int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what)
 {
@@ -383,7 +383,7 @@ static int choose_gid(struct ib_port *p, const struct ripc__options *opt, char *
 	return best ? 0 : -ENODEV;
 }
 
-/* An InfiniBand port has no GID interface: an interface of its device must be in use. */
+/* An InfiniBand port has no GID interface, so an interface of its device must be in use. */
 static bool ib_port_allowed(const struct ib_port *p, const struct ripc__options *opt)
 {
 	char list[sizeof(opt->interfaces)], path[160], *save, *name;

@@ -8,9 +8,9 @@
 #include <sys/random.h>
 
 #define ACK_TIME    14 /* 4.096 us * 2^14 = 67 ms until a retransmission */
-#define RETRIES     6  /* retransmissions; 7 means for ever on Soft-RoCE */
+#define RETRIES     6  /* retransmissions; 7 means endless ones on Soft-RoCE */
 #define RNR_TIMER   16 /* 2.56 ms: pause after a receiver-not-ready NAK */
-#define RNR_RETRIES 6  /* 7 means for ever */
+#define RNR_RETRIES 6  /* 7 means endless retries */
 
 /* The completion queue was found empty after the queue pair was destroyed. */
 void ripc__ib_qp_drained(struct ripc__ep *ep)
@@ -98,7 +98,7 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 		rc = ripc__ib_uc_new(ep);
 	if (!rc)
 		return 0;
-	/* Nothing was posted, so nothing completes. */
+	/* Nothing was posted, so no completion can arrive. */
 	ripc__ib_qp_destroy(ep);
 	ripc__ib_qp_drained(ep);
 	return rc;
@@ -134,7 +134,7 @@ void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q
 	};
 	if (ep->t->path_mtu && (uint8_t)ep->t->path_mtu < q->mtu)
 		q->mtu = (uint8_t)ep->t->path_mtu;
-	/* A random PSN rejects packets of an earlier connection. */
+	/* A random PSN, so that packets of an earlier connection are rejected. */
 	if (getrandom(&q->rc_psn, sizeof(q->rc_psn), GRND_NONBLOCK) != sizeof(q->rc_psn))
 		q->rc_psn = ep->wireup.mine;
 	q->rc_psn &= 0xffffff;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Endpoints from connect() or a peer's request until they are freed.
- * A broken endpoint stays until the completion queue was found empty: messages that arrived before
- * are delivered. Then its queue pair is destroyed, which ends all access to memory, and EV_CLOSED
- * is reported.
- * A closed endpoint lingers until its last send was acknowledged, an empty one that notifies the
- * peer, and DISC was answered.
+ *
+ * A broken endpoint stays until the completion queue was found empty, so that earlier messages are
+ * delivered. Then its queue pair is destroyed, which ends all access to memory, and EV_CLOSED is
+ * reported.
+ *
+ * A closed endpoint lingers until its last send, which is empty and notifies the peer, was
+ * acknowledged, and DISC was answered.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -18,7 +20,7 @@
 #include <sys/random.h>
 
 #define LINGER_NS (3000 * RIPC__MS) /* time for the last sends of a closed endpoint */
-#define PATH_NS   (800 * RIPC__MS)  /* without an answer, while another path is left to try */
+#define PATH_NS   (800 * RIPC__MS)  /* time limit of a path while there is another one to try */
 #define RETRY_NS  (1 * RIPC__MS)    /* pause after a full send queue */
 
 static void schedule(struct ripc__ep *ep);
@@ -115,7 +117,7 @@ static void start_qp_ready(struct ripc__ep *ep)
 	ripc__ib_ep_break(ep, rc, ripc_error_detail());
 }
 
-/* The current path failed: tries the next one, or gives up. */
+/* The current path failed: tries the next one, or ends the attempt. */
 static void path_failed(struct ripc__ep *ep, int status, const char *why)
 {
 	char text[IB_WHY_MAX], who[96];
@@ -141,7 +143,7 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 	case RIPC__WIREUP_NOTHING:
 		break;
 	case RIPC__WIREUP_READY:
-		/* Lost or closed in the meantime: DISC follows. */
+		/* Lost or closed since then: DISC follows. */
 		if (ep->state != IB_EP_CONNECTING)
 			break;
 		/* The peer has no UC: writes use RC. */
@@ -352,7 +354,7 @@ void ripc__ib_reject(struct ripc__transport *tr, void *request, const void *priv
 	schedule(ep);
 }
 
-/* The last send of a connection is empty: its acknowledgement covers all sends before it. */
+/* Posts an empty send as the last one: its acknowledgement covers all sends before it. */
 static bool post_fin(struct ripc__ep *ep)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
@@ -369,7 +371,10 @@ static bool post_fin(struct ripc__ep *ep)
 
 void ripc__ib_ep_close(struct ripc__ep *ep)
 {
-	/* Reads and writes may touch the core's memory no more; sends go on from bounce buffers. */
+	/*
+	 * Reads and writes must not access the core's memory any more; sends continue from bounce
+	 * buffers.
+	 */
 	if (ep->state == IB_EP_OPEN && !ep->rdmas && post_fin(ep)) {
 		ep->linger_ns = ripc__clock_ns() + LINGER_NS;
 		ripc__ib_ep_leave(ep, IB_EP_LINGERING);
@@ -453,7 +458,7 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 		if (ep->uc && ep->uc->reported != ep->uc->tx.base) {
 			k += ripc__ib_uc_events(ep, events + k, max - k - 2);
 			ripc__ib_ep_unblock(ep);
-			/* The rest is reported in the next round. */
+			/* The next pass reports the rest. */
 			if (ep->uc->reported != ep->uc->tx.base || max - k < 2)
 				break;
 		}
@@ -536,7 +541,7 @@ static void asked(struct ib_port *p, struct ib_ah_entry *r, const struct ripc__w
 		schedule(ep);
 		return;
 	}
-	/* Over the limit or out of memory: drop it, the peer repeats the REQ. */
+	/* Over the limit or out of memory: drops it, because the peer repeats the REQ. */
 	if (t->nhalf_open >= IB_HALF_OPEN_MAX)
 		return;
 	ep = ep_new(t, IB_EP_REQUESTED);
@@ -566,7 +571,7 @@ void ripc__ib_wireup_received(struct ib_port *p, struct ib_ah_entry *r,
 	HASH_FIND(by_number, t->by_number, &m->to, sizeof(m->to), ep);
 	if (ep && ep->ah_entry != r)
 		ep = NULL;
-	/* Of an earlier attempt, or of a connection that ended here. */
+	/* The message is of an earlier attempt, or of a connection that has ended here. */
 	unknown_peer = !ep || ep->wireup.state == RIPC__WIREUP_DONE ||
 		       (m->kind == RIPC__WIREUP_REP && ep->wireup.state != RIPC__WIREUP_REQ_SENT &&
 			m->from != ep->wireup.number);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Writes over UC. Lost writes are repeated. Sends wait until all writes are acknowledged, so that a
- * send still arrives after the writes before it. uc_retransmit.c decides what to repeat.
+ * Writes over UC; lost ones are repeated. A send waits until all writes before it are acknowledged,
+ * so that it arrives after them. uc_retransmit.c decides which writes to repeat.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LATE_NS (20 * RIPC__MS) /* a write not received so long after its MARK is lost */
+#define LATE_NS (20 * RIPC__MS) /* time after its MARK at which a missing write counts as lost */
 
 static int recv_post(struct ripc__ep *ep)
 {
@@ -151,7 +151,7 @@ void ripc__ib_uc_step(struct ripc__ep *ep)
 
 	if (!ib_ep_can_post(ep) || !u->qp)
 		return;
-	/* If the send queue is full, the next completion calls this again. */
+	/* If the send queue is full, the next completion repeats this call. */
 	if (ripc__uc_answer(&u->rx, u->late_ns <= ep->t->now_ns, buf)) {
 		if (ripc__ib_send_control(ep, buf, sizeof(buf)))
 			u->rx = rx;

@@ -33,7 +33,10 @@ static void control_put(uint8_t *buf, enum control kind, uint32_t from, uint32_t
 
 bool ripc__uc_mark(struct ripc__uc_tx *tx, uint8_t buf[RIPC__UC_CONTROL])
 {
-	/* A MARK that overtakes its writes on a slow link would report them lost. */
+	/*
+	 * Waits until all writes are sent: on a slow link a MARK would overtake them and report
+	 * them lost.
+	 */
 	if (tx->asked || tx->unsent || tx->base == tx->next)
 		return false;
 	tx->asked = true;

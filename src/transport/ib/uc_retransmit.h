@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Retransmission of writes over an unreliable connection. Each write carries its number as
- * immediate data, which the receiver gets only with the whole write. When all writes were sent, the
- * sender sends a MARK on the reliable connection. The ANSWER lists the writes received; the others
- * are repeated. doc/protocol.md, section 7.4. Pure.
+ * immediate data, which the receiver gets only with the complete write. After its writes the sender
+ * sends a MARK on the reliable connection. The ANSWER lists the writes received; the others are
+ * repeated. doc/protocol.md, section 7.4. Pure.
  */
 #ifndef RIPC_IB_UC_RETRANSMIT_H
 #define RIPC_IB_UC_RETRANSMIT_H
@@ -20,16 +20,16 @@ struct ripc__uc_tx {
 	uint32_t base, next; /* the oldest unacknowledged one; the next one */
 	uint64_t unsent;     /* bit n % 64: write n has no completion yet */
 	uint64_t arrived;    /* bit n % 64: write n was acknowledged, out of order */
-	bool asked;          /* a MARK is unanswered */
-	uint32_t asked_next; /* the MARK covers all below */
+	bool asked;          /* a MARK is not yet answered */
+	uint32_t asked_next; /* the MARK covers all numbers below */
 };
 
 /* Receiver. */
 struct ripc__uc_rx {
-	uint32_t base;       /* all below were received */
+	uint32_t base;       /* all numbers below were received */
 	uint64_t arrived;    /* bit n % 64: n was received, base <= n < base + 64 */
 	bool answer_pending; /* a MARK waits for its ANSWER */
-	uint32_t from, upto; /* the MARK covers all below */
+	uint32_t from, upto; /* the MARK covers from to upto - 1 */
 };
 
 /* Whether another write may be posted. */

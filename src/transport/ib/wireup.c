@@ -9,11 +9,11 @@
 #define WIREUP_MAGIC   0x57424952u /* "RIBW" */
 #define WIREUP_VERSION 1
 
-#define FIRST_NS   (20 * RIPC__MS)   /* until the first retransmission; doubles */
-#define LONGEST_NS (400 * RIPC__MS)  /* between two retransmissions at most */
+#define FIRST_NS   (20 * RIPC__MS)   /* interval before the first retransmission; doubles */
+#define LONGEST_NS (400 * RIPC__MS)  /* longest interval of retransmissions */
 #define CONNECT_NS (2500 * RIPC__MS) /* time for an answer to REQ or REP */
 #define REFUSE_NS  (2000 * RIPC__MS) /* time in which a repeated REQ is rejected again */
-#define CLOSE_NS   (700 * RIPC__MS)  /* time in which DISC is repeated */
+#define CLOSE_NS   (700 * RIPC__MS)  /* time for which DISC is repeated */
 
 /* ---- messages ---- */
 
@@ -123,7 +123,7 @@ static void set_priv(struct ripc__wireup *w, const void *priv, size_t privlen)
 		memcpy(w->priv, priv, w->privlen);
 }
 
-/* Retransmits a message until an answer comes or the time is over. */
+/* Repeats a message until it is answered or its time is over. */
 static void start_retransmit(struct ripc__wireup *w, enum ripc__wireup_state state, uint64_t now_ns,
 			     uint64_t for_ns)
 {
@@ -207,7 +207,7 @@ void ripc__wireup_close(struct ripc__wireup *w, uint64_t now_ns)
 	case RIPC__WIREUP_CLOSING:
 		break;
 	default:
-		/* Also if the peer number is unknown: its REP is answered by DISC then. */
+		/* Also if the peer's number is unknown: its REP is answered by DISC. */
 		if (w->number)
 			start_retransmit(w, RIPC__WIREUP_CLOSING, now_ns, CLOSE_NS);
 		else
@@ -238,7 +238,7 @@ enum ripc__wireup_action ripc__wireup_input(struct ripc__wireup *w,
 {
 	switch (m->kind) {
 	case RIPC__WIREUP_REQ:
-		/* Our answer was lost, or is not sent yet. */
+		/* Our answer was lost, or is not yet sent. */
 		if (w->state == RIPC__WIREUP_REJ_SENT)
 			w->due = true;
 		else if (w->state == RIPC__WIREUP_REP_SENT)
@@ -256,7 +256,8 @@ enum ripc__wireup_action ripc__wireup_input(struct ripc__wireup *w,
 		return RIPC__WIREUP_REJECTED;
 	case RIPC__WIREUP_DISC:
 		/*
-		 * The caller answers DISC with DISCED. From 0: the peer never knew the connection.
+		 * The caller answers DISC with DISCED. From 0: the connection was never known to
+		 * the peer.
 		 */
 		if (m->from && w->number && m->from != w->number)
 			return RIPC__WIREUP_NOTHING;

@@ -35,8 +35,8 @@ struct ripc__wireup_params {
 	uint32_t rc_qpn, rc_psn;     /* 24 bits; the first packet sequence number of the sender */
 	uint32_t uc_qpn, uc_psn;     /* 0: no UC queue pair */
 	uint8_t mtu;                 /* largest packet, as in an address */
-	uint8_t responder_resources; /* reads it serves at a time */
-	uint8_t initiator_depth;     /* reads it has outstanding at most */
+	uint8_t responder_resources; /* most reads it serves at a time */
+	uint8_t initiator_depth;     /* most reads it has outstanding */
 };
 
 struct ripc__wireup_message {
@@ -83,9 +83,9 @@ struct ripc__wireup {
 	bool timer_armed;      /* next_ns is valid */
 	uint8_t privlen;       /* of the private data sent, then of that received */
 	uint32_t mine, number; /* connection numbers: own and of the peer */
-	uint64_t next_ns;      /* time of the next retransmission or of giving up */
+	uint64_t next_ns;      /* time of the next retransmission, or of the time-out */
 	uint64_t interval_ns;  /* current retransmission interval */
-	uint64_t until_ns;     /* gives up then */
+	uint64_t until_ns;     /* time of the time-out */
 	struct ripc__wireup_params ours, theirs;
 	uint8_t priv[RIPC__PRIVATE_MAX];
 };
@@ -103,7 +103,7 @@ void ripc__wireup_accept(struct ripc__wireup *w, const struct ripc__wireup_param
 void ripc__wireup_reject(struct ripc__wireup *w, const void *priv, size_t privlen, uint64_t now_ns);
 /* The queue pair is connected. Active: returns RIPC__WIREUP_OPEN. */
 enum ripc__wireup_action ripc__wireup_ready(struct ripc__wireup *w, uint64_t now_ns);
-/* Data arrived over the connection: the peer has our REP, even if its RTU was lost. */
+/* Data arrived over the connection: the peer has received our REP, even if its RTU was lost. */
 enum ripc__wireup_action ripc__wireup_data_received(struct ripc__wireup *w);
 /* Closes it, in any state. */
 void ripc__wireup_close(struct ripc__wireup *w, uint64_t now_ns);

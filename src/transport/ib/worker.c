@@ -64,7 +64,7 @@ static void *worker_main(void *arg)
 		*w->finished_end = job;
 		w->finished_end = &job->next;
 		atomic_store_explicit(&w->any, true, memory_order_release);
-		/* Non-blocking. If the eventfd is full, it is readable anyway. */
+		/* Non-blocking: a full eventfd is readable anyway. */
 		if (write(w->fd, &one, sizeof(one)) < 0)
 			continue;
 	}

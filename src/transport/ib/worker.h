@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Worker threads for verbs calls that may block: over RoCE, creating an address handle or
- * connecting a queue pair resolves the neighbour, for up to a second. No entry of a transport may
- * block that long.
+ * Worker threads for verbs calls that may block. Over RoCE, creating an address handle or
+ * connecting a queue pair resolves the neighbour, which takes up to a second. No entry of a
+ * transport may block that long.
  */
 #ifndef RIPC_IB_WORKER_H
 #define RIPC_IB_WORKER_H
@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define RIPC__IB_WORKERS 4u /* threads at most: an unreachable host delays few others */
+#define RIPC__IB_WORKERS 4u /* most threads: an unreachable host delays few others */
 
 struct ripc__ib_job {
 	struct ripc__ib_job *next;

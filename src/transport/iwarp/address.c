@@ -8,7 +8,7 @@
 
 #define VERSION      1
 #define HEADER       12
-#define ADDR_FIXED   6 /* bytes of a listening address without the IP address */
+#define ADDR_FIXED   6 /* bytes of a listening address without its IP address */
 #define LOOPBACK_BIT 0x01
 
 static size_t ip_len(unsigned family)
@@ -45,7 +45,7 @@ size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *
 	return (size_t)(p - buf);
 }
 
-/* Addresses that name no single host: nobody can be connected there. */
+/* Whether the address names no single host, so that no connection to it is possible. */
 static bool unusable(const union ripc__sockaddr *a)
 {
 	if (a->sa.sa_family == AF_INET) {

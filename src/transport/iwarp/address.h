@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-#define RIPC__IWARP_ADDRS_MAX 11 /* listening addresses: these fit 256 bytes in any mixture */
+#define RIPC__IWARP_ADDRS_MAX 11 /* most listening addresses: they fit 256 bytes in any mixture */
 
 /* One listening address. */
 struct ripc__iwarp_listen_addr {
@@ -31,8 +31,8 @@ size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *
 int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf, size_t len);
 
 /*
- * Keeps the addresses that are reachable from @host, best first: the loopback on the same host, no
- * loopback from another one. Return: how many are left.
+ * Keeps the addresses that are reachable from @host, best first: the loopback on the same host,
+ * others from another host. Return: how many are left.
  */
 unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host);
 

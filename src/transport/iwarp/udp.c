@@ -108,7 +108,10 @@ void ripc__udp_port_close(struct ripc__udp *u, unsigned i)
 
 void ripc__udp_close(struct ripc__udp *u)
 {
-	/* Not removed from epoll: in a child of fork() that is the parent's. */
+	/*
+	 * Not removed from epoll, because in a child of fork() that would change the parent's epoll
+	 * set.
+	 */
 	if (u->port[RIPC__UDP_CONN].fd >= 0)
 		close(u->port[RIPC__UDP_CONN].fd);
 	u->port[RIPC__UDP_CONN].fd = -1;
@@ -117,7 +120,7 @@ void ripc__udp_close(struct ripc__udp *u)
 			close(u->port[u->n].fd);
 }
 
-/* The socket to send from: same family as the destination, loopback or not as well. */
+/* The socket to send from: of the family of the destination, and loopback like it. */
 static int socket_for(const struct ripc__udp *u, const union ripc__sockaddr *to)
 {
 	bool loopback = ripc__sockaddr_is_loopback(to);
@@ -129,7 +132,7 @@ static int socket_for(const struct ripc__udp *u, const union ripc__sockaddr *to)
 	return -1;
 }
 
-/* The cache slot of an address, whatever it holds. NULL: the address is too long. */
+/* The cache slot of an address, which may hold another one. NULL: the address is too long. */
 static struct ripc__udp_route *route_of(struct ripc__udp *u, const uint8_t *addr, size_t addrlen)
 {
 	uint64_t sum = addrlen;
@@ -189,9 +192,9 @@ static int send_by(struct ripc__udp *u, struct ripc__udp_route *route, const str
 			return rc;
 		}
 		/*
-		 * The error is of an earlier datagram: nobody listens there any more, or the
-		 * address is gone. This datagram is sent without the connected socket, which
-		 * reports no such errors.
+		 * The error is of an earlier datagram: its target does not listen any more, or the
+		 * address is gone. This datagram is sent without the connected socket, so no such
+		 * error is reported for it.
 		 */
 		ripc__udp_conn_end(u);
 	} else if (u->port[RIPC__UDP_CONN].fd >= 0) {
@@ -251,7 +254,7 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 			  u->name);
 }
 
-/* The address of a single socket, to answer to. */
+/* An address to answer to, with a single socket. */
 static uint32_t answer_address(const struct ripc__udp *u, const union ripc__sockaddr *from,
 			       uint8_t *buf)
 {

@@ -9,7 +9,7 @@
 
 #define RIPC__UDP_FROM    40u                         /* longest address to answer to, bytes */
 #define RIPC__UDP_MAX     16384u                      /* longest datagram of any sender, bytes */
-#define RIPC__UDP_MTU_MIN 1280u                       /* smallest MTU */
+#define RIPC__UDP_MTU_MIN 1280u                       /* smallest MTU, bytes */
 #define RIPC__UDP_PORTS   (RIPC__IWARP_ADDRS_MAX + 1) /* one more, while a socket is replaced */
 
 struct ripc__udp_port {
@@ -23,20 +23,21 @@ struct ripc__udp_port {
 #define RIPC__UDP_CONN RIPC__UDP_PORTS /* index of the connected socket in port[] */
 
 /*
- * The connected UDP socket: connected to the peer that most datagrams go to, and bound to the
- * address of the port they were sent from, so that the peer sees no difference. The kernel looks up
- * no route for it, and datagrams of the peer arrive there. There is at most one, and none while
- * several peers alternate: two sockets would have to be polled.
+ * The connected UDP socket. It is connected to the peer of most datagrams, and bound to the address
+ * of the port they were sent from, so that the peer sees no difference. The kernel needs no route
+ * look-up for it, and datagrams of the peer arrive there. There is at most one, and none while
+ * several peers alternate, because every socket has to be polled.
  */
 struct ripc__udp_conn {
 	int epoll_fd;  /* epoll descriptor; < 0: connected sockets are not used */
 	uint64_t data; /* its epoll data */
 	bool watched;
-	bool closing;           /* not sent on any more: closed when found empty */
-	bool older;             /* the port, or the closing socket, has the older datagrams */
-	unsigned port;          /* port whose address it has; also when it is closed */
-	unsigned run;           /* datagrams sent in a row to one address */
-	unsigned other_peers;   /* plus for other peers, minus for its own */
+	bool closing;  /* closed when found empty; nothing is sent on it */
+	bool older;    /* older datagrams are in the port, or in the closing socket */
+	unsigned port; /* port whose address it has; also when it is closed */
+	unsigned run;  /* datagrams sent in a row to one address */
+	/* plus OTHER_COST for each datagram of other peers, minus 1 for its own */
+	unsigned other_peers;
 	unsigned same_peer_run; /* received from the peer in a row */
 	bool drained; /* found empty since it was connected: no datagram of other peers is left */
 	unsigned recent_rx; /* received since ripc__udp_arm() */
@@ -87,10 +88,12 @@ void ripc__udp_conn_enable(struct ripc__udp *u, int epoll_fd, uint64_t data);
 int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t mtu);
 /* Closes one; its index may be used again. */
 void ripc__udp_port_close(struct ripc__udp *u, unsigned i);
-void ripc__udp_close(struct ripc__udp *u); /* all of them; async-signal-safe */
-/* Whether the address of a port is gone. Nothing is sent from it then, but it still receives. */
+void ripc__udp_close(struct ripc__udp *u); /* closes all; async-signal-safe */
+/*
+ * Sets whether the address of a port is gone: nothing is sent from it then, but it still receives.
+ */
 void ripc__udp_set_addr_gone(struct ripc__udp *u, unsigned i, bool gone);
-/* Limits the datagrams sent to what fits the MTU of an interface unfragmented. */
+/* Limits the datagrams sent to the MTU of an interface, so that they are not fragmented. */
 void ripc__udp_limit_mtu(struct ripc__udp *u, uint32_t mtu);
 
 /* As post_datagram() of the vtable. */
@@ -98,9 +101,9 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 		   const struct iovec *iov, unsigned niov);
 
 /*
- * Receives a datagram from port i into space, RIPC__UDP_MAX bytes, since peers may have a larger
- * MTU. from: the address to answer to. Return: its length; -EAGAIN: there is none; -EMSGSIZE:
- * dropped as too long, who: its sender.
+ * Receives a datagram from port i into space, of RIPC__UDP_MAX bytes because peers may have a
+ * larger MTU. from: the address to answer to. Return: its length; -EAGAIN: there is none;
+ * -EMSGSIZE: it was too long and dropped, who: its sender.
  */
 int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from[RIPC__UDP_FROM],
 		      uint32_t *fromlen, char who[64]);
@@ -109,8 +112,8 @@ int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from
 int ripc__udp_conn_watch(struct ripc__udp *u);
 
 /*
- * Before a sleep, and when progress() stops polling the connected socket: epoll reports it. Return:
- * 0; 1: it does not, poll the socket.
+ * Makes epoll report the connected socket: before a sleep, and when progress() stops polling it.
+ * Return: 0; 1: failed, poll the socket.
  */
 static inline int ripc__udp_arm(struct ripc__udp *u)
 {
@@ -129,8 +132,8 @@ static inline int ripc__udp_paired_port(const struct ripc__udp *u, unsigned i)
 }
 
 /*
- * Adapts the burst of port i after @got datagrams: a single datagram must not wait for the system
- * call that finds no second one, but bursts are received as such.
+ * Adapts the burst of port i after @got datagrams. With bursts one call receives several; with
+ * single datagrams a second call that finds none would delay the message.
  */
 static inline void ripc__udp_adapt_burst(struct ripc__udp *u, unsigned i, unsigned got)
 {
@@ -141,14 +144,14 @@ static inline void ripc__udp_adapt_burst(struct ripc__udp *u, unsigned i, unsign
 
 /*
  * The connected socket, in udp_socket.c. Opens it to the destination of this route, which uses it
- * then, if it can be opened.
+ * from then on, if it can be opened.
  */
 void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route);
-/* A route that was resolved again uses the connected socket, if it leads to its peer. */
+/* Lets a route that was resolved again use the connected socket, if it leads to its peer. */
 void ripc__udp_conn_join(const struct ripc__udp *u, struct ripc__udp_route *route);
-/* Nothing is sent on it any more; datagrams that arrived are still received. */
+/* Stops sending on it. Datagrams that have arrived are still received. */
 void ripc__udp_conn_end(struct ripc__udp *u);
-void ripc__udp_conn_close(struct ripc__udp *u); /* at once */
+void ripc__udp_conn_close(struct ripc__udp *u); /* closes it at once */
 /* Counts a datagram to or from another peer. */
 void ripc__udp_conn_other(struct ripc__udp *u);
 /* ripc__udp_receive() of the connected socket, or of the port whose address it has. */

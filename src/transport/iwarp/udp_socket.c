@@ -7,11 +7,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define CONN_DRAINED_RUN 64u /* in a row from the peer: none of others is left */
-#define CONN_ACTIVE_RX \
-	16u /* datagrams without a sleep in between after which it is polled without epoll */
-#define OTHER_COST 4u  /* weight of a datagram of another peer: they may be a fifth */
-#define OTHERS_MAX 64u /* with so much of others it is closed */
+/* datagrams in a row from the peer, after which none of other peers is left */
+#define CONN_DRAINED_RUN 64u
+#define CONN_ACTIVE_RX   16u /* datagrams without a sleep after which it is polled without epoll */
+#define OTHER_COST       4u  /* weight of a datagram of another peer: one in five is allowed */
+#define OTHERS_MAX       64u /* count of other_peers at which it is closed */
 
 void ripc__udp_conn_enable(struct ripc__udp *u, int epoll_fd, uint64_t data)
 {
@@ -38,7 +38,7 @@ static void unwatch(struct ripc__udp *u)
 	u->udp_conn.watched = false;
 }
 
-/* Routes over the connected socket use its port again. */
+/* Makes routes over the connected socket use its port again. */
 static void reroute(struct ripc__udp *u)
 {
 	for (unsigned i = 0; i < RIPC__UDP_ROUTES; i++)
@@ -65,8 +65,8 @@ static bool same_network(int a, int b)
 }
 
 /*
- * Both sockets allow a shared address only while the new one is bound. Datagrams of others may
- * arrive at the new one until it is connected.
+ * Both sockets allow a shared address only while the new one is bound. Until it is connected,
+ * datagrams of other peers may arrive at it.
  */
 static int bind_beside(int fd, int port_fd, const union ripc__sockaddr *addr)
 {
@@ -106,7 +106,7 @@ void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route)
 	unsigned i = 0;
 	int fd, one = 1;
 
-	/* A closing socket may not have been polled since. */
+	/* A closing socket may not have been polled recently. */
 	if (udp_conn->fd >= 0 && u->udp_conn.closing && nothing_in(udp_conn->fd))
 		ripc__udp_conn_close(u);
 	if (u->udp_conn.epoll_fd < 0 || udp_conn->fd >= 0)
@@ -134,10 +134,7 @@ void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route)
 		.older = true,
 		.to = route->to,
 	};
-	/*
-	 * It may have received datagrams already: if it is of no use, it is closed like one that
-	 * was used.
-	 */
+	/* It may have received datagrams already, so it is closed like one that was in use. */
 	if (connect(fd, &route->to.sa, ripc__sockaddr_len(&route->to)) || ripc__udp_conn_watch(u))
 		ripc__udp_conn_end(u);
 	for (i = 0; i < RIPC__UDP_ROUTES; i++)
@@ -154,8 +151,8 @@ void ripc__udp_conn_end(struct ripc__udp *u)
 	u->udp_conn.closing = u->udp_conn.older = true;
 	reroute(u);
 	/*
-	 * Connected to itself it receives nothing, and the peer's datagrams arrive at the port. If
-	 * its address is gone, that fails, and it is closed.
+	 * A socket connected to itself receives nothing, and the peer's datagrams arrive at the
+	 * port. If its address is gone, connect() fails, and the socket is closed.
 	 */
 	(void)connect(udp_conn->fd, &udp_conn->addr.sa, ripc__sockaddr_len(&udp_conn->addr));
 	ripc__udp_conn_watch(u);

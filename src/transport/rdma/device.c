@@ -22,8 +22,7 @@ void ripc__verbs_fork_safe(void)
 	if (rc)
 		ripc__log(RIPC_LOG_WARN,
 			  "verbs: memory registered here is not safe across fork(): %s; call "
-			  "ibv_fork_init() "
-			  "before anything else of libibverbs",
+			  "ibv_fork_init() before anything else of libibverbs",
 			  strerror(rc));
 }
 

@@ -46,8 +46,7 @@ static int explain(const struct ripc__verbs_device *d, size_t len, int err)
 		snprintf(limit, sizeof(limit), "%llu KiB", (unsigned long long)rl.rlim_cur >> 10);
 	return ripc__fail(-err,
 			  "%s: cannot register %zu KiB: %s; RLIMIT_MEMLOCK is %s, pinned are %lu "
-			  "KiB (VmPin), locked "
-			  "%lu KiB (VmLck); raise the limit with ulimit -l",
+			  "KiB (VmPin), locked %lu KiB (VmLck); raise the limit with ulimit -l",
 			  d->name, (len + 1023) >> 10, strerror(err), limit, status_kb("VmPin"),
 			  status_kb("VmLck"));
 }

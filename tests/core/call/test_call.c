@@ -340,7 +340,7 @@ END_TEST
 
 /* ---- giving up ---- */
 
-START_TEST(cancel__at_any_stage)
+START_TEST(cancel__in_every_state)
 {
 	struct ripc_request *r;
 

@@ -422,8 +422,9 @@ START_TEST(service__registered_again)
 END_TEST
 
 /*
- * A message was refused, and the service is back before the sender knows: messages behind it are
- * refused, too, on this lane and the next, until the sender has sent RELIABLE_BEGIN for the service.
+ * A message is refused, and the service is registered again before the sender receives the refusal:
+ * later messages are refused too, on this lane and the next, until the sender sends RELIABLE_BEGIN
+ * for the service.
  */
 START_TEST(service__refused_until_sender_knows)
 {
@@ -531,7 +532,7 @@ START_TEST(context__closed)
 	OK(ripc_service_register(rig.ctx[i], RIG_ID(1), 0, &next));
 	OK(ripc_flush(rig.s[0], RIG_ID(1), 10000));
 	ck_assert_uint_eq(rig_stats(&rig, 0).reliable_unknown, 0);
-	/* What was in the queue when it closed is lost with it, the rest is here. */
+	/* The queue of the closed service is lost, later messages arrive. */
 	while ((n = take_number(next))) {
 		ck_assert_uint_gt(n, got);
 		got = n;

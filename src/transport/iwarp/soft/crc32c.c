@@ -28,9 +28,9 @@
 #define POLY UINT32_C(0x82f63b78) /* bit-reflected 0x1edc6f41 */
 
 /*
- * The instruction has a latency of three cycles and a throughput of one: three streams keep it
- * busy. Each stream of a round has this many bytes; the streams' CRCs are then put together by
- * shift tables.
+ * The instruction has a latency of three cycles and a throughput of one, so three streams keep it
+ * busy. Each stream of a round has LONG_BYTES or SHORT_BYTES; shift tables combine the CRCs of the
+ * streams.
  */
 #define LONG_BYTES  2048
 #define SHORT_BYTES 256

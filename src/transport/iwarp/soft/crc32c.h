@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * CRC32C (Castagnoli), the checksum of MPA frames: by the processor's instruction where there is
+ * CRC32C (Castagnoli), the checksum of MPA frames. Uses the processor's instruction if there is
  * one.
  */
 #ifndef RIPC_IWARP_CRC32C_H
@@ -15,10 +15,10 @@
  */
 uint32_t ripc__crc32c(uint32_t crc, const void *data, size_t len);
 
-/* The same by tables, on every processor; slow. */
+/* The same by tables: for every processor, slow. */
 uint32_t ripc__crc32c_portable(uint32_t crc, const void *data, size_t len);
 
-/* How ripc__crc32c() works here: "sse4.2", "armv8-crc" or "portable". */
+/* The method of ripc__crc32c() here: "sse4.2", "armv8-crc" or "portable". */
 const char *ripc__crc32c_method(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Endpoints as the core sees them: connect, accept, reject, post, close. */
+/* Endpoints as the core uses them: connect, accept, reject, post, close. */
 #include "base/clock.h"
 #include "base/iov.h"
 #include "base/log.h"
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #define STREAK          4u     /* posts in a row after which their rate is measured */
-#define STREAK_GAP_NS   5000u  /* posts at least this frequent are held back */
-#define PENDING_CONN_NS 20000u /* a send is held back so long at most */
+#define STREAK_GAP_NS   5000u  /* average interval of posts below which they are held back */
+#define PENDING_CONN_NS 20000u /* longest time a send is held back */
 #define HELD_BYTES      49152u /* bytes held back at most */
 /* sends up to this size are copied: cheaper than gathering in the kernel */
 #define COPY_MAX     512u
@@ -55,7 +55,7 @@ static void send_reply(struct ripc__ep *ep, const struct ripc__mpa *reply)
 {
 	struct soft_setup *s = ep->setup;
 
-	/* Nothing was sent yet: a frame fits the socket buffer. */
+	/* The frame fits the empty socket buffer. */
 	s->out_len = ripc__mpa_encode(reply, s->out, sizeof(s->out));
 	s->out_sent = (size_t)send(ep->fd, s->out, s->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -122,7 +122,7 @@ void ripc__soft_ep_close(struct ripc__ep *ep)
 	ripc__soft_ep_defer_free(ep);
 }
 
-/* Whether posts are frequent enough to send several with one call. */
+/* Whether posts are frequent enough to combine several in one call. */
 static bool rapid(struct ripc__ep *ep)
 {
 	uint64_t now, last = ep->last_post_ns;
@@ -147,7 +147,7 @@ static bool rapid(struct ripc__ep *ep)
 	return true;
 }
 
-/* The system call is no pause of the caller: the next gap starts at its end. */
+/* The system call is no pause of the caller: the next interval starts after it. */
 static void sent_at(struct ripc__ep *ep)
 {
 	if (ep->streak > STREAK)
@@ -196,7 +196,7 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	if (n == (ssize_t)(RIPC__SEND_HEADER + len + tail_len))
 		return 0;
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		/* Input received before the loss is still delivered: progress() finds the end. */
+		/* Input received before the loss is still delivered: progress() detects the end. */
 		ep->error = -errno;
 		ripc__list_queue(&ep->t->ready, &ep->ready);
 		return -ENOTCONN;

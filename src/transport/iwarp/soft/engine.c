@@ -121,7 +121,7 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 
 	if (e->status)
 		return;
-	/* The next lines may free the memory of the headers. */
+	/* The following calls may free the memory of the headers. */
 	if (fpdu) {
 		head_len = RIPC__FPDU_LEN +
 			   (fpdu[2] & RIPC__DDP_T ? RIPC__DDP_TAGGED : RIPC__DDP_UNTAGGED);

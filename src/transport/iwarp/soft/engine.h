@@ -48,7 +48,7 @@ struct ripc__engine_event {
 	enum ripc__engine_ev_kind kind;
 	const uint8_t *data;
 	uint32_t len;             /* bytes at data */
-	struct ripc__slab *token; /* holds data; the receiver's reference, for ripc__slab_put() */
+	struct ripc__slab *token; /* a reference to the slab of data, for ripc__slab_put() */
 	uint64_t wr_id;
 };
 
@@ -111,22 +111,22 @@ struct ripc__framed {
 
 struct ripc__engine_tx {
 	bool open; /* transmission is allowed; passive side: after the first FPDU arrived */
-	bool cut;  /* an FPDU cannot be completed: nothing may follow it */
-	bool turn; /* a response is next, if both a write and a response could be */
+	bool cut;  /* an FPDU cannot be completed: nothing may follow */
+	bool turn; /* a response is next, if both a write and a response are possible */
 	uint32_t msn_send, msn_read;     /* next message numbers */
 	struct ripc__chunk *head, *tail; /* queue of encoded bytes */
 	/* chunk with the first byte that is not framed; NULL: none */
 	struct ripc__chunk *unframed;
 	uint32_t unframed_off;           /* offset there */
-	uint64_t appended, framed, sent; /* bytes ever put into the queue, given out, gone */
+	uint64_t appended, framed, sent; /* bytes put into the queue, framed, sent, in all */
 	struct ripc__work *works;        /* ring of RIPC__WORKS_MAX, NULL until the first write */
 	uint32_t work_tail, work_framed, work_sent, work_reported; /* counters into it */
 	struct ripc__read_response served[RIPC__READS_MAX];
 	uint32_t served_tail, served_framed, served_sent;
 	struct ripc__framed ring[RIPC__FRAMED_MAX];
 	uint32_t ring_head, ring_tail; /* counters into it */
-	uint32_t skip;                 /* bytes of ring[ring_head] that are gone */
-	uint64_t ring_bytes;           /* bytes of the ring that are not gone */
+	uint32_t skip;                 /* bytes of ring[ring_head] that are sent */
+	uint64_t ring_bytes;           /* bytes of the ring that are not sent */
 	uint8_t term[80];              /* our Terminate, an FPDU */
 };
 
@@ -135,9 +135,9 @@ struct ripc__engine_rx {
 	struct ripc__slab *slab; /* referenced while p < end */
 	uint8_t *space;          /* given to rx_buffer() */
 	uint32_t stash_len;
-	bool placing;    /* the payload of ddp goes straight to dst */
-	bool bulk;       /* the last FPDU was tagged: more of the same is likely */
-	bool first_seen; /* an FPDU has come */
+	bool placing;    /* the payload of ddp goes directly to dst */
+	bool bulk;       /* the last FPDU was tagged: the next one probably is */
+	bool first_seen; /* an FPDU was received */
 	unsigned rtr; /* enum ripc__mpa_rtr: the first FPDU, if it is of that kind, is no message */
 	uint8_t *dst;
 	uint32_t left;               /* bytes of the payload still to come */
@@ -148,7 +148,7 @@ struct ripc__engine_rx {
 	uint8_t head[RIPC__SEND_HEADER]; /* length and header of that FPDU */
 	uint32_t msn[RIPC__DDP_QUEUES];  /* numbers expected next */
 	struct ripc__slab *msg;          /* send that comes in several parts; NULL: none */
-	uint32_t msg_len;                /* bytes of it that are there */
+	uint32_t msg_len;                /* bytes of it received */
 	uint8_t msg_op;
 	struct ripc__read reads[RIPC__READS_MAX];
 	uint32_t read_tail, read_head; /* counters into it */
@@ -160,9 +160,9 @@ struct ripc__engine {
 	struct ripc__slab_pool *pool;
 	bool crc;
 	int status;           /* 0, or a negative errno: the engine ended */
-	unsigned term_code;   /* enum ripc__term that ended it, sent or received */
-	bool term_received;   /* it came from the peer */
-	const char *text;     /* why it ended, constant */
+	unsigned term_code;   /* enum ripc__term of the end, sent or received */
+	bool term_received;   /* term_code came from the peer */
+	const char *text;     /* reason of the end, a constant */
 	uint32_t ulpdu_max;   /* longest ULPDU that is sent */
 	uint32_t tagged_max;  /* most payload in a tagged segment */
 	uint32_t read_depth;  /* local reads outstanding at most */
@@ -182,7 +182,7 @@ void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 /* Frees all memory. */
 void ripc__engine_fini(struct ripc__engine *e);
 
-/* Whether nothing is queued: a send may use ripc__engine_frame(). */
+/* Whether nothing is queued: only then ripc__engine_frame() may be used. */
 static inline bool ripc__engine_idle(const struct ripc__engine *e);
 /* Whether gather() would return entries. */
 static inline bool ripc__engine_pending(const struct ripc__engine *e);
@@ -193,16 +193,16 @@ static inline uint64_t ripc__engine_queued(const struct ripc__engine *e)
 }
 
 /*
- * Only if the engine is idle and len fits one FPDU: makes head and tail of a send for the caller to
- * transmit with the len gathered bytes between. Return: bytes of the tail. The caller queues at
- * once the rest that it could not transmit.
+ * Builds head and tail of a send for the caller to transmit around the len gathered bytes. The
+ * engine must be idle, and len must fit one FPDU. The caller queues the part that it could not
+ * transmit at once. Return: bytes of the tail.
  */
 unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
 			    size_t len, uint8_t head[RIPC__SEND_HEADER],
 			    uint8_t tail[RIPC__TRAILER_MAX]);
 /*
- * Queues what is left of that after the first skip bytes. Return: 0 or -ENOMEM, with which the
- * engine ended.
+ * Queues the rest of that send after the first skip bytes. Return: 0; -ENOMEM: the engine has
+ * ended.
  */
 int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
 			    size_t skip);
@@ -247,14 +247,14 @@ static inline bool ripc__engine_idle(const struct ripc__engine *e)
 }
 
 /*
- * Where the next bytes shall go. @space: free bytes of a slab, len >= 2 * RIPC__STASH_BYTES of
- * them. *prefix: bytes put at the start of space already. Return: entries in iov, 1 or 2.
+ * The memory for the next bytes. @space: free bytes of a slab, len >= 2 * RIPC__STASH_BYTES of
+ * them. *prefix: bytes already stored at the start of space. Return: entries in iov, 1 or 2.
  */
 unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t len,
 				struct iovec iov[2], size_t *prefix);
 /*
- * n > 0 bytes came there; space is in slab. Then call next(). Return: bytes of space in use from
- * now on.
+ * n > 0 bytes were received there; space is in slab. The caller calls next() afterwards. Return:
+ * bytes of space that are used now.
  */
 size_t ripc__engine_received(struct ripc__engine *e, struct ripc__slab *slab, size_t n);
 /* The next event. Return: 1, or 0: there is none, see status. */
@@ -266,19 +266,20 @@ static inline bool ripc__engine_unparsed(const struct ripc__engine *e)
 }
 
 /*
- * The region is about to be freed: an engine that uses it ends, and no longer refers to it. A
- * partly sent FPDU cannot be completed then, and no Terminate follows it.
+ * The region is about to be freed: an engine that uses it ends and drops its references. A partly
+ * sent FPDU cannot be completed then, and no Terminate follows it.
  */
 void ripc__engine_revoke(struct ripc__engine *e, const struct ripc__region *region);
 
 /*
- * Within the engine. Ends it: the peer gets a Terminate with this code, and with the headers at
- * fpdu (NULL: none; with_request: of a Read Request too).
+ * Internal: ends the engine. The peer gets a Terminate with this code and with the headers at fpdu
+ * (NULL: none; with_request: of a Read Request too).
  */
 void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu,
 		       bool with_request);
 /*
- * Forgets all that waits to be transmitted but the FPDU (or run of queued bytes) that is half sent.
+ * Drops everything that waits to be transmitted, except the FPDU (or run of queued bytes) that is
+ * partly sent.
  */
 void ripc__engine_drop_unsent(struct ripc__engine *e);
 /* Drops all references to registered memory. */

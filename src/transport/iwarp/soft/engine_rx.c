@@ -12,17 +12,17 @@
 
 #define COPY_MAX \
 	256u /* a partial send up to this length is kept in the stash, a longer one in a block */
-#define TERMINATE_MAX 64u /* bytes of payload of a Terminate at most */
+#define TERMINATE_MAX 64u /* longest payload of a Terminate */
 #define BULK_PEEK \
-	4096u /* bytes per receive when the next FPDU is probably tagged: they are copied */
+	4096u /* bytes per receive when the next FPDU is probably tagged, because they are copied */
 
-/* The target of an FPDU, filled by check(). */
+/* The target of the payload of an FPDU, filled by check(). */
 struct target {
-	uint8_t *dst;                /* target of the payload; NULL: it is used in place */
+	uint8_t *dst;                /* NULL: the payload is used in place */
 	struct ripc__region *region; /* that dst lies in */
 };
 
-/* Ends the engine over the FPDU at @fpdu. Return: 0, so that next() can return it. */
+/* Ends the engine because of the FPDU at @fpdu. Return: 0, so that next() can return it. */
 static int violation(struct ripc__engine *e, int code, const uint8_t *fpdu, bool with_request)
 {
 	int status = code == RIPC__TERM_CRC ? -EBADMSG : -EPROTO;
@@ -162,7 +162,9 @@ static int check_terminate(struct ripc__engine *e, const struct ripc__ddp *ddp, 
 	return 0;
 }
 
-/* Checks everything known before the payload. Return: 0, or the Terminate code. */
+/*
+ * Checks all fields of the header before the payload is received. Return: 0, or the Terminate code.
+ */
 static int check(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
 		 struct target *t)
 {
@@ -332,7 +334,7 @@ static int complete(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_
 	return n;
 }
 
-/* More bytes are needed: keeps the few that are left. */
+/* Keeps the few bytes of an incomplete FPDU. */
 static int park(struct ripc__engine_rx *rx)
 {
 	rx->stash_len = (uint32_t)(rx->end - rx->p);
@@ -499,7 +501,7 @@ unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t l
 	rx->space = space;
 	*prefix = rx->stash_len;
 	if (rx->placing && rx->left) {
-		/* More of the same message follows: only trailer and next header go to the slab. */
+		/* The same message continues: only trailer and next header go to the slab. */
 		size_t beyond = RIPC__TRAILER_MAX + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
 
 		*prefix = 0;

@@ -102,7 +102,7 @@ int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, uns
 	return 0;
 }
 
-/* Copies len bytes on from place *i, *off of the list. */
+/* Copies len bytes from position *i, *off of the list, and advances it. */
 static void take(uint8_t *to, const struct iovec *iov, unsigned *i, size_t *off, size_t len)
 {
 	while (len) {
@@ -122,7 +122,7 @@ static void take(uint8_t *to, const struct iovec *iov, unsigned *i, size_t *off,
 	}
 }
 
-/* Padding and CRC behind an FPDU of which len bytes stand at p. Return: bytes of the whole. */
+/* Appends padding and CRC to the FPDU whose first len bytes are at p. Return: bytes of the FPDU. */
 static size_t finish(const struct ripc__engine *e, uint8_t *p, size_t len)
 {
 	unsigned pad = (unsigned)(-len & 3);
@@ -256,7 +256,7 @@ static void frame_response(struct ripc__engine *e)
 
 /*
  * Turns one more run of bytes or one more FPDU into an entry of the ring. Queued sends go first,
- * since they were posted before the next write; writes and responses alternate.
+ * because they were posted before the next write; writes and responses alternate.
  */
 static bool frame_one(struct ripc__engine *e)
 {
@@ -314,7 +314,7 @@ unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned
 	return n;
 }
 
-/* Bytes of the queue are gone: they are the first of its first chunk. */
+/* Frees the first len bytes of the queue, all in its first chunk. */
 static void free_bytes(struct ripc__engine_tx *tx, uint32_t len)
 {
 	struct ripc__chunk *chunk = tx->head;

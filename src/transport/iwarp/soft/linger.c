@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Sockets whose endpoint is gone. Closing a socket with unread input resets the connection, and the
- * peer may lose what was sent last. So they are read until end of file, for a limited time.
+ * Sockets whose endpoint is freed. Closing a socket with unread input resets the connection, and
+ * the peer may lose the data sent last. So these sockets are read until end of file, for a limited
+ * time.
  */
 #include "base/clock.h"
 #include "transport/iwarp/soft/soft.h"

@@ -20,23 +20,23 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define BACKLOG         1024 /* a dropped SYN is repeated after a second */
+#define BACKLOG         1024 /* the peer repeats a dropped SYN after a second */
 #define ACCEPTS_A_ROUND 16   /* connections accepted by one progress() at most */
-/* pause of accept() when descriptors ran out: idle lanes are closed meanwhile */
+/* pause of accept() after descriptors ran out, while the core retires idle lanes */
 #define DEAF_MS       20
 #define DEAF_LOG_MS   1000
-#define RESCAN_MS     1000 /* between two reads of the address list, which may be long */
+#define RESCAN_MS     1000 /* interval of reads of the address list, which may be long */
 #define RELOOK_MS     200  /* retry when descriptors or memory ran out */
 #define LOOPBACKS_MAX 2    /* loopback addresses used: 127.0.0.1 and ::1 */
 
-/* The kernel is out of a resource. */
+/* Whether the kernel has run out of descriptors or memory. */
 static bool is_fd_shortage(int err)
 {
 	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS ||
 	       err == -ENOSPC;
 }
 
-/* @source: epoll data, the final location of @port. */
+/* @source: epoll data, the final address of @port in memory. */
 static int open_tcp(struct soft *t, struct soft_port *port, const union ripc__sockaddr *ip,
 		    struct soft_port *source)
 {
@@ -81,7 +81,7 @@ static int open_udp(struct soft *t, struct soft_port *port, const union ripc__so
 	return err;
 }
 
-/* A slot for another listener, of @most: a free one, or that of a gone address. */
+/* A slot for another listener, among @most: a free one, or that of an address that is gone. */
 static struct soft_listener *free_listener(struct soft *t, unsigned most)
 {
 	if (t->nlisteners < most)
@@ -153,8 +153,7 @@ static void addr_overflow(struct soft *t, const union ripc__sockaddr *ip)
 	ripc__sockaddr_text(&bare, text, sizeof(text));
 	ripc__log(RIPC_LOG_WARN,
 		  "iwarp/soft: does not listen at %s: only %u addresses fit a resolver record; "
-		  "choose "
-		  "interfaces with the setting interfaces",
+		  "choose interfaces with the setting interfaces",
 		  text, RIPC__IWARP_ADDRS_MAX - LOOPBACKS_MAX);
 }
 
@@ -247,7 +246,7 @@ int ripc__soft_listen(struct soft *t)
 
 	t->udp_conn = (struct soft_port){.source = SOFT_UDP, .fd = -1, .udp = RIPC__UDP_CONN};
 	ripc__udp_conn_enable(&t->udp, t->epoll_fd, (uintptr_t)&t->udp_conn);
-	/* Opened before the list is read: later changes are reported. */
+	/* Before the list is read, so that no change is missed. */
 	err = open_changes(t);
 	if (err)
 		return ripc__fail(err, "iwarp/soft: cannot open a netlink socket: %s",
@@ -259,7 +258,10 @@ int ripc__soft_listen(struct soft *t)
 	freeifaddrs(all);
 	if (is_fd_shortage(err))
 		return ripc__fail(err, "iwarp/soft: cannot listen: %s", strerror(-err));
-	/* The datagram limit is read once, when no interface with another MTU is known. */
+	/*
+	 * Wait for the first network: the datagram limit, which depends on its MTU, is read only
+	 * once.
+	 */
 	if (rescan_later(t))
 		ripc__udp_limit_mtu(&t->udp, RIPC__UDP_MTU_MIN);
 	if (t->nlisteners)
@@ -298,7 +300,7 @@ void ripc__soft_rescan_addrs(struct soft *t)
 		scan_addrs(t, t->now_ns + RELOOK_MS * RIPC__MS);
 		return;
 	}
-	/* A gone address keeps its listener for when it comes back, but is not advertised. */
+	/* A listener of a gone address stays open for its return, but is not advertised. */
 	for (unsigned i = 0; i < t->nlisteners; i++) {
 		struct soft_listener *l = &t->listeners[i];
 		bool gone = !still_there(t, all, l);
@@ -314,8 +316,8 @@ void ripc__soft_rescan_addrs(struct soft *t)
 }
 
 /*
- * Messages are discarded: the whole list is read again. Lost messages show as an error and count as
- * well.
+ * Discards the messages, because the whole list is read again. Lost messages appear as an error,
+ * with the same effect.
  */
 void ripc__soft_addrs_changed(struct soft *t)
 {
@@ -344,7 +346,7 @@ void ripc__soft_unlisten(struct soft *t)
 	ripc__udp_close(&t->udp);
 }
 
-/* Out of descriptors or memory: the listening socket would stay readable. */
+/* Stops watching the listening sockets, which would stay readable. */
 static void pause_accept(struct soft *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
@@ -372,7 +374,7 @@ void ripc__soft_resume_accept(struct soft *t)
 	t->accept_resume_ns = 0;
 }
 
-/* A connection without a request is closed for the new one. */
+/* Closes a connection without an MPA request to make room. */
 static void evict(struct soft *t)
 {
 	struct ripc__entry entries[SOFT_HALF_OPEN_MAX];

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-/* Opens the sockets with the first use. A failure is final: lanes carry all messages. */
+/* Opens the sockets on first use. A failure is final: lanes carry all messages then. */
 static int ready(struct soft *t)
 {
 	int rc;

@@ -126,7 +126,7 @@ int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, si
 	return (int)(frame->priv + left - buf);
 }
 
-/* Chooses one rtr_types kind: a write uses no receive buffer of the peer, a send does. */
+/* Chooses one kind of rtr_types: a write uses no receive buffer of the peer, a send does. */
 static unsigned pick_rtr(unsigned rtr_types)
 {
 	if (rtr_types & RIPC__MPA_RTR_WRITE)

@@ -29,11 +29,11 @@ struct ripc__mpa {
 	bool markers;        /* M: the sender of this frame requires markers in what it receives */
 	bool crc;            /* C: the sender wants CRCs; they are used if either side does */
 	bool reject;         /* R: reply only, the connection is refused */
-	bool enhanced;       /* S: revision 2 only, depths and flags below are there */
-	bool peer_to_peer;   /* A: the active side sends an FPDU by itself */
+	bool enhanced;       /* S: revision 2 only, the fields below are present */
+	bool peer_to_peer;   /* A: the active side sends an FPDU of its own */
 	unsigned rtr;        /* of enum ripc__mpa_rtr */
-	uint16_t ird, ord;   /* reads served / wanted; RIPC__MPA_DEPTH_NONE: not given */
-	bool soft;           /* the sender is this stack: it takes FPDUs of any length */
+	uint16_t ird, ord;   /* reads served, reads wanted; RIPC__MPA_DEPTH_NONE: not given */
+	bool soft;           /* the sender is this stack, which takes FPDUs of any length */
 	const uint8_t *priv; /* private data of the application only */
 	size_t privlen;      /* bytes at priv */
 };
@@ -55,24 +55,23 @@ size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t *buf, size_t cap)
 
 /*
  * Reads the frame at the start of the @len bytes received. frame->priv points into them. Return:
- * bytes of the frame; 0 if more are needed; -EPROTO, with the reason in *why, as soon as it cannot
- * become one.
+ * bytes of the frame; 0: more are needed; -EPROTO, with the reason in *why: no frame can begin so.
  */
 int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, size_t len,
 		     const char **why);
 
 /*
- * Passive side: fills the reply to a request that is not refused by the application, and the terms
- * it brings about. @want_crc: we want CRCs. @depth: reads we serve and want at most. reply->priv
- * stays to be filled. Return: 0, or -EPROTO with the reason in *why; reply is then the refusal, the
- * reason its private data.
+ * Passive side: fills the reply to a request that the application accepts, and the resulting terms.
+ * @want_crc: we want CRCs. @depth: most reads we serve and want. The caller fills reply->priv.
+ * Return: 0, or -EPROTO with the reason in *why; reply is a refusal then, with the reason as its
+ * private data.
  */
 int ripc__mpa_answer(const struct ripc__mpa *request, bool want_crc, uint32_t depth,
 		     struct ripc__mpa *reply, struct ripc__mpa_terms *terms, const char **why);
 
 /*
- * Active side: the terms of our request and the peer's reply to it. Return: 0; -EPROTO with *why;
- * -EAGAIN: the peer knows revision 1 only, connect again with that.
+ * Active side: the terms of our request and the reply to it. Return: 0; -EPROTO with *why; -EAGAIN:
+ * the peer supports revision 1 only, connect again with that.
  */
 int ripc__mpa_conclude(const struct ripc__mpa *request, const struct ripc__mpa *reply,
 		       struct ripc__mpa_terms *terms, const char **why);

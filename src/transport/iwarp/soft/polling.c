@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The endpoints that received or sent lately: progress() polls their sockets without epoll. */
+/* Endpoints that received or sent recently: progress() polls their sockets without epoll. */
 #include "transport/iwarp/soft/soft.h"
 
 #include <sys/epoll.h>

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RIPC__REGIONS_MAX (1u << 20) /* registrations at a time */
+#define RIPC__REGIONS_MAX (1u << 20) /* most registrations at a time */
 
 /* One registration. */
 struct ripc__region {
@@ -16,7 +16,7 @@ struct ripc__region {
 	uint64_t addr;   /* tagged offset of base; random, so that it cannot be guessed */
 	uint32_t stag;   /* never 0 */
 	unsigned access; /* of enum ripc__access */
-	uint32_t users;  /* transfers under way that read or write the memory */
+	uint32_t users;  /* transfers in progress that read or write the memory */
 };
 
 struct ripc__regions {
@@ -25,7 +25,7 @@ struct ripc__regions {
 	uint32_t cap;                /* slots, a power of two or 0 */
 	uint32_t free_head, nfree;
 	uint64_t secret[2]; /* key of the generator of STags and offsets */
-	uint64_t drawn;     /* numbers drawn so far */
+	uint64_t drawn;     /* numbers generated so far */
 };
 
 /* Starts an empty table. @secret: 16 unpredictable bytes. */
@@ -36,7 +36,7 @@ void ripc__regions_fini(struct ripc__regions *r);
 /* Adds a region. Return: it, or NULL: out of memory, or RIPC__REGIONS_MAX reached. */
 struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_t len,
 				      unsigned access);
-/* Removes and frees it: its STag is invalid from now on. */
+/* Removes and frees it. Its STag is invalid afterwards. */
 void ripc__region_remove(struct ripc__regions *r, struct ripc__region *region);
 /* Return: the region of an STag (any number), or NULL. */
 struct ripc__region *ripc__region_find(const struct ripc__regions *r, uint32_t stag);

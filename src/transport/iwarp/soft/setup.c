@@ -69,7 +69,7 @@ void ripc__soft_ep_defer_free(struct ripc__ep *ep)
 	ripc__list_del(&ep->ready);
 	ripc__list_del(&ep->held);
 	ripc__list_del(&ep->blocked);
-	/* Events fetched from epoll in this round may still refer to it. */
+	/* Events that epoll returned in this pass may still refer to it. */
 	ripc__list_queue(&t->deferred_free, &ep->free_link);
 }
 
@@ -148,7 +148,7 @@ void ripc__soft_try_next_addr(struct ripc__ep *ep)
 		note(s, err, strerror(-err));
 		drop_socket(ep);
 	}
-	/* The peer is known to be dead only if every address refused the connection. */
+	/* The peer counts as dead only if every address refused the connection. */
 	if (s->tried[0] && !s->peer_may_exist)
 		err = -ECONNREFUSED;
 	else if (!err || err == -ECONNREFUSED)
@@ -159,7 +159,7 @@ void ripc__soft_try_next_addr(struct ripc__ep *ep)
 	ripc__soft_ep_break(ep, err, why);
 }
 
-/* Gives up the current address. */
+/* The current address failed: tries the next one. */
 static void addr_failed(struct ripc__ep *ep, int err, const char *why)
 {
 	note(ep->setup, err, why);
@@ -185,8 +185,8 @@ static void send_request(struct ripc__ep *ep)
 
 	/*
 	 * Peer-to-peer mode is not requested: SoftiWARP replies before it can take the first FPDU,
-	 * and its connection manager crashes the kernel if the connection ends before. Also, a
-	 * Write is invisible to users of verbs.
+	 * and its connection manager crashes the kernel if the connection ends before. Also, users
+	 * of verbs cannot see a Write.
 	 */
 	s->request = (struct ripc__mpa){
 		.revision = s->basic ? 1 : 2,
@@ -205,13 +205,13 @@ static void send_request(struct ripc__ep *ep)
 	ripc__soft_watch_for(ep, EPOLLIN);
 	ep->t->next_timer_ns = 0;
 	s->deadline_ns = ripc__clock_ns() + SETUP_MS * RIPC__MS;
-	/* Deadlines stay sorted: the previous one was shorter. */
+	/* The list stays sorted, because the previous deadline was shorter. */
 	ripc__list_del(&ep->timed);
 	ripc__list_queue(&ep->t->setups, &ep->timed);
 }
 
 /*
- * Reads the frame and nothing behind it. Return: its length; 0: incomplete; negative errno with
+ * Reads the frame and no byte behind it. Return: its length; 0: incomplete; negative errno with
  * *why.
  */
 static int read_frame(struct ripc__ep *ep, struct ripc__mpa *frame, bool reply, const char **why)
@@ -296,7 +296,7 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 
 	if (!n)
 		return 0;
-	/* A port scan or an aborted connection is no bad input. */
+	/* A port scan or an aborted connection is not reported as bad input. */
 	if (n == -ECONNRESET && !s->in_len) {
 		ripc__soft_ep_defer_free(ep);
 		return 0;

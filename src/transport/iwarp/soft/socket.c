@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Common functions of the sockets: epoll, options, lack of descriptors, bad input. */
+/*
+ * Common functions of the sockets: epoll, options, shortage of descriptors, reports of bad input.
+ */
 #include "base/admission.h"
 #include "transport/iwarp/soft/soft.h"
 
@@ -18,9 +20,9 @@ int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source)
 }
 
 /*
- * Segments are sent at once. A dead host is detected by unacknowledged data or by keepalive probes.
- * A receive window that stays closed counts as dead as well, even if window probes are
- * acknowledged: such a process would not answer a PING either.
+ * Disables Nagle's algorithm. Unacknowledged data and keepalive probes detect a dead host. A
+ * receive window that stays closed counts as dead as well, even if window probes are acknowledged:
+ * such a process would not answer a PING either.
  */
 void ripc__soft_tune(const struct soft *t, int fd)
 {

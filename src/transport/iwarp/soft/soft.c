@@ -15,9 +15,9 @@
 
 #define TRANSPORT_ID     3 /* in resolver records, doc/protocol.md section 4 */
 #define EPOLL_EVENTS     64
-#define EPOLL_EVERY      32u  /* rounds between two epoll calls while endpoints are active */
+#define EPOLL_EVERY      32u  /* passes between two epoll calls while endpoints are active */
 #define EMPTY_POLLS_MAX  512u /* empty polls after which an endpoint becomes idle */
-#define BLOCKED_RETRIES  8u   /* endpoints with a full socket that are retried in one round */
+#define BLOCKED_RETRIES  8u   /* endpoints with a full socket that are retried in one pass */
 #define HELD_DEADLINE_NS 50000u
 
 static int soft_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
@@ -132,7 +132,10 @@ static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 		const struct soft_listener *l = &t->listeners[i];
 		struct ripc__iwarp_listen_addr *addr = &a.addrs[a.naddrs];
 
-		/* Without any address the gone ones are advertised: a record needs one. */
+		/*
+		 * Without any present address the gone ones are advertised, because a record needs
+		 * an address.
+		 */
 		if (l->tcp.fd < 0 || (l->gone && there))
 			continue;
 		addr->ip = l->tcp.addr;
@@ -169,8 +172,8 @@ static int soft_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base,
 }
 
 /*
- * A running transfer cannot continue: the rest of a read response must not be read from this
- * memory, nor bytes of a write be placed. Its connection is terminated.
+ * A transfer in progress cannot continue: neither may the rest of a read response be read from this
+ * memory, nor bytes of a write be placed in it. Its connection is terminated.
  */
 static void soft_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 {
@@ -214,7 +217,8 @@ static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__
 }
 
 /*
- * No room for its events. epoll would report it in the same order: the ready list serves it next.
+ * The array has no room for the endpoint's events. epoll would report it last again; the ready list
+ * serves it first.
  */
 static void defer(struct soft *t, void *source)
 {
@@ -277,7 +281,7 @@ static unsigned poll_active(struct soft *t, struct ripc__event *events, unsigned
 		}
 		n += ripc__soft_serve(ep, events + n, max - n);
 		if (i < t->nactive && t->active_ep[i] != ep)
-			i--; /* it was removed; another one took its slot */
+			i--; /* the entry was removed, and another one has its slot */
 	}
 	if (!t->datagrams)
 		return n;
@@ -313,7 +317,7 @@ static unsigned serve_ready(struct soft *t, struct ripc__event *events, unsigned
 
 static void retry_blocked(struct soft *t)
 {
-	/* An endpoint that stays blocked goes to the end of the list. */
+	/* An endpoint that stays blocked is moved to the end of the list. */
 	struct ripc__list *last = t->blocked.prev, *l = NULL;
 
 	for (unsigned i = 0; i < BLOCKED_RETRIES && !ripc__list_empty(&t->blocked) && l != last;
@@ -381,8 +385,9 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	soft_flush(tr);
 	retry_blocked(t);
 	/*
-	 * Idle endpoints come first now and then, so that active ones that always fill the array do
-	 * not starve them. While some of them have input, they are polled as often as active ones.
+	 * Idle endpoints come first every EPOLL_EVERY passes, so that active ones that always fill
+	 * the array do not starve them. While idle ones have input, they are polled as often as
+	 * active ones.
 	 */
 	idle_polled = t->inactive_ready || t->rounds % EPOLL_EVERY == 0;
 	if (idle_polled)
@@ -428,7 +433,7 @@ static bool soft_take(struct ripc__transport *tr, void *room, size_t cap, struct
 
 	t->polls++;
 	if (t->datagrams) {
-		/* The source of the previous datagram was read. */
+		/* The core has used the source of the previous datagram. */
 		t->ndatagrams = 0;
 		return t->last_rx_port && t->empty_takes++ < EMPTY_POLLS_MAX &&
 		       ripc__soft_datagrams(t, t->last_rx_port, ev, 1);
@@ -469,7 +474,7 @@ static int soft_arm(struct ripc__transport *tr)
 	for (unsigned i = 0; i < t->nactive; i++) {
 		struct ripc__ep *ep = t->active_ep[i];
 
-		/* All was sent, but EPOLLOUT is still watched: it would end each sleep at once. */
+		/* All is sent: EPOLLOUT would end each sleep at once. */
 		if ((ep->watched & EPOLLOUT) && ripc__list_empty(&ep->blocked)) {
 			ep->watched &= ~(uint32_t)EPOLLOUT;
 			if (ep->polling != SOFT_SPINNING)

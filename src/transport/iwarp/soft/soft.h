@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * iwarp/soft: the transport over TCP and UDP around the pure engine. Shared by its files.
+ * iwarp/soft: the transport over TCP and UDP around the pure engine. Internal to its files.
  *
  *   soft.c      the vtable; open and close, memory, progress
- *   endpoint.c  endpoints as the core sees them: connect, accept, post, close
+ *   endpoint.c  endpoints as the core uses them: connect, accept, post, close
  *   listener.c  listening sockets; accepting connections
  *   setup.c     from a socket to an open endpoint: TCP connection, MPA frames
  *   stream.c    moves bytes between an endpoint's socket and its engine
  *   ep_state.c  the states of an endpoint
- *   linger.c    sockets whose endpoint is gone
+ *   linger.c    sockets whose endpoint is freed
  *   polling.c   endpoints whose sockets are polled without epoll
  *   datagram.c  short messages over UDP
  *   mcast.c     multicast groups over UDP
@@ -37,7 +37,7 @@
 #define SOFT_QUEUE_MAX      (1u << 20) /* bytes of sends queued on an endpoint at most */
 #define SOFT_RDMA_MAX       (UINT64_C(1) << 30)
 #define SOFT_READ_DEPTH     RIPC__READS_MAX
-#define SOFT_HELD_SLABS_MAX 128 /* messages per round that the core must copy */
+#define SOFT_HELD_SLABS_MAX 128 /* messages of one pass that the core must copy */
 #define SOFT_SLAB_MEMORY \
 	(UINT64_C(256) << 20) /* bytes of received sends that the core holds at most */
 #define SOFT_WHY_MAX 192u     /* bytes of a reason */
@@ -68,10 +68,7 @@ struct soft_listener {
 	bool gone; /* no interface has the address at present */
 };
 
-/*
- * A closed connection: read until end of file, so that what was sent last arrives before a reset
- * can.
- */
+/* A closed connection, read until end of file: a reset would discard the data sent last. */
 struct soft_linger {
 	enum soft_source source;
 	int fd;
@@ -83,13 +80,13 @@ struct soft_linger {
 enum soft_polling {
 	SOFT_IDLE,     /* epoll */
 	SOFT_ACTIVE,   /* in t->active_ep: each progress(); epoll as well */
-	SOFT_SPINNING, /* the same without epoll, which slows down every segment */
+	SOFT_SPINNING, /* as SOFT_ACTIVE, but not in epoll, which would slow down every segment */
 };
 
 enum soft_rx {
 	SOFT_RX_OPEN,
-	SOFT_RX_STARVED, /* no memory to receive into: not watched for input */
-	SOFT_RX_EOF,     /* nothing more can be received */
+	SOFT_RX_STARVED, /* no memory to receive into: input is not watched */
+	SOFT_RX_EOF,     /* end of file */
 };
 
 /* State of an endpoint until it is set up. */
@@ -206,7 +203,7 @@ static inline bool ripc__soft_space(struct soft *t, uint8_t **space, size_t *len
 	return *len;
 }
 
-/* The first n of them hold data now. */
+/* Marks the first n bytes of that space as used. */
 static inline void ripc__soft_space_used(struct soft *t, size_t n)
 {
 	t->slab_used += (uint32_t)((n + 63) & ~(size_t)63);
@@ -217,11 +214,17 @@ int ripc__soft_watch(struct soft *t, int fd, uint32_t events,
 		     void *source); /* epoll; 0 or negative errno */
 /* Sets the epoll events of an endpoint whose socket is watched. */
 void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events);
-/* Before a socket (or -1) is closed: a child of fork() may keep it open, and epoll report it. */
+/*
+ * Removes a socket (or -1) from epoll before it is closed: a child of fork() may keep it open, and
+ * epoll would go on reporting it.
+ */
 void ripc__soft_unwatch(struct soft *t, int fd);
 void ripc__soft_tune(const struct soft *t, int fd); /* options of every connection */
 void ripc__soft_bad_input(struct soft *t, const char *who, const char *why);
-/* A descriptor was opened, or could not be (-errno): the core may have to close idle lanes. */
+/*
+ * Reports that a descriptor was opened, or could not be (-errno): the core may have to retire idle
+ * lanes.
+ */
 void ripc__soft_descriptor(struct soft *t, int fd);
 
 /* polling.c */

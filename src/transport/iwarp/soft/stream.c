@@ -12,10 +12,10 @@
 
 #define RECEIVE_ROUND (1u << 20)   /* bytes received from an endpoint by one progress() */
 #define PUSH_ROUND    (1u << 20)   /* bytes transmitted likewise */
-#define GATHER_BYTES  (512u << 10) /* bytes total to the socket with one call */
+#define GATHER_BYTES  (512u << 10) /* bytes passed to the socket by one call */
 #define GATHER_CRC    (128u << 10) /* the same with CRC, which needs them in the cache */
 #define GATHER_IOV    48u
-#define SPIN_RX       16u /* receptions without arm() after which epoll is left out */
+#define SPIN_RX       16u /* receptions without arm() after which a socket is removed from epoll */
 
 void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 {
@@ -105,8 +105,8 @@ static unsigned established(struct ripc__ep *ep, struct ripc__event *ev)
 }
 
 /*
- * A queued message holds a whole slab. When many slabs are held the core has to copy: the event has
- * no token, and its data is valid until the next round.
+ * Return: the token of an event, or NULL: the core has to copy, and the data is valid until the
+ * next pass. That is so when many slabs are in use, because a queued message holds a whole slab.
  */
 static void *hold_until_round(struct soft *t, void *token)
 {
@@ -160,7 +160,7 @@ static unsigned receive_some(struct ripc__ep *ep, struct ripc__event *events, un
 	return n;
 }
 
-/* No memory to receive into: the socket is left alone until a slab is released. */
+/* No memory to receive into: stops watching the socket until a slab is released. */
 static void set_starved(struct ripc__ep *ep)
 {
 	ep->rx = SOFT_RX_STARVED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * TCP statistics of the kernel for a connection. In a file of its own, because linux/tcp.h and
+ * TCP statistics of the kernel for a connection, in a file of its own because linux/tcp.h and
  * netinet/tcp.h exclude each other.
  */
 #include "transport/iwarp/soft/soft.h"

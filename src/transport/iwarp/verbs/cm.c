@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Events of librdmacm. Each is acknowledged at once: rdma_destroy_id() waits for that. */
+/* Events of librdmacm. Each is acknowledged at once, because rdma_destroy_id() waits for that. */
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
 
@@ -117,7 +117,7 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 	set_depth(conn, &r->ev.param.conn);
 	ep->replylen = r->privlen < sizeof(ep->reply) ? r->privlen : sizeof(ep->reply);
 	memcpy(ep->reply, r->priv, ep->replylen);
-	/* iWARP: the active side sends first, and the passive side waits for it. */
+	/* iWARP: the active side must send first. */
 	if (!conn->flushed && ripc__iwv_conn_mark(conn, false)) {
 		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "cannot post the first send");
 		return 0;
@@ -133,7 +133,7 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 		.data = ep->reply,
 		.len = (uint32_t)ep->replylen,
 	};
-	/* The completions of its end were polled already. */
+	/* Its receives were flushed, and their completions polled, before this event. */
 	if (conn->flushed)
 		ripc__iwv_ep_break(ep, -ECONNRESET, "closed by the peer");
 	return 1;
@@ -143,7 +143,7 @@ static void rejected(struct iwv_conn *conn, const struct report *r)
 {
 	struct ripc__ep *ep = conn->ep;
 
-	/* A rejection by the core has private data; without it the connection failed. */
+	/* A rejection by the core has private data; without them the connection failed. */
 	if (!ep->initiator || !r->privlen) {
 		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "the peer refused the connection");
 		return;

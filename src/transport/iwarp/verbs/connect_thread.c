@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * rdma_connect() in a thread: SoftiWARP connects its TCP socket within the call, which takes
- * minutes if the host is silent. The thread ends with the call. An endpoint that is closed earlier
- * cancels it in write(), where it holds no lock.
+ * minutes if the host does not answer. The thread ends with the call. If the endpoint is closed
+ * earlier, the thread is cancelled in write(), where it holds no lock.
  */
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
@@ -80,7 +80,7 @@ void ripc__iwv_connect_join(struct iwv_conn *conn)
 	pthread_join(d->thread, NULL);
 	d->running = false;
 	conn->t->nconnects--;
-	/* A cancelled call may have sent the request: an event may come. */
+	/* The cancelled call may have sent the request: an event may follow. */
 	if (atomic_load(&d->done) && d->result)
 		conn->cm_event_due = false;
 }

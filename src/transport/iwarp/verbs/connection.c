@@ -158,7 +158,7 @@ static void detach(struct iwv_conn *conn)
 }
 
 /*
- * Completions left in the queue point to the buffers: these are kept until the queue was found
+ * Completions left in the queue point to the buffers, so these are kept until the queue was found
  * empty.
  */
 void ripc__iwv_conn_release(struct iwv_conn *conn)
@@ -335,7 +335,7 @@ unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct rip
 		broken(conn, wc, read ? "a read" : "a send or write");
 		return 0;
 	}
-	/* Reads and writes are all signaled: at most one of the retired slots is reported. */
+	/* Reads and writes are all signaled, so at most one of the retired slots is reported. */
 	while ((s = ripc__verbs_sendq_retire(slot->queue, slot))) {
 		if (s->kind == RIPC__EV_NONE || s != slot || !conn->ep ||
 		    conn->ep->state == IWV_EP_CLOSED)

@@ -65,7 +65,7 @@ struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
 }
 
 /*
- * Frees all objects on the device except listeners, whose identifiers keep the context of librdmacm
+ * Frees all objects on the device except listeners, whose identifiers keep librdmacm's context
  * open.
  */
 static void nic_empty(struct iwv_device *nic)
@@ -83,7 +83,7 @@ static void nic_empty(struct iwv_device *nic)
 	iwv_unwatch(t, nic->dev.ctx->async_fd);
 	iwv_unwatch(t, nic->dev.wake_fd);
 	ripc__verbs_regions_invalidate(&t->regions, &nic->dev);
-	/* The core may still read received data: the memory stays until close. */
+	/* The core may still read received data, so the memory stays until close. */
 	ripc__verbs_pool_invalidate(&nic->big);
 	ripc__verbs_pool_invalidate(&nic->small);
 	ripc__verbs_device_close(&nic->dev);
@@ -115,10 +115,10 @@ void ripc__iwv_device_free(struct iwv_device *nic)
 }
 
 /*
- * The kernel delays the removal until every context of the device is closed. librdmacm closes its
- * own when it lists the devices after the device file is gone, so rdma_get_devices() is called only
- * then. Each call also holds all devices of the process for a moment, and contexts released by
- * others meanwhile stay open.
+ * Makes librdmacm close the context of a removed device: the kernel completes the removal only
+ * then. librdmacm closes it when it lists the devices after the device file is gone, so
+ * rdma_get_devices() is called only then. Each call also references all devices of the process for
+ * a moment; contexts that others release in that time stay open.
  */
 void ripc__iwv_stale_close(struct iwv *t)
 {

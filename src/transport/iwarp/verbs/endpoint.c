@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Endpoints as the core sees them: connect, accept, reject, post, close. */
+/* Endpoints as the core uses them: connect, accept, reject, post, close. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
@@ -100,7 +100,7 @@ void ripc__iwv_ep_try_next(struct ripc__ep *ep)
 	}
 	snprintf(tried, sizeof(tried), "%s",
 		 ep->why[0] ? ep->why : "no address is reachable through an iWARP device");
-	/* The peer is known to be dead only if every address refused the connection. */
+	/* The peer counts as dead only if every address refused the connection. */
 	ripc__iwv_ep_break(ep, ep->why[0] && !ep->peer_may_exist ? -ECONNREFUSED : -EHOSTUNREACH,
 			   tried);
 }
@@ -137,7 +137,7 @@ unsigned ripc__iwv_ep_events(struct iwv *t, struct ripc__event *events, unsigned
 		if (n == max)
 			break;
 		if (ep->state == IWV_EP_BROKEN) {
-			/* After EV_CLOSED the device touches no memory of the core any more. */
+			/* After EV_CLOSED the device accesses no memory of the core. */
 			if (ep->conn)
 				ripc__iwv_conn_drop(ep->conn);
 			set_stalled(ep, false);
@@ -293,7 +293,7 @@ int ripc__iwv_flush_held(struct iwv_conn *conn)
 	return posted(conn->ep, &conn->tx, conn->held_sends.wr);
 }
 
-/* A completion leads to EV_SENDABLE: so sends held back must be posted. */
+/* Only a completion leads to EV_SENDABLE, so sends held back are posted. */
 static int stalled(struct ripc__ep *ep)
 {
 	if (ripc__iwv_flush_held(ep->conn))
@@ -302,7 +302,7 @@ static int stalled(struct ripc__ep *ep)
 	return -EAGAIN;
 }
 
-/* Holds a send back; posts all of them if there is no reason to wait. Return: as post(). */
+/* Holds a send back, or posts all of them if there is no reason to wait. Return: as post(). */
 static int hold_back(struct ripc__ep *ep, const struct ibv_send_wr *wr, bool more)
 {
 	struct iwv_conn *conn = ep->conn;
@@ -331,14 +331,14 @@ int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	/* One slot is reserved for the last send of the connection. */
 	if (ripc__verbs_sendq_space(&conn->tx) < 2)
 		return stalled(ep);
-	/* Inline data must be posted by this call. */
+	/* Inline data are on the stack, so they must be posted in this call. */
 	if (len > conn->nic->inline_max || more || conn->held_sends.n) {
 		buf = ripc__verbs_pool_get(len <= SMALL_MAX ? &conn->nic->small : &conn->nic->big);
 		if (!buf && conn->tx.head == conn->tx.tail) {
 			ripc__iwv_ep_break(ep, -ENOMEM, ripc_error_detail());
 			return -ENOTCONN;
 		}
-		/* Buffers in flight come back. */
+		/* Buffers in flight will be returned. */
 		if (!buf)
 			return stalled(ep);
 	}

@@ -16,8 +16,8 @@
 #define TRANSPORT_ID     5 /* in resolver records, doc/protocol.md section 4 */
 #define EPOLL_EVENTS     32
 #define WCS              16
-#define EPOLL_EVERY      32u  /* rounds between two epoll calls while completions come */
-#define EMPTY_ROUNDS_MAX 512u /* rounds without a completion after which each round calls epoll */
+#define EPOLL_EVERY      32u  /* passes between two epoll calls while completions arrive */
+#define EMPTY_ROUNDS_MAX 512u /* passes without a completion after which each pass calls epoll */
 /* bytes of received datagrams held by the core at most */
 #define SLAB_MEMORY (UINT64_C(64) << 20)
 #define TOKEN_SLAB  1u /* bit of a token: a slab of datagrams, not a receive buffer */
@@ -315,7 +315,7 @@ static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bo
 			if (cq_lost(nic, k))
 				continue;
 			while (got == want) {
-				/* A completion makes two events at most. */
+				/* A completion yields two events at most. */
 				want = (int)((max - n) / 2 < WCS ? (max - n) / 2 : WCS);
 				if (!want) {
 					*empty = false;
@@ -381,20 +381,20 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	t->ndatagrams = 0;
 	free_deferred(t);
 	vt_flush(tr);
-	/* Sockets are not polled directly any more: epoll must report the connected one. */
+	/* Sockets are no longer polled directly: epoll must report the connected one. */
 	if (t->datagrams && t->rounds - t->datagram_round > EMPTY_ROUNDS_MAX &&
 	    ripc__udp_arm(&t->udp))
 		n += datagrams(t, RIPC__UDP_CONN, events, max);
 	/*
-	 * While completions come, epoll is called rarely, since it is a system call. Deadlines are
-	 * checked in time.
+	 * While completions arrive, epoll is called rarely, because it is a system call. Deadlines
+	 * are checked in time.
 	 */
 	if (t->full_pass || (t->ntimed && now_ns >= t->next_timer_ns) || t->was_armed ||
 	    t->rounds - t->last_wc_round > EMPTY_ROUNDS_MAX || t->rounds % EPOLL_EVERY == 0) {
 		t->full_pass = t->was_armed = false;
 		n += full_pass(t, events + n, max - n);
 	} else if (t->datagrams && t->rounds - t->datagram_round <= EMPTY_ROUNDS_MAX) {
-		/* While datagrams come, their socket is polled directly. */
+		/* While datagrams arrive, their socket is polled directly. */
 		int beside = ripc__udp_paired_port(&t->udp, t->last_rx_port);
 
 		n += datagrams(t, t->last_rx_port, events + n, max - n);
@@ -403,7 +403,7 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	}
 	n += reap(t, events + n, max - n, &empty);
 	if (empty) {
-		/* Messages received before the end were reported before it. */
+		/* Messages received before the end have been reported already. */
 		if (t->nbroken || t->nstalled)
 			n += ripc__iwv_ep_events(t, events + n, max - n);
 		ripc__iwv_conns_reap(t);
@@ -445,7 +445,7 @@ static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct r
 	struct ibv_wc wc;
 
 	if (t->datagrams) {
-		/* The source of the previous datagram was read. */
+		/* The core has used the source of the previous datagram. */
 		t->ndatagrams = 0;
 		return t->rounds - t->datagram_round <= EMPTY_ROUNDS_MAX &&
 		       t->empty_takes++ < EMPTY_ROUNDS_MAX && datagrams(t, t->last_rx_port, ev, 1);
@@ -460,7 +460,7 @@ static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct r
 	if (!ripc__iwv_completion(t, &wc, two))
 		return false;
 	*ev = two[0];
-	/* A small message is copied, and its buffer is free at once. */
+	/* A small message is copied, and its buffer is posted again at once. */
 	if (ev->token && ev->len <= cap) {
 		memcpy(room, ev->data, ev->len);
 		ev->data = room;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * iwarp/verbs: the transport over iWARP adapters and SoftiWARP. Shared by its files.
+ * iwarp/verbs: the transport over iWARP adapters and SoftiWARP. Internal to its files.
  *
  *   verbs.c           the vtable; open and close, memory, progress
  *   cm.c              events of librdmacm; results of connect threads
- *   endpoint.c        endpoints as the core sees them: connect, post, close
+ *   endpoint.c        endpoints as the core uses them: connect, post, close
  *   connection.c      one connection: its queue pair, receives, completions
- *   connect_thread.c  rdma_connect() in a thread, since it may block
+ *   connect_thread.c  rdma_connect() in a thread, because it may block
  *   device.c          devices: listeners, completion queues, buffers, removal
  *   state.c           the states of connections and endpoints
  *
  * iWARP ends a connection if a send finds no receive posted. So each connection has its own receive
- * queue, as deep as the credit of its peer. A shared queue would have to be as deep as all of them
- * together, and a faulty peer could use up the receives of others.
+ * queue, as deep as the credit of its peer. A shared queue would need the sum of all depths, and a
+ * faulty peer could use up the receives of others.
  */
 #ifndef RIPC_IWARP_VERBS_H
 #define RIPC_IWARP_VERBS_H
@@ -38,7 +38,8 @@
 #define CONN_SEND_MAX   8192u
 #define CONN_RECV_DEPTH 32u /* sends the peer may have in flight */
 /*
- * Two more for empty sends that use no credit: the first one of the active side, and the last one.
+ * Two more for empty sends, which use no credit: the first one of the active side, and the last
+ * one.
  */
 #define CONN_RECV_BUFS  (CONN_RECV_DEPTH + 2u)
 #define CONN_TX_DEPTH   64u /* sends and writes not retired */
@@ -51,7 +52,7 @@
 #define WHY_MAX         192u /* longest reason, bytes */
 
 #define TAG_DELIVERED UINT32_C(0x80000000) /* in the tag of a receive buffer: held by the core */
-#define TAG_NONE      UINT32_C(0xffffffff) /* its connection is gone */
+#define TAG_NONE      UINT32_C(0xffffffff) /* its connection is freed */
 
 struct iwv;
 struct iwv_device;
@@ -81,7 +82,7 @@ struct iwv_conn {
 	struct ripc__verbs_cq *cq;
 	uint32_t index;       /* in t->table, and tag of its buffers */
 	bool cm_event_due;    /* an event is awaited: destroying the id would block for it */
-	bool established;     /* RDMA_CM_EVENT_ESTABLISHED came */
+	bool established;     /* RDMA_CM_EVENT_ESTABLISHED arrived */
 	bool flushed;         /* active: receives were flushed before it was up; an event follows */
 	uint64_t deadline_ns; /* without an endpoint: destroyed then; 0: none */
 	uint64_t qp_destroyed_round;     /* t->rounds when the queue pair was destroyed */
@@ -153,23 +154,23 @@ struct iwv {
 	uint32_t read_depth;
 	uint64_t host; /* see struct ripc__iwarp_address */
 	struct ripc__verbs_regions regions;
-	struct ripc__list conns,
-		destroyed; /* with an identifier; without, but with buffers in a completion queue */
+	struct ripc__list conns;     /* with an identifier */
+	struct ripc__list destroyed; /* without one, but with buffers in a completion queue */
 	struct ripc__list held;
 	struct ripc__list eps, deferred_free; /* freed by the next progress() */
 	struct iwv_conn **table;              /* by index; free ones are NULL */
 	uint32_t table_size;
 	unsigned ntimed;                     /* endpoints and connections that have a deadline */
-	uint64_t next_timer_ns;              /* not later than the earliest of them */
+	uint64_t next_timer_ns;              /* not later than the earliest deadline */
 	unsigned nbroken;                    /* endpoints in IWV_EP_BROKEN */
 	unsigned nstalled;                   /* endpoints that want EV_SENDABLE */
 	unsigned nconnects;                  /* connect threads */
-	struct ibv_context *stale;           /* librdmacm has to close it; NULL: none */
+	struct ibv_context *stale;           /* librdmacm must close it; NULL: none */
 	char stale_path[IBV_SYSFS_PATH_MAX]; /* device file, removed with the device */
 	unsigned stale_tries;
 	uint64_t stale_ns; /* time of the next attempt */
-	bool full_pass;    /* the next round polls all descriptors */
-	bool was_armed;    /* arm() was called: the same */
+	bool full_pass;    /* the next pass polls all descriptors */
+	bool was_armed;    /* arm() was called: the next pass polls all descriptors */
 	uint64_t rounds, now_ns;
 	struct ripc__verbs_cq *active; /* queue of the last completion; NULL: none */
 	uint64_t last_wc_round;        /* round of the last completion */
@@ -185,7 +186,7 @@ struct iwv {
 	char who[WHY_MAX];       /* text of EV_BAD_INPUT */
 };
 
-/* Has epoll report input of a descriptor. Return: 0 or a negative errno. */
+/* Makes epoll report input of a descriptor. Return: 0 or a negative errno. */
 static inline int iwv_watch(struct iwv *t, int fd, enum iwv_source source, unsigned index)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = source | (uint64_t)index << 8};
@@ -242,11 +243,11 @@ void ripc__iwv_connect_join(struct iwv_conn *conn); /* joins; cancels it if it r
 struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep, enum iwv_conn_state state);
 int ripc__iwv_conn_qp(struct iwv_conn *conn); /* with its receives; explained */
 /*
- * An empty send: the first of the active side, or the last one, whose completion covers all before
- * it.
+ * Posts an empty send: the first of the active side, or the last one, whose completion covers all
+ * sends before it.
  */
 int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled);
-/* Detaches it: no memory of the core is accessed afterwards. It is freed later. */
+/* Detaches it: afterwards no memory of the core is accessed. It is freed later. */
 void ripc__iwv_conn_drop(struct iwv_conn *conn);
 void ripc__iwv_conn_linger(struct iwv_conn *conn);
 /* Frees destroyed connections. All completion queues were found empty in this round. */
