@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-noinst_PROGRAMS += bench/calls bench/flood bench/peers bench/connect bench/files bench/ring bench/clients \
+noinst_PROGRAMS += bench/calls bench/flood bench/peers bench/connect bench/files \
+	bench/ring bench/clients \
 	bench/handover bench/layers \
 	bench/wake bench/distance
 bench_calls_SOURCES = bench/calls.c

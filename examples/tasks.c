@@ -148,7 +148,7 @@ static int run_boss(const char *name, uint64_t ntasks)
 		printf("service %s has %" PRIu64 " tasks\n", name, ntasks);
 		fflush(stdout);
 	}
-	/* At the end each worker that lives is told. */
+	/* At the end each worker that lives gets an answer without a task. */
 	while (!failed && (b.ndone < ntasks || b.nalive)) {
 		failed = ripc_receive(b.service, &m, -1);
 		if (failed)

@@ -680,7 +680,7 @@ int main(void)
 	tcase_add_test(tc, time__deadline_travels);
 	tcase_add_test(tc, time__nobody_there);
 	tcase_add_test(tc, time__many_long_requests_stuck);
-	tcase_add_test(tc, cancel__at_any_stage);
+	tcase_add_test(tc, cancel__in_every_state);
 	tcase_add_test(tc, lane_lost__at_every_operation);
 	tcase_add_test(tc, lane_lost__time_up);
 	tcase_add_test(tc, callee_died__unknown);
