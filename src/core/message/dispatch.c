@@ -631,12 +631,15 @@ struct one_item {
 	uint32_t len;     /* bytes of the payload */
 };
 
+#define RELIABLE_WORD (RIPC__FAST_HEADER_WORD | (uint64_t)RIPC__F_RELIABLE << 32)
+
 /*
  * Decodes the header. Return: false: another kind of message, or not the next one of the lane. The
- * service and the sender are not checked.
+ * service and the sender are not checked. reliable: the kind that is wanted: with F_RELIABLE, or
+ * without.
  */
 static inline bool one_item_get(struct one_item *h, const struct ripc__lane *lane,
-				const struct ripc__event *ev)
+				const struct ripc__event *ev, bool reliable)
 {
 	const uint8_t *data = ev->data;
 	uint64_t last;
@@ -645,7 +648,7 @@ static inline bool one_item_get(struct one_item *h, const struct ripc__lane *lan
 	if (ev->len < RIPC__ELIDED_LEN)
 		return false;
 	word = ripc__get_le32(data);
-	if ((word & 0xff) == RIPC__ELIDED_MAGIC) {
+	if (!reliable && (word & 0xff) == RIPC__ELIDED_MAGIC) {
 		*h = (struct one_item){
 			.dest = lane->rx_last.dest,
 			.source = lane->rx_last.source,
@@ -655,7 +658,8 @@ static inline bool one_item_get(struct one_item *h, const struct ripc__lane *lan
 		};
 		return lane->rx_last.known && word >> 16 == (uint16_t)lane->rx_seq;
 	}
-	if (ev->len < RIPC__FAST_HEADER_LEN || ripc__get_le64(data) != RIPC__FAST_HEADER_WORD)
+	if (ev->len < RIPC__FAST_HEADER_LEN ||
+	    ripc__get_le64(data) != (reliable ? RELIABLE_WORD : RIPC__FAST_HEADER_WORD))
 		return false;
 	last = ripc__get_le64(data + 24);
 	*h = (struct one_item){
@@ -733,7 +737,7 @@ static inline bool may_hold_buffer(const struct ripc__lane *lane)
  */
 static inline struct ripc__message *__attribute__((always_inline))
 receive_lane(struct ripc_service *s, unsigned tp, struct ripc__message *m,
-	     const struct ripc__event *ev)
+	     const struct ripc__event *ev, bool reliable)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__lane *lane = ev->user;
@@ -742,7 +746,7 @@ receive_lane(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	bool hold = ev->token && lane->rx_depth;
 	uint32_t units;
 
-	if (lane->state != RIPC__LANE_UP || lane->shake || !one_item_get(&h, lane, ev))
+	if (lane->state != RIPC__LANE_UP || lane->shake || !one_item_get(&h, lane, ev, reliable))
 		return NULL;
 	flow = lane->flow;
 	units = ripc__units_of(RIPC__FAST_HEADER_LEN + (size_t)h.len);
@@ -750,12 +754,13 @@ receive_lane(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	if (!flow || flow->id != h.dest || flow->service != s || flow->source != h.source ||
 	    (h.credits && (!lane->uses_credits || lane->starved)) || lane->peer->pending_conn ||
 	    flow->arrived_units + units > flow->advertised_units ||
-	    (hold && !may_hold_buffer(lane)) || !is_in_place(m, ev))
+	    (hold && !may_hold_buffer(lane)) || !is_in_place(m, ev) ||
+	    (reliable && !ripc__reliable_receive_next(lane, ev->len)))
 		return NULL;
 	lane->last_rx_ns = ctx->now_ns;
 	lane->rx_untimed = true;
 	lane->pinged_ns = 0;
-	if (!ripc__header_context_is(&lane->rx_last, h.dest, h.source))
+	if (!reliable && !ripc__header_context_is(&lane->rx_last, h.dest, h.source))
 		lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;
@@ -771,10 +776,20 @@ receive_lane(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	return m;
 }
 
+static struct ripc__message *__attribute__((noinline))
+receive_reliable(struct ripc_service *s, unsigned tp, struct ripc__message *m,
+		 const struct ripc__event *ev)
+{
+	return receive_lane(s, tp, m, ev, true);
+}
+
 struct ripc__message *ripc__dispatch_to(struct ripc_service *s, unsigned tp,
 					struct ripc__message *m, const struct ripc__event *ev)
 {
-	if (RIPC__LIKELY(ev->kind == RIPC__EV_RECV))
-		return receive_lane(s, tp, m, ev);
-	return ev->kind == RIPC__EV_DATAGRAM ? receive_datagram(s, tp, m, ev) : NULL;
+	struct ripc__message *match;
+
+	if (RIPC__UNLIKELY(ev->kind != RIPC__EV_RECV))
+		return ev->kind == RIPC__EV_DATAGRAM ? receive_datagram(s, tp, m, ev) : NULL;
+	match = receive_lane(s, tp, m, ev, false);
+	return RIPC__LIKELY(match != NULL) ? match : receive_reliable(s, tp, m, ev);
 }

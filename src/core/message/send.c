@@ -431,6 +431,10 @@ send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, u
 	uint64_t bytes;
 	int rc = check_call(s, dest, &ctx);
 
+	if (!rc && items && nitems == 1 && options && options->size == sizeof(*options) &&
+	    options->flags & RIPC_RELIABLE && !options->nreturn_buffers &&
+	    ripc__send_reliable_one(s, dest, items, options->flags))
+		return 0;
 	if (!rc)
 		rc = ripc__check_items(items, nitems, options, &bytes);
 	if (!rc && !or_long && options && options->flags & RIPC_RELIABLE &&

@@ -148,6 +148,26 @@ struct ripc__reliable {
 	uint64_t nrefused; /* in all */
 };
 
+/*
+ * ripc__reliable_receive() of a message that only counts: the next number, for a service that is
+ * there, when no acknowledgement has to be sent or scheduled. Return: whether it is one; if not,
+ * nothing was done.
+ */
+static inline bool ripc__reliable_receive_next(struct ripc__lane *lane, uint32_t len)
+{
+	struct ripc__reliable *rel = lane->peer->reliable;
+
+	if (!rel || !rel->ack_due_ns || rel->refusing || lane->reliable_rx != rel->rx_next ||
+	    rel->rx_unacked + 1 >= RIPC__RELIABLE_WINDOW / 4 ||
+	    rel->rx_unacked_bytes + len >= RIPC__RELIABLE_WINDOW_BYTES / 4)
+		return false;
+	lane->reliable_rx++;
+	rel->rx_next++;
+	rel->rx_unacked++;
+	rel->rx_unacked_bytes += len;
+	return true;
+}
+
 void ripc__reliable_free_refusals(struct ripc__reliable *rel);
 /* The peer's state, created if needed. NULL: out of memory. */
 struct ripc__reliable *ripc__reliable_of(struct ripc *ctx, struct ripc__peer *p);
