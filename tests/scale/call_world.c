@@ -574,7 +574,7 @@ static void open_host(struct host *h)
 		.now = hook_now, .idle = idle, .random = hook_random, .arg = world.net};
 	/* Some give a lost peer up long after, or before, the peer gives them up. */
 	const char *options =
-		draw(2) ? "pool_bytes=1048576" : "pool_bytes=1048576 peer_timeout_ms=60000";
+		draw(2) ? "pool_bytes=1048576" : "pool_bytes=1048576 peer_timeout_ms=300000";
 	int rc = ripc__open_hooked(&h->ctx, options, &hooks);
 
 	ck_assert_msg(!rc, "ripc_open() returned %d: %s", rc, ripc_error_detail());
@@ -815,6 +815,7 @@ static void world_open(const struct call_world_options *opt)
 {
 	ripc__sim_defaults(&world.config);
 	world.config.delay_max_ns = RIPC__MS;
+	world.config.give_up_ns = SECOND;
 	world.net = ripc__sim_create(opt->seed, &world.config, on_stop, NULL);
 	ck_assert_ptr_nonnull(world.net);
 	ripc__sim_on_arrival(world.net, arrived, NULL);
@@ -842,7 +843,8 @@ static void world_open(const struct call_world_options *opt)
 	world.config.connect_failure = opt->conn_break;
 	world.config.hold = world.config.transient = opt->conn_break ? 0.1 : 0;
 	ripc__sim_configure(world.net, &world.config);
-	world.fault_ns = world.split_ns = now_ns();
+	world.fault_ns = now_ns();
+	world.split_ns = now_ns() + draw(2 * opt->split_ns + 1);
 }
 
 /* No fault any more, and a holder for each service: every call ends. */
@@ -938,7 +940,7 @@ void call_world_run(const struct call_world_options *opt, struct history *histor
 	world.counts = counts;
 	world_open(opt);
 	/* A host without luck, always dead or suspended, does not make its calls. */
-	end_ns = now_ns() + 4 * opt->calls * opt->think_ns + 10 * SECOND;
+	end_ns = now_ns() + 4 * opt->calls * opt->think_ns + 100 * SECOND;
 	while (calls_left(false) && now_ns() < end_ns) {
 		run_faults();
 		run_for(20 * RIPC__MS);
