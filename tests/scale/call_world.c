@@ -857,14 +857,17 @@ static void world_open(const struct call_world_options *opt)
 static void ensure_holders(void)
 {
 	for (uint64_t service = 1; service <= world.opt.services; service++) {
-		struct host *h = NULL;
+		bool held = false;
 
-		for (unsigned i = 0; i < world.opt.hosts && !h; i++)
-			if (world.hosts[i].served && world.hosts[i].service == service)
-				h = &world.hosts[i];
-		for (unsigned i = 0; i < world.opt.hosts && !h; i++)
-			if (!world.hosts[i].served)
-				hold_service(h = &world.hosts[i], service, RIPC_TAKEOVER);
+		for (unsigned i = 0; i < world.opt.hosts && !held; i++)
+			held = world.hosts[i].served && world.hosts[i].service == service;
+		/* A host from which it was taken cannot have it again in the same life. */
+		for (unsigned i = 0; i < world.opt.hosts && !held; i++) {
+			if (world.hosts[i].served)
+				continue;
+			hold_service(&world.hosts[i], service, RIPC_TAKEOVER);
+			held = world.hosts[i].served;
+		}
 	}
 }
 
