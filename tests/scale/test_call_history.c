@@ -321,7 +321,7 @@ START_TEST(history__faults)
 	opt.hosts = (unsigned)test_number("RIPC_TEST_HOSTS", opt.hosts);
 	opt.calls = (unsigned)test_number("RIPC_TEST_CALLS", opt.calls);
 	opt.services = opt.hosts / 10;
-	/* A host that waits delays the applications of all others: no more often with more hosts. */
+	/* A host that waits delays the applications of all others: not more often here. */
 	opt.fault_ns = opt.fault_ns / 200 * opt.hosts;
 	opt.withdrawn = 16 + opt.hosts / 16;
 	run();

@@ -24,7 +24,7 @@ static void reply_ended(struct ripc__reliable_owner *o, struct ripc__reliable_ms
 	ripc__reliable_free(ctx, m);
 	if (!status)
 		return;
-	/* The message does not say to which peer it was: each of these learns that one is lost. */
+	/* The message has no peer: each peer with a waiting answer is notified of a loss. */
 	HASH_ITER (hh, ctx->peers, p, tmp) {
 		if (p->reply_waits)
 			p->memory = ripc__seq_begin(ctx);
