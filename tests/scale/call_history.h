@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The history of many calls, and a checker of the promises of ripc_call() (ripc.h). The history is
- * written by the applications of a simulation: what they called, and what they received and
- * returned. The checker is a function of the history alone and knows nothing of the library.
+ * written by the applications of a simulation: their calls, the requests that they received, and
+ * their results. The checker is a function of the history alone, without access to the library.
  *
  * Rules, by the name that a violation begins with:
  *   unknown      an execution, or an end, of a call that nobody started
@@ -10,7 +10,7 @@
  *   early        a call is executed before it starts
  *   ended-twice  a call ends more than once
  *   never-ended  a call does not end, and its caller was not killed
- *   late         a call ends after its deadline and HISTORY_SLACK_NS; its caller ran all the time
+ *   late         a call ends HISTORY_SLACK_NS after its deadline, and its caller ran all along
  *   answer       result 0, but the answer is not that of an execution of this call
  *   refused      an error of the service, but no execution of this call has given it
  *   executed     a result that means "not executed", but the call is executed

@@ -18,6 +18,8 @@
 #define LONG_BYTES 20000
 #define WORDS      3       /* at the begin of each request and answer */
 #define STILL_MAX  1000000 /* polls without progress of time */
+/* Longer than the longest peer_timeout_ms: a host that died in silence is given up then. */
+#define CALM_SECONDS 700
 
 /* A call that has not ended. */
 struct open_call {
@@ -86,6 +88,7 @@ static struct world {
 	unsigned still;
 	uint64_t still_ns;
 	bool calm; /* no more calls and faults */
+	bool over; /* the contexts are being closed */
 } world;
 
 /* ck_assert() writes to a pipe each time: too slow for each step. */
@@ -574,7 +577,7 @@ static void open_host(struct host *h)
 		.now = hook_now, .idle = idle, .random = hook_random, .arg = world.net};
 	/* Some give a lost peer up long after, or before, the peer gives them up. */
 	const char *options =
-		draw(2) ? "pool_bytes=1048576" : "pool_bytes=1048576 peer_timeout_ms=60000";
+		draw(2) ? "pool_bytes=1048576" : "pool_bytes=1048576 peer_timeout_ms=300000";
 	int rc = ripc__open_hooked(&h->ctx, options, &hooks);
 
 	ck_assert_msg(!rc, "ripc_open() returned %d: %s", rc, ripc_error_detail());
@@ -614,14 +617,17 @@ static void hold_service(struct host *h, uint64_t service, unsigned flags)
 	poll_soon(h);
 }
 
-/* Its calls, and the requests that it has not answered, are gone. */
+/* Its context has ended: its calls, and the requests that it has not answered, are gone. */
 static void forget_work(struct host *h)
 {
 	for (unsigned i = 0; i < OPEN_MAX; i++) {
 		if (!h->calls[i].request)
 			continue;
-		log_event(HISTORY_KILLED, h->calls[i].number, h->life);
-		world.counts->killed++;
+		/* At the end of the run each call should have ended by itself. */
+		if (!world.over) {
+			log_event(HISTORY_KILLED, h->calls[i].number, h->life);
+			world.counts->killed++;
+		}
 		call_over(&h->calls[i]);
 	}
 	for (unsigned i = 0; i < HELD_MAX; i++) {
@@ -648,9 +654,9 @@ static void kill_host(struct host *h, bool silently)
 	struct ripc *ctx = h->ctx;
 
 	add_stats(h);
-	forget_work(h);
 	h->ctx = NULL;
 	ripc__sim_kill_context(world.net, ctx, silently);
+	forget_work(h);
 }
 
 /* As a program that ends: what it has received and not answered ends with -ECANCELED. */
@@ -659,12 +665,12 @@ static void close_host(struct host *h)
 	struct ripc *ctx = h->ctx;
 
 	add_stats(h);
-	forget_work(h);
 	enter(h);
 	check(!ripc_close(ctx), "ripc_close()");
 	leave(h);
 	h->ctx = NULL;
 	ripc__sim_detach(world.net, ctx);
+	forget_work(h);
 }
 
 static void restart_host(struct host *h)
@@ -815,6 +821,7 @@ static void world_open(const struct call_world_options *opt)
 {
 	ripc__sim_defaults(&world.config);
 	world.config.delay_max_ns = RIPC__MS;
+	world.config.give_up_ns = SECOND;
 	world.net = ripc__sim_create(opt->seed, &world.config, on_stop, NULL);
 	ck_assert_ptr_nonnull(world.net);
 	ripc__sim_on_arrival(world.net, arrived, NULL);
@@ -842,7 +849,26 @@ static void world_open(const struct call_world_options *opt)
 	world.config.connect_failure = opt->conn_break;
 	world.config.hold = world.config.transient = opt->conn_break ? 0.1 : 0;
 	ripc__sim_configure(world.net, &world.config);
-	world.fault_ns = world.split_ns = now_ns();
+	world.fault_ns = now_ns();
+	world.split_ns = now_ns() + draw(2 * opt->split_ns + 1);
+}
+
+/* Each service that nobody holds gets a holder. */
+static void ensure_holders(void)
+{
+	for (uint64_t service = 1; service <= world.opt.services; service++) {
+		bool held = false;
+
+		for (unsigned i = 0; i < world.opt.hosts && !held; i++)
+			held = world.hosts[i].served && world.hosts[i].service == service;
+		/* A host from which it was taken cannot have it again in the same life. */
+		for (unsigned i = 0; i < world.opt.hosts && !held; i++) {
+			if (world.hosts[i].served)
+				continue;
+			hold_service(&world.hosts[i], service, RIPC_TAKEOVER);
+			held = world.hosts[i].served;
+		}
+	}
 }
 
 /* No fault any more, and a holder for each service: every call ends. */
@@ -864,16 +890,6 @@ static void world_calm(void)
 			h->restart_ns = now_ns();
 	}
 	run_faults();
-	for (uint64_t service = 1; service <= world.opt.services; service++) {
-		struct host *h = NULL;
-
-		for (unsigned i = 0; i < world.opt.hosts && !h; i++)
-			if (world.hosts[i].served && world.hosts[i].service == service)
-				h = &world.hosts[i];
-		for (unsigned i = 0; i < world.opt.hosts && !h; i++)
-			if (!world.hosts[i].served)
-				hold_service(h = &world.hosts[i], service, RIPC_TAKEOVER);
-	}
 }
 
 static void world_close(void)
@@ -881,6 +897,7 @@ static void world_close(void)
 	struct ripc__sim_counters counters;
 	const char *text = NULL;
 
+	world.over = true;
 	for (unsigned i = 0; i < world.opt.hosts; i++)
 		close_host(&world.hosts[i]);
 	while (ripc__sim_step(world.net, RIPC__NEVER))
@@ -938,13 +955,17 @@ void call_world_run(const struct call_world_options *opt, struct history *histor
 	world.counts = counts;
 	world_open(opt);
 	/* A host without luck, always dead or suspended, does not make its calls. */
-	end_ns = now_ns() + 4 * opt->calls * opt->think_ns + 10 * SECOND;
+	end_ns = now_ns() + 4 * opt->calls * opt->think_ns + 100 * SECOND;
 	while (calls_left(false) && now_ns() < end_ns) {
 		run_faults();
 		run_for(20 * RIPC__MS);
 	}
 	world_calm();
-	for (unsigned i = 0; i < 60 && calls_left(true); i++)
+	for (unsigned i = 0; i < CALM_SECONDS && calls_left(true); i++) {
+		/* A host may have lost a service, and not know it yet. */
+		if (!(i % 50))
+			ensure_holders();
 		run_for(SECOND);
+	}
 	world_close();
 }

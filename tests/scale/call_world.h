@@ -32,7 +32,7 @@ struct call_world_options {
 
 struct call_world_options call_world_defaults(void);
 
-/* Counts of events. */
+/* Counts of results and faults. */
 struct call_world_counts {
 	uint64_t started, executed, idempotent, withdrawn, killed;
 	uint64_t answered, refused, unanswered; /* results with a reply: 0, an error, -ECANCELED */

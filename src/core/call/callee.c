@@ -17,9 +17,19 @@ struct ripc__replies {
 static void reply_ended(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m, int status,
 			const char *why)
 {
-	(void)status;
+	struct ripc *ctx = ((struct ripc__replies *)o)->ctx;
+	struct ripc__peer *p, *tmp;
+
 	(void)why;
-	ripc__reliable_free(((struct ripc__replies *)o)->ctx, m);
+	ripc__reliable_free(ctx, m);
+	if (!status)
+		return;
+	/* The message has no peer: each peer with a waiting answer is notified of a loss. */
+	HASH_ITER (hh, ctx->peers, p, tmp) {
+		if (p->reply_waits)
+			p->memory = ripc__seq_begin(ctx);
+		p->reply_waits = false;
+	}
 }
 
 /* Removes a request that is answered, or whose caller is gone. */
@@ -147,6 +157,7 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 		      unsigned nitems)
 {
 	struct ripc *ctx = m->ctx;
+	struct ripc__peer *p = m->call_peer;
 	struct ripc__dest *d = reply_dest(m);
 	struct ripc__reliable_owner *owner = replies(ctx);
 	uint8_t ext[RIPC__CALL_EXT];
@@ -169,8 +180,10 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 				  (unsigned long long)m->pub.source);
 	r->owner = owner;
 	served_remove(m);
-	if (ripc__dest_reach(ctx, d) || ripc__reliable_post(d, r, false))
+	if (ripc__dest_reach(ctx, d) || ripc__reliable_post(d, r, false)) {
+		p->reply_waits = true;
 		ripc__reliable_queue(ctx, d, r);
+	}
 	return 0;
 }
 

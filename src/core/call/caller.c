@@ -197,7 +197,7 @@ static void end_long(struct ripc__call *call)
 	free_later(r);
 }
 
-/* The result of a call that was repeated and not answered: never "not executed". */
+/* A call that was repeated and not answered never ends with "not executed". */
 static int repeated_status(const struct ripc__call *call, int status)
 {
 	if (call->reply)

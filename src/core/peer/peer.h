@@ -120,6 +120,7 @@ struct ripc__peer {
 	 * with it the record of its delivered long messages, was lost.
 	 */
 	uint64_t memory;
+	bool reply_waits;                /* an answer to it waited for a lane, and may be lost */
 	uint64_t remote_epoch;           /* the peer's epoch, from its last hello; 0: none yet */
 	struct ripc__reliable *reliable; /* core/reliable; NULL: nothing of it was used */
 	unsigned reliable_unacked;       /* reliable short messages not acknowledged */

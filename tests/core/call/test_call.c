@@ -448,6 +448,38 @@ START_TEST(lane_lost__time_up)
 }
 END_TEST
 
+/*
+ * The callee gives the caller up, the caller the callee not. The answer is lost: it was posted
+ * before the lane was lost, or waited for a lane.
+ */
+START_TEST(lane_lost__callee_gives_up)
+{
+	struct ripc_request *r;
+
+	rig_end(&rig);
+	rig_init(&rig, NULL);
+	rig_open(&rig, "peer_timeout_ms=300000");
+	rig_open(&rig, "peer_timeout_ms=2000");
+	servers[0] = (struct server){.s = rig.s[1], .keep = true};
+	OK(ripc__sim_actor(rig.net, serve_all, NULL));
+	OK(start(RIG_ID(1), 1, 8, NULL, -1, &r));
+	while (!servers[0].nkept)
+		rig_run(&rig, 1);
+	rig_run(&rig, 5);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	if (_i)
+		OK(ripc_reply(servers[0].kept[0], &servers[0].kept[0]->items[0], 1, 0));
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 100);
+	if (!_i)
+		OK(ripc_reply(servers[0].kept[0], &servers[0].kept[0]->items[0], 1, 0));
+	rig_run(&rig, 20000);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	rig_run(&rig, 20000);
+	RC(-EPIPE, result(&r, 1));
+}
+END_TEST
+
 /* ---- the callee dies or moves ---- */
 
 static void open_second_holder(void)
@@ -683,6 +715,7 @@ int main(void)
 	tcase_add_test(tc, cancel__in_every_state);
 	tcase_add_test(tc, lane_lost__at_every_operation);
 	tcase_add_test(tc, lane_lost__time_up);
+	tcase_add_loop_test(tc, lane_lost__callee_gives_up, 0, 2);
 	tcase_add_test(tc, callee_died__unknown);
 	tcase_add_test(tc, callee_died__idempotent_repeated);
 	tcase_add_test(tc, callee_died__idempotent_not_repeated);
