@@ -4,6 +4,7 @@
  *
  *     ./news 5                      in any number of terminals, on any host of the network
  *     ./news 5 "the sun is out"     in another
+ *     ./news weather                a group may have a name
  *
  * A group has no owner, and needs no set-up.
  */
@@ -12,6 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The id of a group; that of a name without bit 62, because group ids are smaller. */
+static uint64_t group_arg(const char *text)
+{
+	char *end;
+	uint64_t id = strtoull(text, &end, 0);
+
+	return *end ? ripc_id(text) & (RIPC_GROUP_LIMIT - 1) : id;
+}
 
 static int fail(void)
 {
@@ -63,7 +73,7 @@ static int send_news(struct ripc_service *me, uint64_t group, char *text)
 
 int main(int argc, char **argv)
 {
-	uint64_t group = argc > 1 ? strtoull(argv[1], NULL, 0) : 0;
+	uint64_t group = argc > 1 ? group_arg(argv[1]) : 0;
 	struct ripc_service *me;
 
 	if (argc < 2 || argc > 3 || !group) {
