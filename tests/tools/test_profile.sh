@@ -25,6 +25,6 @@ fi
 expect "the profile" 0 240 env TRANSPORTS=shm SECONDS_EACH=0.1 bash "$bench/profile.sh" . 64
 has "counts the calls" "$out" '^| call | [1-9][0-9]* | '
 has "and the ring" "$out" '^| ring, verbs or socket | [1-9][0-9]* | '
-has "and all of it" "$out" '^| \*\*all\*\*, of [1-9][0-9]* looks | \*\*[1-9]'
+has "and all of it" "$out" '^| \*\*all\*\*, of [1-9][0-9]* samples | \*\*[1-9]'
 has "and that of two processes, asleep" "$out" '^| sleeping | [1-9]'
 finish
