@@ -50,7 +50,7 @@ static void send_state(struct ripc__message *m, enum ripc__call_state state)
 
 bool ripc__request_expired(struct ripc__message *m)
 {
-	return m->call_deadline_ns != RIPC__NEVER && ripc__now(m->ctx) >= m->call_deadline_ns;
+	return ripc__deadline_passed(m->ctx, m->call_deadline_ns);
 }
 
 /* Frees a request that the application has not received. */

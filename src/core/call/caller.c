@@ -713,7 +713,7 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		.ctx = ctx,
 		.handle = r,
 		.dest = dest,
-		.deadline_ns = timeout_ms < 0 ? RIPC__NEVER : ripc__deadline(ctx, timeout_ms),
+		.deadline_ns = timeout_ms < 0 ? RIPC__NEVER : ripc__deadline_far(ctx, timeout_ms),
 		.idempotent = o && o->flags & RIPC_IDEMPOTENT,
 	};
 	*r = (struct ripc_request){
