@@ -209,7 +209,7 @@ static int by_value(const void *a, const void *b)
 
 static double median(const double *values, int n)
 {
-	double sorted[ROUNDS_MAX];
+	double sorted[ROUNDS_MAX] = {0};
 
 	memcpy(sorted, values, (size_t)n * sizeof(*values));
 	qsort(sorted, (size_t)n, sizeof(*sorted), by_value);
@@ -219,7 +219,7 @@ static double median(const double *values, int n)
 /* The median of the ratios of two figures. */
 static double ratio(double figures[FIGURES][ROUNDS_MAX], enum figure a, enum figure b, int n)
 {
-	double ratios[ROUNDS_MAX];
+	double ratios[ROUNDS_MAX] = {0};
 
 	for (int i = 0; i < n; i++)
 		ratios[i] = figures[a][i] / figures[b][i];

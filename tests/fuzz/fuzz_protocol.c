@@ -276,8 +276,10 @@ static void receive_all(struct ripc_service *s)
 	while (s && !ripc_receive(s, &m, 0)) {
 		volatile uint8_t sum = 0;
 
+		/* A peer may send items of gigabytes: not every byte of them. */
 		for (unsigned i = 0; i < m->nitems; i++)
-			for (size_t k = 0; k < m->items[i].iov_len; k++)
+			for (size_t k = 0; k < m->items[i].iov_len;
+			     k += 1 + m->items[i].iov_len / 65536)
 				sum = (uint8_t)(sum + ((const uint8_t *)m->items[i].iov_base)[k]);
 		ripc_message_free(m);
 	}

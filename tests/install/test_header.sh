@@ -16,12 +16,14 @@ static int is_found(int rc)
 }
 int main(void)
 {
-	struct ripc_send_options options = { sizeof(options), RIPC_MORE, 0, 0 };
+	struct ripc_send_options options;
 	struct ripc_limits limits;
 	struct ripc *ctx = 0;
 	uint64_t id = RIPC_ANY_ID;
 	uint64_t limit = RIPC_ID_LIMIT;
 
+	options.size = sizeof(options);
+	options.flags = RIPC_MORE;
 	(void)options;
 	limits.size = sizeof(limits);
 	return is_found(ripc_route_limits(ctx, id - limit, &limits)) &&
