@@ -72,30 +72,31 @@ uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms)
 }
 
 #define FAR_MS 100
-#define COARSE_NS \
-	(10 * RIPC__MS) /* CLOCK_MONOTONIC_COARSE is behind by less: a tick of the kernel */
 
+/* Not before the present time, and less than 10 ms, a tick of the kernel, after it. Cheap. */
 static uint64_t clock_coarse_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec + 10 * RIPC__MS;
 }
 
-/* The present time; if the deadline is far, a time that is cheaper to read. */
+/* The present time, or that of the coarse clock if the deadline is far. */
 static uint64_t now_for(struct ripc *ctx, uint64_t deadline_ns)
 {
-	uint64_t coarse = ctx->hooks.now ? 0 : clock_coarse_ns();
+	uint64_t coarse_ns = ctx->hooks.now ? RIPC__NEVER : clock_coarse_ns();
 
-	return coarse && deadline_ns > coarse + FAR_MS * RIPC__MS ? coarse : ripc__now(ctx);
+	return deadline_ns > coarse_ns && deadline_ns - coarse_ns > FAR_MS * RIPC__MS
+		       ? coarse_ns
+		       : ripc__now(ctx);
 }
 
 uint64_t ripc__deadline_far(struct ripc *ctx, int timeout_ms)
 {
 	if (timeout_ms < FAR_MS || ctx->hooks.now)
 		return ripc__deadline(ctx, timeout_ms);
-	return clock_coarse_ns() + COARSE_NS + (uint64_t)timeout_ms * RIPC__MS;
+	return clock_coarse_ns() + (uint64_t)timeout_ms * RIPC__MS;
 }
 
 bool ripc__deadline_passed(struct ripc *ctx, uint64_t deadline_ns)
