@@ -10,8 +10,8 @@
  *
  * A request is a call of two or three items: the operation, the key, and the value. The answer is
  * the value, or an error. Calls are executed at most once, so a client knows whether a value was
- * stored, was not, or that this is unknown. To get a value twice does no harm: such a call is
- * idempotent, and is repeated by the library if the server is replaced.
+ * stored, was not, or that this is unknown. To get a value is idempotent: the library repeats the
+ * call if the server is replaced.
  */
 #include "service_arg.h"
 
@@ -57,7 +57,8 @@ static int assign(struct bytes *to, const struct iovec *from)
 	if (from->iov_len)
 		memcpy(copy, from->iov_base, from->iov_len);
 	free(to->at);
-	*to = (struct bytes){from->iov_len, copy};
+	to->len = from->iov_len;
+	to->at = copy;
 	return 0;
 }
 

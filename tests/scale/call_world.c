@@ -203,11 +203,12 @@ static void join_audience(struct host *h, uint64_t service)
 	for (unsigned i = 0; i < a->n; i++)
 		if (a->hosts[i] == h->index)
 			return;
-	if (a->n == a->cap) {
+	if (!a->hosts || a->n == a->cap) {
 		a->cap = a->cap ? 2 * a->cap : 16;
 		a->hosts = realloc(a->hosts, a->cap * sizeof(*a->hosts));
 		a->nodes = realloc(a->nodes, a->cap * sizeof(*a->nodes));
-		check(a->hosts && a->nodes, "no memory");
+		if (!a->hosts || !a->nodes)
+			ck_abort_msg("no memory");
 	}
 	a->hosts[a->n++] = h->index;
 }
@@ -774,7 +775,7 @@ static void run_faults(void)
 	}
 	if (world.calm)
 		return;
-	for (; world.opt.fault_ns && world.fault_ns <= now;
+	for (; world.opt.fault_ns && world.opt.hosts && world.fault_ns <= now;
 	     world.fault_ns += 1 + draw(2 * world.opt.fault_ns / world.opt.hosts))
 		fault();
 	if (world.opt.split_ns && now >= world.split_ns) {

@@ -164,7 +164,7 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 	struct ripc__reliable_msg *r;
 	uint64_t source = m->pub.dest;
 
-	if (!d) {
+	if (!p || !d) {
 		send_state(m, RIPC__CALL_UNKNOWN);
 		return ripc__fail(-ECANCELED,
 				  "the caller's service %llu is not at its caller any more",
