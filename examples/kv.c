@@ -8,10 +8,9 @@
  *     ./kv delete shop/prices apple
  *     ./kv watch shop/prices                 waits until the server dies
  *
- * A request is a call of two or three items: the operation, the key, and the value. The answer is
- * the value, or an error. Calls are executed at most once, so a client knows whether a value was
- * stored, was not, or that this is unknown. To get a value is idempotent: the library repeats the
- * call if the server is replaced.
+ * A request is a call of two or three items: operation, key, value. The answer is the value or an
+ * error. Calls are executed at most once: a client knows whether a value was stored, was not, or
+ * that this is unknown. A get is idempotent: it is repeated if the server is replaced.
  */
 #include "service_arg.h"
 
