@@ -98,7 +98,7 @@ fill_message(struct ripc_service *s, struct ripc__peer *p, unsigned tp, struct r
 	p->stats.bytes_received += len;
 }
 
-/* Takes a datagram from ctx->last_peer if it is the next in order. Return: false: nothing was done. */
+/* Takes a datagram from ctx->last_peer if it is the next. Return: false: nothing was done. */
 static bool __attribute__((noinline))
 receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 		 const struct ripc__event *ev)
@@ -119,7 +119,7 @@ receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	return true;
 }
 
-/* Whether the application may hold one more of the lane's receive buffers, see short_message() in dispatch.c. */
+/* Whether the application may hold one more receive buffer, see short_message() in dispatch.c. */
 static inline bool may_hold_buffer(const struct ripc__lane *lane)
 {
 	return lane->rx_held < lane->rx_depth / 2 &&

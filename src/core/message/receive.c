@@ -35,7 +35,7 @@ static bool may_receive(const struct ripc_service *s)
 	       may_poll(s->ctx);
 }
 
-/* An event that poll_one() has brought. Return: a message for s; NULL: none, the event was handled. */
+/* Handles an event that poll_one() has brought. Return: a message for s, or NULL. */
 static inline struct ripc__message *receive_event(struct ripc *ctx, struct ripc_service *s,
 						  unsigned tp, struct ripc__message *m,
 						  const struct ripc__event *ev)
