@@ -141,8 +141,9 @@ for transport in ${TRANSPORTS:-shm iwarp/soft}; do
 	# samples, the run is repeated with more round trips.
 	for _ in 1 2 3 4 5; do
 		read -r ns samples < <(sampled "$transport" "$n") || exit 1
-		n=$(awk -v s="$each" -v n="$n" -v samples="$samples" -v looks="$looks" \
-			'BEGIN { if (samples < s * looks / 2) printf "%d", n * s * looks / (samples + 1) }')
+		n=$(awk -v want="$each" -v n="$n" -v samples="$samples" -v looks="$looks" 'BEGIN {
+			want *= looks
+			if (samples < want / 2) printf "%d", n * want / (samples + 1) }')
 		[ -n "$n" ] || break
 	done
 	[ "$samples" -gt 0 ] ||
