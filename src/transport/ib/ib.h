@@ -206,7 +206,6 @@ struct ripc__ep {
 	uint8_t privlen;
 	enum ib_ep_state state;
 	bool job_running;
-	bool want_open;     /* EV_ESTABLISHED is to be reported */
 	bool want_sendable; /* a post returned -EAGAIN */
 	bool sendable;      /* EV_SENDABLE is to be reported */
 	bool rejected;      /* by the peer: EV_CLOSED carries its private data */
