@@ -8,6 +8,9 @@ tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
 
 check_PROGRAMS += tests/core/call/test_call
 check_PROGRAMS += tests/core/context/test_completion
+check_PROGRAMS += tests/core/context/test_context
+check_PROGRAMS += tests/core/context/test_info
+check_PROGRAMS += tests/core/sim/test_world
 check_PROGRAMS += tests/core/peer/test_lane_post
 check_PROGRAMS += tests/core/rendezvous/test_receive
 check_PROGRAMS += tests/core/peer/test_attempt

@@ -189,6 +189,14 @@ static void exchange(struct run *run, unsigned i)
 	window = ripc_buf_alloc(ctx, 1000);
 	(void)ripc_buf_realloc(ctx, back, 100000);
 	ripc_buf_free(ctx, window);
+	if (!ripc_group_join(s, 9, 500)) {
+		item.iov_len = 100;
+		ripc_group_send(s, 9, &item, 1, NULL, 50);
+		receive_all(run, i);
+		receive_all(run, !i);
+		if (i)
+			ripc_group_leave(s, 9);
+	}
 	/* One that nobody holds. */
 	ripc_route_lookup(ctx, 4711, NULL, 30);
 }

@@ -249,6 +249,24 @@ START_TEST(receive__timeouts)
 }
 END_TEST
 
+/* A call that comes while the context is being closed takes nothing, and does not count. */
+START_TEST(receive__while_closing)
+{
+	struct ripc_message *m = NULL;
+
+	OK(rig_short(&rig, 1, 0, 10, 1, 1000));
+	rig_run(&rig, 10);
+	ck_assert_uint_eq(rig.s[0]->queued, 1);
+	ctx->closing = true;
+	RC(-ESHUTDOWN, ripc_receive(rig.s[0], &m, 0));
+	ck_assert_ptr_null(m);
+	ck_assert_uint_eq(rig.s[0]->queued, 1);
+	ck_assert_uint_eq(rig.s[0]->calls, 0);
+	ctx->closing = false;
+	rig_expect(&rig, 0, 10, 1);
+}
+END_TEST
+
 START_TEST(receive__no_wait)
 {
 	struct ripc_message *m;
@@ -473,6 +491,7 @@ int main(void)
 	tcase_add_test(tc, fd__created_while_readable);
 	tcase_add_test(tc, fd__each_service_has_its_own);
 	tcase_add_test(tc, receive__timeouts);
+	tcase_add_test(tc, receive__while_closing);
 	tcase_add_test(tc, receive__no_wait);
 	tcase_add_test(tc, deliver__counted);
 	tcase_add_test(tc, unregister__unread_messages_are_counted);
