@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What a context is after ripc_open(). */
+/* The state of a context after ripc_open(). */
 #include "base/host.h"
 #include "core/context/context.h"
 #include "core/rig.h"

@@ -249,6 +249,22 @@ START_TEST(receive__timeouts)
 }
 END_TEST
 
+/* A call that does not wait looks at the network once. */
+START_TEST(receive__no_wait_polls)
+{
+	struct ripc_message *m;
+
+	rig_connect(&rig, 1, 0);
+	OK(rig_short(&rig, 1, 0, 10, 1, 1000));
+	/* The message arrives, and nobody polls for it. */
+	for (unsigned i = 0; i < 100; i++)
+		ripc__sim_step(rig.net, ripc__sim_now(rig.net) + RIPC__MS);
+	ck_assert_uint_eq(rig.s[0]->queued, 0);
+	OK(ripc_receive(rig.s[0], &m, 0));
+	ripc_message_free(m);
+}
+END_TEST
+
 /* A call that comes while the context is being closed takes nothing, and does not count. */
 START_TEST(receive__while_closing)
 {
@@ -491,6 +507,7 @@ int main(void)
 	tcase_add_test(tc, fd__created_while_readable);
 	tcase_add_test(tc, fd__each_service_has_its_own);
 	tcase_add_test(tc, receive__timeouts);
+	tcase_add_test(tc, receive__no_wait_polls);
 	tcase_add_test(tc, receive__while_closing);
 	tcase_add_test(tc, receive__no_wait);
 	tcase_add_test(tc, deliver__counted);
