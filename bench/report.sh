@@ -240,7 +240,7 @@ report_md()
 		echo "How each was run, the same words in both processes:"
 		echo
 		jq -r '.commands[] | "- \(.)"' "$out/bench.json"
-		if [ -s "$work/many" ]; then
+		if jq -e '(.many // []) != []' "$out/bench.json" >/dev/null; then
 			echo
 			echo "One server and many clients (\`bench/clients\`), 64 B, blocking;" \
 				"the clients share one processor:"
