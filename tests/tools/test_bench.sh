@@ -66,6 +66,8 @@ report() {
 	cd "$work/top" || return 1
 	# shellcheck source=../../bench/report.sh
 	. "$bench/report.sh"
+	# shellcheck source=../../bench/calls.sh
+	. "$bench/calls.sh"
 	report_json && report_csv && report_md && report_readme && report_readme
 }
 (report) >"$work/log" 2>&1
@@ -114,7 +116,8 @@ has "many clients; none of the calls came through" "$work/out/report.md" \
 	'^| 2 | shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
 # scripts/bench --draw has bench.json only.
 cp "$work/out/report.md" "$work/report.whole"
-(work=$work/empty && mkdir "$work" && out=${work%/*}/out && . "$bench/report.sh" && report_md)
+(work=$work/empty && mkdir "$work" && out=${work%/*}/out && . "$bench/report.sh" &&
+	. "$bench/calls.sh" && report_md)
 if cmp "$work/report.whole" "$work/out/report.md" >"$work/log" 2>&1; then
 	ok "drawn again from bench.json, the report is the same"
 else
