@@ -4,8 +4,8 @@
  * make one call each, and stay idle for IDLE_MS. Printed per client, as one line of JSON:
  *
  *   malloc    bytes allocated with malloc()
- *   private   resident bytes that only the server has
- *   shared    resident bytes that it shares with the clients
+ *   private   resident bytes that only the server has, written to
+ *   shared    resident bytes that it shares with the clients, written to
  *   mapped    bytes of address space
  *
  * Memory of the first client is not counted. Settings come from the environment (RIPC_TRANSPORTS).
@@ -116,8 +116,9 @@ static struct usage usage(void)
 	char text[4096];
 
 	read_file("/proc/self/smaps_rollup", text, sizeof(text));
-	u.private = 1024 * (kib_of(text, "\nPrivate_Clean:") + kib_of(text, "\nPrivate_Dirty:"));
-	u.shared = 1024 * (kib_of(text, "\nShared_Clean:") + kib_of(text, "\nShared_Dirty:"));
+	/* Clean pages are those of programs, which other processes may share or not. */
+	u.private = 1024 * kib_of(text, "\nPrivate_Dirty:");
+	u.shared = 1024 * kib_of(text, "\nShared_Dirty:");
 	read_file("/proc/self/status", text, sizeof(text));
 	u.mapped = 1024 * kib_of(text, "\nVmSize:");
 	return u;
