@@ -147,7 +147,8 @@ static void lane_closed(struct ripc__lane *lane)
 {
 	ripc__delayed_ack_lane_closed(lane);
 	ripc__bounces_lane_gone(lane);
-	ripc__mapped_lane_gone(lane);
+	ripc__exports_lane_gone(lane);
+	ripc__imports_lane_gone(lane);
 	ripc__messages_lane_closed(lane);
 	ripc__rndvs_lane_closed(lane);
 }

@@ -111,6 +111,8 @@ void ripc__export_back_off(struct ripc__credit *c);
 int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region);
 /* Sends UNMAP to the peers. */
 void ripc__exports_drop(struct ripc__region *region);
+/* The lane is closed. References end with their requests. */
+void ripc__exports_lane_gone(struct ripc__lane *lane);
 
 /* ---- receiver ---- */
 
@@ -136,8 +138,7 @@ void ripc__import_ref_release_item(struct ripc__region *region, const struct rip
 void ripc__import_settle(struct ripc *ctx, struct ripc__region *region);
 /* Frees the import in ripc_close(), without RELEASE. */
 void ripc__import_free(struct ripc__region *region);
-
-/* The lane is closed, for both roles. References end with their requests. */
-void ripc__mapped_lane_gone(struct ripc__lane *lane);
+/* The lane is closed: items that the application holds stay readable. */
+void ripc__imports_lane_gone(struct ripc__lane *lane);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Mapped zero copy: the sender's side. Contract in mapped.h. */
 #define _GNU_SOURCE
 #include "core/memory/mapped.h"
-#include "core/memory/buffer.h"
+#include "core/memory/memory_object.h"
 #include "core/memory/ops.h"
+#include "core/memory/region.h"
 #include "core/peer/lane.h"
-#include "core/memory/message.h"
 #include "core/peer/peer.h"
 
 #include <stdlib.h>
@@ -25,8 +26,6 @@
 #define EXPORT_AFTER_MAX \
 	1024u /* maximum of that number, for a buffer that was sent to others after
 	 * its export */
-
-/* ---- sender ---- */
 
 static struct ripc__export *export_find(struct ripc__region *region, const struct ripc__lane *lane)
 {
@@ -262,153 +261,81 @@ int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 	return 0;
 }
 
-/* ---- receiver ---- */
-
-static struct ripc__region *import_find(struct ripc__lane *lane, uint64_t export_id)
+void ripc__exports_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
-
-	ripc__list_for_each (n, &lane->imports) {
-		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lane_link);
-
-		if (r->export_id == export_id && !r->unmap_pending)
-			return r;
-	}
-	return NULL;
-}
-
-void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, uint64_t export_id)
-{
-	struct ripc__region *r = NULL;
-
-	if (lane->state == RIPC__LANE_UP && lane->caps & RIPC__CAP_EXPORT &&
-	    lane->nimports < RIPC__IMPORTS_MAX && export_id <= UINT32_MAX &&
-	    !import_find(lane, export_id))
-		r = ripc__region_import(lane->ctx, base, len);
-	if (!r) {
-		/* Without MAP_ACK the sender goes on copying. */
-		munmap(base, len);
-		return;
-	}
-	r->lane = lane;
-	r->export_id = (uint32_t)export_id;
-	ripc__list_add(&lane->imports, &r->lane_link);
-	lane->nimports++;
-	lane->ctx->memory_ops->map_ack(lane, export_id);
-}
-
-static void import_ref_free(struct ripc__import_ref *import_ref)
-{
-	ripc__list_del(&import_ref->link);
-	free(import_ref);
-}
-
-void ripc__import_free(struct ripc__region *r)
-{
-	struct ripc__list *n;
-
-	while ((n = ripc__list_first(&r->import_refs)))
-		import_ref_free(ripc__list_entry(n, struct ripc__import_ref, link));
-}
-
-void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
-{
-	struct ripc__list *n, *tmp;
-
-	if (r->sends)
-		return;
-	ripc__list_for_each_safe (n, tmp, &r->import_refs) {
-		struct ripc__import_ref *import_ref =
-			ripc__list_entry(n, struct ripc__import_ref, link);
-
-		if (!import_ref->released)
-			continue;
-		if (import_ref->lane)
-			ctx->memory_ops->release(import_ref->lane, import_ref->request,
-						 import_ref->item);
-		import_ref_free(import_ref);
-	}
-	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))
-		return;
-	ripc__list_del(&r->lane_link);
-	if (r->lane)
-		r->lane->nimports--;
-	ripc__region_unmap(ctx, r);
-}
-
-void ripc__import_unmap(struct ripc__lane *lane, uint64_t export_id)
-{
-	struct ripc__region *r = import_find(lane, export_id);
-
-	/* Never mapped, because memory was short. */
-	if (!r)
-		return;
-	r->unmap_pending = true;
-	ripc__import_settle(lane->ctx, r);
-}
-
-int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t at, uint64_t len,
-			 uint64_t request, unsigned item, struct ripc__import_ref **out,
-			 uint8_t **base)
-{
-	struct ripc__region *r = import_find(lane, export_id);
-	struct ripc__import_ref *import_ref;
-
-	if (!r || at > r->cap || len > r->cap - at)
-		return -EPROTO;
-	import_ref = calloc(1, sizeof(*import_ref));
-	if (!import_ref)
-		return -ENOBUFS;
-	import_ref->region = r;
-	import_ref->lane = lane;
-	import_ref->request = request;
-	import_ref->item = item;
-	ripc__list_add(&r->import_refs, &import_ref->link);
-	*out = import_ref;
-	*base = r->base + at;
-	return 0;
-}
-
-void ripc__import_ref_release_item(struct ripc__region *r, const struct ripc__message *m,
-				   unsigned item)
-{
-	struct ripc__list *n;
-
-	ripc__list_for_each (n, &r->import_refs) {
-		struct ripc__import_ref *import_ref =
-			ripc__list_entry(n, struct ripc__import_ref, link);
-
-		if (import_ref->message == m && import_ref->item == item && !import_ref->released) {
-			ripc__import_ref_release(import_ref);
-			return;
-		}
-	}
-}
-
-void ripc__import_ref_release(struct ripc__import_ref *import_ref)
-{
-	struct ripc__region *r = import_ref->region;
-
-	import_ref->released = true;
-	ripc__import_settle(r->ctx, r);
-}
-
-void ripc__mapped_lane_gone(struct ripc__lane *lane)
-{
-	struct ripc__list *n, *k;
 
 	while ((n = ripc__list_first(&lane->exports)))
 		export_free(ripc__list_entry(n, struct ripc__export, lane_link));
-	while ((n = ripc__list_first(&lane->imports))) {
-		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lane_link);
+}
 
-		ripc__list_del(n);
-		r->lane = NULL;
-		r->unmap_pending = true;
-		/* Items that the application holds stay readable until it frees them. */
-		ripc__list_for_each (k, &r->import_refs)
-			ripc__list_entry(k, struct ripc__import_ref, link)->lane = NULL;
-		ripc__import_settle(lane->ctx, r);
+/* ---- detached buffers ---- */
+
+/*
+ * Moves a mapping to the region's address and replaces the one there. Other threads may use the
+ * buffer: the address is mapped at every moment.
+ */
+static int region_remap(struct ripc *ctx, struct ripc__region *r, void *by)
+{
+	if (mremap(by, r->cap, r->cap, MREMAP_MAYMOVE | MREMAP_FIXED, r->base) == MAP_FAILED)
+		return -ENOMEM;
+	ripc__cached_mrs_drop(ctx, r);
+	ripc__exports_drop(r);
+	ripc__memory_object_close(ctx, r);
+	r->exported = false;
+	return 0;
+}
+
+/*
+ * A private mapping (copy on write), not a copy: the application may write to other parts of the
+ * buffer during a copy, and these writes would be lost.
+ */
+int ripc__pool_detach(struct ripc *ctx, struct ripc__region *r)
+{
+	void *own =
+		mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd, 0);
+
+	if (own == MAP_FAILED)
+		return -ENOMEM;
+	if (region_remap(ctx, r, own)) {
+		munmap(own, r->cap);
+		return -ENOMEM;
 	}
-	lane->nimports = 0;
+	r->detached = true;
+	return 0;
+}
+
+void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *r)
+{
+	/* The buffer may have been shortened in place: its class decides. */
+	size_t len = r->len > r->cap / 2 ? r->len : r->cap / 2 + 1;
+	struct ripc__region *fresh = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP);
+	int fd;
+
+	if (!fresh)
+		return;
+	if (fresh->fd >= 0) {
+		r->sends++;
+		ripc__lock_suspend(ctx);
+		ripc__region_prefault(fresh, r->len);
+		memcpy(fresh->base, r->base, r->len);
+		/* Clear data of an earlier owner behind the new contents. */
+		if (fresh->prefaulted > r->len)
+			memset(fresh->base + r->len, 0, fresh->prefaulted - r->len);
+		ripc__lock_resume(ctx);
+		r->sends--;
+	}
+	ripc__cached_mrs_drop(ctx, fresh);
+	fd = fresh->fd;
+	/* Another thread used the buffer meanwhile. */
+	if (fd < 0 || r->sends || r->pins || region_remap(ctx, r, fresh->base)) {
+		ripc__pool_put(ctx, fresh);
+		return;
+	}
+	r->fd = fd;
+	r->prefaulted = fresh->prefaulted;
+	r->detached = false;
+	ctx->stats.pool_bytes -= fresh->cap;
+	ripc__regions_remove(ctx, fresh);
+	free(fresh);
 }
