@@ -99,7 +99,7 @@ static void read_done(struct ripc__lane *lane, const struct ripc__event *ev)
 
 static void imported(struct ripc__lane *lane, const struct ripc__event *ev)
 {
-	ripc__import_add(lane, (void *)(uintptr_t)ev->data, ev->size, ev->wr_id);
+	ripc__import_add(lane, (void *)(uintptr_t)ev->data, ev->size, ev->status, ev->wr_id);
 }
 
 static bool sendable(struct ripc__lane *lane)

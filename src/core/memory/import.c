@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Mapped zero copy: the receiver's side. Contract in mapped.h. */
 #include "core/memory/mapped.h"
-#include "core/memory/buffer.h"
+#include "core/memory/memory_object.h"
+#include "core/memory/region.h"
 #include "core/memory/message.h"
 #include "core/memory/ops.h"
 #include "core/peer/lane.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static struct ripc__region *import_find(struct ripc__lane *lane, uint64_t export_id)
 {
@@ -22,7 +24,7 @@ static struct ripc__region *import_find(struct ripc__lane *lane, uint64_t export
 	return NULL;
 }
 
-void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, uint64_t export_id)
+void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, int fd, uint64_t export_id)
 {
 	struct ripc__region *r = NULL;
 
@@ -33,8 +35,11 @@ void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, uint64_t 
 	if (!r) {
 		/* Without MAP_ACK the sender goes on copying. */
 		munmap(base, len);
+		close(fd);
 		return;
 	}
+	if (!ripc__memory_object_keep(lane->ctx, r, fd))
+		close(fd);
 	r->lane = lane;
 	r->export_id = (uint32_t)export_id;
 	ripc__list_add(&lane->imports, &r->lane_link);
@@ -70,7 +75,8 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 			continue;
 		if (import_ref->lane)
 			ctx->memory_ops->release(import_ref->lane, import_ref->request,
-						 import_ref->item);
+						 import_ref->item |
+							 (r->tainted ? RIPC__RELEASE_LOST : 0));
 		import_ref_free(import_ref);
 	}
 	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))
@@ -78,7 +84,16 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 	ripc__list_del(&r->lane_link);
 	if (r->lane)
 		r->lane->nimports--;
+	ripc__exports_drop(r);
+	ripc__memory_object_close(ctx, r);
 	ripc__region_unmap(ctx, r);
+}
+
+bool ripc__import_is_own(struct ripc *ctx, const struct ripc__region *region)
+{
+	const struct ripc__region *own = ripc__memory_object_own(ctx, region);
+
+	return own && own->state == RIPC__REGION_APP && !own->free_pending;
 }
 
 void ripc__import_unmap(struct ripc__lane *lane, uint64_t export_id)

@@ -6,19 +6,35 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static int *memfd_slot(struct ripc *ctx, int fd)
+static int *slot_of(struct ripc *ctx, int fd)
 {
-	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX; i++)
 		if (ctx->memory->fds[i] == fd)
+			return &ctx->memory->fds[i];
+	return NULL;
+}
+
+static int *free_slot(struct ripc *ctx, unsigned first, unsigned n)
+{
+	for (unsigned i = first; i < first + n; i++)
+		if (ctx->memory->fds[i] < 0)
 			return &ctx->memory->fds[i];
 	return NULL;
 }
 
 bool ripc__memory_object_room(struct ripc *ctx)
 {
-	return memfd_slot(ctx, -1);
+	return free_slot(ctx, 0, RIPC__MEMFDS_MAX);
+}
+
+static uint64_t object_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
 }
 
 /*
@@ -26,11 +42,12 @@ bool ripc__memory_object_room(struct ripc *ctx)
  * it, and from writing: ours is the last writable mapping. Kernels before 5.1 lack
  * F_SEAL_FUTURE_WRITE.
  */
-uint8_t *ripc__memory_object_map(struct ripc *ctx, size_t cap, int *out)
+uint8_t *ripc__memory_object_map(struct ripc *ctx, struct ripc__region *r)
 {
+	int *slot = free_slot(ctx, 0, RIPC__MEMFDS_MAX), fd;
 	struct rlimit limit;
-	int *slot = memfd_slot(ctx, -1), fd;
 	void *base = MAP_FAILED;
+	size_t cap = r->cap;
 
 	/* Above this limit ftruncate() raises SIGXFSZ. */
 	if (!slot || (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
@@ -50,17 +67,45 @@ uint8_t *ripc__memory_object_map(struct ripc *ctx, size_t cap, int *out)
 		close(fd);
 		return NULL;
 	}
-	*out = *slot = fd;
+	r->fd = *slot = fd;
+	r->object = object_of(fd);
+	ctx->memory->objects[slot - ctx->memory->fds] = r;
 	return base;
+}
+
+void ripc__memory_object_move(struct ripc *ctx, struct ripc__region *from, struct ripc__region *to)
+{
+	ctx->memory->objects[slot_of(ctx, from->fd) - ctx->memory->fds] = to;
+	to->fd = from->fd;
+	to->object = from->object;
+	from->fd = -1;
+}
+
+bool ripc__memory_object_keep(struct ripc *ctx, struct ripc__region *import, int fd)
+{
+	int *slot = free_slot(ctx, RIPC__MEMFDS_MAX, RIPC__IMPORT_FDS_MAX);
+
+	import->object = object_of(fd);
+	if (slot)
+		import->fd = *slot = fd;
+	return slot;
+}
+
+struct ripc__region *ripc__memory_object_own(struct ripc *ctx, const struct ripc__region *import)
+{
+	const struct ripc__memory *m = ctx->memory;
+
+	for (unsigned i = 0; import->object && i < RIPC__MEMFDS_MAX; i++)
+		if (m->fds[i] >= 0 && m->objects[i]->object == import->object)
+			return m->objects[i];
+	return NULL;
 }
 
 void ripc__memory_object_close(struct ripc *ctx, struct ripc__region *r)
 {
-	int *slot = r->fd >= 0 ? memfd_slot(ctx, r->fd) : NULL;
-
-	if (!slot)
+	if (r->fd < 0)
 		return;
-	*slot = -1;
+	*slot_of(ctx, r->fd) = -1;
 	close(r->fd);
 	r->fd = -1;
 }

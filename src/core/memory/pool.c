@@ -58,8 +58,9 @@ static struct ripc__region *pool_create(struct ripc *ctx, unsigned class, bool s
 
 	if (!r)
 		return NULL;
+	r->cap = cap;
 	if (shared)
-		r->base = ripc__memory_object_map(ctx, cap, &r->fd);
+		r->base = ripc__memory_object_map(ctx, r);
 	if (r->base) {
 		if (cap >= HUGE_MIN)
 			madvise(r->base, cap, MADV_HUGEPAGE);
@@ -77,7 +78,6 @@ static struct ripc__region *pool_create(struct ripc *ctx, unsigned class, bool s
 		free(r);
 		return NULL;
 	}
-	r->cap = cap;
 	r->class = (uint8_t) class;
 	if (ripc__regions_insert(ctx, r)) {
 		ripc__pool_unmap(ctx, r);
@@ -98,8 +98,40 @@ void ripc__region_prefault(struct ripc__region *r, size_t len)
 		r->prefaulted = len;
 }
 
-struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
-					      enum ripc__region_state state)
+/* Of the free buffers of a class, one that this peer has mapped, or the first. */
+static struct ripc__list *shared_find(struct ripc__list *class, const uint8_t *instance)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, class)
+		if (ripc__export_mapped_by(ripc__list_entry(n, struct ripc__region, free_link),
+					   instance))
+			return n;
+	return ripc__list_first(class);
+}
+
+/* Makes room for the descriptor of a memory object. Return: whether there is room. */
+static bool object_room(struct ripc *ctx)
+{
+	struct ripc__list *n;
+
+	if (ripc__memory_object_room(ctx))
+		return true;
+	ripc__list_for_each (n, &ctx->memory->lru) {
+		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lru_link);
+
+		if (r->fd < 0)
+			continue;
+		cache_remove(ctx, r);
+		pool_destroy(ctx, r);
+		return true;
+	}
+	return false;
+}
+
+/* instance: NULL: of any peer. */
+static struct ripc__region *get_untouched(struct ripc *ctx, size_t len,
+					  enum ripc__region_state state, const uint8_t *instance)
 {
 	struct ripc__memory *m = ctx->memory;
 	unsigned class = RIPC__CLASS_MIN;
@@ -117,8 +149,11 @@ struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
 		return NULL;
 	/* Only buffers that the application fills are exported. */
 	shared = m->can_export && state == RIPC__REGION_APP && class >= RIPC__MEMFD_CLASS_MIN;
-	n = ripc__list_first(shared ? &m->shared[class] : &m->classes[class]);
-	if (!n && shared && !ripc__memory_object_room(ctx)) {
+	if (shared)
+		n = shared_find(&m->shared[class], instance ? instance : m->last_peer[class]);
+	else
+		n = ripc__list_first(&m->classes[class]);
+	if (!n && shared && !object_room(ctx)) {
 		shared = false;
 		n = ripc__list_first(&m->classes[class]);
 	}
@@ -143,6 +178,17 @@ struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
 	return r;
 }
 
+struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
+					      enum ripc__region_state state)
+{
+	return get_untouched(ctx, len, state, NULL);
+}
+
+struct ripc__region *ripc__pool_get_for(struct ripc *ctx, size_t len, const uint8_t *instance)
+{
+	return get_untouched(ctx, len, RIPC__REGION_APP, instance);
+}
+
 struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state)
 {
 	struct ripc__region *r = ripc__pool_get_untouched(ctx, len, state);
@@ -163,8 +209,11 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__memory *m = ctx->memory;
 
-	/* A peer would read the next owner's data, or the buffer occupies twice its size. */
-	if (r->exported || r->detached) {
+	/*
+	 * strict: a peer would read the next owner's data. Detached: it occupies twice its size.
+	 * Tainted: a peer may still read the present data.
+	 */
+	if ((r->exported && ripc__export_strict(ctx)) || r->detached || r->tainted) {
 		pool_destroy(ctx, r);
 		return;
 	}
