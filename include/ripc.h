@@ -622,11 +622,11 @@ int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, i
  * sender, it is read in place if the sender has freed the buffer, and is copied else.
  *
  * A process that has mapped memory can read all that is written there later, also in buffers for
- * other services. With handover=strict, which ripc(7) describes, that is excluded: then the last
- * two messages out of the buffer must have gone to the same peer, each change of the peer doubles
- * the number of messages that are copied first, up to 1024, the item must be all of the buffer if
- * its memory belonged to another buffer before, memory that was mapped is not recycled, and items
- * are not passed on in place.
+ * other services. The strict mode of mapped zero copy, which ripc(7) describes, excludes that: the
+ * last two messages out of the buffer must have gone to the same peer, each change of the peer
+ * doubles the number of messages that are copied first, up to 1024, the item must be all of the
+ * buffer if its memory belonged to another buffer before, memory that was mapped is not recycled,
+ * and items are not passed on in place.
  *
  * Return: the buffer, or NULL with errno set and ripc_error_detail() filled (ENOMEM, EINVAL).
  */

@@ -8,12 +8,12 @@
  *   receiver  import: a peer's buffer, mapped             import reference: an item of a message in
  *     it
  *
- * A buffer is exported when it is sent for the second time, or at once if the peer has mapped others;
- * until the peer's MAP_ACK items are copied. Later items are referenced. The request ends when the
- * peer sends RELEASE. If that takes longer than a copy, the sender detaches the buffer: later writes
- * go to private pages at the same address. The memory object with the old data gets another
- * address, and returns to the pool after the last RELEASE (late references). So a receiver that
- * keeps its messages blocks nobody. A buffer that is used for each message costs then a copy;
+ * A buffer is exported when it is sent for the second time, or at once if the peer has mapped
+ * others; until the peer's MAP_ACK items are copied. Later items are referenced. The request ends
+ * when the peer sends RELEASE. If that takes longer than a copy, the sender detaches the buffer:
+ * later writes go to private pages at the same address. The memory object with the old data gets
+ * another address, and returns to the pool after the last RELEASE (late references). So a receiver
+ * that keeps its messages blocks nobody. A buffer that is used for each message costs a copy then;
  * services that keep such messages get references less often.
  *
  * Rules:
@@ -22,11 +22,11 @@
  * - An import is forwarded by its descriptor: the next process maps the original object, and the
  *   owner gets RELEASE when both have released it. That includes its owner, as one more mapping. An
  *   item in a buffer that the owner's application may write to is copied there.
- * - A peer whose lane is lost may still read. What it references is not used again: the region is
- *   tainted. A forwarder sends this to the owner as RIPC__RELEASE_LOST.
+ * - A peer whose lane is lost may still read. Memory with references of such a peer is tainted: it
+ *   is not used again. A forwarder notifies the owner by RIPC__RELEASE_LOST.
  * - Mappings of peers are read-only, by the seals of the object, and ours is the only other one.
- * - In the strict mode a buffer is exported to one peer only, when it was sent to it twice in a row.
- *   It is detached before it is sent to another peer or receives data, and its memory does not
+ * - In the strict mode a buffer is exported to one peer only, when it was sent to it twice in a
+ *   row. It is detached before it is sent to another peer or receives data, and its memory does not
  *   return to the pool. A buffer with data of earlier owners is not exported, and no import is
  *   forwarded. So a peer sees only what the application sends to it or keeps in the same buffer.
  */
