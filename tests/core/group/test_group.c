@@ -92,7 +92,7 @@ START_TEST(coordinator__partition_merge)
 	set_partition(false);
 	for (unsigned ms = 0; ms < 100000 && coordinators(0, 4) == 2; ms++)
 		rig_run(&rig, 1);
-	/* The one that resigns says so: its members need not find out. */
+	/* The coordinator that resigns notifies its members: they move at once. */
 	rig_run(&rig, 150);
 	expect_member_count(0, 4, 4);
 	ck_assert_uint_eq(coordinators(0, 4), 1);
