@@ -62,10 +62,10 @@ static void datagrams(struct ripc__sim_config *config)
 static const struct {
 	void (*change)(struct ripc__sim_config *config);
 	const char *options;
-	bool short_header; /* the transport has short headers; else whole ones */
 } networks[] = {
-	{no_credits, NULL, true}, {no_credits, NULL, false},      {credits, NULL, true},
-	{credits, NULL, false},   {datagrams, "short=udp", true},
+	{no_credits, NULL},
+	{credits, NULL},
+	{datagrams, "short=udp"},
 };
 #define NETWORKS (int)(sizeof(networks) / sizeof(networks[0]))
 
@@ -78,9 +78,6 @@ static void start(int i)
 	rig_exchange(&rig, 1, 0);
 	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
 	ops.post = post;
-	if (!networks[i].short_header)
-		rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].limits.caps &=
-			~(unsigned)RIPC__CAP_ELIDE_HEADER;
 	ops.post_datagram = post_datagram;
 	rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops = &ops;
 	hooks = rig.ctx[0]->hooks;
