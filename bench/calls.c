@@ -11,7 +11,7 @@
  * With FIGURE, only these are measured, and the others are left out.
  *
  * Environment: CPUS="0 1", the processors of client and server; LESS=1 divides the counts; RIPC_*,
- * the options of the library, where RIPC_WAIT is poll and RIPC_INTERFACES is lo if unset.
+ * the options of the library. If unset, RIPC_WAIT is poll, and without RDMA RIPC_INTERFACES is lo.
  */
 #define _GNU_SOURCE
 #include <ripc.h>
@@ -76,6 +76,8 @@ static void check(int rc, const char *what)
 
 static void start(int cpu, const char *transport, uint64_t id)
 {
+	/* RDMA devices have addresses of their own. */
+	bool devices = !strcmp(transport, "ib") || !strcmp(transport, "iwarp/verbs");
 	char options[200];
 	cpu_set_t set;
 
@@ -83,7 +85,7 @@ static void start(int cpu, const char *transport, uint64_t id)
 	CPU_SET((size_t)cpu, &set);
 	sched_setaffinity(0, sizeof(set), &set);
 	snprintf(options, sizeof(options), "transports=%s%s%s", transport,
-		 getenv("RIPC_INTERFACES") ? "" : " interfaces=lo",
+		 getenv("RIPC_INTERFACES") || devices ? "" : " interfaces=lo",
 		 getenv("RIPC_WAIT") ? "" : " wait=poll");
 	check(ripc_open(&ctx, options), "open");
 	check(ripc_service_register(ctx, id, 0, &me), "register");

@@ -153,7 +153,7 @@ reliable_beside_short()
 {
 	local names="udrel_poll udshort_poll r_udrel_poll" line rc
 	in_time "$names" || return
-	line=$(RIPC_INTERFACES='' RIPC_WAIT=poll CPUS="$client_cpu $server_cpu" \
+	line=$(RIPC_WAIT=poll CPUS="$client_cpu $server_cpu" \
 		LESS=$((less * 8 < 1000 ? less * 8 : 1000)) timeout $cell_s \
 		"$build/bench/calls" ib 5 64 short_us,reliable_us 2>"$work/calls.err")
 	rc=$?
