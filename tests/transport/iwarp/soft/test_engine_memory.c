@@ -2,7 +2,8 @@
 /*
  * Memory of the engine: an idle one holds none of its rings, and the nth allocation fails, for
  * every n of a session. Then a post returns -ENOMEM or an engine ends, and no reference to memory
- * is left. The linker inserts __wrap_malloc() before malloc() (--wrap).
+ * is left. The linker inserts __wrap_malloc() and __wrap_calloc() before those of the C library
+ * (--wrap).
  */
 #include "transport/iwarp/soft/engine_pair.h"
 
@@ -12,6 +13,8 @@
 
 void *__real_malloc(size_t len);
 void *__wrap_malloc(size_t len);
+void *__real_calloc(size_t n, size_t len);
+void *__wrap_calloc(size_t n, size_t len);
 
 static struct {
 	bool armed;
@@ -25,13 +28,22 @@ static bool of_engine(size_t len)
 	return len >= RIPC__STASH_BYTES;
 }
 
+static bool fails(size_t len)
+{
+	bool fail = shim.armed && of_engine(len) && ++shim.count == shim.nth;
+
+	shim.failed += fail;
+	return fail;
+}
+
 void *__wrap_malloc(size_t len)
 {
-	if (shim.armed && of_engine(len) && ++shim.count == shim.nth) {
-		shim.failed++;
-		return NULL;
-	}
-	return __real_malloc(len);
+	return fails(len) ? NULL : __real_malloc(len);
+}
+
+void *__wrap_calloc(size_t n, size_t len)
+{
+	return fails(n * len) ? NULL : __real_calloc(n, len);
 }
 
 static struct engine_end a, b;
