@@ -82,7 +82,10 @@ calls_ripc()
 	[ "$1" = shm ] || { transport=iwarp/soft; rounds=3; }
 	[ "$2" = poll ] || { rounds=1; divisor=$((divisor * 8)); }
 	case $3 in
-	call-rtt) figures=short_us,reliable_us,call_us ;;
+	call-rtt)
+		# Many short turns: one that another process disturbs does not count.
+		figures=short_us,reliable_us,call_us rounds=$((rounds * 11)) divisor=$((divisor * 10))
+		;;
 	*) figures=calls${3#call-}_mps ;;
 	esac
 	line=$(CPUS="$client_cpu $server_cpu" LESS=$((divisor > 1000 ? 1000 : divisor)) \

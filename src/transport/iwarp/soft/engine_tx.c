@@ -6,6 +6,7 @@
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static struct ripc__framed *framed(struct ripc__engine_tx *tx, uint32_t i)
 bool ripc__engine_may_frame(struct ripc__engine_tx *tx)
 {
 	if (!tx->framing)
-		tx->framing = malloc(sizeof(*tx->framing));
+		tx->framing = calloc(1, sizeof(*tx->framing));
 	return tx->framing;
 }
 
@@ -359,8 +360,10 @@ static void done(struct ripc__engine_tx *tx, const struct ripc__framed *s)
 	} else if (s->kind == RIPC__FRAMED_WRITE && s->last) {
 		tx->works[tx->work_sent++ % RIPC__WORKS_MAX].region->users--;
 	} else if (s->kind == RIPC__FRAMED_RESPONSE && s->last) {
-		struct ripc__read_response *r = &tx->served[tx->served_sent++ % RIPC__READS_MAX];
+		const struct ripc__read_response *r;
 
+		assert(tx->served);
+		r = &tx->served[tx->served_sent++ % RIPC__READS_MAX];
 		if (r->region)
 			r->region->users--;
 		if (tx->served_sent == tx->served_tail)
