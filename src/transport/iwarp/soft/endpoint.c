@@ -280,8 +280,7 @@ int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const 
 
 	if (err)
 		return err;
-	return posted(ep,
-		      ripc__engine_write(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id),
+	return posted(ep, ripc__engine_write(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id),
 		      len <= WRITE_HOLD_MAX);
 }
 
