@@ -50,6 +50,8 @@ enum ripc__cap {
 	RIPC__CAP_EXPORT = 1 << 10,
 	/* the peer can write memory that is registered as the target of reads */
 	RIPC__CAP_SINK_WRITABLE = 1 << 11,
+	RIPC__CAP_STANDING =
+		1 << 12, /* of a hello, not of a transport: STANDING_GRANT is understood */
 };
 
 /* Access rights of a registration; request the narrowest set. */
@@ -211,6 +213,12 @@ struct ripc__transport_ops {
 
 	/* Ends remote access: on return no peer and no device accesses the memory. */
 	void (*dereg)(struct ripc__transport *t, struct ripc__mr *mr);
+
+	/*
+	 * Optional: bytes from the start of registered memory that the peer has written without a
+	 * gap. The core delivers memory with an earlier owner's data only as far as that.
+	 */
+	uint64_t (*written)(struct ripc__transport *t, const struct ripc__mr *mr);
 
 	/*
 	 * Starts to connect to an address from a resolver record. The bytes come from the network:

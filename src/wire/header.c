@@ -61,6 +61,7 @@ static const struct {
 	[RIPC__CALL_STATE] = {.name = "CALL_STATE", .fixed = 16},
 	[RIPC__WATCH] = {.name = "WATCH"},
 	[RIPC__WATCH_END] = {.name = "WATCH_END"},
+	[RIPC__STANDING_GRANT] = {.name = "STANDING_GRANT", .returns = true},
 };
 
 const char *ripc__kind_name(unsigned kind)
@@ -117,6 +118,21 @@ static int check_returns(const struct ripc__header *h, const char **why)
 			return malformed(why, "return buffer with an address and no id");
 		if (malformed_len(d.len))
 			return malformed(why, "return buffer length out of bounds");
+	}
+	return 0;
+}
+
+/* STANDING_GRANT: at least one buffer, and each can be written. */
+static int check_standing(const struct ripc__header *h, const char **why)
+{
+	struct ripc__desc d;
+
+	if (!h->nreturns)
+		return malformed(why, "standing grant of no buffer");
+	for (unsigned i = 0; i < h->nreturns; i++) {
+		ripc__desc_get(&d, h->returns, i);
+		if (!d.how)
+			return malformed(why, "standing grant without an id");
 	}
 	return 0;
 }
@@ -290,6 +306,8 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 		return check_short(h, why);
 	if (h->kind == RIPC__LONG)
 		return check_long(h, why);
+	if (h->kind == RIPC__STANDING_GRANT)
+		return check_standing(h, why);
 	return h->kind == RIPC__GRANT ? check_grant(h, why) : 0;
 }
 

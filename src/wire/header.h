@@ -37,6 +37,7 @@
  *   CALL_STATE   call u64, state u64 (enum ripc__call_state): what became of a request
  *   WATCH        nothing: WATCH_END is due when service `dest` of the receiver ends
  *   WATCH_END    nothing: `source` is not, or no longer, a service of this context
+ *   STANDING_GRANT    returns[nreturns]: pool buffers for items of LONGs to service `source`
  *
  * ELIDED replaces a SHORT of one item and nothing else with the dest and source of the last such
  * message on its lane: a word of 4 bytes, then the payload up to the end of the send.
@@ -118,6 +119,7 @@ enum ripc__kind {
 	RIPC__RELIABLE_REFUSED = 27,
 	RIPC__WATCH = 28,
 	RIPC__WATCH_END = 29,
+	RIPC__STANDING_GRANT = 30,
 	RIPC__KIND_END,
 };
 

@@ -49,6 +49,7 @@ static const struct {
 	{RIPC__CALL_STATE, 2, false, false, false, false, false, false, false},
 	{RIPC__WATCH, 0, false, false, false, false, false, false, false},
 	{RIPC__WATCH_END, 0, false, false, false, false, false, false, false},
+	{RIPC__STANDING_GRANT, 0, false, true, false, false, false, false, false},
 	{RIPC__BYE, 0, false, false, false, false, false, false, false},
 };
 
@@ -80,6 +81,8 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 	m->nitems = (uint16_t)(kinds[k].items ? nitems : 0);
 	m->flags = instance && kinds[k].instance ? RIPC__F_INSTANCE : 0;
 	m->nreturns = (uint16_t)(kinds[k].returns && !m->flags ? nreturns : 0);
+	if (kinds[k].kind == RIPC__STANDING_GRANT && !m->nreturns)
+		m->nreturns = 1;
 	/* One or the other. */
 	if (kinds[k].acked && !m->flags && test_random(&rng) & 1)
 		m->flags = RIPC__F_ACK;

@@ -19,7 +19,7 @@ local kinds = {
 	[16] = "GROUP", [17] = "JOIN", [18] = "MEMBER", [19] = "COORDINATOR", [20] = "MCAST_ACK",
 	[14] = "RELIABLE_BEGIN", [15] = "RELIABLE_ACK", [21] = "CALL_CANCEL", [22] = "CALL_STATE",
 	[23] = "GOAWAY", [24] = "MAP_ACK", [25] = "RELEASE", [26] = "UNMAP", [27] = "RELIABLE_REFUSED",
-	[28] = "WATCH", [29] = "WATCH_END",
+	[28] = "WATCH", [29] = "WATCH_END", [30] = "STANDING_GRANT",
 }
 local hows = { [0] = "inline", [1] = "read", [2] = "written", [3] = "grant", [4] = "handed over" }
 local refusals = {

@@ -4,6 +4,7 @@
 #include "core/memory/bounce.h"
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
+#include "core/memory/standing.h"
 #include "core/memory/message.h"
 #include "core/call/call.h"
 #include "core/message/dispatch.h"
@@ -134,7 +135,7 @@ static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
 
 static bool lane_awaits_answer(const struct ripc__lane *lane)
 {
-	return ripc__local_returns_on_lane(lane, true);
+	return ripc__local_returns_on_lane(lane, true) || ripc__standing_revoking(lane);
 }
 
 static bool lane_in_use(const struct ripc__lane *lane)
@@ -143,10 +144,17 @@ static bool lane_in_use(const struct ripc__lane *lane)
 	       ripc__local_returns_on_lane(lane, false);
 }
 
+static void lane_idle(struct ripc__lane *lane)
+{
+	ripc__standing_lane_idle(lane);
+	ripc__bounces_trim(lane);
+}
+
 static void lane_closed(struct ripc__lane *lane)
 {
 	ripc__delayed_ack_lane_closed(lane);
 	ripc__bounces_lane_gone(lane);
+	ripc__standing_lane_gone(lane);
 	ripc__exports_lane_gone(lane);
 	ripc__imports_lane_gone(lane);
 	ripc__messages_lane_closed(lane);
@@ -203,7 +211,7 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.not_found = ripc__watch_not_found,
 	.before_control = before_control,
 	.lane_timer = ripc__requests_timer,
-	.lane_idle = ripc__bounces_trim,
+	.lane_idle = lane_idle,
 	.lane_awaits_answer = lane_awaits_answer,
 	.lane_in_use = lane_in_use,
 	.lane_closed = lane_closed,

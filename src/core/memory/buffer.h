@@ -110,7 +110,7 @@ struct ripc__recv_window {
 
 /* A buffer offered to a peer. */
 struct ripc__local_return {
-	struct ripc__list link; /* in memory.returns */
+	struct ripc__list link; /* in memory.returns; with flow: in lane->standing */
 	uint32_t id;            /* id on the wire; never 0 */
 	uint8_t *base;
 	size_t len;
@@ -124,6 +124,8 @@ struct ripc__local_return {
 	 * with lane: the peer writes here and the data is copied; NULL: it writes the buffer itself
 	 */
 	struct ripc__bounce *bounce;
+	/* a pool buffer of the library for messages of this flow: standing.h; or NULL */
+	struct ripc__flow *flow;
 	bool advertised; /* the peer has received the offer */
 	bool revoking;   /* REVOKE was sent, REVOKED has not arrived */
 	bool arriving;   /* an item is read into it */
@@ -145,7 +147,8 @@ struct ripc__memory {
 	struct ripc__region *objects[RIPC__MEMFDS_MAX]; /* the buffers of the first part */
 	struct ripc__list lru;
 	uint64_t cached_bytes;
-	uint64_t bounce_bytes; /* bytes of bounce buffers of all lanes: bounce.h */
+	uint64_t bounce_bytes;   /* bytes of bounce buffers of all lanes: bounce.h */
+	uint64_t standing_bytes; /* bytes of pool buffers offered to all peers: standing.h */
 	struct ripc__list recv_windows;
 	unsigned nrecv_windows;
 	struct ripc__list returns;
@@ -247,6 +250,12 @@ void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service);
 struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_service *service,
 						  void *base, size_t len);
 struct ripc__local_return *ripc__local_return_find(struct ripc *ctx, uint64_t id);
+/* Draws an id for it and adds it to the table of ids. Return: 0, or -ENOMEM. */
+int ripc__local_return_index(struct ripc *ctx, struct ripc__local_return *r);
+/* Removes it from the table. */
+void ripc__local_return_unindex(struct ripc *ctx, const struct ripc__local_return *r);
+/* Ends remote access. */
+void ripc__local_return_unexpose(struct ripc *ctx, struct ripc__local_return *r);
 /*
  * Finds a return buffer that the peer cannot write itself, for a long item of this length from peer
  * to service.

@@ -8,6 +8,7 @@
  * or copies the peer's next long item that fits into it.
  */
 #include "core/memory/buffer.h"
+#include "core/memory/standing.h"
 #include "core/memory/ops.h"
 #include "core/progress/context.h"
 #include "core/memory/mapped.h"
@@ -30,20 +31,42 @@ static int return_index_grow(struct ripc__memory *m)
 {
 	unsigned cap = m->return_index_cap ? 2 * m->return_index_cap : 64;
 	struct ripc__local_return **table = calloc(cap, sizeof(struct ripc__local_return *));
-	struct ripc__list *n;
+	struct ripc__local_return **old = m->return_index;
+	unsigned old_cap = m->return_index_cap;
 
 	if (!table)
 		return -ENOMEM;
-	free(m->return_index);
 	m->return_index = table;
 	m->return_index_cap = cap;
 	/* Ids that do not collide in the smaller table do not collide in the larger one. */
-	ripc__list_for_each (n, &m->returns) {
-		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
-
-		table[slot(m, r->id)] = r;
-	}
+	for (unsigned i = 0; i < old_cap; i++)
+		if (old[i])
+			table[slot(m, old[i]->id)] = old[i];
+	free(old);
 	return 0;
+}
+
+int ripc__local_return_index(struct ripc *ctx, struct ripc__local_return *r)
+{
+	struct ripc__memory *m = ctx->memory;
+
+	if (m->nreturns >= RIPC__LOCAL_RETURNS_MAX ||
+	    (m->nreturns >= m->return_index_cap / 2 && return_index_grow(m)))
+		return -ENOMEM;
+	do {
+		if (!++m->next_return_id)
+			m->next_return_id = 1;
+	} while (m->return_index[slot(m, m->next_return_id)]);
+	r->id = m->next_return_id;
+	m->return_index[slot(m, r->id)] = r;
+	m->nreturns++;
+	return 0;
+}
+
+void ripc__local_return_unindex(struct ripc *ctx, const struct ripc__local_return *r)
+{
+	ctx->memory->return_index[slot(ctx->memory, r->id)] = NULL;
+	ctx->memory->nreturns--;
 }
 
 struct ripc__local_return *ripc__local_return_find(struct ripc *ctx, uint64_t id)
@@ -77,26 +100,18 @@ struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_
 		return NULL;
 	}
 	r = calloc(1, sizeof(*r));
-	if (!r || ripc__region_unexport(ctx, region) || m->nreturns >= RIPC__LOCAL_RETURNS_MAX ||
-	    (m->nreturns >= m->return_index_cap / 2 && return_index_grow(m))) {
+	if (!r || ripc__region_unexport(ctx, region) || ripc__local_return_index(ctx, r)) {
 		free(r);
 		ripc__fail(-ENOMEM, "no memory for a return buffer, %u are offered", m->nreturns);
 		errno = ENOMEM;
 		return NULL;
 	}
-	do {
-		if (!++m->next_return_id)
-			m->next_return_id = 1;
-	} while (m->return_index[slot(m, m->next_return_id)]);
-	r->id = m->next_return_id;
 	r->base = base;
 	r->len = len;
 	r->region = region;
 	r->service = service;
 	region->pins++;
-	m->return_index[slot(m, r->id)] = r;
 	ripc__list_add(&m->returns, &r->link);
-	m->nreturns++;
 	return r;
 }
 
@@ -117,7 +132,7 @@ struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct rip
 	return NULL;
 }
 
-static void unexpose(struct ripc *ctx, struct ripc__local_return *r)
+void ripc__local_return_unexpose(struct ripc *ctx, struct ripc__local_return *r)
 {
 	struct ripc__tp *tp;
 
@@ -134,13 +149,11 @@ static void unexpose(struct ripc *ctx, struct ripc__local_return *r)
 
 void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r)
 {
-	struct ripc__memory *m = ctx->memory;
 	struct ripc__region *region = r->region;
 
-	unexpose(ctx, r);
-	m->return_index[slot(m, r->id)] = NULL;
+	ripc__local_return_unexpose(ctx, r);
+	ripc__local_return_unindex(ctx, r);
 	ripc__list_del(&r->link);
-	m->nreturns--;
 	if (r->service)
 		ripc__wake(ctx, &r->service->drained);
 	free(r);
@@ -162,6 +175,10 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r)
 
 void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r)
 {
+	if (r->flow) {
+		ripc__standing_drop(ctx, r);
+		return;
+	}
 	/*
 	 * An earlier message that used it is still arriving and pins it; its end withdraws the
 	 * offer (receiver.c).
@@ -181,7 +198,7 @@ void ripc__local_returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 
 		if (r->lane != lane)
 			continue;
-		unexpose(ctx, r);
+		ripc__local_return_unexpose(ctx, r);
 		if (r->revoking)
 			ripc__local_return_revoked(ctx, r);
 	}
@@ -299,7 +316,7 @@ uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids
 		if (!r || r->revoking || r->arriving)
 			continue;
 		if (r->lane && r->lane != lane)
-			unexpose(ctx, r);
+			ripc__local_return_unexpose(ctx, r);
 		/*
 		 * An offer that the peer cannot write is announced too: its owner reads items into
 		 * it.

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc)
+bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc, bool pooled)
 {
 	struct ripc__remote_return *o =
 		d->nremote_returns < RIPC__REMOTE_RETURNS_MAX ? calloc(1, sizeof(*o)) : NULL;
@@ -13,6 +13,7 @@ bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc
 	if (!o)
 		return false;
 	o->desc = *desc;
+	o->pooled = pooled;
 	ripc__list_init(&o->used_link);
 	ripc__list_add(&d->remote_returns, &o->link);
 	d->nremote_returns++;
@@ -20,21 +21,28 @@ bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc
 }
 
 struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, struct ripc__dest *d,
-						      size_t len)
+						      size_t len, bool pooled)
 {
+	struct ripc__remote_return *found = NULL;
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, &d->remote_returns) {
 		struct ripc__remote_return *o =
 			ripc__list_entry(n, struct ripc__remote_return, link);
 
-		if (!o->lane && !o->revoked && o->desc.len >= len) {
-			o->lane = lane;
-			ripc__list_add(&lane->peer->used_returns, &o->used_link);
-			return o;
-		}
+		if (o->lane || o->revoked || o->desc.len < len || (o->pooled && !pooled))
+			continue;
+		if (o->pooled && found && found->desc.len <= o->desc.len)
+			continue;
+		found = o;
+		if (!o->pooled)
+			break;
 	}
-	return NULL;
+	if (found) {
+		found->lane = lane;
+		ripc__list_add(&lane->peer->used_returns, &found->used_link);
+	}
+	return found;
 }
 
 void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,

@@ -9,10 +9,13 @@
 #include "core/peer/peer.h"
 
 /* A peer offers one. Return: false: out of memory, or the destination has too many; ignored. */
-bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc);
-/* Claims one of at least len bytes for a message to d over the lane. Return: NULL: none fits. */
+bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc, bool pooled);
+/*
+ * Claims one of at least len bytes for a message to d over the lane: the peer's application's
+ * first, then with pooled the smallest pool buffer. Return: NULL: none fits.
+ */
 struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, struct ripc__dest *d,
-						      size_t len);
+						      size_t len, bool pooled);
 /*
  * No write into the return buffer is left on this lane. The offer stays unless it was used or
  * revoked. lane: NULL if closed.

@@ -115,7 +115,7 @@ static uint16_t add_remote_returns(struct ripc__dest *d, const struct ripc__head
 			usable++;
 			continue;
 		}
-		if (!d || !ripc__remote_return_add(d, &desc))
+		if (!d || !ripc__remote_return_add(d, &desc, false))
 			continue;
 		usable++;
 	}
@@ -352,6 +352,20 @@ static void receive_revoked(struct ripc__lane *lane, const struct ripc__header *
 		ripc__local_return_revoked(lane->ctx, r);
 }
 
+/* The owner revokes buffers that are not stored here when the lane is idle. */
+static void receive_standing(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__dest *d = ripc__dest_find(lane->ctx, h->source);
+	struct ripc__desc desc;
+
+	if (!d || d->peer != lane->peer || lane->peer->lane != lane)
+		return;
+	for (unsigned i = 0; i < h->nreturns; i++) {
+		ripc__desc_get(&desc, h->returns, i);
+		ripc__remote_return_add(d, &desc, true);
+	}
+}
+
 static void __attribute__((noinline))
 receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 {
@@ -393,6 +407,9 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 		break;
 	case RIPC__REVOKED:
 		receive_revoked(lane, h);
+		break;
+	case RIPC__STANDING_GRANT:
+		receive_standing(lane, h);
 		break;
 	case RIPC__NOSERVICE:
 		d = ripc__dest_find(lane->ctx, h->source);

@@ -15,7 +15,8 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 		.send_max = l->send_max,
 		.recv_depth = l->recv_depth,
 		.service_window = ctx->opt.service_window / RIPC__CREDIT_UNIT,
-		.caps = l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT),
+		.caps = (l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT)) |
+			RIPC__CAP_STANDING,
 	};
 
 	memcpy(h.instance, ctx->instance, 16);
@@ -87,6 +88,7 @@ static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsig
 	ripc__list_init(&lane->imports);
 	ripc__list_init(&lane->late_refs);
 	ripc__list_init(&lane->bounces);
+	ripc__list_init(&lane->standing);
 	ripc__list_add(&ctx->lanes, &lane->link);
 	p->nlanes++;
 	ripc__timer_at(ctx, lane->last_rx_ns + connect_ns);
@@ -98,7 +100,8 @@ void ripc__lane_set_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 	const struct ripc__transport_limits *l = &lane->ctx->tp[lane->tp].limits;
 
 	lane->send_max = h->send_max < l->send_max ? h->send_max : l->send_max;
-	lane->caps = l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT);
+	lane->caps = (l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT)) |
+		     (h->caps & RIPC__CAP_STANDING);
 	lane->uses_credits = h->recv_depth != 0;
 	lane->tx_credits = h->recv_depth;
 	lane->service_window = h->service_window;

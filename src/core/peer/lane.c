@@ -158,6 +158,12 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 	lane->ncontrol++;
 }
 
+bool ripc__lane_control_later(struct ripc__lane *lane, uint8_t *bytes, size_t len)
+{
+	return lane->state == RIPC__LANE_UP && ripc__lane_can_send(lane) &&
+	       !post_control(lane, bytes, len, true);
+}
+
 void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source,
 		       uint64_t a, uint64_t b)
 {

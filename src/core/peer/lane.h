@@ -50,6 +50,8 @@ struct ripc__flow {
 	uint64_t source;           /* service whose address was last learned from this flow */
 	uint64_t noservice_ns;     /* last NOSERVICE for this service; 0: none yet */
 	bool watched;              /* the peer gets WATCH_END when the service ends */
+	uint8_t medium_items;      /* medium items that arrived, up to the number for a grant */
+	uint32_t standing_len;     /* bytes of each buffer that the peer is granted; 0: none yet */
 };
 
 /* Units of a service's window for a message of len bytes, header included. */
@@ -118,6 +120,9 @@ struct ripc__lane {
 	struct ripc__list late_refs; /* struct ripc__late_ref: buffers that the peer still reads */
 	struct ripc__list bounces;   /* struct ripc__bounce: buffers that stay registered */
 	uint64_t bounce_bytes[2];    /* bytes of bounce buffers, per direction: out, in */
+	struct ripc__list standing;  /* struct ripc__local_return: pool buffers that it may write */
+	uint64_t standing_bytes;     /* bytes of these */
+	uint64_t standing_used_ns;   /* time of the last medium item */
 	uint32_t last_export_id;     /* id of the last export */
 	uint64_t ref_bytes;          /* bytes that the peer references */
 	uint64_t connect_ns;         /* time limit until it is up, or for RETIRING */
@@ -147,6 +152,12 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len);
 
 /* Returns credit if it is due, and sends queued control messages. Return: whether none is left. */
 bool ripc__lane_flush_control(struct ripc__lane *lane);
+
+/*
+ * Sends a control message together with the next message of the lane, or at the next pass. Return:
+ * false: there is no credit or no room, and the message is dropped.
+ */
+bool ripc__lane_control_later(struct ripc__lane *lane, uint8_t *bytes, size_t len);
 
 /* Sends a control message with one or two words. */
 void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source,

@@ -5,10 +5,12 @@
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/memory/message.h"
+#include "core/memory/standing.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/dedup.h"
 #include "core/rendezvous/receiver.h"
+#include "core/rendezvous/replenish.h"
 #include "core/service/service.h"
 
 #include <stdlib.h>
@@ -27,11 +29,42 @@ static struct ripc__local_return *claim_used_return(struct ripc__rndv *r, uint64
 {
 	struct ripc__local_return *ret = ripc__local_return_find(r->ctx, id);
 
-	if (!ret || !ripc__lane_same(ret->lane, r->lane) || ret->service != r->service ||
-	    ret->arriving || len > ret->len)
+	if (!ret || !ripc__lane_same(ret->lane, r->lane) ||
+	    (ret->service != r->service && !ret->flow) || ret->arriving || len > ret->len)
 		return NULL;
 	ret->arriving = true;
 	return ret;
+}
+
+/*
+ * The item was written into a pool buffer, which becomes the message's unless the application has
+ * set memory aside for the item. Return: 0, -ENOBUFS, or -EPROTO.
+ */
+static int item_take_standing(struct ripc__rndv *r, struct ripc__rndv_item *it)
+{
+	struct ripc__local_return *buffer = it->ret;
+	struct ripc__region *region;
+	int rc = 0;
+
+	it->ret = NULL;
+	if (!ripc__standing_written(r->ctx, buffer, it->len))
+		rc = -EPROTO;
+	else if (buffer->bounce && !ripc__rndv_item_alloc(r, it))
+		rc = -ENOBUFS;
+	else if (buffer->bounce)
+		ripc__copy(it->base, buffer->bounce->region->base, it->len);
+	region = ripc__standing_take(r->ctx, buffer);
+	if (!region)
+		return rc;
+	if (!rc && !ripc__rndv_item_claim(r, it)) {
+		it->pool = it->region = region;
+		it->base = region->base;
+		return 0;
+	}
+	if (!rc)
+		ripc__copy(it->base, region->base, it->len);
+	ripc__pool_put(r->ctx, region);
+	return rc;
 }
 
 /* Sets up an item whose bytes have arrived already. Return: 0, -ENOBUFS, or -EPROTO. */
@@ -44,6 +77,8 @@ static int item_local(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t
 		it->ret = claim_used_return(r, return_id, it->len);
 		if (!it->ret)
 			return -EPROTO;
+		if (it->ret->flow)
+			return bytes ? -EPROTO : item_take_standing(r, it);
 		it->base = it->ret->base;
 		it->region = it->ret->region;
 		if (!bytes && it->ret->bounce)
@@ -149,6 +184,17 @@ static int rndv_insert(struct ripc__rndv *r)
 	return 0;
 }
 
+/* Length of the longest item that does not lie in the message itself; 0: there is none. */
+static uint64_t longest_item(const struct ripc__rndv *r)
+{
+	uint64_t len = 0;
+
+	for (unsigned i = 0; i < r->nitems; i++)
+		if (r->items[i].how != RIPC__HOW_INLINE && r->items[i].len > len)
+			len = r->items[i].len;
+	return len;
+}
+
 static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 			 const struct ripc__header *h, uint32_t units)
 {
@@ -156,6 +202,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 	/* malloc(), because calloc() would clear the item array, most of which is written below. */
 	struct ripc__rndv *r = malloc(sizeof(*r) + h->nitems * sizeof(r->items[0]));
 	struct ripc__message *m = r ? ripc__message_new(ctx, h->nitems) : NULL;
+	uint64_t longest;
 	bool transfers;
 	int rc;
 
@@ -212,14 +259,17 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 		ripc__rndv_fail(r, rc);
 		return;
 	}
+	longest = longest_item(r);
 	if (!transfers) {
 		r->state = RIPC__RNDV_TRANSFER;
 		r->next = r->nitems;
 		ripc__rndv_ready(r);
-		return;
+	} else {
+		r->state = RIPC__RNDV_WAITING;
+		ripc__rndv_resume(flow->service);
 	}
-	r->state = RIPC__RNDV_WAITING;
-	ripc__rndv_resume(flow->service);
+	if (longest && lane->state == RIPC__LANE_UP)
+		ripc__standing_replenish(flow, longest);
 }
 
 /*

@@ -249,8 +249,7 @@ static void ready_if_complete(struct ripc__rndv *r)
 
 /* ---- transfer ---- */
 
-/* Assigns a receive window or return buffer to an item. Return: false: none fits. */
-static bool item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
+bool ripc__rndv_item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	struct ripc *ctx = r->ctx;
 
@@ -271,7 +270,7 @@ static bool item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
 
 bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
-	if (item_claim(r, it))
+	if (ripc__rndv_item_claim(r, it))
 		return true;
 	it->pool = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
 	it->region = it->pool;
@@ -334,7 +333,7 @@ static void item_import(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	const uint8_t *from = it->base;
 
-	if (!item_claim(r, it) &&
+	if (!ripc__rndv_item_claim(r, it) &&
 	    (!ripc__import_is_own(r->ctx, it->import_ref->region) || !ripc__rndv_item_alloc(r, it)))
 		return;
 	memcpy(it->base, from, it->len);

@@ -84,6 +84,8 @@ void ripc__rndv_free(struct ripc__rndv *r);
 
 /* Finds a message of a peer by its id. Return: NULL: none. */
 struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id);
+/* Assigns a receive window or return buffer to an item. Return: false: none fits. */
+bool ripc__rndv_item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it);
 /* Allocates memory for one item. Return: false: out of memory. */
 bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it);
 /* All items have arrived: delivers the message after those before it. */

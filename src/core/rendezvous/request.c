@@ -175,7 +175,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	else
 		r->error = 0;
 	for (unsigned i = 0; i < r->nitems && !status; i++)
-		ctx->stats.return_buffer_writes += r->items[i].remote_return != NULL;
+		ctx->stats.return_buffer_writes +=
+			r->items[i].remote_return && !r->items[i].remote_return->pooled;
 	if (r->lane) {
 		if (r->state == RIPC__REQUEST_WRITING && r->lane->state == RIPC__LANE_UP)
 			r->credit->sent_units -= r->units;

@@ -91,7 +91,7 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 	if (it->region)
 		ripc__export_track(r->lane, it->region, r->start_seq);
 	if (it->len)
-		it->remote_return = ripc__remote_return_claim(r->lane, r->dest, it->len);
+		it->remote_return = ripc__remote_return_claim(r->lane, r->dest, it->len, !inlined);
 	if (inlined) {
 		it->how = RIPC__HOW_INLINE;
 		return 0;

@@ -20,6 +20,8 @@
 #define COPY_MAX     512u
 #define IOV_MAX_SEND 66u /* parts of a send that are sent without a copy, with head and tail */
 #define PUSH_BYTES   (256u << 10) /* bytes transmitted by one post */
+/* Writes up to this size are transmitted together with the send that announces them. */
+#define WRITE_HOLD_MAX (256u << 10)
 
 int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **epp)
@@ -256,14 +258,15 @@ static int check_local(const struct ripc__ep *ep, const struct ripc__mr *mr, con
 	return 0;
 }
 
-static int posted(struct ripc__ep *ep, int err)
+/* hold: the next post() or progress() transmits it. */
+static int posted(struct ripc__ep *ep, int err, bool hold)
 {
 	if (err == -EAGAIN)
 		ep->want_sendable = true;
 	if (err)
 		return err;
 	ripc__soft_ep_activate(ep);
-	if (ripc__list_empty(&ep->blocked))
+	if (!hold && ripc__list_empty(&ep->blocked))
 		ripc__soft_transmit(ep, PUSH_BYTES);
 	/* progress() transmits the rest and reports completion. */
 	ripc__list_queue(&ep->t->ready, &ep->ready);
@@ -277,8 +280,8 @@ int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const 
 
 	if (err)
 		return err;
-	return posted(ep,
-		      ripc__engine_write(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id));
+	return posted(ep, ripc__engine_write(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id),
+		      len <= WRITE_HOLD_MAX);
 }
 
 int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
@@ -288,5 +291,6 @@ int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *l
 
 	if (err)
 		return err;
-	return posted(ep, ripc__engine_read(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id));
+	return posted(ep, ripc__engine_read(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id),
+		      false);
 }

@@ -351,6 +351,18 @@ static int complete(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_
 	return n;
 }
 
+/* A segment of a write was placed whole. */
+static void note_written(struct ripc__region *region, const struct ripc__ddp *ddp, uint32_t payload)
+{
+	uint64_t from;
+
+	if (!region || ddp->op != RIPC__RDMAP_WRITE)
+		return;
+	from = ddp->to - region->addr;
+	if (from <= region->written && region->written < from + payload)
+		region->written = from + payload;
+}
+
 /* Keeps the few bytes of an incomplete FPDU. Return: 0, so that next() can return it. */
 static int park(struct ripc__engine *e)
 {
@@ -398,6 +410,7 @@ static int store(struct ripc__engine *e, struct ripc__engine_event *ev)
 	}
 	rx->p += pad + RIPC__FPDU_CRC;
 	rx->placing = false;
+	note_written(rx->region, &rx->ddp, rx->payload);
 	drop_region(rx);
 	return complete(e, &rx->ddp, rx->payload, NULL, ev) ? 1 : -1;
 }
@@ -470,6 +483,7 @@ static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 	}
 	if (ddp.tagged && payload) {
 		memcpy(t.dst, fpdu + head, payload);
+		note_written(t.region, &ddp, payload);
 	} else if (ddp.queue == RIPC__DDP_Q_SEND && !ddp.tagged && (rx->msg || !ddp.last)) {
 		uint8_t *to = message_part(e, &ddp, payload);
 

@@ -12,11 +12,12 @@
 /* One registration. */
 struct ripc__region {
 	uint8_t *base;
-	size_t len;      /* bytes */
-	uint64_t addr;   /* tagged offset of base; random, so that it cannot be guessed */
-	uint32_t stag;   /* never 0 */
-	unsigned access; /* of enum ripc__access */
-	uint32_t users;  /* transfers in progress that read or write the memory */
+	size_t len;       /* bytes */
+	uint64_t addr;    /* tagged offset of base; random, so that it cannot be guessed */
+	uint32_t stag;    /* never 0 */
+	unsigned access;  /* of enum ripc__access */
+	uint32_t users;   /* transfers in progress that read or write the memory */
+	uint64_t written; /* bytes from base that the peer wrote without a gap */
 };
 
 struct ripc__regions {

@@ -194,6 +194,13 @@ static void soft_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 	mr->key = 0;
 }
 
+static uint64_t soft_written(struct ripc__transport *tr, const struct ripc__mr *mr)
+{
+	const struct ripc__region *region = mr->priv;
+
+	return region->written;
+}
+
 static void soft_flush(struct ripc__transport *tr)
 {
 	struct soft *t = (struct soft *)tr;
@@ -531,6 +538,7 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.describe = ripc__iwarp_address_describe,
 	.reg = soft_reg,
 	.dereg = soft_dereg,
+	.written = soft_written,
 	.connect = ripc__soft_connect,
 	.accept = ripc__soft_admit,
 	.reject = ripc__soft_reject,
