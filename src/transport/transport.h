@@ -50,6 +50,7 @@ enum ripc__cap {
 	RIPC__CAP_EXPORT = 1 << 10,
 	/* the peer can write memory that is registered as the target of reads */
 	RIPC__CAP_SINK_WRITABLE = 1 << 11,
+	RIPC__CAP_WRITTEN = 1 << 13, /* written() */
 	RIPC__CAP_STANDING =
 		1 << 12, /* of a hello, not of a transport: STANDING_GRANT is understood */
 };
@@ -215,8 +216,8 @@ struct ripc__transport_ops {
 	void (*dereg)(struct ripc__transport *t, struct ripc__mr *mr);
 
 	/*
-	 * Optional: bytes from the start of registered memory that the peer has written without a
-	 * gap. The core delivers memory with an earlier owner's data only as far as that.
+	 * With WRITTEN: bytes from the start of registered memory that the peer has written without
+	 * a gap. The core delivers memory with an earlier owner's data only as far as that.
 	 */
 	uint64_t (*written)(struct ripc__transport *t, const struct ripc__mr *mr);
 

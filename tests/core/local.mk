@@ -33,6 +33,7 @@ check_PROGRAMS += tests/core/message/test_fast_receive
 check_PROGRAMS += tests/core/peer/test_replay
 check_PROGRAMS += tests/core/reliable/test_reliable
 check_PROGRAMS += tests/core/rendezvous/test_receiver
+check_PROGRAMS += tests/core/rendezvous/test_standing
 check_PROGRAMS += tests/core/rendezvous/test_sender
 check_PROGRAMS += tests/core/memory/test_local_returns
 check_PROGRAMS += tests/core/memory/test_bounce

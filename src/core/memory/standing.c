@@ -14,7 +14,7 @@ bool ripc__standing_possible(const struct ripc__lane *lane)
 	return lane->state == RIPC__LANE_UP && lane->caps & RIPC__CAP_WRITE &&
 	       lane->caps & RIPC__CAP_STANDING &&
 	       !(tp->limits.caps & (RIPC__CAP_SAME_HOST | RIPC__CAP_SELF)) &&
-	       (!(tp->limits.caps & RIPC__CAP_CHEAP_REG) || tp->ops->written);
+	       (!(tp->limits.caps & RIPC__CAP_CHEAP_REG) || tp->limits.caps & RIPC__CAP_WRITTEN);
 }
 
 /* Gives it memory that the peer can write. Return: false: none. */

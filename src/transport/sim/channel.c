@@ -240,6 +240,9 @@ static void arrive_write(struct ripc__sim *net, struct sim_conn *conn, int side,
 		return;
 	}
 	memcpy(region->base + (op->raddr - region->addr), op->data, op->len);
+	if (op->raddr - region->addr <= region->written &&
+	    region->written < op->raddr - region->addr + op->len)
+		region->written = op->raddr - region->addr + op->len;
 }
 
 static void arrive_read(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)

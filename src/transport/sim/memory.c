@@ -98,6 +98,13 @@ void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 	ripc__sim_region_put(region);
 }
 
+uint64_t ripc__sim_written(struct ripc__transport *t, const struct ripc__mr *mr)
+{
+	const struct sim_region *region = mr->priv;
+
+	return region->written;
+}
+
 struct sim_region *ripc__sim_region_remote(struct ripc__transport *t, uint64_t raddr, uint32_t rkey,
 					   size_t len, unsigned access)
 {

@@ -37,6 +37,7 @@ struct sim_region {
 	unsigned refs; /* the registration and the operations that refer to it */
 	bool pinned;
 	bool alive;
+	uint64_t written; /* bytes from base that the peer wrote without a gap */
 };
 
 enum sim_op_kind {
@@ -254,6 +255,7 @@ struct sim_node *ripc__sim_decode_address(struct ripc__sim *net, const uint8_t *
 /* memory.c */
 int ripc__sim_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		  unsigned access, struct ripc__mr *mr);
+uint64_t ripc__sim_written(struct ripc__transport *t, const struct ripc__mr *mr);
 void ripc__sim_dereg(struct ripc__transport *t, struct ripc__mr *mr);
 /* Pins a region before the device uses it. Return: 0, or -ENOMEM with an error detail. */
 int ripc__sim_pin(struct ripc__transport *t, const struct ripc__mr *mr);

@@ -89,6 +89,8 @@ static void fill_limits(struct ripc__transport_limits *l, const struct ripc__sim
 		l->caps |= RIPC__CAP_DATAGRAM;
 	if (config->target_progress)
 		l->caps |= RIPC__CAP_TARGET_PROGRESS;
+	if (config->written)
+		l->caps |= RIPC__CAP_WRITTEN;
 	l->caps &= ~config->caps_off;
 	l->send_max = l->caps & RIPC__CAP_CONNECTED ? config->send_max : 0;
 	l->datagram_max = l->caps & RIPC__CAP_DATAGRAM ? config->datagram_max : 0;
@@ -270,6 +272,7 @@ const struct ripc__transport_ops ripc__transport_sim = {
 	.describe = sim_describe,
 	.reg = ripc__sim_reg,
 	.dereg = ripc__sim_dereg,
+	.written = ripc__sim_written,
 	.connect = ripc__sim_connect,
 	.accept = ripc__sim_accept,
 	.reject = ripc__sim_reject,

@@ -44,6 +44,7 @@ struct ripc__sim_config {
 	/* a blocked connection breaks after this time; 0: never */
 	uint64_t give_up_ns;
 	unsigned caps_off;    /* bits of enum ripc__cap that the transport lacks */
+	bool written;         /* the transport has WRITTEN */
 	bool datagram;        /* the transport has datagrams */
 	bool target_progress; /* reads and writes need progress() of their target */
 	uint32_t send_max;    /* this and the following as in struct ripc__transport_limits */

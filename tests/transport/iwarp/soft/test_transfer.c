@@ -27,6 +27,7 @@ static void transfer(size_t len)
 	ck_assert_int_ge(side_post(&a, "done", 4, false), 0);
 	UNTIL(b.nrecv > nrecv);
 	ck_assert_mem_eq(dst + 1, src, len);
+	ck_assert_uint_eq(ops->written(b.t, &md), len);
 	UNTIL(a.nwrite > nwrite);
 	ck_assert_uint_eq(a.wr_id, 11);
 	ck_assert_int_eq(ops->post_read(a.ep, &mb, back + 1, len, md.addr, md.key, 12), 0);
@@ -51,6 +52,37 @@ START_TEST(soft_post_write__lengths_up_to_64_mib)
 	for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
 		transfer(lens[i]);
 	sides_close();
+}
+END_TEST
+
+/* Only what follows the bytes written before counts. */
+START_TEST(soft_written__without_a_gap)
+{
+	static const struct {
+		size_t from, len, written;
+	} writes[] = {{100, 50, 0}, {0, 10, 10}, {11, 5, 10}, {5, 10, 15}, {0, 3, 15}, {15, 1, 16}};
+	uint8_t *src = side_pattern(200, 1), *dst = calloc(1, 200);
+	struct ripc__mr ms, md;
+
+	sides_connect("");
+	ck_assert_int_eq(ops->reg(a.t, NULL, src, 200, 0, &ms), 0);
+	ck_assert_int_eq(ops->reg(b.t, NULL, dst, 200, RIPC__ACCESS_REMOTE_WRITE, &md), 0);
+	for (unsigned i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
+		unsigned nrecv = b.nrecv;
+
+		ck_assert_int_eq(ops->post_write(a.ep, &ms, src, writes[i].len,
+						 md.addr + writes[i].from, md.key, 1),
+				 0);
+		ck_assert_int_ge(side_post(&a, "done", 4, false), 0);
+		UNTIL(b.nrecv > nrecv);
+		ck_assert_uint_eq(ops->written(b.t, &md), writes[i].written);
+	}
+	UNTIL(a.nwrite == sizeof(writes) / sizeof(writes[0]));
+	ops->dereg(a.t, &ms);
+	ops->dereg(b.t, &md);
+	sides_close();
+	free(src);
+	free(dst);
 }
 END_TEST
 
@@ -209,6 +241,7 @@ int main(void)
 
 	setenv("RIPC_INTERFACES", "lo", 1);
 	tcase_add_loop_test(tc, soft_post_write__lengths_up_to_64_mib, 0, 2);
+	tcase_add_test(tc, soft_written__without_a_gap);
 	tcase_add_test(tc, soft_post_read__depth);
 	tcase_add_loop_test(tc, soft_post_write__bad_key_ends_that_connection_only, 0, 3);
 	tcase_add_loop_test(tc, soft_ep_close__in_the_midst_of_a_transfer, 0, 4);

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Standing grants: who gets buffers, how many, when they are taken back, and peers that lie about
+ * them. Over pool buffers, and over bounce buffers where registration is expensive.
+ */
+#include "core/memory/standing.h"
+#include "core/rig.h"
+#include "wire/bytes.h"
+
+static struct rig rig;
+static uint8_t *data; /* MIB bytes */
+
+static void pool(struct ripc__sim_config *config)
+{
+	config->written = true;
+}
+
+static void expensive(struct ripc__sim_config *config)
+{
+	config->caps_off = RIPC__CAP_CHEAP_REG;
+}
+
+static void (*const configs[])(struct ripc__sim_config *config) = {pool, expensive};
+
+/* Sends n messages one after the other, each received at once. */
+static void exchange(size_t len, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		OK(rig_long(&rig, 0, 1, len, i, 5000));
+		rig_expect(&rig, 1, len, i);
+	}
+	rig_run(&rig, 1);
+}
+
+static uint64_t granted_bytes(void)
+{
+	return rig_lane(&rig, 1, 0)->standing_bytes;
+}
+
+/* Pool buffers that context 0 knows. */
+static unsigned known(void)
+{
+	return rig_dest(&rig, 0, 1)->nremote_returns;
+}
+
+START_TEST(grant__active_peer_only)
+{
+	rig_start(&rig, 2, configs[_i]);
+	exchange(40000, 1);
+	ck_assert_uint_eq(granted_bytes(), 0);
+	exchange(MIB, 3);
+	ck_assert_uint_eq(granted_bytes(), 0);
+	exchange(40000, 1);
+	ck_assert_uint_eq(granted_bytes(), 4 * 64 * KIB);
+	ck_assert_uint_eq(known(), 4);
+}
+END_TEST
+
+START_TEST(grant__next_items_are_written)
+{
+	struct ripc__remote_return *first;
+
+	rig_start(&rig, 2, configs[_i]);
+	exchange(40000, 2);
+	first = ripc__list_entry(rig_dest(&rig, 0, 1)->remote_returns.next,
+				 struct ripc__remote_return, link);
+	ck_assert(first->pooled);
+	exchange(65536, 1);
+	ck_assert_uint_eq(known(), 3);
+	/* The peer's application offered nothing. */
+	ck_assert_uint_eq(rig_stats(&rig, 0).return_buffer_writes, 0);
+	/* Half are used up: the peer gets new ones. */
+	exchange(1500, 0);
+	exchange(40000, 1);
+	ck_assert_uint_eq(known(), 4);
+	for (unsigned i = 0; i < 50; i++)
+		exchange(10000 + 977 * i, 1);
+	ck_assert_uint_le(granted_bytes(), RIPC__STANDING_LANE_MAX);
+}
+END_TEST
+
+START_TEST(grant__bounded)
+{
+	rig_start(&rig, 2, configs[_i]);
+	for (size_t len = 1025; len <= 256 * KIB; len *= 2) {
+		exchange(len, 10);
+		ck_assert_uint_le(granted_bytes(), RIPC__STANDING_LANE_MAX);
+		ck_assert_uint_eq(rig.ctx[1]->memory->standing_bytes, granted_bytes());
+		rig_check_memory(rig.ctx[1]);
+	}
+}
+END_TEST
+
+START_TEST(grant__into_a_window)
+{
+	uint8_t *window;
+
+	rig_start(&rig, 2, configs[_i]);
+	exchange(40000, 2);
+	window = ripc_buf_alloc(rig.ctx[1], 50000);
+	OK(ripc_window_add(rig.ctx[1], NULL, window, 50000));
+	OK(rig_long(&rig, 0, 1, 40000, 7, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 1, 40000, 7), RIPC_IN_WINDOW);
+	rig_verify(window, 40000, 7);
+}
+END_TEST
+
+START_TEST(idle__taken_back)
+{
+	rig_start(&rig, 2, configs[_i]);
+	exchange(40000, 3);
+	ck_assert_uint_gt(granted_bytes(), 0);
+	rig_run(&rig, 3000);
+	ck_assert_uint_eq(granted_bytes(), 0);
+	ck_assert_uint_eq(known(), 0);
+	exchange(40000, 3);
+	ck_assert_uint_gt(granted_bytes(), 0);
+}
+END_TEST
+
+START_TEST(lane_gone__written_message_arrives_once)
+{
+	rig_start(&rig, 2, configs[_i]);
+	exchange(40000, 3);
+	for (unsigned i = 0; i < 20; i++) {
+		struct ripc_request *r = rig_begin(&rig, 0, 1, data, 50000);
+
+		rig_run(&rig, 0);
+		ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+		OK(ripc_request_wait(&r, 5000));
+		rig_expect(&rig, 1, 50000, 1);
+		rig_expect_none(&rig, 1);
+		exchange(40000, i % 4);
+	}
+}
+END_TEST
+
+/* A LONG from 0 to 1 of one item in the return buffer id. */
+static size_t forge(uint8_t *buf, uint64_t id, size_t len)
+{
+	uint64_t request = rig_peer(&rig, 0, 1)->next_request_id;
+	struct ripc__desc d = {.addr = id, .len = len, .how = RIPC__HOW_WRITTEN};
+	uint8_t *p = ripc__header_put(buf, RIPC__LONG, 0, 1, 0, RIG_ID(1), RIG_ID(0));
+
+	ripc__put_le64(p, request);
+	ripc__put_le64(p + 8, request);
+	return (size_t)(ripc__desc_put(p + 16, &d) - buf);
+}
+
+/* The sender names a buffer that it has not written: no byte of others may be delivered. */
+START_TEST(hostile__nothing_written)
+{
+	uint8_t buf[RIPC__HEADER_MAX];
+	uint32_t id;
+
+	rig_start(&rig, 2, pool);
+	exchange(40000, 2);
+	id = ripc__list_entry(rig_lane(&rig, 1, 0)->standing.next, struct ripc__local_return, link)
+		     ->id;
+	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
+	rig_run(&rig, 10);
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+	exchange(40000, 5);
+}
+END_TEST
+
+/* The buffer was used by a message before. */
+START_TEST(hostile__used_twice)
+{
+	uint8_t buf[RIPC__HEADER_MAX];
+	uint32_t id;
+
+	rig_start(&rig, 2, configs[_i]);
+	exchange(40000, 2);
+	id = ripc__list_entry(rig_lane(&rig, 1, 0)->standing.next, struct ripc__local_return, link)
+		     ->id;
+	exchange(40000, 4);
+	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
+	rig_run(&rig, 10);
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+}
+END_TEST
+
+/* The messages are not received: the sender gets no buffers beyond a bound. */
+START_TEST(slow__sender_gets_no_buffers)
+{
+	rig_start(&rig, 2, configs[_i]);
+	for (unsigned i = 0; i < 200; i++)
+		OK(rig_long(&rig, 0, 1, 64 * KIB, i, 5000));
+	rig_run(&rig, 1);
+	ck_assert_uint_eq(granted_bytes(), 0);
+	for (unsigned i = 0; i < 200; i++)
+		rig_expect(&rig, 1, 64 * KIB, i);
+	exchange(64 * KIB, 3);
+	ck_assert_uint_gt(granted_bytes(), 0);
+}
+END_TEST
+
+static void setup(void)
+{
+	data = malloc(MIB);
+	rig_fill(data, MIB, 1);
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+	free(data);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/rendezvous/standing");
+	TCase *tc = tcase_create("standing");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, grant__active_peer_only, 0, 2);
+	tcase_add_loop_test(tc, grant__next_items_are_written, 0, 2);
+	tcase_add_loop_test(tc, grant__bounded, 0, 2);
+	tcase_add_loop_test(tc, grant__into_a_window, 0, 2);
+	tcase_add_loop_test(tc, idle__taken_back, 0, 2);
+	tcase_add_loop_test(tc, lane_gone__written_message_arrives_once, 0, 2);
+	tcase_add_test(tc, hostile__nothing_written);
+	tcase_add_loop_test(tc, hostile__used_twice, 0, 2);
+	tcase_add_loop_test(tc, slow__sender_gets_no_buffers, 0, 2);
+	suite_add_tcase(suite, tc);
+	return test_main("core/rendezvous/standing", suite);
+}
