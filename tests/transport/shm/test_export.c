@@ -20,7 +20,7 @@ START_TEST(export__same_buffer_is_mapped)
 	struct two w;
 	uint8_t *p;
 
-	open_two(&w, "", "");
+	open_two(&w, "handover=strict", "handover=strict");
 	p = buffer(w.a, LEN, 1);
 	m = in_place(&w, p, LEN, &r);
 	ck_assert(holds(m->items[0].iov_base, LEN, 1));
@@ -262,7 +262,7 @@ START_TEST(ref__refused_message)
 	struct two w;
 	size_t huge;
 
-	open_two(&w, "", "");
+	open_two(&w, "handover=strict", "handover=strict");
 	items[0] = (struct iovec){buffer(w.a, LEN, 1), LEN};
 	ripc_message_free(in_place(&w, items[0].iov_base, LEN, &r));
 	finish(r);
@@ -466,7 +466,7 @@ START_TEST(buffer__used_once_no_memfd)
 	struct two w;
 	uint8_t *p, *first;
 
-	open_two(&w, "", "");
+	open_two(&w, "handover=strict", "");
 	first = buffer(w.a, LEN, 24);
 	ck_assert_int_eq(ripc_buf_free(w.a, first), 0);
 	for (unsigned i = 0; i < 50; i++) {

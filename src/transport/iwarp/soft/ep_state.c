@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,7 +38,7 @@ void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
 		memset(&ep->engine, 0, sizeof(ep->engine));
 	ripc__soft_ep_set_state(ep, SOFT_BROKEN);
 	ep->error = error;
-	snprintf(ep->why, sizeof(ep->why), "%s", why);
+	ep->why = strdup(why);
 	ripc__list_del(&ep->timed);
 	ripc__list_del(&ep->held);
 	ripc__list_del(&ep->blocked);

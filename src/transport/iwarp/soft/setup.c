@@ -77,6 +77,7 @@ void ripc__soft_ep_free(struct ripc__ep *ep)
 {
 	ripc__list_del(&ep->free_link);
 	free(ep->setup);
+	free(ep->why);
 	free(ep);
 }
 

@@ -138,7 +138,7 @@ struct ripc__ep {
 	bool want_sendable;         /* a post returned -EAGAIN */
 	bool rejected;              /* by the peer: setup->reply has its private data */
 	int error;                  /* of the socket, or 0; negative errno */
-	char why[SOFT_WHY_MAX];     /* reason in EV_CLOSED; source text in EV_REQUEST */
+	char *why;                  /* reason in EV_CLOSED; NULL: not closed, or no memory */
 	struct ripc__engine engine; /* from SOFT_ESTABLISHED on */
 };
 

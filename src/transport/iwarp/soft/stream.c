@@ -35,6 +35,10 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 		}
 		msg.msg_iovlen =
 			ripc__engine_gather(e, iov, GATHER_IOV, most < budget ? most : budget);
+		if (!msg.msg_iovlen) {
+			ripc__list_queue(&ep->t->ready, &ep->ready);
+			return;
+		}
 		for (unsigned i = 0; i < msg.msg_iovlen; i++)
 			total += iov[i].iov_len;
 		n = sendmsg(ep->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -82,7 +86,7 @@ static unsigned closed(struct ripc__ep *ep, struct ripc__event *ev)
 				   .user = ep->user,
 				   .ep = ep,
 				   .status = ep->error,
-				   .text = ep->why};
+				   .text = ep->why ? ep->why : "out of memory"};
 	if (ep->rejected) {
 		ev->reject = true;
 		ev->data = ep->setup->reply.priv;
