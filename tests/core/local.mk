@@ -27,6 +27,7 @@ tests_core_context_test_oom_LDFLAGS = $(AM_LDFLAGS) \
 check_PROGRAMS += tests/core/peer/test_eviction
 check_PROGRAMS += tests/core/group/test_group
 check_PROGRAMS += tests/core/peer/test_dest
+check_PROGRAMS += tests/core/peer/test_path
 check_PROGRAMS += tests/core/peer/test_peer
 check_PROGRAMS += tests/core/rendezvous/test_dedup
 check_PROGRAMS += tests/core/message/test_fast_receive

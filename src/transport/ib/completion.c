@@ -165,7 +165,7 @@ static bool opens(struct ib_device *d, const struct ibv_wc *wc)
 	if (wc->wr_id & 3 || ripc__verbs_wc_buf(wc)->pool != &d->recv)
 		return false;
 	ep = find(d, wc->qp_num);
-	return ep && !ib_ep_can_post(ep);
+	return ep && ep->state != IB_EP_OPEN && ep->state != IB_EP_LINGERING;
 }
 
 /*

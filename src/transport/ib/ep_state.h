@@ -8,7 +8,7 @@
  *   both      CONNECTING -> ESTABLISHED -> OPEN
  *             CONNECTING, OPEN -> lost: BROKEN -> DRAINED -> REPORTED
  *             ESTABLISHED -> lost and EV_ESTABLISHED reported: BROKEN
- *             OPEN -> closed by the core: LINGERING -> CLOSING
+ *             ESTABLISHED, OPEN -> closed by the core: LINGERING -> CLOSING
  *             any state -> CLOSING -> freed
  *
  * ripc__ib_ep_set_state() asserts that a transition is in the table of ep_state.c.
@@ -25,8 +25,8 @@ enum ib_ep_state {
 	IB_EP_REQUESTED,  /* EV_REQUEST is to be reported */
 	IB_EP_PENDING,    /* EV_REQUEST was reported: the core accepts or rejects */
 	/*
-	 * EV_ESTABLISHED is to be reported, before all that was received. Also of a connection that
-	 * was lost meanwhile.
+	 * EV_ESTABLISHED is to be reported, before all that was received. Posting is possible,
+	 * unless the connection was lost meanwhile.
 	 */
 	IB_EP_ESTABLISHED,
 	IB_EP_OPEN,      /* posting is possible */

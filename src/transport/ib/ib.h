@@ -264,7 +264,8 @@ static inline uint32_t ib_qp_key(const struct ib_device *d, uint32_t qpn)
 /* Whether work requests may be posted. */
 static inline bool ib_ep_can_post(const struct ripc__ep *ep)
 {
-	return ep->state == IB_EP_OPEN || ep->state == IB_EP_LINGERING;
+	return ep->state == IB_EP_OPEN || ep->state == IB_EP_LINGERING ||
+	       (ep->state == IB_EP_ESTABLISHED && !ep->status);
 }
 
 /* Whether the core gets no more reports. */

@@ -374,7 +374,7 @@ void ripc__ib_ep_close(struct ripc__ep *ep)
 	 * Reads and writes must not access the core's memory any more; sends continue from bounce
 	 * buffers.
 	 */
-	if (ep->state == IB_EP_OPEN && !ep->rdmas && post_fin(ep)) {
+	if (ib_ep_can_post(ep) && !ep->rdmas && post_fin(ep)) {
 		ep->linger_ns = ripc__clock_ns() + LINGER_NS;
 		ripc__ib_ep_leave(ep, IB_EP_LINGERING);
 		return;

@@ -4,6 +4,7 @@
 
 #include "core/call/call.h"
 
+#include <sys/resource.h>
 #include <poll.h>
 
 static struct rig rig;
@@ -272,6 +273,20 @@ START_TEST(next__lane_lost)
 }
 END_TEST
 
+START_TEST(fd__no_descriptors)
+{
+	struct rlimit before, none;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	RC(-EMFILE, ripc_completion_fd(rig.ctx[1]));
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	ck_assert_int_ge(ripc_completion_fd(rig.ctx[1]), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("completion");
@@ -288,6 +303,7 @@ int main(void)
 	tcase_add_test(tc, next__credit);
 	tcase_add_test(tc, next__connection);
 	tcase_add_test(tc, next__lane_lost);
+	tcase_add_test(tc, fd__no_descriptors);
 	suite_add_tcase(s, tc);
 	return test_main("core/context/completion", s);
 }

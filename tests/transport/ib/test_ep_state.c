@@ -51,7 +51,7 @@ START_TEST(set_state__transitions)
 		[IB_EP_CONNECTING] = TO(ESTABLISHED) | TO(BROKEN) | TO(CLOSING),
 		[IB_EP_REQUESTED] = TO(PENDING) | TO(CLOSING),
 		[IB_EP_PENDING] = TO(CONNECTING) | TO(WITHDRAWN) | TO(CLOSING),
-		[IB_EP_ESTABLISHED] = TO(OPEN) | TO(BROKEN) | TO(CLOSING),
+		[IB_EP_ESTABLISHED] = TO(OPEN) | TO(BROKEN) | TO(LINGERING) | TO(CLOSING),
 		[IB_EP_OPEN] = TO(BROKEN) | TO(LINGERING) | TO(CLOSING),
 		[IB_EP_WITHDRAWN] = TO(CLOSING),
 		[IB_EP_BROKEN] = TO(DRAINED) | TO(CLOSING),
@@ -115,7 +115,9 @@ static unsigned established(unsigned from, unsigned is_lost)
 START_TEST(established__before_the_loss)
 {
 	in_state(IB_EP_ESTABLISHED);
+	ck_assert(ib_ep_can_post(&ep));
 	ripc__ib_ep_break(&ep, -ECONNRESET, "lost");
+	ck_assert(!ib_ep_can_post(&ep));
 	ck_assert(!ripc__list_empty(&t.event_eps));
 	ripc__ib_ep_established(&ep);
 	ck_assert_uint_eq(ep.state, IB_EP_BROKEN);
@@ -156,11 +158,16 @@ END_TEST
 START_TEST(leave__lingering)
 {
 	static const int lingering[IB_EP_STATES] = {
-		[IB_EP_CONNECTING] = REFUSED,    [IB_EP_REQUESTED] = REFUSED,
-		[IB_EP_ESTABLISHED] = REFUSED,   [IB_EP_PENDING] = REFUSED,
-		[IB_EP_OPEN] = IB_EP_LINGERING,  [IB_EP_WITHDRAWN] = REFUSED,
-		[IB_EP_BROKEN] = REFUSED,        [IB_EP_DRAINED] = REFUSED,
-		[IB_EP_REPORTED] = REFUSED,      [IB_EP_LINGERING] = IB_EP_LINGERING,
+		[IB_EP_CONNECTING] = REFUSED,
+		[IB_EP_REQUESTED] = REFUSED,
+		[IB_EP_ESTABLISHED] = IB_EP_LINGERING,
+		[IB_EP_PENDING] = REFUSED,
+		[IB_EP_OPEN] = IB_EP_LINGERING,
+		[IB_EP_WITHDRAWN] = REFUSED,
+		[IB_EP_BROKEN] = REFUSED,
+		[IB_EP_DRAINED] = REFUSED,
+		[IB_EP_REPORTED] = REFUSED,
+		[IB_EP_LINGERING] = IB_EP_LINGERING,
 		[IB_EP_CLOSING] = IB_EP_CLOSING,
 	};
 
