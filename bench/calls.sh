@@ -84,7 +84,8 @@ calls_ripc()
 	case $3 in
 	call-rtt)
 		# Many short turns: one that another process disturbs does not count.
-		figures=short_us,reliable_us,call_us rounds=$((rounds * 11)) divisor=$((divisor * 10))
+		figures=short_us,reliable_us,call_us
+		rounds=$((rounds * 11)) divisor=$((divisor * 10))
 		;;
 	*) figures=calls${3#call-}_mps ;;
 	esac
