@@ -373,12 +373,16 @@ int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		    const struct iovec *items, unsigned n, bool more)
 {
 	/* The fast path is open only as long as the endpoint is open and active. */
-	if (__builtin_expect(head_len != RIPC__POST_HEADER_LEN || n != 1 ||
-				     !ripc__ring_fits_fast(&ep->ring, items->iov_len),
-			     0))
+	if (__builtin_expect(n != 1 || !ripc__ring_fits_fast(&ep->ring, items->iov_len), 0))
 		return post_slow(ep, head, head_len, items, n, more);
 	ep->empty_polls = 0;
-	return ripc__ring_send_fast(&ep->ring, head, items->iov_base, items->iov_len, more);
+	if (head_len == RIPC__POST_SHORT_HEADER_LEN)
+		return ripc__ring_send_fast(&ep->ring, head, RIPC__POST_SHORT_HEADER_LEN,
+					    items->iov_base, items->iov_len, more);
+	if (head_len == RIPC__POST_HEADER_LEN)
+		return ripc__ring_send_fast(&ep->ring, head, RIPC__POST_HEADER_LEN, items->iov_base,
+					    items->iov_len, more);
+	return post_slow(ep, head, head_len, items, n, more);
 }
 
 /* Return: 0, -ENOTCONN or -EINVAL: whether a read or write may be posted. */

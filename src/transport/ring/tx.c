@@ -177,7 +177,8 @@ post_message(struct ripc__ring *w, enum ring_msg_kind kind, uint8_t *body, uint3
 	if (len < RIPC__POST_HEADER_LEN)
 		memset(body + len, 0, RIPC__POST_HEADER_LEN - len);
 	ring_put(w, direct ? w->be.map + RIPC__RING_SLOTS_OFF : image,
-		 direct ? w->mask : RING_INLINE_SLOTS - 1, body, body + RIPC__POST_HEADER_LEN,
+		 direct ? w->mask : RING_INLINE_SLOTS - 1, body, RIPC__POST_HEADER_LEN,
+		 body + RIPC__POST_HEADER_LEN,
 		 len > RIPC__POST_HEADER_LEN ? len - RIPC__POST_HEADER_LEN : 0,
 		 ring_slot_word(UINT32_MAX, len, kind, w->epoch));
 	if (!direct)

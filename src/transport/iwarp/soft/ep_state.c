@@ -13,9 +13,10 @@
 /* The states that may follow each state. */
 __attribute__((unused)) static const unsigned next_states[SOFT_EP_STATES] = {
 	[SOFT_CONNECTING] = TO(CONNECTING) | TO(MPA_REQ_SENT) | TO(BROKEN) | TO(FREED),
-	[SOFT_MPA_REQ_SENT] = TO(CONNECTING) | TO(OPEN) | TO(BROKEN) | TO(FREED),
+	[SOFT_MPA_REQ_SENT] = TO(CONNECTING) | TO(ESTABLISHED) | TO(BROKEN) | TO(FREED),
 	[SOFT_MPA_REQ_WAIT] = TO(REQUESTED) | TO(FREED),
-	[SOFT_REQUESTED] = TO(OPEN) | TO(FREED),
+	[SOFT_REQUESTED] = TO(ESTABLISHED) | TO(FREED),
+	[SOFT_ESTABLISHED] = TO(OPEN) | TO(BROKEN) | TO(FREED),
 	[SOFT_OPEN] = TO(BROKEN) | TO(FREED),
 	[SOFT_BROKEN] = TO(CLOSED) | TO(FREED),
 	[SOFT_CLOSED] = TO(FREED),
@@ -33,7 +34,7 @@ void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
 {
 	if (ep->state >= SOFT_BROKEN)
 		return;
-	if (ep->state != SOFT_OPEN)
+	if (!soft_ep_running(ep))
 		memset(&ep->engine, 0, sizeof(ep->engine));
 	ripc__soft_ep_set_state(ep, SOFT_BROKEN);
 	ep->error = error;
