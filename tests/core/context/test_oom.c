@@ -189,6 +189,12 @@ static void exchange(struct run *run, unsigned i)
 	window = ripc_buf_alloc(ctx, 1000);
 	(void)ripc_buf_realloc(ctx, back, 100000);
 	ripc_buf_free(ctx, window);
+	item.iov_len = 100;
+	options = (struct ripc_send_options){.size = sizeof(options), .flags = RIPC_RELIABLE};
+	ripc_send_short(s, to, &item, 1, &options, 50);
+	if (!ripc_call_start(s, to, &item, 1, NULL, 100, &r[0]))
+		ripc_request_cancel(&r[0], 20);
+	receive_all(run, !i);
 	if (!ripc_group_join(s, 9, 500)) {
 		item.iov_len = 100;
 		ripc_group_send(s, 9, &item, 1, NULL, 50);

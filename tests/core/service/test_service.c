@@ -315,6 +315,34 @@ START_TEST(deliver__counted)
 }
 END_TEST
 
+static void datagrams(struct ripc__sim_config *config)
+{
+	config->datagram = true;
+}
+
+/* Datagrams have no credit: those above the window are dropped and counted. */
+START_TEST(deliver__datagrams_above_the_window)
+{
+	enum { N = 1000, LEN = 1000 };
+	struct ripc_stats stats;
+
+	rig_end(&rig);
+	rig_init(&rig, datagrams);
+	for (unsigned i = 0; i < 2; i++)
+		rig_open(&rig, "short=udp");
+	ctx = rig.ctx[0];
+	rig_connect(&rig, 1, 0);
+	for (unsigned i = 0; i < N; i++) {
+		OK(rig_short(&rig, 1, 0, LEN, i, 1000));
+		rig_run(&rig, 1);
+	}
+	stats = rig_stats(&rig, 0);
+	ck_assert_uint_gt(stats.dropped_queue_full, N / 2);
+	ck_assert_uint_eq(stats.dropped_queue_full + rig.s[0]->queued, N);
+	ck_assert_uint_le(rig.s[0]->queued_bytes, ctx->opt.service_window + 2 * LEN);
+}
+END_TEST
+
 START_TEST(unregister__unread_messages_are_counted)
 {
 	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
@@ -511,6 +539,7 @@ int main(void)
 	tcase_add_test(tc, receive__while_closing);
 	tcase_add_test(tc, receive__no_wait);
 	tcase_add_test(tc, deliver__counted);
+	tcase_add_test(tc, deliver__datagrams_above_the_window);
 	tcase_add_test(tc, unregister__unread_messages_are_counted);
 	tcase_add_test(tc, unregister__credit_goes_back);
 	tcase_add_test(tc, unregister__messages_for_it_are_refused);
