@@ -3,11 +3,12 @@
  * Mapped zero copy of programs that allocate a buffer for each message, and of those that pass
  * messages on. Virtual time makes the counts independent of the receiver's speed.
  */
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+
 #include "virtual_time.h"
 
-#include "core/memory/mapped.h"
-
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 
 #define LEN ((size_t)256 * 1024)
@@ -266,8 +267,8 @@ START_TEST(forward__kept_at_the_end)
 }
 END_TEST
 
-/* The one in the middle loses its lane to a peer that still reads, and frees its message. */
-START_TEST(forward__lane_lost)
+/* The one in the middle ends, before or after its sender has waited for long enough. */
+static void middle_ends(bool late)
 {
 	struct ripc_request *r, *on;
 	struct ripc_message *m, *last;
@@ -275,16 +276,83 @@ START_TEST(forward__lane_lost)
 
 	last = passed_on_in_place(&p, &m, &r, &on);
 	finish(on);
+	if (late) {
+		finish(r);
+		release(p);
+	}
 	ck_assert_int_eq(ripc_close(ctx[1]), 0);
 	ctx[1] = ctx[2];
 	ctx[2] = NULL;
-	finish(r);
-	release(p);
+	if (!late) {
+		finish(r);
+		release(p);
+	}
+	pass(STEP * 100);
 	for (unsigned i = 0; i < 8; i++) {
 		buffer(9);
 		ck_assert(all(last, 7));
 	}
 	ripc_message_free(last);
+}
+
+START_TEST(forward__middle_ends)
+{
+	middle_ends(false);
+}
+END_TEST
+
+START_TEST(forward__middle_ends_late)
+{
+	middle_ends(true);
+}
+END_TEST
+
+/* The one in the middle lives, but its lane to the last one is lost, which still reads. */
+static void last_lane_lost(bool late)
+{
+	struct ripc_request *r, *on;
+	struct ripc_message *m, *last;
+	struct ripc__list *n;
+	uint8_t *p;
+
+	last = passed_on_in_place(&p, &m, &r, &on);
+	finish(on);
+	if (late) {
+		finish(r);
+		release(p);
+	}
+	ripc__lock(ctx[1]);
+	ripc__list_for_each (n, &ctx[1]->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+
+		if (!memcmp(lane->peer->instance, ctx[2]->instance, 16)) {
+			ripc__lane_fail(lane, -EIO, "for the test");
+			break;
+		}
+	}
+	ripc__unlock(ctx[1]);
+	ripc_message_free(m);
+	if (!late) {
+		finish(r);
+		release(p);
+	}
+	pass(STEP * 100);
+	for (unsigned i = 0; i < 8; i++) {
+		buffer(9);
+		ck_assert(all(last, 7));
+	}
+	ripc_message_free(last);
+}
+
+START_TEST(forward__last_lane_lost)
+{
+	last_lane_lost(false);
+}
+END_TEST
+
+START_TEST(forward__last_lane_lost_late)
+{
+	last_lane_lost(true);
 }
 END_TEST
 
@@ -369,7 +437,10 @@ int main(void)
 	tcase_add_test(t, recycle__not_while_it_is_read);
 	tcase_add_test(t, forward__pipeline_in_place);
 	tcase_add_test(t, forward__kept_at_the_end);
-	tcase_add_test(t, forward__lane_lost);
+	tcase_add_test(t, forward__middle_ends);
+	tcase_add_test(t, forward__middle_ends_late);
+	tcase_add_test(t, forward__last_lane_lost);
+	tcase_add_test(t, forward__last_lane_lost_late);
 	tcase_add_test(t, forward__back_to_owner);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(strict, 120);
