@@ -71,7 +71,10 @@ enum ripc_flags {
 	/** ripc_service_register(): take the id over from its present holder, if there is one. */
 	RIPC_TAKEOVER = 1 << 2,
 	/** ripc_call*(): the request may be executed more than once. */
-	RIPC_IDEMPOTENT = 1 << 3
+	RIPC_IDEMPOTENT = 1 << 3,
+	/** ripc_send_long(), ripc_send_async(): a message that was sent frees its items, buffers of
+	 *  ripc_buf_alloc(). A failed one does not. */
+	RIPC_FREE_ITEMS = 1 << 4
 };
 
 /** Events of ripc_watch(), in struct ripc_message. */
@@ -619,7 +622,8 @@ int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, i
  *
  * A received item that was read in place is read in place, too, by the services to which the
  * application sends it on, unless the process has imported more than 64 buffers. Sent back to its
- * sender, it is read in place if the sender has freed the buffer, and is copied else.
+ * sender, it is read in place if the sender has freed the buffer, best by RIPC_FREE_ITEMS, and is
+ * copied else. With this flag a sender does not wait until the receiver has freed the message.
  *
  * A process that has mapped memory can read all that is written there later, also in buffers for
  * other services. The strict mode of mapped zero copy, which ripc(7) describes, excludes that: the
@@ -788,6 +792,11 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * sent without a copy; ripc_buf_alloc() describes items of up to 64 KiB over RDMA adapters. Other
  * memory is registered for this one transfer or copied.
  *
+ * With RIPC_FREE_ITEMS each item lies in a buffer of ripc_buf_alloc() of its own, without window or
+ * return buffer. When the message was sent, the library frees the buffers as soon as no receiver
+ * reads them: the caller must not use them any more. It does not wait for a receiver on the same
+ * host that reads them in place.
+ *
  * The return buffers in @options are memory for the answer. Each item of a long message that the
  * peer sends to @service lands in the first of them, in the order in which they were sent, that is
  * unused and long enough. The item begins where the buffer begins, and uses it up. Empty items,
@@ -800,8 +809,8 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * is done, notifies the sender. ripc_send_short() describes how to wait for answers and repeat.
  *
  * Return: 0 when the message is in the receiver's memory, not yet processed, or a negative errno.
- * The items are the caller's again in every case. When the timeout expires the message is
- * withdrawn, which may take up to 100 ms more.
+ * The items are the caller's again, unless the call returns 0 and has RIPC_FREE_ITEMS. When the
+ * timeout expires the message is withdrawn, which may take up to 100 ms more.
  * Errors: those of ripc_send_short() without -EMSGSIZE, and
  * -EAGAIN: @timeout_ms is 0; nothing was sent, because delivery cannot be known without waiting;
  *   see ripc_send_async()

@@ -17,7 +17,28 @@ static size_t checked_len(const struct perf_client *c, uint64_t size)
 	return c->args->verify || size < 8 ? (size_t)size : 8;
 }
 
-static int send_one(struct perf_client *c, const struct perf_round *round)
+/* A long message in a buffer of its own, which the receiver may read in place. */
+static int send_own(struct perf_client *c, const struct perf_round *round, uint64_t number)
+{
+	struct ripc_send_options options = {.size = sizeof(options), .flags = RIPC_FREE_ITEMS};
+	struct iovec item = {.iov_len = round->size};
+	int rc;
+
+	item.iov_base = ripc_buf_alloc_for(c->ctx, round->size, c->args->service);
+	if (!item.iov_base) {
+		tool_fail(-errno, "buffer of %llu bytes", (unsigned long long)round->size);
+		return -ENOMEM;
+	}
+	perf_fill(item.iov_base, checked_len(c, round->size), number);
+	rc = ripc_send_long(c->service, c->args->service, &item, 1, &options, PERF_STALL_MS);
+	if (!rc)
+		return 0;
+	tool_fail(rc, "message of %llu bytes", (unsigned long long)round->size);
+	ripc_buf_free(c->ctx, item.iov_base);
+	return rc;
+}
+
+static int send_one(struct perf_client *c, const struct perf_round *round, uint64_t number)
 {
 	struct iovec item = {.iov_base = round->buf, .iov_len = round->size};
 	struct iovec back = {.iov_base = c->back, .iov_len = round->size};
@@ -27,6 +48,9 @@ static int send_one(struct perf_client *c, const struct perf_round *round)
 	const struct ripc_send_options *with = announce ? &options : NULL;
 	uint64_t dest = c->args->service;
 	int rc;
+
+	if (round->kind == PERF_LONG && !c->back && round->size)
+		return send_own(c, round, number);
 
 	switch (round->kind) {
 	case PERF_SHORT:
@@ -113,7 +137,7 @@ int perf_latency(struct perf_client *c, const struct perf_round *round,
 
 		perf_fill(round->buf, len, i);
 		sent_ns = tool_now_ns();
-		rc = send_one(c, round);
+		rc = send_one(c, round, i);
 		if (rc)
 			return rc;
 		rc = await_echo(c, round, i);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A camera: sends ten pictures of 4 MiB to service 43, each in a buffer of its own. On the same
- * host the service reads them in place, also if it passes them on; buffers of earlier pictures are
- * used again.
+ * A camera: sends ten pictures of 4 MiB to service 43, each in a buffer of its own, which the send
+ * frees. On the same host the service reads them in place, also if it passes them on; buffers of
+ * earlier pictures are used again.
  * The page ripc_message_detach(3) shows a service.
  */
 #include <ripc.h>
@@ -15,9 +15,12 @@
 int main(void)
 {
 	struct ripc_service *me;
+	struct ripc_send_options options = {0};
 	struct iovec item;
 	int err;
 
+	options.size = sizeof(options);
+	options.flags = RIPC_FREE_ITEMS;
 	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &me);
 	for (int i = 0; !err && i < 10; i++) {
 		char *picture =
@@ -28,8 +31,7 @@ int main(void)
 		memset(picture, i, PICTURE);
 		item.iov_base = picture;
 		item.iov_len = PICTURE;
-		err = ripc_send_long(me, 43, &item, 1, NULL, 10000);
-		ripc_buf_free(NULL, picture);
+		err = ripc_send_long(me, 43, &item, 1, &options, 10000);
 	}
 	if (err)
 		fprintf(stderr, "%s\n", ripc_error_detail());

@@ -360,9 +360,13 @@ static struct ripc__list *late_refs_new(const struct ripc__region *region,
 	return late_refs;
 }
 
-/* The references to one region become late references of another one, which may be the same. */
-static void refs_outlive_requests(struct ripc *ctx, struct ripc__region *from,
-				  struct ripc__region *to, struct ripc__list *late_refs)
+/*
+ * The references to one region become late references of another one, which may be the same.
+ * ended: the caller ends the request of these.
+ */
+static void refs_outlive_requests(struct ripc__region *from, struct ripc__region *to,
+				  struct ripc__list *late_refs,
+				  const struct ripc__export_refs *ended)
 {
 	struct ripc__list *n;
 
@@ -385,18 +389,27 @@ static void refs_outlive_requests(struct ripc *ctx, struct ripc__region *from,
 			ripc__list_add(&ref->lane->late_refs, &late->link);
 			to->sends++;
 		}
-		ref_end_early(ctx, ref);
+		if (ref->refs == ended)
+			ripc__export_ref_end(ref);
+		else
+			ref_end_early(from->ctx, ref);
 	}
 }
 
-int ripc__refs_outlive_requests(struct ripc *ctx, struct ripc__region *region)
+static int keep_refs(struct ripc__region *region, struct ripc__export_refs *ended)
 {
 	struct ripc__list late_refs;
 
 	if (!late_refs_new(region, &late_refs))
 		return -ENOMEM;
-	refs_outlive_requests(ctx, region, region, &late_refs);
+	refs_outlive_requests(region, region, &late_refs, ended);
 	return 0;
+}
+
+void ripc__refs_outlive_request(struct ripc__region *region, struct ripc__export_refs *refs)
+{
+	if (!ripc__export_strict(region->ctx))
+		keep_refs(region, refs);
 }
 
 static void late_ref_end(struct ripc__late_ref *late, bool lost)
@@ -570,7 +583,7 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	object->free_pending = true;
 	/* Not freed before the last of them is made. */
 	object->sends++;
-	refs_outlive_requests(ctx, r, object, &late_refs);
+	refs_outlive_requests(r, object, &late_refs, NULL);
 	if (!--object->sends)
 		ripc__region_release(ctx, object);
 	return 0;
@@ -586,7 +599,7 @@ int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 	int rc;
 
 	if (region->state == RIPC__REGION_IMPORTED)
-		return ripc__refs_outlive_requests(ctx, region);
+		return keep_refs(region, NULL);
 	if (!ripc__export_strict(ctx) && ripc__list_empty(&region->refs))
 		return 0;
 	if (!region->exported)

@@ -143,10 +143,10 @@ bool ripc__export_reused(const struct ripc__region *region);
  */
 int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region);
 /*
- * Turns the references to a region into late references: it is not used again before they end.
- * Return: 0, or -ENOMEM and nothing changed.
+ * Turns the references to a region into late references: it is not used again before they end. refs
+ * are those of a request that the caller ends. Out of memory: nothing changes.
  */
-int ripc__refs_outlive_requests(struct ripc *ctx, struct ripc__region *region);
+void ripc__refs_outlive_request(struct ripc__region *region, struct ripc__export_refs *refs);
 /* The peer has released an item of an ended request. lost: another process may still read it. */
 void ripc__late_ref_release(struct ripc__lane *lane, uint64_t request, uint64_t item, bool lost);
 /* Sends UNMAP to the peers. */

@@ -28,7 +28,7 @@ int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	if (!rc && !request)
 		rc = ripc__fail(-EINVAL, "nowhere to store the request");
 	if (!rc)
-		rc = ripc__check_items(items, nitems, options, &bytes);
+		rc = ripc__check_long_items(items, nitems, options, &bytes);
 	if (rc)
 		return rc;
 	ripc__lock(ctx);
@@ -286,7 +286,7 @@ int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *it
 	int rc = ripc__check_call(s, dest, &ctx);
 
 	if (!rc)
-		rc = ripc__check_items(items, nitems, options, &bytes);
+		rc = ripc__check_long_items(items, nitems, options, &bytes);
 	if (rc)
 		return rc;
 	ripc__lock(ctx);

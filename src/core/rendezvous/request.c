@@ -41,12 +41,19 @@ void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems
  * Memory that was freed to the pool may belong to another user; memory behind a buffer does not
  * belong to the application.
  */
-static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned nitems)
+static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned nitems,
+			bool free_items)
 {
 	for (unsigned i = 0; i < nitems; i++) {
 		struct ripc__region *r =
 			items[i].iov_len ? ripc__memory_find_cap(ctx, items[i].iov_base) : NULL;
 
+		if (free_items && items[i].iov_len &&
+		    (!r || r->state != RIPC__REGION_APP || r->pins))
+			return ripc__fail(-EINVAL,
+					  "item %u: the memory at %p is not a buffer of "
+					  "ripc_buf_alloc(), or a window or return buffer is in it",
+					  i, items[i].iov_base);
 		if (!r || r->state == RIPC__REGION_USER)
 			continue;
 		if (r->state == RIPC__REGION_FREE || r->free_pending)
@@ -93,9 +100,10 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 		.refs.deadline_ns = RIPC__NEVER,
 		.nreturns = o ? o->nreturn_buffers : 0,
 		.nitems = nitems,
+		.free_items = o && o->flags & RIPC_FREE_ITEMS,
 	};
 	memset(r->items, 0, nitems * sizeof(r->items[0]));
-	rc = check_memory(ctx, items, nitems);
+	rc = check_memory(ctx, items, nitems, r->free_items);
 	if (!rc)
 		rc = ripc__local_returns_add(s, o, r->returns);
 	if (rc) {
@@ -188,6 +196,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 		if (it->copy)
 			ripc__pool_put(ctx, it->copy);
 		it->copy = NULL;
+		if (it->region && r->free_items && !status)
+			it->region->free_pending = true;
 		if (it->region && !--it->region->sends)
 			ripc__region_release(ctx, it->region);
 		it->region = NULL;

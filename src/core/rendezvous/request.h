@@ -83,8 +83,9 @@ struct ripc_request {
 	struct ripc__waitq waitq;
 	struct ripc__call *call; /* handle of a call, not a message: core/call/call.h */
 	struct ripc__completion completion;
-	bool published; /* ripc_completion_next() reports its end */
-	void *data;     /* the application's */
+	bool free_items; /* RIPC_FREE_ITEMS */
+	bool published;  /* ripc_completion_next() reports its end */
+	void *data;      /* the application's */
 	/* struct ripc__request_ext */
 	uint16_t ext_flags;
 	uint64_t call_id, call_deadline_ns;

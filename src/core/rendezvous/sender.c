@@ -541,6 +541,10 @@ void ripc__request_acked(struct ripc__lane *lane, uint64_t id, int status, bool 
 	r->ack_status = ack_status_of(status);
 	for (unsigned i = 0; i < r->nitems && (r->ack_status || !kept); i++)
 		ripc__export_ref_end(&r->items[i].ref);
+	/* The application does not get the memory back: its receiver may keep it. */
+	for (unsigned i = 0; i < r->nitems && r->free_items && !r->ack_status; i++)
+		if (r->items[i].ref.lane)
+			ripc__refs_outlive_request(r->items[i].region, &r->refs);
 	if (r->refs.count) {
 		r->refs.deadline_ns = lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
 		ripc__timer_at(lane->ctx, r->refs.deadline_ns);

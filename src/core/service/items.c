@@ -32,8 +32,8 @@ static int check_size(const struct ripc_send_options *o)
 	return 0;
 }
 
-int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
-		      uint64_t *bytes)
+static int check(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
+		 unsigned flags, uint64_t *bytes)
 {
 	uint64_t sum = 0;
 
@@ -57,7 +57,7 @@ int ripc__check_items(const struct iovec *items, unsigned nitems, const struct r
 		if (rc)
 			return rc;
 	}
-	if (o->flags & ~(unsigned)(RIPC_RELIABLE | RIPC_MORE))
+	if (o->flags & ~flags)
 		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version",
 				  o->flags);
 	if (o->nreturn_buffers > RIPC_RETURN_BUFFERS_MAX ||
@@ -65,4 +65,16 @@ int ripc__check_items(const struct iovec *items, unsigned nitems, const struct r
 		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturn_buffers,
 				  RIPC_RETURN_BUFFERS_MAX);
 	return 0;
+}
+
+int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
+		      uint64_t *bytes)
+{
+	return check(items, nitems, o, RIPC_RELIABLE | RIPC_MORE, bytes);
+}
+
+int ripc__check_long_items(const struct iovec *items, unsigned nitems,
+			   const struct ripc_send_options *o, uint64_t *bytes)
+{
+	return check(items, nitems, o, RIPC_RELIABLE | RIPC_MORE | RIPC_FREE_ITEMS, bytes);
 }

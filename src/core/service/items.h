@@ -11,5 +11,8 @@
  */
 int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
 		      uint64_t *bytes);
+/* Likewise those of a long message, which may have more flags. */
+int ripc__check_long_items(const struct iovec *items, unsigned nitems,
+			   const struct ripc_send_options *o, uint64_t *bytes);
 
 #endif

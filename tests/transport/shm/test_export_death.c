@@ -150,6 +150,117 @@ START_TEST(death__sender)
 }
 END_TEST
 
+/* The other process: passes on what it receives, in place. */
+static void forwarder_child(uint64_t id, uint64_t dest)
+{
+	struct ripc_message *m;
+	struct ripc *ctx = open_one("");
+	struct ripc_service *s = serve(ctx, id);
+
+	if (write(1, "+", 1) != 1)
+		_exit(1);
+	while (!ripc_receive(s, &m, PATIENCE_MS)) {
+		if (ripc_send_long(s, dest, &m->items[0], 1, NULL, PATIENCE_MS))
+			_exit(1);
+		ripc_message_free(m);
+	}
+	_exit(0);
+}
+
+/* A fresh buffer with one byte value all over, sent and freed. */
+static void send_fresh(struct two *w, uint8_t byte)
+{
+	uint8_t *p = ripc_buf_alloc(w->a, LEN);
+
+	ck_assert_ptr_nonnull(p);
+	memset(p, byte, LEN);
+	finish(start(w, p, LEN));
+	ck_assert_int_eq(ripc_buf_free(w->a, p), 0);
+}
+
+static bool all(const struct ripc_message *m, uint8_t byte)
+{
+	const uint8_t *p = m->items[0].iov_base;
+
+	return *p == byte && !memcmp(p, p + 1, m->items[0].iov_len - 1);
+}
+
+/* Buffers that no peer holds are overwritten. */
+static void overwrite_pool(struct ripc *ctx)
+{
+	uint8_t *p[16];
+
+	for (unsigned i = 0; i < 16; i++) {
+		p[i] = ripc_buf_alloc(ctx, LEN);
+		ck_assert_ptr_nonnull(p[i]);
+		memset(p[i], 0xee, LEN);
+	}
+	for (unsigned i = 0; i < 16; i++)
+		ck_assert_int_eq(ripc_buf_free(ctx, p[i]), 0);
+}
+
+/* It dies between the owner and a receiver that still reads. */
+START_TEST(death__forwarder)
+{
+	struct two w = {.dest = test_ids() + 1};
+	struct ripc_message *m = NULL;
+	struct ripc_service *third;
+	unsigned before = test_descriptors();
+	struct ripc *c;
+	char byte;
+	pid_t pid;
+	int out;
+
+	pid = child(forwarder_child, w.dest, test_ids() + 2, &out);
+	ck_assert_int_eq((int)read(out, &byte, 1), 1);
+	w.a = open_one("");
+	w.from = serve(w.a, test_ids());
+	c = open_one("");
+	third = serve(c, test_ids() + 2);
+	for (unsigned i = 0; i < MCAST_PROBES; i++) {
+		send_fresh(&w, 7);
+		m = receive(third);
+		if (m->placement[0] == RIPC_IN_SENDER_MEMORY)
+			break;
+		ripc_message_free(m);
+	}
+	ck_assert_int_eq(m->placement[0], RIPC_IN_SENDER_MEMORY);
+	reap(pid, out);
+	AWAIT(ripc__list_empty(&w.a->lanes));
+	overwrite_pool(w.a);
+	ck_assert(all(m, 7));
+	ripc_message_free(m);
+	ck_assert_int_eq(ripc_close(w.a), 0);
+	ck_assert_int_eq(ripc_close(c), 0);
+	ck_assert_uint_eq(mappings(), 0);
+	ck_assert_uint_eq(test_descriptors(), before);
+}
+END_TEST
+
+/* A receiver dies with messages out of buffers that were freed: nothing of them stays. */
+START_TEST(death__receiver_of_freed_buffers)
+{
+	struct two w = {.dest = test_ids() + 1};
+	unsigned before = test_descriptors();
+	char byte;
+	pid_t pid;
+	int out;
+
+	pid = child(keep_messages, w.dest, 0, &out);
+	ck_assert_int_eq((int)read(out, &byte, 1), 1);
+	w.a = open_one("");
+	w.from = serve(w.a, test_ids());
+	for (unsigned i = 0; i < 40; i++)
+		send_fresh(&w, (uint8_t)i);
+	reap(pid, out);
+	AWAIT(ripc__list_empty(&w.a->lanes));
+	overwrite_pool(w.a);
+	ck_assert_int_eq(ripc_close(w.a), 0);
+	ck_assert_uint_eq(mappings(), 0);
+	ck_assert_uint_eq(test_descriptors(), before);
+}
+END_TEST
+
 START_TEST(death__lane_while_exported)
 {
 	struct ripc_request *r;
@@ -196,6 +307,8 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, death__receiver);
 	tcase_add_test(t, death__sender);
+	tcase_add_test(t, death__forwarder);
+	tcase_add_test(t, death__receiver_of_freed_buffers);
 	tcase_add_test(t, death__lane_while_exported);
 	tcase_add_test(t, fork__child_has_no_fds);
 	suite_add_tcase(s, t);

@@ -3,11 +3,13 @@
  * Mapped zero copy of programs that allocate a buffer for each message, and of those that pass
  * messages on. Virtual time makes the counts independent of the receiver's speed.
  */
+#include "core/memory/mapped.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+
 #include "virtual_time.h"
 
-#include "core/memory/mapped.h"
-
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 
 #define LEN ((size_t)256 * 1024)
@@ -266,8 +268,8 @@ START_TEST(forward__kept_at_the_end)
 }
 END_TEST
 
-/* The one in the middle loses its lane to a peer that still reads, and frees its message. */
-START_TEST(forward__lane_lost)
+/* The one in the middle ends, before or after its sender has waited for long enough. */
+static void middle_ends(bool late)
 {
 	struct ripc_request *r, *on;
 	struct ripc_message *m, *last;
@@ -275,16 +277,83 @@ START_TEST(forward__lane_lost)
 
 	last = passed_on_in_place(&p, &m, &r, &on);
 	finish(on);
+	if (late) {
+		finish(r);
+		release(p);
+	}
 	ck_assert_int_eq(ripc_close(ctx[1]), 0);
 	ctx[1] = ctx[2];
 	ctx[2] = NULL;
-	finish(r);
-	release(p);
+	if (!late) {
+		finish(r);
+		release(p);
+	}
+	pass(STEP * 100);
 	for (unsigned i = 0; i < 8; i++) {
 		buffer(9);
 		ck_assert(all(last, 7));
 	}
 	ripc_message_free(last);
+}
+
+START_TEST(forward__middle_ends)
+{
+	middle_ends(false);
+}
+END_TEST
+
+START_TEST(forward__middle_ends_late)
+{
+	middle_ends(true);
+}
+END_TEST
+
+/* The one in the middle lives, but its lane to the last one is lost, which still reads. */
+static void last_lane_lost(bool late)
+{
+	struct ripc_request *r, *on;
+	struct ripc_message *m, *last;
+	struct ripc__list *n;
+	uint8_t *p;
+
+	last = passed_on_in_place(&p, &m, &r, &on);
+	finish(on);
+	if (late) {
+		finish(r);
+		release(p);
+	}
+	ripc__lock(ctx[1]);
+	ripc__list_for_each (n, &ctx[1]->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+
+		if (!memcmp(lane->peer->instance, ctx[2]->instance, 16)) {
+			ripc__lane_fail(lane, -EIO, "for the test");
+			break;
+		}
+	}
+	ripc__unlock(ctx[1]);
+	ripc_message_free(m);
+	if (!late) {
+		finish(r);
+		release(p);
+	}
+	pass(STEP * 100);
+	for (unsigned i = 0; i < 8; i++) {
+		buffer(9);
+		ck_assert(all(last, 7));
+	}
+	ripc_message_free(last);
+}
+
+START_TEST(forward__last_lane_lost)
+{
+	last_lane_lost(false);
+}
+END_TEST
+
+START_TEST(forward__last_lane_lost_late)
+{
+	last_lane_lost(true);
 }
 END_TEST
 
@@ -323,6 +392,113 @@ START_TEST(forward__back_to_owner)
 		ripc_message_free(again);
 	}
 	ck_assert_uint_ge(in_place, 20);
+}
+END_TEST
+
+/* ---- buffers that the send frees ---- */
+
+static int start_freeing(unsigned from, unsigned to, void *p, size_t len, struct ripc_request **r)
+{
+	struct ripc_send_options options = {.size = sizeof(options), .flags = RIPC_FREE_ITEMS};
+	struct iovec item = {p, len};
+
+	return ripc_send_async(service[from], test_ids() + to, &item, 1, &options, r);
+}
+
+/* The request does not wait for the receiver, which sends each message back. */
+START_TEST(freed__back_to_owner_in_place)
+{
+	unsigned there = 0, back = 0;
+
+	for (unsigned i = 0; i < 100; i++) {
+		struct ripc_message *m, *again;
+		struct ripc_request *r, *echo;
+		uint64_t begin_ns;
+
+		ck_assert_int_eq(start_freeing(0, 1, buffer(i), LEN, &r), 0);
+		m = take_at(1);
+		begin_ns = now_ns;
+		finish(r);
+		ck_assert_uint_lt(now_ns - begin_ns, ripc__export_ref_max_ns(LEN));
+		ck_assert_int_eq(
+			ripc_send_async(service[1], test_ids(), &m->items[0], 1, NULL, &echo), 0);
+		again = take_at(0);
+		ck_assert(all(again, i));
+		there += mapped(m);
+		back += mapped(again);
+		ripc_message_free(again);
+		finish(echo);
+		ripc_message_free(m);
+	}
+	ck_assert_uint_ge(there, 95);
+	ck_assert_uint_ge(back, 90);
+}
+END_TEST
+
+START_TEST(freed__kept_by_receiver)
+{
+	struct ripc_message *kept[16];
+	struct ripc_request *r;
+
+	ck_assert_uint_ge(sent_afresh(1, 10), 7);
+	for (unsigned i = 0; i < 16; i++) {
+		ck_assert_int_eq(start_freeing(0, 1, buffer(i), LEN, &r), 0);
+		kept[i] = take_at(1);
+		finish(r);
+	}
+	for (unsigned i = 0; i < 16; i++) {
+		ck_assert(all(kept[i], i));
+		ripc_message_free(kept[i]);
+	}
+	ck_assert_uint_ge(sent_afresh(1, 50), 50);
+}
+END_TEST
+
+static void freed(void *p)
+{
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), -EINVAL);
+}
+
+START_TEST(freed__only_if_sent)
+{
+	struct ripc_send_options options = {.size = sizeof(options), .flags = RIPC_FREE_ITEMS};
+	uint8_t *p = buffer(1), own[64] = {0};
+	struct iovec item = {p, LEN}, other = {own, sizeof(own)};
+	struct ripc_request *r;
+
+	/* Nobody holds the service. */
+	ck_assert_int_lt(ripc_send_long(service[0], test_ids() + 9, &item, 1, &options, 50), 0);
+	ck_assert(p[LEN - 1] == 1);
+	ck_assert_int_eq(start_freeing(0, 9, p, LEN, &r), 0);
+	ck_assert_int_eq(ripc_request_cancel(&r, 1000), -ECANCELED);
+	/* Other memory, other calls. */
+	ck_assert_int_eq(ripc_send_long(service[0], test_ids() + 1, &other, 1, &options, 50),
+			 -EINVAL);
+	ck_assert_int_eq(ripc_send_short(service[0], test_ids() + 1, &other, 1, &options, 50),
+			 -EOPNOTSUPP);
+	ck_assert_int_eq(ripc_window_add(ctx[0], service[0], p, 64), 0);
+	ck_assert_int_eq(start_freeing(0, 1, p, LEN, &r), -EINVAL);
+	ck_assert_int_eq(ripc_window_remove(ctx[0], p), 0);
+	ck_assert_int_eq(start_freeing(0, 1, p, LEN, &r), 0);
+	ripc_message_free(take_at(1));
+	finish(r);
+	freed(p);
+}
+END_TEST
+
+/* A part of a buffer; no item is mapped. */
+START_TEST(freed__copied)
+{
+	struct ripc_message *m;
+	struct ripc_request *r;
+	uint8_t *p = buffer(5);
+
+	ck_assert_int_eq(start_freeing(0, 1, p + 10, 1000, &r), 0);
+	m = take_at(1);
+	finish(r);
+	ck_assert(all(m, 5));
+	ripc_message_free(m);
+	freed(p);
 }
 END_TEST
 
@@ -369,13 +545,22 @@ int main(void)
 	tcase_add_test(t, recycle__not_while_it_is_read);
 	tcase_add_test(t, forward__pipeline_in_place);
 	tcase_add_test(t, forward__kept_at_the_end);
-	tcase_add_test(t, forward__lane_lost);
+	tcase_add_test(t, forward__middle_ends);
+	tcase_add_test(t, forward__middle_ends_late);
+	tcase_add_test(t, forward__last_lane_lost);
+	tcase_add_test(t, forward__last_lane_lost_late);
 	tcase_add_test(t, forward__back_to_owner);
+	tcase_add_test(t, freed__back_to_owner_in_place);
+	tcase_add_test(t, freed__kept_by_receiver);
+	tcase_add_test(t, freed__only_if_sent);
+	tcase_add_test(t, freed__copied);
 	suite_add_tcase(s, t);
 	tcase_set_timeout(strict, 120);
 	tcase_add_checked_fixture(strict, setup_strict, world_close);
 	tcase_add_test(strict, strict__fresh_buffers_copied);
 	tcase_add_test(strict, strict__passed_on_copied);
+	tcase_add_test(strict, freed__only_if_sent);
+	tcase_add_test(strict, freed__copied);
 	suite_add_tcase(s, strict);
 	return test_main("transport/shm/recycle", s);
 }
