@@ -39,3 +39,4 @@ include tests/mutate/local.mk
 include tests/faults/local.mk
 include tests/lab/local.mk
 include tests/compat/local.mk
+include tests/ofi/local.mk
