@@ -99,10 +99,10 @@ static ssize_t read_locked(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t
 {
 	ssize_t n;
 
+	if (!count || cq->used < count)
+		ofi_sources_progress(&cq->sources);
 	if (!count)
 		return cq->used ? 0 : -FI_EAGAIN;
-	if (cq->used < count)
-		ofi_sources_progress(&cq->sources);
 	n = take(cq, buf, count, sources);
 	if (!cq->used && !cq->woken)
 		ofi_sources_clear(&cq->sources);
@@ -215,8 +215,7 @@ int ofi_cq_trywait(struct fid *fid)
 	int rc;
 
 	pthread_mutex_lock(&cq->sources.domain->lock);
-	if (!cq->used)
-		ofi_sources_progress(&cq->sources);
+	ofi_sources_progress(&cq->sources);
 	rc = cq->used ? -FI_EAGAIN : 0;
 	pthread_mutex_unlock(&cq->sources.domain->lock);
 	return rc;

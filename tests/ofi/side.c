@@ -73,11 +73,10 @@ fi_addr_t side_insert(struct side *s, const struct side *other)
 
 void side_progress(struct side *s)
 {
-	/* Reading no entries makes progress, too. */
 	struct fi_cq_tagged_entry e;
 
+	/* Reading no entries makes progress, too. */
 	ck_assert_int_le(fi_cq_read(s->cq, &e, 0), 0);
-	ck_assert_int_ge(fi_trywait(s->fabric, (struct fid *[]){&s->cq->fid}, 1), -FI_EAGAIN);
 }
 
 struct fi_cq_tagged_entry side_wait(struct side *s, struct side *other)

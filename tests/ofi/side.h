@@ -38,7 +38,7 @@ struct fi_cq_tagged_entry side_wait(struct side *s, struct side *other);
 struct fi_cq_err_entry side_wait_error(struct side *s, struct side *other);
 /* Whether there is no completion. */
 bool side_is_quiet(struct side *s);
-/* Passes of progress of s, while nothing is to be read. */
+/* One pass of progress of s. */
 void side_progress(struct side *s);
 
 #endif

@@ -110,13 +110,28 @@ START_TEST(many_endpoints__each_with_each)
 }
 END_TEST
 
+/* The context of the next error; completions before it are read. */
+static void *next_error(struct side *s)
+{
+	struct fi_cq_tagged_entry e;
+	struct fi_cq_err_entry err = {0};
+	uint64_t end_ns = 0;
+	ssize_t n;
+
+	while ((n = fi_cq_read(s->cq, &e, 1)) != -FI_EAVAIL)
+		if (n == -FI_EAGAIN)
+			ck_assert(test_pause(&end_ns, TEST_PATIENCE_MS));
+	ck_assert_int_eq(fi_cq_readerr(s->cq, &err, 0), 1);
+	ck_assert_int_ne(err.err, 0);
+	return err.op_context;
+}
+
 /* An end that is closed with messages on their way, in both directions. */
 START_TEST(endpoint_closed_under_traffic__ends_what_was_under_way)
 {
 	static char out[1 << 20], in[1 << 20];
 	struct side a, b;
 	fi_addr_t to_a, to_b;
-	struct fi_cq_err_entry e;
 
 	side_open(&a, NULL, FI_WAIT_NONE);
 	side_open(&b, NULL, FI_WAIT_NONE);
@@ -133,26 +148,12 @@ START_TEST(endpoint_closed_under_traffic__ends_what_was_under_way)
 	side_progress(&b);
 	ck_assert_int_eq(fi_close(&b.ep->fid), 0);
 	b.ep = NULL;
-	/* The sends to b that nobody received end with an error. */
-	for (unsigned errors = 0; errors < 3;) {
-		struct fi_cq_tagged_entry ok;
-		uint64_t end_ns = 0;
-		ssize_t n;
-
-		while ((n = fi_cq_read(a.cq, &ok, 1)) == -FI_EAGAIN)
-			ck_assert(test_pause(&end_ns, TEST_PATIENCE_MS));
-		if (n == 1)
-			continue;
-		ck_assert_int_eq(fi_cq_readerr(a.cq, &e, 0), 1);
-		ck_assert_int_ne(e.err, 0);
-		if (e.op_context == out)
-			errors++;
-	}
-	/* A further send ends with an error, too. */
+	/* The sends to b that nobody received end with an error, and so does a further one. */
+	for (unsigned errors = 0; errors < 3;)
+		errors += next_error(&a) == out;
 	ck_assert_int_eq(fi_tsend(a.ep, out, 1, NULL, to_b, 9, &to_b), 0);
-	do {
-		e = side_wait_error(&a, NULL);
-	} while (e.op_context != &to_b);
+	while (next_error(&a) != &to_b)
+		;
 	side_close(&b);
 	side_close(&a);
 }
