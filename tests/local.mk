@@ -40,3 +40,4 @@ include tests/faults/local.mk
 include tests/lab/local.mk
 include tests/compat/local.mk
 include tests/ofi/local.mk
+include tests/mpi/local.mk

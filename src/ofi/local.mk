@@ -16,4 +16,5 @@ libripc_fi_la_LIBADD = libripc.la $(LIBFABRIC_LIBS)
 libripc_fi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined \
 	-Wl,--version-script=$(top_srcdir)/src/ofi/libripc-fi.map
 libripc_fi_la_DEPENDENCIES = libripc.la src/ofi/libripc-fi.map
+dist_man_MANS += doc/man/ripc_ofi.7
 endif

@@ -23,7 +23,7 @@ struct side {
 	bool own_domain;
 };
 
-/* What a test asks fi_getinfo() for; to be freed. */
+/* Hints that a test passes to fi_getinfo(); to be freed. */
 struct fi_info *side_hints(void);
 /* fi_getinfo() for the provider of this build. */
 int side_getinfo(const struct fi_info *hints, struct fi_info **info);
@@ -32,7 +32,7 @@ void side_open(struct side *s, const struct side *domain_of, enum fi_wait_obj wa
 void side_close(struct side *s);
 /* Inserts the address of another endpoint. */
 fi_addr_t side_insert(struct side *s, const struct side *other);
-/* Waits for a completion of s; also drives other, which may be NULL, without reading from it. */
+/* Waits for a completion of s; other, which may be NULL, makes progress, too. */
 struct fi_cq_tagged_entry side_wait(struct side *s, struct side *other);
 /* The same for an error. */
 struct fi_cq_err_entry side_wait_error(struct side *s, struct side *other);

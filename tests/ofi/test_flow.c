@@ -70,7 +70,7 @@ START_TEST(injects_without_credit__are_refused_for_now)
 }
 END_TEST
 
-START_TEST(many_endpoints__each_with_each)
+START_TEST(many_endpoints__from_each_to_each)
 {
 	static struct side s[ENDPOINTS];
 	static fi_addr_t to[ENDPOINTS][ENDPOINTS];
@@ -126,8 +126,8 @@ static void *next_error(struct side *s)
 	return err.op_context;
 }
 
-/* An end that is closed with messages on their way, in both directions. */
-START_TEST(endpoint_closed_under_traffic__ends_what_was_under_way)
+/* An endpoint is closed during transfers in both directions. */
+START_TEST(endpoint_closed_under_traffic__ends_operations)
 {
 	static char out[1 << 20], in[1 << 20];
 	struct side a, b;
@@ -216,8 +216,8 @@ int main(void)
 
 	tcase_add_test(tc, flood__takes_bounded_memory);
 	tcase_add_test(tc, injects_without_credit__are_refused_for_now);
-	tcase_add_test(tc, many_endpoints__each_with_each);
-	tcase_add_test(tc, endpoint_closed_under_traffic__ends_what_was_under_way);
+	tcase_add_test(tc, many_endpoints__from_each_to_each);
+	tcase_add_test(tc, endpoint_closed_under_traffic__ends_operations);
 	tcase_add_test(tc, process_killed__ends_sends_to_it);
 	suite_add_tcase(s, tc);
 	return test_main("ofi/flow", s);

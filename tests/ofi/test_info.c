@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the provider offers, what it refuses, and its objects without traffic. */
+/* Attributes and refusals of the provider, and its objects without traffic. */
 #include "side.h"
 
 #include <rdma/fi_rma.h>
@@ -91,7 +91,7 @@ START_TEST(getinfo__refuses_what_is_not_served)
 }
 END_TEST
 
-START_TEST(getname__says_how_long_it_is)
+START_TEST(getname__returns_the_length)
 {
 	struct side s;
 	uint8_t address[16];
@@ -107,7 +107,7 @@ START_TEST(getname__says_how_long_it_is)
 }
 END_TEST
 
-START_TEST(av__inserts_looks_up_and_removes)
+START_TEST(av__inserts_finds_and_removes)
 {
 	struct side a, b;
 	uint8_t address[64], nonsense[16] = "no address";
@@ -146,7 +146,7 @@ START_TEST(objects_in_use__are_not_closed)
 }
 END_TEST
 
-START_TEST(calls__that_are_not_served_say_so)
+START_TEST(calls_that_are_not_served__return_enosys)
 {
 	struct side s;
 	struct fid_ep *sep;
@@ -188,10 +188,10 @@ int main(void)
 
 	tcase_add_test(tc, getinfo__one_endpoint_that_meets_the_hints);
 	tcase_add_test(tc, getinfo__refuses_what_is_not_served);
-	tcase_add_test(tc, getname__says_how_long_it_is);
-	tcase_add_test(tc, av__inserts_looks_up_and_removes);
+	tcase_add_test(tc, getname__returns_the_length);
+	tcase_add_test(tc, av__inserts_finds_and_removes);
 	tcase_add_test(tc, objects_in_use__are_not_closed);
-	tcase_add_test(tc, calls__that_are_not_served_say_so);
+	tcase_add_test(tc, calls_that_are_not_served__return_enosys);
 	tcase_add_test(tc, endpoint__needs_queue_and_addresses);
 	suite_add_tcase(s, tc);
 	return test_main("ofi/info", s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The matching of receives and messages: order, wildcards, claims, and a comparison with a model. */
+/* Matching of receives and messages: order, wildcards, claims, and a comparison with a model. */
 #include "harness.h"
 #include "ofi/matching.h"
 
