@@ -79,7 +79,7 @@ static int av_insert(struct fid_av *fid, const void *addresses, size_t count, fi
 		     uint64_t flags, void *context)
 {
 	struct ofi_av *av = av_of(fid);
-	int *errors = flags & FI_SYNC_ERR ? context : NULL;
+	int *errors = (flags & FI_SYNC_ERR) ? context : NULL;
 	int inserted = 0;
 
 	if (flags & ~(FI_MORE | FI_SYNC_ERR))

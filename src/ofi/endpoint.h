@@ -113,7 +113,7 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 /* Ends a send and frees it; it is in no list. error: 0 or positive. */
 void ofi_send_end(struct ofi_send *s, int error);
 /* Return: whether a queued send with this context was cancelled. */
-bool ofi_send_cancel(struct ofi_ep *ep, void *context);
+bool ofi_send_cancel(struct ofi_ep *ep, const void *context);
 
 /* receive.c */
 ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, fi_addr_t source,
@@ -128,7 +128,7 @@ int ofi_recv_grant(struct ofi_recv *r);
 /* Ends a receive; it is in no list. error: 0 or positive. */
 void ofi_recv_end(struct ofi_recv *r, int error);
 /* Return: whether a receive with this context was cancelled. */
-bool ofi_recv_cancel(struct ofi_ep *ep, void *context);
+bool ofi_recv_cancel(struct ofi_ep *ep, const void *context);
 /* Frees pinned receives whose memory libripc has released. */
 void ofi_recv_release_pinned(struct ofi_ep *ep);
 /* Frees all receives and messages without completions: the endpoint is being closed. */

@@ -263,8 +263,8 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 	f->fabric_attr->prov_version = ofi_provider.version;
 	f->fabric_attr->api_version = version;
 	f->caps = caps_for(hints);
-	f->tx_attr->caps = f->caps & FI_SEND ? f->caps & TX_CAPS : 0;
-	f->rx_attr->caps = f->caps & FI_RECV ? f->caps & RX_CAPS : 0;
+	f->tx_attr->caps = (f->caps & FI_SEND) ? (f->caps & TX_CAPS) : 0;
+	f->rx_attr->caps = (f->caps & FI_RECV) ? (f->caps & RX_CAPS) : 0;
 	if (follow(f, hints))
 		goto no_memory;
 	*info = f;

@@ -9,6 +9,9 @@
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
+/* libfabric calls it when it has loaded the provider. */
+FI_EXT_INI;
+
 extern struct fi_provider ofi_provider;
 
 /* Settings: FI_RIPC_NAME in the environment, ripc_ofi(7). */

@@ -267,7 +267,7 @@ ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, f
 	return 0;
 }
 
-bool ofi_recv_cancel(struct ofi_ep *ep, void *context)
+bool ofi_recv_cancel(struct ofi_ep *ep, const void *context)
 {
 	struct ofi_posted *p = ofi_matching_cancel(&ep->tagged, context);
 

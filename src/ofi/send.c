@@ -213,10 +213,12 @@ static ssize_t prepare(struct ofi_send *s, struct ofi_ep *ep, const struct iovec
 static ssize_t enqueue(const struct ofi_send *from, bool inject)
 {
 	struct ofi_peer *p = from->peer;
-	struct ofi_send *s, *other;
-	unsigned queued;
+	struct ofi_send *s;
 
 	if (inject) {
+		const struct ofi_send *other;
+		unsigned queued;
+
 		DL_COUNT(p->queue, other, queued);
 		if (queued >= INJECTED_MAX)
 			return -FI_EAGAIN;
@@ -292,9 +294,9 @@ static ssize_t send_any(struct fid_ep *fid, const struct iovec *iov, size_t niov
 	s.context = context;
 	s.cq_flags = FI_SEND | kind;
 	s.wire_flags = (kind == FI_TAGGED ? OFI_F_TAGGED : 0) |
-		       (flags & FI_REMOTE_CQ_DATA ? OFI_F_DATA : 0);
+		       ((flags & FI_REMOTE_CQ_DATA) ? OFI_F_DATA : 0);
 	s.tag = tag;
-	s.data = flags & FI_REMOTE_CQ_DATA ? data : 0;
+	s.data = (flags & FI_REMOTE_CQ_DATA) ? data : 0;
 	s.notify = notify;
 	pthread_mutex_lock(&ep->domain->lock);
 	rc = send_locked(&s, ep, iov, niov, dest, flags);
@@ -408,7 +410,7 @@ static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buf, size_t len
 	return inject_any(fid, buf, len, dest, tag, data, FI_TAGGED, FI_REMOTE_CQ_DATA);
 }
 
-bool ofi_send_cancel(struct ofi_ep *ep, void *context)
+bool ofi_send_cancel(struct ofi_ep *ep, const void *context)
 {
 	struct ofi_peer *p;
 	struct ofi_send *s;

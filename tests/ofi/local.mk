@@ -4,8 +4,8 @@ check_PROGRAMS += tests/ofi/test_matching
 tests_ofi_test_matching_SOURCES = tests/ofi/test_matching.c src/ofi/matching.c src/ofi/matching.h
 tests_ofi_test_matching_LDADD = libtests.la $(CHECK_LIBS)
 
-# Load the provider of this build directory.
-OFI_CPPFLAGS = $(AM_CPPFLAGS) $(LIBFABRIC_CFLAGS) -DPROVIDER_DIR=\"$(abs_top_builddir)/.libs\"
+# Run in the top build directory and load its provider.
+OFI_CPPFLAGS = $(AM_CPPFLAGS) $(LIBFABRIC_CFLAGS)
 OFI_LDADD = libtests.la $(CHECK_LIBS) $(LIBFABRIC_LIBS)
 check_PROGRAMS += tests/ofi/test_info tests/ofi/test_endpoint tests/ofi/test_flow
 tests_ofi_test_info_SOURCES = tests/ofi/test_info.c tests/ofi/side.c tests/ofi/side.h
