@@ -68,6 +68,8 @@ void ripc__calls_free_ended(struct ripc *ctx);
 
 /* A request arrived for s. Return: whether it is delivered; if not, m was released. */
 bool ripc__request_arrived(struct ripc_service *s, struct ripc__message *m);
+/* A request with time left arrived, and the application receives it at once. */
+void ripc__request_delivered(struct ripc__message *m);
 /* The application receives m. Return: whether it may have it; if not, m was released. */
 bool ripc__request_taken(struct ripc__message *m);
 /* A request is released without an answer: its caller is notified. */

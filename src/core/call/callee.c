@@ -62,18 +62,28 @@ static void drop_unseen(struct ripc__message *m, enum ripc__call_state state)
 	ripc__message_release(m);
 }
 
-bool ripc__request_arrived(struct ripc_service *s, struct ripc__message *m)
+static void request_add(struct ripc__message *m, enum request_state state)
 {
-	(void)s;
-	m->call_state = REQUEST_QUEUED;
+	m->call_state = (uint8_t)state;
 	m->pub.call = m->call;
 	m->call_deadline_ns =
 		m->call_word == UINT32_MAX ? RIPC__NEVER : m->ctx->now_ns + m->call_word * RIPC__MS;
 	ripc__list_add(&m->call_peer->served, &m->served);
+}
+
+bool ripc__request_arrived(struct ripc_service *s, struct ripc__message *m)
+{
+	(void)s;
+	request_add(m, REQUEST_QUEUED);
 	if (m->call_word)
 		return true;
 	drop_unseen(m, RIPC__CALL_NOT_TAKEN);
 	return false;
+}
+
+void ripc__request_delivered(struct ripc__message *m)
+{
+	request_add(m, REQUEST_TAKEN);
 }
 
 bool ripc__call_arrived(struct ripc_service *s, struct ripc__message *m)

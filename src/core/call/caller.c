@@ -33,11 +33,17 @@ struct ripc__call {
 	struct ripc_request *rndv;    /* long request under way, or NULL */
 	struct ripc__message *reply;
 	int reply_status;
-	/* of a long request, which may be sent again */
-	unsigned nitems;
-	struct iovec *items;
+	uint32_t left_ms;              /* until the first try to send ends: time left; then 0 */
+	struct long_request *long_req; /* NULL: m is the request */
+};
+
+/* The arguments of a long request, which may be sent again. */
+struct long_request {
 	struct ripc_send_options options;
 	struct iovec buffers[RIPC_RETURN_BUFFERS_MAX];
+	uint64_t bytes;
+	unsigned nitems;
+	struct iovec items[];
 };
 
 static void send_request(struct ripc__call *call);
@@ -248,7 +254,7 @@ void ripc__call_free(struct ripc__call *call)
 {
 	if (call->reply)
 		ripc__message_release(call->reply);
-	free(call->items);
+	free(call->long_req);
 	call->handle->call = NULL;
 	call->handle = (struct ripc_request *)(void *)call->ctx->call_cache;
 	call->ctx->call_cache = call;
@@ -300,7 +306,9 @@ static int before_post(struct ripc__reliable_owner *o, struct ripc__reliable_msg
 		       struct ripc__lane *lane)
 {
 	struct ripc__call *call = (struct ripc__call *)o;
-	uint32_t left = ripc__remaining_ms(call->ctx, call->deadline_ns);
+	/* The first post needs no clock. */
+	uint32_t left =
+		call->left_ms ? call->left_ms : ripc__remaining_ms(call->ctx, call->deadline_ns);
 
 	/* The timers end the call. */
 	if (!left)
@@ -376,18 +384,16 @@ static void send_long_request(struct ripc__call *call)
 		.owner = call,
 		.at = &call->rndv,
 	};
-	uint64_t bytes = 0;
+	struct long_request *l = call->long_req;
 	struct ripc_request *r;
 	int rc;
 
-	for (unsigned i = 0; i < call->nitems; i++)
-		bytes += call->items[i].iov_len;
-	rc = ripc__request_start(handle->service, call->dest, call->items, call->nitems, bytes,
-				 &call->options, &ext, &r);
+	rc = ripc__request_start(handle->service, call->dest, l->items, l->nitems, l->bytes,
+				 &l->options, &ext, &r);
 	if (rc)
 		ripc__call_end(call, rc, ripc_error_detail());
 	/* Only once: the buffers stay advertised if the request is sent again. */
-	call->options.nreturn_buffers = 0;
+	l->options.nreturn_buffers = 0;
 }
 
 static void send_request(struct ripc__call *call)
@@ -673,23 +679,40 @@ static bool is_short(struct ripc *ctx, uint64_t dest, uint64_t bytes)
 	       bytes + RIPC__CALL_EXT <= d->peer->lane->send_max - RIPC__SHORT_FIXED;
 }
 
-/* Copies the list of items of a long request, which may be sent again. */
-static int keep_items(struct ripc__call *call, const struct iovec *items, unsigned nitems,
-		      const struct ripc_call_options *o)
+/* call->long_req stays NULL if there is no memory. */
+static void keep_long_request(struct ripc__call *call, const struct iovec *items, unsigned nitems,
+			      uint64_t bytes, const struct ripc_call_options *o)
 {
-	call->items = malloc(nitems * sizeof(*items));
-	if (!call->items)
-		return -ENOMEM;
-	memcpy(call->items, items, nitems * sizeof(*items));
-	call->nitems = nitems;
-	call->options.size = sizeof(call->options);
+	struct long_request *l = malloc(sizeof(*l) + nitems * sizeof(*items));
+
+	call->long_req = l;
+	if (!l)
+		return;
+	memcpy(l->items, items, nitems * sizeof(*items));
+	l->nitems = nitems;
+	l->bytes = bytes;
+	l->options = (struct ripc_send_options){.size = sizeof(l->options)};
 	if (o && o->nreply_buffers) {
-		memcpy(call->buffers, o->reply_buffers,
-		       o->nreply_buffers * sizeof(call->buffers[0]));
-		call->options.return_buffers = call->buffers;
-		call->options.nreturn_buffers = o->nreply_buffers;
+		memcpy(l->buffers, o->reply_buffers, o->nreply_buffers * sizeof(l->buffers[0]));
+		l->options.return_buffers = l->buffers;
+		l->options.nreturn_buffers = o->nreply_buffers;
 	}
-	return 0;
+}
+
+/* The handle of a call. It has no items. */
+static void handle_init(struct ripc_request *r, struct ripc_service *s, struct ripc__call *call)
+{
+	memset(r, 0, offsetof(struct ripc_request, returns));
+	r->ctx = s->ctx;
+	r->service = s;
+	r->dest_id = call->dest;
+	r->source = s->id;
+	r->call = call;
+	ripc__waitq_init(&r->waitq);
+	ripc__completion_init(&r->completion, RIPC_COMPLETION_REQUEST);
+	ripc__list_init(&r->peer_link);
+	ripc__list_init(&r->link);
+	ripc__list_init(&r->ctx_link);
 }
 
 int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
@@ -700,7 +723,6 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 	struct ripc__call *call = call_alloc(ctx);
 	struct ripc_request *r = call ? ripc__request_get(ctx, 1) : NULL;
 	uint8_t ext[RIPC__CALL_EXT] = {0};
-	int rc = 0;
 
 	if (!r)
 		goto fail;
@@ -716,13 +738,7 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		.deadline_ns = timeout_ms < 0 ? RIPC__NEVER : ripc__deadline_far(ctx, timeout_ms),
 		.idempotent = o && o->flags & RIPC_IDEMPOTENT,
 	};
-	*r = (struct ripc_request){
-		.ctx = ctx, .service = s, .dest_id = dest, .source = s->id, .call = call};
-	ripc__waitq_init(&r->waitq);
-	ripc__completion_init(&r->completion, RIPC_COMPLETION_REQUEST);
-	ripc__list_init(&r->peer_link);
-	ripc__list_init(&r->link);
-	ripc__list_init(&r->ctx_link);
+	handle_init(r, s, call);
 	if (call_add(ctx, call))
 		goto fail;
 	if (!(o && o->nreply_buffers) && is_short(ctx, dest, bytes)) {
@@ -731,9 +747,9 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		if (call->m)
 			call->m->owner = &call->owner;
 	} else {
-		rc = keep_items(call, items, nitems, o);
+		keep_long_request(call, items, nitems, bytes, o);
 	}
-	if (rc || (!call->m && !call->items)) {
+	if (!call->m && !call->long_req) {
 		call_remove(ctx, call);
 		goto fail;
 	}
@@ -745,7 +761,9 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		ripc__timer_at(ctx, call->deadline_ns);
 	}
 	*out = r;
+	call->left_ms = timeout_ms < 0 ? UINT32_MAX : (uint32_t)timeout_ms;
 	send_request(call);
+	call->left_ms = 0;
 	return 0;
 fail:
 	if (r)

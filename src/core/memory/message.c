@@ -68,18 +68,6 @@ struct ripc__message *ripc__message_new(struct ripc *ctx, unsigned nitems)
 	return m;
 }
 
-void ripc__message_set_call(struct ripc__message *m, const struct ripc__header *h,
-			    struct ripc__peer *p)
-{
-	m->call_kind = h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST : RIPC__CALL_REPLY;
-	m->call = h->call;
-	m->call_word = (uint32_t)h->call_word;
-	m->call_cancelled = m->call_answered = false;
-	m->call_peer = p;
-	/* A request is in p->served when it has arrived in full. */
-	ripc__list_init(&m->served);
-}
-
 void ripc__message_return_credit(struct ripc__message *m)
 {
 	struct ripc__flow *flow = m->flow;

@@ -29,9 +29,18 @@ static inline struct ripc__message *ripc__message_cache_pop(struct ripc *ctx)
 	return m;
 }
 
-/* Makes it the request or the answer of a call, from a message of p. */
-void ripc__message_set_call(struct ripc__message *m, const struct ripc__header *h,
-			    struct ripc__peer *p);
+/* Makes it the request or the answer of call id, from a message of p. */
+static inline void ripc__message_set_call(struct ripc__message *m, enum ripc__call_kind kind,
+					  uint64_t id, uint32_t word, struct ripc__peer *p)
+{
+	m->call_kind = (uint8_t)kind;
+	m->call = id;
+	m->call_word = word;
+	m->call_cancelled = m->call_answered = false;
+	m->call_peer = p;
+	/* A request is in p->served when it has arrived in full. */
+	ripc__list_init(&m->served);
+}
 
 /* Gives back its buffers and itself. */
 void ripc__message_release(struct ripc__message *m);

@@ -26,54 +26,73 @@ static int check_options(const struct ripc_call_options *o)
 	return 0;
 }
 
-/* publish: whether ripc_completion_next() may report it. */
-static int call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		      unsigned nitems, const struct ripc_call_options *options, int timeout_ms,
-		      bool publish, struct ripc_request **request)
+/* Checks the arguments of a call. Return: 0: lock held, s entered; else the error. */
+static int RIPC__NO_ANALYSIS call_enter(struct ripc_service *s, uint64_t dest,
+					const struct iovec *items, unsigned nitems,
+					const struct ripc_call_options *options, uint64_t *bytes)
 {
 	struct ripc *ctx;
-	uint64_t bytes;
 	int rc = ripc__check_call(s, dest, &ctx);
 
-	if (!rc && !request)
-		rc = ripc__fail(-EINVAL, "nowhere to store the request");
 	if (!rc)
-		rc = ripc__check_items(items, nitems, NULL, &bytes);
+		rc = ripc__check_items(items, nitems, NULL, bytes);
 	if (!rc)
 		rc = check_options(options);
 	if (rc)
 		return rc;
 	ripc__lock(ctx);
 	rc = ripc__service_enter(s);
-	if (!rc) {
-		rc = ripc__call_start(s, dest, items, nitems, bytes, options, timeout_ms, request);
-		if (!rc && publish)
-			ripc__request_publish(*request, options ? options->data : NULL);
-		ripc__service_leave(s);
-	}
+	if (rc)
+		ripc__unlock(ctx);
+	return rc;
+}
+
+int RIPC__NO_ANALYSIS ripc_call_start(struct ripc_service *s, uint64_t dest,
+				      const struct iovec *items, unsigned nitems,
+				      const struct ripc_call_options *options, int timeout_ms,
+				      struct ripc_request **request)
+{
+	struct ripc *ctx;
+	uint64_t bytes;
+	int rc;
+
+	if (!request)
+		return ripc__fail(-EINVAL, "nowhere to store the request");
+	rc = call_enter(s, dest, items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	rc = ripc__call_start(s, dest, items, nitems, bytes, options, timeout_ms, request);
+	if (!rc)
+		ripc__request_publish(*request, options ? options->data : NULL);
+	ctx = s->ctx;
+	ripc__service_leave(s);
 	ripc__unlock(ctx);
 	return rc;
 }
 
-int ripc_call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		    unsigned nitems, const struct ripc_call_options *options, int timeout_ms,
-		    struct ripc_request **request)
+int RIPC__NO_ANALYSIS ripc_call(struct ripc_service *s, uint64_t dest, const struct iovec *items,
+				unsigned nitems, const struct ripc_call_options *options,
+				struct ripc_message **reply, int timeout_ms)
 {
-	return call_start(s, dest, items, nitems, options, timeout_ms, true, request);
-}
-
-int ripc_call(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-	      const struct ripc_call_options *options, struct ripc_message **reply, int timeout_ms)
-{
-	struct ripc_request *r = NULL;
+	struct ripc_request *r;
+	struct ripc *ctx;
+	uint64_t bytes;
 	int rc;
 
 	if (!reply)
 		return ripc__fail(-EINVAL, "nowhere to store the reply");
 	*reply = NULL;
-	rc = call_start(s, dest, items, nitems, options, timeout_ms, false, &r);
+	rc = call_enter(s, dest, items, nitems, options, &bytes);
+	if (rc)
+		return rc;
+	ctx = s->ctx;
+	rc = ripc__call_start(s, dest, items, nitems, bytes, options, timeout_ms, &r);
+	ripc__service_leave(s);
 	/* The call ends at its deadline. */
-	return rc ? rc : ripc_call_wait(&r, reply, -1);
+	if (!rc)
+		rc = ripc__call_wait(&r, reply, -1);
+	ripc__unlock(ctx);
+	return rc;
 }
 
 /* Checks and begins a call that answers. Return: 0: lock held; else its result. */

@@ -35,17 +35,19 @@ static bool may_receive(const struct ripc_service *s)
 	       may_poll(s->ctx);
 }
 
-/* An event that poll_one() has brought. Return: a message for s; NULL: the event was dispatched. */
+/* Handles an event that poll_one() has brought. Return: a message for s, or NULL. */
 static inline struct ripc__message *receive_event(struct ripc *ctx, struct ripc_service *s,
 						  unsigned tp, struct ripc__message *m,
 						  const struct ripc__event *ev)
 {
-	struct ripc__message *match = s ? ripc__dispatch_to(s, tp, m, ev) : NULL;
+	enum ripc__fast fast = ripc__fast_receive(ctx, s, tp, m, ev);
 
-	if (RIPC__LIKELY(match != NULL)) {
-		ripc__list_add(&ctx->messages, &match->held);
-		return match;
+	if (RIPC__LIKELY(fast == RIPC__FAST_MESSAGE)) {
+		ripc__list_add(&ctx->messages, &m->held);
+		return m;
 	}
+	if (fast == RIPC__FAST_DONE)
+		return NULL;
 	/* The event may be in the buffer of m: take m out of the cache until it is dispatched. */
 	ripc__message_cache_pop(ctx);
 	ripc__dispatch_event(ctx, tp, ev);

@@ -10,14 +10,20 @@ struct ripc__message;
 struct ripc_request;
 struct ripc_service;
 
+enum ripc__fast {
+	RIPC__FAST_NOTHING, /* nothing was done: ripc__dispatch_event() does all */
+	RIPC__FAST_MESSAGE, /* m is a message for s, not in ctx->messages */
+	RIPC__FAST_DONE,    /* m was an answer: its call has ended */
+};
+
 /*
- * The message of an event, if it is a short one of one item for s, the next one of its sender, and
- * nothing else has to be done for it. s: ready to receive, with an empty queue. m: the next message
- * of the cache, in whose room the event may lie. Lock held. Return: m with the message, taken out
- * of the cache, not in ctx->messages; NULL: nothing was done, ripc__dispatch_event() does all.
+ * Receives a short message of one item for s, or an answer, if it is the next one of its sender and
+ * nothing else has to be done for it. s: ready to receive, with an empty queue; NULL: answers only.
+ * m: the next message of the cache, in whose room the event may lie; it is taken out of the cache
+ * if something was done. Lock held.
  */
-struct ripc__message *ripc__dispatch_to(struct ripc_service *s, unsigned tp,
-					struct ripc__message *m, const struct ripc__event *ev);
+enum ripc__fast ripc__fast_receive(struct ripc *ctx, struct ripc_service *s, unsigned tp,
+				   struct ripc__message *m, const struct ripc__event *ev);
 
 /*
  * Polls for the end of a request as ripc_receive() polls for a message, without becoming the

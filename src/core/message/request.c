@@ -144,10 +144,25 @@ int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeo
 	return rc;
 }
 
+int ripc__call_wait(struct ripc_request **request, struct ripc_message **reply, int timeout_ms)
+{
+	struct ripc__message *m;
+	int rc = wait_done(*request, timeout_ms);
+
+	if ((*request)->ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
+		return ripc__fail(-ESHUTDOWN, "the context is being closed");
+	if (rc)
+		return ripc__fail(-EINPROGRESS, "the call to service %llu has no answer yet",
+				  (unsigned long long)(*request)->dest_id);
+	m = reply ? ripc__call_take_reply((*request)->call) : NULL;
+	if (m)
+		*reply = &m->pub;
+	return request_finish(request);
+}
+
 int RIPC__NO_ANALYSIS ripc_call_wait(struct ripc_request **request, struct ripc_message **reply,
 				     int timeout_ms)
 {
-	struct ripc__message *m;
 	struct ripc *ctx;
 	int rc = request_enter(request, &ctx);
 
@@ -155,22 +170,9 @@ int RIPC__NO_ANALYSIS ripc_call_wait(struct ripc_request **request, struct ripc_
 		*reply = NULL;
 	if (rc)
 		return rc;
-	if (!(*request)->call) {
-		ripc__unlock(ctx);
-		return ripc__fail(-EINVAL, "the request is no call: use ripc_request_wait()");
-	}
-	rc = wait_done(*request, timeout_ms);
-	if (ctx->closing && (*request)->state != RIPC__REQUEST_DONE) {
-		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
-	} else if (rc) {
-		rc = ripc__fail(-EINPROGRESS, "the call to service %llu has no answer yet",
-				(unsigned long long)(*request)->dest_id);
-	} else {
-		m = reply ? ripc__call_take_reply((*request)->call) : NULL;
-		if (m)
-			*reply = &m->pub;
-		rc = request_finish(request);
-	}
+	rc = (*request)->call
+		     ? ripc__call_wait(request, reply, timeout_ms)
+		     : ripc__fail(-EINVAL, "the request is no call: use ripc_request_wait()");
 	ripc__unlock(ctx);
 	return rc;
 }

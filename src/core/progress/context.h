@@ -263,6 +263,9 @@ void ripc__partial_pass(struct ripc *ctx);
 
 /* An event that a transport's poll_one() has brought, between two rounds. Lock held. */
 void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
+/* Around the work for one event. */
+void ripc__event_begin(struct ripc *ctx);
+void ripc__event_end(struct ripc *ctx);
 
 /* ctx->now_ns + ns is the latest time of the next round: lowers the timer. */
 void ripc__timer_at(struct ripc *ctx, uint64_t when_ns);

@@ -82,15 +82,25 @@ void ripc__partial_pass(struct ripc *ctx)
 	ctx->in_progress = false;
 }
 
-void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+void ripc__event_begin(struct ripc *ctx)
 {
 	ctx->in_progress = true;
 	ctx->now_stale = true;
-	ctx->ops->transport_event(ctx, tp, ev);
+}
+
+void ripc__event_end(struct ripc *ctx)
+{
 	ctx->now_stale = false;
 	if (!ripc__list_empty(&ctx->dead_lanes))
 		ctx->ops->free_dead_lanes(ctx);
 	ctx->in_progress = false;
+}
+
+void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+{
+	ripc__event_begin(ctx);
+	ctx->ops->transport_event(ctx, tp, ev);
+	ripc__event_end(ctx);
 }
 
 void ripc__full_pass(struct ripc *ctx)

@@ -25,7 +25,6 @@ struct ripc__waiter {
 
 void ripc__waitq_init(struct ripc__waitq *q)
 {
-	q->generation = 0;
 	ripc__list_init(&q->waiters);
 }
 
@@ -45,11 +44,10 @@ static void wake_waiter(struct ripc *ctx, struct ripc__waiter *w)
 		ripc__futex_wake(&w->futex);
 }
 
-void ripc__wake(struct ripc *ctx, struct ripc__waitq *q)
+void ripc__wake_waiters(struct ripc *ctx, struct ripc__waitq *q)
 {
 	struct ripc__list *n;
 
-	q->generation++;
 	ripc__list_for_each (n, &q->waiters)
 		wake_waiter(ctx, ripc__list_entry(n, struct ripc__waiter, queue));
 }

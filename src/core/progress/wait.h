@@ -16,14 +16,18 @@ struct ripc;
 
 /* A condition that threads wait for. After each change that may end a wait: ripc__wake(). */
 struct ripc__waitq {
-	uint32_t generation;       /* grows with every ripc__wake() */
 	struct ripc__list waiters; /* struct ripc__waiter */
 };
 
 void ripc__waitq_init(struct ripc__waitq *q);
 
+void ripc__wake_waiters(struct ripc *ctx, struct ripc__waitq *q);
 /* Wakes all threads that wait on q. Lock held. */
-void ripc__wake(struct ripc *ctx, struct ripc__waitq *q);
+static inline void ripc__wake(struct ripc *ctx, struct ripc__waitq *q)
+{
+	if (!ripc__list_empty(&q->waiters))
+		ripc__wake_waiters(ctx, q);
+}
 
 /* Wakes every thread that waits in the context. Lock held. */
 void ripc__wake_all(struct ripc *ctx);

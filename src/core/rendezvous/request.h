@@ -91,8 +91,8 @@ struct ripc_request {
 	void (*ended)(struct ripc_request *r, struct ripc__peer *p);
 	void *owner;
 	unsigned nreturns;
-	uint32_t returns[RIPC_RETURN_BUFFERS_MAX]; /* ids of the return buffers offered with it */
 	unsigned nitems;
+	uint32_t returns[RIPC_RETURN_BUFFERS_MAX]; /* ids of the return buffers offered with it */
 	struct ripc__request_item items[];
 };
 

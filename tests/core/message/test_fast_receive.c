@@ -5,7 +5,9 @@
  */
 #include "core/rig.h"
 
+#include "core/call/call.h"
 #include "core/message/receive.h"
+#include "core/reliable/reliable.h"
 #include "wire/bytes.h"
 
 static struct rig rig;
@@ -288,7 +290,11 @@ static struct rx_message rx_short_header(struct ripc__lane *lane, size_t len, ui
 
 static struct ripc__message *try_receive(const struct rx_message *a)
 {
-	return ripc__dispatch_to(rig.s[0], rig_lane(&rig, 0, 1)->tp, a->m, &a->ev);
+	enum ripc__fast fast =
+		ripc__fast_receive(rig.ctx[0], rig.s[0], rig_lane(&rig, 0, 1)->tp, a->m, &a->ev);
+
+	ck_assert_int_ne(fast, RIPC__FAST_DONE);
+	return fast == RIPC__FAST_MESSAGE ? a->m : NULL;
 }
 
 static void received(struct ripc__message *m, size_t len)
@@ -306,7 +312,7 @@ static void received(struct ripc__message *m, size_t len)
 	ripc_message_free(&m->pub);
 }
 
-START_TEST(dispatch_to__lane)
+START_TEST(receive__lane)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	struct ripc_stats before = rig_stats(&rig, 0), after = {.size = sizeof(after)};
@@ -330,7 +336,7 @@ START_TEST(dispatch_to__lane)
 END_TEST
 
 /* The elided message equals the previous one, and costs as much credit. */
-START_TEST(dispatch_to__short_header)
+START_TEST(receive__short_header)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	uint32_t seq = lane->rx_seq, credits = lane->tx_credits;
@@ -352,7 +358,7 @@ START_TEST(dispatch_to__short_header)
 END_TEST
 
 /* Its receive buffer is free again: the peer gets the credit in time. */
-START_TEST(dispatch_to__reposts_buffer)
+START_TEST(receive__reposts_buffer)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	uint32_t seq = lane->rx_seq, due;
@@ -381,7 +387,7 @@ static void refused(const struct rx_message *a)
 	ck_assert_uint_eq(rig_lane(&rig, 0, 1)->rx_seq, seq);
 }
 
-START_TEST(dispatch_to__lane_slow_path)
+START_TEST(receive__lane_slow_path)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	static uint8_t elsewhere[300];
@@ -422,7 +428,7 @@ START_TEST(dispatch_to__lane_slow_path)
 }
 END_TEST
 
-START_TEST(dispatch_to__short_slow_path)
+START_TEST(receive__short_slow_path)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	struct rx_message a;
@@ -457,7 +463,161 @@ static void sender_is_known(void)
 	}
 }
 
-START_TEST(dispatch_to__datagram)
+/* ---- calls ---- */
+
+#define CALL_HEAD (RIPC__FAST_HEADER_LEN + RIPC__CALL_EXT)
+
+static void serve_both(void *arg)
+{
+	struct ripc_message *m;
+
+	(void)arg;
+	for (unsigned i = 0; i < 2; i++) {
+		if (ripc_receive(rig.s[i], &m, 0))
+			continue;
+		OK(ripc_reply(m, m->items, 1, 0));
+		ripc_message_free(m);
+	}
+}
+
+/* With a call in each direction: both sides have begun reliable messages. */
+static void setup_calls(void)
+{
+	struct iovec item = {"x", 1};
+	struct ripc_message *m;
+
+	start(few_buffers, NULL);
+	OK(ripc__sim_actor(rig.net, serve_both, NULL));
+	OK(ripc_call(rig.s[1], RIG_ID(0), &item, 1, NULL, &m, 1000));
+	ripc_message_free(m);
+	OK(ripc_call(rig.s[0], RIG_ID(1), &item, 1, NULL, &m, 1000));
+	ripc_message_free(m);
+	ripc__sim_actor_remove(rig.net, serve_both, NULL);
+}
+
+/* The peer has sent one reliable message less than this side has seen. */
+static void undo(struct ripc__lane *lane)
+{
+	lane->rx_seq--;
+	lane->reliable_rx--;
+	lane->peer->reliable->rx_next--;
+}
+
+/* The request or the answer of a call from service 1 to service 0, as rx_message(). */
+static struct rx_message rx_call(struct ripc__lane *lane, unsigned flag, uint64_t id, uint64_t word,
+				 size_t len)
+{
+	struct rx_message a = {.m = ripc__message_cache_peek(rig.ctx[0])};
+
+	ck_assert_ptr_nonnull(a.m);
+	a.bytes = ripc__message_buf(a.m);
+	ripc__header_put(a.bytes, RIPC__SHORT, (uint16_t)(RIPC__F_RELIABLE | flag), 1, 0, RIG_ID(0),
+			 RIG_ID(1));
+	ripc__header_stamp(a.bytes, lane->rx_seq, 0);
+	ripc__put_le64(a.bytes + RIPC__HEADER_LEN, id);
+	ripc__put_le64(a.bytes + RIPC__HEADER_LEN + 8, word);
+	ripc__put_le32(a.bytes + RIPC__HEADER_LEN + RIPC__CALL_EXT, (uint32_t)len);
+	rig_fill(a.bytes + CALL_HEAD, len, len);
+	a.ev = (struct ripc__event){
+		.kind = RIPC__EV_RECV,
+		.user = lane,
+		.data = a.bytes,
+		.len = (uint32_t)(CALL_HEAD + len),
+	};
+	return a;
+}
+
+START_TEST(receive__request)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	struct ripc__reliable *rel = lane->peer->reliable;
+	uint64_t next = rel->rx_next, arrived = lane->flow->arrived_units;
+	struct rx_message a = rx_call(lane, RIPC__F_CALL, 77, 5000, 100);
+	struct ripc__message *m = try_receive(&a);
+
+	ck_assert_ptr_nonnull(m);
+	ck_assert_uint_eq(m->pub.call, 77);
+	ck_assert_int_eq(ripc_message_deadline(&m->pub), 5000);
+	ck_assert_int_eq(ripc_message_cancelled(&m->pub), 0);
+	ck_assert_uint_eq(rel->rx_next, next + 1);
+	ck_assert_uint_eq(lane->flow->arrived_units, arrived + 3);
+	/* It is in the peer's list: its caller can cancel it. */
+	ripc__request_cancelled(lane, 77);
+	ck_assert_int_eq(ripc_message_cancelled(&m->pub), 1);
+	received(m, 100);
+	undo(lane);
+}
+END_TEST
+
+START_TEST(receive__answer)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	struct iovec item = {"x", 1};
+	struct ripc_message *request, *m;
+	struct ripc_request *r;
+
+	/* For a thread that polls for its call, and for one that polls for messages. */
+	for (unsigned i = 0; i < 2; i++) {
+		struct rx_message a;
+
+		OK(ripc_call_start(rig.s[0], RIG_ID(1), &item, 1, NULL, 1000, &r));
+		request = rig_take(&rig, 1);
+		ck_assert_ptr_nonnull(request);
+		a = rx_call(lane, RIPC__F_REPLY, request->call, 0, 50);
+		ck_assert_int_eq(
+			ripc__fast_receive(rig.ctx[0], i ? rig.s[0] : NULL, lane->tp, a.m, &a.ev),
+			RIPC__FAST_DONE);
+		OK(ripc_call_wait(&r, &m, 0));
+		ck_assert_uint_eq(m->items[0].iov_len, 50);
+		rig_verify(m->items[0].iov_base, 50, 50);
+		ripc_message_free(m);
+		undo(lane);
+		ripc_message_free(request);
+	}
+	rig_run(&rig, 10);
+	ck_assert_uint_eq(rig_stats(&rig, 0).late_replies, 2);
+}
+END_TEST
+
+START_TEST(receive__call_slow_path)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	struct rx_message a;
+
+	/* Numbers, service, sender, length, return buffers; without an id; with a word too long. */
+	for (unsigned i = 0; i < 6; i++) {
+		static const uint8_t offsets[] = {24, 8, 16, 48, 2, 30};
+
+		a = rx_call(lane, RIPC__F_CALL, 77, 5000, 20);
+		a.bytes[offsets[i]] ^= 1;
+		refused(&a);
+	}
+	a = rx_call(lane, RIPC__F_CALL, 0, 5000, 20);
+	refused(&a);
+	a = rx_call(lane, RIPC__F_CALL, 77, 1ull << 32, 20);
+	refused(&a);
+	a = rx_call(lane, RIPC__F_CALL | RIPC__F_REPLY, 77, 5000, 20);
+	refused(&a);
+	/* No time is left. */
+	a = rx_call(lane, RIPC__F_CALL, 77, 0, 20);
+	refused(&a);
+	a = rx_call(lane, RIPC__F_CALL, 77, 5000, 0);
+	a.ev.len--;
+	refused(&a);
+	/* The acknowledgement is due at once, or has to be scheduled. */
+	a = rx_call(lane, RIPC__F_CALL, 77, 5000, 20);
+	lane->peer->reliable->rx_unacked += RIPC__RELIABLE_WINDOW / 4;
+	refused(&a);
+	lane->peer->reliable->rx_unacked -= RIPC__RELIABLE_WINDOW / 4;
+	/* A repeated message. */
+	a = rx_call(lane, RIPC__F_CALL, 77, 5000, 20);
+	lane->reliable_rx--;
+	refused(&a);
+	lane->reliable_rx++;
+}
+END_TEST
+
+START_TEST(receive__datagram)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 	struct ripc_stats before = {.size = sizeof(before)}, after = {.size = sizeof(after)};
@@ -479,7 +639,7 @@ START_TEST(dispatch_to__datagram)
 }
 END_TEST
 
-START_TEST(dispatch_to__dgram_slow_path)
+START_TEST(receive__dgram_slow_path)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 	struct rx_message a;
@@ -509,7 +669,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/message/dispatch");
+	Suite *suite = suite_create("core/message/fast_receive");
 	TCase *tc = tcase_create("lane");
 
 	test_seed();
@@ -519,19 +679,25 @@ int main(void)
 	tcase_add_test(tc, send__returns_credit);
 	tcase_add_test(tc, send__refused);
 	tcase_add_test(tc, send__new_credit);
-	tcase_add_test(tc, dispatch_to__lane);
-	tcase_add_test(tc, dispatch_to__short_header);
-	tcase_add_test(tc, dispatch_to__reposts_buffer);
-	tcase_add_test(tc, dispatch_to__lane_slow_path);
-	tcase_add_test(tc, dispatch_to__short_slow_path);
+	tcase_add_test(tc, receive__lane);
+	tcase_add_test(tc, receive__short_header);
+	tcase_add_test(tc, receive__reposts_buffer);
+	tcase_add_test(tc, receive__lane_slow_path);
+	tcase_add_test(tc, receive__short_slow_path);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("call");
+	tcase_add_checked_fixture(tc, setup_calls, teardown);
+	tcase_add_test(tc, receive__request);
+	tcase_add_test(tc, receive__answer);
+	tcase_add_test(tc, receive__call_slow_path);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("datagram");
 	tcase_add_checked_fixture(tc, setup_datagrams, teardown);
 	tcase_add_test(tc, send__datagram);
 	tcase_add_test(tc, send__no_datagrams);
 	tcase_add_test(tc, send__new_record);
-	tcase_add_test(tc, dispatch_to__datagram);
-	tcase_add_test(tc, dispatch_to__dgram_slow_path);
+	tcase_add_test(tc, receive__datagram);
+	tcase_add_test(tc, receive__dgram_slow_path);
 	suite_add_tcase(suite, tc);
-	return test_main("core/message/dispatch", suite);
+	return test_main("core/message/fast_receive", suite);
 }
