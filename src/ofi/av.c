@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+/* Out of memory, HASH_ADD() leaves hh.tbl NULL. */
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 struct ofi_av_entry {

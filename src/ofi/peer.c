@@ -13,13 +13,20 @@
 /* Peers are made by messages from the network, too. */
 #define PEERS_MAX 1000000
 
-struct ofi_peer *ofi_peer_get(struct ofi_ep *ep, uint64_t service)
+struct ofi_peer *ofi_peer_find(struct ofi_ep *ep, uint64_t service)
 {
 	struct ofi_peer *p = ep->recent;
 
 	if (p && p->service == service)
 		return p;
 	HASH_FIND(hh, ep->peers, &service, sizeof(service), p);
+	return p;
+}
+
+struct ofi_peer *ofi_peer_get(struct ofi_ep *ep, uint64_t service)
+{
+	struct ofi_peer *p = ofi_peer_find(ep, service);
+
 	if (!p) {
 		if (HASH_COUNT(ep->peers) >= PEERS_MAX)
 			return NULL;

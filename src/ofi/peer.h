@@ -36,6 +36,8 @@ struct ofi_peer {
 
 /* The peer with this service; a new one if need be. NULL: out of memory. */
 struct ofi_peer *ofi_peer_get(struct ofi_ep *ep, uint64_t service);
+/* The same; NULL: there is none. */
+struct ofi_peer *ofi_peer_find(struct ofi_ep *ep, uint64_t service);
 fi_addr_t ofi_peer_address(struct ofi_peer *p);
 /* Posts what waits; the peer is active while something is left. */
 void ofi_peer_push(struct ofi_peer *p);

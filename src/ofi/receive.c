@@ -329,6 +329,8 @@ int ofi_recv_grant(struct ofi_recv *r)
 		.tag = ep->main_id,
 		.len = r->granted,
 		.id = r->send_id,
+		.matched_messages = p->matched_messages,
+		.matched_bytes = p->matched_bytes,
 	};
 	int rc = 0;
 
@@ -462,7 +464,7 @@ static void aborted(struct ofi_peer *p, uint64_t send_id)
 
 static void watch_event(struct ofi_ep *ep, const struct ripc_message *m)
 {
-	struct ofi_peer *p = ofi_peer_get(ep, m->source);
+	struct ofi_peer *p = ofi_peer_find(ep, m->source);
 
 	if (!p)
 		return;
@@ -485,7 +487,11 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 			       m->source);
 		return;
 	}
-	p = ofi_peer_get(ep, e.kind == OFI_CTS ? e.tag : m->source);
+	/* Only messages to be received make a peer. */
+	if (e.kind == OFI_EAGER || e.kind == OFI_RTS)
+		p = ofi_peer_get(ep, m->source);
+	else
+		p = ofi_peer_find(ep, e.kind == OFI_CTS ? e.tag : m->source);
 	if (!p)
 		return;
 	ofi_peer_credit(p, &e);
@@ -507,7 +513,7 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 
 struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *m)
 {
-	struct ofi_peer *p = m->event ? NULL : ofi_peer_get(ep, m->source);
+	struct ofi_peer *p = m->event ? NULL : ofi_peer_find(ep, m->source);
 	struct ofi_recv *r = p ? p->granted : NULL;
 	size_t at = 0;
 
