@@ -70,9 +70,10 @@ need_packages()
 # Packages for every build, and those for the tests, the fuzzers and the linters. The header of
 # uthash and the static parts are needed at build time only.
 base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-dev libjansson-dev
-	libibverbs-dev librdmacm-dev libsodium-dev libzookeeper-mt-dev)
+	libibverbs-dev librdmacm-dev libsodium-dev libzookeeper-mt-dev libfabric-dev)
 # libuv1-dev: for the example of ripc_service_fd(3) alone.
-test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils libuv1-dev)
+test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils libuv1-dev
+	libfabric-bin openmpi-bin libopenmpi-dev)
 full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headless)
 # The lab: an emulator, the packages in its guests, and third-party programs for their devices.
 lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux \

@@ -39,3 +39,5 @@ include tests/mutate/local.mk
 include tests/faults/local.mk
 include tests/lab/local.mk
 include tests/compat/local.mk
+include tests/ofi/local.mk
+include tests/mpi/local.mk

@@ -78,6 +78,15 @@ int ripc__fail(int err, const char *fmt, ...)
 	return err;
 }
 
+int ripc__fail_text(int err, const char *text)
+{
+	size_t len = strnlen(text, sizeof(detail) - 1);
+
+	memcpy(detail, text, len);
+	detail[len] = '\0';
+	return err;
+}
+
 const char *ripc_error_detail(void)
 {
 	return detail;

@@ -25,6 +25,8 @@ void ripc__log(enum ripc_log_level level, const char *fmt, ...)
  * "...").
  */
 int ripc__fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same without arguments and formatting, for calls that fail often. text: not the detail. */
+int ripc__fail_text(int err, const char *text);
 
 /*
  * Sends the log to standard error, as the setting log= requires, unless the application set a hook.

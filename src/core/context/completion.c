@@ -43,9 +43,9 @@ static int wait_any(struct ripc *ctx, int timeout_ms)
 		return 0;
 	if (!timeout_ms) {
 		ripc__delayed_ack_idle(ctx);
-		ripc__progress(ctx);
+		ripc__poll_nowait(ctx);
 		return ripc__list_empty(&ctx->completions)
-			       ? ripc__fail(-EAGAIN, "nothing is complete")
+			       ? ripc__fail_text(-EAGAIN, "nothing is complete")
 			       : 0;
 	}
 	deadline = ripc__deadline(ctx, timeout_ms);

@@ -248,7 +248,7 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 	if (RIPC__UNLIKELY(!ctx || !ripc__is_owner(ctx)))
 		return ripc__service_context(s, &ctx);
 	ripc__lock(ctx);
-	if (RIPC__LIKELY(timeout_ms && ctx->poll_count % FULL_PASS_INTERVAL && may_receive(s) &&
+	if (RIPC__LIKELY(ctx->poll_count % FULL_PASS_INTERVAL && may_receive(s) &&
 			 !ctx->delayed_ack.lane && ripc__progress_state(&ctx->progress).app_active))
 		m = poll_recent(ctx, s, &had_event);
 	if (RIPC__UNLIKELY(!m))

@@ -479,10 +479,9 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 		if (!timeout_ms) {
 			/* One look at the network; if there is nothing, that is the answer. */
 			if (polled)
-				return ripc__fail(-EAGAIN, "no message for service %llu",
-						  (unsigned long long)s->id);
+				return ripc__fail_text(-EAGAIN, "the service has no message");
 			ripc__delayed_ack_idle(ctx);
-			ripc__progress(ctx);
+			ripc__poll_nowait(ctx);
 			polled = true;
 			continue;
 		}

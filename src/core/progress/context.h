@@ -138,10 +138,11 @@ struct ripc {
 	uint64_t requests_started; /* numbers them */
 	/* long messages under way, in and out; the progress thread reads it without the lock */
 	atomic_uint long_inflight;
-	uint64_t now_ns; /* time of the present or last round of progress */
-	bool now_fresh;  /* it was read just now, and no lock was released since */
-	bool polled;     /* a full pass since the lock was taken found no event */
-	bool now_stale;  /* now_ns may be old: the present partial pass did not read the clock */
+	uint64_t now_ns;    /* time of the present or last round of progress */
+	bool now_fresh;     /* it was read just now, and no lock was released since */
+	bool polled;        /* a full pass since the lock was taken found no event */
+	uint64_t nowait_ns; /* the last poll with timeout 0 while the progress thread led */
+	bool now_stale;     /* now_ns may be old: the present partial pass did not read the clock */
 	/* partial passes by threads that do not lead: core/message/receive.c */
 	unsigned poll_count;
 	/* polls of the last active endpoint before a partial pass: core/message/receive.c */

@@ -9,6 +9,10 @@
 #define SPIN_MAX_NS   (100 * 1000) /* wait=adaptive: longest spin; a loaded round trip is shorter */
 #define SPIN_MIN_NS   (2 * 1000)
 #define FULL_INTERVAL 16 /* one pass of so many is a full one; a power of two */
+/* Calls with timeout 0: one poll of so many is a full pass */
+#define NOWAIT_FULL_INTERVAL 32
+/* and calls at shorter intervals take the lead from the progress thread. */
+#define NOWAIT_INTERVAL_NS RIPC__MS
 
 /* A thread inside ripc__wait(). */
 struct ripc__waiter {
@@ -171,6 +175,43 @@ void ripc__leader_leave(struct ripc *ctx, bool slept)
 		return;
 	if (ripc__progress_step(ctx, RIPC__PROGRESS_LEAVE, &in).actions & RIPC__DO_FOLLOWER)
 		wake_waiter(ctx, ripc__list_entry(n, struct ripc__waiter, link));
+}
+
+void ripc__poll_nowait(struct ripc *ctx)
+{
+	struct ripc__progress_state s = ripc__progress_state(&ctx->progress);
+	uint64_t last_ns = ctx->nowait_ns;
+
+	if (ctx->hooks.now || ctx->in_progress || ctx->closing ||
+	    (s.leader != RIPC__LEADER_NONE && s.leader != RIPC__LEADER_THREAD)) {
+		ripc__progress(ctx);
+		return;
+	}
+	if (s.leader == RIPC__LEADER_NONE) {
+		/* Only full passes read the clock, as the first one after a tick. */
+		if (!s.app_active) {
+			ripc__progress_polled(ctx);
+			ctx->poll_count = 0;
+		}
+		if (ctx->poll_count++ % NOWAIT_FULL_INTERVAL) {
+			ctx->now_stale = true;
+			ripc__partial_pass(ctx);
+			ctx->now_stale = false;
+		} else {
+			ctx->now_ns = ripc__now(ctx);
+			ripc__full_pass(ctx);
+		}
+		return;
+	}
+	ctx->nowait_ns = ripc__now(ctx);
+	if (ctx->nowait_ns - last_ns > NOWAIT_INTERVAL_NS) {
+		ripc__progress(ctx);
+		return;
+	}
+	ripc__progress_step(ctx, RIPC__PROGRESS_TAKE, NULL);
+	ctx->now_ns = ctx->nowait_ns;
+	ripc__full_pass(ctx);
+	ripc__leader_leave(ctx, false);
 }
 
 /* As the leader, until a descriptor is readable or until_ns. */

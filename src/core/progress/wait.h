@@ -58,5 +58,10 @@ uint32_t ripc__remaining_ms(struct ripc *ctx, uint64_t deadline_ns);
  * slept: the caller slept as the leader, and polled since. Lock held.
  */
 void ripc__leader_leave(struct ripc *ctx, bool slept);
+/*
+ * One poll of a call with timeout 0. A thread that makes such calls all the time polls without
+ * waking the progress thread, which then does not lead.
+ */
+void ripc__poll_nowait(struct ripc *ctx);
 
 #endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "ofi/av.h"
+#include "ofi/info.h"
+#include "ofi/provider.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* Out of memory, HASH_ADD() leaves hh.tbl NULL. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct ofi_av_entry {
+	UT_hash_handle hh; /* only of the first entry of a service */
+	uint64_t service;
+	size_t index;
+	bool hashed;
+};
+
+static struct ofi_av *av_of(struct fid_av *fid)
+{
+	return container_of(fid, struct ofi_av, fid);
+}
+
+uint64_t ofi_av_service(const struct ofi_av *av, fi_addr_t addr)
+{
+	return addr < av->count && av->entries[addr] ? av->entries[addr]->service : 0;
+}
+
+fi_addr_t ofi_av_address(const struct ofi_av *av, uint64_t service)
+{
+	struct ofi_av_entry *e;
+
+	HASH_FIND(hh, av->by_service, &service, sizeof(service), e);
+	return e ? e->index : FI_ADDR_NOTAVAIL;
+}
+
+static void hash_add(struct ofi_av *av, struct ofi_av_entry *e)
+{
+	struct ofi_av_entry *first;
+
+	HASH_FIND(hh, av->by_service, &e->service, sizeof(e->service), first);
+	if (first)
+		return;
+	HASH_ADD(hh, av->by_service, service, sizeof(e->service), e);
+	e->hashed = e->hh.tbl;
+}
+
+/* Return: the index, or a negative errno. */
+static int64_t insert_one(struct ofi_av *av, const void *address)
+{
+	struct ofi_av_entry *e, **entries;
+	uint64_t service;
+
+	if (!ofi_address_get(address, &service)) {
+		FI_WARN(&ofi_provider, FI_LOG_AV, "fi_av_insert: not an address of ripc\n");
+		return -FI_EINVAL;
+	}
+	if (av->count == av->size) {
+		size_t size = av->size ? 2 * av->size : 64;
+
+		entries = realloc(av->entries, size * sizeof(struct ofi_av_entry *));
+		if (!entries)
+			return -FI_ENOMEM;
+		av->entries = entries;
+		av->size = size;
+	}
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return -FI_ENOMEM;
+	e->service = service;
+	e->index = av->count;
+	av->entries[av->count++] = e;
+	hash_add(av, e);
+	av->generation++;
+	return (int64_t)e->index;
+}
+
+static int av_insert(struct fid_av *fid, const void *addresses, size_t count, fi_addr_t *addrs,
+		     uint64_t flags, void *context)
+{
+	struct ofi_av *av = av_of(fid);
+	int *errors = (flags & FI_SYNC_ERR) ? context : NULL;
+	int inserted = 0;
+
+	if (flags & ~(FI_MORE | FI_SYNC_ERR))
+		return ofi_refused("fi_av_insert with flags other than FI_MORE and FI_SYNC_ERR");
+	pthread_mutex_lock(&av->domain->lock);
+	for (size_t i = 0; i < count; i++) {
+		int64_t index = insert_one(av, (const char *)addresses + i * OFI_ADDRESS_LEN);
+
+		if (addrs)
+			addrs[i] = index < 0 ? FI_ADDR_NOTAVAIL : (fi_addr_t)index;
+		if (errors)
+			errors[i] = index < 0 ? (int)-index : 0;
+		if (index >= 0)
+			inserted++;
+	}
+	pthread_mutex_unlock(&av->domain->lock);
+	return inserted;
+}
+
+static int av_insertsvc(struct fid_av *fid, const char *node, const char *service, fi_addr_t *addr,
+			uint64_t flags, void *context)
+{
+	return ofi_refused("fi_av_insertsvc");
+}
+
+static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, const char *service,
+			size_t svccnt, fi_addr_t *addr, uint64_t flags, void *context)
+{
+	return ofi_refused("fi_av_insertsym");
+}
+
+static void remove_one(struct ofi_av *av, fi_addr_t addr)
+{
+	struct ofi_av_entry *e = av->entries[addr];
+
+	av->entries[addr] = NULL;
+	av->generation++;
+	if (e->hashed) {
+		HASH_DEL(av->by_service, e);
+		for (size_t i = 0; i < av->count; i++)
+			if (av->entries[i] && av->entries[i]->service == e->service)
+				hash_add(av, av->entries[i]);
+	}
+	free(e);
+}
+
+static int av_remove(struct fid_av *fid, fi_addr_t *addrs, size_t count, uint64_t flags)
+{
+	struct ofi_av *av = av_of(fid);
+	int rc = 0;
+
+	if (flags)
+		return -FI_EINVAL;
+	pthread_mutex_lock(&av->domain->lock);
+	for (size_t i = 0; i < count; i++) {
+		if (ofi_av_service(av, addrs[i]))
+			remove_one(av, addrs[i]);
+		else
+			rc = -FI_EINVAL;
+	}
+	pthread_mutex_unlock(&av->domain->lock);
+	return rc;
+}
+
+static int av_lookup(struct fid_av *fid, fi_addr_t addr, void *address, size_t *len)
+{
+	struct ofi_av *av = av_of(fid);
+	uint8_t bytes[OFI_ADDRESS_LEN];
+	uint64_t service;
+
+	pthread_mutex_lock(&av->domain->lock);
+	service = ofi_av_service(av, addr);
+	pthread_mutex_unlock(&av->domain->lock);
+	if (!service)
+		return -FI_EINVAL;
+	ofi_address_put(bytes, service);
+	memcpy(address, bytes, *len < OFI_ADDRESS_LEN ? *len : OFI_ADDRESS_LEN);
+	*len = OFI_ADDRESS_LEN;
+	return 0;
+}
+
+static const char *av_straddr(struct fid_av *fid, const void *address, char *buf, size_t *len)
+{
+	uint64_t service = 0;
+	int n;
+
+	ofi_address_get(address, &service);
+	n = snprintf(buf, *len, "fi_ripc://%" PRIu64, service);
+	*len = (size_t)n + 1;
+	return buf;
+}
+
+static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **set,
+		  void *context)
+{
+	return ofi_refused("fi_av_set");
+}
+
+static int av_close(struct fid *fid)
+{
+	struct ofi_av *av = container_of(fid, struct ofi_av, fid.fid);
+	struct ofi_domain *d = av->domain;
+	bool busy;
+
+	pthread_mutex_lock(&d->lock);
+	busy = av->refs;
+	pthread_mutex_unlock(&d->lock);
+	if (busy)
+		return -FI_EBUSY;
+	HASH_CLEAR(hh, av->by_service);
+	for (size_t i = 0; i < av->count; i++)
+		free(av->entries[i]);
+	free(av->entries);
+	free(av);
+	ofi_domain_put(d);
+	return 0;
+}
+
+static int av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	if (bfid->fclass != FI_CLASS_EQ)
+		return -FI_EINVAL;
+	return ofi_refused("fi_av_bind: addresses are inserted at once");
+}
+
+static struct fi_ops av_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = av_close,
+	.bind = av_bind,
+	.control = ofi_no_control,
+	.ops_open = ofi_no_ops_open,
+};
+
+static struct fi_ops_av av_ops = {
+	.size = sizeof(struct fi_ops_av),
+	.insert = av_insert,
+	.insertsvc = av_insertsvc,
+	.insertsym = av_insertsym,
+	.remove = av_remove,
+	.lookup = av_lookup,
+	.straddr = av_straddr,
+	.av_set = av_set,
+};
+
+int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **fid,
+		void *context)
+{
+	struct ofi_domain *d = container_of(domain, struct ofi_domain, fid);
+	struct ofi_av *av;
+
+	if (attr->name)
+		return ofi_refused("fi_av_open with a name");
+	if (attr->flags & ~FI_SYMMETRIC)
+		return ofi_refused("fi_av_open with FI_EVENT or FI_READ");
+	if (attr->rx_ctx_bits)
+		return ofi_refused("fi_av_open with rx_ctx_bits");
+	av = calloc(1, sizeof(*av));
+	if (!av)
+		return -FI_ENOMEM;
+	if (attr->type == FI_AV_UNSPEC)
+		attr->type = FI_AV_TABLE;
+	av->domain = d;
+	av->fid.fid.fclass = FI_CLASS_AV;
+	av->fid.fid.context = context;
+	av->fid.fid.ops = &av_fi_ops;
+	av->fid.ops = &av_ops;
+	ofi_domain_get(d);
+	*fid = &av->fid;
+	return 0;
+}

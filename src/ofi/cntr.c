@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "ofi/cntr.h"
+#include "ofi/provider.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+static struct ofi_cntr *cntr_of(struct fid_cntr *fid)
+{
+	return container_of(fid, struct ofi_cntr, fid);
+}
+
+void ofi_cntr_count(struct ofi_cntr *cntr, bool error)
+{
+	if (!cntr)
+		return;
+	if (error)
+		cntr->errors++;
+	else
+		cntr->value++;
+	ofi_sources_signal(&cntr->sources);
+}
+
+static uint64_t read_one(struct ofi_cntr *c, const uint64_t *counter)
+{
+	uint64_t value;
+
+	pthread_mutex_lock(&c->sources.domain->lock);
+	ofi_sources_progress(&c->sources);
+	value = *counter;
+	ofi_sources_clear(&c->sources);
+	pthread_mutex_unlock(&c->sources.domain->lock);
+	return value;
+}
+
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+	return read_one(cntr_of(fid), &cntr_of(fid)->value);
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *fid)
+{
+	return read_one(cntr_of(fid), &cntr_of(fid)->errors);
+}
+
+/* Adds to a counter, or sets it. */
+static int change(struct ofi_cntr *c, uint64_t *counter, bool set, uint64_t value)
+{
+	pthread_mutex_lock(&c->sources.domain->lock);
+	*counter = (set ? 0 : *counter) + value;
+	ofi_sources_signal(&c->sources);
+	pthread_mutex_unlock(&c->sources.domain->lock);
+	return 0;
+}
+
+static int cntr_add(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->value, false, value);
+}
+
+static int cntr_set(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->value, true, value);
+}
+
+static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->errors, false, value);
+}
+
+static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
+{
+	return change(cntr_of(fid), &cntr_of(fid)->errors, true, value);
+}
+
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
+{
+	struct ofi_cntr *c = cntr_of(fid);
+	int64_t deadline_ms = ofi_deadline_ms(timeout_ms);
+	uint64_t errors;
+	int rc = 0;
+
+	pthread_mutex_lock(&c->sources.domain->lock);
+	errors = c->errors;
+	for (;;) {
+		ofi_sources_progress(&c->sources);
+		ofi_sources_clear(&c->sources);
+		if (c->errors != errors)
+			rc = -FI_EAVAIL;
+		if (rc || c->value >= threshold)
+			break;
+		if (c->sources.epoll_fd >= 0) {
+			if (!ofi_sources_sleep(&c->sources, deadline_ms))
+				rc = -FI_ETIMEDOUT;
+		} else {
+			if (timeout_ms >= 0 && ofi_deadline_ms(0) >= deadline_ms)
+				rc = -FI_ETIMEDOUT;
+			pthread_mutex_unlock(&c->sources.domain->lock);
+			sched_yield();
+			pthread_mutex_lock(&c->sources.domain->lock);
+		}
+		if (rc)
+			break;
+	}
+	pthread_mutex_unlock(&c->sources.domain->lock);
+	return rc;
+}
+
+int ofi_cntr_trywait(struct fid *fid)
+{
+	struct ofi_cntr *c = container_of(fid, struct ofi_cntr, fid.fid);
+	uint64_t before;
+	int rc;
+
+	pthread_mutex_lock(&c->sources.domain->lock);
+	before = c->value + c->errors;
+	ofi_sources_progress(&c->sources);
+	rc = c->value + c->errors != before ? -FI_EAGAIN : 0;
+	pthread_mutex_unlock(&c->sources.domain->lock);
+	return rc;
+}
+
+static int cntr_close(struct fid *fid)
+{
+	struct ofi_cntr *c = container_of(fid, struct ofi_cntr, fid.fid);
+	bool busy;
+
+	pthread_mutex_lock(&c->sources.domain->lock);
+	busy = c->refs;
+	pthread_mutex_unlock(&c->sources.domain->lock);
+	if (busy)
+		return -FI_EBUSY;
+	ofi_domain_put(c->sources.domain);
+	ofi_sources_end(&c->sources);
+	free(c);
+	return 0;
+}
+
+static int cntr_control(struct fid *fid, int command, void *arg)
+{
+	const struct ofi_cntr *c = container_of(fid, struct ofi_cntr, fid.fid);
+
+	return command == FI_GETWAIT ? ofi_sources_getwait(&c->sources, arg)
+				     : ofi_refused("fi_control of a counter");
+}
+
+static struct fi_ops cntr_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cntr_close,
+	.bind = ofi_no_bind,
+	.control = cntr_control,
+	.ops_open = ofi_no_ops_open,
+};
+
+static struct fi_ops_cntr cntr_ops = {
+	.size = sizeof(struct fi_ops_cntr),
+	.read = cntr_read,
+	.readerr = cntr_readerr,
+	.add = cntr_add,
+	.set = cntr_set,
+	.wait = cntr_wait,
+	.adderr = cntr_adderr,
+	.seterr = cntr_seterr,
+};
+
+int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **fid,
+		  void *context)
+{
+	struct ofi_domain *d = container_of(domain, struct ofi_domain, fid);
+	struct ofi_cntr *c;
+	int rc;
+
+	if (attr->events != FI_CNTR_EVENTS_COMP)
+		return ofi_refused("fi_cntr_open with these events");
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -FI_ENOMEM;
+	rc = ofi_sources_init(&c->sources, d, attr->wait_obj);
+	if (rc) {
+		free(c);
+		return rc;
+	}
+	c->fid.fid.fclass = FI_CLASS_CNTR;
+	c->fid.fid.context = context;
+	c->fid.fid.ops = &cntr_fi_ops;
+	c->fid.ops = &cntr_ops;
+	ofi_domain_get(d);
+	*fid = &c->fid;
+	return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Counters of completed operations. */
+#ifndef OFI_CNTR_H
+#define OFI_CNTR_H
+
+#include "ofi/wait.h"
+
+#include <rdma/fi_eq.h>
+
+struct ofi_cntr {
+	struct fid_cntr fid;
+	struct ofi_sources sources;
+	uint64_t value, errors; /* lock of the domain held */
+	unsigned refs;
+};
+
+int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+		  void *context);
+/* An operation has ended. cntr may be NULL. Lock held. */
+void ofi_cntr_count(struct ofi_cntr *cntr, bool error);
+/* fi_trywait() */
+int ofi_cntr_trywait(struct fid *fid);
+
+#endif

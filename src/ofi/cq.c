@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "ofi/cq.h"
+#include "ofi/provider.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RING_MIN 256
+/* Unread entries that a queue holds, if the application asked for fewer. */
+#define USED_MIN 16384
+
+static struct ofi_cq *cq_of(struct fid_cq *fid)
+{
+	return container_of(fid, struct ofi_cq, fid);
+}
+
+/* ---- filling ---- */
+
+static int grow(struct ofi_cq *cq)
+{
+	unsigned size = cq->size ? 2 * cq->size : RING_MIN;
+	struct ofi_completion *ring = calloc(size, sizeof(*ring));
+
+	if (!ring)
+		return -FI_ENOMEM;
+	for (unsigned i = 0; i < cq->used; i++)
+		ring[i] = cq->ring[(cq->head + i) & (cq->size - 1)];
+	free(cq->ring);
+	cq->ring = ring;
+	cq->size = size;
+	cq->head = 0;
+	return 0;
+}
+
+int ofi_cq_reserve(struct ofi_cq *cq)
+{
+	if (cq->used >= cq->used_max)
+		return -FI_EAGAIN;
+	if (cq->used + cq->reserved >= cq->size && grow(cq))
+		return -FI_ENOMEM;
+	cq->reserved++;
+	return 0;
+}
+
+void ofi_cq_put(struct ofi_cq *cq, const struct ofi_completion *c)
+{
+	cq->reserved--;
+	cq->ring[(cq->head + cq->used++) & (cq->size - 1)] = *c;
+	ofi_sources_signal(&cq->sources);
+}
+
+/* ---- reading ---- */
+
+static size_t entry_size(const struct ofi_cq *cq)
+{
+	switch (cq->format) {
+	case FI_CQ_FORMAT_MSG:
+		return sizeof(struct fi_cq_msg_entry);
+	case FI_CQ_FORMAT_DATA:
+		return sizeof(struct fi_cq_data_entry);
+	case FI_CQ_FORMAT_TAGGED:
+		return sizeof(struct fi_cq_tagged_entry);
+	default:
+		return sizeof(struct fi_cq_entry);
+	}
+}
+
+/* Entries not yet read. Return: their number; -FI_EAGAIN: none; -FI_EAVAIL: an error is next. */
+static ssize_t take(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+{
+	/* The formats extend each other. */
+	size_t len = entry_size(cq), n = 0;
+
+	while (n < count && cq->used) {
+		const struct ofi_completion *c = &cq->ring[cq->head];
+		struct fi_cq_tagged_entry e = {
+			.op_context = c->context,
+			.flags = c->flags,
+			.len = c->len,
+			.buf = c->buf,
+			.data = c->data,
+			.tag = c->tag,
+		};
+
+		if (c->err)
+			return n ? (ssize_t)n : -FI_EAVAIL;
+		memcpy((char *)buf + n * len, &e, len);
+		if (sources)
+			sources[n] = c->source;
+		n++;
+		cq->head = (cq->head + 1) & (cq->size - 1);
+		cq->used--;
+	}
+	return n ? (ssize_t)n : -FI_EAGAIN;
+}
+
+static ssize_t read_locked(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+{
+	ssize_t n;
+
+	if (!count || cq->used < count)
+		ofi_sources_progress(&cq->sources);
+	if (!count)
+		return cq->used ? 0 : -FI_EAGAIN;
+	n = take(cq, buf, count, sources);
+	if (!cq->used && !cq->woken)
+		ofi_sources_clear(&cq->sources);
+	return n;
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *sources)
+{
+	struct ofi_cq *cq = cq_of(fid);
+	ssize_t n;
+
+	pthread_mutex_lock(&cq->sources.domain->lock);
+	n = read_locked(cq, buf, count, sources);
+	pthread_mutex_unlock(&cq->sources.domain->lock);
+	return n;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+	return cq_readfrom(fid, buf, count, NULL);
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
+{
+	struct ofi_cq *cq = cq_of(fid);
+	const struct ofi_completion *c;
+	ssize_t n = -FI_EAGAIN;
+
+	pthread_mutex_lock(&cq->sources.domain->lock);
+	c = cq->used ? &cq->ring[cq->head] : NULL;
+	if (c && c->err) {
+		buf->op_context = c->context;
+		buf->flags = c->flags;
+		buf->len = c->len;
+		buf->buf = c->buf;
+		buf->data = c->data;
+		buf->tag = c->tag;
+		buf->olen = c->olen;
+		buf->err = c->err;
+		buf->prov_errno = c->err;
+		buf->err_data_size = 0;
+		cq->head = (cq->head + 1) & (cq->size - 1);
+		cq->used--;
+		if (!cq->used && !cq->woken)
+			ofi_sources_clear(&cq->sources);
+		n = 1;
+	}
+	pthread_mutex_unlock(&cq->sources.domain->lock);
+	return n;
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *sources,
+			    const void *cond, int timeout_ms)
+{
+	struct ofi_cq *cq = cq_of(fid);
+	int64_t deadline_ms = ofi_deadline_ms(timeout_ms);
+	ssize_t n;
+
+	if (cq->sources.epoll_fd < 0)
+		return ofi_refused("fi_cq_sread of a queue without wait object");
+	pthread_mutex_lock(&cq->sources.domain->lock);
+	for (;;) {
+		n = read_locked(cq, buf, count, sources);
+		if (n != -FI_EAGAIN)
+			break;
+		if (cq->woken) {
+			cq->woken = false;
+			ofi_sources_clear(&cq->sources);
+			break;
+		}
+		if (!ofi_sources_sleep(&cq->sources, deadline_ms))
+			break;
+	}
+	pthread_mutex_unlock(&cq->sources.domain->lock);
+	return n;
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond,
+			int timeout_ms)
+{
+	return cq_sreadfrom(fid, buf, count, NULL, cond, timeout_ms);
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+	struct ofi_cq *cq = cq_of(fid);
+
+	if (cq->sources.epoll_fd < 0)
+		return ofi_refused("fi_cq_signal of a queue without wait object");
+	pthread_mutex_lock(&cq->sources.domain->lock);
+	cq->woken = true;
+	ofi_sources_signal(&cq->sources);
+	pthread_mutex_unlock(&cq->sources.domain->lock);
+	return 0;
+}
+
+static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data, char *buf,
+			       size_t len)
+{
+	const char *text = fi_strerror(prov_errno);
+
+	if (buf && len)
+		snprintf(buf, len, "%s", text);
+	return text;
+}
+
+int ofi_cq_trywait(struct fid *fid)
+{
+	struct ofi_cq *cq = container_of(fid, struct ofi_cq, fid.fid);
+	int rc;
+
+	pthread_mutex_lock(&cq->sources.domain->lock);
+	ofi_sources_progress(&cq->sources);
+	rc = cq->used ? -FI_EAGAIN : 0;
+	pthread_mutex_unlock(&cq->sources.domain->lock);
+	return rc;
+}
+
+/* ---- opening and closing ---- */
+
+static int cq_close(struct fid *fid)
+{
+	struct ofi_cq *cq = container_of(fid, struct ofi_cq, fid.fid);
+	bool busy;
+
+	pthread_mutex_lock(&cq->sources.domain->lock);
+	busy = cq->refs;
+	pthread_mutex_unlock(&cq->sources.domain->lock);
+	if (busy)
+		return -FI_EBUSY;
+	ofi_domain_put(cq->sources.domain);
+	ofi_sources_end(&cq->sources);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+	const struct ofi_cq *cq = container_of(fid, struct ofi_cq, fid.fid);
+
+	return command == FI_GETWAIT ? ofi_sources_getwait(&cq->sources, arg)
+				     : ofi_refused("fi_control of a completion queue");
+}
+
+static struct fi_ops cq_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cq_close,
+	.bind = ofi_no_bind,
+	.control = cq_control,
+	.ops_open = ofi_no_ops_open,
+};
+
+static struct fi_ops_cq cq_ops = {
+	.size = sizeof(struct fi_ops_cq),
+	.read = cq_read,
+	.readfrom = cq_readfrom,
+	.readerr = cq_readerr,
+	.sread = cq_sread,
+	.sreadfrom = cq_sreadfrom,
+	.signal = cq_signal,
+	.strerror = cq_strerror,
+};
+
+int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **fid,
+		void *context)
+{
+	struct ofi_domain *d = container_of(domain, struct ofi_domain, fid);
+	struct ofi_cq *cq;
+	int rc;
+
+	if (attr->format > FI_CQ_FORMAT_TAGGED)
+		return ofi_refused("fi_cq_open with this format");
+	if (attr->wait_cond != FI_CQ_COND_NONE && attr->wait_obj != FI_WAIT_NONE)
+		FI_INFO(&ofi_provider, FI_LOG_CQ, "wait_cond: fi_cq_sread returns earlier\n");
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -FI_ENOMEM;
+	rc = ofi_sources_init(&cq->sources, d, attr->wait_obj);
+	if (!rc)
+		rc = grow(cq);
+	if (rc) {
+		ofi_sources_end(&cq->sources);
+		free(cq);
+		return rc;
+	}
+	cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_TAGGED : attr->format;
+	attr->format = cq->format;
+	cq->used_max = attr->size > USED_MIN ? (unsigned)attr->size : USED_MIN;
+	cq->fid.fid.fclass = FI_CLASS_CQ;
+	cq->fid.fid.context = context;
+	cq->fid.fid.ops = &cq_fi_ops;
+	cq->fid.ops = &cq_ops;
+	ofi_domain_get(d);
+	*fid = &cq->fid;
+	return 0;
+}

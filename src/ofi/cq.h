@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Completion queues. A queue never overruns: an operation reserves its entry when it begins, and
+ * ends with ofi_cq_put() or ofi_cq_unreserve(). Lock of the domain held.
+ */
+#ifndef OFI_CQ_H
+#define OFI_CQ_H
+
+#include "ofi/wait.h"
+
+#include <rdma/fi_eq.h>
+
+/* A completion, or an error if err is not 0. */
+struct ofi_completion {
+	void *context;
+	uint64_t flags;
+	size_t len;
+	void *buf;
+	uint64_t data;
+	uint64_t tag;
+	fi_addr_t source;
+	size_t olen;
+	int err; /* positive */
+};
+
+struct ofi_cq {
+	struct fid_cq fid;
+	struct ofi_sources sources;
+	enum fi_cq_format format;
+	struct ofi_completion *ring;
+	unsigned size; /* of the ring, a power of two */
+	unsigned head, used, reserved;
+	unsigned used_max; /* operations get -FI_EAGAIN from here on */
+	unsigned refs;
+	bool woken; /* fi_cq_signal() */
+};
+
+int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+		void *context);
+/* Return: 0; -FI_EAGAIN: too many unread entries; -FI_ENOMEM. */
+int ofi_cq_reserve(struct ofi_cq *cq);
+static inline void ofi_cq_unreserve(struct ofi_cq *cq)
+{
+	cq->reserved--;
+}
+void ofi_cq_put(struct ofi_cq *cq, const struct ofi_completion *c);
+/* fi_trywait(); takes the lock. */
+int ofi_cq_trywait(struct fid *fid);
+
+#endif

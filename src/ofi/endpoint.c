@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "ofi/endpoint.h"
+#include "ofi/peer.h"
+#include "ofi/provider.h"
+#include "ofi/refused.h"
+
+#include <rdma/fi_cm.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+/* Messages that one call takes before it looks at its completions. */
+#define MESSAGES_PER_CALL 64
+/* fi_close(): time to post sends that are complete for the application, and to end the others. */
+#define LINGER_MS 1000
+#define END_MS    2000
+
+static struct ofi_ep *ep_of(struct fid *fid)
+{
+	return container_of(fid, struct ofi_ep, fid.fid);
+}
+
+void ofi_ep_progress(struct ofi_ep *ep)
+{
+	struct ripc_message *m;
+	struct ofi_recv *r;
+	struct ofi_peer *p, *tmp;
+
+	for (unsigned i = 0; i < MESSAGES_PER_CALL && !ripc_receive(ep->main, &m, 0); i++) {
+		ofi_receive_main(ep, m);
+		ripc_message_free(m);
+	}
+	while (ep->granted && !ripc_receive(ep->data, &m, 0)) {
+		r = ofi_receive_data(ep, m);
+		ripc_message_free(m);
+		if (r)
+			ofi_recv_end(r, 0);
+	}
+	ofi_requests_reap(ep->domain);
+	DL_FOREACH_SAFE(ep->active, p, tmp)
+	ofi_peer_push(p);
+}
+
+/* ---- closing ---- */
+
+/* Posts sends that the application has in the past: injected ones. */
+static bool has_injected(const struct ofi_ep *ep)
+{
+	const struct ofi_peer *p;
+	const struct ofi_send *s;
+
+	DL_FOREACH (ep->active, p)
+		DL_FOREACH (p->queue, s)
+			if (s->copy || !s->len)
+				return true;
+	HASH_ITER (hh, ep->sends, s, s)
+		return s->copy;
+	return false;
+}
+
+static void end_sends(struct ofi_ep *ep)
+{
+	struct ofi_peer *p, *ptmp;
+	struct ofi_send *s, *tmp;
+	struct ofi_recv *r, *rtmp;
+
+	HASH_ITER (hh, ep->peers, p, ptmp) {
+		DL_FOREACH_SAFE(p->queue, s, tmp)
+		{
+			DL_DELETE(p->queue, s);
+			ofi_cq_unreserve(ep->tx_cq);
+			free(s->copy);
+			free(s);
+		}
+		DL_CONCAT(p->to_grant, p->granted);
+		DL_FOREACH_SAFE(p->to_grant, r, rtmp)
+		{
+			DL_DELETE(p->to_grant, r);
+			r->ended = true;
+			DL_APPEND(ep->pinned, r);
+		}
+	}
+	HASH_ITER (hh, ep->sends, s, tmp) {
+		HASH_DEL(ep->sends, s);
+		free(s->copy);
+		free(s);
+	}
+}
+
+static void unbind(struct ofi_ep *ep)
+{
+	if (ep->tx_cq) {
+		ep->tx_cq->refs--;
+		ofi_sources_remove(&ep->tx_cq->sources, ep);
+	}
+	if (ep->rx_cq) {
+		ep->rx_cq->refs--;
+		ofi_sources_remove(&ep->rx_cq->sources, ep);
+	}
+	if (ep->tx_cntr) {
+		ep->tx_cntr->refs--;
+		ofi_sources_remove(&ep->tx_cntr->sources, ep);
+	}
+	if (ep->rx_cntr) {
+		ep->rx_cntr->refs--;
+		ofi_sources_remove(&ep->rx_cntr->sources, ep);
+	}
+	if (ep->av)
+		ep->av->refs--;
+}
+
+static int ep_close(struct fid *fid)
+{
+	struct ofi_ep *ep = ep_of(fid);
+	struct ofi_domain *d = ep->domain;
+	int64_t deadline_ms = ofi_deadline_ms(LINGER_MS);
+
+	pthread_mutex_lock(&d->lock);
+	while (ep->enabled && has_injected(ep) && ofi_deadline_ms(0) < deadline_ms) {
+		ofi_ep_progress(ep);
+		sched_yield();
+	}
+	ep->closing = true;
+	unbind(ep);
+	end_sends(ep);
+	/* Ends the long sends, and the peers' access to return buffers. */
+	ripc_service_unregister(ep->main);
+	ripc_service_unregister(ep->data);
+	deadline_ms = ofi_deadline_ms(END_MS);
+	while (ep->requests && ofi_deadline_ms(0) < deadline_ms) {
+		ofi_requests_reap(d);
+		sched_yield();
+	}
+	ofi_recv_free_all(ep);
+	ofi_peers_free(ep);
+	d->refs--;
+	pthread_mutex_unlock(&d->lock);
+	if (ep->requests)
+		FI_WARN(&ofi_provider, FI_LOG_EP_CTRL, "%u sends have not ended: memory is lost\n",
+			ep->requests);
+	else
+		free(ep);
+	return 0;
+}
+
+/* ---- set-up ---- */
+
+static int bind_cq(struct ofi_ep *ep, struct ofi_cq *cq, uint64_t flags)
+{
+	int rc;
+
+	if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION))
+		return -FI_EBADFLAGS;
+	if ((flags & FI_TRANSMIT && ep->tx_cq) || (flags & FI_RECV && ep->rx_cq))
+		return -FI_EINVAL;
+	rc = ofi_sources_add(&cq->sources, ep);
+	if (rc)
+		return rc;
+	if (flags & FI_TRANSMIT) {
+		ep->tx_cq = cq;
+		ep->tx_selective = flags & FI_SELECTIVE_COMPLETION;
+		cq->refs++;
+	}
+	if (flags & FI_RECV) {
+		ep->rx_cq = cq;
+		ep->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+		cq->refs++;
+	}
+	return 0;
+}
+
+static int bind_cntr(struct ofi_ep *ep, struct ofi_cntr *cntr, uint64_t flags)
+{
+	int rc;
+
+	if (flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE))
+		return -FI_EBADFLAGS;
+	if ((flags & FI_SEND && ep->tx_cntr) || (flags & FI_RECV && ep->rx_cntr))
+		return -FI_EINVAL;
+	rc = ofi_sources_add(&cntr->sources, ep);
+	if (rc)
+		return rc;
+	if (flags & FI_SEND) {
+		ep->tx_cntr = cntr;
+		cntr->refs++;
+	}
+	if (flags & FI_RECV) {
+		ep->rx_cntr = cntr;
+		cntr->refs++;
+	}
+	return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct ofi_ep *ep = ep_of(fid);
+	int rc = 0;
+
+	pthread_mutex_lock(&ep->domain->lock);
+	switch (bfid->fclass) {
+	case FI_CLASS_AV:
+		if (ep->av)
+			rc = -FI_EINVAL;
+		else
+			ep->av = container_of(bfid, struct ofi_av, fid.fid);
+		if (!rc)
+			ep->av->refs++;
+		break;
+	case FI_CLASS_CQ:
+		rc = bind_cq(ep, container_of(bfid, struct ofi_cq, fid.fid), flags);
+		break;
+	case FI_CLASS_CNTR:
+		rc = bind_cntr(ep, container_of(bfid, struct ofi_cntr, fid.fid), flags);
+		break;
+	case FI_CLASS_EQ:
+		break;
+	default:
+		rc = ofi_refused("fi_ep_bind of this object");
+	}
+	pthread_mutex_unlock(&ep->domain->lock);
+	return rc;
+}
+
+static int enable(struct ofi_ep *ep)
+{
+	if (!ep->av)
+		return -FI_ENOAV;
+	if (!ep->tx_cq || !ep->rx_cq)
+		return -FI_ENOCQ;
+	ep->enabled = true;
+	return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+	struct ofi_ep *ep = ep_of(fid);
+	int rc;
+
+	if (command != FI_ENABLE)
+		return ofi_refused("fi_control of an endpoint");
+	pthread_mutex_lock(&ep->domain->lock);
+	rc = enable(ep);
+	pthread_mutex_unlock(&ep->domain->lock);
+	return rc;
+}
+
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+	struct ofi_ep *ep = ep_of(fid);
+	bool found;
+
+	pthread_mutex_lock(&ep->domain->lock);
+	found = ofi_recv_cancel(ep, context) || ofi_send_cancel(ep, context);
+	pthread_mutex_unlock(&ep->domain->lock);
+	return found ? 0 : -FI_ENOENT;
+}
+
+static int ep_getname(fid_t fid, void *address, size_t *len)
+{
+	const struct ofi_ep *ep = ep_of(fid);
+	uint8_t bytes[OFI_ADDRESS_LEN];
+	size_t room = *len;
+
+	ofi_address_put(bytes, ep->main_id);
+	*len = OFI_ADDRESS_LEN;
+	if (address)
+		memcpy(address, bytes, room < OFI_ADDRESS_LEN ? room : OFI_ADDRESS_LEN);
+	return room < OFI_ADDRESS_LEN ? -FI_ETOOSMALL : 0;
+}
+
+static int ep_setname(fid_t fid, void *address, size_t len)
+{
+	return ofi_refused("fi_setname");
+}
+
+static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
+{
+	return -FI_ENOPROTOOPT;
+}
+
+static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
+{
+	return -FI_ENOPROTOOPT;
+}
+
+static int ep_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
+		     void *context)
+{
+	return ofi_refused("fi_tx_context");
+}
+
+static int ep_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
+		     void *context)
+{
+	return ofi_refused("fi_rx_context");
+}
+
+static ssize_t ep_size_left(struct fid_ep *ep)
+{
+	return OFI_QUEUE_SIZE;
+}
+
+static struct fi_ops ep_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = ep_bind,
+	.control = ep_control,
+	.ops_open = ofi_no_ops_open,
+};
+
+static struct fi_ops_ep ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = ep_cancel,
+	.getopt = ep_getopt,
+	.setopt = ep_setopt,
+	.tx_ctx = ep_tx_ctx,
+	.rx_ctx = ep_rx_ctx,
+	.rx_size_left = ep_size_left,
+	.tx_size_left = ep_size_left,
+};
+
+static struct fi_ops_cm cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = ep_setname,
+	.getname = ep_getname,
+	.getpeer = ofi_no_getpeer,
+	.connect = ofi_no_connect,
+	.listen = ofi_no_listen,
+	.accept = ofi_no_accept,
+	.reject = ofi_no_reject,
+	.shutdown = ofi_no_shutdown,
+	.join = ofi_no_join,
+};
+
+int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **fid,
+		      void *context)
+{
+	struct ofi_domain *d = container_of(domain, struct ofi_domain, fid);
+	struct ofi_ep *ep = calloc(1, sizeof(*ep));
+	int rc;
+
+	if (!ep)
+		return -FI_ENOMEM;
+	rc = ripc_service_register(d->ctx, RIPC_ANY_ID, 0, &ep->main);
+	if (!rc) {
+		rc = ripc_service_register(d->ctx, RIPC_ANY_ID, 0, &ep->data);
+		if (rc)
+			ripc_service_unregister(ep->main);
+	}
+	if (rc) {
+		FI_WARN(&ofi_provider, FI_LOG_EP_CTRL, "cannot open an endpoint: %s\n",
+			ripc_error_detail());
+		free(ep);
+		return rc;
+	}
+	ep->domain = d;
+	ep->main_id = ripc_service_id(ep->main);
+	ep->directed = info->caps & FI_DIRECTED_RECV;
+	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+	ep->fid.fid.fclass = FI_CLASS_EP;
+	ep->fid.fid.context = context;
+	ep->fid.fid.ops = &ep_fi_ops;
+	ep->fid.ops = &ep_ops;
+	ep->fid.cm = &cm_ops;
+	ep->fid.msg = &ofi_msg_ops;
+	ep->fid.tagged = &ofi_tagged_ops;
+	ep->fid.rma = &ofi_no_rma;
+	ep->fid.atomic = &ofi_no_atomic;
+	ep->fid.collective = &ofi_no_collective;
+	ofi_domain_get(d);
+	*fid = &ep->fid;
+	return 0;
+}

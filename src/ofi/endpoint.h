@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Endpoints (FI_EP_RDM) and their operations. wire.h has the messages between two of them. Lock of
+ * the domain held, except in functions of libfabric's tables.
+ */
+#ifndef OFI_ENDPOINT_H
+#define OFI_ENDPOINT_H
+
+#include "ofi/av.h"
+#include "ofi/cntr.h"
+#include "ofi/cq.h"
+#include "ofi/info.h"
+#include "ofi/matching.h"
+#include "ofi/wire.h"
+
+/* Out of memory, HASH_ADD() leaves hh.tbl NULL. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct ofi_peer;
+
+struct ofi_ep {
+	struct fid_ep fid;
+	struct ofi_domain *domain;
+	struct ofi_av *av;
+	struct ofi_cq *tx_cq, *rx_cq;
+	struct ofi_cntr *tx_cntr, *rx_cntr;
+	bool tx_selective, rx_selective;
+	uint64_t tx_op_flags, rx_op_flags;
+	bool directed; /* FI_DIRECTED_RECV: the source of a receive counts */
+	bool enabled, closing;
+	unsigned requests; /* long sends under way */
+	struct ripc_service *main, *data;
+	uint64_t main_id;
+	struct ofi_matching tagged, msg;
+	struct ofi_peer *peers;  /* by service */
+	struct ofi_peer *recent; /* of the last send or message, or NULL */
+	struct ofi_peer *active; /* those with something to post */
+	struct ofi_send *sends;  /* by id: RTS posted, no CTS yet */
+	uint64_t next_id;
+	unsigned granted;        /* receives that wait for their contents */
+	struct ofi_recv *pinned; /* ended, but libripc still holds their memory */
+};
+
+/*
+ * A send that is not complete.
+ *
+ *   QUEUED -- EAGER posted --> complete
+ *   QUEUED -- RTS posted --> WAITING -- CTS --> SENDING -- delivered --> complete
+ */
+enum ofi_send_state { OFI_QUEUED, OFI_WAITING, OFI_SENDING };
+
+struct ofi_send {
+	struct ofi_request request; /* first member */
+	struct ofi_send *prev, *next;
+	UT_hash_handle hh;
+	struct ofi_ep *ep;
+	struct ofi_peer *peer;
+	enum ofi_send_state state;
+	void *context;
+	uint64_t cq_flags; /* FI_SEND | FI_TAGGED or FI_MSG */
+	bool notify;       /* write a completion */
+	bool matched;      /* complete only when it is matched */
+	bool more;         /* FI_MORE */
+	uint8_t wire_flags;
+	uint64_t tag, data;
+	uint64_t id;
+	size_t len;
+	struct iovec iov[OFI_IOV_MAX];
+	unsigned niov;
+	void *copy; /* of the contents (inject), or NULL */
+};
+
+/*
+ * A receive that is not complete.
+ *
+ *   POSTED -- EAGER --> complete
+ *   POSTED -- RTS --> in peer->to_grant -- CTS posted --> in peer->granted -- contents --> complete
+ */
+struct ofi_recv {
+	struct ofi_posted posted; /* first member */
+	struct ofi_request request;
+	struct ofi_recv *prev, *next; /* in to_grant, granted or ep->pinned */
+	struct ofi_ep *ep;
+	struct ofi_peer *peer;
+	uint64_t cq_flags; /* FI_RECV | FI_TAGGED or FI_MSG */
+	bool notify;
+	bool discard;     /* FI_DISCARD: no completion of the receive */
+	bool registered;  /* iov[0] is registered for direct */
+	bool direct;      /* the peer writes into iov[0] */
+	bool cts_pending; /* the long CTS is under way, and its bytes are in cts */
+	bool ended;       /* only the CTS or the registration keeps it */
+	uint64_t tag, data, send_id;
+	uint8_t wire_flags;
+	size_t len;     /* of the message */
+	size_t granted; /* bytes asked for */
+	struct iovec iov[OFI_IOV_MAX];
+	unsigned niov;
+	size_t room;
+	uint8_t cts[OFI_ENVELOPE_LEN];
+};
+
+int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+		      void *context);
+/* Receives messages and posts what waits. */
+void ofi_ep_progress(struct ofi_ep *ep);
+
+/* send.c */
+extern struct fi_ops_msg ofi_msg_ops;
+extern struct fi_ops_tagged ofi_tagged_ops;
+/* Posts a queued send. Return: 0: it left the queue; -EAGAIN; other: the peer is lost. */
+int ofi_send_post(struct ofi_send *s);
+/* The peer asks for the contents of an RTS. */
+void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_envelope *e);
+/* Ends a send and frees it; it is in no list. error: 0 or positive. */
+void ofi_send_end(struct ofi_send *s, int error);
+/* Return: whether a queued send with this context was cancelled. */
+bool ofi_send_cancel(struct ofi_ep *ep, const void *context);
+
+/* receive.c */
+ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, fi_addr_t source,
+		      uint64_t tag, uint64_t ignore, void *context, uint64_t cq_flags,
+		      uint64_t flags);
+/* A message for main. */
+void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m);
+/* A message for data. Return: the receive to end when the message is freed, or NULL. */
+struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *m);
+/* Posts the CTS of a receive in to_grant. Return: 0, -EAGAIN, or another error. */
+int ofi_recv_grant(struct ofi_recv *r);
+/* Ends a receive; it is in no list. error: 0 or positive. */
+void ofi_recv_end(struct ofi_recv *r, int error);
+/* Return: whether a receive with this context was cancelled. */
+bool ofi_recv_cancel(struct ofi_ep *ep, const void *context);
+/* Frees pinned receives whose memory libripc has released. */
+void ofi_recv_release_pinned(struct ofi_ep *ep);
+/* Frees all receives and messages without completions: the endpoint is being closed. */
+void ofi_recv_free_all(struct ofi_ep *ep);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Fabric and domain. A domain is one context of libripc. One lock per domain protects all objects
+ * that are opened on it, so every level of threading of libfabric is served.
+ */
+#ifndef OFI_FABRIC_H
+#define OFI_FABRIC_H
+
+#include "ripc.h"
+
+#include <pthread.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <stdbool.h>
+
+struct ofi_fabric {
+	struct fid_fabric fid;
+	int refs; /* atomic: open domains and event queues */
+};
+
+struct ofi_domain {
+	struct fid_domain fid;
+	struct ofi_fabric *fabric;
+	pthread_mutex_t lock;
+	struct ripc *ctx;
+	unsigned refs;     /* open objects; lock held */
+	unsigned requests; /* long sends under way; lock held */
+	bool drain;        /* a wait object watches the completions of ctx */
+};
+
+/* A long send under way. Embedded in what it belongs to. */
+struct ofi_request {
+	unsigned *count; /* of those under way, of its endpoint */
+	/* The request is done: status as of ripc_send_long(). Lock held. */
+	void (*done)(struct ofi_request *r, int status);
+};
+
+int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+
+/* Starts a long send for r. Lock held. Return: as ripc_send_async(). */
+int ofi_request_start(struct ofi_domain *d, struct ofi_request *r, struct ripc_service *from,
+		      uint64_t dest, const struct iovec *items, unsigned nitems,
+		      const struct iovec *return_buffer);
+/* Calls done() of the requests that are done. Lock held. */
+void ofi_requests_reap(struct ofi_domain *d);
+
+/* Counts the objects of a domain. */
+void ofi_domain_get(struct ofi_domain *d);
+void ofi_domain_put(struct ofi_domain *d);
+
+#endif

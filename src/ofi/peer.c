@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "ofi/peer.h"
+#include "ofi/provider.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+/* Messages of this length in one item take the fast path of libripc. */
+#define ONE_ITEM_MAX RIPC_SHORT_GUARANTEED
+/* Contents that every lane carries behind an envelope. */
+#define EAGER_GUARANTEED (RIPC_SHORT_GUARANTEED - OFI_ENVELOPE_LEN)
+/* Peers are made by messages from the network, too. */
+#define PEERS_MAX 1000000
+
+struct ofi_peer *ofi_peer_find(struct ofi_ep *ep, uint64_t service)
+{
+	struct ofi_peer *p = ep->recent;
+
+	if (p && p->service == service)
+		return p;
+	HASH_FIND(hh, ep->peers, &service, sizeof(service), p);
+	return p;
+}
+
+struct ofi_peer *ofi_peer_get(struct ofi_ep *ep, uint64_t service)
+{
+	struct ofi_peer *p = ofi_peer_find(ep, service);
+
+	if (!p) {
+		if (HASH_COUNT(ep->peers) >= PEERS_MAX)
+			return NULL;
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return NULL;
+		p->ep = ep;
+		p->service = service;
+		p->address = FI_ADDR_NOTAVAIL;
+		p->generation = UINT64_MAX;
+		p->eager_max = ofi_settings.eager_max;
+		HASH_ADD(hh, ep->peers, service, sizeof(p->service), p);
+		if (!p->hh.tbl) {
+			free(p);
+			return NULL;
+		}
+	}
+	ep->recent = p;
+	return p;
+}
+
+fi_addr_t ofi_peer_address(struct ofi_peer *p)
+{
+	if (p->generation != p->ep->av->generation) {
+		p->generation = p->ep->av->generation;
+		p->address = ofi_av_address(p->ep->av, p->service);
+	}
+	return p->address;
+}
+
+/* ---- posting ---- */
+
+/* The status of a reliable send, for a peer that may not be found yet. */
+static int post_status(struct ofi_peer *p, int rc)
+{
+	switch (rc) {
+	case 0:
+		p->reached = true;
+		p->first_miss = 0;
+		return 0;
+	case -EAGAIN:
+	case -EMSGSIZE:
+		return rc;
+	case -ENOMEM:
+		return -EAGAIN;
+	case -EHOSTUNREACH:
+		if (p->reached)
+			return rc;
+		if (!p->first_miss)
+			p->first_miss = ofi_now_s() + 1;
+		if (ofi_now_s() + 1 - p->first_miss <= (uint64_t)ofi_settings.connect_timeout_s)
+			return -EAGAIN;
+		return rc;
+	default:
+		return rc;
+	}
+}
+
+int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_envelope *e,
+		  const struct iovec *iov, unsigned niov, size_t len, bool more)
+{
+	struct ripc_send_options options = {
+		.size = sizeof(options),
+		.flags = RIPC_RELIABLE | (more ? RIPC_MORE : 0),
+	};
+	uint8_t bytes[ONE_ITEM_MAX];
+	struct iovec items[OFI_IOV_MAX + 1] = {{bytes, OFI_ENVELOPE_LEN}};
+	unsigned nitems = 1;
+	int rc;
+
+	e->matched_messages = p->matched_messages;
+	e->matched_bytes = p->matched_bytes;
+	ofi_envelope_put(bytes, e);
+	if (len <= ONE_ITEM_MAX - OFI_ENVELOPE_LEN) {
+		for (unsigned i = 0; i < niov; i++) {
+			memcpy(bytes + items[0].iov_len, iov[i].iov_base, iov[i].iov_len);
+			items[0].iov_len += iov[i].iov_len;
+		}
+	} else {
+		memcpy(items + 1, iov, niov * sizeof(*iov));
+		nitems += niov;
+	}
+	rc = post_status(p, ripc_send_short(from, p->service, items, nitems, &options, 0));
+	if (!rc) {
+		p->reported_messages = e->matched_messages;
+		p->reported_bytes = e->matched_bytes;
+	}
+	return rc;
+}
+
+static bool credit_due(const struct ofi_peer *p)
+{
+	return p->matched_messages - p->reported_messages >= OFI_WINDOW_MESSAGES / 4 ||
+	       p->matched_bytes - p->reported_bytes >= OFI_WINDOW_BYTES / 4;
+}
+
+static void activate(struct ofi_peer *p)
+{
+	if (p->is_active)
+		return;
+	p->is_active = true;
+	DL_APPEND(p->ep->active, p);
+}
+
+void ofi_peer_push(struct ofi_peer *p)
+{
+	int rc = 0;
+
+	while (!rc && p->to_grant)
+		rc = ofi_recv_grant(p->to_grant);
+	if (!rc || rc == -EAGAIN) {
+		rc = 0;
+		while (!rc && p->queue)
+			rc = ofi_send_post(p->queue);
+	}
+	if (!rc && credit_due(p)) {
+		struct ofi_envelope e = {.kind = OFI_CREDIT};
+
+		rc = ofi_peer_post(p, p->ep->main, &e, NULL, 0, 0, false);
+	}
+	if (rc && rc != -EAGAIN)
+		ofi_peer_lose(p, -rc, ripc_error_detail());
+	if (!p->lost && (p->queue || p->to_grant || credit_due(p))) {
+		activate(p);
+	} else if (p->is_active) {
+		p->is_active = false;
+		DL_DELETE(p->ep->active, p);
+	}
+}
+
+/* ---- credit ---- */
+
+void ofi_peer_credit(struct ofi_peer *p, const struct ofi_envelope *e)
+{
+	/* Old reports, and those of more than was sent, change nothing. */
+	if (p->sent_messages - e->matched_messages <= p->sent_messages - p->credit_messages)
+		p->credit_messages = e->matched_messages;
+	if (p->sent_bytes - e->matched_bytes <= p->sent_bytes - p->credit_bytes)
+		p->credit_bytes = e->matched_bytes;
+}
+
+void ofi_peer_matched(struct ofi_peer *p, size_t bytes)
+{
+	p->matched_messages++;
+	p->matched_bytes += (uint32_t)bytes;
+	if (credit_due(p) && !p->lost)
+		activate(p);
+}
+
+/* ---- loss ---- */
+
+void ofi_peer_watch(struct ofi_peer *p)
+{
+	if (!p->watched && !ripc_watch(p->ep->main, p->service))
+		p->watched = true;
+}
+
+static void end_sends(struct ofi_peer *p, int error)
+{
+	struct ofi_send *s, *tmp;
+
+	DL_FOREACH_SAFE(p->queue, s, tmp)
+	{
+		DL_DELETE(p->queue, s);
+		ofi_send_end(s, error);
+	}
+	HASH_ITER (hh, p->ep->sends, s, tmp) {
+		if (s->peer != p)
+			continue;
+		HASH_DEL(p->ep->sends, s);
+		ofi_send_end(s, error);
+	}
+}
+
+static void end_recvs(struct ofi_peer *p, int error)
+{
+	struct ofi_recv *r, *tmp;
+
+	DL_FOREACH_SAFE(p->to_grant, r, tmp)
+	{
+		DL_DELETE(p->to_grant, r);
+		ofi_recv_end(r, error);
+	}
+	DL_FOREACH_SAFE(p->granted, r, tmp)
+	{
+		DL_DELETE(p->granted, r);
+		p->ep->granted--;
+		ofi_recv_end(r, error);
+	}
+}
+
+void ofi_peer_lose(struct ofi_peer *p, int error, const char *why)
+{
+	if (p->lost)
+		return;
+	FI_WARN(&ofi_provider, FI_LOG_EP_DATA, "peer %" PRIu64 " is lost: %s\n", p->service, why);
+	p->lost = error;
+	end_sends(p, error);
+	end_recvs(p, error);
+	if (p->is_active) {
+		p->is_active = false;
+		DL_DELETE(p->ep->active, p);
+	}
+}
+
+void ofi_peers_free(struct ofi_ep *ep)
+{
+	struct ofi_peer *p, *tmp;
+
+	ep->recent = NULL;
+	HASH_ITER (hh, ep->peers, p, tmp) {
+		HASH_DEL(ep->peers, p);
+		free(p);
+	}
+}

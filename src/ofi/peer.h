@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The other endpoints that an endpoint exchanges messages with: their credit, and what waits to be
+ * posted to them. A peer that is lost stays lost: its operations end with an error. Lock of the
+ * domain held.
+ */
+#ifndef OFI_PEER_H
+#define OFI_PEER_H
+
+#include "ofi/endpoint.h"
+
+struct ofi_peer {
+	UT_hash_handle hh;
+	struct ofi_peer *prev, *next; /* in ep->active */
+	struct ofi_ep *ep;
+	uint64_t service;
+	fi_addr_t address; /* as of generation of the address vector */
+	uint64_t generation;
+	bool is_active;
+	bool reached; /* a message was posted */
+	bool watched;
+	int lost;            /* 0, or why it is lost, positive */
+	uint64_t first_miss; /* seconds; 0: the service was not missed */
+	size_t eager_max;    /* of contents */
+	/* Messages and EAGER contents sent, and those that the peer reported as matched. */
+	uint32_t sent_messages, sent_bytes;
+	uint32_t credit_messages, credit_bytes;
+	/* Those of the peer, and those that were matched here, reported and not. */
+	uint32_t got_messages, got_bytes;
+	uint32_t matched_messages, matched_bytes;
+	uint32_t reported_messages, reported_bytes;
+	struct ofi_send *queue;    /* to be posted, in order */
+	struct ofi_recv *to_grant; /* CTS to be posted, in order */
+	struct ofi_recv *granted;  /* contents expected, in order */
+};
+
+/* The peer with this service; a new one if need be. NULL: out of memory. */
+struct ofi_peer *ofi_peer_get(struct ofi_ep *ep, uint64_t service);
+/* The same; NULL: there is none. */
+struct ofi_peer *ofi_peer_find(struct ofi_ep *ep, uint64_t service);
+fi_addr_t ofi_peer_address(struct ofi_peer *p);
+/* Posts what waits; the peer is active while something is left. */
+void ofi_peer_push(struct ofi_peer *p);
+/*
+ * Posts an envelope, with contents, as a reliable short message. Return: 0; -EAGAIN: again later;
+ * -EMSGSIZE; other: the peer is to be lost.
+ */
+int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_envelope *e,
+		  const struct iovec *iov, unsigned niov, size_t len, bool more);
+/* Whether there is credit for one more message, and for len bytes of EAGER contents. */
+static inline bool ofi_peer_may_send(const struct ofi_peer *p)
+{
+	return p->sent_messages - p->credit_messages < OFI_WINDOW_MESSAGES;
+}
+static inline bool ofi_peer_may_send_eager(const struct ofi_peer *p, size_t len)
+{
+	return len <= p->eager_max &&
+	       p->sent_bytes - p->credit_bytes + (uint32_t)len <= OFI_WINDOW_BYTES;
+}
+/* The credit in an envelope of the peer. */
+void ofi_peer_credit(struct ofi_peer *p, const struct ofi_envelope *e);
+/* A message of the peer was matched; bytes: of EAGER contents. */
+void ofi_peer_matched(struct ofi_peer *p, size_t bytes);
+/* From now on the end of the peer is noticed. */
+void ofi_peer_watch(struct ofi_peer *p);
+/* Ends all operations with the peer. error: positive. */
+void ofi_peer_lose(struct ofi_peer *p, int error, const char *why);
+void ofi_peers_free(struct ofi_ep *ep);
+
+#endif

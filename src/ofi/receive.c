@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Receiving: posted receives, arrived messages, CTS and the contents. */
+#include "ofi/peer.h"
+#include "ofi/provider.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#define RECV_FLAGS (FI_COMPLETION | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MORE)
+
+/* A message that has arrived and is not received. */
+struct message {
+	struct ofi_arrived arrived; /* first member */
+	struct ofi_peer *peer;
+	struct ofi_envelope e; /* EAGER or RTS */
+	uint8_t contents[];    /* of EAGER */
+};
+
+static struct ofi_matching *space(struct ofi_ep *ep, uint64_t cq_flags)
+{
+	return cq_flags & FI_TAGGED ? &ep->tagged : &ep->msg;
+}
+
+/* ---- completions ---- */
+
+/* Writes the completion that was reserved, and counts it. */
+static void complete(struct ofi_recv *r, int error)
+{
+	struct ofi_completion c = {
+		.context = r->posted.context,
+		.flags = r->cq_flags | (r->wire_flags & OFI_F_DATA ? FI_REMOTE_CQ_DATA : 0),
+		.len = r->len < r->room ? r->len : r->room,
+		.buf = r->niov ? r->iov[0].iov_base : NULL,
+		.data = r->data,
+		.tag = r->peer ? r->tag : r->posted.tag,
+		.source = r->peer ? ofi_peer_address(r->peer) : FI_ADDR_NOTAVAIL,
+		.err = error,
+	};
+
+	if (!error && !r->discard && r->len > r->room) {
+		c.err = FI_ETRUNC;
+		c.olen = r->len - r->room;
+	}
+	if (r->notify || c.err)
+		ofi_cq_put(r->ep->rx_cq, &c);
+	else
+		ofi_cq_unreserve(r->ep->rx_cq);
+	if (!r->discard)
+		ofi_cntr_count(r->ep->rx_cntr, c.err);
+}
+
+/* Frees an ended receive when nothing keeps it. Return: whether it was freed. */
+static bool release(struct ofi_recv *r)
+{
+	if (r->registered) {
+		if (ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base) == -EBUSY)
+			return false;
+		r->registered = false;
+	}
+	if (r->cts_pending)
+		return false;
+	free(r);
+	return true;
+}
+
+void ofi_recv_end(struct ofi_recv *r, int error)
+{
+	struct ofi_ep *ep = r->ep;
+
+	complete(r, error);
+	r->ended = true;
+	DL_APPEND(ep->pinned, r);
+	ofi_recv_release_pinned(ep);
+}
+
+void ofi_recv_release_pinned(struct ofi_ep *ep)
+{
+	struct ofi_recv *r, *tmp;
+
+	DL_FOREACH_SAFE(ep->pinned, r, tmp)
+	{
+		DL_DELETE(ep->pinned, r);
+		if (!release(r))
+			DL_PREPEND(ep->pinned, r);
+	}
+}
+
+/* Copies bytes of contents to their place in the pieces of a receive. */
+static void scatter(const struct ofi_recv *r, size_t at, const void *from, size_t len)
+{
+	for (unsigned i = 0; i < r->niov && len; i++) {
+		size_t n = r->iov[i].iov_len;
+
+		if (at >= n) {
+			at -= n;
+			continue;
+		}
+		n -= at;
+		if (n > len)
+			n = len;
+		memcpy((char *)r->iov[i].iov_base + at, from, n);
+		from = (const char *)from + n;
+		len -= n;
+		at = 0;
+	}
+}
+
+/* ---- matches ---- */
+
+/* The receive takes a message whose envelope is e. Its contents follow. */
+static void take(struct ofi_recv *r, struct ofi_peer *p, const struct ofi_envelope *e)
+{
+	r->peer = p;
+	r->tag = e->tag;
+	r->data = e->data;
+	r->len = e->len;
+	r->wire_flags = e->flags;
+	r->send_id = e->id;
+	ofi_peer_matched(p, e->kind == OFI_EAGER ? e->len : 0);
+}
+
+static void grant_later(struct ofi_recv *r)
+{
+	struct ofi_peer *p = r->peer;
+
+	r->granted = r->len < r->room ? r->len : r->room;
+	if (p->lost) {
+		ofi_recv_end(r, p->lost);
+		return;
+	}
+	DL_APPEND(p->to_grant, r);
+	ofi_peer_push(p);
+}
+
+/* The receive takes a message that was kept. */
+static void take_message(struct ofi_recv *r, struct message *m)
+{
+	take(r, m->peer, &m->e);
+	if (m->e.kind == OFI_EAGER) {
+		scatter(r, 0, m->contents, m->e.len < r->room ? m->e.len : r->room);
+		ofi_recv_end(r, 0);
+	} else {
+		grant_later(r);
+	}
+	free(m);
+}
+
+/* ---- posting ---- */
+
+static struct ofi_recv *recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
+				 void *context, uint64_t cq_flags, bool notify)
+{
+	struct ofi_recv *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->ep = ep;
+	r->cq_flags = cq_flags;
+	r->notify = notify;
+	r->posted.context = context;
+	for (size_t i = 0; i < niov; i++) {
+		if (!iov[i].iov_len)
+			continue;
+		r->iov[r->niov++] = iov[i];
+		r->room += iov[i].iov_len;
+	}
+	return r;
+}
+
+/* FI_PEEK: reports a message that a receive would take; r carries the values and is freed. */
+static void peek(struct ofi_recv *r, uint64_t flags)
+{
+	struct ofi_matching *m = space(r->ep, r->cq_flags);
+	struct ofi_arrived *a;
+	struct message *found;
+
+	ofi_ep_progress(r->ep);
+	a = ofi_matching_peek(m, r->posted.source, r->posted.tag, r->posted.ignore);
+	found = (struct message *)a;
+	r->niov = 0;
+	r->room = SIZE_MAX;
+	r->discard = true;
+	if (!a) {
+		r->room = 0;
+		ofi_recv_end(r, FI_ENOMSG);
+		return;
+	}
+	if (flags & FI_DISCARD) {
+		ofi_matching_remove(m, a);
+		take(r, found->peer, &found->e);
+		complete(r, 0);
+		/* A CTS for no bytes ends the send. */
+		r->discard = false;
+		r->notify = false;
+		r->len = r->room = 0;
+		if (found->e.kind == OFI_EAGER || ofi_cq_reserve(r->ep->rx_cq))
+			free(r);
+		else
+			grant_later(r);
+		free(found);
+		return;
+	}
+	if (flags & FI_CLAIM)
+		ofi_matching_claim(m, a, r->posted.context);
+	r->peer = found->peer;
+	r->tag = found->e.tag;
+	r->data = found->e.data;
+	r->len = found->e.len;
+	r->wire_flags = found->e.flags;
+	ofi_recv_end(r, 0);
+}
+
+ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, fi_addr_t source,
+		      uint64_t tag, uint64_t ignore, void *context, uint64_t cq_flags,
+		      uint64_t flags)
+{
+	struct ofi_matching *m = space(ep, cq_flags);
+	struct ofi_arrived *a;
+	struct ofi_recv *r;
+	uint64_t service = 0;
+	int rc;
+
+	if (flags & ~RECV_FLAGS)
+		return ofi_refused("a receive with these flags");
+	if (!ep->enabled)
+		return -FI_EOPBADSTATE;
+	if (niov > OFI_IOV_MAX)
+		return -FI_EINVAL;
+	if (ep->directed && source != FI_ADDR_UNSPEC) {
+		service = ofi_av_service(ep->av, source);
+		if (!service)
+			return -FI_EINVAL;
+	}
+	rc = ofi_cq_reserve(ep->rx_cq);
+	if (rc)
+		return rc;
+	r = recv_new(ep, iov, niov, context, cq_flags, !ep->rx_selective || flags & FI_COMPLETION);
+	if (!r) {
+		ofi_cq_unreserve(ep->rx_cq);
+		return -FI_ENOMEM;
+	}
+	r->posted.source = service;
+	r->posted.tag = tag;
+	r->posted.ignore = ignore;
+	if (flags & FI_PEEK) {
+		peek(r, flags);
+		return 0;
+	}
+	if (flags & FI_CLAIM) {
+		a = ofi_matching_take_claimed(m, context);
+		if (!a) {
+			ofi_cq_unreserve(ep->rx_cq);
+			free(r);
+			return -FI_EINVAL;
+		}
+		if (flags & FI_DISCARD) {
+			r->niov = 0;
+			r->room = 0;
+			r->discard = true;
+		}
+	} else {
+		a = ofi_matching_post(m, &r->posted);
+	}
+	if (a)
+		take_message(r, (struct message *)a);
+	return 0;
+}
+
+bool ofi_recv_cancel(struct ofi_ep *ep, const void *context)
+{
+	struct ofi_posted *p = ofi_matching_cancel(&ep->tagged, context);
+
+	if (!p)
+		p = ofi_matching_cancel(&ep->msg, context);
+	if (!p)
+		return false;
+	((struct ofi_recv *)p)->room = 0;
+	ofi_recv_end((struct ofi_recv *)p, FI_ECANCELED);
+	return true;
+}
+
+/* ---- the CTS ---- */
+
+static void cts_done(struct ofi_request *request, int status)
+{
+	struct ofi_recv *r = container_of(request, struct ofi_recv, request);
+
+	r->cts_pending = false;
+	if (r->ended)
+		ofi_recv_release_pinned(r->ep);
+	else if (status && !r->ep->closing)
+		ofi_peer_lose(r->peer, -status, "a request for contents was not delivered");
+}
+
+/* Offers iov[0] as a return buffer. Return: 0; other: without one. */
+static int grant_direct(struct ofi_recv *r)
+{
+	struct iovec item = {r->cts, sizeof(r->cts)}, buffer = {r->iov[0].iov_base, r->granted};
+	int rc;
+
+	r->request.done = cts_done;
+	r->request.count = &r->ep->requests;
+	rc = ofi_request_start(r->ep->domain, &r->request, r->ep->data, r->peer->service, &item, 1,
+			       &buffer);
+	r->cts_pending = !rc;
+	return rc;
+}
+
+static void forget_direct(struct ofi_recv *r)
+{
+	if (r->registered)
+		ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base);
+	r->registered = false;
+	r->direct = false;
+}
+
+/*
+ * The contents arrive in the order of the CTS, and each takes the first return buffer that is long
+ * enough. So buffers of exact length are filled in order, as long as no contents without a buffer
+ * are among them: the two kinds are never granted to a peer at the same time.
+ */
+int ofi_recv_grant(struct ofi_recv *r)
+{
+	struct ofi_peer *p = r->peer;
+	struct ofi_ep *ep = r->ep;
+	struct ofi_envelope e = {
+		.kind = OFI_CTS,
+		.tag = ep->main_id,
+		.len = r->granted,
+		.id = r->send_id,
+		.matched_messages = p->matched_messages,
+		.matched_bytes = p->matched_bytes,
+	};
+	int rc = 0;
+
+	if (r->granted >= ofi_settings.direct_min && r->niov == 1 &&
+	    !(r->wire_flags & OFI_F_PIECES) && !r->registered && !r->direct) {
+		r->registered = !ripc_buf_register(ep->domain->ctx, r->iov[0].iov_base, r->granted);
+		r->direct = r->registered;
+	}
+	if (r->granted && p->granted && p->granted->direct != r->direct)
+		return -EAGAIN;
+	if (r->direct) {
+		ofi_envelope_put(r->cts, &e);
+		if (grant_direct(r)) {
+			forget_direct(r);
+			/* Not tried again. */
+			r->wire_flags |= OFI_F_PIECES;
+			return p->granted ? -EAGAIN : ofi_recv_grant(r);
+		}
+	} else {
+		rc = ofi_peer_post(p, ep->data, &e, NULL, 0, 0, false);
+	}
+	if (rc)
+		return rc;
+	DL_DELETE(p->to_grant, r);
+	if (!r->granted) {
+		ofi_recv_end(r, 0);
+		return 0;
+	}
+	DL_APPEND(p->granted, r);
+	ep->granted++;
+	ofi_peer_watch(p);
+	return 0;
+}
+
+/* ---- arrivals ---- */
+
+static size_t bytes_of(const struct ripc_message *m)
+{
+	size_t len = 0;
+
+	for (unsigned i = 0; i < m->nitems; i++)
+		len += m->items[i].iov_len;
+	return len;
+}
+
+/* Contents of an EAGER message, behind its envelope. */
+static void eager_contents(const struct ripc_message *m, const struct ofi_recv *r, uint8_t *to,
+			   size_t max)
+{
+	size_t at = 0;
+
+	for (unsigned i = 0; i < m->nitems && at < max; i++) {
+		const uint8_t *from = m->items[i].iov_base;
+		size_t len = m->items[i].iov_len;
+
+		if (!i) {
+			from += OFI_ENVELOPE_LEN;
+			len -= OFI_ENVELOPE_LEN;
+		}
+		if (!len)
+			continue;
+		if (len > max - at)
+			len = max - at;
+		if (r)
+			scatter(r, at, from, len);
+		else
+			memcpy(to + at, from, len);
+		at += len;
+	}
+}
+
+/* EAGER or RTS. */
+static void arrive(struct ofi_ep *ep, struct ofi_peer *p, const struct ripc_message *m,
+		   const struct ofi_envelope *e)
+{
+	struct ofi_arrived a = {.source = p->service, .tag = e->tag};
+	struct ofi_matching *in = e->flags & OFI_F_TAGGED ? &ep->tagged : &ep->msg;
+	size_t contents = e->kind == OFI_EAGER ? e->len : 0;
+	struct ofi_posted *posted;
+	struct message *kept;
+	struct ofi_recv *r;
+
+	p->got_messages++;
+	p->got_bytes += (uint32_t)contents;
+	if (e->kind == OFI_EAGER && bytes_of(m) != OFI_ENVELOPE_LEN + e->len) {
+		ofi_peer_lose(p, FI_EIO, "it sent a message whose length is wrong");
+		return;
+	}
+	if (p->got_messages - p->matched_messages > OFI_WINDOW_MESSAGES ||
+	    p->got_bytes - p->matched_bytes > OFI_WINDOW_BYTES) {
+		ofi_peer_lose(p, FI_EIO, "it sent more messages than it had credit for");
+		return;
+	}
+	posted = ofi_matching_find(in, &a);
+	if (posted) {
+		r = (struct ofi_recv *)posted;
+		take(r, p, e);
+		if (e->kind == OFI_EAGER) {
+			eager_contents(m, r, NULL, e->len < r->room ? e->len : r->room);
+			ofi_recv_end(r, 0);
+		} else {
+			grant_later(r);
+		}
+		return;
+	}
+	kept = malloc(sizeof(*kept) + contents);
+	if (!kept) {
+		ofi_peer_lose(p, FI_ENOMEM, "no memory to keep a message of it");
+		return;
+	}
+	kept->arrived = a;
+	kept->peer = p;
+	kept->e = *e;
+	eager_contents(m, NULL, kept->contents, contents);
+	ofi_matching_keep(in, &kept->arrived);
+}
+
+static void aborted(struct ofi_peer *p, uint64_t send_id)
+{
+	struct ofi_recv *r;
+
+	DL_FOREACH (p->granted, r) {
+		if (r->send_id != send_id)
+			continue;
+		DL_DELETE(p->granted, r);
+		p->ep->granted--;
+		ofi_recv_end(r, FI_EIO);
+		return;
+	}
+}
+
+static void watch_event(struct ofi_ep *ep, const struct ripc_message *m)
+{
+	struct ofi_peer *p = ofi_peer_find(ep, m->source);
+
+	if (!p)
+		return;
+	p->watched = false;
+	ofi_peer_lose(p, FI_EIO, m->nitems ? m->items[0].iov_base : "its endpoint was closed");
+}
+
+void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
+{
+	struct ofi_envelope e;
+	struct ofi_peer *p;
+
+	if (m->event) {
+		watch_event(ep, m);
+		return;
+	}
+	if (!ofi_envelope_get(m->items[0].iov_base, m->items[0].iov_len, &e)) {
+		FI_WARN_SPARSE(&ofi_provider, FI_LOG_EP_DATA,
+			       "service %" PRIu64 " sent something that is no message of ripc\n",
+			       m->source);
+		return;
+	}
+	/* Only messages to be received make a peer. */
+	if (e.kind == OFI_EAGER || e.kind == OFI_RTS)
+		p = ofi_peer_get(ep, m->source);
+	else
+		p = ofi_peer_find(ep, e.kind == OFI_CTS ? e.tag : m->source);
+	if (!p)
+		return;
+	ofi_peer_credit(p, &e);
+	switch (e.kind) {
+	case OFI_EAGER:
+	case OFI_RTS:
+		arrive(ep, p, m, &e);
+		break;
+	case OFI_CTS:
+		ofi_send_cts(ep, m->source, &e);
+		break;
+	case OFI_ABORT:
+		aborted(p, e.id);
+		break;
+	default:
+		break;
+	}
+}
+
+struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *m)
+{
+	struct ofi_peer *p = m->event ? NULL : ofi_peer_find(ep, m->source);
+	struct ofi_recv *r = p ? p->granted : NULL;
+	size_t at = 0;
+
+	if (!r) {
+		FI_WARN_SPARSE(&ofi_provider, FI_LOG_EP_DATA,
+			       "service %" PRIu64 " sent contents that nobody asked for\n",
+			       m->source);
+		return NULL;
+	}
+	if (bytes_of(m) != r->granted) {
+		ofi_peer_lose(p, FI_EIO, "it sent contents of another length than asked for");
+		return NULL;
+	}
+	for (unsigned i = 0; i < m->nitems; i++) {
+		if (m->items[i].iov_len &&
+		    (!r->direct || m->items[i].iov_base != r->iov[0].iov_base))
+			scatter(r, at, m->items[i].iov_base, m->items[i].iov_len);
+		at += m->items[i].iov_len;
+	}
+	DL_DELETE(p->granted, r);
+	ep->granted--;
+	return r;
+}
+
+/* ---- the end ---- */
+
+static void free_space(struct ofi_matching *m)
+{
+	struct ofi_posted *p, *ptmp;
+	struct ofi_arrived *a, *atmp;
+
+	DL_FOREACH_SAFE(m->posted, p, ptmp)
+	free(p);
+	DL_FOREACH_SAFE(m->arrived, a, atmp)
+	free(a);
+	DL_FOREACH_SAFE(m->claimed, a, atmp)
+	free(a);
+}
+
+void ofi_recv_free_all(struct ofi_ep *ep)
+{
+	struct ofi_recv *r, *tmp;
+
+	free_space(&ep->tagged);
+	free_space(&ep->msg);
+	ofi_recv_release_pinned(ep);
+	DL_FOREACH_SAFE(ep->pinned, r, tmp)
+	free(r);
+	ep->pinned = NULL;
+}

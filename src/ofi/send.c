@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Sending: the calls of fi_msg(3) and fi_tagged(3), EAGER, RTS and the contents. */
+#include "ofi/peer.h"
+#include "ofi/provider.h"
+
+#include <inttypes.h>
+#include <rdma/fi_tagged.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#define SEND_FLAGS                                                               \
+	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
+	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE | FI_REMOTE_CQ_DATA | FI_PRIORITY)
+/* Inject calls get -FI_EAGAIN while so many sends wait: their contents are in memory of ours. */
+#define INJECTED_MAX 1024
+
+static struct ofi_ep *ep_of(struct fid_ep *fid)
+{
+	return container_of(fid, struct ofi_ep, fid);
+}
+
+/* Writes the completion that was reserved, and counts it. */
+static void complete(struct ofi_ep *ep, const struct ofi_send *s, int error)
+{
+	struct ofi_completion c = {
+		.context = s->context,
+		.flags = s->cq_flags,
+		.tag = error ? s->tag : 0,
+		.source = FI_ADDR_NOTAVAIL,
+		.err = error,
+	};
+
+	if (s->notify || error)
+		ofi_cq_put(ep->tx_cq, &c);
+	else
+		ofi_cq_unreserve(ep->tx_cq);
+	ofi_cntr_count(ep->tx_cntr, error);
+}
+
+void ofi_send_end(struct ofi_send *s, int error)
+{
+	complete(s->ep, s, error);
+	free(s->copy);
+	free(s);
+}
+
+/* ---- posting ---- */
+
+static int post_eager(struct ofi_send *s)
+{
+	struct ofi_peer *p = s->peer;
+	struct ofi_envelope e = {
+		.kind = OFI_EAGER,
+		.flags = s->wire_flags,
+		.tag = s->tag,
+		.data = s->data,
+		.len = s->len,
+	};
+	int rc = ofi_peer_post(p, s->ep->main, &e, s->iov, s->niov, s->len, s->more);
+
+	if (!rc) {
+		p->sent_messages++;
+		p->sent_bytes += (uint32_t)s->len;
+	}
+	return rc;
+}
+
+static int post_rts(struct ofi_send *s)
+{
+	struct ofi_peer *p = s->peer;
+	struct ofi_envelope e = {
+		.kind = OFI_RTS,
+		.flags = s->wire_flags | (s->niov > 1 ? OFI_F_PIECES : 0),
+		.tag = s->tag,
+		.data = s->data,
+		.len = s->len,
+		.id = s->id,
+	};
+	int rc = ofi_peer_post(p, s->ep->main, &e, NULL, 0, 0, s->more);
+
+	if (!rc) {
+		p->sent_messages++;
+		ofi_peer_watch(p);
+	}
+	return rc;
+}
+
+static bool is_eager(const struct ofi_send *s)
+{
+	return !s->matched && ofi_peer_may_send_eager(s->peer, s->len);
+}
+
+int ofi_send_post(struct ofi_send *s)
+{
+	struct ofi_ep *ep = s->ep;
+	struct ofi_peer *p = s->peer;
+	int rc;
+
+	if (!ofi_peer_may_send(p))
+		return -EAGAIN;
+	if (is_eager(s)) {
+		rc = post_eager(s);
+		if (rc == -EMSGSIZE && p->eager_max > RIPC_SHORT_GUARANTEED - OFI_ENVELOPE_LEN) {
+			p->eager_max = RIPC_SHORT_GUARANTEED - OFI_ENVELOPE_LEN;
+			return ofi_send_post(s);
+		}
+		if (rc)
+			return rc;
+		DL_DELETE(p->queue, s);
+		ofi_send_end(s, 0);
+		return 0;
+	}
+	s->id = ++ep->next_id;
+	HASH_ADD(hh, ep->sends, id, sizeof(s->id), s);
+	if (!s->hh.tbl)
+		return -EAGAIN;
+	rc = post_rts(s);
+	if (rc) {
+		HASH_DEL(ep->sends, s);
+		return rc;
+	}
+	DL_DELETE(p->queue, s);
+	s->state = OFI_WAITING;
+	return 0;
+}
+
+/* ---- contents ---- */
+
+static void contents_done(struct ofi_request *request, int status)
+{
+	struct ofi_send *s = container_of(request, struct ofi_send, request);
+	struct ofi_peer *p = s->peer;
+	struct ofi_envelope e = {.kind = OFI_ABORT, .id = s->id};
+
+	if (status && !s->ep->closing) {
+		FI_WARN(&ofi_provider, FI_LOG_EP_DATA,
+			"%zu bytes were not delivered to peer %" PRIu64 ": %s\n", s->len,
+			p->service, ripc_strerror(status));
+		if (!p->lost)
+			ofi_peer_post(p, s->ep->main, &e, NULL, 0, 0, false);
+	}
+	ofi_send_end(s, -status);
+}
+
+void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_envelope *e)
+{
+	struct iovec iov[OFI_IOV_MAX];
+	struct ofi_send *s;
+	size_t left = e->len;
+	unsigned n = 0;
+	int rc;
+
+	HASH_FIND(hh, ep->sends, &e->id, sizeof(e->id), s);
+	if (!s || s->peer->service != e->tag || e->len > s->len) {
+		FI_WARN(&ofi_provider, FI_LOG_EP_DATA,
+			"service %" PRIu64 " asks for a message that was not offered to it\n",
+			data_service);
+		return;
+	}
+	HASH_DEL(ep->sends, s);
+	if (!e->len) {
+		ofi_send_end(s, 0);
+		return;
+	}
+	for (; left; n++) {
+		iov[n] = s->iov[n];
+		if (iov[n].iov_len > left)
+			iov[n].iov_len = left;
+		left -= iov[n].iov_len;
+	}
+	s->state = OFI_SENDING;
+	s->request.done = contents_done;
+	s->request.count = &ep->requests;
+	rc = ofi_request_start(ep->domain, &s->request, ep->main, data_service, iov, n, NULL);
+	if (rc)
+		contents_done(&s->request, rc);
+}
+
+/* ---- the calls ---- */
+
+/* Fills s from the arguments of a call. Empty pieces are left out. */
+static ssize_t prepare(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov, size_t niov,
+		       fi_addr_t dest, uint64_t flags)
+{
+	uint64_t service;
+
+	if (flags & ~SEND_FLAGS)
+		return ofi_refused("a send with these flags");
+	if (!ep->enabled)
+		return -FI_EOPBADSTATE;
+	if (niov > OFI_IOV_MAX)
+		return -FI_EINVAL;
+	service = ofi_av_service(ep->av, dest);
+	if (!service)
+		return -FI_EINVAL;
+	s->len = 0;
+	s->niov = 0;
+	for (size_t i = 0; i < niov; i++) {
+		if (!iov[i].iov_len)
+			continue;
+		if (iov[i].iov_len > OFI_MESSAGE_MAX - s->len)
+			return -FI_EMSGSIZE;
+		s->iov[s->niov++] = iov[i];
+		s->len += iov[i].iov_len;
+	}
+	if (flags & FI_INJECT && s->len > OFI_INJECT_MAX)
+		return -FI_EMSGSIZE;
+	s->peer = ofi_peer_get(ep, service);
+	return s->peer ? 0 : -FI_ENOMEM;
+}
+
+/* Appends a copy of the send to the queue of its peer. */
+static ssize_t enqueue(const struct ofi_send *from, bool inject)
+{
+	struct ofi_peer *p = from->peer;
+	struct ofi_send *s;
+
+	if (inject) {
+		const struct ofi_send *other;
+		unsigned queued;
+
+		DL_COUNT(p->queue, other, queued);
+		if (queued >= INJECTED_MAX)
+			return -FI_EAGAIN;
+	}
+	s = malloc(sizeof(*s));
+	if (!s)
+		return -FI_ENOMEM;
+	*s = *from;
+	if (inject && s->len) {
+		size_t len = 0;
+
+		s->copy = malloc(s->len);
+		if (!s->copy) {
+			free(s);
+			return -FI_ENOMEM;
+		}
+		for (unsigned i = 0; i < s->niov; i++) {
+			memcpy((char *)s->copy + len, s->iov[i].iov_base, s->iov[i].iov_len);
+			len += s->iov[i].iov_len;
+		}
+		s->iov[0] = (struct iovec){s->copy, s->len};
+		s->niov = 1;
+	}
+	DL_APPEND(p->queue, s);
+	ofi_peer_push(p);
+	return 0;
+}
+
+/*
+ * notify: write a completion; a failed send writes one always. s has context, cq_flags, tag, data
+ * and wire_flags.
+ */
+static ssize_t send_locked(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov,
+			   size_t niov, fi_addr_t dest, uint64_t flags)
+{
+	ssize_t rc = prepare(s, ep, iov, niov, dest, flags);
+
+	if (!rc)
+		rc = ofi_cq_reserve(ep->tx_cq);
+	if (rc) {
+		if (rc == -FI_EAGAIN)
+			ofi_ep_progress(ep);
+		return rc;
+	}
+	s->ep = ep;
+	s->state = OFI_QUEUED;
+	s->copy = NULL;
+	s->matched = flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE);
+	s->more = flags & FI_MORE;
+	if (s->peer->lost) {
+		complete(ep, s, s->peer->lost);
+		return 0;
+	}
+	if (!s->peer->queue && is_eager(s) && ofi_peer_may_send(s->peer) && !post_eager(s)) {
+		complete(ep, s, 0);
+		return 0;
+	}
+	/* The queue posts it again, and reports a loss. */
+	rc = enqueue(s, flags & FI_INJECT);
+	if (rc)
+		ofi_cq_unreserve(ep->tx_cq);
+	return rc;
+}
+
+static ssize_t send_any(struct fid_ep *fid, const struct iovec *iov, size_t niov, fi_addr_t dest,
+			uint64_t tag, uint64_t data, void *context, uint64_t kind, uint64_t flags,
+			bool notify)
+{
+	struct ofi_ep *ep = ep_of(fid);
+	struct ofi_send s;
+	ssize_t rc;
+
+	s.context = context;
+	s.cq_flags = FI_SEND | kind;
+	s.wire_flags = (kind == FI_TAGGED ? OFI_F_TAGGED : 0) |
+		       ((flags & FI_REMOTE_CQ_DATA) ? OFI_F_DATA : 0);
+	s.tag = tag;
+	s.data = (flags & FI_REMOTE_CQ_DATA) ? data : 0;
+	s.notify = notify;
+	pthread_mutex_lock(&ep->domain->lock);
+	rc = send_locked(&s, ep, iov, niov, dest, flags);
+	pthread_mutex_unlock(&ep->domain->lock);
+	return rc;
+}
+
+/* A call without flags: those of the endpoint. */
+static ssize_t send_default(struct fid_ep *fid, const struct iovec *iov, size_t niov,
+			    fi_addr_t dest, uint64_t tag, uint64_t data, void *context,
+			    uint64_t kind, uint64_t extra)
+{
+	const struct ofi_ep *ep = ep_of(fid);
+	uint64_t flags = (ep->tx_op_flags & ~(FI_INJECT | FI_REMOTE_CQ_DATA)) | extra;
+
+	return send_any(fid, iov, niov, dest, tag, data, context, kind, flags,
+			!ep->tx_selective || flags & FI_COMPLETION);
+}
+
+static ssize_t send_flags(struct fid_ep *fid, const struct iovec *iov, size_t niov, fi_addr_t dest,
+			  uint64_t tag, uint64_t data, void *context, uint64_t kind, uint64_t flags)
+{
+	return send_any(fid, iov, niov, dest, tag, data, context, kind, flags,
+			!ep_of(fid)->tx_selective || flags & FI_COMPLETION);
+}
+
+static ssize_t inject_any(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
+			  uint64_t tag, uint64_t data, uint64_t kind, uint64_t extra)
+{
+	struct iovec iov = {(void *)buf, len};
+
+	return send_any(fid, &iov, 1, dest, tag, data, NULL, kind, FI_INJECT | extra, false);
+}
+
+static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest,
+			void *context)
+{
+	struct iovec iov = {(void *)buf, len};
+
+	return send_default(fid, &iov, 1, dest, 0, 0, context, FI_MSG, 0);
+}
+
+static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			 fi_addr_t dest, void *context)
+{
+	return send_default(fid, iov, count, dest, 0, 0, context, FI_MSG, 0);
+}
+
+static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *m, uint64_t flags)
+{
+	return send_flags(fid, m->msg_iov, m->iov_count, m->addr, 0, m->data, m->context, FI_MSG,
+			  flags);
+}
+
+static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
+{
+	return inject_any(fid, buf, len, dest, 0, 0, FI_MSG, 0);
+}
+
+static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			    uint64_t data, fi_addr_t dest, void *context)
+{
+	struct iovec iov = {(void *)buf, len};
+
+	return send_default(fid, &iov, 1, dest, 0, data, context, FI_MSG, FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
+			      fi_addr_t dest)
+{
+	return inject_any(fid, buf, len, dest, 0, data, FI_MSG, FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t tagged_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			   fi_addr_t dest, uint64_t tag, void *context)
+{
+	struct iovec iov = {(void *)buf, len};
+
+	return send_default(fid, &iov, 1, dest, tag, 0, context, FI_TAGGED, 0);
+}
+
+static ssize_t tagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			    fi_addr_t dest, uint64_t tag, void *context)
+{
+	return send_default(fid, iov, count, dest, tag, 0, context, FI_TAGGED, 0);
+}
+
+static ssize_t tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags)
+{
+	return send_flags(fid, m->msg_iov, m->iov_count, m->addr, m->tag, m->data, m->context,
+			  FI_TAGGED, flags);
+}
+
+static ssize_t tagged_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
+			     uint64_t tag)
+{
+	return inject_any(fid, buf, len, dest, tag, 0, FI_TAGGED, 0);
+}
+
+static ssize_t tagged_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+			       uint64_t data, fi_addr_t dest, uint64_t tag, void *context)
+{
+	struct iovec iov = {(void *)buf, len};
+
+	return send_default(fid, &iov, 1, dest, tag, data, context, FI_TAGGED, FI_REMOTE_CQ_DATA);
+}
+
+static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
+				 fi_addr_t dest, uint64_t tag)
+{
+	return inject_any(fid, buf, len, dest, tag, data, FI_TAGGED, FI_REMOTE_CQ_DATA);
+}
+
+bool ofi_send_cancel(struct ofi_ep *ep, const void *context)
+{
+	struct ofi_peer *p;
+	struct ofi_send *s;
+
+	DL_FOREACH (ep->active, p) {
+		DL_FOREACH (p->queue, s) {
+			if (s->context != context || s->copy)
+				continue;
+			DL_DELETE(p->queue, s);
+			ofi_send_end(s, FI_ECANCELED);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- receives ---- */
+
+static ssize_t recv_any(struct fid_ep *fid, const struct iovec *iov, size_t niov, fi_addr_t source,
+			uint64_t tag, uint64_t ignore, void *context, uint64_t kind, uint64_t flags)
+{
+	struct ofi_ep *ep = ep_of(fid);
+	ssize_t rc;
+
+	pthread_mutex_lock(&ep->domain->lock);
+	rc = ofi_recv_post(ep, iov, niov, source, tag, ignore, context, FI_RECV | kind, flags);
+	pthread_mutex_unlock(&ep->domain->lock);
+	return rc;
+}
+
+static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t source,
+			void *context)
+{
+	struct iovec iov = {buf, len};
+
+	return recv_any(fid, &iov, 1, source, 0, 0, context, FI_MSG, ep_of(fid)->rx_op_flags);
+}
+
+static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			 fi_addr_t source, void *context)
+{
+	return recv_any(fid, iov, count, source, 0, 0, context, FI_MSG, ep_of(fid)->rx_op_flags);
+}
+
+static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *m, uint64_t flags)
+{
+	return recv_any(fid, m->msg_iov, m->iov_count, m->addr, 0, 0, m->context, FI_MSG, flags);
+}
+
+static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t source,
+			   uint64_t tag, uint64_t ignore, void *context)
+{
+	struct iovec iov = {buf, len};
+
+	return recv_any(fid, &iov, 1, source, tag, ignore, context, FI_TAGGED,
+			ep_of(fid)->rx_op_flags);
+}
+
+static ssize_t tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			    fi_addr_t source, uint64_t tag, uint64_t ignore, void *context)
+{
+	return recv_any(fid, iov, count, source, tag, ignore, context, FI_TAGGED,
+			ep_of(fid)->rx_op_flags);
+}
+
+static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags)
+{
+	return recv_any(fid, m->msg_iov, m->iov_count, m->addr, m->tag, m->ignore, m->context,
+			FI_TAGGED, flags);
+}
+
+struct fi_ops_msg ofi_msg_ops = {
+	.size = sizeof(struct fi_ops_msg),
+	.recv = msg_recv,
+	.recvv = msg_recvv,
+	.recvmsg = msg_recvmsg,
+	.send = msg_send,
+	.sendv = msg_sendv,
+	.sendmsg = msg_sendmsg,
+	.inject = msg_inject,
+	.senddata = msg_senddata,
+	.injectdata = msg_injectdata,
+};
+
+struct fi_ops_tagged ofi_tagged_ops = {
+	.size = sizeof(struct fi_ops_tagged),
+	.recv = tagged_recv,
+	.recvv = tagged_recvv,
+	.recvmsg = tagged_recvmsg,
+	.send = tagged_send,
+	.sendv = tagged_sendv,
+	.sendmsg = tagged_sendmsg,
+	.inject = tagged_inject,
+	.senddata = tagged_senddata,
+	.injectdata = tagged_injectdata,
+};

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The endpoints behind a completion queue or a counter: progress, and sleeping until there is some.
+ * A wait object is an epoll descriptor. It is readable when a completion was put, or when one of
+ * the endpoints has work to do.
+ */
+#ifndef OFI_WAIT_H
+#define OFI_WAIT_H
+
+#include "ofi/fabric.h"
+
+struct ofi_ep;
+
+struct ofi_sources {
+	struct ofi_domain *domain;
+	struct ofi_ep **eps;
+	unsigned neps;
+	int epoll_fd; /* -1: no wait object */
+	int event_fd;
+	bool signaled; /* event_fd is readable */
+};
+
+/* Return: 0 or a negative errno; -FI_ENOSYS: not this wait object. */
+int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_obj wait_obj);
+void ofi_sources_end(struct ofi_sources *s);
+
+/* All others: lock of the domain held. An endpoint is added once. */
+int ofi_sources_add(struct ofi_sources *s, struct ofi_ep *ep);
+void ofi_sources_remove(struct ofi_sources *s, struct ofi_ep *ep);
+void ofi_sources_progress(struct ofi_sources *s);
+void ofi_sources_signal(struct ofi_sources *s);
+void ofi_sources_clear(struct ofi_sources *s);
+/*
+ * Releases the lock, sleeps until there is something to do or until the deadline of
+ * ofi_deadline_ms(), and takes the lock. Return: false: the time is up.
+ */
+bool ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms);
+/* timeout_ms < 0: never. */
+int64_t ofi_deadline_ms(int timeout_ms);
+/* FI_GETWAIT */
+int ofi_sources_getwait(const struct ofi_sources *s, void *arg);
+
+int ofi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+
+#endif

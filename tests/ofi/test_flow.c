@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Floods of unexpected messages, many endpoints, and endpoints that are closed or die. */
+#include "side.h"
+
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FLOOD     3000
+#define FLOOD_LEN 16384
+#define BOUND     (16 << 20) /* of the heap; the messages have 48 MB */
+#define ENDPOINTS 24
+
+START_TEST(flood__takes_bounded_memory)
+{
+	static char out[FLOOD_LEN], in[FLOOD_LEN];
+	struct side a, b;
+	fi_addr_t to_b;
+	size_t before;
+
+	side_open(&a, NULL, FI_WAIT_NONE);
+	side_open(&b, NULL, FI_WAIT_NONE);
+	to_b = side_insert(&a, &b);
+	before = mallinfo2().uordblks;
+	for (uintptr_t i = 0; i < FLOOD; i++) {
+		ck_assert_int_eq(fi_tsend(a.ep, out, FLOOD_LEN, NULL, to_b, i, NULL), 0);
+		side_progress(&b);
+	}
+	for (unsigned i = 0; i < 100; i++) {
+		side_progress(&a);
+		side_progress(&b);
+	}
+	ck_assert_uint_lt(mallinfo2().uordblks - before, BOUND);
+	for (uintptr_t i = FLOOD; i-- > 0;) {
+		ck_assert_int_eq(fi_trecv(b.ep, in, FLOOD_LEN, NULL, FI_ADDR_UNSPEC, i, 0, NULL),
+				 0);
+		ck_assert_uint_eq(side_wait(&b, &a).len, FLOOD_LEN);
+	}
+	for (unsigned i = 0; i < FLOOD; i++)
+		side_wait(&a, &b);
+	side_close(&a);
+	side_close(&b);
+}
+END_TEST
+
+START_TEST(injects_without_credit__are_refused_for_now)
+{
+	static char out[4096], in[4096];
+	unsigned sent = 0, got = 0;
+	struct side a, b;
+	fi_addr_t to_b;
+
+	side_open(&a, NULL, FI_WAIT_NONE);
+	side_open(&b, NULL, FI_WAIT_NONE);
+	to_b = side_insert(&a, &b);
+	/* b takes nothing from its queue meanwhile. */
+	while (sent < 100000 && !fi_inject(a.ep, out, sizeof(out), to_b))
+		sent++;
+	ck_assert_uint_lt(sent, 100000);
+	while (got < sent) {
+		ck_assert_int_eq(fi_recv(b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, NULL), 0);
+		ck_assert_uint_eq(side_wait(&b, &a).len, sizeof(in));
+		got++;
+	}
+	side_close(&a);
+	side_close(&b);
+}
+END_TEST
+
+START_TEST(many_endpoints__from_each_to_each)
+{
+	static struct side s[ENDPOINTS];
+	static fi_addr_t to[ENDPOINTS][ENDPOINTS];
+	static unsigned in[ENDPOINTS][ENDPOINTS];
+	unsigned left = ENDPOINTS * ENDPOINTS;
+	struct fi_cq_tagged_entry e;
+	uint64_t end_ns = 0;
+
+	for (unsigned i = 0; i < ENDPOINTS; i++)
+		side_open(&s[i], i > 1 ? &s[i % 2] : NULL, FI_WAIT_NONE);
+	for (unsigned i = 0; i < ENDPOINTS; i++)
+		for (unsigned k = 0; k < ENDPOINTS; k++)
+			to[i][k] = side_insert(&s[i], &s[k]);
+	for (unsigned i = 0; i < ENDPOINTS; i++)
+		for (unsigned k = 0; k < ENDPOINTS; k++) {
+			unsigned v = i * 1000 + k;
+
+			ck_assert_int_eq(
+				fi_trecv(s[i].ep, &in[i][k], sizeof(v), NULL, to[i][k], 4, 0, NULL),
+				0);
+			ck_assert_int_eq(fi_tinject(s[i].ep, &v, sizeof(v), to[i][k], 4), 0);
+		}
+	while (left) {
+		unsigned before = left;
+
+		for (unsigned i = 0; i < ENDPOINTS; i++)
+			if (fi_cq_read(s[i].cq, &e, 1) == 1)
+				left--;
+		if (left == before)
+			ck_assert(test_pause(&end_ns, TEST_PATIENCE_MS));
+	}
+	for (unsigned i = 0; i < ENDPOINTS; i++)
+		for (unsigned k = 0; k < ENDPOINTS; k++)
+			ck_assert_uint_eq(in[i][k], k * 1000 + i);
+	for (unsigned i = ENDPOINTS; i-- > 0;)
+		side_close(&s[i]);
+}
+END_TEST
+
+/* The context of the next error; completions before it are read. */
+static void *next_error(struct side *s)
+{
+	struct fi_cq_tagged_entry e;
+	struct fi_cq_err_entry err = {0};
+	uint64_t end_ns = 0;
+	ssize_t n;
+
+	while ((n = fi_cq_read(s->cq, &e, 1)) != -FI_EAVAIL)
+		if (n == -FI_EAGAIN)
+			ck_assert(test_pause(&end_ns, TEST_PATIENCE_MS));
+	ck_assert_int_eq(fi_cq_readerr(s->cq, &err, 0), 1);
+	ck_assert_int_ne(err.err, 0);
+	return err.op_context;
+}
+
+/* An endpoint is closed during transfers in both directions. */
+START_TEST(endpoint_closed_under_traffic__ends_operations)
+{
+	static char out[1 << 20], in[1 << 20];
+	struct side a, b;
+	fi_addr_t to_a, to_b;
+
+	side_open(&a, NULL, FI_WAIT_NONE);
+	side_open(&b, NULL, FI_WAIT_NONE);
+	to_b = side_insert(&a, &b);
+	to_a = side_insert(&b, &a);
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_int_eq(fi_tsend(a.ep, out, sizeof(out), NULL, to_b, i, out), 0);
+		ck_assert_int_eq(fi_tsend(b.ep, out, sizeof(out), NULL, to_a, i, out), 0);
+		ck_assert_int_eq(fi_trecv(a.ep, in, sizeof(in), NULL, to_b, i, 0, in), 0);
+	}
+	ck_assert_int_eq(fi_trecv(b.ep, in, sizeof(in), NULL, to_a, 2, 0, in), 0);
+	side_progress(&b);
+	side_progress(&a);
+	side_progress(&b);
+	ck_assert_int_eq(fi_close(&b.ep->fid), 0);
+	b.ep = NULL;
+	/* The sends to b that nobody received end with an error, and so does a further one. */
+	for (unsigned errors = 0; errors < 3;)
+		errors += next_error(&a) == out;
+	ck_assert_int_eq(fi_tsend(a.ep, out, 1, NULL, to_b, 9, &to_b), 0);
+	while (next_error(&a) != &to_b)
+		;
+	side_close(&b);
+	side_close(&a);
+}
+END_TEST
+
+/* In the child: an endpoint that receives one message, and then waits to be killed. */
+static void child(int from_parent, int to_parent)
+{
+	struct side s;
+	uint8_t address[16];
+	char buf[8];
+	size_t len = sizeof(address);
+
+	side_open(&s, NULL, FI_WAIT_NONE);
+	if (fi_getname(&s.ep->fid, address, &len) ||
+	    write(to_parent, address, len) != (ssize_t)len ||
+	    fi_recv(s.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, NULL))
+		_exit(1);
+	side_wait(&s, NULL);
+	if (write(to_parent, "x", 1) != 1 || read(from_parent, buf, 1) != 1)
+		_exit(1);
+	_exit(0);
+}
+
+START_TEST(process_killed__ends_sends_to_it)
+{
+	static char out[1 << 20];
+	int down[2], up[2];
+	uint8_t address[16];
+	struct pollfd received = {.events = POLLIN};
+	struct side a;
+	fi_addr_t to;
+	pid_t pid;
+	char c;
+
+	ck_assert(!pipe(down) && !pipe(up));
+	pid = fork();
+	if (!pid)
+		child(down[0], up[1]);
+	ck_assert_int_eq(read(up[0], address, sizeof(address)), sizeof(address));
+	side_open(&a, NULL, FI_WAIT_NONE);
+	ck_assert_int_eq(fi_av_insert(a.av, address, 1, &to, 0, NULL), 1);
+	ck_assert_int_eq(fi_inject(a.ep, "x", 1, to), 0);
+	received.fd = up[0];
+	while (!poll(&received, 1, 1))
+		side_progress(&a);
+	ck_assert_int_eq(read(up[0], &c, 1), 1);
+	ck_assert_int_eq(fi_send(a.ep, out, sizeof(out), NULL, to, out), 0);
+	ck_assert(side_is_quiet(&a));
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	ck_assert_ptr_eq(side_wait_error(&a, NULL).op_context, out);
+	side_close(&a);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("ofi/flow");
+	TCase *tc = tcase_create("flow");
+
+	tcase_add_test(tc, flood__takes_bounded_memory);
+	tcase_add_test(tc, injects_without_credit__are_refused_for_now);
+	tcase_add_test(tc, many_endpoints__from_each_to_each);
+	tcase_add_test(tc, endpoint_closed_under_traffic__ends_operations);
+	tcase_add_test(tc, process_killed__ends_sends_to_it);
+	suite_add_tcase(s, tc);
+	return test_main("ofi/flow", s);
+}

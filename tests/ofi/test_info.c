@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Attributes and refusals of the provider, and its objects without traffic. */
+#include "side.h"
+
+#include <rdma/fi_rma.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The number of infos for the hints, which are freed; or the error. */
+static int infos(struct fi_info *hints)
+{
+	struct fi_info *list = NULL;
+	int rc = side_getinfo(hints, &list), n = 0;
+
+	for (const struct fi_info *f = list; f; f = f->next)
+		n++;
+	fi_freeinfo(list);
+	fi_freeinfo(hints);
+	return rc ? rc : n;
+}
+
+START_TEST(getinfo__one_endpoint_that_meets_the_hints)
+{
+	struct fi_info *hints = side_hints(), *info;
+
+	hints->domain_attr->av_type = FI_AV_MAP;
+	hints->domain_attr->cq_data_size = 4;
+	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+	hints->tx_attr->op_flags = hints->rx_attr->op_flags = FI_COMPLETION;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	ck_assert_int_eq(side_getinfo(hints, &info), 0);
+	ck_assert_ptr_null(info->next);
+	ck_assert_str_eq(info->fabric_attr->prov_name, "ripc");
+	ck_assert_uint_eq(info->mode, 0);
+	ck_assert_int_eq(info->domain_attr->mr_mode, 0);
+	ck_assert_uint_eq(info->caps & hints->caps, hints->caps);
+	ck_assert(info->tx_attr->op_flags & FI_COMPLETION);
+	ck_assert(info->rx_attr->op_flags & FI_COMPLETION);
+	ck_assert_uint_eq(info->ep_attr->mem_tag_format, UINT64_MAX);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+	hints = side_hints();
+	hints->caps = FI_TAGGED;
+	ck_assert_int_eq(side_getinfo(hints, &info), 0);
+	ck_assert(!(info->caps & (FI_DIRECTED_RECV | FI_MSG)));
+	fi_freeinfo(info);
+	ck_assert_int_eq(infos(hints), 1);
+}
+END_TEST
+
+START_TEST(getinfo__refuses_what_is_not_served)
+{
+	for (unsigned i = 0; i < 10; i++) {
+		struct fi_info *hints = side_hints();
+
+		switch (i) {
+		case 0:
+			hints->caps = FI_RMA;
+			break;
+		case 1:
+			hints->caps |= FI_ATOMIC;
+			break;
+		case 2:
+			hints->ep_attr->type = FI_EP_MSG;
+			break;
+		case 3:
+			hints->tx_attr->inject_size = 1 << 20;
+			break;
+		case 4:
+			hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
+			break;
+		case 5:
+			hints->caps |= FI_MULTI_RECV;
+			break;
+		case 6:
+			hints->addr_format = FI_SOCKADDR_IN;
+			break;
+		case 7:
+			hints->tx_attr->iov_limit = 5;
+			break;
+		case 8:
+			hints->domain_attr->name = strdup("eth0");
+			break;
+		default:
+			hints->ep_attr->tx_ctx_cnt = 2;
+			break;
+		}
+		ck_assert_msg(infos(hints) == -FI_ENODATA, "hints %u", i);
+	}
+}
+END_TEST
+
+START_TEST(getname__returns_the_length)
+{
+	struct side s;
+	uint8_t address[16];
+	size_t len = 0;
+
+	side_open(&s, NULL, FI_WAIT_NONE);
+	ck_assert_int_eq(fi_getname(&s.ep->fid, NULL, &len), -FI_ETOOSMALL);
+	ck_assert_uint_eq(len, 16);
+	len = 15;
+	ck_assert_int_eq(fi_getname(&s.ep->fid, address, &len), -FI_ETOOSMALL);
+	ck_assert_int_eq(fi_getname(&s.ep->fid, address, &len), 0);
+	side_close(&s);
+}
+END_TEST
+
+START_TEST(av__inserts_finds_and_removes)
+{
+	struct side a, b;
+	uint8_t address[64], nonsense[16] = "no address";
+	size_t len = sizeof(address);
+	fi_addr_t addr, again, bad = 0;
+
+	side_open(&a, NULL, FI_WAIT_NONE);
+	side_open(&b, &a, FI_WAIT_NONE);
+	addr = side_insert(&a, &b);
+	again = side_insert(&a, &b);
+	ck_assert_uint_ne(addr, again);
+	ck_assert_int_eq(fi_av_lookup(a.av, again, address, &len), 0);
+	ck_assert_uint_eq(len, 16);
+	ck_assert_int_eq(fi_av_insert(a.av, nonsense, 1, &bad, 0, NULL), 0);
+	ck_assert_uint_eq(bad, FI_ADDR_NOTAVAIL);
+	ck_assert_int_eq(fi_av_remove(a.av, &addr, 1, 0), 0);
+	ck_assert_int_eq(fi_av_remove(a.av, &addr, 1, 0), -FI_EINVAL);
+	ck_assert_int_eq(fi_av_lookup(a.av, addr, address, &len), -FI_EINVAL);
+	ck_assert_int_eq(fi_send(a.ep, "x", 1, NULL, addr, NULL), -FI_EINVAL);
+	ck_assert_int_eq(fi_send(a.ep, "x", 1, NULL, again, NULL), 0);
+	side_close(&b);
+	side_close(&a);
+}
+END_TEST
+
+START_TEST(objects_in_use__are_not_closed)
+{
+	struct side s;
+
+	side_open(&s, NULL, FI_WAIT_NONE);
+	ck_assert_int_eq(fi_close(&s.cq->fid), -FI_EBUSY);
+	ck_assert_int_eq(fi_close(&s.av->fid), -FI_EBUSY);
+	ck_assert_int_eq(fi_close(&s.domain->fid), -FI_EBUSY);
+	ck_assert_int_eq(fi_close(&s.fabric->fid), -FI_EBUSY);
+	side_close(&s);
+}
+END_TEST
+
+START_TEST(calls_that_are_not_served__return_enosys)
+{
+	struct side s;
+	struct fid_ep *sep;
+	struct fid_cq *cq;
+	struct fid_wait *wait;
+	struct fi_cq_attr set = {.wait_obj = FI_WAIT_SET};
+	struct fi_wait_attr wait_attr = {.wait_obj = FI_WAIT_FD};
+
+	side_open(&s, NULL, FI_WAIT_NONE);
+	ck_assert_int_eq(fi_scalable_ep(s.domain, s.info, &sep, NULL), -FI_ENOSYS);
+	ck_assert_int_eq(fi_write(s.ep, "x", 1, NULL, 0, 0, 0, NULL), -FI_ENOSYS);
+	ck_assert_int_eq(fi_cq_sread(s.cq, &sep, 1, NULL, 0), -FI_ENOSYS);
+	ck_assert_int_eq(fi_cq_open(s.domain, &set, &cq, NULL), -FI_ENOSYS);
+	ck_assert_int_eq(fi_wait_open(s.fabric, &wait_attr, &wait), -FI_ENOSYS);
+	side_close(&s);
+}
+END_TEST
+
+START_TEST(endpoint__needs_queue_and_addresses)
+{
+	struct side s;
+	struct fid_ep *ep;
+
+	side_open(&s, NULL, FI_WAIT_NONE);
+	ck_assert_int_eq(fi_endpoint(s.domain, s.info, &ep, NULL), 0);
+	ck_assert_int_eq(fi_enable(ep), -FI_ENOAV);
+	ck_assert_int_eq(fi_recv(ep, NULL, 0, NULL, FI_ADDR_UNSPEC, NULL), -FI_EOPBADSTATE);
+	ck_assert_int_eq(fi_ep_bind(ep, &s.av->fid, 0), 0);
+	ck_assert_int_eq(fi_enable(ep), -FI_ENOCQ);
+	ck_assert_int_eq(fi_close(&ep->fid), 0);
+	side_close(&s);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("ofi/info");
+	TCase *tc = tcase_create("info");
+
+	tcase_add_test(tc, getinfo__one_endpoint_that_meets_the_hints);
+	tcase_add_test(tc, getinfo__refuses_what_is_not_served);
+	tcase_add_test(tc, getname__returns_the_length);
+	tcase_add_test(tc, av__inserts_finds_and_removes);
+	tcase_add_test(tc, objects_in_use__are_not_closed);
+	tcase_add_test(tc, calls_that_are_not_served__return_enosys);
+	tcase_add_test(tc, endpoint__needs_queue_and_addresses);
+	suite_add_tcase(s, tc);
+	return test_main("ofi/info", s);
+}
