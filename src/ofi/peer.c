@@ -117,6 +117,23 @@ int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_enve
 	return rc;
 }
 
+bool ofi_peer_lower_eager(struct ofi_peer *p, size_t len)
+{
+	struct ripc_limits limits = {.size = sizeof(limits)};
+	size_t max = EAGER_GUARANTEED;
+
+	if (!ripc_route_limits(p->ep->domain->ctx, p->service, &limits) &&
+	    limits.short_max > RIPC_SHORT_GUARANTEED)
+		max = limits.short_max - OFI_ENVELOPE_LEN;
+	/* The route has changed meanwhile. */
+	if (max >= len)
+		max = EAGER_GUARANTEED;
+	if (max >= p->eager_max)
+		return false;
+	p->eager_max = max;
+	return true;
+}
+
 static bool credit_due(const struct ofi_peer *p)
 {
 	return p->matched_messages - p->reported_messages >= OFI_WINDOW_MESSAGES / 4 ||

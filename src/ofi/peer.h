@@ -57,6 +57,8 @@ static inline bool ofi_peer_may_send_eager(const struct ofi_peer *p, size_t len)
 	return len <= p->eager_max &&
 	       p->sent_bytes - p->credit_bytes + (uint32_t)len <= OFI_WINDOW_BYTES;
 }
+/* Contents of len bytes are too long for the lane. Return: whether the limit is lower now. */
+bool ofi_peer_lower_eager(struct ofi_peer *p, size_t len);
 /* The credit in an envelope of the peer. */
 void ofi_peer_credit(struct ofi_peer *p, const struct ofi_envelope *e);
 /* A message of the peer was matched; bytes: of EAGER contents. */

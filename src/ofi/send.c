@@ -100,10 +100,8 @@ int ofi_send_post(struct ofi_send *s)
 		return -EAGAIN;
 	if (is_eager(s)) {
 		rc = post_eager(s);
-		if (rc == -EMSGSIZE && p->eager_max > RIPC_SHORT_GUARANTEED - OFI_ENVELOPE_LEN) {
-			p->eager_max = RIPC_SHORT_GUARANTEED - OFI_ENVELOPE_LEN;
+		if (rc == -EMSGSIZE && ofi_peer_lower_eager(p, s->len))
 			return ofi_send_post(s);
-		}
 		if (rc)
 			return rc;
 		DL_DELETE(p->queue, s);
@@ -291,6 +289,7 @@ static ssize_t send_any(struct fid_ep *fid, const struct iovec *iov, size_t niov
 	struct ofi_send s;
 	ssize_t rc;
 
+	s.peer = NULL;
 	s.context = context;
 	s.cq_flags = FI_SEND | kind;
 	s.wire_flags = (kind == FI_TAGGED ? OFI_F_TAGGED : 0) |
