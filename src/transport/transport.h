@@ -50,8 +50,6 @@ enum ripc__cap {
 	RIPC__CAP_EXPORT = 1 << 10,
 	/* the peer can write memory that is registered as the target of reads */
 	RIPC__CAP_SINK_WRITABLE = 1 << 11,
-	/* a header of 4 bytes is faster than one of 36 */
-	RIPC__CAP_ELIDE_HEADER = 1 << 12,
 };
 
 /* Access rights of a registration; request the narrowest set. */
@@ -62,9 +60,10 @@ enum ripc__access {
 	RIPC__ACCESS_RESIDENT = 1 << 3, /* no right: memory of the pool, whose pages are present */
 };
 
-#define RIPC__PRIVATE_MAX     192 /* most bytes of private data of a connection set-up */
-#define RIPC__POST_HEADER_LEN 36  /* the most frequent head_len of post(), bytes */
-#define RIPC__POST_ITEMS_MAX  64  /* most items of one post() */
+#define RIPC__PRIVATE_MAX           192 /* most bytes of private data of a connection set-up */
+#define RIPC__POST_HEADER_LEN       36  /* the most frequent head_len of post(), bytes */
+#define RIPC__POST_SHORT_HEADER_LEN 4   /* head_len of a message with an elided header, bytes */
+#define RIPC__POST_ITEMS_MAX        64  /* most items of one post() */
 
 struct ripc__transport; /* an open transport; each starts with struct ripc__transport_base */
 struct ripc__ep;        /* an endpoint; opaque for the core */

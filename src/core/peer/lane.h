@@ -14,6 +14,11 @@
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+/* Most lanes have one flow and one credit: 32 buckets, the default, take 512 bytes. */
+#undef HASH_INITIAL_NUM_BUCKETS
+#undef HASH_INITIAL_NUM_BUCKETS_LOG2
+#define HASH_INITIAL_NUM_BUCKETS      4U
+#define HASH_INITIAL_NUM_BUCKETS_LOG2 2U
 
 enum ripc__lane_state {
 	RIPC__LANE_CONNECTING, /* active side: waiting for the peer's reply */

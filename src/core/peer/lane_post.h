@@ -43,8 +43,7 @@ static __always_inline int ripc__lane_post(struct ripc__lane *lane, uint8_t *hea
 	bool one_item =
 		len == RIPC__FAST_HEADER_LEN && ripc__get_le64(header) == RIPC__FAST_HEADER_WORD;
 	uint64_t dest = ripc__get_le64(header + 8), source = ripc__get_le64(header + 16);
-	bool same = one_item && ripc__header_context_is(&lane->tx_last, dest, source);
-	bool elide = same && tp->limits.caps & RIPC__CAP_ELIDE_HEADER;
+	bool elide = one_item && ripc__header_context_is(&lane->tx_last, dest, source);
 	uint32_t credits_max = elide ? RIPC__ELIDED_CREDITS_MAX : UINT16_MAX;
 	uint32_t credits = lane->rx_credits_due < credits_max ? lane->rx_credits_due : credits_max;
 	int rc;
@@ -60,7 +59,7 @@ static __always_inline int ripc__lane_post(struct ripc__lane *lane, uint8_t *hea
 	rc = tp->ops->post(lane->ep, header, len, items, n, more);
 	if (RIPC__UNLIKELY(rc < 0))
 		return ripc__lane_post_failed(lane, rc);
-	if (one_item && !same)
+	if (one_item && !elide)
 		lane->tx_last = (struct ripc__header_context){true, dest, source};
 	lane->tx_seq++;
 	lane->rx_credits_due -= credits;

@@ -250,7 +250,7 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 	t->datagrams = opt->shorts != RIPC__SHORT_RDMA;
 	*l = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_WRITE | (t->uc ? 0 : RIPC__CAP_READ) |
-			RIPC__CAP_ELIDE_HEADER | (t->datagrams ? RIPC__CAP_DATAGRAM : 0),
+			(t->datagrams ? RIPC__CAP_DATAGRAM : 0),
 		.send_max = IB_SEND_MAX,
 		.recv_depth = IB_RECV_DEPTH,
 		.read_depth = IB_READ_DEPTH_MAX,

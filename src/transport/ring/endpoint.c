@@ -41,12 +41,19 @@ void *ripc__ring_transport_new(size_t size, const struct ripc__transport_ops *op
 	return t;
 }
 
+static void free_setup(struct ripc__ep *ep)
+{
+	free(ep->setup);
+	ep->setup = NULL;
+}
+
 static void free_deferred(struct ripc__ring_transport *t)
 {
 	while (t->deferred_free) {
 		struct ripc__ep *ep = t->deferred_free;
 
 		t->deferred_free = ep->next;
+		free_setup(ep);
 		free(ep);
 	}
 }
@@ -112,8 +119,12 @@ struct ripc__ep *ripc__ring_ep_new(struct ripc__ring_transport *t, enum ripc__ep
 {
 	struct ripc__ep *ep = calloc(1, t->setup->ep_size);
 
-	if (!ep)
+	if (ep)
+		ep->setup = calloc(1, sizeof(*ep->setup));
+	if (!ep || !ep->setup) {
+		free(ep);
 		return NULL;
+	}
 	ep->t = t;
 	ep->state = state;
 	t->neps[state]++;
@@ -153,7 +164,7 @@ void ripc__ring_ep_fail(struct ripc__ep *ep, int status, const char *why)
 	if (ep->failed)
 		return;
 	ep->failed = status;
-	snprintf(ep->text, sizeof(ep->text), "%s", why);
+	snprintf(ep->setup->text, sizeof(ep->setup->text), "%s", why);
 }
 
 void ripc__ring_ep_defer_free(struct ripc__ep *ep)
@@ -191,6 +202,8 @@ void ripc__ring_ep_make_idle(struct ripc__ep *ep)
 	ep->idle = true;
 	/* The next post activates it. */
 	ripc__ring_close_fast_path(&ep->ring);
+	ripc__ring_trim(&ep->ring);
+	free_setup(ep);
 	list_del(ep);
 	list_add(&ep->t->idle, ep);
 }
@@ -225,7 +238,7 @@ int ripc__ring_accept(struct ripc__transport *tr, void *request, const void *pri
 	int rc = check_private(ep->t, privlen);
 
 	/* EV_ESTABLISHED has private data on the active side only. */
-	ep->private_len = 0;
+	ep->setup->private_len = 0;
 	if (!rc)
 		rc = ep->t->setup->accept(ep, priv, privlen);
 	if (rc) {
@@ -360,12 +373,16 @@ int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		    const struct iovec *items, unsigned n, bool more)
 {
 	/* The fast path is open only as long as the endpoint is open and active. */
-	if (__builtin_expect(head_len != RIPC__POST_HEADER_LEN || n != 1 ||
-				     !ripc__ring_fits_fast(&ep->ring, items->iov_len),
-			     0))
+	if (__builtin_expect(n != 1 || !ripc__ring_fits_fast(&ep->ring, items->iov_len), 0))
 		return post_slow(ep, head, head_len, items, n, more);
 	ep->empty_polls = 0;
-	return ripc__ring_send_fast(&ep->ring, head, items->iov_base, items->iov_len, more);
+	if (head_len == RIPC__POST_SHORT_HEADER_LEN)
+		return ripc__ring_send_fast(&ep->ring, head, RIPC__POST_SHORT_HEADER_LEN,
+					    items->iov_base, items->iov_len, more);
+	if (head_len == RIPC__POST_HEADER_LEN)
+		return ripc__ring_send_fast(&ep->ring, head, RIPC__POST_HEADER_LEN, items->iov_base,
+					    items->iov_len, more);
+	return post_slow(ep, head, head_len, items, n, more);
 }
 
 /* Return: 0, -ENOTCONN or -EINVAL: whether a read or write may be posted. */

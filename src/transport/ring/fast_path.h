@@ -10,9 +10,6 @@
 #include "transport/transport.h"
 #include "transport/ring/internal.h"
 
-/* Bytes of the payload that fit into the first slot, after the header. */
-#define RING_FIRST_PAYLOAD (RIPC__RING_SLOT_BODY - RIPC__POST_HEADER_LEN)
-
 /* ripc__ring_recv_fast() receives messages of at most so many bytes: four slots. */
 #define RIPC__RING_RECV_FAST_MAX (4 * RIPC__RING_SLOT_BODY)
 
@@ -50,11 +47,15 @@ static inline void ring_copy_word(uint8_t *to, const uint8_t *from)
 }
 
 /*
- * Copies a header in words of 8 bytes. It was just written in such words: wider loads would wait
- * until these stores have reached the cache.
+ * Copies a header of RIPC__POST_HEADER_LEN or RIPC__POST_SHORT_HEADER_LEN bytes in the words in
+ * which it was just written: wider loads would wait until these stores have reached the cache.
  */
-static inline void ring_copy_head(uint8_t *to, const uint8_t *head)
+static inline void ring_copy_head(uint8_t *to, const uint8_t *head, size_t len)
 {
+	if (len == RIPC__POST_SHORT_HEADER_LEN) {
+		memcpy(to, head, RIPC__POST_SHORT_HEADER_LEN);
+		return;
+	}
 	ring_copy_word(to, head);
 	ring_copy_word(to + 8, head + 8);
 	ring_copy_word(to + 16, head + 16);
@@ -70,23 +71,25 @@ static inline void ring_store_more(struct ripc__ring *w, uint8_t *slot, uint64_t
 }
 
 /*
- * Writes the next message into slots: RIPC__POST_HEADER_LEN bytes of @head, then @len bytes of
- * @payload, at most RIPC__RING_INLINE_MAX in all. @ring: slot 0, in the peer's segment or in local
- * memory; it has @mask + 1 slots, and enough of them are free. @word: the slot word of the message
- * without its number.
+ * Writes the next message into slots: @head_len bytes of @head, see ring_copy_head(), then @len
+ * bytes of @payload, at most RIPC__RING_INLINE_MAX in all. @ring: slot 0, in the peer's segment or
+ * in local memory; it has @mask + 1 slots, and enough of them are free. @word: the slot word of the
+ * message without its number.
  */
 static inline void __attribute__((always_inline))
-ring_put(struct ripc__ring *w, uint8_t *ring, uint64_t mask, const uint8_t *head,
+ring_put(struct ripc__ring *w, uint8_t *ring, uint64_t mask, const uint8_t *head, size_t head_len,
 	 const uint8_t *payload, size_t len, uint64_t word)
 {
+	/* Bytes of the payload that fit into the first slot. */
+	const size_t first_payload = RIPC__RING_SLOT_BODY - head_len;
 	uint64_t tx = w->tx, next = tx + 1;
 	uint8_t *first = ring + (tx & mask) * RIPC__RING_SLOT_LEN;
 
-	if (len > RING_FIRST_PAYLOAD) {
-		const uint8_t *from = payload + RING_FIRST_PAYLOAD;
+	if (len > first_payload) {
+		const uint8_t *from = payload + first_payload;
 		uint8_t *slot = ring + (next & mask) * RIPC__RING_SLOT_LEN;
 
-		len -= RING_FIRST_PAYLOAD;
+		len -= first_payload;
 		while (__builtin_expect(len > RIPC__RING_SLOT_BODY, 0)) {
 			memcpy(slot + 8, from, RIPC__RING_SLOT_BODY);
 			ring_store_more(w, slot, ++next);
@@ -101,11 +104,11 @@ ring_put(struct ripc__ring *w, uint8_t *ring, uint64_t mask, const uint8_t *head
 		 * slot is written last, in one go.
 		 */
 		__atomic_signal_fence(__ATOMIC_RELEASE);
-		ring_copy_head(first + 8, head);
-		memcpy(first + 8 + RIPC__POST_HEADER_LEN, payload, RING_FIRST_PAYLOAD);
+		ring_copy_head(first + 8, head, head_len);
+		memcpy(first + 8 + head_len, payload, first_payload);
 	} else {
-		ring_copy_head(first + 8, head);
-		ring_copy_tail(first + 8 + RIPC__POST_HEADER_LEN, payload, len);
+		ring_copy_head(first + 8, head, head_len);
+		ring_copy_tail(first + 8 + head_len, payload, len);
 	}
 	w->tx = next;
 	__atomic_store_n((uint64_t *)(void *)first, htole64(word | (uint32_t)(tx + 1)),
@@ -135,14 +138,15 @@ static inline bool ripc__ring_fits_fast(const struct ripc__ring *w, size_t len)
 }
 
 /*
- * ripc__ring_send() for a header of RIPC__POST_HEADER_LEN bytes and a payload, after
+ * ripc__ring_send() for a header that ring_copy_head() takes and a payload, after
  * ripc__ring_fits_fast() was true. Return: 0 or 2.
  */
-static inline int ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head,
-				       const uint8_t *payload, size_t len, bool more)
+static inline int __attribute__((always_inline))
+ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head, size_t head_len,
+		     const uint8_t *payload, size_t len, bool more)
 {
-	ring_put(w, w->be.map + RIPC__RING_SLOTS_OFF, w->mask, head, payload, len,
-		 w->send_word | (uint64_t)(uint32_t)(RIPC__POST_HEADER_LEN + len) << 32);
+	ring_put(w, w->be.map + RIPC__RING_SLOTS_OFF, w->mask, head, head_len, payload, len,
+		 w->send_word | (uint64_t)(uint32_t)(head_len + len) << 32);
 	if (more)
 		return ripc__ring_notify(w, true);
 	/* The peer asks for a kick and then polls; we write and then check for its request. */

@@ -84,8 +84,7 @@ static int sim_probe(const struct ripc__transport_env *env, char *why, size_t wh
 
 static void fill_limits(struct ripc__transport_limits *l, const struct ripc__sim_config *config)
 {
-	l->caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG |
-		  RIPC__CAP_ELIDE_HEADER;
+	l->caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG;
 	if (config->datagram)
 		l->caps |= RIPC__CAP_DATAGRAM;
 	if (config->target_progress)

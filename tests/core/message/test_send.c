@@ -62,10 +62,10 @@ static void datagrams(struct ripc__sim_config *config)
 static const struct {
 	void (*change)(struct ripc__sim_config *config);
 	const char *options;
-	bool short_header; /* the transport has short headers; else whole ones */
 } networks[] = {
-	{no_credits, NULL, true}, {no_credits, NULL, false},      {credits, NULL, true},
-	{credits, NULL, false},   {datagrams, "short=udp", true},
+	{no_credits, NULL},
+	{credits, NULL},
+	{datagrams, "short=udp"},
 };
 #define NETWORKS (int)(sizeof(networks) / sizeof(networks[0]))
 
@@ -78,9 +78,6 @@ static void start(int i)
 	rig_exchange(&rig, 1, 0);
 	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
 	ops.post = post;
-	if (!networks[i].short_header)
-		rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].limits.caps &=
-			~(unsigned)RIPC__CAP_ELIDE_HEADER;
 	ops.post_datagram = post_datagram;
 	rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops = &ops;
 	hooks = rig.ctx[0]->hooks;
@@ -195,6 +192,19 @@ START_TEST(send__too_large_is_long)
 }
 END_TEST
 
+/* A service that is not found yet: no message is begun. */
+START_TEST(send__not_located)
+{
+	struct iovec item = {"x", 1};
+
+	start(_i);
+	RC(-EAGAIN, ripc_send(rig.s[0], 4711, &item, 1, NULL, 0));
+	ck_assert_uint_eq(rig_stats(&rig, 0).cancelled, 0);
+	RC(-EHOSTUNREACH, ripc_send(rig.s[0], 4711, &item, 1, NULL, 5000));
+	ck_assert_uint_eq(rig_stats(&rig, 0).cancelled, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/message/send");
@@ -206,6 +216,7 @@ int main(void)
 	tcase_add_loop_test(tc, send__one_item_takes_the_fast_path, 0, NETWORKS);
 	tcase_add_loop_test(tc, send__several_items_same_cost, 0, NETWORKS);
 	tcase_add_loop_test(tc, send__too_large_is_long, 0, NETWORKS);
+	tcase_add_loop_test(tc, send__not_located, 0, NETWORKS);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/send", suite);
 }

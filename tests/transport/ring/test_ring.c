@@ -56,39 +56,43 @@ START_TEST(send__gathers)
 END_TEST
 
 /* Sends a header and a payload by the fast path where it is open, as a transport does. */
-static int post(struct ripc__ring *w, const uint8_t *head, const uint8_t *payload, size_t len)
+static int post(struct ripc__ring *w, const uint8_t *head, size_t head_len, const uint8_t *payload,
+		size_t len)
 {
-	struct iovec iov[2] = {{(void *)(uintptr_t)head, RIPC__POST_HEADER_LEN},
+	struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len},
 			       {(void *)(uintptr_t)payload, len}};
 
 	if (ripc__ring_fits_fast(w, len))
-		return ripc__ring_send_fast(w, head, payload, len, false);
-	return ripc__ring_send(w, iov, 2, RIPC__POST_HEADER_LEN + len, false);
+		return ripc__ring_send_fast(w, head, head_len, payload, len, false);
+	return ripc__ring_send(w, iov, 2, head_len + len, false);
 }
 
-/* _i: bit 0 sends by the fast path, bit 1 receives by it, wherever it is open. */
+/*
+ * _i: bit 0: sends by the fast path, bit 1: receives by it, wherever it is open; bit 2: the header
+ * is elided.
+ */
 START_TEST(send_fast__every_size)
 {
 	static uint8_t data[RIPC__POST_HEADER_LEN + RIPC__RING_SEND_MAX],
 		room[RIPC__RING_RECV_FAST_MAX + 64];
+	size_t head_len = _i & 4 ? RIPC__POST_SHORT_HEADER_LEN : RIPC__POST_HEADER_LEN;
 	unsigned sent_fast = 0, received_fast = 0;
 	struct ring_pair r;
 
 	ring_pair_open(&r, &layout_small, false, false, test_seed());
 	ring_pair_fill(data, sizeof(data), 1);
-	for (size_t all = RIPC__POST_HEADER_LEN; all <= RIPC__RING_SEND_MAX;
-	     all += all < 1000 ? 1 : 97) {
-		size_t len = all - RIPC__POST_HEADER_LEN;
+	for (size_t all = head_len; all <= RIPC__RING_SEND_MAX; all += all < 1000 ? 1 : 97) {
+		size_t len = all - head_len;
 		uint8_t *payload = malloc(len ? len : 1);
 		uint32_t got = UINT32_MAX;
 
 		ck_assert_ptr_nonnull(payload);
 		ripc__put_le64(data, len);
 		/* A read beyond the payload is a read beyond the allocation. */
-		memcpy(payload, data + RIPC__POST_HEADER_LEN, len);
+		memcpy(payload, data + head_len, len);
 		sent_fast += _i & 1 && ripc__ring_fits_fast(&r.a.w, len);
 		if (_i & 1)
-			ck_assert_int_eq(post(&r.a.w, data, payload, len), 0);
+			ck_assert_int_eq(post(&r.a.w, data, head_len, payload, len), 0);
 		else
 			ck_assert_int_eq(ring_end_send(&r.a, data, all), 0);
 		free(payload);
@@ -159,15 +163,15 @@ START_TEST(send_fast__unavailable)
 
 	ring_pair_fill(data, sizeof(data), 1);
 	ring_pair_open(&r, &layout_small, true, false, test_seed());
-	ck_assert_int_eq(post(&r.a.w, data, data + 36, 64), 0);
+	ck_assert_int_eq(post(&r.a.w, data, RIPC__POST_HEADER_LEN, data + 36, 64), 0);
 	ck_assert(!ripc__ring_fits_fast(&r.a.w, 64));
 	ring_pair_close(&r);
 
 	ring_pair_open(&r, &layout_small, false, false, test_seed());
-	while (!post(&r.a.w, data, data + 36, 64))
+	while (!post(&r.a.w, data, RIPC__POST_HEADER_LEN, data + 36, 64))
 		sent++;
 	ck_assert_uint_eq(sent, 32);
-	ck_assert_int_eq(post(&r.a.w, data, data + 36, 64), -EAGAIN);
+	ck_assert_int_eq(post(&r.a.w, data, RIPC__POST_HEADER_LEN, data + 36, 64), -EAGAIN);
 	/* The first pass checks the peer's hello; nothing is received before. */
 	ck_assert_int_lt(ripc__ring_recv_fast(&r.b.w, room, &len), 0);
 	ck_assert(ring_end_poll(&r.b));
@@ -181,14 +185,14 @@ START_TEST(send_fast__unavailable)
 	}
 	ring_end_poll(&r.a);
 	ck_assert_uint_eq(r.a.sendables, 1);
-	ck_assert_int_eq(post(&r.a.w, data, data + 36, 64), 0);
+	ck_assert_int_eq(post(&r.a.w, data, RIPC__POST_HEADER_LEN, data + 36, 64), 0);
 	ck_assert(ripc__ring_fits_fast(&r.a.w, 64));
 	ck_assert_uint_gt(r.a.w.tx_consumed, 0);
 	ripc__ring_send_bye(&r.b.w);
 	ring_end_poll(&r.a);
 	ck_assert_int_lt(r.a.w.status, 0);
 	ck_assert(!ripc__ring_fits_fast(&r.a.w, 64));
-	ck_assert_int_eq(post(&r.a.w, data, data + 36, 64), -ENOTCONN);
+	ck_assert_int_eq(post(&r.a.w, data, RIPC__POST_HEADER_LEN, data + 36, 64), -ENOTCONN);
 	ring_pair_close(&r);
 }
 END_TEST
@@ -206,13 +210,13 @@ START_TEST(recv_fast__disarms)
 	r.b.kicks = 0;
 	ripc__ring_arm(&r.b.w);
 	ck_assert(ripc__ring_idle(&r.b.w));
-	ck_assert_int_eq(post(&r.a.w, data, data + 36, 64), 0);
+	ck_assert_int_eq(post(&r.a.w, data, RIPC__POST_HEADER_LEN, data + 36, 64), 0);
 	ck_assert_uint_eq(r.b.kicks, 1);
 	ck_assert(!ripc__ring_idle(&r.b.w));
 	ck_assert_int_gt(ripc__ring_recv_fast(&r.b.w, room, &len), 0);
 	ripc__ring_arm(&r.b.w);
 	ck_assert(ripc__ring_idle(&r.b.w));
-	ck_assert_int_eq(post(&r.a.w, data, data + 36, 64), 0);
+	ck_assert_int_eq(post(&r.a.w, data, RIPC__POST_HEADER_LEN, data + 36, 64), 0);
 	ck_assert_uint_eq(r.b.kicks, 2);
 	ring_pair_close(&r);
 }
@@ -447,7 +451,7 @@ int main(void)
 	tcase_set_timeout(c, 300);
 	tcase_add_loop_test(c, send__every_size, 0, 2);
 	tcase_add_test(c, send__gathers);
-	tcase_add_loop_test(c, send_fast__every_size, 0, 4);
+	tcase_add_loop_test(c, send_fast__every_size, 0, 8);
 	tcase_add_test(c, send_fast__unavailable);
 	tcase_add_loop_test(c, recv_fast__bad_slot_words, 0, 4);
 	tcase_add_test(c, recv_fast__disarms);

@@ -151,7 +151,7 @@ START_TEST(export__copied_into_window)
 	uint8_t *p, *window;
 	struct two w;
 
-	open_two(&w, "", "");
+	open_two(&w, "pool_bytes=0", "pool_bytes=0");
 	p = buffer(w.a, LEN, 8);
 	m = in_place(&w, p, LEN, &r);
 	ripc_message_free(m);
@@ -167,6 +167,10 @@ START_TEST(export__copied_into_window)
 	memset(p, 0, LEN);
 	ck_assert(holds(window, LEN, 8));
 	ripc_message_free(m);
+	/* The receiver does not need the mapping either. */
+	ck_assert_int_eq(ripc_buf_free(w.b, window), 0);
+	ck_assert_int_eq(ripc_buf_free(w.a, p), 0);
+	await_mappings(0);
 	close_two(&w);
 }
 END_TEST
