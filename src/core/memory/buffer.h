@@ -70,8 +70,9 @@ struct ripc__region {
 	struct ripc__list free_link; /* cache: in its class */
 	struct ripc__list lru_link;  /* cache: least recently used first */
 	struct ripc *ctx;
-	int fd;          /* pool, IMPORTED: descriptor of its sealed memory object; -1: none */
-	uint64_t object; /* with a memory object: its inode */
+	int fd; /* pool, IMPORTED: descriptor of its sealed memory object; -1: none */
+	/* with a memory object: its inode; IMPORTED: 0, unless it is a buffer of this context */
+	uint64_t object;
 	struct ripc__list exports; /* struct ripc__export: exports of this region */
 	/* instance of the peer that it was last sent to; strict: the only one it is exported to */
 	uint8_t export_peer[16];

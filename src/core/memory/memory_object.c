@@ -81,24 +81,29 @@ void ripc__memory_object_move(struct ripc *ctx, struct ripc__region *from, struc
 	from->fd = -1;
 }
 
+struct ripc__region *ripc__memory_object_own(struct ripc *ctx, const struct ripc__region *import)
+{
+	const struct ripc__memory *m = ctx->memory;
+
+	if (!import->object)
+		return NULL;
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
+		if (m->fds[i] >= 0 && m->objects[i]->object == import->object)
+			return m->objects[i];
+	return NULL;
+}
+
 bool ripc__memory_object_keep(struct ripc *ctx, struct ripc__region *import, int fd)
 {
 	int *slot = free_slot(ctx, RIPC__MEMFDS_MAX, RIPC__IMPORT_FDS_MAX);
 
 	import->object = object_of(fd);
+	/* Known once: most are objects of others. */
+	if (!ripc__memory_object_own(ctx, import))
+		import->object = 0;
 	if (slot)
 		import->fd = *slot = fd;
 	return slot;
-}
-
-struct ripc__region *ripc__memory_object_own(struct ripc *ctx, const struct ripc__region *import)
-{
-	const struct ripc__memory *m = ctx->memory;
-
-	for (unsigned i = 0; import->object && i < RIPC__MEMFDS_MAX; i++)
-		if (m->fds[i] >= 0 && m->objects[i]->object == import->object)
-			return m->objects[i];
-	return NULL;
 }
 
 void ripc__memory_object_close(struct ripc *ctx, struct ripc__region *r)
