@@ -2,13 +2,16 @@
 /*
  * Calls and reliable short messages beside short messages, in turns, in one run.
  *
- *     calls TRANSPORT [ROUNDS [BYTES [FIGURE]]]
+ *     calls TRANSPORT [ROUNDS [BYTES [FIGURE[,FIGURE]...]]]
  *
- * A server, a child process, echoes each message. Processors 0 and 1, wait=poll on both sides. Per
- * round: a ping-pong of short messages, the same by calls, and by reliable messages; a one-way
- * stream of short and of reliable messages; calls with 1, 32 and 1024 outstanding. Prints the
- * medians of all rounds as JSON: microseconds, millions per second, and the ratios of each round.
- * With FIGURE, only that one is measured, for a profiler.
+ * A server, a child process, echoes each message. Per round: a ping-pong of short messages, the
+ * same by calls, and by reliable messages; a one-way stream of short and of reliable messages;
+ * calls with 1, 32 and 1024 outstanding. Prints the medians of all rounds as JSON: microseconds,
+ * millions per second, and the ratios of each round.
+ * With FIGURE, only these are measured, and the others are left out.
+ *
+ * Environment: CPUS="0 1", the processors of client and server; LESS=1 divides the counts; RIPC_*,
+ * the options of the library. If unset, RIPC_WAIT is poll, and without RDMA RIPC_INTERFACES is lo.
  */
 #define _GNU_SOURCE
 #include <ripc.h>
@@ -16,6 +19,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +29,7 @@
 
 #define SERVICE    42
 #define TIMEOUT_MS 10000
+#define LOST_MS    1000 /* without an echo for so long */
 #define ROUNDTRIPS 20000
 #define STREAM     400000
 #define CALLS      400000
@@ -49,6 +54,7 @@ static const char *const names[FIGURES] = {"short_us",    "call_us",      "relia
 
 static struct ripc *ctx;
 static struct ripc_service *me;
+static unsigned less = 1; /* divides the counts */
 static char bytes[BYTES_MAX];
 static struct iovec item = {bytes, 64};
 static const struct ripc_send_options reliable = {.size = sizeof(reliable), .flags = RIPC_RELIABLE};
@@ -71,13 +77,17 @@ static void check(int rc, const char *what)
 
 static void start(int cpu, const char *transport, uint64_t id)
 {
+	/* RDMA devices have addresses of their own. */
+	bool devices = !strcmp(transport, "ib") || !strcmp(transport, "iwarp/verbs");
 	char options[200];
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
+	CPU_SET((size_t)cpu, &set);
 	sched_setaffinity(0, sizeof(set), &set);
-	snprintf(options, sizeof(options), "transports=%s interfaces=lo wait=poll", transport);
+	snprintf(options, sizeof(options), "transports=%s%s%s", transport,
+		 getenv("RIPC_INTERFACES") || devices ? "" : " interfaces=lo",
+		 getenv("RIPC_WAIT") ? "" : " wait=poll");
 	check(ripc_open(&ctx, options), "open");
 	check(ripc_service_register(ctx, id, 0, &me), "register");
 }
@@ -87,11 +97,11 @@ static void start(int cpu, const char *transport, uint64_t id)
 /* The first byte of a message: what to do with it. */
 enum order { ECHO = 0, ECHO_RELIABLE = 1, DROP = 2 };
 
-static void serve(const char *transport, int ready)
+static void serve(const char *transport, int cpu, int ready)
 {
 	struct ripc_message *m;
 
-	start(1, transport, SERVICE);
+	start(cpu, transport, SERVICE);
 	if (write(ready, "+", 1) != 1)
 		exit(1);
 	for (;;) {
@@ -114,49 +124,58 @@ static void serve(const char *transport, int ready)
 
 static double roundtrips(const struct ripc_send_options *o, enum order order)
 {
+	unsigned count = ROUNDTRIPS / less;
 	struct ripc_message *m;
 	double begin_us = now_us();
 
 	bytes[0] = order;
-	for (int i = 0; i < ROUNDTRIPS; i++) {
-		check(ripc_send_short(me, SERVICE, &item, 1, o, TIMEOUT_MS), "send");
-		check(ripc_receive(me, &m, TIMEOUT_MS), "receive");
+	for (unsigned i = 0; i < count; i++) {
+		int err;
+
+		/* A datagram, or its echo, may be lost. */
+		do {
+			check(ripc_send_short(me, SERVICE, &item, 1, o, TIMEOUT_MS), "send");
+			err = ripc_receive(me, &m, o ? TIMEOUT_MS : LOST_MS);
+		} while (err == -ETIMEDOUT && !o && now_us() - begin_us < TIMEOUT_MS * 1e3);
+		check(err, "receive");
 		ripc_message_free(m);
 	}
-	return (now_us() - begin_us) / ROUNDTRIPS;
+	return (now_us() - begin_us) / count;
 }
 
 static double call_roundtrips(void)
 {
+	unsigned count = ROUNDTRIPS / less;
 	struct ripc_message *m;
 	double begin_us = now_us();
 
-	for (int i = 0; i < ROUNDTRIPS; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		check(ripc_call(me, SERVICE, &item, 1, NULL, &m, TIMEOUT_MS), "call");
 		ripc_message_free(m);
 	}
-	return (now_us() - begin_us) / ROUNDTRIPS;
+	return (now_us() - begin_us) / count;
 }
 
 /* One way; the echo of the last shows that all have arrived. */
 static double stream(const struct ripc_send_options *o)
 {
+	unsigned count = STREAM / less;
 	struct ripc_message *m;
 	double begin_us = now_us();
 
 	bytes[0] = DROP;
-	for (int i = 0; i < STREAM; i++)
+	for (unsigned i = 0; i < count; i++)
 		check(ripc_send_short(me, SERVICE, &item, 1, o, TIMEOUT_MS), "send");
 	bytes[0] = ECHO;
 	check(ripc_send_short(me, SERVICE, &item, 1, o, TIMEOUT_MS), "send");
 	check(ripc_receive(me, &m, TIMEOUT_MS), "receive");
 	ripc_message_free(m);
-	return STREAM / (now_us() - begin_us);
+	return count / (now_us() - begin_us);
 }
 
 static double calls(unsigned outstanding)
 {
-	unsigned begun = 0, ended = 0, count = outstanding > 1 ? CALLS : CALLS / 10;
+	unsigned begun = 0, ended = 0, count = (outstanding > 1 ? CALLS : CALLS / 10) / less;
 	struct ripc_completion done = {.size = sizeof(done)};
 	struct ripc_request *r;
 	struct ripc_message *m;
@@ -226,43 +245,104 @@ static double ratio(double figures[FIGURES][ROUNDS_MAX], enum figure a, enum fig
 	return median(ratios, n);
 }
 
+/* Whether the name of this figure is at the start of @list, names with commas between them. */
+static bool is_next(const char *list, enum figure f)
+{
+	size_t n = strlen(names[f]);
+
+	return !strncmp(list, names[f], n) && (!list[n] || list[n] == ',');
+}
+
+static const char *after(const char *list)
+{
+	list = strchr(list, ',');
+	return list ? list + 1 : NULL;
+}
+
+/* Whether @list has this figure. NULL has all. */
+static bool wanted(const char *list, enum figure f)
+{
+	for (const char *at = list; at; at = after(at))
+		if (is_next(at, f))
+			return true;
+	return !list;
+}
+
+static bool all_known(const char *list)
+{
+	for (; list; list = after(list)) {
+		enum figure f = SHORT;
+
+		while (f < FIGURES && !is_next(list, f))
+			f++;
+		if (f == FIGURES)
+			return false;
+	}
+	return true;
+}
+
+static void print(double figures[FIGURES][ROUNDS_MAX], const char *list, int rounds)
+{
+	static const struct {
+		const char *name;
+		enum figure a, b;
+	} ratios[] = {{"call/short", CALL, SHORT},
+		      {"reliable/short", RELIABLE, SHORT},
+		      {"rate short/reliable", STREAM_SHORT, STREAM_RELIABLE}};
+
+	for (enum figure f = 0; f < FIGURES; f++)
+		if (wanted(list, f))
+			printf(", \"%s\": %.3f", names[f], median(figures[f], rounds));
+	for (size_t i = 0; i < sizeof(ratios) / sizeof(*ratios); i++)
+		if (wanted(list, ratios[i].a) && wanted(list, ratios[i].b))
+			printf(", \"%s\": %.3f", ratios[i].name,
+			       ratio(figures, ratios[i].a, ratios[i].b, rounds));
+	printf("}\n");
+}
+
 int main(int argc, char **argv)
 {
 	static double figures[FIGURES][ROUNDS_MAX];
 	int rounds = argc > 2 ? atoi(argv[2]) : 7;
-	const char *only = argc > 4 ? argv[4] : NULL;
+	const char *only = argc > 4 ? argv[4] : NULL, *cpus = getenv("CPUS"), *divisor;
+	int client_cpu = 0, server_cpu = 1;
 	int ready[2];
 	pid_t server;
 	char c;
 
 	item.iov_len = argc > 3 ? (size_t)atoi(argv[3]) : 64;
+	divisor = getenv("LESS");
+	less = divisor ? (unsigned)strtoul(divisor, NULL, 10) : 1;
 	if (argc < 2 || rounds < 1 || rounds > ROUNDS_MAX || item.iov_len < 1 ||
-	    item.iov_len > BYTES_MAX) {
-		fprintf(stderr, "usage: calls TRANSPORT [ROUNDS [BYTES [FIGURE]]]\n");
+	    item.iov_len > BYTES_MAX || !less || less > 1000 || !all_known(only) ||
+	    (cpus && sscanf(cpus, "%d %d", &client_cpu, &server_cpu) != 2)) {
+		fprintf(stderr, "usage: [CPUS=\"0 1\"] [LESS=1] calls TRANSPORT [ROUNDS [BYTES "
+				"[FIGURE[,FIGURE]...]]]\nfigures:");
+		for (enum figure f = 0; f < FIGURES; f++)
+			fprintf(stderr, " %s", names[f]);
+		fprintf(stderr, "\n");
 		return 2;
 	}
 	if (pipe(ready))
 		return 1;
 	server = fork();
 	if (!server) {
-		serve(argv[1], ready[1]);
+		serve(argv[1], server_cpu, ready[1]);
 		_exit(1);
 	}
 	close(ready[1]);
 	if (read(ready[0], &c, 1) != 1)
 		return 1;
-	start(0, argv[1], RIPC_ANY_ID);
+	start(client_cpu, argv[1], RIPC_ANY_ID);
+	/* Connects; not measured. */
+	roundtrips(NULL, ECHO);
 	for (int i = 0; i < rounds; i++)
 		for (enum figure f = 0; f < FIGURES; f++)
-			if (!only || !strcmp(only, names[f]))
+			if (wanted(only, f))
 				figures[f][i] = measure(f);
 	printf("{\"transport\": \"%s\", \"bytes\": %zu, \"rounds\": %d", argv[1], item.iov_len,
 	       rounds);
-	for (enum figure f = 0; f < FIGURES; f++)
-		printf(", \"%s\": %.3f", names[f], median(figures[f], rounds));
-	printf(", \"call/short\": %.3f, \"reliable/short\": %.3f, \"rate short/reliable\": %.3f}\n",
-	       ratio(figures, CALL, SHORT, rounds), ratio(figures, RELIABLE, SHORT, rounds),
-	       ratio(figures, STREAM_SHORT, STREAM_RELIABLE, rounds));
+	print(figures, only, rounds);
 	kill(server, SIGKILL);
 	waitpid(server, NULL, 0);
 	return ripc_close(ctx) != 0;

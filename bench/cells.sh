@@ -242,15 +242,18 @@ failed_cell()
 	return 1
 }
 
-# run_cell PROGRAM HOST WAIT TEST SIZES: runs it once. Sets $printed, its output, and $placement:
+# run_cell PROGRAM HOST WAIT TEST SIZES: runs it once, by cell_PROGRAM, or by calls_PROGRAM of
+# bench/calls.sh if TEST is call-*. Sets $printed, its output, and $placement:
 # near or far as place prints it, or mixed if that changed during the run or the output is marked as
 # moved. $next is the placement after the run, which the next cell uses.
 run_cell()
 {
+	local by
 	[ -n "${next:-}" ] || next=$(place)
 	rm -f "$work/reason"
 	placement=$next
-	printed=$("cell_$1" "$2" "$3" "$4" "$5") || { next=''; return 1; }
+	[[ $4 == call-* ]] && by=calls || by=cell
+	printed=$("${by}_$1" "$2" "$3" "$4" "$5") || { next=''; return 1; }
 	next=$(place)
 	[ "$placement" = "$next" ] && [[ $printed != *'"moved":true'* ]] || placement=mixed
 }

@@ -237,6 +237,8 @@ if measured ud_poll siw_poll rc_poll; then
 		row "siw, udp, $wait; plain UDP" siwudp_$wait udp_$wait r_siwudp_$wait "<= 1.15"
 		row "iwarp/soft, $wait" soft_$wait none none
 	done
+	row "UD on rxe, poll, reliable messages; short ones, in turns" udrel_poll udshort_poll \
+		r_udrel_poll "<= 1.15"
 	for pair in "ud:UD on rxe:\`ib_send_lat -c UD -s 116\`" \
 		"rc:RC on rxe:\`ib_send_lat -c RC -s 68\`" \
 		"siw:siw, rdma:\`ib_send_lat -R -s 68\`"; do

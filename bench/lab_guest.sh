@@ -148,6 +148,22 @@ pf_bw()
 	perftest "$@" && figure "$1" "$(awk '{ print $4 * 1.048576 }' <<<"$line")"
 }
 
+# reliable_beside_short: round trips of reliable messages and of short ones in turns, over UD.
+reliable_beside_short()
+{
+	local names="udrel_poll udshort_poll r_udrel_poll" line rc
+	in_time "$names" || return
+	# Many short turns: one that another process disturbs does not count.
+	line=$(RIPC_WAIT=poll CPUS="$client_cpu $server_cpu" \
+		LESS=$((less * 200 < 1000 ? less * 200 : 1000)) timeout $cell_s \
+		"$build/bench/calls" ib 101 64 short_us,reliable_us 2>"$work/calls.err")
+	rc=$?
+	[ $rc -eq 0 ] || { missed "$names" "$(why $rc "$work/calls.err")"; return; }
+	figure udrel_poll "$(jq .reliable_us <<<"$line")"
+	figure udshort_poll "$(jq .short_us <<<"$line")"
+	figure r_udrel_poll "$(jq '."reliable/short"' <<<"$line")"
+}
+
 rxe=(-d rxe0 -x "$gid" -F)
 siw=(-d siw0 -R -F)
 
@@ -187,6 +203,7 @@ part_short()
 			--count "$(n 10000)" --kind short &&
 			figure soft_$wait "$(result .rtt_us.p50)"
 	done
+	reliable_beside_short
 	# As many bytes as those of libripc with their headers (4, by datagram 52): from 79 on the
 	# guest's kernel uses another path for rxe's checksums, which is expensive in an emulator.
 	pf_lat pf_udw_poll ib_send_lat $roce "${rxe[@]}" -c UD -s 116 -n "$(n 5000)"

@@ -33,7 +33,11 @@ EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/ucx.sh bench/lab.sh
 # Compiled by scripts/bench where the libraries are that they measure.
 EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h bench/peer.c \
 	bench/peer_mpi.c \
-	bench/peer_nng.c bench/peer_ofi.c bench/peer_zmq.c scripts/bench
-noinst_PROGRAMS += bench/idle
+	bench/peer_nng.c bench/peer_ofi.c bench/peer_zmq.c scripts/bench \
+	bench/calls.sh bench/rpc.h bench/rpc.c bench/rpc_nng.c bench/rpc_zmq.c bench/rpc_grpc.cc \
+	bench/rpc_echo.proto
+noinst_PROGRAMS += bench/idle bench/memory
+bench_memory_SOURCES = bench/memory.c
+bench_memory_LDADD = libripc.la
 bench_idle_SOURCES = bench/idle.c
 bench_idle_LDADD = libripc.la

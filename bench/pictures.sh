@@ -223,11 +223,13 @@ set ylabel 'microseconds'" "select(.host == \"$host\" and .wait == \"poll\" and
 		log
 	bars bandwidth "1 MiB one way; all copy" "GB/s" bandwidth 1048576 mb_per_s 1000
 	jq -e '.many != []' "$out/bench.json" >/dev/null || return 0
-	for host in shm iwarp/soft; do
-		jq -r --arg t $host '[.many[] | select(.transport == $t)] | sort_by(.clients)[] |
+	# Stored figures may have the former name window/shm.
+	for host in shm soft; do
+		jq -r --arg t $host '[.many[] |
+				select((.transport | sub(".*/"; "")) == $t)] | sort_by(.clients)[] |
 			"\(.clients) \(.calls_per_s / 1000) \(.connect_ms) " +
 			"\(.bytes_per_client / 1024)"' \
-			"$out/bench.json" >"$work/many.${host#*/}"
+			"$out/bench.json" >"$work/many.$host"
 	done
 	# both COLUMN: the curves of the two transports.
 	both()

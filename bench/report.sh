@@ -28,7 +28,7 @@ report_json()
 				.placement])[] |
 				(.[0] | {host, wait, test, size, program,
 					placement}) + {runs: length} +
-				(map({rtt_us, rate_per_s, mb_per_s, cpu_s, lost} |
+				(map({rtt_us, rate_per_s, mb_per_s, cpu_s, lost, ratio} |
 					with_entries(select(.value != null))) | medians)],
 			many: [$many | group_by([.transport, .wait, .clients])[] |
 				(.[0] | {transport, wait, clients}) + {runs: length} +
@@ -50,8 +50,8 @@ report_json()
 report_csv()
 {
 	jq -r '["host", "wait", "test", "bytes", "program", "placement", "runs", "figure", "value"],
-		(.cells[] | . as $c | ({rtt_us, rate_per_s, mb_per_s, cpu_s, lost} |
-			paths(type == "number")) as $p |
+		(.cells[] | . as $c | ({rtt_us, rate_per_s, mb_per_s, cpu_s, lost,
+			ratio} | paths(type == "number")) as $p |
 			[$c.host, $c.wait, $c.test, $c.size, $c.program, $c.placement, $c.runs,
 				($p | map(tostring) | join(".")),
 			($c | getpath($p))]) | @csv' "$out/bench.json" >"$out/bench.csv"
@@ -65,7 +65,7 @@ report_csv()
 report_table()
 {
 	jq -r --arg placement "$1" --arg brief "${2:-}" '
-		. as $root |
+		.cells |= map(select(.test | startswith("call-") | not)) | . as $root |
 		(if $placement != "" then $placement else (.cells | group_by(.placement) |
 			max_by([.[0].placement != "mixed", length]) |
 				.[0].placement // "near") end) as $here |
@@ -226,7 +226,9 @@ report_md()
 		echo
 		report_head
 		jq -r 'if .remark then "\n\(.remark)" else empty end' "$out/bench.json"
-		for placement in $(jq -r '[.cells[].placement] | unique[]' "$out/bench.json"); do
+		for placement in $(jq -r '[.cells[] |
+			select(.test | startswith("call-") | not).placement] | unique[]' \
+			"$out/bench.json"); do
 			echo
 			report_table "$placement"
 		done
@@ -236,11 +238,17 @@ report_md()
 		report_handover_note
 		echo
 		report_handover
+		if [ -n "$(report_calls)" ]; then
+			echo
+			report_calls_note
+			echo
+			report_calls
+		fi
 		echo
 		echo "How each was run, the same words in both processes:"
 		echo
 		jq -r '.commands[] | "- \(.)"' "$out/bench.json"
-		if [ -s "$work/many" ]; then
+		if jq -e '(.many // []) != []' "$out/bench.json" >/dev/null; then
 			echo
 			echo "One server and many clients (\`bench/clients\`), 64 B, blocking;" \
 				"the clients share one processor:"

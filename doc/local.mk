@@ -4,6 +4,7 @@
 MAN_DATE = November 23, 2026
 RIPC_MAN3 = \
 	doc/man/ripc_buf_alloc.3 \
+	doc/man/ripc_buf_alloc_for.3 \
 	doc/man/ripc_buf_free.3 \
 	doc/man/ripc_buf_realloc.3 \
 	doc/man/ripc_buf_register.3 \

@@ -38,6 +38,7 @@ MAN_EXAMPLES = \
 	examples/man/ripc_send_short.c \
 	examples/man/ripc_receive.c \
 	examples/man/ripc_send_long.c \
+	examples/man/ripc_buf_alloc_for.c \
 	examples/man/ripc_message_detach.c \
 	examples/man/ripc_send_async.c \
 	examples/man/ripc_send_options.c \

@@ -596,31 +596,57 @@ int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, i
  * - The buffer has more than 32 KiB and the item 16 KiB or more. Memory of ripc_buf_register() is
  *   always copied.
  *
- * - The buffer is one of the first 64 of more than 32 KiB that exist in the context, those in its
+ * - The buffer is one of the last 64 of more than 32 KiB that exist in the context, those in its
  *   cache included.
  *
- * - The last two long messages with items from this buffer went to the same peer. Therefore a
- *   buffer that is allocated for each message, and one that is sent to two peers in turn, is
- *   always copied. When a buffer that one peer has mapped is sent to another peer, the number of
- *   messages that are copied first doubles, up to 1024.
+ * - The receiver has mapped the memory of the buffer. It begins to do so when a message out of it
+ *   is sent for the second time, or at once if it has mapped others of this context, or with
+ *   ripc_buf_alloc_for(). Freed memory keeps its mappings, and serves the next buffers, preferably
+ *   those for the same receiver. Therefore a program that allocates, sends and frees a buffer for
+ *   each message has all but the first few read in place.
  *
  * - No window lies in the buffer, and no part of it is a return buffer.
- *
- * - The item is all of the buffer, if the memory of the buffer belonged to another buffer before,
- *   or if a peer had to unmap the buffer: for a window, a return buffer, another peer, or because
- *   it kept a message for too long. Later items may be parts of the buffer.
  *
  * - The item fits no return buffer and no window of the receiver.
  *
  * - The receiver freed the last such message in time, which is 0.2 ms plus 1 ns for each 8 bytes.
- *   After a message that it keeps for longer, the next 8 messages to the service are copied, then
- *   16, up to 1024, until the receiver frees one in time.
+ *   A message that it keeps for longer costs the sender a copy if it sends out of the same buffer
+ *   again. After the fifth in a row, 8 such messages to the service are copied, then 16, up to
+ *   1024, until the receiver frees one in time. Buffers that are freed after each message are not
+ *   concerned.
  *
  * - The peer has mapped fewer than 256 buffers of this context and is reading less than 256 MiB.
+ *
+ * A received item that was read in place is read in place, too, by the services to which the
+ * application sends it on, unless the process has imported more than 64 buffers. Sent back to its
+ * sender, it is read in place if the sender has freed the buffer, and is copied else.
+ *
+ * A process that has mapped memory can read all that is written there later, also in buffers for
+ * other services. The strict mode of mapped zero copy, which ripc(7) describes, excludes that: the
+ * last two messages out of the buffer must have gone to the same peer, each change of the peer
+ * doubles the number of messages that are copied first, up to 1024, the item must be all of the
+ * buffer if its memory belonged to another buffer before, memory that was mapped is not recycled,
+ * and items are not passed on in place.
  *
  * Return: the buffer, or NULL with errno set and ripc_error_detail() filled (ENOMEM, EINVAL).
  */
 void *ripc_buf_alloc(struct ripc *ctx, size_t len);
+
+/**
+ * ripc_buf_alloc_for - allocate a registered buffer for messages to one service
+ * @ctx: the context, or NULL
+ * @len: bytes, at least 1
+ * @dest: the service to which the buffer will be sent
+ *
+ * As ripc_buf_alloc(), and the buffer is, if possible, one that the process of the service has
+ * mapped before, or begins to map now. So the first message out of it can be read in place. A
+ * program that allocates a buffer for each message, and sends them to several services, gets more
+ * of them read in place than with ripc_buf_alloc(). It never waits for the service; the buffer may
+ * be sent to other services, too.
+ *
+ * Return: the buffer, or NULL with errno set and ripc_error_detail() filled (ENOMEM, EINVAL).
+ */
+void *ripc_buf_alloc_for(struct ripc *ctx, size_t len, uint64_t dest);
 
 /**
  * ripc_buf_realloc - change the size of a buffer

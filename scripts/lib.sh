@@ -78,6 +78,8 @@ full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headl
 lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux \
 	procps perftest
 	ibverbs-utils rdmacm-utils iproute2)
+# gRPC, to be compared with by scripts/bench.
+grpc_packages=(g++ protobuf-compiler-grpc libgrpc++-dev libprotobuf-dev)
 lint_packages=(clang-format clang-tidy cppcheck shellcheck codespell libuv1-dev)
 
 # Makes ./configure if it is missing or older than one of its sources.

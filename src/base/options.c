@@ -57,7 +57,7 @@ static const struct setting settings[] = {
 	{"zookeeper_auth_file", KIND_PATH, MEMBER(zookeeper_auth_file), NULL, 0, 0, NULL},
 	{"shm_dir", KIND_PATH, MEMBER(shm_dir), NULL, 0, 0, NULL},
 	{"pcie_device", KIND_PATH, MEMBER(pcie_device), NULL, 0, 0, NULL},
-	{"handover", KIND_CHOICE, MEMBER(mapped_mode), "on,off", 0, 0, NULL},
+	{"handover", KIND_CHOICE, MEMBER(mapped_mode), "on,off,strict", 0, 0, NULL},
 	{"service_window", KIND_NUMBER, MEMBER(service_window), NULL, 65536, 1u << 30, "bytes"},
 	{"pool_bytes", KIND_NUMBER, MEMBER(pool_bytes), NULL, 0, 1ull << 46, "bytes"},
 	{"log", KIND_CHOICE, MEMBER(log_level), "error,warn,info,debug", 0, 0, NULL},

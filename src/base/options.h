@@ -23,7 +23,7 @@ enum ripc__path_mtu {
 	RIPC__PATH_MTU_4096
 };
 
-enum ripc__mapped_mode { RIPC__MAPPED_ON, RIPC__MAPPED_OFF };
+enum ripc__mapped_mode { RIPC__MAPPED_ON, RIPC__MAPPED_OFF, RIPC__MAPPED_STRICT };
 
 #define RIPC__GID_INDEX_AUTO UINT32_MAX
 #define RIPC__INLINE_AUTO    UINT32_MAX
@@ -65,7 +65,10 @@ struct ripc__options {
 	char pcie_device[128]; /* device or file of pcie; empty: a device that is ready for use */
 	char key_file[256];    /* file of the cluster's keys, or empty */
 	char zookeeper_auth_file[256]; /* user:password for ZooKeeper, or empty */
-	/* whether buffers are exported to processes of this host, and imported from them */
+	/*
+	 * whether buffers are exported to processes of this host, and imported from them; strict:
+	 * memory that one peer has mapped serves no other purpose
+	 */
 	enum ripc__mapped_mode mapped_mode;
 	uint32_t service_window; /* most bytes that a peer may have queued at one service */
 	uint64_t pool_bytes;     /* most bytes of cached, unused buffer memory */

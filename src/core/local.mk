@@ -31,20 +31,22 @@ libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coord
 	src/core/group/multicast_send.c
 libripc_internal_la_SOURCES += src/core/peer/attempt.c src/core/peer/attempt.h \
 	src/core/peer/connect.c src/core/peer/connect.h \
+	src/core/peer/dest.c src/core/peer/dest.h \
 	src/core/peer/endpoint.c src/core/peer/endpoint.h \
 	src/core/peer/eviction.c src/core/peer/eviction.h src/core/peer/failover.c \
 	src/core/peer/flow.c src/core/peer/lane.c src/core/peer/lane.h src/core/peer/lane_post.h \
 	src/core/peer/lane_progress.c src/core/peer/lane_progress.h \
 	src/core/peer/ops.h src/core/peer/path.c src/core/peer/path.h src/core/peer/peer.c \
-	src/core/peer/peer.h src/core/peer/peer_eviction.c \
+	src/core/peer/peer.h \
 	src/core/peer/replay.c src/core/peer/replay.h
 libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/bounce.c \
-	src/core/memory/bounce.h src/core/memory/buffer.c src/core/memory/buffer.h \
-	src/core/memory/local_returns.c src/core/memory/mapped.c src/core/memory/mapped.h \
-	src/core/memory/message.c \
-	src/core/memory/message.h src/core/memory/ops.h \
-	src/core/memory/receive_window.c src/core/memory/remote_returns.c \
-	src/core/memory/remote_returns.h
+	src/core/memory/bounce.h src/core/memory/buffer.h src/core/memory/cached_mr.c \
+	src/core/memory/export.c src/core/memory/import.c src/core/memory/local_returns.c \
+	src/core/memory/mapped.h src/core/memory/memory.c src/core/memory/memory_object.c \
+	src/core/memory/memory_object.h src/core/memory/message.c src/core/memory/message.h \
+	src/core/memory/ops.h src/core/memory/pool.c src/core/memory/pool.h \
+	src/core/memory/receive_window.c src/core/memory/region.c src/core/memory/region.h \
+	src/core/memory/remote_returns.c src/core/memory/remote_returns.h
 libripc_internal_la_SOURCES += src/core/service/items.c src/core/service/items.h \
 	src/core/service/message.h src/core/service/service.c src/core/service/service.h
 libripc_internal_la_SOURCES += src/core/progress/completion.c \

@@ -2,6 +2,7 @@
 libripc_internal_la_SOURCES += src/resolver/holder.c src/resolver/holder.h
 libripc_internal_la_SOURCES += src/resolver/backend.h src/resolver/backends.c \
 	src/resolver/backends.h src/resolver/cache.c src/resolver/file.c src/resolver/udp.h \
+	src/resolver/host_list.c src/resolver/host_list.h \
 	src/resolver/cache.h src/resolver/claim.c \
 	src/resolver/core.c src/resolver/core.h src/resolver/ensemble.h \
 	src/resolver/ensemble_call.h src/resolver/ensemble_hosts.h src/resolver/internal.h \

@@ -123,7 +123,7 @@ enum ripc__ev_kind {
 	RIPC__EV_READ_DONE, /* user, ep, wr_id, status: the bytes are in the local memory */
 	/*
 	 * user, ep, data/size: a buffer of the peer, mapped for reading; the core calls munmap().
-	 * wr_id: its number
+	 * status: its descriptor, which the core closes; wr_id: its number
 	 */
 	RIPC__EV_IMPORTED,
 	RIPC__EV_SENDABLE, /* user, ep: posting works again after a post returned -EAGAIN */

@@ -123,7 +123,9 @@ enum ripc__kind {
 	RIPC__KIND_END,
 };
 
-#define RIPC__ACK_KEPT 1u /* of ACK: mapped items stay in place, a RELEASE follows for each */
+/* of RELEASE, in item: other processes may go on reading it, so its memory is not used again */
+#define RIPC__RELEASE_LOST (UINT64_C(1) << 32)
+#define RIPC__ACK_KEPT     1u /* of ACK: mapped items stay in place, a RELEASE follows for each */
 
 enum ripc__msg_flags {
 	RIPC__F_INSTANCE = 1 << 0, /* the sender's instance id follows the header: datagrams */

@@ -94,6 +94,14 @@ START_TEST(cluster__with_both_keys)
 }
 END_TEST
 
+static uint64_t unauthenticated(struct ripc *ctx)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+
+	ck_assert_int_eq(ripc_context_stats(ctx, &stats), 0);
+	return stats.unauthenticated;
+}
+
 /* Neither does one without a key find services of those that have one, nor the other way round. */
 START_TEST(cluster__unauthenticated_ignored)
 {
@@ -113,6 +121,8 @@ START_TEST(cluster__unauthenticated_ignored)
 	}
 	ck_assert_int_eq(ripc_service_register(inside, service, 0, &s), 0);
 	ck_assert_int_eq(ripc_route_lookup(outside, service, NULL, 1000), -EHOSTUNREACH);
+	/* The one that was asked counts the requests, also if it has no key itself. */
+	AWAIT(unauthenticated(inside) > 0);
 	ripc_close(inside);
 	ripc_close(outside);
 }

@@ -63,7 +63,7 @@ programs_over() {
 	# A client that dies in the middle does not harm the server.
 	start dies "$work/short_client" $id 100000000
 	dies=$pid
-	sleep 0.3
+	at_work "$dies"
 	kill -9 "$dies"
 	gone "$dies" 60
 	expect "$1: after a client has died" 0 60 "$work/short_client" $id 500

@@ -8,8 +8,10 @@ tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
 
 check_PROGRAMS += tests/core/call/test_call
 check_PROGRAMS += tests/core/context/test_completion
-check_PROGRAMS += tests/core/message/test_name
-check_PROGRAMS += tests/core/message/test_short_header
+check_PROGRAMS += tests/core/context/test_context
+check_PROGRAMS += tests/core/context/test_info
+check_PROGRAMS += tests/core/sim/test_world
+check_PROGRAMS += tests/core/peer/test_lane_post
 check_PROGRAMS += tests/core/rendezvous/test_receive
 check_PROGRAMS += tests/core/peer/test_attempt
 check_PROGRAMS += tests/core/memory/test_buffer
@@ -24,7 +26,9 @@ tests_core_context_test_oom_LDFLAGS = $(AM_LDFLAGS) \
 
 check_PROGRAMS += tests/core/peer/test_eviction
 check_PROGRAMS += tests/core/group/test_group
+check_PROGRAMS += tests/core/peer/test_dest
 check_PROGRAMS += tests/core/peer/test_peer
+check_PROGRAMS += tests/core/rendezvous/test_dedup
 check_PROGRAMS += tests/core/message/test_fast_receive
 check_PROGRAMS += tests/core/peer/test_replay
 check_PROGRAMS += tests/core/reliable/test_reliable
@@ -35,7 +39,7 @@ check_PROGRAMS += tests/core/memory/test_local_returns
 check_PROGRAMS += tests/core/memory/test_bounce
 check_PROGRAMS += tests/core/memory/test_app_buffer
 check_PROGRAMS += tests/core/message/test_send
-check_PROGRAMS += tests/core/message/test_service
+check_PROGRAMS += tests/core/service/test_service
 check_PROGRAMS += tests/core/watch/test_watch
 check_PROGRAMS += tests/core/progress/test_state
 check_PROGRAMS += tests/core/progress/test_transports
@@ -44,7 +48,7 @@ check_PROGRAMS += tests/core/progress/test_wait
 tests_core_progress_test_wait_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__full_pass,--wrap=ripc__partial_pass \
 	-Wl,--wrap=ripc__transports_arm,--wrap=ripc__descriptors_sleep
-check_PROGRAMS += tests/core/rendezvous/test_withdraw
+check_PROGRAMS += tests/core/rendezvous/test_request
 check_PROGRAMS += tests/core/memory/test_receive_window
-check_PROGRAMS += tests/core/message/test_register
-tests_core_message_test_register_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=poll
+check_PROGRAMS += tests/core/message/test_service
+tests_core_message_test_service_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=poll

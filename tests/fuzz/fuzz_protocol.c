@@ -16,6 +16,7 @@
 #include "wire/bytes.h"
 #include "wire/hello.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@
 #define MEMORY    65536
 #define STEPS_MAX 100
 #define LEN_MAX   1000
+#define CALLS     4
 
 enum step {
 	/*
@@ -48,6 +50,8 @@ enum step {
 	WRITE,    /* u8 which: the peer writes into announced memory, or elsewhere */
 	HELLO,    /* 64 bytes: one more connection request */
 	ELIDED,   /* u8 skew of the number, u8 credits, u8 length, bytes: in place of a header */
+	CALL,     /* u8: the victim calls the peer, looks for the answer, or cancels the call */
+	WATCH,    /* u8: the victim watches the peer's service, or does not any more */
 	STEPS,
 };
 
@@ -60,6 +64,8 @@ struct run {
 	struct ripc_service *second;  /* another one of the victim, or NULL */
 	void *return_buf;             /* a return buffer of the victim */
 	struct ripc_request *request; /* of the victim to the peer */
+	struct ripc_request *calls[CALLS];
+	unsigned nrequests; /* requests of calls that the victim received */
 	uint8_t sent[30000];
 	/* The peer that breaks the rules. */
 	struct ripc__transport *t;
@@ -70,6 +76,7 @@ struct run {
 	uint8_t memory[MEMORY];
 	struct ripc__mr mr;
 	struct ripc__desc events; /* the last memory announced by the victim */
+	uint64_t call;            /* id of the victim's last call */
 };
 
 static void check(bool ok)
@@ -126,6 +133,8 @@ static void peer_learn(struct run *r, const struct ripc__event *ev)
 
 	if (ripc__header_decode(&h, ev->data, ev->len, &why))
 		return;
+	if (h.flags & RIPC__F_CALL)
+		r->call = h.call;
 	if (h.nreturns)
 		ripc__desc_get(&r->events, h.returns, 0);
 	else if (h.kind == RIPC__LONG || h.kind == RIPC__GRANT)
@@ -204,20 +213,34 @@ static void put_keys(struct run *r, uint8_t *p, size_t len)
 	}
 }
 
+/* The call id 1 means the victim's last call. */
+static void put_call(const struct run *r, uint8_t *p, size_t len)
+{
+	bool call = p[3] == RIPC__CALL_STATE || ripc__get_le16(p + 4) & RIPC__F_REPLY;
+
+	if (call && len >= RIPC__HEADER_LEN + 8 && ripc__get_le64(p + RIPC__HEADER_LEN) == 1)
+		ripc__put_le64(p + RIPC__HEADER_LEN, r->call);
+}
+
 static void message(struct run *r)
 {
 	uint8_t buf[RIPC__HEADER_LEN + 4 * 255] = {0}, kind = take(r);
 	size_t len = RIPC__HEADER_LEN + 4u * take(r);
+	uint16_t flags, nitems, nreturns;
 	uint64_t dest, source;
 
 	dest = take(r);
-	dest = dest < 4 ? ID(dest) : dest;
+	dest = dest < 4 ? ID(dest) : dest == 255 ? 0 : dest;
 	source = take(r);
 	source = source & 1 ? PEER_ID : PEER_ID + source;
-	ripc__header_put(buf, kind, take(r), take(r), take(r), dest, source);
+	flags = take(r);
+	nitems = take(r);
+	nreturns = take(r);
+	ripc__header_put(buf, kind, flags, nitems, nreturns, dest, source);
 	ripc__header_stamp(buf, r->seq, take(r));
 	take_bytes(r, buf + RIPC__HEADER_LEN, len - RIPC__HEADER_LEN);
 	put_keys(r, buf, len);
+	put_call(r, buf, len);
 	peer_send(r, buf, len);
 }
 
@@ -269,7 +292,29 @@ static void write_somewhere(struct run *r)
 
 /* ---- the victim ---- */
 
-static void receive_all(struct ripc_service *s)
+/* Answers, refuses or ignores the request of a call. */
+static void reply(struct run *r, struct ripc_message *m)
+{
+	struct iovec item = {r->sent, 50};
+
+	switch (r->nrequests++ % 4) {
+	case 0:
+		ripc_reply(m, &item, 1, 0);
+		break;
+	case 1:
+		ripc_reply_error(m, EACCES);
+		break;
+	case 2:
+		item.iov_len = 20000;
+		ripc_reply(m, &item, 1, 5);
+		break;
+	default:
+		ripc_message_cancelled(m);
+		break;
+	}
+}
+
+static void receive_all(struct run *r, struct ripc_service *s)
 {
 	struct ripc_message *m;
 
@@ -281,8 +326,33 @@ static void receive_all(struct ripc_service *s)
 			for (size_t k = 0; k < m->items[i].iov_len;
 			     k += 1 + m->items[i].iov_len / 65536)
 				sum = (uint8_t)(sum + ((const uint8_t *)m->items[i].iov_base)[k]);
+		if (m->call)
+			reply(r, m);
 		ripc_message_free(m);
 	}
+}
+
+static void call(struct run *r)
+{
+	uint8_t how = take(r);
+	struct ripc_request **c = &r->calls[how % CALLS];
+	struct ripc_call_options options = {.size = sizeof(options),
+					    .flags = how & 16 ? RIPC_IDEMPOTENT : 0};
+	struct iovec item = {r->sent, how & 8 ? 20000 : 50};
+	struct ripc_completion done = {.size = sizeof(done)};
+	struct ripc_message *m = NULL;
+
+	if (!*c) {
+		ripc_call_start(r->s[0], PEER_ID, &item, 1, &options, how & 32 ? 20 : 2000, c);
+		return;
+	}
+	ripc_completion_next(r->ctx[0], &done, 0);
+	if (how & 4)
+		ripc_request_cancel(c, 10);
+	else
+		ripc_call_wait(c, &m, 0);
+	if (m)
+		ripc_message_free(m);
 }
 
 static void cancel(struct run *r)
@@ -338,7 +408,7 @@ static void exchange(struct run *r, unsigned i, unsigned k)
 	struct iovec item = {r->sent, 100};
 	struct ripc_message *m;
 
-	receive_all(r->s[k]);
+	receive_all(r, r->s[k]);
 	check(!ripc_send_short(r->s[i], ID(k), &item, 1, NULL, 5000));
 	do
 		check(!ripc_receive(r->s[k], &m, 5000));
@@ -392,10 +462,13 @@ static void end(struct run *r)
 	exchange(r, 1, 0);
 	exchange(r, 0, 2);
 	cancel(r);
+	for (unsigned i = 0; i < CALLS; i++)
+		if (r->calls[i])
+			ripc_request_cancel(&r->calls[i], 10);
 	ripc__sim_actor_remove(r->net, peer_progress, r);
 	OPS->close(r->t);
 	for (unsigned i = 0; i < 3; i++) {
-		receive_all(r->s[i]);
+		receive_all(r, r->s[i]);
 		check(!ripc_close(r->ctx[i]));
 		ripc__sim_detach(r->net, r->ctx[i]);
 	}
@@ -422,8 +495,8 @@ static void step(struct run *r)
 		ripc__sim_run(r->net, take(r) * UINT64_C(10000000) + 1);
 		break;
 	case RECEIVE:
-		receive_all(r->s[0]);
-		receive_all(r->second);
+		receive_all(r, r->s[0]);
+		receive_all(r, r->second);
 		break;
 	case ANSWER:
 		answer(r);
@@ -451,6 +524,15 @@ static void step(struct run *r)
 		break;
 	case ELIDED:
 		send_elided(r);
+		break;
+	case CALL:
+		call(r);
+		break;
+	case WATCH:
+		if (take(r) & 1)
+			ripc_unwatch(r->s[0], PEER_ID);
+		else
+			ripc_watch(r->s[0], PEER_ID);
 		break;
 	default:
 		break;

@@ -18,6 +18,7 @@ check_PROGRAMS += tests/resolver/test_resolver
 check_PROGRAMS += tests/resolver/test_table
 check_PROGRAMS += tests/resolver/test_timers
 check_PROGRAMS += tests/resolver/test_file
+check_PROGRAMS += tests/resolver/test_host_list
 check_PROGRAMS += tests/resolver/test_move
 tests_resolver_test_memory_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free

@@ -7,6 +7,7 @@ tests_scale_test_cluster_SOURCES = tests/scale/test_cluster.c $(SCALE_CROWD)
 check_PROGRAMS += tests/scale/test_call_history
 tests_scale_test_call_history_SOURCES = tests/scale/test_call_history.c \
 	tests/scale/call_history.c tests/scale/call_history.h \
+	tests/scale/call_app.c tests/scale/call_host.h tests/scale/call_schedule.c \
 	tests/scale/call_world.c tests/scale/call_world.h
 
 noinst_PROGRAMS += bench/scale bench/resolve

@@ -142,6 +142,12 @@ ended() {
 	! kill -0 "$1" 2>/dev/null
 }
 
+# at_work PID: waits until the process has used a twentieth of a second of processor time.
+at_work() {
+	# shellcheck disable=SC2016
+	wait_until 60 awk '{ exit $14 + $15 < 5 }' "/proc/$1/stat"
+}
+
 # gone PID SECONDS: the process, a child, ends in time; $status is its exit status.
 gone() {
 	wait_until "$2" ended "$1" || return 1

@@ -66,6 +66,8 @@ report() {
 	cd "$work/top" || return 1
 	# shellcheck source=../../bench/report.sh
 	. "$bench/report.sh"
+	# shellcheck source=../../bench/calls.sh
+	. "$bench/calls.sh"
 	report_json && report_csv && report_md && report_readme && report_readme
 }
 (report) >"$work/log" 2>&1
@@ -112,6 +114,15 @@ has "what failed is named" "$work/out/report.md" '^- nng, tcp, block, rate: no s
 has "with its sizes" "$work/out/report.md" '^- mpi, shm, poll, latency, 8, 1024 bytes: slow$'
 has "many clients; none of the calls came through" "$work/out/report.md" \
 	'^| 2 | shm | 5 | 2 | 100 | 3 | 1 / 2 | not one call |$'
+# scripts/bench --draw has bench.json only.
+cp "$work/out/report.md" "$work/report.whole"
+(work=$work/empty && mkdir "$work" && out=${work%/*}/out && . "$bench/report.sh" &&
+	. "$bench/calls.sh" && report_md)
+if cmp "$work/report.whole" "$work/out/report.md" >"$work/log" 2>&1; then
+	ok "drawn again from bench.json, the report is the same"
+else
+	bad "drawn again from bench.json, the report is the same" "$work/log"
+fi
 has "the README has the table, filled with what there is, and marked" "$work/top/README.md" \
 	'^| round trip of 64 B, us | \*\*1\*\* | 2 | - | 8 (far) | 7 (mixed) | - | - |$'
 has "by default each program waits in its own way" "$work/top/README.md" \

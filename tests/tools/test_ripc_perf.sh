@@ -151,7 +151,7 @@ for test in latency rate bandwidth; do
 	start client ./tools/ripc-perf $test --service "$id" --count 1000000000
 	client=$pid
 	ready client "messages/s\|p50"
-	sleep 0.3
+	at_work "$client"
 	kill -9 "$client"
 	gone "$client" 60
 	expect "$test: after a client was killed" 0 60 ./tools/ripc-perf latency --service "$id" \
@@ -219,7 +219,7 @@ killed() {
 	start client ./tools/ripc-perf "$@" --service "$id" --count 1000000000
 	client=$pid
 	ready client "messages/s\|p50"
-	sleep 0.3
+	at_work "$client"
 	kill -9 "$server"
 	if gone "$client" 60 && [ "$status" -eq 1 ] && [ -s "$work/client.err" ]; then
 		ok "the server is killed in a test: $k_what"

@@ -51,7 +51,7 @@ static void fork_child(void)
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 			if (s->fd >= 0)
 				close(s->fd);
-		for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
+		for (unsigned i = 0; i < RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX; i++)
 			if (ctx->memory->fds[i] >= 0)
 				close(ctx->memory->fds[i]);
 	}

@@ -43,6 +43,16 @@ void *ripc_buf_alloc(struct ripc *ctx, size_t len)
 	return NULL;
 }
 
+void *ripc_buf_alloc_for(struct ripc *ctx, size_t len, uint64_t service)
+{
+	int rc = ripc__context(&ctx);
+
+	if (!rc)
+		return ripc__buf_alloc_for(ctx, len, service);
+	errno = -rc;
+	return NULL;
+}
+
 void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 {
 	int rc = ripc__context(&ctx);

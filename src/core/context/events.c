@@ -100,7 +100,7 @@ static void read_done(struct ripc__lane *lane, const struct ripc__event *ev)
 
 static void imported(struct ripc__lane *lane, const struct ripc__event *ev)
 {
-	ripc__import_add(lane, (void *)(uintptr_t)ev->data, ev->size, ev->wr_id);
+	ripc__import_add(lane, (void *)(uintptr_t)ev->data, ev->size, ev->status, ev->wr_id);
 }
 
 static bool sendable(struct ripc__lane *lane)
@@ -155,7 +155,8 @@ static void lane_closed(struct ripc__lane *lane)
 	ripc__delayed_ack_lane_closed(lane);
 	ripc__bounces_lane_gone(lane);
 	ripc__standing_lane_gone(lane);
-	ripc__mapped_lane_gone(lane);
+	ripc__exports_lane_gone(lane);
+	ripc__imports_lane_gone(lane);
 	ripc__messages_lane_closed(lane);
 	ripc__rndvs_lane_closed(lane);
 }

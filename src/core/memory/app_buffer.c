@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Buffers that the application holds: allocation, free, resize. */
 #include "core/memory/buffer.h"
+#include "core/memory/mapped.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
 #include "core/progress/context.h"
 
 #include <stdlib.h>
@@ -30,9 +33,20 @@ static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
 	return NULL;
 }
 
-void *ripc__buf_alloc(struct ripc *ctx, size_t len)
+/* The lane to the holder of a service, or NULL. */
+static struct ripc__lane *lane_to(struct ripc *ctx, uint64_t service)
+{
+	const struct ripc__dest *d = ripc__dest_find(ctx, service);
+	struct ripc__lane *lane = d && d->peer ? d->peer->lane : NULL;
+
+	return lane && lane->state == RIPC__LANE_UP ? lane : NULL;
+}
+
+/* service: NULL: unknown. */
+static void *alloc(struct ripc *ctx, size_t len, const uint64_t *service)
 {
 	struct ripc__region *r = NULL;
+	struct ripc__lane *lane = NULL;
 	void *base;
 	int rc;
 
@@ -44,7 +58,8 @@ void *ripc__buf_alloc(struct ripc *ctx, size_t len)
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
 	if (!rc) {
-		r = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP);
+		lane = service ? lane_to(ctx, *service) : NULL;
+		r = ripc__pool_get_for(ctx, len, lane ? lane->peer->instance : NULL);
 		if (!r)
 			rc = ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
 	}
@@ -52,12 +67,26 @@ void *ripc__buf_alloc(struct ripc *ctx, size_t len)
 		ripc__lock_suspend(ctx);
 		ripc__region_prefault(r, len);
 		ripc__lock_resume(ctx);
+		/* It may be closed. */
+		lane = service ? lane_to(ctx, *service) : NULL;
 	}
+	if (r && lane)
+		ripc__export_ahead(lane, r);
 	base = r ? r->base : NULL;
 	ripc__unlock(ctx);
 	if (rc)
 		errno = -rc;
 	return base;
+}
+
+void *ripc__buf_alloc(struct ripc *ctx, size_t len)
+{
+	return alloc(ctx, len, NULL);
+}
+
+void *ripc__buf_alloc_for(struct ripc *ctx, size_t len, uint64_t service)
+{
+	return alloc(ctx, len, &service);
 }
 
 /*

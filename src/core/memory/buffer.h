@@ -24,6 +24,7 @@
 #define RIPC__RECV_WINDOWS_MAX  65536
 #define RIPC__LOCAL_RETURNS_MAX 65536 /* return buffers that one context offers at a time */
 #define RIPC__MEMFDS_MAX        64    /* buffers with their own descriptor, which can be exported */
+#define RIPC__IMPORT_FDS_MAX    64    /* imports whose descriptor is kept, to forward them */
 /* bytes of the largest region that is registered whole as the source of writes */
 #define RIPC__CACHED_MR_MAX   (1u << 20)
 #define RIPC__MEMFD_CLASS_MIN 16 /* buffers of 2^16 bytes and more */
@@ -69,15 +70,23 @@ struct ripc__region {
 	struct ripc__list free_link; /* cache: in its class */
 	struct ripc__list lru_link;  /* cache: least recently used first */
 	struct ripc *ctx;
-	int fd;                    /* pool: descriptor of its sealed memory object; -1: none */
+	int fd;          /* pool, IMPORTED: descriptor of its sealed memory object; -1: none */
+	uint64_t object; /* with a memory object: its inode */
 	struct ripc__list exports; /* struct ripc__export: exports of this region */
-	/* instance of the peer that it was last sent to, the only one it may be exported to */
+	/* instance of the peer that it was last sent to; strict: the only one it is exported to */
 	uint8_t export_peer[16];
 	unsigned peer_streak; /* long messages to this peer since the last message to another one */
 	unsigned export_after; /* streak that is needed before an export */
 	uint64_t counted_seq;  /* start_seq of the last request counted */
 	/* a peer has mapped it, or may have: the peer reads all that is written there */
 	bool exported;
+	/*
+	 * a peer that is not connected any more may still read it: it is not used again. IMPORTED:
+	 * its owner is notified
+	 */
+	bool tainted;
+	unsigned uses;      /* long messages out of it since it was allocated */
+	unsigned uses_ever; /* and since its memory was created */
 	/* it was exported, and private pages replace the shared ones as they are written */
 	bool detached;
 	size_t stale_len; /* pool: bytes at its start that may hold data of an earlier owner */
@@ -127,9 +136,15 @@ struct ripc__memory {
 	size_t nregions, regions_cap;
 	struct ripc__list classes[RIPC__CLASS_MAX + 1]; /* free buffers */
 	struct ripc__list shared[RIPC__CLASS_MAX + 1];  /* free buffers with a descriptor */
-	bool can_export;                                /* a transport can export buffers */
-	/* descriptors of exported buffers, which a forked child closes; -1: none */
-	int fds[RIPC__MEMFDS_MAX];
+	/* instance of the peer that got the last long message out of a buffer of the class */
+	uint8_t last_peer[RIPC__CLASS_MAX + 1][16];
+	bool can_export; /* a transport can export buffers */
+	/*
+	 * descriptors of memory objects, which a forked child closes; -1: none. First those of
+	 * buffers, then those of imports
+	 */
+	int fds[RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX];
+	struct ripc__region *objects[RIPC__MEMFDS_MAX]; /* the buffers of the first part */
 	struct ripc__list lru;
 	uint64_t cached_bytes;
 	uint64_t bounce_bytes;   /* bytes of bounce buffers of all lanes: bounce.h */
@@ -173,6 +188,11 @@ struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__reg
  */
 struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
 					      enum ripc__region_state state);
+/*
+ * Likewise a buffer of the application; preferably one that the peer of this instance has mapped.
+ * NULL: that the last receiver of such a buffer has mapped.
+ */
+struct ripc__region *ripc__pool_get_for(struct ripc *ctx, size_t len, const uint8_t *instance);
 /* Touches all pages: page faults during a transfer are expensive. */
 void ripc__region_prefault(struct ripc__region *region, size_t len);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
@@ -290,6 +310,7 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 
 /* The public calls of these names, with a context. They take the lock. */
 void *ripc__buf_alloc(struct ripc *ctx, size_t len);
+void *ripc__buf_alloc_for(struct ripc *ctx, size_t len, uint64_t service);
 int ripc__buf_free(struct ripc *ctx, void *ptr);
 void *ripc__buf_realloc(struct ripc *ctx, void *ptr, size_t len);
 int ripc__buf_register(struct ripc *ctx, void *base, size_t len);

@@ -8,17 +8,27 @@
  *   receiver  import: a peer's buffer, mapped             import reference: an item of a message in
  *     it
  *
- * A buffer is exported when it is sent to the same peer for the second time in a row; these two
- * messages are copied. After the peer's MAP_ACK later items are referenced. The request ends when
- * the peer sends RELEASE. If that takes longer than a copy, the sender detaches the buffer: later
- * writes go to private pages at the same address, and the receiver keeps the old data. So a
- * receiver that keeps its messages blocks nobody, and services that do so get references less
- * often.
+ * A buffer is exported when it is sent for the second time, or at once if the peer has mapped
+ * others; until the peer's MAP_ACK items are copied. Later items are referenced. The request ends
+ * when the peer sends RELEASE. If that takes longer than a copy, the sender detaches the buffer:
+ * later writes go to private pages at the same address. The memory object with the old data gets
+ * another address, and returns to the pool after the last RELEASE (late references). So a receiver
+ * that keeps its messages blocks nobody. A buffer that is used for each message costs a copy then;
+ * services that keep such messages get references less often.
  *
- * A peer can read all that is ever written to a buffer exported to it. So a buffer is exported to
- * one peer only. It is detached before it is sent to another peer or receives data, and does not
- * return to the pool. A buffer with data of earlier owners is not exported. A peer therefore sees
- * only what the application sends to it or keeps in the same buffer.
+ * Rules:
+ * - Memory is recycled with its exports: the next buffer that goes to the peer is mapped already. A
+ *   region with references returns neither to the application nor to the pool.
+ * - An import is forwarded by its descriptor: the next process maps the original object, and the
+ *   owner gets RELEASE when both have released it. That includes its owner, as one more mapping. An
+ *   item in a buffer that the owner's application may write to is copied there.
+ * - A peer whose lane is lost may still read. Memory with references of such a peer is tainted: it
+ *   is not used again. A forwarder notifies the owner by RIPC__RELEASE_LOST.
+ * - Mappings of peers are read-only, by the seals of the object, and ours is the only other one.
+ * - In the strict mode a buffer is exported to one peer only, when it was sent to it twice in a
+ *   row. It is detached before it is sent to another peer or receives data, and its memory does not
+ *   return to the pool. A buffer with data of earlier owners is not exported, and no import is
+ *   forwarded. So a peer sees only what the application sends to it or keeps in the same buffer.
  */
 #ifndef RIPC_CORE_MEMORY_MAPPED_H
 #define RIPC_CORE_MEMORY_MAPPED_H
@@ -59,6 +69,18 @@ struct ripc__export_ref {
 	struct ripc__list link;  /* in region->refs while the reference exists */
 	struct ripc__lane *lane; /* lane to the peer; NULL: there is no reference */
 	struct ripc__export_refs *refs;
+	uint64_t request; /* id of the request */
+	unsigned item;
+	size_t len;
+};
+
+/* An item that a peer reads in place after its request has ended. Counted in region->sends. */
+struct ripc__late_ref {
+	struct ripc__list link; /* in lane->late_refs */
+	struct ripc__lane *lane;
+	struct ripc__region *region;
+	uint64_t request;
+	unsigned item;
 	size_t len;
 };
 
@@ -95,30 +117,52 @@ bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct r
 		       const uint8_t *base, size_t len, uint64_t *at, uint32_t *export_id);
 /* MAP_ACK arrived. */
 void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id);
-/* The message was sent: the reference to an item of len bytes in the region begins. */
+/*
+ * The message was sent: the reference to an item of ref->len bytes in the region begins. The caller
+ * has set len, request and item.
+ */
 void ripc__export_ref_begin(struct ripc__export_ref *ref, struct ripc__export_refs *refs,
-			    struct ripc__lane *lane, struct ripc__region *region, size_t len);
+			    struct ripc__lane *lane, struct ripc__region *region);
 /* The peer released the item, or the message has ended. Ignored if there is no reference. */
 void ripc__export_ref_end(struct ripc__export_ref *ref);
 /* Time that a peer may hold a reference to so many bytes before they are detached. */
 uint64_t ripc__export_ref_max_ns(uint64_t bytes);
 /* A reference expired: the service gets references less often. */
-void ripc__export_back_off(struct ripc__credit *c);
+void ripc__export_back_off(const struct ripc *ctx, struct ripc__credit *c);
+/* Whether memory that one peer has mapped is used for nothing else. */
+bool ripc__export_strict(const struct ripc *ctx);
+/* Whether the peer of this instance has mapped the region. */
+bool ripc__export_mapped_by(const struct ripc__region *region, const uint8_t *instance);
+/* Exports a buffer that will be sent to the lane's peer, so that it is mapped by then. */
+void ripc__export_ahead(struct ripc__lane *lane, struct ripc__region *region);
+/* Whether the buffer of the application is used for one message after another. */
+bool ripc__export_reused(const struct ripc__region *region);
 /*
- * Detaches a region from all exports and ends its references. Return: 0, or -ENOMEM and nothing
- * changed.
+ * Ends the references to a region: the application may write to it, or it is the receiver of data.
+ * Peers keep what they read. Return: 0, or -ENOMEM and nothing changed.
  */
 int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region);
+/*
+ * Turns the references to a region into late references: it is not used again before they end.
+ * Return: 0, or -ENOMEM and nothing changed.
+ */
+int ripc__refs_outlive_requests(struct ripc *ctx, struct ripc__region *region);
+/* The peer has released an item of an ended request. lost: another process may still read it. */
+void ripc__late_ref_release(struct ripc__lane *lane, uint64_t request, uint64_t item, bool lost);
 /* Sends UNMAP to the peers. */
 void ripc__exports_drop(struct ripc__region *region);
+/* The lane is closed. Late references end; references end with their requests. */
+void ripc__exports_lane_gone(struct ripc__lane *lane);
 
 /* ---- receiver ---- */
 
 /*
- * Adds a buffer that the peer exported, mapped at base. Takes ownership of the mapping in all
- * cases.
+ * Adds a buffer that the peer exported, mapped at base, with its descriptor. Takes ownership of
+ * both in all cases.
  */
-void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, uint64_t export_id);
+void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, int fd, uint64_t export_id);
+/* Whether the import is a buffer of this context that the application may write to. */
+bool ripc__import_is_own(struct ripc *ctx, const struct ripc__region *region);
 /* UNMAP arrived: the peer does not send from the buffer any more. */
 void ripc__import_unmap(struct ripc__lane *lane, uint64_t export_id);
 /*
@@ -136,8 +180,7 @@ void ripc__import_ref_release_item(struct ripc__region *region, const struct rip
 void ripc__import_settle(struct ripc *ctx, struct ripc__region *region);
 /* Frees the import in ripc_close(), without RELEASE. */
 void ripc__import_free(struct ripc__region *region);
-
-/* The lane is closed, for both roles. References end with their requests. */
-void ripc__mapped_lane_gone(struct ripc__lane *lane);
+/* The lane is closed: items that the application holds stay readable. */
+void ripc__imports_lane_gone(struct ripc__lane *lane);
 
 #endif

@@ -381,13 +381,6 @@ static void close_busy_lanes(struct ripc_service *s)
 	}
 }
 
-void ripc__service_stop(struct ripc_service *s)
-{
-	service_stop(s);
-	while (s->calls)
-		ripc__wait(s->ctx, &s->drained, RIPC__NEVER);
-}
-
 int ripc_service_unregister(struct ripc_service *s)
 {
 	struct ripc *ctx;

@@ -24,7 +24,4 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id);
 void ripc__service_split(struct ripc *ctx, uint64_t id, const char *text);
 void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, const char *text);
 
-/* ripc_close(): ends a service without waiting for anybody but threads inside. Lock held. */
-void ripc__service_stop(struct ripc_service *s);
-
 #endif

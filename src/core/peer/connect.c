@@ -100,9 +100,7 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 		return;
 	}
 	p->used_ns = ripc__now(ctx);
-	if (self) {
-		ripc__lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
-	} else if (p->lane || ripc__lane_retiring(ctx, p)) {
+	if (p->lane || ripc__lane_retiring(ctx, p)) {
 		struct ripc__pending_conn *pending_conn = malloc(sizeof(*pending_conn));
 
 		ripc__pending_conn_resolve(ctx, p, false);

@@ -86,6 +86,7 @@ static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsig
 	ripc__list_init(&lane->rndvs);
 	ripc__list_init(&lane->exports);
 	ripc__list_init(&lane->imports);
+	ripc__list_init(&lane->late_refs);
 	ripc__list_init(&lane->bounces);
 	ripc__list_init(&lane->standing);
 	ripc__list_add(&ctx->lanes, &lane->link);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Eviction of lanes and peers when descriptors or table entries run out. The policy is
- * base/admission.h.
+ * Eviction of lanes when descriptors run out. The policy is base/admission.h.
  *
- * Lanes. An idle lane is retired (RIPC__LANE_RETIRING): GOAWAY is the last message on it. The peer
+ * An idle lane is retired (RIPC__LANE_RETIRING): GOAWAY is the last message on it. The peer
  * reads all that was sent before and answers GOAWAY as its own last message; then both sides have
  * received everything and the lane is closed. Later messages wait for that, and the first of them
  * connects anew: nothing is lost or repeated, and the order stays. Long messages of the peer that
@@ -17,9 +16,6 @@
  * Lanes on which a request, a sender or a group message of this context waits are never retired.
  * Lanes that this context opened, or whose peer it resolved, are retired last. If no descriptor and
  * no idle lane is left, a lane that only the peer keeps busy is failed.
- *
- * Peers. A peer without a lane and without outstanding work is evicted: first peers that nothing
- * was received from, then those with a datagram window, then those with a dedup window.
  *
  * Lock held, from a progress pass.
  */
@@ -38,9 +34,6 @@ void ripc__evict_lanes(struct ripc *ctx, bool exhausted);
  * from a walk through ctx->lanes.
  */
 void ripc__evict_pending(struct ripc *ctx);
-
-/* The table of peers is full. Return: whether there is room now. */
-bool ripc__evict_peers(struct ripc *ctx);
 
 /* GOAWAY arrived on a lane. answer: to a GOAWAY of this side. */
 void ripc__lane_goaway(struct ripc__lane *lane, bool answer);

@@ -14,6 +14,11 @@
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+/* Most lanes have one flow and one credit: 32 buckets, the default, take 512 bytes. */
+#undef HASH_INITIAL_NUM_BUCKETS
+#undef HASH_INITIAL_NUM_BUCKETS_LOG2
+#define HASH_INITIAL_NUM_BUCKETS      4U
+#define HASH_INITIAL_NUM_BUCKETS_LOG2 2U
 
 enum ripc__lane_state {
 	RIPC__LANE_CONNECTING, /* active side: waiting for the peer's reply */
@@ -112,17 +117,18 @@ struct ripc__lane {
 	struct ripc__list exports; /* struct ripc__export: exported to the peer */
 	struct ripc__list imports; /* struct ripc__region: the peer's exports, mapped */
 	unsigned nexports, nimports;
-	struct ripc__list bounces;  /* struct ripc__bounce: buffers that stay registered */
-	uint64_t bounce_bytes[2];   /* bytes of bounce buffers, per direction: out, in */
-	struct ripc__list standing; /* struct ripc__local_return: pool buffers that it may write */
-	uint64_t standing_bytes;    /* bytes of these */
-	uint64_t standing_used_ns;  /* time of the last medium item */
-	uint32_t last_export_id;    /* id of the last export */
-	uint64_t ref_bytes;         /* bytes that the peer references */
-	uint64_t connect_ns;        /* time limit until it is up, or for RETIRING */
-	uint64_t last_rx_ns;        /* last sign of life */
-	uint64_t pinged_ns;         /* last PING without an answer; 0: none */
-	uint64_t bytes_transferred; /* as last reported by the transport */
+	struct ripc__list late_refs; /* struct ripc__late_ref: buffers that the peer still reads */
+	struct ripc__list bounces;   /* struct ripc__bounce: buffers that stay registered */
+	uint64_t bounce_bytes[2];    /* bytes of bounce buffers, per direction: out, in */
+	struct ripc__list standing;  /* struct ripc__local_return: pool buffers that it may write */
+	uint64_t standing_bytes;     /* bytes of these */
+	uint64_t standing_used_ns;   /* time of the last medium item */
+	uint32_t last_export_id;     /* id of the last export */
+	uint64_t ref_bytes;          /* bytes that the peer references */
+	uint64_t connect_ns;         /* time limit until it is up, or for RETIRING */
+	uint64_t last_rx_ns;         /* last sign of life */
+	uint64_t pinged_ns;          /* last PING without an answer; 0: none */
+	uint64_t bytes_transferred;  /* as last reported by the transport */
 };
 
 struct ripc__control {

@@ -325,12 +325,16 @@ static bool over_unread_limit(const struct ripc__rndv *r)
 	return unread && unread + r->bytes > RIPC__UNREAD_MAX;
 }
 
-/* Imports an item from the sender's memory, unless the application set aside memory for it. */
+/*
+ * An item stays in the sender's memory, unless the application set aside memory for it, or the
+ * memory is a buffer of this application, which may write there before it has read the message.
+ */
 static void item_import(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	const uint8_t *from = it->base;
 
-	if (!ripc__rndv_item_claim(r, it))
+	if (!ripc__rndv_item_claim(r, it) &&
+	    (!ripc__import_is_own(r->ctx, it->import_ref->region) || !ripc__rndv_item_alloc(r, it)))
 		return;
 	memcpy(it->base, from, it->len);
 	ripc__import_ref_release(it->import_ref);

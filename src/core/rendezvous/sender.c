@@ -219,9 +219,13 @@ static int write_and_send(struct ripc_request *r)
 	r->was_sent = true;
 	ripc__list_del(&r->link);
 	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].how == RIPC__HOW_MAPPED)
+		if (r->items[i].how == RIPC__HOW_MAPPED) {
+			r->items[i].ref.request = r->id;
+			r->items[i].ref.item = i;
+			r->items[i].ref.len = r->items[i].len;
 			ripc__export_ref_begin(&r->items[i].ref, &r->refs, r->lane,
-					       r->items[i].region, r->items[i].len);
+					       r->items[i].region);
+		}
 	return 0;
 }
 
@@ -451,9 +455,20 @@ static void restart_ref_timers(const struct ripc_request *r)
 void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t item)
 {
 	struct ripc_request *r = request_find(lane->peer, id);
+	bool lost = item & RIPC__RELEASE_LOST;
 
-	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].ref.lane)
+	item &= ~RIPC__RELEASE_LOST;
+	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].ref.lane) {
+		ripc__late_ref_release(lane, id, item, lost);
 		return;
+	}
+	if (lost) {
+		r->items[item].region->tainted = true;
+		/* Without memory, the timer tries again. */
+		if (r->items[item].region->state != RIPC__REGION_IMPORTED &&
+		    ripc__region_unexport(r->ctx, r->items[item].region))
+			return;
+	}
 	ripc__export_ref_end(&r->items[item].ref);
 	restart_ref_timers(r);
 	if (!r->acked || r->refs.count || r->writes)
@@ -490,13 +505,22 @@ static struct ripc_request *next_due(struct ripc__lane *lane)
 	return NULL;
 }
 
+/* Whether the peer still reads a buffer that the application uses for each message. */
+static bool reused_item_is_kept(const struct ripc_request *r)
+{
+	for (unsigned i = 0; i < r->nitems; i++)
+		if (r->items[i].ref.lane && ripc__export_reused(r->items[i].region))
+			return true;
+	return false;
+}
+
 void ripc__requests_timer(struct ripc__lane *lane)
 {
 	struct ripc_request *r;
 
 	while (lane->state == RIPC__LANE_UP && (r = next_due(lane))) {
-		if (r->refs.count)
-			ripc__export_back_off(r->credit);
+		if (reused_item_is_kept(r))
+			ripc__export_back_off(r->ctx, r->credit);
 		if (!unexport_items(r)) {
 			/* No error: the copy takes longer. */
 			r->refs.deadline_ns = lane->ctx->now_ns + 10 * RIPC__MS;

@@ -113,8 +113,8 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
 		return 0;
 	}
-	if (ep->want_open) {
-		ep->want_open = false;
+	if (ep->state == IB_EP_ESTABLISHED) {
+		ripc__ib_ep_established(ep);
 		ev[n++] = (struct ripc__event){
 			.kind = RIPC__EV_ESTABLISHED, .user = ep->user, .ep = ep};
 	}
@@ -165,7 +165,7 @@ static bool opens(struct ib_device *d, const struct ibv_wc *wc)
 	if (wc->wr_id & 3 || ripc__verbs_wc_buf(wc)->pool != &d->recv)
 		return false;
 	ep = find(d, wc->qp_num);
-	return ep && (!ib_ep_can_post(ep) || ep->want_open);
+	return ep && !ib_ep_can_post(ep);
 }
 
 /*
@@ -180,8 +180,7 @@ static bool small(struct ib_device *d, const struct ibv_wc *wc, void *room, size
 
 	if (wc->wr_id & 3 || wc->status != IBV_WC_SUCCESS || wc->wc_flags & IBV_WC_WITH_IMM ||
 	    !wc->byte_len || wc->byte_len > cap || buf->pool != &d->recv || !ep || ep->d != d ||
-	    ep->qpn != ib_qp_key(d, wc->qp_num) || !ep->qp || ep->state != IB_EP_OPEN ||
-	    ep->want_open)
+	    ep->qpn != ib_qp_key(d, wc->qp_num) || !ep->qp || ep->state != IB_EP_OPEN)
 		return false;
 	ep->alive = true;
 	ripc__ib_ep_received(ep);

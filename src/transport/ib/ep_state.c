@@ -10,9 +10,10 @@
 
 /* The states that may follow each state. */
 __attribute__((unused)) static const unsigned next_states[IB_EP_STATES] = {
-	[IB_EP_CONNECTING] = TO(OPEN) | TO(BROKEN) | TO(CLOSING),
+	[IB_EP_CONNECTING] = TO(ESTABLISHED) | TO(BROKEN) | TO(CLOSING),
 	[IB_EP_REQUESTED] = TO(PENDING) | TO(CLOSING),
 	[IB_EP_PENDING] = TO(CONNECTING) | TO(WITHDRAWN) | TO(CLOSING),
+	[IB_EP_ESTABLISHED] = TO(OPEN) | TO(BROKEN) | TO(CLOSING),
 	[IB_EP_OPEN] = TO(BROKEN) | TO(LINGERING) | TO(CLOSING),
 	[IB_EP_WITHDRAWN] = TO(CLOSING),
 	[IB_EP_BROKEN] = TO(DRAINED) | TO(CLOSING),
@@ -31,6 +32,11 @@ void ripc__ib_ep_set_state(struct ripc__ep *ep, enum ib_ep_state to)
 void ripc__ib_ep_queue_event(struct ripc__ep *ep)
 {
 	ripc__list_queue(&ep->t->event_eps, &ep->events);
+}
+
+void ripc__ib_ep_established(struct ripc__ep *ep)
+{
+	ripc__ib_ep_set_state(ep, ep->status ? IB_EP_BROKEN : IB_EP_OPEN);
 }
 
 void ripc__ib_ep_leave(struct ripc__ep *ep, enum ib_ep_state to)
@@ -59,6 +65,9 @@ void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why)
 		break;
 	case IB_EP_LINGERING:
 		ripc__ib_ep_set_state(ep, IB_EP_CLOSING);
+		break;
+	case IB_EP_ESTABLISHED:
+		ripc__ib_ep_queue_event(ep);
 		break;
 	case IB_EP_CONNECTING:
 	case IB_EP_OPEN:

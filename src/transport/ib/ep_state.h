@@ -5,8 +5,9 @@
  *   active    CONNECTING
  *   passive   REQUESTED -> PENDING -> accepted: CONNECTING
  *                               \---> lost: WITHDRAWN
- *   both      CONNECTING -> OPEN
+ *   both      CONNECTING -> ESTABLISHED -> OPEN
  *             CONNECTING, OPEN -> lost: BROKEN -> DRAINED -> REPORTED
+ *             ESTABLISHED -> lost and EV_ESTABLISHED reported: BROKEN
  *             OPEN -> closed by the core: LINGERING -> CLOSING
  *             any state -> CLOSING -> freed
  *
@@ -23,12 +24,17 @@ enum ib_ep_state {
 	IB_EP_CONNECTING, /* the wire-up runs; the core knows the endpoint */
 	IB_EP_REQUESTED,  /* EV_REQUEST is to be reported */
 	IB_EP_PENDING,    /* EV_REQUEST was reported: the core accepts or rejects */
-	IB_EP_OPEN,       /* posting is possible */
-	IB_EP_WITHDRAWN,  /* lost while PENDING: accepting it fails */
-	IB_EP_BROKEN,     /* lost: earlier completions are still delivered */
-	IB_EP_DRAINED,    /* the completion queue was found empty: EV_CLOSED is to be reported */
-	IB_EP_REPORTED,   /* EV_CLOSED was reported: the core closes it */
-	IB_EP_LINGERING,  /* closed by the core: its last sends are in flight */
+	/*
+	 * EV_ESTABLISHED is to be reported, before all that was received. Also of a connection that
+	 * was lost meanwhile.
+	 */
+	IB_EP_ESTABLISHED,
+	IB_EP_OPEN,      /* posting is possible */
+	IB_EP_WITHDRAWN, /* lost while PENDING: accepting it fails */
+	IB_EP_BROKEN,    /* lost: earlier completions are still delivered */
+	IB_EP_DRAINED,   /* the completion queue was found empty: EV_CLOSED is to be reported */
+	IB_EP_REPORTED,  /* EV_CLOSED was reported: the core closes it */
+	IB_EP_LINGERING, /* closed by the core: its last sends are in flight */
 	IB_EP_CLOSING, /* closed by the core, or never reported to it: the peer is being notified */
 	IB_EP_STATES
 };
@@ -42,6 +48,9 @@ void ripc__ib_ep_queue_event(struct ripc__ep *ep);
  * The connection is lost: EV_CLOSED follows, if the core knows the endpoint. The first call counts.
  */
 void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why);
+
+/* EV_ESTABLISHED is being reported: OPEN, or BROKEN if the connection was lost meanwhile. */
+void ripc__ib_ep_established(struct ripc__ep *ep);
 
 /* Stops all reports of the endpoint. @to: IB_EP_LINGERING or IB_EP_CLOSING. */
 void ripc__ib_ep_leave(struct ripc__ep *ep, enum ib_ep_state to);

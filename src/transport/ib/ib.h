@@ -206,7 +206,6 @@ struct ripc__ep {
 	uint8_t privlen;
 	enum ib_ep_state state;
 	bool job_running;
-	bool want_open;     /* EV_ESTABLISHED is to be reported */
 	bool want_sendable; /* a post returned -EAGAIN */
 	bool sendable;      /* EV_SENDABLE is to be reported */
 	bool rejected;      /* by the peer: EV_CLOSED carries its private data */
@@ -299,7 +298,6 @@ struct ib_srq *ripc__ib_srq_reserve(struct ib_device *d);
 void ripc__ib_srq_unreserve(struct ib_srq *srq);
 /* release() of the vtable. */
 void ripc__ib_release(struct ripc__transport *tr, void *token);
-struct ib_port *ripc__ib_port_by_qpn(struct ib *t, const struct ib_device *d, uint32_t qpn);
 /*
  * The nth path, best first: a local and a peer port that reach each other. Return: whether there is
  * one.

@@ -284,14 +284,6 @@ static int datagram_qp(struct ib_port *p)
 	return rc;
 }
 
-struct ib_port *ripc__ib_port_by_qpn(struct ib *t, const struct ib_device *d, uint32_t qpn)
-{
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d && t->ports[i].port_addr.qpn == qpn)
-			return &t->ports[i];
-	return NULL;
-}
-
 bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsigned n,
 			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr)
 {

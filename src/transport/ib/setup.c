@@ -154,8 +154,7 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 	case RIPC__WIREUP_OPEN:
 		if (ep->state != IB_EP_CONNECTING)
 			break;
-		ripc__ib_ep_set_state(ep, IB_EP_OPEN);
-		ep->want_open = true;
+		ripc__ib_ep_set_state(ep, IB_EP_ESTABLISHED);
 		ripc__ib_ep_queue_event(ep);
 		break;
 	case RIPC__WIREUP_REJECTED:
@@ -448,8 +447,8 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 			events[k].len = ep->wireup.privlen;
 			events[k++].text = ep->why;
 		}
-		if (ep->want_open) {
-			ep->want_open = false;
+		if (ep->state == IB_EP_ESTABLISHED) {
+			ripc__ib_ep_established(ep);
 			events[k] = ev;
 			events[k].kind = RIPC__EV_ESTABLISHED;
 			events[k].data = ep->wireup.active ? ep->wireup.priv : NULL;

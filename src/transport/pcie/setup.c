@@ -160,8 +160,8 @@ static bool params_read(struct pcie_ep *ep, uint32_t block, unsigned which)
 	if (len > RIPC__PRIVATE_MAX || !params[0])
 		return false;
 	ep->epoch = params[0];
-	memcpy(ep->ep.private, params + PARAMS_FIXED, len);
-	ep->ep.private_len = (uint32_t)len;
+	memcpy(ep->ep.setup->private, params + PARAMS_FIXED, len);
+	ep->ep.setup->private_len = (uint32_t)len;
 	return true;
 }
 
@@ -254,13 +254,14 @@ static unsigned handle_request(struct pcie *t, uint32_t block,
 					   .text = "malformed request in the shared memory"};
 		return 1;
 	}
-	snprintf(ep->ep.text, sizeof(ep->ep.text), "entry %u of %.120s", entry, t->device.name);
+	snprintf(ep->ep.setup->text, sizeof(ep->ep.setup->text), "entry %u of %.120s", entry,
+		 t->device.name);
 	*ev = (struct ripc__event){.kind = RIPC__EV_REQUEST,
 				   .request = ep,
-				   .data = ep->ep.private,
-				   .len = ep->ep.private_len,
+				   .data = ep->ep.setup->private,
+				   .len = ep->ep.setup->private_len,
 				   .source = entry + 1,
-				   .text = ep->ep.text};
+				   .text = ep->ep.setup->text};
 	return 1;
 }
 

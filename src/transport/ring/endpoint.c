@@ -41,12 +41,19 @@ void *ripc__ring_transport_new(size_t size, const struct ripc__transport_ops *op
 	return t;
 }
 
+static void free_setup(struct ripc__ep *ep)
+{
+	free(ep->setup);
+	ep->setup = NULL;
+}
+
 static void free_deferred(struct ripc__ring_transport *t)
 {
 	while (t->deferred_free) {
 		struct ripc__ep *ep = t->deferred_free;
 
 		t->deferred_free = ep->next;
+		free_setup(ep);
 		free(ep);
 	}
 }
@@ -112,8 +119,12 @@ struct ripc__ep *ripc__ring_ep_new(struct ripc__ring_transport *t, enum ripc__ep
 {
 	struct ripc__ep *ep = calloc(1, t->setup->ep_size);
 
-	if (!ep)
+	if (ep)
+		ep->setup = calloc(1, sizeof(*ep->setup));
+	if (!ep || !ep->setup) {
+		free(ep);
 		return NULL;
+	}
 	ep->t = t;
 	ep->state = state;
 	t->neps[state]++;
@@ -153,7 +164,7 @@ void ripc__ring_ep_fail(struct ripc__ep *ep, int status, const char *why)
 	if (ep->failed)
 		return;
 	ep->failed = status;
-	snprintf(ep->text, sizeof(ep->text), "%s", why);
+	snprintf(ep->setup->text, sizeof(ep->setup->text), "%s", why);
 }
 
 void ripc__ring_ep_defer_free(struct ripc__ep *ep)
@@ -191,6 +202,8 @@ void ripc__ring_ep_make_idle(struct ripc__ep *ep)
 	ep->idle = true;
 	/* The next post activates it. */
 	ripc__ring_close_fast_path(&ep->ring);
+	ripc__ring_trim(&ep->ring);
+	free_setup(ep);
 	list_del(ep);
 	list_add(&ep->t->idle, ep);
 }
@@ -225,7 +238,7 @@ int ripc__ring_accept(struct ripc__transport *tr, void *request, const void *pri
 	int rc = check_private(ep->t, privlen);
 
 	/* EV_ESTABLISHED has private data on the active side only. */
-	ep->private_len = 0;
+	ep->setup->private_len = 0;
 	if (!rc)
 		rc = ep->t->setup->accept(ep, priv, privlen);
 	if (rc) {

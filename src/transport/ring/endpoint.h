@@ -31,6 +31,13 @@ enum ripc__ep_state {
 	RIPC__EP_STATES,
 };
 
+/* Texts and data that are reported before an endpoint is open, or when it opens. */
+struct ripc__ring_ep_setup {
+	char text[160]; /* why, with failed; or the peer's name, in REQUESTED */
+	uint32_t private_len;
+	uint8_t private[RIPC__PRIVATE_MAX];
+};
+
 struct ripc__ep {
 	struct ripc__ep *next, *prev; /* in eps or idle of its transport */
 	struct ripc__ring_transport *t;
@@ -41,9 +48,7 @@ struct ripc__ep {
 	bool established;        /* to be reported as such */
 	const char *lost_reason; /* why the peer is gone; NULL: it is not */
 	int failed;              /* CONNECTING, < 0: to be reported as closed with this status */
-	char text[160];          /* why, with failed; or the peer's name, in REQUESTED */
-	uint32_t private_len;
-	uint8_t private[RIPC__PRIVATE_MAX]; /* to be reported */
+	struct ripc__ring_ep_setup *setup; /* NULL: was idle once */
 	struct ripc__ring ring;
 };
 

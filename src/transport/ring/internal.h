@@ -85,6 +85,9 @@ static inline void ring_fail(struct ripc__ring *w, int status, const char *why)
 	w->tx_fast_end = w->rx_fast_end = 0;
 }
 
+/* Allocates w->transfers if there are none. Return: false: out of memory. */
+bool ripc__ring_may_transfer(struct ripc__ring *w);
+
 /* Kicks the peer if it has requested that. @credit: only credit was written. */
 void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit);
 

@@ -102,8 +102,8 @@ report_closed(struct ripc__ep *ep, struct ripc__event *ev, int status, const cha
 		.kind = RIPC__EV_CLOSED, .status = status, .user = ep->user, .ep = ep, .text = why};
 	if (ep->state == RIPC__EP_CONNECTING && status == -ECONNREFUSED) {
 		ev->reject = true;
-		ev->data = ep->private;
-		ev->len = ep->private_len;
+		ev->data = ep->setup->private;
+		ev->len = ep->setup->private_len;
 	}
 	ripc__ring_ep_set_state(ep, RIPC__EP_CLOSED);
 	ripc__ring_close_fast_path(&ep->ring);
@@ -123,8 +123,8 @@ static unsigned poll_ep(struct ripc__ep *ep, struct ripc__event *events, unsigne
 			.kind = RIPC__EV_ESTABLISHED,
 			.user = ep->user,
 			.ep = ep,
-			.data = ep->private,
-			.len = ep->private_len,
+			.data = ep->setup->private,
+			.len = ep->setup->private_len,
 		};
 	}
 	n += poll_ring(ep, events + n, max - n, more);
@@ -204,7 +204,7 @@ unsigned ripc__ring_transport_poll(struct ripc__ring_transport *t, struct ripc__
 			else if (++ep->empty_polls >= IDLE_POLLS_MAX)
 				try_make_idle(ep);
 		} else if (ep->failed && ep->state == RIPC__EP_CONNECTING) {
-			report_closed(ep, &events[n++], ep->failed, ep->text);
+			report_closed(ep, &events[n++], ep->failed, ep->setup->text);
 		}
 	}
 	if (ep != &t->eps)

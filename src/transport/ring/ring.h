@@ -88,6 +88,13 @@ struct ripc__ring_write {
 	uint32_t key;
 };
 
+/* Reads and writes of both sides that are not done. */
+struct ripc__ring_transfers {
+	struct ripc__ring_read reads[RIPC__RING_READS_MAX];
+	struct ripc__ring_peer_read peer_reads_queue[RIPC__RING_READS_MAX];
+	struct ripc__ring_write writes[RIPC__RING_WRITES_MAX];
+};
+
 struct ripc__ring {
 	struct ripc__ring_backend be;
 	struct ripc__ring_layout layout;
@@ -117,12 +124,11 @@ struct ripc__ring {
 	bool armed;                           /* the peer has not answered it yet */
 
 	struct ripc__ring_regions regions;
-	struct ripc__ring_read reads[RIPC__RING_READS_MAX];
+	/* from the first read or write to ripc__ring_trim(); else NULL */
+	struct ripc__ring_transfers *transfers;
 	unsigned nreads;
 	unsigned next_direct; /* index of the direct read that is next in turn */
-	struct ripc__ring_peer_read peer_reads_queue[RIPC__RING_READS_MAX];
 	unsigned peer_read_head;
-	struct ripc__ring_write writes[RIPC__RING_WRITES_MAX];
 	/* nwrites_copied of the nwrites are copied and to be reported */
 	unsigned write_head, nwrites_copied;
 	union {
@@ -153,6 +159,8 @@ static inline void ripc__ring_close_fast_path(struct ripc__ring *w)
 {
 	w->tx_fast_end = 0;
 }
+/* Frees memory that only transfers need, if there are none. */
+void ripc__ring_trim(struct ripc__ring *w);
 /* Ends it, and with it all direct reads of the peer. Regions stay their owners'. */
 void ripc__ring_fini(struct ripc__ring *w);
 

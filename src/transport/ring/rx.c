@@ -47,7 +47,12 @@ static void handle_read(struct ripc__ring *w, const uint8_t *body)
 		ring_fail(w, -EPROTO, "more reads than may be outstanding");
 		return;
 	}
-	s = &w->peer_reads_queue[(w->peer_read_head + w->npeer_reads++) % RIPC__RING_READS_MAX];
+	if (!ripc__ring_may_transfer(w)) {
+		ring_fail(w, -ENOMEM, "out of memory for a read of the peer");
+		return;
+	}
+	s = &w->transfers->peer_reads_queue[(w->peer_read_head + w->npeer_reads++) %
+					    RIPC__RING_READS_MAX];
 	*s = (struct ripc__ring_peer_read){
 		.addr = ripc__get_le64(body),
 		.len = ripc__get_le64(body + 8),
@@ -60,7 +65,8 @@ static void handle_read(struct ripc__ring *w, const uint8_t *body)
 
 static struct ripc__ring_read *find_read(struct ripc__ring *w, uint16_t tag)
 {
-	struct ripc__ring_read *r = tag < RIPC__RING_READS_MAX ? &w->reads[tag] : NULL;
+	struct ripc__ring_read *r =
+		w->transfers && tag < RIPC__RING_READS_MAX ? &w->transfers->reads[tag] : NULL;
 
 	if (r && r->used && !r->direct && !r->finished)
 		return r;
@@ -210,7 +216,7 @@ static bool completion_event(struct ripc__ring *w, struct ripc__event *ev)
 {
 	if (w->nwrites_copied) {
 		ev->kind = RIPC__EV_WRITE_DONE;
-		ev->wr_id = w->writes[w->write_head].wr_id;
+		ev->wr_id = w->transfers->writes[w->write_head].wr_id;
 		ev->status = 0;
 		w->write_head = (w->write_head + 1) % RIPC__RING_WRITES_MAX;
 		w->nwrites--;
@@ -218,7 +224,7 @@ static bool completion_event(struct ripc__ring *w, struct ripc__event *ev)
 		return true;
 	}
 	if (w->nfinished) {
-		struct ripc__ring_read *r = w->reads;
+		struct ripc__ring_read *r = w->transfers->reads;
 
 		while (!r->used || !r->finished)
 			r++;

@@ -2,6 +2,8 @@
 /* The ring engine: everything that goes into the peer's segment. */
 #include "transport/ring/fast_path.h"
 
+#include <stdlib.h>
+
 #define UNNOTIFIED_MAX 64u          /* messages posted without a check for a sleeping peer */
 #define DIRECT_CHUNK   (256u << 10) /* bytes that one pass reads directly */
 
@@ -36,6 +38,21 @@ void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
 	ripc__ring_kick_if_armed(w, false);
 }
 
+bool ripc__ring_may_transfer(struct ripc__ring *w)
+{
+	if (!w->transfers)
+		w->transfers = calloc(1, sizeof(*w->transfers));
+	return w->transfers;
+}
+
+void ripc__ring_trim(struct ripc__ring *w)
+{
+	if (w->nreads || w->npeer_reads || w->nwrites)
+		return;
+	free(w->transfers);
+	w->transfers = NULL;
+}
+
 void ripc__ring_fini(struct ripc__ring *w)
 {
 	for (uint32_t i = 0; i < w->regions.cap && i < RIPC__RING_KEYS_MAX; i++)
@@ -45,6 +62,8 @@ void ripc__ring_fini(struct ripc__ring *w)
 	ring_fence(w);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	ripc__ring_regions_fini(&w->regions);
+	free(w->transfers);
+	w->transfers = NULL;
 }
 
 static void no_copy(void *arg, uint64_t at, const void *src, size_t len)
@@ -321,13 +340,16 @@ static bool key_valid(const struct ripc__ring *w, uint32_t key)
 int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr, uint32_t key,
 		    uint64_t wr_id)
 {
-	struct ripc__ring_read *r = w->reads;
 	uint8_t body[RIPC__RING_SLOT_BODY];
+	struct ripc__ring_read *r;
 
 	if (w->status)
 		return -ENOTCONN;
 	if (w->nreads == RIPC__RING_READS_MAX)
 		return queue_full(w);
+	if (!ripc__ring_may_transfer(w))
+		return -ENOMEM;
+	r = w->transfers->reads;
 	while (r->used)
 		r++;
 	*r = (struct ripc__ring_read){
@@ -346,7 +368,7 @@ int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr,
 		ripc__put_le64(body, addr);
 		ripc__put_le64(body + 8, len);
 		ripc__put_le32(body + 16, key);
-		ripc__put_le16(body + 20, (uint16_t)(r - w->reads));
+		ripc__put_le16(body + 20, (uint16_t)(r - w->transfers->reads));
 		post_control(w, RING_MSG_READ, body, 22);
 	}
 	w->nreads++;
@@ -362,9 +384,11 @@ int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint6
 		return -ENOTCONN;
 	if (w->nwrites == RIPC__RING_WRITES_MAX)
 		return queue_full(w);
+	if (!ripc__ring_may_transfer(w))
+		return -ENOMEM;
 	/* A later send must wait for it. */
 	w->tx_fast_end = 0;
-	x = &w->writes[(w->write_head + w->nwrites++) % RIPC__RING_WRITES_MAX];
+	x = &w->transfers->writes[(w->write_head + w->nwrites++) % RIPC__RING_WRITES_MAX];
 	*x = (struct ripc__ring_write){
 		.from = from, .addr = addr, .len = len, .key = key, .wr_id = wr_id};
 	return 0;
@@ -391,7 +415,7 @@ static bool progress_peer_reads(struct ripc__ring *w)
 	bool moved = false;
 
 	while (w->npeer_reads && !w->status) {
-		struct ripc__ring_peer_read *s = &w->peer_reads_queue[w->peer_read_head];
+		struct ripc__ring_peer_read *s = &w->transfers->peer_reads_queue[w->peer_read_head];
 		uint32_t n = chunk_len(w, s->len - s->done);
 		const uint8_t *from;
 		uint8_t body[RIPC__RING_SLOT_BODY];
@@ -427,7 +451,8 @@ static bool progress_writes(struct ripc__ring *w)
 
 	while (w->nwrites_copied < w->nwrites && !w->status) {
 		struct ripc__ring_write *x =
-			&w->writes[(w->write_head + w->nwrites_copied) % RIPC__RING_WRITES_MAX];
+			&w->transfers->writes[(w->write_head + w->nwrites_copied) %
+					      RIPC__RING_WRITES_MAX];
 		uint32_t n = x->done < x->len ? chunk_len(w, x->len - x->done) : 0;
 		uint8_t body[RIPC__RING_SLOT_BODY];
 
@@ -451,15 +476,16 @@ static bool progress_writes(struct ripc__ring *w)
 /* Moves one chunk of one direct read. */
 static bool progress_direct_reads(struct ripc__ring *w)
 {
-	struct ripc__ring_read *r;
+	struct ripc__ring_read *reads, *r;
 	uint64_t n;
 
 	if (!w->ndirect || w->status)
 		return false;
-	while (!w->reads[w->next_direct].used || !w->reads[w->next_direct].direct ||
-	       w->reads[w->next_direct].finished)
+	reads = w->transfers->reads;
+	while (!reads[w->next_direct].used || !reads[w->next_direct].direct ||
+	       reads[w->next_direct].finished)
 		w->next_direct = (w->next_direct + 1) % RIPC__RING_READS_MAX;
-	r = &w->reads[w->next_direct];
+	r = &reads[w->next_direct];
 	n = r->len - r->done < DIRECT_CHUNK ? r->len - r->done : DIRECT_CHUNK;
 	r->status = w->be.ops->read(w->be.arg, r->to + r->done, r->addr + r->done, n);
 	/* If the region was removed before its contents changed, its key is gone now. */

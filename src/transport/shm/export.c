@@ -43,7 +43,7 @@ int ripc__shm_import(struct ripc__ep *ep, struct ripc__event *ev)
 		len = ripc__get_le64(packet + 8);
 	if (fd >= 0 && len && len <= EXPORT_BYTES_MAX)
 		ripc__segment_map_readonly(&s, fd, len);
-	if (fd >= 0)
+	if (fd >= 0 && !s.base)
 		close(fd);
 	if (!s.base)
 		return n ? 0 : -ECONNRESET;
@@ -52,6 +52,7 @@ int ripc__shm_import(struct ripc__ep *ep, struct ripc__event *ev)
 				   .ep = ep,
 				   .data = s.base,
 				   .size = s.len,
+				   .status = fd,
 				   .wr_id = ripc__get_le32(packet + 16)};
 	return 1;
 }

@@ -112,7 +112,8 @@ static int packet_send(const struct shm_ep *ep, const struct packet *p)
 static int packet_receive(struct shm_ep *ep, struct packet *p, const char **why)
 {
 	uint8_t head[PACKET_FIXED];
-	struct iovec iov[2] = {{head, sizeof(head)}, {ep->ep.private, sizeof(ep->ep.private)}};
+	struct iovec iov[2] = {{head, sizeof(head)},
+			       {ep->ep.setup->private, sizeof(ep->ep.setup->private)}};
 	int flags;
 	ssize_t n = ripc__shm_receive(ep->fd, iov, 2, &p->fd, &flags);
 
@@ -130,7 +131,7 @@ static int packet_receive(struct shm_ep *ep, struct packet *p, const char **why)
 	p->probe_at = ripc__get_le64(head + 16);
 	p->probe = ripc__get_le64(head + 24);
 	p->privlen = (size_t)n - PACKET_FIXED;
-	ep->ep.private_len = (uint32_t)p->privlen;
+	ep->ep.setup->private_len = (uint32_t)p->privlen;
 	*why = "no descriptor is left for its memory";
 	if (flags & MSG_CTRUNC)
 		return -EMFILE;
@@ -434,13 +435,13 @@ static unsigned handle_request(struct shm_ep *ep, struct ripc__event *ev)
 		return 0;
 	}
 	ripc__ring_ep_set_state(&ep->ep, RIPC__EP_REQUESTED);
-	peer_name(ep, ep->ep.text, sizeof(ep->ep.text));
+	peer_name(ep, ep->ep.setup->text, sizeof(ep->ep.setup->text));
 	*ev = (struct ripc__event){.kind = RIPC__EV_REQUEST,
 				   .request = ep,
-				   .data = ep->ep.private,
-				   .len = ep->ep.private_len,
+				   .data = ep->ep.setup->private,
+				   .len = ep->ep.setup->private_len,
 				   .source = (uint64_t)ep->pid,
-				   .text = ep->ep.text};
+				   .text = ep->ep.setup->text};
 	return 1;
 }
 

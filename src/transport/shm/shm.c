@@ -137,7 +137,7 @@ static int open_kind(struct ripc__transport **tr, const struct ripc__transport_e
 static int shm_open_(struct ripc__transport **tr, const struct ripc__transport_env *env)
 {
 	return open_kind(tr, env, &ripc__transport_shm,
-			 env->opt->mapped_mode == RIPC__MAPPED_ON ? RIPC__CAP_EXPORT : 0, false);
+			 env->opt->mapped_mode != RIPC__MAPPED_OFF ? RIPC__CAP_EXPORT : 0, false);
 }
 
 static int sim_open(struct ripc__transport **tr, const struct ripc__transport_env *env)

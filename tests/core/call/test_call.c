@@ -455,11 +455,15 @@ END_TEST
 START_TEST(lane_lost__callee_gives_up)
 {
 	struct ripc_request *r;
+	uint64_t epoch;
 
 	rig_end(&rig);
 	rig_init(&rig, NULL);
 	rig_open(&rig, "peer_timeout_ms=300000");
 	rig_open(&rig, "peer_timeout_ms=2000");
+	rig_open(&rig, NULL);
+	rig_connect(&rig, 2, 1);
+	epoch = rig_peer(&rig, 1, 2)->memory;
 	servers[0] = (struct server){.s = rig.s[1], .keep = true};
 	OK(ripc__sim_actor(rig.net, serve_all, NULL));
 	OK(start(RIG_ID(1), 1, 8, NULL, -1, &r));
@@ -477,6 +481,8 @@ START_TEST(lane_lost__callee_gives_up)
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
 	rig_run(&rig, 20000);
 	RC(-EPIPE, result(&r, 1));
+	/* Nothing for another peer was lost. */
+	ck_assert_uint_eq(rig_peer(&rig, 1, 2)->memory, epoch);
 }
 END_TEST
 

@@ -189,6 +189,20 @@ static void exchange(struct run *run, unsigned i)
 	window = ripc_buf_alloc(ctx, 1000);
 	(void)ripc_buf_realloc(ctx, back, 100000);
 	ripc_buf_free(ctx, window);
+	item.iov_len = 100;
+	options = (struct ripc_send_options){.size = sizeof(options), .flags = RIPC_RELIABLE};
+	ripc_send_short(s, to, &item, 1, &options, 50);
+	if (!ripc_call_start(s, to, &item, 1, NULL, 100, &r[0]))
+		ripc_request_cancel(&r[0], 20);
+	receive_all(run, !i);
+	if (!ripc_group_join(s, 9, 500)) {
+		item.iov_len = 100;
+		ripc_group_send(s, 9, &item, 1, NULL, 50);
+		receive_all(run, i);
+		receive_all(run, !i);
+		if (i)
+			ripc_group_leave(s, 9);
+	}
 	/* One that nobody holds. */
 	ripc_route_lookup(ctx, 4711, NULL, 30);
 }
@@ -196,6 +210,11 @@ static void exchange(struct run *run, unsigned i)
 /* All is well again: this must work. Return: whether it did. */
 static bool recovers(struct run *run)
 {
+	for (unsigned i = 0; i < 2; i++) {
+		ripc_group_leave(run->s[i], 9);
+		if (ripc_group_join(run->s[i], 9, 60000))
+			return false;
+	}
 	for (int tries = 0; tries < 20; tries++) {
 		struct iovec item = {run->memory, 30000};
 		struct ripc_message *m;

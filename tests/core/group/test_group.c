@@ -77,6 +77,21 @@ START_TEST(join__one_coordinator)
 }
 END_TEST
 
+/* Members repeat their JOIN: the list stays the same, and is not sent again. */
+START_TEST(join__repeated)
+{
+	uint64_t version;
+
+	rig_start(&rig, 3, NULL);
+	join(3);
+	rig_run(&rig, 1000);
+	version = group(0)->version;
+	rig_run(&rig, 60000);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(group(i)->version, version);
+}
+END_TEST
+
 START_TEST(coordinator__partition_merge)
 {
 	rig_start(&rig, 4, NULL);
@@ -90,7 +105,10 @@ START_TEST(coordinator__partition_merge)
 	send_all(0, 0, 2);
 	send_all(3, 2, 4);
 	set_partition(false);
-	rig_run(&rig, 100000);
+	for (unsigned ms = 0; ms < 100000 && coordinators(0, 4) == 2; ms++)
+		rig_run(&rig, 1);
+	/* The coordinator that resigns notifies its members: they move at once. */
+	rig_run(&rig, 150);
 	expect_member_count(0, 4, 4);
 	ck_assert_uint_eq(coordinators(0, 4), 1);
 	send_all(1, 0, 4);
@@ -569,6 +587,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, NULL, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, join__one_coordinator);
+	tcase_add_test(tc, join__repeated);
 	tcase_add_test(tc, coordinator__partition_merge);
 	tcase_add_test(tc, coordinator__found_again);
 	tcase_add_test(tc, member__silent_expires);

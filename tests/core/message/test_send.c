@@ -192,6 +192,19 @@ START_TEST(send__too_large_is_long)
 }
 END_TEST
 
+/* A service that is not found yet: no message is begun. */
+START_TEST(send__not_located)
+{
+	struct iovec item = {"x", 1};
+
+	start(_i);
+	RC(-EAGAIN, ripc_send(rig.s[0], 4711, &item, 1, NULL, 0));
+	ck_assert_uint_eq(rig_stats(&rig, 0).cancelled, 0);
+	RC(-EHOSTUNREACH, ripc_send(rig.s[0], 4711, &item, 1, NULL, 5000));
+	ck_assert_uint_eq(rig_stats(&rig, 0).cancelled, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/message/send");
@@ -203,6 +216,7 @@ int main(void)
 	tcase_add_loop_test(tc, send__one_item_takes_the_fast_path, 0, NETWORKS);
 	tcase_add_loop_test(tc, send__several_items_same_cost, 0, NETWORKS);
 	tcase_add_loop_test(tc, send__too_large_is_long, 0, NETWORKS);
+	tcase_add_loop_test(tc, send__not_located, 0, NETWORKS);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/send", suite);
 }

@@ -1,488 +1,279 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Services: ids, conflicts, the queue and its descriptor, and how one ends. */
-#include "core/rig.h"
+/*
+ * Public calls of services over the back ends of one host: registration where the kernel already
+ * has the name, services with names, the list of services.
+ */
+#define _GNU_SOURCE
+#include "core/message/service.h"
+#include "core/progress/context.h"
+#include "harness.h"
+#include "ripc.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-static struct rig rig;
 static struct ripc *ctx;
+static unsigned polls;
 
-static bool readable(int fd)
+static void *other_thread(void *arg)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct ripc_stats stats = {.size = sizeof(stats)};
 
-	return poll(&p, 1, 0) == 1;
+	ck_assert_int_eq(ripc_context_stats(ctx, &stats), 0);
+	return NULL;
 }
 
-START_TEST(register__ids)
-{
-	struct ripc_service *s = NULL;
+int __real_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 
-	RC(-EINVAL, ripc_service_register(ctx, 0, 0, &s));
-	RC(-EINVAL, ripc_service_register(ctx, RIPC_ID_LIMIT, 0, &s));
-	RC(-EINVAL, ripc_service_register(ctx, RIPC_ANY_ID - 1, 0, &s));
-	RC(-EINVAL, ripc_service_register(ctx, 5, 0, NULL));
-	RC(-EOPNOTSUPP, ripc_service_register(ctx, 5, 1 << 7, &s));
-	RC(-EOPNOTSUPP, ripc_service_register(ctx, 5, 1u << 31, &s));
-	ck_assert_ptr_null(s);
-	OK(ripc_service_register(ctx, 1, 0, &s));
-	ck_assert_uint_eq(ripc_service_id(s), 1);
-	OK(ripc_service_register(ctx, RIPC_ID_LIMIT - 1, 0, &s));
-	ck_assert_uint_eq(ripc_service_id(s), RIPC_ID_LIMIT - 1);
-	ck_assert_uint_eq(ripc_service_id(NULL), 0);
+/*
+ * The call waits for the holder here: another thread is in the same context meanwhile, and leaves
+ * it.
+ */
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	pthread_t thread;
+
+	if (!ctx)
+		return __real_poll(fds, n, timeout_ms);
+	ck_assert_int_le(timeout_ms, 500);
+	polls++;
+	ck_assert_int_eq(pthread_create(&thread, NULL, other_thread, NULL), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	return 0;
+}
+
+START_TEST(register__unlocked_holder_query)
+{
+	uint64_t id = test_ids();
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int len = snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "ripc/svc/%016llx",
+			   (unsigned long long)id);
+	struct ripc_service *s;
+	int rc;
+
+	/* A holder that never answers. */
+	rc = bind(fd, (struct sockaddr *)&sun,
+		  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len));
+	ck_assert_int_eq(rc, 0);
+	ck_assert_int_eq(ripc_open(&ctx, "resolver=local interfaces=lo"), 0);
+	ck_assert_int_eq(ripc_service_register(ctx, id, 0, &s), -EADDRINUSE);
+	ck_assert_uint_eq(polls, 1);
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "held by another process of this host"));
+	close(fd);
+	ck_assert_int_eq(ripc_service_register(ctx, id, 0, &s), 0);
+	/* Of a service of its own nobody needs to be asked. */
+	ck_assert_int_eq(ripc_service_register(ctx, id, 0, &s), -EADDRINUSE);
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "this context itself"));
+	ck_assert_uint_eq(polls, 1);
+	ck_assert_int_eq(ripc_close(ctx), 0);
 }
 END_TEST
 
-START_TEST(register__any_id)
-{
-	struct ripc_service *s[20];
+/* ---- a context that is closed meanwhile, in virtual time ---- */
 
-	for (unsigned i = 0; i < 20; i++) {
-		OK(ripc_service_register(ctx, RIPC_ANY_ID, 0, &s[i]));
-		ck_assert_uint_ge(ripc_service_id(s[i]), RIPC_ID_LIMIT);
-		ck_assert_uint_ne(ripc_service_id(s[i]), RIPC_ANY_ID);
-		for (unsigned k = 0; k < i; k++)
-			ck_assert_uint_ne(ripc_service_id(s[i]), ripc_service_id(s[k]));
-	}
+static uint64_t now_ns = 1000 * RIPC__MS;
+static unsigned idle_calls;
+
+static uint64_t now(void *arg)
+{
+	(void)arg;
+	return now_ns;
 }
-END_TEST
 
-START_TEST(register__any_id_does_not_wait)
+static uint64_t random_number(void *arg)
 {
-	uint64_t before = ripc__sim_now(rig.net);
+	static uint64_t rng;
+
+	(void)arg;
+	return test_random(&rng);
+}
+
+/* Another thread closes the context in the first pause of the call. */
+static void close_in_pause(void *arg, uint64_t deadline_ns)
+{
+	(void)arg;
+	now_ns += 10 * RIPC__MS;
+	if (now_ns > deadline_ns)
+		now_ns = deadline_ns;
+	ripc__lock(ctx);
+	ctx->closing = true;
+	ripc__unlock(ctx);
+	ripc__poll(ctx);
+	idle_calls++;
+}
+
+START_TEST(register__closed_meanwhile)
+{
+	static const struct ripc__hooks hooks = {now, close_in_pause, random_number, NULL};
 	struct ripc_service *s;
 
-	OK(ripc_service_register(ctx, RIPC_ANY_ID, 0, &s));
-	OK(ripc_service_register(ctx, RIPC_ANY_ID, RIPC_TAKEOVER, &s));
-	ck_assert_uint_eq(ripc__sim_now(rig.net), before);
-	/* Others find it all the same. */
-	OK(ripc_route_lookup(rig.ctx[1], ripc_service_id(s), NULL, 1000));
+	ck_assert_int_eq(ripc__open_hooked(&ctx,
+					   "transports=iwarp/soft resolver=udp interfaces=lo "
+					   "resolve_timeout_ms=5000",
+					   &hooks),
+			 0);
+	ck_assert_int_eq(ripc_service_register(ctx, test_ids(), 0, &s), -ESHUTDOWN);
+	ck_assert_uint_eq(idle_calls, 1);
+	ctx->closing = false;
+	ck_assert_int_eq(ripc_close(ctx), 0);
 }
 END_TEST
 
-START_TEST(register__conflict_in_the_same_context)
-{
-	struct ripc_service *s = NULL;
+/* ---- services with names ---- */
 
-	RC(-EADDRINUSE, ripc_service_register(ctx, RIG_ID(0), 0, &s));
-	ck_assert(strstr(ripc_error_detail(), "1000") != NULL);
-	ck_assert_ptr_null(s);
-	/* The first one is as it was. */
-	rig_exchange(&rig, 0, 1);
+static const char *const chains[] = {"resolver=local", "resolver=udp", "resolver=local,udp"};
+
+static struct ripc *a, *b;
+static char left[64], right[64];
+
+static void setup_names(void)
+{
+	/* Other tests of this host have names of their own. */
+	snprintf(left, sizeof(left), "test/%d/left", (int)getpid());
+	snprintf(right, sizeof(right), "test/%d/right", (int)getpid());
+}
+
+static void open_both(const char *chain)
+{
+	ck_assert_int_eq(ripc_open(&a, chain), 0);
+	ck_assert_int_eq(ripc_open(&b, chain), 0);
+}
+
+static void close_both(void)
+{
+	ck_assert_int_eq(ripc_close(a), 0);
+	ck_assert_int_eq(ripc_close(b), 0);
+}
+
+static void expect_in_detail(const char *text)
+{
+	ck_assert_msg(strstr(ripc_error_detail(), text) != NULL, "%s is not in: %s", text,
+		      ripc_error_detail());
+}
+
+START_TEST(register__same_name)
+{
+	struct ripc_service *s, *t, *none = NULL;
+
+	open_both(chains[_i]);
+	ck_assert_int_eq(ripc_register_name(a, left, 0, &s), 0);
+	ck_assert_uint_eq(ripc_service_id(s), ripc_id(left));
+	ck_assert_int_eq(ripc_register_name(b, left, 0, &none), -EADDRINUSE);
+	expect_in_detail(left);
+	ck_assert_int_eq(ripc_register_name(a, left, RIPC_TAKEOVER, &none), -EADDRINUSE);
+	expect_in_detail("by this context itself");
+	ck_assert_int_eq(ripc_register_name(b, left, RIPC_TAKEOVER, &t), 0);
+	ck_assert_uint_eq(ripc_service_id(t), ripc_id(left));
+	ck_assert_ptr_null(none);
+	close_both();
 }
 END_TEST
 
-START_TEST(register__conflict_with_another_context)
+/* Two names with one id, which only chance or an attacker finds: the id is given here. */
+START_TEST(register__two_names_with_one_id)
 {
-	struct ripc_service *s = NULL;
+	struct ripc_service *s, *none = NULL;
 
-	/* The holder's claim must not be in flight when it leaves: that would be a conflict too. */
-	rig_run(&rig, 100);
-	RC(-EADDRINUSE, ripc_service_register(ctx, RIG_ID(1), 0, &s));
-	ck_assert(ripc_error_detail()[0]);
-	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(1)));
-	OK(ripc_service_unregister(rig.s[1]));
-	rig_run(&rig, 100);
-	OK(ripc_service_register(ctx, RIG_ID(1), 0, &s));
-}
-END_TEST
-
-START_TEST(find__only_active_ones)
-{
-	ck_assert_ptr_eq(ripc__service_find(ctx, RIG_ID(0)), rig.s[0]);
-	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(1)));
-	rig.s[0]->state = RIPC__SERVICE_CLAIMING;
-	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(0)));
-	rig.s[0]->state = RIPC__SERVICE_ACTIVE;
-}
-END_TEST
-
-/*
- * Messages already here are received, then the conflict is reported; senders switch to the other
- * holder.
- */
-START_TEST(conflict__detected_late)
-{
-	struct ripc_stats stats = {.size = sizeof(stats)};
-	struct ripc_message *m;
-
-	OK(rig_short(&rig, 1, 0, 100, 7, 1000));
-	rig_run(&rig, 10);
-	ripc__service_conflict(ctx, RIG_ID(0), false, "somebody else");
-	ripc__service_conflict(ctx, RIG_ID(0), false, "somebody else");
-	ripc__service_conflict(ctx, 4711, false, "nobody's");
-	ripc__service_split(ctx, 4711, "nobody's");
-	ripc__service_registered(ctx, 4711);
-	ck_assert_int_eq(rig.s[0]->state, RIPC__SERVICE_ACTIVE);
-	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(0)));
-	rig_expect(&rig, 0, 100, 7);
-	RC(-ESHUTDOWN, ripc_receive(rig.s[0], &m, 1000));
-	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "held it for longer"));
-	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "somebody else"));
-	OK(ripc_service_stats(rig.s[0], &stats));
-	ck_assert_uint_eq(stats.services_lost, 1);
-	ck_assert_uint_eq(rig_stats(&rig, 0).services_lost, 1);
-	ck_assert_uint_eq(stats.service_conflicts, 0);
-}
-END_TEST
-
-/*
- * On both sides of a split network: the older registration (of the one, of the other) stays, and
- * both contexts get an event.
- */
-START_TEST(split__the_older_one_stays)
-{
-	struct ripc *older = rig.ctx[_i], *younger = rig.ctx[!_i];
-	struct ripc_service *first, *second;
-	struct ripc_stats stats = {.size = sizeof(stats)};
-	struct ripc_message *m;
-
-	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
-	OK(ripc_service_register(older, 42, 0, &first));
-	rig_run(&rig, 2000);
-	OK(ripc_service_register(younger, 42, 0, &second));
-	rig_run(&rig, 2000);
-	ck_assert_int_ge(ripc_service_fd(second), 0);
-	ck_assert(!readable(ripc_service_fd(second)));
-	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
-	rig_run(&rig, 100000);
-	ck_assert(readable(ripc_service_fd(second)));
-	RC(-ESHUTDOWN, ripc_receive(second, &m, 1000));
-	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "held it for longer"));
-	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 42 is held by instance"));
-	OK(ripc_service_stats(second, &stats));
-	ck_assert_uint_eq(stats.service_conflicts, 1);
-	ck_assert_uint_eq(stats.services_lost, 1);
-	ck_assert_uint_eq(rig_stats(&rig, !_i).service_conflicts, 1);
-	ck_assert_uint_eq(rig_stats(&rig, !_i).services_lost, 1);
-	RC(-EAGAIN, ripc_receive(first, &m, 0));
-	OK(ripc_service_stats(first, &stats));
-	ck_assert_uint_eq(stats.service_conflicts, 1);
-	ck_assert_uint_eq(stats.services_lost, 0);
-	ck_assert_uint_eq(rig_stats(&rig, _i).service_conflicts, 1);
-	/* The context that lost the service finds the other one. */
-	OK(ripc_send_long(rig.s[!_i], 42, &(struct iovec){(void *)"there", 6}, 1, NULL, 10000));
-	OK(ripc_receive(first, &m, 1000));
-	ripc_message_free(m);
-	OK(ripc_service_unregister(second));
-}
-END_TEST
-
-/* Readable exactly when ripc_receive() would not block. */
-START_TEST(fd__follows_the_queue)
-{
-	int fd = ripc_service_fd(rig.s[0]);
-
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(ripc_service_fd(rig.s[0]), fd);
-	ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-	ck_assert(!readable(fd));
-	for (uint64_t i = 0; i < 3; i++)
-		OK(rig_short(&rig, 1, 0, 10, i, 5000));
-	OK(rig_long(&rig, 1, 0, 20000, 3, 5000));
-	rig_run(&rig, 5);
-	for (uint64_t i = 0; i < 4; i++) {
-		ck_assert(readable(fd));
-		/* Level-triggered: looking changes nothing. */
-		ck_assert(readable(fd));
-		rig_expect(&rig, 0, i < 3 ? 10 : 20000, i);
+	open_both(chains[_i]);
+	ck_assert_int_eq(ripc_register_name(a, left, 0, &s), 0);
+	for (unsigned takeover = 0; takeover < 2; takeover++) {
+		ck_assert_int_eq(ripc__service_register(b, ripc_id(left), right,
+							takeover ? RIPC_TAKEOVER : 0, &none),
+				 -EADDRINUSE);
+		expect_in_detail(left);
+		expect_in_detail(right);
+		ck_assert_int_eq(ripc__service_register(a, ripc_id(left), right,
+							takeover ? RIPC_TAKEOVER : 0, &none),
+				 -EADDRINUSE);
+		expect_in_detail(left);
+		expect_in_detail(right);
+		expect_in_detail("by this context itself");
 	}
-	ck_assert(!readable(fd));
-	OK(rig_short(&rig, 1, 0, 10, 9, 5000));
-	rig_run(&rig, 5);
-	ck_assert(readable(fd));
-	rig_expect(&rig, 0, 10, 9);
-	ck_assert(!readable(fd));
+	ck_assert_ptr_null(none);
+	ck_assert_uint_eq(ripc_service_id(s), ripc_id(left));
+	close_both();
 }
 END_TEST
 
-START_TEST(fd__created_while_readable)
+START_TEST(register__id_and_name_are_one_service)
 {
-	int fd;
+	struct ripc_route route = {.size = sizeof(route)};
+	struct ripc_service *s, *t, *none = NULL;
 
-	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
-	OK(rig_short(&rig, 1, 0, 10, 2, 5000));
-	rig_run(&rig, 5);
-	fd = ripc_service_fd(rig.s[0]);
-	ck_assert(readable(fd));
-	rig_expect(&rig, 0, 10, 1);
-	ck_assert(readable(fd));
-	rig_expect(&rig, 0, 10, 2);
-	ck_assert(!readable(fd));
+	open_both(chains[_i]);
+	ck_assert_int_eq(ripc_service_register(a, ripc_id(left), 0, &s), 0);
+	ck_assert_int_eq(ripc_register_name(b, left, 0, &none), -EADDRINUSE);
+	ck_assert_int_eq(ripc_route_lookup(b, ripc_id(left), &route, 5000), 0);
+	ck_assert_str_eq(route.name, "");
+	ck_assert_int_eq(ripc_register_name(b, left, RIPC_TAKEOVER, &t), 0);
+	ck_assert_int_eq(ripc_route_lookup(b, ripc_id(left), &route, 5000), 0);
+	ck_assert_str_eq(route.name, left);
+	close_both();
 }
 END_TEST
 
-START_TEST(fd__each_service_has_its_own)
-{
-	struct ripc_service *other;
-	int fd[2];
+struct found {
+	const char *name;
+	unsigned n, own;
+};
 
-	OK(ripc_service_register(ctx, 77, 0, &other));
-	fd[0] = ripc_service_fd(rig.s[0]);
-	fd[1] = ripc_service_fd(other);
-	ck_assert_int_ne(fd[0], fd[1]);
-	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
-	rig_run(&rig, 5);
-	ck_assert(readable(fd[0]) && !readable(fd[1]));
-	/* It ends with its service. */
-	OK(ripc_service_unregister(other));
-	ck_assert_int_eq(fcntl(fd[1], F_GETFD), -1);
-	rig_expect(&rig, 0, 10, 1);
-	RC(-EINVAL, ripc_service_fd(NULL));
+static void find(void *arg, const struct ripc_service_info *info)
+{
+	struct found *f = arg;
+
+	if (strcmp(info->name, f->name) != 0)
+		return;
+	ck_assert_uint_eq(info->service, ripc_id(f->name));
+	ck_assert_uint_eq(info->same_host, 1);
+	ck_assert_uint_ne(info->addresses[0], 0);
+	f->n++;
+	f->own += info->own;
+}
+
+START_TEST(list__finds_own_and_others)
+{
+	struct found l = {.name = left}, r = {.name = right};
+	struct ripc_service *s, *t;
+
+	open_both(chains[_i]);
+	ck_assert_int_eq(ripc_register_name(a, left, 0, &s), 0);
+	ck_assert_int_eq(ripc_register_name(b, right, 0, &t), 0);
+	for (unsigned i = 0; i < 10 && !l.n; i++)
+		ck_assert_int_ge(ripc_service_list(b, find, &l, 500), 1);
+	ck_assert_uint_eq(l.n, 1);
+	ck_assert_uint_eq(l.own, 0);
+	ck_assert_int_ge(ripc_service_list(b, find, &r, 1), 1);
+	ck_assert_uint_eq(r.n, 1);
+	ck_assert_uint_eq(r.own, 1);
+	close_both();
 }
 END_TEST
-
-START_TEST(receive__timeouts)
-{
-	uint64_t before = ripc__sim_now(rig.net);
-	struct ripc_message *m = NULL;
-
-	RC(-EAGAIN, ripc_receive(rig.s[0], &m, 0));
-	ck_assert_uint_eq(ripc__sim_now(rig.net), before);
-	RC(-ETIMEDOUT, ripc_receive(rig.s[0], &m, 100));
-	ck_assert_uint_eq(ripc__sim_now(rig.net), before + 100 * RIPC__MS);
-	RC(-EINVAL, ripc_receive(NULL, &m, 0));
-	RC(-EINVAL, ripc_receive(rig.s[0], NULL, 0));
-	ck_assert_ptr_null(m);
-}
-END_TEST
-
-START_TEST(receive__no_wait)
-{
-	struct ripc_message *m;
-
-	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
-	rig_run(&rig, 1);
-	OK(ripc_receive(rig.s[0], &m, 0));
-	ripc_message_free(m);
-}
-END_TEST
-
-START_TEST(deliver__counted)
-{
-	struct ripc_stats stats = {.size = sizeof(stats)};
-
-	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
-	OK(rig_long(&rig, 1, 0, 20000, 2, 5000));
-	rig_run(&rig, 5);
-	OK(ripc_service_stats(rig.s[0], &stats));
-	ck_assert_uint_eq(stats.short_received, 1);
-	ck_assert_uint_eq(stats.long_received, 1);
-	ck_assert_uint_eq(stats.bytes_received, 20010);
-	ck_assert_uint_eq(stats.queued, 2);
-	ck_assert_uint_eq(rig_stats(&rig, 0).queued, 2);
-	rig_expect(&rig, 0, 10, 1);
-	rig_expect(&rig, 0, 20000, 2);
-	ck_assert_uint_eq(rig_stats(&rig, 0).queued, 0);
-	ck_assert_uint_eq(rig.s[0]->queued_bytes, 0);
-	ck_assert_uint_eq(rig.s[0]->queued_long_bytes, 0);
-}
-END_TEST
-
-START_TEST(unregister__unread_messages_are_counted)
-{
-	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
-	OK(rig_long(&rig, 1, 0, 20000, 2, 5000));
-	rig_run(&rig, 5);
-	OK(ripc_service_unregister(rig.s[0]));
-	ck_assert_uint_eq(rig_stats(&rig, 0).dropped_unread, 2);
-	ck_assert_uint_eq(rig_stats(&rig, 0).queued, 0);
-	RC(-EINVAL, ripc_service_unregister(NULL));
-}
-END_TEST
-
-/* Their credit goes back: the same sender can fill the next service with this id. */
-START_TEST(unregister__credit_goes_back)
-{
-	for (int round = 0; round < 5; round++) {
-		for (uint64_t i = 0; i < 30; i++)
-			OK(rig_short(&rig, 1, 0, 7000, i, 5000));
-		rig_run(&rig, 5);
-		ck_assert_uint_eq(rig.s[0]->queued, 30);
-		OK(ripc_service_unregister(rig.s[0]));
-		OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
-	}
-	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
-}
-END_TEST
-
-START_TEST(unregister__messages_for_it_are_refused)
-{
-	rig_exchange(&rig, 1, 0);
-	OK(ripc_service_unregister(rig.s[0]));
-	rig_run(&rig, 5);
-	RC(-EHOSTUNREACH, rig_short(&rig, 1, 0, 10, 1, 3000));
-	OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
-	rig_exchange(&rig, 1, 0);
-}
-END_TEST
-
-/*
- * As one of a thread that was about to take the lock: it finds the service closed, not its memory
- * gone.
- */
-START_TEST(unregister__late_call)
-{
-	struct ripc_service *s = rig.s[0];
-	struct iovec item = {"late", 4};
-	struct ripc_message *m;
-
-	OK(ripc_service_unregister(s));
-	RC(-ESHUTDOWN, ripc_receive(s, &m, 1000));
-	RC(-ESHUTDOWN, ripc_send_short(s, RIG_ID(1), &item, 1, NULL, 1000));
-	RC(-ESHUTDOWN, ripc_send_long(s, RIG_ID(1), &item, 1, NULL, 1000));
-	RC(-ESHUTDOWN, ripc_service_unregister(s));
-	OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
-	rig_exchange(&rig, 1, 0);
-}
-END_TEST
-
-static void drop_datagrams(bool on)
-{
-	struct ripc__sim_config config = rig.config;
-
-	config.datagram_loss = on;
-	ripc__sim_configure(rig.net, &config);
-}
-
-/* Closes the service of 0 without notice to 1. */
-static void unregister_unnoticed(void)
-{
-	drop_datagrams(true);
-	OK(ripc_service_unregister(rig.s[0]));
-	rig_run(&rig, 100);
-	drop_datagrams(false);
-	ck_assert_int_eq(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
-}
-
-/* Short messages of 1 to the service of 0 until they are refused. */
-static unsigned send_until_refused(void)
-{
-	unsigned n;
-
-	for (n = 0; n < 1000 && !rig_short(&rig, 1, 0, 10, n, 0); n++)
-		rig_run(&rig, 5);
-	return n;
-}
-
-/* It was found again after it had been refused, and is gone again, without a message in between. */
-START_TEST(noservice__sent_again)
-{
-	rig_exchange(&rig, 1, 0);
-	for (unsigned i = 0; i < 3; i++) {
-		unregister_unnoticed();
-		ck_assert_uint_le(send_until_refused(), 5);
-		OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
-		OK(ripc_route_lookup(rig.ctx[1], RIG_ID(0), NULL, 5000));
-	}
-	rig_exchange(&rig, 1, 0);
-	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 0);
-}
-END_TEST
-
-/* A sender that only its messages made known is known again by the next one, after it was away. */
-START_TEST(noservice__learned_from_message)
-{
-	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
-	rig_expect(&rig, 0, 10, 1);
-	drop_datagrams(true);
-	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
-	rig_expect(&rig, 1, 10, 1);
-	OK(ripc_service_unregister(rig.s[1]));
-	while (!rig_short(&rig, 0, 1, 10, 1, 0))
-		rig_run(&rig, 5);
-	OK(ripc_service_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
-	for (unsigned i = 0; i < 3; i++) {
-		OK(rig_short(&rig, 1, 0, 10, 2, 5000));
-		rig_expect(&rig, 0, 10, 2);
-		rig_run(&rig, 3000);
-	}
-	OK(rig_short(&rig, 0, 1, 10, 3, 5000));
-	rig_expect(&rig, 1, 10, 3);
-}
-END_TEST
-
-START_TEST(noservice__sent_once)
-{
-	uint64_t before;
-
-	rig_exchange(&rig, 1, 0);
-	/* The goodbye does not arrive. */
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
-	OK(ripc_service_unregister(rig.s[0]));
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
-	before = rig_lane(&rig, 0, 1)->tx_seq;
-	for (uint64_t i = 0; i < 10; i++)
-		OK(rig_short(&rig, 1, 0, 10, i, 0));
-	rig_run(&rig, 5);
-	ck_assert_uint_eq(rig_stats(&rig, 0).dropped_no_service, 10);
-	ck_assert_uint_eq(rig_lane(&rig, 0, 1)->tx_seq, before + 1);
-	ck_assert_int_ne(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
-}
-END_TEST
-
-/* A service may be given up inside the world's turn, while its messages are on their way. */
-START_TEST(unregister__again_and_again)
-{
-	uint64_t rng = test_seed();
-
-	for (int i = 0; i < 200; i++) {
-		rig_short(&rig, 1, 0, test_random(&rng) % 2000, 1, 50);
-		if (test_random(&rng) & 1)
-			rig_long(&rig, 1, 0, test_random(&rng) % 60000, 1, 3);
-		ripc__sim_run(rig.net, test_random(&rng) % 100000);
-		OK(ripc_service_unregister(rig.s[0]));
-		ripc__sim_run(rig.net, test_random(&rng) % 100000);
-		OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
-	}
-	rig_run(&rig, 3000);
-	rig_exchange(&rig, 1, 0);
-}
-END_TEST
-
-static void setup(void)
-{
-	rig_start(&rig, 2, NULL);
-	ctx = rig.ctx[0];
-}
-
-static void teardown(void)
-{
-	rig_end(&rig);
-}
 
 int main(void)
 {
+	const int n = sizeof(chains) / sizeof(chains[0]);
 	Suite *suite = suite_create("core/message/service");
-	TCase *tc = tcase_create("service");
+	TCase *tc = tcase_create("register");
 
-	test_seed();
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, register__ids);
-	tcase_add_test(tc, register__any_id);
-	tcase_add_test(tc, register__any_id_does_not_wait);
-	tcase_add_test(tc, register__conflict_in_the_same_context);
-	tcase_add_test(tc, register__conflict_with_another_context);
-	tcase_add_test(tc, find__only_active_ones);
-	tcase_add_test(tc, conflict__detected_late);
-	tcase_add_loop_test(tc, split__the_older_one_stays, 0, 2);
-	tcase_add_test(tc, fd__follows_the_queue);
-	tcase_add_test(tc, fd__created_while_readable);
-	tcase_add_test(tc, fd__each_service_has_its_own);
-	tcase_add_test(tc, receive__timeouts);
-	tcase_add_test(tc, receive__no_wait);
-	tcase_add_test(tc, deliver__counted);
-	tcase_add_test(tc, unregister__unread_messages_are_counted);
-	tcase_add_test(tc, unregister__credit_goes_back);
-	tcase_add_test(tc, unregister__messages_for_it_are_refused);
-	tcase_add_test(tc, unregister__late_call);
-	tcase_add_test(tc, noservice__sent_once);
-	tcase_add_test(tc, noservice__sent_again);
-	tcase_add_test(tc, noservice__learned_from_message);
-	tcase_add_test(tc, unregister__again_and_again);
+	tcase_add_test(tc, register__unlocked_holder_query);
+	tcase_add_test(tc, register__closed_meanwhile);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("name");
+	tcase_add_checked_fixture(tc, setup_names, NULL);
+	tcase_set_timeout(tc, 120);
+	tcase_add_loop_test(tc, register__same_name, 0, n);
+	tcase_add_loop_test(tc, register__two_names_with_one_id, 0, n);
+	tcase_add_loop_test(tc, register__id_and_name_are_one_service, 0, n);
+	tcase_add_loop_test(tc, list__finds_own_and_others, 0, n);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/service", suite);
 }

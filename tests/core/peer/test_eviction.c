@@ -6,7 +6,10 @@
 #include "core/rendezvous/dedup.h"
 #include "core/rig.h"
 
+#include "base/admission.h"
 #include "core/peer/eviction.h"
+
+#include <sys/resource.h>
 
 static struct rig rig;
 static struct ripc *ctx;
@@ -90,6 +93,32 @@ END_TEST
 /*
  * Either side sends at any moment around the end of the lane: each message arrives once, in order.
  */
+/* Where descriptors are exhausted, as many lanes give way as the reserve has. */
+START_TEST(lane__exhausted_frees_the_reserve)
+{
+	struct rlimit limit, small;
+	unsigned reserve;
+
+	for (unsigned i = 2; i < RIG_CONTEXTS; i++)
+		rig_open(&rig, NULL);
+	for (unsigned i = 1; i < RIG_CONTEXTS; i++)
+		rig_connect(&rig, 0, i);
+	rig_run(&rig, 100);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	small = limit;
+	small.rlim_cur = 40;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &small), 0);
+	reserve = (unsigned)ripc__descriptor_reserve(40);
+	ck_assert(reserve > 1 && reserve < RIG_CONTEXTS - 1);
+	evict_once(0, true);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_uint_eq(count_lanes(ctx, RIPC__LANE_RETIRING), reserve);
+	ck_assert_uint_eq(count_lanes(ctx, RIPC__LANE_UP), RIG_CONTEXTS - 1 - reserve);
+	rig_run(&rig, 100);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes, RIG_CONTEXTS - 1 - reserve);
+}
+END_TEST
+
 START_TEST(lane__retire_exactly_once)
 {
 	uint64_t rng = test_seed(), sent[2] = {0}, got[2] = {0};
@@ -281,6 +310,7 @@ int main(void)
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, lane__idle_closed_and_reopened);
 	tcase_add_test(tc, lane__in_use_until_exhausted);
+	tcase_add_test(tc, lane__exhausted_frees_the_reserve);
 	tcase_add_test(tc, lane__retire_exactly_once);
 	tcase_add_test(tc, lane__with_waiters_kept);
 	tcase_add_test(tc, lane__peer_busy_retired_last);

@@ -1,62 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Peers and destinations: what is remembered of a peer's messages, when all is forgotten, and how
- * often one is asked for.
- */
+/* Peers: the table, when one is forgotten, and what is remembered of its messages until then. */
 #include "core/message/dispatch.h"
-#include "core/rendezvous/dedup.h"
 #include "core/rig.h"
 #include "wire/bytes.h"
 
 static struct rig rig;
 static struct ripc *ctx;
-
-/* ---- which messages are over ---- */
-
-START_TEST(dedup__against_model)
-{
-	enum { N = 20000 };
-	static bool over[N + RIPC__REQUESTS_MAX + 1];
-	uint8_t instance[16] = {1};
-	struct ripc__peer *p = ripc__peer_get(ctx, instance);
-	uint64_t rng = test_seed(), below = p->dedup_base;
-	const uint64_t first = below;
-
-	while (below < N) {
-		if (test_random(&rng) % 4 == 0) {
-			below += test_random(&rng) % (test_random(&rng) % 50 ? 20 : 3000);
-			ripc__dedup_advance(p, below);
-			/* Backwards means nothing. */
-			ripc__dedup_advance(p, below - test_random(&rng) % below);
-		} else {
-			uint64_t id = below + test_random(&rng) % RIPC__REQUESTS_MAX;
-
-			OK(ripc__dedup_mark(p, id));
-			over[id < N + RIPC__REQUESTS_MAX ? id : 0] = true;
-		}
-		for (uint64_t id = first; id < below && id < below + 3; id += 1 + below / 3)
-			ck_assert(ripc__dedup_seen(p, id));
-		for (uint64_t id = below; id < below + RIPC__REQUESTS_MAX && id < N; id++)
-			ck_assert_int_eq(ripc__dedup_seen(p, id), over[id]);
-	}
-}
-END_TEST
-
-START_TEST(dedup__large_numbers)
-{
-	uint8_t instance[16] = {1};
-	struct ripc__peer *p = ripc__peer_get(ctx, instance);
-
-	OK(ripc__dedup_mark(p, p->dedup_base + 3));
-	ripc__dedup_advance(p, UINT64_MAX - 10);
-	ck_assert(ripc__dedup_seen(p, UINT64_MAX - 11));
-	for (uint64_t id = UINT64_MAX - 10; id != 0; id++)
-		ck_assert(!ripc__dedup_seen(p, id));
-	OK(ripc__dedup_mark(p, UINT64_MAX));
-	ck_assert(ripc__dedup_seen(p, UINT64_MAX));
-	ck_assert(!ripc__dedup_seen(p, UINT64_MAX - 1));
-}
-END_TEST
 
 /* ---- tables ---- */
 
@@ -110,20 +59,6 @@ START_TEST(sweep__keeps_peer_with_lane)
 }
 END_TEST
 
-START_TEST(sweep__keeps_dest_with_waiters)
-{
-	struct iovec item = {"x", 1};
-	struct ripc_request *r;
-
-	OK(ripc_send_async(rig.s[0], 4711, &item, 1, NULL, &r));
-	rig_run(&rig, 3 * RIPC__IDLE_MS);
-	ck_assert_ptr_nonnull(ripc__dest_find(ctx, 4711));
-	RC(-ECANCELED, ripc_request_cancel(&r, 0));
-	rig_run(&rig, 3 * RIPC__IDLE_MS);
-	ck_assert_ptr_null(ripc__dest_find(ctx, 4711));
-}
-END_TEST
-
 START_TEST(sweep__dead_peers)
 {
 	for (int i = 0; i < 5; i++) {
@@ -137,90 +72,6 @@ START_TEST(sweep__dead_peers)
 	/* Those that died without a word are still thought to be there: nothing hangs on them. */
 	ck_assert_uint_le(ctx->stats.peers, 2);
 	ck_assert_uint_eq(ctx->stats.lanes, ctx->stats.peers);
-}
-END_TEST
-
-/* ---- destinations that cannot be reached ---- */
-
-START_TEST(reach__resolver_backoff)
-{
-	struct iovec item = {"x", 1};
-	struct ripc_request *r;
-	struct ripc__dest *d;
-	unsigned failures;
-
-	OK(ripc_send_async(rig.s[0], 4711, &item, 1, NULL, &r));
-	rig_run(&rig, 20000);
-	d = ripc__dest_find(ctx, 4711);
-	failures = d->failures;
-	/* A look-up of a second, and a pause of up to a second. */
-	ck_assert_uint_ge(failures, 5);
-	ck_assert_uint_le(failures, 25);
-	rig_run(&rig, 20000);
-	ck_assert_uint_ge(d->failures - failures, 5);
-	ck_assert_uint_le(d->failures - failures, 22);
-	/* It is found soon after it has come. */
-	{
-		struct ripc_service *late;
-
-		OK(ripc_service_register(rig.ctx[1], 4711, 0, &late));
-		OK(ripc_request_wait(&r, 3000));
-		ck_assert_uint_eq(d->failures, 0);
-	}
-}
-END_TEST
-
-START_TEST(reach__error_lists_attempts)
-{
-	RC(-EHOSTUNREACH, ripc_route_lookup(ctx, 4711, NULL, 3000));
-	ck_assert(strstr(ripc_error_detail(), "4711") != NULL);
-	RC(-EAGAIN, ripc_route_lookup(ctx, 4712, NULL, 0));
-	RC(-EINVAL, ripc_route_lookup(ctx, 0, NULL, 0));
-	RC(-EINVAL, ripc_route_lookup(ctx, RIPC_ANY_ID, NULL, 0));
-}
-END_TEST
-
-START_TEST(reach__own_services)
-{
-	struct ripc_service *own;
-	struct iovec item = {"x", 1};
-	struct ripc_message *m;
-	struct ripc_route route = {.size = sizeof(route)};
-
-	OK(ripc_service_register(ctx, 77, 0, &own));
-	OK(ripc_send_short(rig.s[0], 77, &item, 1, NULL, 1000));
-	OK(ripc_receive(own, &m, 1000));
-	ripc_message_free(m);
-	OK(ripc_route_get(ctx, 77, &route));
-	ck_assert_str_eq(route.transport, "self");
-	OK(ripc_send_short(own, 77, &item, 1, NULL, 1000));
-	OK(ripc_receive(own, &m, 1000));
-	ck_assert_uint_eq(m->source, 77);
-	ripc_message_free(m);
-	OK(ripc_service_unregister(own));
-	/* The next one may be lost like any short message; then it is known. */
-	ripc_send_short(rig.s[0], 77, &item, 1, NULL, 100);
-	rig_run(&rig, 5);
-	RC(-EHOSTUNREACH, ripc_send_short(rig.s[0], 77, &item, 1, NULL, 3000));
-}
-END_TEST
-
-START_TEST(withdrawn__resolved_elsewhere)
-{
-	rig_exchange(&rig, 0, 1);
-	OK(ripc_service_unregister(rig.s[1]));
-	rig.n++;
-	{
-		struct ripc__hooks hooks;
-
-		ripc__sim_hooks(rig.net, &hooks);
-		OK(ripc__open_hooked(&rig.ctx[2], NULL, &hooks));
-		OK(ripc__sim_attach(rig.net, rig.ctx[2]));
-	}
-	OK(ripc_service_register(rig.ctx[2], RIG_ID(1), 0, &rig.s[2]));
-	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
-	rig_expect(&rig, 2, 10, 1);
-	ck_assert_mem_eq(rig_dest(&rig, 0, 1)->peer->instance, rig.ctx[2]->instance, 16);
 }
 END_TEST
 
@@ -243,27 +94,6 @@ START_TEST(unreachable__fails_own_requests)
 	rig_run(&rig, 5000);
 	rig_exchange(&rig, 0, 1);
 	rig_exchange(&rig, 0, 2);
-}
-END_TEST
-
-START_TEST(remote_returns__bounded_per_dest)
-{
-	uint8_t *buf = ripc_buf_alloc(ctx, 10 * 400);
-	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
-
-	for (unsigned i = 0; i < 400; i++) {
-		back = (struct iovec){buf + 10 * i, 10};
-		OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
-		ripc_message_free(rig_take(&rig, 1));
-	}
-	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, RIPC__REMOTE_RETURNS_MAX);
-	ck_assert_uint_eq(ctx->memory->nreturns, 400);
-	OK(ripc_buf_free(ctx, buf));
-	rig_run(&rig, 50);
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
-	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, 0);
 }
 END_TEST
 
@@ -626,19 +456,11 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
-	tcase_add_test(tc, dedup__against_model);
-	tcase_add_test(tc, dedup__large_numbers);
 	tcase_add_test(tc, get__same_object);
 	tcase_add_test(tc, sweep__tables_shrink);
 	tcase_add_test(tc, sweep__keeps_peer_with_lane);
-	tcase_add_test(tc, sweep__keeps_dest_with_waiters);
 	tcase_add_test(tc, sweep__dead_peers);
-	tcase_add_test(tc, reach__resolver_backoff);
-	tcase_add_test(tc, reach__error_lists_attempts);
-	tcase_add_test(tc, reach__own_services);
-	tcase_add_test(tc, withdrawn__resolved_elsewhere);
 	tcase_add_test(tc, unreachable__fails_own_requests);
-	tcase_add_test(tc, remote_returns__bounded_per_dest);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("datagrams");
 	tcase_add_checked_fixture(tc, setup_datagrams, teardown);

@@ -66,6 +66,31 @@ START_TEST(open__mistakes)
 }
 END_TEST
 
+static void datagrams(struct ripc__sim_config *config)
+{
+	config->datagram = true;
+}
+
+/* A transport for datagrams is polled in each pass, also without a lane. */
+START_TEST(open__datagrams_are_polled)
+{
+	struct rig rig;
+
+	for (unsigned on = 0; on < 2; on++) {
+		unsigned polled = 0;
+
+		rig_init(&rig, on ? datagrams : NULL);
+		rig_open(&rig, on ? "short=udp" : NULL);
+		for (unsigned i = 0; i < rig.ctx[0]->ntp; i++)
+			polled |= (unsigned)rig.ctx[0]->tp[i].limits.eager_datagram << i;
+		ck_assert_uint_eq(polled != 0, on);
+		ck_assert_uint_eq(rig.ctx[0]->active_tps, polled);
+		ck_assert_uint_eq(rig.ctx[0]->datagrams, on);
+		rig_end(&rig);
+	}
+}
+END_TEST
+
 START_TEST(strip_prefix__own_name_only)
 {
 	ck_assert_str_eq(ripc__strip_prefix("shm", "shm: no memory"), "no memory");
@@ -89,9 +114,11 @@ int main(void)
 	Suite *suite = suite_create("core/progress/transports");
 	TCase *tc = tcase_create("transports");
 
+	test_seed();
 	tcase_add_test(tc, open__in_order);
 	tcase_add_test(tc, open__opt_in);
 	tcase_add_test(tc, open__mistakes);
+	tcase_add_test(tc, open__datagrams_are_polled);
 	tcase_add_test(tc, strip_prefix__own_name_only);
 	tcase_add_test(tc, describe__unknown_transport);
 	suite_add_tcase(suite, tc);

@@ -206,6 +206,38 @@ START_TEST(piggyback__no_room)
 }
 END_TEST
 
+/* The return buffers that it names need room, too. */
+START_TEST(piggyback__no_room_beside_returns)
+{
+	size_t len = rig_lane(&rig, 1, 0)->send_max - RIPC__LONG_FIXED - 3 * RIPC__DESC_LEN;
+	struct iovec item = {data, len}, back[2];
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 2, .return_buffers = back};
+	struct ripc_request *r, *reply;
+	uint32_t before;
+
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned k = 0; k < 2; k++)
+			back[k] = (struct iovec){ripc_buf_alloc(rig.ctx[1], 32), 32};
+		fill_streak();
+		r = ping(100);
+		ck_assert(is_delayed(1));
+		before = sent(1);
+		item.iov_len = len - 8 * i;
+		OK(ripc_send_async(rig.s[1], RIG_ID(0), &item, 1, &options, &reply));
+		ck_assert_int_eq(reply->items[0].how, RIPC__HOW_INLINE);
+		ck_assert(!is_delayed(1));
+		/* Eight bytes less, and there is room. */
+		ck_assert_uint_eq(sent(1) - before, 2 - i);
+		OK(ripc_request_wait(&reply, 5000));
+		OK(ripc_request_test(&r));
+		rig_expect(&rig, 0, item.iov_len, 1);
+		for (unsigned k = 0; k < 2; k++)
+			OK(ripc_buf_free(rig.ctx[1], back[k].iov_base));
+	}
+}
+END_TEST
+
 /* A message that cannot leave carries nothing. */
 START_TEST(piggyback__not_on_other_lane)
 {
@@ -659,6 +691,7 @@ int main(void)
 	tcase_add_test(tc, queue__other_peer);
 	tcase_add_test(tc, piggyback__short_message);
 	tcase_add_test(tc, piggyback__no_room);
+	tcase_add_test(tc, piggyback__no_room_beside_returns);
 	tcase_add_test(tc, piggyback__not_on_other_lane);
 	tcase_add_test(tc, replied__late);
 	tcase_add_test(tc, replied__late_while_delayed);

@@ -383,6 +383,32 @@ START_TEST(lane_gone__cancelled_meanwhile)
 }
 END_TEST
 
+/* The next message to any service shows that it is withdrawn. */
+START_TEST(lane_gone__cancelled_message_ends)
+{
+	struct ripc_service *other;
+	struct ripc_request *r;
+	struct ripc_message *m;
+	struct iovec item = {data, 200000};
+
+	restart(2, read_slow);
+	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	RC(-EPIPE, ripc_request_cancel(&r, 50));
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 2);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(ripc_send_long(rig.s[0], 77, &item, 1, NULL, 5000));
+	OK(ripc_receive(other, &m, 5000));
+	ripc_message_free(m);
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
+}
+END_TEST
+
 /* The same, while an older one to another service is still being sent. */
 START_TEST(lane_gone__cancel_behind_older)
 {
@@ -504,6 +530,7 @@ int main(void)
 	tcase_add_test(tc, cancel__waiting);
 	tcase_add_loop_test(tc, lane_gone__suspended_then_resent, 0, 3);
 	tcase_add_loop_test(tc, lane_gone__cancelled_meanwhile, 0, 3);
+	tcase_add_test(tc, lane_gone__cancelled_message_ends);
 	tcase_add_test(tc, lane_gone__cancel_behind_older);
 	tcase_add_loop_test(tc, peer_gone__drops_incomplete, 0, 3);
 	tcase_add_test(tc, peer_gone__delivers_complete);

@@ -110,6 +110,22 @@ START_TEST(watch__not_found)
 }
 END_TEST
 
+/* The holder is known, and refuses the first connection: it is resolved again, and found. */
+START_TEST(watch__holder_refuses_once)
+{
+	rig_connect(&rig, 0, 1);
+	ripc__lane_close(rig_lane(&rig, 0, 1));
+	rig_run(&rig, 10);
+	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
+	ck_assert_int_eq(rig_dest(&rig, 0, 1)->state, RIPC__DEST_KNOWN);
+	ripc__sim_fail_connect_at(rig.net, 1);
+	OK(ripc_watch(rig.s[0], RIG_ID(1)));
+	rig_run(&rig, 3000);
+	rig_expect_none(&rig, 0);
+	ck_assert(!ripc__list_empty(&rig_peer(&rig, 0, 1)->watches));
+}
+END_TEST
+
 START_TEST(watch__own_context)
 {
 	struct ripc_service *other;
@@ -214,6 +230,7 @@ int main(void)
 	tcase_add_test(tc, watch__moved_after_messages);
 	tcase_add_test(tc, watch__taken_over);
 	tcase_add_test(tc, watch__not_found);
+	tcase_add_test(tc, watch__holder_refuses_once);
 	tcase_add_test(tc, watch__own_context);
 	tcase_add_test(tc, watch__survives_lane);
 	tcase_add_test(tc, watch__ended_between_lanes);

@@ -48,9 +48,10 @@ static unsigned leave(unsigned from, unsigned to)
 START_TEST(set_state__transitions)
 {
 	static const unsigned allowed[IB_EP_STATES] = {
-		[IB_EP_CONNECTING] = TO(OPEN) | TO(BROKEN) | TO(CLOSING),
+		[IB_EP_CONNECTING] = TO(ESTABLISHED) | TO(BROKEN) | TO(CLOSING),
 		[IB_EP_REQUESTED] = TO(PENDING) | TO(CLOSING),
 		[IB_EP_PENDING] = TO(CONNECTING) | TO(WITHDRAWN) | TO(CLOSING),
+		[IB_EP_ESTABLISHED] = TO(OPEN) | TO(BROKEN) | TO(CLOSING),
 		[IB_EP_OPEN] = TO(BROKEN) | TO(LINGERING) | TO(CLOSING),
 		[IB_EP_WITHDRAWN] = TO(CLOSING),
 		[IB_EP_BROKEN] = TO(DRAINED) | TO(CLOSING),
@@ -66,11 +67,18 @@ END_TEST
 START_TEST(break__states)
 {
 	static const int after[IB_EP_STATES] = {
-		[IB_EP_CONNECTING] = IB_EP_BROKEN,   [IB_EP_REQUESTED] = IB_EP_CLOSING,
-		[IB_EP_PENDING] = IB_EP_WITHDRAWN,   [IB_EP_OPEN] = IB_EP_BROKEN,
-		[IB_EP_WITHDRAWN] = IB_EP_WITHDRAWN, [IB_EP_BROKEN] = IB_EP_BROKEN,
-		[IB_EP_DRAINED] = IB_EP_DRAINED,     [IB_EP_REPORTED] = IB_EP_REPORTED,
-		[IB_EP_LINGERING] = IB_EP_CLOSING,   [IB_EP_CLOSING] = IB_EP_CLOSING,
+		[IB_EP_CONNECTING] = IB_EP_BROKEN,
+		[IB_EP_REQUESTED] = IB_EP_CLOSING,
+		[IB_EP_PENDING] = IB_EP_WITHDRAWN,
+		[IB_EP_OPEN] = IB_EP_BROKEN,
+		/* Once it is reported: below. */
+		[IB_EP_ESTABLISHED] = IB_EP_ESTABLISHED,
+		[IB_EP_WITHDRAWN] = IB_EP_WITHDRAWN,
+		[IB_EP_BROKEN] = IB_EP_BROKEN,
+		[IB_EP_DRAINED] = IB_EP_DRAINED,
+		[IB_EP_REPORTED] = IB_EP_REPORTED,
+		[IB_EP_LINGERING] = IB_EP_CLOSING,
+		[IB_EP_CLOSING] = IB_EP_CLOSING,
 	};
 
 	check_event(lost, 0, IB_EP_STATES, after);
@@ -95,12 +103,41 @@ START_TEST(break__first_call_counts)
 }
 END_TEST
 
+static unsigned established(unsigned from, unsigned is_lost)
+{
+	in_state(from);
+	ep.status = is_lost ? -ECONNRESET : 0;
+	ripc__ib_ep_established(&ep);
+	return ep.state;
+}
+
+/* Messages that came before a loss are delivered, so it must be reported that the lane was up. */
+START_TEST(established__before_the_loss)
+{
+	in_state(IB_EP_ESTABLISHED);
+	ripc__ib_ep_break(&ep, -ECONNRESET, "lost");
+	ck_assert(!ripc__list_empty(&t.event_eps));
+	ripc__ib_ep_established(&ep);
+	ck_assert_uint_eq(ep.state, IB_EP_BROKEN);
+	ck_assert(!ripc__list_empty(&t.event_eps));
+	in_state(IB_EP_ESTABLISHED);
+	ripc__ib_ep_established(&ep);
+	ck_assert_uint_eq(ep.state, IB_EP_OPEN);
+	if (!has_assertions())
+		return;
+	for (unsigned from = 0; from < IB_EP_STATES; from++)
+		if (from != IB_EP_ESTABLISHED)
+			ck_assert_int_eq(state_after(established, from, 0), REFUSED);
+}
+END_TEST
+
 START_TEST(leave__closing)
 {
 	static const int closing[IB_EP_STATES] = {
 		[IB_EP_CONNECTING] = IB_EP_CLOSING,
 		[IB_EP_REQUESTED] = IB_EP_CLOSING,
 		[IB_EP_PENDING] = IB_EP_CLOSING,
+		[IB_EP_ESTABLISHED] = IB_EP_CLOSING,
 		[IB_EP_OPEN] = IB_EP_CLOSING,
 		[IB_EP_WITHDRAWN] = IB_EP_CLOSING,
 		[IB_EP_BROKEN] = IB_EP_CLOSING,
@@ -119,11 +156,12 @@ END_TEST
 START_TEST(leave__lingering)
 {
 	static const int lingering[IB_EP_STATES] = {
-		[IB_EP_CONNECTING] = REFUSED,        [IB_EP_REQUESTED] = REFUSED,
-		[IB_EP_PENDING] = REFUSED,           [IB_EP_OPEN] = IB_EP_LINGERING,
-		[IB_EP_WITHDRAWN] = REFUSED,         [IB_EP_BROKEN] = REFUSED,
-		[IB_EP_DRAINED] = REFUSED,           [IB_EP_REPORTED] = REFUSED,
-		[IB_EP_LINGERING] = IB_EP_LINGERING, [IB_EP_CLOSING] = IB_EP_CLOSING,
+		[IB_EP_CONNECTING] = REFUSED,    [IB_EP_REQUESTED] = REFUSED,
+		[IB_EP_ESTABLISHED] = REFUSED,   [IB_EP_PENDING] = REFUSED,
+		[IB_EP_OPEN] = IB_EP_LINGERING,  [IB_EP_WITHDRAWN] = REFUSED,
+		[IB_EP_BROKEN] = REFUSED,        [IB_EP_DRAINED] = REFUSED,
+		[IB_EP_REPORTED] = REFUSED,      [IB_EP_LINGERING] = IB_EP_LINGERING,
+		[IB_EP_CLOSING] = IB_EP_CLOSING,
 	};
 
 	check_event(leave, IB_EP_LINGERING, IB_EP_STATES, lingering);
@@ -148,6 +186,7 @@ int main(void)
 	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, break__states);
 	tcase_add_test(tc, break__first_call_counts);
+	tcase_add_test(tc, established__before_the_loss);
 	tcase_add_test(tc, leave__closing);
 	tcase_add_test(tc, leave__lingering);
 	tcase_add_test(tc, leave__half_open);

@@ -88,8 +88,8 @@ static void heap_start(struct heap_ep *ep)
 static void set_private(struct heap_ep *ep, const void *priv, size_t privlen)
 {
 	if (privlen)
-		memcpy(ep->ep.private, priv, privlen);
-	ep->ep.private_len = (uint32_t)privlen;
+		memcpy(ep->ep.setup->private, priv, privlen);
+	ep->ep.setup->private_len = (uint32_t)privlen;
 }
 
 static struct heap_memory *heap_memory_new(void)
@@ -229,8 +229,8 @@ static unsigned heap_progress(struct ripc__transport *tr, struct ripc__event *ev
 		*reported = true;
 		events[n++] = (struct ripc__event){.kind = RIPC__EV_REQUEST,
 						   .request = ep,
-						   .data = ep->private,
-						   .len = ep->private_len,
+						   .data = ep->setup->private,
+						   .len = ep->setup->private_len,
 						   .text = "a transport of this process"};
 	}
 	n += ripc__ring_transport_poll(&t->r, events + n, max - n, &more);

@@ -173,6 +173,41 @@ START_TEST(read__queue)
 }
 END_TEST
 
+/* Tables of transfers exist while there are any, and can be freed only then. */
+START_TEST(trim__without_transfers)
+{
+	static uint8_t from[50000], to[50000];
+	struct ripc__ring_region *region;
+	struct ring_pair r;
+
+	ring_pair_open(&r, &layout_small, _i, false, test_seed());
+	ck_assert_ptr_null(r.a.w.transfers);
+	ring_pair_fill(from, sizeof(from), 1);
+	region = ripc__ring_reg(&r.b.w, from, sizeof(from), RIPC__ACCESS_REMOTE_READ);
+	for (unsigned round = 1; round <= 2; round++) {
+		memset(to, 0, sizeof(to));
+		ck_assert_int_eq(
+			ripc__ring_read(&r.a.w, to, sizeof(to), region->addr, region->key, round),
+			0);
+		while (r.a.nread < round) {
+			ripc__ring_trim(&r.a.w);
+			ripc__ring_trim(&r.b.w);
+			ck_assert_ptr_nonnull(r.a.w.transfers);
+			ring_pair_step(&r, &r.a);
+			ring_pair_step(&r, &r.b);
+		}
+		ck_assert(!memcmp(from, to, sizeof(from)));
+		ring_pair_drain(&r);
+		ripc__ring_trim(&r.a.w);
+		ripc__ring_trim(&r.b.w);
+		ck_assert_ptr_null(r.a.w.transfers);
+		ck_assert_ptr_null(r.b.w.transfers);
+	}
+	ripc__ring_dereg(&r.b.w, region);
+	ring_pair_close(&r);
+}
+END_TEST
+
 /* A send arrives after the write before it, whatever the link does. */
 START_TEST(write__before_send)
 {
@@ -266,6 +301,7 @@ int main(void)
 	tcase_add_test(c, read__of_memory_that_is_served);
 	tcase_add_loop_test(c, read__deregistered, 0, 2);
 	tcase_add_loop_test(c, read__queue, 0, 3);
+	tcase_add_loop_test(c, trim__without_transfers, 0, 2);
 	tcase_add_loop_test(c, write__before_send, 0, 2);
 	tcase_add_loop_test(c, write__not_allowed, 0, 2);
 	tcase_add_test(c, reg__many);

@@ -9,6 +9,7 @@ check_PROGRAMS += tests/transport/shm/test_export
 check_PROGRAMS += tests/transport/shm/test_export_death
 check_PROGRAMS += tests/transport/shm/test_export_isolation
 check_PROGRAMS += tests/transport/shm/test_export_refs
+check_PROGRAMS += tests/transport/shm/test_recycle
 check_PROGRAMS += tests/transport/shm/test_setup
 check_PROGRAMS += tests/transport/shm/test_shm
 check_PROGRAMS += tests/transport/shm/test_poll_one

@@ -20,7 +20,7 @@ START_TEST(export__same_buffer_is_mapped)
 	struct two w;
 	uint8_t *p;
 
-	open_two(&w, "", "");
+	open_two(&w, "handover=strict", "handover=strict");
 	p = buffer(w.a, LEN, 1);
 	m = in_place(&w, p, LEN, &r);
 	ck_assert(holds(m->items[0].iov_base, LEN, 1));
@@ -151,7 +151,7 @@ START_TEST(export__copied_into_window)
 	uint8_t *p, *window;
 	struct two w;
 
-	open_two(&w, "", "");
+	open_two(&w, "pool_bytes=0", "pool_bytes=0");
 	p = buffer(w.a, LEN, 8);
 	m = in_place(&w, p, LEN, &r);
 	ripc_message_free(m);
@@ -167,6 +167,10 @@ START_TEST(export__copied_into_window)
 	memset(p, 0, LEN);
 	ck_assert(holds(window, LEN, 8));
 	ripc_message_free(m);
+	/* The receiver does not need the mapping either. */
+	ck_assert_int_eq(ripc_buf_free(w.b, window), 0);
+	ck_assert_int_eq(ripc_buf_free(w.a, p), 0);
+	await_mappings(0);
 	close_two(&w);
 }
 END_TEST
@@ -258,7 +262,7 @@ START_TEST(ref__refused_message)
 	struct two w;
 	size_t huge;
 
-	open_two(&w, "", "");
+	open_two(&w, "handover=strict", "handover=strict");
 	items[0] = (struct iovec){buffer(w.a, LEN, 1), LEN};
 	ripc_message_free(in_place(&w, items[0].iov_base, LEN, &r));
 	finish(r);
@@ -462,7 +466,7 @@ START_TEST(buffer__used_once_no_memfd)
 	struct two w;
 	uint8_t *p, *first;
 
-	open_two(&w, "", "");
+	open_two(&w, "handover=strict", "");
 	first = buffer(w.a, LEN, 24);
 	ck_assert_int_eq(ripc_buf_free(w.a, first), 0);
 	for (unsigned i = 0; i < 50; i++) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A peer that keeps all it ever imported sees nothing of later uses of the memory. */
+/*
+ * In the strict mode a peer that keeps all it ever imported sees nothing of later uses of the
+ * memory.
+ */
 #define _GNU_SOURCE
 #include "zero_copy_pair.h"
 
@@ -62,7 +65,7 @@ START_TEST(isolation__next_use_hidden)
 	struct two w;
 	uint8_t *p;
 
-	open_two(&w, "", "");
+	open_two(&w, "handover=strict", "handover=strict");
 	p = buffer(w.a, LEN, 20);
 	memset(p, 1, LEN);
 	spy = exported_once(&w, p, LEN);
@@ -86,8 +89,8 @@ START_TEST(isolation__after_send_to_other)
 	struct two w;
 	uint8_t *p;
 
-	open_two(&w, "", "");
-	c = open_one("");
+	open_two(&w, "handover=strict", "handover=strict");
+	c = open_one("handover=strict");
 	third = serve(c, test_ids() + 2);
 	p = buffer(w.a, LEN, 21);
 	memset(p, 1, LEN);
@@ -111,8 +114,8 @@ START_TEST(isolation__alternating_peers)
 	struct two w;
 	uint8_t *p;
 
-	open_two(&w, "", "");
-	c = open_one("");
+	open_two(&w, "handover=strict", "handover=strict");
+	c = open_one("handover=strict");
 	third = serve(c, test_ids() + 2);
 	p = buffer(w.a, LEN, 22);
 	for (unsigned i = 0; i < 200; i++) {
@@ -139,8 +142,8 @@ START_TEST(isolation__from_other_peer)
 	struct two w;
 	uint8_t *p;
 
-	open_two(&w, "", "");
-	c = open_one("");
+	open_two(&w, "handover=strict", "handover=strict");
+	c = open_one("handover=strict");
 	third = serve(c, test_ids() + 2);
 	p = buffer(w.a, LEN, 23);
 	memset(p, 1, LEN);
@@ -168,7 +171,7 @@ START_TEST(isolation__former_use_hidden)
 	struct two w;
 	uint8_t *p, *q;
 
-	open_two(&w, "", "");
+	open_two(&w, "handover=strict", "handover=strict");
 	p = ripc_buf_alloc(w.a, LEN);
 	memset(p, SECRET, LEN);
 	ck_assert_int_eq(ripc_buf_free(w.a, p), 0);

@@ -16,7 +16,7 @@
 
 static void setup(void)
 {
-	world_open(2);
+	world_open(2, "");
 }
 
 static struct ripc_request *start(void *p, size_t len)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The conditions under which an item is mapped, as ripc_buf_alloc(3) states them: one case for each
- * sentence. Virtual time makes it independent of the receiver's speed.
+ * The conditions under which an item is mapped in the strict mode, as ripc_buf_alloc(3) states
+ * them: one case for each sentence. Virtual time makes it independent of the receiver's speed.
  */
 #include "virtual_time.h"
 
@@ -13,7 +13,7 @@
 
 static void setup(void)
 {
-	world_open(3);
+	world_open(3, "handover=strict");
 }
 
 /* Sends one message, which the receiver frees at once. Return: where its item lay. */

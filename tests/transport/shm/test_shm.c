@@ -265,6 +265,7 @@ START_TEST(export__only_sealed_memory)
 	ck_assert_ptr_eq(ev.user, &w);
 	ck_assert_int_lt(mprotect((void *)(uintptr_t)ev.data, ev.size, PROT_READ | PROT_WRITE), 0);
 	munmap((void *)(uintptr_t)ev.data, ev.size);
+	close(ev.status);
 	for (unsigned i = 0; i < 7; i++)
 		close(bad[i]);
 	close(fd);

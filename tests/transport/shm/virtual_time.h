@@ -12,6 +12,8 @@
 #include "core/progress/hooks.h"
 #include "harness.h"
 
+#include <stdio.h>
+
 #define STEP     (10 * RIPC__MS / 1000) /* 10 us of virtual time in a pass */
 #define CONTEXTS 3
 
@@ -43,8 +45,8 @@ static inline void world_idle(void *arg, uint64_t deadline_ns)
 	poll_all();
 }
 
-/* Opens the first n contexts. */
-static inline void world_open(unsigned n)
+/* Opens the first n contexts, with more options. */
+static inline void world_open(unsigned n, const char *more)
 {
 	const struct ripc__hooks hooks = {
 		.now = world_now,
@@ -52,14 +54,14 @@ static inline void world_open(unsigned n)
 		.random = world_random,
 	};
 
+	char options[160];
+
+	snprintf(options, sizeof(options), "transports=shm resolver=local peer_timeout_ms=60000 %s",
+		 more);
 	now_ns = ripc__clock_ns();
 	drawn = test_seed();
 	for (unsigned i = 0; i < n; i++) {
-		ck_assert_int_eq(ripc__open_hooked(&ctx[i],
-						   "transports=shm resolver=local "
-						   "peer_timeout_ms=60000",
-						   &hooks),
-				 0);
+		ck_assert_int_eq(ripc__open_hooked(&ctx[i], options, &hooks), 0);
 		ck_assert_int_eq(ripc_service_register(ctx[i], test_ids() + i, 0, &service[i]), 0);
 	}
 }

@@ -113,7 +113,7 @@ void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *pr
 
 void ripc__soft_ep_close(struct ripc__ep *ep)
 {
-	if (ep->state == SOFT_OPEN) {
+	if (soft_ep_running(ep)) {
 		ripc__soft_transmit(ep, PUSH_BYTES);
 		if (ep->fd >= 0) {
 			ripc__soft_unwatch(ep->t, ep->fd);

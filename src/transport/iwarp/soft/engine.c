@@ -10,11 +10,28 @@
 #define ALIGN_FROM \
 	1024u /* payloads longer than this are multiples of 64, so that targets stay aligned */
 
+/* Queues the request, and stores the read until its response. Return: 0 or -ENOMEM. */
+static int add_read(struct ripc__engine *e, const struct ripc__read *read, uint64_t raddr,
+		    uint32_t rkey)
+{
+	struct ripc__engine_rx *rx = &e->rx;
+	int err;
+
+	if (!rx->reads)
+		rx->reads = malloc(RIPC__READS_MAX * sizeof(*rx->reads));
+	if (!rx->reads)
+		return -ENOMEM;
+	err = ripc__engine_queue_read(e, read, raddr, rkey);
+	if (!err)
+		rx->reads[rx->read_tail++ % RIPC__READS_MAX] = *read;
+	return err;
+}
+
 void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 		       struct ripc__slab_pool *pool, const struct ripc__mpa_terms *terms,
 		       bool active, uint32_t segment)
 {
-	struct ripc__read nothing = {.silent = true};
+	const struct ripc__read nothing = {.silent = true};
 	int err = 0;
 
 	memset(e, 0, sizeof(*e));
@@ -43,8 +60,7 @@ void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 	if (terms->rtr == RIPC__MPA_RTR_SEND) {
 		err = ripc__engine_send(e, NULL, 0, 0);
 	} else if (terms->rtr == RIPC__MPA_RTR_READ) {
-		e->rx.reads[e->rx.read_tail++] = nothing;
-		err = ripc__engine_queue_read(e, &nothing, 0, 0);
+		err = add_read(e, &nothing, 0, 0);
 	} else if (terms->rtr == RIPC__MPA_RTR_WRITE) {
 		err = ripc__engine_queue_empty_write(e);
 	}
@@ -68,7 +84,7 @@ int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, cons
 	if (tx->work_tail - tx->work_reported >= RIPC__WORKS_MAX)
 		return -EAGAIN;
 	if (!tx->works) {
-		tx->works = calloc(RIPC__WORKS_MAX, sizeof(*tx->works));
+		tx->works = malloc(RIPC__WORKS_MAX * sizeof(*tx->works));
 		if (!tx->works)
 			return -ENOMEM;
 	}
@@ -103,19 +119,17 @@ int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8
 		return -ENOTCONN;
 	if (rx->read_tail - rx->read_head >= e->read_depth)
 		return -EAGAIN;
-	err = ripc__engine_queue_read(e, &read, raddr, rkey);
-	if (err)
-		return err;
-	region->users++;
-	rx->reads[rx->read_tail++ % RIPC__READS_MAX] = read;
-	return 0;
+	err = add_read(e, &read, raddr, rkey);
+	if (!err)
+		region->users++;
+	return err;
 }
 
 void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu,
 		       bool with_request)
 {
 	struct ripc__engine_tx *tx = &e->tx;
-	uint8_t head[RIPC__SEND_HEADER + RIPC__READ_REQUEST], *p = tx->term + RIPC__SEND_HEADER;
+	uint8_t head[RIPC__SEND_HEADER + RIPC__READ_REQUEST], *term, *p;
 	size_t head_len = 0, len;
 	unsigned pad;
 
@@ -137,24 +151,26 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	else
 		ripc__engine_drop_unsent(e);
 	ripc__engine_drop_rx(e);
-	if (!tx->open || tx->cut)
+	/* Without memory the connection ends without a Terminate. */
+	if (!tx->open || tx->cut || !ripc__engine_may_frame(tx))
 		return;
+	term = tx->framing->term;
+	p = term + RIPC__SEND_HEADER;
 	/* Control word: layer, type, code; which headers follow (M: length, D: DDP, R: RDMAP). */
 	ripc__put_be32(p,
 		       (uint32_t)code << 16 | (fpdu ? 0xc000u : 0) | (with_request ? 0x2000u : 0));
 	memcpy(p + 4, head, head_len);
 	len = 4 + head_len;
-	ripc__ddp_put_untagged(tx->term, RIPC__RDMAP_TERMINATE, true, RIPC__DDP_Q_TERMINATE, 1, 0,
-			       len);
+	ripc__ddp_put_untagged(term, RIPC__RDMAP_TERMINATE, true, RIPC__DDP_Q_TERMINATE, 1, 0, len);
 	len += RIPC__SEND_HEADER;
 	pad = (unsigned)(-len & 3);
-	memset(tx->term + len, 0, pad + RIPC__FPDU_CRC);
+	memset(term + len, 0, pad + RIPC__FPDU_CRC);
 	len += pad;
 	if (e->crc)
-		ripc__put_le32(tx->term + len, ripc__crc32c(0, tx->term, len));
+		ripc__put_le32(term + len, ripc__crc32c(0, term, len));
 	len += RIPC__FPDU_CRC;
-	tx->ring[tx->ring_tail++ % RIPC__FRAMED_MAX] = (struct ripc__framed){
-		.payload = tx->term,
+	tx->framing->ring[tx->ring_tail++ % RIPC__FRAMED_MAX] = (struct ripc__framed){
+		.payload = term,
 		.len = (uint32_t)len,
 		.kind = RIPC__FRAMED_TERMINATE,
 		.last = true,

@@ -109,6 +109,13 @@ struct ripc__framed {
 	uint8_t tail[RIPC__TRAILER_MAX];
 };
 
+/* FPDUs that are being sent. */
+struct ripc__framing {
+	struct ripc__framed ring[RIPC__FRAMED_MAX];
+	uint8_t term[80]; /* our Terminate, an FPDU */
+};
+
+/* Memory below a pointer exists only while it is used: an idle connection needs none of it. */
 struct ripc__engine_tx {
 	bool open; /* transmission is allowed; passive side: after the first FPDU arrived */
 	bool cut;  /* an FPDU cannot be completed: nothing may follow */
@@ -119,15 +126,14 @@ struct ripc__engine_tx {
 	struct ripc__chunk *unframed;
 	uint32_t unframed_off;           /* offset there */
 	uint64_t appended, framed, sent; /* bytes put into the queue, framed, sent, in all */
-	struct ripc__work *works;        /* ring of RIPC__WORKS_MAX, NULL until the first write */
+	struct ripc__work *works;        /* ring of RIPC__WORKS_MAX; NULL: no writes */
 	uint32_t work_tail, work_framed, work_sent, work_reported; /* counters into it */
-	struct ripc__read_response served[RIPC__READS_MAX];
+	struct ripc__read_response *served; /* ring of RIPC__READS_MAX; NULL: no reads */
 	uint32_t served_tail, served_framed, served_sent;
-	struct ripc__framed ring[RIPC__FRAMED_MAX];
-	uint32_t ring_head, ring_tail; /* counters into it */
+	struct ripc__framing *framing; /* NULL: its ring is empty */
+	uint32_t ring_head, ring_tail; /* counters into its ring */
 	uint32_t skip;                 /* bytes of ring[ring_head] that are sent */
 	uint64_t ring_bytes;           /* bytes of the ring that are not sent */
-	uint8_t term[80];              /* our Terminate, an FPDU */
 };
 
 struct ripc__engine_rx {
@@ -150,9 +156,9 @@ struct ripc__engine_rx {
 	struct ripc__slab *msg;          /* send that comes in several parts; NULL: none */
 	uint32_t msg_len;                /* bytes of it received */
 	uint8_t msg_op;
-	struct ripc__read reads[RIPC__READS_MAX];
+	struct ripc__read *reads;      /* ring of RIPC__READS_MAX; NULL: no reads */
 	uint32_t read_tail, read_head; /* counters into it */
-	uint8_t stash[RIPC__STASH_BYTES];
+	uint8_t *stash;                /* RIPC__STASH_BYTES; NULL: not used yet */
 };
 
 struct ripc__engine {
@@ -282,6 +288,8 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
  * partly sent.
  */
 void ripc__engine_drop_unsent(struct ripc__engine *e);
+/* Allocates the framing if there is none. Return: false: no memory. */
+bool ripc__engine_may_frame(struct ripc__engine_tx *tx);
 /* Drops all references to registered memory. */
 void ripc__engine_drop_tx(struct ripc__engine *e);
 void ripc__engine_drop_rx(struct ripc__engine *e);

@@ -8,6 +8,7 @@
 #include "transport/transport.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COPY_MAX \
@@ -38,6 +39,12 @@ static void drop_region(struct ripc__engine_rx *rx)
 	rx->region = NULL;
 }
 
+static void free_reads(struct ripc__engine_rx *rx)
+{
+	free(rx->reads);
+	rx->reads = NULL;
+}
+
 void ripc__engine_drop_rx(struct ripc__engine *e)
 {
 	struct ripc__engine_rx *rx = &e->rx;
@@ -47,6 +54,7 @@ void ripc__engine_drop_rx(struct ripc__engine *e)
 	for (; rx->read_head != rx->read_tail; rx->read_head++)
 		if (rx->reads[rx->read_head % RIPC__READS_MAX].region)
 			rx->reads[rx->read_head % RIPC__READS_MAX].region->users--;
+	free_reads(rx);
 	if (rx->msg)
 		ripc__slab_put(rx->msg);
 	rx->msg = NULL;
@@ -54,6 +62,8 @@ void ripc__engine_drop_rx(struct ripc__engine *e)
 		ripc__slab_put(rx->slab);
 	rx->slab = NULL;
 	rx->p = rx->end = NULL;
+	free(rx->stash);
+	rx->stash = NULL;
 	rx->stash_len = 0;
 }
 
@@ -95,10 +105,11 @@ static int check_response(struct ripc__engine *e, const struct ripc__ddp *ddp, u
 			  struct target *t)
 {
 	struct ripc__engine_rx *rx = &e->rx;
-	struct ripc__read *read = &rx->reads[rx->read_head % RIPC__READS_MAX];
+	const struct ripc__read *read;
 
 	if (rx->read_head == rx->read_tail)
 		return RIPC__TERM_OPCODE;
+	read = &rx->reads[rx->read_head % RIPC__READS_MAX];
 	if (payload) {
 		if (ddp->stag != read->stag)
 			return RIPC__TERM_T_STAG;
@@ -256,6 +267,10 @@ static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 	int code = 0;
 
 	e->rx.msn[RIPC__DDP_Q_READ]++;
+	if (!tx->served)
+		tx->served = malloc(RIPC__READS_MAX * sizeof(*tx->served));
+	if (!tx->served)
+		return no_memory(e);
 	if (r.len) {
 		r.region = ripc__region_find(e->regions, ripc__get_be32(body + 16));
 		if (!r.region)
@@ -277,13 +292,15 @@ static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 static int read_done(struct ripc__engine *e, struct ripc__engine_event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
-	struct ripc__read *read = &rx->reads[rx->read_head++ % RIPC__READS_MAX];
+	const struct ripc__read read = rx->reads[rx->read_head++ % RIPC__READS_MAX];
 
-	if (read->region)
-		read->region->users--;
-	if (read->silent)
+	if (read.region)
+		read.region->users--;
+	if (rx->read_head == rx->read_tail)
+		free_reads(rx);
+	if (read.silent)
 		return 0;
-	*ev = (struct ripc__engine_event){.kind = RIPC__ENGINE_READ_DONE, .wr_id = read->wr_id};
+	*ev = (struct ripc__engine_event){.kind = RIPC__ENGINE_READ_DONE, .wr_id = read.wr_id};
 	return 1;
 }
 
@@ -346,22 +363,24 @@ static void note_written(struct ripc__region *region, const struct ripc__ddp *dd
 		region->written = from + payload;
 }
 
-/* Keeps the few bytes of an incomplete FPDU. */
-static int park(struct ripc__engine_rx *rx)
+/* Keeps the few bytes of an incomplete FPDU. Return: 0, so that next() can return it. */
+static int park(struct ripc__engine *e)
 {
+	struct ripc__engine_rx *rx = &e->rx;
+
 	rx->stash_len = (uint32_t)(rx->end - rx->p);
-	if (rx->stash_len)
+	if (rx->stash_len) {
+		if (!rx->stash)
+			rx->stash = malloc(RIPC__STASH_BYTES);
+		if (!rx->stash)
+			return no_memory(e);
 		memcpy(rx->stash, rx->p, rx->stash_len);
+	}
 	rx->p = rx->end = NULL;
 	if (rx->slab)
 		ripc__slab_put(rx->slab);
 	rx->slab = NULL;
 	return 0;
-}
-
-static int out_of_bytes(struct ripc__engine *e)
-{
-	return park(&e->rx);
 }
 
 /*
@@ -384,7 +403,7 @@ static int store(struct ripc__engine *e, struct ripc__engine_event *ev)
 		have -= part;
 	}
 	if (rx->left || have < pad + RIPC__FPDU_CRC)
-		return out_of_bytes(e);
+		return park(e);
 	if (e->crc && ripc__crc32c(rx->crc, rx->p, pad) != ripc__get_le32(rx->p + pad)) {
 		violation(e, RIPC__TERM_CRC, NULL, false);
 		return -1;
@@ -430,7 +449,7 @@ static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 	int code, n;
 
 	if (have < RIPC__FPDU_LEN + 2)
-		return out_of_bytes(e);
+		return park(e);
 	ulpdu = ripc__get_be16(fpdu);
 	head = RIPC__FPDU_LEN + (fpdu[2] & RIPC__DDP_T ? RIPC__DDP_TAGGED : RIPC__DDP_UNTAGGED);
 	whole = ripc__fpdu_size(ulpdu);
@@ -439,7 +458,7 @@ static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 		return -1;
 	}
 	if (have < head)
-		return out_of_bytes(e);
+		return park(e);
 	if (e->crc && have >= whole &&
 	    ripc__crc32c(0, fpdu, whole - RIPC__FPDU_CRC) !=
 		    ripc__get_le32(fpdu + whole - RIPC__FPDU_CRC)) {
@@ -457,7 +476,7 @@ static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 	if (have < whole) {
 		/* Short FPDUs are completed in place; long payload is received into its target. */
 		if (!ddp.tagged && (payload <= COPY_MAX || ddp.queue != RIPC__DDP_Q_SEND))
-			return out_of_bytes(e);
+			return park(e);
 		if (!begin(e, &ddp, payload, &t))
 			no_memory(e);
 		return -1;
@@ -492,6 +511,10 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev)
 			.kind = RIPC__ENGINE_WRITE_DONE,
 			.wr_id = tx->works[tx->work_reported++ % RIPC__WORKS_MAX].wr_id,
 		};
+		if (tx->work_reported == tx->work_tail) {
+			free(tx->works);
+			tx->works = NULL;
+		}
 		return 1;
 	}
 	while (rx->p < rx->end) {
@@ -503,7 +526,7 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev)
 			return 0;
 	}
 	if (rx->slab)
-		park(rx);
+		park(e);
 	return 0;
 }
 

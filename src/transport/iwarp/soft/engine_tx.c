@@ -6,6 +6,7 @@
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,20 @@
 
 static struct ripc__framed *framed(struct ripc__engine_tx *tx, uint32_t i)
 {
-	return &tx->ring[i % RIPC__FRAMED_MAX];
+	return &tx->framing->ring[i % RIPC__FRAMED_MAX];
+}
+
+bool ripc__engine_may_frame(struct ripc__engine_tx *tx)
+{
+	if (!tx->framing)
+		tx->framing = calloc(1, sizeof(*tx->framing));
+	return tx->framing;
+}
+
+static void free_framing(struct ripc__engine_tx *tx)
+{
+	free(tx->framing);
+	tx->framing = NULL;
 }
 
 static uint32_t frame_crc(const uint8_t *head, size_t head_len, const struct iovec *iov,
@@ -287,8 +301,12 @@ unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned
 	uint32_t skip = tx->skip;
 	unsigned n = 0;
 
-	if (!tx->open)
+	if (!ripc__engine_pending(e))
 		return 0;
+	if (!e->status && !ripc__engine_may_frame(tx)) {
+		e->text = "out of memory to transmit";
+		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL, false);
+	}
 	while (!e->status && tx->ring_tail - tx->ring_head < RIPC__FRAMED_MAX &&
 	       tx->ring_bytes < max_bytes)
 		if (!frame_one(e))
@@ -329,6 +347,12 @@ static void free_bytes(struct ripc__engine_tx *tx, uint32_t len)
 	free(chunk);
 }
 
+static void free_served(struct ripc__engine_tx *tx)
+{
+	free(tx->served);
+	tx->served = NULL;
+}
+
 static void done(struct ripc__engine_tx *tx, const struct ripc__framed *s)
 {
 	if (s->kind == RIPC__FRAMED_BYTES) {
@@ -336,10 +360,14 @@ static void done(struct ripc__engine_tx *tx, const struct ripc__framed *s)
 	} else if (s->kind == RIPC__FRAMED_WRITE && s->last) {
 		tx->works[tx->work_sent++ % RIPC__WORKS_MAX].region->users--;
 	} else if (s->kind == RIPC__FRAMED_RESPONSE && s->last) {
-		struct ripc__read_response *r = &tx->served[tx->served_sent++ % RIPC__READS_MAX];
+		const struct ripc__read_response *r;
 
+		assert(tx->served);
+		r = &tx->served[tx->served_sent++ % RIPC__READS_MAX];
 		if (r->region)
 			r->region->users--;
+		if (tx->served_sent == tx->served_tail)
+			free_served(tx);
 	}
 }
 
@@ -361,6 +389,7 @@ void ripc__engine_sent(struct ripc__engine *e, size_t n)
 		tx->ring_head++;
 		done(tx, s);
 	}
+	free_framing(tx);
 }
 
 static void free_chunks(struct ripc__chunk *chunk)
@@ -383,6 +412,7 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 	tx->ring_head = tx->ring_tail = 0;
 	tx->skip = 0;
 	tx->ring_bytes = 0;
+	free_framing(tx);
 	for (; tx->work_sent != tx->work_tail; tx->work_sent++)
 		tx->works[tx->work_sent % RIPC__WORKS_MAX].region->users--;
 	tx->work_framed = tx->work_reported = tx->work_tail;
@@ -390,6 +420,7 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 		if (tx->served[tx->served_sent % RIPC__READS_MAX].region)
 			tx->served[tx->served_sent % RIPC__READS_MAX].region->users--;
 	tx->served_framed = tx->served_tail;
+	free_served(tx);
 	free_chunks(tx->head);
 	tx->head = tx->tail = tx->unframed = NULL;
 	tx->sent = tx->framed = tx->appended;
@@ -400,13 +431,14 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 void ripc__engine_drop_unsent(struct ripc__engine *e)
 {
 	struct ripc__engine_tx *tx = &e->tx;
-	struct ripc__framed *s = framed(tx, tx->ring_head);
 	uint32_t works = tx->work_sent, served = tx->served_sent;
+	struct ripc__framed *s;
 
 	if (tx->ring_head == tx->ring_tail || !tx->skip) {
 		ripc__engine_drop_tx(e);
 		return;
 	}
+	s = framed(tx, tx->ring_head);
 	tx->ring_tail = tx->ring_head + 1;
 	tx->ring_bytes = (uint64_t)s->head_len + s->len + s->tail_len - tx->skip;
 	s->last = true; /* its write or response is released */

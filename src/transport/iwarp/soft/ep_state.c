@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,9 +13,10 @@
 /* The states that may follow each state. */
 __attribute__((unused)) static const unsigned next_states[SOFT_EP_STATES] = {
 	[SOFT_CONNECTING] = TO(CONNECTING) | TO(MPA_REQ_SENT) | TO(BROKEN) | TO(FREED),
-	[SOFT_MPA_REQ_SENT] = TO(CONNECTING) | TO(OPEN) | TO(BROKEN) | TO(FREED),
+	[SOFT_MPA_REQ_SENT] = TO(CONNECTING) | TO(ESTABLISHED) | TO(BROKEN) | TO(FREED),
 	[SOFT_MPA_REQ_WAIT] = TO(REQUESTED) | TO(FREED),
-	[SOFT_REQUESTED] = TO(OPEN) | TO(FREED),
+	[SOFT_REQUESTED] = TO(ESTABLISHED) | TO(FREED),
+	[SOFT_ESTABLISHED] = TO(OPEN) | TO(BROKEN) | TO(FREED),
 	[SOFT_OPEN] = TO(BROKEN) | TO(FREED),
 	[SOFT_BROKEN] = TO(CLOSED) | TO(FREED),
 	[SOFT_CLOSED] = TO(FREED),
@@ -34,11 +34,11 @@ void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
 {
 	if (ep->state >= SOFT_BROKEN)
 		return;
-	if (ep->state != SOFT_OPEN)
+	if (!soft_ep_running(ep))
 		memset(&ep->engine, 0, sizeof(ep->engine));
 	ripc__soft_ep_set_state(ep, SOFT_BROKEN);
 	ep->error = error;
-	snprintf(ep->why, sizeof(ep->why), "%s", why);
+	ep->why = strdup(why);
 	ripc__list_del(&ep->timed);
 	ripc__list_del(&ep->held);
 	ripc__list_del(&ep->blocked);

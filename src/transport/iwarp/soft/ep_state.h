@@ -2,10 +2,11 @@
 /*
  * The states of an endpoint.
  *
- *   initiator   CONNECTING -> MPA_REQ_SENT -> OPEN
+ *   initiator   CONNECTING -> MPA_REQ_SENT -> ESTABLISHED
  *               CONNECTING, MPA_REQ_SENT -> next address: CONNECTING
- *   responder   MPA_REQ_WAIT -> REQUESTED -> OPEN
- *   both        lost: BROKEN -> CLOSED
+ *   responder   MPA_REQ_WAIT -> REQUESTED -> ESTABLISHED
+ *   both        ESTABLISHED -> OPEN
+ *               lost: BROKEN -> CLOSED
  *               any state -> FREED
  *
  * ripc__soft_ep_set_state() asserts that a transition is in the table of ep_state.c.
@@ -20,7 +21,8 @@ enum soft_ep_state {
 	SOFT_MPA_REQ_SENT, /* the MPA reply is awaited */
 	SOFT_MPA_REQ_WAIT, /* the MPA request is awaited; the core does not know the endpoint */
 	SOFT_REQUESTED,    /* EV_REQUEST was reported: the core accepts or rejects */
-	SOFT_OPEN,         /* the engine runs */
+	SOFT_ESTABLISHED,  /* the engine runs; EV_ESTABLISHED is to be reported */
+	SOFT_OPEN,         /* the engine runs; posting is possible */
 	SOFT_BROKEN,       /* lost: EV_CLOSED is to be reported */
 	SOFT_CLOSED,       /* EV_CLOSED was reported */
 	SOFT_FREED,        /* its memory is freed in the next progress() */

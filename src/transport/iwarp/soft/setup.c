@@ -60,7 +60,7 @@ void ripc__soft_ep_defer_free(struct ripc__ep *ep)
 	struct soft *t = ep->t;
 
 	ripc__soft_ep_deactivate(ep);
-	if (ep->state == SOFT_OPEN || ep->state == SOFT_BROKEN || ep->state == SOFT_CLOSED)
+	if (soft_ep_running(ep) || ep->state == SOFT_BROKEN || ep->state == SOFT_CLOSED)
 		ripc__engine_fini(&ep->engine);
 	ripc__soft_ep_set_state(ep, SOFT_FREED);
 	drop_socket(ep);
@@ -77,6 +77,7 @@ void ripc__soft_ep_free(struct ripc__ep *ep)
 {
 	ripc__list_del(&ep->free_link);
 	free(ep->setup);
+	free(ep->why);
 	free(ep);
 }
 
@@ -247,8 +248,7 @@ void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *t
 	getsockopt(ep->fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len);
 	ripc__engine_init(&ep->engine, &ep->t->regions, &ep->t->pool, terms, ep->initiator,
 			  (uint32_t)segment);
-	ripc__soft_ep_set_state(ep, SOFT_OPEN);
-	ep->want_established = true;
+	ripc__soft_ep_set_state(ep, SOFT_ESTABLISHED);
 	ripc__list_del(&ep->timed);
 	ripc__list_queue(&ep->t->ready, &ep->ready);
 }

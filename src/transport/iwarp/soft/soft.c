@@ -183,7 +183,7 @@ static void soft_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 	for (struct ripc__list *l = t->eps.next; l != &t->eps && region->users; l = l->next) {
 		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, all);
 
-		if (ep->state != SOFT_OPEN)
+		if (!soft_ep_running(ep))
 			continue;
 		ripc__engine_revoke(&ep->engine, region);
 		if (ep->engine.status)
@@ -214,7 +214,7 @@ static void soft_flush(struct ripc__transport *tr)
 static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__event *events,
 			       unsigned max)
 {
-	if (ep->state == SOFT_OPEN) {
+	if (soft_ep_running(ep)) {
 		if (what & EPOLLOUT) {
 			ripc__soft_watch_for(ep, ep->watched & ~(uint32_t)EPOLLOUT);
 		}
@@ -231,7 +231,7 @@ static void defer(struct soft *t, void *source)
 {
 	struct ripc__ep *ep = source;
 
-	if (*(enum soft_source *)source == SOFT_ENDPOINT && ep->state == SOFT_OPEN)
+	if (*(enum soft_source *)source == SOFT_ENDPOINT && soft_ep_running(ep))
 		ripc__list_queue(&t->ready, &ep->ready);
 }
 
@@ -463,7 +463,7 @@ static void soft_release(struct ripc__transport *tr, void *token)
 		if (ep->rx != SOFT_RX_STARVED)
 			continue;
 		ep->rx = SOFT_RX_OPEN;
-		if (ep->state != SOFT_OPEN)
+		if (!soft_ep_running(ep))
 			continue;
 		ripc__soft_watch_for(ep, ep->watched | EPOLLIN);
 		ripc__list_queue(&t->ready, &ep->ready);

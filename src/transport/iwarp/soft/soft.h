@@ -135,13 +135,18 @@ struct ripc__ep {
 	enum soft_rx rx;
 	uint8_t recent_rx; /* receptions since the last arm(), up to SPIN_RX */
 	bool initiator;
-	bool want_established;      /* EV_ESTABLISHED is to be reported */
 	bool want_sendable;         /* a post returned -EAGAIN */
 	bool rejected;              /* by the peer: setup->reply has its private data */
 	int error;                  /* of the socket, or 0; negative errno */
-	char why[SOFT_WHY_MAX];     /* reason in EV_CLOSED; source text in EV_REQUEST */
-	struct ripc__engine engine; /* from SOFT_OPEN on */
+	char *why;                  /* reason in EV_CLOSED; NULL: not closed, or no memory */
+	struct ripc__engine engine; /* from SOFT_ESTABLISHED on */
 };
+
+/* Whether the engine runs. */
+static inline bool soft_ep_running(const struct ripc__ep *ep)
+{
+	return ep->state == SOFT_ESTABLISHED || ep->state == SOFT_OPEN;
+}
 
 /* The open transport. */
 struct soft {

@@ -35,6 +35,10 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 		}
 		msg.msg_iovlen =
 			ripc__engine_gather(e, iov, GATHER_IOV, most < budget ? most : budget);
+		if (!msg.msg_iovlen) {
+			ripc__list_queue(&ep->t->ready, &ep->ready);
+			return;
+		}
 		for (unsigned i = 0; i < msg.msg_iovlen; i++)
 			total += iov[i].iov_len;
 		n = sendmsg(ep->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -82,7 +86,7 @@ static unsigned closed(struct ripc__ep *ep, struct ripc__event *ev)
 				   .user = ep->user,
 				   .ep = ep,
 				   .status = ep->error,
-				   .text = ep->why};
+				   .text = ep->why ? ep->why : "out of memory"};
 	if (ep->rejected) {
 		ev->reject = true;
 		ev->data = ep->setup->reply.priv;
@@ -99,7 +103,7 @@ static unsigned established(struct ripc__ep *ep, struct ripc__event *ev)
 		ev->data = ep->setup->reply.priv;
 		ev->len = (uint32_t)ep->setup->reply.privlen;
 	}
-	ep->want_established = false;
+	ripc__soft_ep_set_state(ep, SOFT_OPEN);
 	ripc__list_queue(&ep->t->settled, &ep->timed);
 	return 1;
 }
@@ -234,9 +238,9 @@ unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsig
 	ripc__list_del(&ep->ready);
 	if (ep->state == SOFT_BROKEN)
 		return closed(ep, events);
-	if (ep->state != SOFT_OPEN)
+	if (!soft_ep_running(ep))
 		return 0;
-	if (ep->want_established)
+	if (ep->state == SOFT_ESTABLISHED)
 		n += established(ep, events);
 	n += receive(ep, events + n, max - n);
 	if (ripc__engine_pending(e) && !e->status && !ep->error)

@@ -9,6 +9,9 @@ check_PROGRAMS += tests/transport/iwarp/soft/test_ep_state
 check_PROGRAMS += tests/transport/iwarp/soft/test_mpa
 check_PROGRAMS += tests/transport/iwarp/soft/test_region
 check_PROGRAMS += tests/transport/iwarp/soft/test_engine
+check_PROGRAMS += tests/transport/iwarp/soft/test_engine_memory
+tests_transport_iwarp_soft_test_engine_memory_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=malloc,--wrap=calloc
 check_PROGRAMS += tests/transport/iwarp/soft/test_engine_rx
 check_PROGRAMS += tests/transport/iwarp/soft/test_engine_rx_bad
 check_PROGRAMS += tests/transport/iwarp/soft/test_soft

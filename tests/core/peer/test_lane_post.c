@@ -410,7 +410,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/message/short_header");
+	Suite *suite = suite_create("core/peer/lane_post");
 	TCase *tc = tcase_create("again");
 
 	test_seed();
@@ -430,5 +430,5 @@ int main(void)
 	tcase_add_test(tc, dispatch__elided_beyond_credit);
 	tcase_add_test(tc, dispatch__elided_datagram);
 	suite_add_tcase(suite, tc);
-	return test_main("core/message/short_header", suite);
+	return test_main("core/peer/lane_post", suite);
 }

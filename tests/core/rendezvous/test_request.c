@@ -440,7 +440,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/rendezvous/withdraw");
+	Suite *suite = suite_create("core/rendezvous/request");
 	TCase *tc = tcase_create("withdraw");
 
 	test_seed();
@@ -465,5 +465,5 @@ int main(void)
 	tcase_add_loop_test(tc, moved__while_written, 0, 2);
 	tcase_add_test(tc, service_closed__cancels_requests);
 	suite_add_tcase(suite, tc);
-	return test_main("core/rendezvous/withdraw", suite);
+	return test_main("core/rendezvous/request", suite);
 }

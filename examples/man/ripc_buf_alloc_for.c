@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A camera: sends ten pictures of 4 MiB to service 43, each in a buffer of its own. On the same
+ * host the service reads them in place, also if it passes them on; buffers of earlier pictures are
+ * used again.
+ * The page ripc_message_detach(3) shows a service.
+ */
+#include <ripc.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define PICTURE 4194304
+
+int main(void)
+{
+	struct ripc_service *me;
+	struct iovec item;
+	int err;
+
+	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &me);
+	for (int i = 0; !err && i < 10; i++) {
+		char *picture =
+			(char *)ripc_buf_alloc_for(NULL, PICTURE, 43);
+
+		if (!picture)
+			break;
+		memset(picture, i, PICTURE);
+		item.iov_base = picture;
+		item.iov_len = PICTURE;
+		err = ripc_send_long(me, 43, &item, 1, NULL, 10000);
+		ripc_buf_free(NULL, picture);
+	}
+	if (err)
+		fprintf(stderr, "%s\n", ripc_error_detail());
+	return ripc_close(NULL) || err;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Mapped zero copy: the receiver's side. Contract in mapped.h. */
+#include "core/memory/mapped.h"
+#include "core/memory/memory_object.h"
+#include "core/memory/region.h"
+#include "core/memory/message.h"
+#include "core/memory/ops.h"
+#include "core/peer/lane.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct ripc__region *import_find(struct ripc__lane *lane, uint64_t export_id)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->imports) {
+		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lane_link);
+
+		if (r->export_id == export_id && !r->unmap_pending)
+			return r;
+	}
+	return NULL;
+}
+
+void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, int fd, uint64_t export_id)
+{
+	struct ripc__region *r = NULL;
+
+	if (lane->state == RIPC__LANE_UP && lane->caps & RIPC__CAP_EXPORT &&
+	    lane->nimports < RIPC__IMPORTS_MAX && export_id <= UINT32_MAX &&
+	    !import_find(lane, export_id))
+		r = ripc__region_import(lane->ctx, base, len);
+	if (!r) {
+		/* Without MAP_ACK the sender goes on copying. */
+		munmap(base, len);
+		close(fd);
+		return;
+	}
+	if (!ripc__memory_object_keep(lane->ctx, r, fd))
+		close(fd);
+	r->lane = lane;
+	r->export_id = (uint32_t)export_id;
+	ripc__list_add(&lane->imports, &r->lane_link);
+	lane->nimports++;
+	lane->ctx->memory_ops->map_ack(lane, export_id);
+}
+
+static void import_ref_free(struct ripc__import_ref *import_ref)
+{
+	ripc__list_del(&import_ref->link);
+	free(import_ref);
+}
+
+void ripc__import_free(struct ripc__region *r)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&r->import_refs)))
+		import_ref_free(ripc__list_entry(n, struct ripc__import_ref, link));
+}
+
+void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__list *n, *tmp;
+
+	if (r->sends)
+		return;
+	ripc__list_for_each_safe (n, tmp, &r->import_refs) {
+		struct ripc__import_ref *import_ref =
+			ripc__list_entry(n, struct ripc__import_ref, link);
+
+		if (!import_ref->released)
+			continue;
+		if (import_ref->lane)
+			ctx->memory_ops->release(import_ref->lane, import_ref->request,
+						 import_ref->item |
+							 (r->tainted ? RIPC__RELEASE_LOST : 0));
+		import_ref_free(import_ref);
+	}
+	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))
+		return;
+	ripc__list_del(&r->lane_link);
+	if (r->lane)
+		r->lane->nimports--;
+	ripc__exports_drop(r);
+	ripc__memory_object_close(ctx, r);
+	ripc__region_unmap(ctx, r);
+}
+
+bool ripc__import_is_own(struct ripc *ctx, const struct ripc__region *region)
+{
+	const struct ripc__region *own = ripc__memory_object_own(ctx, region);
+
+	return own && own->state == RIPC__REGION_APP && !own->free_pending;
+}
+
+void ripc__import_unmap(struct ripc__lane *lane, uint64_t export_id)
+{
+	struct ripc__region *r = import_find(lane, export_id);
+
+	/* Never mapped, because memory was short. */
+	if (!r)
+		return;
+	r->unmap_pending = true;
+	ripc__import_settle(lane->ctx, r);
+}
+
+int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t at, uint64_t len,
+			 uint64_t request, unsigned item, struct ripc__import_ref **out,
+			 uint8_t **base)
+{
+	struct ripc__region *r = import_find(lane, export_id);
+	struct ripc__import_ref *import_ref;
+
+	if (!r || at > r->cap || len > r->cap - at)
+		return -EPROTO;
+	import_ref = calloc(1, sizeof(*import_ref));
+	if (!import_ref)
+		return -ENOBUFS;
+	import_ref->region = r;
+	import_ref->lane = lane;
+	import_ref->request = request;
+	import_ref->item = item;
+	ripc__list_add(&r->import_refs, &import_ref->link);
+	*out = import_ref;
+	*base = r->base + at;
+	return 0;
+}
+
+void ripc__import_ref_release_item(struct ripc__region *r, const struct ripc__message *m,
+				   unsigned item)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &r->import_refs) {
+		struct ripc__import_ref *import_ref =
+			ripc__list_entry(n, struct ripc__import_ref, link);
+
+		if (import_ref->message == m && import_ref->item == item && !import_ref->released) {
+			ripc__import_ref_release(import_ref);
+			return;
+		}
+	}
+}
+
+void ripc__import_ref_release(struct ripc__import_ref *import_ref)
+{
+	struct ripc__region *r = import_ref->region;
+
+	import_ref->released = true;
+	ripc__import_settle(r->ctx, r);
+}
+
+void ripc__imports_lane_gone(struct ripc__lane *lane)
+{
+	struct ripc__list *n, *k;
+
+	while ((n = ripc__list_first(&lane->imports))) {
+		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lane_link);
+
+		ripc__list_del(n);
+		r->lane = NULL;
+		r->unmap_pending = true;
+		/* Items that the application holds stay readable until it frees them. */
+		ripc__list_for_each (k, &r->import_refs)
+			ripc__list_entry(k, struct ripc__import_ref, link)->lane = NULL;
+		ripc__import_settle(lane->ctx, r);
+	}
+	lane->nimports = 0;
+}

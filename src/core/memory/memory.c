@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "base/host.h"
+#include "core/memory/bounce.h"
+#include "core/memory/buffer.h"
+#include "core/memory/mapped.h"
+#include "core/memory/pool.h"
+
+#include <stdlib.h>
+
+void ripc__memory_init(struct ripc *ctx)
+{
+	struct ripc__memory *m = ctx->memory;
+
+	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++) {
+		ripc__list_init(&m->classes[i]);
+		ripc__list_init(&m->shared[i]);
+	}
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX; i++)
+		m->fds[i] = -1;
+	ripc__list_init(&m->lru);
+	ripc__list_init(&m->recv_windows);
+	ripc__list_init(&m->returns);
+	m->next_return_id = 1;
+}
+
+void ripc__memory_set_export(struct ripc *ctx)
+{
+	/* Exported buffers are memfds, whose pages may be refused one by one. */
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t && ctx->tp[i].limits.caps & RIPC__CAP_EXPORT)
+			ctx->memory->can_export = !ripc__host_no_overcommit();
+}
+
+void ripc__memory_fini(struct ripc *ctx)
+{
+	struct ripc__memory *m = ctx->memory;
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&m->recv_windows))) {
+		ripc__list_del(n);
+		free(ripc__list_entry(n, struct ripc__recv_window, link));
+	}
+	while ((n = ripc__list_first(&m->returns))) {
+		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
+
+		ripc__list_del(n);
+		if (r->bounce)
+			ripc__bounce_put(r->bounce);
+		free(r);
+	}
+	for (size_t i = 0; i < m->nregions; i++) {
+		struct ripc__region *r = m->regions[i];
+
+		for (unsigned k = 0; k < RIPC__TP_MAX; k++)
+			free(r->cached_mr[k]);
+		ripc__import_free(r);
+		if (r->state != RIPC__REGION_USER)
+			ripc__pool_unmap(ctx, r);
+		free(r);
+	}
+	free(m->regions);
+	free(m->return_index);
+	memset(m, 0, sizeof(*m));
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/memory/region.h"
+#include "core/memory/ops.h"
+#include "wire/header.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* Index of the first region whose base is above p. */
+static size_t region_above(const struct ripc__memory *m, const uint8_t *p)
+{
+	size_t lo = 0, hi = m->nregions;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (m->regions[mid]->base > p)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+struct ripc__region *ripc__memory_find_cap(struct ripc *ctx, const void *ptr)
+{
+	struct ripc__memory *m = ctx->memory;
+	const uint8_t *p = ptr;
+	size_t i = region_above(m, p);
+	struct ripc__region *r = i ? m->regions[i - 1] : NULL;
+
+	return r && (size_t)(p - r->base) < ripc__region_size(r) ? r : NULL;
+}
+
+struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *ptr, size_t len)
+{
+	struct ripc__region *r = ripc__memory_find_cap(ctx, ptr);
+
+	return r && ripc__region_contains(r, ptr, len) ? r : NULL;
+}
+
+int ripc__regions_insert(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__memory *m = ctx->memory;
+	size_t i;
+
+	if (m->nregions == m->regions_cap) {
+		size_t cap = m->regions_cap ? 2 * m->regions_cap : 64;
+		struct ripc__region **grown = realloc(m->regions, cap * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		m->regions = grown;
+		m->regions_cap = cap;
+	}
+	i = region_above(m, r->base);
+	memmove(m->regions + i + 1, m->regions + i, (m->nregions - i) * sizeof(*m->regions));
+	m->regions[i] = r;
+	m->nregions++;
+	return 0;
+}
+
+void ripc__regions_remove(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__memory *m = ctx->memory;
+	size_t i = region_above(m, r->base) - 1;
+
+	memmove(m->regions + i, m->regions + i + 1, (m->nregions - i - 1) * sizeof(*m->regions));
+	m->nregions--;
+	if (m->regions_cap > 64 && m->nregions < m->regions_cap / 4) {
+		struct ripc__region **less =
+			realloc(m->regions, m->regions_cap / 2 * sizeof(*less));
+
+		if (less) {
+			m->regions = less;
+			m->regions_cap /= 2;
+		}
+	}
+}
+
+struct ripc__region *ripc__regions_new(struct ripc *ctx)
+{
+	struct ripc__region *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->ctx = ctx;
+	r->fd = -1;
+	ripc__list_init(&r->free_link);
+	ripc__list_init(&r->lru_link);
+	ripc__list_init(&r->exports);
+	ripc__list_init(&r->refs);
+	ripc__list_init(&r->import_refs);
+	ripc__list_init(&r->lane_link);
+	return r;
+}
+
+struct ripc__region *ripc__region_import(struct ripc *ctx, void *base, size_t len)
+{
+	struct ripc__region *r = ripc__regions_new(ctx);
+
+	if (!r)
+		return NULL;
+	r->base = base;
+	r->len = r->cap = len;
+	r->state = RIPC__REGION_IMPORTED;
+	if (!ripc__regions_insert(ctx, r))
+		return r;
+	free(r);
+	return NULL;
+}
+
+void ripc__region_unmap(struct ripc *ctx, struct ripc__region *r)
+{
+	ripc__cached_mrs_drop(ctx, r);
+	ripc__regions_remove(ctx, r);
+	munmap(r->base, r->cap);
+	free(r);
+}
+
+static bool overlap(const uint8_t *a, size_t alen, const uint8_t *b, size_t blen)
+{
+	return a < b + blen && b < a + alen;
+}
+
+int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *ptr,
+		      size_t len)
+{
+	struct ripc__list *n;
+	const uint8_t *p = ptr;
+	uint64_t dest;
+
+	if (region->pins) {
+		ripc__list_for_each (n, &ctx->memory->recv_windows) {
+			struct ripc__recv_window *w =
+				ripc__list_entry(n, struct ripc__recv_window, link);
+
+			if (overlap(p, len, w->base, w->len))
+				return ripc__fail(-EBUSY, "memory at %p overlaps a window at %p",
+						  ptr, (void *)w->base);
+		}
+		ripc__list_for_each (n, &ctx->memory->returns) {
+			struct ripc__local_return *r =
+				ripc__list_entry(n, struct ripc__local_return, link);
+
+			if (overlap(p, len, r->base, r->len))
+				return ripc__fail(
+					-EBUSY,
+					"memory at %p overlaps a return buffer offered at %p", ptr,
+					(void *)r->base);
+		}
+	}
+	dest = region->sends ? ctx->memory_ops->sent_from(ctx, ptr, len) : 0;
+	if (dest)
+		return ripc__fail(-EBUSY,
+				  "memory at %p is read by a send to service %llu under way", ptr,
+				  (unsigned long long)dest);
+	return 0;
+}
+
+/* Lock held. */
+static int register_region(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__memory *m = ctx->memory;
+	size_t i = region_above(m, r->base);
+
+	if ((i && r->base < m->regions[i - 1]->base + ripc__region_size(m->regions[i - 1])) ||
+	    (i < m->nregions && m->regions[i]->base < r->base + r->len))
+		return ripc__fail(-EEXIST,
+				  "%zu bytes at %p overlap memory that is registered already",
+				  r->len, (void *)r->base);
+	if (ripc__regions_insert(ctx, r))
+		return ripc__fail(-ENOMEM, "no memory to register %zu bytes", r->len);
+	ctx->stats.registered_bytes += r->len;
+	return 0;
+}
+
+int ripc__buf_register(struct ripc *ctx, void *base, size_t len)
+{
+	struct ripc__region *r;
+	int rc;
+
+	if (!base || !len || len >> RIPC__LEN_BITS || (uintptr_t)base + len < (uintptr_t)base)
+		return ripc__fail(-EINVAL, "%zu bytes at %p cannot be registered", len, base);
+	r = ripc__regions_new(ctx);
+	if (!r)
+		return ripc__fail(-ENOMEM, "no memory to register %zu bytes", len);
+	r->base = base;
+	r->len = len;
+	r->state = RIPC__REGION_USER;
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	if (!rc)
+		rc = register_region(ctx, r);
+	ripc__unlock(ctx);
+	if (rc)
+		free(r);
+	return rc;
+}
+
+int ripc__buf_unregister(struct ripc *ctx, void *base)
+{
+	struct ripc__region *r;
+	int rc;
+
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	r = rc ? NULL : ripc__memory_find(ctx, base, 0);
+	if (rc) {
+		/* Another thread unregistered it meanwhile. */
+	} else if (!r || r->state != RIPC__REGION_USER || r->base != base) {
+		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
+	} else if (r->sends) {
+		rc = ripc__fail(-EBUSY, "a send that is under way reads from the memory at %p",
+				base);
+	} else if (r->pins) {
+		rc = ripc__fail(-EBUSY,
+				"memory at %p is set aside as a window or offered to a peer", base);
+	} else {
+		ripc__cached_mrs_drop(ctx, r);
+		ripc__regions_remove(ctx, r);
+		ctx->stats.registered_bytes -= r->len;
+		free(r);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/peer/dest.h"
+#include "core/peer/attempt.h"
+#include "core/peer/lane.h"
+#include "core/peer/ops.h"
+#include "core/peer/peer.h"
+#include "core/service/service.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RETRY_MIN_NS (20 * RIPC__MS)
+#define RETRY_MAX_NS (1000 * RIPC__MS)
+
+struct ripc__dest *ripc__dest_lookup(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__dest *d;
+
+	HASH_FIND(hh, ctx->dests, &id, sizeof(id), d);
+	if (d)
+		ctx->last_dest = d;
+	return d;
+}
+
+struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, id);
+
+	if (d)
+		return d;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return NULL;
+	d->id = id;
+	ripc__list_init(&d->link);
+	ripc__list_init(&d->pending);
+	ripc__list_init(&d->remote_returns);
+	ripc__list_init(&d->reliable_pending);
+	ripc__list_init(&d->watches);
+	ripc__waitq_init(&d->waitq);
+	ripc__completion_init(&d->sendable, RIPC_COMPLETION_SENDABLE);
+	HASH_ADD(hh, ctx->dests, id, sizeof(d->id), d);
+	if (!d->hh.tbl) {
+		free(d);
+		return NULL;
+	}
+	d->used_ns = ripc__now(ctx);
+	ripc__sweep_plan(ctx);
+	return d;
+}
+
+bool ripc__dest_has_waiters(const struct ripc__dest *d)
+{
+	return d->users || d->wanted || !ripc__list_empty(&d->pending) ||
+	       !ripc__list_empty(&d->watches);
+}
+
+void ripc__remote_returns_drop(struct ripc__dest *d)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &d->remote_returns) {
+		struct ripc__remote_return *o =
+			ripc__list_entry(n, struct ripc__remote_return, link);
+
+		/* An offer in use belongs to its request. */
+		ripc__list_del(&o->link);
+		if (o->lane)
+			o->orphan = true;
+		else
+			free(o);
+	}
+	d->nremote_returns = 0;
+}
+
+static void dest_unlink(struct ripc__dest *d)
+{
+	ripc__remote_returns_drop(d);
+	ripc__list_del(&d->link);
+	d->peer = NULL;
+	d->credit = NULL;
+}
+
+static void dest_link(struct ripc__dest *d, struct ripc__peer *p)
+{
+	if (d->peer == p)
+		return;
+	if (d->peer)
+		dest_unlink(d);
+	d->peer = p;
+	ripc__list_add(&p->dests, &d->link);
+}
+
+void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (!ctx->completions_used)
+		return;
+	d->wanted = true;
+	ripc__completion_remove(ctx, &d->sendable);
+	/* No event announces room for a datagram. */
+	if (ctx->datagrams)
+		ripc__timer_at(ctx, ripc__now(ctx) + RIPC__MS);
+	ripc__progress_request(ctx);
+}
+
+/* Whether a call that returned -EAGAIN would only return it again. */
+static bool dest_still_waits(const struct ripc *ctx, const struct ripc__dest *d)
+{
+	bool connected = d->state == RIPC__DEST_KNOWN && d->peer->lane;
+
+	if (!connected)
+		return d->state != RIPC__DEST_FAILED && !ctx->datagrams;
+	return d->wanted_limit_units && d->credit &&
+	       d->credit->limit_units == d->wanted_limit_units;
+}
+
+void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d)
+{
+	ripc__wake(ctx, &d->waitq);
+	if (!d->wanted || dest_still_waits(ctx, d))
+		return;
+	d->wanted = false;
+	ripc__completion_add(ctx, &d->sendable);
+}
+
+/* Plans another look-up, later each time. */
+static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
+{
+	uint64_t wait = RETRY_MIN_NS << (d->failures < 6 ? d->failures : 6);
+
+	/* In other states it had a holder, and is looked up again. */
+	bool not_found = d->state == RIPC__DEST_RESOLVING || d->state == RIPC__DEST_UNKNOWN;
+
+	if (why) {
+		char *copy = strdup(why);
+
+		free(d->why);
+		d->why = copy;
+	}
+	d->failures++;
+	d->state = RIPC__DEST_FAILED;
+	d->retry_ns = ripc__now(ctx) + (wait < RETRY_MAX_NS ? wait : RETRY_MAX_NS);
+	ripc__timer_at(ctx, d->retry_ns);
+	ripc__dest_wake(ctx, d);
+	if (not_found && !ripc__list_empty(&d->watches))
+		ctx->peer_ops->not_found(ctx, d, d->why ? d->why : "");
+}
+
+void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p)
+{
+	if (d->peer || (d->state != RIPC__DEST_UNKNOWN && d->state != RIPC__DEST_FAILED))
+		return;
+	d->peer = p;
+	d->state = RIPC__DEST_KNOWN;
+	d->failures = 0;
+	ripc__list_add(&p->dests, &d->link);
+	ripc__dest_flush(ctx, d);
+	ripc__dest_wake(ctx, d);
+}
+
+/*
+ * A look-up that begins in the timers comes after the resolver's turn in this pass: run another
+ * pass before sleeping.
+ */
+static void kick_resolver(struct ripc *ctx)
+{
+	ctx->resolver_pending = true;
+	ctx->resolver_timer_ns = 0;
+	ctx->next_timer_ns = 0;
+}
+
+/* The peer that holds it. Other peers may be evicted for it, with their destinations. */
+static struct ripc__peer *dest_holder(struct ripc *ctx, struct ripc__dest *d,
+				      const uint8_t instance[16])
+{
+	struct ripc__peer *p;
+
+	d->users++;
+	p = ripc__peer_get(ctx, instance);
+	d->users--;
+	return p;
+}
+
+static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
+{
+	struct ripc_service *local = ripc__service_find(ctx, d->id);
+	int rc;
+
+	if (local) {
+		struct ripc__peer *p = dest_holder(ctx, d, ctx->instance);
+
+		if (!p) {
+			dest_fail(ctx, d, "out of memory");
+			return;
+		}
+		dest_link(d, p);
+		d->state = RIPC__DEST_KNOWN;
+		return;
+	}
+	rc = ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx));
+	if (rc) {
+		dest_fail(ctx, d, ripc_error_detail());
+		return;
+	}
+	d->state = RIPC__DEST_RESOLVING;
+	kick_resolver(ctx);
+	ripc__progress_request(ctx);
+}
+
+void ripc__dest_refresh(struct ripc *ctx, struct ripc__dest *d)
+{
+	/* Without an answer the peer still times out. */
+	if (!ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx)))
+		kick_resolver(ctx);
+}
+
+int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->state == RIPC__DEST_KNOWN)
+		return 0;
+	d->used_ns = ripc__now(ctx);
+	if (d->state == RIPC__DEST_FAILED && d->used_ns >= d->retry_ns)
+		d->state = RIPC__DEST_UNKNOWN;
+	/* The retry time may have passed while no sender waited. */
+	if (d->state == RIPC__DEST_FAILED) {
+		ripc__timer_at(ctx, d->retry_ns);
+		ripc__progress_request(ctx);
+	}
+	if (d->state == RIPC__DEST_UNKNOWN)
+		dest_resolve(ctx, d);
+	return d->state == RIPC__DEST_KNOWN ? 0 : -EAGAIN;
+}
+
+int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->state == RIPC__DEST_KNOWN && d->peer->lane)
+		return 0;
+	if (!ripc__dest_locate(ctx, d)) {
+		ripc__peer_connect(ctx, d->peer);
+		ripc__progress_request(ctx);
+		/* The attempt may have ended already. */
+		if (d->state == RIPC__DEST_KNOWN && d->peer->lane)
+			return 0;
+	}
+	return -EAGAIN;
+}
+
+void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *why)
+{
+	if (d->state != RIPC__DEST_KNOWN)
+		return;
+	ripc__resolver_invalidate(ctx->resolver, d->id, d->peer->instance);
+	if (d->peer->lane)
+		ripc__flows_relearn(d->peer->lane, d->id);
+	dest_unlink(d);
+	dest_fail(ctx, d, why);
+}
+
+void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (!ripc__list_empty(&d->reliable_pending))
+		ctx->peer_ops->flush_reliable(ctx, d);
+	if (!ripc__list_empty(&d->watches))
+		ctx->peer_ops->flush_watches(ctx, d);
+	while (!ripc__list_empty(&d->pending)) {
+		if (ripc__dest_reach(ctx, d))
+			return;
+		if (ctx->peer_ops->send_pending(d))
+			return;
+	}
+}
+
+int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
+{
+	static const uint8_t zero_instance[16];
+	unsigned long long id = (unsigned long long)d->id;
+	char text[RIPC__DETAIL_MAX];
+
+	if (d->state == RIPC__DEST_KNOWN) {
+		ripc__attempts_text(ctx, d->peer, text, sizeof(text) - 100);
+		return ripc__fail(-EHOSTUNREACH,
+				  "service %llu: its holder %s cannot be reached: %s", id,
+				  ripc__instance_text(d->peer->instance), text);
+	}
+	if (d->why && memcmp(d->holder, zero_instance, 16))
+		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", id, d->why);
+	if (d->why)
+		snprintf(text, sizeof(text), "%s", d->why);
+	else
+		snprintf(text, sizeof(text), "asked %s on %s, and nobody has answered yet",
+			 ctx->opt.resolver,
+			 *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
+	return ripc__fail(-EHOSTUNREACH,
+			  "service %llu: %s; is its server running? \"ripc-info --doctor -s %llu\" "
+			  "looks for the cause",
+			  id, text, id);
+}
+
+void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, record->service);
+	struct ripc__peer *p;
+
+	if (!d)
+		return;
+	if (!memcmp(record->instance, ctx->instance, 16)) {
+		/* A local service: reached without the network, if it is still registered. */
+		d->state = RIPC__DEST_UNKNOWN;
+		if (ripc__dest_has_waiters(d))
+			ripc__dest_reach(ctx, d);
+		return;
+	}
+	p = dest_holder(ctx, d, record->instance);
+	if (!p || ripc__peer_set_addrs(p, record)) {
+		dest_fail(ctx, d, "out of memory");
+		return;
+	}
+	dest_link(d, p);
+	memcpy(d->holder, p->instance, 16);
+	d->state = RIPC__DEST_KNOWN;
+	d->failures = 0;
+	if (ripc__dest_has_waiters(d)) {
+		ripc__peer_connect(ctx, p);
+		ripc__dest_flush(ctx, d);
+	}
+	ripc__dest_wake(ctx, d);
+}
+
+void ripc__dest_unresolved(struct ripc *ctx, uint64_t id, const char *text)
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, id);
+
+	if (!d || d->state != RIPC__DEST_RESOLVING)
+		return;
+	memset(d->holder, 0, 16);
+	dest_fail(ctx, d, text);
+}
+
+void ripc__dest_withdrawn(struct ripc *ctx, uint64_t id, const uint8_t instance[16])
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, id);
+
+	if (!d || !d->peer || memcmp(d->peer->instance, instance, 16))
+		return;
+	memset(d->holder, 0, 16);
+	ripc__dest_invalidate(ctx, d, "its holder gave it up");
+}
+
+void ripc__dest_timers(struct ripc *ctx)
+{
+	struct ripc__dest *d, *tmp;
+
+	HASH_ITER (hh, ctx->dests, d, tmp) {
+		if (d->wanted && ctx->datagrams)
+			ripc__dest_wake(ctx, d);
+		if (d->state != RIPC__DEST_FAILED || !ripc__dest_has_waiters(d))
+			continue;
+		if (d->retry_ns > ctx->now_ns) {
+			ripc__timer_at(ctx, d->retry_ns);
+			continue;
+		}
+		ripc__dest_reach(ctx, d);
+	}
+}
+
+void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->state == RIPC__DEST_RESOLVING)
+		ripc__resolver_lookup_cancel(ctx->resolver, d->id);
+	dest_unlink(d);
+	if (ctx->last_dest == d)
+		ctx->last_dest = NULL;
+	HASH_DEL(ctx->dests, d);
+	ripc__completion_remove(ctx, &d->sendable);
+	free(d->why);
+	free(d);
+}
+
+void ripc__dest_sweep(struct ripc *ctx, uint64_t idle_ns)
+{
+	struct ripc__dest *d, *tmp;
+
+	HASH_ITER (hh, ctx->dests, d, tmp) {
+		bool linked = d->peer && (d->peer->lane || d->peer->out);
+
+		if (ctx->now_ns - d->used_ns >= idle_ns && !linked && !ripc__dest_has_waiters(d))
+			ripc__dest_free(ctx, d);
+	}
+}
+
+void ripc__dests_free(struct ripc *ctx)
+{
+	struct ripc__dest *d, *tmp;
+
+	HASH_ITER (hh, ctx->dests, d, tmp) {
+		d->state = RIPC__DEST_UNKNOWN;
+		ripc__dest_free(ctx, d);
+	}
+}

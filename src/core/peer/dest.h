@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Destinations: remote services that this context sends to. A destination is resolved to the peer
+ * that holds its service.
+ *
+ *	UNKNOWN --look-up--> RESOLVING --record--> KNOWN --holder lost, gone--> FAILED
+ *	   ^                     '------no answer--------------------------------^ |
+ *	   '------------------------retry_ns is over-------------------------------'
+ *
+ * A message from the service makes an UNKNOWN or FAILED destination KNOWN, too.
+ */
+#ifndef RIPC_CORE_PEER_DEST_H
+#define RIPC_CORE_PEER_DEST_H
+
+#include "core/progress/context.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define RIPC__REMOTE_RETURNS_MAX 256 /* return buffers remembered per destination */
+
+/* A return buffer that a peer offered: core/memory/remote_returns.h. */
+struct ripc__remote_return {
+	struct ripc__list link;      /* in dest->remote_returns, unless it is an orphan */
+	struct ripc__list used_link; /* in peer->used_returns while a message is written into it */
+	struct ripc__lane *lane;     /* lane of that message; NULL: there is none */
+	struct ripc__desc desc;      /* addr, len, key; how: its id */
+	bool pooled;                 /* from STANDING_GRANT: a pool buffer, not the application's */
+	bool orphan;                 /* its destination was removed: freed when the write ends */
+	bool revoked;                /* REVOKE arrived: REVOKED is sent when the write ends */
+};
+
+enum ripc__dest_state {
+	RIPC__DEST_UNKNOWN,   /* no look-up yet */
+	RIPC__DEST_RESOLVING, /* look-up in progress */
+	RIPC__DEST_KNOWN,     /* peer is set */
+	RIPC__DEST_FAILED,    /* no answer, or the holder is unreachable: look-up at retry_ns */
+};
+
+struct ripc__dest {
+	UT_hash_handle hh;
+	uint64_t id; /* the service */
+	enum ripc__dest_state state;
+	struct ripc__peer *peer;          /* KNOWN: its holder */
+	struct ripc__list link;           /* in peer->dests */
+	struct ripc__list pending;        /* struct ripc_request: not yet on the lane, in order */
+	struct ripc__list remote_returns; /* struct ripc__remote_return */
+	unsigned nremote_returns;
+	unsigned users;              /* threads in a call that waits for it */
+	struct ripc__credit *credit; /* on the peer's present lane; NULL: none used yet */
+	uint64_t retry_ns;           /* FAILED: time of the next look-up; 0: not planned */
+	uint64_t used_ns;            /* last use, for ripc__sweep() */
+	unsigned failures;           /* failures in a row, for the back-off */
+	char *why;                   /* why it is unreachable, or NULL */
+	struct ripc__waitq waitq;    /* lane up, credit, failure */
+	/* a send returned -EAGAIN: the next wake-up of waitq is reported as SENDABLE */
+	bool wanted;
+	/* credit->limit_units when it found no credit; 0: it waits for something else */
+	uint64_t wanted_limit_units;
+	struct ripc__completion sendable;
+	uint8_t holder[16]; /* instance id last resolved; zero: no holder */
+	/* core/reliable: messages that wait for a holder, until reliable_until_ns */
+	struct ripc__list reliable_pending;
+	uint64_t reliable_until_ns;
+	unsigned reliable_unacked;        /* messages that reliable_peer has not acknowledged */
+	struct ripc__peer *reliable_peer; /* NULL: there are none */
+	bool reliable_refused;            /* it has refused some since RELIABLE_BEGIN */
+	struct ripc__list watches;        /* core/watch/watch.c: until the holder is connected */
+};
+
+/* The destination, created if needed. Return: NULL: out of memory. */
+struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id);
+/* The destination, or NULL. */
+struct ripc__dest *ripc__dest_lookup(struct ripc *ctx, uint64_t id);
+static inline struct ripc__dest *ripc__dest_find(struct ripc *ctx, uint64_t id)
+{
+	/* Most senders use the same service again. */
+	if (RIPC__LIKELY(ctx->last_dest && ctx->last_dest->id == id))
+		return ctx->last_dest;
+	return ripc__dest_lookup(ctx, id);
+}
+
+/*
+ * Resolves and connects as needed. Return: 0: a lane is up; -EAGAIN: in progress, or failed (see
+ * state, why).
+ */
+int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d);
+
+/* Resolves without connecting. Return: 0: its peer is known; -EAGAIN. */
+int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d);
+
+/* A message came from d, so p holds it. A record and a look-up of the resolver take precedence. */
+void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p);
+
+/* Its holder does not hold it (any more): resolves again. */
+void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *why);
+
+/* Sends pending requests as far as possible. */
+void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d);
+
+/* A call on d returned -EAGAIN: ripc_completion_next() reports when it should be repeated. */
+void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d);
+/* It may be possible now, or has failed for good, what callers wait for. */
+void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d);
+
+/* Explains -EHOSTUNREACH. Return: -EHOSTUNREACH. */
+int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d);
+
+/* Resolver events. */
+void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record);
+void ripc__dest_unresolved(struct ripc *ctx, uint64_t id, const char *text);
+void ripc__dest_withdrawn(struct ripc *ctx, uint64_t id, const uint8_t instance[16]);
+
+/* Removes all return buffers that the peer offered for a destination. */
+void ripc__remote_returns_drop(struct ripc__dest *d);
+
+/* Whether requests, threads or watches wait for it. */
+bool ripc__dest_has_waiters(const struct ripc__dest *d);
+/* Looks it up again; it stays KNOWN. */
+void ripc__dest_refresh(struct ripc *ctx, struct ripc__dest *d);
+/* Timers of all destinations. */
+void ripc__dest_timers(struct ripc *ctx);
+void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d);
+/* Frees those that have no lane and no waiters and were unused for idle_ns. */
+void ripc__dest_sweep(struct ripc *ctx, uint64_t idle_ns);
+/* ripc_close(): frees all. */
+void ripc__dests_free(struct ripc *ctx);
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "resolver/host_list.h"
+
+#include "base/log.h"
+#include "base/name.h"
+#include "ripc.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BYTES_MAX    (8u << 20) /* limit of the file's size */
+#define ENTRIES_MAX  65536      /* limit of (service, host) pairs */
+#define HOSTS_MAX    64         /* hosts asked for one service */
+#define LINES_LOGGED 16         /* invalid lines logged one by one; the others are counted */
+
+static int by_service(const void *a, const void *b)
+{
+	const struct ripc__host_entry *x = a, *y = b;
+
+	if (x->service != y->service)
+		return x->service < y->service ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* The number after a colon, or the default. */
+static bool parse_port(const char *text, uint16_t fallback, uint16_t *port)
+{
+	unsigned long v;
+	char *end;
+
+	*port = fallback;
+	if (!*text)
+		return true;
+	if (*text != ':' || text[1] < '0' || text[1] > '9')
+		return false;
+	v = strtoul(text + 1, &end, 10);
+	*port = (uint16_t)v;
+	return !*end && v >= 1 && v <= 65535;
+}
+
+/*
+ * 192.0.2.1, 192.0.2.1:7475, 2001:db8::1, [2001:db8::1]:7475. Host names are not accepted, because
+ * resolving them may block.
+ */
+static bool parse_host(const struct ripc__host_list *list, char *text, struct ripc__host_entry *e)
+{
+	char *colon = strchr(text, ':'), *close = strchr(text, ']');
+	uint16_t port;
+
+	memset(&e->host, 0, sizeof(e->host));
+	if (*text == '[') {
+		if (!close || !parse_port(close + 1, list->port, &port))
+			return false;
+		*close = 0;
+		text++;
+	} else if (colon && colon == strrchr(text, ':')) {
+		if (!parse_port(colon, list->port, &port))
+			return false;
+		*colon = 0;
+	} else {
+		port = list->port;
+	}
+	if (inet_pton(AF_INET, text, &e->host.in.sin_addr) == 1) {
+		e->host.in.sin_family = AF_INET;
+		e->host.in.sin_port = htons(port);
+		return e->host.in.sin_addr.s_addr != INADDR_ANY &&
+		       !IN_MULTICAST(ntohl(e->host.in.sin_addr.s_addr));
+	}
+	e->host.in6.sin6_family = AF_INET6;
+	e->host.in6.sin6_port = htons(port);
+	return inet_pton(AF_INET6, text, &e->host.in6.sin6_addr) == 1 &&
+	       !IN6_IS_ADDR_UNSPECIFIED(&e->host.in6.sin6_addr) &&
+	       !IN6_IS_ADDR_MULTICAST(&e->host.in6.sin6_addr) &&
+	       !IN6_IS_ADDR_LINKLOCAL(&e->host.in6.sin6_addr);
+}
+
+static bool parse_service(const char *text, uint64_t *service)
+{
+	char *end;
+
+	size_t len = strlen(text);
+
+	*service = 0;
+	if (!strcmp(text, "*"))
+		return true;
+	/* A name in quotation marks. */
+	if (len > 2 && *text == '"' && text[len - 1] == '"') {
+		if (ripc__name_fault(text + 1, len - 2))
+			return false;
+		*service = ripc__name_id(text + 1, len - 2);
+		return true;
+	}
+	errno = 0;
+	*service = strtoull(text, &end, 0);
+	return *text >= '0' && *text <= '9' && !*end && !errno && *service &&
+	       *service != RIPC_ANY_ID;
+}
+
+/* State of the parser. */
+struct reading {
+	struct ripc__host_entry *entries;
+	size_t n, cap;
+	unsigned bad;
+	char first_bad[sizeof(((struct ripc__host_list *)0)->first_bad)];
+};
+
+static void bad_line(const struct ripc__host_list *list, struct reading *r, unsigned line,
+		     const char *what, const char *word)
+{
+	if (!r->bad)
+		snprintf(r->first_bad, sizeof(r->first_bad), "%u: %s%s%.64s", line, what,
+			 *word ? " " : "", word);
+	if (r->bad++ < LINES_LOGGED)
+		ripc__log(RIPC_LOG_ERROR, "resolver: %s:%u: %s%s%.64s; the line is ignored",
+			  list->path, line, what, *word ? " " : "", word);
+}
+
+static int add_entry(struct reading *r, const struct ripc__host_entry *e)
+{
+	struct ripc__host_entry *more;
+
+	if (r->n == r->cap) {
+		more = realloc(r->entries, (r->cap ? 2 * r->cap : 16) * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		r->entries = more;
+		r->cap = r->cap ? 2 * r->cap : 16;
+	}
+	r->entries[r->n] = *e;
+	r->entries[r->n].order = (unsigned)r->n;
+	r->n++;
+	return 0;
+}
+
+static int parse_line(const struct ripc__host_list *list, struct reading *r, unsigned line,
+		      char *text)
+{
+	struct ripc__host_entry e = {0};
+	size_t first = r->n;
+	char *save, *word;
+
+	text[strcspn(text, "#")] = 0;
+	word = strtok_r(text, " \t\r", &save);
+	if (!word)
+		return 0;
+	if (!parse_service(word, &e.service)) {
+		bad_line(list, r, line, "no service id:", word);
+		return 0;
+	}
+	while ((word = strtok_r(NULL, " \t\r", &save))) {
+		char shown[80];
+
+		snprintf(shown, sizeof(shown), "%s", word);
+		if (!parse_host(list, word, &e)) {
+			bad_line(list, r, line, "not the address of a host:", shown);
+			r->n = first;
+			return 0;
+		}
+		if (r->n - first == HOSTS_MAX || r->n == ENTRIES_MAX) {
+			bad_line(list, r, line, "too many hosts", "");
+			r->n = first;
+			return 0;
+		}
+		if (add_entry(r, &e))
+			return -ENOMEM;
+	}
+	if (r->n == first)
+		bad_line(list, r, line, "a service without a host", "");
+	return 0;
+}
+
+/* Reads the whole file. Return: its bytes with a 0 appended, or NULL with errno. */
+static char *read_file(const char *path, struct stat *st)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = 0;
+	char *text = NULL;
+	size_t len = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, st))
+		err = errno;
+	else if (!S_ISREG(st->st_mode))
+		err = EINVAL;
+	else if (st->st_size > (off_t)BYTES_MAX)
+		err = EFBIG;
+	else if (!(text = malloc((size_t)st->st_size + 1)))
+		err = ENOMEM;
+	while (!err && len < (size_t)st->st_size &&
+	       (n = read(fd, text + len, (size_t)st->st_size - len)) > 0)
+		len += (size_t)n;
+	close(fd);
+	if (err || !text) {
+		free(text);
+		errno = err;
+		return NULL;
+	}
+	text[len] = 0;
+	/* A 0 byte would hide the lines after it. */
+	for (size_t i = 0; i < len; i++)
+		if (!text[i])
+			text[i] = '?';
+	return text;
+}
+
+int ripc__host_list_load(struct ripc__host_list *list)
+{
+	struct reading r = {0};
+	struct stat st;
+	char *text = read_file(list->path, &st), *at = text;
+	int rc = text ? 0 : -errno;
+
+	for (unsigned line = 1; !rc && at; line++) {
+		char *end = strchr(at, '\n');
+
+		if (end)
+			*end++ = 0;
+		rc = parse_line(list, &r, line, at);
+		at = end;
+	}
+	free(text);
+	if (rc) {
+		free(r.entries);
+		return rc;
+	}
+	if (r.bad > LINES_LOGGED)
+		ripc__log(RIPC_LOG_ERROR, "resolver: %s: %u bad lines in all", list->path, r.bad);
+	if (r.n)
+		qsort(r.entries, r.n, sizeof(*r.entries), by_service);
+	free(list->entries);
+	list->entries = r.entries;
+	list->nentries = r.n;
+	list->bad_lines = r.bad;
+	memcpy(list->first_bad, r.first_bad, sizeof(list->first_bad));
+	list->seen = st;
+	list->last_error[0] = 0;
+	return 0;
+}
+
+void ripc__host_list_refresh(struct ripc__host_list *list)
+{
+	bool was_well = !list->last_error[0];
+	struct stat st;
+	int rc;
+
+	rc = stat(list->path, &st) ? -errno : 0;
+	if (!rc && was_well && st.st_ino == list->seen.st_ino && st.st_size == list->seen.st_size &&
+	    st.st_dev == list->seen.st_dev && st.st_mtim.tv_sec == list->seen.st_mtim.tv_sec &&
+	    st.st_mtim.tv_nsec == list->seen.st_mtim.tv_nsec)
+		return;
+	if (!rc)
+		rc = ripc__host_list_load(list);
+	if (!rc)
+		return;
+	snprintf(list->last_error, sizeof(list->last_error), "cannot be read: %s", strerror(-rc));
+	if (was_well)
+		ripc__log(RIPC_LOG_WARN, "resolver: %s %s; the previous list stays in use",
+			  list->path, list->last_error);
+}
+
+unsigned ripc__host_list_find(const struct ripc__host_list *list, uint64_t service,
+			      const struct ripc__host_entry **first)
+{
+	size_t low = 0, high = list->nentries, n;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (list->entries[mid].service < service)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (n = 0; n < HOSTS_MAX && low + n < list->nentries; n++)
+		if (list->entries[low + n].service != service)
+			break;
+	*first = n ? list->entries + low : NULL;
+	return (unsigned)n;
+}
+
+void ripc__host_list_free(struct ripc__host_list *list)
+{
+	free(list->entries);
+}
+
+static int by_host(const void *a, const void *b)
+{
+	const struct ripc__host_entry *const *x = a, *const *y = b;
+
+	/* Hosts are zeroed before they are filled in. */
+	/* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
+	return memcmp(&(*x)->host, &(*y)->host, sizeof((*x)->host));
+}
+
+size_t ripc__host_list_hosts(const struct ripc__host_list *list,
+			     const struct ripc__host_entry ***hosts)
+{
+	const struct ripc__host_entry **sorted = calloc(list->nentries + 1, sizeof(*sorted));
+	size_t n = 0;
+
+	*hosts = sorted;
+	if (!sorted)
+		return 0;
+	for (size_t i = 0; i < list->nentries; i++)
+		sorted[i] = &list->entries[i];
+	qsort(sorted, list->nentries, sizeof(*sorted), by_host);
+	for (size_t i = 0; i < list->nentries; i++)
+		if (!i || by_host(&sorted[n - 1], &sorted[i]))
+			sorted[n++] = sorted[i];
+	return n;
+}
+
+bool ripc__host_list_describe(const struct ripc__host_list *list, char *text, size_t len)
+{
+	int n = snprintf(text, len, "%s: %zu %s of services", list->path, list->nentries,
+			 list->nentries == 1 ? "host" : "hosts");
+
+	if (list->bad_lines && n > 0 && (size_t)n < len)
+		n += snprintf(text + n, len - (size_t)n, ", %u bad %s, the first is %s",
+			      list->bad_lines, list->bad_lines == 1 ? "line" : "lines",
+			      list->first_bad);
+	if (list->last_error[0] && n > 0 && (size_t)n < len)
+		snprintf(text + n, len - (size_t)n, ", %s", list->last_error);
+	return list->nentries;
+}

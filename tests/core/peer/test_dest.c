@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Destinations: how often one is looked up, and when it is forgotten. */
+#include "core/rig.h"
+
+static struct rig rig;
+static struct ripc *ctx;
+
+START_TEST(sweep__keeps_dest_with_waiters)
+{
+	struct iovec item = {"x", 1};
+	struct ripc_request *r;
+
+	OK(ripc_send_async(rig.s[0], 4711, &item, 1, NULL, &r));
+	rig_run(&rig, 3 * RIPC__IDLE_MS);
+	ck_assert_ptr_nonnull(ripc__dest_find(ctx, 4711));
+	RC(-ECANCELED, ripc_request_cancel(&r, 0));
+	rig_run(&rig, 3 * RIPC__IDLE_MS);
+	ck_assert_ptr_null(ripc__dest_find(ctx, 4711));
+}
+END_TEST
+
+START_TEST(reach__resolver_backoff)
+{
+	struct iovec item = {"x", 1};
+	struct ripc_request *r;
+	struct ripc__dest *d;
+	unsigned failures;
+
+	OK(ripc_send_async(rig.s[0], 4711, &item, 1, NULL, &r));
+	rig_run(&rig, 20000);
+	d = ripc__dest_find(ctx, 4711);
+	failures = d->failures;
+	/* A look-up of a second, and a pause of up to a second. */
+	ck_assert_uint_ge(failures, 5);
+	ck_assert_uint_le(failures, 25);
+	rig_run(&rig, 20000);
+	ck_assert_uint_ge(d->failures - failures, 5);
+	ck_assert_uint_le(d->failures - failures, 22);
+	/* It is found soon after it has come. */
+	{
+		struct ripc_service *late;
+
+		OK(ripc_service_register(rig.ctx[1], 4711, 0, &late));
+		OK(ripc_request_wait(&r, 3000));
+		ck_assert_uint_eq(d->failures, 0);
+	}
+}
+END_TEST
+
+START_TEST(reach__error_lists_attempts)
+{
+	RC(-EHOSTUNREACH, ripc_route_lookup(ctx, 4711, NULL, 3000));
+	ck_assert(strstr(ripc_error_detail(), "4711") != NULL);
+	RC(-EAGAIN, ripc_route_lookup(ctx, 4712, NULL, 0));
+	RC(-EINVAL, ripc_route_lookup(ctx, 0, NULL, 0));
+	RC(-EINVAL, ripc_route_lookup(ctx, RIPC_ANY_ID, NULL, 0));
+}
+END_TEST
+
+START_TEST(reach__own_services)
+{
+	struct ripc_service *own;
+	struct iovec item = {"x", 1};
+	struct ripc_message *m;
+	struct ripc_route route = {.size = sizeof(route)};
+
+	OK(ripc_service_register(ctx, 77, 0, &own));
+	OK(ripc_send_short(rig.s[0], 77, &item, 1, NULL, 1000));
+	OK(ripc_receive(own, &m, 1000));
+	ripc_message_free(m);
+	OK(ripc_route_get(ctx, 77, &route));
+	ck_assert_str_eq(route.transport, "self");
+	OK(ripc_send_short(own, 77, &item, 1, NULL, 1000));
+	OK(ripc_receive(own, &m, 1000));
+	ck_assert_uint_eq(m->source, 77);
+	ripc_message_free(m);
+	OK(ripc_service_unregister(own));
+	/* The next one may be lost like any short message; then it is known. */
+	ripc_send_short(rig.s[0], 77, &item, 1, NULL, 100);
+	rig_run(&rig, 5);
+	RC(-EHOSTUNREACH, ripc_send_short(rig.s[0], 77, &item, 1, NULL, 3000));
+}
+END_TEST
+
+START_TEST(withdrawn__resolved_elsewhere)
+{
+	rig_exchange(&rig, 0, 1);
+	OK(ripc_service_unregister(rig.s[1]));
+	rig.n++;
+	{
+		struct ripc__hooks hooks;
+
+		ripc__sim_hooks(rig.net, &hooks);
+		OK(ripc__open_hooked(&rig.ctx[2], NULL, &hooks));
+		OK(ripc__sim_attach(rig.net, rig.ctx[2]));
+	}
+	OK(ripc_service_register(rig.ctx[2], RIG_ID(1), 0, &rig.s[2]));
+	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
+	rig_expect(&rig, 2, 10, 1);
+	ck_assert_mem_eq(rig_dest(&rig, 0, 1)->peer->instance, rig.ctx[2]->instance, 16);
+}
+END_TEST
+
+START_TEST(remote_returns__bounded_per_dest)
+{
+	uint8_t *buf = ripc_buf_alloc(ctx, 10 * 400);
+	struct iovec item = {"x", 1}, back;
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
+
+	for (unsigned i = 0; i < 400; i++) {
+		back = (struct iovec){buf + 10 * i, 10};
+		OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+		ripc_message_free(rig_take(&rig, 1));
+	}
+	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, RIPC__REMOTE_RETURNS_MAX);
+	ck_assert_uint_eq(ctx->memory->nreturns, 400);
+	OK(ripc_buf_free(ctx, buf));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, 0);
+}
+END_TEST
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+	ctx = rig.ctx[0];
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/peer/dest");
+	TCase *tc = tcase_create("dest");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, sweep__keeps_dest_with_waiters);
+	tcase_add_test(tc, reach__resolver_backoff);
+	tcase_add_test(tc, reach__error_lists_attempts);
+	tcase_add_test(tc, reach__own_services);
+	tcase_add_test(tc, withdrawn__resolved_elsewhere);
+	tcase_add_test(tc, remote_returns__bounded_per_dest);
+	suite_add_tcase(suite, tc);
+	return test_main("core/peer/dest", suite);
+}

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Services: ids, conflicts, the queue and its descriptor, and how one ends. */
+#include "core/rig.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+static struct rig rig;
+static struct ripc *ctx;
+
+static bool readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+START_TEST(register__ids)
+{
+	struct ripc_service *s = NULL;
+
+	RC(-EINVAL, ripc_service_register(ctx, 0, 0, &s));
+	RC(-EINVAL, ripc_service_register(ctx, RIPC_ID_LIMIT, 0, &s));
+	RC(-EINVAL, ripc_service_register(ctx, RIPC_ANY_ID - 1, 0, &s));
+	RC(-EINVAL, ripc_service_register(ctx, 5, 0, NULL));
+	RC(-EOPNOTSUPP, ripc_service_register(ctx, 5, 1 << 7, &s));
+	RC(-EOPNOTSUPP, ripc_service_register(ctx, 5, 1u << 31, &s));
+	ck_assert_ptr_null(s);
+	OK(ripc_service_register(ctx, 1, 0, &s));
+	ck_assert_uint_eq(ripc_service_id(s), 1);
+	OK(ripc_service_register(ctx, RIPC_ID_LIMIT - 1, 0, &s));
+	ck_assert_uint_eq(ripc_service_id(s), RIPC_ID_LIMIT - 1);
+	ck_assert_uint_eq(ripc_service_id(NULL), 0);
+}
+END_TEST
+
+START_TEST(register__any_id)
+{
+	struct ripc_service *s[20];
+
+	for (unsigned i = 0; i < 20; i++) {
+		OK(ripc_service_register(ctx, RIPC_ANY_ID, 0, &s[i]));
+		ck_assert_uint_ge(ripc_service_id(s[i]), RIPC_ID_LIMIT);
+		ck_assert_uint_ne(ripc_service_id(s[i]), RIPC_ANY_ID);
+		for (unsigned k = 0; k < i; k++)
+			ck_assert_uint_ne(ripc_service_id(s[i]), ripc_service_id(s[k]));
+	}
+}
+END_TEST
+
+START_TEST(register__any_id_does_not_wait)
+{
+	uint64_t before = ripc__sim_now(rig.net);
+	struct ripc_service *s;
+
+	OK(ripc_service_register(ctx, RIPC_ANY_ID, 0, &s));
+	OK(ripc_service_register(ctx, RIPC_ANY_ID, RIPC_TAKEOVER, &s));
+	ck_assert_uint_eq(ripc__sim_now(rig.net), before);
+	/* Others find it all the same. */
+	OK(ripc_route_lookup(rig.ctx[1], ripc_service_id(s), NULL, 1000));
+}
+END_TEST
+
+START_TEST(register__conflict_in_the_same_context)
+{
+	struct ripc_service *s = NULL;
+
+	RC(-EADDRINUSE, ripc_service_register(ctx, RIG_ID(0), 0, &s));
+	ck_assert(strstr(ripc_error_detail(), "1000") != NULL);
+	ck_assert_ptr_null(s);
+	/* The first one is as it was. */
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+START_TEST(register__conflict_with_another_context)
+{
+	struct ripc_service *s = NULL;
+
+	/* The holder's claim must not be in flight when it leaves: that would be a conflict too. */
+	rig_run(&rig, 100);
+	RC(-EADDRINUSE, ripc_service_register(ctx, RIG_ID(1), 0, &s));
+	ck_assert(ripc_error_detail()[0]);
+	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(1)));
+	OK(ripc_service_unregister(rig.s[1]));
+	rig_run(&rig, 100);
+	OK(ripc_service_register(ctx, RIG_ID(1), 0, &s));
+}
+END_TEST
+
+START_TEST(find__only_active_ones)
+{
+	ck_assert_ptr_eq(ripc__service_find(ctx, RIG_ID(0)), rig.s[0]);
+	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(1)));
+	rig.s[0]->state = RIPC__SERVICE_CLAIMING;
+	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(0)));
+	rig.s[0]->state = RIPC__SERVICE_ACTIVE;
+}
+END_TEST
+
+/*
+ * Messages already here are received, then the conflict is reported; senders switch to the other
+ * holder.
+ */
+START_TEST(conflict__detected_late)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+	struct ripc_message *m;
+
+	OK(rig_short(&rig, 1, 0, 100, 7, 1000));
+	rig_run(&rig, 10);
+	ripc__service_conflict(ctx, RIG_ID(0), false, "somebody else");
+	ripc__service_conflict(ctx, RIG_ID(0), false, "somebody else");
+	ripc__service_conflict(ctx, 4711, false, "nobody's");
+	ripc__service_split(ctx, 4711, "nobody's");
+	ripc__service_registered(ctx, 4711);
+	ck_assert_int_eq(rig.s[0]->state, RIPC__SERVICE_ACTIVE);
+	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(0)));
+	rig_expect(&rig, 0, 100, 7);
+	RC(-ESHUTDOWN, ripc_receive(rig.s[0], &m, 1000));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "held it for longer"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "somebody else"));
+	OK(ripc_service_stats(rig.s[0], &stats));
+	ck_assert_uint_eq(stats.services_lost, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).services_lost, 1);
+	ck_assert_uint_eq(stats.service_conflicts, 0);
+}
+END_TEST
+
+/*
+ * On both sides of a split network: the older registration (of the one, of the other) stays, and
+ * both contexts get an event.
+ */
+START_TEST(split__the_older_one_stays)
+{
+	struct ripc *older = rig.ctx[_i], *younger = rig.ctx[!_i];
+	struct ripc_service *first, *second;
+	struct ripc_stats stats = {.size = sizeof(stats)};
+	struct ripc_message *m;
+
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	OK(ripc_service_register(older, 42, 0, &first));
+	rig_run(&rig, 2000);
+	OK(ripc_service_register(younger, 42, 0, &second));
+	rig_run(&rig, 2000);
+	ck_assert_int_ge(ripc_service_fd(second), 0);
+	ck_assert(!readable(ripc_service_fd(second)));
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	rig_run(&rig, 100000);
+	ck_assert(readable(ripc_service_fd(second)));
+	RC(-ESHUTDOWN, ripc_receive(second, &m, 1000));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "held it for longer"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 42 is held by instance"));
+	OK(ripc_service_stats(second, &stats));
+	ck_assert_uint_eq(stats.service_conflicts, 1);
+	ck_assert_uint_eq(stats.services_lost, 1);
+	ck_assert_uint_eq(rig_stats(&rig, !_i).service_conflicts, 1);
+	ck_assert_uint_eq(rig_stats(&rig, !_i).services_lost, 1);
+	RC(-EAGAIN, ripc_receive(first, &m, 0));
+	OK(ripc_service_stats(first, &stats));
+	ck_assert_uint_eq(stats.service_conflicts, 1);
+	ck_assert_uint_eq(stats.services_lost, 0);
+	ck_assert_uint_eq(rig_stats(&rig, _i).service_conflicts, 1);
+	/* The context that lost the service finds the other one. */
+	OK(ripc_send_long(rig.s[!_i], 42, &(struct iovec){(void *)"there", 6}, 1, NULL, 10000));
+	OK(ripc_receive(first, &m, 1000));
+	ripc_message_free(m);
+	OK(ripc_service_unregister(second));
+}
+END_TEST
+
+/* Readable exactly when ripc_receive() would not block. */
+START_TEST(fd__follows_the_queue)
+{
+	int fd = ripc_service_fd(rig.s[0]);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ripc_service_fd(rig.s[0]), fd);
+	ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	ck_assert(!readable(fd));
+	for (uint64_t i = 0; i < 3; i++)
+		OK(rig_short(&rig, 1, 0, 10, i, 5000));
+	OK(rig_long(&rig, 1, 0, 20000, 3, 5000));
+	rig_run(&rig, 5);
+	for (uint64_t i = 0; i < 4; i++) {
+		ck_assert(readable(fd));
+		/* Level-triggered: looking changes nothing. */
+		ck_assert(readable(fd));
+		rig_expect(&rig, 0, i < 3 ? 10 : 20000, i);
+	}
+	ck_assert(!readable(fd));
+	OK(rig_short(&rig, 1, 0, 10, 9, 5000));
+	rig_run(&rig, 5);
+	ck_assert(readable(fd));
+	rig_expect(&rig, 0, 10, 9);
+	ck_assert(!readable(fd));
+}
+END_TEST
+
+START_TEST(fd__created_while_readable)
+{
+	int fd;
+
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	OK(rig_short(&rig, 1, 0, 10, 2, 5000));
+	rig_run(&rig, 5);
+	fd = ripc_service_fd(rig.s[0]);
+	ck_assert(readable(fd));
+	rig_expect(&rig, 0, 10, 1);
+	ck_assert(readable(fd));
+	rig_expect(&rig, 0, 10, 2);
+	ck_assert(!readable(fd));
+}
+END_TEST
+
+START_TEST(fd__each_service_has_its_own)
+{
+	struct ripc_service *other;
+	int fd[2];
+
+	OK(ripc_service_register(ctx, 77, 0, &other));
+	fd[0] = ripc_service_fd(rig.s[0]);
+	fd[1] = ripc_service_fd(other);
+	ck_assert_int_ne(fd[0], fd[1]);
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	rig_run(&rig, 5);
+	ck_assert(readable(fd[0]) && !readable(fd[1]));
+	/* It ends with its service. */
+	OK(ripc_service_unregister(other));
+	ck_assert_int_eq(fcntl(fd[1], F_GETFD), -1);
+	rig_expect(&rig, 0, 10, 1);
+	RC(-EINVAL, ripc_service_fd(NULL));
+}
+END_TEST
+
+START_TEST(receive__timeouts)
+{
+	uint64_t before = ripc__sim_now(rig.net);
+	struct ripc_message *m = NULL;
+
+	RC(-EAGAIN, ripc_receive(rig.s[0], &m, 0));
+	ck_assert_uint_eq(ripc__sim_now(rig.net), before);
+	RC(-ETIMEDOUT, ripc_receive(rig.s[0], &m, 100));
+	ck_assert_uint_eq(ripc__sim_now(rig.net), before + 100 * RIPC__MS);
+	RC(-EINVAL, ripc_receive(NULL, &m, 0));
+	RC(-EINVAL, ripc_receive(rig.s[0], NULL, 0));
+	ck_assert_ptr_null(m);
+}
+END_TEST
+
+/* A call that does not wait looks at the network once. */
+START_TEST(receive__no_wait_polls)
+{
+	struct ripc_message *m;
+
+	rig_connect(&rig, 1, 0);
+	OK(rig_short(&rig, 1, 0, 10, 1, 1000));
+	/* The message arrives, and nobody polls for it. */
+	for (unsigned i = 0; i < 100; i++)
+		ripc__sim_step(rig.net, ripc__sim_now(rig.net) + RIPC__MS);
+	ck_assert_uint_eq(rig.s[0]->queued, 0);
+	OK(ripc_receive(rig.s[0], &m, 0));
+	ripc_message_free(m);
+}
+END_TEST
+
+/* A call that comes while the context is being closed takes nothing, and does not count. */
+START_TEST(receive__while_closing)
+{
+	struct ripc_message *m = NULL;
+
+	OK(rig_short(&rig, 1, 0, 10, 1, 1000));
+	rig_run(&rig, 10);
+	ck_assert_uint_eq(rig.s[0]->queued, 1);
+	ctx->closing = true;
+	RC(-ESHUTDOWN, ripc_receive(rig.s[0], &m, 0));
+	ck_assert_ptr_null(m);
+	ck_assert_uint_eq(rig.s[0]->queued, 1);
+	ck_assert_uint_eq(rig.s[0]->calls, 0);
+	ctx->closing = false;
+	rig_expect(&rig, 0, 10, 1);
+}
+END_TEST
+
+START_TEST(receive__no_wait)
+{
+	struct ripc_message *m;
+
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	rig_run(&rig, 1);
+	OK(ripc_receive(rig.s[0], &m, 0));
+	ripc_message_free(m);
+}
+END_TEST
+
+START_TEST(deliver__counted)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	OK(rig_long(&rig, 1, 0, 20000, 2, 5000));
+	rig_run(&rig, 5);
+	OK(ripc_service_stats(rig.s[0], &stats));
+	ck_assert_uint_eq(stats.short_received, 1);
+	ck_assert_uint_eq(stats.long_received, 1);
+	ck_assert_uint_eq(stats.bytes_received, 20010);
+	ck_assert_uint_eq(stats.queued, 2);
+	ck_assert_uint_eq(rig_stats(&rig, 0).queued, 2);
+	rig_expect(&rig, 0, 10, 1);
+	rig_expect(&rig, 0, 20000, 2);
+	ck_assert_uint_eq(rig_stats(&rig, 0).queued, 0);
+	ck_assert_uint_eq(rig.s[0]->queued_bytes, 0);
+	ck_assert_uint_eq(rig.s[0]->queued_long_bytes, 0);
+}
+END_TEST
+
+static void datagrams(struct ripc__sim_config *config)
+{
+	config->datagram = true;
+}
+
+/* Datagrams have no credit: those above the window are dropped and counted. */
+START_TEST(deliver__datagrams_above_the_window)
+{
+	enum { N = 1000, LEN = 1000 };
+	struct ripc_stats stats;
+
+	rig_end(&rig);
+	rig_init(&rig, datagrams);
+	for (unsigned i = 0; i < 2; i++)
+		rig_open(&rig, "short=udp");
+	ctx = rig.ctx[0];
+	rig_connect(&rig, 1, 0);
+	for (unsigned i = 0; i < N; i++) {
+		OK(rig_short(&rig, 1, 0, LEN, i, 1000));
+		rig_run(&rig, 1);
+	}
+	stats = rig_stats(&rig, 0);
+	ck_assert_uint_gt(stats.dropped_queue_full, N / 2);
+	ck_assert_uint_eq(stats.dropped_queue_full + rig.s[0]->queued, N);
+	ck_assert_uint_le(rig.s[0]->queued_bytes, ctx->opt.service_window + 2 * LEN);
+}
+END_TEST
+
+START_TEST(unregister__unread_messages_are_counted)
+{
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	OK(rig_long(&rig, 1, 0, 20000, 2, 5000));
+	rig_run(&rig, 5);
+	OK(ripc_service_unregister(rig.s[0]));
+	ck_assert_uint_eq(rig_stats(&rig, 0).dropped_unread, 2);
+	ck_assert_uint_eq(rig_stats(&rig, 0).queued, 0);
+	RC(-EINVAL, ripc_service_unregister(NULL));
+}
+END_TEST
+
+/* Their credit goes back: the same sender can fill the next service with this id. */
+START_TEST(unregister__credit_goes_back)
+{
+	for (int round = 0; round < 5; round++) {
+		for (uint64_t i = 0; i < 30; i++)
+			OK(rig_short(&rig, 1, 0, 7000, i, 5000));
+		rig_run(&rig, 5);
+		ck_assert_uint_eq(rig.s[0]->queued, 30);
+		OK(ripc_service_unregister(rig.s[0]));
+		OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+	}
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
+}
+END_TEST
+
+START_TEST(unregister__messages_for_it_are_refused)
+{
+	rig_exchange(&rig, 1, 0);
+	OK(ripc_service_unregister(rig.s[0]));
+	rig_run(&rig, 5);
+	RC(-EHOSTUNREACH, rig_short(&rig, 1, 0, 10, 1, 3000));
+	OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+	rig_exchange(&rig, 1, 0);
+}
+END_TEST
+
+/*
+ * As one of a thread that was about to take the lock: it finds the service closed, not its memory
+ * gone.
+ */
+START_TEST(unregister__late_call)
+{
+	struct ripc_service *s = rig.s[0];
+	struct iovec item = {"late", 4};
+	struct ripc_message *m;
+
+	OK(ripc_service_unregister(s));
+	RC(-ESHUTDOWN, ripc_receive(s, &m, 1000));
+	RC(-ESHUTDOWN, ripc_send_short(s, RIG_ID(1), &item, 1, NULL, 1000));
+	RC(-ESHUTDOWN, ripc_send_long(s, RIG_ID(1), &item, 1, NULL, 1000));
+	RC(-ESHUTDOWN, ripc_service_unregister(s));
+	OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+	rig_exchange(&rig, 1, 0);
+}
+END_TEST
+
+static void drop_datagrams(bool on)
+{
+	struct ripc__sim_config config = rig.config;
+
+	config.datagram_loss = on;
+	ripc__sim_configure(rig.net, &config);
+}
+
+/* Closes the service of 0 without notice to 1. */
+static void unregister_unnoticed(void)
+{
+	drop_datagrams(true);
+	OK(ripc_service_unregister(rig.s[0]));
+	rig_run(&rig, 100);
+	drop_datagrams(false);
+	ck_assert_int_eq(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
+}
+
+/* Short messages of 1 to the service of 0 until they are refused. */
+static unsigned send_until_refused(void)
+{
+	unsigned n;
+
+	for (n = 0; n < 1000 && !rig_short(&rig, 1, 0, 10, n, 0); n++)
+		rig_run(&rig, 5);
+	return n;
+}
+
+/* It was found again after it had been refused, and is gone again, without a message in between. */
+START_TEST(noservice__sent_again)
+{
+	rig_exchange(&rig, 1, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		unregister_unnoticed();
+		ck_assert_uint_le(send_until_refused(), 5);
+		OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+		OK(ripc_route_lookup(rig.ctx[1], RIG_ID(0), NULL, 5000));
+	}
+	rig_exchange(&rig, 1, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 0);
+}
+END_TEST
+
+/* A sender that only its messages made known is known again by the next one, after it was away. */
+START_TEST(noservice__learned_from_message)
+{
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	rig_expect(&rig, 0, 10, 1);
+	drop_datagrams(true);
+	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
+	rig_expect(&rig, 1, 10, 1);
+	OK(ripc_service_unregister(rig.s[1]));
+	while (!rig_short(&rig, 0, 1, 10, 1, 0))
+		rig_run(&rig, 5);
+	OK(ripc_service_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
+	for (unsigned i = 0; i < 3; i++) {
+		OK(rig_short(&rig, 1, 0, 10, 2, 5000));
+		rig_expect(&rig, 0, 10, 2);
+		rig_run(&rig, 3000);
+	}
+	OK(rig_short(&rig, 0, 1, 10, 3, 5000));
+	rig_expect(&rig, 1, 10, 3);
+}
+END_TEST
+
+START_TEST(noservice__sent_once)
+{
+	uint64_t before;
+
+	rig_exchange(&rig, 1, 0);
+	/* The goodbye does not arrive. */
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	OK(ripc_service_unregister(rig.s[0]));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	before = rig_lane(&rig, 0, 1)->tx_seq;
+	for (uint64_t i = 0; i < 10; i++)
+		OK(rig_short(&rig, 1, 0, 10, i, 0));
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_stats(&rig, 0).dropped_no_service, 10);
+	ck_assert_uint_eq(rig_lane(&rig, 0, 1)->tx_seq, before + 1);
+	ck_assert_int_ne(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
+}
+END_TEST
+
+/* A service may be given up inside the world's turn, while its messages are on their way. */
+START_TEST(unregister__again_and_again)
+{
+	uint64_t rng = test_seed();
+
+	for (int i = 0; i < 200; i++) {
+		rig_short(&rig, 1, 0, test_random(&rng) % 2000, 1, 50);
+		if (test_random(&rng) & 1)
+			rig_long(&rig, 1, 0, test_random(&rng) % 60000, 1, 3);
+		ripc__sim_run(rig.net, test_random(&rng) % 100000);
+		OK(ripc_service_unregister(rig.s[0]));
+		ripc__sim_run(rig.net, test_random(&rng) % 100000);
+		OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+	}
+	rig_run(&rig, 3000);
+	rig_exchange(&rig, 1, 0);
+}
+END_TEST
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+	ctx = rig.ctx[0];
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/service/service");
+	TCase *tc = tcase_create("service");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, register__ids);
+	tcase_add_test(tc, register__any_id);
+	tcase_add_test(tc, register__any_id_does_not_wait);
+	tcase_add_test(tc, register__conflict_in_the_same_context);
+	tcase_add_test(tc, register__conflict_with_another_context);
+	tcase_add_test(tc, find__only_active_ones);
+	tcase_add_test(tc, conflict__detected_late);
+	tcase_add_loop_test(tc, split__the_older_one_stays, 0, 2);
+	tcase_add_test(tc, fd__follows_the_queue);
+	tcase_add_test(tc, fd__created_while_readable);
+	tcase_add_test(tc, fd__each_service_has_its_own);
+	tcase_add_test(tc, receive__timeouts);
+	tcase_add_test(tc, receive__no_wait_polls);
+	tcase_add_test(tc, receive__while_closing);
+	tcase_add_test(tc, receive__no_wait);
+	tcase_add_test(tc, deliver__counted);
+	tcase_add_test(tc, deliver__datagrams_above_the_window);
+	tcase_add_test(tc, unregister__unread_messages_are_counted);
+	tcase_add_test(tc, unregister__credit_goes_back);
+	tcase_add_test(tc, unregister__messages_for_it_are_refused);
+	tcase_add_test(tc, unregister__late_call);
+	tcase_add_test(tc, noservice__sent_once);
+	tcase_add_test(tc, noservice__sent_again);
+	tcase_add_test(tc, noservice__learned_from_message);
+	tcase_add_test(tc, unregister__again_and_again);
+	suite_add_tcase(suite, tc);
+	return test_main("core/service/service", suite);
+}
