@@ -184,13 +184,17 @@ static int rndv_insert(struct ripc__rndv *r)
 	return 0;
 }
 
-/* Length of the longest item that does not lie in the message itself; 0: there is none. */
+/*
+ * Length of the longest item that is neither in the message itself nor in a return buffer of the
+ * application; 0: there is none.
+ */
 static uint64_t longest_item(const struct ripc__rndv *r)
 {
 	uint64_t len = 0;
 
 	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].how != RIPC__HOW_INLINE && r->items[i].len > len)
+		if (r->items[i].how != RIPC__HOW_INLINE && !r->items[i].ret &&
+		    r->items[i].len > len)
 			len = r->items[i].len;
 	return len;
 }
