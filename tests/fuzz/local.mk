@@ -46,3 +46,8 @@ tests_fuzz_fuzz_ring_LDFLAGS = $(LDFLAGS_FUZZ)
 FUZZ_TARGETS += tests/fuzz/fuzz_auth
 tests_fuzz_fuzz_auth_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_auth_LDFLAGS = $(LDFLAGS_FUZZ)
+
+FUZZ_TARGETS += tests/fuzz/fuzz_villas
+tests_fuzz_fuzz_villas_SOURCES = tests/fuzz/fuzz_villas.c tools/gateway/villas.c
+tests_fuzz_fuzz_villas_LDADD = $(LIBS_FUZZ)
+tests_fuzz_fuzz_villas_LDFLAGS = $(LDFLAGS_FUZZ)

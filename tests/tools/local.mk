@@ -28,3 +28,7 @@ if SHARED_LIBS
 check_LTLIBRARIES += tests/tools/clock_off.la
 tests_tools_clock_off_la_LDFLAGS = -module -shared -avoid-version -rpath /nowhere
 endif
+
+check_PROGRAMS += tests/tools/gateway/test_villas
+tests_tools_gateway_test_villas_SOURCES = tests/tools/gateway/test_villas.c tools/gateway/villas.c \
+	tools/gateway/villas.h tools/gateway/sample.h
