@@ -563,7 +563,7 @@ int plan_load(struct plan *plan, const char *file, char *error)
 		return rc;
 	}
 	len = fread(text, 1, FILE_MAX + 1, in);
-	rc = ferror(in) ? -EIO : len > FILE_MAX ? -EFBIG : 0;
+	rc = ferror(in) ? -errno : len > FILE_MAX ? -EFBIG : 0;
 	fclose(in);
 	if (rc) {
 		snprintf(error, PLAN_ERROR_MAX, "%.255s: %s", file, strerror(-rc));
