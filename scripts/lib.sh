@@ -71,9 +71,9 @@ need_packages()
 # uthash and the static parts are needed at build time only.
 base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-dev libjansson-dev
 	libibverbs-dev librdmacm-dev libsodium-dev libzookeeper-mt-dev libfabric-dev)
-# libuv1-dev: for the example of ripc_service_fd(3) alone.
+# libuv1-dev: for the example of ripc_service_fd(3); with libconfig-dev for ripc-gateway.
 test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils libuv1-dev
-	libfabric-bin openmpi-bin libopenmpi-dev)
+	libfabric-bin openmpi-bin libopenmpi-dev libconfig-dev)
 full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headless)
 # The lab: an emulator, the packages in its guests, and third-party programs for their devices.
 lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux \
@@ -81,7 +81,7 @@ lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libe
 	ibverbs-utils rdmacm-utils iproute2)
 # gRPC, to be compared with by scripts/bench.
 grpc_packages=(g++ protobuf-compiler-grpc libgrpc++-dev libprotobuf-dev)
-lint_packages=(clang-format clang-tidy cppcheck shellcheck codespell libuv1-dev)
+lint_packages=(clang-format clang-tidy cppcheck shellcheck codespell libuv1-dev libconfig-dev)
 
 # Makes ./configure if it is missing or older than one of its sources.
 prepare()

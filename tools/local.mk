@@ -31,7 +31,24 @@ endif
 tools_ripc_perf_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(VERBS_CFLAGS)
 tools_ripc_perf_LDADD = $(TOOL_LIBS) $(JANSSON_LIBS) $(VERBS_LIBS)
 
-dist_man1_MANS = doc/man/ripc-info.1 doc/man/ripc-perf.1 doc/man/ripc-ping.1
+# Without libuv or libconfig there is no gateway.
+GATEWAY_SOURCES = tools/gateway/flow.c tools/gateway/flow.h tools/gateway/gateway.c \
+	tools/gateway/gateway.h tools/gateway/hook.c tools/gateway/hook.h tools/gateway/main.c \
+	tools/gateway/node.c tools/gateway/node.h tools/gateway/node_file.c \
+	tools/gateway/node_ripc.c tools/gateway/node_signal.c tools/gateway/node_socket.c \
+	tools/gateway/path.c tools/gateway/path.h tools/gateway/plan.c tools/gateway/plan.h \
+	tools/gateway/sample.h tools/gateway/text.c tools/gateway/text.h tools/gateway/ticker.c \
+	tools/gateway/ticker.h tools/gateway/villas.c tools/gateway/villas.h tools/gateway/wire.c \
+	tools/gateway/wire.h
+EXTRA_DIST += $(GATEWAY_SOURCES)
+if HAVE_GATEWAY
+bin_PROGRAMS += tools/ripc-gateway
+tools_ripc_gateway_SOURCES = $(GATEWAY_SOURCES)
+tools_ripc_gateway_CFLAGS = $(AM_CFLAGS) $(UV_CFLAGS) $(LIBCONFIG_CFLAGS)
+tools_ripc_gateway_LDADD = $(TOOL_LIBS) $(UV_LIBS) $(LIBCONFIG_LIBS) -lm
+endif
+
+dist_man1_MANS = doc/man/ripc-gateway.1 doc/man/ripc-info.1 doc/man/ripc-perf.1 doc/man/ripc-ping.1
 
 # Copied into the directory of personal plugins, or named with -X lua_script:
 wiresharkdir = $(pkgdatadir)/wireshark

@@ -46,3 +46,16 @@ tests_fuzz_fuzz_ring_LDFLAGS = $(LDFLAGS_FUZZ)
 FUZZ_TARGETS += tests/fuzz/fuzz_auth
 tests_fuzz_fuzz_auth_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_auth_LDFLAGS = $(LDFLAGS_FUZZ)
+
+FUZZ_TARGETS += tests/fuzz/fuzz_villas
+tests_fuzz_fuzz_villas_SOURCES = tests/fuzz/fuzz_villas.c tools/gateway/villas.c
+tests_fuzz_fuzz_villas_LDADD = $(LIBS_FUZZ)
+tests_fuzz_fuzz_villas_LDFLAGS = $(LDFLAGS_FUZZ)
+
+if HAVE_GATEWAY
+FUZZ_TARGETS += tests/fuzz/fuzz_plan
+endif
+tests_fuzz_fuzz_plan_SOURCES = tests/fuzz/fuzz_plan.c tools/gateway/plan.c tools/gateway/text.c
+tests_fuzz_fuzz_plan_CFLAGS = $(AM_CFLAGS) $(LIBCONFIG_CFLAGS)
+tests_fuzz_fuzz_plan_LDADD = $(LIBS_FUZZ) $(LIBCONFIG_LIBS)
+tests_fuzz_fuzz_plan_LDFLAGS = $(LDFLAGS_FUZZ)

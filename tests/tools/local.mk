@@ -20,7 +20,8 @@ dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.s
 	tests/tools/test_completion.sh tests/tools/test_tutorial.sh tests/tools/test_bench.sh \
 	tests/tools/test_bench_calls.sh \
 	tests/tools/test_layers.sh tests/tools/test_profile.sh tests/tools/test_unstable.sh \
-	tests/tools/test_no_install.sh tests/tools/test_manpage_examples.sh
+	tests/tools/test_no_install.sh tests/tools/test_manpage_examples.sh \
+	tests/tools/gateway/test_gateway.sh
 EXTRA_DIST += tests/tools/lib.sh tests/wait.sh
 
 # Preloaded by test_doctor.sh, where there are shared libraries.
@@ -28,3 +29,7 @@ if SHARED_LIBS
 check_LTLIBRARIES += tests/tools/clock_off.la
 tests_tools_clock_off_la_LDFLAGS = -module -shared -avoid-version -rpath /nowhere
 endif
+
+check_PROGRAMS += tests/tools/gateway/test_villas
+tests_tools_gateway_test_villas_SOURCES = tests/tools/gateway/test_villas.c tools/gateway/villas.c \
+	tools/gateway/villas.h tools/gateway/sample.h

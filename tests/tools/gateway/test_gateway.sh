@@ -1,0 +1,209 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# shellcheck disable=SC2154
+# Every node and every hook of ripc-gateway, its signals, and faulty configurations.
+name=test_gateway
+. "${srcdir:-$(dirname "$0")/../../..}/tests/tools/lib.sh"
+
+gateway=./tools/ripc-gateway
+if [ ! -x $gateway ]; then
+	skip "ripc-gateway was not built: it needs libuv and libconfig"
+	finish
+fi
+id=$(random_id)
+port=$((20000 + $$ % 20000))
+
+# lines WHAT FILE COUNT: the file has so many samples.
+lines() {
+	l_n=$(grep -c -v '^#' "$2")
+	if [ "$l_n" -eq "$3" ]; then
+		ok "$1"
+	else
+		bad "$1: $l_n samples, not $3" "$err" "$2"
+	fi
+}
+
+# Ten samples, 1 ms apart.
+i=0
+while [ $i -lt 10 ]; do
+	printf '1700000000.%09d+0(%d)\t%d.5\t-1e3\n' $((i * 1000000)) $i $i
+	i=$((i + 1))
+done >"$work/ten"
+
+# stdio CONFIGURATION-OF-PATH: the ten samples from standard input to standard output.
+stdio() {
+	cat >"$work/stdio.conf" <<EOF
+nodes = { io = { type = "stdio"; }; }
+paths = ( { in = "io"; out = "io"; $1 } )
+EOF
+	expect "stdio: $1" 0 20 sh -c "$gateway $work/stdio.conf <$work/ten"
+}
+
+stdio ""
+lines "all samples pass" "$out" 10
+has "with their values and times" "$out" "^1700000000.009000000+.*(9)	9.5	-1000$"
+stdio 'hooks = ( { type = "decimate"; ratio = 3; } );'
+lines "decimate keeps one of three" "$out" 4
+has "with its sequence" "$out" "(9)"
+stdio 'hooks = ( { type = "decimate"; ratio = 3; renumber = true; } );'
+has "renumber" "$out" "(3)	9.5"
+stdio 'hooks = ( { type = "skip_first"; samples = 7; } );'
+lines "skip_first drops seven" "$out" 3
+stdio 'hooks = ( { type = "skip_first"; seconds = 100; } );'
+lines "skip_first drops for a time" "$out" 0
+stdio 'hooks = ( { type = "limit_rate"; rate = 500; mode = "origin"; } );'
+lines "limit_rate by origin times keeps half" "$out" 5
+stdio 'hooks = ( { type = "ts"; } );'
+has "ts sets the origin time" "$out" "+0.000000e+00(9)"
+if grep -q '^1700000000' "$out"; then
+	bad "ts leaves an old time" "$out"
+fi
+stdio 'hooks = ( { type = "stats"; }, { type = "jitter"; } );'
+has "stats" "$err" "path 1, hook 1: 10 samples, 0 lost, 0 reordered"
+has "jitter" "$err" "path 1, hook 2: jitter [0-9.]* us"
+
+sed -e 4d -e 6d "$work/ten" >"$work/gaps"
+sed -n 5p "$work/ten" >>"$work/gaps"
+sed -n 4p "$work/ten" >>"$work/gaps"
+mv "$work/gaps" "$work/ten"
+stdio ""
+has "lost, reordered and duplicate samples are counted apart" "$err" \
+	"node io: 10 samples, 1 lost, 1 reordered, 1 duplicates"
+
+printf '1.5(0)\t1\nnonsense\n1.6(1)\t2\tx\n%070000d\n1.7(2)\t3\n' 0 >"$work/ten"
+stdio ""
+lines "malformed lines are dropped" "$out" 2
+has "with file and line" "$err" "stdin:2: it does not begin with seconds"
+has "and counted" "$err" "3 malformed"
+
+cat >"$work/send.conf" <<EOF
+nodes = {
+  sine = { type = "signal"; signal = "sine"; values = 4; rate = 500.0; limit = 250; }
+  log = { type = "file"; uri = "$work/sent.csv"; format = "csv"; }
+  net = { type = "ripc"; out = { service = $id; }; }
+}
+paths = ( { in = "sine"; out = [ "log", "net" ]; } )
+EOF
+cat >"$work/receive.conf" <<EOF
+nodes = {
+  net = { type = "ripc"; in = { service = $id; }; }
+  udp = { type = "socket"; in = { address = "127.0.0.1:$port"; };
+          out = { address = "127.0.0.1:$port"; }; }
+  direct = { type = "file"; uri = "$work/direct.csv"; format = "csv"; }
+  around = { type = "file"; uri = "$work/around.csv"; format = "csv"; }
+}
+paths = ( { in = "net"; out = [ "direct", "udp" ]; }, { in = "udp"; out = "around"; } )
+EOF
+start receive $gateway -m "$work/metrics" "$work/receive.conf"
+receive=$pid
+ready receive.err "running: 4 nodes, 2 paths"
+expect "a generator to a service and a file" 0 60 $gateway "$work/send.conf"
+kill -USR1 "$receive"
+ready receive.err "node net: [1-9][0-9]* samples"
+kill -HUP "$receive"
+ready_again() {
+	[ "$(grep -c running "$work/receive.err")" -eq 2 ]
+}
+tries=0
+until ready_again || [ $((tries += 1)) -gt 200 ]; do
+	sleep 0.05
+done
+has "OpenMetrics text" "$work/metrics" '^ripc_gateway_samples_total{node="net"} [1-9]'
+has "ends with EOF" "$work/metrics" '^# EOF$'
+kill -TERM "$receive"
+gone "$receive" 20
+wait "$receive"
+rc=$?
+if [ $rc -eq 0 ]; then
+	ok "SIGTERM ends it cleanly"
+else
+	bad "SIGTERM: exit status $rc"
+fi
+sent=$(grep -c -v '^#' "$work/sent.csv")
+lines "all samples arrive through libripc, and stay in the file after a reload" \
+	"$work/direct.csv" "$sent"
+lines "all samples come back over UDP" "$work/around.csv" "$sent"
+cut -d, -f4- "$work/sent.csv" >"$work/a"
+cut -d, -f4- "$work/direct.csv" >"$work/b"
+if cmp -s "$work/a" "$work/b"; then
+	ok "with the same sequences and values"
+else
+	bad "other values" "$work/a" "$work/b"
+fi
+
+cat >"$work/join.conf" <<EOF
+nodes = {
+  fast = { type = "signal"; signal = "counter"; rate = 200.0; limit = 40; }
+  slow = { type = "signal"; signal = "constant"; rate = 50.0; limit = 10; amplitude = 7.0; }
+  any = { type = "file"; uri = "$work/any"; }
+  all = { type = "file"; uri = "$work/all"; }
+  masked = { type = "file"; uri = "$work/masked"; }
+  timed = { type = "file"; uri = "$work/timed"; }
+}
+paths = (
+  { in = [ "fast", "slow" ]; out = "any"; },
+  { in = [ "fast", "slow" ]; out = "all"; mode = "all"; },
+  { in = [ "fast", "slow" ]; out = "masked"; mask = [ "slow" ]; },
+  { in = "slow"; out = "timed"; rate = 500.0; }
+)
+EOF
+expect "paths with two sources" 0 20 $gateway "$work/join.conf"
+any=$(grep -c -v '^#' "$work/any") all=$(grep -c -v '^#' "$work/all")
+masked=$(grep -c -v '^#' "$work/masked") timed=$(grep -c -v '^#' "$work/timed")
+if [ "$all" -le "$masked" ] && [ "$masked" -lt "$any" ] && [ "$any" -le 50 ] &&
+	[ "$masked" -le 10 ] && [ "$all" -ge 1 ]; then
+	ok "any, all and mask"
+else
+	bad "any $any, all $all, masked $masked"
+fi
+if [ "$timed" -gt "$masked" ]; then
+	ok "rate repeats the last sample"
+else
+	bad "rate: $timed samples of $masked"
+fi
+has "values of both sources are joined" "$work/all" "	[0-9]*	7\$"
+
+cat >"$work/replay.conf" <<EOF
+nodes = {
+  old = { type = "file"; uri = "$work/sent.csv"; format = "csv"; rate = 1000.0; }
+  same = { type = "file"; uri = "$work/sent.csv"; format = "csv"; }
+  new = { type = "file"; uri = "$work/new.csv"; format = "csv"; }
+  recorded = { type = "file"; uri = "$work/recorded.csv"; format = "csv"; }
+}
+paths = ( { in = "old"; out = "new"; }, { in = "same"; out = "recorded"; } )
+EOF
+expect "a file is replayed" 0 20 $gateway "$work/replay.conf"
+lines "at the recorded rate" "$work/recorded.csv" "$sent"
+lines "whole" "$work/new.csv" "$sent"
+
+# faulty LINE TEXT CONFIGURATION
+faulty() {
+	printf '%s\n' "$3" >"$work/faulty.conf"
+	if expect "faulty: $2" 3 20 $gateway -t "$work/faulty.conf"; then
+		has "has its line" "$err" "faulty.conf:$1: .*$2"
+	fi
+}
+faulty 1 "nodes must be a group" ""
+faulty 2 "syntax error" "nodes = {
+= }"
+nodes='nodes = { s = { type = "signal"; }; f = { type = "file"; uri = "/dev/null"; }; };'
+faulty 2 'there is no node "x"' "$nodes
+paths = ( { in = \"x\"; out = \"f\"; } );"
+faulty 2 "type signal and cannot be written" "$nodes
+paths = ( { in = \"f\"; out = \"s\"; } );"
+faulty 3 "ratio is 0, but must be from 1" "$nodes
+paths = ( { in = \"s\"; out = \"f\"; hooks = (
+{ type = \"decimate\"; ratio = 0; } ); } );"
+faulty 2 "rate is 1e+07, but must be from" "nodes = { s = { type = \"signal\";
+rate = 1e7; }; };"
+faulty 1 "must be one of signal, file, stdio, socket, ripc" "nodes = { s = { type = \"opal\"; }; };"
+faulty 1 "must be HOST:PORT" \
+	"nodes = { s = { type = \"socket\"; in = { address = \"here\"; }; }; };"
+printf '%s\n' "$nodes" 'speed = 1; paths = ( { in = "s"; out = "f"; } );' >"$work/odd.conf"
+expect "an unknown key is no fault" 0 20 $gateway -t "$work/odd.conf"
+has "but a warning" "$err" "odd.conf:2: speed: unknown key"
+expect "a missing file" 3 20 $gateway "$work/nothing"
+has "is named" "$err" "nothing: No such file"
+expect "no argument" 3 20 $gateway
+
+finish

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* ripc-gateway: reads the configuration, and runs gateways until a signal ends the last. */
+#define _GNU_SOURCE
+#include "gateway.h"
+#include "ripc.h"
+#include "../tool.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+struct run {
+	const char *file, *metrics;
+	struct gateway *gateway;
+	/* the gateway that SIGHUP has made, to be started */
+	struct gateway *next;
+	struct ripc *ctx;
+	struct tool_settings settings;
+	bool check_only;
+};
+
+static void usage(FILE *out)
+{
+	fputs("usage: ripc-gateway [-t] [-m FILE] [-o KEY=VALUE] CONFIGURATION\n"
+	      "Moves samples between services, UDP, files and generators.\n"
+	      "  -t, --test            check the configuration and end\n"
+	      "  -m, --metrics FILE    OpenMetrics text, written on SIGUSR1 and at the end\n"
+	      "  -o, --option KEY=VALUE  a setting of libripc\n"
+	      "  -V, --version         print the version\n"
+	      "  -h, --help            print this\n"
+	      "SIGHUP reads the configuration again, SIGUSR1 prints statistics, SIGTERM ends.\n",
+	      out);
+}
+
+static struct gateway *load(const struct run *run)
+{
+	struct gateway *gateway = calloc(1, sizeof(*gateway));
+	char error[PLAN_ERROR_MAX];
+
+	if (!gateway) {
+		tool_error("out of memory");
+		return NULL;
+	}
+	if (plan_load(&gateway->plan, run->file, error)) {
+		tool_error("%s", error);
+		free(gateway);
+		return NULL;
+	}
+	if (*gateway->plan.warnings)
+		fputs(gateway->plan.warnings, stderr);
+	return gateway;
+}
+
+static void print_all(const struct run *run)
+{
+	FILE *out;
+
+	gateway_print(run->gateway, stderr);
+	if (!run->metrics)
+		return;
+	out = fopen(run->metrics, "we");
+	if (!out) {
+		tool_error("%s: %s", run->metrics, strerror(errno));
+		return;
+	}
+	gateway_metrics(run->gateway, out);
+	if (fclose(out))
+		tool_error("%s: %s", run->metrics, strerror(errno));
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	struct run *run = handle->data;
+
+	if (number == SIGUSR1) {
+		print_all(run);
+		return;
+	}
+	if (number == SIGHUP) {
+		run->next = load(run);
+		/* A faulty file does not stop the gateway that runs. */
+		if (!run->next)
+			return;
+		run->next->reloaded = true;
+	}
+	uv_stop(handle->loop);
+}
+
+/* Prints what the limits of the process forbid. */
+static void real_time(const struct plan *plan)
+{
+	struct sched_param priority = {.sched_priority = plan->priority};
+	struct rlimit limit;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (unsigned i = 0; i < 64; i++) {
+		if (plan->affinity >> i & 1)
+			CPU_SET(i, &set);
+	}
+	if (plan->affinity && sched_setaffinity(0, sizeof(set), &set))
+		tool_error("affinity %llu: %s", (unsigned long long)plan->affinity,
+			   strerror(errno));
+	if (plan->priority && sched_setscheduler(0, SCHED_FIFO, &priority))
+		tool_error("priority %d: %s", plan->priority, strerror(errno));
+	/* With a limit, later allocations of the library would fail. */
+	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur == RLIM_INFINITY)
+		mlockall(MCL_CURRENT | MCL_FUTURE);
+	else if (plan->priority)
+		tool_error("memory is not locked: RLIMIT_MEMLOCK is not unlimited");
+}
+
+static int open_context(struct run *run)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < run->gateway->plan.nnodes && !run->ctx && !rc; i++) {
+		if (run->gateway->plan.node[i].type == NODE_RIPC)
+			rc = ripc_open(&run->ctx, run->settings.text);
+	}
+	if (rc)
+		tool_fail(rc, "cannot open the library");
+	run->gateway->ctx = run->ctx;
+	return rc;
+}
+
+/* Runs one gateway to its end. Return: 0 or a negative errno. */
+static int run_gateway(struct run *run)
+{
+	static const int numbers[] = {SIGHUP, SIGUSR1, SIGTERM, SIGINT};
+	uv_signal_t signals[4];
+	int rc = open_context(run);
+
+	if (rc)
+		return rc;
+	rc = gateway_start(run->gateway);
+	for (unsigned i = 0; !rc && i < 4; i++) {
+		uv_signal_init(&run->gateway->loop, &signals[i]);
+		signals[i].data = run;
+		rc = uv_signal_start(&signals[i], on_signal, numbers[i]);
+	}
+	if (!rc) {
+		real_time(&run->gateway->plan);
+		tool_error("running: %u nodes, %u paths", run->gateway->plan.nnodes,
+			   run->gateway->plan.npaths);
+		uv_run(&run->gateway->loop, UV_RUN_DEFAULT);
+		print_all(run);
+	}
+	gateway_stop(run->gateway);
+	return rc;
+}
+
+static int run_all(struct run *run)
+{
+	int rc = 0;
+
+	run->gateway = load(run);
+	if (!run->gateway)
+		return TOOL_ERROR;
+	while (run->gateway) {
+		if (!run->check_only)
+			rc = run_gateway(run);
+		free(run->gateway);
+		run->gateway = rc ? NULL : run->next;
+		run->next = NULL;
+	}
+	ripc_close(run->ctx);
+	return rc ? TOOL_ERROR : TOOL_OK;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"test", no_argument, NULL, 't'},         {"metrics", required_argument, NULL, 'm'},
+		{"option", required_argument, NULL, 'o'}, {"version", no_argument, NULL, 'V'},
+		{"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+	};
+	struct run run = {0};
+	int c;
+
+	tool_name = "ripc-gateway";
+	while ((c = getopt_long(argc, argv, "tm:o:Vh", options, NULL)) != -1) {
+		switch (c) {
+		case 't':
+			run.check_only = true;
+			break;
+		case 'm':
+			run.metrics = optarg;
+			break;
+		case 'o':
+			if (!tool_settings_add(&run.settings, optarg, NULL))
+				return TOOL_ERROR;
+			break;
+		case 'V':
+			printf("ripc-gateway %s\n", ripc_version());
+			return tool_finish(TOOL_OK);
+		case 'h':
+			usage(stdout);
+			return tool_finish(TOOL_OK);
+		default:
+			usage(stderr);
+			return TOOL_ERROR;
+		}
+	}
+	if (argc - optind != 1) {
+		usage(stderr);
+		return TOOL_ERROR;
+	}
+	run.file = argv[optind];
+	return tool_finish(run_all(&run));
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Files and the standard streams. A file is replayed at a fixed rate or at the recorded one, with
+ * new origin times; lines of standard input pass as they come, with their own.
+ */
+#include "node.h"
+#include "ticker.h"
+#include "../tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How often recorded times are compared with the clock. */
+#define REPLAY_HZ  5000
+#define BUFFER_LEN 65536
+#define OUT_BUFFER 1048576
+#define FLUSH_HZ   1
+
+struct file_state {
+	struct ticker ticker, flush;
+	uv_poll_t poll;
+	int fd;
+	FILE *out;
+	char *out_buffer;
+	bool ended;
+	/* bytes of text at @at; @skip: the rest of a line that was too long comes first */
+	size_t at, len;
+	bool skip;
+	unsigned line;
+	/* the next sample of a recorded file, and the shift of its times to those of the replay */
+	struct sample next;
+	bool have_next, have_shift;
+	int64_t shift_ns;
+	char text[BUFFER_LEN + 1];
+};
+
+static void malformed(struct node *node, const struct file_state *s, const char *fault)
+{
+	char why[PLAN_TEXT_MAX + 128];
+
+	snprintf(why, sizeof(why), "%s:%u: %s", *node->plan->uri ? node->plan->uri : "stdin",
+		 s->line, fault);
+	node_malformed(node, why);
+}
+
+/* Return: a line without its end, or NULL if none is complete. */
+static char *buffered_line(struct file_state *s)
+{
+	char *line = s->text + s->at, *end = memchr(line, '\n', s->len);
+
+	if (!end)
+		return NULL;
+	*end = 0;
+	s->len -= (size_t)(end + 1 - line);
+	s->at += (size_t)(end + 1 - line);
+	s->line++;
+	return line;
+}
+
+/* Reads more text. Return: bytes, 0 at the end of the file, or -EAGAIN. */
+static ssize_t fill(struct node *node, struct file_state *s)
+{
+	ssize_t n;
+
+	if (s->len == BUFFER_LEN) {
+		s->skip = true;
+		s->len = 0;
+	}
+	memmove(s->text, s->text + s->at, s->len);
+	s->at = 0;
+	n = read(s->fd, s->text + s->len, BUFFER_LEN - s->len);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return -EAGAIN;
+	if (n < 0)
+		malformed(node, s, strerror(errno));
+	if (n <= 0 && s->len) {
+		/* The last line has no newline. */
+		s->text[s->len++] = '\n';
+		return 1;
+	}
+	s->len += n > 0 ? (size_t)n : 0;
+	return n < 0 ? 0 : n;
+}
+
+/* Return: 1 with a sample, 0 at the end of the file, -EAGAIN if none is there yet. */
+static int next_sample(struct node *node, struct file_state *s, struct sample *sample)
+{
+	bool rewound = false;
+
+	for (;;) {
+		const char *why = NULL;
+		char *line = buffered_line(s);
+		ssize_t n;
+		int rc;
+
+		if (line && s->skip) {
+			s->skip = false;
+			malformed(node, s, "the line is longer than 65536 bytes");
+			continue;
+		}
+		if (line) {
+			rc = text_decode(node->plan->format, sample, line, &why);
+			if (rc > 0)
+				return 1;
+			if (rc < 0)
+				malformed(node, s, why);
+			continue;
+		}
+		n = fill(node, s);
+		if (n > 0)
+			continue;
+		/* A file without any sample is not read for ever. */
+		if (n || node->plan->eof != EOF_REWIND || rewound || lseek(s->fd, 0, SEEK_SET))
+			return (int)n;
+		rewound = true;
+		s->have_shift = false;
+		s->line = 0;
+	}
+}
+
+static void end(struct node *node, struct file_state *s)
+{
+	ticker_stop(&s->ticker);
+	if (uv_is_active((uv_handle_t *)&s->poll))
+		uv_poll_stop(&s->poll);
+	if (!s->ended)
+		gateway_source_ended(node->gateway);
+	s->ended = true;
+}
+
+static void on_rate(void *arg, uint64_t missed)
+{
+	struct node *node = arg;
+	struct file_state *s = node->state;
+	struct sample sample;
+
+	node->missed += missed;
+	node->late = s->ticker.late;
+	if (next_sample(node, s, &sample) <= 0) {
+		end(node, s);
+		return;
+	}
+	sample.origin_ns = gateway_now_ns();
+	node_deliver(node, &sample);
+}
+
+/* Delivers all samples that are due. */
+static void on_replay(void *arg, uint64_t missed)
+{
+	const int64_t now = gateway_now_ns();
+	struct node *node = arg;
+	struct file_state *s = node->state;
+
+	(void)missed;
+	for (;;) {
+		if (!s->have_next && next_sample(node, s, &s->next) <= 0) {
+			end(node, s);
+			return;
+		}
+		s->have_next = true;
+		if (!s->have_shift)
+			s->shift_ns = now - s->next.origin_ns;
+		s->have_shift = true;
+		if (s->next.origin_ns + s->shift_ns > now)
+			return;
+		s->next.origin_ns += s->shift_ns;
+		s->have_next = false;
+		node_deliver(node, &s->next);
+	}
+}
+
+static void on_lines(struct node *node)
+{
+	struct file_state *s = node->state;
+	struct sample sample;
+	int rc = 1;
+
+	for (unsigned i = 0; i < 1000 && rc > 0; i++) {
+		rc = next_sample(node, s, &sample);
+		if (rc > 0)
+			node_deliver(node, &sample);
+	}
+	if (!rc)
+		end(node, s);
+}
+
+/* Reads what is there; more may be in the buffer than one call delivers. */
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+	struct node *node = poll->data;
+	struct file_state *s = node->state;
+
+	(void)status;
+	(void)events;
+	do
+		on_lines(node);
+	while (!s->ended && memchr(s->text + s->at, '\n', s->len));
+}
+
+static void on_stdin_tick(void *arg, uint64_t missed)
+{
+	(void)missed;
+	on_lines(arg);
+}
+
+static int start_stdin(struct node *node, struct file_state *s)
+{
+	uv_loop_t *loop = &node->gateway->loop;
+	int rc;
+
+	s->fd = dup(STDIN_FILENO);
+	if (s->fd < 0)
+		return -errno;
+	/* A regular file cannot be waited for. */
+	if (uv_poll_init(loop, &s->poll, s->fd))
+		return ticker_start(&s->ticker, loop, REPLAY_HZ, on_stdin_tick, node);
+	s->poll.data = node;
+	rc = uv_poll_start(&s->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+	return rc;
+}
+
+static int start_source(struct node *node, struct file_state *s)
+{
+	const double rate = node->plan->rate;
+
+	node->gateway->open_sources++;
+	if (node->plan->type == NODE_STDIO)
+		return start_stdin(node, s);
+	s->fd = open(node->plan->uri, O_RDONLY | O_CLOEXEC);
+	if (s->fd < 0)
+		return -errno;
+	return ticker_start(&s->ticker, &node->gateway->loop, rate == 0 ? REPLAY_HZ : rate,
+			    rate == 0 ? on_replay : on_rate, node);
+}
+
+static void on_flush(void *arg, uint64_t missed)
+{
+	struct file_state *s = ((struct node *)arg)->state;
+
+	(void)missed;
+	fflush(s->out);
+}
+
+static int start_sink(struct node *node, struct file_state *s)
+{
+	if (node->plan->type == NODE_STDIO) {
+		s->out = stdout;
+	} else {
+		s->out = fopen(node->plan->uri, node->gateway->reloaded ? "ae" : "we");
+		s->out_buffer = malloc(OUT_BUFFER);
+		if (!s->out || !s->out_buffer)
+			return s->out ? -ENOMEM : -errno;
+		memset(s->out_buffer, 0, OUT_BUFFER);
+		setvbuf(s->out, s->out_buffer, _IOFBF, OUT_BUFFER);
+	}
+	if (!node->gateway->reloaded)
+		fputs(text_header(node->plan->format), s->out);
+	return ticker_start(&s->flush, &node->gateway->loop, FLUSH_HZ, on_flush, node);
+}
+
+static int start(struct node *node, bool source, bool sink)
+{
+	struct file_state *s = calloc(1, sizeof(*s));
+	int rc = 0;
+
+	node->state = s;
+	if (!s)
+		return -ENOMEM;
+	s->fd = -1;
+	if (source && sink && node->plan->type == NODE_FILE) {
+		tool_error("node %s: a file is read or written, not both", node->plan->name);
+		return -EINVAL;
+	}
+	if (sink)
+		rc = start_sink(node, s);
+	if (!rc && source)
+		rc = start_source(node, s);
+	if (rc)
+		tool_error("node %s: %s: %s", node->plan->name,
+			   *node->plan->uri ? node->plan->uri : "standard stream", strerror(-rc));
+	return rc;
+}
+
+static int write_line(struct node *node, const struct sample *sample)
+{
+	struct file_state *s = node->state;
+	char line[TEXT_LINE_MAX];
+	const size_t len = text_encode(node->plan->format, sample, line);
+
+	return fwrite(line, 1, len, s->out) == len ? 0 : -EIO;
+}
+
+static void stop(struct node *node)
+{
+	struct file_state *s = node->state;
+
+	if (!s)
+		return;
+	ticker_free(&s->ticker);
+	ticker_free(&s->flush);
+	if (s->fd >= 0)
+		close(s->fd);
+	if (s->out && (s->out == stdout ? fflush(s->out) : fclose(s->out)))
+		tool_error("node %s: not all samples could be written: %s", node->plan->name,
+			   strerror(errno));
+	free(s->out_buffer);
+	free(s);
+}
+
+const struct node_ops node_file = {start, write_line, stop};
