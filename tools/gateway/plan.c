@@ -244,6 +244,20 @@ static void split_address(struct reader *r, const config_setting_t *s, const cha
 	snprintf(end->port, sizeof(end->port), "%s", colon + 1);
 }
 
+/* libconfig wraps integers above INT32_MAX, so an id may be a text, too. */
+static void get_id(struct reader *r, const config_setting_t *s, const char *text, uint64_t *id)
+{
+	unsigned long long value;
+
+	errno = 0;
+	value = strtoull(text, NULL, 10);
+	if (errno || !value || value >= INT64_MAX)
+		fail(r, line_of(s), "service %s: an id is from 1 to %lld", text,
+		     (long long)INT64_MAX - 1);
+	else
+		*id = value;
+}
+
 static void read_service(struct reader *r, const config_setting_t *s, struct end_plan *end)
 {
 	const config_setting_t *service = config_setting_get_member(s, "service");
@@ -252,6 +266,8 @@ static void read_service(struct reader *r, const config_setting_t *s, struct end
 	get_integer(r, s, "group", 1, (int64_t)RIPC_GROUP_LIMIT - 1, &end->group);
 	if (text && (!*text || strlen(text) > PLAN_TEXT_MAX))
 		fail(r, line_of(service), "the name of a service has 1 to 255 bytes");
+	else if (text && !text[strspn(text, "0123456789")])
+		get_id(r, service, text, &end->id);
 	else if (text)
 		snprintf(end->service, sizeof(end->service), "%s", text);
 	else

@@ -80,13 +80,13 @@ cat >"$work/send.conf" <<EOF
 nodes = {
   sine = { type = "signal"; signal = "sine"; values = 4; rate = 500.0; limit = 250; }
   log = { type = "file"; uri = "$work/sent.csv"; format = "csv"; }
-  net = { type = "ripc"; out = { service = $id; }; }
+  net = { type = "ripc"; out = { service = "$id"; }; }
 }
 paths = ( { in = "sine"; out = [ "log", "net" ]; } )
 EOF
 cat >"$work/receive.conf" <<EOF
 nodes = {
-  net = { type = "ripc"; in = { service = $id; }; }
+  net = { type = "ripc"; in = { service = "$id"; }; }
   udp = { type = "socket"; in = { address = "127.0.0.1:$port"; };
           out = { address = "127.0.0.1:$port"; }; }
   direct = { type = "file"; uri = "$work/direct.csv"; format = "csv"; }
@@ -197,6 +197,8 @@ paths = ( { in = \"s\"; out = \"f\"; hooks = (
 faulty 2 "rate is 1e+07, but must be from" "nodes = { s = { type = \"signal\";
 rate = 1e7; }; };"
 faulty 1 "must be one of signal, file, stdio, socket, ripc" "nodes = { s = { type = \"opal\"; }; };"
+faulty 1 "an id is from 1 to" \
+	"nodes = { s = { type = \"ripc\"; in = { service = \"9223372036854775807\"; }; }; };"
 faulty 1 "must be HOST:PORT" \
 	"nodes = { s = { type = \"socket\"; in = { address = \"here\"; }; }; };"
 printf '%s\n' "$nodes" 'speed = 1; paths = ( { in = "s"; out = "f"; } );' >"$work/odd.conf"
