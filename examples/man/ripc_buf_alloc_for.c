@@ -15,10 +15,11 @@
 int main(void)
 {
 	struct ripc_service *me;
-	struct ripc_send_options options = {0};
+	struct ripc_send_options options;
 	struct iovec item;
 	int err;
 
+	memset(&options, 0, sizeof(options));
 	options.size = sizeof(options);
 	options.flags = RIPC_FREE_ITEMS;
 	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &me);
