@@ -41,3 +41,4 @@ include tests/lab/local.mk
 include tests/compat/local.mk
 include tests/ofi/local.mk
 include tests/mpi/local.mk
+include tests/cxx/local.mk

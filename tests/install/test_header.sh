@@ -56,6 +56,11 @@ for cxx in g++ clang++; do
 		try $cxx c++11 use.cc -Wold-style-cast
 		try $cxx c++17 use.cc -Wold-style-cast
 		try $cxx c++20 use.cc -Wold-style-cast
+		for std in c++17 c++20; do
+			check "ripc.hpp, $cxx -std=$std" "$cxx" -std=$std "${warnings[@]}" \
+				-Wold-style-cast -Wconversion -Wnon-virtual-dtor \
+				-I"$srcdir/include" -fsyntax-only "$srcdir/tests/cxx/test_hpp.cc"
+		done
 	else
 		skip "$cxx is not installed"
 	fi

@@ -104,10 +104,7 @@ kill -HUP "$receive"
 ready_again() {
 	[ "$(grep -c running "$work/receive.err")" -eq 2 ]
 }
-tries=0
-until ready_again || [ $((tries += 1)) -gt 200 ]; do
-	sleep 0.05
-done
+wait_until 60 ready_again
 has "OpenMetrics text" "$work/metrics" '^ripc_gateway_samples_total{node="net"} [1-9]'
 has "ends with EOF" "$work/metrics" '^# EOF$'
 kill -TERM "$receive"
