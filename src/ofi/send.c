@@ -182,8 +182,10 @@ static ssize_t prepare(struct ofi_send *s, struct ofi_ep *ep, const struct iovec
 {
 	uint64_t service;
 
-	if (flags & ~SEND_FLAGS)
-		return ofi_refused("a send with these flags");
+	if (flags & ~SEND_FLAGS) {
+		ofi_refused("a send with these flags");
+		return -FI_ENOSYS;
+	}
 	if (!ep->enabled)
 		return -FI_EOPBADSTATE;
 	if (niov > OFI_IOV_MAX)
