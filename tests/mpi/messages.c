@@ -176,6 +176,8 @@ static void cancel(int to, int from)
 	MPI_Wait(&r, &st);
 	MPI_Test_cancelled(&st, &flag);
 	check(flag, "cancel");
+	/* The message must not arrive before the cancellation. */
+	MPI_Barrier(MPI_COMM_WORLD);
 	MPI_Sendrecv(&w, 1, MPI_INT, to, 99, &v, 1, MPI_INT, from, 99, MPI_COMM_WORLD, &st);
 	check(v == 77, "message after cancel");
 }

@@ -22,14 +22,16 @@ size_t text_encode(enum text_format format, const struct sample *sample, char *l
 {
 	const int64_t seconds = sample->origin_ns / NS_PER_S, ns = sample->origin_ns % NS_PER_S;
 	const double offset = (double)(sample->received_ns - sample->origin_ns) * 1e-9;
-	const char *lead = format == TEXT_CSV ? "%" PRId64 ",%" PRId64 ",%.9f,%" PRIu64
-					      : "%" PRId64 ".%09" PRId64 "%+e(%" PRIu64 ")";
 	size_t len;
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	len = (size_t)snprintf(line, TEXT_LINE_MAX, lead, seconds, ns, offset, sample->sequence);
-#pragma GCC diagnostic pop
+	if (format == TEXT_CSV)
+		len = (size_t)snprintf(line, TEXT_LINE_MAX,
+				       "%" PRId64 ",%" PRId64 ",%.9f,%" PRIu64, seconds, ns, offset,
+				       sample->sequence);
+	else
+		len = (size_t)snprintf(line, TEXT_LINE_MAX,
+				       "%" PRId64 ".%09" PRId64 "%+e(%" PRIu64 ")", seconds, ns,
+				       offset, sample->sequence);
 	for (unsigned i = 0; i < sample->nvalues; i++)
 		len += (size_t)snprintf(line + len, TEXT_LINE_MAX - len, "%c%.17g",
 					format == TEXT_CSV ? ',' : '\t', sample->values[i]);
