@@ -800,8 +800,9 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * The return buffers in @options are memory for the answer. Each item of a long message that the
  * peer sends to @service lands in the first of them, in the order in which they were sent, that is
  * unused and long enough. The item begins where the buffer begins, and uses it up. Empty items,
- * items that fit none, and items of short messages lie elsewhere. The peer may write the buffers
- * until they return as items, or are withdrawn by ripc_buf_free() or ripc_service_unregister().
+ * items that fit none, and items of short messages and of answers lie elsewhere. The peer may write
+ * the buffers until they return as items, or are withdrawn by ripc_buf_free() or
+ * ripc_service_unregister().
  *
  * A return of 0 means that the message is in the memory of the receiving process, in order, for
  * ripc_receive(). It does not mean that the application has received or processed it: a process
@@ -950,8 +951,9 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  * The time that is left travels with the request. The service can ask for it. A request whose time
  * is up before the service receives it is dropped.
  *
- * Long items of the answer land in @options->reply_buffers as in return buffers: see
- * ripc_send_long(). With such buffers the request is a long message.
+ * Each item of the answer lands in the first of @options->reply_buffers that is unused and long
+ * enough: its placement is RIPC_IN_RETURN_BUFFER. No other message uses these buffers. They are the
+ * caller's again when the call is done. With such buffers the request is a long message.
  *
  * Return: 0 and the answer; the error of ripc_reply_error(), with a message without content; or a
  * negative errno. *reply is not NULL if and only if the service has answered.

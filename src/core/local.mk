@@ -5,6 +5,7 @@ libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/conte
 	src/core/context/events.h \
 	src/core/context/completion.c src/core/context/info.c src/core/context/list.c
 libripc_internal_la_SOURCES += src/core/call/call.h src/core/call/caller.c \
+	src/core/call/caller.h src/core/call/result.c src/core/call/table.c \
 	src/core/call/callee.c
 libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/dispatch.c \
 	src/core/message/dispatch.h src/core/message/fast_receive.c \

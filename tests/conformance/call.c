@@ -217,6 +217,127 @@ static void call_reply_buffer(struct conf *c)
 	free(memory);
 }
 
+/* A short answer lands there too, and each call may have the same buffer. */
+static void call_reply_buffer_again(struct conf *c)
+{
+	static const size_t lens[] = {100, 30000, 0, 600, 90000, 100};
+	struct ripc_call_options options = {.size = sizeof(options), .nreply_buffers = 1};
+	struct ripc_request *request;
+	struct iovec item, buffer;
+	struct conf_plan plan;
+	struct ripc_message *m;
+	struct conf_pair p;
+	void *memory;
+
+	conf_pair(c, &p);
+	buffer = (struct iovec){ripc_buf_alloc(p.a, 100000), 100000};
+	options.reply_buffers = &buffer;
+	for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		memset(buffer.iov_base, 0xee, buffer.iov_len);
+		conf_plan_one(&plan, lens[i], i);
+		memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
+		EXPECT_OK(
+			ripc_call_start(p.sa, p.idb, &item, 1, &options, c->patience_ms, &request));
+		echo(c, p.sb);
+		EXPECT_OK(ripc_call_wait(&request, &m, c->patience_ms));
+		EXPECT_EQ(lens[i], m->items[0].iov_len);
+		if (lens[i]) {
+			CHECK(m->items[0].iov_base == buffer.iov_base,
+			      "%zu bytes: not in the buffer: placement %u", lens[i],
+			      m->placement[0]);
+			EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[0]);
+		}
+		conf_verify(m->items[0].iov_base, lens[i], i, "answer");
+		ripc_message_free(m);
+		free(memory);
+	}
+	EXPECT_OK(ripc_buf_free(p.a, buffer.iov_base));
+}
+
+/* Answers land in the buffers of their own calls, in whatever order they come. */
+static void call_reply_buffers_apart(struct conf *c)
+{
+	enum { N = 3, LEN = 40000 };
+	struct ripc_call_options options = {.size = sizeof(options), .nreply_buffers = 1};
+	struct ripc_request *request[N], *answer;
+	struct ripc_message *asked[N], *m;
+	struct iovec item, buffer[N];
+	struct conf_plan plan;
+	struct conf_pair p;
+	void *memory[N];
+
+	conf_pair(c, &p);
+	for (unsigned i = 0; i < N; i++) {
+		buffer[i] = (struct iovec){ripc_buf_alloc(p.a, LEN), LEN};
+		options.reply_buffers = &buffer[i];
+		conf_plan_one(&plan, LEN, i);
+		memory[i] = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
+		EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, &options, c->patience_ms,
+					  &request[i]));
+		asked[i] = conf_receive(c, p.sb);
+	}
+	/* A message that is no answer uses none of them. */
+	EXPECT_OK(conf_send_long(c, p.sb, p.ida, LEN, 9, c->patience_ms));
+	m = conf_receive(c, p.sa);
+	CHECK(m->placement[0] != RIPC_IN_RETURN_BUFFER, "a message in a reply buffer");
+	ripc_message_free(m);
+	for (unsigned i = N; i-- > 0;) {
+		EXPECT_OK(ripc_reply_start(asked[i], asked[i]->items, 1, NULL, &answer));
+		EXPECT_OK(ripc_call_wait(&request[i], &m, c->patience_ms));
+		CHECK(m->items[0].iov_base == buffer[i].iov_base,
+		      "answer %u is not in its buffer: placement %u", i, m->placement[0]);
+		conf_verify(buffer[i].iov_base, LEN, i, "answer");
+		ripc_message_free(m);
+		EXPECT_OK(ripc_request_wait(&answer, c->patience_ms));
+		ripc_message_free(asked[i]);
+	}
+	for (unsigned i = 0; i < N; i++) {
+		EXPECT_OK(ripc_buf_free(p.a, buffer[i].iov_base));
+		free(memory[i]);
+	}
+}
+
+/* A buffer is the caller's when the call is done: a late answer is not written into it. */
+static void call_reply_buffer_late(struct conf *c)
+{
+	enum { LEN = 60000 };
+	struct ripc_call_options options = {.size = sizeof(options), .nreply_buffers = 1};
+	struct ripc_request *request, *answer = NULL;
+	struct ripc_message *asked, *m;
+	struct iovec item, buffer;
+	struct conf_plan plan;
+	struct conf_pair p;
+	void *memory;
+	int rc;
+
+	conf_pair(c, &p);
+	buffer = (struct iovec){ripc_buf_alloc(p.a, LEN), LEN};
+	options.reply_buffers = &buffer;
+	conf_plan_one(&plan, LEN, 5);
+	memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
+	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, &options, c->patience_ms, &request));
+	asked = conf_receive(c, p.sb);
+	rc = ripc_request_cancel(&request, c->patience_ms);
+	EXPECT_RC(-ETIME, rc);
+	memset(buffer.iov_base, 0xee, LEN);
+	rc = ripc_reply_start(asked, asked->items, 1, NULL, &answer);
+	if (!rc)
+		ripc_request_wait(&answer, c->patience_ms);
+	ripc_message_free(asked);
+	for (size_t i = 0; i < LEN; i++)
+		CHECK(((uint8_t *)buffer.iov_base)[i] == 0xee, "written at %zu", i);
+	/* It serves the next call. */
+	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, &options, c->patience_ms, &request));
+	echo(c, p.sb);
+	EXPECT_OK(ripc_call_wait(&request, &m, c->patience_ms));
+	CHECK(m->items[0].iov_base == buffer.iov_base, "not in the buffer: placement %u",
+	      m->placement[0]);
+	conf_verify(buffer.iov_base, LEN, 5, "answer");
+	ripc_message_free(m);
+	EXPECT_OK(ripc_buf_free(p.a, buffer.iov_base));
+	free(memory);
+}
+
 /* The event of a service that is closed follows all that it has sent. */
 static void watch_moved(struct conf *c)
 {
@@ -267,6 +388,9 @@ const struct conf_case conf_call[] = {
 	{"call_many", call_many, 0},
 	{"call_results", call_results, 0},
 	{"call_reply_buffer", call_reply_buffer, 0},
+	{"call_reply_buffer_again", call_reply_buffer_again, 0},
+	{"call_reply_buffers_apart", call_reply_buffers_apart, 0},
+	{"call_reply_buffer_late", call_reply_buffer_late, 0},
 	{"watch_moved", watch_moved, 0},
 	{"watch_died", watch_died, CONF_TWO_CONTEXTS},
 	{NULL, NULL, 0},

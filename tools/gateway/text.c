@@ -25,9 +25,8 @@ size_t text_encode(enum text_format format, const struct sample *sample, char *l
 	size_t len;
 
 	if (format == TEXT_CSV)
-		len = (size_t)snprintf(line, TEXT_LINE_MAX,
-				       "%" PRId64 ",%" PRId64 ",%.9f,%" PRIu64, seconds, ns, offset,
-				       sample->sequence);
+		len = (size_t)snprintf(line, TEXT_LINE_MAX, "%" PRId64 ",%" PRId64 ",%.9f,%" PRIu64,
+				       seconds, ns, offset, sample->sequence);
 	else
 		len = (size_t)snprintf(line, TEXT_LINE_MAX,
 				       "%" PRId64 ".%09" PRId64 "%+e(%" PRIu64 ")", seconds, ns,

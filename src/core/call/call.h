@@ -56,6 +56,8 @@ void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *w
 /* The service is being closed, or was taken over: its calls end. */
 void ripc__calls_service_ended(struct ripc_service *s);
 void ripc__calls_timers(struct ripc *ctx);
+/* A reply buffer is the caller's again: the timers look for a call that waits for it. */
+void ripc__calls_check(struct ripc *ctx);
 /* ripc_close(): notifies the callees. */
 void ripc__calls_close(struct ripc *ctx);
 /* ripc_close(), after the lanes are closed: ends all calls and frees those of the application. */

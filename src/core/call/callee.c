@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/call/call.h"
 #include "core/memory/message.h"
+#include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "wire/bytes.h"
 
@@ -43,6 +44,7 @@ static void send_state(struct ripc__message *m, enum ripc__call_state state)
 {
 	struct ripc__peer *p = m->call_peer;
 
+	ripc__remote_returns_drop_call(ripc__dest_find(m->ctx, m->pub.source), m->call);
 	if (p && p->lane)
 		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, m->call, state);
 	served_remove(m);
@@ -189,6 +191,7 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 		return ripc__fail(-ENOMEM, "no memory for an answer to service %llu",
 				  (unsigned long long)m->pub.source);
 	r->owner = owner;
+	ripc__remote_returns_drop_call(d, m->call);
 	served_remove(m);
 	if (ripc__dest_reach(ctx, d) || ripc__reliable_post(d, r, false)) {
 		p->reply_waits = true;

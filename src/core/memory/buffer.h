@@ -118,6 +118,7 @@ struct ripc__local_return {
 	struct ripc__region *region;
 	/* the peer's long messages to this service may use the buffer */
 	struct ripc_service *service;
+	uint64_t call;           /* 0, or only the answer of this call may use it */
 	struct ripc__peer *peer; /* peer that has the offer; NULL: none */
 	struct ripc__lane *lane; /* lane over which the peer can write it; NULL: none */
 	struct ripc__mr mr;      /* with lane and without bounce: the registration */
@@ -259,10 +260,11 @@ void ripc__local_return_unindex(struct ripc *ctx, const struct ripc__local_retur
 void ripc__local_return_unexpose(struct ripc *ctx, struct ripc__local_return *r);
 /*
  * Finds a return buffer that the peer cannot write itself, for a long item of this length from peer
- * to service.
+ * to service. call: the call whose answer the item belongs to, or 0.
  */
 struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct ripc_service *service,
-						    struct ripc__peer *peer, size_t len);
+						    struct ripc__peer *peer, uint64_t call,
+						    size_t len);
 /* Ends remote access and frees the offer. */
 void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r);
 /*
@@ -281,11 +283,17 @@ bool ripc__local_returns_on_lane(const struct ripc__lane *lane, bool revoking);
 void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
 
 /*
- * Registers the return buffers of o as offers; on error none remains. ids: room for
- * RIPC_RETURN_BUFFERS_MAX.
+ * Registers the return buffers of o as offers; on error none remains. call: the call whose answer
+ * alone may use them, or 0. ids: room for RIPC_RETURN_BUFFERS_MAX.
  */
 int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o,
-			    uint32_t *ids);
+			    uint64_t call, uint32_t *ids);
+/* Drops the offers of a call whose peer has no right to them any more. */
+void ripc__local_returns_drop_call(struct ripc *ctx, uint64_t call);
+/* Withdraws the offers of a call. Return: whether the peer may still write one of them. */
+bool ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call);
+/* One of the offers of a call, or NULL. */
+struct ripc__local_return *ripc__local_return_of_call(struct ripc *ctx, uint64_t call);
 /* Drops offers that no peer has received. */
 void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n);
 /* The message with the offers was sent. */

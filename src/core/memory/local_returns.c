@@ -116,15 +116,16 @@ struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_
 }
 
 struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct ripc_service *service,
-						    struct ripc__peer *peer, size_t len)
+						    struct ripc__peer *peer, uint64_t call,
+						    size_t len)
 {
 	struct ripc__list *n;
 
 	ripc__list_for_each (n, &ctx->memory->returns) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
-		if (r->service == service && r->peer == peer && !r->lane && !r->revoking &&
-		    !r->arriving && r->len >= len) {
+		if (r->service == service && r->peer == peer && r->call == call && !r->lane &&
+		    !r->revoking && !r->arriving && r->len >= len) {
 			r->arriving = true;
 			return r;
 		}
@@ -156,6 +157,8 @@ void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r)
 	ripc__list_del(&r->link);
 	if (r->service)
 		ripc__wake(ctx, &r->service->drained);
+	if (r->call)
+		ctx->memory_ops->call_buffer_dropped(ctx);
 	free(r);
 	region->pins--;
 	ripc__region_release(ctx, region);
@@ -233,8 +236,46 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 	}
 }
 
+struct ripc__local_return *ripc__local_return_of_call(struct ripc *ctx, uint64_t call)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->memory->returns) {
+		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
+
+		if (r->call == call)
+			return r;
+	}
+	return NULL;
+}
+
+void ripc__local_returns_drop_call(struct ripc *ctx, uint64_t call)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
+		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
+
+		if (r->call == call && !r->arriving)
+			ripc__local_return_drop(ctx, r);
+	}
+}
+
+bool ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
+		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
+
+		if (r->call == call)
+			ripc__local_return_revoke(ctx, r);
+	}
+	return ripc__local_return_of_call(ctx, call);
+}
+
 int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o,
-			    uint32_t *ids)
+			    uint64_t call, uint32_t *ids)
 {
 	unsigned n = o ? o->nreturn_buffers : 0;
 
@@ -248,6 +289,7 @@ int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_optio
 			ripc__local_returns_undo(s->ctx, ids, i);
 			return rc;
 		}
+		r->call = call;
 		ids[i] = r->id;
 	}
 	return 0;

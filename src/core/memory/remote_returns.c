@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc, bool pooled)
+bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc, uint64_t call,
+			     bool pooled)
 {
 	struct ripc__remote_return *o =
 		d->nremote_returns < RIPC__REMOTE_RETURNS_MAX ? calloc(1, sizeof(*o)) : NULL;
@@ -13,6 +14,7 @@ bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc
 	if (!o)
 		return false;
 	o->desc = *desc;
+	o->call = call;
 	o->pooled = pooled;
 	ripc__list_init(&o->used_link);
 	ripc__list_add(&d->remote_returns, &o->link);
@@ -21,7 +23,7 @@ bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc
 }
 
 struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, struct ripc__dest *d,
-						      size_t len, bool pooled)
+						      size_t len, uint64_t call, bool pooled)
 {
 	struct ripc__remote_return *found = NULL;
 	struct ripc__list *n;
@@ -30,7 +32,8 @@ struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, s
 		struct ripc__remote_return *o =
 			ripc__list_entry(n, struct ripc__remote_return, link);
 
-		if (o->lane || o->revoked || o->desc.len < len || (o->pooled && !pooled))
+		if (o->lane || o->revoked || o->desc.len < len ||
+		    (o->pooled ? !pooled : o->call != call))
 			continue;
 		if (o->pooled && found && found->desc.len <= o->desc.len)
 			continue;
@@ -43,6 +46,24 @@ struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, s
 		ripc__list_add(&lane->peer->used_returns, &found->used_link);
 	}
 	return found;
+}
+
+void ripc__remote_returns_drop_call(struct ripc__dest *d, uint64_t call)
+{
+	struct ripc__list *n, *tmp;
+
+	if (!d)
+		return;
+	ripc__list_for_each_safe (n, tmp, &d->remote_returns) {
+		struct ripc__remote_return *o =
+			ripc__list_entry(n, struct ripc__remote_return, link);
+
+		if (o->pooled || o->call != call || o->lane)
+			continue;
+		ripc__list_del(&o->link);
+		d->nremote_returns--;
+		free(o);
+	}
 }
 
 void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,

@@ -8,14 +8,21 @@
 
 #include "core/peer/peer.h"
 
-/* A peer offers one. Return: false: out of memory, or the destination has too many; ignored. */
-bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc, bool pooled);
+/*
+ * A peer offers one. call: its call whose answer alone may use it, or 0. Return: false: out of
+ * memory, or the destination has too many; ignored.
+ */
+bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc, uint64_t call,
+			     bool pooled);
+/* The call was answered, or will not be: drops the offers that came with it. d: or NULL. */
+void ripc__remote_returns_drop_call(struct ripc__dest *d, uint64_t call);
 /*
  * Claims one of at least len bytes for a message to d over the lane: the peer's application's
- * first, then with pooled the smallest pool buffer. Return: NULL: none fits.
+ * first, then with pooled the smallest pool buffer. call: the call that the message answers, or 0.
+ * Return: NULL: none fits.
  */
 struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, struct ripc__dest *d,
-						      size_t len, bool pooled);
+						      size_t len, uint64_t call, bool pooled);
 /*
  * No write into the return buffer is left on this lane. The offer stays unless it was used or
  * revoked. lane: NULL if closed.

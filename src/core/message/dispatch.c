@@ -115,7 +115,8 @@ static uint16_t add_remote_returns(struct ripc__dest *d, const struct ripc__head
 			usable++;
 			continue;
 		}
-		if (!d || !ripc__remote_return_add(d, &desc, false))
+		if (!d || !ripc__remote_return_add(d, &desc, h->flags & RIPC__F_CALL ? h->call : 0,
+						   false))
 			continue;
 		usable++;
 	}
@@ -362,7 +363,7 @@ static void receive_standing(struct ripc__lane *lane, const struct ripc__header 
 		return;
 	for (unsigned i = 0; i < h->nreturns; i++) {
 		ripc__desc_get(&desc, h->returns, i);
-		ripc__remote_return_add(d, &desc, true);
+		ripc__remote_return_add(d, &desc, 0, true);
 	}
 }
 

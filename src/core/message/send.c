@@ -283,7 +283,7 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 
 	if (!o || !o->nreturn_buffers)
 		return ripc__retry_until(s, d, timeout_ms, send_once_cb, m);
-	rc = ripc__local_returns_add(s, o, ids);
+	rc = ripc__local_returns_add(s, o, 0, ids);
 	if (rc)
 		return rc;
 	m->returns = ids;

@@ -30,7 +30,9 @@ static struct ripc__local_return *claim_used_return(struct ripc__rndv *r, uint64
 	struct ripc__local_return *ret = ripc__local_return_find(r->ctx, id);
 
 	if (!ret || !ripc__lane_same(ret->lane, r->lane) ||
-	    (ret->service != r->service && !ret->flow) || ret->arriving || len > ret->len)
+	    (!ret->flow &&
+	     (ret->service != r->service || ret->call != ripc__rndv_answered_call(r))) ||
+	    ret->arriving || len > ret->len)
 		return NULL;
 	ret->arriving = true;
 	return ret;

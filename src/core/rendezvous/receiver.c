@@ -253,7 +253,8 @@ bool ripc__rndv_item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	struct ripc *ctx = r->ctx;
 
-	it->ret = ripc__local_return_claim(ctx, r->service, r->peer, it->len);
+	it->ret = ripc__local_return_claim(ctx, r->service, r->peer, ripc__rndv_answered_call(r),
+					   it->len);
 	if (it->ret) {
 		it->base = it->ret->base;
 		it->region = it->ret->region;

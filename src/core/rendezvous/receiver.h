@@ -12,6 +12,7 @@
 #define RIPC_CORE_RENDEZVOUS_RECEIVER_H
 
 #include "core/progress/context.h"
+#include "core/service/message.h"
 
 struct ripc__import_ref;
 struct ripc__flow;
@@ -64,6 +65,12 @@ struct ripc__rndv {
 	unsigned nitems;
 	struct ripc__rndv_item items[];
 };
+
+/* The call that the message answers, or 0. */
+static inline uint64_t ripc__rndv_answered_call(const struct ripc__rndv *r)
+{
+	return r->message->call_kind == RIPC__CALL_REPLY ? r->message->call : 0;
+}
 
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);

@@ -105,7 +105,7 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	memset(r->items, 0, nitems * sizeof(r->items[0]));
 	rc = check_memory(ctx, items, nitems, r->free_items);
 	if (!rc)
-		rc = ripc__local_returns_add(s, o, r->returns);
+		rc = ripc__local_returns_add(s, o, ext ? ext->call : 0, r->returns);
 	if (rc) {
 		ripc__request_put(ctx, r, nitems);
 		return rc;
@@ -222,6 +222,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	r->state = RIPC__REQUEST_DONE;
 	ripc__list_del(&r->link);
 	ripc__request_unlink(r);
+	if (r->ext_flags & RIPC__F_REPLY)
+		ripc__remote_returns_drop_call(r->dest, r->call_id);
 	r->lane = NULL;
 	r->dest->users--;
 	/* The events that arrived with the ACK use the time, too. */

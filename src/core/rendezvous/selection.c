@@ -91,7 +91,9 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 	if (it->region)
 		ripc__export_track(r->lane, it->region, r->start_seq);
 	if (it->len)
-		it->remote_return = ripc__remote_return_claim(r->lane, r->dest, it->len, !inlined);
+		it->remote_return = ripc__remote_return_claim(
+			r->lane, r->dest, it->len, r->ext_flags & RIPC__F_REPLY ? r->call_id : 0,
+			!inlined);
 	if (inlined) {
 		it->how = RIPC__HOW_INLINE;
 		return 0;

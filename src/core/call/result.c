@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/call/caller.h"
+#include "core/memory/buffer.h"
+#include "core/memory/message.h"
+#include "core/peer/lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void drop_short(struct ripc__call *call)
+{
+	struct ripc__reliable_msg *m = call->m;
+
+	if (!m)
+		return;
+	call->m = NULL;
+	if (call->listed)
+		ripc__reliable_withdraw(call->ctx, m);
+	call->listed = false;
+	ripc__reliable_free(call->ctx, m);
+}
+
+void ripc__call_free_later(struct ripc_request *r)
+{
+	struct ripc *ctx = r->ctx;
+
+	ripc__list_del(&r->ctx_link);
+	ripc__list_add(&ctx->ended_requests, &r->ctx_link);
+}
+
+void ripc__calls_free_ended(struct ripc *ctx)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&ctx->ended_requests)))
+		ripc__request_free(ripc__list_entry(n, struct ripc_request, ctx_link));
+}
+
+/* Ends the long request at once: the memory of its items belongs to the caller again. */
+static void end_long(struct ripc__call *call)
+{
+	struct ripc_request *r = call->rndv;
+
+	call->rndv = NULL;
+	r->ended = NULL;
+	ripc__request_abort(r);
+	if (r->state != RIPC__REQUEST_DONE && r->lane)
+		ripc__lane_fail(r->lane, -ETIMEDOUT,
+				"the peer did not let go of a withdrawn request");
+	if (r->state != RIPC__REQUEST_DONE)
+		ripc__request_done(r, -ECANCELED, "withdrawn");
+	ripc__call_free_later(r);
+}
+
+/* A call that was repeated and not answered never ends with "not executed". */
+static int repeated_status(const struct ripc__call *call, int status)
+{
+	if (call->reply)
+		return status;
+	switch (status) {
+	case -ETIMEDOUT:
+	case -ECANCELED:
+		return -ETIME;
+	case -EHOSTUNREACH:
+		return ripc__now(call->ctx) < call->deadline_ns ? -EPIPE : -ETIME;
+	default:
+		return status;
+	}
+}
+
+static void call_finish(struct ripc__call *call, int status, const char *why)
+{
+	struct ripc_request *r = call->handle;
+	struct ripc *ctx = call->ctx;
+	struct ripc_service *s = r->service;
+
+	call->state = RIPC__CALL_IS_DONE;
+	ripc__call_remove(ctx, call);
+	ripc__call_set_peer(call, NULL);
+	drop_short(call);
+	if (call->rndv)
+		end_long(call);
+	if (status == -ECANCELED)
+		ctx->stats.cancelled++;
+	r->status = status;
+	r->detail = why ? strdup(why) : NULL;
+	r->state = RIPC__REQUEST_DONE;
+	r->service = NULL;
+	s->nrequests--;
+	ripc__wake(ctx, &r->waitq);
+	ripc__wake(ctx, &s->drained);
+	if (r->published)
+		ripc__completion_add(ctx, &r->completion);
+}
+
+bool ripc__call_has_buffers(const struct ripc__call *call)
+{
+	return call->long_req && call->long_req->options.nreturn_buffers;
+}
+
+/*
+ * Copies each item of a short answer into the first reply buffer that is unused and long enough. No
+ * peer can write the buffers any more.
+ */
+static void fill_buffers(const struct ripc__call *call)
+{
+	struct ripc_message *m = &call->reply->pub;
+	struct iovec *items = (struct iovec *)m->items;
+	uint8_t *placement = (uint8_t *)m->placement;
+	const struct ripc__long_request *l = call->long_req;
+	bool used[RIPC_RETURN_BUFFERS_MAX] = {false};
+
+	for (unsigned i = 0; i < m->nitems; i++) {
+		for (unsigned b = 0; items[i].iov_len && b < l->options.nreturn_buffers; b++) {
+			if (used[b] || l->buffers[b].iov_len < items[i].iov_len)
+				continue;
+			used[b] = true;
+			memcpy(l->buffers[b].iov_base, items[i].iov_base, items[i].iov_len);
+			items[i].iov_base = l->buffers[b].iov_base;
+			placement[i] = RIPC_IN_RETURN_BUFFER;
+			break;
+		}
+	}
+}
+
+/* Has the reply buffers returned to the caller. Return: false: the peer may still write them. */
+static bool return_buffers(struct ripc__call *call)
+{
+	struct ripc *ctx = call->ctx;
+
+	if (!call->reply)
+		return !ripc__local_returns_revoke_call(ctx, call->id);
+	/* A peer that has answered has no right to them any more. */
+	ripc__local_returns_drop_call(ctx, call->id);
+	if (!call->reply->pub.is_long)
+		fill_buffers(call);
+	return true;
+}
+
+/* Closes the lanes over which a silent peer could still write the reply buffers. */
+static void close_busy_lanes(struct ripc__call *call)
+{
+	struct ripc__local_return *b;
+
+	while ((b = ripc__local_return_of_call(call->ctx, call->id))) {
+		struct ripc__lane *lane = b->lane;
+
+		if (!lane && b->peer)
+			lane = b->peer->lane;
+		if (!lane)
+			break;
+		ripc__lane_fail(lane, -ETIMEDOUT, "the peer did not let go of a reply buffer");
+	}
+}
+
+void ripc__call_end(struct ripc__call *call, int status, const char *why)
+{
+	struct ripc *ctx = call->ctx;
+	struct ripc__long_request *l = call->long_req;
+
+	if (call->state >= RIPC__CALL_IS_WITHDRAWING)
+		return;
+	if (call->repeated && status != repeated_status(call, status)) {
+		status = repeated_status(call, status);
+		why = "a holder of the service that was lost may have executed the request";
+	}
+	if (ripc__call_has_buffers(call)) {
+		/* The request offers the buffers until it ends. Its end may end the call. */
+		if (call->rndv)
+			end_long(call);
+		if (call->state >= RIPC__CALL_IS_WITHDRAWING)
+			return;
+		if (!return_buffers(call)) {
+			l->status = status;
+			l->why = why ? strdup(why) : NULL;
+			call->state = RIPC__CALL_IS_WITHDRAWING;
+			call->deadline_ns = ripc__now(ctx) + RIPC__CALL_CANCEL_NS;
+			if (call->deadline_ns < ctx->calls_next_ns)
+				ctx->calls_next_ns = call->deadline_ns;
+			ripc__timer_at(ctx, ctx->calls_next_ns);
+			return;
+		}
+	}
+	call_finish(call, status, why);
+}
+
+void ripc__call_end_withdrawn(struct ripc__call *call, bool force)
+{
+	if (call->state != RIPC__CALL_IS_WITHDRAWING)
+		return;
+	if (force) {
+		close_busy_lanes(call);
+		ripc__local_returns_drop_call(call->ctx, call->id);
+	} else if (ripc__local_return_of_call(call->ctx, call->id)) {
+		return;
+	}
+	/* A lane that was closed may have ended it. */
+	if (call->state == RIPC__CALL_IS_WITHDRAWING)
+		call_finish(call, call->long_req->status, call->long_req->why);
+}
+
+void ripc__call_free(struct ripc__call *call)
+{
+	if (call->reply)
+		ripc__message_release(call->reply);
+	if (call->long_req)
+		free(call->long_req->why);
+	free(call->long_req);
+	call->handle->call = NULL;
+	call->handle = (struct ripc_request *)(void *)call->ctx->call_cache;
+	call->ctx->call_cache = call;
+}
+
+struct ripc__message *ripc__call_take_reply(struct ripc__call *call)
+{
+	struct ripc__message *m = call->reply;
+
+	call->reply = NULL;
+	return m;
+}
