@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #define MAGIC "ripc\1\0\0" /* with the version of addresses */
+/* Of the 8 bytes before the service; the last one is 1 if the service is preferred. */
+#define MAGIC_LEN 7
 
 void ofi_address_put(uint8_t address[OFI_ADDRESS_LEN], uint64_t service)
 {
@@ -19,10 +21,20 @@ void ofi_address_put(uint8_t address[OFI_ADDRESS_LEN], uint64_t service)
 
 bool ofi_address_get(const void *address, uint64_t *service)
 {
-	if (memcmp(address, MAGIC, 8) != 0)
+	if (memcmp(address, MAGIC, MAGIC_LEN) != 0)
 		return false;
 	*service = ofi_get64((const uint8_t *)address + 8);
 	return true;
+}
+
+void ofi_address_prefer(uint8_t address[OFI_ADDRESS_LEN])
+{
+	address[MAGIC_LEN] = 1;
+}
+
+bool ofi_address_is_preferred(const void *address)
+{
+	return ((const uint8_t *)address)[MAGIC_LEN];
 }
 
 bool ofi_address_service(const char *text, uint64_t *service)

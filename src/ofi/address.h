@@ -12,6 +12,9 @@
 
 /* service: 0: the endpoint draws an id when it is opened. */
 void ofi_address_put(uint8_t address[OFI_ADDRESS_LEN], uint64_t service);
+/* An endpoint that is opened with this address draws an id if another service holds it. */
+void ofi_address_prefer(uint8_t address[OFI_ADDRESS_LEN]);
+bool ofi_address_is_preferred(const void *address);
 /* Return: false: not an address of this provider. */
 bool ofi_address_get(const void *address, uint64_t *service);
 

@@ -338,16 +338,23 @@ static struct fi_ops_cm cm_ops = {
 static int register_main(struct ofi_ep *ep, struct ofi_domain *d, const struct fi_info *info)
 {
 	uint64_t id = 0;
+	int rc;
 
-	if (info->src_addr && (info->src_addrlen != OFI_ADDRESS_LEN ||
-			       !ofi_address_get(info->src_addr, &id)))
+	if (info->src_addr &&
+	    (info->src_addrlen != OFI_ADDRESS_LEN || !ofi_address_get(info->src_addr, &id)))
 		return -FI_EINVAL;
 	if (id >= RIPC_ID_LIMIT) {
 		FI_WARN(&ofi_provider, FI_LOG_EP_CTRL,
 			"src_addr: an address that an endpoint drew cannot be used again\n");
 		return -FI_EADDRNOTAVAIL;
 	}
-	return ripc_service_register(d->ctx, id ? id : RIPC_ANY_ID, 0, &ep->main);
+	rc = ripc_service_register(d->ctx, id ? id : RIPC_ANY_ID, 0, &ep->main);
+	if (rc == -EADDRINUSE && ofi_address_is_preferred(info->src_addr)) {
+		FI_WARN(&ofi_provider, FI_LOG_EP_CTRL, "the endpoint draws its address: %s\n",
+			ripc_error_detail());
+		rc = ripc_service_register(d->ctx, RIPC_ANY_ID, 0, &ep->main);
+	}
+	return rc;
 }
 
 int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **fid,

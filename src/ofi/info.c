@@ -237,6 +237,8 @@ static int addresses(struct fi_info *f, const char *node, const char *service, u
 		to = named;
 	if (!rc)
 		rc = set_address(&f->src_addr, &f->src_addrlen, from);
+	if (!rc && source)
+		ofi_address_prefer(f->src_addr);
 	if (!rc && to)
 		rc = set_address(&f->dest_addr, &f->dest_addrlen, to);
 	return rc;

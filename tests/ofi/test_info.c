@@ -106,9 +106,8 @@ START_TEST(getinfo__takes_the_number_of_a_service)
 {
 	struct fi_info *hints = side_hints(), *source, *dest;
 
-	ck_assert_int_eq(fi_getinfo(FI_VERSION(1, 17), "localhost", "4711", FI_SOURCE, hints,
-				    &source),
-			 0);
+	ck_assert_int_eq(
+		fi_getinfo(FI_VERSION(1, 17), "localhost", "4711", FI_SOURCE, hints, &source), 0);
 	ck_assert_uint_eq(source->src_addrlen, 16);
 	ck_assert_uint_eq(id_of(source->src_addr), 4711);
 	ck_assert_int_eq(fi_getinfo(FI_VERSION(1, 17), "any.host", "4711", 0, hints, &dest), 0);
@@ -158,6 +157,11 @@ START_TEST(endpoint__holds_the_service_of_its_source)
 	ck_assert_int_eq(fi_endpoint(a.domain, info, &ep, NULL), 0);
 	ck_assert_int_eq(fi_getname(&ep->fid, address, &len), 0);
 	ck_assert_uint_eq(id_of(address), 4711);
+	/* A second one draws its id, as programs do that exchange addresses themselves. */
+	ck_assert_int_eq(fi_endpoint(a.domain, info, &second, NULL), 0);
+	ck_assert_int_eq(fi_close(&second->fid), 0);
+	/* An address in the hints is taken to the letter. */
+	memcpy(info->src_addr, address, sizeof(address));
 	ck_assert_int_eq(fi_endpoint(a.domain, info, &second, NULL), -FI_EADDRINUSE);
 	ck_assert_int_eq(fi_close(&ep->fid), 0);
 	/* An id that was drawn belongs to the endpoint that drew it. */
