@@ -20,7 +20,8 @@ network() {
 	for i in 1 2 3; do
 		ip netns add h$i && ip link add p$i type veth peer name v0 netns h$i &&
 			ip link set p$i master br0 up && ip -n h$i link set lo up &&
-			ip -n h$i addr add 10.7.3.$i/24 dev v0 && ip -n h$i link set v0 up || return 1
+			ip -n h$i addr add 10.7.3.$i/24 dev v0 && ip -n h$i link set v0 up ||
+			return 1
 	done
 }
 
