@@ -5,8 +5,9 @@ if HAVE_LIBFABRIC
 # libfabric loads lib*-fi.so from this directory.
 fabricdir = $(libdir)/libfabric
 fabric_LTLIBRARIES = libripc-fi.la
-libripc_fi_la_SOURCES = src/ofi/av.c src/ofi/av.h src/ofi/cntr.c src/ofi/cntr.h src/ofi/cq.c \
-	src/ofi/cq.h src/ofi/endpoint.c src/ofi/endpoint.h src/ofi/eq.c src/ofi/eq.h \
+libripc_fi_la_SOURCES = src/ofi/address.c src/ofi/address.h src/ofi/av.c src/ofi/av.h \
+	src/ofi/cntr.c src/ofi/cntr.h src/ofi/cq.c src/ofi/cq.h src/ofi/endpoint.c \
+	src/ofi/endpoint.h src/ofi/eq.c src/ofi/eq.h \
 	src/ofi/fabric.c src/ofi/fabric.h src/ofi/info.c src/ofi/info.h src/ofi/matching.c \
 	src/ofi/matching.h src/ofi/peer.c src/ofi/peer.h src/ofi/provider.c src/ofi/provider.h \
 	src/ofi/receive.c src/ofi/refused.c src/ofi/refused.h src/ofi/send.c src/ofi/wait.c \
