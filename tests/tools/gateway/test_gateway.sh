@@ -211,8 +211,8 @@ expect "stdio to stdio and a file" 0 20 \
 	sh -c "$gateway stdio stdio file:$work/args.csv,format=csv <$work/three"
 lines "the first sink has all samples" "$out" 3
 lines "and the second one" "$work/args.csv" 3
-expect "a generator with keys" 0 20 $gateway signal:counter,rate=1000.0,limit=5,values=2 stdio
-has "has its form and values" "$out" "([0-4])	\([0-4]\)	\1$"
+expect "a generator with keys" 0 20 $gateway signal:counter,rate=100.0,limit=50,values=2 stdio
+has "has its form and values" "$out" "([0-9]*)	[0-9]*	[0-9]*$"
 expect "a name and a group" 0 20 $gateway -t stdio "ripc:gateway/$id" group:77
 expect "an unknown type" 3 20 $gateway stdio opal:1
 has "is named with the argument" "$err" "argument 2: 'opal:1' is not signal:FORM"
