@@ -162,8 +162,7 @@ START_TEST(endpoint_closed_under_traffic__ends_operations)
 	for (unsigned i = 0; i < 4; i++) {
 		ck_assert_int_eq(fi_tsend(a.ep, out, sizeof(out), NULL, to_b, i, out), 0);
 		ck_assert_int_eq(fi_tsend(b.ep, out, sizeof(out), NULL, to_a, i, out), 0);
-		ck_assert_int_eq(fi_trecv(a.ep, in[i], sizeof(in[i]), NULL, to_b, i, 0, in[i]),
-				 0);
+		ck_assert_int_eq(fi_trecv(a.ep, in[i], sizeof(in[i]), NULL, to_b, i, 0, in[i]), 0);
 	}
 	ck_assert_int_eq(fi_trecv(b.ep, in[4], sizeof(in[4]), NULL, to_a, 2, 0, in[4]), 0);
 	side_progress(&b);
