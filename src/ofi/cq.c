@@ -43,13 +43,6 @@ int ofi_cq_reserve(struct ofi_cq *cq)
 	return 0;
 }
 
-void ofi_cq_put(struct ofi_cq *cq, const struct ofi_completion *c)
-{
-	cq->reserved--;
-	cq->ring[(cq->head + cq->used++) & (cq->size - 1)] = *c;
-	ofi_sources_signal(&cq->sources);
-}
-
 /* ---- reading ---- */
 
 static size_t entry_size(const struct ofi_cq *cq)

@@ -113,10 +113,8 @@ void ofi_sources_progress(struct ofi_sources *s)
 		ofi_ep_progress(s->eps[i]);
 }
 
-void ofi_sources_signal(struct ofi_sources *s)
+void ofi_sources_wake(struct ofi_sources *s)
 {
-	if (s->event_fd < 0 || s->signaled)
-		return;
 	s->signaled = !eventfd_write(s->event_fd, 1);
 }
 

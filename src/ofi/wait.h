@@ -29,7 +29,12 @@ void ofi_sources_end(struct ofi_sources *s);
 int ofi_sources_add(struct ofi_sources *s, struct ofi_ep *ep);
 void ofi_sources_remove(struct ofi_sources *s, struct ofi_ep *ep);
 void ofi_sources_progress(struct ofi_sources *s);
-void ofi_sources_signal(struct ofi_sources *s);
+void ofi_sources_wake(struct ofi_sources *s);
+static inline void ofi_sources_signal(struct ofi_sources *s)
+{
+	if (s->event_fd >= 0 && !s->signaled)
+		ofi_sources_wake(s);
+}
 void ofi_sources_clear(struct ofi_sources *s);
 /*
  * Releases the lock, sleeps or yields until there may be something to do or until the deadline of
