@@ -42,3 +42,4 @@ include tests/compat/local.mk
 include tests/ofi/local.mk
 include tests/mpi/local.mk
 include tests/cxx/local.mk
+include tests/python/local.mk

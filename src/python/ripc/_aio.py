@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The forms for asyncio. The event loop waits for the descriptors of services and contexts.
+
+A future only wakes its task, which then takes the message itself: a task that is cancelled after
+its future was set loses no message, and wakes the next one.
+"""
+import asyncio
+import errno
+import itertools
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Deque, Dict, Optional, Set, Tuple
+
+from . import _errors
+from ._errors import Destination, destination, milliseconds
+from ._items import Data, item_list
+from ._message import Message
+from ._ripc import ffi, lib
+from ._service import Service, answer, refuse
+
+if TYPE_CHECKING:
+    from ._context import Context
+
+_Waiter = Tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
+_lock = threading.Lock()
+
+
+def _wake(waiter: _Waiter) -> None:
+    """Wakes a task, from any thread."""
+    loop, future = waiter
+
+    def set_result() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    try:
+        loop.call_soon_threadsafe(set_result)
+    except RuntimeError:
+        pass  # its loop is closed
+
+
+class _Readable:
+    """The tasks of one event loop that wait for a descriptor. It stays in the loop until it is
+    readable and nobody waits, which saves two system calls for each message."""
+
+    def __init__(self, fd: int) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.fd = fd
+        self.added = False
+        self.waiters: Deque["asyncio.Future[None]"] = deque()
+
+    def next(self) -> None:
+        """The descriptor is readable, or a task was woken and did not use that."""
+        while self.waiters:
+            future = self.waiters.popleft()
+            if not future.done():
+                future.set_result(None)
+                return
+        self.remove()
+
+    def remove(self) -> None:
+        if self.added and not self.loop.is_closed():
+            self.loop.remove_reader(self.fd)
+        self.added = False
+
+    async def wait(self) -> None:
+        future = self.loop.create_future()
+        if not self.added:
+            self.loop.add_reader(self.fd, self.next)
+            self.added = True
+        self.waiters.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self.next()
+            raise
+
+    def end(self) -> None:
+        """The descriptor is about to be closed: all tasks find that out."""
+        def end() -> None:
+            self.remove()
+            for future in self.waiters:
+                if not future.done():
+                    future.set_result(None)
+
+        try:
+            if asyncio._get_running_loop() is self.loop:  # pylint: disable=protected-access
+                end()
+            else:
+                self.loop.call_soon_threadsafe(end)
+        except RuntimeError:
+            pass  # the loop is closed
+
+
+class _Readers:
+    """A _Readable for each event loop that waits for an object of the library."""
+
+    def __init__(self) -> None:
+        self.readers: Dict[asyncio.AbstractEventLoop, _Readable] = {}
+
+    def get(self, fd: int) -> _Readable:
+        loop = asyncio.get_running_loop()
+        with _lock:
+            reader = self.readers.get(loop)
+            if reader is None:
+                for old in [old for old in self.readers if old.is_closed()]:
+                    del self.readers[old]
+                reader = self.readers[loop] = _Readable(fd)
+        return reader
+
+    def end(self) -> None:
+        for reader in list(self.readers.values()):
+            reader.end()
+
+
+class _Completions(_Readers):
+    """The requests of a context that tasks wait for, and destinations without room."""
+
+    def __init__(self, context: "Context") -> None:
+        super().__init__()
+        self.context = context
+        self.numbers = itertools.count(1)
+        self.requests: Dict[int, _Waiter] = {}
+        self.full: Dict[int, Set[_Waiter]] = {}
+        self.completion = ffi.new("struct ripc_completion *")
+        self.completion.size = ffi.sizeof("struct ripc_completion")
+
+    def get(self, fd: int) -> _Readable:
+        reader = super().get(fd)
+        if not reader.added:
+            reader.next = self.dispatch  # type: ignore[method-assign]
+            reader.loop.add_reader(fd, self.dispatch)
+            reader.added = True
+        return reader
+
+    def start(self) -> None:
+        """The running loop takes part from now on."""
+        self.get(_errors.check(lib.ripc_completion_fd(self.context._get())))
+
+    def dispatch(self) -> None:
+        with _lock:
+            c = self.completion
+            while not lib.ripc_completion_next(self.context._glue.ctx, c, 0):
+                if c.kind == lib.RIPC_COMPLETION_REQUEST:
+                    waiter = self.requests.pop(int(ffi.cast("uintptr_t", c.data)), None)
+                    if waiter:
+                        _wake(waiter)
+                elif c.kind == lib.RIPC_COMPLETION_SENDABLE:
+                    for waiter in self.full.pop(c.dest, ()):
+                        _wake(waiter)
+
+    def end(self) -> None:
+        super().end()
+        with _lock:
+            waiters = list(self.requests.values())
+            for full in self.full.values():
+                waiters += full
+        for waiter in waiters:
+            _wake(waiter)
+
+
+def _completions(context: "Context") -> _Completions:
+    with _lock:
+        if context._aio is None:
+            context._aio = _Completions(context)
+    context._aio.start()
+    return context._aio
+
+
+def _waiter() -> _Waiter:
+    loop = asyncio.get_running_loop()
+    return loop, loop.create_future()
+
+
+async def _finish(completions: _Completions, number: int, waiter: _Waiter, request: Any,
+                  kept: Any) -> None:
+    """Waits until a request is done. If the task is cancelled, so is the request; its memory is
+    kept until that is over."""
+    try:
+        await waiter[1]
+    except BaseException:
+        completions.requests.pop(number, None)
+        # A thread of its own: it may wait for the peer, which reads the memory.
+        threading.Thread(target=_cancel, args=(request, kept), daemon=True).start()
+        raise
+
+
+def _cancel(request: Any, _kept: Any) -> None:
+    if request[0] != ffi.NULL:
+        lib.ripc_request_cancel(request, 100)
+
+
+async def receive(service: Service, timeout: Optional[float]) -> Message:
+    if timeout is not None and timeout > 0:
+        try:
+            async with asyncio.timeout(timeout):
+                return await receive(service, None)
+        except TimeoutError as e:
+            if isinstance(e, _errors.Error):
+                raise
+            raise _errors.error(errno.ETIMEDOUT, f"no message in {timeout} s") from None
+    out = ffi.new("struct glue_message **")
+    while True:
+        rc = lib.glue_receive(service._glue, service._service, 0, out)
+        if not rc:
+            return Message(ffi.gc(out[0], lib.glue_message_free))
+        if rc != -errno.EAGAIN or timeout is not None:
+            raise _errors.error(rc)
+        if service._aio is None:
+            with _lock:
+                service._aio = service._aio or _Readers()
+        await service._aio.get(service.fileno()).wait()
+
+
+async def call(service: Service, dest: Destination, data: Data, timeout: Optional[float],
+               idempotent: bool) -> Message:
+    completions = _completions(service.context)
+    items, n, kept = item_list(data)
+    number = next(completions.numbers)
+    options = ffi.new("struct ripc_call_options *")
+    options.size = ffi.sizeof("struct ripc_call_options")
+    options.flags = lib.RIPC_IDEMPOTENT if idempotent else 0
+    options.data = ffi.cast("void *", number)
+    request = ffi.new("struct ripc_request **")
+    waiter = completions.requests[number] = _waiter()
+    rc = lib.ripc_call_start(service._service, destination(dest), items, n, options,
+                             milliseconds(timeout), request)
+    if rc:
+        del completions.requests[number]
+        raise _errors.error(rc)
+    await _finish(completions, number, waiter, request, kept)
+    out = ffi.new("struct glue_message **")
+    rc = lib.glue_call_wait(service._glue, request, out, 0)
+    if rc == -errno.EINPROGRESS:  # its context is being closed
+        _cancel(request, kept)
+        raise _errors.closed("context")
+    return answer(rc, out)
+
+
+def _options(number: int) -> Any:
+    options = ffi.new("struct ripc_send_options *")
+    options.size = ffi.sizeof("struct ripc_send_options")
+    options.data = ffi.cast("void *", number)
+    return options
+
+
+async def _long(context: "Context", start: Callable[[Any, Any], int], kept: Any) -> None:
+    """Starts a long message or answer, and waits until it has arrived."""
+    completions = _completions(context)
+    number = next(completions.numbers)
+    request = ffi.new("struct ripc_request **")
+    waiter = completions.requests[number] = _waiter()
+    rc = start(_options(number), request)
+    if rc:
+        del completions.requests[number]
+        raise _errors.error(rc)
+    await _finish(completions, number, waiter, request, kept)
+    rc = lib.ripc_request_wait(request, 0)
+    if request[0] != ffi.NULL:
+        _cancel(request, kept)
+        raise _errors.closed("context")
+    if rc:
+        raise _errors.error(rc)
+
+
+async def _send(service: Service, dest: int, data: Data, flags: int) -> None:
+    items, n, kept = item_list(data)
+    options = _options(0)
+    options.flags = flags
+    while True:
+        rc = -errno.EMSGSIZE
+        if sum(map(len, kept[1:])) <= 65536:
+            rc = lib.ripc_send_short(service._service, dest, items, n, options, 0)
+        if not rc:
+            return
+        if rc == -errno.EMSGSIZE:
+            break
+        if rc != -errno.EAGAIN:
+            raise _errors.error(rc)
+        # A report may come between the attempt and the entry in the table: try once more after it.
+        completions = _completions(service.context)
+        waiter = _waiter()
+        with _lock:
+            completions.full.setdefault(dest, set()).add(waiter)
+        rc = lib.ripc_send_short(service._service, dest, items, n, options, 0)
+        try:
+            if rc == -errno.EAGAIN:
+                await waiter[1]
+        finally:
+            with _lock:
+                completions.full.get(dest, set()).discard(waiter)
+        if not rc:
+            return
+    await _long(service.context, lambda o, request: lib.ripc_send_async(
+        service._service, dest, items, n, o, request), kept)
+
+
+async def send(service: Service, dest: Destination, data: Data, timeout: Optional[float],
+               reliable: bool, more: bool) -> None:
+    flags = (reliable and lib.RIPC_RELIABLE) | (more and lib.RIPC_MORE)
+    try:
+        async with asyncio.timeout(timeout):
+            await _send(service, destination(dest), data, flags)
+    except TimeoutError as e:
+        if isinstance(e, _errors.Error):
+            raise
+        raise _errors.error(errno.ETIMEDOUT, f"not sent to service {dest} in {timeout} s: it was "
+                            "not found, has no room, or did not take the message") from None
+
+
+async def reply(message: Message, context: "Context", data: Data) -> None:
+    m = message._get()
+    items, n, kept = item_list(data)
+    rc = lib.ripc_reply(m.message, items, n, 0)
+    if rc == -errno.EAGAIN:
+        await _long(context, lambda o, request: lib.ripc_reply_start(
+            m.message, items, n, o, request), (kept, m))
+    elif rc:
+        raise _errors.error(rc)
+
+
+async def serve(service: Service, handler: Callable[[Message], Awaitable[Optional[Data]]]) -> None:
+    tasks: Set["asyncio.Task[None]"] = set()
+
+    async def handle(message: Message) -> None:
+        try:
+            result = await handler(message)
+            if result is not None and message.is_request:
+                await reply(message, service.context, result)
+        except Exception as exception:  # pylint: disable=broad-exception-caught
+            refuse(message, exception)
+
+    try:
+        async for message in service:
+            task = asyncio.create_task(handle(message))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            del message
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Errors: every failure of the library is an Error, a subclass of OSError."""
+import errno
+from typing import Optional, Union
+
+from ._ripc import ffi, lib
+
+
+class Error(OSError):
+    """A call of the library failed.
+
+    ``errno`` is the number, and ``strerror`` the sentence of the library that names the service,
+    the peer, the transport and the cause.
+    """
+
+
+class Timeout(Error, TimeoutError):
+    """The time was up: also the builtin TimeoutError."""
+
+
+class WouldBlock(Timeout, BlockingIOError):
+    """A call with timeout 0 would have had to wait."""
+
+
+class Unreachable(Error, ConnectionError):
+    """Nobody holds the service, or its holder cannot be reached (EHOSTUNREACH)."""
+
+
+class PeerLost(Error, BrokenPipeError):
+    """The peer died or became unreachable; it is unknown whether it has the message (EPIPE)."""
+
+
+class Closed(Error, BrokenPipeError):
+    """The service or its context is closed, or belongs to the parent of a fork()."""
+
+
+class Refused(Error):
+    """The service answered a call with an error, or dropped the request without an answer."""
+
+
+_CLASSES = {
+    errno.ETIMEDOUT: Timeout,
+    errno.ETIME: Timeout,
+    errno.EAGAIN: WouldBlock,
+    errno.EHOSTUNREACH: Unreachable,
+    errno.EPIPE: PeerLost,
+    errno.ESHUTDOWN: Closed,
+    errno.EOWNERDEAD: Closed,
+}
+
+
+def error(number: int, sentence: Optional[str] = None) -> Error:
+    """The exception for an error number, positive or negative, of the last call of this thread."""
+    number = abs(number)
+    if sentence is None:
+        sentence = ffi.string(lib.ripc_error_detail()).decode(errors="replace")
+    if not sentence:
+        sentence = ffi.string(lib.ripc_strerror(number)).decode()
+    return _CLASSES.get(number, Error)(number, sentence)
+
+
+def closed(what: str) -> Error:
+    """The exception for the use of an object that is closed."""
+    return Closed(errno.ESHUTDOWN, f"the {what} is closed")
+
+
+def check(result: int) -> int:
+    """Raises the error of a call that failed."""
+    if result < 0:
+        raise error(result)
+    return result
+
+
+def id(name: str) -> int:  # noqa: A001
+    """The id of the service with a name: the same on every machine and in every version."""
+    number = lib.ripc_id(name.encode() if "\0" not in name else b"")
+    if not number:
+        raise ValueError(ffi.string(lib.ripc_error_detail()).decode(errors="replace"))
+    return number
+
+
+Destination = Union[int, str]
+_ids: dict = {}
+
+
+def destination(dest: Destination) -> int:
+    """The id of a service that is given by its id or its name."""
+    if isinstance(dest, str):
+        number = _ids.get(dest)
+        if number is None:
+            number = id(dest)
+            if len(_ids) < 4096:
+                _ids[dest] = number
+        return number
+    return dest
+
+
+def milliseconds(timeout: Optional[float]) -> int:
+    """A timeout of the library. None waits for ever; a time above 0 is rounded up to 1 ms."""
+    if timeout is None:
+        return -1
+    if timeout < 0:
+        raise ValueError("a timeout is None, 0 or positive")
+    return min(-int(-timeout * 1000 // 1), 2**31 - 1)
+
+
+def errno_of(exception: BaseException) -> int:
+    """The error that a caller gets for an exception in a handler."""
+    number = getattr(exception, "errno", None)
+    if isinstance(exception, OSError) and isinstance(number, int) and number in errno.errorcode:
+        return number
+    return errno.EREMOTEIO

@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The package ripc: messages, calls, groups, watches, asyncio, and what goes wrong."""
+import asyncio
+import errno
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+import ripc
+
+OPTIONS = "transports=shm,self interfaces=lo"
+
+
+class Skip(Exception):
+    """The test cannot run here."""
+
+
+def expect_error(kind, number, function, *args, **keywords):
+    try:
+        function(*args, **keywords)
+    except kind as e:
+        assert e.errno == number and e.strerror, repr(e)
+        return e
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def pair():
+    """A service in each of two contexts."""
+    return ripc.Context(OPTIONS).register(), ripc.Context(OPTIONS).register()
+
+
+def end(*services):
+    for service in services:
+        service.context.close()
+
+
+def python(code, **keywords):
+    """A process that runs this code."""
+    return subprocess.Popen([sys.executable, "-c", f"import ripc, threading\n"
+                             f"options = {OPTIONS!r}\n{code}"], **keywords)
+
+
+def test_short():
+    a, b = pair()
+    a.send(b.id, b"hello")
+    m = b.receive(5)
+    assert bytes(m) == b"hello" and m[0] == b"hello" and len(m) == 1
+    assert (m.source, m.dest, m.is_long, m.is_request, m.event) == (a.id, b.id, False, False, 0)
+    assert len(m.instance) == 16 and m.deadline is None
+    a.send(b.id, [b"one", bytearray(b"two"), b"", memoryview(b"four")])
+    m = b.receive(5)
+    assert [bytes(item) for item in m] == [b"one", b"two", b"", b"four"]
+    assert bytes(m) == b"onetwofour" and m[-1] == b"four" and m[0].readonly
+    try:
+        m[4]
+    except IndexError:
+        pass
+    else:
+        raise AssertionError("item 4 of 4")
+    for wrong in ("text", 5, None, [b"x", "y"]):
+        try:
+            a.send(b.id, wrong)
+        except TypeError:
+            continue
+        raise AssertionError(f"{wrong!r} was sent")
+    expect_error(ripc.Error, errno.EINVAL, a.send, 0, b"nobody")
+    expect_error(ripc.Error, errno.EINVAL, a.send, b.id, [])
+    expect_error(ripc.Unreachable, errno.EHOSTUNREACH, a.send, 4711, b"nobody", timeout=0.3)
+    expect_error(ripc.Timeout, errno.ETIMEDOUT, b.receive, 0.02)
+    expect_error(ripc.WouldBlock, errno.EAGAIN, b.receive, 0)
+    for i in range(100):
+        a.send(b.id, b"%d" % i, reliable=True)
+    a.flush(b.id, 5)
+    assert [int(bytes(b.receive(5))) for _ in range(100)] == list(range(100))
+    end(a, b)
+
+
+def test_long():
+    a, b = pair()
+    data = os.urandom(3 << 20)
+    thread = threading.Thread(target=a.send, args=(b.id, [data, b"end"]))
+    thread.start()
+    m = b.receive(10)
+    thread.join()
+    assert m.is_long and m[0] == data and m[1] == b"end"
+    buffer = a.context.alloc(1 << 20, b.id)
+    for i in range(20):
+        buffer[:4] = i.to_bytes(4, "little")
+        a.send(b.id, buffer)
+        m = b.receive(5)
+        assert int.from_bytes(m[0][:4], "little") == i and len(m[0]) == 1 << 20
+    expect_error(ripc.Timeout, errno.ETIMEDOUT, a.send, 4711, data, timeout=0.3)
+    end(a, b)
+
+
+def test_numpy():
+    try:
+        import numpy
+    except ImportError as e:
+        raise Skip("numpy is not installed") from e
+    a, b = pair()
+    image = numpy.frombuffer(a.context.alloc(64 << 20, b.id), dtype=numpy.float32)
+    image[:] = 2
+    for _ in range(3):
+        a.send(b.id, image)
+        m = b.receive(20)
+        received = numpy.frombuffer(m[0], dtype=numpy.float32)
+        assert received.shape == image.shape and received[-1] == 2
+        assert not received.flags.owndata and not received.flags.writeable
+        del m, received
+    end(a, b)
+
+
+def test_calls():
+    a, b = pair()
+
+    def handler(m):
+        if bytes(m) == b"denied":
+            raise PermissionError(errno.EACCES, "not for you")
+        if bytes(m) == b"wrong":
+            return 1 // 0
+        return [b"answer to ", m[0]] if bytes(m) != b"big" else bytes(1 << 20)
+
+    thread = threading.Thread(target=b.serve, args=(handler,))
+    thread.start()
+    assert bytes(a.call(b.id, b"q", 5)) == b"answer to q"
+    assert len(a.call(b.id, b"big", 5)[0]) == 1 << 20
+    expect_error(ripc.Refused, errno.EACCES, a.call, b.id, b"denied", 5)
+    expect_error(ripc.Refused, errno.EREMOTEIO, a.call, b.id, b"wrong", 5)
+    assert bytes(a.call(b.id, b"again", 5)) == b"answer to again"
+    b.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    c = b.context.register()
+    expect_error(ripc.Timeout, errno.ETIMEDOUT, a.call, c.id, b"x", 0.2)
+    end(a, b)
+
+
+def test_names_groups_watch():
+    a, b = pair()
+    named = b.context.register("python/test")
+    assert named.id == ripc.id("python/test") > 1 << 62
+    a.send("python/test", b"by name")
+    assert bytes(named.receive(5)) == b"by name"
+    assert a.context.connect("python/test")["name"] == "python/test"
+    expect_error(ripc.Error, errno.EADDRINUSE, a.context.register, "python/test")
+    a.join(77)
+    b.join(77)
+    a.send_group(77, b"all")
+    for s in (a, b):
+        m = s.receive(5)
+        assert bytes(m) == b"all" and m.group == 77
+    b.leave(77)
+    a.watch("python/test")
+    named.close()
+    m = a.receive(10)
+    assert m.event == ripc.Event.MOVED and m.source == ripc.id("python/test") and bytes(m)
+    for wrong in ("", "x" * 256, "nul\0"):
+        try:
+            ripc.id(wrong)
+        except ValueError:
+            continue
+        raise AssertionError(repr(wrong))
+    end(a, b)
+
+
+def test_kill():
+    a = ripc.Context(OPTIONS).register()
+    peer = python(f"s = ripc.Context(options).register()\ns.send({a.id}, b'up')\n"
+                  "kept = s.receive()\ns.receive()")
+    dest = a.receive(20).source
+    a.watch(dest)
+    threading.Timer(0.1, os.kill, (peer.pid, signal.SIGKILL)).start()
+    expect_error(ripc.PeerLost, errno.EPIPE, a.call, dest, b"never answered", 20)
+    assert a.receive(20).event == ripc.Event.DIED
+    peer.wait()
+    end(a)
+
+
+def test_after_close():
+    a, b = pair()
+    a.send(b.id, b"kept")
+    a.send(b.id, bytes(1 << 20), timeout=5)
+    short, long = b.receive(5), b.receive(5)
+    view = long[0]
+    b.context.close()
+    for m in (short, long):
+        for use in (lambda m=m: m[0], lambda m=m: bytes(m), lambda m=m: m.source, m.__len__):
+            expect_error(ripc.Closed, errno.ESHUTDOWN, use)
+    assert not any(view)
+    repr(short)
+    expect_error(ripc.Closed, errno.ESHUTDOWN, b.receive, 0)
+    expect_error(ripc.Closed, errno.ESHUTDOWN, b.context.register)
+    expect_error(ripc.Closed, errno.ESHUTDOWN, b.context.alloc, 4096)
+    b.context.close()
+    b.close()
+    with a.context, a:
+        pass
+    assert a.context.closed
+    expect_error(ripc.Error, errno.EINVAL, ripc.Context, nonsense=1)
+
+
+def test_garbage():
+    """Cycles of everything, collected in any order."""
+    class Node:
+        def __del__(self):
+            assert self.view[0] == 120
+
+    for _ in range(5):
+        a, b = pair()
+        a.send(b.id, b"x" * 1000)
+        node = Node()
+        node.all = [a, b, a.context, b.receive(5), a.context.alloc(100), node]
+        node.view = node.all[3][0]
+        del a, b, node
+        gc.collect()
+
+
+def test_close_during_receive():
+    a, b = pair()
+    errors = []
+
+    def receive():
+        try:
+            b.receive()
+        except ripc.Closed as e:
+            errors.append(e.errno)
+
+    threads = [threading.Thread(target=receive) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    b.context.close()
+    for thread in threads:
+        thread.join(10)
+    assert errors == [errno.ESHUTDOWN] * 4
+    end(a)
+
+
+def test_fork():
+    a, b = pair()
+    a.send(b.id, b"x")
+    m = b.receive(5)
+    pid = os.fork()
+    if not pid:
+        rc = 1
+        try:
+            expect_error(ripc.Closed, errno.ESHUTDOWN, lambda: m[0])
+            expect_error(ripc.Closed, errno.EOWNERDEAD, a.send, b.id, b"y")
+            del m
+            gc.collect()
+            with ripc.Context(OPTIONS) as own:
+                own.register().send(b.id, b"child")
+            rc = 0
+        except BaseException:
+            traceback.print_exc()
+        os._exit(rc)
+    assert bytes(b.receive(10)) == b"child"
+    assert os.waitpid(pid, 0)[1] == 0 and bytes(m) == b"x"
+    end(a, b)
+
+
+def spawned(dest):
+    with ripc.Context(OPTIONS) as context:
+        context.register().call(dest, b"spawned", 10)
+
+
+def test_spawn():
+    b = ripc.Context(OPTIONS).register()
+    process = multiprocessing.get_context("spawn").Process(target=spawned, args=(b.id,))
+    process.start()
+    m = b.receive(30)
+    assert bytes(m) == b"spawned"
+    m.reply(b"ok")
+    process.join(30)
+    assert process.exitcode == 0
+    end(b)
+
+
+def test_exit():
+    """The interpreter ends while threads send, receive and hold views."""
+    for last in ("", "import sys; sys.exit(3)", "raise SystemError"):
+        peer = python("""
+a, b = (ripc.Context(options).register() for _ in range(2))
+def send():
+    try:
+        while True:
+            a.send(b.id, bytes(100), timeout=1)
+    except ripc.Error:
+        pass
+def receive():
+    global kept
+    for m in b:
+        kept = m[0], m
+for f in (send, send, receive, receive):
+    threading.Thread(target=f, daemon=True).start()
+import time
+time.sleep(0.1)
+""" + last, stderr=subprocess.DEVNULL)
+        assert peer.wait(60) == (3 if "3" in last else 1 if last else 0), peer.returncode
+
+
+def test_interrupt():
+    """A signal handler runs although the main thread waits."""
+    a = ripc.Context(OPTIONS).register()
+    signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    try:
+        a.receive(30)
+    except KeyboardInterrupt:
+        end(a)
+        return
+    raise AssertionError("no KeyboardInterrupt")
+
+
+def test_log():
+    lines = []
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            lines.append(record.getMessage())
+
+    logger = logging.getLogger("ripc.test")
+    logger.addHandler(Handler())
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    ripc.log_to(logger, logging.DEBUG)
+    a, b = pair()
+    a.send(b.id, b"connects")
+    end(a, b)
+    until = time.monotonic() + 10
+    while not lines and time.monotonic() < until:
+        time.sleep(0.01)
+    ripc.log_to(None)
+    assert lines
+
+
+def test_asyncio():
+    async def main():
+        a, b = pair()
+
+        async def handler(m):
+            if bytes(m) == b"denied":
+                raise PermissionError(errno.EACCES, "not for you")
+            if bytes(m) == b"never":
+                await asyncio.sleep(60)
+            return bytes(1 << 20) if bytes(m) == b"big" else b"re:" + bytes(m)
+
+        server = asyncio.create_task(b.serve_async(handler))
+        assert bytes(await a.call_async(b.id, b"q", 5)) == b"re:q"
+        assert len((await a.call_async(b.id, b"big", 5))[0]) == 1 << 20
+        answers = await asyncio.gather(*(a.call_async(b.id, b"%d" % i, 10) for i in range(200)))
+        assert [bytes(m) for m in answers] == [b"re:%d" % i for i in range(200)]
+        try:
+            await a.call_async(b.id, b"denied", 5)
+        except ripc.Refused as e:
+            assert e.errno == errno.EACCES
+        task = asyncio.create_task(a.call_async(b.id, b"never", 30))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            pass
+        assert bytes(await a.call_async(b.id, b"after", 5)) == b"re:after"
+        b.close()
+        await asyncio.wait_for(server, 10)
+        c = b.context.register()
+        waiting = [asyncio.create_task(c.receive_async()) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        waiting[0].cancel()
+        await a.send_async(c.id, b"x" * 64)
+        await a.send_async(c.id, bytes(1 << 20))
+        sizes = sorted(len(bytes(m)) for m in await asyncio.wait_for(
+            asyncio.gather(*waiting[1:]), 10))
+        assert sizes == [64, 1 << 20]
+        for call in (c.receive_async(0.02), a.send_async(4711, b"x", 0.1)):
+            try:
+                await call
+            except ripc.Timeout:
+                continue
+            raise AssertionError("no Timeout")
+        last = asyncio.create_task(c.receive_async())
+        await asyncio.sleep(0.01)
+        end(a, b)
+        try:
+            await asyncio.wait_for(last, 10)
+        except ripc.Closed:
+            return
+        raise AssertionError("no Closed")
+
+    asyncio.run(main())
+
+
+def rss_kib():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
+
+
+def test_leaks():
+    n = 1000000 if os.environ.get("LONG") else 10000
+    a, b = pair()
+
+    def messages(count):
+        for i in range(count):
+            a.send(b.id, b"x" * 64)
+            m = b.receive(5)
+            assert m[0][0] == 120
+            if not i % 100:
+                a.send(b.id, a.context.alloc(100000))
+                bytes(b.receive(5))
+
+    messages(n // 5)
+    gc.collect()
+    before = rss_kib()
+    messages(n)
+    gc.collect()
+    grown = rss_kib() - before
+    assert grown < 4096, f"{grown} KiB more after {n} messages"
+    end(a, b)
+
+
+def main():
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    logging.getLogger("ripc").setLevel(logging.CRITICAL)
+    for name, test in list(globals().items()):
+        if not name.startswith("test_") or os.environ.get("RIPC_TEST_CASE", name[5:]) != name[5:]:
+            continue
+        try:
+            started = time.monotonic()
+            test()
+            if os.environ.get("VERBOSE"):
+                print(f"{name}: {time.monotonic() - started:.2f} s")
+            counts["passed"] += 1
+        except Skip as reason:
+            counts["skipped"] += 1
+            print(f"SKIP: {name}: {reason}")
+        except Exception:
+            counts["failed"] += 1
+            print(f"FAIL: {name}\n{traceback.format_exc()}")
+    print("python: " + ", ".join(f"{n} {what}" for what, n in counts.items()), flush=True)
+    return counts["failed"] > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
