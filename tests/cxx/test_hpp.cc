@@ -148,6 +148,8 @@ void ends()
 	EXPECT(m && m->event() == RIPC_EVENT_NOT_FOUND && m->source() == 123456789);
 	watcher.join(77, 10s);
 	watcher.leave(77);
+	/* A message must not outlive its context. */
+	m.reset();
 	c.close();
 }
 
