@@ -182,8 +182,8 @@ class Service:
             if request[0] != ffi.NULL:
                 lib.ripc_request_cancel(request, 100)
 
-    def flush(self, dest: Destination = 0, timeout: Optional[float] = 30.0) -> None:
-        """Waits until all messages sent with reliable=True to dest are delivered; 0: to all."""
+    def flush(self, dest: Destination, timeout: Optional[float] = 30.0) -> None:
+        """Waits until all messages sent with reliable=True to dest are delivered."""
         _errors.check(lib.ripc_flush(self._service, destination(dest), milliseconds(timeout)))
 
     # ---- calls
