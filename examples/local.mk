@@ -30,6 +30,7 @@ exampledir = $(docdir)/examples
 example_DATA = examples/client.c examples/server.c examples/pingpong.c examples/fileserver.c \
 	examples/fetch.c \
 	examples/gateway.c examples/kv.c examples/news.c examples/tasks.c examples/service_arg.h
+EXTRA_DIST += examples/python/kv.py
 
 # The programs of the manual pages: doc/man/mkman prints them, and
 # tests/tools/test_manpage_examples.sh compiles and runs them as the pages print them. Other pages

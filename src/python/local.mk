@@ -17,12 +17,10 @@ src_python__ripc_la_CFLAGS = $(AM_CFLAGS) -Wno-missing-prototypes
 src_python__ripc_la_LIBADD = libripc.la
 src_python__ripc_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-export-symbols-regex '^PyInit__ripc$$'
-src_python__ripc_la_DEPENDENCIES = libripc.la
+# The makefile: another Python may have another directory.
+src_python__ripc_la_DEPENDENCIES = libripc.la Makefile
 src/python/_ripc.c: src/python/build.py src/python/glue.h include/ripc.h
 	$(AM_V_GEN)$(MKDIR_P) src/python && $(PYTHON) -B $(srcdir)/src/python/build.py \
 		$(srcdir)/include/ripc.h $(srcdir)/src/python/glue.h $@
 CLEANFILES += src/python/_ripc.c
-
-# After the library: libtool links the module again, against the installed one.
-install-ripcpyLTLIBRARIES: install-libLTLIBRARIES
 endif

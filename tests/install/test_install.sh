@@ -137,6 +137,21 @@ else
 	skip "the static library is not built"
 fi
 
+python=$(make_variable PYTHON)
+if [ -n "$python" ] && [ -e "$PWD/src/python/_ripc.la" ]; then
+	pyexecdir=$(make_variable pyexecdir)
+	pyexecdir=$tree${pyexecdir/'${prefix}'/$prefix}
+	check "the module for Python has its types" test -f "$pyexecdir/ripc/py.typed"
+	check "the module for Python runs" env PYTHONPATH="$pyexecdir" \
+		LD_LIBRARY_PATH="$tree$libdir" timeout 60 "$python" -B -c '
+import ripc
+service = ripc.Context().register()
+service.send(service.id, b"hello")
+assert bytes(service.receive(5)) == b"hello"'
+else
+	skip "the binding for Python is not built"
+fi
+
 check "make uninstall" flock "$PWD/Makefile" "${MAKE:-make}" -s uninstall DESTDIR="$tree"
 check "make uninstall leaves nothing" test -z "$(find "$tree" -type f -o -type l)"
 finish

@@ -398,6 +398,33 @@ def test_asyncio():
     asyncio.run(main())
 
 
+def test_kv():
+    """The client in Python with the server in C."""
+    server, client = "examples/kv", os.path.join(os.environ.get("srcdir", "."),
+                                                 "examples/python/kv.py")
+    if not os.access(server, os.X_OK):
+        raise Skip("examples/kv is not built")
+    store = f"python/kv/{os.getpid()}"
+
+    def kv(*arguments):
+        return subprocess.run([sys.executable, client, *arguments], timeout=60, check=False,
+                              capture_output=True, text=True)
+
+    process = subprocess.Popen([server, "serve", store], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline().endswith("is ready\n")
+        put = kv("put", store, "apple", "3")
+        assert put.returncode == 0, put.stderr
+        assert kv("get", store, "apple").stdout == "3\n"
+        assert kv("delete", store, "apple").returncode == 0
+        missing = kv("get", store, "apple")
+        assert missing.returncode == 1 and missing.stderr.startswith("kv.py: ")
+        assert kv("get").returncode == 2
+    finally:
+        process.kill()
+        process.wait()
+
+
 def rss_kib():
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024

@@ -2,6 +2,7 @@
 """Services."""
 import errno
 import logging
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Iterator, Optional
@@ -23,13 +24,16 @@ _send = lib.glue_send
 _free = lib.glue_message_free
 _gc = ffi.gc
 _new = ffi.new
-_main = threading.main_thread().ident
 _INPROGRESS = -errno.EINPROGRESS
+
+
+def _in_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def slice_ms(ms: int) -> int:
     """How long to wait in one call of the library."""
-    return SLICE_MS if not 0 <= ms <= SLICE_MS and threading.get_ident() == _main else ms
+    return SLICE_MS if not 0 <= ms <= SLICE_MS and _in_main() else ms
 
 
 class _Until:
@@ -178,8 +182,8 @@ class Service:
             if request[0] != ffi.NULL:
                 lib.ripc_request_cancel(request, 100)
 
-    def flush(self, dest: Destination = 0, timeout: Optional[float] = 30.0) -> None:
-        """Waits until all messages sent with reliable=True to dest are delivered; 0: to all."""
+    def flush(self, dest: Destination, timeout: Optional[float] = 30.0) -> None:
+        """Waits until all messages sent with reliable=True to dest are delivered."""
         _errors.check(lib.ripc_flush(self._service, destination(dest), milliseconds(timeout)))
 
     # ---- calls
@@ -313,7 +317,7 @@ def answer(rc: int, out: Any) -> Message:
     if not rc and message:
         return message
     if message:
-        raise _errors.Refused(-rc, _errors.error(rc).strerror)
+        raise _errors.Refused(-rc, f"{_errors.error(rc).strerror}: {os.strerror(-rc)}")
     raise _errors.error(rc)
 
 
