@@ -3,7 +3,8 @@
 #
 # Open MPI over the provider of libripc, over shared memory by itself (ob1, vader), and over two
 # other providers of libfabric, on two processors of this host. Takes turns; prints a table of the
-# medians. A program that fails, or takes more than 30 s, has "-" for what is missing.
+# medians. A program that fails, or takes more than 30 s, has "-" for what is missing. NetPIPE, if
+# it is installed (netpipe-openmpi), has rows of its own.
 #
 # usage: bench/mpi.sh BUILD [ROUNDS]
 set -u
@@ -29,6 +30,17 @@ for ((round = 0; round < rounds; round++)); do
 		timeout 30 mpirun --bind-to core --oversubscribe -np 2 ${options[$name]} \
 			"$work/pingpong" 2>"$work/err" | sed "s/^/$name /"
 		[ "${PIPESTATUS[0]}" -eq 0 ] || echo "$name: failed, or took more than 30 s" >&2
+		command -v NPopenmpi >/dev/null || continue
+		# shellcheck disable=SC2086
+		(cd "$work" && timeout 30 mpirun --bind-to core --oversubscribe -np 2 \
+			${options[$name]} NPopenmpi -o np.out -l 64 -u 1048576 -p 0 -n 300) \
+			>"$work/err" 2>&1 ||
+			echo "$name: NetPIPE failed, or took more than 30 s" >&2
+		[ -e "$work/np.out" ] || continue
+		awk -v name="$name" '/^ *(64|1024|16384|65536|1048576) / {
+			printf "%s NetPIPE:%d %.2f\n", name, $1, $3 * 1e6
+		}' "$work/np.out"
+		rm -f "$work/np.out"
 	done
 done >"$work/lines"
 awk -v names="${names[*]}" '
@@ -57,7 +69,9 @@ awk -v names="${names[*]}" '
 		}
 		print line "\n" rule
 		for (r = 1; r <= nrows; r++) {
-			line = "| " (rows[r] == "rate" ? "8 B messages, M/s" : rows[r]) " |"
+			label = rows[r] == "rate" ? "8 B messages, M/s" : rows[r]
+			sub(/NetPIPE:/, "NetPIPE, ", label)
+			line = "| " label " |"
 			for (i = 1; i <= n; i++)
 				line = line " " median(values[rows[r], name[i]]) " |"
 			print line
