@@ -39,7 +39,13 @@ static bool is_in(unsigned number, const unsigned *numbers, unsigned n)
 	return false;
 }
 
-static int start_node(struct gateway *gateway, unsigned i)
+/* The clock of these begins with their start. */
+static bool is_timed(const struct node *node)
+{
+	return node->plan->type == NODE_SIGNAL || node->plan->type == NODE_FILE;
+}
+
+static int start_node(struct gateway *gateway, unsigned i, bool timed)
 {
 	struct node *node = &gateway->nodes[i];
 	bool source = false, sink = false;
@@ -50,7 +56,7 @@ static int start_node(struct gateway *gateway, unsigned i)
 		source |= is_in(i, path->in, path->nin);
 		sink |= is_in(i, path->out, path->nout);
 	}
-	if (!source && !sink)
+	if ((!source && !sink) || timed != (source && is_timed(node)))
 		return 0;
 	if (!flow_init(&node->received) || !hooks_init(&node->in_hooks, &node->plan->in_hooks) ||
 	    !hooks_init(&node->out_hooks, &node->plan->out_hooks))
@@ -78,8 +84,11 @@ int gateway_start(struct gateway *gateway)
 		gateway->paths[i].gateway = gateway;
 		rc = path_start(&gateway->paths[i]);
 	}
+	/* Generators come last: a service that is looked for would cost them steps. */
 	for (unsigned i = 0; !rc && i < gateway->plan.nnodes; i++)
-		rc = start_node(gateway, i);
+		rc = start_node(gateway, i, false);
+	for (unsigned i = 0; !rc && i < gateway->plan.nnodes; i++)
+		rc = start_node(gateway, i, true);
 	return rc;
 }
 

@@ -213,6 +213,9 @@ lines "the first sink has all samples" "$out" 3
 lines "and the second one" "$work/args.csv" 3
 expect "a generator with keys" 0 20 $gateway signal:counter,rate=100.0,limit=50,values=2 stdio
 has "has its form and values" "$out" "([0-9]*)	[0-9]*	[0-9]*$"
+expect "a generator to a service that is not there" 0 20 \
+	$gateway signal:counter,rate=100.0,limit=20 "ripc:$(random_id)"
+has "does not miss its steps while it looks for it" "$err" "node node1: [1-9][0-9]* samples"
 expect "a name and a group" 0 20 $gateway -t stdio "ripc:gateway/$id" group:77
 expect "an unknown type" 3 20 $gateway stdio opal:1
 has "is named with the argument" "$err" "argument 2: 'opal:1' is not signal:FORM"
