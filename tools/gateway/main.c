@@ -97,6 +97,22 @@ static void on_signal(uv_signal_t *handle, int number)
 	uv_stop(handle->loop);
 }
 
+/* A node that spins at a real-time priority uses all of its share of a processor. */
+static void warn_of_throttling(void)
+{
+	FILE *in = fopen("/proc/sys/kernel/sched_rt_runtime_us", "re");
+	long runtime_us;
+
+	if (!in)
+		return;
+	if (fscanf(in, "%ld", &runtime_us) == 1 && runtime_us >= 0)
+		tool_error("priority: the kernel stops a process that spins after %ld us of each "
+			   "period; above 500 samples per second set "
+			   "kernel.sched_rt_runtime_us to -1",
+			   runtime_us);
+	fclose(in);
+}
+
 /* Prints what the limits of the process forbid. */
 static void real_time(const struct plan *plan)
 {
@@ -114,6 +130,8 @@ static void real_time(const struct plan *plan)
 			   strerror(errno));
 	if (plan->priority && sched_setscheduler(0, SCHED_FIFO, &priority))
 		tool_error("priority %d: %s", plan->priority, strerror(errno));
+	else if (plan->priority)
+		warn_of_throttling();
 	/* With a limit, later allocations of the library would fail. */
 	if (!getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur == RLIM_INFINITY)
 		mlockall(MCL_CURRENT | MCL_FUTURE);
@@ -144,6 +162,8 @@ static int run_gateway(struct run *run)
 
 	if (rc)
 		return rc;
+	/* Before the first deadline: locking memory touches all of it. */
+	real_time(&run->gateway->plan);
 	rc = gateway_start(run->gateway);
 	for (unsigned i = 0; !rc && i < 4; i++) {
 		uv_signal_init(&run->gateway->loop, &signals[i]);
@@ -151,7 +171,6 @@ static int run_gateway(struct run *run)
 		rc = uv_signal_start(&signals[i], on_signal, numbers[i]);
 	}
 	if (!rc) {
-		real_time(&run->gateway->plan);
 		tool_error("running: %u nodes, %u paths", run->gateway->plan.nnodes,
 			   run->gateway->plan.npaths);
 		uv_run(&run->gateway->loop, UV_RUN_DEFAULT);
