@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck disable=SC2154
 # Two gateways at 1 kHz, an hour or RIPC_TEST_SECONDS: every sample sent arrives once and in order,
-# and neither process grows. For scripts/test lab-long.
+# and the receiver does not grow. Run it in a build directory, on the host: scripts/test does not.
+# The one run in a guest of the lab failed, by 7 s of missed steps; the cause is not known.
 name=soak_gateway
 . "${srcdir:-$(dirname "$0")/../../..}/tests/tools/lib.sh"
 
