@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 noinst_PROGRAMS += bench/calls bench/flood bench/peers bench/connect bench/files \
 	bench/ring bench/clients \
-	bench/handover bench/layers \
+	bench/handover bench/layers bench/zero_copy \
 	bench/wake bench/distance
 bench_calls_SOURCES = bench/calls.c
 bench_calls_LDADD = libripc.la
 bench_handover_SOURCES = bench/handover.c
 bench_handover_LDADD = libripc.la
+bench_zero_copy_SOURCES = bench/zero_copy.c
+bench_zero_copy_LDADD = libripc.la
 bench_distance_SOURCES = bench/distance.c
 bench_distance_LDADD = libripc.la
 bench_wake_SOURCES = bench/wake.c

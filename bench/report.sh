@@ -238,6 +238,13 @@ report_md()
 		report_handover_note
 		echo
 		report_handover
+		if jq -e '.zero_copy // "" | length > 0' "$out/bench.json" >/dev/null; then
+			echo
+			echo "A fresh buffer for each message, a pipeline and an echo in place" \
+				"(\`bench/zero_copy\`, default waiting):"
+			echo
+			jq -r .zero_copy "$out/bench.json"
+		fi
 		if [ -n "$(report_calls)" ]; then
 			echo
 			report_calls_note

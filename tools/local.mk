@@ -32,7 +32,8 @@ tools_ripc_perf_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(VERBS_CFLAGS)
 tools_ripc_perf_LDADD = $(TOOL_LIBS) $(JANSSON_LIBS) $(VERBS_LIBS)
 
 # Without libuv or libconfig there is no gateway.
-GATEWAY_SOURCES = tools/gateway/flow.c tools/gateway/flow.h tools/gateway/gateway.c \
+GATEWAY_SOURCES = tools/gateway/arguments.c tools/gateway/arguments.h tools/gateway/flow.c \
+	tools/gateway/flow.h tools/gateway/gateway.c \
 	tools/gateway/gateway.h tools/gateway/hook.c tools/gateway/hook.h tools/gateway/main.c \
 	tools/gateway/node.c tools/gateway/node.h tools/gateway/node_file.c \
 	tools/gateway/node_ripc.c tools/gateway/node_signal.c tools/gateway/node_socket.c \

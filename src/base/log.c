@@ -16,6 +16,8 @@ static bool log_hook_set; /* the application has set log_fn, possibly to NULL */
 static atomic_int log_level = -1;
 
 static _Thread_local char detail[RIPC__DETAIL_MAX];
+/* The detail is this text, not that in detail[]; or NULL. */
+static _Thread_local const char *constant_detail;
 
 static void log_stderr(void *arg, enum ripc_log_level level, const char *line)
 {
@@ -75,21 +77,19 @@ int ripc__fail(int err, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	memcpy(detail, text, sizeof(detail));
+	constant_detail = NULL;
 	return err;
 }
 
 int ripc__fail_text(int err, const char *text)
 {
-	size_t len = strnlen(text, sizeof(detail) - 1);
-
-	memcpy(detail, text, len);
-	detail[len] = '\0';
+	constant_detail = text;
 	return err;
 }
 
 const char *ripc_error_detail(void)
 {
-	return detail;
+	return constant_detail ? constant_detail : detail;
 }
 
 const char *ripc_strerror(int error)

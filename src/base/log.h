@@ -25,7 +25,7 @@ void ripc__log(enum ripc_log_level level, const char *fmt, ...)
  * "...").
  */
 int ripc__fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The same without arguments and formatting, for calls that fail often. text: not the detail. */
+/* The same for calls that fail often. text: a string constant. */
 int ripc__fail_text(int err, const char *text);
 
 /*

@@ -9,6 +9,7 @@ libripc_internal_la_SOURCES += src/core/call/call.h src/core/call/caller.c \
 	src/core/call/callee.c
 libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/dispatch.c \
 	src/core/message/dispatch.h src/core/message/fast_receive.c \
+	src/core/message/fast_receive.h \
 	src/core/message/receive.c src/core/message/receive.h \
 	src/core/message/reliable_send.c \
 	src/core/message/request.c src/core/message/request.h src/core/message/send.c \

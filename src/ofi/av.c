@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "ofi/av.h"
-#include "ofi/info.h"
+#include "ofi/address.h"
 #include "ofi/provider.h"
 
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static int64_t insert_one(struct ofi_av *av, const void *address)
 	struct ofi_av_entry *e, **entries;
 	uint64_t service;
 
-	if (!ofi_address_get(address, &service)) {
+	if (!ofi_address_get(address, &service) || !service) {
 		FI_WARN(&ofi_provider, FI_LOG_AV, "fi_av_insert: not an address of ripc\n");
 		return -FI_EINVAL;
 	}

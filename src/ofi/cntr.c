@@ -2,7 +2,6 @@
 #include "ofi/cntr.h"
 #include "ofi/provider.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 static struct ofi_cntr *cntr_of(struct fid_cntr *fid)
@@ -89,18 +88,10 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 			rc = -FI_EAVAIL;
 		if (rc || c->value >= threshold)
 			break;
-		if (c->sources.epoll_fd >= 0) {
-			if (!ofi_sources_sleep(&c->sources, deadline_ms))
-				rc = -FI_ETIMEDOUT;
-		} else {
-			if (timeout_ms >= 0 && ofi_deadline_ms(0) >= deadline_ms)
-				rc = -FI_ETIMEDOUT;
-			pthread_mutex_unlock(&c->sources.domain->lock);
-			sched_yield();
-			pthread_mutex_lock(&c->sources.domain->lock);
-		}
-		if (rc)
+		if (!ofi_sources_sleep(&c->sources, deadline_ms)) {
+			rc = -FI_ETIMEDOUT;
 			break;
+		}
 	}
 	pthread_mutex_unlock(&c->sources.domain->lock);
 	return rc;

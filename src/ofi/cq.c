@@ -43,13 +43,6 @@ int ofi_cq_reserve(struct ofi_cq *cq)
 	return 0;
 }
 
-void ofi_cq_put(struct ofi_cq *cq, const struct ofi_completion *c)
-{
-	cq->reserved--;
-	cq->ring[(cq->head + cq->used++) & (cq->size - 1)] = *c;
-	ofi_sources_signal(&cq->sources);
-}
-
 /* ---- reading ---- */
 
 static size_t entry_size(const struct ofi_cq *cq)
@@ -161,7 +154,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 	int64_t deadline_ms = ofi_deadline_ms(timeout_ms);
 	ssize_t n;
 
-	if (cq->sources.epoll_fd < 0)
+	if (!cq->sources.may_wait)
 		return ofi_refused("fi_cq_sread of a queue without wait object");
 	pthread_mutex_lock(&cq->sources.domain->lock);
 	for (;;) {
@@ -190,7 +183,7 @@ static int cq_signal(struct fid_cq *fid)
 {
 	struct ofi_cq *cq = cq_of(fid);
 
-	if (cq->sources.epoll_fd < 0)
+	if (!cq->sources.may_wait)
 		return ofi_refused("fi_cq_signal of a queue without wait object");
 	pthread_mutex_lock(&cq->sources.domain->lock);
 	cq->woken = true;

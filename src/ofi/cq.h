@@ -43,7 +43,13 @@ static inline void ofi_cq_unreserve(struct ofi_cq *cq)
 {
 	cq->reserved--;
 }
-void ofi_cq_put(struct ofi_cq *cq, const struct ofi_completion *c);
+/* Uses a reservation. Return: the entry, for the caller to fill before it releases the lock. */
+static inline struct ofi_completion *ofi_cq_put(struct ofi_cq *cq)
+{
+	cq->reserved--;
+	ofi_sources_signal(&cq->sources);
+	return &cq->ring[(cq->head + cq->used++) & (cq->size - 1)];
+}
 /* fi_trywait(); takes the lock. */
 int ofi_cq_trywait(struct fid *fid);
 

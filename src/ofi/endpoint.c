@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "ofi/endpoint.h"
+#include "ofi/address.h"
 #include "ofi/peer.h"
 #include "ofi/provider.h"
 #include "ofi/refused.h"
@@ -53,8 +54,9 @@ static bool has_injected(const struct ofi_ep *ep)
 		DL_FOREACH (p->queue, s)
 			if (s->copy || !s->len)
 				return true;
-	HASH_ITER (hh, ep->sends, s, s)
-		return s->copy;
+	for (s = ep->sends; s; s = s->hh.next)
+		if (s->copy)
+			return true;
 	return false;
 }
 
@@ -332,6 +334,29 @@ static struct fi_ops_cm cm_ops = {
 	.join = ofi_no_join,
 };
 
+/* The service of the source address in info; without one, its id is drawn. */
+static int register_main(struct ofi_ep *ep, struct ofi_domain *d, const struct fi_info *info)
+{
+	uint64_t id = 0;
+	int rc;
+
+	if (info->src_addr &&
+	    (info->src_addrlen != OFI_ADDRESS_LEN || !ofi_address_get(info->src_addr, &id)))
+		return -FI_EINVAL;
+	if (id >= RIPC_ID_LIMIT) {
+		FI_WARN(&ofi_provider, FI_LOG_EP_CTRL,
+			"src_addr: an address that an endpoint drew cannot be used again\n");
+		return -FI_EADDRNOTAVAIL;
+	}
+	rc = ripc_service_register(d->ctx, id ? id : RIPC_ANY_ID, 0, &ep->main);
+	if (rc == -EADDRINUSE && ofi_address_is_preferred(info->src_addr)) {
+		FI_WARN(&ofi_provider, FI_LOG_EP_CTRL, "the endpoint draws its address: %s\n",
+			ripc_error_detail());
+		rc = ripc_service_register(d->ctx, RIPC_ANY_ID, 0, &ep->main);
+	}
+	return rc;
+}
+
 int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **fid,
 		      void *context)
 {
@@ -341,7 +366,7 @@ int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fi
 
 	if (!ep)
 		return -FI_ENOMEM;
-	rc = ripc_service_register(d->ctx, RIPC_ANY_ID, 0, &ep->main);
+	rc = register_main(ep, d, info);
 	if (!rc) {
 		rc = ripc_service_register(d->ctx, RIPC_ANY_ID, 0, &ep->data);
 		if (rc)

@@ -38,8 +38,10 @@ struct ofi_ep {
 	struct ofi_peer *active; /* those with something to post */
 	struct ofi_send *sends;  /* by id: RTS posted, no CTS yet */
 	uint64_t next_id;
-	unsigned granted;        /* receives that wait for their contents */
-	struct ofi_recv *pinned; /* ended, but libripc still holds their memory */
+	unsigned granted;             /* receives that wait for their contents */
+	struct ofi_recv *pinned;      /* ended, but libripc still holds their memory */
+	struct ofi_recv *spare_recvs; /* memory for the next receives, linked by next */
+	unsigned nspare_recvs;
 };
 
 /*
@@ -80,7 +82,7 @@ struct ofi_send {
 struct ofi_recv {
 	struct ofi_posted posted; /* first member */
 	struct ofi_request request;
-	struct ofi_recv *prev, *next; /* in to_grant, granted or ep->pinned */
+	struct ofi_recv *prev, *next; /* in to_grant, granted, ep->pinned or spare_recvs */
 	struct ofi_ep *ep;
 	struct ofi_peer *peer;
 	uint64_t cq_flags; /* FI_RECV | FI_TAGGED or FI_MSG */
@@ -131,9 +133,16 @@ int ofi_recv_grant(struct ofi_recv *r);
 void ofi_recv_end(struct ofi_recv *r, int error);
 /* Return: whether a receive with this context was cancelled. */
 bool ofi_recv_cancel(struct ofi_ep *ep, const void *context);
-/* Frees pinned receives whose memory libripc has released. */
-void ofi_recv_release_pinned(struct ofi_ep *ep);
 /* Frees all receives and messages without completions: the endpoint is being closed. */
 void ofi_recv_free_all(struct ofi_ep *ep);
+
+/* receive_memory.c */
+/* A receive with these buffers, in no list, to be matched or freed. NULL: out of memory. */
+struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
+			      void *context, uint64_t cq_flags, bool notify);
+void ofi_recv_free(struct ofi_recv *r);
+void ofi_recv_free_spare(struct ofi_ep *ep);
+/* Frees pinned receives whose memory libripc has released. */
+void ofi_recv_release_pinned(struct ofi_ep *ep);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "ofi/info.h"
+#include "ofi/address.h"
 #include "ofi/provider.h"
 #include "ofi/wire.h"
 
@@ -9,7 +10,6 @@
 #include <strings.h>
 
 #define NAME            "ripc"
-#define MAGIC           "ripc\1\0\0" /* with the version of addresses */
 #define PRIMARY         (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV)
 #define SECONDARY       (FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define TX_CAPS         (FI_MSG | FI_TAGGED | FI_SEND)
@@ -23,20 +23,6 @@
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
 	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE | FI_REMOTE_CQ_DATA)
 #define RX_OP_FLAGS FI_COMPLETION
-
-void ofi_address_put(uint8_t address[OFI_ADDRESS_LEN], uint64_t service)
-{
-	memcpy(address, MAGIC, 8);
-	ofi_put64(address + 8, service);
-}
-
-bool ofi_address_get(const void *address, uint64_t *service)
-{
-	if (memcmp(address, MAGIC, 8) != 0)
-		return false;
-	*service = ofi_get64((const uint8_t *)address + 8);
-	return *service != 0;
-}
 
 /* Logs a hint that cannot be met. Return: -FI_ENODATA. */
 static int no_match(const char *hint)
@@ -134,10 +120,6 @@ static int check_hints(const struct fi_info *h)
 		return no_match("caps: FI_MSG, FI_TAGGED and FI_DIRECTED_RECV");
 	if (h->addr_format != FI_FORMAT_UNSPEC && h->addr_format != FI_ADDR_RIPC)
 		return no_match("addr_format");
-	if (h->dest_addr && (h->dest_addrlen != OFI_ADDRESS_LEN || h->addr_format != FI_ADDR_RIPC))
-		return no_match("dest_addr");
-	if (h->src_addr)
-		return no_match("src_addr: an endpoint draws its address");
 	if (h->fabric_attr && h->fabric_attr->name && strcasecmp(h->fabric_attr->name, NAME) != 0)
 		return no_match("fabric_attr->name");
 	if (h->tx_attr)
@@ -207,19 +189,65 @@ static void fill(struct fi_info *f)
 	};
 }
 
-/* Values that the hints choose. */
-static int follow(struct fi_info *f, const struct fi_info *h)
+/* ---- addresses ---- */
+
+/* An address in the hints. Return: 0 or -FI_ENODATA. */
+static int hinted(const struct fi_info *h, const void *address, size_t len, uint64_t *service)
 {
-	if (!h)
-		return 0;
+	if (h->addr_format != FI_ADDR_RIPC || len != OFI_ADDRESS_LEN ||
+	    !ofi_address_get(address, service))
+		return no_match("src_addr, dest_addr: not an address of ripc");
+	return 0;
+}
+
+static int set_address(void **address, size_t *len, uint64_t service)
+{
+	*address = malloc(OFI_ADDRESS_LEN);
+	if (!*address)
+		return -FI_ENOMEM;
+	ofi_address_put(*address, service);
+	*len = OFI_ADDRESS_LEN;
+	return 0;
+}
+
+/*
+ * The source and the destination. A service is found on every host, so the node of a destination is
+ * not looked up.
+ */
+static int addresses(struct fi_info *f, const char *node, const char *service, uint64_t flags,
+		     const struct fi_info *h)
+{
+	bool source = flags & FI_SOURCE, dest = !source && (node || service);
+	uint64_t named = 0, from = 0, to = 0;
+	int rc = 0;
+
+	if (service && !ofi_address_service(service, &named))
+		return no_match("service: the number of a service, 1 to 2^63-1");
+	if (source && node && !ofi_address_is_local(node, flags & FI_NUMERICHOST))
+		return no_match("node: with FI_SOURCE, an address of this host");
+	if (dest && !service)
+		return no_match("node without service: a peer is found by its service");
+	if (h && h->src_addr && !source)
+		rc = hinted(h, h->src_addr, h->src_addrlen, &from);
+	if (!rc && h && h->dest_addr && !dest)
+		rc = hinted(h, h->dest_addr, h->dest_addrlen, &to);
+	if (source)
+		from = named;
+	if (dest)
+		to = named;
+	if (!rc)
+		rc = set_address(&f->src_addr, &f->src_addrlen, from);
+	if (!rc && source)
+		ofi_address_prefer(f->src_addr);
+	if (!rc && to)
+		rc = set_address(&f->dest_addr, &f->dest_addrlen, to);
+	return rc;
+}
+
+/* Values that the hints choose. */
+static void follow(struct fi_info *f, const struct fi_info *h)
+{
 	f->handle = h->handle;
-	if (h->dest_addr) {
-		f->dest_addr = malloc(OFI_ADDRESS_LEN);
-		if (!f->dest_addr)
-			return -FI_ENOMEM;
-		memcpy(f->dest_addr, h->dest_addr, OFI_ADDRESS_LEN);
-		f->dest_addrlen = OFI_ADDRESS_LEN;
-	}
 	if (h->domain_attr) {
 		const struct fi_domain_attr *d = h->domain_attr;
 
@@ -238,7 +266,6 @@ static int follow(struct fi_info *f, const struct fi_info *h)
 		f->rx_attr->op_flags = h->rx_attr->op_flags;
 	if (h->ep_attr && h->ep_attr->mem_tag_format)
 		f->ep_attr->mem_tag_format = h->ep_attr->mem_tag_format;
-	return 0;
 }
 
 int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
@@ -249,27 +276,26 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 
 	if (rc)
 		return rc;
-	if (node)
-		return no_match(
-			"node: endpoints have no host name; pass the address of fi_getname()");
 	f = fi_allocinfo();
 	if (!f)
 		return -FI_ENOMEM;
 	f->fabric_attr->name = strdup(NAME);
 	f->domain_attr->name = strdup(NAME);
+	rc = addresses(f, node, service, flags, hints);
 	if (!f->fabric_attr->name || !f->domain_attr->name)
-		goto no_memory;
+		rc = -FI_ENOMEM;
+	if (rc) {
+		fi_freeinfo(f);
+		return rc;
+	}
 	fill(f);
 	f->fabric_attr->prov_version = ofi_provider.version;
 	f->fabric_attr->api_version = version;
 	f->caps = caps_for(hints);
 	f->tx_attr->caps = (f->caps & FI_SEND) ? (f->caps & TX_CAPS) : 0;
 	f->rx_attr->caps = (f->caps & FI_RECV) ? (f->caps & RX_CAPS) : 0;
-	if (follow(f, hints))
-		goto no_memory;
+	if (hints)
+		follow(f, hints);
 	*info = f;
 	return 0;
-no_memory:
-	fi_freeinfo(f);
-	return -FI_ENOMEM;
 }

@@ -4,21 +4,12 @@
 #define OFI_INFO_H
 
 #include <rdma/fabric.h>
-#include <stdbool.h>
 
 /* Longest message in bytes; an item of libripc is shorter than 2^47. */
 #define OFI_MESSAGE_MAX ((size_t)1 << 46)
 #define OFI_INJECT_MAX  4096
 #define OFI_IOV_MAX     4
 #define OFI_QUEUE_SIZE  1024
-
-/* The address of an endpoint, of the format FI_ADDR_RIPC. */
-#define OFI_ADDRESS_LEN 16
-#define FI_ADDR_RIPC    (FI_PROV_SPECIFIC | 0x72697063u)
-
-void ofi_address_put(uint8_t address[OFI_ADDRESS_LEN], uint64_t service);
-/* Return: false: not an address of this provider. */
-bool ofi_address_get(const void *address, uint64_t *service);
 
 int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		const struct fi_info *hints, struct fi_info **info);

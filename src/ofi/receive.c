@@ -27,41 +27,26 @@ static struct ofi_matching *space(struct ofi_ep *ep, uint64_t cq_flags)
 /* Writes the completion that was reserved, and counts it. */
 static void complete(struct ofi_recv *r, int error)
 {
-	struct ofi_completion c = {
-		.context = r->posted.context,
-		.flags = r->cq_flags | (r->wire_flags & OFI_F_DATA ? FI_REMOTE_CQ_DATA : 0),
-		.len = r->len < r->room ? r->len : r->room,
-		.buf = r->niov ? r->iov[0].iov_base : NULL,
-		.data = r->data,
-		.tag = r->peer ? r->tag : r->posted.tag,
-		.source = r->peer ? ofi_peer_address(r->peer) : FI_ADDR_NOTAVAIL,
-		.err = error,
-	};
+	size_t over = !error && !r->discard && r->len > r->room ? r->len - r->room : 0;
 
-	if (!error && !r->discard && r->len > r->room) {
-		c.err = FI_ETRUNC;
-		c.olen = r->len - r->room;
-	}
-	if (r->notify || c.err)
-		ofi_cq_put(r->ep->rx_cq, &c);
+	if (over)
+		error = FI_ETRUNC;
+	if (r->notify || error)
+		*ofi_cq_put(r->ep->rx_cq) = (struct ofi_completion){
+			.context = r->posted.context,
+			.flags = r->cq_flags | (r->wire_flags & OFI_F_DATA ? FI_REMOTE_CQ_DATA : 0),
+			.len = r->len < r->room ? r->len : r->room,
+			.buf = r->niov ? r->iov[0].iov_base : NULL,
+			.data = r->data,
+			.tag = r->peer ? r->tag : r->posted.tag,
+			.source = r->peer ? ofi_peer_address(r->peer) : FI_ADDR_NOTAVAIL,
+			.olen = over,
+			.err = error,
+		};
 	else
 		ofi_cq_unreserve(r->ep->rx_cq);
 	if (!r->discard)
-		ofi_cntr_count(r->ep->rx_cntr, c.err);
-}
-
-/* Frees an ended receive when nothing keeps it. Return: whether it was freed. */
-static bool release(struct ofi_recv *r)
-{
-	if (r->registered) {
-		if (ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base) == -EBUSY)
-			return false;
-		r->registered = false;
-	}
-	if (r->cts_pending)
-		return false;
-	free(r);
-	return true;
+		ofi_cntr_count(r->ep->rx_cntr, error);
 }
 
 void ofi_recv_end(struct ofi_recv *r, int error)
@@ -69,21 +54,13 @@ void ofi_recv_end(struct ofi_recv *r, int error)
 	struct ofi_ep *ep = r->ep;
 
 	complete(r, error);
+	if (!r->registered && !r->cts_pending) {
+		ofi_recv_free(r);
+		return;
+	}
 	r->ended = true;
 	DL_APPEND(ep->pinned, r);
 	ofi_recv_release_pinned(ep);
-}
-
-void ofi_recv_release_pinned(struct ofi_ep *ep)
-{
-	struct ofi_recv *r, *tmp;
-
-	DL_FOREACH_SAFE(ep->pinned, r, tmp)
-	{
-		DL_DELETE(ep->pinned, r);
-		if (!release(r))
-			DL_PREPEND(ep->pinned, r);
-	}
 }
 
 /* Copies bytes of contents to their place in the pieces of a receive. */
@@ -148,26 +125,6 @@ static void take_message(struct ofi_recv *r, struct message *m)
 
 /* ---- posting ---- */
 
-static struct ofi_recv *recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
-				 void *context, uint64_t cq_flags, bool notify)
-{
-	struct ofi_recv *r = calloc(1, sizeof(*r));
-
-	if (!r)
-		return NULL;
-	r->ep = ep;
-	r->cq_flags = cq_flags;
-	r->notify = notify;
-	r->posted.context = context;
-	for (size_t i = 0; i < niov; i++) {
-		if (!iov[i].iov_len)
-			continue;
-		r->iov[r->niov++] = iov[i];
-		r->room += iov[i].iov_len;
-	}
-	return r;
-}
-
 /* FI_PEEK: reports a message that a receive would take; r carries the values and is freed. */
 static void peek(struct ofi_recv *r, uint64_t flags)
 {
@@ -195,7 +152,7 @@ static void peek(struct ofi_recv *r, uint64_t flags)
 		r->notify = false;
 		r->len = r->room = 0;
 		if (found->e.kind == OFI_EAGER || ofi_cq_reserve(r->ep->rx_cq))
-			free(r);
+			ofi_recv_free(r);
 		else
 			grant_later(r);
 		free(found);
@@ -235,7 +192,8 @@ ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, f
 	rc = ofi_cq_reserve(ep->rx_cq);
 	if (rc)
 		return rc;
-	r = recv_new(ep, iov, niov, context, cq_flags, !ep->rx_selective || flags & FI_COMPLETION);
+	r = ofi_recv_new(ep, iov, niov, context, cq_flags,
+			 !ep->rx_selective || flags & FI_COMPLETION);
 	if (!r) {
 		ofi_cq_unreserve(ep->rx_cq);
 		return -FI_ENOMEM;
@@ -251,7 +209,7 @@ ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, f
 		a = ofi_matching_take_claimed(m, context);
 		if (!a) {
 			ofi_cq_unreserve(ep->rx_cq);
-			free(r);
+			ofi_recv_free(r);
 			return -FI_EINVAL;
 		}
 		if (flags & FI_DISCARD) {
@@ -563,4 +521,5 @@ void ofi_recv_free_all(struct ofi_ep *ep)
 	DL_FOREACH_SAFE(ep->pinned, r, tmp)
 	free(r);
 	ep->pinned = NULL;
+	ofi_recv_free_spare(ep);
 }

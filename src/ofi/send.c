@@ -22,16 +22,14 @@ static struct ofi_ep *ep_of(struct fid_ep *fid)
 /* Writes the completion that was reserved, and counts it. */
 static void complete(struct ofi_ep *ep, const struct ofi_send *s, int error)
 {
-	struct ofi_completion c = {
-		.context = s->context,
-		.flags = s->cq_flags,
-		.tag = error ? s->tag : 0,
-		.source = FI_ADDR_NOTAVAIL,
-		.err = error,
-	};
-
 	if (s->notify || error)
-		ofi_cq_put(ep->tx_cq, &c);
+		*ofi_cq_put(ep->tx_cq) = (struct ofi_completion){
+			.context = s->context,
+			.flags = s->cq_flags,
+			.tag = error ? s->tag : 0,
+			.source = FI_ADDR_NOTAVAIL,
+			.err = error,
+		};
 	else
 		ofi_cq_unreserve(ep->tx_cq);
 	ofi_cntr_count(ep->tx_cntr, error);

@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <rdma/fi_eq.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -30,7 +31,12 @@ static int watch_fd(const struct ofi_sources *s, int fd)
 
 int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_obj wait_obj)
 {
-	*s = (struct ofi_sources){.domain = d, .epoll_fd = -1, .event_fd = -1};
+	*s = (struct ofi_sources){
+		.domain = d,
+		.may_wait = wait_obj != FI_WAIT_NONE,
+		.epoll_fd = -1,
+		.event_fd = -1,
+	};
 	switch (wait_obj) {
 	case FI_WAIT_NONE:
 	case FI_WAIT_YIELD:
@@ -107,10 +113,8 @@ void ofi_sources_progress(struct ofi_sources *s)
 		ofi_ep_progress(s->eps[i]);
 }
 
-void ofi_sources_signal(struct ofi_sources *s)
+void ofi_sources_wake(struct ofi_sources *s)
 {
-	if (s->event_fd < 0 || s->signaled)
-		return;
 	s->signaled = !eventfd_write(s->event_fd, 1);
 }
 
@@ -148,7 +152,10 @@ bool ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms)
 		if (s->eps[i]->active)
 			left = RETRY_MS;
 	pthread_mutex_unlock(&s->domain->lock);
-	poll(&p, 1, (int)left);
+	if (s->epoll_fd >= 0)
+		poll(&p, 1, (int)left);
+	else
+		sched_yield();
 	pthread_mutex_lock(&s->domain->lock);
 	return true;
 }

@@ -15,7 +15,8 @@ struct ofi_sources {
 	struct ofi_domain *domain;
 	struct ofi_ep **eps;
 	unsigned neps;
-	int epoll_fd; /* -1: no wait object */
+	bool may_wait; /* not FI_WAIT_NONE */
+	int epoll_fd;  /* -1: no wait object: a wait yields */
 	int event_fd;
 	bool signaled; /* event_fd is readable */
 };
@@ -28,10 +29,15 @@ void ofi_sources_end(struct ofi_sources *s);
 int ofi_sources_add(struct ofi_sources *s, struct ofi_ep *ep);
 void ofi_sources_remove(struct ofi_sources *s, struct ofi_ep *ep);
 void ofi_sources_progress(struct ofi_sources *s);
-void ofi_sources_signal(struct ofi_sources *s);
+void ofi_sources_wake(struct ofi_sources *s);
+static inline void ofi_sources_signal(struct ofi_sources *s)
+{
+	if (s->event_fd >= 0 && !s->signaled)
+		ofi_sources_wake(s);
+}
 void ofi_sources_clear(struct ofi_sources *s);
 /*
- * Releases the lock, sleeps until there is something to do or until the deadline of
+ * Releases the lock, sleeps or yields until there may be something to do or until the deadline of
  * ofi_deadline_ms(), and takes the lock. Return: false: the time is up.
  */
 bool ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms);

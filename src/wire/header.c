@@ -7,7 +7,7 @@
  * Per kind: bytes between the header and the descriptors, and whether items, returns and payload
  * may follow.
  */
-static const struct {
+static const struct kind {
 	const char *name;
 	uint8_t fixed;
 	bool items, returns, payload;
@@ -219,11 +219,54 @@ static int check_call_flags(const struct ripc__header *h, const char **why)
 	return 0;
 }
 
+/*
+ * The fields that flags add behind the first 32 bytes. *at: moved behind them. Return: 0 or
+ * -EPROTO.
+ */
+static int decode_extensions(struct ripc__header *h, const uint8_t **at, const uint8_t *end,
+			     const char **why)
+{
+	const uint8_t *p = *at;
+
+	if (h->flags & ~RIPC__F_ALL)
+		return malformed(why, "unknown flags");
+	if (h->flags & RIPC__F_INSTANCE) {
+		if (!kinds[h->kind].instance)
+			return malformed(why, "instance id where none belongs");
+		if (end - p < 16)
+			return malformed(why, "truncated");
+		h->instance = p;
+		p += 16;
+	}
+	if (h->flags & RIPC__F_ACK) {
+		if (!kinds[h->kind].ack || h->instance)
+			return malformed(why, "the end of a request where none belongs");
+		if (end - p < RIPC__ACK_WORD)
+			return malformed(why, "truncated");
+		h->acked = ripc__get_le64(p);
+		p += RIPC__ACK_WORD;
+	}
+	if (check_call_flags(h, why))
+		return -EPROTO;
+	if (h->flags & (RIPC__F_CALL | RIPC__F_REPLY)) {
+		if (end - p < RIPC__CALL_EXT)
+			return malformed(why, "truncated");
+		h->call = ripc__get_le64(p);
+		h->call_word = ripc__get_le64(p + 8);
+		if (!h->call || h->call_word >> 32)
+			return malformed(why, "call without an id");
+		p += RIPC__CALL_EXT;
+	}
+	*at = p;
+	return 0;
+}
+
 static int __attribute__((noinline))
 decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 {
 	const uint8_t *p = buf + RIPC__HEADER_LEN, *end = buf + len;
-	size_t need;
+	const struct kind *k;
+	size_t need, item;
 
 	if (len < RIPC__HEADER_LEN)
 		return malformed(why, "shorter than a header");
@@ -234,6 +277,7 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	h->kind = buf[3];
 	if (h->kind >= RIPC__KIND_END || !kinds[h->kind].name)
 		return malformed(why, "message of unknown kind");
+	k = &kinds[h->kind];
 	h->flags = ripc__get_le16(buf + 4);
 	h->nitems = ripc__get_le16(buf + 6);
 	h->dest = ripc__get_le64(buf + 8);
@@ -248,61 +292,32 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 		h->credits = ripc__get_le16(buf + 28);
 		h->nreturns = ripc__get_le16(buf + 30);
 	}
-	if (h->flags & ~RIPC__F_ALL)
-		return malformed(why, "unknown flags");
-	if (h->nitems > RIPC_ITEMS_MAX || (kinds[h->kind].items ? !h->nitems : h->nitems))
+	if (h->nitems > RIPC_ITEMS_MAX || (k->items ? !h->nitems : h->nitems))
 		return malformed(why, "item count out of bounds");
-	if (h->nreturns > (kinds[h->kind].returns ? RIPC_RETURN_BUFFERS_MAX : 0))
+	if (h->nreturns > (k->returns ? RIPC_RETURN_BUFFERS_MAX : 0))
 		return malformed(why, "return buffer count out of bounds");
-
 	h->instance = NULL;
-	if (h->flags & RIPC__F_INSTANCE) {
-		if (!kinds[h->kind].instance)
-			return malformed(why, "instance id where none belongs");
-		if (end - p < 16)
-			return malformed(why, "truncated");
-		h->instance = p;
-		p += 16;
-	}
-	h->acked = 0;
-	if (h->flags & RIPC__F_ACK) {
-		if (!kinds[h->kind].ack || h->instance)
-			return malformed(why, "the end of a request where none belongs");
-		if (end - p < RIPC__ACK_WORD)
-			return malformed(why, "truncated");
-		h->acked = ripc__get_le64(p);
-		p += RIPC__ACK_WORD;
-	}
-	if (check_call_flags(h, why))
+	h->acked = h->call = h->call_word = 0;
+	if (h->flags && decode_extensions(h, &p, end, why))
 		return -EPROTO;
-	h->call = h->call_word = 0;
-	if (h->flags & (RIPC__F_CALL | RIPC__F_REPLY)) {
-		if (end - p < RIPC__CALL_EXT)
-			return malformed(why, "truncated");
-		h->call = ripc__get_le64(p);
-		h->call_word = ripc__get_le64(p + 8);
-		if (!h->call || h->call_word >> 32)
-			return malformed(why, "call without an id");
-		p += RIPC__CALL_EXT;
-	}
-	need = kinds[h->kind].fixed + (size_t)h->nreturns * RIPC__DESC_LEN +
-	       (size_t)h->nitems * (kinds[h->kind].lens ? 4 : RIPC__DESC_LEN);
+	item = k->lens ? 4 : RIPC__DESC_LEN;
+	need = k->fixed + h->nreturns * (size_t)RIPC__DESC_LEN + h->nitems * item;
 	if ((size_t)(end - p) < need)
 		return malformed(why, "truncated");
-	h->u[0] = kinds[h->kind].fixed >= 8 ? ripc__get_le64(p) : 0;
-	h->u[1] = kinds[h->kind].fixed >= 16 ? ripc__get_le64(p + 8) : 0;
-	p += kinds[h->kind].fixed;
+	h->u[0] = k->fixed >= 8 ? ripc__get_le64(p) : 0;
+	h->u[1] = k->fixed >= 16 ? ripc__get_le64(p + 8) : 0;
+	p += k->fixed;
 	h->lens = h->items = p;
-	p += (size_t)h->nitems * (kinds[h->kind].lens ? 4 : RIPC__DESC_LEN);
+	p += h->nitems * item;
 	h->returns = p;
 	p += (size_t)h->nreturns * RIPC__DESC_LEN;
 	h->payload = p;
 	h->payload_len = (uint64_t)(end - p);
-	if (!kinds[h->kind].payload && h->payload_len)
+	if (!k->payload && h->payload_len)
 		return malformed(why, "longer than its kind");
 	if (check_returns(h, why))
 		return -EPROTO;
-	if (kinds[h->kind].lens)
+	if (k->lens)
 		return check_short(h, why);
 	if (h->kind == RIPC__LONG)
 		return check_long(h, why);

@@ -301,6 +301,30 @@ START_TEST(waiting__ends_with_a_message)
 }
 END_TEST
 
+START_TEST(wait__yields_without_an_object)
+{
+	struct side one, two;
+	struct fi_cq_tagged_entry e;
+	char got = 0;
+	int fd;
+
+	side_open(&one, NULL, FI_WAIT_NONE);
+	side_open(&two, NULL, FI_WAIT_YIELD);
+	ck_assert_int_eq(fi_cq_sread(two.cq, &e, 1, NULL, 1), -FI_EAGAIN);
+	ck_assert_int_eq(fi_control(&two.cq->fid, FI_GETWAIT, &fd), -FI_ENODATA);
+	ck_assert_int_eq(fi_recv(two.ep, &got, 1, NULL, FI_ADDR_UNSPEC, &got), 0);
+	ck_assert_int_eq(fi_send(one.ep, "x", 1, NULL, side_insert(&one, &two), NULL), 0);
+	while (fi_cq_sread(two.cq, &e, 1, NULL, 1) != 1)
+		side_progress(&one);
+	ck_assert_ptr_eq(e.op_context, &got);
+	ck_assert_int_eq(got, 'x');
+	ck_assert_int_eq(fi_cq_signal(two.cq), 0);
+	ck_assert_int_eq(fi_cq_sread(two.cq, &e, 1, NULL, -1), -FI_EAGAIN);
+	side_close(&one);
+	side_close(&two);
+}
+END_TEST
+
 START_TEST(counters__count_messages)
 {
 	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -361,6 +385,7 @@ int main(void)
 	tcase_add_test(tc, pieces__are_one_message);
 	tcase_add_test(tc, delivery_complete__waits_for_the_receive);
 	tcase_add_test(tc, waiting__ends_with_a_message);
+	tcase_add_test(tc, wait__yields_without_an_object);
 	tcase_add_test(tc, counters__count_messages);
 	tcase_add_test(tc, messages_to_itself);
 	suite_add_tcase(s, tc);

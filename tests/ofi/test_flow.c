@@ -151,7 +151,7 @@ static void *next_error(struct side *s)
 /* An endpoint is closed during transfers in both directions. */
 START_TEST(endpoint_closed_under_traffic__ends_operations)
 {
-	static char out[1 << 20], in[1 << 20];
+	static char out[1 << 20], in[5][1 << 20];
 	struct side a, b;
 	fi_addr_t to_a, to_b;
 
@@ -162,9 +162,9 @@ START_TEST(endpoint_closed_under_traffic__ends_operations)
 	for (unsigned i = 0; i < 4; i++) {
 		ck_assert_int_eq(fi_tsend(a.ep, out, sizeof(out), NULL, to_b, i, out), 0);
 		ck_assert_int_eq(fi_tsend(b.ep, out, sizeof(out), NULL, to_a, i, out), 0);
-		ck_assert_int_eq(fi_trecv(a.ep, in, sizeof(in), NULL, to_b, i, 0, in), 0);
+		ck_assert_int_eq(fi_trecv(a.ep, in[i], sizeof(in[i]), NULL, to_b, i, 0, in[i]), 0);
 	}
-	ck_assert_int_eq(fi_trecv(b.ep, in, sizeof(in), NULL, to_a, 2, 0, in), 0);
+	ck_assert_int_eq(fi_trecv(b.ep, in[4], sizeof(in[4]), NULL, to_a, 2, 0, in[4]), 0);
 	side_progress(&b);
 	side_progress(&a);
 	side_progress(&b);

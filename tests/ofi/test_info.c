@@ -2,6 +2,7 @@
 /* Attributes and refusals of the provider, and its objects without traffic. */
 #include "side.h"
 
+#include <endian.h>
 #include <rdma/fi_rma.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,87 @@ START_TEST(getinfo__refuses_what_is_not_served)
 		}
 		ck_assert_msg(infos(hints) == -FI_ENODATA, "hints %u", i);
 	}
+}
+END_TEST
+
+/* The id of a service in an address. */
+static uint64_t id_of(const void *address)
+{
+	uint64_t id;
+
+	ck_assert_ptr_nonnull(address);
+	memcpy(&id, (const char *)address + 8, sizeof(id));
+	return le64toh(id);
+}
+
+START_TEST(getinfo__takes_the_number_of_a_service)
+{
+	struct fi_info *hints = side_hints(), *source, *dest;
+
+	ck_assert_int_eq(
+		fi_getinfo(FI_VERSION(1, 17), "localhost", "4711", FI_SOURCE, hints, &source), 0);
+	ck_assert_uint_eq(source->src_addrlen, 16);
+	ck_assert_uint_eq(id_of(source->src_addr), 4711);
+	ck_assert_int_eq(fi_getinfo(FI_VERSION(1, 17), "any.host", "4711", 0, hints, &dest), 0);
+	ck_assert_uint_eq(id_of(dest->dest_addr), 4711);
+	/* The endpoint draws its id. */
+	ck_assert_uint_eq(id_of(dest->src_addr), 0);
+	fi_freeinfo(source);
+	fi_freeinfo(dest);
+	fi_freeinfo(hints);
+}
+END_TEST
+
+START_TEST(getinfo__refuses_nodes_and_services_that_mean_nothing)
+{
+	const struct {
+		const char *node, *service;
+		uint64_t flags;
+	} bad[] = {
+		{NULL, "http", 0},
+		{NULL, "0", FI_SOURCE},
+		{NULL, "9223372036854775808", 0},
+		{NULL, "-1", 0},
+		{NULL, "12x", FI_SOURCE},
+		{"localhost", NULL, 0},
+		{"192.0.2.1", "4711", FI_SOURCE | FI_NUMERICHOST},
+	};
+	struct fi_info *hints = side_hints(), *info;
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		ck_assert_msg(fi_getinfo(FI_VERSION(1, 17), bad[i].node, bad[i].service,
+					 bad[i].flags, hints, &info) == -FI_ENODATA,
+			      "combination %u", i);
+	fi_freeinfo(hints);
+}
+END_TEST
+
+START_TEST(endpoint__holds_the_service_of_its_source)
+{
+	struct side a;
+	struct fi_info *hints = side_hints(), *info;
+	struct fid_ep *ep, *second;
+	uint8_t address[16];
+	size_t len = sizeof(address);
+
+	side_open(&a, NULL, FI_WAIT_NONE);
+	ck_assert_int_eq(fi_getinfo(FI_VERSION(1, 17), NULL, "4711", FI_SOURCE, hints, &info), 0);
+	ck_assert_int_eq(fi_endpoint(a.domain, info, &ep, NULL), 0);
+	ck_assert_int_eq(fi_getname(&ep->fid, address, &len), 0);
+	ck_assert_uint_eq(id_of(address), 4711);
+	/* A second one draws its id, as programs do that exchange addresses themselves. */
+	ck_assert_int_eq(fi_endpoint(a.domain, info, &second, NULL), 0);
+	ck_assert_int_eq(fi_close(&second->fid), 0);
+	/* An address in the hints is taken to the letter. */
+	memcpy(info->src_addr, address, sizeof(address));
+	ck_assert_int_eq(fi_endpoint(a.domain, info, &second, NULL), -FI_EADDRINUSE);
+	ck_assert_int_eq(fi_close(&ep->fid), 0);
+	/* An id that was drawn belongs to the endpoint that drew it. */
+	ck_assert_int_eq(fi_getname(&a.ep->fid, info->src_addr, &len), 0);
+	ck_assert_int_eq(fi_endpoint(a.domain, info, &second, NULL), -FI_EADDRNOTAVAIL);
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+	side_close(&a);
 }
 END_TEST
 
@@ -188,6 +270,9 @@ int main(void)
 
 	tcase_add_test(tc, getinfo__one_endpoint_that_meets_the_hints);
 	tcase_add_test(tc, getinfo__refuses_what_is_not_served);
+	tcase_add_test(tc, getinfo__takes_the_number_of_a_service);
+	tcase_add_test(tc, getinfo__refuses_nodes_and_services_that_mean_nothing);
+	tcase_add_test(tc, endpoint__holds_the_service_of_its_source);
 	tcase_add_test(tc, getname__returns_the_length);
 	tcase_add_test(tc, av__inserts_finds_and_removes);
 	tcase_add_test(tc, objects_in_use__are_not_closed);

@@ -55,7 +55,8 @@ for m_case in on:false:1 off:false:200.4 on:true:80.25 off:true:301; do
 done >"$work/handover"
 echo '{"command":"scripts/bench","date":"2026-11-21T00:00:00Z","cpu":"A CPU","cpus":2,
 	"kernel":"6","rounds":3,"discarded":1,"line_us":0.1,"versions":{"libripc":"1","UCX":"2"},
-	"left_out":["perftest: no device"],"commands":["UCX: so"]}' >"$work/about"
+	"left_out":["perftest: no device"],"commands":["UCX: so"],
+	"zero_copy":"| in place |\n|---|\n| 98 of 100 |"}' >"$work/about"
 mkdir "$work/out" "$work/top"
 printf 'before\n<!-- figures: begin (text) -->\nstale\n<!-- figures: end -->\nafter\n' \
 	>"$work/top/README.md"
@@ -109,6 +110,7 @@ has "the other placement is there, too" "$work/out/report.md" \
 	'^| round trip of 64 B, us | 9 | - | - | \*\*8\*\* | - |'
 has "and what was moved" "$work/out/report.md" '^| Medians (cache line: mixed)'
 has "among that nothing is the best" "$work/out/report.md" '^| 1 KiB, us | 3 | 5 | - |'
+has "what lay in place" "$work/out/report.md" '^| 98 of 100 |$'
 has "what was left out is named" "$work/out/report.md" '^- perftest: no device$'
 has "what failed is named" "$work/out/report.md" '^- nng, tcp, block, rate: no such thing$'
 has "with its sizes" "$work/out/report.md" '^- mpi, shm, poll, latency, 8, 1024 bytes: slow$'

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* ripc-gateway: reads the configuration, and runs gateways until a signal ends the last. */
 #define _GNU_SOURCE
+#include "arguments.h"
 #include "gateway.h"
 #include "ripc.h"
 #include "../tool.h"
@@ -16,6 +17,7 @@
 
 struct run {
 	const char *file, *metrics;
+	char *text; /* the configuration from the command line; or NULL */
 	struct gateway *gateway;
 	/* the gateway that SIGHUP has made, to be started */
 	struct gateway *next;
@@ -27,7 +29,10 @@ struct run {
 static void usage(FILE *out)
 {
 	fputs("usage: ripc-gateway [-t] [-m FILE] [-o KEY=VALUE] CONFIGURATION\n"
-	      "Moves samples between services, UDP, files and generators.\n"
+	      "       ripc-gateway [-t] [-m FILE] [-o KEY=VALUE] FROM TO...\n"
+	      "Moves samples between services, UDP, files and generators. FROM and TO are\n"
+	      "signal:FORM, file:PATH, stdio, socket:HOST:PORT, ripc:SERVICE or group:ID, with\n"
+	      "further keys of the node: signal:sine,rate=1000,frequency=2\n"
 	      "  -t, --test            check the configuration and end\n"
 	      "  -m, --metrics FILE    OpenMetrics text, written on SIGUSR1 and at the end\n"
 	      "  -o, --option KEY=VALUE  a setting of libripc\n"
@@ -46,7 +51,8 @@ static struct gateway *load(const struct run *run)
 		tool_error("out of memory");
 		return NULL;
 	}
-	if (plan_load(&gateway->plan, run->file, error)) {
+	if (run->text ? plan_parse(&gateway->plan, run->file, run->text, error)
+		      : plan_load(&gateway->plan, run->file, error)) {
 		tool_error("%s", error);
 		free(gateway);
 		return NULL;
@@ -173,6 +179,21 @@ static int run_all(struct run *run)
 	return rc ? TOOL_ERROR : TOOL_OK;
 }
 
+static bool use_arguments(struct run *run, unsigned n, char *const *arguments)
+{
+	char error[PLAN_ERROR_MAX] = "out of memory";
+	size_t len;
+	FILE *out = open_memstream(&run->text, &len);
+	bool ok = out && arguments_write(out, n, arguments, error);
+
+	if (out && fclose(out))
+		ok = false;
+	run->file = "arguments";
+	if (!ok)
+		tool_error("%s", error);
+	return ok;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -207,10 +228,14 @@ int main(int argc, char **argv)
 			return TOOL_ERROR;
 		}
 	}
-	if (argc - optind != 1) {
+	if (argc == optind) {
 		usage(stderr);
 		return TOOL_ERROR;
 	}
 	run.file = argv[optind];
-	return tool_finish(run_all(&run));
+	if (argc - optind > 1 && !use_arguments(&run, (unsigned)(argc - optind), argv + optind))
+		return TOOL_ERROR;
+	c = run_all(&run);
+	free(run.text);
+	return tool_finish(c);
 }

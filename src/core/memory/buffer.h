@@ -158,6 +158,8 @@ struct ripc__memory {
 	uint32_t next_return_id;
 	struct ripc__local_return **return_index; /* power-of-two table by id */
 	unsigned return_index_cap;
+	struct ripc__list free_import_refs; /* struct ripc__import_ref: kept for reuse */
+	unsigned nfree_import_refs;
 };
 
 void ripc__memory_init(struct ripc *ctx);

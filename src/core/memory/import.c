@@ -47,6 +47,40 @@ void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, int fd, u
 	lane->ctx->memory_ops->map_ack(lane, export_id);
 }
 
+#define FREE_REFS_MAX 64 /* structs kept for reuse */
+
+static struct ripc__import_ref *import_ref_get(struct ripc__memory *m)
+{
+	struct ripc__list *n = ripc__list_first(&m->free_import_refs);
+
+	if (!n)
+		return malloc(sizeof(struct ripc__import_ref));
+	ripc__list_del(n);
+	m->nfree_import_refs--;
+	return ripc__list_entry(n, struct ripc__import_ref, link);
+}
+
+static void import_ref_put(struct ripc__memory *m, struct ripc__import_ref *import_ref)
+{
+	ripc__list_del(&import_ref->link);
+	if (m->nfree_import_refs >= FREE_REFS_MAX) {
+		free(import_ref);
+		return;
+	}
+	ripc__list_add(&m->free_import_refs, &import_ref->link);
+	m->nfree_import_refs++;
+}
+
+void ripc__import_refs_free(struct ripc__memory *m)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&m->free_import_refs))) {
+		ripc__list_del(n);
+		free(ripc__list_entry(n, struct ripc__import_ref, link));
+	}
+}
+
 static void import_ref_free(struct ripc__import_ref *import_ref)
 {
 	ripc__list_del(&import_ref->link);
@@ -77,7 +111,7 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 			ctx->memory_ops->release(import_ref->lane, import_ref->request,
 						 import_ref->item |
 							 (r->tainted ? RIPC__RELEASE_LOST : 0));
-		import_ref_free(import_ref);
+		import_ref_put(ctx->memory, import_ref);
 	}
 	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))
 		return;
@@ -116,13 +150,11 @@ int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t a
 
 	if (!r || at > r->cap || len > r->cap - at)
 		return -EPROTO;
-	import_ref = calloc(1, sizeof(*import_ref));
+	import_ref = import_ref_get(lane->ctx->memory);
 	if (!import_ref)
 		return -ENOBUFS;
-	import_ref->region = r;
-	import_ref->lane = lane;
-	import_ref->request = request;
-	import_ref->item = item;
+	*import_ref = (struct ripc__import_ref){
+		.region = r, .lane = lane, .request = request, .item = item};
 	ripc__list_add(&r->import_refs, &import_ref->link);
 	*out = import_ref;
 	*base = r->base + at;

@@ -86,7 +86,7 @@ struct ripc__late_ref {
 
 /* An item of a received message that lies in an import. */
 struct ripc__import_ref {
-	struct ripc__list link; /* in region->import_refs */
+	struct ripc__list link; /* in region->import_refs, or in memory->free_import_refs */
 	struct ripc__region *region;
 	struct ripc__lane *lane; /* lane for RELEASE; NULL: the sender does not wait any more */
 	uint64_t request;        /* the sender's request id */
@@ -173,6 +173,8 @@ int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t a
 			 uint8_t **base);
 /* Ends a reference: sends RELEASE when no send of ours reads the item either. */
 void ripc__import_ref_release(struct ripc__import_ref *import_ref);
+/* Frees the structs that are kept for reuse. */
+void ripc__import_refs_free(struct ripc__memory *m);
 /* Ends the reference of an item whose message was freed or detached. */
 void ripc__import_ref_release_item(struct ripc__region *region, const struct ripc__message *m,
 				   unsigned item);

@@ -20,6 +20,7 @@ void ripc__memory_init(struct ripc *ctx)
 	ripc__list_init(&m->lru);
 	ripc__list_init(&m->recv_windows);
 	ripc__list_init(&m->returns);
+	ripc__list_init(&m->free_import_refs);
 	m->next_return_id = 1;
 }
 
@@ -58,6 +59,7 @@ void ripc__memory_fini(struct ripc *ctx)
 			ripc__pool_unmap(ctx, r);
 		free(r);
 	}
+	ripc__import_refs_free(m);
 	free(m->regions);
 	free(m->return_index);
 	memset(m, 0, sizeof(*m));

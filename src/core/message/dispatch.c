@@ -54,7 +54,7 @@ flow_lookup(struct ripc__lane *lane, uint64_t id)
 			return NULL;
 		f->id = id;
 		f->lane = lane;
-		f->advertised_units = lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+		ripc__flow_advertised(f);
 		HASH_ADD(hh, lane->flows, id, sizeof(f->id), f);
 		if (!f->hh.tbl) {
 			free(f);

@@ -4,99 +4,12 @@
  * the next ones of their sender and need nothing else. dispatch.c handles all others.
  */
 #include "core/call/call.h"
-#include "core/memory/message.h"
+#include "core/message/fast_receive.h"
 #include "core/message/receive.h"
-#include "core/peer/lane.h"
-#include "core/peer/peer.h"
-#include "core/reliable/reliable.h"
-#include "core/service/service.h"
-#include "wire/bytes.h"
 
 /* A datagram with one item and nothing else: its first 8 bytes, the length of its header. */
 #define DATAGRAM_WORD (RIPC__FAST_HEADER_WORD | (uint64_t)RIPC__F_INSTANCE << 32)
 #define DATAGRAM_LEN  (RIPC__FAST_HEADER_LEN + 16)
-
-/* The header of a short message of one item, in full or elided. */
-struct one_item {
-	uint64_t dest, source;
-	uint32_t credits; /* receive buffers given back */
-	uint32_t head;    /* bytes before the payload */
-	uint32_t len;     /* bytes of the payload */
-};
-
-/* The bytes before the length of the item: F_CALL and F_REPLY extend the header. */
-#define FIXED_LEN(flags) \
-	(RIPC__HEADER_LEN + ((flags) & (RIPC__F_CALL | RIPC__F_REPLY) ? RIPC__CALL_EXT : 0))
-
-/*
- * Decodes the header. Return: false: another kind of message, or not the next one of the lane. The
- * service and the sender are not checked. flags: the ones that the message must have.
- */
-static inline bool one_item_get(struct one_item *h, const struct ripc__lane *lane,
-				const struct ripc__event *ev, unsigned flags)
-{
-	const uint8_t *data = ev->data;
-	const uint32_t fixed = FIXED_LEN(flags);
-	uint64_t last;
-	uint32_t word;
-
-	if (ev->len < (flags ? fixed + 4 : RIPC__ELIDED_LEN))
-		return false;
-	word = ripc__get_le32(data);
-	if (!flags && (word & 0xff) == RIPC__ELIDED_MAGIC) {
-		*h = (struct one_item){
-			.dest = lane->rx_last.dest,
-			.source = lane->rx_last.source,
-			.credits = word >> 8 & 0xff,
-			.head = RIPC__ELIDED_LEN,
-			.len = ev->len - RIPC__ELIDED_LEN,
-		};
-		return lane->rx_last.known && word >> 16 == (uint16_t)lane->rx_seq;
-	}
-	if (ev->len < fixed + 4 ||
-	    ripc__get_le64(data) != (RIPC__FAST_HEADER_WORD | (uint64_t)flags << 32))
-		return false;
-	last = ripc__get_le64(data + 24);
-	*h = (struct one_item){
-		.dest = ripc__get_le64(data + 8),
-		.source = ripc__get_le64(data + 16),
-		.credits = (uint32_t)(last >> 32),
-		.head = fixed + 4,
-		.len = ev->len - (fixed + 4),
-	};
-	/* The bits above the credits count return buffers, which must be 0. */
-	return (uint32_t)last == lane->rx_seq && h->credits <= UINT16_MAX &&
-	       ripc__get_le32(data + fixed) == h->len;
-}
-
-/* Whether the payload is in memory of the transport or of the message; else it must be copied. */
-static inline bool is_in_place(struct ripc__message *m, const struct ripc__event *ev)
-{
-	return ev->token || ev->data == ripc__message_buf(m);
-}
-
-/* Makes m the message of an event with head bytes before its payload. */
-static inline void __attribute__((always_inline))
-fill_message(struct ripc_service *s, struct ripc__peer *p, unsigned tp, struct ripc__message *m,
-	     const struct ripc__event *ev, uint64_t source, uint32_t head)
-{
-	uint32_t len = ev->len - head;
-
-	ripc__message_cache_pop(s->ctx);
-	m->pub.source = source;
-	m->pub.dest = s->id;
-	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
-	m->pub.nitems = 1;
-	m->pub.nreturn_buffers = 0;
-	m->iov[0] = (struct iovec){(void *)(ev->data + head), len};
-	m->placement[0] = RIPC_IN_RECEIVE_BUFFER;
-	m->token = ev->token;
-	m->tp = (uint8_t)tp;
-	s->stats.short_received++;
-	s->stats.bytes_received += len;
-	p->stats.short_received++;
-	p->stats.bytes_received += len;
-}
 
 /* Takes a datagram from ctx->last_peer if it is the next. Return: false: nothing was done. */
 static bool __attribute__((noinline))
@@ -111,62 +24,11 @@ receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	    ripc__get_le64(data + 8) != s->id || s->taken_over ||
 	    ripc__get_le32(data + RIPC__HEADER_LEN + 16) != ev->len - DATAGRAM_LEN ||
 	    !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) || !p ||
-	    memcmp(p->instance, data + RIPC__HEADER_LEN, 16) || !is_in_place(m, ev) ||
+	    memcmp(p->instance, data + RIPC__HEADER_LEN, 16) || !ripc__event_in_place(m, ev) ||
 	    !ripc__replay_next(&p->datagrams, p->dgram_seen, ripc__get_le64(data + 24),
 			       ctx->now_ns))
 		return false;
-	fill_message(s, p, tp, m, ev, ripc__get_le64(data + 16), DATAGRAM_LEN);
-	return true;
-}
-
-/* Whether the application may hold one more receive buffer, see short_message() in dispatch.c. */
-static inline bool may_hold_buffer(const struct ripc__lane *lane)
-{
-	return lane->rx_held < lane->rx_depth / 2 &&
-	       lane->rx_held + RIPC__RECV_DEPTH_MIN < lane->rx_depth;
-}
-
-/*
- * Takes the next message of a lane if it is from the last sender to the last service and has no
- * return buffers. s: NULL: for any service. Return: false: nothing was done.
- */
-static inline bool __attribute__((always_inline))
-receive_lane(struct ripc *ctx, struct ripc_service *s, unsigned tp, struct ripc__message *m,
-	     const struct ripc__event *ev, unsigned flags)
-{
-	struct ripc__lane *lane = ev->user;
-	struct one_item h;
-	struct ripc__flow *flow;
-	bool hold = ev->token && lane->rx_depth;
-	uint32_t units;
-
-	if (lane->state != RIPC__LANE_UP || lane->shake || !one_item_get(&h, lane, ev, flags))
-		return false;
-	flow = lane->flow;
-	units = ripc__units_of(FIXED_LEN(flags) + 4 + (size_t)h.len);
-	/* The slow path wakes senders that wait for credit, and copies payloads. */
-	if (!flow || flow->id != h.dest || (s ? flow->service != s : !flow->service) ||
-	    flow->source != h.source || (h.credits && (!lane->uses_credits || lane->starved)) ||
-	    lane->peer->pending_conn || flow->arrived_units + units > flow->advertised_units ||
-	    (hold && !may_hold_buffer(lane)) || !is_in_place(m, ev) ||
-	    (flags && !ripc__reliable_receive_next(lane, ev->len)))
-		return false;
-	lane->last_rx_ns = ctx->now_ns;
-	lane->rx_untimed = true;
-	lane->pinged_ns = 0;
-	if (!flags && !ripc__header_context_is(&lane->rx_last, h.dest, h.source))
-		lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
-	lane->rx_seq++;
-	lane->tx_credits += h.credits;
-	flow->arrived_units += units;
-	fill_message(flow->service, lane->peer, tp, m, ev, flow->source, h.head);
-	ripc__flow_consume(flow, units);
-	if (hold) {
-		m->lane = lane;
-		lane->rx_held++;
-	} else if (lane->rx_depth) {
-		ripc__lane_repost(lane);
-	}
+	ripc__message_fill(s, p, tp, m, ev, ripc__get_le64(data + 16), DATAGRAM_LEN);
 	return true;
 }
 
@@ -174,7 +36,7 @@ static bool __attribute__((noinline))
 receive_reliable(struct ripc *ctx, struct ripc_service *s, unsigned tp, struct ripc__message *m,
 		 const struct ripc__event *ev)
 {
-	return receive_lane(ctx, s, tp, m, ev, RIPC__F_RELIABLE);
+	return ripc__receive_next(ctx, s, tp, m, ev, RIPC__F_RELIABLE);
 }
 
 /* Requests to s, and answers to any service of the context. */
@@ -193,12 +55,12 @@ receive_call(struct ripc *ctx, struct ripc_service *s, unsigned tp, struct ripc_
 	if (!id || word >> 32)
 		return RIPC__FAST_NOTHING;
 	/* A request without time left is not delivered. */
-	if (s && word && receive_lane(ctx, s, tp, m, ev, RIPC__F_RELIABLE | RIPC__F_CALL)) {
+	if (s && word && ripc__receive_next(ctx, s, tp, m, ev, RIPC__F_RELIABLE | RIPC__F_CALL)) {
 		ripc__message_set_call(m, RIPC__CALL_REQUEST, id, (uint32_t)word, lane->peer);
 		ripc__request_delivered(m);
 		return RIPC__FAST_MESSAGE;
 	}
-	if (!receive_lane(ctx, NULL, tp, m, ev, RIPC__F_RELIABLE | RIPC__F_REPLY))
+	if (!ripc__receive_next(ctx, NULL, tp, m, ev, RIPC__F_RELIABLE | RIPC__F_REPLY))
 		return RIPC__FAST_NOTHING;
 	ripc__message_set_call(m, RIPC__CALL_REPLY, id, (uint32_t)word, lane->peer);
 	ripc__event_begin(ctx);
@@ -214,7 +76,7 @@ enum ripc__fast ripc__fast_receive(struct ripc *ctx, struct ripc_service *s, uns
 		return s && ev->kind == RIPC__EV_DATAGRAM && receive_datagram(s, tp, m, ev)
 			       ? RIPC__FAST_MESSAGE
 			       : RIPC__FAST_NOTHING;
-	if (s && (RIPC__LIKELY(receive_lane(ctx, s, tp, m, ev, 0)) ||
+	if (s && (RIPC__LIKELY(ripc__receive_next(ctx, s, tp, m, ev, 0)) ||
 		  receive_reliable(ctx, s, tp, m, ev)))
 		return RIPC__FAST_MESSAGE;
 	return receive_call(ctx, s, tp, m, ev);

@@ -6,6 +6,7 @@
  */
 #include "core/message/receive.h"
 #include "core/memory/message.h"
+#include "core/message/fast_receive.h"
 #include "core/message/service.h"
 #include "core/peer/lane.h"
 #include "core/rendezvous/delayed_ack.h"
@@ -35,19 +36,20 @@ static bool may_receive(const struct ripc_service *s)
 	       may_poll(s->ctx);
 }
 
-/* Handles an event that poll_one() has brought. Return: a message for s, or NULL. */
-static inline struct ripc__message *receive_event(struct ripc *ctx, struct ripc_service *s,
-						  unsigned tp, struct ripc__message *m,
-						  const struct ripc__event *ev)
+/* receive_event() for other events than the next plain short message of a sender. */
+static struct ripc__message *__attribute__((noinline))
+receive_other(struct ripc *ctx, struct ripc_service *s, unsigned tp, struct ripc__message *m,
+	      const struct ripc__event *ev)
 {
-	enum ripc__fast fast = ripc__fast_receive(ctx, s, tp, m, ev);
-
-	if (RIPC__LIKELY(fast == RIPC__FAST_MESSAGE)) {
+	switch (ripc__fast_receive(ctx, s, tp, m, ev)) {
+	case RIPC__FAST_MESSAGE:
 		ripc__list_add(&ctx->messages, &m->held);
 		return m;
-	}
-	if (fast == RIPC__FAST_DONE)
+	case RIPC__FAST_DONE:
 		return NULL;
+	default:
+		break;
+	}
 	/* The event may be in the buffer of m: take m out of the cache until it is dispatched. */
 	ripc__message_cache_pop(ctx);
 	ripc__dispatch_event(ctx, tp, ev);
@@ -55,12 +57,24 @@ static inline struct ripc__message *receive_event(struct ripc *ctx, struct ripc_
 	return NULL;
 }
 
+/* Handles an event that poll_one() has brought. Return: a message for s, or NULL. */
+static __always_inline struct ripc__message *receive_event(struct ripc *ctx, struct ripc_service *s,
+							   unsigned tp, struct ripc__message *m,
+							   const struct ripc__event *ev)
+{
+	if (RIPC__UNLIKELY(!s || ev->kind != RIPC__EV_RECV ||
+			   !ripc__receive_next(ctx, s, tp, m, ev, 0)))
+		return receive_other(ctx, s, tp, m, ev);
+	ripc__list_add(&ctx->messages, &m->held);
+	return m;
+}
+
 /*
  * Polls the endpoints that were active last, for a message for s; NULL: for anything. Return: a
  * message for s, or NULL; *had_event: there was an event.
  */
-static inline struct ripc__message *poll_recent(struct ripc *ctx, struct ripc_service *s,
-						bool *had_event)
+static __always_inline struct ripc__message *poll_recent(struct ripc *ctx, struct ripc_service *s,
+							 bool *had_event)
 {
 	struct ripc__message *m = ripc__message_cache_peek(ctx);
 	struct ripc__event ev;

@@ -72,7 +72,7 @@ uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, con
 	}
 	if (!lane)
 		return 0;
-	*transport = ctx->tp[lane->tp].ops->name;
+	*transport = lane->ctx->tp[lane->tp].ops->name;
 	return lane->send_max - RIPC__SHORT_FIXED;
 }
 
@@ -153,8 +153,10 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 		p = ripc__local_returns_encode(lane, m->returns, &nreturns, p);
 		ripc__put_le16(buf + 30, (uint16_t)nreturns);
 	}
-	rc = ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems,
-			     m->flags & RIPC_MORE);
+	rc = m->nitems == 1 && !m->nreturns && !delayed_ack
+		     ? ripc__lane_send_item(lane, d->id, m->s->id, m->items, m->flags & RIPC_MORE)
+		     : ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems,
+				       m->flags & RIPC_MORE);
 	if (rc)
 		return rc;
 	if (m->nreturns)
@@ -219,7 +221,7 @@ static int send_timeout(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 				  d->why ? d->why : "the look-up is under way");
 	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN, "service %llu at peer %s over %s: %s",
 			  (unsigned long long)d->id, ripc__instance_text(d->peer->instance),
-			  ctx->tp[lane->tp].ops->name,
+			  lane->ctx->tp[lane->tp].ops->name,
 			  lane->blocked ? "the transport's queue is full"
 					: "out of credit: its receiver does not take its messages");
 }
@@ -392,7 +394,6 @@ static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx
 	struct ripc__dest *d;
 	struct ripc__lane *lane;
 	struct ripc__credit *c;
-	uint8_t header[RIPC__FAST_HEADER_LEN];
 	size_t len = item->iov_len;
 	uint32_t units;
 
@@ -411,9 +412,7 @@ static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx
 	units = ripc__units_of(RIPC__FAST_HEADER_LEN + len);
 	if (RIPC__UNLIKELY(c->sent_units + units > c->limit_units))
 		return false;
-	ripc__header_put(header, RIPC__SHORT, 0, 1, 0, dest, s->id);
-	ripc__put_le32(header + RIPC__HEADER_LEN, (uint32_t)len);
-	if (RIPC__UNLIKELY(ripc__lane_post(lane, header, sizeof(header), item, 1, more)))
+	if (RIPC__UNLIKELY(ripc__lane_post_item(lane, dest, s->id, item, more)))
 		return false;
 	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 		ripc__delayed_ack_replied(lane);

@@ -28,10 +28,17 @@ struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id)
 	return c;
 }
 
+void ripc__flow_advertised(struct ripc__flow *flow)
+{
+	uint64_t window = flow->lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+
+	flow->advertised_units = flow->consumed_units + window;
+	flow->advertise_at_units = flow->consumed_units + window / 4;
+}
+
 void ripc__flow_advertise(struct ripc__flow *flow)
 {
-	flow->advertised_units =
-		flow->consumed_units + flow->lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+	ripc__flow_advertised(flow);
 	ripc__lane_notify(flow->lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
 }
 

@@ -118,16 +118,26 @@ static int post_control(struct ripc__lane *lane, uint8_t *bytes, size_t len, boo
 	return ripc__lane_post(lane, bytes, len, NULL, 0, more);
 }
 
+/* The lane's closing is about to be reported: the sender waits for the outcome. */
+static int sent(int rc)
+{
+	return rc == -EMSGSIZE || !rc ? rc : -EAGAIN;
+}
+
 int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len, const struct iovec *items,
 		    unsigned n, bool more)
 {
-	int rc;
+	return RIPC__LIKELY(ripc__lane_can_send(lane))
+		       ? sent(ripc__lane_post(lane, header, len, items, n, more))
+		       : ripc__lane_starved(lane);
+}
 
-	if (RIPC__UNLIKELY(!ripc__lane_can_send(lane)))
-		return ripc__lane_starved(lane);
-	rc = ripc__lane_post(lane, header, len, items, n, more);
-	/* The lane's closing is about to be reported: the sender waits for the outcome. */
-	return rc == -EMSGSIZE || !rc ? rc : -EAGAIN;
+int ripc__lane_send_item(struct ripc__lane *lane, uint64_t dest, uint64_t source,
+			 const struct iovec *item, bool more)
+{
+	return RIPC__LIKELY(ripc__lane_can_send(lane))
+		       ? sent(ripc__lane_post_item(lane, dest, source, item, more))
+		       : ripc__lane_starved(lane);
 }
 
 void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)

@@ -44,14 +44,15 @@ struct ripc__flow {
 	uint64_t id;                  /* the local service */
 	struct ripc_service *service; /* NULL: not looked up yet, or closed */
 	struct ripc__lane *lane;
-	uint64_t arrived_units;    /* total on this lane */
-	uint64_t consumed_units;   /* received by the application, of arrived_units */
-	uint64_t advertised_units; /* limit sent to the peer */
-	uint64_t source;           /* service whose address was last learned from this flow */
-	uint64_t noservice_ns;     /* last NOSERVICE for this service; 0: none yet */
-	bool watched;              /* the peer gets WATCH_END when the service ends */
-	uint8_t medium_items;      /* medium items that arrived, up to the number for a grant */
-	uint32_t standing_len;     /* bytes of each buffer that the peer is granted; 0: none yet */
+	uint64_t arrived_units;      /* total on this lane */
+	uint64_t consumed_units;     /* received by the application, of arrived_units */
+	uint64_t advertised_units;   /* limit sent to the peer */
+	uint64_t advertise_at_units; /* consumed_units at which a new limit is sent */
+	uint64_t source;             /* service whose address was last learned from this flow */
+	uint64_t noservice_ns;       /* last NOSERVICE for this service; 0: none yet */
+	bool watched;                /* the peer gets WATCH_END when the service ends */
+	uint8_t medium_items;        /* medium items that arrived, up to the number for a grant */
+	uint32_t standing_len; /* bytes of each buffer that the peer is granted; 0: none yet */
 };
 
 /* Units of a service's window for a message of len bytes, header included. */
@@ -143,6 +144,9 @@ struct ripc__control {
  */
 int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
 		    const struct iovec *payload, unsigned n, bool more);
+/* The same for a SHORT of one item and nothing else. */
+int ripc__lane_send_item(struct ripc__lane *lane, uint64_t dest, uint64_t source,
+			 const struct iovec *item, bool more);
 
 /*
  * Sends a control message, at once or when there is credit and room, in order. Out of memory closes
@@ -169,6 +173,8 @@ struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id);
 /* A receive buffer is free again: its credit returns to the peer. */
 void ripc__lane_repost(struct ripc__lane *lane);
 
+/* The peer knows the whole window: sets the limit, and when the next one is due. */
+void ripc__flow_advertised(struct ripc__flow *flow);
 /* Advertises the whole window to the peer. */
 void ripc__flow_advertise(struct ripc__flow *flow);
 /*
@@ -177,10 +183,8 @@ void ripc__flow_advertise(struct ripc__flow *flow);
  */
 static inline void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
 {
-	uint64_t window = flow->lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
-
 	flow->consumed_units += units;
-	if (RIPC__UNLIKELY(flow->consumed_units + window - flow->advertised_units >= window / 4))
+	if (RIPC__UNLIKELY(flow->consumed_units >= flow->advertise_at_units))
 		ripc__flow_advertise(flow);
 }
 /* A service of the peer is unknown now: its next message sets its address again. */

@@ -7,6 +7,7 @@
 #ifndef RIPC_CORE_PEER_LANE_POST_H
 #define RIPC_CORE_PEER_LANE_POST_H
 
+#include <assert.h>
 #include <sys/cdefs.h>
 
 #include "core/peer/lane.h"
@@ -30,37 +31,21 @@ static inline bool ripc__lane_can_send(const struct ripc__lane *lane)
 	return ripc__list_empty(&lane->control) && ripc__lane_has_credit(lane, false);
 }
 
-/*
- * Posts a message: len bytes of header, then n items. The caller has checked the credit. This call
- * overwrites the header: a caller that posts again builds it again. Return: 0, or the error of the
- * transport's post().
- */
-static __always_inline int ripc__lane_post(struct ripc__lane *lane, uint8_t *header, size_t len,
-					   const struct iovec *items, unsigned n, bool more)
+/* Credits that go back with a message. */
+static __always_inline uint32_t ripc__lane_credits(const struct ripc__lane *lane, uint32_t max)
 {
-	const struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
-	/* With return buffers the header is longer, so it is not all that precedes the payload. */
-	bool one_item =
-		len == RIPC__FAST_HEADER_LEN && ripc__get_le64(header) == RIPC__FAST_HEADER_WORD;
-	uint64_t dest = ripc__get_le64(header + 8), source = ripc__get_le64(header + 16);
-	bool elide = one_item && ripc__header_context_is(&lane->tx_last, dest, source);
-	uint32_t credits_max = elide ? RIPC__ELIDED_CREDITS_MAX : UINT16_MAX;
-	uint32_t credits = lane->rx_credits_due < credits_max ? lane->rx_credits_due : credits_max;
-	int rc;
+	return lane->rx_credits_due < max ? lane->rx_credits_due : max;
+}
 
-	if (elide) {
-		ripc__put_le32(header, ripc__elided_word(lane->tx_seq, credits));
-		len = RIPC__ELIDED_LEN;
-	} else if (one_item) {
-		ripc__put_le64(header + 24, lane->tx_seq | (uint64_t)credits << 32);
-	} else {
-		ripc__header_stamp(header, lane->tx_seq, (uint16_t)credits);
-	}
-	rc = tp->ops->post(lane->ep, header, len, items, n, more);
+/* Posts a message that has its sequence number and these credits. */
+static __always_inline int ripc__lane_post_stamped(struct ripc__lane *lane, const uint8_t *header,
+						   size_t len, const struct iovec *items,
+						   unsigned n, uint32_t credits, bool more)
+{
+	int rc = lane->ctx->tp[lane->tp].ops->post(lane->ep, header, len, items, n, more);
+
 	if (RIPC__UNLIKELY(rc < 0))
 		return ripc__lane_post_failed(lane, rc);
-	if (one_item && !elide)
-		lane->tx_last = (struct ripc__header_context){true, dest, source};
 	lane->tx_seq++;
 	lane->rx_credits_due -= credits;
 	lane->tx_credits -= lane->uses_credits;
@@ -71,6 +56,49 @@ static __always_inline int ripc__lane_post(struct ripc__lane *lane, uint8_t *hea
 	else
 		ripc__progress_request_lazy(lane->ctx);
 	return 0;
+}
+
+/*
+ * Posts a message other than ripc__lane_post_item(): len bytes of header, then n items. The caller
+ * has checked the credit. This call overwrites the header: a caller that posts again builds it
+ * again. Return: 0, or the error of the transport's post().
+ */
+static inline int ripc__lane_post(struct ripc__lane *lane, uint8_t *header, size_t len,
+				  const struct iovec *items, unsigned n, bool more)
+{
+	uint32_t credits = ripc__lane_credits(lane, UINT16_MAX);
+
+	assert(len != RIPC__FAST_HEADER_LEN || ripc__get_le64(header) != RIPC__FAST_HEADER_WORD);
+	ripc__header_stamp(header, lane->tx_seq, (uint16_t)credits);
+	return ripc__lane_post_stamped(lane, header, len, items, n, credits, more);
+}
+
+/*
+ * Posts a SHORT of one item and nothing else. Its header is elided if the last one was of the same
+ * services. The caller has checked the credit. Return: as ripc__lane_post().
+ */
+static __always_inline int ripc__lane_post_item(struct ripc__lane *lane, uint64_t dest,
+						uint64_t source, const struct iovec *item,
+						bool more)
+{
+	uint8_t header[RIPC__FAST_HEADER_LEN];
+	uint32_t credits;
+	int rc;
+
+	if (RIPC__LIKELY(ripc__header_context_is(&lane->tx_last, dest, source))) {
+		credits = ripc__lane_credits(lane, RIPC__ELIDED_CREDITS_MAX);
+		ripc__put_le32(header, ripc__elided_word(lane->tx_seq, credits));
+		return ripc__lane_post_stamped(lane, header, RIPC__ELIDED_LEN, item, 1, credits,
+					       more);
+	}
+	credits = ripc__lane_credits(lane, UINT16_MAX);
+	ripc__header_put(header, RIPC__SHORT, 0, 1, 0, dest, source);
+	ripc__header_stamp(header, lane->tx_seq, (uint16_t)credits);
+	ripc__put_le32(header + RIPC__HEADER_LEN, (uint32_t)item->iov_len);
+	rc = ripc__lane_post_stamped(lane, header, sizeof(header), item, 1, credits, more);
+	if (!rc)
+		lane->tx_last = (struct ripc__header_context){true, dest, source};
+	return rc;
 }
 
 #endif

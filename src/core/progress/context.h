@@ -131,6 +131,8 @@ struct ripc {
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
+	struct ripc__rndv *rndv_cache; /* free structs, singly linked */
+	unsigned rndv_cached;
 	struct ripc__delayed_ack delayed_ack; /* the ACK that is due */
 	struct ripc__memory *memory;          /* core/memory/buffer.h; allocated with the context */
 

@@ -122,16 +122,19 @@ void ripc__progress_request(struct ripc *ctx)
 	/* The leader passes again before it sleeps; for others ripc__progress() sees to it. */
 	if (ctx->in_progress)
 		ctx->progress_needed = true;
-	ripc__progress_step(ctx, RIPC__PROGRESS_REQUEST, &in);
+	if (!ripc__progress_is_requested(ripc__progress_state(&ctx->progress)))
+		ripc__progress_step(ctx, RIPC__PROGRESS_REQUEST, &in);
 }
 
 void ripc__progress_request_lazy(struct ripc *ctx)
 {
+	struct ripc__progress_state s = ripc__progress_state(&ctx->progress);
 	struct ripc__progress_input in = {.in_pass = ctx->in_progress};
 
 	if (ctx->in_progress)
 		ctx->progress_needed = true;
-	ripc__progress_step(ctx, RIPC__PROGRESS_REQUEST_LAZY, &in);
+	if (!s.app_active || !ripc__progress_is_requested(s))
+		ripc__progress_step(ctx, RIPC__PROGRESS_REQUEST_LAZY, &in);
 }
 
 static int wait_for_event(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout)

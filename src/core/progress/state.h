@@ -224,4 +224,14 @@ static inline bool ripc__progress_leader_asleep(struct ripc__progress_state s)
 	return s.leader == RIPC__LEADER_ASLEEP || s.thread == RIPC__THREAD_BLOCKED;
 }
 
+/*
+ * Whether a request was made and nobody has to be woken for it: REQUEST, and REQUEST_LAZY while
+ * app_active is set, change nothing and have no action. False is always right.
+ */
+static inline bool ripc__progress_is_requested(struct ripc__progress_state s)
+{
+	return s.poll_requested && s.leader <= RIPC__LEADER_SPINNING &&
+	       (s.thread == RIPC__THREAD_RUNNING || s.thread == RIPC__THREAD_TICKING);
+}
+
 #endif

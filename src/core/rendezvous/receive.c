@@ -205,8 +205,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 			 const struct ripc__header *h, uint32_t units)
 {
 	struct ripc *ctx = lane->ctx;
-	/* malloc(), because calloc() would clear the item array, most of which is written below. */
-	struct ripc__rndv *r = malloc(sizeof(*r) + h->nitems * sizeof(r->items[0]));
+	struct ripc__rndv *r = ripc__rndv_get(ctx, h->nitems);
 	struct ripc__message *m = r ? ripc__message_new(ctx, h->nitems) : NULL;
 	uint64_t longest;
 	bool transfers;
@@ -216,7 +215,8 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 		   !(lane->peer->dedup_bitmap = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
 		if (m)
 			ripc__message_release(m);
-		free(r);
+		if (r)
+			ripc__rndv_put(ctx, r, h->nitems);
 		ctx->stats.dropped_no_memory++;
 		ripc__flow_consume(flow, units);
 		reply_ack(lane, h->u[0], -ENOBUFS);

@@ -226,9 +226,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 		ripc__remote_returns_drop_call(r->dest, r->call_id);
 	r->lane = NULL;
 	r->dest->users--;
-	/* The events that arrived with the ACK use the time, too. */
-	ctx->now_ns = r->dest->used_ns = ripc__now(ctx);
-	ctx->now_fresh = true;
+	r->dest->used_ns = ctx->now_ns;
 	r->dest = NULL;
 	r->service = NULL;
 	s->nrequests--;

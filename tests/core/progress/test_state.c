@@ -191,6 +191,39 @@ START_TEST(next__transitions)
 }
 END_TEST
 
+/* Nothing is left out where a request is skipped; some are skipped. */
+START_TEST(is_requested__request_does_nothing)
+{
+	unsigned skipped = 0;
+
+	for (uint32_t i = 0; i < 1u << 12; i++) {
+		struct ripc__progress_state s = {.leader = i & 3,
+						 .thread = i >> 2 & 7,
+						 .stop = i >> 5 & 1,
+						 .kicked = i >> 6 & 1,
+						 .app_active = i >> 7 & 1,
+						 .app_spun = i >> 8 & 1,
+						 .poll_requested = i >> 9 & 1,
+						 .sleeps = i >> 10 & 3};
+
+		if (!ripc__progress_state_valid(s) || !ripc__progress_is_requested(s))
+			continue;
+		for (unsigned k = 0; k < 4; k++) {
+			struct ripc__progress_input in = {.in_pass = k & 1};
+			struct ripc__progress_step step;
+
+			if (k >> 1 && !s.app_active)
+				continue;
+			step = ripc__progress_next(s, k >> 1 ? ON(REQUEST_LAZY) : ON(REQUEST), &in);
+			ck_assert_uint_eq(bits(step.next), bits(s));
+			ck_assert_uint_eq(step.actions, 0);
+			skipped++;
+		}
+	}
+	ck_assert_uint_gt(skipped, 0);
+}
+END_TEST
+
 /* ---- time ---- */
 
 static uint64_t tick_ns(unsigned ticks, const struct ripc__progress_input *in)
@@ -524,6 +557,7 @@ int main(void)
 
 	tcase_set_timeout(tc, 600);
 	tcase_add_test(tc, next__transitions);
+	tcase_add_test(tc, is_requested__request_does_nothing);
 	tcase_add_test(tc, next__tick_lengths);
 	tcase_add_test(tc, may_resume__times);
 	tcase_add_test(tc, world__no_wake_up_lost);

@@ -4,6 +4,7 @@
  * them. Over pool buffers, and over bounce buffers where registration is expensive.
  */
 #include "core/memory/standing.h"
+#include "core/rendezvous/request.h"
 #include "core/rig.h"
 #include "wire/bytes.h"
 
@@ -183,6 +184,49 @@ START_TEST(hostile__used_twice)
 }
 END_TEST
 
+/*
+ * The sender writes a buffer that was taken back and serves another message by now: the write is
+ * refused and ends the lane, and both go on over a new one.
+ */
+START_TEST(hostile__written_after_revocation)
+{
+	struct ripc_request write = {.writes = 1}; /* what its end refers to */
+	const struct ripc__remote_return *o;
+	struct ripc__desc d = {0};
+	struct ripc__list *n;
+	struct ripc__lane *lane;
+	struct ripc__mr mr;
+	struct ripc__tp *tp;
+	uint64_t lost;
+
+	rig_start(&rig, 2, configs[_i]);
+	exchange(40000, 3);
+	ripc__list_for_each (n, &rig_dest(&rig, 0, 1)->remote_returns) {
+		o = ripc__list_entry(n, struct ripc__remote_return, link);
+		if (o->pooled && o->desc.len >= 40000)
+			d = o->desc;
+	}
+	ck_assert_uint_ne(d.len, 0);
+	rig_run(&rig, 3000);
+	ck_assert_uint_eq(granted_bytes(), 0);
+	rig_connect(&rig, 0, 1);
+	OK(rig_long(&rig, 0, 1, 40000, 9, 5000));
+	write.lane = lane = rig_lane(&rig, 0, 1);
+	lost = rig_stats(&rig, 1).lanes_lost;
+	tp = &rig.ctx[0]->tp[lane->tp];
+	OK(ripc__sim_hostile(rig.net, rig_instance(&rig, 0)));
+	OK(tp->ops->reg(tp->t, lane->ep, data, 40000, 0, &mr));
+	ck_assert_int_eq(
+		tp->ops->post_write(lane->ep, &mr, data, 40000, d.addr, d.key, (uintptr_t)&write),
+		0);
+	rig_run(&rig, 10);
+	tp->ops->dereg(tp->t, &mr);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, lost + 1);
+	rig_expect(&rig, 1, 40000, 9);
+	exchange(40000, 5);
+}
+END_TEST
+
 /* The messages are not received: the sender gets no buffers beyond a bound. */
 START_TEST(slow__sender_gets_no_buffers)
 {
@@ -226,6 +270,7 @@ int main(void)
 	tcase_add_loop_test(tc, lane_gone__written_message_arrives_once, 0, 2);
 	tcase_add_test(tc, hostile__nothing_written);
 	tcase_add_loop_test(tc, hostile__used_twice, 0, 2);
+	tcase_add_loop_test(tc, hostile__written_after_revocation, 0, 2);
 	tcase_add_loop_test(tc, slow__sender_gets_no_buffers, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/standing", suite);

@@ -205,4 +205,23 @@ expect "a missing file" 3 20 $gateway "$work/nothing"
 has "is named" "$err" "nothing: No such file"
 expect "no argument" 3 20 $gateway
 
+# Arguments in place of a file.
+printf '1700000000.%d+0(%d)\t1\n' 1 1 2 2 3 3 >"$work/three"
+expect "stdio to stdio and a file" 0 20 \
+	sh -c "$gateway stdio stdio file:$work/args.csv,format=csv <$work/three"
+lines "the first sink has all samples" "$out" 3
+lines "and the second one" "$work/args.csv" 3
+expect "a generator with keys" 0 20 $gateway signal:counter,rate=100.0,limit=50,values=2 stdio
+has "has its form and values" "$out" "([0-9]*)	[0-9]*	[0-9]*$"
+expect "a name and a group" 0 20 $gateway -t stdio "ripc:gateway/$id" group:77
+expect "an unknown type" 3 20 $gateway stdio opal:1
+has "is named with the argument" "$err" "argument 2: 'opal:1' is not signal:FORM"
+expect "a type without its main key" 3 20 $gateway signal stdio
+expect "a key without a value" 3 20 $gateway signal:sine,rate stdio
+has "is named, too" "$err" "argument 1: 'rate' is not KEY=VALUE"
+expect "a faulty value" 3 20 $gateway signal:sine,rate=1e9 stdio
+has "is named by its line, the number of the argument" "$err" "arguments:1: rate is 1e+09"
+expect "a quote" 3 20 $gateway 'file:a"b' stdio
+has "is refused" "$err" "argument 1: quotes"
+
 finish
