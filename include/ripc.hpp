@@ -611,7 +611,7 @@ class service
 		return request(r);
 	}
 	/** ripc_flush() */
-	void flush(std::uint64_t dest = 0, milliseconds timeout = forever)
+	void flush(std::uint64_t dest, milliseconds timeout = forever)
 	{
 		detail::check(ripc_flush(s_.get(), dest, detail::timeout_of(timeout)));
 	}
