@@ -36,7 +36,7 @@ EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/ucx.sh bench/lab.sh
 EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h bench/peer.c \
 	bench/peer_mpi.c \
 	bench/peer_nng.c bench/peer_ofi.c bench/peer_zmq.c scripts/bench \
-	bench/calls.sh bench/mpi.sh bench/mpi_pingpong.c \
+	bench/calls.sh bench/bindings.py bench/mpi.sh bench/mpi_pingpong.c \
 	bench/rpc.h bench/rpc.c bench/rpc_nng.c bench/rpc_zmq.c bench/rpc_grpc.cc \
 	bench/rpc_echo.proto
 noinst_PROGRAMS += bench/idle bench/memory

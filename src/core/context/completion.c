@@ -43,10 +43,15 @@ static int wait_any(struct ripc *ctx, int timeout_ms)
 		return 0;
 	if (!timeout_ms) {
 		ripc__delayed_ack_idle(ctx);
-		ripc__poll_nowait(ctx);
-		return ripc__list_empty(&ctx->completions)
-			       ? ripc__fail_text(-EAGAIN, "nothing is complete")
-			       : 0;
+		if (ctx->completion_fd >= 0)
+			ripc__poll_before_sleep(ctx, &ctx->empty_polls);
+		else
+			ripc__poll_nowait(ctx);
+		if (!ripc__list_empty(&ctx->completions))
+			return 0;
+		if (ctx->completion_fd >= 0)
+			ripc__poll_pass_leadership(ctx, &ctx->empty_polls);
+		return ripc__fail_text(-EAGAIN, "nothing is complete");
 	}
 	deadline = ripc__deadline(ctx, timeout_ms);
 	ripc__poll_request(ctx, NULL, timeout_ms);

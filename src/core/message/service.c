@@ -458,7 +458,7 @@ static inline struct ripc__message *next_message(struct ripc_service *s)
 }
 
 /*
- * Nothing is there: looks at the network, and waits for it. Return: 0 and the message, or why there
+ * Nothing is there: polls the network, and waits for it. Return: 0 and the message, or why there
  * is none.
  */
 static int __attribute__((noinline))
@@ -478,10 +478,16 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 					  s->conflict ? s->conflict : "");
 		if (!timeout_ms) {
 			/* One look at the network; if there is nothing, that is the answer. */
-			if (polled)
+			if (polled) {
+				if (s->fd >= 0)
+					ripc__poll_pass_leadership(ctx, &s->empty_polls);
 				return ripc__fail_text(-EAGAIN, "the service has no message");
+			}
 			ripc__delayed_ack_idle(ctx);
-			ripc__poll_nowait(ctx);
+			if (s->fd >= 0)
+				ripc__poll_before_sleep(ctx, &s->empty_polls);
+			else
+				ripc__poll_nowait(ctx);
 			polled = true;
 			continue;
 		}

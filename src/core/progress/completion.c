@@ -12,6 +12,7 @@ static void signal_fd(struct ripc *ctx, bool readable)
 
 	if (ctx->completion_fd < 0)
 		return;
+	ctx->empty_polls = 0;
 	rc = readable ? write(ctx->completion_fd, &n, sizeof(n))
 		      : read(ctx->completion_fd, &n, sizeof(n));
 	(void)rc;

@@ -113,6 +113,7 @@ struct ripc {
 	struct ripc__list completions;
 	struct ripc__waitq completed;
 	int completion_fd;     /* or -1 */
+	unsigned empty_polls;  /* with completion_fd: see ripc__poll_before_sleep() */
 	bool completions_used; /* the application asks for them: SENDABLE is reported */
 	/* core/reliable: peers that wait for an ACK, free structs, messages that wait */
 	struct ripc__list reliable_acks;

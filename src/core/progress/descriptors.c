@@ -101,10 +101,12 @@ struct ripc__progress_step ripc__progress_step(struct ripc *ctx, enum ripc__prog
 					       const struct ripc__progress_input *in)
 {
 	struct ripc__progress_step step = change(&ctx->progress.word, event, in);
+	int posted;
 
 	if (RIPC__LIKELY(!step.actions))
 		return step;
-	if (step.actions & RIPC__DO_POST)
+	/* One post ends the tick; more would end later ones. */
+	if (step.actions & RIPC__DO_POST && !sem_getvalue(&ctx->progress.sem, &posted) && !posted)
 		sem_post(&ctx->progress.sem);
 	if (step.actions & RIPC__DO_ARM)
 		ripc__descriptors_mask(ctx, false);

@@ -132,6 +132,17 @@ static unsigned request(struct ripc__progress_state *s, const struct ripc__progr
 	return actions | kick_thread(s);
 }
 
+static unsigned pass_leadership(struct ripc__progress_state *s)
+{
+	if (s->leader != RIPC__LEADER_NONE || s->stop)
+		return 0;
+	s->app_active = s->app_spun = false;
+	if (s->thread != RIPC__THREAD_TICKING && s->thread != RIPC__THREAD_LONG_TICK)
+		return kick_thread(s);
+	s->thread = RIPC__THREAD_TICKING;
+	return RIPC__DO_POST;
+}
+
 static unsigned kick_read(struct ripc__progress_state *s)
 {
 	s->kicked = false;
@@ -274,6 +285,9 @@ struct ripc__progress_step ripc__progress_next(struct ripc__progress_state s,
 		break;
 	case RIPC__PROGRESS_SPUN:
 		step.next.app_spun = true;
+		break;
+	case RIPC__PROGRESS_PASS_LEAD:
+		step.actions = pass_leadership(&step.next);
 		break;
 	case RIPC__PROGRESS_REQUEST:
 	case RIPC__PROGRESS_REQUEST_LAZY:

@@ -72,6 +72,8 @@
  *                   clears app_active
  *   POLLED          (not THREAD) -          -      sets app_active
  *   SPUN            -                       -      sets app_spun
+ *   PASS_LEAD       (NONE, not stop) -      TICKING, LONG_TICK > TICKING   POST
+ *                   clears app_active, app_spun    STANDBY, WAKING > WAKING   ARM, KICK
  *   REQUEST         -                       LONG_TICK > TICKING            POST
  *                   sets poll_requested     (leader NONE, not in a pass)
  *                                           STANDBY, WAKING > WAKING       ARM, KICK
@@ -138,6 +140,7 @@ enum ripc__progress_event {
 	RIPC__PROGRESS_RESUME,        /* the same, see ripc__progress_may_resume() */
 	RIPC__PROGRESS_POLLED,        /* the caller polled without becoming the leader */
 	RIPC__PROGRESS_SPUN,          /* the caller comes and goes without sleeping */
+	RIPC__PROGRESS_PASS_LEAD,     /* the caller is about to sleep on a descriptor of its own */
 	RIPC__PROGRESS_REQUEST,       /* a pass is due soon */
 	RIPC__PROGRESS_REQUEST_LAZY,  /* a pass is due within a tick */
 	RIPC__PROGRESS_NOTIFY,        /* the leader must not sleep on */

@@ -177,6 +177,25 @@ void ripc__leader_leave(struct ripc *ctx, bool slept)
 		wake_waiter(ctx, ripc__list_entry(n, struct ripc__waiter, link));
 }
 
+#define EMPTY_POLLS_MAX 4 /* an application with more of them in a row spins */
+
+void ripc__poll_before_sleep(struct ripc *ctx, unsigned *empty_polls)
+{
+	if (*empty_polls < EMPTY_POLLS_MAX &&
+	    ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_THREAD)
+		return;
+	ripc__poll_nowait(ctx);
+}
+
+void ripc__poll_pass_leadership(struct ripc *ctx, unsigned *empty_polls)
+{
+	if (*empty_polls >= EMPTY_POLLS_MAX)
+		return;
+	++*empty_polls;
+	if (!ctx->hooks.now)
+		ripc__progress_step(ctx, RIPC__PROGRESS_PASS_LEAD, NULL);
+}
+
 void ripc__poll_nowait(struct ripc *ctx)
 {
 	struct ripc__progress_state s = ripc__progress_state(&ctx->progress);

@@ -64,4 +64,14 @@ void ripc__leader_leave(struct ripc *ctx, bool slept);
  */
 void ripc__poll_nowait(struct ripc *ctx);
 
+/*
+ * The same, for an application that waits on a descriptor of the library. It calls until nothing is
+ * left, then sleeps: the progress thread must lead by then, and not at the end of its tick. While
+ * the thread leads, there is nothing to poll. *empty_polls: calls that found nothing since the
+ * descriptor became readable; an application that goes on calling spins, and polls itself.
+ */
+void ripc__poll_before_sleep(struct ripc *ctx, unsigned *empty_polls);
+/* It found nothing. */
+void ripc__poll_pass_leadership(struct ripc *ctx, unsigned *empty_polls);
+
 #endif

@@ -17,6 +17,7 @@ static void __attribute__((noinline)) fd_signal(struct ripc_service *s, bool rea
 	uint64_t n = 1;
 	ssize_t rc;
 
+	s->empty_polls = 0;
 	rc = readable ? write(s->fd, &n, sizeof(n)) : read(s->fd, &n, sizeof(n));
 	(void)rc;
 }

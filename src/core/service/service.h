@@ -35,8 +35,9 @@ struct ripc_service {
 	struct ripc__list rndvs_in;
 	struct ripc__list watches; /* core/watch/watch.c: its own */
 	unsigned nrequests;        /* requests of it that are not done */
-	unsigned calls; /* threads inside a call on it: it is not freed before they left */
-	int fd;         /* eventfd of ripc_service_fd(), or -1 */
+	unsigned calls;       /* threads inside a call on it: it is not freed before they left */
+	int fd;               /* eventfd of ripc_service_fd(), or -1 */
+	unsigned empty_polls; /* with fd: see ripc__poll_before_sleep() */
 	struct ripc__waitq receivers; /* wait for a message */
 	struct ripc__waitq drained;   /* unregister waits for calls, requests and arrivals to end */
 	struct ripc_stats stats;

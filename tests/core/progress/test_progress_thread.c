@@ -67,6 +67,50 @@ START_TEST(progress__app_computes)
 }
 END_TEST
 
+/*
+ * An application that waits on the service's descriptor: its last poll, which finds nothing, leaves
+ * the lead to the progress thread at once. While that leads, polls do not take it back.
+ * Many polls without a message are those of a thread that spins: it stays active.
+ */
+START_TEST(pass_leadership__before_sleep)
+{
+	struct iovec item = {"x", 1};
+	struct ripc__progress_state s;
+	struct ripc_message *m;
+	struct pollfd fd = {.events = POLLIN};
+	struct pair p;
+	int active = 0;
+
+	pair_open(&p, modes[_i]);
+	fd.fd = ripc_service_fd(p.sb);
+	/* It has led before. */
+	for (int i = 0; i < 3; i++) {
+		OK(ripc_send_short(p.sa, ID(1), &item, 1, NULL, PATIENCE_MS));
+		OK(ripc_receive(p.sb, &m, PATIENCE_MS));
+		ripc_message_free(m);
+		ck_assert_int_eq(ripc_receive(p.sb, &m, 0), -EAGAIN);
+		ck_assert_uint_eq(ripc__progress_state(&p.b->progress).app_active, 0);
+	}
+	for (int i = 0; i < 20; i++) {
+		OK(ripc_send_short(p.sa, ID(1), &item, 1, NULL, PATIENCE_MS));
+		ck_assert_int_eq(poll(&fd, 1, PATIENCE_MS), 1);
+		OK(ripc_receive(p.sb, &m, 0));
+		ripc_message_free(m);
+		ck_assert_int_eq(ripc_receive(p.sb, &m, 0), -EAGAIN);
+		s = ripc__progress_state(&p.b->progress);
+		ck_assert_uint_eq(s.app_active, 0);
+		ck_assert_uint_ne(s.thread, RIPC__THREAD_LONG_TICK);
+	}
+	for (int i = 0; i < 100; i++) {
+		ck_assert_int_eq(ripc_receive(p.sb, &m, 0), -EAGAIN);
+		active += ripc__progress_state(&p.b->progress).app_active;
+	}
+	if (_i != 2)
+		ck_assert_int_gt(active, 0);
+	pair_close(&p);
+}
+END_TEST
+
 /* A leader sleeps: a registration by another thread does not wait for it. */
 START_TEST(request__leader_asleep)
 {
@@ -313,6 +357,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, numbers_setup, NULL);
 	tcase_set_timeout(tc, 600);
 	tcase_add_loop_test(tc, progress__app_computes, 0, 3);
+	tcase_add_loop_test(tc, pass_leadership__before_sleep, 0, 3);
 	tcase_add_loop_test(tc, progress__takes_leadership, 0, 3);
 	tcase_add_loop_test(tc, progress__sends_delayed_ack, 0, 3);
 	tcase_add_loop_test(tc, idle__no_cpu, 0, 2);
