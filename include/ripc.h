@@ -538,6 +538,10 @@ uint64_t ripc_service_id(const struct ripc_service *service);
  * for it with poll(2) or the like; never read, write or close it. The library owns it and closes
  * it with the service.
  *
+ * Before it waits, a program calls ripc_receive() with timeout 0 until that returns -EAGAIN. From
+ * then on a thread of the library receives for it. A program that goes on calling without a message
+ * is taken for one that polls, and may get the next one some milliseconds later.
+ *
  * Return: the descriptor, or a negative errno (-EMFILE, -ENOMEM).
  */
 int ripc_service_fd(struct ripc_service *service);

@@ -477,7 +477,7 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 					  (unsigned long long)s->id,
 					  s->conflict ? s->conflict : "");
 		if (!timeout_ms) {
-			/* One look at the network; if there is nothing, that is the answer. */
+			/* The network is polled once. */
 			if (polled) {
 				if (s->fd >= 0)
 					ripc__poll_pass_leadership(ctx, &s->empty_polls);
