@@ -66,6 +66,7 @@ enum ripc__access {
 #define RIPC__PRIVATE_MAX           192 /* most bytes of private data of a connection set-up */
 #define RIPC__POST_HEADER_LEN       36  /* the most frequent head_len of post(), bytes */
 #define RIPC__POST_SHORT_HEADER_LEN 4   /* head_len of a message with an elided header, bytes */
+#define RIPC__POST_CALL_HEADER_LEN  20  /* the same, of a call */
 #define RIPC__POST_ITEMS_MAX        64  /* most items of one post() */
 
 struct ripc__transport; /* an open transport; each starts with struct ripc__transport_base */
@@ -314,6 +315,12 @@ struct ripc__transport_ops {
 	 */
 	unsigned (*progress)(struct ripc__transport *t, struct ripc__event *events, unsigned max,
 			     uint64_t now_ns, uint64_t *deadline_ns);
+
+	/*
+	 * NULL: never. Whether progress() has received payload since the last call, of an operation
+	 * that is not complete and therefore no event.
+	 */
+	bool (*receiving)(struct ripc__transport *t);
 
 	/*
 	 * Optional: polls for one event of the endpoint, socket or queue with the last event, or of

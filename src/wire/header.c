@@ -219,6 +219,22 @@ static int check_call_flags(const struct ripc__header *h, const char **why)
 	return 0;
 }
 
+/* The call of a message with F_CALL or F_REPLY. *at: moved behind it. Return: 0 or -EPROTO. */
+static int decode_call(struct ripc__header *h, const uint8_t **at, const uint8_t *end,
+		       const char **why)
+{
+	if (!ripc__call_len(h->flags))
+		return 0;
+	if (end - *at < RIPC__CALL_EXT)
+		return malformed(why, "truncated");
+	h->call = ripc__get_le64(*at);
+	h->call_word = ripc__get_le64(*at + 8);
+	if (!h->call || h->call_word >> 32)
+		return malformed(why, "call without an id");
+	*at += RIPC__CALL_EXT;
+	return 0;
+}
+
 /*
  * The fields that flags add behind the first 32 bytes. *at: moved behind them. Return: 0 or
  * -EPROTO.
@@ -248,17 +264,8 @@ static int decode_extensions(struct ripc__header *h, const uint8_t **at, const u
 	}
 	if (check_call_flags(h, why))
 		return -EPROTO;
-	if (h->flags & (RIPC__F_CALL | RIPC__F_REPLY)) {
-		if (end - p < RIPC__CALL_EXT)
-			return malformed(why, "truncated");
-		h->call = ripc__get_le64(p);
-		h->call_word = ripc__get_le64(p + 8);
-		if (!h->call || h->call_word >> 32)
-			return malformed(why, "call without an id");
-		p += RIPC__CALL_EXT;
-	}
 	*at = p;
-	return 0;
+	return h->kind == RIPC__SHORT ? 0 : decode_call(h, at, end, why);
 }
 
 static int __attribute__((noinline))
@@ -309,6 +316,8 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	p += k->fixed;
 	h->lens = h->items = p;
 	p += h->nitems * item;
+	if (h->kind == RIPC__SHORT && decode_call(h, &p, end, why))
+		return -EPROTO;
 	h->returns = p;
 	p += (size_t)h->nreturns * RIPC__DESC_LEN;
 	h->payload = p;
@@ -335,17 +344,25 @@ int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
 			const struct ripc__header_context *last, uint32_t seq, uint8_t lens[4],
 			const char **why)
 {
+	static const uint16_t flags[] = {
+		0,
+		RIPC__F_RELIABLE,
+		RIPC__F_RELIABLE | RIPC__F_CALL,
+		RIPC__F_RELIABLE | RIPC__F_REPLY,
+	};
+	const uint8_t *p = buf + RIPC__ELIDED_LEN, *end = buf + len;
 	uint32_t word;
 
 	if (len < RIPC__ELIDED_LEN)
 		return malformed(why, "truncated");
 	word = ripc__get_le32(buf);
-	if ((word & 0xff) != RIPC__ELIDED_MAGIC)
+	if (!ripc__is_elided(buf[0]))
 		return malformed(why, "not a libripc message");
 	if (!last->known)
-		return malformed(why, "again, and nothing was before");
+		return malformed(why, "elided header, and no full one was before");
 	*h = (struct ripc__header){
 		.kind = RIPC__SHORT,
+		.flags = flags[buf[0] - RIPC__ELIDED_MAGIC],
 		.nitems = 1,
 		.credits = word >> 8 & 0xff,
 		.seq = (seq & 0xffff0000) | word >> 16,
@@ -353,10 +370,11 @@ int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
 		.source = last->source,
 		.lens = lens,
 		.items = lens,
-		.returns = buf + RIPC__ELIDED_LEN,
-		.payload = buf + RIPC__ELIDED_LEN,
-		.payload_len = len - RIPC__ELIDED_LEN,
 	};
+	if (decode_call(h, &p, end, why))
+		return -EPROTO;
+	h->returns = h->payload = p;
+	h->payload_len = (uint64_t)(end - p);
 	ripc__put_le32(lens, (uint32_t)h->payload_len);
 	return 0;
 }

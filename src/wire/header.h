@@ -5,9 +5,8 @@
  * Every message but ELIDED starts with the same 32 bytes. With F_INSTANCE the last 8 of them are
  * one number, see ripc__number_stamp(). The rest depends on the kind:
  *
- *   SHORT        [instance 16, if F_INSTANCE] [acked u64, if F_ACK]
- *                [call u64, word u64, if F_CALL or F_REPLY] item lengths u32[nitems],
- *                returns[nreturns], payload
+ *   SHORT        [instance 16, if F_INSTANCE] [acked u64, if F_ACK] item lengths u32[nitems],
+ *                [call u64, word u64, if F_CALL or F_REPLY] returns[nreturns], payload
  *   LONG         [acked u64, if F_ACK] [call, as SHORT] request u64, dedup_base u64, items[nitems],
  *                returns[nreturns], payload of inline items
  *   ACK          request u64, status i32, flags u32 (RIPC__ACK_KEPT)
@@ -39,8 +38,9 @@
  *   WATCH_END    nothing: `source` is not, or no longer, a service of this context
  *   STANDING_GRANT    returns[nreturns]: pool buffers for items of LONGs to service `source`
  *
- * ELIDED replaces a SHORT of one item and nothing else with the dest and source of the last such
- * message on its lane: a word of 4 bytes, then the payload up to the end of the send.
+ * ELIDED replaces a SHORT of one item, plain, reliable or of a call, with the dest and source of
+ * the last such message on its lane: a word of 4 bytes, then [call, as SHORT], then the payload up
+ * to the end of the send.
  */
 #ifndef RIPC_WIRE_HEADER_H
 #define RIPC_WIRE_HEADER_H
@@ -51,10 +51,13 @@
 #include <stdbool.h>
 
 #define RIPC__MSG_MAGIC   0x7072 /* "rp" */
-#define RIPC__MSG_VERSION 2
+#define RIPC__MSG_VERSION 3
 #define RIPC__HEADER_LEN  32
 #define RIPC__DESC_LEN    24 /* one item or return buffer descriptor */
-/* A SHORT of one item and nothing else: its first 8 bytes, and the bytes before its payload. */
+/*
+ * A SHORT of one item and nothing else: its first 8 bytes, and the bytes before its payload. One
+ * with F_RELIABLE, F_CALL or F_REPLY has these flags in bits 32-47, and its call between the two.
+ */
 #define RIPC__FAST_HEADER_WORD                                                     \
 	(RIPC__MSG_MAGIC | RIPC__MSG_VERSION << 16 | (uint64_t)RIPC__SHORT << 24 | \
 	 UINT64_C(1) << 48)
@@ -63,10 +66,14 @@
 #define RIPC__ACK_WORD        8  /* bytes by which F_ACK makes a message longer */
 #define RIPC__CALL_EXT        16 /* bytes by which F_CALL or F_REPLY does */
 /*
- * ELIDED: its first byte, which no header has, and the bytes before its payload. The difference to
+ * ELIDED: its first byte, which no header has, of a plain message and of one with each of the flags
+ * F_RELIABLE, F_CALL and F_REPLY; and the bytes before its call or payload. The difference to
  * RIPC__FAST_HEADER_LEN is a multiple of 32, so the payload has the same alignment in both.
  */
 #define RIPC__ELIDED_MAGIC       0x61 /* "a" */
+#define RIPC__ELIDED_RELIABLE    0x62
+#define RIPC__ELIDED_CALL        0x63
+#define RIPC__ELIDED_REPLY       0x64
 #define RIPC__ELIDED_LEN         4
 #define RIPC__ELIDED_CREDITS_MAX 255
 /* Items and return buffers have less than 1 << RIPC__LEN_BITS bytes. */
@@ -135,6 +142,8 @@ enum ripc__msg_flags {
 	RIPC__F_REPLY = 1 << 4,    /* SHORT with F_RELIABLE, LONG: answer of a call */
 	RIPC__F_ALL =
 		RIPC__F_INSTANCE | RIPC__F_ACK | RIPC__F_RELIABLE | RIPC__F_CALL | RIPC__F_REPLY,
+	/* of a SHORT whose header may be elided */
+	RIPC__F_ELIDABLE = RIPC__F_RELIABLE | RIPC__F_CALL | RIPC__F_REPLY,
 };
 
 /* CALL_STATE: what became of a request that is not answered. */
@@ -220,10 +229,32 @@ static inline void ripc__number_stamp(uint8_t *p, uint64_t number)
 	ripc__put_le64(p + 24, number);
 }
 
+/* The call of a message with F_CALL or F_REPLY. */
+struct ripc__call_words {
+	uint64_t id;   /* not 0 */
+	uint64_t word; /* milliseconds left in bits 0-31; of an answer the status, an i32, there */
+};
+
+/* Bytes of the call in a message with these flags. */
+static inline uint32_t ripc__call_len(unsigned flags)
+{
+	return flags & (RIPC__F_CALL | RIPC__F_REPLY) ? RIPC__CALL_EXT : 0;
+}
+
+/* Writes the call, if these flags have one. Return: the byte behind it. */
+static inline uint8_t *ripc__call_put(uint8_t *p, unsigned flags, const struct ripc__call_words *c)
+{
+	if (!ripc__call_len(flags))
+		return p;
+	ripc__put_le64(p, c->id);
+	ripc__put_le64(p + 8, c->word);
+	return p + RIPC__CALL_EXT;
+}
+
 /*
- * The services of the last SHORT of one item without return buffers, in one direction of a lane.
- * The next one between the same services may be ELIDED. Both ends follow the order of sending,
- * whatever the outcome of a message.
+ * The services of the last SHORT of one item without return buffers and without flags other than
+ * F_ELIDABLE, in one direction of a lane. The next one between the same services may be ELIDED.
+ * Both ends follow the order of sending, whatever the outcome of a message.
  */
 struct ripc__header_context {
 	bool known; /* there was one */
@@ -236,6 +267,21 @@ static inline bool ripc__header_context_is(const struct ripc__header_context *b,
 	return b->dest == dest && b->source == source && b->known;
 }
 
+/* Whether a message with this first byte is an ELIDED. */
+static inline bool ripc__is_elided(uint8_t first)
+{
+	return first >= RIPC__ELIDED_MAGIC && first <= RIPC__ELIDED_REPLY;
+}
+
+/* The first byte of an ELIDED for a SHORT with these flags. */
+static inline uint8_t ripc__elided_magic(unsigned flags)
+{
+	return !flags                  ? RIPC__ELIDED_MAGIC
+	       : flags & RIPC__F_REPLY ? RIPC__ELIDED_REPLY
+	       : flags & RIPC__F_CALL  ? RIPC__ELIDED_CALL
+				       : RIPC__ELIDED_RELIABLE;
+}
+
 /*
  * Decodes an ELIDED into the SHORT that it replaces, with the services of @last. @seq: the expected
  * number; the message has only its lower half. @lens: room for the length of the item.
@@ -246,9 +292,9 @@ int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
 			const char **why);
 
 /* The word of an ELIDED, with the lower half of its number. */
-static inline uint32_t ripc__elided_word(uint32_t seq, uint32_t credits)
+static inline uint32_t ripc__elided_word(unsigned flags, uint32_t seq, uint32_t credits)
 {
-	return RIPC__ELIDED_MAGIC | credits << 8 | seq << 16;
+	return ripc__elided_magic(flags) | credits << 8 | seq << 16;
 }
 
 uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d);

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #define HELLO_MAGIC   0x43504952u /* "RIPC" */
-#define HELLO_VERSION 2
+#define HELLO_VERSION 3
 
 void ripc__hello_encode(const struct ripc__hello *h, uint8_t buf[RIPC__HELLO_LEN])
 {

@@ -19,9 +19,10 @@ static void check(bool ok)
 
 static void header(const uint8_t *data, size_t size)
 {
-	uint8_t check_elided[RIPC__HEADER_MAX + 16], *p;
+	uint8_t copy[RIPC__HEADER_MAX + 16], *p;
 	struct ripc__header h;
 	const char *why = NULL;
+	struct ripc__call_words call;
 	struct ripc__desc d;
 	uint64_t payload = 0;
 
@@ -29,14 +30,15 @@ static void header(const uint8_t *data, size_t size)
 		check(why && *why);
 		return;
 	}
+	call = (struct ripc__call_words){h.call, h.call_word};
 	check(strcmp(ripc__kind_name(h.kind), "unknown") != 0);
 	check(h.nitems <= RIPC_ITEMS_MAX && h.nreturns <= RIPC_RETURN_BUFFERS_MAX);
 	check(h.payload >= data && h.payload + h.payload_len == data + size);
-	p = ripc__header_put(check_elided, h.kind, h.flags, h.nitems, h.nreturns, h.dest, h.source);
+	p = ripc__header_put(copy, h.kind, h.flags, h.nitems, h.nreturns, h.dest, h.source);
 	if (h.instance)
-		ripc__number_stamp(check_elided, h.number);
+		ripc__number_stamp(copy, h.number);
 	else
-		ripc__header_stamp(check_elided, h.seq, h.credits);
+		ripc__header_stamp(copy, h.seq, h.credits);
 	if (h.instance) {
 		memcpy(p, h.instance, 16);
 		p += 16;
@@ -46,15 +48,14 @@ static void header(const uint8_t *data, size_t size)
 		ripc__put_le64(p, h.acked);
 		p += RIPC__ACK_WORD;
 	}
-	if (h.flags & (RIPC__F_CALL | RIPC__F_REPLY)) {
-		check((h.kind == RIPC__SHORT || h.kind == RIPC__LONG) && !h.instance);
-		ripc__put_le64(p, h.call);
-		ripc__put_le64(p + 8, h.call_word);
-		p += RIPC__CALL_EXT;
-	}
+	check(!ripc__call_len(h.flags) ||
+	      ((h.kind == RIPC__SHORT || h.kind == RIPC__LONG) && !h.instance));
+	/* Behind the lengths of a SHORT. */
+	if (h.kind == RIPC__LONG)
+		p = ripc__call_put(p, h.flags, &call);
 	/* The fixed words stand before the items. */
-	check(h.lens >= data + (p - check_elided));
-	for (unsigned i = 0; p - check_elided < h.lens - data; i++, p += 8) {
+	check(h.lens >= data + (p - copy));
+	for (unsigned i = 0; p - copy < h.lens - data; i++, p += 8) {
 		check(i < 2);
 		ripc__put_le64(p, h.u[i]);
 	}
@@ -72,13 +73,15 @@ static void header(const uint8_t *data, size_t size)
 		}
 		p = ripc__desc_put(p, &d);
 	}
+	if (h.kind == RIPC__SHORT)
+		p = ripc__call_put(p, h.flags, &call);
 	for (unsigned i = 0; i < h.nreturns; i++) {
 		ripc__desc_get(&d, h.returns, i);
 		p = ripc__desc_put(p, &d);
 	}
 	check(payload == h.payload_len || h.kind == RIPC__JOIN || h.kind == RIPC__MEMBER);
-	check((size_t)(p - check_elided) + h.payload_len == size);
-	check(!memcmp(check_elided, data, (size_t)(p - check_elided)));
+	check((size_t)(p - copy) + h.payload_len == size);
+	check(!memcmp(copy, data, (size_t)(p - copy)));
 }
 
 /* An accepted elided message is a SHORT with one item, the whole rest, and can be encoded again. */
@@ -97,16 +100,20 @@ static void check_elided(const uint8_t *data, size_t size)
 	}
 	check(h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !h.instance);
 	check(h.dest == 1 && h.source == 2 && h.seq >> 16 == 0x1234);
-	check(h.payload == data + RIPC__ELIDED_LEN && h.payload + h.payload_len == data + size);
+	check(h.payload == data + RIPC__ELIDED_LEN + ripc__call_len(h.flags) &&
+	      h.payload + h.payload_len == data + size);
 	check(ripc__get_le32(h.lens) == h.payload_len);
-	check(ripc__get_le32(data) == ripc__elided_word(h.seq, h.credits));
+	check(ripc__get_le32(data) == ripc__elided_word(h.flags, h.seq, h.credits));
+	check(!ripc__call_len(h.flags) ||
+	      (h.call == ripc__get_le64(data + RIPC__ELIDED_LEN) &&
+	       h.call_word == ripc__get_le64(data + RIPC__ELIDED_LEN + 8)));
 	/* One or the other. */
 	check(ripc__header_decode(&h, data, size, &why));
 }
 
 static void hello(const uint8_t *data, size_t size)
 {
-	uint8_t check_elided[RIPC__HELLO_LEN];
+	uint8_t copy[RIPC__HELLO_LEN];
 	struct ripc__hello h;
 	const char *why = NULL;
 
@@ -115,9 +122,9 @@ static void hello(const uint8_t *data, size_t size)
 		return;
 	}
 	check(size >= RIPC__HELLO_LEN && h.refusal < RIPC__REFUSE_END);
-	ripc__hello_encode(&h, check_elided);
+	ripc__hello_encode(&h, copy);
 	/* All but what is reserved. */
-	check(!memcmp(check_elided, data, 6) && !memcmp(check_elided + 8, data + 8, 56));
+	check(!memcmp(copy, data, 6) && !memcmp(copy + 8, data + 8, 56));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

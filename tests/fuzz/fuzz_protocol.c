@@ -49,7 +49,7 @@ enum step {
 	WINDOW,   /* the victim sets a window aside */
 	WRITE,    /* u8 which: the peer writes into announced memory, or elsewhere */
 	HELLO,    /* 64 bytes: one more connection request */
-	ELIDED,   /* u8 skew of the number, u8 credits, u8 length, bytes: in place of a header */
+	ELIDED,   /* u8 kind and skew, u8 credits, u8 length, bytes: in place of a header */
 	CALL,     /* u8: the victim calls the peer, looks for the answer, or cancels the call */
 	WATCH,    /* u8: the victim watches the peer's service, or does not any more */
 	STEPS,
@@ -131,6 +131,8 @@ static void peer_learn(struct run *r, const struct ripc__event *ev)
 	struct ripc__header h;
 	const char *why;
 
+	if (ev->len >= RIPC__ELIDED_LEN + RIPC__CALL_EXT && ev->data[0] == RIPC__ELIDED_CALL)
+		r->call = ripc__get_le64(ev->data + RIPC__ELIDED_LEN);
 	if (ripc__header_decode(&h, ev->data, ev->len, &why))
 		return;
 	if (h.flags & RIPC__F_CALL)
@@ -217,9 +219,11 @@ static void put_keys(struct run *r, uint8_t *p, size_t len)
 static void put_call(const struct run *r, uint8_t *p, size_t len)
 {
 	bool call = p[3] == RIPC__CALL_STATE || ripc__get_le16(p + 4) & RIPC__F_REPLY;
+	/* Behind the lengths of a SHORT. */
+	size_t at = RIPC__HEADER_LEN + (p[3] == RIPC__SHORT ? 4u * ripc__get_le16(p + 6) : 0);
 
-	if (call && len >= RIPC__HEADER_LEN + 8 && ripc__get_le64(p + RIPC__HEADER_LEN) == 1)
-		ripc__put_le64(p + RIPC__HEADER_LEN, r->call);
+	if (call && len >= at + 8 && ripc__get_le64(p + at) == 1)
+		ripc__put_le64(p + at, r->call);
 }
 
 static void message(struct run *r)
@@ -256,11 +260,15 @@ static void raw(struct run *r)
 static void send_elided(struct run *r)
 {
 	uint8_t buf[RIPC__ELIDED_LEN + 255];
-	uint32_t seq = r->seq + take(r), credits = take(r);
+	static const uint16_t flags[] = {0, RIPC__F_RELIABLE, RIPC__F_RELIABLE | RIPC__F_CALL,
+					 RIPC__F_RELIABLE | RIPC__F_REPLY};
+	uint32_t skew = take(r), seq = r->seq + (skew & 63), credits = take(r);
 	size_t len = take(r);
 
-	ripc__put_le32(buf, ripc__elided_word(seq, credits));
+	ripc__put_le32(buf, ripc__elided_word(flags[skew >> 6], seq, credits));
 	take_bytes(r, buf + RIPC__ELIDED_LEN, len);
+	if (skew >> 6 == 3 && len >= 8 && ripc__get_le64(buf + RIPC__ELIDED_LEN) == 1)
+		ripc__put_le64(buf + RIPC__ELIDED_LEN, r->call);
 	peer_send(r, buf, RIPC__ELIDED_LEN + len);
 }
 

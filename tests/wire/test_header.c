@@ -68,6 +68,15 @@ struct made {
 	size_t payload_at, payload_len;
 };
 
+static uint8_t *put_call(struct made *m, uint8_t *p)
+{
+	if (!(m->flags & (RIPC__F_CALL | RIPC__F_REPLY)))
+		return p;
+	ripc__put_le64(p, m->call = test_random(&rng) | 1);
+	ripc__put_le64(p + 8, m->call_word = (uint32_t)test_random(&rng));
+	return p + RIPC__CALL_EXT;
+}
+
 static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns, bool instance)
 {
 	uint8_t *p;
@@ -109,11 +118,9 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 		ripc__put_le64(p, m->acked = test_random(&rng));
 		p += RIPC__ACK_WORD;
 	}
-	if (m->flags & (RIPC__F_CALL | RIPC__F_REPLY)) {
-		ripc__put_le64(p, m->call = test_random(&rng) | 1);
-		ripc__put_le64(p + 8, m->call_word = (uint32_t)test_random(&rng));
-		p += RIPC__CALL_EXT;
-	}
+	/* Behind the lengths of a SHORT. */
+	if (!kinds[k].lens)
+		p = put_call(m, p);
 	for (unsigned i = 0; i < kinds[k].words; i++, p += 8)
 		ripc__put_le64(p, m->u[i] = test_random(&rng));
 	for (unsigned i = 0; i < m->nitems; i++) {
@@ -136,6 +143,8 @@ static void make(struct made *m, unsigned k, unsigned nitems, unsigned nreturns,
 			p = ripc__desc_put(p, d);
 		}
 	}
+	if (kinds[k].lens)
+		p = put_call(m, p);
 	for (unsigned i = 0; i < m->nreturns; i++) {
 		struct ripc__desc *d = &m->returns[i];
 
@@ -362,20 +371,24 @@ START_TEST(decode__call_flags)
 					  : kinds[k].kind == RIPC__LONG && cases[i].in_long;
 			struct made m;
 			size_t ext = call ? RIPC__CALL_EXT : 0;
+			/* Behind the length of the item of a SHORT. */
+			size_t at = kinds[k].lens ? 36 : 32;
 
 			make_minimal(&m, k, 1, 0);
 			ripc__put_le16(m.buf + 4, cases[i].flags);
-			memmove(m.buf + 32 + ext, m.buf + 32, m.len - 32);
-			memset(m.buf + 32, 7, call ? 12 : 0);
-			memset(m.buf + 44, 0, call ? 4 : 0);
+			if (call && m.len >= at) {
+				memmove(m.buf + at + ext, m.buf + at, m.len - at);
+				memset(m.buf + at, 7, 12);
+				memset(m.buf + at + 12, 0, 4);
+			}
 			ck_assert_int_eq(decode(m.buf, m.len + ext), ok ? 0 : -EPROTO);
 			if (!ok || !call)
 				continue;
 			ck_assert_int_eq(decode(m.buf, m.len + ext - 1), -EPROTO);
-			ripc__put_le64(m.buf + 32, 0);
+			ripc__put_le64(m.buf + at, 0);
 			ck_assert_int_eq(decode(m.buf, m.len + ext), -EPROTO);
-			ripc__put_le64(m.buf + 32, 1);
-			ripc__put_le64(m.buf + 40, UINT64_C(1) << 32);
+			ripc__put_le64(m.buf + at, 1);
+			ripc__put_le64(m.buf + at + 8, UINT64_C(1) << 32);
 			ck_assert_int_eq(decode(m.buf, m.len + ext), -EPROTO);
 		}
 	}
@@ -602,20 +615,30 @@ START_TEST(elided_decode__round_trip)
 		       {6, 7},
 		       {0xffff, 0x10000}};
 
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+	static const uint16_t flags[] = {0, RIPC__F_RELIABLE, RIPC__F_RELIABLE | RIPC__F_CALL,
+					 RIPC__F_RELIABLE | RIPC__F_REPLY};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) * 4; i++)
 		for (size_t len = 0; len < 100; len += 33) {
-			uint8_t buf[RIPC__ELIDED_LEN + 100], lens[4];
+			const struct ripc__call_words call = {77, 0xfffffffe};
+			uint8_t buf[RIPC__ELIDED_LEN + RIPC__CALL_EXT + 100], lens[4], *p;
+			unsigned flag = flags[i % 4];
 			struct ripc__header h;
 			const char *why = NULL;
+			uint32_t word;
 
 			memset(&h, 0xff, sizeof(h));
-			ripc__put_le32(buf,
-				       ripc__elided_word(numbers[i].seq, (uint32_t)i * 50 & 0xff));
-			ck_assert_int_eq(ripc__elided_decode(&h, buf, RIPC__ELIDED_LEN + len, &last,
-							     numbers[i].due, lens, &why),
+			word = ripc__elided_word(flag, numbers[i / 4].seq, (uint32_t)i * 50 & 0xff);
+			ripc__put_le32(buf, word);
+			p = ripc__call_put(buf + RIPC__ELIDED_LEN, flag, &call);
+			ck_assert_int_eq(p - buf, i % 4 < 2 ? 4 : 20);
+			ck_assert_int_eq(ripc__elided_decode(&h, buf, (size_t)(p - buf) + len,
+							     &last, numbers[i / 4].due, lens, &why),
 					 0);
 			ck_assert_uint_eq(h.kind, RIPC__SHORT);
-			ck_assert_uint_eq(h.flags, 0);
+			ck_assert_uint_eq(h.flags, flag);
+			ck_assert_uint_eq(h.call, i % 4 < 2 ? 0 : call.id);
+			ck_assert_uint_eq(h.call_word, i % 4 < 2 ? 0 : call.word);
 			ck_assert_uint_eq(h.nitems, 1);
 			ck_assert_uint_eq(h.nreturns, 0);
 			ck_assert_ptr_null(h.instance);
@@ -623,8 +646,9 @@ START_TEST(elided_decode__round_trip)
 			ck_assert_uint_eq(h.dest, last.dest);
 			ck_assert_uint_eq(h.source, last.source);
 			/* A wrong number does not decode to the right one. */
-			ck_assert_int_eq(h.seq == numbers[i].due, numbers[i].seq == numbers[i].due);
-			ck_assert_ptr_eq(h.payload, buf + RIPC__ELIDED_LEN);
+			ck_assert_int_eq(h.seq == numbers[i / 4].due,
+					 numbers[i / 4].seq == numbers[i / 4].due);
+			ck_assert_ptr_eq(h.payload, p);
 			ck_assert_uint_eq(h.payload_len, len);
 			ck_assert_uint_eq(ripc__get_le32(h.lens), len);
 		}
@@ -634,12 +658,12 @@ END_TEST
 START_TEST(elided_decode__only_elided)
 {
 	static const struct ripc__header_context nothing;
-	uint8_t buf[RIPC__ELIDED_LEN], lens[4];
+	uint8_t buf[RIPC__ELIDED_LEN], lens[4], call[RIPC__ELIDED_LEN + RIPC__CALL_EXT] = {0};
 	struct ripc__header h;
 	const char *why;
 	int rc;
 
-	ripc__put_le32(buf, ripc__elided_word(5, 6));
+	ripc__put_le32(buf, ripc__elided_word(0, 5, 6));
 	for (size_t len = 0; len < sizeof(buf); len++) {
 		why = NULL;
 		ck_assert_int_eq(ripc__elided_decode(&h, buf, len, &last, 5, lens, &why), -EPROTO);
@@ -652,7 +676,19 @@ START_TEST(elided_decode__only_elided)
 	for (unsigned b = 0; b < 256; b++) {
 		buf[0] = (uint8_t)b;
 		ck_assert_int_eq(ripc__elided_decode(&h, buf, sizeof(buf), &last, 5, lens, &why),
-				 b == RIPC__ELIDED_MAGIC ? 0 : -EPROTO);
+				 b == RIPC__ELIDED_MAGIC || b == RIPC__ELIDED_RELIABLE ? 0
+										       : -EPROTO);
+		ck_assert_int_eq(ripc__is_elided((uint8_t)b), b >= 0x61 && b <= 0x64);
+	}
+	/* A call is complete, and has an id and a word of 32 bits. */
+	for (unsigned i = 0; i < 5; i++) {
+		size_t len = i == 1 ? sizeof(call) - 1 : sizeof(call);
+
+		call[0] = i & 1 ? RIPC__ELIDED_CALL : RIPC__ELIDED_REPLY;
+		ripc__put_le64(call + 4, i != 2);
+		ripc__put_le64(call + 12, i == 3 ? UINT64_C(1) << 32 : UINT32_MAX);
+		ck_assert_int_eq(ripc__elided_decode(&h, call, len, &last, 0, lens, &why),
+				 i && i < 4 ? -EPROTO : 0);
 	}
 }
 END_TEST
@@ -666,7 +702,7 @@ START_TEST(elided_word__bytes)
 	const char *why;
 	struct ripc__header h;
 
-	ripc__put_le32(buf, ripc__elided_word(0x21222324, 0x32));
+	ripc__put_le32(buf, ripc__elided_word(0, 0x21222324, 0x32));
 	ck_assert_mem_eq(buf, want, sizeof(want));
 	ck_assert_int_eq(ripc__header_decode(&h, buf, sizeof(buf), &why), -EPROTO);
 	make(&m, 0, 1, 0, false);
@@ -678,7 +714,7 @@ END_TEST
 START_TEST(header_put__bytes)
 {
 	static const uint8_t want[RIPC__HEADER_LEN] = {
-		0x72, 0x70, 2,    13,   1,    0,    2,    0,    8,    7,    6,
+		0x72, 0x70, 3,    13,   1,    0,    2,    0,    8,    7,    6,
 		5,    4,    3,    2,    1,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
 		0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x32, 0x31, 3,    0};
 	uint8_t buf[RIPC__HEADER_LEN], *end;

@@ -49,7 +49,7 @@ START_TEST(encode__bytes)
 				.service_window = 6,
 				.caps = 7,
 				.memory = 0x08};
-	uint8_t buf[RIPC__HELLO_LEN], want[RIPC__HELLO_LEN] = {'R', 'I', 'P', 'C', 2, 2};
+	uint8_t buf[RIPC__HELLO_LEN], want[RIPC__HELLO_LEN] = {'R', 'I', 'P', 'C', 3, 2};
 
 	memset(h.instance, 0x11, 16);
 	memset(h.target, 0x22, 16);
@@ -123,7 +123,7 @@ START_TEST(decode__every_mutation_of_a_byte)
 			if (at < 4)
 				ck_assert_int_eq(rc, v == good[at] ? 0 : -EPROTO);
 			else if (at == 4)
-				ck_assert_int_eq(rc, v == 2 ? 0 : -EPROTONOSUPPORT);
+				ck_assert_int_eq(rc, v == 3 ? 0 : -EPROTONOSUPPORT);
 			else if (at == 5)
 				ck_assert_int_eq(rc, v < RIPC__REFUSE_END ? 0 : -EPROTO);
 			else if (at < 40)

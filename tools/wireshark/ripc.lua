@@ -140,6 +140,16 @@ local takes_items = { [1] = true, [2] = true, [4] = true, [16] = true }
 local takes_lengths = { [1] = true, [16] = true }
 local takes_record = { [17] = true, [18] = true }
 
+-- A call: its id, and the time of a request or the status of an answer. Returns the offset behind it, or nil.
+local function add_call(tree, buf, at, flags)
+	if buf:len() - at < CALL_LEN then
+		return nil
+	end
+	tree:add_le(f.call, buf(at, 8))
+	tree:add_le(math.floor(flags / 8) % 2 == 1 and f.call_time or f.call_status, buf(at + 8, 4))
+	return at + CALL_LEN
+end
+
 -- Everything behind the header; stops with false as soon as there is not enough of it.
 local function add_body(tree, buf, kind, nitems, nreturns, flags)
 	local at, len = HEADER_LEN, buf:len()
@@ -159,14 +169,12 @@ local function add_body(tree, buf, kind, nitems, nreturns, flags)
 		tree:add_le(f.request, buf(at, ACK_LEN))
 		at = at + ACK_LEN
 	end
-	-- A call: its id, and the time of a request or the status of an answer.
-	if math.floor(flags / 8) % 4 ~= 0 then
-		if len - at < CALL_LEN then
+	local has_call = math.floor(flags / 8) % 4 ~= 0
+	if has_call and not takes_lengths[kind] then
+		at = add_call(tree, buf, at, flags)
+		if not at then
 			return false
 		end
-		tree:add_le(f.call, buf(at, 8))
-		tree:add_le(math.floor(flags / 8) % 2 == 1 and f.call_time or f.call_status, buf(at + 8, 4))
-		at = at + CALL_LEN
 	end
 	for _, word in ipairs(words[kind] or {}) do
 		if len - at < word[2] then
@@ -188,6 +196,12 @@ local function add_body(tree, buf, kind, nitems, nreturns, flags)
 		else
 			sizes[i] = add_desc(tree, buf, at, i - 1, false)
 			at = at + DESC_LEN
+		end
+	end
+	if has_call and takes_lengths[kind] then
+		at = add_call(tree, buf, at, flags)
+		if not at then
+			return false
 		end
 	end
 	for i = 1, nreturns do
@@ -215,10 +229,10 @@ end
 
 local function looks_like_message(buf)
 	return buf:len() >= HEADER_LEN and buf(0, 2):le_uint() == 0x7072 and
-		buf(2, 1):uint() == 2 and kinds[buf(3, 1):uint()] ~= nil
+		buf(2, 1):uint() == 3 and kinds[buf(3, 1):uint()] ~= nil
 end
 
--- Of each direction of a connection: between whom the last plain message went, and the lower half of the number that is due; and what each
+-- Of each direction of a connection: between whom the last full SHORT went, and the lower half of the number that is due; and what each
 -- frame with an ELIDED was told of that. Frames are looked at in order only once.
 local last, due, told = {}, {}, {}
 
@@ -226,8 +240,12 @@ local function way(pinfo)
 	return string.format("%s %d %s %d", tostring(pinfo.src), pinfo.src_port, tostring(pinfo.dst), pinfo.dst_port)
 end
 
+-- The flags of the SHORT for which an ELIDED stands, by its first byte.
+local elided_flags = { [0x61] = 0x00, [0x62] = 0x04, [0x63] = 0x0c, [0x64] = 0x14 }
+
 local function looks_elided(buf, pinfo)
-	if buf:len() < ELIDED_LEN or buf(0, 1):uint() ~= 0x61 then
+	local flags = buf:len() >= ELIDED_LEN and elided_flags[buf(0, 1):uint()]
+	if not flags or (flags >= 8 and buf:len() < ELIDED_LEN + CALL_LEN) then
 		return false
 	end
 	if pinfo.visited then
@@ -250,8 +268,15 @@ local function again(buf, pinfo, root)
 	tree:add(f.kind, 1):set_generated()
 	tree:add(f.dest, between.dest):set_generated()
 	tree:add(f.source, between.source):set_generated()
-	if buf:len() > ELIDED_LEN then
-		tree:add(f.item, buf(ELIDED_LEN))
+	local flags, at = elided_flags[buf(0, 1):uint()], ELIDED_LEN
+	for _, flag in ipairs({ f.flags, f.is_reliable, f.is_call, f.is_reply }) do
+		tree:add(flag, flags):set_generated()
+	end
+	if flags >= 8 then
+		at = add_call(tree, buf, at, flags)
+	end
+	if buf:len() > at then
+		tree:add(f.item, buf(at))
 	end
 	tree:append_text(string.format(", SHORT again, %s -> %s", service_text(between.source), service_text(between.dest)))
 	pinfo.cols.protocol = "RIPC"
@@ -271,7 +296,7 @@ function ripc.dissector(buf, pinfo, root)
 
 	if not pinfo.visited and not is_datagram then
 		due[way(pinfo)] = (buf(24, 2):le_uint() + 1) % 65536
-		if kind == 1 and flags == 0 and nitems == 1 and nreturns == 0 then
+		if kind == 1 and flags % 4 == 0 and nitems == 1 and nreturns == 0 then
 			last[way(pinfo)] = { dest = dest, source = source }
 		end
 	end

@@ -172,7 +172,7 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 	struct ripc__peer *p = m->call_peer;
 	struct ripc__dest *d = reply_dest(m);
 	struct ripc__reliable_owner *owner = replies(ctx);
-	uint8_t ext[RIPC__CALL_EXT];
+	struct ripc__call_words words = {m->call, (uint32_t)status};
 	struct ripc__reliable_msg *r;
 	uint64_t source = m->pub.dest;
 
@@ -182,9 +182,14 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 				  "the caller's service %llu is not at its caller any more",
 				  (unsigned long long)m->pub.source);
 	}
-	ripc__put_le64(ext, m->call);
-	ripc__put_le64(ext + 8, (uint32_t)status);
-	r = owner ? ripc__reliable_new(ctx, RIPC__F_REPLY, m->pub.source, source, ext, items,
+	if (RIPC__LIKELY(owner && nitems == 1 && d->state == RIPC__DEST_KNOWN && p->lane &&
+			 ripc__reliable_send_item(d, owner, RIPC__F_REPLY, source, &words, items,
+						  false))) {
+		ripc__remote_returns_drop_call(d, m->call);
+		served_remove(m);
+		return 0;
+	}
+	r = owner ? ripc__reliable_new(ctx, RIPC__F_REPLY, m->pub.source, source, &words, items,
 				       nitems)
 		  : NULL;
 	if (!r)

@@ -50,8 +50,7 @@ static void call_unknown(struct ripc__call *call, const char *why)
 
 /* ---- the request ---- */
 
-static int before_post(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m,
-		       struct ripc__lane *lane)
+static int before_post(struct ripc__reliable_owner *o, uint64_t *word, struct ripc__lane *lane)
 {
 	struct ripc__call *call = (struct ripc__call *)o;
 	/* The first post needs no clock. */
@@ -61,7 +60,7 @@ static int before_post(struct ripc__reliable_owner *o, struct ripc__reliable_msg
 	/* The timers end the call. */
 	if (!left)
 		return -EAGAIN;
-	ripc__put_le64(ripc__reliable_ext(m) + 8, left);
+	*word = left;
 	if (call->peer != lane->peer)
 		ripc__call_set_peer(call, lane->peer);
 	if (call->state == RIPC__CALL_IS_WAITING)
@@ -479,6 +478,19 @@ static void handle_init(struct ripc_request *r, struct ripc_service *s, struct r
 	ripc__list_init(&r->ctx_link);
 }
 
+/* Sends a short request of one item, if it can go at once. */
+static void send_now(struct ripc_service *s, struct ripc__call *call, const struct iovec *item)
+{
+	struct ripc__call_words words = {call->id, 0};
+	struct ripc__dest *d = ripc__dest_find(s->ctx, call->dest);
+
+	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane)
+		return;
+	call->m =
+		ripc__reliable_send_item(d, &call->owner, RIPC__F_CALL, s->id, &words, item, false);
+	call->listed = call->m;
+}
+
 int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 		     unsigned nitems, uint64_t bytes, const struct ripc_call_options *o,
 		     int timeout_ms, struct ripc_request **out)
@@ -486,7 +498,8 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 	struct ripc *ctx = s->ctx;
 	struct ripc__call *call = call_alloc(ctx);
 	struct ripc_request *r = call ? ripc__request_get(ctx, 1) : NULL;
-	uint8_t ext[RIPC__CALL_EXT] = {0};
+	struct ripc__call_words words = {0, 0};
+	bool is_long;
 
 	if (!r)
 		goto fail;
@@ -501,16 +514,20 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		.dest = dest,
 		.deadline_ns = timeout_ms < 0 ? RIPC__NEVER : ripc__deadline_far(ctx, timeout_ms),
 		.idempotent = o && o->flags & RIPC_IDEMPOTENT,
+		.left_ms = timeout_ms < 0 ? UINT32_MAX : (uint32_t)timeout_ms,
 	};
-	handle_init(r, s, call);
 	if (ripc__call_add(ctx, call))
 		goto fail;
-	if (!(o && o->nreply_buffers) && is_short(ctx, dest, bytes)) {
-		ripc__put_le64(ext, call->id);
-		call->m = ripc__reliable_new(ctx, RIPC__F_CALL, dest, s->id, ext, items, nitems);
+	is_long = (o && o->nreply_buffers) || !is_short(ctx, dest, bytes);
+	if (RIPC__LIKELY(!is_long && nitems == 1))
+		send_now(s, call, items);
+	handle_init(r, s, call);
+	if (!is_long && !call->m) {
+		words.id = call->id;
+		call->m = ripc__reliable_new(ctx, RIPC__F_CALL, dest, s->id, &words, items, nitems);
 		if (call->m)
 			call->m->owner = &call->owner;
-	} else {
+	} else if (is_long) {
 		keep_long_request(call, items, nitems, bytes, o);
 	}
 	if (!call->m && !call->long_req) {
@@ -525,8 +542,8 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		ripc__timer_at(ctx, call->deadline_ns);
 	}
 	*out = r;
-	call->left_ms = timeout_ms < 0 ? UINT32_MAX : (uint32_t)timeout_ms;
-	send_request(call);
+	if (!call->listed)
+		send_request(call);
 	call->left_ms = 0;
 	return 0;
 fail:

@@ -12,9 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define MAPPED_ITEM_MIN \
-	(16u << 10)                  /* bytes from which an item is exported: below, a copy is as
-	 * fast */
 #define REF_BYTES_MAX (256ull << 20) /* bytes that one peer may reference */
 #define REF_MIN_NS    (200 * 1000)   /* minimum time of a reference */
 #define COPY_NS(len)  ((len) / 8)    /* approximate time of a copy */
@@ -128,7 +125,7 @@ void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned 
 	for (unsigned i = 0; i < nitems; i++) {
 		const struct iovec *item = &items[i];
 		struct ripc__region *r =
-			item->iov_len >= MAPPED_ITEM_MIN
+			item->iov_len >= RIPC__MAPPED_ITEM_MIN
 				? ripc__memory_find(ctx, item->iov_base, item->iov_len)
 				: NULL;
 
@@ -208,14 +205,19 @@ static bool exportable(const struct ripc__region *region)
 	return region->state == RIPC__REGION_APP;
 }
 
+bool ripc__export_applies(const struct ripc__lane *lane, const struct ripc__region *region,
+			  size_t len)
+{
+	return lane->caps & RIPC__CAP_EXPORT && len >= RIPC__MAPPED_ITEM_MIN && exportable(region);
+}
+
 bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct ripc__region *region,
 		       const uint8_t *base, size_t len, uint64_t *at, uint32_t *export_id)
 {
 	size_t offset = (size_t)(base - region->base);
 	struct ripc__export *s;
 
-	if (!(lane->caps & RIPC__CAP_EXPORT) || len < MAPPED_ITEM_MIN || !exportable(region) ||
-	    lane->ref_bytes + len > REF_BYTES_MAX)
+	if (!ripc__export_applies(lane, region, len) || lane->ref_bytes + len > REF_BYTES_MAX)
 		return false;
 	if (c->export_skip) {
 		c->export_skip--;

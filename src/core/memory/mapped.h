@@ -35,6 +35,9 @@
 
 #include "core/progress/context.h"
 
+/* Bytes from which an item is mapped: below, a copy takes no longer. */
+#define RIPC__MAPPED_ITEM_MIN (16u << 10)
+
 struct ripc__message;
 struct ripc__region;
 struct ripc__credit;
@@ -109,6 +112,9 @@ void ripc__export_track(struct ripc__lane *lane, struct ripc__region *region, ui
  * meanwhile: the caller has entered the service, which may be closed on return.
  */
 void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned nitems);
+/* Whether an item of len bytes in the region is for the peer of the lane to map, not to copy. */
+bool ripc__export_applies(const struct ripc__lane *lane, const struct ripc__region *region,
+			  size_t len);
 /*
  * Tries to reference an item in a region over the lane. c: credit of the service that it goes to.
  * *at: offset of the item in the export. Return: false: copy it; missing steps may have begun.

@@ -225,7 +225,10 @@ int ripc_message_cancelled(const struct ripc_message *message)
 	ripc__lock(ctx);
 	if (m->call_kind == RIPC__CALL_REQUEST && !m->call_answered && !m->call_cancelled)
 		ripc__progress(ctx);
-	rc = m->call_kind == RIPC__CALL_REQUEST && (m->call_cancelled || ripc__request_expired(m));
+	/* An answer is refused from now on, although the caller's clock may give it some time. */
+	if (m->call_kind == RIPC__CALL_REQUEST && ripc__request_expired(m))
+		m->call_cancelled = true;
+	rc = m->call_kind == RIPC__CALL_REQUEST && m->call_cancelled;
 	ripc__unlock(ctx);
 	return rc;
 }

@@ -467,7 +467,7 @@ receive_control(struct ripc__lane *lane, const struct ripc__header *h)
 
 void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev)
 {
-	bool short_header = ev->len && ev->data[0] == RIPC__ELIDED_MAGIC;
+	bool short_header = ev->len && ripc__is_elided(ev->data[0]);
 	uint8_t lens[4];
 	struct ripc__header h;
 	const char *why = NULL;
@@ -497,7 +497,7 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 		release_buffer(lane, ev);
 		return;
 	}
-	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !h.flags)
+	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !(h.flags & ~RIPC__F_ELIDABLE))
 		lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
 	if (h.flags & RIPC__F_ACK)
 		ripc__request_acked(lane, h.acked, 0, false);

@@ -24,10 +24,6 @@ struct ripc__one_item {
 	uint32_t len;     /* bytes of the payload */
 };
 
-/* The bytes before the length of the item: F_CALL and F_REPLY extend the header. */
-#define RIPC__ONE_ITEM_FIXED(flags) \
-	(RIPC__HEADER_LEN + ((flags) & (RIPC__F_CALL | RIPC__F_REPLY) ? RIPC__CALL_EXT : 0))
-
 /*
  * Decodes the header. Return: false: another kind of message, or not the next one of the lane. The
  * service and the sender are not checked. flags: the ones that the message must have.
@@ -36,24 +32,24 @@ static inline bool ripc__one_item_get(struct ripc__one_item *h, const struct rip
 				      const struct ripc__event *ev, unsigned flags)
 {
 	const uint8_t *data = ev->data;
-	const uint32_t fixed = RIPC__ONE_ITEM_FIXED(flags);
+	const uint32_t call = ripc__call_len(flags);
 	uint64_t last;
 	uint32_t word;
 
-	if (ev->len < (flags ? fixed + 4 : RIPC__ELIDED_LEN))
+	if (ev->len < RIPC__ELIDED_LEN + call)
 		return false;
 	word = ripc__get_le32(data);
-	if (!flags && (word & 0xff) == RIPC__ELIDED_MAGIC) {
+	if ((word & 0xff) == ripc__elided_magic(flags)) {
 		*h = (struct ripc__one_item){
 			.dest = lane->rx_last.dest,
 			.source = lane->rx_last.source,
 			.credits = word >> 8 & 0xff,
-			.head = RIPC__ELIDED_LEN,
-			.len = ev->len - RIPC__ELIDED_LEN,
+			.head = RIPC__ELIDED_LEN + call,
+			.len = ev->len - (RIPC__ELIDED_LEN + call),
 		};
 		return lane->rx_last.known && word >> 16 == (uint16_t)lane->rx_seq;
 	}
-	if (ev->len < fixed + 4 ||
+	if (ev->len < RIPC__FAST_HEADER_LEN + call ||
 	    ripc__get_le64(data) != (RIPC__FAST_HEADER_WORD | (uint64_t)flags << 32))
 		return false;
 	last = ripc__get_le64(data + 24);
@@ -61,12 +57,12 @@ static inline bool ripc__one_item_get(struct ripc__one_item *h, const struct rip
 		.dest = ripc__get_le64(data + 8),
 		.source = ripc__get_le64(data + 16),
 		.credits = (uint32_t)(last >> 32),
-		.head = fixed + 4,
-		.len = ev->len - (fixed + 4),
+		.head = RIPC__FAST_HEADER_LEN + call,
+		.len = ev->len - (RIPC__FAST_HEADER_LEN + call),
 	};
 	/* The bits above the credits count return buffers, which must be 0. */
 	return (uint32_t)last == lane->rx_seq && h->credits <= UINT16_MAX &&
-	       ripc__get_le32(data + fixed) == h->len;
+	       ripc__get_le32(data + RIPC__HEADER_LEN) == h->len;
 }
 
 /* Whether the payload is in memory of the transport or of the message; else it must be copied. */
@@ -123,7 +119,7 @@ static __always_inline bool ripc__receive_next(struct ripc *ctx, struct ripc_ser
 	if (lane->state != RIPC__LANE_UP || lane->shake || !ripc__one_item_get(&h, lane, ev, flags))
 		return false;
 	flow = lane->flow;
-	units = ripc__units_of(RIPC__ONE_ITEM_FIXED(flags) + 4 + (size_t)h.len);
+	units = ripc__units_of(RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + (size_t)h.len);
 	/* The slow path wakes senders that wait for credit, and copies payloads. */
 	if (!flow || flow->id != h.dest || (s ? flow->service != s : !flow->service) ||
 	    flow->source != h.source || (h.credits && (!lane->uses_credits || lane->starved)) ||
@@ -134,7 +130,7 @@ static __always_inline bool ripc__receive_next(struct ripc *ctx, struct ripc_ser
 	lane->last_rx_ns = ctx->now_ns;
 	lane->rx_untimed = true;
 	lane->pinged_ns = 0;
-	if (!flags && !ripc__header_context_is(&lane->rx_last, h.dest, h.source))
+	if (!ripc__header_context_is(&lane->rx_last, h.dest, h.source))
 		lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;

@@ -18,6 +18,8 @@
 #define FULL_PASS_INTERVAL 32 /* one poll of so many is a full pass */
 /* wait=poll: time that a thread polls before it leads */
 #define POLL_TIME_NS RIPC__MS
+/* timeout 0: passes are made by one call of so many in a row that find nothing */
+#define NOWAIT_PASS_INTERVAL 4
 /* shortest timeout with which it does; the call may end later by POLL_TIME_NS and a full pass */
 #define POLL_TIMEOUT_MIN_MS 10
 
@@ -250,11 +252,26 @@ receive(struct ripc *ctx, struct ripc_service *s, struct ripc_message **message,
 	return rc;
 }
 
+/*
+ * Whether a call with timeout 0 that polled the last active endpoints in vain may end without a
+ * pass, which takes longer than a message. The first one after a message makes a pass, and so do
+ * all before a thread sleeps on the descriptor of s.
+ */
+static bool skips_pass(struct ripc *ctx, const struct ripc_service *s)
+{
+	if (s->fd >= 0 || ctx->nowait_poll_count != ctx->poll_count ||
+	    ++ctx->nowait_skips % NOWAIT_PASS_INTERVAL == 0) {
+		ctx->nowait_poll_count = ctx->poll_count + 1;
+		return false;
+	}
+	return true;
+}
+
 int ripc_receive(struct ripc_service *s, struct ripc_message **message, int timeout_ms)
 {
 	struct ripc__message *m = NULL;
 	struct ripc *ctx;
-	bool had_event;
+	bool had_event = false;
 
 	if (RIPC__UNLIKELY(!s || !message))
 		return ripc__fail(-EINVAL, s ? "nowhere to store the message" : "no service");
@@ -263,8 +280,14 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 		return ripc__service_context(s, &ctx);
 	ripc__lock(ctx);
 	if (RIPC__LIKELY(ctx->poll_count % FULL_PASS_INTERVAL && may_receive(s) &&
-			 !ctx->delayed_ack.lane && ripc__progress_state(&ctx->progress).app_active))
+			 !ctx->delayed_ack.lane &&
+			 ripc__progress_state(&ctx->progress).app_active)) {
 		m = poll_recent(ctx, s, &had_event);
+		if (!m && !timeout_ms && !had_event && skips_pass(ctx, s)) {
+			ripc__unlock(ctx);
+			return ripc__fail_text(-EAGAIN, "the service has no message");
+		}
+	}
 	if (RIPC__UNLIKELY(!m))
 		return receive(ctx, s, message, timeout_ms);
 	ctx->poll_count++;

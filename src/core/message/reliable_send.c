@@ -172,48 +172,23 @@ int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const stru
 	return 0;
 }
 
-/* The same with the lock. Return: 0, or another value: nothing was done. */
-static int send_one(struct ripc *ctx, struct ripc_service *s, uint64_t dest,
-		    const struct iovec *item, bool more)
+bool ripc__send_reliable_item(struct ripc *ctx, struct ripc_service *s, uint64_t dest,
+			      const struct iovec *item, bool more)
 {
 	struct ripc__pair *pair = ctx->last_pair;
-	struct ripc__reliable_msg *m;
 	struct ripc__dest *d;
-	int rc;
 
 	if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing || !pair ||
-	    pair->key.source != s->id || pair->key.dest != dest || pair->error)
-		return -EAGAIN;
+	    pair->key.source != s->id || pair->key.dest != dest || pair->error ||
+	    (!item->iov_base && item->iov_len) || item->iov_len > RIPC__RELIABLE_WINDOW_BYTES / 4)
+		return false;
 	d = ripc__dest_find(ctx, dest);
-	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane)
-		return -EAGAIN;
-	m = ripc__reliable_new(ctx, 0, dest, s->id, NULL, item, 1);
-	if (!m)
-		return -ENOMEM;
-	m->owner = &pair->owner;
-	rc = ripc__reliable_post(d, m, more);
-	if (rc) {
-		ripc__reliable_free(ctx, m);
-		return rc;
-	}
+	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane ||
+	    !ripc__reliable_send_item(d, &pair->owner, 0, s->id, NULL, item, more))
+		return false;
 	pair->unacked++;
 	ripc__count_short(s, d->peer, item->iov_len);
-	return 0;
-}
-
-bool ripc__send_reliable_one(struct ripc_service *s, uint64_t dest, const struct iovec *item,
-			     unsigned flags)
-{
-	struct ripc *ctx = ripc__service_owner(s);
-	int rc;
-
-	if (!ctx || flags & ~(unsigned)(RIPC_MORE | RIPC_RELIABLE) ||
-	    (!item->iov_base && item->iov_len) || item->iov_len > RIPC_SHORT_GUARANTEED)
-		return false;
-	ripc__lock(ctx);
-	rc = send_one(ctx, s, dest, item, flags & RIPC_MORE);
-	ripc__unlock(ctx);
-	return !rc;
+	return true;
 }
 
 int ripc_flush(struct ripc_service *s, uint64_t dest, int timeout_ms)

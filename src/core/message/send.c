@@ -7,6 +7,7 @@
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/memory/buffer.h"
+#include "core/memory/mapped.h"
 #include "core/message/request.h"
 #include "core/reliable/reliable.h"
 #include "core/message/send.h"
@@ -154,7 +155,8 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 		ripc__put_le16(buf + 30, (uint16_t)nreturns);
 	}
 	rc = m->nitems == 1 && !m->nreturns && !delayed_ack
-		     ? ripc__lane_send_item(lane, d->id, m->s->id, m->items, m->flags & RIPC_MORE)
+		     ? ripc__lane_send_item(lane, 0, NULL, d->id, m->s->id, m->items,
+					    m->flags & RIPC_MORE)
 		     : ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems,
 				       m->flags & RIPC_MORE);
 	if (rc)
@@ -291,6 +293,8 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 	m->returns = ids;
 	m->nreturns = o->nreturn_buffers;
 	rc = ripc__retry_until(s, d, timeout_ms, send_once_cb, m);
+	m->returns = NULL;
+	m->nreturns = 0;
 	if (rc)
 		ripc__local_returns_undo(s->ctx, ids, o->nreturn_buffers);
 	return rc;
@@ -298,15 +302,34 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 
 /* ---- whichever fits ---- */
 
-/* Whether m can be a short message with at most limit bytes of payload. */
-static inline bool fits(const struct send_args *m, const struct ripc_send_options *o,
-			uint64_t limit)
+/* Whether an item is for the peer of the destination to map. */
+static bool maps_item(const struct ripc__dest *d, const struct send_args *m)
+{
+	const struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
+
+	for (unsigned i = 0; lane && i < m->nitems && m->bytes >= RIPC__MAPPED_ITEM_MIN; i++) {
+		const struct iovec *item = &m->items[i];
+		const struct ripc__region *region =
+			item->iov_len >= RIPC__MAPPED_ITEM_MIN
+				? ripc__memory_find(m->s->ctx, item->iov_base, item->iov_len)
+				: NULL;
+
+		if (region && ripc__export_applies(lane, region, item->iov_len))
+			return true;
+	}
+	return false;
+}
+
+/* Whether ripc_send() may send m as a short message of at most limit bytes. */
+static inline bool fits(const struct ripc__dest *d, const struct send_args *m,
+			const struct ripc_send_options *o, uint64_t limit)
 {
 	bool reliable = m->flags & RIPC_RELIABLE;
 
 	if (reliable && (o->nreturn_buffers || m->bytes > RIPC__RELIABLE_WINDOW_BYTES / 4))
 		return false;
-	return m->bytes + (o ? o->nreturn_buffers * RIPC__DESC_LEN : 0) <= limit;
+	return m->bytes + (o ? o->nreturn_buffers * RIPC__DESC_LEN : 0) <= limit &&
+	       !maps_item(d, m);
 }
 
 /* Largest short message over the lane of a destination; 0: it is not connected. */
@@ -371,9 +394,9 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 	d->users++;
 	if (or_long)
 		rc = locate(s, d, &timeout_ms);
-	if (!rc && m.flags & RIPC_RELIABLE && (!or_long || fits(&m, o, lane_max(d))))
+	if (!rc && m.flags & RIPC_RELIABLE && (!or_long || fits(d, &m, o, lane_max(d))))
 		rc = ripc__send_reliable(s, d, items, nitems, m.bytes, m.flags, timeout_ms);
-	else if (!rc && (!or_long || fits(&m, o, ripc__short_max(s->ctx, d, &transport))))
+	else if (!rc && (!or_long || fits(d, &m, o, ripc__short_max(s->ctx, d, &transport))))
 		rc = send_short(s, d, &m, o, timeout_ms);
 	else if (!rc)
 		rc = ripc__send_long(s, dest, items, nitems, m.bytes, o, timeout_ms);
@@ -412,7 +435,7 @@ static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx
 	units = ripc__units_of(RIPC__FAST_HEADER_LEN + len);
 	if (RIPC__UNLIKELY(c->sent_units + units > c->limit_units))
 		return false;
-	if (RIPC__UNLIKELY(ripc__lane_post_item(lane, dest, s->id, item, more)))
+	if (RIPC__UNLIKELY(ripc__lane_post_item(lane, 0, NULL, dest, s->id, item, more)))
 		return false;
 	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 		ripc__delayed_ack_replied(lane);
@@ -430,10 +453,6 @@ send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, u
 	uint64_t bytes;
 	int rc = check_call(s, dest, &ctx);
 
-	if (!rc && items && nitems == 1 && options && options->size == sizeof(*options) &&
-	    options->flags & RIPC_RELIABLE && !options->nreturn_buffers &&
-	    ripc__send_reliable_one(s, dest, items, options->flags))
-		return 0;
 	if (!rc)
 		rc = ripc__check_items(items, nitems, options, &bytes);
 	if (!rc && !or_long && options && options->flags & RIPC_RELIABLE &&
@@ -459,14 +478,18 @@ static inline __attribute__((always_inline)) int send_any(struct ripc_service *s
 							  int timeout_ms, bool or_long)
 {
 	struct ripc *ctx = RIPC__LIKELY(s && items) ? ripc__service_owner(s) : NULL;
+	unsigned flags = options ? options->flags : 0;
 	bool sent;
 
 	if (RIPC__LIKELY(ctx && nitems == 1 && ripc__is_owner(ctx) &&
+			 (!or_long || items->iov_len < RIPC__MAPPED_ITEM_MIN) &&
 			 (!options || (options->size == sizeof(*options) &&
 				       !(options->nreturn_buffers |
-					 (options->flags & ~(unsigned)RIPC_MORE)))))) {
+					 (flags & ~(unsigned)(RIPC_MORE | RIPC_RELIABLE))))))) {
 		ripc__lock(ctx);
-		sent = send_one_item(ctx, s, dest, items, options && options->flags);
+		sent = flags & RIPC_RELIABLE
+			       ? ripc__send_reliable_item(ctx, s, dest, items, flags & RIPC_MORE)
+			       : send_one_item(ctx, s, dest, items, flags);
 		ripc__unlock(ctx);
 		if (RIPC__LIKELY(sent))
 			return 0;

@@ -34,11 +34,10 @@ int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const stru
 			unsigned nitems, uint64_t bytes, unsigned flags, int timeout_ms);
 /*
  * The same for one item, to a lane that is up and has room and credit for it. The item was not
- * checked, s may have ended, no lock is held. Return: whether it was sent; if not, nothing was
- * done.
+ * checked, and s may have ended. Return: whether it was sent; if not, nothing was done.
  */
-bool ripc__send_reliable_one(struct ripc_service *s, uint64_t dest, const struct iovec *item,
-			     unsigned flags);
+bool ripc__send_reliable_item(struct ripc *ctx, struct ripc_service *s, uint64_t dest,
+			      const struct iovec *item, bool more);
 /* ripc_close() */
 void ripc__pairs_free(struct ripc *ctx);
 

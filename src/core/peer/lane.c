@@ -132,11 +132,12 @@ int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len, const 
 		       : ripc__lane_starved(lane);
 }
 
-int ripc__lane_send_item(struct ripc__lane *lane, uint64_t dest, uint64_t source,
+int ripc__lane_send_item(struct ripc__lane *lane, unsigned flags,
+			 const struct ripc__call_words *call, uint64_t dest, uint64_t source,
 			 const struct iovec *item, bool more)
 {
 	return RIPC__LIKELY(ripc__lane_can_send(lane))
-		       ? sent(ripc__lane_post_item(lane, dest, source, item, more))
+		       ? sent(ripc__lane_post_item(lane, flags, call, dest, source, item, more))
 		       : ripc__lane_starved(lane);
 }
 

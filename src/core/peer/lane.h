@@ -144,8 +144,9 @@ struct ripc__control {
  */
 int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
 		    const struct iovec *payload, unsigned n, bool more);
-/* The same for a SHORT of one item and nothing else. */
-int ripc__lane_send_item(struct ripc__lane *lane, uint64_t dest, uint64_t source,
+/* The same for ripc__lane_post_item(). */
+int ripc__lane_send_item(struct ripc__lane *lane, unsigned flags,
+			 const struct ripc__call_words *call, uint64_t dest, uint64_t source,
 			 const struct iovec *item, bool more);
 
 /*

@@ -68,34 +68,41 @@ static inline int ripc__lane_post(struct ripc__lane *lane, uint8_t *header, size
 {
 	uint32_t credits = ripc__lane_credits(lane, UINT16_MAX);
 
-	assert(len != RIPC__FAST_HEADER_LEN || ripc__get_le64(header) != RIPC__FAST_HEADER_WORD);
+	assert((ripc__get_le64(header) & ~((uint64_t)RIPC__F_ELIDABLE << 32)) !=
+		       RIPC__FAST_HEADER_WORD ||
+	       header[30]);
 	ripc__header_stamp(header, lane->tx_seq, (uint16_t)credits);
 	return ripc__lane_post_stamped(lane, header, len, items, n, credits, more);
 }
 
 /*
- * Posts a SHORT of one item and nothing else. Its header is elided if the last one was of the same
- * services. The caller has checked the credit. Return: as ripc__lane_post().
+ * Posts a SHORT of one item without return buffers; flags: of RIPC__F_ELIDABLE. Its header is
+ * elided if the last one was of the same services. The caller has checked the credit. Return: as
+ * ripc__lane_post().
  */
-static __always_inline int ripc__lane_post_item(struct ripc__lane *lane, uint64_t dest,
+static __always_inline int ripc__lane_post_item(struct ripc__lane *lane, unsigned flags,
+						const struct ripc__call_words *call, uint64_t dest,
 						uint64_t source, const struct iovec *item,
 						bool more)
 {
-	uint8_t header[RIPC__FAST_HEADER_LEN];
-	uint32_t credits;
+	uint8_t header[RIPC__FAST_HEADER_LEN + RIPC__CALL_EXT];
+	uint32_t credits, len;
 	int rc;
 
 	if (RIPC__LIKELY(ripc__header_context_is(&lane->tx_last, dest, source))) {
 		credits = ripc__lane_credits(lane, RIPC__ELIDED_CREDITS_MAX);
-		ripc__put_le32(header, ripc__elided_word(lane->tx_seq, credits));
-		return ripc__lane_post_stamped(lane, header, RIPC__ELIDED_LEN, item, 1, credits,
-					       more);
+		ripc__put_le32(header, ripc__elided_word(flags, lane->tx_seq, credits));
+		ripc__call_put(header + RIPC__ELIDED_LEN, flags, call);
+		len = RIPC__ELIDED_LEN + ripc__call_len(flags);
+		return ripc__lane_post_stamped(lane, header, len, item, 1, credits, more);
 	}
 	credits = ripc__lane_credits(lane, UINT16_MAX);
-	ripc__header_put(header, RIPC__SHORT, 0, 1, 0, dest, source);
+	ripc__header_put(header, RIPC__SHORT, (uint16_t)flags, 1, 0, dest, source);
 	ripc__header_stamp(header, lane->tx_seq, (uint16_t)credits);
 	ripc__put_le32(header + RIPC__HEADER_LEN, (uint32_t)item->iov_len);
-	rc = ripc__lane_post_stamped(lane, header, sizeof(header), item, 1, credits, more);
+	ripc__call_put(header + RIPC__FAST_HEADER_LEN, flags, call);
+	len = RIPC__FAST_HEADER_LEN + ripc__call_len(flags);
+	rc = ripc__lane_post_stamped(lane, header, len, item, 1, credits, more);
 	if (!rc)
 		lane->tx_last = (struct ripc__header_context){true, dest, source};
 	return rc;

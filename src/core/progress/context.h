@@ -148,6 +148,8 @@ struct ripc {
 	bool now_stale;     /* now_ns may be old: the present partial pass did not read the clock */
 	/* partial passes by threads that do not lead: core/message/receive.c */
 	unsigned poll_count;
+	/* its value when a call with timeout 0 has made a pass; calls since that made none */
+	unsigned nowait_poll_count, nowait_skips;
 	/* polls of the last active endpoint before a partial pass: core/message/receive.c */
 	unsigned poll_budget;
 	uint64_t timers_ns; /* when the core's own timers have something to do */

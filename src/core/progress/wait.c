@@ -8,7 +8,8 @@
 
 #define SPIN_MAX_NS   (100 * 1000) /* wait=adaptive: longest spin; a loaded round trip is shorter */
 #define SPIN_MIN_NS   (2 * 1000)
-#define FULL_INTERVAL 16 /* one pass of so many is a full one; a power of two */
+#define STREAM_NS     (20 * 1000) /* spin after payload of an unfinished message */
+#define FULL_INTERVAL 16          /* one pass of so many is a full one; a power of two */
 /* Calls with timeout 0: one poll of so many is a full pass */
 #define NOWAIT_FULL_INTERVAL 32
 /* and calls at shorter intervals take the lead from the progress thread. */
@@ -157,8 +158,15 @@ static bool resume_thread(struct ripc *ctx)
 	/* Leaving is counted even if it does not resume: frequent leavers let the thread tick. */
 	p->resumed_ns = ctx->now_ns;
 	if (!ripc__progress_may_resume(ripc__progress_state(p), ctx->now_ns, last,
-				       p->thread_wake_ns, ctx->next_timer_ns) ||
-	    ripc__transports_arm(ctx) || !ripc__descriptors_mask(ctx, false))
+				       p->thread_wake_ns, ctx->next_timer_ns))
+		return false;
+	/* A transport may have left a kick unread to deliver the message first. */
+	if (ripc__transports_arm(ctx)) {
+		ripc__full_pass(ctx);
+		if (ripc__transports_arm(ctx) || ctx->next_timer_ns < p->thread_wake_ns)
+			return false;
+	}
+	if (!ripc__descriptors_mask(ctx, false))
 		return false;
 	ripc__progress_step(ctx, RIPC__PROGRESS_RESUME, NULL);
 	return true;
@@ -253,6 +261,17 @@ static void adapt_spin(struct ripc *ctx, uint64_t start_ns, bool slept)
 		*spin_ns = *spin_ns / 2 > SPIN_MIN_NS ? *spin_ns / 2 : SPIN_MIN_NS;
 }
 
+/* Whether a transport is in the middle of a message. */
+static bool receiving(struct ripc *ctx)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t && ctx->tp[i].ops->receiving)
+			any |= ctx->tp[i].ops->receiving(ctx->tp[i].t);
+	return any;
+}
+
 /*
  * Leads until w is woken. fresh: ctx->now_ns is the present time; polled: a full pass has just been
  * made. Return: 0 or -ETIMEDOUT.
@@ -261,7 +280,7 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 				  bool fresh, bool polled)
 {
 	uint64_t start = fresh ? ctx->now_ns : ripc__now(ctx);
-	uint64_t spin_ns = ctx->opt.wait == RIPC__WAIT_BLOCK ? 0 : ctx->progress.spin_ns;
+	uint64_t sleep_ns = start + (ctx->opt.wait == RIPC__WAIT_BLOCK ? 0 : ctx->progress.spin_ns);
 	unsigned round = 0;
 	bool slept = false, first = !polled;
 	int rc = 0;
@@ -291,7 +310,10 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 				rc = -ETIMEDOUT;
 				break;
 			}
-			if (ctx->opt.wait != RIPC__WAIT_POLL && now >= start + spin_ns) {
+			if (now >= sleep_ns && ctx->opt.wait == RIPC__WAIT_ADAPTIVE &&
+			    receiving(ctx))
+				sleep_ns = now + STREAM_NS;
+			if (now >= sleep_ns && ctx->opt.wait != RIPC__WAIT_POLL) {
 				sleep_leader(ctx, earlier(deadline_ns, ctx->next_timer_ns));
 				/* Messages get the time at which they were seen. */
 				ctx->now_ns = ripc__now(ctx);

@@ -44,11 +44,11 @@ struct ripc__reliable_owner {
 	void (*end)(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m, int status,
 		    const char *why);
 	/*
-	 * m is about to be posted to a peer, for the first time or again. The callee may change its
-	 * header. Return: 0; else m ends with this status. NULL: nothing to do.
+	 * A message is about to be posted to a peer, for the first time or again. The callee sets
+	 * the word of its call. Return: 0; else the message ends with this status. NULL: nothing to
+	 * do.
 	 */
-	int (*before_post)(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m,
-			   struct ripc__lane *lane);
+	int (*before_post)(struct ripc__reliable_owner *o, uint64_t *word, struct ripc__lane *lane);
 	/* m was not delivered and waits for the next holder of its service. NULL: nothing to do. */
 	void (*requeued)(struct ripc__reliable_owner *o);
 	/* Messages wait for a holder until they are withdrawn, not for peer_timeout_ms. */
@@ -67,25 +67,29 @@ struct ripc__reliable_msg {
 };
 
 /*
- * Builds a message. ext: 16 bytes for RIPC__F_CALL or RIPC__F_REPLY in flags; else NULL. Return:
- * NULL: out of memory.
+ * Builds a message. call: with RIPC__F_CALL or RIPC__F_REPLY in flags; else NULL. Return: NULL: out
+ * of memory.
  */
 struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
-					      uint64_t source, const uint8_t *ext,
+					      uint64_t source, const struct ripc__call_words *call,
 					      const struct iovec *items, unsigned nitems);
 void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m);
-/* The 16 bytes of ext in the message. */
-static inline uint8_t *ripc__reliable_ext(struct ripc__reliable_msg *m)
-{
-	return m->bytes + RIPC__HEADER_LEN;
-}
-
 /*
  * Posts a new message over the lane of d's peer, which is up. Return: 0: the owner learns its end;
  * -EAGAIN: no credit, no room, or earlier messages wait; d->waitq is woken; -ENOMEM; -EMSGSIZE; or
  * the error of before_post().
  */
 int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more);
+/*
+ * Builds a message of one item and posts it over the lane of d's peer, which is up; flags, call: as
+ * ripc__reliable_new(). It goes out before its copy is made, which saves time. Return: NULL:
+ * nothing was done; ripc__reliable_new() and ripc__reliable_post() send it or find the cause.
+ */
+struct ripc__reliable_msg *ripc__reliable_send_item(struct ripc__dest *d,
+						    struct ripc__reliable_owner *owner,
+						    unsigned flags, uint64_t source,
+						    struct ripc__call_words *call,
+						    const struct iovec *item, bool more);
 /* Posts it as soon as its destination can be reached, behind earlier ones. Takes m over. */
 void ripc__reliable_queue(struct ripc *ctx, struct ripc__dest *d, struct ripc__reliable_msg *m);
 /* Takes a message that is in a list out of it: it is not sent again. The caller owns it. */

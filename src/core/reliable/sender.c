@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/cdefs.h>
 
 /* The memory of up to FREE_MAX copies of up to SMALL_LEN bytes is kept for reuse. */
 #define SMALL_LEN 256
@@ -12,18 +13,11 @@
 
 /* ---- messages ---- */
 
-struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
-					      uint64_t source, const uint8_t *ext,
-					      const struct iovec *items, unsigned nitems)
+static inline struct ripc__reliable_msg *msg_alloc(struct ripc *ctx, size_t len)
 {
-	size_t len = RIPC__HEADER_LEN + (ext ? RIPC__CALL_EXT : 0) + nitems * 4u;
-	struct ripc__reliable_msg *m = NULL;
-	uint8_t *p;
+	struct ripc__reliable_msg *m = ctx->reliable_free;
 
-	for (unsigned i = 0; i < nitems; i++)
-		len += items[i].iov_len;
-	if (len <= SMALL_LEN && ctx->reliable_free) {
-		m = ctx->reliable_free;
+	if (RIPC__LIKELY(len <= SMALL_LEN && m)) {
 		ctx->reliable_free = (struct ripc__reliable_msg *)(void *)m->owner;
 		ctx->reliable_nfree--;
 	} else {
@@ -32,18 +26,31 @@ struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, 
 			return NULL;
 		ripc__list_init(&m->link);
 	}
-	m->dest = NULL;
-	m->number = 0;
 	m->order = ctx->requests_started++;
 	m->len = (uint32_t)len;
+	return m;
+}
+
+struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
+					      uint64_t source, const struct ripc__call_words *call,
+					      const struct iovec *items, unsigned nitems)
+{
+	size_t len = RIPC__HEADER_LEN + ripc__call_len(flags) + nitems * 4u;
+	struct ripc__reliable_msg *m;
+	uint8_t *p;
+
+	for (unsigned i = 0; i < nitems; i++)
+		len += items[i].iov_len;
+	m = msg_alloc(ctx, len);
+	if (!m)
+		return NULL;
+	m->dest = NULL;
+	m->number = 0;
 	p = ripc__header_put(m->bytes, RIPC__SHORT, (uint16_t)(RIPC__F_RELIABLE | flags),
 			     (uint16_t)nitems, 0, dest, source);
-	if (ext) {
-		memcpy(p, ext, RIPC__CALL_EXT);
-		p += RIPC__CALL_EXT;
-	}
 	for (unsigned i = 0; i < nitems; i++, p += 4)
 		ripc__put_le32(p, (uint32_t)items[i].iov_len);
+	p = ripc__call_put(p, flags, call);
 	for (unsigned i = 0; i < nitems; i++) {
 		if (items[i].iov_len)
 			memcpy(p, items[i].iov_base, items[i].iov_len);
@@ -82,6 +89,34 @@ struct ripc__reliable *ripc__reliable_of(struct ripc *ctx, struct ripc__peer *p)
 	return rel;
 }
 
+/* Posts the copy of a message. Return: as ripc__lane_send(). */
+static int post_copy(struct ripc__lane *lane, struct ripc__reliable_msg *m, bool more)
+{
+	uint8_t *lens = m->bytes + RIPC__HEADER_LEN, *p, head[RIPC__FAST_HEADER_LEN];
+	unsigned flags = ripc__get_le16(m->bytes + 4), nitems = ripc__get_le16(m->bytes + 6);
+	struct ripc__call_words call = {0, 0};
+	struct iovec payload;
+	int rc;
+
+	p = lens + nitems * 4u;
+	if (ripc__call_len(flags)) {
+		call.id = ripc__get_le64(p);
+		call.word = ripc__get_le64(p + 8);
+	}
+	if (m->owner->before_post && (rc = m->owner->before_post(m->owner, &call.word, lane)))
+		return rc;
+	p = ripc__call_put(p, flags, &call);
+	if (nitems == 1) {
+		payload = (struct iovec){p, (size_t)(m->bytes + m->len - p)};
+		return ripc__lane_send_item(lane, flags, &call, ripc__get_le64(m->bytes + 8),
+					    ripc__get_le64(m->bytes + 16), &payload, more);
+	}
+	/* Only the header is stamped. The transports are fast with one of this length. */
+	memcpy(head, m->bytes, sizeof(head));
+	payload = (struct iovec){m->bytes + sizeof(head), m->len - sizeof(head)};
+	return ripc__lane_send(lane, head, sizeof(head), &payload, 1, more);
+}
+
 /*
  * Posts a message with a number over a lane. Return: 0; -EAGAIN; -EMSGSIZE: the lane is too small
  * for it; or the error of before_post().
@@ -91,9 +126,6 @@ static int post(struct ripc__lane *lane, struct ripc__reliable_msg *m, uint64_t 
 	struct ripc__dest *d = m->dest;
 	struct ripc__credit *c = d->peer == lane->peer ? d->credit : NULL;
 	uint32_t units = ripc__units_of(m->len);
-	/* Only the header is stamped; the transports are fast with one of this length. */
-	struct iovec payload = {m->bytes + RIPC__FAST_HEADER_LEN, m->len - RIPC__FAST_HEADER_LEN};
-	uint8_t head[RIPC__FAST_HEADER_LEN];
 	int rc;
 
 	if (m->len > lane->send_max)
@@ -115,10 +147,7 @@ static int post(struct ripc__lane *lane, struct ripc__reliable_msg *m, uint64_t 
 		ripc__lane_notify(lane, RIPC__RELIABLE_BEGIN, 0, 0, number, 0);
 		lane->reliable_tx = number;
 	}
-	if (m->owner->before_post && (rc = m->owner->before_post(m->owner, m, lane)))
-		return rc;
-	memcpy(head, m->bytes, sizeof(head));
-	rc = ripc__lane_send(lane, head, sizeof(head), &payload, payload.iov_len ? 1 : 0, more);
+	rc = post_copy(lane, m, more);
 	if (rc)
 		return rc;
 	lane->reliable_tx++;
@@ -137,6 +166,22 @@ static void dest_unpin(struct ripc *ctx, struct ripc__dest *d)
 {
 	d->used_ns = ctx->now_ns;
 	d->users--;
+}
+
+/* A new message was posted: it waits for its acknowledgement. */
+static inline void unacked_add(struct ripc__reliable *rel, struct ripc__dest *d,
+			       struct ripc__reliable_msg *m)
+{
+	struct ripc__peer *p = rel->peer;
+
+	m->number = rel->next++;
+	ripc__list_add(&rel->unacked, &m->link);
+	rel->bytes += m->len;
+	p->reliable_unacked++;
+	if (!d->reliable_unacked++) {
+		d->reliable_peer = p;
+		dest_pin(d);
+	}
 }
 
 /* ripc__reliable_post() for the first message of those that wait. */
@@ -173,20 +218,75 @@ static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool mor
 				  lane->ctx->tp[lane->tp].ops->name, lane->send_max);
 	if (rc)
 		return rc;
-	m->number = rel->next++;
-	ripc__list_add(&rel->unacked, &m->link);
-	rel->bytes += m->len;
-	p->reliable_unacked++;
-	if (!d->reliable_unacked++) {
-		d->reliable_peer = p;
-		dest_pin(d);
-	}
+	unacked_add(rel, d, m);
 	return 0;
 }
 
 int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more)
 {
 	return ripc__list_empty(&d->reliable_pending) ? post_new(d, m, more) : -EAGAIN;
+}
+
+/* Whether a message of so many bytes can go to d at once, over its lane. */
+static inline bool may_send_now(const struct ripc__dest *d, const struct ripc__reliable *rel,
+				size_t len)
+{
+	const struct ripc__peer *p = d->peer;
+	const struct ripc__lane *lane = p->lane;
+	const struct ripc__credit *c = d->credit;
+
+	return rel && c && !rel->resend && ripc__list_empty(&d->reliable_pending) &&
+	       (!d->reliable_unacked || d->reliable_peer == p) &&
+	       p->reliable_unacked < RIPC__RELIABLE_WINDOW &&
+	       rel->bytes + len <= RIPC__RELIABLE_WINDOW_BYTES && len <= lane->send_max &&
+	       c->sent_units + ripc__units_of(len) <= c->limit_units &&
+	       lane->reliable_tx == rel->next && !lane->idle && ripc__lane_can_send(lane);
+}
+
+static __always_inline struct ripc__reliable_msg *send_item(struct ripc__dest *d,
+							    struct ripc__reliable_owner *owner,
+							    unsigned flags, uint64_t source,
+							    struct ripc__call_words *call,
+							    const struct iovec *item, bool more)
+{
+	struct ripc__reliable *rel = d->peer->reliable;
+	struct ripc__lane *lane = d->peer->lane;
+	size_t len = RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + item->iov_len;
+	struct ripc__reliable_msg *m;
+	uint8_t *p;
+
+	flags |= RIPC__F_RELIABLE;
+	if (RIPC__UNLIKELY(!may_send_now(d, rel, len)))
+		return NULL;
+	m = msg_alloc(lane->ctx, len);
+	if (RIPC__UNLIKELY(!m))
+		return NULL;
+	if (RIPC__UNLIKELY((owner->before_post && owner->before_post(owner, &call->word, lane)) ||
+			   ripc__lane_post_item(lane, flags, call, d->id, source, item, more))) {
+		ripc__reliable_free(lane->ctx, m);
+		return NULL;
+	}
+	lane->reliable_tx++;
+	d->credit->sent_units += ripc__units_of(len);
+	m->owner = owner;
+	m->dest = d;
+	unacked_add(rel, d, m);
+	p = ripc__header_put(m->bytes, RIPC__SHORT, (uint16_t)flags, 1, 0, d->id, source);
+	ripc__put_le32(p, (uint32_t)item->iov_len);
+	p = ripc__call_put(p + 4, flags, call);
+	if (item->iov_len)
+		memcpy(p, item->iov_base, item->iov_len);
+	return m;
+}
+
+struct ripc__reliable_msg *ripc__reliable_send_item(struct ripc__dest *d,
+						    struct ripc__reliable_owner *owner,
+						    unsigned flags, uint64_t source,
+						    struct ripc__call_words *call,
+						    const struct iovec *item, bool more)
+{
+	return flags ? send_item(d, owner, flags, source, call, item, more)
+		     : send_item(d, owner, 0, source, NULL, item, more);
 }
 
 /* Removes m from the unacknowledged messages of its peer. May be followed by dest_continue(). */

@@ -176,10 +176,36 @@ void ripc__request_unlink(struct ripc_request *r)
 	r->peer = NULL;
 }
 
+/* Whether all items travel in the message. */
+static bool travels_whole(const struct ripc_request *r, const struct ripc__lane *lane)
+{
+	if (r->bytes > lane->send_max || header_len(r) + r->bytes > lane->send_max)
+		return false;
+	for (unsigned i = 0; i < r->nitems && r->bytes >= RIPC__MAPPED_ITEM_MIN; i++)
+		if (r->items[i].region &&
+		    ripc__export_applies(lane, r->items[i].region, r->items[i].len))
+			return false;
+	return true;
+}
+
+/*
+ * Whether an item travels in the message. *room: bytes that are left in it, without those of a
+ * message that fits as a whole.
+ */
+static bool item_inlined(const struct ripc__request_item *it, bool eager, size_t *room)
+{
+	if (eager || !it->len)
+		return true;
+	if (it->len > INLINE_ITEM_MAX || it->len > *room)
+		return false;
+	*room -= it->len;
+	return true;
+}
+
 int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 {
-	size_t len = header_len(r), room;
-	bool eager = r->bytes <= lane->send_max && len + r->bytes <= lane->send_max;
+	size_t len = header_len(r), room = lane->send_max - len;
+	bool eager = travels_whole(r, lane);
 	struct ripc__dest *d = r->dest;
 	int rc;
 
@@ -190,9 +216,10 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 				   "no memory for the credit of the service");
 		return 0;
 	}
+	for (unsigned i = 0; i < r->nitems; i++)
+		item_inlined(&r->items[i], eager, &room);
 	/* Reserve credit for the largest form of the message. */
-	room = eager ? len + r->bytes : lane->send_max;
-	r->units = (uint32_t)((room + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
+	r->units = ripc__units_of(eager ? len + r->bytes : lane->send_max - room);
 	if (d->credit->sent_units + r->units > d->credit->limit_units) {
 		r->ctx->stats.credit_stalls++;
 		lane->peer->stats.credit_stalls++;
@@ -206,11 +233,8 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 	room = lane->send_max - len;
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
-		bool inlined = eager || !it->len || (it->len <= INLINE_ITEM_MAX && it->len <= room);
 
-		if (inlined && !eager)
-			room -= it->len;
-		rc = item_select(r, it, inlined);
+		rc = item_select(r, it, item_inlined(it, eager, &room));
 		/* The connection has ended and its event is pending: use the next lane. */
 		if (rc == -ENOTCONN) {
 			ripc__request_unselect(r, false);

@@ -17,7 +17,9 @@ static void __attribute__((noinline)) fd_signal(struct ripc_service *s, bool rea
 	uint64_t n = 1;
 	ssize_t rc;
 
-	s->empty_polls = 0;
+	/* The application slept. One that found the message by polling goes on polling. */
+	if (readable && ripc__progress_state(&s->ctx->progress).leader == RIPC__LEADER_THREAD)
+		s->empty_polls = 0;
 	rc = readable ? write(s->fd, &n, sizeof(n)) : read(s->fd, &n, sizeof(n));
 	(void)rc;
 }

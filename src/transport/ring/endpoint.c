@@ -379,6 +379,9 @@ int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	if (head_len == RIPC__POST_SHORT_HEADER_LEN)
 		return ripc__ring_send_fast(&ep->ring, head, RIPC__POST_SHORT_HEADER_LEN,
 					    items->iov_base, items->iov_len, more);
+	if (head_len == RIPC__POST_CALL_HEADER_LEN)
+		return ripc__ring_send_fast(&ep->ring, head, RIPC__POST_CALL_HEADER_LEN,
+					    items->iov_base, items->iov_len, more);
 	if (head_len == RIPC__POST_HEADER_LEN)
 		return ripc__ring_send_fast(&ep->ring, head, RIPC__POST_HEADER_LEN, items->iov_base,
 					    items->iov_len, more);

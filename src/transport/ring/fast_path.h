@@ -47,13 +47,19 @@ static inline void ring_copy_word(uint8_t *to, const uint8_t *from)
 }
 
 /*
- * Copies a header of RIPC__POST_HEADER_LEN or RIPC__POST_SHORT_HEADER_LEN bytes in the words in
- * which it was just written: wider loads would wait until these stores have reached the cache.
+ * Copies a header of one of the lengths RIPC__POST_* in the words in which it was just written:
+ * wider loads would wait until these stores have reached the cache.
  */
 static inline void ring_copy_head(uint8_t *to, const uint8_t *head, size_t len)
 {
 	if (len == RIPC__POST_SHORT_HEADER_LEN) {
 		memcpy(to, head, RIPC__POST_SHORT_HEADER_LEN);
+		return;
+	}
+	if (len == RIPC__POST_CALL_HEADER_LEN) {
+		memcpy(to, head, 4);
+		ring_copy_word(to + 4, head + 4);
+		ring_copy_word(to + 12, head + 12);
 		return;
 	}
 	ring_copy_word(to, head);

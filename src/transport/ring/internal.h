@@ -68,8 +68,8 @@ static inline uint64_t ring_slot_off(const struct ripc__ring *w, uint64_t index)
 	return RIPC__RING_SLOTS_OFF + (index & w->mask) * RIPC__RING_SLOT_LEN;
 }
 
-/* Slots of the longest message that is sent in slots. */
-#define RING_INLINE_SLOTS (RIPC__RING_INLINE_MAX / RIPC__RING_SLOT_BODY)
+/* At least the slots of the longest message that is sent in slots; a power of two. */
+#define RING_INLINE_SLOTS 8u
 
 static inline uint32_t ring_slot_count(uint32_t len)
 {

@@ -210,7 +210,7 @@ poll_sockets(struct shm *t, struct ripc__event *events, unsigned max, uint64_t n
 	unsigned n = 0;
 
 	t->scanned_ns = now_ns;
-	t->armed = false;
+	t->armed = t->scan_deferred = false;
 	if (t->accept_resume_ns && now_ns >= t->accept_resume_ns) {
 		t->accept_resume_ns = 0;
 		watch_listeners(t);
@@ -257,16 +257,31 @@ static uint64_t step_links(struct shm *t, uint64_t now_ns, uint64_t next)
 	return next;
 }
 
+/*
+ * Whether the rings are polled before the sockets: a message that woke the context goes to the
+ * application before its kick is read. The next pass reads the kick.
+ */
+static bool messages_first(const struct shm *t)
+{
+	return t->armed && !t->scan_deferred && !ripc__ring_setups(&t->r) && !t->r.polled_link;
+}
+
 static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
 			     uint64_t now_ns, uint64_t *deadline_ns)
 {
 	struct shm *t = (struct shm *)tr;
 	uint64_t next = RIPC__NEVER;
-	bool more = false;
+	bool more = false, scan = t->armed || now_ns - t->scanned_ns >= EPOLL_INTERVAL_NS ||
+				  ripc__ring_setups(&t->r);
 	unsigned n = 0;
 
 	ripc__ring_transport_begin(&t->r);
-	if (t->armed || now_ns - t->scanned_ns >= EPOLL_INTERVAL_NS || ripc__ring_setups(&t->r)) {
+	if (messages_first(t)) {
+		n = ripc__ring_transport_poll(&t->r, events, max, &more);
+		t->scan_deferred = n > 0;
+		scan = !n;
+	}
+	if (scan) {
 		n = poll_sockets(t, events, max, now_ns);
 		if (t->r.neps[RIPC__EP_INCOMING]) {
 			expire(t, now_ns);
@@ -281,7 +296,8 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 	}
 	if (t->r.polled_link)
 		next = step_links(t, now_ns, next);
-	n += ripc__ring_transport_poll(&t->r, events + n, max - n, &more);
+	if (!t->scan_deferred)
+		n += ripc__ring_transport_poll(&t->r, events + n, max - n, &more);
 	if (t->fd_low && n < max) {
 		events[n++] =
 			(struct ripc__event){.kind = RIPC__EV_FD_LOW, .status = t->fd_low_status};
@@ -314,7 +330,8 @@ static int shm_arm(struct ripc__transport *tr)
 	struct shm *t = (struct shm *)tr;
 
 	t->armed = true;
-	return ripc__ring_transport_arm(&t->r, true) || links_in_flight(t) || t->bad_input[0];
+	return t->scan_deferred || ripc__ring_transport_arm(&t->r, true) || links_in_flight(t) ||
+	       t->bad_input[0];
 }
 
 static int shm_fd(struct ripc__transport *tr)

@@ -37,6 +37,7 @@ struct shm {
 	struct ripc__shm_address address;
 	bool zero_copy;      /* memory objects may be exported and imported */
 	bool armed;          /* slept since the sockets were last polled */
+	bool scan_deferred;  /* by one pass, which had messages */
 	uint64_t scanned_ns; /* when the sockets were last polled */
 	/* no descriptors are left: the listeners are not polled until then; 0: they are */
 	uint64_t accept_resume_ns;

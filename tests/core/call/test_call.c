@@ -303,6 +303,24 @@ START_TEST(time__deadline_travels)
 }
 END_TEST
 
+/* The callee's time ends before the caller's, by the resolution of the deadline. */
+START_TEST(time__cancelled_takes_no_answer)
+{
+	struct ripc__message *m;
+	struct ripc_request *r;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 1000, &r));
+	while (!servers[0].nkept)
+		rig_run(&rig, 1);
+	m = (struct ripc__message *)servers[0].kept[0];
+	m->call_deadline_ns = ripc__now(rig.ctx[1]);
+	ck_assert_int_eq(ripc_message_cancelled(&m->pub), 1);
+	RC(-ECANCELED, ripc_reply(&m->pub, &m->pub.items[0], 1, 0));
+	RC(-ETIME, result(&r, 1));
+}
+END_TEST
+
 START_TEST(time__nobody_there)
 {
 	struct ripc_request *r;
@@ -823,6 +841,7 @@ int main(void)
 	tcase_add_test(tc, time__late_answer);
 	tcase_add_test(tc, time__not_executed);
 	tcase_add_test(tc, time__deadline_travels);
+	tcase_add_test(tc, time__cancelled_takes_no_answer);
 	tcase_add_test(tc, time__nobody_there);
 	tcase_add_test(tc, time__many_long_requests_stuck);
 	tcase_add_test(tc, cancel__in_every_state);

@@ -282,7 +282,7 @@ static struct rx_message rx_short_header(struct ripc__lane *lane, size_t len, ui
 	struct rx_message a = rx_message(lane, len);
 
 	lane->rx_last = (struct ripc__header_context){true, RIG_ID(0), RIG_ID(1)};
-	ripc__put_le32(a.bytes, ripc__elided_word(lane->rx_seq, credits));
+	ripc__put_le32(a.bytes, ripc__elided_word(0, lane->rx_seq, credits));
 	rig_fill(a.bytes + RIPC__ELIDED_LEN, len, len);
 	a.ev.len = (uint32_t)(RIPC__ELIDED_LEN + len);
 	return a;
@@ -514,9 +514,9 @@ static struct rx_message rx_call(struct ripc__lane *lane, unsigned flag, uint64_
 	ripc__header_put(a.bytes, RIPC__SHORT, (uint16_t)(RIPC__F_RELIABLE | flag), 1, 0, RIG_ID(0),
 			 RIG_ID(1));
 	ripc__header_stamp(a.bytes, lane->rx_seq, 0);
-	ripc__put_le64(a.bytes + RIPC__HEADER_LEN, id);
-	ripc__put_le64(a.bytes + RIPC__HEADER_LEN + 8, word);
-	ripc__put_le32(a.bytes + RIPC__HEADER_LEN + RIPC__CALL_EXT, (uint32_t)len);
+	ripc__put_le32(a.bytes + RIPC__HEADER_LEN, (uint32_t)len);
+	ripc__put_le64(a.bytes + RIPC__FAST_HEADER_LEN, id);
+	ripc__put_le64(a.bytes + RIPC__FAST_HEADER_LEN + 8, word);
 	rig_fill(a.bytes + CALL_HEAD, len, len);
 	a.ev = (struct ripc__event){
 		.kind = RIPC__EV_RECV,
@@ -527,14 +527,29 @@ static struct rx_message rx_call(struct ripc__lane *lane, unsigned flag, uint64_
 	return a;
 }
 
+/* Makes the header of a an elided one. */
+static void elide(struct rx_message *a, const struct ripc__lane *lane, unsigned flag)
+{
+	uint32_t skipped = RIPC__FAST_HEADER_LEN - RIPC__ELIDED_LEN;
+
+	memmove(a->bytes + RIPC__ELIDED_LEN, a->bytes + RIPC__FAST_HEADER_LEN,
+		a->ev.len - RIPC__FAST_HEADER_LEN);
+	ripc__put_le32(a->bytes, ripc__elided_word(RIPC__F_RELIABLE | flag, lane->rx_seq, 0));
+	a->ev.len -= skipped;
+}
+
+/* With a full and with an elided header. */
 START_TEST(receive__request)
 {
 	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
 	struct ripc__reliable *rel = lane->peer->reliable;
 	uint64_t next = rel->rx_next, arrived = lane->flow->arrived_units;
 	struct rx_message a = rx_call(lane, RIPC__F_CALL, 77, 5000, 100);
-	struct ripc__message *m = try_receive(&a);
+	struct ripc__message *m;
 
+	if (_i)
+		elide(&a, lane, RIPC__F_CALL);
+	m = try_receive(&a);
 	ck_assert_ptr_nonnull(m);
 	ck_assert_uint_eq(m->pub.call, 77);
 	ck_assert_int_eq(ripc_message_deadline(&m->pub), 5000);
@@ -564,6 +579,8 @@ START_TEST(receive__answer)
 		request = rig_take(&rig, 1);
 		ck_assert_ptr_nonnull(request);
 		a = rx_call(lane, RIPC__F_REPLY, request->call, 0, 50);
+		if (_i)
+			elide(&a, lane, RIPC__F_REPLY);
 		ck_assert_int_eq(
 			ripc__fast_receive(rig.ctx[0], i ? rig.s[0] : NULL, lane->tp, a.m, &a.ev),
 			RIPC__FAST_DONE);
@@ -586,7 +603,7 @@ START_TEST(receive__call_slow_path)
 
 	/* Numbers, service, sender, length, return buffers; without an id; with a word too long. */
 	for (unsigned i = 0; i < 6; i++) {
-		static const uint8_t offsets[] = {24, 8, 16, 48, 2, 30};
+		static const uint8_t offsets[] = {24, 8, 16, 32, 2, 30};
 
 		a = rx_call(lane, RIPC__F_CALL, 77, 5000, 20);
 		a.bytes[offsets[i]] ^= 1;
@@ -603,6 +620,17 @@ START_TEST(receive__call_slow_path)
 	refused(&a);
 	a = rx_call(lane, RIPC__F_CALL, 77, 5000, 0);
 	a.ev.len--;
+	refused(&a);
+	/* Elided: another number, and too short. */
+	a = rx_call(lane, RIPC__F_CALL, 77, 5000, 20);
+	elide(&a, lane, RIPC__F_CALL);
+	a.bytes[2] ^= 1;
+	refused(&a);
+	a = rx_call(lane, RIPC__F_CALL, 77, 5000, 0);
+	elide(&a, lane, RIPC__F_CALL);
+	a.ev.len--;
+	refused(&a);
+	a.ev.len = RIPC__ELIDED_LEN - 1;
 	refused(&a);
 	/* The acknowledgement is due at once, or has to be scheduled. */
 	a = rx_call(lane, RIPC__F_CALL, 77, 5000, 20);
@@ -687,8 +715,8 @@ int main(void)
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("call");
 	tcase_add_checked_fixture(tc, setup_calls, teardown);
-	tcase_add_test(tc, receive__request);
-	tcase_add_test(tc, receive__answer);
+	tcase_add_loop_test(tc, receive__request, 0, 2);
+	tcase_add_loop_test(tc, receive__answer, 0, 2);
 	tcase_add_test(tc, receive__call_slow_path);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("datagram");

@@ -23,7 +23,7 @@ static struct {
 static void count_headers(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data,
 			  size_t *len)
 {
-	bool elided = *len >= RIPC__ELIDED_LEN && data[0] == RIPC__ELIDED_MAGIC;
+	bool elided = *len >= RIPC__ELIDED_LEN && ripc__is_elided(data[0]);
 
 	if (memcmp(from, sender, 16) ||
 	    (!elided && (*len < RIPC__FAST_HEADER_LEN || ripc__get_le16(data) != RIPC__MSG_MAGIC ||
@@ -166,6 +166,66 @@ START_TEST(elide__after_slow_path)
 }
 END_TEST
 
+/* A reliable message or a call of one item, which arrives as it was sent. */
+static void exchange_reliable(struct ripc_service *from, struct ripc_service *to, bool call,
+			      size_t len)
+{
+	struct ripc_send_options options = {.size = sizeof(options), .flags = RIPC_RELIABLE};
+	static uint8_t data[8192];
+	struct iovec item = {data, len};
+	struct ripc_request *request = NULL;
+	struct ripc_message *m, *reply;
+
+	rig_fill(data, len, len);
+	if (call)
+		OK(ripc_call_start(from, ripc_service_id(to), &item, 1, NULL, 5000, &request));
+	else
+		OK(ripc_send_short(from, ripc_service_id(to), &item, 1, &options, 5000));
+	OK(ripc_receive(to, &m, 5000));
+	ck_assert_uint_eq(m->source, ripc_service_id(from));
+	ck_assert_uint_eq(m->dest, ripc_service_id(to));
+	ck_assert_uint_eq(m->items[0].iov_len, len);
+	rig_verify(m->items[0].iov_base, len, len);
+	if (call) {
+		OK(ripc_reply(m, m->items, 1, 5000));
+		OK(ripc_call_wait(&request, &reply, 5000));
+		ck_assert_uint_eq(reply->items[0].iov_len, len);
+		rig_verify(reply->items[0].iov_base, len, len);
+		ripc_message_free(reply);
+	}
+	ripc_message_free(m);
+}
+
+/* Plain, reliable and call messages between the same services share one full header. */
+START_TEST(elide__reliable_and_calls)
+{
+	static const size_t lens[] = {64, 64, 0, 1, 28, 29, 1000, 64};
+	const unsigned n = sizeof(lens) / sizeof(lens[0]);
+	struct ripc_stats stats;
+
+	/* Their first ones begin the numbers of reliable messages. */
+	exchange_reliable(rig.s[0], rig.s[1], false, 5);
+	check_seen(1, 0);
+	for (unsigned i = 0; i < n; i++) {
+		exchange_reliable(rig.s[0], rig.s[1], false, lens[i]);
+		ck_assert_uint_eq(seen.len, RIPC__ELIDED_LEN + lens[i]);
+		exchange_reliable(rig.s[0], rig.s[1], true, lens[i]);
+		ck_assert_uint_eq(seen.len, RIPC__ELIDED_LEN + RIPC__CALL_EXT + lens[i]);
+		exchange(rig.s[0], rig.s[1], lens[i]);
+		ck_assert_uint_eq(seen.len, RIPC__ELIDED_LEN + lens[i]);
+	}
+	check_seen(1, 3 * n);
+	/* Answers, too. */
+	memcpy(sender, rig_instance(&rig, 1), 16);
+	exchange_reliable(rig.s[0], rig.s[1], true, 64);
+	check_seen(1, 3 * n + 1);
+	exchange_reliable(rig.s[0], other[1], true, 64);
+	check_seen(2, 3 * n + 1);
+	stats = rig_stats(&rig, 1);
+	ck_assert_uint_eq(stats.bad_messages + stats.lanes_lost, 0);
+}
+END_TEST
+
 /* The header contains only half of the number. */
 START_TEST(elide__sequence_wraps)
 {
@@ -224,7 +284,7 @@ END_TEST
 
 static void put_short_header(uint8_t buf[RIPC__ELIDED_LEN + 4], uint32_t skew, uint32_t credits)
 {
-	ripc__put_le32(buf, ripc__elided_word(rig_lane(&rig, 0, 1)->tx_seq + skew, credits));
+	ripc__put_le32(buf, ripc__elided_word(0, rig_lane(&rig, 0, 1)->tx_seq + skew, credits));
 	ripc__put_le32(buf + RIPC__ELIDED_LEN, 0x65726f6d); /* "more" */
 }
 
@@ -420,6 +480,7 @@ int main(void)
 	tcase_add_test(tc, elide__after_full_header);
 	tcase_add_test(tc, elide__not_other_services);
 	tcase_add_test(tc, elide__after_slow_path);
+	tcase_add_test(tc, elide__reliable_and_calls);
 	tcase_add_test(tc, elide__sequence_wraps);
 	tcase_add_test(tc, elide__returns_credit);
 	tcase_add_test(tc, elide__not_on_new_lane);

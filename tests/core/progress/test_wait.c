@@ -44,6 +44,7 @@ struct model {
 	unsigned arrives;              /* the pass that finds a message; 0: none */
 	bool wakes, message_wakes;     /* a descriptor, or the message, ends a sleep */
 	unsigned missed;               /* so many sleeps would miss an event */
+	unsigned receives;             /* payload of one message arrives until this pass */
 };
 
 static struct model *model; /* NULL: the functions below are the real ones */
@@ -266,6 +267,33 @@ START_TEST(lead__poll_never_sleeps)
 	/* One pass of 16 is a full one, and reads the clock. */
 	ck_assert_uint_eq(m.passes, 1601);
 	ck_assert_uint_eq(m.partial, 1500);
+	model_end();
+}
+END_TEST
+
+static bool model_receiving(struct ripc__transport *t)
+{
+	(void)t;
+	return model->passes < model->receives;
+}
+
+/* A leader spins on while the payload of a message arrives. */
+START_TEST(lead__no_sleep_within_message)
+{
+	static const struct ripc__transport_ops ops = {.receiving = model_receiving};
+	struct model m;
+
+	model_begin(&m, (enum ripc__wait_mode)_i);
+	m.ctx.ntp = 1;
+	m.ctx.tp[0].ops = &ops;
+	m.ctx.tp[0].t = (struct ripc__transport *)&m;
+	m.receives = 1000;
+	ck_assert_int_eq(model_wait(10 * RIPC__MS), -ETIMEDOUT);
+	ck_assert_uint_eq(m.sleeps, _i != RIPC__WAIT_POLL);
+	if (_i == RIPC__WAIT_ADAPTIVE)
+		ck_assert(m.before_sleep >= 1000 && m.before_sleep < 1100);
+	if (_i == RIPC__WAIT_BLOCK)
+		ck_assert_uint_eq(m.before_sleep, 1);
 	model_end();
 }
 END_TEST
@@ -600,6 +628,7 @@ int main(void)
 	tcase_add_test(tc, lead__pass_for_missed_event);
 	tcase_add_loop_test(tc, lead__message_ends_wait, 0, 3);
 	tcase_add_test(tc, lead__poll_never_sleeps);
+	tcase_add_loop_test(tc, lead__no_sleep_within_message, 0, 3);
 	tcase_add_test(tc, lead__spin_adapts);
 	tcase_add_test(tc, resume__polls_first);
 	tcase_add_test(tc, resume__rate_limited);

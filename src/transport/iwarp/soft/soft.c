@@ -434,6 +434,15 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	return n;
 }
 
+static bool soft_receiving(struct ripc__transport *tr)
+{
+	struct soft *t = (struct soft *)tr;
+	bool receiving = t->receiving;
+
+	t->receiving = false;
+	return receiving;
+}
+
 static bool soft_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
 {
 	struct soft *t = (struct soft *)tr;
@@ -553,6 +562,7 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.post_group = ripc__soft_post_group,
 	.flush = soft_flush,
 	.progress = soft_progress,
+	.receiving = soft_receiving,
 	.poll_one = soft_take,
 	.release = soft_release,
 	.arm = soft_arm,

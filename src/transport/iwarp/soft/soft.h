@@ -179,7 +179,8 @@ struct soft {
 	uint32_t slab_used;                                 /* bytes of it */
 	struct ripc__slab *held_slabs[SOFT_HELD_SLABS_MAX]; /* see hold_until_round() */
 	unsigned nheld_slabs;
-	bool starving; /* some endpoint is starved */
+	bool starving;  /* some endpoint is starved */
+	bool receiving; /* payload was received into its target since the last receiving() */
 	struct ripc__list eps, setups, settled, ready, held, blocked, deferred_free, lingers;
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *active_ep[SOFT_ACTIVE_MAX];

@@ -194,10 +194,12 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 		msg.msg_iov = iov;
 		msg.msg_iovlen = ripc__engine_rx_buffer(e, space, len, iov, &prefix);
 		asked = iov[0].iov_len + (msg.msg_iovlen == 2 ? iov[1].iov_len : 0);
-		if (msg.msg_iovlen == 1)
+		if (msg.msg_iovlen == 1) {
 			got = recv(ep->fd, iov[0].iov_base, asked, MSG_DONTWAIT);
-		else
+		} else {
 			got = recvmsg(ep->fd, &msg, MSG_DONTWAIT);
+			t->receiving |= got > 0;
+		}
 		if (got <= 0) {
 			if (got == 0) {
 				ep->rx = SOFT_RX_EOF;
