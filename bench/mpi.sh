@@ -4,7 +4,8 @@
 # Open MPI over the provider of libripc, over shared memory by itself (ob1, vader), and over two
 # other providers of libfabric, on two processors of this host. Takes turns; prints a table of the
 # medians. A program that fails, or takes more than 30 s, has "-" for what is missing. NetPIPE, if
-# it is installed (netpipe-openmpi), has rows of its own.
+# it is installed (netpipe-openmpi), has rows of its own, and so has fi_pingpong, which shows the
+# provider without Open MPI.
 #
 # usage: bench/mpi.sh BUILD [ROUNDS]
 set -u
@@ -24,6 +25,24 @@ declare -A options=(
 	[tcp_rxm]="$ofi --mca mtl_ofi_provider_include tcp;ofi_rxm"
 )
 names=(ripc vader shm tcp_rxm)
+declare -A providers=([ripc]=ripc [shm]=shm [tcp_rxm]="tcp;ofi_rxm")
+# pingpong NAME LENGTH ITERATIONS
+pingpong()
+{
+	local args=(-p "${providers[$1]}" -e rdm -m tagged -S "$2" -I "$3") server try
+	timeout 30 taskset -c 0 fi_pingpong "${args[@]}" >/dev/null 2>&1 &
+	server=$!
+	# The client fails while the server does not yet listen.
+	for ((try = 0; try < 50; try++)); do
+		timeout 30 taskset -c 1 fi_pingpong "${args[@]}" 127.0.0.1 >"$work/fi" \
+			2>/dev/null && break
+		sleep 0.1
+	done
+	awk -v name="$1" -v len="$2" 'NR > 1 { print name, "fi_pingpong:" len, $(NF - 1) }' \
+		"$work/fi"
+	kill "$server" 2>/dev/null
+	wait "$server"
+}
 for ((round = 0; round < rounds; round++)); do
 	for name in "${names[@]}"; do
 		# shellcheck disable=SC2086
@@ -41,6 +60,16 @@ for ((round = 0; round < rounds; round++)); do
 			printf "%s NetPIPE:%d %.2f\n", name, $1, $3 * 1e6
 		}' "$work/np.out"
 		rm -f "$work/np.out"
+	done
+	command -v fi_pingpong >/dev/null || continue
+	for name in "${names[@]}"; do
+		[ -n "${providers[$name]:-}" ] || continue
+		for len in 64 1024 4096 16384; do
+			pingpong "$name" "$len" 5000
+		done
+		for len in 65536 1048576; do
+			pingpong "$name" "$len" 300
+		done
 	done
 done >"$work/lines"
 awk -v names="${names[*]}" '
@@ -70,7 +99,7 @@ awk -v names="${names[*]}" '
 		print line "\n" rule
 		for (r = 1; r <= nrows; r++) {
 			label = rows[r] == "rate" ? "8 B messages, M/s" : rows[r]
-			sub(/NetPIPE:/, "NetPIPE, ", label)
+			sub(/:/, ", ", label)
 			line = "| " label " |"
 			for (i = 1; i <= n; i++)
 				line = line " " median(values[rows[r], name[i]]) " |"

@@ -86,7 +86,7 @@ static int av_insert(struct fid_av *fid, const void *addresses, size_t count, fi
 
 	if (flags & ~(FI_MORE | FI_SYNC_ERR))
 		return ofi_refused("fi_av_insert with flags other than FI_MORE and FI_SYNC_ERR");
-	pthread_mutex_lock(&av->domain->lock);
+	ofi_lock(av->domain);
 	for (size_t i = 0; i < count; i++) {
 		int64_t index = insert_one(av, (const char *)addresses + i * OFI_ADDRESS_LEN);
 
@@ -97,7 +97,7 @@ static int av_insert(struct fid_av *fid, const void *addresses, size_t count, fi
 		if (index >= 0)
 			inserted++;
 	}
-	pthread_mutex_unlock(&av->domain->lock);
+	ofi_unlock(av->domain);
 	return inserted;
 }
 
@@ -135,14 +135,14 @@ static int av_remove(struct fid_av *fid, fi_addr_t *addrs, size_t count, uint64_
 
 	if (flags)
 		return -FI_EINVAL;
-	pthread_mutex_lock(&av->domain->lock);
+	ofi_lock(av->domain);
 	for (size_t i = 0; i < count; i++) {
 		if (ofi_av_service(av, addrs[i]))
 			remove_one(av, addrs[i]);
 		else
 			rc = -FI_EINVAL;
 	}
-	pthread_mutex_unlock(&av->domain->lock);
+	ofi_unlock(av->domain);
 	return rc;
 }
 
@@ -152,9 +152,9 @@ static int av_lookup(struct fid_av *fid, fi_addr_t addr, void *address, size_t *
 	uint8_t bytes[OFI_ADDRESS_LEN];
 	uint64_t service;
 
-	pthread_mutex_lock(&av->domain->lock);
+	ofi_lock(av->domain);
 	service = ofi_av_service(av, addr);
-	pthread_mutex_unlock(&av->domain->lock);
+	ofi_unlock(av->domain);
 	if (!service)
 		return -FI_EINVAL;
 	ofi_address_put(bytes, service);
@@ -186,9 +186,9 @@ static int av_close(struct fid *fid)
 	struct ofi_domain *d = av->domain;
 	bool busy;
 
-	pthread_mutex_lock(&d->lock);
+	ofi_lock(d);
 	busy = av->refs;
-	pthread_mutex_unlock(&d->lock);
+	ofi_unlock(d);
 	if (busy)
 		return -FI_EBUSY;
 	HASH_CLEAR(hh, av->by_service);

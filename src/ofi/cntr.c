@@ -9,26 +9,15 @@ static struct ofi_cntr *cntr_of(struct fid_cntr *fid)
 	return container_of(fid, struct ofi_cntr, fid);
 }
 
-void ofi_cntr_count(struct ofi_cntr *cntr, bool error)
-{
-	if (!cntr)
-		return;
-	if (error)
-		cntr->errors++;
-	else
-		cntr->value++;
-	ofi_sources_signal(&cntr->sources);
-}
-
 static uint64_t read_one(struct ofi_cntr *c, const uint64_t *counter)
 {
 	uint64_t value;
 
-	pthread_mutex_lock(&c->sources.domain->lock);
+	ofi_lock(c->sources.domain);
 	ofi_sources_progress(&c->sources);
 	value = *counter;
 	ofi_sources_clear(&c->sources);
-	pthread_mutex_unlock(&c->sources.domain->lock);
+	ofi_unlock(c->sources.domain);
 	return value;
 }
 
@@ -45,10 +34,10 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 /* Adds to a counter, or sets it. */
 static int change(struct ofi_cntr *c, uint64_t *counter, bool set, uint64_t value)
 {
-	pthread_mutex_lock(&c->sources.domain->lock);
+	ofi_lock(c->sources.domain);
 	*counter = (set ? 0 : *counter) + value;
 	ofi_sources_signal(&c->sources);
-	pthread_mutex_unlock(&c->sources.domain->lock);
+	ofi_unlock(c->sources.domain);
 	return 0;
 }
 
@@ -79,7 +68,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 	uint64_t errors;
 	int rc = 0;
 
-	pthread_mutex_lock(&c->sources.domain->lock);
+	ofi_lock(c->sources.domain);
 	errors = c->errors;
 	for (;;) {
 		ofi_sources_progress(&c->sources);
@@ -93,7 +82,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 			break;
 		}
 	}
-	pthread_mutex_unlock(&c->sources.domain->lock);
+	ofi_unlock(c->sources.domain);
 	return rc;
 }
 
@@ -103,11 +92,11 @@ int ofi_cntr_trywait(struct fid *fid)
 	uint64_t before;
 	int rc;
 
-	pthread_mutex_lock(&c->sources.domain->lock);
+	ofi_lock(c->sources.domain);
 	before = c->value + c->errors;
 	ofi_sources_progress(&c->sources);
-	rc = c->value + c->errors != before ? -FI_EAGAIN : 0;
-	pthread_mutex_unlock(&c->sources.domain->lock);
+	rc = c->value + c->errors != before || ofi_sources_active(&c->sources) ? -FI_EAGAIN : 0;
+	ofi_unlock(c->sources.domain);
 	return rc;
 }
 
@@ -116,9 +105,9 @@ static int cntr_close(struct fid *fid)
 	struct ofi_cntr *c = container_of(fid, struct ofi_cntr, fid.fid);
 	bool busy;
 
-	pthread_mutex_lock(&c->sources.domain->lock);
+	ofi_lock(c->sources.domain);
 	busy = c->refs;
-	pthread_mutex_unlock(&c->sources.domain->lock);
+	ofi_unlock(c->sources.domain);
 	if (busy)
 		return -FI_EBUSY;
 	ofi_domain_put(c->sources.domain);

@@ -17,7 +17,16 @@ struct ofi_cntr {
 int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
 		  void *context);
 /* An operation has ended. cntr may be NULL. Lock held. */
-void ofi_cntr_count(struct ofi_cntr *cntr, bool error);
+static inline void ofi_cntr_count(struct ofi_cntr *cntr, bool error)
+{
+	if (!cntr)
+		return;
+	if (error)
+		cntr->errors++;
+	else
+		cntr->value++;
+	ofi_sources_signal(&cntr->sources);
+}
 /* fi_trywait() */
 int ofi_cntr_trywait(struct fid *fid);
 

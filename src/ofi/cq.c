@@ -33,7 +33,7 @@ static int grow(struct ofi_cq *cq)
 	return 0;
 }
 
-int ofi_cq_reserve(struct ofi_cq *cq)
+int ofi_cq_reserve_more(struct ofi_cq *cq)
 {
 	if (cq->used >= cq->used_max)
 		return -FI_EAGAIN;
@@ -45,9 +45,9 @@ int ofi_cq_reserve(struct ofi_cq *cq)
 
 /* ---- reading ---- */
 
-static size_t entry_size(const struct ofi_cq *cq)
+static size_t entry_size(enum fi_cq_format format)
 {
-	switch (cq->format) {
+	switch (format) {
 	case FI_CQ_FORMAT_MSG:
 		return sizeof(struct fi_cq_msg_entry);
 	case FI_CQ_FORMAT_DATA:
@@ -62,44 +62,35 @@ static size_t entry_size(const struct ofi_cq *cq)
 /* Entries not yet read. Return: their number; -FI_EAGAIN: none; -FI_EAVAIL: an error is next. */
 static ssize_t take(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
 {
-	/* The formats extend each other. */
-	size_t len = entry_size(cq), n = 0;
+	uint8_t *to = buf;
+	size_t n = 0;
 
-	while (n < count && cq->used) {
+	for (; n < count && cq->used; n++, to += cq->entry_len) {
 		const struct ofi_completion *c = &cq->ring[cq->head];
-		struct fi_cq_tagged_entry e = {
-			.op_context = c->context,
-			.flags = c->flags,
-			.len = c->len,
-			.buf = c->buf,
-			.data = c->data,
-			.tag = c->tag,
-		};
 
 		if (c->err)
 			return n ? (ssize_t)n : -FI_EAVAIL;
-		memcpy((char *)buf + n * len, &e, len);
+		if (cq->entry_len == sizeof(c->entry))
+			memcpy(to, &c->entry, sizeof(c->entry));
+		else
+			memcpy(to, &c->entry, cq->entry_len);
 		if (sources)
 			sources[n] = c->source;
-		n++;
 		cq->head = (cq->head + 1) & (cq->size - 1);
 		cq->used--;
 	}
+	if (!cq->used && !cq->woken)
+		ofi_sources_clear(&cq->sources);
 	return n ? (ssize_t)n : -FI_EAGAIN;
 }
 
 static ssize_t read_locked(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
 {
-	ssize_t n;
-
 	if (!count || cq->used < count)
 		ofi_sources_progress(&cq->sources);
-	if (!count)
-		return cq->used ? 0 : -FI_EAGAIN;
-	n = take(cq, buf, count, sources);
-	if (!cq->used && !cq->woken)
-		ofi_sources_clear(&cq->sources);
-	return n;
+	if (!cq->used)
+		return -FI_EAGAIN;
+	return count ? take(cq, buf, count, sources) : 0;
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *sources)
@@ -107,9 +98,9 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 	struct ofi_cq *cq = cq_of(fid);
 	ssize_t n;
 
-	pthread_mutex_lock(&cq->sources.domain->lock);
+	ofi_lock(cq->sources.domain);
 	n = read_locked(cq, buf, count, sources);
-	pthread_mutex_unlock(&cq->sources.domain->lock);
+	ofi_unlock(cq->sources.domain);
 	return n;
 }
 
@@ -124,15 +115,15 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
 	const struct ofi_completion *c;
 	ssize_t n = -FI_EAGAIN;
 
-	pthread_mutex_lock(&cq->sources.domain->lock);
+	ofi_lock(cq->sources.domain);
 	c = cq->used ? &cq->ring[cq->head] : NULL;
 	if (c && c->err) {
-		buf->op_context = c->context;
-		buf->flags = c->flags;
-		buf->len = c->len;
-		buf->buf = c->buf;
-		buf->data = c->data;
-		buf->tag = c->tag;
+		buf->op_context = c->entry.op_context;
+		buf->flags = c->entry.flags;
+		buf->len = c->entry.len;
+		buf->buf = c->entry.buf;
+		buf->data = c->entry.data;
+		buf->tag = c->entry.tag;
 		buf->olen = c->olen;
 		buf->err = c->err;
 		buf->prov_errno = c->err;
@@ -143,7 +134,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
 			ofi_sources_clear(&cq->sources);
 		n = 1;
 	}
-	pthread_mutex_unlock(&cq->sources.domain->lock);
+	ofi_unlock(cq->sources.domain);
 	return n;
 }
 
@@ -156,7 +147,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 
 	if (!cq->sources.may_wait)
 		return ofi_refused("fi_cq_sread of a queue without wait object");
-	pthread_mutex_lock(&cq->sources.domain->lock);
+	ofi_lock(cq->sources.domain);
 	for (;;) {
 		n = read_locked(cq, buf, count, sources);
 		if (n != -FI_EAGAIN)
@@ -169,7 +160,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 		if (!ofi_sources_sleep(&cq->sources, deadline_ms))
 			break;
 	}
-	pthread_mutex_unlock(&cq->sources.domain->lock);
+	ofi_unlock(cq->sources.domain);
 	return n;
 }
 
@@ -185,10 +176,10 @@ static int cq_signal(struct fid_cq *fid)
 
 	if (!cq->sources.may_wait)
 		return ofi_refused("fi_cq_signal of a queue without wait object");
-	pthread_mutex_lock(&cq->sources.domain->lock);
+	ofi_lock(cq->sources.domain);
 	cq->woken = true;
 	ofi_sources_signal(&cq->sources);
-	pthread_mutex_unlock(&cq->sources.domain->lock);
+	ofi_unlock(cq->sources.domain);
 	return 0;
 }
 
@@ -207,10 +198,10 @@ int ofi_cq_trywait(struct fid *fid)
 	struct ofi_cq *cq = container_of(fid, struct ofi_cq, fid.fid);
 	int rc;
 
-	pthread_mutex_lock(&cq->sources.domain->lock);
+	ofi_lock(cq->sources.domain);
 	ofi_sources_progress(&cq->sources);
-	rc = cq->used ? -FI_EAGAIN : 0;
-	pthread_mutex_unlock(&cq->sources.domain->lock);
+	rc = cq->used || ofi_sources_active(&cq->sources) ? -FI_EAGAIN : 0;
+	ofi_unlock(cq->sources.domain);
 	return rc;
 }
 
@@ -221,9 +212,9 @@ static int cq_close(struct fid *fid)
 	struct ofi_cq *cq = container_of(fid, struct ofi_cq, fid.fid);
 	bool busy;
 
-	pthread_mutex_lock(&cq->sources.domain->lock);
+	ofi_lock(cq->sources.domain);
 	busy = cq->refs;
-	pthread_mutex_unlock(&cq->sources.domain->lock);
+	ofi_unlock(cq->sources.domain);
 	if (busy)
 		return -FI_EBUSY;
 	ofi_domain_put(cq->sources.domain);
@@ -282,8 +273,9 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 		free(cq);
 		return rc;
 	}
-	cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_TAGGED : attr->format;
-	attr->format = cq->format;
+	if (attr->format == FI_CQ_FORMAT_UNSPEC)
+		attr->format = FI_CQ_FORMAT_TAGGED;
+	cq->entry_len = entry_size(attr->format);
 	cq->used_max = attr->size > USED_MIN ? (unsigned)attr->size : USED_MIN;
 	cq->fid.fid.fclass = FI_CLASS_CQ;
 	cq->fid.fid.context = context;

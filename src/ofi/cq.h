@@ -12,12 +12,7 @@
 
 /* A completion, or an error if err is not 0. */
 struct ofi_completion {
-	void *context;
-	uint64_t flags;
-	size_t len;
-	void *buf;
-	uint64_t data;
-	uint64_t tag;
+	struct fi_cq_tagged_entry entry; /* the other formats are its beginning */
 	fi_addr_t source;
 	size_t olen;
 	int err; /* positive */
@@ -26,7 +21,7 @@ struct ofi_completion {
 struct ofi_cq {
 	struct fid_cq fid;
 	struct ofi_sources sources;
-	enum fi_cq_format format;
+	size_t entry_len; /* of the format */
 	struct ofi_completion *ring;
 	unsigned size; /* of the ring, a power of two */
 	unsigned head, used, reserved;
@@ -37,8 +32,16 @@ struct ofi_cq {
 
 int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
 		void *context);
+/* ofi_cq_reserve() of a queue that is full, or whose ring is. */
+int ofi_cq_reserve_more(struct ofi_cq *cq);
 /* Return: 0; -FI_EAGAIN: too many unread entries; -FI_ENOMEM. */
-int ofi_cq_reserve(struct ofi_cq *cq);
+static inline int ofi_cq_reserve(struct ofi_cq *cq)
+{
+	if (cq->used >= cq->used_max || cq->used + cq->reserved >= cq->size)
+		return ofi_cq_reserve_more(cq);
+	cq->reserved++;
+	return 0;
+}
 static inline void ofi_cq_unreserve(struct ofi_cq *cq)
 {
 	cq->reserved--;

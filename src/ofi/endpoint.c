@@ -21,23 +21,32 @@ static struct ofi_ep *ep_of(struct fid *fid)
 	return container_of(fid, struct ofi_ep, fid.fid);
 }
 
+/*
+ * A single message is reported at once: an attempt to receive another one, in vain, would take
+ * longer than the message. When messages come in consecutive calls, a call takes many. Before a
+ * thread sleeps on a wait object, no message may be left.
+ */
 void ofi_ep_progress(struct ofi_ep *ep)
 {
+	unsigned n = 0, max = ep->arriving || ep->domain->drain ? MESSAGES_PER_CALL : 1;
 	struct ripc_message *m;
 	struct ofi_recv *r;
 	struct ofi_peer *p, *tmp;
 
-	for (unsigned i = 0; i < MESSAGES_PER_CALL && !ripc_receive(ep->main, &m, 0); i++) {
+	while (n < max && !ripc_receive(ep->main, &m, 0)) {
 		ofi_receive_main(ep, m);
 		ripc_message_free(m);
+		n++;
 	}
+	ep->arriving = n;
 	while (ep->granted && !ripc_receive(ep->data, &m, 0)) {
 		r = ofi_receive_data(ep, m);
 		ripc_message_free(m);
 		if (r)
 			ofi_recv_end(r, 0);
 	}
-	ofi_requests_reap(ep->domain);
+	if (ep->domain->requests || ep->domain->drain)
+		ofi_requests_reap(ep->domain);
 	DL_FOREACH_SAFE(ep->active, p, tmp)
 	ofi_peer_push(p);
 }
@@ -74,6 +83,8 @@ static void end_sends(struct ofi_ep *ep)
 			free(s->copy);
 			free(s);
 		}
+		if (p->parts.recv)
+			ofi_recv_free(p->parts.recv);
 		DL_CONCAT(p->to_grant, p->granted);
 		DL_FOREACH_SAFE(p->to_grant, r, rtmp)
 		{
@@ -117,7 +128,7 @@ static int ep_close(struct fid *fid)
 	struct ofi_domain *d = ep->domain;
 	int64_t deadline_ms = ofi_deadline_ms(LINGER_MS);
 
-	pthread_mutex_lock(&d->lock);
+	ofi_lock(d);
 	while (ep->enabled && has_injected(ep) && ofi_deadline_ms(0) < deadline_ms) {
 		ofi_ep_progress(ep);
 		sched_yield();
@@ -136,7 +147,7 @@ static int ep_close(struct fid *fid)
 	ofi_recv_free_all(ep);
 	ofi_peers_free(ep);
 	d->refs--;
-	pthread_mutex_unlock(&d->lock);
+	ofi_unlock(d);
 	if (ep->requests)
 		FI_WARN(&ofi_provider, FI_LOG_EP_CTRL, "%u sends have not ended: memory is lost\n",
 			ep->requests);
@@ -198,7 +209,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	struct ofi_ep *ep = ep_of(fid);
 	int rc = 0;
 
-	pthread_mutex_lock(&ep->domain->lock);
+	ofi_lock(ep->domain);
 	switch (bfid->fclass) {
 	case FI_CLASS_AV:
 		if (ep->av)
@@ -219,7 +230,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	default:
 		rc = ofi_refused("fi_ep_bind of this object");
 	}
-	pthread_mutex_unlock(&ep->domain->lock);
+	ofi_unlock(ep->domain);
 	return rc;
 }
 
@@ -240,9 +251,9 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
 	if (command != FI_ENABLE)
 		return ofi_refused("fi_control of an endpoint");
-	pthread_mutex_lock(&ep->domain->lock);
+	ofi_lock(ep->domain);
 	rc = enable(ep);
-	pthread_mutex_unlock(&ep->domain->lock);
+	ofi_unlock(ep->domain);
 	return rc;
 }
 
@@ -251,9 +262,9 @@ static ssize_t ep_cancel(fid_t fid, void *context)
 	struct ofi_ep *ep = ep_of(fid);
 	bool found;
 
-	pthread_mutex_lock(&ep->domain->lock);
+	ofi_lock(ep->domain);
 	found = ofi_recv_cancel(ep, context) || ofi_send_cancel(ep, context);
-	pthread_mutex_unlock(&ep->domain->lock);
+	ofi_unlock(ep->domain);
 	return found ? 0 : -FI_ENOENT;
 }
 

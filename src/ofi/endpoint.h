@@ -29,6 +29,7 @@ struct ofi_ep {
 	uint64_t tx_op_flags, rx_op_flags;
 	bool directed; /* FI_DIRECTED_RECV: the source of a receive counts */
 	bool enabled, closing;
+	bool arriving;     /* the last call for progress received messages */
 	unsigned requests; /* long sends under way */
 	struct ripc_service *main, *data;
 	uint64_t main_id;
@@ -47,7 +48,7 @@ struct ofi_ep {
 /*
  * A send that is not complete.
  *
- *   QUEUED -- EAGER posted --> complete
+ *   QUEUED -- EAGER posted, and PART until nothing is left --> complete
  *   QUEUED -- RTS posted --> WAITING -- CTS --> SENDING -- delivered --> complete
  */
 enum ofi_send_state { OFI_QUEUED, OFI_WAITING, OFI_SENDING };
@@ -68,6 +69,7 @@ struct ofi_send {
 	uint64_t tag, data;
 	uint64_t id;
 	size_t len;
+	size_t posted; /* QUEUED: bytes of the contents that EAGER and PART took */
 	struct iovec iov[OFI_IOV_MAX];
 	unsigned niov;
 	void *copy; /* of the contents (inject), or NULL */
@@ -76,7 +78,7 @@ struct ofi_send {
 /*
  * A receive that is not complete.
  *
- *   POSTED -- EAGER --> complete
+ *   POSTED -- EAGER --> complete, or in peer->parts -- PART --> complete
  *   POSTED -- RTS --> in peer->to_grant -- CTS posted --> in peer->granted -- contents --> complete
  */
 struct ofi_recv {
@@ -99,7 +101,7 @@ struct ofi_recv {
 	struct iovec iov[OFI_IOV_MAX];
 	unsigned niov;
 	size_t room;
-	uint8_t cts[OFI_ENVELOPE_LEN];
+	uint8_t cts[OFI_ENVELOPE_MAX];
 };
 
 int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,

@@ -53,16 +53,16 @@ void ofi_requests_reap(struct ofi_domain *d)
 
 void ofi_domain_get(struct ofi_domain *d)
 {
-	pthread_mutex_lock(&d->lock);
+	ofi_lock(d);
 	d->refs++;
-	pthread_mutex_unlock(&d->lock);
+	ofi_unlock(d);
 }
 
 void ofi_domain_put(struct ofi_domain *d)
 {
-	pthread_mutex_lock(&d->lock);
+	ofi_lock(d);
 	d->refs--;
-	pthread_mutex_unlock(&d->lock);
+	ofi_unlock(d);
 }
 
 static int domain_close(struct fid *fid)
@@ -70,9 +70,9 @@ static int domain_close(struct fid *fid)
 	struct ofi_domain *d = container_of(fid, struct ofi_domain, fid.fid);
 	bool busy;
 
-	pthread_mutex_lock(&d->lock);
+	ofi_lock(d);
 	busy = d->refs;
-	pthread_mutex_unlock(&d->lock);
+	ofi_unlock(d);
 	if (busy)
 		return -FI_EBUSY;
 	ripc_close(d->ctx);
@@ -196,6 +196,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 		return rc;
 	}
 	pthread_mutex_init(&d->lock, NULL);
+	d->serial = info->domain_attr && info->domain_attr->threading == FI_THREAD_DOMAIN;
 	d->fabric = container_of(fabric, struct ofi_fabric, fid);
 	d->fid.fid.fclass = FI_CLASS_DOMAIN;
 	d->fid.fid.context = context;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Fabric and domain. A domain is one context of libripc. One lock per domain protects all objects
- * that are opened on it, so every level of threading of libfabric is served.
+ * that are opened on it, so every level of threading of libfabric is served. With FI_THREAD_DOMAIN
+ * the application takes care of that, and there is no lock.
  */
 #ifndef OFI_FABRIC_H
 #define OFI_FABRIC_H
@@ -21,6 +22,7 @@ struct ofi_fabric {
 struct ofi_domain {
 	struct fid_domain fid;
 	struct ofi_fabric *fabric;
+	bool serial; /* FI_THREAD_DOMAIN: ofi_lock() and ofi_unlock() do nothing */
 	pthread_mutex_t lock;
 	struct ripc *ctx;
 	unsigned refs;     /* open objects; lock held */
@@ -34,6 +36,18 @@ struct ofi_request {
 	/* The request is done: status as of ripc_send_long(). Lock held. */
 	void (*done)(struct ofi_request *r, int status);
 };
+
+static inline void ofi_lock(struct ofi_domain *d)
+{
+	if (!d->serial)
+		pthread_mutex_lock(&d->lock);
+}
+
+static inline void ofi_unlock(struct ofi_domain *d)
+{
+	if (!d->serial)
+		pthread_mutex_unlock(&d->lock);
+}
 
 int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 

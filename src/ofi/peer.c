@@ -7,9 +7,13 @@
 #include <utlist.h>
 
 /* Messages of this length in one item take the fast path of libripc. */
-#define ONE_ITEM_MAX RIPC_SHORT_GUARANTEED
+#define ONE_ITEM_MAX (4096 + OFI_ENVELOPE_MAX)
 /* Contents that every lane carries behind an envelope. */
-#define EAGER_GUARANTEED (RIPC_SHORT_GUARANTEED - OFI_ENVELOPE_LEN)
+#define EAGER_GUARANTEED (RIPC_SHORT_GUARANTEED - OFI_ENVELOPE_MAX)
+/* The receiver copies a part while the sender writes the next one. */
+#define PART_MAX 8192
+/* A lane with shorter short messages carries no messages in parts. */
+#define PART_MIN 4096
 /* Peers are made by messages from the network, too. */
 #define PEERS_MAX 1000000
 
@@ -23,7 +27,7 @@ struct ofi_peer *ofi_peer_find(struct ofi_ep *ep, uint64_t service)
 	return p;
 }
 
-struct ofi_peer *ofi_peer_get(struct ofi_ep *ep, uint64_t service)
+struct ofi_peer *ofi_peer_get_other(struct ofi_ep *ep, uint64_t service)
 {
 	struct ofi_peer *p = ofi_peer_find(ep, service);
 
@@ -38,6 +42,7 @@ struct ofi_peer *ofi_peer_get(struct ofi_ep *ep, uint64_t service)
 		p->address = FI_ADDR_NOTAVAIL;
 		p->generation = UINT64_MAX;
 		p->eager_max = ofi_settings.eager_max;
+		p->part_max = PART_MAX;
 		HASH_ADD(hh, ep->peers, service, sizeof(p->service), p);
 		if (!p->hh.tbl) {
 			free(p);
@@ -48,25 +53,19 @@ struct ofi_peer *ofi_peer_get(struct ofi_ep *ep, uint64_t service)
 	return p;
 }
 
-fi_addr_t ofi_peer_address(struct ofi_peer *p)
+fi_addr_t ofi_peer_address_again(struct ofi_peer *p)
 {
-	if (p->generation != p->ep->av->generation) {
-		p->generation = p->ep->av->generation;
-		p->address = ofi_av_address(p->ep->av, p->service);
-	}
+	p->generation = p->ep->av->generation;
+	p->address = ofi_av_address(p->ep->av, p->service);
 	return p->address;
 }
 
 /* ---- posting ---- */
 
-/* The status of a reliable send, for a peer that may not be found yet. */
-static int post_status(struct ofi_peer *p, int rc)
+/* The error of a reliable send, for a peer that may not be found yet. */
+static int post_failed(struct ofi_peer *p, int rc)
 {
 	switch (rc) {
-	case 0:
-		p->reached = true;
-		p->first_miss = 0;
-		return 0;
 	case -EAGAIN:
 	case -EMSGSIZE:
 		return rc;
@@ -85,22 +84,40 @@ static int post_status(struct ofi_peer *p, int rc)
 	}
 }
 
+/*
+ * Whether at least 1/parts of the window was matched and is not reported: a message of its own
+ * reports a quarter, another message takes a sixteenth with it.
+ */
+static bool credit_due(const struct ofi_peer *p, unsigned parts)
+{
+	return p->matched_messages - p->reported_messages >= OFI_WINDOW_MESSAGES / parts ||
+	       p->matched_bytes - p->reported_bytes >= OFI_WINDOW_BYTES / parts;
+}
+
+static const struct ripc_send_options reliable = {
+	.size = sizeof(reliable),
+	.flags = RIPC_RELIABLE,
+};
+static const struct ripc_send_options reliable_more = {
+	.size = sizeof(reliable_more),
+	.flags = RIPC_RELIABLE | RIPC_MORE,
+};
+
 int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_envelope *e,
 		  const struct iovec *iov, unsigned niov, size_t len, bool more)
 {
-	struct ripc_send_options options = {
-		.size = sizeof(options),
-		.flags = RIPC_RELIABLE | (more ? RIPC_MORE : 0),
-	};
 	uint8_t bytes[ONE_ITEM_MAX];
-	struct iovec items[OFI_IOV_MAX + 1] = {{bytes, OFI_ENVELOPE_LEN}};
+	struct iovec items[OFI_IOV_MAX + 1];
 	unsigned nitems = 1;
 	int rc;
 
+	if (credit_due(p, 16))
+		e->flags |= OFI_F_CREDIT;
 	e->matched_messages = p->matched_messages;
 	e->matched_bytes = p->matched_bytes;
-	ofi_envelope_put(bytes, e);
-	if (len <= ONE_ITEM_MAX - OFI_ENVELOPE_LEN) {
+	items[0].iov_base = bytes;
+	items[0].iov_len = ofi_envelope_put(bytes, e);
+	if (len <= ONE_ITEM_MAX - OFI_ENVELOPE_MAX) {
 		for (unsigned i = 0; i < niov; i++) {
 			memcpy(bytes + items[0].iov_len, iov[i].iov_base, iov[i].iov_len);
 			items[0].iov_len += iov[i].iov_len;
@@ -109,12 +126,16 @@ int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_enve
 		memcpy(items + 1, iov, niov * sizeof(*iov));
 		nitems += niov;
 	}
-	rc = post_status(p, ripc_send_short(from, p->service, items, nitems, &options, 0));
-	if (!rc) {
+	rc = ripc_send_short(from, p->service, items, nitems, more ? &reliable_more : &reliable, 0);
+	if (rc)
+		return post_failed(p, rc);
+	p->reached = true;
+	p->first_miss = 0;
+	if (e->flags & OFI_F_CREDIT) {
 		p->reported_messages = e->matched_messages;
 		p->reported_bytes = e->matched_bytes;
 	}
-	return rc;
+	return 0;
 }
 
 bool ofi_peer_lower_eager(struct ofi_peer *p, size_t len)
@@ -124,20 +145,16 @@ bool ofi_peer_lower_eager(struct ofi_peer *p, size_t len)
 
 	if (!ripc_route_limits(p->ep->domain->ctx, p->service, &limits) &&
 	    limits.short_max > RIPC_SHORT_GUARANTEED)
-		max = limits.short_max - OFI_ENVELOPE_LEN;
+		max = limits.short_max - OFI_ENVELOPE_MAX;
 	/* The route has changed meanwhile. */
 	if (max >= len)
 		max = EAGER_GUARANTEED;
-	if (max >= p->eager_max)
+	if (max >= p->part_max)
 		return false;
-	p->eager_max = max;
+	p->part_max = max;
+	if (max < PART_MIN)
+		p->eager_max = max;
 	return true;
-}
-
-static bool credit_due(const struct ofi_peer *p)
-{
-	return p->matched_messages - p->reported_messages >= OFI_WINDOW_MESSAGES / 4 ||
-	       p->matched_bytes - p->reported_bytes >= OFI_WINDOW_BYTES / 4;
 }
 
 static void activate(struct ofi_peer *p)
@@ -148,57 +165,12 @@ static void activate(struct ofi_peer *p)
 	DL_APPEND(p->ep->active, p);
 }
 
-void ofi_peer_push(struct ofi_peer *p)
+static void deactivate(struct ofi_peer *p)
 {
-	int rc = 0;
-
-	while (!rc && p->to_grant)
-		rc = ofi_recv_grant(p->to_grant);
-	if (!rc || rc == -EAGAIN) {
-		rc = 0;
-		while (!rc && p->queue)
-			rc = ofi_send_post(p->queue);
-	}
-	if (!rc && credit_due(p)) {
-		struct ofi_envelope e = {.kind = OFI_CREDIT};
-
-		rc = ofi_peer_post(p, p->ep->main, &e, NULL, 0, 0, false);
-	}
-	if (rc && rc != -EAGAIN)
-		ofi_peer_lose(p, -rc, ripc_error_detail());
-	if (!p->lost && (p->queue || p->to_grant || credit_due(p))) {
-		activate(p);
-	} else if (p->is_active) {
-		p->is_active = false;
-		DL_DELETE(p->ep->active, p);
-	}
-}
-
-/* ---- credit ---- */
-
-void ofi_peer_credit(struct ofi_peer *p, const struct ofi_envelope *e)
-{
-	/* Old reports, and those of more than was sent, change nothing. */
-	if (p->sent_messages - e->matched_messages <= p->sent_messages - p->credit_messages)
-		p->credit_messages = e->matched_messages;
-	if (p->sent_bytes - e->matched_bytes <= p->sent_bytes - p->credit_bytes)
-		p->credit_bytes = e->matched_bytes;
-}
-
-void ofi_peer_matched(struct ofi_peer *p, size_t bytes)
-{
-	p->matched_messages++;
-	p->matched_bytes += (uint32_t)bytes;
-	if (credit_due(p) && !p->lost)
-		activate(p);
-}
-
-/* ---- loss ---- */
-
-void ofi_peer_watch(struct ofi_peer *p)
-{
-	if (!p->watched && !ripc_watch(p->ep->main, p->service))
-		p->watched = true;
+	if (!p->is_active)
+		return;
+	p->is_active = false;
+	DL_DELETE(p->ep->active, p);
 }
 
 static void end_sends(struct ofi_peer *p, int error)
@@ -222,6 +194,11 @@ static void end_recvs(struct ofi_peer *p, int error)
 {
 	struct ofi_recv *r, *tmp;
 
+	if (p->parts.recv) {
+		r = p->parts.recv;
+		p->parts.recv = NULL;
+		ofi_recv_end(r, error);
+	}
 	DL_FOREACH_SAFE(p->to_grant, r, tmp)
 	{
 		DL_DELETE(p->to_grant, r);
@@ -235,18 +212,81 @@ static void end_recvs(struct ofi_peer *p, int error)
 	}
 }
 
+/* Of a lost peer, once the delay is over. */
+static void end_operations(struct ofi_peer *p)
+{
+	if (ofi_deadline_ms(0) < p->end_ms) {
+		activate(p);
+		return;
+	}
+	end_sends(p, p->lost);
+	end_recvs(p, p->lost);
+	deactivate(p);
+}
+
+void ofi_peer_push(struct ofi_peer *p)
+{
+	int rc = 0;
+
+	if (p->lost) {
+		end_operations(p);
+		return;
+	}
+	while (!rc && p->to_grant)
+		rc = ofi_recv_grant(p->to_grant);
+	if (!rc || rc == -EAGAIN) {
+		rc = 0;
+		while (!rc && p->queue)
+			rc = ofi_send_post(p->queue);
+	}
+	if (!rc && credit_due(p, 4)) {
+		struct ofi_envelope e = {.kind = OFI_CREDIT, .flags = OFI_F_CREDIT};
+
+		rc = ofi_peer_post(p, p->ep->main, &e, NULL, 0, 0, false);
+	}
+	if (rc && rc != -EAGAIN)
+		ofi_peer_lose(p, -rc, ripc_error_detail());
+	if (p->lost || p->queue || p->to_grant || credit_due(p, 4))
+		activate(p);
+	else
+		deactivate(p);
+}
+
+/* ---- credit ---- */
+
+void ofi_peer_credit(struct ofi_peer *p, const struct ofi_envelope *e)
+{
+	/* Old reports, and those of more than was sent, change nothing. */
+	if (p->sent_messages - e->matched_messages <= p->sent_messages - p->credit_messages)
+		p->credit_messages = e->matched_messages;
+	if (p->sent_bytes - e->matched_bytes <= p->sent_bytes - p->credit_bytes)
+		p->credit_bytes = e->matched_bytes;
+}
+
+void ofi_peer_matched(struct ofi_peer *p, size_t bytes)
+{
+	p->matched_messages++;
+	p->matched_bytes += (uint32_t)bytes;
+	if (credit_due(p, 4) && !p->lost)
+		activate(p);
+}
+
+/* ---- loss ---- */
+
+void ofi_peer_watch(struct ofi_peer *p)
+{
+	if (!p->watched && !ripc_watch(p->ep->main, p->service))
+		p->watched = true;
+}
+
 void ofi_peer_lose(struct ofi_peer *p, int error, const char *why)
 {
 	if (p->lost)
 		return;
 	FI_WARN(&ofi_provider, FI_LOG_EP_DATA, "peer %" PRIu64 " is lost: %s\n", p->service, why);
 	p->lost = error;
-	end_sends(p, error);
-	end_recvs(p, error);
-	if (p->is_active) {
-		p->is_active = false;
-		DL_DELETE(p->ep->active, p);
-	}
+	p->end_ms = ofi_deadline_ms(OFI_LOSS_DELAY_MS);
+	activate(p);
 }
 
 void ofi_peers_free(struct ofi_ep *ep)

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The other endpoints that an endpoint exchanges messages with: their credit, and what waits to be
- * posted to them. A peer that is lost stays lost: its operations end with an error. Lock of the
- * domain held.
+ * posted to them. A peer that is lost stays lost: its operations end with an error. They end
+ * OFI_LOSS_DELAY_MS after the loss, because a killed process loses its connections before its
+ * parent is notified: a launcher of the job shall name the killed process, not the first of its
+ * peers that gives up. Lock of the domain held.
  */
 #ifndef OFI_PEER_H
 #define OFI_PEER_H
 
 #include "ofi/endpoint.h"
+
+#define OFI_LOSS_DELAY_MS 100
+
+/* An EAGER message whose last parts have not arrived. Its contents are dropped if both are NULL. */
+struct ofi_parts {
+	struct ofi_recv *recv;       /* the receive that took it, or NULL */
+	struct ofi_message *message; /* or it is kept */
+	size_t at, len;              /* bytes that have arrived, of how many; at == len: none */
+};
 
 struct ofi_peer {
 	UT_hash_handle hh;
@@ -20,8 +31,10 @@ struct ofi_peer {
 	bool reached; /* a message was posted */
 	bool watched;
 	int lost;            /* 0, or why it is lost, positive */
+	int64_t end_ms;      /* when lost: its operations end */
 	uint64_t first_miss; /* seconds; 0: the service was not missed */
 	size_t eager_max;    /* of contents */
+	size_t part_max;     /* of contents in one short message */
 	/* Messages and EAGER contents sent, and those that the peer reported as matched. */
 	uint32_t sent_messages, sent_bytes;
 	uint32_t credit_messages, credit_bytes;
@@ -32,14 +45,27 @@ struct ofi_peer {
 	struct ofi_send *queue;    /* to be posted, in order */
 	struct ofi_recv *to_grant; /* CTS to be posted, in order */
 	struct ofi_recv *granted;  /* contents expected, in order */
+	struct ofi_parts parts;
 };
 
+/* ofi_peer_get() for another peer than the last one. */
+struct ofi_peer *ofi_peer_get_other(struct ofi_ep *ep, uint64_t service);
 /* The peer with this service; a new one if need be. NULL: out of memory. */
-struct ofi_peer *ofi_peer_get(struct ofi_ep *ep, uint64_t service);
+static inline struct ofi_peer *ofi_peer_get(struct ofi_ep *ep, uint64_t service)
+{
+	struct ofi_peer *p = ep->recent;
+
+	return p && p->service == service ? p : ofi_peer_get_other(ep, service);
+}
 /* The same; NULL: there is none. */
 struct ofi_peer *ofi_peer_find(struct ofi_ep *ep, uint64_t service);
-fi_addr_t ofi_peer_address(struct ofi_peer *p);
-/* Posts what waits; the peer is active while something is left. */
+/* ofi_peer_address() when the address vector has changed. */
+fi_addr_t ofi_peer_address_again(struct ofi_peer *p);
+static inline fi_addr_t ofi_peer_address(struct ofi_peer *p)
+{
+	return p->generation == p->ep->av->generation ? p->address : ofi_peer_address_again(p);
+}
+/* Posts what waits, or ends it; the peer is active while something is left. */
 void ofi_peer_push(struct ofi_peer *p);
 /*
  * Posts an envelope, with contents, as a reliable short message. Return: 0; -EAGAIN: again later;
@@ -57,15 +83,15 @@ static inline bool ofi_peer_may_send_eager(const struct ofi_peer *p, size_t len)
 	return len <= p->eager_max &&
 	       p->sent_bytes - p->credit_bytes + (uint32_t)len <= OFI_WINDOW_BYTES;
 }
-/* Contents of len bytes are too long for the lane. Return: whether the limit is lower now. */
+/* A part of len bytes is too long for the lane. Return: whether the limits are lower now. */
 bool ofi_peer_lower_eager(struct ofi_peer *p, size_t len);
-/* The credit in an envelope of the peer. */
+/* The credit in an envelope of the peer, which has it. */
 void ofi_peer_credit(struct ofi_peer *p, const struct ofi_envelope *e);
 /* A message of the peer was matched; bytes: of EAGER contents. */
 void ofi_peer_matched(struct ofi_peer *p, size_t bytes);
 /* From now on the end of the peer is noticed. */
 void ofi_peer_watch(struct ofi_peer *p);
-/* Ends all operations with the peer. error: positive. */
+/* Ends all operations with the peer, later. error: positive. */
 void ofi_peer_lose(struct ofi_peer *p, int error, const char *why);
 void ofi_peers_free(struct ofi_ep *ep);
 

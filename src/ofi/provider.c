@@ -2,13 +2,13 @@
 #include "ofi/provider.h"
 #include "ofi/fabric.h"
 #include "ofi/info.h"
+#include "ofi/wire.h"
 #include "ripc.h"
 
 #include <time.h>
 
-/* contents of a short message that takes the fast path of the library */
 #define EAGER_DEFAULT     16384
-#define EAGER_LIMIT       65000
+#define EAGER_LIMIT       (OFI_WINDOW_BYTES / 2)
 #define DIRECT_DEFAULT    16384
 #define CONNECT_DEFAULT_S 10
 

@@ -10,11 +10,11 @@
 #define RECV_FLAGS (FI_COMPLETION | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MORE)
 
 /* A message that has arrived and is not received. */
-struct message {
+struct ofi_message {
 	struct ofi_arrived arrived; /* first member */
 	struct ofi_peer *peer;
 	struct ofi_envelope e; /* EAGER or RTS */
-	uint8_t contents[];    /* of EAGER */
+	uint8_t contents[];    /* of EAGER; those that have arrived, see ofi_parts */
 };
 
 static struct ofi_matching *space(struct ofi_ep *ep, uint64_t cq_flags)
@@ -33,12 +33,17 @@ static void complete(struct ofi_recv *r, int error)
 		error = FI_ETRUNC;
 	if (r->notify || error)
 		*ofi_cq_put(r->ep->rx_cq) = (struct ofi_completion){
-			.context = r->posted.context,
-			.flags = r->cq_flags | (r->wire_flags & OFI_F_DATA ? FI_REMOTE_CQ_DATA : 0),
-			.len = r->len < r->room ? r->len : r->room,
-			.buf = r->niov ? r->iov[0].iov_base : NULL,
-			.data = r->data,
-			.tag = r->peer ? r->tag : r->posted.tag,
+			.entry =
+				{
+					.op_context = r->posted.context,
+					.flags = r->cq_flags |
+						 (r->wire_flags & OFI_F_DATA ? FI_REMOTE_CQ_DATA
+									     : 0),
+					.len = r->len < r->room ? r->len : r->room,
+					.buf = r->niov ? r->iov[0].iov_base : NULL,
+					.data = r->data,
+					.tag = r->peer ? r->tag : r->posted.tag,
+				},
 			.source = r->peer ? ofi_peer_address(r->peer) : FI_ADDR_NOTAVAIL,
 			.olen = over,
 			.err = error,
@@ -86,7 +91,7 @@ static void scatter(const struct ofi_recv *r, size_t at, const void *from, size_
 /* ---- matches ---- */
 
 /* The receive takes a message whose envelope is e. Its contents follow. */
-static void take(struct ofi_recv *r, struct ofi_peer *p, const struct ofi_envelope *e)
+static inline void take(struct ofi_recv *r, struct ofi_peer *p, const struct ofi_envelope *e)
 {
 	r->peer = p;
 	r->tag = e->tag;
@@ -102,23 +107,27 @@ static void grant_later(struct ofi_recv *r)
 	struct ofi_peer *p = r->peer;
 
 	r->granted = r->len < r->room ? r->len : r->room;
-	if (p->lost) {
-		ofi_recv_end(r, p->lost);
-		return;
-	}
 	DL_APPEND(p->to_grant, r);
 	ofi_peer_push(p);
 }
 
 /* The receive takes a message that was kept. */
-static void take_message(struct ofi_recv *r, struct message *m)
+static void take_message(struct ofi_recv *r, struct ofi_message *m)
 {
+	struct ofi_parts *parts = &m->peer->parts;
+
 	take(r, m->peer, &m->e);
-	if (m->e.kind == OFI_EAGER) {
+	if (m->e.kind != OFI_EAGER) {
+		grant_later(r);
+	} else if (parts->message == m) {
+		scatter(r, 0, m->contents, parts->at < r->room ? parts->at : r->room);
+		parts->message = NULL;
+		parts->recv = r;
+		if (r->peer->lost)
+			ofi_peer_push(r->peer);
+	} else {
 		scatter(r, 0, m->contents, m->e.len < r->room ? m->e.len : r->room);
 		ofi_recv_end(r, 0);
-	} else {
-		grant_later(r);
 	}
 	free(m);
 }
@@ -130,11 +139,13 @@ static void peek(struct ofi_recv *r, uint64_t flags)
 {
 	struct ofi_matching *m = space(r->ep, r->cq_flags);
 	struct ofi_arrived *a;
-	struct message *found;
+	struct ofi_message *found;
 
 	ofi_ep_progress(r->ep);
+	if (r->ep->arriving)
+		ofi_ep_progress(r->ep);
 	a = ofi_matching_peek(m, r->posted.source, r->posted.tag, r->posted.ignore);
-	found = (struct message *)a;
+	found = (struct ofi_message *)a;
 	r->niov = 0;
 	r->room = SIZE_MAX;
 	r->discard = true;
@@ -155,6 +166,8 @@ static void peek(struct ofi_recv *r, uint64_t flags)
 			ofi_recv_free(r);
 		else
 			grant_later(r);
+		if (found->peer->parts.message == found)
+			found->peer->parts.message = NULL;
 		free(found);
 		return;
 	}
@@ -221,7 +234,7 @@ ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, f
 		a = ofi_matching_post(m, &r->posted);
 	}
 	if (a)
-		take_message(r, (struct message *)a);
+		take_message(r, (struct ofi_message *)a);
 	return 0;
 }
 
@@ -252,9 +265,10 @@ static void cts_done(struct ofi_request *request, int status)
 }
 
 /* Offers iov[0] as a return buffer. Return: 0; other: without one. */
-static int grant_direct(struct ofi_recv *r)
+static int grant_direct(struct ofi_recv *r, const struct ofi_envelope *e)
 {
-	struct iovec item = {r->cts, sizeof(r->cts)}, buffer = {r->iov[0].iov_base, r->granted};
+	struct iovec item = {r->cts, ofi_envelope_put(r->cts, e)};
+	struct iovec buffer = {r->iov[0].iov_base, r->granted};
 	int rc;
 
 	r->request.done = cts_done;
@@ -284,6 +298,7 @@ int ofi_recv_grant(struct ofi_recv *r)
 	struct ofi_ep *ep = r->ep;
 	struct ofi_envelope e = {
 		.kind = OFI_CTS,
+		.flags = OFI_F_CREDIT | OFI_F_TAGGED | OFI_F_LEN | OFI_F_ID,
 		.tag = ep->main_id,
 		.len = r->granted,
 		.id = r->send_id,
@@ -300,8 +315,7 @@ int ofi_recv_grant(struct ofi_recv *r)
 	if (r->granted && p->granted && p->granted->direct != r->direct)
 		return -EAGAIN;
 	if (r->direct) {
-		ofi_envelope_put(r->cts, &e);
-		if (grant_direct(r)) {
+		if (grant_direct(r, &e)) {
 			forget_direct(r);
 			/* Not tried again. */
 			r->wire_flags |= OFI_F_PIECES;
@@ -327,26 +341,31 @@ int ofi_recv_grant(struct ofi_recv *r)
 
 static size_t bytes_of(const struct ripc_message *m)
 {
-	size_t len = 0;
+	size_t len = m->items[0].iov_len;
 
-	for (unsigned i = 0; i < m->nitems; i++)
+	for (unsigned i = 1; i < m->nitems; i++)
 		len += m->items[i].iov_len;
 	return len;
 }
 
-/* Contents of an EAGER message, behind its envelope. */
-static void eager_contents(const struct ripc_message *m, const struct ofi_recv *r, uint8_t *to,
-			   size_t max)
+/* Contents of an EAGER message, behind its envelope of head bytes: to r, or if it is NULL to to. */
+static inline void eager_contents(const struct ripc_message *m, unsigned head,
+				  const struct ofi_recv *r, uint8_t *to, size_t max)
 {
 	size_t at = 0;
 
+	if (m->nitems == 1 && (!r || r->niov == 1)) {
+		memcpy(r ? r->iov[0].iov_base : to, (const uint8_t *)m->items[0].iov_base + head,
+		       max);
+		return;
+	}
 	for (unsigned i = 0; i < m->nitems && at < max; i++) {
 		const uint8_t *from = m->items[i].iov_base;
 		size_t len = m->items[i].iov_len;
 
 		if (!i) {
-			from += OFI_ENVELOPE_LEN;
-			len -= OFI_ENVELOPE_LEN;
+			from += head;
+			len -= head;
 		}
 		if (!len)
 			continue;
@@ -360,23 +379,31 @@ static void eager_contents(const struct ripc_message *m, const struct ofi_recv *
 	}
 }
 
-/* EAGER or RTS. */
-static void arrive(struct ofi_ep *ep, struct ofi_peer *p, const struct ripc_message *m,
-		   const struct ofi_envelope *e)
+/* at of len bytes have arrived. */
+static void begin_parts(struct ofi_peer *p, struct ofi_recv *r, struct ofi_message *m, size_t at,
+			size_t len)
+{
+	p->parts = (struct ofi_parts){.recv = r, .message = m, .at = at, .len = len};
+	ofi_peer_watch(p);
+}
+
+/* EAGER or RTS. head: bytes of the envelope; len: of the contents in m. */
+static inline void arrive(struct ofi_ep *ep, struct ofi_peer *p, const struct ripc_message *m,
+			  const struct ofi_envelope *e, unsigned head, size_t len)
 {
 	struct ofi_arrived a = {.source = p->service, .tag = e->tag};
 	struct ofi_matching *in = e->flags & OFI_F_TAGGED ? &ep->tagged : &ep->msg;
 	size_t contents = e->kind == OFI_EAGER ? e->len : 0;
 	struct ofi_posted *posted;
-	struct message *kept;
+	struct ofi_message *kept;
 	struct ofi_recv *r;
 
-	p->got_messages++;
-	p->got_bytes += (uint32_t)contents;
-	if (e->kind == OFI_EAGER && bytes_of(m) != OFI_ENVELOPE_LEN + e->len) {
+	if (p->parts.at < p->parts.len || contents > OFI_WINDOW_BYTES || contents < len) {
 		ofi_peer_lose(p, FI_EIO, "it sent a message whose length is wrong");
 		return;
 	}
+	p->got_messages++;
+	p->got_bytes += (uint32_t)contents;
 	if (p->got_messages - p->matched_messages > OFI_WINDOW_MESSAGES ||
 	    p->got_bytes - p->matched_bytes > OFI_WINDOW_BYTES) {
 		ofi_peer_lose(p, FI_EIO, "it sent more messages than it had credit for");
@@ -386,12 +413,15 @@ static void arrive(struct ofi_ep *ep, struct ofi_peer *p, const struct ripc_mess
 	if (posted) {
 		r = (struct ofi_recv *)posted;
 		take(r, p, e);
-		if (e->kind == OFI_EAGER) {
-			eager_contents(m, r, NULL, e->len < r->room ? e->len : r->room);
-			ofi_recv_end(r, 0);
-		} else {
+		if (e->kind != OFI_EAGER) {
 			grant_later(r);
+			return;
 		}
+		eager_contents(m, head, r, NULL, len < r->room ? len : r->room);
+		if (len == contents)
+			ofi_recv_end(r, 0);
+		else
+			begin_parts(p, r, NULL, len, contents);
 		return;
 	}
 	kept = malloc(sizeof(*kept) + contents);
@@ -402,8 +432,39 @@ static void arrive(struct ofi_ep *ep, struct ofi_peer *p, const struct ripc_mess
 	kept->arrived = a;
 	kept->peer = p;
 	kept->e = *e;
-	eager_contents(m, NULL, kept->contents, contents);
+	eager_contents(m, head, NULL, kept->contents, len);
+	if (len < contents)
+		begin_parts(p, NULL, kept, len, contents);
 	ofi_matching_keep(in, &kept->arrived);
+}
+
+/* PART. */
+static void part(struct ofi_peer *p, const struct ripc_message *m, unsigned head, size_t len)
+{
+	struct ofi_parts *parts = &p->parts;
+	struct ofi_recv *r = parts->recv;
+	size_t at = parts->at;
+
+	if (!len || len > parts->len - at) {
+		ofi_peer_lose(p, FI_EIO, "it sent more contents than it had announced");
+		return;
+	}
+	for (unsigned i = 0; i < m->nitems; i++) {
+		const uint8_t *from = (const uint8_t *)m->items[i].iov_base + (i ? 0 : head);
+		size_t n = m->items[i].iov_len - (i ? 0 : head);
+
+		if (r && n)
+			scatter(r, at, from, n);
+		else if (parts->message && n)
+			memcpy(parts->message->contents + at, from, n);
+		at += n;
+	}
+	parts->at = at;
+	if (at < parts->len)
+		return;
+	*parts = (struct ofi_parts){0};
+	if (r)
+		ofi_recv_end(r, 0);
 }
 
 static void aborted(struct ofi_peer *p, uint64_t send_id)
@@ -434,17 +495,23 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 {
 	struct ofi_envelope e;
 	struct ofi_peer *p;
+	unsigned head;
+	size_t len;
 
 	if (m->event) {
 		watch_event(ep, m);
 		return;
 	}
-	if (!ofi_envelope_get(m->items[0].iov_base, m->items[0].iov_len, &e)) {
+	head = ofi_envelope_get(m->items[0].iov_base, m->items[0].iov_len, &e);
+	if (!head) {
 		FI_WARN_SPARSE(&ofi_provider, FI_LOG_EP_DATA,
 			       "service %" PRIu64 " sent something that is no message of ripc\n",
 			       m->source);
 		return;
 	}
+	len = bytes_of(m) - head;
+	if (e.kind == OFI_EAGER && !(e.flags & OFI_F_LEN))
+		e.len = len;
 	/* Only messages to be received make a peer. */
 	if (e.kind == OFI_EAGER || e.kind == OFI_RTS)
 		p = ofi_peer_get(ep, m->source);
@@ -452,11 +519,15 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 		p = ofi_peer_find(ep, e.kind == OFI_CTS ? e.tag : m->source);
 	if (!p)
 		return;
-	ofi_peer_credit(p, &e);
+	if (e.flags & OFI_F_CREDIT)
+		ofi_peer_credit(p, &e);
 	switch (e.kind) {
 	case OFI_EAGER:
 	case OFI_RTS:
-		arrive(ep, p, m, &e);
+		arrive(ep, p, m, &e, head, len);
+		break;
+	case OFI_PART:
+		part(p, m, head, len);
 		break;
 	case OFI_CTS:
 		ofi_send_cts(ep, m->source, &e);

@@ -24,9 +24,9 @@ static void complete(struct ofi_ep *ep, const struct ofi_send *s, int error)
 {
 	if (s->notify || error)
 		*ofi_cq_put(ep->tx_cq) = (struct ofi_completion){
-			.context = s->context,
-			.flags = s->cq_flags,
-			.tag = error ? s->tag : 0,
+			.entry.op_context = s->context,
+			.entry.flags = s->cq_flags,
+			.entry.tag = error ? s->tag : 0,
 			.source = FI_ADDR_NOTAVAIL,
 			.err = error,
 		};
@@ -44,21 +44,81 @@ void ofi_send_end(struct ofi_send *s, int error)
 
 /* ---- posting ---- */
 
+/* len bytes of the contents from at on. Return: the number of pieces. */
+static unsigned slice(const struct ofi_send *s, size_t at, size_t len, struct iovec *to)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; len && i < s->niov; i++) {
+		size_t piece = s->iov[i].iov_len;
+
+		if (at >= piece) {
+			at -= piece;
+			continue;
+		}
+		piece -= at;
+		if (piece > len)
+			piece = len;
+		to[n++] = (struct iovec){(char *)s->iov[i].iov_base + at, piece};
+		len -= piece;
+		at = 0;
+	}
+	return n;
+}
+
+/* Posts what is left of a long EAGER message. Return: as post_eager(). */
+static int post_parts(struct ofi_send *s)
+{
+	struct ofi_peer *p = s->peer;
+	struct iovec iov[OFI_IOV_MAX];
+	int rc = 0;
+
+	while (!rc && (!s->posted || s->posted < s->len)) {
+		size_t left = s->len - s->posted, len = left < p->part_max ? left : p->part_max;
+		struct ofi_envelope e = {.kind = OFI_PART};
+
+		if (!s->posted)
+			e = (struct ofi_envelope){
+				.kind = OFI_EAGER,
+				.flags = s->wire_flags | OFI_F_LEN,
+				.tag = s->tag,
+				.data = s->data,
+				.len = s->len,
+			};
+		rc = ofi_peer_post(p, s->ep->main, &e, iov, slice(s, s->posted, len, iov), len,
+				   false);
+		if (rc == -EMSGSIZE && ofi_peer_lower_eager(p, len) && s->posted)
+			rc = 0;
+		else if (!rc) {
+			if (!s->posted) {
+				p->sent_messages++;
+				p->sent_bytes += (uint32_t)s->len;
+			}
+			s->posted += len;
+		}
+	}
+	return rc;
+}
+
+/* Return: 0; -EAGAIN, -EMSGSIZE: again, the limits may be lower; other: the peer is lost. */
 static int post_eager(struct ofi_send *s)
 {
 	struct ofi_peer *p = s->peer;
-	struct ofi_envelope e = {
-		.kind = OFI_EAGER,
-		.flags = s->wire_flags,
-		.tag = s->tag,
-		.data = s->data,
-		.len = s->len,
-	};
-	int rc = ofi_peer_post(p, s->ep->main, &e, s->iov, s->niov, s->len, s->more);
+	struct ofi_envelope e;
+	int rc;
 
+	if (s->len > p->part_max || s->posted)
+		return post_parts(s);
+	e.kind = OFI_EAGER;
+	e.flags = s->wire_flags;
+	e.tag = s->tag;
+	e.data = s->data;
+	rc = ofi_peer_post(p, s->ep->main, &e, s->iov, s->niov, s->len, s->more);
 	if (!rc) {
 		p->sent_messages++;
 		p->sent_bytes += (uint32_t)s->len;
+	} else if (rc == -EMSGSIZE) {
+		ofi_peer_lower_eager(p, s->len);
 	}
 	return rc;
 }
@@ -68,7 +128,7 @@ static int post_rts(struct ofi_send *s)
 	struct ofi_peer *p = s->peer;
 	struct ofi_envelope e = {
 		.kind = OFI_RTS,
-		.flags = s->wire_flags | (s->niov > 1 ? OFI_F_PIECES : 0),
+		.flags = s->wire_flags | OFI_F_LEN | OFI_F_ID | (s->niov > 1 ? OFI_F_PIECES : 0),
 		.tag = s->tag,
 		.data = s->data,
 		.len = s->len,
@@ -94,11 +154,13 @@ int ofi_send_post(struct ofi_send *s)
 	struct ofi_peer *p = s->peer;
 	int rc;
 
-	if (!ofi_peer_may_send(p))
+	if (!s->posted && !ofi_peer_may_send(p))
 		return -EAGAIN;
-	if (is_eager(s)) {
+	if (s->posted || is_eager(s)) {
+		size_t part_max = p->part_max;
+
 		rc = post_eager(s);
-		if (rc == -EMSGSIZE && ofi_peer_lower_eager(p, s->len))
+		if (rc == -EMSGSIZE && p->part_max < part_max)
 			return ofi_send_post(s);
 		if (rc)
 			return rc;
@@ -126,14 +188,20 @@ static void contents_done(struct ofi_request *request, int status)
 {
 	struct ofi_send *s = container_of(request, struct ofi_send, request);
 	struct ofi_peer *p = s->peer;
-	struct ofi_envelope e = {.kind = OFI_ABORT, .id = s->id};
+	struct ofi_envelope e = {.kind = OFI_ABORT, .flags = OFI_F_ID, .id = s->id};
 
 	if (status && !s->ep->closing) {
 		FI_WARN(&ofi_provider, FI_LOG_EP_DATA,
 			"%zu bytes were not delivered to peer %" PRIu64 ": %s\n", s->len,
 			p->service, ripc_strerror(status));
-		if (!p->lost)
-			ofi_peer_post(p, s->ep->main, &e, NULL, 0, 0, false);
+		if (status == -EPIPE || status == -EHOSTUNREACH)
+			ofi_peer_lose(p, -status, ripc_strerror(status));
+		if (p->lost) {
+			DL_APPEND(p->queue, s);
+			ofi_peer_push(p);
+			return;
+		}
+		ofi_peer_post(p, s->ep->main, &e, NULL, 0, 0, false);
 	}
 	ofi_send_end(s, -status);
 }
@@ -175,8 +243,8 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 /* ---- the calls ---- */
 
 /* Fills s from the arguments of a call. Empty pieces are left out. */
-static ssize_t prepare(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov, size_t niov,
-		       fi_addr_t dest, uint64_t flags)
+static inline ssize_t prepare(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov,
+			      size_t niov, fi_addr_t dest, uint64_t flags)
 {
 	uint64_t service;
 
@@ -249,8 +317,8 @@ static ssize_t enqueue(const struct ofi_send *from, bool inject)
  * notify: write a completion; a failed send writes one always. s has context, cq_flags, tag, data
  * and wire_flags.
  */
-static ssize_t send_locked(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov,
-			   size_t niov, fi_addr_t dest, uint64_t flags)
+static inline ssize_t send_locked(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov,
+				  size_t niov, fi_addr_t dest, uint64_t flags)
 {
 	ssize_t rc = prepare(s, ep, iov, niov, dest, flags);
 
@@ -264,13 +332,11 @@ static ssize_t send_locked(struct ofi_send *s, struct ofi_ep *ep, const struct i
 	s->ep = ep;
 	s->state = OFI_QUEUED;
 	s->copy = NULL;
+	s->posted = 0;
 	s->matched = flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE);
 	s->more = flags & FI_MORE;
-	if (s->peer->lost) {
-		complete(ep, s, s->peer->lost);
-		return 0;
-	}
-	if (!s->peer->queue && is_eager(s) && ofi_peer_may_send(s->peer) && !post_eager(s)) {
+	if (!s->peer->queue && !s->peer->lost && is_eager(s) && ofi_peer_may_send(s->peer) &&
+	    !post_eager(s)) {
 		complete(ep, s, 0);
 		return 0;
 	}
@@ -297,9 +363,9 @@ static ssize_t send_any(struct fid_ep *fid, const struct iovec *iov, size_t niov
 	s.tag = tag;
 	s.data = (flags & FI_REMOTE_CQ_DATA) ? data : 0;
 	s.notify = notify;
-	pthread_mutex_lock(&ep->domain->lock);
+	ofi_lock(ep->domain);
 	rc = send_locked(&s, ep, iov, niov, dest, flags);
-	pthread_mutex_unlock(&ep->domain->lock);
+	ofi_unlock(ep->domain);
 	return rc;
 }
 
@@ -416,7 +482,7 @@ bool ofi_send_cancel(struct ofi_ep *ep, const void *context)
 
 	DL_FOREACH (ep->active, p) {
 		DL_FOREACH (p->queue, s) {
-			if (s->context != context || s->copy)
+			if (s->context != context || s->copy || s->posted)
 				continue;
 			DL_DELETE(p->queue, s);
 			ofi_send_end(s, FI_ECANCELED);
@@ -434,9 +500,9 @@ static ssize_t recv_any(struct fid_ep *fid, const struct iovec *iov, size_t niov
 	struct ofi_ep *ep = ep_of(fid);
 	ssize_t rc;
 
-	pthread_mutex_lock(&ep->domain->lock);
+	ofi_lock(ep->domain);
 	rc = ofi_recv_post(ep, iov, niov, source, tag, ignore, context, FI_RECV | kind, flags);
-	pthread_mutex_unlock(&ep->domain->lock);
+	ofi_unlock(ep->domain);
 	return rc;
 }
 

@@ -139,6 +139,14 @@ int64_t ofi_deadline_ms(int timeout_ms)
 	return timeout_ms < 0 ? INT64_MAX : now_ms() + timeout_ms;
 }
 
+bool ofi_sources_active(const struct ofi_sources *s)
+{
+	for (unsigned i = 0; i < s->neps; i++)
+		if (s->eps[i]->active)
+			return true;
+	return false;
+}
+
 bool ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms)
 {
 	struct pollfd p = {.fd = s->epoll_fd, .events = POLLIN};
@@ -148,15 +156,14 @@ bool ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms)
 		return false;
 	if (left > SLEEP_MAX_MS)
 		left = SLEEP_MAX_MS;
-	for (unsigned i = 0; i < s->neps; i++)
-		if (s->eps[i]->active)
-			left = RETRY_MS;
-	pthread_mutex_unlock(&s->domain->lock);
+	if (ofi_sources_active(s))
+		left = RETRY_MS;
+	ofi_unlock(s->domain);
 	if (s->epoll_fd >= 0)
 		poll(&p, 1, (int)left);
 	else
 		sched_yield();
-	pthread_mutex_lock(&s->domain->lock);
+	ofi_lock(s->domain);
 	return true;
 }
 

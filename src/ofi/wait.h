@@ -36,6 +36,8 @@ static inline void ofi_sources_signal(struct ofi_sources *s)
 		ofi_sources_wake(s);
 }
 void ofi_sources_clear(struct ofi_sources *s);
+/* Whether something has to be tried again without a descriptor that becomes readable. */
+bool ofi_sources_active(const struct ofi_sources *s);
 /*
  * Releases the lock, sleeps or yields until there may be something to do or until the deadline of
  * ofi_deadline_ms(), and takes the lock. Return: false: the time is up.

@@ -5,18 +5,25 @@
  *
  *   sender                                        receiver
  *   main -- EAGER, contents ------------> main    a short message: matched or kept
+ *   main -- PART, contents -------------> main    more contents of the last EAGER message
  *   main -- RTS --------------------------> main    a long message: matched or kept
  *   main <------------------------------ CTS -- data    matched; it may carry a return buffer
  *   main -- contents, at most CTS.len ----> data    in the order in which the CTS were received
  *   main -- CREDIT ----------------------> main    messages taken from the peer were matched
  *   main -- ABORT -----------------------> main    the contents for a CTS cannot be sent
  *
- * All but the contents begin with an envelope. EAGER, RTS, CREDIT and ABORT are reliable short
- * messages, so they arrive in order; a CTS with a return buffer and the contents are long messages.
- * A CTS comes from `data`, because long items for `main` would else land in its return buffers.
+ * All but the contents begin with an envelope. EAGER, PART, RTS, CREDIT and ABORT are reliable
+ * short messages, so they arrive in order; a CTS with a return buffer and the contents are long
+ * messages. A CTS comes from `data`, because long items for `main` would else land in its return
+ * buffers.
  *
  * Credit: a sender has at most OFI_WINDOW_MESSAGES messages (EAGER, RTS), and at most
  * OFI_WINDOW_BYTES of EAGER contents, at a peer that has not matched them.
+ *
+ * An envelope has a head of 4 bytes: kind, version, flags, 0. A word of 8 bytes follows for each of
+ * the flags CREDIT, TAGGED, DATA, LEN and ID, in this order. So an EAGER message with tag and data
+ * has 20 bytes of envelope, and with 8 bytes of contents fits into one slot of a ring in shared
+ * memory.
  */
 #ifndef OFI_WIRE_H
 #define OFI_WIRE_H
@@ -26,10 +33,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#define OFI_WIRE_VERSION    1
+#define OFI_WIRE_VERSION    2
 #define OFI_WINDOW_MESSAGES 65536u
 #define OFI_WINDOW_BYTES    (1u << 20)
-#define OFI_ENVELOPE_LEN    48
+#define OFI_ENVELOPE_MAX    44
 
 enum ofi_wire_kind {
 	OFI_EAGER = 1,
@@ -37,24 +44,30 @@ enum ofi_wire_kind {
 	OFI_CTS = 3,
 	OFI_CREDIT = 4,
 	OFI_ABORT = 5,
+	OFI_PART = 6,
 };
 
 enum ofi_wire_flags {
-	OFI_F_TAGGED = 1, /* EAGER, RTS: tag is valid */
-	OFI_F_DATA = 2,   /* EAGER, RTS: data is valid */
-	OFI_F_PIECES = 4, /* RTS: the contents will have more than one item */
+	OFI_F_CREDIT = 1,
+	OFI_F_TAGGED = 2,
+	OFI_F_DATA = 4,
+	OFI_F_LEN = 8,
+	OFI_F_ID = 16,
+	OFI_F_WORDS = 31,
+	OFI_F_PIECES = 32, /* RTS: the contents will have more than one item */
+	OFI_F_ALL = 63,
 };
 
-/* Decoded. */
+/* Decoded. Members without their flag are 0. */
 struct ofi_envelope {
 	uint8_t kind;
 	uint8_t flags;
-	uint32_t matched_messages; /* of all messages from the receiver, modulo 2^32 */
-	uint32_t matched_bytes;    /* of all EAGER contents from the receiver, modulo 2^32 */
-	uint64_t tag;              /* CTS: the id of the main service */
-	uint64_t data;
-	uint64_t len; /* EAGER, RTS: bytes of the contents; CTS: bytes wanted */
-	uint64_t id;  /* RTS: chosen by the sender; CTS, ABORT: of the RTS */
+	uint32_t matched_messages; /* CREDIT: of all messages from the receiver, modulo 2^32 */
+	uint32_t matched_bytes;    /* CREDIT: of all EAGER contents from it, modulo 2^32 */
+	uint64_t tag;              /* TAGGED; CTS: the id of the main service */
+	uint64_t data;             /* DATA */
+	uint64_t len; /* LEN: bytes of the contents; EAGER: if PART messages follow; CTS: wanted */
+	uint64_t id;  /* ID: RTS: chosen by the sender; CTS, ABORT: of the RTS */
 };
 
 static inline void ofi_put64(uint8_t *p, uint64_t v)
@@ -71,33 +84,83 @@ static inline uint64_t ofi_get64(const uint8_t *p)
 	return le64toh(v);
 }
 
-static inline void ofi_envelope_put(uint8_t p[OFI_ENVELOPE_LEN], const struct ofi_envelope *e)
+/* Return: its length. */
+static inline unsigned ofi_envelope_put(uint8_t bytes[OFI_ENVELOPE_MAX],
+					const struct ofi_envelope *e)
 {
-	ofi_put64(p, e->kind | OFI_WIRE_VERSION << 8 | (uint64_t)e->flags << 16);
-	ofi_put64(p + 8, e->matched_messages | (uint64_t)e->matched_bytes << 32);
-	ofi_put64(p + 16, e->tag);
-	ofi_put64(p + 24, e->data);
-	ofi_put64(p + 32, e->len);
-	ofi_put64(p + 40, e->id);
+	uint32_t head = htole32(e->kind | OFI_WIRE_VERSION << 8 | (uint32_t)e->flags << 16);
+	uint8_t *p = bytes + sizeof(head);
+
+	memcpy(bytes, &head, sizeof(head));
+	if (e->flags & OFI_F_CREDIT) {
+		ofi_put64(p, e->matched_messages | (uint64_t)e->matched_bytes << 32);
+		p += 8;
+	}
+	if (e->flags & OFI_F_TAGGED) {
+		ofi_put64(p, e->tag);
+		p += 8;
+	}
+	if (e->flags & OFI_F_DATA) {
+		ofi_put64(p, e->data);
+		p += 8;
+	}
+	if (e->flags & OFI_F_LEN) {
+		ofi_put64(p, e->len);
+		p += 8;
+	}
+	if (e->flags & OFI_F_ID) {
+		ofi_put64(p, e->id);
+		p += 8;
+	}
+	return (unsigned)(p - bytes);
 }
 
-/* Return: false: not an envelope of this version. */
-static inline bool ofi_envelope_get(const void *from, size_t len, struct ofi_envelope *e)
+/* Return: its length; 0: not an envelope of this version. */
+static inline unsigned ofi_envelope_get(const void *from, size_t len, struct ofi_envelope *e)
 {
-	const uint8_t *p = from;
+	static const uint8_t needed[] = {
+		[OFI_RTS] = OFI_F_LEN | OFI_F_ID,
+		[OFI_CTS] = OFI_F_TAGGED | OFI_F_LEN | OFI_F_ID,
+		[OFI_ABORT] = OFI_F_ID,
+		[OFI_PART] = 0,
+	};
+	static const uint8_t words[OFI_F_WORDS + 1] = {
+		0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
+		1, 2, 2, 3, 2, 3, 3, 4, 2, 3, 3, 4, 3, 4, 4, 5,
+	};
+	const uint8_t *p = from, *end;
 
-	if (len < OFI_ENVELOPE_LEN || p[0] < OFI_EAGER || p[0] > OFI_ABORT ||
-	    p[1] != OFI_WIRE_VERSION)
-		return false;
+	if (len < 4 || p[0] < OFI_EAGER || p[0] > OFI_PART || p[1] != OFI_WIRE_VERSION ||
+	    p[2] & ~OFI_F_ALL || p[3] || needed[p[0]] & ~p[2])
+		return 0;
 	e->kind = p[0];
 	e->flags = p[2];
-	e->matched_messages = (uint32_t)ofi_get64(p + 8);
-	e->matched_bytes = (uint32_t)(ofi_get64(p + 8) >> 32);
-	e->tag = ofi_get64(p + 16);
-	e->data = ofi_get64(p + 24);
-	e->len = ofi_get64(p + 32);
-	e->id = ofi_get64(p + 40);
-	return true;
+	end = p + 4 + 8 * words[e->flags & OFI_F_WORDS];
+	if (len < (size_t)(end - p))
+		return 0;
+	p += 4;
+	e->matched_messages = e->matched_bytes = 0;
+	if (e->flags & OFI_F_CREDIT) {
+		e->matched_messages = (uint32_t)ofi_get64(p);
+		e->matched_bytes = (uint32_t)(ofi_get64(p) >> 32);
+		p += 8;
+	}
+	e->tag = e->data = e->len = e->id = 0;
+	if (e->flags & OFI_F_TAGGED) {
+		e->tag = ofi_get64(p);
+		p += 8;
+	}
+	if (e->flags & OFI_F_DATA) {
+		e->data = ofi_get64(p);
+		p += 8;
+	}
+	if (e->flags & OFI_F_LEN) {
+		e->len = ofi_get64(p);
+		p += 8;
+	}
+	if (e->flags & OFI_F_ID)
+		e->id = ofi_get64(p);
+	return (unsigned)(end - (const uint8_t *)from);
 }
 
 #endif

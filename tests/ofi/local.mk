@@ -7,7 +7,8 @@ tests_ofi_test_matching_LDADD = libtests.la $(CHECK_LIBS)
 # Run in the top build directory and load its provider.
 OFI_CPPFLAGS = $(AM_CPPFLAGS) $(LIBFABRIC_CFLAGS)
 OFI_LDADD = libtests.la $(CHECK_LIBS) $(LIBFABRIC_LIBS)
-check_PROGRAMS += tests/ofi/test_info tests/ofi/test_endpoint tests/ofi/test_flow
+check_PROGRAMS += tests/ofi/test_info tests/ofi/test_endpoint tests/ofi/test_flow \
+	tests/ofi/test_parts
 tests_ofi_test_info_SOURCES = tests/ofi/test_info.c tests/ofi/side.c tests/ofi/side.h
 tests_ofi_test_info_CPPFLAGS = $(OFI_CPPFLAGS)
 tests_ofi_test_info_LDADD = $(OFI_LDADD)
@@ -17,4 +18,7 @@ tests_ofi_test_endpoint_LDADD = $(OFI_LDADD)
 tests_ofi_test_flow_SOURCES = tests/ofi/test_flow.c tests/ofi/side.c tests/ofi/side.h
 tests_ofi_test_flow_CPPFLAGS = $(OFI_CPPFLAGS)
 tests_ofi_test_flow_LDADD = $(OFI_LDADD)
+tests_ofi_test_parts_SOURCES = tests/ofi/test_parts.c tests/ofi/side.c tests/ofi/side.h
+tests_ofi_test_parts_CPPFLAGS = $(OFI_CPPFLAGS)
+tests_ofi_test_parts_LDADD = $(OFI_LDADD)
 endif
