@@ -38,15 +38,26 @@ GATEWAY_SOURCES = tools/gateway/arguments.c tools/gateway/arguments.h tools/gate
 	tools/gateway/node.c tools/gateway/node.h tools/gateway/node_file.c \
 	tools/gateway/node_ripc.c tools/gateway/node_signal.c tools/gateway/node_socket.c \
 	tools/gateway/path.c tools/gateway/path.h tools/gateway/plan.c tools/gateway/plan.h \
+	tools/gateway/receiver.c tools/gateway/receiver.h \
 	tools/gateway/sample.h tools/gateway/text.c tools/gateway/text.h tools/gateway/ticker.c \
 	tools/gateway/ticker.h tools/gateway/villas.c tools/gateway/villas.h tools/gateway/wire.c \
 	tools/gateway/wire.h
-EXTRA_DIST += $(GATEWAY_SOURCES)
+EXTRA_DIST += $(GATEWAY_SOURCES) tools/gateway/node_zeromq.c tools/gateway/node_nanomsg.c
 if HAVE_GATEWAY
 bin_PROGRAMS += tools/ripc-gateway
 tools_ripc_gateway_SOURCES = $(GATEWAY_SOURCES)
 tools_ripc_gateway_CFLAGS = $(AM_CFLAGS) $(UV_CFLAGS) $(LIBCONFIG_CFLAGS)
 tools_ripc_gateway_LDADD = $(TOOL_LIBS) $(UV_LIBS) $(LIBCONFIG_LIBS) -lm
+if HAVE_ZEROMQ
+tools_ripc_gateway_SOURCES += tools/gateway/node_zeromq.c
+tools_ripc_gateway_CFLAGS += $(ZEROMQ_CFLAGS) -DHAVE_ZEROMQ
+tools_ripc_gateway_LDADD += $(ZEROMQ_LIBS)
+endif
+if HAVE_NNG
+tools_ripc_gateway_SOURCES += tools/gateway/node_nanomsg.c
+tools_ripc_gateway_CFLAGS += $(NNG_CFLAGS) -DHAVE_NNG
+tools_ripc_gateway_LDADD += $(NNG_LIBS)
+endif
 endif
 
 dist_man1_MANS = doc/man/ripc-gateway.1 doc/man/ripc-info.1 doc/man/ripc-perf.1 doc/man/ripc-ping.1

@@ -8,11 +8,16 @@
 
 static const struct {
 	const char *prefix, *type, *key; /* key of MAIN; NULL: there is no MAIN */
-	bool sided;                      /* the key is in the group in or out */
+	const char *out_key;             /* the key is in the group in, this one in out; or NULL */
 } types[] = {
-	{"signal", "signal", "signal", false}, {"file", "file", "uri", false},
-	{"stdio", "stdio", NULL, false},       {"socket", "socket", "address", true},
-	{"ripc", "ripc", "service", true},     {"group", "ripc", "group", true},
+	{"signal", "signal", "signal", NULL},
+	{"file", "file", "uri", NULL},
+	{"stdio", "stdio", NULL, NULL},
+	{"socket", "socket", "address", "address"},
+	{"ripc", "ripc", "service", "service"},
+	{"group", "ripc", "group", "group"},
+	{"zeromq", "zeromq", "subscribe", "publish"},
+	{"nanomsg", "nanomsg", "endpoints", "endpoints"},
 };
 
 static bool is_number(const char *text)
@@ -45,17 +50,21 @@ static bool write_node(FILE *out, unsigned number, char *argument, char *error)
 	if (i == ntypes || !main_value != !types[i].key) {
 		snprintf(error, PLAN_ERROR_MAX,
 			 "argument %u: '%s' is not signal:FORM, file:PATH, stdio, "
-			 "socket:HOST:PORT, ripc:SERVICE or group:ID",
+			 "socket:HOST:PORT, ripc:SERVICE, group:ID, zeromq:URL or nanomsg:URL",
 			 number, head);
 		return false;
 	}
 	fprintf(out, "node%u={type=\"%s\";", number, types[i].type);
 	if (types[i].key) {
-		if (types[i].sided)
+		const char *main_key = types[i].key;
+
+		if (types[i].out_key) {
 			fprintf(out, "%s={", number == 1 ? "in" : "out");
-		fprintf(out, "%s=", types[i].key);
+			main_key = number == 1 ? main_key : types[i].out_key;
+		}
+		fprintf(out, "%s=", main_key);
 		write_value(out, main_value + 1, strcmp(types[i].key, "group") != 0);
-		if (types[i].sided)
+		if (types[i].out_key)
 			fputs("};", out);
 	}
 	while ((key = strsep(&rest, ","))) {

@@ -12,8 +12,19 @@
 #include <time.h>
 
 static const struct node_ops *const ops_of[] = {
-	[NODE_SIGNAL] = &node_signal, [NODE_FILE] = &node_file, [NODE_STDIO] = &node_file,
-	[NODE_SOCKET] = &node_socket, [NODE_RIPC] = &node_ripc,
+	[NODE_SIGNAL] = &node_signal,
+	[NODE_FILE] = &node_file,
+	[NODE_STDIO] = &node_file,
+	[NODE_SOCKET] = &node_socket,
+	[NODE_RIPC] = &node_ripc,
+#ifdef HAVE_ZEROMQ
+	[NODE_ZEROMQ] = &node_zeromq,
+#endif
+#ifdef HAVE_NNG
+	[NODE_NANOMSG] = &node_nanomsg,
+#endif
+	/* the last type; NULL: configure found no library for it */
+	[NODE_TYPES] = NULL,
 };
 
 int64_t gateway_now_ns(void)
@@ -58,6 +69,12 @@ static int start_node(struct gateway *gateway, unsigned i, bool timed)
 	}
 	if ((!source && !sink) || timed != (source && is_timed(node)))
 		return 0;
+	if (!node->ops) {
+		tool_error("node %s: this gateway was built without %s", node->plan->name,
+			   node->plan->type == NODE_ZEROMQ ? "ZeroMQ (libzmq3-dev)"
+							   : "NNG (libnng-dev)");
+		return -ENOTSUP;
+	}
 	if (!flow_init(&node->received) || !hooks_init(&node->in_hooks, &node->plan->in_hooks) ||
 	    !hooks_init(&node->out_hooks, &node->plan->out_hooks))
 		return -ENOMEM;
@@ -106,7 +123,8 @@ void gateway_stop(struct gateway *gateway)
 	for (unsigned i = 0; gateway->nodes && i < gateway->plan.nnodes; i++) {
 		struct node *node = &gateway->nodes[i];
 
-		node->ops->stop(node);
+		if (node->ops)
+			node->ops->stop(node);
 		flow_free(&node->received);
 		hooks_free(&node->in_hooks);
 		hooks_free(&node->out_hooks);

@@ -30,7 +30,12 @@ void node_write(struct node *node, const struct sample *sample)
 
 void node_malformed(struct node *node, const char *why)
 {
-	if (!node->malformed++)
-		tool_error("node %s: dropped malformed input: %s; later ones are only counted",
-			   node->plan->name, why);
+	const int64_t now = gateway_now_ns();
+
+	node->malformed++;
+	if (now < node->quiet_until_ns)
+		return;
+	node->quiet_until_ns = now + NODE_QUIET_S * INT64_C(1000000000);
+	tool_error("node %s: dropped malformed input: %s; the next %d s are only counted",
+		   node->plan->name, why, NODE_QUIET_S);
 }

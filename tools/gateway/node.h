@@ -14,7 +14,10 @@ struct node_ops {
 	void (*stop)(struct node *node);
 };
 
-extern const struct node_ops node_signal, node_file, node_socket, node_ripc;
+#define NODE_QUIET_S 10
+
+extern const struct node_ops node_signal, node_file, node_socket, node_ripc, node_zeromq,
+	node_nanomsg;
 
 struct node {
 	const struct node_plan *plan;
@@ -28,8 +31,9 @@ struct node {
 	/* calls of a generator more than 50 us after their deadline */
 	uint64_t late;
 	uint64_t sent, not_sent;
-	/* input that is no sample */
+	/* input that is no sample; before this time it is counted, but not printed */
 	uint64_t malformed;
+	int64_t quiet_until_ns;
 };
 
 /* A sample has come; sets its time of receipt and passes it to all paths of this source. */
@@ -38,7 +42,7 @@ void node_deliver(struct node *node, struct sample *sample);
 /* Writes a sample, and counts. */
 void node_write(struct node *node, const struct sample *sample);
 
-/* Counts input that is no sample, and prints the first. */
+/* Counts input that is no sample, and prints it at most once in NODE_QUIET_S. @why: with origin. */
 void node_malformed(struct node *node, const char *why);
 
 #endif

@@ -11,12 +11,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* How often recorded times are compared with the clock. */
 #define REPLAY_HZ  5000
 #define BUFFER_LEN 65536
-#define OUT_BUFFER 1048576
+/* A write of so much takes about 10 us, which is the time that samples wait meanwhile. */
+#define OUT_BUFFER 16384
 #define FLUSH_HZ   1
 
 struct file_state {
@@ -225,13 +227,16 @@ static int start_stdin(struct node *node, struct file_state *s)
 static int start_source(struct node *node, struct file_state *s)
 {
 	const double rate = node->plan->rate;
+	struct stat st;
 
 	node->gateway->open_sources++;
 	if (node->plan->type == NODE_STDIO)
 		return start_stdin(node, s);
 	s->fd = open(node->plan->uri, O_RDONLY | O_CLOEXEC);
-	if (s->fd < 0)
+	if (s->fd < 0 || fstat(s->fd, &st))
 		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
 	return ticker_start(&s->ticker, &node->gateway->loop, rate == 0 ? REPLAY_HZ : rate,
 			    rate == 0 ? on_replay : on_rate, node);
 }

@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* A service or a group of libripc: one sample in each short message. */
 #include "node.h"
+#include "receiver.h"
 #include "ripc.h"
 #include "wire.h"
 #include "../tool.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define START_TIMEOUT_MS 2000
-/* Messages received before other nodes are served. */
-#define BATCH 64
 
 struct ripc_state {
 	struct ripc_service *service;
-	uv_poll_t poll;
+	struct receiver receiver;
 	uint64_t dest;
 };
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static unsigned receive(struct node *node)
 {
-	struct node *node = poll->data;
-	struct ripc_state *s = node->state;
+	const struct ripc_state *s = node->state;
 	struct ripc_message *message;
+	unsigned n = 0;
 
-	(void)status;
-	(void)events;
-	for (unsigned i = 0; i < BATCH && !ripc_receive(s->service, &message, 0); i++) {
-		struct sample sample;
+	for (; n < RECEIVER_BATCH && !ripc_receive(s->service, &message, 0); n++) {
+		/* Several items are no sample. */
+		const size_t len = message->nitems == 1 ? message->items[0].iov_len : 0;
 
-		if (message->nitems != 1 ||
-		    wire_decode(&sample, message->items[0].iov_base, message->items[0].iov_len))
-			node_malformed(node, "a message is no sample: its length must be 16 bytes "
-					     "and 8 per value, up to 64 values");
-		else
-			node_deliver(node, &sample);
+		if (!receiver_deliver(node, message->items[0].iov_base, len)) {
+			char from[32];
+
+			snprintf(from, sizeof(from), "service %" PRIu64, message->source);
+			receiver_malformed(node, len, from);
+		}
 		ripc_message_free(message);
 	}
+	return n;
 }
 
 static int start_in(struct node *node, struct ripc_state *s)
@@ -49,10 +49,7 @@ static int start_in(struct node *node, struct ripc_state *s)
 			  (unsigned long long)in->group);
 		return rc;
 	}
-	node->gateway->open_sources++;
-	rc = uv_poll_init(&node->gateway->loop, &s->poll, ripc_service_fd(s->service));
-	s->poll.data = node;
-	return rc ? rc : uv_poll_start(&s->poll, UV_READABLE, on_readable);
+	return receiver_start(&s->receiver, node, ripc_service_fd(s->service), receive);
 }
 
 /* Connects early, so that the first samples are not lost. */

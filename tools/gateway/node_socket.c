@@ -23,6 +23,18 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 	*buf = uv_buf_init(s->datagram, sizeof(s->datagram));
 }
 
+static void malformed(struct node *node, const struct sockaddr *from, const char *fault)
+{
+	const socklen_t len = from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+							  : sizeof(struct sockaddr_in);
+	char why[NI_MAXHOST + NI_MAXSERV + 128], host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
+
+	getnameinfo(from, len, host, sizeof(host), port, sizeof(port),
+		    NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(why, sizeof(why), "%s port %s: %s", host, port, fault);
+	node_malformed(node, why);
+}
+
 static void on_datagram(uv_udp_t *udp, ssize_t len, const uv_buf_t *buf,
 			const struct sockaddr *from, unsigned flags)
 {
@@ -39,7 +51,7 @@ static void on_datagram(uv_udp_t *udp, ssize_t len, const uv_buf_t *buf,
 		const size_t n = villas_decode(&sample, &index, data, (size_t)len, &why);
 
 		if (!n) {
-			node_malformed(node, why);
+			malformed(node, from, why);
 			return;
 		}
 		node_deliver(node, &sample);

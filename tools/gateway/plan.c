@@ -25,8 +25,9 @@ struct word {
 };
 
 static const struct word node_types[] = {
-	{"signal", NODE_SIGNAL}, {"file", NODE_FILE}, {"stdio", NODE_STDIO},
-	{"socket", NODE_SOCKET}, {"ripc", NODE_RIPC}, {NULL, 0},
+	{"signal", NODE_SIGNAL},   {"file", NODE_FILE}, {"stdio", NODE_STDIO},
+	{"socket", NODE_SOCKET},   {"ripc", NODE_RIPC}, {"zeromq", NODE_ZEROMQ},
+	{"nanomsg", NODE_NANOMSG}, {NULL, 0},
 };
 static const struct word forms[] = {
 	{"sine", SIGNAL_SINE},     {"square", SIGNAL_SQUARE},   {"triangle", SIGNAL_TRIANGLE},
@@ -276,11 +277,33 @@ static void read_service(struct reader *r, const config_setting_t *s, struct end
 		fail(r, line_of(s), "a node of type ripc needs a service or a group here");
 }
 
+/* A transport and an address of ZeroMQ or NNG, which check the address. */
+static void read_url(struct reader *r, const config_setting_t *s, const char *key,
+		     struct end_plan *end)
+{
+	const char *url = get_text(r, s, key, PLAN_TEXT_MAX);
+
+	if (!url)
+		fail(r, line_of(s), "a node of this type needs the key %s here", key);
+	else if (strncmp(url, "tcp://", 6) && strncmp(url, "ipc://", 6))
+		fail(r, line_of(s), "%s is \"%.63s\", but must begin with tcp:// or ipc://", key,
+		     url);
+	else
+		snprintf(end->url, sizeof(end->url), "%s", url);
+}
+
+static bool has_ends(const struct node_plan *node)
+{
+	return node->type == NODE_SOCKET || node->type == NODE_RIPC || node->type == NODE_ZEROMQ ||
+	       node->type == NODE_NANOMSG;
+}
+
 static void read_end(struct reader *r, const config_setting_t *group, const char *key,
 		     enum node_type type, struct end_plan *end, struct hooks_plan *hooks)
 {
-	static const char *const keys[] = {"address", "service", "group", "hooks",
-					   "signals", "builtin", NULL};
+	static const char *const keys[] = {"address",   "service", "group",     "hooks",
+					   "signals",   "builtin", "subscribe", "publish",
+					   "endpoints", NULL};
 	const config_setting_t *s = config_setting_get_member(group, key);
 	const char *address;
 
@@ -295,6 +318,10 @@ static void read_end(struct reader *r, const config_setting_t *group, const char
 	read_hooks(r, s, hooks);
 	if (type == NODE_RIPC)
 		read_service(r, s, end);
+	if (type == NODE_ZEROMQ)
+		read_url(r, s, !strcmp(key, "in") ? "subscribe" : "publish", end);
+	if (type == NODE_NANOMSG)
+		read_url(r, s, "endpoints", end);
 	if (type != NODE_SOCKET)
 		return;
 	address = get_text(r, s, "address", PLAN_TEXT_MAX);
@@ -369,7 +396,7 @@ static void read_node(struct reader *r, const config_setting_t *s)
 		read_file(r, s, node);
 	else
 		check_keys(r, s, ends);
-	if (node->type == NODE_SOCKET || node->type == NODE_RIPC) {
+	if (has_ends(node)) {
 		read_end(r, s, "in", node->type, &node->in, &node->in_hooks);
 		read_end(r, s, "out", node->type, &node->out, &node->out_hooks);
 	}
@@ -458,7 +485,7 @@ static void read_mask(struct reader *r, const config_setting_t *s, struct path_p
 
 static void check_source(struct reader *r, unsigned line, const struct node_plan *node)
 {
-	if ((node->type == NODE_SOCKET || node->type == NODE_RIPC) && !node->in.present)
+	if (has_ends(node) && !node->in.present)
 		fail(r, line, "node %s is a source, but has no group in", node->name);
 }
 
@@ -466,7 +493,7 @@ static void check_sink(struct reader *r, unsigned line, const struct node_plan *
 {
 	if (node->type == NODE_SIGNAL)
 		fail(r, line, "node %s is of type signal and cannot be written to", node->name);
-	if ((node->type == NODE_SOCKET || node->type == NODE_RIPC) && !node->out.present)
+	if (has_ends(node) && !node->out.present)
 		fail(r, line, "node %s is a destination, but has no group out", node->name);
 }
 

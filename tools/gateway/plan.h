@@ -53,7 +53,16 @@ struct hooks_plan {
 	struct hook_plan hook[PLAN_HOOKS_MAX];
 };
 
-enum node_type { NODE_SIGNAL, NODE_FILE, NODE_STDIO, NODE_SOCKET, NODE_RIPC };
+enum node_type {
+	NODE_SIGNAL,
+	NODE_FILE,
+	NODE_STDIO,
+	NODE_SOCKET,
+	NODE_RIPC,
+	NODE_ZEROMQ,
+	NODE_NANOMSG,
+	NODE_TYPES
+};
 enum signal_form {
 	SIGNAL_SINE,
 	SIGNAL_SQUARE,
@@ -66,7 +75,7 @@ enum signal_form {
 };
 enum file_eof { EOF_STOP, EOF_REWIND };
 
-/* One side of a node of type socket or ripc. */
+/* One side of a node with the groups in and out. */
 struct end_plan {
 	bool present;
 	/* socket */
@@ -76,6 +85,8 @@ struct end_plan {
 	char service[PLAN_TEXT_MAX + 1];
 	uint64_t id;
 	uint64_t group;
+	/* zeromq, nanomsg */
+	char url[PLAN_TEXT_MAX + 1];
 };
 
 struct node_plan {
@@ -91,7 +102,7 @@ struct node_plan {
 	char uri[PLAN_TEXT_MAX + 1];
 	enum text_format format;
 	enum file_eof eof;
-	/* socket, ripc */
+	/* socket, ripc, zeromq, nanomsg */
 	struct end_plan in, out;
 	struct hooks_plan in_hooks, out_hooks;
 };

@@ -193,7 +193,8 @@ paths = ( { in = \"s\"; out = \"f\"; hooks = (
 { type = \"decimate\"; ratio = 0; } ); } );"
 faulty 2 "rate is 1e+07, but must be from" "nodes = { s = { type = \"signal\";
 rate = 1e7; }; };"
-faulty 1 "must be one of signal, file, stdio, socket, ripc" "nodes = { s = { type = \"opal\"; }; };"
+faulty 1 "must be one of signal, file, stdio, socket, ripc, zeromq, nanomsg" \
+	"nodes = { s = { type = \"opal\"; }; };"
 faulty 1 "an id is from 1 to" \
 	"nodes = { s = { type = \"ripc\"; in = { service = \"9223372036854775807\"; }; }; };"
 faulty 1 "must be HOST:PORT" \
@@ -204,6 +205,48 @@ has "but a warning" "$err" "odd.conf:2: speed: unknown key"
 expect "a missing file" 3 20 $gateway "$work/nothing"
 has "is named" "$err" "nothing: No such file"
 expect "no argument" 3 20 $gateway
+
+expect "a directory as a source" 3 20 $gateway "file:$work" stdio
+has "is named" "$err" "node node1: $work: Is a directory"
+
+# A datagram that is no sample.
+start udp $gateway "socket:127.0.0.1:$port" "file:$work/none"
+udp=$pid
+ready udp.err "running: 2 nodes"
+bash -c "printf 'nonsense, more than a header' >/dev/udp/127.0.0.1/$port" || bad "no datagram"
+ready udp.err "malformed input: 127.0.0.1 port [1-9][0-9]*: the version is not 2" &&
+	ok "the log names the sender of a malformed datagram"
+kill -TERM "$udp"
+gone "$udp" 20 || bad "it does not end after a malformed datagram"
+
+# wire TYPE URL: a generator, two gateways and a file.
+wire() {
+	if timeout 20 $gateway stdio "$1:$2" </dev/null 2>&1 | grep -q "built without"; then
+		skip "$1: $gateway was built without its library"
+		return
+	fi
+	start "$1" $gateway "$1:$2" "file:$work/$1.csv,format=csv"
+	w_pid=$pid
+	ready "$1.err" "running: 2 nodes"
+	expect "a generator to $1 over $2" 0 20 \
+		$gateway signal:counter,rate=500.0,limit=250,values=3 "$1:$2"
+	w_sent=$(sed -n 's/^node node2: \([0-9]*\) sent, 0 not sent.*/\1/p' "$err")
+	all_there() {
+		kill -USR1 "$w_pid"
+		grep -q "node node1: ${w_sent:-none} samples, .* 0 reordered" "$work/$1.err"
+	}
+	wait_until 20 all_there "$1" || bad "$1: not all of $w_sent samples" "$work/$1.err"
+	kill -TERM "$w_pid"
+	gone "$w_pid" 20 || bad "$1: the receiver does not end"
+	lines "$1: all samples that were sent arrive" "$work/$1.csv" "$w_sent"
+	expect "$1: an impossible address" 3 20 $gateway stdio "$1:tcp://256.1.1.1:9"
+	has "has a sentence" "$err" "node node2: tcp://256.1.1.1:9: "
+}
+wire zeromq "ipc://$work/zeromq.socket"
+wire nanomsg "tcp://127.0.0.1:$port"
+faulty 2 "must begin with tcp:// or ipc://" 'nodes = { s = { type = "zeromq";
+in = { subscribe = "here"; }; }; };'
+faulty 1 "needs the key endpoints here" 'nodes = { s = { type = "nanomsg"; in = { }; }; };'
 
 # Arguments in place of a file.
 printf '1700000000.%d+0(%d)\t1\n' 1 1 2 2 3 3 >"$work/three"
