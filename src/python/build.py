@@ -15,7 +15,7 @@ def declarations(path):
         text = file.read()
     text = re.sub(r"#ifdef __cplusplus.*?#endif", "", text, flags=re.DOTALL)
     constants = "".join(f"#define {name} ...\n"
-                        for name in re.findall(r"^#define (RIPC_\w+) \S", text, flags=re.MULTILINE))
+                        for name in re.findall(r"^#define ((?:RIPC|GLUE)_\w+) \S", text, flags=re.MULTILINE))
     return constants + re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
 
 

@@ -107,7 +107,7 @@ int glue_receive(struct glue *glue, struct ripc_service *service, int timeout_ms
 	int rc;
 
 	if (!use(glue))
-		return -ESHUTDOWN;
+		return -GLUE_CLOSED;
 	rc = ripc_receive(service, &message, timeout_ms);
 	if (!rc)
 		return wrap(glue, message, result);
@@ -162,7 +162,7 @@ int glue_call_wait(struct glue *glue, struct ripc_request **request, struct glue
 	if (!use(glue)) {
 		/* Frees the call, which ended with its context. */
 		ripc_request_cancel(request, 0);
-		return -ESHUTDOWN;
+		return -GLUE_CLOSED;
 	}
 	rc = ripc_call_wait(request, &message, wait_ms);
 	rc2 = wrap(glue, message, reply);
@@ -170,10 +170,16 @@ int glue_call_wait(struct glue *glue, struct ripc_request **request, struct glue
 }
 
 int glue_call(struct glue *glue, struct ripc_service *service, uint64_t dest,
-	      const struct iovec *items, unsigned nitems, unsigned flags, int timeout_ms,
-	      int wait_ms, struct ripc_request **request, struct glue_message **reply)
+	      const struct iovec *items, unsigned nitems, const struct iovec *into, unsigned ninto,
+	      unsigned flags, int timeout_ms, int wait_ms, struct ripc_request **request,
+	      struct glue_message **reply)
 {
-	struct ripc_call_options options = {.size = sizeof(options), .flags = flags};
+	struct ripc_call_options options = {
+		.size = sizeof(options),
+		.flags = flags,
+		.nreply_buffers = ninto,
+		.reply_buffers = into,
+	};
 	int rc = ripc_call_start(service, dest, items, nitems, &options, timeout_ms, request);
 
 	*reply = NULL;
@@ -185,7 +191,7 @@ struct glue_buffer *glue_buffer_alloc(struct glue *glue, size_t len, uint64_t de
 	struct glue_buffer *b;
 
 	if (!use(glue)) {
-		errno = ESHUTDOWN;
+		errno = GLUE_CLOSED;
 		return NULL;
 	}
 	b = malloc(sizeof(*b));

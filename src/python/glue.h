@@ -38,6 +38,9 @@ struct glue_buffer {
 	struct glue *glue;
 };
 
+/* No errno: the context is closed, and no call of the library has failed. */
+#define GLUE_CLOSED 4096
+
 /* Functions that return int return 0 or a negative errno, as those of ripc.h do. */
 int glue_open(struct glue **glue, const char *options);
 /* Return: -ESHUTDOWN if it was closed before. */
@@ -45,7 +48,7 @@ int glue_close(struct glue *glue);
 /* Python has no reference to the context any more. */
 void glue_drop(struct glue *glue);
 
-/* As ripc_receive(). */
+/* As ripc_receive(), or -GLUE_CLOSED. */
 int glue_receive(struct glue *glue, struct ripc_service *service, int timeout_ms,
 		 struct glue_message **message);
 void glue_message_free(struct glue_message *message);
@@ -61,12 +64,13 @@ int glue_send_items(struct ripc_service *service, uint64_t dest, const struct io
 		    unsigned nitems, unsigned flags, int timeout_ms, struct ripc_request **request);
 
 /*
- * Starts a call, and waits for its answer for at most wait_ms. Return: -EINPROGRESS: go on with
- * glue_call_wait(); else as ripc_call().
+ * Starts a call, and waits for its answer for at most wait_ms. into: reply buffers.
+ * Return: -EINPROGRESS: go on with glue_call_wait(); -GLUE_CLOSED; else as ripc_call().
  */
 int glue_call(struct glue *glue, struct ripc_service *service, uint64_t dest,
-	      const struct iovec *items, unsigned nitems, unsigned flags, int timeout_ms,
-	      int wait_ms, struct ripc_request **request, struct glue_message **reply);
+	      const struct iovec *items, unsigned nitems, const struct iovec *into, unsigned ninto,
+	      unsigned flags, int timeout_ms, int wait_ms, struct ripc_request **request,
+	      struct glue_message **reply);
 int glue_call_wait(struct glue *glue, struct ripc_request **request, struct glue_message **reply,
 		   int wait_ms);
 

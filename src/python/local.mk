@@ -3,7 +3,8 @@
 # public interface of libripc.
 PYTHON_MODULES = src/python/ripc/__init__.py src/python/ripc/_aio.py src/python/ripc/_context.py \
 	src/python/ripc/_errors.py src/python/ripc/_items.py src/python/ripc/_log.py \
-	src/python/ripc/_message.py src/python/ripc/_service.py src/python/ripc/py.typed
+	src/python/ripc/_memory.py src/python/ripc/_message.py src/python/ripc/_request.py \
+	src/python/ripc/_service.py src/python/ripc/_wait.py src/python/ripc/py.typed
 EXTRA_DIST += $(PYTHON_MODULES) src/python/build.py src/python/glue.c src/python/glue.h
 if HAVE_PYTHON
 ripcpydir = $(pyexecdir)/ripc

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# The binding for Python, from the build tree: tests/python/test_ripc.py. LONG=yes: 10^6 messages
-# in the test of leaks.
+# The binding for Python, from the build tree: the modules tests/python/test_*.py. LONG=yes: 10^6
+# messages in the test of leaks.
 set -u
 srcdir=${srcdir:-.}
 module=$PWD/src/python/.libs/_ripc.so
@@ -19,9 +19,9 @@ mkdir "$work/ripc" && ln -s "$(realpath "$srcdir")"/src/python/ripc/*.py "$work/
 preload=''
 if nm -D "$PWD/.libs/libripc.so" | grep -q __asan_init; then
 	preload=$(${CC:-cc} -print-file-name=libasan.so)
-	# The interpreter frees little at its end.
-	export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+	# The interpreter frees little at its end, and the test of leaks measures its memory.
+	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:quarantine_size_mb=1
 fi
 export PYTHONPATH=$work PYTHONDONTWRITEBYTECODE=1 LD_LIBRARY_PATH=$PWD/.libs LC_ALL=C.UTF-8
 LD_PRELOAD=$preload timeout 300 "$(sed -n 's/^PYTHON = //p' Makefile)" \
-	"$srcdir/tests/python/test_ripc.py"
+	"$srcdir/tests/python/run.py"

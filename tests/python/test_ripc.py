@@ -8,43 +8,12 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import traceback
 
 import ripc
-
-OPTIONS = "transports=shm,self interfaces=lo"
-
-
-class Skip(Exception):
-    """The test cannot run here."""
-
-
-def expect_error(kind, number, function, *args, **keywords):
-    try:
-        function(*args, **keywords)
-    except kind as e:
-        assert e.errno == number and e.strerror, repr(e)
-        return e
-    raise AssertionError(f"no {kind.__name__}")
-
-
-def pair():
-    """A service in each of two contexts."""
-    return ripc.Context(OPTIONS).register(), ripc.Context(OPTIONS).register()
-
-
-def end(*services):
-    for service in services:
-        service.context.close()
-
-
-def python(code, **keywords):
-    """A process that runs this code."""
-    return subprocess.Popen([sys.executable, "-c", f"import ripc, threading\n"
-                             f"options = {OPTIONS!r}\n{code}"], **keywords)
+from support import OPTIONS, Skip, end, expect_error, expect_error_type, pair, python
 
 
 def test_short():
@@ -74,6 +43,8 @@ def test_short():
     expect_error(ripc.Error, errno.EINVAL, a.send, b.id, [])
     expect_error(ripc.Unreachable, errno.EHOSTUNREACH, a.send, 4711, b"nobody", timeout=0.3)
     expect_error(ripc.Timeout, errno.ETIMEDOUT, b.receive, 0.02)
+    late = expect_error(ripc.Timeout, errno.ETIMEDOUT, b.receive, 0.25)
+    assert "in 0.25 s" in late.strerror
     expect_error(ripc.WouldBlock, errno.EAGAIN, b.receive, 0)
     for i in range(100):
         a.send(b.id, b"%d" % i, reliable=True)
@@ -243,6 +214,45 @@ def test_close_during_receive():
     end(a)
 
 
+def test_threads():
+    """Threads share two services: each sends, calls and receives."""
+    a, b = pair()
+    received, answers, errors = [], [], []
+
+    def server():
+        for m in b:
+            if m.is_request:
+                m.reply([b"to ", m[0]])
+            else:
+                received.append(bytes(m))
+
+    def client(number):
+        try:
+            for i in range(100):
+                text = b"%d.%d" % (number, i)
+                a.send(b.id, text, reliable=True)
+                answers.append(bytes(a.call(b.id, text, 20)) == b"to " + text)
+        except Exception as e:  # pylint: disable=broad-exception-caught
+            errors.append(e)
+
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(6)]
+    servers = [threading.Thread(target=server) for _ in range(3)]
+    for thread in threads + servers:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    a.flush(b.id, 20)
+    until = time.monotonic() + 10
+    while len(received) < 600 and time.monotonic() < until:
+        time.sleep(0.001)
+    b.close()
+    for thread in servers:
+        thread.join(10)
+    assert not errors and answers == [True] * 600, (errors, len(answers))
+    assert sorted(received) == sorted(b"%d.%d" % (n, i) for n in range(6) for i in range(100))
+    end(a, b)
+
+
 def test_fork():
     a, b = pair()
     a.send(b.id, b"x")
@@ -304,19 +314,54 @@ import time
 time.sleep(0.1)
 """ + last, stderr=subprocess.DEVNULL)
         assert peer.wait(60) == (3 if "3" in last else 1 if last else 0), peer.returncode
+    peer = python("""
+import asyncio
+a, b = (ripc.Context(options).register() for _ in range(2))
+async def ask():
+    while True:
+        await a.call_async(b.id, bytes(200000), 10)
+async def answer(m):
+    await asyncio.sleep(0.001)
+    return m[0]
+async def main():
+    global tasks
+    tasks = [asyncio.create_task(ask()) for _ in range(20)]
+    tasks.append(asyncio.create_task(b.serve_async(answer)))
+    await asyncio.sleep(0.1)
+    raise SystemExit(4)
+asyncio.run(main())
+""", stderr=subprocess.PIPE)
+    text = peer.communicate(timeout=60)[1]
+    assert peer.returncode == 4 and b"Fatal" not in text, (peer.returncode, text)
 
 
 def test_interrupt():
     """A signal handler runs although the main thread waits."""
-    a = ripc.Context(OPTIONS).register()
+    a = ripc.Context(OPTIONS, peer_timeout_ms=30000).register()
+    # A peer that does not read: long answers and reliable messages do not end.
+    peer = python(f"s = ripc.Context(options).register()\ns.send({a.id}, b'up')\n"
+                  f"s.call({a.id}, b'q', 60)")
+    dest, request = a.receive(20).source, a.receive(20)
+    peer.send_signal(signal.SIGSTOP)
+    a.send(dest, b"reliable", 5, reliable=True)
     signal.signal(signal.SIGUSR1, signal.default_int_handler)
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-    try:
-        a.receive(30)
-    except KeyboardInterrupt:
-        end(a)
-        return
-    raise AssertionError("no KeyboardInterrupt")
+    for wait in (lambda: a.send(dest, bytes(1 << 20), 30), lambda: a.flush(dest, 30),
+                 lambda: request.reply(bytes(1 << 20), 30), lambda: a.receive(30),
+                 lambda: a.send(4711, b"x", 30), lambda: a.call(4711, b"x", 30),
+                 lambda: a.context.connect(4711, 30)):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        expect_error_type(KeyboardInterrupt, wait)
+    peer.kill()
+    peer.wait()
+    end(a)
+
+
+def test_long_answer():
+    a, b = pair()
+    call = a.start_call(b.id, b"q", 10)
+    b.receive(5).reply(bytes(1 << 20))
+    assert len(call.wait(5)[0]) == 1 << 20
+    end(a, b)
 
 
 def test_log():
@@ -339,6 +384,79 @@ def test_log():
         time.sleep(0.01)
     ripc.log_to(None)
     assert lines
+
+
+async def cancelled(task):
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
+    raise AssertionError("no CancelledError")
+
+
+def test_cancellation():
+    """Tasks that end in the middle of calls and messages. Their memory is the program's again."""
+    async def main():
+        a, b = pair()
+        started = asyncio.Event()
+        gone = []
+
+        async def handler(m):
+            started.set()
+            while not m.cancelled:
+                await asyncio.sleep(0.001)
+            gone.append(bytes(m[0][:4]))
+
+        server = asyncio.create_task(b.serve_async(handler))
+        for data in (b"short", bytes(100000)):
+            started.clear()
+            into = bytearray(1000)
+            task = asyncio.create_task(a.call_async(b.id, data, 30, into=into))
+            await asyncio.wait_for(started.wait(), 10)
+            await cancelled(task)
+            until = time.monotonic() + 10
+            while time.monotonic() < until:
+                try:
+                    into.append(1)
+                    break
+                except BufferError:
+                    await asyncio.sleep(0.001)
+            assert len(into) == 1001
+        until = time.monotonic() + 10
+        while len(gone) < 2 and time.monotonic() < until:
+            await asyncio.sleep(0.001)
+        assert gone == [b"shor", bytes(4)], gone
+        # Nobody holds the service: the message never leaves, and the memory is free again.
+        data = bytearray(100000)
+        task = asyncio.create_task(a.send_async(4711, data, 30))
+        await asyncio.sleep(0.02)
+        expect_error_type(BufferError, data.append, 1)
+        await cancelled(task)
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            try:
+                data.append(1)
+                break
+            except BufferError:
+                await asyncio.sleep(0.001)
+        assert len(data) == 100001
+        # A task that is cancelled when its message is there does not take it.
+        c = b.context.register()
+        waiting = [asyncio.create_task(c.receive_async()) for _ in range(20)]
+        await asyncio.sleep(0.01)
+        for i in range(10):
+            a.send(c.id, b"%d" % i)
+        for task in waiting[:10]:
+            task.cancel()
+        done = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
+        kept = [bytes(m) for m in done if isinstance(m, ripc.Message)]
+        assert sorted(kept) == [b"%d" % i for i in range(10)], done
+        server.cancel()
+        await asyncio.gather(server, return_exceptions=True)
+        end(a, b)
+
+    asyncio.run(main())
 
 
 def test_asyncio():
@@ -396,84 +514,3 @@ def test_asyncio():
         raise AssertionError("no Closed")
 
     asyncio.run(main())
-
-
-def test_kv():
-    """The client in Python with the server in C."""
-    server, client = "examples/kv", os.path.join(os.environ.get("srcdir", "."),
-                                                 "examples/python/kv.py")
-    if not os.access(server, os.X_OK):
-        raise Skip("examples/kv is not built")
-    store = f"python/kv/{os.getpid()}"
-
-    def kv(*arguments):
-        return subprocess.run([sys.executable, client, *arguments], timeout=60, check=False,
-                              capture_output=True, text=True)
-
-    process = subprocess.Popen([server, "serve", store], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout.readline().endswith("is ready\n")
-        put = kv("put", store, "apple", "3")
-        assert put.returncode == 0, put.stderr
-        assert kv("get", store, "apple").stdout == "3\n"
-        assert kv("delete", store, "apple").returncode == 0
-        missing = kv("get", store, "apple")
-        assert missing.returncode == 1 and missing.stderr.startswith("kv.py: ")
-        assert kv("get").returncode == 2
-    finally:
-        process.kill()
-        process.wait()
-
-
-def rss_kib():
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
-
-
-def test_leaks():
-    n = 1000000 if os.environ.get("LONG") else 10000
-    a, b = pair()
-
-    def messages(count):
-        for i in range(count):
-            a.send(b.id, b"x" * 64)
-            m = b.receive(5)
-            assert m[0][0] == 120
-            if not i % 100:
-                a.send(b.id, a.context.alloc(100000))
-                bytes(b.receive(5))
-
-    messages(n // 5)
-    gc.collect()
-    before = rss_kib()
-    messages(n)
-    gc.collect()
-    grown = rss_kib() - before
-    assert grown < 4096, f"{grown} KiB more after {n} messages"
-    end(a, b)
-
-
-def main():
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
-    logging.getLogger("ripc").setLevel(logging.CRITICAL)
-    for name, test in list(globals().items()):
-        if not name.startswith("test_") or os.environ.get("RIPC_TEST_CASE", name[5:]) != name[5:]:
-            continue
-        try:
-            started = time.monotonic()
-            test()
-            if os.environ.get("VERBOSE"):
-                print(f"{name}: {time.monotonic() - started:.2f} s")
-            counts["passed"] += 1
-        except Skip as reason:
-            counts["skipped"] += 1
-            print(f"SKIP: {name}: {reason}")
-        except Exception:
-            counts["failed"] += 1
-            print(f"FAIL: {name}\n{traceback.format_exc()}")
-    print("python: " + ", ".join(f"{n} {what}" for what, n in counts.items()), flush=True)
-    return counts["failed"] > 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Awaitable, Callable, Deque, Dict, Optiona
 from . import _errors
 from ._errors import Destination, destination, milliseconds
 from ._items import Data, item_list
+from ._memory import Targets
 from ._message import Message
 from ._ripc import ffi, lib
-from ._service import Service, answer, refuse
+from ._request import answer
+from ._service import Service, call_options, refuse
 
 if TYPE_CHECKING:
     from ._context import Context
@@ -174,7 +176,7 @@ def _waiter() -> _Waiter:
 
 
 async def _finish(completions: _Completions, number: int, waiter: _Waiter, request: Any,
-                  kept: Any) -> None:
+                  kept: Any, targets: Optional[Targets] = None) -> None:
     """Waits until a request is done. If the task is cancelled, so is the request; its memory is
     kept until that is over."""
     try:
@@ -182,16 +184,23 @@ async def _finish(completions: _Completions, number: int, waiter: _Waiter, reque
     except BaseException:
         completions.requests.pop(number, None)
         # A thread of its own: it may wait for the peer, which reads the memory.
-        threading.Thread(target=_cancel, args=(request, kept), daemon=True).start()
+        threading.Thread(target=_cancel, args=(request, kept, targets), daemon=True).start()
         raise
 
 
-def _cancel(request: Any, _kept: Any) -> None:
+def _cancel(request: Any, _kept: Any, targets: Optional[Targets] = None) -> None:
     if request[0] != ffi.NULL:
         lib.ripc_request_cancel(request, 100)
+    _release(targets)
+
+
+def _release(targets: Optional[Targets]) -> None:
+    if targets:
+        targets.release()
 
 
 async def receive(service: Service, timeout: Optional[float]) -> Message:
+    milliseconds(timeout)
     if timeout is not None and timeout > 0:
         try:
             async with asyncio.timeout(timeout):
@@ -204,7 +213,7 @@ async def receive(service: Service, timeout: Optional[float]) -> Message:
     while True:
         rc = lib.glue_receive(service._glue, service._service, 0, out)
         if not rc:
-            return Message(ffi.gc(out[0], lib.glue_message_free))
+            return service._message(out)
         if rc != -errno.EAGAIN or timeout is not None:
             raise _errors.error(rc)
         if service._aio is None:
@@ -214,28 +223,29 @@ async def receive(service: Service, timeout: Optional[float]) -> Message:
 
 
 async def call(service: Service, dest: Destination, data: Data, timeout: Optional[float],
-               idempotent: bool) -> Message:
+               idempotent: bool, into: Any) -> Message:
     completions = _completions(service.context)
     items, n, kept = item_list(data)
     number = next(completions.numbers)
-    options = ffi.new("struct ripc_call_options *")
-    options.size = ffi.sizeof("struct ripc_call_options")
-    options.flags = lib.RIPC_IDEMPOTENT if idempotent else 0
-    options.data = ffi.cast("void *", number)
+    targets = None if into is None else Targets(service.context, into, temporary=True)
+    options = call_options(idempotent, targets, number)
     request = ffi.new("struct ripc_request **")
     waiter = completions.requests[number] = _waiter()
     rc = lib.ripc_call_start(service._service, destination(dest), items, n, options,
                              milliseconds(timeout), request)
     if rc:
         del completions.requests[number]
-        raise _errors.error(rc)
-    await _finish(completions, number, waiter, request, kept)
+        error = _errors.error(rc)
+        _release(targets)
+        raise error
+    await _finish(completions, number, waiter, request, kept, targets)
     out = ffi.new("struct glue_message **")
     rc = lib.glue_call_wait(service._glue, request, out, 0)
     if rc == -errno.EINPROGRESS:  # its context is being closed
-        _cancel(request, kept)
+        _cancel(request, kept, targets)
         raise _errors.closed("context")
-    return answer(rc, out)
+    _release(targets)
+    return answer(rc, out, targets)
 
 
 def _options(number: int) -> Any:
@@ -299,6 +309,7 @@ async def _send(service: Service, dest: int, data: Data, flags: int) -> None:
 async def send(service: Service, dest: Destination, data: Data, timeout: Optional[float],
                reliable: bool, more: bool) -> None:
     flags = (reliable and lib.RIPC_RELIABLE) | (more and lib.RIPC_MORE)
+    milliseconds(timeout)
     try:
         async with asyncio.timeout(timeout):
             await _send(service, destination(dest), data, flags)
@@ -322,6 +333,8 @@ async def reply(message: Message, context: "Context", data: Data) -> None:
 
 async def serve(service: Service, handler: Callable[[Message], Awaitable[Optional[Data]]]) -> None:
     tasks: Set["asyncio.Task[None]"] = set()
+    if not callable(handler):
+        raise TypeError(f"a handler is a function, not {type(handler).__name__}")
 
     async def handle(message: Message) -> None:
         try:

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Contexts."""
 import atexit
+import errno
 import os
 import weakref
-from typing import Any, Dict, List, Optional, Tuple, Union
+from collections import deque
+from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
 
 from . import _errors
-from ._errors import Destination, destination, milliseconds
-from ._items import view
+from ._errors import Destination, destination, group_id, milliseconds, whole
+from ._items import Bytes, members, memory_of, struct, text, view
+from ._memory import Registration
+from ._request import _Operation
 from ._ripc import ffi, lib
 from ._service import Service
+from ._wait import in_slices
 
 _open: "weakref.WeakSet[Context]" = weakref.WeakSet()
 
@@ -25,8 +30,18 @@ class Context:
     """
 
     def __init__(self, options: str = "", **settings: Any) -> None:
+        # Oldest first. Those that are done leave when another one starts.
+        self._running: Deque[_Operation] = deque()
+        self._registrations: Set[Registration] = set()
+        if not isinstance(options, str):
+            raise TypeError("settings are a str or keywords, not " + type(options).__name__)
         words = [options] if options else []
-        words += [f"{key}={value}" for key, value in settings.items()]
+        for key, value in settings.items():
+            if any(character.isspace() for character in str(value)):
+                raise ValueError(f"{key}={value}: the value of a setting has no blanks")
+            words.append(f"{key}={value}")
+        if any("\0" in word for word in words):
+            raise ValueError("settings have no null character")
         out = ffi.new("struct glue **")
         _errors.check(lib.glue_open(out, " ".join(words).encode()))
         self._glue = ffi.gc(out[0], lib.glue_drop)
@@ -55,7 +70,7 @@ class Context:
                 raise ValueError("a name has no null character")
             rc = lib.ripc_register_name(ctx, service.encode(), flags, out)
         else:
-            number = lib.RIPC_ANY_ID if service is None else service
+            number = lib.RIPC_ANY_ID if service is None else destination(service)
             rc = lib.ripc_service_register(ctx, number, flags, out)
         _errors.check(rc)
         result = Service(self, out[0])
@@ -67,51 +82,91 @@ class Context:
         copy, and large ones are read in place by receivers on the same host. dest: the service to
         which it will be sent, if that is known. The memory is freed with the last view."""
         self._get()
+        size = whole(size, "a size is an int", "the size of a buffer")
         b = lib.glue_buffer_alloc(self._glue, size, destination(dest) if dest is not None else 0)
         if b == ffi.NULL:
             raise _errors.error(ffi.errno)
         b = ffi.gc(b, lib.glue_buffer_free)
         return view(b.base, size, b)
 
+    def register_memory(self, data: Bytes) -> Registration:
+        """Registers writable memory of the program, such as a numpy array: items in it are sent
+        without a copy by an adapter, and windows and return buffers may lie in it. Memory may not
+        be registered twice."""
+        return Registration(self, data)
+
     def connect(self, dest: Destination, timeout: Optional[float] = 30.0) -> Dict[str, Any]:
         """Finds a service and connects to it ahead of the first message. Returns its route()."""
-        route = _struct("struct ripc_route")
-        _errors.check(lib.ripc_route_lookup(self._get(), destination(dest), route,
-                                            milliseconds(timeout)))
-        return _members(route)
+        route, dest = struct("struct ripc_route"), destination(dest)
+        _errors.check(in_slices(milliseconds(timeout), lambda ms: lib.ripc_route_lookup(
+            self._get(), dest, route, ms), (-errno.ETIMEDOUT, -errno.EHOSTUNREACH)))
+        return members(route)
 
     def route(self, dest: Destination) -> Optional[Dict[str, Any]]:
         """The present route to a service: transport, address, reason, and so on. None: nothing is
         known of it."""
-        route = _struct("struct ripc_route")
+        route = struct("struct ripc_route")
         rc = lib.ripc_route_get(self._get(), destination(dest), route)
-        return None if rc == -2 else _members(route) if not _errors.check(rc) else None
+        return None if rc == -errno.ENOENT else members(route) if not _errors.check(rc) else None
 
     def services(self, timeout: float = 0.5) -> List[Dict[str, Any]]:
         """The services that are registered on the network: for tools and tests."""
         out = ffi.new("struct ripc_service_info **")
         n = lib.glue_service_list(self._get(), out, milliseconds(timeout))
         try:
-            return [_members(out[0][i]) for i in range(_errors.check(n))]
+            return [members(out[0][i]) for i in range(_errors.check(n))]
         finally:
             lib.glue_free(out[0])
 
+    def limits(self, dest: Optional[Destination] = None) -> Optional[Dict[str, int]]:
+        """The limits of messages to a service: short_max, long_max, items_max and
+        return_buffers_max. None: it is not connected. Without dest: those that hold for all."""
+        limits = struct("struct ripc_limits")
+        rc = lib.ripc_route_limits(self._get(), 0 if dest is None else destination(dest), limits)
+        return None if rc == -errno.ENOENT else members(limits) if not _errors.check(rc) else None
+
     def stats(self) -> Dict[str, int]:
         """The counters of the context."""
-        stats = _struct("struct ripc_stats")
+        stats = struct("struct ripc_stats")
         _errors.check(lib.ripc_context_stats(self._get(), stats))
-        return _members(stats)
+        return members(stats)
+
+    def peer_stats(self, dest: Destination) -> Optional[Dict[str, int]]:
+        """The counters of the peer that holds a service. None: nothing is known of it."""
+        stats = struct("struct ripc_stats")
+        rc = lib.ripc_peer_stats(self._get(), destination(dest), stats)
+        return None if rc == -errno.ENOENT else members(stats) if not _errors.check(rc) else None
+
+    def group_stats(self, group: int, sender: Optional[bytes] = None) -> Optional[Dict[str, int]]:
+        """The counters of a group; sender: of the messages of the context with this
+        Message.instance alone. None: the context does not use the group, or nothing has come from
+        the sender."""
+        instance = ffi.NULL if sender is None else memory_of(sender)
+        if sender is not None and len(instance) != 16:
+            raise ValueError("an instance has 16 bytes")
+        stats = struct("struct ripc_group_stats")
+        rc = lib.ripc_group_stats(self._get(), group_id(group), ffi.cast("uint8_t *", instance),
+                                  stats)
+        return None if rc == -errno.ENOENT else members(stats) if not _errors.check(rc) else None
 
     def transports(self) -> List[Tuple[str, bool, str]]:
         """The transports: name, whether it is open, and its address or why it is not."""
+        return self._list(lib.ripc_transport_info)
+
+    def resolvers(self) -> List[Tuple[str, bool, str]]:
+        """The back ends of the resolver: name, whether it works, and its state or why it does
+        not."""
+        return self._list(lib.ripc_resolver_info)
+
+    def _list(self, info: Any) -> List[Tuple[str, bool, str]]:
         ctx = self._get()
-        name, text = ffi.new("char **"), ffi.new("char[1024]")
+        name, detail = ffi.new("char **"), ffi.new("char[1024]")
         result = []
         while True:
-            rc = lib.ripc_transport_info(ctx, len(result), name, text, 1024)
+            rc = info(ctx, len(result), name, detail, 1024)
             if rc < 0:
                 return result
-            result.append((_text(name[0]), bool(rc), _text(text)))
+            result.append((text(name[0]), bool(rc), text(detail)))
 
     def close(self) -> None:
         """Closes the context and its services. Calls of other threads on them raise Closed. Does
@@ -121,36 +176,23 @@ class Context:
             service.close()
         if self._aio is not None:
             self._aio.end()
+        # The end of their services has ended these.
+        while self._running:
+            self._running.popleft().cancel()
+        for registration in list(self._registrations):
+            registration.close()
         lib.glue_close(self._glue)
+
+    def __del__(self) -> None:
+        # A message under way must not outlive the memory that it refers to.
+        if self._running or self._registrations:
+            self.close()
 
     def __enter__(self) -> "Context":
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-
-def _text(chars: Any) -> str:
-    return ffi.string(chars).decode(errors="replace")
-
-
-def _struct(name: str) -> Any:
-    result = ffi.new(name + " *")
-    result.size = ffi.sizeof(name)
-    return result
-
-
-def _members(struct: Any) -> Dict[str, Any]:
-    """The members of a struct of the library but its size."""
-    kind = ffi.typeof(struct)
-    result = {}
-    for name, field in (kind.item if kind.kind == "pointer" else kind).fields:
-        value = getattr(struct, name)
-        if field.type.kind == "array":
-            value = _text(value) if field.type.item.cname == "char" else bytes(ffi.buffer(value))
-        if name != "size":
-            result[name] = value
-    return result
 
 
 @atexit.register

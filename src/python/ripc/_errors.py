@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Errors: every failure of the library is an Error, a subclass of OSError."""
 import errno
-from typing import Optional, Union
+import operator
+import time
+from typing import Any, Optional, Union
 
 from ._ripc import ffi, lib
 
@@ -19,7 +21,8 @@ class Timeout(Error, TimeoutError):
 
 
 class WouldBlock(Timeout, BlockingIOError):
-    """A call with timeout 0 would have had to wait."""
+    """A call with timeout 0 would have had to wait (EAGAIN), or a message or a call is still under
+    way (EINPROGRESS)."""
 
 
 class Unreachable(Error, ConnectionError):
@@ -42,6 +45,7 @@ _CLASSES = {
     errno.ETIMEDOUT: Timeout,
     errno.ETIME: Timeout,
     errno.EAGAIN: WouldBlock,
+    errno.EINPROGRESS: WouldBlock,
     errno.EHOSTUNREACH: Unreachable,
     errno.EPIPE: PeerLost,
     errno.ESHUTDOWN: Closed,
@@ -52,6 +56,8 @@ _CLASSES = {
 def error(number: int, sentence: Optional[str] = None) -> Error:
     """The exception for an error number, positive or negative, of the last call of this thread."""
     number = abs(number)
+    if number == lib.GLUE_CLOSED:
+        return closed("context")
     if sentence is None:
         sentence = ffi.string(lib.ripc_error_detail()).decode(errors="replace")
     if not sentence:
@@ -73,6 +79,8 @@ def check(result: int) -> int:
 
 def id(name: str) -> int:  # noqa: A001
     """The id of the service with a name: the same on every machine and in every version."""
+    if not isinstance(name, str):
+        raise TypeError(f"a name is a str, not {type(name).__name__}")
     number = lib.ripc_id(name.encode() if "\0" not in name else b"")
     if not number:
         raise ValueError(ffi.string(lib.ripc_error_detail()).decode(errors="replace"))
@@ -92,16 +100,52 @@ def destination(dest: Destination) -> int:
             if len(_ids) < 4096:
                 _ids[dest] = number
         return number
-    return dest
+    return whole(dest, "a service is given by its id or its name", "the id of a service")
+
+
+def whole(value: Any, kind: str, what: str) -> int:
+    """An integer for the library, of 64 bits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{kind}, not {type(value).__name__}") from None
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"{what} is from 0 to 2^64 - 1, not {number}")
+    return number
+
+
+def group_id(group: Any) -> int:
+    return whole(group, "a group is an int", "the id of a group")
 
 
 def milliseconds(timeout: Optional[float]) -> int:
-    """A timeout of the library. None waits for ever; a time above 0 is rounded up to 1 ms."""
+    """A timeout of the library. None and infinity wait for ever; a time above 0 is rounded up to
+    1 ms."""
     if timeout is None:
         return -1
-    if timeout < 0:
-        raise ValueError("a timeout is None, 0 or positive")
-    return min(-int(-timeout * 1000 // 1), 2**31 - 1)
+    try:
+        if 0 <= timeout < 2000000:
+            return -int(-timeout * 1000 // 1)
+        if timeout > 0:
+            return -1 if timeout == float("inf") else 2**31 - 1
+    except TypeError:
+        raise TypeError("a timeout is a number of seconds or None, not "
+                        f"{type(timeout).__name__}") from None
+    raise ValueError(f"a timeout is None, 0 or positive, not {timeout}")
+
+
+class Until:
+    """The time left of a timeout in milliseconds."""
+
+    __slots__ = ("end",)
+
+    def __init__(self, ms: int) -> None:
+        self.end = None if ms < 0 else time.monotonic() + ms / 1000
+
+    def left_ms(self) -> int:
+        if self.end is None:
+            return -1
+        return max(0, -int((time.monotonic() - self.end) * 1000 // 1))
 
 
 def errno_of(exception: BaseException) -> int:

@@ -1,13 +1,33 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Items of messages, and memory under memoryviews."""
 from functools import partial
-from typing import Any, List, Sequence, Tuple, Union
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 from ._ripc import ffi
 
 # Any object with the buffer protocol: bytes, bytearray, memoryview, array, numpy.ndarray.
 Bytes = Any
 Data = Union[Bytes, Sequence[Bytes]]
+
+
+def memory_of(data: Bytes, writable: bool = False) -> Any:
+    """The memory under an object with the buffer protocol, which it keeps alive."""
+    if isinstance(data, str):
+        raise TypeError("an object with bytes is required, not str: encode it")
+    dtype = getattr(data.obj if isinstance(data, memoryview) else data, "dtype", None)
+    if getattr(dtype, "hasobject", False):
+        raise TypeError("an array of objects has their addresses, not their bytes")
+    try:
+        return ffi.from_buffer(data, require_writable=writable)
+    except TypeError:
+        raise TypeError("an object with bytes is required, not "
+                        f"{type(data).__name__}") from None
+    except (BufferError, ValueError) as e:
+        if writable and memoryview(data).readonly:
+            raise BufferError(f"writable memory is required: this {type(data).__name__} is "
+                              "read-only") from None
+        raise BufferError(f"contiguous memory is required: {e}; copy it, as "
+                          "numpy.ascontiguousarray() does") from None
 
 
 def item_list(data: Data) -> Tuple[Any, int, List[Any]]:
@@ -17,9 +37,7 @@ def item_list(data: Data) -> Tuple[Any, int, List[Any]]:
     items = ffi.new("struct iovec[]", len(data))
     kept: List[Any] = [items]
     for i, item in enumerate(data):
-        if isinstance(item, str):
-            raise TypeError("an item is an object with bytes, not str: encode it")
-        memory = ffi.from_buffer(item)
+        memory = memory_of(item)
         items[i].iov_base = memory
         items[i].iov_len = len(memory)
         kept.append(memory)
@@ -36,3 +54,26 @@ def view(base: Any, length: int, owner: Any) -> memoryview:
         return memoryview(b"")
     pointer = ffi.gc(ffi.cast("char *", base), partial(_keep, owner))
     return memoryview(ffi.buffer(pointer, length))
+
+
+def text(chars: Any) -> str:
+    return ffi.string(chars).decode(errors="replace")
+
+
+def struct(name: str) -> Any:
+    result = ffi.new(name + " *")
+    result.size = ffi.sizeof(name)
+    return result
+
+
+def members(record: Any) -> Dict[str, Any]:
+    """The members of a struct of the library but its size."""
+    kind = ffi.typeof(record)
+    result = {}
+    for name, field in (kind.item if kind.kind == "pointer" else kind).fields:
+        value = getattr(record, name)
+        if field.type.kind == "array":
+            value = text(value) if field.type.item.cname == "char" else bytes(ffi.buffer(value))
+        if name != "size":
+            result[name] = value
+    return result

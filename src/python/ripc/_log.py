@@ -21,6 +21,11 @@ def log_to(logger: Union[logging.Logger, str, None] = "ripc",
     reads the lines, so that a handler may use the library. Lines are lost while a handler is
     slower than the library."""
     global _logger, _write_fd  # pylint: disable=global-statement
+    if not isinstance(logger, (logging.Logger, str, type(None))):
+        raise TypeError(f"a logger, its name or None is required, not {type(logger).__name__}")
+    if not isinstance(level, (int, type(None))):
+        raise TypeError("a level is an int, as logging.INFO is, or None, not "
+                        f"{type(level).__name__}")
     with _lock:
         if logger is None:
             lib.glue_log(-1, 0)

@@ -2,11 +2,13 @@
 """Messages."""
 import enum
 import errno
+from operator import index
 from typing import Any, Iterator, Optional, Union, overload
 
 from . import _errors
 from ._items import Data, item_list, view
 from ._ripc import ffi, lib
+from ._wait import slice_ms
 
 _buffer = ffi.buffer
 
@@ -20,6 +22,21 @@ class Event(enum.IntEnum):
     NOT_FOUND = 3
 
 
+class Placement(enum.IntEnum):
+    """Where the memory of a received item is."""
+
+    RECEIVE_BUFFER = 0
+    """in a receive buffer of the library"""
+    POOL = 1
+    """in a buffer of the library"""
+    WINDOW = 2
+    """in a window of the receiver: Service.add_window()"""
+    RETURN_BUFFER = 3
+    """in a buffer that the receiver offered for it"""
+    SENDER_MEMORY = 4
+    """in the memory of its sender, a process on the same host"""
+
+
 class Message:
     """A received message: a sequence of items, each a read-only memoryview of the memory into
     which the message was received. ``numpy.frombuffer(message[0])`` copies nothing either.
@@ -29,10 +46,12 @@ class Message:
     valid.
     """
 
-    __slots__ = ("_message", "__weakref__")
+    __slots__ = ("_message", "_kept", "__weakref__")
 
-    def __init__(self, message: Any) -> None:
+    def __init__(self, message: Any, kept: Any = None) -> None:
         self._message = message
+        # Holds the memory of the program in which its items may lie.
+        self._kept = kept
 
     def _get(self) -> Any:
         m = self._message
@@ -57,10 +76,11 @@ class Message:
         n = m.message.nitems
         if isinstance(i, slice):
             return [self[k] for k in range(*i.indices(n))]
+        i = index(i)
         if not -n <= i < n:
             raise IndexError(f"item {i} of a message with {n}")
         item = m.message.items[i % n]
-        return view(item.iov_base, item.iov_len, m).toreadonly()
+        return view(item.iov_base, item.iov_len, (m, self._kept)).toreadonly()
 
     def __iter__(self) -> Iterator[memoryview]:
         return iter(self[:])
@@ -103,6 +123,12 @@ class Message:
         return bool(self._get().message.is_long)
 
     @property
+    def return_buffers(self) -> int:
+        """The number of return buffers that came with it: a long message to its source may land in
+        them."""
+        return self._get().message.nreturn_buffers
+
+    @property
     def group(self) -> int:
         """The group to which it was sent; 0: none."""
         return self._get().message.group
@@ -117,6 +143,13 @@ class Message:
     def is_request(self) -> bool:
         """Whether it is the request of a call, to be answered with reply()."""
         return self._get().message.call != 0
+
+    def placement(self, item: int = 0) -> Placement:
+        """Where an item lies."""
+        message = self._get().message
+        if not 0 <= index(item) < message.nitems:
+            raise IndexError(f"item {item} of a message with {message.nitems}")
+        return Placement(message.placement[item])
 
     @property
     def in_place(self) -> bool:
@@ -141,9 +174,31 @@ class Message:
         ends the call with ECANCELED."""
         m = self._get()
         items, n, _kept = item_list(data)
-        rc = lib.ripc_reply(m.message, items, n, _errors.milliseconds(timeout))
-        if rc:
+        ms = _errors.milliseconds(timeout)
+        rc = lib.ripc_reply(m.message, items, n, ms if slice_ms(ms) == ms else 0)
+        if rc == -errno.EAGAIN and ms:
+            self._reply_long(m, items, n, ms)
+        elif rc:
             raise _errors.error(rc)
+
+    @staticmethod
+    def _reply_long(m: Any, items: Any, n: int, ms: int) -> None:
+        """Waits in slices."""
+        request = ffi.new("struct ripc_request **")
+        rc = lib.ripc_reply_start(m.message, items, n, ffi.NULL, request)
+        until, late = _errors.Until(ms), False
+        try:
+            while request[0] != ffi.NULL and not late:
+                left = until.left_ms()
+                wait = slice_ms(left)
+                rc = lib.ripc_request_wait(request, wait)
+                late = request[0] != ffi.NULL and wait == left
+        finally:
+            if request[0] != ffi.NULL:
+                rc = lib.ripc_request_cancel(request, 100)
+        if late and rc == -errno.ECANCELED:
+            raise _errors.error(errno.ETIMEDOUT, "the long answer was not delivered in time")
+        _errors.check(rc)
 
     def reply_error(self, error: int = errno.EREMOTEIO) -> None:
         """Refuses the request: the call raises Refused with this errno."""
@@ -151,7 +206,7 @@ class Message:
 
     def release(self) -> None:
         """Gives the message up now. Its memory is freed with the last view of it."""
-        self._message = None
+        self._message = self._kept = None
 
     def __enter__(self) -> "Message":
         return self

@@ -2,22 +2,20 @@
 """Services."""
 import errno
 import logging
-import os
-import threading
-import time
-from typing import TYPE_CHECKING, Any, Awaitable, Callable, Iterator, Optional
+from typing import (TYPE_CHECKING, Any, Awaitable, Callable, Dict, Iterator, Optional, Sequence,
+                    Union)
 
 from . import _errors
-from ._errors import Destination, destination, milliseconds
-from ._items import Data, item_list
-from ._message import Message
+from ._errors import Destination, Until, destination, group_id, milliseconds
+from ._items import Bytes, Data, item_list, members, memory_of
+from ._memory import Targets
+from ._message import Message, Placement
+from ._request import Call, Request, answer
 from ._ripc import ffi, lib
+from ._wait import SLICE_MS, in_slices, slice_ms
 
 if TYPE_CHECKING:
     from ._context import Context
-
-# A call of the main thread returns this often to Python, which then runs its signal handlers.
-SLICE_MS = 100
 
 _receive = lib.glue_receive
 _send = lib.glue_send
@@ -27,29 +25,6 @@ _new = ffi.new
 _INPROGRESS = -errno.EINPROGRESS
 
 
-def _in_main() -> bool:
-    return threading.current_thread() is threading.main_thread()
-
-
-def slice_ms(ms: int) -> int:
-    """How long to wait in one call of the library."""
-    return SLICE_MS if not 0 <= ms <= SLICE_MS and _in_main() else ms
-
-
-class _Until:
-    """The time left of a timeout in milliseconds."""
-
-    __slots__ = ("end",)
-
-    def __init__(self, ms: int) -> None:
-        self.end = None if ms < 0 else time.monotonic() + ms / 1000
-
-    def left_ms(self) -> int:
-        if self.end is None:
-            return -1
-        return max(0, -int((time.monotonic() - self.end) * 1000 // 1))
-
-
 class Service:
     """A service id with its receive queue. Context.register() makes one.
 
@@ -57,13 +32,15 @@ class Service:
     Iterate over a service to receive its messages until it is closed.
     """
 
-    __slots__ = ("_context", "_glue", "_service", "_aio", "_out", "__weakref__")
+    __slots__ = ("_context", "_glue", "_service", "_aio", "_targets", "__weakref__")
 
     def __init__(self, context: "Context", service: Any) -> None:
         self._context = context
         self._glue = context._glue
         self._service = service
         self._aio: Any = None
+        # Memory of windows and return buffers, by its address.
+        self._targets: Dict[int, Any] = {}
 
     @property
     def context(self) -> "Context":
@@ -95,19 +72,31 @@ class Service:
         if rc:
             if ms == 0 or 0 < ms <= SLICE_MS or rc != -errno.ETIMEDOUT:
                 raise _errors.error(rc)
-            self._wait(ms - SLICE_MS if ms > 0 else ms, out)
-        return Message(_gc(out[0], _free))
+            self._wait(ms - SLICE_MS if ms > 0 else ms, out, timeout)
+        return Message(_gc(out[0], _free), self._landed(out[0]) if self._targets else None)
 
-    def _wait(self, ms: int, out: Any) -> None:
-        until = _Until(ms)
+    def _message(self, out: Any) -> Message:
+        return Message(_gc(out[0], _free), self._landed(out[0]) if self._targets else None)
+
+    def _landed(self, m: Any) -> Any:
+        """The memory of the program in which items of a message lie: theirs as long as it lives."""
+        message = m.message
+        return [self._targets.pop(int(ffi.cast("uintptr_t", message.items[i].iov_base)), None)
+                for i in range(message.nitems)
+                if message.placement[i] in (Placement.WINDOW, Placement.RETURN_BUFFER)]
+
+    def _wait(self, ms: int, out: Any, timeout: Optional[float]) -> None:
+        until = Until(ms)
         while True:
             left = until.left_ms()
             wait = slice_ms(left)
             rc = _receive(self._glue, self._service, wait, out)
             if not rc:
                 return
-            if wait == left or rc != -errno.ETIMEDOUT:
+            if rc != -errno.ETIMEDOUT:
                 raise _errors.error(rc)
+            if wait == left:
+                raise _errors.error(rc, f"no message for service {self.id} in {timeout:g} s")
 
     def __iter__(self) -> Iterator[Message]:
         while True:
@@ -121,7 +110,8 @@ class Service:
     # ---- send
 
     def send(self, dest: Destination, data: Data, timeout: Optional[float] = 30.0, *,
-             reliable: bool = False, more: bool = False) -> None:
+             reliable: bool = False, more: bool = False,
+             return_buffers: Union[Bytes, Sequence[Bytes], None] = None) -> None:
         """Sends a message to a service, given by its id or its name. data is an item (an object
         with bytes) or a list of up to 64 items.
 
@@ -129,10 +119,21 @@ class Service:
         when it was passed to the network. With reliable=True it is delivered exactly once and in
         order; flush() waits for that. A message that is too large for a short one is always
         delivered exactly once, and the call returns when it has arrived. more=True: other messages
-        follow at once."""
+        follow at once. return_buffers: as of start_send(), which the message then uses."""
+        if return_buffers is not None:
+            request = self.start_send(dest, data, return_buffers=return_buffers)
+            try:
+                request.wait(timeout)
+            except _errors.WouldBlock:
+                if request.cancel():
+                    raise _errors.error(errno.ETIMEDOUT,
+                                        "the long message was not delivered in time") from None
+                request.wait(0)
+            return
         ms = -1 if timeout is None else milliseconds(timeout)
         flags = (reliable and lib.RIPC_RELIABLE) | (more and lib.RIPC_MORE)
-        if type(dest) is not int:  # pylint: disable=unidiomatic-typecheck
+        # pylint: disable-next=unidiomatic-typecheck
+        if type(dest) is not int or not 0 <= dest < 1 << 64:
             dest = destination(dest)
         request = _new("struct ripc_request **")
         if type(data) is bytes:  # pylint: disable=unidiomatic-typecheck
@@ -152,7 +153,7 @@ class Service:
     def _finish_send(self, rc: int, ms: int, attempt: Callable[[int], int], request: Any,
                      _kept: Any) -> None:
         """Tries again until the time is up, then waits for a long message."""
-        until = _Until(ms)
+        until = Until(ms)
         first = True
         while rc:
             # Nobody was found in the slice, or there was no credit: go on while there is time.
@@ -184,36 +185,124 @@ class Service:
 
     def flush(self, dest: Destination, timeout: Optional[float] = 30.0) -> None:
         """Waits until all messages sent with reliable=True to dest are delivered."""
-        _errors.check(lib.ripc_flush(self._service, destination(dest), milliseconds(timeout)))
+        dest = destination(dest)
+        _errors.check(in_slices(milliseconds(timeout),
+                                lambda ms: lib.ripc_flush(self._service, dest, ms)))
+
+    def start_send(self, dest: Destination, data: Data, *,
+                   return_buffers: Union[Bytes, Sequence[Bytes], None] = None) -> Request:
+        """Starts a message, and returns at once. It is sent as a long message, of any size, and
+        delivered exactly once. The data must not change until the Request is done. Messages to
+        dest are delivered in the order in which they were started; several under way use a network
+        better than one.
+
+        return_buffers: memory of Context.alloc() or Context.register_memory(). Each item of a long
+        message that dest sends back lands in the first one that it fits into, which is then used
+        up. The others stay in use until the service is closed."""
+        items, n, kept = item_list(data)
+        options = _new("struct ripc_send_options *")
+        options.size = ffi.sizeof("struct ripc_send_options")
+        if return_buffers is not None:
+            targets = Targets(self._context, return_buffers)
+            options.nreturn_buffers = len(targets)
+            options.return_buffers = targets.iovec
+            kept.append(targets)
+        request = _new("struct ripc_request **")
+        _errors.check(lib.ripc_send_async(self._service, destination(dest), items, n, options,
+                                          request))
+        if return_buffers is not None:
+            self._add_targets(targets)
+        return Request(self._context, request, kept)
+
+    def _add_targets(self, targets: Targets) -> None:
+        for memory in targets.memory:
+            self._targets[int(ffi.cast("uintptr_t", memory))] = memory
+
+    # ---- windows
+
+    def add_window(self, memory: Bytes) -> None:
+        """Lets the next item of a long message to this service that fits land in this memory, which
+        is of Context.alloc() or Context.register_memory(). One item uses it up:
+        Message.placement() is then Placement.WINDOW."""
+        targets = Targets(self._context, (memory,))
+        iovec = targets.iovec[0]
+        _errors.check(lib.ripc_window_add(self._context._get(), self._service, iovec.iov_base,
+                                          iovec.iov_len))
+        self._add_targets(targets)
+
+    def remove_window(self, memory: Bytes) -> None:
+        """Takes a window back. Raises Error with EINVAL if it is used up, and with EBUSY while an
+        item arrives in it."""
+        base = memory_of(memory)
+        _errors.check(lib.ripc_window_remove(self._context._get(), base))
+        self._targets.pop(int(ffi.cast("uintptr_t", base)), None)
+
+    def stats(self) -> Dict[str, int]:
+        """The counters of the service."""
+        stats = _new("struct ripc_stats *")
+        stats.size = ffi.sizeof("struct ripc_stats")
+        _errors.check(lib.ripc_service_stats(self._service, stats))
+        return members(stats)
 
     # ---- calls
 
     def call(self, dest: Destination, data: Data, timeout: Optional[float] = 30.0, *,
-             idempotent: bool = False) -> Message:
+             idempotent: bool = False,
+             into: Union[Bytes, Sequence[Bytes], None] = None) -> Message:
         """Sends a request and returns its answer. The service executes it at most once; with
         idempotent=True it is sent again if its holder is lost.
+
+        into: writable memory for the answer, such as a numpy array, or a list of it. Each item of
+        the answer lands in the first one that it fits into, and the Message refers to it. Memory
+        that the library does not know is registered for the call: for many calls over an adapter
+        take Context.alloc() or Context.register_memory().
 
         Raises Refused if the service answered with an error. Timeout: errno ETIMEDOUT if the
         request was not executed, ETIME if it may have been. Unreachable: it was not executed.
         PeerLost: this is unknown."""
         ms = milliseconds(timeout)
         items, n, _kept = item_list(data)
+        targets = None if into is None else Targets(self._context, into, temporary=True)
         request = _new("struct ripc_request **")
         out = _new("struct glue_message **")
-        rc = lib.glue_call(self._glue, self._service, destination(dest), items, n,
-                           lib.RIPC_IDEMPOTENT if idempotent else 0, ms, slice_ms(ms), request, out)
         try:
+            rc = lib.glue_call(self._glue, self._service, destination(dest), items, n,
+                               targets.iovec if targets else ffi.NULL, len(targets or ()),
+                               lib.RIPC_IDEMPOTENT if idempotent else 0, ms, slice_ms(ms), request,
+                               out)
             while rc == _INPROGRESS:
                 rc = lib.glue_call_wait(self._glue, request, out, SLICE_MS)
         finally:
             if request[0] != ffi.NULL:
                 lib.ripc_request_cancel(request, 100)
-        return answer(rc, out)
+            if targets:
+                targets.release()
+        return answer(rc, out, targets)
+
+    def start_call(self, dest: Destination, data: Data, timeout: Optional[float] = 30.0, *,
+                   idempotent: bool = False,
+                   into: Union[Bytes, Sequence[Bytes], None] = None) -> Call:
+        """Starts a call, and returns at once: Call.wait() returns the answer. The arguments are
+        those of call(). The data must not change until the Call is done."""
+        ms = milliseconds(timeout)
+        items, n, kept = item_list(data)
+        targets = None if into is None else Targets(self._context, into, temporary=True)
+        request = _new("struct ripc_request **")
+        rc = lib.ripc_call_start(self._service, destination(dest), items, n,
+                                 call_options(idempotent, targets), ms, request)
+        if rc:
+            error = _errors.error(rc)
+            if targets:
+                targets.release()
+            raise error
+        return Call(self._context, request, kept, targets)
 
     def serve(self, handler: Callable[[Message], Optional[Data]]) -> None:
         """Receives until the service is closed, and answers each request with the result of
         handler(message). None: the handler answers itself, or later. An exception of the handler
         is logged, and refuses the request, with its errno if it is an OSError."""
+        if not callable(handler):
+            raise TypeError(f"a handler is a function, not {type(handler).__name__}")
         for message in self:
             try:
                 result = handler(message)
@@ -227,11 +316,12 @@ class Service:
 
     def join(self, group: int, timeout: Optional[float] = 10.0) -> None:
         """Becomes a member of a group: receives every message that is sent to it."""
-        _errors.check(lib.ripc_group_join(self._service, group, milliseconds(timeout)))
+        _errors.check(lib.ripc_group_join(self._service, group_id(group),
+                                          milliseconds(timeout)))
 
     def leave(self, group: int) -> None:
         """Ends the membership in a group."""
-        _errors.check(lib.ripc_group_leave(self._service, group))
+        _errors.check(lib.ripc_group_leave(self._service, group_id(group)))
 
     def send_group(self, group: int, data: Data, timeout: Optional[float] = 10.0, *,
                    more: bool = False) -> None:
@@ -242,7 +332,7 @@ class Service:
             options = _new("struct ripc_send_options *")
             options.size = ffi.sizeof("struct ripc_send_options")
             options.flags = lib.RIPC_MORE
-        _errors.check(lib.ripc_group_send(self._service, group, items, n, options,
+        _errors.check(lib.ripc_group_send(self._service, group_id(group), items, n, options,
                                           milliseconds(timeout)))
 
     def watch(self, dest: Destination) -> None:
@@ -268,10 +358,11 @@ class Service:
         await _aio.send(self, dest, data, timeout, reliable, more)
 
     async def call_async(self, dest: Destination, data: Data, timeout: Optional[float] = 30.0, *,
-                         idempotent: bool = False) -> Message:
+                         idempotent: bool = False,
+                         into: Union[Bytes, Sequence[Bytes], None] = None) -> Message:
         """call() for asyncio. The cancellation of the task cancels the call."""
         from . import _aio  # pylint: disable=import-outside-toplevel
-        return await _aio.call(self, dest, data, timeout, idempotent)
+        return await _aio.call(self, dest, data, timeout, idempotent, into)
 
     async def serve_async(self, handler: Callable[[Message], Awaitable[Optional[Data]]]) -> None:
         """serve() for asyncio: each message has a task of its own."""
@@ -281,6 +372,8 @@ class Service:
     async def reply_async(self, request: Message, data: Data) -> None:
         """Message.reply() for asyncio."""
         from . import _aio  # pylint: disable=import-outside-toplevel
+        if not isinstance(request, Message):
+            raise TypeError(f"a Message is required, not {type(request).__name__}")
         await _aio.reply(request, self._context, data)
 
     def __aiter__(self) -> "Service":
@@ -308,17 +401,20 @@ class Service:
         self.close()
 
     def __del__(self, end: Any = lib.ripc_service_unregister) -> None:
-        end(self._service)
+        if hasattr(self, "_service"):
+            end(self._service)
 
 
-def answer(rc: int, out: Any) -> Message:
-    """The result of a call."""
-    message = Message(_gc(out[0], _free)) if out[0] != ffi.NULL else None
-    if not rc and message:
-        return message
-    if message:
-        raise _errors.Refused(-rc, f"{_errors.error(rc).strerror}: {os.strerror(-rc)}")
-    raise _errors.error(rc)
+def call_options(idempotent: bool, targets: Optional[Targets], data: int = 0) -> Any:
+    """Options of a call. targets: to be kept as long as the options."""
+    options = _new("struct ripc_call_options *")
+    options.size = ffi.sizeof("struct ripc_call_options")
+    options.flags = lib.RIPC_IDEMPOTENT if idempotent else 0
+    options.data = ffi.cast("void *", data)
+    if targets:
+        options.nreply_buffers = len(targets)
+        options.reply_buffers = targets.iovec
+    return options
 
 
 def refuse(message: Message, exception: BaseException) -> None:
