@@ -5,12 +5,15 @@
  * bench/layers.sh runs it under callgrind, or perf. It prints the nanoseconds of processor time of
  * each round trip.
  *
- *     layers COUNT [BYTES [OPTIONS]]     OPTIONS as for ripc_open()
+ *     layers COUNT [BYTES [OPTIONS [KIND]]]
+ *
+ * OPTIONS: as for ripc_open(). KIND: short, reliable, or call: a request and its answer.
  */
 #include <ripc.h>
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define BYTES_MAX  1024
@@ -30,24 +33,51 @@ static double used_ns(void)
 	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
+/* Between services a and b of two contexts. */
+struct pair {
+	struct ripc_service *a, *b;
+	const struct ripc_send_options *options;
+};
+
 /* One way. */
-static int send_one(struct ripc_service *from, struct ripc_service *to, const struct iovec *item,
-		    struct ripc_message **m)
+static int send_one(const struct pair *p, struct ripc_service *from, struct ripc_service *to,
+		    const struct iovec *item, struct ripc_message **m)
 {
-	int err = ripc_send_short(from, ripc_service_id(to), item, 1, NULL, TIMEOUT_MS);
+	int err = ripc_send_short(from, ripc_service_id(to), item, 1, p->options, TIMEOUT_MS);
 
 	return err ? err : ripc_receive(to, m, TIMEOUT_MS);
 }
 
-static int round_trip(struct ripc_service *a, struct ripc_service *b, const struct iovec *item)
+static int messages(const struct pair *p, const struct iovec *item)
 {
 	struct ripc_message *m;
-	int err = send_one(a, b, item, &m);
+	int err = send_one(p, p->a, p->b, item, &m);
 
 	if (err)
 		return err;
 	ripc_message_free(m);
-	err = send_one(b, a, item, &m);
+	err = send_one(p, p->b, p->a, item, &m);
+	if (!err)
+		ripc_message_free(m);
+	return err;
+}
+
+static int call(const struct pair *p, const struct iovec *item)
+{
+	struct ripc_request *request;
+	struct ripc_message *m;
+	int err = ripc_call_start(p->a, ripc_service_id(p->b), item, 1, NULL, TIMEOUT_MS, &request);
+
+	if (err)
+		return err;
+	err = ripc_receive(p->b, &m, TIMEOUT_MS);
+	if (err)
+		return err;
+	err = ripc_reply(m, item, 1, 0);
+	ripc_message_free(m);
+	if (err)
+		return err;
+	err = ripc_call_wait(&request, &m, TIMEOUT_MS);
 	if (!err)
 		ripc_message_free(m);
 	return err;
@@ -57,30 +87,35 @@ int main(int argc, char **argv)
 {
 	unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
 	size_t bytes = argc > 2 ? strtoul(argv[2], NULL, 10) : 64;
+	const char *kind = argc > 4 ? argv[4] : "short";
+	int (*round_trip)(const struct pair *, const struct iovec *) =
+		strcmp(kind, "call") ? messages : call;
+	struct ripc_send_options reliable = {.size = sizeof(reliable), .flags = RIPC_RELIABLE};
 	char text[BYTES_MAX] = {0};
 	struct iovec item = {.iov_base = text, .iov_len = bytes};
-	struct ripc_service *a, *b;
+	struct pair p = {.options = strcmp(kind, "reliable") ? NULL : &reliable};
 	struct ripc *one, *two;
 	double begin_ns;
 	int err;
 
-	if (!count || bytes > BYTES_MAX) {
-		fprintf(stderr, "usage: layers COUNT [BYTES [OPTIONS]]\n");
+	if (!count || bytes > BYTES_MAX ||
+	    (strcmp(kind, "short") && strcmp(kind, "reliable") && strcmp(kind, "call"))) {
+		fprintf(stderr, "usage: layers COUNT [BYTES [OPTIONS [short|reliable|call]]]\n");
 		return 2;
 	}
 	err = ripc_open(&one, argc > 3 ? argv[3] : NULL);
 	if (!err)
 		err = ripc_open(&two, argc > 3 ? argv[3] : NULL);
 	if (!err)
-		err = ripc_service_register(one, RIPC_ANY_ID, 0, &a);
+		err = ripc_service_register(one, RIPC_ANY_ID, 0, &p.a);
 	if (!err)
-		err = ripc_service_register(two, RIPC_ANY_ID, 0, &b);
+		err = ripc_service_register(two, RIPC_ANY_ID, 0, &p.b);
 	/* Both find each other first. */
 	for (unsigned long i = 0; i < 100 && !err; i++)
-		err = round_trip(a, b, &item);
+		err = round_trip(&p, &item);
 	begin_ns = used_ns();
 	for (unsigned long i = 0; i < count && !err; i++)
-		err = round_trip(a, b, &item);
+		err = round_trip(&p, &item);
 	if (!err)
 		printf("%.1f\n", (used_ns() - begin_ns) / (double)count);
 	if (err)

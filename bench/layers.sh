@@ -7,6 +7,7 @@
 # neither on the load of the machine nor on the kernel. Prints a Markdown table.
 #
 # usage: bench/layers.sh [BUILD_DIR [BYTES [COUNT]]]     (default: the current directory, 64, 2000)
+#   KIND=reliable        reliable short messages; KIND=call: calls
 #   FUNCTIONS=20         also lists the 20 functions with the most instructions
 #   TRANSPORTS="ib ..."  other transports than shm and iwarp/soft, which use the loopback. In a
 #                        guest of the lab contexts sometimes wait for their device: counts are a few
@@ -26,7 +27,7 @@ counted()
 	timeout 300 "$build/libtool" --mode=execute valgrind --tool=callgrind \
 		--separate-threads=yes \
 		--callgrind-out-file="$work/out" "$build/bench/layers" "$2" \
-		"$bytes" "transports=$1 wait=poll" >"$work/log" 2>&1 || {
+		"$bytes" "transports=$1 wait=poll" "${KIND:-short}" >"$work/log" 2>&1 || {
 		grep '^layers:' "$work/log" >&2 || tail -n 5 "$work/log" >&2
 		return 1
 	}

@@ -25,12 +25,17 @@ bench_ring_SOURCES = bench/ring.c
 bench_ring_LDADD = libripc_internal.la
 bench_layers_SOURCES = bench/layers.c
 bench_layers_LDADD = libripc.la
+# Made by scripts/bench --bindings: the build needs no compiler for C++.
+EXTRA_PROGRAMS += bench/overhead
+bench_overhead_SOURCES = bench/overhead.cc
+bench_overhead_CXXFLAGS = -std=c++17 -O2 -Wall -Wextra
+bench_overhead_LDADD = libripc.la
 bench_clients_SOURCES = bench/clients.c
 bench_clients_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 bench_clients_LDADD = libtools.la libripc.la
 EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/ucx.sh bench/lab.sh \
 	bench/lab_guest.sh bench/lab_report.sh bench/layers.sh \
-	bench/profile.sh bench/wake.sh
+	bench/profile.sh bench/wake.sh bench/overhead.sh
 
 # Compiled by scripts/bench where the libraries are that they measure.
 EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h bench/peer.c \

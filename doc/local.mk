@@ -81,8 +81,9 @@ $(RIPC_MAN3): include/ripc.h doc/man/mkman doc/local.mk $(MAN_EXAMPLES)
 		$(PACKAGE_VERSION) "$(MAN_DATE)" $@ $(MAN_EXAMPLES:%=$(srcdir)/%)
 
 MAINTAINERCLEANFILES = $(RIPC_MAN3) tools/completion/ripc-info
-EXTRA_DIST += doc/man/mkman doc/architecture.md doc/glossary.md doc/performance.md doc/protocol.md \
-	doc/scaling.md doc/security.md doc/transports.md doc/tutorial.md \
+EXTRA_DIST += doc/man/mkman doc/architecture.md doc/glossary.md doc/languages.md \
+	doc/performance.md doc/protocol.md doc/scaling.md \
+	doc/security.md doc/transports.md doc/tutorial.md \
 	doc/scaling/scale.tsv doc/scaling/heard.svg doc/scaling/ensemble.svg \
 	doc/scaling/resolve.svg doc/scaling/memory.svg
 

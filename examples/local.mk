@@ -25,12 +25,19 @@ examples_gateway_SOURCES = examples/gateway.c
 examples_gateway_CFLAGS = $(AM_CFLAGS) $(UV_CFLAGS)
 examples_gateway_LDADD = libripc.la $(UV_LIBS)
 endif
+if HAVE_ASIO
+noinst_PROGRAMS += examples/asio
+examples_asio_SOURCES = examples/asio.cc
+examples_asio_CPPFLAGS = $(AM_CPPFLAGS) -DASIO_STANDALONE
+examples_asio_CXXFLAGS = -std=c++20 -Wall -Wextra
+examples_asio_LDADD = libripc.la -lpthread
+endif
 
 exampledir = $(docdir)/examples
 example_DATA = examples/client.c examples/server.c examples/pingpong.c examples/fileserver.c \
-	examples/fetch.c \
+	examples/fetch.c examples/asio.cc \
 	examples/gateway.c examples/kv.c examples/news.c examples/tasks.c examples/service_arg.h
-EXTRA_DIST += examples/python/kv.py
+EXTRA_DIST += examples/python/kv.py examples/python/pipeline.py
 
 # The programs of the manual pages: doc/man/mkman prints them, and
 # tests/tools/test_manpage_examples.sh compiles and runs them as the pages print them. Other pages

@@ -73,8 +73,8 @@ base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-de
 	libibverbs-dev librdmacm-dev libsodium-dev libzookeeper-mt-dev libfabric-dev)
 # libuv1-dev: for the example of ripc_service_fd(3); with libconfig-dev for ripc-gateway.
 test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils libuv1-dev
-	libfabric-bin openmpi-bin libopenmpi-dev libconfig-dev
-	python3-dev python3-cffi python3-numpy)
+	libfabric-bin openmpi-bin libopenmpi-dev libconfig-dev libzmq3-dev libnng-dev
+	python3-dev python3-cffi python3-numpy libasio-dev)
 full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headless)
 # The lab: an emulator, the packages in its guests, and third-party programs for their devices.
 lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux \
@@ -82,7 +82,8 @@ lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libe
 	ibverbs-utils rdmacm-utils iproute2)
 # gRPC, to be compared with by scripts/bench.
 grpc_packages=(g++ protobuf-compiler-grpc libgrpc++-dev libprotobuf-dev)
-lint_packages=(clang-format clang-tidy cppcheck shellcheck codespell libuv1-dev libconfig-dev)
+lint_packages=(clang-format clang-tidy cppcheck shellcheck codespell libuv1-dev libconfig-dev
+	libzmq3-dev libnng-dev)
 
 # Makes ./configure if it is missing or older than one of its sources.
 prepare()

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* ripc.hpp: each class, with two contexts in this process. */
+/* ripc.hpp: each class, with two contexts in this process, over two transports. */
 #include <ripc.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <type_traits>
 
 using namespace std::chrono_literals;
 
@@ -40,7 +48,7 @@ struct sample {
 	double value;
 };
 
-const char options[] = "transports=shm,self interfaces=lo";
+const char *options;
 
 void messages()
 {
@@ -68,6 +76,29 @@ void messages()
 	EXPECT(thrown([&] { from.send(0, "nobody"); }) == EINVAL);
 	from.send(0, "nobody", 0ms, 0, ec);
 	EXPECT(ec == std::errc::invalid_argument);
+}
+
+/* Sizes around the limits of short messages, and the borders of items. */
+void borders()
+{
+	libripc::context a(options), b(options);
+	libripc::service from = a.register_service(), to = b.register_service();
+	std::vector<std::size_t> sizes{0, 1, 511, 512, 65536, 65537, 1000000};
+
+	for (std::size_t size : sizes) {
+		std::vector<char> data(size, 'x');
+		libripc::request r = from.start_send(to.id(), {"", data, "end"});
+		auto m = to.receive(10s);
+
+		EXPECT(m && m->size() == 3 && (*m)[0].empty() && (*m)[2].text() == "end");
+		EXPECT((*m)[1].text() == std::string_view(data.data(), size) && r.wait(10s));
+	}
+	for (int i = 0; i < 100; i++)
+		from.send(to.id(), std::to_string(i), 5s, RIPC_RELIABLE);
+	for (int i = 0; i < 100; i++)
+		EXPECT((*to.receive(5s))[0].text() == std::to_string(i));
+	std::vector<libripc::item> many(RIPC_ITEMS_MAX + 1, "x");
+	EXPECT(thrown([&] { from.send(to.id(), many, 5s); }) == EINVAL);
 }
 
 void long_messages()
@@ -126,6 +157,131 @@ void calls()
 	thread.join();
 }
 
+/* Arrays of pointers and of views would be sent as addresses. */
+static_assert(std::is_convertible_v<std::vector<int>, libripc::items>);
+static_assert(std::is_convertible_v<const std::array<double, 2> &, libripc::items>);
+static_assert(std::is_convertible_v<libripc::buffer &, libripc::items>);
+static_assert(!std::is_convertible_v<std::vector<std::string_view>, libripc::items>);
+static_assert(!std::is_convertible_v<std::vector<const char *>, libripc::items>);
+static_assert(!std::is_convertible_v<std::array<libripc::item, 2>, libripc::items>);
+static_assert(!std::is_convertible_v<std::vector<std::string>, libripc::items>);
+static_assert(std::is_convertible_v<std::vector<int> &, libripc::targets>);
+static_assert(!std::is_convertible_v<const std::vector<int> &, libripc::targets>);
+static_assert(!std::is_convertible_v<const char (&)[4], libripc::targets>);
+static_assert(!std::is_copy_constructible_v<libripc::region>);
+
+/* Each item lands in the memory that its receiver has provided. */
+void targets()
+{
+	libripc::context a(options), b(options);
+	libripc::service from = a.register_service(), to = b.register_service();
+	std::vector<char> data(200000, 'x'), own(200000, 0), wide(300000, 0);
+	libripc::buffer window = b.allocate(200000);
+
+	to.add_window(window);
+	EXPECT(thrown([&] { b.add_window(window); }) == EBUSY);
+	from.send_long(to.id(), data, 10s);
+	auto m = to.receive(10s);
+	EXPECT(m && m->placement(0) == RIPC_IN_WINDOW && (*m)[0].data() == window.data());
+	EXPECT(window.data()[199999] == std::byte{'x'});
+	EXPECT(thrown([&] { to.remove_window(window); }) == EINVAL);
+	m.reset();
+
+	libripc::region region = b.register_memory(own);
+	EXPECT(thrown([&] { b.register_memory(own); }) == EEXIST);
+	b.add_window(region);
+	EXPECT(thrown([&] { region.close(); }) == EBUSY);
+	b.remove_window(region);
+	region.close();
+	EXPECT(!region && thrown([&] { b.add_window(own); }) == EINVAL);
+	libripc::region moved = a.register_memory(wide);
+	region = std::move(moved);
+	EXPECT(region && !moved && region.size() == wide.size());
+
+	from.send(to.id(), "give me", 10s, 0, region);
+	m = to.receive(10s);
+	EXPECT(m && m->return_buffers() == 1 && m->source() == from.id());
+	to.send_long(m->source(), data, 10s);
+	m = from.receive(10s);
+	EXPECT(m && m->placement(0) == RIPC_IN_RETURN_BUFFER && wide[199999] == 'x');
+	m.reset();
+
+	libripc::buffer sent = a.allocate(100000);
+	std::fill_n(sent.data(), sent.size(), std::byte{3});
+	sent.resize(150000);
+	EXPECT(sent.size() == 150000 && sent.data()[99999] == std::byte{3});
+	EXPECT(thrown([&] { from.send_and_free(4711, std::move(sent), 50ms); }) && sent);
+	from.send_and_free(to.id(), std::move(sent), 10s);
+	m = to.receive(10s);
+	EXPECT(!sent && m && (*m)[0].size() == 150000);
+}
+
+void answers()
+{
+	libripc::context a(options), b(options);
+	libripc::service client = a.register_service(), server = b.register_service();
+	std::vector<char> large(100000, 'y');
+	std::thread thread([&] {
+		for (int i = 0; i < 2; i++) {
+			auto m = server.receive(10s);
+			sample s{7, 0.5};
+
+			if (!m || (*m)[0].text() == "small") {
+				m->reply(libripc::item(&s, sizeof(s)), 10s);
+				continue;
+			}
+			libripc::request r = m->start_reply(large, &large);
+			auto done = b.next_completion(10s);
+			EXPECT(done && done->data == &large && done->request == r.get());
+			EXPECT(r.wait(10s));
+		}
+	});
+	auto typed = a.make<sample>(server.id());
+	std::vector<char> memory(100000);
+	libripc::region region = a.register_memory(memory);
+
+	typed->number = 0;
+	libripc::message answer = client.call(server.id(), "small", 10s, 0, typed.target());
+	EXPECT(answer.placement(0) == RIPC_IN_RETURN_BUFFER && typed->number == 7);
+	libripc::call c = client.start_call(server.id(), "large", 10s, 0, nullptr, region);
+	EXPECT(c.wait(10s) && memory == large);
+	thread.join();
+}
+
+template <typename T> bool has(const std::vector<T> &list, std::uint64_t id)
+{
+	return std::any_of(list.begin(), list.end(), [&](auto &x) { return x.service == id; });
+}
+
+void insight()
+{
+	libripc::context a(options), b(options);
+	libripc::service from = a.register_service(), to = b.register_name("cxx/insight");
+
+	EXPECT(!a.route(4711) && !a.limits(4711) && !a.peer_stats(4711) && !a.group_stats(4711));
+	EXPECT(thrown([&] { a.connect(0, 10ms); }) == EINVAL);
+	ripc_route route = a.connect(to.id(), 10s);
+	EXPECT(route.connected && std::string_view(route.name) == "cxx/insight");
+	EXPECT(a.route(to.id())->short_max == a.limits(to.id())->short_max);
+	EXPECT(a.limits().items_max == RIPC_ITEMS_MAX);
+	from.send(to.id(), "12345", 5s);
+	auto m = to.receive(5s);
+	EXPECT(m && from.stats().short_sent == 1 && to.stats().bytes_received == 5);
+	EXPECT(a.stats().short_sent >= 1 && a.peer_stats(to.id())->short_sent >= 1);
+	std::vector<ripc_service_info> services = a.services();
+	EXPECT(has(services, from.id()) && has(services, to.id()));
+	auto works = [](const libripc::component &c) { return c.works && !c.text.empty(); };
+	auto transports = a.transports(), resolvers = a.resolvers();
+	EXPECT(std::any_of(transports.begin(), transports.end(), works));
+	EXPECT(std::any_of(resolvers.begin(), resolvers.end(), works));
+	from.join(4712, 10s);
+	to.send_to_group(4712, "all", 10s);
+	m = from.receive(10s);
+	EXPECT(m && m->group() == 4712 && a.group_stats(4712)->received == 1);
+	EXPECT(a.group_stats(4712, m->instance())->received == 1);
+	EXPECT(!a.group_stats(4712, {}) && !libripc::version().empty());
+}
+
 void ends()
 {
 	libripc::service orphan;
@@ -153,6 +309,89 @@ void ends()
 	c.close();
 }
 
+/* A server that is killed in the middle of a call, with memory of it in use here. */
+void kills()
+{
+	int ready[2];
+	char byte;
+
+	EXPECT(!pipe(ready));
+	pid_t server = fork();
+	if (!server) {
+		libripc::context own(options);
+		libripc::service s = own.register_name("cxx/victim");
+
+		EXPECT(write(ready[1], "x", 1) == 1);
+		auto first = s.receive();
+		s.send_long(first->source(), std::vector<char>(200000, 'k'));
+		auto unanswered = s.receive();
+		EXPECT(unanswered && write(ready[1], "y", 1) == 1);
+		pause();
+		_exit(0);
+	}
+	EXPECT(read(ready[0], &byte, 1) == 1);
+	std::uint64_t id = libripc::id_of("cxx/victim");
+	libripc::context a(options);
+	libripc::service client = a.register_service();
+	client.send(id, "hello", 20s);
+	auto kept = client.receive(20s);
+	EXPECT(kept && (*kept)[0].size() == 200000);
+	client.watch(id);
+	libripc::call call = client.start_call(id, "question", 20s);
+	EXPECT(read(ready[0], &byte, 1) == 1);
+	kill(server, SIGKILL);
+	waitpid(server, nullptr, 0);
+	EXPECT(thrown([&] { call.wait(); }) == EPIPE);
+	EXPECT(!call);
+	auto event = client.receive(20s);
+	EXPECT(event && event->event() == RIPC_EVENT_DIED && event->source() == id);
+	EXPECT((*kept)[0].text() == std::string(200000, 'k'));
+	libripc::service next = a.register_name("cxx/victim");
+	client.send(id, "again", 20s);
+	EXPECT(next.receive(20s).has_value());
+	close(ready[0]);
+	close(ready[1]);
+}
+
+void threads()
+{
+	libripc::context a(options), b(options);
+	libripc::service client = a.register_service(), server = b.register_service();
+	std::atomic<int> good{0}, freed{0};
+	std::vector<std::thread> all;
+
+	all.reserve(6);
+	for (int i = 0; i < 2; i++)
+		all.emplace_back([&] {
+			std::error_code ec;
+
+			while (!ec)
+				if (auto m = server.receive(libripc::forever, ec)) {
+					m->reply((*m)[0], 20s, ec);
+					m.reset();
+					freed++;
+				}
+		});
+	for (int i = 0; i < 4; i++)
+		all.emplace_back([&, i] {
+			for (int k = 0; k < 100; k++) {
+				std::string text = std::to_string(i * 1000 + k);
+
+				good += client.call(server.id(), text, 20s)[0].text() == text;
+			}
+		});
+	for (std::size_t i = 2; i < all.size(); i++)
+		all[i].join();
+	EXPECT(good == 400);
+	/* close() frees the messages: those of the servers must be free before it. */
+	while (freed < 400)
+		std::this_thread::yield();
+	/* Ends the waits of the others. */
+	b.close();
+	all[0].join();
+	all[1].join();
+}
+
 void run(void (*test)(), const char *name)
 {
 	unsigned before = failed;
@@ -170,10 +409,20 @@ void run(void (*test)(), const char *name)
 
 int main()
 {
-	run(messages, "messages");
-	run(long_messages, "long_messages");
-	run(calls, "calls");
-	run(ends, "ends");
+	for (const char *o :
+	     {"transports=shm,self interfaces=lo", "transports=iwarp/soft,self interfaces=lo"}) {
+		options = o;
+		run(messages, "messages");
+		run(borders, "borders");
+		run(long_messages, "long_messages");
+		run(calls, "calls");
+		run(targets, "targets");
+		run(answers, "answers");
+		run(insight, "insight");
+		run(ends, "ends");
+		run(kills, "kills");
+		run(threads, "threads");
+	}
 	std::printf("cxx/hpp: %u passed, %u failed, 0 skipped\n", passed, failed);
 	return failed != 0;
 }

@@ -57,6 +57,12 @@ programs_of()
 		}' "$1"
 }
 
+# blocks_of FILE LANGUAGE: all blocks of a language, one after the other.
+blocks_of()
+{
+	awk -v start="^\`\`\`$2\$" '$0 ~ start { on = 1; next } /^```/ { on = 0 } on' "$1"
+}
+
 # commands_of FILE HEADING [NUMBER]: the blocks of shell commands under this heading (a regular
 # expression), or only one of them, from 1.
 commands_of()

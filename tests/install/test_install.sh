@@ -22,9 +22,12 @@ cflags=$(pkg-config --cflags ripc)
 libs=$(pkg-config --libs ripc)
 static_libs=$(pkg-config --static --libs ripc)
 # Only the public header may be needed, and only the public interface be used.
+headers="./ripc-2012/include/config.h ./ripc-2012/src/ripc.h ./ripc.h ./ripc.hpp"
+for part in buffer context error items message request service; do
+	headers+=" ./ripc/$part.hpp"
+done
 check "no private header is installed" test "$(cd "$tree$includedir" && find . -type f | sort |
-	tr "\n" " ")" = \
-	"./ripc-2012/include/config.h ./ripc-2012/src/ripc.h ./ripc.h ./ripc.hpp ./ripc_compat.h "
+	tr "\n" " ")" = "$headers ./ripc_compat.h "
 
 # A program of 20 lines: two services of one process that talk to each other.
 cat >"$work/own.c" <<'C'

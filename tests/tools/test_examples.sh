@@ -74,6 +74,16 @@ kill -9 "$server"
 gone "$server" 60
 expect "client: the server was killed" 1 60 ./examples/client "$id"
 
+# Coroutines.
+if [ -x ./examples/asio ]; then
+	expect "asio: usage" 2 60 ./examples/asio none
+	expect "asio" 0 60 ./examples/asio 200
+	has "all calls are answered" "$out" "^200 of 200 calls answered in "
+	has "an error names its cause" "$out" "^error: service .*: "
+else
+	skip "asio: Asio (libasio-dev) and a compiler with its coroutines are not installed"
+fi
+
 # News.
 group=$(random_id)
 expect "news: nobody reads" 1 60 ./examples/news "$group" "hear, hear"

@@ -140,6 +140,8 @@ seen "their items" 'ripc.item == "good morning"'
 seen "long messages and how they travel" "ripc.kind == 2 && ripc.desc.len == 100000"
 seen "requests of calls, with their time" "ripc.flags.call == 1 && ripc.call.time <= 2000"
 seen "answers of calls" "ripc.flags.reply == 1 && ripc.call && ripc.call.status == 0"
+seen "requests with a short header" "ripc.again && ripc.flags.call == 1 && ripc.call.time <= 2000"
+seen "answers with a short header" "ripc.again && ripc.flags.reply == 1 && ripc.call.status == 0"
 seen "the numbers of reliable messages" "ripc.kind == 14 && ripc.reliable > 1000000000"
 seen "their acknowledgements" "ripc.kind == 15 && ripc.reliable > 1000000000"
 seen "the end of a request" "ripc.kind == 3 && ripc.status == 0"

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Part of ripc.hpp: buffers of the library, and registered memory of the program. */
+#ifndef RIPC_BUFFER_HPP
+#define RIPC_BUFFER_HPP
+
+#include <ripc/error.hpp>
+#include <ripc/items.hpp>
+
+#include <cerrno>
+#include <new>
+
+namespace libripc
+{
+
+/** A registered buffer: ripc_buf_alloc(). */
+class buffer
+{
+      public:
+	buffer() noexcept = default;
+	/** Takes a buffer over from the C interface. */
+	buffer(struct ripc *ctx, void *data, std::size_t size) noexcept
+	    : ctx_(ctx), data_(data), size_(size)
+	{
+	}
+	buffer(buffer &&o) noexcept
+	    : ctx_(o.ctx_), data_(std::exchange(o.data_, nullptr)), size_(o.size_)
+	{
+	}
+	buffer &operator=(buffer &&o) noexcept
+	{
+		std::swap(ctx_, o.ctx_);
+		std::swap(data_, o.data_);
+		std::swap(size_, o.size_);
+		return *this;
+	}
+	buffer(const buffer &) = delete;
+	buffer &operator=(const buffer &) = delete;
+	~buffer()
+	{
+		if (data_)
+			ripc_buf_free(ctx_, data_);
+	}
+	explicit operator bool() const noexcept
+	{
+		return data_;
+	}
+	std::byte *data() const noexcept
+	{
+		return static_cast<std::byte *>(data_);
+	}
+	std::size_t size() const noexcept
+	{
+		return size_;
+	}
+	/** ripc_buf_realloc() */
+	void resize(std::size_t size)
+	{
+		void *p = ripc_buf_realloc(ctx_, data_, size);
+
+		if (!p)
+			throw error(-errno, ripc_error_detail());
+		data_ = p;
+		size_ = size;
+	}
+	void *release() noexcept
+	{
+		return std::exchange(data_, nullptr);
+	}
+
+      private:
+	struct ripc *ctx_ = nullptr;
+	void *data_ = nullptr;
+	std::size_t size_ = 0;
+};
+
+/**
+ * An object in a registered buffer for one service: made in place, sent without a copy. Receivers
+ * see its bytes, so it must be trivially copyable.
+ */
+template <typename T> class typed_buffer
+{
+	static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 64);
+
+      public:
+	template <typename... A>
+	explicit typed_buffer(buffer memory, A &&...a)
+	    : memory_(std::move(memory)), object_(new (memory_.data()) T{std::forward<A>(a)...})
+	{
+	}
+	T *operator->() const noexcept
+	{
+		return object_;
+	}
+	T &operator*() const noexcept
+	{
+		return *object_;
+	}
+	libripc::item item() const noexcept
+	{
+		return {object_, sizeof(T)};
+	}
+	/** For an answer or a message that has this type. */
+	libripc::target target() noexcept
+	{
+		return {object_, sizeof(T)};
+	}
+
+      private:
+	buffer memory_;
+	T *object_;
+};
+
+/**
+ * Memory of the program that is registered: ripc_buf_register(). The destructor ends that. Memory
+ * in use by a send, a window or a return buffer stays registered: end these first.
+ */
+class region
+{
+      public:
+	region() noexcept = default;
+	/** Takes a registration over from the C interface. */
+	region(struct ripc *ctx, target memory) noexcept
+	    : ctx_(ctx), data_(memory.iov_base), size_(memory.iov_len)
+	{
+	}
+	region(region &&o) noexcept
+	    : ctx_(o.ctx_), data_(std::exchange(o.data_, nullptr)), size_(o.size_)
+	{
+	}
+	region &operator=(region &&o) noexcept
+	{
+		std::swap(ctx_, o.ctx_);
+		std::swap(data_, o.data_);
+		std::swap(size_, o.size_);
+		return *this;
+	}
+	region(const region &) = delete;
+	region &operator=(const region &) = delete;
+	~region()
+	{
+		if (data_)
+			ripc_buf_unregister(ctx_, data_);
+	}
+	explicit operator bool() const noexcept
+	{
+		return data_;
+	}
+	std::byte *data() const noexcept
+	{
+		return static_cast<std::byte *>(data_);
+	}
+	std::size_t size() const noexcept
+	{
+		return size_;
+	}
+	/** ripc_buf_unregister(). Throws, and stays registered, while the memory is in use. */
+	void close()
+	{
+		detail::check(ripc_buf_unregister(ctx_, data_));
+		data_ = nullptr;
+	}
+
+      private:
+	struct ripc *ctx_ = nullptr;
+	void *data_ = nullptr;
+	std::size_t size_ = 0;
+};
+
+} // namespace libripc
+
+#endif
