@@ -34,20 +34,22 @@ tools_ripc_perf_LDADD = $(TOOL_LIBS) $(JANSSON_LIBS) $(VERBS_LIBS)
 # Without libuv or libconfig there is no gateway.
 GATEWAY_SOURCES = tools/gateway/arguments.c tools/gateway/arguments.h tools/gateway/flow.c \
 	tools/gateway/flow.h tools/gateway/gateway.c \
-	tools/gateway/gateway.h tools/gateway/hook.c tools/gateway/hook.h tools/gateway/main.c \
+	tools/gateway/gateway.h tools/gateway/hook.c tools/gateway/hook.h tools/gateway/json.c \
+	tools/gateway/json.h tools/gateway/main.c \
 	tools/gateway/node.c tools/gateway/node.h tools/gateway/node_file.c \
 	tools/gateway/node_ripc.c tools/gateway/node_signal.c tools/gateway/node_socket.c \
 	tools/gateway/path.c tools/gateway/path.h tools/gateway/plan.c tools/gateway/plan.h \
 	tools/gateway/receiver.c tools/gateway/receiver.h \
-	tools/gateway/sample.h tools/gateway/text.c tools/gateway/text.h tools/gateway/ticker.c \
+	tools/gateway/sample.h tools/gateway/setting.c tools/gateway/setting.h \
+	tools/gateway/text.c tools/gateway/text.h tools/gateway/ticker.c \
 	tools/gateway/ticker.h tools/gateway/villas.c tools/gateway/villas.h tools/gateway/wire.c \
 	tools/gateway/wire.h
 EXTRA_DIST += $(GATEWAY_SOURCES) tools/gateway/node_zeromq.c tools/gateway/node_nanomsg.c
 if HAVE_GATEWAY
 bin_PROGRAMS += tools/ripc-gateway
 tools_ripc_gateway_SOURCES = $(GATEWAY_SOURCES)
-tools_ripc_gateway_CFLAGS = $(AM_CFLAGS) $(UV_CFLAGS) $(LIBCONFIG_CFLAGS)
-tools_ripc_gateway_LDADD = $(TOOL_LIBS) $(UV_LIBS) $(LIBCONFIG_LIBS) -lm
+tools_ripc_gateway_CFLAGS = $(AM_CFLAGS) $(UV_CFLAGS) $(LIBCONFIG_CFLAGS) $(JANSSON_CFLAGS)
+tools_ripc_gateway_LDADD = $(TOOL_LIBS) $(UV_LIBS) $(LIBCONFIG_LIBS) $(JANSSON_LIBS) -lm
 if HAVE_ZEROMQ
 tools_ripc_gateway_SOURCES += tools/gateway/node_zeromq.c
 tools_ripc_gateway_CFLAGS += $(ZEROMQ_CFLAGS) -DHAVE_ZEROMQ

@@ -55,7 +55,8 @@ tests_fuzz_fuzz_villas_LDFLAGS = $(LDFLAGS_FUZZ)
 if HAVE_GATEWAY
 FUZZ_TARGETS += tests/fuzz/fuzz_plan
 endif
-tests_fuzz_fuzz_plan_SOURCES = tests/fuzz/fuzz_plan.c tools/gateway/plan.c tools/gateway/text.c
-tests_fuzz_fuzz_plan_CFLAGS = $(AM_CFLAGS) $(LIBCONFIG_CFLAGS)
-tests_fuzz_fuzz_plan_LDADD = $(LIBS_FUZZ) $(LIBCONFIG_LIBS)
+tests_fuzz_fuzz_plan_SOURCES = tests/fuzz/fuzz_plan.c tools/gateway/json.c \
+	tools/gateway/plan.c tools/gateway/setting.c tools/gateway/text.c
+tests_fuzz_fuzz_plan_CFLAGS = $(AM_CFLAGS) $(LIBCONFIG_CFLAGS) $(JANSSON_CFLAGS)
+tests_fuzz_fuzz_plan_LDADD = $(LIBS_FUZZ) $(LIBCONFIG_LIBS) $(JANSSON_LIBS)
 tests_fuzz_fuzz_plan_LDFLAGS = $(LDFLAGS_FUZZ)

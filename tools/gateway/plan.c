@@ -1,28 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "plan.h"
+#include "json.h"
 #include "ripc.h"
+#include "setting.h"
 
 #include <errno.h>
 #include <libconfig.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FILE_MAX 1048576
-
-struct reader {
-	struct plan *plan;
-	const char *file;
-	char *error;
-	bool failed;
-};
-
-/* A word of the configuration and its value in an enum; the last word is NULL. */
-struct word {
-	const char *text;
-	int value;
-};
 
 static const struct word node_types[] = {
 	{"signal", NODE_SIGNAL},   {"file", NODE_FILE}, {"stdio", NODE_STDIO},
@@ -50,159 +38,28 @@ static const struct word hook_types[] = {
 	{NULL, 0},
 };
 
-/* Only the first error is kept. */
-static void fail(struct reader *r, unsigned line, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static void fail(struct reader *r, unsigned line, const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	if (r->failed)
-		return;
-	r->failed = true;
-	n = snprintf(r->error, PLAN_ERROR_MAX, "%.255s:%u: ", r->file, line);
-	va_start(ap, fmt);
-	vsnprintf(r->error + n, PLAN_ERROR_MAX - (size_t)n, fmt, ap);
-	va_end(ap);
-}
-
-static unsigned line_of(const config_setting_t *s)
-{
-	return config_setting_source_line(s);
-}
-
-/* Warns of every key of a group that is not in @keys, which a NULL ends. */
-static void check_keys(struct reader *r, const config_setting_t *group, const char *const *keys)
-{
-	for (int i = 0; i < config_setting_length(group); i++) {
-		const config_setting_t *s = config_setting_get_elem(group, (unsigned)i);
-		const char *name = config_setting_name(s);
-		char *out = r->plan->warnings;
-		size_t len = strlen(out);
-		const char *const *k = keys;
-
-		while (*k && strcmp(*k, name))
-			k++;
-		if (!*k)
-			snprintf(out + len, PLAN_ERROR_MAX - len,
-				 "%.255s:%u: %.63s: unknown key, it has no effect\n", r->file,
-				 line_of(s), name);
-	}
-}
-
-static void get_number(struct reader *r, const config_setting_t *group, const char *key, double min,
-		       double max, double *value)
-{
-	const config_setting_t *s = config_setting_get_member(group, key);
-
-	if (!s)
-		return;
-	switch (config_setting_type(s)) {
-	case CONFIG_TYPE_INT:
-	case CONFIG_TYPE_INT64:
-		*value = (double)config_setting_get_int64(s);
-		break;
-	case CONFIG_TYPE_FLOAT:
-		*value = config_setting_get_float(s);
-		break;
-	default:
-		fail(r, line_of(s), "%s must be a number", key);
-		return;
-	}
-	if (!(*value >= min && *value <= max))
-		fail(r, line_of(s), "%s is %g, but must be from %g to %g", key, *value, min, max);
-}
-
-static void get_integer(struct reader *r, const config_setting_t *group, const char *key,
-			int64_t min, int64_t max, uint64_t *value)
-{
-	const config_setting_t *s = config_setting_get_member(group, key);
-	long long v;
-
-	if (!s)
-		return;
-	if (config_setting_type(s) != CONFIG_TYPE_INT &&
-	    config_setting_type(s) != CONFIG_TYPE_INT64) {
-		fail(r, line_of(s), "%s must be a whole number", key);
-		return;
-	}
-	v = config_setting_get_int64(s);
-	if (v < min || v > max)
-		fail(r, line_of(s), "%s is %lld, but must be from %lld to %lld", key, v,
-		     (long long)min, (long long)max);
-	else
-		*value = (uint64_t)v;
-}
-
-static bool get_bool(struct reader *r, const config_setting_t *group, const char *key, bool value)
-{
-	const config_setting_t *s = config_setting_get_member(group, key);
-
-	if (!s)
-		return value;
-	if (config_setting_type(s) != CONFIG_TYPE_BOOL)
-		fail(r, line_of(s), "%s must be true or false", key);
-	return config_setting_get_bool(s);
-}
-
-/* Return: the text, or NULL if the key is missing or the value is no text. */
-static const char *get_text(struct reader *r, const config_setting_t *group, const char *key,
-			    size_t max)
-{
-	const config_setting_t *s = config_setting_get_member(group, key);
-	const char *text = s ? config_setting_get_string(s) : NULL;
-
-	if (s && (!text || !*text || strlen(text) > max)) {
-		fail(r, line_of(s), "%s must be a text of 1 to %zu bytes in quotes", key, max);
-		return NULL;
-	}
-	return text;
-}
-
-/* Return: the value of a word; @otherwise if the key is missing. */
-static int get_word(struct reader *r, const config_setting_t *group, const char *key,
-		    const struct word *words, int otherwise)
-{
-	const config_setting_t *s = config_setting_get_member(group, key);
-	const char *text = s ? config_setting_get_string(s) : NULL;
-	char list[256] = "";
-
-	if (!s)
-		return otherwise;
-	for (; words->text; words++) {
-		const size_t len = strlen(list);
-
-		if (text && !strcmp(text, words->text))
-			return words->value;
-		snprintf(list + len, sizeof(list) - len, "%s%s", len ? ", " : "", words->text);
-	}
-	fail(r, line_of(s), "%s is \"%.63s\", but must be one of %s", key, text ? text : "", list);
-	return otherwise;
-}
-
 static void read_hook(struct reader *r, const config_setting_t *s, struct hook_plan *hook)
 {
 	static const char *const keys[] = {"type", "ratio",   "renumber", "rate",
 					   "mode", "samples", "seconds",  NULL};
 
 	if (!config_setting_is_group(s) || !config_setting_get_member(s, "type")) {
-		fail(r, line_of(s), "a hook must be a group with a type");
+		setting_fail(r, setting_line(s), "a hook must be a group with a type");
 		return;
 	}
-	check_keys(r, s, keys);
-	hook->type = (enum hook_type)get_word(r, s, "type", hook_types, 0);
+	setting_check_keys(r, s, keys);
+	hook->type = (enum hook_type)setting_word(r, s, "type", hook_types, 0);
 	hook->ratio = 1;
-	get_integer(r, s, "ratio", 1, INT32_MAX, &hook->ratio);
-	hook->renumber = get_bool(r, s, "renumber", false);
-	get_number(r, s, "rate", 1e-3, 1e6, &hook->rate);
+	setting_integer(r, s, "ratio", 1, INT32_MAX, &hook->ratio);
+	hook->renumber = setting_bool(r, s, "renumber", false);
+	setting_number(r, s, "rate", 1e-3, 1e6, &hook->rate);
 	if (hook->type == HOOK_LIMIT_RATE && hook->rate == 0)
-		fail(r, line_of(s), "limit_rate needs a rate");
-	hook->clock = (enum rate_clock)get_word(r, s, "mode", clocks, RATE_LOCAL);
-	get_integer(r, s, "samples", 1, INT64_MAX, &hook->samples);
-	get_number(r, s, "seconds", 0, 1e6, &hook->seconds);
+		setting_fail(r, setting_line(s), "limit_rate needs a rate");
+	hook->clock = (enum rate_clock)setting_word(r, s, "mode", clocks, RATE_LOCAL);
+	setting_integer(r, s, "samples", 1, INT64_MAX, &hook->samples);
+	setting_number(r, s, "seconds", 0, 1e6, &hook->seconds);
 	if (hook->type == HOOK_SKIP_FIRST && !hook->samples && hook->seconds == 0)
-		fail(r, line_of(s), "skip_first needs samples or seconds");
+		setting_fail(r, setting_line(s), "skip_first needs samples or seconds");
 }
 
 static void read_hooks(struct reader *r, const config_setting_t *group, struct hooks_plan *hooks)
@@ -212,7 +69,8 @@ static void read_hooks(struct reader *r, const config_setting_t *group, struct h
 	if (!s)
 		return;
 	if (!config_setting_is_list(s) || config_setting_length(s) > PLAN_HOOKS_MAX) {
-		fail(r, line_of(s), "hooks must be a list of at most %d groups", PLAN_HOOKS_MAX);
+		setting_fail(r, setting_line(s), "hooks must be a list of at most %d groups",
+			     PLAN_HOOKS_MAX);
 		return;
 	}
 	hooks->n = (unsigned)config_setting_length(s);
@@ -229,8 +87,8 @@ static void split_address(struct reader *r, const config_setting_t *s, const cha
 
 	if (!port_len || port_len > 5 || strspn(colon + 1, "0123456789") != port_len ||
 	    strtoul(colon + 1, NULL, 10) < 1 || strtoul(colon + 1, NULL, 10) > 65535) {
-		fail(r, line_of(s), "address \"%.255s\" must be HOST:PORT, with a port to 65535",
-		     text);
+		setting_fail(r, setting_line(s),
+			     "address \"%.255s\" must be HOST:PORT, with a port to 65535", text);
 		return;
 	}
 	if (len > 2 && text[0] == '[' && text[len - 1] == ']') {
@@ -253,8 +111,8 @@ static void get_id(struct reader *r, const config_setting_t *s, const char *text
 	errno = 0;
 	value = strtoull(text, NULL, 10);
 	if (errno || !value || value >= INT64_MAX)
-		fail(r, line_of(s), "service %s: an id is from 1 to %lld", text,
-		     (long long)INT64_MAX - 1);
+		setting_fail(r, setting_line(s), "service %s: an id is from 1 to %lld", text,
+			     (long long)INT64_MAX - 1);
 	else
 		*id = value;
 }
@@ -264,30 +122,31 @@ static void read_service(struct reader *r, const config_setting_t *s, struct end
 	const config_setting_t *service = config_setting_get_member(s, "service");
 	const char *text = service ? config_setting_get_string(service) : NULL;
 
-	get_integer(r, s, "group", 1, (int64_t)RIPC_GROUP_LIMIT - 1, &end->group);
+	setting_integer(r, s, "group", 1, (int64_t)RIPC_GROUP_LIMIT - 1, &end->group);
 	if (text && (!*text || strlen(text) > PLAN_TEXT_MAX))
-		fail(r, line_of(service), "the name of a service has 1 to 255 bytes");
+		setting_fail(r, setting_line(service), "the name of a service has 1 to 255 bytes");
 	else if (text && !text[strspn(text, "0123456789")])
 		get_id(r, service, text, &end->id);
 	else if (text)
 		snprintf(end->service, sizeof(end->service), "%s", text);
 	else
-		get_integer(r, s, "service", 1, INT64_MAX - 1, &end->id);
+		setting_integer(r, s, "service", 1, INT64_MAX - 1, &end->id);
 	if (!service && !end->group)
-		fail(r, line_of(s), "a node of type ripc needs a service or a group here");
+		setting_fail(r, setting_line(s),
+			     "a node of type ripc needs a service or a group here");
 }
 
 /* A transport and an address of ZeroMQ or NNG, which check the address. */
 static void read_url(struct reader *r, const config_setting_t *s, const char *key,
 		     struct end_plan *end)
 {
-	const char *url = get_text(r, s, key, PLAN_TEXT_MAX);
+	const char *url = setting_text(r, s, key, PLAN_TEXT_MAX);
 
 	if (!url)
-		fail(r, line_of(s), "a node of this type needs the key %s here", key);
+		setting_fail(r, setting_line(s), "a node of this type needs the key %s here", key);
 	else if (strncmp(url, "tcp://", 6) && strncmp(url, "ipc://", 6))
-		fail(r, line_of(s), "%s is \"%.63s\", but must begin with tcp:// or ipc://", key,
-		     url);
+		setting_fail(r, setting_line(s),
+			     "%s is \"%.63s\", but must begin with tcp:// or ipc://", key, url);
 	else
 		snprintf(end->url, sizeof(end->url), "%s", url);
 }
@@ -310,10 +169,10 @@ static void read_end(struct reader *r, const config_setting_t *group, const char
 	if (!s)
 		return;
 	if (!config_setting_is_group(s)) {
-		fail(r, line_of(s), "%s of a node must be a group", key);
+		setting_fail(r, setting_line(s), "%s of a node must be a group", key);
 		return;
 	}
-	check_keys(r, s, keys);
+	setting_check_keys(r, s, keys);
 	end->present = true;
 	read_hooks(r, s, hooks);
 	if (type == NODE_RIPC)
@@ -324,11 +183,11 @@ static void read_end(struct reader *r, const config_setting_t *group, const char
 		read_url(r, s, "endpoints", end);
 	if (type != NODE_SOCKET)
 		return;
-	address = get_text(r, s, "address", PLAN_TEXT_MAX);
+	address = setting_text(r, s, "address", PLAN_TEXT_MAX);
 	if (address)
 		split_address(r, s, address, end);
 	else
-		fail(r, line_of(s), "a node of type socket needs an address here");
+		setting_fail(r, setting_line(s), "a node of type socket needs an address here");
 }
 
 static void read_signal(struct reader *r, const config_setting_t *s, struct node_plan *node)
@@ -338,39 +197,39 @@ static void read_signal(struct reader *r, const config_setting_t *s, struct node
 					   "phase",     "limit",     "in",     NULL};
 	uint64_t values = 1;
 
-	check_keys(r, s, keys);
-	node->form = (enum signal_form)get_word(r, s, "signal", forms, SIGNAL_MIXED);
+	setting_check_keys(r, s, keys);
+	node->form = (enum signal_form)setting_word(r, s, "signal", forms, SIGNAL_MIXED);
 	node->rate = 10;
 	node->frequency = node->amplitude = 1;
 	node->stddev = 0.2;
-	get_integer(r, s, "values", 1, SAMPLE_VALUES_MAX, &values);
+	setting_integer(r, s, "values", 1, SAMPLE_VALUES_MAX, &values);
 	node->values = (unsigned)values;
-	get_number(r, s, "rate", 1e-3, 1e5, &node->rate);
-	get_number(r, s, "frequency", 1e-6, 1e6, &node->frequency);
-	get_number(r, s, "amplitude", -1e300, 1e300, &node->amplitude);
-	get_number(r, s, "stddev", 0, 1e300, &node->stddev);
-	get_number(r, s, "offset", -1e300, 1e300, &node->offset);
-	get_number(r, s, "phase", -1e6, 1e6, &node->phase);
-	get_integer(r, s, "limit", 1, INT64_MAX, &node->limit);
+	setting_number(r, s, "rate", 1e-3, 1e5, &node->rate);
+	setting_number(r, s, "frequency", 1e-6, 1e6, &node->frequency);
+	setting_number(r, s, "amplitude", -1e300, 1e300, &node->amplitude);
+	setting_number(r, s, "stddev", 0, 1e300, &node->stddev);
+	setting_number(r, s, "offset", -1e300, 1e300, &node->offset);
+	setting_number(r, s, "phase", -1e6, 1e6, &node->phase);
+	setting_integer(r, s, "limit", 1, INT64_MAX, &node->limit);
 }
 
 static void read_file(struct reader *r, const config_setting_t *s, struct node_plan *node)
 {
 	static const char *const keys[] = {"type", "uri",  "format", "in",
 					   "out",  "rate", "eof",    NULL};
-	const char *uri = get_text(r, s, "uri", PLAN_TEXT_MAX);
+	const char *uri = setting_text(r, s, "uri", PLAN_TEXT_MAX);
 	const config_setting_t *in = config_setting_get_member(s, "in");
 
-	check_keys(r, s, keys);
-	node->format = (enum text_format)get_word(r, s, "format", formats, TEXT_HUMAN);
+	setting_check_keys(r, s, keys);
+	node->format = (enum text_format)setting_word(r, s, "format", formats, TEXT_HUMAN);
 	if (uri)
 		snprintf(node->uri, sizeof(node->uri), "%s", uri);
 	else if (node->type == NODE_FILE)
-		fail(r, line_of(s), "a node of type file needs a uri");
+		setting_fail(r, setting_line(s), "a node of type file needs a uri");
 	/* VILLASnode has these keys in the group in. */
 	in = in && config_setting_is_group(in) ? in : s;
-	get_number(r, in, "rate", 0, 1e5, &node->rate);
-	node->eof = (enum file_eof)get_word(r, in, "eof", eofs, EOF_STOP);
+	setting_number(r, in, "rate", 0, 1e5, &node->rate);
+	node->eof = (enum file_eof)setting_word(r, in, "eof", eofs, EOF_STOP);
 }
 
 static void read_node(struct reader *r, const config_setting_t *s)
@@ -380,22 +239,23 @@ static void read_node(struct reader *r, const config_setting_t *s)
 	const char *name = config_setting_name(s);
 
 	if (!config_setting_is_group(s) || !config_setting_get_member(s, "type")) {
-		fail(r, line_of(s), "node %.63s must be a group with a type", name);
+		setting_fail(r, setting_line(s), "node %.63s must be a group with a type", name);
 		return;
 	}
 	if (strlen(name) > PLAN_NAME_MAX) {
-		fail(r, line_of(s), "the name of a node has at most %d bytes", PLAN_NAME_MAX);
+		setting_fail(r, setting_line(s), "the name of a node has at most %d bytes",
+			     PLAN_NAME_MAX);
 		return;
 	}
 	snprintf(node->name, sizeof(node->name), "%s", name);
-	node->line = line_of(s);
-	node->type = (enum node_type)get_word(r, s, "type", node_types, 0);
+	node->line = setting_line(s);
+	node->type = (enum node_type)setting_word(r, s, "type", node_types, 0);
 	if (node->type == NODE_SIGNAL)
 		read_signal(r, s, node);
 	else if (node->type == NODE_FILE || node->type == NODE_STDIO)
 		read_file(r, s, node);
 	else
-		check_keys(r, s, ends);
+		setting_check_keys(r, s, ends);
 	if (has_ends(node)) {
 		read_end(r, s, "in", node->type, &node->in, &node->in_hooks);
 		read_end(r, s, "out", node->type, &node->out, &node->out_hooks);
@@ -408,11 +268,12 @@ static void read_nodes(struct reader *r, const config_setting_t *root)
 	const config_setting_t *s = config_setting_get_member(root, "nodes");
 
 	if (!s || !config_setting_is_group(s) || !config_setting_length(s)) {
-		fail(r, s ? line_of(s) : 1, "nodes must be a group with at least one node");
+		setting_fail(r, s ? setting_line(s) : 1,
+			     "nodes must be a group with at least one node");
 		return;
 	}
 	if (config_setting_length(s) > PLAN_NODES_MAX) {
-		fail(r, line_of(s), "there are more than %d nodes", PLAN_NODES_MAX);
+		setting_fail(r, setting_line(s), "there are more than %d nodes", PLAN_NODES_MAX);
 		return;
 	}
 	for (int i = 0; i < config_setting_length(s) && !r->failed; i++)
@@ -425,7 +286,7 @@ static unsigned find_node(struct reader *r, const config_setting_t *s, const cha
 		if (name && !strcmp(r->plan->node[i].name, name))
 			return i;
 	}
-	fail(r, line_of(s), "there is no node \"%.63s\"", name ? name : "");
+	setting_fail(r, setting_line(s), "there is no node \"%.63s\"", name ? name : "");
 	return 0;
 }
 
@@ -437,7 +298,7 @@ static unsigned read_names(struct reader *r, const config_setting_t *path, const
 	int n;
 
 	if (!s) {
-		fail(r, line_of(path), "a path needs the key %s", key);
+		setting_fail(r, setting_line(path), "a path needs the key %s", key);
 		return 0;
 	}
 	if (config_setting_type(s) == CONFIG_TYPE_STRING) {
@@ -446,16 +307,16 @@ static unsigned read_names(struct reader *r, const config_setting_t *path, const
 	}
 	n = config_setting_is_group(s) ? 0 : config_setting_length(s);
 	if (n < 1 || n > PLAN_SOURCES_MAX) {
-		fail(r, line_of(s), "%s must be a node or a list of 1 to %d nodes", key,
-		     PLAN_SOURCES_MAX);
+		setting_fail(r, setting_line(s), "%s must be a node or a list of 1 to %d nodes",
+			     key, PLAN_SOURCES_MAX);
 		return 0;
 	}
 	for (unsigned i = 0; i < (unsigned)n; i++) {
 		nodes[i] = find_node(r, s, config_setting_get_string_elem(s, (int)i));
 		for (unsigned k = 0; k < i; k++) {
 			if (nodes[k] == nodes[i])
-				fail(r, line_of(s), "node %s is twice in %s",
-				     r->plan->node[nodes[i]].name, key);
+				setting_fail(r, setting_line(s), "node %s is twice in %s",
+					     r->plan->node[nodes[i]].name, key);
 		}
 	}
 	return (unsigned)n;
@@ -476,8 +337,9 @@ static void read_mask(struct reader *r, const config_setting_t *s, struct path_p
 		while (k < path->nin && path->in[k] != masked[i])
 			k++;
 		if (k == path->nin)
-			fail(r, line_of(s), "node %s of the mask is no source of the path",
-			     r->plan->node[masked[i]].name);
+			setting_fail(r, setting_line(s),
+				     "node %s of the mask is no source of the path",
+				     r->plan->node[masked[i]].name);
 		else
 			path->mask |= 1U << k;
 	}
@@ -486,15 +348,16 @@ static void read_mask(struct reader *r, const config_setting_t *s, struct path_p
 static void check_source(struct reader *r, unsigned line, const struct node_plan *node)
 {
 	if (has_ends(node) && !node->in.present)
-		fail(r, line, "node %s is a source, but has no group in", node->name);
+		setting_fail(r, line, "node %s is a source, but has no group in", node->name);
 }
 
 static void check_sink(struct reader *r, unsigned line, const struct node_plan *node)
 {
 	if (node->type == NODE_SIGNAL)
-		fail(r, line, "node %s is of type signal and cannot be written to", node->name);
+		setting_fail(r, line, "node %s is of type signal and cannot be written to",
+			     node->name);
 	if (has_ends(node) && !node->out.present)
-		fail(r, line, "node %s is a destination, but has no group out", node->name);
+		setting_fail(r, line, "node %s is a destination, but has no group out", node->name);
 }
 
 static void add_reverse(struct reader *r, const struct path_plan *path)
@@ -502,12 +365,12 @@ static void add_reverse(struct reader *r, const struct path_plan *path)
 	struct path_plan *back = &r->plan->path[r->plan->npaths];
 
 	if (path->nin != 1 || path->nout != 1) {
-		fail(r, path->line,
-		     "only a path with one source and one destination has a reverse");
+		setting_fail(r, path->line,
+			     "only a path with one source and one destination has a reverse");
 		return;
 	}
 	if (r->plan->npaths == PLAN_PATHS_MAX) {
-		fail(r, path->line, "there are more than %d paths", PLAN_PATHS_MAX);
+		setting_fail(r, path->line, "there are more than %d paths", PLAN_PATHS_MAX);
 		return;
 	}
 	*back = *path;
@@ -523,25 +386,25 @@ static void read_path(struct reader *r, const config_setting_t *s)
 	struct path_plan *path = &r->plan->path[r->plan->npaths];
 
 	if (!config_setting_is_group(s)) {
-		fail(r, line_of(s), "a path must be a group with the keys in and out");
+		setting_fail(r, setting_line(s), "a path must be a group with the keys in and out");
 		return;
 	}
-	check_keys(r, s, keys);
-	if (!get_bool(r, s, "enabled", true))
+	setting_check_keys(r, s, keys);
+	if (!setting_bool(r, s, "enabled", true))
 		return;
 	if (r->plan->npaths == PLAN_PATHS_MAX) {
-		fail(r, line_of(s), "there are more than %d paths", PLAN_PATHS_MAX);
+		setting_fail(r, setting_line(s), "there are more than %d paths", PLAN_PATHS_MAX);
 		return;
 	}
-	path->line = line_of(s);
+	path->line = setting_line(s);
 	path->nin = read_names(r, s, "in", path->in);
 	path->nout = read_names(r, s, "out", path->out);
-	path->all = get_word(r, s, "mode", modes, 0);
-	get_number(r, s, "rate", 0, 1e5, &path->rate);
+	path->all = setting_word(r, s, "mode", modes, 0);
+	setting_number(r, s, "rate", 0, 1e5, &path->rate);
 	read_mask(r, s, path);
 	read_hooks(r, s, &path->hooks);
 	r->plan->npaths++;
-	if (get_bool(r, s, "reverse", false))
+	if (setting_bool(r, s, "reverse", false))
 		add_reverse(r, path);
 }
 
@@ -550,7 +413,8 @@ static void read_paths(struct reader *r, const config_setting_t *root)
 	const config_setting_t *s = config_setting_get_member(root, "paths");
 
 	if (!s || !config_setting_is_list(s) || !config_setting_length(s)) {
-		fail(r, s ? line_of(s) : 1, "paths must be a list with at least one path");
+		setting_fail(r, s ? setting_line(s) : 1,
+			     "paths must be a list with at least one path");
 		return;
 	}
 	for (int i = 0; i < config_setting_length(s) && !r->failed; i++)
@@ -565,7 +429,7 @@ static void read_paths(struct reader *r, const config_setting_t *root)
 	}
 }
 
-int plan_parse(struct plan *plan, const char *file, const char *text, char *error)
+static int parse(struct plan *plan, const char *file, const char *text, char *error)
 {
 	static const char *const keys[] = {"nodes", "paths", "affinity", "priority", NULL};
 	struct reader r = {.plan = plan, .file = file, .error = error};
@@ -575,13 +439,14 @@ int plan_parse(struct plan *plan, const char *file, const char *text, char *erro
 	memset(plan, 0, sizeof(*plan));
 	config_init(&config);
 	if (!config_read_string(&config, text)) {
-		fail(&r, (unsigned)config_error_line(&config), "%s", config_error_text(&config));
+		setting_fail(&r, (unsigned)config_error_line(&config), "%s",
+			     config_error_text(&config));
 	} else {
 		const config_setting_t *root = config_root_setting(&config);
 
-		check_keys(&r, root, keys);
-		get_integer(&r, root, "affinity", 0, INT64_MAX, &plan->affinity);
-		get_integer(&r, root, "priority", 0, 99, &priority);
+		setting_check_keys(&r, root, keys);
+		setting_integer(&r, root, "affinity", 0, INT64_MAX, &plan->affinity);
+		setting_integer(&r, root, "priority", 0, 99, &priority);
 		plan->priority = (int)priority;
 		read_nodes(&r, root);
 		if (!r.failed)
@@ -589,6 +454,21 @@ int plan_parse(struct plan *plan, const char *file, const char *text, char *erro
 	}
 	config_destroy(&config);
 	return r.failed ? -EINVAL : 0;
+}
+
+int plan_parse(struct plan *plan, const char *file, const char *text, char *error)
+{
+	char *translated;
+	int rc;
+
+	if (!json_begins(text))
+		return parse(plan, file, text, error);
+	rc = json_to_libconfig(file, text, &translated, error);
+	if (rc)
+		return rc;
+	rc = parse(plan, file, translated, error);
+	free(translated);
+	return rc;
 }
 
 int plan_load(struct plan *plan, const char *file, char *error)

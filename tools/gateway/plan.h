@@ -2,9 +2,8 @@
 /*
  * The configuration of a gateway: nodes, the paths between them, and their hooks, checked.
  *
- * The syntax is that of libconfig and the keys are a subset of VILLASnode's, because nearly all
- * configurations of VILLASnode are in this syntax, and because libconfig gives the line of every
- * setting. JSON, which VILLASnode reads as well, would give no lines for wrong values.
+ * The syntax is that of libconfig or JSON, as of VILLASnode, and the keys are a subset of
+ * VILLASnode's. libconfig gives the line of every setting, so JSON is translated to its syntax.
  */
 #ifndef RIPC_GATEWAY_PLAN_H
 #define RIPC_GATEWAY_PLAN_H

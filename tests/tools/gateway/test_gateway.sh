@@ -199,6 +199,48 @@ faulty 1 "an id is from 1 to" \
 	"nodes = { s = { type = \"ripc\"; in = { service = \"9223372036854775807\"; }; }; };"
 faulty 1 "must be HOST:PORT" \
 	"nodes = { s = { type = \"socket\"; in = { address = \"here\"; }; }; };"
+
+# JSON, whose faults have lines, too.
+cat >"$work/json.json" <<'EOF'
+{ "nodes": {
+    "count-1": { "type": "signal", "signal": "counter", "rate": 1e3, "limit": 20,
+                 "offset": 2147483648, "values": 2 },
+    "out": { "type": "stdio", "format": "csv" } },
+  "paths": [ { "in": ["count-1"], "out": "out", "enabled": true,
+               "hooks": [ { "type": "decimate", "ratio": 1, "renumber": false } ] } ],
+  "priority": 0 }
+EOF
+json() {
+	if timeout 20 $gateway -t "$work/json.json" 2>&1 | grep -q "built without"; then
+		skip "$gateway was built without libjansson"
+		return
+	fi
+	expect "a configuration in JSON" 0 20 $gateway "$work/json.json"
+	has "with a number above 31 bits" "$out" ",21474836[4-9][0-9],21474836[4-9][0-9]\$"
+	cat >"$work/escapes.json" <<EOF
+{"nodes": {"s": {"type": "signal", "limit": 1},
+  "f": {"type": "file", "uri": "$(printf %s "$work" | sed 's|/|\\/|g')\/\u00e4\ud83d\ude00\"."}},
+ "paths": [{"in": "s", "out": "f"}]}
+EOF
+	expect "escapes in JSON" 0 20 $gateway "$work/escapes.json"
+	if [ -s "$work/ä😀\"." ]; then
+		ok "are the characters they stand for"
+	else
+		bad "another file: $(ls "$work")"
+	fi
+	faulty 2 "'}' expected near" '{ "nodes": 1
+"paths": 2 }'
+	faulty 2 "null is not a value" '{ "nodes":
+null }'
+	faulty 1 "a key must begin with a letter" '{ "1st": 1 }'
+	faulty 2 "duplicate object key" '{ "affinity": 1,
+"affinity": 2 }'
+	faulty 3 "rate is 0, but must be from" '{ "nodes": { "s": {
+"type": "signal",
+"rate": 0 } } }'
+	faulty 1 "nodes must be a group" "{}"
+}
+json
 printf '%s\n' "$nodes" 'speed = 1; paths = ( { in = "s"; out = "f"; } );' >"$work/odd.conf"
 expect "an unknown key is no fault" 0 20 $gateway -t "$work/odd.conf"
 has "but a warning" "$err" "odd.conf:2: speed: unknown key"
