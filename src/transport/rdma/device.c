@@ -11,6 +11,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* vendor_id of drivers/infiniband/sw/siw in Linux; its devices may have any name. */
+#define SIW_VENDOR_ID 0x626d74
+
 void ripc__verbs_fork_safe(void)
 {
 	int rc;
@@ -149,11 +152,12 @@ static int device_init(struct ripc__verbs_device *d)
 		return ripc__fail(errno ? -errno : -ENOMEM,
 				  "%s: cannot allocate a protection domain: %s", d->name,
 				  strerror(errno));
+	d->siw = d->attr.vendor_id == SIW_VENDOR_ID;
 	/*
 	 * RFC 5040 places a read response like a remote write. SoftiWARP checks local rights only.
 	 */
 	d->read_sink_remote_write =
-		d->ctx->device->transport_type == IBV_TRANSPORT_IWARP && strncmp(d->name, "siw", 3);
+		d->ctx->device->transport_type == IBV_TRANSPORT_IWARP && !d->siw;
 	return 0;
 }
 

@@ -47,6 +47,7 @@ struct ripc__verbs_device {
 	unsigned index; /* index within the transport, below RIPC__VERBS_DEVICES_MAX */
 	bool own;       /* close() closes ctx; librdmacm keeps contexts that it opened */
 	bool gone;      /* removed or failed: all objects on it are lost */
+	bool siw;       /* SoftiWARP */
 	bool read_sink_remote_write; /* a read needs a target with remote write access (iWARP) */
 	/*
 	 * librdmacm has one context per device and process, whose events any transport may read: it

@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- send queues ---- */
@@ -77,6 +79,26 @@ struct ripc__verbs_slot *ripc__verbs_sendq_retire(struct ripc__verbs_sendq *q,
 	q->head++;
 	slot_free(&q->slots[next]);
 	return &q->slots[next];
+}
+
+int ripc__verbs_post_shielded(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	const struct timespec now = {0, 0};
+	sigset_t pipe, before, pending;
+	int rc;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &pipe, &before);
+	sigemptyset(&pending);
+	/* One that the application has blocked stays pending. */
+	if (sigismember(&before, SIGPIPE))
+		sigpending(&pending);
+	rc = ibv_post_send(qp, wr, bad);
+	if (!sigismember(&pending, SIGPIPE))
+		sigtimedwait(&pipe, NULL, &now);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc;
 }
 
 /* ---- completion queues ---- */

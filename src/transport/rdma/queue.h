@@ -29,6 +29,7 @@ struct ripc__verbs_sendq {
 	uint32_t head, tail; /* counters: retired, allocated */
 	uint32_t unsignaled; /* allocated since the last signaled one */
 	uint32_t interval;   /* one of so many is signaled at least; 1 .. half of depth */
+	bool sigpipe;        /* posting may raise SIGPIPE, see ripc__verbs_post_shielded() */
 };
 
 /* @depth: rounded down to a power of two; at most that of the queue pair. Return: 0 or -ENOMEM. */
@@ -61,6 +62,12 @@ struct ripc__verbs_slot *ripc__verbs_sendq_retire(struct ripc__verbs_sendq *q,
 						  const struct ripc__verbs_slot *upto);
 
 /*
+ * ibv_post_send() without SIGPIPE: SoftiWARP writes to its TCP socket in the thread that posts, and
+ * without MSG_NOSIGNAL, so that a connection that ended would end the process.
+ */
+int ripc__verbs_post_shielded(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+/*
  * Posts a chain of work requests, which have slots. Return: 0, or a negative errno: the slots of
  * the refused ones are freed.
  */
@@ -68,7 +75,7 @@ static inline int ripc__verbs_post(struct ibv_qp *qp, struct ripc__verbs_sendq *
 				   struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad = wr;
-	int rc = ibv_post_send(qp, wr, &bad);
+	int rc = q->sigpipe ? ripc__verbs_post_shielded(qp, wr, &bad) : ibv_post_send(qp, wr, &bad);
 	uint32_t n = 0;
 
 	if (!rc)

@@ -7,6 +7,8 @@
 #include "harness.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 
 static struct ripc__verbs_sendq q;
@@ -134,6 +136,48 @@ START_TEST(sendq_unalloc__refused)
 END_TEST
 
 /* One completion retires all slots before it; late ones of a retired slot change nothing. */
+static int post_to_broken_pipe(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	(void)wr;
+	(void)bad;
+	return raise(SIGPIPE);
+}
+
+static bool sigpipe_pending(void)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	return sigismember(&pending, SIGPIPE);
+}
+
+/* SIGPIPE of the driver does not end the process; one of the application stays pending. */
+START_TEST(post__sigpipe)
+{
+	struct ibv_context context = {.ops.post_send = post_to_broken_pipe};
+	struct ibv_qp qp = {.context = &context};
+	struct ibv_send_wr wr = {0};
+	sigset_t pipe;
+
+	open_queue(4);
+	q.sigpipe = true;
+	signal(SIGPIPE, SIG_DFL);
+	ck_assert_int_eq(ripc__verbs_post(&qp, &q, &wr), 0);
+	ck_assert(!sigpipe_pending());
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &pipe, NULL);
+	ck_assert_int_eq(ripc__verbs_post(&qp, &q, &wr), 0);
+	ck_assert(!sigpipe_pending());
+	raise(SIGPIPE);
+	ck_assert_int_eq(ripc__verbs_post(&qp, &q, &wr), 0);
+	ck_assert(sigpipe_pending());
+	ripc__verbs_sendq_fini(&q);
+}
+END_TEST
+
 START_TEST(sendq_retire__order)
 {
 	struct ripc__verbs_slot *slots[8];
@@ -321,6 +365,7 @@ int main(void)
 	tcase_add_test(c, sendq_signal__interval);
 	tcase_add_test(c, inline__least);
 	tcase_add_test(c, sendq_unalloc__refused);
+	tcase_add_test(c, post__sigpipe);
 	tcase_add_test(c, sendq_retire__order);
 	tcase_add_test(c, wc__owner);
 	suite_add_tcase(s, c);

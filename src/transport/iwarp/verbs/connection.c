@@ -109,6 +109,7 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 	if (rc)
 		return rc;
 	ripc__verbs_sendq_signal(&conn->tx, conn->t->signal_every);
+	conn->tx.sigpipe = conn->rd.sigpipe = nic->dev.siw;
 	/* No query returns the inline limit: the first queue pair probes it. */
 	rc = nic->inline_known ? create_qp(conn, nic->inline_max) : -EINVAL;
 	for (unsigned i = 0; i < sizeof(inline_sizes) / sizeof(*inline_sizes) && !nic->inline_known;
