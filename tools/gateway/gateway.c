@@ -109,6 +109,16 @@ int gateway_start(struct gateway *gateway)
 	return rc;
 }
 
+void gateway_flush(struct gateway *gateway)
+{
+	for (unsigned i = 0; i < gateway->plan.nnodes; i++) {
+		struct node *node = &gateway->nodes[i];
+
+		if (node->state && node->ops->flush)
+			node->ops->flush(node);
+	}
+}
+
 static void close_handle(uv_handle_t *handle, void *arg)
 {
 	(void)arg;

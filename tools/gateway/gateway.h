@@ -32,6 +32,9 @@ struct gateway {
  */
 int gateway_start(struct gateway *gateway);
 
+/* Sends what waits in the nodes, before the last statistics. */
+void gateway_flush(struct gateway *gateway);
+
 /* Writes out what is buffered, closes all, and frees what gateway_start() has allocated. */
 void gateway_stop(struct gateway *gateway);
 

@@ -175,6 +175,7 @@ static int run_gateway(struct run *run)
 		tool_error("running: %u nodes, %u paths", run->gateway->plan.nnodes,
 			   run->gateway->plan.npaths);
 		uv_run(&run->gateway->loop, UV_RUN_DEFAULT);
+		gateway_flush(run->gateway);
 		print_all(run);
 	}
 	gateway_stop(run->gateway);

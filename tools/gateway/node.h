@@ -12,6 +12,8 @@ struct node_ops {
 	int (*write)(struct node *node, const struct sample *sample);
 	/* Releases node->state, also after start failed. Its uv handles are closed before. */
 	void (*stop)(struct node *node);
+	/* Sends what waits, within half a second; what is left is not sent. NULL: nothing waits. */
+	void (*flush)(struct node *node);
 };
 
 #define NODE_QUIET_S 10

@@ -315,4 +315,4 @@ static void stop(struct node *node)
 	free(s);
 }
 
-const struct node_ops node_file = {start, write_line, stop};
+const struct node_ops node_file = {.start = start, .write = write_line, .stop = stop};

@@ -135,4 +135,4 @@ static void stop(struct node *node)
 	free(s);
 }
 
-const struct node_ops node_nanomsg = {start, write_message, stop};
+const struct node_ops node_nanomsg = {.start = start, .write = write_message, .stop = stop};

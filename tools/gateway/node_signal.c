@@ -98,4 +98,4 @@ static void stop(struct node *node)
 	free(s);
 }
 
-const struct node_ops node_signal = {start, NULL, stop};
+const struct node_ops node_signal = {.start = start, .stop = stop};

@@ -142,4 +142,4 @@ static void stop(struct node *node)
 	free(node->state);
 }
 
-const struct node_ops node_socket = {start, write_datagram, stop};
+const struct node_ops node_socket = {.start = start, .write = write_datagram, .stop = stop};

@@ -115,4 +115,4 @@ static void stop(struct node *node)
 	free(s);
 }
 
-const struct node_ops node_zeromq = {start, write_message, stop};
+const struct node_ops node_zeromq = {.start = start, .write = write_message, .stop = stop};

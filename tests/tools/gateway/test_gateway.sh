@@ -261,6 +261,38 @@ ready udp.err "malformed input: 127.0.0.1 port [1-9][0-9]*: the version is not 2
 kill -TERM "$udp"
 gone "$udp" 20 || bad "it does not end after a malformed datagram"
 
+# A receiver that stands still for 1500 samples of 528 bytes, which no ring takes.
+start behind $gateway "ripc:$id" "file:$work/behind.csv,format=csv"
+behind=$pid
+ready behind.err "running: 2 nodes"
+start ahead $gateway signal:counter,rate=1000.0,values=64 "ripc:$id"
+ahead=$pid
+ready ahead.err "running: 2 nodes"
+# sent_by_now COUNT: true if so many were sent at least; sets sent.
+sent_by_now() {
+	kill -USR1 "$ahead"
+	sent=$(sed -n 's/^node node2: \([0-9]*\) sent.*/\1/p' "$work/ahead.err" | tail -n 1)
+	[ "${sent:-0}" -ge "$1" ]
+}
+wait_until 20 sent_by_now 100
+kill -STOP "$behind"
+wait_until 20 sent_by_now $((sent + 1500))
+kill -CONT "$behind"
+kill -TERM "$ahead"
+gone "$ahead" 20 || bad "the generator does not end"
+tail -n 2 "$work/ahead.err" >"$work/ahead.end"
+has "the samples of a receiver that is behind wait" "$work/ahead.end" \
+	"node node2: [0-9]* sent, 0 not sent"
+sent=$(sed -n 's/^node node2: \([0-9]*\) sent.*/\1/p' "$work/ahead.err" | tail -n 1)
+caught_up() {
+	kill -USR1 "$behind"
+	grep -q "node node1: $sent samples, .* 0 reordered, 0 dup" "$work/behind.err"
+}
+wait_until 20 caught_up || bad "not all $sent samples come" "$work/behind.err"
+kill -TERM "$behind"
+gone "$behind" 20 || bad "the receiver does not end"
+lines "and all arrive" "$work/behind.csv" "$sent"
+
 # wire TYPE URL: a generator, two gateways and a file.
 wire() {
 	if timeout 20 $gateway stdio "$1:$2" </dev/null 2>&1 | grep -q "built without"; then
