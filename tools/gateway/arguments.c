@@ -30,10 +30,12 @@ static bool is_number(const char *text)
 	return !*end && strspn(text, "0123456789+-.eE") == strlen(text);
 }
 
-/* A number as it is; else a string. */
+/* A number or a truth value as it is; else a string. */
 static void write_value(FILE *out, const char *value, bool as_text)
 {
-	if (as_text || !is_number(value))
+	if (!as_text && (!strcmp(value, "true") || !strcmp(value, "false")))
+		fprintf(out, "%s;", value);
+	else if (as_text || !is_number(value))
 		fprintf(out, "\"%s\";", value);
 	else
 		fprintf(out, "%s%s;", value, strpbrk(value, ".eE") ? "" : "L");
@@ -64,8 +66,6 @@ static bool write_node(FILE *out, unsigned number, char *argument, char *error)
 		}
 		fprintf(out, "%s=", main_key);
 		write_value(out, main_value + 1, strcmp(types[i].key, "group") != 0);
-		if (types[i].out_key)
-			fputs("};", out);
 	}
 	while ((key = strsep(&rest, ","))) {
 		char *value = strchr(key, '=');
@@ -79,7 +79,7 @@ static bool write_node(FILE *out, unsigned number, char *argument, char *error)
 		fprintf(out, "%s=", key);
 		write_value(out, value, false);
 	}
-	fputs("};\n", out);
+	fputs(types[i].out_key ? "};};\n" : "};\n", out);
 	return true;
 }
 

@@ -162,7 +162,7 @@ static void read_end(struct reader *r, const config_setting_t *group, const char
 {
 	static const char *const keys[] = {"address",   "service", "group",     "hooks",
 					   "signals",   "builtin", "subscribe", "publish",
-					   "endpoints", NULL};
+					   "endpoints", "spin",    NULL};
 	const config_setting_t *s = config_setting_get_member(group, key);
 	const char *address;
 
@@ -181,8 +181,10 @@ static void read_end(struct reader *r, const config_setting_t *group, const char
 		read_url(r, s, !strcmp(key, "in") ? "subscribe" : "publish", end);
 	if (type == NODE_NANOMSG)
 		read_url(r, s, "endpoints", end);
-	if (type != NODE_SOCKET)
+	if (type != NODE_SOCKET) {
+		end->spin = setting_bool(r, s, "spin", false);
 		return;
+	}
 	address = setting_text(r, s, "address", PLAN_TEXT_MAX);
 	if (address)
 		split_address(r, s, address, end);

@@ -84,6 +84,8 @@ struct end_plan {
 	char service[PLAN_TEXT_MAX + 1];
 	uint64_t id;
 	uint64_t group;
+	/* ripc, zeromq, nanomsg: poll without waiting */
+	bool spin;
 	/* zeromq, nanomsg */
 	char url[PLAN_TEXT_MAX + 1];
 };

@@ -20,7 +20,7 @@ static void on_spin(uv_idle_t *spin)
 	if (n)
 		r->last_ns = now;
 	/* A clock that was set back ends it, too. The descriptor of ZeroMQ needs an empty queue. */
-	if (n || (now - r->last_ns < SPIN_NS && now >= r->last_ns))
+	if (n || r->always || (now - r->last_ns < SPIN_NS && now >= r->last_ns))
 		return;
 	r->gap_ns = SPIN_NS;
 	uv_idle_stop(&r->spin);
@@ -60,6 +60,9 @@ int receiver_start(struct receiver *r, struct node *node, int fd, receiver_fn *f
 	r->poll.data = node;
 	uv_idle_init(loop, &r->spin);
 	r->spin.data = r;
+	r->always = node->plan->in.spin;
+	if (r->always)
+		return uv_idle_start(&r->spin, on_spin);
 	return uv_poll_start(&r->poll, UV_READABLE, on_readable);
 }
 

@@ -2,7 +2,7 @@
 /*
  * Receives for a node that has a descriptor. It waits for the descriptor while samples are rare,
  * and polls while they come faster than TICKER_SPIN_HZ, because a wake-up takes longer than their
- * period allows.
+ * period allows. With the setting spin it always polls.
  */
 #ifndef RIPC_GATEWAY_RECEIVER_H
 #define RIPC_GATEWAY_RECEIVER_H
@@ -21,6 +21,7 @@ struct receiver {
 	receiver_fn *fn;
 	/* there is another processor for the sender */
 	bool may_spin;
+	bool always;
 	/* when the last message came, and the mean time between two */
 	int64_t last_ns, gap_ns;
 };

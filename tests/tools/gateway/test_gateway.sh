@@ -262,7 +262,7 @@ kill -TERM "$udp"
 gone "$udp" 20 || bad "it does not end after a malformed datagram"
 
 # A receiver that stands still for 1500 samples of 528 bytes, which no ring takes.
-start behind $gateway "ripc:$id" "file:$work/behind.csv,format=csv"
+start behind $gateway "ripc:$id,spin=true" "file:$work/behind.csv,format=csv"
 behind=$pid
 ready behind.err "running: 2 nodes"
 start ahead $gateway signal:counter,rate=1000.0,values=64 "ripc:$id"
@@ -333,6 +333,10 @@ has "has its form and values" "$out" "([0-9]*)	[0-9]*	[0-9]*$"
 expect "a generator to a service that is not there" 0 20 \
 	$gateway signal:counter,rate=100.0,limit=20 "ripc:$(random_id)"
 has "does not miss its steps while it looks for it" "$err" "node node1: [1-9][0-9]* samples"
+expect "keys of the group in" 0 20 $gateway -t "ripc:$id,spin=true" stdio
+if grep -q "unknown key" "$err"; then
+	bad "spin has no effect as an argument" "$err"
+fi
 expect "a name and a group" 0 20 $gateway -t stdio "ripc:gateway/$id" group:77
 expect "an unknown type" 3 20 $gateway stdio opal:1
 has "is named with the argument" "$err" "argument 2: 'opal:1' is not signal:FORM"
