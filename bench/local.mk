@@ -35,7 +35,7 @@ bench_clients_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 bench_clients_LDADD = libtools.la libripc.la
 EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/ucx.sh bench/lab.sh \
 	bench/lab_guest.sh bench/lab_report.sh bench/layers.sh \
-	bench/profile.sh bench/wake.sh bench/overhead.sh
+	bench/profile.sh bench/wake.sh bench/overhead.sh bench/gateway.sh
 
 # Compiled by scripts/bench where the libraries are that they measure.
 EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h bench/peer.c \
@@ -44,7 +44,8 @@ EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h benc
 	bench/calls.sh bench/bindings.py bench/mpi.sh bench/mpi_pingpong.c \
 	bench/rpc.h bench/rpc.c bench/rpc_nng.c bench/rpc_zmq.c bench/rpc_grpc.cc \
 	bench/rpc_echo.proto
-noinst_PROGRAMS += bench/idle bench/memory
+noinst_PROGRAMS += bench/gaps bench/idle bench/memory
+bench_gaps_SOURCES = bench/gaps.c
 bench_memory_SOURCES = bench/memory.c
 bench_memory_LDADD = libripc.la
 bench_idle_SOURCES = bench/idle.c
