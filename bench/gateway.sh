@@ -7,11 +7,11 @@
 # receivers spin (spin = true), as the node infiniband of the thesis does. Not pinned: ZeroMQ and
 # NNG have threads of their own.
 #
-# usage: bench/gateway.sh BUILD OUT [ROUNDS [SECONDS]]
+# usage: [LAB=yes] bench/gateway.sh BUILD OUT [ROUNDS [SECONDS]]
 #   ROUNDS    of all cells, in turns; a figure is the median (default: 3)
 #   SECONDS   of each cell (default: 2)
-#   KINDS     names from the table below (default: all but those of the lab); in a guest of the lab
-#             KINDS="ud rc uc siw zeromq_tcp nanomsg_tcp" RATES="100 1000 10000" VALUES=
+#   LAB       in a guest of the lab: names the results gateway_lab.*, with other kinds and rates
+#   KINDS     names from the table below
 #   RATES     samples per second with 8 values
 #   VALUES    per sample at VALUES_RATE samples per second
 set -u
@@ -42,10 +42,19 @@ declare -A title=(
 	[uc]="libripc, UC" [siw]="libripc, siw" [zeromq_ipc]="ZeroMQ, ipc"
 	[zeromq_tcp]="ZeroMQ, TCP" [nanomsg_ipc]="NNG, ipc" [nanomsg_tcp]="NNG, TCP"
 )
+if [ -n "${LAB-}" ]; then
+	name=gateway_lab shown_rate=1000
+	KINDS=${KINDS:-ud rc uc siw zeromq_tcp nanomsg_tcp} RATES=${RATES:-100 1000 5000} VALUES=''
+	where="In a guest of the lab, whose two processors are emulated: compare columns only."
+else
+	name=gateway shown_rate=10000
+	where="On two processors the threads that ZeroMQ and NNG have beside share them with the"
+	where+=" gateways, which is their long tail."
+fi
 read -ra kinds <<<"${KINDS:-shm soft zeromq_ipc zeromq_tcp nanomsg_ipc nanomsg_tcp}"
 read -ra rates <<<"${RATES:-100 1000 2500 5000 10000 25000 50000 100000}"
 read -ra values <<<"${VALUES-1 4 16 32 64}"
-values_rate=${VALUES_RATE:-25000} shown_rate=10000
+values_rate=${VALUES_RATE:-25000}
 id=$((1000000 + RANDOM * 32768 + RANDOM))
 
 # node KIND DIRECTION: the node of the configuration.
@@ -78,7 +87,8 @@ quantile()
 # $work/reason.
 cell()
 {
-	local kind=$1 rate=$2 n=$3 options=() option limit=$((rate * seconds)) rc tries=0
+	local kind=$1 rate=$2 n=$3 options=() option limit rc tries=0
+	limit=$((rate * seconds))
 	for option in ${setting[$kind]}; do
 		[[ $option == *://* ]] || options+=(-o "$option")
 	done
@@ -127,7 +137,8 @@ EOF
 		'{$kind, $rate, $values, $steps, $missed, $late, $not_sent,
 			lost: ($sent - $received), us: {$p50, $p99, $p999, $p9999}}' \
 		>>"$work/cells"
-	[ "$rate-$n" != $shown_rate-8 ] || [ -e "$work/log.$kind" ] || mv "$work/log" "$work/log.$kind"
+	[ "$rate-$n" != $shown_rate-8 ] || [ -e "$work/log.$kind" ] ||
+		mv "$work/log" "$work/log.$kind"
 }
 
 for ((round = 1; round <= rounds; round++)); do
@@ -160,7 +171,7 @@ jq -s --slurpfile gaps "$work/gaps" --arg date "$(date -u +%Y-%m-%dT%H:%M:%SZ)" 
 			not_sent: ([.[].not_sent] | add), lost: ([.[].lost] | add),
 			us: (. as $runs | .[0].us | with_entries(.key as $k |
 				.value = ([$runs[].us[$k]] | median)))}]}' \
-	"$work/cells" >"$out/gateway.json" || exit 1
+	"$work/cells" >"$out/$name.json" || exit 1
 
 # table TITLE FILTER CELLS ROW: a row for each rate, or number of values, a column for each kind.
 table()
@@ -177,7 +188,13 @@ table()
 		.cells as $cells | [$cells[] | select('"$3"') | '"$4"'] | unique[] | . as $row |
 		"| \($row) |" + ([($kinds / " ")[] as $k |
 			([$cells[] | select('"$3"') | select(.kind == $k and '"$4"' == $row) |
-				'"$2"' | show][0] // "-") | " \(.) |"] | add)' "$out/gateway.json"
+				'"$2"' | show][0] // "-") | " \(.) |"] | add)' "$out/$name.json"
+}
+
+# Lines of at most 100 columns.
+folded()
+{
+	fold -s -w 100 | sed 's/ *$//'
 }
 
 report()
@@ -185,15 +202,19 @@ report()
 	cat <<EOF
 # A gateway between simulators
 
-Made by \`scripts/bench --gateway\` on $(jq -r .date "$out/gateway.json"):
-$(jq -r '"\(.cpu), \(.cpus) processors, Linux \(.kernel); \(.rounds) rounds of \(.seconds) s for each cell, in turns; medians of the rounds, sums for counts."' "$out/gateway.json" | fold -s -w 100 | sed 's/ *$//')
+$(jq -r '"Made by `scripts/bench --gateway'"${LAB:+ --lab}"'` on \(.date): \(.cpu), " +
+	"\(.cpus) processors, Linux \(.kernel); \(.rounds) rounds of \(.seconds) s for each cell" +
+	", in turns; medians of the rounds, sums for counts."' "$out/$name.json" | folded)
 
 A generator in one gateway sends samples to a second one, which writes a file (experiments E18 to
 E22 of the thesis on VILLASnode). One-way times are from the origin time of a sample to its receipt.
-All receivers spin. On two processors the threads that ZeroMQ and NNG have beside share them with
-the gateways, which is their long tail.
+All receivers spin.
 
-$(jq -r '"The processors themselves: a program that only reads the clock was stopped for \(.gaps.share_percent) % of the time, for \(.gaps.longest_us) us at most. Percentiles beyond this share are those of the machine."' "$out/gateway.json" | fold -s -w 100 | sed 's/ *$//')
+$(folded <<<"$where")
+
+$(jq -r '"The processors themselves: a program that only reads the clock was stopped for " +
+	"\(.gaps.share_percent) % of the time, for \(.gaps.longest_us) us at most. Percentiles " +
+	"beyond this share are those of the machine."' "$out/$name.json" | folded)
 
 ## Time by rate, 8 values
 
@@ -223,7 +244,7 @@ $(table "p50, us" .us.p50 ".rate == $values_rate" .values)
 $(table "lost, %" '((.not_sent + .lost) * 100 / .steps)' ".rate == $values_rate" .values)
 EOF
 }
-report >"$out/gateway.md"
+report >"$out/$name.md"
 
 # plot NAME TITLE AXES STYLE FILE-PREFIX: a curve for each kind with a file.
 plot()
@@ -246,12 +267,13 @@ if ! command -v gnuplot >/dev/null; then
 fi
 for kind in "${kinds[@]}"; do
 	jq -r --arg kind "$kind" '[.cells[] | select(.kind == $kind and .values == 8)] |
-		sort_by(.rate)[] | "\(.rate) \(.us.p50)"' "$out/gateway.json" >"$work/rate.$kind"
+		sort_by(.rate)[] | "\(.rate) \(.us.p50)"' "$out/$name.json" >"$work/rate.$kind"
 	[ -s "$work/log.$kind" ] || continue
 	awk -F, '!/^#/ { print $3 * 1e6 }' "$work/log.$kind" >"$work/times"
 	# The longest of each 10 ms.
 	awk -v per=$((shown_rate / 100)) '$1 > max { max = $1 }
-		NR % per == 0 { print NR / per / 100, max; max = 0 }' "$work/times" >"$work/series.$kind"
+		NR % per == 0 { print NR / per / 100, max; max = 0 }' "$work/times" \
+		>"$work/series.$kind"
 	# Ten bins for each decade.
 	awk '$1 > 0 { n[int(log($1) / log(10) * 10 + 100)]++ }
 		END { for (b in n) print 10 ^ ((b - 100 + 0.5) / 10), n[b] }' "$work/times" |
@@ -264,15 +286,15 @@ for kind in "${kinds[@]}"; do
 			}
 		}' >"$work/share.$kind"
 done
-plot gateway_rate "One-way time, median, 8 values" "$(log_axis x 1 "$work"/rate.*)
+plot ${name}_rate "One-way time, median, 8 values" "$(log_axis x 1 "$work"/rate.*)
 set xlabel 'samples per second'
 set ylabel 'microseconds'" "linespoints lw 2 ps 0.8" rate
-plot gateway_series "Longest one-way time in each 10 ms, $shown_rate samples per second" \
+plot ${name}_series "Longest one-way time in each 10 ms, $shown_rate samples per second" \
 	"set xlabel 'seconds'
 set ylabel 'microseconds'" "points ps 0.5" series
-plot gateway_histogram "Samples by one-way time, $shown_rate per second" "set logscale x
+plot ${name}_histogram "Samples by one-way time, $shown_rate per second" "set logscale x
 set xlabel 'microseconds'
 set ylabel 'samples'" "linespoints lw 2 ps 0.6" histogram
-plot gateway_share "Share of samples above a limit, $shown_rate per second" "set logscale x
+plot ${name}_share "Share of samples above a limit, $shown_rate per second" "set logscale x
 set xlabel 'limit, microseconds'
 set ylabel 'percent above it'" "lines lw 2" share

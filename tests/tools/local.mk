@@ -22,7 +22,7 @@ dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.s
 	tests/tools/test_bench_calls.sh \
 	tests/tools/test_layers.sh tests/tools/test_profile.sh tests/tools/test_unstable.sh \
 	tests/tools/test_no_install.sh tests/tools/test_manpage_examples.sh \
-	tests/tools/gateway/test_gateway.sh
+	tests/tools/gateway/test_bench_gateway.sh tests/tools/gateway/test_gateway.sh
 EXTRA_DIST += tests/tools/lib.sh tests/wait.sh tests/tools/gateway/soak.sh
 
 # Preloaded by test_doctor.sh, where there are shared libraries.
