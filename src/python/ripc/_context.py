@@ -4,8 +4,7 @@ import atexit
 import errno
 import os
 import weakref
-from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
+from typing import Any, Dict, List, Optional, Set, Tuple, Union
 
 from . import _errors
 from ._errors import Destination, destination, group_id, milliseconds, whole
@@ -30,8 +29,9 @@ class Context:
     """
 
     def __init__(self, options: str = "", **settings: Any) -> None:
-        # Oldest first. Those that are done leave when another one starts.
-        self._running: Deque[_Operation] = deque()
+        # Operations under way, oldest first, and when to look for those that are done.
+        self._running: Dict[_Operation, None] = {}
+        self._forget_at = 0
         self._registrations: Set[Registration] = set()
         if not isinstance(options, str):
             raise TypeError("settings are a str or keywords, not " + type(options).__name__)
@@ -177,8 +177,9 @@ class Context:
         if self._aio is not None:
             self._aio.end()
         # The end of their services has ended these.
-        while self._running:
-            self._running.popleft().cancel()
+        for operation in list(self._running):
+            operation.cancel()
+        self._running.clear()
         for registration in list(self._registrations):
             registration.close()
         lib.glue_close(self._glue)

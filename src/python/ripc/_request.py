@@ -15,20 +15,28 @@ if TYPE_CHECKING:
     from ._context import Context
 
 
+# A context looks for dropped operations that are done when it has so many: each needs a call of the
+# library. Operations that are waited for leave when they are done.
+FORGET_AT = 16
+
+
 class _Operation:
     """A request of the library. Its context keeps it, and its memory, until it is done."""
 
-    __slots__ = ("_request", "_kept", "_lock", "_error", "__weakref__")
+    __slots__ = ("_request", "_kept", "_lock", "_error", "_running", "__weakref__")
 
     def __init__(self, context: "Context", request: Any, kept: Any) -> None:
         self._request = request
         self._kept = kept
         self._lock = threading.Lock()
         self._error: Optional[_errors.Error] = None
-        running = context._running
-        while running and running[0]._poll(0, wait_for_lock=False):
-            running.popleft()
-        running.append(self)
+        self._running = running = context._running
+        if len(running) >= context._forget_at:
+            for operation in list(running):
+                if not operation._poll(0, wait_for_lock=False):
+                    break
+            context._forget_at = 2 * len(running) + FORGET_AT
+        running[self] = None
 
     def _fetch(self, ms: int) -> int:
         """The result; the request becomes NULL when there is one."""
@@ -41,9 +49,16 @@ class _Operation:
         try:
             if self._request[0] != ffi.NULL:
                 self._end(self._fetch(ms))
-            return self._request[0] == ffi.NULL
+            return self._left()
         finally:
             self._lock.release()
+
+    def _left(self) -> bool:
+        """Whether it is done. Its context does not keep it then."""
+        if self._request[0] != ffi.NULL:
+            return False
+        self._running.pop(self, None)
+        return True
 
     def _end(self, rc: int) -> None:
         if self._request[0] == ffi.NULL:
@@ -76,6 +91,7 @@ class _Operation:
                 return False
             rc = lib.ripc_request_cancel(self._request, 100)
             self._end(rc)
+            self._left()
             return rc != 0
 
 
