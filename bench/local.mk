@@ -46,6 +46,7 @@ EXTRA_DIST += bench/cells.sh bench/report.sh bench/pictures.sh bench/peer.h benc
 	bench/rpc_echo.proto
 noinst_PROGRAMS += bench/gaps bench/idle bench/memory
 bench_gaps_SOURCES = bench/gaps.c
+bench_gaps_LDADD =
 bench_memory_SOURCES = bench/memory.c
 bench_memory_LDADD = libripc.la
 bench_idle_SOURCES = bench/idle.c

@@ -70,7 +70,7 @@ if grep -q "no libsodium" "$err"; then
 	skip "keys: libsodium was left out"
 else
 	has "shows the keys by their ids" "$out" \
-		"^resolver: *keys: authenticated with key [0-9a-f]\{8\} and [0-9a-f]\{8\}; 0 \
+		"^resolver: *keys: authenticated with key [0-9a-f]\{8\} and [0-9a-f]\{8\}; [0-9]* \
 unauthenticated"
 fi
 
