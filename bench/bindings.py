@@ -58,8 +58,7 @@ class Ripc:
         await self.service.send_async(self.dest, data, TIMEOUT)
 
     async def send_all_async(self, messages):
-        for i in range(0, len(messages), UNDER_WAY):
-            await asyncio.gather(*map(self.send_async, messages[i:i + UNDER_WAY]))
+        await asyncio.gather(*map(self.send_async, messages))
 
     async def receive_async(self):
         message = await self.service.receive_async(TIMEOUT)

@@ -27,18 +27,45 @@ _Waiter = Tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 _lock = threading.Lock()
 
 
+def _set(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
 def _wake(waiter: _Waiter) -> None:
     """Wakes a task, from any thread."""
     loop, future = waiter
-
-    def set_result() -> None:
-        if not future.done():
-            future.set_result(None)
-
+    if asyncio._get_running_loop() is loop:  # pylint: disable=protected-access
+        _set(future)
+        return
     try:
-        loop.call_soon_threadsafe(set_result)
+        loop.call_soon_threadsafe(_set, future)
     except RuntimeError:
         pass  # its loop is closed
+
+
+def _deadline(timeout: Optional[float]) -> Optional[float]:
+    """The time of the running loop after so many seconds; None: never."""
+    milliseconds(timeout)
+    never = timeout is None or timeout == float("inf")
+    return None if never else asyncio.get_running_loop().time() + timeout
+
+
+def _expire(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())
+
+
+async def _until(future: "asyncio.Future[None]", deadline: Optional[float]) -> None:
+    """Waits; raises TimeoutError. It takes a third of the time of asyncio.timeout()."""
+    if deadline is None:
+        await future
+        return
+    handle = future.get_loop().call_at(deadline, _expire, future)
+    try:
+        await future
+    finally:
+        handle.cancel()
 
 
 class _Readable:
@@ -65,14 +92,14 @@ class _Readable:
             self.loop.remove_reader(self.fd)
         self.added = False
 
-    async def wait(self) -> None:
+    async def wait(self, deadline: Optional[float]) -> None:
         future = self.loop.create_future()
         if not self.added:
             self.loop.add_reader(self.fd, self.next)
             self.added = True
         self.waiters.append(future)
         try:
-            await future
+            await _until(future, deadline)
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
                 self.next()
@@ -101,18 +128,22 @@ class _Readers:
     def __init__(self) -> None:
         self.readers: Dict[asyncio.AbstractEventLoop, _Readable] = {}
 
-    def get(self, fd: int) -> _Readable:
+    def get(self, descriptor: Callable[[], int]) -> _Readable:
+        """descriptor() is called once per loop: it waits for the lock of the context."""
         loop = asyncio.get_running_loop()
-        with _lock:
-            reader = self.readers.get(loop)
-            if reader is None:
+        reader = self.readers.get(loop)
+        if reader is None:
+            fd = descriptor()
+            with _lock:
                 for old in [old for old in self.readers if old.is_closed()]:
                     del self.readers[old]
                 reader = self.readers[loop] = _Readable(fd)
         return reader
 
     def end(self) -> None:
-        for reader in list(self.readers.values()):
+        with _lock:
+            readers, self.readers = self.readers, {}
+        for reader in readers.values():
             reader.end()
 
 
@@ -128,17 +159,13 @@ class _Completions(_Readers):
         self.completion = ffi.new("struct ripc_completion *")
         self.completion.size = ffi.sizeof("struct ripc_completion")
 
-    def get(self, fd: int) -> _Readable:
-        reader = super().get(fd)
-        if not reader.added:
-            reader.next = self.dispatch  # type: ignore[method-assign]
-            reader.loop.add_reader(fd, self.dispatch)
-            reader.added = True
-        return reader
-
     def start(self) -> None:
         """The running loop takes part from now on."""
-        self.get(_errors.check(lib.ripc_completion_fd(self.context._get())))
+        reader = self.get(lambda: _errors.check(lib.ripc_completion_fd(self.context._get())))
+        if not reader.added:
+            reader.next = self.dispatch  # type: ignore[method-assign]
+            reader.loop.add_reader(reader.fd, self.dispatch)
+            reader.added = True
 
     def dispatch(self) -> None:
         with _lock:
@@ -176,11 +203,12 @@ def _waiter() -> _Waiter:
 
 
 async def _finish(completions: _Completions, number: int, waiter: _Waiter, request: Any,
-                  kept: Any, targets: Optional[Targets] = None) -> None:
-    """Waits until a request is done. If the task is cancelled, so is the request; its memory is
-    kept until that is over."""
+                  kept: Any, targets: Optional[Targets] = None,
+                  deadline: Optional[float] = None) -> None:
+    """Waits until a request is done. If the task is cancelled, or time is up, so is the request;
+    its memory is kept until that is over."""
     try:
-        await waiter[1]
+        await _until(waiter[1], deadline)
     except BaseException:
         completions.requests.pop(number, None)
         # A thread of its own: it may wait for the peer, which reads the memory.
@@ -200,26 +228,21 @@ def _release(targets: Optional[Targets]) -> None:
 
 
 async def receive(service: Service, timeout: Optional[float]) -> Message:
-    milliseconds(timeout)
-    if timeout is not None and timeout > 0:
-        try:
-            async with asyncio.timeout(timeout):
-                return await receive(service, None)
-        except TimeoutError as e:
-            if isinstance(e, _errors.Error):
-                raise
-            raise _errors.error(errno.ETIMEDOUT, f"no message in {timeout} s") from None
+    deadline = _deadline(timeout)
     out = ffi.new("struct glue_message **")
     while True:
         rc = lib.glue_receive(service._glue, service._service, 0, out)
         if not rc:
             return service._message(out)
-        if rc != -errno.EAGAIN or timeout is not None:
+        if rc != -errno.EAGAIN or timeout == 0:
             raise _errors.error(rc)
         if service._aio is None:
             with _lock:
                 service._aio = service._aio or _Readers()
-        await service._aio.get(service.fileno()).wait()
+        try:
+            await service._aio.get(service.fileno).wait(deadline)
+        except TimeoutError:
+            raise _errors.error(errno.ETIMEDOUT, f"no message in {timeout} s") from None
 
 
 async def call(service: Service, dest: Destination, data: Data, timeout: Optional[float],
@@ -255,7 +278,8 @@ def _options(number: int) -> Any:
     return options
 
 
-async def _long(context: "Context", start: Callable[[Any, Any], int], kept: Any) -> None:
+async def _long(context: "Context", start: Callable[[Any, Any], int], kept: Any,
+                deadline: Optional[float] = None) -> None:
     """Starts a long message or answer, and waits until it has arrived."""
     completions = _completions(context)
     number = next(completions.numbers)
@@ -265,7 +289,7 @@ async def _long(context: "Context", start: Callable[[Any, Any], int], kept: Any)
     if rc:
         del completions.requests[number]
         raise _errors.error(rc)
-    await _finish(completions, number, waiter, request, kept)
+    await _finish(completions, number, waiter, request, kept, deadline=deadline)
     rc = lib.ripc_request_wait(request, 0)
     if request[0] != ffi.NULL:
         _cancel(request, kept)
@@ -274,7 +298,8 @@ async def _long(context: "Context", start: Callable[[Any, Any], int], kept: Any)
         raise _errors.error(rc)
 
 
-async def _send(service: Service, dest: int, data: Data, flags: int) -> None:
+async def _send(service: Service, dest: int, data: Data, flags: int,
+                deadline: Optional[float]) -> None:
     items, n, kept = item_list(data)
     options = _options(0)
     options.flags = flags
@@ -296,23 +321,21 @@ async def _send(service: Service, dest: int, data: Data, flags: int) -> None:
         rc = lib.ripc_send_short(service._service, dest, items, n, options, 0)
         try:
             if rc == -errno.EAGAIN:
-                await waiter[1]
+                await _until(waiter[1], deadline)
         finally:
             with _lock:
                 completions.full.get(dest, set()).discard(waiter)
         if not rc:
             return
     await _long(service.context, lambda o, request: lib.ripc_send_async(
-        service._service, dest, items, n, o, request), kept)
+        service._service, dest, items, n, o, request), kept, deadline)
 
 
 async def send(service: Service, dest: Destination, data: Data, timeout: Optional[float],
                reliable: bool, more: bool) -> None:
     flags = (reliable and lib.RIPC_RELIABLE) | (more and lib.RIPC_MORE)
-    milliseconds(timeout)
     try:
-        async with asyncio.timeout(timeout):
-            await _send(service, destination(dest), data, flags)
+        await _send(service, destination(dest), data, flags, _deadline(timeout))
     except TimeoutError as e:
         if isinstance(e, _errors.Error):
             raise
