@@ -290,8 +290,8 @@ part_bandwidth()
 	done
 }
 
-# Long messages one at a time, by read and into a return buffer; the parts they are made of beside
-# them.
+# Long messages one at a time, with and without return buffers, beside a send and a write of that
+# size.
 part_long()
 {
 	local size bytes dev transport address args
@@ -301,10 +301,9 @@ part_long()
 		else
 			transport=ib address=$roce args=("${rxe[@]}")
 		fi
-		pf_lat pf_${dev}_desc ib_send_lat $address "${args[@]}" -s 128 -n "$(n 3000)"
-		for size in $(few "16K 64K 256K 1M" "16K 256K"); do
+		for size in $(few "4K 16K 64K 256K 1M" "16K 256K"); do
 			bytes=$(numfmt --from=iec $size)
-			pf_read_lat pf_${dev}_readlat_$size ib_read_lat $address "${args[@]}" \
+			pf_lat pf_${dev}_sendlat_$size ib_send_lat $address "${args[@]}" \
 				-s "$bytes" -n "$(n 500)"
 			pf_lat pf_${dev}_writelat_$size ib_write_lat $address "${args[@]}" \
 				-s "$bytes" -n "$(n 500)"

@@ -36,8 +36,27 @@ void ripc__flow_advertised(struct ripc__flow *flow)
 	flow->advertise_at_units = flow->consumed_units + window / 4;
 }
 
+/*
+ * A delayed ACK would be sent before the CREDIT. Unless half of the window is used, both wait for
+ * the reply: the ACK travels with it, the CREDIT behind it.
+ */
+static bool postponed(struct ripc__flow *flow)
+{
+	struct ripc *ctx = flow->lane->ctx;
+	struct ripc__delayed_ack *ack = &ctx->delayed_ack;
+	uint64_t quarter = ctx->opt.service_window / RIPC__CREDIT_UNIT / 4;
+
+	if (!ack->held || ack->lane != flow->lane || (ack->credit_due && ack->credit_due != flow))
+		return false;
+	ack->credit_due =
+		flow->consumed_units < flow->advertise_at_units + quarter ? flow : NULL;
+	return ack->credit_due;
+}
+
 void ripc__flow_advertise(struct ripc__flow *flow)
 {
+	if (postponed(flow))
+		return;
 	ripc__flow_advertised(flow);
 	ripc__lane_notify(flow->lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
 }

@@ -49,6 +49,8 @@ struct ripc__delayed_ack {
 	uint64_t id;           /* request id */
 	uint64_t delivered_ns; /* time of delivery */
 	bool held;             /* the ACK was not sent yet; false without a lane */
+	/* of this lane: its CREDIT follows the message that carries the ACK; or NULL */
+	struct ripc__flow *credit_due;
 };
 
 /*

@@ -4,7 +4,8 @@
 #include "core/peer/peer.h"
 #include "core/service/service.h"
 
-#define REPLY_MAX_NS (100 * 1000) /* longest time to a reply that counts as quick */
+/* longest time to a reply that counts as quick: it delays the ACK, but not what a client waits for */
+#define REPLY_MAX_NS (300 * 1000)
 #define DELAY_MAX_NS RIPC__MS /* longest delay; the progress thread's next tick may add as much */
 #define COPY_MAX \
 	(64u << 10) /* bytes that are copied or registered in less time than a message costs */
@@ -18,6 +19,7 @@ static void clear(struct ripc *ctx)
 {
 	ctx->delayed_ack.lane = NULL;
 	ctx->delayed_ack.held = false;
+	ctx->delayed_ack.credit_due = NULL;
 }
 
 void ripc__delayed_ack_flush(struct ripc *ctx)
@@ -28,6 +30,8 @@ void ripc__delayed_ack_flush(struct ripc *ctx)
 	clear(ctx);
 	if (ack.held)
 		send_ack(ack.lane, ack.id);
+	if (ack.credit_due)
+		ripc__flow_advertise(ack.credit_due);
 }
 
 void ripc__delayed_ack_before_copy(struct ripc *ctx, size_t len)
@@ -118,15 +122,18 @@ bool ripc__delayed_ack_piggybacks(struct ripc__lane *lane, size_t len)
 void ripc__delayed_ack_replied(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
+	struct ripc__flow *credit_due = ctx->delayed_ack.credit_due;
 	bool held = ctx->delayed_ack.held;
 
 	if (ctx->delayed_ack.lane != lane)
 		return;
 	clear(ctx);
+	if (credit_due)
+		ripc__flow_advertise(credit_due);
 	if (current_ns(ctx) - ctx->delayed_ack.delivered_ns <= REPLY_MAX_NS)
 		lane->reply_streak += lane->reply_streak < RIPC__STREAK_MIN;
 	else if (held)
-		lane->reply_streak = -RIPC__STREAK_PENALTY;
+		lane->reply_streak = RIPC__STREAK_LATE;
 	else
 		reset_streak(lane);
 }

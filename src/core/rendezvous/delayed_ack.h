@@ -12,7 +12,8 @@
  *             another message, a control message     sent
  *             the lane is closed                     dropped: the request and its ACK are repeated
  *
- * A context delays at most one ACK. All functions need the context's lock.
+ * A context delays at most one ACK. A CREDIT for a service, due while an ACK is delayed on its lane,
+ * follows the message that carries the ACK, unless half of the window is used. All functions need the context's lock.
  */
 #ifndef RIPC_CORE_RENDEZVOUS_DELAYED_ACK_H
 #define RIPC_CORE_RENDEZVOUS_DELAYED_ACK_H
@@ -22,6 +23,8 @@
 #include <stdint.h>
 
 #define RIPC__STREAK_MIN 4 /* quick replies in a row before an ACK is delayed */
+/* as if so many had come: after a slow reply that carried one. Few late replies cost few ACKs. */
+#define RIPC__STREAK_LATE 2
 /* ACKs sent at once after a delay without a reply: at most one sender in so many waits */
 #define RIPC__STREAK_PENALTY 16
 

@@ -119,6 +119,69 @@ START_TEST(queue__piggybacked_on_reply)
 }
 END_TEST
 
+/* CREDIT for what was received follows the reply, and brings no message for the ACK. */
+START_TEST(queue__credit_after_reply)
+{
+	unsigned n = 40, len = 8000, credits;
+	uint32_t there, back;
+
+	for (int i = 0; i < 2 * RIPC__STREAK_MIN; i++)
+		round_trip(100);
+	there = sent(0);
+	back = sent(1);
+	for (unsigned i = 0; i < n; i++)
+		round_trip(len);
+	credits = n * 2 * len / (rig.ctx[0]->opt.service_window / 4) + 1;
+	ck_assert_uint_gt(sent(0) - there, n);
+	ck_assert_uint_le(sent(0) - there, n + credits);
+	ck_assert_uint_gt(sent(1) - back, n);
+	ck_assert_uint_le(sent(1) - back, n + credits);
+}
+END_TEST
+
+/* It does not wait when half of the window is used. */
+START_TEST(queue__credit_does_not_wait_long)
+{
+	struct ripc__flow *flow;
+	struct ripc_request *r;
+	uint32_t back, units;
+
+	fill_streak();
+	r = ping(100);
+	ck_assert(is_delayed(1));
+	flow = rig_lane(&rig, 1, 0)->flow;
+	back = sent(1);
+	units = (uint32_t)(flow->advertise_at_units - flow->consumed_units);
+	ripc__flow_consume(flow, units);
+	ck_assert_uint_eq(sent(1), back);
+	ck_assert(is_delayed(1));
+	ripc__flow_consume(flow, rig.ctx[1]->opt.service_window / RIPC__CREDIT_UNIT / 4);
+	/* The ACK and the CREDIT. */
+	ck_assert_uint_eq(sent(1), back + 2);
+	OK(ripc_request_wait(&r, 5000));
+}
+END_TEST
+
+/* Nor is it forgotten when there is no reply. */
+START_TEST(idle__sends_credit)
+{
+	struct ripc__flow *flow;
+	struct ripc_request *r;
+	struct ripc_message *m;
+	uint64_t advertised;
+
+	fill_streak();
+	r = ping(100);
+	flow = rig_lane(&rig, 1, 0)->flow;
+	advertised = flow->advertised_units;
+	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
+	ck_assert_uint_eq(flow->advertised_units, advertised);
+	RC(-ETIMEDOUT, ripc_receive(rig.s[1], &m, 1));
+	ck_assert_uint_gt(flow->advertised_units, advertised);
+	OK(ripc_request_wait(&r, 5000));
+}
+END_TEST
+
 /* A receiver that waits instead of replying forgets the quick replies, also a single one. */
 START_TEST(idle__forgets_one_quick_reply)
 {
@@ -320,10 +383,7 @@ START_TEST(replied__late)
 }
 END_TEST
 
-/*
- * An answer that comes later than expected is one that its sender has waited for: as if there were
- * none.
- */
+/* An answer that comes later than expected: two quick ones, and an ACK is delayed again. */
 START_TEST(replied__late_while_delayed)
 {
 	struct ripc_request *r;
@@ -334,7 +394,15 @@ START_TEST(replied__late_while_delayed)
 	ripc__sim_run(rig.net, RIPC__MS / 2);
 	ck_assert(is_delayed(1));
 	answer(&r);
-	ck_assert_int_eq(reply_streak(1), -RIPC__STREAK_PENALTY);
+	ck_assert_int_eq(reply_streak(1), RIPC__STREAK_LATE);
+	for (int i = RIPC__STREAK_LATE; i < RIPC__STREAK_MIN; i++) {
+		r = ping(100);
+		ck_assert(!is_delayed(1));
+		answer(&r);
+	}
+	r = ping(100);
+	ck_assert(is_delayed(1));
+	answer(&r);
 }
 END_TEST
 
@@ -684,6 +752,9 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, queue__piggybacked_on_reply);
+	tcase_add_test(tc, queue__credit_after_reply);
+	tcase_add_test(tc, queue__credit_does_not_wait_long);
+	tcase_add_test(tc, idle__sends_credit);
 	tcase_add_test(tc, idle__forgets_one_quick_reply);
 	tcase_add_loop_test(tc, before_copy__return_buffer_for_free, 0, 2);
 	tcase_add_test(tc, queue__piggybacked_after_read);
