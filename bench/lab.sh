@@ -275,7 +275,7 @@ if measured "siw_bw_*" "rxe_bw_*"; then
 fi
 if measured "*_long_*K" "*_return_*"; then
 	echo
-	echo "| Long messages one at a time, round trip p50, us | libripc | return buffers |" \
+	echo "| One at a time, round trip p50, us | \`ripc_send()\` | return buffers |" \
 		"\`ib_send_lat\` | \`ib_write_lat\` | ratios to the faster one | target |"
 	echo "|---|---|---|---|---|---|---|"
 	for dev in siw rxe; do

@@ -290,8 +290,8 @@ part_bandwidth()
 	done
 }
 
-# Long messages one at a time, with and without return buffers, beside a send and a write of that
-# size.
+# Messages of 4 KiB and more one at a time by ripc_send(), and as long messages into return buffers,
+# beside a send and a write of that size.
 part_long()
 {
 	local size bytes dev transport address args
@@ -308,7 +308,7 @@ part_long()
 			pf_lat pf_${dev}_writelat_$size ib_write_lat $address "${args[@]}" \
 				-s "$bytes" -n "$(n 500)"
 			mine ${dev}_long_$size poll transports=$transport short=rdma -- latency \
-				--size $size --count "$(n 500)" --kind long &&
+				--size $size --count "$(n 500)" --kind auto &&
 				figure ${dev}_long_$size "$(result .rtt_us.p50)"
 			mine ${dev}_return_$size poll transports=$transport short=rdma -- latency \
 				--size $size --count "$(n 500)" --kind long \

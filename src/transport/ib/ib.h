@@ -34,7 +34,7 @@
 #include <uthash.h>
 
 #define IB_GRH            40u   /* bytes before the payload of a received datagram */
-#define IB_SEND_MAX       4096u /* longest send on a connection, bytes */
+#define IB_SEND_MAX       4608u /* longest send on a connection: a payload of 4 KiB and a header */
 #define IB_RECV_SPARE     6u    /* additional receives, for control messages */
 #define IB_RECV_DEPTH     32u   /* sends in flight from a peer to an endpoint */
 #define IB_SEND_DEPTH     64u   /* entries of the send queue of a connection */
