@@ -111,7 +111,8 @@ for ((boot = 1; boot <= boots; boot++)); do
 			ratio r_${dev}_write_"$size" ${dev}_bw_"$size" pf_${dev}_write_"$size"
 		done
 		for size in $long; do
-			least ref_${dev}_"$size" pf_${dev}_sendlat_"$size" pf_${dev}_writelat_"$size"
+			least ref_${dev}_"$size" pf_${dev}_sendlat_"$size" \
+				pf_${dev}_writelat_"$size"
 			ratio r_${dev}_long_"$size" ${dev}_long_"$size" ref_${dev}_"$size"
 			ratio r_${dev}_return_"$size" ${dev}_return_"$size" ref_${dev}_"$size"
 		done

@@ -48,8 +48,7 @@ static bool postponed(struct ripc__flow *flow)
 
 	if (!ack->held || ack->lane != flow->lane || (ack->credit_due && ack->credit_due != flow))
 		return false;
-	ack->credit_due =
-		flow->consumed_units < flow->advertise_at_units + quarter ? flow : NULL;
+	ack->credit_due = flow->consumed_units < flow->advertise_at_units + quarter ? flow : NULL;
 	return ack->credit_due;
 }
 

@@ -4,7 +4,7 @@
 #include "core/peer/peer.h"
 #include "core/service/service.h"
 
-/* longest time to a reply that counts as quick: it delays the ACK, but not what a client waits for */
+/* longest time to a reply that counts as quick: its client waits for the reply, not the ACK */
 #define REPLY_MAX_NS (300 * 1000)
 #define DELAY_MAX_NS RIPC__MS /* longest delay; the progress thread's next tick may add as much */
 #define COPY_MAX \
