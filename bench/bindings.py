@@ -58,7 +58,12 @@ class Ripc:
         await self.service.send_async(self.dest, data, TIMEOUT)
 
     async def send_all_async(self, messages):
-        await asyncio.gather(*map(self.send_async, messages))
+        tasks = collections.deque()
+        for data in messages:
+            if len(tasks) == UNDER_WAY:
+                await tasks.popleft()
+            tasks.append(asyncio.create_task(self.send_async(data)))
+        await asyncio.gather(*tasks)
 
     async def receive_async(self):
         message = await self.service.receive_async(TIMEOUT)

@@ -265,9 +265,10 @@ struct ripc__transport_ops {
 	/*
 	 * Writes local memory to memory of the peer, or reads memory of the peer into local memory.
 	 * The local range is within mr. The transport owns the memory until WRITE_DONE or
-	 * READ_DONE, EV_CLOSED or ep_close(). A read beyond read_depth or a full queue returns
-	 * -EAGAIN, and EV_SENDABLE follows. -ENOTCONN or -ENODEV: EV_CLOSED follows. Any other
-	 * error: this transfer is impossible.
+	 * READ_DONE, EV_CLOSED or ep_close(). A write may be delayed until flush(), progress() or
+	 * the next post() on the endpoint: the core must call one of them within about 1 ms. A read
+	 * beyond read_depth or a full queue returns -EAGAIN, and EV_SENDABLE follows. -ENOTCONN or
+	 * -ENODEV: EV_CLOSED follows. Any other error: this transfer is impossible.
 	 */
 	int (*post_write)(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);

@@ -9,7 +9,7 @@
  *                [call u64, word u64, if F_CALL or F_REPLY] returns[nreturns], payload
  *   LONG         [acked u64, if F_ACK] [call, as SHORT] request u64, dedup_base u64, items[nitems],
  *                returns[nreturns], payload of inline items
- *   ACK          request u64, status i32, flags u32 (RIPC__ACK_KEPT)
+ *   ACK          request u64 (RIPC__ACK_REUSABLE), status i32, flags u32 (RIPC__ACK_KEPT)
  *   GRANT        request u64, items[nitems]: memory for the sender to write
  *   FIN          request u64: all granted writes were posted before this
  *   CANCEL       request u64
@@ -132,6 +132,8 @@ enum ripc__kind {
 
 /* of RELEASE, in item: other processes may go on reading it, so its memory is not used again */
 #define RIPC__RELEASE_LOST (UINT64_C(1) << 32)
+/* of ACK and F_ACK, in the request: the standing buffers that it was written into are free again */
+#define RIPC__ACK_REUSABLE (UINT64_C(1) << 63)
 #define RIPC__ACK_KEPT     1u /* of ACK: mapped items stay in place, a RELEASE follows for each */
 
 enum ripc__msg_flags {
@@ -183,7 +185,7 @@ struct ripc__header {
 	uint64_t number;  /* F_INSTANCE: of a SHORT, per sender and receiver; else 0 */
 	uint64_t dest;
 	uint64_t source;
-	uint64_t acked; /* F_ACK: the request that is complete */
+	uint64_t acked; /* F_ACK: the request that is complete, and RIPC__ACK_REUSABLE */
 	uint64_t call;  /* F_CALL, F_REPLY: id of the call, not 0 */
 	/* F_CALL: milliseconds left in bits 0-31; F_REPLY: the status, an i32, there */
 	uint64_t call_word;

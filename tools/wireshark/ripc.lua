@@ -66,6 +66,7 @@ f.credits = ProtoField.uint16("ripc.credits", "Credits")
 f.nreturns = ProtoField.uint16("ripc.nreturns", "Return buffers")
 f.instance = ProtoField.bytes("ripc.instance", "Instance")
 f.request = ProtoField.uint64("ripc.request", "Request")
+f.reusable = ProtoField.bool("ripc.reusable", "Standing buffers reusable")
 f.below = ProtoField.uint64("ripc.dedup_base", "Finished below")
 f.status = ProtoField.int32("ripc.status", "Status")
 f.limit = ProtoField.uint64("ripc.limit", "Limit")
@@ -91,6 +92,15 @@ ripc.experts = { broken }
 
 local function complain(tree, text)
 	tree:add_proto_expert_info(broken, text)
+end
+
+-- The number of a request; bit 63 of an ACK is about standing buffers.
+local function add_request(tree, part)
+	local number = part:le_uint64()
+	tree:add(f.request, part, number:band(UInt64(0xffffffff, 0x7fffffff)))
+	if number:rshift(63) == UInt64(1) then
+		tree:add(f.reusable, part, true)
+	end
 end
 
 -- One descriptor at an offset; one of a return buffer has an id in place of how. Return: the bytes that are in the message.
@@ -166,7 +176,7 @@ local function add_body(tree, buf, kind, nitems, nreturns, flags)
 		if len - at < ACK_LEN then
 			return false
 		end
-		tree:add_le(f.request, buf(at, ACK_LEN))
+		add_request(tree, buf(at, ACK_LEN))
 		at = at + ACK_LEN
 	end
 	local has_call = math.floor(flags / 8) % 4 ~= 0
@@ -181,7 +191,11 @@ local function add_body(tree, buf, kind, nitems, nreturns, flags)
 			return false
 		end
 		if word[1] then
-			tree:add_le(word[1], buf(at, word[2]))
+			if word[1] == f.request then
+				add_request(tree, buf(at, word[2]))
+			else
+				tree:add_le(word[1], buf(at, word[2]))
+			end
 		end
 		at = at + word[2]
 	end

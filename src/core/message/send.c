@@ -146,7 +146,7 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	p = ripc__header_put(buf, RIPC__SHORT, delayed_ack ? RIPC__F_ACK : 0, (uint16_t)m->nitems,
 			     0, d->id, m->s->id);
 	if (delayed_ack) {
-		ripc__put_le64(p, lane->ctx->delayed_ack.id);
+		ripc__put_le64(p, lane->ctx->delayed_ack.word);
 		p += RIPC__ACK_WORD;
 	}
 	p = put_lens(p, m);

@@ -46,7 +46,7 @@ struct ripc__tp {
 struct ripc__delayed_ack {
 	/* lane of the message; NULL: no ACK is tracked and the other fields are undefined */
 	struct ripc__lane *lane;
-	uint64_t id;           /* request id */
+	uint64_t word;         /* the request: ripc__rndv_ack_word() */
 	uint64_t delivered_ns; /* time of delivery */
 	bool held;             /* the ACK was not sent yet; false without a lane */
 	/* of this lane: its CREDIT follows the message that carries the ACK; or NULL */

@@ -10,9 +10,9 @@
 #define COPY_MAX \
 	(64u << 10) /* bytes that are copied or registered in less time than a message costs */
 
-static void send_ack(struct ripc__lane *lane, uint64_t id)
+static void send_ack(struct ripc__lane *lane, uint64_t word)
 {
-	ripc__lane_notify(lane, RIPC__ACK, 0, 0, id, 0);
+	ripc__lane_notify(lane, RIPC__ACK, 0, 0, word, 0);
 }
 
 static void clear(struct ripc *ctx)
@@ -29,7 +29,7 @@ void ripc__delayed_ack_flush(struct ripc *ctx)
 	/* Clear first: sending a control message calls this function again. */
 	clear(ctx);
 	if (ack.held)
-		send_ack(ack.lane, ack.id);
+		send_ack(ack.lane, ack.word);
 	if (ack.credit_due)
 		ripc__flow_advertise(ack.credit_due);
 }
@@ -70,7 +70,7 @@ void ripc__delayed_ack_idle(struct ripc *ctx)
 	ripc__delayed_ack_flush(ctx);
 }
 
-void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t id, const struct ripc_service *s)
+void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struct ripc_service *s)
 {
 	struct ripc *ctx = lane->ctx;
 
@@ -85,14 +85,14 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t id, const struct 
 	if (ctx->tp[lane->tp].limits.caps & RIPC__CAP_SAME_HOST || s->queued != 1 ||
 	    s->state != RIPC__SERVICE_ACTIVE || s->taken_over || ctx->closing ||
 	    lane->peer->lane != lane) {
-		send_ack(lane, id);
+		send_ack(lane, word);
 		return;
 	}
 	if (lane->reply_streak < RIPC__STREAK_MIN)
-		send_ack(lane, id);
+		send_ack(lane, word);
 	ctx->delayed_ack = (struct ripc__delayed_ack){
 		.lane = lane,
-		.id = id,
+		.word = word,
 		.delivered_ns = current_ns(ctx),
 		.held = lane->reply_streak >= RIPC__STREAK_MIN,
 	};

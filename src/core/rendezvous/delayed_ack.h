@@ -35,13 +35,13 @@ struct ripc__lane;
 
 /*
  * A message of the lane's peer was delivered to s, with status 0 and no item left in place: sends
- * the ACK now or delays it.
+ * the ACK now or delays it. word: the request, as ripc__rndv_ack_word().
  */
-void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t id, const struct ripc_service *s);
+void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struct ripc_service *s);
 
 /*
  * The application is about to send len bytes over lane. Return: true: the message must carry the
- * ACK for request ctx->delayed_ack.id and grows by RIPC__ACK_WORD; false: no ACK is delayed any
+ * ACK for request ctx->delayed_ack.word and grows by RIPC__ACK_WORD; false: no ACK is delayed any
  * more.
  */
 bool ripc__delayed_ack_piggybacks(struct ripc__lane *lane, size_t len);

@@ -39,8 +39,9 @@ static struct ripc__local_return *claim_used_return(struct ripc__rndv *r, uint64
 }
 
 /*
- * The item was written into a pool buffer, which becomes the message's unless the application has
- * set memory aside for the item. Return: 0, -ENOBUFS, or -EPROTO.
+ * The item was written into a standing buffer. A pool buffer becomes the message's unless the
+ * application has set memory aside for the item. A bounce buffer is copied, and the ACK lets the
+ * peer use it again. Return: 0, -ENOBUFS, or -EPROTO.
  */
 static int item_take_standing(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
@@ -55,6 +56,11 @@ static int item_take_standing(struct ripc__rndv *r, struct ripc__rndv_item *it)
 		rc = -ENOBUFS;
 	else if (buffer->bounce)
 		ripc__copy(it->base, buffer->bounce->region->base, it->len);
+	if (buffer->bounce && ripc__standing_stays(buffer->flow)) {
+		buffer->arriving = false;
+		r->standing_stays = true;
+		return rc;
+	}
 	region = ripc__standing_take(r->ctx, buffer);
 	if (!region)
 		return rc;

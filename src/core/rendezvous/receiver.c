@@ -166,7 +166,8 @@ void ripc__rndv_drop(struct ripc__rndv *r, int status)
 	ripc__rndv_release(r);
 	uncount_bytes(r);
 	if (status && r->lane)
-		ripc__lane_notify(r->lane, RIPC__ACK, 0, 0, r->id, (uint32_t)status);
+		ripc__lane_notify(r->lane, RIPC__ACK, 0, 0, ripc__rndv_ack_word(r),
+				  (uint32_t)status);
 	ripc__rndv_free(r);
 	deliver_ready(s, p);
 	ripc__rndv_resume(s);
@@ -254,7 +255,7 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 	struct ripc_service *s = r->service;
 	struct ripc__peer *p = r->peer;
 	struct ripc__lane *lane = r->lane;
-	uint64_t id = r->id;
+	uint64_t word = ripc__rndv_ack_word(r);
 	bool kept = false;
 
 	for (unsigned i = 0; i < r->nitems; i++)
@@ -271,11 +272,11 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 	p->stats.long_received++;
 	p->stats.bytes_received += r->bytes;
 	if (kept)
-		ripc__lane_notify(lane, RIPC__ACK, 0, 0, id, (uint64_t)RIPC__ACK_KEPT << 32);
+		ripc__lane_notify(lane, RIPC__ACK, 0, 0, word, (uint64_t)RIPC__ACK_KEPT << 32);
 	r->lane = NULL;
 	deliver_ready(s, p);
 	if (!kept)
-		ripc__delayed_ack_queue(lane, id, s);
+		ripc__delayed_ack_queue(lane, word, s);
 }
 
 static void ready_if_complete(struct ripc__rndv *r)
@@ -662,7 +663,7 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 			ripc__rndv_release(r);
 			uncount_bytes(r);
 			if (r->lane)
-				ripc__lane_notify(r->lane, RIPC__ACK, 0, 0, r->id,
+				ripc__lane_notify(r->lane, RIPC__ACK, 0, 0, ripc__rndv_ack_word(r),
 						  (uint32_t)-EHOSTUNREACH);
 			ripc__rndv_free(r);
 		}

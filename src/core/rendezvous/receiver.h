@@ -59,6 +59,7 @@ struct ripc__rndv {
 	int status;                    /* reason for DRAINING */
 	bool granted;                  /* the sender writes some items, and FIN has not arrived */
 	bool in_arriving_bytes;        /* its bytes are counted in service->arriving_bytes */
+	bool standing_stays;           /* the standing buffers that it came in stay granted */
 	unsigned reads;                /* posted and not completed */
 	unsigned next;                 /* item whose reads are posted next */
 	uint64_t bytes;                /* payload of all items */
@@ -71,6 +72,12 @@ struct ripc__rndv {
 static inline uint64_t ripc__rndv_answered_call(const struct ripc__rndv *r)
 {
 	return r->message->call_kind == RIPC__CALL_REPLY ? r->message->call : 0;
+}
+
+/* The request as the ACK names it. */
+static inline uint64_t ripc__rndv_ack_word(const struct ripc__rndv *r)
+{
+	return r->id | (r->standing_stays ? RIPC__ACK_REUSABLE : 0);
 }
 
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);

@@ -31,6 +31,11 @@ static bool too_much_unread(const struct ripc_service *s)
 	return s->queued_bytes + s->queued_long_bytes + s->arriving_bytes > UNREAD_MAX;
 }
 
+bool ripc__standing_stays(const struct ripc__flow *flow)
+{
+	return flow->service && !too_much_unread(flow->service);
+}
+
 /* Buffers of the present length that the peer has not used. */
 static unsigned count_buffers(const struct ripc__flow *flow)
 {

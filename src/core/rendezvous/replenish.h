@@ -8,6 +8,8 @@
 
 #include "core/peer/lane.h"
 
+/* Whether a bounce buffer that was used stays granted, as the service is read. */
+bool ripc__standing_stays(const struct ripc__flow *flow);
 /* An item of this length arrived in a LONG, not inline: grants buffers for the next ones. */
 void ripc__standing_replenish(struct ripc__flow *flow, uint64_t len);
 

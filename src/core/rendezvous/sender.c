@@ -4,6 +4,7 @@
 #include "core/memory/buffer.h"
 #include "base/copy.h"
 #include "core/memory/mapped.h"
+#include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_post.h"
 #include "core/peer/lane_progress.h"
@@ -119,7 +120,7 @@ static int send_message(struct ripc_request *r)
 			     (uint16_t)r->nitems, 0, r->dest_id, r->source);
 	count = buf + 30;
 	if (delayed_ack) {
-		ripc__put_le64(p, r->ctx->delayed_ack.id);
+		ripc__put_le64(p, r->ctx->delayed_ack.word);
 		p += RIPC__ACK_WORD;
 	}
 	if (r->ext_flags) {
@@ -530,15 +531,30 @@ void ripc__requests_timer(struct ripc__lane *lane)
 	}
 }
 
-void ripc__request_acked(struct ripc__lane *lane, uint64_t id, int status, bool kept)
+/* The standing buffers that it was written into may be used again. */
+static void release_standing(struct ripc_request *r)
 {
-	struct ripc_request *r = request_find(lane->peer, id);
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		if (!it->remote_return || !it->remote_return->pooled)
+			continue;
+		ripc__remote_return_release(r->lane, r->dest, it->remote_return, false);
+		it->remote_return = NULL;
+	}
+}
+
+void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, bool kept)
+{
+	struct ripc_request *r = request_find(lane->peer, word & ~RIPC__ACK_REUSABLE);
 
 	if (!r || r->lane != lane || r->acked ||
 	    (r->state != RIPC__REQUEST_SENT && r->state != RIPC__REQUEST_GRANTED))
 		return;
 	r->acked = true;
 	r->ack_status = ack_status_of(status);
+	if (word & RIPC__ACK_REUSABLE)
+		release_standing(r);
 	for (unsigned i = 0; i < r->nitems && (r->ack_status || !kept); i++)
 		ripc__export_ref_end(&r->items[i].ref);
 	/* The application does not get the memory back: its receiver may keep it. */

@@ -26,8 +26,11 @@ bool ripc__request_continue(struct ripc_request *r);
 /* The peer sent BYE: messages without an ACK are not delivered and never will be. */
 void ripc__requests_bye(struct ripc__lane *lane);
 void ripc__request_write_done(struct ripc_request *r, int status);
-/* Handles the peer's ACK for a request id. Unknown ids have ended and are ignored. */
-void ripc__request_acked(struct ripc__lane *lane, uint64_t id, int status, bool kept);
+/*
+ * Handles the peer's ACK for a request; word: its id, and RIPC__ACK_REUSABLE. Unknown ids have
+ * ended and are ignored.
+ */
+void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, bool kept);
 void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t item);
 /*
  * Detaches items that peers have read in place for too long: copies them and ends their requests.

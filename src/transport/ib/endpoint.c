@@ -158,6 +158,7 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = {raddr, rkey},
 	};
+	bool uc = write && ib_uc_used(ep), hold = write && !uc && len <= RIPC__VERBS_HELD_WRITE_MAX;
 	int rc;
 
 	if (!ib_ep_can_post(ep))
@@ -169,18 +170,18 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || (!write && ep->reads >= ep->read_depth))
 		return blocked(ep);
 	/* While a send waits for the acknowledgement of UC writes, no more are accepted. */
-	if (write && ib_uc_used(ep) &&
-	    (ep->want_sendable || !ripc__uc_space(&ep->uc->tx) ||
-	     !ripc__verbs_sendq_space(&ep->uc->sendq)))
+	if (uc && (ep->want_sendable || !ripc__uc_space(&ep->uc->tx) ||
+		   !ripc__verbs_sendq_space(&ep->uc->sendq)))
 		return blocked(ep);
 	rc = ripc__verbs_lkey(&ep->d->v, mr, &sge.lkey);
 	if (rc)
 		return rc;
 	/* Earlier sends go first. */
-	ripc__ib_flush_held(ep);
+	if (!hold)
+		ripc__ib_flush_held(ep);
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
-	if (write && ib_uc_used(ep)) {
+	if (uc) {
 		rc = ripc__ib_uc_write(ep, &sge, raddr, rkey, wr_id);
 		ep->rdmas += !rc;
 		return rc;
@@ -189,12 +190,14 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	slot->kind = write ? IB_SLOT_WRITE : IB_SLOT_READ;
 	slot->wr_id = wr_id;
 	wr.wr_id = ripc__verbs_send_id(slot);
-	rc = deliver(ep, &wr);
-	if (rc)
-		return rc;
 	ep->rdmas++;
 	ep->reads += !write;
-	return 0;
+	if (!hold)
+		return deliver(ep, &wr);
+	ripc__list_queue(&ep->t->held, &ep->held);
+	if (ripc__verbs_hold(&ep->held_sends, &wr))
+		ripc__ib_flush_held(ep);
+	return ib_ep_can_post(ep) ? 0 : -ENOTCONN;
 }
 
 int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,

@@ -86,9 +86,10 @@ static inline int ripc__verbs_post(struct ibv_qp *qp, struct ripc__verbs_sendq *
 	return rc > 0 ? -rc : rc;
 }
 
-#define RIPC__VERBS_HELD_MAX 16u
+#define RIPC__VERBS_HELD_MAX       16u
+#define RIPC__VERBS_HELD_WRITE_MAX (64u << 10) /* bytes of a write that waits for its message */
 
-/* Sends that are held back, to be posted by one call. */
+/* Sends and writes that are held back, to be posted by one call. */
 struct ripc__verbs_held {
 	struct ibv_send_wr wr[RIPC__VERBS_HELD_MAX];
 	struct ibv_sge sge[RIPC__VERBS_HELD_MAX];

@@ -364,6 +364,7 @@ static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const s
 {
 	struct iwv_conn *conn = ep->conn;
 	bool read = opcode == IBV_WR_RDMA_READ;
+	bool hold = !read && len <= RIPC__VERBS_HELD_WRITE_MAX;
 	struct ripc__verbs_sendq *q;
 	struct ripc__verbs_slot *slot;
 	struct ibv_send_wr wr = {.opcode = opcode, .send_flags = IBV_SEND_SIGNALED, .num_sge = 1};
@@ -379,7 +380,7 @@ static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const s
 	q = read ? &conn->rd : &conn->tx;
 	if (read ? q->tail - q->head >= conn->read_depth : ripc__verbs_sendq_space(q) < 2)
 		return stalled(ep);
-	if (ripc__iwv_flush_held(conn))
+	if (!hold && ripc__iwv_flush_held(conn))
 		return -ENOTCONN;
 	rc = ripc__verbs_lkey(&conn->nic->dev, mr, &sge.lkey);
 	if (rc)
@@ -391,7 +392,9 @@ static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const s
 	wr.sg_list = &sge;
 	wr.wr.rdma.remote_addr = raddr;
 	wr.wr.rdma.rkey = rkey;
-	return posted(ep, q, &wr);
+	if (!hold)
+		return posted(ep, q, &wr);
+	return hold_back(ep, &wr, true) < 0 ? -ENOTCONN : 0;
 }
 
 int ripc__iwv_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
