@@ -16,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Answers a message that is not received here: no standing buffer was used for it. */
 static void reply_ack(struct ripc__lane *lane, uint64_t id, int status)
 {
-	ripc__lane_notify(lane, RIPC__ACK, 0, 0, id, (uint32_t)status);
+	ripc__lane_notify(lane, RIPC__ACK, 0, 0, id | RIPC__ACK_REUSABLE, (uint32_t)status);
 }
 
 /*
