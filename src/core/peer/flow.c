@@ -36,9 +36,16 @@ void ripc__flow_advertised(struct ripc__flow *flow)
 	flow->advertise_at_units = flow->consumed_units + window / 4;
 }
 
+void ripc__flow_advertise_now(struct ripc__flow *flow)
+{
+	ripc__flow_advertised(flow);
+	ripc__lane_notify(flow->lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
+}
+
 /*
- * A delayed ACK would be sent before the CREDIT. Unless half of the window is used, both wait for
- * the reply: the ACK travels with it, the CREDIT behind it.
+ * The application probably replies to what it has just received. The reply does not wait for the
+ * CREDIT then, nor does an ACK that the reply carries. Half of the window is not exceeded, so the
+ * peer can send on.
  */
 static bool postponed(struct ripc__flow *flow)
 {
@@ -46,18 +53,26 @@ static bool postponed(struct ripc__flow *flow)
 	struct ripc__delayed_ack *ack = &ctx->delayed_ack;
 	uint64_t quarter = ctx->opt.service_window / RIPC__CREDIT_UNIT / 4;
 
-	if (!ack->held || ack->lane != flow->lane || (ack->credit_due && ack->credit_due != flow))
+	if (ctx->tp[flow->lane->tp].limits.caps & RIPC__CAP_SAME_HOST ||
+	    flow->consumed_units >= flow->advertise_at_units + quarter)
 		return false;
-	ack->credit_due = flow->consumed_units < flow->advertise_at_units + quarter ? flow : NULL;
-	return ack->credit_due;
+	if (!ack->lane)
+		*ack = (struct ripc__delayed_ack){.lane = flow->lane};
+	if (ack->lane != flow->lane || (ack->credit_due && ack->credit_due != flow))
+		return false;
+	ack->credit_due = flow;
+	return true;
 }
 
 void ripc__flow_advertise(struct ripc__flow *flow)
 {
+	struct ripc__delayed_ack *ack = &flow->lane->ctx->delayed_ack;
+
 	if (postponed(flow))
 		return;
-	ripc__flow_advertised(flow);
-	ripc__lane_notify(flow->lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
+	if (ack->lane && ack->credit_due == flow)
+		ack->credit_due = NULL;
+	ripc__flow_advertise_now(flow);
 }
 
 void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source)

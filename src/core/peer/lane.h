@@ -176,8 +176,9 @@ void ripc__lane_repost(struct ripc__lane *lane);
 
 /* The peer knows the whole window: sets the limit, and when the next one is due. */
 void ripc__flow_advertised(struct ripc__flow *flow);
-/* Advertises the whole window to the peer. */
+/* Advertises the whole window to the peer, now or behind the reply that is expected. */
 void ripc__flow_advertise(struct ripc__flow *flow);
+void ripc__flow_advertise_now(struct ripc__flow *flow);
 /*
  * The application received units of a flow. The peer gets credit when a quarter of the window is
  * free.

@@ -42,15 +42,14 @@ struct ripc__tp {
 	char why[256];   /* the reason, if it is not open */
 };
 
-/* The ACK that core/rendezvous/delayed_ack.c may send later. */
+/* The ACK and the CREDIT that core/rendezvous/delayed_ack.c may send later. */
 struct ripc__delayed_ack {
-	/* lane of the message; NULL: no ACK is tracked and the other fields are undefined */
+	/* lane of the message; NULL: nothing is tracked and the other fields are undefined */
 	struct ripc__lane *lane;
-	uint64_t word;         /* the request: ripc__rndv_ack_word() */
-	uint64_t delivered_ns; /* time of delivery */
-	bool held;             /* the ACK was not sent yet; false without a lane */
-	/* of this lane: its CREDIT follows the message that carries the ACK; or NULL */
-	struct ripc__flow *credit_due;
+	uint64_t word;                 /* the request: ripc__rndv_ack_word() */
+	uint64_t delivered_ns;         /* time of delivery; 0: no ACK is tracked */
+	bool held;                     /* the ACK was not sent yet; false without a lane */
+	struct ripc__flow *credit_due; /* of this lane: its CREDIT follows the reply; or NULL */
 };
 
 /*

@@ -31,7 +31,7 @@ void ripc__delayed_ack_flush(struct ripc *ctx)
 	if (ack.held)
 		send_ack(ack.lane, ack.word);
 	if (ack.credit_due)
-		ripc__flow_advertise(ack.credit_due);
+		ripc__flow_advertise_now(ack.credit_due);
 }
 
 void ripc__delayed_ack_before_copy(struct ripc *ctx, size_t len)
@@ -64,7 +64,8 @@ void ripc__delayed_ack_idle(struct ripc *ctx)
 
 	if (!lane)
 		return;
-	reset_streak(lane);
+	if (ctx->delayed_ack.delivered_ns)
+		reset_streak(lane);
 	if (ctx->delayed_ack.held)
 		lane->reply_streak = -RIPC__STREAK_PENALTY;
 	ripc__delayed_ack_flush(ctx);
@@ -73,11 +74,13 @@ void ripc__delayed_ack_idle(struct ripc *ctx)
 void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struct ripc_service *s)
 {
 	struct ripc *ctx = lane->ctx;
+	struct ripc__flow *credit_due = NULL;
 
 	/* A sender that does not wait for the reply gains nothing from a delayed ACK. */
-	if (ctx->delayed_ack.lane == lane)
+	if (ctx->delayed_ack.lane == lane && ctx->delayed_ack.delivered_ns)
 		reset_streak(lane);
-	ripc__delayed_ack_flush(ctx);
+	if (ctx->delayed_ack.lane != lane || ctx->delayed_ack.delivered_ns)
+		ripc__delayed_ack_flush(ctx);
 	/*
 	 * The application has other messages to handle or another path to reply, or the transport
 	 * makes an extra message cheap.
@@ -88,13 +91,17 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struc
 		send_ack(lane, word);
 		return;
 	}
+	/* Sends a CREDIT that is due as well. */
 	if (lane->reply_streak < RIPC__STREAK_MIN)
 		send_ack(lane, word);
+	if (ctx->delayed_ack.lane)
+		credit_due = ctx->delayed_ack.credit_due;
 	ctx->delayed_ack = (struct ripc__delayed_ack){
 		.lane = lane,
 		.word = word,
 		.delivered_ns = current_ns(ctx),
 		.held = lane->reply_streak >= RIPC__STREAK_MIN,
+		.credit_due = credit_due,
 	};
 	if (!ctx->delayed_ack.held)
 		return;
@@ -122,17 +129,18 @@ bool ripc__delayed_ack_piggybacks(struct ripc__lane *lane, size_t len)
 void ripc__delayed_ack_replied(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
-	struct ripc__flow *credit_due = ctx->delayed_ack.credit_due;
-	bool held = ctx->delayed_ack.held;
+	struct ripc__delayed_ack ack = ctx->delayed_ack;
 
-	if (ctx->delayed_ack.lane != lane)
+	if (ack.lane != lane)
 		return;
 	clear(ctx);
-	if (credit_due)
-		ripc__flow_advertise(credit_due);
-	if (current_ns(ctx) - ctx->delayed_ack.delivered_ns <= REPLY_MAX_NS)
+	if (ack.credit_due)
+		ripc__flow_advertise_now(ack.credit_due);
+	if (!ack.delivered_ns)
+		return;
+	if (current_ns(ctx) - ack.delivered_ns <= REPLY_MAX_NS)
 		lane->reply_streak += lane->reply_streak < RIPC__STREAK_MIN;
-	else if (held)
+	else if (ack.held)
 		lane->reply_streak = RIPC__STREAK_LATE;
 	else
 		reset_streak(lane);

@@ -12,9 +12,10 @@
  *             another message, a control message     sent
  *             the lane is closed                     dropped: the request and its ACK are repeated
  *
- * A context delays at most one ACK. A CREDIT for a service, due while an ACK is delayed on its
- * lane, follows the message that carries the ACK, unless half of the window is used. All functions
- * need the context's lock.
+ * A context delays at most one ACK. A CREDIT for a service, due while no other lane has something
+ * delayed, follows the reply, unless half of the window is used. Without a reply it is sent where
+ * an ACK would be, but not by the timer: the peer still has half of the window. All functions need
+ * the context's lock.
  */
 #ifndef RIPC_CORE_RENDEZVOUS_DELAYED_ACK_H
 #define RIPC_CORE_RENDEZVOUS_DELAYED_ACK_H

@@ -182,6 +182,78 @@ START_TEST(idle__sends_credit)
 }
 END_TEST
 
+/* Short messages of context 0 until a CREDIT of context 1 is due. */
+static void until_credit_due(void)
+{
+	struct ripc__flow *flow;
+
+	do {
+		OK(rig_short(&rig, 0, 1, 1000, 3, 0));
+		rig_expect(&rig, 1, 1000, 3);
+		flow = rig_lane(&rig, 1, 0)->flow;
+	} while (flow->consumed_units < flow->advertise_at_units);
+}
+
+/* Without an ACK that is delayed: the reply to a short message leaves first. */
+START_TEST(credit__follows_short_reply)
+{
+	uint64_t advertised = 0;
+	uint32_t back;
+
+	round_trip(100);
+	until_credit_due();
+	advertised = rig_lane(&rig, 1, 0)->flow->advertised_units;
+	back = sent(1);
+	OK(rig_short(&rig, 1, 0, 50, 2, 0));
+	ck_assert_uint_eq(sent(1), back + 2);
+	ck_assert_uint_gt(rig_lane(&rig, 1, 0)->flow->advertised_units, advertised);
+	rig_expect(&rig, 0, 50, 2);
+	/* Its time says nothing about replies to long messages. */
+	ck_assert_int_eq(reply_streak(1), 1);
+}
+END_TEST
+
+/* A receiver that does not reply sends it with its next call, and at the latest for half a window. */
+START_TEST(credit__needs_no_reply)
+{
+	struct ripc__flow *flow;
+	struct ripc_message *m;
+	uint64_t advertised;
+
+	round_trip(100);
+	until_credit_due();
+	flow = rig_lane(&rig, 1, 0)->flow;
+	advertised = flow->advertised_units;
+	RC(-EAGAIN, ripc_receive(rig.s[1], &m, 0));
+	ck_assert_uint_gt(flow->advertised_units, advertised);
+	ck_assert_int_eq(reply_streak(1), 1);
+	until_credit_due();
+	advertised = flow->advertised_units;
+	ripc__flow_consume(flow, rig.ctx[1]->opt.service_window / RIPC__CREDIT_UNIT / 4);
+	ck_assert_uint_gt(flow->advertised_units, advertised);
+	/* Nothing of it is left. */
+	advertised = flow->advertised_units;
+	OK(rig_short(&rig, 1, 0, 50, 2, 0));
+	ck_assert_uint_eq(flow->advertised_units, advertised);
+}
+END_TEST
+
+/* A CREDIT that is due already does not keep a long message's ACK from being delayed. */
+START_TEST(credit__with_delayed_ack)
+{
+	struct ripc_request *r;
+	uint32_t back;
+
+	fill_streak();
+	until_credit_due();
+	back = sent(1);
+	r = ping(100);
+	ck_assert(is_delayed(1));
+	answer(&r);
+	ck_assert_uint_eq(sent(1), back + 2);
+}
+END_TEST
+
 /* A receiver that waits instead of replying forgets the quick replies, also a single one. */
 START_TEST(idle__forgets_one_quick_reply)
 {
@@ -755,6 +827,9 @@ int main(void)
 	tcase_add_test(tc, queue__credit_after_reply);
 	tcase_add_test(tc, queue__credit_does_not_wait_long);
 	tcase_add_test(tc, idle__sends_credit);
+	tcase_add_test(tc, credit__follows_short_reply);
+	tcase_add_test(tc, credit__needs_no_reply);
+	tcase_add_test(tc, credit__with_delayed_ack);
 	tcase_add_test(tc, idle__forgets_one_quick_reply);
 	tcase_add_loop_test(tc, before_copy__return_buffer_for_free, 0, 2);
 	tcase_add_test(tc, queue__piggybacked_after_read);
