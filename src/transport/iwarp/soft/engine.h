@@ -27,7 +27,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define RIPC__SEND_MAX  17408u /* longest send: a payload of 16 KiB and a header */
+#define RIPC__SEND_MAX  33792u /* longest send: a payload of 32 KiB and a header */
 #define RIPC__READS_MAX 32u    /* reads outstanding in one direction at most */
 #define RIPC__WORKS_MAX 64u    /* writes posted and not yet reported at most */
 #define RIPC__FRAMED_MAX \

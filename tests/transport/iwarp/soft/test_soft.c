@@ -70,7 +70,7 @@ START_TEST(soft_limits__as_promised)
 
 	ck_assert_int_eq(side_open(&a, NULL), 0);
 	ops->limits(a.t, &l);
-	ck_assert_uint_eq(l.send_max, 17408);
+	ck_assert_uint_eq(l.send_max, 33792);
 	ck_assert_uint_eq(l.recv_depth, 0);
 	ck_assert_uint_ge(l.read_depth, 1);
 	ck_assert_uint_eq(l.datagram_max, 0);
@@ -83,7 +83,7 @@ START_TEST(soft_post_send__all_sizes)
 {
 	uint8_t *p = side_pattern(RIPC__SEND_MAX, 3);
 	static const size_t sizes[] = {1,   2,   3,   4,    5,    63,   64,    65,
-				       300, 512, 513, 1000, 4096, 8191, 16384, 17408};
+				       300, 512, 513, 1000, 4096, 8191, 16384, 33792};
 
 	sides_connect(_i ? "crc=on" : "crc=off");
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
