@@ -3,7 +3,7 @@
  * The first message to a new service on one host: the time from the call that sends it to the
  * answer, with looking the service up and connecting to its process in between.
  *
- *     first [ROUNDS]
+ *     connect [ROUNDS]
  *
  * Each round starts a new process with a new service. Prints one line of JSON.
  */
@@ -30,7 +30,7 @@ static double now_ms(void)
 
 static int fail(int err, const char *what)
 {
-	fprintf(stderr, "first: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
+	fprintf(stderr, "connect: %s: %s: %s\n", what, ripc_strerror(err), ripc_error_detail());
 	return 1;
 }
 
@@ -71,7 +71,7 @@ static pid_t start(uint64_t *id)
 		dup2(fds[1], STDOUT_FILENO);
 		close(fds[0]);
 		close(fds[1]);
-		execl("/proc/self/exe", "first", "serve", (char *)NULL);
+		execl("/proc/self/exe", "connect", "serve", (char *)NULL);
 		_exit(127);
 	}
 	close(fds[1]);
@@ -97,7 +97,7 @@ static int one_round(struct ripc_service *service, double *took_ms)
 	int err;
 
 	if (pid < 0) {
-		fprintf(stderr, "first: cannot start a server\n");
+		fprintf(stderr, "connect: cannot start a server\n");
 		return 1;
 	}
 	begin_ms = now_ms();

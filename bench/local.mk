@@ -33,7 +33,7 @@ bench_overhead_LDADD = libripc.la
 bench_clients_SOURCES = bench/clients.c
 bench_clients_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 bench_clients_LDADD = libtools.la libripc.la
-EXTRA_DIST += bench/flood.sh bench/lib.sh bench/shm.sh bench/ucx.sh bench/lab.sh \
+EXTRA_DIST += bench/flood.sh bench/lib.sh bench/messages.sh bench/lab.sh \
 	bench/lab_guest.sh bench/lab_report.sh bench/layers.sh \
 	bench/profile.sh bench/wake.sh bench/overhead.sh bench/gateway.sh
 

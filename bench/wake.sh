@@ -5,7 +5,7 @@
 # and with libripc's default, compared with ZeroMQ and NNG over their ipc. Every figure is the
 # median of ROUNDS runs, which take turns. Prints a Markdown table.
 #
-# Each run counts as "near" or "far" as in bench/shm.sh, and is dropped if that has changed.
+# Each run counts as "near" or "far" as in bench/messages.sh, and is dropped if that has changed.
 #
 # usage: bench/wake.sh [BUILD_DIR [ROUNDS]]     (default: the current directory, 5)
 #   CPUS="0 1"           the two processors

@@ -19,7 +19,7 @@ dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.s
 	tests/tools/test_two_hosts.sh tests/tools/test_wireshark.sh tests/tools/test_doctor.sh \
 	tests/tools/test_completion.sh tests/tools/test_tutorial.sh \
 	tests/tools/test_languages.sh tests/tools/test_bench.sh \
-	tests/tools/test_bench_calls.sh \
+	tests/tools/test_bench_calls.sh tests/tools/test_bench_messages.sh \
 	tests/tools/test_layers.sh tests/tools/test_profile.sh tests/tools/test_unstable.sh \
 	tests/tools/test_no_install.sh tests/tools/test_manpage_examples.sh \
 	tests/tools/gateway/test_bench_gateway.sh tests/tools/gateway/test_gateway.sh

@@ -208,12 +208,12 @@ START_TEST(credit__follows_short_reply)
 	ck_assert_uint_eq(sent(1), back + 2);
 	ck_assert_uint_gt(rig_lane(&rig, 1, 0)->flow->advertised_units, advertised);
 	rig_expect(&rig, 0, 50, 2);
-	/* Its time says nothing about replies to long messages. */
+	/* Only replies to long messages are counted. */
 	ck_assert_int_eq(reply_streak(1), 1);
 }
 END_TEST
 
-/* A receiver that does not reply sends it with its next call, and at the latest for half a window. */
+/* A receiver that does not reply sends it with its next call, or for half of the window. */
 START_TEST(credit__needs_no_reply)
 {
 	struct ripc__flow *flow;
