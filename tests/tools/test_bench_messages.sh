@@ -14,7 +14,7 @@ if ! taskset -c 1 true 2>/dev/null; then
 	skip "one processor only"
 	finish
 fi
-# Whatever the distance of the processors is: one placement.
+# One placement, at any distance of the processors.
 FAR_US=1000000 LESS=1000
 export FAR_US LESS
 bench=${srcdir:-.}/bench/messages.sh
