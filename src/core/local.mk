@@ -7,7 +7,8 @@ libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/conte
 libripc_internal_la_SOURCES += src/core/call/call.h src/core/call/caller.c \
 	src/core/call/caller.h src/core/call/result.c src/core/call/table.c \
 	src/core/call/callee.c
-libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/dispatch.c \
+libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/control.c \
+	src/core/message/control.h src/core/message/dispatch.c \
 	src/core/message/dispatch.h src/core/message/fast_receive.c \
 	src/core/message/fast_receive.h \
 	src/core/message/receive.c src/core/message/receive.h \

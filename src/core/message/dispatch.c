@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Handles each kind of message that arrives. The senders are peer/lane.c, rendezvous/sender.c and
- * rendezvous/receiver.c.
- */
-#include "core/peer/eviction.h"
-#include "core/memory/buffer.h"
+/* Checks what arrives, and handles messages with items and datagrams. */
 #include "core/group/group.h"
-#include "core/memory/mapped.h"
 #include "core/call/call.h"
+#include "core/message/control.h"
 #include "core/message/dispatch.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_progress.h"
 #include "core/memory/message.h"
 #include "core/memory/remote_returns.h"
 #include "core/message/receive.h"
-#include "core/watch/watch.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receive.h"
-#include "core/rendezvous/receiver.h"
-#include "core/rendezvous/sender.h"
 #include "core/reliable/reliable.h"
 #include "core/service/service.h"
 #include "wire/bytes.h"
@@ -38,40 +30,6 @@ static void release_buffer(struct ripc__lane *lane, const struct ripc__event *ev
 	if (ev->token)
 		tp->ops->release(tp->t, ev->token);
 	ripc__lane_repost(lane);
-}
-
-static struct ripc__flow *__attribute__((noinline))
-flow_lookup(struct ripc__lane *lane, uint64_t id)
-{
-	struct ripc__flow *f;
-
-	HASH_FIND(hh, lane->flows, &id, sizeof(id), f);
-	if (!f) {
-		if (lane->nflows >= RIPC__FLOWS_MAX)
-			return NULL;
-		f = calloc(1, sizeof(*f));
-		if (!f)
-			return NULL;
-		f->id = id;
-		f->lane = lane;
-		ripc__flow_advertised(f);
-		HASH_ADD(hh, lane->flows, id, sizeof(f->id), f);
-		if (!f->hh.tbl) {
-			free(f);
-			return NULL;
-		}
-		lane->nflows++;
-	}
-	lane->flow = f;
-	return f;
-}
-
-/* The flow to a service, created if needed. NULL: out of memory, or there are too many. */
-static inline struct ripc__flow *flow_get(struct ripc__lane *lane, uint64_t id)
-{
-	struct ripc__flow *f = lane->flow;
-
-	return RIPC__LIKELY(f && f->id == id) ? f : flow_lookup(lane, id);
 }
 
 /*
@@ -267,7 +225,7 @@ static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
 static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 			 const struct ripc__event *ev, uint32_t units)
 {
-	struct ripc__flow *flow = flow_get(lane, h->dest);
+	struct ripc__flow *flow = ripc__flow_get(lane, h->dest);
 
 	if (!flow || flow->arrived_units + units > flow->advertised_units) {
 		release_buffer(lane, ev);
@@ -306,163 +264,6 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 		return;
 	}
 	ripc__rndv_receive(lane, flow, h, ev, units);
-}
-
-/* A peer asks to be notified when the service ends. */
-static void receive_watch(struct ripc__lane *lane, uint64_t id)
-{
-	struct ripc_service *s = ripc__service_find(lane->ctx, id);
-	struct ripc__flow *flow = s ? flow_get(lane, id) : NULL;
-
-	if (!s) {
-		ripc__lane_notify(lane, RIPC__WATCH_END, 0, id, 0, 0);
-		return;
-	}
-	if (!flow) {
-		ripc__lane_protocol_error(lane, "watches more services than one peer may use");
-		return;
-	}
-	flow->service = s;
-	lane->nwatched += !flow->watched;
-	flow->watched = true;
-}
-
-static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h)
-{
-	struct ripc__credit *c;
-	struct ripc__dest *d;
-	uint64_t id = h->source;
-
-	HASH_FIND(hh, lane->credits, &id, sizeof(id), c);
-	if (!c || h->u[0] <= c->limit_units)
-		return;
-	c->limit_units = h->u[0];
-	d = ripc__dest_find(lane->ctx, id);
-	if (!d || d->peer != lane->peer)
-		return;
-	ripc__dest_flush(lane->ctx, d);
-	ripc__reliable_flush(lane);
-	ripc__dest_wake(lane->ctx, d);
-}
-
-static void receive_revoked(struct ripc__lane *lane, const struct ripc__header *h)
-{
-	struct ripc__local_return *r = ripc__local_return_find(lane->ctx, h->u[0]);
-
-	if (r && ripc__lane_same(r->lane, lane) && r->revoking)
-		ripc__local_return_revoked(lane->ctx, r);
-}
-
-/* The owner revokes buffers that are not stored here when the lane is idle. */
-static void receive_standing(struct ripc__lane *lane, const struct ripc__header *h)
-{
-	struct ripc__dest *d = ripc__dest_find(lane->ctx, h->source);
-	struct ripc__desc desc;
-
-	if (!d || d->peer != lane->peer || lane->peer->lane != lane)
-		return;
-	for (unsigned i = 0; i < h->nreturns; i++) {
-		ripc__desc_get(&desc, h->returns, i);
-		ripc__remote_return_add(d, &desc, 0, true);
-	}
-}
-
-static void __attribute__((noinline))
-receive_control(struct ripc__lane *lane, const struct ripc__header *h)
-{
-	struct ripc__dest *d;
-	const char *why = NULL;
-
-	switch (h->kind) {
-	case RIPC__ACK:
-		ripc__request_acked(lane, h->u[0], (int)(int32_t)(uint32_t)h->u[1],
-				    h->u[1] >> 32 & RIPC__ACK_KEPT);
-		break;
-	case RIPC__MAP_ACK:
-		ripc__export_acked(lane, h->u[0]);
-		break;
-	case RIPC__RELEASE:
-		ripc__request_release_item(lane, h->u[0], h->u[1]);
-		break;
-	case RIPC__UNMAP:
-		ripc__import_unmap(lane, h->u[0]);
-		break;
-	case RIPC__GRANT:
-		if (ripc__request_grant(lane, h, &why))
-			ripc__lane_protocol_error(lane, why);
-		break;
-	case RIPC__FIN:
-		ripc__rndv_fin(lane, h->u[0]);
-		break;
-	case RIPC__CANCEL:
-		ripc__rndv_cancel(lane, h->u[0]);
-		break;
-	case RIPC__CREDIT:
-		receive_credit(lane, h);
-		break;
-	case RIPC__PING:
-		ripc__lane_notify(lane, RIPC__PONG, 0, 0, h->u[0], 0);
-		break;
-	case RIPC__REVOKE:
-		ripc__remote_return_revoke(lane, ripc__dest_find(lane->ctx, h->source), h->u[0]);
-		break;
-	case RIPC__REVOKED:
-		receive_revoked(lane, h);
-		break;
-	case RIPC__STANDING_GRANT:
-		receive_standing(lane, h);
-		break;
-	case RIPC__NOSERVICE:
-		d = ripc__dest_find(lane->ctx, h->source);
-		if (d && d->peer == lane->peer)
-			ripc__dest_invalidate(lane->ctx, d,
-					      "its former holder does not hold it any more");
-		break;
-	case RIPC__GROUP:
-		ripc__group_receive(lane->ctx, lane->tp, lane, h);
-		break;
-	case RIPC__MCAST_ACK:
-		ripc__mcast_acked(lane, h);
-		break;
-	case RIPC__JOIN:
-	case RIPC__MEMBER:
-	case RIPC__COORDINATOR:
-		if (ripc__group_control(lane, h, &why))
-			ripc__lane_protocol_error(lane, why);
-		break;
-	case RIPC__GOAWAY:
-		ripc__lane_goaway(lane, h->u[0]);
-		break;
-	case RIPC__RELIABLE_BEGIN:
-		if (ripc__reliable_begin(lane, h->dest, h->u[0]))
-			ripc__lane_fail(lane, -ENOMEM, "no memory for reliable messages");
-		break;
-	case RIPC__RELIABLE_ACK:
-		ripc__reliable_acked(lane, h->u[0]);
-		break;
-	case RIPC__RELIABLE_REFUSED:
-		ripc__reliable_refused(lane, h->u[0]);
-		break;
-	case RIPC__CALL_CANCEL:
-		ripc__request_cancelled(lane, h->u[0]);
-		break;
-	case RIPC__CALL_STATE:
-		ripc__call_state_received(lane, h->u[0], h->u[1]);
-		break;
-	case RIPC__WATCH:
-		receive_watch(lane, h->dest);
-		break;
-	case RIPC__WATCH_END:
-		ripc__watch_ended(lane, h->source);
-		break;
-	case RIPC__BYE:
-		ripc__requests_bye(lane);
-		ripc__reliable_bye(lane);
-		ripc__lane_fail(lane, -ECONNRESET, "the peer closed its context");
-		break;
-	default:
-		break;
-	}
 }
 
 void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev)
@@ -511,7 +312,7 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 			len -= RIPC__ACK_WORD;
 		receive_data(lane, &h, ev, ripc__units_of(len));
 	} else {
-		receive_control(lane, &h);
+		ripc__control_receive(lane, &h);
 		/* h points into the buffer until here. */
 		if (ev->token)
 			lane->ctx->tp[lane->tp].ops->release(lane->ctx->tp[lane->tp].t, ev->token);

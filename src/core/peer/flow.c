@@ -28,6 +28,31 @@ struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id)
 	return c;
 }
 
+struct ripc__flow *ripc__flow_lookup(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__flow *f;
+
+	HASH_FIND(hh, lane->flows, &id, sizeof(id), f);
+	if (!f) {
+		if (lane->nflows >= RIPC__FLOWS_MAX)
+			return NULL;
+		f = calloc(1, sizeof(*f));
+		if (!f)
+			return NULL;
+		f->id = id;
+		f->lane = lane;
+		ripc__flow_advertised(f);
+		HASH_ADD(hh, lane->flows, id, sizeof(f->id), f);
+		if (!f->hh.tbl) {
+			free(f);
+			return NULL;
+		}
+		lane->nflows++;
+	}
+	lane->flow = f;
+	return f;
+}
+
 void ripc__flow_advertised(struct ripc__flow *flow)
 {
 	uint64_t window = flow->lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;

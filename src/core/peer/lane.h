@@ -171,6 +171,15 @@ void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, ui
 /* Credit of a service on this lane, created if needed. Return: NULL: out of memory. */
 struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id);
 
+/* The flow to a local service, created if needed. NULL: out of memory, or there are too many. */
+struct ripc__flow *ripc__flow_lookup(struct ripc__lane *lane, uint64_t id);
+static inline struct ripc__flow *ripc__flow_get(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__flow *f = lane->flow;
+
+	return RIPC__LIKELY(f && f->id == id) ? f : ripc__flow_lookup(lane, id);
+}
+
 /* A receive buffer is free again: its credit returns to the peer. */
 void ripc__lane_repost(struct ripc__lane *lane);
 

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/message/control.h"
+#include "core/call/call.h"
+#include "core/group/group.h"
+#include "core/memory/buffer.h"
+#include "core/memory/mapped.h"
+#include "core/memory/remote_returns.h"
+#include "core/peer/eviction.h"
+#include "core/peer/lane.h"
+#include "core/peer/lane_progress.h"
+#include "core/peer/peer.h"
+#include "core/reliable/reliable.h"
+#include "core/rendezvous/receiver.h"
+#include "core/rendezvous/sender.h"
+#include "core/service/service.h"
+#include "core/watch/watch.h"
+
+/* A peer asks to be notified when the service ends. */
+static void receive_watch(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc_service *s = ripc__service_find(lane->ctx, id);
+	struct ripc__flow *flow = s ? ripc__flow_get(lane, id) : NULL;
+
+	if (!s) {
+		ripc__lane_notify(lane, RIPC__WATCH_END, 0, id, 0, 0);
+		return;
+	}
+	if (!flow) {
+		ripc__lane_protocol_error(lane, "watches more services than one peer may use");
+		return;
+	}
+	flow->service = s;
+	lane->nwatched += !flow->watched;
+	flow->watched = true;
+}
+
+static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__credit *c;
+	struct ripc__dest *d;
+	uint64_t id = h->source;
+
+	HASH_FIND(hh, lane->credits, &id, sizeof(id), c);
+	if (!c || h->u[0] <= c->limit_units)
+		return;
+	c->limit_units = h->u[0];
+	d = ripc__dest_find(lane->ctx, id);
+	if (!d || d->peer != lane->peer)
+		return;
+	ripc__dest_flush(lane->ctx, d);
+	ripc__reliable_flush(lane);
+	ripc__dest_wake(lane->ctx, d);
+}
+
+static void receive_revoked(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__local_return *r = ripc__local_return_find(lane->ctx, h->u[0]);
+
+	if (r && ripc__lane_same(r->lane, lane) && r->revoking)
+		ripc__local_return_revoked(lane->ctx, r);
+}
+
+/* The owner revokes buffers that are not stored here when the lane is idle. */
+static void receive_standing(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__dest *d = ripc__dest_find(lane->ctx, h->source);
+	struct ripc__desc desc;
+
+	if (!d || d->peer != lane->peer || lane->peer->lane != lane)
+		return;
+	for (unsigned i = 0; i < h->nreturns; i++) {
+		ripc__desc_get(&desc, h->returns, i);
+		ripc__remote_return_add(d, &desc, 0, true);
+	}
+}
+
+void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__dest *d;
+	const char *why = NULL;
+
+	switch (h->kind) {
+	case RIPC__ACK:
+		ripc__request_acked(lane, h->u[0], (int)(int32_t)(uint32_t)h->u[1],
+				    h->u[1] >> 32 & RIPC__ACK_KEPT);
+		break;
+	case RIPC__MAP_ACK:
+		ripc__export_acked(lane, h->u[0]);
+		break;
+	case RIPC__RELEASE:
+		ripc__request_release_item(lane, h->u[0], h->u[1]);
+		break;
+	case RIPC__UNMAP:
+		ripc__import_unmap(lane, h->u[0]);
+		break;
+	case RIPC__GRANT:
+		if (ripc__request_grant(lane, h, &why))
+			ripc__lane_protocol_error(lane, why);
+		break;
+	case RIPC__FIN:
+		ripc__rndv_fin(lane, h->u[0]);
+		break;
+	case RIPC__CANCEL:
+		ripc__rndv_cancel(lane, h->u[0]);
+		break;
+	case RIPC__CREDIT:
+		receive_credit(lane, h);
+		break;
+	case RIPC__PING:
+		ripc__lane_notify(lane, RIPC__PONG, 0, 0, h->u[0], 0);
+		break;
+	case RIPC__REVOKE:
+		ripc__remote_return_revoke(lane, ripc__dest_find(lane->ctx, h->source), h->u[0]);
+		break;
+	case RIPC__REVOKED:
+		receive_revoked(lane, h);
+		break;
+	case RIPC__STANDING_GRANT:
+		receive_standing(lane, h);
+		break;
+	case RIPC__NOSERVICE:
+		d = ripc__dest_find(lane->ctx, h->source);
+		if (d && d->peer == lane->peer)
+			ripc__dest_invalidate(lane->ctx, d,
+					      "its former holder does not hold it any more");
+		break;
+	case RIPC__GROUP:
+		ripc__group_receive(lane->ctx, lane->tp, lane, h);
+		break;
+	case RIPC__MCAST_ACK:
+		ripc__mcast_acked(lane, h);
+		break;
+	case RIPC__JOIN:
+	case RIPC__MEMBER:
+	case RIPC__COORDINATOR:
+		if (ripc__group_control(lane, h, &why))
+			ripc__lane_protocol_error(lane, why);
+		break;
+	case RIPC__GOAWAY:
+		ripc__lane_goaway(lane, h->u[0]);
+		break;
+	case RIPC__RELIABLE_BEGIN:
+		if (ripc__reliable_begin(lane, h->dest, h->u[0]))
+			ripc__lane_fail(lane, -ENOMEM, "no memory for reliable messages");
+		break;
+	case RIPC__RELIABLE_ACK:
+		ripc__reliable_acked(lane, h->u[0]);
+		break;
+	case RIPC__RELIABLE_REFUSED:
+		ripc__reliable_refused(lane, h->u[0]);
+		break;
+	case RIPC__CALL_CANCEL:
+		ripc__request_cancelled(lane, h->u[0]);
+		break;
+	case RIPC__CALL_STATE:
+		ripc__call_state_received(lane, h->u[0], h->u[1]);
+		break;
+	case RIPC__WATCH:
+		receive_watch(lane, h->dest);
+		break;
+	case RIPC__WATCH_END:
+		ripc__watch_ended(lane, h->source);
+		break;
+	case RIPC__BYE:
+		ripc__requests_bye(lane);
+		ripc__reliable_bye(lane);
+		ripc__lane_fail(lane, -ECONNRESET, "the peer closed its context");
+		break;
+	default:
+		break;
+	}
+}
