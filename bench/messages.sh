@@ -3,8 +3,8 @@
 #
 # Short, medium and long messages between two processes of one host, each figure beside its
 # reference and its target: shm beside UCX and eventfds, zero copy, iwarp/soft beside plain TCP.
-# Every figure is the median of ROUNDS runs, in which all cells take turns. With the build tree of an
-# older commit the cells of both trees take turns. Prints a Markdown table.
+# Every figure is the median of ROUNDS runs, in which all cells take turns. With the build tree of
+# an older commit the cells of both trees take turns. Prints a Markdown table.
 #
 # A host may move the virtual processors of a guest. Each run counts as "near" or "far" by the round
 # trip of a cache line before and after it, and is dropped if that has changed.
@@ -138,7 +138,7 @@ files()
 all_cells()
 {
 	local size
-	# What is compared follows each other, so that it has the same placement.
+	# Cells that are compared follow each other, so that they have the same placement.
 	for size in 8 56; do
 		cell latency "lat_$size" auto $size 100000 transports=shm
 	done
@@ -224,8 +224,8 @@ cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 echo "$(date -u +%Y-%m-%d), $cpu, $(nproc) processors, Linux $(uname -r), libripc $(
 	"$build/tools/ripc-perf" --version | awk '{ print $2 }')$(
 	command -v ucx_info >/dev/null && ucx_info -v | sed -n 's/^# Library version: /, UCX /p')."
-echo "Command: \`bench/messages.sh BUILD $rounds${old:+ OLD}\`; near / far, medians of the runs of" \
-	"each placement, one process per processor. Times are the p50 of round trips in us."
+echo "Command: \`bench/messages.sh BUILD $rounds${old:+ OLD}\`; near / far, medians of the runs" \
+	"of each placement, one process per processor. Times are the p50 of round trips in us."
 echo
 echo "| What | libripc |${old:+ old |} reference | ratio | target |"
 echo "|---|---|${old:+---|}---|---|---|"
