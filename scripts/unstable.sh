@@ -56,7 +56,9 @@ rerun_failures()
 		fi
 		for ((i = 1; i <= rerun_times; i++)); do
 			again=${log%.log}-$i.log
-			if ! rerun "$stage" "$name" "$again"; then
+			# A run without a test that passes shows nothing.
+			if ! rerun "$stage" "$name" "$again" ||
+				! grep -qaE '(^|[^0-9])[1-9][0-9]* passed, 0 failed' "$again"; then
 				echo "FAIL: [$stage] $name failed again alone (run $i): $again"
 				continue 2
 			fi

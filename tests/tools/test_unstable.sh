@@ -6,12 +6,14 @@ top=${srcdir:-$(dirname "$0")/../..}
 . "$top/tests/tools/lib.sh"
 . "$top/scripts/unstable.sh"
 
-# rerun STAGE NAME LOG: the number in the name is the run that fails; 0: none.
+# rerun STAGE NAME LOG: the number in the name is the run that fails; 0: none. A program named
+# nothing has no test that runs.
 rerun()
 {
 	echo "$2" >>"$results/runs"
 	runs_of_it=$(grep -c "^$2\$" "$results/runs")
-	echo "run $runs_of_it of $2" >"$3"
+	[ "$2" = nothing_0 ] && tests_of_it=0 || tests_of_it=12
+	echo "run $runs_of_it of $2: $tests_of_it passed, 0 failed, 1 skipped" >"$3"
 	[ "$runs_of_it" -ne "${2##*_}" ]
 }
 
@@ -61,6 +63,8 @@ scene "a failure by chance" tests/a_3
 counts "one that fails the third time stays failed" 110 2 3
 has "its last log is named" "$out" 'FAIL: \[gcc\] tests/a_3 failed again .*gcc-tests-a_3-3.log'
 grep -q '^unstable:' "$out" && bad "it is listed as unstable" "$out" || ok "it is not listed"
+scene "a failure by chance" nothing_0
+counts "one that runs no test alone stays failed" 110 2 1
 scene "a failure by chance" tests/a_0 tests/b_1 tests/c_0
 counts "of three the one that fails again stays failed" 134 2 7
 scene "a failure by chance" tests/a_0 tests/b_0 tests/c_0 tests/d_0
