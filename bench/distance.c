@@ -5,7 +5,7 @@
  * and after every 32 messages, and these count as near or far by it, or not at all. Prints JSON:
  * how many of 32, and nanoseconds of one round trip.
  *
- * usage: near [BYTES [COUNT [CPU CPU]]]     (default: 64 4000 0 1; COUNT: of 32 round trips)
+ * usage: distance [BYTES [COUNT [CPU CPU]]]     (default: 64 4000 0 1; COUNT: of 32 round trips)
  */
 #define _GNU_SOURCE
 #include <ripc.h>
@@ -54,7 +54,7 @@ static void pin(int cpu)
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
-		perror("near: cannot pin");
+		perror("distance: cannot pin");
 }
 
 /*
@@ -85,7 +85,7 @@ static int start(uint64_t id, struct ripc_service **service)
 	if (!err)
 		err = ripc_service_register(ctx, id, 0, service);
 	if (err)
-		fprintf(stderr, "near: %s: %s\n", ripc_strerror(err), ripc_error_detail());
+		fprintf(stderr, "distance: %s: %s\n", ripc_strerror(err), ripc_error_detail());
 	return err;
 }
 
@@ -127,7 +127,7 @@ static int batch(struct ripc_service *service, uint64_t dest, char *bytes, size_
 			ripc_message_free(m);
 	}
 	if (err)
-		fprintf(stderr, "near: %s: %s\n", ripc_strerror(err), ripc_error_detail());
+		fprintf(stderr, "distance: %s: %s\n", ripc_strerror(err), ripc_error_detail());
 	return err;
 }
 

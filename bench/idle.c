@@ -2,13 +2,11 @@
 /*
  * The cost of idle connected peers: one service and PEERS clients, each a process of its own. First
  * all are idle for SECONDS: the processor time of the service's process, and how often it woke.
- * Then
- * one of them calls CALLS times, the others stay idle: the same, per call. Settings come from the
- * environment (RIPC_TRANSPORTS, RIPC_WAIT). Prints one line of JSON.
+ * Then one of them calls CALLS times, the others stay idle: the same, per call. Settings come from
+ * the environment (RIPC_TRANSPORTS, RIPC_WAIT). Prints one line of JSON.
  *
  * Under valgrind --tool=callgrind the instructions of the service are counted: the difference of
- * two
- * runs with different CALLS is the cost of the calls.
+ * two runs with different CALLS is the cost of the calls.
  *
  * usage: idle PEERS SECONDS CALLS
  */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-noinst_PROGRAMS += bench/calls bench/flood bench/peers bench/connect bench/files \
+noinst_PROGRAMS += bench/calls bench/flood bench/connect bench/files \
 	bench/ring bench/clients \
 	bench/handover bench/layers bench/zero_copy \
 	bench/wake bench/distance
@@ -15,8 +15,6 @@ bench_wake_SOURCES = bench/wake.c
 bench_wake_LDADD = libripc.la
 bench_flood_SOURCES = bench/flood.c
 bench_flood_LDADD = libripc_internal.la
-bench_peers_SOURCES = bench/peers.c
-bench_peers_LDADD = libripc.la
 bench_connect_SOURCES = bench/connect.c
 bench_connect_LDADD = libripc.la
 bench_files_SOURCES = bench/files.c
