@@ -69,8 +69,8 @@ void ripc__flow_advertise_now(struct ripc__flow *flow)
 
 /*
  * The application probably replies to what it has just received. The reply does not wait for the
- * CREDIT then, nor does an ACK that the reply carries. Half of the window is not exceeded, so the
- * peer can send on.
+ * CREDIT then, nor does an ACK that the reply carries. Half of the window is left, enough for a
+ * message of any length: the peer can send on even if the application never calls again.
  */
 static bool postponed(struct ripc__flow *flow)
 {
@@ -78,7 +78,10 @@ static bool postponed(struct ripc__flow *flow)
 	struct ripc__delayed_ack *ack = &ctx->delayed_ack;
 	uint64_t quarter = ctx->opt.service_window / RIPC__CREDIT_UNIT / 4;
 
-	if (ctx->tp[flow->lane->tp].limits.caps & RIPC__CAP_SAME_HOST ||
+	/* A flow goes with its lane. */
+	if (flow->lane->state != RIPC__LANE_UP ||
+	    ctx->tp[flow->lane->tp].limits.caps & RIPC__CAP_SAME_HOST ||
+	    2 * quarter < ripc__units_of(flow->lane->send_max) ||
 	    flow->consumed_units >= flow->advertise_at_units + quarter)
 		return false;
 	if (!ack->lane)

@@ -238,6 +238,46 @@ START_TEST(credit__needs_no_reply)
 }
 END_TEST
 
+/* Not if a message may need more than half of the window: its sender would wait for the CREDIT. */
+START_TEST(credit__at_once_in_small_window)
+{
+	struct ripc__flow *flow;
+	uint64_t advertised, half = rig.ctx[1]->opt.service_window / 2;
+
+	round_trip(100);
+	flow = rig_lane(&rig, 1, 0)->flow;
+	rig_lane(&rig, 1, 0)->send_max = (uint32_t)half + 1;
+	advertised = flow->advertised_units;
+	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
+	ck_assert_uint_gt(flow->advertised_units, advertised);
+	rig_lane(&rig, 1, 0)->send_max = (uint32_t)half;
+	advertised = flow->advertised_units;
+	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
+	ck_assert_uint_eq(flow->advertised_units, advertised);
+}
+END_TEST
+
+/* A flow is freed with its lane. */
+START_TEST(credit__not_after_lane)
+{
+	struct ripc__lane *lane;
+	struct ripc__flow *flow;
+
+	round_trip(100);
+	lane = rig_lane(&rig, 1, 0);
+	flow = lane->flow;
+	lane->state = RIPC__LANE_RETIRING;
+	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
+	ck_assert_ptr_null(rig.ctx[1]->delayed_ack.lane);
+	lane->state = RIPC__LANE_UP;
+	until_credit_due();
+	ck_assert_ptr_eq(rig.ctx[1]->delayed_ack.lane, lane);
+	rig_close(&rig, 0);
+	rig_run(&rig, 5);
+	ck_assert_ptr_null(rig.ctx[1]->delayed_ack.lane);
+}
+END_TEST
+
 /* A CREDIT that is due already does not keep a long message's ACK from being delayed. */
 START_TEST(credit__with_delayed_ack)
 {
@@ -829,6 +869,8 @@ int main(void)
 	tcase_add_test(tc, idle__sends_credit);
 	tcase_add_test(tc, credit__follows_short_reply);
 	tcase_add_test(tc, credit__needs_no_reply);
+	tcase_add_test(tc, credit__at_once_in_small_window);
+	tcase_add_test(tc, credit__not_after_lane);
 	tcase_add_test(tc, credit__with_delayed_ack);
 	tcase_add_test(tc, idle__forgets_one_quick_reply);
 	tcase_add_loop_test(tc, before_copy__return_buffer_for_free, 0, 2);
