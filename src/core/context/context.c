@@ -377,6 +377,16 @@ static void context_end(struct ripc *ctx, bool graceful)
 	ripc__peers_free(ctx);
 }
 
+static void free_messages(struct ripc__message *m)
+{
+	while (m) {
+		struct ripc__message *next = m->next;
+
+		free(m);
+		m = next;
+	}
+}
+
 /*
  * The part of closing that may wait, for an ensemble or a device. It needs no lock, because no
  * other thread is in the context.
@@ -388,12 +398,8 @@ static void RIPC__NO_ANALYSIS context_release(struct ripc *ctx, bool graceful)
 	else
 		ripc__resolver_kill(ctx->resolver);
 	ripc__transports_close(ctx);
-	while (ctx->message_cache) {
-		struct ripc__message *m = ctx->message_cache;
-
-		ctx->message_cache = m->next;
-		free(m);
-	}
+	free_messages(ctx->message_cache);
+	free_messages(ctx->small_first);
 	ripc__memory_fini(ctx);
 }
 

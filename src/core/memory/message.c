@@ -22,13 +22,6 @@ static int __attribute__((noinline)) message_arrays(struct ripc__message *m, uns
 	return 0;
 }
 
-static inline void message_cache_put(struct ripc *ctx, struct ripc__message *m)
-{
-	m->next = ctx->message_cache;
-	ctx->message_cache = m;
-	ctx->message_cached++;
-}
-
 struct ripc__message *__attribute__((noinline)) ripc__message_cache_fill(struct ripc *ctx)
 {
 	struct ripc__message *m = malloc(sizeof(*m));
@@ -45,7 +38,7 @@ struct ripc__message *__attribute__((noinline)) ripc__message_cache_fill(struct 
 	m->pool = m->regions;
 	m->call_kind = RIPC__CALL_NONE;
 	ripc__list_init(&m->held);
-	message_cache_put(ctx, m);
+	ripc__message_cache_put(ctx, m);
 	return m;
 }
 
@@ -125,23 +118,34 @@ static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 	m->pub.event = RIPC_EVENT_NONE;
 }
 
+/* Whether it holds nothing but its struct. */
+static inline bool is_small(const struct ripc__message *m)
+{
+	return !((uintptr_t)m->flow | (uintptr_t)m->token | (uintptr_t)m->heap |
+		 (uintptr_t)m->arrays | m->pub.is_long | m->pub.group | m->call_kind);
+}
+
 static inline void message_release(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
-	if ((uintptr_t)m->flow | (uintptr_t)m->token | (uintptr_t)m->heap | (uintptr_t)m->arrays |
-	    m->pub.is_long | m->pub.group | m->call_kind)
+	if (!is_small(m))
 		release_resources(m);
 	ripc__list_del(&m->held);
-	if (RIPC__LIKELY(ctx->message_cached < RIPC__MESSAGE_CACHE))
-		message_cache_put(ctx, m);
-	else
-		free(m);
+	ripc__message_cache_put(ctx, m);
 }
 
 void ripc__message_release(struct ripc__message *m)
 {
 	message_release(m);
+}
+
+void ripc__message_hand_out(struct ripc *ctx, struct ripc__message *m)
+{
+	if (is_small(m) && m->pub.event == RIPC_EVENT_NONE)
+		ripc__message_hand_out_small(ctx, m);
+	else
+		ripc__list_add(&ctx->messages, &m->held);
 }
 
 void ripc__messages_lane_closed(struct ripc__lane *lane)
@@ -169,7 +173,13 @@ void ripc_message_free(struct ripc_message *message)
 	struct ripc__message *m = (struct ripc__message *)message;
 	struct ripc *ctx;
 
-	if (!m || ripc__check_owner(m->ctx))
+	if (!m)
+		return;
+	if (RIPC__LIKELY(m->small)) {
+		atomic_store_explicit(&m->freed, true, memory_order_release);
+		return;
+	}
+	if (ripc__check_owner(m->ctx))
 		return;
 	ctx = m->ctx;
 	ripc__lock(ctx);

@@ -5,6 +5,8 @@
 
 #include "core/service/message.h"
 
+#include <stdlib.h>
+
 #define RIPC__MESSAGE_CACHE 4096 /* structs kept for reuse at most */
 
 /* A message with room for nitems; NULL: out of memory. */
@@ -29,6 +31,18 @@ static inline struct ripc__message *ripc__message_cache_pop(struct ripc *ctx)
 	return m;
 }
 
+/* Puts a clean one back. */
+static inline void ripc__message_cache_put(struct ripc *ctx, struct ripc__message *m)
+{
+	if (RIPC__UNLIKELY(ctx->message_cached >= RIPC__MESSAGE_CACHE)) {
+		free(m);
+		return;
+	}
+	m->next = ctx->message_cache;
+	ctx->message_cache = m;
+	ctx->message_cached++;
+}
+
 /* Makes it the request or the answer of call id, from a message of p. */
 static inline void ripc__message_set_call(struct ripc__message *m, enum ripc__call_kind kind,
 					  uint64_t id, uint32_t word, struct ripc__peer *p)
@@ -44,6 +58,50 @@ static inline void ripc__message_set_call(struct ripc__message *m, enum ripc__ca
 
 /* Gives back its buffers and itself. */
 void ripc__message_release(struct ripc__message *m);
+
+/*
+ * Small messages hold nothing but their struct. The application frees them without the lock: its
+ * thread marks the struct as freed, and the receipt of a later small message takes it back. Each
+ * receipt looks at the two oldest ones; the first one that is still in use becomes the newest. So
+ * there are about twice as many as are in use, and their number shrinks after a burst.
+ */
+static inline void ripc__small_add(struct ripc *ctx, struct ripc__message *m)
+{
+	m->next = NULL;
+	if (ctx->small_first)
+		ctx->small_last->next = m;
+	else
+		ctx->small_first = m;
+	ctx->small_last = m;
+}
+
+/* Takes back small messages that were freed. */
+static inline void ripc__small_reclaim(struct ripc *ctx)
+{
+	struct ripc__message *m;
+
+	for (unsigned i = 0; i < 2 && (m = ctx->small_first); i++) {
+		ctx->small_first = m->next;
+		if (!atomic_load_explicit(&m->freed, memory_order_acquire)) {
+			ripc__small_add(ctx, m);
+			return;
+		}
+		m->small = false;
+		atomic_store_explicit(&m->freed, false, memory_order_relaxed);
+		ripc__message_cache_put(ctx, m);
+	}
+}
+
+/* Gives the application a small message. */
+static inline void ripc__message_hand_out_small(struct ripc *ctx, struct ripc__message *m)
+{
+	ripc__small_reclaim(ctx);
+	m->small = true;
+	ripc__small_add(ctx, m);
+}
+
+/* Gives the application a message. */
+void ripc__message_hand_out(struct ripc *ctx, struct ripc__message *m);
 
 /* Gives its credit back to its sender: the application has taken it, or never will. */
 void ripc__message_return_credit(struct ripc__message *m);

@@ -45,7 +45,7 @@ receive_other(struct ripc *ctx, struct ripc_service *s, unsigned tp, struct ripc
 {
 	switch (ripc__fast_receive(ctx, s, tp, m, ev)) {
 	case RIPC__FAST_MESSAGE:
-		ripc__list_add(&ctx->messages, &m->held);
+		ripc__message_hand_out(ctx, m);
 		return m;
 	case RIPC__FAST_DONE:
 		return NULL;
@@ -67,7 +67,10 @@ static __always_inline struct ripc__message *receive_event(struct ripc *ctx, str
 	if (RIPC__UNLIKELY(!s || ev->kind != RIPC__EV_RECV ||
 			   !ripc__receive_next(ctx, s, tp, m, ev, 0)))
 		return receive_other(ctx, s, tp, m, ev);
-	ripc__list_add(&ctx->messages, &m->held);
+	if (RIPC__LIKELY(!m->token))
+		ripc__message_hand_out_small(ctx, m);
+	else
+		ripc__list_add(&ctx->messages, &m->held);
 	return m;
 }
 

@@ -12,7 +12,7 @@ struct ripc_service;
 
 enum ripc__fast {
 	RIPC__FAST_NOTHING, /* nothing was done: ripc__dispatch_event() does all */
-	RIPC__FAST_MESSAGE, /* m is a message for s, not in ctx->messages */
+	RIPC__FAST_MESSAGE, /* m is a message for s, not yet handed out */
 	RIPC__FAST_DONE,    /* m was an answer: its call has ended */
 };
 

@@ -510,8 +510,8 @@ int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_
 	if (RIPC__UNLIKELY(!*m))
 		rc = receive_waiting(s, m, timeout_ms);
 	if (*m) {
-		ripc__list_add(&s->ctx->messages, &(*m)->held);
 		ripc__message_return_credit(*m);
+		ripc__message_hand_out(s->ctx, *m);
 		if ((*m)->pub.is_long || !ripc__list_empty(&s->rndvs_in))
 			ripc__rndv_resume(s);
 	}

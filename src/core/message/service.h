@@ -6,8 +6,8 @@
 #include "core/service/service.h"
 
 /*
- * Waits for the next message and takes it out of the queue, into ctx->messages. *m: it, or NULL.
- * Return: as ripc_receive(). Lock held.
+ * Waits for the next message, takes it out of the queue and gives it to the application. *m: it,
+ * or NULL. Return: as ripc_receive(). Lock held.
  */
 int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_ms);
 

@@ -108,7 +108,9 @@ struct ripc {
 	struct ripc__dest *last_dest;  /* the one looked up last, or NULL */
 	struct ripc__list lanes;       /* all lanes, in any state */
 	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
-	struct ripc__list messages;    /* received messages the application holds */
+	struct ripc__list messages;    /* received messages the application holds, */
+	/* and the small ones, singly linked, the oldest first: core/memory/message.h */
+	struct ripc__message *small_first, *small_last;
 	struct ripc__list requests;    /* all requests the application holds */
 	/* core/progress/completion.h */
 	struct ripc__list completions;

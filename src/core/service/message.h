@@ -21,14 +21,16 @@ struct ripc__message {
 	struct ripc_message
 		pub; /* first: the application's pointer. Clean: is_long, group, event 0 */
 	struct iovec iov[RIPC__MESSAGE_INLINE];
-	struct ripc__message *next; /* in a service's queue or in the cache */
-	/* in ctx->messages while the application holds the message; clean: in no list */
+	struct ripc__message *next; /* in a service's queue, in the cache, among the small ones */
+	/* in ctx->messages while the application holds it, unless it is small; clean: in no list */
 	struct ripc__list held;
 	struct ripc *ctx;
 	uint32_t units; /* of the flow's credit */
 	uint32_t bytes; /* payload of a short message */
 	uint8_t placement[RIPC__MESSAGE_INLINE];
 	uint8_t tp; /* index of the token's transport */
+	bool small;        /* held by the application, see core/memory/message.h; clean: false */
+	atomic_bool freed; /* small: the application has freed it; clean: false */
 	/* flow whose credit it holds until it is received; clean: NULL */
 	struct ripc__flow *flow;
 	void *token;  /* receive buffer of the transport; clean: NULL */

@@ -56,6 +56,78 @@ START_TEST(drop__the_cache_is_bounded)
 }
 END_TEST
 
+static struct ripc_message *hand_out(void)
+{
+	struct ripc__message *m = ripc__message_new(ctx, 1);
+
+	ck_assert_ptr_nonnull(m);
+	ripc__message_hand_out(ctx, m);
+	ck_assert(m->small);
+	return &m->pub;
+}
+
+static unsigned small_count(void)
+{
+	unsigned n = 0;
+
+	for (struct ripc__message *m = ctx->small_first; m; m = m->next)
+		n++;
+	return n;
+}
+
+/* Two structs take turns, whichever number of messages comes and goes. */
+START_TEST(small__a_freed_struct_is_used_again)
+{
+	struct ripc_message *m[2] = {hand_out(), NULL};
+
+	ripc_message_free(m[0]);
+	m[1] = hand_out();
+	ck_assert_ptr_ne(m[1], m[0]);
+	ripc_message_free(m[1]);
+	for (unsigned i = 0; i < 100; i++) {
+		struct ripc_message *next = hand_out();
+
+		ck_assert_ptr_eq(next, m[i % 2]);
+		ripc_message_free(next);
+		ck_assert_uint_le(small_count(), 2);
+	}
+}
+END_TEST
+
+START_TEST(small__one_in_use_is_left_alone)
+{
+	struct ripc_message *held[3] = {hand_out(), hand_out(), hand_out()};
+
+	for (unsigned i = 0; i < 100; i++) {
+		struct ripc_message *next = hand_out();
+
+		for (unsigned k = 0; k < 3; k++) {
+			ck_assert_ptr_ne(next, held[k]);
+			ck_assert(!((struct ripc__message *)held[k])->freed);
+		}
+		ripc_message_free(next);
+	}
+	ck_assert_uint_le(small_count(), 2 * 4);
+	for (unsigned k = 0; k < 3; k++)
+		ripc_message_free(held[k]);
+}
+END_TEST
+
+START_TEST(small__a_burst_goes_back_to_the_cache)
+{
+	struct ripc_message *m[1000];
+
+	for (unsigned i = 0; i < 1000; i++)
+		m[i] = hand_out();
+	for (unsigned i = 0; i < 1000; i++)
+		ripc_message_free(m[i]);
+	for (unsigned i = 0; i < 1000; i++)
+		ripc_message_free(hand_out());
+	ck_assert_uint_le(small_count(), 2);
+	ck_assert_uint_ge(ctx->message_cached, 998);
+}
+END_TEST
+
 START_TEST(short__items_lie_in_the_receive_buffer)
 {
 	struct ripc__sim_counters counters;
@@ -273,6 +345,9 @@ int main(void)
 	tcase_add_test(tc, new__room_for_every_number_of_items);
 	tcase_add_test(tc, new__from_the_cache);
 	tcase_add_test(tc, drop__the_cache_is_bounded);
+	tcase_add_test(tc, small__a_freed_struct_is_used_again);
+	tcase_add_test(tc, small__one_in_use_is_left_alone);
+	tcase_add_test(tc, small__a_burst_goes_back_to_the_cache);
 	tcase_add_test(tc, short__items_lie_in_the_receive_buffer);
 	tcase_add_test(tc, short__copied_when_half_of_the_buffers_are_held);
 	tcase_add_test(tc, short__copied_where_the_transport_keeps_nothing);
