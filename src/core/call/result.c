@@ -98,9 +98,21 @@ bool ripc__call_has_buffers(const struct ripc__call *call)
 	return call->long_req && call->long_req->options.nreturn_buffers;
 }
 
+/* Whether an item of the answer lies in this reply buffer. */
+static bool buffer_is_used(const struct ripc_message *m, const struct iovec *buffer)
+{
+	for (unsigned i = 0; i < m->nitems; i++)
+		if (m->placement[i] == RIPC_IN_RETURN_BUFFER &&
+		    m->items[i].iov_base == buffer->iov_base)
+			return true;
+	return false;
+}
+
 /*
- * Copies each item of a short answer into the first reply buffer that is unused and long enough. No
- * peer can write the buffers any more.
+ * Copies each item of the answer that is not in a reply buffer into the first one that is unused
+ * and long enough: the items of a short answer, and those of a long one whose sender did not know
+ * the buffers, because the lane that announced them was lost. No peer can write the buffers any
+ * more.
  */
 static void fill_buffers(const struct ripc__call *call)
 {
@@ -108,15 +120,19 @@ static void fill_buffers(const struct ripc__call *call)
 	struct iovec *items = (struct iovec *)m->items;
 	uint8_t *placement = (uint8_t *)m->placement;
 	const struct ripc__long_request *l = call->long_req;
-	bool used[RIPC_RETURN_BUFFERS_MAX] = {false};
 
 	for (unsigned i = 0; i < m->nitems; i++) {
+		if (placement[i] == RIPC_IN_RETURN_BUFFER)
+			continue;
 		for (unsigned b = 0; items[i].iov_len && b < l->options.nreturn_buffers; b++) {
-			if (used[b] || l->buffers[b].iov_len < items[i].iov_len)
+			const struct iovec *buffer = &l->buffers[b];
+
+			if (buffer->iov_len < items[i].iov_len || buffer_is_used(m, buffer))
 				continue;
-			used[b] = true;
-			memcpy(l->buffers[b].iov_base, items[i].iov_base, items[i].iov_len);
-			items[i].iov_base = l->buffers[b].iov_base;
+			memcpy(buffer->iov_base, items[i].iov_base, items[i].iov_len);
+			if (m->is_long)
+				ripc__message_release_item(call->reply, i);
+			items[i].iov_base = buffer->iov_base;
 			placement[i] = RIPC_IN_RETURN_BUFFER;
 			break;
 		}
@@ -132,8 +148,7 @@ static bool return_buffers(struct ripc__call *call)
 		return !ripc__local_returns_revoke_call(ctx, call->id);
 	/* A peer that has answered has no right to them any more. */
 	ripc__local_returns_drop_call(ctx, call->id);
-	if (!call->reply->pub.is_long)
-		fill_buffers(call);
+	fill_buffers(call);
 	return true;
 }
 

@@ -71,18 +71,27 @@ void ripc__message_return_credit(struct ripc__message *m)
 	ripc__flow_consume(flow, m->units);
 }
 
+void ripc__message_release_item(struct ripc__message *m, unsigned item)
+{
+	struct ripc__region *r = m->pool[item];
+
+	if (!r)
+		return;
+	if (r->state == RIPC__REGION_IMPORTED) {
+		ripc__import_ref_release_item(r, m, item);
+	} else {
+		/* Not before a send that passes it on has ended. */
+		r->free_pending = true;
+		ripc__region_release(m->ctx, r);
+	}
+	m->pool[item] = NULL;
+}
+
 /* The items of a long message. */
 static void __attribute__((noinline)) release_items(struct ripc__message *m)
 {
-	for (unsigned i = 0; i < m->pub.nitems; i++) {
-		if (m->pool[i] && m->pool[i]->state == RIPC__REGION_IMPORTED) {
-			ripc__import_ref_release_item(m->pool[i], m, i);
-		} else if (m->pool[i]) {
-			/* Not before a send that passes it on has ended. */
-			m->pool[i]->free_pending = true;
-			ripc__region_release(m->ctx, m->pool[i]);
-		}
-	}
+	for (unsigned i = 0; i < m->pub.nitems; i++)
+		ripc__message_release_item(m, i);
 	m->pub.is_long = 0;
 	m->long_bytes = 0;
 }

@@ -103,6 +103,9 @@ static inline void ripc__message_hand_out_small(struct ripc *ctx, struct ripc__m
 /* Gives the application a message. */
 void ripc__message_hand_out(struct ripc *ctx, struct ripc__message *m);
 
+/* Releases the memory of one item of a long message, if the message owns it. */
+void ripc__message_release_item(struct ripc__message *m, unsigned item);
+
 /* Gives its credit back to its sender: the application has taken it, or never will. */
 void ripc__message_return_credit(struct ripc__message *m);
 

@@ -694,7 +694,7 @@ START_TEST(state__before_acknowledgement)
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	OK(result(&r, 1));
 	/* The first answer may come before the second request is sent. */
-	ck_assert_uint_ge(servers[0].executed[1], _i ? 1 : 2);
+	ck_assert_uint_ge(servers[0].executed[1], 1);
 	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->reliable_unacked, 0);
 	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->calls, 0);
 }
