@@ -179,8 +179,7 @@ void ripc__call_reply(struct ripc *ctx, struct ripc__message *m)
 	ripc__message_return_credit(m);
 	if (status > 0 || status < STATUS_MIN)
 		status = -EPROTO;
-	/* So that the end of the lane releases it. */
-	ripc__list_add(&ctx->messages, &m->held);
+	ripc__message_hand_out(ctx, m);
 	call->reply = m;
 	call->reply_status = status;
 	if (call->rndv) {

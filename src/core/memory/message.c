@@ -146,7 +146,10 @@ static inline void message_release(struct ripc__message *m)
 
 void ripc__message_release(struct ripc__message *m)
 {
-	message_release(m);
+	if (m->small)
+		atomic_store_explicit(&m->freed, true, memory_order_relaxed);
+	else
+		message_release(m);
 }
 
 void ripc__message_hand_out(struct ripc *ctx, struct ripc__message *m)
