@@ -81,36 +81,54 @@ struct ripc {
 	struct ripc__lock lock;
 	/* ripc__fork_generation that opened it, else we are a child; 0: it has ended */
 	unsigned owner;
+
+	/* The fields of each short message, in few cache lines. */
+	unsigned active_tps; /* bit i: tp[i] has lanes, or carries datagrams */
+	bool closing;
+	bool datagrams;   /* an open transport carries short messages by datagram */
+	bool in_progress; /* guards against a nested round */
+	bool now_fresh;   /* now_ns was read just now, and no lock was released since */
+	bool now_stale;   /* now_ns may be old: the present partial pass did not read the clock */
+	bool polled;      /* a full pass since the lock was taken found no event */
+	/* partial passes by threads that do not lead: core/message/receive.c */
+	unsigned poll_count;
+	/* polls of the last active endpoint before a partial pass: core/message/receive.c */
+	unsigned poll_budget;
+	/* poll_count when a call with timeout 0 has made a pass; calls since that made none */
+	unsigned nowait_poll_count, nowait_skips;
+	uint64_t now_ns;                     /* time of the present or last round of progress */
+	struct ripc__message *message_cache; /* free message structs, singly linked */
+	unsigned message_cached;
+	/* small messages, singly linked, the oldest first: core/memory/message.h */
+	struct ripc__message *small_first, *small_last;
+	struct ripc__dest *last_dest;         /* the one looked up last, or NULL */
+	struct ripc__peer *last_peer;         /* the last that was looked for; NULL: none */
+	struct ripc__delayed_ack delayed_ack; /* the ACK that is due */
+	struct ripc__hooks hooks;       /* hooks.now == NULL: real time and a progress thread */
+	struct ripc__progress progress; /* the leader, the progress thread, where they sleep */
+
 	const struct ripc__progress_ops *ops;
 	const struct ripc__peer_ops *peer_ops;     /* core/peer/ops.h */
 	const struct ripc__memory_ops *memory_ops; /* core/memory/ops.h */
 	struct ripc__options opt;
-	struct ripc__hooks hooks; /* hooks.now == NULL: real time and a progress thread */
 	uint8_t instance[16];
 	uint8_t host[16];
 	uint64_t host_bytes; /* memory this host has in all */
-	bool closing;
-	bool is_default;   /* the process's default context */
-	struct ripc *next; /* in the list of all contexts */
+	bool is_default;     /* the process's default context */
+	struct ripc *next;   /* in the list of all contexts */
 
 	struct ripc__tp tp[RIPC__TP_MAX];
 	unsigned ntp;
-	bool datagrams;      /* an open transport carries short messages by datagram */
-	unsigned active_tps; /* bit i: tp[i] has lanes, or carries datagrams */
 	struct ripc__resolver *resolver;
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 
 	struct ripc_service *services; /* uthash by id */
 	struct ripc__peer *peers;      /* uthash by instance */
-	struct ripc__peer *last_peer;  /* the last that was looked for; NULL: none */
 	struct ripc__dest *dests;      /* uthash by service id */
 	struct ripc__group *groups;    /* uthash by id: those we are in or send to */
-	struct ripc__dest *last_dest;  /* the one looked up last, or NULL */
 	struct ripc__list lanes;       /* all lanes, in any state */
 	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
-	struct ripc__list messages;    /* received messages the application holds, */
-	/* and the small ones, singly linked, the oldest first: core/memory/message.h */
-	struct ripc__message *small_first, *small_last;
+	struct ripc__list messages;    /* received messages the application holds, but small ones */
 	struct ripc__list requests;    /* all requests the application holds */
 	/* core/progress/completion.h */
 	struct ripc__list completions;
@@ -133,28 +151,15 @@ struct ripc {
 	struct ripc__replies *replies;                          /* core/call/callee.c */
 	struct ripc__handle_blocks request_blocks;              /* their memory, */
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
-	struct ripc__message *message_cache; /* free message structs, singly linked */
-	unsigned message_cached;
-	struct ripc__rndv *rndv_cache; /* free structs, singly linked */
+	struct ripc__rndv *rndv_cache;                          /* free structs, singly linked */
 	unsigned rndv_cached;
-	struct ripc__delayed_ack delayed_ack; /* the ACK that is due */
-	struct ripc__memory *memory;          /* core/memory/buffer.h; allocated with the context */
+	struct ripc__memory *memory; /* core/memory/buffer.h; allocated with the context */
 
 	uint64_t next_number;      /* no number was given out from here on: ripc__seq_begin() */
 	uint64_t requests_started; /* numbers them */
 	/* long messages under way, in and out; the progress thread reads it without the lock */
 	atomic_uint long_inflight;
-	uint64_t now_ns;    /* time of the present or last round of progress */
-	bool now_fresh;     /* it was read just now, and no lock was released since */
-	bool polled;        /* a full pass since the lock was taken found no event */
 	uint64_t nowait_ns; /* the last poll with timeout 0 while the progress thread led */
-	bool now_stale;     /* now_ns may be old: the present partial pass did not read the clock */
-	/* partial passes by threads that do not lead: core/message/receive.c */
-	unsigned poll_count;
-	/* its value when a call with timeout 0 has made a pass; calls since that made none */
-	unsigned nowait_poll_count, nowait_skips;
-	/* polls of the last active endpoint before a partial pass: core/message/receive.c */
-	unsigned poll_budget;
 	uint64_t timers_ns; /* when the core's own timers have something to do */
 	/* the earliest of these and of what transports and resolver asked for */
 	uint64_t next_timer_ns;
@@ -171,10 +176,8 @@ struct ripc {
 	/* when it was last asked without its descriptor known to be readable */
 	uint64_t resolver_polled_ns;
 	bool resolver_readable; /* its descriptor was seen readable */
-	bool in_progress;       /* guards against a nested round */
 	bool progress_needed;   /* ripc__progress_request() was called in the present round */
 
-	struct ripc__progress progress; /* the leader, the progress thread, where they sleep */
 	/* threads in ripc__wait() or ripc__lock_suspend(): ripc_close() waits for them */
 	unsigned waiting;
 
