@@ -54,6 +54,7 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 	free(s->conflict);
 	s->conflict = strdup(text);
 	ripc__flows_drop(s->ctx, s);
+	ripc__watchers_notify(s->ctx, s->id);
 	ripc__calls_service_ended(s);
 	ripc__watches_service_ended(s);
 	if (!s->queued)
@@ -329,6 +330,7 @@ static void service_stop(struct ripc_service *s)
 		ripc__message_release(m);
 	}
 	ripc__flows_drop(ctx, s);
+	ripc__watchers_notify(ctx, s->id);
 	ripc__recv_windows_drop(ctx, s);
 	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);

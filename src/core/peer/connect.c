@@ -5,6 +5,7 @@
 #include "core/peer/endpoint.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/peer.h"
 #include "core/peer/ops.h"
 
@@ -118,7 +119,7 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 		p->pending_conn = pending_conn;
 		ripc__timer_at(ctx, pending_conn->until_ns);
 		if (p->lane)
-			ripc__lane_notify(p->lane, RIPC__PING, 0, 0, p->used_ns, 0);
+			ripc__lane_ping(p->lane);
 	} else if (p->out && memcmp(ctx->instance, h.instance, 16) < 0) {
 		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED, &shake);
 	} else {

@@ -3,6 +3,7 @@
 
 #include "base/admission.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/lane_post.h"
 #include "core/peer/ops.h"
 #include "core/peer/peer.h"
@@ -63,7 +64,7 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 	struct ripc__peer *p = lane->peer;
 	struct ripc__list *n;
 
-	ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, answer, 0);
+	ripc__lane_send_goaway(lane, answer);
 	if (lane->state != RIPC__LANE_UP || !ripc__list_empty(&lane->control))
 		return false;
 	ripc__log(RIPC_LOG_DEBUG,
@@ -97,7 +98,7 @@ void ripc__lane_goaway(struct ripc__lane *lane, bool answer)
 	if (!answer && lane->state == RIPC__LANE_RETIRING) {
 		/* Both sides sent GOAWAY: each answers. Nothing else is sent in this state. */
 		lane->state = RIPC__LANE_UP;
-		ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, 1, 0);
+		ripc__lane_send_goaway(lane, true);
 		lane->state = RIPC__LANE_RETIRING;
 		if (ripc__list_empty(&lane->control))
 			return;
