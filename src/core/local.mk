@@ -63,4 +63,3 @@ libripc_internal_la_SOURCES += src/core/progress/completion.c \
 	src/core/progress/state.c src/core/progress/state.h \
 	src/core/progress/transports.c src/core/progress/transports.h \
 	src/core/progress/wait.c src/core/progress/wait.h
-libripc_internal_la_SOURCES += src/core/sim/world.c src/core/sim/world.h

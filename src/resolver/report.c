@@ -61,7 +61,7 @@ void ripc__report_holder(const struct ripc__resolver *r, uint64_t service, const
 		const struct ripc__record_addr *a = &record->addrs[i];
 		char addr[96] = "";
 
-		r->describe(a->transport, a->addr, a->len, addr, sizeof(addr));
+		r->describe(r->describe_arg, a->transport, a->addr, a->len, addr, sizeof(addr));
 		if (*addr)
 			at = ripc__append(text, len, at, "%s%s", i ? ", " : " on ", addr);
 	}

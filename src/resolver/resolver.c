@@ -541,11 +541,12 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 	if (!r)
 		return ripc__fail(-ENOMEM, "no memory for the resolver");
 	r->describe = env->describe;
+	r->describe_arg = env->describe_arg;
 	r->auth = env->auth;
 	r->timeout_ms = env->opt->resolve_timeout_ms;
 	/* A simulation of many contexts has no descriptor to spare, and polls its only back end. */
-	r->epoll_fd = env->sim ? -1 : epoll_create1(EPOLL_CLOEXEC);
-	if (r->epoll_fd < 0 && !env->sim) {
+	r->epoll_fd = env->backend ? -1 : epoll_create1(EPOLL_CLOEXEC);
+	if (r->epoll_fd < 0 && !env->backend) {
 		rc = ripc__fail(-errno, "resolver: no epoll descriptor: %s", strerror(errno));
 		free(r);
 		return rc;
@@ -558,7 +559,8 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 	/* Without a network a failed look-up costs nothing and may be repeated at once. */
 	cenv.negative_ms = r->nbackends == 1 && r->local ? 0 : NEGATIVE_MS;
 	/* In a simulation the instance id is the seed and the only source of random numbers. */
-	if (!env->sim && getrandom(&cenv.secret, sizeof(cenv.secret), 0) != sizeof(cenv.secret)) {
+	if (!env->backend &&
+	    getrandom(&cenv.secret, sizeof(cenv.secret), 0) != sizeof(cenv.secret)) {
 		rc = ripc__fail(-EIO, "cannot read random numbers: getrandom: %s", strerror(errno));
 		goto fail;
 	}

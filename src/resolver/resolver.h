@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+struct ripc__backend_ops;
 struct ripc__listing;
 struct ripc__resolver;
 
@@ -23,14 +24,17 @@ struct ripc__resolver_env {
 	unsigned naddrs;
 	/* the keys of the cluster; NULL: messages are neither sealed nor checked */
 	struct ripc__auth *auth;
-	void *sim; /* simulation: the simulated network, see transport/sim/sim.h; otherwise NULL */
+	/* tests: the only back end, in place of those of the chain, and its network; or NULL */
+	const struct ripc__backend_ops *backend;
+	void *sim;
 	/*
 	 * The text of a record's address with the name of its transport, e.g. "iwarp/soft
 	 * 127.0.0.1:4242", for the texts of events. Any bytes: they come from the network. NULL:
 	 * addresses are left out of texts.
 	 */
-	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text,
-			 size_t textlen);
+	void (*describe)(const void *arg, uint8_t transport, const uint8_t *addr, size_t len,
+			 char *text, size_t textlen);
+	const void *describe_arg;
 };
 
 enum ripc__resolver_ev_kind {

@@ -49,8 +49,8 @@ static inline uint64_t resolver_now(void)
 	return ripc__clock_ns() + ahead_ns;
 }
 
-static inline void describe(uint8_t transport, const uint8_t *addr, size_t len, char *text,
-			    size_t textlen)
+static inline void describe(const void *arg, uint8_t transport, const uint8_t *addr, size_t len,
+			    char *text, size_t textlen)
 {
 	snprintf(text, textlen, "test%u %.*s", transport, (int)len, (const char *)addr);
 }

@@ -44,7 +44,8 @@ static void stop(int signal_number)
 	stopped = 1;
 }
 
-static void describe(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen)
+static void describe(const void *arg, uint8_t transport, const uint8_t *addr, size_t len,
+		     char *text, size_t textlen)
 {
 	snprintf(text, textlen, "test %.*s", (int)len, (const char *)addr);
 }

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "live.h"
 
+#include "resolver/sim.h"
 #include "transport/sim/sim.h"
 
 #include <poll.h>
@@ -130,7 +131,7 @@ START_TEST(sim__two_contexts)
 
 	ck_assert_ptr_nonnull(net);
 	for (unsigned i = 0; i < 2; i++) {
-		struct ripc__resolver_env env = {.sim = net};
+		struct ripc__resolver_env env = {.backend = &ripc__backend_sim, .sim = net};
 		char why[256];
 
 		memset(&c[i], 0, sizeof(c[i]));

@@ -111,8 +111,10 @@ static int open_resolver(struct ripc *ctx)
 		.instance = ctx->instance,
 		.host = ctx->host,
 		.addrs = addrs,
+		.backend = ctx->hooks.backend,
 		.sim = ctx->hooks.arg,
 		.describe = ripc__transport_describe,
+		.describe_arg = ctx->hooks.transports,
 		.auth = ctx->auth,
 	};
 
