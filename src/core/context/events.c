@@ -182,7 +182,7 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__requests_peer_unreachable(p, text);
 	/* Its calls here are dropped: if it comes back it has to know. */
 	if (p->reliable_unacked || !ripc__list_empty(&p->served) || p->reply_waits)
-		p->memory = ripc__seq_begin(ctx);
+		p->epoch = ripc__seq_begin(ctx);
 	p->reply_waits = false;
 	ripc__reliable_unknown(ctx, p, text);
 	ripc__calls_peer_lost(ctx, p, text);

@@ -67,7 +67,7 @@ struct ripc__peer {
 	 * hello carries it. A peer that finds another epoch than before knows that the window, and
 	 * with it the record of its delivered long messages, was lost.
 	 */
-	uint64_t memory;
+	uint64_t epoch;
 	bool reply_waits;                /* an answer to it waited for a lane, and may be lost */
 	uint64_t remote_epoch;           /* the peer's epoch, from its last hello; 0: none yet */
 	struct ripc__reliable *reliable; /* core/reliable; NULL: nothing of it was used */
