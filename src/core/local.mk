@@ -58,6 +58,7 @@ libripc_internal_la_SOURCES += src/core/progress/completion.c \
 	src/core/progress/handle.c src/core/progress/handle.h \
 	src/core/progress/hooks.h src/core/progress/lock.c src/core/progress/lock.h \
 	src/core/progress/descriptors.c src/core/progress/descriptors.h \
+	src/core/progress/pass.c src/core/progress/pass.h \
 	src/core/progress/progress.c src/core/progress/progress.h \
 	src/core/progress/progress_thread.c src/core/progress/progress_thread.h \
 	src/core/progress/state.c src/core/progress/state.h \

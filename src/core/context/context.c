@@ -262,7 +262,6 @@ int ripc__context(struct ripc **ctx)
 	if (!*ctx) {
 		rc = context_open(&opened, NULL, NULL);
 		if (!rc) {
-			opened->is_default = true;
 			pthread_mutex_lock(&contexts_lock);
 			default_context = opened;
 			pthread_mutex_unlock(&contexts_lock);

@@ -43,7 +43,7 @@ struct ripc__peer {
 	uint8_t out_path;  /* path of p->out */
 	/* our connect was refused in favour of the peer's: it should arrive by retry_ns */
 	bool crossed;
-	/* connecting: every failure of this round meant that the peer is not there */
+	/* connecting: every failure of this series of attempts meant that the peer is not there */
 	bool all_refused;
 	unsigned nlanes;         /* lanes in any state that point to it */
 	bool lost;               /* a lane failed while work was outstanding, no new one yet */
@@ -114,7 +114,7 @@ void ripc__peers_addrs_changed(struct ripc *ctx);
 /* Connects if there is no lane and no attempt. */
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p);
 
-/* An attempt failed: tries the next transport, or ends the round. refusal: enum ripc__refusal. */
+/* An attempt failed: tries the next path, or ends the series. refusal: enum ripc__refusal. */
 void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status,
 			       unsigned refusal, const char *text);
 
