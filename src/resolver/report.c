@@ -154,13 +154,3 @@ int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **
 	ripc__auth_describe(r->auth, text, len);
 	return 1;
 }
-
-void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len)
-{
-	const char *name;
-	char one[512];
-	size_t at = 0;
-
-	for (unsigned i = 0; ripc__resolver_entry(r, i, &name, one, sizeof(one)) >= 0; i++)
-		at = ripc__append(text, len, at, "%s%s: %s", at ? "; " : "", name, one);
-}

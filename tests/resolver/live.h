@@ -6,6 +6,7 @@
 #ifndef RIPC_TESTS_RESOLVER_LIVE_H
 #define RIPC_TESTS_RESOLVER_LIVE_H
 
+#include "describe.h"
 #include "harness.h"
 
 #include "base/clock.h"
@@ -144,7 +145,7 @@ static inline const struct ripc__resolver_event *await(struct ctx *all, unsigned
 
 static inline void register_service(struct ctx *c, uint64_t id)
 {
-	int rc = ripc__resolver_register(c->r, id, resolver_now());
+	int rc = ripc__resolver_register(c->r, id, NULL, RIPC__REGISTER, resolver_now());
 
 	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_error_detail());
 	await(c, 1, RIPC__REGISTERED, id);

@@ -142,7 +142,9 @@ START_TEST(sim__two_contexts)
 		c[i].instance[0] = (uint8_t)(i + 1);
 		ck_assert_int_eq(ripc__resolver_open(&c[i].r, &env), 0);
 	}
-	ck_assert_int_eq(ripc__resolver_register(c[0].r, service, ripc__sim_now(net)), 0);
+	ck_assert_int_eq(
+		ripc__resolver_register(c[0].r, service, NULL, RIPC__REGISTER, ripc__sim_now(net)),
+		0);
 	for (unsigned i = 0; i < 20000 && !find_event(&c[1], RIPC__RESOLVED, service); i++) {
 		ripc__sim_step(net, ripc__sim_now(net) + RIPC__MS);
 		for (unsigned k = 0; k < 2; k++)

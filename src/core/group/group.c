@@ -222,7 +222,8 @@ static void start_joining(struct ripc__group *g)
 static void claim_name(struct ripc__group *g)
 {
 	struct ripc *ctx = g->ctx;
-	int rc = ripc__resolver_register(ctx->resolver, ripc__group_name(g->id), ripc__now(ctx));
+	int rc = ripc__resolver_register(ctx->resolver, ripc__group_name(g->id), NULL,
+					 RIPC__REGISTER, ripc__now(ctx));
 
 	if (rc == -EADDRINUSE) {
 		start_joining(g);
