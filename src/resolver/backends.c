@@ -9,9 +9,9 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/resolver_chain.h"
+#include "base/text.h"
 #include "resolver/backend.h"
 #include "resolver/internal.h"
-#include "resolver/report.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@
 #include "resolver/report.h"
 
 #include "auth/key.h"
+#include "base/text.h"
 #include "resolver/backend.h"
 #include "resolver/core.h"
 #include "resolver/holder.h"
@@ -12,22 +13,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	if (at >= len)
-		return at;
-	va_start(ap, fmt);
-	n = vsnprintf(text + at, len - at, fmt, ap);
-	va_end(ap);
-	return at + (size_t)n;
-}
 
 void ripc__report_holder(const struct ripc__resolver *r, uint64_t service, const char *name,
 			 const struct ripc__record *record, const struct ripc__holder *who,

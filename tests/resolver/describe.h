@@ -2,7 +2,7 @@
 #ifndef RIPC_TESTS_RESOLVER_DESCRIBE_H
 #define RIPC_TESTS_RESOLVER_DESCRIBE_H
 
-#include "resolver/report.h"
+#include "base/text.h"
 #include "resolver/resolver.h"
 
 /* All entries of a resolver in one line. */

@@ -272,6 +272,19 @@ int ripc__context(struct ripc **ctx)
 	return rc;
 }
 
+int RIPC__NO_ANALYSIS ripc__context_enter(struct ripc **ctx)
+{
+	int rc = ripc__context(ctx);
+
+	if (rc)
+		return rc;
+	ripc__lock(*ctx);
+	rc = ripc__check_open(*ctx);
+	if (rc)
+		ripc__unlock(*ctx);
+	return rc;
+}
+
 /* ---- closing ---- */
 
 /* Threads that wait in a call see that the context is closing and leave. */

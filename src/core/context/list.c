@@ -78,23 +78,22 @@ static int collect(struct ripc *ctx, int timeout_ms)
 	return 0;
 }
 
-int ripc_service_list(struct ripc *ctx, ripc_service_list_fn *fn, void *arg, int timeout_ms)
+int RIPC__NO_ANALYSIS ripc_service_list(struct ripc *ctx, ripc_service_list_fn *fn, void *arg,
+					int timeout_ms)
 {
 	struct rows rows = {.fn = fn, .arg = arg};
 	struct ripc__listing found;
-	int rc = ripc__context(&ctx);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!fn || timeout_ms < 1)
 		return ripc__fail(-EINVAL,
 				  fn ? "timeout of %d ms: a list takes at least 1 ms"
 				     : "no function to call for each service",
 				  timeout_ms);
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	if (!rc)
-		rc = collect(ctx, timeout_ms);
+	rc = ripc__context_enter(&ctx);
+	if (rc)
+		return rc;
+	rc = collect(ctx, timeout_ms);
 	if (rc) {
 		ripc__unlock(ctx);
 		return rc;
