@@ -146,9 +146,9 @@ static void lane_up(struct ripc__lane *lane)
 	p->crossed = p->lost = false;
 	p->unreachable_ns = p->retry_ns = 0;
 	p->next_path = 0;
-	ripc__log(RIPC_LOG_DEBUG, "lane to %s over %s is up, %s", ripc__instance_text(p->instance),
-		  lane->ctx->tp[lane->tp].ops->name,
-		  lane->active ? "we connected" : "it connected");
+	ripc__log(RIPC_LOG_DEBUG, "lane to peer %s over %s is up: %s",
+		  ripc__instance_text(p->instance), lane->ctx->tp[lane->tp].ops->name,
+		  lane->active ? "this context connected" : "the peer connected");
 	/* The passive end of a connection to this context only receives. */
 	if (lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF && !lane->active)
 		return;

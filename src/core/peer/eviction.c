@@ -68,9 +68,9 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 	if (lane->state != RIPC__LANE_UP || !ripc__list_empty(&lane->control))
 		return false;
 	ripc__log(RIPC_LOG_DEBUG,
-		  "lane to %s over %s is retired: it is idle, and room for lanes runs low%s",
+		  "lane to peer %s over %s is retired: it is idle, and descriptors run low %s",
 		  ripc__instance_text(p->instance), ctx->tp[lane->tp].ops->name,
-		  answer ? " there" : "");
+		  answer ? "at the peer" : "here");
 	lane->state = RIPC__LANE_RETIRING;
 	ctx->stats.lanes--;
 	lane->last_rx_ns = ripc__now(ctx);
@@ -103,7 +103,7 @@ void ripc__lane_goaway(struct ripc__lane *lane, bool answer)
 		if (ripc__list_empty(&lane->control))
 			return;
 	}
-	ripc__lane_fail(lane, -ESHUTDOWN, "it was idle, and room for lanes runs low");
+	ripc__lane_fail(lane, -ESHUTDOWN, "it was idle, and descriptors ran low");
 }
 
 /* Retires up to nwanted lanes with at most this rank. Return: their number. */
