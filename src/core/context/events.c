@@ -164,7 +164,7 @@ static void lane_closed(struct ripc__lane *lane)
 static void lane_failed(struct ripc__lane *lane)
 {
 	ripc__local_returns_lane_gone(lane->ctx, lane);
-	ripc__rndv_lane_gone(lane->ctx, lane);
+	ripc__rndv_lane_gone(lane);
 	ripc__requests_lane_failed(lane);
 	ripc__reliable_lane_failed(lane);
 }
@@ -177,7 +177,7 @@ static void lane_up(struct ripc__lane *lane)
 
 static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char *text)
 {
-	ripc__rndv_peer_gone(ctx, p);
+	ripc__rndv_peer_gone(p);
 	ripc__local_returns_peer_gone(ctx, p);
 	ripc__requests_peer_unreachable(p, text);
 	/* Its calls here are dropped: if it comes back it has to know. */
