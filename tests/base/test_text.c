@@ -15,7 +15,7 @@ START_TEST(append__in_turns)
 }
 END_TEST
 
-/* What does not fit is cut off, and nothing is written behind it. */
+/* A text that does not fit is cut off, and nothing is written behind it. */
 START_TEST(append__full)
 {
 	char text[8] = "xxxxxxx";
