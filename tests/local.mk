@@ -11,7 +11,7 @@ libtests_la_SOURCES = tests/harness.c tests/harness.h tests/lock_gate.c tests/lo
 lab_tests =
 CLEANFILES += $(lab_tests)
 
-TEST_LIBS = libtests.la libripc_internal.la $(CHECK_LIBS)
+TEST_LIBS = libtests.la libsim.la libripc_internal.la $(CHECK_LIBS)
 LDADD = $(TEST_LIBS)
 TESTS = $(check_PROGRAMS) $(dist_check_SCRIPTS)
 # Tests use the loopback only.

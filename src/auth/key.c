@@ -4,6 +4,7 @@
 
 #include "auth/secret.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "wire/bytes.h"
 
@@ -285,11 +286,9 @@ int ripc__auth_seal(struct ripc__auth *a, const uint8_t *in, size_t len, uint8_t
 
 static struct set *set_of(struct ripc__auth *a, const uint8_t *instance)
 {
-	uint64_t z = ripc__get_le64(instance) ^ ripc__get_le64(instance + 8) ^ a->secret;
+	uint64_t id = ripc__get_le64(instance) ^ ripc__get_le64(instance + 8);
 
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return &a->sets[(z ^ (z >> 31)) % SETS];
+	return &a->sets[ripc__mix64(id ^ a->secret) % SETS];
 }
 
 /* Whether this number of a known sender is new. */

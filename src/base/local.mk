@@ -19,4 +19,6 @@ libripc_internal_la_SOURCES += src/base/admission.c \
 	src/base/resolver_chain.c \
 	src/base/resolver_chain.h \
 	src/base/slab.c \
-	src/base/slab.h
+	src/base/slab.h \
+	src/base/text.c \
+	src/base/text.h

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/options.h"
+#include "base/text.h"
 
 #include "base/resolver_chain.h"
 
@@ -7,7 +8,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <net/if.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,19 +62,6 @@ static const struct setting settings[] = {
 	{"pool_bytes", KIND_NUMBER, MEMBER(pool_bytes), NULL, 0, 1ull << 46, "bytes"},
 	{"log", KIND_CHOICE, MEMBER(log_level), "error,warn,info,debug", 0, 0, NULL},
 };
-
-static int fail(char *why, size_t whylen, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static int fail(char *why, size_t whylen, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, whylen, fmt, ap);
-	va_end(ap);
-	return -EINVAL;
-}
 
 int ripc__list_index(const char *list, const char *name)
 {
@@ -145,30 +132,33 @@ static int set_list(struct ripc__options *opt, const struct setting *s, const ch
 	const char *at = value;
 
 	if (strlen(value) >= s->size)
-		return fail(why, whylen, "%s: longer than %zu bytes", origin, s->size - 1);
+		return ripc__reason(-EINVAL, why, whylen, "%s: longer than %zu bytes", origin,
+				    s->size - 1);
 	do {
 		size_t len = strcspn(at, ",");
 
 		if (!len || len >= sizeof(word))
-			return fail(
-				why, whylen,
+			return ripc__reason(
+				-EINVAL, why, whylen,
 				"%s: has an empty or overlong word; leave it out for the default",
 				origin);
 		memcpy(word, at, len);
 		word[len] = 0;
 		if (s->kind == KIND_LIST && ripc__list_index(s->choices, word) < 0)
-			return fail(why, whylen, "%s: there is no %s; allowed are %s", origin, word,
-				    s->choices);
+			return ripc__reason(-EINVAL, why, whylen,
+					    "%s: there is no %s; allowed are %s", origin, word,
+					    s->choices);
 		if (s->kind == KIND_INTERFACES) {
 			int rc = interface_find(word);
 
 			if (rc == -ENODEV)
-				return fail(why, whylen,
-					    "%s: this host has no network interface %s", origin,
-					    word);
+				return ripc__reason(-EINVAL, why, whylen,
+						    "%s: this host has no network interface %s",
+						    origin, word);
 			if (rc) {
-				fail(why, whylen, "%s: cannot look for interface %s: %s", origin,
-				     word, strerror(-rc));
+				ripc__reason(-EINVAL, why, whylen,
+					     "%s: cannot look for interface %s: %s", origin, word,
+					     strerror(-rc));
 				return rc;
 			}
 		}
@@ -184,9 +174,10 @@ static int set_chain(struct ripc__options *opt, const struct setting *s, const c
 	char phrase[256];
 
 	if (strlen(value) >= s->size)
-		return fail(why, whylen, "%s: longer than %zu bytes", origin, s->size - 1);
+		return ripc__reason(-EINVAL, why, whylen, "%s: longer than %zu bytes", origin,
+				    s->size - 1);
 	if (ripc__chain_check(value, phrase, sizeof(phrase)))
-		return fail(why, whylen, "%s: %s", origin, phrase);
+		return ripc__reason(-EINVAL, why, whylen, "%s: %s", origin, phrase);
 	strcpy((char *)opt + s->offset, value);
 	return 0;
 }
@@ -207,23 +198,25 @@ static int set(struct ripc__options *opt, const struct setting *s, const char *v
 		return set_chain(opt, s, value, origin, why, whylen);
 	case KIND_PATH:
 		if (*value != '/' || strlen(value) >= s->size)
-			return fail(why, whylen,
-				    "%s: must be an absolute path of at most %zu bytes", origin,
-				    s->size - 1);
+			return ripc__reason(-EINVAL, why, whylen,
+					    "%s: must be an absolute path of at most %zu bytes",
+					    origin, s->size - 1);
 		strcpy((char *)opt + s->offset, value);
 		return 0;
 	case KIND_CHOICE:
 		index = *value ? ripc__list_index(s->choices, value) : -1;
 		if (index < 0)
-			return fail(why, whylen, "%s: must be one of %s", origin, s->choices);
+			return ripc__reason(-EINVAL, why, whylen, "%s: must be one of %s", origin,
+					    s->choices);
 		set_value(opt, s, (unsigned)index);
 		return 0;
 	case KIND_NUMBER:
 		errno = 0;
 		v = strtoull(value, &end, 10);
 		if (!isdigit((unsigned char)*value) || *end || errno || v < s->min || v > s->max)
-			return fail(why, whylen, "%s: must be %s from %llu to %llu", origin,
-				    s->unit, s->min, s->max);
+			return ripc__reason(-EINVAL, why, whylen,
+					    "%s: must be %s from %llu to %llu", origin, s->unit,
+					    s->min, s->max);
 		set_value(opt, s, v);
 		return 0;
 	}
@@ -262,8 +255,9 @@ static int load_environment(struct ripc__options *opt, char *why, size_t whylen)
 			continue;
 		s = find(*e + 5, (size_t)(equals - *e) - 5, true);
 		if (!s)
-			return fail(why, whylen,
-				    "environment variable %s: no such setting, see ripc(7)", *e);
+			return ripc__reason(-EINVAL, why, whylen,
+					    "environment variable %s: no such setting, see ripc(7)",
+					    *e);
 		rc = set(opt, s, equals + 1, *e, why, whylen);
 		if (rc)
 			return rc;
@@ -282,16 +276,19 @@ static int load_text(struct ripc__options *opt, const char *text, char *why, siz
 		int rc;
 
 		if (len >= sizeof(word))
-			return fail(why, whylen, "option of %zu bytes: too long", len);
+			return ripc__reason(-EINVAL, why, whylen, "option of %zu bytes: too long",
+					    len);
 		memcpy(word, text, len);
 		word[len] = 0;
 		text += len;
 		equals = strchr(word, '=');
 		if (!equals)
-			return fail(why, whylen, "option %s: must be key=value", word);
+			return ripc__reason(-EINVAL, why, whylen, "option %s: must be key=value",
+					    word);
 		s = find(word, (size_t)(equals - word), false);
 		if (!s)
-			return fail(why, whylen, "option %s: no such setting, see ripc(7)", word);
+			return ripc__reason(-EINVAL, why, whylen,
+					    "option %s: no such setting, see ripc(7)", word);
 		rc = set(opt, s, equals + 1, word, why, whylen);
 		if (rc)
 			return rc;
@@ -320,8 +317,9 @@ int ripc__options_load(struct ripc__options *opt, const char *text, char *why, s
 		rc = load_text(opt, text, why, whylen);
 	/* Datagrams with messages have no room for an authentication code. */
 	if (!rc && *opt->key_file && opt->shorts == RIPC__SHORT_UDP)
-		return fail(why, whylen,
-			    "key_file=%s and short=udp: messages by UDP cannot be authenticated",
-			    opt->key_file);
+		return ripc__reason(
+			-EINVAL, why, whylen,
+			"key_file=%s and short=udp: messages by UDP cannot be authenticated",
+			opt->key_file);
 	return rc;
 }

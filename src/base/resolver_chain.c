@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/resolver_chain.h"
+#include "base/text.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,19 +19,6 @@ static const struct {
 			    {"file", PATH},
 			    {"zookeeper", HOSTS},
 			    {"sim", NOTHING}};
-
-static int fail(char *why, size_t whylen, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static int fail(char *why, size_t whylen, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, whylen, fmt, ap);
-	va_end(ap);
-	return -EINVAL;
-}
 
 /* HOST:PORT; the last one of an ensemble may have /ROOT appended. */
 static bool is_host(const char *word, size_t len)
@@ -111,35 +98,40 @@ int ripc__chain_next(const char **at, struct ripc__chain_link *link, char *why, 
 	if (!*word)
 		return 0;
 	if (!len)
-		return fail(why, whylen, "has an empty word; leave it out for the default");
+		return ripc__reason(-EINVAL, why, whylen,
+				    "has an empty word; leave it out for the default");
 	i = find(word, len);
 	if (i < 0)
-		return fail(why, whylen, "there is no back end %.*s; there are %s", (int)len, word,
-			    RIPC__CHAIN_LIST);
+		return ripc__reason(-EINVAL, why, whylen, "there is no back end %.*s; there are %s",
+				    (int)len, word, RIPC__CHAIN_LIST);
 	if (known[i].needs == HOSTS)
 		len = ensemble_len(word, len);
 	arg = word + strlen(known[i].name);
 	len -= strlen(known[i].name);
 	*at = arg + len;
 	if (**at == ',' && !*++*at)
-		return fail(why, whylen, "has an empty word; leave it out for the default");
+		return ripc__reason(-EINVAL, why, whylen,
+				    "has an empty word; leave it out for the default");
 	if (len) {
 		arg++;
 		len--;
 	}
 	if (known[i].needs == NOTHING && arg[-1] == ':')
-		return fail(why, whylen, "%s takes nothing behind a colon", known[i].name);
+		return ripc__reason(-EINVAL, why, whylen, "%s takes nothing behind a colon",
+				    known[i].name);
 	if (len >= sizeof(link->arg))
-		return fail(why, whylen, "what stands behind %s is longer than %zu bytes",
-			    known[i].name, sizeof(link->arg) - 1);
+		return ripc__reason(-EINVAL, why, whylen,
+				    "what stands behind %s is longer than %zu bytes", known[i].name,
+				    sizeof(link->arg) - 1);
 	snprintf(link->name, sizeof(link->name), "%s", known[i].name);
 	snprintf(link->arg, sizeof(link->arg), "%.*s", (int)len, arg);
 	if (known[i].needs == PATH && link->arg[0] != '/')
-		return fail(why, whylen, "file needs an absolute path: file:/PATH");
+		return ripc__reason(-EINVAL, why, whylen,
+				    "file needs an absolute path: file:/PATH");
 	if (known[i].needs == HOSTS && !hosts_valid(link->arg))
-		return fail(why, whylen,
-			    "zookeeper needs the hosts of its ensemble, each with a port: "
-			    "zookeeper:HOST:PORT[,HOST:PORT...][/ROOT]");
+		return ripc__reason(-EINVAL, why, whylen,
+				    "zookeeper needs the hosts of its ensemble, each with a port: "
+				    "zookeeper:HOST:PORT[,HOST:PORT...][/ROOT]");
 	return 1;
 }
 
@@ -150,12 +142,14 @@ int ripc__chain_check(const char *chain, char *why, size_t whylen)
 	int rc;
 
 	if (!*chain)
-		return fail(why, whylen, "has an empty word; leave it out for the default");
+		return ripc__reason(-EINVAL, why, whylen,
+				    "has an empty word; leave it out for the default");
 	while ((rc = ripc__chain_next(&chain, &link, why, whylen)) == 1) {
 		int i = find(link.name, strlen(link.name));
 
 		if (seen & 1u << i)
-			return fail(why, whylen, "%s stands there twice", link.name);
+			return ripc__reason(-EINVAL, why, whylen, "%s stands there twice",
+					    link.name);
 		seen |= 1u << i;
 	}
 	return rc;

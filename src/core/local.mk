@@ -37,7 +37,8 @@ libripc_internal_la_SOURCES += src/core/peer/attempt.c src/core/peer/attempt.h \
 	src/core/peer/dest.c src/core/peer/dest.h \
 	src/core/peer/endpoint.c src/core/peer/endpoint.h \
 	src/core/peer/eviction.c src/core/peer/eviction.h src/core/peer/failover.c \
-	src/core/peer/flow.c src/core/peer/lane.c src/core/peer/lane.h src/core/peer/lane_post.h \
+	src/core/peer/flow.c src/core/peer/lane.c src/core/peer/lane.h \
+	src/core/peer/lane_control.c src/core/peer/lane_control.h src/core/peer/lane_post.h \
 	src/core/peer/lane_progress.c src/core/peer/lane_progress.h \
 	src/core/peer/ops.h src/core/peer/path.c src/core/peer/path.h src/core/peer/peer.c \
 	src/core/peer/peer.h \
@@ -57,9 +58,9 @@ libripc_internal_la_SOURCES += src/core/progress/completion.c \
 	src/core/progress/handle.c src/core/progress/handle.h \
 	src/core/progress/hooks.h src/core/progress/lock.c src/core/progress/lock.h \
 	src/core/progress/descriptors.c src/core/progress/descriptors.h \
+	src/core/progress/pass.c src/core/progress/pass.h \
 	src/core/progress/progress.c src/core/progress/progress.h \
 	src/core/progress/progress_thread.c src/core/progress/progress_thread.h \
 	src/core/progress/state.c src/core/progress/state.h \
 	src/core/progress/transports.c src/core/progress/transports.h \
 	src/core/progress/wait.c src/core/progress/wait.h
-libripc_internal_la_SOURCES += src/core/sim/world.c src/core/sim/world.h

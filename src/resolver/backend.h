@@ -21,7 +21,7 @@ struct ripc__backend_env {
 	bool only_udp;       /* no other back end of the chain receives UDP */
 	int epoll_fd;        /* a back end adds its descriptors here, with tag */
 	uint64_t tag;        /* data.u64 of its entries is tag | descriptor */
-	void *sim;           /* the simulated network */
+	void *sim;           /* with resolver_env.backend: its simulated network */
 	uint64_t now_ns;
 };
 
@@ -135,6 +135,5 @@ extern const struct ripc__backend_ops ripc__backend_local;
 extern const struct ripc__backend_ops ripc__backend_udp;
 extern const struct ripc__backend_ops ripc__backend_file;
 extern const struct ripc__backend_ops ripc__backend_zookeeper; /* with HAVE_ZOOKEEPER */
-extern const struct ripc__backend_ops ripc__backend_sim;
 
 #endif

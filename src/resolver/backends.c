@@ -9,9 +9,9 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/resolver_chain.h"
+#include "base/text.h"
 #include "resolver/backend.h"
 #include "resolver/internal.h"
-#include "resolver/report.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		.epoll_fd = r->epoll_fd,
 		.tag = (uint64_t)r->nbackends << 32,
 		.sim = env->sim,
-		.now_ns = env->sim ? 0 : ripc__clock_ns(),
+		.now_ns = env->backend ? 0 : ripc__clock_ns(),
 	};
 	char why[256] = "";
 	int rc = ops->open(&r->backends[r->nbackends], &benv, why, sizeof(why));
@@ -139,10 +139,10 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 	bool file;
 	int rc = 0, first = 0;
 
-	if (env->sim) {
-		rc = open_backend(r, &ripc__backend_sim, env, "");
+	if (env->backend) {
+		rc = open_backend(r, env->backend, env, "");
 		r->polled = true;
-		return rc ? ripc__fail(rc, "sim: %s", r->disabled[0].why) : 0;
+		return rc ? ripc__fail(rc, "%s: %s", env->backend->name, r->disabled[0].why) : 0;
 	}
 	if (ripc__chain_check(at, why, sizeof(why)))
 		return ripc__fail(-EINVAL, "resolver=%s: %s", at, why);
@@ -180,9 +180,8 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 	for (unsigned i = 0; i < nlinks; i++)
 		if (links[i].name[0])
 			disable(r, links[i].name,
-				strcmp(links[i].name, ripc__backend_sim.name)
-					? "this build has no ZooKeeper client"
-					: "it works in simulations only");
+				strcmp(links[i].name, "sim") ? "this build has no ZooKeeper client"
+							     : "it works in simulations only");
 	if (!r->nbackends)
 		return fail_none_usable(r, first ? first : -EINVAL);
 	for (unsigned i = 0; i < r->ndisabled; i++)

@@ -182,14 +182,6 @@ void ripc__claim_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t
 	}
 }
 
-/* The kind of a registration. */
-enum how {
-	BY_PROBE,    /* after PROBEs */
-	BY_TAKEOVER, /* after PROBEs, against a present holder by a higher generation */
-	IMMEDIATE,   /* at once: the kernel of this host has decided */
-	UNANNOUNCED, /* at once, without an announcement: the id is random */
-};
-
 /* Whether our addresses and a name of a service fit one message, sealed or not. */
 static bool fits_message(const struct ripc__rcore *core, size_t name_len)
 {
@@ -200,10 +192,10 @@ static bool fits_message(const struct ripc__rcore *core, size_t name_len)
 	return len <= RIPC__RESOLVER_UNSEALED_MAX;
 }
 
-static int claim(struct ripc__rcore *core, uint64_t service, const char *name, enum how how,
-		 uint64_t now_ns)
+int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char *name,
+			 enum ripc__register_how how, uint64_t now_ns)
 {
-	bool probe = how == BY_PROBE || how == BY_TAKEOVER;
+	bool probe = how == RIPC__REGISTER || how == RIPC__REGISTER_TAKE;
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
 	if (h)
@@ -229,8 +221,8 @@ static int claim(struct ripc__rcore *core, uint64_t service, const char *name, e
 	h->state = PROBING;
 	h->nonce = ripc__rcore_nonce(core);
 	h->generation = 1;
-	h->takeover = how == BY_TAKEOVER;
-	h->unannounced = how == UNANNOUNCED;
+	h->takeover = how == RIPC__REGISTER_TAKE;
+	h->unannounced = how == RIPC__REGISTER_RANDOM;
 	h->probes = probe ? 0 : RIPC__PROBES;
 	h->end_ns = probe ? now_ns + core->env.resolve_timeout_ms * RIPC__MS : now_ns;
 	ripc__table_add(&core->held, &h->node);
@@ -241,31 +233,6 @@ static int claim(struct ripc__rcore *core, uint64_t service, const char *name, e
 		TAILQ_INSERT_TAIL(&core->claims, h, link);
 	ripc__claim_timer(core, h, now_ns);
 	return 0;
-}
-
-int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns)
-{
-	return claim(core, service, NULL, probe ? BY_PROBE : IMMEDIATE, now_ns);
-}
-
-int ripc__rcore_register_random(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
-{
-	return claim(core, service, NULL, UNANNOUNCED, now_ns);
-}
-
-int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
-{
-	return claim(core, service, NULL, BY_TAKEOVER, now_ns);
-}
-
-int ripc__rcore_register_name(struct ripc__rcore *core, uint64_t service, const char *name,
-			      bool takeover, bool probe, uint64_t now_ns)
-{
-	return claim(core, service, name,
-		     takeover ? BY_TAKEOVER
-		     : probe  ? BY_PROBE
-			      : IMMEDIATE,
-		     now_ns);
 }
 
 const char *ripc__rcore_name(struct ripc__rcore *core, uint64_t service)

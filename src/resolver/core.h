@@ -103,24 +103,12 @@ void ripc__rcore_free(struct ripc__rcore *core);
 void ripc__rcore_send_gone(struct ripc__rcore *core, uint64_t now_ns);
 
 /*
- * As the calls of resolver.h. @probe: send PROBEs first; otherwise the service is HELD at once.
- * -EADDRINUSE: this core holds it.
+ * Registers a service. @name: NULL, or a name without a fault (base/name.h), copied; the id is not
+ * checked against it. Return: 0; explained: -EADDRINUSE: this core holds it; -EMSGSIZE: name and
+ * addresses do not fit one message; -ENOMEM.
  */
-int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, bool probe, uint64_t now_ns);
-/*
- * The same for a random id. It is HELD at once and nothing is sent: the next request of this
- * context carries the service, and so does each later claim.
- */
-int ripc__rcore_register_random(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
-/* Takes a service over from its holder, if any: probes, then claims a higher generation. */
-int ripc__rcore_takeover(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
-/*
- * Registers a service with a name: @name without a fault (base/name.h), copied. With @takeover as
- * ripc__rcore_takeover(), else as ripc__rcore_register(). The id is not checked against the name.
- * -EMSGSIZE: name and addresses do not fit one message.
- */
-int ripc__rcore_register_name(struct ripc__rcore *core, uint64_t service, const char *name,
-			      bool takeover, bool probe, uint64_t now_ns);
+int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char *name,
+			 enum ripc__register_how how, uint64_t now_ns);
 /* The name of a service of ours, or NULL. Valid until it is unregistered. */
 const char *ripc__rcore_name(struct ripc__rcore *core, uint64_t service);
 /*

@@ -28,8 +28,9 @@ struct ripc__resolver {
 	bool local_only;         /* the back end local receives forwarded requests and sends none */
 	uint32_t timeout_ms;
 	uint64_t now_ns; /* time of the last call */
-	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text,
-			 size_t textlen);
+	void (*describe)(const void *arg, uint8_t transport, const uint8_t *addr, size_t len,
+			 char *text, size_t textlen);
+	const void *describe_arg;
 	char zookeeper_auth[160];  /* user:password, or empty */
 	struct ripc__record found; /* result of find() */
 	bool listing_open;

@@ -19,13 +19,13 @@ static void send_request(struct ripc__rcore *core, struct ripc__lookup *l, uint6
 {
 	struct ripc__resolver_msg msg = {
 		.kind = RIPC__RESOLVE_REQUEST, .service = l->node.id, .nonce = l->nonce};
-	struct ripc__claim *speaker = ripc__claim_next_to_send(core);
+	struct ripc__claim *carried = ripc__claim_next_to_send(core);
 	const size_t last = sizeof(retry_ms) / sizeof(retry_ms[0]) - 1;
 	const struct ripc__mcast_sender *to = NULL;
 	struct ripc__cached *c;
 	uint64_t next_ns;
 
-	ripc__rcore_own_record(core, speaker, now_ns, &msg.record);
+	ripc__rcore_own_record(core, carried, now_ns, &msg.record);
 	next_ns = now_ns +
 		  ripc__rcore_jitter_ns(core, retry_ms[l->requests < last ? l->requests : last]);
 	if (l->unicast && l->requests < UNICAST) {

@@ -5,6 +5,7 @@
 #include "resolver/report.h"
 
 #include "auth/key.h"
+#include "base/text.h"
 #include "resolver/backend.h"
 #include "resolver/core.h"
 #include "resolver/holder.h"
@@ -12,22 +13,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	if (at >= len)
-		return at;
-	va_start(ap, fmt);
-	n = vsnprintf(text + at, len - at, fmt, ap);
-	va_end(ap);
-	return at + (size_t)n;
-}
 
 void ripc__report_holder(const struct ripc__resolver *r, uint64_t service, const char *name,
 			 const struct ripc__record *record, const struct ripc__holder *who,
@@ -61,7 +48,7 @@ void ripc__report_holder(const struct ripc__resolver *r, uint64_t service, const
 		const struct ripc__record_addr *a = &record->addrs[i];
 		char addr[96] = "";
 
-		r->describe(a->transport, a->addr, a->len, addr, sizeof(addr));
+		r->describe(r->describe_arg, a->transport, a->addr, a->len, addr, sizeof(addr));
 		if (*addr)
 			at = ripc__append(text, len, at, "%s%s", i ? ", " : " on ", addr);
 	}
@@ -153,14 +140,4 @@ int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **
 	*name = "keys";
 	ripc__auth_describe(r->auth, text, len);
 	return 1;
-}
-
-void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len)
-{
-	const char *name;
-	char one[512];
-	size_t at = 0;
-
-	for (unsigned i = 0; ripc__resolver_entry(r, i, &name, one, sizeof(one)) >= 0; i++)
-		at = ripc__append(text, len, at, "%s%s: %s", at ? "; " : "", name, one);
 }

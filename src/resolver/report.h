@@ -13,12 +13,6 @@ struct ripc__record;
 struct ripc__resolver;
 
 /*
- * Writes to text[at...len-1] with a terminating 0. Return: the new end; >= len: the text is full.
- */
-size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-
-/*
  * "service 42 is held by instance 1a2b3c4d on iwarp/soft 127.0.0.1:4242, pid 77, uid 1000", as far
  * as known. @name: the name that we registered it by, or NULL. who: NULL if it is not a process of
  * this host.

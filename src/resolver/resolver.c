@@ -346,10 +346,8 @@ static void publish(struct ripc__resolver *r, uint64_t service)
 	}
 }
 
-enum how { REGISTER, REGISTER_RANDOM, TAKE_OVER };
-
-static int register_service(struct ripc__resolver *r, uint64_t service, const char *name,
-			    enum how how, uint64_t now_ns)
+int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const char *name,
+			    enum ripc__register_how how, uint64_t now_ns)
 {
 	bool nameless = false;
 	int rc;
@@ -363,7 +361,7 @@ static int register_service(struct ripc__resolver *r, uint64_t service, const ch
 			continue;
 		rc = r->backends[i]->ops->acquire(r->backends[i], service);
 		nameless |= rc != 0;
-		if (rc == -EADDRINUSE && how == TAKE_OVER) {
+		if (rc == -EADDRINUSE && how == RIPC__REGISTER_TAKE) {
 			ripc__name_claim_add(r, i, service);
 		} else if (rc && (rc != -EADDRINUSE || (rc = fail_in_use(r, i, service, name)))) {
 			/* The back end that refused holds nothing: undo those before it. */
@@ -374,41 +372,14 @@ static int register_service(struct ripc__resolver *r, uint64_t service, const ch
 		}
 	}
 	refresh(r);
-	if (name)
-		rc = ripc__rcore_register_name(r->core, service, name, how == TAKE_OVER,
-					       nameless || must_probe(r), now_ns);
-	else if (how == TAKE_OVER)
-		rc = ripc__rcore_takeover(r->core, service, now_ns);
-	else if (how == REGISTER_RANDOM)
-		rc = ripc__rcore_register_random(r->core, service, now_ns);
-	else
-		rc = ripc__rcore_register(r->core, service, nameless || must_probe(r), now_ns);
+	if (how == RIPC__REGISTER && !nameless && !must_probe(r))
+		how = RIPC__REGISTER_LOCAL;
+	rc = ripc__rcore_register(r->core, service, name, how, now_ns);
 	if (rc)
 		release_name(r, service);
-	else if (how == REGISTER_RANDOM)
+	else if (how == RIPC__REGISTER_RANDOM)
 		publish(r, service);
 	return rc;
-}
-
-int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
-{
-	return register_service(r, service, NULL, REGISTER, now_ns);
-}
-
-int ripc__resolver_register_random(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
-{
-	return register_service(r, service, NULL, REGISTER_RANDOM, now_ns);
-}
-
-int ripc__resolver_takeover(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
-{
-	return register_service(r, service, NULL, TAKE_OVER, now_ns);
-}
-
-int ripc__resolver_register_name(struct ripc__resolver *r, uint64_t service, const char *name,
-				 bool takeover, uint64_t now_ns)
-{
-	return register_service(r, service, name, takeover ? TAKE_OVER : REGISTER, now_ns);
 }
 
 const char *ripc__resolver_own_name(struct ripc__resolver *r, uint64_t service)
@@ -433,11 +404,6 @@ int ripc__resolver_lookup(struct ripc__resolver *r, uint64_t service, uint64_t n
 void ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service)
 {
 	ripc__rcore_lookup_cancel(r->core, service);
-}
-
-const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_t service)
-{
-	return ripc__rcore_find(r->core, service, &r->found, r->now_ns) ? &r->found : NULL;
 }
 
 const struct ripc__record *ripc__resolver_peek(struct ripc__resolver *r, uint64_t service)
@@ -541,11 +507,12 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 	if (!r)
 		return ripc__fail(-ENOMEM, "no memory for the resolver");
 	r->describe = env->describe;
+	r->describe_arg = env->describe_arg;
 	r->auth = env->auth;
 	r->timeout_ms = env->opt->resolve_timeout_ms;
 	/* A simulation of many contexts has no descriptor to spare, and polls its only back end. */
-	r->epoll_fd = env->sim ? -1 : epoll_create1(EPOLL_CLOEXEC);
-	if (r->epoll_fd < 0 && !env->sim) {
+	r->epoll_fd = env->backend ? -1 : epoll_create1(EPOLL_CLOEXEC);
+	if (r->epoll_fd < 0 && !env->backend) {
 		rc = ripc__fail(-errno, "resolver: no epoll descriptor: %s", strerror(errno));
 		free(r);
 		return rc;
@@ -558,7 +525,8 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 	/* Without a network a failed look-up costs nothing and may be repeated at once. */
 	cenv.negative_ms = r->nbackends == 1 && r->local ? 0 : NEGATIVE_MS;
 	/* In a simulation the instance id is the seed and the only source of random numbers. */
-	if (!env->sim && getrandom(&cenv.secret, sizeof(cenv.secret), 0) != sizeof(cenv.secret)) {
+	if (!env->backend &&
+	    getrandom(&cenv.secret, sizeof(cenv.secret), 0) != sizeof(cenv.secret)) {
 		rc = ripc__fail(-EIO, "cannot read random numbers: getrandom: %s", strerror(errno));
 		goto fail;
 	}

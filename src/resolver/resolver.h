@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+struct ripc__backend_ops;
 struct ripc__listing;
 struct ripc__resolver;
 
@@ -23,14 +24,17 @@ struct ripc__resolver_env {
 	unsigned naddrs;
 	/* the keys of the cluster; NULL: messages are neither sealed nor checked */
 	struct ripc__auth *auth;
-	void *sim; /* simulation: the simulated network, see transport/sim/sim.h; otherwise NULL */
+	/* tests: the only back end, in place of those of the chain, and its network; or NULL */
+	const struct ripc__backend_ops *backend;
+	void *sim;
 	/*
 	 * The text of a record's address with the name of its transport, e.g. "iwarp/soft
 	 * 127.0.0.1:4242", for the texts of events. Any bytes: they come from the network. NULL:
 	 * addresses are left out of texts.
 	 */
-	void (*describe)(uint8_t transport, const uint8_t *addr, size_t len, char *text,
-			 size_t textlen);
+	void (*describe)(const void *arg, uint8_t transport, const uint8_t *addr, size_t len,
+			 char *text, size_t textlen);
+	const void *describe_arg;
 };
 
 enum ripc__resolver_ev_kind {
@@ -60,7 +64,7 @@ struct ripc__resolver_event {
 
 /*
  * Errors: -ENOMEM, -EMFILE, -EADDRINUSE ..., explained by ripc__fail(). A back end that cannot work
- * here (no interface, no port) is disabled, with its reason for ripc__resolver_describe(), unless
+ * here (no interface, no port) is disabled, with its reason for ripc__resolver_entry(), unless
  * it is the only one.
  */
 int ripc__resolver_open(struct ripc__resolver **r, const struct ripc__resolver_env *env);
@@ -75,19 +79,25 @@ void ripc__resolver_kill(struct ripc__resolver *r);
 void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__record_addr *addrs,
 			      unsigned naddrs);
 
-/*
- * Registers a service: REGISTERED or CONFLICT follows. -EADDRINUSE at once if the back end local
- * knows a holder. -ENOMEM, -EMFILE.
- */
-int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
+enum ripc__register_how {
+	RIPC__REGISTER,      /* after PROBEs, if another host may hold the service */
+	RIPC__REGISTER_TAKE, /* after PROBEs, from its holder, if any, by a higher generation */
+	/*
+	 * A random id: HELD at once, and nothing is sent. The next request of this context carries
+	 * the service, and so does each later claim. A holder found later is a CONFLICT.
+	 */
+	RIPC__REGISTER_RANDOM,
+	RIPC__REGISTER_LOCAL, /* of the core: HELD at once and announced, without PROBEs */
+};
 
 /*
- * Registers a service with a name without a fault (base/name.h), with @takeover as
- * ripc__resolver_takeover(). CONFLICT also follows, in spite of @takeover, if another name has the
- * id. Also -EMSGSIZE: with the name the record is too long for a message.
+ * Registers a service: REGISTERED or CONFLICT follows. @name: NULL, or a name without a fault
+ * (base/name.h), copied; CONFLICT follows in any case if another name has the id. Return: 0;
+ * explained: -EADDRINUSE: the back end local knows a holder; -EMSGSIZE: with the name the record is
+ * too long for a message; -ENOMEM, -EMFILE.
  */
-int ripc__resolver_register_name(struct ripc__resolver *r, uint64_t service, const char *name,
-				 bool takeover, uint64_t now_ns);
+int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const char *name,
+			    enum ripc__register_how how, uint64_t now_ns);
 
 /* The name of a service of ours, or NULL. Valid until it is unregistered. */
 const char *ripc__resolver_own_name(struct ripc__resolver *r, uint64_t service);
@@ -105,15 +115,6 @@ int ripc__resolver_ask_holder(struct ripc__resolver *r, uint64_t service);
  */
 int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t id, const char *name);
 
-/*
- * As ripc__resolver_register(), for a random id: REGISTERED follows at once, without any message. A
- * holder found later is a CONFLICT.
- */
-int ripc__resolver_register_random(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
-
-/* The same, but takes the service over from a present holder by a higher generation. */
-int ripc__resolver_takeover(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
-
 void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 
 /*
@@ -125,10 +126,7 @@ int ripc__resolver_lookup(struct ripc__resolver *r, uint64_t service, uint64_t n
 /* Cancels a look-up. */
 void ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service);
 
-/* The cached record, or NULL. Valid until the next call. */
-const struct ripc__record *ripc__resolver_find(struct ripc__resolver *r, uint64_t service);
-
-/* As find(), but not counted as a use of the record. */
+/* The cached record, or NULL; this is no use of it. Valid until the next call. */
 const struct ripc__record *ripc__resolver_peek(struct ripc__resolver *r, uint64_t service);
 
 /*
@@ -169,9 +167,6 @@ void ripc__resolver_atfork_child(struct ripc__resolver *r);
  */
 int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **name, char *text,
 			 size_t len);
-
-/* Describes all entries in one line. */
-void ripc__resolver_describe(struct ripc__resolver *r, char *text, size_t len);
 
 /* Messages that could not be decoded or authenticated, since the start. */
 uint64_t ripc__resolver_bad_messages(const struct ripc__resolver *r);

@@ -2,16 +2,13 @@
 #include "resolver/state.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 #include <string.h>
 
 uint64_t ripc__rcore_random(struct ripc__rcore *core)
 {
-	uint64_t z = core->random += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
+	return ripc__splitmix(&core->random);
 }
 
 uint64_t ripc__rcore_nonce(struct ripc__rcore *core)

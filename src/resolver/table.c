@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "resolver/table.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 
 void ripc__table_init(struct ripc__table *table, uint64_t secret)
@@ -18,12 +20,7 @@ void ripc__table_fini(struct ripc__table *table)
 
 static struct ripc__node **bucket(const struct ripc__table *table, uint64_t id)
 {
-	uint64_t z = id ^ table->secret;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	z ^= z >> 31;
-	return &table->buckets[z & (table->nbuckets - 1)];
+	return &table->buckets[ripc__mix64(id ^ table->secret) & (table->nbuckets - 1)];
 }
 
 struct ripc__node *ripc__table_find(const struct ripc__table *table, uint64_t id)

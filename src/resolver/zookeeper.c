@@ -54,11 +54,6 @@ void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg
 	ripc__ensemble_wake(z->e);
 }
 
-static void log_limited(struct ripc__zk *z, const struct ripc__resolver_msg *msg)
-{
-	ripc__zk_queue_msg(z, msg, false);
-}
-
 /* Checks the data of a node. Return: NULL, or a constant phrase: the reason to reject it. */
 static const char *verify(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
 			  struct ripc__record *record)
@@ -104,9 +99,9 @@ static void reply(struct ripc__zk *z, struct ripc__zk_watched *w, enum ripc__res
 	if (ripc__zk_decode(z, w->node.id, w->bytes, w->len, &msg.record))
 		return;
 	msg.record.since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
-	if (w->stale && msg.record.ttl_ms > STALE_TTL_MS)
+	if (w->record == RIPC__ZK_STALE && msg.record.ttl_ms > STALE_TTL_MS)
 		msg.record.ttl_ms = STALE_TTL_MS;
-	log_limited(z, &msg);
+	ripc__zk_queue_msg(z, &msg, false);
 }
 
 /* --- services of others --- */
@@ -146,7 +141,7 @@ static void lookup_node(struct ripc__zk *z, uint64_t service, uint64_t nonce)
 	}
 	TAILQ_INSERT_TAIL(&z->lru, w, link);
 	w->nonce = nonce;
-	if (w->known && ripc__clock_ns() >= w->suspect_until_ns) {
+	if (w->record != RIPC__ZK_UNKNOWN && ripc__clock_ns() >= w->suspect_until_ns) {
 		w->nonce = 0;
 		reply(z, w, RIPC__RESOLVE_REPLY, nonce);
 	}
@@ -159,17 +154,19 @@ static void on_found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes,
 	struct ripc__zk_watched *w = watched_find(z, service);
 	struct ripc__record record;
 	uint8_t *copy;
-	bool on_changed, news;
+	bool changed, news;
 
 	if (!w)
 		return;
 	w->refused = ripc__zk_decode(z, service, bytes, len, &record);
 	if (w->refused)
 		return;
-	on_changed = !w->known || w->len != len || memcmp(w->bytes, bytes, len) != 0;
-	news = w->known && on_changed;
-	w->stale = false;
-	if (on_changed) {
+	changed =
+		w->record == RIPC__ZK_UNKNOWN || w->len != len || memcmp(w->bytes, bytes, len) != 0;
+	news = w->record != RIPC__ZK_UNKNOWN && changed;
+	if (w->record == RIPC__ZK_STALE)
+		w->record = RIPC__ZK_CURRENT;
+	if (changed) {
 		copy = malloc(len);
 		if (!copy)
 			return;
@@ -177,7 +174,7 @@ static void on_found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes,
 		free(w->bytes);
 		w->bytes = copy;
 		w->len = len;
-		w->known = true;
+		w->record = RIPC__ZK_CURRENT;
 		w->suspect_until_ns = 0;
 		w->failures = 0;
 		w->since_ns = ripc__clock_ns();
@@ -197,9 +194,9 @@ static void on_absent(struct ripc__zk *z, uint64_t service)
 
 	if (!w)
 		return;
-	if (w->known)
+	if (w->record != RIPC__ZK_UNKNOWN)
 		reply(z, w, RIPC__RESOLVE_GONE, 0);
-	w->known = w->stale = false;
+	w->record = RIPC__ZK_UNKNOWN;
 	w->refused = NULL;
 }
 
@@ -210,7 +207,7 @@ static void zk_suspect(struct ripc__backend *b, uint64_t service, const uint8_t 
 	uint64_t now;
 
 	/* The instance id follows the service id. */
-	if (!w || !w->known || memcmp(w->bytes + 8, instance, 16))
+	if (!w || w->record == RIPC__ZK_UNKNOWN || memcmp(w->bytes + 8, instance, 16))
 		return;
 	now = ripc__clock_ns();
 	if (now >= w->suspect_until_ns + SUSPECT_NS)
@@ -218,7 +215,7 @@ static void zk_suspect(struct ripc__backend *b, uint64_t service, const uint8_t 
 	w->suspect_until_ns = now + (SUSPECT_NS >> (FAILURES_MAX - w->failures));
 	if (w->failures < FAILURES_MAX)
 		w->failures++;
-	if (z->up)
+	if (z->state == RIPC__ZK_CONNECTED)
 		watch(z, w);
 }
 
@@ -229,10 +226,10 @@ static void on_up(struct ripc__zk *z, bool new_session)
 	struct ripc__zk_held *h;
 	struct ripc__zk_watched *w;
 
-	if (!z->up && z->was_up)
+	if (z->state == RIPC__ZK_DISCONNECTED)
 		ripc__log(RIPC_LOG_WARN, "resolver: zookeeper: the ensemble is back%s",
 			  new_session ? ", in a new session" : "");
-	if (new_session && z->was_up) {
+	if (new_session && z->state != RIPC__ZK_CONNECTING) {
 		z->renew = true;
 		TAILQ_FOREACH(h, &z->held_list, link)
 		h->state = h->state == RIPC__ZK_CREATED ? RIPC__ZK_CLAIMING : h->state;
@@ -247,7 +244,7 @@ static void on_up(struct ripc__zk *z, bool new_session)
 		else
 			(void)ripc__ensemble_watch(z->e, h->node.id);
 	}
-	z->up = z->was_up = true;
+	z->state = RIPC__ZK_CONNECTED;
 	z->last_error[0] = 0;
 	TAILQ_FOREACH(w, &z->lru, link)
 	watch(z, w);
@@ -260,15 +257,17 @@ static void on_lost(struct ripc__zk *z, const char *text)
 
 	if (*text)
 		snprintf(z->last_error, sizeof(z->last_error), "%.100s", text);
-	if (!z->up)
+	if (z->state != RIPC__ZK_CONNECTED)
 		return;
-	z->up = false;
+	z->state = RIPC__ZK_DISCONNECTED;
 	z->lost_ns = ripc__clock_ns();
 	TAILQ_FOREACH(w, &z->lru, link)
 	{
 		w->watching = false;
-		w->stale = w->known;
-		stale += w->known;
+		if (w->record == RIPC__ZK_UNKNOWN)
+			continue;
+		w->record = RIPC__ZK_STALE;
+		stale++;
 	}
 	ripc__log(RIPC_LOG_WARN,
 		  "resolver: zookeeper: the ensemble %s is lost%s%s; %zu records are stale and "
@@ -315,7 +314,7 @@ static void zk_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 	struct ripc__resolver_msg msg;
 	const char *why;
 
-	if (!z->up || ripc__resolver_msg_decode(&msg, data, len, &why))
+	if (z->state != RIPC__ZK_CONNECTED || ripc__resolver_msg_decode(&msg, data, len, &why))
 		return;
 	z->list_nonce = msg.nonce;
 	(void)ripc__ensemble_list(z->e);
@@ -524,15 +523,15 @@ static bool zk_describe_attempt(struct ripc__backend *b, uint64_t service, unsig
 	const struct ripc__zk *z = (const struct ripc__zk *)b;
 	struct ripc__zk_watched *w = watched_find((struct ripc__zk *)z, service);
 
-	if (z->up && w && w->refused && !w->known) {
+	if (z->state == RIPC__ZK_CONNECTED && w && w->refused && w->record == RIPC__ZK_UNKNOWN) {
 		snprintf(text, len, "zookeeper (its node is rejected: %s)", w->refused);
 		return false;
 	}
 	snprintf(text, len, "zookeeper (%s)",
-		 !z->was_up      ? "no connection to the ensemble yet"
-		 : !z->up        ? "the ensemble is lost"
-		 : w && w->known ? "the holder in its node cannot be reached"
-				 : "it has no node");
+		 z->state == RIPC__ZK_CONNECTING      ? "no connection to the ensemble yet"
+		 : z->state == RIPC__ZK_DISCONNECTED  ? "the ensemble is lost"
+		 : w && w->record != RIPC__ZK_UNKNOWN ? "the holder in its node cannot be reached"
+						      : "it has no node");
 	return false;
 }
 
@@ -547,14 +546,14 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 
 	TAILQ_FOREACH(w, &z->lru, link)
 	{
-		known += w->known;
-		stale += w->stale;
+		known += w->record != RIPC__ZK_UNKNOWN;
+		stale += w->record == RIPC__ZK_STALE;
 	}
 	TAILQ_FOREACH(h, &z->held_list, link)
 	made += h->state == RIPC__ZK_CREATED;
-	if (z->up)
+	if (z->state == RIPC__ZK_CONNECTED)
 		snprintf(state, sizeof(state), "connected, in session %" PRIx64, z->session);
-	else if (z->was_up)
+	else if (z->state == RIPC__ZK_DISCONNECTED)
 		snprintf(state, sizeof(state), "lost %" PRIu64 " s ago in session %" PRIx64,
 			 (ripc__clock_ns() - z->lost_ns) / (1000 * RIPC__MS), z->session);
 	else
@@ -566,7 +565,7 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 		n += snprintf(text + n, len - (size_t)n, ", %zu of them stale", stale);
 	if (z->last_error[0] && n > 0 && (size_t)n < len)
 		snprintf(text + n, len - (size_t)n, " (%s)", z->last_error);
-	return z->up;
+	return z->state == RIPC__ZK_CONNECTED;
 }
 
 static void zk_forked(struct ripc__backend *b)

@@ -32,13 +32,16 @@ struct ripc__zk_watched {
 	struct ripc__node node;
 	TAILQ_ENTRY(ripc__zk_watched) link; /* most recent look-up at the end */
 	bool watching;                      /* its node was requested in this session */
-	bool known;                         /* bytes are the present or last data of its node */
-	bool stale;                /* known, but not confirmed since the connection was lost */
+	enum {
+		RIPC__ZK_UNKNOWN, /* no node, or a rejected one */
+		RIPC__ZK_STALE,   /* bytes were not confirmed since the connection was lost */
+		RIPC__ZK_CURRENT, /* bytes are the data of its node */
+	} record;
 	uint64_t nonce;            /* nonce of the request to answer; 0: none */
-	uint64_t suspect_until_ns; /* known, but the record failed: not used before this time */
-	unsigned failures;         /* recent failures, at most DOUBTS */
-	uint64_t since_ns;         /* known: time when it was first seen */
-	const char *refused; /* not known: the reason to reject its node; NULL: no node exists */
+	uint64_t suspect_until_ns; /* the record failed: not used before this time */
+	unsigned failures;         /* recent failures, at most FAILURES_MAX */
+	uint64_t since_ns;         /* not UNKNOWN: time when the record was first seen */
+	const char *refused; /* UNKNOWN: the reason to reject its node; NULL: no node exists */
 	size_t len;
 	uint8_t *bytes; /* the record, encoded */
 };
@@ -57,11 +60,18 @@ struct ripc__zk {
 	uint8_t instance[16], host[16];
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 	bool kernel_enforced;    /* the kernel enforces that an id is held once on this host */
-	bool up;                 /* connected */
-	bool was_up;             /* connected before, at least once */
-	bool renew;              /* a new session: all own services must be announced again */
-	uint64_t list_nonce;     /* of the LIST to answer; 0: none */
-	uint64_t session;        /* its id, when it was up */
+	/*
+	 * CONNECTING -- UP --> CONNECTED -- LOST --> DISCONNECTED -- UP --> CONNECTED. Records stay
+	 * in use while it is disconnected, and registrations do not wait for it then.
+	 */
+	enum {
+		RIPC__ZK_CONNECTING, /* since the start */
+		RIPC__ZK_CONNECTED,
+		RIPC__ZK_DISCONNECTED,
+	} state;
+	bool renew;          /* a new session: all own services must be announced again */
+	uint64_t list_nonce; /* of the LIST to answer; 0: none */
+	uint64_t session;    /* its id, when it was connected */
 	uint64_t lost_ns;
 	uint64_t last_log_ns; /* rate limit of log lines: time of the last one */
 	char hosts[448];

@@ -95,7 +95,7 @@ bool ripc__zk_settled(const struct ripc__backend *b, uint64_t service)
 		ripc__zk_claim(z, h);
 	}
 	/* Do not wait for an ensemble that is known to be disconnected. */
-	return !h || h->state == RIPC__ZK_CREATED || (z->was_up && !z->up);
+	return !h || h->state == RIPC__ZK_CREATED || z->state == RIPC__ZK_DISCONNECTED;
 }
 
 static uint64_t own_generation(const struct ripc__zk *z, const struct ripc__zk_held *h)

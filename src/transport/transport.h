@@ -407,6 +407,5 @@ extern const struct ripc__transport_ops ripc__transport_shm;
 extern const struct ripc__transport_ops ripc__transport_pcie;
 /* transport/ring, simulated link: tests only */
 extern const struct ripc__transport_ops ripc__transport_ring_sim;
-extern const struct ripc__transport_ops ripc__transport_sim; /* transport/sim: tests only */
 
 #endif

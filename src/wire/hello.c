@@ -20,7 +20,7 @@ void ripc__hello_encode(const struct ripc__hello *h, uint8_t buf[RIPC__HELLO_LEN
 	ripc__put_le32(buf + 44, h->recv_depth);
 	ripc__put_le32(buf + 48, h->service_window);
 	ripc__put_le32(buf + 52, h->caps);
-	ripc__put_le64(buf + 56, h->memory);
+	ripc__put_le64(buf + 56, h->epoch);
 }
 
 int ripc__hello_decode(struct ripc__hello *h, const uint8_t *buf, size_t len, const char **why)
@@ -42,7 +42,7 @@ int ripc__hello_decode(struct ripc__hello *h, const uint8_t *buf, size_t len, co
 	h->recv_depth = ripc__get_le32(buf + 44);
 	h->service_window = ripc__get_le32(buf + 48);
 	h->caps = ripc__get_le32(buf + 52);
-	h->memory = ripc__get_le64(buf + 56);
+	h->epoch = ripc__get_le64(buf + 56);
 	if (h->refusal >= RIPC__REFUSE_END) {
 		*why = "unknown reason of refusal";
 		return -EPROTO;

@@ -34,7 +34,8 @@ struct ripc__hello {
 	uint32_t recv_depth;  /* receive buffers it has posted for this lane; 0: needs no credits */
 	/* units of RIPC__CREDIT_UNIT bytes that may be queued at each of its services */
 	uint32_t service_window;
-	uint64_t memory; /* id of the sender's state for the other side: struct ripc__peer */
+	/* of the sender's dedup window for the other side: struct ripc__peer; 0: it has none */
+	uint64_t epoch;
 	/* RIPC__CAP_READ, RIPC__CAP_WRITE: operations that the other side may use on it */
 	uint32_t caps;
 };

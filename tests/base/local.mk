@@ -7,3 +7,4 @@ check_PROGRAMS += tests/base/test_admission
 check_PROGRAMS += tests/base/test_hash
 check_PROGRAMS += tests/base/test_name
 check_PROGRAMS += tests/base/test_resolver_chain
+check_PROGRAMS += tests/base/test_text

@@ -192,13 +192,18 @@ static void step(struct run *r)
 
 	switch (step) {
 	case REGISTER:
-		rc = ripc__rcore_register(r->core, service, arg & 1, r->now_ns);
+		rc = ripc__rcore_register(r->core, service, NULL,
+					  arg & 1 ? RIPC__REGISTER : RIPC__REGISTER_LOCAL,
+					  r->now_ns);
 		check(rc == (held ? -EADDRINUSE : 0));
 		break;
 	case NAME:
-		rc = ripc__rcore_register_name(r->core, service,
-					       arg & 4 ? "camera/left" : "camera/right", arg & 1,
-					       arg & 2, r->now_ns);
+		rc = ripc__rcore_register(r->core, service,
+					  arg & 4 ? "camera/left" : "camera/right",
+					  arg & 1   ? RIPC__REGISTER_TAKE
+					  : arg & 2 ? RIPC__REGISTER
+						    : RIPC__REGISTER_LOCAL,
+					  r->now_ns);
 		check(rc == (held ? -EADDRINUSE : 0));
 		check(ripc__rcore_holds(r->core, service));
 		break;

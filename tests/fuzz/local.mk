@@ -9,13 +9,13 @@
 #	tests_fuzz_fuzz_NAME_LDFLAGS = $(LDFLAGS_FUZZ)
 FUZZ_TARGETS =
 if FUZZERS
-LIBS_FUZZ = libripc_internal.la
+LIBS_FUZZ = libsim.la libripc_internal.la
 LDFLAGS_FUZZ = $(AM_LDFLAGS) -fsanitize=fuzzer
 EXTRA_PROGRAMS += $(FUZZ_TARGETS)
 fuzzers: $(FUZZ_TARGETS)
 .PHONY: fuzzers
 else
-LIBS_FUZZ = libfuzzreplay.la libripc_internal.la
+LIBS_FUZZ = libfuzzreplay.la libsim.la libripc_internal.la
 LDFLAGS_FUZZ = $(AM_LDFLAGS)
 check_LTLIBRARIES += libfuzzreplay.la
 libfuzzreplay_la_SOURCES = tests/fuzz/replay.c tests/fuzz/fuzz.h

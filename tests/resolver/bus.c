@@ -235,7 +235,9 @@ void bus_run(struct bus *bus, uint64_t ms)
 
 int node_register(struct node *node, uint64_t service, bool probe)
 {
-	int rc = ripc__rcore_register(node->core, service, probe, node->bus->now_ns);
+	int rc = ripc__rcore_register(node->core, service, NULL,
+				      probe ? RIPC__REGISTER : RIPC__REGISTER_LOCAL,
+				      node->bus->now_ns);
 
 	node_collect(node);
 	return rc;
@@ -243,7 +245,8 @@ int node_register(struct node *node, uint64_t service, bool probe)
 
 int node_register_random(struct node *node, uint64_t service)
 {
-	int rc = ripc__rcore_register_random(node->core, service, node->bus->now_ns);
+	int rc = ripc__rcore_register(node->core, service, NULL, RIPC__REGISTER_RANDOM,
+				      node->bus->now_ns);
 
 	node_collect(node);
 	return rc;

@@ -6,6 +6,7 @@
 #ifndef RIPC_TESTS_RESOLVER_LIVE_H
 #define RIPC_TESTS_RESOLVER_LIVE_H
 
+#include "describe.h"
 #include "harness.h"
 
 #include "base/clock.h"
@@ -49,8 +50,8 @@ static inline uint64_t resolver_now(void)
 	return ripc__clock_ns() + ahead_ns;
 }
 
-static inline void describe(uint8_t transport, const uint8_t *addr, size_t len, char *text,
-			    size_t textlen)
+static inline void describe(const void *arg, uint8_t transport, const uint8_t *addr, size_t len,
+			    char *text, size_t textlen)
 {
 	snprintf(text, textlen, "test%u %.*s", transport, (int)len, (const char *)addr);
 }
@@ -144,7 +145,7 @@ static inline const struct ripc__resolver_event *await(struct ctx *all, unsigned
 
 static inline void register_service(struct ctx *c, uint64_t id)
 {
-	int rc = ripc__resolver_register(c->r, id, resolver_now());
+	int rc = ripc__resolver_register(c->r, id, NULL, RIPC__REGISTER, resolver_now());
 
 	ck_assert_msg(rc == 0, "%d: %s", rc, ripc_error_detail());
 	await(c, 1, RIPC__REGISTERED, id);

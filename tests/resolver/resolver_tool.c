@@ -14,6 +14,7 @@
  * line if it loses the service.
  */
 #define _GNU_SOURCE
+#include "describe.h"
 #include "auth/key.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -44,7 +45,8 @@ static void stop(int signal_number)
 	stopped = 1;
 }
 
-static void describe(uint8_t transport, const uint8_t *addr, size_t len, char *text, size_t textlen)
+static void describe(const void *arg, uint8_t transport, const uint8_t *addr, size_t len,
+		     char *text, size_t textlen)
 {
 	snprintf(text, textlen, "test %.*s", (int)len, (const char *)addr);
 }
@@ -122,8 +124,9 @@ int main(int argc, char **argv)
 		printf("error: %s\n", ripc_error_detail());
 		return 66;
 	}
-	rc = random ? ripc__resolver_register_random(r, service, ripc__clock_ns())
-	     : hold ? ripc__resolver_register(r, service, ripc__clock_ns())
+	rc = random ? ripc__resolver_register(r, service, NULL, RIPC__REGISTER_RANDOM,
+					      ripc__clock_ns())
+	     : hold ? ripc__resolver_register(r, service, NULL, RIPC__REGISTER, ripc__clock_ns())
 		    : ripc__resolver_lookup(r, service, ripc__clock_ns());
 	if (rc) {
 		printf("%s: %s\n", rc == -EADDRINUSE ? "conflict" : "error", ripc_error_detail());
@@ -145,7 +148,7 @@ int main(int argc, char **argv)
 		}
 		if (asked) {
 			asked = 0;
-			ripc__resolver_describe(r, why, sizeof(why));
+			describe_entries(r, why, sizeof(why));
 			printf("%s\n", why);
 			(void)ripc__resolver_lookup(r, service, now);
 		}
@@ -159,7 +162,7 @@ int main(int argc, char **argv)
 				     ? 1000
 				     : (int)((deadline - now) / RIPC__MS) + 1);
 	}
-	ripc__resolver_describe(r, why, sizeof(why));
+	describe_entries(r, why, sizeof(why));
 	fprintf(stderr, "%s\n", why);
 	ripc__resolver_close(r);
 	if (env.auth)

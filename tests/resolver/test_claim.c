@@ -167,12 +167,14 @@ END_TEST
 
 START_TEST(unregister__with_event_pending)
 {
-	ck_assert_int_eq(ripc__rcore_register(a->core, 42, false, bus->now_ns), 0);
+	ck_assert_int_eq(ripc__rcore_register(a->core, 42, NULL, RIPC__REGISTER_LOCAL, bus->now_ns),
+			 0);
 	ck_assert_int_eq(ripc__rcore_lookup(a->core, 42, bus->now_ns), 0);
 	ripc__rcore_unregister(a->core, 42, bus->now_ns);
 	ck_assert(!node_holds(a, 42));
 	/* The application has not been notified yet, and the id can be registered again. */
-	ck_assert_int_eq(ripc__rcore_register(a->core, 42, false, bus->now_ns), 0);
+	ck_assert_int_eq(ripc__rcore_register(a->core, 42, NULL, RIPC__REGISTER_LOCAL, bus->now_ns),
+			 0);
 	node_collect(a);
 	ck_assert_uint_eq(node_count(a, RIPC__RESOLVED, 42), 1);
 	ck_assert_uint_eq(node_count(a, RIPC__REGISTERED, 42), 1);

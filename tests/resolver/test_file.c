@@ -148,7 +148,9 @@ START_TEST(file__several_contexts_of_a_host)
 
 		snprintf(options, sizeof(options), "resolver=local,file:%s", path);
 		open_ctx(&c[i], i <= N / 2 ? "resolver=local,udp" : options);
-		ck_assert_int_eq(ripc__resolver_register(c[i].r, service + i, ripc__clock_ns()), 0);
+		ck_assert_int_eq(ripc__resolver_register(c[i].r, service + i, NULL, RIPC__REGISTER,
+							 ripc__clock_ns()),
+				 0);
 	}
 	for (unsigned i = 1; i <= N; i++) {
 		struct ctx order[N + 1];
@@ -176,7 +178,9 @@ START_TEST(file__a_second_holder_is_refused)
 	write_list("* 127.0.0.1:%u\n", port);
 	open_client(&c[0]);
 	open_ctx(&c[1], "resolver=udp");
-	ck_assert_int_eq(ripc__resolver_register(c[1].r, service, ripc__clock_ns()), 0);
+	ck_assert_int_eq(
+		ripc__resolver_register(c[1].r, service, NULL, RIPC__REGISTER, ripc__clock_ns()),
+		0);
 	{
 		struct ctx swap[2] = {c[1], c[0]};
 
@@ -184,7 +188,9 @@ START_TEST(file__a_second_holder_is_refused)
 		c[0] = swap[1];
 		c[1] = swap[0];
 	}
-	ck_assert_int_eq(ripc__resolver_register(c[0].r, service, ripc__clock_ns()), 0);
+	ck_assert_int_eq(
+		ripc__resolver_register(c[0].r, service, NULL, RIPC__REGISTER, ripc__clock_ns()),
+		0);
 	check_contains(await(c, 2, RIPC__CONFLICT, service)->text, "is held by instance");
 	ripc__resolver_close(c[0].r);
 	ripc__resolver_close(c[1].r);
@@ -220,7 +226,7 @@ START_TEST(file__is_read_again_when_it_changes)
 	ahead_ns += 1000 * RIPC__MS;
 	c[0].nevents = 0;
 	check_found(c, 2, service, &c[1]);
-	ripc__resolver_describe(c[0].r, text, sizeof(text));
+	describe_entries(c[0].r, text, sizeof(text));
 	check_contains(text, "cannot be read: No such file");
 	ripc__resolver_close(c[0].r);
 	ripc__resolver_close(c[1].r);
@@ -257,7 +263,7 @@ START_TEST(file__bad_lines_are_named)
 		ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
 		snprintf(position, sizeof(position), "%s:2: ", path);
 		ck_assert_msg(strstr(logged, position) != NULL, "%s: %s", bad[i], logged);
-		ripc__resolver_describe(c.r, text, sizeof(text));
+		describe_entries(c.r, text, sizeof(text));
 		check_contains(text, "1 host of services, 1 bad line, the first is ");
 		ripc__resolver_close(c.r);
 	}
@@ -279,7 +285,7 @@ START_TEST(file__many_bad_lines_are_counted)
 	open_client(&c);
 	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
 	check_contains(logged, "1001 bad lines in all");
-	ripc__resolver_describe(c.r, text, sizeof(text));
+	describe_entries(c.r, text, sizeof(text));
 	check_contains(text, "0 hosts of services, 1001 bad lines");
 	ripc__resolver_close(c.r);
 }

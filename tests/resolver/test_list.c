@@ -11,7 +11,8 @@
 
 static int register_name(struct node *node, uint64_t service, const char *name, bool takeover)
 {
-	int rc = ripc__rcore_register_name(node->core, service, name, takeover, true, bus->now_ns);
+	int rc = ripc__rcore_register(node->core, service, name,
+				      takeover ? RIPC__REGISTER_TAKE : RIPC__REGISTER, bus->now_ns);
 
 	node_collect(node);
 	bus_run(bus, 100);
@@ -68,7 +69,8 @@ START_TEST(name__none_agrees_with_every_name)
 	bus_run(bus, 100);
 	ck_assert_int_eq(register_name(b, 42, "camera/left", true), 0);
 	ck_assert(node_holds(b, 42) && !node_holds(a, 42));
-	ck_assert_int_eq(ripc__rcore_takeover(c->core, 42, bus->now_ns), 0);
+	ck_assert_int_eq(ripc__rcore_register(c->core, 42, NULL, RIPC__REGISTER_TAKE, bus->now_ns),
+			 0);
 	bus_run(bus, 100);
 	ck_assert(node_holds(c, 42) && !node_holds(b, 42));
 }
@@ -91,7 +93,7 @@ START_TEST(name__too_long_for_a_message)
 	memset(name, 'x', RIPC__NAME_MAX);
 	name[RIPC__NAME_MAX] = 0;
 	ck_assert_int_eq(ripc__rcore_new(&core, &env), 0);
-	ck_assert_int_eq(ripc__rcore_register_name(core, 42, name, false, true, 1), -EMSGSIZE);
+	ck_assert_int_eq(ripc__rcore_register(core, 42, name, RIPC__REGISTER, 1), -EMSGSIZE);
 	ck_assert(!ripc__rcore_holds(core, 42));
 	ripc__rcore_free(core);
 }
@@ -143,8 +145,8 @@ START_TEST(list__has_pages)
 		if (id % 10)
 			node_register(a, id, false);
 		else
-			ck_assert_int_eq(ripc__rcore_register_name(a->core, id, name, false, false,
-								   bus->now_ns),
+			ck_assert_int_eq(ripc__rcore_register(a->core, id, name,
+							      RIPC__REGISTER_LOCAL, bus->now_ns),
 					 0);
 	}
 	bus_run(bus, 1500);

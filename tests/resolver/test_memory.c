@@ -135,7 +135,8 @@ static void live(void)
 	if (ok(LIB(ripc__rcore_new(&core, &env))))
 		return;
 	for (uint64_t id = 1; id <= 20; id++) {
-		ok(LIB(ripc__rcore_register(core, id, id & 1, now)));
+		ok(LIB(ripc__rcore_register(core, id, NULL,
+					    id & 1 ? RIPC__REGISTER : RIPC__REGISTER_LOCAL, now)));
 		waiting += !ok(LIB(ripc__rcore_lookup(core, 100 + id, now)));
 		if (id & 1)
 			input(core, RIPC__RESOLVE_REPLY, 100 + id, now);
@@ -175,7 +176,8 @@ static void live_resolver(void)
 		return;
 	}
 	for (unsigned i = 0; i < 4; i++) {
-		if (ok(LIB(ripc__resolver_register(r, seed / 2 + i, RIPC__MS))))
+		if (ok(LIB(ripc__resolver_register(r, seed / 2 + i, NULL, RIPC__REGISTER,
+						   RIPC__MS))))
 			ck_assert(ripc_error_detail()[0]);
 		ok(LIB(ripc__resolver_lookup(r, seed / 2 + 100 + i, RIPC__MS)));
 		LIB_VOID(ripc__resolver_progress(r, true, ev, 8, RIPC__MS, &deadline));

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "live.h"
 
+#include "resolver/sim.h"
 #include "transport/sim/sim.h"
 
 #include <poll.h>
@@ -130,7 +131,7 @@ START_TEST(sim__two_contexts)
 
 	ck_assert_ptr_nonnull(net);
 	for (unsigned i = 0; i < 2; i++) {
-		struct ripc__resolver_env env = {.sim = net};
+		struct ripc__resolver_env env = {.backend = &ripc__backend_sim, .sim = net};
 		char why[256];
 
 		memset(&c[i], 0, sizeof(c[i]));
@@ -141,7 +142,9 @@ START_TEST(sim__two_contexts)
 		c[i].instance[0] = (uint8_t)(i + 1);
 		ck_assert_int_eq(ripc__resolver_open(&c[i].r, &env), 0);
 	}
-	ck_assert_int_eq(ripc__resolver_register(c[0].r, service, ripc__sim_now(net)), 0);
+	ck_assert_int_eq(
+		ripc__resolver_register(c[0].r, service, NULL, RIPC__REGISTER, ripc__sim_now(net)),
+		0);
 	for (unsigned i = 0; i < 20000 && !find_event(&c[1], RIPC__RESOLVED, service); i++) {
 		ripc__sim_step(net, ripc__sim_now(net) + RIPC__MS);
 		for (unsigned k = 0; k < 2; k++)

@@ -89,7 +89,7 @@ START_TEST(open__port_taken)
 	snprintf(text, sizeof(text), "port %u", port);
 	check_contains(ripc_error_detail(), text);
 	open_ctx(&c, "");
-	ripc__resolver_describe(c.r, text, sizeof(text));
+	describe_entries(c.r, text, sizeof(text));
 	check_contains(text, "local: ");
 	check_contains(text, "udp: no UDP socket on port");
 	register_service(&c, service);
@@ -152,7 +152,7 @@ START_TEST(close__sends_gone)
 	await(c, 2, RIPC__RESOLVED, service);
 	ripc__resolver_close(c[1].r);
 	await(c, 1, RIPC__GONE, service);
-	ck_assert_ptr_null(ripc__resolver_find(c[0].r, service));
+	ck_assert_ptr_null(ripc__resolver_peek(c[0].r, service));
 	ripc__resolver_close(c[0].r);
 }
 END_TEST
@@ -164,13 +164,17 @@ START_TEST(register__immediate_on_one_host)
 	struct ctx c;
 
 	open_ctx(&c, _i ? "resolver=local" : "");
-	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), 0);
+	ck_assert_int_eq(
+		ripc__resolver_register(c.r, service, NULL, RIPC__REGISTER, ripc__clock_ns()), 0);
 	progress(&c);
 	ck_assert_ptr_nonnull(find_event(&c, RIPC__REGISTERED, service));
-	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EADDRINUSE);
+	ck_assert_int_eq(
+		ripc__resolver_register(c.r, service, NULL, RIPC__REGISTER, ripc__clock_ns()),
+		-EADDRINUSE);
 	check_contains(ripc_error_detail(), "this context");
 	ripc__resolver_unregister(c.r, service, ripc__clock_ns());
-	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), 0);
+	ck_assert_int_eq(
+		ripc__resolver_register(c.r, service, NULL, RIPC__REGISTER, ripc__clock_ns()), 0);
 	ripc__resolver_close(c.r);
 }
 END_TEST
@@ -229,7 +233,9 @@ START_TEST(register__held_on_this_host_names_the_holder)
 	struct ctx c;
 
 	open_ctx(&c, "");
-	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EADDRINUSE);
+	ck_assert_int_eq(
+		ripc__resolver_register(c.r, service, NULL, RIPC__REGISTER, ripc__clock_ns()),
+		-EADDRINUSE);
 	check_contains(ripc_error_detail(), "another process of this host");
 	ask_holder(&c, 60000);
 	snprintf(text, sizeof(text), "service %" PRIu64 " is held by instance ", service);
@@ -250,7 +256,9 @@ START_TEST(register__holder_does_not_answer)
 	open_ctx(&c[0], "resolver=local");
 	open_ctx(&c[1], "resolver=local");
 	register_service(&c[0], service);
-	ck_assert_int_eq(ripc__resolver_register(c[1].r, service, ripc__clock_ns()), -EADDRINUSE);
+	ck_assert_int_eq(
+		ripc__resolver_register(c[1].r, service, NULL, RIPC__REGISTER, ripc__clock_ns()),
+		-EADDRINUSE);
 	check_contains(ripc_error_detail(), "another process of this host");
 	/* Registering did not wait for it. */
 	ask_holder(&c[1], 0);
@@ -269,7 +277,9 @@ START_TEST(register__held_elsewhere_by_udp)
 	open_ctx(&c[0], "resolver=udp");
 	open_ctx(&c[1], "resolver=udp");
 	register_service(&c[1], service);
-	ck_assert_int_eq(ripc__resolver_register(c[0].r, service, ripc__clock_ns()), 0);
+	ck_assert_int_eq(
+		ripc__resolver_register(c[0].r, service, NULL, RIPC__REGISTER, ripc__clock_ns()),
+		0);
 	ev = await(c, 2, RIPC__CONFLICT, service);
 	check_contains(ev->text, "is held by instance");
 	check_contains(ev->text, "on test5 somewhere");
@@ -289,7 +299,9 @@ START_TEST(register__out_of_descriptors)
 	limit = old;
 	limit.rlim_cur = 3;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	ck_assert_int_eq(ripc__resolver_register(c.r, service, ripc__clock_ns()), -EMFILE);
+	ck_assert_int_eq(
+		ripc__resolver_register(c.r, service, NULL, RIPC__REGISTER, ripc__clock_ns()),
+		-EMFILE);
 	check_contains(ripc_error_detail(), "socket");
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
 	register_service(&c, service);
@@ -312,7 +324,8 @@ START_TEST(takeover__ends_with_resolve_timeout)
 	open_ctx(&c[1], "resolver=local resolve_timeout_ms=100");
 	register_service(&c[0], service);
 	now = start = ripc__clock_ns();
-	ck_assert_int_eq(ripc__resolver_takeover(c[1].r, service, now), 0);
+	ck_assert_int_eq(ripc__resolver_register(c[1].r, service, NULL, RIPC__REGISTER_TAKE, now),
+			 0);
 	for (unsigned i = 0; i < 10000 && !find_event(&c[1], RIPC__REGISTERED, service); i++) {
 		c[1].nevents = ripc__resolver_progress(c[1].r, true, c[1].events, EVENTS_MAX, now,
 						       &deadline);
@@ -340,9 +353,9 @@ START_TEST(lookup__finds_the_holder)
 	ck_assert_mem_eq(ev->record.instance, c[1].instance, 16);
 	ck_assert_uint_eq(ev->record.naddrs, 1);
 	ck_assert_mem_eq(ev->record.addrs[0].addr, "somewhere", 9);
-	ck_assert_mem_eq(ripc__resolver_find(c[0].r, service)->instance, c[1].instance, 16);
+	ck_assert_mem_eq(ripc__resolver_peek(c[0].r, service)->instance, c[1].instance, 16);
 	ripc__resolver_invalidate(c[0].r, service, c[1].instance);
-	ck_assert_ptr_null(ripc__resolver_find(c[0].r, service));
+	ck_assert_ptr_null(ripc__resolver_peek(c[0].r, service));
 	ripc__resolver_close(c[0].r);
 	ripc__resolver_close(c[1].r);
 }
@@ -437,7 +450,9 @@ START_TEST(lookup__many_instances_on_one_host)
 
 	for (unsigned i = 0; i < N; i++) {
 		open_ctx(&c[i], _i ? "resolver=local" : "resolver=udp");
-		ck_assert_int_eq(ripc__resolver_register(c[i].r, service + i, ripc__clock_ns()), 0);
+		ck_assert_int_eq(ripc__resolver_register(c[i].r, service + i, NULL, RIPC__REGISTER,
+							 ripc__clock_ns()),
+				 0);
 	}
 	for (unsigned i = 0; i < N; i++)
 		await(c, N, RIPC__REGISTERED, service); /* all of them progress */

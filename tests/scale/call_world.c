@@ -12,25 +12,17 @@ struct call_world world;
 
 /* ---- hosts ---- */
 
-static uint64_t hook_now(void *arg)
-{
-	return ripc__sim_now(arg);
-}
-
-static uint64_t hook_random(void *arg)
-{
-	return ripc__sim_random(arg);
-}
-
 static void open_host(struct host *h)
 {
-	struct ripc__hooks hooks = {
-		.now = hook_now, .idle = call_idle, .random = hook_random, .arg = world.net};
+	struct ripc__hooks hooks;
 	/* Some give a lost peer up long after, or before, the peer gives them up. */
 	const char *options =
 		draw(2) ? "pool_bytes=1048576" : "pool_bytes=1048576 peer_timeout_ms=300000";
-	int rc = ripc__open_hooked(&h->ctx, options, &hooks);
+	int rc;
 
+	ripc__sim_hooks(world.net, &hooks);
+	hooks.idle = call_idle;
+	rc = ripc__open_hooked(&h->ctx, options, &hooks);
 	ck_assert_msg(!rc, "ripc_open() returned %d: %s", rc, ripc_error_detail());
 	ck_assert_int_eq(ripc__sim_attach(world.net, h->ctx), 0);
 	h->node = (uint32_t)ripc__sim_number(world.net, h->ctx->instance);

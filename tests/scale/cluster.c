@@ -257,7 +257,7 @@ static void register_services(struct cluster *cluster, struct context *c, uint64
 	if (i == cluster->holders[service].n)
 		world_join(&cluster->holders[service], c->index);
 	cluster->registered_ns[service] = cluster->now_ns;
-	if (ripc__rcore_register(c->core, service, true, cluster->now_ns)) {
+	if (ripc__rcore_register(c->core, service, NULL, RIPC__REGISTER, cluster->now_ns)) {
 		fprintf(stderr, "crowd: context %u cannot register service %llu\n", c->index,
 			(unsigned long long)service);
 		exit(1);

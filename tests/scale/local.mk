@@ -12,7 +12,7 @@ tests_scale_test_call_history_SOURCES = tests/scale/test_call_history.c \
 
 noinst_PROGRAMS += bench/scale bench/resolve
 bench_scale_SOURCES = bench/scale.c $(SCALE_CROWD)
-bench_scale_LDADD = libripc_internal.la
+bench_scale_LDADD = libsim.la libripc_internal.la
 bench_resolve_SOURCES = bench/resolve.c
 bench_resolve_LDADD = libripc.la
 EXTRA_DIST += bench/scale.sh bench/resolve.sh

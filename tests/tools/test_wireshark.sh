@@ -151,7 +151,7 @@ seen "short messages by datagram, with the instance" \
 	"udp && ripc.kind == 1 && ripc.instance && ripc.dest == $id"
 seen "their numbers, which begin at the time" "udp && ripc.kind == 1 && ripc.datagram > 1000000000"
 unseen "no sequence number in a datagram" "udp && ripc.seq"
-seen "whether the other side is remembered" "iwarp_mpa.req && ripc_hello.memory > 0"
+seen "whether the other side is remembered" "iwarp_mpa.req && ripc_hello.epoch > 0"
 if [ $keys = yes ]; then
 	seen "sealed requests of the resolver" \
 		"ripc_seal.key && ripc_seal.number && ripc_resolver.service == $id"

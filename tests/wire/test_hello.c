@@ -22,7 +22,7 @@ static void fill(struct ripc__hello *h)
 	h->recv_depth = 3 + (uint32_t)(test_random(&rng) % 65533);
 	h->service_window = 64 + (uint32_t)(test_random(&rng) % 100000);
 	h->caps = (uint32_t)test_random(&rng);
-	h->memory = test_random(&rng);
+	h->epoch = test_random(&rng);
 }
 
 /* Decodes a copy of exactly that size. An error has a reason. */
@@ -48,7 +48,7 @@ START_TEST(encode__bytes)
 				.recv_depth = 5,
 				.service_window = 6,
 				.caps = 7,
-				.memory = 0x08};
+				.epoch = 0x08};
 	uint8_t buf[RIPC__HELLO_LEN], want[RIPC__HELLO_LEN] = {'R', 'I', 'P', 'C', 3, 2};
 
 	memset(h.instance, 0x11, 16);

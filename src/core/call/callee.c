@@ -28,7 +28,7 @@ static void reply_ended(struct ripc__reliable_owner *o, struct ripc__reliable_ms
 	/* The message has no peer: each peer with a waiting answer is notified of a loss. */
 	HASH_ITER (hh, ctx->peers, p, tmp) {
 		if (p->reply_waits)
-			p->memory = ripc__seq_begin(ctx);
+			p->epoch = ripc__seq_begin(ctx);
 		p->reply_waits = false;
 	}
 }

@@ -7,18 +7,12 @@
 #include "core/rendezvous/delayed_ack.h"
 #include "core/rendezvous/request.h"
 
-/* The context of a call. Return: 0: lock held; else the error. */
-static int RIPC__NO_ANALYSIS enter(struct ripc **ctx)
+/* Begins a call. Return: 0: lock held; else the error. */
+static int enter(struct ripc **ctx)
 {
-	int rc = ripc__context(ctx);
+	int rc = ripc__context_enter(ctx);
 
-	if (rc)
-		return rc;
-	ripc__lock(*ctx);
-	rc = ripc__check_open(*ctx);
-	if (rc)
-		ripc__unlock(*ctx);
-	else
+	if (!rc)
 		(*ctx)->completions_used = true;
 	return rc;
 }

@@ -111,8 +111,10 @@ static int open_resolver(struct ripc *ctx)
 		.instance = ctx->instance,
 		.host = ctx->host,
 		.addrs = addrs,
+		.backend = ctx->hooks.backend,
 		.sim = ctx->hooks.arg,
 		.describe = ripc__transport_describe,
+		.describe_arg = ctx->hooks.transports,
 		.auth = ctx->auth,
 	};
 
@@ -260,7 +262,6 @@ int ripc__context(struct ripc **ctx)
 	if (!*ctx) {
 		rc = context_open(&opened, NULL, NULL);
 		if (!rc) {
-			opened->is_default = true;
 			pthread_mutex_lock(&contexts_lock);
 			default_context = opened;
 			pthread_mutex_unlock(&contexts_lock);
@@ -268,6 +269,19 @@ int ripc__context(struct ripc **ctx)
 		}
 	}
 	pthread_mutex_unlock(&opening_lock);
+	return rc;
+}
+
+int RIPC__NO_ANALYSIS ripc__context_enter(struct ripc **ctx)
+{
+	int rc = ripc__context(ctx);
+
+	if (rc)
+		return rc;
+	ripc__lock(*ctx);
+	rc = ripc__check_open(*ctx);
+	if (rc)
+		ripc__unlock(*ctx);
 	return rc;
 }
 

@@ -9,5 +9,7 @@
  * Return: 0; -ESHUTDOWN: it has ended; -EOWNERDEAD: in a forked child; or an error of ripc_open().
  */
 int ripc__context(struct ripc **ctx);
+/* The same, and begins the call. Return: 0: lock held; or an error, also of ripc__check_open(). */
+int ripc__context_enter(struct ripc **ctx);
 
 #endif

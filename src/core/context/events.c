@@ -164,7 +164,7 @@ static void lane_closed(struct ripc__lane *lane)
 static void lane_failed(struct ripc__lane *lane)
 {
 	ripc__local_returns_lane_gone(lane->ctx, lane);
-	ripc__rndv_lane_gone(lane->ctx, lane);
+	ripc__rndv_lane_gone(lane);
 	ripc__requests_lane_failed(lane);
 	ripc__reliable_lane_failed(lane);
 }
@@ -177,12 +177,12 @@ static void lane_up(struct ripc__lane *lane)
 
 static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char *text)
 {
-	ripc__rndv_peer_gone(ctx, p);
+	ripc__rndv_peer_gone(p);
 	ripc__local_returns_peer_gone(ctx, p);
 	ripc__requests_peer_unreachable(p, text);
 	/* Its calls here are dropped: if it comes back it has to know. */
 	if (p->reliable_unacked || !ripc__list_empty(&p->served) || p->reply_waits)
-		p->memory = ripc__seq_begin(ctx);
+		p->epoch = ripc__seq_begin(ctx);
 	p->reply_waits = false;
 	ripc__reliable_unknown(ctx, p, text);
 	ripc__calls_peer_lost(ctx, p, text);

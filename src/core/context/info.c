@@ -3,6 +3,7 @@
 #include "config.h"
 #include "auth/key.h"
 #include "base/output.h"
+#include "base/text.h"
 #include "core/context/context.h"
 #include "core/peer/attempt.h"
 #include "core/group/group.h"
@@ -13,25 +14,11 @@
 #include "core/service/service.h"
 #include "wire/bytes.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 const char *ripc_version(void)
 {
 	return PACKAGE_VERSION;
-}
-
-static void append(char *text, size_t len, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void append(char *text, size_t len, const char *fmt, ...)
-{
-	size_t used = strlen(text);
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text + used, len - used, fmt, ap);
-	va_end(ap);
 }
 
 /* The best address of the peer that transport i understands, or NULL. */
@@ -62,18 +49,20 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 	if (lane) {
 		const struct ripc__tp *tp = &ctx->tp[lane->tp];
 
-		append(route->reason, size, "%s: in use, %s", tp->ops->name,
-		       lane->active ? "the first that connected" : "the peer connected over it");
+		at = ripc__append(route->reason, size, at, "%s: in use, %s", tp->ops->name,
+				  lane->active ? "the first that connected"
+					       : "the peer connected over it");
 		if (ripc__peer_datagram(ctx, p, &slot, &len))
-			append(route->reason, size, ", short messages by datagram");
+			at = ripc__append(route->reason, size, at, ", short messages by datagram");
 		else if (tp->limits.eager_datagram && p->no_dgram_path)
-			append(route->reason, size,
-			       ", short messages too, since the peer takes no datagrams");
+			at = ripc__append(
+				route->reason, size, at,
+				", short messages too, since the peer takes no datagrams");
 	}
 	if (!lane || !ripc__list_empty((struct ripc__list *)&p->attempts)) {
-		append(route->reason, size, "%s", lane ? "; " : "");
-		at = strlen(route->reason);
-		ripc__attempts_text(ctx, p, route->reason + at, size - at);
+		at = ripc__append(route->reason, size, at, "%s", lane ? "; " : "");
+		if (at < size)
+			at += ripc__attempts_text(ctx, p, route->reason + at, size - at);
 	}
 	for (unsigned i = 0; i < ctx->ntp; i++) {
 		const struct ripc__tp *tp = &ctx->tp[i];
@@ -82,12 +71,14 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 		    (p->out && p->out->tp == i) || (tp->t && tp->limits.caps & RIPC__CAP_SELF))
 			continue;
 		if (!tp->t)
-			append(route->reason, size, "; %s: %s", tp->ops->name, tp->why);
+			at = ripc__append(route->reason, size, at, "; %s: %s", tp->ops->name,
+					  tp->why);
 		else if (lane && lane->tp < i)
-			append(route->reason, size, "; %s: not needed", tp->ops->name);
+			at = ripc__append(route->reason, size, at, "; %s: not needed",
+					  tp->ops->name);
 		else if (!peer_addr(ctx, p, i, &len))
-			append(route->reason, size, "; %s: the peer has no address on it",
-			       tp->ops->name);
+			at = ripc__append(route->reason, size, at,
+					  "; %s: the peer has no address on it", tp->ops->name);
 	}
 }
 
@@ -139,28 +130,24 @@ static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_r
 	ripc__store_output(route, &full, sizeof(full));
 }
 
-int ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int timeout_ms)
+int RIPC__NO_ANALYSIS ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route,
+					int timeout_ms)
 {
 	struct ripc__dest *d;
 	uint64_t deadline;
-	int rc = ripc__context(&ctx);
+	int rc = route ? ripc__check_output(route, "ripc_route") : 0;
 
+	if (!rc && (!dest || ripc__group_is_name(dest)))
+		rc = ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
+	if (!rc)
+		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
-	if (route)
-		rc = ripc__check_output(route, "ripc_route");
-	if (rc)
-		return rc;
-	if (!dest || ripc__group_is_name(dest))
-		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	d = rc ? NULL : ripc__dest_get(ctx, dest);
+	d = ripc__dest_get(ctx, dest);
 	if (!d) {
 		ripc__unlock(ctx);
-		return rc ? rc
-			  : ripc__fail(-ENOMEM, "no memory for destination %llu",
-				       (unsigned long long)dest);
+		return ripc__fail(-ENOMEM, "no memory for destination %llu",
+				  (unsigned long long)dest);
 	}
 	d->users++;
 	deadline = ripc__deadline(ctx, timeout_ms);
@@ -183,31 +170,26 @@ int ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route,
 	return rc;
 }
 
-int ripc_route_get(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
+int RIPC__NO_ANALYSIS ripc_route_get(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
 {
 	struct ripc__dest *d;
-	int rc = ripc__context(&ctx);
+	int rc = ripc__check_output(route, "ripc_route");
 
+	if (!rc)
+		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
-	rc = ripc__check_output(route, "ripc_route");
-	if (rc)
-		return rc;
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	if (!rc) {
-		d = ripc__dest_find(ctx, dest);
-		if (d)
-			describe(ctx, d, route);
-		else
-			rc = ripc__fail(-ENOENT, "nothing is known of service %llu",
-					(unsigned long long)dest);
-	}
+	d = ripc__dest_find(ctx, dest);
+	if (d)
+		describe(ctx, d, route);
+	else
+		rc = ripc__fail(-ENOENT, "nothing is known of service %llu",
+				(unsigned long long)dest);
 	ripc__unlock(ctx);
 	return rc;
 }
 
-int ripc_route_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
+int RIPC__NO_ANALYSIS ripc_route_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limits)
 {
 	struct ripc_limits full = {
 		.short_max = RIPC_SHORT_GUARANTEED,
@@ -217,22 +199,17 @@ int ripc_route_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limit
 	};
 	const struct ripc__dest *d;
 	const char *name;
-	int rc = ripc__context(&ctx);
+	int rc = ripc__check_output(limits, "ripc_limits");
 
-	if (rc)
-		return rc;
-	rc = ripc__check_output(limits, "ripc_limits");
+	if (!rc)
+		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
 	if (dest) {
-		ripc__lock(ctx);
-		rc = ripc__check_open(ctx);
-		d = rc ? NULL : ripc__dest_find(ctx, dest);
+		d = ripc__dest_find(ctx, dest);
 		full.short_max = d ? ripc__short_max(ctx, d, &name) : 0;
-		ripc__unlock(ctx);
-		if (rc)
-			return rc;
 	}
+	ripc__unlock(ctx);
 	ripc__store_output(limits, &full, sizeof(full));
 	if (!full.short_max)
 		return ripc__fail(-ENOENT,
@@ -241,23 +218,16 @@ int ripc_route_limits(struct ripc *ctx, uint64_t dest, struct ripc_limits *limit
 	return 0;
 }
 
-int ripc_context_stats(struct ripc *ctx, struct ripc_stats *stats)
+int RIPC__NO_ANALYSIS ripc_context_stats(struct ripc *ctx, struct ripc_stats *stats)
 {
 	struct ripc__auth_counts counts;
 	struct ripc_stats full;
-	int rc = ripc__context(&ctx);
+	int rc = ripc__check_output(stats, "ripc_stats");
 
+	if (!rc)
+		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
-	rc = ripc__check_output(stats, "ripc_stats");
-	if (rc)
-		return rc;
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	if (rc) {
-		ripc__unlock(ctx);
-		return rc;
-	}
 	full = ctx->stats;
 	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 		ripc__service_add_stats(s, &full);
@@ -279,9 +249,8 @@ int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats)
 	struct ripc *ctx;
 	int rc = ripc__service_context(service, &ctx);
 
-	if (rc)
-		return rc;
-	rc = ripc__check_output(stats, "ripc_stats");
+	if (!rc)
+		rc = ripc__check_output(stats, "ripc_stats");
 	if (rc)
 		return rc;
 	ripc__lock(ctx);
@@ -296,20 +265,17 @@ int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats)
 	return rc;
 }
 
-int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
+int RIPC__NO_ANALYSIS ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
 {
 	struct ripc_stats full = {0};
 	struct ripc__dest *d;
-	int rc = ripc__context(&ctx);
+	int rc = ripc__check_output(stats, "ripc_stats");
 
+	if (!rc)
+		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
-	rc = ripc__check_output(stats, "ripc_stats");
-	if (rc)
-		return rc;
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	d = rc ? NULL : ripc__dest_find(ctx, dest);
+	d = ripc__dest_find(ctx, dest);
 	if (d && d->peer) {
 		const struct ripc__peer_stats *s = &d->peer->stats;
 
@@ -328,7 +294,7 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
 		full.lanes_lost = s->lanes_lost;
 		full.lanes = d->peer->lane != NULL;
 		ripc__store_output(stats, &full, sizeof(full));
-	} else if (!rc) {
+	} else {
 		rc = ripc__fail(-ENOENT, "nothing is known of service %llu",
 				(unsigned long long)dest);
 	}
@@ -336,21 +302,20 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
 	return rc;
 }
 
-int ripc_transport_info(struct ripc *ctx, unsigned i, const char **name, char *text, size_t len)
+int RIPC__NO_ANALYSIS ripc_transport_info(struct ripc *ctx, unsigned i, const char **name,
+					  char *text, size_t len)
 {
 	uint8_t addr[RIPC__ADDRESS_MAX];
 	struct ripc__tp *tp;
-	int n, rc = ripc__context(&ctx);
+	int n, rc;
 
-	if (rc)
-		return rc;
 	if (!name || !text || !len)
 		return ripc__fail(-EINVAL, "nowhere to store the answer");
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	if (!rc && i >= ctx->ntp)
+	rc = ripc__context_enter(&ctx);
+	if (rc)
+		return rc;
+	if (i >= ctx->ntp) {
 		rc = ripc__fail(-ENOENT, "there are %u transports", ctx->ntp);
-	if (rc) {
 		ripc__unlock(ctx);
 		return rc;
 	}
@@ -367,21 +332,19 @@ int ripc_transport_info(struct ripc *ctx, unsigned i, const char **name, char *t
 	return rc;
 }
 
-int ripc_resolver_info(struct ripc *ctx, unsigned i, const char **name, char *text, size_t len)
+int RIPC__NO_ANALYSIS ripc_resolver_info(struct ripc *ctx, unsigned i, const char **name,
+					 char *text, size_t len)
 {
-	int rc = ripc__context(&ctx);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!name || !text || !len)
 		return ripc__fail(-EINVAL, "nowhere to store the answer");
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	if (!rc) {
-		rc = ripc__resolver_entry(ctx->resolver, i, name, text, len);
-		if (rc < 0)
-			ripc__fail(rc, "there is no resolver back end %u", i);
-	}
+	rc = ripc__context_enter(&ctx);
+	if (rc)
+		return rc;
+	rc = ripc__resolver_entry(ctx->resolver, i, name, text, len);
+	if (rc < 0)
+		ripc__fail(rc, "there is no resolver back end %u", i);
 	ripc__unlock(ctx);
 	return rc;
 }

@@ -11,13 +11,15 @@
 enum { ROUNDS = 3 }; /* requests to all: at once, after a quarter, and after half of the time */
 
 struct rows {
-	uint8_t instance[16], host[16]; /* of the context */
+	const void *simulated; /* of the context, as the next two */
+	uint8_t instance[16], host[16];
 	ripc_service_list_fn *fn;
 	void *arg;
 	int n;
 };
 
-static void describe_addresses(const struct ripc__record *record, char *text, size_t len)
+static void describe_addresses(const void *simulated, const struct ripc__record *record, char *text,
+			       size_t len)
 {
 	size_t at = 0;
 
@@ -25,7 +27,8 @@ static void describe_addresses(const struct ripc__record *record, char *text, si
 		const struct ripc__record_addr *a = &record->addrs[i];
 		char one[160] = "";
 
-		ripc__transport_describe(a->transport, a->addr, a->len, one, sizeof(one));
+		ripc__transport_describe(simulated, a->transport, a->addr, a->len, one,
+					 sizeof(one));
 		if (*one)
 			at += (size_t)snprintf(text + at, len - at, "%s%s", at ? "; " : "", one);
 	}
@@ -45,7 +48,7 @@ static void report(void *arg, const struct ripc__record *record)
 	info.same_host = ripc__host_same(record->host, rows->host);
 	info.own = !memcmp(record->instance, rows->instance, sizeof(record->instance));
 	memcpy(info.name, record->name, sizeof(info.name));
-	describe_addresses(record, info.addresses, sizeof(info.addresses));
+	describe_addresses(rows->simulated, record, info.addresses, sizeof(info.addresses));
 	rows->fn(rows->arg, &info);
 	rows->n++;
 }
@@ -75,28 +78,28 @@ static int collect(struct ripc *ctx, int timeout_ms)
 	return 0;
 }
 
-int ripc_service_list(struct ripc *ctx, ripc_service_list_fn *fn, void *arg, int timeout_ms)
+int RIPC__NO_ANALYSIS ripc_service_list(struct ripc *ctx, ripc_service_list_fn *fn, void *arg,
+					int timeout_ms)
 {
 	struct rows rows = {.fn = fn, .arg = arg};
 	struct ripc__listing found;
-	int rc = ripc__context(&ctx);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!fn || timeout_ms < 1)
 		return ripc__fail(-EINVAL,
 				  fn ? "timeout of %d ms: a list takes at least 1 ms"
 				     : "no function to call for each service",
 				  timeout_ms);
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	if (!rc)
-		rc = collect(ctx, timeout_ms);
+	rc = ripc__context_enter(&ctx);
+	if (rc)
+		return rc;
+	rc = collect(ctx, timeout_ms);
 	if (rc) {
 		ripc__unlock(ctx);
 		return rc;
 	}
 	ripc__resolver_list_end(ctx->resolver, &found);
+	rows.simulated = ctx->hooks.transports;
 	memcpy(rows.instance, ctx->instance, sizeof(rows.instance));
 	memcpy(rows.host, ctx->host, sizeof(rows.host));
 	if (ctx->closing)

@@ -76,7 +76,8 @@ void ripc__coordinator_start(struct ripc__group *g)
 		m->joined_ns = 0;
 		ripc__member_expire(g, m, RIPC__MEMBER_GRACE_NS);
 	}
-	ripc__log(RIPC_LOG_DEBUG, "group %llu: kept by this context", (unsigned long long)g->id);
+	ripc__log(RIPC_LOG_DEBUG, "group %llu: this context coordinates it",
+		  (unsigned long long)g->id);
 	ripc__wake(g->ctx, &g->waitq);
 }
 

@@ -132,7 +132,8 @@ static void receive_coordinator(struct ripc__lane *lane, const struct ripc__head
 		struct ripc__dest *d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
 
 		if (d && d->peer == lane->peer)
-			ripc__dest_invalidate(g->ctx, d, "it does not keep the group any more");
+			ripc__dest_invalidate(g->ctx, d,
+					      "it does not coordinate the group any more");
 		restart_search(g);
 		return;
 	}
@@ -221,7 +222,8 @@ static void start_joining(struct ripc__group *g)
 static void claim_name(struct ripc__group *g)
 {
 	struct ripc *ctx = g->ctx;
-	int rc = ripc__resolver_register(ctx->resolver, ripc__group_name(g->id), ripc__now(ctx));
+	int rc = ripc__resolver_register(ctx->resolver, ripc__group_name(g->id), NULL,
+					 RIPC__REGISTER, ripc__now(ctx));
 
 	if (rc == -EADDRINUSE) {
 		start_joining(g);
@@ -355,7 +357,7 @@ static void expire_members(struct ripc__group *g, uint64_t now)
 				g->next_ns = when;
 			continue;
 		}
-		ripc__log(RIPC_LOG_INFO, "group %llu: %s is not there any more",
+		ripc__log(RIPC_LOG_INFO, "group %llu: %s was silent and is removed",
 			  (unsigned long long)g->id, ripc__instance_text(m->instance));
 		if (coordinating && m->role == RIPC__ROLE_MEMBER)
 			ripc__coordinator_announce(g, m->instance, m->record, m->record_len, false);

@@ -7,6 +7,7 @@
 #include "core/memory/remote_returns.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/lane_progress.h"
 #include "core/peer/peer.h"
 #include "core/reliable/reliable.h"
@@ -14,25 +15,6 @@
 #include "core/rendezvous/sender.h"
 #include "core/service/service.h"
 #include "core/watch/watch.h"
-
-/* A peer asks to be notified when the service ends. */
-static void receive_watch(struct ripc__lane *lane, uint64_t id)
-{
-	struct ripc_service *s = ripc__service_find(lane->ctx, id);
-	struct ripc__flow *flow = s ? ripc__flow_get(lane, id) : NULL;
-
-	if (!s) {
-		ripc__lane_notify(lane, RIPC__WATCH_END, 0, id, 0, 0);
-		return;
-	}
-	if (!flow) {
-		ripc__lane_protocol_error(lane, "watches more services than one peer may use");
-		return;
-	}
-	flow->service = s;
-	lane->nwatched += !flow->watched;
-	flow->watched = true;
-}
 
 static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h)
 {
@@ -107,7 +89,7 @@ void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h
 		receive_credit(lane, h);
 		break;
 	case RIPC__PING:
-		ripc__lane_notify(lane, RIPC__PONG, 0, 0, h->u[0], 0);
+		ripc__lane_pong(lane, h->u[0]);
 		break;
 	case RIPC__REVOKE:
 		ripc__remote_return_revoke(lane, ripc__dest_find(lane->ctx, h->source), h->u[0]);
@@ -156,7 +138,7 @@ void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h
 		ripc__call_state_received(lane, h->u[0], h->u[1]);
 		break;
 	case RIPC__WATCH:
-		receive_watch(lane, h->dest);
+		ripc__watch_received(lane, h->dest);
 		break;
 	case RIPC__WATCH_END:
 		ripc__watch_ended(lane, h->source);

@@ -212,7 +212,7 @@ int ripc_flush(struct ripc_service *s, uint64_t dest, int timeout_ms)
 	pair->users++;
 	d = ripc__dest_find(ctx, dest);
 	if (pair->unacked && !pair->error && d)
-		ripc__reliable_ask(ctx, d);
+		ripc__reliable_ask(d);
 	if (!timeout_ms && pair->unacked)
 		ripc__progress(ctx);
 	while (!rc && pair->unacked && !pair->error) {

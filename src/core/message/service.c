@@ -54,6 +54,7 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 	free(s->conflict);
 	s->conflict = strdup(text);
 	ripc__flows_drop(s->ctx, s);
+	ripc__watchers_notify(s->ctx, s->id);
 	ripc__calls_service_ended(s);
 	ripc__watches_service_ended(s);
 	if (!s->queued)
@@ -124,27 +125,12 @@ static uint64_t random_id(struct ripc *ctx)
 	return (id | RIPC_ID_LIMIT) & ~RIPC_GROUP_LIMIT;
 }
 
-/* An id to claim, and the way to claim it. */
+/* An id to claim. */
 struct wanted {
 	uint64_t id;
 	const char *name; /* NULL: none */
-	bool any;         /* a random id, which is claimed at once */
-	bool takeover;    /* by outbidding a present holder */
+	enum ripc__register_how how;
 };
-
-static int claim_begin(struct ripc *ctx, const struct wanted *w)
-{
-	uint64_t now_ns = ripc__now(ctx);
-
-	if (w->name)
-		return ripc__resolver_register_name(ctx->resolver, w->id, w->name, w->takeover,
-						    now_ns);
-	if (w->any)
-		return ripc__resolver_register_random(ctx->resolver, w->id, now_ns);
-	if (w->takeover)
-		return ripc__resolver_takeover(ctx->resolver, w->id, now_ns);
-	return ripc__resolver_register(ctx->resolver, w->id, now_ns);
-}
 
 /* Explains that this context holds the id itself. */
 static int fail_own(struct ripc *ctx, const struct wanted *w)
@@ -201,7 +187,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 		ripc__service_free(s);
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
 	}
-	rc = claim_begin(ctx, w);
+	rc = ripc__resolver_register(ctx->resolver, w->id, w->name, w->how, ripc__now(ctx));
 	*local = rc == -EADDRINUSE;
 	/* The leader, even if it sleeps, runs the resolver from now on. */
 	ctx->resolver_pending = true;
@@ -255,27 +241,30 @@ static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, const struct wanted
 int ripc__service_register(struct ripc *ctx, uint64_t id, const char *name, unsigned flags,
 			   struct ripc_service **service)
 {
-	struct wanted w = {.id = id, .name = name, .any = id == RIPC_ANY_ID};
+	struct wanted w = {.id = id, .name = name};
+	bool any = id == RIPC_ANY_ID;
 	bool same_host = false;
 	int rc;
 
-	w.takeover = flags & RIPC_TAKEOVER;
+	w.how = any                     ? RIPC__REGISTER_RANDOM
+		: flags & RIPC_TAKEOVER ? RIPC__REGISTER_TAKE
+					: RIPC__REGISTER;
 	if (!service)
 		return ripc__fail(-EINVAL, "nowhere to store the service");
 	if (flags & ~(unsigned)RIPC_TAKEOVER)
 		return ripc__fail(-EOPNOTSUPP, "flags 0x%x are not known to this version", flags);
-	if (!w.any && (!id || id >= RIPC_ID_LIMIT))
+	if (!any && (!id || id >= RIPC_ID_LIMIT))
 		return ripc__fail(-EINVAL,
 				  "service id %llu: must be from 1 to 2^63 - 1, or RIPC_ANY_ID",
 				  (unsigned long long)id);
 	ripc__lock(ctx);
 	for (unsigned tries = 0;; tries++) {
 		rc = ripc__check_open(ctx);
-		if (!rc && w.any && !(w.id = random_id(ctx)))
+		if (!rc && any && !(w.id = random_id(ctx)))
 			rc = ripc__fail(-EIO, "the kernel's random source failed");
 		if (!rc)
 			rc = claim(ctx, &w, &same_host, service);
-		if (rc != -EADDRINUSE || !w.any || tries >= RANDOM_TRIES)
+		if (rc != -EADDRINUSE || !any || tries >= RANDOM_TRIES)
 			break;
 	}
 	if (same_host)
@@ -329,6 +318,7 @@ static void service_stop(struct ripc_service *s)
 		ripc__message_release(m);
 	}
 	ripc__flows_drop(ctx, s);
+	ripc__watchers_notify(ctx, s->id);
 	ripc__recv_windows_drop(ctx, s);
 	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);

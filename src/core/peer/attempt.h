@@ -4,7 +4,7 @@
  * is unreachable, and why a lane that is up skipped other transports.
  *
  * An attempt replaces the cause of the last one on its path when it fails, not when it begins, so
- * an error names all paths tried in any round. All are cleared when the peer's lane fails or its
+ * an error names all paths that were ever tried. All are cleared when the peer's lane fails or its
  * addresses change. Owned by the peer; lock held.
  */
 #ifndef RIPC_CORE_PEER_ATTEMPT_H

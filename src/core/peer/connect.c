@@ -5,6 +5,7 @@
 #include "core/peer/endpoint.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/peer.h"
 #include "core/peer/ops.h"
 
@@ -118,7 +119,7 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 		p->pending_conn = pending_conn;
 		ripc__timer_at(ctx, pending_conn->until_ns);
 		if (p->lane)
-			ripc__lane_notify(p->lane, RIPC__PING, 0, 0, p->used_ns, 0);
+			ripc__lane_ping(p->lane);
 	} else if (p->out && memcmp(ctx->instance, h.instance, 16) < 0) {
 		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED, &shake);
 	} else {
@@ -145,9 +146,9 @@ static void lane_up(struct ripc__lane *lane)
 	p->crossed = p->lost = false;
 	p->unreachable_ns = p->retry_ns = 0;
 	p->next_path = 0;
-	ripc__log(RIPC_LOG_DEBUG, "lane to %s over %s is up, %s", ripc__instance_text(p->instance),
-		  lane->ctx->tp[lane->tp].ops->name,
-		  lane->active ? "we connected" : "it connected");
+	ripc__log(RIPC_LOG_DEBUG, "lane to peer %s over %s is up: %s",
+		  ripc__instance_text(p->instance), lane->ctx->tp[lane->tp].ops->name,
+		  lane->active ? "this context connected" : "the peer connected");
 	/* The passive end of a connection to this context only receives. */
 	if (lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF && !lane->active)
 		return;

@@ -10,7 +10,7 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 	const struct ripc__transport_limits *l = &ctx->tp[tp].limits;
 	const struct ripc__peer *p = ripc__peer_find(ctx, target);
 	struct ripc__hello h = {
-		.memory = p ? p->memory : 0,
+		.epoch = p ? p->epoch : 0,
 		.refusal = (uint8_t)refusal,
 		.send_max = l->send_max,
 		.recv_depth = l->recv_depth,
@@ -105,7 +105,7 @@ void ripc__lane_set_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 	lane->uses_credits = h->recv_depth != 0;
 	lane->tx_credits = h->recv_depth;
 	lane->service_window = h->service_window;
-	lane->remote_epoch = h->memory;
+	lane->remote_epoch = h->epoch;
 }
 
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,

@@ -3,6 +3,7 @@
 
 #include "base/admission.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/lane_post.h"
 #include "core/peer/ops.h"
 #include "core/peer/peer.h"
@@ -63,13 +64,13 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 	struct ripc__peer *p = lane->peer;
 	struct ripc__list *n;
 
-	ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, answer, 0);
+	ripc__lane_send_goaway(lane, answer);
 	if (lane->state != RIPC__LANE_UP || !ripc__list_empty(&lane->control))
 		return false;
 	ripc__log(RIPC_LOG_DEBUG,
-		  "lane to %s over %s is retired: it is idle, and room for lanes runs low%s",
+		  "lane to peer %s over %s is retired: it is idle, and descriptors run low %s",
 		  ripc__instance_text(p->instance), ctx->tp[lane->tp].ops->name,
-		  answer ? " there" : "");
+		  answer ? "at the peer" : "here");
 	lane->state = RIPC__LANE_RETIRING;
 	ctx->stats.lanes--;
 	lane->last_rx_ns = ripc__now(ctx);
@@ -97,12 +98,12 @@ void ripc__lane_goaway(struct ripc__lane *lane, bool answer)
 	if (!answer && lane->state == RIPC__LANE_RETIRING) {
 		/* Both sides sent GOAWAY: each answers. Nothing else is sent in this state. */
 		lane->state = RIPC__LANE_UP;
-		ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, 1, 0);
+		ripc__lane_send_goaway(lane, true);
 		lane->state = RIPC__LANE_RETIRING;
 		if (ripc__list_empty(&lane->control))
 			return;
 	}
-	ripc__lane_fail(lane, -ESHUTDOWN, "it was idle, and room for lanes runs low");
+	ripc__lane_fail(lane, -ESHUTDOWN, "it was idle, and descriptors ran low");
 }
 
 /* Retires up to nwanted lanes with at most this rank. Return: their number. */

@@ -29,7 +29,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	if (old_state == RIPC__LANE_UP) {
 		ctx->stats.lanes_lost++;
 		p->stats.lanes_lost++;
-		ripc__log(RIPC_LOG_INFO, "lane to %s over %s is down: %s",
+		ripc__log(RIPC_LOG_INFO, "lane to peer %s over %s is down: %s",
 			  ripc__instance_text(p->instance), ctx->tp[lane->tp].ops->name, copy);
 	}
 	/* No peer can reach our memory over this lane any more: it can be freed. */

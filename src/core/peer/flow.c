@@ -4,6 +4,7 @@
  * to a local one.
  */
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/service/service.h"
 
 #include <stdlib.h>
@@ -64,7 +65,7 @@ void ripc__flow_advertised(struct ripc__flow *flow)
 void ripc__flow_advertise_now(struct ripc__flow *flow)
 {
 	ripc__flow_advertised(flow);
-	ripc__lane_notify(flow->lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
+	ripc__flow_send_credit(flow);
 }
 
 /*
@@ -121,13 +122,7 @@ void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
 		struct ripc__flow *f;
 
 		HASH_FIND(hh, lane->flows, &s->id, sizeof(s->id), f);
-		if (!f)
-			continue;
-		f->service = NULL;
-		if (!f->watched)
-			continue;
-		f->watched = false;
-		lane->nwatched--;
-		ripc__lane_notify(lane, RIPC__WATCH_END, 0, s->id, 0, 0);
+		if (f)
+			f->service = NULL;
 	}
 }

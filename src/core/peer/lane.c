@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/lane_post.h"
 #include "core/peer/ops.h"
 #include "core/peer/peer.h"
-#include "wire/bytes.h"
 
 #include <stdlib.h>
 
@@ -183,40 +183,19 @@ void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, ui
 	ripc__lane_control(lane, buf, ripc__control_put(buf, kind, dest, source, a, b));
 }
 
-/*
- * Returns credit when half of the receive buffers are free and no other message has done so. May
- * use the last credit.
- */
-static void send_credit(struct ripc__lane *lane)
-{
-	uint8_t buf[RIPC__HEADER_LEN + 8], *p;
-
-	/*
-	 * Count only buffers that no message holds; otherwise half would never be reached when half
-	 * are held.
-	 */
-	if (lane->state != RIPC__LANE_UP || !lane->rx_depth ||
-	    lane->rx_credits_due < (lane->rx_depth - lane->rx_held + 1) / 2 ||
-	    !lane->rx_credits_due || !ripc__lane_has_credit(lane, true))
-		return;
-	p = ripc__header_put(buf, RIPC__CREDIT, 0, 0, 0, 0, 0);
-	ripc__put_le64(p, 0);
-	post_control(lane, buf, sizeof(buf), false);
-}
-
 void ripc__lane_repost(struct ripc__lane *lane)
 {
 	if (!lane->rx_depth)
 		return;
 	lane->rx_credits_due++;
-	send_credit(lane);
+	ripc__lane_send_credit(lane);
 }
 
 bool ripc__lane_flush_control(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	send_credit(lane);
+	ripc__lane_send_credit(lane);
 	while ((n = ripc__list_first(&lane->control))) {
 		struct ripc__control *c = ripc__list_entry(n, struct ripc__control, link);
 

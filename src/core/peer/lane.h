@@ -200,10 +200,7 @@ static inline void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
 }
 /* A service of the peer is unknown now: its next message sets its address again. */
 void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source);
-/*
- * A service was closed, or taken over: its flows keep counting messages that still arrive. Peers
- * that watch it are notified.
- */
+/* A service was closed, or taken over: its flows keep counting messages that still arrive. */
 void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s);
 
 /* Work begins to depend on the lane: from now on silence is detected. */

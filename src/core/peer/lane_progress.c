@@ -4,6 +4,7 @@
 #include "core/peer/connect.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/ops.h"
 #include "core/peer/peer.h"
 #include "core/progress/transports.h"
@@ -257,7 +258,7 @@ static void lane_timer(struct ripc__lane *lane)
 	}
 	if (now - lane->last_rx_ns >= timeout / 4 && now - lane->pinged_ns >= timeout / 4) {
 		lane->pinged_ns = now;
-		ripc__lane_notify(lane, RIPC__PING, 0, 0, now, 0);
+		ripc__lane_ping(lane);
 	}
 	ripc__timer_at(ctx, now + timeout / 8);
 	/* No event announces the end of a memory shortage. */

@@ -169,7 +169,7 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 		return NULL;
 	memcpy(p->instance, instance, 16);
 	/* A peer that was evicted here but is alive still knows the numbers used before. */
-	p->memory = p->next_request_id = p->next_dgram_seq = ripc__seq_begin(ctx);
+	p->epoch = p->next_request_id = p->next_dgram_seq = ripc__seq_begin(ctx);
 	p->dedup_base = 1;
 	ripc__list_init(&p->used_returns);
 	ripc__list_init(&p->dests);

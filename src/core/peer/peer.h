@@ -43,7 +43,7 @@ struct ripc__peer {
 	uint8_t out_path;  /* path of p->out */
 	/* our connect was refused in favour of the peer's: it should arrive by retry_ns */
 	bool crossed;
-	/* connecting: every failure of this round meant that the peer is not there */
+	/* connecting: every failure of this series of attempts meant that the peer is not there */
 	bool all_refused;
 	unsigned nlanes;         /* lanes in any state that point to it */
 	bool lost;               /* a lane failed while work was outstanding, no new one yet */
@@ -67,7 +67,7 @@ struct ripc__peer {
 	 * hello carries it. A peer that finds another epoch than before knows that the window, and
 	 * with it the record of its delivered long messages, was lost.
 	 */
-	uint64_t memory;
+	uint64_t epoch;
 	bool reply_waits;                /* an answer to it waited for a lane, and may be lost */
 	uint64_t remote_epoch;           /* the peer's epoch, from its last hello; 0: none yet */
 	struct ripc__reliable *reliable; /* core/reliable; NULL: nothing of it was used */
@@ -114,7 +114,7 @@ void ripc__peers_addrs_changed(struct ripc *ctx);
 /* Connects if there is no lane and no attempt. */
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p);
 
-/* An attempt failed: tries the next transport, or ends the round. refusal: enum ripc__refusal. */
+/* An attempt failed: tries the next path, or ends the series. refusal: enum ripc__refusal. */
 void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status,
 			       unsigned refusal, const char *text);
 

@@ -29,7 +29,7 @@ static int run_find(const struct ripc__replay *r, uint64_t number, uint64_t wind
 	return in_run(&r->run[!upper], number, window) ? !upper : -1;
 }
 
-/* Begins a run with this number. waited: the numbers right before it are still accepted. */
+/* Begins a run with this number. gap_open: the numbers right before it are still accepted. */
 static void run_begin(struct ripc__run *run, uint64_t *seen, unsigned words, uint64_t n,
 		      bool gap_open)
 {

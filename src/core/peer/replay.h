@@ -6,25 +6,26 @@
  * The numbers of a sender have 64 bits, grow by one with each message, and never begin anew.
  *
  * Without keys anybody can send a datagram in the name of another instance, with any number. If the
- * window simply moved to the highest number, one such lie would silence the true sender. So the
- * window has two runs of numbers. A number that is neither in a run nor close above it begins a
+ * window simply moved to the highest number, one forged datagram would block the true sender. So
+ * the window has two runs of numbers. A number that is neither in a run nor close above it begins a
  * second run beside the main one, and both runs are served:
  *
  *            main run              second run
  *   .......[first ... last].......[first ... last].......
  *     new       seen          new       seen         new
  *
- * - A true jump (loss of many messages, or a sender that had forgotten us): the second run grows.
- *   It becomes the main run after RIPC__RUN_TRUSTED messages with none in the main run between
- *   them. No message is dropped meanwhile.
- * - A lie: the main run grows on. The next jump replaces the second run, which is forgotten. A lie
- *   costs the sender the message whose number it used; as the first message of all, a window.
- * - A jump within a run, too, is believed only after RIPC__RUN_TRUSTED messages above the gap.
- *   Until then the window stays within reach of the last number that is believed.
+ * - A true jump (loss of many messages, or a sender that had removed this peer): the second run
+ *   grows. It becomes the main run after RIPC__RUN_TRUSTED messages with none in the main run
+ *   between them. No message is dropped meanwhile.
+ * - A forged number: the main run grows on, and the next jump replaces the second run. The sender
+ *   loses the message whose number was forged; if the first number of all was, a window of them.
+ * - A jump within a run, too, is verified only after RIPC__RUN_TRUSTED messages above the gap.
+ *   Until then the window stays within reach of the last verified number.
  *
  * Limits:
- * - Copies that the network made of messages in a forgotten run are delivered again. Without lies
- *   that takes two losses of more than a window within RIPC__RUN_TRUSTED messages, and a late copy.
+ * - Copies that the network made of messages in a replaced run are delivered again. Without forged
+ *   numbers that takes two losses of more than a window within RIPC__RUN_TRUSTED messages, and a
+ *   late copy.
  * - An attacker that sends RIPC__RUN_TRUSTED numbers in a row between two messages of the sender,
  *   and then another jump, can close the sender's run. Messages of the sender are accepted again
  *   RIPC__REPLAY_STALE_NS after the last forged one.
@@ -47,7 +48,7 @@ struct ripc__run {
 	uint64_t first;      /* lower numbers are not of this run */
 	uint64_t last;       /* highest number received */
 	uint64_t verified;   /* the sender has come so far; last is at most a window above */
-	unsigned unverified; /* messages above proven, not right behind it, since that moved */
+	unsigned unverified; /* messages above verified, but not the next, since that moved */
 	int64_t missing;     /* not trusted: numbers that count as lost when it is */
 	unsigned count;      /* messages received, up to RIPC__RUN_TRUSTED; 0: no such run */
 	bool trusted;        /* RIPC__RUN_TRUSTED messages have come, or one over a lane */
@@ -57,8 +58,8 @@ struct ripc__replay {
 	struct ripc__run run[2]; /* the main run, the second run */
 	uint64_t last_new_ns;    /* when the last new message arrived */
 	/*
-	 * The main run is trusted, run[0].last is proven (even if run[0].proven is not set), and
-	 * the number behind it is new.
+	 * The main run is trusted, run[0].last is verified (run[0].verified may be older), and the
+	 * number behind it is new.
 	 */
 	bool in_order;
 };
@@ -70,10 +71,10 @@ struct ripc__replay {
  * Whether a message with this number is new; then it is remembered.
  *
  * words: 64-bit words of one run; seen has two times as many. The window of a run is 64 * words
- * numbers up to its last. A number below the window may have arrived before: it
- * counts as a duplicate, unless nothing new has come for RIPC__REPLAY_STALE_NS. confirmed: the
- * message came over a lane, so the number is its sender's. *lost: change of how many messages of
- * the sender are missing.
+ * numbers up to its last. A number below the window may have arrived before: it counts as a
+ * duplicate, unless nothing new has come for RIPC__REPLAY_STALE_NS. confirmed: the message came
+ * over a lane, so the number is its sender's. *lost: change of how many messages of the sender are
+ * missing.
  */
 bool ripc__replay_check(struct ripc__replay *r, uint64_t *seen, unsigned words, uint64_t number,
 			bool confirmed, uint64_t now_ns, int64_t *lost);

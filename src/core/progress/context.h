@@ -3,9 +3,9 @@
  * The context: everything one instance of the library owns, under one lock.
  *
  * Order of locks: ctx->lock, then that of devices which contexts share (adopted_lock in
- * transport/rdma/device.c) or none, then the log's own (core/log.c). The list of all contexts has a
- * lock of its own (contexts_lock in context.c), taken before any ctx->lock and never while one is
- * held.
+ * transport/rdma/device.c) or none, then the log's own (base/log.c). The list of all contexts has a
+ * lock of its own (contexts_lock in core/context/context.c), taken before any ctx->lock and never
+ * while one is held.
  */
 #ifndef RIPC_CORE_PROGRESS_CONTEXT_H
 #define RIPC_CORE_PROGRESS_CONTEXT_H
@@ -19,6 +19,7 @@
 #include "core/progress/handle.h"
 #include "core/progress/hooks.h"
 #include "core/progress/lock.h"
+#include "core/progress/pass.h"
 #include "core/progress/progress.h"
 #include "core/progress/wait.h"
 #include "resolver/resolver.h"
@@ -86,7 +87,7 @@ struct ripc {
 	unsigned active_tps; /* bit i: tp[i] has lanes, or carries datagrams */
 	bool closing;
 	bool datagrams;   /* an open transport carries short messages by datagram */
-	bool in_progress; /* guards against a nested round */
+	bool in_progress; /* guards against a nested pass */
 	bool now_fresh;   /* now_ns was read just now, and no lock was released since */
 	bool now_stale;   /* now_ns may be old: the present partial pass did not read the clock */
 	bool polled;      /* a full pass since the lock was taken found no event */
@@ -96,7 +97,7 @@ struct ripc {
 	unsigned poll_budget;
 	/* poll_count when a call with timeout 0 has made a pass; calls since that made none */
 	unsigned nowait_poll_count, nowait_skips;
-	uint64_t now_ns;                     /* time of the present or last round of progress */
+	uint64_t now_ns;                     /* time of the present or last pass */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
 	/* small messages, singly linked, the oldest first: core/memory/message.h */
@@ -114,7 +115,6 @@ struct ripc {
 	uint8_t instance[16];
 	uint8_t host[16];
 	uint64_t host_bytes; /* memory this host has in all */
-	bool is_default;     /* the process's default context */
 	struct ripc *next;   /* in the list of all contexts */
 
 	struct ripc__tp tp[RIPC__TP_MAX];
@@ -127,7 +127,7 @@ struct ripc {
 	struct ripc__dest *dests;      /* uthash by service id */
 	struct ripc__group *groups;    /* uthash by id: those we are in or send to */
 	struct ripc__list lanes;       /* all lanes, in any state */
-	struct ripc__list dead_lanes;  /* closed, to be freed when the round of progress is over */
+	struct ripc__list dead_lanes;  /* closed, to be freed at the end of the pass */
 	struct ripc__list messages;    /* received messages the application holds, but small ones */
 	struct ripc__list requests;    /* all requests the application holds */
 	/* core/progress/completion.h */
@@ -170,13 +170,13 @@ struct ripc {
 	 * 0
 	 */
 	int evict_cause;
-	/* look-ups or registrations under way: ask the resolver in every round */
+	/* look-ups or registrations under way: ask the resolver in every full pass */
 	bool resolver_pending;
 	uint64_t resolver_timer_ns; /* when the resolver wants progress */
 	/* when it was last asked without its descriptor known to be readable */
 	uint64_t resolver_polled_ns;
 	bool resolver_readable; /* its descriptor was seen readable */
-	bool progress_needed;   /* ripc__progress_request() was called in the present round */
+	bool progress_needed;   /* ripc__progress_request() was called in the present pass */
 
 	/* threads in ripc__wait() or ripc__lock_suspend(): ripc_close() waits for them */
 	unsigned waiting;
@@ -260,25 +260,7 @@ static inline int ripc__check_open(const struct ripc *ctx)
 /* The present time. Lock held. */
 uint64_t ripc__now(struct ripc *ctx);
 
-/* One round of progress: transports, resolver, timers. Lock held. */
-void ripc__progress(struct ripc *ctx);
-
-/* As ripc__progress() without reading the clock: ctx->now_ns is recent enough. */
-void ripc__full_pass(struct ripc *ctx);
-
-/*
- * A part of a round: only of transports over which messages come, no timers, no resolver. For
- * between two whole rounds, not instead of them. Lock held.
- */
-void ripc__partial_pass(struct ripc *ctx);
-
-/* An event that a transport's poll_one() has brought, between two rounds. Lock held. */
-void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
-/* Around the work for one event. */
-void ripc__event_begin(struct ripc *ctx);
-void ripc__event_end(struct ripc *ctx);
-
-/* ctx->now_ns + ns is the latest time of the next round: lowers the timer. */
+/* The next full pass is due at when_ns, if not earlier. Lock held. */
 void ripc__timer_at(struct ripc *ctx, uint64_t when_ns);
 
 /*

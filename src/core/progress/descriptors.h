@@ -23,12 +23,6 @@ void ripc__descriptors_close(struct ripc *ctx);
 bool ripc__descriptors_mask(struct ripc *ctx, bool masked);
 
 /*
- * Arms the transports: from now on their descriptors turn readable for everything that comes. Lock
- * held. Return: something is there already, do not sleep.
- */
-bool ripc__transports_arm(struct ripc *ctx);
-
-/*
  * Sleeps on epfd (of ctx->progress: epfd or thread_epfd) until a descriptor is readable or until_ns
  * (RIPC__NEVER: no limit). Lock held on entry and return, released meanwhile. The caller made the
  * transition to its state of sleep; woke (WAKE or THREAD_WAKE) is made on return.

@@ -9,6 +9,9 @@
 
 #include "ripc.h"
 
+struct ripc__backend_ops;
+struct ripc__transport_ops;
+
 struct ripc__hooks {
 	/* The virtual time in nanoseconds, > 0. */
 	uint64_t (*now)(void *arg);
@@ -23,11 +26,14 @@ struct ripc__hooks {
 	 * RIPC_ANY_ID, nonces, jitter), so that the same seed gives the same run.
 	 */
 	uint64_t (*random)(void *arg);
-	/*
-	 * The simulated network: passed to the three functions, to the transports (env.arg) and to
-	 * the resolver (env.sim). NULL: the real ones, in virtual time.
-	 */
+	/* Passed to the three functions, to the transports (env.arg) and to the back end. */
 	void *arg;
+	/*
+	 * A simulated network: transports, up to a NULL, beside `self`, and the resolver's only
+	 * back end. NULL: the real ones, in virtual time.
+	 */
+	const struct ripc__transport_ops *const *transports;
+	const struct ripc__backend_ops *backend;
 };
 
 /* ripc_open() with hooks, which are copied. The context has no progress thread. */

@@ -1,162 +1,73 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * A pass of progress: events of the transports and of the resolver, and the timers. Contract in
- * context.h.
- */
+#include "core/progress/progress.h"
 #include "core/progress/context.h"
+#include "core/progress/descriptors.h"
 
-#define EVENTS_MAX       64           /* reaped at once */
-#define BATCHES_MAX      4            /* of these from one transport in a pass */
-#define RESOLVER_POLL_NS (200 * 1000) /* a spinning leader polls the resolver so often */
+#include <unistd.h>
 
-static void resolver_pass(struct ripc *ctx)
+static void kick(struct ripc *ctx)
 {
-	bool readable = ctx->resolver_readable || ctx->resolver_pending || ctx->hooks.now ||
-			ctx->now_ns - ctx->resolver_polled_ns >= RESOLVER_POLL_NS;
-	struct ripc__resolver_event ev[4];
-	unsigned n;
+	uint64_t one = 1;
+	ssize_t n = ctx->progress.wakefd < 0 ? 0 : write(ctx->progress.wakefd, &one, sizeof(one));
 
-	if (!readable && ctx->now_ns < ctx->resolver_timer_ns)
-		return;
-	ctx->resolver_polled_ns = ctx->now_ns;
-	ctx->resolver_readable = false;
+	(void)n;
+}
+
+static struct ripc__progress_step change(_Atomic uint32_t *word, enum ripc__progress_event event,
+					 const struct ripc__progress_input *in)
+{
+	union ripc__progress_word next,
+		now = {.bits = atomic_load_explicit(word, memory_order_relaxed)};
+	struct ripc__progress_step step;
+
 	do {
-		ctx->resolver_timer_ns = RIPC__NEVER;
-		n = ripc__resolver_progress(ctx->resolver, readable, ev, 4, ctx->now_ns,
-					    &ctx->resolver_timer_ns);
-		for (unsigned i = 0; i < n; i++)
-			ctx->ops->resolver_event(ctx, &ev[i]);
-	} while (n == 4);
-	if (n && ctx->resolver_pending)
-		ctx->resolver_pending = ctx->ops->resolver_awaited(ctx);
+		step = ripc__progress_next(now.state, event, in);
+		next.state = step.next;
+		/* Most calls of some events change nothing: those cost no locked instruction. */
+		if (next.bits == now.bits)
+			break;
+	} while (!atomic_compare_exchange_weak(word, &now.bits, next.bits));
+	return step;
 }
 
-/* Return: number of events; EVENTS_MAX: there may be more. */
-static inline unsigned poll_transport(struct ripc *ctx, unsigned i, struct ripc__event *ev,
-				      uint64_t *deadline)
+struct ripc__progress_step ripc__progress_step(struct ripc *ctx, enum ripc__progress_event event,
+					       const struct ripc__progress_input *in)
 {
-	struct ripc__tp *tp = &ctx->tp[i];
-	unsigned n = tp->ops->progress(tp->t, ev, EVENTS_MAX, ctx->now_ns, deadline);
+	struct ripc__progress_step step = change(&ctx->progress.word, event, in);
+	int posted;
 
-	for (unsigned k = 0; k < n; k++)
-		ctx->ops->transport_event(ctx, i, &ev[k]);
-	return n;
+	if (RIPC__LIKELY(!step.actions))
+		return step;
+	/* One post ends the tick; more would end later ones. */
+	if (step.actions & RIPC__DO_POST && !sem_getvalue(&ctx->progress.sem, &posted) && !posted)
+		sem_post(&ctx->progress.sem);
+	if (step.actions & RIPC__DO_ARM)
+		ripc__descriptors_mask(ctx, false);
+	if (step.actions & RIPC__DO_KICK)
+		kick(ctx);
+	if (step.actions & RIPC__DO_DISARM && !ripc__descriptors_mask(ctx, true))
+		return ripc__progress_step(ctx, RIPC__PROGRESS_DISARM_FAILED, NULL);
+	return step;
 }
 
-static uint64_t transports_pass(struct ripc *ctx)
+void ripc__progress_request(struct ripc *ctx)
 {
-	struct ripc__event ev[EVENTS_MAX];
-	uint64_t deadline = RIPC__NEVER;
+	struct ripc__progress_input in = {.in_pass = ctx->in_progress};
 
-	for (unsigned i = 0; i < ctx->ntp; i++) {
-		unsigned batches = 0, n;
-
-		if (!ctx->tp[i].t)
-			continue;
-		do
-			n = poll_transport(ctx, i, ev, &deadline);
-		while (n == EVENTS_MAX && ++batches < BATCHES_MAX);
-		if (n == EVENTS_MAX)
-			deadline = 0;
-	}
-	return deadline;
+	/* The leader passes again before it sleeps; for others ripc__progress() requests it. */
+	if (ctx->in_progress)
+		ctx->progress_needed = true;
+	if (!ripc__progress_is_requested(ripc__progress_state(&ctx->progress)))
+		ripc__progress_step(ctx, RIPC__PROGRESS_REQUEST, &in);
 }
 
-void ripc__partial_pass(struct ripc *ctx)
+void ripc__progress_request_lazy(struct ripc *ctx)
 {
-	struct ripc__event ev[EVENTS_MAX];
-	uint64_t deadline = ctx->next_timer_ns;
+	struct ripc__progress_state s = ripc__progress_state(&ctx->progress);
+	struct ripc__progress_input in = {.in_pass = ctx->in_progress};
 
 	if (ctx->in_progress)
-		return;
-	ctx->in_progress = true;
-	for (unsigned active_tps = ctx->active_tps; active_tps; active_tps &= active_tps - 1)
-		if (poll_transport(ctx, (unsigned)__builtin_ctz(active_tps), ev, &deadline) ==
-		    EVENTS_MAX)
-			deadline = 0;
-	if (!ripc__list_empty(&ctx->dead_lanes))
-		ctx->ops->free_dead_lanes(ctx);
-	/* Events may have lowered it. */
-	if (deadline < ctx->next_timer_ns)
-		ctx->next_timer_ns = deadline;
-	ctx->in_progress = false;
-}
-
-void ripc__event_begin(struct ripc *ctx)
-{
-	ctx->in_progress = true;
-	ctx->now_stale = true;
-}
-
-void ripc__event_end(struct ripc *ctx)
-{
-	ctx->now_stale = false;
-	if (!ripc__list_empty(&ctx->dead_lanes))
-		ctx->ops->free_dead_lanes(ctx);
-	ctx->in_progress = false;
-}
-
-void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
-{
-	ripc__event_begin(ctx);
-	ctx->ops->transport_event(ctx, tp, ev);
-	ripc__event_end(ctx);
-}
-
-void ripc__full_pass(struct ripc *ctx)
-{
-	uint64_t deadline;
-
-	if (ctx->in_progress)
-		return;
-	ctx->in_progress = true;
-	deadline = transports_pass(ctx);
-	if (ctx->evict_cause)
-		ctx->ops->evict(ctx);
-	resolver_pass(ctx);
-	if (ctx->now_ns >= ctx->timers_ns) {
-		/* Other threads stored times since now_ns was read: none may lie in the future. */
-		ctx->now_ns = ripc__now(ctx);
-		ctx->timers_ns = RIPC__NEVER;
-		ctx->ops->timers(ctx);
-	}
-	if (!ripc__list_empty(&ctx->dead_lanes))
-		ctx->ops->free_dead_lanes(ctx);
-	if (ctx->timers_ns < deadline)
-		deadline = ctx->timers_ns;
-	if (ctx->resolver_timer_ns < deadline)
-		deadline = ctx->resolver_timer_ns;
-	ctx->next_timer_ns = ctx->ops->pass_end(ctx, deadline);
-	ctx->in_progress = false;
-}
-
-void ripc__progress(struct ripc *ctx)
-{
-	uint64_t before = ctx->next_timer_ns;
-
-	ctx->now_ns = ripc__now(ctx);
-	ctx->progress_needed = false;
-	ripc__full_pass(ctx);
-	/* The leader sleeps on: its descriptors have to be armed again. */
-	if (ripc__progress_leader_asleep(ripc__progress_state(&ctx->progress)))
-		for (unsigned i = 0; i < ctx->ntp; i++)
-			if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
-				ctx->progress_needed = true;
-	if (ctx->progress_needed || ctx->next_timer_ns < before)
-		ripc__progress_request(ctx);
-}
-
-uint64_t ripc__poll(struct ripc *ctx)
-{
-	uint64_t next;
-
-	ripc__lock(ctx);
-	ripc__progress(ctx);
-	next = ctx->next_timer_ns;
-	/* Messages that the pass posted to this context have arrived already. */
-	for (unsigned i = 0; i < ctx->ntp; i++)
-		if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
-			next = 0;
-	ripc__unlock(ctx);
-	return next;
+		ctx->progress_needed = true;
+	if (!s.app_active || !ripc__progress_is_requested(s))
+		ripc__progress_step(ctx, RIPC__PROGRESS_REQUEST_LAZY, &in);
 }

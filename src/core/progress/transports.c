@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "config.h"
 #include "core/progress/transports.h"
-#include "transport/sim/sim.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,29 +15,38 @@ static const struct ripc__transport_ops *const all_transports[] = {
 };
 /* Opened only if they are named. */
 static const struct ripc__transport_ops *const opt_in[] = {&ripc__transport_ring_sim};
-static const struct ripc__transport_ops *const simulated[] = {&ripc__transport_self,
-							      &ripc__transport_sim};
 
-void ripc__transport_describe(uint8_t transport, const uint8_t *addr, size_t len, char *text,
-			      size_t textlen)
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The transport with this number in records, or NULL. simulated: up to a NULL, or NULL. */
+static const struct ripc__transport_ops *find_by_id(
+	uint8_t id, const struct ripc__transport_ops *const *simulated)
 {
-	static const struct ripc__transport_ops *const known[] = {
-#ifdef HAVE_VERBS
-		&ripc__transport_ib,       &ripc__transport_iwarp,
-#endif
-		&ripc__transport_soft,     &ripc__transport_shm,   &ripc__transport_pcie,
-		&ripc__transport_ring_sim, &ripc__transport_sim};
+	for (unsigned i = 1; i < COUNT(all_transports); i++)
+		if (all_transports[i]->id == id)
+			return all_transports[i];
+	for (unsigned i = 0; i < COUNT(opt_in); i++)
+		if (opt_in[i]->id == id)
+			return opt_in[i];
+	for (; simulated && *simulated; simulated++)
+		if ((*simulated)->id == id)
+			return *simulated;
+	return NULL;
+}
+
+void ripc__transport_describe(const void *simulated, uint8_t transport, const uint8_t *addr,
+			      size_t len, char *text, size_t textlen)
+{
+	const struct ripc__transport_ops *ops = find_by_id(transport, simulated);
 	int n;
 
-	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		if (known[i]->id != transport)
-			continue;
-		n = snprintf(text, textlen, "%s ", known[i]->name);
-		if (n > 0 && (size_t)n < textlen)
-			known[i]->describe(addr, len, text + n, textlen - (size_t)n);
+	if (!ops) {
+		snprintf(text, textlen, "transport %u", transport);
 		return;
 	}
-	snprintf(text, textlen, "transport %u", transport);
+	n = snprintf(text, textlen, "%s ", ops->name);
+	if (n > 0 && (size_t)n < textlen)
+		ops->describe(addr, len, text + n, textlen - (size_t)n);
 }
 
 static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *ops)
@@ -72,13 +80,12 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 	return 0;
 }
 
-static const struct ripc__transport_ops *group_by_name(const struct ripc__transport_ops *const *all,
-						       unsigned count, const char *name)
+static const struct ripc__transport_ops *find_by_name(const char *name)
 {
-	for (unsigned i = 0; i < count; i++)
-		if (!strcmp(all[i]->name, name))
-			return all[i];
-	for (unsigned i = 0; i < sizeof(opt_in) / sizeof(opt_in[0]); i++)
+	for (unsigned i = 0; i < COUNT(all_transports); i++)
+		if (!strcmp(all_transports[i]->name, name))
+			return all_transports[i];
+	for (unsigned i = 0; i < COUNT(opt_in); i++)
 		if (!strcmp(opt_in[i]->name, name))
 			return opt_in[i];
 	return NULL;
@@ -104,25 +111,15 @@ static int try_transport(struct ripc *ctx, const struct ripc__transport_ops *ops
 	return 0;
 }
 
-int ripc__transports_open(struct ripc *ctx)
+/* Opens those that the option names, in its order. */
+static int open_named(struct ripc *ctx, unsigned *open)
 {
-	bool sim = ctx->hooks.now && ctx->hooks.arg;
-	const struct ripc__transport_ops *const *all = sim ? simulated : all_transports;
-	unsigned count = sim ? 2 : sizeof(all_transports) / sizeof(all_transports[0]), open = 0;
-	bool any = !strcmp(ctx->opt.transports, "auto") || sim;
 	char names[sizeof(ctx->opt.transports)], *save, *name;
-	char why[600] = "";
 	int rc;
 
-	rc = open_transport(ctx, all[0]);
-	if (rc)
-		return rc;
-	strcpy(names, any ? "" : ctx->opt.transports);
-	if (any)
-		for (unsigned i = 1; i < count && !rc; i++)
-			rc = try_transport(ctx, all[i], &open);
+	strcpy(names, ctx->opt.transports);
 	for (name = strtok_r(names, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-		const struct ripc__transport_ops *ops = group_by_name(all, count, name);
+		const struct ripc__transport_ops *ops = find_by_name(name);
 
 		if (!ops)
 			return ripc__fail(-EINVAL, "transports=%s: %s cannot be used here",
@@ -132,14 +129,34 @@ int ripc__transports_open(struct ripc *ctx)
 				return ripc__fail(-EINVAL, "transports=%s: %s stands there twice",
 						  ctx->opt.transports, name);
 		/* The one that reaches ourselves is open already. */
-		if (ops == all[0]) {
-			open++;
+		if (ops == all_transports[0]) {
+			++*open;
 			continue;
 		}
-		rc = try_transport(ctx, ops, &open);
+		rc = try_transport(ctx, ops, open);
 		if (rc)
 			return rc;
 	}
+	return 0;
+}
+
+int ripc__transports_open(struct ripc *ctx)
+{
+	const struct ripc__transport_ops *const *simulated = ctx->hooks.transports;
+	unsigned open = 0;
+	char why[600] = "";
+	int rc = open_transport(ctx, all_transports[0]);
+
+	if (rc)
+		return rc;
+	if (simulated)
+		for (; *simulated && !rc; simulated++)
+			rc = try_transport(ctx, *simulated, &open);
+	else if (!strcmp(ctx->opt.transports, "auto"))
+		for (unsigned i = 1; i < COUNT(all_transports) && !rc; i++)
+			rc = try_transport(ctx, all_transports[i], &open);
+	else
+		rc = open_named(ctx, &open);
 	if (rc || open)
 		return rc;
 	for (unsigned i = 1; i < ctx->ntp; i++)

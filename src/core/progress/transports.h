@@ -14,9 +14,9 @@ int ripc__transports_open(struct ripc *ctx);
 /* Closes those that are open: which may wait. */
 void ripc__transports_close(struct ripc *ctx);
 
-/* An address of a record in words. */
-void ripc__transport_describe(uint8_t transport, const uint8_t *addr, size_t len, char *text,
-			      size_t textlen);
+/* An address of a record in words. simulated: hooks.transports of the context. No lock. */
+void ripc__transport_describe(const void *simulated, uint8_t transport, const uint8_t *addr,
+			      size_t len, char *text, size_t textlen);
 
 /*
  * Our addresses for a record, at most RIPC__RECORD_ADDRS_MAX, of the transports that have one.

@@ -281,7 +281,7 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 {
 	uint64_t start = fresh ? ctx->now_ns : ripc__now(ctx);
 	uint64_t sleep_ns = start + (ctx->opt.wait == RIPC__WAIT_BLOCK ? 0 : ctx->progress.spin_ns);
-	unsigned round = 0;
+	unsigned pass = 0;
 	bool slept = false, first = !polled;
 	int rc = 0;
 
@@ -291,19 +291,19 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 	ctx->now_ns = start;
 	for (;;) {
 		/* Most messages come over lanes that are up. */
-		if (round % FULL_INTERVAL)
+		if (pass % FULL_INTERVAL)
 			ripc__partial_pass(ctx);
-		else if (round || first)
+		else if (pass || first)
 			ripc__full_pass(ctx);
 		if (w->woken)
 			break;
 		/* The receiver of the message is a follower, and has to wake up first. */
 		if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 			ctx->ops->idle(ctx);
-		/* Reading the clock would be a good part of a round. */
-		if (!(round % FULL_INTERVAL)) {
-			/* Events of the first round may have read it since. */
-			uint64_t now = round ? ripc__now(ctx) : ctx->now_ns;
+		/* Reading the clock would be a good part of a pass. */
+		if (!(pass % FULL_INTERVAL)) {
+			/* Events of the first pass may have read it since. */
+			uint64_t now = pass ? ripc__now(ctx) : ctx->now_ns;
 
 			ctx->now_ns = now;
 			if (now >= deadline_ns) {
@@ -318,7 +318,7 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 				/* Messages get the time at which they were seen. */
 				ctx->now_ns = ripc__now(ctx);
 				slept = true;
-				round = FULL_INTERVAL;
+				pass = FULL_INTERVAL;
 				if (w->woken) {
 					polled = false;
 					break;
@@ -326,14 +326,14 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 				continue;
 			}
 		}
-		round++;
+		pass++;
 		yield_lock(ctx);
 		if (w->woken) {
 			polled = false;
 			break;
 		}
 	}
-	if (ctx->opt.wait == RIPC__WAIT_ADAPTIVE && (round || slept))
+	if (ctx->opt.wait == RIPC__WAIT_ADAPTIVE && (pass || slept))
 		adapt_spin(ctx, start, slept);
 	/* Requests since the last pass are the progress thread's: then it must not sleep on. */
 	ripc__leader_leave(ctx, slept && polled);

@@ -95,7 +95,7 @@ void ripc__reliable_queue(struct ripc *ctx, struct ripc__dest *d, struct ripc__r
 /* Takes a message that is in a list out of it: it is not sent again. The caller owns it. */
 void ripc__reliable_withdraw(struct ripc *ctx, struct ripc__reliable_msg *m);
 /* Makes the peer acknowledge now. */
-void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d);
+void ripc__reliable_ask(struct ripc__dest *d);
 
 /* ---- events ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/reliable/reliable.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/lane_post.h"
 #include "wire/bytes.h"
 
@@ -447,13 +448,12 @@ void ripc__reliable_withdraw(struct ripc *ctx, struct ripc__reliable_msg *m)
 	dest_continue(ctx, d);
 }
 
-void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d)
+void ripc__reliable_ask(struct ripc__dest *d)
 {
 	struct ripc__lane *lane = d->reliable_peer ? d->reliable_peer->lane : NULL;
 
-	/* The peer sends its acknowledgement before the PONG. */
 	if (lane)
-		ripc__lane_notify(lane, RIPC__PING, 0, 0, ripc__now(ctx), 0);
+		ripc__lane_ping(lane);
 }
 
 /* ---- events ---- */

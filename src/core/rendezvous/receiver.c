@@ -607,7 +607,7 @@ static bool drop_first(struct ripc__peer *peer, enum ripc__rndv_state state,
 	return false;
 }
 
-void ripc__rndv_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
+void ripc__rndv_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
@@ -631,7 +631,7 @@ void ripc__rndv_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 		;
 }
 
-void ripc__rndv_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
+void ripc__rndv_peer_gone(struct ripc__peer *peer)
 {
 	while (drop_first(peer, RIPC__RNDV_SUSPENDED, NULL))
 		;

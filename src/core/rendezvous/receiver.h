@@ -88,8 +88,8 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
  */
 bool ripc__rndv_post(struct ripc__rndv *r);
 void ripc__rndv_read_done(struct ripc__rndv *r, int status);
-void ripc__rndv_lane_gone(struct ripc *ctx, struct ripc__lane *lane);
-void ripc__rndv_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
+void ripc__rndv_lane_gone(struct ripc__lane *lane);
+void ripc__rndv_peer_gone(struct ripc__peer *peer);
 /* The application received messages: fetches waiting ones. */
 void ripc__rndv_resume(struct ripc_service *s);
 /* Ends all transfers of a service that is being closed. */

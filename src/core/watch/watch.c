@@ -78,6 +78,41 @@ void ripc__watch_lane_up(struct ripc__lane *lane)
 				  0, 0, 0);
 }
 
+void ripc__watch_received(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc_service *s = ripc__service_find(lane->ctx, id);
+	struct ripc__flow *flow = s ? ripc__flow_get(lane, id) : NULL;
+
+	if (!s) {
+		ripc__lane_notify(lane, RIPC__WATCH_END, 0, id, 0, 0);
+		return;
+	}
+	if (!flow) {
+		ripc__lane_protocol_error(lane, "watches more services than one peer may use");
+		return;
+	}
+	flow->service = s;
+	lane->nwatched += !flow->watched;
+	flow->watched = true;
+}
+
+void ripc__watchers_notify(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+		struct ripc__flow *f;
+
+		HASH_FIND(hh, lane->flows, &id, sizeof(id), f);
+		if (!f || !f->watched)
+			continue;
+		f->watched = false;
+		lane->nwatched--;
+		ripc__lane_notify(lane, RIPC__WATCH_END, 0, id, 0, 0);
+	}
+}
+
 void ripc__watch_ended(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__list *n, *tmp;

@@ -33,6 +33,13 @@ void ripc__watch_flush(struct ripc *ctx, struct ripc__dest *d);
 void ripc__watch_not_found(struct ripc *ctx, struct ripc__dest *d, const char *why);
 /* The peer's lane is up. */
 void ripc__watch_lane_up(struct ripc__lane *lane);
+/* WATCH arrived: the peer is to be notified when the service ends. */
+void ripc__watch_received(struct ripc__lane *lane, uint64_t id);
+/*
+ * A local service was closed, or taken over: sends WATCH_END to the peers that watch it. Its
+ * messages were sent before.
+ */
+void ripc__watchers_notify(struct ripc *ctx, uint64_t id);
 /* WATCH_END arrived. */
 void ripc__watch_ended(struct ripc__lane *lane, uint64_t id);
 /* No address of the peer answers. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
+#include "base/text.h"
 #include "transport/pcie/doorbell.h"
 #include "ripc.h"
 #include "wire/bytes.h"
@@ -8,7 +9,6 @@
 #include <fcntl.h>
 #include <linux/pci_regs.h>
 #include <linux/vfio.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,17 +30,6 @@
 void ripc__pcie_doorbell_init(struct ripc__pcie_doorbell *d)
 {
 	*d = (struct ripc__pcie_doorbell){.container = -1, .group = -1, .device = -1, .event = -1};
-}
-
-static int __attribute__((format(printf, 4, 5)))
-explain(int rc, char *why, size_t whylen, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(why, whylen, format, args);
-	va_end(args);
-	return rc;
 }
 
 /* The last component of the target of a link in a directory. */
@@ -85,7 +74,7 @@ static int open_device(struct ripc__pcie_doorbell *d, const char *dir, char *why
 
 	if (!link_name(dir, "/driver", module) || strcmp(module, "vfio-pci") ||
 	    !link_name(dir, "/iommu_group", number))
-		return explain(-ENODEV, why, whylen, "it is not bound to vfio-pci");
+		return ripc__reason(-ENODEV, why, whylen, "it is not bound to vfio-pci");
 	/* Its directory, or a link to it, has its address as name. */
 	if (!link_name(dir, "", address)) {
 		const char *slash = strrchr(dir, '/');
@@ -94,19 +83,19 @@ static int open_device(struct ripc__pcie_doorbell *d, const char *dir, char *why
 	}
 	d->group = open_group(number, &iommu);
 	if (d->group < 0)
-		return explain(-errno, why, whylen,
-			       errno == EBUSY ? "another context has them"
-					      : "its VFIO group cannot be opened: %s",
-			       ripc_strerror(-errno));
+		return ripc__reason(-errno, why, whylen,
+				    errno == EBUSY ? "another context has them"
+						   : "its VFIO group cannot be opened: %s",
+				    ripc_strerror(-errno));
 	d->container = open("/dev/vfio/vfio", O_RDWR | O_CLOEXEC);
 	if (d->container < 0 || ioctl(d->container, VFIO_GET_API_VERSION) != VFIO_API_VERSION ||
 	    ioctl(d->group, VFIO_GROUP_SET_CONTAINER, &d->container) ||
 	    ioctl(d->container, VFIO_SET_IOMMU, iommu))
-		return explain(-ENODEV, why, whylen, "no VFIO: %s", ripc_strerror(-errno));
+		return ripc__reason(-ENODEV, why, whylen, "no VFIO: %s", ripc_strerror(-errno));
 	d->device = ioctl(d->group, VFIO_GROUP_GET_DEVICE_FD, address);
 	if (d->device < 0)
-		return explain(-errno, why, whylen, "VFIO does not open the device: %s",
-			       ripc_strerror(-errno));
+		return ripc__reason(-errno, why, whylen, "VFIO does not open the device: %s",
+				    ripc_strerror(-errno));
 	return 0;
 }
 
@@ -142,19 +131,19 @@ static int setup_interrupt(struct ripc__pcie_doorbell *d, char *why, size_t whyl
 	uint8_t id[4];
 
 	if (ioctl(d->device, VFIO_DEVICE_GET_IRQ_INFO, &info) || !info.count)
-		return explain(-ENODEV, why, whylen, "it has none");
+		return ripc__reason(-ENODEV, why, whylen, "it has none");
 	if (ioctl(d->device, VFIO_DEVICE_GET_REGION_INFO, &bar) || bar.size < REGISTERS_LEN ||
 	    pread(d->device, id, sizeof(id), (off_t)(bar.offset + ID_OFF)) != sizeof(id))
-		return explain(-ENODEV, why, whylen, "its registers cannot be read");
+		return ripc__reason(-ENODEV, why, whylen, "its registers cannot be read");
 	d->registers = bar.offset;
 	d->id = (uint16_t)ripc__get_le32(id);
 	d->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (d->event < 0)
-		return explain(-errno, why, whylen, "no eventfd: %s", ripc_strerror(-errno));
+		return ripc__reason(-errno, why, whylen, "no eventfd: %s", ripc_strerror(-errno));
 	memcpy(irq.set.data, &d->event, sizeof(int32_t));
 	if (!enable_bus_master(d) && !ioctl(d->device, VFIO_DEVICE_SET_IRQS, &irq))
 		return 0;
-	explain(-errno, why, whylen, "VFIO does not give them: %s", ripc_strerror(-errno));
+	ripc__reason(-errno, why, whylen, "VFIO does not give them: %s", ripc_strerror(-errno));
 	close(d->event);
 	d->event = -1;
 	return -EIO;
@@ -200,7 +189,7 @@ int ripc__pcie_doorbell_open(struct ripc__pcie_doorbell *d, const char *memory, 
 
 	if (len <= strlen(MEMORY) || len >= sizeof(dir) ||
 	    strcmp(memory + len - strlen(MEMORY), MEMORY))
-		return explain(-ENODEV, why, whylen, "a file has none");
+		return ripc__reason(-ENODEV, why, whylen, "a file has none");
 	snprintf(dir, sizeof(dir), "%.*s", (int)(len - strlen(MEMORY)), memory);
 	rc = open_device(d, dir, why, whylen);
 	if (!rc)

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/ring/sim_ntb.h"
+#include "base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t random_u64(struct ripc__sim_ntb *l)
-{
-	uint64_t z = l->rng += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
 
 void ripc__sim_ntb_init(struct ripc__sim_ntb *l, void *target, size_t size, uint64_t seed)
 {
@@ -128,7 +120,7 @@ bool ripc__sim_ntb_step(struct ripc__sim_ntb *l, size_t n)
 			continue;
 		}
 		near = fence_group_len(l);
-		p = first + random_u64(l) % near;
+		p = first + ripc__splitmix(&l->rng) % near;
 		apply(l, p);
 		*p = *first;
 		l->head++;
@@ -143,7 +135,7 @@ bool ripc__sim_ntb_step(struct ripc__sim_ntb *l, size_t n)
 
 bool ripc__sim_ntb_step_random(struct ripc__sim_ntb *l)
 {
-	uint64_t r = l->count ? random_u64(l) : 0;
+	uint64_t r = l->count ? ripc__splitmix(&l->rng) : 0;
 
 	/* Sometimes nothing arrives. */
 	return ripc__sim_ntb_step(l, r & 3 ? (r >> 32) % 400 : 0);

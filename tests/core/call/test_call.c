@@ -588,7 +588,7 @@ START_TEST(lane_lost__callee_gives_up)
 	rig_open(&rig, "peer_timeout_ms=2000");
 	rig_open(&rig, NULL);
 	rig_connect(&rig, 2, 1);
-	epoch = rig_peer(&rig, 1, 2)->memory;
+	epoch = rig_peer(&rig, 1, 2)->epoch;
 	servers[0] = (struct server){.s = rig.s[1], .keep = true};
 	OK(ripc__sim_actor(rig.net, serve_all, NULL));
 	OK(start(RIG_ID(1), 1, 8, NULL, -1, &r));
@@ -607,7 +607,7 @@ START_TEST(lane_lost__callee_gives_up)
 	rig_run(&rig, 20000);
 	RC(-EPIPE, result(&r, 1));
 	/* Nothing for another peer was lost. */
-	ck_assert_uint_eq(rig_peer(&rig, 1, 2)->memory, epoch);
+	ck_assert_uint_eq(rig_peer(&rig, 1, 2)->epoch, epoch);
 }
 END_TEST
 

@@ -21,7 +21,6 @@ START_TEST(context__first_call_opens)
 	OK(ripc_service_register(NULL, test_ids(), 0, &a));
 	OK(ripc_service_register(NULL, test_ids() + 1, 0, &b));
 	ck_assert_ptr_eq(a->ctx, b->ctx);
-	ck_assert(a->ctx->is_default);
 	/* The other calls take it, too. */
 	p = ripc_buf_alloc(NULL, 1000);
 	ck_assert_ptr_nonnull(p);
@@ -71,7 +70,6 @@ START_TEST(context__own_context_is_kept)
 	same = ctx;
 	OK(ripc__context(&same));
 	ck_assert_ptr_eq(same, ctx);
-	ck_assert(!ctx->is_default);
 	RC(-EINVAL, ripc_close(NULL));
 	OK(ripc_close(ctx));
 }

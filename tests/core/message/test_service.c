@@ -113,7 +113,8 @@ static void close_in_pause(void *arg, uint64_t deadline_ns)
 
 START_TEST(register__closed_meanwhile)
 {
-	static const struct ripc__hooks hooks = {now, close_in_pause, random_number, NULL};
+	static const struct ripc__hooks hooks = {
+		.now = now, .idle = close_in_pause, .random = random_number};
 	struct ripc_service *s;
 
 	ck_assert_int_eq(ripc__open_hooked(&ctx,

@@ -197,11 +197,11 @@ START_TEST(forget__by_sender)
 	struct ripc_message *m;
 	struct ripc__peer *p;
 	unsigned taken = 0;
-	uint64_t memory;
+	uint64_t epoch;
 
 	for (unsigned i = 0; i < 3000; i++)
 		ck_assert(is_delivered(i));
-	memory = rig_peer(&rig, 0, 1)->memory;
+	epoch = rig_peer(&rig, 0, 1)->epoch;
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	r = rig_begin(&rig, 0, 1, (uint8_t[8]){0}, 8);
 	RC(-EPIPE, ripc_request_wait(&r, 60000));
@@ -210,7 +210,7 @@ START_TEST(forget__by_sender)
 	ripc__sweep(ctx, false);
 	ripc__unlock(ctx);
 	p = rig_peer(&rig, 0, 1);
-	ck_assert(!p || p->memory > memory);
+	ck_assert(!p || p->epoch > epoch);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	ck_assert_ptr_nonnull(rig_peer(&rig, 1, 0));
 	while (!ripc_receive(rig.s[1], &m, 100))
@@ -262,7 +262,7 @@ START_TEST(forget__sequence_continues)
 
 		ck_assert_uint_ge(p->next_dgram_seq, next);
 		ck_assert_uint_ge(p->next_request_id, next);
-		ck_assert_uint_ge(p->memory, next);
+		ck_assert_uint_ge(p->epoch, next);
 		p->next_dgram_seq += 10000;
 		p->next_request_id += 20000;
 		next = p->next_request_id;

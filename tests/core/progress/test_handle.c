@@ -76,7 +76,7 @@ static uint64_t random_number(void *arg)
 	return x;
 }
 
-static const struct ripc__hooks hooks = {now, idle, random_number, NULL};
+static const struct ripc__hooks hooks = {.now = now, .idle = idle, .random = random_number};
 
 static void open_world(void)
 {

@@ -104,7 +104,7 @@ START_TEST(describe__unknown_transport)
 {
 	char text[64];
 
-	ripc__transport_describe(250, (const uint8_t *)"", 0, text, sizeof(text));
+	ripc__transport_describe(NULL, 250, (const uint8_t *)"", 0, text, sizeof(text));
 	ck_assert_str_eq(text, "transport 250");
 }
 END_TEST

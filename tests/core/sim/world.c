@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/sim/world.h"
+#include "resolver/sim.h"
 #include "transport/sim/net.h"
 
 #include <errno.h>
@@ -170,5 +171,14 @@ static uint64_t hook_random(void *arg)
 
 void ripc__sim_hooks(struct ripc__sim *net, struct ripc__hooks *hooks)
 {
-	*hooks = (struct ripc__hooks){.now = now, .idle = idle, .random = hook_random, .arg = net};
+	static const struct ripc__transport_ops *const transports[] = {&ripc__transport_sim, NULL};
+
+	*hooks = (struct ripc__hooks){
+		.now = now,
+		.idle = idle,
+		.random = hook_random,
+		.arg = net,
+		.transports = transports,
+		.backend = &ripc__backend_sim,
+	};
 }

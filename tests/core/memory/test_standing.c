@@ -311,7 +311,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/rendezvous/standing");
+	Suite *suite = suite_create("core/memory/standing");
 	TCase *tc = tcase_create("standing");
 
 	test_seed();
@@ -331,5 +331,5 @@ int main(void)
 	tcase_add_loop_test(tc, hostile__written_after_revocation, 0, 2);
 	tcase_add_loop_test(tc, slow__sender_gets_no_buffers, 0, 2);
 	suite_add_tcase(suite, tc);
-	return test_main("core/rendezvous/standing", suite);
+	return test_main("core/memory/standing", suite);
 }

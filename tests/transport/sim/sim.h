@@ -11,10 +11,13 @@
 #define RIPC_TRANSPORT_SIM_H
 
 #include "ripc.h"
+#include "transport/transport.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+extern const struct ripc__transport_ops ripc__transport_sim;
 
 struct ripc__sim;      /* the network */
 struct ripc__sim_port; /* the resolver port of one context */

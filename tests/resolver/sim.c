@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The back end for tests: datagrams of a simulated network. */
-#include "resolver/backend.h"
+#include "resolver/sim.h"
 #include "transport/sim/sim.h"
 
 #include <errno.h>

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Texts in buffers of a fixed size: what does not fit is cut off, and each ends with a 0. */
+#ifndef RIPC_BASE_TEXT_H
+#define RIPC_BASE_TEXT_H
+
+#include <stddef.h>
+
+/* Writes to text[at...len-1]. Return: the new end; >= len: the text is full. */
+size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Writes the reason of an error. Return: rc. */
+int ripc__reason(int rc, char *why, size_t len, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/peer/lane_control.h"
+
+void ripc__lane_post_credit(struct ripc__lane *lane)
+{
+	uint8_t buf[RIPC__CONTROL_MAX];
+
+	ripc__lane_post(lane, buf, ripc__control_put(buf, RIPC__CREDIT, 0, 0, 0, 0), NULL, 0,
+			false);
+}
+
+void ripc__flow_send_credit(struct ripc__flow *flow)
+{
+	ripc__lane_notify(flow->lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
+}
+
+void ripc__lane_ping(struct ripc__lane *lane)
+{
+	ripc__lane_notify(lane, RIPC__PING, 0, 0, ripc__now(lane->ctx), 0);
+}
+
+void ripc__lane_pong(struct ripc__lane *lane, uint64_t word)
+{
+	ripc__lane_notify(lane, RIPC__PONG, 0, 0, word, 0);
+}
+
+void ripc__lane_send_goaway(struct ripc__lane *lane, bool answer)
+{
+	ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, answer, 0);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The messages of the lane's own protocol: CREDIT, PING and PONG, GOAWAY. Only this file of
+ * core/peer names a kind of message; core/message/control.c receives them. The layers above send
+ * theirs by ripc__lane_control() and ripc__lane_notify(). Lock held.
+ */
+#ifndef RIPC_CORE_PEER_LANE_CONTROL_H
+#define RIPC_CORE_PEER_LANE_CONTROL_H
+
+#include "core/peer/lane.h"
+#include "core/peer/lane_post.h"
+
+/* Returns receive buffers to the peer. */
+void ripc__lane_post_credit(struct ripc__lane *lane);
+/*
+ * The same when half of the buffers that no message holds are free, and no other message has
+ * returned them: half of all would never be reached when half are held. May use the last credit.
+ */
+static inline void ripc__lane_send_credit(struct ripc__lane *lane)
+{
+	if (lane->state == RIPC__LANE_UP && lane->rx_depth && lane->rx_credits_due &&
+	    lane->rx_credits_due >= (lane->rx_depth - lane->rx_held + 1) / 2 &&
+	    ripc__lane_has_credit(lane, true))
+		ripc__lane_post_credit(lane);
+}
+/* The peer may send messages to a local service up to flow->advertised_units. */
+void ripc__flow_send_credit(struct ripc__flow *flow);
+/* Asks for a sign of life. The peer sends delayed acknowledgements before the PONG. */
+void ripc__lane_ping(struct ripc__lane *lane);
+/* Answers a PING, which had this word. */
+void ripc__lane_pong(struct ripc__lane *lane, uint64_t word);
+/* The last message of this side: eviction.h. answer: to a GOAWAY of the peer. */
+void ripc__lane_send_goaway(struct ripc__lane *lane, bool answer);
+
+#endif
