@@ -19,4 +19,4 @@ libripc_internal_la_SOURCES += src/base/admission.c \
 	src/base/resolver_chain.c \
 	src/base/resolver_chain.h \
 	src/base/slab.c \
-	src/base/slab.h
+	src/base/slab.h src/base/table.c src/base/table.h

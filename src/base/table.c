@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "resolver/table.h"
+#include "base/table.h"
 
 #include <stdlib.h>
 
 void ripc__table_init(struct ripc__table *table, uint64_t secret)
 {
 	*table = (struct ripc__table){.nbuckets = 1, .secret = secret};
-	table->buckets = &table->inline_bucket;
 }
 
 void ripc__table_fini(struct ripc__table *table)
 {
-	if (table->buckets != &table->inline_bucket)
+	if (table->nbuckets > 1)
 		free(table->buckets);
 	ripc__table_init(table, table->secret);
+}
+
+/* All buckets, nbuckets of them. */
+static struct ripc__node **buckets(const struct ripc__table *table)
+{
+	return table->nbuckets > 1 ? table->buckets : (struct ripc__node **)&table->only;
 }
 
 static struct ripc__node **bucket(const struct ripc__table *table, uint64_t id)
@@ -23,7 +28,7 @@ static struct ripc__node **bucket(const struct ripc__table *table, uint64_t id)
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
 	z ^= z >> 31;
-	return &table->buckets[z & (table->nbuckets - 1)];
+	return &buckets(table)[z & (table->nbuckets - 1)];
 }
 
 struct ripc__node *ripc__table_find(const struct ripc__table *table, uint64_t id)
@@ -35,7 +40,7 @@ struct ripc__node *ripc__table_find(const struct ripc__table *table, uint64_t id
 	return node;
 }
 
-static void resize(struct ripc__table *table, size_t nbuckets)
+static void resize(struct ripc__table *table, uint32_t nbuckets)
 {
 	struct ripc__table wider = *table;
 
@@ -43,8 +48,8 @@ static void resize(struct ripc__table *table, size_t nbuckets)
 	wider.buckets = calloc(nbuckets, sizeof(*wider.buckets));
 	if (!wider.buckets)
 		return;
-	for (size_t i = 0; i < table->nbuckets; i++) {
-		for (struct ripc__node *node = table->buckets[i], *next; node; node = next) {
+	for (uint32_t i = 0; i < table->nbuckets; i++) {
+		for (struct ripc__node *node = buckets(table)[i], *next; node; node = next) {
 			struct ripc__node **b = bucket(&wider, node->id);
 
 			next = node->next;
@@ -52,7 +57,7 @@ static void resize(struct ripc__table *table, size_t nbuckets)
 			*b = node;
 		}
 	}
-	if (table->buckets != &table->inline_bucket)
+	if (table->nbuckets > 1)
 		free(table->buckets);
 	*table = wider;
 }
@@ -82,8 +87,8 @@ void ripc__table_remove(struct ripc__table *table, struct ripc__node *node)
 void ripc__table_each(struct ripc__table *table, void (*fn)(struct ripc__node *node, void *arg),
 		      void *arg)
 {
-	for (size_t i = 0; i < table->nbuckets; i++) {
-		for (struct ripc__node *node = table->buckets[i], *next; node; node = next) {
+	for (uint32_t i = 0; i < table->nbuckets; i++) {
+		for (struct ripc__node *node = buckets(table)[i], *next; node; node = next) {
 			next = node->next;
 			fn(node, arg);
 		}
