@@ -70,7 +70,7 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 			append(route->reason, size,
 			       ", short messages too, since the peer takes no datagrams");
 	}
-	if (!lane || !ripc__list_empty((struct ripc__list *)&p->attempts)) {
+	if (!lane || !ripc__list_empty(&p->lists->attempts)) {
 		append(route->reason, size, "%s", lane ? "; " : "");
 		at = strlen(route->reason);
 		ripc__attempts_text(ctx, p, route->reason + at, size - at);

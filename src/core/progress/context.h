@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/table.h"
 #include "core/progress/completion.h"
 #include "core/progress/handle.h"
 #include "core/progress/hooks.h"
@@ -88,6 +89,7 @@ struct ripc {
 	struct ripc__hooks hooks; /* hooks.now == NULL: real time and a progress thread */
 	uint8_t instance[16];
 	uint8_t host[16];
+	uint64_t secret;     /* seeds hash tables */
 	uint64_t host_bytes; /* memory this host has in all */
 	bool closing;
 	bool is_default;   /* the process's default context */
@@ -101,8 +103,10 @@ struct ripc {
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 
 	struct ripc_service *services; /* uthash by id */
-	struct ripc__peer *peers;      /* uthash by instance */
+	struct ripc__list peers;       /* struct ripc__peer: all, */
+	struct ripc__table peer_table; /* and by a hash of their instances */
 	struct ripc__peer *last_peer;  /* the last that was looked for; NULL: none */
+	struct ripc__table credits;    /* struct ripc__credit of all lanes, by service id */
 	struct ripc__dest *dests;      /* uthash by service id */
 	struct ripc__group *groups;    /* uthash by id: those we are in or send to */
 	struct ripc__dest *last_dest;  /* the one looked up last, or NULL */
@@ -158,6 +162,7 @@ struct ripc {
 	uint64_t next_timer_ns;
 	/* when idle entries are looked for, RIPC__NEVER: tables are empty */
 	uint64_t next_sweep_ns;
+	uint64_t next_trim_ns; /* when idle peers are looked for; RIPC__NEVER: not planned */
 	/*
 	 * why a connection was not made, if idle lanes are to give way to the next: -EMFILE ...; or
 	 * 0
