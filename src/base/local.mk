@@ -20,5 +20,7 @@ libripc_internal_la_SOURCES += src/base/admission.c \
 	src/base/resolver_chain.h \
 	src/base/slab.c \
 	src/base/slab.h \
+	src/base/table.c \
+	src/base/table.h \
 	src/base/text.c \
 	src/base/text.h

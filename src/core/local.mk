@@ -38,7 +38,9 @@ libripc_internal_la_SOURCES += src/core/peer/attempt.c src/core/peer/attempt.h \
 	src/core/peer/endpoint.c src/core/peer/endpoint.h \
 	src/core/peer/eviction.c src/core/peer/eviction.h src/core/peer/failover.c \
 	src/core/peer/flow.c src/core/peer/lane.c src/core/peer/lane.h \
-	src/core/peer/lane_control.c src/core/peer/lane_control.h src/core/peer/lane_post.h \
+	src/core/peer/lane_control.c src/core/peer/lane_control.h \
+	src/core/peer/lane_memory.c src/core/peer/lane_memory.h \
+	src/core/peer/peer_lists.c src/core/peer/peer_lists.h src/core/peer/lane_post.h \
 	src/core/peer/lane_progress.c src/core/peer/lane_progress.h \
 	src/core/peer/ops.h src/core/peer/path.c src/core/peer/path.h src/core/peer/peer.c \
 	src/core/peer/peer.h \

@@ -7,8 +7,8 @@
 #ifndef RIPC_RESOLVER_CACHE_H
 #define RIPC_RESOLVER_CACHE_H
 
+#include "base/table.h"
 #include "resolver/pending.h"
-#include "resolver/table.h"
 #include "resolver/timers.h"
 #include "wire/record.h"
 

@@ -51,6 +51,14 @@ void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const ui
 	ripc__cache_remove(&core->cache, c);
 }
 
+void ripc__rcore_forget(struct ripc__rcore *core, uint64_t service)
+{
+	struct ripc__cached *c = ripc__cache_find(&core->cache, service);
+
+	if (c && !c->watched && !c->moved && !c->pending.events)
+		ripc__cache_remove(&core->cache, c);
+}
+
 bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__record *record,
 		      uint64_t now_ns)
 {

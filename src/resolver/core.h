@@ -136,6 +136,8 @@ void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_a
 void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 int ripc__rcore_lookup(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 void ripc__rcore_lookup_cancel(struct ripc__rcore *core, uint64_t service);
+/* As ripc__resolver_forget(). */
+void ripc__rcore_forget(struct ripc__rcore *core, uint64_t service);
 void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const uint8_t instance[16],
 			    uint64_t now_ns);
 

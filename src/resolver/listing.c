@@ -34,9 +34,6 @@ void ripc__listing_fini(struct ripc__listing *listing)
 void ripc__listing_move(struct ripc__listing *to, struct ripc__listing *from)
 {
 	*to = *from;
-	/* A small table lies in the struct itself. */
-	if (from->table.buckets == &from->table.inline_bucket)
-		to->table.buckets = &to->table.inline_bucket;
 	ripc__listing_init(from, from->table.secret);
 }
 
@@ -44,9 +41,8 @@ static struct row *find(const struct ripc__listing *listing, const struct ripc__
 {
 	struct ripc__node *node = ripc__table_find(&listing->table, record->service);
 
-	for (; node; node = node->next)
-		if (node->id == record->service &&
-		    !memcmp(((struct row *)node)->instance, record->instance, 16))
+	for (; node; node = ripc__table_next(node))
+		if (!memcmp(((struct row *)node)->instance, record->instance, 16))
 			return (struct row *)node;
 	return NULL;
 }

@@ -3,7 +3,7 @@
 #ifndef RIPC_RESOLVER_LISTING_H
 #define RIPC_RESOLVER_LISTING_H
 
-#include "resolver/table.h"
+#include "base/table.h"
 #include "wire/record.h"
 
 #include <stdbool.h>

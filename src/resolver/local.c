@@ -15,8 +15,8 @@
 #include "auth/key.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/table.h"
 #include "resolver/holder.h"
-#include "resolver/table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -467,7 +467,7 @@ static bool local_describe_attempt(struct ripc__backend *b, uint64_t service, un
 
 static bool local_describe(const struct ripc__backend *b, char *text, size_t len)
 {
-	snprintf(text, len, "abstract Unix datagram sockets, %zu for services",
+	snprintf(text, len, "abstract Unix datagram sockets, %u for services",
 		 ((const struct local *)b)->held.count);
 	return true;
 }

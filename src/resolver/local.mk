@@ -10,8 +10,7 @@ libripc_internal_la_SOURCES += src/resolver/backend.h src/resolver/backends.c \
 	src/resolver/listing.h src/resolver/local.c src/resolver/lookup.c \
 	src/resolver/name_claim.c src/resolver/name_claim.h \
 	src/resolver/pending.h src/resolver/report.c src/resolver/report.h src/resolver/resolver.c \
-	src/resolver/state.c src/resolver/state.h src/resolver/table.c \
-	src/resolver/table.h \
+	src/resolver/state.c src/resolver/state.h \
 	src/resolver/timers.c src/resolver/timers.h src/resolver/udp.c src/resolver/zookeeper.h
 if HAVE_ZOOKEEPER
 libripc_internal_la_SOURCES += src/resolver/ensemble.c src/resolver/ensemble_call.c \

@@ -406,6 +406,11 @@ void ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service)
 	ripc__rcore_lookup_cancel(r->core, service);
 }
 
+void ripc__resolver_forget(struct ripc__resolver *r, uint64_t service)
+{
+	ripc__rcore_forget(r->core, service);
+}
+
 const struct ripc__record *ripc__resolver_peek(struct ripc__resolver *r, uint64_t service)
 {
 	return ripc__rcore_peek(r->core, service, &r->found, r->now_ns) ? &r->found : NULL;

@@ -126,6 +126,9 @@ int ripc__resolver_lookup(struct ripc__resolver *r, uint64_t service, uint64_t n
 /* Cancels a look-up. */
 void ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service);
 
+/* Drops a cached record that no look-up of this context asked for: its user needs it no more. */
+void ripc__resolver_forget(struct ripc__resolver *r, uint64_t service);
+
 /* The cached record, or NULL; this is no use of it. Valid until the next call. */
 const struct ripc__record *ripc__resolver_peek(struct ripc__resolver *r, uint64_t service);
 

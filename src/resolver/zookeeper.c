@@ -559,7 +559,7 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 	else
 		snprintf(state, sizeof(state), "not connected yet");
 	n = snprintf(text, len,
-		     "%s%s: %s, %zu of %zu services of ours have their nodes, %zu records known",
+		     "%s%s: %s, %zu of %u services of ours have their nodes, %zu records known",
 		     z->hosts, ripc__ensemble_root(z->e), state, made, z->held.count, known);
 	if (stale && n > 0 && (size_t)n < len)
 		n += snprintf(text + n, len - (size_t)n, ", %zu of them stale", stale);

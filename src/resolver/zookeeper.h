@@ -6,9 +6,9 @@
 #ifndef RIPC_RESOLVER_ZOOKEEPER_H
 #define RIPC_RESOLVER_ZOOKEEPER_H
 
+#include "base/table.h"
 #include "resolver/backend.h"
 #include "resolver/ensemble.h"
-#include "resolver/table.h"
 
 #include <sys/queue.h>
 

@@ -358,7 +358,7 @@ int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
 	word = ripc__get_le32(buf);
 	if (!ripc__is_elided(buf[0]))
 		return malformed(why, "not a libripc message");
-	if (!last->known)
+	if (!last->dest)
 		return malformed(why, "elided header, and no full one was before");
 	*h = (struct ripc__header){
 		.kind = RIPC__SHORT,

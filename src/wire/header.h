@@ -259,14 +259,14 @@ static inline uint8_t *ripc__call_put(uint8_t *p, unsigned flags, const struct r
  * Both ends follow the order of sending, whatever the outcome of a message.
  */
 struct ripc__header_context {
-	bool known; /* there was one */
-	uint64_t dest, source;
+	uint64_t dest; /* 0: there was none */
+	uint64_t source;
 };
 
 static inline bool ripc__header_context_is(const struct ripc__header_context *b, uint64_t dest,
 					   uint64_t source)
 {
-	return b->dest == dest && b->source == source && b->known;
+	return b->dest == dest && b->source == source;
 }
 
 /* Whether a message with this first byte is an ELIDED. */

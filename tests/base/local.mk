@@ -3,6 +3,7 @@ check_PROGRAMS += tests/base/test_log
 check_PROGRAMS += tests/base/test_options
 check_PROGRAMS += tests/base/test_host
 check_PROGRAMS += tests/base/test_slab
+check_PROGRAMS += tests/base/test_table
 check_PROGRAMS += tests/base/test_admission
 check_PROGRAMS += tests/base/test_hash
 check_PROGRAMS += tests/base/test_name

@@ -26,6 +26,7 @@ tests_core_context_test_oom_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc
 
 check_PROGRAMS += tests/core/peer/test_eviction
+check_PROGRAMS += tests/core/peer/test_idle_memory
 check_PROGRAMS += tests/core/group/test_group
 check_PROGRAMS += tests/core/peer/test_dest
 check_PROGRAMS += tests/core/peer/test_path

@@ -213,7 +213,7 @@ void rig_inject(struct rig *rig, unsigned i, unsigned j, uint8_t *message, size_
 	 * From now on the lane sends behind it, with full headers: the peer may send elided ones
 	 * relative to it.
 	 */
-	lane->tx_last.known = false;
+	lane->tx_last.dest = 0;
 	if (!skew)
 		lane->tx_seq++;
 }

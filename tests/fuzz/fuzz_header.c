@@ -87,7 +87,7 @@ static void header(const uint8_t *data, size_t size)
 /* An accepted elided message is a SHORT with one item, the whole rest, and can be encoded again. */
 static void check_elided(const uint8_t *data, size_t size)
 {
-	static const struct ripc__header_context last = {true, 1, 2}, nothing;
+	static const struct ripc__header_context last = {1, 2}, nothing;
 	struct ripc__header h;
 	const char *why = NULL;
 	uint8_t lens[4];

@@ -15,7 +15,6 @@ check_PROGRAMS += tests/resolver/test_lookup
 check_PROGRAMS += tests/resolver/test_memory
 check_PROGRAMS += tests/resolver/test_progress
 check_PROGRAMS += tests/resolver/test_resolver
-check_PROGRAMS += tests/resolver/test_table
 check_PROGRAMS += tests/resolver/test_timers
 check_PROGRAMS += tests/resolver/test_file
 check_PROGRAMS += tests/resolver/test_host_list

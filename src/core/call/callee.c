@@ -19,14 +19,16 @@ static void reply_ended(struct ripc__reliable_owner *o, struct ripc__reliable_ms
 			const char *why)
 {
 	struct ripc *ctx = ((struct ripc__replies *)o)->ctx;
-	struct ripc__peer *p, *tmp;
+	struct ripc__list *n;
 
 	(void)why;
 	ripc__reliable_free(ctx, m);
 	if (!status)
 		return;
 	/* The message has no peer: each peer with a waiting answer is notified of a loss. */
-	HASH_ITER (hh, ctx->peers, p, tmp) {
+	ripc__list_for_each (n, &ctx->peers) {
+		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
+
 		if (p->reply_waits)
 			p->epoch = ripc__seq_begin(ctx);
 		p->reply_waits = false;
@@ -70,7 +72,7 @@ static void request_add(struct ripc__message *m, enum request_state state)
 	m->pub.call = m->call;
 	m->call_deadline_ns =
 		m->call_word == UINT32_MAX ? RIPC__NEVER : m->ctx->now_ns + m->call_word * RIPC__MS;
-	ripc__list_add(&m->call_peer->served, &m->served);
+	ripc__list_add(&m->call_peer->lists->served, &m->served);
 }
 
 bool ripc__request_arrived(struct ripc_service *s, struct ripc__message *m)
@@ -110,7 +112,7 @@ void ripc__request_cancelled(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->peer->served) {
+	ripc__list_for_each (n, &lane->peer->lists->served) {
 		struct ripc__message *m = ripc__list_entry(n, struct ripc__message, served);
 		struct ripc_service *s;
 
@@ -132,7 +134,7 @@ void ripc__served_peer_lost(struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&p->served))) {
+	while ((n = ripc__list_first(&p->lists->served))) {
 		struct ripc__message *m = ripc__list_entry(n, struct ripc__message, served);
 
 		m->call_cancelled = true;
@@ -227,11 +229,12 @@ void ripc__request_dropped(struct ripc__message *m)
 void ripc__served_close(struct ripc *ctx)
 {
 	static const struct iovec nothing;
-	struct ripc__peer *p, *tmp;
-	struct ripc__list *n;
+	struct ripc__list *n, *at, *tmp;
 
-	HASH_ITER (hh, ctx->peers, p, tmp) {
-		while ((n = ripc__list_first(&p->served))) {
+	ripc__list_for_each_safe (at, tmp, &ctx->peers) {
+		struct ripc__peer *p = ripc__list_entry(at, struct ripc__peer, link);
+
+		while ((n = ripc__list_first(&p->lists->served))) {
 			struct ripc__message *m = ripc__list_entry(n, struct ripc__message, served);
 
 			if (m->call_state == REQUEST_QUEUED)

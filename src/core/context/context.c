@@ -163,10 +163,11 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 		ctx->hooks = *hooks;
 	ctx->progress.epfd = ctx->progress.thread_epfd = ctx->progress.wakefd = -1;
 	ctx->owner = ripc__fork_generation;
-	ctx->timers_ns = ctx->next_timer_ns = ctx->next_sweep_ns = ctx->resolver_timer_ns =
-		RIPC__NEVER;
+	ctx->timers_ns = ctx->next_timer_ns = ctx->next_sweep_ns = ctx->next_trim_ns =
+		ctx->resolver_timer_ns = RIPC__NEVER;
 	ctx->progress.spin_ns = 50 * 1000;
 	ripc__list_init(&ctx->lanes);
+	ripc__list_init(&ctx->peers);
 	ripc__list_init(&ctx->dead_lanes);
 	ripc__list_init(&ctx->messages);
 	ripc__list_init(&ctx->reliable_acks);
@@ -200,10 +201,15 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 	if (ctx->opt.log_level >= 0)
 		ripc__log_to_stderr((enum ripc_log_level)ctx->opt.log_level);
 	rc = random_bytes(ctx, ctx->instance, sizeof(ctx->instance));
+	/* Not of the simulation: nothing that it shows depends on this one. */
+	if (!rc && getrandom(&ctx->secret, sizeof(ctx->secret), 0) != sizeof(ctx->secret))
+		rc = -EIO;
 	if (rc) {
 		ripc__fail(rc, "the kernel's random source failed");
 		goto fail;
 	}
+	ripc__table_init(&ctx->credits, ctx->secret);
+	ripc__table_init(&ctx->peer_table, ctx->secret);
 	host_id(ctx->host);
 	ctx->host_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	if (*ctx->opt.key_file)

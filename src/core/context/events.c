@@ -181,7 +181,7 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__local_returns_peer_gone(ctx, p);
 	ripc__requests_peer_unreachable(p, text);
 	/* Its calls here are dropped: if it comes back it has to know. */
-	if (p->reliable_unacked || !ripc__list_empty(&p->served) || p->reply_waits)
+	if (p->reliable_unacked || !ripc__list_empty(&p->lists->served) || p->reply_waits)
 		p->epoch = ripc__seq_begin(ctx);
 	p->reply_waits = false;
 	ripc__reliable_unknown(ctx, p, text);
@@ -220,6 +220,7 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.peer_disconnected = ripc__groups_lane_gone,
 	.dedup_lost = dedup_lost,
 	.peer_unreachable = peer_unreachable,
+	.peer_idle = ripc__reliable_peer_idle,
 	.peer_forgotten = peer_forgotten,
 };
 

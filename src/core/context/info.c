@@ -59,7 +59,7 @@ static void explain(struct ripc *ctx, const struct ripc__dest *d, struct ripc_ro
 				route->reason, size, at,
 				", short messages too, since the peer takes no datagrams");
 	}
-	if (!lane || !ripc__list_empty((struct ripc__list *)&p->attempts)) {
+	if (!lane || !ripc__list_empty(&p->lists->attempts)) {
 		at = ripc__append(route->reason, size, at, "%s", lane ? "; " : "");
 		if (at < size)
 			at += ripc__attempts_text(ctx, p, route->reason + at, size - at);

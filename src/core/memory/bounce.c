@@ -20,7 +20,7 @@ static void bounce_dereg(struct ripc__bounce *st)
 
 	if (tp->t)
 		tp->ops->dereg(tp->t, &st->mr);
-	lane->bounce_bytes[direction(st->mr.access)] -= st->region->cap;
+	lane->memory->bounce_bytes[direction(st->mr.access)] -= st->region->cap;
 	st->ctx->memory->bounce_bytes -= st->region->cap;
 	ripc__list_del(&st->link);
 	st->lane = NULL;
@@ -34,7 +34,7 @@ static void bounce_free(struct ripc__bounce *st)
 
 static bool has_room(const struct ripc__lane *lane, size_t cap, unsigned access)
 {
-	return lane->bounce_bytes[direction(access)] + cap <= RIPC__BOUNCE_LANE_MAX &&
+	return lane->memory->bounce_bytes[direction(access)] + cap <= RIPC__BOUNCE_LANE_MAX &&
 	       lane->ctx->memory->bounce_bytes + cap <= RIPC__BOUNCE_CTX_MAX;
 }
 
@@ -47,7 +47,7 @@ static struct ripc__bounce *bounce_new(struct ripc__lane *lane, size_t cap, unsi
 	/* Free idle buffers of other sizes first. */
 	if (!has_room(lane, cap, access))
 		ripc__bounces_trim(lane);
-	if (!has_room(lane, cap, access))
+	if (!has_room(lane, cap, access) || !ripc__lane_memory_get(lane))
 		return NULL;
 	st = calloc(1, sizeof(*st));
 	if (!st)
@@ -65,9 +65,9 @@ static struct ripc__bounce *bounce_new(struct ripc__lane *lane, size_t cap, unsi
 		return NULL;
 	}
 	st->lane = lane;
-	lane->bounce_bytes[direction(access)] += st->region->cap;
+	lane->memory->bounce_bytes[direction(access)] += st->region->cap;
 	ctx->memory->bounce_bytes += st->region->cap;
-	ripc__list_add(&lane->bounces, &st->link);
+	ripc__list_add(&lane->memory->bounces, &st->link);
 	return st;
 }
 
@@ -82,7 +82,7 @@ struct ripc__bounce *ripc__bounce_get(struct ripc__lane *lane, size_t len, unsig
 		return NULL;
 	while (cap < len)
 		cap *= 2;
-	ripc__list_for_each (n, &lane->bounces) {
+	ripc__list_for_each (n, &lane->memory->bounces) {
 		st = ripc__list_entry(n, struct ripc__bounce, link);
 		if (!st->busy && st->region->cap == cap && st->mr.access == access)
 			break;
@@ -104,7 +104,7 @@ void ripc__bounce_put(struct ripc__bounce *st)
 	}
 	/* Reuse the most recently used buffer first: it is the most likely to be in the cache. */
 	ripc__list_del(&st->link);
-	ripc__list_add(st->lane->bounces.next, &st->link);
+	ripc__list_add(st->lane->memory->bounces.next, &st->link);
 	/*
 	 * Only return buffers use this lane, so nothing else monitors it: its bounce buffers are
 	 * freed when it is idle.
@@ -116,7 +116,7 @@ void ripc__bounces_trim(struct ripc__lane *lane)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &lane->bounces) {
+	ripc__list_for_each_safe (n, tmp, &lane->memory->bounces) {
 		struct ripc__bounce *st = ripc__list_entry(n, struct ripc__bounce, link);
 
 		if (st->busy)
@@ -155,6 +155,6 @@ void ripc__bounces_lane_gone(struct ripc__lane *lane)
 	struct ripc__list *n, *tmp;
 
 	ripc__bounces_trim(lane);
-	ripc__list_for_each_safe (n, tmp, &lane->bounces)
+	ripc__list_for_each_safe (n, tmp, &lane->memory->bounces)
 		bounce_dereg(ripc__list_entry(n, struct ripc__bounce, link));
 }

@@ -42,7 +42,7 @@ static void export_free(struct ripc__export *s)
 {
 	ripc__list_del(&s->link);
 	ripc__list_del(&s->lane_link);
-	s->lane->nexports--;
+	s->lane->memory->nexports--;
 	free(s);
 }
 
@@ -147,7 +147,7 @@ static bool export_allowed(struct ripc__lane *lane, struct ripc__region *region,
 
 	if (!ripc__export_strict(lane->ctx))
 		return region->state == RIPC__REGION_IMPORTED || region->uses_ever > 1 ||
-		       (lane->nexports && region->cap <= lane->ctx->opt.pool_bytes);
+		       (lane->memory->nexports && region->cap <= lane->ctx->opt.pool_bytes);
 	if (memcmp(region->export_peer, lane->peer->instance, sizeof(region->export_peer)) ||
 	    region->peer_streak < region->export_after)
 		return false;
@@ -168,14 +168,14 @@ static void export_new(struct ripc__lane *lane, struct ripc__region *region)
 	/* Pages that were never touched may not exist yet; reading would allocate them. */
 	size_t touched = region->state == RIPC__REGION_IMPORTED ? region->len : region->prefaulted;
 	size_t len = (touched + 4095) & ~(size_t)4095;
-	struct ripc__export *s;
+	struct ripc__lane_memory *m = ripc__lane_memory_get(lane);
+	struct ripc__export *s = m ? calloc(1, sizeof(*s)) : NULL;
 
-	s = calloc(1, sizeof(*s));
 	if (!s)
 		return;
 	s->lane = lane;
 	s->region = region;
-	s->export_id = ++lane->last_export_id;
+	s->export_id = ++m->last_export_id;
 	s->len = len < region->cap ? len : region->cap;
 	if (tp->ops->export_fd(lane->ep, region->fd, s->len, s->export_id)) {
 		free(s);
@@ -183,14 +183,14 @@ static void export_new(struct ripc__lane *lane, struct ripc__region *region)
 	}
 	region->exported = true;
 	ripc__list_add(&region->exports, &s->link);
-	ripc__list_add(&lane->exports, &s->lane_link);
-	lane->nexports++;
+	ripc__list_add(&m->exports, &s->lane_link);
+	m->nexports++;
 }
 
 void ripc__export_ahead(struct ripc__lane *lane, struct ripc__region *region)
 {
 	if (lane->caps & RIPC__CAP_EXPORT && region->fd >= 0 && !ripc__export_strict(lane->ctx) &&
-	    lane->nexports < RIPC__EXPORTS_MAX && !export_find(region, lane))
+	    lane->memory->nexports < RIPC__EXPORTS_MAX && !export_find(region, lane))
 		export_new(lane, region);
 }
 
@@ -217,7 +217,8 @@ bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct r
 	size_t offset = (size_t)(base - region->base);
 	struct ripc__export *s;
 
-	if (!ripc__export_applies(lane, region, len) || lane->ref_bytes + len > REF_BYTES_MAX)
+	if (!ripc__export_applies(lane, region, len) ||
+	    lane->memory->ref_bytes + len > REF_BYTES_MAX)
 		return false;
 	if (c->export_skip) {
 		c->export_skip--;
@@ -232,7 +233,8 @@ bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct r
 		s = NULL;
 	}
 	if (!s) {
-		if (lane->nexports < RIPC__EXPORTS_MAX && export_allowed(lane, region, base, len))
+		if (lane->memory->nexports < RIPC__EXPORTS_MAX &&
+		    export_allowed(lane, region, base, len))
 			export_new(lane, region);
 		return false;
 	}
@@ -245,7 +247,7 @@ void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->exports) {
+	ripc__list_for_each (n, &lane->memory->exports) {
 		struct ripc__export *s = ripc__list_entry(n, struct ripc__export, lane_link);
 
 		if (s->export_id == export_id)
@@ -260,7 +262,7 @@ void ripc__export_ref_begin(struct ripc__export_ref *ref, struct ripc__export_re
 	ref->lane = lane;
 	ref->refs = refs;
 	refs->count++;
-	lane->ref_bytes += ref->len;
+	lane->memory->ref_bytes += ref->len;
 }
 
 void ripc__export_ref_end(struct ripc__export_ref *ref)
@@ -268,7 +270,7 @@ void ripc__export_ref_end(struct ripc__export_ref *ref)
 	if (!ref->lane)
 		return;
 	ripc__list_del(&ref->link);
-	ref->lane->ref_bytes -= ref->len;
+	ref->lane->memory->ref_bytes -= ref->len;
 	ref->lane = NULL;
 	/* A reference with a lane has both. */
 	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
@@ -291,7 +293,7 @@ void ripc__export_back_off(const struct ripc *ctx, struct ripc__credit *c)
 	 */
 	if (c->export_backoff < EXPORT_LATE_MAX) {
 		c->export_backoff =
-			ripc__export_strict(ctx) ? EXPORT_LATE_MAX : c->export_backoff + 1;
+			ripc__export_strict(ctx) ? EXPORT_LATE_MAX : c->export_backoff + 1u;
 		if (!ripc__export_strict(ctx))
 			return;
 	}
@@ -391,8 +393,8 @@ static void refs_outlive_requests(struct ripc__region *from, struct ripc__region
 			late->request = ref->request;
 			late->item = ref->item;
 			late->len = ref->len;
-			ref->lane->ref_bytes += ref->len;
-			ripc__list_add(&ref->lane->late_refs, &late->link);
+			ref->lane->memory->ref_bytes += ref->len;
+			ripc__list_add(&ref->lane->memory->late_refs, &late->link);
 			to->sends++;
 		}
 		if (ref->refs == ended)
@@ -423,7 +425,7 @@ static void late_ref_end(struct ripc__late_ref *late, bool lost)
 	struct ripc__region *region = late->region;
 
 	ripc__list_del(&late->link);
-	late->lane->ref_bytes -= late->len;
+	late->lane->memory->ref_bytes -= late->len;
 	free(late);
 	region->tainted |= lost;
 	if (!--region->sends)
@@ -434,7 +436,7 @@ void ripc__late_ref_release(struct ripc__lane *lane, uint64_t request, uint64_t 
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->late_refs) {
+	ripc__list_for_each (n, &lane->memory->late_refs) {
 		struct ripc__late_ref *late = ripc__list_entry(n, struct ripc__late_ref, link);
 
 		if (late->request == request && late->item == item) {
@@ -448,10 +450,10 @@ void ripc__exports_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&lane->exports)))
+	while ((n = ripc__list_first(&lane->memory->exports)))
 		export_free(ripc__list_entry(n, struct ripc__export, lane_link));
 	/* The peer may be alive, and its application may still read. */
-	while ((n = ripc__list_first(&lane->late_refs)))
+	while ((n = ripc__list_first(&lane->memory->late_refs)))
 		late_ref_end(ripc__list_entry(n, struct ripc__late_ref, link), true);
 }
 

@@ -15,7 +15,7 @@ static struct ripc__region *import_find(struct ripc__lane *lane, uint64_t export
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->imports) {
+	ripc__list_for_each (n, &lane->memory->imports) {
 		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lane_link);
 
 		if (r->export_id == export_id && !r->unmap_pending)
@@ -29,8 +29,8 @@ void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, int fd, u
 	struct ripc__region *r = NULL;
 
 	if (lane->state == RIPC__LANE_UP && lane->caps & RIPC__CAP_EXPORT &&
-	    lane->nimports < RIPC__IMPORTS_MAX && export_id <= UINT32_MAX &&
-	    !import_find(lane, export_id))
+	    lane->memory->nimports < RIPC__IMPORTS_MAX && export_id <= UINT32_MAX &&
+	    !import_find(lane, export_id) && ripc__lane_memory_get(lane))
 		r = ripc__region_import(lane->ctx, base, len);
 	if (!r) {
 		/* Without MAP_ACK the sender goes on copying. */
@@ -42,8 +42,8 @@ void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, int fd, u
 		close(fd);
 	r->lane = lane;
 	r->export_id = (uint32_t)export_id;
-	ripc__list_add(&lane->imports, &r->lane_link);
-	lane->nimports++;
+	ripc__list_add(&lane->memory->imports, &r->lane_link);
+	lane->memory->nimports++;
 	lane->ctx->memory_ops->map_ack(lane, export_id);
 }
 
@@ -117,7 +117,7 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 		return;
 	ripc__list_del(&r->lane_link);
 	if (r->lane)
-		r->lane->nimports--;
+		r->lane->memory->nimports--;
 	ripc__exports_drop(r);
 	ripc__memory_object_close(ctx, r);
 	ripc__region_unmap(ctx, r);
@@ -189,10 +189,11 @@ void ripc__imports_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__list *n, *k;
 
-	while ((n = ripc__list_first(&lane->imports))) {
+	while ((n = ripc__list_first(&lane->memory->imports))) {
 		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lane_link);
 
 		ripc__list_del(n);
+		lane->memory->nimports--;
 		r->lane = NULL;
 		r->unmap_pending = true;
 		/* Items that the application holds stay readable until it frees them. */
@@ -200,5 +201,4 @@ void ripc__imports_lane_gone(struct ripc__lane *lane)
 			ripc__list_entry(k, struct ripc__import_ref, link)->lane = NULL;
 		ripc__import_settle(lane->ctx, r);
 	}
-	lane->nimports = 0;
 }

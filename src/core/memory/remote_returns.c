@@ -41,9 +41,12 @@ struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, s
 		if (!o->pooled)
 			break;
 	}
+	/* Without memory the item goes another way. */
+	if (found && !ripc__peer_lists(lane->peer))
+		found = NULL;
 	if (found) {
 		found->lane = lane;
-		ripc__list_add(&lane->peer->used_returns, &found->used_link);
+		ripc__list_add(&lane->peer->lists->used_returns, &found->used_link);
 	}
 	return found;
 }
@@ -90,7 +93,7 @@ static struct ripc__remote_return *remote_return_in_use(struct ripc__lane *lane,
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->peer->used_returns) {
+	ripc__list_for_each (n, &lane->peer->lists->used_returns) {
 		struct ripc__remote_return *o =
 			ripc__list_entry(n, struct ripc__remote_return, used_link);
 

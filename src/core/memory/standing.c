@@ -43,8 +43,9 @@ struct ripc__local_return *ripc__standing_new(struct ripc__flow *flow, size_t le
 	struct ripc *ctx = lane->ctx;
 	struct ripc__local_return *r;
 
-	if (lane->standing_bytes + len > RIPC__STANDING_LANE_MAX ||
-	    ctx->memory->standing_bytes + len > RIPC__STANDING_CTX_MAX)
+	if (lane->memory->standing_bytes + len > RIPC__STANDING_LANE_MAX ||
+	    ctx->memory->standing_bytes + len > RIPC__STANDING_CTX_MAX ||
+	    !ripc__lane_memory_get(lane))
 		return NULL;
 	r = calloc(1, sizeof(*r));
 	if (!r)
@@ -65,8 +66,8 @@ struct ripc__local_return *ripc__standing_new(struct ripc__flow *flow, size_t le
 		free(r);
 		return NULL;
 	}
-	ripc__list_add(&lane->standing, &r->link);
-	lane->standing_bytes += len;
+	ripc__list_add(&lane->memory->standing, &r->link);
+	lane->memory->standing_bytes += len;
 	ctx->memory->standing_bytes += len;
 	return r;
 }
@@ -89,7 +90,7 @@ struct ripc__region *ripc__standing_take(struct ripc *ctx, struct ripc__local_re
 {
 	struct ripc__region *region = r->region;
 
-	r->flow->lane->standing_bytes -= r->len;
+	r->flow->lane->memory->standing_bytes -= r->len;
 	ctx->memory->standing_bytes -= r->len;
 	ripc__local_return_unexpose(ctx, r);
 	ripc__local_return_unindex(ctx, r);
@@ -111,13 +112,13 @@ void ripc__standing_lane_idle(struct ripc__lane *lane)
 	struct ripc *ctx = lane->ctx;
 	struct ripc__list *n, *tmp;
 
-	if (ripc__list_empty(&lane->standing))
+	if (ripc__list_empty(&lane->memory->standing))
 		return;
-	if (ctx->now_ns < lane->standing_used_ns + IDLE_NS) {
-		ripc__timer_at(ctx, lane->standing_used_ns + IDLE_NS);
+	if (ctx->now_ns < lane->memory->standing_used_ns + IDLE_NS) {
+		ripc__timer_at(ctx, lane->memory->standing_used_ns + IDLE_NS);
 		return;
 	}
-	ripc__list_for_each_safe (n, tmp, &lane->standing) {
+	ripc__list_for_each_safe (n, tmp, &lane->memory->standing) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
 		r->flow->medium_items = 0;
@@ -133,7 +134,7 @@ bool ripc__standing_revoking(const struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->standing)
+	ripc__list_for_each (n, &lane->memory->standing)
 		if (ripc__list_entry(n, struct ripc__local_return, link)->revoking)
 			return true;
 	return false;
@@ -143,7 +144,7 @@ void ripc__standing_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&lane->standing)))
+	while ((n = ripc__list_first(&lane->memory->standing)))
 		ripc__standing_drop(lane->ctx,
 				    ripc__list_entry(n, struct ripc__local_return, link));
 }

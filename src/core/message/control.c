@@ -18,15 +18,13 @@
 
 static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h)
 {
-	struct ripc__credit *c;
+	struct ripc__credit *c = ripc__credit_find(lane, h->source);
 	struct ripc__dest *d;
-	uint64_t id = h->source;
 
-	HASH_FIND(hh, lane->credits, &id, sizeof(id), c);
 	if (!c || h->u[0] <= c->limit_units)
 		return;
 	c->limit_units = h->u[0];
-	d = ripc__dest_find(lane->ctx, id);
+	d = ripc__dest_find(lane->ctx, h->source);
 	if (!d || d->peer != lane->peer)
 		return;
 	ripc__dest_flush(lane->ctx, d);

@@ -299,7 +299,7 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 		return;
 	}
 	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !(h.flags & ~RIPC__F_ELIDABLE))
-		lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
+		lane->rx_last = (struct ripc__header_context){h.dest, h.source};
 	if (h.flags & RIPC__F_ACK)
 		ripc__request_acked(lane, h.acked, 0, false);
 	if (h.kind == RIPC__SHORT || h.kind == RIPC__LONG) {
@@ -344,10 +344,16 @@ static void datagram_refuse(struct ripc *ctx, unsigned tp, const struct ripc__he
  */
 static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint64_t number)
 {
+	struct ripc__peer_datagrams *d = ripc__peer_datagrams(ctx, p);
 	int64_t lost;
-	bool fresh = ripc__replay_check(&p->datagrams, p->dgram_seen, RIPC__DATAGRAM_WINDOW / 64,
-					number, false, ctx->now_ns, &lost);
+	bool fresh;
 
+	if (!d) {
+		ctx->stats.dropped_no_memory++;
+		return false;
+	}
+	fresh = ripc__replay_check(&d->received, d->seen, RIPC__DATAGRAM_WINDOW / 64, number, false,
+				   ctx->now_ns, &lost);
 	ctx->stats.datagrams_lost += (uint64_t)lost;
 	p->stats.lost += (uint32_t)lost;
 	if (!fresh) {
@@ -366,7 +372,7 @@ static struct ripc__peer *datagram_peer(struct ripc *ctx, const uint8_t instance
 {
 	struct ripc__peer *p = ripc__peer_find(ctx, instance);
 
-	if (!p && HASH_COUNT(ctx->peers) < RIPC__PEERS_MAX / 2)
+	if (!p && ctx->peer_table.count < RIPC__PEERS_MAX / 2)
 		p = ripc__peer_admit(ctx, instance, 0);
 	return p;
 }

@@ -23,10 +23,10 @@ receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	if (ev->len < DATAGRAM_LEN || ripc__get_le64(data) != DATAGRAM_WORD || ctx->auth ||
 	    ripc__get_le64(data + 8) != s->id || s->taken_over ||
 	    ripc__get_le32(data + RIPC__HEADER_LEN + 16) != ev->len - DATAGRAM_LEN ||
-	    !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) || !p ||
+	    !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) || !p || !p->lists->datagrams ||
 	    memcmp(p->instance, data + RIPC__HEADER_LEN, 16) || !ripc__event_in_place(m, ev) ||
-	    !ripc__replay_next(&p->datagrams, p->dgram_seen, ripc__get_le64(data + 24),
-			       ctx->now_ns))
+	    !ripc__replay_next(&p->lists->datagrams->received, p->lists->datagrams->seen,
+			       ripc__get_le64(data + 24), ctx->now_ns))
 		return false;
 	ripc__message_fill(s, p, tp, m, ev, ripc__get_le64(data + 16), DATAGRAM_LEN);
 	return true;

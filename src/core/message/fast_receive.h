@@ -47,7 +47,7 @@ static inline bool ripc__one_item_get(struct ripc__one_item *h, const struct rip
 			.head = RIPC__ELIDED_LEN + call,
 			.len = ev->len - (RIPC__ELIDED_LEN + call),
 		};
-		return lane->rx_last.known && word >> 16 == (uint16_t)lane->rx_seq;
+		return lane->rx_last.dest && word >> 16 == (uint16_t)lane->rx_seq;
 	}
 	if (ev->len < RIPC__FAST_HEADER_LEN + call ||
 	    ripc__get_le64(data) != (RIPC__FAST_HEADER_WORD | (uint64_t)flags << 32))
@@ -131,7 +131,7 @@ static __always_inline bool ripc__receive_next(struct ripc *ctx, struct ripc_ser
 	lane->rx_untimed = true;
 	lane->pinged_ns = 0;
 	if (!ripc__header_context_is(&lane->rx_last, h.dest, h.source))
-		lane->rx_last = (struct ripc__header_context){true, h.dest, h.source};
+		lane->rx_last = (struct ripc__header_context){h.dest, h.source};
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;
 	flow->arrived_units += units;

@@ -61,7 +61,7 @@ static uint8_t *put_lens(uint8_t *p, const struct send_args *m)
 	return p;
 }
 
-uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d, const char **transport)
+uint64_t ripc__short_max(struct ripc *ctx, const struct ripc__dest *d, const char **transport)
 {
 	const struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
 	unsigned tp;
@@ -96,13 +96,13 @@ static int send_datagram(struct ripc__dest *d, const struct send_args *m, unsign
 			     m->s->id);
 	memcpy(p, ctx->instance, 16);
 	p = put_lens(p + 16, m);
-	ripc__number_stamp(buf, d->peer->next_dgram_seq);
+	ripc__number_stamp(buf, d->peer->lists->datagrams->next_seq);
 	iov[0] = (struct iovec){buf, (size_t)(p - buf)};
 	memcpy(iov + 1, m->items, m->nitems * sizeof(*iov));
 	rc = t->ops->post_datagram(t->t, addr, addrlen, iov, 1 + m->nitems);
 	if (rc)
 		return rc;
-	d->peer->next_dgram_seq++;
+	d->peer->lists->datagrams->next_seq++;
 	ripc__count_short(m->s, d->peer, m->bytes);
 	return 0;
 }

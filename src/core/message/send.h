@@ -8,8 +8,7 @@
 #include "core/service/service.h"
 
 /* Largest short message to a destination and what carries it; 0: not connected. */
-uint64_t ripc__short_max(const struct ripc *ctx, const struct ripc__dest *d,
-			 const char **transport);
+uint64_t ripc__short_max(struct ripc *ctx, const struct ripc__dest *d, const char **transport);
 
 /* The checks of every send before it takes the lock. *ctx: the context of s. */
 int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx);

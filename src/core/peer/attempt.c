@@ -11,7 +11,7 @@ void ripc__attempts_clear(struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&p->attempts))) {
+	while ((n = ripc__list_first(&p->lists->attempts))) {
 		ripc__list_del(n);
 		free(ripc__list_entry(n, struct ripc__attempt, link));
 	}
@@ -21,7 +21,7 @@ void ripc__attempts_clear_tp(struct ripc__peer *p, unsigned tp)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &p->attempts) {
+	ripc__list_for_each_safe (n, tmp, &p->lists->attempts) {
 		struct ripc__attempt *a = ripc__list_entry(n, struct ripc__attempt, link);
 
 		if (a->tp != tp)
@@ -34,10 +34,11 @@ void ripc__attempts_clear_tp(struct ripc__peer *p, unsigned tp)
 void ripc__attempt_add(struct ripc__peer *p, unsigned path_index, unsigned tp, bool same_host,
 		       const char *why)
 {
-	struct ripc__attempt *a = malloc(sizeof(*a) + strlen(why) + 1);
-	struct ripc__list *n, *tmp, *before = &p->attempts;
+	struct ripc__peer_lists *lists = ripc__peer_lists(p);
+	struct ripc__attempt *a = lists ? malloc(sizeof(*a) + strlen(why) + 1) : NULL;
+	struct ripc__list *n, *tmp, *before = &p->lists->attempts;
 
-	ripc__list_for_each_safe (n, tmp, &p->attempts) {
+	ripc__list_for_each_safe (n, tmp, &p->lists->attempts) {
 		struct ripc__attempt *old = ripc__list_entry(n, struct ripc__attempt, link);
 
 		if (old->path_index != path_index)
@@ -51,7 +52,7 @@ void ripc__attempt_add(struct ripc__peer *p, unsigned path_index, unsigned tp, b
 	a->tp = tp;
 	a->same_host = same_host;
 	strcpy(a->why, why);
-	ripc__list_for_each (n, &p->attempts) {
+	ripc__list_for_each (n, &p->lists->attempts) {
 		const struct ripc__attempt *b = ripc__list_entry(n, struct ripc__attempt, link);
 
 		if (same_host == b->same_host ? path_index < b->path_index : same_host) {
@@ -66,7 +67,7 @@ bool ripc__attempt_failed_over(const struct ripc__peer *p, unsigned tp)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, (struct ripc__list *)&p->attempts)
+	ripc__list_for_each (n, &p->lists->attempts)
 		if (ripc__list_entry(n, struct ripc__attempt, link)->tp == tp)
 			return true;
 	return false;
@@ -110,7 +111,7 @@ static bool current_attempt(struct ripc *ctx, const struct ripc__peer *p, char *
 
 	if (!p->out)
 		return false;
-	ripc__list_for_each (n, (struct ripc__list *)&p->attempts)
+	ripc__list_for_each (n, &p->lists->attempts)
 		if (ripc__list_entry(n, struct ripc__attempt, link)->path_index == p->out_path)
 			return false;
 	ripc__attempt_address(ctx, p, addr, sizeof(addr));
@@ -141,14 +142,14 @@ size_t ripc__attempts_text(struct ripc *ctx, const struct ripc__peer *p, char *t
 	struct text t = {.to = text, .len = len, .left = has_current};
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, (struct ripc__list *)&p->attempts)
+	ripc__list_for_each (n, &p->lists->attempts)
 		t.left++;
 	if (!t.left) {
 		t.left = 1;
 		no_attempt_text(ctx, p, &t);
 		return t.at;
 	}
-	ripc__list_for_each (n, (struct ripc__list *)&p->attempts) {
+	ripc__list_for_each (n, &p->lists->attempts) {
 		const struct ripc__attempt *a = ripc__list_entry(n, struct ripc__attempt, link);
 
 		if (has_current && !a->same_host) {

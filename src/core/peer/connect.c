@@ -131,11 +131,14 @@ static void lane_up(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__peer *p = lane->peer;
+	uint64_t remote_epoch = lane->remote_epoch;
 	struct ripc__lane *old = NULL;
 	struct ripc__list *n, *tmp;
 
 	lane->state = RIPC__LANE_UP;
 	lane->last_rx_ns = ripc__now(ctx);
+	lane->pinged_ns = 0;
+	lane->bytes_transferred = 0;
 	lane->idle = true;
 	if (p->out == lane)
 		p->out = NULL;
@@ -165,18 +168,18 @@ static void lane_up(struct ripc__lane *lane)
 	p->lane = lane;
 	ripc__attempts_clear_tp(p, lane->tp);
 	if (old) {
-		ripc__list_for_each (n, &p->dests) {
+		ripc__list_for_each (n, &p->lists->dests) {
 			ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;
 			ripc__remote_returns_drop(ripc__list_entry(n, struct ripc__dest, link));
 		}
 		ripc__lane_fail(old, -EALREADY, "crossed connections");
 	}
 	/* The peer lost its dedup window, which also covers requests sent on the old lane. */
-	if (p->remote_epoch && p->remote_epoch != lane->remote_epoch)
+	if (p->remote_epoch && p->remote_epoch != remote_epoch)
 		ctx->peer_ops->dedup_lost(ctx, p);
-	p->remote_epoch = lane->remote_epoch;
+	p->remote_epoch = remote_epoch;
 	ctx->peer_ops->lane_up(lane);
-	ripc__list_for_each_safe (n, tmp, &p->dests) {
+	ripc__list_for_each_safe (n, tmp, &p->lists->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
 		ripc__dest_flush(ctx, d);

@@ -12,23 +12,13 @@
 #define RETRY_MIN_NS (20 * RIPC__MS)
 #define RETRY_MAX_NS (1000 * RIPC__MS)
 
-struct ripc__dest *ripc__dest_lookup(struct ripc *ctx, uint64_t id)
+/* Credits of a context above which no further one is made to fold a destination. */
+#define FOLDED_MAX 65536
+
+static struct ripc__dest *dest_new(struct ripc *ctx, uint64_t id)
 {
-	struct ripc__dest *d;
+	struct ripc__dest *d = calloc(1, sizeof(*d));
 
-	HASH_FIND(hh, ctx->dests, &id, sizeof(id), d);
-	if (d)
-		ctx->last_dest = d;
-	return d;
-}
-
-struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
-{
-	struct ripc__dest *d = ripc__dest_find(ctx, id);
-
-	if (d)
-		return d;
-	d = calloc(1, sizeof(*d));
 	if (!d)
 		return NULL;
 	d->id = id;
@@ -46,7 +36,71 @@ struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
 	}
 	d->used_ns = ripc__now(ctx);
 	ripc__sweep_plan(ctx);
+	ripc__trim_plan(ctx);
 	return d;
+}
+
+static void dest_known(struct ripc__dest *d, struct ripc__peer *p)
+{
+	d->peer = p;
+	d->state = RIPC__DEST_KNOWN;
+	d->learned = true;
+	d->failures = 0;
+	ripc__list_add(&p->lists->dests, &d->link);
+}
+
+static struct ripc__dest *dest_unfold(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__credit *c = ripc__credit_holder(ctx, id);
+	struct ripc__dest *d = c && ripc__peer_lists(c->lane->peer) ? dest_new(ctx, id) : NULL;
+
+	if (!d)
+		return NULL;
+	c->holds = false;
+	dest_known(d, c->lane->peer);
+	if (d->peer->lane == c->lane)
+		d->credit = c;
+	return d;
+}
+
+void ripc__dests_fold(struct ripc *ctx, struct ripc__peer *p)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &p->lists->dests) {
+		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
+
+		if (!d->learned || ripc__dest_has_waiters(d) || d->nremote_returns ||
+		    d->reliable_refused || !ripc__list_empty(&d->sendable.link))
+			continue;
+		if (!d->credit && ctx->credits.count < FOLDED_MAX)
+			d->credit = ripc__lane_credit(p->lane, d->id);
+		if (!d->credit)
+			continue;
+		d->credit->holds = true;
+		/* A record that no look-up asked for has nothing that the lane does not have. */
+		ripc__resolver_forget(ctx->resolver, d->id);
+		ripc__dest_free(ctx, d);
+	}
+}
+
+struct ripc__dest *ripc__dest_lookup(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__dest *d;
+
+	HASH_FIND(hh, ctx->dests, &id, sizeof(id), d);
+	if (!d)
+		d = dest_unfold(ctx, id);
+	if (d)
+		ctx->last_dest = d;
+	return d;
+}
+
+struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, id);
+
+	return d ? d : dest_new(ctx, id);
 }
 
 bool ripc__dest_has_waiters(const struct ripc__dest *d)
@@ -83,12 +137,13 @@ static void dest_unlink(struct ripc__dest *d)
 
 static void dest_link(struct ripc__dest *d, struct ripc__peer *p)
 {
+	d->learned = false;
 	if (d->peer == p)
 		return;
 	if (d->peer)
 		dest_unlink(d);
 	d->peer = p;
-	ripc__list_add(&p->dests, &d->link);
+	ripc__list_add(&p->lists->dests, &d->link);
 }
 
 void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d)
@@ -148,12 +203,10 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 
 void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p)
 {
-	if (d->peer || (d->state != RIPC__DEST_UNKNOWN && d->state != RIPC__DEST_FAILED))
+	if (d->peer || (d->state != RIPC__DEST_UNKNOWN && d->state != RIPC__DEST_FAILED) ||
+	    !ripc__peer_lists(p))
 		return;
-	d->peer = p;
-	d->state = RIPC__DEST_KNOWN;
-	d->failures = 0;
-	ripc__list_add(&p->dests, &d->link);
+	dest_known(d, p);
 	ripc__dest_flush(ctx, d);
 	ripc__dest_wake(ctx, d);
 }
@@ -178,7 +231,7 @@ static struct ripc__peer *dest_holder(struct ripc *ctx, struct ripc__dest *d,
 	d->users++;
 	p = ripc__peer_get(ctx, instance);
 	d->users--;
-	return p;
+	return p && ripc__peer_lists(p) ? p : NULL;
 }
 
 static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
@@ -209,6 +262,7 @@ static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 
 void ripc__dest_refresh(struct ripc *ctx, struct ripc__dest *d)
 {
+	d->learned = false;
 	/* Without an answer the peer still times out. */
 	if (!ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx)))
 		kick_resolver(ctx);

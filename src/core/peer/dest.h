@@ -8,6 +8,10 @@
  *	   '------------------------retry_ns is over-------------------------------'
  *
  * A message from the service makes an UNKNOWN or FAILED destination KNOWN, too.
+ *
+ * A server answers many clients, which are then idle. If its lane is idle, a destination that was
+ * learned from a message is folded into the credit of its service on the lane (credit->holds),
+ * which is kept anyway. ripc__dest_find() unfolds it.
  */
 #ifndef RIPC_CORE_PEER_DEST_H
 #define RIPC_CORE_PEER_DEST_H
@@ -42,8 +46,9 @@ struct ripc__dest {
 	UT_hash_handle hh;
 	uint64_t id; /* the service */
 	enum ripc__dest_state state;
+	bool learned;                     /* KNOWN from a message, and not looked up since */
 	struct ripc__peer *peer;          /* KNOWN: its holder */
-	struct ripc__list link;           /* in peer->dests */
+	struct ripc__list link;           /* in peer->lists->dests */
 	struct ripc__list pending;        /* struct ripc_request: not yet on the lane, in order */
 	struct ripc__list remote_returns; /* struct ripc__remote_return */
 	unsigned nremote_returns;
@@ -71,7 +76,7 @@ struct ripc__dest {
 
 /* The destination, created if needed. Return: NULL: out of memory. */
 struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id);
-/* The destination, or NULL. */
+/* The destination, also if it was folded; or NULL. */
 struct ripc__dest *ripc__dest_lookup(struct ripc *ctx, uint64_t id);
 static inline struct ripc__dest *ripc__dest_find(struct ripc *ctx, uint64_t id)
 {
@@ -119,6 +124,8 @@ void ripc__remote_returns_drop(struct ripc__dest *d);
 bool ripc__dest_has_waiters(const struct ripc__dest *d);
 /* Looks it up again; it stays KNOWN. */
 void ripc__dest_refresh(struct ripc *ctx, struct ripc__dest *d);
+/* Folds those of an idle peer, whose lane is up and which nothing waits for. */
+void ripc__dests_fold(struct ripc *ctx, struct ripc__peer *p);
 /* Timers of all destinations. */
 void ripc__dest_timers(struct ripc *ctx);
 void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d);

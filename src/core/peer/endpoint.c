@@ -76,19 +76,15 @@ static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsig
 		return NULL;
 	lane->ctx = ctx;
 	lane->peer = p;
-	lane->tp = tp;
+	lane->tp = (uint8_t)tp;
 	lane->active = active;
 	lane->state = active ? RIPC__LANE_CONNECTING : RIPC__LANE_ACCEPTING;
 	lane->rx_depth = ctx->tp[tp].limits.recv_depth;
 	lane->last_rx_ns = ripc__now(ctx);
 	lane->connect_ns = connect_ns;
 	ripc__list_init(&lane->control);
-	ripc__list_init(&lane->rndvs);
-	ripc__list_init(&lane->exports);
-	ripc__list_init(&lane->imports);
-	ripc__list_init(&lane->late_refs);
-	ripc__list_init(&lane->bounces);
-	ripc__list_init(&lane->standing);
+	ripc__table_init(&lane->flows, ctx->secret);
+	ripc__lane_memory_init(lane);
 	ripc__list_add(&ctx->lanes, &lane->link);
 	p->nlanes++;
 	ripc__timer_at(ctx, lane->last_rx_ns + connect_ns);
@@ -169,7 +165,7 @@ int ripc__lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void 
 		ripc__lane_reject(ctx, tp, request, h->instance, RIPC__REFUSE_MEMORY, shake);
 		return -ENOMEM;
 	}
-	lane->source = source;
+	p->source = source;
 	ripc__lane_set_limits(lane, h);
 	len = encode_reply(ctx, tp, h->instance, RIPC__REFUSE_NONE, shake, hello);
 	if (shake_copy) {

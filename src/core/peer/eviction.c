@@ -35,9 +35,8 @@ static bool lane_in_use(const struct ripc__lane *lane)
 {
 	const struct ripc__peer *p = lane->peer;
 
-	if (!ripc__lane_can_send(lane) || lane->reads ||
-	    !ripc__list_empty((struct ripc__list *)&p->rndvs) || lane->nexports || lane->nimports ||
-	    p->pending_conn)
+	if (!ripc__lane_can_send(lane) || lane->reads || !ripc__list_empty(&p->lists->rndvs) ||
+	    lane->memory->nexports || lane->memory->nimports || p->pending_conn)
 		return true;
 	return lane->ctx->peer_ops->lane_in_use(lane);
 }
@@ -47,7 +46,7 @@ static uint32_t lane_rank(const struct ripc__lane *lane, uint32_t max_rank)
 {
 	uint32_t rank = RANK_UNUSED;
 
-	if (lane->tx_seq != lane->idle_check_seq[0] || lane->rx_seq != lane->idle_check_seq[1])
+	if (lane->evict_seq != lane->tx_seq + lane->rx_seq)
 		rank = RANK_USED;
 	if (lane_in_use(lane))
 		rank = RANK_BUSY;
@@ -74,12 +73,11 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 	lane->state = RIPC__LANE_RETIRING;
 	ctx->stats.lanes--;
 	lane->last_rx_ns = ripc__now(ctx);
-	lane->connect_ns = RIPC__RETIRE_NS;
-	ripc__timer_at(ctx, lane->last_rx_ns + lane->connect_ns);
+	ripc__timer_at(ctx, lane->last_rx_ns + RIPC__RETIRE_NS);
 	ripc__progress_request(ctx);
 	if (p->lane != lane)
 		return true;
-	ripc__list_for_each (n, &p->dests) {
+	ripc__list_for_each (n, &p->lists->dests) {
 		ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;
 		ripc__remote_returns_drop(ripc__list_entry(n, struct ripc__dest, link));
 	}
@@ -127,13 +125,12 @@ static size_t retire_lanes(struct ripc *ctx, size_t nwanted, uint32_t max_rank)
 			continue;
 		entries[n++] = (struct ripc__entry){
 			.source = lane->active || lane->peer->addrs_len ? ripc__source_unique(lane)
-									: lane->source,
+									: lane->peer->source,
 			.since_ns = lane->last_rx_ns,
 			.rank = lane_rank(lane, max_rank),
 			.object = lane,
 		};
-		lane->idle_check_seq[0] = lane->tx_seq;
-		lane->idle_check_seq[1] = lane->rx_seq;
+		lane->evict_seq = lane->tx_seq + lane->rx_seq;
 	}
 	victims = ripc__admission_pick(entries, n, nwanted);
 	for (size_t i = 0; i < victims; i++) {
@@ -199,7 +196,7 @@ void ripc__evict_pending(struct ripc *ctx)
 		struct ripc__lane *lane = ripc__list_entry(at, struct ripc__lane, link);
 
 		if (lane->state == RIPC__LANE_ACCEPTING)
-			entries[n++] = (struct ripc__entry){.source = lane->source,
+			entries[n++] = (struct ripc__entry){.source = lane->peer->source,
 							    .since_ns = lane->last_rx_ns,
 							    .object = lane};
 	}

@@ -41,7 +41,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 			ripc__peer_connect(ctx, p);
 		return;
 	}
-	ripc__list_for_each_safe (n, tmp, &p->dests)
+	ripc__list_for_each_safe (n, tmp, &p->lists->dests)
 		ripc__remote_returns_drop(ripc__list_entry(n, struct ripc__dest, link));
 	p->lost = true;
 	p->unreachable_ns = 0;
@@ -58,7 +58,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	 */
 	if (ripc__peer_has_work(p) || (ctx->datagrams && old_state == RIPC__LANE_UP))
 		ripc__peer_connect(ctx, p);
-	ripc__list_for_each_safe (n, tmp, &p->dests)
+	ripc__list_for_each_safe (n, tmp, &p->lists->dests)
 		ripc__dest_wake(ctx, ripc__list_entry(n, struct ripc__dest, link));
 }
 

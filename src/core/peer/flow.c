@@ -9,54 +9,153 @@
 
 #include <stdlib.h>
 
+struct ripc__credit *ripc__credit_find(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__node *n = ripc__table_find(&lane->ctx->credits, id);
+
+	while (n && ((struct ripc__credit *)n)->lane != lane)
+		n = ripc__table_next(n);
+	return (struct ripc__credit *)n;
+}
+
+struct ripc__credit *ripc__credit_holder(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__node *n = ripc__table_find(&ctx->credits, id);
+
+	while (n && !((struct ripc__credit *)n)->holds)
+		n = ripc__table_next(n);
+	return (struct ripc__credit *)n;
+}
+
 struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id)
 {
-	struct ripc__credit *c;
+	struct ripc__credit *c = ripc__credit_find(lane, id);
 
-	HASH_FIND(hh, lane->credits, &id, sizeof(id), c);
 	if (c)
 		return c;
-	c = calloc(1, sizeof(*c));
+	c = lane->credits.id ? calloc(1, sizeof(*c)) : &lane->credits;
 	if (!c)
 		return NULL;
+	if (c != &lane->credits) {
+		c->next = lane->credits.next;
+		lane->credits.next = c;
+	}
 	c->id = id;
 	c->limit_units = lane->service_window;
-	HASH_ADD(hh, lane->credits, id, sizeof(c->id), c);
-	if (!c->hh.tbl) {
-		free(c);
-		return NULL;
-	}
+	c->lane = lane;
+	ripc__table_add(&lane->ctx->credits, &c->node);
 	return c;
+}
+
+static uint64_t window_units(const struct ripc__lane *lane)
+{
+	return lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+}
+
+/* A flow to which nothing has arrived; NULL: out of memory. */
+static struct ripc__flow *flow_new(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__flow *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->id = id;
+	f->lane = lane;
+	ripc__flow_advertised(f);
+	return f;
+}
+
+void ripc__flow_park(struct ripc__lane *lane)
+{
+	struct ripc__flow *f;
+
+	if (lane->flow_parked || lane->flows.count != 1 || lane->flows.nbuckets != 1)
+		return;
+	f = (struct ripc__flow *)lane->flows.only;
+	/* Unconsumed messages, standing buffers and a CREDIT that is due refer to it. */
+	if (f->arrived_units != f->consumed_units || f->watched || f->standing_len ||
+	    !ripc__list_empty(&lane->memory->standing) || lane->ctx->delayed_ack.lane == lane)
+		return;
+	lane->flow = NULL;
+	lane->flow_parked = true;
+	lane->parked = (struct ripc__parked_flow){
+		.id = f->id,
+		.arrived_units = f->arrived_units,
+		.advertised_units = f->advertised_units,
+	};
+	free(f);
+}
+
+/* Return: whether there is memory. */
+static bool unpark(struct ripc__lane *lane)
+{
+	const struct ripc__parked_flow parked = lane->parked;
+	struct ripc__flow *f = flow_new(lane, parked.id);
+	uint64_t window = window_units(lane);
+
+	if (!f)
+		return false;
+	f->arrived_units = f->consumed_units = parked.arrived_units;
+	f->advertised_units = parked.advertised_units;
+	f->advertise_at_units = parked.advertised_units - window + window / 4;
+	lane->flow_parked = false;
+	ripc__table_init(&lane->flows, lane->ctx->secret);
+	ripc__table_add(&lane->flows, &f->node);
+	return true;
+}
+
+struct ripc__flow *ripc__flow_find(struct ripc__lane *lane, uint64_t id)
+{
+	return lane->flow_parked ? NULL : (struct ripc__flow *)ripc__table_find(&lane->flows, id);
 }
 
 struct ripc__flow *ripc__flow_lookup(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__flow *f;
 
-	HASH_FIND(hh, lane->flows, &id, sizeof(id), f);
+	if (lane->flow_parked && !unpark(lane))
+		return NULL;
+	f = ripc__flow_find(lane, id);
 	if (!f) {
-		if (lane->nflows >= RIPC__FLOWS_MAX)
+		if (lane->flows.count >= RIPC__FLOWS_MAX)
 			return NULL;
-		f = calloc(1, sizeof(*f));
+		f = flow_new(lane, id);
 		if (!f)
 			return NULL;
-		f->id = id;
-		f->lane = lane;
-		ripc__flow_advertised(f);
-		HASH_ADD(hh, lane->flows, id, sizeof(f->id), f);
-		if (!f->hh.tbl) {
-			free(f);
-			return NULL;
-		}
-		lane->nflows++;
+		ripc__table_add(&lane->flows, &f->node);
 	}
 	lane->flow = f;
 	return f;
 }
 
+static void flow_free(struct ripc__node *n, void *arg)
+{
+	(void)arg;
+	free(n);
+}
+
+void ripc__flows_free(struct ripc__lane *lane)
+{
+	struct ripc__credit *c;
+
+	lane->flow = NULL;
+	if (!lane->flow_parked) {
+		ripc__table_each(&lane->flows, flow_free, NULL);
+		ripc__table_fini(&lane->flows);
+	}
+	while ((c = lane->credits.next)) {
+		lane->credits.next = c->next;
+		ripc__table_remove(&lane->ctx->credits, &c->node);
+		free(c);
+	}
+	if (lane->credits.id)
+		ripc__table_remove(&lane->ctx->credits, &lane->credits.node);
+	lane->credits.id = 0;
+}
+
 void ripc__flow_advertised(struct ripc__flow *flow)
 {
-	uint64_t window = flow->lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
+	uint64_t window = window_units(flow->lane);
 
 	flow->advertised_units = flow->consumed_units + window;
 	flow->advertise_at_units = flow->consumed_units + window / 4;
@@ -104,13 +203,19 @@ void ripc__flow_advertise(struct ripc__flow *flow)
 	ripc__flow_advertise_now(flow);
 }
 
+static void flow_relearn(struct ripc__node *n, void *source)
+{
+	struct ripc__flow *f = (struct ripc__flow *)n;
+
+	if (f->source == *(const uint64_t *)source)
+		f->source = 0;
+}
+
 void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source)
 {
-	struct ripc__flow *f, *tmp;
-
-	HASH_ITER (hh, lane->flows, f, tmp)
-		if (f->source == source)
-			f->source = 0;
+	/* A parked flow has no source. */
+	if (!lane->flow_parked)
+		ripc__table_each(&lane->flows, flow_relearn, &source);
 }
 
 void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
@@ -119,9 +224,8 @@ void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
 
 	ripc__list_for_each (n, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
-		struct ripc__flow *f;
+		struct ripc__flow *f = ripc__flow_find(lane, s->id);
 
-		HASH_FIND(hh, lane->flows, &s->id, sizeof(s->id), f);
 		if (f)
 			f->service = NULL;
 	}

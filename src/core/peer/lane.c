@@ -20,8 +20,6 @@ void ripc__lane_close(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__list *n;
-	struct ripc__flow *f, *ftmp;
-	struct ripc__credit *c, *ctmp;
 
 	if (lane->state == RIPC__LANE_DEAD)
 		return;
@@ -39,21 +37,13 @@ void ripc__lane_close(struct ripc__lane *lane)
 		ripc__list_del(n);
 		free(ripc__list_entry(n, struct ripc__control, link));
 	}
-	HASH_ITER (hh, lane->flows, f, ftmp) {
-		HASH_DEL(lane->flows, f);
-		free(f);
-	}
-	lane->flow = NULL;
-	ripc__list_for_each (n, &lane->peer->dests) {
+	ripc__list_for_each (n, &lane->peer->lists->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
 		if (lane->peer->lane == lane)
 			d->credit = NULL;
 	}
-	HASH_ITER (hh, lane->credits, c, ctmp) {
-		HASH_DEL(lane->credits, c);
-		free(c);
-	}
+	ripc__flows_free(lane);
 	if (lane->peer->lane == lane)
 		lane->peer->lane = NULL;
 	if (lane->peer->out == lane)
@@ -71,6 +61,7 @@ void ripc__dead_lanes_free(struct ripc *ctx)
 
 		ripc__list_del(n);
 		lane->peer->nlanes--;
+		ripc__lane_memory_free(lane);
 		free(lane->shake);
 		free(lane);
 	}

@@ -8,17 +8,11 @@
 #define RIPC_CORE_PEER_LANE_H
 
 #include "auth/handshake.h"
+#include "base/table.h"
+#include "core/peer/lane_memory.h"
 #include "core/progress/context.h"
 #include "wire/header.h"
 #include "wire/hello.h"
-
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-/* Most lanes have one flow and one credit: 32 buckets, the default, take 512 bytes. */
-#undef HASH_INITIAL_NUM_BUCKETS
-#undef HASH_INITIAL_NUM_BUCKETS_LOG2
-#define HASH_INITIAL_NUM_BUCKETS      4U
-#define HASH_INITIAL_NUM_BUCKETS_LOG2 2U
 
 enum ripc__lane_state {
 	RIPC__LANE_CONNECTING, /* active side: waiting for the peer's reply */
@@ -40,8 +34,10 @@ struct ripc__pending_conn {
 
 /* Receive side of the credit of one service on one lane. */
 struct ripc__flow {
-	UT_hash_handle hh;
-	uint64_t id;                  /* the local service */
+	union {
+		struct ripc__node node; /* in lane->flows */
+		uint64_t id;            /* the local service */
+	};
 	struct ripc_service *service; /* NULL: not looked up yet, or closed */
 	struct ripc__lane *lane;
 	uint64_t arrived_units;      /* total on this lane */
@@ -63,73 +59,81 @@ static inline uint32_t ripc__units_of(size_t len)
 
 /* Send side of the credit of one service on one lane. */
 struct ripc__credit {
-	UT_hash_handle hh;
-	uint64_t id;          /* the remote service */
-	uint64_t sent_units;  /* total on this lane */
-	uint64_t limit_units; /* total that may be sent */
+	union {
+		struct ripc__node node; /* in ctx->credits */
+		uint64_t id;            /* the remote service */
+	};
+	struct ripc__lane *lane;
+	struct ripc__credit *next; /* of the lane, behind the first */
+	uint64_t sent_units;       /* total on this lane */
+	uint64_t limit_units;      /* total that may be sent */
+	unsigned unacked_round; /* lane->ref_round in which an unacknowledged request was found */
 	/* items to copy before the next export: its receivers keep their messages */
-	unsigned export_skip;
-	unsigned export_backoff; /* the next value of export_skip */
-	unsigned unacked_round;  /* lane->ref_round in which an unacknowledged request was found */
+	uint16_t export_skip;
+	uint16_t export_backoff : 15; /* the next value of export_skip */
+	/* its destination is folded: the lane's peer holds the service */
+	bool holds : 1;
 };
 
 #define RIPC__FLOWS_MAX 4096 /* services that one peer may send to over one lane */
 
+/* A process has one for each connection, so it is small; the rest is allocated on demand. */
 struct ripc__lane {
 	struct ripc__list link; /* in ctx->lanes or ctx->dead_lanes */
 	struct ripc *ctx;
 	struct ripc__peer *peer;
-	unsigned tp;         /* index of the transport */
 	struct ripc__ep *ep; /* NULL once closed */
-	enum ripc__lane_state state;
-	struct ripc__handshake *shake; /* with keys: the handshake, until it ends; else NULL */
-	bool active;                   /* this side connected */
-	uint64_t source;            /* passive side: the address it came from, base/admission.h */
-	uint32_t idle_check_seq[2]; /* tx_seq, rx_seq at the last check for idle lanes */
-	unsigned ref_round;         /* counts the passes of the reference timer */
+	uint8_t tp;          /* index of the transport */
+	enum ripc__lane_state state : 8;
+	bool active : 1;        /* this side connected */
+	bool close_pending : 1; /* the timers close it: no memory for a control message */
+	bool flow_parked : 1;   /* parked, not flows */
+	bool starved;      /* a sender found no credit or no room: wake it when there is some */
+	bool idle;         /* no work depends on it: silence is no failure */
+	bool rx_untimed;   /* a message arrived since last_rx_ns, at an unknown time */
+	bool blocked;      /* the transport's queue is full: EV_SENDABLE follows */
+	bool uses_credits; /* the peer needs credits: tx_credits is valid */
 	/* long messages in a row with a quick reply; negative: penalty of delayed_ack.c */
-	int reply_streak;
-	bool starved;       /* a sender found no credit or no room: wake it when there is some */
-	bool close_pending; /* the timers close it: no memory for a control message */
-	bool idle;          /* no work depends on it: silence is no failure */
-	bool rx_untimed;    /* a message arrived since last_rx_ns, at an unknown time */
-	bool blocked;       /* the transport's queue is full: EV_SENDABLE follows */
+	int8_t reply_streak;
+	uint16_t ncontrol;
+	uint32_t tx_credits;     /* receive buffers of the peer for this side's sends */
+	uint32_t rx_depth;       /* receive buffers for the peer; 0: no credits needed */
+	uint32_t rx_credits_due; /* free again and not yet returned as credit */
+	uint32_t rx_held;        /* held by messages */
 	uint32_t tx_seq, rx_seq;
+	/* tx_seq + rx_seq at the last ripc__trim(), and at the last check for lanes to retire */
+	uint32_t trim_seq, evict_seq;
+	uint16_t reads;    /* posted */
+	uint16_t nwatched; /* flows that the peer watches */
 	struct ripc__header_context tx_last, rx_last;
 	uint64_t reliable_tx, reliable_rx; /* next reliable number; 0: RELIABLE_BEGIN is due */
 	uint32_t send_max;                 /* largest message in bytes: the minimum of both sides */
 	unsigned caps;                     /* READ/WRITE: operations allowed towards the peer */
-	bool uses_credits;                 /* the peer needs credits: tx_credits is valid */
-	uint32_t tx_credits;               /* receive buffers of the peer for this side's sends */
-	uint32_t rx_depth;                 /* receive buffers for the peer; 0: no credits needed */
-	uint32_t rx_credits_due;           /* free again and not yet returned as credit */
-	uint32_t rx_held;                  /* held by messages */
 	uint32_t service_window;           /* the peer's, in units */
-	uint64_t remote_epoch;    /* epoch of the peer's dedup window: peer->remote_epoch when up */
-	struct ripc__flow *flows; /* uthash by service id */
-	struct ripc__flow *flow;  /* the last one used */
-	unsigned nflows;
-	unsigned nwatched;            /* of these, flows that the peer watches */
-	struct ripc__credit *credits; /* uthash by service id */
-	struct ripc__list control;    /* struct ripc__control: queued for credit or room */
-	unsigned ncontrol;
-	struct ripc__list rndvs;   /* struct ripc__rndv with reads to post, in order */
-	unsigned reads;            /* posted */
-	struct ripc__list exports; /* struct ripc__export: exported to the peer */
-	struct ripc__list imports; /* struct ripc__region: the peer's exports, mapped */
-	unsigned nexports, nimports;
-	struct ripc__list late_refs; /* struct ripc__late_ref: buffers that the peer still reads */
-	struct ripc__list bounces;   /* struct ripc__bounce: buffers that stay registered */
-	uint64_t bounce_bytes[2];    /* bytes of bounce buffers, per direction: out, in */
-	struct ripc__list standing;  /* struct ripc__local_return: pool buffers that it may write */
-	uint64_t standing_bytes;     /* bytes of these */
-	uint64_t standing_used_ns;   /* time of the last medium item */
-	uint32_t last_export_id;     /* id of the last export */
-	uint64_t ref_bytes;          /* bytes that the peer references */
-	uint64_t connect_ns;         /* time limit until it is up, or for RETIRING */
-	uint64_t last_rx_ns;         /* last sign of life */
-	uint64_t pinged_ns;          /* last PING without an answer; 0: none */
-	uint64_t bytes_transferred;  /* as last reported by the transport */
+	unsigned ref_round;                /* counts the passes of the reference timer */
+	struct ripc__flow *flow;           /* the last one used */
+	union {
+		struct ripc__table flows; /* struct ripc__flow by service id */
+		/* the only flow, of an idle peer: all units that arrived are consumed */
+		struct ripc__parked_flow {
+			uint64_t id, arrived_units, advertised_units;
+		} parked;
+	};
+	/* the first credit, id 0: none yet; its next are the others */
+	struct ripc__credit credits;
+	struct ripc__list control;        /* struct ripc__control: queued for credit or room */
+	struct ripc__lane_memory *memory; /* never NULL */
+	struct ripc__handshake *shake;    /* with keys: the handshake, until it ends; else NULL */
+	uint64_t last_rx_ns;              /* last sign of life */
+	union {
+		uint64_t connect_ns; /* CONNECTING, ACCEPTING: time limit until it is up */
+		uint64_t pinged_ns;  /* UP: last PING without an answer; 0: none */
+	};
+	union {
+		/* before UP: epoch of the peer's dedup window: then peer->remote_epoch */
+		uint64_t remote_epoch;
+		uint64_t bytes_transferred; /* UP: as last reported by the transport */
+	};
 };
 
 struct ripc__control {
@@ -168,8 +172,19 @@ bool ripc__lane_control_later(struct ripc__lane *lane, uint8_t *bytes, size_t le
 void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source,
 		       uint64_t a, uint64_t b);
 
+/* Credit of a service on this lane, or NULL. */
+struct ripc__credit *ripc__credit_find(struct ripc__lane *lane, uint64_t id);
+/* The credit, of any lane, into which the destination of a service is folded; or NULL. */
+struct ripc__credit *ripc__credit_holder(struct ripc *ctx, uint64_t id);
 /* Credit of a service on this lane, created if needed. Return: NULL: out of memory. */
 struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id);
+
+/* The flow to a service, if it is there and not parked; or NULL. */
+struct ripc__flow *ripc__flow_find(struct ripc__lane *lane, uint64_t id);
+/* The peer is idle: parks the only flow, if there is nothing else to know of it. */
+void ripc__flow_park(struct ripc__lane *lane);
+/* Frees flows and credits of a closed lane. */
+void ripc__flows_free(struct ripc__lane *lane);
 
 /* The flow to a local service, created if needed. NULL: out of memory, or there are too many. */
 struct ripc__flow *ripc__flow_lookup(struct ripc__lane *lane, uint64_t id);

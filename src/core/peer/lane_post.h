@@ -104,7 +104,7 @@ static __always_inline int ripc__lane_post_item(struct ripc__lane *lane, unsigne
 	len = RIPC__FAST_HEADER_LEN + ripc__call_len(flags);
 	rc = ripc__lane_post_stamped(lane, header, len, item, 1, credits, more);
 	if (!rc)
-		lane->tx_last = (struct ripc__header_context){true, dest, source};
+		lane->tx_last = (struct ripc__header_context){dest, source};
 	return rc;
 }
 

@@ -44,7 +44,7 @@ void ripc__lane_flush(struct ripc__lane *lane)
 		flush_dests(ctx);
 	if (lane->state != RIPC__LANE_UP || lane->peer->lane != lane)
 		return;
-	ripc__list_for_each_safe (n, tmp, &lane->peer->dests) {
+	ripc__list_for_each_safe (n, tmp, &lane->peer->lists->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
 		ripc__dest_flush(ctx, d);
@@ -223,10 +223,13 @@ static void lane_timer(struct ripc__lane *lane)
 		return;
 	}
 	if (lane->state != RIPC__LANE_UP) {
-		if (now - lane->last_rx_ns >= lane->connect_ns)
+		uint64_t limit_ns =
+			lane->state == RIPC__LANE_RETIRING ? RIPC__RETIRE_NS : lane->connect_ns;
+
+		if (now - lane->last_rx_ns >= limit_ns)
 			lane_timed_out(lane);
 		else
-			ripc__timer_at(ctx, lane->last_rx_ns + lane->connect_ns);
+			ripc__timer_at(ctx, lane->last_rx_ns + limit_ns);
 		return;
 	}
 	if (lane->peer->pending_conn && lane->peer->lane == lane) {

@@ -60,6 +60,8 @@ struct ripc__peer_ops {
 	void (*dedup_lost)(struct ripc *ctx, struct ripc__peer *p);
 	/* No address of the peer answers (text): ends what it may have received. */
 	void (*peer_unreachable)(struct ripc *ctx, struct ripc__peer *p, const char *text);
+	/* The peer has no work and had no traffic for a while: free what it does not need. */
+	void (*peer_idle)(struct ripc__peer *p);
 	/* The peer is about to be freed. */
 	void (*peer_forgotten)(struct ripc *ctx, struct ripc__peer *p);
 };

@@ -39,17 +39,18 @@ const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *
 	return NULL;
 }
 
-const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
+const uint8_t *ripc__peer_datagram(struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
 				   size_t *len)
 {
+	struct ripc__peer_datagrams *datagrams = p->lists->datagrams;
 	const uint8_t *addr;
 
 	if (!ctx->datagrams || p->no_dgram_path)
 		return NULL;
-	if (p->lane && p->dgram_path && p->dgram_path_tp == p->lane->tp) {
-		*tp = p->dgram_path_tp;
-		*len = p->dgram_path_len;
-		return p->dgram_path;
+	if (p->lane && datagrams && datagrams->path && datagrams->path_tp == p->lane->tp) {
+		*tp = datagrams->path_tp;
+		*len = datagrams->path_len;
+		return datagrams->path;
 	}
 	/* The lane shows which path works; without a lane the first is tried. */
 	for (unsigned i = 0; (addr = ripc__peer_path(ctx, p, i, tp, len)); i++)
@@ -57,8 +58,11 @@ const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p,
 			break;
 	if (!addr || !ctx->tp[*tp].limits.eager_datagram)
 		return NULL;
-	p->dgram_path = p->lane ? addr : NULL;
-	p->dgram_path_tp = *tp;
-	p->dgram_path_len = *len;
+	datagrams = ripc__peer_datagrams(ctx, p);
+	if (!datagrams)
+		return NULL;
+	datagrams->path = p->lane ? addr : NULL;
+	datagrams->path_tp = *tp;
+	datagrams->path_len = *len;
 	return addr;
 }

@@ -13,7 +13,7 @@ const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *
 			       unsigned *tp, size_t *len);
 
 /* Address for short messages by datagram. Return: NULL: they use the lane, or none is known. */
-const uint8_t *ripc__peer_datagram(const struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
+const uint8_t *ripc__peer_datagram(struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
 				   size_t *len);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/peer.h"
 #include "base/admission.h"
+#include "base/hash.h"
 #include "core/peer/attempt.h"
 #include "core/peer/endpoint.h"
 #include "core/peer/eviction.h"
@@ -43,7 +44,8 @@ int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record
 	if (len != p->addrs_len || !p->addrs || memcmp(addrs, p->addrs, len))
 		ripc__attempts_clear(p);
 	free(p->addrs);
-	p->dgram_path = NULL;
+	if (p->lists->datagrams)
+		p->lists->datagrams->path = NULL;
 	p->no_dgram_path = false;
 	p->addrs = addrs;
 	p->addrs_len = (uint16_t)len;
@@ -52,10 +54,10 @@ int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record
 
 void ripc__peers_addrs_changed(struct ripc *ctx)
 {
-	struct ripc__peer *p, *ptmp;
+	struct ripc__list *n;
 
-	HASH_ITER (hh, ctx->peers, p, ptmp)
-		p->no_dgram_path = false;
+	ripc__list_for_each (n, &ctx->peers)
+		ripc__list_entry(n, struct ripc__peer, link)->no_dgram_path = false;
 }
 
 /* ---- peers ---- */
@@ -68,12 +70,51 @@ void ripc__sweep_plan(struct ripc *ctx)
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
 
-uint64_t ripc__seq_begin(struct ripc *ctx)
+void ripc__trim_plan(struct ripc *ctx)
 {
-	uint64_t now = ripc__now(ctx), first = now > ctx->next_number ? now : ctx->next_number;
+	if (ctx->next_trim_ns != RIPC__NEVER)
+		return;
+	ctx->next_trim_ns = ripc__now(ctx) + RIPC__TRIM_MS * RIPC__MS;
+	ripc__timer_at(ctx, ctx->next_trim_ns);
+}
 
-	ctx->next_number = first + 1;
-	return first;
+/* It has no work, and had no traffic since the last ripc__trim(). */
+static void peer_trim(struct ripc *ctx, struct ripc__peer *p)
+{
+	struct ripc__peer_lists *l;
+
+	ripc__dests_fold(ctx, p);
+	ripc__flow_park(p->lane);
+	ripc__lane_memory_trim(p->lane);
+	ctx->peer_ops->peer_idle(p);
+	l = p->lists;
+	/* Without work the other lists are empty. */
+	if (!p->reliable && !l->datagrams && ripc__list_empty(&l->dests) &&
+	    ripc__list_empty(&l->attempts) && ripc__list_empty(&l->used_returns))
+		ripc__peer_lists_free(p);
+}
+
+void ripc__trim(struct ripc *ctx)
+{
+	struct ripc__list *n;
+	bool again = false;
+
+	ctx->next_trim_ns = RIPC__NEVER;
+	ripc__list_for_each (n, &ctx->lanes) {
+		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+		uint32_t seq = lane->tx_seq + lane->rx_seq;
+
+		if (lane->peer->lane != lane)
+			continue;
+		if (lane->trim_seq == seq && !ripc__peer_has_work(lane->peer)) {
+			peer_trim(ctx, lane->peer);
+			continue;
+		}
+		lane->trim_seq = seq;
+		again = true;
+	}
+	if (again)
+		ripc__trim_plan(ctx);
 }
 
 void ripc__seq_end(struct ripc *ctx, uint64_t next)
@@ -82,15 +123,26 @@ void ripc__seq_end(struct ripc *ctx, uint64_t next)
 		ctx->next_number = next;
 }
 
+/* The id of an instance in ctx->peer_table. Peers choose their instances, so it is a secret. */
+static uint64_t peer_id(const struct ripc *ctx, const uint8_t instance[16])
+{
+	const uint64_t key[2] = {ctx->secret, 0};
+
+	return ripc__siphash_bytes(key, instance, 16);
+}
+
 struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16])
 {
 	struct ripc__peer *p = ctx->last_peer;
+	struct ripc__node *n;
 
 	if (p && !memcmp(p->instance, instance, 16))
 		return p;
-	HASH_FIND(hh, ctx->peers, instance, 16, p);
-	ctx->last_peer = p;
-	return p;
+	n = ripc__table_find(&ctx->peer_table, peer_id(ctx, instance));
+	while (n && memcmp(((struct ripc__peer *)n)->instance, instance, 16))
+		n = ripc__table_next(n);
+	ctx->last_peer = (struct ripc__peer *)n;
+	return ctx->last_peer;
 }
 
 /* Whether it must not be evicted: it has a lane or outstanding work. */
@@ -104,18 +156,22 @@ static void peer_forget(struct ripc *ctx, struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&p->dests)))
+	while ((n = ripc__list_first(&p->lists->dests)))
 		ripc__dest_free(ctx, ripc__list_entry(n, struct ripc__dest, link));
 	ripc__seq_end(ctx, p->next_request_id);
-	ripc__seq_end(ctx, p->next_dgram_seq);
+	if (p->lists->datagrams)
+		ripc__seq_end(ctx, p->lists->datagrams->next_seq);
 	ctx->peer_ops->peer_forgotten(ctx, p);
 	if (ctx->last_peer == p)
 		ctx->last_peer = NULL;
-	HASH_DEL(ctx->peers, p);
+	ripc__table_remove(&ctx->peer_table, &p->node);
+	ripc__list_del(&p->link);
 	ctx->stats.peers--;
 	ripc__attempts_clear(p);
 	free(p->addrs);
 	free(p->dedup_bitmap);
+	free(p->lists->datagrams);
+	ripc__peer_lists_free(p);
 	free(p);
 }
 
@@ -127,26 +183,31 @@ static uint32_t peer_rank(const struct ripc__peer *p)
 {
 	if (peer_in_use(p))
 		return RIPC__RANK_NEVER;
-	return p->dedup_bitmap ? 2 : p->datagrams.run[0].count > 0;
+	if (p->dedup_bitmap)
+		return 2;
+	return p->lists->datagrams && p->lists->datagrams->received.run[0].count > 0;
 }
 
 /* Return: whether there is room now. */
 static bool evict_peers(struct ripc *ctx)
 {
-	size_t n = HASH_COUNT(ctx->peers), victims;
+	size_t n = ctx->peer_table.count, victims;
 	struct ripc__entry *entries = malloc((n ? n : 1) * sizeof(*entries));
-	struct ripc__peer *p, *tmp;
+	struct ripc__list *at;
 
 	if (!entries)
 		return false;
 	n = 0;
-	HASH_ITER (hh, ctx->peers, p, tmp)
+	ripc__list_for_each (at, &ctx->peers) {
+		struct ripc__peer *p = ripc__list_entry(at, struct ripc__peer, link);
+
 		entries[n++] = (struct ripc__entry){
 			.source = p->addrs_len ? ripc__source_unique(p) : p->source,
 			.since_ns = ripc__peer_used_ns(p),
 			.rank = peer_rank(p),
 			.object = p,
 		};
+	}
 	victims = ripc__admission_pick(entries, n, PEERS_BATCH);
 	for (size_t i = 0; i < victims; i++)
 		peer_forget(ctx, entries[i].object);
@@ -161,28 +222,20 @@ static struct ripc__peer *peer_add(struct ripc *ctx, const uint8_t instance[16],
 	if (p)
 		return p;
 	/* This context itself is a peer too and always has room. */
-	if (HASH_COUNT(ctx->peers) >= max_peers && memcmp(instance, ctx->instance, 16) &&
+	if (ctx->peer_table.count >= max_peers && memcmp(instance, ctx->instance, 16) &&
 	    !evict_peers(ctx))
 		return NULL;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;
+	ripc__peer_lists_init(p);
 	memcpy(p->instance, instance, 16);
 	/* A peer that was evicted here but is alive still knows the numbers used before. */
-	p->epoch = p->next_request_id = p->next_dgram_seq = ripc__seq_begin(ctx);
+	p->epoch = p->next_request_id = ripc__seq_begin(ctx);
 	p->dedup_base = 1;
-	ripc__list_init(&p->used_returns);
-	ripc__list_init(&p->dests);
-	ripc__list_init(&p->requests);
-	ripc__list_init(&p->rndvs);
-	ripc__list_init(&p->served);
-	ripc__list_init(&p->watches);
-	ripc__list_init(&p->attempts);
-	HASH_ADD(hh, ctx->peers, instance, sizeof(p->instance), p);
-	if (!p->hh.tbl) {
-		free(p);
-		return NULL;
-	}
+	p->node.id = peer_id(ctx, instance);
+	ripc__table_add(&ctx->peer_table, &p->node);
+	ripc__list_add(&ctx->peers, &p->link);
 	p->used_ns = ripc__now(ctx);
 	ctx->stats.peers++;
 	ripc__sweep_plan(ctx);
@@ -205,7 +258,7 @@ struct ripc__peer *ripc__peer_admit(struct ripc *ctx, const uint8_t instance[16]
 
 bool ripc__peer_has_work(const struct ripc__peer *p)
 {
-	return !ripc__list_empty(&p->rndvs) || !ripc__list_empty(&p->served) ||
+	return !ripc__list_empty(&p->lists->rndvs) || !ripc__list_empty(&p->lists->served) ||
 	       ripc__peer_has_tx_work(p);
 }
 
@@ -214,9 +267,9 @@ bool ripc__peer_has_tx_work(const struct ripc__peer *p)
 	struct ripc__list *n;
 
 	if (p->nrequests || p->wanted || p->reliable_unacked || p->calls ||
-	    !ripc__list_empty(&p->watches))
+	    !ripc__list_empty(&p->lists->watches))
 		return true;
-	ripc__list_for_each (n, (struct ripc__list *)&p->dests)
+	ripc__list_for_each (n, &p->lists->dests)
 		if (ripc__dest_has_waiters(ripc__list_entry(n, struct ripc__dest, link)))
 			return true;
 	return false;
@@ -227,7 +280,7 @@ static void peer_resolve(struct ripc *ctx, struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &p->dests) {
+	ripc__list_for_each (n, &p->lists->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
 		if (ripc__dest_has_waiters(d))
@@ -345,7 +398,7 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	p->retry_ns = 0;
 	p->next_path = 0;
 	ctx->peer_ops->peer_unreachable(ctx, p, text);
-	ripc__list_for_each_safe (n, tmp, &p->dests) {
+	ripc__list_for_each_safe (n, tmp, &p->lists->dests) {
 		has_waiters |= ripc__dest_has_waiters(ripc__list_entry(n, struct ripc__dest, link));
 		ripc__dest_invalidate(ctx, ripc__list_entry(n, struct ripc__dest, link), text);
 	}
@@ -354,7 +407,9 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	 * failed, the peer repeats requests without an ACK, so the dedup window is kept for a
 	 * while, as are the causes while a sender waits for one of its services.
 	 */
-	p->used_ns = p->dedup_bitmap || p->reliable || has_waiters ? ripc__now(ctx) : 0;
+	p->used_ns = p->dedup_bitmap || p->reliable || p->reliable_rx_next || has_waiters
+			     ? ripc__now(ctx)
+			     : 0;
 	ctx->next_sweep_ns = ripc__now(ctx);
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
@@ -364,9 +419,11 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 void ripc__peer_timers(struct ripc *ctx)
 {
 	uint64_t now = ctx->now_ns;
-	struct ripc__peer *p, *ptmp;
+	struct ripc__list *n, *tmp;
 
-	HASH_ITER (hh, ctx->peers, p, ptmp) {
+	ripc__list_for_each_safe (n, tmp, &ctx->peers) {
+		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
+
 		if (!p->retry_ns || p->lane || p->out)
 			continue;
 		if (p->retry_ns > now) {
@@ -378,6 +435,10 @@ void ripc__peer_timers(struct ripc *ctx)
 			ripc__peer_connect(ctx, p);
 	}
 	ripc__dest_timers(ctx);
+	if (now >= ctx->next_trim_ns)
+		ripc__trim(ctx);
+	else if (ctx->next_trim_ns != RIPC__NEVER)
+		ripc__timer_at(ctx, ctx->next_trim_ns);
 	if (now >= ctx->next_sweep_ns)
 		ripc__sweep(ctx, false);
 	if (ctx->next_sweep_ns != RIPC__NEVER)
@@ -387,26 +448,32 @@ void ripc__peer_timers(struct ripc *ctx)
 void ripc__sweep(struct ripc *ctx, bool all)
 {
 	uint64_t idle_ns = RIPC__IDLE_MS * RIPC__MS;
-	struct ripc__peer *p, *ptmp;
+	struct ripc__list *n, *tmp;
 
 	ripc__dest_sweep(ctx, all ? 0 : idle_ns);
-	HASH_ITER (hh, ctx->peers, p, ptmp) {
+	ripc__list_for_each_safe (n, tmp, &ctx->peers) {
+		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
 		uint64_t used_ns = ripc__peer_used_ns(p);
 		bool idle = all || !used_ns || ctx->now_ns - used_ns >= idle_ns;
 
-		if (idle && !peer_in_use(p) && ripc__list_empty(&p->dests))
+		if (idle && !peer_in_use(p) && ripc__list_empty(&p->lists->dests))
 			peer_forget(ctx, p);
 	}
-	ctx->next_sweep_ns = ctx->dests || ctx->peers ? ctx->now_ns + idle_ns : RIPC__NEVER;
+	ctx->next_sweep_ns =
+		ctx->dests || !ripc__list_empty(&ctx->peers) ? ctx->now_ns + idle_ns : RIPC__NEVER;
 }
 
 void ripc__peers_free(struct ripc *ctx)
 {
-	struct ripc__peer *p, *ptmp;
+	struct ripc__list *n;
 
 	ripc__dests_free(ctx);
-	HASH_ITER (hh, ctx->peers, p, ptmp) {
+	while ((n = ripc__list_first(&ctx->peers))) {
+		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
+
 		free(p->pending_conn);
 		peer_forget(ctx, p);
 	}
+	ripc__table_fini(&ctx->peer_table);
+	ripc__table_fini(&ctx->credits);
 }

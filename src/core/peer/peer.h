@@ -9,6 +9,7 @@
 #define RIPC_CORE_PEER_PEER_H
 
 #include "core/peer/dest.h"
+#include "core/peer/peer_lists.h"
 #include "core/peer/replay.h"
 
 #define RIPC__REQUESTS_MAX 1024 /* unacknowledged long messages to one peer */
@@ -16,67 +17,66 @@
 #define RIPC__UNSOLICITED_PEERS_MAX \
 	(RIPC__PEERS_MAX / 8 * 7) /* peers that connected by themselves; the rest is a reserve */
 #define RIPC__IDLE_MS 30000       /* unused entries are removed after this time */
+#define RIPC__TRIM_MS 1000        /* time between two looks for idle peers */
 
 #define RIPC__DATAGRAM_WINDOW 64 /* numbers in the duplicate filter of datagrams */
 
+/* Datagrams to and from a peer. */
+struct ripc__peer_datagrams {
+	uint64_t next_seq; /* number of the next one */
+	/* in peer->addrs: their address over path_tp; NULL: not looked up, or none */
+	const uint8_t *path;
+	size_t path_len; /* bytes at path */
+	unsigned path_tp;
+	struct ripc__replay received;
+	uint64_t seen[RIPC__REPLAY_WORDS(RIPC__DATAGRAM_WINDOW)];
+};
+
+/* A context may know thousands, so it is small; the rest is allocated on demand. */
 struct ripc__peer {
-	UT_hash_handle hh;
+	struct ripc__node node; /* in ctx->peer_table, by a hash of its instance */
+	struct ripc__list link; /* in ctx->peers */
 	uint8_t instance[16];
-	struct ripc__list used_returns; /* struct ripc__remote_return: written by messages */
-	struct ripc__list dests;        /* struct ripc__dest */
-	struct ripc__list requests;     /* struct ripc_request: sent and unacknowledged, by id */
-	unsigned nrequests;
-	uint64_t next_request_id;                /* from 1 */
-	struct ripc__lane *lane;                 /* up, or NULL */
-	struct ripc__lane *out;                  /* our attempt to connect, or NULL */
-	struct ripc__pending_conn *pending_conn; /* an undecided connection request, or NULL */
-	uint8_t *addrs; /* {transport u8, len u16, bytes}... best first as in the record */
-	uint16_t addrs_len;
-	/*
-	 * in addrs: address for datagrams while its lane is over dgram_path_tp; NULL: not looked
-	 * up, or none
-	 */
-	const uint8_t *dgram_path;
-	size_t dgram_path_len; /* bytes at dgram_path */
-	unsigned dgram_path_tp;
-	uint8_t next_path; /* path that is tried next: ripc__peer_path() */
-	uint8_t out_path;  /* path of p->out */
-	/* our connect was refused in favour of the peer's: it should arrive by retry_ns */
-	bool crossed;
-	/* connecting: every failure of this series of attempts meant that the peer is not there */
-	bool all_refused;
-	unsigned nlanes;         /* lanes in any state that point to it */
-	bool lost;               /* a lane failed while work was outstanding, no new one yet */
-	uint64_t unreachable_ns; /* connecting: when it is declared unreachable */
-	uint64_t retry_ns;       /* when to connect (again); 0: not planned */
-	uint64_t used_ns;
-	uint64_t source; /* address from which it connected: base/admission.h; 0: unknown */
+	struct ripc__lane *lane;        /* up, or NULL */
+	struct ripc__peer_lists *lists; /* never NULL */
+	/* core/reliable; NULL: nothing of it was used, or all but its rx_next can be made anew */
+	struct ripc__reliable *reliable;
+	uint64_t reliable_rx_next;
+	uint16_t reliable_unacked; /* reliable short messages not acknowledged */
+	uint16_t nrequests;
+	unsigned calls;  /* calls of ours that it has not answered */
 	unsigned wanted; /* group messages that wait for a lane to it, or for room on it */
-	struct ripc__list attempts; /* struct ripc__attempt: cause of failure per path */
-	struct ripc__list rndvs; /* struct ripc__rndv: its incoming long messages, oldest first */
-	uint64_t dedup_base;     /* all its requests below this id have ended */
+	uint16_t addrs_len;
+	uint16_t nlanes;          /* lanes in any state that point to it */
+	uint64_t next_request_id; /* from 1 */
+	uint64_t dedup_base;      /* all its requests below this id have ended */
 	/* bitmap of RIPC__REQUESTS_MAX ids from dedup_base, by id modulo; or NULL */
 	uint8_t *dedup_bitmap;
-	uint64_t next_dgram_seq;       /* number of the next datagram */
-	struct ripc__replay datagrams; /* datagrams received */
-	uint64_t dgram_seen[RIPC__REPLAY_WORDS(RIPC__DATAGRAM_WINDOW)];
-	/* no address for datagrams, until an address changes: short messages use the lane */
-	bool no_dgram_path;
 	/*
 	 * Epoch of this struct's dedup window, drawn when it is created: ripc__seq_begin(). The
 	 * hello carries it. A peer that finds another epoch than before knows that the window, and
 	 * with it the record of its delivered long messages, was lost.
 	 */
 	uint64_t epoch;
-	bool reply_waits;                /* an answer to it waited for a lane, and may be lost */
-	uint64_t remote_epoch;           /* the peer's epoch, from its last hello; 0: none yet */
-	struct ripc__reliable *reliable; /* core/reliable; NULL: nothing of it was used */
-	unsigned reliable_unacked;       /* reliable short messages not acknowledged */
-	unsigned calls;                  /* calls of ours that it has not answered */
-	/* struct ripc__message: requests of it that we have not answered */
-	struct ripc__list served;
-	struct ripc__list watches; /* core/watch/watch.c: of services that it holds */
-	struct ripc__peer_stats {  /* counters kept per peer, as in struct ripc_stats */
+	uint64_t remote_epoch; /* the peer's epoch, from its last hello; 0: none yet */
+	uint64_t used_ns;
+	uint64_t source;        /* address from which it connected: base/admission.h; 0: unknown */
+	struct ripc__lane *out; /* our attempt to connect, or NULL */
+	struct ripc__pending_conn *pending_conn; /* an undecided connection request, or NULL */
+	uint8_t *addrs;          /* {transport u8, len u16, bytes}... best first as in the record */
+	uint64_t unreachable_ns; /* connecting: when it is declared unreachable */
+	uint64_t retry_ns;       /* when to connect (again); 0: not planned */
+	uint8_t next_path;       /* path that is tried next: ripc__peer_path() */
+	uint8_t out_path;        /* path of p->out */
+	/* our connect was refused in favour of the peer's: it should arrive by retry_ns */
+	bool crossed;
+	/* connecting: every failure of this round meant that the peer is not there */
+	bool all_refused;
+	bool lost; /* a lane failed while work was outstanding, no new one yet */
+	/* no address for datagrams, until an address changes: short messages use the lane */
+	bool no_dgram_path;
+	bool reply_waits;         /* an answer to it waited for a lane, and may be lost */
+	struct ripc__peer_stats { /* counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
 			bytes_received;
 		uint32_t credit_stalls, queue_stalls, lost, duplicates, bad_messages, lanes_opened,
@@ -91,10 +91,16 @@ struct ripc__peer *ripc__peer_get(struct ripc *ctx, const uint8_t instance[16]);
  * Return: NULL: out of memory, or the table is full.
  */
 struct ripc__peer *ripc__peer_admit(struct ripc *ctx, const uint8_t instance[16], uint64_t source);
+/* p->lists->datagrams, created if needed. Return: NULL: out of memory. */
+struct ripc__peer_datagrams *ripc__peer_datagrams(struct ripc *ctx, struct ripc__peer *p);
+
 /* Time of the last use or of the last new datagram; 0: removable at once. */
 static inline uint64_t ripc__peer_used_ns(const struct ripc__peer *p)
 {
-	return p->used_ns > p->datagrams.last_new_ns ? p->used_ns : p->datagrams.last_new_ns;
+	const struct ripc__peer_datagrams *d = p->lists->datagrams;
+	uint64_t last_new_ns = d ? d->received.last_new_ns : 0;
+
+	return p->used_ns > last_new_ns ? p->used_ns : last_new_ns;
 }
 
 /*
@@ -102,7 +108,13 @@ static inline uint64_t ripc__peer_used_ns(const struct ripc__peer *p)
  * above all numbers that this context has used, so a sequence never restarts at an old number. It
  * is the time in nanoseconds, or one more than the last number.
  */
-uint64_t ripc__seq_begin(struct ripc *ctx);
+static inline uint64_t ripc__seq_begin(struct ripc *ctx)
+{
+	uint64_t now = ripc__now(ctx), first = now > ctx->next_number ? now : ctx->next_number;
+
+	ctx->next_number = first + 1;
+	return first;
+}
 /* A sequence ends; next: its first unused number. */
 void ripc__seq_end(struct ripc *ctx, uint64_t next);
 
@@ -128,6 +140,11 @@ bool ripc__peer_has_tx_work(const struct ripc__peer *p);
 
 /* Timers of peers and destinations. */
 void ripc__peer_timers(struct ripc *ctx);
+
+/* State was allocated that idle peers do not need: plans a ripc__trim(). */
+void ripc__trim_plan(struct ripc *ctx);
+/* Frees what peers do not need that had no traffic since the last call. */
+void ripc__trim(struct ripc *ctx);
 
 /* An entry was added: plans ripc__sweep() unless it is planned. */
 void ripc__sweep_plan(struct ripc *ctx);

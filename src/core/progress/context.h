@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/table.h"
 #include "core/progress/completion.h"
 #include "core/progress/handle.h"
 #include "core/progress/hooks.h"
@@ -114,6 +115,7 @@ struct ripc {
 	struct ripc__options opt;
 	uint8_t instance[16];
 	uint8_t host[16];
+	uint64_t secret;     /* seeds hash tables */
 	uint64_t host_bytes; /* memory this host has in all */
 	struct ripc *next;   /* in the list of all contexts */
 
@@ -123,7 +125,9 @@ struct ripc {
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 
 	struct ripc_service *services; /* uthash by id */
-	struct ripc__peer *peers;      /* uthash by instance */
+	struct ripc__list peers;       /* struct ripc__peer: all, */
+	struct ripc__table peer_table; /* and by a hash of their instances */
+	struct ripc__table credits;    /* struct ripc__credit of all lanes, by service id */
 	struct ripc__dest *dests;      /* uthash by service id */
 	struct ripc__group *groups;    /* uthash by id: those we are in or send to */
 	struct ripc__list lanes;       /* all lanes, in any state */
@@ -165,6 +169,7 @@ struct ripc {
 	uint64_t next_timer_ns;
 	/* when idle entries are looked for, RIPC__NEVER: tables are empty */
 	uint64_t next_sweep_ns;
+	uint64_t next_trim_ns; /* when idle peers are looked for; RIPC__NEVER: not planned */
 	/*
 	 * why a connection was not made, if idle lanes are to give way to the next: -EMFILE ...; or
 	 * 0

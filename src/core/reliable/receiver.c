@@ -149,11 +149,14 @@ static int refuse(struct ripc__lane *lane, struct ripc__reliable *rel, uint64_t 
 int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t len,
 			   bool reply)
 {
-	struct ripc__reliable *rel = lane->peer->reliable;
 	uint64_t number = lane->reliable_rx;
+	struct ripc__reliable *rel;
 
-	if (RIPC__UNLIKELY(!number || !rel))
+	if (RIPC__UNLIKELY(!number))
 		return -EPROTO;
+	rel = ripc__reliable_of(lane->ctx, lane->peer);
+	if (RIPC__UNLIKELY(!rel))
+		return -ENOMEM;
 	lane->reliable_rx++;
 	if (RIPC__UNLIKELY(number < rel->rx_next)) {
 		lane->ctx->stats.duplicates++;

@@ -110,6 +110,8 @@ void ripc__reliable_bye(struct ripc__lane *lane);
 void ripc__reliable_lane_failed(struct ripc__lane *lane);
 /* Ends all messages to the peer with -EPIPE: no acknowledgement can arrive any more. */
 void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *why);
+/* Keeps only the numbers, if there is nothing else. */
+void ripc__reliable_peer_idle(struct ripc__peer *p);
 void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p);
 /* Acknowledgements that are due, and messages that wait for too long. */
 void ripc__reliable_timers(struct ripc *ctx);

@@ -79,14 +79,17 @@ struct ripc__reliable *ripc__reliable_of(struct ripc *ctx, struct ripc__peer *p)
 
 	if (RIPC__LIKELY(rel != NULL))
 		return rel;
-	rel = calloc(1, sizeof(*rel));
+	/* Requests of calls are added there. */
+	rel = ripc__peer_lists(p) ? calloc(1, sizeof(*rel)) : NULL;
 	if (!rel)
 		return NULL;
 	ripc__list_init(&rel->unacked);
 	ripc__list_init(&rel->ack_link);
 	rel->peer = p;
-	rel->next = ripc__seq_begin(ctx);
+	rel->next = p->lane && p->lane->reliable_tx ? p->lane->reliable_tx : ripc__seq_begin(ctx);
+	rel->rx_next = p->reliable_rx_next;
 	p->reliable = rel;
+	ripc__trim_plan(ctx);
 	return rel;
 }
 
@@ -477,7 +480,7 @@ void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below)
 	if (!rel->window_full)
 		return;
 	rel->window_full = false;
-	ripc__list_for_each_safe (n, tmp, &p->dests) {
+	ripc__list_for_each_safe (n, tmp, &p->lists->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
 		if (!ripc__list_empty(&d->reliable_pending))
@@ -546,6 +549,20 @@ void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *
 		ctx->stats.reliable_unknown++;
 		msg_end(ctx, p, m, -EPIPE, why);
 	}
+}
+
+void ripc__reliable_peer_idle(struct ripc__peer *p)
+{
+	struct ripc__reliable *rel = p->reliable;
+
+	if (!rel || !ripc__list_empty(&rel->unacked) || rel->ack_due_ns || rel->refused ||
+	    rel->refusing || (p->lane->reliable_tx && p->lane->reliable_tx != rel->next))
+		return;
+	/* The next number is that of the lane. On another lane it is higher than all before. */
+	ripc__seq_end(p->lane->ctx, rel->next);
+	p->reliable_rx_next = rel->rx_next;
+	free(rel);
+	p->reliable = NULL;
 }
 
 void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p)

@@ -161,7 +161,7 @@ static void drop_cancelled(const struct ripc__rndv *r)
 	struct ripc__peer *p = r->peer;
 	struct ripc__list *n;
 again:
-	ripc__list_for_each (n, &p->rndvs) {
+	ripc__list_for_each (n, &p->lists->rndvs) {
 		struct ripc__rndv *old = ripc__list_entry(n, struct ripc__rndv, peer_link);
 
 		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service &&
@@ -182,7 +182,7 @@ static int rndv_insert(struct ripc__rndv *r)
 
 	if (!old) {
 		ripc__list_add(&r->service->rndvs_in, &r->link);
-		ripc__list_add(&r->peer->rndvs, &r->peer_link);
+		ripc__list_add(&r->peer->lists->rndvs, &r->peer_link);
 		return 0;
 	}
 	if (old->state != RIPC__RNDV_SUSPENDED || old->service != r->service)
@@ -218,8 +218,9 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 	bool transfers;
 	int rc;
 
-	if (!m || (!lane->peer->dedup_bitmap &&
-		   !(lane->peer->dedup_bitmap = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
+	if (!m || !ripc__peer_lists(lane->peer) || !ripc__lane_memory_get(lane) ||
+	    (!lane->peer->dedup_bitmap &&
+	     !(lane->peer->dedup_bitmap = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
 		if (m)
 			ripc__message_release(m);
 		if (r)
@@ -291,16 +292,16 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
  */
 static void drop_abandoned(struct ripc__peer *p)
 {
-	struct ripc__list *n = p->rndvs.next;
+	struct ripc__list *n = p->lists->rndvs.next;
 
-	while (n != &p->rndvs) {
+	while (n != &p->lists->rndvs) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
 
 		n = n->next;
 		if (r->state == RIPC__RNDV_SUSPENDED && r->id < p->dedup_base) {
 			ripc__rndv_drop(r, 0);
 			/* Dropping one may deliver others. */
-			n = p->rndvs.next;
+			n = p->lists->rndvs.next;
 		}
 	}
 }

@@ -25,7 +25,7 @@ struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &p->rndvs) {
+	ripc__list_for_each (n, &p->lists->rndvs) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
 
 		if (r->id == id)
@@ -426,8 +426,8 @@ static void start_transfer(struct ripc__rndv *r)
 	if (grants)
 		send_grant(r);
 	if (reads) {
-		ripc__list_add(&r->lane->rndvs, &r->lane_link);
-		if (r->lane->rndvs.next == &r->lane_link)
+		ripc__list_add(&r->lane->memory->rndvs, &r->lane_link);
+		if (r->lane->memory->rndvs.next == &r->lane_link)
 			ripc__rndv_post(r);
 	} else {
 		r->next = r->nitems;
@@ -551,8 +551,9 @@ void ripc__rndv_read_done(struct ripc__rndv *r, int status)
 		ready_if_complete(r);
 	}
 	/* A completion made room for the next read. */
-	while (!ripc__list_empty(&lane->rndvs) &&
-	       ripc__rndv_post(ripc__list_entry(lane->rndvs.next, struct ripc__rndv, lane_link)))
+	while (!ripc__list_empty(&lane->memory->rndvs) &&
+	       ripc__rndv_post(
+		       ripc__list_entry(lane->memory->rndvs.next, struct ripc__rndv, lane_link)))
 		;
 }
 
@@ -596,7 +597,7 @@ static bool drop_first(struct ripc__peer *peer, enum ripc__rndv_state state,
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &peer->rndvs) {
+	ripc__list_for_each (n, &peer->lists->rndvs) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
 
 		if (r->state == state && r->lane == lane) {
@@ -611,7 +612,7 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->peer->rndvs) {
+	ripc__list_for_each (n, &lane->peer->lists->rndvs) {
 		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
 
 		if (r->lane != lane)
@@ -674,7 +675,7 @@ void ripc__rndvs_post(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&lane->rndvs)))
+	while ((n = ripc__list_first(&lane->memory->rndvs)))
 		if (!ripc__rndv_post(ripc__list_entry(n, struct ripc__rndv, lane_link)))
 			break;
 }

@@ -46,8 +46,8 @@ struct ripc__rndv_item {
 struct ripc__rndv {
 	struct ripc__list link; /* in service->rndvs_in */
 	struct ripc__rndv *next_cached;
-	struct ripc__list peer_link; /* in peer->rndvs, oldest first */
-	struct ripc__list lane_link; /* in lane->rndvs while reads remain to be posted */
+	struct ripc__list peer_link; /* in peer->lists->rndvs, oldest first */
+	struct ripc__list lane_link; /* in lane->memory->rndvs while reads remain to be posted */
 	struct ripc *ctx;
 	struct ripc_service *service; /* NULL when DRAINING */
 	struct ripc__peer *peer;

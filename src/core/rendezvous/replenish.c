@@ -42,7 +42,7 @@ static unsigned count_buffers(const struct ripc__flow *flow)
 	struct ripc__list *n;
 	unsigned count = 0;
 
-	ripc__list_for_each (n, &flow->lane->standing) {
+	ripc__list_for_each (n, &flow->lane->memory->standing) {
 		const struct ripc__local_return *r =
 			ripc__list_entry(n, struct ripc__local_return, link);
 
@@ -74,11 +74,15 @@ void ripc__standing_replenish(struct ripc__flow *flow, uint64_t len)
 {
 	struct ripc__lane *lane = flow->lane;
 	uint32_t cap = standing_len(lane, len);
+	struct ripc__lane_memory *m;
 	unsigned most, have;
 
 	if (!cap || !flow->service || !ripc__standing_possible(lane))
 		return;
-	lane->standing_used_ns = lane->ctx->now_ns;
+	m = ripc__lane_memory_get(lane);
+	if (!m)
+		return;
+	m->standing_used_ns = lane->ctx->now_ns;
 	if (flow->medium_items < ITEMS_MIN && ++flow->medium_items < ITEMS_MIN)
 		return;
 	if (cap > flow->standing_len)

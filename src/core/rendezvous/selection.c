@@ -149,7 +149,7 @@ static size_t header_len(const struct ripc_request *r)
 /* Adds the request to the peer's list, under the next id. */
 static int request_link(struct ripc_request *r, struct ripc__peer *p)
 {
-	struct ripc__list *first = ripc__list_first(&p->requests);
+	struct ripc__list *first = ripc__list_first(&p->lists->requests);
 
 	if (r->peer)
 		return 0;
@@ -160,9 +160,11 @@ static int request_link(struct ripc_request *r, struct ripc__peer *p)
 		ripc__lane_monitor(p->lane);
 		return -EAGAIN;
 	}
+	if (!ripc__peer_lists(p))
+		return -ENOMEM;
 	r->peer = p;
 	r->id = p->next_request_id++;
-	ripc__list_add(&p->requests, &r->peer_link);
+	ripc__list_add(&p->lists->requests, &r->peer_link);
 	p->nrequests++;
 	return 0;
 }
@@ -227,6 +229,10 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 		return -EAGAIN;
 	}
 	rc = request_link(r, lane->peer);
+	if (rc == -ENOMEM) {
+		ripc__request_done(r, r->was_sent ? -EPIPE : rc, "no memory for the request");
+		return 0;
+	}
 	if (rc)
 		return rc;
 	r->lane = lane;

@@ -108,7 +108,7 @@ static int send_message(struct ripc_request *r)
 {
 	uint8_t buf[RIPC__HEADER_MAX + RIPC__ACK_WORD + RIPC__CALL_EXT], *p, *count;
 	struct iovec payload[RIPC_ITEMS_MAX];
-	struct ripc__list *first = ripc__list_first(&r->peer->requests);
+	struct ripc__list *first = ripc__list_first(&r->peer->lists->requests);
 	unsigned n = 0, nreturns = r->nreturns;
 	bool delayed_ack;
 	int rc;
@@ -302,7 +302,7 @@ void ripc__requests_bye(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->peer->requests) {
+	ripc__list_for_each (n, &lane->peer->lists->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		/*
@@ -323,7 +323,7 @@ void ripc__requests_dedup_lost(struct ripc__peer *p)
 {
 	struct ripc__list *n, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &p->requests) {
+	ripc__list_for_each_safe (n, tmp, &p->lists->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
@@ -427,7 +427,7 @@ static struct ripc_request *request_find(struct ripc__peer *p, uint64_t id)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &p->requests) {
+	ripc__list_for_each (n, &p->lists->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		if (r->id >= id)
@@ -442,7 +442,8 @@ static struct ripc_request *request_find(struct ripc__peer *p, uint64_t id)
  */
 static void restart_ref_timers(const struct ripc_request *r)
 {
-	for (struct ripc__list *n = r->peer_link.next; n != &r->peer->requests; n = n->next) {
+	for (struct ripc__list *n = r->peer_link.next; n != &r->peer->lists->requests;
+	     n = n->next) {
 		struct ripc_request *q = ripc__list_entry(n, struct ripc_request, peer_link);
 		uint64_t end = r->ctx->now_ns + ripc__export_ref_max_ns(q->bytes);
 
@@ -484,7 +485,7 @@ static struct ripc_request *next_due(struct ripc__lane *lane)
 	struct ripc__list *n;
 
 	lane->ref_round++;
-	ripc__list_for_each (n, &lane->peer->requests) {
+	ripc__list_for_each (n, &lane->peer->lists->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 		uint64_t end;
 
@@ -645,7 +646,7 @@ void ripc__requests_lane_failed(struct ripc__lane *lane)
 	struct ripc__list *n;
 
 	/* From the last to the first: each goes to the head of its destination. */
-	for (n = p->requests.prev; n != &p->requests;) {
+	for (n = p->lists->requests.prev; n != &p->lists->requests;) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		n = n->prev;
@@ -661,7 +662,7 @@ bool ripc__requests_continue(struct ripc__lane *lane)
 	struct ripc__list *n, *tmp;
 	bool flush_others = false;
 
-	ripc__list_for_each_safe (n, tmp, &lane->peer->requests) {
+	ripc__list_for_each_safe (n, tmp, &lane->peer->lists->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		if (r->lane == lane &&
@@ -678,7 +679,7 @@ void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text)
 	struct ripc__list *n, *tmp;
 
 	/* Also requests of services that have moved or are unknown by now. */
-	ripc__list_for_each_safe (n, tmp, &p->requests) {
+	ripc__list_for_each_safe (n, tmp, &p->lists->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
 		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)

@@ -8,7 +8,7 @@
 #define WHY_MAX 256 /* bytes of the text that an event carries */
 
 struct watch {
-	struct ripc__list link;         /* in dest->watches or peer->watches */
+	struct ripc__list link;         /* in dest->watches or of the peer */
 	struct ripc__list service_link; /* in service->watches */
 	struct ripc_service *service;
 	uint64_t dest;
@@ -48,15 +48,18 @@ static void watch_end(struct watch *w, enum ripc_event event, const struct ripc_
 
 void ripc__watch_flush(struct ripc *ctx, struct ripc__dest *d)
 {
+	struct ripc__peer_lists *lists;
 	struct ripc__list *n;
 
 	if (ripc__dest_reach(ctx, d))
 		return;
-	if (!ripc__list_empty(&d->watches))
+	/* Without memory they wait in d->watches for the next flush. */
+	lists = ripc__peer_lists(d->peer);
+	if (lists && !ripc__list_empty(&d->watches))
 		ripc__lane_notify(d->peer->lane, RIPC__WATCH, d->id, 0, 0, 0);
-	while ((n = ripc__list_first(&d->watches))) {
+	while (lists && (n = ripc__list_first(&d->watches))) {
 		ripc__list_del(n);
-		ripc__list_add(&d->peer->watches, n);
+		ripc__list_add(&lists->watches, n);
 	}
 }
 
@@ -73,7 +76,7 @@ void ripc__watch_lane_up(struct ripc__lane *lane)
 {
 	struct ripc__list *n;
 
-	ripc__list_for_each (n, &lane->peer->watches)
+	ripc__list_for_each (n, &lane->peer->lists->watches)
 		ripc__lane_notify(lane, RIPC__WATCH, ripc__list_entry(n, struct watch, link)->dest,
 				  0, 0, 0);
 }
@@ -102,9 +105,8 @@ void ripc__watchers_notify(struct ripc *ctx, uint64_t id)
 
 	ripc__list_for_each (n, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
-		struct ripc__flow *f;
+		struct ripc__flow *f = ripc__flow_find(lane, id);
 
-		HASH_FIND(hh, lane->flows, &id, sizeof(id), f);
 		if (!f || !f->watched)
 			continue;
 		f->watched = false;
@@ -120,7 +122,7 @@ void ripc__watch_ended(struct ripc__lane *lane, uint64_t id)
 
 	snprintf(why, sizeof(why), "peer %s does not hold service %llu any more",
 		 ripc__instance_text(lane->peer->instance), (unsigned long long)id);
-	ripc__list_for_each_safe (n, tmp, &lane->peer->watches) {
+	ripc__list_for_each_safe (n, tmp, &lane->peer->lists->watches) {
 		struct watch *w = ripc__list_entry(n, struct watch, link);
 
 		if (w->dest == id)
@@ -132,7 +134,7 @@ void ripc__watch_peer_lost(struct ripc__peer *p, const char *why)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&p->watches)))
+	while ((n = ripc__list_first(&p->lists->watches)))
 		watch_end(ripc__list_entry(n, struct watch, link), RIPC_EVENT_DIED, p, why);
 }
 

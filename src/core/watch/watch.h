@@ -3,7 +3,7 @@
  * Watches: a service receives an event when the holder of another service died, or holds it no
  * more.
  *
- *   LOCATING, in dest->watches -- lane to the holder up: WATCH --> WATCHING, in peer->watches
+ *   LOCATING, in dest->watches -- lane to the holder up: WATCH --> WATCHING, of the peer
  *      LOCATING -- nobody holds the service --> RIPC_EVENT_NOT_FOUND
  *      WATCHING -- lane lost, and up again: WATCH
  *      WATCHING -- WATCH_END --> RIPC_EVENT_MOVED

@@ -107,17 +107,17 @@ static void check_peer(struct ripc__ep *ep)
 	uint64_t peer = pcie_ep(ep)->peer;
 
 	if (t->lost)
-		ep->lost_reason = "our entry in the shared memory is lost";
+		ripc__ring_ep_lost(ep, "our entry in the shared memory is lost");
 	else if (!ripc__pcie_alive(&t->memory, peer, t->peer_timeout_ns))
-		ep->lost_reason = "the peer shows no sign of life any more";
+		ripc__ring_ep_lost(ep, "the peer shows no sign of life any more");
 	else if (ep->state == RIPC__EP_OPEN &&
 		 !ripc__pcie_is_owner(&t->memory, pcie_ep(ep)->out, peer))
-		ep->lost_reason = "the peer closed the connection";
+		ripc__ring_ep_lost(ep, "the peer closed the connection");
 	pcie_ep(ep)->can_wake_us = ripc__pcie_doorbell(&t->memory, peer) & RIPC__PCIE_DOORBELL_SEND;
-	if (ep->lost_reason && ep->state == RIPC__EP_CONNECTING)
-		ripc__ring_ep_fail(ep, -ECONNRESET, ep->lost_reason);
+	if (ep->lost && ep->state == RIPC__EP_CONNECTING)
+		ripc__ring_ep_fail(ep, -ECONNRESET, ep->ring.why);
 	if (t->lost && ep->state == RIPC__EP_OPEN)
-		ripc__ring_abandon(&ep->ring, -ECONNRESET, ep->lost_reason);
+		ripc__ring_abandon(&ep->ring, -ECONNRESET, ep->ring.why);
 }
 
 /* Shows that we live, and checks the peers. */

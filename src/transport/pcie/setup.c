@@ -212,7 +212,7 @@ void ripc__pcie_poll_answer(struct ripc__ep *base)
 	uint32_t other;
 	unsigned answer = ripc__pcie_answer_read(m, ep->in, &other);
 
-	if (!answer || base->failed)
+	if (!answer || base->setup->failed)
 		return;
 	if (!params_read(ep, ep->in, 1) || ep->epoch != epoch ||
 	    (answer != RIPC__PCIE_ACCEPTED && answer != RIPC__PCIE_REJECTED)) {

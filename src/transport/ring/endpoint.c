@@ -154,16 +154,19 @@ void ripc__ring_ep_set_state(struct ripc__ep *ep, enum ripc__ep_state state)
 void ripc__ring_ep_open(struct ripc__ep *ep, const struct ripc__ring_backend *be,
 			const struct ripc__ring_layout *layout, uint8_t epoch)
 {
+	const char *lost = ep->lost ? ep->ring.why : NULL;
+
 	ripc__ring_init(&ep->ring, be, layout, epoch);
+	ep->ring.why = lost;
 	ripc__ring_ep_set_state(ep, RIPC__EP_OPEN);
 	ep->established = true;
 }
 
 void ripc__ring_ep_fail(struct ripc__ep *ep, int status, const char *why)
 {
-	if (ep->failed)
+	if (ep->setup->failed)
 		return;
-	ep->failed = status;
+	ep->setup->failed = status;
 	snprintf(ep->setup->text, sizeof(ep->setup->text), "%s", why);
 }
 
@@ -332,7 +335,7 @@ int ripc__ring_mr_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *bas
 
 static struct ripc__ring *ring_of(struct ripc__ring_regions *table)
 {
-	return (struct ripc__ring *)(void *)((char *)table - offsetof(struct ripc__ring, regions));
+	return ((struct ripc__ring_exposed *)(void *)table)->ring;
 }
 
 void ripc__ring_mr_dereg(struct ripc__transport *tr, struct ripc__mr *mr)

@@ -31,9 +31,11 @@ enum ripc__ep_state {
 	RIPC__EP_STATES,
 };
 
-/* Texts and data that are reported before an endpoint is open, or when it opens. */
+/* State of the set-up, and data that are reported before an endpoint is open, or when it opens. */
 struct ripc__ring_ep_setup {
-	char text[160]; /* why, with failed; or the peer's name, in REQUESTED */
+	int failed;           /* CONNECTING, < 0: to be reported as closed with this status */
+	uint64_t accepted_ns; /* shm: INCOMING since then */
+	char text[160];       /* why, with failed; or the peer's name, in REQUESTED */
 	uint32_t private_len;
 	uint8_t private[RIPC__PRIVATE_MAX];
 };
@@ -42,12 +44,11 @@ struct ripc__ep {
 	struct ripc__ep *next, *prev; /* in eps or idle of its transport */
 	struct ripc__ring_transport *t;
 	void *user;
-	enum ripc__ep_state state;
-	unsigned empty_polls; /* passes without traffic */
+	enum ripc__ep_state state : 8;
 	bool idle;
-	bool established;        /* to be reported as such */
-	const char *lost_reason; /* why the peer is gone; NULL: it is not */
-	int failed;              /* CONNECTING, < 0: to be reported as closed with this status */
+	bool established;                  /* to be reported as such */
+	bool lost;                         /* the peer is gone, for the reason in ring.why */
+	unsigned empty_polls;              /* passes without traffic */
 	struct ripc__ring_ep_setup *setup; /* NULL: was idle once */
 	struct ripc__ring ring;
 };
@@ -111,6 +112,15 @@ void ripc__ring_ep_open(struct ripc__ep *ep, const struct ripc__ring_backend *be
 void ripc__ring_ep_fail(struct ripc__ep *ep, int status, const char *why);
 /* Removes an endpoint in any state; the next pass frees it. */
 void ripc__ring_ep_defer_free(struct ripc__ep *ep);
+/* The peer is gone: to be reported when its last messages are. */
+static inline void ripc__ring_ep_lost(struct ripc__ep *ep, const char *why)
+{
+	ep->lost = true;
+	/* A failed engine has a reason. */
+	if (!ep->ring.status)
+		ep->ring.why = why;
+}
+
 /* Traffic, or a kick: each pass polls the endpoint again. */
 void ripc__ring_ep_activate(struct ripc__ep *ep);
 /* It is armed and has nothing to do. */

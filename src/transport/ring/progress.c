@@ -134,8 +134,8 @@ static unsigned poll_ep(struct ripc__ep *ep, struct ripc__event *events, unsigne
 	}
 	if (ep->ring.status)
 		report_closed(ep, &events[n++], ep->ring.status, ep->ring.why);
-	else if (ep->lost_reason && (!ripc__ring_ready(&ep->ring) || !ep->ring.hello_seen))
-		report_closed(ep, &events[n++], -ECONNRESET, ep->lost_reason);
+	else if (ep->lost && (!ripc__ring_ready(&ep->ring) || !ep->ring.hello_seen))
+		report_closed(ep, &events[n++], -ECONNRESET, ep->ring.why);
 	return n;
 }
 
@@ -143,7 +143,7 @@ static unsigned poll_ep(struct ripc__ep *ep, struct ripc__event *events, unsigne
 static inline bool has_work(const struct ripc__ep *ep)
 {
 	return ripc__ring_ready(&ep->ring) || ripc__ring_has_work(&ep->ring) || ep->established ||
-	       ep->lost_reason || ep->ring.status;
+	       ep->lost || ep->ring.status;
 }
 
 /* Polls one idle endpoint: its peer need not kick if it finds itself polled. */
@@ -203,8 +203,8 @@ unsigned ripc__ring_transport_poll(struct ripc__ring_transport *t, struct ripc__
 				n += poll_ep(ep, events + n, room, more);
 			else if (++ep->empty_polls >= IDLE_POLLS_MAX)
 				try_make_idle(ep);
-		} else if (ep->failed && ep->state == RIPC__EP_CONNECTING) {
-			report_closed(ep, &events[n++], ep->failed, ep->setup->text);
+		} else if (ep->state == RIPC__EP_CONNECTING && ep->setup->failed) {
+			report_closed(ep, &events[n++], ep->setup->failed, ep->setup->text);
 		}
 	}
 	if (ep != &t->eps)
@@ -289,8 +289,8 @@ void ripc__ring_flush_all(struct ripc__transport *tr)
 static bool nothing_pending(const struct ripc__ep *ep)
 {
 	if (ep->state != RIPC__EP_OPEN)
-		return !ep->failed || ep->state != RIPC__EP_CONNECTING;
-	return !ep->established && !ep->lost_reason && ripc__ring_idle(&ep->ring);
+		return ep->state != RIPC__EP_CONNECTING || !ep->setup->failed;
+	return !ep->established && !ep->lost && ripc__ring_idle(&ep->ring);
 }
 
 bool ripc__ring_transport_arm(struct ripc__ring_transport *t, bool kicks)

@@ -6,11 +6,6 @@
 #define SLOT_MASK (RIPC__RING_REGIONS_MAX - 1)
 #define CAP_MIN   64u
 
-void ripc__ring_regions_init(struct ripc__ring_regions *r)
-{
-	*r = (struct ripc__ring_regions){0};
-}
-
 void ripc__ring_regions_fini(struct ripc__ring_regions *r)
 {
 	for (uint32_t i = 0; i < r->cap; i++)

@@ -26,6 +26,7 @@ struct ripc__ring_region {
 	struct ripc__ring_region **at;    /* ... and the place in it */
 };
 
+/* All zeros at first. */
 struct ripc__ring_regions {
 	struct ripc__ring_region **slots; /* NULL where free */
 	uint16_t *generations; /* how often each slot was used: the upper half of its next key */
@@ -33,7 +34,6 @@ struct ripc__ring_regions {
 	uint32_t cap, nfree;
 };
 
-void ripc__ring_regions_init(struct ripc__ring_regions *r);
 /* Frees the table; the regions stay their owners', without a table. */
 void ripc__ring_regions_fini(struct ripc__ring_regions *r);
 

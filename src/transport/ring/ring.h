@@ -58,8 +58,8 @@
 
 /* Sizes of the two rings; the same on both sides. */
 struct ripc__ring_layout {
-	uint8_t slot_bits; /* 1 << slot_bits slots, >= 6 */
-	uint8_t bulk_bits; /* 1 << bulk_bits bytes, >= 16 */
+	uint8_t slot_bits; /* 1 << slot_bits slots, 6 to 20 */
+	uint8_t bulk_bits; /* 1 << bulk_bits bytes, 16 to 30 */
 };
 
 /* Bytes of a segment. */
@@ -99,18 +99,31 @@ struct ripc__ring_transfers {
 	struct ripc__ring_write writes[RIPC__RING_WRITES_MAX];
 };
 
+/* Memory that is exposed to the peer. */
+struct ripc__ring_exposed {
+	struct ripc__ring_regions regions;
+	struct ripc__ring *ring;
+};
+
+/* A process has one for each connection, so it is small; the rest is allocated on demand. */
 struct ripc__ring {
 	struct ripc__ring_backend be;
-	struct ripc__ring_layout layout;
 	uint32_t mask;      /* slots - 1 */
-	uint64_t bulk_mask; /* bulk bytes - 1 */
-	uint64_t bulk_off;  /* offset of the bulk ring */
-	uint8_t epoch;      /* never 0 */
-	bool hello_seen;    /* the peer's hello has arrived */
+	uint32_t bulk_mask; /* bulk bytes - 1 */
+	uint32_t bulk_off;  /* offset of the bulk ring */
+	int status;         /* < 0: failed, for the reason in why */
+	const char *why;    /* status 0: free for the user of the engine */
+	struct ripc__ring_layout layout;
+	uint8_t epoch;   /* never 0 */
+	bool hello_seen; /* the peer's hello has arrived */
 	/* plain stores reach the peer's segment, and a release fence orders them */
 	bool direct_store;
-	int status; /* < 0: failed, for the reason in why */
-	const char *why;
+	bool armed; /* the peer has not answered our arm word yet */
+	uint8_t nreads;
+	uint8_t next_direct; /* index of the direct read that is next in turn */
+	uint8_t peer_read_head;
+	/* nwrites_copied of the nwrites are copied and to be reported */
+	uint8_t write_head, nwrites_copied;
 
 	uint64_t tx, tx_consumed; /* slots posted; of these, known to be taken by the peer */
 	/* ripc__ring_send_fast() may post up to here without any other check; 0: it may not */
@@ -125,16 +138,10 @@ struct ripc__ring {
 	uint64_t rx_fast_end;
 	uint64_t rx_bulk, rx_bulk_advertised; /* likewise bytes */
 	uint64_t arm;                         /* our arm word in the peer's segment */
-	bool armed;                           /* the peer has not answered it yet */
 
-	struct ripc__ring_regions regions;
+	struct ripc__ring_exposed *exposed; /* from the first region on; else NULL */
 	/* from the first read or write to ripc__ring_trim(); else NULL */
 	struct ripc__ring_transfers *transfers;
-	unsigned nreads;
-	unsigned next_direct; /* index of the direct read that is next in turn */
-	unsigned peer_read_head;
-	/* nwrites_copied of the nwrites are copied and to be reported */
-	unsigned write_head, nwrites_copied;
 	union {
 		struct {
 			uint8_t npeer_reads, nwrites;

@@ -18,11 +18,10 @@ void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
 	w->layout = *layout;
 	w->epoch = epoch;
 	w->mask = (1u << layout->slot_bits) - 1;
-	w->bulk_mask = ((uint64_t)1 << layout->bulk_bits) - 1;
+	w->bulk_mask = (1u << layout->bulk_bits) - 1;
 	w->send_word = ring_slot_word(UINT32_MAX, 0, RING_MSG_SEND, epoch);
 	w->more_word = ring_slot_word(UINT32_MAX, 0, RING_MSG_MORE, epoch);
-	w->bulk_off = RIPC__RING_SLOTS_OFF + ((uint64_t)RIPC__RING_SLOT_LEN << layout->slot_bits);
-	ripc__ring_regions_init(&w->regions);
+	w->bulk_off = RIPC__RING_SLOTS_OFF + (RIPC__RING_SLOT_LEN << layout->slot_bits);
 	ripc__put_le32(hello, layout->slot_bits);
 	ripc__put_le32(hello + 4, layout->bulk_bits);
 	ripc__put_le64(hello + 8, epoch);
@@ -55,13 +54,18 @@ void ripc__ring_trim(struct ripc__ring *w)
 
 void ripc__ring_fini(struct ripc__ring *w)
 {
-	for (uint32_t i = 0; i < w->regions.cap && i < RIPC__RING_KEYS_MAX; i++)
-		if (w->regions.slots[i])
+	const struct ripc__ring_regions *r = w->exposed ? &w->exposed->regions : NULL;
+
+	for (uint32_t i = 0; r && i < r->cap && i < RIPC__RING_KEYS_MAX; i++)
+		if (r->slots[i])
 			ring_store(w, RIPC__RING_KEYS_OFF + 8ull * i, 0);
 	/* A direct reader that sees later contents of the memory sees this, too. */
 	ring_fence(w);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	ripc__ring_regions_fini(&w->regions);
+	if (w->exposed)
+		ripc__ring_regions_fini(&w->exposed->regions);
+	free(w->exposed);
+	w->exposed = NULL;
 	free(w->transfers);
 	w->transfers = NULL;
 }
@@ -311,8 +315,15 @@ struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, siz
 {
 	/* A peer that cannot read directly does not learn our addresses. */
 	uint64_t addr = w->be.can_read ? (uintptr_t)memory : 4096;
-	struct ripc__ring_region *r = ripc__ring_region_add(&w->regions, memory, len, addr, access);
+	struct ripc__ring_region *r;
 
+	if (!w->exposed) {
+		w->exposed = calloc(1, sizeof(*w->exposed));
+		if (!w->exposed)
+			return NULL;
+		w->exposed->ring = w;
+	}
+	r = ripc__ring_region_add(&w->exposed->regions, memory, len, addr, access);
 	if (r && direct(w, r)) {
 		ring_store(w, RIPC__RING_KEYS_OFF + 8ull * (r->key & 0xffff), r->key);
 		ring_fence(w);
@@ -328,6 +339,14 @@ void ripc__ring_dereg(struct ripc__ring *w, struct ripc__ring_region *region)
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
 	ripc__ring_region_remove(region);
+}
+
+uint8_t *ripc__ring_exposed_at(const struct ripc__ring *w, uint32_t key, uint64_t addr,
+			       uint64_t len, unsigned access)
+{
+	if (!w->exposed)
+		return NULL;
+	return ripc__ring_region_find(&w->exposed->regions, key, addr, len, access);
 }
 
 /* Whether the peer's region of this key may be read directly at this moment. */
@@ -423,8 +442,7 @@ static bool progress_peer_reads(struct ripc__ring *w)
 		if (!n)
 			break;
 		/* The region may have been removed since the last chunk. */
-		from = ripc__ring_region_find(&w->regions, s->key, s->addr, s->len,
-					      RIPC__ACCESS_REMOTE_READ);
+		from = ripc__ring_exposed_at(w, s->key, s->addr, s->len, RIPC__ACCESS_REMOTE_READ);
 		if (from) {
 			copy_to_bulk(w, from + s->done, n);
 			ripc__put_le32(body, n);

@@ -90,6 +90,15 @@ ssize_t ripc__shm_receive(int sock, struct iovec *iov, size_t niov, int *fd, int
 	return n;
 }
 
+/* With a request or an answer, the peer tests whether it can read our memory. */
+static void packet_probe(const struct shm_ep *ep, struct packet *p)
+{
+	if (ep->ep.t->polled_link)
+		return;
+	p->probe_at = (uintptr_t)&ep->probe;
+	p->probe = ep->probe;
+}
+
 static int packet_send(const struct shm_ep *ep, const struct packet *p)
 {
 	uint8_t head[PACKET_FIXED] = {0};
@@ -160,7 +169,10 @@ static struct shm_ep *ep_new(struct shm *t, int fd, enum ripc__ep_state state)
 	if (!ep)
 		return NULL;
 	ep->fd = -1;
-	if (getrandom(&ep->probe, sizeof(ep->probe), 0) != sizeof(ep->probe) ||
+	if (t->r.polled_link)
+		ep->link = calloc(1, sizeof(*ep->link));
+	if ((t->r.polled_link ? !ep->link
+			      : getrandom(&ep->probe, sizeof(ep->probe), 0) != sizeof(ep->probe)) ||
 	    (fd >= 0 && epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev))) {
 		ripc__ring_ep_defer_free(&ep->ep);
 		return NULL;
@@ -169,16 +181,28 @@ static struct shm_ep *ep_new(struct shm *t, int fd, enum ripc__ep_state state)
 	return ep;
 }
 
+static void unmap(uint8_t **base)
+{
+	struct ripc__segment s = {*base, ripc__ring_segment_len(&layout)};
+
+	ripc__segment_unmap(&s);
+	*base = NULL;
+}
+
 static void shm_release(struct ripc__ep *base)
 {
 	struct shm_ep *ep = shm_ep(base);
 
-	/* The last messages arrive before the socket closes. */
-	while (ripc__sim_ntb_step(&ep->link, 1000))
-		;
-	ripc__sim_ntb_fini(&ep->link);
-	ripc__segment_unmap(&ep->inbox);
-	ripc__segment_unmap(&ep->outbox);
+	if (base->t->polled_link && ep->link) {
+		/* The last messages arrive before the socket closes. */
+		while (ripc__sim_ntb_step(ep->link, 1000))
+			;
+		ripc__sim_ntb_fini(ep->link);
+		free(ep->link);
+		ep->link = NULL;
+	}
+	unmap(&ep->inbox);
+	unmap(&ep->outbox);
 	if (ep->fd >= 0)
 		close(ep->fd);
 	ep->fd = -1;
@@ -217,7 +241,11 @@ static int check_peer(struct shm_ep *ep)
 /* Makes our segment. Return: its descriptor or a negative errno. */
 static int make_inbox(struct shm_ep *ep)
 {
-	return ripc__segment_create(&ep->inbox, ripc__ring_segment_len(&layout));
+	struct ripc__segment s = {NULL, 0};
+	int fd = ripc__segment_create(&s, ripc__ring_segment_len(&layout));
+
+	ep->inbox = s.base;
+	return fd;
 }
 
 /* Tests whether we can read the peer's memory. */
@@ -232,17 +260,17 @@ static void try_direct(struct shm_ep *ep, const struct packet *p)
 
 static void start_engine(struct shm_ep *ep)
 {
-	struct ripc__ring_backend be = {.arg = ep, .ops = &ripc__shm_ops, .inbox = ep->inbox.base};
+	struct ripc__ring_backend be = {.arg = ep, .ops = &ripc__shm_ops, .inbox = ep->inbox};
 
 	if (ep->ep.t->polled_link) {
-		ripc__sim_ntb_init(&ep->link, ep->outbox.base, ep->outbox.len,
+		ripc__sim_ntb_init(ep->link, ep->outbox, ripc__ring_segment_len(&layout),
 				   shm_of(&ep->ep)->seed++);
-		ep->link.kick = ripc__shm_kick;
-		ep->link.kick_arg = ep;
+		ep->link->kick = ripc__shm_kick;
+		ep->link->kick_arg = ep;
 		be.ops = &ripc__sim_ntb_ops;
-		be.arg = &ep->link;
+		be.arg = ep->link;
 	} else {
-		be.map = ep->outbox.base;
+		be.map = ep->outbox;
 		be.can_read = ep->can_read_peer;
 	}
 	ripc__ring_ep_open(&ep->ep, &be, &layout, 1);
@@ -295,11 +323,7 @@ static int connect_socket(struct shm *t, const struct ripc__shm_address *a)
 /* progress() reports an error. */
 static void send_request(struct shm_ep *ep, const void *priv, size_t privlen)
 {
-	struct packet p = {.kind = PACKET_REQUEST,
-			   .probe_at = (uintptr_t)&ep->probe,
-			   .probe = ep->probe,
-			   .priv = priv,
-			   .privlen = privlen};
+	struct packet p = {.kind = PACKET_REQUEST, .priv = priv, .privlen = privlen};
 	int rc = check_peer(ep);
 	char why[64];
 
@@ -313,6 +337,7 @@ static void send_request(struct shm_ep *ep, const void *priv, size_t privlen)
 		ripc__ring_ep_fail(&ep->ep, p.fd, why);
 		return;
 	}
+	packet_probe(ep, &p);
 	rc = packet_send(ep, &p);
 	close(p.fd);
 	if (rc)
@@ -372,8 +397,11 @@ static int shm_connect(struct ripc__ring_transport *base, const uint8_t *addr, s
  */
 static int map_outbox(struct shm_ep *ep, struct packet *p, int rc, const char **why)
 {
+	struct ripc__segment s = {NULL, 0};
+
 	if (!rc) {
-		rc = ripc__segment_map(&ep->outbox, p->fd, ripc__ring_segment_len(&layout));
+		rc = ripc__segment_map(&s, p->fd, ripc__ring_segment_len(&layout));
+		ep->outbox = s.base;
 		*why = "its memory cannot be mapped safely";
 	}
 	if (p->fd >= 0)
@@ -452,7 +480,7 @@ unsigned ripc__shm_setup_step(struct ripc__ep *base, struct ripc__event *ev)
 
 	if (base->state == RIPC__EP_INCOMING)
 		return handle_request(ep, ev);
-	if (base->state == RIPC__EP_CONNECTING && !base->failed)
+	if (base->state == RIPC__EP_CONNECTING && !base->setup->failed)
 		handle_answer(ep);
 	/* The peer gave up. accept() reports it; until then its socket is not polled. */
 	if (base->state == RIPC__EP_REQUESTED && recv(ep->fd, &byte, 1, MSG_DONTWAIT) == 0)
@@ -463,11 +491,7 @@ unsigned ripc__shm_setup_step(struct ripc__ep *base, struct ripc__event *ev)
 static int shm_accept(struct ripc__ep *base, const void *priv, size_t privlen)
 {
 	struct shm_ep *ep = shm_ep(base);
-	struct packet p = {.kind = PACKET_ACCEPT,
-			   .probe_at = (uintptr_t)&ep->probe,
-			   .probe = ep->probe,
-			   .priv = priv,
-			   .privlen = privlen};
+	struct packet p = {.kind = PACKET_ACCEPT, .priv = priv, .privlen = privlen};
 	const char *name = base->t->base.ops->name;
 	int rc;
 
@@ -475,6 +499,7 @@ static int shm_accept(struct ripc__ep *base, const void *priv, size_t privlen)
 	if (p.fd < 0)
 		return ripc__fail(p.fd, "%s: cannot make shared memory: %s", name,
 				  ripc_strerror(p.fd));
+	packet_probe(ep, &p);
 	/* Kicks before the answer would be lost, so the answer goes first. */
 	rc = packet_send(ep, &p);
 	close(p.fd);
@@ -513,7 +538,7 @@ static void evict_incoming(struct shm *t)
 	     ep = ep->next)
 		if (ep->state == RIPC__EP_INCOMING)
 			entries[n++] = (struct ripc__entry){.source = (uint64_t)shm_ep(ep)->pid,
-							    .since_ns = shm_ep(ep)->accepted_ns,
+							    .since_ns = ep->setup->accepted_ns,
 							    .object = ep};
 	if (ripc__admission_pick(entries, n, 1))
 		drop_incoming(entries[0].object, "too many connections without a request");
@@ -543,7 +568,7 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 			close(fd);
 			return;
 		}
-		ep->accepted_ns = now_ns;
+		ep->ep.setup->accepted_ns = now_ns;
 		/* A process of another user fails by itself, and uses another transport. */
 		if (check_peer(ep))
 			drop_incoming(ep, NULL);

@@ -196,7 +196,7 @@ static unsigned poll_socket(struct ripc__ep *ep, bool closed, struct ripc__event
 	ripc__ring_ep_activate(ep);
 	got = ripc__shm_import(ep, ev);
 	if (got < 0 || (!got && closed)) {
-		ep->lost_reason = "the peer's process has ended";
+		ripc__ring_ep_lost(ep, "the peer's process has ended");
 		epoll_ctl(shm_of(ep)->epoll_fd, EPOLL_CTL_DEL, shm_ep(ep)->fd, NULL);
 	}
 	return got > 0;
@@ -235,10 +235,9 @@ poll_sockets(struct shm *t, struct ripc__event *events, unsigned max, uint64_t n
 static void expire(struct shm *t, uint64_t now_ns)
 {
 	for (struct ripc__ep *ep = t->r.eps.next, *next; ep != &t->r.eps; ep = next) {
-		uint64_t age_ns = now_ns - shm_ep(ep)->accepted_ns;
-
 		next = ep->next;
-		if (ep->state == RIPC__EP_INCOMING && age_ns >= SHM_SETUP_NS)
+		if (ep->state == RIPC__EP_INCOMING &&
+		    now_ns - ep->setup->accepted_ns >= SHM_SETUP_NS)
 			ripc__ring_ep_defer_free(ep);
 	}
 }
@@ -249,7 +248,7 @@ static uint64_t step_links(struct shm *t, uint64_t now_ns, uint64_t next)
 	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next) {
 		if (ep->state != RIPC__EP_OPEN)
 			continue;
-		if (ripc__sim_ntb_step_random(&shm_ep(ep)->link))
+		if (ripc__sim_ntb_step_random(shm_ep(ep)->link))
 			next = now_ns;
 		else if (now_ns + LOST_KICK_NS < next)
 			next = now_ns + LOST_KICK_NS;
@@ -320,7 +319,7 @@ static bool links_in_flight(struct shm *t)
 	if (!t->r.polled_link)
 		return false;
 	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
-		if (shm_ep(ep)->link.count)
+		if (shm_ep(ep)->link->count)
 			return true;
 	return false;
 }

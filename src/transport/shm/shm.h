@@ -22,12 +22,14 @@
 struct shm_ep {
 	struct ripc__ep ep;
 	int fd;
-	uint64_t accepted_ns;
-	struct ripc__segment inbox, outbox; /* ours, the peer's */
-	struct ripc__sim_ntb link;          /* ring/sim */
-	int pid;                            /* the peer's; 0: not in our PID namespace */
-	uint64_t probe;     /* the peer reads it to find out whether it can read our memory */
-	bool can_read_peer; /* we can read the peer's memory */
+	int pid : 31;            /* the peer's; 0: not in our PID namespace */
+	bool can_read_peer : 1;  /* we can read the peer's memory */
+	uint8_t *inbox, *outbox; /* segments: ours, the peer's; NULL: not mapped */
+	union {
+		/* shm: the peer reads it to find out whether it can read our memory */
+		uint64_t probe;
+		struct ripc__sim_ntb *link; /* ring/sim */
+	};
 };
 
 struct shm {

@@ -155,7 +155,7 @@ START_TEST(answer__sizes)
 		ck_assert_uint_eq(servers[0].executed[i], 1);
 	rig_expect_none(&rig, 0);
 	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->calls, 0);
-	ck_assert(ripc__list_empty(&rig_peer(&rig, 1, 0)->served));
+	ck_assert(ripc__list_empty(&rig_peer(&rig, 1, 0)->lists->served));
 }
 END_TEST
 

@@ -52,14 +52,14 @@ static unsigned bounces(void)
 	struct ripc__list *n;
 	unsigned k = 0;
 
-	ripc__list_for_each (n, &lane->bounces)
+	ripc__list_for_each (n, &lane->memory->bounces)
 		k++;
 	return k;
 }
 
 static struct ripc__bounce *first_bounce(void)
 {
-	struct ripc__list *n = ripc__list_first(&lane->bounces);
+	struct ripc__list *n = ripc__list_first(&lane->memory->bounces);
 
 	ck_assert_ptr_nonnull(n);
 	return ripc__list_entry(n, struct ripc__bounce, link);
@@ -130,13 +130,13 @@ START_TEST(bounce_get__bounded)
 		ck_assert_ptr_nonnull(st[i] = ripc__bounce_get(lane, RIPC__BOUNCE_ITEM_MAX, READ));
 	ck_assert_ptr_null(ripc__bounce_get(lane, 1, READ));
 	ck_assert_ptr_null(ripc__bounce_get(lane, 1, 0));
-	ck_assert_uint_eq(lane->bounce_bytes[0], RIPC__BOUNCE_LANE_MAX);
+	ck_assert_uint_eq(lane->memory->bounce_bytes[0], RIPC__BOUNCE_LANE_MAX);
 	/* The other way has its own. */
 	ripc__bounce_put(ripc__bounce_get(lane, 1, WRITE));
 	for (unsigned i = 0; i < N; i++)
 		ripc__bounce_put(st[i]);
 	/* Idle ones of another size do not stand in the way. */
-	ck_assert_uint_eq(lane->bounce_bytes[0], RIPC__BOUNCE_LANE_MAX);
+	ck_assert_uint_eq(lane->memory->bounce_bytes[0], RIPC__BOUNCE_LANE_MAX);
 	ck_assert_ptr_nonnull(st[0] = ripc__bounce_get(lane, 1, READ));
 	ripc__bounce_put(st[0]);
 	ripc__bounces_trim(lane);

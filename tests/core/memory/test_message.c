@@ -188,7 +188,7 @@ START_TEST(credit__given_back_when_received)
 
 	OK(rig_short(&rig, 1, 0, 100, 0, 5000));
 	rig_run(&rig, 1);
-	flow = rig_lane(&rig, 0, 1)->flows;
+	flow = (struct ripc__flow *)rig_lane(&rig, 0, 1)->flows.only;
 	ck_assert_ptr_nonnull(flow);
 	ck_assert_uint_eq(flow->arrived_units, 3); /* 32 + 4 + 100 bytes */
 	ck_assert_uint_eq(flow->consumed_units, 0);

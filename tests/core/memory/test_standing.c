@@ -35,7 +35,7 @@ static void exchange(size_t len, unsigned n)
 
 static uint64_t granted_bytes(void)
 {
-	return rig_lane(&rig, 1, 0)->standing_bytes;
+	return rig_lane(&rig, 1, 0)->memory->standing_bytes;
 }
 
 /* Pool buffers that context 0 knows. */
@@ -194,7 +194,8 @@ START_TEST(hostile__nothing_written)
 
 	rig_start(&rig, 2, pool);
 	exchange(40000, 2);
-	id = ripc__list_entry(rig_lane(&rig, 1, 0)->standing.next, struct ripc__local_return, link)
+	id = ripc__list_entry(rig_lane(&rig, 1, 0)->memory->standing.next,
+			      struct ripc__local_return, link)
 		     ->id;
 	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
 	rig_run(&rig, 10);
@@ -212,7 +213,8 @@ START_TEST(hostile__used_twice)
 
 	rig_start(&rig, 2, pool);
 	exchange(40000, 2);
-	id = ripc__list_entry(rig_lane(&rig, 1, 0)->standing.next, struct ripc__local_return, link)
+	id = ripc__list_entry(rig_lane(&rig, 1, 0)->memory->standing.next,
+			      struct ripc__local_return, link)
 		     ->id;
 	exchange(40000, 4);
 	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
@@ -230,7 +232,8 @@ START_TEST(hostile__bounce_buffer_not_written_again)
 
 	rig_start(&rig, 2, expensive);
 	exchange(40000, 2);
-	id = ripc__list_entry(rig_lane(&rig, 1, 0)->standing.next, struct ripc__local_return, link)
+	id = ripc__list_entry(rig_lane(&rig, 1, 0)->memory->standing.next,
+			      struct ripc__local_return, link)
 		     ->id;
 	exchange(40000, 4);
 	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);

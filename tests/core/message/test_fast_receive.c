@@ -98,7 +98,7 @@ START_TEST(send__credit_both_directions)
 	ck_assert_uint_eq(after.lanes_lost, 0);
 	/* One way and the other, but for the first ones. */
 	ck_assert_uint_ge(posts, 300);
-	ck_assert(rig_lane(&rig, 0, 1)->tx_last.known);
+	ck_assert(rig_lane(&rig, 0, 1)->tx_last.dest);
 }
 END_TEST
 
@@ -181,10 +181,10 @@ START_TEST(send__datagram)
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 
 	for (uint32_t i = 0; i < 50; i++) {
-		uint64_t seq = p->next_dgram_seq;
+		uint64_t seq = p->lists->datagrams->next_seq;
 
 		ck_assert(sent_fast(i * 10));
-		ck_assert_uint_eq(p->next_dgram_seq, seq + 1);
+		ck_assert_uint_eq(p->lists->datagrams->next_seq, seq + 1);
 		rig_expect(&rig, 1, i * 10, i * 10);
 	}
 	ck_assert_uint_eq(posts, 0);
@@ -196,14 +196,14 @@ END_TEST
 START_TEST(send__no_datagrams)
 {
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
-	uint64_t seq = p->next_dgram_seq;
+	uint64_t seq = p->lists->datagrams->next_seq;
 
 	p->no_dgram_path = true;
 	OK(rig_short(&rig, 0, 1, 10, 10, 5000));
 	rig_expect(&rig, 1, 10, 10);
 	ck_assert(sent_fast(20));
 	rig_expect(&rig, 1, 20, 20);
-	ck_assert_uint_eq(p->next_dgram_seq, seq);
+	ck_assert_uint_eq(p->lists->datagrams->next_seq, seq);
 	ck_assert_uint_gt(posts, 0);
 }
 END_TEST
@@ -217,23 +217,23 @@ START_TEST(send__new_record)
 
 	ck_assert(sent_fast(10));
 	rig_expect(&rig, 1, 10, 10);
-	ck_assert_ptr_nonnull(p->dgram_path);
-	seq = p->next_dgram_seq;
+	ck_assert_ptr_nonnull(p->lists->datagrams->path);
+	seq = p->lists->datagrams->next_seq;
 	/* The same one, behind another. */
-	record.addrs[1].transport = rig.ctx[0]->tp[p->dgram_path_tp].ops->id;
-	record.addrs[1].len = (uint16_t)p->dgram_path_len;
-	memcpy(record.addrs[1].addr, p->dgram_path, p->dgram_path_len);
+	record.addrs[1].transport = rig.ctx[0]->tp[p->lists->datagrams->path_tp].ops->id;
+	record.addrs[1].len = (uint16_t)p->lists->datagrams->path_len;
+	memcpy(record.addrs[1].addr, p->lists->datagrams->path, p->lists->datagrams->path_len);
 	OK(ripc__peer_set_addrs(p, &record));
 	ck_assert(sent_fast(20));
 	rig_expect(&rig, 1, 20, 20);
-	ck_assert_uint_eq(p->next_dgram_seq, seq + 1);
+	ck_assert_uint_eq(p->lists->datagrams->next_seq, seq + 1);
 	ck_assert_uint_eq(posts, 0);
 	/* None. */
 	record.naddrs = 0;
 	OK(ripc__peer_set_addrs(p, &record));
 	ck_assert(sent_fast(30));
 	rig_expect(&rig, 1, 30, 30);
-	ck_assert_uint_eq(p->next_dgram_seq, seq + 1);
+	ck_assert_uint_eq(p->lists->datagrams->next_seq, seq + 1);
 	ck_assert_uint_eq(posts, 1);
 }
 END_TEST
@@ -261,7 +261,8 @@ static struct rx_message rx_message(struct ripc__lane *lane, size_t len)
 	if (lane) {
 		ripc__header_stamp(p, lane->rx_seq, 0);
 	} else {
-		ripc__number_stamp(p, rig_peer(&rig, 0, 1)->datagrams.run[0].last + 1);
+		ripc__number_stamp(p, rig_peer(&rig, 0, 1)->lists->datagrams->received.run[0].last +
+					      1);
 		memcpy(p + RIPC__HEADER_LEN, rig_instance(&rig, 1), 16);
 		p += 16;
 	}
@@ -281,7 +282,7 @@ static struct rx_message rx_short_header(struct ripc__lane *lane, size_t len, ui
 {
 	struct rx_message a = rx_message(lane, len);
 
-	lane->rx_last = (struct ripc__header_context){true, RIG_ID(0), RIG_ID(1)};
+	lane->rx_last = (struct ripc__header_context){RIG_ID(0), RIG_ID(1)};
 	ripc__put_le32(a.bytes, ripc__elided_word(0, lane->rx_seq, credits));
 	rig_fill(a.bytes + RIPC__ELIDED_LEN, len, len);
 	a.ev.len = (uint32_t)(RIPC__ELIDED_LEN + len);
@@ -348,7 +349,7 @@ START_TEST(receive__short_header)
 	ck_assert_uint_eq(lane->tx_credits, credits + 3);
 	ck_assert_uint_eq(lane->flow->arrived_units, arrived + 2);
 	/* A message in full is remembered for the next one. */
-	lane->rx_last.known = false;
+	lane->rx_last.dest = 0;
 	a = rx_message(lane, 40);
 	received(try_receive(&a), 40);
 	ck_assert(ripc__header_context_is(&lane->rx_last, RIG_ID(0), RIG_ID(1)));
@@ -442,7 +443,7 @@ START_TEST(receive__short_slow_path)
 	}
 	/* There was none, or between others. */
 	a = rx_short_header(lane, 20, 0);
-	lane->rx_last.known = false;
+	lane->rx_last.dest = 0;
 	refused(&a);
 	a = rx_short_header(lane, 20, 0);
 	lane->rx_last.dest++;
@@ -450,7 +451,7 @@ START_TEST(receive__short_slow_path)
 	a = rx_short_header(lane, 20, 0);
 	lane->rx_last.source++;
 	refused(&a);
-	lane->rx_last.known = false;
+	lane->rx_last.dest = 0;
 }
 END_TEST
 
@@ -654,12 +655,12 @@ START_TEST(receive__datagram)
 	before = rig_stats(&rig, 0);
 	for (unsigned i = 0; i < 70; i++) {
 		struct rx_message a = rx_message(NULL, i);
-		uint64_t last = p->datagrams.run[0].last;
+		uint64_t last = p->lists->datagrams->received.run[0].last;
 
 		received(try_receive(&a), i);
-		ck_assert_uint_eq(p->datagrams.run[0].last, last + 1);
+		ck_assert_uint_eq(p->lists->datagrams->received.run[0].last, last + 1);
 	}
-	ck_assert_uint_eq(p->dgram_seen[0], UINT64_MAX);
+	ck_assert_uint_eq(p->lists->datagrams->seen[0], UINT64_MAX);
 	after = rig_stats(&rig, 0);
 	ck_assert_uint_eq(after.short_received, before.short_received + 70);
 	ck_assert_uint_eq(after.datagrams_lost, before.datagrams_lost);
@@ -688,9 +689,9 @@ START_TEST(receive__dgram_slow_path)
 	rig.s[0]->taken_over = true;
 	refused(&a);
 	rig.s[0]->taken_over = false;
-	p->datagrams.in_order = false;
+	p->lists->datagrams->received.in_order = false;
 	refused(&a);
-	p->datagrams.in_order = true;
+	p->lists->datagrams->received.in_order = true;
 	received(try_receive(&a), 20);
 }
 END_TEST

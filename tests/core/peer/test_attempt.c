@@ -48,13 +48,15 @@ static void setup(void)
 		record.addrs[i].addr[0] = (uint8_t)('a' + i);
 	}
 	peer.instance[0] = 1;
-	ripc__list_init(&peer.attempts);
+	peer.lists = (struct ripc__peer_lists *)(uintptr_t)&ripc__peer_lists_none;
 	ck_assert_int_eq(ripc__peer_set_addrs(&peer, &record), 0);
 }
 
 static void teardown(void)
 {
 	ripc__attempts_clear(&peer);
+	if (peer.lists != &ripc__peer_lists_none)
+		free(peer.lists);
 	free(peer.addrs);
 }
 

@@ -200,7 +200,8 @@ START_TEST(lane__peer_busy_retired_last)
 	r = rig_begin(&rig, 1, 0, big, MIB);
 	for (unsigned i = 0; i < 10000 && !seen; i++) {
 		ripc__sim_run(rig.net, 1000);
-		seen = rig_peer(&rig, 0, 1) && !ripc__list_empty(&rig_peer(&rig, 0, 1)->rndvs);
+		seen = rig_peer(&rig, 0, 1) &&
+		       !ripc__list_empty(&rig_peer(&rig, 0, 1)->lists->rndvs);
 	}
 	ck_assert(seen);
 	evict_twice(0, false);
@@ -252,7 +253,7 @@ START_TEST(peer__instance_flood_self_evicts)
 	ck_assert_ptr_nonnull(p);
 	OK(ripc__dedup_mark(p, 5));
 	flood(99, 0, 2 * RIPC__PEERS_MAX);
-	ck_assert_uint_le(HASH_COUNT(ctx->peers), RIPC__UNSOLICITED_PEERS_MAX);
+	ck_assert_uint_le(ctx->peer_table.count, RIPC__UNSOLICITED_PEERS_MAX);
 	/* Those of other addresses stay, with what is known of them, and those with lanes. */
 	ck_assert_ptr_eq(ripc__peer_find(ctx, other), p);
 	ck_assert(ripc__dedup_seen(p, 5));
@@ -281,7 +282,8 @@ START_TEST(peer__service_flood_self_evicts)
 		ck_assert_ptr_nonnull(p);
 		d->peer = p;
 		d->state = RIPC__DEST_KNOWN;
-		ripc__list_add(&p->dests, &d->link);
+		ck_assert_ptr_nonnull(ripc__peer_lists(p));
+		ripc__list_add(&p->lists->dests, &d->link);
 	}
 	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, fresh, 78));
 	rig_exchange(&rig, 0, 1);

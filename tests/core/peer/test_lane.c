@@ -305,7 +305,7 @@ START_TEST(message__protocol_error)
 			rig_run(&rig, 5);
 			rig_short(&rig, 0, 1, 1, 0, 100);
 			rig_run(&rig, 5);
-			rig_lane(&rig, 1, 0)->flows->advertised_units = 2;
+			rig_lane(&rig, 1, 0)->flow->advertised_units = 2;
 			break;
 		}
 		rig_inject(&rig, 0, 1, buf, len, skew);

@@ -108,7 +108,7 @@ START_TEST(elide__after_full_header)
 	ck_assert_uint_eq(rig_lane(&rig, 1, 0)->flow->arrived_units, units);
 	/* The other direction has a memory of its own. */
 	exchange(rig.s[1], rig.s[0], 64);
-	ck_assert(rig_lane(&rig, 1, 0)->tx_last.known);
+	ck_assert(rig_lane(&rig, 1, 0)->tx_last.dest);
 	check_seen(1, (unsigned)n - 1);
 }
 END_TEST

@@ -37,7 +37,7 @@ START_TEST(sweep__tables_shrink)
 	ck_assert_uint_eq(ctx->stats.peers, 0);
 	ck_assert_uint_eq(HASH_COUNT(ctx->dests), 0);
 	/* The table itself, too, and nobody looks after an empty one. */
-	ck_assert_ptr_null(ctx->peers);
+	ck_assert(ripc__list_empty(&ctx->peers));
 	ck_assert_ptr_null(ctx->dests);
 	ck_assert_uint_eq(ctx->next_sweep_ns, RIPC__NEVER);
 }
@@ -54,7 +54,7 @@ START_TEST(sweep__keeps_peer_with_lane)
 	/* When that goes, so do they. */
 	rig_close(&rig, 1);
 	rig_run(&rig, 3 * RIPC__IDLE_MS);
-	ck_assert_ptr_null(ctx->peers);
+	ck_assert(ripc__list_empty(&ctx->peers));
 	ck_assert_ptr_null(ctx->dests);
 }
 END_TEST
@@ -260,10 +260,11 @@ START_TEST(forget__sequence_continues)
 		uint8_t instance[16] = {9};
 		struct ripc__peer *p = ripc__peer_get(ctx, instance);
 
-		ck_assert_uint_ge(p->next_dgram_seq, next);
+		ck_assert_ptr_nonnull(ripc__peer_datagrams(ctx, p));
+		ck_assert_uint_ge(p->lists->datagrams->next_seq, next);
 		ck_assert_uint_ge(p->next_request_id, next);
 		ck_assert_uint_ge(p->epoch, next);
-		p->next_dgram_seq += 10000;
+		p->lists->datagrams->next_seq += 10000;
 		p->next_request_id += 20000;
 		next = p->next_request_id;
 		ripc__sweep(ctx, true);
@@ -425,7 +426,7 @@ START_TEST(forgery__first_message)
 	ck_assert(is_delivered(0));
 	/* Its receiver forgets what it knew. */
 	rig_run(&rig, 100);
-	rig_peer(&rig, 1, 0)->datagrams = (struct ripc__replay){0};
+	rig_peer(&rig, 1, 0)->lists->datagrams->received = (struct ripc__replay){0};
 	forge_datagram(forgeries[_i].ahead);
 	for (unsigned i = 0; i < 400; i++)
 		dropped += !is_delivered(i);

@@ -345,7 +345,7 @@ START_TEST(moved__requests_behind_end)
 	r[k + 1]->was_sent = true;
 	r[k + 1]->peer = p;
 	r[k + 1]->id = p->next_request_id++;
-	ripc__list_add(&p->requests, &r[k + 1]->peer_link);
+	ripc__list_add(&p->lists->requests, &r[k + 1]->peer_link);
 	p->nrequests++;
 	OK(ripc_service_register(rig.ctx[2], RIG_ID(1), 0, &moved));
 	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");

@@ -40,7 +40,7 @@ START_TEST(watch__died)
 	OK(ripc_watch(rig.s[0], RIG_ID(1)));
 	rig_run(&rig, 3000);
 	rig_expect_none(&rig, 0);
-	ck_assert(!ripc__list_empty(&rig_peer(&rig, 0, 1)->watches));
+	ck_assert(!ripc__list_empty(&rig_peer(&rig, 0, 1)->lists->watches));
 	ripc__sim_kill_context(rig.net, rig.ctx[1], true);
 	rig.ctx[1] = NULL;
 	rig_run(&rig, 10000);
@@ -122,7 +122,7 @@ START_TEST(watch__holder_refuses_once)
 	OK(ripc_watch(rig.s[0], RIG_ID(1)));
 	rig_run(&rig, 3000);
 	rig_expect_none(&rig, 0);
-	ck_assert(!ripc__list_empty(&rig_peer(&rig, 0, 1)->watches));
+	ck_assert(!ripc__list_empty(&rig_peer(&rig, 0, 1)->lists->watches));
 }
 END_TEST
 
@@ -184,7 +184,7 @@ START_TEST(watch__ends)
 	OK(ripc_unwatch(rig.s[0], RIG_ID(1)));
 	OK(ripc_unwatch(rig.s[0], RIG_ID(2)));
 	OK(ripc_service_unregister(watcher));
-	ck_assert(ripc__list_empty(&rig_peer(&rig, 0, 1)->watches));
+	ck_assert(ripc__list_empty(&rig_peer(&rig, 0, 1)->lists->watches));
 	OK(ripc_service_unregister(rig.s[1]));
 	rig.s[1] = NULL;
 	rig_run(&rig, 1000);

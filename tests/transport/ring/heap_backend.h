@@ -156,7 +156,7 @@ static void heap_release(struct ripc__ep *base)
 	if (ep->peer) {
 		if (ep->peer->ep.state == RIPC__EP_CONNECTING)
 			ripc__ring_ep_fail(&ep->peer->ep, -ECONNRESET, "the peer is gone");
-		ep->peer->ep.lost_reason = "the peer is gone";
+		ripc__ring_ep_lost(&ep->peer->ep, "the peer is gone");
 		ep->peer->peer = NULL;
 	}
 	if (--ep->memory->refs)

@@ -127,7 +127,9 @@ START_TEST(hostile__corrupts_segment)
 	for (int i = 0; i < 20000 && w.ea->state == RIPC__EP_OPEN; i++) {
 		struct ripc__event ev[8] = {{0}};
 		uint64_t r = test_random(&rng), deadline = UINT64_MAX;
-		size_t at = r % 3 ? r / 8 % 8192 : r / 8 % (shm_ep(w.eb)->outbox.len / 8);
+		size_t at =
+			r % 3 ? r / 8 % 8192
+			      : r / 8 % (ripc__ring_segment_len(&shm_ep(w.eb)->ep.ring.layout) / 8);
 		unsigned n;
 
 		iov.iov_len = r >> 32 & 2047;
@@ -136,7 +138,7 @@ START_TEST(hostile__corrupts_segment)
 			r = test_random(&rng);
 			if (r & 1)
 				r &= 0xff0f00ff00ffffff;
-			memcpy(shm_ep(w.eb)->outbox.base + 8 * at, &r, 8);
+			memcpy(shm_ep(w.eb)->outbox + 8 * at, &r, 8);
 		}
 		n = OPS->progress(tr_of(w.a), ev, 8, 1, &deadline);
 		for (unsigned k = 0; k < n; k++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "resolver/table.h"
+#include "base/table.h"
 
 #include "base/hash.h"
 
@@ -8,19 +8,24 @@
 void ripc__table_init(struct ripc__table *table, uint64_t secret)
 {
 	*table = (struct ripc__table){.nbuckets = 1, .secret = secret};
-	table->buckets = &table->inline_bucket;
 }
 
 void ripc__table_fini(struct ripc__table *table)
 {
-	if (table->buckets != &table->inline_bucket)
+	if (table->nbuckets > 1)
 		free(table->buckets);
 	ripc__table_init(table, table->secret);
 }
 
+/* All buckets, nbuckets of them. */
+static struct ripc__node **buckets(const struct ripc__table *table)
+{
+	return table->nbuckets > 1 ? table->buckets : (struct ripc__node **)&table->only;
+}
+
 static struct ripc__node **bucket(const struct ripc__table *table, uint64_t id)
 {
-	return &table->buckets[ripc__mix64(id ^ table->secret) & (table->nbuckets - 1)];
+	return &buckets(table)[ripc__mix64(id ^ table->secret) & (table->nbuckets - 1)];
 }
 
 struct ripc__node *ripc__table_find(const struct ripc__table *table, uint64_t id)
@@ -32,7 +37,7 @@ struct ripc__node *ripc__table_find(const struct ripc__table *table, uint64_t id
 	return node;
 }
 
-static void resize(struct ripc__table *table, size_t nbuckets)
+static void resize(struct ripc__table *table, uint32_t nbuckets)
 {
 	struct ripc__table wider = *table;
 
@@ -40,8 +45,8 @@ static void resize(struct ripc__table *table, size_t nbuckets)
 	wider.buckets = calloc(nbuckets, sizeof(*wider.buckets));
 	if (!wider.buckets)
 		return;
-	for (size_t i = 0; i < table->nbuckets; i++) {
-		for (struct ripc__node *node = table->buckets[i], *next; node; node = next) {
+	for (uint32_t i = 0; i < table->nbuckets; i++) {
+		for (struct ripc__node *node = buckets(table)[i], *next; node; node = next) {
 			struct ripc__node **b = bucket(&wider, node->id);
 
 			next = node->next;
@@ -49,7 +54,7 @@ static void resize(struct ripc__table *table, size_t nbuckets)
 			*b = node;
 		}
 	}
-	if (table->buckets != &table->inline_bucket)
+	if (table->nbuckets > 1)
 		free(table->buckets);
 	*table = wider;
 }
@@ -79,8 +84,8 @@ void ripc__table_remove(struct ripc__table *table, struct ripc__node *node)
 void ripc__table_each(struct ripc__table *table, void (*fn)(struct ripc__node *node, void *arg),
 		      void *arg)
 {
-	for (size_t i = 0; i < table->nbuckets; i++) {
-		for (struct ripc__node *node = table->buckets[i], *next; node; node = next) {
+	for (uint32_t i = 0; i < table->nbuckets; i++) {
+		for (struct ripc__node *node = buckets(table)[i], *next; node; node = next) {
 			next = node->next;
 			fn(node, arg);
 		}

@@ -3,8 +3,8 @@
  * A hash table from 64-bit ids to nodes embedded in their owners. Grows and shrinks with its
  * contents.
  */
-#ifndef RIPC_RESOLVER_TABLE_H
-#define RIPC_RESOLVER_TABLE_H
+#ifndef RIPC_BASE_TABLE_H
+#define RIPC_BASE_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,23 +16,36 @@ struct ripc__node {
 };
 
 struct ripc__table {
-	struct ripc__node **buckets; /* nbuckets of them; &one while there is only one */
-	struct ripc__node *inline_bucket;
-	size_t nbuckets; /* power of two */
-	size_t count;    /* nodes held */
-	uint64_t secret; /* seeds the hash, so that a peer cannot choose ids that collide */
+	union {
+		struct ripc__node **buckets; /* nbuckets of them, if these are more than one */
+		struct ripc__node *only;     /* the only bucket */
+	};
+	uint32_t nbuckets; /* power of two */
+	uint32_t count;    /* nodes held */
+	uint64_t secret;   /* seeds the hash, so that a peer cannot choose ids that collide */
 };
 
-/* The table must stay in place from now on. */
 void ripc__table_init(struct ripc__table *table, uint64_t secret);
 
 /* Frees the table's own memory; the nodes are the caller's. */
 void ripc__table_fini(struct ripc__table *table);
 
+/* Return: a node with this id, or NULL. */
 struct ripc__node *ripc__table_find(const struct ripc__table *table, uint64_t id);
 
+/* Return: another node with the same id, or NULL. */
+static inline struct ripc__node *ripc__table_next(const struct ripc__node *node)
+{
+	uint64_t id = node->id;
+	struct ripc__node *next = node->next;
+
+	while (next && next->id != id)
+		next = next->next;
+	return next;
+}
+
 /*
- * node->id must not be in the table. Never fails: without memory to grow, look-ups become slower.
+ * Other nodes may have the same id. Never fails: without memory to grow, look-ups become slower.
  */
 void ripc__table_add(struct ripc__table *table, struct ripc__node *node);
 

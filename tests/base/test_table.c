@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "harness.h"
-#include "resolver/table.h"
+#include "base/table.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -72,6 +72,22 @@ START_TEST(each__visits_every_node_once)
 }
 END_TEST
 
+START_TEST(next__finds_all_of_an_id)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		nodes[i].id = i % 100;
+		ripc__table_add(&table, &nodes[i]);
+	}
+	for (struct ripc__node *n = ripc__table_find(&table, 7); n; n = ripc__table_next(n)) {
+		ck_assert_uint_eq(n->id, 7);
+		found++;
+	}
+	ck_assert_uint_eq(found, 10);
+}
+END_TEST
+
 /* With different secrets the same ids lie differently: nobody outside can make them collide. */
 START_TEST(secret__spreads_buckets)
 {
@@ -96,7 +112,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("resolver/table");
+	Suite *suite = suite_create("base/table");
 	TCase *tc = tcase_create("table");
 
 	test_seed();
@@ -105,7 +121,8 @@ int main(void)
 	tcase_add_test(tc, find__empty_table);
 	tcase_add_test(tc, add__grows_and_remove__shrinks);
 	tcase_add_test(tc, each__visits_every_node_once);
+	tcase_add_test(tc, next__finds_all_of_an_id);
 	tcase_add_test(tc, secret__spreads_buckets);
 	suite_add_tcase(suite, tc);
-	return test_main("resolver/table", suite);
+	return test_main("base/table", suite);
 }
