@@ -136,6 +136,7 @@ struct ripc__local_return {
 struct ripc__memory {
 	struct ripc__region **regions; /* sorted by base, without overlap */
 	size_t nregions, regions_cap;
+	struct ripc__region *found; /* the last one that was looked up; or NULL */
 	struct ripc__list classes[RIPC__CLASS_MAX + 1]; /* free buffers */
 	struct ripc__list shared[RIPC__CLASS_MAX + 1];  /* free buffers with a descriptor */
 	/* instance of the peer that got the last long message out of a buffer of the class */
