@@ -205,16 +205,6 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
 void ripc__pool_trim(struct ripc *ctx, uint64_t limit);
 
 /*
- * Detaches a buffer of the application from memory that was exported: later writes go to private
- * pages at the same address. Return: 0, or -ENOMEM and nothing changed.
- */
-int ripc__pool_detach(struct ripc *ctx, struct ripc__region *region);
-/*
- * Makes a detached buffer that is about to be sent whole exportable again, by a copy without the
- * lock. Out of memory: nothing changes.
- */
-void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *region);
-/*
  * ripc__region_import() adds a mapping of a peer's buffer as a region (NULL: out of memory);
  * ripc__region_unmap() removes and unmaps it.
  */

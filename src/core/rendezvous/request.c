@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/request.h"
 #include "core/memory/bounce.h"
+#include "core/memory/detach.h"
 #include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
