@@ -7,7 +7,8 @@
 # neither on the load of the machine nor on the kernel. Prints a Markdown table.
 #
 # usage: bench/layers.sh [BUILD_DIR [BYTES [COUNT]]]     (default: the current directory, 64, 2000)
-#   KIND=reliable        reliable short messages; KIND=call: calls
+#   KIND=reliable        reliable short messages; KIND=call: calls; KIND=mapped: long messages of
+#                        1 MiB in place, with TRANSPORTS=shm
 #   FUNCTIONS=20         also lists the 20 functions with the most instructions
 #   TRANSPORTS="ib ..."  other transports than shm and iwarp/soft, which use the loopback. In a
 #                        guest of the lab contexts sometimes wait for their device: counts are a few

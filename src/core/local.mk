@@ -19,14 +19,17 @@ libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/control.
 libripc_internal_la_SOURCES += src/core/watch/watch.c src/core/watch/watch.h
 libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c src/core/rendezvous/dedup.h \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
+	src/core/rendezvous/delivery.c src/core/rendezvous/delivery.h \
 	src/core/rendezvous/replenish.c src/core/rendezvous/replenish.h \
 	src/core/memory/standing.c src/core/memory/standing.h \
 	src/core/rendezvous/receive.c src/core/rendezvous/receive.h \
 	src/core/rendezvous/receiver.c src/core/rendezvous/receiver.h \
 	src/core/rendezvous/request.c src/core/rendezvous/request.h \
+	src/core/rendezvous/request_refs.c src/core/rendezvous/request_refs.h \
 	src/core/rendezvous/selection.c src/core/rendezvous/selection.h \
 	src/core/rendezvous/sender.c src/core/rendezvous/sender.h
-libripc_internal_la_SOURCES += src/core/reliable/receiver.c src/core/reliable/reliable.h \
+libripc_internal_la_SOURCES += src/core/reliable/message.c src/core/reliable/message.h \
+	src/core/reliable/receiver.c src/core/reliable/reliable.h \
 	src/core/reliable/sender.c
 libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coordinator.h \
 	src/core/group/group.c src/core/group/group.h src/core/group/local_member.c \
@@ -47,6 +50,8 @@ libripc_internal_la_SOURCES += src/core/peer/attempt.c src/core/peer/attempt.h \
 	src/core/peer/replay.c src/core/peer/replay.h
 libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/bounce.c \
 	src/core/memory/bounce.h src/core/memory/buffer.h src/core/memory/cached_mr.c \
+	src/core/memory/detach.c src/core/memory/detach.h \
+	src/core/memory/late_ref.c src/core/memory/late_ref.h \
 	src/core/memory/export.c src/core/memory/import.c src/core/memory/local_returns.c \
 	src/core/memory/mapped.h src/core/memory/memory.c src/core/memory/memory_object.c \
 	src/core/memory/memory_object.h src/core/memory/message.c src/core/memory/message.h \

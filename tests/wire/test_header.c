@@ -600,7 +600,7 @@ START_TEST(decode__random_bytes)
 }
 END_TEST
 
-static const struct ripc__header_context last = {true, 0x0102030405060708u, 0x1112131415161718u};
+static const struct ripc__header_context last = {0x0102030405060708u, 0x1112131415161718u};
 
 START_TEST(elided_decode__round_trip)
 {

@@ -3,6 +3,7 @@
 #include "core/group/group.h"
 #include "core/memory/bounce.h"
 #include "core/memory/buffer.h"
+#include "core/memory/late_ref.h"
 #include "core/memory/mapped.h"
 #include "core/memory/standing.h"
 #include "core/memory/message.h"
@@ -17,6 +18,7 @@
 #include "core/peer/peer.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/rendezvous/receiver.h"
+#include "core/rendezvous/request_refs.h"
 #include "core/rendezvous/sender.h"
 #include "core/reliable/reliable.h"
 
@@ -156,6 +158,7 @@ static void lane_closed(struct ripc__lane *lane)
 	ripc__bounces_lane_gone(lane);
 	ripc__standing_lane_gone(lane);
 	ripc__exports_lane_gone(lane);
+	ripc__late_refs_lane_gone(lane);
 	ripc__imports_lane_gone(lane);
 	ripc__messages_lane_closed(lane);
 	ripc__rndvs_lane_closed(lane);

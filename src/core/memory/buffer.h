@@ -136,6 +136,7 @@ struct ripc__local_return {
 struct ripc__memory {
 	struct ripc__region **regions; /* sorted by base, without overlap */
 	size_t nregions, regions_cap;
+	struct ripc__region *found; /* the last one that was looked up; or NULL */
 	struct ripc__list classes[RIPC__CLASS_MAX + 1]; /* free buffers */
 	struct ripc__list shared[RIPC__CLASS_MAX + 1];  /* free buffers with a descriptor */
 	/* instance of the peer that got the last long message out of a buffer of the class */
@@ -203,16 +204,6 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
 /* Frees idle buffers, the least recently used first, until at most limit bytes remain. */
 void ripc__pool_trim(struct ripc *ctx, uint64_t limit);
 
-/*
- * Detaches a buffer of the application from memory that was exported: later writes go to private
- * pages at the same address. Return: 0, or -ENOMEM and nothing changed.
- */
-int ripc__pool_detach(struct ripc *ctx, struct ripc__region *region);
-/*
- * Makes a detached buffer that is about to be sent whole exportable again, by a copy without the
- * lock. Out of memory: nothing changes.
- */
-void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *region);
 /*
  * ripc__region_import() adds a mapping of a peer's buffer as a region (NULL: out of memory);
  * ripc__region_unmap() removes and unmaps it.

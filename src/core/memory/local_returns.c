@@ -11,7 +11,7 @@
 #include "core/memory/standing.h"
 #include "core/memory/ops.h"
 #include "core/progress/context.h"
-#include "core/memory/mapped.h"
+#include "core/memory/detach.h"
 #include "core/peer/lane.h"
 #include "core/service/service.h"
 #include "core/memory/bounce.h"

@@ -77,16 +77,6 @@ struct ripc__export_ref {
 	size_t len;
 };
 
-/* An item that a peer reads in place after its request has ended. Counted in region->sends. */
-struct ripc__late_ref {
-	struct ripc__list link; /* in lane->late_refs */
-	struct ripc__lane *lane;
-	struct ripc__region *region;
-	uint64_t request;
-	unsigned item;
-	size_t len;
-};
-
 /* An item of a received message that lies in an import. */
 struct ripc__import_ref {
 	struct ripc__list link; /* in region->import_refs, or in memory->free_import_refs */
@@ -102,16 +92,6 @@ struct ripc__import_ref {
 
 /* Resets the export state: the buffer has a new owner. */
 void ripc__export_reset(struct ripc__region *region);
-/*
- * Call before an item in a region is sent over the lane by any protocol. seq: number of its
- * message. On return no other peer sees new data of the region.
- */
-void ripc__export_track(struct ripc__lane *lane, struct ripc__region *region, uint64_t seq);
-/*
- * Call before items are sent: reattaches their buffers if needed. Lock held, and released
- * meanwhile: the caller has entered the service, which may be closed on return.
- */
-void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned nitems);
 /* Whether an item of len bytes in the region is for the peer of the lane to map, not to copy. */
 bool ripc__export_applies(const struct ripc__lane *lane, const struct ripc__region *region,
 			  size_t len);
@@ -131,6 +111,8 @@ void ripc__export_ref_begin(struct ripc__export_ref *ref, struct ripc__export_re
 			    struct ripc__lane *lane, struct ripc__region *region);
 /* The peer released the item, or the message has ended. Ignored if there is no reference. */
 void ripc__export_ref_end(struct ripc__export_ref *ref);
+/* The reference ends before its request, which the timer completes, outside this call. */
+void ripc__export_ref_end_early(struct ripc *ctx, struct ripc__export_ref *ref);
 /* Time that a peer may hold a reference to so many bytes before they are detached. */
 uint64_t ripc__export_ref_max_ns(uint64_t bytes);
 /* A reference expired: the service gets references less often. */
@@ -143,21 +125,9 @@ bool ripc__export_mapped_by(const struct ripc__region *region, const uint8_t *in
 void ripc__export_ahead(struct ripc__lane *lane, struct ripc__region *region);
 /* Whether the buffer of the application is used for one message after another. */
 bool ripc__export_reused(const struct ripc__region *region);
-/*
- * Ends the references to a region: the application may write to it, or it is the receiver of data.
- * Peers keep what they read. Return: 0, or -ENOMEM and nothing changed.
- */
-int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region);
-/*
- * Turns the references to a region into late references: it is not used again before they end. refs
- * are those of a request that the caller ends. Out of memory: nothing changes.
- */
-void ripc__refs_outlive_request(struct ripc__region *region, struct ripc__export_refs *refs);
-/* The peer has released an item of an ended request. lost: another process may still read it. */
-void ripc__late_ref_release(struct ripc__lane *lane, uint64_t request, uint64_t item, bool lost);
 /* Sends UNMAP to the peers. */
 void ripc__exports_drop(struct ripc__region *region);
-/* The lane is closed. Late references end; references end with their requests. */
+/* The lane is closed. References end with their requests. */
 void ripc__exports_lane_gone(struct ripc__lane *lane);
 
 /* ---- receiver ---- */

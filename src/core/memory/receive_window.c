@@ -2,7 +2,7 @@
 /* Receive windows: memory set aside as the target of incoming long items. Contract in buffer.h. */
 #include "core/memory/buffer.h"
 #include "core/progress/context.h"
-#include "core/memory/mapped.h"
+#include "core/memory/detach.h"
 #include "core/service/service.h"
 
 #include <stdlib.h>

@@ -26,10 +26,17 @@ struct ripc__region *ripc__memory_find_cap(struct ripc *ctx, const void *ptr)
 {
 	struct ripc__memory *m = ctx->memory;
 	const uint8_t *p = ptr;
-	size_t i = region_above(m, p);
-	struct ripc__region *r = i ? m->regions[i - 1] : NULL;
+	struct ripc__region *r = m->found;
+	size_t i;
 
-	return r && (size_t)(p - r->base) < ripc__region_size(r) ? r : NULL;
+	/* Sending one message asks for the same region more than once. */
+	if (r && (size_t)(p - r->base) < ripc__region_size(r))
+		return r;
+	i = region_above(m, p);
+	r = i ? m->regions[i - 1] : NULL;
+	if (!r || (size_t)(p - r->base) >= ripc__region_size(r))
+		return NULL;
+	return m->found = r;
 }
 
 struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *ptr, size_t len)
@@ -65,6 +72,8 @@ void ripc__regions_remove(struct ripc *ctx, struct ripc__region *r)
 	struct ripc__memory *m = ctx->memory;
 	size_t i = region_above(m, r->base) - 1;
 
+	if (m->found == r)
+		m->found = NULL;
 	memmove(m->regions + i, m->regions + i + 1, (m->nregions - i - 1) * sizeof(*m->regions));
 	m->nregions--;
 	if (m->regions_cap > 64 && m->nregions < m->regions_cap / 4) {

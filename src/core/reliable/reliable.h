@@ -25,14 +25,13 @@
 
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
+#include "core/reliable/message.h"
 
 /* Limits of the messages to one peer that are not acknowledged. */
 #define RIPC__RELIABLE_WINDOW       1024
 #define RIPC__RELIABLE_WINDOW_BYTES (256 * 1024)
 /* The receiver acknowledges after a quarter of the window, or after this time. */
 #define RIPC__RELIABLE_ACK_NS RIPC__MS
-
-struct ripc__reliable_msg;
 
 /* The origin of a message, which learns its end. */
 struct ripc__reliable_owner {
@@ -55,25 +54,6 @@ struct ripc__reliable_owner {
 	bool waits;
 };
 
-/* A message and its copy. */
-struct ripc__reliable_msg {
-	struct ripc__list link; /* in the peer's unacked or in dest->reliable_pending */
-	struct ripc__reliable_owner *owner;
-	struct ripc__dest *dest; /* pinned while the message is in a list */
-	uint64_t order;          /* of the messages to one destination */
-	uint64_t number;         /* at the peer; 0: not posted, or not delivered there */
-	uint32_t len;            /* bytes of the message */
-	uint8_t bytes[];         /* the message as SHORT */
-};
-
-/*
- * Builds a message. call: with RIPC__F_CALL or RIPC__F_REPLY in flags; else NULL. Return: NULL: out
- * of memory.
- */
-struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
-					      uint64_t source, const struct ripc__call_words *call,
-					      const struct iovec *items, unsigned nitems);
-void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m);
 /*
  * Posts a new message over the lane of d's peer, which is up. Return: 0: the owner learns its end;
  * -EAGAIN: no credit, no room, or earlier messages wait; d->waitq is woken; -ENOMEM; -EMSGSIZE; or

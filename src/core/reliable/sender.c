@@ -8,71 +8,6 @@
 #include <stdlib.h>
 #include <sys/cdefs.h>
 
-/* The memory of up to FREE_MAX copies of up to SMALL_LEN bytes is kept for reuse. */
-#define SMALL_LEN 256
-#define FREE_MAX  2048
-
-/* ---- messages ---- */
-
-static inline struct ripc__reliable_msg *msg_alloc(struct ripc *ctx, size_t len)
-{
-	struct ripc__reliable_msg *m = ctx->reliable_free;
-
-	if (RIPC__LIKELY(len <= SMALL_LEN && m)) {
-		ctx->reliable_free = (struct ripc__reliable_msg *)(void *)m->owner;
-		ctx->reliable_nfree--;
-	} else {
-		m = malloc(sizeof(*m) + (len < SMALL_LEN ? SMALL_LEN : len));
-		if (!m)
-			return NULL;
-		ripc__list_init(&m->link);
-	}
-	m->order = ctx->requests_started++;
-	m->len = (uint32_t)len;
-	return m;
-}
-
-struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
-					      uint64_t source, const struct ripc__call_words *call,
-					      const struct iovec *items, unsigned nitems)
-{
-	size_t len = RIPC__HEADER_LEN + ripc__call_len(flags) + nitems * 4u;
-	struct ripc__reliable_msg *m;
-	uint8_t *p;
-
-	for (unsigned i = 0; i < nitems; i++)
-		len += items[i].iov_len;
-	m = msg_alloc(ctx, len);
-	if (!m)
-		return NULL;
-	m->dest = NULL;
-	m->number = 0;
-	p = ripc__header_put(m->bytes, RIPC__SHORT, (uint16_t)(RIPC__F_RELIABLE | flags),
-			     (uint16_t)nitems, 0, dest, source);
-	for (unsigned i = 0; i < nitems; i++, p += 4)
-		ripc__put_le32(p, (uint32_t)items[i].iov_len);
-	p = ripc__call_put(p, flags, call);
-	for (unsigned i = 0; i < nitems; i++) {
-		if (items[i].iov_len)
-			memcpy(p, items[i].iov_base, items[i].iov_len);
-		p += items[i].iov_len;
-	}
-	return m;
-}
-
-void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m)
-{
-	if (m->len > SMALL_LEN || ctx->reliable_nfree >= FREE_MAX) {
-		free(m);
-		return;
-	}
-	m->owner = (struct ripc__reliable_owner *)(void *)ctx->reliable_free;
-	ctx->reliable_free = m;
-	ctx->reliable_nfree++;
-}
-
-/* ---- sending ---- */
-
 struct ripc__reliable *ripc__reliable_of(struct ripc *ctx, struct ripc__peer *p)
 {
 	struct ripc__reliable *rel = p->reliable;
@@ -262,7 +197,7 @@ static __always_inline struct ripc__reliable_msg *send_item(struct ripc__dest *d
 	flags |= RIPC__F_RELIABLE;
 	if (RIPC__UNLIKELY(!may_send_now(d, rel, len)))
 		return NULL;
-	m = msg_alloc(lane->ctx, len);
+	m = ripc__reliable_alloc(lane->ctx, len);
 	if (RIPC__UNLIKELY(!m))
 		return NULL;
 	if (RIPC__UNLIKELY((owner->before_post && owner->before_post(owner, &call->word, lane)) ||
@@ -644,10 +579,5 @@ void ripc__reliable_close(struct ripc *ctx)
 			free(ripc__list_entry(n, struct ripc__reliable_msg, link));
 		}
 	}
-	while (ctx->reliable_free) {
-		struct ripc__reliable_msg *m = ctx->reliable_free;
-
-		ctx->reliable_free = (struct ripc__reliable_msg *)(void *)m->owner;
-		free(m);
-	}
+	ripc__reliable_memory_free(ctx);
 }

@@ -9,6 +9,7 @@
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/dedup.h"
+#include "core/rendezvous/delivery.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/replenish.h"
 #include "core/service/service.h"

@@ -108,14 +108,12 @@ struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id);
 bool ripc__rndv_item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it);
 /* Allocates memory for one item. Return: false: out of memory. */
 bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it);
-/* All items have arrived: delivers the message after those before it. */
-void ripc__rndv_ready(struct ripc__rndv *r);
+/* Deregisters the memory of one item: remote access and the registration of our reads. */
+void ripc__rndv_item_unregister(struct ripc__rndv *r, struct ripc__rndv_item *it);
+/* Its bytes are not on their way to the service any more. */
+void ripc__rndv_uncount_bytes(struct ripc__rndv *r);
 /* Frees the memory of items that are not delivered. No read is posted and no grant is open. */
 void ripc__rndv_release(struct ripc__rndv *r);
-/* Drops a message, and sends status to the peer unless it is 0. No read is posted. */
-void ripc__rndv_drop(struct ripc__rndv *r, int status);
-/* As ripc__rndv_drop(), after the posted reads and the granted writes have ended. */
-void ripc__rndv_fail(struct ripc__rndv *r, int status);
 
 /* The lane has credit and room: posts the work of its long messages, in order. */
 void ripc__rndvs_post(struct ripc__lane *lane);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/request.h"
 #include "core/memory/bounce.h"
+#include "core/memory/detach.h"
 #include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
@@ -38,16 +39,22 @@ void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems
 }
 
 /*
- * Memory that was freed to the pool may belong to another user; memory behind a buffer does not
- * belong to the application.
+ * Sets up the items. Memory that was freed to the pool may belong to another user; memory behind a
+ * buffer does not belong to the application. Return: 0, or -EINVAL, explained.
  */
-static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned nitems,
-			bool free_items)
+static int init_items(struct ripc *ctx, struct ripc__request_item *to, const struct iovec *items,
+		      unsigned nitems, bool free_items)
 {
+	memset(to, 0, nitems * sizeof(*to));
 	for (unsigned i = 0; i < nitems; i++) {
 		struct ripc__region *r =
 			items[i].iov_len ? ripc__memory_find_cap(ctx, items[i].iov_base) : NULL;
+		bool inside = r && ripc__region_contains(r, items[i].iov_base, items[i].iov_len);
 
+		ripc__list_init(&to[i].ref.link);
+		to[i].base = items[i].iov_base;
+		to[i].len = items[i].iov_len;
+		to[i].region = inside ? r : NULL;
 		if (free_items && items[i].iov_len &&
 		    (!r || r->state != RIPC__REGION_APP || r->pins))
 			return ripc__fail(-EINVAL,
@@ -59,7 +66,7 @@ static int check_memory(struct ripc *ctx, const struct iovec *items, unsigned ni
 		if (r->state == RIPC__REGION_FREE || r->free_pending)
 			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
 					  items[i].iov_base);
-		if (!ripc__region_contains(r, items[i].iov_base, items[i].iov_len))
+		if (!inside)
 			return ripc__fail(-EINVAL,
 					  "item %u: %zu bytes at %p reach beyond the buffer of %zu "
 					  "bytes at %p",
@@ -102,8 +109,7 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 		.nitems = nitems,
 		.free_items = o && o->flags & RIPC_FREE_ITEMS,
 	};
-	memset(r->items, 0, nitems * sizeof(r->items[0]));
-	rc = check_memory(ctx, items, nitems, r->free_items);
+	rc = init_items(ctx, r->items, items, nitems, r->free_items);
 	if (!rc)
 		rc = ripc__local_returns_add(s, o, ext ? ext->call : 0, r->returns);
 	if (rc) {
@@ -124,16 +130,9 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	ripc__list_init(&r->peer_link);
 	ripc__waitq_init(&r->waitq);
 	ripc__completion_init(&r->completion, RIPC_COMPLETION_REQUEST);
-	for (unsigned i = 0; i < nitems; i++) {
-		struct ripc__request_item *it = &r->items[i];
-
-		ripc__list_init(&it->ref.link);
-		it->base = items[i].iov_base;
-		it->len = items[i].iov_len;
-		it->region = it->len ? ripc__memory_find(ctx, it->base, it->len) : NULL;
-		if (it->region)
-			it->region->sends++;
-	}
+	for (unsigned i = 0; i < nitems; i++)
+		if (r->items[i].region)
+			r->items[i].region->sends++;
 	d->users++;
 	s->nrequests++;
 	ctx->long_inflight++;

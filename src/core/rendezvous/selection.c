@@ -3,6 +3,7 @@
 #include "core/rendezvous/delayed_ack.h"
 #include "core/memory/buffer.h"
 #include "base/copy.h"
+#include "core/memory/detach.h"
 #include "core/memory/mapped.h"
 #include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/sender.h"
 #include "core/rendezvous/delayed_ack.h"
+#include "core/rendezvous/request_refs.h"
 #include "core/memory/buffer.h"
 #include "base/copy.h"
-#include "core/memory/mapped.h"
+#include "core/memory/detach.h"
+#include "core/memory/late_ref.h"
 #include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_post.h"
@@ -219,14 +221,7 @@ static int write_and_send(struct ripc_request *r)
 	r->resent = r->was_sent;
 	r->was_sent = true;
 	ripc__list_del(&r->link);
-	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].how == RIPC__HOW_MAPPED) {
-			r->items[i].ref.request = r->id;
-			r->items[i].ref.item = i;
-			r->items[i].ref.len = r->items[i].len;
-			ripc__export_ref_begin(&r->items[i].ref, &r->refs, r->lane,
-					       r->items[i].region);
-		}
+	ripc__request_refs_begin(r);
 	return 0;
 }
 
@@ -348,8 +343,7 @@ static int ack_status_of(int status)
 	}
 }
 
-/* The ACK has arrived and no write is posted. */
-static void conclude(struct ripc_request *r)
+void ripc__request_conclude(struct ripc_request *r)
 {
 	struct ripc__lane *lane = r->lane;
 	char text[160];
@@ -384,24 +378,15 @@ static void conclude(struct ripc_request *r)
 		ripc__lane_flush(lane);
 }
 
-/* Unexports the items that the peer still reads. Return: whether all could be unexported. */
-static bool unexport_items(struct ripc_request *r)
-{
-	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].ref.lane && ripc__region_unexport(r->ctx, r->items[i].region))
-			return false;
-	return true;
-}
-
 /* The ACK has arrived: ends the request if no write and no export remains. */
 static void conclude_if_idle(struct ripc_request *r)
 {
 	if (r->writes)
 		return;
 	if (r->refs.count && r->cancelling)
-		unexport_items(r);
+		ripc__request_unexport(r);
 	if (!r->refs.count)
-		conclude(r);
+		ripc__request_conclude(r);
 }
 
 void ripc__request_write_done(struct ripc_request *r, int status)
@@ -423,7 +408,7 @@ void ripc__request_write_done(struct ripc_request *r, int status)
 		ripc__request_done(r, -ECANCELED, "withdrawn");
 }
 
-static struct ripc_request *request_find(struct ripc__peer *p, uint64_t id)
+struct ripc_request *ripc__request_find(struct ripc__peer *p, uint64_t id)
 {
 	struct ripc__list *n;
 
@@ -434,102 +419,6 @@ static struct ripc_request *request_find(struct ripc__peer *p, uint64_t id)
 			return r->id == id ? r : NULL;
 	}
 	return NULL;
-}
-
-/*
- * A service receives messages in order, so an exported one may wait behind others. Its time begins
- * when the receiver last released one of those.
- */
-static void restart_ref_timers(const struct ripc_request *r)
-{
-	for (struct ripc__list *n = r->peer_link.next; n != &r->peer->lists->requests;
-	     n = n->next) {
-		struct ripc_request *q = ripc__list_entry(n, struct ripc_request, peer_link);
-		uint64_t end = r->ctx->now_ns + ripc__export_ref_max_ns(q->bytes);
-
-		/* 0: it was unexported together with others. */
-		if (q->lane == r->lane && q->credit == r->credit && q->refs.count &&
-		    q->refs.deadline_ns && q->refs.deadline_ns < end)
-			q->refs.deadline_ns = end;
-	}
-}
-
-void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t item)
-{
-	struct ripc_request *r = request_find(lane->peer, id);
-	bool lost = item & RIPC__RELEASE_LOST;
-
-	item &= ~RIPC__RELEASE_LOST;
-	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].ref.lane) {
-		ripc__late_ref_release(lane, id, item, lost);
-		return;
-	}
-	if (lost) {
-		r->items[item].region->tainted = true;
-		/* Without memory, the timer tries again. */
-		if (r->items[item].region->state != RIPC__REGION_IMPORTED &&
-		    ripc__region_unexport(r->ctx, r->items[item].region))
-			return;
-	}
-	ripc__export_ref_end(&r->items[item].ref);
-	restart_ref_timers(r);
-	if (!r->acked || r->refs.count || r->writes)
-		return;
-	r->credit->export_backoff = 0;
-	conclude(r);
-}
-
-/* Return: a request whose time is over, or NULL. */
-static struct ripc_request *next_due(struct ripc__lane *lane)
-{
-	struct ripc__list *n;
-
-	lane->ref_round++;
-	ripc__list_for_each (n, &lane->peer->lists->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-		uint64_t end;
-
-		if (r->lane != lane)
-			continue;
-		if (!r->acked && r->credit)
-			r->credit->unacked_round = lane->ref_round;
-		if (!r->acked || r->writes || r->refs.deadline_ns == RIPC__NEVER)
-			continue;
-		end = r->refs.deadline_ns;
-		/* Earlier requests come first. */
-		if (end && r->refs.count && r->credit->unacked_round == lane->ref_round)
-			end = r->refs.deadline_ns =
-				lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
-		if (lane->ctx->now_ns >= end)
-			return r;
-		ripc__timer_at(lane->ctx, end);
-	}
-	return NULL;
-}
-
-/* Whether the peer still reads a buffer that the application uses for each message. */
-static bool reused_item_is_kept(const struct ripc_request *r)
-{
-	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].ref.lane && ripc__export_reused(r->items[i].region))
-			return true;
-	return false;
-}
-
-void ripc__requests_timer(struct ripc__lane *lane)
-{
-	struct ripc_request *r;
-
-	while (lane->state == RIPC__LANE_UP && (r = next_due(lane))) {
-		if (reused_item_is_kept(r))
-			ripc__export_back_off(r->ctx, r->credit);
-		if (!unexport_items(r)) {
-			/* No error: the copy takes longer. */
-			r->refs.deadline_ns = lane->ctx->now_ns + 10 * RIPC__MS;
-			continue;
-		}
-		conclude(r);
-	}
 }
 
 /* The standing buffers that it was written into may be used again. */
@@ -547,7 +436,7 @@ static void release_standing(struct ripc_request *r)
 
 void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, bool kept)
 {
-	struct ripc_request *r = request_find(lane->peer, word & ~RIPC__ACK_REUSABLE);
+	struct ripc_request *r = ripc__request_find(lane->peer, word & ~RIPC__ACK_REUSABLE);
 
 	if (!r || r->lane != lane || r->acked ||
 	    (r->state != RIPC__REQUEST_SENT && r->state != RIPC__REQUEST_GRANTED))
@@ -556,24 +445,13 @@ void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, boo
 	r->ack_status = ack_status_of(status);
 	if (word & RIPC__ACK_REUSABLE)
 		release_standing(r);
-	for (unsigned i = 0; i < r->nitems && (r->ack_status || !kept); i++)
-		ripc__export_ref_end(&r->items[i].ref);
-	/* The application does not get the memory back: its receiver may keep it. */
-	for (unsigned i = 0; i < r->nitems && r->free_items && !r->ack_status; i++)
-		if (r->items[i].ref.lane)
-			ripc__refs_outlive_request(r->items[i].region, &r->refs);
-	if (r->refs.count) {
-		r->refs.deadline_ns = lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
-		ripc__timer_at(lane->ctx, r->refs.deadline_ns);
-	} else {
-		restart_ref_timers(r);
-	}
+	ripc__request_refs_acked(r, kept && !r->ack_status);
 	conclude_if_idle(r);
 }
 
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why)
 {
-	struct ripc_request *r = request_find(lane->peer, h->u[0]);
+	struct ripc_request *r = ripc__request_find(lane->peer, h->u[0]);
 	struct ripc__desc d;
 
 	/* Cancelled or ended: the ACK for CANCEL is on its way. */
@@ -602,7 +480,7 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 static void request_lane_failed(struct ripc_request *r)
 {
 	/* The peer may be alive, and its application may still read. */
-	if (!unexport_items(r))
+	if (!ripc__request_unexport(r))
 		ripc__log(RIPC_LOG_WARN,
 			  "no memory to copy items for service %llu when its lane was lost",
 			  (unsigned long long)r->dest_id);
@@ -692,8 +570,8 @@ void ripc__request_abort(struct ripc_request *r)
 	if (r->state == RIPC__REQUEST_DONE || r->cancelling)
 		return;
 	/* The message is delivered; its receiver has not released it yet. */
-	if (r->acked && r->refs.count && !r->writes && unexport_items(r)) {
-		conclude(r);
+	if (r->acked && r->refs.count && !r->writes && ripc__request_unexport(r)) {
+		ripc__request_conclude(r);
 		return;
 	}
 	if (r->state == RIPC__REQUEST_PENDING ||

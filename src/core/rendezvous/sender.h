@@ -31,11 +31,10 @@ void ripc__request_write_done(struct ripc_request *r, int status);
  * ended and are ignored.
  */
 void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, bool kept);
-void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t item);
-/*
- * Detaches items that peers have read in place for too long: copies them and ends their requests.
- */
-void ripc__requests_timer(struct ripc__lane *lane);
+/* The request of the peer by its id, or NULL. */
+struct ripc_request *ripc__request_find(struct ripc__peer *p, uint64_t id);
+/* Ends the request by its ACK, which has arrived. No write is posted, and no item is referenced. */
+void ripc__request_conclude(struct ripc_request *r);
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why);
 /*
  * The peer lost its dedup window. Requests that it may have delivered are not repeated, because it

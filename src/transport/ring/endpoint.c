@@ -376,6 +376,14 @@ int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		    const struct iovec *items, unsigned n, bool more)
 {
 	/* The fast path is open only as long as the endpoint is open and active. */
+	if (!n && head_len >= RIPC__POST_HEADER_LEN &&
+	    ripc__ring_fits_fast(&ep->ring, head_len - RIPC__POST_HEADER_LEN)) {
+		/* A control message, or a long one without inline items. */
+		ep->empty_polls = 0;
+		return ripc__ring_send_fast(&ep->ring, head, RIPC__POST_HEADER_LEN,
+					    (const uint8_t *)head + RIPC__POST_HEADER_LEN,
+					    head_len - RIPC__POST_HEADER_LEN, more);
+	}
 	if (__builtin_expect(n != 1 || !ripc__ring_fits_fast(&ep->ring, items->iov_len), 0))
 		return post_slow(ep, head, head_len, items, n, more);
 	ep->empty_polls = 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Mapped zero copy: packets on the Unix socket of a connection, each with the descriptor of a
- * memory object. All other packets there are kicks.
+ * memory object. All other packets there are kicks, but the one that doorbell.c takes.
  */
 #define _GNU_SOURCE
-#include "transport/shm/shm.h"
+#include "transport/shm/doorbell.h"
+#include "transport/shm/packet.h"
 #include "wire/bytes.h"
 
 #include <errno.h>
@@ -36,8 +37,14 @@ int ripc__shm_import(struct ripc__ep *ep, struct ripc__event *ev)
 	struct ripc__segment s = {0};
 	uint64_t len = 0;
 	int fd, flags;
-	ssize_t n = ripc__shm_receive(shm_ep(ep)->fd, &iov, 1, &fd, &flags);
+	ssize_t n;
 
+	/* A doorbell must not delay the object behind it. */
+	do
+		n = ripc__shm_receive(shm_ep(ep)->fd, &iov, 1, &fd, &flags);
+	while (n > 0 && ripc__shm_doorbell_take(shm_ep(ep), packet, (size_t)n, fd));
+	if (n == 1)
+		ripc__shm_doorbell_kicked(shm_ep(ep));
 	/* A peer must not export to us without zero copy on our side. */
 	if (n == EXPORT_LEN && ripc__get_le64(packet) == EXPORT_MAGIC && shm_of(ep)->zero_copy)
 		len = ripc__get_le64(packet + 8);

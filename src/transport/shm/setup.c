@@ -9,7 +9,8 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "transport/shm/shm.h"
+#include "transport/shm/doorbell.h"
+#include "transport/shm/packet.h"
 #include "wire/bytes.h"
 
 #include <errno.h>
@@ -44,51 +45,6 @@ struct packet {
 	size_t privlen;
 	int fd; /* the sender's segment, or -1 */
 };
-
-int ripc__shm_send(int sock, const struct iovec *iov, size_t niov, int fd)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {.bytes = {0}};
-	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = niov};
-	struct cmsghdr *c;
-
-	if (fd >= 0) {
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof(control.bytes);
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	}
-	return sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-ssize_t ripc__shm_receive(int sock, struct iovec *iov, size_t niov, int *fd, int *flags)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	/* Room for one descriptor: the padding has room for a second one. */
-	struct msghdr msg = {.msg_iov = iov,
-			     .msg_iovlen = niov,
-			     .msg_control = control.bytes,
-			     .msg_controllen = CMSG_LEN(sizeof(int))};
-	ssize_t n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-
-	*fd = -1;
-	*flags = msg.msg_flags;
-	if (n < 0)
-		return errno == EINTR ? -EAGAIN : -errno;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		    c->cmsg_len == CMSG_LEN(sizeof(int)))
-			memcpy(fd, CMSG_DATA(c), sizeof(int));
-	return n;
-}
 
 /* With a request or an answer, the peer tests whether it can read our memory. */
 static void packet_probe(const struct shm_ep *ep, struct packet *p)
@@ -168,7 +124,7 @@ static struct shm_ep *ep_new(struct shm *t, int fd, enum ripc__ep_state state)
 
 	if (!ep)
 		return NULL;
-	ep->fd = -1;
+	ep->fd = ep->doorbell = ep->peer_doorbell = -1;
 	if (t->r.polled_link)
 		ep->link = calloc(1, sizeof(*ep->link));
 	if ((t->r.polled_link ? !ep->link
@@ -206,6 +162,7 @@ static void shm_release(struct ripc__ep *base)
 	if (ep->fd >= 0)
 		close(ep->fd);
 	ep->fd = -1;
+	ripc__shm_doorbell_close(ep, false);
 }
 
 static void peer_name(const struct shm_ep *ep, char *text, size_t len)

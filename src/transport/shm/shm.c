@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The vtable of shm and ring/sim: open and close, sockets, sleeping; and the doorbell. */
+/* The vtable of shm and ring/sim: open and close, sockets, sleeping. */
 #define _GNU_SOURCE
-#include "transport/shm/shm.h"
+#include "transport/shm/doorbell.h"
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/log.h"
@@ -21,16 +21,11 @@
 #define LOST_KICK_NS      RIPC__MS /* the longest sleep where a kick may be lost */
 #define EPOLL_EVENTS      32
 
-/* ---- the doorbell, and direct reads ---- */
+/* ---- kicks, and direct reads ---- */
 
 void ripc__shm_kick(void *arg)
 {
-	struct shm_ep *ep = arg;
-	ssize_t n;
-
-	/* A full socket holds kicks enough; progress() notices a closed one. */
-	n = send(ep->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-	(void)n;
+	ripc__shm_doorbell_ring(arg);
 }
 
 int ripc__shm_peer_read(const struct shm_ep *ep, void *to, uint64_t addr, size_t len)
@@ -202,6 +197,15 @@ static unsigned poll_socket(struct ripc__ep *ep, bool closed, struct ripc__event
 	return got > 0;
 }
 
+/* The peer has rung: the endpoint has a message, or room. */
+static void doorbell_rang(struct ripc__ep *ep)
+{
+	if (shm_ep(ep)->fd < 0 || ep->state != RIPC__EP_OPEN)
+		return;
+	ripc__ring_disarm(&ep->ring);
+	ripc__ring_ep_activate(ep);
+}
+
 static unsigned __attribute__((noinline))
 poll_sockets(struct shm *t, struct ripc__event *events, unsigned max, uint64_t now_ns)
 {
@@ -220,6 +224,11 @@ poll_sockets(struct shm *t, struct ripc__event *events, unsigned max, uint64_t n
 		int *listener = ready[i].data.ptr;
 		struct epoll_event none = {.data.ptr = listener};
 
+		if (ready[i].data.u64 & SHM_DOORBELL_TAG) {
+			doorbell_rang((struct ripc__ep *)(uintptr_t)(ready[i].data.u64 &
+								     ~(uint64_t)SHM_DOORBELL_TAG));
+			continue;
+		}
 		if (listener != &t->listeners[0] && listener != &t->listeners[1]) {
 			n += poll_socket(ready[i].data.ptr, ready[i].events & EPOLLHUP, events + n);
 			continue;
@@ -338,15 +347,21 @@ static int shm_fd(struct ripc__transport *tr)
 	return ((struct shm *)tr)->epoll_fd;
 }
 
+static void close_forked(struct shm_ep *ep)
+{
+	if (ep->fd >= 0)
+		close(ep->fd);
+	ripc__shm_doorbell_close(ep, true);
+}
+
 static void shm_forked(struct ripc__transport *tr)
 {
 	struct shm *t = (struct shm *)tr;
 
 	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
-		if (shm_ep(ep)->fd >= 0)
-			close(shm_ep(ep)->fd);
+		close_forked(shm_ep(ep));
 	for (struct ripc__ep *ep = t->r.idle.next; ep != &t->r.idle; ep = ep->next)
-		close(shm_ep(ep)->fd);
+		close_forked(shm_ep(ep));
 	for (unsigned i = 0; i < 2; i++)
 		if (t->listeners[i] >= 0)
 			close(t->listeners[i]);

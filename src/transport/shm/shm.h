@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * shm, inside: rings in memory that two processes of one host map. Connections are set up over a
- * Unix socket, which stays open as doorbell, and whose end is the end of the peer. shm.c has the
- * vtable and progress, listen.c the sockets, setup.c the way from a socket to mapped memory,
- * export.c mapped zero copy. The rest is shared: ring/endpoint.h.
+ * Unix socket, which stays open for kicks, and whose end is the end of the peer. shm.c has the
+ * vtable and progress, listen.c the sockets, packet.c what is sent over them, setup.c the way from
+ * a socket to mapped memory, doorbell.c kicks, export.c mapped zero copy. The rest is shared:
+ * ring/endpoint.h.
  *
  * ring/sim is the same with a simulated link in place of the mapping, for tests.
  */
@@ -22,6 +23,9 @@
 struct shm_ep {
 	struct ripc__ep ep;
 	int fd;
+	/* eventfds of doorbell.h, ours and the peer's; -1: kicks go over the socket */
+	int doorbell, peer_doorbell;
+	uint8_t kicks;           /* that came over the socket, up to a maximum */
 	int pid : 31;            /* the peer's; 0: not in our PID namespace */
 	bool can_read_peer : 1;  /* we can read the peer's memory */
 	uint8_t *inbox, *outbox; /* segments: ours, the peer's; NULL: not mapped */
@@ -45,6 +49,7 @@ struct shm {
 	uint64_t accept_resume_ns;
 	bool fd_low; /* EV_FD_LOW is to be reported, with fd_low_status */
 	int fd_low_status;
+	unsigned doorbells, peer_doorbells; /* endpoints that have one */
 	uint64_t seed;
 	char bad_input[160];          /* to be reported; "": nothing */
 	char bad_input_reported[160]; /* by the last pass */
@@ -65,13 +70,6 @@ int ripc__shm_listen(struct shm *t, const struct ripc__options *opt);
 void ripc__shm_unlisten(struct shm *t);
 
 /* setup.c */
-/* Sends one packet, with the descriptor fd unless it is -1. Return: 0 or a negative errno. */
-int ripc__shm_send(int sock, const struct iovec *iov, size_t niov, int fd);
-/*
- * Receives one packet. *fd: its descriptor, the caller's, or -1; *flags: as of recvmsg(). Return:
- * bytes, 0 at the end, or a negative errno; -EAGAIN: none.
- */
-ssize_t ripc__shm_receive(int sock, struct iovec *iov, size_t niov, int *fd, int *flags);
 extern const struct ripc__ring_setup_ops ripc__shm_setup;
 void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns);
 /* The socket of an endpoint that is not open yet is readable. Return: number of events, 0 or 1. */
@@ -86,8 +84,8 @@ int ripc__shm_peer_read(const struct shm_ep *ep, void *to, uint64_t addr, size_t
 /* export.c */
 int ripc__shm_export(struct ripc__ep *ep, int fd, size_t len, uint32_t number);
 /*
- * Receives one packet from the socket of an open endpoint. Return: 0; 1: *ev is a memory object;
- * -ECONNRESET: it is closed.
+ * Receives one packet from the socket of an open endpoint: a memory object, an eventfd, or a kick.
+ * Return: 0; 1: *ev is a memory object; -ECONNRESET: it is closed.
  */
 int ripc__shm_import(struct ripc__ep *ep, struct ripc__event *ev);
 

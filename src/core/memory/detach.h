@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Detached buffers: the application keeps its address, with private pages from now on, and peers
+ * keep the memory object that they have mapped. A send attaches a buffer again, or detaches it from
+ * the memory of an earlier receiver. mapped.h has the rules.
+ */
+#ifndef RIPC_CORE_MEMORY_DETACH_H
+#define RIPC_CORE_MEMORY_DETACH_H
+
+#include "core/memory/mapped.h"
+
+/*
+ * Detaches a buffer of the application from memory that was exported: later writes go to private
+ * pages at the same address. Return: 0, or -ENOMEM and nothing changed.
+ */
+int ripc__pool_detach(struct ripc *ctx, struct ripc__region *region);
+/*
+ * Makes a detached buffer that is about to be sent whole exportable again, by a copy without the
+ * lock. Out of memory: nothing changes.
+ */
+void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *region);
+/*
+ * Ends the references to a region: the application may write to it, or it is the receiver of data.
+ * Peers keep what they read. Return: 0, or -ENOMEM and nothing changed.
+ */
+int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region);
+
+/* ---- before a send ---- */
+
+/*
+ * Call before an item in a region is sent over the lane by any protocol. seq: number of its
+ * message. On return no other peer sees new data of the region.
+ */
+void ripc__export_track(struct ripc__lane *lane, struct ripc__region *region, uint64_t seq);
+/*
+ * Call before items are sent: reattaches their buffers if needed. Lock held, and released
+ * meanwhile: the caller has entered the service, which may be closed on return.
+ */
+void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned nitems);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/memory/late_ref.h"
+#include "core/memory/buffer.h"
+#include "core/peer/lane.h"
+
+#include <stdlib.h>
+
+static bool lane_closed(const struct ripc__lane *lane)
+{
+	/* References in a list have a lane. */
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
+	return lane->state == RIPC__LANE_DEAD || !lane->ep;
+}
+
+bool ripc__refs_lost(const struct ripc__region *region)
+{
+	const struct ripc__list *n;
+
+	ripc__list_for_each (n, &region->refs)
+		if (lane_closed(ripc__list_entry(n, struct ripc__export_ref, link)->lane))
+			return true;
+	return false;
+}
+
+void ripc__late_refs_free(struct ripc__list *late_refs)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(late_refs))) {
+		ripc__list_del(n);
+		free(ripc__list_entry(n, struct ripc__late_ref, link));
+	}
+}
+
+struct ripc__list *ripc__late_refs_new(const struct ripc__region *region,
+				       struct ripc__list *late_refs)
+{
+	const struct ripc__list *n;
+
+	ripc__list_init(late_refs);
+	ripc__list_for_each (n, &region->refs) {
+		struct ripc__late_ref *late = calloc(1, sizeof(*late));
+
+		if (late) {
+			ripc__list_add(late_refs, &late->link);
+			continue;
+		}
+		ripc__late_refs_free(late_refs);
+		return NULL;
+	}
+	return late_refs;
+}
+
+void ripc__refs_outlive_requests(struct ripc__region *from, struct ripc__region *to,
+				 struct ripc__list *late_refs,
+				 const struct ripc__export_refs *ended)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&from->refs))) {
+		struct ripc__export_ref *ref = ripc__list_entry(n, struct ripc__export_ref, link);
+		struct ripc__late_ref *late =
+			ripc__list_entry(ripc__list_first(late_refs), struct ripc__late_ref, link);
+
+		ripc__list_del(&late->link);
+		if (lane_closed(ref->lane)) {
+			to->tainted = true;
+			free(late);
+		} else {
+			late->lane = ref->lane;
+			late->region = to;
+			late->request = ref->request;
+			late->item = ref->item;
+			late->len = ref->len;
+			ref->lane->memory->ref_bytes += ref->len;
+			ripc__list_add(&ref->lane->memory->late_refs, &late->link);
+			to->sends++;
+		}
+		if (ref->refs == ended)
+			ripc__export_ref_end(ref);
+		else
+			ripc__export_ref_end_early(from->ctx, ref);
+	}
+}
+
+int ripc__refs_keep(struct ripc__region *region, struct ripc__export_refs *ended)
+{
+	struct ripc__list late_refs;
+
+	if (!ripc__late_refs_new(region, &late_refs))
+		return -ENOMEM;
+	ripc__refs_outlive_requests(region, region, &late_refs, ended);
+	return 0;
+}
+
+void ripc__refs_outlive_request(struct ripc__region *region, struct ripc__export_refs *refs)
+{
+	if (!ripc__export_strict(region->ctx))
+		ripc__refs_keep(region, refs);
+}
+
+static void late_ref_end(struct ripc__late_ref *late, bool lost)
+{
+	struct ripc__region *region = late->region;
+
+	ripc__list_del(&late->link);
+	late->lane->memory->ref_bytes -= late->len;
+	free(late);
+	region->tainted |= lost;
+	if (!--region->sends)
+		ripc__region_release(region->ctx, region);
+}
+
+void ripc__late_ref_release(struct ripc__lane *lane, uint64_t request, uint64_t item, bool lost)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->memory->late_refs) {
+		struct ripc__late_ref *late = ripc__list_entry(n, struct ripc__late_ref, link);
+
+		if (late->request == request && late->item == item) {
+			late_ref_end(late, lost);
+			return;
+		}
+	}
+}
+
+void ripc__late_refs_lane_gone(struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	/* The peer may be alive, and its application may still read. */
+	while ((n = ripc__list_first(&lane->memory->late_refs)))
+		late_ref_end(ripc__list_entry(n, struct ripc__late_ref, link), true);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/rendezvous/delivery.h"
+#include "core/memory/buffer.h"
+#include "core/memory/mapped.h"
+#include "core/memory/message.h"
+#include "core/peer/lane.h"
+#include "core/peer/ops.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/dedup.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/service/service.h"
+
+#include <string.h>
+
+/* Delivers the oldest messages of a peer that are complete. */
+static void deliver_ready(struct ripc_service *s, struct ripc__peer *p)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &s->rndvs_in) {
+		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
+		struct ripc__message *m = r->message;
+
+		if (r->peer != p)
+			continue;
+		if (r->state != RIPC__RNDV_READY)
+			return;
+		r->message = NULL;
+		ripc__rndv_free(r);
+		if (m->call_kind == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(s, m))
+			ripc__service_deliver(s, m);
+	}
+}
+
+void ripc__rndv_drop(struct ripc__rndv *r, int status)
+{
+	struct ripc_service *s = r->service;
+	struct ripc__peer *p = r->peer;
+
+	ripc__rndv_release(r);
+	ripc__rndv_uncount_bytes(r);
+	if (status && r->lane)
+		ripc__lane_notify(r->lane, RIPC__ACK, 0, 0, ripc__rndv_ack_word(r),
+				  (uint32_t)status);
+	ripc__rndv_free(r);
+	deliver_ready(s, p);
+	ripc__rndv_resume(s);
+	ripc__wake(s->ctx, &s->drained);
+	if (s->taken_over && ripc__list_empty(&s->rndvs_in))
+		ripc__wake(s->ctx, &s->receivers);
+}
+
+void ripc__rndv_fail(struct ripc__rndv *r, int status)
+{
+	ripc__list_del(&r->lane_link);
+	r->status = status;
+	r->state = RIPC__RNDV_DRAINING;
+	if (!r->reads && !r->granted)
+		ripc__rndv_drop(r, status);
+}
+
+/*
+ * One item has arrived: updates its memory, and sets its address in the message. Return: whether it
+ * stays in the sender's memory.
+ */
+static bool item_deliver(struct ripc__rndv *r, unsigned i)
+{
+	struct ripc__rndv_item *it = &r->items[i];
+	struct iovec *iov = (struct iovec *)r->message->pub.items;
+	uint8_t *placement = (uint8_t *)r->message->pub.placement;
+	bool kept = it->import_ref;
+
+	ripc__rndv_item_unregister(r, it);
+	iov[i].iov_base = it->base ? it->base : (void *)"";
+	iov[i].iov_len = it->len;
+	placement[i] = RIPC_IN_RECEIVE_BUFFER;
+	if (it->ret) {
+		placement[i] = RIPC_IN_RETURN_BUFFER;
+		ripc__local_return_drop(r->ctx, it->ret);
+	} else if (it->window) {
+		placement[i] = RIPC_IN_WINDOW;
+		r->ctx->stats.window_items++;
+		ripc__recv_window_release(r->ctx, it->window, true);
+	} else if (it->pool) {
+		placement[i] = RIPC_IN_POOL;
+		r->ctx->stats.pool_items++;
+		r->message->pool[i] = it->pool;
+	} else if (it->import_ref) {
+		placement[i] = RIPC_IN_SENDER_MEMORY;
+		r->message->pool[i] = it->import_ref->region;
+		it->import_ref->message = r->message;
+	}
+	it->ret = NULL;
+	it->window = NULL;
+	it->pool = NULL;
+	it->import_ref = NULL;
+	return kept;
+}
+
+/*
+ * The application freed the buffer around a receive window or return buffer during the transfer:
+ * the message gets a copy, and the buffer is freed. Return: false: out of memory.
+ */
+static bool item_copy_out(struct ripc__rndv *r, struct ripc__rndv_item *it)
+{
+	struct ripc__region *copy;
+
+	if (!it->len || !it->region || !it->region->free_pending)
+		return true;
+	copy = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
+	if (!copy)
+		return false;
+	memcpy(copy->base, it->base, it->len);
+	ripc__rndv_item_unregister(r, it);
+	if (it->ret)
+		ripc__local_return_drop(r->ctx, it->ret);
+	if (it->window)
+		ripc__recv_window_release(r->ctx, it->window, true);
+	it->ret = NULL;
+	it->window = NULL;
+	it->pool = copy;
+	it->region = copy;
+	it->base = copy->base;
+	return true;
+}
+
+void ripc__rndv_ready(struct ripc__rndv *r)
+{
+	struct ripc_service *s = r->service;
+	struct ripc__peer *p = r->peer;
+	struct ripc__lane *lane = r->lane;
+	uint64_t word = ripc__rndv_ack_word(r);
+	bool kept = false;
+
+	for (unsigned i = 0; i < r->nitems; i++)
+		if (!item_copy_out(r, &r->items[i])) {
+			ripc__rndv_fail(r, -ENOBUFS);
+			return;
+		}
+	for (unsigned i = 0; i < r->nitems; i++)
+		kept |= item_deliver(r, i);
+	ripc__rndv_uncount_bytes(r);
+	r->state = RIPC__RNDV_READY;
+	/* The bitmap was allocated when the message arrived. */
+	ripc__dedup_mark(p, r->id);
+	p->stats.long_received++;
+	p->stats.bytes_received += r->bytes;
+	if (kept)
+		ripc__lane_notify(lane, RIPC__ACK, 0, 0, word, (uint64_t)RIPC__ACK_KEPT << 32);
+	r->lane = NULL;
+	deliver_ready(s, p);
+	if (!kept)
+		ripc__delayed_ack_queue(lane, word, s);
+}
+
+void ripc__rndv_ready_if_complete(struct ripc__rndv *r)
+{
+	if (r->state == RIPC__RNDV_TRANSFER && !r->reads && !r->granted && r->next == r->nitems)
+		ripc__rndv_ready(r);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The end of a long message at its receiver: its items become those of a message, which is
+ * delivered behind the earlier ones of its sender, or it is dropped. The ACK leaves in both cases.
+ */
+#ifndef RIPC_CORE_RENDEZVOUS_DELIVERY_H
+#define RIPC_CORE_RENDEZVOUS_DELIVERY_H
+
+#include "core/rendezvous/receiver.h"
+
+/* All items have arrived: delivers the message after those before it. */
+void ripc__rndv_ready(struct ripc__rndv *r);
+/* The same if no read is posted, no grant is open and nothing remains to be posted. */
+void ripc__rndv_ready_if_complete(struct ripc__rndv *r);
+/* Drops a message, and sends status to the peer unless it is 0. No read is posted. */
+void ripc__rndv_drop(struct ripc__rndv *r, int status);
+/* As ripc__rndv_drop(), after the posted reads and the granted writes have ended. */
+void ripc__rndv_fail(struct ripc__rndv *r, int status);
+
+#endif
