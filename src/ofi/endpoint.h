@@ -13,10 +13,6 @@
 #include "ofi/matching.h"
 #include "ofi/wire.h"
 
-/* Out of memory, HASH_ADD() leaves hh.tbl NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 struct ofi_peer;
 
 struct ofi_ep {
