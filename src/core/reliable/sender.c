@@ -7,21 +7,40 @@
 #include <stdlib.h>
 #include <sys/cdefs.h>
 
-/* The memory of up to FREE_MAX copies of up to SMALL_LEN bytes is kept for reuse. */
-#define SMALL_LEN 256
-#define FREE_MAX  2048
+/*
+ * The memory of copies is kept for reuse, by length: room bytes, max copies. malloc() and free() of
+ * a longer copy take longer than the copy itself.
+ */
+static const struct {
+	uint32_t room;
+	uint32_t max;
+} classes[RIPC__RELIABLE_FREE_LISTS] = {{256, 2048}, {1280, 256}, {4352, 64}};
 
 /* ---- messages ---- */
 
+/* The list of memory for copies of this length; RIPC__RELIABLE_FREE_LISTS: none. */
+static inline unsigned class_of(size_t len)
+{
+	unsigned i = 0;
+
+	while (i < RIPC__RELIABLE_FREE_LISTS && len > classes[i].room)
+		i++;
+	return i;
+}
+
 static inline struct ripc__reliable_msg *msg_alloc(struct ripc *ctx, size_t len)
 {
-	struct ripc__reliable_msg *m = ctx->reliable_free;
+	unsigned class = class_of(len);
+	struct ripc__reliable_free *list = &ctx->reliable_free[class];
+	struct ripc__reliable_msg *m = NULL;
 
-	if (RIPC__LIKELY(len <= SMALL_LEN && m)) {
-		ctx->reliable_free = (struct ripc__reliable_msg *)(void *)m->owner;
-		ctx->reliable_nfree--;
+	if (RIPC__LIKELY(class < RIPC__RELIABLE_FREE_LISTS && list->first)) {
+		m = list->first;
+		list->first = (struct ripc__reliable_msg *)(void *)m->owner;
+		list->count--;
 	} else {
-		m = malloc(sizeof(*m) + (len < SMALL_LEN ? SMALL_LEN : len));
+		m = malloc(sizeof(*m) +
+			   (class < RIPC__RELIABLE_FREE_LISTS ? classes[class].room : len));
 		if (!m)
 			return NULL;
 		ripc__list_init(&m->link);
@@ -61,13 +80,16 @@ struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, 
 
 void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m)
 {
-	if (m->len > SMALL_LEN || ctx->reliable_nfree >= FREE_MAX) {
+	unsigned class = class_of(m->len);
+	struct ripc__reliable_free *list = &ctx->reliable_free[class];
+
+	if (class == RIPC__RELIABLE_FREE_LISTS || list->count >= classes[class].max) {
 		free(m);
 		return;
 	}
-	m->owner = (struct ripc__reliable_owner *)(void *)ctx->reliable_free;
-	ctx->reliable_free = m;
-	ctx->reliable_nfree++;
+	m->owner = (struct ripc__reliable_owner *)(void *)list->first;
+	list->first = m;
+	list->count++;
 }
 
 /* ---- sending ---- */
@@ -627,10 +649,12 @@ void ripc__reliable_close(struct ripc *ctx)
 			free(ripc__list_entry(n, struct ripc__reliable_msg, link));
 		}
 	}
-	while (ctx->reliable_free) {
-		struct ripc__reliable_msg *m = ctx->reliable_free;
+	for (unsigned i = 0; i < RIPC__RELIABLE_FREE_LISTS; i++) {
+		struct ripc__reliable_msg *m;
 
-		ctx->reliable_free = (struct ripc__reliable_msg *)(void *)m->owner;
-		free(m);
+		while ((m = ctx->reliable_free[i].first)) {
+			ctx->reliable_free[i].first = (struct ripc__reliable_msg *)(void *)m->owner;
+			free(m);
+		}
 	}
 }
