@@ -189,8 +189,8 @@ ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, f
 
 	if (flags & ~RECV_FLAGS)
 		return ofi_refused("a receive with these flags");
-	if (!ep->enabled)
-		return -FI_EOPBADSTATE;
+	if (!ep->may_receive)
+		return ep->enabled ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE;
 	if (niov > OFI_IOV_MAX)
 		return -FI_EINVAL;
 	if (ep->directed && source != FI_ADDR_UNSPEC) {
