@@ -7,25 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* Out of memory, HASH_ADD() leaves hh.tbl NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
-struct ofi_av_entry {
-	UT_hash_handle hh; /* only of the first entry of a service */
-	uint64_t service;
-	size_t index;
-	bool hashed;
-};
 
 static struct ofi_av *av_of(struct fid_av *fid)
 {
 	return container_of(fid, struct ofi_av, fid);
-}
-
-uint64_t ofi_av_service(const struct ofi_av *av, fi_addr_t addr)
-{
-	return addr < av->count && av->entries[addr] ? av->entries[addr]->service : 0;
 }
 
 fi_addr_t ofi_av_address(const struct ofi_av *av, uint64_t service)

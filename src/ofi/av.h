@@ -8,7 +8,16 @@
 
 #include "ofi/fabric.h"
 
-struct ofi_av_entry;
+/* Out of memory, HASH_ADD() leaves hh.tbl NULL. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct ofi_av_entry {
+	UT_hash_handle hh; /* only of the first entry of a service */
+	uint64_t service;
+	size_t index;
+	bool hashed;
+};
 
 struct ofi_av {
 	struct fid_av fid;
@@ -23,7 +32,10 @@ struct ofi_av {
 int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
 		void *context);
 /* The service at an address; 0: none. */
-uint64_t ofi_av_service(const struct ofi_av *av, fi_addr_t addr);
+static inline uint64_t ofi_av_service(const struct ofi_av *av, fi_addr_t addr)
+{
+	return addr < av->count && av->entries[addr] ? av->entries[addr]->service : 0;
+}
 /* The address of a service, or FI_ADDR_NOTAVAIL. */
 fi_addr_t ofi_av_address(const struct ofi_av *av, uint64_t service);
 

@@ -236,11 +236,44 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 static int enable(struct ofi_ep *ep)
 {
+	/* Without a direction it has both. */
+	bool both = !(ep->caps & (FI_SEND | FI_RECV));
+	bool sends = both || ep->caps & FI_SEND, receives = both || ep->caps & FI_RECV;
+
 	if (!ep->av)
 		return -FI_ENOAV;
-	if (!ep->tx_cq || !ep->rx_cq)
+	if ((sends && !ep->tx_cq) || (receives && !ep->rx_cq))
 		return -FI_ENOCQ;
 	ep->enabled = true;
+	ep->may_send = sends;
+	ep->may_receive = receives;
+	return 0;
+}
+
+/* FI_GETOPSFLAG: flags names the direction, and becomes the op_flags. */
+static int get_op_flags(const struct ofi_ep *ep, uint64_t *flags)
+{
+	if (!(*flags & FI_TRANSMIT) == !(*flags & FI_RECV))
+		return -FI_EINVAL;
+	*flags = *flags & FI_TRANSMIT ? ep->tx_op_flags : ep->rx_op_flags;
+	return 0;
+}
+
+/* FI_SETOPSFLAG: flags names the directions, and has the op_flags for them. */
+static int set_op_flags(struct ofi_ep *ep, uint64_t flags)
+{
+	uint64_t directions = flags & (FI_TRANSMIT | FI_RECV);
+
+	flags &= ~(FI_TRANSMIT | FI_RECV);
+	if (!directions)
+		return -FI_EINVAL;
+	if ((directions & FI_TRANSMIT && flags & ~OFI_TX_OP_FLAGS) ||
+	    (directions & FI_RECV && flags & ~OFI_RX_OP_FLAGS))
+		return -FI_EBADFLAGS;
+	if (directions & FI_TRANSMIT)
+		ep->tx_op_flags = flags;
+	if (directions & FI_RECV)
+		ep->rx_op_flags = flags;
 	return 0;
 }
 
@@ -249,10 +282,20 @@ static int ep_control(struct fid *fid, int command, void *arg)
 	struct ofi_ep *ep = ep_of(fid);
 	int rc;
 
-	if (command != FI_ENABLE)
-		return ofi_refused("fi_control of an endpoint");
 	ofi_lock(ep->domain);
-	rc = enable(ep);
+	switch (command) {
+	case FI_ENABLE:
+		rc = enable(ep);
+		break;
+	case FI_GETOPSFLAG:
+		rc = get_op_flags(ep, arg);
+		break;
+	case FI_SETOPSFLAG:
+		rc = set_op_flags(ep, *(const uint64_t *)arg);
+		break;
+	default:
+		rc = ofi_refused("fi_control of an endpoint");
+	}
 	ofi_unlock(ep->domain);
 	return rc;
 }
@@ -391,6 +434,7 @@ int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fi
 	}
 	ep->domain = d;
 	ep->main_id = ripc_service_id(ep->main);
+	ep->caps = info->caps;
 	ep->directed = info->caps & FI_DIRECTED_RECV;
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;

@@ -13,10 +13,6 @@
 #include "ofi/matching.h"
 #include "ofi/wire.h"
 
-/* Out of memory, HASH_ADD() leaves hh.tbl NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 struct ofi_peer;
 
 struct ofi_ep {
@@ -28,9 +24,11 @@ struct ofi_ep {
 	bool tx_selective, rx_selective;
 	uint64_t tx_op_flags, rx_op_flags;
 	bool directed; /* FI_DIRECTED_RECV: the source of a receive counts */
+	uint64_t caps;
 	bool enabled, closing;
-	bool arriving;     /* the last call for progress received messages */
-	unsigned requests; /* long sends under way */
+	bool may_send, may_receive; /* enabled, and caps has the direction */
+	bool arriving;              /* the last call for progress received messages */
+	unsigned requests;          /* long sends under way */
 	struct ripc_service *main, *data;
 	uint64_t main_id;
 	struct ofi_matching tagged, msg;

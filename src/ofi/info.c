@@ -19,10 +19,6 @@
 #define CQ_DATA_SIZE    8
 #define OBJECTS_MAX     65536
 #define PROTOCOL_NUMBER 0x72697063u
-#define TX_OP_FLAGS                                                              \
-	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
-	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE | FI_REMOTE_CQ_DATA)
-#define RX_OP_FLAGS FI_COMPLETION
 
 /* Logs a hint that cannot be met. Return: -FI_ENODATA. */
 static int no_match(const char *hint)
@@ -37,7 +33,7 @@ static int check_tx(const struct fi_tx_attr *a, uint64_t caps)
 		return no_match("tx_attr->caps");
 	if (caps && a->caps & TX_CAPS & ~caps)
 		return no_match("tx_attr->caps are not among caps");
-	if (a->op_flags & ~TX_OP_FLAGS)
+	if (a->op_flags & ~OFI_TX_OP_FLAGS)
 		return no_match("tx_attr->op_flags");
 	if (a->msg_order & ~(uint64_t)ORDER)
 		return no_match("tx_attr->msg_order: only FI_ORDER_SAS");
@@ -58,7 +54,7 @@ static int check_rx(const struct fi_rx_attr *a, uint64_t caps)
 		return no_match("rx_attr->caps");
 	if (caps && a->caps & RX_CAPS & ~(caps | SECONDARY))
 		return no_match("rx_attr->caps are not among caps");
-	if (a->op_flags & ~RX_OP_FLAGS)
+	if (a->op_flags & ~OFI_RX_OP_FLAGS)
 		return no_match("rx_attr->op_flags");
 	if (a->msg_order & ~(uint64_t)ORDER)
 		return no_match("rx_attr->msg_order: only FI_ORDER_SAS");

@@ -11,6 +11,12 @@
 #define OFI_IOV_MAX     4
 #define OFI_QUEUE_SIZE  1024
 
+/* op_flags that an endpoint may have */
+#define OFI_TX_OP_FLAGS                                                          \
+	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
+	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE | FI_REMOTE_CQ_DATA)
+#define OFI_RX_OP_FLAGS ((uint64_t)FI_COMPLETION)
+
 int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
 		const struct fi_info *hints, struct fi_info **info);
 

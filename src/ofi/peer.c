@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-/* Messages of this length in one item take the fast path of libripc. */
-#define ONE_ITEM_MAX (4096 + OFI_ENVELOPE_MAX)
 /* Contents that every lane carries behind an envelope. */
 #define EAGER_GUARANTEED (RIPC_SHORT_GUARANTEED - OFI_ENVELOPE_MAX)
 /* The receiver copies a part while the sender writes the next one. */
@@ -62,8 +60,7 @@ fi_addr_t ofi_peer_address_again(struct ofi_peer *p)
 
 /* ---- posting ---- */
 
-/* The error of a reliable send, for a peer that may not be found yet. */
-static int post_failed(struct ofi_peer *p, int rc)
+int ofi_peer_post_failed(struct ofi_peer *p, int rc)
 {
 	switch (rc) {
 	case -EAGAIN:
@@ -84,40 +81,21 @@ static int post_failed(struct ofi_peer *p, int rc)
 	}
 }
 
-/*
- * Whether at least 1/parts of the window was matched and is not reported: a message of its own
- * reports a quarter, another message takes a sixteenth with it.
- */
-static bool credit_due(const struct ofi_peer *p, unsigned parts)
-{
-	return p->matched_messages - p->reported_messages >= OFI_WINDOW_MESSAGES / parts ||
-	       p->matched_bytes - p->reported_bytes >= OFI_WINDOW_BYTES / parts;
-}
-
-static const struct ripc_send_options reliable = {
-	.size = sizeof(reliable),
-	.flags = RIPC_RELIABLE,
-};
-static const struct ripc_send_options reliable_more = {
-	.size = sizeof(reliable_more),
-	.flags = RIPC_RELIABLE | RIPC_MORE,
-};
-
 int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_envelope *e,
 		  const struct iovec *iov, unsigned niov, size_t len, bool more)
 {
-	uint8_t bytes[ONE_ITEM_MAX];
+	uint8_t bytes[OFI_ENVELOPE_MAX + OFI_ONE_ITEM_MAX];
 	struct iovec items[OFI_IOV_MAX + 1];
 	unsigned nitems = 1;
 	int rc;
 
-	if (credit_due(p, 16))
+	if (ofi_peer_credit_due(p, 16))
 		e->flags |= OFI_F_CREDIT;
 	e->matched_messages = p->matched_messages;
 	e->matched_bytes = p->matched_bytes;
 	items[0].iov_base = bytes;
 	items[0].iov_len = ofi_envelope_put(bytes, e);
-	if (len <= ONE_ITEM_MAX - OFI_ENVELOPE_MAX) {
+	if (len <= OFI_ONE_ITEM_MAX) {
 		for (unsigned i = 0; i < niov; i++) {
 			memcpy(bytes + items[0].iov_len, iov[i].iov_base, iov[i].iov_len);
 			items[0].iov_len += iov[i].iov_len;
@@ -126,11 +104,9 @@ int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_enve
 		memcpy(items + 1, iov, niov * sizeof(*iov));
 		nitems += niov;
 	}
-	rc = ripc_send_short(from, p->service, items, nitems, more ? &reliable_more : &reliable, 0);
+	rc = ofi_peer_post_items(p, from, items, nitems, more);
 	if (rc)
-		return post_failed(p, rc);
-	p->reached = true;
-	p->first_miss = 0;
+		return rc;
 	if (e->flags & OFI_F_CREDIT) {
 		p->reported_messages = e->matched_messages;
 		p->reported_bytes = e->matched_bytes;
@@ -239,14 +215,14 @@ void ofi_peer_push(struct ofi_peer *p)
 		while (!rc && p->queue)
 			rc = ofi_send_post(p->queue);
 	}
-	if (!rc && credit_due(p, 4)) {
+	if (!rc && ofi_peer_credit_due(p, 4)) {
 		struct ofi_envelope e = {.kind = OFI_CREDIT, .flags = OFI_F_CREDIT};
 
 		rc = ofi_peer_post(p, p->ep->main, &e, NULL, 0, 0, false);
 	}
 	if (rc && rc != -EAGAIN)
 		ofi_peer_lose(p, -rc, ripc_error_detail());
-	if (p->lost || p->queue || p->to_grant || credit_due(p, 4))
+	if (p->lost || p->queue || p->to_grant || ofi_peer_credit_due(p, 4))
 		activate(p);
 	else
 		deactivate(p);
@@ -267,7 +243,7 @@ void ofi_peer_matched(struct ofi_peer *p, size_t bytes)
 {
 	p->matched_messages++;
 	p->matched_bytes += (uint32_t)bytes;
-	if (credit_due(p, 4) && !p->lost)
+	if (ofi_peer_credit_due(p, 4) && !p->lost)
 		activate(p);
 }
 

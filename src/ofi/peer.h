@@ -12,6 +12,8 @@
 #include "ofi/endpoint.h"
 
 #define OFI_LOSS_DELAY_MS 100
+/* A message of so many bytes of contents is posted in one item, which is faster. */
+#define OFI_ONE_ITEM_MAX 4096
 
 /* An EAGER message whose last parts have not arrived. Its contents are dropped if both are NULL. */
 struct ofi_parts {
@@ -65,6 +67,15 @@ static inline fi_addr_t ofi_peer_address(struct ofi_peer *p)
 {
 	return p->generation == p->ep->av->generation ? p->address : ofi_peer_address_again(p);
 }
+/*
+ * Whether at least 1/parts of the window was matched and is not reported: a message of its own
+ * reports a quarter, another message takes a sixteenth with it.
+ */
+static inline bool ofi_peer_credit_due(const struct ofi_peer *p, unsigned parts)
+{
+	return p->matched_messages - p->reported_messages >= OFI_WINDOW_MESSAGES / parts ||
+	       p->matched_bytes - p->reported_bytes >= OFI_WINDOW_BYTES / parts;
+}
 /* Posts what waits, or ends it; the peer is active while something is left. */
 void ofi_peer_push(struct ofi_peer *p);
 /*
@@ -73,6 +84,29 @@ void ofi_peer_push(struct ofi_peer *p);
  */
 int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_envelope *e,
 		  const struct iovec *iov, unsigned niov, size_t len, bool more);
+/* The error of a post, for a peer that may not be found yet. Return: as ofi_peer_post(). */
+int ofi_peer_post_failed(struct ofi_peer *p, int rc);
+/* Posts a message that has its envelope. Return: as ofi_peer_post(). */
+static inline int ofi_peer_post_items(struct ofi_peer *p, struct ripc_service *from,
+				      const struct iovec *items, unsigned nitems, bool more)
+{
+	static const struct ripc_send_options options = {
+		.size = sizeof(options),
+		.flags = RIPC_RELIABLE,
+	};
+	static const struct ripc_send_options options_more = {
+		.size = sizeof(options_more),
+		.flags = RIPC_RELIABLE | RIPC_MORE,
+	};
+	int rc = ripc_send_short(from, p->service, items, nitems, more ? &options_more : &options,
+				 0);
+
+	if (rc)
+		return ofi_peer_post_failed(p, rc);
+	p->reached = true;
+	p->first_miss = 0;
+	return 0;
+}
 /* Whether there is credit for one more message, and for len bytes of EAGER contents. */
 static inline bool ofi_peer_may_send(const struct ofi_peer *p)
 {

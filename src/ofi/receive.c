@@ -31,25 +31,21 @@ static void complete(struct ofi_recv *r, int error)
 
 	if (over)
 		error = FI_ETRUNC;
-	if (r->notify || error)
-		*ofi_cq_put(r->ep->rx_cq) = (struct ofi_completion){
-			.entry =
-				{
-					.op_context = r->posted.context,
-					.flags = r->cq_flags |
-						 (r->wire_flags & OFI_F_DATA ? FI_REMOTE_CQ_DATA
-									     : 0),
-					.len = r->len < r->room ? r->len : r->room,
-					.buf = r->niov ? r->iov[0].iov_base : NULL,
-					.data = r->data,
-					.tag = r->peer ? r->tag : r->posted.tag,
-				},
-			.source = r->peer ? ofi_peer_address(r->peer) : FI_ADDR_NOTAVAIL,
-			.olen = over,
-			.err = error,
-		};
-	else
+	if (r->notify || error) {
+		struct ofi_completion *c = ofi_cq_put(r->ep->rx_cq);
+
+		c->entry.op_context = r->posted.context;
+		c->entry.flags = r->cq_flags | (r->wire_flags & OFI_F_DATA ? FI_REMOTE_CQ_DATA : 0);
+		c->entry.len = r->len < r->room ? r->len : r->room;
+		c->entry.buf = r->niov ? r->iov[0].iov_base : NULL;
+		c->entry.data = r->data;
+		c->entry.tag = r->peer ? r->tag : r->posted.tag;
+		c->source = r->peer ? ofi_peer_address(r->peer) : FI_ADDR_NOTAVAIL;
+		c->olen = over;
+		c->err = error;
+	} else {
 		ofi_cq_unreserve(r->ep->rx_cq);
+	}
 	if (!r->discard)
 		ofi_cntr_count(r->ep->rx_cntr, error);
 }
@@ -193,8 +189,8 @@ ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, f
 
 	if (flags & ~RECV_FLAGS)
 		return ofi_refused("a receive with these flags");
-	if (!ep->enabled)
-		return -FI_EOPBADSTATE;
+	if (!ep->may_receive)
+		return ep->enabled ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE;
 	if (niov > OFI_IOV_MAX)
 		return -FI_EINVAL;
 	if (ep->directed && source != FI_ADDR_UNSPEC) {

@@ -28,9 +28,9 @@ struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t
 	r->cq_flags = cq_flags;
 	r->notify = notify;
 	r->discard = r->registered = r->direct = r->cts_pending = r->ended = false;
-	r->tag = r->data = r->send_id = 0;
+	r->data = 0;
 	r->wire_flags = 0;
-	r->len = r->granted = 0;
+	r->len = 0;
 	r->niov = 0;
 	r->room = 0;
 	for (size_t i = 0; i < niov; i++) {

@@ -115,8 +115,8 @@ static inline unsigned ofi_envelope_put(uint8_t bytes[OFI_ENVELOPE_MAX],
 	return (unsigned)(p - bytes);
 }
 
-/* Return: its length; 0: not an envelope of this version. */
-static inline unsigned ofi_envelope_get(const void *from, size_t len, struct ofi_envelope *e)
+/* ofi_envelope_get() of any envelope. */
+static inline unsigned ofi_envelope_get_any(const void *from, size_t len, struct ofi_envelope *e)
 {
 	static const uint8_t needed[] = {
 		[OFI_RTS] = OFI_F_LEN | OFI_F_ID,
@@ -161,6 +161,34 @@ static inline unsigned ofi_envelope_get(const void *from, size_t len, struct ofi
 	if (e->flags & OFI_F_ID)
 		e->id = ofi_get64(p);
 	return (unsigned)(end - (const uint8_t *)from);
+}
+
+/* Return: its length; 0: not an envelope of this version. */
+static inline unsigned ofi_envelope_get(const void *from, size_t len, struct ofi_envelope *e)
+{
+	const uint32_t optional = (uint32_t)(OFI_F_TAGGED | OFI_F_DATA) << 16;
+	const uint8_t *p = from;
+	uint32_t head, flags;
+	unsigned n = 4;
+
+	if (len < sizeof(head) + 2 * 8)
+		return ofi_envelope_get_any(from, len, e);
+	memcpy(&head, from, sizeof(head));
+	head = le32toh(head);
+	if ((head & ~optional) != (OFI_EAGER | OFI_WIRE_VERSION << 8))
+		return ofi_envelope_get_any(from, len, e);
+	/* Most are like this. */
+	flags = head >> 16;
+	*e = (struct ofi_envelope){.kind = OFI_EAGER, .flags = (uint8_t)flags};
+	if (flags & OFI_F_TAGGED) {
+		e->tag = ofi_get64(p + n);
+		n += 8;
+	}
+	if (flags & OFI_F_DATA) {
+		e->data = ofi_get64(p + n);
+		n += 8;
+	}
+	return n;
 }
 
 #endif

@@ -15,6 +15,8 @@
 #define FLOOD_LEN     4000
 #define BOUND         (16 << 20) /* of the heap; the messages have 48 MB */
 #define ENDPOINTS     24
+#define WINDOW        64
+#define WINDOW_LEN    65536
 #define LOSS_DELAY_NS 99000000 /* OFI_LOSS_DELAY_MS, in whole milliseconds */
 
 /* Whether a message with this tag waits for its receive. */
@@ -65,6 +67,72 @@ START_TEST(flood__takes_bounded_memory)
 	}
 	for (unsigned i = 0; i < FLOOD; i++)
 		side_wait(&a, &b);
+	side_close(&a);
+	side_close(&b);
+}
+END_TEST
+
+static void post_tagged(struct side *s, uint8_t *buf, size_t len, uint64_t tag)
+{
+	ck_assert_int_eq(fi_trecv(s->ep, buf, len, NULL, FI_ADDR_UNSPEC, tag, 0, buf), 0);
+}
+
+/* Waits for a receive of s. Return: whether it is whole, of len bytes like out; else truncated. */
+static bool is_whole(struct side *s, struct side *other, const uint8_t *out, size_t len)
+{
+	struct fi_cq_err_entry err = {0};
+	struct fi_cq_tagged_entry e;
+	uint64_t end_ns = 0;
+	ssize_t n;
+
+	while ((n = fi_cq_read(s->cq, &e, 1)) == -FI_EAGAIN) {
+		side_progress(other);
+		ck_assert(test_pause(&end_ns, TEST_PATIENCE_MS));
+	}
+	if (n == 1) {
+		ck_assert_uint_eq(e.len, len);
+		ck_assert_mem_eq(e.op_context, out, len);
+		return true;
+	}
+	ck_assert_int_eq(n, -FI_EAVAIL);
+	ck_assert_int_eq(fi_cq_readerr(s->cq, &err, 0), 1);
+	ck_assert_int_eq(err.err, FI_ETRUNC);
+	ck_assert_uint_eq(err.len + err.olen, len);
+	return false;
+}
+
+/*
+ * A benchmark of bandwidth: tags number the messages, and the receiver posts one receive ahead.
+ * The receive that a window leaves is shorter than the first message of the next window, which is
+ * truncated for that reason; all others are whole. Senders overrun the receiver.
+ */
+START_TEST(windows_of_numbered_messages__one_receive_is_too_short)
+{
+	static uint8_t out[WINDOW_LEN], in[WINDOW + 1][WINDOW_LEN];
+	uint64_t sent = 0, posted = 0;
+	unsigned whole = 0;
+	struct side a, b;
+	fi_addr_t to_b;
+
+	side_open(&a, NULL, FI_WAIT_NONE);
+	side_open(&b, NULL, FI_WAIT_NONE);
+	to_b = side_insert(&a, &b);
+	for (size_t len = 64; len <= WINDOW_LEN; len *= 4) {
+		for (unsigned i = 0; i < WINDOW; i++, sent++) {
+			memset(out, (int)len / 64 + 1, len);
+			ck_assert_int_eq(fi_tsend(a.ep, out, len, NULL, to_b, sent, NULL), 0);
+		}
+		if (!posted)
+			post_tagged(&b, in[WINDOW], len, posted++);
+		for (unsigned i = 0; i < WINDOW; i++)
+			post_tagged(&b, in[i], len, posted++);
+		for (unsigned i = 0; i < WINDOW; i++)
+			whole += is_whole(&b, &a, out, len);
+		ck_assert_uint_eq(whole, WINDOW - (len > 64));
+		whole = 0;
+		for (unsigned i = 0; i < WINDOW; i++)
+			side_wait(&a, &b);
+	}
 	side_close(&a);
 	side_close(&b);
 }
@@ -255,6 +323,7 @@ int main(void)
 	TCase *tc = tcase_create("flow");
 
 	tcase_add_test(tc, flood__takes_bounded_memory);
+	tcase_add_test(tc, windows_of_numbered_messages__one_receive_is_too_short);
 	tcase_add_test(tc, injects_without_credit__are_refused_for_now);
 	tcase_add_test(tc, many_endpoints__from_each_to_each);
 	tcase_add_test(tc, endpoint_closed_under_traffic__ends_operations);

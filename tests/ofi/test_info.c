@@ -263,6 +263,69 @@ START_TEST(endpoint__needs_queue_and_addresses)
 }
 END_TEST
 
+/* An endpoint of a domain of s that has one direction; the queue is bound for it. */
+static struct fid_ep *half_endpoint(struct side *s, uint64_t caps, uint64_t direction)
+{
+	struct fi_info *hints = side_hints(), *info;
+	struct fid_ep *ep;
+
+	hints->caps = FI_MSG | caps;
+	ck_assert_int_eq(side_getinfo(hints, &info), 0);
+	ck_assert_int_eq(fi_endpoint(s->domain, info, &ep, NULL), 0);
+	ck_assert_int_eq(fi_ep_bind(ep, &s->av->fid, 0), 0);
+	ck_assert_int_eq(fi_enable(ep), -FI_ENOCQ);
+	ck_assert_int_eq(fi_ep_bind(ep, &s->cq->fid, direction), 0);
+	ck_assert_int_eq(fi_enable(ep), 0);
+	fi_freeinfo(hints);
+	fi_freeinfo(info);
+	return ep;
+}
+
+START_TEST(endpoint_of_one_direction__needs_one_queue)
+{
+	struct side a, b;
+	struct side from = {0}, to = {0};
+	char in[8];
+
+	side_open(&a, NULL, FI_WAIT_NONE);
+	side_open(&b, NULL, FI_WAIT_NONE);
+	from.ep = half_endpoint(&a, FI_SEND, FI_TRANSMIT);
+	to.ep = half_endpoint(&b, FI_RECV, FI_RECV);
+	from.av = a.av;
+	ck_assert_int_eq(fi_recv(from.ep, in, 8, NULL, FI_ADDR_UNSPEC, NULL), -FI_EOPNOTSUPP);
+	ck_assert_int_eq(fi_recv(to.ep, in, 8, NULL, FI_ADDR_UNSPEC, in), 0);
+	ck_assert_int_eq(fi_send(to.ep, in, 8, NULL, side_insert(&b, &a), NULL), -FI_EOPNOTSUPP);
+	ck_assert_int_eq(fi_inject(from.ep, "1234567", 8, side_insert(&from, &to)), 0);
+	ck_assert_ptr_eq(side_wait(&b, &a).op_context, in);
+	ck_assert_str_eq(in, "1234567");
+	ck_assert_int_eq(fi_close(&from.ep->fid), 0);
+	ck_assert_int_eq(fi_close(&to.ep->fid), 0);
+	side_close(&a);
+	side_close(&b);
+}
+END_TEST
+
+START_TEST(op_flags__are_read_and_set)
+{
+	uint64_t flags = FI_TRANSMIT;
+	struct side s;
+
+	side_open(&s, NULL, FI_WAIT_NONE);
+	ck_assert_int_eq(fi_control(&s.ep->fid, FI_GETOPSFLAG, &flags), 0);
+	ck_assert_uint_eq(flags, s.info->tx_attr->op_flags);
+	flags = FI_TRANSMIT | FI_RECV | FI_COMPLETION;
+	ck_assert_int_eq(fi_control(&s.ep->fid, FI_SETOPSFLAG, &flags), 0);
+	flags = FI_RECV;
+	ck_assert_int_eq(fi_control(&s.ep->fid, FI_GETOPSFLAG, &flags), 0);
+	ck_assert_uint_eq(flags, FI_COMPLETION);
+	flags = FI_TRANSMIT | FI_RECV;
+	ck_assert_int_eq(fi_control(&s.ep->fid, FI_GETOPSFLAG, &flags), -FI_EINVAL);
+	flags = FI_RECV | FI_INJECT;
+	ck_assert_int_eq(fi_control(&s.ep->fid, FI_SETOPSFLAG, &flags), -FI_EBADFLAGS);
+	side_close(&s);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("ofi/info");
@@ -278,6 +341,8 @@ int main(void)
 	tcase_add_test(tc, objects_in_use__are_not_closed);
 	tcase_add_test(tc, calls_that_are_not_served__return_enosys);
 	tcase_add_test(tc, endpoint__needs_queue_and_addresses);
+	tcase_add_test(tc, endpoint_of_one_direction__needs_one_queue);
+	tcase_add_test(tc, op_flags__are_read_and_set);
 	suite_add_tcase(s, tc);
 	return test_main("ofi/info", s);
 }

@@ -18,8 +18,11 @@
 #define FULL_PASS_INTERVAL 32 /* one poll of so many is a full pass */
 /* wait=poll: time that a thread polls before it leads */
 #define POLL_TIME_NS RIPC__MS
-/* timeout 0: passes are made by one call of so many in a row that find nothing */
-#define NOWAIT_PASS_INTERVAL 4
+/*
+ * timeout 0: passes are made by one call of so many in a row that find nothing, and by the first
+ * one after a tick of the progress thread
+ */
+#define NOWAIT_PASS_INTERVAL 16
 /* shortest timeout with which it does; the call may end later by POLL_TIME_NS and a full pass */
 #define POLL_TIMEOUT_MIN_MS 10
 

@@ -78,6 +78,13 @@ struct ripc__progress_ops {
 	void (*idle)(struct ripc *ctx);
 };
 
+/* Memory for copies of reliable messages, linked by owner: core/reliable/message.h. */
+#define RIPC__RELIABLE_FREE_LISTS 3u
+struct ripc__reliable_free {
+	struct ripc__reliable_msg *first;
+	unsigned count;
+};
+
 struct ripc {
 	/* These two are all that is read before the lock is held: handle.h. */
 	struct ripc__lock lock;
@@ -142,8 +149,8 @@ struct ripc {
 	bool completions_used; /* the application asks for them: SENDABLE is reported */
 	/* core/reliable: peers that wait for an ACK, free structs, messages that wait */
 	struct ripc__list reliable_acks;
-	struct ripc__reliable_msg *reliable_free;
-	unsigned reliable_nfree, reliable_npending;
+	struct ripc__reliable_free reliable_free[RIPC__RELIABLE_FREE_LISTS];
+	unsigned reliable_npending;
 	struct ripc__pair *pairs, *last_pair; /* core/message/reliable_send.c */
 	/* core/call/caller.c */
 	struct ripc__list calls;            /* not done */

@@ -2,8 +2,6 @@
 #include "core/reliable/message.h"
 #include "wire/bytes.h"
 
-#define FREE_MAX 2048 /* small copies whose memory is kept for reuse */
-
 struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
 					      uint64_t source, const struct ripc__call_words *call,
 					      const struct iovec *items, unsigned nitems)
@@ -34,21 +32,27 @@ struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, 
 
 void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m)
 {
-	if (m->len > RIPC__RELIABLE_SMALL_LEN || ctx->reliable_nfree >= FREE_MAX) {
+	unsigned class = ripc__reliable_class(m->len);
+	struct ripc__reliable_free *list = &ctx->reliable_free[class];
+
+	if (class == RIPC__RELIABLE_FREE_LISTS ||
+	    list->count >= ripc__reliable_classes[class].max) {
 		free(m);
 		return;
 	}
-	m->owner = (struct ripc__reliable_owner *)(void *)ctx->reliable_free;
-	ctx->reliable_free = m;
-	ctx->reliable_nfree++;
+	m->owner = (struct ripc__reliable_owner *)(void *)list->first;
+	list->first = m;
+	list->count++;
 }
 
 void ripc__reliable_memory_free(struct ripc *ctx)
 {
-	while (ctx->reliable_free) {
-		struct ripc__reliable_msg *m = ctx->reliable_free;
+	for (unsigned i = 0; i < RIPC__RELIABLE_FREE_LISTS; i++) {
+		struct ripc__reliable_msg *m;
 
-		ctx->reliable_free = (struct ripc__reliable_msg *)(void *)m->owner;
-		free(m);
+		while ((m = ctx->reliable_free[i].first)) {
+			ctx->reliable_free[i].first = (struct ripc__reliable_msg *)(void *)m->owner;
+			free(m);
+		}
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The copy of a reliable short message, which its sender keeps until the peer acknowledges it. The
- * memory of small ones is reused. Lock held in every function.
+ * memory of most is reused. Lock held in every function.
  */
 #ifndef RIPC_CORE_RELIABLE_MESSAGE_H
 #define RIPC_CORE_RELIABLE_MESSAGE_H
@@ -10,8 +10,6 @@
 #include "wire/header.h"
 
 #include <stdlib.h>
-
-#define RIPC__RELIABLE_SMALL_LEN 256 /* bytes of a small one */
 
 struct ripc__reliable_owner;
 
@@ -26,17 +24,40 @@ struct ripc__reliable_msg {
 	uint8_t bytes[];         /* the message as SHORT */
 };
 
+/*
+ * The memory of copies is kept for reuse, by length: room bytes, max copies. malloc() and free() of
+ * a longer copy take longer than the copy itself.
+ */
+static const struct {
+	uint32_t room;
+	uint32_t max;
+} ripc__reliable_classes[RIPC__RELIABLE_FREE_LISTS] = {{256, 2048}, {1280, 256}, {4352, 64}};
+
+/* The list of memory for copies of this length; RIPC__RELIABLE_FREE_LISTS: none. */
+static inline unsigned ripc__reliable_class(size_t len)
+{
+	unsigned i = 0;
+
+	while (i < RIPC__RELIABLE_FREE_LISTS && len > ripc__reliable_classes[i].room)
+		i++;
+	return i;
+}
+
 /* An empty one for a message of len bytes. Return: NULL: out of memory. */
 static inline struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len)
 {
-	struct ripc__reliable_msg *m = ctx->reliable_free;
+	unsigned class = ripc__reliable_class(len);
+	struct ripc__reliable_free *list = &ctx->reliable_free[class];
+	struct ripc__reliable_msg *m;
 
-	if (RIPC__LIKELY(len <= RIPC__RELIABLE_SMALL_LEN && m)) {
-		ctx->reliable_free = (struct ripc__reliable_msg *)(void *)m->owner;
-		ctx->reliable_nfree--;
+	if (RIPC__LIKELY(class < RIPC__RELIABLE_FREE_LISTS && list->first)) {
+		m = list->first;
+		list->first = (struct ripc__reliable_msg *)(void *)m->owner;
+		list->count--;
 	} else {
-		m = malloc(sizeof(*m) +
-			   (len < RIPC__RELIABLE_SMALL_LEN ? RIPC__RELIABLE_SMALL_LEN : len));
+		m = malloc(sizeof(*m) + (class < RIPC__RELIABLE_FREE_LISTS
+						 ? ripc__reliable_classes[class].room
+						 : len));
 		if (!m)
 			return NULL;
 		ripc__list_init(&m->link);
