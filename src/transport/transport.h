@@ -24,6 +24,7 @@
 #ifndef RIPC_TRANSPORT_H
 #define RIPC_TRANSPORT_H
 
+#include "base/copy.h"
 #include "base/options.h"
 #include "wire/address.h"
 
@@ -376,8 +377,7 @@ static inline uint8_t *ripc__post_copy(uint8_t *to, const void *head, size_t hea
 		memcpy(to, head, head_len);
 	to += head_len;
 	for (unsigned i = 0; i < n; i++) {
-		if (items[i].iov_len)
-			memcpy(to, items[i].iov_base, items[i].iov_len);
+		ripc__copy(to, items[i].iov_base, items[i].iov_len);
 		to += items[i].iov_len;
 	}
 	return to;

@@ -67,7 +67,7 @@ static int create_qp(struct iwv_conn *conn, uint32_t inline_max)
 		.cap =
 			{
 				.max_send_wr = CONN_TX_DEPTH + CONN_READS_MAX,
-				.max_recv_wr = CONN_RECV_BUFS,
+				.max_recv_wr = CONN_RECV_WRS,
 				.max_send_sge = 1,
 				.max_recv_sge = 1,
 				.max_inline_data = inline_max,

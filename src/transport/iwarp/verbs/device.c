@@ -14,7 +14,7 @@
 
 #define BACKLOG        128
 #define PORT_TRIES     16  /* librdmacm chooses a port that TCP may use already */
-#define RECV_SLAB      68u /* buffers by which a pool grows: receives of two connections */
+#define RECV_SLAB      36u /* buffers by which a pool grows: receives of two connections */
 #define SMALL_SLAB     256u
 #define STALE_RETRY_MS 100
 #define STALE_TRIES    100

@@ -373,8 +373,8 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 			    uint64_t now_ns, uint64_t *deadline_ns)
 {
 	struct iwv *t = (struct iwv *)tr;
+	bool was_armed = t->was_armed, empty = false;
 	unsigned n = 0;
-	bool empty;
 
 	t->now_ns = now_ns;
 	t->rounds++;
@@ -385,13 +385,16 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	if (t->datagrams && t->rounds - t->datagram_round > EMPTY_ROUNDS_MAX &&
 	    ripc__udp_arm(&t->udp))
 		n += datagrams(t, RIPC__UDP_CONN, events, max);
+	/* Most sleeps end with a completion: epoll, a system call, would delay the answer. */
+	t->was_armed = false;
+	if (was_armed)
+		n += reap(t, events + n, max - n, &empty);
 	/*
-	 * While completions arrive, epoll is called rarely, because it is a system call. Deadlines
-	 * are checked in time.
+	 * While completions arrive, epoll is called rarely. Deadlines are checked in time.
 	 */
-	if (t->full_pass || (t->ntimed && now_ns >= t->next_timer_ns) || t->was_armed ||
+	if (t->full_pass || (t->ntimed && now_ns >= t->next_timer_ns) || (was_armed && !n) ||
 	    t->rounds - t->last_wc_round > EMPTY_ROUNDS_MAX || t->rounds % EPOLL_EVERY == 0) {
-		t->full_pass = t->was_armed = false;
+		t->full_pass = false;
 		n += full_pass(t, events + n, max - n);
 	} else if (t->datagrams && t->rounds - t->datagram_round <= EMPTY_ROUNDS_MAX) {
 		/* While datagrams arrive, their socket is polled directly. */

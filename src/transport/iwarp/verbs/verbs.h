@@ -33,15 +33,20 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-#define NIC_CQS_MAX     64u   /* completion queues of a device */
-#define NIC_CQ_ENTRIES  8192u /* entries of each: some drivers cannot resize */
-#define CONN_SEND_MAX   8192u
-#define CONN_RECV_DEPTH 32u /* sends the peer may have in flight */
+#define NIC_CQS_MAX     64u    /* completion queues of a device */
+#define NIC_CQ_ENTRIES  8192u  /* entries of each: some drivers cannot resize */
+#define CONN_SEND_MAX   16896u /* longest send: a payload of 16 KiB and a header */
+#define CONN_RECV_DEPTH 16u    /* sends the peer may have in flight */
 /*
  * Two more for empty sends, which use no credit: the first one of the active side, and the last
  * one.
  */
-#define CONN_RECV_BUFS  (CONN_RECV_DEPTH + 2u)
+#define CONN_RECV_BUFS (CONN_RECV_DEPTH + 2u)
+/*
+ * Receives of a queue pair, of which CONN_RECV_BUFS are used. With a queue of 32 entries SoftiWARP
+ * creates no queue pair in a process beside another one, and reports no errno.
+ */
+#define CONN_RECV_WRS   34u
 #define CONN_TX_DEPTH   64u /* sends and writes not retired */
 #define CONN_READS_MAX  16u
 #define CONN_RDMA_MAX   (UINT64_C(1) << 30)
