@@ -501,6 +501,59 @@ START_TEST(engine_gather__sends_pass_long_responses)
 }
 END_TEST
 
+/* Transmits what is posted. Return: entries of long payload; checks where each is in the stream. */
+static unsigned long_payloads(uint64_t *at)
+{
+	struct iovec iov[48];
+	unsigned count = 0, n;
+
+	while ((n = ripc__engine_gather(&a.e, iov, 48, SIZE_MAX))) {
+		size_t bytes = 0;
+
+		for (unsigned i = 0; i < n; i++) {
+			uint64_t behind = (*at + bytes - (uintptr_t)iov[i].iov_base) % 4096;
+
+			if (iov[i].iov_len >= 16u << 10) {
+				ck_assert(!behind || behind >= 64);
+				count++;
+			}
+			bytes += iov[i].iov_len;
+		}
+		*at += bytes;
+		ripc__engine_sent(&a.e, bytes);
+	}
+	return count;
+}
+
+START_TEST(engine_gather__long_payload_is_not_copied_a_few_bytes_behind_its_source)
+{
+	struct ripc__mpa_terms t = terms(false, true);
+	struct ripc__region *region;
+	uint8_t *page;
+	uint64_t at;
+
+	open_pair(&t, 65483);
+	move(&a, &b, sizeof(pipe_buf)); /* the first FPDU */
+	page = source + (4096 - (uintptr_t)source % 4096);
+	region = ripc__region_add(&a.regions, source, SOURCE, 0);
+	for (size_t off = 0; off < 128; off++) {
+		at = 0;
+		ripc__engine_write(&a.e, region, page + off, 200000, 0, 1, 1);
+		ck_assert_uint_ge(long_payloads(&at), 3);
+		/* Short segments for the first FPDUs only. */
+		ck_assert_uint_lt(at, 200000 + 10 * 20);
+		engine_end_events(&a);
+	}
+	/* A short payload is sent at once. */
+	at = 0;
+	ripc__engine_write(&a.e, region, page, 4096, 0, 1, 1);
+	long_payloads(&at);
+	ck_assert_uint_eq(at, 4096 + 20);
+	engine_end_events(&a);
+	close_pair();
+}
+END_TEST
+
 START_TEST(engine_init__fpdus_fit_the_segment)
 {
 	struct ripc__mpa_terms t = terms(true, false);
@@ -524,6 +577,7 @@ int main(void)
 	Suite *suite = suite_create("engine");
 	TCase *tc = tcase_create("engine");
 
+	tcase_add_test(tc, engine_gather__long_payload_is_not_copied_a_few_bytes_behind_its_source);
 	tcase_add_loop_test(tc, engine__every_split_point, 0, 4);
 	tcase_add_loop_test(tc, engine__byte_by_byte, 0, 4);
 	tcase_add_test(tc, engine__random_fragments);
