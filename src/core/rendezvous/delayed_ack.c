@@ -7,8 +7,11 @@
 /* longest time to a reply that counts as quick: its client waits for the reply, not the ACK */
 #define REPLY_MAX_NS (300 * 1000)
 #define DELAY_MAX_NS RIPC__MS /* longest delay; the progress thread's next tick may add as much */
-#define COPY_MAX \
-	(64u << 10) /* bytes that are copied or registered in less time than a message costs */
+/*
+ * Bytes that are written, copied or registered in less time than a message costs, its system calls
+ * and the receiver's included.
+ */
+#define COPY_MAX (256u << 10)
 
 static void send_ack(struct ripc__lane *lane, uint64_t word)
 {

@@ -525,7 +525,7 @@ END_TEST
  */
 START_TEST(before_copy__write)
 {
-	size_t len = _i ? 64 * KIB + 1 : 64 * KIB;
+	size_t len = _i ? 256 * KIB + 1 : 256 * KIB;
 	uint8_t *to = ripc_buf_alloc(rig.ctx[0], len), *large = malloc(len);
 	struct iovec item = {data, 100}, into = {to, len};
 	struct ripc_send_options o = {
