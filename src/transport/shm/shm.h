@@ -25,8 +25,9 @@ struct shm_ep {
 	int fd;
 	/* eventfds of doorbell.h, ours and the peer's; -1: kicks go over the socket */
 	int doorbell, peer_doorbell;
-	uint8_t kicks;           /* that came over the socket, up to a maximum */
-	int pid : 31;            /* the peer's; 0: not in our PID namespace */
+	/* the peer's process, at most PID_MAX_LIMIT, 1 << 22; 0: not in our PID namespace */
+	unsigned pid : 23;
+	unsigned kicks : 8;      /* that came over the socket, up to a maximum */
 	bool can_read_peer : 1;  /* we can read the peer's memory */
 	uint8_t *inbox, *outbox; /* segments: ours, the peer's; NULL: not mapped */
 	union {
