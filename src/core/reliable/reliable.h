@@ -31,7 +31,7 @@
 #define RIPC__RELIABLE_WINDOW       1024
 #define RIPC__RELIABLE_WINDOW_BYTES (256 * 1024)
 /* The receiver acknowledges after a quarter of the window, or after this time. */
-#define RIPC__RELIABLE_ACK_NS RIPC__MS
+#define RIPC__RELIABLE_ACK_NS (10 * RIPC__MS)
 
 /* The origin of a message, which learns its end. */
 struct ripc__reliable_owner {

@@ -98,7 +98,7 @@ END_TEST
 START_TEST(ack__delayed)
 {
 	OK(send_number(RIG_ID(1), 1, 1000));
-	rig_run(&rig, 5);
+	rig_run(&rig, 15);
 	ck_assert_uint_eq(unacked(), 0);
 	ck_assert(rig_lane(&rig, 0, 1));
 	expect_numbers(1, 1, 1);
@@ -113,7 +113,7 @@ START_TEST(ack__quarter_of_window)
 	rig_end(&rig);
 	rig_start(&rig, 2, deep);
 	OK(send_number(RIG_ID(1), 1, 1000));
-	rig_run(&rig, 5);
+	rig_run(&rig, 15);
 	for (uint64_t n = 2; n <= COUNT; n++)
 		OK(send_number(RIG_ID(1), n, 0));
 	ck_assert_uint_eq(unacked(), COUNT - 1);
