@@ -34,7 +34,8 @@ void ripc__request_refs_begin(struct ripc_request *r)
  */
 static void restart_timers(const struct ripc_request *r)
 {
-	for (struct ripc__list *n = r->peer_link.next; n != &r->peer->lists->requests; n = n->next) {
+	for (struct ripc__list *n = r->peer_link.next; n != &r->peer->lists->requests;
+	     n = n->next) {
 		struct ripc_request *q = ripc__list_entry(n, struct ripc_request, peer_link);
 		uint64_t end = r->ctx->now_ns + ripc__export_ref_max_ns(q->bytes);
 

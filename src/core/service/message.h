@@ -28,7 +28,7 @@ struct ripc__message {
 	uint32_t units; /* of the flow's credit */
 	uint32_t bytes; /* payload of a short message */
 	uint8_t placement[RIPC__MESSAGE_INLINE];
-	uint8_t tp; /* index of the token's transport */
+	uint8_t tp;        /* index of the token's transport */
 	bool small;        /* held by the application, see core/memory/message.h; clean: false */
 	atomic_bool freed; /* small: the application has freed it; clean: false */
 	/* flow whose credit it holds until it is received; clean: NULL */
