@@ -4,9 +4,9 @@
 void ripc__lane_post_credit(struct ripc__lane *lane)
 {
 	uint8_t buf[RIPC__CONTROL_MAX];
+	size_t len = ripc__control_put(buf, RIPC__CREDIT, 0, 0, 0, 0);
 
-	ripc__lane_post(lane, buf, ripc__control_put(buf, RIPC__CREDIT, 0, 0, 0, 0), NULL, 0,
-			false);
+	ripc__lane_post(lane, buf, len, NULL, 0, false);
 }
 
 void ripc__flow_send_credit(struct ripc__flow *flow)

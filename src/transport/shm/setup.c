@@ -168,7 +168,7 @@ static void shm_release(struct ripc__ep *base)
 static void peer_name(const struct shm_ep *ep, char *text, size_t len)
 {
 	if (ep->pid)
-		snprintf(text, len, "process %d", ep->pid);
+		snprintf(text, len, "process %u", ep->pid);
 	else
 		snprintf(text, len, "a process of another PID namespace");
 }
