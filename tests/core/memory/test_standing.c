@@ -186,6 +186,14 @@ static size_t forge(uint8_t *buf, uint64_t id, size_t len)
 	return (size_t)(ripc__desc_put(p + 16, &d) - buf);
 }
 
+/* Id of the oldest standing buffer that context 1 has granted to context 0. */
+static uint32_t first_standing_id(void)
+{
+	return ripc__list_entry(rig_lane(&rig, 1, 0)->memory->standing.next,
+				struct ripc__local_return, link)
+		->id;
+}
+
 /* The sender names a buffer that it has not written: no byte of others may be delivered. */
 START_TEST(hostile__nothing_written)
 {
@@ -194,9 +202,7 @@ START_TEST(hostile__nothing_written)
 
 	rig_start(&rig, 2, pool);
 	exchange(40000, 2);
-	id = ripc__list_entry(rig_lane(&rig, 1, 0)->memory->standing.next,
-			      struct ripc__local_return, link)
-		     ->id;
+	id = first_standing_id();
 	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
 	rig_run(&rig, 10);
 	rig_expect_none(&rig, 1);
@@ -213,9 +219,7 @@ START_TEST(hostile__used_twice)
 
 	rig_start(&rig, 2, pool);
 	exchange(40000, 2);
-	id = ripc__list_entry(rig_lane(&rig, 1, 0)->memory->standing.next,
-			      struct ripc__local_return, link)
-		     ->id;
+	id = first_standing_id();
 	exchange(40000, 4);
 	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
 	rig_run(&rig, 10);
@@ -232,9 +236,7 @@ START_TEST(hostile__bounce_buffer_not_written_again)
 
 	rig_start(&rig, 2, expensive);
 	exchange(40000, 2);
-	id = ripc__list_entry(rig_lane(&rig, 1, 0)->memory->standing.next,
-			      struct ripc__local_return, link)
-		     ->id;
+	id = first_standing_id();
 	exchange(40000, 4);
 	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
 	rig_expect(&rig, 1, 100, 3);
