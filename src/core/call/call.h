@@ -16,7 +16,7 @@
  *      CALL_CANCELLING -- CALL_STATE taken or unknown, CANCEL_NS passed: -ETIME --> CALL_DONE
  *
  * Callee: a request is queued until the application receives it, then taken until it is answered.
- * The message holds this state (core/service/message.h) and is in peer->served until then.
+ * The message holds this state (core/service/message.h) and is in peer->lists->served until then.
  *
  * Lock held in every function.
  */

@@ -111,7 +111,7 @@ struct ripc__recv_window {
 
 /* A buffer offered to a peer. */
 struct ripc__local_return {
-	struct ripc__list link; /* in memory.returns; with flow: in lane->standing */
+	struct ripc__list link; /* in memory.returns; with flow: in lane->memory->standing */
 	uint32_t id;            /* id on the wire; never 0 */
 	uint8_t *base;
 	size_t len;

@@ -48,7 +48,7 @@ struct ripc__credit;
 /* A buffer exported to the peer of one lane. */
 struct ripc__export {
 	struct ripc__list link;      /* in region->exports */
-	struct ripc__list lane_link; /* in lane->exports */
+	struct ripc__list lane_link; /* in lane->memory->exports */
 	struct ripc__lane *lane;
 	struct ripc__region *region;
 	uint32_t export_id;    /* id on the wire; never reused on the lane */

@@ -52,7 +52,7 @@ static inline void ripc__message_set_call(struct ripc__message *m, enum ripc__ca
 	m->call_word = word;
 	m->call_cancelled = m->call_answered = false;
 	m->call_peer = p;
-	/* A request is in p->served when it has arrived in full. */
+	/* A request is in p->lists->served when it has arrived in full. */
 	ripc__list_init(&m->served);
 }
 

@@ -13,10 +13,11 @@
 #include "core/peer/peer.h"
 
 struct ripc__attempt {
-	struct ripc__list link; /* in peer->attempts: those that reach the peer's host first */
-	unsigned path_index;    /* ripc__peer_path() */
-	unsigned tp;            /* index of the transport */
-	bool same_host; /* the transport reaches the peer's host: the attempt left this host */
+	/* in peer->lists->attempts: those that reach the peer's host first */
+	struct ripc__list link;
+	unsigned path_index; /* ripc__peer_path() */
+	unsigned tp;         /* index of the transport */
+	bool same_host;      /* the transport reaches the peer's host: the attempt left this host */
 	char why[];
 };
 

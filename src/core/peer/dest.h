@@ -25,14 +25,15 @@
 
 /* A return buffer that a peer offered: core/memory/remote_returns.h. */
 struct ripc__remote_return {
-	struct ripc__list link;      /* in dest->remote_returns, unless it is an orphan */
-	struct ripc__list used_link; /* in peer->used_returns while a message is written into it */
-	struct ripc__lane *lane;     /* lane of that message; NULL: there is none */
-	struct ripc__desc desc;      /* addr, len, key; how: its id */
-	uint64_t call;               /* its call whose answer alone may use it, or 0 */
-	bool pooled;                 /* from STANDING_GRANT: a pool buffer, not the application's */
-	bool orphan;                 /* its destination was removed: freed when the write ends */
-	bool revoked;                /* REVOKE arrived: REVOKED is sent when the write ends */
+	struct ripc__list link; /* in dest->remote_returns, unless it is an orphan */
+	struct ripc__list
+		used_link; /* in peer->lists->used_returns while a message is written into it */
+	struct ripc__lane *lane; /* lane of that message; NULL: there is none */
+	struct ripc__desc desc;  /* addr, len, key; how: its id */
+	uint64_t call;           /* its call whose answer alone may use it, or 0 */
+	bool pooled;             /* from STANDING_GRANT: a pool buffer, not the application's */
+	bool orphan;             /* its destination was removed: freed when the write ends */
+	bool revoked;            /* REVOKE arrived: REVOKED is sent when the write ends */
 };
 
 enum ripc__dest_state {

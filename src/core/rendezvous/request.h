@@ -52,10 +52,11 @@ struct ripc__request_ext {
 };
 
 struct ripc_request {
-	struct ripc__list ctx_link;  /* in ctx->requests */
-	struct ripc__list link;      /* in dest->pending while PENDING */
-	struct ripc__list peer_link; /* in peer->requests from the first issue to the end, by id */
-	struct ripc *ctx;            /* NULL: ended; read without the lock (handle.h) */
+	struct ripc__list ctx_link; /* in ctx->requests */
+	struct ripc__list link;     /* in dest->pending while PENDING */
+	struct ripc__list
+		peer_link; /* in peer->lists->requests from the first issue to the end, by id */
+	struct ripc *ctx;  /* NULL: ended; read without the lock (handle.h) */
 	struct ripc_request *next_free;
 	struct ripc_service *service; /* NULL when it is done */
 	struct ripc__dest *dest;      /* pinned (users) until it is done */

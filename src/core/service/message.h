@@ -51,7 +51,7 @@ struct ripc__message {
 	uint64_t call;      /* id */
 	uint64_t call_deadline_ns;
 	struct ripc__peer *call_peer; /* its sender; of a request: NULL: answered, or it is gone */
-	struct ripc__list served;     /* request: in call_peer->served */
+	struct ripc__list served;     /* request: in call_peer->lists->served */
 };
 
 /* Room for RIPC__MESSAGE_BUF_LEN bytes of a message. */
