@@ -477,17 +477,19 @@ static void handle_init(struct ripc_request *r, struct ripc_service *s, struct r
 	ripc__list_init(&r->ctx_link);
 }
 
-/* Sends a short request of one item, if it can go at once. */
-static void send_now(struct ripc_service *s, struct ripc__call *call, const struct iovec *item)
+/*
+ * Sends a short request of one item, if it can go at once. The call is set up afterwards, while the
+ * peer executes the request. Return: NULL: nothing was done.
+ */
+static struct ripc__reliable_msg *send_now(struct ripc_service *s, struct ripc__call *call,
+					   uint64_t dest, struct ripc__call_words *words,
+					   const struct iovec *item)
 {
-	struct ripc__call_words words = {call->id, 0};
-	struct ripc__dest *d = ripc__dest_find(s->ctx, call->dest);
+	struct ripc__dest *d = ripc__dest_find(s->ctx, dest);
 
 	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane)
-		return;
-	call->m =
-		ripc__reliable_send_item(d, &call->owner, RIPC__F_CALL, s->id, &words, item, false);
-	call->listed = call->m;
+		return NULL;
+	return ripc__reliable_send_item(d, &call->owner, RIPC__F_CALL, s->id, words, item, false);
 }
 
 int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
@@ -497,32 +499,40 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 	struct ripc *ctx = s->ctx;
 	struct ripc__call *call = call_alloc(ctx);
 	struct ripc_request *r = call ? ripc__request_get(ctx, 1) : NULL;
-	struct ripc__call_words words = {0, 0};
-	bool is_long;
+	struct ripc__call_words words = {
+		.id = r ? ripc__call_id_get(ctx) : 0,
+		.word = timeout_ms < 0 ? UINT32_MAX : (uint32_t)timeout_ms,
+	};
+	bool is_long = (o && o->nreply_buffers) || !is_short(ctx, dest, bytes);
+	struct ripc__reliable_msg *m = NULL;
 
-	if (!r)
+	if (!words.id)
 		goto fail;
-	ripc__calls_free_ended(ctx);
+	/* The timers end a call without time. */
+	if (RIPC__LIKELY(!is_long && nitems == 1 && timeout_ms))
+		m = send_now(s, call, dest, &words, items);
 	*call = (struct ripc__call){
 		.owner = {.end = short_ended,
 			  .before_post = before_post,
 			  .requeued = short_requeued,
 			  .waits = true},
+		.id = words.id,
 		.ctx = ctx,
 		.handle = r,
 		.dest = dest,
 		.deadline_ns = timeout_ms < 0 ? RIPC__NEVER : ripc__deadline_far(ctx, timeout_ms),
+		.state = m ? RIPC__CALL_IS_SENT : RIPC__CALL_IS_WAITING,
 		.idempotent = o && o->flags & RIPC_IDEMPOTENT,
-		.left_ms = timeout_ms < 0 ? UINT32_MAX : (uint32_t)timeout_ms,
+		.listed = m,
+		.m = m,
+		.left_ms = (uint32_t)words.word,
 	};
-	if (ripc__call_add(ctx, call))
-		goto fail;
-	is_long = (o && o->nreply_buffers) || !is_short(ctx, dest, bytes);
-	if (RIPC__LIKELY(!is_long && nitems == 1))
-		send_now(s, call, items);
+	if (m)
+		ripc__call_set_peer(call, m->dest->peer);
+	ripc__call_add(ctx, call);
 	handle_init(r, s, call);
+	ripc__calls_free_ended(ctx);
 	if (!is_long && !call->m) {
-		words.id = call->id;
 		call->m = ripc__reliable_new(ctx, RIPC__F_CALL, dest, s->id, &words, items, nitems);
 		if (call->m)
 			call->m->owner = &call->owner;

@@ -56,8 +56,12 @@ struct ripc__long_request {
 
 /* ---- table.c ---- */
 
-/* Makes it one of the context's, with an id. Return: 0 or -ENOMEM. */
-int ripc__call_add(struct ripc *ctx, struct ripc__call *call);
+/* An id for a call; 0: out of memory. ripc__call_add() or ripc__call_id_put() follows. */
+uint64_t ripc__call_id_get(struct ripc *ctx);
+void ripc__call_id_put(struct ripc *ctx, uint64_t id);
+/* Makes it one of the context's. It has its id. */
+void ripc__call_add(struct ripc *ctx, struct ripc__call *call);
+/* Its id ends, too. */
 void ripc__call_remove(struct ripc *ctx, struct ripc__call *call);
 
 /*

@@ -28,19 +28,29 @@ static int table_grow(struct ripc *ctx)
 	return 0;
 }
 
-int ripc__call_add(struct ripc *ctx, struct ripc__call *call)
+static uint32_t slot_of(uint64_t id)
 {
-	uint32_t slot;
+	return (uint32_t)id & ((1u << RIPC__CALL_SLOT_BITS) - 1);
+}
 
+uint64_t ripc__call_id_get(struct ripc *ctx)
+{
 	if (!ctx->call_nfree && table_grow(ctx))
-		return -ENOMEM;
+		return 0;
 	if (!ctx->call_next)
 		ctx->call_next = ripc__seq_begin(ctx);
-	slot = ctx->call_free_slots[--ctx->call_nfree];
-	ctx->call_table[slot] = call;
-	call->id = ctx->call_next++ << RIPC__CALL_SLOT_BITS | slot;
+	return ctx->call_next++ << RIPC__CALL_SLOT_BITS | ctx->call_free_slots[--ctx->call_nfree];
+}
+
+void ripc__call_id_put(struct ripc *ctx, uint64_t id)
+{
+	ctx->call_free_slots[ctx->call_nfree++] = slot_of(id);
+}
+
+void ripc__call_add(struct ripc *ctx, struct ripc__call *call)
+{
+	ctx->call_table[slot_of(call->id)] = call;
 	ripc__list_add(&ctx->calls, &call->link);
-	return 0;
 }
 
 void ripc__call_loop_begin(struct ripc *ctx, struct ripc__call_loop *loop)
@@ -64,13 +74,10 @@ struct ripc__call *ripc__call_loop_next(struct ripc *ctx, struct ripc__call_loop
 
 void ripc__call_remove(struct ripc *ctx, struct ripc__call *call)
 {
-	uint32_t slot = (uint32_t)call->id & ((1u << RIPC__CALL_SLOT_BITS) - 1);
-
 	for (struct ripc__call_loop *loop = ctx->call_loops; loop; loop = loop->outer)
 		if (loop->next == &call->link)
 			loop->next = call->link.next;
-
-	ctx->call_table[slot] = NULL;
-	ctx->call_free_slots[ctx->call_nfree++] = slot;
+	ctx->call_table[slot_of(call->id)] = NULL;
+	ripc__call_id_put(ctx, call->id);
 	ripc__list_del(&call->link);
 }

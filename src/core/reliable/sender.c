@@ -200,8 +200,7 @@ static __always_inline struct ripc__reliable_msg *send_item(struct ripc__dest *d
 	m = ripc__reliable_alloc(lane->ctx, len);
 	if (RIPC__UNLIKELY(!m))
 		return NULL;
-	if (RIPC__UNLIKELY((owner->before_post && owner->before_post(owner, &call->word, lane)) ||
-			   ripc__lane_post_item(lane, flags, call, d->id, source, item, more))) {
+	if (RIPC__UNLIKELY(ripc__lane_post_item(lane, flags, call, d->id, source, item, more))) {
 		ripc__reliable_free(lane->ctx, m);
 		return NULL;
 	}
