@@ -212,7 +212,6 @@ void ripc__request_dropped(struct ripc__message *m)
 	static const struct iovec nothing;
 
 	m->call_kind = RIPC__CALL_NONE;
-	m->pub.call = 0;
 	/* It has not arrived completely, is answered, or its caller is gone. */
 	if (ripc__list_empty(&m->served))
 		return;
@@ -247,9 +246,9 @@ void ripc__served_close(struct ripc *ctx)
 
 int ripc__request_check(const struct ripc__message *m)
 {
-	if (m->call_kind != RIPC__CALL_REQUEST)
+	if (!ripc__message_is_request(m))
 		return ripc__fail(-EINVAL, "the message is not the request of a call");
-	if (m->call_answered)
+	if (m->call_kind == RIPC__CALL_ANSWERED)
 		return ripc__fail(-EALREADY, "the request was answered before");
 	if (m->call_cancelled || !m->call_peer)
 		return ripc__fail(-ECANCELED, "the caller does not wait any more");

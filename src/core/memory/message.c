@@ -104,6 +104,7 @@ static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 	if (m->call_kind == RIPC__CALL_REQUEST)
 		ctx->memory_ops->request_dropped(m);
 	m->call_kind = RIPC__CALL_NONE;
+	m->pub.call = 0;
 	ripc__message_return_credit(m);
 	if (m->token) {
 		ctx->tp[m->tp].ops->release(ctx->tp[m->tp].t, m->token);
@@ -131,14 +132,14 @@ static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 static inline bool is_small(const struct ripc__message *m)
 {
 	return !((uintptr_t)m->flow | (uintptr_t)m->token | (uintptr_t)m->heap |
-		 (uintptr_t)m->arrays | m->pub.is_long | m->pub.group | m->call_kind);
+		 (uintptr_t)m->arrays | m->pub.is_long | m->pub.group);
 }
 
 static inline void message_release(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
-	if (!is_small(m))
+	if (!is_small(m) || m->call_kind != RIPC__CALL_NONE)
 		release_resources(m);
 	ripc__list_del(&m->held);
 	ripc__message_cache_put(ctx, m);
@@ -146,10 +147,13 @@ static inline void message_release(struct ripc__message *m)
 
 void ripc__message_release(struct ripc__message *m)
 {
-	if (m->small)
-		atomic_store_explicit(&m->freed, true, memory_order_relaxed);
-	else
+	if (!m->small) {
 		message_release(m);
+		return;
+	}
+	if (m->call_kind == RIPC__CALL_REQUEST)
+		m->ctx->memory_ops->request_dropped(m);
+	atomic_store_explicit(&m->freed, true, memory_order_relaxed);
 }
 
 void ripc__message_hand_out(struct ripc *ctx, struct ripc__message *m)
@@ -187,7 +191,7 @@ void ripc_message_free(struct ripc_message *message)
 
 	if (!m)
 		return;
-	if (RIPC__LIKELY(m->small)) {
+	if (RIPC__LIKELY(m->small && m->call_kind != RIPC__CALL_REQUEST)) {
 		atomic_store_explicit(&m->freed, true, memory_order_release);
 		return;
 	}
@@ -195,7 +199,7 @@ void ripc_message_free(struct ripc_message *message)
 		return;
 	ctx = m->ctx;
 	ripc__lock(ctx);
-	message_release(m);
+	ripc__message_release(m);
 	ripc__unlock(ctx);
 }
 

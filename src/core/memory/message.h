@@ -50,7 +50,7 @@ static inline void ripc__message_set_call(struct ripc__message *m, enum ripc__ca
 	m->call_kind = (uint8_t)kind;
 	m->call = id;
 	m->call_word = word;
-	m->call_cancelled = m->call_answered = false;
+	m->call_cancelled = false;
 	m->call_peer = p;
 	/* A request is in p->lists->served when it has arrived in full. */
 	ripc__list_init(&m->served);
@@ -60,8 +60,8 @@ static inline void ripc__message_set_call(struct ripc__message *m, enum ripc__ca
 void ripc__message_release(struct ripc__message *m);
 
 /*
- * Small messages hold nothing but their struct. The application frees them without the lock: its
- * thread marks the struct as freed, and the receipt of a later small message takes it back. Each
+ * Small messages hold nothing but their struct. The application frees them without the lock, unless
+ * they are requests without an answer: its thread marks the struct as freed, and the receipt of a later small message takes it back. Each
  * receipt looks at the two oldest ones; the first one that is still in use becomes the newest. So
  * there are about twice as many as are in use, and their number shrinks after a burst.
  */
@@ -87,6 +87,8 @@ static inline void ripc__small_reclaim(struct ripc *ctx)
 			return;
 		}
 		m->small = false;
+		m->call_kind = RIPC__CALL_NONE;
+		m->pub.call = 0;
 		atomic_store_explicit(&m->freed, false, memory_order_relaxed);
 		ripc__message_cache_put(ctx, m);
 	}

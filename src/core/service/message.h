@@ -11,7 +11,12 @@
 #define RIPC__MESSAGE_BUF_LEN 224 /* bytes of a small message that fit into the struct */
 #define RIPC__MESSAGE_BUF_PAD 12  /* bytes before them: they align the payload behind a header */
 
-enum ripc__call_kind { RIPC__CALL_NONE, RIPC__CALL_REQUEST, RIPC__CALL_REPLY };
+enum ripc__call_kind {
+	RIPC__CALL_NONE,
+	RIPC__CALL_REQUEST,  /* the application owes an answer */
+	RIPC__CALL_ANSWERED, /* a request that it has answered */
+	RIPC__CALL_REPLY
+};
 
 /*
  * The first members are all that a small message uses. A new or freed struct has the values marked
@@ -46,13 +51,18 @@ struct ripc__message {
 	/* of a call: core/call/call.h. Clean: call_kind is RIPC__CALL_NONE, the rest undefined */
 	uint8_t call_kind;  /* enum ripc__call_kind */
 	uint8_t call_state; /* of a request */
-	bool call_cancelled, call_answered;
+	bool call_cancelled;
 	uint32_t call_word; /* request: milliseconds left; answer: status */
 	uint64_t call;      /* id */
 	uint64_t call_deadline_ns;
 	struct ripc__peer *call_peer; /* its sender; of a request: NULL: answered, or it is gone */
 	struct ripc__list served;     /* request: in call_peer->lists->served */
 };
+
+static inline bool ripc__message_is_request(const struct ripc__message *m)
+{
+	return m->call_kind == RIPC__CALL_REQUEST || m->call_kind == RIPC__CALL_ANSWERED;
+}
 
 /* Room for RIPC__MESSAGE_BUF_LEN bytes of a message. */
 static inline uint8_t *ripc__message_buf(struct ripc__message *m)

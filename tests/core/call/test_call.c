@@ -263,12 +263,19 @@ END_TEST
 /* The request is in the queue when its time is up: the server never receives it. */
 START_TEST(time__not_executed)
 {
+	struct iovec item = {request, 8};
 	struct ripc_message *m;
 
 	rig_connect(&rig, 0, 1);
 	servers[0].s = NULL;
 	RC(-ETIMEDOUT, call(1, 8, 50));
 	RC(-EAGAIN, ripc_receive(rig.s[1], &m, 0));
+	/* The next message has the memory of the dropped request, and nothing of its call. */
+	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, NULL, 1000));
+	OK(ripc_receive(rig.s[1], &m, 1000));
+	ck_assert_uint_eq(m->call, 0);
+	RC(-EINVAL, ripc_reply(m, &item, 1, 0));
+	ripc_message_free(m);
 	RC(-ETIMEDOUT, call(1, 100000, 50));
 	RC(-EAGAIN, ripc_receive(rig.s[1], &m, 0));
 	ck_assert_uint_eq(rig_stats(&rig, 1).calls_expired, 2);
