@@ -18,6 +18,16 @@ struct ripc__list {
 #define ripc__list_for_each_safe(pos, tmp, head) \
 	for (pos = (head)->next, tmp = pos->next; pos != (head); pos = tmp, tmp = pos->next)
 
+/* The same over the structs of the nodes; pos points to one. After the last one pos is invalid. */
+#define ripc__list_for_each_entry(pos, head, member)                         \
+	for (pos = ripc__list_entry((head)->next, __typeof__(*pos), member); \
+	     &pos->member != (head);                                         \
+	     pos = ripc__list_entry(pos->member.next, __typeof__(*pos), member))
+
+/* The struct of the first node; NULL: the list is empty. */
+#define ripc__list_first_entry(head, type, member) \
+	(ripc__list_empty(head) ? NULL : ripc__list_entry((head)->next, type, member))
+
 static inline void ripc__list_init(struct ripc__list *n)
 {
 	n->next = n->prev = n;

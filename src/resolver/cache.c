@@ -12,12 +12,12 @@
 enum { AT_INSTANCE = 8, AT_GENERATION = 40, AT_TTL = 48, AT_ADDRS = 56 };
 
 void ripc__cache_init(struct ripc__cache *cache, struct ripc__timers *timers, uint32_t timer_kind,
-		      struct ripc__pendings *pendings, uint64_t secret)
+		      struct ripc__list *pendings, uint64_t secret)
 {
 	memset(cache, 0, sizeof(*cache));
 	ripc__table_init(&cache->table, secret);
-	TAILQ_INIT(&cache->watched);
-	TAILQ_INIT(&cache->overheard_lru);
+	ripc__list_init(&cache->watched);
+	ripc__list_init(&cache->overheard_lru);
 	cache->timers = timers;
 	cache->timer_kind = timer_kind;
 	cache->pendings = pendings;
@@ -27,9 +27,9 @@ void ripc__cache_fini(struct ripc__cache *cache)
 {
 	struct ripc__cached *c;
 
-	while ((c = TAILQ_FIRST(&cache->watched)))
+	while ((c = ripc__list_first_entry(&cache->watched, struct ripc__cached, lru)))
 		ripc__cache_remove(cache, c);
-	while ((c = TAILQ_FIRST(&cache->overheard_lru)))
+	while ((c = ripc__list_first_entry(&cache->overheard_lru, struct ripc__cached, lru)))
 		ripc__cache_remove(cache, c);
 	ripc__table_fini(&cache->table);
 }
@@ -54,9 +54,9 @@ const uint8_t *ripc__cache_instance(const struct ripc__cached *c)
 static void list_in(struct ripc__cache *cache, struct ripc__cached *c)
 {
 	if (c->watched) {
-		TAILQ_INSERT_TAIL(&cache->watched, c, lru);
+		ripc__list_add(&cache->watched, &c->lru);
 	} else {
-		TAILQ_INSERT_TAIL(&cache->overheard_lru, c, lru);
+		ripc__list_add(&cache->overheard_lru, &c->lru);
 		cache->noverheard++;
 	}
 }
@@ -64,9 +64,9 @@ static void list_in(struct ripc__cache *cache, struct ripc__cached *c)
 static void list_out(struct ripc__cache *cache, struct ripc__cached *c)
 {
 	if (c->watched) {
-		TAILQ_REMOVE(&cache->watched, c, lru);
+		ripc__list_del(&c->lru);
 	} else {
-		TAILQ_REMOVE(&cache->overheard_lru, c, lru);
+		ripc__list_del(&c->lru);
 		cache->noverheard--;
 	}
 }
@@ -91,7 +91,7 @@ void ripc__cache_locate(struct ripc__cache *cache, struct ripc__cached *c,
 
 void ripc__cache_remove(struct ripc__cache *cache, struct ripc__cached *c)
 {
-	ripc__pending_clear(cache->pendings, &c->pending);
+	ripc__pending_clear(&c->pending);
 	ripc__timers_remove(cache->timers, &c->timer);
 	ripc__table_remove(&cache->table, &c->node);
 	list_out(cache, c);
@@ -102,13 +102,13 @@ void ripc__cache_remove(struct ripc__cache *cache, struct ripc__cached *c)
 }
 
 /* Entries with pending events must not be evicted. */
-static struct ripc__cached *oldest(struct ripc__cached_list *list)
+static struct ripc__cached *oldest(struct ripc__list *list)
 {
 	struct ripc__cached *c;
 
-	TAILQ_FOREACH(c, list, lru)
-	if (!c->pending.events)
-		return c;
+	ripc__list_for_each_entry (c, list, lru)
+		if (!c->pending.events)
+			return c;
 	return NULL;
 }
 
@@ -215,7 +215,7 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 	}
 	/* A record that returned counts as changed, not as gone. */
 	if (c->gone) {
-		ripc__pending_remove(cache->pendings, &c->pending, RIPC__GONE);
+		ripc__pending_remove(&c->pending, RIPC__GONE);
 		ripc__pending_add(cache->pendings, &c->pending, RIPC__RESOLVED);
 	}
 	c->gone = false;

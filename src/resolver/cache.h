@@ -23,7 +23,7 @@ struct ripc__cached {
 	struct ripc__node node;   /* id: service */
 	struct ripc__timer timer; /* the next refresh or the expiry */
 	struct ripc__pending pending;
-	TAILQ_ENTRY(ripc__cached) lru;
+	struct ripc__list lru;
 	uint64_t stored_ns;  /* last confirmation */
 	uint64_t expires_ns; /* end of its lifetime */
 	/* registration by its holder, by our clock; 0: before our clock started */
@@ -41,20 +41,18 @@ struct ripc__cached {
 	bool gone; /* released by its holder; kept until the event GONE is taken */
 };
 
-TAILQ_HEAD(ripc__cached_list, ripc__cached);
-
 struct ripc__cache {
 	struct ripc__table table;
-	struct ripc__cached_list watched, overheard_lru; /* most recently used at the end */
+	struct ripc__list watched, overheard_lru; /* most recently used at the end */
 	size_t noverheard;
-	size_t bytes;                    /* of memory, without the table's */
-	struct ripc__timers *timers;     /* shared with the rest of the core */
-	struct ripc__pendings *pendings; /* likewise */
+	size_t bytes;                /* of memory, without the table's */
+	struct ripc__timers *timers; /* shared with the rest of the core */
+	struct ripc__list *pendings; /* likewise */
 	uint32_t timer_kind;
 };
 
 void ripc__cache_init(struct ripc__cache *cache, struct ripc__timers *timers, uint32_t timer_kind,
-		      struct ripc__pendings *pendings, uint64_t secret);
+		      struct ripc__list *pendings, uint64_t secret);
 void ripc__cache_fini(struct ripc__cache *cache);
 
 /* The usable record of a service, or NULL. */

@@ -26,14 +26,14 @@ struct ripc__claim *ripc__claim_next_to_send(struct ripc__rcore *core)
 {
 	struct ripc__claim *h;
 
-	TAILQ_FOREACH(h, &core->claims, link)
-	if (h->state == HELD)
-		break;
-	if (h) {
-		TAILQ_REMOVE(&core->claims, h, link);
-		TAILQ_INSERT_TAIL(&core->claims, h, link);
+	ripc__list_for_each_entry (h, &core->claims, link) {
+		if (h->state != HELD)
+			continue;
+		ripc__list_del(&h->link);
+		ripc__list_add(&core->claims, &h->link);
+		return h;
 	}
-	return h;
+	return NULL;
 }
 
 void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns)
@@ -80,9 +80,9 @@ void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h)
 	if (h->state != DROPPED) {
 		ripc__timers_remove(&core->timers, &h->timer);
 		ripc__table_remove(&core->held, &h->node);
-		TAILQ_REMOVE(&core->claims, h, link);
+		ripc__list_del(&h->link);
 	}
-	ripc__pending_clear(&core->pendings, &h->pending);
+	ripc__pending_clear(&h->pending);
 	free(h->rival);
 	free(h->name);
 	free(h);
@@ -153,7 +153,7 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 	h->state = LOST;
 	store_rival(h, rival);
 	ripc__timers_set(&core->timers, &h->timer, RIPC__NEVER);
-	ripc__pending_remove(&core->pendings, &h->pending, RIPC__REGISTERED);
+	ripc__pending_remove(&h->pending, RIPC__REGISTERED);
 	ripc__pending_add(&core->pendings, &h->pending, RIPC__CONFLICT);
 }
 
@@ -228,9 +228,9 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 	ripc__table_add(&core->held, &h->node);
 	/* The next request of this context carries the first service of the list. */
 	if (h->unannounced)
-		TAILQ_INSERT_HEAD(&core->claims, h, link);
+		ripc__list_add(core->claims.next, &h->link);
 	else
-		TAILQ_INSERT_TAIL(&core->claims, h, link);
+		ripc__list_add(&core->claims, &h->link);
 	ripc__claim_timer(core, h, now_ns);
 	return 0;
 }
@@ -275,8 +275,7 @@ void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__mcast_s
 {
 	struct ripc__claim *h;
 
-	TAILQ_FOREACH(h, &core->claims, link)
-	{
+	ripc__list_for_each_entry (h, &core->claims, link) {
 		if (h->state != HELD)
 			continue;
 		h->generation++;
@@ -293,9 +292,9 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 		return;
 	if (h->state == HELD)
 		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
-	ripc__pending_remove(&core->pendings, &h->pending, RIPC__REGISTERED);
-	ripc__pending_remove(&core->pendings, &h->pending, RIPC__CONFLICT);
-	ripc__pending_remove(&core->pendings, &h->pending, RIPC__RIVAL);
+	ripc__pending_remove(&h->pending, RIPC__REGISTERED);
+	ripc__pending_remove(&h->pending, RIPC__CONFLICT);
+	ripc__pending_remove(&h->pending, RIPC__RIVAL);
 	if (!h->pending.events) {
 		ripc__claim_free(core, h);
 		return;
@@ -303,7 +302,7 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 	/* A look-up of an own service is complete, but its event is pending. */
 	ripc__timers_remove(&core->timers, &h->timer);
 	ripc__table_remove(&core->held, &h->node);
-	TAILQ_REMOVE(&core->claims, h, link);
+	ripc__list_del(&h->link);
 	h->state = DROPPED;
 }
 
@@ -342,9 +341,9 @@ void ripc__rcore_send_gone(struct ripc__rcore *core, uint64_t now_ns)
 {
 	struct ripc__claim *h;
 
-	TAILQ_FOREACH(h, &core->claims, link)
-	if (h->state == HELD)
-		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
+	ripc__list_for_each_entry (h, &core->claims, link)
+		if (h->state == HELD)
+			ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
 }
 
 enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct ripc__claim *h,

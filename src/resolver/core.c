@@ -359,7 +359,7 @@ enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core,
 {
 	int kind = __builtin_ctz(p->events);
 
-	ripc__pending_remove(&core->pendings, p, kind);
+	ripc__pending_remove(p, kind);
 	return (enum ripc__resolver_ev_kind)kind;
 }
 
@@ -376,7 +376,8 @@ static void cached_event(struct ripc__rcore *core, struct ripc__cached *c,
 bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *event,
 		       unsigned *requests, uint64_t now_ns)
 {
-	struct ripc__pending *p = TAILQ_FIRST(&core->pendings);
+	struct ripc__pending *p =
+		ripc__list_first_entry(&core->pendings, struct ripc__pending, link);
 
 	*requests = 0;
 	if (!p)
@@ -384,22 +385,16 @@ bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *ev
 	event->text[0] = event->name[0] = 0;
 	switch (p->owner) {
 	case RIPC__OWNER_CLAIM:
-		ripc__claim_event(
-			core,
-			(struct ripc__claim *)((char *)p - offsetof(struct ripc__claim, pending)),
-			event, now_ns);
+		ripc__claim_event(core, ripc__list_entry(p, struct ripc__claim, pending), event,
+				  now_ns);
 		break;
 	case RIPC__OWNER_LOOKUP:
-		ripc__lookup_event(
-			core,
-			(struct ripc__lookup *)((char *)p - offsetof(struct ripc__lookup, pending)),
-			event, requests);
+		ripc__lookup_event(core, ripc__list_entry(p, struct ripc__lookup, pending), event,
+				   requests);
 		break;
 	case RIPC__OWNER_CACHED:
-		cached_event(
-			core,
-			(struct ripc__cached *)((char *)p - offsetof(struct ripc__cached, pending)),
-			event, now_ns);
+		cached_event(core, ripc__list_entry(p, struct ripc__cached, pending), event,
+			     now_ns);
 		break;
 	}
 	return true;
@@ -409,7 +404,7 @@ uint64_t ripc__rcore_deadline(const struct ripc__rcore *core)
 {
 	struct ripc__timer *t = ripc__timers_first(&core->timers);
 
-	return TAILQ_EMPTY(&core->pendings) ? t->at_ns : 0;
+	return ripc__list_empty(&core->pendings) ? t->at_ns : 0;
 }
 
 bool ripc__rcore_busy(const struct ripc__rcore *core)
@@ -456,9 +451,9 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 	memcpy(&half, env->instance, sizeof(half));
 	core->random += half;
 	ripc__timers_init(&core->timers);
-	TAILQ_INIT(&core->pendings);
-	TAILQ_INIT(&core->claims);
-	TAILQ_INIT(&core->negatives);
+	ripc__list_init(&core->pendings);
+	ripc__list_init(&core->claims);
+	ripc__list_init(&core->negatives);
 	core->repeat.kind = RIPC__TIMER_REPEAT;
 	if (ripc__timers_add(&core->timers, &core->repeat, RIPC__NEVER) ||
 	    ripc__list_answers_init(core)) {
@@ -487,13 +482,12 @@ void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_a
 
 static void free_dropped(struct ripc__rcore *core)
 {
-	struct ripc__pending *p, *next;
+	struct ripc__list *n, *tmp;
 
-	for (p = TAILQ_FIRST(&core->pendings); p; p = next) {
-		struct ripc__claim *h =
-			(struct ripc__claim *)((char *)p - offsetof(struct ripc__claim, pending));
+	ripc__list_for_each_safe (n, tmp, &core->pendings) {
+		struct ripc__pending *p = ripc__list_entry(n, struct ripc__pending, link);
+		struct ripc__claim *h = ripc__list_entry(p, struct ripc__claim, pending);
 
-		next = TAILQ_NEXT(p, link);
 		if (p->owner == RIPC__OWNER_CLAIM && h->state == DROPPED)
 			ripc__claim_free(core, h);
 	}
@@ -511,7 +505,7 @@ void ripc__rcore_free(struct ripc__rcore *core)
 	if (!core)
 		return;
 	free_dropped(core);
-	while ((h = TAILQ_FIRST(&core->claims)))
+	while ((h = ripc__list_first_entry(&core->claims, struct ripc__claim, link)))
 		ripc__claim_free(core, h);
 	/* Free records first: they leave the timers and the event queue, which look-ups use too. */
 	ripc__cache_fini(&core->cache);

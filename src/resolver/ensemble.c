@@ -51,7 +51,7 @@ void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_ki
 		r->len = len;
 		if (len)
 			memcpy(r->bytes, bytes, len);
-		STAILQ_INSERT_TAIL(&e->reports, r, link);
+		ripc__list_add(&e->reports, &r->link);
 	} else {
 		e->report_lost = true;
 	}
@@ -79,9 +79,9 @@ bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report 
 
 	for (unsigned pass = 0; pass < 2; pass++) {
 		pthread_mutex_lock(&e->lock);
-		r = STAILQ_FIRST(&e->reports);
+		r = ripc__list_first_entry(&e->reports, struct ripc__ensemble_report_entry, link);
 		if (r)
-			STAILQ_REMOVE_HEAD(&e->reports, link);
+			ripc__list_del(&r->link);
 		else
 			report_lost = e->report_lost;
 		if (report_lost)
@@ -136,10 +136,10 @@ static void retry_releases(struct ripc__ensemble *e, bool same_session)
 	struct ripc__ensemble_call *c;
 
 	pthread_mutex_lock(&e->lock);
-	while ((c = STAILQ_FIRST(&e->unconfirmed))) {
-		STAILQ_REMOVE_HEAD(&e->unconfirmed, link);
+	while ((c = ripc__list_first_entry(&e->unconfirmed, struct ripc__ensemble_call, link))) {
+		ripc__list_del(&c->link);
 		if (same_session)
-			STAILQ_INSERT_TAIL(&e->calls, c, link);
+			ripc__list_add(&e->calls, &c->link);
 		else
 			free(c);
 	}
@@ -226,16 +226,16 @@ static struct ripc__ensemble_call *wait_for_call(struct ripc__ensemble *e, bool 
 	ts.tv_nsec += wait_ms % 1000 * 1000000L;
 	ts.tv_sec += ts.tv_nsec / 1000000000L;
 	ts.tv_nsec %= 1000000000L;
-	while (!e->stop && !(have_handle && (e->expired || !STAILQ_EMPTY(&e->calls)))) {
+	while (!e->stop && !(have_handle && (e->expired || !ripc__list_empty(&e->calls)))) {
 		if (have_handle && !e->lost)
 			pthread_cond_wait(&e->cond, &e->lock);
 		else if (pthread_cond_timedwait(&e->cond, &e->lock, &ts) == ETIMEDOUT)
 			return NULL;
 	}
 	if (!e->stop && !e->expired)
-		c = STAILQ_FIRST(&e->calls);
+		c = ripc__list_first_entry(&e->calls, struct ripc__ensemble_call, link);
 	if (c)
-		STAILQ_REMOVE_HEAD(&e->calls, link);
+		ripc__list_del(&c->link);
 	return c;
 }
 
@@ -245,8 +245,8 @@ static void close_session(struct ripc__ensemble *e, zhandle_t *zh)
 	struct ripc__ensemble_call *c;
 
 	pthread_mutex_lock(&e->lock);
-	while ((c = STAILQ_FIRST(&e->calls))) {
-		STAILQ_REMOVE_HEAD(&e->calls, link);
+	while ((c = ripc__list_first_entry(&e->calls, struct ripc__ensemble_call, link))) {
+		ripc__list_del(&c->link);
 		pthread_mutex_unlock(&e->lock);
 		if (c->command == RIPC__CALL_REPORT_RIVAL)
 			ripc__ensemble_execute(zh, c);
@@ -313,7 +313,7 @@ static struct ripc__ensemble_call *new_call(struct ripc__ensemble *e,
 static void submit(struct ripc__ensemble *e, struct ripc__ensemble_call *c)
 {
 	pthread_mutex_lock(&e->lock);
-	STAILQ_INSERT_TAIL(&e->calls, c, link);
+	ripc__list_add(&e->calls, &c->link);
 	pthread_cond_signal(&e->cond);
 	pthread_mutex_unlock(&e->lock);
 }
@@ -444,9 +444,9 @@ int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble
 		*slash = 0;
 	snprintf(e->auth, sizeof(e->auth), "%s", env->auth);
 	e->session_ms = env->session_ms;
-	STAILQ_INIT(&e->calls);
-	STAILQ_INIT(&e->unconfirmed);
-	STAILQ_INIT(&e->reports);
+	ripc__list_init(&e->calls);
+	ripc__list_init(&e->unconfirmed);
+	ripc__list_init(&e->reports);
 	shuffle(e->hosts, sizeof(e->hosts));
 	zoo_deterministic_conn_order(1);
 	pthread_mutex_init(&e->lock, NULL);
@@ -481,12 +481,13 @@ void ripc__ensemble_close(struct ripc__ensemble *e)
 	pthread_mutex_unlock(&e->lock);
 	pthread_join(e->thread, NULL);
 	retry_releases(e, false);
-	while ((c = STAILQ_FIRST(&e->calls))) {
-		STAILQ_REMOVE_HEAD(&e->calls, link);
+	while ((c = ripc__list_first_entry(&e->calls, struct ripc__ensemble_call, link))) {
+		ripc__list_del(&c->link);
 		free(c);
 	}
-	while ((r = STAILQ_FIRST(&e->reports))) {
-		STAILQ_REMOVE_HEAD(&e->reports, link);
+	while ((r = ripc__list_first_entry(&e->reports, struct ripc__ensemble_report_entry,
+					   link))) {
+		ripc__list_del(&r->link);
 		free(r);
 	}
 	close(e->fd);

@@ -46,7 +46,7 @@ static void end_call(struct ripc__ensemble_call *c, int rc)
 	/* No other session removes the own node while this session lives. */
 	if (c->command == RIPC__CALL_RELEASE && is_loss(rc)) {
 		pthread_mutex_lock(&c->e->lock);
-		STAILQ_INSERT_TAIL(&c->e->unconfirmed, c, link);
+		ripc__list_add(&c->e->unconfirmed, &c->link);
 		pthread_mutex_unlock(&c->e->lock);
 		return;
 	}

@@ -6,12 +6,13 @@
 #ifndef RIPC_RESOLVER_ENSEMBLE_CALL_H
 #define RIPC_RESOLVER_ENSEMBLE_CALL_H
 
+#include "base/list.h"
+
 #define THREADED /* selects the multi-threaded library */
 #include "resolver/ensemble.h"
 #include "resolver/ensemble_hosts.h"
 
 #include <pthread.h>
-#include <sys/queue.h>
 #include <zookeeper/zookeeper.h>
 
 enum ripc__ensemble_command {
@@ -24,7 +25,7 @@ enum ripc__ensemble_command {
 
 /* A command, then the call that executes it. */
 struct ripc__ensemble_call {
-	STAILQ_ENTRY(ripc__ensemble_call) link;
+	struct ripc__list link;
 	struct ripc__ensemble *e;
 	zhandle_t *zh; /* its session */
 	enum ripc__ensemble_command command;
@@ -41,7 +42,7 @@ struct ripc__ensemble_call {
 };
 
 struct ripc__ensemble_report_entry {
-	STAILQ_ENTRY(ripc__ensemble_report_entry) link;
+	struct ripc__list link;
 	enum ripc__ensemble_kind kind;
 	uint64_t service;
 	bool ours;
@@ -53,10 +54,10 @@ struct ripc__ensemble_report_entry {
 struct ripc__ensemble {
 	pthread_mutex_t lock; /* guards the members up to report_lost */
 	pthread_cond_t cond;  /* the ensemble's thread waits here */
-	STAILQ_HEAD(, ripc__ensemble_call) calls;
-	STAILQ_HEAD(, ripc__ensemble_call)
-	unconfirmed; /* releases lost with the connection: repeated in the same session */
-	STAILQ_HEAD(, ripc__ensemble_report_entry) reports;
+	struct ripc__list calls;
+	/* releases lost with the connection: repeated in the same session */
+	struct ripc__list unconfirmed;
+	struct ripc__list reports;
 	atomic_bool stop;
 	bool expired;     /* the session is over: a new handle is needed */
 	bool lost;        /* not connected */

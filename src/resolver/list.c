@@ -39,8 +39,7 @@ void ripc__rcore_list_begin(struct ripc__rcore *core, uint64_t now_ns)
 
 	if (!core->list_nonce)
 		core->list_nonce = ripc__rcore_nonce(core);
-	TAILQ_FOREACH(h, &core->claims, link)
-	{
+	ripc__list_for_each_entry (h, &core->claims, link) {
 		if (h->state != HELD)
 			continue;
 		ripc__rcore_own_record(core, h, now_ns, &record);
@@ -105,8 +104,7 @@ static unsigned smallest(struct ripc__rcore *core, uint64_t first,
 	unsigned n = 0;
 	struct ripc__claim *h;
 
-	TAILQ_FOREACH(h, &core->claims, link)
-	{
+	ripc__list_for_each_entry (h, &core->claims, link) {
 		unsigned at = n;
 
 		if (h->state != HELD || h->node.id < first ||

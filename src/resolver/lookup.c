@@ -45,10 +45,10 @@ struct ripc__lookup *ripc__lookup_find(struct ripc__rcore *core, uint64_t servic
 void ripc__lookup_remove(struct ripc__rcore *core, struct ripc__lookup *l)
 {
 	if (l->negative) {
-		TAILQ_REMOVE(&core->negatives, l, link);
+		ripc__list_del(&l->link);
 		core->nnegatives--;
 	}
-	ripc__pending_clear(&core->pendings, &l->pending);
+	ripc__pending_clear(&l->pending);
 	ripc__timers_remove(&core->timers, &l->timer);
 	ripc__table_remove(&core->lookups, &l->node);
 	free(l);
@@ -70,20 +70,27 @@ static void lookup_begin(struct ripc__rcore *core, struct ripc__lookup *l, bool 
 	send_request(core, l, now_ns);
 }
 
+/* Removes the oldest negative look-up without pending events. Return: whether there was one. */
+static bool remove_negative(struct ripc__rcore *core)
+{
+	struct ripc__lookup *l;
+
+	ripc__list_for_each_entry (l, &core->negatives, link) {
+		if (l->pending.events)
+			continue;
+		ripc__lookup_remove(core, l);
+		return true;
+	}
+	return false;
+}
+
 int ripc__lookup_start(struct ripc__rcore *core, uint64_t service, bool refresh, uint64_t now_ns)
 {
 	struct ripc__lookup *l;
 
-	if (core->lookups.count >= RIPC__LOOKUPS_MAX) {
-		TAILQ_FOREACH(l, &core->negatives, link)
-		if (!l->pending.events)
-			break;
-		if (!l)
-			return ripc__fail(-EAGAIN,
-					  "service %" PRIu64 ": %d look-ups are under way already",
-					  service, RIPC__LOOKUPS_MAX);
-		ripc__lookup_remove(core, l);
-	}
+	if (core->lookups.count >= RIPC__LOOKUPS_MAX && !remove_negative(core))
+		return ripc__fail(-EAGAIN, "service %" PRIu64 ": %d look-ups are under way already",
+				  service, RIPC__LOOKUPS_MAX);
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory for a look-up", service);
@@ -132,13 +139,13 @@ void ripc__rcore_lookup_cancel(struct ripc__rcore *core, uint64_t service)
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
 	if (l && l->negative)
-		ripc__pending_remove(&core->pendings, &l->pending, RIPC__UNRESOLVED);
+		ripc__pending_remove(&l->pending, RIPC__UNRESOLVED);
 	else if (l && !l->refresh)
 		ripc__lookup_remove(core, l);
 	if (c)
-		ripc__pending_remove(&core->pendings, &c->pending, RIPC__RESOLVED);
+		ripc__pending_remove(&c->pending, RIPC__RESOLVED);
 	if (h)
-		ripc__pending_remove(&core->pendings, &h->pending, RIPC__RESOLVED);
+		ripc__pending_remove(&h->pending, RIPC__RESOLVED);
 }
 
 void ripc__lookup_complete(struct ripc__rcore *core, struct ripc__cached *c)
@@ -165,7 +172,7 @@ void ripc__lookup_timer(struct ripc__rcore *core, struct ripc__lookup *l, uint64
 		ripc__timers_set(&core->timers, &l->timer, now_ns + 100 * RIPC__MS);
 	} else {
 		l->negative = true;
-		TAILQ_INSERT_TAIL(&core->negatives, l, link);
+		ripc__list_add(&core->negatives, &l->link);
 		core->nnegatives++;
 		ripc__timers_set(&core->timers, &l->timer,
 				 now_ns + core->env.negative_ms * RIPC__MS);

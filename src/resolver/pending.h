@@ -7,40 +7,39 @@
 #ifndef RIPC_RESOLVER_PENDING_H
 #define RIPC_RESOLVER_PENDING_H
 
+#include "base/list.h"
+
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/queue.h>
 
 enum ripc__owner { RIPC__OWNER_CLAIM, RIPC__OWNER_LOOKUP, RIPC__OWNER_CACHED };
 
 struct ripc__pending {
-	TAILQ_ENTRY(ripc__pending) link; /* valid while events is not 0 */
-	enum ripc__owner owner;          /* type of the structure in which it is embedded */
+	struct ripc__list link; /* in the queue; valid while events is not 0 */
+	enum ripc__owner owner; /* type of the structure in which it is embedded */
 	unsigned events; /* pending events: bits 1 << enum ripc__resolver_ev_kind; 0: not queued */
 };
 
-TAILQ_HEAD(ripc__pendings, ripc__pending);
-
-static inline void ripc__pending_add(struct ripc__pendings *q, struct ripc__pending *p, int kind)
+static inline void ripc__pending_add(struct ripc__list *q, struct ripc__pending *p, int kind)
 {
 	if (!p->events)
-		TAILQ_INSERT_TAIL(q, p, link);
+		ripc__list_add(q, &p->link);
 	p->events |= 1u << kind;
 }
 
-static inline void ripc__pending_remove(struct ripc__pendings *q, struct ripc__pending *p, int kind)
+static inline void ripc__pending_remove(struct ripc__pending *p, int kind)
 {
 	bool queued = p->events;
 
 	p->events &= ~(1u << kind);
 	if (queued && !p->events)
-		TAILQ_REMOVE(q, p, link);
+		ripc__list_del(&p->link);
 }
 
-static inline void ripc__pending_clear(struct ripc__pendings *queue, struct ripc__pending *p)
+static inline void ripc__pending_clear(struct ripc__pending *p)
 {
 	if (p->events)
-		TAILQ_REMOVE(queue, p, link);
+		ripc__list_del(&p->link);
 	p->events = 0;
 }
 

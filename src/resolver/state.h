@@ -30,7 +30,7 @@ struct ripc__claim {
 	struct ripc__node node;
 	struct ripc__timer timer; /* PROBING: the next probe */
 	struct ripc__pending pending;
-	TAILQ_ENTRY(ripc__claim) link; /* in core->claims, not when DROPPED */
+	struct ripc__list link; /* in core->claims, not when DROPPED */
 	enum ripc__claim_state state;
 	unsigned probes;     /* sent */
 	uint64_t nonce;      /* of the probes */
@@ -55,7 +55,7 @@ struct ripc__lookup {
 	struct ripc__node node;
 	struct ripc__timer timer;
 	struct ripc__pending pending;
-	TAILQ_ENTRY(ripc__lookup) link; /* in core->negatives, if negative */
+	struct ripc__list link; /* in core->negatives, if negative */
 	uint64_t nonce;
 	uint64_t end_ns;   /* end of the look-up */
 	unsigned requests; /* sent */
@@ -76,11 +76,11 @@ struct ripc__rcore {
 	struct ripc__rcore_env env;
 	struct ripc__record_addr *addrs; /* the memory of env.addrs */
 	struct ripc__timers timers;
-	struct ripc__pendings pendings;
-	struct ripc__table held;              /* of struct ripc__claim */
-	TAILQ_HEAD(, ripc__claim) claims;     /* the next request carries the first one */
-	struct ripc__table lookups;           /* of struct ripc__lookup */
-	TAILQ_HEAD(, ripc__lookup) negatives; /* oldest first */
+	struct ripc__list pendings;
+	struct ripc__table held;     /* of struct ripc__claim */
+	struct ripc__list claims;    /* the next request carries the first one */
+	struct ripc__table lookups;  /* of struct ripc__lookup */
+	struct ripc__list negatives; /* oldest first */
 	size_t nnegatives;
 	struct ripc__cache cache;
 	struct ripc__timer repeat; /* the next periodic claim */

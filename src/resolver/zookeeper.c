@@ -50,7 +50,7 @@ void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg
 	w->final = final;
 	w->len = (size_t)len;
 	memcpy(w->bytes, buf, w->len);
-	STAILQ_INSERT_TAIL(&z->msgs, w, link);
+	ripc__list_add(&z->msgs, &w->link);
 	ripc__ensemble_wake(z->e);
 }
 
@@ -114,7 +114,7 @@ static struct ripc__zk_watched *watched_find(struct ripc__zk *z, uint64_t servic
 static void watched_remove(struct ripc__zk *z, struct ripc__zk_watched *w)
 {
 	ripc__table_remove(&z->watched, &w->node);
-	TAILQ_REMOVE(&z->lru, w, link);
+	ripc__list_del(&w->link);
 	free(w->bytes);
 	free(w);
 }
@@ -130,16 +130,17 @@ static void lookup_node(struct ripc__zk *z, uint64_t service, uint64_t nonce)
 
 	if (!w) {
 		if (z->watched.count >= WATCHED_MAX)
-			watched_remove(z, TAILQ_FIRST(&z->lru));
+			watched_remove(
+				z, ripc__list_first_entry(&z->lru, struct ripc__zk_watched, link));
 		w = calloc(1, sizeof(*w));
 		if (!w)
 			return;
 		w->node.id = service;
 		ripc__table_add(&z->watched, &w->node);
 	} else {
-		TAILQ_REMOVE(&z->lru, w, link);
+		ripc__list_del(&w->link);
 	}
-	TAILQ_INSERT_TAIL(&z->lru, w, link);
+	ripc__list_add(&z->lru, &w->link);
 	w->nonce = nonce;
 	if (w->record != RIPC__ZK_UNKNOWN && ripc__clock_ns() >= w->suspect_until_ns) {
 		w->nonce = 0;
@@ -231,23 +232,23 @@ static void on_up(struct ripc__zk *z, bool new_session)
 			  new_session ? ", in a new session" : "");
 	if (new_session && z->state != RIPC__ZK_CONNECTING) {
 		z->renew = true;
-		TAILQ_FOREACH(h, &z->held_list, link)
-		h->state = h->state == RIPC__ZK_CREATED ? RIPC__ZK_CLAIMING : h->state;
+		ripc__list_for_each_entry (h, &z->held_list, link)
+			h->state = h->state == RIPC__ZK_CREATED ? RIPC__ZK_CLAIMING : h->state;
 	} else {
 		/*
 		 * Requests on the lost connection have no answer, among them perhaps the watch on
 		 * the own node.
 		 */
-		TAILQ_FOREACH(h, &z->held_list, link)
-		if (h->state != RIPC__ZK_CREATED)
-			ripc__zk_claim(z, h);
-		else
-			(void)ripc__ensemble_watch(z->e, h->node.id);
+		ripc__list_for_each_entry (h, &z->held_list, link)
+			if (h->state != RIPC__ZK_CREATED)
+				ripc__zk_claim(z, h);
+			else
+				(void)ripc__ensemble_watch(z->e, h->node.id);
 	}
 	z->state = RIPC__ZK_CONNECTED;
 	z->last_error[0] = 0;
-	TAILQ_FOREACH(w, &z->lru, link)
-	watch(z, w);
+	ripc__list_for_each_entry (w, &z->lru, link)
+		watch(z, w);
 }
 
 static void on_lost(struct ripc__zk *z, const char *text)
@@ -261,8 +262,7 @@ static void on_lost(struct ripc__zk *z, const char *text)
 		return;
 	z->state = RIPC__ZK_DISCONNECTED;
 	z->lost_ns = ripc__clock_ns();
-	TAILQ_FOREACH(w, &z->lru, link)
-	{
+	ripc__list_for_each_entry (w, &z->lru, link) {
 		w->watching = false;
 		if (w->record == RIPC__ZK_UNKNOWN)
 			continue;
@@ -440,12 +440,12 @@ static int zk_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *f
 	struct ripc__zk_msg *w;
 	size_t len;
 
-	while (!(w = STAILQ_FIRST(&z->msgs)))
+	while (!(w = ripc__list_first_entry(&z->msgs, struct ripc__zk_msg, link)))
 		if (ripc__ensemble_next(z->e, &r))
 			take_report(z, &r);
 		else
 			return -EAGAIN;
-	STAILQ_REMOVE_HEAD(&z->msgs, link);
+	ripc__list_del(&w->link);
 	from->final = w->final;
 	len = w->len <= cap ? w->len : cap;
 	memcpy(buf, w->bytes, len);
@@ -459,12 +459,13 @@ static void zk_close(struct ripc__backend *b)
 	struct ripc__zk_msg *w;
 
 	ripc__ensemble_close(z->e);
-	while (!TAILQ_EMPTY(&z->held_list))
-		ripc__zk_held_remove(z, TAILQ_FIRST(&z->held_list));
-	while (!TAILQ_EMPTY(&z->lru))
-		watched_remove(z, TAILQ_FIRST(&z->lru));
-	while ((w = STAILQ_FIRST(&z->msgs))) {
-		STAILQ_REMOVE_HEAD(&z->msgs, link);
+	while (!ripc__list_empty(&z->held_list))
+		ripc__zk_held_remove(
+			z, ripc__list_first_entry(&z->held_list, struct ripc__zk_held, link));
+	while (!ripc__list_empty(&z->lru))
+		watched_remove(z, ripc__list_first_entry(&z->lru, struct ripc__zk_watched, link));
+	while ((w = ripc__list_first_entry(&z->msgs, struct ripc__zk_msg, link))) {
+		ripc__list_del(&w->link);
 		free(w);
 	}
 	ripc__table_fini(&z->held);
@@ -498,9 +499,9 @@ static int zk_open(struct ripc__backend **b, const struct ripc__backend_env *env
 	snprintf(z->hosts, sizeof(z->hosts), "%.*s", (int)strcspn(env->arg, "/"), env->arg);
 	ripc__table_init(&z->held, 0);
 	ripc__table_init(&z->watched, 0);
-	TAILQ_INIT(&z->held_list);
-	TAILQ_INIT(&z->lru);
-	STAILQ_INIT(&z->msgs);
+	ripc__list_init(&z->held_list);
+	ripc__list_init(&z->lru);
+	ripc__list_init(&z->msgs);
 	ev.data.u64 = env->tag | (unsigned)ripc__ensemble_fd(z->e);
 	if (epoll_ctl(env->epoll_fd, EPOLL_CTL_ADD, ripc__ensemble_fd(z->e), &ev)) {
 		rc = -errno;
@@ -544,13 +545,12 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 	char state[80];
 	int n;
 
-	TAILQ_FOREACH(w, &z->lru, link)
-	{
+	ripc__list_for_each_entry (w, &z->lru, link) {
 		known += w->record != RIPC__ZK_UNKNOWN;
 		stale += w->record == RIPC__ZK_STALE;
 	}
-	TAILQ_FOREACH(h, &z->held_list, link)
-	made += h->state == RIPC__ZK_CREATED;
+	ripc__list_for_each_entry (h, &z->held_list, link)
+		made += h->state == RIPC__ZK_CREATED;
 	if (z->state == RIPC__ZK_CONNECTED)
 		snprintf(state, sizeof(state), "connected, in session %" PRIx64, z->session);
 	else if (z->state == RIPC__ZK_DISCONNECTED)

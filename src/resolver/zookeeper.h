@@ -6,18 +6,17 @@
 #ifndef RIPC_RESOLVER_ZOOKEEPER_H
 #define RIPC_RESOLVER_ZOOKEEPER_H
 
+#include "base/list.h"
 #include "base/table.h"
 #include "resolver/backend.h"
 #include "resolver/ensemble.h"
-
-#include <sys/queue.h>
 
 struct ripc__auth;
 
 /* A service of this context. */
 struct ripc__zk_held {
 	struct ripc__node node;
-	TAILQ_ENTRY(ripc__zk_held) link;
+	struct ripc__list link;
 	enum { RIPC__ZK_CLAIMING, RIPC__ZK_CREATED, RIPC__ZK_TAKEN } state;
 	uint64_t nonce;    /* nonce of the probe to answer; 0: none */
 	uint64_t taken_ns; /* first report since the probe that another holds the node; 0: none */
@@ -30,8 +29,8 @@ struct ripc__zk_held {
 /* A service of another context that was looked up. */
 struct ripc__zk_watched {
 	struct ripc__node node;
-	TAILQ_ENTRY(ripc__zk_watched) link; /* most recent look-up at the end */
-	bool watching;                      /* its node was requested in this session */
+	struct ripc__list link; /* most recent look-up at the end */
+	bool watching;          /* its node was requested in this session */
 	enum {
 		RIPC__ZK_UNKNOWN, /* no node, or a rejected one */
 		RIPC__ZK_STALE,   /* bytes were not confirmed since the connection was lost */
@@ -48,7 +47,7 @@ struct ripc__zk_watched {
 
 /* A message for the core. */
 struct ripc__zk_msg {
-	STAILQ_ENTRY(ripc__zk_msg) link;
+	struct ripc__list link;
 	bool final; /* as in struct ripc__mcast_sender */
 	size_t len;
 	uint8_t bytes[];
@@ -77,9 +76,9 @@ struct ripc__zk {
 	char hosts[448];
 	char last_error[128]; /* the last error, or empty */
 	struct ripc__table held, watched;
-	TAILQ_HEAD(, ripc__zk_held) held_list;
-	TAILQ_HEAD(, ripc__zk_watched) lru;
-	STAILQ_HEAD(, ripc__zk_msg) msgs;
+	struct ripc__list held_list;
+	struct ripc__list lru;
+	struct ripc__list msgs;
 	uint64_t bad;
 };
 

@@ -19,7 +19,7 @@ struct ripc__zk_held *ripc__zk_held_find(struct ripc__zk *z, uint64_t service)
 void ripc__zk_held_remove(struct ripc__zk *z, struct ripc__zk_held *h)
 {
 	ripc__table_remove(&z->held, &h->node);
-	TAILQ_REMOVE(&z->held_list, h, link);
+	ripc__list_del(&h->link);
 	free(h->bytes);
 	free(h);
 }
@@ -61,7 +61,7 @@ struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc
 		}
 		h->node.id = record->service;
 		ripc__table_add(&z->held, &h->node);
-		TAILQ_INSERT_TAIL(&z->held_list, h, link);
+		ripc__list_add(&z->held_list, &h->link);
 	}
 	free(h->bytes);
 	h->bytes = copy;
