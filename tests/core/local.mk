@@ -15,6 +15,7 @@ check_PROGRAMS += tests/core/peer/test_lane_control
 check_PROGRAMS += tests/core/peer/test_lane_post
 check_PROGRAMS += tests/core/rendezvous/test_receive
 check_PROGRAMS += tests/core/peer/test_attempt
+check_PROGRAMS += tests/core/peer/test_connect
 check_PROGRAMS += tests/core/memory/test_buffer
 check_PROGRAMS += tests/core/rendezvous/test_delayed_ack
 check_PROGRAMS += tests/core/progress/test_handle

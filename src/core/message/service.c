@@ -286,8 +286,8 @@ uint64_t ripc_id(const char *name)
 }
 
 /*
- * Ends what can be ended at once: waiting calls, queued messages, requests, arrivals, windows,
- * return buffers.
+ * Ends what can be ended at once: waiting calls, queued messages, requests, arrivals, return
+ * buffers.
  */
 static void service_stop(struct ripc_service *s)
 {
@@ -319,7 +319,6 @@ static void service_stop(struct ripc_service *s)
 	}
 	ripc__flows_drop(ctx, s);
 	ripc__watchers_notify(ctx, s->id);
-	ripc__recv_windows_drop(ctx, s);
 	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 

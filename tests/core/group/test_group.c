@@ -523,6 +523,27 @@ START_TEST(group_control__malformed)
 }
 END_TEST
 
+START_TEST(deliver__items)
+{
+	char text[] = "one two";
+	struct iovec items[] = {{text, 3}, {NULL, 0}, {text + 3, 4}};
+	struct ripc_message *m;
+
+	rig_start(&rig, 2, NULL);
+	join(2);
+	OK(ripc_group_send(rig.s[0], GROUP, items, 3, NULL, 5000));
+	m = rig_take(&rig, 1);
+	ck_assert_uint_eq(m->nitems, 3);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_mem_eq(m->items[i].iov_base, items[i].iov_base ? items[i].iov_base : "",
+				 items[i].iov_len);
+	ck_assert_uint_eq(m->items[0].iov_len, 3);
+	ck_assert_uint_eq(m->items[1].iov_len, 0);
+	ck_assert_uint_eq(m->items[2].iov_len, 4);
+	ripc_message_free(m);
+}
+END_TEST
+
 /* A long message that nobody has taken yet is bounded by itself, and leaves the group its room. */
 START_TEST(deliver__after_long_message)
 {
@@ -595,6 +616,7 @@ int main(void)
 	tcase_add_test(tc, group__idle_freed);
 	tcase_add_test(tc, members__leave_unnoticed);
 	tcase_add_test(tc, members__leave_between_polls);
+	tcase_add_test(tc, deliver__items);
 	tcase_add_test(tc, deliver__after_long_message);
 	tcase_add_test(tc, deliver__after_many_small_long);
 	tcase_add_test(tc, receive__sequence_numbers);

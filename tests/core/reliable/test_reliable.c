@@ -202,6 +202,31 @@ START_TEST(window__full)
 }
 END_TEST
 
+/* Messages that are acknowledged take no room in the window, which is bounded in bytes, too. */
+START_TEST(window__bytes_of_acknowledged)
+{
+	uint8_t data[1024] = {0};
+	struct iovec item = {data, sizeof(data)};
+	struct ripc_message *m;
+	unsigned n = RIPC__RELIABLE_WINDOW_BYTES / sizeof(data) + 1;
+
+	rig_end(&rig);
+	rig_start(&rig, 2, deep);
+	for (unsigned i = 0; i < n; i++) {
+		OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &reliable, 1000));
+		OK(ripc_receive(rig.s[1], &m, 1000));
+		ripc_message_free(m);
+	}
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 1000));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	for (unsigned i = 0; i < 16; i++)
+		OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &reliable, 0));
+	ck_assert_uint_eq(unacked(), 16);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 1000));
+}
+END_TEST
+
 /* A service that takes nothing delays no other one of its context. */
 START_TEST(window__one_service_full)
 {
@@ -648,6 +673,7 @@ int main(void)
 	tcase_add_test(tc, items__too_long);
 	tcase_add_test(tc, self__delivered);
 	tcase_add_test(tc, window__full);
+	tcase_add_test(tc, window__bytes_of_acknowledged);
 	tcase_add_test(tc, window__one_service_full);
 	tcase_add_test(tc, lane_lost__at_every_operation);
 	tcase_add_test(tc, lane_lost__both_directions);
