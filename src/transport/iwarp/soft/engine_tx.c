@@ -14,7 +14,7 @@
 #define CHUNK_BYTES 65536u /* one allocation */
 /* See segment_len(). */
 #define ALIAS_PAGE    4096u
-#define ALIAS_BYTES   64u         /* a copy is slow at distances of 1 to ALIAS_BYTES - 1 */
+#define ALIAS_BYTES   32u         /* a copy is slow at distances of 1 to ALIAS_BYTES */
 #define ALIAS_FROM    (16u << 10) /* bytes of payload from which that costs more than segments */
 #define SHORT_SEGMENT 64u         /* bytes of payload */
 #define CHUNK_DATA    (CHUNK_BYTES - sizeof(struct ripc__chunk)) /* more than any encoded message */
@@ -250,7 +250,7 @@ static void frame_tagged(struct ripc__engine *e, enum ripc__framed_kind kind,
 
 /*
  * Payload of the next segment. On AMD family 25, "rep movsb" copies at half the speed if the
- * target is 1 to 63 bytes behind the source, modulo 4096. The kernel copies into the socket like
+ * target is 1 to 32 bytes behind the source, modulo 4096. The kernel copies into the socket like
  * that if the source begins with a page, because the header comes first. Short segments move the
  * rest of the payload on, each by the 20 bytes of a header and a CRC.
  */
@@ -259,7 +259,7 @@ static uint32_t segment_len(const struct ripc__engine *e, uintptr_t src, uint64_
 	uint64_t at = e->tx.ring_bytes + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
 	uint64_t behind = (at - src) % ALIAS_PAGE;
 
-	if (behind && behind < ALIAS_BYTES && left >= ALIAS_FROM && e->tagged_max >= ALIAS_FROM)
+	if (behind && behind <= ALIAS_BYTES && left >= ALIAS_FROM && e->tagged_max >= ALIAS_FROM)
 		return SHORT_SEGMENT;
 	return left < e->tagged_max ? (uint32_t)left : e->tagged_max;
 }
