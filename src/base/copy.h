@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Copies in pieces of RIPC__COPY_PIECE. Above some ten kilobytes the C library uses one instruction
- * (rep movsb), which an emulator executes byte by byte, six times slower. A real processor needs
- * the same time for both.
+ * Copies in pieces of RIPC__COPY_PIECE. From 4 KiB on the C library uses one instruction, rep
+ * movsb. AMD family 25 takes 30 times as long for it if the target begins 1 to 31 bytes behind the
+ * source, modulo 4096: 2 GB/s in place of 60 (glibc 2.36). An emulator executes it byte by byte. In
+ * pieces the copy is as fast at any distance.
  */
 #ifndef RIPC_BASE_COPY_H
 #define RIPC_BASE_COPY_H

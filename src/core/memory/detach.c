@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/memory/detach.h"
+#include "base/copy.h"
 #include "core/memory/late_ref.h"
 #include "core/memory/memory_object.h"
 #include "core/memory/region.h"
@@ -82,7 +83,7 @@ void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *r)
 		r->sends++;
 		ripc__lock_suspend(ctx);
 		ripc__region_prefault(fresh, r->len);
-		memcpy(fresh->base, r->base, r->len);
+		ripc__copy(fresh->base, r->base, r->len);
 		/* Clear data of an earlier owner behind the new contents. */
 		if (fresh->prefaulted > r->len && ripc__export_strict(ctx))
 			memset(fresh->base + r->len, 0, fresh->prefaulted - r->len);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/memory/message.h"
+#include "base/copy.h"
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/memory/ops.h"
@@ -218,7 +219,7 @@ static struct ripc__region *copy_item(struct ripc__message *m, unsigned item)
 		return NULL;
 	ripc__lock_suspend(m->ctx);
 	ripc__region_prefault(copy, iov->iov_len);
-	memcpy(copy->base, iov->iov_base, iov->iov_len);
+	ripc__copy(copy->base, iov->iov_base, iov->iov_len);
 	ripc__lock_resume(m->ctx);
 	/* Another thread took it, which is wrong, but does no harm. */
 	if (m->pool[item] != from) {

@@ -4,6 +4,7 @@
 #include "core/call/call.h"
 #include "core/message/control.h"
 #include "core/message/dispatch.h"
+#include "base/copy.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_progress.h"
 #include "core/memory/message.h"
@@ -105,7 +106,7 @@ copy_payload(struct ripc__message *m, const struct ripc__header *h)
 			      h->payload_len);
 	m->heap = malloc(h->payload_len ? h->payload_len : 1);
 	if (m->heap)
-		memcpy(m->heap, h->payload, h->payload_len);
+		ripc__copy(m->heap, h->payload, h->payload_len);
 	return m->heap;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/delivery.h"
+#include "base/copy.h"
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/memory/message.h"
@@ -110,7 +111,7 @@ static bool item_copy_out(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	copy = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
 	if (!copy)
 		return false;
-	memcpy(copy->base, it->base, it->len);
+	ripc__copy(copy->base, it->base, it->len);
 	ripc__rndv_item_unregister(r, it);
 	if (it->ret)
 		ripc__local_return_drop(r->ctx, it->ret);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/receiver.h"
+#include "base/copy.h"
 #include "core/rendezvous/delivery.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/memory/buffer.h"
@@ -225,7 +226,7 @@ static void item_import(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	if (!ripc__rndv_item_claim(r, it) &&
 	    (!ripc__import_is_own(r->ctx, it->import_ref->region) || !ripc__rndv_item_alloc(r, it)))
 		return;
-	memcpy(it->base, from, it->len);
+	ripc__copy(it->base, from, it->len);
 	ripc__import_ref_release(it->import_ref);
 	it->import_ref = NULL;
 }

@@ -3,6 +3,7 @@
 #ifndef RIPC_RING_INTERNAL_H
 #define RIPC_RING_INTERNAL_H
 
+#include "base/copy.h"
 #include "transport/ring/ring.h"
 #include "wire/bytes.h"
 
@@ -41,7 +42,7 @@ static inline uint64_t ring_load(const struct ripc__ring *w, uint64_t at)
 static inline void ring_copy(struct ripc__ring *w, uint64_t at, const void *src, size_t len)
 {
 	if (w->be.map)
-		memcpy(w->be.map + at, src, len);
+		ripc__copy(w->be.map + at, src, len);
 	else
 		w->be.ops->copy(w->be.arg, at, src, len);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The ring engine: everything in our own segment, written by the peer. */
+#include "base/copy.h"
 #include "transport/ring/fast_path.h"
 
 #define MSGS_PER_POLL 64 /* messages without an event in one poll */
@@ -33,9 +34,9 @@ static void copy_bulk(struct ripc__ring *w, uint8_t *to, uint64_t len)
 
 	if (n > len)
 		n = len;
-	memcpy(to, w->be.inbox + w->bulk_off + off, n);
+	ripc__copy(to, w->be.inbox + w->bulk_off + off, n);
 	if (len > n)
-		memcpy(to + n, w->be.inbox + w->bulk_off, len - n);
+		ripc__copy(to + n, w->be.inbox + w->bulk_off, len - n);
 	w->rx_bulk += len;
 }
 

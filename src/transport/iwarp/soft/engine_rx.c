@@ -3,6 +3,7 @@
  * Receiving half of the engine: finds FPDUs in the stream, checks them, places payload, yields
  * events.
  */
+#include "base/copy.h"
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
 #include "transport/transport.h"
@@ -394,7 +395,7 @@ static int store(struct ripc__engine *e, struct ripc__engine_event *ev)
 	unsigned pad = (unsigned)(-(RIPC__FPDU_LEN + rx->ddp.len + rx->payload) & 3);
 
 	if (part) {
-		memcpy(rx->dst, rx->p, part);
+		ripc__copy(rx->dst, rx->p, part);
 		if (e->crc)
 			rx->crc = ripc__crc32c(rx->crc, rx->dst, part);
 		rx->dst += part;
@@ -482,7 +483,7 @@ static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 		return -1;
 	}
 	if (ddp.tagged && payload) {
-		memcpy(t.dst, fpdu + head, payload);
+		ripc__copy(t.dst, fpdu + head, payload);
 		note_written(t.region, &ddp, payload);
 	} else if (ddp.queue == RIPC__DDP_Q_SEND && !ddp.tagged && (rx->msg || !ddp.last)) {
 		uint8_t *to = message_part(e, &ddp, payload);
@@ -491,7 +492,7 @@ static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 			no_memory(e);
 			return -1;
 		}
-		memcpy(to, fpdu + head, payload);
+		ripc__copy(to, fpdu + head, payload);
 	}
 	n = complete(e, &ddp, payload, fpdu, ev);
 	if (!e->status)

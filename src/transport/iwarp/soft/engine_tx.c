@@ -3,6 +3,7 @@
  * Transmitting half of the engine: a queue of encoded bytes, writes between them, and responses to
  * reads.
  */
+#include "base/copy.h"
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
 
@@ -112,7 +113,7 @@ int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, uns
 		size_t part = iov[i].iov_len, off = skip < part ? skip : part;
 
 		if (part > off)
-			memcpy(p, (const uint8_t *)iov[i].iov_base + off, part - off);
+			ripc__copy(p, (const uint8_t *)iov[i].iov_base + off, part - off);
 		p += part - off;
 		skip -= off;
 		len -= off;
@@ -130,7 +131,7 @@ static void take(uint8_t *to, const struct iovec *iov, unsigned *i, size_t *off,
 		if (part > len)
 			part = len;
 		if (part)
-			memcpy(to, (const uint8_t *)iov[*i].iov_base + *off, part);
+			ripc__copy(to, (const uint8_t *)iov[*i].iov_base + *off, part);
 		to += part;
 		len -= part;
 		*off += part;
