@@ -63,7 +63,8 @@ static int read_zeros(void *arg, void *to, uint64_t addr, size_t len)
 	return 0;
 }
 
-static const struct ripc__ring_backend_ops ops = {.kick = no_kick, .read = read_zeros};
+static const struct ripc__ring_backend_ops readable_ops = {.kick = no_kick, .read = read_zeros},
+					   unreadable_ops = {.kick = no_kick};
 
 /* The peer writes into our segment. */
 static void write_random(struct world *x, struct input *in)
@@ -207,9 +208,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {data, data + size};
 	struct world x = {.size = (ripc__ring_segment_len(&layout) + 63) & ~(size_t)63};
-	struct ripc__ring_backend be = {.ops = &ops};
+	struct ripc__ring_backend be = {0};
 
-	be.can_read = take(&in, 1) & 2;
+	be.ops = take(&in, 1) & 2 ? &readable_ops : &unreadable_ops;
 	x.inbox = aligned_alloc(64, x.size);
 	x.outbox = aligned_alloc(64, x.size);
 	x.memory = calloc(1, MEMORY);

@@ -8,7 +8,6 @@
 #ifndef RIPC_RING_BACKEND_H
 #define RIPC_RING_BACKEND_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,7 +24,7 @@ struct ripc__ring_backend_ops {
 	void (*fence)(void *arg);
 	/* Wakes the peer if it sleeps. May arrive before earlier writes, or twice. */
 	void (*kick)(void *arg);
-	/* With can_read: copies from the peer's memory. Return: 0 or a negative errno. */
+	/* Copies from the peer's memory. NULL: it cannot. Return: 0 or a negative errno. */
 	int (*read)(void *arg, void *to, uint64_t addr, size_t len);
 };
 
@@ -34,7 +33,6 @@ struct ripc__ring_backend {
 	void *arg;
 	const uint8_t *inbox; /* our segment, which we only read; 64-byte aligned */
 	uint8_t *map;         /* the peer's segment, for plain stores; NULL: copy() only */
-	bool can_read;        /* read() works */
 };
 
 #endif

@@ -296,7 +296,7 @@ static bool must_serve(const struct ripc__ep *ep, const void *base, size_t len, 
 {
 	return (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_RESIDENT)) ==
 		       RIPC__ACCESS_REMOTE_READ &&
-	       ep->ring.be.can_read && !resident(base, len);
+	       ep->ring.be.ops->read && !resident(base, len);
 }
 
 int ripc__ring_mr_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,

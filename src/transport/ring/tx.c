@@ -84,7 +84,6 @@ void ripc__ring_abandon(struct ripc__ring *w, int status, const char *why)
 
 	w->be.map = NULL;
 	w->be.ops = &no_writes;
-	w->be.can_read = false;
 	w->direct_store = false;
 	ring_fail(w, status, why);
 }
@@ -307,14 +306,14 @@ static bool direct(const struct ripc__ring *w, const struct ripc__ring_region *r
 	return (r->key & 0xffff) < RIPC__RING_KEYS_MAX &&
 	       (r->access & (RIPC__ACCESS_REMOTE_READ | RIPC__RING_ACCESS_SERVED)) ==
 		       RIPC__ACCESS_REMOTE_READ &&
-	       w->be.can_read;
+	       w->be.ops->read;
 }
 
 struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, size_t len,
 					 unsigned access)
 {
 	/* A peer that cannot read directly does not learn our addresses. */
-	uint64_t addr = w->be.can_read ? (uintptr_t)memory : 4096;
+	uint64_t addr = w->be.ops->read ? (uintptr_t)memory : 4096;
 	struct ripc__ring_region *r;
 
 	if (!w->exposed) {
@@ -352,7 +351,7 @@ uint8_t *ripc__ring_exposed_at(const struct ripc__ring *w, uint32_t key, uint64_
 /* Whether the peer's region of this key may be read directly at this moment. */
 static bool key_valid(const struct ripc__ring *w, uint32_t key)
 {
-	return w->be.can_read && (key & 0xffff) < RIPC__RING_KEYS_MAX &&
+	return w->be.ops->read && (key & 0xffff) < RIPC__RING_KEYS_MAX &&
 	       ring_load(w, RIPC__RING_KEYS_OFF + 8ull * (key & 0xffff)) == key;
 }
 

@@ -217,7 +217,7 @@ static void try_direct(struct shm_ep *ep, const struct packet *p)
 
 static void start_engine(struct shm_ep *ep)
 {
-	struct ripc__ring_backend be = {.arg = ep, .ops = &ripc__shm_ops, .inbox = ep->inbox};
+	struct ripc__ring_backend be = {.arg = ep, .inbox = ep->inbox};
 
 	if (ep->ep.t->polled_link) {
 		ripc__sim_ntb_init(ep->link, ep->outbox, ripc__ring_segment_len(&layout),
@@ -228,7 +228,7 @@ static void start_engine(struct shm_ep *ep)
 		be.arg = ep->link;
 	} else {
 		be.map = ep->outbox;
-		be.can_read = ep->can_read_peer;
+		be.ops = ep->can_read_peer ? &ripc__shm_ops : &ripc__shm_unreadable_ops;
 	}
 	ripc__ring_ep_open(&ep->ep, &be, &layout, 1);
 }

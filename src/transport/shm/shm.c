@@ -58,6 +58,7 @@ static int shm_read(void *arg, void *to, uint64_t addr, size_t len)
 }
 
 const struct ripc__ring_backend_ops ripc__shm_ops = {.kick = ripc__shm_kick, .read = shm_read};
+const struct ripc__ring_backend_ops ripc__shm_unreadable_ops = {.kick = ripc__shm_kick};
 
 /* ---- open and close ---- */
 

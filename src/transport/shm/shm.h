@@ -77,7 +77,8 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns);
 unsigned ripc__shm_setup_step(struct ripc__ep *ep, struct ripc__event *ev);
 
 /* shm.c */
-extern const struct ripc__ring_backend_ops ripc__shm_ops; /* arg: struct shm_ep */
+/* arg: struct shm_ep. The second is for peers whose memory cannot be read. */
+extern const struct ripc__ring_backend_ops ripc__shm_ops, ripc__shm_unreadable_ops;
 void ripc__shm_kick(void *arg);
 /* Reads len bytes of the peer's memory. Return: 0 or a negative errno. */
 int ripc__shm_peer_read(const struct shm_ep *ep, void *to, uint64_t addr, size_t len);

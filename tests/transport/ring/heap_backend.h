@@ -68,16 +68,16 @@ static int heap_read(void *arg, void *to, uint64_t addr, size_t len)
 	return 0;
 }
 
-static const struct ripc__ring_backend_ops heap_backend = {.kick = heap_kick, .read = heap_read};
+static const struct ripc__ring_backend_ops heap_readable = {.kick = heap_kick, .read = heap_read},
+					   heap_unreadable = {.kick = heap_kick};
 
 static void heap_start(struct heap_ep *ep)
 {
 	struct ripc__ring_backend be = {
-		.ops = &heap_backend,
+		.ops = heap_can_read ? &heap_readable : &heap_unreadable,
 		.arg = ep,
 		.inbox = ep->memory->segments[ep->side],
 		.map = ep->memory->segments[!ep->side],
-		.can_read = heap_can_read,
 	};
 
 	ripc__ring_ep_open(&ep->ep, &be, &heap_layout, 1);

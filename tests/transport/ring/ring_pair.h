@@ -55,15 +55,14 @@ static int ring_end_read(void *arg, void *to, uint64_t addr, size_t len)
 	return 0;
 }
 
-static const struct ripc__ring_backend_ops mapped_ops = {
-	.kick = ring_end_kick,
-	.read = ring_end_read,
-};
+static const struct ripc__ring_backend_ops readable_ops = {.kick = ring_end_kick,
+							   .read = ring_end_read},
+					   unreadable_ops = {.kick = ring_end_kick};
 
 static inline void ring_end_open(struct ring_pair *r, struct ring_end *e, struct ring_end *peer,
 				 bool can_read, uint8_t epoch)
 {
-	struct ripc__ring_backend be = {.inbox = e->inbox, .can_read = can_read};
+	struct ripc__ring_backend be = {.inbox = e->inbox};
 
 	if (r->linked) {
 		be.ops = &ripc__sim_ntb_ops;
@@ -71,7 +70,7 @@ static inline void ring_end_open(struct ring_pair *r, struct ring_end *e, struct
 		e->link.kick = ring_end_kick;
 		e->link.kick_arg = peer;
 	} else {
-		be.ops = &mapped_ops;
+		be.ops = can_read ? &readable_ops : &unreadable_ops;
 		be.arg = peer;
 		be.map = peer->inbox;
 	}

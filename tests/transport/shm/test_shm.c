@@ -88,7 +88,7 @@ START_TEST(read__served_by_sleeping_peer)
 	struct two w;
 
 	join(&w);
-	w.ea->ring.be.can_read = false;
+	w.ea->ring.be.ops = &ripc__shm_unreadable_ops;
 	for (size_t i = 0; i < sizeof(from); i++)
 		from[i] = (uint8_t)(i * 7);
 	ck_assert_int_eq(OPS->reg(tr_of(w.b), w.eb, from, sizeof(from), readable, &remote), 0);
