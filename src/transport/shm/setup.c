@@ -137,16 +137,16 @@ static struct shm_ep *ep_new(struct shm *t, int fd, enum ripc__ep_state state)
 	return ep;
 }
 
-static void unmap(uint8_t **base)
+static void unmap(const uint8_t *base)
 {
-	struct ripc__segment s = {*base, ripc__ring_segment_len(&layout)};
+	struct ripc__segment s = {(uint8_t *)(uintptr_t)base, ripc__ring_segment_len(&layout)};
 
 	ripc__segment_unmap(&s);
-	*base = NULL;
 }
 
 static void shm_release(struct ripc__ep *base)
 {
+	struct ripc__ring_backend *be = &base->ring.be;
 	struct shm_ep *ep = shm_ep(base);
 
 	if (base->t->polled_link && ep->link) {
@@ -154,11 +154,13 @@ static void shm_release(struct ripc__ep *base)
 		while (ripc__sim_ntb_step(ep->link, 1000))
 			;
 		ripc__sim_ntb_fini(ep->link);
+		unmap(ep->link->target);
 		free(ep->link);
 		ep->link = NULL;
 	}
-	unmap(&ep->inbox);
-	unmap(&ep->outbox);
+	unmap(be->inbox);
+	unmap(be->map);
+	be->inbox = be->map = NULL;
 	if (ep->fd >= 0)
 		close(ep->fd);
 	ep->fd = -1;
@@ -201,7 +203,7 @@ static int make_inbox(struct shm_ep *ep)
 	struct ripc__segment s = {NULL, 0};
 	int fd = ripc__segment_create(&s, ripc__ring_segment_len(&layout));
 
-	ep->inbox = s.base;
+	ep->ep.ring.be.inbox = s.base;
 	return fd;
 }
 
@@ -217,17 +219,17 @@ static void try_direct(struct shm_ep *ep, const struct packet *p)
 
 static void start_engine(struct shm_ep *ep)
 {
-	struct ripc__ring_backend be = {.arg = ep, .inbox = ep->inbox};
+	struct ripc__ring_backend be = ep->ep.ring.be;
 
 	if (ep->ep.t->polled_link) {
-		ripc__sim_ntb_init(ep->link, ep->outbox, ripc__ring_segment_len(&layout),
+		ripc__sim_ntb_init(ep->link, ep->link->target, ripc__ring_segment_len(&layout),
 				   shm_of(&ep->ep)->seed++);
 		ep->link->kick = ripc__shm_kick;
 		ep->link->kick_arg = ep;
 		be.ops = &ripc__sim_ntb_ops;
 		be.arg = ep->link;
 	} else {
-		be.map = ep->outbox;
+		be.arg = ep;
 		be.ops = ep->can_read_peer ? &ripc__shm_ops : &ripc__shm_unreadable_ops;
 	}
 	ripc__ring_ep_open(&ep->ep, &be, &layout, 1);
@@ -358,7 +360,10 @@ static int map_outbox(struct shm_ep *ep, struct packet *p, int rc, const char **
 
 	if (!rc) {
 		rc = ripc__segment_map(&s, p->fd, ripc__ring_segment_len(&layout));
-		ep->outbox = s.base;
+		if (ep->ep.t->polled_link)
+			ep->link->target = s.base;
+		else
+			ep->ep.ring.be.map = s.base;
 		*why = "its memory cannot be mapped safely";
 	}
 	if (p->fd >= 0)

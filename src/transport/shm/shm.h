@@ -20,6 +20,10 @@
 #define SHM_INCOMING_MAX 64u
 #define SHM_SETUP_NS     UINT64_C(3000000000) /* after which an INCOMING connection is closed */
 
+/*
+ * Segments are in ep.ring.be from when they are mapped, before the engine starts: inbox, ours, and
+ * map, the peer's.
+ */
 struct shm_ep {
 	struct ripc__ep ep;
 	int fd;
@@ -27,13 +31,12 @@ struct shm_ep {
 	int doorbell, peer_doorbell;
 	/* the peer's process, at most PID_MAX_LIMIT, 1 << 22; 0: not in our PID namespace */
 	unsigned pid : 23;
-	unsigned kicks : 8;      /* that came over the socket, up to a maximum */
-	bool can_read_peer : 1;  /* we can read the peer's memory */
-	uint8_t *inbox, *outbox; /* segments: ours, the peer's; NULL: not mapped */
+	unsigned kicks : 8;     /* that came over the socket, up to a maximum */
+	bool can_read_peer : 1; /* we can read the peer's memory */
 	union {
 		/* shm: the peer reads it to find out whether it can read our memory */
 		uint64_t probe;
-		struct ripc__sim_ntb *link; /* ring/sim */
+		struct ripc__sim_ntb *link; /* ring/sim: link->target is the peer's segment */
 	};
 };
 

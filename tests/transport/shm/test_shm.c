@@ -138,7 +138,7 @@ START_TEST(hostile__corrupts_segment)
 			r = test_random(&rng);
 			if (r & 1)
 				r &= 0xff0f00ff00ffffff;
-			memcpy(shm_ep(w.eb)->outbox + 8 * at, &r, 8);
+			memcpy(w.eb->ring.be.map + 8 * at, &r, 8);
 		}
 		n = OPS->progress(tr_of(w.a), ev, 8, 1, &deadline);
 		for (unsigned k = 0; k < n; k++)
