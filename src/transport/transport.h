@@ -247,6 +247,9 @@ struct ripc__transport_ops {
 	 */
 	void (*ep_close)(struct ripc__ep *ep);
 
+	/* Optional: there was no traffic for a second. Frees memory that only traffic needs. */
+	void (*trim)(struct ripc__ep *ep);
+
 	/*
 	 * Sends one message: head_len bytes at head (it may be 0), then n items (at most
 	 * RIPC__POST_ITEMS_MAX). The memory is the caller's again on return: the bytes were sent or

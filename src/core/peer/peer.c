@@ -81,11 +81,14 @@ void ripc__trim_plan(struct ripc *ctx)
 /* It has no work, and had no traffic since the last ripc__trim(). */
 static void peer_trim(struct ripc *ctx, struct ripc__peer *p)
 {
+	const struct ripc__transport_ops *ops = ctx->tp[p->lane->tp].ops;
 	struct ripc__peer_lists *l;
 
 	ripc__dests_fold(ctx, p);
 	ripc__flow_park(p->lane);
 	ripc__lane_memory_trim(p->lane);
+	if (ops->trim)
+		ops->trim(p->lane->ep);
 	ctx->peer_ops->peer_idle(p);
 	l = p->lists;
 	/* Without work the other lists are empty. */

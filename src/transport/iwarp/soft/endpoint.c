@@ -114,7 +114,8 @@ void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *pr
 void ripc__soft_ep_close(struct ripc__ep *ep)
 {
 	if (soft_ep_running(ep)) {
-		ripc__soft_transmit(ep, PUSH_BYTES);
+		if (ep->engine)
+			ripc__soft_transmit(ep, PUSH_BYTES);
 		if (ep->fd >= 0) {
 			ripc__soft_unwatch(ep->t, ep->fd);
 			ripc__soft_linger(ep->t, ep->fd);
@@ -165,12 +166,12 @@ static int hold(struct ripc__ep *ep)
 		ripc__list_queue(&ep->t->held, &ep->held);
 		ep->held_since_ns = now;
 	}
-	if (ripc__engine_queued(&ep->engine) < HELD_BYTES &&
+	if (ripc__engine_queued(ep->engine) < HELD_BYTES &&
 	    (!now || now - ep->held_since_ns < PENDING_CONN_NS))
 		return 1;
 	ripc__soft_transmit(ep, PUSH_BYTES);
 	sent_at(ep);
-	return ripc__engine_pending(&ep->engine);
+	return ripc__engine_pending(ep->engine);
 }
 
 /* Sends directly from the memory of the caller, unless the send is small; queues the rest. */
@@ -179,7 +180,7 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	uint8_t head[RIPC__SEND_HEADER + COPY_MAX + RIPC__TRAILER_MAX], tail[RIPC__TRAILER_MAX];
 	struct iovec all[IOV_MAX_SEND];
 	struct msghdr msg = {.msg_iov = all, .msg_iovlen = niov + 2};
-	size_t tail_len = ripc__engine_frame(&ep->engine, iov, niov, len, head, tail);
+	size_t tail_len = ripc__engine_frame(ep->engine, iov, niov, len, head, tail);
 	ssize_t n;
 	int err;
 
@@ -203,23 +204,33 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 		ripc__list_queue(&ep->t->ready, &ep->ready);
 		return -ENOTCONN;
 	}
-	err = ripc__engine_queue_rest(&ep->engine, all, (unsigned)msg.msg_iovlen,
+	err = ripc__engine_queue_rest(ep->engine, all, (unsigned)msg.msg_iovlen,
 				      n < 0 ? 0 : (size_t)n);
 	ripc__list_queue(err ? &ep->t->ready : &ep->t->blocked, err ? &ep->ready : &ep->blocked);
 	return err ? err : 1;
+}
+
+static inline int check_open(struct ripc__ep *ep)
+{
+	if (ep->state != SOFT_OPEN || ep->error)
+		return -ENOTCONN;
+	if (!ripc__soft_may_run(ep))
+		return -ENOMEM;
+	return ep->engine->status ? -ENOTCONN : 0;
 }
 
 int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		    const struct iovec *items, unsigned n, bool more)
 {
 	struct iovec iov[1 + RIPC__POST_ITEMS_MAX];
-	struct ripc__engine *e = &ep->engine;
+	struct ripc__engine *e;
 	unsigned niov = 1 + n;
 	size_t len;
-	int err;
+	int err = check_open(ep);
 
-	if (ep->state != SOFT_OPEN || ep->error || e->status)
-		return -ENOTCONN;
+	if (err)
+		return err;
+	e = ep->engine;
 	len = ripc__post_gather(iov, head, head_len, items, n);
 	if (len > RIPC__SEND_MAX)
 		return -EMSGSIZE;
@@ -246,11 +257,13 @@ int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	return ripc__engine_pending(e);
 }
 
-static int check_local(const struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+static int check_local(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 		       size_t len)
 {
-	if (ep->state != SOFT_OPEN || ep->error || ep->engine.status)
-		return -ENOTCONN;
+	int err = check_open(ep);
+
+	if (err)
+		return err;
 	if (len > SOFT_RDMA_MAX)
 		return -EMSGSIZE;
 	if (!ripc__mr_covers(mr, local, len))
@@ -280,7 +293,7 @@ int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const 
 
 	if (err)
 		return err;
-	return posted(ep, ripc__engine_write(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id),
+	return posted(ep, ripc__engine_write(ep->engine, mr->priv, local, len, raddr, rkey, wr_id),
 		      len <= WRITE_HOLD_MAX);
 }
 
@@ -291,6 +304,6 @@ int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *l
 
 	if (err)
 		return err;
-	return posted(ep, ripc__engine_read(&ep->engine, mr->priv, local, len, raddr, rkey, wr_id),
+	return posted(ep, ripc__engine_read(ep->engine, mr->priv, local, len, raddr, rkey, wr_id),
 		      false);
 }

@@ -74,6 +74,52 @@ void ripc__engine_fini(struct ripc__engine *e)
 	ripc__engine_drop_rx(e);
 }
 
+/* Whether the connection can go on with what ripc__engine_save() saves. */
+static bool at_rest(const struct ripc__engine *e)
+{
+	const struct ripc__engine_tx *tx = &e->tx;
+	const struct ripc__engine_rx *rx = &e->rx;
+
+	return ripc__engine_idle(e) && tx->work_tail == tx->work_reported && rx->first_seen &&
+	       !rx->slab && !rx->stash_len && !rx->placing && !rx->msg &&
+	       rx->read_head == rx->read_tail;
+}
+
+bool ripc__engine_save(struct ripc__engine *e, struct ripc__engine_saved *saved)
+{
+	if (!at_rest(e))
+		return false;
+	*saved = (struct ripc__engine_saved){
+		.msn_send = e->tx.msn_send,
+		.msn_read = e->tx.msn_read,
+		.ulpdu_max = e->ulpdu_max,
+		.tagged_max = e->tagged_max,
+		.read_depth = (uint8_t)e->read_depth,
+		.serve_depth = (uint8_t)e->serve_depth,
+		.crc = e->crc,
+	};
+	memcpy(saved->msn, e->rx.msn, sizeof(saved->msn));
+	ripc__engine_fini(e);
+	return true;
+}
+
+void ripc__engine_restore(struct ripc__engine *e, struct ripc__regions *regions,
+			  struct ripc__slab_pool *pool, const struct ripc__engine_saved *saved)
+{
+	*e = (struct ripc__engine){
+		.regions = regions,
+		.pool = pool,
+		.crc = saved->crc,
+		.ulpdu_max = saved->ulpdu_max,
+		.tagged_max = saved->tagged_max,
+		.read_depth = saved->read_depth,
+		.serve_depth = saved->serve_depth,
+		.tx = {.open = true, .msn_send = saved->msn_send, .msn_read = saved->msn_read},
+		.rx = {.first_seen = true},
+	};
+	memcpy(e->rx.msn, saved->msn, sizeof(saved->msn));
+}
+
 int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, const uint8_t *src,
 		       size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {

@@ -177,6 +177,14 @@ struct ripc__engine {
 	struct ripc__engine_rx rx;
 };
 
+/* The state of an engine while nothing is under way. */
+struct ripc__engine_saved {
+	uint32_t msn_send, msn_read, msn[RIPC__DDP_QUEUES]; /* next message numbers: tx, rx */
+	uint32_t ulpdu_max, tagged_max;
+	uint8_t read_depth, serve_depth;
+	bool crc;
+};
+
 /*
  * Starts an engine on the terms of the set-up. @active: this end sent the request; its first FPDU,
  * of the kind in terms->rtr, is queued. @segment: bytes of a TCP segment, which an FPDU does not
@@ -187,6 +195,13 @@ void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 		       bool active, uint32_t segment);
 /* Frees all memory. */
 void ripc__engine_fini(struct ripc__engine *e);
+/*
+ * Ends an engine whose connection goes on, and saves its state for ripc__engine_restore(). Return:
+ * false: a message, transfer or FPDU is under way, and nothing was done.
+ */
+bool ripc__engine_save(struct ripc__engine *e, struct ripc__engine_saved *saved);
+void ripc__engine_restore(struct ripc__engine *e, struct ripc__regions *regions,
+			  struct ripc__slab_pool *pool, const struct ripc__engine_saved *saved);
 
 /* Whether nothing is queued: only then ripc__engine_frame() may be used. */
 static inline bool ripc__engine_idle(const struct ripc__engine *e);

@@ -34,8 +34,6 @@ void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
 {
 	if (ep->state >= SOFT_BROKEN)
 		return;
-	if (!soft_ep_running(ep))
-		memset(&ep->engine, 0, sizeof(ep->engine));
 	ripc__soft_ep_set_state(ep, SOFT_BROKEN);
 	ep->error = error;
 	ep->why = strdup(why);
@@ -43,8 +41,8 @@ void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
 	ripc__list_del(&ep->held);
 	ripc__list_del(&ep->blocked);
 	ripc__soft_ep_deactivate(ep);
-	ripc__engine_drop_tx(&ep->engine);
-	ripc__engine_drop_rx(&ep->engine);
+	if (ep->engine)
+		ripc__engine_fini(ep->engine);
 	ripc__soft_unwatch(ep->t, ep->fd);
 	if (ep->fd >= 0 && ep->rx != SOFT_RX_EOF && ep->error != -ECONNRESET)
 		ripc__soft_linger(ep->t, ep->fd);

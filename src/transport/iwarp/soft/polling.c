@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Endpoints that received or sent recently: progress() polls their sockets without epoll. */
+/*
+ * Endpoints that received or sent recently: progress() polls their sockets without epoll. Those
+ * without traffic for a second have no engine, only the numbers that it starts with again: a post
+ * or input restores it.
+ */
 #include "transport/iwarp/soft/soft.h"
 
+#include <stdlib.h>
 #include <sys/epoll.h>
 
 void ripc__soft_rewatch(struct ripc__ep *ep)
@@ -61,4 +66,23 @@ void ripc__soft_ep_spin(struct ripc__ep *ep)
 {
 	ripc__soft_unwatch(ep->t, ep->fd);
 	ep->polling = SOFT_SPINNING;
+}
+
+void ripc__soft_trim(struct ripc__ep *ep)
+{
+	if (!ep->engine || ep->state != SOFT_OPEN || ep->error || ep->rx != SOFT_RX_OPEN ||
+	    ep->want_sendable || !ripc__list_empty(&ep->ready) || !ripc__list_empty(&ep->held) ||
+	    !ripc__list_empty(&ep->blocked) || !ripc__engine_save(ep->engine, &ep->saved))
+		return;
+	ripc__soft_ep_deactivate(ep);
+	free(ep->engine);
+	ep->engine = NULL;
+}
+
+bool ripc__soft_restore(struct ripc__ep *ep)
+{
+	ep->engine = malloc(sizeof(*ep->engine));
+	if (ep->engine)
+		ripc__engine_restore(ep->engine, &ep->t->regions, &ep->t->pool, &ep->saved);
+	return ep->engine;
 }

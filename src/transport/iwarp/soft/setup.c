@@ -19,9 +19,13 @@ struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool initiator)
 {
 	struct ripc__ep *ep = calloc(1, sizeof(*ep));
 
-	if (ep)
-		ep->setup = calloc(1, sizeof(*ep->setup));
-	if (!ep || !ep->setup) {
+	if (!ep)
+		return NULL;
+	ep->setup = calloc(1, sizeof(*ep->setup));
+	ep->engine = calloc(1, sizeof(*ep->engine));
+	if (!ep->setup || !ep->engine) {
+		free(ep->setup);
+		free(ep->engine);
 		free(ep);
 		return NULL;
 	}
@@ -60,8 +64,8 @@ void ripc__soft_ep_defer_free(struct ripc__ep *ep)
 	struct soft *t = ep->t;
 
 	ripc__soft_ep_deactivate(ep);
-	if (soft_ep_running(ep) || ep->state == SOFT_BROKEN || ep->state == SOFT_CLOSED)
-		ripc__engine_fini(&ep->engine);
+	if (ep->engine)
+		ripc__engine_fini(ep->engine);
 	ripc__soft_ep_set_state(ep, SOFT_FREED);
 	drop_socket(ep);
 	ripc__list_del(&ep->all);
@@ -77,6 +81,7 @@ void ripc__soft_ep_free(struct ripc__ep *ep)
 {
 	ripc__list_del(&ep->free_link);
 	free(ep->setup);
+	free(ep->engine);
 	free(ep->why);
 	free(ep);
 }
@@ -246,7 +251,7 @@ void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *t
 	socklen_t len = sizeof(segment);
 
 	getsockopt(ep->fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len);
-	ripc__engine_init(&ep->engine, &ep->t->regions, &ep->t->pool, terms, ep->initiator,
+	ripc__engine_init(ep->engine, &ep->t->regions, &ep->t->pool, terms, ep->initiator,
 			  (uint32_t)segment);
 	ripc__soft_ep_set_state(ep, SOFT_ESTABLISHED);
 	ripc__list_del(&ep->timed);

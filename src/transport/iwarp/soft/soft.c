@@ -183,10 +183,10 @@ static void soft_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 	for (struct ripc__list *l = t->eps.next; l != &t->eps && region->users; l = l->next) {
 		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, all);
 
-		if (!soft_ep_running(ep))
+		if (!soft_ep_running(ep) || !ep->engine)
 			continue;
-		ripc__engine_revoke(&ep->engine, region);
-		if (ep->engine.status)
+		ripc__engine_revoke(ep->engine, region);
+		if (ep->engine->status)
 			ripc__list_queue(&t->ready, &ep->ready);
 	}
 	ripc__region_remove(&t->regions, region);
@@ -338,7 +338,7 @@ static void retry_blocked(struct soft *t)
 			ripc__soft_transmit(ep, 1u << 20);
 		else
 			ripc__list_queue(&t->ready, &ep->ready);
-		if (ep->want_sendable || ripc__engine_unparsed(&ep->engine))
+		if (ep->want_sendable || ripc__engine_unparsed(ep->engine))
 			ripc__list_queue(&t->ready, &ep->ready);
 	}
 }
@@ -552,6 +552,7 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.accept = ripc__soft_admit,
 	.reject = ripc__soft_reject,
 	.ep_close = ripc__soft_ep_close,
+	.trim = ripc__soft_trim,
 	.post = ripc__soft_post,
 	.post_write = ripc__soft_post_write,
 	.post_read = ripc__soft_post_read,

@@ -135,14 +135,16 @@ struct ripc__ep {
 	enum soft_rx rx;
 	uint8_t recent_rx; /* receptions since the last arm(), up to SPIN_RX */
 	bool initiator;
-	bool want_sendable;         /* a post returned -EAGAIN */
-	bool rejected;              /* by the peer: setup->reply has its private data */
-	int error;                  /* of the socket, or 0; negative errno */
-	char *why;                  /* reason in EV_CLOSED; NULL: not closed, or no memory */
-	struct ripc__engine engine; /* from SOFT_ESTABLISHED on */
+	bool want_sendable; /* a post returned -EAGAIN */
+	bool rejected;      /* by the peer: setup->reply has its private data */
+	int error;          /* of the socket, or 0; negative errno */
+	char *why;          /* reason in EV_CLOSED; NULL: not closed, or no memory */
+	/* runs from SOFT_ESTABLISHED on; NULL: trimmed, in saved */
+	struct ripc__engine *engine;
+	struct ripc__engine_saved saved;
 };
 
-/* Whether the engine runs. */
+/* Whether the engine runs, or is saved. */
 static inline bool soft_ep_running(const struct ripc__ep *ep)
 {
 	return ep->state == SOFT_ESTABLISHED || ep->state == SOFT_OPEN;
@@ -239,6 +241,13 @@ void ripc__soft_ep_deactivate(struct ripc__ep *ep);
 void ripc__soft_ep_spin(struct ripc__ep *ep); /* active: takes its socket out of epoll */
 /* adds its socket to epoll again, if it was taken out */
 void ripc__soft_rewatch(struct ripc__ep *ep);
+void ripc__soft_trim(struct ripc__ep *ep);
+bool ripc__soft_restore(struct ripc__ep *ep);
+/* Makes sure that a running endpoint has its engine. Return: false: no memory. */
+static inline bool ripc__soft_may_run(struct ripc__ep *ep)
+{
+	return __builtin_expect(ep->engine != NULL, 1) || ripc__soft_restore(ep);
+}
 
 /* listener.c */
 int ripc__soft_listen(struct soft *t);

@@ -19,7 +19,7 @@
 
 void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 {
-	struct ripc__engine *e = &ep->engine;
+	struct ripc__engine *e = ep->engine;
 	size_t most = e->crc ? GATHER_CRC : GATHER_BYTES;
 
 	ripc__list_del(&ep->held);
@@ -63,7 +63,7 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 /* The connection ended: sends our Terminate as far as possible. */
 static void finish(struct ripc__ep *ep)
 {
-	struct ripc__engine *e = &ep->engine;
+	struct ripc__engine *e = ep->engine;
 	char why[SOFT_WHY_MAX];
 
 	if (e->status && e->term_received) {
@@ -135,7 +135,7 @@ static unsigned receive_some(struct ripc__ep *ep, struct ripc__event *events, un
 	struct ripc__engine_event ev;
 	unsigned n = 0;
 
-	while (n < max && ripc__engine_next(&ep->engine, &ev)) {
+	while (n < max && ripc__engine_next(ep->engine, &ev)) {
 		struct ripc__event *out;
 
 		/* A send of no bytes is no message: see doc/protocol.md, section 5.1. */
@@ -176,7 +176,7 @@ static void set_starved(struct ripc__ep *ep)
 static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigned max)
 {
 	struct soft *t = ep->t;
-	struct ripc__engine *e = &ep->engine;
+	struct ripc__engine *e = ep->engine;
 	size_t budget = RECEIVE_ROUND;
 	unsigned n = ripc__engine_unparsed(e) ? receive_some(ep, events, max) : 0;
 
@@ -231,7 +231,7 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 
 unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max)
 {
-	struct ripc__engine *e = &ep->engine;
+	struct ripc__engine *e;
 	unsigned n = 0;
 	bool eof;
 
@@ -242,6 +242,11 @@ unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsig
 		return closed(ep, events);
 	if (!soft_ep_running(ep))
 		return 0;
+	if (!ripc__soft_may_run(ep)) {
+		set_starved(ep);
+		return 0;
+	}
+	e = ep->engine;
 	if (ep->state == SOFT_ESTABLISHED)
 		n += established(ep, events);
 	n += receive(ep, events + n, max - n);

@@ -261,6 +261,56 @@ START_TEST(engine_send__arrives_after_the_write_before_it)
 }
 END_TEST
 
+/* Saves an engine, if it may be, and restores it. */
+static bool save_and_restore(struct engine_end *end)
+{
+	struct ripc__engine_saved saved;
+
+	if (!ripc__engine_save(&end->e, &saved))
+		return false;
+	memset(&end->e, 0x55, sizeof(end->e));
+	ripc__engine_restore(&end->e, &end->regions, &end->pool, &saved);
+	return true;
+}
+
+/* Wherever an engine in a session can be saved, nothing is lost. _i bits: crc, big. */
+START_TEST(engine_save__only_at_rest)
+{
+	struct ripc__mpa_terms t = terms(_i & 1, false);
+	const bool big = _i & 2;
+	const size_t step = big ? 997 : 1;
+	struct ripc__region *from, *dst;
+	bool ab = true, ba = true;
+
+	open_pair(&t, 300);
+	ck_assert(!save_and_restore(&b));
+	post_session(big);
+	ck_assert(!save_and_restore(&a));
+	while (ab || ba) {
+		ab = move(&a, &b, step);
+		save_and_restore(&b);
+		save_and_restore(&a);
+		ba = move(&b, &a, step);
+		save_and_restore(&b);
+		save_and_restore(&a);
+	}
+	check_session(big);
+	ck_assert(save_and_restore(&a));
+	ck_assert(save_and_restore(&b));
+	/* The numbers of messages and reads go on. */
+	from = ripc__region_add(&b.regions, source, SOURCE, RIPC__ACCESS_REMOTE_READ);
+	dst = ripc__region_add(&a.regions, target, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
+	post_send(&a, source, 100);
+	post_send(&b, source, 100);
+	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target, 100, from->addr, from->stag, 5), 0);
+	settle(NULL, sizeof(pipe_buf));
+	ck_assert_uint_eq(b.nrecv, 5);
+	ck_assert_uint_eq(a.nrecv, 3);
+	ck_assert_uint_eq(a.nread, 3);
+	close_pair();
+}
+END_TEST
+
 START_TEST(engine_init__passive_waits_for_the_first_fpdu)
 {
 	static const unsigned kinds[3] = {
@@ -583,6 +633,7 @@ int main(void)
 	tcase_add_test(tc, engine__random_fragments);
 	tcase_add_test(tc, engine__random_work);
 	tcase_add_test(tc, engine_send__arrives_after_the_write_before_it);
+	tcase_add_loop_test(tc, engine_save__only_at_rest, 0, 4);
 	tcase_add_loop_test(tc, engine_init__passive_waits_for_the_first_fpdu, 0, 3);
 	tcase_add_test(tc, engine_read__bounded_by_the_depth);
 	tcase_add_test(tc, engine_write__bounded);

@@ -237,6 +237,52 @@ START_TEST(soft_dereg__unused_disturbs_nobody)
 }
 END_TEST
 
+/* Trims both ends, as after a second without traffic. */
+static void trim_both(void)
+{
+	ops->trim(a.ep);
+	ops->trim(b.ep);
+	ck_assert_ptr_null(a.ep->engine);
+	ck_assert_ptr_null(b.ep->engine);
+}
+
+/* An end without its engine sends, receives, reads, serves and closes as one that has it. */
+START_TEST(soft_trim__restored_by_use)
+{
+	sides_connect(NULL);
+	transfer(100000);
+	for (unsigned i = 0; i < 3; i++) {
+		trim_both();
+		transfer(1000);
+		trim_both();
+		ck_assert_int_ge(side_post(&b, "x", 1, false), 0);
+		UNTIL(a.nrecv == i + 1);
+	}
+	trim_both();
+	ops->ep_close(b.ep);
+	b.ep = NULL;
+	UNTIL(a.nclosed);
+	ck_assert_int_eq(a.closed_status, -ECONNRESET);
+	sides_close();
+}
+END_TEST
+
+START_TEST(soft_trim__not_with_held_sends)
+{
+	sides_connect(NULL);
+	ck_assert_int_ge(side_post(&a, "x", 1, false), 0);
+	UNTIL(b.nrecv == 1);
+	ck_assert_int_ge(side_post(&b, "x", 1, false), 0);
+	UNTIL(a.nrecv == 1);
+	ck_assert_int_eq(side_post(&a, "y", 1, true), 1);
+	ops->trim(a.ep);
+	ck_assert_ptr_nonnull(a.ep->engine);
+	UNTIL(b.nrecv == 2);
+	trim_both();
+	sides_close();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("transfer");
@@ -250,6 +296,8 @@ int main(void)
 	tcase_add_loop_test(tc, soft_ep_close__in_the_midst_of_a_transfer, 0, 4);
 	tcase_add_loop_test(tc, soft_dereg__in_flight, 0, 2);
 	tcase_add_test(tc, soft_dereg__unused_disturbs_nobody);
+	tcase_add_test(tc, soft_trim__restored_by_use);
+	tcase_add_test(tc, soft_trim__not_with_held_sends);
 	tcase_set_timeout(tc, 120);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/iwarp/soft/transfer", suite);
