@@ -39,7 +39,6 @@ struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool initiator)
 	ripc__list_init(&ep->ready);
 	ripc__list_init(&ep->held);
 	ripc__list_init(&ep->blocked);
-	ripc__list_init(&ep->free_link);
 	ripc__list_queue(&t->eps, &ep->all);
 	ripc__list_queue(&t->setups, &ep->timed);
 	t->next_timer_ns = 0;
@@ -74,12 +73,12 @@ void ripc__soft_ep_defer_free(struct ripc__ep *ep)
 	ripc__list_del(&ep->held);
 	ripc__list_del(&ep->blocked);
 	/* Events that epoll returned in this pass may still refer to it. */
-	ripc__list_queue(&t->deferred_free, &ep->free_link);
+	ripc__list_queue(&t->deferred_free, &ep->timed);
 }
 
 void ripc__soft_ep_free(struct ripc__ep *ep)
 {
-	ripc__list_del(&ep->free_link);
+	ripc__list_del(&ep->timed);
 	free(ep->setup);
 	free(ep->engine);
 	free(ep->why);

@@ -42,8 +42,7 @@ static void soft_close(struct ripc__transport *tr)
 	while (!ripc__list_empty(&t->eps))
 		ripc__soft_ep_defer_free(ripc__list_entry(t->eps.next, struct ripc__ep, all));
 	while (!ripc__list_empty(&t->deferred_free))
-		ripc__soft_ep_free(
-			ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
+		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, timed));
 	ripc__soft_linger_end(t);
 	ripc__soft_unlisten(t);
 	ripc__mcast_fini(&t->mcast);
@@ -346,8 +345,7 @@ static void retry_blocked(struct soft *t)
 static void clean_up(struct soft *t)
 {
 	while (!ripc__list_empty(&t->deferred_free))
-		ripc__soft_ep_free(
-			ripc__list_entry(t->deferred_free.next, struct ripc__ep, free_link));
+		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, timed));
 	while (!ripc__list_empty(&t->settled)) {
 		struct ripc__ep *ep = ripc__list_entry(t->settled.next, struct ripc__ep, timed);
 

@@ -118,19 +118,21 @@ struct ripc__ep {
 	struct soft *t;
 	void *user;
 	struct ripc__list all; /* in t->eps */
-	/* in t->setups while it has a deadline, then in t->settled until setup is freed */
+	/*
+	 * in t->setups while it has a deadline, then in t->settled until setup is freed; FREED: in
+	 * t->deferred_free until the next progress()
+	 */
 	struct ripc__list timed;
-	struct ripc__list ready;     /* in t->ready: to be served without waiting for its socket */
-	struct ripc__list held;      /* in t->held: sends are held back */
-	struct ripc__list blocked;   /* in t->blocked: the socket takes no more */
-	struct ripc__list free_link; /* in t->deferred_free: freed by the next progress() */
-	struct soft_setup *setup;    /* until established */
-	uint32_t watched;            /* events watched by epoll */
-	uint32_t empty_polls;        /* empty polls in a row */
-	uint32_t streak;             /* posts in a row without progress() in between */
-	uint64_t streak_poll;        /* t->polls at the last post */
-	uint64_t last_post_ns;       /* time of the last post; 0: unknown */
-	uint64_t held_since_ns;      /* time of the first send held back */
+	struct ripc__list ready;   /* in t->ready: to be served without waiting for its socket */
+	struct ripc__list held;    /* in t->held: sends are held back */
+	struct ripc__list blocked; /* in t->blocked: the socket takes no more */
+	struct soft_setup *setup;  /* until established */
+	uint32_t watched;          /* events watched by epoll */
+	uint32_t empty_polls;      /* empty polls in a row */
+	uint32_t streak;           /* posts in a row without progress() in between */
+	uint64_t streak_poll;      /* t->polls at the last post */
+	uint64_t last_post_ns;     /* time of the last post; 0: unknown */
+	uint64_t held_since_ns;    /* time of the first send held back */
 	enum soft_polling polling;
 	enum soft_rx rx;
 	uint8_t recent_rx; /* receptions since the last arm(), up to SPIN_RX */
