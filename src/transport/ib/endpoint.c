@@ -13,10 +13,9 @@
 
 void ripc__ib_ep_unblock(struct ripc__ep *ep)
 {
-	if (!ep->want_sendable || ep->state != IB_EP_OPEN || !ib_uc_all_acked(ep))
+	if (ep->sendable != IB_SENDABLE_WANTED || ep->state != IB_EP_OPEN || !ib_uc_all_acked(ep))
 		return;
-	ep->want_sendable = false;
-	ep->sendable = true;
+	ep->sendable = IB_SENDABLE_DUE;
 	ripc__ib_ep_queue_event(ep);
 }
 
@@ -45,7 +44,7 @@ void ripc__ib_flush_held(struct ripc__ep *ep)
 
 static int blocked(struct ripc__ep *ep)
 {
-	ep->want_sendable = true;
+	ep->sendable = IB_SENDABLE_WANTED;
 	return -EAGAIN;
 }
 
@@ -170,7 +169,7 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || (!write && ep->reads >= ep->read_depth))
 		return blocked(ep);
 	/* While a send waits for the acknowledgement of UC writes, no more are accepted. */
-	if (uc && (ep->want_sendable || !ripc__uc_space(&ep->uc->tx) ||
+	if (uc && (ep->sendable == IB_SENDABLE_WANTED || !ripc__uc_space(&ep->uc->tx) ||
 		   !ripc__verbs_sendq_space(&ep->uc->sendq)))
 		return blocked(ep);
 	rc = ripc__verbs_lkey(&ep->d->v, mr, &sge.lkey);

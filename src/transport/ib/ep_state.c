@@ -72,7 +72,7 @@ void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why)
 	case IB_EP_CONNECTING:
 	case IB_EP_OPEN:
 		ripc__ib_ep_set_state(ep, IB_EP_BROKEN);
-		ep->want_sendable = ep->sendable = false;
+		ep->sendable = IB_SENDABLE_NONE;
 		ripc__ib_ep_queue_event(ep);
 		break;
 	default:

@@ -20,6 +20,9 @@
 
 struct ripc__ep;
 
+/* EV_SENDABLE: NONE -> a post returned -EAGAIN: WANTED -> there is room: DUE -> reported: NONE */
+enum ib_sendable { IB_SENDABLE_NONE, IB_SENDABLE_WANTED, IB_SENDABLE_DUE };
+
 enum ib_ep_state {
 	IB_EP_CONNECTING, /* the wire-up runs; the core knows the endpoint */
 	IB_EP_REQUESTED,  /* EV_REQUEST is to be reported */

@@ -206,8 +206,7 @@ struct ripc__ep {
 	uint8_t privlen;
 	enum ib_ep_state state;
 	bool job_running;
-	bool want_sendable; /* a post returned -EAGAIN */
-	bool sendable;      /* EV_SENDABLE is to be reported */
+	enum ib_sendable sendable;
 	bool rejected;      /* by the peer: EV_CLOSED carries its private data */
 	bool alive;         /* a message or acknowledgement arrived since the last keepalive pass */
 	uint64_t linger_ns; /* LINGERING: latest end */

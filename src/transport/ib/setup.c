@@ -461,8 +461,8 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 			if (ep->uc->reported != ep->uc->tx.base || max - k < 2)
 				break;
 		}
-		if (ep->sendable) {
-			ep->sendable = false;
+		if (ep->sendable == IB_SENDABLE_DUE) {
+			ep->sendable = IB_SENDABLE_NONE;
 			events[k] = ev;
 			events[k++].kind = RIPC__EV_SENDABLE;
 		}

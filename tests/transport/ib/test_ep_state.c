@@ -89,12 +89,12 @@ END_TEST
 START_TEST(break__first_call_counts)
 {
 	in_state(IB_EP_OPEN);
-	ep.want_sendable = ep.sendable = true;
+	ep.sendable = IB_SENDABLE_WANTED;
 	ripc__ib_ep_break(&ep, -ECONNRESET, "first");
 	ripc__ib_ep_break(&ep, -EIO, "second");
 	ck_assert_int_eq(ep.status, -ECONNRESET);
 	ck_assert_str_eq(ep.why, "first");
-	ck_assert(!ep.want_sendable && !ep.sendable);
+	ck_assert_uint_eq(ep.sendable, IB_SENDABLE_NONE);
 	ck_assert(!ripc__list_empty(&t.event_eps));
 	in_state(IB_EP_PENDING);
 	ripc__ib_ep_break(&ep, -ECONNRESET, "first");
