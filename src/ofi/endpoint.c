@@ -89,8 +89,7 @@ static void end_sends(struct ofi_ep *ep)
 		DL_FOREACH_SAFE(p->to_grant, r, rtmp)
 		{
 			DL_DELETE(p->to_grant, r);
-			r->ended = true;
-			DL_APPEND(ep->pinned, r);
+			ofi_recv_pin(r);
 		}
 	}
 	HASH_ITER (hh, ep->sends, s, tmp) {
@@ -171,12 +170,12 @@ static int bind_cq(struct ofi_ep *ep, struct ofi_cq *cq, uint64_t flags)
 		return rc;
 	if (flags & FI_TRANSMIT) {
 		ep->tx_cq = cq;
-		ep->tx_selective = flags & FI_SELECTIVE_COMPLETION;
+		ep->selective |= flags & FI_SELECTIVE_COMPLETION ? FI_SEND : 0;
 		cq->refs++;
 	}
 	if (flags & FI_RECV) {
 		ep->rx_cq = cq;
-		ep->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+		ep->selective |= flags & FI_SELECTIVE_COMPLETION ? FI_RECV : 0;
 		cq->refs++;
 	}
 	return 0;
@@ -236,17 +235,15 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 static int enable(struct ofi_ep *ep)
 {
+	const uint64_t both = FI_SEND | FI_RECV;
 	/* Without a direction it has both. */
-	bool both = !(ep->caps & (FI_SEND | FI_RECV));
-	bool sends = both || ep->caps & FI_SEND, receives = both || ep->caps & FI_RECV;
+	uint64_t directions = ep->caps & both ? ep->caps & both : both;
 
 	if (!ep->av)
 		return -FI_ENOAV;
-	if ((sends && !ep->tx_cq) || (receives && !ep->rx_cq))
+	if ((directions & FI_SEND && !ep->tx_cq) || (directions & FI_RECV && !ep->rx_cq))
 		return -FI_ENOCQ;
-	ep->enabled = true;
-	ep->may_send = sends;
-	ep->may_receive = receives;
+	ep->enabled = directions;
 	return 0;
 }
 
@@ -435,7 +432,6 @@ int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fi
 	ep->domain = d;
 	ep->main_id = ripc_service_id(ep->main);
 	ep->caps = info->caps;
-	ep->directed = info->caps & FI_DIRECTED_RECV;
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	ep->fid.fid.fclass = FI_CLASS_EP;

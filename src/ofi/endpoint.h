@@ -21,14 +21,13 @@ struct ofi_ep {
 	struct ofi_av *av;
 	struct ofi_cq *tx_cq, *rx_cq;
 	struct ofi_cntr *tx_cntr, *rx_cntr;
-	bool tx_selective, rx_selective;
 	uint64_t tx_op_flags, rx_op_flags;
-	bool directed; /* FI_DIRECTED_RECV: the source of a receive counts */
-	uint64_t caps;
-	bool enabled, closing;
-	bool may_send, may_receive; /* enabled, and caps has the direction */
-	bool arriving;              /* the last call for progress received messages */
-	unsigned requests;          /* long sends under way */
+	uint64_t caps; /* FI_DIRECTED_RECV: the source of a receive counts */
+	/* FI_SEND, FI_RECV: what it may do, 0 until it is enabled; what needs FI_COMPLETION */
+	uint64_t enabled, selective;
+	bool closing;
+	bool arriving;     /* the last call for progress received messages */
+	unsigned requests; /* long sends under way */
 	struct ripc_service *main, *data;
 	uint64_t main_id;
 	struct ofi_matching tagged, msg;
@@ -73,6 +72,13 @@ struct ofi_send {
 	void *copy; /* of the contents (inject), or NULL */
 };
 
+/* The CTS of a receive with direct, a long message. */
+enum ofi_cts {
+	OFI_CTS_NONE,      /* not posted, or done */
+	OFI_CTS_PENDING,   /* under way, and its bytes are in cts */
+	OFI_CTS_ABANDONED, /* the same, and the receive has ended */
+};
+
 /*
  * A receive that is not complete.
  *
@@ -87,11 +93,9 @@ struct ofi_recv {
 	struct ofi_peer *peer;
 	uint64_t cq_flags; /* FI_RECV | FI_TAGGED or FI_MSG */
 	bool notify;
-	bool discard;     /* FI_DISCARD: no completion of the receive */
-	bool registered;  /* iov[0] is registered for direct */
-	bool direct;      /* the peer writes into iov[0] */
-	bool cts_pending; /* the long CTS is under way, and its bytes are in cts */
-	bool ended;       /* only the CTS or the registration keeps it */
+	bool discard; /* FI_DISCARD: no completion of the receive */
+	bool direct;  /* iov[0] is registered, and the peer writes into it */
+	enum ofi_cts long_cts;
 	uint64_t tag, data, send_id;
 	uint8_t wire_flags;
 	size_t len;     /* of the message */
@@ -141,6 +145,8 @@ void ofi_recv_free_all(struct ofi_ep *ep);
 struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
 			      void *context, uint64_t cq_flags, bool notify);
 void ofi_recv_free(struct ofi_recv *r);
+/* It has ended, but its CTS or its registration may keep it. */
+void ofi_recv_pin(struct ofi_recv *r);
 void ofi_recv_free_spare(struct ofi_ep *ep);
 /* Frees pinned receives whose memory libripc has released. */
 void ofi_recv_release_pinned(struct ofi_ep *ep);

@@ -55,12 +55,11 @@ void ofi_recv_end(struct ofi_recv *r, int error)
 	struct ofi_ep *ep = r->ep;
 
 	complete(r, error);
-	if (!r->registered && !r->cts_pending) {
+	if (!r->direct && r->long_cts == OFI_CTS_NONE) {
 		ofi_recv_free(r);
 		return;
 	}
-	r->ended = true;
-	DL_APPEND(ep->pinned, r);
+	ofi_recv_pin(r);
 	ofi_recv_release_pinned(ep);
 }
 
@@ -189,11 +188,11 @@ ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, f
 
 	if (flags & ~RECV_FLAGS)
 		return ofi_refused("a receive with these flags");
-	if (!ep->may_receive)
+	if (!(ep->enabled & FI_RECV))
 		return ep->enabled ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE;
 	if (niov > OFI_IOV_MAX)
 		return -FI_EINVAL;
-	if (ep->directed && source != FI_ADDR_UNSPEC) {
+	if (ep->caps & FI_DIRECTED_RECV && source != FI_ADDR_UNSPEC) {
 		service = ofi_av_service(ep->av, source);
 		if (!service)
 			return -FI_EINVAL;
@@ -202,7 +201,7 @@ ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, f
 	if (rc)
 		return rc;
 	r = ofi_recv_new(ep, iov, niov, context, cq_flags,
-			 !ep->rx_selective || flags & FI_COMPLETION);
+			 !(ep->selective & FI_RECV) || flags & FI_COMPLETION);
 	if (!r) {
 		ofi_cq_unreserve(ep->rx_cq);
 		return -FI_ENOMEM;
@@ -252,9 +251,10 @@ bool ofi_recv_cancel(struct ofi_ep *ep, const void *context)
 static void cts_done(struct ofi_request *request, int status)
 {
 	struct ofi_recv *r = container_of(request, struct ofi_recv, request);
+	bool abandoned = r->long_cts == OFI_CTS_ABANDONED;
 
-	r->cts_pending = false;
-	if (r->ended)
+	r->long_cts = OFI_CTS_NONE;
+	if (abandoned)
 		ofi_recv_release_pinned(r->ep);
 	else if (status && !r->ep->closing)
 		ofi_peer_lose(r->peer, -status, "a request for contents was not delivered");
@@ -271,15 +271,14 @@ static int grant_direct(struct ofi_recv *r, const struct ofi_envelope *e)
 	r->request.count = &r->ep->requests;
 	rc = ofi_request_start(r->ep->domain, &r->request, r->ep->data, r->peer->service, &item, 1,
 			       &buffer);
-	r->cts_pending = !rc;
+	if (!rc)
+		r->long_cts = OFI_CTS_PENDING;
 	return rc;
 }
 
 static void forget_direct(struct ofi_recv *r)
 {
-	if (r->registered)
-		ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base);
-	r->registered = false;
+	ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base);
 	r->direct = false;
 }
 
@@ -304,10 +303,8 @@ int ofi_recv_grant(struct ofi_recv *r)
 	int rc = 0;
 
 	if (r->granted >= ofi_settings.direct_min && r->niov == 1 &&
-	    !(r->wire_flags & OFI_F_PIECES) && !r->registered && !r->direct) {
-		r->registered = !ripc_buf_register(ep->domain->ctx, r->iov[0].iov_base, r->granted);
-		r->direct = r->registered;
-	}
+	    !(r->wire_flags & OFI_F_PIECES) && !r->direct)
+		r->direct = !ripc_buf_register(ep->domain->ctx, r->iov[0].iov_base, r->granted);
 	if (r->granted && p->granted && p->granted->direct != r->direct)
 		return -EAGAIN;
 	if (r->direct) {

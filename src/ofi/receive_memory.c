@@ -27,7 +27,8 @@ struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t
 	r->peer = NULL;
 	r->cq_flags = cq_flags;
 	r->notify = notify;
-	r->discard = r->registered = r->direct = r->cts_pending = r->ended = false;
+	r->discard = r->direct = false;
+	r->long_cts = OFI_CTS_NONE;
 	r->data = 0;
 	r->wire_flags = 0;
 	r->len = 0;
@@ -67,15 +68,22 @@ void ofi_recv_free_spare(struct ofi_ep *ep)
 	ep->nspare_recvs = 0;
 }
 
+void ofi_recv_pin(struct ofi_recv *r)
+{
+	if (r->long_cts == OFI_CTS_PENDING)
+		r->long_cts = OFI_CTS_ABANDONED;
+	DL_APPEND(r->ep->pinned, r);
+}
+
 /* Frees an ended receive when nothing keeps it. Return: whether it was freed. */
 static bool release(struct ofi_recv *r)
 {
-	if (r->registered) {
+	if (r->direct) {
 		if (ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base) == -EBUSY)
 			return false;
-		r->registered = false;
+		r->direct = false;
 	}
-	if (r->cts_pending)
+	if (r->long_cts != OFI_CTS_NONE)
 		return false;
 	ofi_recv_free(r);
 	return true;

@@ -262,7 +262,7 @@ static inline ssize_t prepare(struct ofi_send *s, struct ofi_ep *ep, const struc
 		ofi_refused("a send with these flags");
 		return -FI_ENOSYS;
 	}
-	if (!ep->may_send)
+	if (!(ep->enabled & FI_SEND))
 		return ep->enabled ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE;
 	if (niov > OFI_IOV_MAX)
 		return -FI_EINVAL;
@@ -396,7 +396,7 @@ static inline __attribute__((always_inline)) int post_now(struct ofi_ep *ep, con
 	struct ofi_peer *p = ep->recent;
 	int rc;
 
-	if (!ep->may_send || !p || p->queue || p->lost || c->flags & ~POST_NOW_FLAGS ||
+	if (!(ep->enabled & FI_SEND) || !p || p->queue || p->lost || c->flags & ~POST_NOW_FLAGS ||
 	    ofi_av_service(ep->av, c->dest) != p->service || len > OFI_ONE_ITEM_MAX ||
 	    len > p->part_max || !ofi_peer_may_send(p) || !ofi_peer_may_send_eager(p, len) ||
 	    ofi_peer_credit_due(p, 16) || (c->notify && ofi_cq_reserve(ep->tx_cq)))
@@ -472,7 +472,7 @@ static inline uint64_t default_flags(struct fid_ep *fid, uint64_t extra)
 
 static inline bool notifies(struct fid_ep *fid, uint64_t flags)
 {
-	return !ep_of(fid)->tx_selective || flags & FI_COMPLETION;
+	return !(ep_of(fid)->selective & FI_SEND) || flags & FI_COMPLETION;
 }
 
 static inline __attribute__((always_inline)) ssize_t send_default(struct fid_ep *fid,
