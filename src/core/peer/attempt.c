@@ -127,8 +127,8 @@ static void no_attempt_text(struct ripc *ctx, const struct ripc__peer *p, struct
 
 	if (ripc__peer_path(ctx, p, 0, &tp, &len))
 		append_entry(t, "not connected",
-			     p->crossed ? "the peer connects by itself"
-					: "no attempt was made yet");
+			     p->round == RIPC__ROUND_CROSSED ? "the peer connects by itself"
+							     : "no attempt was made yet");
 	else if (p->addrs_len)
 		append_entry(t, "no transport in common, here", ctx->opt.transports);
 	else

@@ -146,7 +146,8 @@ static void lane_up(struct ripc__lane *lane)
 	ctx->stats.lanes++;
 	p->stats.lanes_opened++;
 	p->used_ns = lane->last_rx_ns;
-	p->crossed = p->lost = false;
+	p->round = RIPC__ROUND_REFUSED;
+	p->lost = false;
 	p->unreachable_ns = p->retry_ns = 0;
 	p->next_path = 0;
 	ripc__log(RIPC_LOG_DEBUG, "lane to peer %s over %s is up: %s",

@@ -11,6 +11,7 @@
 #include "core/service/service.h"
 #include "wire/bytes.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -322,7 +323,6 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 
 	if (p->lane || p->out || ctx->closing || now < p->retry_ns || lane_pending(ctx, p))
 		return;
-	p->crossed = false;
 	if (!p->unreachable_ns)
 		p->unreachable_ns = now + ctx->opt.peer_timeout_ms * RIPC__MS;
 	if (!p->next_path) {
@@ -330,8 +330,8 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 		 * A peer that connected by itself does so again if it is alive: its address is
 		 * unknown here.
 		 */
-		p->all_refused = p->addrs_len || !p->lost;
-		if (!p->all_refused)
+		p->round = p->addrs_len || !p->lost ? RIPC__ROUND_REFUSED : RIPC__ROUND_FAILED;
+		if (p->round == RIPC__ROUND_FAILED)
 			peer_resolve(ctx, p);
 	}
 	while ((addr = ripc__peer_path(ctx, p, p->next_path, &tp, &len))) {
@@ -353,7 +353,7 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	}
 	/* All paths were tried. */
 	p->next_path = 0;
-	if (p->all_refused || now >= p->unreachable_ns) {
+	if (p->round == RIPC__ROUND_REFUSED || now >= p->unreachable_ns) {
 		ripc__peer_unreachable(ctx, p);
 		return;
 	}
@@ -364,13 +364,15 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status,
 			       unsigned refusal, const char *text)
 {
+	/* The attempt that crossed was the last of its round. */
+	assert(p->round != RIPC__ROUND_CROSSED);
 	p->out = NULL;
 	if (refusal == RIPC__REFUSE_CROSSED) {
 		/*
 		 * The peer's connection is on its way; if it does not arrive in time, connect
 		 * again.
 		 */
-		p->crossed = true;
+		p->round = RIPC__ROUND_CROSSED;
 		p->next_path = 0;
 		p->retry_ns = ripc__now(ctx) + CROSSED_TIMEOUT_NS;
 		ripc__timer_at(ctx, p->retry_ns);
@@ -379,7 +381,7 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 	ripc__attempt_add(p, p->out_path, tp, true, text);
 	if (status != -ECONNREFUSED && refusal != RIPC__REFUSE_STALE &&
 	    refusal != RIPC__REFUSE_CLOSING && refusal != RIPC__REFUSE_VERSION)
-		p->all_refused = false;
+		p->round = RIPC__ROUND_FAILED;
 	if (!p->lane)
 		ripc__peer_connect(ctx, p);
 }

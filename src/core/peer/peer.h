@@ -32,6 +32,19 @@ struct ripc__peer_datagrams {
 	uint64_t seen[RIPC__REPLAY_WORDS(RIPC__DATAGRAM_WINDOW)];
 };
 
+/*
+ * The attempts of one round over the paths to a peer. A round begins with REFUSED, or with FAILED
+ * if another address may yet be found. REFUSED at its end: the peer is unreachable.
+ *
+ *   REFUSED --another failure--> FAILED
+ *   REFUSED, FAILED --our connection crossed with the peer's--> CROSSED --it is late--> next round
+ */
+enum ripc__connect_round {
+	RIPC__ROUND_REFUSED, /* each failure meant that the peer is not there */
+	RIPC__ROUND_FAILED,  /* the peer may be there */
+	RIPC__ROUND_CROSSED, /* the peer's connection should arrive by retry_ns */
+};
+
 /* A context may know thousands, so it is small; the rest is allocated on demand. */
 struct ripc__peer {
 	struct ripc__node node; /* in ctx->peer_table, by a hash of its instance */
@@ -68,10 +81,7 @@ struct ripc__peer {
 	uint64_t retry_ns;       /* when to connect (again); 0: not planned */
 	uint8_t next_path;       /* path that is tried next: ripc__peer_path() */
 	uint8_t out_path;        /* path of p->out */
-	/* our connect was refused in favour of the peer's: it should arrive by retry_ns */
-	bool crossed;
-	/* connecting: every failure of this round meant that the peer is not there */
-	bool all_refused;
+	enum ripc__connect_round round : 8;
 	bool lost; /* a lane failed while work was outstanding, no new one yet */
 	/* no address for datagrams, until an address changes: short messages use the lane */
 	bool no_dgram_path;

@@ -100,7 +100,7 @@ END_TEST
 START_TEST(text__no_attempt)
 {
 	expect_text("not connected: no attempt was made yet");
-	peer.crossed = true;
+	peer.round = RIPC__ROUND_CROSSED;
 	expect_text("not connected: the peer connects by itself");
 	snprintf(ctx.opt.transports, sizeof(ctx.opt.transports), "ib");
 	for (unsigned i = 0; i < NTP; i++)
