@@ -289,8 +289,8 @@ static void call_expired(struct ripc__call *call)
 	switch (call->state) {
 	case RIPC__CALL_IS_WAITING:
 		/* A peer that was lost may have delivered a long request that is pending again. */
-		if (call->rndv &&
-		    (call->rndv->was_sent || call->rndv->state != RIPC__REQUEST_PENDING))
+		if (call->rndv && (ripc__request_maybe_delivered(call->rndv) ||
+				   call->rndv->state != RIPC__REQUEST_PENDING))
 			cancel_sent(call, false);
 		else
 			not_sent(call, -ETIMEDOUT);

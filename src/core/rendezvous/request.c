@@ -211,7 +211,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	} else if (status == -ECANCELED) {
 		ctx->stats.cancelled++;
 	}
-	if (status && !r->was_sent)
+	if (status && !ripc__request_maybe_delivered(r))
 		ripc__local_returns_undo(ctx, r->returns, r->nreturns);
 	r->status = status;
 	if (!r->error) {

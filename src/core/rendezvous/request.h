@@ -17,6 +17,19 @@ enum ripc__request_state {
 	RIPC__REQUEST_DONE,
 };
 
+/*
+ * Knowledge about the delivery of a request.
+ *
+ *   NONE --sent--> POSSIBLE --sent again--> EARLIER --sent again--> EARLIER
+ *   POSSIBLE --the peer closed the lane and has not taken it--> NONE
+ *   any --the service is not at this peer--> NONE
+ */
+enum ripc__delivery {
+	RIPC__DELIVERY_NONE,     /* no peer has delivered it */
+	RIPC__DELIVERY_POSSIBLE, /* unknown if the peer dies */
+	RIPC__DELIVERY_EARLIER,  /* and it may have been delivered over an earlier lane */
+};
+
 struct ripc__request_item {
 	uint8_t *base; /* the caller's memory, or a copy */
 	size_t len;
@@ -66,9 +79,8 @@ struct ripc_request {
 	uint64_t source, dest_id;
 	uint64_t id; /* id at this peer; 0: none yet */
 	enum ripc__request_state state;
-	int status;      /* the result when it is done */
-	bool was_sent;   /* a peer may have delivered it: the result is unknown if the peer dies */
-	bool resent;     /* sent over an earlier lane too, without an answer */
+	int status; /* the result when it is done */
+	enum ripc__delivery delivery;
 	bool cancelling; /* CANCEL was sent, or writes are posted */
 	bool acked;      /* the peer's ACK arrived with this status; writes may be posted */
 	int ack_status;
@@ -110,6 +122,11 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 static inline size_t ripc__request_fixed(const struct ripc_request *r)
 {
 	return RIPC__LONG_FIXED + (r->ext_flags ? RIPC__CALL_EXT : 0);
+}
+/* Whether a peer may have delivered it. */
+static inline bool ripc__request_maybe_delivered(const struct ripc_request *r)
+{
+	return r->delivery != RIPC__DELIVERY_NONE;
 }
 /* The service of a request under way that reads from [p, p+len); 0: there is none. */
 uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len);

@@ -215,7 +215,7 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 	if (!d->credit)
 		d->credit = ripc__lane_credit(lane, d->id);
 	if (!d->credit) {
-		ripc__request_done(r, r->was_sent ? -EPIPE : -ENOMEM,
+		ripc__request_done(r, ripc__request_maybe_delivered(r) ? -EPIPE : -ENOMEM,
 				   "no memory for the credit of the service");
 		return 0;
 	}
@@ -231,7 +231,8 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 	}
 	rc = request_link(r, lane->peer);
 	if (rc == -ENOMEM) {
-		ripc__request_done(r, r->was_sent ? -EPIPE : rc, "no memory for the request");
+		ripc__request_done(r, ripc__request_maybe_delivered(r) ? -EPIPE : rc,
+				   "no memory for the request");
 		return 0;
 	}
 	if (rc)

@@ -218,8 +218,8 @@ static int write_and_send(struct ripc_request *r)
 	if (rc || fill_and_send(r))
 		return -EAGAIN;
 	r->state = RIPC__REQUEST_SENT;
-	r->resent = r->was_sent;
-	r->was_sent = true;
+	r->delivery =
+		ripc__request_maybe_delivered(r) ? RIPC__DELIVERY_EARLIER : RIPC__DELIVERY_POSSIBLE;
 	ripc__list_del(&r->link);
 	ripc__request_refs_begin(r);
 	return 0;
@@ -233,7 +233,7 @@ int ripc__request_issue(struct ripc_request *r)
 		int rc;
 
 		if (r->peer && r->peer != r->dest->peer) {
-			if (r->was_sent) {
+			if (ripc__request_maybe_delivered(r)) {
 				ripc__request_done(
 					r, -EPIPE,
 					"the service moved while the message was under way");
@@ -308,9 +308,9 @@ void ripc__requests_bye(struct ripc__lane *lane)
 		 * A request that is not in transfer over this lane may have been delivered over an
 		 * earlier one.
 		 */
-		if (r->lane == lane && r->state != RIPC__REQUEST_WRITING && !r->resent &&
-		    !r->refs.count && !r->acked)
-			r->was_sent = false;
+		if (r->lane == lane && r->state != RIPC__REQUEST_WRITING &&
+		    r->delivery != RIPC__DELIVERY_EARLIER && !r->refs.count && !r->acked)
+			r->delivery = RIPC__DELIVERY_NONE;
 	}
 }
 
@@ -321,7 +321,7 @@ void ripc__requests_dedup_lost(struct ripc__peer *p)
 	ripc__list_for_each_safe (n, tmp, &p->lists->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
-		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
+		if (ripc__request_maybe_delivered(r) && r->state == RIPC__REQUEST_PENDING)
 			ripc__request_done(
 				r, -EPIPE,
 				"the lane was lost before the ACK, and the peer has lost "
@@ -354,7 +354,7 @@ void ripc__request_conclude(struct ripc_request *r)
 		 * location.
 		 */
 		ripc__request_unselect(r, true);
-		r->was_sent = false;
+		r->delivery = RIPC__DELIVERY_NONE;
 		ripc__request_unlink(r);
 		requeue(r);
 		if (r->dest->peer == lane->peer)
@@ -490,7 +490,8 @@ static void request_lane_failed(struct ripc_request *r)
 		 * The peer cannot access the memory any more, but it may have delivered the message
 		 * before.
 		 */
-		bool unknown = r->was_sent && r->state != RIPC__REQUEST_GRANTED;
+		bool unknown =
+			ripc__request_maybe_delivered(r) && r->state != RIPC__REQUEST_GRANTED;
 
 		ripc__request_done(r, unknown ? -EPIPE : -ECANCELED,
 				   unknown ? "the lane was lost before the ACK: delivery is unknown"
@@ -560,7 +561,7 @@ void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text)
 	ripc__list_for_each_safe (n, tmp, &p->lists->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
 
-		if (r->was_sent && r->state == RIPC__REQUEST_PENDING)
+		if (ripc__request_maybe_delivered(r) && r->state == RIPC__REQUEST_PENDING)
 			ripc__request_done(r, -EPIPE, text);
 	}
 }
@@ -576,10 +577,11 @@ void ripc__request_abort(struct ripc_request *r)
 	}
 	if (r->state == RIPC__REQUEST_PENDING ||
 	    (r->state == RIPC__REQUEST_WRITING && !r->writes)) {
-		ripc__request_done(r, r->was_sent ? -EPIPE : -ECANCELED,
-				   r->was_sent ? "the lane was lost before the ACK, and there is "
-						 "no other: delivery is unknown"
-					       : "withdrawn before it was sent");
+		ripc__request_done(r, ripc__request_maybe_delivered(r) ? -EPIPE : -ECANCELED,
+				   ripc__request_maybe_delivered(r)
+					   ? "the lane was lost before the ACK, and there is "
+					     "no other: delivery is unknown"
+					   : "withdrawn before it was sent");
 		return;
 	}
 	r->cancelling = true;

@@ -239,11 +239,11 @@ START_TEST(requests_bye__not_resent_ones)
 	ck_assert_ptr_nonnull(writing);
 	ck_assert_uint_gt(k, 0);
 	/* As if the answer had been lost with an earlier lane. */
-	writing->was_sent = true;
+	writing->delivery = RIPC__DELIVERY_POSSIBLE;
 	ripc__requests_bye(rig_lane(&rig, 0, 1));
-	ck_assert(writing->was_sent);
+	ck_assert(ripc__request_maybe_delivered(writing));
 	for (unsigned i = 0; i < k; i++)
-		ck_assert(!r[i]->was_sent);
+		ck_assert(!ripc__request_maybe_delivered(r[i]));
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	for (unsigned i = 0; i <= k; i++) {
 		OK(ripc_request_wait(&r[i], 5000));
@@ -342,7 +342,7 @@ START_TEST(moved__requests_behind_end)
 	r[k + 1] = rig_begin(&rig, 0, 1, data, 1000);
 	ck_assert_int_eq(r[k + 1]->state, RIPC__REQUEST_PENDING);
 	p = rig_peer(&rig, 0, 1);
-	r[k + 1]->was_sent = true;
+	r[k + 1]->delivery = RIPC__DELIVERY_POSSIBLE;
 	r[k + 1]->peer = p;
 	r[k + 1]->id = p->next_request_id++;
 	ripc__list_add(&p->lists->requests, &r[k + 1]->peer_link);
