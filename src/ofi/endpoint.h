@@ -111,9 +111,29 @@ int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fi
 /* Receives messages and posts what waits. */
 void ofi_ep_progress(struct ofi_ep *ep);
 
-/* send.c */
+/* msg.c */
 extern struct fi_ops_msg ofi_msg_ops;
 extern struct fi_ops_tagged ofi_tagged_ops;
+
+/* send.c */
+/* Writes the completion of a send that was reserved. */
+static inline void ofi_send_completed(struct ofi_ep *ep, void *context, uint64_t cq_flags,
+				      uint64_t tag, int error)
+{
+	*ofi_cq_put(ep->tx_cq) = (struct ofi_completion){
+		.entry.op_context = context,
+		.entry.flags = cq_flags,
+		.entry.tag = error ? tag : 0,
+		.source = FI_ADDR_NOTAVAIL,
+		.err = error,
+	};
+}
+/*
+ * Starts a send, or puts a copy into the queue of its peer. s has context, cq_flags, tag, data,
+ * wire_flags and notify: write a completion; a failed send writes one always.
+ */
+ssize_t ofi_send_start(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov, size_t niov,
+		       fi_addr_t dest, uint64_t flags);
 /* Posts a queued send. Return: 0: it left the queue; -EAGAIN; other: the peer is lost. */
 int ofi_send_post(struct ofi_send *s);
 /* The peer asks for the contents of an RTS. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Sending: the calls of fi_msg(3) and fi_tagged(3), EAGER, RTS and the contents. */
+/* A send: its start, EAGER, RTS and the contents. */
 #include "ofi/peer.h"
 #include "ofi/provider.h"
 
 #include <inttypes.h>
-#include <rdma/fi_tagged.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -13,33 +12,11 @@
 	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE | FI_REMOTE_CQ_DATA | FI_PRIORITY)
 /* Inject calls get -FI_EAGAIN while so many sends wait: their contents are in memory of ours. */
 #define INJECTED_MAX 1024
-/* post_now() takes messages with these flags, which change nothing there. */
-#define POST_NOW_FLAGS \
-	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_REMOTE_CQ_DATA)
-
-static struct ofi_ep *ep_of(struct fid_ep *fid)
-{
-	return container_of(fid, struct ofi_ep, fid);
-}
-
-/* Writes the completion that was reserved. */
-static inline void put_completion(struct ofi_ep *ep, void *context, uint64_t cq_flags, uint64_t tag,
-				  int error)
-{
-	*ofi_cq_put(ep->tx_cq) = (struct ofi_completion){
-		.entry.op_context = context,
-		.entry.flags = cq_flags,
-		.entry.tag = error ? tag : 0,
-		.source = FI_ADDR_NOTAVAIL,
-		.err = error,
-	};
-}
-
 /* Uses the completion that was reserved, and counts it. */
 static void complete(const struct ofi_send *s, int error)
 {
 	if (s->notify || error)
-		put_completion(s->ep, s->context, s->cq_flags, s->tag, error);
+		ofi_send_completed(s->ep, s->context, s->cq_flags, s->tag, error);
 	else
 		ofi_cq_unreserve(s->ep->tx_cq);
 	ofi_cntr_count(s->ep->tx_cntr, error);
@@ -250,7 +227,7 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 		contents_done(&s->request, rc);
 }
 
-/* ---- the calls ---- */
+/* ---- the start ---- */
 
 /* Fills s from the arguments of a call. Empty pieces are left out. */
 static inline ssize_t prepare(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov,
@@ -323,19 +300,8 @@ static ssize_t enqueue(const struct ofi_send *from, bool inject)
 	return 0;
 }
 
-/* After a failed post. libripc reports the error of an earlier message once. */
-static void lose_unless_later(struct ofi_peer *p, int rc)
-{
-	if (rc != -EAGAIN && rc != -EMSGSIZE)
-		ofi_peer_lose(p, -rc, ripc_error_detail());
-}
-
-/*
- * notify: write a completion; a failed send writes one always. s has context, cq_flags, tag, data
- * and wire_flags.
- */
-static inline ssize_t send_locked(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov,
-				  size_t niov, fi_addr_t dest, uint64_t flags)
+ssize_t ofi_send_start(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov, size_t niov,
+		       fi_addr_t dest, uint64_t flags)
 {
 	ssize_t rc = prepare(s, ep, iov, niov, dest, flags);
 
@@ -358,222 +324,13 @@ static inline ssize_t send_locked(struct ofi_send *s, struct ofi_ep *ep, const s
 			complete(s, 0);
 			return 0;
 		}
-		lose_unless_later(s->peer, (int)rc);
+		ofi_peer_lose_unless_later(s->peer, (int)rc);
 	}
 	/* The queue posts it again, or ends it because its peer is lost. */
 	rc = enqueue(s, flags & FI_INJECT);
 	if (rc)
 		ofi_cq_unreserve(ep->tx_cq);
 	return rc;
-}
-
-/* The arguments of a call of fi_msg(3) or fi_tagged(3), without its buffers. */
-struct call {
-	fi_addr_t dest;
-	uint64_t tag, data;
-	void *context;
-	uint64_t kind;  /* FI_MSG or FI_TAGGED */
-	uint64_t flags; /* FI_REMOTE_CQ_DATA: data is valid */
-	bool notify;
-};
-
-static inline uint8_t wire_flags(const struct call *c)
-{
-	return (c->kind == FI_TAGGED ? OFI_F_TAGGED : 0) |
-	       ((c->flags & FI_REMOTE_CQ_DATA) ? OFI_F_DATA : 0);
-}
-
-/*
- * Posts a message of one piece that goes to the last peer, in one item, and need not wait. Return:
- * 0: it was posted and is complete; else it was not.
- */
-static inline __attribute__((always_inline)) int post_now(struct ofi_ep *ep, const void *buf,
-							  size_t len, const struct call *c)
-{
-	uint8_t bytes[OFI_ENVELOPE_MAX + OFI_ONE_ITEM_MAX];
-	struct ofi_envelope e = {.kind = OFI_EAGER, .flags = wire_flags(c)};
-	struct iovec item = {.iov_base = bytes};
-	struct ofi_peer *p = ep->recent;
-	int rc;
-
-	if (!(ep->enabled & FI_SEND) || !p || p->queue || p->lost || c->flags & ~POST_NOW_FLAGS ||
-	    ofi_av_service(ep->av, c->dest) != p->service || len > OFI_ONE_ITEM_MAX ||
-	    len > p->part_max || !ofi_peer_may_send(p) || !ofi_peer_may_send_eager(p, len) ||
-	    ofi_peer_credit_due(p, 16) || (c->notify && ofi_cq_reserve(ep->tx_cq)))
-		return -EAGAIN;
-	e.tag = c->tag;
-	e.data = c->data;
-	item.iov_len = ofi_envelope_put(bytes, &e);
-	if (len)
-		memcpy(bytes + item.iov_len, buf, len);
-	item.iov_len += len;
-	rc = ofi_peer_post_items(p, ep->main, &item, 1, false);
-	if (rc) {
-		if (c->notify)
-			ofi_cq_unreserve(ep->tx_cq);
-		lose_unless_later(p, rc);
-		return rc;
-	}
-	p->sent_messages++;
-	p->sent_bytes += (uint32_t)len;
-	if (c->notify)
-		put_completion(ep, c->context, FI_SEND | c->kind, c->tag, 0);
-	ofi_cntr_count(ep->tx_cntr, 0);
-	return 0;
-}
-
-static __attribute__((noinline)) ssize_t send_pieces_locked(struct ofi_ep *ep,
-							    const struct iovec *iov, size_t niov,
-							    const struct call *c)
-{
-	struct ofi_send s;
-
-	s.peer = NULL;
-	s.context = c->context;
-	s.cq_flags = FI_SEND | c->kind;
-	s.wire_flags = wire_flags(c);
-	s.tag = c->tag;
-	s.data = (c->flags & FI_REMOTE_CQ_DATA) ? c->data : 0;
-	s.notify = c->notify;
-	return send_locked(&s, ep, iov, niov, c->dest, c->flags);
-}
-
-static ssize_t send_pieces(struct fid_ep *fid, const struct iovec *iov, size_t niov,
-			   const struct call *c)
-{
-	struct ofi_ep *ep = ep_of(fid);
-	ssize_t rc;
-
-	ofi_lock(ep->domain);
-	rc = send_pieces_locked(ep, iov, niov, c);
-	ofi_unlock(ep->domain);
-	return rc;
-}
-
-static inline __attribute__((always_inline)) ssize_t send_one(struct fid_ep *fid, const void *buf,
-							      size_t len, const struct call *c)
-{
-	struct iovec iov = {(void *)buf, len};
-	struct ofi_ep *ep = ep_of(fid);
-	ssize_t rc = 0;
-
-	ofi_lock(ep->domain);
-	if (post_now(ep, buf, len, c))
-		rc = send_pieces_locked(ep, &iov, 1, c);
-	ofi_unlock(ep->domain);
-	return rc;
-}
-
-/* The flags of a call without flags: those of the endpoint. */
-static inline uint64_t default_flags(struct fid_ep *fid, uint64_t extra)
-{
-	return (ep_of(fid)->tx_op_flags & ~(FI_INJECT | FI_REMOTE_CQ_DATA)) | extra;
-}
-
-static inline bool notifies(struct fid_ep *fid, uint64_t flags)
-{
-	return !(ep_of(fid)->selective & FI_SEND) || flags & FI_COMPLETION;
-}
-
-static inline __attribute__((always_inline)) ssize_t send_default(struct fid_ep *fid,
-								  const void *buf, size_t len,
-								  fi_addr_t dest, uint64_t tag,
-								  uint64_t data, void *context,
-								  uint64_t kind, uint64_t extra)
-{
-	uint64_t flags = default_flags(fid, extra);
-	const struct call c = {dest, tag, data, context, kind, flags, notifies(fid, flags)};
-
-	return send_one(fid, buf, len, &c);
-}
-
-static ssize_t send_flags(struct fid_ep *fid, const struct iovec *iov, size_t niov, fi_addr_t dest,
-			  uint64_t tag, uint64_t data, void *context, uint64_t kind, uint64_t flags)
-{
-	const struct call c = {dest, tag, data, context, kind, flags, notifies(fid, flags)};
-
-	return send_pieces(fid, iov, niov, &c);
-}
-
-static inline __attribute__((always_inline)) ssize_t inject_any(struct fid_ep *fid, const void *buf,
-								size_t len, fi_addr_t dest,
-								uint64_t tag, uint64_t data,
-								uint64_t kind, uint64_t extra)
-{
-	const struct call c = {dest, tag, data, NULL, kind, FI_INJECT | extra, false};
-
-	return send_one(fid, buf, len, &c);
-}
-
-static ssize_t msg_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest,
-			void *context)
-{
-	return send_default(fid, buf, len, dest, 0, 0, context, FI_MSG, 0);
-}
-
-static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-			 fi_addr_t dest, void *context)
-{
-	return send_flags(fid, iov, count, dest, 0, 0, context, FI_MSG, default_flags(fid, 0));
-}
-
-static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *m, uint64_t flags)
-{
-	return send_flags(fid, m->msg_iov, m->iov_count, m->addr, 0, m->data, m->context, FI_MSG,
-			  flags);
-}
-
-static ssize_t msg_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
-{
-	return inject_any(fid, buf, len, dest, 0, 0, FI_MSG, 0);
-}
-
-static ssize_t msg_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-			    uint64_t data, fi_addr_t dest, void *context)
-{
-	return send_default(fid, buf, len, dest, 0, data, context, FI_MSG, FI_REMOTE_CQ_DATA);
-}
-
-static ssize_t msg_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
-			      fi_addr_t dest)
-{
-	return inject_any(fid, buf, len, dest, 0, data, FI_MSG, FI_REMOTE_CQ_DATA);
-}
-
-static ssize_t tagged_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-			   fi_addr_t dest, uint64_t tag, void *context)
-{
-	return send_default(fid, buf, len, dest, tag, 0, context, FI_TAGGED, 0);
-}
-
-static ssize_t tagged_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-			    fi_addr_t dest, uint64_t tag, void *context)
-{
-	return send_flags(fid, iov, count, dest, tag, 0, context, FI_TAGGED, default_flags(fid, 0));
-}
-
-static ssize_t tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags)
-{
-	return send_flags(fid, m->msg_iov, m->iov_count, m->addr, m->tag, m->data, m->context,
-			  FI_TAGGED, flags);
-}
-
-static ssize_t tagged_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
-			     uint64_t tag)
-{
-	return inject_any(fid, buf, len, dest, tag, 0, FI_TAGGED, 0);
-}
-
-static ssize_t tagged_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-			       uint64_t data, fi_addr_t dest, uint64_t tag, void *context)
-{
-	return send_default(fid, buf, len, dest, tag, data, context, FI_TAGGED, FI_REMOTE_CQ_DATA);
-}
-
-static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data,
-				 fi_addr_t dest, uint64_t tag)
-{
-	return inject_any(fid, buf, len, dest, tag, data, FI_TAGGED, FI_REMOTE_CQ_DATA);
 }
 
 bool ofi_send_cancel(struct ofi_ep *ep, const void *context)
@@ -592,84 +349,3 @@ bool ofi_send_cancel(struct ofi_ep *ep, const void *context)
 	}
 	return false;
 }
-
-/* ---- receives ---- */
-
-static ssize_t recv_any(struct fid_ep *fid, const struct iovec *iov, size_t niov, fi_addr_t source,
-			uint64_t tag, uint64_t ignore, void *context, uint64_t kind, uint64_t flags)
-{
-	struct ofi_ep *ep = ep_of(fid);
-	ssize_t rc;
-
-	ofi_lock(ep->domain);
-	rc = ofi_recv_post(ep, iov, niov, source, tag, ignore, context, FI_RECV | kind, flags);
-	ofi_unlock(ep->domain);
-	return rc;
-}
-
-static ssize_t msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t source,
-			void *context)
-{
-	struct iovec iov = {buf, len};
-
-	return recv_any(fid, &iov, 1, source, 0, 0, context, FI_MSG, ep_of(fid)->rx_op_flags);
-}
-
-static ssize_t msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-			 fi_addr_t source, void *context)
-{
-	return recv_any(fid, iov, count, source, 0, 0, context, FI_MSG, ep_of(fid)->rx_op_flags);
-}
-
-static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *m, uint64_t flags)
-{
-	return recv_any(fid, m->msg_iov, m->iov_count, m->addr, 0, 0, m->context, FI_MSG, flags);
-}
-
-static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t source,
-			   uint64_t tag, uint64_t ignore, void *context)
-{
-	struct iovec iov = {buf, len};
-
-	return recv_any(fid, &iov, 1, source, tag, ignore, context, FI_TAGGED,
-			ep_of(fid)->rx_op_flags);
-}
-
-static ssize_t tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-			    fi_addr_t source, uint64_t tag, uint64_t ignore, void *context)
-{
-	return recv_any(fid, iov, count, source, tag, ignore, context, FI_TAGGED,
-			ep_of(fid)->rx_op_flags);
-}
-
-static ssize_t tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags)
-{
-	return recv_any(fid, m->msg_iov, m->iov_count, m->addr, m->tag, m->ignore, m->context,
-			FI_TAGGED, flags);
-}
-
-struct fi_ops_msg ofi_msg_ops = {
-	.size = sizeof(struct fi_ops_msg),
-	.recv = msg_recv,
-	.recvv = msg_recvv,
-	.recvmsg = msg_recvmsg,
-	.send = msg_send,
-	.sendv = msg_sendv,
-	.sendmsg = msg_sendmsg,
-	.inject = msg_inject,
-	.senddata = msg_senddata,
-	.injectdata = msg_injectdata,
-};
-
-struct fi_ops_tagged ofi_tagged_ops = {
-	.size = sizeof(struct fi_ops_tagged),
-	.recv = tagged_recv,
-	.recvv = tagged_recvv,
-	.recvmsg = tagged_recvmsg,
-	.send = tagged_send,
-	.sendv = tagged_sendv,
-	.sendmsg = tagged_sendmsg,
-	.inject = tagged_inject,
-	.senddata = tagged_senddata,
-	.injectdata = tagged_injectdata,
-};
