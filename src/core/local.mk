@@ -25,7 +25,6 @@ libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c src/core/rendezvous/d
 	src/core/rendezvous/receive.c src/core/rendezvous/receive.h \
 	src/core/rendezvous/receiver.c src/core/rendezvous/receiver.h \
 	src/core/rendezvous/request.c src/core/rendezvous/request.h \
-	src/core/rendezvous/request_refs.c src/core/rendezvous/request_refs.h \
 	src/core/rendezvous/selection.c src/core/rendezvous/selection.h \
 	src/core/rendezvous/sender.c src/core/rendezvous/sender.h
 libripc_internal_la_SOURCES += src/core/reliable/message.c src/core/reliable/message.h \

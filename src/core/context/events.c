@@ -18,7 +18,7 @@
 #include "core/peer/peer.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/rendezvous/receiver.h"
-#include "core/rendezvous/request_refs.h"
+#include "core/rendezvous/request.h"
 #include "core/rendezvous/sender.h"
 #include "core/reliable/reliable.h"
 

@@ -12,7 +12,7 @@
 #include "core/peer/peer.h"
 #include "core/reliable/reliable.h"
 #include "core/rendezvous/receiver.h"
-#include "core/rendezvous/request_refs.h"
+#include "core/rendezvous/request.h"
 #include "core/rendezvous/sender.h"
 #include "core/service/service.h"
 #include "core/watch/watch.h"

@@ -144,4 +144,22 @@ void ripc__request_free(struct ripc_request *r);
 struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems);
 void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems);
 
+/*
+ * The items that the peer reads in place: their release, and the time after which they are taken
+ * back by a copy. memory/mapped.h has the references themselves.
+ */
+
+/* The LONG was sent: the references to its mapped items begin. */
+void ripc__request_refs_begin(struct ripc_request *r);
+/* The ACK arrived. kept: the peer goes on reading; else the references end. */
+void ripc__request_refs_acked(struct ripc_request *r, bool kept);
+/* RELEASE arrived. item: its index, and RIPC__RELEASE_LOST. */
+void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t item);
+/* Unexports the items that the peer still reads. Return: whether all could be unexported. */
+bool ripc__request_unexport(struct ripc_request *r);
+/*
+ * Detaches items that peers have read in place for too long: copies them and ends their requests.
+ */
+void ripc__requests_timer(struct ripc__lane *lane);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/sender.h"
 #include "core/rendezvous/delayed_ack.h"
-#include "core/rendezvous/request_refs.h"
+#include "core/rendezvous/request.h"
 #include "core/memory/buffer.h"
 #include "base/copy.h"
 #include "core/memory/detach.h"
