@@ -54,10 +54,10 @@ struct send_args {
 	unsigned nreturns;
 };
 
-static uint8_t *put_lens(uint8_t *p, const struct send_args *m)
+static uint8_t *put_lens(uint8_t *p, const struct iovec *items, unsigned nitems)
 {
-	for (unsigned i = 0; i < m->nitems; i++, p += 4)
-		ripc__put_le32(p, (uint32_t)m->items[i].iov_len);
+	for (unsigned i = 0; i < nitems; i++, p += 4)
+		ripc__put_le32(p, (uint32_t)items[i].iov_len);
 	return p;
 }
 
@@ -77,33 +77,36 @@ uint64_t ripc__short_max(struct ripc *ctx, const struct ripc__dest *d, const cha
 	return lane->send_max - RIPC__SHORT_FIXED;
 }
 
-/* Sends over UDP or UD. */
-static int send_datagram(struct ripc__dest *d, const struct send_args *m, unsigned tp,
-			 const uint8_t *addr, size_t addrlen)
+/* Sends over UDP or UD, to the peer of d. */
+static int send_datagram(struct ripc_service *s, struct ripc__dest *d, const struct iovec *items,
+			 unsigned nitems, uint64_t bytes, unsigned tp, const uint8_t *addr,
+			 size_t addrlen)
 {
-	struct ripc *ctx = m->s->ctx;
+	struct ripc *ctx = s->ctx;
 	struct ripc__tp *t = &ctx->tp[tp];
+	struct ripc__peer_datagrams *datagrams = d->peer->lists->datagrams;
 	uint8_t buf[RIPC__SHORT_HEADER_MAX], *p;
 	struct iovec iov[1 + RIPC_ITEMS_MAX];
 	int rc;
 
-	if (m->bytes > t->limits.datagram_max - RIPC__SHORT_FIXED)
-		return too_long(d->id, m->bytes, t->limits.datagram_max - RIPC__SHORT_FIXED,
+	if (bytes > t->limits.datagram_max - RIPC__SHORT_FIXED)
+		return too_long(d->id, bytes, t->limits.datagram_max - RIPC__SHORT_FIXED,
 				t->ops->name);
 	/* A datagram carries no ACK. */
-	ripc__delayed_ack_idle(ctx);
-	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, (uint16_t)m->nitems, 0, d->id,
-			     m->s->id);
+	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
+		ripc__delayed_ack_idle(ctx);
+	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, (uint16_t)nitems, 0, d->id, s->id);
 	memcpy(p, ctx->instance, 16);
-	p = put_lens(p + 16, m);
-	ripc__number_stamp(buf, d->peer->lists->datagrams->next_seq);
+	p = put_lens(p + 16, items, nitems);
+	ripc__number_stamp(buf, datagrams->next_seq);
 	iov[0] = (struct iovec){buf, (size_t)(p - buf)};
-	memcpy(iov + 1, m->items, m->nitems * sizeof(*iov));
-	rc = t->ops->post_datagram(t->t, addr, addrlen, iov, 1 + m->nitems);
+	for (unsigned i = 0; i < nitems; i++)
+		iov[1 + i] = items[i];
+	rc = t->ops->post_datagram(t->t, addr, addrlen, iov, 1 + nitems);
 	if (rc)
 		return rc;
-	d->peer->lists->datagrams->next_seq++;
-	ripc__count_short(m->s, d->peer, m->bytes);
+	datagrams->next_seq++;
+	ripc__count_short(s, d->peer, bytes);
 	return 0;
 }
 
@@ -149,7 +152,7 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 		ripc__put_le64(p, lane->ctx->delayed_ack.word);
 		p += RIPC__ACK_WORD;
 	}
-	p = put_lens(p, m);
+	p = put_lens(p, m->items, m->nitems);
 	if (nreturns) {
 		p = ripc__local_returns_encode(lane, m->returns, &nreturns, p);
 		ripc__put_le16(buf + 30, (uint16_t)nreturns);
@@ -197,7 +200,8 @@ static int send_once(struct ripc__dest *d, const struct send_args *m)
 		/* An attempt that fails at once may remove the peer. */
 		addr = d->peer ? ripc__peer_datagram(ctx, d->peer, &tp, &len) : NULL;
 		if (addr) {
-			int rc = send_datagram(d, m, tp, addr, len);
+			int rc = send_datagram(m->s, d, m->items, m->nitems, m->bytes, tp, addr,
+					       len);
 
 			if (rc != -EHOSTUNREACH)
 				return rc;
@@ -405,6 +409,23 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 }
 
 /*
+ * The fast path of short messages that are datagrams: the destination and its path are known.
+ * Return: as send_one_item(), which has checked the service.
+ */
+static bool __attribute__((noinline))
+send_one_datagram(struct ripc_service *s, struct ripc__dest *d, const struct iovec *item)
+{
+	size_t len = item->iov_len, addrlen;
+	const uint8_t *addr;
+	unsigned tp;
+
+	if (d->state != RIPC__DEST_KNOWN || (!item->iov_base && len))
+		return false;
+	addr = ripc__peer_datagram_cached(d->peer, &tp, &addrlen);
+	return addr && !send_datagram(s, d, item, 1, len, tp, addr, addrlen);
+}
+
+/*
  * The fast path: one item, to a lane that is up and has room and credit for it. Checks its
  * arguments itself. Lock held; s may have ended. Return: whether it was sent; if not, nothing has
  * changed.
@@ -425,7 +446,7 @@ static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx
 		return false;
 	d = ripc__dest_find(ctx, dest);
 	if (RIPC__UNLIKELY(!d || !uses_lane(ctx, d)))
-		return false;
+		return d && ctx->datagrams && send_one_datagram(s, d, item);
 	lane = d->peer->lane;
 	c = d->credit;
 	/* A delayed ACK goes with the message or before it: slow path. */

@@ -42,16 +42,14 @@ const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *
 const uint8_t *ripc__peer_datagram(struct ripc *ctx, struct ripc__peer *p, unsigned *tp,
 				   size_t *len)
 {
-	struct ripc__peer_datagrams *datagrams = p->lists->datagrams;
+	struct ripc__peer_datagrams *datagrams;
 	const uint8_t *addr;
 
 	if (!ctx->datagrams || p->no_dgram_path)
 		return NULL;
-	if (p->lane && datagrams && datagrams->path && datagrams->path_tp == p->lane->tp) {
-		*tp = datagrams->path_tp;
-		*len = datagrams->path_len;
-		return datagrams->path;
-	}
+	addr = ripc__peer_datagram_cached(p, tp, len);
+	if (addr)
+		return addr;
 	/* The lane shows which path works; without a lane the first is tried. */
 	for (unsigned i = 0; (addr = ripc__peer_path(ctx, p, i, tp, len)); i++)
 		if (!p->lane || p->lane->tp == *tp)

@@ -189,6 +189,10 @@ START_TEST(send__datagram)
 	}
 	ck_assert_uint_eq(posts, 0);
 	ck_assert(!sent_fast(rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].limits.datagram_max));
+	ck_assert_int_eq(send_now(NULL, 1), -EINVAL);
+	ck_assert_int_eq(send_now(p, SIZE_MAX), -EINVAL);
+	ck_assert(sent_fast(0));
+	rig_expect(&rig, 1, 0, 0);
 }
 END_TEST
 
