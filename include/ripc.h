@@ -321,6 +321,8 @@ struct ripc_stats {
 	uint64_t calls_expired;
 	/** answers dropped because their calls had ended */
 	uint64_t late_replies;
+	/** datagrams dropped because the context of their short header is not known any more */
+	uint64_t dropped_no_context;
 };
 
 /** Counters of one group in one context. They only grow, except the gauges and lost. */

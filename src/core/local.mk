@@ -36,6 +36,7 @@ libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coord
 	src/core/group/multicast_send.c
 libripc_internal_la_SOURCES += src/core/peer/attempt.c src/core/peer/attempt.h \
 	src/core/peer/connect.c src/core/peer/connect.h \
+	src/core/peer/datagram_context.c src/core/peer/datagram_context.h \
 	src/core/peer/dest.c src/core/peer/dest.h \
 	src/core/peer/endpoint.c src/core/peer/endpoint.h \
 	src/core/peer/eviction.c src/core/peer/eviction.h src/core/peer/failover.c \

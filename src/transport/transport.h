@@ -54,6 +54,8 @@ enum ripc__cap {
 	RIPC__CAP_WRITTEN = 1 << 13, /* written() */
 	RIPC__CAP_STANDING =
 		1 << 12, /* of a hello, not of a transport: STANDING_GRANT is understood */
+	RIPC__CAP_DATAGRAM_CONTEXT =
+		1 << 14, /* of a hello, not of a transport: DATAGRAM_CONTEXT is understood */
 };
 
 /* Access rights of a registration; request the narrowest set. */

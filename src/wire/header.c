@@ -62,6 +62,8 @@ static const struct kind {
 	[RIPC__WATCH] = {.name = "WATCH"},
 	[RIPC__WATCH_END] = {.name = "WATCH_END"},
 	[RIPC__STANDING_GRANT] = {.name = "STANDING_GRANT", .returns = true},
+	[RIPC__DATAGRAM_CONTEXT] = {.name = "DATAGRAM_CONTEXT", .fixed = 16},
+	[RIPC__DATAGRAM_CONTEXT_ACK] = {.name = "DATAGRAM_CONTEXT_ACK", .fixed = 8},
 };
 
 const char *ripc__kind_name(unsigned kind)
@@ -377,6 +379,27 @@ int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
 	h->payload_len = (uint64_t)(end - p);
 	ripc__put_le32(lens, (uint32_t)h->payload_len);
 	return 0;
+}
+
+void ripc__elided_datagram_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
+				  const struct ripc__header_context *context, uint64_t first,
+				  const uint8_t *instance, uint8_t lens[4])
+{
+	*h = (struct ripc__header){
+		.kind = RIPC__SHORT,
+		.flags = RIPC__F_INSTANCE,
+		.nitems = 1,
+		.number = ripc__elided_datagram_number(buf, first),
+		.dest = context->dest,
+		.source = context->source,
+		.instance = instance,
+		.lens = lens,
+		.items = lens,
+		.returns = buf + RIPC__ELIDED_DATAGRAM_LEN,
+		.payload = buf + RIPC__ELIDED_DATAGRAM_LEN,
+		.payload_len = len - RIPC__ELIDED_DATAGRAM_LEN,
+	};
+	ripc__put_le32(lens, (uint32_t)h->payload_len);
 }
 
 uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d)

@@ -37,6 +37,12 @@
  *   WATCH        nothing: WATCH_END is due when service `dest` of the receiver ends
  *   WATCH_END    nothing: `source` is not, or no longer, a service of this context
  *   STANDING_GRANT    returns[nreturns]: pool buffers for items of LONGs to service `source`
+ *   DATAGRAM_CONTEXT  id u64, first u64: ELIDED_DATAGRAMs with this id are from `source` to `dest`
+ *   DATAGRAM_CONTEXT_ACK  id u64: they are understood
+ *
+ * ELIDED_DATAGRAM replaces a SHORT of one item that is a datagram: the first byte, 7 bytes of id,
+ * the lower half of the number, and the payload. UNKNOWN_CONTEXT repeats these 12 bytes but the
+ * first.
  *
  * ELIDED replaces a SHORT of one item, plain, reliable or of a call, with the dest and source of
  * the last such message on its lane: a word of 4 bytes, then [call, as SHORT], then the payload up
@@ -65,6 +71,14 @@
 #define RIPC__LONG_FIXED      (RIPC__HEADER_LEN + 16)
 #define RIPC__ACK_WORD        8  /* bytes by which F_ACK makes a message longer */
 #define RIPC__CALL_EXT        16 /* bytes by which F_CALL or F_REPLY does */
+/*
+ * ELIDED_DATAGRAM: its first byte, and the bytes before its payload; and the first byte of what
+ * answers it if its header context is not known. The difference to the full header is a multiple of
+ * 8, so the payload has the same alignment in both.
+ */
+#define RIPC__ELIDED_DATAGRAM     0x65
+#define RIPC__UNKNOWN_CONTEXT     0x66
+#define RIPC__ELIDED_DATAGRAM_LEN 12
 /*
  * ELIDED: its first byte, which no header has, of a plain message and of one with each of the flags
  * F_RELIABLE, F_CALL and F_REPLY; and the bytes before its call or payload. The difference to
@@ -132,6 +146,8 @@ enum ripc__kind {
 	RIPC__WATCH = 28,
 	RIPC__WATCH_END = 29,
 	RIPC__STANDING_GRANT = 30,
+	RIPC__DATAGRAM_CONTEXT = 31,
+	RIPC__DATAGRAM_CONTEXT_ACK = 32,
 	RIPC__KIND_END,
 };
 
@@ -303,6 +319,41 @@ static inline uint32_t ripc__elided_word(unsigned flags, uint32_t seq, uint32_t 
 {
 	return ripc__elided_magic(flags) | credits << 8 | seq << 16;
 }
+
+/* The first 8 bytes of an ELIDED_DATAGRAM; id: 1 to 2^56 - 1. */
+static inline uint64_t ripc__datagram_word(uint64_t id)
+{
+	return RIPC__ELIDED_DATAGRAM | id << 8;
+}
+
+/* Whether an id is in range. */
+static inline bool ripc__datagram_id_valid(uint64_t id)
+{
+	return id && !(id >> 56);
+}
+
+/* Writes the header of an ELIDED_DATAGRAM. Return: where the payload begins. */
+static inline uint8_t *ripc__elided_datagram_put(uint8_t *p, uint64_t word, uint64_t number)
+{
+	ripc__put_le64(p, word);
+	ripc__put_le32(p + 8, (uint32_t)number);
+	return p + RIPC__ELIDED_DATAGRAM_LEN;
+}
+
+/* The number of an ELIDED_DATAGRAM, whose context begins with the number @first. */
+static inline uint64_t ripc__elided_datagram_number(const uint8_t *p, uint64_t first)
+{
+	return first + (uint32_t)(ripc__get_le32(p + 8) - (uint32_t)first);
+}
+
+/*
+ * Decodes an ELIDED_DATAGRAM, of at least RIPC__ELIDED_DATAGRAM_LEN bytes, into the SHORT that it
+ * replaces, with the services and the first number of its context. @instance: of its sender. @lens:
+ * room for the length of the item.
+ */
+void ripc__elided_datagram_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
+				  const struct ripc__header_context *context, uint64_t first,
+				  const uint8_t *instance, uint8_t lens[4]);
 
 uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d);
 void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index);

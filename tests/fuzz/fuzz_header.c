@@ -111,6 +111,28 @@ static void check_elided(const uint8_t *data, size_t size)
 	check(ripc__header_decode(&h, data, size, &why));
 }
 
+/* A datagram with a short header has one item, the whole rest, and can be encoded again. */
+static void check_elided_datagram(const uint8_t *data, size_t size)
+{
+	static const struct ripc__header_context context = {1, 2};
+	static const uint8_t instance[16];
+	uint8_t copy[RIPC__ELIDED_DATAGRAM_LEN], lens[4];
+	uint64_t first = UINT64_C(0xfedcba9876543210);
+	struct ripc__header h;
+	const char *why = NULL;
+
+	if (size < RIPC__ELIDED_DATAGRAM_LEN || data[0] != RIPC__ELIDED_DATAGRAM)
+		return;
+	ripc__elided_datagram_decode(&h, data, size, &context, first, instance, lens);
+	check(h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && h.instance == instance);
+	check(h.dest == 1 && h.source == 2 && h.number - first <= UINT32_MAX);
+	check(h.payload + h.payload_len == data + size && ripc__get_le32(h.lens) == h.payload_len);
+	ripc__elided_datagram_put(copy, ripc__datagram_word(ripc__get_le64(data) >> 8), h.number);
+	check(!memcmp(copy, data, sizeof(copy)));
+	/* One or the other. */
+	check(ripc__header_decode(&h, data, size, &why));
+}
+
 static void hello(const uint8_t *data, size_t size)
 {
 	uint8_t copy[RIPC__HELLO_LEN];
@@ -131,6 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	header(data, size);
 	check_elided(data, size);
+	check_elided_datagram(data, size);
 	hello(data, size);
 	return 0;
 }

@@ -50,6 +50,8 @@ static const struct {
 	{RIPC__WATCH, 0, false, false, false, false, false, false, false},
 	{RIPC__WATCH_END, 0, false, false, false, false, false, false, false},
 	{RIPC__STANDING_GRANT, 0, false, true, false, false, false, false, false},
+	{RIPC__DATAGRAM_CONTEXT, 2, false, false, false, false, false, false, false},
+	{RIPC__DATAGRAM_CONTEXT_ACK, 1, false, false, false, false, false, false, false},
 	{RIPC__BYE, 0, false, false, false, false, false, false, false},
 };
 
@@ -711,6 +713,46 @@ START_TEST(elided_word__bytes)
 }
 END_TEST
 
+START_TEST(elided_datagram__bytes)
+{
+	static const uint8_t want[] = {0x65, 1, 2, 3, 4, 5, 6, 7, 0x24, 0x23, 0x22, 0x21, 'x', 'y'};
+	static const struct ripc__header_context context = {11, 22};
+	static const uint8_t instance[16] = {9};
+	uint8_t buf[sizeof(want)] = {0}, lens[4];
+	uint64_t word = ripc__datagram_word(UINT64_C(0x07060504030201));
+	struct ripc__header h;
+	const char *why;
+
+	memcpy(ripc__elided_datagram_put(buf, word, UINT64_C(0x1234567821222324)), "xy", 2);
+	ck_assert_mem_eq(buf, want, sizeof(want));
+	ck_assert_int_eq(ripc__header_decode(&h, buf, sizeof(buf), &why), -EPROTO);
+	ripc__elided_datagram_decode(&h, buf, sizeof(buf), &context, UINT64_C(0x1234567800000001),
+				     instance, lens);
+	ck_assert_uint_eq(h.kind, RIPC__SHORT);
+	ck_assert_uint_eq(h.flags, RIPC__F_INSTANCE);
+	ck_assert_uint_eq(h.number, UINT64_C(0x1234567821222324));
+	ck_assert_uint_eq(h.dest, 11);
+	ck_assert_uint_eq(h.source, 22);
+	ck_assert_uint_eq(h.nitems, 1);
+	ck_assert_uint_eq(h.nreturns, 0);
+	ck_assert_uint_eq(h.credits, 0);
+	ck_assert_uint_eq(h.call, 0);
+	ck_assert_ptr_eq(h.instance, instance);
+	ck_assert_uint_eq(ripc__get_le32(h.lens), 2);
+	ck_assert_ptr_eq(h.payload, buf + RIPC__ELIDED_DATAGRAM_LEN);
+	ck_assert_uint_eq(h.payload_len, 2);
+	/* The first number may have the higher lower half. */
+	ck_assert_uint_eq(ripc__elided_datagram_number(buf, UINT64_C(0x1234567821222324)),
+			  UINT64_C(0x1234567821222324));
+	ck_assert_uint_eq(ripc__elided_datagram_number(buf, UINT64_C(0x1234567821222325)),
+			  UINT64_C(0x1234567921222324));
+	ck_assert(!ripc__datagram_id_valid(0) && ripc__datagram_id_valid(1));
+	ck_assert(ripc__datagram_id_valid((UINT64_C(1) << 56) - 1));
+	ck_assert(!ripc__datagram_id_valid(UINT64_C(1) << 56));
+	ck_assert_uint_eq((RIPC__FAST_HEADER_LEN + 16 - RIPC__ELIDED_DATAGRAM_LEN) % 8, 0);
+}
+END_TEST
+
 START_TEST(header_put__bytes)
 {
 	static const uint8_t want[RIPC__HEADER_LEN] = {
@@ -820,6 +862,7 @@ int main(void)
 	tcase_add_test(tc, elided_decode__round_trip);
 	tcase_add_test(tc, elided_decode__only_elided);
 	tcase_add_test(tc, elided_word__bytes);
+	tcase_add_test(tc, elided_datagram__bytes);
 	tcase_add_test(tc, header_put__bytes);
 	tcase_add_test(tc, control_put__words_of_the_kind);
 	tcase_add_test(tc, desc_put__bytes);

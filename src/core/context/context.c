@@ -209,6 +209,7 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 		goto fail;
 	}
 	ripc__table_init(&ctx->credits, ctx->secret);
+	ripc__table_init(&ctx->datagram_contexts, ctx->secret);
 	ripc__table_init(&ctx->peer_table, ctx->secret);
 	host_id(ctx->host);
 	ctx->host_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);

@@ -5,6 +5,7 @@
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/memory/remote_returns.h"
+#include "core/peer/datagram_context.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_control.h"
@@ -55,6 +56,17 @@ static void receive_standing(struct ripc__lane *lane, const struct ripc__header 
 	}
 }
 
+static void receive_context(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	const struct ripc__header_context services = {h->dest, h->source};
+
+	if (!h->dest || !h->source || !ripc__datagram_id_valid(h->u[0]))
+		ripc__lane_protocol_error(lane, "header context of nothing");
+	else if (ripc__peer_datagrams(lane->ctx, lane->peer) &&
+		 ripc__datagram_context_received(lane, h->u[0], &services, h->u[1]))
+		ripc__lane_notify(lane, RIPC__DATAGRAM_CONTEXT_ACK, 0, 0, h->u[0], 0);
+}
+
 void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__dest *d;
@@ -98,6 +110,12 @@ void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h
 		break;
 	case RIPC__STANDING_GRANT:
 		receive_standing(lane, h);
+		break;
+	case RIPC__DATAGRAM_CONTEXT:
+		receive_context(lane, h);
+		break;
+	case RIPC__DATAGRAM_CONTEXT_ACK:
+		ripc__datagram_context_acked(lane, h->u[0]);
 		break;
 	case RIPC__NOSERVICE:
 		d = ripc__dest_find(lane->ctx, h->source);

@@ -5,6 +5,7 @@
 #include "core/message/control.h"
 #include "core/message/dispatch.h"
 #include "base/copy.h"
+#include "core/peer/datagram_context.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_progress.h"
 #include "core/memory/message.h"
@@ -341,9 +342,10 @@ static void datagram_refuse(struct ripc *ctx, unsigned tp, const struct ripc__he
 
 /*
  * Whether this number is new. The network may duplicate datagrams, and a message is delivered at
- * most once. A duplicate does not count as activity of the peer.
+ * most once. A duplicate does not count as activity of the peer. confirmed: as of
+ * ripc__replay_check().
  */
-static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint64_t number)
+static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint64_t number, bool confirmed)
 {
 	struct ripc__peer_datagrams *d = ripc__peer_datagrams(ctx, p);
 	int64_t lost;
@@ -353,8 +355,8 @@ static bool datagram_new(struct ripc *ctx, struct ripc__peer *p, uint64_t number
 		ctx->stats.dropped_no_memory++;
 		return false;
 	}
-	fresh = ripc__replay_check(&d->received, d->seen, RIPC__DATAGRAM_WINDOW / 64, number, false,
-				   ctx->now_ns, &lost);
+	fresh = ripc__replay_check(&d->received, d->seen, RIPC__DATAGRAM_WINDOW / 64, number,
+				   confirmed, ctx->now_ns, &lost);
 	ctx->stats.datagrams_lost += (uint64_t)lost;
 	p->stats.lost += (uint32_t)lost;
 	if (!fresh) {
@@ -378,16 +380,65 @@ static struct ripc__peer *datagram_peer(struct ripc *ctx, const uint8_t instance
 	return p;
 }
 
+/*
+ * An ELIDED_DATAGRAM whose header context was dropped here: the sender returns to full headers. The
+ * answer is not longer than the datagram, so that a forged source address gains nothing.
+ */
+static void context_unknown(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+{
+	uint8_t buf[RIPC__ELIDED_DATAGRAM_LEN];
+	struct iovec iov = {buf, sizeof(buf)};
+
+	ctx->stats.dropped_no_context++;
+	memcpy(buf, ev->data, sizeof(buf));
+	buf[0] = RIPC__UNKNOWN_CONTEXT;
+	if (ev->from)
+		ctx->tp[tp].ops->post_datagram(ctx->tp[tp].t, ev->from, ev->fromlen, &iov, 1);
+}
+
+/*
+ * Decodes a datagram with a short header, and handles an UNKNOWN_CONTEXT. lens: as of
+ * ripc__elided_datagram_decode(). Return: the sender; NULL: there is no message.
+ */
+static struct ripc__peer *elided_datagram(struct ripc *ctx, unsigned tp,
+					  const struct ripc__event *ev, struct ripc__header *h,
+					  uint8_t lens[4])
+{
+	struct ripc__datagram_context *c;
+	uint64_t word = ripc__get_le64(ev->data);
+
+	if ((word & 0xff) == RIPC__UNKNOWN_CONTEXT) {
+		ripc__datagram_context_refused(ctx, ripc__datagram_word(word >> 8));
+		return NULL;
+	}
+	c = ripc__datagram_context_find(ctx, word);
+	if (!c || c->d) {
+		context_unknown(ctx, tp, ev);
+		return NULL;
+	}
+	ripc__elided_datagram_decode(h, ev->data, ev->len, &c->services, c->first,
+				     c->peer->instance, lens);
+	return c->peer;
+}
+
+static bool has_short_header(const struct ripc__event *ev)
+{
+	return ev->len >= RIPC__ELIDED_DATAGRAM_LEN &&
+	       (ev->data[0] == RIPC__ELIDED_DATAGRAM || ev->data[0] == RIPC__UNKNOWN_CONTEXT);
+}
+
 void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
+	bool elided = has_short_header(ev) && ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM;
+	uint8_t lens[4];
 	struct ripc__header h;
 	struct ripc__message *m;
 	struct ripc_service *s;
-	struct ripc__peer *p;
+	struct ripc__peer *p = NULL;
 	struct ripc__dest *d;
 	const char *why = NULL;
 
-	if (!ripc__header_decode(&h, ev->data, ev->len, &why) && !h.instance)
+	if (!elided && !ripc__header_decode(&h, ev->data, ev->len, &why) && !h.instance)
 		why = "datagram without an instance id";
 	/* Datagrams are not authenticated. */
 	if (!why && ctx->auth)
@@ -398,6 +449,8 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 			  why);
 		goto drop;
 	}
+	if (elided && !(p = elided_datagram(ctx, tp, ev, &h, lens)))
+		goto drop;
 	if (h.kind == RIPC__GROUP) {
 		ripc__group_receive(ctx, tp, NULL, &h);
 		goto drop;
@@ -415,8 +468,9 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 					      "its former holder does not hold it any more");
 		goto drop;
 	}
-	p = datagram_peer(ctx, h.instance);
-	if (p && !datagram_new(ctx, p, h.number))
+	if (!elided)
+		p = datagram_peer(ctx, h.instance);
+	if (p && !datagram_new(ctx, p, h.number, elided))
 		goto drop;
 	s = ripc__service_find(ctx, h.dest);
 	if (!s) {

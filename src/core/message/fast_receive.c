@@ -6,29 +6,52 @@
 #include "core/call/call.h"
 #include "core/message/fast_receive.h"
 #include "core/message/receive.h"
+#include "core/peer/datagram_context.h"
 
 /* A datagram with one item and nothing else: its first 8 bytes, the length of its header. */
 #define DATAGRAM_WORD (RIPC__FAST_HEADER_WORD | (uint64_t)RIPC__F_INSTANCE << 32)
 #define DATAGRAM_LEN  (RIPC__FAST_HEADER_LEN + 16)
 
-/* Takes a datagram from ctx->last_peer if it is the next. Return: false: nothing was done. */
-static bool __attribute__((noinline))
-receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
-		 const struct ripc__event *ev)
+/* As receive_datagram(), for one with the full header, from ctx->last_peer. */
+static bool receive_full(struct ripc_service *s, unsigned tp, struct ripc__message *m,
+			 const struct ripc__event *ev)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__peer *p = ctx->last_peer;
 	const uint8_t *data = ev->data;
 
-	if (ev->len < DATAGRAM_LEN || ripc__get_le64(data) != DATAGRAM_WORD || ctx->auth ||
-	    ripc__get_le64(data + 8) != s->id || s->taken_over ||
-	    ripc__get_le32(data + RIPC__HEADER_LEN + 16) != ev->len - DATAGRAM_LEN ||
-	    !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) || !p || !p->lists->datagrams ||
-	    memcmp(p->instance, data + RIPC__HEADER_LEN, 16) || !ripc__event_in_place(m, ev) ||
+	if (ev->len < DATAGRAM_LEN || ripc__get_le64(data) != DATAGRAM_WORD ||
+	    ripc__get_le64(data + 8) != s->id ||
+	    ripc__get_le32(data + RIPC__HEADER_LEN + 16) != ev->len - DATAGRAM_LEN || !p ||
+	    !p->lists->datagrams || memcmp(p->instance, data + RIPC__HEADER_LEN, 16) ||
 	    !ripc__replay_next(&p->lists->datagrams->received, p->lists->datagrams->seen,
 			       ripc__get_le64(data + 24), ctx->now_ns))
 		return false;
 	ripc__message_fill(s, p, tp, m, ev, ripc__get_le64(data + 16), DATAGRAM_LEN);
+	return true;
+}
+
+/* Takes a datagram if it is the next of its sender. Return: false: nothing was done. */
+static bool __attribute__((noinline))
+receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
+		 const struct ripc__event *ev)
+{
+	struct ripc *ctx = s->ctx;
+	const struct ripc__datagram_context *c = ctx->last_datagram_context;
+	struct ripc__peer_datagrams *datagrams;
+
+	if (s->taken_over || ctx->auth || !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) ||
+	    !ripc__event_in_place(m, ev))
+		return false;
+	if (!c || ev->len < RIPC__ELIDED_DATAGRAM_LEN || ripc__get_le64(ev->data) != c->word)
+		return receive_full(s, tp, m, ev);
+	/* This side may send with it. */
+	datagrams = c->peer->lists->datagrams;
+	if (c->d || c->services.dest != s->id ||
+	    !ripc__replay_next(&datagrams->received, datagrams->seen,
+			       ripc__elided_datagram_number(ev->data, c->first), ctx->now_ns))
+		return false;
+	ripc__message_fill(s, c->peer, tp, m, ev, c->services.source, RIPC__ELIDED_DATAGRAM_LEN);
 	return true;
 }
 

@@ -2,6 +2,7 @@
 /* ripc_send_short(), and ripc_send(), which picks the short or the long form. */
 #include "core/group/group.h"
 #include "core/rendezvous/delayed_ack.h"
+#include "core/peer/datagram_context.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_post.h"
 #include "core/peer/path.h"
@@ -77,6 +78,15 @@ uint64_t ripc__short_max(struct ripc *ctx, const struct ripc__dest *d, const cha
 	return lane->send_max - RIPC__SHORT_FIXED;
 }
 
+static void __attribute__((noinline)) begin_context(struct ripc__dest *d, uint64_t source)
+{
+	const struct ripc__datagram_context *c = ripc__datagram_context_begin(d, source);
+
+	if (c)
+		ripc__lane_notify(d->peer->lane, RIPC__DATAGRAM_CONTEXT, d->id, source,
+				  ripc__datagram_context_id(c), c->first);
+}
+
 /* Sends over UDP or UD, to the peer of d. */
 static int send_datagram(struct ripc_service *s, struct ripc__dest *d, const struct iovec *items,
 			 unsigned nitems, uint64_t bytes, unsigned tp, const uint8_t *addr,
@@ -85,6 +95,8 @@ static int send_datagram(struct ripc_service *s, struct ripc__dest *d, const str
 	struct ripc *ctx = s->ctx;
 	struct ripc__tp *t = &ctx->tp[tp];
 	struct ripc__peer_datagrams *datagrams = d->peer->lists->datagrams;
+	struct ripc__datagram_context *c =
+		nitems == 1 ? ripc__datagram_context_of(d, s->id, datagrams->next_seq) : NULL;
 	uint8_t buf[RIPC__SHORT_HEADER_MAX], *p;
 	struct iovec iov[1 + RIPC_ITEMS_MAX];
 	int rc;
@@ -95,10 +107,16 @@ static int send_datagram(struct ripc_service *s, struct ripc__dest *d, const str
 	/* A datagram carries no ACK. */
 	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 		ripc__delayed_ack_idle(ctx);
-	p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, (uint16_t)nitems, 0, d->id, s->id);
-	memcpy(p, ctx->instance, 16);
-	p = put_lens(p + 16, items, nitems);
-	ripc__number_stamp(buf, datagrams->next_seq);
+	if (c) {
+		p = ripc__elided_datagram_put(buf, c->word, datagrams->next_seq);
+		c->used = true;
+	} else {
+		p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, (uint16_t)nitems, 0, d->id,
+				     s->id);
+		memcpy(p, ctx->instance, 16);
+		p = put_lens(p + 16, items, nitems);
+		ripc__number_stamp(buf, datagrams->next_seq);
+	}
 	iov[0] = (struct iovec){buf, (size_t)(p - buf)};
 	for (unsigned i = 0; i < nitems; i++)
 		iov[1 + i] = items[i];
@@ -107,6 +125,8 @@ static int send_datagram(struct ripc_service *s, struct ripc__dest *d, const str
 		return rc;
 	datagrams->next_seq++;
 	ripc__count_short(s, d->peer, bytes);
+	if (!c && nitems == 1 && ++d->full_datagrams >= RIPC__DATAGRAM_CONTEXT_AFTER)
+		begin_context(d, s->id);
 	return 0;
 }
 

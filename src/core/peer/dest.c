@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/dest.h"
 #include "core/peer/attempt.h"
+#include "core/peer/datagram_context.h"
 #include "core/peer/lane.h"
 #include "core/peer/ops.h"
 #include "core/peer/peer.h"
@@ -130,6 +131,7 @@ void ripc__remote_returns_drop(struct ripc__dest *d)
 static void dest_unlink(struct ripc__dest *d)
 {
 	ripc__remote_returns_drop(d);
+	ripc__datagram_context_end(d);
 	ripc__list_del(&d->link);
 	d->peer = NULL;
 	d->credit = NULL;

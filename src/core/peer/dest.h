@@ -47,7 +47,11 @@ struct ripc__dest {
 	UT_hash_handle hh;
 	uint64_t id; /* the service */
 	enum ripc__dest_state state;
-	bool learned;                     /* KNOWN from a message, and not looked up since */
+	bool learned; /* KNOWN from a message, and not looked up since */
+	/* a send returned -EAGAIN: the next wake-up of waitq is reported as SENDABLE */
+	bool wanted;
+	bool reliable_refused;            /* reliable_peer has refused some since RELIABLE_BEGIN */
+	uint8_t full_datagrams;           /* sent since datagram_context was begun */
 	struct ripc__peer *peer;          /* KNOWN: its holder */
 	struct ripc__list link;           /* in peer->lists->dests */
 	struct ripc__list pending;        /* struct ripc_request: not yet on the lane, in order */
@@ -55,13 +59,13 @@ struct ripc__dest {
 	unsigned nremote_returns;
 	unsigned users;              /* threads in a call that waits for it */
 	struct ripc__credit *credit; /* on the peer's present lane; NULL: none used yet */
-	uint64_t retry_ns;           /* FAILED: time of the next look-up; 0: not planned */
-	uint64_t used_ns;            /* last use, for ripc__sweep() */
-	unsigned failures;           /* failures in a row, for the back-off */
-	char *why;                   /* why it is unreachable, or NULL */
-	struct ripc__waitq waitq;    /* lane up, credit, failure */
-	/* a send returned -EAGAIN: the next wake-up of waitq is reported as SENDABLE */
-	bool wanted;
+	/* of short headers of datagrams on the peer's present lane; NULL: full headers */
+	struct ripc__datagram_context *datagram_context;
+	uint64_t retry_ns;        /* FAILED: time of the next look-up; 0: not planned */
+	uint64_t used_ns;         /* last use, for ripc__sweep() */
+	unsigned failures;        /* failures in a row, for the back-off */
+	char *why;                /* why it is unreachable, or NULL */
+	struct ripc__waitq waitq; /* lane up, credit, failure */
 	/* credit->limit_units when it found no credit; 0: it waits for something else */
 	uint64_t wanted_limit_units;
 	struct ripc__completion sendable;
@@ -71,7 +75,6 @@ struct ripc__dest {
 	uint64_t reliable_until_ns;
 	unsigned reliable_unacked;        /* messages that reliable_peer has not acknowledged */
 	struct ripc__peer *reliable_peer; /* NULL: there are none */
-	bool reliable_refused;            /* it has refused some since RELIABLE_BEGIN */
 	struct ripc__list watches;        /* core/watch/watch.c: until the holder is connected */
 };
 

@@ -16,7 +16,7 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 		.recv_depth = l->recv_depth,
 		.service_window = ctx->opt.service_window / RIPC__CREDIT_UNIT,
 		.caps = (l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT)) |
-			RIPC__CAP_STANDING,
+			RIPC__CAP_STANDING | RIPC__CAP_DATAGRAM_CONTEXT,
 	};
 
 	memcpy(h.instance, ctx->instance, 16);
@@ -97,7 +97,7 @@ void ripc__lane_set_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 
 	lane->send_max = h->send_max < l->send_max ? h->send_max : l->send_max;
 	lane->caps = (l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT)) |
-		     (h->caps & RIPC__CAP_STANDING);
+		     (h->caps & (RIPC__CAP_STANDING | RIPC__CAP_DATAGRAM_CONTEXT));
 	lane->uses_credits = h->recv_depth != 0;
 	lane->tx_credits = h->recv_depth;
 	lane->service_window = h->service_window;

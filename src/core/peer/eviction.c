@@ -2,6 +2,7 @@
 #include "core/peer/eviction.h"
 
 #include "base/admission.h"
+#include "core/peer/datagram_context.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_control.h"
 #include "core/peer/lane_post.h"
@@ -78,8 +79,11 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 	if (p->lane != lane)
 		return true;
 	ripc__list_for_each (n, &p->lists->dests) {
-		ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;
-		ripc__remote_returns_drop(ripc__list_entry(n, struct ripc__dest, link));
+		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
+
+		d->credit = NULL;
+		ripc__datagram_context_end(d);
+		ripc__remote_returns_drop(d);
 	}
 	p->lane = NULL;
 	ctx->peer_ops->peer_disconnected(ctx, p);

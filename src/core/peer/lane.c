@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/peer/datagram_context.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_control.h"
 #include "core/peer/lane_post.h"
@@ -40,8 +41,10 @@ void ripc__lane_close(struct ripc__lane *lane)
 	ripc__list_for_each (n, &lane->peer->lists->dests) {
 		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
 
-		if (lane->peer->lane == lane)
-			d->credit = NULL;
+		if (lane->peer->lane != lane)
+			break;
+		d->credit = NULL;
+		ripc__datagram_context_end(d);
 	}
 	ripc__flows_free(lane);
 	if (lane->peer->lane == lane)
@@ -60,7 +63,8 @@ void ripc__dead_lanes_free(struct ripc *ctx)
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 
 		ripc__list_del(n);
-		lane->peer->nlanes--;
+		if (!--lane->peer->nlanes)
+			ripc__datagram_contexts_free(lane->peer);
 		ripc__lane_memory_free(lane);
 		free(lane->shake);
 		free(lane);

@@ -3,6 +3,7 @@
 #include "base/admission.h"
 #include "base/hash.h"
 #include "core/peer/attempt.h"
+#include "core/peer/datagram_context.h"
 #include "core/peer/endpoint.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
@@ -163,6 +164,7 @@ static void peer_forget(struct ripc *ctx, struct ripc__peer *p)
 	while ((n = ripc__list_first(&p->lists->dests)))
 		ripc__dest_free(ctx, ripc__list_entry(n, struct ripc__dest, link));
 	ripc__seq_end(ctx, p->next_request_id);
+	ripc__datagram_contexts_free(p);
 	if (p->lists->datagrams)
 		ripc__seq_end(ctx, p->lists->datagrams->next_seq);
 	ctx->peer_ops->peer_forgotten(ctx, p);
@@ -481,4 +483,5 @@ void ripc__peers_free(struct ripc *ctx)
 	}
 	ripc__table_fini(&ctx->peer_table);
 	ripc__table_fini(&ctx->credits);
+	ripc__table_fini(&ctx->datagram_contexts);
 }

@@ -28,6 +28,9 @@ struct ripc__peer_datagrams {
 	const uint8_t *path;
 	size_t path_len; /* bytes at path */
 	unsigned path_tp;
+	struct ripc__list
+		contexts; /* struct ripc__datagram_context: those that the peer sends with */
+	unsigned ncontexts;
 	struct ripc__replay received;
 	uint64_t seen[RIPC__REPLAY_WORDS(RIPC__DATAGRAM_WINDOW)];
 };

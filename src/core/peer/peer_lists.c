@@ -59,7 +59,9 @@ struct ripc__peer_datagrams *ripc__peer_datagrams(struct ripc *ctx, struct ripc_
 	if (!l || l->datagrams)
 		return l ? l->datagrams : NULL;
 	l->datagrams = calloc(1, sizeof(*l->datagrams));
-	if (l->datagrams)
+	if (l->datagrams) {
 		l->datagrams->next_seq = ripc__seq_begin(ctx);
+		ripc__list_init(&l->datagrams->contexts);
+	}
 	return l->datagrams;
 }

@@ -110,7 +110,8 @@ struct ripc {
 	unsigned message_cached;
 	/* small messages, singly linked, the oldest first: core/memory/message.h */
 	struct ripc__message *small_first, *small_last;
-	struct ripc__dest *last_dest;         /* the one looked up last, or NULL */
+	struct ripc__dest *last_dest;                         /* the one looked up last, or NULL */
+	struct ripc__datagram_context *last_datagram_context; /* likewise */
 	struct ripc__peer *last_peer;         /* the last that was looked for; NULL: none */
 	struct ripc__delayed_ack delayed_ack; /* the ACK that is due */
 	struct ripc__hooks hooks;       /* hooks.now == NULL: real time and a progress thread */
@@ -131,16 +132,17 @@ struct ripc {
 	struct ripc__resolver *resolver;
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 
-	struct ripc_service *services; /* uthash by id */
-	struct ripc__list peers;       /* struct ripc__peer: all, */
-	struct ripc__table peer_table; /* and by a hash of their instances */
-	struct ripc__table credits;    /* struct ripc__credit of all lanes, by service id */
-	struct ripc__dest *dests;      /* uthash by service id */
-	struct ripc__group *groups;    /* uthash by id: those we are in or send to */
-	struct ripc__list lanes;       /* all lanes, in any state */
-	struct ripc__list dead_lanes;  /* closed, to be freed at the end of the pass */
-	struct ripc__list messages;    /* received messages the application holds, but small ones */
-	struct ripc__list requests;    /* all requests the application holds */
+	struct ripc_service *services;        /* uthash by id */
+	struct ripc__list peers;              /* struct ripc__peer: all, */
+	struct ripc__table peer_table;        /* and by a hash of their instances */
+	struct ripc__table credits;           /* struct ripc__credit of all lanes, by service id */
+	struct ripc__dest *dests;             /* uthash by service id */
+	struct ripc__table datagram_contexts; /* core/peer/datagram_context.h */
+	struct ripc__group *groups;           /* uthash by id: those we are in or send to */
+	struct ripc__list lanes;              /* all lanes, in any state */
+	struct ripc__list dead_lanes;         /* closed, to be freed at the end of the pass */
+	struct ripc__list messages; /* received messages the application holds, but small ones */
+	struct ripc__list requests; /* all requests the application holds */
 	/* core/progress/completion.h */
 	struct ripc__list completions;
 	struct ripc__waitq completed;

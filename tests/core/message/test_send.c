@@ -3,6 +3,7 @@
  * ripc_send() of what fits a short message does what ripc_send_short() does, and nothing more: the
  * same entries of the transport are called, and the clock is read as often. No time is measured.
  */
+#include "core/peer/datagram_context.h"
 #include "core/rig.h"
 
 #define MESSAGES 20
@@ -76,6 +77,11 @@ static void start(int i)
 		rig_open(&rig, networks[i].options);
 	rig_exchange(&rig, 0, 1);
 	rig_exchange(&rig, 1, 0);
+	/* The header context of datagrams is stated before messages are counted. */
+	for (unsigned k = 0; k < RIPC__DATAGRAM_CONTEXT_AFTER; k++) {
+		OK(rig_short(&rig, 0, 1, 64, k, 5000));
+		rig_expect(&rig, 1, 64, k);
+	}
 	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
 	ops.post = post;
 	ops.post_datagram = post_datagram;
