@@ -58,7 +58,7 @@ export RIPC_SHORT
 start server ./examples/server $id
 server=$pid
 ready server "service $id waits"
-expect "short messages by datagram" 0 60 ./tools/ripc-ping -c 3 -i 0 $id
+expect "short messages by datagram" 0 60 ./tools/ripc-ping -c 60 -i 0 $id
 kill "$server"
 gone "$server" 60
 unset RIPC_SHORT
@@ -151,6 +151,10 @@ seen "short messages by datagram, with the instance" \
 	"udp && ripc.kind == 1 && ripc.instance && ripc.dest == $id"
 seen "their numbers, which begin at the time" "udp && ripc.kind == 1 && ripc.datagram > 1000000000"
 unseen "no sequence number in a datagram" "udp && ripc.seq"
+seen "header contexts of datagrams" "ripc.kind == 31 && ripc.dest == $id && ripc.context.first"
+seen "their confirmation" "ripc.kind == 32 && ripc.context"
+seen "datagrams with a short header" \
+	"udp && ripc.again && ripc.context.bytes && ripc.dest == $id && ripc.item"
 seen "whether the other side is remembered" "iwarp_mpa.req && ripc_hello.epoch > 0"
 if [ $keys = yes ]; then
 	seen "sealed requests of the resolver" \
@@ -168,7 +172,8 @@ unseen "nothing is malformed" \
 	((ripc || ripc_resolver) && _ws.malformed)"
 unseen "no record with something behind it" "ripc_resolver.rest"
 unseen "no Lua error" "_ws.lua.error"
-unseen "no message of a kind that is not known" "ripc && !(ripc.kind >= 1 && ripc.kind <= 15)"
+unseen "no message of a kind that is not known" "ripc && !(ripc.kind >= 1 && ripc.kind <= 15) &&
+	!(ripc.kind >= 31 && ripc.kind <= 32)"
 tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "ripc || ripc_resolver" >"$out" 2>"$err"
 has "one line says what a message is" "$out" "RIPC .*SHORT [0-9]* -> $id, 1 items"
 has "and what a request of the resolver is" "$out" "RIPC-RES .*REQUEST of service $id"

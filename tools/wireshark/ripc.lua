@@ -9,7 +9,7 @@
 -- a rule of the format is marked as malformed: _ws.malformed or ripc.broken.
 
 local HEADER_LEN, ELIDED_LEN, DESC_LEN, INSTANCE_LEN, ACK_LEN = 32, 4, 24, 16, 8
-local CALL_LEN = 16
+local CALL_LEN, ELIDED_DATAGRAM_LEN = 16, 12
 local RECORD_LEN, RESOLVER_LEN, HELLO_LEN, LISTED_LEN = 57, 24, 64, 21
 local SEAL_HEAD, CODE_LEN, PROOF_LEN, CONFIRM_LEN = 48, 32, 56, 40
 
@@ -20,6 +20,7 @@ local kinds = {
 	[14] = "RELIABLE_BEGIN", [15] = "RELIABLE_ACK", [21] = "CALL_CANCEL", [22] = "CALL_STATE",
 	[23] = "GOAWAY", [24] = "MAP_ACK", [25] = "RELEASE", [26] = "UNMAP", [27] = "RELIABLE_REFUSED",
 	[28] = "WATCH", [29] = "WATCH_END", [30] = "STANDING_GRANT",
+	[31] = "DATAGRAM_CONTEXT", [32] = "DATAGRAM_CONTEXT_ACK",
 }
 local hows = { [0] = "inline", [1] = "read", [2] = "written", [3] = "grant", [4] = "handed over" }
 local refusals = {
@@ -74,6 +75,11 @@ f.nonce = ProtoField.uint64("ripc.nonce", "Nonce", base.HEX)
 f.return_id = ProtoField.uint64("ripc.return", "Return buffer")
 f.number = ProtoField.uint64("ripc.number", "Number in the group")
 f.datagram = ProtoField.uint64("ripc.datagram", "Number of the datagram")
+f.context_id = ProtoField.uint64("ripc.context", "Header context", base.HEX)
+f.context_first = ProtoField.uint64("ripc.context.first", "First number")
+f.context_bytes = ProtoField.bytes("ripc.context.bytes", "Header context")
+f.context_unknown = ProtoField.bool("ripc.context.unknown", "Header context is not known")
+f.datagram_low = ProtoField.uint32("ripc.datagram_low", "Number of the datagram, lower half", base.HEX)
 f.role = ProtoField.uint64("ripc.role", "Role", base.DEC, { [0] = "none", [1] = "sender", [2] = "member" })
 f.present = ProtoField.uint64("ripc.present", "Present")
 f.keeping = ProtoField.uint64("ripc.keeping", "Keeping")
@@ -145,6 +151,8 @@ local words = {
 	[21] = { { f.call, 8 } },
 	[22] = { { f.call, 8 }, { f.call_state, 8 } },
 	[27] = { { f.reliable_number, 8 } },
+	[31] = { { f.context_id, 8 }, { f.context_first, 8 } },
+	[32] = { { f.context_id, 8 } },
 }
 local takes_items = { [1] = true, [2] = true, [4] = true, [16] = true }
 local takes_lengths = { [1] = true, [16] = true }
@@ -299,6 +307,41 @@ local function again(buf, pinfo, root)
 	return buf:len()
 end
 
+-- The services of each header context of datagrams, by the 7 bytes of its id. An id is never used again.
+local contexts = {}
+
+-- Whether it is an ELIDED_DATAGRAM, or an UNKNOWN_CONTEXT, of a context that was seen.
+local function looks_elided_datagram(buf)
+	local first = buf:len() >= ELIDED_DATAGRAM_LEN and buf(0, 1):uint()
+	return (first == 0x65 or (first == 0x66 and buf:len() == ELIDED_DATAGRAM_LEN)) and
+		contexts[tostring(buf(1, 7):bytes())] ~= nil
+end
+
+local function elided_datagram(buf, pinfo, root)
+	local tree = root:add(ripc, buf())
+	local between = contexts[tostring(buf(1, 7):bytes())]
+	local unknown = buf(0, 1):uint() == 0x66
+	local name = unknown and "UNKNOWN_CONTEXT" or "SHORT again"
+
+	tree:add(f.again, buf(0, 1))
+	tree:add(f.context_bytes, buf(1, 7))
+	tree:add_le(f.datagram_low, buf(8, 4))
+	tree:add(f.context_unknown, unknown):set_generated()
+	if not unknown then
+		tree:add(f.kind, 1):set_generated()
+	end
+	tree:add(f.dest, between.dest):set_generated()
+	tree:add(f.source, between.source):set_generated()
+	if buf:len() > ELIDED_DATAGRAM_LEN then
+		tree:add(f.item, buf(ELIDED_DATAGRAM_LEN))
+	end
+	local text = string.format("%s %s -> %s", name, service_text(between.source), service_text(between.dest))
+	tree:append_text(", " .. text)
+	pinfo.cols.protocol = "RIPC"
+	pinfo.cols.info:set(string.format("%s, number ..%08x", text, buf(8, 4):le_uint()))
+	return buf:len()
+end
+
 function ripc.dissector(buf, pinfo, root)
 	local tree = root:add(ripc, buf())
 	local kind, flags = buf(3, 1):uint(), buf(4, 2):le_uint()
@@ -313,6 +356,9 @@ function ripc.dissector(buf, pinfo, root)
 		if kind == 1 and flags % 4 == 0 and nitems == 1 and nreturns == 0 then
 			last[way(pinfo)] = { dest = dest, source = source }
 		end
+	end
+	if kind == 31 and buf:len() >= HEADER_LEN + 16 then
+		contexts[tostring(buf(HEADER_LEN, 7):bytes())] = { dest = dest, source = source }
 	end
 	tree:add_le(f.magic, buf(0, 2))
 	tree:add_le(f.version, buf(2, 1))
@@ -582,6 +628,10 @@ resolver:register_heuristic("udp", function(buf, pinfo, root)
 	return looks_like_resolver(buf) and resolver.dissector(buf, pinfo, root) > 0
 end)
 ripc:register_heuristic("udp", function(buf, pinfo, root)
+	if looks_elided_datagram(buf) then
+		elided_datagram(buf, pinfo, root)
+		return true
+	end
 	-- Datagrams always name their instance.
 	return looks_like_message(buf) and buf(4, 2):le_uint() == 1 and message_heuristic(buf, pinfo, root)
 end)
