@@ -56,6 +56,7 @@ enum ripc__cap {
 		1 << 12, /* of a hello, not of a transport: STANDING_GRANT is understood */
 	RIPC__CAP_DATAGRAM_CONTEXT =
 		1 << 14, /* of a hello, not of a transport: DATAGRAM_CONTEXT is understood */
+	RIPC__CAP_WRITE_IMM = 1 << 15, /* post_write_imm(), and EV_WRITTEN at the peer */
 };
 
 /* Access rights of a registration; request the narrowest set. */
@@ -120,6 +121,8 @@ enum ripc__ev_kind {
 	/* user, ep, status < 0: cause; reject: data/len = private data of the rejecting side */
 	RIPC__EV_CLOSED,
 	RIPC__EV_RECV, /* user, ep, data/len, token: a send of the peer arrived */
+	/* user, ep, len, imm: a write by post_write_imm() arrived, its bytes are in the target */
+	RIPC__EV_WRITTEN,
 	/* data/len, token; from/fromlen: address for an answer by post_datagram() */
 	RIPC__EV_DATAGRAM,
 	/* user, ep, wr_id, status: the source memory is free again; it need not have arrived */
@@ -154,12 +157,13 @@ struct ripc__event {
 	struct ripc__ep *ep;
 	void *request; /* EV_REQUEST: handle for accept() or reject() */
 	const uint8_t *data;
-	uint32_t len;     /* bytes at data */
+	uint32_t len;     /* bytes at data; EV_WRITTEN: bytes of the write */
 	uint32_t fromlen; /* bytes at from */
 	const void *from;
 	void *token;    /* for release(); NULL: nothing to release */
 	uint64_t wr_id; /* as posted */
 	uint64_t size;  /* EV_IMPORTED: bytes at data */
+	uint32_t imm;   /* EV_WRITTEN: as posted */
 	/* EV_REQUEST: equal for requests of one address, process or port; 0: unknown */
 	uint64_t source;
 	const char *text;
@@ -280,6 +284,15 @@ struct ripc__transport_ops {
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 	int (*post_read)(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+
+	/*
+	 * With WRITE_IMM: a write that is a message as well. It is ordered among the sends, uses a
+	 * receive of the peer as they do, and arrives there as EV_WRITTEN with imm. Its length is
+	 * not 0. Memory, completion and errors as post_write(), but it is not delayed.
+	 */
+	int (*post_write_imm)(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			      size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id,
+			      uint32_t imm);
 
 	/*
 	 * Sends one datagram to an address from a record or from EV_DATAGRAM. Memory as post().

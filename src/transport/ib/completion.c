@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "transport/ib/ib.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,6 +94,7 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 {
 	struct ripc__ep *ep = find(d, wc->qp_num);
 	unsigned n = 0;
+	bool written;
 
 	if (!ep || ep->d != d || !ep->qp || ib_ep_closed(ep) || wc->status != IBV_WC_SUCCESS) {
 		recv_repost(d, buf);
@@ -103,12 +105,13 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	}
 	ep->alive = true;
 	ripc__ib_ep_received(ep);
-	if (wc->wc_flags & IBV_WC_WITH_IMM) {
+	written = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+	if (wc->wc_flags & IBV_WC_WITH_IMM && !written) {
 		ripc__ib_uc_control(ep, buf->data, wc->byte_len);
 		recv_repost(d, buf);
 		return 0;
 	}
-	if (!wc->byte_len) {
+	if (!wc->byte_len && !written) {
 		recv_repost(d, buf);
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
 		return 0;
@@ -119,13 +122,19 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 			.kind = RIPC__EV_ESTABLISHED, .user = ep->user, .ep = ep};
 	}
 	ev[n++] = (struct ripc__event){
-		.kind = RIPC__EV_RECV,
+		.kind = written ? RIPC__EV_WRITTEN : RIPC__EV_RECV,
 		.user = ep->user,
 		.ep = ep,
 		.data = buf->data,
 		.len = wc->byte_len,
 		.token = buf,
 	};
+	if (written) {
+		ev[n - 1].imm = be32toh(wc->imm_data);
+		ev[n - 1].token = NULL;
+		/* The receive was used, its buffer was not. */
+		ripc__ib_release((struct ripc__transport *)d->t, buf);
+	}
 	return n;
 }
 

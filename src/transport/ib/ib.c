@@ -249,7 +249,8 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 	t->uc = opt->ib_qp == RIPC__IB_QP_UC;
 	t->datagrams = opt->shorts != RIPC__SHORT_RDMA;
 	*l = (struct ripc__transport_limits){
-		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_WRITE | (t->uc ? 0 : RIPC__CAP_READ) |
+		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_WRITE |
+			(t->uc ? 0 : RIPC__CAP_READ | RIPC__CAP_WRITE_IMM) |
 			(t->datagrams ? RIPC__CAP_DATAGRAM : 0),
 		.send_max = IB_SEND_MAX,
 		.recv_depth = IB_RECV_DEPTH,
@@ -412,6 +413,7 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.ep_close = ripc__ib_ep_close,
 	.post = ripc__ib_post,
 	.post_write = ripc__ib_post_write,
+	.post_write_imm = ripc__ib_post_write_imm,
 	.post_read = ripc__ib_post_read,
 	.post_datagram = ripc__ib_post_datagram,
 	.group_join = ripc__ib_group_join,

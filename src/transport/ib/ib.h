@@ -428,6 +428,9 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const 
 		  unsigned n, bool more);
 int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__ib_post_write_imm(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			    size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id,
+			    uint32_t imm);
 int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 		       uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 void ripc__ib_flush_held(struct ripc__ep *ep); /* posts the sends held back */

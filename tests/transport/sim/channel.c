@@ -24,18 +24,20 @@ static bool has_source(const struct sim_op *op)
 	return op->kind == OP_WRITE || op->kind == OP_READ_REPLY;
 }
 
-static void report(struct ripc__ep *end, enum ripc__ev_kind kind, uint64_t wr_id)
+/* Return: the event, for more fields; NULL: it is not reported. */
+static struct ripc__event *report(struct ripc__ep *end, enum ripc__ev_kind kind, uint64_t wr_id)
 {
 	struct sim_packet *p;
 
 	if (!end->t || end->lost)
-		return;
+		return NULL;
 	p = ripc__sim_packet(end->t, kind, NULL, 0);
 	if (!p)
-		return;
+		return NULL;
 	p->ep = p->ev.ep = end;
 	p->ev.user = end->user;
 	p->ev.wr_id = wr_id;
+	return &p->ev;
 }
 
 /* Frees an entry of the endpoint's queue. */
@@ -189,6 +191,19 @@ static void head_due(struct ripc__sim *net, void *obj, uint64_t arg)
 
 /* ---- Arrival ---- */
 
+/* Whether the target has a receive for a message from this side; if not, the connection breaks. */
+static bool receive_free(struct ripc__sim *net, struct sim_conn *conn, int side)
+{
+	const struct ripc__ep *end = &conn->end[!side];
+
+	if (!end->t->limits.recv_depth || end->unreleased < end->t->limits.recv_depth)
+		return true;
+	ripc__sim_report_violation(net, &net->counters.not_ready, conn->node[side],
+				   "a send met no receive: %u are taken", end->unreleased);
+	ripc__sim_conn_break(net, conn, -EPROTO);
+	return false;
+}
+
 static void arrive_send(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
 {
 	struct ripc__ep *end = &conn->end[!side];
@@ -197,12 +212,8 @@ static void arrive_send(struct ripc__sim *net, struct sim_conn *conn, int side, 
 
 	if (op->wr_id != INJECTED)
 		complete(&conn->end[side]);
-	if (t->limits.recv_depth && end->unreleased >= t->limits.recv_depth) {
-		ripc__sim_report_violation(net, &net->counters.not_ready, conn->node[side],
-					   "a send met no receive: %u are taken", end->unreleased);
-		ripc__sim_conn_break(net, conn, -EPROTO);
+	if (!receive_free(net, conn, side))
 		return;
-	}
 	p = ripc__sim_packet(t, RIPC__EV_RECV, op->data, op->len);
 	if (!p) {
 		ripc__sim_conn_break(net, conn, -ENOMEM);
@@ -243,6 +254,14 @@ static void arrive_write(struct ripc__sim *net, struct sim_conn *conn, int side,
 	if (op->raddr - region->addr <= region->written &&
 	    region->written < op->raddr - region->addr + op->len)
 		region->written = op->raddr - region->addr + op->len;
+	if (op->message && receive_free(net, conn, side)) {
+		struct ripc__event *ev = report(&conn->end[!side], RIPC__EV_WRITTEN, 0);
+
+		if (ev) {
+			ev->len = (uint32_t)op->len;
+			ev->imm = op->imm;
+		}
+	}
 }
 
 static void arrive_read(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
@@ -473,10 +492,11 @@ static struct sim_op *rdma_op(struct ripc__ep *ep, enum sim_op_kind kind, const 
 	return op;
 }
 
-int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+/* imm: NULL: none. */
+static int post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
+		      uint64_t raddr, uint32_t rkey, uint64_t wr_id, const uint32_t *imm)
 {
-	int rc = check_post(ep, RIPC__CAP_WRITE);
+	int rc = check_post(ep, imm ? RIPC__CAP_WRITE_IMM : RIPC__CAP_WRITE);
 	struct sim_op *op;
 
 	if (rc)
@@ -490,8 +510,24 @@ int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const v
 	if (!op)
 		return rc;
 	op->source = (uint8_t *)(uintptr_t)local;
+	op->message = imm;
+	op->imm = imm ? *imm : 0;
 	ep->t->net->counters.writes++;
+	ep->t->net->counters.written_messages += op->message;
 	return ripc__sim_op_post(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
+}
+
+int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+{
+	return post_write(ep, mr, local, len, raddr, rkey, wr_id, NULL);
+}
+
+int ripc__sim_post_write_imm(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			     size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id,
+			     uint32_t imm)
+{
+	return post_write(ep, mr, local, len, raddr, rkey, wr_id, &imm);
 }
 
 int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,

@@ -92,8 +92,13 @@ void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int stat
 		n = cut ? 0 : ripc__sim_random_range(net, 0, n);
 		while (n-- && (op = conn->channel[i].ops)) {
 			DL_DELETE(conn->channel[i].ops, op);
-			if (!n && op->kind == OP_WRITE && op->departed)
-				op->len = (size_t)ripc__sim_random_range(net, 0, op->len);
+			if (!n && op->kind == OP_WRITE && op->departed) {
+				size_t len = (size_t)ripc__sim_random_range(net, 0, op->len);
+
+				/* Its immediate data comes with the last byte. */
+				op->message &= len == op->len;
+				op->len = len;
+			}
 			ripc__sim_op_deliver(net, conn, i, op);
 		}
 		DL_FOREACH_SAFE(conn->channel[i].ops, op, next)

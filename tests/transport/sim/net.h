@@ -62,7 +62,9 @@ struct sim_op {
 	uint64_t raddr;
 	uint32_t rkey;
 	bool departed; /* data holds the bytes of the source */
-	bool valid;    /* OP_READ_REPLY: the target accepted the request */
+	bool message;  /* OP_WRITE: with immediate data */
+	uint32_t imm;
+	bool valid; /* OP_READ_REPLY: the target accepted the request */
 	/* OP_WRITE, OP_READ: local memory; OP_READ_REPLY: memory of the target */
 	struct sim_region *region;
 	struct sim_region *dest; /* OP_READ_REPLY: destination region */
@@ -315,6 +317,9 @@ int ripc__sim_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		   const struct iovec *items, unsigned n, bool more);
 int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__sim_post_write_imm(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
+			     size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id,
+			     uint32_t imm);
 int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 			uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 

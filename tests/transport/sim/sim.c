@@ -91,6 +91,8 @@ static void fill_limits(struct ripc__transport_limits *l, const struct ripc__sim
 		l->caps |= RIPC__CAP_TARGET_PROGRESS;
 	if (config->written)
 		l->caps |= RIPC__CAP_WRITTEN;
+	if (config->write_imm)
+		l->caps |= RIPC__CAP_WRITE_IMM;
 	l->caps &= ~config->caps_off;
 	l->send_max = l->caps & RIPC__CAP_CONNECTED ? config->send_max : 0;
 	l->datagram_max = l->caps & RIPC__CAP_DATAGRAM ? config->datagram_max : 0;
@@ -279,6 +281,7 @@ const struct ripc__transport_ops ripc__transport_sim = {
 	.ep_close = ripc__sim_ep_close,
 	.post = ripc__sim_post,
 	.post_write = ripc__sim_post_write,
+	.post_write_imm = ripc__sim_post_write_imm,
 	.post_read = ripc__sim_post_read,
 	.post_datagram = ripc__sim_post_datagram,
 	.flush = sim_flush,

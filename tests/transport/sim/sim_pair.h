@@ -36,6 +36,7 @@ struct pair_side {
 		void *token;
 		size_t len;
 		uint8_t data[64]; /* the first bytes */
+		uint32_t imm;
 		uint64_t at_ns;
 	} events[PAIR_EVENTS_MAX];
 	unsigned nevents;
@@ -99,8 +100,10 @@ static inline void pair_progress(struct sim_pair_test *sim_pair_test, struct pai
 			to->len = ev[i].len;
 			to->at_ns = ripc__sim_now(sim_pair_test->net);
 			to->token = ev[i].token;
-			memcpy(to->data, ev[i].data,
-			       ev[i].len < sizeof(to->data) ? ev[i].len : sizeof(to->data));
+			to->imm = ev[i].imm;
+			if (ev[i].kind != RIPC__EV_WRITTEN)
+				memcpy(to->data, ev[i].data,
+				       ev[i].len < sizeof(to->data) ? ev[i].len : sizeof(to->data));
 			if (ev[i].kind == RIPC__EV_REQUEST) {
 				side->request = ev[i].request;
 				if (side->accept)

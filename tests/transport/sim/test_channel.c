@@ -244,6 +244,38 @@ START_TEST(write__visible_before_later_send)
 }
 END_TEST
 
+/* A write with immediate data is a message: in order, behind its bytes, and not twice. */
+START_TEST(write_imm__message_behind_its_bytes)
+{
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		struct ripc__sim_config config = defaults();
+		struct pair_event *ev;
+		struct memory m;
+
+		config.write_imm = true;
+		memory_open(&m, seed, &config, RIPC__ACCESS_REMOTE_WRITE);
+		ck_assert_int_eq(pair_send(&m.sim_pair_test->side[0], "x", 1, false), 0);
+		ck_assert_int_eq(OPS->post_write_imm(m.sim_pair_test->side[0].ep, &m.mr[0],
+						     m.bytes[0] + 100, 1000, m.mr[1].addr + 2000,
+						     m.mr[1].key, 42, 0x12345678),
+				 0);
+		while (!pair_count(&m.sim_pair_test->side[1], RIPC__EV_WRITTEN))
+			pair_run(m.sim_pair_test, 1000);
+		ck_assert_mem_eq(m.bytes[1] + 2000, m.bytes[0] + 100, 1000);
+		pair_run(m.sim_pair_test, RIPC__MS);
+		ev = pair_find(&m.sim_pair_test->side[1], RIPC__EV_WRITTEN);
+		ck_assert_uint_eq(ev->len, 1000);
+		ck_assert_uint_eq(ev->imm, 0x12345678);
+		/* Behind the send before it, and once. */
+		ck_assert(ev > pair_find(&m.sim_pair_test->side[1], RIPC__EV_RECV));
+		ck_assert_uint_eq(pair_count(&m.sim_pair_test->side[1], RIPC__EV_WRITTEN), 1);
+		ck_assert_uint_eq(pair_find(&m.sim_pair_test->side[0], RIPC__EV_WRITE_DONE)->wr_id,
+				  42);
+		pair_close(m.sim_pair_test, 0);
+	}
+}
+END_TEST
+
 START_TEST(write__done_before_arrival)
 {
 	unsigned early = 0;
@@ -515,6 +547,7 @@ int main(void)
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("memory");
 	tcase_add_test(tc, write__visible_before_later_send);
+	tcase_add_test(tc, write_imm__message_behind_its_bytes);
 	tcase_add_test(tc, write__done_before_arrival);
 	tcase_add_test(tc, write__source_reused_too_early);
 	tcase_add_test(tc, write__bad_key_range_or_right);
