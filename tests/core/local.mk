@@ -34,6 +34,7 @@ check_PROGRAMS += tests/core/peer/test_datagram_context
 check_PROGRAMS += tests/core/peer/test_path
 check_PROGRAMS += tests/core/peer/test_peer
 check_PROGRAMS += tests/core/rendezvous/test_dedup
+check_PROGRAMS += tests/core/rendezvous/test_immediate
 check_PROGRAMS += tests/core/message/test_fast_receive
 check_PROGRAMS += tests/core/peer/test_replay
 check_PROGRAMS += tests/core/reliable/test_reliable

@@ -214,6 +214,8 @@ void rig_inject(struct rig *rig, unsigned i, unsigned j, uint8_t *message, size_
 	 * relative to it.
 	 */
 	lane->tx_last.dest = 0;
+	if (lane->memory != &ripc__lane_memory_none)
+		lane->memory->tx_long.request = 0;
 	if (!skew)
 		lane->tx_seq++;
 }

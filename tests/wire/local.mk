@@ -2,3 +2,4 @@
 check_PROGRAMS += tests/wire/test_record
 check_PROGRAMS += tests/wire/test_header
 check_PROGRAMS += tests/wire/test_hello
+check_PROGRAMS += tests/wire/test_immediate

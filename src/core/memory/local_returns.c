@@ -46,6 +46,12 @@ static int return_index_grow(struct ripc__memory *m)
 	return 0;
 }
 
+/* Whether another standing buffer of its lane has the same lower bits. */
+static bool ambiguous(const struct ripc__local_return *r, uint32_t id)
+{
+	return r->flow && ripc__standing_find(r->flow->lane, id & RIPC__IMM_BUFFER_MASK);
+}
+
 int ripc__local_return_index(struct ripc *ctx, struct ripc__local_return *r)
 {
 	struct ripc__memory *m = ctx->memory;
@@ -56,7 +62,7 @@ int ripc__local_return_index(struct ripc *ctx, struct ripc__local_return *r)
 	do {
 		if (!++m->next_return_id)
 			m->next_return_id = 1;
-	} while (m->return_index[slot(m, m->next_return_id)]);
+	} while (m->return_index[slot(m, m->next_return_id)] || ambiguous(r, m->next_return_id));
 	r->id = m->next_return_id;
 	m->return_index[slot(m, r->id)] = r;
 	m->nreturns++;

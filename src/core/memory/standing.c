@@ -72,6 +72,19 @@ struct ripc__local_return *ripc__standing_new(struct ripc__flow *flow, size_t le
 	return r;
 }
 
+struct ripc__local_return *ripc__standing_find(const struct ripc__lane *lane, uint32_t low)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->memory->standing) {
+		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
+
+		if ((r->id & RIPC__IMM_BUFFER_MASK) == low)
+			return r;
+	}
+	return NULL;
+}
+
 struct ripc__desc ripc__standing_desc(const struct ripc__local_return *r)
 {
 	const struct ripc__mr *mr = r->bounce ? &r->bounce->mr : &r->mr;

@@ -21,6 +21,11 @@
 bool ripc__standing_possible(const struct ripc__lane *lane);
 /* A new buffer of len bytes, exposed to the peer. Return: NULL: no memory, or at a bound. */
 struct ripc__local_return *ripc__standing_new(struct ripc__flow *flow, size_t len);
+/*
+ * The buffer of the lane whose id has these lower bits (RIPC__IMM_BUFFER_MASK), which no other one
+ * of the lane has; or NULL.
+ */
+struct ripc__local_return *ripc__standing_find(const struct ripc__lane *lane, uint32_t low);
 /* Its descriptor in STANDING_GRANT. */
 struct ripc__desc ripc__standing_desc(const struct ripc__local_return *r);
 /* Whether the peer has written its first len bytes. */

@@ -12,6 +12,7 @@
 #include "core/memory/remote_returns.h"
 #include "core/message/receive.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/immediate.h"
 #include "core/rendezvous/receive.h"
 #include "core/reliable/reliable.h"
 #include "core/service/service.h"
@@ -268,23 +269,21 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 	ripc__rndv_receive(lane, flow, h, ev, units);
 }
 
-void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev)
+/*
+ * Handles a message that was decoded. len: its bytes in full, for credit. why: NULL, or what is
+ * wrong with it.
+ */
+static inline void receive_message(struct ripc__lane *lane, struct ripc__header *h, size_t len,
+				   const struct ripc__event *ev, const char *why)
 {
-	bool short_header = ev->len && ripc__is_elided(ev->data[0]);
-	uint8_t lens[4];
-	struct ripc__header h;
-	const char *why = NULL;
-
-	if (RIPC__LIKELY(!(short_header ? ripc__elided_decode(&h, ev->data, ev->len, &lane->rx_last,
-							      lane->rx_seq, lens, &why)
-					: ripc__header_decode(&h, ev->data, ev->len, &why)))) {
+	if (RIPC__LIKELY(!why)) {
 		if (lane->state != RIPC__LANE_UP && lane->state != RIPC__LANE_RETIRING)
 			why = "message before the lane is up";
-		else if (h.seq != lane->rx_seq)
+		else if (h->seq != lane->rx_seq)
 			why = "message out of sequence";
-		else if (h.flags & RIPC__F_INSTANCE)
+		else if (h->flags & RIPC__F_INSTANCE)
 			why = "datagram on a lane";
-		else if (h.credits && !lane->uses_credits)
+		else if (h->credits && !lane->uses_credits)
 			why = "credit without need";
 	}
 	if (why) {
@@ -293,36 +292,68 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 		return;
 	}
 	lane->rx_seq++;
-	lane->tx_credits += h.credits;
+	lane->tx_credits += h->credits;
 	/* The peer repeats everything else on the next lane; an answer on this one is lost. */
-	if (lane->state == RIPC__LANE_RETIRING && h.kind != RIPC__SHORT && h.kind != RIPC__GROUP &&
-	    h.kind != RIPC__GOAWAY) {
+	if (lane->state == RIPC__LANE_RETIRING && h->kind != RIPC__SHORT &&
+	    h->kind != RIPC__GROUP && h->kind != RIPC__GOAWAY) {
 		release_buffer(lane, ev);
 		return;
 	}
-	if (h.kind == RIPC__SHORT && h.nitems == 1 && !h.nreturns && !(h.flags & ~RIPC__F_ELIDABLE))
-		lane->rx_last = (struct ripc__header_context){h.dest, h.source};
-	if (h.flags & RIPC__F_ACK)
-		ripc__request_acked(lane, h.acked, 0, false);
-	if (h.kind == RIPC__SHORT || h.kind == RIPC__LONG) {
-		/* Credit counts the full header, also for an elided one, but no piggybacked ACK. */
-		size_t len = ev->len;
-
-		if (short_header)
-			len += RIPC__FAST_HEADER_LEN - RIPC__ELIDED_LEN;
-		if (h.flags & RIPC__F_ACK)
-			len -= RIPC__ACK_WORD;
-		receive_data(lane, &h, ev, ripc__units_of(len));
+	if (h->kind == RIPC__SHORT && h->nitems == 1 && !h->nreturns &&
+	    !(h->flags & ~RIPC__F_ELIDABLE))
+		lane->rx_last = (struct ripc__header_context){h->dest, h->source};
+	if (h->kind == RIPC__LONG && !ripc__immediate_received(lane, h)) {
+		release_buffer(lane, ev);
+		ripc__lane_fail(lane, -ENOMEM, "no memory for a long message");
+		return;
+	}
+	if (h->flags & RIPC__F_ACK)
+		ripc__request_acked(lane, h->acked, 0, false);
+	if (h->kind == RIPC__SHORT || h->kind == RIPC__LONG) {
+		receive_data(lane, h, ev, ripc__units_of(len));
 	} else {
-		ripc__control_receive(lane, &h);
+		ripc__control_receive(lane, h);
 		/* h points into the buffer until here. */
 		if (ev->token)
 			lane->ctx->tp[lane->tp].ops->release(lane->ctx->tp[lane->tp].t, ev->token);
 		if (lane->state == RIPC__LANE_UP)
 			ripc__lane_repost(lane);
 	}
-	if (h.credits && lane->starved && lane->state == RIPC__LANE_UP)
+	if (h->credits && lane->starved && lane->state == RIPC__LANE_UP)
 		ripc__lane_flush(lane);
+}
+
+/* A write that replaces a long message. */
+static void __attribute__((noinline))
+receive_written(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	uint8_t desc[RIPC__DESC_LEN];
+	struct ripc__header h;
+	const char *why = NULL;
+
+	ripc__immediate_get(lane, ev, &h, desc, &why);
+	receive_message(lane, &h, RIPC__IMM_LONG_LEN, ev, why);
+}
+
+void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	uint8_t lens[4];
+	struct ripc__header h;
+	const char *why = NULL;
+	size_t len = ev->len;
+
+	if (ev->kind == RIPC__EV_WRITTEN) {
+		receive_written(lane, ev);
+		return;
+	}
+	/* Credit counts the full header, also for an elided one, but no piggybacked ACK. */
+	if (len && ripc__is_elided(ev->data[0])) {
+		ripc__elided_decode(&h, ev->data, len, &lane->rx_last, lane->rx_seq, lens, &why);
+		len += RIPC__FAST_HEADER_LEN - RIPC__ELIDED_LEN;
+	} else if (!ripc__header_decode(&h, ev->data, len, &why) && h.flags & RIPC__F_ACK) {
+		len -= RIPC__ACK_WORD;
+	}
+	receive_message(lane, &h, len, ev, why);
 }
 
 /* ---- datagrams ---- */

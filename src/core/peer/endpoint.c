@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+/* Bits of a transport's limits that a hello has as well; a lane has those that both ends have. */
+#define SHARED_CAPS (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT | RIPC__CAP_WRITE_IMM)
+
 void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
 		      uint8_t buf[RIPC__HELLO_LEN])
 {
@@ -15,8 +18,7 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 		.send_max = l->send_max,
 		.recv_depth = l->recv_depth,
 		.service_window = ctx->opt.service_window / RIPC__CREDIT_UNIT,
-		.caps = (l->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT)) |
-			RIPC__CAP_STANDING | RIPC__CAP_DATAGRAM_CONTEXT,
+		.caps = (l->caps & SHARED_CAPS) | RIPC__CAP_STANDING | RIPC__CAP_DATAGRAM_CONTEXT,
 	};
 
 	memcpy(h.instance, ctx->instance, 16);
@@ -96,7 +98,7 @@ void ripc__lane_set_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 	const struct ripc__transport_limits *l = &lane->ctx->tp[lane->tp].limits;
 
 	lane->send_max = h->send_max < l->send_max ? h->send_max : l->send_max;
-	lane->caps = (l->caps & h->caps & (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT)) |
+	lane->caps = (l->caps & h->caps & SHARED_CAPS) |
 		     (h->caps & (RIPC__CAP_STANDING | RIPC__CAP_DATAGRAM_CONTEXT));
 	lane->uses_credits = h->recv_depth != 0;
 	lane->tx_credits = h->recv_depth;

@@ -9,6 +9,7 @@
 #define RIPC_CORE_PEER_LANE_MEMORY_H
 
 #include "base/list.h"
+#include "wire/immediate.h"
 
 #include <stdint.h>
 
@@ -27,6 +28,8 @@ struct ripc__lane_memory {
 	uint64_t standing_used_ns;   /* time of the last medium item */
 	uint64_t ref_bytes;          /* bytes that the peer references */
 	uint32_t last_export_id;     /* id of the last export */
+	/* sent and received; with RIPC__CAP_WRITE_IMM only */
+	struct ripc__long_context tx_long, rx_long;
 };
 
 /* That of all lanes without any: empty, and never written. */

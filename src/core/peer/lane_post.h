@@ -37,6 +37,14 @@ static __always_inline uint32_t ripc__lane_credits(const struct ripc__lane *lane
 	return lane->rx_credits_due < max ? lane->rx_credits_due : max;
 }
 
+/* A message with this many credits was posted. */
+static __always_inline void ripc__lane_posted(struct ripc__lane *lane, uint32_t credits)
+{
+	lane->tx_seq++;
+	lane->rx_credits_due -= credits;
+	lane->tx_credits -= lane->uses_credits;
+}
+
 /* Posts a message that has its sequence number and these credits. */
 static __always_inline int ripc__lane_post_stamped(struct ripc__lane *lane, const uint8_t *header,
 						   size_t len, const struct iovec *items,
@@ -46,9 +54,7 @@ static __always_inline int ripc__lane_post_stamped(struct ripc__lane *lane, cons
 
 	if (RIPC__UNLIKELY(rc < 0))
 		return ripc__lane_post_failed(lane, rc);
-	lane->tx_seq++;
-	lane->rx_credits_due -= credits;
-	lane->tx_credits -= lane->uses_credits;
+	ripc__lane_posted(lane, credits);
 	if (RIPC__LIKELY(!rc))
 		return 0;
 	if (rc == 1)
@@ -107,6 +113,26 @@ static __always_inline int ripc__lane_post_item(struct ripc__lane *lane, unsigne
 	if (!rc)
 		lane->tx_last = (struct ripc__header_context){dest, source};
 	return rc;
+}
+
+/*
+ * Posts a write that is a message: word is its immediate data without sequence number and credits.
+ * The lane has RIPC__CAP_WRITE_IMM, and the caller has checked the credit. Return: as the
+ * transport's post_write_imm().
+ */
+static inline int ripc__lane_post_write(struct ripc__lane *lane, const struct ripc__mr *mr,
+					const void *local, size_t len, uint64_t raddr,
+					uint32_t rkey, uint64_t wr_id, uint32_t word)
+{
+	uint32_t credits = ripc__lane_credits(lane, RIPC__IMM_CREDITS_MAX);
+	int rc = lane->ctx->tp[lane->tp].ops->post_write_imm(
+		lane->ep, mr, local, len, raddr, rkey, wr_id,
+		ripc__immediate_stamp(word, lane->tx_seq, credits));
+
+	if (rc)
+		return ripc__lane_post_failed(lane, rc);
+	ripc__lane_posted(lane, credits);
+	return 0;
 }
 
 #endif

@@ -95,8 +95,8 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 {
 	struct ripc__lane *lane = ev->user;
 
-	if (RIPC__LIKELY(ev->kind == RIPC__EV_RECV && lane->state == RIPC__LANE_UP &&
-			 !lane->shake)) {
+	if (RIPC__LIKELY((ev->kind == RIPC__EV_RECV || ev->kind == RIPC__EV_WRITTEN) &&
+			 lane->state == RIPC__LANE_UP && !lane->shake)) {
 		lane_received(lane);
 		ctx->peer_ops->message(lane, ev);
 		return;
@@ -146,6 +146,9 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 			break;
 		}
 		/* Messages that arrive on a retiring lane do not extend its time. */
+		ctx->peer_ops->message(lane, ev);
+		break;
+	case RIPC__EV_WRITTEN:
 		ctx->peer_ops->message(lane, ev);
 		break;
 	case RIPC__EV_WRITE_DONE:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/sender.h"
 #include "core/rendezvous/delayed_ack.h"
+#include "core/rendezvous/immediate.h"
 #include "core/rendezvous/request.h"
 #include "core/memory/buffer.h"
 #include "base/copy.h"
@@ -50,6 +51,17 @@ static void write_failed(struct ripc_request *r, int rc)
 	ripc__request_abort(r);
 }
 
+/* The registration of the memory that the item is written from, and that memory. */
+static const struct ripc__mr *item_mr(const struct ripc__request_item *it)
+{
+	return it->cached_mr ? &it->cached_mr->mr : it->bounce ? &it->bounce->mr : &it->mr;
+}
+
+static const uint8_t *item_source(const struct ripc__request_item *it)
+{
+	return it->bounce ? it->bounce->region->base : it->base;
+}
+
 /*
  * Posts the writes of all items that travel by how. Return: 0: all are posted; -EAGAIN; else the
  * reason.
@@ -62,10 +74,8 @@ static int write_items(struct ripc_request *r, unsigned how)
 		struct ripc__request_item *it = &r->items[r->next];
 
 		while (it->how == how && it->posted < it->len) {
-			const struct ripc__mr *mr = it->cached_mr ? &it->cached_mr->mr
-						    : it->bounce  ? &it->bounce->mr
-								  : &it->mr;
-			const uint8_t *base = it->bounce ? it->bounce->region->base : it->base;
+			const struct ripc__mr *mr = item_mr(it);
+			const uint8_t *base = item_source(it);
 			size_t n = it->len - it->posted;
 			int rc;
 
@@ -104,6 +114,16 @@ static size_t message_len_max(const struct ripc_request *r)
 		if (r->items[i].how == RIPC__HOW_INLINE)
 			len += r->items[i].len;
 	return len;
+}
+
+/* The LONG was posted; len: its bytes for credit. */
+static void message_sent(struct ripc_request *r, size_t len)
+{
+	ripc__delayed_ack_replied(r->lane);
+	ripc__local_returns_advertised(r->lane, r->returns, r->nreturns);
+	ripc__immediate_sent(r);
+	/* Returns units that were reserved and not used. */
+	r->credit->sent_units -= r->units - ripc__units_of(len);
 }
 
 static int send_message(struct ripc_request *r)
@@ -168,15 +188,36 @@ static int send_message(struct ripc_request *r)
 	if (!rc) {
 		size_t len = (size_t)(p - buf) - (delayed_ack ? RIPC__ACK_WORD : 0);
 
-		ripc__delayed_ack_replied(r->lane);
-		ripc__local_returns_advertised(r->lane, r->returns, r->nreturns);
 		for (unsigned i = 0; i < n; i++)
 			len += payload[i].iov_len;
-		/* Returns units that were reserved and not used. */
-		r->credit->sent_units -=
-			r->units - (len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT;
+		message_sent(r, len);
 	}
 	return rc;
+}
+
+/*
+ * Sends the message as one write with immediate data if that is possible. Return: 0: sent; -EAGAIN;
+ * 1: not possible, nothing was posted.
+ */
+static int send_immediate(struct ripc_request *r)
+{
+	struct ripc__request_item *it = &r->items[0];
+	uint32_t word;
+	int rc;
+
+	if (!ripc__lane_can_send(r->lane) || !ripc__immediate_of(r, &word))
+		return 1;
+	item_fill(it);
+	rc = ripc__lane_post_write(r->lane, item_mr(it), item_source(it), it->len, it->raddr,
+				   it->rkey, (uint64_t)(uintptr_t)r, word);
+	if (rc == -EAGAIN || rc == -ENOTCONN || rc == -ENODEV)
+		return -EAGAIN;
+	if (rc)
+		return 1;
+	it->posted = it->len;
+	r->writes++;
+	message_sent(r, RIPC__IMM_LONG_LEN);
+	return 0;
 }
 
 /*
@@ -210,12 +251,17 @@ static int write_and_send(struct ripc_request *r)
 
 	if (r->cancelling)
 		return -EAGAIN;
-	rc = write_items(r, RIPC__HOW_WRITTEN);
-	if (rc && rc != -EAGAIN) {
-		write_failed(r, rc);
-		return r->state == RIPC__REQUEST_DONE ? 0 : -EAGAIN;
+	rc = send_immediate(r);
+	if (rc > 0) {
+		rc = write_items(r, RIPC__HOW_WRITTEN);
+		if (rc && rc != -EAGAIN) {
+			write_failed(r, rc);
+			return r->state == RIPC__REQUEST_DONE ? 0 : -EAGAIN;
+		}
+		if (!rc)
+			rc = fill_and_send(r);
 	}
-	if (rc || fill_and_send(r))
+	if (rc)
 		return -EAGAIN;
 	r->state = RIPC__REQUEST_SENT;
 	r->delivery =
