@@ -92,7 +92,8 @@
 #define RIPC__ELIDED_CREDITS_MAX 255
 /*
  * Bytes of the longest payload that is sent behind an elided header. Beside a longer one the 32
- * bytes cost nothing, and they spare iwarp/soft a slow copy: see segment_len() there.
+ * bytes cost nothing, and they spare iwarp/soft a slow copy: see segment_len() there. Over a lane
+ * with immediate data they may cost a packet, so any payload is.
  */
 #define RIPC__ELIDED_PAYLOAD_MAX 1024
 /* Items and return buffers have less than 1 << RIPC__LEN_BITS bytes. */

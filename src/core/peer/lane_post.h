@@ -96,7 +96,8 @@ static __always_inline int ripc__lane_post_item(struct ripc__lane *lane, unsigne
 	int rc;
 
 	if (RIPC__LIKELY(ripc__header_context_is(&lane->tx_last, dest, source) &&
-			 item->iov_len <= RIPC__ELIDED_PAYLOAD_MAX)) {
+			 (item->iov_len <= RIPC__ELIDED_PAYLOAD_MAX ||
+			  lane->caps & RIPC__CAP_WRITE_IMM))) {
 		credits = ripc__lane_credits(lane, RIPC__ELIDED_CREDITS_MAX);
 		ripc__put_le32(header, ripc__elided_word(flags, lane->tx_seq, credits));
 		ripc__call_put(header + RIPC__ELIDED_LEN, flags, call);

@@ -94,7 +94,9 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 {
 	struct ripc__ep *ep = find(d, wc->qp_num);
 	unsigned n = 0;
-	bool written;
+	uint8_t *data = buf->data + IB_RECV_HEAD;
+	uint32_t len = wc->byte_len;
+	bool imm, written;
 
 	if (!ep || ep->d != d || !ep->qp || ib_ep_closed(ep) || wc->status != IBV_WC_SUCCESS) {
 		recv_repost(d, buf);
@@ -106,15 +108,21 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	ep->alive = true;
 	ripc__ib_ep_received(ep);
 	written = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
-	if (wc->wc_flags & IBV_WC_WITH_IMM && !written) {
-		ripc__ib_uc_control(ep, buf->data, wc->byte_len);
+	imm = wc->wc_flags & IBV_WC_WITH_IMM;
+	if (imm && !written && ib_uc_used(ep)) {
+		ripc__ib_uc_control(ep, data, len);
 		recv_repost(d, buf);
 		return 0;
 	}
-	if (!wc->byte_len && !written) {
+	if (!len && !imm) {
 		recv_repost(d, buf);
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
 		return 0;
+	}
+	if (imm && !written) {
+		data -= sizeof(wc->imm_data);
+		len += (uint32_t)sizeof(wc->imm_data);
+		memcpy(data, &wc->imm_data, sizeof(wc->imm_data));
 	}
 	if (ep->state == IB_EP_ESTABLISHED) {
 		ripc__ib_ep_established(ep);
@@ -125,8 +133,8 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 		.kind = written ? RIPC__EV_WRITTEN : RIPC__EV_RECV,
 		.user = ep->user,
 		.ep = ep,
-		.data = buf->data,
-		.len = wc->byte_len,
+		.data = data,
+		.len = len,
 		.token = buf,
 	};
 	if (written) {
@@ -193,7 +201,7 @@ static bool small(struct ib_device *d, const struct ibv_wc *wc, void *room, size
 		return false;
 	ep->alive = true;
 	ripc__ib_ep_received(ep);
-	memcpy(room, buf->data, wc->byte_len);
+	memcpy(room, buf->data + IB_RECV_HEAD, wc->byte_len);
 	*ev = (struct ripc__event){
 		.kind = RIPC__EV_RECV,
 		.user = ep->user,

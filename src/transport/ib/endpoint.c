@@ -75,6 +75,16 @@ static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_
 	return deliver(ep, &wr);
 }
 
+/*
+ * Whether the first 4 bytes of a message need a packet of their own: they then travel as immediate
+ * data. The empty SEND with which a connection ends must not have any.
+ */
+static bool spills(const struct ripc__ep *ep, size_t len)
+{
+	return ep->packet && len > ep->packet &&
+	       (len - 1) / ep->packet != (len - 1 - 4) / ep->packet;
+}
+
 int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
 		  unsigned n, bool more)
 {
@@ -102,8 +112,6 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const 
 		ripc__verbs_sendq_unalloc(&ep->sendq, 1);
 		return starved(ep);
 	}
-	ripc__post_copy(slot->bounce->data, head, head_len, items, n);
-	sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
 	wr = (struct ibv_send_wr){
 		.wr_id = ripc__verbs_send_id(slot),
 		.sg_list = &sge,
@@ -111,6 +119,14 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const 
 		.opcode = IBV_WR_SEND,
 		.send_flags = slot->signaled ? IBV_SEND_SIGNALED : 0,
 	};
+	if (head_len == sizeof(wr.imm_data) && spills(ep, len)) {
+		wr.opcode = IBV_WR_SEND_WITH_IMM;
+		memcpy(&wr.imm_data, head, head_len);
+		len -= head_len;
+		head_len = 0;
+	}
+	ripc__post_copy(slot->bounce->data, head, head_len, items, n);
+	sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
 	ripc__list_queue(&ep->t->held, &ep->held);
 	if (ripc__verbs_hold(&ep->held_sends, &wr) || !more)
 		ripc__ib_flush_held(ep);

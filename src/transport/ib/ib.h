@@ -35,6 +35,7 @@
 
 #define IB_GRH            40u   /* bytes before the payload of a received datagram */
 #define IB_SEND_MAX       4608u /* longest send on a connection: a payload of 4 KiB and a header */
+#define IB_RECV_HEAD      64u   /* bytes before a receive, for 4 bytes of immediate data */
 #define IB_RECV_SPARE     6u    /* additional receives, for control messages */
 #define IB_RECV_DEPTH     32u   /* sends in flight from a peer to an endpoint */
 #define IB_SEND_DEPTH     64u   /* entries of the send queue of a connection */
@@ -197,6 +198,8 @@ struct ripc__ep {
 	uint64_t destroyed_round; /* t->rounds when qp was destroyed */
 	struct ripc__verbs_sendq sendq;
 	uint32_t max_inline;
+	/* bytes of a packet, if 4 bytes of a message may travel as immediate data; else 0 */
+	uint32_t packet;
 	uint32_t reads, read_depth; /* reads outstanding; most reads outstanding */
 	uint32_t rdmas;             /* reads and writes outstanding */
 	struct ripc__verbs_held held_sends;

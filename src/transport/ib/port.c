@@ -43,9 +43,12 @@ struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *at
 
 /* ---- receives ---- */
 
-/* Takes up to IB_REPOST buffers off the list and builds a chain of receives. */
+/*
+ * Takes up to IB_REPOST buffers off the list and builds a chain of receives of len bytes, from head
+ * bytes behind the start.
+ */
 static unsigned chain(struct ripc__verbs_buf **list, struct ibv_recv_wr *wr, struct ibv_sge *sge,
-		      uint32_t len)
+		      uint32_t head, uint32_t len)
 {
 	unsigned n = 0;
 
@@ -53,7 +56,7 @@ static unsigned chain(struct ripc__verbs_buf **list, struct ibv_recv_wr *wr, str
 		struct ripc__verbs_buf *buf = *list;
 
 		*list = buf->next;
-		sge[n] = (struct ibv_sge){(uintptr_t)buf->data, len, buf->lkey};
+		sge[n] = (struct ibv_sge){(uintptr_t)buf->data + head, len, buf->lkey};
 		wr[n] = (struct ibv_recv_wr){
 			.wr_id = ripc__verbs_recv_id(buf), .sg_list = &sge[n], .num_sge = 1};
 		if (n)
@@ -77,7 +80,7 @@ unsigned ripc__ib_post_bufs(struct ibv_qp *qp, struct ripc__verbs_buf **list, ui
 {
 	struct ibv_recv_wr wr[IB_REPOST], *bad;
 	struct ibv_sge sge[IB_REPOST];
-	unsigned n = chain(list, wr, sge, len);
+	unsigned n = chain(list, wr, sge, 0, len);
 
 	if (!n || !ibv_post_recv(qp, wr, &bad))
 		return n;
@@ -105,7 +108,7 @@ void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq)
 	struct ibv_sge sge[IB_REPOST];
 
 	while (srq->repost && !d->v.gone) {
-		unsigned n = chain(&srq->repost, wr, sge, IB_SEND_MAX);
+		unsigned n = chain(&srq->repost, wr, sge, IB_RECV_HEAD, IB_SEND_MAX);
 
 		if (ibv_post_srq_recv(srq->srq, wr, &bad)) {
 			unchain(&srq->repost, bad);
@@ -446,7 +449,7 @@ static int device_queues(struct ib_device *d)
 {
 	int rc = ripc__verbs_cq_init(&d->cq, &d->v, IB_CQ_ENTRIES);
 
-	ripc__verbs_pool_init(&d->recv, &d->v, IB_SEND_MAX, 64, UINT32_MAX);
+	ripc__verbs_pool_init(&d->recv, &d->v, IB_RECV_HEAD + IB_SEND_MAX, 64, UINT32_MAX);
 	ripc__verbs_pool_init(&d->bounce, &d->v, IB_SEND_MAX, 64, UINT32_MAX);
 	ripc__verbs_pool_init(&d->dgram, &d->v, IB_GRH + 4096, 128, UINT32_MAX);
 	if (!rc)

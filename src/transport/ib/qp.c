@@ -141,6 +141,8 @@ void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q
 	if (ib_uc_used(ep)) {
 		q->uc_qpn = ep->uc->qp->qp_num;
 		q->uc_psn = q->rc_psn ^ 0x555555;
+	} else {
+		q->flags = RIPC__WIREUP_SEND_IMM;
 	}
 }
 

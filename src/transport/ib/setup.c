@@ -99,6 +99,10 @@ static void qp_ready_done(struct ripc__ib_job *job, int result)
 	ep->read_depth = ep->wireup.ours.initiator_depth < ep->wireup.theirs.responder_resources
 				 ? ep->wireup.ours.initiator_depth
 				 : ep->wireup.theirs.responder_resources;
+	if (ep->wireup.theirs.flags & RIPC__WIREUP_SEND_IMM && !ib_uc_used(ep))
+		ep->packet = ripc__ib_mtu_bytes(ep->wireup.ours.mtu < ep->wireup.theirs.mtu
+							? ep->wireup.ours.mtu
+							: ep->wireup.theirs.mtu);
 	wireup_act(ep, ripc__wireup_ready(&ep->wireup, ep->t->now_ns));
 	schedule(ep);
 }

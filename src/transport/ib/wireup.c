@@ -42,7 +42,7 @@ size_t ripc__wireup_encode(const struct ripc__wireup_message *m, uint8_t buf[RIP
 		p[16] = m->params.mtu;
 		p[17] = m->params.responder_resources;
 		p[18] = m->params.initiator_depth;
-		p[19] = 0;
+		p[19] = m->params.flags;
 		p += RIPC__WIREUP_PARAMS;
 	}
 	if (m->privlen)
@@ -59,6 +59,7 @@ static const char *params_decode(struct ripc__wireup_params *q, const uint8_t *p
 	q->mtu = p[16];
 	q->responder_resources = p[17];
 	q->initiator_depth = p[18];
+	q->flags = p[19];
 	if (q->rc_qpn < 2 || (q->rc_qpn | q->rc_psn | q->uc_qpn | q->uc_psn) >> 24)
 		return "a queue pair number of more than 24 bits, or of the fabric itself";
 	if (!q->responder_resources || !q->initiator_depth)

@@ -30,6 +30,11 @@ enum ripc__wireup_kind {
 	RIPC__WIREUP_PROBED = 8,
 };
 
+enum ripc__wireup_flags {
+	/* understands a SEND with immediate data: the first 4 bytes of a message */
+	RIPC__WIREUP_SEND_IMM = 1 << 0,
+};
+
 /* The parameters of one side of a connection. */
 struct ripc__wireup_params {
 	uint32_t rc_qpn, rc_psn;     /* 24 bits; the first packet sequence number of the sender */
@@ -37,6 +42,7 @@ struct ripc__wireup_params {
 	uint8_t mtu;                 /* largest packet, as in an address */
 	uint8_t responder_resources; /* most reads it serves at a time */
 	uint8_t initiator_depth;     /* most reads it has outstanding */
+	uint8_t flags;               /* of enum ripc__wireup_flags; others are ignored */
 };
 
 struct ripc__wireup_message {

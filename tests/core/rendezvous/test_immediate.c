@@ -235,6 +235,31 @@ START_TEST(two_services__each_gets_its_own)
 }
 END_TEST
 
+static void note_longest(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *bytes,
+			 size_t *len)
+{
+	size_t *longest = arg;
+
+	if (*len > *longest)
+		*longest = *len;
+}
+
+/* Four bytes that the transport may send as immediate data, so that the payload fills a packet. */
+START_TEST(short_message__header_elided)
+{
+	size_t longest = 0;
+
+	rig_start(&rig, 2, expensive);
+	OK(rig_short(&rig, 0, 1, 4096, 1, 5000));
+	rig_expect(&rig, 1, 4096, 1);
+	ripc__sim_tamper(rig.net, note_longest, &longest);
+	OK(rig_short(&rig, 0, 1, 4096, 2, 5000));
+	rig_expect(&rig, 1, 4096, 2);
+	ck_assert_uint_eq(longest, 4096 + RIPC__ELIDED_LEN);
+	ripc__sim_tamper(rig.net, NULL, NULL);
+}
+END_TEST
+
 /* ---- the piggybacked ACK ---- */
 
 static void round_trip(void)
@@ -560,6 +585,7 @@ int main(void)
 	tcase_add_test(tc, other_message_between__in_full);
 	tcase_add_loop_test(tc, gap_in_numbers__in_full, 0, 2);
 	tcase_add_test(tc, two_services__each_gets_its_own);
+	tcase_add_test(tc, short_message__header_elided);
 	tcase_add_test(tc, ack__in_the_word);
 	tcase_add_test(tc, ack__other_in_full);
 	tcase_add_loop_test(tc, lane_lost__arrives_once, 0, 2);

@@ -16,6 +16,7 @@ static const struct ripc__wireup_params params = {
 	.mtu = 5,
 	.responder_resources = 16,
 	.initiator_depth = 8,
+	.flags = RIPC__WIREUP_SEND_IMM,
 };
 
 /* ---- messages ---- */
