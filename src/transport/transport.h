@@ -395,7 +395,7 @@ static inline uint8_t *ripc__post_copy(uint8_t *to, const void *head, size_t hea
 		memcpy(to, head, head_len);
 	to += head_len;
 	for (unsigned i = 0; i < n; i++) {
-		ripc__copy(to, items[i].iov_base, items[i].iov_len);
+		ripc__copy_pieces(to, items[i].iov_base, items[i].iov_len);
 		to += items[i].iov_len;
 	}
 	return to;

@@ -90,12 +90,6 @@
 #define RIPC__ELIDED_REPLY       0x64
 #define RIPC__ELIDED_LEN         4
 #define RIPC__ELIDED_CREDITS_MAX 255
-/*
- * Bytes of the longest payload that is sent behind an elided header. Beside a longer one the 32
- * bytes cost nothing, and they spare iwarp/soft a slow copy: see segment_len() there. Over a lane
- * with immediate data they may cost a packet, so any payload is.
- */
-#define RIPC__ELIDED_PAYLOAD_MAX 1024
 /* Items and return buffers have less than 1 << RIPC__LEN_BITS bytes. */
 #define RIPC__LEN_BITS 47
 /* The largest message without payload: a transport's send_max must not be below it. */

@@ -83,7 +83,7 @@ static inline int ripc__lane_post(struct ripc__lane *lane, uint8_t *header, size
 
 /*
  * Posts a SHORT of one item without return buffers; flags: of RIPC__F_ELIDABLE. Its header is
- * elided if it is short and the last one was of the same services. The caller has checked the credit. Return: as
+ * elided if the last one was of the same services. The caller has checked the credit. Return: as
  * ripc__lane_post().
  */
 static __always_inline int ripc__lane_post_item(struct ripc__lane *lane, unsigned flags,
@@ -95,9 +95,7 @@ static __always_inline int ripc__lane_post_item(struct ripc__lane *lane, unsigne
 	uint32_t credits, len;
 	int rc;
 
-	if (RIPC__LIKELY(ripc__header_context_is(&lane->tx_last, dest, source) &&
-			 (item->iov_len <= RIPC__ELIDED_PAYLOAD_MAX ||
-			  lane->caps & RIPC__CAP_WRITE_IMM))) {
+	if (RIPC__LIKELY(ripc__header_context_is(&lane->tx_last, dest, source))) {
 		credits = ripc__lane_credits(lane, RIPC__ELIDED_CREDITS_MAX);
 		ripc__put_le32(header, ripc__elided_word(flags, lane->tx_seq, credits));
 		ripc__call_put(header + RIPC__ELIDED_LEN, flags, call);

@@ -57,7 +57,7 @@ static int item_take_standing(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	else if (buffer->bounce && !ripc__rndv_item_alloc(r, it))
 		rc = -ENOBUFS;
 	else if (buffer->bounce)
-		ripc__copy(it->base, buffer->bounce->region->base, it->len);
+		ripc__copy_pieces(it->base, buffer->bounce->region->base, it->len);
 	if (buffer->bounce && ripc__standing_stays(buffer->flow)) {
 		buffer->arriving = false;
 		r->standing_stays = true;
@@ -72,7 +72,7 @@ static int item_take_standing(struct ripc__rndv *r, struct ripc__rndv_item *it)
 		return 0;
 	}
 	if (!rc)
-		ripc__copy(it->base, region->base, it->len);
+		ripc__copy_pieces(it->base, region->base, it->len);
 	ripc__pool_put(r->ctx, region);
 	return rc;
 }
@@ -97,7 +97,7 @@ static int item_local(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t
 		return -ENOBUFS;
 	}
 	if (bytes)
-		ripc__copy(it->base, bytes, it->len);
+		ripc__copy_pieces(it->base, bytes, it->len);
 	return 0;
 }
 

@@ -33,7 +33,7 @@ static void item_copy(struct ripc_request *r, struct ripc__request_item *it)
 	it->copy = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
 	if (!it->copy)
 		return;
-	ripc__copy(it->copy->base, it->base, it->len);
+	ripc__copy_pieces(it->copy->base, it->base, it->len);
 	it->base = it->copy->base;
 }
 

@@ -29,7 +29,7 @@ static void item_fill(struct ripc__request_item *it)
 {
 	if (!it->bounce || it->filled)
 		return;
-	ripc__copy(it->bounce->region->base, it->base, it->len);
+	ripc__copy_pieces(it->bounce->region->base, it->base, it->len);
 	it->filled = true;
 }
 
