@@ -61,9 +61,10 @@ void ripc__message_release(struct ripc__message *m);
 
 /*
  * Small messages hold nothing but their struct. The application frees them without the lock, unless
- * they are requests without an answer: its thread marks the struct as freed, and the receipt of a later small message takes it back. Each
- * receipt looks at the two oldest ones; the first one that is still in use becomes the newest. So
- * there are about twice as many as are in use, and their number shrinks after a burst.
+ * they are requests without an answer: its thread marks the struct as freed, and the receipt of a
+ * later small message takes it back. Each receipt looks at the two oldest ones; the first one that
+ * is still in use becomes the newest. So there are about twice as many as are in use, and their
+ * number shrinks after a burst.
  */
 static inline void ripc__small_add(struct ripc *ctx, struct ripc__message *m)
 {

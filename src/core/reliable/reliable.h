@@ -62,9 +62,9 @@ struct ripc__reliable_owner {
 int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more);
 /*
  * Builds a message of one item and posts it over the lane of d's peer, which is up; flags, call: as
- * ripc__reliable_new(). It goes out before its copy is made, and owner is not read, which saves time.
- * The caller has done what owner->before_post() does. Return: NULL:
- * nothing was done; ripc__reliable_new() and ripc__reliable_post() send it or find the cause.
+ * ripc__reliable_new(). It goes out before its copy is made, and owner is not read, which saves
+ * time. The caller has done what owner->before_post() does. Return: NULL: nothing was done;
+ * ripc__reliable_new() and ripc__reliable_post() send it or find the cause.
  */
 struct ripc__reliable_msg *ripc__reliable_send_item(struct ripc__dest *d,
 						    struct ripc__reliable_owner *owner,

@@ -13,7 +13,7 @@
 
 enum ripc__call_kind {
 	RIPC__CALL_NONE,
-	RIPC__CALL_REQUEST,  /* the application owes an answer */
+	RIPC__CALL_REQUEST,  /* without an answer */
 	RIPC__CALL_ANSWERED, /* a request that it has answered */
 	RIPC__CALL_REPLY
 };

@@ -40,7 +40,7 @@ static void teardown(void)
 	keys_teardown();
 }
 
-/* The confirmation of the connecting process is wrong: its lane ends at once, and it tries again. */
+/* The confirmation of the connecting process is wrong: its lane ends, and it connects again. */
 START_TEST(confirm__wrong)
 {
 	tampered_len = RIPC__CONFIRM_LEN;
