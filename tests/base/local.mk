@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
+check_PROGRAMS += tests/base/test_copy
 check_PROGRAMS += tests/base/test_log
 check_PROGRAMS += tests/base/test_options
 check_PROGRAMS += tests/base/test_host

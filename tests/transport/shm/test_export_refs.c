@@ -6,6 +6,7 @@
 #include "virtual_time.h"
 
 #include "core/memory/mapped.h"
+#include "core/peer/lane.h"
 #include "core/rendezvous/sender.h"
 #include "lock_gate.h"
 
@@ -53,6 +54,36 @@ static bool check_mapped(const uint8_t *p)
 {
 	return ripc__memory_find(ctx[0], p, 1)->exported;
 }
+
+/* A message may name only memory that its sender has exported on this lane. */
+START_TEST(ref__only_to_exports)
+{
+	struct ripc__import_ref *ref;
+	struct ripc__lane *lane;
+	struct ripc__region *r;
+	uint8_t *base;
+
+	exported();
+	lane = ripc__list_entry(ctx[1]->lanes.next, struct ripc__lane, link);
+	while (!lane->memory || ripc__list_empty(&lane->memory->imports))
+		lane = ripc__list_entry(lane->link.next, struct ripc__lane, link);
+	r = ripc__list_entry(lane->memory->imports.next, struct ripc__region, lane_link);
+	ck_assert_int_eq(ripc__import_ref_new(lane, r->export_id + 1, 0, 1, 99, 0, &ref, &base),
+			 -EPROTO);
+	ck_assert_int_eq(
+		ripc__import_ref_new(lane, r->export_id, r->cap + 1, 0, 99, 0, &ref, &base),
+		-EPROTO);
+	ck_assert_int_eq(ripc__import_ref_new(lane, r->export_id, 1, r->cap, 99, 0, &ref, &base),
+			 -EPROTO);
+	ck_assert_int_eq(
+		ripc__import_ref_new(lane, r->export_id, UINT64_MAX, 2, 99, 0, &ref, &base),
+		-EPROTO);
+	ck_assert_int_eq(
+		ripc__import_ref_new(lane, r->export_id, 1, r->cap - 1, 99, 0, &ref, &base), 0);
+	ck_assert_ptr_eq(base, r->base + 1);
+	ripc__import_ref_release(ref);
+}
+END_TEST
 
 /* A receiver that frees each message in time has kept none, however many are queued. */
 START_TEST(ref__starts_after_earlier_refs)
@@ -216,6 +247,7 @@ int main(void)
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, setup, world_close);
+	tcase_add_test(tc, ref__only_to_exports);
 	tcase_add_test(tc, ref__starts_after_earlier_refs);
 	tcase_add_test(tc, ref__starts_after_copies);
 	tcase_add_test(tc, ref__kept_ends_under_traffic);

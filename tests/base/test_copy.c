@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Copies of payload at all distances of target and source. */
+#include "base/copy.h"
+#include "harness.h"
+
+#include <stdlib.h>
+
+#define ROOM 20480
+
+static const size_t lens[] = {0, 1, 31, 2047, 2048, 2049, 4095, 4096, 4097, 6144, 8191, 12000};
+
+static void check(void (*copy)(void *to, const void *from, size_t len))
+{
+	uint8_t *from = aligned_alloc(4096, ROOM), *to = aligned_alloc(4096, ROOM);
+
+	ck_assert(from && to);
+	for (size_t i = 0; i < ROOM; i++)
+		from[i] = (uint8_t)(i * 7 + i / 256);
+	for (size_t l = 0; l < sizeof(lens) / sizeof(lens[0]); l++) {
+		for (size_t distance = 1; distance < 70; distance++) {
+			memset(to, 0xee, ROOM);
+			copy(to + distance, from, lens[l]);
+			ck_assert_uint_eq(to[distance - 1], 0xee);
+			ck_assert_mem_eq(to + distance, from, lens[l]);
+			ck_assert_uint_eq(to[distance + lens[l]], 0xee);
+		}
+	}
+	free(from);
+	free(to);
+}
+
+START_TEST(copy__whole_and_nothing_else)
+{
+	check(ripc__copy);
+	check(ripc__copy_pieces);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("base/copy");
+	TCase *tc = tcase_create("copy");
+
+	tcase_add_test(tc, copy__whole_and_nothing_else);
+	suite_add_tcase(suite, tc);
+	return test_main("base/copy", suite);
+}
