@@ -203,7 +203,7 @@ faulty 1 "must be HOST:PORT" \
 # JSON, whose faults have lines, too.
 cat >"$work/json.json" <<'EOF'
 { "nodes": {
-    "count-1": { "type": "signal", "signal": "counter", "rate": 1e3, "limit": 20,
+    "count-1": { "type": "signal", "signal": "counter", "rate": 1e2, "limit": 20,
                  "offset": 2147483648, "values": 2 },
     "out": { "type": "stdio", "format": "csv" } },
   "paths": [ { "in": ["count-1"], "out": "out", "enabled": true,
