@@ -131,7 +131,7 @@ static void lookup_node(struct ripc__zk *z, uint64_t service, uint64_t nonce)
 	if (!w) {
 		if (z->watched.count >= WATCHED_MAX)
 			watched_remove(
-				z, ripc__list_first_entry(&z->lru, struct ripc__zk_watched, link));
+				z, ripc__list_entry(z->lru.next, struct ripc__zk_watched, link));
 		w = calloc(1, sizeof(*w));
 		if (!w)
 			return;
@@ -461,9 +461,9 @@ static void zk_close(struct ripc__backend *b)
 	ripc__ensemble_close(z->e);
 	while (!ripc__list_empty(&z->held_list))
 		ripc__zk_held_remove(
-			z, ripc__list_first_entry(&z->held_list, struct ripc__zk_held, link));
+			z, ripc__list_entry(z->held_list.next, struct ripc__zk_held, link));
 	while (!ripc__list_empty(&z->lru))
-		watched_remove(z, ripc__list_first_entry(&z->lru, struct ripc__zk_watched, link));
+		watched_remove(z, ripc__list_entry(z->lru.next, struct ripc__zk_watched, link));
 	while ((w = ripc__list_first_entry(&z->msgs, struct ripc__zk_msg, link))) {
 		ripc__list_del(&w->link);
 		free(w);

@@ -718,12 +718,14 @@ START_TEST(elided_datagram__bytes)
 	static const uint8_t want[] = {0x65, 1, 2, 3, 4, 5, 6, 7, 0x24, 0x23, 0x22, 0x21, 'x', 'y'};
 	static const struct ripc__header_context context = {11, 22};
 	static const uint8_t instance[16] = {9};
-	uint8_t buf[sizeof(want)] = {0}, lens[4];
+	uint8_t buf[sizeof(want)] = {0}, lens[4], *payload;
 	uint64_t word = ripc__datagram_word(UINT64_C(0x07060504030201));
 	struct ripc__header h;
 	const char *why;
 
-	memcpy(ripc__elided_datagram_put(buf, word, UINT64_C(0x1234567821222324)), "xy", 2);
+	payload = ripc__elided_datagram_put(buf, word, UINT64_C(0x1234567821222324));
+	payload[0] = 'x';
+	payload[1] = 'y';
 	ck_assert_mem_eq(buf, want, sizeof(want));
 	ck_assert_int_eq(ripc__header_decode(&h, buf, sizeof(buf), &why), -EPROTO);
 	ripc__elided_datagram_decode(&h, buf, sizeof(buf), &context, UINT64_C(0x1234567800000001),

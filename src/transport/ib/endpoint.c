@@ -162,15 +162,16 @@ int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
 	return deliver(ep, &wr);
 }
 
-/* Posts a read or write. wr: its opcode, immediate data, and where it reads or writes. */
+/* Posts a read or write. op: its opcode, immediate data, and where it reads or writes. */
 static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
-		     uint64_t wr_id, struct ibv_send_wr *wr)
+		     uint64_t wr_id, const struct ibv_send_wr *op)
 {
 	struct ripc__verbs_slot *slot;
 	struct ibv_sge sge = {.addr = (uintptr_t)local, .length = (uint32_t)len};
-	bool write = wr->opcode != IBV_WR_RDMA_READ;
+	struct ibv_send_wr wr = *op;
+	bool write = wr.opcode != IBV_WR_RDMA_READ;
 	bool uc = write && ib_uc_used(ep);
-	bool hold = wr->opcode == IBV_WR_RDMA_WRITE && !uc && len <= RIPC__VERBS_HELD_WRITE_MAX;
+	bool hold = wr.opcode == IBV_WR_RDMA_WRITE && !uc && len <= RIPC__VERBS_HELD_WRITE_MAX;
 	int rc;
 
 	if (!ib_ep_can_post(ep))
@@ -194,23 +195,23 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
 	if (uc) {
-		rc = ripc__ib_uc_write(ep, &sge, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey, wr_id);
+		rc = ripc__ib_uc_write(ep, &sge, wr.wr.rdma.remote_addr, wr.wr.rdma.rkey, wr_id);
 		ep->rdmas += !rc;
 		return rc;
 	}
 	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
 	slot->kind = write ? IB_SLOT_WRITE : IB_SLOT_READ;
 	slot->wr_id = wr_id;
-	wr->wr_id = ripc__verbs_send_id(slot);
-	wr->sg_list = &sge;
-	wr->num_sge = len ? 1 : 0;
-	wr->send_flags = IBV_SEND_SIGNALED;
+	wr.wr_id = ripc__verbs_send_id(slot);
+	wr.sg_list = &sge;
+	wr.num_sge = len ? 1 : 0;
+	wr.send_flags = IBV_SEND_SIGNALED;
 	ep->rdmas++;
 	ep->reads += !write;
 	if (!hold)
-		return deliver(ep, wr);
+		return deliver(ep, &wr);
 	ripc__list_queue(&ep->t->held, &ep->held);
-	if (ripc__verbs_hold(&ep->held_sends, wr))
+	if (ripc__verbs_hold(&ep->held_sends, &wr))
 		ripc__ib_flush_held(ep);
 	return ib_ep_can_post(ep) ? 0 : -ENOTCONN;
 }
