@@ -117,7 +117,7 @@ static int wait_done(struct ripc_request *r, int timeout_ms)
 		return 0;
 	if (timeout_ms) {
 		ripc__poll_request(r->ctx, r, timeout_ms);
-		/* The deadline follows the poll, because most requests end in it and need no clock. */
+		/* The deadline follows the poll: most requests end in it and need no clock. */
 		return r->state == RIPC__REQUEST_DONE
 			       ? 0
 			       : wait_done_until(r, ripc__deadline(r->ctx, timeout_ms));
