@@ -217,13 +217,12 @@ void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t st
 
 void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why)
 {
-	struct ripc__call_loop loop;
 	struct ripc__call *call;
+	uint32_t slot = 0;
 
 	if (!p->calls)
 		return;
-	ripc__call_loop_begin(ctx, &loop);
-	while ((call = ripc__call_loop_next(ctx, &loop))) {
+	while ((call = ripc__call_next(ctx, &slot))) {
 		/* core/reliable and core/rendezvous report those that they have. */
 		if (call->peer == p && !call->listed && !call->rndv)
 			call_unknown(call, why);
@@ -320,10 +319,9 @@ void ripc__calls_check(struct ripc *ctx)
 
 void ripc__calls_timers(struct ripc *ctx)
 {
-	struct ripc__call_loop loop;
-	struct ripc__call *call;
-	struct ripc__list *n;
 	uint64_t next = RIPC__NEVER;
+	struct ripc__call *call;
+	uint32_t slot = 0;
 
 	ripc__calls_free_ended(ctx);
 	if (ctx->now_ns < ctx->calls_next_ns) {
@@ -331,18 +329,15 @@ void ripc__calls_timers(struct ripc *ctx)
 		return;
 	}
 	ctx->calls_next_ns = RIPC__NEVER;
-	ripc__call_loop_begin(ctx, &loop);
-	while ((call = ripc__call_loop_next(ctx, &loop))) {
+	while ((call = ripc__call_next(ctx, &slot))) {
 		ripc__call_end_withdrawn(call, false);
 		if (call->deadline_ns <= ctx->now_ns)
 			call_expired(call);
 	}
-	/* Those that ended are not in the list, those that are cancelled have a new deadline. */
-	ripc__list_for_each (n, &ctx->calls) {
-		call = ripc__list_entry(n, struct ripc__call, link);
+	/* Those that are cancelled have a new deadline. */
+	for (slot = 0; (call = ripc__call_next(ctx, &slot));)
 		if (call->deadline_ns < next)
 			next = call->deadline_ns;
-	}
 	if (next < ctx->calls_next_ns)
 		ctx->calls_next_ns = next;
 	ripc__timer_at(ctx, ctx->calls_next_ns);
@@ -350,11 +345,10 @@ void ripc__calls_timers(struct ripc *ctx)
 
 void ripc__calls_service_ended(struct ripc_service *s)
 {
-	struct ripc__call_loop loop;
 	struct ripc__call *call;
+	uint32_t slot = 0;
 
-	ripc__call_loop_begin(s->ctx, &loop);
-	while ((call = ripc__call_loop_next(s->ctx, &loop))) {
+	while ((call = ripc__call_next(s->ctx, &slot))) {
 		if (call->handle->service != s || call->state == RIPC__CALL_IS_WITHDRAWING)
 			continue;
 		/*
@@ -372,59 +366,36 @@ void ripc__calls_service_ended(struct ripc_service *s)
 
 void ripc__calls_close(struct ripc *ctx)
 {
-	struct ripc__list *n;
+	struct ripc__call *call;
+	uint32_t slot = 0;
 
-	ripc__list_for_each (n, &ctx->calls) {
-		struct ripc__call *call = ripc__list_entry(n, struct ripc__call, link);
-
+	while ((call = ripc__call_next(ctx, &slot)))
 		if (call->peer && call->peer->lane)
 			ripc__lane_notify(call->peer->lane, RIPC__CALL_CANCEL, 0, 0, call->id, 0);
-	}
 }
 
 void ripc__calls_end_all(struct ripc *ctx)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__call *call;
+	uint32_t slot = 0;
 
-	while ((n = ripc__list_first(&ctx->calls))) {
-		struct ripc__call *call = ripc__list_entry(n, struct ripc__call, link);
-
+	while ((call = ripc__call_next(ctx, &slot))) {
 		ripc__call_end(call, -ESHUTDOWN, NULL);
 		ripc__call_end_withdrawn(call, true);
 	}
-	ripc__list_for_each_safe (n, tmp, &ctx->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
-
-		if (r->call)
-			ripc__call_free(r->call);
-	}
+	for (slot = 0; slot < ctx->call_slots; slot++)
+		if (ctx->call_table[slot]->state == RIPC__CALL_IS_DONE)
+			ripc__call_free(ctx->call_table[slot]);
 	ripc__calls_free_ended(ctx);
 }
 
 void ripc__calls_free(struct ripc *ctx)
 {
 	free(ctx->replies);
-	while (ctx->call_cache) {
-		struct ripc__call *call = ctx->call_cache;
-
-		ctx->call_cache = (struct ripc__call *)(void *)call->handle;
-		free(call);
-	}
 	free(ctx->call_table);
-	free(ctx->call_free_slots);
 }
 
 /* ---- start ---- */
-
-static struct ripc__call *call_alloc(struct ripc *ctx)
-{
-	struct ripc__call *call = ctx->call_cache;
-
-	if (!call)
-		return malloc(sizeof(*call));
-	ctx->call_cache = (struct ripc__call *)(void *)call->handle;
-	return call;
-}
 
 /* Whether a request fits a short message. */
 static bool is_short(struct ripc *ctx, uint64_t dest, uint64_t bytes)
@@ -461,21 +432,12 @@ static void keep_long_request(struct ripc__call *call, const struct iovec *items
 	}
 }
 
-/* The handle of a call. It has no items. */
-static void handle_init(struct ripc_request *r, struct ripc_service *s, struct ripc__call *call)
-{
-	memset(r, 0, offsetof(struct ripc_request, returns));
-	r->ctx = s->ctx;
-	r->service = s;
-	r->dest_id = call->dest;
-	r->source = s->id;
-	r->call = call;
-	ripc__waitq_init(&r->waitq);
-	ripc__completion_init(&r->completion, RIPC_COMPLETION_REQUEST);
-	ripc__list_init(&r->peer_link);
-	ripc__list_init(&r->link);
-	ripc__list_init(&r->ctx_link);
-}
+const struct ripc__reliable_owner ripc__call_owner = {
+	.end = short_ended,
+	.before_post = before_post,
+	.requeued = short_requeued,
+	.waits = true,
+};
 
 /*
  * Sends a short request of one item, if it can go at once. The call is set up afterwards, while the
@@ -492,45 +454,44 @@ static struct ripc__reliable_msg *send_now(struct ripc_service *s, struct ripc__
 	return ripc__reliable_send_item(d, &call->owner, RIPC__F_CALL, s->id, words, item, false);
 }
 
+static int no_memory(uint64_t dest)
+{
+	return ripc__fail(-ENOMEM, "no memory for a call to service %llu",
+			  (unsigned long long)dest);
+}
+
 int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 		     unsigned nitems, uint64_t bytes, const struct ripc_call_options *o,
 		     int timeout_ms, struct ripc_request **out)
 {
 	struct ripc *ctx = s->ctx;
-	struct ripc__call *call = call_alloc(ctx);
-	struct ripc_request *r = call ? ripc__request_get(ctx, 1) : NULL;
+	struct ripc__call *call = ripc__call_alloc(s);
 	struct ripc__call_words words = {
-		.id = r ? ripc__call_id_get(ctx) : 0,
+		.id = call ? call->id : 0,
 		.word = timeout_ms < 0 ? UINT32_MAX : (uint32_t)timeout_ms,
 	};
 	bool is_long = (o && o->nreply_buffers) || !is_short(ctx, dest, bytes);
-	struct ripc__reliable_msg *m = NULL;
+	struct ripc_request *r;
 
-	if (!words.id)
-		goto fail;
+	if (!call)
+		return no_memory(dest);
 	/* The timers end a call without time. */
 	if (RIPC__LIKELY(!is_long && nitems == 1 && timeout_ms))
-		m = send_now(s, call, dest, &words, items);
-	*call = (struct ripc__call){
-		.owner = {.end = short_ended,
-			  .before_post = before_post,
-			  .requeued = short_requeued,
-			  .waits = true},
-		.id = words.id,
-		.ctx = ctx,
-		.handle = r,
-		.dest = dest,
-		.deadline_ns = timeout_ms < 0 ? RIPC__NEVER : ripc__deadline_far(ctx, timeout_ms),
-		.state = m ? RIPC__CALL_IS_SENT : RIPC__CALL_IS_WAITING,
-		.idempotent = o && o->flags & RIPC_IDEMPOTENT,
-		.listed = m,
-		.m = m,
-		.left_ms = (uint32_t)words.word,
-	};
-	if (m)
-		ripc__call_set_peer(call, m->dest->peer);
-	ripc__call_add(ctx, call);
-	handle_init(r, s, call);
+		call->m = send_now(s, call, dest, &words, items);
+	call->dest = dest;
+	call->deadline_ns = timeout_ms < 0 ? RIPC__NEVER : ripc__deadline_far(ctx, timeout_ms);
+	call->state = call->m ? RIPC__CALL_IS_SENT : RIPC__CALL_IS_WAITING;
+	call->idempotent = o && o->flags & RIPC_IDEMPOTENT;
+	call->listed = call->m;
+	call->left_ms = (uint32_t)words.word;
+	if (call->m)
+		ripc__call_set_peer(call, call->m->dest->peer);
+	r = call->handle;
+	r->service = s;
+	r->dest_id = dest;
+	r->source = s->id;
+	r->state = RIPC__REQUEST_PENDING;
+	__atomic_store_n(&r->ctx, ctx, __ATOMIC_RELAXED);
 	ripc__calls_free_ended(ctx);
 	if (!is_long && !call->m) {
 		call->m = ripc__reliable_new(ctx, RIPC__F_CALL, dest, s->id, &words, items, nitems);
@@ -540,10 +501,9 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		keep_long_request(call, items, nitems, bytes, o);
 	}
 	if (!call->m && !call->long_req) {
-		ripc__call_remove(ctx, call);
-		goto fail;
+		ripc__call_release(call);
+		return no_memory(dest);
 	}
-	ripc__list_add(&ctx->requests, &r->ctx_link);
 	s->nrequests++;
 	ctx->stats.calls++;
 	if (call->deadline_ns < ctx->calls_next_ns) {
@@ -555,10 +515,4 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		send_request(call);
 	call->left_ms = 0;
 	return 0;
-fail:
-	if (r)
-		ripc__request_put(ctx, r, 1);
-	free(call);
-	return ripc__fail(-ENOMEM, "no memory for a call to service %llu",
-			  (unsigned long long)dest);
 }

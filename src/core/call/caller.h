@@ -18,29 +18,35 @@ enum ripc__call_step {
 	RIPC__CALL_IS_CANCELLING,
 	/* It has a result without an answer. Its peer may still write the reply buffers. */
 	RIPC__CALL_IS_WITHDRAWING,
-	RIPC__CALL_IS_DONE
+	RIPC__CALL_IS_DONE,
+	RIPC__CALL_IS_FREE
 };
 
+/*
+ * It keeps its memory, its handle and its slot until the context ends. When it is free, the members
+ * marked so have these values, and others are undefined.
+ */
 struct ripc__call {
-	struct ripc__reliable_owner owner; /* of the short request */
-	struct ripc__list link;            /* in ctx->calls until it is done */
-	uint64_t id;
+	struct ripc__reliable_owner owner; /* of the short request; free: the same */
 	struct ripc *ctx;
-	struct ripc_request *handle; /* handle of the application */
+	struct ripc_request *handle; /* handle of the application; free: of no context */
+	struct ripc__call *next_free;
+	uint64_t id; /* free: that of the call before; 0: there was none */
 	uint64_t dest;
 	uint64_t deadline_ns;
 	enum ripc__call_step state;
-	bool aborted;                 /* CANCELLING: by the application, not by its deadline */
-	bool idempotent;              /* it may be executed more than once */
-	bool repeated;                /* a lost holder may have executed it */
-	bool listed;                  /* m is in a list of core/reliable */
-	struct ripc__peer *peer;      /* has the request, or may have it; counted in peer->calls */
-	struct ripc__reliable_msg *m; /* short request, or NULL */
-	struct ripc_request *rndv;    /* long request under way, or NULL */
-	struct ripc__message *reply;
+	bool aborted;    /* CANCELLING: by the application, not by its deadline; free: false */
+	bool idempotent; /* it may be executed more than once */
+	bool repeated;   /* a lost holder may have executed it; free: false */
+	bool listed;     /* m is in a list of core/reliable */
+	/* has the request, or may have it; counted in peer->calls; free: NULL */
+	struct ripc__peer *peer;
+	struct ripc__reliable_msg *m; /* short request, or NULL; free: NULL */
+	struct ripc_request *rndv;    /* long request under way, or NULL; free: NULL */
+	struct ripc__message *reply;  /* free: NULL */
 	int reply_status;
 	uint32_t left_ms; /* until the first try to send ends: time left; then 0 */
-	struct ripc__long_request *long_req; /* NULL: m is the request */
+	struct ripc__long_request *long_req; /* NULL: m is the request; free: NULL */
 };
 
 /* The arguments of a long request, which may be sent again. */
@@ -56,41 +62,44 @@ struct ripc__long_request {
 
 /* ---- table.c ---- */
 
-/* An id for a call; 0: out of memory. ripc__call_add() or ripc__call_id_put() follows. */
-uint64_t ripc__call_id_get(struct ripc *ctx);
-void ripc__call_id_put(struct ripc *ctx, uint64_t id);
-/* Makes it one of the context's. It has its id. */
-void ripc__call_add(struct ripc *ctx, struct ripc__call *call);
-/* Its id ends, too. */
-void ripc__call_remove(struct ripc *ctx, struct ripc__call *call);
-
 /*
- * An id has the index of a slot in its low bits, and above it a number that starts at
+ * An id has the index of the call's slot in its low bits, and above it a number that starts at
  * ripc__seq_begin() and grows with each call. So no id is used twice.
  */
 #define RIPC__CALL_SLOT_BITS 20
+#define RIPC__CALL_SLOT_MASK ((1u << RIPC__CALL_SLOT_BITS) - 1)
+
+/* The owner of all short requests (caller.c). */
+extern const struct ripc__reliable_owner ripc__call_owner;
+
+/* A free call with a new id, for a service; NULL: out of memory. Its state is undefined. */
+struct ripc__call *ripc__call_alloc(struct ripc_service *s);
+/* The call is free from now on, and its members have the values that say so. */
+void ripc__call_release(struct ripc__call *call);
 
 /* A call that has no result yet; NULL: there is none with this id. */
 static inline struct ripc__call *ripc__call_find(struct ripc *ctx, uint64_t id)
 {
-	uint64_t slot = id & ((1u << RIPC__CALL_SLOT_BITS) - 1);
+	uint64_t slot = id & RIPC__CALL_SLOT_MASK;
 	struct ripc__call *call = slot < ctx->call_slots ? ctx->call_table[slot] : NULL;
 
 	return call && call->id == id && call->state < RIPC__CALL_IS_WITHDRAWING ? call : NULL;
 }
 
 /*
- * A loop over ctx->calls. The end of a call may end any other one, for example when its lane is
- * closed; the loop goes on behind it.
+ * The next call that is not done, from a slot on; NULL: there is none. Between two steps of a loop
+ * any call may end, for example when its lane is closed.
  */
-struct ripc__call_loop {
-	struct ripc__list *next;
-	struct ripc__call_loop *outer;
-};
+static inline struct ripc__call *ripc__call_next(struct ripc *ctx, uint32_t *slot)
+{
+	while (*slot < ctx->call_slots) {
+		struct ripc__call *call = ctx->call_table[(*slot)++];
 
-void ripc__call_loop_begin(struct ripc *ctx, struct ripc__call_loop *loop);
-/* The next call; NULL: the loop is over. */
-struct ripc__call *ripc__call_loop_next(struct ripc *ctx, struct ripc__call_loop *loop);
+		if (call->state < RIPC__CALL_IS_DONE)
+			return call;
+	}
+	return NULL;
+}
 
 /* ---- result.c ---- */
 

@@ -75,7 +75,6 @@ static void call_finish(struct ripc__call *call, int status, const char *why)
 	struct ripc_service *s = r->service;
 
 	call->state = RIPC__CALL_IS_DONE;
-	ripc__call_remove(ctx, call);
 	ripc__call_set_peer(call, NULL);
 	drop_short(call);
 	if (call->rndv)
@@ -214,22 +213,19 @@ void ripc__call_end_withdrawn(struct ripc__call *call, bool force)
 		call_finish(call, call->long_req->status, call->long_req->why);
 }
 
-void ripc__call_free(struct ripc__call *call)
-{
-	if (call->reply)
-		ripc__message_release(call->reply);
-	if (call->long_req)
-		free(call->long_req->why);
-	free(call->long_req);
-	call->handle->call = NULL;
-	call->handle = (struct ripc_request *)(void *)call->ctx->call_cache;
-	call->ctx->call_cache = call;
-}
-
 struct ripc__message *ripc__call_take_reply(struct ripc__call *call)
 {
 	struct ripc__message *m = call->reply;
 
 	call->reply = NULL;
 	return m;
+}
+
+void ripc__call_free(struct ripc__call *call)
+{
+	struct ripc__message *m = ripc__call_take_reply(call);
+
+	if (m)
+		ripc__message_release(m);
+	ripc__call_release(call);
 }

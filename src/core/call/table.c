@@ -3,81 +3,68 @@
 
 #include <stdlib.h>
 
-/* Makes the table larger. Return: 0 or -ENOMEM. */
-static int table_grow(struct ripc *ctx)
+/* A new call in the next slot. Return: NULL: out of memory, or there are too many. */
+static struct ripc__call *call_new(struct ripc *ctx)
 {
-	uint32_t n = ctx->call_slots ? 2 * ctx->call_slots : 64;
+	uint32_t slots = ctx->call_slots;
+	struct ripc_request *handle;
 	struct ripc__call **table;
-	uint32_t *free_slots;
+	struct ripc__call *call;
 
-	if (n > 1u << RIPC__CALL_SLOT_BITS)
-		return -ENOMEM;
-	table = realloc(ctx->call_table, n * sizeof(struct ripc__call *));
-	if (!table)
-		return -ENOMEM;
-	ctx->call_table = table;
-	free_slots = realloc(ctx->call_free_slots, n * sizeof(*free_slots));
-	if (!free_slots)
-		return -ENOMEM;
-	ctx->call_free_slots = free_slots;
-	for (uint32_t i = ctx->call_slots; i < n; i++) {
-		table[i] = NULL;
-		free_slots[ctx->call_nfree++] = n - 1 - (i - ctx->call_slots);
-	}
-	ctx->call_slots = n;
-	return 0;
-}
-
-static uint32_t slot_of(uint64_t id)
-{
-	return (uint32_t)id & ((1u << RIPC__CALL_SLOT_BITS) - 1);
-}
-
-uint64_t ripc__call_id_get(struct ripc *ctx)
-{
-	if (!ctx->call_nfree && table_grow(ctx))
-		return 0;
-	if (!ctx->call_next)
-		ctx->call_next = ripc__seq_begin(ctx);
-	return ctx->call_next++ << RIPC__CALL_SLOT_BITS | ctx->call_free_slots[--ctx->call_nfree];
-}
-
-void ripc__call_id_put(struct ripc *ctx, uint64_t id)
-{
-	ctx->call_free_slots[ctx->call_nfree++] = slot_of(id);
-}
-
-void ripc__call_add(struct ripc *ctx, struct ripc__call *call)
-{
-	ctx->call_table[slot_of(call->id)] = call;
-	ripc__list_add(&ctx->calls, &call->link);
-}
-
-void ripc__call_loop_begin(struct ripc *ctx, struct ripc__call_loop *loop)
-{
-	loop->next = ctx->calls.next;
-	loop->outer = ctx->call_loops;
-	ctx->call_loops = loop;
-}
-
-struct ripc__call *ripc__call_loop_next(struct ripc *ctx, struct ripc__call_loop *loop)
-{
-	struct ripc__list *n = loop->next;
-
-	if (n == &ctx->calls) {
-		ctx->call_loops = loop->outer;
+	if (slots > RIPC__CALL_SLOT_MASK)
 		return NULL;
+	/* The table is full: it doubles. */
+	if (!(slots & (slots - 1))) {
+		table = realloc(ctx->call_table, (slots ? 2 * slots : 1) * sizeof(call));
+		if (!table)
+			return NULL;
+		ctx->call_table = table;
 	}
-	loop->next = n->next;
-	return ripc__list_entry(n, struct ripc__call, link);
+	handle = ripc__handle_block_alloc(&ctx->request_blocks, sizeof(*handle) + sizeof(*call));
+	if (!handle)
+		return NULL;
+	call = (struct ripc__call *)(handle + 1);
+	*handle = (struct ripc_request){.call = call};
+	ripc__waitq_init(&handle->waitq);
+	ripc__completion_init(&handle->completion, RIPC_COMPLETION_REQUEST);
+	*call = (struct ripc__call){
+		.owner = ripc__call_owner, .ctx = ctx, .handle = handle, .id = slots};
+	ctx->call_table[ctx->call_slots++] = call;
+	return call;
 }
 
-void ripc__call_remove(struct ripc *ctx, struct ripc__call *call)
+struct ripc__call *ripc__call_alloc(struct ripc_service *s)
 {
-	for (struct ripc__call_loop *loop = ctx->call_loops; loop; loop = loop->outer)
-		if (loop->next == &call->link)
-			loop->next = call->link.next;
-	ctx->call_table[slot_of(call->id)] = NULL;
-	ripc__call_id_put(ctx, call->id);
-	ripc__list_del(&call->link);
+	struct ripc *ctx = s->ctx;
+	struct ripc__call *call = ctx->call_free;
+
+	if (RIPC__LIKELY(call != NULL))
+		ctx->call_free = call->next_free;
+	else if (!(call = call_new(ctx)))
+		return NULL;
+	if (RIPC__UNLIKELY(!ctx->call_number))
+		ctx->call_number = ripc__seq_begin(ctx);
+	call->id = ctx->call_number++ << RIPC__CALL_SLOT_BITS | (call->id & RIPC__CALL_SLOT_MASK);
+	return call;
+}
+
+void ripc__call_release(struct ripc__call *call)
+{
+	struct ripc_request *r = call->handle;
+
+	if (RIPC__UNLIKELY(call->long_req != NULL)) {
+		free(call->long_req->why);
+		free(call->long_req);
+		call->long_req = NULL;
+	}
+	if (RIPC__UNLIKELY(r->detail != NULL)) {
+		free(r->detail);
+		r->detail = NULL;
+	}
+	ripc__completion_remove(call->ctx, &r->completion);
+	__atomic_store_n(&r->ctx, NULL, __ATOMIC_RELAXED);
+	r->published = call->aborted = call->repeated = false;
+	call->state = RIPC__CALL_IS_FREE;
+	call->next_free = call->ctx->call_free;
+	call->ctx->call_free = call;
 }

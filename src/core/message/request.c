@@ -53,7 +53,8 @@ static int request_finish(struct ripc_request **request)
 		ripc__fail(status, "%s", r->detail ? r->detail : ripc_strerror(status));
 	if (r->call)
 		ripc__call_free(r->call);
-	ripc__request_free(r);
+	else
+		ripc__request_free(r);
 	*request = NULL;
 	return status;
 }

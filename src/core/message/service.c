@@ -307,7 +307,7 @@ static void service_stop(struct ripc_service *s)
 	ripc__list_for_each_safe (n, tmp, &ctx->requests) {
 		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
 
-		if (r->service == s && r->state != RIPC__REQUEST_DONE && !r->call)
+		if (r->service == s && r->state != RIPC__REQUEST_DONE)
 			ripc__request_abort(r);
 	}
 	ripc__rndv_service_gone(s);

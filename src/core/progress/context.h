@@ -142,7 +142,7 @@ struct ripc {
 	struct ripc__list lanes;              /* all lanes, in any state */
 	struct ripc__list dead_lanes;         /* closed, to be freed at the end of the pass */
 	struct ripc__list messages; /* received messages the application holds, but small ones */
-	struct ripc__list requests; /* all requests the application holds */
+	struct ripc__list requests; /* all long messages to send that the application holds */
 	/* core/progress/completion.h */
 	struct ripc__list completions;
 	struct ripc__waitq completed;
@@ -154,13 +154,13 @@ struct ripc {
 	struct ripc__reliable_free reliable_free[RIPC__RELIABLE_FREE_LISTS];
 	unsigned reliable_npending;
 	struct ripc__pair *pairs, *last_pair; /* core/message/reliable_send.c */
-	/* core/call/caller.c */
-	struct ripc__list calls;            /* not done */
-	struct ripc__call_loop *call_loops; /* under way, innermost first */
-	struct ripc__list ended_requests;   /* long requests of calls, to be freed */
-	struct ripc__call **call_table, *call_cache;
-	uint32_t *call_free_slots, call_slots, call_nfree;
-	uint64_t call_next, calls_next_ns;
+	/* core/call/caller.h */
+	struct ripc__list ended_requests; /* long requests of calls, to be freed */
+	struct ripc__call **call_table;   /* by slot: those in use and the free ones */
+	struct ripc__call *call_free;     /* singly linked */
+	uint32_t call_slots;
+	uint64_t call_number; /* of the next call; 0: there was none */
+	uint64_t calls_next_ns;
 	struct ripc__replies *replies;                          /* core/call/callee.c */
 	struct ripc__handle_blocks request_blocks;              /* their memory, */
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */

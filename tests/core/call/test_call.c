@@ -2,7 +2,7 @@
 /* Calls: the right answer to each request, at most one execution, and an honest result. */
 #include "core/rig.h"
 
-#include "core/call/call.h"
+#include "core/call/caller.h"
 #include "core/memory/buffer.h"
 #include "core/peer/dest.h"
 #include "wire/bytes.h"
@@ -683,16 +683,14 @@ START_TEST(state__before_acknowledgement)
 	struct ripc_call_options o = {.size = sizeof(o), .flags = RIPC_IDEMPOTENT};
 	struct ripc *ctx = rig.ctx[0];
 	struct ripc_request *r;
-	uint64_t id = 0;
+	uint64_t id;
 
 	rig_connect(&rig, 0, 1);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	OK(start(RIG_ID(1), 1, 8, &o, 5000, &r));
 	rig_run(&rig, 5);
 	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->reliable_unacked, 1);
-	for (uint32_t slot = 0; slot < ctx->call_slots; slot++)
-		if (ctx->call_table[slot])
-			id = (ctx->call_next - 1) << 20 | slot;
+	id = r->call->id;
 	ripc__lock(ctx);
 	ripc__call_state_received(rig_lane(&rig, 0, 1), id,
 				  _i ? RIPC__CALL_MOVED : RIPC__CALL_UNKNOWN);
