@@ -57,6 +57,7 @@ enum ripc__cap {
 	RIPC__CAP_DATAGRAM_CONTEXT =
 		1 << 14, /* of a hello, not of a transport: DATAGRAM_CONTEXT is understood */
 	RIPC__CAP_WRITE_IMM = 1 << 15, /* post_write_imm(), and EV_WRITTEN at the peer */
+	RIPC__CAP_POLL_CALL = 1 << 16, /* poll_one() makes system calls */
 };
 
 /* Access rights of a registration; request the narrowest set. */

@@ -13,7 +13,13 @@
 #include "core/peer/peer.h"
 #include "core/rendezvous/sender.h"
 
-#define POLL_BUDGET_MAX    16 /* polls of the last active endpoints before a partial pass */
+/*
+ * Polls of the last active endpoints before a partial pass: about a round trip of a short message,
+ * so that the answer is not found by a pass, which takes longer. With RIPC__CAP_POLL_CALL fewer,
+ * because messages of other endpoints wait meanwhile.
+ */
+#define POLL_BUDGET_MEMORY 128
+#define POLL_BUDGET_CALL   16
 #define POLLS_MAX          16 /* partial passes before a thread leads */
 #define FULL_PASS_INTERVAL 32 /* one poll of so many is a full pass */
 /* wait=poll: time that a thread polls before it leads */
@@ -96,8 +102,26 @@ static __always_inline struct ripc__message *poll_recent(struct ripc *ctx, struc
 		if (t->ops->poll_one &&
 		    t->ops->poll_one(t->t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev)) {
 			*had_event = true;
+			ctx->poll_budget = t->limits.caps & RIPC__CAP_POLL_CALL
+						   ? POLL_BUDGET_CALL
+						   : POLL_BUDGET_MEMORY;
 			return receive_event(ctx, s, tp, m, &ev);
 		}
+	}
+	return NULL;
+}
+
+/* poll_recent() until an event, within the budget; no poll where a full pass is due. */
+static __always_inline struct ripc__message *poll_within_budget(struct ripc *ctx,
+								struct ripc_service *s,
+								bool *had_event)
+{
+	for (unsigned i = ctx->poll_count % FULL_PASS_INTERVAL ? ctx->poll_budget : 0;
+	     i && !*had_event && !ripc__lock_contended(ctx); i--) {
+		struct ripc__message *m = poll_recent(ctx, s, had_event);
+
+		if (RIPC__LIKELY(m != NULL))
+			return m;
 	}
 	return NULL;
 }
@@ -186,22 +210,18 @@ static struct ripc__message *poll_receive(struct ripc_service *s, int timeout_ms
 	begin_polling(ctx);
 	do {
 		bool had_event = false;
+		struct ripc__message *m = poll_within_budget(ctx, s, &had_event);
 
-		for (unsigned i = ctx->poll_count % FULL_PASS_INTERVAL ? ctx->poll_budget : 0;
-		     i && !had_event; i--) {
-			struct ripc__message *m = poll_recent(ctx, s, &had_event);
-
-			if (RIPC__LIKELY(m != NULL)) {
-				ctx->poll_count++;
-				ctx->poll_budget = POLL_BUDGET_MAX;
-				return m;
-			}
+		if (RIPC__LIKELY(m != NULL)) {
+			ctx->poll_count++;
+			return m;
 		}
 		if (!s->first)
 			poll_transports(ctx);
 		if (s->first) {
 			/* It came from another endpoint, or after the poll of the active ones. */
-			ctx->poll_budget = had_event ? POLL_BUDGET_MAX : ctx->poll_budget / 2 + 1;
+			if (!had_event)
+				ctx->poll_budget = ctx->poll_budget / 2 + 1;
 			return NULL;
 		}
 		/* The message was for another service, whose receiver waits for this thread. */
@@ -223,15 +243,14 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 	do {
 		bool had_event = false;
 
-		for (unsigned i = ctx->poll_count % FULL_PASS_INTERVAL ? ctx->poll_budget : 0;
-		     i && !had_event; i--)
-			poll_recent(ctx, NULL, &had_event);
+		poll_within_budget(ctx, NULL, &had_event);
 		if (had_event)
 			ctx->poll_count++;
 		else
 			poll_transports(ctx);
 		if (r ? r->state == RIPC__REQUEST_DONE : !ripc__list_empty(&ctx->completions)) {
-			ctx->poll_budget = had_event ? POLL_BUDGET_MAX : ctx->poll_budget / 2 + 1;
+			if (!had_event)
+				ctx->poll_budget = ctx->poll_budget / 2 + 1;
 			return;
 		}
 		if (RIPC__UNLIKELY(ctx->delayed_ack.lane))

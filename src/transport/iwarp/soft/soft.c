@@ -107,8 +107,8 @@ static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limit
 	*limits = (struct ripc__transport_limits){
 		.eager_datagram = t->datagrams,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
-			RIPC__CAP_CHEAP_REG | RIPC__CAP_TARGET_PROGRESS | RIPC__CAP_WRITTEN |
-			(t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
+			RIPC__CAP_POLL_CALL | RIPC__CAP_CHEAP_REG | RIPC__CAP_TARGET_PROGRESS |
+			RIPC__CAP_WRITTEN | (t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
 			(t->multicast ? RIPC__CAP_MULTICAST : 0),
 		.send_max = RIPC__SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,

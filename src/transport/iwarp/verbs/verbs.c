@@ -157,7 +157,7 @@ static void vt_limits(struct ripc__transport *tr, struct ripc__transport_limits 
 		exposed |= t->nic[i]->dev.read_sink_remote_write;
 	*limits = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
-			(t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
+			(t->datagrams ? RIPC__CAP_DATAGRAM | RIPC__CAP_POLL_CALL : 0) |
 			(exposed ? RIPC__CAP_SINK_WRITABLE : 0),
 		.send_max = CONN_SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,
