@@ -47,8 +47,8 @@ struct ripc__message *ripc__call_take_reply(struct ripc__call *call);
 /* Ends a call without waiting for the peer. */
 void ripc__call_end(struct ripc__call *call, int status, const char *why);
 
-/* An answer arrived. The callee owns m. */
-void ripc__call_reply(struct ripc *ctx, struct ripc__message *m);
+/* The answer of call id arrived from p, with this status. The callee owns m. */
+void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t status, struct ripc__peer *p);
 /* CALL_STATE arrived. */
 void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t state);
 /* The peer is lost, or has lost its record of this context. */

@@ -94,7 +94,8 @@ bool ripc__call_arrived(struct ripc_service *s, struct ripc__message *m)
 {
 	if (m->call_kind == RIPC__CALL_REQUEST)
 		return ripc__request_arrived(s, m);
-	ripc__call_reply(m->ctx, m);
+	m->call_kind = RIPC__CALL_NONE;
+	ripc__call_reply(m, m->call, m->call_word, m->call_peer);
 	return false;
 }
 

@@ -163,14 +163,14 @@ static void send_request(struct ripc__call *call)
 
 /* ---- events ---- */
 
-void ripc__call_reply(struct ripc *ctx, struct ripc__message *m)
+void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t word, struct ripc__peer *p)
 {
-	struct ripc__call *call = ripc__call_find(ctx, m->call);
-	int status = (int)(int32_t)m->call_word;
+	struct ripc *ctx = m->ctx;
+	struct ripc__call *call = ripc__call_find(ctx, id);
+	int status = (int)word;
 
-	m->call_kind = RIPC__CALL_NONE;
 	/* Only the peer that has the request may answer it. */
-	if (!call || call->dest != m->pub.source || (call->peer && call->peer != m->call_peer) ||
+	if (!call || call->dest != m->pub.source || (call->peer && call->peer != p) ||
 	    call->reply) {
 		ctx->stats.late_replies++;
 		ripc__message_release(m);

@@ -129,18 +129,11 @@ static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 	m->pub.event = RIPC_EVENT_NONE;
 }
 
-/* Whether it holds nothing but its struct. */
-static inline bool is_small(const struct ripc__message *m)
-{
-	return !((uintptr_t)m->flow | (uintptr_t)m->token | (uintptr_t)m->heap |
-		 (uintptr_t)m->arrays | m->pub.is_long | m->pub.group);
-}
-
 static inline void message_release(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
-	if (!is_small(m) || m->call_kind != RIPC__CALL_NONE)
+	if (!ripc__message_is_small(m) || m->call_kind != RIPC__CALL_NONE)
 		release_resources(m);
 	ripc__list_del(&m->held);
 	ripc__message_cache_put(ctx, m);
@@ -155,14 +148,6 @@ void ripc__message_release(struct ripc__message *m)
 	if (m->call_kind == RIPC__CALL_REQUEST)
 		m->ctx->memory_ops->request_dropped(m);
 	atomic_store_explicit(&m->freed, true, memory_order_relaxed);
-}
-
-void ripc__message_hand_out(struct ripc *ctx, struct ripc__message *m)
-{
-	if (is_small(m) && m->pub.event == RIPC_EVENT_NONE)
-		ripc__message_hand_out_small(ctx, m);
-	else
-		ripc__list_add(&ctx->messages, &m->held);
 }
 
 void ripc__messages_lane_closed(struct ripc__lane *lane)

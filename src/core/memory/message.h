@@ -103,8 +103,21 @@ static inline void ripc__message_hand_out_small(struct ripc *ctx, struct ripc__m
 	ripc__small_add(ctx, m);
 }
 
+/* Whether it holds nothing but its struct. */
+static inline bool ripc__message_is_small(const struct ripc__message *m)
+{
+	return !((uintptr_t)m->flow | (uintptr_t)m->token | (uintptr_t)m->heap |
+		 (uintptr_t)m->arrays | m->pub.is_long | m->pub.group | m->pub.event);
+}
+
 /* Gives the application a message. */
-void ripc__message_hand_out(struct ripc *ctx, struct ripc__message *m);
+static inline void ripc__message_hand_out(struct ripc *ctx, struct ripc__message *m)
+{
+	if (RIPC__LIKELY(ripc__message_is_small(m)))
+		ripc__message_hand_out_small(ctx, m);
+	else
+		ripc__list_add(&ctx->messages, &m->held);
+}
 
 /* Releases the memory of one item of a long message, if the message owns it. */
 void ripc__message_release_item(struct ripc__message *m, unsigned item);

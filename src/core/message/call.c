@@ -35,7 +35,7 @@ static int RIPC__NO_ANALYSIS call_enter(struct ripc_service *s, uint64_t dest,
 	int rc = ripc__check_call(s, dest, &ctx);
 
 	if (!rc)
-		rc = ripc__check_items(items, nitems, NULL, bytes);
+		rc = ripc__check_call_items(items, nitems, bytes);
 	if (!rc)
 		rc = check_options(options);
 	if (rc)
@@ -106,7 +106,8 @@ static int RIPC__NO_ANALYSIS reply_enter(struct ripc__message *m, const struct i
 		return ripc__fail(-EINVAL, "no request");
 	rc = ripc__check_owner(m->ctx);
 	if (!rc)
-		rc = ripc__check_items(items, nitems, options, bytes);
+		rc = options ? ripc__check_items(items, nitems, options, bytes)
+			     : ripc__check_call_items(items, nitems, bytes);
 	if (rc)
 		return rc;
 	ripc__lock(m->ctx);

@@ -67,9 +67,8 @@ static bool get_call(const struct ripc__event *ev, uint64_t *id, uint64_t *word)
 	return *id && !(*word >> 32);
 }
 
-static bool __attribute__((noinline))
-receive_request(struct ripc *ctx, struct ripc_service *s, unsigned tp, struct ripc__message *m,
-		const struct ripc__event *ev)
+static inline bool receive_request(struct ripc *ctx, struct ripc_service *s, unsigned tp,
+				   struct ripc__message *m, const struct ripc__event *ev)
 {
 	const struct ripc__lane *lane = ev->user;
 	uint64_t id, word;
@@ -83,8 +82,8 @@ receive_request(struct ripc *ctx, struct ripc_service *s, unsigned tp, struct ri
 	return true;
 }
 
-static bool __attribute__((noinline))
-receive_reply(struct ripc *ctx, unsigned tp, struct ripc__message *m, const struct ripc__event *ev)
+static inline bool receive_reply(struct ripc *ctx, unsigned tp, struct ripc__message *m,
+				 const struct ripc__event *ev)
 {
 	const struct ripc__lane *lane = ev->user;
 	uint64_t id, word;
@@ -92,9 +91,8 @@ receive_reply(struct ripc *ctx, unsigned tp, struct ripc__message *m, const stru
 	if (!get_call(ev, &id, &word) ||
 	    !ripc__receive_next(ctx, NULL, tp, m, ev, RIPC__F_RELIABLE | RIPC__F_REPLY))
 		return false;
-	ripc__message_set_call(m, RIPC__CALL_REPLY, id, (uint32_t)word, lane->peer);
 	ripc__event_begin(ctx);
-	ripc__call_reply(ctx, m);
+	ripc__call_reply(m, id, (uint32_t)word, lane->peer);
 	ripc__event_end(ctx);
 	return true;
 }

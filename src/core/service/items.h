@@ -11,6 +11,15 @@
  */
 int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
 		      uint64_t *bytes);
+/* The same without options; for one small item, as most calls have, without a function call. */
+static inline int ripc__check_call_items(const struct iovec *items, unsigned nitems,
+					 uint64_t *bytes)
+{
+	if (!items || nitems != 1 || !items->iov_base || items->iov_len > RIPC_SHORT_GUARANTEED)
+		return ripc__check_items(items, nitems, NULL, bytes);
+	*bytes = items->iov_len;
+	return 0;
+}
 /* Likewise those of a long message, which may have more flags. */
 int ripc__check_long_items(const struct iovec *items, unsigned nitems,
 			   const struct ripc_send_options *o, uint64_t *bytes);
