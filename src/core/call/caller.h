@@ -74,7 +74,7 @@ extern const struct ripc__reliable_owner ripc__call_owner;
 
 /* A free call with a new id, for a service; NULL: out of memory. Its state is undefined. */
 struct ripc__call *ripc__call_alloc(struct ripc_service *s);
-/* The call is free from now on, and its members have the values that say so. */
+/* The call is free from now on, and its members have the values of a free one. */
 void ripc__call_release(struct ripc__call *call);
 
 /* A call that has no result yet; NULL: there is none with this id. */

@@ -44,7 +44,7 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struc
 			     bool kept);
 /*
  * The application freed the kept item of a request. Return: whether its ACK is still delayed: then
- * the ACK says so, and no RELEASE is due.
+ * the ACK covers it, and no RELEASE is due.
  */
 bool ripc__delayed_ack_released(struct ripc__lane *lane, uint64_t request);
 

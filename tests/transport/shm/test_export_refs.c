@@ -336,7 +336,7 @@ START_TEST(ack__kept_beyond_reply)
 }
 END_TEST
 
-/* It does not reply: the ACK is sent after a short time, whether it has freed the message or not. */
+/* It does not reply: the ACK is sent after a short time, with the message freed or not. */
 START_TEST(ack__without_reply)
 {
 	uint8_t *p = replied();
