@@ -1,24 +1,47 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Lanes that are being set up with a cluster key, by a process that does not have it. */
+/*
+ * Lanes that are being set up: with a cluster key, by a process that does not have it; and the
+ * connection requests that a context refuses.
+ */
 #include "auth/keys.h"
 #include "core/rig.h"
 
 #include "auth/handshake.h"
+#include "core/peer/connect.h"
 
 static struct rig rig;
-/* The next messages of these bytes from context 0 are changed. */
+/* The next messages of these bytes from this context are changed. */
 static size_t tampered_len;
-static unsigned tampered;
+static unsigned tampered, tampered_from;
+/* The requests of context 0: the first, and the last. */
+static uint8_t requests[2][RIPC__HANDSHAKE_LEN];
+static unsigned nrequests;
+static bool replay; /* the first one takes the place of the next */
 
 static void tamper(void *arg, const uint8_t from[16], const uint8_t to[16], uint8_t *data,
 		   size_t *len)
 {
 	(void)arg;
 	(void)to;
-	if (!tampered || *len != tampered_len || memcmp(from, rig_instance(&rig, 0), 16))
+	if (*len == RIPC__HANDSHAKE_LEN && !memcmp(from, rig_instance(&rig, 0), 16)) {
+		memcpy(requests[nrequests++ > 0], data, *len);
+		if (replay)
+			memcpy(data, requests[0], *len);
+		replay = false;
+	}
+	if (!tampered || *len != tampered_len ||
+	    memcmp(from, rig_instance(&rig, tampered_from), 16))
 		return;
 	tampered--;
 	data[*len - 1] ^= 1;
+}
+
+static void break_lane(void)
+{
+	ripc__lock(rig.ctx[0]);
+	ripc__lane_fail(rig_lane(&rig, 0, 1), -ECONNRESET, "as the test wants it");
+	ripc__unlock(rig.ctx[0]);
+	rig_run(&rig, 10);
 }
 
 static void setup(void)
@@ -54,6 +77,160 @@ START_TEST(confirm__wrong)
 }
 END_TEST
 
+/* The request has no proof of the key: it is refused and counted, and the next one is accepted. */
+START_TEST(request__without_proof)
+{
+	tampered_len = RIPC__HANDSHAKE_LEN;
+	tampered = 1;
+	OK(rig_long(&rig, 0, 1, 100, 1, 5000));
+	rig_expect(&rig, 1, 100, 1);
+	ck_assert_uint_eq(tampered, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_peers, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).unauthenticated, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).unauthenticated, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_opened, 1);
+	/* A context without keys does not even have a peer of it. */
+	ck_assert_uint_eq(rig_stats(&rig, 1).peers, 1);
+}
+END_TEST
+
+/* The reply has no proof of the key: the connecting side does not use the lane. */
+START_TEST(reply__without_proof)
+{
+	tampered_len = RIPC__HANDSHAKE_LEN;
+	tampered_from = 1;
+	tampered = 1;
+	OK(rig_long(&rig, 0, 1, 100, 1, 5000));
+	rig_expect(&rig, 1, 100, 1);
+	ck_assert_uint_eq(tampered, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 0).unauthenticated, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).unauthenticated, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes, 1);
+}
+END_TEST
+
+/* A copy of an earlier request has a proof, but is refused. */
+START_TEST(request__replayed)
+{
+	rig_connect(&rig, 0, 1);
+	ck_assert_uint_eq(nrequests, 1);
+	break_lane();
+	replay = true;
+	OK(rig_long(&rig, 0, 1, 100, 1, 5000));
+	rig_expect(&rig, 1, 100, 1);
+	ck_assert_uint_ge(nrequests, 3);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_peers, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).unauthenticated, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_opened, 2);
+}
+END_TEST
+
+/* Each request has a nonce of its own, and all parts of it are drawn. */
+START_TEST(request__new_nonce)
+{
+	const size_t at = RIPC__HELLO_LEN + RIPC__KEY_ID;
+
+	rig_connect(&rig, 0, 1);
+	break_lane();
+	rig_connect(&rig, 0, 1);
+	ck_assert_uint_ge(nrequests, 2);
+	for (size_t i = 0; i < RIPC__NONCE; i += 8)
+		ck_assert_mem_ne(requests[0] + at + i, requests[1] + at + i, 8);
+	ck_assert_mem_ne(requests[0] + at, requests[0] + at + 8, 8);
+}
+END_TEST
+
+/* ---- refusals, without keys ---- */
+
+/* The answer to the request that context 0 got. */
+static struct {
+	unsigned n, refusal;
+	uint8_t target[16];
+} refused;
+
+static void note_refusal(struct ripc__transport *t, void *request, const void *priv, size_t privlen)
+{
+	struct ripc__hello h;
+	const char *why;
+
+	(void)t;
+	(void)request;
+	OK(ripc__hello_decode(&h, priv, privlen, &why));
+	ck_assert_mem_eq(h.instance, rig_instance(&rig, 0), 16);
+	refused.n++;
+	refused.refusal = h.refusal;
+	memcpy(refused.target, h.target, 16);
+}
+
+static void setup_without_keys(void)
+{
+	rig_start(&rig, 2, NULL);
+	rig_connect(&rig, 0, 1);
+}
+
+static void teardown_without_keys(void)
+{
+	rig_end(&rig);
+}
+
+enum { NOT_A_HELLO, OTHER_VERSION, REFUSAL, OTHER_TARGET, OUR_INSTANCE, CLOSING, FAULTS };
+
+static const struct {
+	unsigned refusal, bad_peers;
+	bool anonymous; /* the refusal is to nobody */
+} faults[FAULTS] = {
+	[NOT_A_HELLO] = {RIPC__REFUSE_STALE, 1, true},
+	[OTHER_VERSION] = {RIPC__REFUSE_VERSION, 1, true},
+	[REFUSAL] = {RIPC__REFUSE_STALE, 1, true},
+	[OTHER_TARGET] = {RIPC__REFUSE_STALE, 0, false},
+	[OUR_INSTANCE] = {RIPC__REFUSE_STALE, 0, false},
+	[CLOSING] = {RIPC__REFUSE_CLOSING, 0, false},
+};
+
+/* Each fault of a request, and the reason that its sender gets. */
+START_TEST(request__refused)
+{
+	static const uint8_t nobody[16];
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc__tp *tp = &ctx->tp[rig_lane(&rig, 0, 1)->tp];
+	const struct ripc__transport_ops *real = tp->ops;
+	struct ripc__transport_ops ops = *real;
+	struct ripc__hello h = {
+		.instance = {9}, .send_max = 8192, .recv_depth = 64, .service_window = 4096};
+	uint8_t bytes[RIPC__HELLO_LEN];
+	struct ripc__event ev = {
+		.kind = RIPC__EV_REQUEST, .data = bytes, .len = sizeof(bytes), .text = "a test"};
+
+	memcpy(h.target, ctx->instance, 16);
+	if (_i == REFUSAL)
+		h.refusal = RIPC__REFUSE_CROSSED;
+	if (_i == OTHER_TARGET)
+		h.target[0] ^= 1;
+	if (_i == OUR_INSTANCE)
+		memcpy(h.instance, ctx->instance, 16);
+	ripc__hello_encode(&h, bytes);
+	if (_i == NOT_A_HELLO)
+		ev.len--;
+	if (_i == OTHER_VERSION)
+		bytes[4]++;
+	ctx->closing = _i == CLOSING;
+	ops.reject = note_refusal;
+	tp->ops = &ops;
+	ripc__lock(ctx);
+	ripc__lane_on_request(ctx, (unsigned)(tp - ctx->tp), &ev);
+	ripc__unlock(ctx);
+	tp->ops = real;
+	ctx->closing = false;
+	ck_assert_uint_eq(refused.n, 1);
+	ck_assert_uint_eq(refused.refusal, faults[_i].refusal);
+	ck_assert_mem_eq(refused.target, faults[_i].anonymous ? nobody : h.instance, 16);
+	ck_assert_uint_eq(ctx->stats.bad_peers, faults[_i].bad_peers);
+	ck_assert_uint_eq(ctx->stats.peers, 1);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/peer/connect");
@@ -63,6 +240,14 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, confirm__wrong);
+	tcase_add_test(tc, request__without_proof);
+	tcase_add_test(tc, reply__without_proof);
+	tcase_add_test(tc, request__replayed);
+	tcase_add_test(tc, request__new_nonce);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("refusal");
+	tcase_add_checked_fixture(tc, setup_without_keys, teardown_without_keys);
+	tcase_add_loop_test(tc, request__refused, 0, FAULTS);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/connect", suite);
 }

@@ -101,6 +101,102 @@ START_TEST(withdrawn__resolved_elsewhere)
 }
 END_TEST
 
+/* Only the end of the service at its holder makes it unknown. */
+START_TEST(withdrawn__other_service_or_holder)
+{
+	static const uint8_t zeros[16];
+	uint8_t other[16] = {1, 2, 3}, holder[16];
+	struct ripc__dest *d, *unknown = ripc__dest_get(ctx, 4711);
+
+	rig_connect(&rig, 0, 1);
+	memcpy(holder, rig_instance(&rig, 1), 16);
+	d = rig_dest(&rig, 0, 1);
+	ripc__lock(ctx);
+	ripc__dest_withdrawn(ctx, 4712, holder);
+	ck_assert_ptr_null(ripc__dest_find(ctx, 4712));
+	ripc__dest_withdrawn(ctx, 4711, holder);
+	ck_assert_int_eq(unknown->state, RIPC__DEST_UNKNOWN);
+	ripc__dest_withdrawn(ctx, RIG_ID(1), other);
+	ck_assert_int_eq(d->state, RIPC__DEST_KNOWN);
+	ck_assert_ptr_eq(d->peer, rig_peer(&rig, 0, 1));
+	ck_assert_mem_eq(d->holder, holder, 16);
+	ripc__dest_withdrawn(ctx, RIG_ID(1), holder);
+	ck_assert_int_eq(d->state, RIPC__DEST_FAILED);
+	ck_assert_ptr_null(d->peer);
+	ck_assert_mem_eq(d->holder, zeros, 16);
+	ck_assert_str_eq(d->why, "its holder gave it up");
+	ripc__unlock(ctx);
+	rig_run(&rig, 100);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* The answer "not found" counts only while the service is looked up. */
+START_TEST(unresolved__only_while_resolving)
+{
+	struct ripc__dest *d, *unknown = ripc__dest_get(ctx, 4711);
+
+	rig_connect(&rig, 0, 1);
+	d = rig_dest(&rig, 0, 1);
+	ripc__lock(ctx);
+	ripc__dest_unresolved(ctx, 4712, "nobody");
+	ck_assert_ptr_null(ripc__dest_find(ctx, 4712));
+	ripc__dest_unresolved(ctx, 4711, "nobody");
+	ck_assert_int_eq(unknown->state, RIPC__DEST_UNKNOWN);
+	ripc__dest_unresolved(ctx, RIG_ID(1), "nobody");
+	ck_assert_int_eq(d->state, RIPC__DEST_KNOWN);
+	ck_assert_int_eq(ripc__dest_locate(ctx, unknown), -EAGAIN);
+	ck_assert_int_eq(unknown->state, RIPC__DEST_RESOLVING);
+	ripc__dest_unresolved(ctx, 4711, "nobody");
+	ck_assert_int_eq(unknown->state, RIPC__DEST_FAILED);
+	ck_assert_str_eq(unknown->why, "nobody");
+	RC(-EHOSTUNREACH, ripc__dest_unreachable(ctx, unknown));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 4711: nobody"));
+	ripc__unlock(ctx);
+}
+END_TEST
+
+/*
+ * A call returned -EAGAIN, and the application waits for completions: the destination is reported
+ * once it can be reached, and a thread makes passes until then.
+ */
+START_TEST(want__requests_progress)
+{
+	struct ripc_completion c = {.size = sizeof(c)};
+	struct ripc__dest *d = ripc__dest_get(ctx, RIG_ID(1));
+	union ripc__progress_word ticking = {.state = {.thread = RIPC__THREAD_TICKING}};
+
+	for (unsigned used = 0; used < 2; used++) {
+		ripc__lock(ctx);
+		atomic_store(&ctx->progress.word, ticking.bits);
+		ripc__dest_want(ctx, d);
+		ck_assert_int_eq(d->wanted, used);
+		ck_assert_int_eq(ripc__progress_is_requested(ripc__progress_state(&ctx->progress)),
+				 used);
+		/* In virtual time there is no progress thread. */
+		atomic_store(&ctx->progress.word, 0);
+		ripc__unlock(ctx);
+		/* From now on the application uses completions. */
+		ck_assert_int_ge(ripc_completion_fd(ctx), 0);
+	}
+	ck_assert_int_eq(ripc__dest_reach(ctx, d), -EAGAIN);
+	RC(-EAGAIN, ripc_completion_next(ctx, &c, 0));
+	OK(ripc_completion_next(ctx, &c, 1000));
+	ck_assert_uint_eq(c.kind, RIPC_COMPLETION_SENDABLE);
+	ck_assert_uint_eq(c.dest, RIG_ID(1));
+	ck_assert(!d->wanted);
+	/* Wanted again, it is not reported for what was before. */
+	ripc__lock(ctx);
+	ripc__dest_want(ctx, d);
+	ripc__dest_wake(ctx, d);
+	ripc__dest_want(ctx, d);
+	ck_assert(ripc__list_empty(&ctx->completions));
+	ripc__unlock(ctx);
+	OK(rig_short(&rig, 0, 1, 10, 1, 1000));
+	rig_expect(&rig, 1, 10, 1);
+}
+END_TEST
+
 START_TEST(remote_returns__bounded_per_dest)
 {
 	uint8_t *buf = ripc_buf_alloc(ctx, 10 * 400);
@@ -217,6 +313,9 @@ int main(void)
 	tcase_add_test(tc, reach__error_lists_attempts);
 	tcase_add_test(tc, reach__own_services);
 	tcase_add_test(tc, withdrawn__resolved_elsewhere);
+	tcase_add_test(tc, withdrawn__other_service_or_holder);
+	tcase_add_test(tc, unresolved__only_while_resolving);
+	tcase_add_test(tc, want__requests_progress);
 	tcase_add_test(tc, remote_returns__bounded_per_dest);
 	tcase_add_test(tc, fold__idle_peer);
 	tcase_add_test(tc, fold__not_while_in_use);

@@ -230,6 +230,134 @@ START_TEST(lane__retire_timeout)
 }
 END_TEST
 
+/* The next connection attempts of context 0 fail like this. */
+static int connect_error;
+static unsigned connects_to_fail;
+
+static int connect_or_fail(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+			   const void *priv, size_t privlen, void *user, struct ripc__ep **ep)
+{
+	if (!connects_to_fail)
+		return ripc__transport_sim.connect(t, addr, addrlen, priv, privlen, user, ep);
+	connects_to_fail--;
+	return ripc__fail(connect_error, "no connection, as the test wants it");
+}
+
+static const struct {
+	int error;
+	unsigned attempts; /* so many fail before the lane to another peer gives way; 0: it stays */
+} connect_errors[] = {
+	{-EMFILE, 1}, {-ENFILE, 1}, {-ENOMEM, 2}, {-ENOBUFS, 2}, {-EHOSTUNREACH, 0},
+};
+
+#define CONNECT_ERRORS (int)(sizeof(connect_errors) / sizeof(connect_errors[0]))
+
+/*
+ * A connection fails because a resource is used up: the next pass evicts idle lanes, if it is
+ * descriptors also one that was used lately.
+ */
+START_TEST(lane__connect_failure_evicts)
+{
+	unsigned attempts = connect_errors[_i].attempts, third = rig_open(&rig, NULL);
+	struct ripc__transport_ops ops;
+	struct ripc__tp *tp;
+
+	rig_connect(&rig, 0, 1);
+	rig_exchange(&rig, 0, 1);
+	rig_run(&rig, 100);
+	tp = &ctx->tp[rig_lane(&rig, 0, 1)->tp];
+	ops = *tp->ops;
+	ops.connect = connect_or_fail;
+	tp->ops = &ops;
+	connect_error = connect_errors[_i].error;
+	for (unsigned i = 1; i <= (attempts ? attempts : 3); i++) {
+		connects_to_fail = 1;
+		OK(rig_short(&rig, 0, third, 10, i, 5000));
+		rig_expect(&rig, third, 10, i);
+		rig_run(&rig, 100);
+		ck_assert_uint_eq(connects_to_fail, 0);
+		ck_assert_int_eq(ctx->evict_cause, 0);
+		ck_assert_int_eq(rig_lane(&rig, 0, 1) == NULL, i == attempts);
+		ripc__lock(ctx);
+		ripc__lane_fail(rig_lane(&rig, 0, third), -ECONNRESET, "as the test wants it");
+		ripc__unlock(ctx);
+	}
+	tp->ops = &ripc__transport_sim;
+	rig_exchange(&rig, 0, 1);
+	rig_exchange(&rig, 0, third);
+}
+END_TEST
+
+/* The lane of context 0 to context 1, in this state. */
+static struct ripc__lane *lane_in(enum ripc__lane_state state)
+{
+	struct ripc__lane *lane;
+
+	rig_connect(&rig, 0, 1);
+	rig_run(&rig, 100);
+	lane = rig_lane(&rig, 0, 1);
+	if (state == RIPC__LANE_RETIRING)
+		evict_twice(0, false);
+	ck_assert_int_eq(lane->state, state);
+	return lane;
+}
+
+static void goaway(struct ripc__lane *lane, bool answer)
+{
+	ripc__lock(ctx);
+	ripc__lane_goaway(lane, answer);
+	ripc__unlock(ctx);
+}
+
+/* GOAWAY on a lane that is up is answered: the lane carries nothing more of this side. */
+START_TEST(goaway__answered)
+{
+	struct ripc__lane *lane = lane_in(RIPC__LANE_UP);
+	uint32_t sent = lane->tx_seq;
+
+	goaway(lane, false);
+	ck_assert_int_eq(lane->state, RIPC__LANE_RETIRING);
+	ck_assert_uint_eq(lane->tx_seq, sent + 1);
+	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
+	rig_run(&rig, 100);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* An answer ends the lane at once, also one that no GOAWAY has asked for. */
+START_TEST(goaway__answer_ends_the_lane)
+{
+	struct ripc__lane *lane = lane_in(_i ? RIPC__LANE_RETIRING : RIPC__LANE_UP);
+	uint32_t sent = lane->tx_seq;
+
+	goaway(lane, true);
+	ck_assert_int_eq(lane->state, RIPC__LANE_DEAD);
+	ck_assert_uint_eq(lane->tx_seq, sent);
+	ck_assert_uint_eq(ctx->stats.lanes, 0);
+	rig_run(&rig, 100);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* Both sides have sent GOAWAY: each answers, and waits for the answer of the other. */
+START_TEST(goaway__from_both_sides)
+{
+	struct ripc__lane *lane = lane_in(RIPC__LANE_RETIRING);
+	uint32_t sent = lane->tx_seq;
+
+	goaway(lane, false);
+	ck_assert_int_eq(lane->state, RIPC__LANE_RETIRING);
+	ck_assert_uint_eq(lane->tx_seq, sent + 1);
+	ck_assert(ripc__list_empty(&lane->control));
+	/* Without room for the answer the lane ends. */
+	lane->blocked = true;
+	goaway(lane, false);
+	ck_assert_int_eq(lane->state, RIPC__LANE_DEAD);
+	rig_run(&rig, 100);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
 /* ---- peers ---- */
 
 /* One that sets up a lane under one instance id after the other, and goes. */
@@ -302,6 +430,40 @@ START_TEST(peer__replay_state_kept_longer)
 }
 END_TEST
 
+/* Sets or ends the work that keeps peers from eviction. */
+static void keep_all(bool on, const struct ripc__peer *but)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->peers) {
+		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
+
+		if (p != but)
+			p->wanted = on;
+	}
+}
+
+/* The table is full, and only one of its peers is not in use: that one gives way. */
+START_TEST(peer__only_one_evictable)
+{
+	uint8_t first[16] = {0xff, 99}, next[2][16] = {{4, 5, 6}, {4, 5, 7}}, known[16] = {7};
+
+	flood(99, 0, RIPC__UNSOLICITED_PEERS_MAX);
+	ck_assert_uint_eq(ctx->peer_table.count, RIPC__UNSOLICITED_PEERS_MAX);
+	keep_all(true, ripc__peer_find(ctx, first));
+	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, next[0], 78));
+	ck_assert_ptr_null(ripc__peer_find(ctx, first));
+	ck_assert_uint_eq(ctx->peer_table.count, RIPC__UNSOLICITED_PEERS_MAX);
+	/* None can give way: there is room only for peers that this context looks for. */
+	keep_all(true, NULL);
+	ck_assert_ptr_null(ripc__peer_admit(ctx, next[1], 78));
+	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, next[0], 78));
+	ck_assert_ptr_nonnull(ripc__peer_get(ctx, known));
+	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, rig_instance(&rig, 0), 0));
+	keep_all(false, NULL);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/peer/eviction");
@@ -317,6 +479,11 @@ int main(void)
 	tcase_add_test(tc, lane__with_waiters_kept);
 	tcase_add_test(tc, lane__peer_busy_retired_last);
 	tcase_add_test(tc, lane__retire_timeout);
+	tcase_add_loop_test(tc, lane__connect_failure_evicts, 0, CONNECT_ERRORS);
+	tcase_add_test(tc, goaway__answered);
+	tcase_add_loop_test(tc, goaway__answer_ends_the_lane, 0, 2);
+	tcase_add_test(tc, goaway__from_both_sides);
+	tcase_add_test(tc, peer__only_one_evictable);
 	tcase_add_test(tc, peer__instance_flood_self_evicts);
 	tcase_add_test(tc, peer__service_flood_self_evicts);
 	tcase_add_test(tc, peer__replay_state_kept_longer);

@@ -75,6 +75,45 @@ START_TEST(sweep__dead_peers)
 }
 END_TEST
 
+/* A pass with timers. */
+static void run_timers(void)
+{
+	ripc__lock(ctx);
+	ripc__timer_at(ctx, 0);
+	ripc__unlock(ctx);
+	rig_run(&rig, 1);
+}
+
+/* Idle peers and idle entries are looked for at the planned times, not with each timer. */
+START_TEST(timers__planned_times)
+{
+	uint64_t trim_ns, sweep_ns;
+
+	rig_connect(&rig, 0, 1);
+	trim_ns = ctx->next_trim_ns;
+	sweep_ns = ctx->next_sweep_ns;
+	ck_assert_uint_ne(trim_ns, RIPC__NEVER);
+	ck_assert_uint_ne(sweep_ns, RIPC__NEVER);
+	for (unsigned i = 0; i < 10; i++) {
+		run_timers();
+		ck_assert_uint_eq(ctx->next_trim_ns, trim_ns);
+		ck_assert_uint_eq(ctx->next_sweep_ns, sweep_ns);
+		ck_assert_uint_le(ctx->timers_ns, trim_ns);
+	}
+	rig_run(&rig, RIPC__TRIM_MS);
+	ck_assert_uint_gt(ctx->next_trim_ns, trim_ns);
+	ck_assert_uint_eq(ctx->next_sweep_ns, sweep_ns);
+	/* When all peers are idle, only the time of the sweep is left. */
+	rig_run(&rig, 3 * RIPC__TRIM_MS);
+	ck_assert_uint_eq(ctx->next_trim_ns, RIPC__NEVER);
+	run_timers();
+	ck_assert_uint_eq(ctx->next_trim_ns, RIPC__NEVER);
+	ck_assert_uint_eq(ctx->timers_ns, sweep_ns);
+	rig_run(&rig, RIPC__IDLE_MS);
+	ck_assert_uint_gt(ctx->next_sweep_ns, sweep_ns);
+}
+END_TEST
+
 START_TEST(unreachable__fails_own_requests)
 {
 	static uint8_t data[MIB];
@@ -461,6 +500,7 @@ int main(void)
 	tcase_add_test(tc, sweep__tables_shrink);
 	tcase_add_test(tc, sweep__keeps_peer_with_lane);
 	tcase_add_test(tc, sweep__dead_peers);
+	tcase_add_test(tc, timers__planned_times);
 	tcase_add_test(tc, unreachable__fails_own_requests);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("datagrams");

@@ -177,6 +177,33 @@ START_TEST(check__number_limits)
 }
 END_TEST
 
+/*
+ * A jump from a number that is not verified: the second run begins right above it. Each number of
+ * both runs is new once.
+ */
+START_TEST(check__second_run_begins_above_the_first)
+{
+	unsigned window = window_of(_i);
+	uint64_t n = FIRST, last, jump;
+
+	start(window);
+	for (unsigned i = 0; i < RIPC__RUN_TRUSTED; i++)
+		ck_assert(is_new(++n));
+	last = n + window / 2;
+	jump = n + window + window / 4;
+	ck_assert(is_new(last));
+	ck_assert(is_new(jump));
+	ck_assert(!is_new(last));
+	ck_assert(!is_new(jump));
+	for (uint64_t k = n + 1; k < jump; k++) {
+		ck_assert_int_eq(is_new(k), k != last);
+		ck_assert(!is_new(k));
+	}
+	ck_assert(is_new(jump + 1));
+	ck_assert_int_eq(lost, 0);
+}
+END_TEST
+
 /* ---- lies ---- */
 
 /* The number that a liar sends after the sender's nth, whose number is n. 0: none. */
@@ -367,6 +394,7 @@ int main(void)
 	tcase_add_loop_test(tc, check__after_sender_restart, 0, 2);
 	tcase_add_loop_test(tc, check__below_window, 0, 2);
 	tcase_add_loop_test(tc, check__number_limits, 0, 2);
+	tcase_add_loop_test(tc, check__second_run_begins_above_the_first, 0, 2);
 	tcase_add_loop_test(tc, forgeries__bounded_cost, 0, 2 * NFORGERIES);
 	tcase_add_loop_test(tc, forgeries__lossy_network, 0, 2 * NFORGERIES);
 	tcase_add_loop_test(tc, forgeries__recovery_after_burst, 0, 2);
