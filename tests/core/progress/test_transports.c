@@ -109,6 +109,44 @@ START_TEST(describe__unknown_transport)
 }
 END_TEST
 
+static void describe_sim(const uint8_t *addr, size_t len, char *text, size_t textlen)
+{
+	snprintf(text, textlen, "port %.*s", (int)len, (const char *)addr);
+}
+
+/* An address of a simulated transport, of one of the library, and of one that is opt-in. */
+START_TEST(describe__by_number)
+{
+	static const struct ripc__transport_ops near = {
+		.name = "near", .id = 201, .describe = describe_sim};
+	static const struct ripc__transport_ops far = {
+		.name = "far", .id = 202, .describe = describe_sim};
+	const struct ripc__transport_ops *simulated[] = {&near, &far, NULL};
+	char text[64];
+
+	ripc__transport_describe(simulated, 201, (const uint8_t *)"7", 1, text, sizeof(text));
+	ck_assert_str_eq(text, "near port 7");
+	ripc__transport_describe(simulated, 202, (const uint8_t *)"8", 1, text, sizeof(text));
+	ck_assert_str_eq(text, "far port 8");
+	ripc__transport_describe(simulated, 203, (const uint8_t *)"8", 1, text, sizeof(text));
+	ck_assert_str_eq(text, "transport 203");
+	ripc__transport_describe(NULL, 201, (const uint8_t *)"7", 1, text, sizeof(text));
+	ck_assert_str_eq(text, "transport 201");
+	ripc__transport_describe(simulated, ripc__transport_shm.id, NULL, 0, text, sizeof(text));
+	ck_assert_int_eq(strncmp(text, "shm ", 4), 0);
+	ripc__transport_describe(NULL, ripc__transport_ring_sim.id, NULL, 0, text, sizeof(text));
+	ck_assert_int_eq(strncmp(text, "ring/sim ", 9), 0);
+	/* self has no address in records. */
+	ripc__transport_describe(NULL, ripc__transport_self.id, NULL, 0, text, sizeof(text));
+	ck_assert_int_eq(strncmp(text, "transport ", 10), 0);
+	/* The text is cut. */
+	memset(text, 'x', sizeof(text));
+	ripc__transport_describe(simulated, 201, (const uint8_t *)"7", 1, text, 4);
+	ck_assert_str_eq(text, "nea");
+	ck_assert_int_eq(text[4], 'x');
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/progress/transports");
@@ -121,6 +159,7 @@ int main(void)
 	tcase_add_test(tc, open__datagrams_are_polled);
 	tcase_add_test(tc, strip_prefix__own_name_only);
 	tcase_add_test(tc, describe__unknown_transport);
+	tcase_add_test(tc, describe__by_number);
 	suite_add_tcase(suite, tc);
 	return test_main("core/progress/transports", suite);
 }

@@ -413,6 +413,67 @@ START_TEST(resume__only_after_sleep)
 }
 END_TEST
 
+/*
+ * A call with timeout 0 found nothing, and the application is about to sleep on a descriptor: the
+ * progress thread gets the lead. After some such calls in a row the application spins, and keeps
+ * it.
+ */
+START_TEST(pass_leadership__not_while_spinning)
+{
+	unsigned empty = 0, passed = 0;
+	struct model m;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	for (unsigned i = 0; i < 10; i++) {
+		model_standby();
+		ripc__lock(&m.ctx);
+		ripc__poll_pass_leadership(&m.ctx, &empty);
+		ripc__unlock(&m.ctx);
+		passed += thread_state() == RIPC__THREAD_WAKING;
+		ck_assert_uint_eq(empty, passed);
+		if (ripc__progress_state(&m.ctx.progress).kicked)
+			ck_assert_int_eq(read(m.ctx.progress.wakefd, &(uint64_t){0}, 8), 8);
+	}
+	ck_assert_uint_gt(passed, 1);
+	ck_assert_uint_lt(passed, 10);
+	/* The descriptor became readable: it slept. */
+	empty = 0;
+	model_standby();
+	ripc__lock(&m.ctx);
+	ripc__poll_pass_leadership(&m.ctx, &empty);
+	ripc__unlock(&m.ctx);
+	ck_assert_int_eq(thread_state(), RIPC__THREAD_WAKING);
+	model_end();
+}
+END_TEST
+
+/* While the progress thread leads, an application that sleeps on a descriptor does not poll. */
+START_TEST(poll_before_sleep__thread_leads)
+{
+	union ripc__progress_word leads = {
+		.state = {.leader = RIPC__LEADER_THREAD, .thread = RIPC__THREAD_BLOCKED}};
+	unsigned empty = 0;
+	struct model m;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	ripc__lock(&m.ctx);
+	/* Nobody leads: it polls. */
+	ripc__poll_before_sleep(&m.ctx, &empty);
+	ck_assert_uint_eq(m.passes, 1);
+	atomic_store(&m.ctx.progress.word, leads.bits);
+	ripc__poll_before_sleep(&m.ctx, &empty);
+	ck_assert_uint_eq(m.passes, 1);
+	m.ctx.nowait_ns = m.now_ns;
+	/* It spins: after enough calls in a row that found nothing it polls in any case. */
+	for (empty = 0; empty < 100 && m.passes == 1; empty++)
+		ripc__poll_before_sleep(&m.ctx, &empty);
+	ck_assert_uint_eq(m.passes, 2);
+	ck_assert_uint_gt(empty, 1);
+	ripc__unlock(&m.ctx);
+	model_end();
+}
+END_TEST
+
 /* ---- tokens that go round ---- */
 
 #define RING    6
@@ -633,6 +694,8 @@ int main(void)
 	tcase_add_test(tc, resume__polls_first);
 	tcase_add_test(tc, resume__rate_limited);
 	tcase_add_test(tc, resume__only_after_sleep);
+	tcase_add_test(tc, pass_leadership__not_while_spinning);
+	tcase_add_test(tc, poll_before_sleep__thread_leads);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("wait");
 	tcase_add_checked_fixture(tc, numbers_setup, NULL);
