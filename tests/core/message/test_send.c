@@ -2,6 +2,7 @@
 /*
  * ripc_send() of what fits a short message does what ripc_send_short() does, and nothing more: the
  * same entries of the transport are called, and the clock is read as often. No time is measured.
+ * Datagrams that the transport does not take.
  */
 #include "core/peer/datagram_context.h"
 #include "core/rig.h"
@@ -211,6 +212,93 @@ START_TEST(send__not_located)
 }
 END_TEST
 
+/* The next datagrams fail like this. */
+static int datagram_error;
+static unsigned datagrams_to_fail;
+
+static int post_datagram_or_fail(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+				 const struct iovec *iov, unsigned n)
+{
+	if (!datagrams_to_fail)
+		return post_datagram(t, addr, addrlen, iov, n);
+	datagrams_to_fail--;
+	return ripc__fail(datagram_error, "no datagram, as the test wants it");
+}
+
+/* A datagram of one item, or of two, that the transport does not take now is not sent. */
+START_TEST(datagram__no_room)
+{
+	struct ripc__peer_datagrams *state;
+	struct iovec items[2] = {{"a", 1}, {"b", 1}};
+	unsigned nitems = 1 + (unsigned)_i;
+	struct ripc_stats before;
+	uint64_t seq;
+
+	start(NETWORKS - 1);
+	ops.post_datagram = post_datagram_or_fail;
+	state = rig_peer(&rig, 0, 1)->lists->datagrams;
+	seq = state->next_seq;
+	before = rig_stats(&rig, 0);
+	datagram_error = -EAGAIN;
+	/* One try on the fast path, and one before and after a pass. */
+	datagrams_to_fail = 3;
+	RC(-EAGAIN, ripc_send_short(rig.s[0], RIG_ID(1), items, nitems, NULL, 0));
+	ck_assert_uint_eq(datagrams_to_fail, nitems - 1);
+	ck_assert_uint_eq(costs.datagrams, 0);
+	ck_assert_uint_eq(state->next_seq, seq);
+	ck_assert_uint_eq(rig_stats(&rig, 0).short_sent, before.short_sent);
+	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->stats.short_sent, before.short_sent);
+	/* With time it is sent once there is room. */
+	datagrams_to_fail = 5;
+	OK(ripc_send_short(rig.s[0], RIG_ID(1), items, nitems, NULL, 100));
+	ck_assert_uint_eq(datagrams_to_fail, 0);
+	ck_assert_uint_eq(costs.datagrams, 1);
+	ck_assert_uint_eq(state->next_seq, seq + 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).short_sent, before.short_sent + 1);
+	ripc_message_free(rig_take(&rig, 1));
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).datagrams_lost, 0);
+}
+END_TEST
+
+/* Its host cannot be reached by datagrams: the message goes over the lane, and so do later ones. */
+START_TEST(datagram__no_route)
+{
+	start(NETWORKS - 1);
+	ops.post_datagram = post_datagram_or_fail;
+	datagram_error = -EHOSTUNREACH;
+	/* One try on the fast path, one on the slow path. */
+	datagrams_to_fail = 2;
+	for (unsigned i = 0; i < 3; i++) {
+		OK(rig_short(&rig, 0, 1, 64, i, 100));
+		rig_expect(&rig, 1, 64, i);
+		ck_assert_uint_eq(datagrams_to_fail, 0);
+		ck_assert(rig_peer(&rig, 0, 1)->no_dgram_path);
+	}
+	ck_assert_uint_eq(costs.datagrams, 0);
+	/* After a change of addresses it is tried again. */
+	ripc__peers_addrs_changed(rig.ctx[0]);
+	OK(rig_short(&rig, 0, 1, 64, 3, 100));
+	rig_expect(&rig, 1, 64, 3);
+	ck_assert_uint_eq(costs.datagrams, 1);
+}
+END_TEST
+
+/* Another error is final. */
+START_TEST(datagram__error)
+{
+	start(NETWORKS - 1);
+	ops.post_datagram = post_datagram_or_fail;
+	datagram_error = -EIO;
+	datagrams_to_fail = 2;
+	RC(-EIO, rig_short(&rig, 0, 1, 64, 1, 1000));
+	ck_assert_uint_eq(datagrams_to_fail, 0);
+	ck_assert(!rig_peer(&rig, 0, 1)->no_dgram_path);
+	OK(rig_short(&rig, 0, 1, 64, 2, 1000));
+	rig_expect(&rig, 1, 64, 2);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/message/send");
@@ -223,6 +311,9 @@ int main(void)
 	tcase_add_loop_test(tc, send__several_items_same_cost, 0, NETWORKS);
 	tcase_add_loop_test(tc, send__too_large_is_long, 0, NETWORKS);
 	tcase_add_loop_test(tc, send__not_located, 0, NETWORKS);
+	tcase_add_loop_test(tc, datagram__no_room, 0, 2);
+	tcase_add_test(tc, datagram__no_route);
+	tcase_add_test(tc, datagram__error);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/send", suite);
 }

@@ -82,6 +82,7 @@ END_TEST
 
 static uint64_t now_ns = 1000 * RIPC__MS;
 static unsigned idle_calls;
+static bool closes = true;
 
 static uint64_t now(void *arg)
 {
@@ -105,7 +106,7 @@ static void close_in_pause(void *arg, uint64_t deadline_ns)
 	if (now_ns > deadline_ns)
 		now_ns = deadline_ns;
 	ripc__lock(ctx);
-	ctx->closing = true;
+	ctx->closing = closes;
 	ripc__unlock(ctx);
 	ripc__poll(ctx);
 	idle_calls++;
@@ -116,15 +117,21 @@ START_TEST(register__closed_meanwhile)
 	static const struct ripc__hooks hooks = {
 		.now = now, .idle = close_in_pause, .random = random_number};
 	struct ripc_service *s;
+	uint64_t id = test_ids();
 
 	ck_assert_int_eq(ripc__open_hooked(&ctx,
 					   "transports=iwarp/soft resolver=udp interfaces=lo "
 					   "resolve_timeout_ms=5000",
 					   &hooks),
 			 0);
-	ck_assert_int_eq(ripc_service_register(ctx, test_ids(), 0, &s), -ESHUTDOWN);
+	ck_assert_int_eq(ripc_service_register(ctx, id, 0, &s), -ESHUTDOWN);
 	ck_assert_uint_eq(idle_calls, 1);
-	ctx->closing = false;
+	ck_assert_ptr_null(ctx->services);
+	/* Nothing is left of it: had the context stayed open, the id could be registered. */
+	ctx->closing = closes = false;
+	ck_assert_msg(!ripc_service_register(ctx, id, 0, &s), "%s", ripc_error_detail());
+	ck_assert_uint_gt(idle_calls, 1);
+	ck_assert_uint_eq(ripc_service_id(s), id);
 	ck_assert_int_eq(ripc_close(ctx), 0);
 }
 END_TEST

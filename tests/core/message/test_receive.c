@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Polling without leading, in virtual time: how often a thread polls before it leads, and what ends
+ * that. The passes of the context are counted and advance the time.
+ */
+#include "core/message/receive.h"
+#include "core/memory/message.h"
+#include "core/progress/context.h"
+#include "core/rendezvous/request.h"
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PASS_NS    UINT64_C(1000)
+#define POLLS      16 /* of a thread that does not spin, before it leads */
+#define FULL_EVERY 32 /* polls of which one is a full pass */
+
+static struct ripc ctx;
+static struct ripc_request request;
+static uint64_t now_ns;
+static unsigned passes, full; /* in all; those that were full */
+static unsigned polled_one;   /* polls of the last active endpoints */
+static unsigned ends_in;      /* the pass in which the request is done; 0: none */
+static struct ripc__completion completion;
+
+uint64_t __wrap_ripc__now(struct ripc *of);
+uint64_t __wrap_ripc__now(struct ripc *of)
+{
+	(void)of;
+	return now_ns;
+}
+
+static void pass(void)
+{
+	now_ns += PASS_NS;
+	if (++passes != ends_in)
+		return;
+	request.state = RIPC__REQUEST_DONE;
+	ripc__list_add(&ctx.completions, &completion.link);
+}
+
+void __wrap_ripc__full_pass(struct ripc *of);
+void __wrap_ripc__full_pass(struct ripc *of)
+{
+	ck_assert(!of->now_stale);
+	ck_assert_uint_eq(of->now_ns, now_ns);
+	full++;
+	pass();
+}
+
+void __wrap_ripc__partial_pass(struct ripc *of);
+void __wrap_ripc__partial_pass(struct ripc *of)
+{
+	ck_assert(of->now_stale);
+	pass();
+}
+
+static bool poll_one(struct ripc__transport *t, void *buf, size_t len, struct ripc__event *ev)
+{
+	(void)t;
+	(void)buf;
+	(void)len;
+	(void)ev;
+	polled_one++;
+	return false;
+}
+
+static const struct ripc__transport_ops ops = {.poll_one = poll_one};
+
+static void setup(void)
+{
+	memset(&ctx, 0, sizeof(ctx));
+	memset(&request, 0, sizeof(request));
+	ripc__list_init(&ctx.completions);
+	ripc__list_init(&completion.link);
+	ctx.ntp = 1;
+	ctx.active_tps = 1;
+	ctx.tp[0].ops = &ops;
+	ctx.tp[0].t = (struct ripc__transport *)&ctx;
+	now_ns = 1000 * RIPC__MS;
+	passes = full = polled_one = ends_in = 0;
+}
+
+static void teardown(void)
+{
+	while (ctx.message_cache) {
+		struct ripc__message *m = ctx.message_cache;
+
+		ctx.message_cache = m->next;
+		free(m);
+	}
+}
+
+/* Polls for the end of the request, or for any completion. */
+static void poll_for(const struct ripc_request *r, int timeout_ms)
+{
+	passes = full = polled_one = 0;
+	ripc__lock(&ctx);
+	ripc__poll_request(&ctx, r, timeout_ms);
+	ripc__unlock(&ctx);
+	ck_assert(!ctx.now_stale);
+}
+
+/* A thread that blocks makes one full pass before it sleeps, and remembers that it has. */
+START_TEST(poll__block)
+{
+	ctx.opt.wait = RIPC__WAIT_BLOCK;
+	for (unsigned i = 0; i < 3; i++) {
+		ctx.polled = false;
+		poll_for(&request, 1000);
+		ck_assert_uint_eq(passes, 1);
+		ck_assert_uint_eq(full, 1);
+		ck_assert(ctx.polled);
+	}
+}
+END_TEST
+
+/* The first pass after a pause is a full one and reads the clock; later ones are as in a row. */
+START_TEST(poll__adaptive)
+{
+	unsigned sum = 0, sum_full = 0;
+
+	ctx.opt.wait = RIPC__WAIT_ADAPTIVE;
+	ctx.poll_count = 7;
+	ctx.polled = ctx.now_fresh = true;
+	poll_for(&request, 1000);
+	ck_assert_uint_eq(passes, POLLS);
+	ck_assert_uint_eq(full, 1);
+	ck_assert_uint_eq(ctx.poll_count, POLLS);
+	ck_assert(!ctx.polled && !ctx.now_fresh);
+	ck_assert(ripc__progress_state(&ctx.progress).app_active);
+	for (unsigned i = 0; i < 10; i++) {
+		poll_for(&request, i ? -1 : 1);
+		ck_assert_uint_eq(passes, POLLS);
+		sum += passes;
+		sum_full += full;
+	}
+	ck_assert_uint_eq(sum_full, sum / FULL_EVERY);
+}
+END_TEST
+
+/*
+ * With wait=poll a thread polls for longer than a round trip, a millisecond, unless its time is
+ * short: then as others.
+ */
+START_TEST(poll__poll)
+{
+	uint64_t begin_ns;
+
+	ctx.opt.wait = RIPC__WAIT_POLL;
+	poll_for(&request, 9);
+	ck_assert_uint_eq(passes, POLLS);
+	poll_for(&request, 1);
+	ck_assert_uint_eq(passes, POLLS);
+	for (unsigned i = 0; i < 4; i++) {
+		begin_ns = now_ns;
+		poll_for(&request, i % 2 ? 10 : -1);
+		ck_assert_uint_ge(now_ns - begin_ns, RIPC__MS);
+		ck_assert_uint_le(now_ns - begin_ns, RIPC__MS + 3 * FULL_EVERY * PASS_NS);
+		ck_assert_uint_ge(full, passes / FULL_EVERY);
+		ck_assert_uint_le(full, passes / FULL_EVERY + 1);
+	}
+}
+END_TEST
+
+/* The last active endpoints are polled before each pass that is not a full one. */
+START_TEST(poll__active_endpoints)
+{
+	const unsigned budget = 16;
+
+	for (unsigned wait = 0; wait < 3; wait++) {
+		static const enum ripc__wait_mode modes[] = {RIPC__WAIT_ADAPTIVE, RIPC__WAIT_POLL,
+							     RIPC__WAIT_BLOCK};
+
+		ctx.opt.wait = modes[wait];
+		ctx.poll_count = 0;
+		ctx.poll_budget = budget;
+		poll_for(&request, 1);
+		ck_assert_uint_eq(polled_one, (passes - full) * budget);
+		/* A thread that is about to sleep polls less the next time. */
+		ck_assert_uint_eq(ctx.poll_budget,
+				  modes[wait] == RIPC__WAIT_POLL ? budget : budget / 2);
+	}
+	ctx.active_tps = 0;
+	ctx.poll_count = 1;
+	poll_for(&request, 1);
+	ck_assert_uint_eq(polled_one, 0);
+}
+END_TEST
+
+/* It ends with the pass in which the request ends, or in which anything is complete. */
+START_TEST(poll__done)
+{
+	for (unsigned any = 0; any < 2; any++)
+		for (unsigned nth = 1; nth <= POLLS; nth++) {
+			setup();
+			ctx.opt.wait = RIPC__WAIT_ADAPTIVE;
+			ctx.poll_budget = 8;
+			ends_in = nth;
+			poll_for(any ? NULL : &request, 1000);
+			ck_assert_uint_eq(passes, nth);
+			/* The message came from another endpoint. */
+			ck_assert_uint_eq(ctx.poll_budget, 8 / 2 + 1);
+			teardown();
+		}
+}
+END_TEST
+
+/* Another thread waits for the lock: this one lets it in after one poll. */
+START_TEST(poll__contended)
+{
+	for (unsigned wait = 0; wait < 2; wait++) {
+		ctx.opt.wait = wait ? RIPC__WAIT_POLL : RIPC__WAIT_ADAPTIVE;
+		ctx.polled = true;
+		atomic_store(&ctx.lock.wanted, 1);
+		poll_for(&request, 1000);
+		ck_assert_uint_eq(passes, 1);
+		ck_assert(!ctx.polled);
+		atomic_store(&ctx.lock.wanted, 0);
+	}
+}
+END_TEST
+
+static uint64_t hooked_now(void *arg)
+{
+	(void)arg;
+	return now_ns;
+}
+
+/* No poll while another thread leads, in a pass, in virtual time, and when the context closes. */
+START_TEST(poll__not_allowed)
+{
+	union ripc__progress_word word = {.bits = 0};
+
+	for (unsigned leader = RIPC__LEADER_SPINNING; leader <= RIPC__LEADER_THREAD; leader++) {
+		word.state.leader = leader & 3;
+		atomic_store(&ctx.progress.word, word.bits);
+		poll_for(&request, 1000);
+		ck_assert_uint_eq(passes, 0);
+	}
+	atomic_store(&ctx.progress.word, 0);
+	ctx.closing = true;
+	poll_for(&request, 1000);
+	ck_assert_uint_eq(passes, 0);
+	ctx.closing = false;
+	ctx.in_progress = true;
+	poll_for(&request, 1000);
+	ck_assert_uint_eq(passes, 0);
+	ctx.in_progress = false;
+	ctx.hooks.now = hooked_now;
+	poll_for(&request, 1000);
+	ck_assert_uint_eq(passes, 0);
+	ctx.hooks.now = NULL;
+	poll_for(&request, 1000);
+	ck_assert_uint_gt(passes, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/message/receive");
+	TCase *tc = tcase_create("poll");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, poll__block);
+	tcase_add_test(tc, poll__adaptive);
+	tcase_add_test(tc, poll__poll);
+	tcase_add_test(tc, poll__active_endpoints);
+	tcase_add_test(tc, poll__done);
+	tcase_add_test(tc, poll__contended);
+	tcase_add_test(tc, poll__not_allowed);
+	suite_add_tcase(suite, tc);
+	return test_main("core/message/receive", suite);
+}
