@@ -227,6 +227,47 @@ START_TEST(window__bytes_of_acknowledged)
 }
 END_TEST
 
+/*
+ * The window is full of messages to one service: a call to another service of that context waits,
+ * and goes when the peer acknowledges.
+ */
+START_TEST(window__full_for_another_service)
+{
+	struct iovec item = {"12345678", 8};
+	struct ripc_service *other;
+	struct ripc_message *m;
+	struct ripc_request *r;
+	uint64_t sent = 1;
+
+	rig_end(&rig);
+	rig_start(&rig, 2, deep);
+	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
+	OK(ripc_route_lookup(rig.ctx[0], 77, NULL, 1000));
+	OK(send_number(RIG_ID(1), sent, 1000));
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 1000));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	while (!send_number(RIG_ID(1), sent + 1, 0))
+		sent++;
+	ck_assert_uint_eq(unacked(), RIPC__RELIABLE_WINDOW);
+	OK(ripc_call_start(rig.s[0], 77, &item, 1, NULL, 5000, &r));
+	ck_assert_uint_eq(rig.ctx[0]->reliable_npending, 1);
+	ck_assert(rig_peer(&rig, 0, 1)->reliable->window_full);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	while (unacked() == RIPC__RELIABLE_WINDOW)
+		ripc__sim_run(rig.net, 1000);
+	ck_assert_uint_ge(unacked(), 1);
+	ck_assert_uint_eq(rig.ctx[0]->reliable_npending, 0);
+	ck_assert(!rig_peer(&rig, 0, 1)->reliable->window_full);
+	OK(ripc_receive(other, &m, 5));
+	ck_assert_mem_eq(m->items[0].iov_base, item.iov_base, 8);
+	OK(ripc_reply(m, &item, 1, 1000));
+	ripc_message_free(m);
+	OK(ripc_call_wait(&r, &m, 1000));
+	ripc_message_free(m);
+	expect_numbers(1, 1, sent);
+}
+END_TEST
+
 /* A service that takes nothing delays no other one of its context. */
 START_TEST(window__one_service_full)
 {
@@ -290,6 +331,82 @@ START_TEST(lane_lost__both_directions)
 		}
 		rig_expect_none(&rig, 0);
 	}
+}
+END_TEST
+
+static bool post_fails;
+static unsigned ends_of_five;
+
+static void end_of_five(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m, int status,
+			const char *why)
+{
+	(void)o;
+	(void)why;
+	ck_assert_int_eq(status, 0);
+	ends_of_five++;
+	ripc__reliable_free(rig.ctx[0], m);
+}
+
+static int post_or_fail(struct ripc__ep *ep, const void *head, size_t head_len,
+			const struct iovec *items, unsigned n, bool more)
+{
+	return post_fails ? -EAGAIN : ripc__transport_sim.post(ep, head, head_len, items, n, more);
+}
+
+/*
+ * After a lane was lost, a new message waits while the transport has no room for the earlier ones.
+ * Once there is room, it goes at once, behind them.
+ */
+START_TEST(lane_lost__resend_before_new)
+{
+	struct ripc__transport_ops ops;
+	struct ripc__reliable *rel;
+	struct ripc__tp *tp;
+
+	OK(send_number(RIG_ID(1), 1, 1000));
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 1000));
+	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
+	ops = *tp->ops;
+	ops.post = post_or_fail;
+	tp->ops = &ops;
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	for (uint64_t n = 2; n <= 4; n++)
+		OK(send_number(RIG_ID(1), n, 0));
+	rel = rig_peer(&rig, 0, 1)->reliable;
+	ck_assert_ptr_null(rel->resend);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	post_fails = true;
+	for (unsigned i = 0; i < 1000 && !(rig_lane(&rig, 0, 1) && rel->resend); i++)
+		ripc__sim_run(rig.net, 10000);
+	ck_assert_ptr_eq(rel->resend, ripc__list_first(&rel->unacked));
+	RC(-EAGAIN, send_number(RIG_ID(1), 5, 0));
+	ck_assert_uint_eq(unacked(), 3);
+	post_fails = false;
+	rig_lane(&rig, 0, 1)->blocked = false;
+	ripc__lock(rig.ctx[0]);
+	ck_assert(ripc__lane_flush_control(rig_lane(&rig, 0, 1)));
+	ck_assert_ptr_nonnull(rel->resend);
+	{
+		static struct ripc__reliable_owner owner;
+		struct ripc__reliable_msg *m;
+		uint64_t n = 5;
+		struct iovec item = {&n, sizeof(n)};
+
+		owner.end = end_of_five;
+		m = ripc__reliable_new(rig.ctx[0], 0, RIG_ID(1), RIG_ID(0), NULL, &item, 1);
+		ck_assert_ptr_nonnull(m);
+		m->owner = &owner;
+		OK(ripc__reliable_post(rig_dest(&rig, 0, 1), m, false));
+	}
+	ripc__unlock(rig.ctx[0]);
+	ck_assert_ptr_null(rel->resend);
+	ck_assert_uint_eq(unacked(), 4);
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 1000));
+	rig_run(&rig, 20);
+	ck_assert_uint_eq(ends_of_five, 1);
+	expect_numbers(1, 1, 5);
+	tp->ops = &ripc__transport_sim;
 }
 END_TEST
 
@@ -674,9 +791,11 @@ int main(void)
 	tcase_add_test(tc, self__delivered);
 	tcase_add_test(tc, window__full);
 	tcase_add_test(tc, window__bytes_of_acknowledged);
+	tcase_add_test(tc, window__full_for_another_service);
 	tcase_add_test(tc, window__one_service_full);
 	tcase_add_test(tc, lane_lost__at_every_operation);
 	tcase_add_test(tc, lane_lost__both_directions);
+	tcase_add_test(tc, lane_lost__resend_before_new);
 	tcase_add_test(tc, lane_lost__network_split);
 	tcase_add_test(tc, peer_died__unknown);
 	tcase_add_test(tc, peer_died__reported_by_next_send);
