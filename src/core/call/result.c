@@ -161,7 +161,8 @@ static void close_busy_lanes(struct ripc__call *call)
 
 		if (!lane && b->peer)
 			lane = b->peer->lane;
-		if (!lane)
+		/* Dead: ripc_close() has closed it, with all others. */
+		if (!lane || lane->state == RIPC__LANE_DEAD)
 			break;
 		ripc__lane_fail(lane, -ETIMEDOUT, "the peer did not let go of a reply buffer");
 	}

@@ -240,6 +240,29 @@ START_TEST(answer__self)
 }
 END_TEST
 
+/*
+ * An answer that arrives changes nothing for other peers whose answers wait for a lane: only the
+ * loss of one makes their calls unknown.
+ */
+START_TEST(answer__acknowledged)
+{
+	struct ripc__peer *other;
+	uint64_t epoch;
+
+	rig_open(&rig, NULL);
+	rig_connect(&rig, 2, 1);
+	other = rig_peer(&rig, 1, 2);
+	epoch = other->epoch;
+	other->reply_waits = true;
+	OK(call(1, 8, 5000));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(rig_peer(&rig, 1, 0)->reliable_unacked, 0);
+	ck_assert(other->reply_waits);
+	ck_assert_uint_eq(other->epoch, epoch);
+	other->reply_waits = false;
+}
+END_TEST
+
 /* ---- time ---- */
 
 /* The answer comes after the caller's time: the next call gets its own answer. */
@@ -831,6 +854,38 @@ START_TEST(caller_closed__cancelled)
 }
 END_TEST
 
+/*
+ * Its context is closed while a long request, or one with reply buffers, is in flight: nothing is
+ * left of it, at no moment.
+ */
+START_TEST(caller_closed__long_request_in_flight)
+{
+	struct iovec buffer;
+	const struct ripc_call_options options = {
+		.size = sizeof(options), .nreply_buffers = 1, .reply_buffers = &buffer};
+
+	for (unsigned i = 0; i < 20; i++) {
+		unsigned k = rig_open(&rig, NULL);
+		struct ripc_service *first = rig.s[0];
+		struct ripc_request *r;
+
+		buffer = (struct iovec){ripc_buf_alloc(rig.ctx[k], 1000), 1000};
+		rig_connect(&rig, k, 1);
+		rig.s[0] = rig.s[k];
+		OK(start(RIG_ID(1), i, i & 2 ? 100000 : 8, i & 1 ? &options : NULL, 5000, &r));
+		rig.s[0] = first;
+		ripc__sim_run(rig.net, i * 10000);
+		rig_close(&rig, k);
+		rig.n--;
+		rig_run(&rig, 50);
+	}
+	/* The peers that are gone are given up. */
+	rig_run(&rig, 5000);
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
+	OK(call(21, 8, 5000));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/call/call");
@@ -843,6 +898,7 @@ int main(void)
 	tcase_add_test(tc, answer__any_order);
 	tcase_add_test(tc, answer__errors);
 	tcase_add_test(tc, answer__self);
+	tcase_add_test(tc, answer__acknowledged);
 	tcase_add_test(tc, time__late_answer);
 	tcase_add_test(tc, time__not_executed);
 	tcase_add_test(tc, time__deadline_travels);
@@ -865,6 +921,7 @@ int main(void)
 	tcase_add_test(tc, callee_moved);
 	tcase_add_test(tc, caller_died__cancelled);
 	tcase_add_test(tc, caller_closed__cancelled);
+	tcase_add_test(tc, caller_closed__long_request_in_flight);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/call", suite);
 }
