@@ -6,6 +6,7 @@
 #include "core/peer/ops.h"
 #include "core/peer/peer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define CONTROL_MAX 4096 /* queued control messages of one lane */
@@ -22,8 +23,7 @@ void ripc__lane_close(struct ripc__lane *lane)
 	struct ripc *ctx = lane->ctx;
 	struct ripc__list *n;
 
-	if (lane->state == RIPC__LANE_DEAD)
-		return;
+	assert(lane->state != RIPC__LANE_DEAD);
 	if (lane->state == RIPC__LANE_UP)
 		ctx->stats.lanes--;
 	lane->state = RIPC__LANE_DEAD;

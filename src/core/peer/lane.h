@@ -234,7 +234,7 @@ static inline bool ripc__lane_same(const struct ripc__lane *a, const struct ripc
  * Fails the lane (failover.c): frees all that depends on it and reconnects if work is outstanding.
  */
 void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text);
-/* Closes the lane without further effect. */
+/* Closes the lane, which is not dead, without further effect. */
 void ripc__lane_close(struct ripc__lane *lane);
 /* Frees closed lanes. */
 void ripc__dead_lanes_free(struct ripc *ctx);
