@@ -7,6 +7,7 @@
 #include "core/rig.h"
 
 #include "auth/handshake.h"
+#include "core/peer/attempt.h"
 #include "core/peer/connect.h"
 
 static struct rig rig;
@@ -231,6 +232,84 @@ START_TEST(request__refused)
 }
 END_TEST
 
+/* ---- the side that is refused ---- */
+
+/* Context 1 refuses so many requests like this. */
+static struct {
+	unsigned n;
+	int refusal; /* -1: with private data that is no hello */
+} refuses;
+
+static int refuse_or_accept(struct ripc__transport *t, void *request, const void *priv,
+			    size_t privlen, void *user, struct ripc__ep **ep)
+{
+	uint8_t hello[RIPC__HELLO_LEN];
+	struct ripc__hello h;
+	const char *why;
+
+	if (!refuses.n)
+		return ripc__transport_sim.accept(t, request, priv, privlen, user, ep);
+	refuses.n--;
+	OK(ripc__hello_decode(&h, priv, privlen, &why));
+	h.refusal = refuses.refusal < 0 ? RIPC__REFUSE_MEMORY : (uint8_t)refuses.refusal;
+	ripc__hello_encode(&h, hello);
+	ripc__transport_sim.reject(t, request, hello, refuses.refusal < 0 ? 7 : sizeof(hello));
+	return -ECONNREFUSED;
+}
+
+static const struct {
+	int refusal;
+	const char *text;
+	enum ripc__connect_round round;
+} refusals[] = {
+	{-1, "sim: ", RIPC__ROUND_REFUSED}, /* the transport adds no cause */
+	{RIPC__REFUSE_STALE, "sim: that instance is gone", RIPC__ROUND_REFUSED},
+	{RIPC__REFUSE_CLOSING, "sim: it is closing", RIPC__ROUND_REFUSED},
+	{RIPC__REFUSE_VERSION, "sim: it has another version of the protocol", RIPC__ROUND_REFUSED},
+	{RIPC__REFUSE_MEMORY, "sim: it is out of memory", RIPC__ROUND_REFUSED},
+	{RIPC__REFUSE_CROSSED, NULL, RIPC__ROUND_CROSSED},
+};
+
+#define REFUSALS (int)(sizeof(refusals) / sizeof(refusals[0]))
+
+/* Each reason of a refusal: what it means for the peer, and the cause that is reported. */
+START_TEST(refusal__reason)
+{
+	struct ripc__tp *tp = &rig.ctx[1]->tp[rig_lane(&rig, 1, 0)->tp];
+	struct ripc__transport_ops ops = *tp->ops;
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+	char text[RIPC__DETAIL_MAX];
+
+	break_lane();
+	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
+	ops.accept = refuse_or_accept;
+	tp->ops = &ops;
+	refuses.refusal = refusals[_i].refusal;
+	refuses.n = 1;
+	ripc__lock(rig.ctx[0]);
+	ripc__peer_connect(rig.ctx[0], p);
+	ripc__unlock(rig.ctx[0]);
+	ck_assert_ptr_nonnull(p->out);
+	while (p->out)
+		ripc__sim_run(rig.net, 1000);
+	ck_assert_uint_eq(refuses.n, 0);
+	ck_assert_ptr_null(p->lane);
+	ck_assert_int_eq(p->round, refusals[_i].round);
+	if (refusals[_i].text) {
+		ripc__attempts_text(rig.ctx[0], p, text, sizeof(text));
+		ck_assert_str_eq(text, refusals[_i].text);
+	}
+	/* A peer whose connection is on its way is waited for; the others are looked up again. */
+	ck_assert_int_eq(rig_dest(&rig, 0, 1)->state == RIPC__DEST_KNOWN,
+			 refusals[_i].round != RIPC__ROUND_REFUSED);
+	ck_assert_int_eq(p->retry_ns > ripc__now(rig.ctx[0]),
+			 refusals[_i].round != RIPC__ROUND_REFUSED);
+	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
+	rig_expect(&rig, 1, 10, 1);
+	tp->ops = &ripc__transport_sim;
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/peer/connect");
@@ -248,6 +327,7 @@ int main(void)
 	tc = tcase_create("refusal");
 	tcase_add_checked_fixture(tc, setup_without_keys, teardown_without_keys);
 	tcase_add_loop_test(tc, request__refused, 0, FAULTS);
+	tcase_add_loop_test(tc, refusal__reason, 0, REFUSALS);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/connect", suite);
 }
