@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The state of a context after ripc_open(). */
+/* The state of a context after ripc_open(), and the locks of the process while it forks. */
+#define _GNU_SOURCE
 #include "base/host.h"
 #include "core/context/context.h"
+#include "core/progress/handle.h"
 #include "core/rig.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* The kernel's boot id, and the network namespace in its last eight bytes. */
 START_TEST(open__host_id)
@@ -41,12 +49,111 @@ START_TEST(open__hooks)
 }
 END_TEST
 
+/* ---- fork ---- */
+
+/* A thread that takes a lock of the process. */
+static struct {
+	void *(*take)(void *arg);
+	pthread_t thread;
+	atomic_int tid; /* 0: not started yet */
+	atomic_bool done;
+	bool waits; /* while the process forks */
+} locker;
+
+static void *take_handles(void *arg)
+{
+	return ripc__handle_alloc(1) ? arg : NULL;
+}
+
+static void *take_contexts(void *arg)
+{
+	return ripc_close(NULL) == -EINVAL ? arg : NULL;
+}
+
+static void *locker_main(void *arg)
+{
+	void *rc;
+
+	locker.tid = (int)syscall(SYS_gettid);
+	rc = locker.take(arg);
+	locker.done = true;
+	return rc;
+}
+
+/* Whether a thread sleeps in the kernel. */
+static bool sleeps(int tid)
+{
+	char path[64], text[512] = "";
+	const char *state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = fopen(path, "r");
+	if (!f)
+		return false;
+	if (!fgets(text, sizeof(text), f))
+		text[0] = 0;
+	fclose(f);
+	state = strrchr(text, ')');
+	return state && state[1] == ' ' && state[2] == 'S';
+}
+
+/* Called after the library has prepared for fork(), since this was registered earlier. */
+static void prepared(void)
+{
+	if (!locker.take)
+		return;
+	if (pthread_create(&locker.thread, NULL, locker_main, &locker))
+		return;
+	AWAIT(locker.done || (locker.tid && sleeps(locker.tid)));
+	locker.waits = !locker.done;
+}
+
+/*
+ * No thread is in the midst of a change when the process forks, so the child finds all in order:
+ * the address space of handles, and the list of contexts.
+ */
+START_TEST(fork__holds_locks)
+{
+	static void *(*const take[])(void *arg) = {take_handles, take_contexts};
+	static bool registered;
+	struct ripc *ctx;
+	void *result;
+	int status;
+	pid_t pid;
+
+	setenv("RIPC_TRANSPORTS", "self", 1);
+	setenv("RIPC_RESOLVER", "local", 1);
+	if (!registered)
+		ck_assert_int_eq(pthread_atfork(prepared, NULL, NULL), 0);
+	registered = true;
+	OK(ripc_open(&ctx, NULL));
+	locker.tid = 0;
+	locker.done = false;
+	locker.take = take[_i];
+	pid = fork();
+	if (!pid)
+		_exit(take_handles(&locker) && take_contexts(&locker) ? 0 : 1);
+	locker.take = NULL;
+	ck_assert_int_gt(pid, 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert(locker.waits);
+	/* After the fork it goes on. */
+	ck_assert_int_eq(pthread_join(locker.thread, &result), 0);
+	ck_assert_ptr_nonnull(result);
+	OK(ripc_close(ctx));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/context/context");
 	TCase *tc = tcase_create("context");
 
 	test_seed();
+	/* First: with CK_FORK=no the library must not have registered its handler before. */
+	tcase_add_loop_test(tc, fork__holds_locks, 0, 2);
 	tcase_add_test(tc, open__host_id);
 	tcase_add_test(tc, open__hooks);
 	suite_add_tcase(suite, tc);
