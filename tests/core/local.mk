@@ -60,4 +60,5 @@ tests_core_progress_test_wait_LDFLAGS = $(AM_LDFLAGS) \
 check_PROGRAMS += tests/core/rendezvous/test_request
 check_PROGRAMS += tests/core/memory/test_receive_window
 check_PROGRAMS += tests/core/message/test_service
-tests_core_message_test_service_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=poll
+tests_core_message_test_service_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=poll,--wrap=malloc,--wrap=calloc

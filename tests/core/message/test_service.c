@@ -78,6 +78,33 @@ START_TEST(register__unlocked_holder_query)
 }
 END_TEST
 
+/* ---- without memory ---- */
+
+static struct {
+	bool armed;
+	unsigned count, nth; /* allocations since it was armed; the one that fails */
+} shim;
+
+void *__real_malloc(size_t len);
+void *__real_calloc(size_t n, size_t len);
+void *__wrap_malloc(size_t len);
+void *__wrap_calloc(size_t n, size_t len);
+
+static bool fails(void)
+{
+	return shim.armed && ++shim.count == shim.nth;
+}
+
+void *__wrap_malloc(size_t len)
+{
+	return fails() ? NULL : __real_malloc(len);
+}
+
+void *__wrap_calloc(size_t n, size_t len)
+{
+	return fails() ? NULL : __real_calloc(n, len);
+}
+
 /* ---- a context that is closed meanwhile, in virtual time ---- */
 
 static uint64_t now_ns = 1000 * RIPC__MS;
@@ -109,21 +136,28 @@ static void close_in_pause(void *arg, uint64_t deadline_ns)
 	ctx->closing = closes;
 	ripc__unlock(ctx);
 	ripc__poll(ctx);
-	idle_calls++;
+	if (++idle_calls > 100000)
+		ck_abort_msg("the call waits for ever");
 }
 
-START_TEST(register__closed_meanwhile)
+static void open_in_virtual_time(void)
 {
 	static const struct ripc__hooks hooks = {
 		.now = now, .idle = close_in_pause, .random = random_number};
-	struct ripc_service *s;
-	uint64_t id = test_ids();
 
 	ck_assert_int_eq(ripc__open_hooked(&ctx,
 					   "transports=iwarp/soft resolver=udp interfaces=lo "
 					   "resolve_timeout_ms=5000",
 					   &hooks),
 			 0);
+}
+
+START_TEST(register__closed_meanwhile)
+{
+	struct ripc_service *s;
+	uint64_t id = test_ids();
+
+	open_in_virtual_time();
 	ck_assert_int_eq(ripc_service_register(ctx, id, 0, &s), -ESHUTDOWN);
 	ck_assert_uint_eq(idle_calls, 1);
 	ck_assert_ptr_null(ctx->services);
@@ -132,6 +166,36 @@ START_TEST(register__closed_meanwhile)
 	ck_assert_msg(!ripc_service_register(ctx, id, 0, &s), "%s", ripc_error_detail());
 	ck_assert_uint_gt(idle_calls, 1);
 	ck_assert_uint_eq(ripc_service_id(s), id);
+	ck_assert_int_eq(ripc_close(ctx), 0);
+}
+END_TEST
+
+/* Each allocation of a registration fails once: nothing is left of it. */
+START_TEST(register__out_of_memory)
+{
+	struct ripc_service *s;
+	uint64_t id = test_ids();
+	unsigned failed = 0;
+	int rc;
+
+	closes = false;
+	open_in_virtual_time();
+	do {
+		shim.nth++;
+		shim.count = 0;
+		shim.armed = true;
+		rc = ripc_service_register(ctx, id, 0, &s);
+		shim.armed = false;
+		ck_assert_msg(!rc || rc == -ENOMEM, "allocation %u fails: %d: %s", shim.nth, rc,
+			      ripc_error_detail());
+		failed += rc != 0;
+		ck_assert_int_eq(ctx->services == NULL, rc != 0);
+		if (!rc)
+			ck_assert_int_eq(ripc_service_unregister(s), 0);
+		ck_assert_ptr_null(ctx->services);
+	} while (shim.count >= shim.nth);
+	/* The service's place in the table of the context, and that of the resolver. */
+	ck_assert_uint_ge(failed, 3);
 	ck_assert_int_eq(ripc_close(ctx), 0);
 }
 END_TEST
@@ -274,6 +338,7 @@ int main(void)
 
 	tcase_add_test(tc, register__unlocked_holder_query);
 	tcase_add_test(tc, register__closed_meanwhile);
+	tcase_add_test(tc, register__out_of_memory);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("name");
 	tcase_add_checked_fixture(tc, setup_names, NULL);
