@@ -50,6 +50,9 @@ tests_core_message_test_receive_LDFLAGS = $(AM_LDFLAGS) \
 check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/service/test_service
 check_PROGRAMS += tests/core/watch/test_watch
+check_PROGRAMS += tests/core/progress/test_descriptors
+tests_core_progress_test_descriptors_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=ripc__now,--wrap=ripc__resolver_fd
 check_PROGRAMS += tests/core/progress/test_state
 check_PROGRAMS += tests/core/progress/test_transports
 check_PROGRAMS += tests/core/context/test_default_context
