@@ -338,6 +338,31 @@ static void call_reply_buffer_late(struct conf *c)
 	free(memory);
 }
 
+/* The caller's context is closed before the answer: the peer must not keep it from that. */
+static void call_reply_buffer_closed(struct conf *c)
+{
+	struct ripc_call_options options = {.size = sizeof(options), .nreply_buffers = 1};
+	struct ripc_request *request;
+	struct ripc_message *asked;
+	struct iovec item, buffer;
+	struct conf_plan plan;
+	struct conf_pair p;
+	void *memory;
+
+	conf_pair(c, &p);
+	buffer = (struct iovec){ripc_buf_alloc(p.a, 60000), 60000};
+	options.reply_buffers = &buffer;
+	conf_plan_one(&plan, conf_random(c, 2) ? 100 : 60000, 5);
+	memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
+	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, &options, c->patience_ms, &request));
+	asked = conf_receive(c, p.sb);
+	conf_close(c, p.a);
+	/* In one context the request ends with it. */
+	if (!c->same)
+		ripc_message_free(asked);
+	free(memory);
+}
+
 /* The event of a service that is closed follows all that it has sent. */
 static void watch_moved(struct conf *c)
 {
@@ -391,6 +416,7 @@ const struct conf_case conf_call[] = {
 	{"call_reply_buffer_again", call_reply_buffer_again, 0},
 	{"call_reply_buffers_apart", call_reply_buffers_apart, 0},
 	{"call_reply_buffer_late", call_reply_buffer_late, 0},
+	{"call_reply_buffer_closed", call_reply_buffer_closed, 0},
 	{"watch_moved", watch_moved, 0},
 	{"watch_died", watch_died, CONF_TWO_CONTEXTS},
 	{NULL, NULL, 0},
