@@ -31,6 +31,7 @@ check_PROGRAMS += tests/core/peer/test_idle_memory
 check_PROGRAMS += tests/core/group/test_group
 check_PROGRAMS += tests/core/peer/test_dest
 check_PROGRAMS += tests/core/peer/test_datagram_context
+check_PROGRAMS += tests/core/peer/test_flow
 check_PROGRAMS += tests/core/peer/test_path
 check_PROGRAMS += tests/core/peer/test_peer
 check_PROGRAMS += tests/core/rendezvous/test_dedup
