@@ -232,6 +232,77 @@ START_TEST(request__refused)
 }
 END_TEST
 
+static unsigned accepted;
+
+static int note_acceptance(struct ripc__transport *t, void *request, const void *priv,
+			   size_t privlen, void *user, struct ripc__ep **ep)
+{
+	(void)t;
+	(void)request;
+	(void)priv;
+	(void)privlen;
+	(void)user;
+	(void)ep;
+	accepted++;
+	return -ECONNRESET;
+}
+
+/*
+ * A request comes from a peer whose lane is up: it waits until the lane has shown whether it is
+ * alive. If so it crossed with the lane and is refused, else it takes the lane's place.
+ */
+START_TEST(request__while_lane_is_up)
+{
+	bool alive = _i;
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+	struct ripc__lane *lane = p->lane;
+	struct ripc__tp *tp = &ctx->tp[lane->tp];
+	struct ripc__transport_ops ops = *tp->ops;
+	struct ripc__hello h = {.send_max = 8192, .recv_depth = 64, .service_window = 4096};
+	uint8_t bytes[RIPC__HELLO_LEN];
+	struct ripc__event ev = {
+		.kind = RIPC__EV_REQUEST, .data = bytes, .len = sizeof(bytes), .text = "a test"};
+	uint64_t begin;
+
+	memcpy(h.instance, p->instance, 16);
+	memcpy(h.target, ctx->instance, 16);
+	ripc__hello_encode(&h, bytes);
+	ops.reject = note_refusal;
+	ops.accept = note_acceptance;
+	tp->ops = &ops;
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	ripc__lock(ctx);
+	ripc__lane_on_request(ctx, (unsigned)(tp - ctx->tp), &ev);
+	ck_assert_ptr_nonnull(p->pending_conn);
+	/* Only the last one of several waits. */
+	ripc__lane_on_request(ctx, (unsigned)(tp - ctx->tp), &ev);
+	ripc__unlock(ctx);
+	ck_assert_ptr_nonnull(p->pending_conn);
+	ck_assert_uint_eq(refused.n, 1);
+	ck_assert_uint_eq(refused.refusal, RIPC__REFUSE_CROSSED);
+	begin = ripc__now(ctx);
+	rig_run(&rig, 300);
+	ck_assert_ptr_eq(p->lane, lane);
+	ck_assert_ptr_nonnull(p->pending_conn);
+	if (alive)
+		ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	while (p->pending_conn)
+		ripc__sim_run(rig.net, 100000);
+	ck_assert_uint_eq(refused.n, alive ? 2 : 1);
+	ck_assert_uint_eq(refused.refusal, RIPC__REFUSE_CROSSED);
+	ck_assert_uint_eq(accepted, !alive);
+	ck_assert_int_eq(p->lane == lane, alive);
+	if (!alive)
+		ck_assert_uint_ge(ripc__now(ctx) - begin, 450 * RIPC__MS);
+	ck_assert_uint_le(ripc__now(ctx) - begin, 550 * RIPC__MS);
+	tp->ops = &ripc__transport_sim;
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	rig_run(&rig, 3000);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
 /* ---- the side that is refused ---- */
 
 /* Context 1 refuses so many requests like this. */
@@ -327,6 +398,7 @@ int main(void)
 	tc = tcase_create("refusal");
 	tcase_add_checked_fixture(tc, setup_without_keys, teardown_without_keys);
 	tcase_add_loop_test(tc, request__refused, 0, FAULTS);
+	tcase_add_loop_test(tc, request__while_lane_is_up, 0, 2);
 	tcase_add_loop_test(tc, refusal__reason, 0, REFUSALS);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/connect", suite);

@@ -430,40 +430,6 @@ START_TEST(peer__replay_state_kept_longer)
 }
 END_TEST
 
-/* Sets or ends the work that keeps peers from eviction. */
-static void keep_all(bool on, const struct ripc__peer *but)
-{
-	struct ripc__list *n;
-
-	ripc__list_for_each (n, &ctx->peers) {
-		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
-
-		if (p != but)
-			p->wanted = on;
-	}
-}
-
-/* The table is full, and only one of its peers is not in use: that one gives way. */
-START_TEST(peer__only_one_evictable)
-{
-	uint8_t first[16] = {0xff, 99}, next[2][16] = {{4, 5, 6}, {4, 5, 7}}, known[16] = {7};
-
-	flood(99, 0, RIPC__UNSOLICITED_PEERS_MAX);
-	ck_assert_uint_eq(ctx->peer_table.count, RIPC__UNSOLICITED_PEERS_MAX);
-	keep_all(true, ripc__peer_find(ctx, first));
-	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, next[0], 78));
-	ck_assert_ptr_null(ripc__peer_find(ctx, first));
-	ck_assert_uint_eq(ctx->peer_table.count, RIPC__UNSOLICITED_PEERS_MAX);
-	/* None can give way: there is room only for peers that this context looks for. */
-	keep_all(true, NULL);
-	ck_assert_ptr_null(ripc__peer_admit(ctx, next[1], 78));
-	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, next[0], 78));
-	ck_assert_ptr_nonnull(ripc__peer_get(ctx, known));
-	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, rig_instance(&rig, 0), 0));
-	keep_all(false, NULL);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("core/peer/eviction");
@@ -483,7 +449,6 @@ int main(void)
 	tcase_add_test(tc, goaway__answered);
 	tcase_add_loop_test(tc, goaway__answer_ends_the_lane, 0, 2);
 	tcase_add_test(tc, goaway__from_both_sides);
-	tcase_add_test(tc, peer__only_one_evictable);
 	tcase_add_test(tc, peer__instance_flood_self_evicts);
 	tcase_add_test(tc, peer__service_flood_self_evicts);
 	tcase_add_test(tc, peer__replay_state_kept_longer);

@@ -75,6 +75,44 @@ START_TEST(sweep__dead_peers)
 }
 END_TEST
 
+/* Sets or ends the work that keeps peers from eviction. */
+static void keep_all(bool on, const struct ripc__peer *but)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &ctx->peers) {
+		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
+
+		if (p != but)
+			p->wanted = on;
+	}
+}
+
+/* The table is full, and only one of its peers is not in use: that one gives way. */
+START_TEST(admit__only_one_evictable)
+{
+	uint8_t first[16] = {0xff, 99}, next[2][16] = {{4, 5, 6}, {4, 5, 7}}, known[16] = {7};
+
+	for (unsigned i = 0; i < RIPC__UNSOLICITED_PEERS_MAX; i++) {
+		uint8_t instance[16] = {0xff, 99, (uint8_t)i, (uint8_t)(i >> 8)};
+
+		ck_assert_ptr_nonnull(ripc__peer_admit(ctx, instance, 99));
+	}
+	ck_assert_uint_eq(ctx->peer_table.count, RIPC__UNSOLICITED_PEERS_MAX);
+	keep_all(true, ripc__peer_find(ctx, first));
+	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, next[0], 78));
+	ck_assert_ptr_null(ripc__peer_find(ctx, first));
+	ck_assert_uint_eq(ctx->peer_table.count, RIPC__UNSOLICITED_PEERS_MAX);
+	/* None can give way: there is room only for peers that this context looks for. */
+	keep_all(true, NULL);
+	ck_assert_ptr_null(ripc__peer_admit(ctx, next[1], 78));
+	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, next[0], 78));
+	ck_assert_ptr_nonnull(ripc__peer_get(ctx, known));
+	ck_assert_ptr_nonnull(ripc__peer_admit(ctx, rig_instance(&rig, 0), 0));
+	keep_all(false, NULL);
+}
+END_TEST
+
 /* A pass with timers. */
 static void run_timers(void)
 {
@@ -500,6 +538,7 @@ int main(void)
 	tcase_add_test(tc, sweep__tables_shrink);
 	tcase_add_test(tc, sweep__keeps_peer_with_lane);
 	tcase_add_test(tc, sweep__dead_peers);
+	tcase_add_test(tc, admit__only_one_evictable);
 	tcase_add_test(tc, timers__planned_times);
 	tcase_add_test(tc, unreachable__fails_own_requests);
 	suite_add_tcase(suite, tc);
