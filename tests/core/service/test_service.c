@@ -486,6 +486,78 @@ START_TEST(noservice__sent_once)
 END_TEST
 
 /* A service may be given up inside the world's turn, while its messages are on their way. */
+static void without_reads(struct ripc__sim_config *config)
+{
+	config->caps_off = RIPC__CAP_READ;
+}
+
+/* The memory of a service that a silent peer can still reach, and a lane without any. */
+enum { REQUEST, RETURN_BUFFER, ARRIVAL, NOTHING, REACHES };
+
+/*
+ * A service is closed while a peer is silent: only the lane over which that peer can reach memory
+ * of the service is closed, after a while.
+ */
+START_TEST(unregister__silent_peer)
+{
+	static uint8_t data[MIB];
+	struct ripc_request *r = NULL;
+	struct iovec item = {"x", 1}, back;
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
+	uint64_t before;
+	uint8_t *buf;
+
+	if (_i == ARRIVAL) {
+		rig_end(&rig);
+		rig_start(&rig, 2, without_reads);
+		ctx = rig.ctx[0];
+	}
+	rig_open(&rig, NULL);
+	rig_connect(&rig, 0, 1);
+	rig_connect(&rig, 0, 2);
+	rig_run(&rig, 50);
+	buf = ripc_buf_alloc(ctx, 1000);
+	if (_i == RETURN_BUFFER) {
+		back = (struct iovec){buf, 1000};
+		OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 1000));
+		ripc_message_free(rig_take(&rig, 1));
+	}
+	if (_i == ARRIVAL) {
+		/* Memory is granted, and nothing written yet. */
+		r = rig_begin(&rig, 1, 0, data, sizeof(data));
+		while (ripc__list_empty(&rig.s[0]->rndvs_in))
+			ripc__sim_run(rig.net, 1000);
+	}
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	if (_i == REQUEST)
+		r = rig_begin(&rig, 0, 1, data, sizeof(data));
+	/* The other lane has work, too: of another service. */
+	ripc__sim_hold(rig.net, rig_instance(&rig, 2), true);
+	before = ripc__sim_now(rig.net);
+	OK(ripc_service_unregister(rig.s[0]));
+	rig.s[0] = NULL;
+	if (_i == NOTHING) {
+		ck_assert_uint_eq(ripc__sim_now(rig.net), before);
+	} else {
+		ck_assert_uint_ge(ripc__sim_now(rig.net) - before, 100 * RIPC__MS);
+		ck_assert_uint_lt(ripc__sim_now(rig.net) - before, 150 * RIPC__MS);
+	}
+	ck_assert_int_eq(rig_lane(&rig, 0, 1) != NULL, _i == NOTHING);
+	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 2));
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, _i != NOTHING);
+	OK(ripc_buf_free(ctx, buf));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 2), false);
+	if (r)
+		ripc_request_cancel(&r, 1000);
+	OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+	rig_exchange(&rig, 0, 1);
+	rig_exchange(&rig, 0, 2);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, _i != NOTHING);
+}
+END_TEST
+
 START_TEST(unregister__again_and_again)
 {
 	uint64_t rng = test_seed();
@@ -547,6 +619,7 @@ int main(void)
 	tcase_add_test(tc, noservice__sent_once);
 	tcase_add_test(tc, noservice__sent_again);
 	tcase_add_test(tc, noservice__learned_from_message);
+	tcase_add_loop_test(tc, unregister__silent_peer, 0, REACHES);
 	tcase_add_test(tc, unregister__again_and_again);
 	suite_add_tcase(suite, tc);
 	return test_main("core/service/service", suite);
