@@ -16,6 +16,7 @@ check_PROGRAMS += tests/core/peer/test_lane_post
 check_PROGRAMS += tests/core/rendezvous/test_receive
 check_PROGRAMS += tests/core/peer/test_attempt
 check_PROGRAMS += tests/core/peer/test_connect
+tests_core_peer_test_connect_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ripc__handshake_confirm
 check_PROGRAMS += tests/core/memory/test_buffer
 check_PROGRAMS += tests/core/rendezvous/test_delayed_ack
 check_PROGRAMS += tests/core/progress/test_handle

@@ -9,6 +9,7 @@
 #include "auth/handshake.h"
 #include "core/peer/attempt.h"
 #include "core/peer/connect.h"
+#include "core/peer/endpoint.h"
 
 static struct rig rig;
 /* The next messages of these bytes from this context are changed. */
@@ -139,6 +140,75 @@ START_TEST(request__new_nonce)
 	for (size_t i = 0; i < RIPC__NONCE; i += 8)
 		ck_assert_mem_ne(requests[0] + at + i, requests[1] + at + i, 8);
 	ck_assert_mem_ne(requests[0] + at, requests[0] + at + 8, 8);
+}
+END_TEST
+
+bool __real_ripc__handshake_confirm(const struct ripc__auth *a, const struct ripc__handshake *s,
+				    uint8_t buf[RIPC__CONFIRM_LEN]);
+bool __wrap_ripc__handshake_confirm(const struct ripc__auth *a, const struct ripc__handshake *s,
+				    uint8_t buf[RIPC__CONFIRM_LEN]);
+
+static unsigned keyless; /* so many confirmations find that the key was removed */
+
+bool __wrap_ripc__handshake_confirm(const struct ripc__auth *a, const struct ripc__handshake *s,
+				    uint8_t buf[RIPC__CONFIRM_LEN])
+{
+	return keyless && keyless-- ? false : __real_ripc__handshake_confirm(a, s, buf);
+}
+
+static unsigned posts_to_fail;
+
+static int post_or_fail(struct ripc__ep *ep, const void *head, size_t head_len,
+			const struct iovec *items, unsigned n, bool more)
+{
+	if (!posts_to_fail)
+		return ripc__transport_sim.post(ep, head, head_len, items, n, more);
+	posts_to_fail--;
+	return -ENOTCONN;
+}
+
+/*
+ * The connecting side cannot confirm: the key was removed by then, or the lane is gone. It does not
+ * use that lane, and connects again.
+ */
+START_TEST(confirm__not_possible)
+{
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc__transport_ops ops = ripc__transport_sim;
+	struct ripc__tp *tp = NULL;
+
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].ops == &ripc__transport_sim)
+			tp = &ctx->tp[i];
+	ck_assert_ptr_nonnull(tp);
+	ops.post = post_or_fail;
+	tp->ops = &ops;
+	keyless = _i;
+	posts_to_fail = !_i;
+	OK(rig_long(&rig, 0, 1, 100, 1, 5000));
+	rig_expect(&rig, 1, 100, 1);
+	ck_assert_uint_eq(keyless + posts_to_fail, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).unauthenticated, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_peers, 0);
+	tp->ops = &ripc__transport_sim;
+}
+END_TEST
+
+/* The receive buffer of the confirmation goes back to the peer as credit, as any other. */
+START_TEST(confirm__credit)
+{
+	struct ripc__lane *lanes[2];
+	uint32_t depth;
+
+	rig_connect(&rig, 0, 1);
+	rig_run(&rig, 50);
+	for (unsigned i = 0; i < 2; i++)
+		lanes[i] = rig_lane(&rig, i, !i);
+	depth = lanes[0]->rx_depth;
+	ck_assert_uint_gt(depth, 0);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_uint_eq(lanes[i]->tx_credits + lanes[!i]->rx_credits_due, depth);
 }
 END_TEST
 
@@ -303,6 +373,57 @@ START_TEST(request__while_lane_is_up)
 }
 END_TEST
 
+static const int accept_errors[] = {-EMFILE, -ENFILE, -ENOMEM, -ENOBUFS, -ECONNRESET};
+
+#define ACCEPT_ERRORS (int)(sizeof(accept_errors) / sizeof(accept_errors[0]))
+
+static int accept_error;
+
+static int fail_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
+		       void *user, struct ripc__ep **ep)
+{
+	(void)t;
+	(void)request;
+	(void)priv;
+	(void)privlen;
+	(void)user;
+	(void)ep;
+	return ripc__fail(accept_error, "not accepted, as the test wants it");
+}
+
+/* A request cannot be accepted: no lane is left of it. A lack of resources is remembered. */
+START_TEST(accept__fails)
+{
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc__tp *tp = &ctx->tp[rig_lane(&rig, 0, 1)->tp];
+	struct ripc__transport_ops ops = *tp->ops;
+	struct ripc__hello h = {
+		.instance = {9}, .send_max = 8192, .recv_depth = 64, .service_window = 4096};
+	unsigned nlanes = tp->nlanes;
+	struct ripc__peer *p;
+
+	memcpy(h.target, ctx->instance, 16);
+	accept_error = accept_errors[_i];
+	ops.accept = fail_accept;
+	tp->ops = &ops;
+	ripc__lock(ctx);
+	p = ripc__peer_admit(ctx, h.instance, 7);
+	ck_assert_ptr_nonnull(p);
+	RC(accept_error, ripc__lane_accept(ctx, p, (unsigned)(tp - ctx->tp), NULL, 7, &h, NULL));
+	ripc__dead_lanes_free(ctx);
+	ck_assert_uint_eq(p->nlanes, 0);
+	ck_assert_uint_eq(p->source, 7);
+	ck_assert_uint_eq(tp->nlanes, nlanes);
+	ck_assert_ptr_eq(ripc__list_first(&ctx->lanes), &rig_lane(&rig, 0, 1)->link);
+	ck_assert_ptr_eq(ctx->lanes.prev, &rig_lane(&rig, 0, 1)->link);
+	ck_assert_int_eq(ctx->evict_cause, accept_error == -ECONNRESET ? 0 : accept_error);
+	ctx->evict_cause = 0;
+	ripc__unlock(ctx);
+	tp->ops = &ripc__transport_sim;
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
 /* ---- the side that is refused ---- */
 
 /* Context 1 refuses so many requests like this. */
@@ -390,6 +511,8 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, confirm__wrong);
+	tcase_add_loop_test(tc, confirm__not_possible, 0, 2);
+	tcase_add_test(tc, confirm__credit);
 	tcase_add_test(tc, request__without_proof);
 	tcase_add_test(tc, reply__without_proof);
 	tcase_add_test(tc, request__replayed);
@@ -399,6 +522,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup_without_keys, teardown_without_keys);
 	tcase_add_loop_test(tc, request__refused, 0, FAULTS);
 	tcase_add_loop_test(tc, request__while_lane_is_up, 0, 2);
+	tcase_add_loop_test(tc, accept__fails, 0, ACCEPT_ERRORS);
 	tcase_add_loop_test(tc, refusal__reason, 0, REFUSALS);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/connect", suite);

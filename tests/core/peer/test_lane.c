@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Lanes: how they come to be, crossed or not, what counts on them, and how silence ends them. */
+#include "core/context/events.h"
 #include "core/peer/endpoint.h"
+#include "core/peer/eviction.h"
+#include "core/peer/lane_progress.h"
+#include "core/peer/ops.h"
 #include "core/rig.h"
 
 #include "wire/bytes.h"
@@ -169,6 +173,99 @@ START_TEST(pending_conn__old_lane_dead)
 	rig_run(&rig, 2000);
 	expect_one_lane();
 	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* ---- lanes that fail ---- */
+
+/* The lane from 0 to 1, which is being retired: its peer is silent. */
+static struct ripc__lane *retiring_lane(void)
+{
+	struct ripc__lane *lane;
+
+	rig_connect(&rig, 0, 1);
+	rig_run(&rig, 50);
+	lane = rig_lane(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	ripc__lock(rig.ctx[0]);
+	/* Twice: idle is a lane that was not used since the last check. */
+	for (unsigned i = 0; i < 2; i++)
+		ripc__evict_lanes(rig.ctx[0], false);
+	ripc__unlock(rig.ctx[0]);
+	ck_assert_int_eq(lane->state, RIPC__LANE_RETIRING);
+	return lane;
+}
+
+/* A message waits until its peer's retiring lane has ended, and goes over the next one. */
+START_TEST(fail__retiring_lane)
+{
+	static uint8_t data[100];
+	struct ripc__lane *lane = retiring_lane();
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+	struct ripc_request *r = NULL;
+	bool work = _i;
+	uint32_t sent;
+
+	if (work)
+		r = rig_begin(&rig, 0, 1, data, sizeof(data));
+	ck_assert_ptr_null(p->out);
+	ripc__lock(rig.ctx[0]);
+	/* It carries nothing more of this side. */
+	sent = lane->tx_seq;
+	lane->starved = true;
+	ripc__lane_flush(lane);
+	ck_assert(lane->starved);
+	ck_assert_uint_eq(lane->tx_seq, sent);
+	ripc__lane_fail(lane, -ETIMEDOUT, "as the test wants it");
+	ck_assert_int_eq(p->out != NULL, work);
+	ck_assert_uint_eq(rig.ctx[0]->stats.lanes_lost, 0);
+	/* It has failed already: nothing happens. */
+	ripc__lane_fail(lane, -ETIMEDOUT, "again");
+	ripc__unlock(rig.ctx[0]);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	if (work) {
+		OK(ripc_request_wait(&r, 5000));
+		ripc_message_free(rig_take(&rig, 1));
+	}
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+static bool others_blocked(struct ripc__lane *lane)
+{
+	(void)lane;
+	return true;
+}
+
+/* A lane has room again: the destinations of other peers are flushed if that may help them. */
+START_TEST(flush__other_destinations)
+{
+	static uint8_t data[100];
+	struct ripc__peer_ops ops;
+	struct ripc__lane *first, *second;
+	struct ripc_request *r;
+
+	restart(3, NULL);
+	rig_connect(&rig, 0, 1);
+	rig_connect(&rig, 0, 2);
+	first = rig_lane(&rig, 0, 1);
+	second = rig_lane(&rig, 0, 2);
+	second->blocked = true;
+	r = rig_begin(&rig, 0, 2, data, sizeof(data));
+	second->blocked = false;
+	ripc__lock(rig.ctx[0]);
+	ck_assert(!ripc__list_empty(&rig_dest(&rig, 0, 2)->pending));
+	ripc__lane_flush(first);
+	ck_assert(!ripc__list_empty(&rig_dest(&rig, 0, 2)->pending));
+	ops = *rig.ctx[0]->peer_ops;
+	ops.sendable = others_blocked;
+	rig.ctx[0]->peer_ops = &ops;
+	ripc__lane_flush(first);
+	ck_assert(ripc__list_empty(&rig_dest(&rig, 0, 2)->pending));
+	rig.ctx[0]->peer_ops = &ripc__peer_ops;
+	ripc__unlock(rig.ctx[0]);
+	OK(ripc_request_wait(&r, 5000));
+	ripc_message_free(rig_take(&rig, 2));
 }
 END_TEST
 
@@ -426,6 +523,8 @@ int main(void)
 	tcase_add_test(tc, connect__no_answer);
 	tcase_add_test(tc, hello__transport_limits);
 	tcase_add_test(tc, pending_conn__old_lane_dead);
+	tcase_add_loop_test(tc, fail__retiring_lane, 0, 2);
+	tcase_add_test(tc, flush__other_destinations);
 	tcase_add_test(tc, timer__silent_peer_with_work);
 	tcase_add_test(tc, timer__silent_peer_without_work);
 	tcase_add_test(tc, monitor__restarts_timeout);
