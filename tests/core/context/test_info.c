@@ -58,13 +58,139 @@ START_TEST(peer_stats__per_peer)
 }
 END_TEST
 
+/* ---- outputs and errors of each call ---- */
+
+static struct rig two;
+
+static int route_get(void *out)
+{
+	return ripc_route_get(two.ctx[0], RIG_ID(1), out);
+}
+
+static int route_lookup(void *out)
+{
+	return ripc_route_lookup(two.ctx[0], RIG_ID(1), out, 1000);
+}
+
+static int route_limits(void *out)
+{
+	return ripc_route_limits(two.ctx[0], RIG_ID(1), out);
+}
+
+static int context_stats(void *out)
+{
+	return ripc_context_stats(two.ctx[0], out);
+}
+
+static int service_stats(void *out)
+{
+	return ripc_service_stats(two.s[0], out);
+}
+
+static int peer_stats(void *out)
+{
+	return ripc_peer_stats(two.ctx[0], RIG_ID(1), out);
+}
+
+static const struct {
+	int (*call)(void *out);
+	size_t size;   /* of the struct that it fills */
+	bool optional; /* it may be NULL */
+} calls[] = {
+	{route_get, sizeof(struct ripc_route), false},
+	{route_lookup, sizeof(struct ripc_route), true},
+	{route_limits, sizeof(struct ripc_limits), false},
+	{context_stats, sizeof(struct ripc_stats), false},
+	{service_stats, sizeof(struct ripc_stats), false},
+	{peer_stats, sizeof(struct ripc_stats), false},
+};
+
+#define CALLS (int)(sizeof(calls) / sizeof(calls[0]))
+
+/*
+ * A struct of another version, none, or a context that is being closed: nothing is stored. A
+ * shorter struct gets as much as it has room for.
+ */
+START_TEST(call__output)
+{
+	union {
+		size_t size;
+		uint8_t bytes[4096];
+	} out;
+	size_t half = calls[_i].size / 2 / 8 * 8;
+	uint8_t untouched[4096];
+
+	ck_assert_uint_lt(calls[_i].size, sizeof(out));
+	rig_start(&two, 2, NULL);
+	rig_connect(&two, 0, 1);
+	memset(untouched, 0xee, sizeof(untouched));
+	memset(&out, 0xee, sizeof(out));
+	out.size = calls[_i].size;
+	OK(calls[_i].call(&out));
+	ck_assert_uint_eq(out.size, calls[_i].size);
+	ck_assert_mem_eq(out.bytes + calls[_i].size, untouched, sizeof(out) - calls[_i].size);
+	memset(&out, 0xee, sizeof(out));
+	out.size = half;
+	OK(calls[_i].call(&out));
+	ck_assert_mem_eq(out.bytes + half, untouched, sizeof(out) - half);
+	ck_assert_mem_ne(out.bytes, untouched, half);
+	/* Refused. */
+	memset(&out, 0xee, sizeof(out));
+	out.size = 0;
+	RC(-EINVAL, calls[_i].call(&out));
+	out.size = calls[_i].size;
+	two.ctx[0]->closing = true;
+	RC(-ESHUTDOWN, calls[_i].call(&out));
+	two.ctx[0]->closing = false;
+	ck_assert_mem_eq(out.bytes + sizeof(out.size), untouched, sizeof(out) - sizeof(out.size));
+	RC(calls[_i].optional ? 0 : -EINVAL, calls[_i].call(NULL));
+	rig_end(&two);
+}
+END_TEST
+
+/* Entries of the lists: each, none behind the last, and nowhere to store them. */
+START_TEST(list__entries)
+{
+	const char *name = NULL;
+	char text[64] = "";
+	struct ripc *ctx;
+	unsigned n = 0;
+
+	rig_start(&two, 1, NULL);
+	ctx = two.ctx[0];
+	for (; n < ctx->ntp; n++) {
+		RC(1, ripc_transport_info(ctx, n, &name, text, sizeof(text)));
+		ck_assert_str_eq(name, n ? "sim" : "self");
+	}
+	RC(-ENOENT, ripc_transport_info(ctx, n, &name, text, sizeof(text)));
+	RC(-EINVAL, ripc_transport_info(ctx, 0, NULL, text, sizeof(text)));
+	RC(-EINVAL, ripc_transport_info(ctx, 0, &name, NULL, sizeof(text)));
+	RC(-EINVAL, ripc_transport_info(ctx, 0, &name, text, 0));
+	for (n = 0; ripc_resolver_info(ctx, n, &name, text, sizeof(text)) >= 0; n++)
+		ck_assert_ptr_nonnull(name);
+	ck_assert_uint_gt(n, 0);
+	RC(-ENOENT, ripc_resolver_info(ctx, n, &name, text, sizeof(text)));
+	RC(-EINVAL, ripc_resolver_info(ctx, 0, NULL, text, sizeof(text)));
+	RC(-EINVAL, ripc_resolver_info(ctx, 0, &name, NULL, sizeof(text)));
+	RC(-EINVAL, ripc_resolver_info(ctx, 0, &name, text, 0));
+	ctx->closing = true;
+	RC(-ESHUTDOWN, ripc_transport_info(ctx, 0, &name, text, sizeof(text)));
+	RC(-ESHUTDOWN, ripc_resolver_info(ctx, 0, &name, text, sizeof(text)));
+	ctx->closing = false;
+	rig_end(&two);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/context/info");
 	TCase *tc = tcase_create("info");
 
+	test_seed();
 	tcase_add_test(tc, route__reason);
 	tcase_add_test(tc, peer_stats__per_peer);
+	tcase_add_loop_test(tc, call__output, 0, CALLS);
+	tcase_add_test(tc, list__entries);
 	suite_add_tcase(suite, tc);
 	return test_main("core/context/info", suite);
 }

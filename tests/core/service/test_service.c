@@ -49,6 +49,51 @@ START_TEST(register__any_id)
 }
 END_TEST
 
+static uint64_t drawn[16];
+static unsigned ndrawn, next_drawn;
+
+static uint64_t draw(void *arg)
+{
+	(void)arg;
+	return drawn[next_drawn++ % ndrawn];
+}
+
+/* An id that is held is drawn again, a limited number of times. One service is registered. */
+START_TEST(register__any_id_drawn_again)
+{
+	struct ripc_service *s[3] = {NULL};
+	uint64_t (*real)(void *arg) = ctx->hooks.random;
+	unsigned before = HASH_COUNT(ctx->services);
+
+	ctx->hooks.random = draw;
+	drawn[0] = 1;
+	ndrawn = 1;
+	OK(ripc_service_register(ctx, RIPC_ANY_ID, 0, &s[0]));
+	ck_assert_uint_eq(next_drawn, 1);
+	ck_assert_uint_eq(HASH_COUNT(ctx->services), before + 1);
+	/* Held, held, free. */
+	drawn[1] = 1;
+	drawn[2] = 2;
+	ndrawn = 3;
+	next_drawn = 0;
+	OK(ripc_service_register(ctx, RIPC_ANY_ID, 0, &s[1]));
+	ck_assert_uint_eq(next_drawn, 3);
+	ck_assert_uint_eq(ripc_service_id(s[1]), ripc_service_id(s[0]) + 1);
+	ck_assert_uint_eq(HASH_COUNT(ctx->services), before + 2);
+	ndrawn = 1;
+	next_drawn = 0;
+	RC(-EADDRINUSE, ripc_service_register(ctx, RIPC_ANY_ID, 0, &s[2]));
+	ck_assert_uint_gt(next_drawn, 3);
+	ck_assert_uint_lt(next_drawn, 100);
+	/* An id that was asked for is not tried again. */
+	next_drawn = 0;
+	RC(-EADDRINUSE, ripc_service_register(ctx, RIG_ID(0), 0, &s[2]));
+	ck_assert_uint_eq(next_drawn, 0);
+	ck_assert_ptr_null(s[2]);
+	ctx->hooks.random = real;
+}
+END_TEST
+
 START_TEST(register__any_id_does_not_wait)
 {
 	uint64_t before = ripc__sim_now(rig.net);
@@ -597,6 +642,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, register__ids);
 	tcase_add_test(tc, register__any_id);
+	tcase_add_test(tc, register__any_id_drawn_again);
 	tcase_add_test(tc, register__any_id_does_not_wait);
 	tcase_add_test(tc, register__conflict_in_the_same_context);
 	tcase_add_test(tc, register__conflict_with_another_context);
