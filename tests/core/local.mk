@@ -31,6 +31,7 @@ check_PROGRAMS += tests/core/peer/test_eviction
 check_PROGRAMS += tests/core/peer/test_idle_memory
 check_PROGRAMS += tests/core/group/test_group
 check_PROGRAMS += tests/core/peer/test_dest
+tests_core_peer_test_dest_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 check_PROGRAMS += tests/core/peer/test_datagram_context
 check_PROGRAMS += tests/core/peer/test_flow
 check_PROGRAMS += tests/core/peer/test_path

@@ -5,6 +5,27 @@
 static struct rig rig;
 static struct ripc *ctx;
 
+/* ---- allocations that fail ---- */
+
+static unsigned fail_calloc, fail_malloc; /* so many of the next ones fail */
+
+void *__real_malloc(size_t len);
+void *__real_calloc(size_t n, size_t len);
+void *__wrap_malloc(size_t len);
+void *__wrap_calloc(size_t n, size_t len);
+
+void *__wrap_malloc(size_t len)
+{
+	return fail_malloc && fail_malloc-- ? NULL : __real_malloc(len);
+}
+
+void *__wrap_calloc(size_t n, size_t len)
+{
+	return fail_calloc && fail_calloc-- ? NULL : __real_calloc(n, len);
+}
+
+/* ---- destinations ---- */
+
 START_TEST(sweep__keeps_dest_with_waiters)
 {
 	struct iovec item = {"x", 1};
@@ -54,6 +75,49 @@ START_TEST(reach__error_lists_attempts)
 	RC(-EAGAIN, ripc_route_lookup(ctx, 4712, NULL, 0));
 	RC(-EINVAL, ripc_route_lookup(ctx, 0, NULL, 0));
 	RC(-EINVAL, ripc_route_lookup(ctx, RIPC_ANY_ID, NULL, 0));
+}
+END_TEST
+
+/* Whether the look-up of d has failed for want of memory; nothing is left that fails. */
+static void expect_out_of_memory(struct ripc__dest *d)
+{
+	ck_assert_uint_eq(fail_calloc + fail_malloc, 0);
+	ck_assert_int_eq(d->state, RIPC__DEST_FAILED);
+	ck_assert_ptr_null(d->peer);
+	ck_assert_str_eq(d->why, "out of memory");
+	/* Later there is memory. */
+	rig_run(&rig, 100);
+}
+
+/* There is no memory for a destination, for its peer, or for the lists of that. */
+START_TEST(reach__out_of_memory)
+{
+	struct ripc__dest *own = ripc__dest_get(ctx, RIG_ID(0));
+	struct ripc__dest *other = ripc__dest_get(ctx, RIG_ID(1));
+
+	fail_calloc = 1;
+	RC(-ENOMEM, ripc_route_lookup(ctx, 4711, NULL, 1000));
+	ck_assert_uint_eq(fail_calloc, 0);
+	ck_assert_ptr_null(ripc__dest_find(ctx, 4711));
+	for (unsigned i = 0; i < 2; i++) {
+		fail_calloc = !i;
+		fail_malloc = i;
+		RC(-EAGAIN, ripc__dest_locate(ctx, own));
+		expect_out_of_memory(own);
+	}
+	OK(ripc__dest_locate(ctx, own));
+	ck_assert_mem_eq(own->peer->instance, ctx->instance, 16);
+	for (unsigned i = 0; i < 2; i++) {
+		struct ripc__record record = {.service = RIG_ID(1)};
+
+		memcpy(record.instance, rig_instance(&rig, 1), 16);
+		fail_calloc = !i;
+		fail_malloc = i;
+		ripc__dest_resolved(ctx, &record);
+		expect_out_of_memory(other);
+	}
+	OK(rig_short(&rig, 0, 1, 10, 1, 1000));
+	rig_expect(&rig, 1, 10, 1);
 }
 END_TEST
 
@@ -311,6 +375,7 @@ int main(void)
 	tcase_add_test(tc, sweep__keeps_dest_with_waiters);
 	tcase_add_test(tc, reach__resolver_backoff);
 	tcase_add_test(tc, reach__error_lists_attempts);
+	tcase_add_test(tc, reach__out_of_memory);
 	tcase_add_test(tc, reach__own_services);
 	tcase_add_test(tc, withdrawn__resolved_elsewhere);
 	tcase_add_test(tc, withdrawn__other_service_or_holder);
