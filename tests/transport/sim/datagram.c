@@ -39,7 +39,8 @@ static void arrive_transport(struct sim_in_flight *flight)
 	struct ripc__transport *t = flight->to->t;
 	struct sim_packet *p;
 
-	if (!t || !(t->limits.caps & RIPC__CAP_DATAGRAM) || t->datagrams >= QUEUE_MAX)
+	if (!t || !(t->limits.caps & (RIPC__CAP_DATAGRAM | RIPC__CAP_MULTICAST)) ||
+	    t->datagrams >= QUEUE_MAX)
 		return;
 	p = ripc__sim_packet(t, RIPC__EV_DATAGRAM, flight->data, flight->len);
 	if (!p)
@@ -116,30 +117,89 @@ static void send_datagram(struct ripc__sim *net, struct sim_node *from, struct s
 	}
 }
 
-int ripc__sim_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
-			    const struct iovec *iov, unsigned niov)
+static int check_cap(struct ripc__transport *t, enum ripc__cap cap)
 {
-	struct ripc__sim *net = t->net;
-	struct sim_node *to = ripc__sim_decode_address(net, addr, addrlen);
-	size_t len = 0;
+	if (t->limits.caps & cap)
+		return 0;
+	ripc__sim_report_violation(t->net, &t->net->counters.bad_call, t->node,
+				   "datagram without the capability %x", cap);
+	return ripc__fail(-EOPNOTSUPP, "sim: this is switched off");
+}
 
-	if (!(t->limits.caps & RIPC__CAP_DATAGRAM)) {
-		ripc__sim_report_violation(net, &net->counters.bad_call, t->node,
-					   "datagram without the capability");
-		return ripc__fail(-EOPNOTSUPP, "sim: datagrams are switched off");
-	}
-	if (!to)
-		return ripc__fail(-EINVAL, "sim: %zu bytes that are no address of this network",
-				  addrlen);
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
+/* Whether the datagram can be posted now. */
+static int check_datagram(struct ripc__transport *t, const struct iovec *iov, unsigned niov)
+{
+	size_t len = ripc__post_len(0, iov, niov);
+
 	if (len > t->limits.datagram_max)
 		return ripc__fail(-EMSGSIZE, "sim: datagram of %zu bytes, at most %u fit", len,
 				  t->limits.datagram_max);
-	if (ripc__sim_random_bool(net, net->config.queue_full))
-		return -EAGAIN;
-	send_datagram(net, t->node, to, false, iov, niov);
+	return ripc__sim_random_bool(t->net, t->net->config.queue_full) ? -EAGAIN : 0;
+}
+
+int ripc__sim_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+			    const struct iovec *iov, unsigned niov)
+{
+	struct sim_node *to = ripc__sim_decode_address(t->net, addr, addrlen);
+	int rc = check_cap(t, RIPC__CAP_DATAGRAM);
+
+	if (!rc && !to)
+		return ripc__fail(-EINVAL, "sim: %zu bytes that are no address of this network",
+				  addrlen);
+	if (!rc)
+		rc = check_datagram(t, iov, niov);
+	if (!rc)
+		send_datagram(t->net, t->node, to, false, iov, niov);
+	return rc;
+}
+
+/* ---- Multicast ---- */
+
+/* The entry of a group, of 0: a free one; NULL: there is none. */
+static uint64_t *group_entry(struct ripc__transport *t, uint64_t group)
+{
+	for (unsigned i = 0; i < SIM_GROUPS_MAX; i++)
+		if (t->groups[i] == group)
+			return &t->groups[i];
+	return NULL;
+}
+
+int ripc__sim_group_join(struct ripc__transport *t, uint64_t group)
+{
+	uint64_t *entry = group_entry(t, 0);
+	int rc = check_cap(t, RIPC__CAP_MULTICAST);
+
+	if (rc)
+		return rc;
+	if (group_entry(t, group))
+		ripc__sim_report_violation(t->net, &t->net->counters.bad_call, t->node,
+					   "group_join() of a group that it has joined");
+	if (!entry)
+		return ripc__fail(-ENOSPC, "sim: at most %d groups", SIM_GROUPS_MAX);
+	*entry = group;
 	return 0;
+}
+
+void ripc__sim_group_leave(struct ripc__transport *t, uint64_t group)
+{
+	uint64_t *entry = group_entry(t, group);
+
+	if (entry)
+		*entry = 0;
+}
+
+int ripc__sim_post_group(struct ripc__transport *t, uint64_t group, const struct iovec *iov,
+			 unsigned niov)
+{
+	struct ripc__sim *net = t->net;
+	int rc = check_cap(t, RIPC__CAP_MULTICAST);
+
+	if (!rc)
+		rc = check_datagram(t, iov, niov);
+	for (size_t i = 0; !rc && i < net->nnodes; i++)
+		if (net->nodes[i]->t && group_entry(net->nodes[i]->t, group))
+			send_datagram(net, t->node, net->nodes[i], false, iov, niov);
+	return rc;
 }
 
 /* ---- Ports of the resolver ---- */

@@ -13,6 +13,7 @@
 
 #define SIM_TEXT_MAX    96
 #define SIM_ADDRESS_LEN 8
+#define SIM_GROUPS_MAX  8 /* groups that a transport can receive */
 
 struct sim_conn;
 
@@ -134,11 +135,12 @@ struct ripc__transport {
 	bool target_progress;
 	struct ripc__ep *eps;
 	struct sim_region *regions;
-	uint64_t pinned;              /* bytes of pinned regions */
-	struct sim_packet *inbox;     /* pending */
-	struct sim_packet *reported;  /* reported, until release() */
-	struct sim_packet *transient; /* valid until the next progress() */
-	unsigned datagrams;           /* packets that hold a datagram */
+	uint64_t pinned;                 /* bytes of pinned regions */
+	struct sim_packet *inbox;        /* pending */
+	struct sim_packet *reported;     /* reported, until release() */
+	struct sim_packet *transient;    /* valid until the next progress() */
+	unsigned datagrams;              /* packets that hold a datagram */
+	uint64_t groups[SIM_GROUPS_MAX]; /* whose multicast it receives; 0: a free entry */
 };
 
 struct sim_datagram {
@@ -326,5 +328,9 @@ int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *lo
 /* datagram.c */
 int ripc__sim_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			    const struct iovec *iov, unsigned niov);
+int ripc__sim_group_join(struct ripc__transport *t, uint64_t group);
+void ripc__sim_group_leave(struct ripc__transport *t, uint64_t group);
+int ripc__sim_post_group(struct ripc__transport *t, uint64_t group, const struct iovec *iov,
+			 unsigned niov);
 
 #endif

@@ -87,6 +87,8 @@ static void fill_limits(struct ripc__transport_limits *l, const struct ripc__sim
 	l->caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG;
 	if (config->datagram)
 		l->caps |= RIPC__CAP_DATAGRAM;
+	if (config->multicast)
+		l->caps |= RIPC__CAP_MULTICAST;
 	if (config->target_progress)
 		l->caps |= RIPC__CAP_TARGET_PROGRESS;
 	if (config->written)
@@ -95,7 +97,8 @@ static void fill_limits(struct ripc__transport_limits *l, const struct ripc__sim
 		l->caps |= RIPC__CAP_WRITE_IMM;
 	l->caps &= ~config->caps_off;
 	l->send_max = l->caps & RIPC__CAP_CONNECTED ? config->send_max : 0;
-	l->datagram_max = l->caps & RIPC__CAP_DATAGRAM ? config->datagram_max : 0;
+	l->datagram_max =
+		l->caps & (RIPC__CAP_DATAGRAM | RIPC__CAP_MULTICAST) ? config->datagram_max : 0;
 	l->recv_depth = config->recv_depth;
 	l->read_depth = l->caps & RIPC__CAP_READ ? config->read_depth : 0;
 	l->rdma_max = config->rdma_max;
@@ -284,6 +287,9 @@ const struct ripc__transport_ops ripc__transport_sim = {
 	.post_write_imm = ripc__sim_post_write_imm,
 	.post_read = ripc__sim_post_read,
 	.post_datagram = ripc__sim_post_datagram,
+	.group_join = ripc__sim_group_join,
+	.group_leave = ripc__sim_group_leave,
+	.post_group = ripc__sim_post_group,
 	.flush = sim_flush,
 	.progress = sim_progress,
 	.release = sim_release,

@@ -50,6 +50,7 @@ struct ripc__sim_config {
 	bool written;         /* the transport has WRITTEN */
 	bool write_imm;       /* the transport has WRITE_IMM; not with target_progress */
 	bool datagram;        /* the transport has datagrams */
+	bool multicast;       /* the transport has multicast, of datagrams up to datagram_max */
 	bool target_progress; /* reads and writes need progress() of their target */
 	uint32_t send_max;    /* this and the following as in struct ripc__transport_limits */
 	uint32_t datagram_max;
@@ -64,9 +65,10 @@ struct ripc__sim_config {
  * gauges.
  */
 struct ripc__sim_counters {
-	uint64_t events; /* network events, as counted by ripc__sim_at_event() */
-	uint64_t sends, writes, reads, datagrams; /* posted */
-	uint64_t written_messages;                /* of the writes, those with immediate data */
+	uint64_t events;               /* network events, as counted by ripc__sim_at_event() */
+	uint64_t sends, writes, reads; /* posted */
+	uint64_t datagrams;            /* the same; a multicast counts once per receiver */
+	uint64_t written_messages;     /* of the writes, those with immediate data */
 	uint64_t datagrams_lost, datagrams_duplicated;
 	uint64_t connects, breaks; /* connections requested / broken by a fault */
 	uint64_t refused;          /* operations of hostile nodes rejected */

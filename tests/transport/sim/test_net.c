@@ -154,6 +154,43 @@ START_TEST(datagram__limits)
 }
 END_TEST
 
+/* A multicast reaches the transports that joined the group, the sender's included. */
+START_TEST(multicast__to_members)
+{
+	static char big[1473];
+	struct iovec iov = {big, 1473};
+	struct sim_pair_test *sim_pair_test;
+	struct ripc__sim_config config;
+	struct pair_side *side;
+
+	ripc__sim_defaults(&config);
+	config.multicast = true;
+	sim_pair_test = pair_open(1, &config);
+	side = sim_pair_test->side;
+	ck_assert_int_eq(OPS->post_group(side[0].t, 5, &iov, 1), -EMSGSIZE);
+	iov.iov_len = 1472;
+	ck_assert_int_eq(OPS->post_group(side[0].t, 5, &iov, 1), 0);
+	ck_assert_int_eq(OPS->group_join(side[1].t, 5), 0);
+	ck_assert_int_eq(OPS->group_join(side[1].t, 6), 0);
+	ck_assert_int_eq(OPS->group_join(side[0].t, 6), 0);
+	ck_assert_int_eq(OPS->post_group(side[0].t, 5, &iov, 1), 0);
+	iov.iov_len = 10;
+	ck_assert_int_eq(OPS->post_group(side[0].t, 6, &iov, 1), 0);
+	OPS->group_leave(side[1].t, 6);
+	ck_assert_int_eq(OPS->post_group(side[0].t, 6, &iov, 1), 0);
+	pair_run(sim_pair_test, RIPC__MS);
+	ck_assert_uint_eq(side[0].nevents, 2);
+	ck_assert_uint_eq(side[1].nevents, 2);
+	ck_assert_uint_eq(side[1].events[0].kind, RIPC__EV_DATAGRAM);
+	ck_assert_uint_eq(side[1].events[0].len + side[1].events[1].len, 1482);
+	for (uint64_t group = 10; group < 17; group++)
+		ck_assert_int_eq(OPS->group_join(side[1].t, group), 0);
+	ck_assert_int_eq(OPS->group_join(side[1].t, 17), -ENOSPC);
+	OPS->group_leave(side[1].t, 17);
+	pair_close(sim_pair_test, 0);
+}
+END_TEST
+
 START_TEST(port__unicast_broadcast_partition)
 {
 	struct sim_pair_test *sim_pair_test = pair_open(1, NULL);
@@ -301,6 +338,7 @@ int main(void)
 	tcase_add_test(tc, seed__same_seed_same_run);
 	tcase_add_test(tc, datagram__loss_dup_reorder);
 	tcase_add_test(tc, datagram__limits);
+	tcase_add_test(tc, multicast__to_members);
 	tcase_add_test(tc, port__unicast_broadcast_partition);
 	tcase_add_test(tc, port__audience_arrivals_sides);
 	tcase_add_test(tc, inject__behind_what_was_sent);
