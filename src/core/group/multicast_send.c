@@ -34,7 +34,7 @@ void ripc__mcast_acked(struct ripc__lane *lane, const struct ripc__header *h)
 	 * A number that this context never sent by multicast was forged or belongs to another
 	 * sender.
 	 */
-	if (m && h->u[0] <= g->number && g->number - h->u[0] < RIPC__MCAST_DEDUP_WINDOW)
+	if (m && g->number - h->u[0] < RIPC__MCAST_DEDUP_WINDOW)
 		m->mcast_until_ns = lane->ctx->now_ns + MCAST_ACK_VALID_NS;
 }
 
