@@ -186,7 +186,7 @@ static bool send_to_member(struct mcast_send *c, struct ripc__member *m)
 		uint64_t now = ripc__now(ctx);
 
 		/* The connection attempt ended without a lane. */
-		if (m->wanted && (!p || (!p->out && !p->retry_ns && !p->unreachable_ns))) {
+		if (m->wanted && (!p || !ripc__peer_connecting(ctx, p))) {
 			m->backoff_until_ns = now + MEMBER_BACKOFF_NS;
 			skip_member(c, m);
 			return true;

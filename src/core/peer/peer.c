@@ -316,6 +316,11 @@ static bool lane_pending(struct ripc *ctx, const struct ripc__peer *p)
 	return false;
 }
 
+bool ripc__peer_connecting(struct ripc *ctx, const struct ripc__peer *p)
+{
+	return p->out || p->retry_ns || lane_pending(ctx, p);
+}
+
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 {
 	uint64_t now = ripc__now(ctx);

@@ -138,6 +138,8 @@ void ripc__peers_addrs_changed(struct ripc *ctx);
 
 /* Connects if there is no lane and no attempt. */
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p);
+/* Whether a lane may come up: an attempt of this side goes on or is planned, or one of the peer. */
+bool ripc__peer_connecting(struct ripc *ctx, const struct ripc__peer *p);
 
 /* An attempt failed: tries the next path, or ends the series. refusal: enum ripc__refusal. */
 void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status,

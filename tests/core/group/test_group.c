@@ -364,6 +364,41 @@ START_TEST(send__waits_for_lanes)
 }
 END_TEST
 
+/* The same while a member connects by itself. */
+START_TEST(send__member_connects)
+{
+	struct iovec item = {"x", 1};
+	uint8_t data[100] = {0};
+	struct ripc_request *r;
+	struct ripc_message *m;
+	struct ripc__peer *p;
+	unsigned other;
+
+	rig_start(&rig, 4, slow_setup);
+	join(2);
+	other = group(0)->state == RIPC__GROUP_COORDINATING ? 1 : 0;
+	RC(-EAGAIN, ripc_group_send(rig.s[3], GROUP, &item, 1, NULL, 0));
+	rig_run(&rig, 200);
+	expect_member_count(3, 4, 2);
+	ck_assert_ptr_null(rig_lane(&rig, 3, other));
+	r = rig_begin(&rig, other, 3, data, sizeof(data));
+	/* In half of the cases the accepting side has its lane at once: then once more. */
+	while (!(p = rig_peer(&rig, 3, other)) || p->lane ||
+	       !ripc__peer_connecting(rig.ctx[3], p)) {
+		if (p && p->lane)
+			ripc__sim_break(rig.net, rig_instance(&rig, 3), rig_instance(&rig, other));
+		ripc__sim_run(rig.net, 10000);
+	}
+	ck_assert(!p->out && !p->retry_ns);
+	send_all(3, 0, 2);
+	ck_assert_uint_eq(stats(3).unreached, 0);
+	expect_none_wanted();
+	m = rig_take(&rig, 3);
+	ripc_message_free(m);
+	OK(ripc_request_wait(&r, 5000));
+}
+END_TEST
+
 static int other_rc;
 
 static void send_meanwhile(void *arg)
@@ -1227,6 +1262,7 @@ int main(void)
 	tcase_add_test(tc, members__leave_between_polls);
 	tcase_add_test(tc, coordinator__no_member_itself);
 	tcase_add_loop_test(tc, send__waits_for_lanes, 0, 2);
+	tcase_add_test(tc, send__member_connects);
 	tcase_add_test(tc, send__other_thread);
 	tcase_add_loop_test(tc, send__service_closes, 0, 2);
 	tcase_add_test(tc, send__no_wait_progresses);
