@@ -29,6 +29,13 @@ static void lossy(struct conf *c, struct ripc__sim_config *config)
 	c->datagram = true;
 }
 
+/* Multicast beside the lanes, or a network that duplicates it. */
+static void multicast(struct conf *c, struct ripc__sim_config *config)
+{
+	config->multicast = c->multicast = true;
+	config->datagram_duplication = conf_random(c, 2) ? 0 : 0.1;
+}
+
 static void no_read(struct conf *c, struct ripc__sim_config *config)
 {
 	config->caps_off = RIPC__CAP_READ;
@@ -80,6 +87,7 @@ static const struct config configs[] = {
 	{"no_read", no_read},           {"no_write", no_write},
 	{"no_cheap_reg", no_cheap_reg}, {"small", small},
 	{"rough", all_faults},          {"no_memory", no_memory},
+	{"multicast", multicast},
 };
 
 #define NCONFIGS (sizeof(configs) / sizeof(configs[0]))
