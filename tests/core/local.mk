@@ -22,7 +22,11 @@ check_PROGRAMS += tests/core/rendezvous/test_delayed_ack
 check_PROGRAMS += tests/core/progress/test_handle
 check_PROGRAMS += tests/core/peer/test_lane
 check_PROGRAMS += tests/core/progress/test_lock
+check_PROGRAMS += tests/core/memory/test_memory_object
 check_PROGRAMS += tests/core/memory/test_message
+check_PROGRAMS += tests/core/memory/test_region
+tests_core_memory_test_region_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=calloc,--wrap=realloc,--wrap=free
 check_PROGRAMS += tests/core/context/test_oom
 tests_core_context_test_oom_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc

@@ -249,9 +249,12 @@ void rig_check_memory(const struct ripc *ctx)
 	}
 	ripc__list_for_each (n, &m->lru)
 		in_lru++;
-	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++)
+	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++) {
 		ripc__list_for_each (n, &m->classes[i])
 			nfree--;
+		ripc__list_for_each (n, &m->shared[i])
+			nfree--;
+	}
 	ck_assert_uint_eq(nfree, 0);
 	ck_assert_uint_eq(cached, m->cached_bytes);
 	ck_assert_uint_eq(pool, ctx->stats.pool_bytes);

@@ -89,6 +89,48 @@ START_TEST(pool_put__evicts_lru)
 }
 END_TEST
 
+static bool is_object(void *p)
+{
+	return ripc__memory_find(ctx, p, 1)->fd >= 0;
+}
+
+/* Idle buffers of another class give their descriptors to those that need one. */
+START_TEST(pool_get__reuses_descriptors)
+{
+	void *p[RIPC__MEMFDS_MAX], *small, *without, *with;
+
+	ctx->memory->can_export = true;
+	small = ripc_buf_alloc(ctx, 32 * KIB);
+	ck_assert(!is_object(small));
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++) {
+		p[i] = ripc_buf_alloc(ctx, 64 * KIB);
+		ck_assert(is_object(p[i]));
+	}
+	OK(ripc_buf_free(ctx, small));
+	/* All descriptors are in use. */
+	without = ripc_buf_alloc(ctx, 128 * KIB);
+	ck_assert(!is_object(without));
+	OK(ripc_buf_free(ctx, without));
+	ck_assert_ptr_eq(ripc_buf_alloc(ctx, 128 * KIB), without);
+	OK(ripc_buf_free(ctx, without));
+	for (unsigned i = 0; i < 3; i++)
+		OK(ripc_buf_free(ctx, p[i]));
+	rig_check_memory(ctx);
+	/* The least recently used one of those that have one goes. */
+	with = ripc_buf_alloc(ctx, 128 * KIB);
+	ck_assert_ptr_ne(with, without);
+	ck_assert(is_object(with));
+	ck_assert_uint_eq(ctx->memory->cached_bytes, (32 + 128 + 2 * 64) * KIB);
+	ck_assert_ptr_null(ripc__memory_find(ctx, p[0], 1));
+	rig_check_memory(ctx);
+	/* One of the same class is reused as it is. */
+	ck_assert_ptr_eq(ripc_buf_alloc(ctx, 64 * KIB), p[2]);
+	ck_assert_ptr_eq(ripc_buf_alloc(ctx, 64 * KIB), p[1]);
+	ck_assert(!is_object(ripc_buf_alloc(ctx, 64 * KIB)));
+	rig_check_memory(ctx);
+}
+END_TEST
+
 START_TEST(pool_put__limit_0)
 {
 	unsigned i = rig_open(&rig, "pool_bytes=0");
@@ -623,6 +665,7 @@ int main(void)
 	tcase_add_test(tc, pool_get__most_recent_first);
 	tcase_add_test(tc, pool_get__too_large);
 	tcase_add_test(tc, pool_put__evicts_lru);
+	tcase_add_test(tc, pool_get__reuses_descriptors);
 	tcase_add_test(tc, pool_put__limit_0);
 	tcase_add_test(tc, regions__random_use);
 	tcase_add_test(tc, regions__table_shrinks);
