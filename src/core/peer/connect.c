@@ -14,20 +14,24 @@
 #define PENDING_CONN_NS \
 	(500 * RIPC__MS) /* time for a silent lane to answer when its peer connects anew */
 
-unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status)
+unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status,
+			    const char **why)
 {
 	struct ripc__hello h;
-	const char *why;
 
-	if (ripc__hello_decode(&h, ev->data, ev->len, &why))
+	if (ripc__hello_decode(&h, ev->data, ev->len, why)) {
+		if (ev->text)
+			*why = ev->text;
 		return RIPC__REFUSE_NONE;
+	}
 	/* Without authentication: anybody on the path could have sent it. */
 	if (lane->shake &&
 	    !ripc__handshake_check_reply(lane->ctx->auth, lane->shake, ev->data, ev->len)) {
 		ripc__auth_count_unauth(lane->ctx->auth);
 		*status = -EPROTO;
-		return RIPC__REFUSE_NONE;
+		h.refusal = RIPC__REFUSE_NONE;
 	}
+	*why = ripc__refusal_text(h.refusal);
 	return h.refusal;
 }
 

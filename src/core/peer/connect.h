@@ -10,8 +10,12 @@
 /* A connection request arrived / an endpoint is up. */
 void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 void ripc__lane_on_established(struct ripc__lane *lane, const struct ripc__event *ev);
-/* The reason of a refusal; RIPC__REFUSE_NONE and another *status if it was not authenticated. */
-unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status);
+/*
+ * The reason of a refusal, and *why, its text. RIPC__REFUSE_NONE: it was malformed, or, with
+ * another *status, it was not authenticated.
+ */
+unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status,
+			    const char **why);
 /*
  * The first message on a lane whose peer must still prove that it has the key. Releases its token.
  */

@@ -59,21 +59,14 @@ void ripc__lane_flush(struct ripc__lane *lane)
 static void lane_on_closed(struct ripc__lane *lane, const struct ripc__event *ev)
 {
 	struct ripc *ctx = lane->ctx;
-	struct ripc__hello h;
 	const char *why;
 
 	if (lane->state == RIPC__LANE_CONNECTING && ev->reject) {
-		unsigned refusal = RIPC__REFUSE_NONE;
 		struct ripc__peer *p = lane->peer;
 		unsigned tp = lane->tp;
 		int status = ev->status;
+		unsigned refusal = ripc__lane_refusal(lane, ev, &status, &why);
 
-		if (!ripc__hello_decode(&h, ev->data, ev->len, &why)) {
-			refusal = ripc__lane_refusal(lane, ev, &status);
-			why = ripc__refusal_text(refusal);
-		} else if (ev->text) {
-			why = ev->text;
-		}
 		ripc__lane_close(lane);
 		ripc__peer_attempt_failed(ctx, p, tp, status, refusal, why);
 		return;
