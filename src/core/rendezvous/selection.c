@@ -147,27 +147,28 @@ static size_t header_len(const struct ripc_request *r)
 	return ripc__request_fixed(r) + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
 }
 
-/* Adds the request to the peer's list, under the next id. */
-static int request_link(struct ripc_request *r, struct ripc__peer *p)
+/*
+ * Adds the request to the peer's list, under the next id. The list exists, because it holds the
+ * request's destination as well. Return: whether the peer has room for another request.
+ */
+static bool request_link(struct ripc_request *r, struct ripc__peer *p)
 {
 	struct ripc__list *first = ripc__list_first(&p->lists->requests);
 
 	if (r->peer)
-		return 0;
+		return true;
 	if (first &&
 	    p->next_request_id - ripc__list_entry(first, struct ripc_request, peer_link)->id >=
 		    RIPC__REQUESTS_MAX) {
 		p->lane->starved = true;
 		ripc__lane_monitor(p->lane);
-		return -EAGAIN;
+		return false;
 	}
-	if (!ripc__peer_lists(p))
-		return -ENOMEM;
 	r->peer = p;
 	r->id = p->next_request_id++;
 	ripc__list_add(&p->lists->requests, &r->peer_link);
 	p->nrequests++;
-	return 0;
+	return true;
 }
 
 void ripc__request_unlink(struct ripc_request *r)
@@ -229,14 +230,8 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 		ripc__lane_monitor(lane);
 		return -EAGAIN;
 	}
-	rc = request_link(r, lane->peer);
-	if (rc == -ENOMEM) {
-		ripc__request_done(r, ripc__request_maybe_delivered(r) ? -EPIPE : rc,
-				   "no memory for the request");
-		return 0;
-	}
-	if (rc)
-		return rc;
+	if (!request_link(r, lane->peer))
+		return -EAGAIN;
 	r->lane = lane;
 	room = lane->send_max - len;
 	for (unsigned i = 0; i < r->nitems; i++) {

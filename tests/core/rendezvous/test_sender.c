@@ -145,6 +145,56 @@ START_TEST(select__registration_fails)
 }
 END_TEST
 
+static struct ripc__transport_ops ops;
+static unsigned lost_at; /* the registration, from now on, that finds the lane lost; 0: none */
+
+static int reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
+	       unsigned access, struct ripc__mr *mr)
+{
+	if (lost_at && !--lost_at)
+		return -ENOTCONN;
+	return ripc__transport_sim.reg(t, ep, base, len, access, mr);
+}
+
+/*
+ * The registration of an item finds the lane lost, before its end is reported: the message goes
+ * over the next lane, and no registration of an earlier item is left.
+ */
+START_TEST(select__lane_lost)
+{
+	struct iovec items[3] = {{data, 100000}, {data, 50000}, {data, 100000}};
+	struct ripc__sim_counters counters;
+	struct ripc__lane *lane;
+	struct ripc_request *r;
+	struct ripc_message *m;
+
+	restart(2, _i == 1 ? slow_no_read : slow);
+	rig_connect(&rig, 0, 1);
+	lane = rig_lane(&rig, 0, 1);
+	ops = *rig.ctx[0]->tp[lane->tp].ops;
+	ops.reg = reg;
+	rig.ctx[0]->tp[lane->tp].ops = &ops;
+	lost_at = 3;
+	OK(ripc_send_async(rig.s[0], RIG_ID(1), items, 3, NULL, &r));
+	ck_assert_int_eq(r->state, RIPC__REQUEST_PENDING);
+	ck_assert_ptr_null(r->lane);
+	ripc__sim_counters(rig.net, &counters);
+	ck_assert_uint_eq(counters.regions, 0);
+	ck_assert_uint_eq(rig_dest(&rig, 0, 1)->credit->sent_units, 0);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	OK(ripc_request_wait(&r, 5000));
+	m = rig_take(&rig, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_uint_eq(m->items[i].iov_len, items[i].iov_len);
+		rig_verify(m->items[i].iov_base, items[i].iov_len, 1);
+	}
+	ripc_message_free(m);
+	ripc__sim_counters(rig.net, &counters);
+	ck_assert_uint_eq(counters.regions, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 2);
+}
+END_TEST
+
 /* Into a return buffer: the first write of it, and the second, when the first is out. */
 START_TEST(write__post_fails)
 {
@@ -479,6 +529,7 @@ int main(void)
 	tcase_add_test(tc, select__inline_up_to_limit);
 	tcase_add_test(tc, select__small_foreign_copied);
 	tcase_add_test(tc, select__registration_fails);
+	tcase_add_loop_test(tc, select__lane_lost, 0, 2);
 	tcase_add_loop_test(tc, write__post_fails, 0, 2);
 	tcase_add_loop_test(tc, write__granted_post_fails, 0, 2);
 	tcase_add_test(tc, select__memory_pinned_until_end);
