@@ -269,6 +269,50 @@ START_TEST(progress__short_tick_on_request)
 }
 END_TEST
 
+static atomic_bool no_mask;  /* the descriptors cannot be masked */
+static atomic_uint nrefused; /* so often it was tried */
+
+bool __real_ripc__descriptors_mask(struct ripc *ctx, bool masked);
+bool __wrap_ripc__descriptors_mask(struct ripc *ctx, bool masked);
+bool __wrap_ripc__descriptors_mask(struct ripc *ctx, bool masked)
+{
+	if (!no_mask || !masked)
+		return __real_ripc__descriptors_mask(ctx, masked);
+	nrefused++;
+	return false;
+}
+
+static bool was_refused(struct ripc *ctx, unsigned n)
+{
+	ripc__lock(ctx);
+	/* The leader may have read the kick that was to wake the progress thread. */
+	if (ripc__progress_state(&ctx->progress).thread == RIPC__THREAD_WAKING)
+		ripc__progress_step(ctx, RIPC__PROGRESS_NOTIFY, NULL);
+	ripc__unlock(ctx);
+	return nrefused >= n;
+}
+
+/* A leader sleeps for long, and masking fails: the progress thread goes on ticking beside it. */
+START_TEST(standby__no_mask)
+{
+	struct waiter w = {.timeout_ms = PATIENCE_MS};
+	struct ripc_service *from;
+	pthread_t thread;
+	struct ripc *ctx;
+
+	OK(ripc_open(&ctx, "wait=block resolver=local"));
+	OK(ripc_service_register(ctx, ID(0), 0, &w.s));
+	OK(ripc_service_register(ctx, ID(1), 0, &from));
+	no_mask = true;
+	pthread_create(&thread, NULL, waiter_main, &w);
+	AWAIT(was_refused(ctx, 3));
+	OK(send_number(from, ID(0), 1));
+	pthread_join(thread, NULL);
+	OK(w.rc);
+	OK(ripc_close(ctx));
+}
+END_TEST
+
 static uint64_t cpu_ms(void)
 {
 	struct rusage u;
@@ -364,6 +408,11 @@ int main(void)
 	tcase_add_test(tc, idle__an_open_context);
 	tcase_add_test(tc, request__leader_asleep);
 	tcase_add_loop_test(tc, progress__short_tick_on_request, 0, 2);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("standby");
+	tcase_add_checked_fixture(tc, numbers_setup, NULL);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, standby__no_mask);
 	suite_add_tcase(suite, tc);
 	return test_main("core/progress/progress_thread", suite);
 }
