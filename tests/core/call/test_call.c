@@ -641,6 +641,38 @@ START_TEST(lane_lost__callee_gives_up)
 }
 END_TEST
 
+/* An answer waits for a lane and then arrives: nothing was lost, and no later call fails. */
+START_TEST(lane_lost__answer_waits)
+{
+	struct ripc_request *r[2];
+	uint64_t epoch;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 60000, &r[0]));
+	OK(start(RIG_ID(1), 2, 8, NULL, 60000, &r[1]));
+	while (servers[0].nkept < 2)
+		rig_run(&rig, 1);
+	rig_run(&rig, 5);
+	epoch = rig_peer(&rig, 1, 0)->epoch;
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 10);
+	ck_assert_ptr_null(rig_lane(&rig, 1, 0));
+	OK(ripc_reply(servers[0].kept[0], &servers[0].kept[0]->items[0], 1, 0));
+	ck_assert(rig_peer(&rig, 1, 0)->reply_waits);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(result(&r[0], 1));
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(rig_peer(&rig, 1, 0)->epoch, epoch);
+	/* The other one survives the next loss of the lane as well. */
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 50);
+	OK(ripc_reply(servers[0].kept[1], &servers[0].kept[1]->items[0], 1, 0));
+	OK(result(&r[1], 2));
+	ck_assert_uint_eq(rig_peer(&rig, 1, 0)->epoch, epoch);
+}
+END_TEST
+
 /* ---- the callee dies or moves ---- */
 
 static void open_second_holder(void)
@@ -912,6 +944,7 @@ int main(void)
 	tcase_add_test(tc, lane_lost__at_every_operation);
 	tcase_add_test(tc, lane_lost__time_up);
 	tcase_add_loop_test(tc, lane_lost__callee_gives_up, 0, 3);
+	tcase_add_test(tc, lane_lost__answer_waits);
 	tcase_add_test(tc, callee_died__unknown);
 	tcase_add_test(tc, callee_died__idempotent_repeated);
 	tcase_add_test(tc, callee_died__idempotent_not_repeated);
