@@ -3,13 +3,14 @@
  * How long a mapped message may be kept, in virtual time: two contexts of one process over shared
  * memory, run by one thread.
  */
-#include "virtual_time.h"
-
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
+#include "core/peer/peer.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/rendezvous/sender.h"
+
 #include "lock_gate.h"
+#include "virtual_time.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -166,6 +167,88 @@ START_TEST(ref__kept_ends_under_traffic)
 	ripc_message_free(kept);
 	ck_assert_int_eq(ripc_buf_free(ctx[0], kept_from), 0);
 	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+}
+END_TEST
+
+static struct ripc__lane *lane_to(unsigned i)
+{
+	struct ripc__peer *p = ripc__peer_find(ctx[0], ctx[i]->instance);
+
+	ck_assert(p && p->lane);
+	return p->lane;
+}
+
+/*
+ * The lane ends while the receiver keeps a mapped message: the sender's buffer is copied, as the
+ * receiver goes on reading the old memory.
+ */
+START_TEST(ref__kept_outlives_lane)
+{
+	uint8_t *p = exported();
+	struct ripc_request *r = start(p, LEN);
+	struct ripc_message *kept = take();
+
+	ck_assert_int_eq(kept->placement[0], RIPC_IN_SENDER_MEMORY);
+	for (unsigned i = 0; i < 1000 && !r->acked; i++)
+		poll_all();
+	ck_assert(r->acked && r->refs.count);
+	ripc__lock(ctx[0]);
+	ripc__lane_fail(lane_to(1), -ECONNRESET, "test");
+	ripc__unlock(ctx[0]);
+	finish(r);
+	ck_assert(!check_mapped(p));
+	memset(p, 8, LEN);
+	poll_all();
+	ck_assert_int_eq(*(uint8_t *)kept->items[0].iov_base, 7);
+	ck_assert(
+		!memcmp(kept->items[0].iov_base, (uint8_t *)kept->items[0].iov_base + 1, LEN - 1));
+	ripc_message_free(kept);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+}
+END_TEST
+
+static struct ripc__transport_ops ops;
+static unsigned full; /* so many exports find the queue full */
+
+static int export_fd(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
+{
+	if (!full)
+		return ripc__transport_shm.export_fd(ep, fd, len, number);
+	full--;
+	return -EAGAIN;
+}
+
+/* An export that the transport cannot send is tried again at the next message. */
+START_TEST(export__queue_full)
+{
+	uint8_t *other = exported(), *p = ripc_buf_alloc(ctx[0], LEN);
+	struct ripc__tp *tp = &ctx[0]->tp[lane_to(1)->tp];
+	unsigned before = lane_to(1)->memory->nexports, copied = 0;
+
+	ck_assert_ptr_nonnull(p);
+	memset(p, 7, LEN);
+	ops = *tp->ops;
+	ops.export_fd = export_fd;
+	tp->ops = &ops;
+	full = 3;
+	for (unsigned in_place = 0; !in_place; copied += !in_place) {
+		struct ripc_request *r = start(p, LEN);
+		struct ripc_message *m = take();
+
+		if (full) {
+			ck_assert(!check_mapped(p));
+			ck_assert_uint_eq(lane_to(1)->memory->nexports, before);
+		}
+		in_place = m->placement[0] == RIPC_IN_SENDER_MEMORY;
+		ripc_message_free(m);
+		finish(r);
+		ck_assert_uint_lt(copied, 10);
+	}
+	ck_assert_uint_eq(full, 0);
+	ck_assert_uint_ge(copied, 3);
+	ck_assert_uint_eq(lane_to(1)->memory->nexports, before + 1);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], other), 0);
 }
 END_TEST
 
@@ -392,6 +475,8 @@ int main(void)
 	tcase_add_test(tc, ref__starts_after_earlier_refs);
 	tcase_add_test(tc, ref__starts_after_copies);
 	tcase_add_test(tc, ref__kept_ends_under_traffic);
+	tcase_add_test(tc, ref__kept_outlives_lane);
+	tcase_add_test(tc, export__queue_full);
 	tcase_add_test(tc, reclaim__keeps_concurrent_writes);
 	tcase_add_test(tc, ready__copies_under_traffic);
 	tcase_add_test(tc, ack__in_place_of_release);
