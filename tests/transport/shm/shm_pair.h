@@ -8,6 +8,7 @@
 
 #include "harness.h"
 #include "ripc.h"
+#include "transport/shm/packet.h"
 #include "transport/shm/shm.h"
 
 #include <stddef.h>
@@ -114,26 +115,12 @@ static inline int raw_connect(struct shm *t)
 	return fd;
 }
 
+/* pass: a descriptor for the other side; < 0: none */
 static inline void raw_send(int fd, const void *p, size_t len, int pass)
 {
 	struct iovec iov = {(void *)(uintptr_t)p, len};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {.bytes = {0}};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	struct cmsghdr *c;
 
-	if (pass >= 0) {
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof(control.bytes);
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &pass, sizeof(int));
-	}
-	ck_assert_int_eq(sendmsg(fd, &msg, MSG_NOSIGNAL), (ssize_t)len);
+	ck_assert_int_eq(ripc__shm_send(fd, &iov, 1, pass), 0);
 }
 
 #endif
