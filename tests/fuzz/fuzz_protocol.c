@@ -27,6 +27,8 @@
 #define STEPS_MAX 100
 #define LEN_MAX   1000
 #define CALLS     4
+#define OTHERS    4 /* contexts that exist in datagrams only */
+#define GROUP     UINT64_C(5)
 
 enum step {
 	/*
@@ -52,6 +54,8 @@ enum step {
 	ELIDED,   /* u8 kind and skew, u8 credits, u8 length, bytes: in place of a header */
 	CALL,     /* u8: the victim calls the peer, looks for the answer, or cancels the call */
 	WATCH,    /* u8: the victim watches the peer's service, or does not any more */
+	DATAGRAM, /* u8 how: see datagram() */
+	MEMBER,   /* u8: the victim joins or leaves a group, or sends to it */
 	STEPS,
 };
 
@@ -108,7 +112,8 @@ static void hello_to(const struct run *r, uint8_t buf[RIPC__HELLO_LEN])
 	struct ripc__hello h = {.send_max = 8192,
 				.recv_depth = 0,
 				.service_window = 4096,
-				.caps = RIPC__CAP_READ | RIPC__CAP_WRITE};
+				.caps = RIPC__CAP_READ | RIPC__CAP_WRITE |
+					RIPC__CAP_DATAGRAM_CONTEXT};
 
 	memcpy(h.instance, r->instance, 16);
 	memcpy(h.target, r->ctx[0]->instance, 16);
@@ -272,6 +277,55 @@ static void send_elided(struct run *r)
 	peer_send(r, buf, RIPC__ELIDED_LEN + len);
 }
 
+static size_t full_datagram(struct run *r, uint8_t *buf, unsigned other)
+{
+	uint8_t kind = take(r), dest = take(r), nitems = take(r), number = take(r);
+	size_t len = take(r);
+	uint8_t *p = ripc__header_put(buf, kind, RIPC__F_INSTANCE, nitems, 0,
+				      dest < 4 ? ID(dest) : dest, PEER_ID);
+
+	/* The upper bits make it jump far. */
+	ripc__number_stamp(buf, 1000 + (uint64_t)number * (number & 0x80 ? 1u << 24 : 1));
+	if (kind == RIPC__GROUP)
+		ripc__header_stamp(buf, 0, 0);
+	memset(p, other ? (int)other : 0x66, 16);
+	take_bytes(r, p + 16, len);
+	return (size_t)(p + 16 - buf) + len;
+}
+
+/*
+ * Sends the victim a datagram: with a full header, in the name of the peer or of another context;
+ * with a short one, or the answer to such; or any bytes.
+ */
+static void datagram(struct run *r)
+{
+	uint8_t buf[RIPC__HEADER_LEN + 16 + 255], addr[RIPC__ADDRESS_MAX], how = take(r);
+	int addrlen = ripc__sim_address(r->net, r->ctx[0]->instance, addr);
+	uint64_t id;
+	size_t len;
+
+	switch (how & 3) {
+	case 0:
+		len = full_datagram(r, buf, how >> 2 & 1 ? 1 + (how >> 3) % OTHERS : 0);
+		break;
+	case 1:
+	case 2:
+		id = take(r);
+		ripc__elided_datagram_put(buf, ripc__datagram_word(id), take(r));
+		if (how & 2)
+			buf[0] = RIPC__UNKNOWN_CONTEXT;
+		len = how & 4 ? 0 : take(r);
+		take_bytes(r, buf + RIPC__ELIDED_DATAGRAM_LEN, len);
+		len += RIPC__ELIDED_DATAGRAM_LEN;
+		break;
+	default:
+		len = take(r);
+		take_bytes(r, buf, len);
+		break;
+	}
+	OPS->post_datagram(r->t, addr, (size_t)addrlen, &(struct iovec){buf, len}, 1);
+}
+
 static void one_more_request(struct run *r)
 {
 	uint8_t hello[RIPC__HELLO_LEN];
@@ -400,6 +454,23 @@ static void window(struct run *r)
 		ripc_window_add(r->ctx[0], NULL, p, 3000);
 }
 
+static void member(struct run *r)
+{
+	struct iovec item = {r->sent, 50};
+
+	switch (take(r) % 3) {
+	case 0:
+		ripc_group_join(r->s[0], GROUP, 500);
+		break;
+	case 1:
+		ripc_group_leave(r->s[0], GROUP);
+		break;
+	default:
+		ripc_group_send(r->s[0], GROUP, &item, 1, NULL, 5);
+		break;
+	}
+}
+
 static void do_register(struct run *r)
 {
 	if (r->second)
@@ -437,9 +508,12 @@ static void exchange(struct run *r, unsigned i, unsigned k)
 static void begin(struct run *r)
 {
 	struct ripc__transport_env env = {.instance = r->instance};
+	struct ripc__sim_config config;
 	struct ripc__hooks hooks;
 
-	r->net = ripc__sim_create(1, NULL, is_idle, NULL);
+	ripc__sim_defaults(&config);
+	config.datagram = config.multicast = true;
+	r->net = ripc__sim_create(1, &config, is_idle, NULL);
 	check(r->net != NULL);
 	ripc__sim_hooks(r->net, &hooks);
 	for (size_t i = 0; i < sizeof(r->sent); i++)
@@ -542,6 +616,12 @@ static void step(struct run *r)
 		else
 			ripc_watch(r->s[0], PEER_ID);
 		break;
+	case DATAGRAM:
+		datagram(r);
+		break;
+	case MEMBER:
+		member(r);
+		break;
 	default:
 		break;
 	}
@@ -559,7 +639,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < STEPS_MAX && r->at < r->size; i++) {
 		step(r);
 		/* Its limit at the victim: a few messages. */
-		check(r->ctx[0]->stats.lanes <= 4 && r->ctx[0]->stats.peers <= 4);
+		check(r->ctx[0]->stats.lanes <= 4 && r->ctx[0]->stats.peers <= 4 + OTHERS);
 		if (i % 32 == 31)
 			exchange(r, 1, 2);
 	}
