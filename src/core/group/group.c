@@ -328,8 +328,6 @@ void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p)
 			 * The coordinator may be alive: a claim of the name then fails and JOIN is
 			 * sent to it again.
 			 */
-			unpin_coordinator(g);
-			g->state = RIPC__GROUP_SEARCHING;
 			g->version = 0;
 			restart_search(g);
 		}
@@ -443,7 +441,6 @@ static bool group_step(struct ripc__group *g, uint64_t now)
 		if (!member) {
 			group_leave(g);
 			g->version = 0;
-			g->state = RIPC__GROUP_SEARCHING;
 			restart_search(g);
 		}
 		break;

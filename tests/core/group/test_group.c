@@ -13,6 +13,7 @@
 #define GROUP 77
 
 static struct rig rig;
+static bool hostile; /* the test sends malformed messages */
 
 static void join(unsigned n)
 {
@@ -224,6 +225,58 @@ START_TEST(group__idle_freed)
 	rig_run(&rig, 10000);
 	ck_assert_ptr_null(group(0));
 	ck_assert_ptr_null(group(1));
+}
+END_TEST
+
+/* A context that is closed leaves its groups: the others do not wait for its silence. */
+START_TEST(members__close)
+{
+	unsigned coordinator = 0, other;
+
+	rig_start(&rig, 4, NULL);
+	join(4);
+	while (group(coordinator)->state != RIPC__GROUP_COORDINATING)
+		coordinator++;
+	other = coordinator ? 0 : 1;
+	rig_close(&rig, other);
+	rig_run(&rig, 50);
+	for (unsigned i = 0; i < 4; i++)
+		if (i != other)
+			expect_member_count(i, i + 1, 3);
+	rig_close(&rig, coordinator);
+	rig_run(&rig, 50);
+	for (unsigned i = 0; i < 4; i++)
+		if (i != other && i != coordinator)
+			expect_member_count(i, i + 1, 2);
+}
+END_TEST
+
+/* Lanes to coordinators, members and senders of groups are in use. */
+START_TEST(groups_include__members_and_coordinator)
+{
+	unsigned coordinator, other;
+
+	rig_start(&rig, 4, NULL);
+	join(2);
+	coordinator = group(0)->state == RIPC__GROUP_COORDINATING ? 0 : 1;
+	other = !coordinator;
+	send_all(2, 0, 2);
+	rig_connect(&rig, 3, coordinator);
+	rig_connect(&rig, 3, other);
+	/* A sender is known to the coordinator alone. */
+	ck_assert(ripc__groups_include(rig.ctx[coordinator], rig_peer(&rig, coordinator, other)));
+	ck_assert(ripc__groups_include(rig.ctx[coordinator], rig_peer(&rig, coordinator, 2)));
+	ck_assert(!ripc__groups_include(rig.ctx[coordinator], rig_peer(&rig, coordinator, 3)));
+	ck_assert(ripc__groups_include(rig.ctx[other], rig_peer(&rig, other, coordinator)));
+	ck_assert(!ripc__groups_include(rig.ctx[other], rig_peer(&rig, other, 2)));
+	ck_assert(ripc__groups_include(rig.ctx[2], rig_peer(&rig, 2, coordinator)));
+	ck_assert(ripc__groups_include(rig.ctx[2], rig_peer(&rig, 2, other)));
+	ck_assert(!ripc__groups_include(rig.ctx[3], rig_peer(&rig, 3, coordinator)));
+	/* A coordinator that is no member any more. */
+	ripc__lock(rig.ctx[2]);
+	ripc__member_free(group(2), ripc__member_find(group(2), rig_instance(&rig, coordinator)));
+	ck_assert(ripc__groups_include(rig.ctx[2], rig_peer(&rig, 2, coordinator)));
+	ripc__unlock(rig.ctx[2]);
 }
 END_TEST
 
@@ -1128,6 +1181,7 @@ START_TEST(control__not_from_coordinator)
 	uint8_t record[RIPC__RECORD_BYTES_MAX], nobody[16] = {1, 2, 3};
 	size_t len;
 
+	hostile = true;
 	rig_start(&rig, 4, NULL);
 	join(3);
 	rig_connect(&rig, 3, 1);
@@ -1153,6 +1207,7 @@ START_TEST(group_control__malformed)
 	uint8_t record[RIPC__RECORD_BYTES_MAX];
 	size_t len;
 
+	hostile = true;
 	rig_start(&rig, 2, NULL);
 	join(1);
 	for (unsigned i = 0; i < 3; i++) {
@@ -1164,6 +1219,39 @@ START_TEST(group_control__malformed)
 		rig_run(&rig, 3000);
 	}
 	expect_member_count(0, 1, 1);
+}
+END_TEST
+
+/* A coordinator whose list is full ignores further contexts, until others leave. */
+START_TEST(join__list_full)
+{
+	struct ripc__record r = {.service = ripc__group_name(GROUP), .generation = 1};
+	struct ripc__group *g;
+
+	rig_start(&rig, 2, NULL);
+	join(1);
+	g = group(0);
+	ripc__lock(rig.ctx[0]);
+	for (uint64_t i = 0; i < RIPC__MEMBERS_MAX; i++) {
+		ripc__put_le64(r.instance, i);
+		ck_assert_ptr_nonnull(ripc__member_put(g, &r, RIPC__ROLE_MEMBER));
+	}
+	/* One that is known already needs no room. */
+	ck_assert_ptr_nonnull(ripc__member_put(g, &r, RIPC__ROLE_MEMBER));
+	ripc__unlock(rig.ctx[0]);
+	expect_member_count(0, 1, RIPC__MEMBERS_MAX + 1);
+	RC(-ETIMEDOUT, ripc_group_join(rig.s[1], GROUP, 300));
+	expect_member_count(0, 1, RIPC__MEMBERS_MAX + 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
+	ripc__lock(rig.ctx[0]);
+	for (uint64_t i = 0; i < RIPC__MEMBERS_MAX; i++) {
+		ripc__put_le64(r.instance, i);
+		ripc__member_free(g, ripc__member_find(g, r.instance));
+	}
+	ripc__unlock(rig.ctx[0]);
+	OK(ripc_group_join(rig.s[1], GROUP, 10000));
+	rig_run(&rig, 50);
+	expect_member_count(0, 2, 2);
 }
 END_TEST
 
@@ -1240,6 +1328,9 @@ END_TEST
 
 static void teardown(void)
 {
+	for (unsigned i = 0; i < rig.n; i++)
+		if (rig.ctx[i] && !hostile)
+			ck_assert_uint_eq(rig_stats(&rig, i).bad_messages, 0);
 	rig_end(&rig);
 }
 
@@ -1253,11 +1344,14 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, join__one_coordinator);
 	tcase_add_test(tc, join__repeated);
+	tcase_add_test(tc, join__list_full);
 	tcase_add_test(tc, coordinator__partition_merge);
 	tcase_add_test(tc, coordinator__found_again);
 	tcase_add_test(tc, member__silent_expires);
 	tcase_add_test(tc, senders__forged_flood);
 	tcase_add_test(tc, group__idle_freed);
+	tcase_add_test(tc, members__close);
+	tcase_add_test(tc, groups_include__members_and_coordinator);
 	tcase_add_test(tc, members__leave_unnoticed);
 	tcase_add_test(tc, members__leave_between_polls);
 	tcase_add_test(tc, coordinator__no_member_itself);
