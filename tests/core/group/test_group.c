@@ -1202,6 +1202,39 @@ START_TEST(control__not_from_coordinator)
 }
 END_TEST
 
+/* The coordinator reports the departure of a context that this one does not know. */
+START_TEST(member__unknown_leaves)
+{
+	uint8_t record[RIPC__RECORD_BYTES_MAX], nobody[16] = {1, 2, 3};
+	unsigned coordinator;
+
+	rig_start(&rig, 3, NULL);
+	join(3);
+	coordinator = group(0)->state == RIPC__GROUP_COORDINATING ? 0 : 1;
+	inject(coordinator, 2, RIPC__MEMBER, 0, 5, record, record_of(nobody, record));
+	ck_assert_uint_eq(group(2)->version, 5);
+	expect_member_count(2, 3, 3);
+}
+END_TEST
+
+START_TEST(group_control__no_group)
+{
+	static const uint64_t groups[] = {0, RIPC_GROUP_LIMIT, UINT64_MAX};
+	struct ripc__header h = {.kind = RIPC__COORDINATOR};
+	const char *why = NULL;
+
+	rig_start(&rig, 2, NULL);
+	rig_connect(&rig, 0, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		h.dest = groups[i];
+		RC(-EPROTO, ripc__group_control(rig_lane(&rig, 0, 1), &h, &why));
+		ck_assert_str_eq(why, "of no possible group");
+	}
+	h.dest = RIPC_GROUP_LIMIT - 1;
+	OK(ripc__group_control(rig_lane(&rig, 0, 1), &h, &why));
+}
+END_TEST
+
 START_TEST(group_control__malformed)
 {
 	uint8_t record[RIPC__RECORD_BYTES_MAX];
@@ -1219,6 +1252,41 @@ START_TEST(group_control__malformed)
 		rig_run(&rig, 3000);
 	}
 	expect_member_count(0, 1, 1);
+}
+END_TEST
+
+/* A sender that joins is a member as soon as the coordinator answers, not at its next refresh. */
+START_TEST(join__sender_becomes_member)
+{
+	uint64_t start;
+
+	rig_start(&rig, 3, NULL);
+	join(2);
+	send_all(2, 0, 2);
+	start = ripc__sim_now(rig.net);
+	OK(ripc_group_join(rig.s[2], GROUP, 10000));
+	ck_assert_uint_lt(ripc__sim_now(rig.net) - start, 100 * RIPC__MS);
+	rig_run(&rig, 10);
+	expect_member_count(0, 3, 3);
+	send_all(0, 0, 3);
+	RC(-EALREADY, ripc_group_join(rig.s[2], GROUP, 10000));
+	expect_member_count(2, 3, 3);
+}
+END_TEST
+
+START_TEST(join__refused)
+{
+	struct iovec item = {"x", 1};
+	static const uint64_t groups[] = {0, RIPC_GROUP_LIMIT, UINT64_MAX};
+
+	rig_start(&rig, 1, NULL);
+	for (unsigned i = 0; i < 3; i++) {
+		RC(-EINVAL, ripc_group_join(rig.s[0], groups[i], 100));
+		RC(-EINVAL, ripc_group_leave(rig.s[0], groups[i]));
+		RC(-EINVAL, ripc_group_send(rig.s[0], groups[i], &item, 1, NULL, 100));
+	}
+	RC(-EINVAL, ripc_group_join(NULL, GROUP, 100));
+	OK(ripc_group_join(rig.s[0], RIPC_GROUP_LIMIT - 1, 10000));
 }
 END_TEST
 
@@ -1344,6 +1412,8 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, join__one_coordinator);
 	tcase_add_test(tc, join__repeated);
+	tcase_add_test(tc, join__sender_becomes_member);
+	tcase_add_test(tc, join__refused);
 	tcase_add_test(tc, join__list_full);
 	tcase_add_test(tc, coordinator__partition_merge);
 	tcase_add_test(tc, coordinator__found_again);
@@ -1382,6 +1452,8 @@ int main(void)
 	tcase_add_test(tc, mcast_ack__of_forgery);
 	tcase_add_test(tc, mcast_ack__unknown);
 	tcase_add_test(tc, control__not_from_coordinator);
+	tcase_add_test(tc, member__unknown_leaves);
+	tcase_add_test(tc, group_control__no_group);
 	tcase_add_test(tc, group_control__malformed);
 	suite_add_tcase(suite, tc);
 	return test_main("core/group/group", suite);
