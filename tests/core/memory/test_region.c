@@ -115,15 +115,37 @@ START_TEST(alloc__no_memory)
 	uint64_t bytes = ctx->stats.pool_bytes;
 	void *p;
 
-	no_realloc = true;
+	no_realloc = counting = true;
 	p = ripc_buf_alloc(ctx, 100000);
-	no_realloc = false;
+	no_realloc = counting = false;
 	ck_assert_ptr_null(p);
+	ck_assert_int_eq(allocated, 0);
 	ck_assert_uint_eq(ctx->stats.pool_bytes, bytes);
 	p = ripc_buf_alloc(ctx, 100000);
 	ck_assert_ptr_nonnull(p);
 	OK(ripc_buf_free(ctx, p));
 	empty_table(n);
+}
+END_TEST
+
+/* The table cannot shrink: it stays as it is. */
+START_TEST(unregister__no_memory)
+{
+	size_t cap;
+
+	for (unsigned i = 0; i < 1000; i++)
+		OK(ripc_buf_register(ctx, memory + i, 1));
+	cap = ctx->memory->regions_cap;
+	no_realloc = true;
+	for (unsigned i = 0; i < 990; i++)
+		OK(ripc_buf_unregister(ctx, memory + i));
+	no_realloc = false;
+	ck_assert_uint_eq(ctx->memory->regions_cap, cap);
+	for (unsigned i = 990; i < 1000; i++)
+		ck_assert_ptr_nonnull(ripc__memory_find(ctx, memory + i, 1));
+	for (unsigned i = 990; i < 1000; i++)
+		OK(ripc_buf_unregister(ctx, memory + i));
+	ck_assert_uint_lt(ctx->memory->regions_cap, cap);
 }
 END_TEST
 
@@ -149,6 +171,7 @@ int main(void)
 	tcase_add_test(tc, import__no_memory);
 	tcase_add_test(tc, register__no_memory);
 	tcase_add_test(tc, alloc__no_memory);
+	tcase_add_test(tc, unregister__no_memory);
 	suite_add_tcase(suite, tc);
 	return test_main("core/memory/region", suite);
 }

@@ -108,23 +108,35 @@ static void expensive_registration(struct ripc__sim_config *config)
 	config->caps_off = RIPC__CAP_CHEAP_REG;
 }
 
+/* Memory up to 64 KiB, unless the library or the application has registered it. */
 START_TEST(select__small_foreign_copied)
 {
-	struct ripc_request *r[2];
+	static const size_t lens[] = {20000, 65536, 65537, 20000, 20000};
+	struct ripc_request *r[5];
+	uint8_t *own, *registered;
 
 	restart(2, expensive_registration);
 	rig_connect(&rig, 0, 1);
-	/* There is no room for stages. */
+	own = ripc_buf_alloc(rig.ctx[0], 20000);
+	registered = malloc(20000);
+	rig_fill(own, 20000, 1);
+	rig_fill(registered, 20000, 1);
+	OK(ripc_buf_register(rig.ctx[0], registered, 20000));
+	/* There is no room for bounce buffers. */
 	rig.ctx[0]->memory->bounce_bytes = RIPC__BOUNCE_CTX_MAX;
-	r[0] = rig_begin(&rig, 0, 1, data, 20000);
-	ck_assert_ptr_nonnull(r[0]->items[0].copy);
-	r[1] = rig_begin(&rig, 0, 1, data, 100000);
-	ck_assert_ptr_null(r[1]->items[0].copy);
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < 5; i++) {
+		r[i] = rig_begin(&rig, 0, 1, i == 3 ? own : i == 4 ? registered : data, lens[i]);
+		ck_assert_int_eq(r[i]->items[0].copy != NULL, i < 2);
+		ck_assert(r[i]->items[0].exposed);
+	}
+	for (unsigned i = 0; i < 5; i++) {
 		OK(ripc_request_wait(&r[i], 5000));
-	rig_expect(&rig, 1, 20000, 1);
-	rig_expect(&rig, 1, 100000, 1);
+		rig_expect(&rig, 1, lens[i], 1);
+	}
 	rig.ctx[0]->memory->bounce_bytes = 0;
+	OK(ripc_buf_unregister(rig.ctx[0], registered));
+	OK(ripc_buf_free(rig.ctx[0], own));
+	free(registered);
 }
 END_TEST
 
