@@ -3,6 +3,7 @@
  * How long a mapped message may be kept, in virtual time: two contexts of one process over shared
  * memory, run by one thread.
  */
+#define _GNU_SOURCE
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
@@ -13,8 +14,10 @@
 #include "virtual_time.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define LEN ((size_t)1 << 20)
 
@@ -85,6 +88,44 @@ START_TEST(ref__only_to_exports)
 		ripc__import_ref_new(lane, r->export_id, 1, r->cap - 1, 99, 0, &ref, &base), 0);
 	ck_assert_ptr_eq(base, r->base + 1);
 	ripc__import_ref_release(ref);
+}
+END_TEST
+
+static void import_refused(struct ripc__lane *lane, uint64_t export_id)
+{
+	unsigned before = lane->memory->nimports;
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	void *base = mmap(NULL, LEN, PROT_READ, MAP_SHARED, fd, 0);
+
+	ck_assert(fd >= 0 && base != MAP_FAILED);
+	ripc__lock(ctx[1]);
+	ripc__import_add(lane, base, LEN, fd, export_id);
+	ripc__unlock(ctx[1]);
+	ck_assert_uint_eq(lane->memory->nimports, before);
+	ck_assert_ptr_null(ripc__memory_find(ctx[1], base, 1));
+	/* Neither the descriptor nor the mapping is left. */
+	ck_assert_int_lt(fcntl(fd, F_GETFD), 0);
+	ck_assert_int_lt(msync(base, LEN, MS_ASYNC), 0);
+}
+
+/* A number that is in use, or out of range. */
+START_TEST(import__refused)
+{
+	struct ripc__peer *p;
+	struct ripc__lane *lane;
+	struct ripc__region *r;
+
+	exported();
+	p = ripc__peer_find(ctx[1], ctx[0]->instance);
+	ck_assert(p && p->lane);
+	lane = p->lane;
+	ck_assert(!ripc__list_empty(&lane->memory->imports));
+	r = ripc__list_entry(lane->memory->imports.next, struct ripc__region, lane_link);
+	import_refused(lane, r->export_id);
+	import_refused(lane, UINT64_C(1) << 32);
+	lane->memory->nimports += RIPC__IMPORTS_MAX;
+	import_refused(lane, 4711);
+	lane->memory->nimports -= RIPC__IMPORTS_MAX;
 }
 END_TEST
 
@@ -472,6 +513,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, setup, world_close);
 	tcase_add_test(tc, ref__only_to_exports);
+	tcase_add_test(tc, import__refused);
 	tcase_add_test(tc, ref__starts_after_earlier_refs);
 	tcase_add_test(tc, ref__starts_after_copies);
 	tcase_add_test(tc, ref__kept_ends_under_traffic);
