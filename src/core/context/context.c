@@ -312,7 +312,7 @@ static bool lanes_unsent(struct ripc *ctx)
 	ripc__list_for_each (n, &ctx->lanes) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 
-		if (lane->blocked || !ripc__list_empty(&lane->control))
+		if (lane->sending == RIPC__SENDING_BLOCKED || !ripc__list_empty(&lane->control))
 			return true;
 	}
 	return false;
@@ -345,8 +345,7 @@ static void send_byes(struct ripc *ctx)
 		if (lane->state == RIPC__LANE_UP && lane->peer->lane == lane)
 			ripc__reliable_send_ack(ctx, lane->peer, true);
 		/* BYE promises that every message has its answer. */
-		if (lane->state == RIPC__LANE_UP && !lane->close_pending &&
-		    ripc__list_empty(&lane->control))
+		if (lane->state == RIPC__LANE_UP && ripc__list_empty(&lane->control))
 			ripc__lane_notify(lane, RIPC__BYE, 0, 0, 0, 0);
 	}
 	for (unsigned i = 0; i < ctx->ntp; i++)

@@ -319,7 +319,7 @@ static inline void receive_message(struct ripc__lane *lane, struct ripc__header 
 		if (lane->state == RIPC__LANE_UP)
 			ripc__lane_repost(lane);
 	}
-	if (h->credits && lane->starved && lane->state == RIPC__LANE_UP)
+	if (h->credits && lane->sending == RIPC__SENDING_STARVED && lane->state == RIPC__LANE_UP)
 		ripc__lane_flush(lane);
 }
 

@@ -122,13 +122,14 @@ static __always_inline bool ripc__receive_next(struct ripc *ctx, struct ripc_ser
 	units = ripc__units_of(RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + (size_t)h.len);
 	/* The slow path wakes senders that wait for credit, and copies payloads. */
 	if (!flow || flow->id != h.dest || (s ? flow->service != s : !flow->service) ||
-	    flow->source != h.source || (h.credits && (!lane->uses_credits || lane->starved)) ||
+	    flow->source != h.source ||
+	    (h.credits && (!lane->uses_credits || lane->sending == RIPC__SENDING_STARVED)) ||
 	    lane->peer->pending_conn || flow->arrived_units + units > flow->advertised_units ||
 	    (hold && !ripc__lane_may_hold(lane)) || !ripc__event_in_place(m, ev) ||
 	    (flags && !ripc__reliable_receive_next(lane, ev->len)))
 		return false;
 	lane->last_rx_ns = ctx->now_ns;
-	lane->rx_untimed = true;
+	ripc__lane_untimed(lane);
 	lane->pinged_ns = 0;
 	if (!ripc__header_context_is(&lane->rx_last, h.dest, h.source))
 		lane->rx_last = (struct ripc__header_context){h.dest, h.source};

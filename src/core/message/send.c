@@ -248,8 +248,9 @@ static int send_timeout(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN, "service %llu at peer %s over %s: %s",
 			  (unsigned long long)d->id, ripc__instance_text(d->peer->instance),
 			  lane->ctx->tp[lane->tp].ops->name,
-			  lane->blocked ? "the transport's queue is full"
-					: "out of credit: its receiver does not take its messages");
+			  lane->sending == RIPC__SENDING_BLOCKED
+				  ? "the transport's queue is full"
+				  : "out of credit: its receiver does not take its messages");
 }
 
 int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,

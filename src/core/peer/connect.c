@@ -143,7 +143,7 @@ static void lane_up(struct ripc__lane *lane)
 	lane->last_rx_ns = ripc__now(ctx);
 	lane->pinged_ns = 0;
 	lane->bytes_transferred = 0;
-	lane->idle = true;
+	lane->silence = RIPC__SILENCE_IDLE;
 	if (p->out == lane)
 		p->out = NULL;
 	ctx->stats.lanes_opened++;

@@ -77,9 +77,9 @@ void ripc__lane_monitor(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
 
-	if (!lane->idle)
+	if (lane->silence != RIPC__SILENCE_IDLE)
 		return;
-	lane->idle = false;
+	lane->silence = RIPC__SILENCE_TIMED;
 	lane->last_rx_ns = ripc__now(ctx);
 	ripc__timer_at(ctx, lane->last_rx_ns + ctx->opt.peer_timeout_ms * RIPC__MS / 8);
 	ripc__progress_request(ctx);
@@ -88,7 +88,7 @@ void ripc__lane_monitor(struct ripc__lane *lane)
 int ripc__lane_post_failed(struct ripc__lane *lane, int rc)
 {
 	if (rc == -EAGAIN) {
-		lane->blocked = true;
+		ripc__lane_set_sending(lane, RIPC__SENDING_BLOCKED);
 		lane->ctx->stats.queue_stalls++;
 		lane->peer->stats.queue_stalls++;
 		/* Threads that sleep do not wait for room. */
@@ -99,9 +99,9 @@ int ripc__lane_post_failed(struct ripc__lane *lane, int rc)
 
 int ripc__lane_starved(struct ripc__lane *lane)
 {
-	lane->starved = true;
+	ripc__lane_wait_for_room(lane);
 	ripc__lane_monitor(lane);
-	if (!lane->blocked) {
+	if (lane->sending == RIPC__SENDING_STARVED) {
 		lane->ctx->stats.credit_stalls++;
 		lane->peer->stats.credit_stalls++;
 	}
@@ -143,6 +143,8 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 	if (lane->state != RIPC__LANE_UP)
 		return;
 	lane->ctx->peer_ops->before_control(lane);
+	if (lane->sending == RIPC__SENDING_BROKEN)
+		return;
 	if (ripc__list_empty(&lane->control) && ripc__lane_has_credit(lane, false) &&
 	    !post_control(lane, bytes, len, false))
 		return;
@@ -152,11 +154,11 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 		 * The peer would wait for this message for ever. The timers close the lane, outside
 		 * this call.
 		 */
-		lane->close_pending = true;
+		ripc__lane_set_sending(lane, RIPC__SENDING_BROKEN);
 		ripc__timer_at(lane->ctx, 0);
 		return;
 	}
-	lane->starved = true;
+	ripc__lane_wait_for_room(lane);
 	ripc__lane_monitor(lane);
 	c->len = (uint32_t)len;
 	memcpy(c->bytes, bytes, len);

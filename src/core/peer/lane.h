@@ -14,12 +14,42 @@
 #include "wire/header.h"
 #include "wire/hello.h"
 
+#include <assert.h>
+
 enum ripc__lane_state {
 	RIPC__LANE_CONNECTING, /* active side: waiting for the peer's reply */
 	RIPC__LANE_ACCEPTING,  /* passive side: accepted, waiting for the transport */
 	RIPC__LANE_UP,
 	RIPC__LANE_RETIRING, /* GOAWAY was sent, see eviction.h; it is not peer->lane */
 	RIPC__LANE_DEAD,     /* in ctx->dead_lanes until the end of the pass */
+};
+
+/*
+ * Whether a lane can send.
+ *
+ *   FREE --no credit, no room--> STARVED --flush--> FREE
+ *   FREE, STARVED --the transport's queue is full--> BLOCKED --EV_SENDABLE--> FREE
+ *   any --no memory for a control message--> BROKEN
+ */
+enum ripc__lane_sending {
+	RIPC__SENDING_FREE,
+	RIPC__SENDING_STARVED, /* senders wait: credit that arrives wakes them */
+	RIPC__SENDING_BLOCKED, /* senders wait, if any: EV_SENDABLE wakes them */
+	RIPC__SENDING_BROKEN,  /* the timers close the lane: later messages must not overtake */
+};
+
+/*
+ * The silence of the peer, as far as it is known.
+ *
+ *   IDLE --ripc__lane_monitor()--> TIMED --a message, at an unknown time--> UNTIMED
+ *   UNTIMED --timer--> TIMED      TIMED, UNTIMED --timer, no work--> IDLE
+ *
+ * The values make the transition of each received message one instruction: ripc__lane_untimed().
+ */
+enum ripc__lane_silence {
+	RIPC__SILENCE_TIMED = 0,   /* since last_rx_ns */
+	RIPC__SILENCE_UNTIMED = 1, /* a message arrived since last_rx_ns, at an unknown time */
+	RIPC__SILENCE_IDLE = 3,    /* no work depends on the lane: silence is no failure */
 };
 
 /* A connection request that waits until it is known whether the present lane is alive. */
@@ -85,14 +115,11 @@ struct ripc__lane {
 	struct ripc__ep *ep; /* NULL once closed */
 	uint8_t tp;          /* index of the transport */
 	enum ripc__lane_state state : 8;
-	bool active : 1;        /* this side connected */
-	bool close_pending : 1; /* the timers close it: no memory for a control message */
-	bool flow_parked : 1;   /* parked, not flows */
-	bool starved;      /* a sender found no credit or no room: wake it when there is some */
-	bool idle;         /* no work depends on it: silence is no failure */
-	bool rx_untimed;   /* a message arrived since last_rx_ns, at an unknown time */
-	bool blocked;      /* the transport's queue is full: EV_SENDABLE follows */
-	bool uses_credits; /* the peer needs credits: tx_credits is valid */
+	enum ripc__lane_sending sending : 8; /* ripc__lane_set_sending() */
+	enum ripc__lane_silence silence : 8;
+	bool active : 1;      /* this side connected */
+	bool flow_parked : 1; /* parked, not flows */
+	bool uses_credits;    /* the peer needs credits: tx_credits is valid */
 	/* long messages in a row with a quick reply; negative: penalty of delayed_ack.c */
 	int8_t reply_streak;
 	uint16_t ncontrol;
@@ -141,6 +168,27 @@ struct ripc__control {
 	uint32_t len;
 	uint8_t bytes[];
 };
+
+/* BLOCKED ends only by EV_SENDABLE, which frees the lane, and BROKEN never. */
+static inline void ripc__lane_set_sending(struct ripc__lane *lane, enum ripc__lane_sending to)
+{
+	assert(lane->sending < RIPC__SENDING_BLOCKED || to > lane->sending ||
+	       (lane->sending == RIPC__SENDING_BLOCKED && to == RIPC__SENDING_FREE));
+	lane->sending = to;
+}
+
+/* A sender waits for credit or room. */
+static inline void ripc__lane_wait_for_room(struct ripc__lane *lane)
+{
+	if (lane->sending == RIPC__SENDING_FREE)
+		ripc__lane_set_sending(lane, RIPC__SENDING_STARVED);
+}
+
+/* A message arrived at an unknown time. An idle lane stays idle. */
+static inline void ripc__lane_untimed(struct ripc__lane *lane)
+{
+	lane->silence |= RIPC__SILENCE_UNTIMED;
+}
 
 /*
  * Sends one application message: a header, stamped here, and items. Return: 0; -EMSGSIZE; -EAGAIN:

@@ -21,7 +21,7 @@ int ripc__lane_starved(struct ripc__lane *lane);
 /* One credit is kept for the messages that give credit back: see doc/protocol.md, section 1.4. */
 static inline bool ripc__lane_has_credit(const struct ripc__lane *lane, bool returns_credit)
 {
-	return !lane->blocked &&
+	return lane->sending < RIPC__SENDING_BLOCKED &&
 	       (!lane->uses_credits || lane->tx_credits > (returns_credit ? 0u : 1u));
 }
 

@@ -33,9 +33,10 @@ void ripc__lane_flush(struct ripc__lane *lane)
 
 	if (lane->state != RIPC__LANE_UP)
 		return;
-	lane->starved = false;
+	if (lane->sending == RIPC__SENDING_STARVED)
+		ripc__lane_set_sending(lane, RIPC__SENDING_FREE);
 	if (!ripc__lane_flush_control(lane)) {
-		lane->starved = true;
+		ripc__lane_wait_for_room(lane);
 		return;
 	}
 	flush_others = ctx->peer_ops->sendable(lane);
@@ -78,7 +79,8 @@ static void lane_on_closed(struct ripc__lane *lane, const struct ripc__event *ev
 static inline void lane_received(struct ripc__lane *lane)
 {
 	lane->last_rx_ns = lane->ctx->now_ns;
-	lane->rx_untimed |= lane->ctx->now_stale;
+	if (lane->ctx->now_stale)
+		ripc__lane_untimed(lane);
 	lane->pinged_ns = 0;
 	if (RIPC__UNLIKELY(lane->peer->pending_conn) && lane->peer->lane == lane)
 		ripc__pending_conn_resolve(lane->ctx, lane->peer, false);
@@ -157,7 +159,8 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		ctx->peer_ops->imported(lane, ev);
 		break;
 	case RIPC__EV_SENDABLE:
-		lane->blocked = false;
+		if (lane->sending == RIPC__SENDING_BLOCKED)
+			ripc__lane_set_sending(lane, RIPC__SENDING_FREE);
 		ripc__lane_flush(lane);
 		break;
 	default:
@@ -214,7 +217,7 @@ static void lane_timer(struct ripc__lane *lane)
 	uint64_t now = ctx->now_ns, timeout = ctx->opt.peer_timeout_ms * RIPC__MS;
 	char text[64];
 
-	if (lane->close_pending) {
+	if (lane->sending == RIPC__SENDING_BROKEN) {
 		ripc__lane_fail(lane, -ENOBUFS, "too many control messages waiting");
 		return;
 	}
@@ -240,13 +243,13 @@ static void lane_timer(struct ripc__lane *lane)
 		return;
 	if (!lane_has_work(lane)) {
 		/* Silence on an idle lane does not count: see ripc__lane_monitor(). */
-		lane->idle = true;
+		lane->silence = RIPC__SILENCE_IDLE;
 		ctx->peer_ops->lane_idle(lane);
 		return;
 	}
-	if (lane->idle || lane->rx_untimed)
+	if (lane->silence != RIPC__SILENCE_TIMED)
 		lane->last_rx_ns = now;
-	lane->idle = lane->rx_untimed = false;
+	lane->silence = RIPC__SILENCE_TIMED;
 	if (now - lane->last_rx_ns >= timeout / 8 && lane_transferring(lane))
 		lane->last_rx_ns = now;
 	if (now - lane->last_rx_ns >= timeout) {
@@ -261,7 +264,7 @@ static void lane_timer(struct ripc__lane *lane)
 	}
 	ripc__timer_at(ctx, now + timeout / 8);
 	/* No event announces the end of a memory shortage. */
-	if (!lane->blocked)
+	if (lane->sending != RIPC__SENDING_BLOCKED)
 		ripc__lane_flush(lane);
 }
 

@@ -91,7 +91,7 @@ static int post(struct ripc__lane *lane, struct ripc__reliable_msg *m, uint64_t 
 		return rc;
 	lane->reliable_tx++;
 	c->sent_units += units;
-	if (RIPC__UNLIKELY(lane->idle))
+	if (RIPC__UNLIKELY(lane->silence == RIPC__SILENCE_IDLE))
 		ripc__lane_monitor(lane);
 	return 0;
 }
@@ -179,7 +179,8 @@ static inline bool may_send_now(const struct ripc__dest *d, const struct ripc__r
 	       p->reliable_unacked < RIPC__RELIABLE_WINDOW &&
 	       rel->bytes + len <= RIPC__RELIABLE_WINDOW_BYTES && len <= lane->send_max &&
 	       c->sent_units + ripc__units_of(len) <= c->limit_units &&
-	       lane->reliable_tx == rel->next && !lane->idle && ripc__lane_can_send(lane);
+	       lane->reliable_tx == rel->next && lane->silence != RIPC__SILENCE_IDLE &&
+	       ripc__lane_can_send(lane);
 }
 
 static __always_inline struct ripc__reliable_msg *send_item(struct ripc__dest *d,

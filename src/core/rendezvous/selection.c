@@ -160,7 +160,7 @@ static bool request_link(struct ripc_request *r, struct ripc__peer *p)
 	if (first &&
 	    p->next_request_id - ripc__list_entry(first, struct ripc_request, peer_link)->id >=
 		    RIPC__REQUESTS_MAX) {
-		p->lane->starved = true;
+		ripc__lane_wait_for_room(p->lane);
 		ripc__lane_monitor(p->lane);
 		return false;
 	}

@@ -420,7 +420,7 @@ void ripc__request_conclude(struct ripc_request *r)
 	} else {
 		ripc__request_done(r, 0, NULL);
 	}
-	if (lane->starved)
+	if (lane->sending == RIPC__SENDING_STARVED)
 		ripc__lane_flush(lane);
 }
 

@@ -367,7 +367,7 @@ START_TEST(trim__idle_lane)
 	rig_expect(&rig, 1, 20000, 1);
 	ck_assert_uint_eq(bounces(), 1);
 	rig_run(&rig, 3000);
-	ck_assert(lane->idle);
+	ck_assert_uint_eq(lane->silence, RIPC__SILENCE_IDLE);
 	ck_assert_uint_eq(bounces(), 0);
 	ck_assert_uint_eq(ctx->memory->bounce_bytes, 0);
 	OK(rig_long(&rig, 0, 1, 20000, 2, 5000));
@@ -378,7 +378,7 @@ END_TEST
 START_TEST(trim__return_buffers_only)
 {
 	rig_run(&rig, 3000);
-	ck_assert(lane->idle);
+	ck_assert_uint_eq(lane->silence, RIPC__SILENCE_IDLE);
 	announce_and_reply(1);
 	ck_assert_uint_eq(bounces(), 1);
 	rig_run(&rig, 3000);

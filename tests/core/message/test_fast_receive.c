@@ -146,9 +146,9 @@ START_TEST(send__refused)
 	ck_assert_ptr_nonnull(c);
 	ck_assert(!sent_fast(lane->send_max));
 	ck_assert_int_eq(send_now(NULL, 5), -EINVAL);
-	lane->blocked = true;
+	lane->sending = RIPC__SENDING_BLOCKED;
 	ck_assert(!sent_fast(10));
-	lane->blocked = false;
+	lane->sending = RIPC__SENDING_FREE;
 	limit = c->limit_units;
 	c->limit_units = c->sent_units;
 	ck_assert(!sent_fast(10));
@@ -434,9 +434,9 @@ START_TEST(receive__lane_slow_path)
 	/* Somebody waits for the credit. */
 	a = rx_message(lane, 20);
 	ripc__header_stamp(a.bytes, lane->rx_seq, 1);
-	lane->starved = true;
+	lane->sending = RIPC__SENDING_STARVED;
 	refused(&a);
-	lane->starved = false;
+	lane->sending = RIPC__SENDING_FREE;
 }
 END_TEST
 

@@ -350,7 +350,7 @@ START_TEST(goaway__from_both_sides)
 	ck_assert_uint_eq(lane->tx_seq, sent + 1);
 	ck_assert(ripc__list_empty(&lane->control));
 	/* Without room for the answer the lane ends. */
-	lane->blocked = true;
+	lane->sending = RIPC__SENDING_BLOCKED;
 	goaway(lane, false);
 	ck_assert_int_eq(lane->state, RIPC__LANE_DEAD);
 	rig_run(&rig, 100);

@@ -3,6 +3,7 @@
 #include "core/context/events.h"
 #include "core/peer/endpoint.h"
 #include "core/peer/eviction.h"
+#include "core/peer/lane_post.h"
 #include "core/peer/lane_progress.h"
 #include "core/peer/ops.h"
 #include "core/rig.h"
@@ -212,9 +213,9 @@ START_TEST(fail__retiring_lane)
 	ripc__lock(rig.ctx[0]);
 	/* It carries nothing more of this side. */
 	sent = lane->tx_seq;
-	lane->starved = true;
+	lane->sending = RIPC__SENDING_STARVED;
 	ripc__lane_flush(lane);
-	ck_assert(lane->starved);
+	ck_assert_uint_eq(lane->sending, RIPC__SENDING_STARVED);
 	ck_assert_uint_eq(lane->tx_seq, sent);
 	ripc__lane_fail(lane, -ETIMEDOUT, "as the test wants it");
 	ck_assert_int_eq(p->out != NULL, work);
@@ -250,9 +251,9 @@ START_TEST(flush__other_destinations)
 	rig_connect(&rig, 0, 2);
 	first = rig_lane(&rig, 0, 1);
 	second = rig_lane(&rig, 0, 2);
-	second->blocked = true;
+	second->sending = RIPC__SENDING_BLOCKED;
 	r = rig_begin(&rig, 0, 2, data, sizeof(data));
-	second->blocked = false;
+	second->sending = RIPC__SENDING_FREE;
 	ripc__lock(rig.ctx[0]);
 	ck_assert(!ripc__list_empty(&rig_dest(&rig, 0, 2)->pending));
 	ripc__lane_flush(first);
@@ -480,11 +481,35 @@ START_TEST(control__queue_limit_closes_lane)
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	for (unsigned i = 0; i < 6000; i++)
 		ripc__lane_notify(rig_lane(&rig, 0, 1), RIPC__PONG, 0, 0, i, 0);
-	ck_assert(rig_lane(&rig, 0, 1)->close_pending);
+	ck_assert_uint_eq(rig_lane(&rig, 0, 1)->sending, RIPC__SENDING_BROKEN);
 	ck_assert_uint_le(rig_lane(&rig, 0, 1)->ncontrol, 4096);
 	rig_run(&rig, 1);
 	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* The order of messages is the protocol's: nothing follows one that could not be queued. */
+START_TEST(control__nothing_after_a_lost_one)
+{
+	struct ripc__lane *lane;
+	uint32_t seq;
+
+	rig_connect(&rig, 0, 1);
+	lane = rig_lane(&rig, 0, 1);
+	seq = lane->tx_seq;
+	lane->sending = RIPC__SENDING_BLOCKED;
+	lane->ncontrol = UINT16_MAX;
+	ripc__lane_notify(lane, RIPC__PONG, 0, 0, 1, 0);
+	ck_assert_uint_eq(lane->sending, RIPC__SENDING_BROKEN);
+	lane->ncontrol = 0;
+	ripc__lane_notify(lane, RIPC__PONG, 0, 0, 2, 0);
+	ck_assert(ripc__list_empty(&lane->control));
+	ck_assert(!ripc__lane_can_send(lane));
+	ck_assert_uint_eq(lane->tx_seq, seq);
+	rig_run(&rig, 1);
+	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
 	rig_exchange(&rig, 0, 1);
 }
 END_TEST
@@ -534,6 +559,7 @@ int main(void)
 	tcase_add_test(tc, credit__both_sides_few_buffers);
 	tcase_add_test(tc, credit__per_service);
 	tcase_add_test(tc, control__queue_limit_closes_lane);
+	tcase_add_test(tc, control__nothing_after_a_lost_one);
 	tcase_add_test(tc, bye__closes_lane);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/lane", suite);

@@ -383,7 +383,7 @@ START_TEST(lane_lost__resend_before_new)
 	RC(-EAGAIN, send_number(RIG_ID(1), 5, 0));
 	ck_assert_uint_eq(unacked(), 3);
 	post_fails = false;
-	rig_lane(&rig, 0, 1)->blocked = false;
+	rig_lane(&rig, 0, 1)->sending = RIPC__SENDING_FREE;
 	ripc__lock(rig.ctx[0]);
 	ck_assert(ripc__lane_flush_control(rig_lane(&rig, 0, 1)));
 	ck_assert_ptr_nonnull(rel->resend);
