@@ -35,7 +35,7 @@
 /* Whether a thread that does not lead may poll. */
 static bool may_poll(struct ripc *ctx)
 {
-	return !ctx->closing && !ctx->hooks.now && !ctx->in_progress &&
+	return !ctx->closing && !ctx->hooks.now && ctx->pass == RIPC__PASS_NONE &&
 	       ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_NONE;
 }
 

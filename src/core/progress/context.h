@@ -95,11 +95,11 @@ struct ripc {
 	/* The fields of each short message, in few cache lines. */
 	unsigned active_tps; /* bit i: tp[i] has lanes, or carries datagrams */
 	bool closing;
-	bool datagrams;   /* an open transport carries short messages by datagram */
-	bool in_progress; /* guards against a nested pass */
-	bool now_fresh;   /* now_ns was read just now, and no lock was released since */
-	bool now_stale;   /* now_ns may be old: the present partial pass did not read the clock */
-	bool polled;      /* a full pass since the lock was taken found no event */
+	bool datagrams; /* an open transport carries short messages by datagram */
+	enum ripc__pass_state pass : 8;
+	bool now_fresh; /* now_ns was read just now, and no lock was released since */
+	bool now_stale; /* now_ns may be old: the present partial pass did not read the clock */
+	bool polled;    /* a full pass since the lock was taken found no event */
 	/* partial passes by threads that do not lead: core/message/receive.c */
 	unsigned poll_count;
 	/* polls of the last active endpoint before a partial pass: core/message/receive.c */
@@ -191,7 +191,6 @@ struct ripc {
 	/* when it was last asked without its descriptor known to be readable */
 	uint64_t resolver_polled_ns;
 	bool resolver_readable; /* its descriptor was seen readable */
-	bool progress_needed;   /* ripc__progress_request() was called in the present pass */
 
 	/* threads in ripc__wait() or ripc__lock_suspend(): ripc_close() waits for them */
 	unsigned waiting;

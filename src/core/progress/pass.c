@@ -2,6 +2,8 @@
 #include "core/progress/pass.h"
 #include "core/progress/context.h"
 
+#include <assert.h>
+
 #define EVENTS_MAX       64           /* reaped at once */
 #define BATCHES_MAX      4            /* of these from one transport in a pass */
 #define RESOLVER_POLL_NS (200 * 1000) /* a spinning leader polls the resolver so often */
@@ -64,9 +66,9 @@ void ripc__partial_pass(struct ripc *ctx)
 	struct ripc__event ev[EVENTS_MAX];
 	uint64_t deadline = ctx->next_timer_ns;
 
-	if (ctx->in_progress)
+	if (ctx->pass != RIPC__PASS_NONE)
 		return;
-	ctx->in_progress = true;
+	ctx->pass = RIPC__PASS_RUNNING;
 	for (unsigned active_tps = ctx->active_tps; active_tps; active_tps &= active_tps - 1)
 		if (poll_transport(ctx, (unsigned)__builtin_ctz(active_tps), ev, &deadline) ==
 		    EVENTS_MAX)
@@ -76,12 +78,13 @@ void ripc__partial_pass(struct ripc *ctx)
 	/* Events may have lowered it. */
 	if (deadline < ctx->next_timer_ns)
 		ctx->next_timer_ns = deadline;
-	ctx->in_progress = false;
+	ctx->pass = RIPC__PASS_NONE;
 }
 
 void ripc__event_begin(struct ripc *ctx)
 {
-	ctx->in_progress = true;
+	assert(ctx->pass == RIPC__PASS_NONE);
+	ctx->pass = RIPC__PASS_RUNNING;
 	ctx->now_stale = true;
 }
 
@@ -90,7 +93,7 @@ void ripc__event_end(struct ripc *ctx)
 	ctx->now_stale = false;
 	if (!ripc__list_empty(&ctx->dead_lanes))
 		ctx->ops->free_dead_lanes(ctx);
-	ctx->in_progress = false;
+	ctx->pass = RIPC__PASS_NONE;
 }
 
 void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
@@ -100,13 +103,14 @@ void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__even
 	ripc__event_end(ctx);
 }
 
-void ripc__full_pass(struct ripc *ctx)
+bool ripc__full_pass(struct ripc *ctx)
 {
 	uint64_t deadline;
+	bool requested;
 
-	if (ctx->in_progress)
-		return;
-	ctx->in_progress = true;
+	if (ctx->pass != RIPC__PASS_NONE)
+		return false;
+	ctx->pass = RIPC__PASS_RUNNING;
 	deadline = transports_pass(ctx);
 	if (ctx->evict_cause)
 		ctx->ops->evict(ctx);
@@ -124,7 +128,9 @@ void ripc__full_pass(struct ripc *ctx)
 	if (ctx->resolver_timer_ns < deadline)
 		deadline = ctx->resolver_timer_ns;
 	ctx->next_timer_ns = ctx->ops->pass_end(ctx, deadline);
-	ctx->in_progress = false;
+	requested = ctx->pass == RIPC__PASS_REQUESTED;
+	ctx->pass = RIPC__PASS_NONE;
+	return requested;
 }
 
 bool ripc__transports_arm(struct ripc *ctx)
@@ -149,14 +155,14 @@ static bool arm_all(struct ripc *ctx)
 void ripc__progress(struct ripc *ctx)
 {
 	uint64_t before = ctx->next_timer_ns;
+	bool requested;
 
 	ctx->now_ns = ripc__now(ctx);
-	ctx->progress_needed = false;
-	ripc__full_pass(ctx);
+	requested = ripc__full_pass(ctx);
 	/* The leader sleeps on: its descriptors have to be armed again. */
 	if (ripc__progress_leader_asleep(ripc__progress_state(&ctx->progress)) && arm_all(ctx))
-		ctx->progress_needed = true;
-	if (ctx->progress_needed || ctx->next_timer_ns < before)
+		requested = true;
+	if (requested || ctx->next_timer_ns < before)
 		ripc__progress_request(ctx);
 }
 

@@ -12,14 +12,24 @@
 struct ripc;
 struct ripc__event;
 
+/* NONE --begins--> RUNNING --ripc__progress_request()--> REQUESTED; both --ends--> NONE */
+enum ripc__pass_state {
+	RIPC__PASS_NONE,
+	RIPC__PASS_RUNNING,
+	RIPC__PASS_REQUESTED, /* it runs, and another one is due afterwards */
+};
+
 /*
  * Reads the clock and makes a full pass. If a leader sleeps meanwhile, arms the transports again,
  * and requests another pass if one is due before the leader wakes.
  */
 void ripc__progress(struct ripc *ctx);
 
-/* A full pass. The caller has set ctx->now_ns, or it is recent enough. */
-void ripc__full_pass(struct ripc *ctx);
+/*
+ * A full pass. The caller has set ctx->now_ns, or it is recent enough. Return: whether another pass
+ * was requested in it.
+ */
+bool ripc__full_pass(struct ripc *ctx);
 
 /* A partial pass, between two full ones and not instead of them. */
 void ripc__partial_pass(struct ripc *ctx);

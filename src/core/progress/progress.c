@@ -50,13 +50,22 @@ struct ripc__progress_step ripc__progress_step(struct ripc *ctx, enum ripc__prog
 	return step;
 }
 
+/*
+ * The leader passes again before it sleeps; for others ripc__progress() requests it. Return:
+ * whether a pass runs.
+ */
+static bool request_in_pass(struct ripc *ctx)
+{
+	if (ctx->pass == RIPC__PASS_NONE)
+		return false;
+	ctx->pass = RIPC__PASS_REQUESTED;
+	return true;
+}
+
 void ripc__progress_request(struct ripc *ctx)
 {
-	struct ripc__progress_input in = {.in_pass = ctx->in_progress};
+	struct ripc__progress_input in = {.in_pass = request_in_pass(ctx)};
 
-	/* The leader passes again before it sleeps; for others ripc__progress() requests it. */
-	if (ctx->in_progress)
-		ctx->progress_needed = true;
 	if (!ripc__progress_is_requested(ripc__progress_state(&ctx->progress)))
 		ripc__progress_step(ctx, RIPC__PROGRESS_REQUEST, &in);
 }
@@ -64,10 +73,8 @@ void ripc__progress_request(struct ripc *ctx)
 void ripc__progress_request_lazy(struct ripc *ctx)
 {
 	struct ripc__progress_state s = ripc__progress_state(&ctx->progress);
-	struct ripc__progress_input in = {.in_pass = ctx->in_progress};
+	struct ripc__progress_input in = {.in_pass = request_in_pass(ctx)};
 
-	if (ctx->in_progress)
-		ctx->progress_needed = true;
 	if (!s.app_active || !ripc__progress_is_requested(s))
 		ripc__progress_step(ctx, RIPC__PROGRESS_REQUEST_LAZY, &in);
 }

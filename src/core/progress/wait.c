@@ -209,7 +209,7 @@ void ripc__poll_nowait(struct ripc *ctx)
 	struct ripc__progress_state s = ripc__progress_state(&ctx->progress);
 	uint64_t last_ns = ctx->nowait_ns;
 
-	if (ctx->hooks.now || ctx->in_progress || ctx->closing ||
+	if (ctx->hooks.now || ctx->pass != RIPC__PASS_NONE || ctx->closing ||
 	    (s.leader != RIPC__LEADER_NONE && s.leader != RIPC__LEADER_THREAD)) {
 		ripc__progress(ctx);
 		return;

@@ -40,13 +40,14 @@ static void pass(void)
 	ripc__list_add(&ctx.completions, &completion.link);
 }
 
-void __wrap_ripc__full_pass(struct ripc *of);
-void __wrap_ripc__full_pass(struct ripc *of)
+bool __wrap_ripc__full_pass(struct ripc *of);
+bool __wrap_ripc__full_pass(struct ripc *of)
 {
 	ck_assert(!of->now_stale);
 	ck_assert_uint_eq(of->now_ns, now_ns);
 	full++;
 	pass();
+	return false;
 }
 
 void __wrap_ripc__partial_pass(struct ripc *of);
@@ -244,10 +245,10 @@ START_TEST(poll__not_allowed)
 	poll_for(&request, 1000);
 	ck_assert_uint_eq(passes, 0);
 	ctx.closing = false;
-	ctx.in_progress = true;
+	ctx.pass = RIPC__PASS_RUNNING;
 	poll_for(&request, 1000);
 	ck_assert_uint_eq(passes, 0);
-	ctx.in_progress = false;
+	ctx.pass = RIPC__PASS_NONE;
 	ctx.hooks.now = hooked_now;
 	poll_for(&request, 1000);
 	ck_assert_uint_eq(passes, 0);

@@ -64,14 +64,14 @@ static void model_pass(void)
 		ripc__wake(&model->ctx, &model->q);
 }
 
-void __real_ripc__full_pass(struct ripc *ctx);
-void __wrap_ripc__full_pass(struct ripc *ctx);
-void __wrap_ripc__full_pass(struct ripc *ctx)
+bool __real_ripc__full_pass(struct ripc *ctx);
+bool __wrap_ripc__full_pass(struct ripc *ctx);
+bool __wrap_ripc__full_pass(struct ripc *ctx)
 {
-	if (model)
-		model_pass();
-	else
-		__real_ripc__full_pass(ctx);
+	if (!model)
+		return __real_ripc__full_pass(ctx);
+	model_pass();
+	return false;
 }
 
 void __real_ripc__partial_pass(struct ripc *ctx);
