@@ -134,9 +134,9 @@ static __always_inline struct ripc__message *poll_within_budget(struct ripc *ctx
 static void poll_transports(struct ripc *ctx)
 {
 	if (ctx->poll_count++ % FULL_PASS_INTERVAL && ctx->opt.wait != RIPC__WAIT_BLOCK) {
-		ctx->now_stale = true;
+		ripc__now_stale_begin(ctx);
 		ripc__partial_pass(ctx);
-		ctx->now_stale = false;
+		ripc__now_stale_end(ctx);
 	} else {
 		ctx->now_ns = ripc__now(ctx);
 		ripc__full_pass(ctx);
@@ -191,7 +191,7 @@ static void end_polling(struct ripc *ctx)
 		ctx->poll_budget /= 2;
 	ctx->polled = ctx->opt.wait == RIPC__WAIT_BLOCK;
 	/* A thread that goes on waiting reads the clock first. */
-	ctx->now_fresh = false;
+	ripc__now_passes(ctx);
 }
 
 /*

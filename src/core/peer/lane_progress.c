@@ -79,7 +79,7 @@ static void lane_on_closed(struct ripc__lane *lane, const struct ripc__event *ev
 static inline void lane_received(struct ripc__lane *lane)
 {
 	lane->last_rx_ns = lane->ctx->now_ns;
-	if (lane->ctx->now_stale)
+	if (lane->ctx->now_age == RIPC__NOW_STALE)
 		ripc__lane_untimed(lane);
 	lane->pinged_ns = 0;
 	if (RIPC__UNLIKELY(lane->peer->pending_conn) && lane->peer->lane == lane)

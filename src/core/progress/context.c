@@ -10,6 +10,14 @@ uint64_t ripc__now(struct ripc *ctx)
 	return ctx->hooks.now ? ctx->hooks.now(ctx->hooks.arg) : ripc__clock_ns();
 }
 
+uint64_t ripc__now_read(struct ripc *ctx)
+{
+	if (ctx->now_age != RIPC__NOW_FRESH)
+		ctx->now_ns = ripc__now(ctx);
+	ctx->now_age = RIPC__NOW_FRESH;
+	return ctx->now_ns;
+}
+
 void ripc__timer_at(struct ripc *ctx, uint64_t when_ns)
 {
 	if (when_ns < ctx->timers_ns)

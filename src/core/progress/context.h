@@ -35,6 +35,21 @@
 #define RIPC__REQUEST_SIZES 7  /* requests have room for 1, 2, 4 .. RIPC_ITEMS_MAX items */
 #define RIPC__CREDIT_UNIT   64 /* bytes that one unit of a service's window stands for */
 
+/*
+ * How current ctx->now_ns is.
+ *
+ *   RECENT --ripc__now_read()--> FRESH --the lock is released, or much time passes--> RECENT
+ *   any --a partial pass begins without reading the clock--> STALE --it ends--> RECENT
+ *   STALE --ripc__now_read()--> FRESH
+ *
+ * The values make each transition one instruction.
+ */
+enum ripc__now_age {
+	RIPC__NOW_RECENT = 0, /* the time of the present or last full pass */
+	RIPC__NOW_STALE = 1,  /* the present events may be much later */
+	RIPC__NOW_FRESH = 2,  /* the present time */
+};
+
 /* One transport of the context, open or not. */
 struct ripc__tp {
 	const struct ripc__transport_ops *ops;
@@ -97,16 +112,15 @@ struct ripc {
 	bool closing;
 	bool datagrams; /* an open transport carries short messages by datagram */
 	enum ripc__pass_state pass : 8;
-	bool now_fresh; /* now_ns was read just now, and no lock was released since */
-	bool now_stale; /* now_ns may be old: the present partial pass did not read the clock */
-	bool polled;    /* a full pass since the lock was taken found no event */
+	enum ripc__now_age now_age : 8;
+	bool polled; /* a full pass since the lock was taken found no event */
 	/* partial passes by threads that do not lead: core/message/receive.c */
 	unsigned poll_count;
 	/* polls of the last active endpoint before a partial pass: core/message/receive.c */
 	unsigned poll_budget;
 	/* poll_count when a call with timeout 0 has made a pass; calls since that made none */
 	unsigned nowait_poll_count, nowait_skips;
-	uint64_t now_ns;                     /* time of the present or last pass */
+	uint64_t now_ns;                     /* its age is now_age */
 	struct ripc__message *message_cache; /* free message structs, singly linked */
 	unsigned message_cached;
 	/* small messages, singly linked, the oldest first: core/memory/message.h */
@@ -214,9 +228,26 @@ static inline bool ripc__lock_contended(struct ripc *ctx)
 	return atomic_load_explicit(&ctx->lock.wanted, memory_order_relaxed);
 }
 
+/* Time passes: ctx->now_ns is not the present time any more. */
+static inline void ripc__now_passes(struct ripc *ctx)
+{
+	ctx->now_age &= RIPC__NOW_STALE;
+}
+
+/* Around events at a time that is not read. */
+static inline void ripc__now_stale_begin(struct ripc *ctx)
+{
+	ctx->now_age = RIPC__NOW_STALE;
+}
+
+static inline void ripc__now_stale_end(struct ripc *ctx)
+{
+	ctx->now_age &= RIPC__NOW_FRESH;
+}
+
 static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 {
-	ctx->now_fresh = false;
+	ripc__now_passes(ctx);
 	ripc__lock_release(&ctx->lock);
 }
 
@@ -273,6 +304,8 @@ static inline int ripc__check_open(const struct ripc *ctx)
 
 /* The present time. Lock held. */
 uint64_t ripc__now(struct ripc *ctx);
+/* The same, also in ctx->now_ns: read at most once until the lock is released. */
+uint64_t ripc__now_read(struct ripc *ctx);
 
 /* The next full pass is due at when_ns, if not earlier. Lock held. */
 void ripc__timer_at(struct ripc *ctx, uint64_t when_ns);

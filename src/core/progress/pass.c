@@ -85,12 +85,12 @@ void ripc__event_begin(struct ripc *ctx)
 {
 	assert(ctx->pass == RIPC__PASS_NONE);
 	ctx->pass = RIPC__PASS_RUNNING;
-	ctx->now_stale = true;
+	ripc__now_stale_begin(ctx);
 }
 
 void ripc__event_end(struct ripc *ctx)
 {
-	ctx->now_stale = false;
+	ripc__now_stale_end(ctx);
 	if (!ripc__list_empty(&ctx->dead_lanes))
 		ctx->ops->free_dead_lanes(ctx);
 	ctx->pass = RIPC__PASS_NONE;

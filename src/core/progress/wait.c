@@ -69,9 +69,7 @@ uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms)
 	if (timeout_ms < 0)
 		return RIPC__NEVER;
 	/* Most callers wait at once, and use the same time. */
-	ctx->now_ns = ripc__now(ctx);
-	ctx->now_fresh = true;
-	return ctx->now_ns + (uint64_t)timeout_ms * RIPC__MS;
+	return ripc__now_read(ctx) + (uint64_t)timeout_ms * RIPC__MS;
 }
 
 #define FAR_MS 100
@@ -221,9 +219,9 @@ void ripc__poll_nowait(struct ripc *ctx)
 			ctx->poll_count = 0;
 		}
 		if (ctx->poll_count++ % NOWAIT_FULL_INTERVAL) {
-			ctx->now_stale = true;
+			ripc__now_stale_begin(ctx);
 			ripc__partial_pass(ctx);
-			ctx->now_stale = false;
+			ripc__now_stale_end(ctx);
 		} else {
 			ctx->now_ns = ripc__now(ctx);
 			ripc__full_pass(ctx);
@@ -374,12 +372,13 @@ static int follow(struct ripc *ctx, struct ripc__waiter *w, uint64_t deadline_ns
 int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns)
 {
 	struct ripc__waiter w = {.woken = false};
-	bool fresh = ctx->now_fresh, polled = ctx->polled;
+	bool fresh = ctx->now_age == RIPC__NOW_FRESH, polled = ctx->polled;
 	int rc;
 
 	/* Sending the ACK may bring a message at once, from this very context: poll again. */
 	polled &= !ctx->delayed_ack.lane;
-	ctx->now_fresh = ctx->polled = false;
+	ripc__now_passes(ctx);
+	ctx->polled = false;
 	ctx->ops->idle(ctx);
 	if (ctx->hooks.now)
 		return wait_hooked(ctx, deadline_ns);

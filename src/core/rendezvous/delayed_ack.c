@@ -41,18 +41,9 @@ void ripc__delayed_ack_before_copy(struct ripc *ctx, size_t len)
 {
 	if (len <= COPY_MAX)
 		return;
-	ctx->now_fresh = false;
+	ripc__now_passes(ctx);
 	if (ctx->delayed_ack.held)
 		ripc__delayed_ack_flush(ctx);
-}
-
-/* One clock read serves all events of a pass. */
-static uint64_t current_ns(struct ripc *ctx)
-{
-	if (!ctx->now_fresh)
-		ctx->now_ns = ripc__now(ctx);
-	ctx->now_fresh = true;
-	return ctx->now_ns;
 }
 
 static void reset_streak(struct ripc__lane *lane)
@@ -103,7 +94,7 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struc
 	ctx->delayed_ack = (struct ripc__delayed_ack){
 		.lane = lane,
 		.word = word,
-		.delivered_ns = current_ns(ctx),
+		.delivered_ns = ripc__now_read(ctx),
 		.held = lane->reply_streak >= RIPC__STREAK_MIN,
 		.kept = kept,
 		.credit_due = credit_due,
@@ -155,7 +146,7 @@ void ripc__delayed_ack_replied(struct ripc__lane *lane)
 		ripc__flow_advertise_now(ack.credit_due);
 	if (!ack.delivered_ns)
 		return;
-	if (current_ns(ctx) - ack.delivered_ns <= REPLY_MAX_NS)
+	if (ripc__now_read(ctx) - ack.delivered_ns <= REPLY_MAX_NS)
 		lane->reply_streak += lane->reply_streak < RIPC__STREAK_MIN;
 	else if (ack.held)
 		lane->reply_streak = RIPC__STREAK_LATE;

@@ -43,7 +43,7 @@ static void pass(void)
 bool __wrap_ripc__full_pass(struct ripc *of);
 bool __wrap_ripc__full_pass(struct ripc *of)
 {
-	ck_assert(!of->now_stale);
+	ck_assert_uint_ne(of->now_age, RIPC__NOW_STALE);
 	ck_assert_uint_eq(of->now_ns, now_ns);
 	full++;
 	pass();
@@ -53,7 +53,7 @@ bool __wrap_ripc__full_pass(struct ripc *of)
 void __wrap_ripc__partial_pass(struct ripc *of);
 void __wrap_ripc__partial_pass(struct ripc *of)
 {
-	ck_assert(of->now_stale);
+	ck_assert_uint_eq(of->now_age, RIPC__NOW_STALE);
 	pass();
 }
 
@@ -100,7 +100,7 @@ static void poll_for(const struct ripc_request *r, int timeout_ms)
 	ripc__lock(&ctx);
 	ripc__poll_request(&ctx, r, timeout_ms);
 	ripc__unlock(&ctx);
-	ck_assert(!ctx.now_stale);
+	ck_assert_uint_ne(ctx.now_age, RIPC__NOW_STALE);
 }
 
 /* A thread that blocks makes one full pass before it sleeps, and remembers that it has. */
@@ -124,12 +124,13 @@ START_TEST(poll__adaptive)
 
 	ctx.opt.wait = RIPC__WAIT_ADAPTIVE;
 	ctx.poll_count = 7;
-	ctx.polled = ctx.now_fresh = true;
+	ctx.polled = true;
+	ctx.now_age = RIPC__NOW_FRESH;
 	poll_for(&request, 1000);
 	ck_assert_uint_eq(passes, POLLS);
 	ck_assert_uint_eq(full, 1);
 	ck_assert_uint_eq(ctx.poll_count, POLLS);
-	ck_assert(!ctx.polled && !ctx.now_fresh);
+	ck_assert(!ctx.polled && ctx.now_age != RIPC__NOW_FRESH);
 	ck_assert(ripc__progress_state(&ctx.progress).app_active);
 	for (unsigned i = 0; i < 10; i++) {
 		poll_for(&request, i ? -1 : 1);
