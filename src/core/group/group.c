@@ -235,8 +235,7 @@ static void claim_name(struct ripc__group *g)
 	}
 	g->state = RIPC__GROUP_CLAIMING;
 	g->next_ns = RIPC__NEVER;
-	ctx->resolver_pending = true;
-	ctx->resolver_timer_ns = 0;
+	ripc__resolver_await(ctx);
 	ripc__timer_at(ctx, 0);
 	ripc__progress_request(ctx);
 }

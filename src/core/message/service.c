@@ -165,7 +165,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	int rc;
 
 	/* Read replies about a former holder first: they do not answer this claim. */
-	ctx->resolver_readable = true;
+	ripc__resolver_readable(ctx);
 	ripc__progress(ctx);
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
 	if (s)
@@ -190,8 +190,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	rc = ripc__resolver_register(ctx->resolver, w->id, w->name, w->how, ripc__now(ctx));
 	*local = rc == -EADDRINUSE;
 	/* The leader, even if it sleeps, runs the resolver from now on. */
-	ctx->resolver_pending = true;
-	ctx->resolver_timer_ns = 0;
+	ripc__resolver_await(ctx);
 	ripc__timer_at(ctx, 0);
 	if (ripc__progress_state(&ctx->progress).leader != RIPC__LEADER_NONE)
 		ripc__progress_request(ctx);

@@ -219,8 +219,7 @@ void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer 
  */
 static void kick_resolver(struct ripc *ctx)
 {
-	ctx->resolver_pending = true;
-	ctx->resolver_timer_ns = 0;
+	ripc__resolver_await(ctx);
 	ctx->next_timer_ns = 0;
 }
 

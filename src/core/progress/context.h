@@ -50,6 +50,18 @@ enum ripc__now_age {
 	RIPC__NOW_FRESH = 2,  /* the present time */
 };
 
+/*
+ * When full passes ask the resolver, besides its timer and a poll from time to time.
+ *
+ *   QUIET --its descriptor is readable--> READABLE --asked--> QUIET
+ *   any --a registration or look-up begins--> AWAITED --none is left--> QUIET
+ */
+enum ripc__resolver_poll {
+	RIPC__RESOLVER_QUIET,
+	RIPC__RESOLVER_READABLE, /* in the next pass */
+	RIPC__RESOLVER_AWAITED,  /* in every pass */
+};
+
 /* One transport of the context, open or not. */
 struct ripc__tp {
 	const struct ripc__transport_ops *ops;
@@ -199,12 +211,10 @@ struct ripc {
 	 * 0
 	 */
 	int evict_cause;
-	/* look-ups or registrations under way: ask the resolver in every full pass */
-	bool resolver_pending;
+	enum ripc__resolver_poll resolver_poll;
 	uint64_t resolver_timer_ns; /* when the resolver wants progress */
 	/* when it was last asked without its descriptor known to be readable */
 	uint64_t resolver_polled_ns;
-	bool resolver_readable; /* its descriptor was seen readable */
 
 	/* threads in ripc__wait() or ripc__lock_suspend(): ripc_close() waits for them */
 	unsigned waiting;
@@ -306,6 +316,20 @@ static inline int ripc__check_open(const struct ripc *ctx)
 uint64_t ripc__now(struct ripc *ctx);
 /* The same, also in ctx->now_ns: read at most once until the lock is released. */
 uint64_t ripc__now_read(struct ripc *ctx);
+
+/* The resolver has something to read. */
+static inline void ripc__resolver_readable(struct ripc *ctx)
+{
+	if (ctx->resolver_poll == RIPC__RESOLVER_QUIET)
+		ctx->resolver_poll = RIPC__RESOLVER_READABLE;
+}
+
+/* A registration or look-up began. The caller makes or requests a pass. */
+static inline void ripc__resolver_await(struct ripc *ctx)
+{
+	ctx->resolver_poll = RIPC__RESOLVER_AWAITED;
+	ctx->resolver_timer_ns = 0;
+}
 
 /* The next full pass is due at when_ns, if not earlier. Lock held. */
 void ripc__timer_at(struct ripc *ctx, uint64_t when_ns);

@@ -112,7 +112,7 @@ void RIPC__NO_ANALYSIS ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint6
 		}
 	}
 	if (resolver)
-		ctx->resolver_readable = true;
+		ripc__resolver_readable(ctx);
 	else if (n >= 0 && n < EPOLL_EVENTS &&
 		 (woke == RIPC__PROGRESS_WAKE || step.next.thread == RIPC__THREAD_LEADING))
 		ctx->resolver_polled_ns = ripc__now(ctx);

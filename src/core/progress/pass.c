@@ -10,7 +10,7 @@
 
 static void resolver_pass(struct ripc *ctx)
 {
-	bool readable = ctx->resolver_readable || ctx->resolver_pending || ctx->hooks.now ||
+	bool readable = ctx->resolver_poll != RIPC__RESOLVER_QUIET || ctx->hooks.now ||
 			ctx->now_ns - ctx->resolver_polled_ns >= RESOLVER_POLL_NS;
 	struct ripc__resolver_event ev[4];
 	unsigned n;
@@ -18,7 +18,8 @@ static void resolver_pass(struct ripc *ctx)
 	if (!readable && ctx->now_ns < ctx->resolver_timer_ns)
 		return;
 	ctx->resolver_polled_ns = ctx->now_ns;
-	ctx->resolver_readable = false;
+	if (ctx->resolver_poll == RIPC__RESOLVER_READABLE)
+		ctx->resolver_poll = RIPC__RESOLVER_QUIET;
 	do {
 		ctx->resolver_timer_ns = RIPC__NEVER;
 		n = ripc__resolver_progress(ctx->resolver, readable, ev, 4, ctx->now_ns,
@@ -26,8 +27,8 @@ static void resolver_pass(struct ripc *ctx)
 		for (unsigned i = 0; i < n; i++)
 			ctx->ops->resolver_event(ctx, &ev[i]);
 	} while (n == 4);
-	if (n && ctx->resolver_pending)
-		ctx->resolver_pending = ctx->ops->resolver_awaited(ctx);
+	if (n && ctx->resolver_poll == RIPC__RESOLVER_AWAITED && !ctx->ops->resolver_awaited(ctx))
+		ctx->resolver_poll = RIPC__RESOLVER_QUIET;
 }
 
 /* Return: number of events; EVENTS_MAX: there may be more. */

@@ -62,7 +62,7 @@ static void set_state(enum ripc__leader_state leader, enum ripc__thread_state th
 	union ripc__progress_word w = {.state = {.leader = leader & 3, .thread = thread & 7}};
 
 	atomic_store(&ctx.progress.word, w.bits);
-	ctx.resolver_readable = false;
+	ctx.resolver_poll = RIPC__RESOLVER_QUIET;
 	ctx.resolver_polled_ns = 0;
 }
 
@@ -117,15 +117,15 @@ static void sleep_thread(enum ripc__thread_state state)
 START_TEST(sleep__resolver)
 {
 	sleep_leader();
-	ck_assert(!ctx.resolver_readable);
+	ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_QUIET);
 	ck_assert_uint_eq(ctx.resolver_polled_ns, now_ns);
 	set_readable(transport_fd[0], true);
 	sleep_leader();
-	ck_assert(!ctx.resolver_readable);
+	ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_QUIET);
 	ck_assert_uint_eq(ctx.resolver_polled_ns, now_ns);
 	set_readable(resolver_fd, true);
 	sleep_leader();
-	ck_assert(ctx.resolver_readable);
+	ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_READABLE);
 	ck_assert_uint_eq(ctx.resolver_polled_ns, 0);
 	/* It is not read: that is for the resolver. */
 	ck_assert(is_readable(resolver_fd));
@@ -138,7 +138,7 @@ START_TEST(sleep__many_readable)
 	for (unsigned i = 0; i < TRANSPORTS; i++) {
 		set_readable(transport_fd[i], true);
 		sleep_leader();
-		ck_assert(!ctx.resolver_readable);
+		ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_QUIET);
 		ck_assert_uint_eq(ctx.resolver_polled_ns, i + 2 < TRANSPORTS ? now_ns : 0);
 	}
 }
@@ -152,7 +152,7 @@ START_TEST(sleep__progress_thread)
 	ck_assert_uint_eq(ctx.resolver_polled_ns, now_ns);
 	set_readable(resolver_fd, true);
 	sleep_thread(RIPC__THREAD_BLOCKED);
-	ck_assert(ctx.resolver_readable);
+	ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_READABLE);
 	ck_assert_uint_eq(ctx.resolver_polled_ns, 0);
 	set_readable(resolver_fd, false);
 	/* Another thread leads meanwhile, and polls for itself. */
@@ -175,10 +175,10 @@ START_TEST(mask__hides_events)
 		ck_assert_int_eq(ctx.progress.masked, masked);
 		ck_assert_int_eq(is_readable(ctx.progress.thread_epfd), !masked);
 		sleep_thread(RIPC__THREAD_BLOCKED);
-		ck_assert_int_eq(ctx.resolver_readable, !masked);
+		ck_assert_int_eq(ctx.resolver_poll == RIPC__RESOLVER_READABLE, !masked);
 		/* For a leader they never are. */
 		sleep_leader();
-		ck_assert(ctx.resolver_readable);
+		ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_READABLE);
 	}
 	/* It cannot be changed: the state stays. */
 	close(ctx.progress.thread_epfd);
@@ -201,7 +201,7 @@ START_TEST(sleep__kicked)
 	ripc__descriptors_sleep(&ctx, ctx.progress.epfd, RIPC__NEVER, RIPC__PROGRESS_WAKE);
 	ck_assert(!ripc__progress_state(&ctx.progress).kicked);
 	ck_assert(!is_readable(ctx.progress.epfd));
-	ck_assert(!ctx.resolver_readable);
+	ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_QUIET);
 	ck_assert_uint_eq(ctx.resolver_polled_ns, now_ns);
 	ripc__unlock(&ctx);
 }
