@@ -13,7 +13,7 @@
 static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
 {
 	struct ripc__region *r = ripc__memory_find_cap(ctx, ptr);
-	bool app = r && r->state == RIPC__REGION_APP && !r->free_pending;
+	bool app = r && r->state == RIPC__REGION_APP;
 
 	if (app && ripc__region_contains(r, ptr, 0))
 		return r;
@@ -133,7 +133,7 @@ int ripc__buf_free(struct ripc *ctx, void *ptr)
 		rc = ripc__fail(-EBUSY, "a send that is under way reads from the buffer at %p",
 				ptr);
 	} else {
-		r->free_pending = true;
+		ripc__region_set_state(r, RIPC__REGION_FREED);
 		/*
 		 * Pin the region, so that removing its last window or return buffer does not free
 		 * it here.
@@ -171,7 +171,7 @@ static void *resize(struct ripc *ctx, struct ripc__region *r, size_t len)
 	if (to == r)
 		r->len = len;
 	else
-		r->free_pending = true;
+		ripc__region_set_state(r, RIPC__REGION_FREED);
 	ripc__region_release(ctx, r);
 	return to->base;
 }

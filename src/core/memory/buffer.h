@@ -4,9 +4,9 @@
  * and return buffers in them. All under the context's lock.
  *
  * A pool buffer belongs to the cache (free), the application, or a received message. A buffer that
- * the application freed while a peer may still write it has free_pending set and goes to the cache
- * later. sends counts the sends that read from the region; pins counts its receive windows and
- * return buffers.
+ * the application freed while a peer may still write it is FREED, and goes to the cache later.
+ * sends counts the sends that read from the region; pins counts its receive windows and return
+ * buffers.
  */
 #ifndef RIPC_CORE_MEMORY_BUFFER_H
 #define RIPC_CORE_MEMORY_BUFFER_H
@@ -15,6 +15,7 @@
 #include "core/progress/context.h"
 #include "transport/transport.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,12 +39,20 @@ struct ripc__peer;
 struct ripc__lane;
 struct ripc__bounce;
 
+/*
+ * The owner of a region. USER and IMPORTED stay; a pool buffer changes hands:
+ *
+ *   FREE --allocated--> APP, MESSAGE --freed--> FREED --no pin, no send--> FREE
+ *   MESSAGE --the application keeps the item--> APP
+ *   APP, MESSAGE --freed, and nobody else uses it--> FREE
+ */
 enum ripc__region_state {
-	RIPC__REGION_USER, /* memory registered by the application */
 	RIPC__REGION_FREE, /* pool: in the cache */
 	RIPC__REGION_APP,  /* pool: the application's */
 	/* pool: an item of a received or arriving message, or a copy to send */
 	RIPC__REGION_MESSAGE,
+	RIPC__REGION_FREED,    /* pool: nobody's; goes to the cache when sends and pins are 0 */
+	RIPC__REGION_USER,     /* memory registered by the application */
 	RIPC__REGION_IMPORTED, /* a peer's buffer, mapped read-only: mapped.h */
 };
 
@@ -57,14 +66,13 @@ struct ripc__cached_mr {
 
 struct ripc__region {
 	uint8_t *base;
-	size_t len;        /* bytes that the application asked for, or registered */
-	size_t cap;        /* pool: bytes mapped */
-	size_t prefaulted; /* pool: bytes whose pages have been touched */
-	enum ripc__region_state state;
-	uint8_t class;     /* pool: cap == 1 << class */
-	bool free_pending; /* free when pins is 0 */
-	unsigned sends;    /* sends that read from it */
-	unsigned pins;     /* receive windows and return buffers in it */
+	size_t len;                    /* bytes that the application asked for, or registered */
+	size_t cap;                    /* pool: bytes mapped */
+	size_t prefaulted;             /* pool: bytes whose pages have been touched */
+	enum ripc__region_state state; /* ripc__region_set_state() */
+	uint8_t class;                 /* pool: cap == 1 << class */
+	unsigned sends;                /* sends that read from it */
+	unsigned pins;                 /* receive windows and return buffers in it */
 	/* per transport: cached registration for our reads and writes; NULL: none yet */
 	struct ripc__cached_mr *cached_mr[RIPC__TP_MAX];
 	struct ripc__list free_link; /* cache: in its class */
@@ -169,6 +177,17 @@ void ripc__memory_set_export(struct ripc *ctx);
 /* Frees everything. All transports are closed. */
 void ripc__memory_fini(struct ripc *ctx);
 
+/* A pool buffer changes hands. FREED twice is a faulty program, and harmless. */
+static inline void ripc__region_set_state(struct ripc__region *r, enum ripc__region_state to)
+{
+	assert(r->state == RIPC__REGION_FREE
+		       ? to == RIPC__REGION_APP || to == RIPC__REGION_MESSAGE
+		       : r->state <= RIPC__REGION_FREED &&
+				 (to == RIPC__REGION_FREE || to == RIPC__REGION_FREED ||
+				  (to == RIPC__REGION_APP && r->state == RIPC__REGION_MESSAGE)));
+	r->state = to;
+}
+
 /*
  * Whether [p, p+len) lies within the bytes that were asked for or registered. The bytes of a pool
  * buffer above len, up to its power of two, belong to nobody: they are not sent or written.
@@ -211,7 +230,7 @@ void ripc__pool_trim(struct ripc *ctx, uint64_t limit);
 struct ripc__region *ripc__region_import(struct ripc *ctx, void *base, size_t len);
 void ripc__region_unmap(struct ripc *ctx, struct ripc__region *region);
 
-/* Call after pins or sends went down: frees a region with free_pending. */
+/* Call after pins or sends went down: frees a region that is FREED. */
 void ripc__region_release(struct ripc *ctx, struct ripc__region *region);
 
 /*

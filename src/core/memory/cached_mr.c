@@ -83,7 +83,7 @@ struct ripc__cached_mr *ripc__cached_mr_hold(struct ripc *ctx, unsigned tp,
 	 * memory is read-only, and a large region would count against RLIMIT_MEMLOCK with bytes
 	 * that are not sent.
 	 */
-	bool small = (region->state == RIPC__REGION_APP || region->state == RIPC__REGION_MESSAGE) &&
+	bool small = region->state != RIPC__REGION_USER && region->state != RIPC__REGION_IMPORTED &&
 		     region->cap <= RIPC__CACHED_MR_MAX;
 
 	if (ctx->tp[tp].limits.caps & (RIPC__CAP_CHEAP_REG | RIPC__CAP_SINK_WRITABLE) ||

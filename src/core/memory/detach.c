@@ -126,7 +126,7 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	object->prefaulted = r->prefaulted;
 	object->uses_ever = r->uses_ever;
 	object->tainted = r->tainted;
-	object->state = RIPC__REGION_APP;
+	object->state = RIPC__REGION_FREED;
 	own = mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd, 0);
 	if (own == MAP_FAILED)
 		goto no_memory;
@@ -152,7 +152,6 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 		goto no_memory;
 	}
 	r->detached = true;
-	object->free_pending = true;
 	/* Not freed before the last of them is made. */
 	object->sends++;
 	ripc__refs_outlive_requests(r, object, &late_refs, NULL);
@@ -222,8 +221,8 @@ void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned 
 				? ripc__memory_find(ctx, item->iov_base, item->iov_len)
 				: NULL;
 
-		if (r && r->detached && !r->free_pending && r->state == RIPC__REGION_APP &&
-		    !r->sends && !r->pins && item->iov_len >= r->len &&
+		if (r && r->detached && r->state == RIPC__REGION_APP && !r->sends && !r->pins &&
+		    item->iov_len >= r->len &&
 		    (!ripc__export_strict(ctx) || r->peer_streak >= r->export_after))
 			ripc__pool_reattach(ctx, r);
 	}

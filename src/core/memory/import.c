@@ -127,7 +127,7 @@ bool ripc__import_is_own(struct ripc *ctx, const struct ripc__region *region)
 {
 	const struct ripc__region *own = ripc__memory_object_own(ctx, region);
 
-	return own && own->state == RIPC__REGION_APP && !own->free_pending;
+	return own && own->state == RIPC__REGION_APP;
 }
 
 void ripc__import_unmap(struct ripc__lane *lane, uint64_t export_id)

@@ -93,8 +93,7 @@ struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_
 	struct ripc__region *region = len ? ripc__memory_find(ctx, base, len) : NULL;
 	struct ripc__local_return *r;
 
-	if (!region || region->free_pending ||
-	    (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP)) {
+	if (!region || (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP)) {
 		ripc__fail(-EINVAL,
 			   "return buffer of %zu bytes at %p: not registered or allocated memory",
 			   len, base);

@@ -82,7 +82,7 @@ void ripc__message_release_item(struct ripc__message *m, unsigned item)
 		ripc__import_ref_release_item(r, m, item);
 	} else {
 		/* Not before a send that passes it on has ended. */
-		r->free_pending = true;
+		ripc__region_set_state(r, RIPC__REGION_FREED);
 		ripc__region_release(m->ctx, r);
 	}
 	m->pool[item] = NULL;
@@ -230,9 +230,10 @@ void *ripc_message_detach(struct ripc_message *message, unsigned item)
 	r = item < m->pub.nitems && m->pub.is_long ? m->pool[item] : NULL;
 	if (r && r->state == RIPC__REGION_IMPORTED)
 		r = copy_item(m, item);
+	else if (r)
+		ripc__region_set_state(r, RIPC__REGION_APP);
 	if (r) {
 		m->pool[item] = NULL;
-		r->state = RIPC__REGION_APP;
 		/* From now on it is like any buffer of the application. */
 		((uint8_t *)m->pub.placement)[item] = RIPC_IN_WINDOW;
 		out = r->base;

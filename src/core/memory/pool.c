@@ -171,9 +171,8 @@ static struct ripc__region *get_untouched(struct ripc *ctx, size_t len,
 		if (!r)
 			return NULL;
 	}
-	r->state = state;
+	ripc__region_set_state(r, state);
 	r->len = len;
-	r->free_pending = false;
 	ripc__export_reset(r);
 	return r;
 }
@@ -217,8 +216,7 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 		pool_destroy(ctx, r);
 		return;
 	}
-	r->state = RIPC__REGION_FREE;
-	r->free_pending = false;
+	ripc__region_set_state(r, RIPC__REGION_FREE);
 	/* Reuse the most recently used buffer first: it is the most likely to be in the cache. */
 	ripc__list_add((r->fd >= 0 ? m->shared : m->classes)[r->class].next, &r->free_link);
 	ripc__list_add(&m->lru, &r->lru_link);
@@ -230,6 +228,6 @@ void ripc__region_release(struct ripc *ctx, struct ripc__region *r)
 {
 	if (r->state == RIPC__REGION_IMPORTED)
 		ripc__import_settle(ctx, r);
-	else if (r->free_pending && !r->pins && !r->sends)
+	else if (r->state == RIPC__REGION_FREED && !r->pins && !r->sends)
 		ripc__pool_put(ctx, r);
 }

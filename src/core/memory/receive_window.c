@@ -36,7 +36,7 @@ void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bo
 
 	w->arriving = false;
 	/* The buffer was freed, or the service closed, meanwhile. */
-	if (!used && !region->free_pending)
+	if (!used && region->state != RIPC__REGION_FREED)
 		return;
 	ripc__list_del(&w->link);
 	ctx->memory->nrecv_windows--;
@@ -63,8 +63,7 @@ static int recv_window_add(struct ripc *ctx, struct ripc_service *service, void 
 	struct ripc__recv_window *w;
 	int rc;
 
-	if (!region || region->free_pending ||
-	    (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP))
+	if (!region || (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP))
 		return ripc__fail(-EINVAL,
 				  "window of %zu bytes at %p: not registered or allocated memory",
 				  len, base);

@@ -66,7 +66,8 @@ void ripc__rndv_release(struct ripc__rndv *r)
 		if (it->ret) {
 			it->ret->arriving = false;
 			/* The receive window was removed meanwhile. */
-			if (it->region->free_pending || r->service->state != RIPC__SERVICE_ACTIVE)
+			if (it->region->state == RIPC__REGION_FREED ||
+			    r->service->state != RIPC__SERVICE_ACTIVE)
 				ripc__local_return_revoke(r->ctx, it->ret);
 		}
 		if (it->pool)

@@ -57,18 +57,16 @@ static int init_items(struct ripc *ctx, struct ripc__request_item *to, const str
 		to[i].base = items[i].iov_base;
 		to[i].len = items[i].iov_len;
 		to[i].region = inside ? r : NULL;
+		if (r && (r->state == RIPC__REGION_FREE || r->state == RIPC__REGION_FREED))
+			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
+					  items[i].iov_base);
 		if (free_items && items[i].iov_len &&
 		    (!r || r->state != RIPC__REGION_APP || r->pins))
 			return ripc__fail(-EINVAL,
 					  "item %u: the memory at %p is not a buffer of "
 					  "ripc_buf_alloc(), or a window or return buffer is in it",
 					  i, items[i].iov_base);
-		if (!r || r->state == RIPC__REGION_USER)
-			continue;
-		if (r->state == RIPC__REGION_FREE || r->free_pending)
-			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
-					  items[i].iov_base);
-		if (!inside)
+		if (r && r->state != RIPC__REGION_USER && !inside)
 			return ripc__fail(-EINVAL,
 					  "item %u: %zu bytes at %p reach beyond the buffer of %zu "
 					  "bytes at %p",
@@ -198,7 +196,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 			ripc__pool_put(ctx, it->copy);
 		it->copy = NULL;
 		if (it->region && r->free_items && !status)
-			it->region->free_pending = true;
+			ripc__region_set_state(it->region, RIPC__REGION_FREED);
 		if (it->region && !--it->region->sends)
 			ripc__region_release(ctx, it->region);
 		it->region = NULL;

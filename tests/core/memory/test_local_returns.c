@@ -199,7 +199,7 @@ START_TEST(revoke__peer_replies)
 	OK(ripc_buf_free(ctx, buf));
 	/* The peer could still write into it. */
 	ck_assert(first_local_return()->revoking);
-	ck_assert(ripc__memory_find(ctx, buf, 1)->free_pending);
+	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREED);
 	RC(-EINVAL, ripc_buf_free(ctx, buf));
 	rig_run(&rig, 5);
 	ck_assert_ptr_null(first_local_return());
@@ -230,7 +230,7 @@ START_TEST(revoke__used_message_copied)
 	/* On its way, inline, when the buffer is freed. */
 	r = rig_begin(&rig, 1, 0, data, sizeof(data));
 	OK(ripc_buf_free(ctx, buf));
-	ck_assert(ripc__memory_find(ctx, buf, 1)->free_pending);
+	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREED);
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 1000, 4), RIPC_IN_POOL);
 	rig_run(&rig, 5);
@@ -260,7 +260,7 @@ START_TEST(revoke__waits_for_writes)
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 1);
 	ck_assert_uint_eq(ctx->memory->nreturns, 1);
-	ck_assert(ripc__memory_find(ctx, buf, 1)->free_pending);
+	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREED);
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 64 * KIB, 5), RIPC_IN_POOL);
 	rig_run(&rig, 5);
