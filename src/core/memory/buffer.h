@@ -56,6 +56,23 @@ enum ripc__region_state {
 	RIPC__REGION_IMPORTED, /* a peer's buffer, mapped read-only: mapped.h */
 };
 
+/*
+ * Which other processes see the memory of a region.
+ *
+ *   PRIVATE --exported--> EXPORTED --a peer that may still read it is lost--> TAINTED
+ *   EXPORTED, TAINTED --copy on write--> DETACHED --a memory object again--> PRIVATE, EXPORTED
+ *   EXPORTED --its memory object moves to another region--> PRIVATE
+ */
+enum ripc__region_sharing {
+	RIPC__REGION_PRIVATE,
+	/* private pages replace those that peers see as they are written */
+	RIPC__REGION_DETACHED,
+	/* a peer has mapped it, or may have: the peer reads all that is written there */
+	RIPC__REGION_EXPORTED,
+	/* likewise, for ever: it is not used again. IMPORTED: its owner is notified */
+	RIPC__REGION_TAINTED,
+};
+
 /* Registration of a whole region on one transport, for local use. */
 struct ripc__cached_mr {
 	struct ripc__mr mr;
@@ -85,19 +102,11 @@ struct ripc__region {
 	/* instance of the peer that it was last sent to; strict: the only one it is exported to */
 	uint8_t export_peer[16];
 	unsigned peer_streak; /* long messages to this peer since the last message to another one */
-	unsigned export_after; /* streak that is needed before an export */
-	uint64_t counted_seq;  /* start_seq of the last request counted */
-	/* a peer has mapped it, or may have: the peer reads all that is written there */
-	bool exported;
-	/*
-	 * a peer that is not connected any more may still read it: it is not used again. IMPORTED:
-	 * its owner is notified
-	 */
-	bool tainted;
-	unsigned uses;      /* long messages out of it since it was allocated */
-	unsigned uses_ever; /* and since its memory was created */
-	/* it was exported, and private pages replace the shared ones as they are written */
-	bool detached;
+	unsigned export_after;             /* streak that is needed before an export */
+	uint64_t counted_seq;              /* start_seq of the last request counted */
+	enum ripc__region_sharing sharing; /* ripc__region_set_sharing() */
+	unsigned uses;                     /* long messages out of it since it was allocated */
+	unsigned uses_ever;                /* and since its memory was created */
 	size_t stale_len; /* pool: bytes at its start that may hold data of an earlier owner */
 	struct ripc__list refs; /* struct ripc__export_ref: its items that peers read in place */
 	struct ripc__list import_refs; /* IMPORTED: struct ripc__import_ref: its items in use */
@@ -186,6 +195,24 @@ static inline void ripc__region_set_state(struct ripc__region *r, enum ripc__reg
 				 (to == RIPC__REGION_FREE || to == RIPC__REGION_FREED ||
 				  (to == RIPC__REGION_APP && r->state == RIPC__REGION_MESSAGE)));
 	r->state = to;
+}
+
+/* TAINTED follows EXPORTED, and ends by DETACHED. */
+static inline void ripc__region_set_sharing(struct ripc__region *r, enum ripc__region_sharing to)
+{
+	assert(to == RIPC__REGION_TAINTED
+		       ? r->sharing == RIPC__REGION_EXPORTED
+		       : r->sharing != RIPC__REGION_TAINTED || to == RIPC__REGION_DETACHED);
+	r->sharing = to;
+}
+
+/* A peer is lost that may still read it. */
+static inline void ripc__region_taint(struct ripc__region *r)
+{
+	assert(r->sharing != RIPC__REGION_PRIVATE);
+	/* The peers of a detached one read other pages. */
+	if (r->sharing == RIPC__REGION_EXPORTED)
+		ripc__region_set_sharing(r, RIPC__REGION_TAINTED);
 }
 
 /*

@@ -24,8 +24,8 @@ static void refs_end_early(struct ripc *ctx, struct ripc__region *region)
 }
 
 /*
- * Moves a mapping to the region's address and replaces the one there. Other threads may use the
- * buffer: the address is mapped at every moment.
+ * Detaches the region: moves a mapping to its address and replaces the one there. Other threads may
+ * use the buffer: the address is mapped at every moment.
  */
 static int region_remap(struct ripc *ctx, struct ripc__region *r, void *by)
 {
@@ -34,8 +34,7 @@ static int region_remap(struct ripc *ctx, struct ripc__region *r, void *by)
 	ripc__cached_mrs_drop(ctx, r);
 	ripc__exports_drop(r);
 	ripc__memory_object_close(ctx, r);
-	r->exported = false;
-	r->tainted = false;
+	ripc__region_set_sharing(r, RIPC__REGION_DETACHED);
 	return 0;
 }
 
@@ -48,8 +47,8 @@ static void exports_move(struct ripc__region *from, struct ripc__region *to)
 		ripc__list_entry(n, struct ripc__export, link)->region = to;
 		ripc__list_add(&to->exports, n);
 	}
-	to->exported |= from->exported;
-	from->exported = false;
+	ripc__region_set_sharing(to, from->sharing);
+	ripc__region_set_sharing(from, RIPC__REGION_PRIVATE);
 }
 
 /*
@@ -67,7 +66,6 @@ int ripc__pool_detach(struct ripc *ctx, struct ripc__region *r)
 		munmap(own, r->cap);
 		return -ENOMEM;
 	}
-	r->detached = true;
 	return 0;
 }
 
@@ -100,7 +98,6 @@ void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *r)
 	exports_move(fresh, r);
 	r->uses_ever = fresh->uses_ever;
 	r->prefaulted = fresh->prefaulted;
-	r->detached = false;
 	ctx->stats.pool_bytes -= fresh->cap;
 	ripc__regions_remove(ctx, fresh);
 	free(fresh);
@@ -125,7 +122,6 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	object->class = r->class;
 	object->prefaulted = r->prefaulted;
 	object->uses_ever = r->uses_ever;
-	object->tainted = r->tainted;
 	object->state = RIPC__REGION_FREED;
 	own = mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd, 0);
 	if (own == MAP_FAILED)
@@ -151,7 +147,6 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 		munmap(own, r->cap);
 		goto no_memory;
 	}
-	r->detached = true;
 	/* Not freed before the last of them is made. */
 	object->sends++;
 	ripc__refs_outlive_requests(r, object, &late_refs, NULL);
@@ -173,9 +168,10 @@ int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 		return ripc__refs_keep(region, NULL);
 	if (!ripc__export_strict(ctx) && ripc__list_empty(&region->refs))
 		return 0;
-	if (!region->exported)
+	if (region->sharing < RIPC__REGION_EXPORTED)
 		return 0;
-	if (!ripc__export_strict(ctx) && !region->tainted && !ripc__refs_lost(region))
+	if (!ripc__export_strict(ctx) && region->sharing != RIPC__REGION_TAINTED &&
+	    !ripc__refs_lost(region))
 		return detach_with_object(ctx, region);
 	rc = ripc__pool_detach(ctx, region);
 	if (!rc)
@@ -189,10 +185,11 @@ void ripc__export_track(struct ripc__lane *lane, struct ripc__region *region, ui
 {
 	const uint8_t *peer = lane->peer->instance;
 
-	if ((region->fd < 0 && !region->detached) || region->state != RIPC__REGION_APP)
+	if ((region->fd < 0 && region->sharing != RIPC__REGION_DETACHED) ||
+	    region->state != RIPC__REGION_APP)
 		return;
 	if (memcmp(region->export_peer, peer, sizeof(region->export_peer))) {
-		if (region->exported && ripc__export_strict(lane->ctx)) {
+		if (region->sharing >= RIPC__REGION_EXPORTED && ripc__export_strict(lane->ctx)) {
 			/* Out of memory: retried at the next send. */
 			if (ripc__region_unexport(lane->ctx, region))
 				return;
@@ -221,8 +218,8 @@ void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned 
 				? ripc__memory_find(ctx, item->iov_base, item->iov_len)
 				: NULL;
 
-		if (r && r->detached && r->state == RIPC__REGION_APP && !r->sends && !r->pins &&
-		    item->iov_len >= r->len &&
+		if (r && r->sharing == RIPC__REGION_DETACHED && r->state == RIPC__REGION_APP &&
+		    !r->sends && !r->pins && item->iov_len >= r->len &&
 		    (!ripc__export_strict(ctx) || r->peer_streak >= r->export_after))
 			ripc__pool_reattach(ctx, r);
 	}

@@ -132,7 +132,8 @@ static void export_new(struct ripc__lane *lane, struct ripc__region *region)
 		free(s);
 		return;
 	}
-	region->exported = true;
+	if (region->sharing == RIPC__REGION_PRIVATE)
+		ripc__region_set_sharing(region, RIPC__REGION_EXPORTED);
 	ripc__list_add(&region->exports, &s->link);
 	ripc__list_add(&m->exports, &s->lane_link);
 	m->nexports++;
@@ -149,7 +150,7 @@ void ripc__export_ahead(struct ripc__lane *lane, struct ripc__region *region)
 static bool exportable(const struct ripc__region *region)
 {
 	/* Memory that a peer may write is not exported. */
-	if (region->fd < 0 || region->pins || region->tainted)
+	if (region->fd < 0 || region->pins || region->sharing == RIPC__REGION_TAINTED)
 		return false;
 	if (region->state == RIPC__REGION_IMPORTED)
 		return region->lane && !region->unmap_pending && !ripc__export_strict(region->ctx);

@@ -110,7 +110,9 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 		if (import_ref->lane)
 			ctx->memory_ops->release(import_ref->lane, import_ref->request,
 						 import_ref->item |
-							 (r->tainted ? RIPC__RELEASE_LOST : 0));
+							 (r->sharing == RIPC__REGION_TAINTED
+								  ? RIPC__RELEASE_LOST
+								  : 0));
 		import_ref_put(ctx->memory, import_ref);
 	}
 	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))

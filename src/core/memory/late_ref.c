@@ -64,7 +64,7 @@ void ripc__refs_outlive_requests(struct ripc__region *from, struct ripc__region 
 
 		ripc__list_del(&late->link);
 		if (lane_closed(ref->lane)) {
-			to->tainted = true;
+			ripc__region_taint(to);
 			free(late);
 		} else {
 			late->lane = ref->lane;
@@ -106,7 +106,8 @@ static void late_ref_end(struct ripc__late_ref *late, bool lost)
 	ripc__list_del(&late->link);
 	late->lane->memory->ref_bytes -= late->len;
 	free(late);
-	region->tainted |= lost;
+	if (lost)
+		ripc__region_taint(region);
 	if (!--region->sends)
 		ripc__region_release(region->ctx, region);
 }

@@ -212,7 +212,8 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 	 * strict: a peer would read the next owner's data. Detached: it occupies twice its size.
 	 * Tainted: a peer may still read the present data.
 	 */
-	if ((r->exported && ripc__export_strict(ctx)) || r->detached || r->tainted) {
+	if (r->sharing == RIPC__REGION_DETACHED || r->sharing == RIPC__REGION_TAINTED ||
+	    (r->sharing == RIPC__REGION_EXPORTED && ripc__export_strict(ctx))) {
 		pool_destroy(ctx, r);
 		return;
 	}

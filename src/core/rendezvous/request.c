@@ -329,7 +329,7 @@ void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t i
 		return;
 	}
 	if (lost) {
-		r->items[item].region->tainted = true;
+		ripc__region_taint(r->items[item].region);
 		/* Without memory, the timer tries again. */
 		if (r->items[item].region->state != RIPC__REGION_IMPORTED &&
 		    ripc__region_unexport(r->ctx, r->items[item].region))

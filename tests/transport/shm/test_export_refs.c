@@ -58,7 +58,7 @@ static uint8_t *exported(void)
 
 static bool check_mapped(const uint8_t *p)
 {
-	return ripc__memory_find(ctx[0], p, 1)->exported;
+	return ripc__memory_find(ctx[0], p, 1)->sharing == RIPC__REGION_EXPORTED;
 }
 
 /* A message may name only memory that its sender has exported on this lane. */
