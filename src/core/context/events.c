@@ -17,6 +17,7 @@
 #include "core/peer/lane_progress.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/delayed_ack.h"
+#include "core/rendezvous/failover.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/request.h"
 #include "core/rendezvous/sender.h"

@@ -238,6 +238,25 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 		r->ended(r, p);
 }
 
+void ripc__request_requeue(struct ripc_request *r)
+{
+	struct ripc__list *pending = &r->dest->pending, *at;
+
+	r->lane = NULL;
+	r->writes = 0;
+	r->refs.deadline_ns = RIPC__NEVER;
+	r->acked = false;
+	r->state = RIPC__REQUEST_PENDING;
+	ripc__list_del(&r->link);
+	ripc__list_for_each (at, pending) {
+		struct ripc_request *q = ripc__list_entry(at, struct ripc_request, link);
+
+		if (q->start_seq > r->start_seq)
+			break;
+	}
+	ripc__list_add(at, &r->link);
+}
+
 void ripc__request_free(struct ripc_request *r)
 {
 	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {

@@ -132,6 +132,8 @@ static inline bool ripc__request_maybe_delivered(const struct ripc_request *r)
 uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len);
 /* The application gets the request, with its data: ripc_completion_next() reports the end. */
 void ripc__request_publish(struct ripc_request *r, void *data);
+/* Puts the request back into its destination's queue, in the order of start. */
+void ripc__request_requeue(struct ripc_request *r);
 /* Ends the request. detail may be NULL. */
 void ripc__request_done(struct ripc_request *r, int status, const char *detail);
 /* Frees it, done or not. No transport reads its memory any more. */

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/sender.h"
-#include "core/rendezvous/delayed_ack.h"
-#include "core/rendezvous/immediate.h"
-#include "core/rendezvous/request.h"
-#include "core/memory/buffer.h"
 #include "base/copy.h"
-#include "core/memory/detach.h"
-#include "core/memory/late_ref.h"
+#include "core/memory/bounce.h"
 #include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_post.h"
 #include "core/peer/lane_progress.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/delayed_ack.h"
+#include "core/rendezvous/immediate.h"
 #include "core/rendezvous/selection.h"
-#include "core/service/service.h"
-#include "core/memory/bounce.h"
 #include "wire/bytes.h"
 
 #include <stdio.h>
@@ -319,62 +314,6 @@ bool ripc__request_continue(struct ripc_request *r)
 
 /* ---- end of a request ---- */
 
-/* Puts a request back into its destination's queue, in the order of start. */
-static void requeue(struct ripc_request *r)
-{
-	struct ripc__list *pending = &r->dest->pending, *at;
-
-	r->lane = NULL;
-	r->writes = 0;
-	r->refs.deadline_ns = RIPC__NEVER;
-	r->acked = false;
-	r->state = RIPC__REQUEST_PENDING;
-	ripc__list_del(&r->link);
-	ripc__list_for_each (at, pending) {
-		struct ripc_request *q = ripc__list_entry(at, struct ripc_request, link);
-
-		if (q->start_seq > r->start_seq)
-			break;
-	}
-	ripc__list_add(at, &r->link);
-}
-
-void ripc__requests_bye(struct ripc__lane *lane)
-{
-	struct ripc__list *n;
-
-	ripc__list_for_each (n, &lane->peer->lists->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
-		/*
-		 * The ACK may be lost with an earlier lane; the peer may have read exported items
-		 * before they are unexported.
-		 */
-		/*
-		 * A request that is not in transfer over this lane may have been delivered over an
-		 * earlier one.
-		 */
-		if (r->lane == lane && r->state != RIPC__REQUEST_WRITING &&
-		    r->delivery != RIPC__DELIVERY_EARLIER && !r->refs.count && !r->acked)
-			r->delivery = RIPC__DELIVERY_NONE;
-	}
-}
-
-void ripc__requests_dedup_lost(struct ripc__peer *p)
-{
-	struct ripc__list *n, *tmp;
-
-	ripc__list_for_each_safe (n, tmp, &p->lists->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
-		if (ripc__request_maybe_delivered(r) && r->state == RIPC__REQUEST_PENDING)
-			ripc__request_done(
-				r, -EPIPE,
-				"the lane was lost before the ACK, and the peer has lost "
-				"its record of messages: delivery is unknown");
-	}
-}
-
 static int ack_status_of(int status)
 {
 	switch (status) {
@@ -402,7 +341,7 @@ void ripc__request_conclude(struct ripc_request *r)
 		ripc__request_unselect(r, true);
 		r->delivery = RIPC__DELIVERY_NONE;
 		ripc__request_unlink(r);
-		requeue(r);
+		ripc__request_requeue(r);
 		if (r->dest->peer == lane->peer)
 			ripc__dest_invalidate(r->ctx, r->dest,
 					      "its former holder does not hold it any more");
@@ -523,65 +462,6 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 	return 0;
 }
 
-static void request_lane_failed(struct ripc_request *r)
-{
-	/* The peer may be alive, and its application may still read. */
-	if (!ripc__request_unexport(r))
-		ripc__log(RIPC_LOG_WARN,
-			  "no memory to copy items for service %llu when its lane was lost",
-			  (unsigned long long)r->dest_id);
-	ripc__request_unselect(r, true);
-	if (r->cancelling) {
-		/*
-		 * The peer cannot access the memory any more, but it may have delivered the message
-		 * before.
-		 */
-		bool unknown =
-			ripc__request_maybe_delivered(r) && r->state != RIPC__REQUEST_GRANTED;
-
-		ripc__request_done(r, unknown ? -EPIPE : -ECANCELED,
-				   unknown ? "the lane was lost before the ACK: delivery is unknown"
-					   : "withdrawn when the lane was lost");
-		return;
-	}
-	if (r->acked && !r->ack_status) {
-		ripc__request_done(r, 0, NULL);
-		return;
-	}
-	requeue(r);
-}
-
-/* Flushes requests of this peer whose services have moved: they do not wait for its next lane. */
-static void flush_moved_dests(struct ripc *ctx, const struct ripc__peer *p)
-{
-	struct ripc__dest *d, *tmp;
-
-	HASH_ITER (hh, ctx->dests, d, tmp) {
-		struct ripc__list *n = ripc__list_first(&d->pending);
-
-		if (n && d->peer && d->peer != p &&
-		    ripc__list_entry(n, struct ripc_request, link)->peer == p)
-			ripc__dest_flush(ctx, d);
-	}
-}
-
-void ripc__requests_lane_failed(struct ripc__lane *lane)
-{
-	struct ripc__peer *p = lane->peer;
-	struct ripc__list *n;
-
-	/* From the last to the first: each goes to the head of its destination. */
-	for (n = p->lists->requests.prev; n != &p->lists->requests;) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
-		n = n->prev;
-		if (r->lane == lane)
-			request_lane_failed(r);
-	}
-	if (p->nrequests)
-		flush_moved_dests(lane->ctx, p);
-}
-
 bool ripc__requests_continue(struct ripc__lane *lane)
 {
 	struct ripc__list *n, *tmp;
@@ -597,19 +477,6 @@ bool ripc__requests_continue(struct ripc__lane *lane)
 			break;
 	}
 	return flush_others;
-}
-
-void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text)
-{
-	struct ripc__list *n, *tmp;
-
-	/* Also requests of services that have moved or are unknown by now. */
-	ripc__list_for_each_safe (n, tmp, &p->lists->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
-		if (ripc__request_maybe_delivered(r) && r->state == RIPC__REQUEST_PENDING)
-			ripc__request_done(r, -EPIPE, text);
-	}
 }
 
 void ripc__request_abort(struct ripc_request *r)

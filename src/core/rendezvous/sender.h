@@ -23,8 +23,6 @@ int ripc__request_issue(struct ripc_request *r);
  * moved. Return: true: the requests behind it at that destination can be flushed.
  */
 bool ripc__request_continue(struct ripc_request *r);
-/* The peer sent BYE: messages without an ACK are not delivered and never will be. */
-void ripc__requests_bye(struct ripc__lane *lane);
 void ripc__request_write_done(struct ripc_request *r, int status);
 /*
  * Handles the peer's ACK for a request; word: its id, and RIPC__ACK_REUSABLE. Unknown ids have
@@ -37,22 +35,10 @@ struct ripc_request *ripc__request_find(struct ripc__peer *p, uint64_t id);
 void ripc__request_conclude(struct ripc_request *r);
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why);
 /*
- * The peer lost its dedup window. Requests that it may have delivered are not repeated, because it
- * could deliver them twice: they end with -EPIPE.
- */
-void ripc__requests_dedup_lost(struct ripc__peer *p);
-/*
- * The lane failed and was closed: its requests go back to their destinations, and to another peer
- * if the service has moved.
- */
-void ripc__requests_lane_failed(struct ripc__lane *lane);
-/*
  * ripc__request_continue() for the requests of the lane, until it is closed. Return: whether
  * messages of other destinations can be flushed.
  */
 bool ripc__requests_continue(struct ripc__lane *lane);
-/* No address of the peer answers: ends the requests that it may have received. */
-void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text);
 /* Cancels the request: it ends at once, or CANCEL is sent and the ACK ends it. */
 void ripc__request_abort(struct ripc_request *r);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Long sends, the sender's side: given up in every state, and left behind by lanes, peers and
- * services that go.
- */
+/* Long sends, the sender's side: given up in every state, and left behind by services that go. */
 #include "core/requests.h"
 
 /* Lets the world go on until r is in a state. */
@@ -117,138 +114,6 @@ START_TEST(abort__done)
 	RC(-EINVAL, ripc_request_wait(&r, 0));
 	RC(-EINVAL, ripc_request_test(&r));
 	RC(-EINVAL, ripc_request_test(NULL));
-}
-END_TEST
-
-/* ---- lanes that go ---- */
-
-START_TEST(lane_gone__resent_in_order)
-{
-	enum { N = 20 };
-	struct ripc_request *r[N];
-
-	restart(2, slow);
-	rig_connect(&rig, 0, 1);
-	for (unsigned i = 0; i < N; i++)
-		r[i] = rig_begin(&rig, 0, 1, data, 50000 + i);
-	rig_run(&rig, 1);
-	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
-	rig_run(&rig, 1);
-	for (unsigned i = 0; i < N; i++)
-		OK(ripc_request_wait(&r[i], 5000));
-	for (unsigned i = 0; i < N; i++)
-		rig_expect(&rig, 1, 50000 + i, 1);
-	rig_expect_none(&rig, 1);
-	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 1);
-}
-END_TEST
-
-/* The lane breaks at every operation in turn: every message arrives, once, in order. */
-START_TEST(lane_gone__at_every_operation)
-{
-	for (uint64_t nth = 1; nth <= 60; nth++) {
-		struct ripc_request *r[6];
-
-		restart(2, _i ? slow_no_read : slow);
-		rig_connect(&rig, 0, 1);
-		ripc__sim_break_at(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), nth);
-		for (unsigned i = 0; i < 6; i++)
-			r[i] = rig_begin(&rig, 0, 1, data, i & 1 ? 100 + i : 30000 + i);
-		for (unsigned i = 0; i < 6; i++)
-			OK(ripc_request_wait(&r[i], 5000));
-		for (unsigned i = 0; i < 6; i++)
-			rig_expect(&rig, 1, i & 1 ? 100 + i : 30000 + i, 1);
-		rig_expect_none(&rig, 1);
-	}
-}
-END_TEST
-
-START_TEST(lane_gone__acked_before)
-{
-	struct ripc_request *r;
-
-	rig_connect(&rig, 0, 1);
-	r = rig_begin(&rig, 0, 1, data, 100000);
-	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
-	rig_run(&rig, 5);
-	/* The answer is lost with the lane: sent again, it is known, and not delivered twice. */
-	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
-	ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
-	OK(ripc_request_wait(&r, 5000));
-	rig_expect(&rig, 1, 100000, 1);
-	rig_expect_none(&rig, 1);
-}
-END_TEST
-
-START_TEST(peer_gone__delivery_unknown)
-{
-	struct ripc_request *r[2];
-
-	restart(2, slow);
-	rig_connect(&rig, 0, 1);
-	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
-	r[1] = rig_begin(&rig, 0, 2, data, LARGE);
-	rig_run(&rig, 2);
-	ripc__sim_kill_context(rig.net, rig.ctx[1], false);
-	rig.ctx[1] = NULL;
-	RC(-EPIPE, ripc_request_wait(&r[0], 2000));
-	ck_assert(ripc_error_detail()[0]);
-	/* That is not the other's business. */
-	RC(-EINPROGRESS, ripc_request_test(&r[1]));
-	RC(-ECANCELED, ripc_request_cancel(&r[1], 0));
-}
-END_TEST
-
-START_TEST(peer_gone__silently)
-{
-	struct ripc_request *r;
-	uint64_t before;
-
-	restart(2, slow);
-	rig_connect(&rig, 0, 1);
-	r = rig_begin(&rig, 0, 1, data, LARGE);
-	rig_run(&rig, 2);
-	ripc__sim_kill_context(rig.net, rig.ctx[1], true);
-	rig.ctx[1] = NULL;
-	before = ripc__sim_now(rig.net);
-	RC(-EPIPE, ripc_request_wait(&r, 10000));
-	/* peer_timeout_ms of silence, and as long to try to connect again. */
-	ck_assert_uint_le(ripc__sim_now(rig.net) - before, 6000 * RIPC__MS);
-}
-END_TEST
-
-/*
- * BYE means that messages it does not acknowledge were not delivered: those of its lane, and no
- * others.
- */
-START_TEST(requests_bye__not_resent_ones)
-{
-	struct ripc_request *r[10], *writing = NULL;
-	unsigned k;
-
-	restart(2, slow_no_credits);
-	rig_connect(&rig, 0, 1);
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
-	for (k = 0; k < 10; k++) {
-		r[k] = rig_begin(&rig, 0, 1, data, 1000);
-		if (r[k]->state == RIPC__REQUEST_WRITING) {
-			writing = r[k];
-			break;
-		}
-	}
-	ck_assert_ptr_nonnull(writing);
-	ck_assert_uint_gt(k, 0);
-	/* As if the answer had been lost with an earlier lane. */
-	writing->delivery = RIPC__DELIVERY_POSSIBLE;
-	ripc__requests_bye(rig_lane(&rig, 0, 1));
-	ck_assert(ripc__request_maybe_delivered(writing));
-	for (unsigned i = 0; i < k; i++)
-		ck_assert(!ripc__request_maybe_delivered(r[i]));
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
-	for (unsigned i = 0; i <= k; i++) {
-		OK(ripc_request_wait(&r[i], 5000));
-		rig_expect(&rig, 1, 1000, 1);
-	}
 }
 END_TEST
 
@@ -452,12 +317,6 @@ int main(void)
 	tcase_add_test(tc, abort__after_delivery);
 	tcase_add_test(tc, abort__silent_peer_loses_lane);
 	tcase_add_test(tc, abort__done);
-	tcase_add_test(tc, lane_gone__resent_in_order);
-	tcase_add_loop_test(tc, lane_gone__at_every_operation, 0, 2);
-	tcase_add_test(tc, lane_gone__acked_before);
-	tcase_add_test(tc, peer_gone__delivery_unknown);
-	tcase_add_test(tc, peer_gone__silently);
-	tcase_add_test(tc, requests_bye__not_resent_ones);
 	tcase_add_loop_test(tc, requeue__keeps_the_order, 0, 2);
 	tcase_add_test(tc, moved__waiting_for_credit);
 	tcase_add_test(tc, moved__requests_behind_end);

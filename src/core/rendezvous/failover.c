@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "core/rendezvous/failover.h"
+#include "core/peer/lane.h"
+#include "core/peer/peer.h"
+#include "core/rendezvous/request.h"
+#include "core/rendezvous/selection.h"
+
+void ripc__requests_bye(struct ripc__lane *lane)
+{
+	struct ripc__list *n;
+
+	ripc__list_for_each (n, &lane->peer->lists->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
+
+		/*
+		 * The ACK may be lost with an earlier lane; the peer may have read exported items
+		 * before they are unexported. A request that is not in transfer over this lane may
+		 * have been delivered over an earlier one.
+		 */
+		if (r->lane == lane && r->state != RIPC__REQUEST_WRITING &&
+		    r->delivery != RIPC__DELIVERY_EARLIER && !r->refs.count && !r->acked)
+			r->delivery = RIPC__DELIVERY_NONE;
+	}
+}
+
+void ripc__requests_dedup_lost(struct ripc__peer *p)
+{
+	struct ripc__list *n, *tmp;
+
+	ripc__list_for_each_safe (n, tmp, &p->lists->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
+
+		if (ripc__request_maybe_delivered(r) && r->state == RIPC__REQUEST_PENDING)
+			ripc__request_done(
+				r, -EPIPE,
+				"the lane was lost before the ACK, and the peer has lost "
+				"its record of messages: delivery is unknown");
+	}
+}
+
+static void lane_failed(struct ripc_request *r)
+{
+	/* The peer may be alive, and its application may still read. */
+	if (!ripc__request_unexport(r))
+		ripc__log(RIPC_LOG_WARN,
+			  "no memory to copy items for service %llu when its lane was lost",
+			  (unsigned long long)r->dest_id);
+	ripc__request_unselect(r, true);
+	if (r->cancelling) {
+		/*
+		 * The peer cannot access the memory any more, but it may have delivered the message
+		 * before.
+		 */
+		bool unknown =
+			ripc__request_maybe_delivered(r) && r->state != RIPC__REQUEST_GRANTED;
+
+		ripc__request_done(r, unknown ? -EPIPE : -ECANCELED,
+				   unknown ? "the lane was lost before the ACK: delivery is unknown"
+					   : "withdrawn when the lane was lost");
+		return;
+	}
+	if (r->acked && !r->ack_status) {
+		ripc__request_done(r, 0, NULL);
+		return;
+	}
+	ripc__request_requeue(r);
+}
+
+/* Flushes requests of this peer whose services have moved: they do not wait for its next lane. */
+static void flush_moved_dests(struct ripc *ctx, const struct ripc__peer *p)
+{
+	struct ripc__dest *d, *tmp;
+
+	HASH_ITER (hh, ctx->dests, d, tmp) {
+		struct ripc__list *n = ripc__list_first(&d->pending);
+
+		if (n && d->peer && d->peer != p &&
+		    ripc__list_entry(n, struct ripc_request, link)->peer == p)
+			ripc__dest_flush(ctx, d);
+	}
+}
+
+void ripc__requests_lane_failed(struct ripc__lane *lane)
+{
+	struct ripc__peer *p = lane->peer;
+	struct ripc__list *n;
+
+	/* From the last to the first: each goes to the head of its destination. */
+	for (n = p->lists->requests.prev; n != &p->lists->requests;) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
+
+		n = n->prev;
+		if (r->lane == lane)
+			lane_failed(r);
+	}
+	if (p->nrequests)
+		flush_moved_dests(lane->ctx, p);
+}
+
+void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text)
+{
+	struct ripc__list *n, *tmp;
+
+	/* Also requests of services that have moved or are unknown by now. */
+	ripc__list_for_each_safe (n, tmp, &p->lists->requests) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
+
+		if (ripc__request_maybe_delivered(r) && r->state == RIPC__REQUEST_PENDING)
+			ripc__request_done(r, -EPIPE, text);
+	}
+}
