@@ -18,11 +18,21 @@ struct ripc__list {
 #define ripc__list_for_each_safe(pos, tmp, head) \
 	for (pos = (head)->next, tmp = pos->next; pos != (head); pos = tmp, tmp = pos->next)
 
-/* The same over the structs of the nodes; pos points to one. After the last one pos is invalid. */
+/*
+ * The same over the structs of the nodes; pos points to one. After the last one there is no struct
+ * at pos, and &pos->member == head.
+ */
 #define ripc__list_for_each_entry(pos, head, member)                         \
 	for (pos = ripc__list_entry((head)->next, __typeof__(*pos), member); \
 	     &pos->member != (head);                                         \
 	     pos = ripc__list_entry(pos->member.next, __typeof__(*pos), member))
+
+/* The struct of the current node may be removed and freed. */
+#define ripc__list_for_each_entry_safe(pos, tmp, head, member)                  \
+	for (pos = ripc__list_entry((head)->next, __typeof__(*pos), member),    \
+	    tmp = ripc__list_entry(pos->member.next, __typeof__(*pos), member); \
+	     &pos->member != (head);                                            \
+	     pos = tmp, tmp = ripc__list_entry(pos->member.next, __typeof__(*pos), member))
 
 /* The struct of the first node; NULL: the list is empty. */
 #define ripc__list_first_entry(head, type, member) \

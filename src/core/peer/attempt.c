@@ -19,14 +19,12 @@ void ripc__attempts_clear(struct ripc__peer *p)
 
 void ripc__attempts_clear_tp(struct ripc__peer *p, unsigned tp)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__attempt *a, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &p->lists->attempts) {
-		struct ripc__attempt *a = ripc__list_entry(n, struct ripc__attempt, link);
-
+	ripc__list_for_each_entry_safe (a, tmp, &p->lists->attempts, link) {
 		if (a->tp != tp)
 			continue;
-		ripc__list_del(n);
+		ripc__list_del(&a->link);
 		free(a);
 	}
 }
@@ -36,14 +34,12 @@ void ripc__attempt_add(struct ripc__peer *p, unsigned path_index, unsigned tp, b
 {
 	struct ripc__peer_lists *lists = ripc__peer_lists(p);
 	struct ripc__attempt *a = lists ? malloc(sizeof(*a) + strlen(why) + 1) : NULL;
-	struct ripc__list *n, *tmp, *before = &p->lists->attempts;
+	struct ripc__attempt *old, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &p->lists->attempts) {
-		struct ripc__attempt *old = ripc__list_entry(n, struct ripc__attempt, link);
-
+	ripc__list_for_each_entry_safe (old, tmp, &p->lists->attempts, link) {
 		if (old->path_index != path_index)
 			continue;
-		ripc__list_del(n);
+		ripc__list_del(&old->link);
 		free(old);
 	}
 	if (!a)
@@ -52,23 +48,18 @@ void ripc__attempt_add(struct ripc__peer *p, unsigned path_index, unsigned tp, b
 	a->tp = tp;
 	a->same_host = same_host;
 	strcpy(a->why, why);
-	ripc__list_for_each (n, &p->lists->attempts) {
-		const struct ripc__attempt *b = ripc__list_entry(n, struct ripc__attempt, link);
-
-		if (same_host == b->same_host ? path_index < b->path_index : same_host) {
-			before = n;
+	ripc__list_for_each_entry (old, &p->lists->attempts, link)
+		if (same_host == old->same_host ? path_index < old->path_index : same_host)
 			break;
-		}
-	}
-	ripc__list_add(before, &a->link);
+	ripc__list_add(&old->link, &a->link);
 }
 
 bool ripc__attempt_failed_over(const struct ripc__peer *p, unsigned tp)
 {
-	struct ripc__list *n;
+	const struct ripc__attempt *a;
 
-	ripc__list_for_each (n, &p->lists->attempts)
-		if (ripc__list_entry(n, struct ripc__attempt, link)->tp == tp)
+	ripc__list_for_each_entry (a, &p->lists->attempts, link)
+		if (a->tp == tp)
 			return true;
 	return false;
 }
@@ -106,13 +97,13 @@ void ripc__attempt_address(struct ripc *ctx, const struct ripc__peer *p, char *t
 /* Writes the attempt in progress, unless this path failed before: that cause is more useful. */
 static bool current_attempt(struct ripc *ctx, const struct ripc__peer *p, char *text, size_t len)
 {
-	struct ripc__list *n;
+	const struct ripc__attempt *a;
 	char addr[96];
 
 	if (!p->out)
 		return false;
-	ripc__list_for_each (n, &p->lists->attempts)
-		if (ripc__list_entry(n, struct ripc__attempt, link)->path_index == p->out_path)
+	ripc__list_for_each_entry (a, &p->lists->attempts, link)
+		if (a->path_index == p->out_path)
 			return false;
 	ripc__attempt_address(ctx, p, addr, sizeof(addr));
 	snprintf(text, len, "no answer from %s yet, after %llu ms", addr,
@@ -140,18 +131,16 @@ size_t ripc__attempts_text(struct ripc *ctx, const struct ripc__peer *p, char *t
 	char now[160];
 	bool has_current = current_attempt(ctx, p, now, sizeof(now));
 	struct text t = {.to = text, .len = len, .left = has_current};
-	struct ripc__list *n;
+	const struct ripc__attempt *a;
 
-	ripc__list_for_each (n, &p->lists->attempts)
+	ripc__list_for_each_entry (a, &p->lists->attempts, link)
 		t.left++;
 	if (!t.left) {
 		t.left = 1;
 		no_attempt_text(ctx, p, &t);
 		return t.at;
 	}
-	ripc__list_for_each (n, &p->lists->attempts) {
-		const struct ripc__attempt *a = ripc__list_entry(n, struct ripc__attempt, link);
-
+	ripc__list_for_each_entry (a, &p->lists->attempts, link) {
 		if (has_current && !a->same_host) {
 			append_entry(&t, ctx->tp[p->out->tp].ops->name, now);
 			has_current = false;

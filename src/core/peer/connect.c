@@ -137,7 +137,7 @@ static void lane_up(struct ripc__lane *lane)
 	struct ripc__peer *p = lane->peer;
 	uint64_t remote_epoch = lane->remote_epoch;
 	struct ripc__lane *old = NULL;
-	struct ripc__list *n, *tmp;
+	struct ripc__dest *d, *tmp;
 
 	lane->state = RIPC__LANE_UP;
 	lane->last_rx_ns = ripc__now(ctx);
@@ -173,9 +173,9 @@ static void lane_up(struct ripc__lane *lane)
 	p->lane = lane;
 	ripc__attempts_clear_tp(p, lane->tp);
 	if (old) {
-		ripc__list_for_each (n, &p->lists->dests) {
-			ripc__list_entry(n, struct ripc__dest, link)->credit = NULL;
-			ripc__remote_returns_drop(ripc__list_entry(n, struct ripc__dest, link));
+		ripc__list_for_each_entry (d, &p->lists->dests, link) {
+			d->credit = NULL;
+			ripc__remote_returns_drop(d);
 		}
 		ripc__lane_fail(old, -EALREADY, "crossed connections");
 	}
@@ -184,9 +184,7 @@ static void lane_up(struct ripc__lane *lane)
 		ctx->peer_ops->dedup_lost(ctx, p);
 	p->remote_epoch = remote_epoch;
 	ctx->peer_ops->lane_up(lane);
-	ripc__list_for_each_safe (n, tmp, &p->lists->dests) {
-		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
-
+	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link) {
 		ripc__dest_flush(ctx, d);
 		ripc__dest_wake(ctx, d);
 		if (lane->state != RIPC__LANE_UP)

@@ -66,11 +66,9 @@ static struct ripc__dest *dest_unfold(struct ripc *ctx, uint64_t id)
 
 void ripc__dests_fold(struct ripc *ctx, struct ripc__peer *p)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__dest *d, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &p->lists->dests) {
-		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
-
+	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link) {
 		if (!d->learned || ripc__dest_has_waiters(d) || d->nremote_returns ||
 		    d->reliable_refused || !ripc__list_empty(&d->sendable.link))
 			continue;
@@ -112,12 +110,9 @@ bool ripc__dest_has_waiters(const struct ripc__dest *d)
 
 void ripc__remote_returns_drop(struct ripc__dest *d)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__remote_return *o, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &d->remote_returns) {
-		struct ripc__remote_return *o =
-			ripc__list_entry(n, struct ripc__remote_return, link);
-
+	ripc__list_for_each_entry_safe (o, tmp, &d->remote_returns, link) {
 		/* An offer in use belongs to its request. */
 		ripc__list_del(&o->link);
 		if (o->lane)

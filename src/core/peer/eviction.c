@@ -18,16 +18,13 @@ enum { RANK_UNUSED, RANK_USED, RANK_BUSY };
 
 bool ripc__lane_retiring(struct ripc *ctx, const struct ripc__peer *p)
 {
-	struct ripc__list *n;
+	struct ripc__lane *lane;
 
 	if (!p->nlanes)
 		return false;
-	ripc__list_for_each (n, &ctx->lanes) {
-		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
-
+	ripc__list_for_each_entry (lane, &ctx->lanes, link)
 		if (lane->peer == p && lane->state == RIPC__LANE_RETIRING)
 			return true;
-	}
 	return false;
 }
 
@@ -62,7 +59,7 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__peer *p = lane->peer;
-	struct ripc__list *n;
+	struct ripc__dest *d;
 
 	ripc__lane_send_goaway(lane, answer);
 	if (lane->state != RIPC__LANE_UP || !ripc__list_empty(&lane->control))
@@ -78,9 +75,7 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 	ripc__progress_request(ctx);
 	if (p->lane != lane)
 		return true;
-	ripc__list_for_each (n, &p->lists->dests) {
-		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
-
+	ripc__list_for_each_entry (d, &p->lists->dests, link) {
 		d->credit = NULL;
 		ripc__datagram_context_end(d);
 		ripc__remote_returns_drop(d);
@@ -113,17 +108,15 @@ static size_t retire_lanes(struct ripc *ctx, size_t nwanted, uint32_t max_rank)
 {
 	size_t n = 0, victims, count = 0;
 	struct ripc__entry *entries;
-	struct ripc__list *at;
+	struct ripc__lane *lane;
 
-	ripc__list_for_each (at, &ctx->lanes)
+	ripc__list_for_each_entry (lane, &ctx->lanes, link)
 		n++;
 	entries = nwanted ? malloc((n ? n : 1) * sizeof(*entries)) : NULL;
 	if (!entries)
 		return 0;
 	n = 0;
-	ripc__list_for_each (at, &ctx->lanes) {
-		struct ripc__lane *lane = ripc__list_entry(at, struct ripc__lane, link);
-
+	ripc__list_for_each_entry (lane, &ctx->lanes, link) {
 		if (lane->state != RIPC__LANE_UP || lane->peer->lane != lane ||
 		    ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF)
 			continue;
@@ -138,8 +131,7 @@ static size_t retire_lanes(struct ripc *ctx, size_t nwanted, uint32_t max_rank)
 	}
 	victims = ripc__admission_pick(entries, n, nwanted);
 	for (size_t i = 0; i < victims; i++) {
-		struct ripc__lane *lane = entries[i].object;
-
+		lane = entries[i].object;
 		/* Retiring another lane may have changed this one. */
 		if (lane->state != RIPC__LANE_UP || lane->peer->lane != lane)
 			continue;
@@ -153,16 +145,14 @@ static size_t retire_lanes(struct ripc *ctx, size_t nwanted, uint32_t max_rank)
 
 void ripc__evict_lanes(struct ripc *ctx, bool exhausted)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__lane *lane, *tmp;
 	struct rlimit limit = {.rlim_cur = 1024};
 	size_t nwanted, nretiring = 0;
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	/* Free half the reserve, or all of it: unauthenticated peers take each free descriptor. */
 	nwanted = ripc__descriptor_reserve(limit.rlim_cur) / (exhausted ? 1 : 2);
-	ripc__list_for_each_safe (n, tmp, &ctx->lanes) {
-		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
-
+	ripc__list_for_each_entry_safe (lane, tmp, &ctx->lanes, link) {
 		if (lane->state != RIPC__LANE_RETIRING)
 			continue;
 		nretiring++;
@@ -185,20 +175,18 @@ void ripc__evict_pending(struct ripc *ctx)
 {
 	unsigned max_rank = ripc__pending_max(PENDING_MAX);
 	struct ripc__entry *entries;
-	struct ripc__list *at;
+	struct ripc__lane *lane;
 	size_t n = 0;
 
-	ripc__list_for_each (at, &ctx->lanes)
-		n += ripc__list_entry(at, struct ripc__lane, link)->state == RIPC__LANE_ACCEPTING;
+	ripc__list_for_each_entry (lane, &ctx->lanes, link)
+		n += lane->state == RIPC__LANE_ACCEPTING;
 	if (!n || n < max_rank)
 		return;
 	entries = malloc(n * sizeof(*entries));
 	if (!entries)
 		return;
 	n = 0;
-	ripc__list_for_each (at, &ctx->lanes) {
-		struct ripc__lane *lane = ripc__list_entry(at, struct ripc__lane, link);
-
+	ripc__list_for_each_entry (lane, &ctx->lanes, link) {
 		if (lane->state == RIPC__LANE_ACCEPTING)
 			entries[n++] = (struct ripc__entry){.source = lane->peer->source,
 							    .since_ns = lane->last_rx_ns,

@@ -14,7 +14,7 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	struct ripc__peer *p = lane->peer;
 	enum ripc__lane_state old_state = lane->state;
 	bool main_lane = p->lane == lane;
-	struct ripc__list *n, *tmp;
+	struct ripc__dest *d, *tmp;
 	char copy[256];
 
 	if (old_state == RIPC__LANE_DEAD)
@@ -41,8 +41,8 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 			ripc__peer_connect(ctx, p);
 		return;
 	}
-	ripc__list_for_each_safe (n, tmp, &p->lists->dests)
-		ripc__remote_returns_drop(ripc__list_entry(n, struct ripc__dest, link));
+	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link)
+		ripc__remote_returns_drop(d);
 	p->lost = true;
 	p->unreachable_ns = 0;
 	ripc__attempts_clear(p);
@@ -58,8 +58,8 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	 */
 	if (ripc__peer_has_work(p) || (ctx->datagrams && old_state == RIPC__LANE_UP))
 		ripc__peer_connect(ctx, p);
-	ripc__list_for_each_safe (n, tmp, &p->lists->dests)
-		ripc__dest_wake(ctx, ripc__list_entry(n, struct ripc__dest, link));
+	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link)
+		ripc__dest_wake(ctx, d);
 }
 
 void ripc__lane_protocol_error(struct ripc__lane *lane, const char *why)

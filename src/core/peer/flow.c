@@ -220,10 +220,9 @@ void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source)
 
 void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
 {
-	struct ripc__list *n;
+	struct ripc__lane *lane;
 
-	ripc__list_for_each (n, &ctx->lanes) {
-		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+	ripc__list_for_each_entry (lane, &ctx->lanes, link) {
 		struct ripc__flow *f = ripc__flow_find(lane, s->id);
 
 		if (f)

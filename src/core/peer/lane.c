@@ -21,7 +21,8 @@ static struct ripc__tp *lane_tp(const struct ripc__lane *lane)
 void ripc__lane_close(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
-	struct ripc__list *n;
+	struct ripc__control *c;
+	struct ripc__dest *d;
 
 	assert(lane->state != RIPC__LANE_DEAD);
 	if (lane->state == RIPC__LANE_UP)
@@ -34,13 +35,11 @@ void ripc__lane_close(struct ripc__lane *lane)
 	}
 	lane->ep = NULL;
 	ctx->peer_ops->lane_closed(lane);
-	while ((n = ripc__list_first(&lane->control))) {
-		ripc__list_del(n);
-		free(ripc__list_entry(n, struct ripc__control, link));
+	while ((c = ripc__list_first_entry(&lane->control, struct ripc__control, link))) {
+		ripc__list_del(&c->link);
+		free(c);
 	}
-	ripc__list_for_each (n, &lane->peer->lists->dests) {
-		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
-
+	ripc__list_for_each_entry (d, &lane->peer->lists->dests, link) {
 		if (lane->peer->lane != lane)
 			break;
 		d->credit = NULL;

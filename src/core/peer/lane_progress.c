@@ -28,7 +28,7 @@ static void flush_dests(struct ripc *ctx)
 void ripc__lane_flush(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
-	struct ripc__list *n, *tmp;
+	struct ripc__dest *d, *tmp;
 	bool flush_others;
 
 	if (lane->state != RIPC__LANE_UP)
@@ -45,9 +45,7 @@ void ripc__lane_flush(struct ripc__lane *lane)
 		flush_dests(ctx);
 	if (lane->state != RIPC__LANE_UP || lane->peer->lane != lane)
 		return;
-	ripc__list_for_each_safe (n, tmp, &lane->peer->lists->dests) {
-		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
-
+	ripc__list_for_each_entry_safe (d, tmp, &lane->peer->lists->dests, link) {
 		ripc__dest_flush(ctx, d);
 		ripc__dest_wake(ctx, d);
 		if (lane->state != RIPC__LANE_UP)
@@ -270,8 +268,8 @@ static void lane_timer(struct ripc__lane *lane)
 
 void ripc__lane_timers(struct ripc *ctx)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__lane *lane, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->lanes)
-		lane_timer(ripc__list_entry(n, struct ripc__lane, link));
+	ripc__list_for_each_entry_safe (lane, tmp, &ctx->lanes, link)
+		lane_timer(lane);
 }

@@ -56,10 +56,10 @@ int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record
 
 void ripc__peers_addrs_changed(struct ripc *ctx)
 {
-	struct ripc__list *n;
+	struct ripc__peer *p;
 
-	ripc__list_for_each (n, &ctx->peers)
-		ripc__list_entry(n, struct ripc__peer, link)->no_dgram_path = false;
+	ripc__list_for_each_entry (p, &ctx->peers, link)
+		p->no_dgram_path = false;
 }
 
 /* ---- peers ---- */
@@ -101,12 +101,11 @@ static void peer_trim(struct ripc *ctx, struct ripc__peer *p)
 
 void ripc__trim(struct ripc *ctx)
 {
-	struct ripc__list *n;
+	struct ripc__lane *lane;
 	bool again = false;
 
 	ctx->next_trim_ns = RIPC__NEVER;
-	ripc__list_for_each (n, &ctx->lanes) {
-		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+	ripc__list_for_each_entry (lane, &ctx->lanes, link) {
 		uint32_t seq = lane->tx_seq + lane->rx_seq;
 
 		if (lane->peer->lane != lane)
@@ -199,14 +198,12 @@ static bool evict_peers(struct ripc *ctx)
 {
 	size_t n = ctx->peer_table.count, victims;
 	struct ripc__entry *entries = malloc((n ? n : 1) * sizeof(*entries));
-	struct ripc__list *at;
+	struct ripc__peer *p;
 
 	if (!entries)
 		return false;
 	n = 0;
-	ripc__list_for_each (at, &ctx->peers) {
-		struct ripc__peer *p = ripc__list_entry(at, struct ripc__peer, link);
-
+	ripc__list_for_each_entry (p, &ctx->peers, link) {
 		entries[n++] = (struct ripc__entry){
 			.source = p->addrs_len ? ripc__source_unique(p) : p->source,
 			.since_ns = ripc__peer_used_ns(p),
@@ -270,13 +267,13 @@ bool ripc__peer_has_work(const struct ripc__peer *p)
 
 bool ripc__peer_has_tx_work(const struct ripc__peer *p)
 {
-	struct ripc__list *n;
+	const struct ripc__dest *d;
 
 	if (p->nrequests || p->wanted || p->reliable_unacked || p->calls ||
 	    !ripc__list_empty(&p->lists->watches))
 		return true;
-	ripc__list_for_each (n, &p->lists->dests)
-		if (ripc__dest_has_waiters(ripc__list_entry(n, struct ripc__dest, link)))
+	ripc__list_for_each_entry (d, &p->lists->dests, link)
+		if (ripc__dest_has_waiters(d))
 			return true;
 	return false;
 }
@@ -284,14 +281,11 @@ bool ripc__peer_has_tx_work(const struct ripc__peer *p)
 /* Resolves the peer again, through the services that are to be reached. */
 static void peer_resolve(struct ripc *ctx, struct ripc__peer *p)
 {
-	struct ripc__list *n;
+	struct ripc__dest *d;
 
-	ripc__list_for_each (n, &p->lists->dests) {
-		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
-
+	ripc__list_for_each_entry (d, &p->lists->dests, link)
 		if (ripc__dest_has_waiters(d))
 			ripc__dest_refresh(ctx, d);
-	}
 }
 
 /*
@@ -301,18 +295,15 @@ static void peer_resolve(struct ripc *ctx, struct ripc__peer *p)
  */
 static bool lane_pending(struct ripc *ctx, const struct ripc__peer *p)
 {
-	struct ripc__list *n;
+	const struct ripc__lane *lane;
 
 	if (!p->nlanes)
 		return false;
-	ripc__list_for_each (n, &ctx->lanes) {
-		const struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
-
+	ripc__list_for_each_entry (lane, &ctx->lanes, link)
 		if (lane->peer == p && (lane->state == RIPC__LANE_RETIRING ||
 					(lane->state == RIPC__LANE_ACCEPTING && !lane->shake &&
 					 !(ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF))))
 			return true;
-	}
 	return false;
 }
 
@@ -397,7 +388,7 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 {
 	char text[RIPC__DETAIL_MAX], causes[RIPC__DETAIL_MAX - 100];
 	bool has_waiters = false;
-	struct ripc__list *n, *tmp;
+	struct ripc__dest *d, *tmp;
 
 	ripc__attempts_text(ctx, p, causes, sizeof(causes));
 	snprintf(text, sizeof(text), "peer %s cannot be reached: %s",
@@ -410,9 +401,9 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	p->retry_ns = 0;
 	p->next_path = 0;
 	ctx->peer_ops->peer_unreachable(ctx, p, text);
-	ripc__list_for_each_safe (n, tmp, &p->lists->dests) {
-		has_waiters |= ripc__dest_has_waiters(ripc__list_entry(n, struct ripc__dest, link));
-		ripc__dest_invalidate(ctx, ripc__list_entry(n, struct ripc__dest, link), text);
+	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link) {
+		has_waiters |= ripc__dest_has_waiters(d);
+		ripc__dest_invalidate(ctx, d, text);
 	}
 	/*
 	 * A restarted peer has another instance id and uses none of this. But if only the path
@@ -431,11 +422,9 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 void ripc__peer_timers(struct ripc *ctx)
 {
 	uint64_t now = ctx->now_ns;
-	struct ripc__list *n, *tmp;
+	struct ripc__peer *p, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->peers) {
-		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
-
+	ripc__list_for_each_entry_safe (p, tmp, &ctx->peers, link) {
 		if (!p->retry_ns || p->lane || p->out)
 			continue;
 		if (p->retry_ns > now) {
@@ -460,11 +449,10 @@ void ripc__peer_timers(struct ripc *ctx)
 void ripc__sweep(struct ripc *ctx, bool all)
 {
 	uint64_t idle_ns = RIPC__IDLE_MS * RIPC__MS;
-	struct ripc__list *n, *tmp;
+	struct ripc__peer *p, *tmp;
 
 	ripc__dest_sweep(ctx, all ? 0 : idle_ns);
-	ripc__list_for_each_safe (n, tmp, &ctx->peers) {
-		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
+	ripc__list_for_each_entry_safe (p, tmp, &ctx->peers, link) {
 		uint64_t used_ns = ripc__peer_used_ns(p);
 		bool idle = all || !used_ns || ctx->now_ns - used_ns >= idle_ns;
 
