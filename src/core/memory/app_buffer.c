@@ -95,26 +95,20 @@ void *ripc__buf_alloc_for(struct ripc *ctx, size_t len, uint64_t service)
  */
 static void recv_windows_drop(struct ripc *ctx, struct ripc__region *r)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__recv_window *w, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory->recv_windows) {
-		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
-
+	ripc__list_for_each_entry_safe (w, tmp, &ctx->memory->recv_windows, link)
 		if (w->region == r && !w->arriving)
 			ripc__recv_window_release(ctx, w, true);
-	}
 }
 
 static void local_returns_revoke(struct ripc *ctx, struct ripc__region *r)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__local_return *b, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
-		struct ripc__local_return *b = ripc__list_entry(n, struct ripc__local_return, link);
-
+	ripc__list_for_each_entry_safe (b, tmp, &ctx->memory->returns, link)
 		if (b->region == r)
 			ripc__local_return_revoke(ctx, b);
-	}
 }
 
 int ripc__buf_free(struct ripc *ctx, void *ptr)

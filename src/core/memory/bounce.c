@@ -114,11 +114,9 @@ void ripc__bounce_put(struct ripc__bounce *st)
 
 void ripc__bounces_trim(struct ripc__lane *lane)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__bounce *st, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &lane->memory->bounces) {
-		struct ripc__bounce *st = ripc__list_entry(n, struct ripc__bounce, link);
-
+	ripc__list_for_each_entry_safe (st, tmp, &lane->memory->bounces, link) {
 		if (st->busy)
 			continue;
 		bounce_dereg(st);
@@ -129,11 +127,11 @@ void ripc__bounces_trim(struct ripc__lane *lane)
 bool ripc__idle_mrs_release(struct ripc *ctx)
 {
 	uint64_t before = ctx->memory->bounce_bytes + ctx->memory->cached_bytes;
-	struct ripc__list *n;
+	struct ripc__lane *lane;
 	bool any;
 
-	ripc__list_for_each (n, &ctx->lanes)
-		ripc__bounces_trim(ripc__list_entry(n, struct ripc__lane, link));
+	ripc__list_for_each_entry (lane, &ctx->lanes, link)
+		ripc__bounces_trim(lane);
 	ripc__pool_trim(ctx, 0);
 	any = ctx->memory->bounce_bytes + ctx->memory->cached_bytes != before;
 	return ripc__mr_cache_trim(ctx) || any;
@@ -152,9 +150,9 @@ int ripc__reg_with_retry(struct ripc__lane *lane, void *base, size_t len, unsign
 
 void ripc__bounces_lane_gone(struct ripc__lane *lane)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__bounce *st, *tmp;
 
 	ripc__bounces_trim(lane);
-	ripc__list_for_each_safe (n, tmp, &lane->memory->bounces)
-		bounce_dereg(ripc__list_entry(n, struct ripc__bounce, link));
+	ripc__list_for_each_entry_safe (st, tmp, &lane->memory->bounces, link)
+		bounce_dereg(st);
 }

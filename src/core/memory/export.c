@@ -21,14 +21,11 @@
 
 static struct ripc__export *export_find(struct ripc__region *region, const struct ripc__lane *lane)
 {
-	struct ripc__list *n;
+	struct ripc__export *s;
 
-	ripc__list_for_each (n, &region->exports) {
-		struct ripc__export *s = ripc__list_entry(n, struct ripc__export, link);
-
+	ripc__list_for_each_entry (s, &region->exports, link)
 		if (s->lane == lane)
 			return s;
-	}
 	return NULL;
 }
 
@@ -47,14 +44,11 @@ bool ripc__export_strict(const struct ripc *ctx)
 
 bool ripc__export_mapped_by(const struct ripc__region *region, const uint8_t *instance)
 {
-	const struct ripc__list *n;
+	const struct ripc__export *s;
 
-	ripc__list_for_each (n, &region->exports) {
-		const struct ripc__export *s = ripc__list_entry(n, struct ripc__export, link);
-
+	ripc__list_for_each_entry (s, &region->exports, link)
 		if (s->acked && !memcmp(s->lane->peer->instance, instance, 16))
 			return true;
-	}
 	return false;
 }
 
@@ -197,14 +191,11 @@ bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct r
 
 void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id)
 {
-	struct ripc__list *n;
+	struct ripc__export *s;
 
-	ripc__list_for_each (n, &lane->memory->exports) {
-		struct ripc__export *s = ripc__list_entry(n, struct ripc__export, lane_link);
-
+	ripc__list_for_each_entry (s, &lane->memory->exports, lane_link)
 		if (s->export_id == export_id)
 			s->acked = true;
-	}
 }
 
 void ripc__export_ref_begin(struct ripc__export_ref *ref, struct ripc__export_refs *refs,

@@ -13,14 +13,11 @@
 
 static struct ripc__region *import_find(struct ripc__lane *lane, uint64_t export_id)
 {
-	struct ripc__list *n;
+	struct ripc__region *r;
 
-	ripc__list_for_each (n, &lane->memory->imports) {
-		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lane_link);
-
+	ripc__list_for_each_entry (r, &lane->memory->imports, lane_link)
 		if (r->export_id == export_id && !r->unmap_pending)
 			return r;
-	}
 	return NULL;
 }
 
@@ -97,14 +94,11 @@ void ripc__import_free(struct ripc__region *r)
 
 void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__import_ref *import_ref, *tmp;
 
 	if (r->sends)
 		return;
-	ripc__list_for_each_safe (n, tmp, &r->import_refs) {
-		struct ripc__import_ref *import_ref =
-			ripc__list_entry(n, struct ripc__import_ref, link);
-
+	ripc__list_for_each_entry_safe (import_ref, tmp, &r->import_refs, link) {
 		if (!import_ref->released)
 			continue;
 		if (import_ref->lane)
@@ -166,12 +160,9 @@ int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t a
 void ripc__import_ref_release_item(struct ripc__region *r, const struct ripc__message *m,
 				   unsigned item)
 {
-	struct ripc__list *n;
+	struct ripc__import_ref *import_ref;
 
-	ripc__list_for_each (n, &r->import_refs) {
-		struct ripc__import_ref *import_ref =
-			ripc__list_entry(n, struct ripc__import_ref, link);
-
+	ripc__list_for_each_entry (import_ref, &r->import_refs, link) {
 		if (import_ref->message == m && import_ref->item == item && !import_ref->released) {
 			ripc__import_ref_release(import_ref);
 			return;
@@ -189,7 +180,8 @@ void ripc__import_ref_release(struct ripc__import_ref *import_ref)
 
 void ripc__imports_lane_gone(struct ripc__lane *lane)
 {
-	struct ripc__list *n, *k;
+	struct ripc__import_ref *import_ref;
+	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&lane->memory->imports))) {
 		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lane_link);
@@ -199,8 +191,8 @@ void ripc__imports_lane_gone(struct ripc__lane *lane)
 		r->lane = NULL;
 		r->unmap_pending = true;
 		/* Items that the application holds stay readable until it frees them. */
-		ripc__list_for_each (k, &r->import_refs)
-			ripc__list_entry(k, struct ripc__import_ref, link)->lane = NULL;
+		ripc__list_for_each_entry (import_ref, &r->import_refs, link)
+			import_ref->lane = NULL;
 		ripc__import_settle(lane->ctx, r);
 	}
 }

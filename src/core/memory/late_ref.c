@@ -14,10 +14,10 @@ static bool lane_closed(const struct ripc__lane *lane)
 
 bool ripc__refs_lost(const struct ripc__region *region)
 {
-	const struct ripc__list *n;
+	const struct ripc__export_ref *ref;
 
-	ripc__list_for_each (n, &region->refs)
-		if (lane_closed(ripc__list_entry(n, struct ripc__export_ref, link)->lane))
+	ripc__list_for_each_entry (ref, &region->refs, link)
+		if (lane_closed(ref->lane))
 			return true;
 	return false;
 }
@@ -114,11 +114,9 @@ static void late_ref_end(struct ripc__late_ref *late, bool lost)
 
 void ripc__late_ref_release(struct ripc__lane *lane, uint64_t request, uint64_t item, bool lost)
 {
-	struct ripc__list *n;
+	struct ripc__late_ref *late;
 
-	ripc__list_for_each (n, &lane->memory->late_refs) {
-		struct ripc__late_ref *late = ripc__list_entry(n, struct ripc__late_ref, link);
-
+	ripc__list_for_each_entry (late, &lane->memory->late_refs, link) {
 		if (late->request == request && late->item == item) {
 			late_ref_end(late, lost);
 			return;

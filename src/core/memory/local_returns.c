@@ -124,11 +124,9 @@ struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct rip
 						    struct ripc__peer *peer, uint64_t call,
 						    size_t len)
 {
-	struct ripc__list *n;
+	struct ripc__local_return *r;
 
-	ripc__list_for_each (n, &ctx->memory->returns) {
-		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
-
+	ripc__list_for_each_entry (r, &ctx->memory->returns, link) {
 		if (r->service == service && r->peer == peer && r->call == call && !r->lane &&
 		    !r->revoking && !r->arriving && r->len >= len) {
 			r->arriving = true;
@@ -199,11 +197,9 @@ void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r)
 
 void ripc__local_returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__local_return *r, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
-		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
-
+	ripc__list_for_each_entry_safe (r, tmp, &ctx->memory->returns, link) {
 		if (r->lane != lane)
 			continue;
 		ripc__local_return_unexpose(ctx, r);
@@ -214,25 +210,19 @@ void ripc__local_returns_lane_gone(struct ripc *ctx, struct ripc__lane *lane)
 
 bool ripc__local_returns_on_lane(const struct ripc__lane *lane, bool revoking)
 {
-	struct ripc__list *n;
+	const struct ripc__local_return *r;
 
-	ripc__list_for_each (n, &lane->ctx->memory->returns) {
-		const struct ripc__local_return *r =
-			ripc__list_entry(n, struct ripc__local_return, link);
-
+	ripc__list_for_each_entry (r, &lane->ctx->memory->returns, link)
 		if (r->lane == lane && (r->revoking || !revoking))
 			return true;
-	}
 	return false;
 }
 
 void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 {
-	struct ripc__list *n;
+	struct ripc__local_return *r;
 
-	ripc__list_for_each (n, &ctx->memory->returns) {
-		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
-
+	ripc__list_for_each_entry (r, &ctx->memory->returns, link) {
 		/*
 		 * The application still considers it offered; ripc_buf_free() withdraws it at once.
 		 */
@@ -243,39 +233,30 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 
 struct ripc__local_return *ripc__local_return_of_call(struct ripc *ctx, uint64_t call)
 {
-	struct ripc__list *n;
+	struct ripc__local_return *r;
 
-	ripc__list_for_each (n, &ctx->memory->returns) {
-		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
-
+	ripc__list_for_each_entry (r, &ctx->memory->returns, link)
 		if (r->call == call)
 			return r;
-	}
 	return NULL;
 }
 
 void ripc__local_returns_drop_call(struct ripc *ctx, uint64_t call)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__local_return *r, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
-		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
-
+	ripc__list_for_each_entry_safe (r, tmp, &ctx->memory->returns, link)
 		if (r->call == call && !r->arriving)
 			ripc__local_return_drop(ctx, r);
-	}
 }
 
 bool ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__local_return *r, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
-		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
-
+	ripc__list_for_each_entry_safe (r, tmp, &ctx->memory->returns, link)
 		if (r->call == call)
 			ripc__local_return_revoke(ctx, r);
-	}
 	return ripc__local_return_of_call(ctx, call);
 }
 

@@ -153,21 +153,18 @@ void ripc__message_release(struct ripc__message *m)
 void ripc__messages_lane_closed(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
-	struct ripc__list *n;
+	struct ripc__message *m;
 
 	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
-		for (struct ripc__message *m = s->first; m; m = m->next) {
+		for (m = s->first; m; m = m->next) {
 			if (m->flow && m->flow->lane == lane)
 				m->flow = NULL;
 			if (m->lane == lane)
 				m->lane = NULL;
 		}
-	ripc__list_for_each (n, &ctx->messages) {
-		struct ripc__message *m = ripc__list_entry(n, struct ripc__message, held);
-
+	ripc__list_for_each_entry (m, &ctx->messages, held)
 		if (m->lane == lane)
 			m->lane = NULL;
-	}
 }
 
 void ripc_message_free(struct ripc_message *message)

@@ -101,25 +101,22 @@ void ripc__region_prefault(struct ripc__region *r, size_t len)
 /* Of the free buffers of a class, one that this peer has mapped, or the first. */
 static struct ripc__list *shared_find(struct ripc__list *class, const uint8_t *instance)
 {
-	struct ripc__list *n;
+	struct ripc__region *r;
 
-	ripc__list_for_each (n, class)
-		if (ripc__export_mapped_by(ripc__list_entry(n, struct ripc__region, free_link),
-					   instance))
-			return n;
+	ripc__list_for_each_entry (r, class, free_link)
+		if (ripc__export_mapped_by(r, instance))
+			return &r->free_link;
 	return ripc__list_first(class);
 }
 
 /* Makes room for the descriptor of a memory object. Return: whether there is room. */
 static bool object_room(struct ripc *ctx)
 {
-	struct ripc__list *n;
+	struct ripc__region *r;
 
 	if (ripc__memory_object_room(ctx))
 		return true;
-	ripc__list_for_each (n, &ctx->memory->lru) {
-		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lru_link);
-
+	ripc__list_for_each_entry (r, &ctx->memory->lru, lru_link) {
 		if (r->fd < 0)
 			continue;
 		cache_remove(ctx, r);

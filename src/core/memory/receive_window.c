@@ -11,11 +11,9 @@ struct ripc__recv_window *ripc__recv_window_claim(struct ripc *ctx, struct ripc_
 						  size_t len)
 {
 	struct ripc__recv_window *shared = NULL;
-	struct ripc__list *n;
+	struct ripc__recv_window *w;
 
-	ripc__list_for_each (n, &ctx->memory->recv_windows) {
-		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
-
+	ripc__list_for_each_entry (w, &ctx->memory->recv_windows, link) {
 		if (w->arriving || w->len < len)
 			continue;
 		if (w->service == service) {
@@ -47,14 +45,11 @@ void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bo
 
 void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__recv_window *w, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->memory->recv_windows) {
-		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
-
+	ripc__list_for_each_entry_safe (w, tmp, &ctx->memory->recv_windows, link)
 		if (w->service == service && !w->arriving)
 			ripc__recv_window_release(ctx, w, true);
-	}
 }
 
 static int recv_window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
@@ -112,7 +107,7 @@ int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base,
 
 int ripc__window_remove(struct ripc *ctx, void *base)
 {
-	struct ripc__list *n;
+	struct ripc__recv_window *w;
 	int rc;
 
 	ripc__lock(ctx);
@@ -122,9 +117,7 @@ int ripc__window_remove(struct ripc *ctx, void *base)
 		return rc;
 	}
 	rc = -EINVAL;
-	ripc__list_for_each (n, &ctx->memory->recv_windows) {
-		struct ripc__recv_window *w = ripc__list_entry(n, struct ripc__recv_window, link);
-
+	ripc__list_for_each_entry (w, &ctx->memory->recv_windows, link) {
 		if (w->base != base)
 			continue;
 		if (w->arriving) {

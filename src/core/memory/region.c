@@ -135,29 +135,22 @@ static bool overlap(const uint8_t *a, size_t alen, const uint8_t *b, size_t blen
 int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *ptr,
 		      size_t len)
 {
-	struct ripc__list *n;
+	struct ripc__local_return *r;
+	struct ripc__recv_window *w;
 	const uint8_t *p = ptr;
 	uint64_t dest;
 
 	if (region->pins) {
-		ripc__list_for_each (n, &ctx->memory->recv_windows) {
-			struct ripc__recv_window *w =
-				ripc__list_entry(n, struct ripc__recv_window, link);
-
+		ripc__list_for_each_entry (w, &ctx->memory->recv_windows, link)
 			if (overlap(p, len, w->base, w->len))
 				return ripc__fail(-EBUSY, "memory at %p overlaps a window at %p",
 						  ptr, (void *)w->base);
-		}
-		ripc__list_for_each (n, &ctx->memory->returns) {
-			struct ripc__local_return *r =
-				ripc__list_entry(n, struct ripc__local_return, link);
-
+		ripc__list_for_each_entry (r, &ctx->memory->returns, link)
 			if (overlap(p, len, r->base, r->len))
 				return ripc__fail(
 					-EBUSY,
 					"memory at %p overlaps a return buffer offered at %p", ptr,
 					(void *)r->base);
-		}
 	}
 	dest = region->sends ? ctx->memory_ops->sent_from(ctx, ptr, len) : 0;
 	if (dest)

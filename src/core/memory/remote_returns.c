@@ -26,12 +26,9 @@ struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, s
 						      size_t len, uint64_t call, bool pooled)
 {
 	struct ripc__remote_return *found = NULL;
-	struct ripc__list *n;
+	struct ripc__remote_return *o;
 
-	ripc__list_for_each (n, &d->remote_returns) {
-		struct ripc__remote_return *o =
-			ripc__list_entry(n, struct ripc__remote_return, link);
-
+	ripc__list_for_each_entry (o, &d->remote_returns, link) {
 		if (o->lane || o->revoked || o->desc.len < len ||
 		    (o->pooled ? !pooled : o->call != call))
 			continue;
@@ -53,14 +50,11 @@ struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, s
 
 void ripc__remote_returns_drop_call(struct ripc__dest *d, uint64_t call)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__remote_return *o, *tmp;
 
 	if (!d)
 		return;
-	ripc__list_for_each_safe (n, tmp, &d->remote_returns) {
-		struct ripc__remote_return *o =
-			ripc__list_entry(n, struct ripc__remote_return, link);
-
+	ripc__list_for_each_entry_safe (o, tmp, &d->remote_returns, link) {
 		if (o->pooled || o->call != call || o->lane)
 			continue;
 		ripc__list_del(&o->link);
@@ -91,15 +85,11 @@ void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,
  */
 static struct ripc__remote_return *remote_return_in_use(struct ripc__lane *lane, uint64_t id)
 {
-	struct ripc__list *n;
+	struct ripc__remote_return *o;
 
-	ripc__list_for_each (n, &lane->peer->lists->used_returns) {
-		struct ripc__remote_return *o =
-			ripc__list_entry(n, struct ripc__remote_return, used_link);
-
+	ripc__list_for_each_entry (o, &lane->peer->lists->used_returns, used_link)
 		if (ripc__lane_same(o->lane, lane) && o->desc.how == id)
 			return o;
-	}
 	return NULL;
 }
 

@@ -74,14 +74,11 @@ struct ripc__local_return *ripc__standing_new(struct ripc__flow *flow, size_t le
 
 struct ripc__local_return *ripc__standing_find(const struct ripc__lane *lane, uint32_t low)
 {
-	struct ripc__list *n;
+	struct ripc__local_return *r;
 
-	ripc__list_for_each (n, &lane->memory->standing) {
-		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
-
+	ripc__list_for_each_entry (r, &lane->memory->standing, link)
 		if ((r->id & RIPC__IMM_BUFFER_MASK) == low)
 			return r;
-	}
 	return NULL;
 }
 
@@ -123,7 +120,7 @@ void ripc__standing_drop(struct ripc *ctx, struct ripc__local_return *r)
 void ripc__standing_lane_idle(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
-	struct ripc__list *n, *tmp;
+	struct ripc__local_return *r, *tmp;
 
 	if (ripc__list_empty(&lane->memory->standing))
 		return;
@@ -131,9 +128,7 @@ void ripc__standing_lane_idle(struct ripc__lane *lane)
 		ripc__timer_at(ctx, lane->memory->standing_used_ns + IDLE_NS);
 		return;
 	}
-	ripc__list_for_each_safe (n, tmp, &lane->memory->standing) {
-		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
-
+	ripc__list_for_each_entry_safe (r, tmp, &lane->memory->standing, link) {
 		r->flow->medium_items = 0;
 		r->flow->standing_len = 0;
 		if (!r->revoking)
@@ -145,10 +140,10 @@ void ripc__standing_lane_idle(struct ripc__lane *lane)
 
 bool ripc__standing_revoking(const struct ripc__lane *lane)
 {
-	struct ripc__list *n;
+	const struct ripc__local_return *r;
 
-	ripc__list_for_each (n, &lane->memory->standing)
-		if (ripc__list_entry(n, struct ripc__local_return, link)->revoking)
+	ripc__list_for_each_entry (r, &lane->memory->standing, link)
+		if (r->revoking)
 			return true;
 	return false;
 }
