@@ -16,10 +16,9 @@
 /* Delivers the oldest messages of a peer that are complete. */
 static void deliver_ready(struct ripc_service *s, struct ripc__peer *p)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__rndv *r, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &s->rndvs_in) {
-		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
+	ripc__list_for_each_entry_safe (r, tmp, &s->rndvs_in, link) {
 		struct ripc__message *m = r->message;
 
 		if (r->peer != p)

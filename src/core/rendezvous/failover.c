@@ -7,11 +7,9 @@
 
 void ripc__requests_bye(struct ripc__lane *lane)
 {
-	struct ripc__list *n;
+	struct ripc_request *r;
 
-	ripc__list_for_each (n, &lane->peer->lists->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
+	ripc__list_for_each_entry (r, &lane->peer->lists->requests, peer_link) {
 		/*
 		 * The ACK may be lost with an earlier lane; the peer may have read exported items
 		 * before they are unexported. A request that is not in transfer over this lane may
@@ -25,17 +23,14 @@ void ripc__requests_bye(struct ripc__lane *lane)
 
 void ripc__requests_dedup_lost(struct ripc__peer *p)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc_request *r, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &p->lists->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
+	ripc__list_for_each_entry_safe (r, tmp, &p->lists->requests, peer_link)
 		if (ripc__request_maybe_delivered(r) && r->state == RIPC__REQUEST_PENDING)
 			ripc__request_done(
 				r, -EPIPE,
 				"the lane was lost before the ACK, and the peer has lost "
 				"its record of messages: delivery is unknown");
-	}
 }
 
 static void lane_failed(struct ripc_request *r)
@@ -99,13 +94,10 @@ void ripc__requests_lane_failed(struct ripc__lane *lane)
 
 void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc_request *r, *tmp;
 
 	/* Also requests of services that have moved or are unknown by now. */
-	ripc__list_for_each_safe (n, tmp, &p->lists->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
+	ripc__list_for_each_entry_safe (r, tmp, &p->lists->requests, peer_link)
 		if (ripc__request_maybe_delivered(r) && r->state == RIPC__REQUEST_PENDING)
 			ripc__request_done(r, -EPIPE, text);
-	}
 }

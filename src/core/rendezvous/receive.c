@@ -160,11 +160,9 @@ static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool
 static void drop_cancelled(const struct ripc__rndv *r)
 {
 	struct ripc__peer *p = r->peer;
-	struct ripc__list *n;
+	struct ripc__rndv *old;
 again:
-	ripc__list_for_each (n, &p->lists->rndvs) {
-		struct ripc__rndv *old = ripc__list_entry(n, struct ripc__rndv, peer_link);
-
+	ripc__list_for_each_entry (old, &p->lists->rndvs, peer_link) {
 		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service &&
 		    old->id < r->id) {
 			ripc__rndv_drop(old, 0);

@@ -24,14 +24,11 @@
 
 struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id)
 {
-	struct ripc__list *n;
+	struct ripc__rndv *r;
 
-	ripc__list_for_each (n, &p->lists->rndvs) {
-		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
-
+	ripc__list_for_each_entry (r, &p->lists->rndvs, peer_link)
 		if (r->id == id)
 			return r;
-	}
 	return NULL;
 }
 
@@ -289,14 +286,11 @@ static void start_transfer(struct ripc__rndv *r)
 
 static struct ripc__rndv *first_waiting(struct ripc_service *s)
 {
-	struct ripc__list *n;
+	struct ripc__rndv *r;
 
-	ripc__list_for_each (n, &s->rndvs_in) {
-		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, link);
-
+	ripc__list_for_each_entry (r, &s->rndvs_in, link)
 		if (r->state == RIPC__RNDV_WAITING)
 			return r;
-	}
 	return NULL;
 }
 
@@ -447,11 +441,9 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 static bool drop_first(struct ripc__peer *peer, enum ripc__rndv_state state,
 		       const struct ripc__lane *lane)
 {
-	struct ripc__list *n;
+	struct ripc__rndv *r;
 
-	ripc__list_for_each (n, &peer->lists->rndvs) {
-		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
-
+	ripc__list_for_each_entry (r, &peer->lists->rndvs, peer_link) {
 		if (r->state == state && r->lane == lane) {
 			ripc__rndv_drop(r, 0);
 			return true;
@@ -462,11 +454,9 @@ static bool drop_first(struct ripc__peer *peer, enum ripc__rndv_state state,
 
 void ripc__rndv_lane_gone(struct ripc__lane *lane)
 {
-	struct ripc__list *n;
+	struct ripc__rndv *r;
 
-	ripc__list_for_each (n, &lane->peer->lists->rndvs) {
-		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
-
+	ripc__list_for_each_entry (r, &lane->peer->lists->rndvs, peer_link) {
 		if (r->lane != lane)
 			continue;
 		/* The endpoint is closed, so its reads have ended. */
@@ -534,12 +524,11 @@ void ripc__rndvs_post(struct ripc__lane *lane)
 
 void ripc__rndvs_lane_closed(struct ripc__lane *lane)
 {
-	struct ripc__list *n;
+	const struct ripc__rndv *r;
 
 	for (struct ripc_service *s = lane->ctx->services; s; s = s->hh.next)
-		ripc__list_for_each (n, &s->rndvs_in) {
-			struct ripc__message *m =
-				ripc__list_entry(n, struct ripc__rndv, link)->message;
+		ripc__list_for_each_entry (r, &s->rndvs_in, link) {
+			struct ripc__message *m = r->message;
 
 			if (m && m->flow && m->flow->lane == lane)
 				m->flow = NULL;

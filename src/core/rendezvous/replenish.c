@@ -39,15 +39,11 @@ bool ripc__standing_stays(const struct ripc__flow *flow)
 /* Buffers of the present length that the peer has not used. */
 static unsigned count_buffers(const struct ripc__flow *flow)
 {
-	struct ripc__list *n;
+	const struct ripc__local_return *r;
 	unsigned count = 0;
 
-	ripc__list_for_each (n, &flow->lane->memory->standing) {
-		const struct ripc__local_return *r =
-			ripc__list_entry(n, struct ripc__local_return, link);
-
+	ripc__list_for_each_entry (r, &flow->lane->memory->standing, link)
 		count += r->flow == flow && r->len == flow->standing_len && !r->revoking;
-	}
 	return count;
 }
 

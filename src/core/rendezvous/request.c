@@ -145,11 +145,9 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len)
 {
 	const uint8_t *begin = p, *end = begin + len;
-	struct ripc__list *n;
+	const struct ripc_request *r;
 
-	ripc__list_for_each (n, &ctx->requests) {
-		const struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
-
+	ripc__list_for_each_entry (r, &ctx->requests, ctx_link) {
 		for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
 			const struct ripc__request_item *it = &r->items[i];
 
@@ -240,7 +238,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 
 void ripc__request_requeue(struct ripc_request *r)
 {
-	struct ripc__list *pending = &r->dest->pending, *at;
+	struct ripc_request *next;
 
 	r->lane = NULL;
 	r->writes = 0;
@@ -248,13 +246,10 @@ void ripc__request_requeue(struct ripc_request *r)
 	r->acked = false;
 	r->state = RIPC__REQUEST_PENDING;
 	ripc__list_del(&r->link);
-	ripc__list_for_each (at, pending) {
-		struct ripc_request *q = ripc__list_entry(at, struct ripc_request, link);
-
-		if (q->start_seq > r->start_seq)
+	ripc__list_for_each_entry (next, &r->dest->pending, link)
+		if (next->start_seq > r->start_seq)
 			break;
-	}
-	ripc__list_add(at, &r->link);
+	ripc__list_add(&next->link, &r->link);
 }
 
 void ripc__request_free(struct ripc_request *r)
@@ -365,11 +360,10 @@ void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t i
 /* Return: a request whose time is over, or NULL. */
 static struct ripc_request *next_due(struct ripc__lane *lane)
 {
-	struct ripc__list *n;
+	struct ripc_request *r;
 
 	lane->ref_round++;
-	ripc__list_for_each (n, &lane->peer->lists->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
+	ripc__list_for_each_entry (r, &lane->peer->lists->requests, peer_link) {
 		uint64_t end;
 
 		if (r->lane != lane)

@@ -395,14 +395,11 @@ void ripc__request_write_done(struct ripc_request *r, int status)
 
 struct ripc_request *ripc__request_find(struct ripc__peer *p, uint64_t id)
 {
-	struct ripc__list *n;
+	struct ripc_request *r;
 
-	ripc__list_for_each (n, &p->lists->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
+	ripc__list_for_each_entry (r, &p->lists->requests, peer_link)
 		if (r->id >= id)
 			return r->id == id ? r : NULL;
-	}
 	return NULL;
 }
 
@@ -464,12 +461,10 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 
 bool ripc__requests_continue(struct ripc__lane *lane)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc_request *r, *tmp;
 	bool flush_others = false;
 
-	ripc__list_for_each_safe (n, tmp, &lane->peer->lists->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
+	ripc__list_for_each_entry_safe (r, tmp, &lane->peer->lists->requests, peer_link) {
 		if (r->lane == lane &&
 		    (r->state == RIPC__REQUEST_WRITING || r->state == RIPC__REQUEST_GRANTED))
 			flush_others |= ripc__request_continue(r);
