@@ -307,14 +307,11 @@ static void RIPC__NO_ANALYSIS wake_all_waiters(struct ripc *ctx)
 
 static bool lanes_unsent(struct ripc *ctx)
 {
-	struct ripc__list *n;
+	struct ripc__lane *lane;
 
-	ripc__list_for_each (n, &ctx->lanes) {
-		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
-
+	ripc__list_for_each_entry (lane, &ctx->lanes, link)
 		if (lane->sending == RIPC__SENDING_BLOCKED || !ripc__list_empty(&lane->control))
 			return true;
-	}
 	return false;
 }
 
@@ -337,11 +334,9 @@ static void RIPC__NO_ANALYSIS linger(struct ripc *ctx)
 
 static void send_byes(struct ripc *ctx)
 {
-	struct ripc__list *n;
+	struct ripc__lane *lane;
 
-	ripc__list_for_each (n, &ctx->lanes) {
-		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
-
+	ripc__list_for_each_entry (lane, &ctx->lanes, link) {
 		if (lane->state == RIPC__LANE_UP && lane->peer->lane == lane)
 			ripc__reliable_send_ack(ctx, lane->peer, true);
 		/* BYE promises that every message has its answer. */

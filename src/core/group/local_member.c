@@ -22,15 +22,11 @@ static void local_member_free(struct ripc__group *g, struct ripc__local_member *
 void ripc__groups_service_gone(struct ripc_service *s)
 {
 	for (struct ripc__group *g = s->ctx->groups; g; g = g->hh.next) {
-		struct ripc__list *n, *tmp;
+		struct ripc__local_member *local_member, *tmp;
 
-		ripc__list_for_each_safe (n, tmp, &g->local_members) {
-			struct ripc__local_member *local_member =
-				ripc__list_entry(n, struct ripc__local_member, link);
-
+		ripc__list_for_each_entry_safe (local_member, tmp, &g->local_members, link)
 			if (local_member->service == s)
 				local_member_free(g, local_member);
-		}
 		ripc__wake(s->ctx, &g->waitq);
 	}
 }
@@ -48,15 +44,11 @@ int ripc__check_group(struct ripc_service *s, uint64_t group, struct ripc **ctx)
 static struct ripc__local_member *local_member_find(struct ripc__group *g,
 						    const struct ripc_service *s)
 {
-	struct ripc__list *n;
+	struct ripc__local_member *local_member;
 
-	ripc__list_for_each (n, &g->local_members) {
-		struct ripc__local_member *local_member =
-			ripc__list_entry(n, struct ripc__local_member, link);
-
+	ripc__list_for_each_entry (local_member, &g->local_members, link)
 		if (local_member->service == s)
 			return local_member;
-	}
 	return NULL;
 }
 

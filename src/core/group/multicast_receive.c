@@ -106,11 +106,10 @@ void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint
 			 const struct iovec *items, unsigned nitems, uint64_t bytes)
 {
 	struct ripc *ctx = g->ctx;
-	struct ripc__list *n;
+	const struct ripc__local_member *local_member;
 
-	ripc__list_for_each (n, &g->local_members) {
-		struct ripc_service *s =
-			ripc__list_entry(n, struct ripc__local_member, link)->service;
+	ripc__list_for_each_entry (local_member, &g->local_members, link) {
+		struct ripc_service *s = local_member->service;
 		struct ripc__message *m;
 
 		if (s->taken_over || ripc__service_full(s)) {

@@ -292,7 +292,8 @@ static void service_stop(struct ripc_service *s)
 {
 	struct ripc *ctx = s->ctx;
 	struct ripc__message *m;
-	struct ripc__list *n, *tmp;
+	struct ripc_request *request, *next_request;
+	struct ripc__local_return *buffer, *next_buffer;
 
 	ripc__delayed_ack_flush(ctx);
 	s->state = RIPC__SERVICE_CLOSING;
@@ -303,12 +304,9 @@ static void service_stop(struct ripc_service *s)
 			ripc__dest_wake(ctx, d);
 	ripc__calls_service_ended(s);
 	ripc__watches_service_ended(s);
-	ripc__list_for_each_safe (n, tmp, &ctx->requests) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, ctx_link);
-
-		if (r->service == s && r->state != RIPC__REQUEST_DONE)
-			ripc__request_abort(r);
-	}
+	ripc__list_for_each_entry_safe (request, next_request, &ctx->requests, ctx_link)
+		if (request->service == s && request->state != RIPC__REQUEST_DONE)
+			ripc__request_abort(request);
 	ripc__rndv_service_gone(s);
 	ripc__groups_service_gone(s);
 	while ((m = ripc__service_pop(s))) {
@@ -318,21 +316,17 @@ static void service_stop(struct ripc_service *s)
 	}
 	ripc__flows_drop(ctx, s);
 	ripc__watchers_notify(ctx, s->id);
-	ripc__list_for_each_safe (n, tmp, &ctx->memory->returns) {
-		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
-
-		if (r->service == s)
-			ripc__local_return_revoke(ctx, r);
-	}
+	ripc__list_for_each_entry_safe (buffer, next_buffer, &ctx->memory->returns, link)
+		if (buffer->service == s)
+			ripc__local_return_revoke(ctx, buffer);
 }
 
 static bool returns_left(const struct ripc_service *s)
 {
-	const struct ripc__list *head = &s->ctx->memory->returns;
-	struct ripc__list *n;
+	const struct ripc__local_return *r;
 
-	ripc__list_for_each (n, head)
-		if (ripc__list_entry(n, struct ripc__local_return, link)->service == s)
+	ripc__list_for_each_entry (r, &s->ctx->memory->returns, link)
+		if (r->service == s)
 			return true;
 	return false;
 }
@@ -341,27 +335,21 @@ static bool returns_left(const struct ripc_service *s)
 static void close_busy_lanes(struct ripc_service *s)
 {
 	struct ripc *ctx = s->ctx;
-	struct ripc__list *n, *tmp;
+	struct ripc__lane *lane, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->lanes) {
-		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
-		struct ripc__list *k;
+	ripc__list_for_each_entry_safe (lane, tmp, &ctx->lanes, link) {
+		const struct ripc__local_return *buffer;
+		const struct ripc_request *request;
+		const struct ripc__rndv *rndv;
 		bool used = false;
 
-		ripc__list_for_each (k, &ctx->memory->returns) {
-			struct ripc__local_return *r =
-				ripc__list_entry(k, struct ripc__local_return, link);
-
-			used |= r->service == s && r->lane == lane;
-		}
-		ripc__list_for_each (k, &ctx->requests) {
-			struct ripc_request *r = ripc__list_entry(k, struct ripc_request, ctx_link);
-
-			used |= r->service == s && r->lane == lane &&
-				r->state != RIPC__REQUEST_DONE;
-		}
-		ripc__list_for_each (k, &s->rndvs_in)
-			used |= ripc__list_entry(k, struct ripc__rndv, link)->lane == lane;
+		ripc__list_for_each_entry (buffer, &ctx->memory->returns, link)
+			used |= buffer->service == s && buffer->lane == lane;
+		ripc__list_for_each_entry (request, &ctx->requests, ctx_link)
+			used |= request->service == s && request->lane == lane &&
+				request->state != RIPC__REQUEST_DONE;
+		ripc__list_for_each_entry (rndv, &s->rndvs_in, link)
+			used |= rndv->lane == lane;
 		if (used)
 			ripc__lane_fail(
 				lane, -ETIMEDOUT,

@@ -47,18 +47,18 @@ static void wake_waiter(struct ripc *ctx, struct ripc__waiter *w)
 
 void ripc__wake_waiters(struct ripc *ctx, struct ripc__waitq *q)
 {
-	struct ripc__list *n;
+	struct ripc__waiter *w;
 
-	ripc__list_for_each (n, &q->waiters)
-		wake_waiter(ctx, ripc__list_entry(n, struct ripc__waiter, queue));
+	ripc__list_for_each_entry (w, &q->waiters, queue)
+		wake_waiter(ctx, w);
 }
 
 void ripc__wake_all(struct ripc *ctx)
 {
-	struct ripc__list *n;
+	struct ripc__waiter *w;
 
-	ripc__list_for_each (n, &ctx->progress.followers)
-		wake_waiter(ctx, ripc__list_entry(n, struct ripc__waiter, link));
+	ripc__list_for_each_entry (w, &ctx->progress.followers, link)
+		wake_waiter(ctx, w);
 	if (ctx->progress.leader)
 		ctx->progress.leader->woken = true;
 	notify_leader(ctx);

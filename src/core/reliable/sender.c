@@ -401,7 +401,8 @@ void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below)
 	struct ripc *ctx = lane->ctx;
 	struct ripc__peer *p = lane->peer;
 	struct ripc__reliable *rel = p->reliable;
-	struct ripc__list *n, *tmp;
+	struct ripc__list *n;
+	struct ripc__dest *d, *tmp;
 
 	if (!rel || below > rel->next)
 		return;
@@ -415,9 +416,7 @@ void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below)
 	if (!rel->window_full)
 		return;
 	rel->window_full = false;
-	ripc__list_for_each_safe (n, tmp, &p->lists->dests) {
-		struct ripc__dest *d = ripc__list_entry(n, struct ripc__dest, link);
-
+	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link) {
 		if (!ripc__list_empty(&d->reliable_pending))
 			ripc__reliable_flush_pending(ctx, d);
 		ripc__dest_wake(ctx, d);
@@ -428,12 +427,11 @@ void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__peer *p = lane->peer;
-	struct ripc__list *n;
+	struct ripc__reliable_msg *m;
 
 	if (!p->reliable)
 		return;
-	ripc__list_for_each (n, &p->reliable->unacked) {
-		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
+	ripc__list_for_each_entry (m, &p->reliable->unacked, link) {
 		struct ripc__dest *d = m->dest;
 
 		if (m->number < number)
@@ -522,7 +520,7 @@ void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
 /* Ends the messages that have waited for a holder for peer_timeout_ms. */
 static void pending_expire(struct ripc *ctx, struct ripc__dest *d)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__reliable_msg *m, *tmp;
 	char why[RIPC__DETAIL_MAX];
 
 	d->reliable_until_ns = ctx->now_ns + ctx->opt.peer_timeout_ms * RIPC__MS;
@@ -532,9 +530,7 @@ static void pending_expire(struct ripc *ctx, struct ripc__dest *d)
 	ripc__dest_unreachable(ctx, d);
 	snprintf(why, sizeof(why), "%s", ripc_error_detail());
 	dest_pin(d);
-	ripc__list_for_each_safe (n, tmp, &d->reliable_pending) {
-		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
-
+	ripc__list_for_each_entry_safe (m, tmp, &d->reliable_pending, link) {
 		if (m->owner->waits)
 			continue;
 		pending_remove(ctx, m);
@@ -546,12 +542,10 @@ static void pending_expire(struct ripc *ctx, struct ripc__dest *d)
 
 void ripc__reliable_timers(struct ripc *ctx)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__reliable *rel, *tmp;
 	struct ripc__dest *d, *dtmp;
 
-	ripc__list_for_each_safe (n, tmp, &ctx->reliable_acks) {
-		struct ripc__reliable *rel = ripc__list_entry(n, struct ripc__reliable, ack_link);
-
+	ripc__list_for_each_entry_safe (rel, tmp, &ctx->reliable_acks, ack_link) {
 		if (rel->ack_due_ns <= ctx->now_ns)
 			ripc__reliable_send_ack(ctx, rel->peer, false);
 		else

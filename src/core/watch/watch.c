@@ -74,11 +74,10 @@ void ripc__watch_not_found(struct ripc *ctx, struct ripc__dest *d, const char *w
 
 void ripc__watch_lane_up(struct ripc__lane *lane)
 {
-	struct ripc__list *n;
+	const struct watch *w;
 
-	ripc__list_for_each (n, &lane->peer->lists->watches)
-		ripc__lane_notify(lane, RIPC__WATCH, ripc__list_entry(n, struct watch, link)->dest,
-				  0, 0, 0);
+	ripc__list_for_each_entry (w, &lane->peer->lists->watches, link)
+		ripc__lane_notify(lane, RIPC__WATCH, w->dest, 0, 0, 0);
 }
 
 void ripc__watch_received(struct ripc__lane *lane, uint64_t id)
@@ -101,10 +100,9 @@ void ripc__watch_received(struct ripc__lane *lane, uint64_t id)
 
 void ripc__watchers_notify(struct ripc *ctx, uint64_t id)
 {
-	struct ripc__list *n;
+	struct ripc__lane *lane;
 
-	ripc__list_for_each (n, &ctx->lanes) {
-		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
+	ripc__list_for_each_entry (lane, &ctx->lanes, link) {
 		struct ripc__flow *f = ripc__flow_find(lane, id);
 
 		if (!f || !f->watched)
@@ -117,17 +115,14 @@ void ripc__watchers_notify(struct ripc *ctx, uint64_t id)
 
 void ripc__watch_ended(struct ripc__lane *lane, uint64_t id)
 {
-	struct ripc__list *n, *tmp;
+	struct watch *w, *tmp;
 	char why[WHY_MAX];
 
 	snprintf(why, sizeof(why), "peer %s does not hold service %llu any more",
 		 ripc__instance_text(lane->peer->instance), (unsigned long long)id);
-	ripc__list_for_each_safe (n, tmp, &lane->peer->lists->watches) {
-		struct watch *w = ripc__list_entry(n, struct watch, link);
-
+	ripc__list_for_each_entry_safe (w, tmp, &lane->peer->lists->watches, link)
 		if (w->dest == id)
 			watch_end(w, RIPC_EVENT_MOVED, lane->peer, why);
-	}
 }
 
 void ripc__watch_peer_lost(struct ripc__peer *p, const char *why)
@@ -171,12 +166,9 @@ int ripc__watch_begin(struct ripc_service *s, uint64_t dest)
 
 void ripc__watch_stop(struct ripc_service *s, uint64_t dest)
 {
-	struct ripc__list *n, *tmp;
+	struct watch *w, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &s->watches) {
-		struct watch *w = ripc__list_entry(n, struct watch, service_link);
-
+	ripc__list_for_each_entry_safe (w, tmp, &s->watches, service_link)
 		if (w->dest == dest)
 			ripc__message_release(watch_free(w));
-	}
 }
