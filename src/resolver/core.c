@@ -482,10 +482,9 @@ void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_a
 
 static void free_dropped(struct ripc__rcore *core)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__pending *p, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &core->pendings) {
-		struct ripc__pending *p = ripc__list_entry(n, struct ripc__pending, link);
+	ripc__list_for_each_entry_safe (p, tmp, &core->pendings, link) {
 		struct ripc__claim *h = ripc__list_entry(p, struct ripc__claim, pending);
 
 		if (p->owner == RIPC__OWNER_CLAIM && h->state == DROPPED)

@@ -20,7 +20,7 @@
 void ripc__ib_device_lost(struct ib_device *d, const char *why)
 {
 	struct ib *t = d->t;
-	struct ripc__list *n;
+	struct ripc__ep *ep;
 	char text[IB_WHY_MAX];
 
 	if (d->lost)
@@ -33,18 +33,15 @@ void ripc__ib_device_lost(struct ib_device *d, const char *why)
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d)
 			t->ports[i].down = true;
-	ripc__list_for_each (n, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
-
+	ripc__list_for_each_entry (ep, &t->eps, all)
 		if (ep->d == d)
 			ripc__ib_ep_break(ep, -ENODEV, text);
-	}
 }
 
 static void port_down(struct ib_device *d, uint8_t num, const char *why)
 {
 	struct ib *t = d->t;
-	struct ripc__list *n;
+	struct ripc__ep *ep;
 	char text[IB_WHY_MAX];
 
 	snprintf(text, sizeof(text), "%s port %u: %s", d->v.name, num, why);
@@ -53,12 +50,9 @@ static void port_down(struct ib_device *d, uint8_t num, const char *why)
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d && t->ports[i].num == num)
 			t->ports[i].down = true;
-	ripc__list_for_each (n, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
-
+	ripc__list_for_each_entry (ep, &t->eps, all)
 		if (ep->d == d && ep->port->num == num)
 			ripc__ib_ep_break(ep, -ENETDOWN, text);
-	}
 }
 
 static void port_up(struct ib_device *d, uint8_t num)
@@ -74,13 +68,11 @@ static void port_up(struct ib_device *d, uint8_t num)
 static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *why)
 {
 	struct ib *t = d->t;
-	struct ripc__list *n;
+	struct ripc__ep *ep;
 	char text[IB_WHY_MAX];
 
 	snprintf(text, sizeof(text), "%s: %s", d->v.name, why);
-	ripc__list_for_each (n, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
-
+	ripc__list_for_each_entry (ep, &t->eps, all) {
 		if (ep->qp == qp) {
 			ripc__ib_ep_break(ep, -EIO, text);
 			return;
@@ -137,14 +129,11 @@ int ripc__ib_watch_devices(struct ib *t)
 static void release(struct ib_device *d)
 {
 	struct ib *t = d->t;
-	struct ripc__list *n;
+	struct ripc__ep *ep;
 
-	ripc__list_for_each (n, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
-
+	ripc__list_for_each_entry (ep, &t->eps, all)
 		if (ep->d == d && (ep->qp || ep->job_running))
 			return;
-	}
 	if (!ripc__ib_ah_cache_invalidate(t, d))
 		return;
 	ripc__ib_mcast_device_lost(t, d);

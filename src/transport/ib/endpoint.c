@@ -266,12 +266,10 @@ static void send_keepalive(struct ripc__ep *ep)
 
 void ripc__ib_keep_alive(struct ib *t)
 {
-	struct ripc__list *n;
+	struct ripc__ep *ep;
 
 	t->keepalive_ns = t->now_ns + IB_KEEPALIVE_NS;
-	ripc__list_for_each (n, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
-
+	ripc__list_for_each_entry (ep, &t->eps, all) {
 		if (ep->state == IB_EP_OPEN && !ep->alive)
 			send_keepalive(ep);
 		ep->alive = false;

@@ -94,14 +94,11 @@ static void poll_async_events(struct ib *t, bool was_armed)
 
 static void retry_starved(struct ib *t)
 {
-	struct ripc__list *n;
+	struct ripc__ep *ep;
 
 	t->retry_ns = 0;
-	ripc__list_for_each (n, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
-
+	ripc__list_for_each_entry (ep, &t->eps, all)
 		ripc__ib_ep_unblock(ep);
-	}
 }
 
 static void ib_flush(struct ripc__transport *tr)

@@ -226,13 +226,12 @@ static uint64_t timer(struct ripc__ep *ep, uint64_t now_ns)
 
 uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__ep *ep, *tmp;
 
 	if (now_ns < t->next_timer_ns)
 		return t->next_timer_ns;
 	t->next_timer_ns = RIPC__NEVER;
-	ripc__list_for_each_safe (n, tmp, &t->timed) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, timed);
+	ripc__list_for_each_entry_safe (ep, tmp, &t->timed, timed) {
 		uint64_t next = timer(ep, now_ns);
 
 		if (!ep->wireup.due && !ep->wireup.timer_armed)
@@ -413,29 +412,22 @@ static bool try_finish_close(struct ripc__ep *ep, uint64_t now_ns)
 
 void ripc__ib_cq_drained(struct ib *t, const struct ib_device *d)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__ep *ep, *tmp;
 
-	ripc__list_for_each (n, &t->event_eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, events);
-
+	ripc__list_for_each_entry (ep, &t->event_eps, events)
 		if (ep->state == IB_EP_BROKEN && ep->d == d)
 			ripc__ib_ep_set_state(ep, IB_EP_DRAINED);
-	}
-	ripc__list_for_each_safe (n, tmp, &t->dying) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, dying);
-
+	ripc__list_for_each_entry_safe (ep, tmp, &t->dying, dying)
 		if (ep->d == d && try_finish_close(ep, t->now_ns))
 			ep_free(ep);
-	}
 }
 
 unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned max)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__ep *ep, *tmp;
 	unsigned k = 0;
 
-	ripc__list_for_each_safe (n, tmp, &t->event_eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, events);
+	ripc__list_for_each_entry_safe (ep, tmp, &t->event_eps, events) {
 		struct ripc__event ev = {.user = ep->user, .ep = ep};
 
 		if (max - k < 3)
@@ -491,14 +483,11 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 
 bool ripc__ib_eps_closed(const struct ib *t)
 {
-	const struct ripc__list *n;
+	const struct ripc__ep *ep;
 
-	ripc__list_for_each (n, &t->dying) {
-		const struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, dying);
-
+	ripc__list_for_each_entry (ep, &t->dying, dying)
 		if (!ep->job_running && ep->wireup.state != RIPC__WIREUP_REJ_SENT)
 			return false;
-	}
 	return true;
 }
 
@@ -520,17 +509,14 @@ void ripc__ib_ep_received(struct ripc__ep *ep)
 
 static struct ripc__ep *find_asked(struct ib *t, const struct ib_ah_entry *r, uint32_t number)
 {
-	struct ripc__list *n;
+	struct ripc__ep *ep;
 
 	if (!r->eps)
 		return NULL;
-	ripc__list_for_each (n, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, all);
-
+	ripc__list_for_each_entry (ep, &t->eps, all)
 		if (ep->ah_entry == r && !ep->wireup.active && ep->wireup.number == number &&
 		    ep->wireup.state != RIPC__WIREUP_DONE)
 			return ep;
-	}
 	return NULL;
 }
 

@@ -214,10 +214,9 @@ void ripc__ib_uc_control(struct ripc__ep *ep, const uint8_t *data, uint32_t len)
 uint64_t ripc__ib_uc_timers(struct ib *t, uint64_t now_ns)
 {
 	uint64_t next = RIPC__NEVER;
-	struct ripc__list *n, *tmp;
+	struct ib_uc *u, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &t->late) {
-		struct ib_uc *u = ripc__list_entry(n, struct ib_uc, late);
+	ripc__list_for_each_entry_safe (u, tmp, &t->late, late) {
 		uint64_t at = u->late_ns > now_ns ? u->late_ns : now_ns + RIPC__MS;
 
 		if (now_ns >= u->late_ns)

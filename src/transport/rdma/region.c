@@ -108,11 +108,9 @@ void ripc__verbs_regions_fini(struct ripc__verbs_regions *regions)
 void ripc__verbs_regions_invalidate(struct ripc__verbs_regions *regions,
 				    struct ripc__verbs_device *d)
 {
-	struct ripc__list *n;
+	struct region *r;
 
-	ripc__list_for_each (n, &regions->all) {
-		struct region *r = ripc__list_entry(n, struct region, link);
-
+	ripc__list_for_each_entry (r, &regions->all, link) {
 		if (r->mr[d->index])
 			ibv_dereg_mr(r->mr[d->index]);
 		r->mr[d->index] = NULL;

@@ -255,14 +255,12 @@ unsigned ripc__iwv_cm(struct iwv *t, struct ripc__event *events, unsigned max)
 
 void ripc__iwv_connects_done(struct iwv *t)
 {
-	struct ripc__list *n, *tmp;
+	struct iwv_conn *conn, *tmp;
 	uint64_t count;
 	ssize_t got = read(t->connect_fd, &count, sizeof(count));
 
 	(void)got;
-	ripc__list_for_each_safe (n, tmp, &t->conns) {
-		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
-
+	ripc__list_for_each_entry_safe (conn, tmp, &t->conns, link) {
 		if (!conn->connect_thread.running || !atomic_load(&conn->connect_thread.done))
 			continue;
 		ripc__iwv_connect_join(conn);

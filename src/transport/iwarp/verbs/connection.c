@@ -231,14 +231,11 @@ static void conn_free(struct iwv_conn *conn)
 
 void ripc__iwv_conns_reap(struct iwv *t)
 {
-	struct ripc__list *n, *tmp;
+	struct iwv_conn *conn, *tmp;
 
-	ripc__list_for_each_safe (n, tmp, &t->destroyed) {
-		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
-
+	ripc__list_for_each_entry_safe (conn, tmp, &t->destroyed, link)
 		if (conn->qp_destroyed_round < t->rounds)
 			conn_free(conn);
-	}
 }
 
 void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf)

@@ -144,19 +144,16 @@ void ripc__iwv_stale_close(struct iwv *t)
 
 void ripc__iwv_device_lost(struct iwv_device *nic, const char *why)
 {
-	struct ripc__list *n;
+	struct ripc__ep *ep;
 	char text[WHY_MAX];
 
 	if (!nic->dev.gone)
 		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: lost device %s: %s", nic->dev.name, why);
 	nic->dev.gone = true;
 	snprintf(text, sizeof(text), "%s: %s", nic->dev.name, why);
-	ripc__list_for_each (n, &nic->t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, link);
-
+	ripc__list_for_each_entry (ep, &nic->t->eps, link)
 		if (ep->conn && ep->conn->nic == nic)
 			ripc__iwv_ep_break(ep, -ENODEV, text);
-	}
 	nic->t->full_pass = true;
 }
 

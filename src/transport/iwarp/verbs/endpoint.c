@@ -128,12 +128,10 @@ static bool has_room(const struct iwv_conn *conn)
 
 unsigned ripc__iwv_ep_events(struct iwv *t, struct ripc__event *events, unsigned max)
 {
-	struct ripc__list *l, *tmp;
+	struct ripc__ep *ep, *tmp;
 	unsigned n = 0;
 
-	ripc__list_for_each_safe (l, tmp, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, link);
-
+	ripc__list_for_each_entry_safe (ep, tmp, &t->eps, link) {
 		if (n == max)
 			break;
 		if (ep->state == IWV_EP_BROKEN) {

@@ -338,13 +338,12 @@ static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bo
 
 static void timers(struct iwv *t)
 {
-	struct ripc__list *n, *tmp;
+	struct ripc__ep *ep, *next_ep;
+	struct iwv_conn *conn, *next_conn;
 
 	ripc__iwv_stale_close(t);
 	t->next_timer_ns = t->stale ? t->stale_ns : RIPC__NEVER;
-	ripc__list_for_each_safe (n, tmp, &t->eps) {
-		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, link);
-
+	ripc__list_for_each_entry_safe (ep, next_ep, &t->eps, link) {
 		if (!ep->deadline_ns)
 			continue;
 		if (ep->deadline_ns <= t->now_ns)
@@ -352,9 +351,7 @@ static void timers(struct iwv *t)
 		else if (ep->deadline_ns < t->next_timer_ns)
 			t->next_timer_ns = ep->deadline_ns;
 	}
-	ripc__list_for_each_safe (n, tmp, &t->conns) {
-		struct iwv_conn *conn = ripc__list_entry(n, struct iwv_conn, link);
-
+	ripc__list_for_each_entry_safe (conn, next_conn, &t->conns, link) {
 		if (!conn->deadline_ns)
 			continue;
 		if (conn->deadline_ns <= t->now_ns)
