@@ -579,7 +579,7 @@ int ripc_completion_fd(struct ripc *ctx);
  * Errors:
  * -EAGAIN: @timeout_ms is 0 and nothing is complete
  * -ETIMEDOUT: nothing was complete in time
- * -EINVAL: member size is not that of the struct
+ * -EINVAL: member size is not set
  * -ESHUTDOWN: the context is being closed
  */
 int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, int timeout_ms);

@@ -150,6 +150,12 @@ static void struct_sizes(struct conf *c)
 		struct ripc_send_options options;
 		uint64_t later[2];
 	} options = {.options.size = sizeof(options)};
+	struct {
+		struct ripc_call_options options;
+		uint64_t later[2];
+	} call = {.options.size = sizeof(call)};
+	struct ripc_call_options small_call = {.size = sizeof(small_call) - 1};
+	struct ripc_request *request;
 	struct ripc_limits limits = {.size = offsetof(struct ripc_limits, long_max), .long_max = 7};
 	struct ripc_stats stats = {.size = offsetof(struct ripc_stats, short_received),
 				   .short_received = 7};
@@ -185,6 +191,12 @@ static void struct_sizes(struct conf *c)
 	options.later[1] = 1;
 	EXPECT_RC(-EOPNOTSUPP,
 		  ripc_send_short(p.sa, p.idb, &item, 1, &options.options, c->patience_ms));
+	EXPECT_ERROR(-EINVAL, ripc_call_start(p.sa, p.idb, &item, 1, &small_call, -1, &request));
+	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, &call.options, -1, &request));
+	ripc_request_cancel(&request, c->patience_ms);
+	call.later[1] = 1;
+	EXPECT_ERROR(-EOPNOTSUPP,
+		     ripc_call_start(p.sa, p.idb, &item, 1, &call.options, -1, &request));
 }
 
 static void limits_and_query(struct conf *c)

@@ -12,11 +12,12 @@ static int check_options(const struct ripc_call_options *o)
 {
 	if (!o)
 		return 0;
-	if (o->size != sizeof(*o))
-		return ripc__fail(-EINVAL,
-				  "member size of struct ripc_call_options is %zu: set it to its "
-				  "sizeof",
-				  o->size);
+	if (o->size != sizeof(*o)) {
+		int rc = ripc__check_options_size(o, o->size, sizeof(*o), "ripc_call_options");
+
+		if (rc)
+			return rc;
+	}
 	if (o->flags & ~(unsigned)RIPC_IDEMPOTENT)
 		return ripc__fail(-EOPNOTSUPP, "call flags 0x%x are not known to this version",
 				  o->flags);

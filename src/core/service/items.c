@@ -8,26 +8,19 @@
 /* A larger size is taken for uninitialised memory. */
 #define OPTIONS_SIZE_MAX 65536
 
-/*
- * A program of a later version may pass a larger struct. Members that this version does not know
- * must be zero.
- */
-static int check_size(const struct ripc_send_options *o)
+int ripc__check_options_size(const void *options, size_t size, size_t known, const char *name)
 {
-	const unsigned char *p = (const unsigned char *)o;
+	const unsigned char *p = (const unsigned char *)options;
 
-	if (o->size < sizeof(*o) || o->size > OPTIONS_SIZE_MAX)
-		return ripc__fail(
-			-EINVAL,
-			"member size of struct ripc_send_options is %zu: set it to its sizeof",
-			o->size);
-	for (size_t i = sizeof(*o); i < o->size; i++) {
+	if (size < known || size > OPTIONS_SIZE_MAX)
+		return ripc__fail(-EINVAL, "member size of struct %s is %zu: set it to its sizeof",
+				  name, size);
+	for (size_t i = known; i < size; i++) {
 		if (p[i])
 			return ripc__fail(
 				-EOPNOTSUPP,
-				"byte %zu of struct ripc_send_options is not zero: this version "
-				"knows %zu bytes",
-				i, sizeof(*o));
+				"byte %zu of struct %s is not zero: this version knows %zu bytes",
+				i, name, known);
 	}
 	return 0;
 }
@@ -52,7 +45,7 @@ static int check(const struct iovec *items, unsigned nitems, const struct ripc_s
 	if (!o)
 		return 0;
 	if (o->size != sizeof(*o)) {
-		int rc = check_size(o);
+		int rc = ripc__check_options_size(o, o->size, sizeof(*o), "ripc_send_options");
 
 		if (rc)
 			return rc;

@@ -24,4 +24,11 @@ static inline int ripc__check_call_items(const struct iovec *items, unsigned nit
 int ripc__check_long_items(const struct iovec *items, unsigned nitems,
 			   const struct ripc_send_options *o, uint64_t *bytes);
 
+/*
+ * Checks the size of a struct of options, at least known bytes, of which this version knows the
+ * members. A program of a later version may pass a larger one; members that this version does not
+ * know must be zero. Return: 0; -EINVAL, -EOPNOTSUPP, explained.
+ */
+int ripc__check_options_size(const void *options, size_t size, size_t known, const char *name);
+
 #endif
