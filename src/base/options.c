@@ -27,14 +27,16 @@ struct setting {
 	/* KIND_CHOICE: comma-separated, in the order of the enum; KIND_LIST: allowed words */
 	const char *choices;
 	unsigned long long min, max; /* KIND_NUMBER */
-	const char *unit;            /* KIND_NUMBER: for the message */
+	/* for the message: KIND_NUMBER: what the number is; KIND_LIST: words for everyone */
+	const char *unit;
 };
 
 #define MEMBER(m) offsetof(struct ripc__options, m), sizeof(((struct ripc__options *)0)->m)
 
 static const struct setting settings[] = {
 	{"transports", KIND_LIST, MEMBER(transports),
-	 "auto,shm,pcie,ib,iwarp/verbs,iwarp/soft,self,sim,ring/sim", 0, 0, NULL},
+	 "auto,shm,pcie,ib,iwarp/verbs,iwarp/soft,self,sim,ring/sim", 0, 0,
+	 "auto,shm,pcie,ib,iwarp/verbs,iwarp/soft,self"},
 	{"resolver", KIND_CHAIN, MEMBER(resolver), NULL, 0, 0, NULL},
 	{"interfaces", KIND_INTERFACES, MEMBER(interfaces), NULL, 0, 0, NULL},
 	{"wait", KIND_CHOICE, MEMBER(wait), "adaptive,poll,block", 0, 0, NULL},
@@ -147,7 +149,7 @@ static int set_list(struct ripc__options *opt, const struct setting *s, const ch
 		if (s->kind == KIND_LIST && ripc__list_index(s->choices, word) < 0)
 			return ripc__reason(-EINVAL, why, whylen,
 					    "%s: there is no %s; allowed are %s", origin, word,
-					    s->choices);
+					    s->unit);
 		if (s->kind == KIND_INTERFACES) {
 			int rc = interface_find(word);
 

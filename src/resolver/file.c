@@ -113,7 +113,8 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 		f->socks[i] = -1;
 	rc = ripc__host_list_load(&f->list);
 	if (rc) {
-		snprintf(why, whylen, "%.150s cannot be read: %s", f->list.path, strerror(-rc));
+		snprintf(why, whylen, "%.150s cannot be read: %s", f->list.path,
+			 ripc__host_list_error(rc));
 		/* A file that exists but has the wrong format is an invalid value. */
 		switch (rc) {
 		case -ENOENT:

@@ -243,6 +243,11 @@ int ripc__host_list_load(struct ripc__host_list *list)
 	return 0;
 }
 
+const char *ripc__host_list_error(int rc)
+{
+	return rc == -EINVAL ? "it is not a regular file" : strerror(-rc);
+}
+
 void ripc__host_list_refresh(struct ripc__host_list *list)
 {
 	bool was_well = !list->last_error[0];
@@ -258,7 +263,8 @@ void ripc__host_list_refresh(struct ripc__host_list *list)
 		rc = ripc__host_list_load(list);
 	if (!rc)
 		return;
-	snprintf(list->last_error, sizeof(list->last_error), "cannot be read: %s", strerror(-rc));
+	snprintf(list->last_error, sizeof(list->last_error), "cannot be read: %s",
+		 ripc__host_list_error(rc));
 	if (was_well)
 		ripc__log(RIPC_LOG_WARN, "resolver: %s %s; the previous list stays in use",
 			  list->path, list->last_error);

@@ -45,6 +45,8 @@ struct ripc__host_list {
 
 /* Reads the file. Return: 0, or a negative errno: the old list stays in use. */
 int ripc__host_list_load(struct ripc__host_list *list);
+/* The text of such an error. */
+const char *ripc__host_list_error(int rc);
 /* Reads the file if it has changed. Logs that it cannot be read, once. */
 void ripc__host_list_refresh(struct ripc__host_list *list);
 void ripc__host_list_free(struct ripc__host_list *list);

@@ -139,6 +139,74 @@ static void bad_options(struct conf *c)
 	unsetenv("RIPC_WAIT");
 }
 
+/* The call fails, and the sentence has this word of the cause. */
+#define EXPECT_CAUSE(want, word, call)                                                        \
+	do {                                                                                  \
+		EXPECT_RC(want, call);                                                        \
+		CHECK(strstr(ripc_error_detail(), word), "%s: no \"%s\" in: %s", #call, word, \
+		      ripc_error_detail());                                                   \
+	} while (0)
+
+/* Two faults with the same error number have a sentence each. */
+static void causes_are_named(struct conf *c)
+{
+	static char memory[100], large[60000];
+	struct iovec item = {memory, 1}, none = {NULL, 5}, huge = {memory, (size_t)1 << 47},
+		     wraps = {(void *)(UINTPTR_MAX - 1), 10}, long_item = {large, sizeof(large)};
+	struct ripc_send_options send = {.size = sizeof(send), .nreturn_buffers = 1};
+	struct ripc_call_options call = {.size = sizeof(call), .nreply_buffers = 1};
+	struct ripc_send_options reliable = {.size = sizeof(reliable), .flags = RIPC_RELIABLE};
+	struct ripc_request *r;
+	struct ripc_message *m;
+	struct ripc *ctx;
+	struct conf_pair p;
+	int rc;
+
+	conf_pair(c, &p);
+	EXPECT_CAUSE(-EINVAL, "array of items", ripc_send(p.sa, p.idb, NULL, 1, NULL, 0));
+	EXPECT_CAUSE(-EINVAL, "1 to 64", ripc_send(p.sa, p.idb, NULL, 0, NULL, 0));
+	EXPECT_CAUSE(-EINVAL, "no memory", ripc_send(p.sa, p.idb, &none, 1, NULL, 0));
+	EXPECT_CAUSE(-EINVAL, "2^47", ripc_send(p.sa, p.idb, &huge, 1, NULL, 0));
+	EXPECT_CAUSE(-EINVAL, "address space", ripc_send(p.sa, p.idb, &wraps, 1, NULL, 0));
+	EXPECT_CAUSE(-EINVAL, "no array", ripc_send(p.sa, p.idb, &item, 1, &send, 0));
+	EXPECT_CAUSE(-EINVAL, "no array", ripc_call_start(p.sa, p.idb, &item, 1, &call, 0, &r));
+	send.nreturn_buffers = call.nreply_buffers = 17;
+	EXPECT_CAUSE(-EINVAL, "at most 16", ripc_send(p.sa, p.idb, &item, 1, &send, 0));
+	EXPECT_CAUSE(-EINVAL, "at most 16", ripc_call_start(p.sa, p.idb, &item, 1, &call, 0, &r));
+	EXPECT_OK(ripc_buf_register(p.a, memory, sizeof(memory)));
+	EXPECT_CAUSE(-EINVAL, "at least 1", ripc_window_add(p.a, NULL, memory, 0));
+	EXPECT_CAUSE(-EINVAL, "registered", ripc_window_add(p.a, NULL, memory, 101));
+	EXPECT_CAUSE(-EINVAL, "1 to 2^47", ripc_buf_register(p.a, memory, 0));
+	CHECK(!ripc_message_detach(NULL, 0) && strstr(ripc_error_detail(), "no message"), "%s",
+	      ripc_error_detail());
+	/* The limit of a lane, where it is below that of reliable messages. */
+	rc = ripc_send_short(p.sa, p.idb, &long_item, 1, &reliable, c->patience_ms);
+	if (!rc) {
+		EXPECT_OK(ripc_receive(p.sb, &m, c->patience_ms));
+		ripc_message_free(m);
+	} else {
+		EXPECT_CAUSE(-EMSGSIZE, "with its header", rc);
+	}
+	EXPECT_OK(ripc_send_short(p.sa, p.idb, &item, 1, &reliable, c->patience_ms));
+	EXPECT_OK(ripc_receive(p.sb, &m, c->patience_ms));
+	CHECK(!ripc_message_detach(m, 1) && strstr(ripc_error_detail(), "that has 1"), "%s",
+	      ripc_error_detail());
+	ripc_message_free(m);
+	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, NULL, c->patience_ms, &r));
+	EXPECT_OK(ripc_receive(p.sb, &m, c->patience_ms));
+	EXPECT_CAUSE(-EINVAL, "4096 is no", ripc_reply_error(m, 4096));
+	CHECK(*ripc_error_detail() == '4', "%s", ripc_error_detail());
+	EXPECT_CAUSE(-EINVAL, "-4096 is no", ripc_reply_error(m, -4096));
+	EXPECT_CAUSE(-EINVAL, "0 is no", ripc_reply_error(m, 0));
+	ripc_message_free(m);
+	EXPECT_RC(-ECANCELED, ripc_call_wait(&r, &m, c->patience_ms));
+	ripc_message_free(m);
+	EXPECT_CAUSE(-EINVAL, "auto,shm,pcie,ib,iwarp/verbs,iwarp/soft,self",
+		     ripc_open(&ctx, "transports=tcp"));
+	CHECK(!strstr(ripc_error_detail(), "sim"), "%s", ripc_error_detail());
+	EXPECT_CAUSE(-EINVAL, "not a regular file", ripc_open(&ctx, "resolver=file:/tmp"));
+}
+
 /* A program built with another version of ripc.h passes a smaller or a larger struct. */
 static void struct_sizes(struct conf *c)
 {
@@ -451,6 +519,7 @@ const struct conf_case conf_api[] = {
 	{"bad_sends", bad_sends, 0},
 	{"bad_options", bad_options, CONF_REAL},
 	{"limits_and_query", limits_and_query, 0},
+	{"causes_are_named", causes_are_named, CONF_RELIABLE},
 	{"struct_sizes", struct_sizes, 0},
 	{"stats_add_up", stats_add_up, CONF_RELIABLE},
 	{"stats_at_any_time", stats_at_any_time, CONF_REAL | CONF_RELIABLE | CONF_TWO_CONTEXTS},

@@ -219,6 +219,8 @@ void *ripc_message_detach(struct ripc_message *message, unsigned item)
 	struct ripc__region *r;
 	void *out = NULL;
 
+	if (!m)
+		ripc__fail(-EINVAL, "no message");
 	if (!m || ripc__check_owner(m->ctx)) {
 		errno = EINVAL;
 		return NULL;
@@ -237,7 +239,12 @@ void *ripc_message_detach(struct ripc_message *message, unsigned item)
 	}
 	ripc__unlock(m->ctx);
 	if (!out) {
-		ripc__fail(-EINVAL, "item %u of the message is not in a buffer of the pool", item);
+		if (item < m->pub.nitems)
+			ripc__fail(-EINVAL, "item %u of the message is not in a buffer of the pool",
+				   item);
+		else
+			ripc__fail(-EINVAL, "item %u of a message that has %u", item,
+				   m->pub.nitems);
 		errno = EINVAL;
 	}
 	return out;

@@ -59,9 +59,9 @@ static int recv_window_add(struct ripc *ctx, struct ripc_service *service, void 
 	int rc;
 
 	if (!region || (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP))
-		return ripc__fail(-EINVAL,
-				  "window of %zu bytes at %p: not registered or allocated memory",
-				  len, base);
+		return ripc__fail(-EINVAL, "window of %zu bytes at %p: %s", len, base,
+				  len ? "not registered or allocated memory"
+				      : "must have at least 1");
 	if (ctx->memory->nrecv_windows >= RIPC__RECV_WINDOWS_MAX)
 		return ripc__fail(-ENOMEM, "more than %d windows", RIPC__RECV_WINDOWS_MAX);
 	rc = ripc__range_check(ctx, region, base, len);

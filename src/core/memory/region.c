@@ -183,7 +183,10 @@ int ripc__buf_register(struct ripc *ctx, void *base, size_t len)
 	int rc;
 
 	if (!base || !len || len >> RIPC__LEN_BITS || (uintptr_t)base + len < (uintptr_t)base)
-		return ripc__fail(-EINVAL, "%zu bytes at %p cannot be registered", len, base);
+		return ripc__fail(-EINVAL,
+				  "%zu bytes at %p cannot be registered: must be memory of 1 to "
+				  "2^47 - 1 bytes within the address space",
+				  len, base);
 	r = ripc__regions_new(ctx);
 	if (!r)
 		return ripc__fail(-ENOMEM, "no memory to register %zu bytes", len);

@@ -21,9 +21,12 @@ static int check_options(const struct ripc_call_options *o)
 	if (o->flags & ~(unsigned)RIPC_IDEMPOTENT)
 		return ripc__fail(-EOPNOTSUPP, "call flags 0x%x are not known to this version",
 				  o->flags);
-	if (o->nreply_buffers > RIPC_RETURN_BUFFERS_MAX || (o->nreply_buffers && !o->reply_buffers))
+	if (o->nreply_buffers > RIPC_RETURN_BUFFERS_MAX)
 		return ripc__fail(-EINVAL, "%u reply buffers: at most %d", o->nreply_buffers,
 				  RIPC_RETURN_BUFFERS_MAX);
+	if (o->nreply_buffers && !o->reply_buffers)
+		return ripc__fail(-EINVAL, "%u reply buffers: there is no array of them",
+				  o->nreply_buffers);
 	return 0;
 }
 
@@ -191,11 +194,9 @@ int ripc_reply_error(struct ripc_message *request, int error)
 {
 	static const struct iovec nothing;
 
-	if (error > 0)
-		error = -error;
-	if (!error || error < -4095)
-		return ripc__fail(-EINVAL, "%d is no error", error);
-	return reply(request, error, &nothing, 1, 0);
+	if (!error || error < -4095 || error > 4095)
+		return ripc__fail(-EINVAL, "%d is no error number", error);
+	return reply(request, error > 0 ? -error : error, &nothing, 1, 0);
 }
 
 int ripc_message_deadline(const struct ripc_message *message)

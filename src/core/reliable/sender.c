@@ -152,8 +152,9 @@ static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool mor
 	rc = post(lane, m, rel->next, more);
 	if (rc == -EMSGSIZE)
 		return ripc__fail(-EMSGSIZE,
-				  "message of %u bytes to service %llu: a lane over %s takes %u",
-				  m->len, (unsigned long long)d->id,
+				  "reliable short message to service %llu: with its header it has "
+				  "%u bytes, and a lane over %s takes %u; use ripc_send_long()",
+				  (unsigned long long)d->id, m->len,
 				  lane->ctx->tp[lane->tp].ops->name, lane->send_max);
 	if (rc)
 		return rc;

@@ -25,20 +25,30 @@ int ripc__check_options_size(const void *options, size_t size, size_t known, con
 	return 0;
 }
 
+static int item_fails(unsigned i, const struct iovec *item)
+{
+	return ripc__fail(-EINVAL, "item %u: %zu bytes at %p: %s", i, item->iov_len, item->iov_base,
+			  !item->iov_base                   ? "there is no memory"
+			  : item->iov_len >> RIPC__LEN_BITS ? "an item has less than 2^47 bytes"
+							    : "they exceed the address space");
+}
+
 static int check(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
 		 unsigned flags, uint64_t *bytes)
 {
 	uint64_t sum = 0;
 
-	if (!items || !nitems || nitems > RIPC_ITEMS_MAX)
+	if (!nitems || nitems > RIPC_ITEMS_MAX)
 		return ripc__fail(-EINVAL, "message of %u items: must have 1 to %d", nitems,
 				  RIPC_ITEMS_MAX);
+	if (!items)
+		return ripc__fail(-EINVAL, "message of %u items: there is no array of items",
+				  nitems);
 	for (unsigned i = 0; i < nitems; i++) {
 		if ((!items[i].iov_base && items[i].iov_len) ||
 		    items[i].iov_len >> RIPC__LEN_BITS ||
 		    (uintptr_t)items[i].iov_base + items[i].iov_len < (uintptr_t)items[i].iov_base)
-			return ripc__fail(-EINVAL, "item %u: %zu bytes at %p", i, items[i].iov_len,
-					  items[i].iov_base);
+			return item_fails(i, &items[i]);
 		sum += items[i].iov_len;
 	}
 	*bytes = sum;
@@ -53,10 +63,12 @@ static int check(const struct iovec *items, unsigned nitems, const struct ripc_s
 	if (o->flags & ~flags)
 		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version",
 				  o->flags);
-	if (o->nreturn_buffers > RIPC_RETURN_BUFFERS_MAX ||
-	    (o->nreturn_buffers && !o->return_buffers))
+	if (o->nreturn_buffers > RIPC_RETURN_BUFFERS_MAX)
 		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturn_buffers,
 				  RIPC_RETURN_BUFFERS_MAX);
+	if (o->nreturn_buffers && !o->return_buffers)
+		return ripc__fail(-EINVAL, "%u return buffers: there is no array of them",
+				  o->nreturn_buffers);
 	return 0;
 }
 
