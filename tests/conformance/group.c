@@ -3,6 +3,7 @@
 #include "conf.h"
 
 #include <inttypes.h>
+#include <sys/resource.h>
 
 #include "core/progress/hooks.h"
 #include "core/sim/world.h"
@@ -430,6 +431,26 @@ static void counted(struct conf *c)
 	EXPECT_ERROR(-ENOENT, ripc_group_stats(w.ctx[0], w.group, instance[0], &stats));
 }
 
+/* Without a descriptor the first member cannot claim the name of the group. */
+static void no_descriptor(struct conf *c)
+{
+	struct rlimit limit, none;
+	struct group_contexts w;
+	char detail[512];
+	int rc;
+
+	gather(c, &w, 1);
+	EXPECT_EQ(0, getrlimit(RLIMIT_NOFILE, &limit));
+	none = limit;
+	none.rlim_cur = 3;
+	EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
+	rc = ripc_group_join(w.s[0], w.group, c->silence_ms);
+	snprintf(detail, sizeof(detail), "%s", ripc_error_detail());
+	EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+	CHECK(rc == -ETIMEDOUT && strstr(detail, strerror(EMFILE)), "%d: %s", rc, detail);
+	EXPECT_OK(ripc_group_join(w.s[0], w.group, c->patience_ms));
+}
+
 const struct conf_case conf_group[] = {
 	{"group_each_once", each_once, 0},
 	{"group_several_here", several_here, 0},
@@ -442,5 +463,6 @@ const struct conf_case conf_group[] = {
 	{"group_come_and_go", come_and_go, CONF_TWO_CONTEXTS},
 	{"group_slow_member", slow_local_member, CONF_ONCE},
 	{"group_counted", counted, CONF_TWO_CONTEXTS},
+	{"group_no_descriptor", no_descriptor, CONF_REAL},
 	{NULL, NULL, 0},
 };

@@ -215,6 +215,7 @@ static void try_join(struct ripc__group *g)
 static void start_joining(struct ripc__group *g)
 {
 	g->state = RIPC__GROUP_JOINING;
+	g->claim_error = 0;
 	g->join_sent_ns = 0;
 	try_join(g);
 }
@@ -225,6 +226,7 @@ static void claim_name(struct ripc__group *g)
 	int rc = ripc__resolver_register(ctx->resolver, ripc__group_name(g->id), NULL,
 					 RIPC__REGISTER, ripc__now(ctx));
 
+	g->claim_error = rc;
 	if (rc == -EADDRINUSE) {
 		start_joining(g);
 		return;

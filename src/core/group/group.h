@@ -95,6 +95,7 @@ struct ripc__group {
 	uint64_t join_sent_ns;              /* time of the last JOIN; JOINING: 0: none sent */
 	enum ripc__group_role joined_role;  /* role in that JOIN */
 	unsigned failures;                  /* failed searches for a coordinator in a row */
+	int claim_error;                    /* of the last attempt to claim the name, or 0 */
 	uint64_t used_ns;                   /* last send */
 	uint64_t number;                    /* number of the next message */
 	struct ripc__member *members;       /* uthash by instance */

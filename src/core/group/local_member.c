@@ -56,6 +56,11 @@ static int not_joined(struct ripc__group *g, int timeout_ms)
 {
 	struct ripc__dest *d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
 
+	if (g->claim_error)
+		return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
+				  "group %llu: it has no coordinator, and this context cannot "
+				  "become it: %s",
+				  (unsigned long long)g->id, ripc_strerror(g->claim_error));
 	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
 			  "group %llu: its coordinator has not answered in %d ms%s%s",
 			  (unsigned long long)g->id, timeout_ms, d && d->why ? ": " : "",
