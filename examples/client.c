@@ -37,7 +37,10 @@ int main(int argc, char **argv)
 	printf("service %llu answers: %.*s\n", (unsigned long long)answer->source,
 	       (int)answer->items[0].iov_len, (char *)answer->items[0].iov_base);
 	ripc_message_free(answer);
-	/* Optional at the end of a process: other processes learn at once that the id is free. */
+	/*
+	 * Sends what is still queued, and notifies other processes at once that the id is free. A
+	 * process that has its answer, as this one, may also end without it.
+	 */
 	ripc_close(NULL);
 	if (fflush(stdout)) {
 		perror("client: standard output");

@@ -66,7 +66,7 @@ static int send_news(struct ripc_service *me, uint64_t group, char *text)
 	if (ripc_group_send(me, group, &item, 1, NULL, 5000) ||
 	    ripc_group_stats(NULL, group, NULL, &stats))
 		return fail();
-	printf("sent to %llu processes, %llu could not be reached\n",
+	printf("%llu processes are known, of which %llu could not be reached\n",
 	       (unsigned long long)stats.members, (unsigned long long)stats.unreached);
 	return ripc_close(NULL) ? fail() : flushed();
 }

@@ -14,6 +14,10 @@
  * One thread may close a context, or unregister a service, while others call the library: see
  * ripc_close().
  *
+ * Signals: a signal does not end a call: it goes on when the handler has returned, without -EINTR.
+ * No function may be called in a signal handler. A program that ends by a signal waits with a
+ * timeout, or in an event loop (ripc_service_fd()) that also sees the signal.
+ *
  * fork(): a child may not use its parent's contexts: calls on them return -EOWNERDEAD.
  *
  * Versions: the id of a name (ripc_id()) is the same in every version. Later versions may append
@@ -381,6 +385,7 @@ typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line)
  *   used, or other users may read the key file
  * -ENODEV: no transport could be opened; ripc_error_detail() gives the reason of each
  * -ENOMEM, -EMFILE: out of memory or descriptors
+ * -EAGAIN: the limit of threads is reached
  */
 int ripc_open(struct ripc **ctx, const char *options);
 
@@ -759,8 +764,8 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  *
  * A return of 0 means only that the message was passed to the network. The message is lost if the
  * connection ends before it has arrived, or if the receiving process ends before ripc_receive()
- * has returned it. On datagram transports it may be lost like any datagram. The sender is not
- * notified.
+ * has returned it. So a sender that ends without ripc_close() may lose the last messages. On
+ * datagram transports it may be lost like any datagram. The sender is not notified.
  *
  * A sender that needs to know more waits for an answer: the receiver sends one when it has
  * processed the message, and the sender repeats the message when no answer comes within a timeout
@@ -858,8 +863,9 @@ int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *i
  * returns when the library has taken the message; it waits while 1024 messages or 256 KiB to one
  * peer are not acknowledged. Such messages from one service to another are delivered in order and
  * exactly once, also when connections are lost or the service moves to another process. They are
- * always sent over a connection, never as datagrams, and have at most 65536 bytes. They may
- * overtake long messages.
+ * always sent over a connection, never as datagrams. They have at most 65536 bytes, or fewer where
+ * a lane of the transport takes less (-EMSGSIZE); short_max bytes always fit. They may overtake
+ * long messages.
  *
  * Delivered means that the message is in the memory of the receiving process, for ripc_receive().
  * If a receiver dies, messages to it may be lost. Then one call returns the error: ripc_flush(), or
@@ -955,7 +961,9 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  * RIPC_IDEMPOTENT it is also sent again if the holder was lost and may have executed it.
  *
  * The time that is left travels with the request. The service can ask for it. A request whose time
- * is up before the service receives it is dropped.
+ * is up before the service receives it is dropped. When the time is up, the call asks the holder
+ * whether the service has received the request, which takes up to 100 ms more if the holder does
+ * not answer.
  *
  * Each item of the answer lands in the first of @options->reply_buffers that is unused and long
  * enough: its placement is RIPC_IN_RETURN_BUFFER. No other message uses these buffers. They are the

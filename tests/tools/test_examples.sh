@@ -96,10 +96,10 @@ done
 # A sender that has just come may know one of the two only for a moment.
 news() {
 	./examples/news "$group" "the sun is out" >"$out" 2>"$err" &&
-		grep -q "sent to 2 processes, 0 could not be reached" "$out"
+		grep -q "2 processes are known, of which 0 could not be reached" "$out"
 }
 wait_until 10 news
-has "news reach both readers" "$out" "^sent to 2 processes, 0 could not be reached$"
+has "news reach both readers" "$out" "^2 processes are known, of which 0 could not be reached$"
 ready one "^the sun is out"
 ready two "^the sun is out"
 
