@@ -82,8 +82,9 @@ def test_numbers():
     for use in uses:
         for dest in NOT_NUMBERS + (None, b):
             wrong(TypeError, use, dest, text="its id or its name, not " + type(dest).__name__)
-        for dest in (-1, 1 << 64, "", "x" * 256, "nul\0"):
+        for dest in (-1, 1 << 64, "", "x" * 256):
             wrong(ValueError, use, dest)
+        wrong(ValueError, use, "nul\0", text="zero byte")
     for use in (a.join, a.leave, lambda group: a.send_group(group, b"x"), context.group_stats):
         for group in NOT_NUMBERS + ("x", None):
             wrong(TypeError, use, group, text="a group is an int")

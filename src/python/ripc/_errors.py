@@ -81,7 +81,9 @@ def id(name: str) -> int:  # noqa: A001
     """The id of the service with a name: the same on every machine and in every version."""
     if not isinstance(name, str):
         raise TypeError(f"a name is a str, not {type(name).__name__}")
-    number = lib.ripc_id(name.encode() if "\0" not in name else b"")
+    if "\0" in name:
+        raise ValueError("name of a service: it has a zero byte")
+    number = lib.ripc_id(name.encode())
     if not number:
         raise ValueError(ffi.string(lib.ripc_error_detail()).decode(errors="replace"))
     return number
