@@ -50,7 +50,7 @@ class buffer
 	}
 	std::size_t size() const noexcept
 	{
-		return size_;
+		return data_ ? size_ : 0;
 	}
 	/** ripc_buf_realloc() */
 	void resize(std::size_t size)
@@ -151,7 +151,7 @@ class region
 	}
 	std::size_t size() const noexcept
 	{
-		return size_;
+		return data_ ? size_ : 0;
 	}
 	/** ripc_buf_unregister(). Throws, and stays registered, while the memory is in use. */
 	void close()

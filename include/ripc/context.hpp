@@ -26,7 +26,8 @@ struct component {
 
 /**
  * A context: ripc_open(). The destructor closes it. Closing frees its messages and buffers: no
- * thread may hold one then, see ripc_close(). Threads that wait in receive() or call() may.
+ * thread may hold one then, see ripc_close(). Threads that wait in receive() or call() may. The
+ * functions of a context that was closed or moved from fail with ESHUTDOWN.
  */
 class context
 {
@@ -43,6 +44,7 @@ class context
 	/** Closes it; throws what the destructor would ignore. */
 	void close()
 	{
+		open();
 		detail::check(ripc_close(c_.release()));
 	}
 
@@ -51,26 +53,26 @@ class context
 	{
 		struct ripc_service *s = nullptr;
 
-		detail::check(ripc_service_register(c_.get(), id, flags, &s));
-		return {c_.get(), s};
+		detail::check(ripc_service_register(open(), id, flags, &s));
+		return {open(), s};
 	}
 	/** ripc_register_name() */
 	service register_name(const char *name, unsigned flags = 0)
 	{
 		struct ripc_service *s = nullptr;
 
-		detail::check(ripc_register_name(c_.get(), name, flags, &s));
-		return {c_.get(), s};
+		detail::check(ripc_register_name(open(), name, flags, &s));
+		return {open(), s};
 	}
 	/** ripc_buf_alloc() */
 	buffer allocate(std::size_t size)
 	{
-		return own(ripc_buf_alloc(c_.get(), size), size);
+		return own(ripc_buf_alloc(open(), size), size);
 	}
 	/** ripc_buf_alloc_for() */
 	buffer allocate_for(std::size_t size, std::uint64_t dest)
 	{
-		return own(ripc_buf_alloc_for(c_.get(), size, dest), size);
+		return own(ripc_buf_alloc_for(open(), size, dest), size);
 	}
 	/** A T{a...} in memory for messages to @dest. */
 	template <typename T, typename... A> typed_buffer<T> make(std::uint64_t dest, A &&...a)
@@ -80,18 +82,18 @@ class context
 	/** ripc_buf_register() */
 	region register_memory(target memory)
 	{
-		detail::check(ripc_buf_register(c_.get(), memory.iov_base, memory.iov_len));
-		return {c_.get(), memory};
+		detail::check(ripc_buf_register(open(), memory.iov_base, memory.iov_len));
+		return {open(), memory};
 	}
 	/** ripc_window_add() for items of all services. */
 	void add_window(target memory)
 	{
-		detail::check(ripc_window_add(c_.get(), nullptr, memory.iov_base, memory.iov_len));
+		detail::check(ripc_window_add(open(), nullptr, memory.iov_base, memory.iov_len));
 	}
 	/** ripc_window_remove() */
 	void remove_window(target memory)
 	{
-		detail::check(ripc_window_remove(c_.get(), memory.iov_base));
+		detail::check(ripc_window_remove(open(), memory.iov_base));
 	}
 
 	/** ripc_route_lookup() */
@@ -99,8 +101,7 @@ class context
 	{
 		auto route = detail::sized<ripc_route>();
 
-		detail::check(
-			ripc_route_lookup(c_.get(), dest, &route, detail::timeout_of(timeout)));
+		detail::check(ripc_route_lookup(open(), dest, &route, detail::timeout_of(timeout)));
 		return route;
 	}
 	/** ripc_route_get(). Return: none: nothing is known of the service. */
@@ -108,29 +109,28 @@ class context
 	{
 		auto r = detail::sized<ripc_route>();
 
-		return known(ripc_route_get(c_.get(), dest, &r), r);
+		return known(ripc_route_get(open(), dest, &r), r);
 	}
 	/** ripc_route_limits(). Return: none: @dest is not connected. */
 	std::optional<ripc_limits> limits(std::uint64_t dest) const
 	{
 		auto l = detail::sized<ripc_limits>();
 
-		return known(ripc_route_limits(c_.get(), dest, &l), l);
+		return known(ripc_route_limits(open(), dest, &l), l);
 	}
 	/** The limits that hold for every destination. */
 	ripc_limits limits() const
 	{
 		auto l = detail::sized<ripc_limits>();
 
-		detail::check(ripc_route_limits(c_.get(), 0, &l));
+		detail::check(ripc_route_limits(open(), 0, &l));
 		return l;
 	}
 	/** ripc_service_list(): the services on the network. */
 	std::vector<ripc_service_info> services(milliseconds timeout = milliseconds(500))
 	{
 		list_of_services list;
-		int rc = ripc_service_list(c_.get(), add_service, &list,
-					   detail::timeout_of(timeout));
+		int rc = ripc_service_list(open(), add_service, &list, detail::timeout_of(timeout));
 
 		detail::check(rc);
 		if (list.full)
@@ -142,7 +142,7 @@ class context
 	{
 		auto s = detail::sized<ripc_stats>();
 
-		detail::check(ripc_context_stats(c_.get(), &s));
+		detail::check(ripc_context_stats(open(), &s));
 		return s;
 	}
 	/** ripc_peer_stats(). Return: none: nothing is known of the service. */
@@ -150,14 +150,14 @@ class context
 	{
 		auto s = detail::sized<ripc_stats>();
 
-		return known(ripc_peer_stats(c_.get(), dest, &s), s);
+		return known(ripc_peer_stats(open(), dest, &s), s);
 	}
 	/** ripc_group_stats() of all senders. Return: none: the context does not use the group. */
 	std::optional<struct ripc_group_stats> group_stats(std::uint64_t group) const
 	{
 		auto s = detail::sized<struct ripc_group_stats>();
 
-		return known(ripc_group_stats(c_.get(), group, nullptr, &s), s);
+		return known(ripc_group_stats(open(), group, nullptr, &s), s);
 	}
 	/** The same of one sender, a message::instance(). */
 	std::optional<struct ripc_group_stats> group_stats(
@@ -165,7 +165,7 @@ class context
 	{
 		auto s = detail::sized<struct ripc_group_stats>();
 
-		return known(ripc_group_stats(c_.get(), group, sender.data(), &s), s);
+		return known(ripc_group_stats(open(), group, sender.data(), &s), s);
 	}
 	/** ripc_transport_info() */
 	std::vector<component> transports() const
@@ -181,7 +181,7 @@ class context
 	/** ripc_completion_fd() */
 	int completion_fd()
 	{
-		int rc = ripc_completion_fd(c_.get());
+		int rc = ripc_completion_fd(open());
 
 		detail::check(rc);
 		return rc;
@@ -190,7 +190,7 @@ class context
 	std::optional<ripc_completion> next_completion(milliseconds timeout = forever)
 	{
 		auto done = detail::sized<ripc_completion>();
-		int rc = ripc_completion_next(c_.get(), &done, detail::timeout_of(timeout));
+		int rc = ripc_completion_next(open(), &done, detail::timeout_of(timeout));
 		if (rc == -ETIMEDOUT || rc == -EAGAIN)
 			return std::nullopt;
 		detail::check(rc);
@@ -202,7 +202,7 @@ class context
 	{
 		if (!p)
 			throw error(-errno, ripc_error_detail());
-		return {c_.get(), p, size};
+		return {open(), p, size};
 	}
 
 	template <typename T> static std::optional<T> known(int rc, const T &value)
@@ -236,13 +236,21 @@ class context
 
 		for (unsigned i = 0;; i++) {
 			const char *name;
-			int rc = info(c_.get(), i, &name, text, sizeof(text));
+			int rc = info(open(), i, &name, text, sizeof(text));
 
 			if (rc == -ENOENT)
 				return result;
 			detail::check(rc);
 			result.push_back({name, rc == 1, text});
 		}
+	}
+
+	/* The handle. The C functions take NULL for the default context of the process. */
+	struct ripc *open() const
+	{
+		if (!c_.get())
+			throw error(-ESHUTDOWN, "the context is closed, or was moved from");
+		return c_.get();
 	}
 
 	detail::handle<struct ripc, detail::end_context> c_;

@@ -161,6 +161,9 @@ class service
 	/** ripc_window_add() for items of this service. */
 	void add_window(target memory)
 	{
+		/* The C function takes NULL for all services of the context. */
+		if (!s_.get())
+			throw error(-EINVAL, "no service");
 		detail::check(ripc_window_add(ctx_, s_.get(), memory.iov_base, memory.iov_len));
 	}
 	/** ripc_window_remove() */

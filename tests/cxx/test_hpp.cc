@@ -117,13 +117,35 @@ void long_messages()
 	m.reset();
 	EXPECT(kept.data()[12345] == std::byte{7} && kept.size() == 1 << 20);
 	libripc::buffer moved = std::move(big);
-	EXPECT(!big && moved.data() == first);
+	EXPECT(!big && big.size() == 0 && moved.data() == first && moved.size() == 1 << 20);
 
 	auto s = a.make<sample>(to.id(), 5, 2.5);
 	s->number++;
 	from.send(to.id(), s.item(), 5s);
 	m = to.receive(5s);
 	EXPECT(m && (*m)[0].as<sample>()->number == 6 && (*m)[0].as<sample>()->value == 2.5);
+}
+
+/* A closed context, and one that was moved from, is not the default context of the process. */
+void ended_contexts()
+{
+	libripc::context a(options), b(options), c = std::move(b);
+	libripc::service s = c.register_service(), t = std::move(s);
+	std::byte memory[64];
+
+	a.close();
+	for (libripc::context *ended : {&a, &b}) {
+		EXPECT(thrown([&] { ended->register_service(); }) == ESHUTDOWN);
+		EXPECT(thrown([&] { ended->allocate(1); }) == ESHUTDOWN);
+		EXPECT(thrown([&] { ended->stats(); }) == ESHUTDOWN);
+		EXPECT(thrown([&] { ended->transports(); }) == ESHUTDOWN);
+		EXPECT(thrown([&] { ended->close(); }) == ESHUTDOWN);
+	}
+	EXPECT(ripc_close(nullptr) == -EINVAL);
+	libripc::region window = c.register_memory({memory, sizeof(memory)});
+	EXPECT(thrown([&] { s.add_window({memory, sizeof(memory)}); }) == EINVAL);
+	window.close();
+	EXPECT(window.size() == 0);
 }
 
 void calls()
@@ -415,6 +437,7 @@ int main()
 		run(messages, "messages");
 		run(borders, "borders");
 		run(long_messages, "long_messages");
+		run(ended_contexts, "ended_contexts");
 		run(calls, "calls");
 		run(targets, "targets");
 		run(answers, "answers");
