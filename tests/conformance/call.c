@@ -138,6 +138,16 @@ static void call_many(struct conf *c)
 	}
 }
 
+/* The detail string names the service and this cause. */
+static void service_named(uint64_t id, const char *cause)
+{
+	char service[40];
+
+	snprintf(service, sizeof(service), "service %llu ", (unsigned long long)id);
+	CHECK(strstr(ripc_error_detail(), service) && strstr(ripc_error_detail(), cause),
+	      "no \"%s\" and \"%s\" in: %s", service, cause, ripc_error_detail());
+}
+
 static void call_results(struct conf *c)
 {
 	struct iovec item = {"x", 1};
@@ -160,12 +170,15 @@ static void call_results(struct conf *c)
 		ripc_message_free(asked);
 		EXPECT_ERROR(i ? -ECANCELED : -EACCES,
 			     ripc_call_wait(&request, &m, c->patience_ms));
+		service_named(p.idb, i ? "without an answer" : "refused");
 		CHECK(m, "no message of the service");
 		ripc_message_free(m);
 	}
 	/* Nobody receives it: it is not executed. A slow peer may not confirm that in time. */
 	rc = ripc_call(p.sa, p.idb, &item, 1, NULL, &m, CONF_NO_ANSWER_MS);
 	EXPECT_RC(!c->net && rc == -ETIME ? -ETIME : -ETIMEDOUT, rc);
+	service_named(p.idb,
+		      rc == -ETIME ? "may have executed" : "time was up; it was not executed");
 	conf_expect_none(c, p.sb);
 	/* Received, and given up by its caller: a late answer is dropped. */
 	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, NULL, c->patience_ms, &request));

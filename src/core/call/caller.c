@@ -13,6 +13,37 @@
 
 static void send_request(struct ripc__call *call);
 
+/* Ends a call whose time was up, or that was given up, before the service received the request. */
+static void not_executed(struct ripc__call *call)
+{
+	char text[RIPC__DETAIL_MAX];
+
+	snprintf(text, sizeof(text),
+		 "service %llu did not receive the request %s; it was not executed",
+		 (unsigned long long)call->dest,
+		 call->aborted ? "before the call was cancelled" : "before the time was up");
+	ripc__call_end(call, call->aborted ? -ECANCELED : -ETIMEDOUT, text);
+}
+
+static void __attribute__((noinline)) refused(struct ripc__call *call)
+{
+	char text[RIPC__DETAIL_MAX];
+
+	snprintf(text, sizeof(text), "service %llu %s", (unsigned long long)call->dest,
+		 call->reply_status == -ECANCELED ? "freed the request without an answer"
+						  : "refused the request");
+	ripc__call_end(call, call->reply_status, text);
+}
+
+/* Ends a call that has its answer. */
+static void answered(struct ripc__call *call)
+{
+	if (call->reply_status)
+		refused(call);
+	else
+		ripc__call_end(call, 0, NULL);
+}
+
 /* The request was not executed: sends it again, because its service may have another holder. */
 static void send_again(struct ripc__call *call)
 {
@@ -25,8 +56,7 @@ static void send_again(struct ripc__call *call)
 	if (ripc__call_has_buffers(call))
 		ripc__local_returns_drop_call(call->ctx, call->id);
 	if (call->state == RIPC__CALL_IS_CANCELLING) {
-		ripc__call_end(call, call->aborted ? -ECANCELED : -ETIMEDOUT,
-			       "the request was not executed");
+		not_executed(call);
 		return;
 	}
 	call->state = RIPC__CALL_IS_WAITING;
@@ -102,7 +132,7 @@ static void long_ended(struct ripc_request *r, struct ripc__peer *p)
 	ripc__call_free_later(r);
 	snprintf(why, sizeof(why), "%s", r->detail ? r->detail : "");
 	if (call->reply) {
-		ripc__call_end(call, call->reply_status, NULL);
+		answered(call);
 	} else if (!status) {
 		ripc__call_set_peer(call, p);
 		if (call->state == RIPC__CALL_IS_WAITING)
@@ -113,8 +143,7 @@ static void long_ended(struct ripc_request *r, struct ripc__peer *p)
 	} else if (status == -EPIPE) {
 		call_unknown(call, why);
 	} else if (status == -ECANCELED) {
-		ripc__call_end(call, call->aborted ? -ECANCELED : -ETIMEDOUT,
-			       "the request was not executed");
+		not_executed(call);
 	} else {
 		ripc__call_end(call, status, why);
 	}
@@ -187,7 +216,7 @@ void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t word, struc
 		ripc__request_abort(call->rndv);
 		return;
 	}
-	ripc__call_end(call, status, status ? "refused by the service" : NULL);
+	answered(call);
 }
 
 void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t state)
@@ -199,8 +228,7 @@ void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t st
 		return;
 	switch (state) {
 	case RIPC__CALL_NOT_TAKEN:
-		ripc__call_end(call, call->aborted ? -ECANCELED : -ETIMEDOUT,
-			       "the request was not executed");
+		not_executed(call);
 		break;
 	case RIPC__CALL_MOVED:
 		d = ripc__dest_find(lane->ctx, call->dest);
