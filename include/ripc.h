@@ -822,7 +822,8 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  *
  * Return: 0 when the message is in the receiver's memory, not yet processed, or a negative errno.
  * The items are the caller's again, unless the call returns 0 and has RIPC_FREE_ITEMS. When the
- * timeout expires the message is withdrawn, which may take up to 100 ms more.
+ * timeout expires the message is withdrawn, which may take up to 100 ms more. If the peer does not
+ * confirm that in time, the lane to it is closed and the result is -EPIPE.
  * Errors: those of ripc_send_short() without -EMSGSIZE, and
  * -EAGAIN: @timeout_ms is 0; nothing was sent, because delivery cannot be known without waiting;
  *   see ripc_send_async()

@@ -167,6 +167,31 @@ static void stop_receiver(struct conf *c)
 	send_until_killed(pid);
 }
 
+/* A stopped receiver confirms neither a message nor that it is withdrawn. */
+static void stop_and_withdraw(struct conf *c)
+{
+	struct ripc *ctx = conf_open(c);
+	struct iovec item = {"x", 1};
+	uint64_t id = conf_id(c);
+	struct ripc_service *s = conf_register(c, ctx, conf_id(c));
+	char name[40];
+	int out, status;
+	pid_t pid;
+
+	pid = spawn_and_wait(c, "notify", id, 0, &out);
+	EXPECT_OK(ripc_route_lookup(ctx, id, NULL, c->patience_ms));
+	EXPECT_EQ(0, kill(pid, SIGSTOP));
+	EXPECT_EQ(pid, waitpid(pid, &status, WUNTRACED));
+	CHECK(WIFSTOPPED(status), "%x", (unsigned)status);
+	EXPECT_ERROR(-EPIPE, ripc_send_long(s, id, &item, 1, NULL, 50));
+	snprintf(name, sizeof(name), "service %llu: ", (unsigned long long)id);
+	CHECK(strstr(ripc_error_detail(), name) && strstr(ripc_error_detail(), "withdrawal"), "%s",
+	      ripc_error_detail());
+	EXPECT_EQ(0, kill(pid, SIGCONT));
+	close(out);
+	send_until_killed(pid);
+}
+
 /* a talks to b in this process all the time, and to a child that is shot at some moment. */
 static void kill_receiver(struct conf *c)
 {
@@ -372,6 +397,7 @@ static void default_context(struct conf *c)
 const struct conf_case conf_process[] = {
 	{"kill_receiver", kill_receiver, CONF_REAL | CONF_TWO_CONTEXTS | CONF_PEER_DEATH},
 	{"stop_receiver", stop_receiver, CONF_REAL | CONF_TWO_CONTEXTS | CONF_PEER_DEATH},
+	{"stop_and_withdraw", stop_and_withdraw, CONF_REAL | CONF_TWO_CONTEXTS},
 	{"kill_sender", kill_sender, CONF_REAL | CONF_TWO_CONTEXTS | CONF_PEER_DEATH},
 	{"watch_killed", watch_killed, CONF_REAL | CONF_TWO_CONTEXTS | CONF_PEER_DEATH},
 	{"forked", forked, CONF_REAL | CONF_TWO_CONTEXTS},

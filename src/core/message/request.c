@@ -233,6 +233,11 @@ static int cancel_expired(struct ripc_request **request, int timeout_ms)
 	if (rc == -ECANCELED && unreachable)
 		rc = ripc__dest_unreachable(ctx, d);
 	d->users--;
+	if (rc == -EPIPE)
+		return ripc__fail(-EPIPE,
+				  "service %llu: its holder has confirmed neither the message in "
+				  "%d ms nor its withdrawal: delivery is unknown",
+				  dest, timeout_ms);
 	if (rc != -ECANCELED)
 		return rc;
 	return ripc__fail(-ETIMEDOUT,
