@@ -122,10 +122,7 @@ static int send_pending(struct ripc__dest *d)
 
 static void before_control(struct ripc__lane *lane)
 {
-	const struct ripc__delayed_ack *ack = &lane->ctx->delayed_ack;
-
-	/* A RELEASE is part of the way to a reply: its time is still learned. */
-	if (ack->lane == lane && (ack->held || ack->credit_due))
+	if (lane->ctx->delayed_ack.lane == lane)
 		ripc__delayed_ack_flush(lane->ctx);
 	if (lane->peer->lane == lane)
 		ripc__reliable_send_ack(lane->ctx, lane->peer, false);
@@ -245,8 +242,7 @@ static void unmap(struct ripc__lane *lane, uint64_t export_id)
 
 static void release(struct ripc__lane *lane, uint64_t request, uint64_t item)
 {
-	if (item & RIPC__RELEASE_LOST || !ripc__delayed_ack_released(lane, request))
-		ripc__lane_notify(lane, RIPC__RELEASE, 0, 0, request, item);
+	ripc__lane_notify(lane, RIPC__RELEASE, 0, 0, request, item);
 }
 
 static void revoke(struct ripc__lane *lane, uint64_t service, uint64_t id)

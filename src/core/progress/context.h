@@ -78,7 +78,6 @@ struct ripc__delayed_ack {
 	uint64_t word;                 /* the request: ripc__rndv_ack_word() */
 	uint64_t delivered_ns;         /* time of delivery; 0: no ACK is tracked */
 	bool held;                     /* the ACK was not sent yet; false without a lane */
-	bool kept;                     /* held: the application has not freed the mapped item */
 	struct ripc__flow *credit_due; /* of this lane: its CREDIT follows the reply; or NULL */
 };
 

@@ -13,9 +13,9 @@
  */
 #define COPY_MAX (256u << 10)
 
-static void send_ack(struct ripc__lane *lane, uint64_t word, bool kept)
+static void send_ack(struct ripc__lane *lane, uint64_t word)
 {
-	ripc__lane_notify(lane, RIPC__ACK, 0, 0, word, kept ? (uint64_t)RIPC__ACK_KEPT << 32 : 0);
+	ripc__lane_notify(lane, RIPC__ACK, 0, 0, word, 0);
 }
 
 static void clear(struct ripc *ctx)
@@ -32,7 +32,7 @@ void ripc__delayed_ack_flush(struct ripc *ctx)
 	/* Clear first: sending a control message calls this function again. */
 	clear(ctx);
 	if (ack.held)
-		send_ack(ack.lane, ack.word, ack.kept);
+		send_ack(ack.lane, ack.word);
 	if (ack.credit_due)
 		ripc__flow_advertise_now(ack.credit_due);
 }
@@ -65,8 +65,7 @@ void ripc__delayed_ack_idle(struct ripc *ctx)
 	ripc__delayed_ack_flush(ctx);
 }
 
-void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struct ripc_service *s,
-			     bool kept)
+void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struct ripc_service *s)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__flow *credit_due = NULL;
@@ -78,17 +77,17 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struc
 		ripc__delayed_ack_flush(ctx);
 	/*
 	 * The application has other messages to handle or another path to reply, or the transport
-	 * makes an extra message cheap. A mapped item takes a RELEASE, too.
+	 * makes an extra message cheap.
 	 */
-	if ((ctx->tp[lane->tp].limits.caps & RIPC__CAP_SAME_HOST && !kept) || s->queued != 1 ||
+	if (ctx->tp[lane->tp].limits.caps & RIPC__CAP_SAME_HOST || s->queued != 1 ||
 	    s->state != RIPC__SERVICE_ACTIVE || s->taken_over || ctx->closing ||
 	    lane->peer->lane != lane) {
-		send_ack(lane, word, kept);
+		send_ack(lane, word);
 		return;
 	}
 	/* Sends a CREDIT that is due as well. */
 	if (lane->reply_streak < RIPC__STREAK_MIN)
-		send_ack(lane, word, kept);
+		send_ack(lane, word);
 	if (ctx->delayed_ack.lane)
 		credit_due = ctx->delayed_ack.credit_due;
 	ctx->delayed_ack = (struct ripc__delayed_ack){
@@ -96,7 +95,6 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struc
 		.word = word,
 		.delivered_ns = ripc__now_read(ctx),
 		.held = lane->reply_streak >= RIPC__STREAK_MIN,
-		.kept = kept,
 		.credit_due = credit_due,
 	};
 	if (!ctx->delayed_ack.held)
@@ -116,22 +114,10 @@ bool ripc__delayed_ack_piggybacks(struct ripc__lane *lane, size_t len)
 
 	if (!ctx->delayed_ack.held)
 		return false;
-	if (ctx->delayed_ack.lane == lane && !ctx->delayed_ack.kept &&
-	    len + RIPC__ACK_WORD <= lane->send_max)
+	if (ctx->delayed_ack.lane == lane && len + RIPC__ACK_WORD <= lane->send_max)
 		return true;
 	ripc__delayed_ack_flush(ctx);
 	return false;
-}
-
-bool ripc__delayed_ack_released(struct ripc__lane *lane, uint64_t request)
-{
-	struct ripc__delayed_ack *ack = &lane->ctx->delayed_ack;
-
-	if (!ack->held || !ack->kept || ack->lane != lane ||
-	    (ack->word & ~RIPC__ACK_REUSABLE) != request)
-		return false;
-	ack->kept = false;
-	return true;
 }
 
 void ripc__delayed_ack_replied(struct ripc__lane *lane)

@@ -6,8 +6,7 @@
  *
  *   delivered -> ACK sent at once; the time to the reply is learned
  *             -> ACK delayed, after RIPC__STREAK_MIN quick replies in a row
- *   delayed:  a message leaves over the same lane    piggybacked, unless an item is kept
- *             the application frees a kept item        delayed on, in place of ACK and RELEASE
+ *   delayed:  a message leaves over the same lane    piggybacked
  *             an idle poll after HOLD_NS             sent; the lane's ACKs are sent at once for a
  *               while
  *             another message, a control message     sent
@@ -36,17 +35,10 @@ struct ripc_service;
 struct ripc__lane;
 
 /*
- * A message of the lane's peer was delivered to s, with status 0 and at most one item left in
- * place, which is kept: sends the ACK now or delays it. word: the request, as
- * ripc__rndv_ack_word().
+ * A message of the lane's peer was delivered to s, with status 0 and no item left in place: sends
+ * the ACK now or delays it. word: the request, as ripc__rndv_ack_word().
  */
-void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struct ripc_service *s,
-			     bool kept);
-/*
- * The application freed the kept item of a request. Return: whether its ACK is still delayed: then
- * the ACK covers it, and no RELEASE is due.
- */
-bool ripc__delayed_ack_released(struct ripc__lane *lane, uint64_t request);
+void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struct ripc_service *s);
 
 /*
  * The application is about to send len bytes over lane. Return: true: the message must carry the

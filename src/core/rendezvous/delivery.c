@@ -130,8 +130,7 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 	struct ripc__peer *p = r->peer;
 	struct ripc__lane *lane = r->lane;
 	uint64_t word = ripc__rndv_ack_word(r);
-	unsigned kept = 0;
-	bool delay;
+	bool kept = false;
 
 	for (unsigned i = 0; i < r->nitems; i++)
 		if (!item_copy_out(r, &r->items[i])) {
@@ -139,21 +138,19 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 			return;
 		}
 	for (unsigned i = 0; i < r->nitems; i++)
-		kept += item_deliver(r, i);
+		kept |= item_deliver(r, i);
 	ripc__rndv_uncount_bytes(r);
 	r->state = RIPC__RNDV_READY;
 	/* The bitmap was allocated when the message arrived. */
 	ripc__dedup_mark(p, r->id);
 	p->stats.long_received++;
 	p->stats.bytes_received += r->bytes;
-	/* The answer of a call may be dropped at once, and its items released: after the ACK. */
-	delay = !kept || (kept == 1 && r->message->call_kind == RIPC__CALL_NONE);
-	if (!delay)
+	if (kept)
 		ripc__lane_notify(lane, RIPC__ACK, 0, 0, word, (uint64_t)RIPC__ACK_KEPT << 32);
 	r->lane = NULL;
 	deliver_ready(s, p);
-	if (delay)
-		ripc__delayed_ack_queue(lane, word, s, kept);
+	if (!kept)
+		ripc__delayed_ack_queue(lane, word, s);
 }
 
 void ripc__rndv_ready_if_complete(struct ripc__rndv *r)

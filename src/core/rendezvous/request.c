@@ -315,9 +315,6 @@ static void restart_timers(const struct ripc_request *r)
 
 void ripc__request_refs_acked(struct ripc_request *r, bool kept)
 {
-	/* The receiver has freed the items, or never had them. */
-	if (!kept && !r->ack_status && r->refs.count)
-		r->credit->export_backoff = 0;
 	for (unsigned i = 0; i < r->nitems && !kept; i++)
 		ripc__export_ref_end(&r->items[i].ref);
 	/* The application does not get the memory back: its receiver may keep it. */

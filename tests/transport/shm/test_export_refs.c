@@ -7,7 +7,6 @@
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/delayed_ack.h"
 #include "core/rendezvous/sender.h"
 
 #include "lock_gate.h"
@@ -366,145 +365,6 @@ START_TEST(ready__copies_under_traffic)
 }
 END_TEST
 
-/* ---- the ACK of a receiver that replies ---- */
-
-/* Messages that the receiver has sent. */
-static uint32_t sent(void)
-{
-	struct ripc__list *n;
-
-	ripc__list_for_each (n, &ctx[1]->lanes) {
-		const struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
-
-		if (!(ctx[1]->tp[lane->tp].limits.caps & RIPC__CAP_SELF))
-			return lane->tx_seq;
-	}
-	ck_abort_msg("there is no lane");
-	return 0;
-}
-
-/* The receiver replies, and the sender receives that. */
-static void reply(void)
-{
-	struct iovec item = {"reply", 5};
-	struct ripc_message *m;
-
-	ck_assert_int_eq(ripc_send_short(service[1], test_ids(), &item, 1, NULL, 10000), 0);
-	m = take_at(0);
-	ck_assert_uint_eq(m->items[0].iov_len, 5);
-	ripc_message_free(m);
-}
-
-static struct ripc_message *take_mapped(void)
-{
-	struct ripc_message *m = take();
-
-	ck_assert_int_eq(m->placement[0], RIPC_IN_SENDER_MEMORY);
-	return m;
-}
-
-/* A buffer that the receiver has mapped, after so many quick replies that it delays its ACK. */
-static uint8_t *replied(void)
-{
-	uint8_t *p = exported();
-
-	for (int i = 0; i < RIPC__STREAK_MIN; i++) {
-		struct ripc_request *r = start(p, LEN);
-
-		ripc_message_free(take_mapped());
-		reply();
-		finish(r);
-	}
-	return p;
-}
-
-/* It frees the message before it replies: ACK and RELEASE are part of the reply. */
-START_TEST(ack__in_place_of_release)
-{
-	uint8_t *p = replied();
-	uint32_t before = sent();
-
-	for (int i = 0; i < 10; i++) {
-		struct ripc_request *r = start(p, LEN);
-		struct ripc_message *m = take_mapped();
-
-		ck_assert(ctx[1]->delayed_ack.kept);
-		ripc_message_free(m);
-		ck_assert(ctx[1]->delayed_ack.held && !ctx[1]->delayed_ack.kept);
-		ck_assert_int_eq(ripc_request_test(&r), -EINPROGRESS);
-		reply();
-		ck_assert_int_eq(ripc_request_test(&r), 0);
-		ck_assert(check_mapped(p));
-	}
-	ck_assert_uint_eq(sent() - before, 10);
-	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
-}
-END_TEST
-
-/* It keeps the message beyond its reply: the sender has its buffer back when it is freed. */
-START_TEST(ack__kept_beyond_reply)
-{
-	uint8_t *p = replied();
-	uint32_t before = sent();
-	struct ripc_request *r = start(p, LEN);
-	struct ripc_message *m = take_mapped();
-
-	reply();
-	ck_assert_int_eq(ripc_request_test(&r), -EINPROGRESS);
-	ck_assert_uint_eq(sent() - before, 2);
-	ripc_message_free(m);
-	finish(r);
-	ck_assert_uint_eq(sent() - before, 3);
-	ck_assert(check_mapped(p));
-	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
-}
-END_TEST
-
-/* It does not reply: the ACK is sent after a short time, with the message freed or not. */
-START_TEST(ack__without_reply)
-{
-	uint8_t *p = replied();
-	struct ripc_request *r = start(p, LEN);
-	struct ripc_message *m = take_mapped();
-
-	if (_i)
-		ripc_message_free(m);
-	for (int i = 0; i < 1000 && ctx[1]->delayed_ack.held; i++)
-		poll_all();
-	ck_assert(!ctx[1]->delayed_ack.held);
-	poll_all();
-	ck_assert_int_eq(ripc_request_test(&r), _i ? 0 : -EINPROGRESS);
-	if (!_i) {
-		ripc_message_free(m);
-		finish(r);
-	}
-	ck_assert(check_mapped(p));
-	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
-}
-END_TEST
-
-/* It frees an earlier message, whose ACK was sent: that one's RELEASE is sent. */
-START_TEST(ack__release_of_earlier)
-{
-	uint8_t *p = replied(), *other = exported();
-	struct ripc_request *r[2];
-	struct ripc_message *m[2];
-
-	r[0] = start(other, LEN);
-	m[0] = take_mapped();
-	reply();
-	r[1] = start(p, LEN);
-	m[1] = take_mapped();
-	ck_assert(ctx[1]->delayed_ack.kept);
-	ripc_message_free(m[0]);
-	finish(r[0]);
-	ripc_message_free(m[1]);
-	finish(r[1]);
-	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
-	ck_assert_int_eq(ripc_buf_free(ctx[0], other), 0);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("ref");
@@ -521,10 +381,6 @@ int main(void)
 	tcase_add_test(tc, export__queue_full);
 	tcase_add_test(tc, reclaim__keeps_concurrent_writes);
 	tcase_add_test(tc, ready__copies_under_traffic);
-	tcase_add_test(tc, ack__in_place_of_release);
-	tcase_add_test(tc, ack__kept_beyond_reply);
-	tcase_add_loop_test(tc, ack__without_reply, 0, 2);
-	tcase_add_test(tc, ack__release_of_earlier);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/shm/export_refs", suite);
 }
