@@ -121,6 +121,16 @@ static void send_until_killed(pid_t pid)
 	CHECK(WIFSIGNALED(status), "the child had ended by itself: %x", (unsigned)status);
 }
 
+/* Returns when no thread of the child runs any more. */
+static void stop(pid_t pid)
+{
+	int status;
+
+	EXPECT_EQ(0, kill(pid, SIGSTOP));
+	EXPECT_EQ(pid, waitpid(pid, &status, WUNTRACED));
+	CHECK(WIFSTOPPED(status), "%x", (unsigned)status);
+}
+
 /* Sends a short message to a child that reports it. Return: whether it was reported. */
 static bool pipe_wait(struct conf *c, struct ripc_service *s, uint64_t id, uint64_t tag, int out)
 {
@@ -154,7 +164,7 @@ static void stop_receiver(struct conf *c)
 	for (unsigned i = 0; i < 1000; i++)
 		taken += pipe_wait(c, s, id, i, out);
 	CHECK(taken > 500, "%u", taken);
-	EXPECT_EQ(0, kill(pid, SIGSTOP));
+	stop(pid);
 	EXPECT_OK(ripc_send_async(s, id, &item, 1, NULL, &request));
 	EXPECT_RC(-EPIPE, ripc_request_wait(&request, c->patience_ms));
 	AWAIT_STAT(c, ctx, peers, 0);
@@ -175,14 +185,12 @@ static void stop_and_withdraw(struct conf *c)
 	uint64_t id = conf_id(c);
 	struct ripc_service *s = conf_register(c, ctx, conf_id(c));
 	char name[40];
-	int out, status;
 	pid_t pid;
+	int out;
 
 	pid = spawn_and_wait(c, "notify", id, 0, &out);
 	EXPECT_OK(ripc_route_lookup(ctx, id, NULL, c->patience_ms));
-	EXPECT_EQ(0, kill(pid, SIGSTOP));
-	EXPECT_EQ(pid, waitpid(pid, &status, WUNTRACED));
-	CHECK(WIFSTOPPED(status), "%x", (unsigned)status);
+	stop(pid);
 	EXPECT_ERROR(-EPIPE, ripc_send_long(s, id, &item, 1, NULL, 50));
 	snprintf(name, sizeof(name), "service %llu: ", (unsigned long long)id);
 	CHECK(strstr(ripc_error_detail(), name) && strstr(ripc_error_detail(), "withdrawal"), "%s",
