@@ -18,20 +18,21 @@ enum ripc__call_step {
 	RIPC__CALL_IS_CANCELLING,
 	/* It has a result without an answer. Its peer may still write the reply buffers. */
 	RIPC__CALL_IS_WITHDRAWING,
-	RIPC__CALL_IS_DONE,
+	RIPC__CALL_IS_DONE, /* the application does not have its result yet */
 	RIPC__CALL_IS_FREE
 };
 
 /*
- * It keeps its memory, its handle and its slot until the context ends. When it is free, the members
- * marked so have these values, and others are undefined.
+ * A call keeps its memory, its handle and its slot until the context ends, and serves one request
+ * after the other. While it is free, the members marked with "free" have these values, and others
+ * are undefined.
  */
 struct ripc__call {
 	struct ripc__reliable_owner owner; /* of the short request; free: the same */
 	struct ripc *ctx;
 	struct ripc_request *handle; /* handle of the application; free: of no context */
 	struct ripc__call *next_free;
-	uint64_t id; /* free: that of the call before; 0: there was none */
+	uint64_t id; /* free: of an earlier call, or the slot alone */
 	uint64_t dest;
 	uint64_t deadline_ns;
 	enum ripc__call_step state;
@@ -72,7 +73,7 @@ struct ripc__long_request {
 /* The owner of all short requests (caller.c). */
 extern const struct ripc__reliable_owner ripc__call_owner;
 
-/* A free call with a new id, for a service; NULL: out of memory. Its state is undefined. */
+/* A call with a new id; NULL: out of memory. It is FREE until the caller sets another state. */
 struct ripc__call *ripc__call_alloc(struct ripc_service *s);
 /* The call is free from now on, and its members have the values of a free one. */
 void ripc__call_release(struct ripc__call *call);

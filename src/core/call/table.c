@@ -28,7 +28,12 @@ static struct ripc__call *call_new(struct ripc *ctx)
 	ripc__waitq_init(&handle->waitq);
 	ripc__completion_init(&handle->completion, RIPC_COMPLETION_REQUEST);
 	*call = (struct ripc__call){
-		.owner = ripc__call_owner, .ctx = ctx, .handle = handle, .id = slots};
+		.owner = ripc__call_owner,
+		.ctx = ctx,
+		.handle = handle,
+		.id = slots,
+		.state = RIPC__CALL_IS_FREE,
+	};
 	ctx->call_table[ctx->call_slots++] = call;
 	return call;
 }
