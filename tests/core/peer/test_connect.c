@@ -65,14 +65,24 @@ static void teardown(void)
 	keys_teardown();
 }
 
-/* The confirmation of the connecting process is wrong: its lane ends, and it connects again. */
-START_TEST(confirm__wrong)
+/*
+ * The next message of len bytes from context `from` is changed. The connection attempt fails, and a
+ * message arrives after the next one.
+ */
+static void connect_tampered(unsigned from, size_t len)
 {
-	tampered_len = RIPC__CONFIRM_LEN;
+	tampered_from = from;
+	tampered_len = len;
 	tampered = 1;
 	OK(rig_long(&rig, 0, 1, 100, 1, 5000));
 	rig_expect(&rig, 1, 100, 1);
 	ck_assert_uint_eq(tampered, 0);
+}
+
+/* The confirmation of the connecting process is wrong: its lane ends, and it connects again. */
+START_TEST(confirm__wrong)
+{
+	connect_tampered(0, RIPC__CONFIRM_LEN);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_peers, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 1).unauthenticated, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 1).lanes, 1);
@@ -82,11 +92,7 @@ END_TEST
 /* The request has no proof of the key: it is refused and counted, and the next one is accepted. */
 START_TEST(request__without_proof)
 {
-	tampered_len = RIPC__HANDSHAKE_LEN;
-	tampered = 1;
-	OK(rig_long(&rig, 0, 1, 100, 1, 5000));
-	rig_expect(&rig, 1, 100, 1);
-	ck_assert_uint_eq(tampered, 0);
+	connect_tampered(0, RIPC__HANDSHAKE_LEN);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_peers, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 1).unauthenticated, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 0).unauthenticated, 0);
@@ -99,12 +105,7 @@ END_TEST
 /* The reply has no proof of the key: the connecting side does not use the lane. */
 START_TEST(reply__without_proof)
 {
-	tampered_len = RIPC__HANDSHAKE_LEN;
-	tampered_from = 1;
-	tampered = 1;
-	OK(rig_long(&rig, 0, 1, 100, 1, 5000));
-	rig_expect(&rig, 1, 100, 1);
-	ck_assert_uint_eq(tampered, 0);
+	connect_tampered(1, RIPC__HANDSHAKE_LEN);
 	ck_assert_uint_eq(rig_stats(&rig, 0).unauthenticated, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 1).unauthenticated, 0);
 	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
