@@ -285,10 +285,26 @@ static inline bool ripc__header_context_is(const struct ripc__header_context *b,
 	return b->dest == dest && b->source == source;
 }
 
+/* Whether these flags are those of a SHORT whose header may be elided. */
+static inline bool ripc__flags_elidable(unsigned flags)
+{
+	return !flags || flags == RIPC__F_RELIABLE || flags == (RIPC__F_RELIABLE | RIPC__F_CALL) ||
+	       flags == (RIPC__F_RELIABLE | RIPC__F_REPLY);
+}
+
 /* Whether a message with this first byte is an ELIDED. */
 static inline bool ripc__is_elided(uint8_t first)
 {
 	return first >= RIPC__ELIDED_MAGIC && first <= RIPC__ELIDED_REPLY;
+}
+
+/* The flags of the SHORT that an ELIDED with this first byte replaces. */
+static inline unsigned ripc__elided_flags(uint8_t first)
+{
+	return first == RIPC__ELIDED_MAGIC   ? 0
+	       : first == RIPC__ELIDED_CALL  ? RIPC__F_RELIABLE | RIPC__F_CALL
+	       : first == RIPC__ELIDED_REPLY ? RIPC__F_RELIABLE | RIPC__F_REPLY
+					     : RIPC__F_RELIABLE;
 }
 
 /* The first byte of an ELIDED for a SHORT with these flags. */

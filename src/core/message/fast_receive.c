@@ -55,79 +55,28 @@ receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	return true;
 }
 
-/* The call of a message, which ripc__receive_next() has not yet checked. */
-static bool get_call(const struct ripc__event *ev, uint64_t *id, uint64_t *word)
+enum ripc__fast ripc__receive_call(struct ripc__message *m, const struct ripc__call_words *call,
+				   unsigned flags, struct ripc__peer *p)
 {
-	uint32_t at = ripc__is_elided(ev->data[0]) ? RIPC__ELIDED_LEN : RIPC__FAST_HEADER_LEN;
+	struct ripc *ctx = m->ctx;
 
-	if (ev->len < at + RIPC__CALL_EXT)
-		return false;
-	*id = ripc__get_le64(ev->data + at);
-	*word = ripc__get_le64(ev->data + at + 8);
-	return *id && !(*word >> 32);
-}
-
-static inline bool receive_request(struct ripc *ctx, struct ripc_service *s, unsigned tp,
-				   struct ripc__message *m, const struct ripc__event *ev)
-{
-	const struct ripc__lane *lane = ev->user;
-	uint64_t id, word;
-
-	/* A request without time left is not delivered. */
-	if (!get_call(ev, &id, &word) || !word ||
-	    !ripc__receive_next(ctx, s, tp, m, ev, RIPC__F_RELIABLE | RIPC__F_CALL))
-		return false;
-	ripc__message_set_call(m, RIPC__CALL_REQUEST, id, (uint32_t)word, lane->peer);
-	ripc__request_delivered(m);
-	return true;
-}
-
-static inline bool receive_reply(struct ripc *ctx, unsigned tp, struct ripc__message *m,
-				 const struct ripc__event *ev)
-{
-	const struct ripc__lane *lane = ev->user;
-	uint64_t id, word;
-
-	if (!get_call(ev, &id, &word) ||
-	    !ripc__receive_next(ctx, NULL, tp, m, ev, RIPC__F_RELIABLE | RIPC__F_REPLY))
-		return false;
+	if (flags & RIPC__F_CALL) {
+		ripc__message_set_call(m, RIPC__CALL_REQUEST, call->id, (uint32_t)call->word, p);
+		ripc__request_delivered(m);
+		return RIPC__FAST_MESSAGE;
+	}
 	ripc__event_begin(ctx);
-	ripc__call_reply(m, id, (uint32_t)word, lane->peer);
+	ripc__call_reply(m, call->id, (uint32_t)call->word, p);
 	ripc__event_end(ctx);
-	return true;
-}
-
-/* The first byte of the message as if its header were elided; 0: it is no short message. */
-static uint8_t elided_magic(const struct ripc__event *ev)
-{
-	if (ev->len < RIPC__ELIDED_LEN || ripc__is_elided(ev->data[0]))
-		return ev->len < RIPC__ELIDED_LEN ? 0 : ev->data[0];
-	return ev->len < RIPC__FAST_HEADER_LEN ? 0
-					       : ripc__elided_magic(ripc__get_le16(ev->data + 4));
+	return RIPC__FAST_DONE;
 }
 
 enum ripc__fast ripc__fast_receive(struct ripc *ctx, struct ripc_service *s, unsigned tp,
 				   struct ripc__message *m, const struct ripc__event *ev)
 {
-	bool received = false;
-
-	if (RIPC__UNLIKELY(ev->kind == RIPC__EV_DATAGRAM))
-		received = s && receive_datagram(s, tp, m, ev);
-	if (ev->kind != RIPC__EV_RECV)
-		return received ? RIPC__FAST_MESSAGE : RIPC__FAST_NOTHING;
-	switch (elided_magic(ev)) {
-	case RIPC__ELIDED_REPLY:
-		/* To any service of the context. */
-		return receive_reply(ctx, tp, m, ev) ? RIPC__FAST_DONE : RIPC__FAST_NOTHING;
-	case RIPC__ELIDED_CALL:
-		received = s && receive_request(ctx, s, tp, m, ev);
-		break;
-	case RIPC__ELIDED_RELIABLE:
-		received = s && ripc__receive_next(ctx, s, tp, m, ev, RIPC__F_RELIABLE);
-		break;
-	case RIPC__ELIDED_MAGIC:
-		received = s && ripc__receive_next(ctx, s, tp, m, ev, 0);
-		break;
-	}
-	return received ? RIPC__FAST_MESSAGE : RIPC__FAST_NOTHING;
+	if (ev->kind == RIPC__EV_RECV)
+		return ripc__receive_next(ctx, s, tp, m, ev);
+	return ev->kind == RIPC__EV_DATAGRAM && s && receive_datagram(s, tp, m, ev)
+		       ? RIPC__FAST_MESSAGE
+		       : RIPC__FAST_NOTHING;
 }

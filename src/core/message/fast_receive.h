@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The one body that receives a short message of one item: plain, reliable, or of a call, the next
- * one of its sender, which needs nothing else. Inline: ripc_receive() uses it for plain ones
- * without a call in between, fast_receive.c for all others, dispatch.c handles what they refuse.
+ * one of its sender, which needs nothing else. Inline: ripc_receive() and the waits for requests
+ * have it without a call in between. dispatch.c handles what it refuses.
  */
 #ifndef RIPC_CORE_MESSAGE_FAST_RECEIVE_H
 #define RIPC_CORE_MESSAGE_FAST_RECEIVE_H
@@ -10,6 +10,7 @@
 #include <sys/cdefs.h>
 
 #include "core/memory/message.h"
+#include "core/message/receive.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/reliable/reliable.h"
@@ -19,17 +20,28 @@
 /* The header of a short message of one item, in full or elided. */
 struct ripc__one_item {
 	uint64_t dest, source;
-	uint32_t credits; /* receive buffers given back */
-	uint32_t head;    /* bytes before the payload */
-	uint32_t len;     /* bytes of the payload */
+	struct ripc__call_words call; /* of a request or an answer */
+	uint32_t credits;             /* receive buffers given back */
+	uint32_t head;                /* bytes before the payload */
+	uint32_t len;                 /* bytes of the payload */
 };
 
+/* The flags of the message, if it is one of one item; else any. */
+static inline unsigned ripc__one_item_flags(const struct ripc__event *ev)
+{
+	return ev->len < RIPC__ELIDED_LEN                 ? 0
+	       : RIPC__LIKELY(ripc__is_elided(*ev->data)) ? ripc__elided_flags(*ev->data)
+	       : ev->len < RIPC__FAST_HEADER_LEN          ? 0
+							  : ripc__get_le16(ev->data + 4);
+}
+
 /*
- * Decodes the header. Return: false: another kind of message, or not the next one of the lane. The
- * service and the sender are not checked. flags: the ones that the message must have.
+ * Decodes the header, but for the call. Return: false: another kind of message, with other flags,
+ * or not the next one of the lane. The service and the sender are not checked.
  */
-static inline bool ripc__one_item_get(struct ripc__one_item *h, const struct ripc__lane *lane,
-				      const struct ripc__event *ev, unsigned flags)
+static __always_inline bool ripc__one_item_get(struct ripc__one_item *h,
+					       const struct ripc__lane *lane,
+					       const struct ripc__event *ev, unsigned flags)
 {
 	const uint8_t *data = ev->data;
 	const uint32_t call = ripc__call_len(flags);
@@ -39,30 +51,37 @@ static inline bool ripc__one_item_get(struct ripc__one_item *h, const struct rip
 	if (ev->len < RIPC__ELIDED_LEN + call)
 		return false;
 	word = ripc__get_le32(data);
-	if ((word & 0xff) == ripc__elided_magic(flags)) {
-		*h = (struct ripc__one_item){
-			.dest = lane->rx_last.dest,
-			.source = lane->rx_last.source,
-			.credits = word >> 8 & 0xff,
-			.head = RIPC__ELIDED_LEN + call,
-			.len = ev->len - (RIPC__ELIDED_LEN + call),
-		};
-		return lane->rx_last.dest && word >> 16 == (uint16_t)lane->rx_seq;
+	if (RIPC__LIKELY(ripc__is_elided((uint8_t)word))) {
+		h->dest = lane->rx_last.dest;
+		h->source = lane->rx_last.source;
+		h->credits = word >> 8 & 0xff;
+		h->head = RIPC__ELIDED_LEN + call;
+		h->len = ev->len - h->head;
+		return h->dest && word >> 16 == (uint16_t)lane->rx_seq;
 	}
-	if (ev->len < RIPC__FAST_HEADER_LEN + call ||
+	if (ev->len < RIPC__FAST_HEADER_LEN + call || !ripc__flags_elidable(flags) ||
 	    ripc__get_le64(data) != (RIPC__FAST_HEADER_WORD | (uint64_t)flags << 32))
 		return false;
 	last = ripc__get_le64(data + 24);
-	*h = (struct ripc__one_item){
-		.dest = ripc__get_le64(data + 8),
-		.source = ripc__get_le64(data + 16),
-		.credits = (uint32_t)(last >> 32),
-		.head = RIPC__FAST_HEADER_LEN + call,
-		.len = ev->len - (RIPC__FAST_HEADER_LEN + call),
-	};
+	h->dest = ripc__get_le64(data + 8);
+	h->source = ripc__get_le64(data + 16);
+	h->credits = (uint32_t)(last >> 32);
+	h->head = RIPC__FAST_HEADER_LEN + call;
+	h->len = ev->len - h->head;
 	/* The bits above the credits count return buffers, which must be 0. */
 	return (uint32_t)last == lane->rx_seq && h->credits <= UINT16_MAX &&
 	       ripc__get_le32(data + RIPC__HEADER_LEN) == h->len;
+}
+
+/* Decodes the call of a request or an answer. Return: whether it is valid and may be delivered. */
+static __always_inline bool ripc__one_item_get_call(struct ripc__one_item *h,
+						    const struct ripc__event *ev, unsigned flags)
+{
+	const uint8_t *call = ev->data + h->head - RIPC__CALL_EXT;
+
+	h->call = (struct ripc__call_words){ripc__get_le64(call), ripc__get_le64(call + 8)};
+	/* A request without time left is not delivered. */
+	return h->call.id && !(h->call.word >> 32) && (h->call.word || flags & RIPC__F_REPLY);
 }
 
 /* Whether the payload is in memory of the transport or of the message; else it must be copied. */
@@ -102,13 +121,19 @@ static inline bool ripc__lane_may_hold(const struct ripc__lane *lane)
 	       lane->rx_held + RIPC__RECV_DEPTH_MIN < lane->rx_depth;
 }
 
+/* A request was received, to be handed out, or an answer, whose call ends. Return: which. */
+enum ripc__fast ripc__receive_call(struct ripc__message *m, const struct ripc__call_words *call,
+				   unsigned flags, struct ripc__peer *p);
+
 /*
  * Takes the next message of a lane if it is from the last sender to the last service and has no
- * return buffers. s: NULL: for any service. Return: false: nothing was done.
+ * return buffers. s: receives it, unless it is an answer, which goes to any service; or NULL.
+ * flags: of the message.
  */
-static __always_inline bool ripc__receive_next(struct ripc *ctx, struct ripc_service *s,
-					       unsigned tp, struct ripc__message *m,
-					       const struct ripc__event *ev, unsigned flags)
+static __always_inline enum ripc__fast ripc__receive_with(struct ripc *ctx, struct ripc_service *s,
+							  unsigned tp, struct ripc__message *m,
+							  const struct ripc__event *ev,
+							  unsigned flags)
 {
 	struct ripc__lane *lane = ev->user;
 	struct ripc__one_item h;
@@ -117,17 +142,18 @@ static __always_inline bool ripc__receive_next(struct ripc *ctx, struct ripc_ser
 	uint32_t units;
 
 	if (lane->state != RIPC__LANE_UP || lane->shake || !ripc__one_item_get(&h, lane, ev, flags))
-		return false;
+		return RIPC__FAST_NOTHING;
 	flow = lane->flow;
 	units = ripc__units_of(RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + (size_t)h.len);
 	/* The slow path wakes senders that wait for credit, and copies payloads. */
-	if (!flow || flow->id != h.dest || (s ? flow->service != s : !flow->service) ||
-	    flow->source != h.source ||
+	if (!flow || flow->id != h.dest || !flow->service ||
+	    (flow->service != s && !(flags & RIPC__F_REPLY)) || flow->source != h.source ||
 	    (h.credits && (!lane->uses_credits || lane->sending == RIPC__SENDING_STARVED)) ||
 	    lane->peer->pending_conn || flow->arrived_units + units > flow->advertised_units ||
 	    (hold && !ripc__lane_may_hold(lane)) || !ripc__event_in_place(m, ev) ||
+	    (ripc__call_len(flags) && !ripc__one_item_get_call(&h, ev, flags)) ||
 	    (flags && !ripc__reliable_receive_next(lane, ev->len)))
-		return false;
+		return RIPC__FAST_NOTHING;
 	lane->last_rx_ns = ctx->now_ns;
 	ripc__lane_untimed(lane);
 	lane->pinged_ns = 0;
@@ -144,7 +170,19 @@ static __always_inline bool ripc__receive_next(struct ripc *ctx, struct ripc_ser
 	} else if (lane->rx_depth) {
 		ripc__lane_repost(lane);
 	}
-	return true;
+	return RIPC__LIKELY(!ripc__call_len(flags))
+		       ? RIPC__FAST_MESSAGE
+		       : ripc__receive_call(m, &h.call, flags, lane->peer);
+}
+
+/* ripc__receive_with() the flags that the message has; shorter code for a plain one. */
+static __always_inline enum ripc__fast ripc__receive_next(struct ripc *ctx, struct ripc_service *s,
+							  unsigned tp, struct ripc__message *m,
+							  const struct ripc__event *ev)
+{
+	return RIPC__LIKELY(ev->len >= RIPC__ELIDED_LEN && *ev->data == RIPC__ELIDED_MAGIC)
+		       ? ripc__receive_with(ctx, s, tp, m, ev, 0)
+		       : ripc__receive_with(ctx, s, tp, m, ev, ripc__one_item_flags(ev));
 }
 
 #endif

@@ -47,19 +47,15 @@ static bool may_receive(const struct ripc_service *s)
 	       may_poll(s->ctx);
 }
 
-/* receive_event() for other events than the next plain short message of a sender. */
+/* receive_event() for events other than the next short message of a sender. */
 static struct ripc__message *__attribute__((noinline))
 receive_other(struct ripc *ctx, struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	      const struct ripc__event *ev)
 {
-	switch (ripc__fast_receive(ctx, s, tp, m, ev)) {
-	case RIPC__FAST_MESSAGE:
+	if (ev->kind == RIPC__EV_DATAGRAM &&
+	    ripc__fast_receive(ctx, s, tp, m, ev) == RIPC__FAST_MESSAGE) {
 		ripc__message_hand_out(ctx, m);
 		return m;
-	case RIPC__FAST_DONE:
-		return NULL;
-	default:
-		break;
 	}
 	/* The event may be in the buffer of m: take m out of the cache until it is dispatched. */
 	ripc__message_cache_pop(ctx);
@@ -73,9 +69,14 @@ static __always_inline struct ripc__message *receive_event(struct ripc *ctx, str
 							   unsigned tp, struct ripc__message *m,
 							   const struct ripc__event *ev)
 {
-	if (RIPC__UNLIKELY(!s || ev->kind != RIPC__EV_RECV ||
-			   !ripc__receive_next(ctx, s, tp, m, ev, 0)))
+	enum ripc__fast fast = RIPC__FAST_NOTHING;
+
+	if (RIPC__LIKELY(ev->kind == RIPC__EV_RECV))
+		fast = ripc__receive_next(ctx, s, tp, m, ev);
+	if (RIPC__UNLIKELY(fast == RIPC__FAST_NOTHING))
 		return receive_other(ctx, s, tp, m, ev);
+	if (RIPC__UNLIKELY(fast == RIPC__FAST_DONE))
+		return NULL;
 	if (RIPC__LIKELY(!m->token))
 		ripc__message_hand_out_small(ctx, m);
 	else
