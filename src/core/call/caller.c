@@ -3,6 +3,7 @@
 #include "core/memory/buffer.h"
 #include "core/memory/message.h"
 #include "core/peer/lane.h"
+#include "core/reliable/send_now.h"
 #include "wire/bytes.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * services; core/reliable carries the messages.
  */
 #include "core/message/send.h"
-#include "core/reliable/reliable.h"
+#include "core/reliable/send_now.h"
 #include "core/service/service.h"
 
 #include <stdlib.h>

@@ -2,6 +2,58 @@
 #include "core/reliable/message.h"
 #include "wire/bytes.h"
 
+#include <stdlib.h>
+
+static struct ripc__reliable_msg *msg_malloc(size_t len)
+{
+	struct ripc__reliable_msg *m = malloc(sizeof(*m) + len);
+
+	if (m)
+		ripc__list_init(&m->link);
+	return m;
+}
+
+static void keep(struct ripc__reliable_free *list, struct ripc__reliable_msg *m)
+{
+	m->owner = (struct ripc__reliable_owner *)(void *)list->first;
+	list->first = m;
+	list->count++;
+}
+
+bool ripc__reliable_refill(struct ripc *ctx, size_t len)
+{
+	unsigned class = ripc__reliable_class(len);
+	struct ripc__reliable_msg *m = class < RIPC__RELIABLE_FREE_LISTS
+					       ? msg_malloc(ripc__reliable_classes[class].room)
+					       : NULL;
+
+	if (m)
+		keep(&ctx->reliable_free[class], m);
+	return m;
+}
+
+struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len)
+{
+	unsigned class = ripc__reliable_class(len);
+	struct ripc__reliable_free *list = &ctx->reliable_free[class];
+	struct ripc__reliable_msg *m;
+
+	if (RIPC__UNLIKELY(class == RIPC__RELIABLE_FREE_LISTS)) {
+		m = msg_malloc(len);
+	} else if (RIPC__LIKELY(list->first || ripc__reliable_refill(ctx, len))) {
+		m = list->first;
+		list->first = (struct ripc__reliable_msg *)(void *)m->owner;
+		list->count--;
+	} else {
+		m = NULL;
+	}
+	if (RIPC__LIKELY(m != NULL)) {
+		m->order = ctx->requests_started++;
+		m->len = (uint32_t)len;
+	}
+	return m;
+}
+
 struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
 					      uint64_t source, const struct ripc__call_words *call,
 					      const struct iovec *items, unsigned nitems)
@@ -40,9 +92,7 @@ void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m)
 		free(m);
 		return;
 	}
-	m->owner = (struct ripc__reliable_owner *)(void *)list->first;
-	list->first = m;
-	list->count++;
+	keep(list, m);
 }
 
 void ripc__reliable_memory_free(struct ripc *ctx)

@@ -9,8 +9,6 @@
 #include "core/progress/context.h"
 #include "wire/header.h"
 
-#include <stdlib.h>
-
 struct ripc__reliable_owner;
 
 /* A message and its copy. */
@@ -43,29 +41,18 @@ static inline unsigned ripc__reliable_class(size_t len)
 	return i;
 }
 
-/* An empty one for a message of len bytes. Return: NULL: out of memory. */
-static inline struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len)
+/* Puts memory for one copy of this length into its list. Return: false: none, or out of memory. */
+bool ripc__reliable_refill(struct ripc *ctx, size_t len);
+/* Whether the next ripc__reliable_alloc() of this length succeeds. */
+static inline bool ripc__reliable_reserve(struct ripc *ctx, size_t len)
 {
 	unsigned class = ripc__reliable_class(len);
-	struct ripc__reliable_free *list = &ctx->reliable_free[class];
-	struct ripc__reliable_msg *m;
 
-	if (RIPC__LIKELY(class < RIPC__RELIABLE_FREE_LISTS && list->first)) {
-		m = list->first;
-		list->first = (struct ripc__reliable_msg *)(void *)m->owner;
-		list->count--;
-	} else {
-		m = malloc(sizeof(*m) + (class < RIPC__RELIABLE_FREE_LISTS
-						 ? ripc__reliable_classes[class].room
-						 : len));
-		if (!m)
-			return NULL;
-		ripc__list_init(&m->link);
-	}
-	m->order = ctx->requests_started++;
-	m->len = (uint32_t)len;
-	return m;
+	return RIPC__LIKELY(class < RIPC__RELIABLE_FREE_LISTS && ctx->reliable_free[class].first) ||
+	       ripc__reliable_refill(ctx, len);
 }
+/* An empty one for a message of len bytes. Return: NULL: out of memory. */
+struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len);
 
 /*
  * Builds a message. call: with RIPC__F_CALL or RIPC__F_REPLY in flags; else NULL. Return: NULL: out

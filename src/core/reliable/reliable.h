@@ -60,17 +60,6 @@ struct ripc__reliable_owner {
  * the error of before_post().
  */
 int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more);
-/*
- * Builds a message of one item and posts it over the lane of d's peer, which is up; flags, call: as
- * ripc__reliable_new(). It goes out before its copy is made, and owner is not read, which saves
- * time. The caller has done what owner->before_post() does. Return: NULL: nothing was done;
- * ripc__reliable_new() and ripc__reliable_post() send it or find the cause.
- */
-struct ripc__reliable_msg *ripc__reliable_send_item(struct ripc__dest *d,
-						    struct ripc__reliable_owner *owner,
-						    unsigned flags, uint64_t source,
-						    struct ripc__call_words *call,
-						    const struct iovec *item, bool more);
 /* Posts it as soon as its destination can be reached, behind earlier ones. Takes m over. */
 void ripc__reliable_queue(struct ripc *ctx, struct ripc__dest *d, struct ripc__reliable_msg *m);
 /* Takes a message that is in a list out of it: it is not sent again. The caller owns it. */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/reliable/reliable.h"
+#include "core/reliable/send_now.h"
 #include "core/peer/lane_control.h"
-#include "core/peer/lane_post.h"
 #include "wire/bytes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/cdefs.h>
 
 struct ripc__reliable *ripc__reliable_of(struct ripc *ctx, struct ripc__peer *p)
 {
@@ -167,66 +165,27 @@ int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool
 	return ripc__list_empty(&d->reliable_pending) ? post_new(d, m, more) : -EAGAIN;
 }
 
-/* Whether a message of so many bytes can go to d at once, over its lane. */
-static inline bool may_send_now(const struct ripc__dest *d, const struct ripc__reliable *rel,
-				size_t len)
+struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
+					       struct ripc__reliable_owner *owner, unsigned flags,
+					       uint64_t source, const struct ripc__call_words *call,
+					       const struct iovec *item)
 {
-	const struct ripc__peer *p = d->peer;
-	const struct ripc__lane *lane = p->lane;
-	const struct ripc__credit *c = d->credit;
-
-	return rel && c && !rel->resend && ripc__list_empty(&d->reliable_pending) &&
-	       (!d->reliable_unacked || d->reliable_peer == p) &&
-	       p->reliable_unacked < RIPC__RELIABLE_WINDOW &&
-	       rel->bytes + len <= RIPC__RELIABLE_WINDOW_BYTES && len <= lane->send_max &&
-	       c->sent_units + ripc__units_of(len) <= c->limit_units &&
-	       lane->reliable_tx == rel->next && lane->silence != RIPC__SILENCE_IDLE &&
-	       ripc__lane_can_send(lane);
-}
-
-static __always_inline struct ripc__reliable_msg *send_item(struct ripc__dest *d,
-							    struct ripc__reliable_owner *owner,
-							    unsigned flags, uint64_t source,
-							    struct ripc__call_words *call,
-							    const struct iovec *item, bool more)
-{
-	struct ripc__reliable *rel = d->peer->reliable;
-	struct ripc__lane *lane = d->peer->lane;
 	size_t len = RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + item->iov_len;
-	struct ripc__reliable_msg *m;
+	struct ripc__lane *lane = d->peer->lane;
+	struct ripc__reliable_msg *m = ripc__reliable_alloc(lane->ctx, len);
 	uint8_t *p;
 
-	flags |= RIPC__F_RELIABLE;
-	if (RIPC__UNLIKELY(!may_send_now(d, rel, len)))
-		return NULL;
-	m = ripc__reliable_alloc(lane->ctx, len);
-	if (RIPC__UNLIKELY(!m))
-		return NULL;
-	if (RIPC__UNLIKELY(ripc__lane_post_item(lane, flags, call, d->id, source, item, more))) {
-		ripc__reliable_free(lane->ctx, m);
-		return NULL;
-	}
 	lane->reliable_tx++;
 	d->credit->sent_units += ripc__units_of(len);
 	m->owner = owner;
 	m->dest = d;
-	unacked_add(rel, d, m);
+	unacked_add(d->peer->reliable, d, m);
 	p = ripc__header_put(m->bytes, RIPC__SHORT, (uint16_t)flags, 1, 0, d->id, source);
 	ripc__put_le32(p, (uint32_t)item->iov_len);
 	p = ripc__call_put(p + 4, flags, call);
 	if (item->iov_len)
 		memcpy(p, item->iov_base, item->iov_len);
 	return m;
-}
-
-struct ripc__reliable_msg *ripc__reliable_send_item(struct ripc__dest *d,
-						    struct ripc__reliable_owner *owner,
-						    unsigned flags, uint64_t source,
-						    struct ripc__call_words *call,
-						    const struct iovec *item, bool more)
-{
-	return flags ? send_item(d, owner, flags, source, call, item, more)
-		     : send_item(d, owner, 0, source, NULL, item, more);
 }
 
 /* Removes m from the unacknowledged messages of its peer. May be followed by dest_continue(). */
