@@ -40,10 +40,11 @@ void ripc__call_abort(struct ripc__call *call);
  * -ECANCELED only if the request was not executed, and not if the service freed it unanswered.
  */
 void ripc__call_withdrawn(struct ripc__call *call);
-/* The call ended, and the application has its result: frees it. */
-void ripc__call_free(struct ripc__call *call);
-/* The answer of a call that is done; the caller owns it. NULL: none. */
-struct ripc__message *ripc__call_take_reply(struct ripc__call *call);
+/*
+ * The call ended, and the application has its result: frees it. Return: its answer, which the
+ * caller owns; NULL: there is none.
+ */
+struct ripc__message *ripc__call_collect(struct ripc__call *call);
 /* Ends a call without waiting for the peer. */
 void ripc__call_end(struct ripc__call *call, int status, const char *why);
 
@@ -83,12 +84,28 @@ void ripc__served_peer_lost(struct ripc__peer *p);
 /* ripc_close(): answers the requests that are not answered. */
 void ripc__served_close(struct ripc *ctx);
 
-/* Whether a request can be answered. Return: 0; -EINVAL, -EALREADY, -ECANCELED, explained. */
-int ripc__request_check(const struct ripc__message *m);
+/* The error of ripc__request_check(). Return: -EINVAL, -EALREADY, -ECANCELED, explained. */
+int ripc__request_unanswerable(const struct ripc__message *m);
+/* Whether a request can be answered. Return: 0, or an error, explained. */
+static inline int ripc__request_check(const struct ripc__message *m)
+{
+	return RIPC__LIKELY(m->call_kind == RIPC__CALL_REQUEST && !m->call_cancelled &&
+			    m->call_peer)
+		       ? 0
+		       : ripc__request_unanswerable(m);
+}
 /* Whether the caller's deadline has passed. */
 bool ripc__request_expired(struct ripc__message *m);
 /* Whether an answer goes as a short message. */
-bool ripc__reply_is_short(const struct ripc__message *m, uint64_t bytes);
+static inline bool ripc__reply_is_short(const struct ripc__message *m, uint64_t bytes)
+{
+	const struct ripc__lane *lane = m->call_peer->lane;
+
+	/* A long answer may be written into the caller's return buffers. */
+	return bytes <= RIPC_SHORT_GUARANTEED ||
+	       (lane && !m->pub.nreturn_buffers && bytes <= RIPC__RELIABLE_WINDOW_BYTES / 4 &&
+		bytes + RIPC__CALL_EXT <= lane->send_max - RIPC__SHORT_FIXED);
+}
 /* Answers with a short message, now or when there is credit. Return: 0, or an error, explained. */
 int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items,
 		      unsigned nitems);

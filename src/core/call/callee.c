@@ -160,9 +160,9 @@ static struct ripc__dest *reply_dest(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 	struct ripc__peer *p = m->call_peer;
-	struct ripc__dest *d = ripc__dest_get(ctx, m->pub.source);
+	struct ripc__dest *d = ripc__dest_find(ctx, m->pub.source);
 
-	if (!d)
+	if (RIPC__UNLIKELY(!d) && !(d = ripc__dest_get(ctx, m->pub.source)))
 		return NULL;
 	if (d->peer != p)
 		ripc__dest_learn(ctx, d, p);
@@ -246,15 +246,13 @@ void ripc__served_close(struct ripc *ctx)
 	}
 }
 
-int ripc__request_check(const struct ripc__message *m)
+int ripc__request_unanswerable(const struct ripc__message *m)
 {
 	if (!ripc__message_is_request(m))
 		return ripc__fail(-EINVAL, "the message is not the request of a call");
 	if (m->call_kind == RIPC__CALL_ANSWERED)
 		return ripc__fail(-EALREADY, "the request was answered before");
-	if (m->call_cancelled || !m->call_peer)
-		return ripc__fail(-ECANCELED, "the caller does not wait any more");
-	return 0;
+	return ripc__fail(-ECANCELED, "the caller does not wait any more");
 }
 
 int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
@@ -275,15 +273,4 @@ int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsign
 	else
 		served_remove(m);
 	return rc;
-}
-
-bool ripc__reply_is_short(const struct ripc__message *m, uint64_t bytes)
-{
-	const struct ripc__lane *lane = m->call_peer->lane;
-
-	if (bytes <= RIPC_SHORT_GUARANTEED)
-		return true;
-	/* A long answer may be written into the caller's return buffers. */
-	return lane && !m->pub.nreturn_buffers && bytes <= RIPC__RELIABLE_WINDOW_BYTES / 4 &&
-	       bytes + RIPC__CALL_EXT <= lane->send_max - RIPC__SHORT_FIXED;
 }

@@ -206,7 +206,8 @@ void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t word, struc
 		ripc__message_release(m);
 		return;
 	}
-	ripc__message_return_credit(m);
+	if (m->flow)
+		ripc__message_return_credit(m);
 	if (status > 0 || status < STATUS_MIN)
 		status = -EPROTO;
 	ripc__message_hand_out(ctx, m);
@@ -403,6 +404,14 @@ void ripc__calls_close(struct ripc *ctx)
 			ripc__lane_notify(call->peer->lane, RIPC__CALL_CANCEL, 0, 0, call->id, 0);
 }
 
+static void discard(struct ripc__call *call)
+{
+	struct ripc__message *m = ripc__call_collect(call);
+
+	if (m)
+		ripc__message_release(m);
+}
+
 void ripc__calls_end_all(struct ripc *ctx)
 {
 	struct ripc__call *call;
@@ -414,7 +423,7 @@ void ripc__calls_end_all(struct ripc *ctx)
 	}
 	for (slot = 0; slot < ctx->call_slots; slot++)
 		if (ctx->call_table[slot]->state == RIPC__CALL_IS_DONE)
-			ripc__call_free(ctx->call_table[slot]);
+			discard(ctx->call_table[slot]);
 	ripc__calls_free_ended(ctx);
 }
 
@@ -494,7 +503,7 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		     int timeout_ms, struct ripc_request **out)
 {
 	struct ripc *ctx = s->ctx;
-	struct ripc__call *call = ripc__call_alloc(s);
+	struct ripc__call *call = ripc__call_alloc(ctx);
 	struct ripc__call_words words = {
 		.id = call ? call->id : 0,
 		.word = timeout_ms < 0 ? UINT32_MAX : (uint32_t)timeout_ms,

@@ -73,8 +73,22 @@ struct ripc__long_request {
 /* The owner of all short requests (caller.c). */
 extern const struct ripc__reliable_owner ripc__call_owner;
 
-/* A call with a new id; NULL: out of memory. It is FREE until the caller sets another state. */
-struct ripc__call *ripc__call_alloc(struct ripc_service *s);
+/* A call in the next slot. Return: NULL: out of memory, or there are too many. */
+struct ripc__call *ripc__call_new(struct ripc *ctx);
+
+/* A call with a new id; NULL: as ripc__call_new(). It is FREE until the caller changes that. */
+static inline struct ripc__call *ripc__call_alloc(struct ripc *ctx)
+{
+	struct ripc__call *call = ctx->call_free;
+
+	if (RIPC__LIKELY(call != NULL))
+		ctx->call_free = call->next_free;
+	else if (!(call = ripc__call_new(ctx)))
+		return NULL;
+	call->id = ctx->call_number++ << RIPC__CALL_SLOT_BITS | (call->id & RIPC__CALL_SLOT_MASK);
+	return call;
+}
+
 /* The call is free from now on, and its members have the values of a free one. */
 void ripc__call_release(struct ripc__call *call);
 

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void drop_short(struct ripc__call *call)
+/* Frees the copy of a short request. */
+static inline void drop_short(struct ripc__call *call)
 {
 	struct ripc__reliable_msg *m = call->m;
 
@@ -214,19 +215,11 @@ void ripc__call_end_withdrawn(struct ripc__call *call, bool force)
 		call_finish(call, call->long_req->status, call->long_req->why);
 }
 
-struct ripc__message *ripc__call_take_reply(struct ripc__call *call)
+struct ripc__message *ripc__call_collect(struct ripc__call *call)
 {
 	struct ripc__message *m = call->reply;
 
 	call->reply = NULL;
-	return m;
-}
-
-void ripc__call_free(struct ripc__call *call)
-{
-	struct ripc__message *m = ripc__call_take_reply(call);
-
-	if (m)
-		ripc__message_release(m);
 	ripc__call_release(call);
+	return m;
 }

@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-/* A new call in the next slot. Return: NULL: out of memory, or there are too many. */
-static struct ripc__call *call_new(struct ripc *ctx)
+struct ripc__call *ripc__call_new(struct ripc *ctx)
 {
 	uint32_t slots = ctx->call_slots;
 	struct ripc_request *handle;
@@ -35,21 +34,8 @@ static struct ripc__call *call_new(struct ripc *ctx)
 		.state = RIPC__CALL_IS_FREE,
 	};
 	ctx->call_table[ctx->call_slots++] = call;
-	return call;
-}
-
-struct ripc__call *ripc__call_alloc(struct ripc_service *s)
-{
-	struct ripc *ctx = s->ctx;
-	struct ripc__call *call = ctx->call_free;
-
-	if (RIPC__LIKELY(call != NULL))
-		ctx->call_free = call->next_free;
-	else if (!(call = call_new(ctx)))
-		return NULL;
-	if (RIPC__UNLIKELY(!ctx->call_number))
+	if (!ctx->call_number)
 		ctx->call_number = ripc__seq_begin(ctx);
-	call->id = ctx->call_number++ << RIPC__CALL_SLOT_BITS | (call->id & RIPC__CALL_SLOT_MASK);
 	return call;
 }
 

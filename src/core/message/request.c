@@ -4,6 +4,7 @@
  * check their arguments, take the lock and wait; core/rendezvous/sender.c sends.
  */
 #include "core/call/call.h"
+#include "core/memory/message.h"
 #include "core/message/request.h"
 #include "core/message/receive.h"
 #include "core/message/send.h"
@@ -43,18 +44,40 @@ int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	return rc;
 }
 
+/* The result of a request that is done, explained. */
+static inline int result(const struct ripc_request *r)
+{
+	return RIPC__LIKELY(!r->status)
+		       ? 0
+		       : ripc__fail(r->status, "%s",
+				    r->detail ? r->detail : ripc_strerror(r->status));
+}
+
+/* Frees a call that is done. reply: gets its answer; or NULL. Return: its result, explained. */
+static inline int call_finish(struct ripc_request **request, struct ripc_message **reply)
+{
+	struct ripc_request *r = *request;
+	int status = result(r);
+	struct ripc__message *m = ripc__call_collect(r->call);
+
+	*request = NULL;
+	if (reply)
+		*reply = m ? &m->pub : NULL;
+	else if (m)
+		ripc__message_release(m);
+	return status;
+}
+
 /* Frees a request that is done. Return: its result, explained. Lock held. */
 static int request_finish(struct ripc_request **request)
 {
 	struct ripc_request *r = *request;
-	int status = r->status;
+	int status;
 
-	if (status)
-		ripc__fail(status, "%s", r->detail ? r->detail : ripc_strerror(status));
 	if (r->call)
-		ripc__call_free(r->call);
-	else
-		ripc__request_free(r);
+		return call_finish(request, NULL);
+	status = result(r);
+	ripc__request_free(r);
 	*request = NULL;
 	return status;
 }
@@ -150,7 +173,6 @@ int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeo
 
 int ripc__call_wait(struct ripc_request **request, struct ripc_message **reply, int timeout_ms)
 {
-	struct ripc__message *m;
 	int rc = wait_done(*request, timeout_ms);
 
 	if ((*request)->ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
@@ -158,10 +180,7 @@ int ripc__call_wait(struct ripc_request **request, struct ripc_message **reply, 
 	if (rc)
 		return ripc__fail(-EINPROGRESS, "the call to service %llu has no answer yet",
 				  (unsigned long long)(*request)->dest_id);
-	m = reply ? ripc__call_take_reply((*request)->call) : NULL;
-	if (m)
-		*reply = &m->pub;
-	return request_finish(request);
+	return call_finish(request, reply);
 }
 
 int RIPC__NO_ANALYSIS ripc_call_wait(struct ripc_request **request, struct ripc_message **reply,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* ripc_send_short(), and ripc_send(), which picks the short or the long form. */
-#include "core/group/group.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/peer/datagram_context.h"
 #include "core/peer/lane.h"
@@ -19,19 +18,13 @@
 
 #include <stdlib.h>
 
-static inline int check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
+int ripc__check_call_slow(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
 {
 	if (!s)
 		return ripc__fail(-EINVAL, "no service to send from");
-	/* The names of groups are no services either. */
 	if (!dest || ripc__group_is_name(dest))
 		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
 	return ripc__service_context(s, ctx);
-}
-
-int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
-{
-	return check_call(s, dest, ctx);
 }
 
 /* ---- short messages ---- */
@@ -493,7 +486,7 @@ send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, u
 {
 	struct ripc *ctx;
 	uint64_t bytes;
-	int rc = check_call(s, dest, &ctx);
+	int rc = ripc__check_call(s, dest, &ctx);
 
 	if (!rc)
 		rc = ripc__check_items(items, nitems, options, &bytes);

@@ -3,6 +3,7 @@
 #ifndef RIPC_CORE_MESSAGE_SEND_H
 #define RIPC_CORE_MESSAGE_SEND_H
 
+#include "core/group/group.h"
 #include "core/progress/context.h"
 #include "core/peer/peer.h"
 #include "core/service/service.h"
@@ -10,8 +11,20 @@
 /* Largest short message to a destination and what carries it; 0: not connected. */
 uint64_t ripc__short_max(struct ripc *ctx, const struct ripc__dest *d, const char **transport);
 
-/* The checks of every send before it takes the lock. *ctx: the context of s. */
-int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx);
+/* ripc__check_call() when something is wrong with the arguments. Return: as there. */
+int ripc__check_call_slow(struct ripc_service *s, uint64_t dest, struct ripc **ctx);
+/*
+ * The checks of every send before it takes the lock. *ctx: the context of s. Return: 0; -EINVAL,
+ * -ESHUTDOWN, -EOWNERDEAD, explained.
+ */
+static inline int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
+{
+	*ctx = RIPC__LIKELY(s != NULL) ? ripc__service_owner(s) : NULL;
+	/* The names of groups are no services either. */
+	return RIPC__LIKELY(*ctx && ripc__is_owner(*ctx) && dest && !ripc__group_is_name(dest))
+		       ? 0
+		       : ripc__check_call_slow(s, dest, ctx);
+}
 
 /*
  * Calls fn until it returns another result than -EAGAIN, and waits on the destination in between.

@@ -29,10 +29,8 @@ void ripc__completion_add(struct ripc *ctx, struct ripc__completion *c)
 		ripc__wake(ctx, &ctx->completed);
 }
 
-void ripc__completion_remove(struct ripc *ctx, struct ripc__completion *c)
+void ripc__completion_unlink(struct ripc *ctx, struct ripc__completion *c)
 {
-	if (ripc__list_empty(&c->link))
-		return;
 	ripc__list_del(&c->link);
 	if (ripc__list_empty(&ctx->completions))
 		signal_fd(ctx, false);

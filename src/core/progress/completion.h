@@ -25,7 +25,12 @@ static inline void ripc__completion_init(struct ripc__completion *c, enum ripc_c
 /* It is true now; more often than once does nothing. */
 void ripc__completion_add(struct ripc *ctx, struct ripc__completion *c);
 /* It was reported, or is freed. */
-void ripc__completion_remove(struct ripc *ctx, struct ripc__completion *c);
+void ripc__completion_unlink(struct ripc *ctx, struct ripc__completion *c);
+static inline void ripc__completion_remove(struct ripc *ctx, struct ripc__completion *c)
+{
+	if (!ripc__list_empty(&c->link))
+		ripc__completion_unlink(ctx, c);
+}
 /* The descriptor, created at the first call. Return: it, or a negative errno, explained. */
 int ripc__completion_open(struct ripc *ctx);
 void ripc__completion_close(struct ripc *ctx);
