@@ -6,22 +6,15 @@
 #include "core/reliable/send_now.h"
 #include "wire/bytes.h"
 
-#include <stdlib.h>
 
 enum request_state { REQUEST_QUEUED, REQUEST_TAKEN };
 
-/* The owner of all answers: their end is reported to nobody. */
-struct ripc__replies {
-	struct ripc__reliable_owner owner;
-	struct ripc *ctx;
-};
-
-static void reply_ended(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m, int status,
-			const char *why)
+static void reply_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
+			struct ripc__reliable_msg *m, int status, const char *why)
 {
-	struct ripc *ctx = ((struct ripc__replies *)o)->ctx;
 	struct ripc__list *n;
 
+	(void)o;
 	(void)why;
 	ripc__reliable_free(ctx, m);
 	if (!status)
@@ -146,39 +139,32 @@ void ripc__served_peer_lost(struct ripc__peer *p)
 
 /* ---- answers ---- */
 
-static struct ripc__reliable_owner *replies(struct ripc *ctx)
-{
-	if (!ctx->replies && (ctx->replies = calloc(1, sizeof(*ctx->replies)))) {
-		ctx->replies->owner.end = reply_ended;
-		ctx->replies->ctx = ctx;
-	}
-	return ctx->replies ? &ctx->replies->owner : NULL;
-}
+/* The owner of all answers: their end is reported to nobody. */
+static struct ripc__reliable_owner replies = {.end = reply_ended};
 
 /* The destination of an answer, at the caller's peer. NULL: the caller's service has moved. */
 static struct ripc__dest *reply_dest(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 	struct ripc__peer *p = m->call_peer;
-	struct ripc__dest *d = ripc__dest_find(ctx, m->pub.source);
+	struct ripc__dest *d = ripc__dest_get(ctx, m->pub.source);
 
-	if (RIPC__UNLIKELY(!d) && !(d = ripc__dest_get(ctx, m->pub.source)))
+	if (!d)
 		return NULL;
 	if (d->peer != p)
 		ripc__dest_learn(ctx, d, p);
 	return d->peer == p ? d : NULL;
 }
 
-int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items,
-		      unsigned nitems)
+/* ripc__reply_short() in every case: the answer may wait for credit or its destination. */
+static int __attribute__((noinline))
+reply_slow(struct ripc__message *m, const struct ripc__call_words *words,
+	   const struct iovec *items, unsigned nitems)
 {
 	struct ripc *ctx = m->ctx;
 	struct ripc__peer *p = m->call_peer;
 	struct ripc__dest *d = reply_dest(m);
-	struct ripc__reliable_owner *owner = replies(ctx);
-	struct ripc__call_words words = {m->call, (uint32_t)status};
 	struct ripc__reliable_msg *r;
-	uint64_t source = m->pub.dest;
 
 	if (!p || !d) {
 		send_state(m, RIPC__CALL_UNKNOWN);
@@ -186,26 +172,35 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 				  "the caller's service %llu is not at its caller any more",
 				  (unsigned long long)m->pub.source);
 	}
-	if (RIPC__LIKELY(owner && nitems == 1 && d->state == RIPC__DEST_KNOWN && p->lane &&
-			 ripc__reliable_send_item(d, owner, RIPC__F_REPLY, source, &words, items,
-						  false))) {
-		ripc__remote_returns_drop_call(d, m->call);
-		served_remove(m);
-		return 0;
-	}
-	r = owner ? ripc__reliable_new(ctx, RIPC__F_REPLY, m->pub.source, source, &words, items,
-				       nitems)
-		  : NULL;
+	r = ripc__reliable_new(ctx, RIPC__F_REPLY, m->pub.source, m->pub.dest, words, items,
+			       nitems);
 	if (!r)
 		return ripc__fail(-ENOMEM, "no memory for an answer to service %llu",
 				  (unsigned long long)m->pub.source);
-	r->owner = owner;
+	r->owner = &replies;
 	ripc__remote_returns_drop_call(d, m->call);
 	served_remove(m);
 	if (ripc__dest_reach(ctx, d) || ripc__reliable_post(d, r, false)) {
 		p->reply_waits = true;
 		ripc__reliable_queue(ctx, d, r);
 	}
+	return 0;
+}
+
+int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items,
+		      unsigned nitems)
+{
+	struct ripc__dest *d = ripc__dest_find(m->ctx, m->pub.source);
+	struct ripc__call_words words = {m->call, (uint32_t)status};
+	struct ripc__peer *p = m->call_peer;
+
+	if (RIPC__UNLIKELY(nitems != 1 || !d || !p || d->peer != p ||
+			   d->state != RIPC__DEST_KNOWN || !p->lane ||
+			   !ripc__reliable_send_item(d, &replies, RIPC__F_REPLY, m->pub.dest,
+						     &words, items, false)))
+		return reply_slow(m, &words, items, nitems);
+	ripc__remote_returns_drop_call(d, m->call);
+	served_remove(m);
 	return 0;
 }
 

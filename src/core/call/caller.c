@@ -99,11 +99,12 @@ static int before_post(struct ripc__reliable_owner *o, uint64_t *word, struct ri
 	return 0;
 }
 
-static void short_ended(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m, int status,
-			const char *why)
+static void short_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
+			struct ripc__reliable_msg *m, int status, const char *why)
 {
 	struct ripc__call *call = (struct ripc__call *)o;
 
+	(void)ctx;
 	/* Kept until the request is taken: before that its service may move. */
 	call->m = m;
 	call->listed = false;
@@ -429,7 +430,6 @@ void ripc__calls_end_all(struct ripc *ctx)
 
 void ripc__calls_free(struct ripc *ctx)
 {
-	free(ctx->replies);
 	free(ctx->call_table);
 }
 

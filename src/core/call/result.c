@@ -69,7 +69,7 @@ static int repeated_status(const struct ripc__call *call, int status)
 	}
 }
 
-static void call_finish(struct ripc__call *call, int status, const char *why)
+static inline void call_finish(struct ripc__call *call, int status, const char *why)
 {
 	struct ripc_request *r = call->handle;
 	struct ripc *ctx = call->ctx;
@@ -83,7 +83,8 @@ static void call_finish(struct ripc__call *call, int status, const char *why)
 	if (status == -ECANCELED)
 		ctx->stats.cancelled++;
 	r->status = status;
-	r->detail = why ? strdup(why) : NULL;
+	if (RIPC__UNLIKELY(why != NULL))
+		r->detail = strdup(why);
 	r->state = RIPC__REQUEST_DONE;
 	r->service = NULL;
 	s->nrequests--;
@@ -174,13 +175,13 @@ void ripc__call_end(struct ripc__call *call, int status, const char *why)
 	struct ripc *ctx = call->ctx;
 	struct ripc__long_request *l = call->long_req;
 
-	if (call->state >= RIPC__CALL_IS_WITHDRAWING)
+	if (RIPC__UNLIKELY(call->state >= RIPC__CALL_IS_WITHDRAWING))
 		return;
-	if (call->repeated && status != repeated_status(call, status)) {
+	if (RIPC__UNLIKELY(call->repeated) && status != repeated_status(call, status)) {
 		status = repeated_status(call, status);
 		why = "a holder of the service that was lost may have executed the request";
 	}
-	if (ripc__call_has_buffers(call)) {
+	if (RIPC__UNLIKELY(ripc__call_has_buffers(call))) {
 		/* The request offers the buffers until it ends. Its end may end the call. */
 		if (call->rndv)
 			end_long(call);

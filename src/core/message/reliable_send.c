@@ -40,12 +40,12 @@ static void pair_free(struct ripc__pair *pair)
 	free(pair);
 }
 
-static void pair_end(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m, int status,
-		     const char *why)
+static void pair_end(struct ripc *ctx, struct ripc__reliable_owner *o, struct ripc__reliable_msg *m,
+		     int status, const char *why)
 {
 	struct ripc__pair *pair = (struct ripc__pair *)o;
 
-	ripc__reliable_free(pair->ctx, m);
+	ripc__reliable_free(ctx, m);
 	pair->unacked--;
 	if (status && !pair->error) {
 		pair->error = status;
@@ -56,9 +56,9 @@ static void pair_end(struct ripc__reliable_owner *o, struct ripc__reliable_msg *
 			  status == -EPIPE ? "may be lost" : "was not delivered", why ? why : "");
 	}
 	if (RIPC__UNLIKELY(!ripc__list_empty(&pair->done.waiters)) && (status || !pair->unacked))
-		ripc__wake(pair->ctx, &pair->done);
+		ripc__wake(ctx, &pair->done);
 	if (!pair->unacked && !pair->error && !pair->users &&
-	    RIPC__UNLIKELY(HASH_COUNT(pair->ctx->pairs) > IDLE_PAIRS_MAX))
+	    RIPC__UNLIKELY(HASH_COUNT(ctx->pairs) > IDLE_PAIRS_MAX))
 		pair_free(pair);
 }
 

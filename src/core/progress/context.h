@@ -187,7 +187,6 @@ struct ripc {
 	uint32_t call_slots;
 	uint64_t call_number; /* of the next call; 0: there was none */
 	uint64_t calls_next_ns;
-	struct ripc__replies *replies;                          /* core/call/callee.c */
 	struct ripc__handle_blocks request_blocks;              /* their memory, */
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__rndv *rndv_cache;                          /* free structs, singly linked */

@@ -40,8 +40,8 @@ struct ripc__reliable_owner {
 	 * -ETIMEDOUT: its time was up before it was sent. The callee owns m and frees it. It may
 	 * post other messages. why: NULL with 0.
 	 */
-	void (*end)(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m, int status,
-		    const char *why);
+	void (*end)(struct ripc *ctx, struct ripc__reliable_owner *o, struct ripc__reliable_msg *m,
+		    int status, const char *why);
 	/*
 	 * A message is about to be posted to a peer, for the first time or again. The callee sets
 	 * the word of its call. Return: 0; else the message ends with this status. NULL: nothing to

@@ -189,7 +189,7 @@ struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
 }
 
 /* Removes m from the unacknowledged messages of its peer. May be followed by dest_continue(). */
-static void unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m)
+static inline void unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m)
 {
 	struct ripc__reliable *rel = p->reliable;
 	struct ripc__dest *d = m->dest;
@@ -206,7 +206,7 @@ static void unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__
 }
 
 /* If no message of d is unacknowledged any more, sends the messages that wait for that. */
-static void dest_continue(struct ripc *ctx, struct ripc__dest *d)
+static inline void dest_continue(struct ripc *ctx, struct ripc__dest *d)
 {
 	if (d->reliable_unacked)
 		return;
@@ -221,7 +221,7 @@ static void msg_end(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliabl
 	struct ripc__dest *d = m->dest;
 
 	unacked_remove(ctx, p, m);
-	m->owner->end(m->owner, m, status, why);
+	m->owner->end(ctx, m->owner, m, status, why);
 	dest_continue(ctx, d);
 }
 
@@ -330,7 +330,7 @@ void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d)
 		ctx->reliable_npending--;
 		dest_unpin(ctx, d);
 		if (rc)
-			m->owner->end(m->owner, m, rc == -EMSGSIZE ? -EHOSTUNREACH : rc,
+			m->owner->end(ctx, m->owner, m, rc == -EMSGSIZE ? -EHOSTUNREACH : rc,
 				      "the new holder of its service cannot take it");
 	}
 }
@@ -494,7 +494,7 @@ static void pending_expire(struct ripc *ctx, struct ripc__dest *d)
 		if (m->owner->waits)
 			continue;
 		pending_remove(ctx, m);
-		m->owner->end(m->owner, m, -EHOSTUNREACH, why);
+		m->owner->end(ctx, m->owner, m, -EHOSTUNREACH, why);
 	}
 	dest_unpin(ctx, d);
 	ripc__dest_wake(ctx, d);

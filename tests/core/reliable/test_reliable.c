@@ -337,14 +337,14 @@ END_TEST
 static bool post_fails;
 static unsigned ends_of_five;
 
-static void end_of_five(struct ripc__reliable_owner *o, struct ripc__reliable_msg *m, int status,
-			const char *why)
+static void end_of_five(struct ripc *ctx, struct ripc__reliable_owner *o,
+			struct ripc__reliable_msg *m, int status, const char *why)
 {
 	(void)o;
 	(void)why;
 	ck_assert_int_eq(status, 0);
 	ends_of_five++;
-	ripc__reliable_free(rig.ctx[0], m);
+	ripc__reliable_free(ctx, m);
 }
 
 static int post_or_fail(struct ripc__ep *ep, const void *head, size_t head_len,
