@@ -6,7 +6,6 @@
 #include "core/reliable/send_now.h"
 #include "wire/bytes.h"
 
-
 enum request_state { REQUEST_QUEUED, REQUEST_TAKEN };
 
 static void reply_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
@@ -158,8 +157,8 @@ static struct ripc__dest *reply_dest(struct ripc__message *m)
 
 /* ripc__reply_short() in every case: the answer may wait for credit or its destination. */
 static int __attribute__((noinline))
-reply_slow(struct ripc__message *m, const struct ripc__call_words *words,
-	   const struct iovec *items, unsigned nitems)
+reply_slow(struct ripc__message *m, const struct ripc__call_words *words, const struct iovec *items,
+	   unsigned nitems)
 {
 	struct ripc *ctx = m->ctx;
 	struct ripc__peer *p = m->call_peer;
@@ -172,8 +171,7 @@ reply_slow(struct ripc__message *m, const struct ripc__call_words *words,
 				  "the caller's service %llu is not at its caller any more",
 				  (unsigned long long)m->pub.source);
 	}
-	r = ripc__reliable_new(ctx, RIPC__F_REPLY, m->pub.source, m->pub.dest, words, items,
-			       nitems);
+	r = ripc__reliable_new(ctx, RIPC__F_REPLY, m->pub.dest, words, items, nitems);
 	if (!r)
 		return ripc__fail(-ENOMEM, "no memory for an answer to service %llu",
 				  (unsigned long long)m->pub.source);

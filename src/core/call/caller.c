@@ -530,9 +530,10 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 	r->source = s->id;
 	r->state = RIPC__REQUEST_PENDING;
 	__atomic_store_n(&r->ctx, ctx, __ATOMIC_RELAXED);
-	ripc__calls_free_ended(ctx);
+	if (RIPC__UNLIKELY(!ripc__list_empty(&ctx->ended_requests)))
+		ripc__calls_free_ended(ctx);
 	if (!is_long && !call->m) {
-		call->m = ripc__reliable_new(ctx, RIPC__F_CALL, dest, s->id, &words, items, nitems);
+		call->m = ripc__reliable_new(ctx, RIPC__F_CALL, s->id, &words, items, nitems);
 		if (call->m)
 			call->m->owner = &call->owner;
 	} else if (is_long) {

@@ -153,7 +153,7 @@ int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const stru
 				  "ripc_send_long()",
 				  (unsigned long long)bytes, RIPC__RELIABLE_WINDOW_BYTES / 4);
 	if (a.pair)
-		a.m = ripc__reliable_new(ctx, 0, d->id, s->id, NULL, items, nitems);
+		a.m = ripc__reliable_new(ctx, 0, s->id, NULL, items, nitems);
 	if (!a.m)
 		return ripc__fail(-ENOMEM, "no memory to send to service %llu",
 				  (unsigned long long)d->id);

@@ -135,7 +135,7 @@ static int wait_done_until(struct ripc_request *r, uint64_t deadline)
 	return 0;
 }
 
-static int wait_done(struct ripc_request *r, int timeout_ms)
+static inline int wait_done(struct ripc_request *r, int timeout_ms)
 {
 	if (r->state == RIPC__REQUEST_DONE)
 		return 0;

@@ -166,7 +166,7 @@ static bool dest_still_waits(const struct ripc *ctx, const struct ripc__dest *d)
 	       d->credit->limit_units == d->wanted_limit_units;
 }
 
-void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d)
+void ripc__dest_wake_waiters(struct ripc *ctx, struct ripc__dest *d)
 {
 	ripc__wake(ctx, &d->waitq);
 	if (!d->wanted || dest_still_waits(ctx, d))

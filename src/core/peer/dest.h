@@ -111,7 +111,12 @@ void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d);
 /* A call on d returned -EAGAIN: ripc_completion_next() reports when it should be repeated. */
 void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d);
 /* It may be possible now, or has failed for good, what callers wait for. */
-void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d);
+void ripc__dest_wake_waiters(struct ripc *ctx, struct ripc__dest *d);
+static inline void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->wanted || !ripc__list_empty(&d->waitq.waiters))
+		ripc__dest_wake_waiters(ctx, d);
+}
 
 /* Explains -EHOSTUNREACH. Return: -EHOSTUNREACH. */
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d);

@@ -54,8 +54,8 @@ struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len)
 	return m;
 }
 
-struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
-					      uint64_t source, const struct ripc__call_words *call,
+struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t source,
+					      const struct ripc__call_words *call,
 					      const struct iovec *items, unsigned nitems)
 {
 	size_t len = RIPC__HEADER_LEN + ripc__call_len(flags) + nitems * 4u;
@@ -69,11 +69,14 @@ struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, 
 		return NULL;
 	m->dest = NULL;
 	m->number = 0;
-	p = ripc__header_put(m->bytes, RIPC__SHORT, (uint16_t)(RIPC__F_RELIABLE | flags),
-			     (uint16_t)nitems, 0, dest, source);
-	for (unsigned i = 0; i < nitems; i++, p += 4)
+	m->source = source;
+	m->flags = (uint16_t)(RIPC__F_RELIABLE | flags);
+	m->nitems = (uint16_t)nitems;
+	if (call)
+		m->call = *call;
+	p = m->bytes;
+	for (unsigned i = 0; nitems != 1 && i < nitems; i++, p += 4)
 		ripc__put_le32(p, (uint32_t)items[i].iov_len);
-	p = ripc__call_put(p, flags, call);
 	for (unsigned i = 0; i < nitems; i++) {
 		if (items[i].iov_len)
 			memcpy(p, items[i].iov_base, items[i].iov_len);

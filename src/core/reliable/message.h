@@ -18,8 +18,12 @@ struct ripc__reliable_msg {
 	struct ripc__dest *dest; /* pinned while the message is in a list */
 	uint64_t order;          /* of the messages to one destination */
 	uint64_t number;         /* at the peer; 0: not posted, or not delivered there */
-	uint32_t len;            /* bytes of the message */
-	uint8_t bytes[];         /* the message as SHORT */
+	uint64_t source;
+	struct ripc__call_words call; /* undefined without RIPC__F_CALL and RIPC__F_REPLY */
+	uint32_t len;                 /* bytes of the message as SHORT with its full header */
+	uint16_t flags;
+	uint16_t nitems;
+	uint8_t bytes[]; /* the lengths of the items, u32 each, unless there is one; the items */
 };
 
 /*
@@ -55,11 +59,11 @@ static inline bool ripc__reliable_reserve(struct ripc *ctx, size_t len)
 struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len);
 
 /*
- * Builds a message. call: with RIPC__F_CALL or RIPC__F_REPLY in flags; else NULL. Return: NULL: out
- * of memory.
+ * Builds a message without a destination. call: with RIPC__F_CALL or RIPC__F_REPLY in flags; else
+ * NULL. Return: NULL: out of memory.
  */
-struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t dest,
-					      uint64_t source, const struct ripc__call_words *call,
+struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t source,
+					      const struct ripc__call_words *call,
 					      const struct iovec *items, unsigned nitems);
 void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m);
 /* ripc_close(): frees the memory that is kept. */

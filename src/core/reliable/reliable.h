@@ -27,6 +27,8 @@
 #include "core/peer/peer.h"
 #include "core/reliable/message.h"
 
+#include <sys/cdefs.h>
+
 /* Limits of the messages to one peer that are not acknowledged. */
 #define RIPC__RELIABLE_WINDOW       1024
 #define RIPC__RELIABLE_WINDOW_BYTES (256 * 1024)
@@ -129,7 +131,7 @@ struct ripc__reliable {
  * there, when no acknowledgement has to be sent or scheduled. Return: whether it is one; if not,
  * nothing was done.
  */
-static inline bool ripc__reliable_receive_next(struct ripc__lane *lane, uint32_t len)
+static __always_inline bool ripc__reliable_receive_next(struct ripc__lane *lane, uint32_t len)
 {
 	struct ripc__reliable *rel = lane->peer->reliable;
 

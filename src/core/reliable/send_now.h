@@ -41,10 +41,9 @@ struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
  * owner->before_post() does. Return: NULL: nothing was done; ripc__reliable_new() and
  * ripc__reliable_post() send it or find the cause.
  */
-static __always_inline struct ripc__reliable_msg *
-ripc__reliable_send_item(struct ripc__dest *d, struct ripc__reliable_owner *owner, unsigned flags,
-			 uint64_t source, const struct ripc__call_words *call,
-			 const struct iovec *item, bool more)
+static __always_inline struct ripc__reliable_msg *ripc__reliable_send_item(
+	struct ripc__dest *d, struct ripc__reliable_owner *owner, unsigned flags, uint64_t source,
+	const struct ripc__call_words *call, const struct iovec *item, bool more)
 {
 	size_t len = RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + item->iov_len;
 	struct ripc__lane *lane = d->peer->lane;

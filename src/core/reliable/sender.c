@@ -29,29 +29,24 @@ struct ripc__reliable *ripc__reliable_of(struct ripc *ctx, struct ripc__peer *p)
 /* Posts the copy of a message. Return: as ripc__lane_send(). */
 static int post_copy(struct ripc__lane *lane, struct ripc__reliable_msg *m, bool more)
 {
-	uint8_t *lens = m->bytes + RIPC__HEADER_LEN, *p, head[RIPC__FAST_HEADER_LEN];
-	unsigned flags = ripc__get_le16(m->bytes + 4), nitems = ripc__get_le16(m->bytes + 6);
-	struct ripc__call_words call = {0, 0};
+	size_t lens = m->nitems == 1 ? 0 : m->nitems * 4u;
+	uint8_t head[RIPC__SHORT_HEADER_MAX], *p;
 	struct iovec payload;
 	int rc;
 
-	p = lens + nitems * 4u;
-	if (ripc__call_len(flags)) {
-		call.id = ripc__get_le64(p);
-		call.word = ripc__get_le64(p + 8);
-	}
-	if (m->owner->before_post && (rc = m->owner->before_post(m->owner, &call.word, lane)))
+	if (m->owner->before_post && (rc = m->owner->before_post(m->owner, &m->call.word, lane)))
 		return rc;
-	p = ripc__call_put(p, flags, &call);
-	if (nitems == 1) {
-		payload = (struct iovec){p, (size_t)(m->bytes + m->len - p)};
-		return ripc__lane_send_item(lane, flags, &call, ripc__get_le64(m->bytes + 8),
-					    ripc__get_le64(m->bytes + 16), &payload, more);
+	payload.iov_base = m->bytes + lens;
+	if (m->nitems == 1) {
+		payload.iov_len = m->len - RIPC__FAST_HEADER_LEN - ripc__call_len(m->flags);
+		return ripc__lane_send_item(lane, m->flags, &m->call, m->dest->id, m->source,
+					    &payload, more);
 	}
-	/* Only the header is stamped. The transports are fast with one of this length. */
-	memcpy(head, m->bytes, sizeof(head));
-	payload = (struct iovec){m->bytes + sizeof(head), m->len - sizeof(head)};
-	return ripc__lane_send(lane, head, sizeof(head), &payload, 1, more);
+	p = ripc__header_put(head, RIPC__SHORT, m->flags, m->nitems, 0, m->dest->id, m->source);
+	memcpy(p, m->bytes, lens);
+	p = ripc__call_put(p + lens, m->flags, &m->call);
+	payload.iov_len = m->len - (size_t)(p - head);
+	return ripc__lane_send(lane, head, (size_t)(p - head), &payload, 1, more);
 }
 
 /*
@@ -173,23 +168,25 @@ struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
 	size_t len = RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + item->iov_len;
 	struct ripc__lane *lane = d->peer->lane;
 	struct ripc__reliable_msg *m = ripc__reliable_alloc(lane->ctx, len);
-	uint8_t *p;
 
 	lane->reliable_tx++;
 	d->credit->sent_units += ripc__units_of(len);
 	m->owner = owner;
 	m->dest = d;
 	unacked_add(d->peer->reliable, d, m);
-	p = ripc__header_put(m->bytes, RIPC__SHORT, (uint16_t)flags, 1, 0, d->id, source);
-	ripc__put_le32(p, (uint32_t)item->iov_len);
-	p = ripc__call_put(p + 4, flags, call);
+	m->source = source;
+	m->flags = (uint16_t)flags;
+	m->nitems = 1;
+	if (ripc__call_len(flags))
+		m->call = *call;
 	if (item->iov_len)
-		memcpy(p, item->iov_base, item->iov_len);
+		memcpy(m->bytes, item->iov_base, item->iov_len);
 	return m;
 }
 
 /* Removes m from the unacknowledged messages of its peer. May be followed by dest_continue(). */
-static inline void unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m)
+static inline void unacked_remove(struct ripc *ctx, struct ripc__peer *p,
+				  struct ripc__reliable_msg *m)
 {
 	struct ripc__reliable *rel = p->reliable;
 	struct ripc__dest *d = m->dest;

@@ -394,7 +394,7 @@ START_TEST(lane_lost__resend_before_new)
 		struct iovec item = {&n, sizeof(n)};
 
 		owner.end = end_of_five;
-		m = ripc__reliable_new(rig.ctx[0], 0, RIG_ID(1), RIG_ID(0), NULL, &item, 1);
+		m = ripc__reliable_new(rig.ctx[0], 0, RIG_ID(0), NULL, &item, 1);
 		ck_assert_ptr_nonnull(m);
 		m->owner = &owner;
 		OK(ripc__reliable_post(rig_dest(&rig, 0, 1), m, false));
