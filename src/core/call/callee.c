@@ -197,7 +197,8 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 			   !ripc__reliable_send_item(d, &replies, RIPC__F_REPLY, m->pub.dest,
 						     &words, items, false)))
 		return reply_slow(m, &words, items, nitems);
-	ripc__remote_returns_drop_call(d, m->call);
+	if (RIPC__UNLIKELY(d->nremote_returns))
+		ripc__remote_returns_drop_call(d, m->call);
 	served_remove(m);
 	return 0;
 }
