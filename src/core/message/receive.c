@@ -123,6 +123,9 @@ static __always_inline struct ripc__message *poll_within_budget(struct ripc *ctx
 
 		if (RIPC__LIKELY(m != NULL))
 			return m;
+		/* After each tick: else the progress thread takes the lead of one that polls. */
+		if (RIPC__UNLIKELY(!ripc__progress_state(&ctx->progress).app_active))
+			ripc__progress_polled(ctx);
 	}
 	return NULL;
 }

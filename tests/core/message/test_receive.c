@@ -21,6 +21,7 @@ static struct ripc_request request;
 static uint64_t now_ns;
 static unsigned passes, full; /* in all; those that were full */
 static unsigned polled_one;   /* polls of the last active endpoints */
+static unsigned tick_every;   /* of these one is at a tick of the progress thread; 0: none */
 static unsigned ends_in;      /* the pass in which the request is done; 0: none */
 static struct ripc__completion completion;
 
@@ -64,6 +65,12 @@ static bool poll_one(struct ripc__transport *t, void *buf, size_t len, struct ri
 	(void)len;
 	(void)ev;
 	polled_one++;
+	if (!tick_every || polled_one % tick_every)
+		return false;
+	ck_assert(!(ripc__progress_step(&ctx, RIPC__PROGRESS_TICK,
+					&(struct ripc__progress_input){.wait_poll = true})
+			    .actions &
+		    RIPC__DO_LEAD));
 	return false;
 }
 
@@ -80,7 +87,7 @@ static void setup(void)
 	ctx.tp[0].ops = &ops;
 	ctx.tp[0].t = (struct ripc__transport *)&ctx;
 	now_ns = 1000 * RIPC__MS;
-	passes = full = polled_one = ends_in = 0;
+	passes = full = polled_one = ends_in = tick_every = 0;
 }
 
 static void teardown(void)
@@ -191,6 +198,25 @@ START_TEST(poll__active_endpoints)
 }
 END_TEST
 
+/*
+ * The progress thread leaves the lead to a thread that polls, also where polls take so long that
+ * several ticks come between two full passes.
+ */
+START_TEST(poll__slow_endpoints)
+{
+	union ripc__progress_word word = {.state = {.thread = RIPC__THREAD_TICKING}};
+
+	atomic_store(&ctx.progress.word, word.bits);
+	ctx.opt.wait = RIPC__WAIT_POLL;
+	ctx.poll_budget = 128;
+	tick_every = 100;
+	ends_in = 50;
+	poll_for(&request, 1000);
+	ck_assert_uint_eq(passes, 50);
+	ck_assert_uint_gt(polled_one, FULL_EVERY * tick_every);
+}
+END_TEST
+
 /* It ends with the pass in which the request ends, or in which anything is complete. */
 START_TEST(poll__done)
 {
@@ -269,6 +295,7 @@ int main(void)
 	tcase_add_test(tc, poll__adaptive);
 	tcase_add_test(tc, poll__poll);
 	tcase_add_test(tc, poll__active_endpoints);
+	tcase_add_test(tc, poll__slow_endpoints);
 	tcase_add_test(tc, poll__done);
 	tcase_add_test(tc, poll__contended);
 	tcase_add_test(tc, poll__not_allowed);
