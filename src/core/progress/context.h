@@ -260,6 +260,16 @@ static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 }
 
 /*
+ * A read or write was posted. An adapter moves it alone; where the library does, the rest of it is
+ * moved by progress() only. Lock held.
+ */
+static inline void ripc__transfer_posted(struct ripc *ctx, unsigned tp)
+{
+	if (ctx->tp[tp].limits.caps & (RIPC__CAP_TARGET_PROGRESS | RIPC__CAP_SELF))
+		ripc__progress_request(ctx);
+}
+
+/*
  * Releases the lock around a long operation in the middle of a call; ripc__lock_resume() takes it
  * again. Other threads continue meanwhile, and ripc_close() waits.
  */

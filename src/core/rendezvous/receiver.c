@@ -363,8 +363,7 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 				n = CHUNK_MAX;
 			if (n > tp->limits.rdma_max)
 				n = tp->limits.rdma_max;
-			/* The remaining reads are posted by progress() only. */
-			ripc__progress_request(r->ctx);
+			ripc__transfer_posted(r->ctx, lane->tp);
 			rc = post_read(r, it, n);
 			if (rc == -EAGAIN)
 				return false;

@@ -84,8 +84,7 @@ static int write_items(struct ripc_request *r, unsigned how)
 			rc = tp->ops->post_write(r->lane->ep, mr, base + it->posted, n,
 						 it->raddr + it->posted, it->rkey,
 						 (uint64_t)(uintptr_t)r);
-			/* The remaining writes are posted by progress() only. */
-			ripc__progress_request(r->ctx);
+			ripc__transfer_posted(r->ctx, r->lane->tp);
 			/* The lane or its device failed: the lane's end puts the request back. */
 			if (rc == -ENOTCONN || rc == -ENODEV)
 				return -EAGAIN;
@@ -256,8 +255,11 @@ static int write_and_send(struct ripc_request *r)
 		if (!rc)
 			rc = fill_and_send(r);
 	}
-	if (rc)
+	if (rc) {
+		/* No message follows the writes, which the transport may have delayed. */
+		ripc__progress_request(r->ctx);
 		return -EAGAIN;
+	}
 	r->state = RIPC__REQUEST_SENT;
 	r->delivery =
 		ripc__request_maybe_delivered(r) ? RIPC__DELIVERY_EARLIER : RIPC__DELIVERY_POSSIBLE;
@@ -309,6 +311,8 @@ bool ripc__request_continue(struct ripc_request *r)
 		return false;
 	r->state = RIPC__REQUEST_SENT;
 	ripc__lane_notify(r->lane, RIPC__FIN, 0, 0, r->id, 0);
+	/* It may wait for credit, and the transport may have delayed the writes. */
+	ripc__progress_request(r->ctx);
 	return false;
 }
 
