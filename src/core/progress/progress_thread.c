@@ -62,7 +62,7 @@ static void RIPC__NO_ANALYSIS run_locked(struct ripc *ctx, enum ripc__progress_e
 	}
 	/* The application thread that led meanwhile may have left its followers behind. */
 	if (s.leader == RIPC__LEADER_NONE && !ripc__list_empty(&ctx->progress.followers))
-		ripc__leader_leave(ctx, false);
+		ripc__leader_leave(ctx, false, false);
 	ripc__unlock(ctx);
 }
 

@@ -109,7 +109,7 @@
 #define RIPC__TICK_SHIFT       2
 #define RIPC__TICKS_PER_STEP   8  /* ticks of one length before the length doubles */
 #define RIPC__IDLE_TICKS       10 /* after so many ticks in one sleep of the leader: STANDBY */
-#define RIPC__RESUME_PERIOD_NS UINT64_C(20000000) /* at most one RESUME in this time */
+#define RIPC__RESUME_PERIOD_NS UINT64_C(1000000) /* at most one RESUME in this time */
 
 enum ripc__leader_state {
 	RIPC__LEADER_NONE,
@@ -210,9 +210,9 @@ struct ripc__progress_step ripc__progress_next(struct ripc__progress_state s,
 bool ripc__progress_state_valid(struct ripc__progress_state s);
 
 /*
- * Whether a leader that slept may leave by RESUME: the progress thread leads again without being
- * woken. Not if the thread would sleep past next_timer_ns; wake_ns is its own timer. Not twice
- * within RIPC__RESUME_PERIOD_NS after last_ns: arming and disarming cost more than a tick.
+ * Whether a leader that has polled may leave by RESUME: the progress thread leads again without
+ * being woken. Not if the thread would sleep past next_timer_ns; wake_ns is its own timer. Not
+ * twice within RIPC__RESUME_PERIOD_NS after last_ns: arming and disarming cost more than a tick.
  */
 static inline bool ripc__progress_may_resume(struct ripc__progress_state s, uint64_t now_ns,
 					     uint64_t last_ns, uint64_t wake_ns,

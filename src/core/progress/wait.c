@@ -170,14 +170,14 @@ static bool resume_thread(struct ripc *ctx)
 	return true;
 }
 
-void ripc__leader_leave(struct ripc *ctx, bool slept)
+void ripc__leader_leave(struct ripc *ctx, bool slept, bool polled)
 {
 	struct ripc__progress *p = &ctx->progress;
 	struct ripc__list *n = ripc__list_first(&p->followers);
 	struct ripc__progress_input in = {.followers = n != NULL, .slept = slept};
 
 	p->leader = NULL;
-	if (slept && !n && resume_thread(ctx))
+	if (polled && !n && resume_thread(ctx))
 		return;
 	if (ripc__progress_step(ctx, RIPC__PROGRESS_LEAVE, &in).actions & RIPC__DO_FOLLOWER)
 		wake_waiter(ctx, ripc__list_entry(n, struct ripc__waiter, link));
@@ -236,7 +236,7 @@ void ripc__poll_nowait(struct ripc *ctx)
 	ripc__progress_step(ctx, RIPC__PROGRESS_TAKE, NULL);
 	ctx->now_ns = ctx->nowait_ns;
 	ripc__full_pass(ctx);
-	ripc__leader_leave(ctx, false);
+	ripc__leader_leave(ctx, false, false);
 }
 
 /* As the leader, until a descriptor is readable or until_ns. */
@@ -334,7 +334,7 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 	if (ctx->opt.wait == RIPC__WAIT_ADAPTIVE && (pass || slept))
 		adapt_spin(ctx, start, slept);
 	/* Requests since the last pass are the progress thread's: then it must not sleep on. */
-	ripc__leader_leave(ctx, slept && polled);
+	ripc__leader_leave(ctx, slept && polled, polled);
 	return rc;
 }
 
@@ -365,7 +365,7 @@ static int follow(struct ripc *ctx, struct ripc__waiter *w, uint64_t deadline_ns
 	ripc__list_del(&w->link);
 	/* The caller may be done, and not wait again: then another thread has to lead. */
 	if (ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_NONE)
-		ripc__leader_leave(ctx, false);
+		ripc__leader_leave(ctx, false, false);
 	return rc;
 }
 

@@ -55,9 +55,10 @@ uint32_t ripc__remaining_ms(struct ripc *ctx, uint64_t deadline_ns);
 
 /*
  * No application thread leads from now on: a follower takes over, or else the progress thread.
- * slept: the caller slept as the leader, and polled since. Lock held.
+ * slept: the caller slept as the leader. polled: it has made a pass, and not slept since: then the
+ * progress thread may lead without being woken. Lock held.
  */
-void ripc__leader_leave(struct ripc *ctx, bool slept);
+void ripc__leader_leave(struct ripc *ctx, bool slept, bool polled);
 /*
  * One poll of a call with timeout 0. A thread that makes such calls all the time polls without
  * waking the progress thread, which then does not lead.

@@ -398,8 +398,8 @@ START_TEST(resume__rate_limited)
 }
 END_TEST
 
-/* The progress thread ticks after a leader that did not sleep: the next one may come soon. */
-START_TEST(resume__only_after_sleep)
+/* A leader that found its message without sleeping does not wake the progress thread either. */
+START_TEST(resume__without_sleep)
 {
 	struct model m;
 
@@ -408,7 +408,8 @@ START_TEST(resume__only_after_sleep)
 	m.arrives = 1;
 	ck_assert_int_eq(model_wait(RIPC__MS), 0);
 	ck_assert_uint_eq(m.sleeps, 0);
-	ck_assert_int_eq(thread_state(), RIPC__THREAD_WAKING);
+	ck_assert_int_eq(thread_state(), RIPC__THREAD_BLOCKED);
+	ck_assert(!ripc__progress_state(&m.ctx.progress).kicked);
 	model_end();
 }
 END_TEST
@@ -693,7 +694,7 @@ int main(void)
 	tcase_add_test(tc, lead__spin_adapts);
 	tcase_add_test(tc, resume__polls_first);
 	tcase_add_test(tc, resume__rate_limited);
-	tcase_add_test(tc, resume__only_after_sleep);
+	tcase_add_test(tc, resume__without_sleep);
 	tcase_add_test(tc, pass_leadership__not_while_spinning);
 	tcase_add_test(tc, poll_before_sleep__thread_leads);
 	suite_add_tcase(suite, tc);
