@@ -341,7 +341,7 @@ void doctor_check_service(struct doctor *d, uint64_t id)
 		doctor_report(d, DOCTOR_FAULT, "service", "%s", ripc_error_detail());
 	else
 		doctor_report(
-			d, DOCTOR_WARNING, "service",
+			d, DOCTOR_FAULT, "service",
 			"nobody answers for service %llu: %s; check that its server runs, and run "
 			"\"ripc-info --doctor\" on its host%s",
 			number, route.reason,

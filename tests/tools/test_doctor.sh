@@ -79,8 +79,8 @@ if command -v adjtimex >/dev/null && adjtimex --print | grep -q 'status: .*64'; 
 fi
 
 id=$(random_id)
-mute="^warning: service: nobody answers for service"
-finds "a service that nobody holds" 0 "$mute $id: asked .* no answer in 300 ms; .*RIPC_KEY_FILE" \
+mute="^fault: service: nobody answers for service"
+finds "a service that nobody holds" 1 "$mute $id: asked .* no answer in 300 ms; .*RIPC_KEY_FILE" \
 	"$doctor" -d -s "$id" -o resolve_timeout_ms=300
 start server ./examples/server "$id"
 server=$pid
@@ -93,7 +93,7 @@ finds "over another transport" 0 \
 	"$doctor" -d -s "$id" -o transports=iwarp/soft
 # It is there, and does not answer.
 kill -STOP "$server"
-finds "a service that is stopped" 0 "$mute $id: .*its holder on this host does not answer" \
+finds "a service that is stopped" 1 "$mute $id: .*its holder on this host does not answer" \
 	"$doctor" -d -s "$id" -o resolve_timeout_ms=300
 kill -CONT "$server"
 expect "and goes on" 0 60 "$doctor" -d -s "$id"
@@ -285,10 +285,10 @@ rc=$?
 kill $holder
 exit $rc' "$@"
 SH
-		finds "a service with a key, asked for without" 0 "$mute 5: .*RIPC_KEY_FILE" \
+		finds "a service with a key, asked for without" 1 "$mute 5: .*RIPC_KEY_FILE" \
 			bash "$work/keyed" "$key" "$doctor" -d -s 5
 		lacks "a service with a key: not that nobody holds it" "nobody holds"
-		finds "a service with a key, asked for with another" 0 "$mute 5: .*only those" \
+		finds "a service with a key, asked for with another" 1 "$mute 5: .*only those" \
 			bash "$work/keyed" "$key" "$doctor" -d -s 5 -o "key_file=$other"
 		finds "a service with a key, asked for with it" 0 "^service: .* was reached" \
 			bash "$work/keyed" "$key" "$doctor" -d -s 5 -o "key_file=$key"
