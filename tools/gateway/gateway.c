@@ -85,8 +85,11 @@ int gateway_start(struct gateway *gateway)
 {
 	int rc = uv_loop_init(&gateway->loop);
 
-	if (rc)
+	if (rc) {
+		tool_error("cannot make an event loop: %s", uv_strerror(rc));
 		return rc;
+	}
+	gateway->has_loop = true;
 	gateway->nodes = calloc(gateway->plan.nnodes, sizeof(*gateway->nodes));
 	gateway->paths = calloc(gateway->plan.npaths, sizeof(*gateway->paths));
 	if (!gateway->nodes || !gateway->paths)
@@ -102,9 +105,9 @@ int gateway_start(struct gateway *gateway)
 		rc = path_start(&gateway->paths[i]);
 	}
 	/* Generators come last: a service that is looked for would cost them steps. */
-	for (unsigned i = 0; !rc && i < gateway->plan.nnodes; i++)
+	for (unsigned i = 0; !rc && !tool_stopped && i < gateway->plan.nnodes; i++)
 		rc = start_node(gateway, i, false);
-	for (unsigned i = 0; !rc && i < gateway->plan.nnodes; i++)
+	for (unsigned i = 0; !rc && !tool_stopped && i < gateway->plan.nnodes; i++)
 		rc = start_node(gateway, i, true);
 	return rc;
 }
@@ -128,6 +131,8 @@ static void close_handle(uv_handle_t *handle, void *arg)
 
 void gateway_stop(struct gateway *gateway)
 {
+	if (!gateway->has_loop)
+		return;
 	uv_walk(&gateway->loop, close_handle, NULL);
 	uv_run(&gateway->loop, UV_RUN_DEFAULT);
 	for (unsigned i = 0; gateway->nodes && i < gateway->plan.nnodes; i++) {

@@ -17,6 +17,7 @@ struct ripc;
 struct gateway {
 	struct plan plan;
 	uv_loop_t loop;
+	bool has_loop;
 	struct ripc *ctx; /* NULL: no node needs it */
 	struct node *nodes;
 	struct path *paths;

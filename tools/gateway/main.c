@@ -26,6 +26,30 @@ struct run {
 	bool check_only;
 };
 
+/* The first two are meant for a running gateway, the others end it at any time. */
+static const int signal_numbers[] = {SIGHUP, SIGUSR1, SIGTERM, SIGINT};
+enum { SIGNALS = 4, SIGNALS_RUNNING = 2 };
+
+static void mask_signals(int how, unsigned first, unsigned end)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (unsigned i = first; i < end; i++)
+		sigaddset(&set, signal_numbers[i]);
+	sigprocmask(how, &set, NULL);
+}
+
+/*
+ * For the times without a loop, in which a node may search for its service: SIGHUP and SIGUSR1 wait
+ * for the loop, SIGTERM and SIGINT set tool_stopped.
+ */
+static void catch_signals(void)
+{
+	mask_signals(SIG_BLOCK, 0, SIGNALS_RUNNING);
+	tool_catch_signals();
+}
+
 static void usage(FILE *out)
 {
 	fputs("usage: ripc-gateway [-t] [-m FILE] [-o KEY=VALUE] CONFIGURATION\n"
@@ -89,11 +113,16 @@ static void on_signal(uv_signal_t *handle, int number)
 		return;
 	}
 	if (number == SIGHUP) {
-		run->next = load(run);
+		struct gateway *next = load(run);
+
 		/* A faulty file does not stop the gateway that runs. */
-		if (!run->next)
+		if (!next)
 			return;
-		run->next->reloaded = true;
+		next->reloaded = true;
+		free(run->next);
+		run->next = next;
+	} else {
+		tool_stopped = number;
 	}
 	uv_stop(handle->loop);
 }
@@ -157,8 +186,7 @@ static int open_context(struct run *run)
 /* Runs one gateway to its end. Return: 0 or a negative errno. */
 static int run_gateway(struct run *run)
 {
-	static const int numbers[] = {SIGHUP, SIGUSR1, SIGTERM, SIGINT};
-	uv_signal_t signals[4];
+	uv_signal_t signals[SIGNALS];
 	int rc = open_context(run);
 
 	if (rc)
@@ -166,19 +194,26 @@ static int run_gateway(struct run *run)
 	/* Before the first deadline: locking memory touches all of it. */
 	real_time(&run->gateway->plan);
 	rc = gateway_start(run->gateway);
-	for (unsigned i = 0; !rc && i < 4; i++) {
+	for (unsigned i = 0; !rc && i < SIGNALS; i++) {
 		uv_signal_init(&run->gateway->loop, &signals[i]);
 		signals[i].data = run;
-		rc = uv_signal_start(&signals[i], on_signal, numbers[i]);
+		rc = uv_signal_start(&signals[i], on_signal, signal_numbers[i]);
 	}
-	if (!rc) {
+	if (!rc && !tool_stopped) {
+		mask_signals(SIG_UNBLOCK, 0, SIGNALS_RUNNING);
 		tool_error("running: %u nodes, %u paths", run->gateway->plan.nnodes,
 			   run->gateway->plan.npaths);
 		uv_run(&run->gateway->loop, UV_RUN_DEFAULT);
+	}
+	if (!rc) {
 		gateway_flush(run->gateway);
 		print_all(run);
 	}
+	/* The loop restores the default actions of the signals. */
+	mask_signals(SIG_BLOCK, 0, SIGNALS);
 	gateway_stop(run->gateway);
+	catch_signals();
+	mask_signals(SIG_UNBLOCK, SIGNALS_RUNNING, SIGNALS);
 	return rc;
 }
 
@@ -193,7 +228,9 @@ static int run_all(struct run *run)
 		if (!run->check_only)
 			rc = run_gateway(run);
 		free(run->gateway);
-		run->gateway = rc ? NULL : run->next;
+		run->gateway = rc || tool_stopped ? NULL : run->next;
+		if (!run->gateway)
+			free(run->next);
 		run->next = NULL;
 	}
 	ripc_close(run->ctx);
@@ -253,6 +290,7 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return TOOL_ERROR;
 	}
+	catch_signals();
 	run.file = argv[optind];
 	if (argc - optind > 1 && !use_arguments(&run, (unsigned)(argc - optind), argv + optind))
 		return TOOL_ERROR;

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #define START_TIMEOUT_MS 2000
+#define SIGNAL_MS        200 /* a signal does not end a search: look for it now and then */
 
 /*
  * Samples that wait for a receiver that is behind, because its processor does something else: 40 ms
@@ -74,9 +75,14 @@ static int start_in(struct node *node, struct ripc_state *s)
 /* Connects early, so that the first samples are not lost. */
 static void find_dest(const struct node *node, const struct ripc_state *s)
 {
+	const uint64_t end_ns = tool_now_ns() + START_TIMEOUT_MS * UINT64_C(1000000);
 	struct ripc_route route = {.size = sizeof(route)};
+	int rc;
 
-	if (ripc_route_lookup(node->gateway->ctx, s->dest, &route, START_TIMEOUT_MS))
+	do {
+		rc = ripc_route_lookup(node->gateway->ctx, s->dest, &route, SIGNAL_MS);
+	} while (rc == -EHOSTUNREACH && tool_now_ns() < end_ns && !tool_stopped);
+	if (rc && !tool_stopped)
 		tool_error("node %s: service %llu is not there yet: samples to it are dropped "
 			   "until it is",
 			   node->plan->name, (unsigned long long)s->dest);

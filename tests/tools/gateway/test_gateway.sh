@@ -333,6 +333,45 @@ has "has its form and values" "$out" "([0-9]*)	[0-9]*	[0-9]*$"
 expect "a generator to a service that is not there" 0 20 \
 	$gateway signal:counter,rate=100.0,limit=20 "ripc:$(random_id)"
 has "does not miss its steps while it looks for it" "$err" "node node1: [1-9][0-9]* samples"
+# Signals while it looks for a service that is not there, and no loop runs yet. Its sockets show
+# that the library is open.
+# early LOG: starts it; $pid is its process id.
+early() {
+	start "$1" $gateway signal:counter,rate=100.0 "ripc:$(random_id)" \
+		-o resolve_timeout_ms=60000
+	wait_until 20 sh -c "ls -l /proc/$pid/fd | grep -q socket:"
+}
+early term
+kill -TERM "$pid"
+if gone "$pid" 20 && [ "$status" -eq 0 ] && ! grep -q "running" "$work/term.err"; then
+	ok "SIGTERM in its start ends it cleanly"
+else
+	bad "SIGTERM in its start: exit status ${status-none}" "$work/term.err"
+fi
+has "with statistics" "$work/term.err" "^path 1: 0 forwarded"
+since=$(date +%s)
+early hup
+kill -HUP "$pid"
+kill -USR1 "$pid"
+ready hup.err "running: 2 nodes" && ok "SIGHUP and SIGUSR1 in its start wait"
+if [ $(($(date +%s) - since)) -ge 1 ]; then
+	ok "it looks for the service for two seconds"
+else
+	bad "it looks for the service for less than a second"
+fi
+ready hup.err "^path 1: "
+# Both at once: pending signals of a stopped process are delivered together.
+kill -STOP "$pid"
+kill -HUP "$pid"
+kill -TERM "$pid"
+kill -CONT "$pid"
+if gone "$pid" 20 && [ "$status" -eq 0 ]; then
+	ok "SIGTERM with a SIGHUP ends it"
+else
+	bad "SIGTERM with a SIGHUP" "$work/hup.err"
+fi
+expect "no descriptor for its loop" 3 20 sh -c "ulimit -n 7; exec $gateway stdio stdio" </dev/null
+has "is named" "$err" "cannot make an event loop"
 expect "keys of the group in" 0 20 $gateway -t "ripc:$id,spin=true" stdio
 if grep -q "unknown key" "$err"; then
 	bad "spin has no effect as an argument" "$err"
