@@ -38,13 +38,9 @@ void ripc__mcast_fini(struct ripc__mcast *m)
 	ripc__mcast_init(m, m->name, m->opt);
 }
 
-/*
- * Multicast uses the port above the resolver's, because the resolver's sockets receive every
- * datagram to its own port.
- */
-static uint16_t port_of(const struct ripc__mcast *m)
+uint16_t ripc__mcast_port(const struct ripc__options *opt)
 {
-	return m->opt->port == 65535 ? 65534 : (uint16_t)(m->opt->port + 1);
+	return opt->port == 65535 ? 65534 : (uint16_t)(opt->port + 1);
 }
 
 void ripc__mcast_address(uint64_t group, int family, uint16_t port, union ripc__sockaddr *to)
@@ -107,8 +103,10 @@ static int rx_fd(const struct ripc__mcast *m, int family)
 {
 	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int one = 1, none = 0, err;
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port_of(m))};
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port_of(m))};
+	struct sockaddr_in in = {.sin_family = AF_INET,
+				 .sin_port = htons(ripc__mcast_port(m->opt))};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
+				   .sin6_port = htons(ripc__mcast_port(m->opt))};
 
 	if (fd < 0)
 		return -errno;
@@ -299,8 +297,8 @@ int ripc__mcast_send(const struct ripc__mcast *m, uint64_t group, const struct i
 	for (unsigned i = 0; i < m->n; i++) {
 		const struct ripc__mcast_interface *n = &m->interfaces[i];
 
-		ripc__mcast_address(group, n->has[RIPC__MCAST_4] ? AF_INET : AF_INET6, port_of(m),
-				    &to);
+		ripc__mcast_address(group, n->has[RIPC__MCAST_4] ? AF_INET : AF_INET6,
+				    ripc__mcast_port(m->opt), &to);
 		if (!n->has[RIPC__MCAST_4])
 			to.in6.sin6_scope_id = n->index;
 		msg.msg_namelen = ripc__sockaddr_len(&to);

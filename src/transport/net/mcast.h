@@ -61,6 +61,12 @@ int ripc__mcast_send(const struct ripc__mcast *m, uint64_t group, const struct i
 int ripc__mcast_receive(const struct ripc__mcast *m, int fd, void *space);
 
 /*
+ * The port of multicast: the one above the resolver's, because the resolver's sockets receive every
+ * datagram to its own port; 65534 for 65535.
+ */
+uint16_t ripc__mcast_port(const struct ripc__options *opt);
+
+/*
  * Computes the multicast address of a group as in doc/protocol.md. family: AF_INET or AF_INET6. The
  * IPv6 scope stays 0.
  */

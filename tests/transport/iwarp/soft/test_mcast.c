@@ -103,6 +103,38 @@ START_TEST(address__of_a_group)
 }
 END_TEST
 
+/* Whether a group's datagrams arrive with this port of the resolver, and at which port. */
+static void check_port(unsigned resolver, unsigned want)
+{
+	char why[200];
+	union ripc__sockaddr bound;
+	socklen_t len = sizeof(bound);
+
+	snprintf(options, sizeof(options), "interfaces=lo port=%u", resolver);
+	ck_assert_msg(!ripc__options_load(&opt, options, why, sizeof(why)), "%s", why);
+	ck_assert_uint_eq(ripc__mcast_port(&opt), want);
+	/* A port below 1024 needs a privilege. */
+	if (ripc__mcast_open(&two) && want < 1024) {
+		test_skip("address__port_beside_the_resolvers: port below 1024");
+		return;
+	}
+	both_open();
+	ck_assert_int_eq(getsockname(two.rx_fd[RIPC__MCAST_4], &bound.sa, &len), 0);
+	ck_assert_uint_eq(ripc__sockaddr_port(&bound), want);
+	ck_assert_int_eq(ripc__mcast_join(&two, 5), 0);
+	ck_assert_int_eq(send_text(&one, 5, "for it"), 0);
+	mcast_ports(&two, "for it");
+	teardown();
+}
+
+START_TEST(address__port_beside_the_resolvers)
+{
+	check_port(65534, 65535);
+	check_port(65535, 65534);
+	check_port(1, 2);
+}
+END_TEST
+
 START_TEST(join__receives_its_groups_only)
 {
 	both_open();
@@ -149,7 +181,7 @@ END_TEST
 
 START_TEST(receive__what_came_to_no_group_is_dropped)
 {
-	uint16_t port = (uint16_t)(opt.port + 1);
+	uint16_t port = ripc__mcast_port(&opt);
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
 	static char buf[RIPC__MCAST_MAX + 1];
 	struct iovec iov = {buf, sizeof(buf)};
@@ -173,7 +205,7 @@ START_TEST(receive__what_came_to_no_group_is_dropped)
 	{
 		union ripc__sockaddr group;
 
-		ripc__mcast_address(5, AF_INET, (uint16_t)(opt.port + 1), &group);
+		ripc__mcast_address(5, AF_INET, ripc__mcast_port(&opt), &group);
 		ck_assert_int_eq(sendto(fd, buf, sizeof(buf), 0, &group.sa, sizeof(group.in)),
 				 (int)sizeof(buf));
 	}
@@ -326,6 +358,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, address__of_a_group);
+	tcase_add_test(tc, address__port_beside_the_resolvers);
 	tcase_add_test(tc, join__receives_its_groups_only);
 	tcase_add_test(tc, leave__another_group_at_the_same_address);
 	tcase_add_test(tc, receive__what_came_to_no_group_is_dropped);
