@@ -501,9 +501,11 @@ int ripc_register_name(struct ripc *ctx, const char *name, unsigned flags,
  *
  * Asks all contexts that the resolver reaches: with udp those of the broadcast domain, with local
  * those of this host, with file those of its hosts, with zookeeper all that have a node. For tools
- * and tests: the list costs every context of the network work, and is out of date at once. It may
- * lack services whose answers were lost or late; 500 ms suffice for a few thousand services. A
- * context sends at most 64 answers per second, each with 4 to 62 services.
+ * and tests: the list costs every context of the network work, and is out of date at once. All are
+ * asked three times, and a context again for each further answer it has announced. The list may
+ * still lack services whose answers were lost or late; if an announced answer is missing, the log
+ * has a warning. 500 ms suffice for a few thousand services. A context sends at most 64 answers per
+ * second, each with 4 to 62 services.
  *
  * Return: the number of services found, at most 65536, or a negative errno.
  * Errors:

@@ -125,10 +125,16 @@ static int print_json(const struct services *s)
 
 int info_services(const char *settings, int timeout_ms, bool json)
 {
+	struct tool_settings all = {0};
 	struct services s = {0};
 	struct ripc *ctx;
-	int rc = ripc_open(&ctx, settings);
+	int rc;
 
+	/* The library warns of a list that lacks services. Settings of the user win. */
+	if ((!getenv("RIPC_LOG") && !tool_settings_add(&all, "log", "warn")) ||
+	    (*settings && !tool_settings_add(&all, settings, NULL)))
+		return TOOL_ERROR;
+	rc = ripc_open(&ctx, all.text);
 	if (rc) {
 		tool_fail(rc, "cannot open the library");
 		return TOOL_ERROR;

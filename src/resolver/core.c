@@ -347,6 +347,9 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 		case RIPC__TIMER_LIST:
 			ripc__list_timer(core, t, now_ns);
 			break;
+		case RIPC__TIMER_LIST_ASK:
+			ripc__list_ask_timer(core, t, now_ns);
+			break;
 		default:
 			ripc__claim_reannounce(core, now_ns);
 			break;
@@ -512,6 +515,7 @@ void ripc__rcore_free(struct ripc__rcore *core)
 	ripc__table_fini(&core->held);
 	ripc__table_fini(&core->lookups);
 	ripc__timers_fini(&core->timers);
+	free(core->list_asks);
 	free(core->addrs);
 	free(core);
 }

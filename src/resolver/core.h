@@ -13,7 +13,8 @@
  * one id are a conflict that no takeover decides: the later claim is lost.
  *
  * List: a LIST to all. Each context answers with a page of its services after a short random time,
- * and is asked for the next page. The pages sent per second are limited.
+ * and is asked for the next page until it arrives: again after about 20, 40, 80 and then 160 ms.
+ * The pages sent per second are limited.
  *
  * Registration: three PROBEs 20 ms apart; a holder answers with a REPLY, which is a conflict. Of
  * two that probe at once, the one with the smaller instance id wins. A random id is registered at
@@ -36,6 +37,8 @@
 #define RIPC__LIST_ANSWERS     4   /* LISTs that wait for their answer; others are dropped */
 #define RIPC__LIST_SPREAD_MS   50u /* answers to a LIST to all are sent within this time */
 #define RIPC__LIST_PAGES_PER_S 64u /* pages that a context sends */
+#define RIPC__LIST_ASKS        256 /* contexts whose lost pages are asked for again */
+#define RIPC__LIST_REQUESTS    8   /* for one page, the last after about a second */
 /*
  * broadcasts received per second from which on a warning is logged: about 1 % of a processor on
  * every host
@@ -123,7 +126,8 @@ bool ripc__rcore_peek(struct ripc__rcore *core, uint64_t service, struct ripc__r
  * service of ours now, and for those of others as their answers arrive, also more than once.
  */
 void ripc__rcore_list_begin(struct ripc__rcore *core, uint64_t now_ns);
-void ripc__rcore_list_end(struct ripc__rcore *core);
+/* Return: the number of contexts that have announced a page that did not arrive. */
+unsigned ripc__rcore_list_end(struct ripc__rcore *core);
 /* Sends the record of a service held to one back end, which keeps it. */
 void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 			 uint64_t service, uint64_t now_ns);

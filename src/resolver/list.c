@@ -5,11 +5,14 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
 	ENTRIES_MAX = 62,  /* services in one page */
 	PAGE_DELAY_MS = 1, /* until the answer to a LIST that only this context got */
+	RETRY_MS = 20,     /* until a page is asked for again; doubled RETRY_DOUBLED times */
+	RETRY_DOUBLED = 3
 };
 
 int ripc__list_answers_init(struct ripc__rcore *core)
@@ -37,8 +40,10 @@ void ripc__rcore_list_begin(struct ripc__rcore *core, uint64_t now_ns)
 	struct ripc__record record;
 	struct ripc__claim *h;
 
-	if (!core->list_nonce)
+	if (!core->list_nonce) {
 		core->list_nonce = ripc__rcore_nonce(core);
+		core->list_asks = calloc(RIPC__LIST_ASKS, sizeof(*core->list_asks));
+	}
 	ripc__list_for_each_entry (h, &core->claims, link) {
 		if (h->state != HELD)
 			continue;
@@ -49,12 +54,98 @@ void ripc__rcore_list_begin(struct ripc__rcore *core, uint64_t now_ns)
 	send_list(core, NULL, 1, now_ns);
 }
 
-void ripc__rcore_list_end(struct ripc__rcore *core)
+unsigned ripc__rcore_list_end(struct ripc__rcore *core)
 {
+	unsigned missing = core->list_untracked;
+
+	for (unsigned i = 0; i < core->nlist_asks; i++) {
+		missing += core->list_asks[i].first != 0;
+		ripc__timers_remove(&core->timers, &core->list_asks[i].timer);
+	}
+	free(core->list_asks);
+	core->list_asks = NULL;
+	core->nlist_asks = 0;
+	core->list_untracked = false;
 	core->list_nonce = 0;
+	return missing;
 }
 
 /* --- answers of others --- */
+
+static void ask(struct ripc__rcore *core, struct ripc__list_ask *a, uint64_t now_ns)
+{
+	unsigned doubled = a->requests < RETRY_DOUBLED ? a->requests : RETRY_DOUBLED;
+
+	a->requests++;
+	ripc__timers_set(&core->timers, &a->timer,
+			 now_ns + ripc__rcore_jitter_ns(core, RETRY_MS << doubled));
+	send_list(core, &a->to, a->first, now_ns);
+}
+
+void ripc__list_ask_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
+{
+	/* Its first member. */
+	struct ripc__list_ask *a = (struct ripc__list_ask *)timer;
+
+	if (a->requests < RIPC__LIST_REQUESTS)
+		ask(core, a, now_ns);
+	else
+		ripc__timers_set(&core->timers, timer, RIPC__NEVER);
+}
+
+static struct ripc__list_ask *find_ask(struct ripc__rcore *core, const uint8_t instance[16])
+{
+	for (unsigned i = 0; i < core->nlist_asks; i++)
+		if (!memcmp(core->list_asks[i].instance, instance, 16))
+			return &core->list_asks[i];
+	return NULL;
+}
+
+static struct ripc__list_ask *add_ask(struct ripc__rcore *core, const uint8_t instance[16],
+				      uint64_t first)
+{
+	struct ripc__list_ask *a;
+
+	if (!core->list_asks || core->nlist_asks == RIPC__LIST_ASKS)
+		return NULL;
+	a = &core->list_asks[core->nlist_asks];
+	*a = (struct ripc__list_ask){.timer.kind = RIPC__TIMER_LIST_ASK, .first = first};
+	memcpy(a->instance, instance, 16);
+	if (ripc__timers_add(&core->timers, &a->timer, RIPC__NEVER))
+		return NULL;
+	core->nlist_asks++;
+	return a;
+}
+
+/*
+ * A page from @page on has arrived; @next: the smallest id of the page behind it, 0: it was the
+ * last one. A page that arrives once more does not begin all of them again.
+ */
+static void page_arrived(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+			 const uint8_t instance[16], uint64_t page, uint64_t next, uint64_t now_ns)
+{
+	struct ripc__list_ask *a = find_ask(core, instance);
+
+	if (!a && (!next || !from->reusable))
+		return;
+	if (!a) {
+		a = add_ask(core, instance, next);
+		if (!a) {
+			core->list_untracked = true;
+			send_list(core, from, next, now_ns);
+			return;
+		}
+	} else if (a->first == page) {
+		a->first = next;
+		ripc__timers_set(&core->timers, &a->timer, RIPC__NEVER);
+	}
+	if (!a->first || a->timer.at_ns != RIPC__NEVER)
+		return;
+	if (from->reusable)
+		a->to = *from;
+	a->requests = 0;
+	ask(core, a, now_ns);
+}
 
 static void input_listed(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 			 const struct ripc__resolver_msg *msg, uint64_t now_ns)
@@ -81,8 +172,11 @@ static void input_listed(struct ripc__rcore *core, const struct ripc__mcast_send
 		if (core->env.listed)
 			core->env.listed(core->env.arg, &record);
 	}
-	if (msg->flags & RIPC__RESOLVE_MORE && from->reusable)
-		send_list(core, from, listed.service + 1, now_ns);
+	/* Ids that do not rise would be asked for without end. */
+	if (msg->flags & RIPC__RESOLVE_MORE && listed.service < msg->service)
+		return;
+	page_arrived(core, from, msg->record.instance, msg->service,
+		     msg->flags & RIPC__RESOLVE_MORE ? listed.service + 1 : 0, now_ns);
 }
 
 /* --- our answers --- */

@@ -14,7 +14,8 @@
 struct ripc__listing {
 	struct ripc__table table;
 	size_t bytes;
-	bool complete; /* nothing was dropped for its number, or for lack of memory */
+	/* nothing was dropped for its number or for lack of memory, no announced page is missing */
+	bool complete;
 };
 
 void ripc__listing_init(struct ripc__listing *listing, uint64_t secret);

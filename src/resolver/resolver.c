@@ -443,7 +443,8 @@ void ripc__resolver_list_repeat(struct ripc__resolver *r, uint64_t now_ns)
 
 void ripc__resolver_list_end(struct ripc__resolver *r, struct ripc__listing *found)
 {
-	ripc__rcore_list_end(r->core);
+	if (ripc__rcore_list_end(r->core))
+		r->listing.complete = false;
 	/* The table may point into itself. */
 	ripc__listing_move(found, &r->listing);
 	r->listing_open = false;

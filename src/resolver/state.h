@@ -15,7 +15,8 @@ enum ripc__timer_kind {
 	RIPC__TIMER_LOOKUP,
 	RIPC__TIMER_CACHED,
 	RIPC__TIMER_REPEAT,
-	RIPC__TIMER_LIST
+	RIPC__TIMER_LIST,
+	RIPC__TIMER_LIST_ASK
 };
 
 enum ripc__claim_state {
@@ -72,6 +73,15 @@ struct ripc__list_answer {
 	uint64_t first; /* smallest id asked for */
 };
 
+/* A context whose next page is asked for, until it arrives. */
+struct ripc__list_ask {
+	struct ripc__timer timer; /* RIPC__NEVER: all pages have arrived, or it was given up */
+	struct ripc__mcast_sender to;
+	uint8_t instance[16];
+	uint64_t first;    /* smallest id of the page; 0: all pages have arrived */
+	unsigned requests; /* sent for this page */
+};
+
 struct ripc__rcore {
 	struct ripc__rcore_env env;
 	struct ripc__record_addr *addrs; /* the memory of env.addrs */
@@ -83,8 +93,11 @@ struct ripc__rcore {
 	struct ripc__list negatives; /* oldest first */
 	size_t nnegatives;
 	struct ripc__cache cache;
-	struct ripc__timer repeat; /* the next periodic claim */
-	uint64_t list_nonce;       /* of our LIST; 0: none is under way */
+	struct ripc__timer repeat;        /* the next periodic claim */
+	uint64_t list_nonce;              /* of our LIST; 0: none is under way */
+	struct ripc__list_ask *list_asks; /* RIPC__LIST_ASKS during a list; NULL: no memory */
+	unsigned nlist_asks;              /* of them in use */
+	bool list_untracked;              /* a page was asked for once, for want of an entry */
 	struct ripc__list_answer list_answers[RIPC__LIST_ANSWERS];
 	uint64_t list_since_ns;     /* start of list_pages */
 	unsigned list_pages;        /* sent since then */
@@ -127,6 +140,8 @@ void ripc__list_input(struct ripc__rcore *core, const struct ripc__mcast_sender 
 		      const struct ripc__resolver_msg *msg, uint64_t now_ns);
 /* Sends the answer whose timer is due. */
 void ripc__list_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns);
+/* Asks again for the page whose timer is due. */
+void ripc__list_ask_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns);
 
 /* --- lookup.c --- */
 

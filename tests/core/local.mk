@@ -10,6 +10,7 @@ check_PROGRAMS += tests/core/call/test_call
 check_PROGRAMS += tests/core/context/test_completion
 check_PROGRAMS += tests/core/context/test_context
 check_PROGRAMS += tests/core/context/test_info
+check_PROGRAMS += tests/core/context/test_list
 check_PROGRAMS += tests/core/sim/test_world
 check_PROGRAMS += tests/core/peer/test_lane_control
 check_PROGRAMS += tests/core/peer/test_lane_post

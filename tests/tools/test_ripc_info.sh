@@ -97,6 +97,10 @@ fi
 kill -TERM "$plain" "$named"
 gone "$plain" 60
 gone "$named" 60
+printf 'nonsense\n' >"$work/all"
+expect "--services, and the library has a warning" 0 60 ./tools/ripc-info -l -W 100 \
+	-o "resolver=file:$work/all"
+has "which goes to standard error" "$err" "all:1: no service id: nonsense"
 expect "--timeout without --services" 3 60 ./tools/ripc-info -W 100
 expect "--services with --doctor" 3 60 ./tools/ripc-info -l -d
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* ripc_service_list(): asks the resolver for all services and waits for the answers. */
 #include "base/host.h"
+#include "base/log.h"
 #include "core/group/group.h"
 #include "core/context/context.h"
 #include "core/progress/transports.h"
@@ -105,6 +106,12 @@ int RIPC__NO_ANALYSIS ripc_service_list(struct ripc *ctx, ripc_service_list_fn *
 	if (ctx->closing)
 		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
 	ripc__unlock(ctx);
+	if (!rc && !found.complete)
+		ripc__log(
+			RIPC_LOG_WARN,
+			"the list of services lacks some: there are too many, or a context has not "
+			"sent all of its services in %d ms; list them with a longer timeout",
+			timeout_ms);
 	if (!rc && ripc__listing_each(&found, report, &rows))
 		rc = ripc__fail(-ENOMEM, "no memory for the list of services");
 	ripc__listing_fini(&found);
