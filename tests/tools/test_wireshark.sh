@@ -178,9 +178,79 @@ tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "ripc || ripc_resolver" >"$
 has "one line says what a message is" "$out" "RIPC .*SHORT [0-9]* -> $id, 1 items"
 has "and what a request of the resolver is" "$out" "RIPC-RES .*REQUEST of service $id"
 
+# RoCE packets, as no device is here to capture them: a LONG in a Send, two writes with immediate
+# data in its place, a write of two packets, a write in the other direction, and a Send whose first
+# four bytes are immediate data.
+cat >"$work/roce.pl" <<'PERL'
+# Packet numbers differ per direction; nothing here depends on them.
+my $psn = 7;
+
+sub packet
+{
+	my ($from, $to, $qp, $opcode, $headers, $payload) = @_;
+	my $pad = -length($payload) % 4;
+	my $bth = pack("CCnNN", $opcode, 0x40 | $pad << 4, 0xffff, $qp, $psn++);
+	my $udp = $bth . $headers . $payload . "\0" x ($pad + 4);
+	my $ip = pack("CCnnnCCnC4C4", 0x45, 0, 28 + length($udp), 0, 0, 64, 17, 0, 10, 0, 0, $from,
+		10, 0, 0, $to);
+	my $sum = 0;
+	$sum += $_ for unpack("n*", $ip);
+	$sum = ($sum & 0xffff) + ($sum >> 16) while $sum >> 16;
+	substr($ip, 10, 2) = pack("n", ~$sum & 0xffff);
+	my $frame = $ip . pack("nnnn", 49152, 4791, 8 + length($udp), 0) . $udp;
+	print pack("VVVV", $psn, 0, length($frame), length($frame)), $frame;
+}
+
+sub header
+{
+	my ($kind, $nitems, $seq) = @_;
+	return pack("vCCvvQ<Q<Vvv", 0x7072, 3, $kind, 0, $nitems, 4242, 4243, $seq, 0, 0);
+}
+
+sub reth
+{
+	return pack("Q>NN", 0x7f0000001000, 0x1234, $_[0]);
+}
+
+print pack("VvvVVVV", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 228);
+packet(1, 2, 0x11, 0x0a, reth(3000), "w" x 3000);
+packet(1, 2, 0x11, 0x04, "", header(2, 1, 5) .
+	pack("Q<Q<Q<Q<VV", 100, 98, 0x0501, 3000, 0, 2));
+# Sequence number 6, 3 credits, request 101 less 2, buffer ..02; the end of request ..2a.
+my $word = 0x02 << 24 | 2 << 9 | 3 << 4 | 6;
+packet(1, 2, 0x11, 0x0b, reth(3001) . pack("N", $word), "x" x 3001);
+$word = 0x03 << 24 | 0x2a << 14 | 1 << 13 | 7;
+packet(1, 2, 0x11, 0x0b, reth(5) . pack("N", $word), "hello");
+packet(1, 2, 0x11, 0x06, reth(2048), "y" x 1024);
+packet(1, 2, 0x11, 0x09, pack("N", 0x04 << 24 | 8), "y" x 1024);
+# No LONG went this way before: it may be another program's.
+packet(2, 1, 0x22, 0x0b, reth(4) . pack("N", 0x01 << 24), "none");
+packet(1, 2, 0x11, 0x04, "", header(1, 1, 9) . pack("V", 5) . "first");
+packet(1, 2, 0x11, 0x05, pack("CCv", 0x61, 0, 10), "next one");
+PERL
+perl "$work/roce.pl" >"$work/roce"
+mv "$work/capture" "$work/session" && mv "$work/roce" "$work/capture"
+seen "a long message in a Send of RoCE" \
+	"infiniband && ripc.kind == 2 && ripc.request == 100 && ripc.desc.len == 3000"
+seen "a write in place of one" "ripc.imm.seq == 6 && ripc.imm.credits == 3 &&
+	ripc.imm.buffer == 2 && ripc.imm.ack == 0 && ripc.kind == 2 && ripc.dest == 4242 && ripc.source == 4243 &&
+	ripc.request == 101 && ripc.dedup_base == 99 && ripc.written"
+seen "the end of a request in one" \
+	"ripc.imm.ack == 1 && ripc.imm.acked == 42 && ripc.request == 102 &&
+	ripc.written == \"hello\""
+seen "one of two packets" "ripc.imm.buffer == 4 && ripc.request == 103"
+unseen "none where no long message was before" "ip.src == 10.0.0.2 && ripc"
+unseen "none in other writes" "infiniband.bth.opcode == 6 && ripc"
+seen "a Send that begins with immediate data" \
+	"ripc.again && ripc.dest == 4242 && ripc.item == \"next one\""
+unseen "nothing of RoCE is malformed" "ripc.broken || (ripc && _ws.malformed)"
+unseen "no Lua error in them" "_ws.lua.error"
+tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "ripc.imm" >"$out" 2>"$err"
+has "one line says what a write is" "$out" "RIPC .*LONG 4243 -> 4242, written, request 101"
+
 # Truncated frames are reported: the last byte of every frame is removed.
 if command -v editcap >/dev/null 2>&1; then
-	editcap -C -1 -L "$work/capture" "$work/cut" 2>"$err"
+	editcap -C -1 -L "$work/session" "$work/cut" 2>"$err"
 	tshark -n -X "lua_script:$lua" -r "$work/cut" \
 		-Y "udp && (ripc.broken || ripc_resolver.broken || _ws.malformed)" >"$out" 2>>"$err"
 	has "a datagram that is cut short is malformed" "$out" "RIPC"

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: LGPL-2.1-or-later
 --
--- Wireshark's view of libripc: its messages in iWARP Sends and in UDP datagrams, the set-up of its connections in the
--- private data of MPA, and the resolver's datagrams. Formats: doc/protocol.md of libripc.
+-- Wireshark's view of libripc: its messages in iWARP Sends, in Sends and writes with immediate data
+-- of InfiniBand and RoCE, and in UDP datagrams, the set-up of its connections in the private data of
+-- MPA, and the resolver's datagrams. Formats: doc/protocol.md of libripc.
 --
 --     wireshark -X lua_script:ripc.lua       or copy this file into the directory of personal Lua plugins
 --
@@ -93,6 +94,18 @@ f.desc_len = ProtoField.uint64("ripc.desc.len", "Length")
 f.desc_key = ProtoField.uint32("ripc.desc.key", "Key", base.HEX)
 f.desc_how = ProtoField.uint32("ripc.desc.how", "How", base.DEC, hows)
 f.desc_id = ProtoField.uint32("ripc.desc.id", "Id")
+f.imm = ProtoField.uint32("ripc.imm", "Immediate data in place of a LONG", base.HEX)
+f.imm_buffer = ProtoField.uint32("ripc.imm.buffer", "Standing buffer, lower bits", base.DEC, nil,
+	0xff000000)
+f.imm_acked = ProtoField.uint32("ripc.imm.acked", "Acknowledged request, lower bits", base.DEC, nil,
+	0x00ffc000)
+f.imm_ack = ProtoField.bool("ripc.imm.ack", "The end of a request", 32, nil, 0x00002000)
+f.imm_older = ProtoField.uint32("ripc.imm.older", "Request less dedup base", base.DEC, nil,
+	0x00001e00)
+f.imm_credits = ProtoField.uint32("ripc.imm.credits", "Credits", base.DEC, nil, 0x000001f0)
+f.imm_seq = ProtoField.uint32("ripc.imm.seq", "Sequence number, lower bits", base.DEC, nil,
+	0x0000000f)
+f.written = ProtoField.bytes("ripc.written", "Bytes written of the item")
 local broken = ProtoExpert.new("ripc.broken", "Breaks the format", expert.group.MALFORMED, expert.severity.ERROR)
 ripc.experts = { broken }
 
@@ -258,7 +271,17 @@ end
 -- frame with an ELIDED was told of that. Frames are looked at in order only once.
 local last, due, told = {}, {}, {}
 
+-- The queue pair that a packet of InfiniBand or RoCE goes to, and the kind of the packet.
+local ib_queue_pair = Field.new("infiniband.bth.destqp")
+local ib_opcode, ib_padding = Field.new("infiniband.bth.opcode"), Field.new("infiniband.bth.padcnt")
+local ib_immediate = Field.new("infiniband.immdt")
+
 local function way(pinfo)
+	local queue_pair = ib_queue_pair()
+
+	if queue_pair then
+		return string.format("%s %s %d", tostring(pinfo.src), tostring(pinfo.dst), queue_pair.value)
+	end
 	return string.format("%s %d %s %d", tostring(pinfo.src), pinfo.src_port, tostring(pinfo.dst), pinfo.dst_port)
 end
 
@@ -342,6 +365,20 @@ local function elided_datagram(buf, pinfo, root)
 	return buf:len()
 end
 
+-- The services and the request of the last LONG in each direction of a lane, and the LONG for which
+-- the write with immediate data in a frame stands.
+local last_long, replaced_long = {}, {}
+-- Whether the packet is the first of several.
+local is_first = false
+
+-- The number of the request of a LONG, or nil.
+local function request_of(buf, flags)
+	local at = HEADER_LEN + (flags % 2 == 1 and INSTANCE_LEN or 0) +
+		(math.floor(flags / 2) % 2 == 1 and ACK_LEN or 0) +
+		(math.floor(flags / 8) % 4 ~= 0 and CALL_LEN or 0)
+	return buf:len() >= at + 8 and buf(at, 8):le_uint64() or nil
+end
+
 function ripc.dissector(buf, pinfo, root)
 	local tree = root:add(ripc, buf())
 	local kind, flags = buf(3, 1):uint(), buf(4, 2):le_uint()
@@ -356,6 +393,10 @@ function ripc.dissector(buf, pinfo, root)
 		if kind == 1 and flags % 4 == 0 and nitems == 1 and nreturns == 0 then
 			last[way(pinfo)] = { dest = dest, source = source }
 		end
+	end
+	if kind == 2 and not pinfo.visited then
+		local request = request_of(buf, flags)
+		last_long[way(pinfo)] = request and { dest = dest, source = source, request = request }
 	end
 	if kind == 31 and buf:len() >= HEADER_LEN + 16 then
 		contexts[tostring(buf(HEADER_LEN, 7):bytes())] = { dest = dest, source = source }
@@ -380,7 +421,8 @@ function ripc.dissector(buf, pinfo, root)
 		tree:add_le(f.nreturns, buf(30, 2))
 	end
 	tree:append_text(string.format(", %s, %s -> %s", name, service_text(source), service_text(dest)))
-	if nitems > 64 or nreturns > 16 or not add_body(tree, buf, kind, nitems, nreturns, flags) then
+	if nitems > 64 or nreturns > 16 or
+		(not add_body(tree, buf, kind, nitems, nreturns, flags) and not is_first) then
 		complain(tree, "The lengths do not add up to that of the message")
 	end
 	pinfo.cols.protocol = "RIPC"
@@ -403,6 +445,86 @@ local function message_heuristic(buf, pinfo, root)
 end
 -- Only a first segment begins with a header; what is behind it in longer Sends does not look like one.
 ripc:register_heuristic("iwarp_ddp_rdmap", message_heuristic)
+
+-- The last or only packet of a write with immediate data, which stands for a LONG behind the last
+-- one of its lane.
+local function immediate_write(buf, pinfo, root, word)
+	local before = last_long[way(pinfo)]
+
+	if not pinfo.visited and before then
+		local this = { dest = before.dest, source = before.source, request = before.request + 1 }
+		last_long[way(pinfo)] = this
+		replaced_long[pinfo.number] = this
+	end
+	local long = replaced_long[pinfo.number]
+	if not long then
+		return false
+	end
+	local tree = root:add(ripc, buf())
+	local sub = tree:add(f.imm, word)
+	for _, field in ipairs({ f.imm_buffer, f.imm_acked, f.imm_ack, f.imm_older, f.imm_credits,
+		f.imm_seq }) do
+		sub:add(field, word)
+	end
+	tree:add(f.kind, 2):set_generated()
+	tree:add(f.dest, long.dest):set_generated()
+	tree:add(f.source, long.source):set_generated()
+	tree:add(f.request, long.request):set_generated()
+	tree:add(f.below, long.request - math.floor(word:uint() / 512) % 16):set_generated()
+	tree:add(f.written, buf())
+	local text = string.format("LONG %s -> %s, written, request %s", service_text(long.source),
+		service_text(long.dest), tostring(long.request))
+	tree:append_text(", " .. text)
+	pinfo.cols.protocol = "RIPC"
+	pinfo.cols.info:set(string.format("%s, buffer ..%02x, seq ..%x", text,
+		math.floor(word:uint() / 2 ^ 24), word:uint() % 16))
+	return true
+end
+
+-- Opcodes of reliable connections and of datagrams.
+local SEND_FIRST, SEND_ONLY, SEND_ONLY_IMM = 0x00, 0x04, 0x05
+local WRITE_LAST_IMM, WRITE_ONLY_IMM, UD_SEND_IMM = 0x09, 0x0b, 0x65
+
+ripc:register_heuristic("infiniband.payload", function(buf, pinfo, root)
+	local opcode, immediate, padding = ib_opcode(), ib_immediate(), ib_padding()
+
+	opcode = opcode and opcode.value
+	padding = padding and padding.value or 0
+	if buf:len() <= padding then
+		return false
+	end
+	buf = buf(0, buf:len() - padding):tvb()
+	if opcode == SEND_ONLY then
+		return message_heuristic(buf, pinfo, root)
+	end
+	if opcode == SEND_FIRST then
+		is_first = true
+		local found = looks_like_message(buf) and message_heuristic(buf, pinfo, root)
+		is_first = false
+		return found
+	end
+	if not immediate then
+		return false
+	end
+	if opcode == SEND_ONLY_IMM then
+		-- The first four bytes of the message are the immediate data.
+		local bytes = immediate.range:bytes()
+		bytes:append(buf:bytes())
+		return message_heuristic(bytes:tvb("Message of libripc"), pinfo, root)
+	end
+	if opcode == WRITE_LAST_IMM or opcode == WRITE_ONLY_IMM then
+		return immediate_write(buf, pinfo, root, immediate.range)
+	end
+	if opcode ~= UD_SEND_IMM then
+		return false
+	end
+	if looks_elided_datagram(buf) then
+		elided_datagram(buf, pinfo, root)
+		return true
+	end
+	return looks_like_message(buf) and buf(4, 2):le_uint() == 1 and
+		message_heuristic(buf, pinfo, root)
+end)
 
 ---- Resolver ------------------------------------------------------------------------------------------------------------------
 
