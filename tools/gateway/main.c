@@ -87,6 +87,18 @@ static struct gateway *load(const struct run *run)
 	return gateway;
 }
 
+/* Its contents stay until there are statistics. */
+static bool may_write(const char *path)
+{
+	FILE *out = fopen(path, "ae");
+
+	if (!out)
+		tool_error("--metrics %s: %s", path, strerror(errno));
+	else
+		fclose(out);
+	return out;
+}
+
 static void print_all(const struct run *run)
 {
 	FILE *out;
@@ -291,6 +303,8 @@ int main(int argc, char **argv)
 		return TOOL_ERROR;
 	}
 	catch_signals();
+	if (run.metrics && !may_write(run.metrics))
+		return TOOL_ERROR;
 	run.file = argv[optind];
 	if (argc - optind > 1 && !use_arguments(&run, (unsigned)(argc - optind), argv + optind))
 		return TOOL_ERROR;

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,6 +21,10 @@
 /* A write of so much takes about 10 us, which is the time that samples wait meanwhile. */
 #define OUT_BUFFER 16384
 #define FLUSH_HZ   1
+/* Of a regular file at standard input. */
+#define LINES_PER_TICK 1000
+/* Reads in one call, so that a source without samples does not keep the loop from its signals. */
+#define FILLS_MAX 4
 
 struct file_state {
 	struct ticker ticker, flush;
@@ -32,6 +37,8 @@ struct file_state {
 	size_t at, len;
 	bool skip;
 	unsigned line;
+	unsigned fills; /* reads in this call */
+	bool rewound;   /* since the last sample */
 	/* the next sample of a recorded file, and the shift of its times to those of the replay */
 	struct sample next;
 	bool have_next, have_shift;
@@ -62,11 +69,13 @@ static char *buffered_line(struct file_state *s)
 	return line;
 }
 
-/* Reads more text. Return: bytes, 0 at the end of the file, or -EAGAIN. */
+/* Reads more text. Return: bytes, 0 at the end of the file, -EAGAIN: none, or not in this call. */
 static ssize_t fill(struct node *node, struct file_state *s)
 {
 	ssize_t n;
 
+	if (s->fills++ == FILLS_MAX)
+		return -EAGAIN;
 	if (s->len == BUFFER_LEN) {
 		s->skip = true;
 		s->len = 0;
@@ -90,8 +99,6 @@ static ssize_t fill(struct node *node, struct file_state *s)
 /* Return: 1 with a sample, 0 at the end of the file, -EAGAIN if none is there yet. */
 static int next_sample(struct node *node, struct file_state *s, struct sample *sample)
 {
-	bool rewound = false;
-
 	for (;;) {
 		const char *why = NULL;
 		char *line = buffered_line(s);
@@ -105,8 +112,10 @@ static int next_sample(struct node *node, struct file_state *s, struct sample *s
 		}
 		if (line) {
 			rc = text_decode(node->plan->format, sample, line, &why);
-			if (rc > 0)
+			if (rc > 0) {
+				s->rewound = false;
 				return 1;
+			}
 			if (rc < 0)
 				malformed(node, s, why);
 			continue;
@@ -115,9 +124,9 @@ static int next_sample(struct node *node, struct file_state *s, struct sample *s
 		if (n > 0)
 			continue;
 		/* A file without any sample is not read for ever. */
-		if (n || node->plan->eof != EOF_REWIND || rewound || lseek(s->fd, 0, SEEK_SET))
+		if (n || node->plan->eof != EOF_REWIND || s->rewound || lseek(s->fd, 0, SEEK_SET))
 			return (int)n;
-		rewound = true;
+		s->rewound = true;
 		s->have_shift = false;
 		s->line = 0;
 	}
@@ -138,13 +147,16 @@ static void on_rate(void *arg, uint64_t missed)
 	struct node *node = arg;
 	struct file_state *s = node->state;
 	struct sample sample;
+	int rc;
 
 	node->missed += missed;
 	node->late = s->ticker.late;
-	if (next_sample(node, s, &sample) <= 0) {
+	s->fills = 0;
+	rc = next_sample(node, s, &sample);
+	if (!rc)
 		end(node, s);
+	if (rc <= 0)
 		return;
-	}
 	sample.origin_ns = gateway_now_ns();
 	node_deliver(node, &sample);
 }
@@ -155,13 +167,17 @@ static void on_replay(void *arg, uint64_t missed)
 	const int64_t now = gateway_now_ns();
 	struct node *node = arg;
 	struct file_state *s = node->state;
+	int rc = 1;
 
 	(void)missed;
+	s->fills = 0;
 	for (;;) {
-		if (!s->have_next && next_sample(node, s, &s->next) <= 0) {
+		if (!s->have_next)
+			rc = next_sample(node, s, &s->next);
+		if (!rc)
 			end(node, s);
+		if (rc <= 0)
 			return;
-		}
 		s->have_next = true;
 		if (!s->have_shift)
 			s->shift_ns = now - s->next.origin_ns;
@@ -174,38 +190,32 @@ static void on_replay(void *arg, uint64_t missed)
 	}
 }
 
-static void on_lines(struct node *node)
+/* Delivers the complete lines of some reads, max at most. */
+static void on_lines(struct node *node, unsigned max)
 {
 	struct file_state *s = node->state;
 	struct sample sample;
 	int rc = 1;
 
-	for (unsigned i = 0; i < 1000 && rc > 0; i++) {
-		rc = next_sample(node, s, &sample);
-		if (rc > 0)
-			node_deliver(node, &sample);
-	}
+	s->fills = 0;
+	while (max-- && (rc = next_sample(node, s, &sample)) > 0)
+		node_deliver(node, &sample);
 	if (!rc)
 		end(node, s);
 }
 
-/* Reads what is there; more may be in the buffer than one call delivers. */
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
-	struct node *node = poll->data;
-	struct file_state *s = node->state;
-
 	(void)status;
 	(void)events;
-	do
-		on_lines(node);
-	while (!s->ended && memchr(s->text + s->at, '\n', s->len));
+	/* No complete line may be left: the descriptor reports those to be read only. */
+	on_lines(poll->data, UINT_MAX);
 }
 
 static void on_stdin_tick(void *arg, uint64_t missed)
 {
 	(void)missed;
-	on_lines(arg);
+	on_lines(arg, LINES_PER_TICK);
 }
 
 static int start_stdin(struct node *node, struct file_state *s)
@@ -232,11 +242,18 @@ static int start_source(struct node *node, struct file_state *s)
 	node->gateway->open_sources++;
 	if (node->plan->type == NODE_STDIO)
 		return start_stdin(node, s);
-	s->fd = open(node->plan->uri, O_RDONLY | O_CLOEXEC);
+	/* A pipe without a writer would not be opened. */
+	s->fd = open(node->plan->uri, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (s->fd < 0 || fstat(s->fd, &st))
 		return -errno;
 	if (S_ISDIR(st.st_mode))
 		return -EISDIR;
+	/* To read from it could wait, and it may have no end. */
+	if (!S_ISREG(st.st_mode)) {
+		tool_error("node %s: %s is no regular file: read it with the type stdio",
+			   node->plan->name, node->plan->uri);
+		return -EINVAL;
+	}
 	return ticker_start(&s->ticker, &node->gateway->loop, rate == 0 ? REPLAY_HZ : rate,
 			    rate == 0 ? on_replay : on_rate, node);
 }

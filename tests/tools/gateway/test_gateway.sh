@@ -333,6 +333,27 @@ has "has its form and values" "$out" "([0-9]*)	[0-9]*	[0-9]*$"
 expect "a generator to a service that is not there" 0 20 \
 	$gateway signal:counter,rate=100.0,limit=20 "ripc:$(random_id)"
 has "does not miss its steps while it looks for it" "$err" "node node1: [1-9][0-9]* samples"
+# Sources that have no end, or wait for a writer.
+mkfifo "$work/fifo"
+for i in /dev/zero "$work/fifo"; do
+	expect "$i as a file" 3 20 $gateway "file:$i" stdio
+	has "is refused" "$err" "$i is no regular file: read it with the type stdio"
+done
+start zero $gateway stdio "file:$work/none" </dev/zero
+ready zero.err "running: 2 nodes"
+kill -TERM "$pid"
+gone "$pid" 20 && ok "SIGTERM ends it while standard input has no end"
+# Longer than one call reads, and no sample in it.
+head -c 1000000 /dev/zero | tr '\0' '\n' >"$work/lines"
+expect "a file of empty lines, read once more" 0 20 $gateway -m "$work/metrics" \
+	"file:$work/lines,rate=1000,eof=rewind" "file:$work/none"
+has "ends" "$work/metrics" 'ripc_gateway_samples_total{node="node1"} 0'
+expect "metrics that cannot be written" 3 20 $gateway -m "$work/none/m" \
+	signal:counter,rate=100.0,limit=1 stdio
+has "are named before the start" "$err" "metrics $work/none/m: "
+if grep -q running "$err"; then
+	bad "before the start" "$err"
+fi
 # Signals while it looks for a service that is not there, and no loop runs yet. Its sockets show
 # that the library is open.
 # early LOG: starts it; $pid is its process id.
