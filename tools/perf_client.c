@@ -35,6 +35,15 @@ static int await_reply(struct perf_client *c, uint64_t token, struct perf_contro
 	}
 }
 
+static void fail(const struct perf_client *c, int rc)
+{
+	char text[TOOL_SERVICE_TEXT];
+
+	tool_service_text(c->args->service, c->args->service_name, text);
+	/* "server 42", or with a name "server camera/left, service 42". */
+	tool_fail(rc, "server%s", text + strlen("service"));
+}
+
 int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_control *reply)
 {
 	uint64_t deadline_ns = tool_now_ns() + c->args->timeout_ms * 1000000, now_ns;
@@ -55,7 +64,7 @@ int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_co
 	if (tool_stopped)
 		return -EINTR;
 	if (rc) {
-		tool_fail(rc, "server %llu", (unsigned long long)c->args->service);
+		fail(c, rc);
 		return rc;
 	}
 	if (reply->type == PERF_BUSY)
@@ -81,7 +90,7 @@ static int find_server(struct perf_client *c)
 		now_ns = tool_now_ns();
 	} while (rc == -EHOSTUNREACH && now_ns < deadline_ns && !tool_stopped);
 	if (rc) {
-		tool_fail(rc, "server %llu", (unsigned long long)c->args->service);
+		fail(c, rc);
 		return rc;
 	}
 	while ((rc = perf_ask(c, &request, &reply)) == -EBUSY && tool_now_ns() < deadline_ns &&

@@ -306,7 +306,7 @@ static int find_service(struct ping *p, struct ripc_route *route, uint64_t *took
 static int ask(struct ping *p)
 {
 	struct ripc_route route = {.size = sizeof(route)};
-	char instance[37], name[256];
+	char instance[37], name[256], text[TOOL_SERVICE_TEXT];
 	uint64_t took_ns;
 	int rc;
 
@@ -317,7 +317,8 @@ static int ask(struct ping *p)
 	}
 	rc = find_service(p, &route, &took_ns);
 	if (rc) {
-		tool_fail(rc, "service %llu", (unsigned long long)p->id);
+		tool_service_text(p->id, p->name, text);
+		tool_fail(rc, "%s", text);
 		return tool_exit_of(rc);
 	}
 	tool_instance_text(route.instance, instance);

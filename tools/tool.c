@@ -137,6 +137,9 @@ static bool is_number(const char *text)
 
 bool tool_parse_service(const char *text, bool any, uint64_t *id, const char **name)
 {
+	/* Ids drawn for RIPC_ANY_ID lie below 3 * 2^62. They can be looked up, not chosen. */
+	const uint64_t max = any ? RIPC_ID_LIMIT - 1 : (UINT64_C(3) << 62) - 1;
+
 	*name = NULL;
 	if (any && !strcmp(text, "any")) {
 		*id = RIPC_ANY_ID;
@@ -149,14 +152,21 @@ bool tool_parse_service(const char *text, bool any, uint64_t *id, const char **n
 			tool_error("%s", ripc_error_detail());
 		return *id;
 	}
-	/* The upper half holds the ids drawn for RIPC_ANY_ID: they can be looked up, not chosen. */
-	if (tool_parse_number(text, 1, any ? RIPC_ID_LIMIT - 1 : UINT64_MAX - 1, id))
+	if (tool_parse_number(text, 1, max, id))
 		return true;
 	tool_error("%s: a service is a number from 1 to %llu%s, or a name", text,
-		   any ? (unsigned long long)(RIPC_ID_LIMIT - 1)
-		       : (unsigned long long)UINT64_MAX - 1,
-		   any ? ", or any" : "");
+		   (unsigned long long)max, any ? ", or any" : "");
 	return false;
+}
+
+void tool_service_text(uint64_t id, const char *name, char text[TOOL_SERVICE_TEXT])
+{
+	char clean[256] = "";
+
+	if (name)
+		tool_name_text(name, clean);
+	snprintf(text, TOOL_SERVICE_TEXT, "service %s%s%llu", clean, name ? ", service " : "",
+		 (unsigned long long)id);
 }
 
 int tool_register(struct ripc *ctx, uint64_t id, const char *name, struct ripc_service **service)

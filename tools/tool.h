@@ -57,6 +57,10 @@ bool tool_parse_size(const char *text, uint64_t max, uint64_t *value);
  */
 bool tool_parse_service(const char *text, bool any, uint64_t *id, const char **name);
 
+/* "service 42", or with a name "service camera/left, service 42"; control characters become '?'. */
+#define TOOL_SERVICE_TEXT 320
+void tool_service_text(uint64_t id, const char *name, char text[TOOL_SERVICE_TEXT]);
+
 /* Registers a service as tool_parse_service() gave it. Return: as ripc_service_register(). */
 struct ripc;
 struct ripc_service;

@@ -45,6 +45,9 @@ expect "the id of that name" 0 60 ./tools/ripc-ping -c 1 "$(sed -n 's/.*service 
 expect "a name that is held" 3 60 ./tools/ripc-ping --serve "test/größe $id"
 has "is in the error" "$err" "(\"test/größe $id\") is held by"
 expect "a name that nobody has" 2 60 ./tools/ripc-ping -o resolve_timeout_ms=300 "test/nobody $id"
+has "is in the error" "$err" "service test/nobody $id, service [1-9][0-9]*: service not found"
+expect "an id that is none of a service" 3 60 ./tools/ripc-ping 13835058055282163712
+has "is refused with the range" "$err" "a number from 1 to 13835058055282163711, or a name"
 expect "an empty name" 3 60 ./tools/ripc-ping ""
 has "is called so" "$err" "it is empty; it must have 1 to 255 bytes of UTF-8"
 expect "a number that is no id" 3 60 ./tools/ripc-ping 0
