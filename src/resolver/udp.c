@@ -324,7 +324,7 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 	rc6 = open_family(u, env, AF_INET6, RECV6, SEND6);
 	if ((rc4 && rc6) || out_of_resources(rc4) || out_of_resources(rc6)) {
 		snprintf(why, whylen, "no UDP socket on port %u: %s (IPv4), %s (IPv6)", u->port,
-			 rc4 ? strerror(-rc4) : "fine", rc6 ? strerror(-rc6) : "fine");
+			 rc4 ? strerror(-rc4) : "opened", rc6 ? strerror(-rc6) : "opened");
 		udp_close(&u->base);
 		return rc4 ? rc4 : rc6;
 	}

@@ -23,9 +23,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#define LINGER_NS (200 * RIPC__MS) /* how long close waits for what is queued to leave */
+#define LINGER_NS         (200 * RIPC__MS) /* how long close waits for what is queued to leave */
+#define DESCRIPTORS_TAKEN 20u              /* by a context without peers or RDMA devices, about */
 
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ripc *contexts; /* all open ones */
@@ -181,6 +183,19 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 	ripc__memory_init(ctx);
 }
 
+/* Adds to the detail of -EMFILE the limit and the remedy. */
+static void explain_limit(void)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_NOFILE, &limit))
+		ripc__fail(-EMFILE,
+			   "%s: RLIMIT_NOFILE of this process is %llu, and a context takes about "
+			   "%u descriptors, and one or more for each peer; raise it with ulimit -n",
+			   ripc_error_detail(), (unsigned long long)limit.rlim_cur,
+			   DESCRIPTORS_TAKEN);
+}
+
 static int context_open(struct ripc **out, const char *options, const struct ripc__hooks *hooks)
 {
 	char why[512];
@@ -238,6 +253,8 @@ close:
 		ripc__resolver_kill(ctx->resolver);
 	ripc__transports_close(ctx);
 fail:
+	if (rc == -EMFILE)
+		explain_limit();
 	context_free(ctx);
 	return rc;
 }

@@ -6,8 +6,12 @@
 #include "core/progress/handle.h"
 #include "core/rig.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,6 +35,51 @@ START_TEST(open__host_id)
 END_TEST
 
 /* With hooks there is no thread, no descriptor and no random source but theirs. */
+static unsigned next_descriptor(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	return (unsigned)fd;
+}
+
+/* With any limit, the context is opened or the error names the limit, and nothing stays open. */
+START_TEST(open__out_of_descriptors)
+{
+	unsigned first = next_descriptor(), failed = 0, n;
+	struct rlimit old, limit;
+	struct ripc *ctx;
+	char text[64];
+	int rc = -1;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	limit = old;
+	for (n = 0; rc; n++) {
+		ck_assert_uint_lt(n, 100);
+		limit.rlim_cur = first + n;
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		rc = ripc_open(&ctx, "interfaces=lo");
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+		if (!rc)
+			break;
+		failed++;
+		ck_assert_ptr_nonnull(strstr(ripc_error_detail(), strerror(EMFILE)));
+		ck_assert_uint_eq(next_descriptor(), first);
+		/* Of each transport, this is one reason among several. */
+		if (rc == -ENODEV)
+			continue;
+		ck_assert_int_eq(rc, -EMFILE);
+		snprintf(text, sizeof(text), "RLIMIT_NOFILE of this process is %u,", first + n);
+		ck_assert_msg(strstr(ripc_error_detail(), text), "%s", ripc_error_detail());
+		ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "ulimit -n"));
+	}
+	ck_assert_uint_gt(failed, 4);
+	OK(ripc_close(ctx));
+	ck_assert_uint_eq(next_descriptor(), first);
+}
+END_TEST
+
 START_TEST(open__hooks)
 {
 	struct ripc__hooks hooks;
@@ -155,6 +204,7 @@ int main(void)
 	/* First: with CK_FORK=no the library must not have registered its handler before. */
 	tcase_add_loop_test(tc, fork__holds_locks, 0, 2);
 	tcase_add_test(tc, open__host_id);
+	tcase_add_test(tc, open__out_of_descriptors);
 	tcase_add_test(tc, open__hooks);
 	suite_add_tcase(suite, tc);
 	return test_main("core/context/context", suite);
