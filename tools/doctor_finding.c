@@ -282,8 +282,11 @@ void doctor_check_broadcast(struct doctor *d)
 		rc = ripc_open(&two, text);
 	if (!rc)
 		rc = ripc_service_register(one, RIPC_ANY_ID, 0, &service);
-	/* The answer to a host's own request comes over its loopback. */
-	if (!rc && !d->no_loopback)
+	/*
+	 * The answer to a host's own request comes over its loopback. A back end that finds nothing
+	 * was reported before.
+	 */
+	if (!rc && !d->no_loopback && doctor_resolver_works(d, "udp"))
 		rc = ripc_route_lookup(two, ripc_service_id(service), &route, DOCTOR_TIMEOUT_MS);
 	if (rc == -EHOSTUNREACH && memcmp(route.instance, nobody, 16) && !d->no_transport)
 		doctor_report(d, DOCTOR_FAULT, "transports",

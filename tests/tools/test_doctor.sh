@@ -155,6 +155,10 @@ if unshare -rmn ip link set lo up 2>/dev/null; then
 	# shellcheck disable=SC2086
 	finds "loopback down, without the local resolver" 1 "^fault: interface: lo is down" \
 		$no_network -o resolver=udp
+	# Multicast of IPv6 has no route on the loopback.
+	finds "loopback without IPv4" 1 "^fault: resolver: udp finds nothing: .*unreachable" bash \
+		"$in_net" "ip addr del 127.0.0.1/8 dev lo && $doctor -d"
+	lacks "loopback without IPv4: not the firewall" "firewall"
 	# Another program at the resolver's port: alone, and one that shares it.
 	cat >"$work/hold.pl" <<'PERL'
 use Socket;
