@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 	const char *name = NULL;
 	int c, rc = TOOL_OK;
 
-	tool_name = "ripc-info";
+	tool_begin("ripc-info");
 	while ((c = getopt_long(argc, argv, "jds:lW:o:Vh", options, NULL)) != -1) {
 		switch (c) {
 		case 'j':

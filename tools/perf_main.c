@@ -37,7 +37,7 @@ int main(int argc, char **argv)
 	struct ripc *ctx;
 	int rc;
 
-	tool_name = "ripc-perf";
+	tool_begin("ripc-perf");
 	rc = perf_parse(&args, argc, argv);
 	if (rc >= 0)
 		return tool_finish(rc);

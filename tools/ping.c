@@ -346,7 +346,7 @@ int main(int argc, char **argv)
 	struct ping p = {.count = 4, .interval_ms = 1000, .timeout_ms = 2000, .size = 64};
 	int rc;
 
-	tool_name = "ripc-ping";
+	tool_begin("ripc-ping");
 	rc = parse(&p, argc, argv);
 	if (rc >= 0)
 		return tool_finish(rc);

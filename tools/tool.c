@@ -17,6 +17,18 @@
 const char *tool_name = "ripc";
 volatile int tool_stopped;
 
+void tool_begin(const char *name)
+{
+	tool_name = name;
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		int access = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+
+		/* The lowest free descriptor, which is this one. Without /dev/null it stays closed. */
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", access) != fd)
+			return;
+	}
+}
+
 void tool_error(const char *fmt, ...)
 {
 	va_list ap;

@@ -26,8 +26,14 @@ struct tool_settings {
 	size_t len;
 };
 
-/* The name that begins every message. Set by main() before all else. */
+/* The name that begins every message. */
 extern const char *tool_name;
+
+/*
+ * The first call of each main(). Gives closed standard streams a descriptor that cannot be used;
+ * otherwise one of the library would take its place, and get what is printed.
+ */
+void tool_begin(const char *name);
 
 /* Prints "NAME: text" on the standard error stream. */
 void tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -54,6 +54,20 @@ expect "a number that is no id" 3 60 ./tools/ripc-ping 0
 kill -TERM "$named"
 gone "$named" 60
 
+# A descriptor of the library must not become standard output.
+start closed sh -c 'exec ./tools/ripc-ping --serve any >&-'
+# Its sockets show that the library is open.
+wait_until 20 sh -c "ls -l /proc/$pid/fd | grep -q socket:"
+if [ "$(readlink "/proc/$pid/fd/1")" = /dev/null ]; then
+	ok "closed standard output stays unused"
+else
+	bad "closed standard output is $(readlink "/proc/$pid/fd/1")"
+fi
+kill -TERM "$pid"
+gone "$pid" 60
+expect "standard output is closed" 3 60 sh -c 'exec ./tools/ripc-ping --help >&-'
+expect "all standard streams are closed" 3 60 sh -c 'exec ./tools/ripc-ping 0 <&- >&- 2>&-'
+
 start any ./tools/ripc-ping --serve any
 ready any "answering for service [0-9]"
 expect "an id that was drawn" 0 60 ./tools/ripc-ping -c 1 "$(sed -n 's/.*service //p' "$work/any")"

@@ -274,7 +274,7 @@ int main(int argc, char **argv)
 	struct run run = {0};
 	int c;
 
-	tool_name = "ripc-gateway";
+	tool_begin("ripc-gateway");
 	while ((c = getopt_long(argc, argv, "tm:o:Vh", options, NULL)) != -1) {
 		switch (c) {
 		case 't':
