@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Receiving: posted receives, arrived messages, CTS and the contents. */
+/*
+ * Receiving: posted receives, arrived messages, CTS and the contents.
+ *
+ * Contents of one piece at both ends and of direct_size bytes or more are placed by libripc, in a
+ * return buffer that the CTS offers. All other contents are copied from a buffer of libripc:
+ * - EAGER, at most eager_size bytes: to copy them takes less time than to register their memory;
+ * - of several pieces at one end: each item fills one return buffer, so the pieces of the sender
+ *   would have to end where those of the receiver do, and neither RTS nor CTS carries lengths.
+ */
 #include "ofi/peer.h"
 #include "ofi/provider.h"
 
