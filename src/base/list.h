@@ -77,4 +77,14 @@ static inline struct ripc__list *ripc__list_first(struct ripc__list *head)
 	return ripc__list_empty(head) ? NULL : head->next;
 }
 
+/* Removes the first node from the list. Return: it; NULL: the list is empty. */
+static inline struct ripc__list *ripc__list_take(struct ripc__list *head)
+{
+	struct ripc__list *n = ripc__list_first(head);
+
+	if (n)
+		ripc__list_del(n);
+	return n;
+}
+
 #endif

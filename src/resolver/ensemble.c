@@ -472,8 +472,7 @@ int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble
 
 void ripc__ensemble_close(struct ripc__ensemble *e)
 {
-	struct ripc__ensemble_call *c;
-	struct ripc__ensemble_report_entry *r;
+	struct ripc__list *n;
 
 	pthread_mutex_lock(&e->lock);
 	e->stop = true;
@@ -481,15 +480,10 @@ void ripc__ensemble_close(struct ripc__ensemble *e)
 	pthread_mutex_unlock(&e->lock);
 	pthread_join(e->thread, NULL);
 	retry_releases(e, false);
-	while ((c = ripc__list_first_entry(&e->calls, struct ripc__ensemble_call, link))) {
-		ripc__list_del(&c->link);
-		free(c);
-	}
-	while ((r = ripc__list_first_entry(&e->reports, struct ripc__ensemble_report_entry,
-					   link))) {
-		ripc__list_del(&r->link);
-		free(r);
-	}
+	while ((n = ripc__list_take(&e->calls)))
+		free(ripc__list_entry(n, struct ripc__ensemble_call, link));
+	while ((n = ripc__list_take(&e->reports)))
+		free(ripc__list_entry(n, struct ripc__ensemble_report_entry, link));
 	close(e->fd);
 	pthread_cond_destroy(&e->cond);
 	pthread_mutex_destroy(&e->lock);

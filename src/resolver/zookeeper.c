@@ -71,7 +71,6 @@ static const char *verify(struct ripc__zk *z, uint64_t service, const uint8_t *b
 	return why;
 }
 
-/* The same; counts and logs a rejection. */
 const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
 			    struct ripc__record *record)
 {
@@ -456,7 +455,7 @@ static int zk_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *f
 static void zk_close(struct ripc__backend *b)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
-	struct ripc__zk_msg *w;
+	struct ripc__list *n;
 
 	ripc__ensemble_close(z->e);
 	while (!ripc__list_empty(&z->held_list))
@@ -464,10 +463,8 @@ static void zk_close(struct ripc__backend *b)
 			z, ripc__list_entry(z->held_list.next, struct ripc__zk_held, link));
 	while (!ripc__list_empty(&z->lru))
 		watched_remove(z, ripc__list_entry(z->lru.next, struct ripc__zk_watched, link));
-	while ((w = ripc__list_first_entry(&z->msgs, struct ripc__zk_msg, link))) {
-		ripc__list_del(&w->link);
-		free(w);
-	}
+	while ((n = ripc__list_take(&z->msgs)))
+		free(ripc__list_entry(n, struct ripc__zk_msg, link));
 	ripc__table_fini(&z->held);
 	ripc__table_fini(&z->watched);
 	free(z);

@@ -42,8 +42,7 @@ static void exports_move(struct ripc__region *from, struct ripc__region *to)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&from->exports))) {
-		ripc__list_del(n);
+	while ((n = ripc__list_take(&from->exports))) {
 		ripc__list_entry(n, struct ripc__export, link)->region = to;
 		ripc__list_add(&to->exports, n);
 	}

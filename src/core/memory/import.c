@@ -48,11 +48,10 @@ void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, int fd, u
 
 static struct ripc__import_ref *import_ref_get(struct ripc__memory *m)
 {
-	struct ripc__list *n = ripc__list_first(&m->free_import_refs);
+	struct ripc__list *n = ripc__list_take(&m->free_import_refs);
 
 	if (!n)
 		return malloc(sizeof(struct ripc__import_ref));
-	ripc__list_del(n);
 	m->nfree_import_refs--;
 	return ripc__list_entry(n, struct ripc__import_ref, link);
 }
@@ -72,24 +71,16 @@ void ripc__import_refs_free(struct ripc__memory *m)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&m->free_import_refs))) {
-		ripc__list_del(n);
+	while ((n = ripc__list_take(&m->free_import_refs)))
 		free(ripc__list_entry(n, struct ripc__import_ref, link));
-	}
-}
-
-static void import_ref_free(struct ripc__import_ref *import_ref)
-{
-	ripc__list_del(&import_ref->link);
-	free(import_ref);
 }
 
 void ripc__import_free(struct ripc__region *r)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&r->import_refs)))
-		import_ref_free(ripc__list_entry(n, struct ripc__import_ref, link));
+	while ((n = ripc__list_take(&r->import_refs)))
+		free(ripc__list_entry(n, struct ripc__import_ref, link));
 }
 
 void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)

@@ -26,10 +26,8 @@ void ripc__late_refs_free(struct ripc__list *late_refs)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(late_refs))) {
-		ripc__list_del(n);
+	while ((n = ripc__list_take(late_refs)))
 		free(ripc__list_entry(n, struct ripc__late_ref, link));
-	}
 }
 
 struct ripc__list *ripc__late_refs_new(const struct ripc__region *region,

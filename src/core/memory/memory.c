@@ -37,14 +37,11 @@ void ripc__memory_fini(struct ripc *ctx)
 	struct ripc__memory *m = ctx->memory;
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&m->recv_windows))) {
-		ripc__list_del(n);
+	while ((n = ripc__list_take(&m->recv_windows)))
 		free(ripc__list_entry(n, struct ripc__recv_window, link));
-	}
-	while ((n = ripc__list_first(&m->returns))) {
+	while ((n = ripc__list_take(&m->returns))) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
-		ripc__list_del(n);
 		if (r->bounce)
 			ripc__bounce_put(r->bounce);
 		free(r);

@@ -11,10 +11,8 @@ void ripc__attempts_clear(struct ripc__peer *p)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&p->lists->attempts))) {
-		ripc__list_del(n);
+	while ((n = ripc__list_take(&p->lists->attempts)))
 		free(ripc__list_entry(n, struct ripc__attempt, link));
-	}
 }
 
 void ripc__attempts_clear_tp(struct ripc__peer *p, unsigned tp)

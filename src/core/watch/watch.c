@@ -57,10 +57,8 @@ void ripc__watch_flush(struct ripc *ctx, struct ripc__dest *d)
 	lists = ripc__peer_lists(d->peer);
 	if (lists && !ripc__list_empty(&d->watches))
 		ripc__lane_notify(d->peer->lane, RIPC__WATCH, d->id, 0, 0, 0);
-	while (lists && (n = ripc__list_first(&d->watches))) {
-		ripc__list_del(n);
+	while (lists && (n = ripc__list_take(&d->watches)))
 		ripc__list_add(&lists->watches, n);
-	}
 }
 
 void ripc__watch_not_found(struct ripc *ctx, struct ripc__dest *d, const char *why)
