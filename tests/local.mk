@@ -4,7 +4,7 @@
 # these up.
 check_LTLIBRARIES += libtests.la
 libtests_la_SOURCES = tests/harness.c tests/harness.h tests/lock_gate.c tests/lock_gate.h \
-	tests/flood.h tests/transport/transitions.h
+	tests/flood.h tests/transitions.h
 
 # Tests that need RDMA devices and are skipped without: tests/lab/ runs them. Also in
 # EXTRA_PROGRAMS.

@@ -66,7 +66,7 @@ void ripc__coordinator_start(struct ripc__group *g)
 {
 	struct ripc__member *m, *tmp;
 
-	g->state = RIPC__GROUP_COORDINATING;
+	ripc__group_set_state(g, RIPC__GROUP_COORDINATING);
 	g->failures = 0;
 	/*
 	 * Above the version of any earlier coordinator, so that no old list is taken for this one.

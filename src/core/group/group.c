@@ -7,11 +7,31 @@
 #include "core/service/service.h"
 #include "wire/record.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define POLL_NS    (5 * RIPC__MS)    /* interval of polls during the search for a coordinator */
 #define RETRY_NS   (20 * RIPC__MS)   /* interval of claims of the name; doubled up to 64 times */
 #define REFRESH_NS (5000 * RIPC__MS) /* interval of JOINs to a coordinator that has answered */
+
+#define TO(state) (1u << RIPC__GROUP_##state)
+
+/* The states that may follow each state. SEARCHING: anew; JOINED: the list again. */
+__attribute__((unused)) static const unsigned next_states[RIPC__GROUP_STATES] = {
+	[RIPC__GROUP_SEARCHING] = TO(SEARCHING) | TO(CLAIMING) | TO(JOINING),
+	[RIPC__GROUP_CLAIMING] = TO(JOINING) | TO(COORDINATING),
+	[RIPC__GROUP_JOINING] = TO(SEARCHING) | TO(JOINED),
+	[RIPC__GROUP_JOINED] = TO(SEARCHING) | TO(JOINING) | TO(JOINED),
+	[RIPC__GROUP_COORDINATING] = TO(SEARCHING) | TO(JOINING),
+};
+
+void ripc__group_set_state(struct ripc__group *g, enum ripc__group_state to)
+{
+	assert(next_states[g->state] & 1u << to);
+	g->state = to;
+	if (to == RIPC__GROUP_JOINING)
+		g->join_sent_ns = 0;
+}
 
 struct ripc__group *ripc__group_find(struct ripc *ctx, uint64_t id)
 {
@@ -86,7 +106,7 @@ static void restart_search(struct ripc__group *g)
 	uint64_t wait = RETRY_NS << (g->failures < 6 ? g->failures : 6);
 
 	unpin_coordinator(g);
-	g->state = RIPC__GROUP_SEARCHING;
+	ripc__group_set_state(g, RIPC__GROUP_SEARCHING);
 	/* Spreads the claims of members that lost the same coordinator. */
 	wait = wait / 2 + (g->ctx->instance[0] * wait >> 9);
 	g->failures++;
@@ -147,7 +167,7 @@ static void receive_coordinator(struct ripc__lane *lane, const struct ripc__head
 				ripc__member_expire(g, m, RIPC__MEMBER_GRACE_NS);
 	unpin_coordinator(g);
 	g->version = h->u[1];
-	g->state = RIPC__GROUP_JOINED;
+	ripc__group_set_state(g, RIPC__GROUP_JOINED);
 	g->failures = 0;
 	g->next_ns = ripc__now(g->ctx) + REFRESH_NS;
 	HASH_ITER (hh, g->members, m, tmp)
@@ -214,9 +234,8 @@ static void try_join(struct ripc__group *g)
 
 static void start_joining(struct ripc__group *g)
 {
-	g->state = RIPC__GROUP_JOINING;
 	g->claim_error = 0;
-	g->join_sent_ns = 0;
+	ripc__group_set_state(g, RIPC__GROUP_JOINING);
 	try_join(g);
 }
 
@@ -235,7 +254,7 @@ static void claim_name(struct ripc__group *g)
 		restart_search(g);
 		return;
 	}
-	g->state = RIPC__GROUP_CLAIMING;
+	ripc__group_set_state(g, RIPC__GROUP_CLAIMING);
 	g->next_ns = RIPC__NEVER;
 	ripc__resolver_await(ctx);
 	ripc__timer_at(ctx, 0);
@@ -274,8 +293,7 @@ void ripc__group_conflict(struct ripc *ctx, uint64_t name)
 		g->version = 0;
 	}
 	if (g->state == RIPC__GROUP_COORDINATING || g->state == RIPC__GROUP_CLAIMING) {
-		g->state = RIPC__GROUP_JOINING;
-		g->join_sent_ns = 0;
+		ripc__group_set_state(g, RIPC__GROUP_JOINING);
 		ripc__group_kick(g);
 	}
 }
@@ -416,8 +434,6 @@ static bool group_step(struct ripc__group *g, uint64_t now)
 		else
 			start_joining(g);
 		break;
-	case RIPC__GROUP_CLAIMING:
-		break;
 	case RIPC__GROUP_JOINING:
 		try_join(g);
 		break;
@@ -444,6 +460,9 @@ static bool group_step(struct ripc__group *g, uint64_t now)
 			g->version = 0;
 			restart_search(g);
 		}
+		break;
+	default:
+		/* CLAIMING: the resolver's event is the next step. */
 		break;
 	}
 	expire_members(g, now);
@@ -477,10 +496,8 @@ void ripc__groups_free(struct ripc *ctx)
 	HASH_ITER (hh, ctx->groups, g, tmp) {
 		struct ripc__list *n;
 
-		while ((n = ripc__list_first(&g->local_members))) {
-			ripc__list_del(n);
+		while ((n = ripc__list_take(&g->local_members)))
 			free(ripc__list_entry(n, struct ripc__local_member, link));
-		}
 		group_free(g);
 	}
 }

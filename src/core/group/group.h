@@ -4,10 +4,14 @@
  * group's name, an id of the resolver that no service can have, and announces all changes to the
  * members.
  *
- *             claims the name, and gets it -------------> COORDINATING
- *   SEARCHING <                                             | an older coordinator exists
- *      ^  CLAIMING: held by another -> JOINING -> JOINED    | (a partition healed), or we leave
- *      +-------- the coordinator is gone, or resigned ------+
+ *   SEARCHING --a member claims the name--> CLAIMING --it got it--> COORDINATING
+ *   SEARCHING --the name is held, or a sender--> JOINING --the list of members--> JOINED
+ *   CLAIMING --held by another--> JOINING      COORDINATING --an older coordinator--> JOINING
+ *   JOINED --a sender becomes a member--> JOINING
+ *   JOINING, JOINED --the coordinator is gone, or resigned--> SEARCHING
+ *   COORDINATING --the last local member left--> SEARCHING
+ *
+ * ripc__group_set_state() asserts that a transition is in the table of group.c.
  *
  * membership.c: the list of members. coordinator.c: the coordinator. local_member.c: services that
  * join and leave. multicast_send.c, multicast_receive.c: messages.
@@ -36,6 +40,7 @@ enum ripc__group_state {
 	RIPC__GROUP_JOINING,      /* a holder exists: JOIN was sent, or waits for a lane */
 	RIPC__GROUP_JOINED,       /* the coordinator has sent the list of members */
 	RIPC__GROUP_COORDINATING, /* this context coordinates */
+	RIPC__GROUP_STATES,
 };
 
 enum ripc__group_role { RIPC__ROLE_NONE, RIPC__ROLE_SENDER, RIPC__ROLE_MEMBER };
@@ -80,7 +85,7 @@ struct ripc__group {
 	UT_hash_handle hh;
 	uint64_t id;
 	struct ripc *ctx;
-	enum ripc__group_state state;
+	enum ripc__group_state state;    /* ripc__group_set_state() */
 	struct ripc__list local_members; /* struct ripc__local_member: our members */
 	unsigned users;                  /* threads in a call on it */
 	bool sending;                    /* one of them is sending a message */
@@ -121,6 +126,8 @@ struct ripc__group *ripc__group_find(struct ripc *ctx, uint64_t id);
 /* As ripc__group_find(), created if needed. Return: NULL: out of memory. */
 struct ripc__group *ripc__group_get(struct ripc *ctx, uint64_t id);
 
+/* JOINING: no JOIN is sent yet. */
+void ripc__group_set_state(struct ripc__group *g, enum ripc__group_state to);
 /* Runs the group's timer at the next pass. */
 void ripc__group_kick(struct ripc__group *g);
 

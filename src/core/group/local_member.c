@@ -86,10 +86,8 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 	if (ripc__group_role(g) != RIPC__ROLE_MEMBER) {
 		g->stats.members++;
 		/* A sender becomes a member when the coordinator has acknowledged it. */
-		if (g->state == RIPC__GROUP_JOINED) {
-			g->state = RIPC__GROUP_JOINING;
-			g->join_sent_ns = 0;
-		}
+		if (g->state == RIPC__GROUP_JOINED)
+			ripc__group_set_state(g, RIPC__GROUP_JOINING);
 		ripc__group_kick(g);
 	}
 	ripc__list_add(&g->local_members, &local_member->link);

@@ -139,7 +139,7 @@ static void lane_up(struct ripc__lane *lane)
 	struct ripc__lane *old = NULL;
 	struct ripc__dest *d, *tmp;
 
-	lane->state = RIPC__LANE_UP;
+	ripc__lane_set_state(lane, RIPC__LANE_UP);
 	lane->last_rx_ns = ripc__now(ctx);
 	lane->pinged_ns = 0;
 	lane->bytes_transferred = 0;
@@ -147,7 +147,6 @@ static void lane_up(struct ripc__lane *lane)
 	if (p->out == lane)
 		p->out = NULL;
 	ctx->stats.lanes_opened++;
-	ctx->stats.lanes++;
 	p->stats.lanes_opened++;
 	p->used_ns = lane->last_rx_ns;
 	p->round = RIPC__ROUND_REFUSED;

@@ -68,8 +68,7 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 		  "lane to peer %s over %s is retired: it is idle, and descriptors run low %s",
 		  ripc__instance_text(p->instance), ctx->tp[lane->tp].ops->name,
 		  answer ? "at the peer" : "here");
-	lane->state = RIPC__LANE_RETIRING;
-	ctx->stats.lanes--;
+	ripc__lane_set_state(lane, RIPC__LANE_RETIRING);
 	lane->last_rx_ns = ripc__now(ctx);
 	ripc__timer_at(ctx, lane->last_rx_ns + RIPC__RETIRE_NS);
 	ripc__progress_request(ctx);
@@ -92,14 +91,8 @@ void ripc__lane_goaway(struct ripc__lane *lane, bool answer)
 {
 	if (!answer && lane->state == RIPC__LANE_UP && retire_lane(lane, true))
 		return;
-	if (!answer && lane->state == RIPC__LANE_RETIRING) {
-		/* Both sides sent GOAWAY: each answers. Nothing else is sent in this state. */
-		lane->state = RIPC__LANE_UP;
-		ripc__lane_send_goaway(lane, true);
-		lane->state = RIPC__LANE_RETIRING;
-		if (ripc__list_empty(&lane->control))
-			return;
-	}
+	if (!answer && lane->state == RIPC__LANE_RETIRING && ripc__lane_answer_goaway(lane))
+		return;
 	ripc__lane_fail(lane, -ESHUTDOWN, "it was idle, and descriptors ran low");
 }
 

@@ -16,18 +16,36 @@ static struct ripc__tp *lane_tp(const struct ripc__lane *lane)
 	return &lane->ctx->tp[lane->tp];
 }
 
+#define TO(state) (1u << RIPC__LANE_##state)
+
+/* The states that may follow each state. */
+__attribute__((unused)) static const unsigned next_states[RIPC__LANE_STATES] = {
+	[RIPC__LANE_CONNECTING] = TO(UP) | TO(DEAD),
+	[RIPC__LANE_ACCEPTING] = TO(UP) | TO(DEAD),
+	[RIPC__LANE_UP] = TO(RETIRING) | TO(DEAD),
+	[RIPC__LANE_RETIRING] = TO(DEAD),
+	[RIPC__LANE_DEAD] = 0,
+};
+
+void ripc__lane_set_state(struct ripc__lane *lane, enum ripc__lane_state to)
+{
+	assert(next_states[lane->state] & 1u << to);
+	if (lane->state == RIPC__LANE_UP)
+		lane->ctx->stats.lanes--;
+	if (to == RIPC__LANE_UP)
+		lane->ctx->stats.lanes++;
+	lane->state = to;
+}
+
 /* ---- end of a lane ---- */
 
 void ripc__lane_close(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
-	struct ripc__control *c;
 	struct ripc__dest *d;
+	struct ripc__list *n;
 
-	assert(lane->state != RIPC__LANE_DEAD);
-	if (lane->state == RIPC__LANE_UP)
-		ctx->stats.lanes--;
-	lane->state = RIPC__LANE_DEAD;
+	ripc__lane_set_state(lane, RIPC__LANE_DEAD);
 	if (lane->ep) {
 		lane_tp(lane)->ops->ep_close(lane->ep);
 		if (!--lane_tp(lane)->nlanes && !lane_tp(lane)->limits.eager_datagram)
@@ -35,10 +53,8 @@ void ripc__lane_close(struct ripc__lane *lane)
 	}
 	lane->ep = NULL;
 	ctx->peer_ops->lane_closed(lane);
-	while ((c = ripc__list_first_entry(&lane->control, struct ripc__control, link))) {
-		ripc__list_del(&c->link);
-		free(c);
-	}
+	while ((n = ripc__list_take(&lane->control)))
+		free(ripc__list_entry(n, struct ripc__control, link));
 	ripc__list_for_each_entry (d, &lane->peer->lists->dests, link) {
 		if (lane->peer->lane != lane)
 			break;
@@ -58,10 +74,9 @@ void ripc__dead_lanes_free(struct ripc *ctx)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&ctx->dead_lanes))) {
+	while ((n = ripc__list_take(&ctx->dead_lanes))) {
 		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
 
-		ripc__list_del(n);
 		if (!--lane->peer->nlanes)
 			ripc__datagram_contexts_free(lane->peer);
 		ripc__lane_memory_free(lane);

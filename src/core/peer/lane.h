@@ -16,12 +16,19 @@
 
 #include <assert.h>
 
+/*
+ *   CONNECTING, ACCEPTING --established--> UP --GOAWAY--> RETIRING
+ *   any --closed, failed--> DEAD
+ *
+ * ripc__lane_set_state() asserts that a transition is in the table of lane.c.
+ */
 enum ripc__lane_state {
 	RIPC__LANE_CONNECTING, /* active side: waiting for the peer's reply */
 	RIPC__LANE_ACCEPTING,  /* passive side: accepted, waiting for the transport */
 	RIPC__LANE_UP,
 	RIPC__LANE_RETIRING, /* GOAWAY was sent, see eviction.h; it is not peer->lane */
 	RIPC__LANE_DEAD,     /* in ctx->dead_lanes until the end of the pass */
+	RIPC__LANE_STATES,
 };
 
 /*
@@ -112,9 +119,9 @@ struct ripc__lane {
 	struct ripc__list link; /* in ctx->lanes or ctx->dead_lanes */
 	struct ripc *ctx;
 	struct ripc__peer *peer;
-	struct ripc__ep *ep; /* NULL once closed */
-	uint8_t tp;          /* index of the transport */
-	enum ripc__lane_state state : 8;
+	struct ripc__ep *ep;                 /* NULL once closed */
+	uint8_t tp;                          /* index of the transport */
+	enum ripc__lane_state state : 8;     /* ripc__lane_set_state() */
 	enum ripc__lane_sending sending : 8; /* ripc__lane_set_sending() */
 	enum ripc__lane_silence silence : 8;
 	bool active : 1;      /* this side connected */
@@ -168,6 +175,9 @@ struct ripc__control {
 	uint32_t len;
 	uint8_t bytes[];
 };
+
+/* Also counts the lanes of the context that are UP. */
+void ripc__lane_set_state(struct ripc__lane *lane, enum ripc__lane_state to);
 
 /* BLOCKED ends only by EV_SENDABLE, which frees the lane, and BROKEN never. */
 static inline void ripc__lane_set_sending(struct ripc__lane *lane, enum ripc__lane_sending to)

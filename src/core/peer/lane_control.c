@@ -28,3 +28,12 @@ void ripc__lane_send_goaway(struct ripc__lane *lane, bool answer)
 {
 	ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, answer, 0);
 }
+
+bool ripc__lane_answer_goaway(struct ripc__lane *lane)
+{
+	uint8_t buf[RIPC__CONTROL_MAX];
+	size_t len = ripc__control_put(buf, RIPC__GOAWAY, 0, 0, 1, 0);
+
+	return ripc__lane_has_credit(lane, false) &&
+	       !ripc__lane_post(lane, buf, len, NULL, 0, false);
+}

@@ -31,5 +31,7 @@ void ripc__lane_ping(struct ripc__lane *lane);
 void ripc__lane_pong(struct ripc__lane *lane, uint64_t word);
 /* The last message of this side: eviction.h. answer: to a GOAWAY of the peer. */
 void ripc__lane_send_goaway(struct ripc__lane *lane, bool answer);
+/* Both sides sent GOAWAY: answers on a retiring lane. Return: false: no credit or no room. */
+bool ripc__lane_answer_goaway(struct ripc__lane *lane);
 
 #endif

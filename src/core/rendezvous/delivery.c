@@ -54,7 +54,7 @@ void ripc__rndv_fail(struct ripc__rndv *r, int status)
 {
 	ripc__list_del(&r->lane_link);
 	r->status = status;
-	r->state = RIPC__RNDV_DRAINING;
+	ripc__rndv_set_state(r, RIPC__RNDV_DRAINING);
 	if (!r->reads && !r->granted)
 		ripc__rndv_drop(r, status);
 }
@@ -140,7 +140,7 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 	for (unsigned i = 0; i < r->nitems; i++)
 		kept |= item_deliver(r, i);
 	ripc__rndv_uncount_bytes(r);
-	r->state = RIPC__RNDV_READY;
+	ripc__rndv_set_state(r, RIPC__RNDV_READY);
 	/* The bitmap was allocated when the message arrived. */
 	ripc__dedup_mark(p, r->id);
 	p->stats.long_received++;

@@ -274,11 +274,10 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 	}
 	longest = longest_item(r);
 	if (!transfers) {
-		r->state = RIPC__RNDV_TRANSFER;
+		ripc__rndv_set_state(r, RIPC__RNDV_TRANSFER);
 		r->next = r->nitems;
 		ripc__rndv_ready(r);
 	} else {
-		r->state = RIPC__RNDV_WAITING;
 		ripc__rndv_resume(flow->service);
 	}
 	if (longest && lane->state == RIPC__LANE_UP)

@@ -13,12 +13,30 @@
 #include "core/memory/bounce.h"
 #include "wire/bytes.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CHUNK_MAX (1u << 20) /* bytes of one read; each completion shows that the peer is alive */
 #define READS_AHEAD \
 	8u /* posted reads at which a lane is busy: no memory is allocated for another large item */
+
+#define TO(state) (1u << RIPC__RNDV_##state)
+
+/* The states that may follow each state. */
+__attribute__((unused)) static const unsigned next_states[RIPC__RNDV_STATES] = {
+	[RIPC__RNDV_WAITING] = TO(TRANSFER) | TO(SUSPENDED) | TO(DRAINING),
+	[RIPC__RNDV_TRANSFER] = TO(READY) | TO(SUSPENDED) | TO(DRAINING),
+	[RIPC__RNDV_READY] = 0,
+	[RIPC__RNDV_SUSPENDED] = 0,
+	[RIPC__RNDV_DRAINING] = 0,
+};
+
+void ripc__rndv_set_state(struct ripc__rndv *r, enum ripc__rndv_state to)
+{
+	assert(next_states[r->state] & 1u << to);
+	r->state = to;
+}
 
 /* ---- lookup and memory ---- */
 
@@ -267,7 +285,7 @@ static void start_transfer(struct ripc__rndv *r)
 		reads |= it->how == RIPC__HOW_READ;
 		grants |= it->how == RIPC__HOW_GRANT;
 	}
-	r->state = RIPC__RNDV_TRANSFER;
+	ripc__rndv_set_state(r, RIPC__RNDV_TRANSFER);
 	r->granted = grants;
 	r->service->arriving_bytes += r->bytes;
 	r->in_arriving_bytes = true;
@@ -458,15 +476,16 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 	ripc__list_for_each_entry (r, &lane->peer->lists->rndvs, peer_link) {
 		if (r->lane != lane)
 			continue;
-		/* The endpoint is closed, so its reads have ended. */
+		/* The endpoint is closed, so its reads and the peer's writes have ended. */
 		r->reads = 0;
+		r->granted = false;
 		ripc__list_del(&r->lane_link);
 		if (r->state == RIPC__RNDV_DRAINING)
 			continue;
 		ripc__rndv_release(r);
 		ripc__rndv_uncount_bytes(r);
 		r->lane = NULL;
-		r->state = RIPC__RNDV_SUSPENDED;
+		ripc__rndv_set_state(r, RIPC__RNDV_SUSPENDED);
 		r->message->flow = NULL;
 	}
 	while (drop_first(lane->peer, RIPC__RNDV_DRAINING, lane))
@@ -500,7 +519,7 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 			 */
 			ripc__list_del(&r->lane_link);
 			r->status = -EHOSTUNREACH;
-			r->state = RIPC__RNDV_DRAINING;
+			ripc__rndv_set_state(r, RIPC__RNDV_DRAINING);
 		} else {
 			ripc__rndv_release(r);
 			ripc__rndv_uncount_bytes(r);

@@ -7,6 +7,8 @@
  *   READY: the ACK is sent; messages are delivered in the order in which the peer sent them
  *   lane lost:   SUSPENDED until the peer sends the LONG again, or is gone
  *   service closed, cancelled, failed: DRAINING until the last read completes; then memory is freed
+ *
+ * ripc__rndv_set_state() asserts that a transition is in the table of receiver.c.
  */
 #ifndef RIPC_CORE_RENDEZVOUS_RECEIVER_H
 #define RIPC_CORE_RENDEZVOUS_RECEIVER_H
@@ -23,6 +25,7 @@ enum ripc__rndv_state {
 	RIPC__RNDV_READY,
 	RIPC__RNDV_SUSPENDED,
 	RIPC__RNDV_DRAINING,
+	RIPC__RNDV_STATES,
 };
 
 struct ripc__rndv_item {
@@ -55,7 +58,7 @@ struct ripc__rndv {
 	struct ripc__lane *lane;
 	uint64_t id; /* the sender's request id */
 	uint64_t source;
-	enum ripc__rndv_state state;
+	enum ripc__rndv_state state;   /* ripc__rndv_set_state() */
 	int status;                    /* reason for DRAINING */
 	bool granted;                  /* the sender writes some items, and FIN has not arrived */
 	bool in_arriving_bytes;        /* its bytes are counted in service->arriving_bytes */
@@ -80,6 +83,7 @@ static inline uint64_t ripc__rndv_ack_word(const struct ripc__rndv *r)
 	return r->id | (r->standing_stays ? RIPC__ACK_REUSABLE : 0);
 }
 
+void ripc__rndv_set_state(struct ripc__rndv *r, enum ripc__rndv_state to);
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
 /*

@@ -10,8 +10,26 @@
 #include "core/rendezvous/sender.h"
 #include "core/service/service.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define TO(state) (1u << RIPC__REQUEST_##state)
+
+/* The states that may follow each state. */
+__attribute__((unused)) static const unsigned next_states[RIPC__REQUEST_STATES] = {
+	[RIPC__REQUEST_PENDING] = TO(WRITING) | TO(DONE),
+	[RIPC__REQUEST_WRITING] = TO(SENT) | TO(PENDING) | TO(DONE),
+	[RIPC__REQUEST_SENT] = TO(GRANTED) | TO(PENDING) | TO(DONE),
+	[RIPC__REQUEST_GRANTED] = TO(SENT) | TO(PENDING) | TO(DONE),
+	[RIPC__REQUEST_DONE] = 0,
+};
+
+void ripc__request_set_state(struct ripc_request *r, enum ripc__request_state to)
+{
+	assert(next_states[r->state] & 1u << to);
+	r->state = to;
+}
 
 /* The smallest size class with room for nitems. */
 static unsigned size_class(unsigned nitems)
@@ -216,7 +234,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 		free(r->detail);
 		r->detail = detail ? strdup(detail) : NULL;
 	}
-	r->state = RIPC__REQUEST_DONE;
+	ripc__request_set_state(r, RIPC__REQUEST_DONE);
 	ripc__list_del(&r->link);
 	ripc__request_unlink(r);
 	if (r->ext_flags & RIPC__F_REPLY)
@@ -244,7 +262,7 @@ void ripc__request_requeue(struct ripc_request *r)
 	r->writes = 0;
 	r->refs.deadline_ns = RIPC__NEVER;
 	r->acked = false;
-	r->state = RIPC__REQUEST_PENDING;
+	ripc__request_set_state(r, RIPC__REQUEST_PENDING);
 	ripc__list_del(&r->link);
 	ripc__list_for_each_entry (next, &r->dest->pending, link)
 		if (next->start_seq > r->start_seq)

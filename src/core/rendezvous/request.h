@@ -15,6 +15,7 @@ enum ripc__request_state {
 	RIPC__REQUEST_SENT,
 	RIPC__REQUEST_GRANTED, /* writing into memory that the receiver granted */
 	RIPC__REQUEST_DONE,
+	RIPC__REQUEST_STATES,
 };
 
 /*
@@ -77,9 +78,9 @@ struct ripc_request {
 	struct ripc__lane *lane;      /* set in WRITING, SENT, GRANTED */
 	uint64_t start_seq;           /* order of the requests to one destination */
 	uint64_t source, dest_id;
-	uint64_t id; /* id at this peer; 0: none yet */
-	enum ripc__request_state state;
-	int status; /* the result when it is done */
+	uint64_t id;                    /* id at this peer; 0: none yet */
+	enum ripc__request_state state; /* ripc__request_set_state() */
+	int status;                     /* the result when it is done */
 	enum ripc__delivery delivery;
 	bool cancelling; /* CANCEL was sent, or writes are posted */
 	bool acked;      /* the peer's ACK arrived with this status; writes may be posted */
@@ -118,6 +119,7 @@ struct ripc_request {
 int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
 			const struct ripc__request_ext *ext, struct ripc_request **out);
+void ripc__request_set_state(struct ripc_request *r, enum ripc__request_state to);
 /* Bytes of its header before the descriptors, without RIPC__ACK_WORD. */
 static inline size_t ripc__request_fixed(const struct ripc_request *r)
 {

@@ -261,7 +261,7 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 	d->credit->sent_units += r->units;
 	r->credit = d->credit;
 	r->next = 0;
-	r->state = RIPC__REQUEST_WRITING;
+	ripc__request_set_state(r, RIPC__REQUEST_WRITING);
 	ripc__lane_monitor(lane);
 	return 0;
 }

@@ -260,7 +260,7 @@ static int write_and_send(struct ripc_request *r)
 		ripc__progress_request(r->ctx);
 		return -EAGAIN;
 	}
-	r->state = RIPC__REQUEST_SENT;
+	ripc__request_set_state(r, RIPC__REQUEST_SENT);
 	r->delivery =
 		ripc__request_maybe_delivered(r) ? RIPC__DELIVERY_EARLIER : RIPC__DELIVERY_POSSIBLE;
 	ripc__list_del(&r->link);
@@ -309,7 +309,7 @@ bool ripc__request_continue(struct ripc_request *r)
 		write_failed(r, rc);
 	if (rc)
 		return false;
-	r->state = RIPC__REQUEST_SENT;
+	ripc__request_set_state(r, RIPC__REQUEST_SENT);
 	ripc__lane_notify(r->lane, RIPC__FIN, 0, 0, r->id, 0);
 	/* It may wait for credit, and the transport may have delayed the writes. */
 	ripc__progress_request(r->ctx);
@@ -458,7 +458,7 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 		it->rkey = d.key;
 	}
 	r->next = 0;
-	r->state = RIPC__REQUEST_GRANTED;
+	ripc__request_set_state(r, RIPC__REQUEST_GRANTED);
 	ripc__request_continue(r);
 	return 0;
 }

@@ -7,6 +7,8 @@
  *   lane lost: back to PENDING, in order; the id stays, so that the receiver recognizes a
  *     repetition
  *   cancel:    PENDING -> done at once; other states wait for the peer's ACK or the end of the lane
+ *
+ * ripc__request_set_state() asserts that a transition is in the table of request.c.
  */
 #ifndef RIPC_CORE_RENDEZVOUS_SENDER_H
 #define RIPC_CORE_RENDEZVOUS_SENDER_H

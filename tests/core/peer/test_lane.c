@@ -7,6 +7,7 @@
 #include "core/peer/lane_progress.h"
 #include "core/peer/ops.h"
 #include "core/rig.h"
+#include "transitions.h"
 
 #include "wire/bytes.h"
 
@@ -43,6 +44,35 @@ static void expect_one_lane(void)
 	}
 	ck_assert_int_ne(rig_lane(&rig, 0, 1)->active, rig_lane(&rig, 1, 0)->active);
 }
+
+/* ---- states ---- */
+
+#define TO(state) (1u << RIPC__LANE_##state)
+
+/* Also whether the lanes that are up are counted. */
+static unsigned set_state(unsigned from, unsigned to)
+{
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc__lane lane = {.ctx = ctx, .state = (enum ripc__lane_state)from};
+
+	ctx->stats.lanes = 5;
+	ripc__lane_set_state(&lane, (enum ripc__lane_state)to);
+	ck_assert_uint_eq(ctx->stats.lanes, 5 - (from == RIPC__LANE_UP) + (to == RIPC__LANE_UP));
+	return lane.state;
+}
+
+START_TEST(set_state__transitions)
+{
+	static const unsigned allowed[RIPC__LANE_STATES] = {
+		[RIPC__LANE_CONNECTING] = TO(UP) | TO(DEAD),
+		[RIPC__LANE_ACCEPTING] = TO(UP) | TO(DEAD),
+		[RIPC__LANE_UP] = TO(RETIRING) | TO(DEAD),
+		[RIPC__LANE_RETIRING] = TO(DEAD),
+	};
+
+	check_transitions(set_state, RIPC__LANE_STATES, allowed);
+}
+END_TEST
 
 /* ---- connecting ---- */
 
@@ -542,6 +572,7 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, connect__one_side);
 	tcase_add_test(tc, connect__crossed);
 	tcase_add_test(tc, connect__failed_attempt_retried);

@@ -5,7 +5,7 @@
  */
 #include "core/memory/bounce.h"
 #include "core/rig.h"
-
+#include "transitions.h"
 #include "wire/bytes.h"
 
 static struct rig rig;
@@ -41,6 +41,29 @@ static void restart(unsigned n, void (*change)(struct ripc__sim_config *config))
 	rig_end(&rig);
 	rig_start(&rig, n, change);
 }
+
+/* ---- states ---- */
+
+#define TO(state) (1u << RIPC__RNDV_##state)
+
+static unsigned set_state(unsigned from, unsigned to)
+{
+	struct ripc__rndv r = {.state = (enum ripc__rndv_state)from};
+
+	ripc__rndv_set_state(&r, (enum ripc__rndv_state)to);
+	return r.state;
+}
+
+START_TEST(set_state__transitions)
+{
+	static const unsigned allowed[RIPC__RNDV_STATES] = {
+		[RIPC__RNDV_WAITING] = TO(TRANSFER) | TO(SUSPENDED) | TO(DRAINING),
+		[RIPC__RNDV_TRANSFER] = TO(READY) | TO(SUSPENDED) | TO(DRAINING),
+	};
+
+	check_transitions(set_state, RIPC__RNDV_STATES, allowed);
+}
+END_TEST
 
 /* ---- the three ways ---- */
 
@@ -558,6 +581,28 @@ START_TEST(service_gone__during_transfer)
 }
 END_TEST
 
+/* No lane is left that could end the transfer: the call does not wait for one. */
+START_TEST(service_gone__suspended)
+{
+	struct ripc_request *r;
+
+	restart(2, configs[_i] ? configs[_i] : read_slow);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	rig_run(&rig, 5);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 2);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 1);
+	OK(ripc_service_unregister(rig.s[1]));
+	rig.s[1] = NULL;
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(ripc_service_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
+	OK(ripc_request_wait(&r, 10000));
+	rig_expect(&rig, 1, LARGE, 1);
+}
+END_TEST
+
 static void setup(void)
 {
 	data = malloc(LARGE);
@@ -579,6 +624,7 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, set_state__transitions);
 	tcase_add_loop_test(tc, receive__every_length, 0, 3);
 	tcase_add_loop_test(tc, receive__many_items, 0, 3);
 	tcase_add_loop_test(tc, receive__into_every_memory_kind, 0, 3);
@@ -602,6 +648,7 @@ int main(void)
 	tcase_add_loop_test(tc, peer_gone__drops_incomplete, 0, 3);
 	tcase_add_test(tc, peer_gone__delivers_complete);
 	tcase_add_loop_test(tc, service_gone__during_transfer, 0, 3);
+	tcase_add_loop_test(tc, service_gone__suspended, 0, 3);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/receiver", suite);
 }

@@ -1,6 +1,30 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Long sends, the sender's side: given up in every state, and left behind by services that go. */
 #include "core/requests.h"
+#include "transitions.h"
+
+#define TO(state) (1u << RIPC__REQUEST_##state)
+
+static unsigned set_state(unsigned from, unsigned to)
+{
+	struct ripc_request r = {.state = (enum ripc__request_state)from};
+
+	ripc__request_set_state(&r, (enum ripc__request_state)to);
+	return r.state;
+}
+
+START_TEST(set_state__transitions)
+{
+	static const unsigned allowed[RIPC__REQUEST_STATES] = {
+		[RIPC__REQUEST_PENDING] = TO(WRITING) | TO(DONE),
+		[RIPC__REQUEST_WRITING] = TO(SENT) | TO(PENDING) | TO(DONE),
+		[RIPC__REQUEST_SENT] = TO(GRANTED) | TO(PENDING) | TO(DONE),
+		[RIPC__REQUEST_GRANTED] = TO(SENT) | TO(PENDING) | TO(DONE),
+	};
+
+	check_transitions(set_state, RIPC__REQUEST_STATES, allowed);
+}
+END_TEST
 
 /* Lets the world go on until r is in a state. */
 static void await_state(struct ripc_request *r, enum ripc__request_state state)
@@ -311,6 +335,7 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, requests_setup, requests_teardown);
 	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, abort__pending);
 	tcase_add_test(tc, abort__writing_without_credit);
 	tcase_add_loop_test(tc, abort__in_transfer, 0, 2);

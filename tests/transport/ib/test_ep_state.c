@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The states of an endpoint of ib: every transition, the loss, the close. */
 #include "transport/ib/ib.h"
-#include "transport/transitions.h"
+#include "transitions.h"
 
 #include <errno.h>
 

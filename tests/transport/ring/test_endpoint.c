@@ -4,7 +4,7 @@
 
 #include "harness.h"
 #include "ripc.h"
-#include "transport/transitions.h"
+#include "transitions.h"
 
 #include <poll.h>
 

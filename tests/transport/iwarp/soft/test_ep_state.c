@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The states of an endpoint of iwarp/soft: every transition, and the loss. */
 #include "transport/iwarp/soft/soft.h"
-#include "transport/transitions.h"
+#include "transitions.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The states of connections and endpoints of iwarp/verbs: every transition, and the loss. */
 #include "transport/iwarp/verbs/verbs.h"
-#include "transport/transitions.h"
+#include "transitions.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Tests of the state machines of endpoints: each event in each state. */
-#ifndef RIPC_TESTS_TRANSPORT_TRANSITIONS_H
-#define RIPC_TESTS_TRANSPORT_TRANSITIONS_H
+/* Tests of state machines: each event in each state. */
+#ifndef RIPC_TESTS_TRANSITIONS_H
+#define RIPC_TESTS_TRANSITIONS_H
 
 #include "config.h"
 #include "harness.h"
