@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-libtests_la_SOURCES += tests/core/numbers.c tests/core/numbers.h tests/core/requests.c \
-	tests/core/requests.h tests/core/rig.c tests/core/rig.h
+libtests_la_SOURCES += tests/core/groups.c tests/core/groups.h tests/core/numbers.c \
+	tests/core/numbers.h tests/core/requests.c tests/core/requests.h tests/core/rig.c \
+	tests/core/rig.h
 
 check_PROGRAMS += tests/core/progress/test_progress_thread
 tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
@@ -35,6 +36,8 @@ tests_core_context_test_oom_LDFLAGS = $(AM_LDFLAGS) \
 check_PROGRAMS += tests/core/peer/test_eviction
 check_PROGRAMS += tests/core/peer/test_idle_memory
 check_PROGRAMS += tests/core/group/test_group
+check_PROGRAMS += tests/core/group/test_multicast_receive
+check_PROGRAMS += tests/core/group/test_multicast_send
 check_PROGRAMS += tests/core/peer/test_dest
 tests_core_peer_test_dest_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 check_PROGRAMS += tests/core/peer/test_datagram_context
