@@ -103,15 +103,9 @@ int ofi_cntr_trywait(struct fid *fid)
 static int cntr_close(struct fid *fid)
 {
 	struct ofi_cntr *c = container_of(fid, struct ofi_cntr, fid.fid);
-	bool busy;
 
-	ofi_lock(c->sources.domain);
-	busy = c->refs;
-	ofi_unlock(c->sources.domain);
-	if (busy)
+	if (ofi_sources_close(&c->sources))
 		return -FI_EBUSY;
-	ofi_domain_put(c->sources.domain);
-	ofi_sources_end(&c->sources);
 	free(c);
 	return 0;
 }

@@ -11,7 +11,6 @@ struct ofi_cntr {
 	struct fid_cntr fid;
 	struct ofi_sources sources;
 	uint64_t value, errors; /* lock of the domain held */
-	unsigned refs;
 };
 
 int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,

@@ -210,15 +210,9 @@ int ofi_cq_trywait(struct fid *fid)
 static int cq_close(struct fid *fid)
 {
 	struct ofi_cq *cq = container_of(fid, struct ofi_cq, fid.fid);
-	bool busy;
 
-	ofi_lock(cq->sources.domain);
-	busy = cq->refs;
-	ofi_unlock(cq->sources.domain);
-	if (busy)
+	if (ofi_sources_close(&cq->sources))
 		return -FI_EBUSY;
-	ofi_domain_put(cq->sources.domain);
-	ofi_sources_end(&cq->sources);
 	free(cq->ring);
 	free(cq);
 	return 0;

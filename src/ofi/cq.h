@@ -26,8 +26,7 @@ struct ofi_cq {
 	unsigned size; /* of the ring, a power of two */
 	unsigned head, used, reserved;
 	unsigned used_max; /* operations get -FI_EAGAIN from here on */
-	unsigned refs;
-	bool woken; /* fi_cq_signal() */
+	bool woken;        /* fi_cq_signal() */
 };
 
 int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,

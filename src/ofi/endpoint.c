@@ -101,22 +101,14 @@ static void end_sends(struct ofi_ep *ep)
 
 static void unbind(struct ofi_ep *ep)
 {
-	if (ep->tx_cq) {
-		ep->tx_cq->refs--;
-		ofi_sources_remove(&ep->tx_cq->sources, ep);
-	}
-	if (ep->rx_cq) {
-		ep->rx_cq->refs--;
-		ofi_sources_remove(&ep->rx_cq->sources, ep);
-	}
-	if (ep->tx_cntr) {
-		ep->tx_cntr->refs--;
-		ofi_sources_remove(&ep->tx_cntr->sources, ep);
-	}
-	if (ep->rx_cntr) {
-		ep->rx_cntr->refs--;
-		ofi_sources_remove(&ep->rx_cntr->sources, ep);
-	}
+	if (ep->tx_cq)
+		ofi_sources_unbind(&ep->tx_cq->sources, ep);
+	if (ep->rx_cq)
+		ofi_sources_unbind(&ep->rx_cq->sources, ep);
+	if (ep->tx_cntr)
+		ofi_sources_unbind(&ep->tx_cntr->sources, ep);
+	if (ep->rx_cntr)
+		ofi_sources_unbind(&ep->rx_cntr->sources, ep);
 	if (ep->av)
 		ep->av->refs--;
 }
@@ -171,12 +163,12 @@ static int bind_cq(struct ofi_ep *ep, struct ofi_cq *cq, uint64_t flags)
 	if (flags & FI_TRANSMIT) {
 		ep->tx_cq = cq;
 		ep->selective |= flags & FI_SELECTIVE_COMPLETION ? FI_SEND : 0;
-		cq->refs++;
+		cq->sources.refs++;
 	}
 	if (flags & FI_RECV) {
 		ep->rx_cq = cq;
 		ep->selective |= flags & FI_SELECTIVE_COMPLETION ? FI_RECV : 0;
-		cq->refs++;
+		cq->sources.refs++;
 	}
 	return 0;
 }
@@ -194,11 +186,11 @@ static int bind_cntr(struct ofi_ep *ep, struct ofi_cntr *cntr, uint64_t flags)
 		return rc;
 	if (flags & FI_SEND) {
 		ep->tx_cntr = cntr;
-		cntr->refs++;
+		cntr->sources.refs++;
 	}
 	if (flags & FI_RECV) {
 		ep->rx_cntr = cntr;
-		cntr->refs++;
+		cntr->sources.refs++;
 	}
 	return 0;
 }

@@ -8,32 +8,21 @@ static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi
 	return ofi_refused("fi_ops_rma.read");
 }
 
-static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-			 fi_addr_t src_addr, uint64_t addr, uint64_t key, void *context)
+static ssize_t rma_vector(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+			  fi_addr_t src_addr, uint64_t addr, uint64_t key, void *context)
 {
-	return ofi_refused("fi_ops_rma.readv");
+	return ofi_refused("fi_ops_rma.readv, writev");
 }
 
-static ssize_t rma_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+static ssize_t rma_msg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
 {
-	return ofi_refused("fi_ops_rma.readmsg");
+	return ofi_refused("fi_ops_rma.readmsg, writemsg");
 }
 
 static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t len, void *desc,
 			 fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
 {
 	return ofi_refused("fi_ops_rma.write");
-}
-
-static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-			  fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
-{
-	return ofi_refused("fi_ops_rma.writev");
-}
-
-static ssize_t rma_writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
-{
-	return ofi_refused("fi_ops_rma.writemsg");
 }
 
 static ssize_t rma_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr,
@@ -130,22 +119,9 @@ static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
 	return ofi_refused("fi_ops_atomic.compwritemsg");
 }
 
-static int atomic_writevalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op,
-			     size_t *count)
+static int atomic_valid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
 {
-	return ofi_refused("fi_ops_atomic.writevalid");
-}
-
-static int atomic_readwritevalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op,
-				 size_t *count)
-{
-	return ofi_refused("fi_ops_atomic.readwritevalid");
-}
-
-static int atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op,
-				 size_t *count)
-{
-	return ofi_refused("fi_ops_atomic.compwritevalid");
+	return ofi_refused("fi_ops_atomic.writevalid, readwritevalid, compwritevalid");
 }
 
 static ssize_t collective_barrier(struct fid_ep *ep, fi_addr_t coll_addr, void *context)
@@ -160,34 +136,19 @@ static ssize_t collective_broadcast(struct fid_ep *ep, void *buf, size_t count, 
 	return ofi_refused("fi_ops_collective.broadcast");
 }
 
-static ssize_t collective_alltoall(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-				   void *result, void *result_desc, fi_addr_t coll_addr,
-				   enum fi_datatype datatype, uint64_t flags, void *context)
+static ssize_t collective_all(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+			      void *result, void *result_desc, fi_addr_t coll_addr,
+			      enum fi_datatype datatype, uint64_t flags, void *context)
 {
-	return ofi_refused("fi_ops_collective.alltoall");
+	return ofi_refused("fi_ops_collective.alltoall, allgather");
 }
 
-static ssize_t collective_allreduce(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-				    void *result, void *result_desc, fi_addr_t coll_addr,
-				    enum fi_datatype datatype, enum fi_op op, uint64_t flags,
-				    void *context)
+static ssize_t collective_reduce_all(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+				     void *result, void *result_desc, fi_addr_t coll_addr,
+				     enum fi_datatype datatype, enum fi_op op, uint64_t flags,
+				     void *context)
 {
-	return ofi_refused("fi_ops_collective.allreduce");
-}
-
-static ssize_t collective_allgather(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-				    void *result, void *result_desc, fi_addr_t coll_addr,
-				    enum fi_datatype datatype, uint64_t flags, void *context)
-{
-	return ofi_refused("fi_ops_collective.allgather");
-}
-
-static ssize_t collective_reduce_scatter(struct fid_ep *ep, const void *buf, size_t count,
-					 void *desc, void *result, void *result_desc,
-					 fi_addr_t coll_addr, enum fi_datatype datatype,
-					 enum fi_op op, uint64_t flags, void *context)
-{
-	return ofi_refused("fi_ops_collective.reduce_scatter");
+	return ofi_refused("fi_ops_collective.allreduce, reduce_scatter");
 }
 
 static ssize_t collective_reduce(struct fid_ep *ep, const void *buf, size_t count, void *desc,
@@ -198,20 +159,12 @@ static ssize_t collective_reduce(struct fid_ep *ep, const void *buf, size_t coun
 	return ofi_refused("fi_ops_collective.reduce");
 }
 
-static ssize_t collective_scatter(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+static ssize_t collective_at_root(struct fid_ep *ep, const void *buf, size_t count, void *desc,
 				  void *result, void *result_desc, fi_addr_t coll_addr,
 				  fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags,
 				  void *context)
 {
-	return ofi_refused("fi_ops_collective.scatter");
-}
-
-static ssize_t collective_gather(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-				 void *result, void *result_desc, fi_addr_t coll_addr,
-				 fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags,
-				 void *context)
-{
-	return ofi_refused("fi_ops_collective.gather");
+	return ofi_refused("fi_ops_collective.scatter, gather");
 }
 
 static ssize_t collective_msg(struct fid_ep *ep, const struct fi_msg_collective *msg,
@@ -230,11 +183,11 @@ static ssize_t collective_barrier2(struct fid_ep *ep, fi_addr_t coll_addr, uint6
 struct fi_ops_rma ofi_no_rma = {
 	.size = sizeof(struct fi_ops_rma),
 	.read = rma_read,
-	.readv = rma_readv,
-	.readmsg = rma_readmsg,
+	.readv = rma_vector,
+	.readmsg = rma_msg,
 	.write = rma_write,
-	.writev = rma_writev,
-	.writemsg = rma_writemsg,
+	.writev = rma_vector,
+	.writemsg = rma_msg,
 	.inject = rma_inject,
 	.writedata = rma_writedata,
 	.injectdata = rma_injectdata,
@@ -252,22 +205,22 @@ struct fi_ops_atomic ofi_no_atomic = {
 	.compwrite = atomic_compwrite,
 	.compwritev = atomic_compwritev,
 	.compwritemsg = atomic_compwritemsg,
-	.writevalid = atomic_writevalid,
-	.readwritevalid = atomic_readwritevalid,
-	.compwritevalid = atomic_compwritevalid,
+	.writevalid = atomic_valid,
+	.readwritevalid = atomic_valid,
+	.compwritevalid = atomic_valid,
 };
 
 struct fi_ops_collective ofi_no_collective = {
 	.size = sizeof(struct fi_ops_collective),
 	.barrier = collective_barrier,
 	.broadcast = collective_broadcast,
-	.alltoall = collective_alltoall,
-	.allreduce = collective_allreduce,
-	.allgather = collective_allgather,
-	.reduce_scatter = collective_reduce_scatter,
+	.alltoall = collective_all,
+	.allreduce = collective_reduce_all,
+	.allgather = collective_all,
+	.reduce_scatter = collective_reduce_all,
 	.reduce = collective_reduce,
-	.scatter = collective_scatter,
-	.gather = collective_gather,
+	.scatter = collective_at_root,
+	.gather = collective_at_root,
 	.msg = collective_msg,
 	.barrier2 = collective_barrier2,
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Calls of endpoints that are not served: each logs its name and returns -FI_ENOSYS. */
+/*
+ * Calls of endpoints that are not served: each logs its name and returns -FI_ENOSYS. Calls with the
+ * same parameters share a function.
+ */
 #ifndef OFI_REFUSED_H
 #define OFI_REFUSED_H
 

@@ -68,6 +68,20 @@ void ofi_sources_end(struct ofi_sources *s)
 	free(s->eps);
 }
 
+int ofi_sources_close(struct ofi_sources *s)
+{
+	bool busy;
+
+	ofi_lock(s->domain);
+	busy = s->refs;
+	ofi_unlock(s->domain);
+	if (busy)
+		return -FI_EBUSY;
+	ofi_domain_put(s->domain);
+	ofi_sources_end(s);
+	return 0;
+}
+
 int ofi_sources_add(struct ofi_sources *s, struct ofi_ep *ep)
 {
 	struct ofi_ep **eps;
@@ -93,8 +107,9 @@ int ofi_sources_add(struct ofi_sources *s, struct ofi_ep *ep)
 	return rc;
 }
 
-void ofi_sources_remove(struct ofi_sources *s, struct ofi_ep *ep)
+void ofi_sources_unbind(struct ofi_sources *s, struct ofi_ep *ep)
 {
+	s->refs--;
 	for (unsigned i = 0; i < s->neps; i++) {
 		if (s->eps[i] != ep)
 			continue;

@@ -15,6 +15,7 @@ struct ofi_sources {
 	struct ofi_domain *domain;
 	struct ofi_ep **eps;
 	unsigned neps;
+	unsigned refs; /* endpoints that the object is bound to, once for each direction */
 	bool may_wait; /* not FI_WAIT_NONE */
 	int epoll_fd;  /* -1: no wait object: a wait yields */
 	int event_fd;
@@ -24,10 +25,13 @@ struct ofi_sources {
 /* Return: 0 or a negative errno; -FI_ENOSYS: not this wait object. */
 int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_obj wait_obj);
 void ofi_sources_end(struct ofi_sources *s);
+/* fi_close() of a queue or counter. Return: 0, or -FI_EBUSY: an endpoint uses it. */
+int ofi_sources_close(struct ofi_sources *s);
 
 /* All others: lock of the domain held. An endpoint is added once. */
 int ofi_sources_add(struct ofi_sources *s, struct ofi_ep *ep);
-void ofi_sources_remove(struct ofi_sources *s, struct ofi_ep *ep);
+/* Ends one binding of an endpoint. */
+void ofi_sources_unbind(struct ofi_sources *s, struct ofi_ep *ep);
 void ofi_sources_progress(struct ofi_sources *s);
 void ofi_sources_wake(struct ofi_sources *s);
 static inline void ofi_sources_signal(struct ofi_sources *s)

@@ -84,6 +84,19 @@ static inline uint64_t ofi_get64(const uint8_t *p)
 	return le64toh(v);
 }
 
+/* The same, and moves on. */
+static inline void ofi_put_word(uint8_t **p, uint64_t v)
+{
+	ofi_put64(*p, v);
+	*p += 8;
+}
+
+static inline uint64_t ofi_get_word(const uint8_t **p)
+{
+	*p += 8;
+	return ofi_get64(*p - 8);
+}
+
 /* Return: its length. */
 static inline unsigned ofi_envelope_put(uint8_t bytes[OFI_ENVELOPE_MAX],
 					const struct ofi_envelope *e)
@@ -92,26 +105,16 @@ static inline unsigned ofi_envelope_put(uint8_t bytes[OFI_ENVELOPE_MAX],
 	uint8_t *p = bytes + sizeof(head);
 
 	memcpy(bytes, &head, sizeof(head));
-	if (e->flags & OFI_F_CREDIT) {
-		ofi_put64(p, e->matched_messages | (uint64_t)e->matched_bytes << 32);
-		p += 8;
-	}
-	if (e->flags & OFI_F_TAGGED) {
-		ofi_put64(p, e->tag);
-		p += 8;
-	}
-	if (e->flags & OFI_F_DATA) {
-		ofi_put64(p, e->data);
-		p += 8;
-	}
-	if (e->flags & OFI_F_LEN) {
-		ofi_put64(p, e->len);
-		p += 8;
-	}
-	if (e->flags & OFI_F_ID) {
-		ofi_put64(p, e->id);
-		p += 8;
-	}
+	if (e->flags & OFI_F_CREDIT)
+		ofi_put_word(&p, e->matched_messages | (uint64_t)e->matched_bytes << 32);
+	if (e->flags & OFI_F_TAGGED)
+		ofi_put_word(&p, e->tag);
+	if (e->flags & OFI_F_DATA)
+		ofi_put_word(&p, e->data);
+	if (e->flags & OFI_F_LEN)
+		ofi_put_word(&p, e->len);
+	if (e->flags & OFI_F_ID)
+		ofi_put_word(&p, e->id);
 	return (unsigned)(p - bytes);
 }
 
@@ -146,18 +149,12 @@ static inline unsigned ofi_envelope_get_any(const void *from, size_t len, struct
 		p += 8;
 	}
 	e->tag = e->data = e->len = e->id = 0;
-	if (e->flags & OFI_F_TAGGED) {
-		e->tag = ofi_get64(p);
-		p += 8;
-	}
-	if (e->flags & OFI_F_DATA) {
-		e->data = ofi_get64(p);
-		p += 8;
-	}
-	if (e->flags & OFI_F_LEN) {
-		e->len = ofi_get64(p);
-		p += 8;
-	}
+	if (e->flags & OFI_F_TAGGED)
+		e->tag = ofi_get_word(&p);
+	if (e->flags & OFI_F_DATA)
+		e->data = ofi_get_word(&p);
+	if (e->flags & OFI_F_LEN)
+		e->len = ofi_get_word(&p);
 	if (e->flags & OFI_F_ID)
 		e->id = ofi_get64(p);
 	return (unsigned)(end - (const uint8_t *)from);
@@ -167,9 +164,8 @@ static inline unsigned ofi_envelope_get_any(const void *from, size_t len, struct
 static inline unsigned ofi_envelope_get(const void *from, size_t len, struct ofi_envelope *e)
 {
 	const uint32_t optional = (uint32_t)(OFI_F_TAGGED | OFI_F_DATA) << 16;
-	const uint8_t *p = from;
+	const uint8_t *p = (const uint8_t *)from + 4;
 	uint32_t head, flags;
-	unsigned n = 4;
 
 	if (len < sizeof(head) + 2 * 8)
 		return ofi_envelope_get_any(from, len, e);
@@ -180,15 +176,11 @@ static inline unsigned ofi_envelope_get(const void *from, size_t len, struct ofi
 	/* Most are like this. */
 	flags = head >> 16;
 	*e = (struct ofi_envelope){.kind = OFI_EAGER, .flags = (uint8_t)flags};
-	if (flags & OFI_F_TAGGED) {
-		e->tag = ofi_get64(p + n);
-		n += 8;
-	}
-	if (flags & OFI_F_DATA) {
-		e->data = ofi_get64(p + n);
-		n += 8;
-	}
-	return n;
+	if (flags & OFI_F_TAGGED)
+		e->tag = ofi_get_word(&p);
+	if (flags & OFI_F_DATA)
+		e->data = ofi_get_word(&p);
+	return (unsigned)(p - (const uint8_t *)from);
 }
 
 #endif
