@@ -36,9 +36,17 @@ struct ripc__claim *ripc__claim_next_to_send(struct ripc__rcore *core)
 	return NULL;
 }
 
-void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns)
+/* Claims a service, to all if to is NULL: peers learn it, and another holder answers. */
+static void claim_announce(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+			   const struct ripc__claim *h, uint64_t now_ns)
 {
-	ripc__claim_send(core, NULL, h, RIPC__RESOLVE_REQUEST, 0, ripc__rcore_nonce(core), now_ns);
+	ripc__claim_send(core, to, h, RIPC__RESOLVE_REQUEST, 0, ripc__rcore_nonce(core), now_ns);
+}
+
+static void claim_gone(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns)
+{
+	if (h->state == HELD)
+		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
 }
 
 void ripc__claim_requested(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
@@ -53,7 +61,7 @@ void ripc__claim_requested(struct ripc__rcore *core, struct ripc__claim *h, uint
 	 */
 	if (++h->asked != RIPC__ANNOUNCE_LIMIT || h->announces)
 		return;
-	ripc__claim_announce(core, h, now_ns);
+	claim_announce(core, NULL, h, now_ns);
 	h->announces = 1;
 	ripc__timers_set(&core->timers, &h->timer, now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS);
 }
@@ -88,7 +96,7 @@ void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h)
 	free(h);
 }
 
-static void compare_age(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
+static void become_holder(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
 {
 	struct ripc__cached *c = ripc__cache_find(&core->cache, h->node.id);
 	struct ripc__lookup *l = ripc__lookup_find(core, h->node.id);
@@ -113,7 +121,7 @@ static void compare_age(struct ripc__rcore *core, struct ripc__claim *h, uint64_
 		ripc__timers_set(&core->timers, &core->repeat,
 				 now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_INTERVAL_MS));
 	if (!h->unannounced)
-		ripc__claim_announce(core, h, now_ns);
+		claim_announce(core, NULL, h, now_ns);
 }
 
 static void store_rival(struct ripc__claim *h, const struct ripc__record *rival)
@@ -141,14 +149,36 @@ void ripc__claim_conflict(struct ripc__rcore *core, struct ripc__claim *h,
 	ripc__pending_add(&core->pendings, &h->pending, RIPC__RIVAL);
 }
 
+/*
+ * Whether the record of a service of ours is another's with a name of its own. A registration
+ * without a name agrees with every name.
+ */
+static bool other_name(const struct ripc__claim *h, const struct ripc__record *rival)
+{
+	return h->name && rival->name_len && strcmp(h->name, rival->name) != 0;
+}
+
+/* Raises our generation above that of rival in a takeover. Return: whether that is possible. */
+static bool raise_generation(struct ripc__claim *h, const struct ripc__record *rival)
+{
+	if (!h->takeover || h->state != PROBING || rival->generation == UINT64_MAX ||
+	    other_name(h, rival))
+		return false;
+	if (h->generation <= rival->generation) {
+		h->generation = rival->generation + 1;
+		/* The back ends that accept this generation must receive it. */
+		h->probes = RIPC__PROBES - 1;
+	}
+	return true;
+}
+
 void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 		      const struct ripc__record *rival, uint64_t now_ns)
 {
-	if (ripc__claim_raise_generation(h, rival))
+	if (raise_generation(h, rival))
 		return;
 	/* Peers with the old record must look the service up again. */
-	if (h->state == HELD)
-		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
+	claim_gone(core, h, now_ns);
 	h->moved = h->state == HELD && rival->generation > h->generation;
 	h->state = LOST;
 	store_rival(h, rival);
@@ -157,8 +187,7 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 	ripc__pending_add(&core->pendings, &h->pending, RIPC__CONFLICT);
 }
 
-static bool may_be_former_self(struct ripc__rcore *core, const struct ripc__claim *h,
-			       uint64_t now_ns)
+static bool probing_is_over(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns)
 {
 	return h->probes >= RIPC__PROBES && (now_ns >= h->end_ns || !core->env.settled ||
 					     core->env.settled(core->env.arg, h->node.id));
@@ -171,9 +200,9 @@ void ripc__claim_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t
 		ripc__timers_set(&core->timers, &h->timer,
 				 h->announces ? now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS
 					      : RIPC__NEVER);
-		ripc__claim_announce(core, h, now_ns);
-	} else if (may_be_former_self(core, h, now_ns)) {
-		compare_age(core, h, now_ns);
+		claim_announce(core, NULL, h, now_ns);
+	} else if (probing_is_over(core, h, now_ns)) {
+		become_holder(core, h, now_ns);
 	} else {
 		ripc__timers_set(&core->timers, &h->timer,
 				 now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS);
@@ -242,32 +271,13 @@ const char *ripc__rcore_name(struct ripc__rcore *core, uint64_t service)
 	return h ? h->name : NULL;
 }
 
-bool ripc__claim_other_name(const struct ripc__claim *h, const struct ripc__record *rival)
-{
-	return h->name && rival->name_len && strcmp(h->name, rival->name) != 0;
-}
-
-bool ripc__claim_raise_generation(struct ripc__claim *h, const struct ripc__record *rival)
-{
-	if (!h->takeover || h->state != PROBING || rival->generation == UINT64_MAX ||
-	    ripc__claim_other_name(h, rival))
-		return false;
-	if (h->generation <= rival->generation) {
-		h->generation = rival->generation + 1;
-		/* The back ends that accept this generation must receive it. */
-		h->probes = RIPC__PROBES - 1;
-	}
-	return true;
-}
-
 void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 			 uint64_t service, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
 	if (h && h->state == HELD)
-		ripc__claim_send(core, to, h, RIPC__RESOLVE_REQUEST, 0, ripc__rcore_nonce(core),
-				 now_ns);
+		claim_announce(core, to, h, now_ns);
 }
 
 void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
@@ -279,8 +289,7 @@ void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__mcast_s
 		if (h->state != HELD)
 			continue;
 		h->generation++;
-		ripc__claim_send(core, to, h, RIPC__RESOLVE_REQUEST, 0, ripc__rcore_nonce(core),
-				 now_ns);
+		claim_announce(core, to, h, now_ns);
 	}
 }
 
@@ -290,8 +299,7 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 
 	if (!h)
 		return;
-	if (h->state == HELD)
-		ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
+	claim_gone(core, h, now_ns);
 	ripc__pending_remove(&h->pending, RIPC__REGISTERED);
 	ripc__pending_remove(&h->pending, RIPC__CONFLICT);
 	ripc__pending_remove(&h->pending, RIPC__RIVAL);
@@ -314,7 +322,7 @@ void ripc__claim_reannounce(struct ripc__rcore *core, uint64_t now_ns)
 			 h ? now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_INTERVAL_MS)
 			   : RIPC__NEVER);
 	if (h)
-		ripc__claim_announce(core, h, now_ns);
+		claim_announce(core, NULL, h, now_ns);
 }
 
 void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
@@ -342,8 +350,7 @@ void ripc__rcore_send_gone(struct ripc__rcore *core, uint64_t now_ns)
 	struct ripc__claim *h;
 
 	ripc__list_for_each_entry (h, &core->claims, link)
-		if (h->state == HELD)
-			ripc__claim_send(core, NULL, h, RIPC__RESOLVE_GONE, 0, 0, now_ns);
+		claim_gone(core, h, now_ns);
 }
 
 enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct ripc__claim *h,

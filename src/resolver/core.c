@@ -325,24 +325,15 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 	while ((t = ripc__timers_first(&core->timers)) && t->at_ns <= now_ns) {
 		switch (t->kind) {
 		case RIPC__TIMER_CLAIM:
-			ripc__claim_timer(
-				core,
-				(struct ripc__claim *)((char *)t -
-						       offsetof(struct ripc__claim, timer)),
-				now_ns);
+			ripc__claim_timer(core, ripc__list_entry(t, struct ripc__claim, timer),
+					  now_ns);
 			break;
 		case RIPC__TIMER_LOOKUP:
-			ripc__lookup_timer(
-				core,
-				(struct ripc__lookup *)((char *)t -
-							offsetof(struct ripc__lookup, timer)),
-				now_ns);
+			ripc__lookup_timer(core, ripc__list_entry(t, struct ripc__lookup, timer),
+					   now_ns);
 			break;
 		case RIPC__TIMER_CACHED:
-			cached_due(core,
-				   (struct ripc__cached *)((char *)t -
-							   offsetof(struct ripc__cached, timer)),
-				   now_ns);
+			cached_due(core, ripc__list_entry(t, struct ripc__cached, timer), now_ns);
 			break;
 		case RIPC__TIMER_LIST:
 			ripc__list_timer(core, t, now_ns);

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "resolver/host_list.h"
 #include "resolver/udp.h"
 #include "ripc.h"
@@ -82,10 +83,8 @@ static int open_sockets(struct file *f, const struct ripc__backend_env *env, cha
 				    ? ripc__udp_socket(env, families[i], f->list.port)
 				    : -1;
 		rc = *sender < 0 ? *sender : env->only_udp && *receiver < 0 ? *receiver : 0;
-		if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS) {
-			snprintf(why, len, "no UDP socket: %s", strerror(-rc));
-			return rc;
-		}
+		if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS)
+			return ripc__reason(rc, why, len, "no UDP socket: %s", strerror(-rc));
 		err = rc ? rc : err;
 	}
 	if (f->socks[SEND4] >= 0 || f->socks[SEND6] >= 0)
@@ -101,10 +100,8 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 	struct file *f = calloc(1, sizeof(*f));
 	int rc;
 
-	if (!f) {
-		snprintf(why, whylen, "out of memory");
-		return -ENOMEM;
-	}
+	if (!f)
+		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
 	f->base.ops = &ripc__backend_file;
 	f->list.port = env->opt->port;
 	memcpy(f->interfaces, env->opt->interfaces, sizeof(f->interfaces));
@@ -147,56 +144,22 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 static void send_datagram(struct file *f, const struct sockaddr *to, const uint8_t *data,
 			  size_t len)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
-		struct cmsghdr align;
-	} control;
-	bool v4 = to->sa_family == AF_INET;
-	struct iovec iov = {(void *)data, len};
-	struct msghdr hdr = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_name = (void *)to,
-			     .msg_namelen =
-				     v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)};
-	int fd = f->socks[v4 ? SEND4 : SEND6];
+	int fd = f->socks[to->sa_family == AF_INET ? SEND4 : SEND6];
 	const char *name = f->interfaces;
 
 	if (fd < 0)
 		return;
 	if (!*name)
-		(void)!sendmsg(fd, &hdr, MSG_NOSIGNAL);
+		(void)ripc__udp_send_on(fd, to, 0, data, len);
 	while (*name) {
 		size_t n = strcspn(name, ",");
 		char one[IF_NAMESIZE];
-		struct cmsghdr *c;
 		unsigned index;
 
 		snprintf(one, sizeof(one), "%.*s", (int)n, name);
 		name += n + (name[n] == ',');
 		index = if_nametoindex(one);
-		if (!index)
-			continue;
-		memset(&control, 0, sizeof(control));
-		hdr.msg_control = control.bytes;
-		hdr.msg_controllen = v4 ? CMSG_SPACE(sizeof(struct in_pktinfo))
-					: CMSG_SPACE(sizeof(struct in6_pktinfo));
-		c = CMSG_FIRSTHDR(&hdr);
-		if (v4) {
-			struct in_pktinfo info = {.ipi_ifindex = (int)index};
-
-			c->cmsg_level = IPPROTO_IP;
-			c->cmsg_type = IP_PKTINFO;
-			c->cmsg_len = CMSG_LEN(sizeof(info));
-			memcpy(CMSG_DATA(c), &info, sizeof(info));
-		} else {
-			struct in6_pktinfo info = {.ipi6_ifindex = index};
-
-			c->cmsg_level = IPPROTO_IPV6;
-			c->cmsg_type = IPV6_PKTINFO;
-			c->cmsg_len = CMSG_LEN(sizeof(info));
-			memcpy(CMSG_DATA(c), &info, sizeof(info));
-		}
-		if (sendmsg(fd, &hdr, MSG_NOSIGNAL) >= 0)
+		if (index && !ripc__udp_send_on(fd, to, index, data, len))
 			return;
 	}
 }
@@ -260,8 +223,7 @@ static int file_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender 
 	if (!index_allowed(f, ifindex))
 		return -ENOMSG;
 	from->direct = from->direct && (fd == f->socks[RECV4] || fd == f->socks[RECV6]);
-	from->reusable = true;
-	return n < 0 || (size_t)n > cap ? -EBADMSG : n;
+	return n;
 }
 
 static bool file_remote(const struct ripc__backend *b)

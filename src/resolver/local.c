@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "resolver/holder.h"
 
 #include <errno.h>
@@ -111,10 +112,8 @@ static int local_open(struct ripc__backend **b, const struct ripc__backend_env *
 	socklen_t len;
 	int rc;
 
-	if (!l) {
-		snprintf(why, whylen, "out of memory");
-		return -ENOMEM;
-	}
+	if (!l)
+		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
 	l->base.ops = &ripc__backend_local;
 	l->epoll_fd = env->epoll_fd;
 	l->tag = env->tag;

@@ -478,7 +478,7 @@ uint64_t ripc__resolver_sealed(const struct ripc__resolver *r)
 
 /* --- opening and closing --- */
 
-static void close_all(struct ripc__resolver *r)
+void ripc__resolver_kill(struct ripc__resolver *r)
 {
 	while (r->nbackends) {
 		struct ripc__backend *b = r->backends[--r->nbackends];
@@ -544,19 +544,14 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 	*out = r;
 	return 0;
 fail:
-	close_all(r);
+	ripc__resolver_kill(r);
 	return rc;
 }
 
 void ripc__resolver_close(struct ripc__resolver *r)
 {
 	ripc__rcore_send_gone(r->core, r->now_ns);
-	close_all(r);
-}
-
-void ripc__resolver_kill(struct ripc__resolver *r)
-{
-	close_all(r);
+	ripc__resolver_kill(r);
 }
 
 void ripc__resolver_atfork_child(struct ripc__resolver *r)

@@ -177,23 +177,11 @@ void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender 
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
 		      uint64_t nonce, uint64_t now_ns);
 
-/* Broadcasts the claim of a service: peers learn it, and another holder answers. */
-void ripc__claim_announce(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns);
-
 /* Counts a request for the service, and announces the service to all if many peers ask at once. */
 void ripc__claim_requested(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns);
 
 /* Sends the periodic claim. */
 void ripc__claim_reannounce(struct ripc__rcore *core, uint64_t now_ns);
-
-/*
- * Whether the record of a service of ours is another's with a name of its own. A registration
- * without a name agrees with every name.
- */
-bool ripc__claim_other_name(const struct ripc__claim *h, const struct ripc__record *rival);
-
-/* Raises our generation above the one of @rival in a takeover. Return: whether that is possible. */
-bool ripc__claim_raise_generation(struct ripc__claim *h, const struct ripc__record *rival);
 
 /*
  * Reports once that another instance holds an own service, or has just released it. Not reported if

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,7 +34,7 @@ struct target {
 	unsigned ifindex;
 	char name[IF_NAMESIZE];
 	bool loopback;
-	int err; /* errno of the last send, 0 if it worked */
+	int err; /* negative errno of the last send; 0: it worked */
 	union {
 		struct sockaddr any;
 		struct sockaddr_in in;
@@ -276,11 +277,10 @@ static int check_names(const char *list, char *why, size_t whylen)
 		char name[IF_NAMESIZE];
 
 		snprintf(name, sizeof(name), "%.*s", (int)n, list);
-		if (n >= sizeof(name) || (n && !if_nametoindex(name) && errno == ENODEV)) {
-			snprintf(why, whylen, "interfaces: there is no network interface %.*s",
-				 (int)n, list);
-			return -EINVAL;
-		}
+		if (n >= sizeof(name) || (n && !if_nametoindex(name) && errno == ENODEV))
+			return ripc__reason(-EINVAL, why, whylen,
+					    "interfaces: there is no network interface %.*s",
+					    (int)n, list);
 		list += n;
 		list += *list == ',';
 	}
@@ -311,10 +311,8 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 	if (rc)
 		return rc;
 	u = calloc(1, sizeof(*u));
-	if (!u) {
-		snprintf(why, whylen, "out of memory");
-		return -ENOMEM;
-	}
+	if (!u)
+		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
 	u->base.ops = &ripc__backend_udp;
 	u->port = env->opt->port;
 	memcpy(u->interfaces, env->opt->interfaces, sizeof(u->interfaces));
@@ -340,31 +338,46 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 	return 0;
 }
 
-/* Broadcasts through one interface. */
-static void send_on(struct udp *u, struct target *t, const uint8_t *data, size_t len)
+int ripc__udp_send_on(int fd, const struct sockaddr *to, unsigned ifindex, const uint8_t *data,
+		      size_t len)
 {
+	bool v4 = to->sa_family == AF_INET;
+	struct in_pktinfo info4 = {.ipi_ifindex = (int)ifindex};
+	struct in6_pktinfo info6 = {.ipi6_ifindex = ifindex};
+	size_t info_len = v4 ? sizeof(info4) : sizeof(info6);
 	union {
-		char bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
+		char bytes[CMSG_SPACE(sizeof(info6))];
 		struct cmsghdr align;
-	} control = {0};
+	} control = {{0}};
 	struct iovec iov = {(void *)data, len};
-	struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1, .msg_name = &t->to};
-	bool v4 = t->to.any.sa_family == AF_INET;
+	struct msghdr hdr = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_name = (void *)to,
+		.msg_namelen = v4 ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6),
+	};
 
-	hdr.msg_namelen = v4 ? sizeof(t->to.in) : sizeof(t->to.in6);
-	if (v4) {
-		struct in_pktinfo info = {.ipi_ifindex = (int)t->ifindex};
+	if (ifindex) {
 		struct cmsghdr *c;
 
 		hdr.msg_control = control.bytes;
-		hdr.msg_controllen = sizeof(control.bytes);
+		hdr.msg_controllen = CMSG_SPACE(info_len);
 		c = CMSG_FIRSTHDR(&hdr);
-		c->cmsg_level = IPPROTO_IP;
-		c->cmsg_type = IP_PKTINFO;
-		c->cmsg_len = CMSG_LEN(sizeof(info));
-		memcpy(CMSG_DATA(c), &info, sizeof(info));
+		c->cmsg_level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
+		c->cmsg_type = v4 ? IP_PKTINFO : IPV6_PKTINFO;
+		c->cmsg_len = CMSG_LEN(info_len);
+		memcpy(CMSG_DATA(c), v4 ? (void *)&info4 : (void *)&info6, info_len);
 	}
-	t->err = sendmsg(u->socks[v4 ? SEND4 : SEND6], &hdr, MSG_NOSIGNAL) < 0 ? errno : 0;
+	return sendmsg(fd, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* Broadcasts through one interface. The address of an IPv6 group names it. */
+static void send_on(struct udp *u, struct target *t, const uint8_t *data, size_t len)
+{
+	bool v4 = t->to.any.sa_family == AF_INET;
+
+	t->err = ripc__udp_send_on(u->socks[v4 ? SEND4 : SEND6], &t->to.any, v4 ? t->ifindex : 0,
+				   data, len);
 }
 
 static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
@@ -380,7 +393,7 @@ static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *t
 		 * until the next scan.
 		 */
 		for (unsigned i = 0; i < u->ntargets; i++)
-			if (u->targets[i].err != ENETUNREACH)
+			if (u->targets[i].err != -ENETUNREACH)
 				send_on(u, &u->targets[i], data, len);
 		return;
 	}
@@ -436,7 +449,9 @@ int ripc__udp_recv(int fd, struct ripc__mcast_sender *from, uint8_t *buf, size_t
 		return -EAGAIN;
 	arrival_ifindex(&hdr, from, ifindex);
 	from->len = (uint8_t)hdr.msg_namelen;
-	return hdr.msg_namelen > sizeof(from->bytes) ? -EBADMSG : (int)n;
+	/* Contexts answer from their own port. */
+	from->reusable = true;
+	return hdr.msg_namelen > sizeof(from->bytes) || (size_t)n > cap ? -EBADMSG : (int)n;
 }
 
 static bool index_allowed(const struct udp *u, unsigned index, int fd)
@@ -470,9 +485,7 @@ static int udp_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *
 		return -ENOMSG;
 	/* The own port receives only answers to own requests. */
 	from->direct = from->direct && (fd == u->socks[RECV4] || fd == u->socks[RECV6]);
-	/* Contexts answer from their own port. */
-	from->reusable = true;
-	return n < 0 || (size_t)n > cap ? -EBADMSG : n;
+	return n;
 }
 
 static bool udp_remote(const struct ripc__backend *b)
@@ -548,7 +561,7 @@ static bool udp_describe(const struct ripc__backend *b, char *text, size_t len)
 			  addr, sizeof(addr));
 		n += snprintf(text + n, len - (size_t)n, "%s%s%s%s%s%s", i ? ", " : ": to ", addr,
 			      v4 ? "" : "%", v4 ? "" : t->name, t->err ? ": " : "",
-			      t->err ? strerror(t->err) : "");
+			      t->err ? strerror(-t->err) : "");
 	}
 	return works;
 }

@@ -30,10 +30,6 @@ void ripc__zk_claim(struct ripc__zk *z, struct ripc__zk_held *h)
 	(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, h->force);
 }
 
-/*
- * Updates the node of a service from our own message. A repeated announcement for a new session
- * replaces no node of others.
- */
 struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc__record *record,
 					   bool force)
 {
@@ -109,7 +105,6 @@ static uint64_t own_generation(const struct ripc__zk *z, const struct ripc__zk_h
 	return record.generation;
 }
 
-/* Another session holds the node of a service of ours. */
 void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 		    const struct ripc__ensemble_report *r)
 {
@@ -145,7 +140,6 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 		(void)ripc__ensemble_report_rival(z->e, r, h->bytes, h->len);
 }
 
-/* Another context found our node in place of its own, and left its record. */
 void ripc__zk_rival(struct ripc__zk *z, struct ripc__zk_held *h, const uint8_t *bytes, size_t len)
 {
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_GONE, .service = h->node.id};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Devices and ports: selection, GIDs, queue pairs, receive buffers. */
 #include "base/log.h"
+#include "base/text.h"
 #include "transport/ib/ib.h"
 
 #include <errno.h>
@@ -406,26 +407,21 @@ static int port_query(struct ib_port *p, const struct ripc__options *opt, char *
 	struct ibv_port_attr a;
 	union ibv_gid gid;
 
-	if (ibv_query_port(p->d->v.ctx, p->num, &a)) {
-		snprintf(why, whylen, "cannot query %s port %u", p->d->v.name, p->num);
-		return -EIO;
-	}
-	if (a.state != IBV_PORT_ACTIVE) {
-		snprintf(why, whylen, "%s port %u is %s", p->d->v.name, p->num,
-			 ibv_port_state_str(a.state));
-		return -ENETDOWN;
-	}
+	if (ibv_query_port(p->d->v.ctx, p->num, &a))
+		return ripc__reason(-EIO, why, whylen, "cannot query %s port %u", p->d->v.name,
+				    p->num);
+	if (a.state != IBV_PORT_ACTIVE)
+		return ripc__reason(-ENETDOWN, why, whylen, "%s port %u is %s", p->d->v.name,
+				    p->num, ibv_port_state_str(a.state));
 	p->rate = rate_mbit(&a);
 	p->max_msg = a.max_msg_sz;
 	p->port_addr.mtu = (uint8_t)a.active_mtu;
 	if (a.link_layer == IBV_LINK_LAYER_ETHERNET)
 		return choose_gid(p, opt, why, whylen);
-	if (!ib_port_allowed(p, opt)) {
-		snprintf(why, whylen,
-			 "%s belongs to no interface in use; see the setting interfaces",
-			 p->d->v.name);
-		return -ENODEV;
-	}
+	if (!ib_port_allowed(p, opt))
+		return ripc__reason(-ENODEV, why, whylen,
+				    "%s belongs to no interface in use; see the setting interfaces",
+				    p->d->v.name);
 	p->port_addr.link = RIPC__IB_LINK_IB;
 	p->port_addr.lid = a.lid;
 	if (!ibv_query_gid(p->d->v.ctx, p->num, 0, &gid))
@@ -492,10 +488,8 @@ static int device_open(struct ib *t, struct ibv_device *device, const struct rip
 
 	*d = (struct ib_device){.t = t};
 	rc = ripc__verbs_device_open(&d->v, device, t->ndevices);
-	if (rc) {
-		snprintf(why, whylen, "%s", ripc_error_detail());
-		return rc;
-	}
+	if (rc)
+		return ripc__reason(rc, why, whylen, "%s", ripc_error_detail());
 	rc = -ENODEV;
 	for (unsigned i = 1; i <= d->v.attr.phys_port_cnt && t->nports < RIPC__IB_PORTS_MAX; i++) {
 		struct ib_port *p = &t->ports[t->nports];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "transport/pcie/device.h"
+#include "base/text.h"
 #include "ripc.h"
 
 #include <dirent.h>
@@ -93,34 +94,30 @@ int ripc__pcie_find(const char *path, char memory[RIPC__PCIE_PATH_MAX], char *wh
 	int rc;
 
 	snprintf(dir, sizeof(dir), "%s", path);
-	if (!*path && !find_first(dir)) {
-		snprintf(why, whylen, "no device with shared memory (PCI 1af4:1110)");
-		return -ENODEV;
-	}
+	if (!*path && !find_first(dir))
+		return ripc__reason(-ENODEV, why, whylen,
+				    "no device with shared memory (PCI 1af4:1110)");
 	if (stat(dir, &st)) {
 		rc = -errno;
-		snprintf(why, whylen, "%.150s: %s", dir, ripc_strerror(rc));
-		return rc;
+		return ripc__reason(rc, why, whylen, "%.150s: %s", dir, ripc_strerror(rc));
 	}
 	if (!S_ISDIR(st.st_mode)) {
 		snprintf(memory, RIPC__PCIE_PATH_MAX, "%s", dir);
 		return 0;
 	}
 	rc = snprintf(memory, RIPC__PCIE_PATH_MAX, "%s/" MEMORY, dir);
-	if (rc >= RIPC__PCIE_PATH_MAX || access(memory, F_OK)) {
-		snprintf(why, whylen, "%.150s: no PCI device with memory in BAR 2", dir);
-		return -ENODEV;
-	}
+	if (rc >= RIPC__PCIE_PATH_MAX || access(memory, F_OK))
+		return ripc__reason(-ENODEV, why, whylen,
+				    "%.150s: no PCI device with memory in BAR 2", dir);
 	if (access(memory, R_OK | W_OK)) {
 		rc = -errno;
-		snprintf(why, whylen, "%.150s: %s", memory, ripc_strerror(rc));
-		return rc;
+		return ripc__reason(rc, why, whylen, "%.150s: %s", memory, ripc_strerror(rc));
 	}
 	rc = enable(dir);
-	if (rc)
-		snprintf(why, whylen, "%.150s is switched off, and cannot be switched on: %s", dir,
-			 ripc_strerror(rc));
-	return rc;
+	return rc ? ripc__reason(rc, why, whylen,
+				 "%.150s is switched off, and cannot be switched on: %s", dir,
+				 ripc_strerror(rc))
+		  : 0;
 }
 
 /*
@@ -181,8 +178,7 @@ int ripc__pcie_map(struct ripc__pcie_device *d, const char *memory, char *why, s
 	memset(d, 0, sizeof(*d));
 	if (fd < 0) {
 		rc = -errno;
-		snprintf(why, whylen, "%.150s: %s", memory, ripc_strerror(rc));
-		return rc;
+		return ripc__reason(rc, why, whylen, "%.150s: %s", memory, ripc_strerror(rc));
 	}
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		snprintf(why, whylen, "%.150s: no memory of a device, and no file", memory);
@@ -196,11 +192,9 @@ int ripc__pcie_map(struct ripc__pcie_device *d, const char *memory, char *why, s
 		rc = d->base ? 0 : -errno;
 	}
 	close(fd);
-	if (rc) {
-		snprintf(why, whylen, "%.150s: %s", memory,
-			 d->size ? ripc_strerror(rc) : "less than a page of memory");
-		return rc;
-	}
+	if (rc)
+		return ripc__reason(rc, why, whylen, "%.150s: %s", memory,
+				    d->size ? ripc_strerror(rc) : "less than a page of memory");
 	snprintf(d->name, sizeof(d->name), "%s", memory);
 	map_combined(d, memory);
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/rdma/device.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,17 +42,14 @@ static const char *const kind_text[] = {"InfiniBand or RoCE device", "iWARP devi
 /* Why ibv_get_device_list() found nothing. */
 static int no_device(char *why, size_t whylen)
 {
-	if (access("/sys/class/infiniband_verbs", F_OK)) {
-		snprintf(why, whylen,
-			 "no RDMA device: the kernel's verbs (module ib_uverbs) are not loaded");
-		return -ENODEV;
-	}
-	if (access("/dev/infiniband", F_OK)) {
-		snprintf(why, whylen, "no RDMA device can be seen: there is no /dev/infiniband");
-		return -ENODEV;
-	}
-	snprintf(why, whylen, "this host has no RDMA device");
-	return -ENODEV;
+	if (access("/sys/class/infiniband_verbs", F_OK))
+		return ripc__reason(
+			-ENODEV, why, whylen,
+			"no RDMA device: the kernel's verbs (module ib_uverbs) are not loaded");
+	if (access("/dev/infiniband", F_OK))
+		return ripc__reason(-ENODEV, why, whylen,
+				    "no RDMA device can be seen: there is no /dev/infiniband");
+	return ripc__reason(-ENODEV, why, whylen, "this host has no RDMA device");
 }
 
 int ripc__verbs_list(enum ripc__verbs_kind kind, struct ibv_device ***list, char *why, size_t len)
@@ -62,8 +60,8 @@ int ripc__verbs_list(enum ripc__verbs_kind kind, struct ibv_device ***list, char
 	if (!*list && errno && errno != ENOSYS) {
 		int err = errno;
 
-		snprintf(why, len, "RDMA devices cannot be listed: %s", strerror(err));
-		return -err;
+		return ripc__reason(-err, why, len, "RDMA devices cannot be listed: %s",
+				    strerror(err));
 	}
 	if (!*list || !all) {
 		if (*list)

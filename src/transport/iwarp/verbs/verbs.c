@@ -3,6 +3,7 @@
 #include "transport/iwarp/verbs/verbs.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "transport/iwarp/host.h"
 
 #include <fcntl.h>
@@ -33,10 +34,8 @@ static const char orphan_text[] =
 
 static int vt_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
 {
-	if (orphan) {
-		snprintf(why, whylen, "%s", orphan_text);
-		return -EOWNERDEAD;
-	}
+	if (orphan)
+		return ripc__reason(-EOWNERDEAD, why, whylen, "%s", orphan_text);
 	return ripc__verbs_probe(RIPC__VERBS_IWARP, why, whylen);
 }
 
@@ -44,10 +43,8 @@ static void free_deferred(struct iwv *t)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&t->deferred_free))) {
-		ripc__list_del(n);
+	while ((n = ripc__list_take(&t->deferred_free)))
 		free(ripc__list_entry(n, struct ripc__ep, link));
-	}
 }
 
 static void vt_close(struct ripc__transport *tr)
