@@ -425,6 +425,5 @@ extern const struct ripc__transport_ops ripc__transport_shm;
 /* transport/pcie: peers that share the memory of one device */
 extern const struct ripc__transport_ops ripc__transport_pcie;
 /* transport/ring, simulated link: tests only */
-extern const struct ripc__transport_ops ripc__transport_ring_sim;
 
 #endif

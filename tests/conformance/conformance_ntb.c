@@ -5,6 +5,7 @@
  * it is drawn from RIPC_TEST_SEED for each case.
  */
 #include "real.h"
+#include "transport/ring/ring_sim.h"
 
 static void run_one(const struct conf_case *k)
 {
@@ -27,5 +28,6 @@ END_TEST
 
 int main(int argc, char **argv)
 {
+	ring_sim();
 	return real_main(argc, argv, "conformance_ntb", run);
 }

@@ -13,8 +13,7 @@ static const struct ripc__transport_ops *const all_transports[] = {
 #endif
 	&ripc__transport_soft,
 };
-/* Opened only if they are named. */
-static const struct ripc__transport_ops *const opt_in[] = {&ripc__transport_ring_sim};
+const struct ripc__transport_ops *ripc__test_transport;
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -25,9 +24,8 @@ static const struct ripc__transport_ops *find_by_id(
 	for (unsigned i = 1; i < COUNT(all_transports); i++)
 		if (all_transports[i]->id == id)
 			return all_transports[i];
-	for (unsigned i = 0; i < COUNT(opt_in); i++)
-		if (opt_in[i]->id == id)
-			return opt_in[i];
+	if (ripc__test_transport && ripc__test_transport->id == id)
+		return ripc__test_transport;
 	for (; simulated && *simulated; simulated++)
 		if ((*simulated)->id == id)
 			return *simulated;
@@ -85,9 +83,8 @@ static const struct ripc__transport_ops *find_by_name(const char *name)
 	for (unsigned i = 0; i < COUNT(all_transports); i++)
 		if (!strcmp(all_transports[i]->name, name))
 			return all_transports[i];
-	for (unsigned i = 0; i < COUNT(opt_in); i++)
-		if (!strcmp(opt_in[i]->name, name))
-			return opt_in[i];
+	if (ripc__test_transport && !strcmp(ripc__test_transport->name, name))
+		return ripc__test_transport;
 	return NULL;
 }
 

@@ -24,6 +24,9 @@ void ripc__transport_describe(const void *simulated, uint8_t transport, const ui
  */
 int ripc__local_addrs(struct ripc *ctx, struct ripc__record_addr *addrs);
 
+/* Tests: a transport that is opened only if the setting names it; or NULL. */
+extern const struct ripc__transport_ops *ripc__test_transport;
+
 /* A transport's text without its name and colon in front, for texts that name it already. */
 const char *ripc__strip_prefix(const char *transport, const char *text);
 

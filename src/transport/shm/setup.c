@@ -49,7 +49,7 @@ struct packet {
 /* With a request or an answer, the peer tests whether it can read our memory. */
 static void packet_probe(const struct shm_ep *ep, struct packet *p)
 {
-	if (ep->ep.t->polled_link)
+	if (shm_of(&ep->ep)->links)
 		return;
 	p->probe_at = (uintptr_t)&ep->probe;
 	p->probe = ep->probe;
@@ -125,10 +125,10 @@ static struct shm_ep *ep_new(struct shm *t, int fd, enum ripc__ep_state state)
 	if (!ep)
 		return NULL;
 	ep->fd = ep->doorbell = ep->peer_doorbell = -1;
-	if (t->r.polled_link)
-		ep->link = calloc(1, sizeof(*ep->link));
-	if ((t->r.polled_link ? !ep->link
-			      : getrandom(&ep->probe, sizeof(ep->probe), 0) != sizeof(ep->probe)) ||
+	if (t->links)
+		ep->link = t->links->open();
+	if ((t->links ? !ep->link
+		      : getrandom(&ep->probe, sizeof(ep->probe), 0) != sizeof(ep->probe)) ||
 	    (fd >= 0 && epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev))) {
 		ripc__ring_ep_defer_free(&ep->ep);
 		return NULL;
@@ -146,16 +146,13 @@ static void unmap(const uint8_t *base)
 
 static void shm_release(struct ripc__ep *base)
 {
+	const struct shm_link_ops *links = shm_of(base)->links;
 	struct ripc__ring_backend *be = &base->ring.be;
 	struct shm_ep *ep = shm_ep(base);
 
-	if (base->t->polled_link && ep->link) {
-		/* The last messages arrive before the socket closes. */
-		while (ripc__sim_ntb_step(ep->link, 1000))
-			;
-		ripc__sim_ntb_fini(ep->link);
-		unmap(ep->link->target);
-		free(ep->link);
+	/* The last messages arrive before the socket closes. */
+	if (links && ep->link) {
+		unmap(links->close(ep->link));
 		ep->link = NULL;
 	}
 	unmap(be->inbox);
@@ -212,7 +209,7 @@ static void try_direct(struct shm_ep *ep, const struct packet *p)
 {
 	uint64_t seen = 0;
 
-	ep->can_read_peer = !ep->ep.t->polled_link && ep->pid && p->probe_at &&
+	ep->can_read_peer = !shm_of(&ep->ep)->links && ep->pid && p->probe_at &&
 			    !ripc__shm_peer_read(ep, &seen, p->probe_at, sizeof(seen)) &&
 			    seen == p->probe;
 }
@@ -221,17 +218,10 @@ static void start_engine(struct shm_ep *ep)
 {
 	struct ripc__ring_backend be = ep->ep.ring.be;
 
-	if (ep->ep.t->polled_link) {
-		ripc__sim_ntb_init(ep->link, ep->link->target, ripc__ring_segment_len(&layout),
-				   shm_of(&ep->ep)->seed++);
-		ep->link->kick = ripc__shm_kick;
-		ep->link->kick_arg = ep;
-		be.ops = &ripc__sim_ntb_ops;
-		be.arg = ep->link;
-	} else {
-		be.arg = ep;
-		be.ops = ep->can_read_peer ? &ripc__shm_ops : &ripc__shm_unreadable_ops;
-	}
+	be.arg = ep;
+	be.ops = ep->can_read_peer ? &ripc__shm_ops : &ripc__shm_unreadable_ops;
+	if (shm_of(&ep->ep)->links)
+		shm_of(&ep->ep)->links->start(ep, &be);
 	ripc__ring_ep_open(&ep->ep, &be, &layout, 1);
 }
 
@@ -356,12 +346,13 @@ static int shm_connect(struct ripc__ring_transport *base, const uint8_t *addr, s
  */
 static int map_outbox(struct shm_ep *ep, struct packet *p, int rc, const char **why)
 {
+	const struct shm_link_ops *links = shm_of(&ep->ep)->links;
 	struct ripc__segment s = {NULL, 0};
 
 	if (!rc) {
 		rc = ripc__segment_map(&s, p->fd, ripc__ring_segment_len(&layout));
-		if (ep->ep.t->polled_link)
-			ep->link->target = s.base;
+		if (links)
+			links->map(ep->link, s.base, ripc__ring_segment_len(&layout));
 		else
 			ep->ep.ring.be.map = s.base;
 		*why = "its memory cannot be mapped safely";

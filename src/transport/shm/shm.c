@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The vtable of shm and ring/sim: open and close, sockets, sleeping. */
+/* The vtable of shm: open and close, sockets, sleeping. */
 #define _GNU_SOURCE
 #include "transport/shm/doorbell.h"
 #include "base/clock.h"
@@ -15,8 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TRANSPORT_ID_SHM  6 /* in resolver records, doc/protocol.md section 4 */
-#define TRANSPORT_ID_SIM  254
+#define TRANSPORT_ID      6        /* in resolver records, doc/protocol.md section 4 */
 #define EPOLL_INTERVAL_NS 50000u   /* between polls of the sockets when nobody sleeps */
 #define LOST_KICK_NS      RIPC__MS /* the longest sleep where a kick may be lost */
 #define EPOLL_EVENTS      32
@@ -105,21 +104,21 @@ static int shm_start(struct shm *t, const struct ripc__transport_env *env)
 	return ripc__shm_listen(t, env->opt);
 }
 
-static int open_kind(struct ripc__transport **tr, const struct ripc__transport_env *env,
-		     const struct ripc__transport_ops *ops, unsigned caps, bool simulated)
+int ripc__shm_open(struct ripc__transport **tr, const struct ripc__transport_env *env,
+		   const struct ripc__transport_ops *ops, unsigned caps,
+		   const struct shm_link_ops *links)
 {
 	struct shm *t = ripc__ring_transport_new(sizeof(*t), ops, &ripc__shm_setup,
 						 caps | RIPC__CAP_SAME_HOST);
-	const char *seed = getenv("RIPC_TEST_LINK_SEED");
 	int rc;
 
 	if (!t)
 		return -ENOMEM;
-	t->r.polled_link = simulated;
-	t->r.may_idle = !simulated;
+	t->r.polled_link = links;
+	t->r.may_idle = !links;
+	t->links = links;
 	t->zero_copy = caps & RIPC__CAP_EXPORT;
 	t->epoll_fd = t->listeners[0] = t->listeners[1] = -1;
-	t->seed = seed ? strtoull(seed, NULL, 0) : 1;
 	rc = shm_start(t, env);
 	if (rc) {
 		shm_close((struct ripc__transport *)t);
@@ -132,13 +131,9 @@ static int open_kind(struct ripc__transport **tr, const struct ripc__transport_e
 /* A direct read is one copy, a write through the ring is two: so no RIPC__CAP_WRITE. */
 static int shm_open_(struct ripc__transport **tr, const struct ripc__transport_env *env)
 {
-	return open_kind(tr, env, &ripc__transport_shm,
-			 env->opt->mapped_mode != RIPC__MAPPED_OFF ? RIPC__CAP_EXPORT : 0, false);
-}
-
-static int sim_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
-{
-	return open_kind(tr, env, &ripc__transport_ring_sim, RIPC__CAP_WRITE, true);
+	return ripc__shm_open(tr, env, &ripc__transport_shm,
+			      env->opt->mapped_mode != RIPC__MAPPED_OFF ? RIPC__CAP_EXPORT : 0,
+			      NULL);
 }
 
 static int shm_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
@@ -258,7 +253,7 @@ static uint64_t step_links(struct shm *t, uint64_t now_ns, uint64_t next)
 	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next) {
 		if (ep->state != RIPC__EP_OPEN)
 			continue;
-		if (ripc__sim_ntb_step_random(shm_ep(ep)->link))
+		if (t->links->step(shm_ep(ep)->link))
 			next = now_ns;
 		else if (now_ns + LOST_KICK_NS < next)
 			next = now_ns + LOST_KICK_NS;
@@ -272,7 +267,7 @@ static uint64_t step_links(struct shm *t, uint64_t now_ns, uint64_t next)
  */
 static bool messages_first(const struct shm *t)
 {
-	return t->armed && !t->scan_deferred && !ripc__ring_setups(&t->r) && !t->r.polled_link;
+	return t->armed && !t->scan_deferred && !ripc__ring_setups(&t->r) && !t->links;
 }
 
 static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
@@ -303,7 +298,7 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 							   .text = t->bad_input_reported};
 		}
 	}
-	if (t->r.polled_link)
+	if (t->links)
 		next = step_links(t, now_ns, next);
 	if (!t->scan_deferred)
 		n += ripc__ring_transport_poll(&t->r, events + n, max - n, &more);
@@ -326,10 +321,10 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 
 static bool links_in_flight(struct shm *t)
 {
-	if (!t->r.polled_link)
+	if (!t->links)
 		return false;
 	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
-		if (shm_ep(ep)->link->count)
+		if (t->links->busy(shm_ep(ep)->link))
 			return true;
 	return false;
 }
@@ -369,14 +364,19 @@ static void shm_forked(struct ripc__transport *tr)
 	close(t->epoll_fd);
 }
 
-#define SHM_OPS                                                                                   \
-	RIPC__RING_TRANSPORT_OPS, .probe = shm_probe, .close = shm_close, .address = shm_address, \
-				  .describe = shm_describe, .progress = shm_progress,             \
-				  .poll_one = ripc__ring_poll_one, .export_fd = ripc__shm_export, \
-				  .arm = shm_arm, .fd = shm_fd, .forked = shm_forked
-
 const struct ripc__transport_ops ripc__transport_shm = {
-	.name = "shm", .id = TRANSPORT_ID_SHM, .open = shm_open_, SHM_OPS};
-
-const struct ripc__transport_ops ripc__transport_ring_sim = {
-	.name = "ring/sim", .id = TRANSPORT_ID_SIM, .open = sim_open, SHM_OPS};
+	.name = "shm",
+	.id = TRANSPORT_ID,
+	RIPC__RING_TRANSPORT_OPS,
+	.probe = shm_probe,
+	.open = shm_open_,
+	.close = shm_close,
+	.address = shm_address,
+	.describe = shm_describe,
+	.progress = shm_progress,
+	.poll_one = ripc__ring_poll_one,
+	.export_fd = ripc__shm_export,
+	.arm = shm_arm,
+	.fd = shm_fd,
+	.forked = shm_forked,
+};

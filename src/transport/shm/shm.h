@@ -5,14 +5,11 @@
  * vtable and progress, listen.c the sockets, packet.c what is sent over them, setup.c the way from
  * a socket to mapped memory, doorbell.c kicks, export.c mapped zero copy. The rest is shared:
  * ring/endpoint.h.
- *
- * ring/sim is the same with a simulated link in place of the mapping, for tests.
  */
 #ifndef RIPC_SHM_H
 #define RIPC_SHM_H
 
 #include "transport/ring/endpoint.h"
-#include "transport/ring/sim_ntb.h"
 #include "transport/shm/address.h"
 #include "transport/shm/segment.h"
 
@@ -34,10 +31,26 @@ struct shm_ep {
 	unsigned kicks : 8;     /* that came over the socket, up to a maximum */
 	bool can_read_peer : 1; /* we can read the peer's memory */
 	union {
-		/* shm: the peer reads it to find out whether it can read our memory */
+		/* the peer reads it to find out whether it can read our memory */
 		uint64_t probe;
-		struct ripc__sim_ntb *link; /* ring/sim: link->target is the peer's segment */
+		void *link; /* instead, with simulated links */
 	};
+};
+
+/*
+ * A link between two segments in place of the mapping: tests simulate one. Writes arrive with the
+ * passes of the writer.
+ */
+struct shm_link_ops {
+	void *(*open)(void);                                  /* NULL: out of memory */
+	void (*map)(void *link, uint8_t *target, size_t len); /* the peer's segment */
+	/* The engine starts: sets the operations and the argument of be. */
+	void (*start)(struct shm_ep *ep, struct ripc__ring_backend *be);
+	/* Some of what was written arrives. Return: whether there is more. */
+	bool (*step)(void *link);
+	bool (*busy)(const void *link); /* whether there is more */
+	/* All of it arrives, and the link is freed. Return: the peer's segment. */
+	uint8_t *(*close)(void *link);
 };
 
 struct shm {
@@ -45,18 +58,18 @@ struct shm {
 	int epoll_fd;
 	int listeners[2]; /* abstract, path; -1: none */
 	struct ripc__shm_address address;
-	bool zero_copy;      /* memory objects may be exported and imported */
-	bool armed;          /* slept since the sockets were last polled */
-	bool scan_deferred;  /* by one pass, which had messages */
-	uint64_t scanned_ns; /* when the sockets were last polled */
+	const struct shm_link_ops *links; /* NULL: the segments are mapped */
+	bool zero_copy;                   /* memory objects may be exported and imported */
+	bool armed;                       /* slept since the sockets were last polled */
+	bool scan_deferred;               /* by one pass, which had messages */
+	uint64_t scanned_ns;              /* when the sockets were last polled */
 	/* no descriptors are left: the listeners are not polled until then; 0: they are */
 	uint64_t accept_resume_ns;
 	bool fd_low; /* EV_FD_LOW is to be reported, with fd_low_status */
 	int fd_low_status;
 	unsigned doorbells, peer_doorbells; /* endpoints that have one */
-	uint64_t seed;
-	char bad_input[160];          /* to be reported; "": nothing */
-	char bad_input_reported[160]; /* by the last pass */
+	char bad_input[160];                /* to be reported; "": nothing */
+	char bad_input_reported[160];       /* by the last pass */
 };
 
 static inline struct shm_ep *shm_ep(struct ripc__ep *ep)
@@ -80,6 +93,10 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns);
 unsigned ripc__shm_setup_step(struct ripc__ep *ep, struct ripc__event *ev);
 
 /* shm.c */
+/* open() of the vtable. links: NULL: the segments are mapped. */
+int ripc__shm_open(struct ripc__transport **tr, const struct ripc__transport_env *env,
+		   const struct ripc__transport_ops *ops, unsigned caps,
+		   const struct shm_link_ops *links);
 /* arg: struct shm_ep. The second is for peers whose memory cannot be read. */
 extern const struct ripc__ring_backend_ops ripc__shm_ops, ripc__shm_unreadable_ops;
 void ripc__shm_kick(void *arg);

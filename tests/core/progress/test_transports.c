@@ -3,6 +3,7 @@
 #include "core/progress/transports.h"
 #include "core/progress/context.h"
 #include "core/rig.h"
+#include "transport/ring/ring_sim.h"
 
 static void check_names(const char *options, const char *const *names, int n)
 {
@@ -33,10 +34,11 @@ END_TEST
 /* A transport that auto does not open. */
 START_TEST(open__opt_in)
 {
-	static const char *const ring_sim[] = {"self", "ring/sim"};
+	static const char *const names[] = {"self", "ring/sim"};
 	struct ripc *ctx;
 
-	check_names("transports=ring/sim resolver=local", ring_sim, 2);
+	ring_sim();
+	check_names("transports=ring/sim resolver=local", names, 2);
 	OK(ripc_open(&ctx, "resolver=local"));
 	for (unsigned i = 0; i < ctx->ntp; i++)
 		ck_assert_str_ne(ctx->tp[i].ops->name, "ring/sim");
@@ -134,7 +136,7 @@ START_TEST(describe__by_number)
 	ck_assert_str_eq(text, "transport 201");
 	ripc__transport_describe(simulated, ripc__transport_shm.id, NULL, 0, text, sizeof(text));
 	ck_assert_int_eq(strncmp(text, "shm ", 4), 0);
-	ripc__transport_describe(NULL, ripc__transport_ring_sim.id, NULL, 0, text, sizeof(text));
+	ripc__transport_describe(NULL, ring_sim()->id, NULL, 0, text, sizeof(text));
 	ck_assert_int_eq(strncmp(text, "ring/sim ", 9), 0);
 	/* self has no address in records. */
 	ripc__transport_describe(NULL, ripc__transport_self.id, NULL, 0, text, sizeof(text));

@@ -6,7 +6,7 @@
 #include "harness.h"
 #include "transport/transport.h"
 #include "transport/ring/fast_path.h"
-#include "transport/ring/sim_ntb.h"
+#include "sim_ntb.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "base/clock.h"
 #include "harness.h"
+#include "ring_sim.h"
 #include "transport/shm/shm.h"
 
 #include <errno.h>
@@ -310,8 +311,7 @@ END_TEST
 
 START_TEST(messages__ntb)
 {
-	soak(&ripc__transport_ring_sim, &all_messages,
-	     test_number("RIPC_TEST_MESSAGES", MESSAGES) / 2);
+	soak(ring_sim(), &all_messages, test_number("RIPC_TEST_MESSAGES", MESSAGES) / 2);
 }
 END_TEST
 
@@ -323,7 +323,7 @@ END_TEST
 
 START_TEST(cycles__ntb)
 {
-	soak(&ripc__transport_ring_sim, &all_cycles, test_number("RIPC_TEST_CYCLES", CYCLES / 20));
+	soak(ring_sim(), &all_cycles, test_number("RIPC_TEST_CYCLES", CYCLES / 20));
 }
 END_TEST
 

@@ -4,8 +4,8 @@
  * pieces of at most 8 bytes, arrive late and in any order between two fences, and are lost while
  * the link is down. It does not read. The seed determines everything random.
  */
-#ifndef RIPC_RING_SIM_NTB_H
-#define RIPC_RING_SIM_NTB_H
+#ifndef RIPC_TESTS_RING_SIM_NTB_H
+#define RIPC_TESTS_RING_SIM_NTB_H
 
 #include "transport/ring/backend.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "transport/ring/sim_ntb.h"
+#include "sim_ntb.h"
 #include "base/hash.h"
 
 #include <stdlib.h>
