@@ -70,8 +70,8 @@ struct ripc__auth {
 
 static void derive(struct key *key, const uint8_t master[32])
 {
-	static const char *const names[RIPC__KEY_PURPOSES] = {
-		"libripc message 1", "libripc record 1", "libripc lane 1", "libripc queue 1"};
+	static const char *const names[RIPC__KEY_PURPOSES] = {"libripc message 1",
+							      "libripc record 1", "libripc lane 1"};
 	static const char id[] = "libripc id 1";
 
 	for (unsigned i = 0; i < RIPC__KEY_PURPOSES; i++)
@@ -244,17 +244,6 @@ bool ripc__auth_nonce_is_new(struct ripc__auth *a, const uint8_t nonce[RIPC__NON
 void ripc__auth_count_unauth(struct ripc__auth *a)
 {
 	a->counts.unauthenticated++;
-}
-
-uint32_t ripc__auth_queue_key(const struct ripc__auth *a, const uint8_t instance[16])
-{
-	uint8_t mac[RIPC__MAC];
-	uint32_t key;
-
-	if (!a || ripc__auth_mac(a, a->keys[0].id, RIPC__KEY_QUEUE, instance, 16, NULL, 0, mac))
-		return 0;
-	key = ripc__get_le32(mac) & 0x7fffffffu;
-	return key ? key : 1;
 }
 
 /* --- messages --- */

@@ -26,13 +26,7 @@
 struct ripc__auth;
 
 /* The purpose of a code: each has its own derived key. */
-enum ripc__purpose {
-	RIPC__KEY_MESSAGE,
-	RIPC__KEY_RECORD,
-	RIPC__KEY_LANE,
-	RIPC__KEY_QUEUE,
-	RIPC__KEY_PURPOSES
-};
+enum ripc__purpose { RIPC__KEY_MESSAGE, RIPC__KEY_RECORD, RIPC__KEY_LANE, RIPC__KEY_PURPOSES };
 
 struct ripc__auth_counts {
 	uint64_t unauthenticated; /* messages and handshakes without a known key, or forged */
@@ -89,13 +83,6 @@ bool ripc__auth_nonce_is_new(struct ripc__auth *a, const uint8_t nonce[RIPC__NON
 
 /* Counts an unauthenticated message or handshake. */
 void ripc__auth_count_unauth(struct ripc__auth *a);
-
-/*
- * The queue key (Q_Key) for datagrams to the context with this instance id; 0 without keys. It is
- * unknown to contexts without the key, and its privileged bit is 0. Both sides need the same first
- * key; during a key rotation the address gives the queue key.
- */
-uint32_t ripc__auth_queue_key(const struct ripc__auth *a, const uint8_t instance[16]);
 
 void ripc__auth_counts(const struct ripc__auth *a, struct ripc__auth_counts *counts);
 

@@ -72,11 +72,6 @@ void ripc__auth_count_unauth(struct ripc__auth *a)
 {
 }
 
-uint32_t ripc__auth_queue_key(const struct ripc__auth *a, const uint8_t instance[16])
-{
-	return 0;
-}
-
 void ripc__auth_counts(const struct ripc__auth *a, struct ripc__auth_counts *counts)
 {
 	memset(counts, 0, sizeof(*counts));

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time to look for a service that sent messages to this process and cannot be reached now. */
 /* time for which an id that is no service is tried as a multicast id */
 #define REQUEST_TIMEOUT_MS 50
-#define REPLY_TIMEOUT_MS   2000
+/* time to look for a service that sent messages to this process and cannot be reached now */
+#define REPLY_TIMEOUT_MS 2000
 /*
  * Short items begin at multiples of this, so that every type can be read from them, and at least
  * one byte of 0 separates them.

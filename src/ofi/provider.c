@@ -43,11 +43,6 @@ int ofi_refused(const char *what)
 	return -FI_ENOSYS;
 }
 
-int ofi_no_close(struct fid *fid)
-{
-	return ofi_refused("fi_close");
-}
-
 int ofi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
 	return ofi_refused("fi_bind");

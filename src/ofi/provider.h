@@ -26,7 +26,6 @@ extern struct ofi_settings ofi_settings;
 int ofi_refused(const char *what);
 
 /* Members of struct fi_ops that are not served. */
-int ofi_no_close(struct fid *fid);
 int ofi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int ofi_no_control(struct fid *fid, int command, void *arg);
 int ofi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);

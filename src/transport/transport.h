@@ -173,9 +173,8 @@ struct ripc__event {
 /* The parts of a context that its transports may use. Valid until close(). */
 struct ripc__transport_env {
 	const struct ripc__options *opt;
-	const uint8_t *instance;       /* 16 bytes, the context's instance id */
-	void *arg;                     /* simulation: the simulated network; otherwise NULL */
-	const struct ripc__auth *auth; /* keys of the cluster for ripc__auth_queue_key(), or NULL */
+	const uint8_t *instance; /* 16 bytes, the context's instance id */
+	void *arg;               /* simulation: the simulated network; otherwise NULL */
 };
 
 struct ripc__transport_ops {

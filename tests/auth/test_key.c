@@ -299,27 +299,6 @@ START_TEST(reload__changed_file)
 }
 END_TEST
 
-START_TEST(queue_key__of_key_and_instance)
-{
-	struct ripc__auth *a = keys_open(KEY_A, 1), *same = keys_open(KEY_A KEY_B, 9),
-			  *b = keys_open(KEY_B, 1);
-	uint8_t one[16] = {1}, two[16] = {2};
-
-	ck_assert_uint_eq(ripc__auth_queue_key(NULL, one), 0);
-	ck_assert_uint_eq(ripc__auth_queue_key(a, one), ripc__auth_queue_key(same, one));
-	ck_assert_uint_ne(ripc__auth_queue_key(a, one), ripc__auth_queue_key(a, two));
-	ck_assert_uint_ne(ripc__auth_queue_key(a, one), ripc__auth_queue_key(b, one));
-	for (unsigned i = 0; i < 256; i++) {
-		one[5] = (uint8_t)i;
-		ck_assert_uint_gt(ripc__auth_queue_key(a, one), 0);
-		ck_assert_uint_lt(ripc__auth_queue_key(a, one), 0x80000000u);
-	}
-	ripc__auth_close(a);
-	ripc__auth_close(same);
-	ripc__auth_close(b);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("auth/key");
@@ -338,7 +317,6 @@ int main(void)
 	tcase_add_test(tc, sign__record);
 	tcase_add_test(tc, key_rotation__stepwise);
 	tcase_add_test(tc, reload__changed_file);
-	tcase_add_test(tc, queue_key__of_key_and_instance);
 	suite_add_tcase(suite, tc);
 	return test_main("auth/key", suite);
 }

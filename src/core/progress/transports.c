@@ -49,7 +49,7 @@ void ripc__transport_describe(const void *simulated, uint8_t transport, const ui
 
 static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *ops)
 {
-	struct ripc__transport_env env = {&ctx->opt, ctx->instance, ctx->hooks.arg, ctx->auth};
+	struct ripc__transport_env env = {&ctx->opt, ctx->instance, ctx->hooks.arg};
 	struct ripc__tp *tp = &ctx->tp[ctx->ntp];
 	int rc;
 
