@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/host.h"
+#include "base/text.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -24,10 +25,7 @@ static bool read_boot_id(uint8_t boot[16])
 	close(fd);
 	memset(boot, 0, 16);
 	for (ssize_t i = 0; i < n && k < 32; i++) {
-		char c = text[i];
-		int digit = c >= '0' && c <= '9'   ? c - '0'
-			    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-						   : -1;
+		int digit = ripc__hex_digit(text[i]);
 
 		if (digit < 0)
 			continue;

@@ -23,4 +23,5 @@ libripc_internal_la_SOURCES += src/base/admission.c \
 	src/base/table.c \
 	src/base/table.h \
 	src/base/text.c \
-	src/base/text.h
+	src/base/text.h \
+	src/base/thread.h

@@ -5,6 +5,12 @@
 
 #include <stddef.h>
 
+/* The value of a hexadecimal digit in lower case; -1: it is none. */
+static inline int ripc__hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 /* Writes to text[at...len-1]. Return: the new end; >= len: the text is full. */
 size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -9,6 +9,10 @@
 #include "resolver/core.h"
 #include "resolver/holder.h"
 
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
 struct ripc__backend_env {
 	const struct ripc__options *opt;
 	const uint8_t *instance; /* 16 bytes */
@@ -130,6 +134,22 @@ struct ripc__backend_ops {
 	/* In the child of fork(): closes descriptors and touches nothing else. */
 	void (*forked)(struct ripc__backend *b);
 };
+
+/*
+ * Adds a descriptor of a back end to the epoll set. ok: false: its set-up failed, with errno.
+ * Return: fd; or a negative errno: it is closed.
+ */
+static inline int ripc__backend_watch(int epoll_fd, uint64_t tag, int fd, bool ok)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = tag | (unsigned)fd};
+	int err;
+
+	if (ok && !epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev))
+		return fd;
+	err = errno;
+	close(fd);
+	return -err;
+}
 
 extern const struct ripc__backend_ops ripc__backend_local;
 extern const struct ripc__backend_ops ripc__backend_udp;

@@ -9,11 +9,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "resolver/ensemble_hosts.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -409,22 +409,6 @@ static void shuffle(char *hosts, size_t cap)
 		at += (size_t)snprintf(hosts + at, cap - at, "%s%s", i ? "," : "", words[i]);
 }
 
-static int start_thread(struct ripc__ensemble *e)
-{
-	sigset_t all, old;
-	int rc;
-
-	/*
-	 * Signals belong to the application: this thread and the threads that it starts must not
-	 * receive them.
-	 */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&e->thread, NULL, thread_main, e);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return -rc;
-}
-
 int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble_env *env,
 			char *why, size_t whylen)
 {
@@ -458,7 +442,7 @@ int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble
 	if (e->fd < 0)
 		rc = -errno;
 	else
-		rc = start_thread(e);
+		rc = ripc__thread_start(&e->thread, NULL, thread_main, e);
 	if (rc) {
 		snprintf(why, whylen, "no thread for the ensemble: %s", strerror(-rc));
 		if (e->fd >= 0)

@@ -27,7 +27,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -89,19 +88,11 @@ static socklen_t context_address(struct sockaddr_un *sun, const uint8_t instance
 static int open_bound(struct local *l, const struct sockaddr_un *sun, socklen_t len)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	struct epoll_event ev = {.events = EPOLLIN};
-	int err;
 
 	if (fd < 0)
 		return -errno;
-	ev.data.u64 = l->tag | (unsigned)fd;
-	if (bind(fd, (const struct sockaddr *)sun, len) ||
-	    epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	return fd;
+	return ripc__backend_watch(l->epoll_fd, l->tag, fd,
+				   !bind(fd, (const struct sockaddr *)sun, len));
 }
 
 static int local_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
@@ -152,10 +143,7 @@ static void local_close(struct ripc__backend *b)
 static bool unhex(const char *text, size_t n, uint8_t *bytes)
 {
 	for (size_t i = 0; i < 2 * n; i++) {
-		char c = text[i];
-		int digit = c >= '0' && c <= '9'   ? c - '0'
-			    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-						   : -1;
+		int digit = ripc__hex_digit(text[i]);
 
 		if (digit < 0)
 			return false;

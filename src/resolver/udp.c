@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -172,10 +171,9 @@ static void udp_refresh(struct ripc__backend *b, uint64_t now_ns)
 int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t port)
 {
 	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int one = 1, none = 0, err;
+	int one = 1, none = 0;
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	struct epoll_event ev = {.events = EPOLLIN};
 	bool v4 = family == AF_INET, ok = fd >= 0;
 
 	if (!ok)
@@ -193,13 +191,7 @@ int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t p
 		ok = ok && !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) &&
 		     !setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &one, sizeof(one)) &&
 		     !bind(fd, (struct sockaddr *)&in6, sizeof(in6));
-	ev.data.u64 = env->tag | (unsigned)fd;
-	if (!ok || epoll_ctl(env->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	return fd;
+	return ripc__backend_watch(env->epoll_fd, env->tag, fd, ok);
 }
 
 /*
@@ -211,19 +203,12 @@ static int open_link_events(const struct ripc__backend_env *env)
 	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
 				 .nl_groups =
 					 RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE), err;
-	struct epoll_event ev = {.events = EPOLLIN};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
 
 	if (fd < 0)
 		return -errno;
-	ev.data.u64 = env->tag | (unsigned)fd;
-	if (bind(fd, (struct sockaddr *)&nl, sizeof(nl)) ||
-	    epoll_ctl(env->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	return fd;
+	return ripc__backend_watch(env->epoll_fd, env->tag, fd,
+				   !bind(fd, (struct sockaddr *)&nl, sizeof(nl)));
 }
 
 /*

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
 #include "core/progress/progress_thread.h"
+#include "base/thread.h"
 #include "core/progress/context.h"
 #include "core/progress/descriptors.h"
 
-#include <signal.h>
 #include <sys/prctl.h>
 
 static void tick_sleep(struct ripc *ctx, uint64_t tick_ns)
@@ -94,20 +94,15 @@ static void *progress_main(void *arg)
 
 int ripc__progress_thread_start(struct ripc *ctx)
 {
-	sigset_t all, old;
 	int rc;
 
 	sem_init(&ctx->progress.sem, 0, 0);
-	/* The application's signals are for its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	ripc__progress_step(ctx, RIPC__PROGRESS_START, NULL);
-	rc = pthread_create(&ctx->progress.thread, NULL, progress_main, ctx);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = ripc__thread_start(&ctx->progress.thread, NULL, progress_main, ctx);
 	if (rc) {
 		ripc__progress_step(ctx, RIPC__PROGRESS_EXIT, NULL);
 		sem_destroy(&ctx->progress.sem);
-		return ripc__fail(-rc, "cannot start the progress thread: %s", ripc_strerror(rc));
+		return ripc__fail(rc, "cannot start the progress thread: %s", ripc_strerror(rc));
 	}
 	return 0;
 }

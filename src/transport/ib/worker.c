@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/ib/worker.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -72,18 +72,12 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Signals are for threads of the application. */
 static int spawn(struct ripc__ib_worker *w)
 {
-	sigset_t all, old;
-	int rc;
+	int rc = ripc__thread_start(&w->threads[w->nthreads], NULL, worker_main, w);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&w->threads[w->nthreads], NULL, worker_main, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	w->nthreads += !rc;
-	return -rc;
+	return rc;
 }
 
 int ripc__ib_worker_start(struct ripc__ib_worker *w, struct ripc__ib_job *job)

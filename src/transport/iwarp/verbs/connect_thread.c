@@ -5,10 +5,10 @@
  * earlier, the thread is cancelled in write(), where it holds no lock.
  */
 #include "base/log.h"
+#include "base/thread.h"
 #include "transport/iwarp/verbs/verbs.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,7 +34,6 @@ int ripc__iwv_dial(struct iwv_conn *conn)
 {
 	struct ripc__ep *ep = conn->ep;
 	struct iwv_connect_thread *d = &conn->connect_thread;
-	sigset_t all, old;
 	pthread_attr_t attr;
 	int rc;
 
@@ -49,20 +48,15 @@ int ripc__iwv_dial(struct iwv_conn *conn)
 		.retry_count = 7,
 	};
 	atomic_store(&d->done, false);
-	rc = pthread_attr_init(&attr);
+	rc = -pthread_attr_init(&attr);
+	if (!rc) {
+		pthread_attr_setstacksize(&attr, STACK_BYTES);
+		rc = ripc__thread_start(&d->thread, &attr, connect_thread, d);
+		pthread_attr_destroy(&attr);
+	}
 	if (rc)
-		return ripc__fail(-rc, "iwarp/verbs: cannot start a connect thread: %s",
-				  strerror(rc));
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	/* Signals are for threads of the application. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&d->thread, &attr, connect_thread, d);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	if (rc)
-		return ripc__fail(-rc, "iwarp/verbs: cannot start a connect thread: %s",
-				  strerror(rc));
+		return ripc__fail(rc, "iwarp/verbs: cannot start a connect thread: %s",
+				  strerror(-rc));
 	d->running = true;
 	conn->cm_event_due = true;
 	conn->t->nconnects++;
