@@ -114,11 +114,11 @@ static void restart_search(struct ripc__group *g)
 	ripc__timer_at(g->ctx, g->next_ns);
 }
 
-/* Whether the message came from this context's coordinator, over its lane. */
-static bool from_coordinator(const struct ripc__group *g, const struct ripc__lane *lane)
+/* Whether the peer coordinates the group, as far as this context knows. */
+static bool is_coordinator(const struct ripc__group *g, const struct ripc__peer *p)
 {
 	return (g->state == RIPC__GROUP_JOINING || g->state == RIPC__GROUP_JOINED) &&
-	       !memcmp(g->coordinator, lane->peer->instance, 16);
+	       !memcmp(g->coordinator, p->instance, 16);
 }
 
 static void receive_member(struct ripc__lane *lane, const struct ripc__header *h,
@@ -127,7 +127,7 @@ static void receive_member(struct ripc__lane *lane, const struct ripc__header *h
 	struct ripc__group *g = ripc__group_find(lane->ctx, h->dest);
 	struct ripc__member *m;
 
-	if (!g || !from_coordinator(g, lane) || !memcmp(record->instance, g->ctx->instance, 16))
+	if (!g || !is_coordinator(g, lane->peer) || !memcmp(record->instance, g->ctx->instance, 16))
 		return;
 	g->version = h->u[1];
 	if (h->u[0]) {
@@ -146,7 +146,7 @@ static void receive_coordinator(struct ripc__lane *lane, const struct ripc__head
 	struct ripc__group *g = ripc__group_find(lane->ctx, h->dest);
 	struct ripc__member *m, *tmp;
 
-	if (!g || !from_coordinator(g, lane))
+	if (!g || !is_coordinator(g, lane->peer))
 		return;
 	if (!h->u[0]) {
 		struct ripc__dest *d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
@@ -341,8 +341,7 @@ void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p)
 
 		if (g->state == RIPC__GROUP_COORDINATING && m)
 			ripc__member_expire(g, m, ctx->opt.peer_timeout_ms * RIPC__MS);
-		if ((g->state == RIPC__GROUP_JOINED || g->state == RIPC__GROUP_JOINING) &&
-		    !memcmp(g->coordinator, p->instance, 16)) {
+		if (is_coordinator(g, p)) {
 			/*
 			 * The coordinator may be alive: a claim of the name then fails and JOIN is
 			 * sent to it again.

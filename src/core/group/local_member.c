@@ -94,11 +94,9 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 	ripc__mcast_listen(g);
 	g->users++;
 	while (!ripc__group_members_known(g)) {
-		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing) {
-			rc = ripc__fail(-ESHUTDOWN, "service %llu is being closed",
-					(unsigned long long)s->id);
+		rc = ripc__service_closing(s);
+		if (rc)
 			break;
-		}
 		if (timeout_ms
 			    ? ripc__wait(ctx, &g->waitq, deadline) && !ripc__group_members_known(g)
 			    : (ripc__progress(ctx), !ripc__group_members_known(g))) {

@@ -165,12 +165,14 @@ static void set_waiting_peer(struct ripc__member *m, struct ripc__peer *p)
 		p->wanted++;
 }
 
-static void skip_member(struct mcast_send *c, struct ripc__member *m)
+/* Return: true: it is done. */
+static bool skip_member(struct mcast_send *c, struct ripc__member *m)
 {
 	m->sent = c->number;
 	c->missed++;
 	c->g->stats.unreached++;
 	set_waiting_peer(m, NULL);
+	return true;
 }
 
 /* Return: whether this member is done. */
@@ -188,13 +190,10 @@ static bool send_to_member(struct mcast_send *c, struct ripc__member *m)
 		/* The connection attempt ended without a lane. */
 		if (m->wanted && (!p || !ripc__peer_connecting(ctx, p))) {
 			m->backoff_until_ns = now + MEMBER_BACKOFF_NS;
-			skip_member(c, m);
-			return true;
+			return skip_member(c, m);
 		}
-		if (now < m->backoff_until_ns) {
-			skip_member(c, m);
-			return true;
-		}
+		if (now < m->backoff_until_ns)
+			return skip_member(c, m);
 		p = ripc__member_peer(ctx, m);
 		if (!p)
 			return false;
@@ -210,10 +209,8 @@ static bool send_to_member(struct mcast_send *c, struct ripc__member *m)
 		set_waiting_peer(m, p);
 		return false;
 	}
-	if (rc) {
-		skip_member(c, m);
-		return true;
-	}
+	if (rc)
+		return skip_member(c, m);
 	set_waiting_peer(m, NULL);
 	m->sent = c->number;
 	c->sent++;
@@ -241,13 +238,6 @@ static void skip_remaining(struct mcast_send *c)
 			skip_member(c, m);
 }
 
-static int closing(const struct ripc_service *s)
-{
-	if (s->state == RIPC__SERVICE_ACTIVE && !s->ctx->closing)
-		return 0;
-	return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
-}
-
 /* Waits until the members are known and no other thread is sending to the group. */
 static int wait_send_turn(struct ripc_service *s, struct ripc__group *g, int timeout_ms,
 			  uint64_t deadline)
@@ -256,7 +246,7 @@ static int wait_send_turn(struct ripc_service *s, struct ripc__group *g, int tim
 	bool polled = false;
 	int rc;
 
-	while (!(rc = closing(s)) && (!ripc__group_members_known(g) || g->sending)) {
+	while (!(rc = ripc__service_closing(s)) && (!ripc__group_members_known(g) || g->sending)) {
 		if (!timeout_ms && !polled) {
 			polled = true;
 			ripc__progress(g->ctx);
@@ -299,7 +289,7 @@ static int mcast_send(struct ripc_service *s, struct mcast_send *c, int timeout_
 		ripc__group_deliver(g, ctx->instance, c->source, c->items, c->nitems, c->bytes);
 		c->sent++;
 	}
-	while (send_pass(c) && !(rc = closing(s))) {
+	while (send_pass(c) && !(rc = ripc__service_closing(s))) {
 		if (!timeout_ms && polled)
 			break;
 		polled = true;

@@ -104,7 +104,7 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	int rc;
 
 	ripc__export_prepare(ctx, items, nitems);
-	rc = s->state != RIPC__SERVICE_ACTIVE || ctx->closing ? ripc__service_closed_error(s) : 0;
+	rc = ripc__service_closing(s);
 	if (rc)
 		return rc;
 	r = ripc__request_get(ctx, nitems);

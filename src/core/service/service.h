@@ -79,13 +79,22 @@ static inline struct ripc *ripc__service_owner(const struct ripc_service *s)
 /* The error of ripc__service_enter() for a closing service. Return: -ESHUTDOWN, explained. */
 int ripc__service_closed_error(const struct ripc_service *s);
 
-/* Starts and ends a public call: refuses a closing service, pins it. Lock held. */
-static inline int ripc__service_enter(struct ripc_service *s)
+/* Whether calls on it end now. Return: 0; -ESHUTDOWN: explained. */
+static inline int ripc__service_closing(const struct ripc_service *s)
 {
 	if (RIPC__UNLIKELY(s->state != RIPC__SERVICE_ACTIVE || s->ctx->closing))
 		return ripc__service_closed_error(s);
-	s->calls++;
 	return 0;
+}
+
+/* Starts and ends a public call: refuses a closing service, pins it. Lock held. */
+static inline int ripc__service_enter(struct ripc_service *s)
+{
+	int rc = ripc__service_closing(s);
+
+	if (!rc)
+		s->calls++;
+	return rc;
 }
 
 static inline void ripc__service_leave(struct ripc_service *s)
