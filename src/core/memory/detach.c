@@ -51,10 +51,12 @@ static void exports_move(struct ripc__region *from, struct ripc__region *to)
 }
 
 /*
- * A private mapping (copy on write), not a copy: the application may write to other parts of the
- * buffer during a copy, and these writes would be lost.
+ * Detaches a buffer of the application from memory that was exported: later writes go to private
+ * pages at the same address. A private mapping (copy on write), not a copy: the application may
+ * write to other parts of the buffer during a copy, and these writes would be lost. Return: 0, or
+ * -ENOMEM and nothing changed.
  */
-int ripc__pool_detach(struct ripc *ctx, struct ripc__region *r)
+static int pool_detach(struct ripc *ctx, struct ripc__region *r)
 {
 	void *own =
 		mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd, 0);
@@ -68,7 +70,11 @@ int ripc__pool_detach(struct ripc *ctx, struct ripc__region *r)
 	return 0;
 }
 
-void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *r)
+/*
+ * Makes a detached buffer that is about to be sent whole exportable again, by a copy without the
+ * lock. Out of memory: nothing changes.
+ */
+static void pool_reattach(struct ripc *ctx, struct ripc__region *r)
 {
 	/* The buffer may have been shortened in place: its class decides. */
 	size_t len = r->len > r->cap / 2 ? r->len : r->cap / 2 + 1;
@@ -172,7 +178,7 @@ int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 	if (!ripc__export_strict(ctx) && region->sharing != RIPC__REGION_TAINTED &&
 	    !ripc__refs_lost(region))
 		return detach_with_object(ctx, region);
-	rc = ripc__pool_detach(ctx, region);
+	rc = pool_detach(ctx, region);
 	if (!rc)
 		refs_end_early(ctx, region);
 	return rc;
@@ -220,6 +226,6 @@ void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned 
 		if (r && r->sharing == RIPC__REGION_DETACHED && r->state == RIPC__REGION_APP &&
 		    !r->sends && !r->pins && item->iov_len >= r->len &&
 		    (!ripc__export_strict(ctx) || r->peer_streak >= r->export_after))
-			ripc__pool_reattach(ctx, r);
+			pool_reattach(ctx, r);
 	}
 }

@@ -10,16 +10,6 @@
 #include "core/memory/mapped.h"
 
 /*
- * Detaches a buffer of the application from memory that was exported: later writes go to private
- * pages at the same address. Return: 0, or -ENOMEM and nothing changed.
- */
-int ripc__pool_detach(struct ripc *ctx, struct ripc__region *region);
-/*
- * Makes a detached buffer that is about to be sent whole exportable again, by a copy without the
- * lock. Out of memory: nothing changes.
- */
-void ripc__pool_reattach(struct ripc *ctx, struct ripc__region *region);
-/*
  * Ends the references to a region: the application may write to it, or it is the receiver of data.
  * Peers keep what they read. Return: 0, or -ENOMEM and nothing changed.
  */

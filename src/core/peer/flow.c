@@ -52,6 +52,15 @@ static uint64_t window_units(const struct ripc__lane *lane)
 	return lane->ctx->opt.service_window / RIPC__CREDIT_UNIT;
 }
 
+/* The peer knows the whole window: sets the limit, and when the next one is due. */
+static void flow_advertised(struct ripc__flow *flow)
+{
+	uint64_t window = window_units(flow->lane);
+
+	flow->advertised_units = flow->consumed_units + window;
+	flow->advertise_at_units = flow->consumed_units + window / 4;
+}
+
 /* A flow to which nothing has arrived; NULL: out of memory. */
 static struct ripc__flow *flow_new(struct ripc__lane *lane, uint64_t id)
 {
@@ -61,7 +70,7 @@ static struct ripc__flow *flow_new(struct ripc__lane *lane, uint64_t id)
 		return NULL;
 	f->id = id;
 	f->lane = lane;
-	ripc__flow_advertised(f);
+	flow_advertised(f);
 	return f;
 }
 
@@ -153,17 +162,9 @@ void ripc__flows_free(struct ripc__lane *lane)
 	lane->credits.id = 0;
 }
 
-void ripc__flow_advertised(struct ripc__flow *flow)
-{
-	uint64_t window = window_units(flow->lane);
-
-	flow->advertised_units = flow->consumed_units + window;
-	flow->advertise_at_units = flow->consumed_units + window / 4;
-}
-
 void ripc__flow_advertise_now(struct ripc__flow *flow)
 {
-	ripc__flow_advertised(flow);
+	flow_advertised(flow);
 	ripc__flow_send_credit(flow);
 }
 

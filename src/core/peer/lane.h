@@ -256,8 +256,6 @@ static inline struct ripc__flow *ripc__flow_get(struct ripc__lane *lane, uint64_
 /* A receive buffer is free again: its credit returns to the peer. */
 void ripc__lane_repost(struct ripc__lane *lane);
 
-/* The peer knows the whole window: sets the limit, and when the next one is due. */
-void ripc__flow_advertised(struct ripc__flow *flow);
 /* Advertises the whole window to the peer, now or behind the reply that is expected. */
 void ripc__flow_advertise(struct ripc__flow *flow);
 void ripc__flow_advertise_now(struct ripc__flow *flow);

@@ -414,10 +414,7 @@ void ripc__rndv_read_done(struct ripc__rndv *r, int status)
 		ripc__rndv_ready_if_complete(r);
 	}
 	/* A completion made room for the next read. */
-	while (!ripc__list_empty(&lane->memory->rndvs) &&
-	       ripc__rndv_post(
-		       ripc__list_entry(lane->memory->rndvs.next, struct ripc__rndv, lane_link)))
-		;
+	ripc__rndvs_post(lane);
 }
 
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id)

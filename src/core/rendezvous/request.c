@@ -37,7 +37,8 @@ static unsigned size_class(unsigned nitems)
 	return nitems > 1 ? 32 - (unsigned)__builtin_clz(nitems - 1) : 0;
 }
 
-struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems)
+/* Memory for a request with nitems items, not cleared; NULL: out of memory. */
+static struct ripc_request *request_get(struct ripc *ctx, unsigned nitems)
 {
 	unsigned size = size_class(nitems);
 	struct ripc_request *r = ctx->request_free[size];
@@ -49,7 +50,7 @@ struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems)
 	return r;
 }
 
-void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems)
+static void request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems)
 {
 	unsigned size = size_class(nitems);
 
@@ -107,11 +108,11 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	rc = ripc__service_closing(s);
 	if (rc)
 		return rc;
-	r = ripc__request_get(ctx, nitems);
+	r = request_get(ctx, nitems);
 	d = r ? ripc__dest_get(ctx, dest) : NULL;
 	if (!d) {
 		if (r)
-			ripc__request_put(ctx, r, nitems);
+			request_put(ctx, r, nitems);
 		return ripc__fail(-ENOMEM, "no memory for a request to service %llu",
 				  (unsigned long long)dest);
 	}
@@ -131,7 +132,7 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	if (!rc)
 		rc = ripc__local_returns_add(s, o, ext ? ext->call : 0, r->returns);
 	if (rc) {
-		ripc__request_put(ctx, r, nitems);
+		request_put(ctx, r, nitems);
 		return rc;
 	}
 	if (ext) {
@@ -286,7 +287,7 @@ void ripc__request_free(struct ripc_request *r)
 	ripc__list_del(&r->ctx_link);
 	ripc__completion_remove(r->ctx, &r->completion);
 	free(r->detail);
-	ripc__request_put(r->ctx, r, r->nitems);
+	request_put(r->ctx, r, r->nitems);
 }
 
 /* ---- items that the peer reads in place ---- */

@@ -142,13 +142,6 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail);
 void ripc__request_free(struct ripc_request *r);
 
 /*
- * Memory for a request with nitems items, not cleared; NULL: out of memory. ripc__request_put()
- * frees a request that never began.
- */
-struct ripc_request *ripc__request_get(struct ripc *ctx, unsigned nitems);
-void ripc__request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitems);
-
-/*
  * The items that the peer reads in place: their release, and the time after which they are taken
  * back by a copy. memory/mapped.h has the references themselves.
  */

@@ -291,7 +291,11 @@ int ripc__request_issue(struct ripc_request *r)
 	return r->state == RIPC__REQUEST_WRITING ? write_and_send(r) : 0;
 }
 
-bool ripc__request_continue(struct ripc_request *r)
+/*
+ * The lane's queue has room: GRANTED posts more writes, WRITING continues if its destination has
+ * moved. Return: true: the requests behind it at that destination can be flushed.
+ */
+static bool request_continue(struct ripc_request *r)
 {
 	int rc;
 
@@ -459,7 +463,7 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 	}
 	r->next = 0;
 	ripc__request_set_state(r, RIPC__REQUEST_GRANTED);
-	ripc__request_continue(r);
+	request_continue(r);
 	return 0;
 }
 
@@ -471,7 +475,7 @@ bool ripc__requests_continue(struct ripc__lane *lane)
 	ripc__list_for_each_entry_safe (r, tmp, &lane->peer->lists->requests, peer_link) {
 		if (r->lane == lane &&
 		    (r->state == RIPC__REQUEST_WRITING || r->state == RIPC__REQUEST_GRANTED))
-			flush_others |= ripc__request_continue(r);
+			flush_others |= request_continue(r);
 		if (lane->state != RIPC__LANE_UP)
 			break;
 	}

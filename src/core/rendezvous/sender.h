@@ -20,11 +20,6 @@
  * dest->pending; -EAGAIN: no credit or no room, it stays at the head; call again.
  */
 int ripc__request_issue(struct ripc_request *r);
-/*
- * The lane's queue has room: GRANTED posts more writes, WRITING continues if its destination has
- * moved. Return: true: the requests behind it at that destination can be flushed.
- */
-bool ripc__request_continue(struct ripc_request *r);
 void ripc__request_write_done(struct ripc_request *r, int status);
 /*
  * Handles the peer's ACK for a request; word: its id, and RIPC__ACK_REUSABLE. Unknown ids have
@@ -37,8 +32,8 @@ struct ripc_request *ripc__request_find(struct ripc__peer *p, uint64_t id);
 void ripc__request_conclude(struct ripc_request *r);
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why);
 /*
- * ripc__request_continue() for the requests of the lane, until it is closed. Return: whether
- * messages of other destinations can be flushed.
+ * The lane's queue has room: continues its requests, until it is closed. Return: whether messages
+ * of other destinations can be flushed.
  */
 bool ripc__requests_continue(struct ripc__lane *lane);
 /* Cancels the request: it ends at once, or CANCEL is sent and the ACK ends it. */

@@ -50,8 +50,6 @@ static inline struct pcie *pcie_of(const struct ripc__ep *ep)
 
 /* setup.c */
 extern const struct ripc__ring_setup_ops ripc__pcie_setup;
-/* Writes to the doorbell of a context, if it has one: after ripc__pcie_notify(). */
-void ripc__pcie_wake(struct pcie *t, uint64_t ref);
 /*
  * Handles the next request in the memory. *all is set when there is none left. Return: number of
  * events, 0 or 1.

@@ -98,7 +98,8 @@ static int claim_block(struct pcie_ep *ep)
 
 /* ---- the engine's back end ---- */
 
-void ripc__pcie_wake(struct pcie *t, uint64_t ref)
+/* Writes to the doorbell of a context, if it has one: after ripc__pcie_notify(). */
+static void wake(struct pcie *t, uint64_t ref)
 {
 	if (!t->lost)
 		ripc__pcie_doorbell_ring(&t->doorbell, ripc__pcie_doorbell(&t->memory, ref));
@@ -107,7 +108,7 @@ void ripc__pcie_wake(struct pcie *t, uint64_t ref)
 static void pcie_notify(struct pcie *t, uint64_t ref)
 {
 	ripc__pcie_notify(&t->memory, ref);
-	ripc__pcie_wake(t, ref);
+	wake(t, ref);
 }
 
 static void pcie_fence(void *arg)
@@ -118,7 +119,7 @@ static void pcie_fence(void *arg)
 /* A peer without a doorbell wakes up by itself and polls. */
 static void pcie_kick(void *arg)
 {
-	ripc__pcie_wake(pcie_of(arg), pcie_ep(arg)->peer);
+	wake(pcie_of(arg), pcie_ep(arg)->peer);
 }
 
 /* Without write combining a release fence orders stores, as the engine does. */
