@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -66,6 +67,12 @@ void ripc__claim_requested(struct ripc__rcore *core, struct ripc__claim *h, uint
 	ripc__timers_set(&core->timers, &h->timer, now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS);
 }
 
+static void set_state(struct ripc__claim *h, enum ripc__claim_state to)
+{
+	assert(to > h->state);
+	h->state = to;
+}
+
 struct ripc__claim *ripc__claim_find(struct ripc__rcore *core, uint64_t service)
 {
 	return (struct ripc__claim *)ripc__table_find(&core->held, service);
@@ -101,7 +108,7 @@ static void become_holder(struct ripc__rcore *core, struct ripc__claim *h, uint6
 	struct ripc__cached *c = ripc__cache_find(&core->cache, h->node.id);
 	struct ripc__lookup *l = ripc__lookup_find(core, h->node.id);
 
-	h->state = HELD;
+	set_state(h, HELD);
 	h->since_ns = now_ns;
 	/*
 	 * Repeated because messages may be lost: the former holder and its clients must learn of
@@ -180,7 +187,7 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 	/* Peers with the old record must look the service up again. */
 	claim_gone(core, h, now_ns);
 	h->moved = h->state == HELD && rival->generation > h->generation;
-	h->state = LOST;
+	set_state(h, LOST);
 	store_rival(h, rival);
 	ripc__timers_set(&core->timers, &h->timer, RIPC__NEVER);
 	ripc__pending_remove(&h->pending, RIPC__REGISTERED);
@@ -247,7 +254,6 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 	h->node.id = service;
 	h->timer.kind = RIPC__TIMER_CLAIM;
 	h->pending.owner = RIPC__OWNER_CLAIM;
-	h->state = PROBING;
 	h->nonce = ripc__rcore_nonce(core);
 	h->generation = 1;
 	h->takeover = how == RIPC__REGISTER_TAKE;
@@ -311,7 +317,7 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 	ripc__timers_remove(&core->timers, &h->timer);
 	ripc__table_remove(&core->held, &h->node);
 	ripc__list_del(&h->link);
-	h->state = DROPPED;
+	set_state(h, DROPPED);
 }
 
 void ripc__claim_reannounce(struct ripc__rcore *core, uint64_t now_ns)

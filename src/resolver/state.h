@@ -19,6 +19,12 @@ enum ripc__timer_kind {
 	RIPC__TIMER_LIST_ASK
 };
 
+/*
+ *   PROBING --no other holder answers--> HELD
+ *   PROBING, HELD --another holds it--> LOST      any --unregistered--> DROPPED
+ *
+ * A claim never returns to an earlier state; claim.c asserts that.
+ */
 enum ripc__claim_state {
 	PROBING, /* probes are being sent */
 	HELD,    /* registered by this context */
