@@ -173,7 +173,7 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 			ep->wireup.state = RIPC__WIREUP_REQ_SENT;
 		path_failed(ep, -ETIMEDOUT, "no answer");
 		if (ep->status)
-			ep->wireup.state = RIPC__WIREUP_DONE;
+			ripc__wireup_end(&ep->wireup);
 		break;
 	}
 }
@@ -202,15 +202,14 @@ static uint64_t timer(struct ripc__ep *ep, uint64_t now_ns)
 	if (ep->status && !ib_ep_closed(ep))
 		return RIPC__NEVER;
 	if (!ep->ah_entry) {
-		w->state = RIPC__WIREUP_DONE;
-		w->due = w->timer_armed = false;
+		ripc__wireup_end(w);
 		return RIPC__NEVER;
 	}
 	if (ep->ah_entry->state == IB_AH_RESOLVING)
 		return RIPC__NEVER;
 	if (ep->ah_entry->state == IB_AH_FAILED) {
 		if (ib_ep_closed(ep))
-			ep->wireup.state = RIPC__WIREUP_DONE, w->due = w->timer_armed = false;
+			ripc__wireup_end(w);
 		else
 			path_failed(ep, ep->ah_entry->error, strerror(-ep->ah_entry->error));
 		return RIPC__NEVER;
@@ -406,7 +405,7 @@ static bool try_finish_close(struct ripc__ep *ep, uint64_t now_ns)
 		schedule(ep);
 	}
 	if (ep->d && ep->d->v.gone)
-		w->state = RIPC__WIREUP_DONE;
+		ripc__wireup_end(w);
 	return w->state == RIPC__WIREUP_DONE && (!ep->qpn || ep->destroyed_round < ep->t->rounds);
 }
 

@@ -141,6 +141,11 @@ static void stop_timer(struct ripc__wireup *w, enum ripc__wireup_state state)
 	w->due = w->timer_armed = false;
 }
 
+void ripc__wireup_end(struct ripc__wireup *w)
+{
+	stop_timer(w, RIPC__WIREUP_DONE);
+}
+
 void ripc__wireup_connect(struct ripc__wireup *w, uint32_t mine,
 			  const struct ripc__wireup_params *ours, const void *priv, size_t privlen,
 			  uint64_t now_ns)
@@ -202,7 +207,7 @@ void ripc__wireup_close(struct ripc__wireup *w, uint64_t now_ns)
 	switch (w->state) {
 	case RIPC__WIREUP_IDLE:
 	case RIPC__WIREUP_DONE:
-		stop_timer(w, RIPC__WIREUP_DONE);
+		ripc__wireup_end(w);
 		break;
 	case RIPC__WIREUP_REJ_SENT:
 	case RIPC__WIREUP_CLOSING:
@@ -212,7 +217,7 @@ void ripc__wireup_close(struct ripc__wireup *w, uint64_t now_ns)
 		if (w->number)
 			start_retransmit(w, RIPC__WIREUP_CLOSING, now_ns, CLOSE_NS);
 		else
-			stop_timer(w, RIPC__WIREUP_DONE);
+			ripc__wireup_end(w);
 	}
 }
 
@@ -253,7 +258,7 @@ enum ripc__wireup_action ripc__wireup_input(struct ripc__wireup *w,
 		if (w->state != RIPC__WIREUP_REQ_SENT)
 			return RIPC__WIREUP_NOTHING;
 		set_priv(w, m->priv, m->privlen);
-		stop_timer(w, RIPC__WIREUP_DONE);
+		ripc__wireup_end(w);
 		return RIPC__WIREUP_REJECTED;
 	case RIPC__WIREUP_DISC:
 		/*
@@ -264,11 +269,11 @@ enum ripc__wireup_action ripc__wireup_input(struct ripc__wireup *w,
 			return RIPC__WIREUP_NOTHING;
 		if (w->state == RIPC__WIREUP_DONE || w->state == RIPC__WIREUP_REJ_SENT)
 			return RIPC__WIREUP_NOTHING;
-		stop_timer(w, RIPC__WIREUP_DONE);
+		ripc__wireup_end(w);
 		return RIPC__WIREUP_CLOSED;
 	case RIPC__WIREUP_DISCED:
 		if (w->state == RIPC__WIREUP_CLOSING)
-			stop_timer(w, RIPC__WIREUP_DONE);
+			ripc__wireup_end(w);
 		return RIPC__WIREUP_NOTHING;
 	default:
 		return RIPC__WIREUP_NOTHING;
@@ -301,7 +306,7 @@ bool ripc__wireup_output(struct ripc__wireup *w, struct ripc__wireup_message *m,
 		bool silent =
 			w->state == RIPC__WIREUP_REQ_SENT || w->state == RIPC__WIREUP_REP_SENT;
 
-		stop_timer(w, RIPC__WIREUP_DONE);
+		ripc__wireup_end(w);
 		if (silent)
 			*action = RIPC__WIREUP_TIMEOUT;
 		return false;

@@ -113,6 +113,8 @@ enum ripc__wireup_action ripc__wireup_ready(struct ripc__wireup *w, uint64_t now
 enum ripc__wireup_action ripc__wireup_data_received(struct ripc__wireup *w);
 /* Closes it, in any state. */
 void ripc__wireup_close(struct ripc__wireup *w, uint64_t now_ns);
+/* Ends it, in any state: no message can reach the peer. */
+void ripc__wireup_end(struct ripc__wireup *w);
 
 /* A message for this connection: to == mine, or a repeated REQ with its number. */
 enum ripc__wireup_action ripc__wireup_input(struct ripc__wireup *w,
