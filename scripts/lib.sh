@@ -82,8 +82,8 @@ lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libe
 	ibverbs-utils rdmacm-utils iproute2)
 # gRPC, to be compared with by scripts/bench.
 grpc_packages=(g++ protobuf-compiler-grpc libgrpc++-dev libprotobuf-dev)
-lint_packages=(clang-format clang-tidy cppcheck shellcheck codespell libuv1-dev libconfig-dev
-	libzmq3-dev libnng-dev)
+lint_packages=(clang clang-format clang-tidy cppcheck shellcheck codespell libuv1-dev
+	libconfig-dev libzmq3-dev libnng-dev)
 
 # Makes ./configure if it is missing or older than one of its sources.
 prepare()

@@ -15,11 +15,11 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	for (int i = 0; buf; i++) {
+	if (!buf)
+		abort();
+	for (int i = 0;; i++) {
 		if (rank == size - 1 && i == 100)
 			kill(getpid(), SIGKILL);
 		MPI_Bcast(buf, LEN, MPI_CHAR, i % size, MPI_COMM_WORLD);
 	}
-	MPI_Finalize();
-	return 0;
 }
