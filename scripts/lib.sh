@@ -7,6 +7,8 @@
 set -u
 jobs=$(nproc)
 export LC_ALL=C.UTF-8 RIPC_INTERFACES=lo
+# configure prefers bash for itself, libtool and make, although it takes longer than Debian's sh.
+export CONFIG_SHELL=/bin/sh
 exec </dev/null
 
 say()
