@@ -32,7 +32,8 @@ struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, s
 		if (o->lane || o->revoked || o->desc.len < len ||
 		    (o->pooled ? !pooled : o->call != call))
 			continue;
-		if (o->pooled && found && found->desc.len <= o->desc.len)
+		/* Of equal ones the last that was granted: it is the most likely to be cached. */
+		if (o->pooled && found && found->desc.len < o->desc.len)
 			continue;
 		found = o;
 		if (!o->pooled)

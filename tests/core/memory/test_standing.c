@@ -194,6 +194,14 @@ static uint32_t first_standing_id(void)
 		->id;
 }
 
+/* The one that the peer takes next. */
+static uint32_t last_standing_id(void)
+{
+	return ripc__list_entry(rig_lane(&rig, 1, 0)->memory->standing.prev,
+				struct ripc__local_return, link)
+		->id;
+}
+
 /* The sender names a buffer that it has not written: no byte of others may be delivered. */
 START_TEST(hostile__nothing_written)
 {
@@ -219,7 +227,7 @@ START_TEST(hostile__used_twice)
 
 	rig_start(&rig, 2, pool);
 	exchange(40000, 2);
-	id = first_standing_id();
+	id = last_standing_id();
 	exchange(40000, 4);
 	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
 	rig_run(&rig, 10);
@@ -236,7 +244,7 @@ START_TEST(hostile__bounce_buffer_not_written_again)
 
 	rig_start(&rig, 2, expensive);
 	exchange(40000, 2);
-	id = first_standing_id();
+	id = last_standing_id();
 	exchange(40000, 4);
 	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
 	rig_expect(&rig, 1, 100, 3);
