@@ -114,10 +114,11 @@ static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 {
 	while (n && !w->e.status) {
 		struct ripc__engine_event ev;
-		struct iovec iov[2];
+		struct iovec iov[RIPC__RX_IOV];
 		size_t prefix, done = 0;
 		uint8_t *data = w->slab->data;
-		unsigned niov = ripc__engine_rx_buffer(&w->e, data, RIPC__SLAB_BYTES, iov, &prefix);
+		unsigned niov =
+			ripc__engine_rx_buffer(&w->e, data, RIPC__SLAB_BYTES, NULL, iov, &prefix);
 
 		for (unsigned i = 0; i < niov && done < cut; i++) {
 			size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;

@@ -19,7 +19,8 @@
 /* sends up to this size are copied: cheaper than gathering in the kernel */
 #define COPY_MAX     512u
 #define IOV_MAX_SEND 66u /* parts of a send that are sent without a copy, with head and tail */
-#define PUSH_BYTES   (256u << 10) /* bytes transmitted by one post */
+/* bytes transmitted by one post: a held Write, and the send that announces it */
+#define PUSH_BYTES (WRITE_HOLD_MAX + 8192)
 /* Writes up to this size are transmitted together with the send that announces them. */
 #define WRITE_HOLD_MAX (256u << 10)
 

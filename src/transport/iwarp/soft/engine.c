@@ -10,6 +10,8 @@
 #define ALIGN_FROM \
 	1024u /* payloads longer than this are multiples of 64, so that targets stay aligned */
 
+#define OVERTAKE_MAX 1024u /* bytes of queued sends that a later Write is sent before */
+
 /* Queues the request, and stores the read until its response. Return: 0 or -ENOMEM. */
 static int add_read(struct ripc__engine *e, const struct ripc__read *read, uint64_t raddr,
 		    uint32_t rkey)
@@ -124,6 +126,7 @@ int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, cons
 		       size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
 	struct ripc__engine_tx *tx = &e->tx;
+	uint64_t after = tx->appended;
 
 	if (e->status)
 		return -ENOTCONN;
@@ -135,6 +138,12 @@ int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, cons
 			return -ENOMEM;
 	}
 	region->users++;
+	/*
+	 * A few bytes that wait go behind the Write, so that it begins a transmission: its receiver
+	 * then expects where its payload is. Behind another Write they announce that one.
+	 */
+	if (tx->work_framed == tx->work_tail && tx->appended - tx->framed <= OVERTAKE_MAX)
+		after = tx->framed;
 	tx->works[tx->work_tail++ % RIPC__WORKS_MAX] = (struct ripc__work){
 		.region = region,
 		.src = src,
@@ -142,7 +151,7 @@ int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, cons
 		.raddr = raddr,
 		.rkey = rkey,
 		.wr_id = wr_id,
-		.after = tx->appended,
+		.after = after,
 	};
 	return 0;
 }

@@ -37,6 +37,7 @@
 #define RIPC__ULPDU_SOFT  65486u
 #define RIPC__SEND_HEADER 20u /* length and header in front of a send */
 #define RIPC__TRAILER_MAX 7u  /* padding and CRC behind it */
+#define RIPC__RX_IOV      3u  /* entries that rx_buffer() returns at most */
 
 enum ripc__engine_ev_kind {
 	RIPC__ENGINE_RECV,       /* data, len, token: a send */
@@ -136,14 +137,32 @@ struct ripc__engine_tx {
 	uint64_t ring_bytes;           /* bytes of the ring that are not sent */
 };
 
+/*
+ * Where the payload of the last long Write lay in the stream and in its region. The next one
+ * probably lies alike: rx_buffer() then returns the place of its payload before its header came.
+ */
+struct ripc__rx_pattern {
+	uint32_t lead;    /* bytes of a reception in front of the payload; 0: nothing is expected */
+	uint32_t payload; /* its bytes */
+	uint64_t offset;  /* in the region */
+	bool last;        /* no segment of the Write followed */
+	uint8_t trust;    /* receptions without a Write until nothing is expected */
+};
+
 struct ripc__engine_rx {
 	const uint8_t *p, *end;  /* received and not yet parsed, in slab */
 	struct ripc__slab *slab; /* referenced while p < end */
 	uint8_t *space;          /* given to rx_buffer() */
 	uint32_t stash_len;
-	bool placing;    /* the payload of ddp goes directly to dst */
-	bool bulk;       /* the last FPDU was tagged: the next one probably is */
-	bool first_seen; /* an FPDU was received */
+	bool placing;         /* the payload of ddp goes directly to dst */
+	bool bulk;            /* the last FPDU was tagged: the next one probably is */
+	bool first_seen;      /* an FPDU was received */
+	const uint8_t *fresh; /* space, if the reception began with an FPDU; else NULL */
+	struct ripc__rx_pattern pattern;
+	uint8_t unlearned;                   /* long Writes after which pattern is set again */
+	const struct ripc__region *expected; /* iov[1] of rx_buffer() lies in it; NULL: none */
+	uint32_t ahead; /* bytes received there, of the FPDU whose header ends at ahead_at */
+	const uint8_t *ahead_at;
 	unsigned rtr; /* enum ripc__mpa_rtr: the first FPDU, if it is of that kind, is no message */
 	uint8_t *dst;
 	uint32_t left;               /* bytes of the payload still to come */
@@ -269,10 +288,13 @@ static inline bool ripc__engine_idle(const struct ripc__engine *e)
 
 /*
  * The memory for the next bytes. @space: free bytes of a slab, len >= 2 * RIPC__STASH_BYTES of
- * them. *prefix: bytes already stored at the start of space. Return: entries in iov, 1 or 2.
+ * them. @expected: the region of the peer's next Write, if it is known; only this peer may write
+ * it; NULL: unknown. *prefix: bytes already stored at the start of space. Return: entries in iov:
+ * 1: space; 2: payload, then space; 3: space, payload that is expected, space.
  */
 unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t len,
-				struct iovec iov[2], size_t *prefix);
+				const struct ripc__region *expected, struct iovec iov[RIPC__RX_IOV],
+				size_t *prefix);
 /*
  * n > 0 bytes were received there; space is in slab. The caller calls next() afterwards. Return:
  * bytes of space that are used now.

@@ -18,6 +18,7 @@
 #define ALIAS_BYTES   32u         /* a copy is slow at distances of 1 to ALIAS_BYTES */
 #define ALIAS_FROM    (16u << 10) /* bytes of payload from which that costs more than segments */
 #define SHORT_SEGMENT 64u         /* bytes of payload */
+#define REMAINDER_MAX 1024u       /* payload of a last segment that comes first in place of last */
 #define CHUNK_DATA    (CHUNK_BYTES - sizeof(struct ripc__chunk)) /* more than any encoded message */
 
 static struct ripc__framed *framed(struct ripc__engine_tx *tx, uint32_t i)
@@ -260,6 +261,9 @@ static uint32_t segment_len(const struct ripc__engine *e, uintptr_t src, uint64_
 	uint64_t at = e->tx.ring_bytes + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
 	uint64_t behind = (at - src) % ALIAS_PAGE;
 
+	if (left > e->tagged_max && left % e->tagged_max && left % e->tagged_max <= REMAINDER_MAX &&
+	    e->tagged_max >= ALIAS_FROM)
+		return (uint32_t)(left % e->tagged_max);
 	if (behind && behind <= ALIAS_BYTES && left >= ALIAS_FROM && e->tagged_max >= ALIAS_FROM)
 		return SHORT_SEGMENT;
 	return left < e->tagged_max ? (uint32_t)left : e->tagged_max;

@@ -71,6 +71,7 @@ struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_
 	region->base = base;
 	region->len = len;
 	region->access = access;
+	ripc__list_init(&region->grant);
 	do
 		region->stag = (uint32_t)ripc__siphash(r->secret, r->drawn++) << SLOT_BITS | slot;
 	while (!region->stag);
@@ -86,6 +87,7 @@ void ripc__region_remove(struct ripc__regions *r, struct ripc__region *region)
 
 	r->slots[slot] = NULL;
 	r->free[(r->free_head + r->nfree++) & (r->cap - 1)] = slot;
+	ripc__list_del(&region->grant);
 	free(region);
 }
 

@@ -3,6 +3,8 @@
 #ifndef RIPC_IWARP_REGION_H
 #define RIPC_IWARP_REGION_H
 
+#include "base/list.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,12 +14,14 @@
 /* One registration. */
 struct ripc__region {
 	uint8_t *base;
-	size_t len;       /* bytes */
-	uint64_t addr;    /* tagged offset of base; random, so that it cannot be guessed */
-	uint32_t stag;    /* never 0 */
-	unsigned access;  /* of enum ripc__access */
-	uint32_t users;   /* transfers in progress that read or write the memory */
-	uint64_t written; /* bytes from base that the peer wrote without a gap */
+	size_t len;              /* bytes */
+	uint64_t addr;           /* tagged offset of base; random, so that it cannot be guessed */
+	uint32_t stag;           /* never 0 */
+	unsigned access;         /* of enum ripc__access */
+	uint32_t users;          /* transfers in progress that read or write the memory */
+	uint64_t written;        /* bytes from base that the peer wrote without a gap */
+	bool begun;              /* a Write to it has come */
+	struct ripc__list grant; /* in grants of its endpoint, if it is one */
 };
 
 struct ripc__regions {

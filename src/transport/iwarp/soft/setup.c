@@ -39,6 +39,7 @@ struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool initiator)
 	ripc__list_init(&ep->ready);
 	ripc__list_init(&ep->held);
 	ripc__list_init(&ep->blocked);
+	ripc__list_init(&ep->grants);
 	ripc__list_queue(&t->eps, &ep->all);
 	ripc__list_queue(&t->setups, &ep->timed);
 	t->next_timer_ns = 0;
@@ -72,6 +73,8 @@ void ripc__soft_ep_defer_free(struct ripc__ep *ep)
 	ripc__list_del(&ep->ready);
 	ripc__list_del(&ep->held);
 	ripc__list_del(&ep->blocked);
+	while (!ripc__list_empty(&ep->grants))
+		ripc__list_del(ep->grants.next);
 	/* Events that epoll returned in this pass may still refer to it. */
 	ripc__list_queue(&t->deferred_free, &ep->timed);
 }

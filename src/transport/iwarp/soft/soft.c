@@ -19,6 +19,8 @@
 #define EMPTY_POLLS_MAX  512u /* empty polls after which an endpoint becomes idle */
 #define BLOCKED_RETRIES  8u   /* endpoints with a full socket that are retried in one pass */
 #define HELD_DEADLINE_NS 50000u
+/* Memory of the core that a peer may write: payload is received there before it is checked. */
+#define GRANTED (RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_RESIDENT)
 
 static int soft_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
 {
@@ -159,6 +161,8 @@ static int soft_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base,
 			-ENOMEM,
 			"iwarp/soft: cannot register memory: out of memory, or limit of %u regions",
 			RIPC__REGIONS_MAX);
+	if (ep && (access & GRANTED) == GRANTED)
+		ripc__list_add(ep->grants.next, &region->grant);
 	*mr = (struct ripc__mr){
 		.base = base,
 		.len = len,

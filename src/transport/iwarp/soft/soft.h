@@ -126,6 +126,7 @@ struct ripc__ep {
 	struct ripc__list ready;   /* in t->ready: to be served without waiting for its socket */
 	struct ripc__list held;    /* in t->held: sends are held back */
 	struct ripc__list blocked; /* in t->blocked: the socket takes no more */
+	struct ripc__list grants;  /* regions that the peer may write, the newest first */
 	struct soft_setup *setup;  /* until established */
 	uint32_t watched;          /* events watched by epoll */
 	uint32_t empty_polls;      /* empty polls in a row */
@@ -150,6 +151,14 @@ struct ripc__ep {
 static inline bool soft_ep_running(const struct ripc__ep *ep)
 {
 	return ep->state == SOFT_ESTABLISHED || ep->state == SOFT_OPEN;
+}
+
+/*
+ * The region that the peer writes next if it takes the newest one, as this stack does. NULL: none.
+ */
+static inline struct ripc__region *ripc__soft_expected(const struct ripc__ep *ep)
+{
+	return ripc__list_first_entry(&ep->grants, struct ripc__region, grant);
 }
 
 /* The open transport. */

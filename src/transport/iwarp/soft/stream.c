@@ -182,8 +182,8 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 
 	while (n < max && ep->rx == SOFT_RX_OPEN && !e->status) {
 		struct msghdr msg = {0};
-		struct iovec iov[2];
-		size_t len, prefix, asked;
+		struct iovec iov[RIPC__RX_IOV];
+		size_t len, prefix, asked = 0;
 		uint8_t *space;
 		ssize_t got;
 
@@ -192,13 +192,15 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 			break;
 		}
 		msg.msg_iov = iov;
-		msg.msg_iovlen = ripc__engine_rx_buffer(e, space, len, iov, &prefix);
-		asked = iov[0].iov_len + (msg.msg_iovlen == 2 ? iov[1].iov_len : 0);
+		msg.msg_iovlen = ripc__engine_rx_buffer(e, space, len, ripc__soft_expected(ep), iov,
+							&prefix);
+		for (unsigned i = 0; i < msg.msg_iovlen; i++)
+			asked += iov[i].iov_len;
 		if (msg.msg_iovlen == 1) {
 			got = recv(ep->fd, iov[0].iov_base, asked, MSG_DONTWAIT);
 		} else {
 			got = recvmsg(ep->fd, &msg, MSG_DONTWAIT);
-			t->receiving |= got > 0;
+			t->receiving |= got > (msg.msg_iovlen == 2 ? 0 : (ssize_t)iov[0].iov_len);
 		}
 		if (got <= 0) {
 			if (got == 0) {

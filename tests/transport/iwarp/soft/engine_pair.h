@@ -24,8 +24,10 @@ struct engine_end {
 	uint64_t last_wr_id;
 	uint8_t *recv; /* all received sends, concatenated */
 	size_t recv_len, recv_cap;
-	size_t lens[4096]; /* their lengths */
-	size_t out;        /* bytes transmitted so far */
+	size_t lens[4096];                   /* their lengths */
+	size_t out;                          /* bytes transmitted so far */
+	const struct ripc__region *expected; /* of rx_buffer() */
+	unsigned direct; /* receptions with payload of a Write that was expected */
 };
 
 static inline void engine_end_open(struct engine_end *end, const struct ripc__mpa_terms *terms,
@@ -89,7 +91,7 @@ static inline void engine_end_events(struct engine_end *end)
 static inline void engine_end_feed(struct engine_end *end, const uint8_t *p, size_t n)
 {
 	while (n && !end->e.status) {
-		struct iovec iov[2];
+		struct iovec iov[RIPC__RX_IOV];
 		size_t prefix, done = 0;
 		unsigned niov;
 
@@ -102,8 +104,9 @@ static inline void engine_end_feed(struct engine_end *end, const uint8_t *p, siz
 			end->used = 0;
 		}
 		niov = ripc__engine_rx_buffer(&end->e, end->slab->data + end->used,
-					      RIPC__SLAB_BYTES - end->used, iov, &prefix);
-		ck_assert(niov == 1 || niov == 2);
+					      RIPC__SLAB_BYTES - end->used, end->expected, iov,
+					      &prefix);
+		ck_assert(niov >= 1 && niov <= RIPC__RX_IOV);
 		for (unsigned i = 0; i < niov; i++) {
 			size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;
 
@@ -115,6 +118,7 @@ static inline void engine_end_feed(struct engine_end *end, const uint8_t *p, siz
 		}
 		ck_assert_uint_gt(done, 0);
 		end->used += ripc__engine_received(&end->e, end->slab, done);
+		end->direct += end->e.rx.ahead != 0;
 		engine_end_events(end);
 	}
 }

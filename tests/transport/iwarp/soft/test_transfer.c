@@ -47,6 +47,53 @@ static void transfer(size_t len)
 	free(back);
 }
 
+/*
+ * Writes to memory of the pool that the peer was granted, to the newest and to older memory. The
+ * last grants end after the connection.
+ */
+START_TEST(soft_post_write__granted_memory)
+{
+	static const size_t lens[] = {65536, 65536, 65536, 262144, 65536, 100, 65536, 65536};
+	const unsigned access = RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_RESIDENT;
+	const size_t most = 262144;
+	uint8_t *src = side_pattern(most, 1), *dst = calloc(2, most);
+	struct ripc__mr ms, md[2];
+
+	ck_assert_ptr_nonnull(dst);
+	sides_connect(_i ? "crc=on" : "crc=off");
+	ck_assert_int_eq(ops->reg(a.t, NULL, src, most, 0, &ms), 0);
+	for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		unsigned which = i == 3 || i == 6 ? 0 : 1, nrecv = b.nrecv;
+
+		memset(dst, 0, 2 * most);
+		for (unsigned k = 0; k < 2; k++)
+			ck_assert_int_eq(ops->reg(b.t, b.ep, dst + k * most, most, access, &md[k]),
+					 0);
+		ck_assert_int_eq(
+			ops->post_write(a.ep, &ms, src, lens[i], md[which].addr, md[which].key, 11),
+			0);
+		ck_assert_int_ge(side_post(&a, "done", 4, false), 0);
+		UNTIL(b.nrecv > nrecv);
+		ck_assert_uint_eq(ops->written(b.t, &md[which]), lens[i]);
+		ck_assert_uint_eq(ops->written(b.t, &md[!which]), 0);
+		ck_assert_mem_eq(dst + which * most, src, lens[i]);
+		if (i + 1 == sizeof(lens) / sizeof(lens[0]))
+			break;
+		ops->dereg(b.t, &md[0]);
+		ops->dereg(b.t, &md[1]);
+	}
+	ops->ep_close(b.ep);
+	b.ep = NULL;
+	UNTIL(a.nclosed);
+	ops->dereg(b.t, &md[1]);
+	ops->dereg(b.t, &md[0]);
+	ops->dereg(a.t, &ms);
+	sides_close();
+	free(src);
+	free(dst);
+}
+END_TEST
+
 START_TEST(soft_post_write__lengths_up_to_64_mib)
 {
 	static const size_t lens[] = {0, 1, 3, 4, 4095, 65471, 65472, 65473, 1000000, 64u << 20};
@@ -290,6 +337,7 @@ int main(void)
 
 	setenv("RIPC_INTERFACES", "lo", 1);
 	tcase_add_loop_test(tc, soft_post_write__lengths_up_to_64_mib, 0, 2);
+	tcase_add_loop_test(tc, soft_post_write__granted_memory, 0, 2);
 	tcase_add_test(tc, soft_written__without_a_gap);
 	tcase_add_test(tc, soft_post_read__depth);
 	tcase_add_loop_test(tc, soft_post_write__bad_key_ends_that_connection_only, 0, 3);
