@@ -57,6 +57,7 @@ struct ripc__engine_event {
 struct ripc__chunk {
 	struct ripc__chunk *next;
 	uint32_t start, end; /* bytes not yet sent are data[start .. end) */
+	uint32_t cap;        /* bytes at data */
 	uint8_t data[];
 };
 
@@ -116,20 +117,24 @@ struct ripc__framing {
 	uint8_t term[80]; /* our Terminate, an FPDU */
 };
 
-/* Memory below a pointer exists only while it is used: an idle connection needs none of it. */
+/*
+ * Memory below a pointer is allocated on first use and kept until ripc__engine_save() or the end:
+ * an active connection reuses it for each message, an idle one has none of it.
+ */
 struct ripc__engine_tx {
 	bool open; /* transmission is allowed; passive side: after the first FPDU arrived */
 	bool cut;  /* an FPDU cannot be completed: nothing may follow */
 	bool turn; /* a response is next, if both a write and a response are possible */
 	uint32_t msn_send, msn_read;     /* next message numbers */
 	struct ripc__chunk *head, *tail; /* queue of encoded bytes */
+	struct ripc__chunk *spare;       /* an empty chunk of FIRST_CHUNK, or NULL */
 	/* chunk with the first byte that is not framed; NULL: none */
 	struct ripc__chunk *unframed;
 	uint32_t unframed_off;           /* offset there */
 	uint64_t appended, framed, sent; /* bytes put into the queue, framed, sent, in all */
-	struct ripc__work *works;        /* ring of RIPC__WORKS_MAX; NULL: no writes */
+	struct ripc__work *works;        /* ring of RIPC__WORKS_MAX; NULL: no writes yet */
 	uint32_t work_tail, work_framed, work_sent, work_reported; /* counters into it */
-	struct ripc__read_response *served; /* ring of RIPC__READS_MAX; NULL: no reads */
+	struct ripc__read_response *served; /* ring of RIPC__READS_MAX; NULL: no reads yet */
 	uint32_t served_tail, served_framed, served_sent;
 	struct ripc__framing *framing; /* NULL: its ring is empty */
 	uint32_t ring_head, ring_tail; /* counters into its ring */
@@ -175,7 +180,7 @@ struct ripc__engine_rx {
 	struct ripc__slab *msg;          /* send that comes in several parts; NULL: none */
 	uint32_t msg_len;                /* bytes of it received */
 	uint8_t msg_op;
-	struct ripc__read *reads;      /* ring of RIPC__READS_MAX; NULL: no reads */
+	struct ripc__read *reads;      /* ring of RIPC__READS_MAX; NULL: no reads yet */
 	uint32_t read_tail, read_head; /* counters into it */
 	uint8_t *stash;                /* RIPC__STASH_BYTES; NULL: not used yet */
 };

@@ -44,12 +44,6 @@ static void drop_region(struct ripc__engine_rx *rx)
 	rx->region = NULL;
 }
 
-static void free_reads(struct ripc__engine_rx *rx)
-{
-	free(rx->reads);
-	rx->reads = NULL;
-}
-
 void ripc__engine_drop_rx(struct ripc__engine *e)
 {
 	struct ripc__engine_rx *rx = &e->rx;
@@ -61,7 +55,8 @@ void ripc__engine_drop_rx(struct ripc__engine *e)
 	for (; rx->read_head != rx->read_tail; rx->read_head++)
 		if (rx->reads[rx->read_head % RIPC__READS_MAX].region)
 			rx->reads[rx->read_head % RIPC__READS_MAX].region->users--;
-	free_reads(rx);
+	free(rx->reads);
+	rx->reads = NULL;
 	if (rx->msg)
 		ripc__slab_put(rx->msg);
 	rx->msg = NULL;
@@ -304,8 +299,6 @@ static int read_done(struct ripc__engine *e, struct ripc__engine_event *ev)
 
 	if (read.region)
 		read.region->users--;
-	if (rx->read_head == rx->read_tail)
-		free_reads(rx);
 	if (read.silent)
 		return 0;
 	*ev = (struct ripc__engine_event){.kind = RIPC__ENGINE_READ_DONE, .wr_id = read.wr_id};
@@ -553,10 +546,6 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev)
 			.kind = RIPC__ENGINE_WRITE_DONE,
 			.wr_id = tx->works[tx->work_reported++ % RIPC__WORKS_MAX].wr_id,
 		};
-		if (tx->work_reported == tx->work_tail) {
-			free(tx->works);
-			tx->works = NULL;
-		}
 		return 1;
 	}
 	while (rx->p < rx->end) {

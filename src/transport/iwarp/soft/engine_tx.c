@@ -13,14 +13,14 @@
 #include <string.h>
 
 #define CHUNK_BYTES 65536u /* one allocation */
+/* The same of the first chunk of a queue, which often holds one small message. */
+#define FIRST_CHUNK 4096u
 /* See segment_len(). */
 #define ALIAS_PAGE    4096u
 #define ALIAS_BYTES   32u         /* a copy is slow at distances of 1 to ALIAS_BYTES */
 #define ALIAS_FROM    (16u << 10) /* bytes of payload from which that costs more than segments */
 #define SHORT_SEGMENT 64u         /* bytes of payload */
 #define REMAINDER_MAX 1024u       /* payload of a last segment that comes first in place of last */
-#define CHUNK_DATA    (CHUNK_BYTES - sizeof(struct ripc__chunk)) /* more than any encoded message */
-
 static struct ripc__framed *framed(struct ripc__engine_tx *tx, uint32_t i)
 {
 	return &tx->framing->ring[i % RIPC__FRAMED_MAX];
@@ -31,12 +31,6 @@ bool ripc__engine_may_frame(struct ripc__engine_tx *tx)
 	if (!tx->framing)
 		tx->framing = calloc(1, sizeof(*tx->framing));
 	return tx->framing;
-}
-
-static void free_framing(struct ripc__engine_tx *tx)
-{
-	free(tx->framing);
-	tx->framing = NULL;
 }
 
 static uint32_t frame_crc(const uint8_t *head, size_t head_len, const struct iovec *iov,
@@ -64,13 +58,33 @@ unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, uns
 	return pad + RIPC__FPDU_CRC;
 }
 
-/* Room for len contiguous bytes at the end of the queue. Return: where, or NULL. */
+/* An empty chunk with room for len bytes, or NULL. first: the queue is empty. */
+static struct ripc__chunk *chunk_get(struct ripc__engine_tx *tx, size_t len, bool first)
+{
+	bool small = first && len <= FIRST_CHUNK - sizeof(struct ripc__chunk);
+	uint32_t bytes = small ? FIRST_CHUNK : CHUNK_BYTES;
+	struct ripc__chunk *chunk = small ? tx->spare : NULL;
+
+	if (chunk) {
+		tx->spare = NULL;
+		return chunk;
+	}
+	chunk = malloc(bytes);
+	if (chunk)
+		chunk->cap = bytes - (uint32_t)sizeof(*chunk);
+	return chunk;
+}
+
+/*
+ * Room for len contiguous bytes, less than CHUNK_BYTES, at the end of the queue. Return: where, or
+ * NULL.
+ */
 static uint8_t *reserve(struct ripc__engine_tx *tx, size_t len)
 {
 	struct ripc__chunk *chunk = tx->tail;
 
-	if (!chunk || CHUNK_DATA - chunk->end < len) {
-		chunk = malloc(CHUNK_BYTES);
+	if (!chunk || chunk->cap - chunk->end < len) {
+		chunk = chunk_get(tx, len, !chunk);
 		if (!chunk)
 			return NULL;
 		chunk->next = NULL;
@@ -371,13 +385,10 @@ static void free_bytes(struct ripc__engine_tx *tx, uint32_t len)
 	tx->head = chunk->next;
 	if (!tx->head)
 		tx->tail = NULL;
-	free(chunk);
-}
-
-static void free_served(struct ripc__engine_tx *tx)
-{
-	free(tx->served);
-	tx->served = NULL;
+	if (!tx->spare && chunk->cap < FIRST_CHUNK)
+		tx->spare = chunk;
+	else
+		free(chunk);
 }
 
 static void done(struct ripc__engine_tx *tx, const struct ripc__framed *s)
@@ -393,8 +404,6 @@ static void done(struct ripc__engine_tx *tx, const struct ripc__framed *s)
 		r = &tx->served[tx->served_sent++ % RIPC__READS_MAX];
 		if (r->region)
 			r->region->users--;
-		if (tx->served_sent == tx->served_tail)
-			free_served(tx);
 	}
 }
 
@@ -416,7 +425,6 @@ void ripc__engine_sent(struct ripc__engine *e, size_t n)
 		tx->ring_head++;
 		done(tx, s);
 	}
-	free_framing(tx);
 }
 
 static void free_chunks(struct ripc__chunk *chunk)
@@ -439,7 +447,8 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 	tx->ring_head = tx->ring_tail = 0;
 	tx->skip = 0;
 	tx->ring_bytes = 0;
-	free_framing(tx);
+	free(tx->framing);
+	tx->framing = NULL;
 	for (; tx->work_sent != tx->work_tail; tx->work_sent++)
 		tx->works[tx->work_sent % RIPC__WORKS_MAX].region->users--;
 	tx->work_framed = tx->work_reported = tx->work_tail;
@@ -447,8 +456,11 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 		if (tx->served[tx->served_sent % RIPC__READS_MAX].region)
 			tx->served[tx->served_sent % RIPC__READS_MAX].region->users--;
 	tx->served_framed = tx->served_tail;
-	free_served(tx);
+	free(tx->served);
+	tx->served = NULL;
 	free_chunks(tx->head);
+	free(tx->spare);
+	tx->spare = NULL;
 	tx->head = tx->tail = tx->unframed = NULL;
 	tx->sent = tx->framed = tx->appended;
 	free(tx->works);
