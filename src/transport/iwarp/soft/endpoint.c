@@ -179,8 +179,10 @@ static int hold(struct ripc__ep *ep)
 static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned niov, size_t len)
 {
 	uint8_t head[RIPC__SEND_HEADER + COPY_MAX + RIPC__TRAILER_MAX], tail[RIPC__TRAILER_MAX];
-	struct iovec all[IOV_MAX_SEND];
+	uint8_t empty[RIPC__SEND_HEADER + RIPC__TRAILER_MAX];
+	struct iovec all[IOV_MAX_SEND + 1];
 	struct msghdr msg = {.msg_iov = all, .msg_iovlen = niov + 2};
+	size_t empty_len = ripc__engine_pad_send(ep->engine, iov, niov, len, empty);
 	size_t tail_len = ripc__engine_frame(ep->engine, iov, niov, len, head, tail);
 	ssize_t n;
 	int err;
@@ -192,12 +194,17 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 		msg.msg_iovlen = 1;
 		n = send(ep->fd, head, all[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
 	} else {
-		all[0] = (struct iovec){head, RIPC__SEND_HEADER};
-		memcpy(all + 1, iov, niov * sizeof(*iov));
-		all[niov + 1] = (struct iovec){tail, tail_len};
+		struct iovec *to = all;
+
+		if (empty_len)
+			*to++ = (struct iovec){empty, empty_len};
+		to[0] = (struct iovec){head, RIPC__SEND_HEADER};
+		memcpy(to + 1, iov, niov * sizeof(*iov));
+		to[niov + 1] = (struct iovec){tail, tail_len};
+		msg.msg_iovlen += empty_len != 0;
 		n = sendmsg(ep->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 	}
-	if (n == (ssize_t)(RIPC__SEND_HEADER + len + tail_len))
+	if (n == (ssize_t)(empty_len + RIPC__SEND_HEADER + len + tail_len))
 		return 0;
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		/* Input received before the loss is still delivered: progress() detects the end. */

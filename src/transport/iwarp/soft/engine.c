@@ -40,6 +40,7 @@ void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 	e->regions = regions;
 	e->pool = pool;
 	e->crc = terms->crc;
+	e->soft = terms->soft;
 	if (segment < SEGMENT_MIN)
 		segment = SEGMENT_MIN;
 	if (terms->soft || segment > RIPC__ULPDU_SOFT + RIPC__FPDU_LEN + RIPC__FPDU_CRC)
@@ -99,6 +100,7 @@ bool ripc__engine_save(struct ripc__engine *e, struct ripc__engine_saved *saved)
 		.read_depth = (uint8_t)e->read_depth,
 		.serve_depth = (uint8_t)e->serve_depth,
 		.crc = e->crc,
+		.soft = e->soft,
 	};
 	memcpy(saved->msn, e->rx.msn, sizeof(saved->msn));
 	ripc__engine_fini(e);
@@ -112,6 +114,7 @@ void ripc__engine_restore(struct ripc__engine *e, struct ripc__regions *regions,
 		.regions = regions,
 		.pool = pool,
 		.crc = saved->crc,
+		.soft = saved->soft,
 		.ulpdu_max = saved->ulpdu_max,
 		.tagged_max = saved->tagged_max,
 		.read_depth = saved->read_depth,

@@ -189,6 +189,7 @@ struct ripc__engine {
 	struct ripc__regions *regions;
 	struct ripc__slab_pool *pool;
 	bool crc;
+	bool soft;            /* the peer is of this stack */
 	int status;           /* 0, or a negative errno: the engine ended */
 	unsigned term_code;   /* enum ripc__term of the end, sent or received */
 	bool term_received;   /* term_code came from the peer */
@@ -206,7 +207,7 @@ struct ripc__engine_saved {
 	uint32_t msn_send, msn_read, msn[RIPC__DDP_QUEUES]; /* next message numbers: tx, rx */
 	uint32_t ulpdu_max, tagged_max;
 	uint8_t read_depth, serve_depth;
-	bool crc;
+	bool crc, soft;
 };
 
 /*
@@ -237,6 +238,13 @@ static inline uint64_t ripc__engine_queued(const struct ripc__engine *e)
 	return e->tx.appended - e->tx.sent;
 }
 
+/*
+ * Builds an empty send for the caller to transmit in front of the next one, if the kernel would
+ * copy that one slowly otherwise, see segment_len(). A peer of this stack ignores it. The engine
+ * must be idle. Return: its bytes; 0: none.
+ */
+unsigned ripc__engine_pad_send(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
+			       size_t len, uint8_t fpdu[RIPC__SEND_HEADER + RIPC__TRAILER_MAX]);
 /*
  * Builds head and tail of a send for the caller to transmit around the len gathered bytes. The
  * engine must be idle, and len must fit one FPDU. The caller queues the part that it could not

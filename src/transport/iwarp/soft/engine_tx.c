@@ -19,8 +19,10 @@
 #define ALIAS_PAGE    4096u
 #define ALIAS_BYTES   32u         /* a copy is slow at distances of 1 to ALIAS_BYTES */
 #define ALIAS_FROM    (16u << 10) /* bytes of payload from which that costs more than segments */
-#define SHORT_SEGMENT 64u         /* bytes of payload */
-#define REMAINDER_MAX 1024u       /* payload of a last segment that comes first in place of last */
+#define ALIAS_SEND    (4u << 10)  /* the same for an empty send */
+#define EMPTY_SEND    (RIPC__SEND_HEADER + RIPC__FPDU_CRC)
+#define SHORT_SEGMENT 64u   /* bytes of payload */
+#define REMAINDER_MAX 1024u /* payload of a last segment that comes first in place of last */
 static struct ripc__framed *framed(struct ripc__engine_tx *tx, uint32_t i)
 {
 	return &tx->framing->ring[i % RIPC__FRAMED_MAX];
@@ -31,6 +33,14 @@ bool ripc__engine_may_frame(struct ripc__engine_tx *tx)
 	if (!tx->framing)
 		tx->framing = calloc(1, sizeof(*tx->framing));
 	return tx->framing;
+}
+
+/* Whether the kernel copies slowly from src to byte at of a socket's empty page. */
+static bool is_slow_copy(uint64_t at, uintptr_t src)
+{
+	uint64_t behind = (at - src) % ALIAS_PAGE;
+
+	return behind && behind <= ALIAS_BYTES;
 }
 
 static uint32_t frame_crc(const uint8_t *head, size_t head_len, const struct iovec *iov,
@@ -107,6 +117,25 @@ static void commit(struct ripc__engine_tx *tx, size_t len)
 	}
 	tx->tail->end += (uint32_t)len;
 	tx->appended += len;
+}
+
+unsigned ripc__engine_pad_send(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
+			       size_t len, uint8_t fpdu[RIPC__SEND_HEADER + RIPC__TRAILER_MAX])
+{
+	size_t at = RIPC__SEND_HEADER;
+
+	if (len < ALIAS_SEND || !e->soft)
+		return 0;
+	for (unsigned i = 0; i < niov; at += iov[i++].iov_len) {
+		if (iov[i].iov_len < ALIAS_SEND)
+			continue;
+		if (!is_slow_copy(at, (uintptr_t)iov[i].iov_base) ||
+		    is_slow_copy(at + EMPTY_SEND, (uintptr_t)iov[i].iov_base))
+			return 0;
+		return RIPC__SEND_HEADER +
+		       ripc__engine_frame(e, NULL, 0, 0, fpdu, fpdu + RIPC__SEND_HEADER);
+	}
+	return 0;
 }
 
 int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
@@ -273,12 +302,11 @@ static void frame_tagged(struct ripc__engine *e, enum ripc__framed_kind kind,
 static uint32_t segment_len(const struct ripc__engine *e, uintptr_t src, uint64_t left)
 {
 	uint64_t at = e->tx.ring_bytes + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
-	uint64_t behind = (at - src) % ALIAS_PAGE;
 
 	if (left > e->tagged_max && left % e->tagged_max && left % e->tagged_max <= REMAINDER_MAX &&
 	    e->tagged_max >= ALIAS_FROM)
 		return (uint32_t)(left % e->tagged_max);
-	if (behind && behind <= ALIAS_BYTES && left >= ALIAS_FROM && e->tagged_max >= ALIAS_FROM)
+	if (is_slow_copy(at, src) && left >= ALIAS_FROM && e->tagged_max >= ALIAS_FROM)
 		return SHORT_SEGMENT;
 	return left < e->tagged_max ? (uint32_t)left : e->tagged_max;
 }

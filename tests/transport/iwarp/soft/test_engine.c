@@ -642,6 +642,48 @@ START_TEST(engine_fail__terminate_after_what_is_half_sent)
 }
 END_TEST
 
+/*
+ * Payload that begins with a page is not copied a few bytes behind it: an empty send comes first,
+ * if the peer ignores it, and if it helps.
+ */
+START_TEST(engine_pad_send__page_behind_its_head)
+{
+	static const struct {
+		size_t offset, before, len; /* of the payload in a page; bytes in front of it */
+		bool soft, crc, padded;
+	} cases[] = {
+		{0, 4, 16384, true, false, true},        {0, 4, 16384, true, true, true},
+		{0, 4, 16384, false, false, false},      {0, 4, 100, true, false, false},
+		{64, 4, 16384, true, false, false},      {0, 36, 16384, true, false, false},
+		{24, 4, 16384, true, false, false},      {23, 4, 16384, true, false, false},
+		{4096 - 8, 4, 16384, true, false, true}, {4, 4, 16384, true, false, true},
+	};
+	static uint8_t pages[6 * 4096] __attribute__((aligned(4096)));
+	const size_t empty = RIPC__SEND_HEADER + RIPC__FPDU_CRC;
+
+	memset(pages, 7, sizeof(pages));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint8_t fpdu[RIPC__SEND_HEADER + RIPC__TRAILER_MAX], before[64] = "before";
+		const struct ripc__mpa_terms t = terms(cases[i].crc, cases[i].soft);
+		const struct iovec iov[2] = {{before, cases[i].before},
+					     {pages + cases[i].offset, cases[i].len}};
+		unsigned len;
+
+		open_pair(&t, 65483);
+		settle(NULL, 1000);
+		len = ripc__engine_pad_send(&a.e, iov, 2, cases[i].before + cases[i].len, fpdu);
+		ck_assert_msg(len == (cases[i].padded ? empty : 0), "case %zu: %u", i, len);
+		engine_end_feed(&b, fpdu, len);
+		post_send(&a, source, 50);
+		settle(NULL, 1000);
+		ck_assert_int_eq(b.e.status, 0);
+		ck_assert_uint_eq(b.nrecv, 1 + cases[i].padded);
+		ck_assert_uint_eq(b.recv_len, 50);
+		close_pair();
+	}
+}
+END_TEST
+
 START_TEST(engine_frame__rest_is_queued)
 {
 	struct ripc__mpa_terms t = terms(true, true);
@@ -784,6 +826,7 @@ int main(void)
 	tcase_add_test(tc, engine_revoke__read_response_not_begun);
 	tcase_add_test(tc, engine_revoke__write_being_placed);
 	tcase_add_loop_test(tc, engine_fail__terminate_after_what_is_half_sent, 0, 3);
+	tcase_add_test(tc, engine_pad_send__page_behind_its_head);
 	tcase_add_test(tc, engine_frame__rest_is_queued);
 	tcase_add_test(tc, engine_gather__sends_pass_long_responses);
 	tcase_add_test(tc, engine_init__fpdus_fit_the_segment);

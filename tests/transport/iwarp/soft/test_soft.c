@@ -81,14 +81,16 @@ END_TEST
 
 START_TEST(soft_post_send__all_sizes)
 {
-	uint8_t *p = side_pattern(RIPC__SEND_MAX, 3);
+	/* From the beginning of a page. */
+	uint8_t *source = side_pattern(RIPC__SEND_MAX + 4096, 3), *p = source;
 	static const size_t sizes[] = {1,   2,   3,   4,    5,    63,   64,    65,
 				       300, 512, 513, 1000, 4096, 8191, 16384, 33792};
 
+	p += -(uintptr_t)p % 4096;
 	sides_connect(_i ? "crc=on" : "crc=off");
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		size_t len = sizes[i];
-		struct iovec iov[3] = {{p, len / 2}, {NULL, 0}, {p + len / 2, len - len / 2}};
+		size_t len = sizes[i], first = len % 4096 ? len / 2 : 0;
+		struct iovec iov[3] = {{p, first}, {NULL, 0}, {p + first, len - first}};
 		struct side *from = i % 2 ? &a : &b, *to = i % 2 ? &b : &a;
 		unsigned before = to->nrecv;
 
@@ -106,7 +108,7 @@ START_TEST(soft_post_send__all_sizes)
 	ck_assert_uint_eq(b.nrecv, sizeof(sizes) / sizeof(sizes[0]) -
 					   sizeof(sizes) / sizeof(sizes[0]) / 2 + 1);
 	sides_close();
-	free(p);
+	free(source);
 }
 END_TEST
 
