@@ -107,9 +107,13 @@ configured()
 {
 	local dir=build/$1
 	shift
+	# The objects of another configuration may lack what this one links.
+	if [ -f "$dir/.arguments" ] && [ "$(<"$dir/.arguments")" != "$*" ]; then
+		rm -rf "$dir"
+	fi
 	mkdir -p "$dir"
 	if [ ! -f "$dir/Makefile" ] || [ configure -nt "$dir/config.status" ] ||
-		[ "$(cat "$dir/.arguments" 2>/dev/null)" != "$*" ]; then
+		[ ! -f "$dir/.arguments" ]; then
 		(cd "$dir" && ../../configure -q "$@") >"$dir/configure.log" 2>&1 ||
 			{ cat "$dir/configure.log"; return 1; }
 		echo "$*" >"$dir/.arguments"
