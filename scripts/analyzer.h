@@ -4,7 +4,9 @@
  * possible success. It is included before the sources of the library (scripts/lint).
  */
 #include "base/log.h"
-#define ripc__fail(err, ...) ((void)ripc__fail((err), __VA_ARGS__), (err))
+#include "base/text.h"
+#define ripc__fail(err, ...)  ((void)ripc__fail((err), __VA_ARGS__), (err))
+#define ripc__reason(rc, ...) ((void)ripc__reason((rc), __VA_ARGS__), (rc))
 
 /* It takes an element that is in a hash table for one that may be in none. */
 #define HASH_NONFATAL_OOM 1

@@ -23,7 +23,7 @@ void tool_begin(const char *name)
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
 		int access = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
 
-		/* The lowest free descriptor, which is this one. Without /dev/null it stays closed. */
+		/* The lowest free one, which is this one. Without /dev/null it stays closed. */
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", access) != fd)
 			return;
 	}

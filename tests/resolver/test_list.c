@@ -236,7 +236,7 @@ END_TEST
 
 START_TEST(list__reports_a_missing_page)
 {
-	unsigned before = b->nsent;
+	unsigned before;
 
 	for (uint64_t id = 1; id <= 200; id++)
 		node_register(a, id, false);

@@ -233,8 +233,8 @@ mv "$work/capture" "$work/session" && mv "$work/roce" "$work/capture"
 seen "a long message in a Send of RoCE" \
 	"infiniband && ripc.kind == 2 && ripc.request == 100 && ripc.desc.len == 3000"
 seen "a write in place of one" "ripc.imm.seq == 6 && ripc.imm.credits == 3 &&
-	ripc.imm.buffer == 2 && ripc.imm.ack == 0 && ripc.kind == 2 && ripc.dest == 4242 && ripc.source == 4243 &&
-	ripc.request == 101 && ripc.dedup_base == 99 && ripc.written"
+	ripc.imm.buffer == 2 && ripc.imm.ack == 0 && ripc.kind == 2 && ripc.dest == 4242 &&
+	ripc.source == 4243 && ripc.request == 101 && ripc.dedup_base == 99 && ripc.written"
 seen "the end of a request in one" \
 	"ripc.imm.ack == 1 && ripc.imm.acked == 42 && ripc.request == 102 &&
 	ripc.written == \"hello\""

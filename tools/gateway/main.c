@@ -92,11 +92,12 @@ static bool may_write(const char *path)
 {
 	FILE *out = fopen(path, "ae");
 
-	if (!out)
+	if (!out) {
 		tool_error("--metrics %s: %s", path, strerror(errno));
-	else
-		fclose(out);
-	return out;
+		return false;
+	}
+	fclose(out);
+	return true;
 }
 
 static void print_all(const struct run *run)
