@@ -57,7 +57,8 @@ static __always_inline bool ripc__one_item_get(struct ripc__one_item *h,
 		h->credits = word >> 8 & 0xff;
 		h->head = RIPC__ELIDED_LEN + call;
 		h->len = ev->len - h->head;
-		return h->dest && word >> 16 == (uint16_t)lane->rx_seq;
+		/* If there was no last message, dest is 0, which no flow has. */
+		return word >> 16 == (uint16_t)lane->rx_seq;
 	}
 	if (ev->len < RIPC__FAST_HEADER_LEN + call || !ripc__flags_elidable(flags) ||
 	    ripc__get_le64(data) != (RIPC__FAST_HEADER_WORD | (uint64_t)flags << 32))

@@ -431,8 +431,11 @@ START_TEST(receive__lane_slow_path)
 	lane->rx_held += lane->rx_depth / 2;
 	refused(&a);
 	lane->rx_held -= lane->rx_depth / 2;
-	/* Somebody waits for the credit. */
+	/* The thread polls for another service. */
 	a = rx_message(lane, 20);
+	ck_assert_int_eq(ripc__fast_receive(rig.ctx[0], NULL, lane->tp, a.m, &a.ev),
+			 RIPC__FAST_NOTHING);
+	/* Somebody waits for the credit. */
 	ripc__header_stamp(a.bytes, lane->rx_seq, 1);
 	lane->sending = RIPC__SENDING_STARVED;
 	refused(&a);
@@ -649,11 +652,19 @@ START_TEST(receive__call_slow_path)
 	lane->peer->reliable->rx_unacked += RIPC__RELIABLE_WINDOW / 4;
 	refused(&a);
 	lane->peer->reliable->rx_unacked -= RIPC__RELIABLE_WINDOW / 4;
-	/* A repeated message. */
+	/* A repeated message, and one while messages to a service are refused. */
 	a = rx_call(lane, RIPC__F_CALL, 77, 5000, 20);
 	lane->reliable_rx--;
 	refused(&a);
 	lane->reliable_rx++;
+	lane->peer->reliable->refusing = (struct ripc__refusing *)(void *)lane;
+	refused(&a);
+	lane->peer->reliable->refusing = NULL;
+	/* An answer to a service that has ended. */
+	a = rx_call(lane, RIPC__F_REPLY, 77, 0, 20);
+	lane->flow->service = NULL;
+	refused(&a);
+	lane->flow->service = rig.s[0];
 }
 END_TEST
 
