@@ -3,9 +3,9 @@
  * Receiving half of the engine: finds FPDUs in the stream, checks them, places payload, yields
  * events.
  */
-#include "base/copy.h"
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
+#include "transport/iwarp/soft/rx_expect.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -15,12 +15,6 @@
 #define COPY_MAX \
 	256u /* a partial send up to this length is kept in the stash, a longer one in a block */
 #define TERMINATE_MAX 64u /* longest payload of a Terminate */
-#define BULK_PEEK \
-	4096u /* bytes per receive when the next FPDU is probably tagged, because they are copied */
-#define EXPECT_MIN   (16u << 10) /* payload of a Write from which the next one is expected */
-#define EXPECT_LEAD  1024u       /* bytes in front of it at most */
-#define EXPECT_TRUST 4u          /* receptions without a Write until none is expected */
-#define EXPECT_PAUSE 8u /* long Writes that are not expected after another one than expected */
 
 /* The target of the payload of an FPDU, filled by check(). */
 struct target {
@@ -445,31 +439,6 @@ static bool begin(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t 
 	return true;
 }
 
-/* A segment with this header comes. If it is a long one of a Write, the next Write is expected. */
-static void learn(struct ripc__engine_rx *rx, const struct ripc__ddp *ddp, uint32_t payload,
-		  const struct target *t)
-{
-	size_t lead;
-
-	if (ddp->op != RIPC__RDMAP_WRITE || payload < EXPECT_MIN || !rx->fresh)
-		return;
-	lead = (size_t)(rx->p - rx->fresh) + RIPC__FPDU_LEN + ddp->len;
-	if (lead > EXPECT_LEAD)
-		return;
-	if (rx->unlearned) {
-		rx->unlearned--;
-		return;
-	}
-	rx->pattern = (struct ripc__rx_pattern){
-		.lead = (uint32_t)lead,
-		.payload = payload,
-		.offset = (uint64_t)(t->dst - t->region->base),
-		.last = ddp->last,
-		.trust = EXPECT_TRUST,
-	};
-	rx->fresh = NULL;
-}
-
 /* The next FPDU, if enough of it was received. Return: as store(). */
 static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 {
@@ -506,8 +475,8 @@ static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 		violation(e, code, fpdu, false);
 		return -1;
 	}
-	if (ddp.tagged)
-		learn(rx, &ddp, payload, &t);
+	if (ddp.tagged && t.region)
+		ripc__rx_learn(rx, &ddp, payload, (uint64_t)(t.dst - t.region->base));
 	if (have < whole) {
 		/* Short FPDUs are completed in place; long payload is received into its target. */
 		if (!ddp.tagged && (payload <= COPY_MAX || ddp.queue != RIPC__DDP_Q_SEND))
@@ -561,78 +530,6 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev)
 	return 0;
 }
 
-/*
- * Whether the next Write is expected, in that region, and there is space if it does not come. Other
- * bytes may then overwrite the region, so it must not hold payload yet.
- */
-static bool expects(const struct ripc__engine_rx *rx, const struct ripc__region *region, size_t len)
-{
-	const struct ripc__rx_pattern *p = &rx->pattern;
-
-	return region && !region->begun && p->lead && !rx->stash_len && !rx->placing &&
-	       rx->read_head == rx->read_tail && p->offset + p->payload <= region->len &&
-	       len >= p->lead + p->payload + BULK_PEEK;
-}
-
-/*
- * Whether the FPDU whose header ends lead bytes behind space is a Write to the expected payload,
- * and has at least n bytes of it.
- */
-static bool is_expected(const struct ripc__engine_rx *rx, size_t n)
-{
-	const struct ripc__rx_pattern *pattern = &rx->pattern;
-	const struct ripc__region *region = rx->expected;
-	const uint8_t *p = rx->space, *end = p + pattern->lead;
-	const size_t head = RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
-	struct ripc__ddp ddp;
-	size_t ulpdu;
-
-	while ((size_t)(end - p) > head) {
-		size_t whole = ripc__fpdu_size(ripc__get_be16(p));
-
-		if (whole > (size_t)(end - p))
-			return false;
-		p += whole;
-	}
-	if ((size_t)(end - p) != head)
-		return false;
-	ulpdu = ripc__get_be16(p);
-	return ulpdu >= RIPC__DDP_TAGGED + n && p[2] & RIPC__DDP_T &&
-	       !ripc__ddp_get(&ddp, p + RIPC__FPDU_LEN, ulpdu) && ddp.op == RIPC__RDMAP_WRITE &&
-	       ddp.stag == region->stag && ddp.to == region->addr + pattern->offset;
-}
-
-/*
- * n > 0 bytes were received into space and expected payload. Return: those in space, without a gap.
- */
-static size_t received_ahead(struct ripc__engine_rx *rx, size_t n)
-{
-	struct ripc__rx_pattern *p = &rx->pattern;
-	size_t lead = p->lead, ahead = n > lead ? n - lead : 0, tail;
-	const uint8_t *payload = rx->expected->base + p->offset;
-	bool is = ahead && is_expected(rx, ahead < p->payload ? ahead : p->payload);
-
-	rx->fresh = rx->space;
-	rx->expected = NULL;
-	if (ahead > p->payload)
-		ahead = p->payload;
-	tail = n > lead ? n - lead - ahead : 0;
-	if (is) {
-		rx->ahead = (uint32_t)ahead;
-		rx->ahead_at = rx->space + lead;
-		return lead + tail;
-	}
-	if (!--p->trust || ahead)
-		p->lead = 0;
-	if (ahead)
-		rx->unlearned = EXPECT_PAUSE;
-	if (tail)
-		memmove(rx->space + lead + ahead, rx->space + lead, tail);
-	if (ahead)
-		ripc__copy(rx->space + lead, payload, ahead);
-	return n;
-}
-
 unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t len,
 				const struct ripc__region *expected, struct iovec iov[RIPC__RX_IOV],
 				size_t *prefix)
@@ -649,28 +546,19 @@ unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t l
 		*prefix = 0;
 		iov[0] = (struct iovec){rx->dst, rx->left};
 		if (rx->ddp.last)
-			beyond = BULK_PEEK;
+			beyond = RIPC__BULK_PEEK;
 		else if (rx->ddp.tagged)
 			beyond -= 3 - (unsigned)(-(RIPC__FPDU_LEN + rx->ddp.len + rx->payload) & 3);
 		iov[1] = (struct iovec){space, beyond < len ? beyond : len};
 		return 2;
 	}
-	if (expects(rx, expected, len)) {
-		const struct ripc__rx_pattern *p = &rx->pattern;
-
-		rx->expected = expected;
-		iov[0] = (struct iovec){space, p->lead};
-		iov[1] = (struct iovec){expected->base + p->offset, p->payload};
-		iov[2] = (struct iovec){space + p->lead, p->last ? BULK_PEEK
-								 : RIPC__FPDU_CRC + RIPC__FPDU_LEN +
-									   RIPC__DDP_TAGGED};
-		return 3;
-	}
+	if (ripc__rx_expects(rx, expected, len))
+		return ripc__rx_expect(rx, expected, iov);
 	if (rx->stash_len)
 		memcpy(space, rx->stash, rx->stash_len);
 	len -= rx->stash_len;
-	if ((rx->bulk || rx->read_head != rx->read_tail) && len > BULK_PEEK)
-		len = BULK_PEEK;
+	if ((rx->bulk || rx->read_head != rx->read_tail) && len > RIPC__BULK_PEEK)
+		len = RIPC__BULK_PEEK;
 	iov[0] = (struct iovec){space + rx->stash_len, len};
 	return 1;
 }
@@ -681,7 +569,7 @@ size_t ripc__engine_received(struct ripc__engine *e, struct ripc__slab *slab, si
 	size_t part = 0;
 
 	if (rx->expected) {
-		n = received_ahead(rx, n);
+		n = ripc__rx_received_ahead(rx, n);
 	} else if (rx->placing && rx->left) {
 		rx->fresh = NULL;
 		part = n < rx->left ? n : rx->left;
