@@ -173,6 +173,7 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 	ripc__list_init(&ctx->dead_lanes);
 	ripc__list_init(&ctx->messages);
 	ripc__list_init(&ctx->reliable_acks);
+	ripc__list_init(&ctx->reliable_settling);
 	ripc__list_init(&ctx->ended_requests);
 	ctx->calls_next_ns = RIPC__NEVER;
 	ripc__list_init(&ctx->requests);

@@ -183,10 +183,14 @@ bool ripc__send_reliable_item(struct ripc *ctx, struct ripc_service *s, uint64_t
 	    (!item->iov_base && item->iov_len) || item->iov_len > RIPC__RELIABLE_WINDOW_BYTES / 4)
 		return false;
 	d = ripc__dest_find(ctx, dest);
-	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane ||
-	    !ripc__reliable_send_item(d, &pair->owner, 0, s->id, NULL, item, more))
+	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane)
 		return false;
+	/* First, since earlier messages of the pair may end meanwhile. */
 	pair->unacked++;
+	if (!ripc__reliable_send_item(d, &pair->owner, 0, s->id, NULL, item, more)) {
+		pair->unacked--;
+		return false;
+	}
 	ripc__count_short(s, d->peer, item->iov_len);
 	return true;
 }
@@ -212,7 +216,7 @@ int ripc_flush(struct ripc_service *s, uint64_t dest, int timeout_ms)
 	pair->users++;
 	d = ripc__dest_find(ctx, dest);
 	if (pair->unacked && !pair->error && d)
-		ripc__reliable_ask(d);
+		ripc__reliable_ask(ctx, d);
 	if (!timeout_ms && pair->unacked)
 		ripc__progress(ctx);
 	while (!rc && pair->unacked && !pair->error) {

@@ -177,6 +177,7 @@ struct ripc {
 	bool completions_used; /* the application asks for them: SENDABLE is reported */
 	/* core/reliable: peers that wait for an ACK, free structs, messages that wait */
 	struct ripc__list reliable_acks;
+	struct ripc__list reliable_settling;
 	struct ripc__reliable_free reliable_free[RIPC__RELIABLE_FREE_LISTS];
 	unsigned reliable_npending;
 	struct ripc__pair *pairs, *last_pair; /* core/message/reliable_send.c */

@@ -66,8 +66,11 @@ int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool
 void ripc__reliable_queue(struct ripc *ctx, struct ripc__dest *d, struct ripc__reliable_msg *m);
 /* Takes a message that is in a list out of it: it is not sent again. The caller owns it. */
 void ripc__reliable_withdraw(struct ripc *ctx, struct ripc__reliable_msg *m);
-/* Makes the peer acknowledge now. */
-void ripc__reliable_ask(struct ripc__dest *d);
+/*
+ * For one that waits until d has no unacknowledged message: makes the peer acknowledge now, and
+ * lets messages end as soon as they are acknowledged.
+ */
+void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d);
 
 /* ---- events ---- */
 
@@ -75,6 +78,11 @@ void ripc__reliable_ask(struct ripc__dest *d);
 void ripc__reliable_flush(struct ripc__lane *lane);
 /* d can be reached: sends what waits for it. */
 void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d);
+/*
+ * The peer acknowledged all messages below that number. They end at once if they are few, or if
+ * somebody waits for it. Else two end with each message that is sent on, after its post, and the
+ * rest after RIPC__RELIABLE_ACK_NS: to end a quarter of the window takes longer than a round trip.
+ */
 void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below);
 void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number);
 /* The peer sent BYE, after its last acknowledgement. */
@@ -113,7 +121,10 @@ struct ripc__reliable {
 	struct ripc__list *resend; /* first that was not posted on the peer's lane; NULL: none */
 	uint64_t next;             /* number of the next new message */
 	uint64_t bytes;            /* in unacked */
-	bool window_full;          /* a sender waits for the window */
+	uint64_t acked;            /* all below are acknowledged, some may be in unacked */
+	struct ripc__list settle_link; /* in ctx->reliable_settling while unacked has such ones */
+	bool window_full;              /* a sender waits for the window */
+	bool awaited;                  /* somebody waits until unacked is empty */
 	/* receiver */
 	struct ripc__list ack_link; /* in ctx->reliable_acks while an acknowledgement is due */
 	struct ripc__peer *peer;

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* So many acknowledged messages end before anything else is done. */
+#define SETTLE_AT_ONCE 8
+
 struct ripc__reliable *ripc__reliable_of(struct ripc *ctx, struct ripc__peer *p)
 {
 	struct ripc__reliable *rel = p->reliable;
@@ -18,6 +21,7 @@ struct ripc__reliable *ripc__reliable_of(struct ripc *ctx, struct ripc__peer *p)
 		return NULL;
 	ripc__list_init(&rel->unacked);
 	ripc__list_init(&rel->ack_link);
+	ripc__list_init(&rel->settle_link);
 	rel->peer = p;
 	rel->next = p->lane && p->lane->reliable_tx ? p->lane->reliable_tx : ripc__seq_begin(ctx);
 	rel->rx_next = p->reliable_rx_next;
@@ -116,74 +120,6 @@ static inline void unacked_add(struct ripc__reliable *rel, struct ripc__dest *d,
 	}
 }
 
-/* ripc__reliable_post() for the first message of those that wait. */
-static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more)
-{
-	struct ripc__peer *p = d->peer;
-	struct ripc__lane *lane = p->lane;
-	struct ripc__reliable *rel = ripc__reliable_of(lane->ctx, p);
-	int rc;
-
-	if (!rel)
-		return ripc__fail(-ENOMEM, "no memory to send to service %llu",
-				  (unsigned long long)d->id);
-	/* The messages at the former holder must be acknowledged first. */
-	if (d->reliable_unacked && d->reliable_peer != p)
-		return -EAGAIN;
-	if (rel->resend) {
-		ripc__reliable_flush(lane);
-		if (rel->resend || p->lane != lane)
-			return -EAGAIN;
-	}
-	if (p->reliable_unacked >= RIPC__RELIABLE_WINDOW ||
-	    (rel->bytes + m->len > RIPC__RELIABLE_WINDOW_BYTES && p->reliable_unacked)) {
-		rel->window_full = true;
-		ripc__lane_monitor(lane);
-		return -EAGAIN;
-	}
-	m->dest = d;
-	rc = post(lane, m, rel->next, more);
-	if (rc == -EMSGSIZE)
-		return ripc__fail(-EMSGSIZE,
-				  "reliable short message to service %llu: with its header it has "
-				  "%u bytes, and a lane over %s takes %u; use ripc_send_long()",
-				  (unsigned long long)d->id, m->len,
-				  lane->ctx->tp[lane->tp].ops->name, lane->send_max);
-	if (rc)
-		return rc;
-	unacked_add(rel, d, m);
-	return 0;
-}
-
-int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more)
-{
-	return ripc__list_empty(&d->reliable_pending) ? post_new(d, m, more) : -EAGAIN;
-}
-
-struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
-					       struct ripc__reliable_owner *owner, unsigned flags,
-					       uint64_t source, const struct ripc__call_words *call,
-					       const struct iovec *item)
-{
-	size_t len = RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + item->iov_len;
-	struct ripc__lane *lane = d->peer->lane;
-	struct ripc__reliable_msg *m = ripc__reliable_alloc(lane->ctx, len);
-
-	lane->reliable_tx++;
-	d->credit->sent_units += ripc__units_of(len);
-	m->owner = owner;
-	m->dest = d;
-	unacked_add(d->peer->reliable, d, m);
-	m->source = source;
-	m->flags = (uint16_t)flags;
-	m->nitems = 1;
-	if (ripc__call_len(flags))
-		m->call = *call;
-	if (item->iov_len)
-		memcpy(m->bytes, item->iov_base, item->iov_len);
-	return m;
-}
-
 /* Removes m from the unacknowledged messages of its peer. May be followed by dest_continue(). */
 static inline void unacked_remove(struct ripc *ctx, struct ripc__peer *p,
 				  struct ripc__reliable_msg *m)
@@ -220,6 +156,130 @@ static void msg_end(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliabl
 	unacked_remove(ctx, p, m);
 	m->owner->end(ctx, m->owner, m, status, why);
 	dest_continue(ctx, d);
+}
+
+/* The first message that is acknowledged and has not ended; NULL: there is none. */
+static inline struct ripc__reliable_msg *first_acked(struct ripc__reliable *rel)
+{
+	struct ripc__list *n = ripc__list_first(&rel->unacked);
+	struct ripc__reliable_msg *m =
+		n ? ripc__list_entry(n, struct ripc__reliable_msg, link) : NULL;
+
+	if (m && m->number < rel->acked)
+		return m;
+	ripc__list_del(&rel->settle_link);
+	return NULL;
+}
+
+/* Ends all messages that are acknowledged. */
+static void settle(struct ripc *ctx, struct ripc__peer *p)
+{
+	struct ripc__reliable *rel = p->reliable;
+	struct ripc__reliable_msg *m;
+
+	while (rel && !ripc__list_empty(&rel->settle_link) && (m = first_acked(rel)))
+		msg_end(ctx, p, m, 0, NULL);
+}
+
+/* Ends two messages. Nobody waits for it, else settle() would have ended them. */
+static inline void settle_two(struct ripc *ctx, struct ripc__reliable *rel)
+{
+	struct ripc__reliable_msg *m;
+
+	for (unsigned i = 0; i < 2 && (m = first_acked(rel)); i++) {
+		unacked_remove(ctx, rel->peer, m);
+		m->owner->end(ctx, m->owner, m, 0, NULL);
+	}
+}
+
+/* Whether no message to d is unacknowledged; if one is, d is woken when none is any more. */
+static bool dest_done(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->reliable_unacked) {
+		d->reliable_peer->reliable->awaited = true;
+		settle(ctx, d->reliable_peer);
+	}
+	return !d->reliable_unacked;
+}
+
+static bool window_is_full(const struct ripc__reliable *rel, const struct ripc__reliable_msg *m)
+{
+	unsigned unacked = rel->peer->reliable_unacked;
+
+	return unacked >= RIPC__RELIABLE_WINDOW ||
+	       (unacked && rel->bytes + m->len > RIPC__RELIABLE_WINDOW_BYTES);
+}
+
+/* ripc__reliable_post() for the first message of those that wait. */
+static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more)
+{
+	struct ripc__peer *p = d->peer;
+	struct ripc__lane *lane = p->lane;
+	struct ripc__reliable *rel = ripc__reliable_of(lane->ctx, p);
+	int rc;
+
+	if (!rel)
+		return ripc__fail(-ENOMEM, "no memory to send to service %llu",
+				  (unsigned long long)d->id);
+	/* The messages at the former holder must be acknowledged first. */
+	if (d->reliable_peer != p && !dest_done(lane->ctx, d))
+		return -EAGAIN;
+	if (rel->resend) {
+		ripc__reliable_flush(lane);
+		if (rel->resend || p->lane != lane)
+			return -EAGAIN;
+	}
+	if (window_is_full(rel, m))
+		settle(lane->ctx, p);
+	if (window_is_full(rel, m)) {
+		rel->window_full = true;
+		ripc__lane_monitor(lane);
+		return -EAGAIN;
+	}
+	m->dest = d;
+	rc = post(lane, m, rel->next, more);
+	if (rc == -EMSGSIZE)
+		return ripc__fail(-EMSGSIZE,
+				  "reliable short message to service %llu: with its header it has "
+				  "%u bytes, and a lane over %s takes %u; use ripc_send_long()",
+				  (unsigned long long)d->id, m->len,
+				  lane->ctx->tp[lane->tp].ops->name, lane->send_max);
+	if (rc)
+		return rc;
+	unacked_add(rel, d, m);
+	return 0;
+}
+
+int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more)
+{
+	return ripc__list_empty(&d->reliable_pending) ? post_new(d, m, more) : -EAGAIN;
+}
+
+struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
+					       struct ripc__reliable_owner *owner, unsigned flags,
+					       uint64_t source, const struct ripc__call_words *call,
+					       const struct iovec *item)
+{
+	size_t len = RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + item->iov_len;
+	struct ripc__lane *lane = d->peer->lane;
+	struct ripc__reliable *rel = lane->peer->reliable;
+	struct ripc__reliable_msg *m = ripc__reliable_alloc(lane->ctx, len);
+
+	lane->reliable_tx++;
+	d->credit->sent_units += ripc__units_of(len);
+	m->owner = owner;
+	m->dest = d;
+	unacked_add(rel, d, m);
+	m->source = source;
+	m->flags = (uint16_t)flags;
+	m->nitems = 1;
+	if (ripc__call_len(flags))
+		m->call = *call;
+	if (item->iov_len)
+		memcpy(m->bytes, item->iov_base, item->iov_len);
+	if (!ripc__list_empty(&rel->settle_link))
+		settle_two(lane->ctx, rel);
+	return m;
 }
 
 void ripc__reliable_flush(struct ripc__lane *lane)
@@ -313,7 +373,7 @@ void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d)
 		 * The peer refuses all messages until it receives RELIABLE_BEGIN for the service.
 		 */
 		if (d->reliable_refused) {
-			if (d->reliable_unacked)
+			if (!dest_done(ctx, d))
 				return;
 			ripc__lane_notify(d->peer->lane, RIPC__RELIABLE_BEGIN, d->id, 0, 0, 0);
 			d->reliable_refused = false;
@@ -343,12 +403,10 @@ void ripc__reliable_withdraw(struct ripc *ctx, struct ripc__reliable_msg *m)
 	dest_continue(ctx, d);
 }
 
-void ripc__reliable_ask(struct ripc__dest *d)
+void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d)
 {
-	struct ripc__lane *lane = d->reliable_peer ? d->reliable_peer->lane : NULL;
-
-	if (lane)
-		ripc__lane_ping(lane);
+	if (!dest_done(ctx, d) && d->reliable_peer->lane)
+		ripc__lane_ping(d->reliable_peer->lane);
 }
 
 /* ---- events ---- */
@@ -358,18 +416,21 @@ void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below)
 	struct ripc *ctx = lane->ctx;
 	struct ripc__peer *p = lane->peer;
 	struct ripc__reliable *rel = p->reliable;
-	struct ripc__list *n;
+	struct ripc__reliable_msg *m;
 	struct ripc__dest *d, *tmp;
 
-	if (!rel || below > rel->next)
+	if (!rel || below > rel->next || below <= rel->acked)
 		return;
-	while ((n = ripc__list_first(&rel->unacked))) {
-		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
-
-		if (m->number >= below)
-			break;
-		msg_end(ctx, p, m, 0, NULL);
+	rel->acked = below;
+	if (ripc__list_empty(&rel->settle_link))
+		ripc__list_add(&ctx->reliable_settling, &rel->settle_link);
+	m = first_acked(rel);
+	if (m && below - m->number > SETTLE_AT_ONCE && !rel->awaited && !rel->window_full) {
+		ripc__timer_at(ctx, ctx->now_ns + RIPC__RELIABLE_ACK_NS);
+		return;
 	}
+	settle(ctx, p);
+	rel->awaited = !ripc__list_empty(&rel->unacked);
 	if (!rel->window_full)
 		return;
 	rel->window_full = false;
@@ -409,6 +470,7 @@ void ripc__reliable_bye(struct ripc__lane *lane)
 {
 	struct ripc__reliable *rel = lane->peer->reliable;
 
+	settle(lane->ctx, lane->peer);
 	/* From the last to the first: each goes to the head of its destination. */
 	while (rel && !ripc__list_empty(&rel->unacked))
 		requeue(lane->ctx, lane->peer,
@@ -419,6 +481,7 @@ void ripc__reliable_lane_failed(struct ripc__lane *lane)
 {
 	struct ripc__reliable *rel = lane->peer->reliable;
 
+	settle(lane->ctx, lane->peer);
 	if (rel &&
 	    (!lane->peer->lane || lane->peer->lane == lane || !lane->peer->lane->reliable_tx))
 		rel->resend = ripc__list_first(&rel->unacked);
@@ -430,6 +493,7 @@ void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *
 	struct ripc__list *n;
 	uint64_t end = rel ? rel->next : 0;
 
+	settle(ctx, p);
 	/* Messages that the callbacks post stay in the list. */
 	while (rel && (n = ripc__list_first(&rel->unacked))) {
 		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
@@ -451,6 +515,7 @@ void ripc__reliable_peer_idle(struct ripc__peer *p)
 	/* The next number is that of the lane. On another lane it is higher than all before. */
 	ripc__seq_end(p->lane->ctx, rel->next);
 	p->reliable_rx_next = rel->rx_next;
+	ripc__list_del(&rel->settle_link);
 	free(rel);
 	p->reliable = NULL;
 }
@@ -468,6 +533,7 @@ void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
 		free(ripc__list_entry(n, struct ripc__reliable_msg, link));
 	}
 	ripc__list_del(&rel->ack_link);
+	ripc__list_del(&rel->settle_link);
 	ripc__seq_end(ctx, rel->next);
 	ripc__reliable_free_refusals(rel);
 	free(rel);
@@ -501,6 +567,7 @@ void ripc__reliable_timers(struct ripc *ctx)
 {
 	struct ripc__reliable *rel, *tmp;
 	struct ripc__dest *d, *dtmp;
+	struct ripc__list *n;
 
 	ripc__list_for_each_entry_safe (rel, tmp, &ctx->reliable_acks, ack_link) {
 		if (rel->ack_due_ns <= ctx->now_ns)
@@ -508,6 +575,8 @@ void ripc__reliable_timers(struct ripc *ctx)
 		else
 			ripc__timer_at(ctx, rel->ack_due_ns);
 	}
+	while ((n = ripc__list_first(&ctx->reliable_settling)))
+		settle(ctx, ripc__list_entry(n, struct ripc__reliable, settle_link)->peer);
 	if (!ctx->reliable_npending)
 		return;
 	HASH_ITER (hh, ctx->dests, d, dtmp) {

@@ -154,22 +154,131 @@ START_TEST(ack__delayed)
 }
 END_TEST
 
-/* A quarter of the window is acknowledged at once, not after RIPC__RELIABLE_ACK_NS. */
-START_TEST(ack__quarter_of_window)
-{
-	enum { COUNT = RIPC__RELIABLE_WINDOW / 4 + 10 };
+/* ---- a quarter of the window, which is acknowledged at once ---- */
 
+#define QUARTER (RIPC__RELIABLE_WINDOW / 4)
+
+/* Messages that have not ended; acknowledged: only those that are acknowledged. */
+static unsigned in_list(bool acknowledged)
+{
+	struct ripc__reliable *rel = rig_peer(&rig, 0, 1)->reliable;
+	struct ripc__reliable_msg *m;
+	unsigned n = 0;
+
+	ripc__list_for_each_entry (m, &rel->unacked, link)
+		n += !acknowledged || m->number < rel->acked;
+	return n;
+}
+
+/* Sends numbers 2 to QUARTER + 10: the peer acknowledges most, none has ended. */
+static void send_quarter(void)
+{
 	rig_end(&rig);
 	rig_start(&rig, 2, deep);
 	OK(send_number(RIG_ID(1), 1, 1000));
 	rig_run(&rig, 15);
-	for (uint64_t n = 2; n <= COUNT; n++)
+	for (uint64_t n = 2; n <= QUARTER + 10; n++)
 		OK(send_number(RIG_ID(1), n, 0));
-	ck_assert_uint_eq(unacked(), COUNT - 1);
+	ck_assert_uint_eq(unacked(), QUARTER + 9);
+	ck_assert_uint_eq(in_list(true), 0);
 	ripc__sim_run(rig.net, RIPC__RELIABLE_ACK_NS / 2);
-	ck_assert_uint_lt(unacked(), 10);
+	ck_assert_uint_ge(in_list(true), QUARTER);
+	ck_assert_uint_eq(unacked(), QUARTER + 9);
+}
+
+/* Two end with each message that is sent on, all after RIPC__RELIABLE_ACK_NS. */
+START_TEST(quarter__ends_later)
+{
+	uint64_t next = QUARTER + 11;
+	unsigned left;
+
+	send_quarter();
+	left = in_list(true);
+	for (unsigned i = 1; i <= 5; i++) {
+		OK(send_number(RIG_ID(1), next++, 0));
+		ck_assert_uint_eq(in_list(true), left - 2 * i);
+	}
+	/* The rest is acknowledged after RIPC__RELIABLE_ACK_NS, and ends after as much again. */
+	rig_run(&rig, 25);
+	ck_assert_uint_eq(unacked(), 0);
+	expect_numbers(1, 1, next - 1);
 }
 END_TEST
+
+/* One that waits for it: ripc_flush(), a message to the next holder, a window that is full. */
+START_TEST(quarter__awaited)
+{
+	struct ripc__peer *p;
+
+	send_quarter();
+	RC(-EAGAIN, ripc_flush(rig.s[0], RIG_ID(1), 0));
+	ck_assert_uint_eq(in_list(true), 0);
+	ck_assert_uint_gt(in_list(false), 0);
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 1000));
+	ck_assert_uint_eq(unacked(), 0);
+
+	send_quarter();
+	p = rig_peer(&rig, 0, 1);
+	p->reliable->bytes += RIPC__RELIABLE_WINDOW_BYTES;
+	RC(-EAGAIN, send_number(RIG_ID(1), 1, 0));
+	p->reliable->bytes -= RIPC__RELIABLE_WINDOW_BYTES;
+	ck_assert_uint_eq(in_list(true), 0);
+
+	send_quarter();
+	rig_dest(&rig, 0, 1)->peer = NULL;
+	ripc__lock(rig.ctx[0]);
+	ripc__reliable_ask(rig.ctx[0], rig_dest(&rig, 0, 1));
+	ripc__unlock(rig.ctx[0]);
+	rig_dest(&rig, 0, 1)->peer = rig_peer(&rig, 0, 1);
+	ck_assert_uint_eq(in_list(true), 0);
+	/* Later ones end as soon as they are acknowledged. */
+	for (uint64_t n = 0; n < QUARTER; n++)
+		OK(send_number(RIG_ID(1), n, 0));
+	for (unsigned before = unacked(); unacked() == before;) {
+		ripc__sim_run(rig.net, 1000);
+		ck_assert_uint_eq(in_list(true), 0);
+	}
+}
+END_TEST
+
+/* The lane is lost: what was acknowledged is not sent again. */
+START_TEST(quarter__lane_lost)
+{
+	struct ripc__reliable *rel;
+
+	send_quarter();
+	rel = rig_peer(&rig, 0, 1)->reliable;
+	ripc__lock(rig.ctx[0]);
+	ripc__reliable_lane_failed(rig_lane(&rig, 0, 1));
+	ripc__unlock(rig.ctx[0]);
+	ck_assert_uint_eq(in_list(false), 9);
+	ck_assert_ptr_eq(rel->resend, ripc__list_first(&rel->unacked));
+	rel->resend = NULL;
+}
+END_TEST
+
+/* The peer closes or dies: what was acknowledged goes to no other holder, and is not unknown. */
+START_TEST(quarter__peer_ends)
+{
+	unsigned rest;
+
+	send_quarter();
+	ripc__lock(rig.ctx[0]);
+	ripc__reliable_bye(rig_lane(&rig, 0, 1));
+	ripc__unlock(rig.ctx[0]);
+	ck_assert_uint_eq(rig.ctx[0]->reliable_npending, 9);
+
+	send_quarter();
+	rest = in_list(false) - in_list(true);
+	ripc__lock(rig.ctx[0]);
+	ripc__reliable_unknown(rig.ctx[0], rig_peer(&rig, 0, 1), "for the test");
+	ripc__unlock(rig.ctx[0]);
+	ck_assert_uint_eq(rig_stats(&rig, 0).reliable_unknown, rest);
+	ck_assert_uint_eq(unacked(), 0);
+}
+END_TEST
+
+/* ---- items ---- */
 
 /* Items keep their number and lengths. */
 START_TEST(items__many)
@@ -835,7 +944,10 @@ int main(void)
 	tcase_add_test(tc, flush__all_delivered);
 	tcase_add_test(tc, flush__timeout);
 	tcase_add_test(tc, ack__delayed);
-	tcase_add_test(tc, ack__quarter_of_window);
+	tcase_add_test(tc, quarter__ends_later);
+	tcase_add_test(tc, quarter__awaited);
+	tcase_add_test(tc, quarter__lane_lost);
+	tcase_add_test(tc, quarter__peer_ends);
 	tcase_add_test(tc, items__many);
 	tcase_add_test(tc, items__too_long);
 	tcase_add_test(tc, self__delivered);
