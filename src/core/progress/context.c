@@ -23,9 +23,14 @@ void ripc__timer_at(struct ripc *ctx, uint64_t when_ns)
 	if (when_ns < ctx->timers_ns)
 		ctx->timers_ns = when_ns;
 	if (when_ns < ctx->next_timer_ns) {
+		uint64_t now;
+
 		ctx->next_timer_ns = when_ns;
 		/* A sleeping leader has the later deadline. */
-		ripc__progress_request(ctx);
+		now = ripc__now(ctx);
+		if (when_ns < now || !ripc__progress_ticks_within(
+					     ripc__progress_state(&ctx->progress), when_ns - now))
+			ripc__progress_request(ctx);
 	}
 }
 

@@ -228,6 +228,16 @@ static inline bool ripc__progress_leader_asleep(struct ripc__progress_state s)
 }
 
 /*
+ * Whether timers that are due in that many nanoseconds run in time without a request: a tick ends
+ * before, and then the progress thread leads, or an application thread polls.
+ */
+static inline bool ripc__progress_ticks_within(struct ripc__progress_state s, uint64_t ns)
+{
+	return s.leader != RIPC__LEADER_ASLEEP && ns >= RIPC__TICK_NS << RIPC__TICK_SHIFT_POLL &&
+	       (s.thread == RIPC__THREAD_TICKING || s.thread == RIPC__THREAD_LONG_TICK);
+}
+
+/*
  * Whether a request was made and nobody has to be woken for it: REQUEST, and REQUEST_LAZY while
  * app_active is set, change nothing and have no action. False is always right.
  */

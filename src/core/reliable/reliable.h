@@ -32,8 +32,11 @@
 /* Limits of the messages to one peer that are not acknowledged. */
 #define RIPC__RELIABLE_WINDOW       1024
 #define RIPC__RELIABLE_WINDOW_BYTES (256 * 1024)
-/* The receiver acknowledges after a quarter of the window, or after this time. */
-#define RIPC__RELIABLE_ACK_NS (10 * RIPC__MS)
+/*
+ * The receiver acknowledges after a quarter of the window, or after this time. Not shorter than the
+ * longest tick of the progress thread, which would be woken for each acknowledgement.
+ */
+#define RIPC__RELIABLE_ACK_NS (40 * RIPC__MS)
 
 /* The origin of a message, which learns its end. */
 struct ripc__reliable_owner {

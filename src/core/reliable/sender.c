@@ -192,13 +192,23 @@ static inline void settle_two(struct ripc *ctx, struct ripc__reliable *rel)
 	}
 }
 
+void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d)
+{
+	struct ripc__peer *p = d->reliable_peer;
+
+	if (!p)
+		return;
+	p->reliable->awaited = true;
+	settle(ctx, p);
+	if (d->reliable_unacked && p->lane)
+		ripc__lane_ping(p->lane);
+}
+
 /* Whether no message to d is unacknowledged; if one is, d is woken when none is any more. */
 static bool dest_done(struct ripc *ctx, struct ripc__dest *d)
 {
-	if (d->reliable_unacked) {
-		d->reliable_peer->reliable->awaited = true;
-		settle(ctx, d->reliable_peer);
-	}
+	if (d->reliable_unacked && !d->reliable_peer->reliable->awaited)
+		ripc__reliable_ask(ctx, d);
 	return !d->reliable_unacked;
 }
 
@@ -401,12 +411,6 @@ void ripc__reliable_withdraw(struct ripc *ctx, struct ripc__reliable_msg *m)
 	else
 		pending_remove(ctx, m);
 	dest_continue(ctx, d);
-}
-
-void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d)
-{
-	if (!dest_done(ctx, d) && d->reliable_peer->lane)
-		ripc__lane_ping(d->reliable_peer->lane);
 }
 
 /* ---- events ---- */

@@ -269,6 +269,32 @@ START_TEST(progress__short_tick_on_request)
 }
 END_TEST
 
+/* A timer that the next tick sees in time does not cut a long tick short; an earlier one does. */
+START_TEST(progress__long_tick_before_timer)
+{
+	struct pair p;
+	uint64_t number, now, until = now_ms() + PATIENCE_MS;
+	unsigned before = nstretched;
+
+	pair_open(&p, "wait=poll");
+	stretch_ticks = true;
+	while (nstretched == before && now_ms() < until)
+		ck_assert_int_eq(receive_number(p.sa, &number, 20), -ETIMEDOUT);
+	ripc__lock(p.a);
+	ck_assert_int_eq(ripc__progress_state(&p.a->progress).thread, RIPC__THREAD_LONG_TICK);
+	now = ripc__now(p.a);
+	p.a->next_timer_ns = now + 1000 * RIPC__MS;
+	ripc__timer_at(p.a, now + 50 * RIPC__MS);
+	ck_assert_uint_eq(p.a->next_timer_ns, now + 50 * RIPC__MS);
+	ck_assert_int_eq(ripc__progress_state(&p.a->progress).thread, RIPC__THREAD_LONG_TICK);
+	ripc__timer_at(p.a, now + 5 * RIPC__MS);
+	ck_assert_int_ne(ripc__progress_state(&p.a->progress).thread, RIPC__THREAD_LONG_TICK);
+	ripc__unlock(p.a);
+	stretch_ticks = false;
+	pair_close(&p);
+}
+END_TEST
+
 static atomic_bool no_mask;  /* the descriptors cannot be masked */
 static atomic_uint nrefused; /* so often it was tried */
 
@@ -408,6 +434,7 @@ int main(void)
 	tcase_add_test(tc, idle__an_open_context);
 	tcase_add_test(tc, request__leader_asleep);
 	tcase_add_loop_test(tc, progress__short_tick_on_request, 0, 2);
+	tcase_add_test(tc, progress__long_tick_before_timer);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("standby");
 	tcase_add_checked_fixture(tc, numbers_setup, NULL);

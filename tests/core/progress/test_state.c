@@ -271,6 +271,27 @@ START_TEST(may_resume__times)
 }
 END_TEST
 
+/* A tick is in time for a timer if the longest one is; no tick wakes a leader that sleeps. */
+START_TEST(ticks_within__each_state)
+{
+	const uint64_t longest = tick_ns(63, &wait_poll);
+
+	for (unsigned leader = NONE; leader <= THREAD; leader++) {
+		for (unsigned thread = OFF; thread <= LEADING; thread++) {
+			struct ripc__progress_state s = {.leader = leader & 3,
+							 .thread = thread & 7};
+			bool ticks = thread == TICKING || thread == LONG_TICK;
+
+			if (!ripc__progress_state_valid(s))
+				continue;
+			ck_assert_int_eq(ripc__progress_ticks_within(s, longest),
+					 ticks && leader != ASLEEP);
+			ck_assert(!ripc__progress_ticks_within(s, longest - 1));
+		}
+	}
+}
+END_TEST
+
 /* ---- a simulated world ---- */
 
 /* ck_assert() is a system call, also when it holds. */
@@ -569,6 +590,7 @@ int main(void)
 	tcase_add_test(tc, is_requested__request_does_nothing);
 	tcase_add_test(tc, next__tick_lengths);
 	tcase_add_test(tc, may_resume__times);
+	tcase_add_test(tc, ticks_within__each_state);
 	tcase_add_test(tc, world__no_wake_up_lost);
 	tcase_add_test(tc, world__idle);
 	tcase_add_test(tc, world__no_progress_thread);
