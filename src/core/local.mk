@@ -31,7 +31,8 @@ libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c src/core/rendezvous/d
 	src/core/rendezvous/sender.c src/core/rendezvous/sender.h
 libripc_internal_la_SOURCES += src/core/reliable/message.c src/core/reliable/message.h \
 	src/core/reliable/receiver.c src/core/reliable/reliable.h \
-	src/core/reliable/send_now.h src/core/reliable/sender.c
+	src/core/reliable/send_now.h src/core/reliable/sender.c \
+	src/core/reliable/unacked.c src/core/reliable/unacked.h
 libripc_internal_la_SOURCES += src/core/group/coordinator.c src/core/group/coordinator.h \
 	src/core/group/group.c src/core/group/group.h src/core/group/local_member.c \
 	src/core/group/membership.c src/core/group/membership.h src/core/group/multicast_receive.c \

@@ -14,10 +14,9 @@ static void reply_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
 	struct ripc__list *n;
 
 	(void)o;
+	(void)status;
 	(void)why;
 	ripc__reliable_free(ctx, m);
-	if (!status)
-		return;
 	/* The message has no peer: each peer with a waiting answer is notified of a loss. */
 	ripc__list_for_each (n, &ctx->peers) {
 		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
@@ -138,8 +137,18 @@ void ripc__served_peer_lost(struct ripc__peer *p)
 
 /* ---- answers ---- */
 
-/* The owner of all answers: their end is reported to nobody. */
-static struct ripc__reliable_owner replies = {.end = reply_ended};
+static void replies_delivered(struct ripc *ctx, struct ripc__reliable_owner *o, unsigned n)
+{
+	(void)ctx;
+	(void)o;
+	(void)n;
+}
+
+/* The owner of all answers: their delivery is reported to nobody. */
+static struct ripc__reliable_owner replies = {
+	.end = reply_ended,
+	.delivered = replies_delivered,
+};
 
 /* The destination of an answer, at the caller's peer. NULL: the caller's service has moved. */
 static struct ripc__dest *reply_dest(struct ripc__message *m)

@@ -40,13 +40,29 @@ static void pair_free(struct ripc__pair *pair)
 	free(pair);
 }
 
+/* n messages ended. */
+static void pair_ended(struct ripc *ctx, struct ripc__pair *pair, unsigned n)
+{
+	pair->unacked -= n;
+	if (RIPC__UNLIKELY(!ripc__list_empty(&pair->done.waiters)) &&
+	    (pair->error || !pair->unacked))
+		ripc__wake(ctx, &pair->done);
+	if (!pair->unacked && !pair->error && !pair->users &&
+	    RIPC__UNLIKELY(HASH_COUNT(ctx->pairs) > IDLE_PAIRS_MAX))
+		pair_free(pair);
+}
+
+static void pair_delivered(struct ripc *ctx, struct ripc__reliable_owner *o, unsigned n)
+{
+	pair_ended(ctx, (struct ripc__pair *)o, n);
+}
+
 static void pair_end(struct ripc *ctx, struct ripc__reliable_owner *o, struct ripc__reliable_msg *m,
 		     int status, const char *why)
 {
 	struct ripc__pair *pair = (struct ripc__pair *)o;
 
 	ripc__reliable_free(ctx, m);
-	pair->unacked--;
 	if (status && !pair->error) {
 		pair->error = status;
 		free(pair->why);
@@ -55,11 +71,7 @@ static void pair_end(struct ripc *ctx, struct ripc__reliable_owner *o, struct ri
 			  (unsigned long long)pair->key.source, (unsigned long long)pair->key.dest,
 			  status == -EPIPE ? "may be lost" : "was not delivered", why ? why : "");
 	}
-	if (RIPC__UNLIKELY(!ripc__list_empty(&pair->done.waiters)) && (status || !pair->unacked))
-		ripc__wake(ctx, &pair->done);
-	if (!pair->unacked && !pair->error && !pair->users &&
-	    RIPC__UNLIKELY(HASH_COUNT(ctx->pairs) > IDLE_PAIRS_MAX))
-		pair_free(pair);
+	pair_ended(ctx, pair, 1);
 }
 
 static struct ripc__pair *pair_find(struct ripc *ctx, uint64_t source, uint64_t dest)
@@ -87,6 +99,7 @@ static struct ripc__pair *pair_get(struct ripc *ctx, uint64_t source, uint64_t d
 	if (!pair)
 		return NULL;
 	pair->owner.end = pair_end;
+	pair->owner.delivered = pair_delivered;
 	pair->key = (struct pair_key){source, dest};
 	pair->ctx = ctx;
 	ripc__waitq_init(&pair->done);

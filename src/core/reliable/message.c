@@ -13,13 +13,6 @@ static struct ripc__reliable_msg *msg_malloc(size_t len)
 	return m;
 }
 
-static void keep(struct ripc__reliable_free *list, struct ripc__reliable_msg *m)
-{
-	m->owner = (struct ripc__reliable_owner *)(void *)list->first;
-	list->first = m;
-	list->count++;
-}
-
 bool ripc__reliable_refill(struct ripc *ctx, size_t len)
 {
 	unsigned class = ripc__reliable_class(len);
@@ -28,26 +21,18 @@ bool ripc__reliable_refill(struct ripc *ctx, size_t len)
 					       : NULL;
 
 	if (m)
-		keep(&ctx->reliable_free[class], m);
+		ripc__reliable_keep(&ctx->reliable_free[class], m);
 	return m;
 }
 
 struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len)
 {
-	unsigned class = ripc__reliable_class(len);
-	struct ripc__reliable_free *list = &ctx->reliable_free[class];
 	struct ripc__reliable_msg *m;
 
-	if (RIPC__UNLIKELY(class == RIPC__RELIABLE_FREE_LISTS)) {
-		m = msg_malloc(len);
-	} else if (RIPC__LIKELY(list->first || ripc__reliable_refill(ctx, len))) {
-		m = list->first;
-		list->first = (struct ripc__reliable_msg *)(void *)m->owner;
-		list->count--;
-	} else {
-		m = NULL;
-	}
-	if (RIPC__LIKELY(m != NULL)) {
+	if (RIPC__LIKELY(ripc__reliable_class(len) < RIPC__RELIABLE_FREE_LISTS))
+		return ripc__reliable_reserve(ctx, len) ? ripc__reliable_take(ctx, len) : NULL;
+	m = msg_malloc(len);
+	if (m) {
 		m->order = ctx->requests_started++;
 		m->len = (uint32_t)len;
 	}
@@ -83,19 +68,6 @@ struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, 
 		p += items[i].iov_len;
 	}
 	return m;
-}
-
-void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m)
-{
-	unsigned class = ripc__reliable_class(m->len);
-	struct ripc__reliable_free *list = &ctx->reliable_free[class];
-
-	if (class == RIPC__RELIABLE_FREE_LISTS ||
-	    list->count >= ripc__reliable_classes[class].max) {
-		free(m);
-		return;
-	}
-	keep(list, m);
 }
 
 void ripc__reliable_memory_free(struct ripc *ctx)

@@ -9,6 +9,8 @@
 #include "core/progress/context.h"
 #include "wire/header.h"
 
+#include <stdlib.h>
+
 struct ripc__reliable_owner;
 
 /* A message and its copy. */
@@ -45,6 +47,27 @@ static inline unsigned ripc__reliable_class(size_t len)
 	return i;
 }
 
+static inline void ripc__reliable_keep(struct ripc__reliable_free *list,
+				       struct ripc__reliable_msg *m)
+{
+	m->owner = (struct ripc__reliable_owner *)(void *)list->first;
+	list->first = m;
+	list->count++;
+}
+
+static inline void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m)
+{
+	unsigned class = ripc__reliable_class(m->len);
+	struct ripc__reliable_free *list = &ctx->reliable_free[class];
+
+	if (class == RIPC__RELIABLE_FREE_LISTS ||
+	    list->count >= ripc__reliable_classes[class].max) {
+		free(m);
+		return;
+	}
+	ripc__reliable_keep(list, m);
+}
+
 /* Puts memory for one copy of this length into its list. Return: false: none, or out of memory. */
 bool ripc__reliable_refill(struct ripc *ctx, size_t len);
 /* Whether the next ripc__reliable_alloc() of this length succeeds. */
@@ -54,6 +77,18 @@ static inline bool ripc__reliable_reserve(struct ripc *ctx, size_t len)
 
 	return RIPC__LIKELY(class < RIPC__RELIABLE_FREE_LISTS && ctx->reliable_free[class].first) ||
 	       ripc__reliable_refill(ctx, len);
+}
+/* The one that ripc__reliable_reserve() has found. len: of a list. */
+static inline struct ripc__reliable_msg *ripc__reliable_take(struct ripc *ctx, size_t len)
+{
+	struct ripc__reliable_free *list = &ctx->reliable_free[ripc__reliable_class(len)];
+	struct ripc__reliable_msg *m = list->first;
+
+	list->first = (struct ripc__reliable_msg *)(void *)m->owner;
+	list->count--;
+	m->order = ctx->requests_started++;
+	m->len = (uint32_t)len;
+	return m;
 }
 /* An empty one for a message of len bytes. Return: NULL: out of memory. */
 struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len);
@@ -65,7 +100,6 @@ struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len);
 struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t source,
 					      const struct ripc__call_words *call,
 					      const struct iovec *items, unsigned nitems);
-void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_msg *m);
 /* ripc_close(): frees the memory that is kept. */
 void ripc__reliable_memory_free(struct ripc *ctx);
 

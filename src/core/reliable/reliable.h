@@ -48,6 +48,11 @@ struct ripc__reliable_owner {
 	void (*end)(struct ripc *ctx, struct ripc__reliable_owner *o, struct ripc__reliable_msg *m,
 		    int status, const char *why);
 	/*
+	 * n messages were delivered, and are freed already. NULL: end() is called for each, and
+	 * owns it.
+	 */
+	void (*delivered)(struct ripc *ctx, struct ripc__reliable_owner *o, unsigned n);
+	/*
 	 * A message is about to be posted to a peer, for the first time or again. The callee sets
 	 * the word of its call. Return: 0; else the message ends with this status. NULL: nothing to
 	 * do.
@@ -83,7 +88,7 @@ void ripc__reliable_flush(struct ripc__lane *lane);
 void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d);
 /*
  * The peer acknowledged all messages below that number. They end at once if they are few, or if
- * somebody waits for it. Else two end with each message that is sent on, after its post, and the
+ * somebody waits for it. Else a few end with each message that is sent on, after its post, and the
  * rest after RIPC__RELIABLE_ACK_NS: to end a quarter of the window takes longer than a round trip.
  */
 void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/reliable/send_now.h"
+#include "core/reliable/unacked.h"
 #include "core/peer/lane_control.h"
 #include "wire/bytes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-/* So many acknowledged messages end before anything else is done. */
-#define SETTLE_AT_ONCE 8
 
 struct ripc__reliable *ripc__reliable_of(struct ripc *ctx, struct ripc__peer *p)
 {
@@ -93,117 +91,6 @@ static int post(struct ripc__lane *lane, struct ripc__reliable_msg *m, uint64_t 
 	return 0;
 }
 
-static void dest_pin(struct ripc__dest *d)
-{
-	d->users++;
-}
-
-static void dest_unpin(struct ripc *ctx, struct ripc__dest *d)
-{
-	d->used_ns = ctx->now_ns;
-	d->users--;
-}
-
-/* A new message was posted: it waits for its acknowledgement. */
-static inline void unacked_add(struct ripc__reliable *rel, struct ripc__dest *d,
-			       struct ripc__reliable_msg *m)
-{
-	struct ripc__peer *p = rel->peer;
-
-	m->number = rel->next++;
-	ripc__list_add(&rel->unacked, &m->link);
-	rel->bytes += m->len;
-	p->reliable_unacked++;
-	if (!d->reliable_unacked++) {
-		d->reliable_peer = p;
-		dest_pin(d);
-	}
-}
-
-/* Removes m from the unacknowledged messages of its peer. May be followed by dest_continue(). */
-static inline void unacked_remove(struct ripc *ctx, struct ripc__peer *p,
-				  struct ripc__reliable_msg *m)
-{
-	struct ripc__reliable *rel = p->reliable;
-	struct ripc__dest *d = m->dest;
-
-	if (rel->resend == &m->link)
-		rel->resend = m->link.next == &rel->unacked ? NULL : m->link.next;
-	ripc__list_del(&m->link);
-	rel->bytes -= m->len;
-	p->reliable_unacked--;
-	if (!--d->reliable_unacked) {
-		d->reliable_peer = NULL;
-		dest_unpin(ctx, d);
-	}
-}
-
-/* If no message of d is unacknowledged any more, sends the messages that wait for that. */
-static inline void dest_continue(struct ripc *ctx, struct ripc__dest *d)
-{
-	if (d->reliable_unacked)
-		return;
-	if (!ripc__list_empty(&d->reliable_pending))
-		ripc__reliable_flush_pending(ctx, d);
-	ripc__dest_wake(ctx, d);
-}
-
-static void msg_end(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m,
-		    int status, const char *why)
-{
-	struct ripc__dest *d = m->dest;
-
-	unacked_remove(ctx, p, m);
-	m->owner->end(ctx, m->owner, m, status, why);
-	dest_continue(ctx, d);
-}
-
-/* The first message that is acknowledged and has not ended; NULL: there is none. */
-static inline struct ripc__reliable_msg *first_acked(struct ripc__reliable *rel)
-{
-	struct ripc__list *n = ripc__list_first(&rel->unacked);
-	struct ripc__reliable_msg *m =
-		n ? ripc__list_entry(n, struct ripc__reliable_msg, link) : NULL;
-
-	if (m && m->number < rel->acked)
-		return m;
-	ripc__list_del(&rel->settle_link);
-	return NULL;
-}
-
-/* Ends all messages that are acknowledged. */
-static void settle(struct ripc *ctx, struct ripc__peer *p)
-{
-	struct ripc__reliable *rel = p->reliable;
-	struct ripc__reliable_msg *m;
-
-	while (rel && !ripc__list_empty(&rel->settle_link) && (m = first_acked(rel)))
-		msg_end(ctx, p, m, 0, NULL);
-}
-
-/* Ends two messages. Nobody waits for it, else settle() would have ended them. */
-static inline void settle_two(struct ripc *ctx, struct ripc__reliable *rel)
-{
-	struct ripc__reliable_msg *m;
-
-	for (unsigned i = 0; i < 2 && (m = first_acked(rel)); i++) {
-		unacked_remove(ctx, rel->peer, m);
-		m->owner->end(ctx, m->owner, m, 0, NULL);
-	}
-}
-
-void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d)
-{
-	struct ripc__peer *p = d->reliable_peer;
-
-	if (!p)
-		return;
-	p->reliable->awaited = true;
-	settle(ctx, p);
-	if (d->reliable_unacked && p->lane)
-		ripc__lane_ping(p->lane);
-}
-
 /* Whether no message to d is unacknowledged; if one is, d is woken when none is any more. */
 static bool dest_done(struct ripc *ctx, struct ripc__dest *d)
 {
@@ -240,7 +127,7 @@ static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool mor
 			return -EAGAIN;
 	}
 	if (window_is_full(rel, m))
-		settle(lane->ctx, p);
+		ripc__unacked_settle(lane->ctx, p);
 	if (window_is_full(rel, m)) {
 		rel->window_full = true;
 		ripc__lane_monitor(lane);
@@ -256,7 +143,7 @@ static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool mor
 				  lane->ctx->tp[lane->tp].ops->name, lane->send_max);
 	if (rc)
 		return rc;
-	unacked_add(rel, d, m);
+	ripc__unacked_add(rel, d, m);
 	return 0;
 }
 
@@ -273,13 +160,13 @@ struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
 	size_t len = RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + item->iov_len;
 	struct ripc__lane *lane = d->peer->lane;
 	struct ripc__reliable *rel = lane->peer->reliable;
-	struct ripc__reliable_msg *m = ripc__reliable_alloc(lane->ctx, len);
+	struct ripc__reliable_msg *m = ripc__reliable_take(lane->ctx, len);
 
 	lane->reliable_tx++;
 	d->credit->sent_units += ripc__units_of(len);
 	m->owner = owner;
 	m->dest = d;
-	unacked_add(rel, d, m);
+	ripc__unacked_add(rel, d, m);
 	m->source = source;
 	m->flags = (uint16_t)flags;
 	m->nitems = 1;
@@ -288,7 +175,7 @@ struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
 	if (item->iov_len)
 		memcpy(m->bytes, item->iov_base, item->iov_len);
 	if (!ripc__list_empty(&rel->settle_link))
-		settle_two(lane->ctx, rel);
+		ripc__unacked_settle_some(lane->ctx, rel);
 	return m;
 }
 
@@ -308,13 +195,15 @@ void ripc__reliable_flush(struct ripc__lane *lane)
 			return;
 		if (rc == -EMSGSIZE) {
 			/* The previous lane, which took longer messages, may have delivered it. */
-			msg_end(lane->ctx, p, m, -EPIPE,
+			ripc__unacked_end(
+				lane->ctx, p, m, -EPIPE,
 				"the lane was lost, and the next one does not take so long a "
 				"message");
 			continue;
 		}
 		if (rc) {
-			msg_end(lane->ctx, p, m, -EPIPE, "its time was up after the lane was lost");
+			ripc__unacked_end(lane->ctx, p, m, -EPIPE,
+					  "its time was up after the lane was lost");
 			continue;
 		}
 		lane->ctx->stats.resent++;
@@ -340,14 +229,14 @@ static void pending_insert(struct ripc *ctx, struct ripc__dest *d, struct ripc__
 			break;
 	ripc__list_add(at->next, &m->link);
 	ctx->reliable_npending++;
-	dest_pin(d);
+	ripc__reliable_pin(d);
 }
 
 static void pending_remove(struct ripc *ctx, struct ripc__reliable_msg *m)
 {
 	ripc__list_del(&m->link);
 	ctx->reliable_npending--;
-	dest_unpin(ctx, m->dest);
+	ripc__reliable_unpin(ctx, m->dest);
 }
 
 void ripc__reliable_queue(struct ripc *ctx, struct ripc__dest *d, struct ripc__reliable_msg *m)
@@ -361,10 +250,10 @@ static void requeue(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliabl
 	struct ripc__dest *d = m->dest;
 
 	/* Pinned again before its removal releases it. */
-	dest_pin(d);
-	unacked_remove(ctx, p, m);
+	ripc__reliable_pin(d);
+	ripc__unacked_remove(ctx, p, m);
 	pending_insert(ctx, d, m);
-	dest_unpin(ctx, d);
+	ripc__reliable_unpin(ctx, d);
 	if (m->owner->requeued)
 		m->owner->requeued(m->owner);
 }
@@ -395,7 +284,7 @@ void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d)
 			return;
 		}
 		ctx->reliable_npending--;
-		dest_unpin(ctx, d);
+		ripc__reliable_unpin(ctx, d);
 		if (rc)
 			m->owner->end(ctx, m->owner, m, rc == -EMSGSIZE ? -EHOSTUNREACH : rc,
 				      "the new holder of its service cannot take it");
@@ -407,43 +296,13 @@ void ripc__reliable_withdraw(struct ripc *ctx, struct ripc__reliable_msg *m)
 	struct ripc__dest *d = m->dest;
 
 	if (m->number)
-		unacked_remove(ctx, d->reliable_peer, m);
+		ripc__unacked_remove(ctx, d->reliable_peer, m);
 	else
 		pending_remove(ctx, m);
-	dest_continue(ctx, d);
+	ripc__unacked_continue(ctx, d);
 }
 
 /* ---- events ---- */
-
-void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below)
-{
-	struct ripc *ctx = lane->ctx;
-	struct ripc__peer *p = lane->peer;
-	struct ripc__reliable *rel = p->reliable;
-	struct ripc__reliable_msg *m;
-	struct ripc__dest *d, *tmp;
-
-	if (!rel || below > rel->next || below <= rel->acked)
-		return;
-	rel->acked = below;
-	if (ripc__list_empty(&rel->settle_link))
-		ripc__list_add(&ctx->reliable_settling, &rel->settle_link);
-	m = first_acked(rel);
-	if (m && below - m->number > SETTLE_AT_ONCE && !rel->awaited && !rel->window_full) {
-		ripc__timer_at(ctx, ctx->now_ns + RIPC__RELIABLE_ACK_NS);
-		return;
-	}
-	settle(ctx, p);
-	rel->awaited = !ripc__list_empty(&rel->unacked);
-	if (!rel->window_full)
-		return;
-	rel->window_full = false;
-	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link) {
-		if (!ripc__list_empty(&d->reliable_pending))
-			ripc__reliable_flush_pending(ctx, d);
-		ripc__dest_wake(ctx, d);
-	}
-}
 
 void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number)
 {
@@ -474,7 +333,7 @@ void ripc__reliable_bye(struct ripc__lane *lane)
 {
 	struct ripc__reliable *rel = lane->peer->reliable;
 
-	settle(lane->ctx, lane->peer);
+	ripc__unacked_settle(lane->ctx, lane->peer);
 	/* From the last to the first: each goes to the head of its destination. */
 	while (rel && !ripc__list_empty(&rel->unacked))
 		requeue(lane->ctx, lane->peer,
@@ -485,7 +344,7 @@ void ripc__reliable_lane_failed(struct ripc__lane *lane)
 {
 	struct ripc__reliable *rel = lane->peer->reliable;
 
-	settle(lane->ctx, lane->peer);
+	ripc__unacked_settle(lane->ctx, lane->peer);
 	if (rel &&
 	    (!lane->peer->lane || lane->peer->lane == lane || !lane->peer->lane->reliable_tx))
 		rel->resend = ripc__list_first(&rel->unacked);
@@ -497,7 +356,7 @@ void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *
 	struct ripc__list *n;
 	uint64_t end = rel ? rel->next : 0;
 
-	settle(ctx, p);
+	ripc__unacked_settle(ctx, p);
 	/* Messages that the callbacks post stay in the list. */
 	while (rel && (n = ripc__list_first(&rel->unacked))) {
 		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
@@ -505,7 +364,7 @@ void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *
 		if (m->number >= end)
 			break;
 		ctx->stats.reliable_unknown++;
-		msg_end(ctx, p, m, -EPIPE, why);
+		ripc__unacked_end(ctx, p, m, -EPIPE, why);
 	}
 }
 
@@ -556,14 +415,14 @@ static void pending_expire(struct ripc *ctx, struct ripc__dest *d)
 		return;
 	ripc__dest_unreachable(ctx, d);
 	snprintf(why, sizeof(why), "%s", ripc_error_detail());
-	dest_pin(d);
+	ripc__reliable_pin(d);
 	ripc__list_for_each_entry_safe (m, tmp, &d->reliable_pending, link) {
 		if (m->owner->waits)
 			continue;
 		pending_remove(ctx, m);
 		m->owner->end(ctx, m->owner, m, -EHOSTUNREACH, why);
 	}
-	dest_unpin(ctx, d);
+	ripc__reliable_unpin(ctx, d);
 	ripc__dest_wake(ctx, d);
 }
 
@@ -580,7 +439,8 @@ void ripc__reliable_timers(struct ripc *ctx)
 			ripc__timer_at(ctx, rel->ack_due_ns);
 	}
 	while ((n = ripc__list_first(&ctx->reliable_settling)))
-		settle(ctx, ripc__list_entry(n, struct ripc__reliable, settle_link)->peer);
+		ripc__unacked_settle(ctx,
+				     ripc__list_entry(n, struct ripc__reliable, settle_link)->peer);
 	if (!ctx->reliable_npending)
 		return;
 	HASH_ITER (hh, ctx->dests, d, dtmp) {
