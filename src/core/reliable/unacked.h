@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The messages to one peer that it has not acknowledged, and the end of those that it has. Lock held
- * in every function.
+ * The messages to one peer that it has not acknowledged, and the end of those that it has. Lock
+ * held in every function.
  */
 #ifndef RIPC_CORE_RELIABLE_UNACKED_H
 #define RIPC_CORE_RELIABLE_UNACKED_H
@@ -41,7 +41,7 @@ static inline void ripc__unacked_add(struct ripc__reliable *rel, struct ripc__de
 void ripc__unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m);
 /* If no message of d is unacknowledged any more, sends the messages that wait for that. */
 void ripc__unacked_continue(struct ripc *ctx, struct ripc__dest *d);
-/* Removes m and tells its owner the status. */
+/* Removes m and calls end() of its owner. */
 void ripc__unacked_end(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m,
 		       int status, const char *why);
 /* Ends all messages that are acknowledged. */
