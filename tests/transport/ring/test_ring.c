@@ -68,14 +68,16 @@ static int post(struct ripc__ring *w, const uint8_t *head, size_t head_len, cons
 }
 
 /*
- * _i: bit 0: sends by the fast path, bit 1: receives by it, wherever it is open; bit 2: the header
- * is elided.
+ * _i: bit 0: sends by the fast path, bit 1: receives by it, wherever it is open; the rest: which
+ * header.
  */
 START_TEST(send_fast__every_size)
 {
 	static uint8_t data[RIPC__POST_HEADER_LEN + RIPC__RING_SEND_MAX],
 		room[RIPC__RING_RECV_FAST_MAX + 64];
-	size_t head_len = _i & 4 ? RIPC__POST_SHORT_HEADER_LEN : RIPC__POST_HEADER_LEN;
+	static const uint8_t headers[] = {RIPC__POST_HEADER_LEN, RIPC__POST_SHORT_HEADER_LEN,
+					  RIPC__POST_CALL_HEADER_LEN};
+	const size_t head_len = headers[_i >> 2];
 	unsigned sent_fast = 0, received_fast = 0;
 	struct ring_pair r;
 
@@ -451,7 +453,7 @@ int main(void)
 	tcase_set_timeout(c, 300);
 	tcase_add_loop_test(c, send__every_size, 0, 2);
 	tcase_add_test(c, send__gathers);
-	tcase_add_loop_test(c, send_fast__every_size, 0, 8);
+	tcase_add_loop_test(c, send_fast__every_size, 0, 12);
 	tcase_add_test(c, send_fast__unavailable);
 	tcase_add_loop_test(c, recv_fast__bad_slot_words, 0, 4);
 	tcase_add_test(c, recv_fast__disarms);
