@@ -80,13 +80,28 @@ static void serve_all(void *arg)
 		serve(&servers[i]);
 }
 
-static void setup(void)
+static void setup_with(void (*change)(struct ripc__sim_config *config))
 {
 	memset(servers, 0, sizeof(servers));
-	rig_start(&rig, 2, NULL);
+	rig_start(&rig, 2, change);
 	servers[0].s = rig.s[1];
 	nservers = 1;
 	OK(ripc__sim_actor(rig.net, serve_all, NULL));
+}
+
+static void setup(void)
+{
+	setup_with(NULL);
+}
+
+static void large_sends(struct ripc__sim_config *config)
+{
+	config->send_max = 128 * KIB;
+}
+
+static void setup_large_sends(void)
+{
+	setup_with(large_sends);
 }
 
 static void teardown(void)
@@ -223,6 +238,83 @@ START_TEST(answer__errors)
 	ck_assert_int_eq(ripc_message_cancelled(m), 0);
 	ck_assert_int_eq(ripc_message_deadline(m), -1);
 	ripc_message_free(m);
+}
+END_TEST
+
+/* Replies with len bytes to a new request with these reply buffers. Return: ripc_reply(). */
+static int reply_at_once(struct iovec *buffers, unsigned nbuffers, size_t len)
+{
+	const struct ripc_call_options options = {
+		.size = sizeof(options), .nreply_buffers = nbuffers, .reply_buffers = buffers};
+	static uint64_t bytes[128 * KIB / sizeof(uint64_t)];
+	struct iovec item = {bytes, len};
+	struct ripc_request *r;
+	struct ripc_message *m;
+	static uint64_t n;
+	int rc;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), ++n, 8, &options, 5000, &r));
+	while (!servers[0].nkept)
+		rig_run(&rig, 1);
+	m = servers[0].kept[--servers[0].nkept];
+	bytes[0] = n;
+	rc = ripc_reply(m, &item, 1, 0);
+	if (rc)
+		OK(ripc_reply_error(m, EFBIG));
+	ripc_message_free(m);
+	RC(rc ? -EFBIG : 0, result(&r, n));
+	return rc;
+}
+
+/* An answer is short if one message of the lane has room for it, and no buffer waits for it. */
+START_TEST(answer__short_or_long)
+{
+	struct iovec buffer = {ripc_buf_alloc(rig.ctx[0], 1000), 1000};
+	size_t room;
+
+	rig_connect(&rig, 0, 1);
+	room = rig_lane(&rig, 1, 0)->send_max - RIPC__SHORT_FIXED - RIPC__CALL_EXT;
+	ck_assert_uint_gt(room, buffer.iov_len);
+	OK(reply_at_once(NULL, 0, RIPC_SHORT_GUARANTEED));
+	OK(reply_at_once(NULL, 0, RIPC_SHORT_GUARANTEED + 1));
+	OK(reply_at_once(NULL, 0, room));
+	RC(-EAGAIN, reply_at_once(NULL, 0, room + 1));
+	OK(reply_at_once(&buffer, 1, RIPC_SHORT_GUARANTEED));
+	RC(-EAGAIN, reply_at_once(&buffer, 1, RIPC_SHORT_GUARANTEED + 1));
+	OK(ripc_buf_free(rig.ctx[0], buffer.iov_base));
+}
+END_TEST
+
+/* An answer above a quarter of the retransmission window is long, whatever a lane can send. */
+START_TEST(answer__quarter_of_the_window)
+{
+	OK(reply_at_once(NULL, 0, RIPC__RELIABLE_WINDOW_BYTES / 4));
+	RC(-EAGAIN, reply_at_once(NULL, 0, RIPC__RELIABLE_WINDOW_BYTES / 4 + 1));
+}
+END_TEST
+
+/* Without a lane only an answer that every lane can send is short. */
+START_TEST(answer__without_a_lane)
+{
+	static uint64_t bytes[(RIPC_SHORT_GUARANTEED + 8) / 8] = {1};
+	struct iovec item = {bytes, RIPC_SHORT_GUARANTEED + 1};
+	struct ripc_request *r;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 60000, &r));
+	while (!servers[0].nkept)
+		rig_run(&rig, 1);
+	rig_run(&rig, 5);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 10);
+	ck_assert_ptr_null(rig_lane(&rig, 1, 0));
+	RC(-EAGAIN, ripc_reply(servers[0].kept[0], &item, 1, 0));
+	item.iov_len--;
+	OK(ripc_reply(servers[0].kept[0], &item, 1, 0));
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(result(&r, 1));
 }
 END_TEST
 
@@ -929,6 +1021,8 @@ int main(void)
 	tcase_add_test(tc, answer__sizes);
 	tcase_add_test(tc, answer__any_order);
 	tcase_add_test(tc, answer__errors);
+	tcase_add_test(tc, answer__short_or_long);
+	tcase_add_test(tc, answer__without_a_lane);
 	tcase_add_test(tc, answer__self);
 	tcase_add_test(tc, answer__acknowledged);
 	tcase_add_test(tc, time__late_answer);
@@ -955,6 +1049,11 @@ int main(void)
 	tcase_add_test(tc, caller_died__cancelled);
 	tcase_add_test(tc, caller_closed__cancelled);
 	tcase_add_test(tc, caller_closed__long_request_in_flight);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("large_sends");
+	tcase_set_timeout(tc, 120);
+	tcase_add_checked_fixture(tc, setup_large_sends, teardown);
+	tcase_add_test(tc, answer__quarter_of_the_window);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/call", suite);
 }
