@@ -583,6 +583,28 @@ START_TEST(decode__return_buffers_have_a_length_and_may_have_no_id)
 }
 END_TEST
 
+/* Each buffer of a STANDING_GRANT has an id, whatever its place. */
+START_TEST(decode__standing_buffers_have_an_id)
+{
+	uint8_t buf[RIPC__HEADER_LEN + RIPC_RETURN_BUFFERS_MAX * RIPC__DESC_LEN];
+
+	for (unsigned without = 0; without <= RIPC_RETURN_BUFFERS_MAX; without++) {
+		uint8_t *p = ripc__header_put(buf, RIPC__STANDING_GRANT, 0, 0,
+					      RIPC_RETURN_BUFFERS_MAX, 1, 2);
+
+		ripc__header_stamp(buf, 0, 0);
+		for (unsigned i = 0; i < RIPC_RETURN_BUFFERS_MAX; i++)
+			p = ripc__desc_put(
+				p, &(struct ripc__desc){.len = 1, .how = i == without ? 0 : 1});
+		ck_assert_int_eq(decode(buf, sizeof(buf)),
+				 without < RIPC_RETURN_BUFFERS_MAX ? -EPROTO : 0);
+	}
+	ripc__header_put(buf, RIPC__STANDING_GRANT, 0, 0, 0, 1, 2);
+	ripc__header_stamp(buf, 0, 0);
+	ck_assert_int_eq(decode(buf, RIPC__HEADER_LEN), -EPROTO);
+}
+END_TEST
+
 START_TEST(decode__random_bytes)
 {
 	for (int i = 0; i < 100000; i++) {
@@ -860,6 +882,7 @@ int main(void)
 	tcase_add_test(tc, decode__lengths_below_2_47);
 	tcase_add_test(tc, decode__grants_are_bounded);
 	tcase_add_loop_test(tc, decode__return_buffers_have_a_length_and_may_have_no_id, 0, 2);
+	tcase_add_test(tc, decode__standing_buffers_have_an_id);
 	tcase_add_test(tc, decode__random_bytes);
 	tcase_add_test(tc, elided_decode__round_trip);
 	tcase_add_test(tc, elided_decode__only_elided);
