@@ -76,10 +76,9 @@ size_t ripc__control_put(uint8_t buf[RIPC__CONTROL_MAX], unsigned kind, uint64_t
 {
 	uint8_t *p = ripc__header_put(buf, (uint8_t)kind, 0, 0, 0, dest, source);
 
-	if (kinds[kind].fixed >= 8)
-		ripc__put_le64(p, a);
-	if (kinds[kind].fixed >= 16)
-		ripc__put_le64(p + 8, b);
+	/* buf has room for both words; the length leaves out those that the kind does not have. */
+	ripc__put_le64(p, a);
+	ripc__put_le64(p + 8, b);
 	return RIPC__HEADER_LEN + kinds[kind].fixed;
 }
 
