@@ -158,6 +158,33 @@ START_TEST(post__every_size)
 }
 END_TEST
 
+/* Messages that are not released keep their bytes, whatever their lengths. */
+START_TEST(progress__held_messages)
+{
+	enum { N = 300 };
+	static struct ripc__event held[N];
+	uint8_t head[RIPC__POST_HEADER_LEN], data[N];
+
+	connect_one(0);
+	for (unsigned i = 0; i < N; i++) {
+		memset(head, (int)(i + 1), sizeof(head));
+		memset(data, (int)i, i);
+		ck_assert_int_eq(post(from[0], head, sizeof(head), data, i), 0);
+		held[i] = await(b, RIPC__EV_RECV);
+		ck_assert_ptr_nonnull(held[i].token);
+		poll_event(a);
+	}
+	for (unsigned i = 0; i < N; i++) {
+		memset(head, (int)(i + 1), sizeof(head));
+		memset(data, (int)i, i);
+		ck_assert_uint_eq(held[i].len, sizeof(head) + i);
+		ck_assert(!memcmp(held[i].data, head, sizeof(head)));
+		ck_assert(!memcmp(held[i].data + sizeof(head), data, i));
+		OPS->release(b, held[i].token);
+	}
+}
+END_TEST
+
 /* _i 0: through the ring, 1: directly. */
 START_TEST(reg__read_and_write)
 {
@@ -274,6 +301,7 @@ int main(void)
 	tcase_add_test(c, connect__rejected);
 	tcase_add_test(c, connect__private_too_long);
 	tcase_add_loop_test(c, post__every_size, 0, 2);
+	tcase_add_test(c, progress__held_messages);
 	tcase_add_loop_test(c, reg__read_and_write, 0, 2);
 	tcase_add_test(c, progress__takes_turns);
 	tcase_add_test(c, arm__kicks_once);
