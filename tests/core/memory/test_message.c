@@ -113,6 +113,26 @@ START_TEST(small__one_in_use_is_left_alone)
 }
 END_TEST
 
+/* The struct of a message that was freed before is not taken back from the next one. */
+START_TEST(small__one_used_again_is_left_alone)
+{
+	struct ripc_message *first = hand_out(), *second, *m;
+
+	ripc_message_free(first);
+	second = hand_out();
+	ripc_message_free(second);
+	m = hand_out();
+	ck_assert(m == first || m == second);
+	for (unsigned i = 0; i < 10; i++) {
+		struct ripc_message *other = hand_out();
+
+		ck_assert_ptr_ne(other, m);
+		ripc_message_free(other);
+	}
+	ripc_message_free(m);
+}
+END_TEST
+
 START_TEST(small__a_burst_goes_back_to_the_cache)
 {
 	struct ripc_message *m[1000];
@@ -348,6 +368,7 @@ int main(void)
 	tcase_add_test(tc, drop__the_cache_is_bounded);
 	tcase_add_test(tc, small__a_freed_struct_is_used_again);
 	tcase_add_test(tc, small__one_in_use_is_left_alone);
+	tcase_add_test(tc, small__one_used_again_is_left_alone);
 	tcase_add_test(tc, small__a_burst_goes_back_to_the_cache);
 	tcase_add_test(tc, short__items_lie_in_the_receive_buffer);
 	tcase_add_test(tc, short__copied_when_half_of_the_buffers_are_held);
