@@ -60,8 +60,11 @@ need_packages()
 	[ ${#missing[@]} -eq 0 ] && return 0
 	[ "${NO_INSTALL-}" != yes ] || die "--no-install: these packages are missing: ${missing[*]}"
 	say "installing ${missing[*]}"
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update >build/apt.log 2>&1 ||
-		say "apt-get update failed, trying with the lists there are"
+	if [ -z "${lists_updated-}" ]; then
+		as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update >build/apt.log 2>&1 ||
+			say "apt-get update failed, trying with the lists there are"
+		lists_updated=yes
+	fi
 	if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
 		install "${missing[@]}" >>build/apt.log 2>&1; then
 		tail -n 30 build/apt.log
