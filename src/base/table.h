@@ -6,7 +6,6 @@
 #ifndef RIPC_BASE_TABLE_H
 #define RIPC_BASE_TABLE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* First member of every entry. */

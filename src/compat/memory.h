@@ -11,8 +11,6 @@
 #include "compat/lengths.h"
 #include "ripc.h"
 
-#include <stdint.h>
-
 /*
  * Most return buffers allocated for a program that named none and not used by a peer; the oldest
  * are freed.

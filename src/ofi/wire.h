@@ -29,7 +29,6 @@
 #define OFI_WIRE_H
 
 #include <endian.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 /* Above any short message of most lanes: not tried as a short message first. */
 #define GLUE_LONG_BYTES 65536

@@ -9,7 +9,6 @@
 #define RIPC_RESOLVER_ENSEMBLE_HOSTS_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #define RIPC__HOSTS_BYTES 2048 /* of a list of addresses, with its terminating 0 */

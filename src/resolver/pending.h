@@ -10,7 +10,6 @@
 #include "base/list.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 enum ripc__owner { RIPC__OWNER_CLAIM, RIPC__OWNER_LOOKUP, RIPC__OWNER_CACHED };
 

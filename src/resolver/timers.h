@@ -3,7 +3,6 @@
 #ifndef RIPC_RESOLVER_TIMERS_H
 #define RIPC_RESOLVER_TIMERS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct ripc__timer {

@@ -9,7 +9,6 @@
 #include "core/memory/message.h"
 #include "core/call/call.h"
 #include "core/message/dispatch.h"
-#include "core/message/send.h"
 #include "core/message/service.h"
 #include "core/watch/watch.h"
 #include "core/peer/eviction.h"
@@ -91,13 +90,11 @@ const struct ripc__progress_ops ripc__progress_ops = {
 
 static void write_done(struct ripc__lane *lane, const struct ripc__event *ev)
 {
-	(void)lane;
 	ripc__request_write_done((struct ripc_request *)(uintptr_t)ev->wr_id, ev->status);
 }
 
 static void read_done(struct ripc__lane *lane, const struct ripc__event *ev)
 {
-	(void)lane;
 	ripc__rndv_read_done((struct ripc__rndv *)(uintptr_t)ev->wr_id, ev->status);
 }
 

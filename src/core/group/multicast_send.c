@@ -12,8 +12,6 @@
 #include "core/service/service.h"
 #include "wire/bytes.h"
 
-#include <stdlib.h>
-
 /* interval of passes over members without a lane or credit */
 #define POLL_NS            (1 * RIPC__MS)
 #define MEMBER_BACKOFF_NS  (500 * RIPC__MS) /* before another attempt at an unreachable member */

@@ -5,8 +5,6 @@
 
 #include "core/memory/buffer.h"
 
-#include <sys/types.h>
-
 /* Whether there is room for the descriptor of another object. */
 bool ripc__memory_object_room(struct ripc *ctx);
 /*

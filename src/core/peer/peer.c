@@ -5,7 +5,6 @@
 #include "core/peer/attempt.h"
 #include "core/peer/datagram_context.h"
 #include "core/peer/endpoint.h"
-#include "core/peer/eviction.h"
 #include "core/peer/lane.h"
 #include "core/peer/ops.h"
 #include "core/peer/path.h"

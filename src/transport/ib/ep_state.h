@@ -16,8 +16,6 @@
 #ifndef RIPC_IB_EP_STATE_H
 #define RIPC_IB_EP_STATE_H
 
-#include <stdbool.h>
-
 struct ripc__ep;
 
 /* EV_SENDABLE: NONE -> a post returned -EAGAIN: WANTED -> there is room: DUE -> reported: NONE */

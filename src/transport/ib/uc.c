@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LATE_NS (20 * RIPC__MS) /* time after its MARK at which a missing write counts as lost */
 

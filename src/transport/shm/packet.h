@@ -3,7 +3,6 @@
 #ifndef RIPC_SHM_PACKET_H
 #define RIPC_SHM_PACKET_H
 
-#include <sys/types.h>
 #include <sys/uio.h>
 
 /* Sends one packet, with the descriptor fd unless it is -1. Return: 0 or a negative errno. */

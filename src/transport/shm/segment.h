@@ -21,7 +21,6 @@
 #ifndef RIPC_SHM_SEGMENT_H
 #define RIPC_SHM_SEGMENT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
