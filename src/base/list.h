@@ -87,4 +87,9 @@ static inline struct ripc__list *ripc__list_take(struct ripc__list *head)
 	return n;
 }
 
+/* Removes and frees all structs in a list. */
+#define ripc__list_free(head, type, member)                         \
+	for (struct ripc__list * n_; (n_ = ripc__list_take(head));) \
+	free(ripc__list_entry(n_, type, member))
+
 #endif

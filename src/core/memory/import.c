@@ -2,8 +2,6 @@
 /* Mapped zero copy: the receiver's side. Contract in mapped.h. */
 #include "core/memory/mapped.h"
 #include "core/memory/memory_object.h"
-#include "core/memory/region.h"
-#include "core/memory/message.h"
 #include "core/memory/ops.h"
 #include "core/peer/lane.h"
 
@@ -69,18 +67,12 @@ static void import_ref_put(struct ripc__memory *m, struct ripc__import_ref *impo
 
 void ripc__import_refs_free(struct ripc__memory *m)
 {
-	struct ripc__list *n;
-
-	while ((n = ripc__list_take(&m->free_import_refs)))
-		free(ripc__list_entry(n, struct ripc__import_ref, link));
+	ripc__list_free(&m->free_import_refs, struct ripc__import_ref, link);
 }
 
 void ripc__import_free(struct ripc__region *r)
 {
-	struct ripc__list *n;
-
-	while ((n = ripc__list_take(&r->import_refs)))
-		free(ripc__list_entry(n, struct ripc__import_ref, link));
+	ripc__list_free(&r->import_refs, struct ripc__import_ref, link);
 }
 
 void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)

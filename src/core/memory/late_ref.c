@@ -24,10 +24,7 @@ bool ripc__refs_lost(const struct ripc__region *region)
 
 void ripc__late_refs_free(struct ripc__list *late_refs)
 {
-	struct ripc__list *n;
-
-	while ((n = ripc__list_take(late_refs)))
-		free(ripc__list_entry(n, struct ripc__late_ref, link));
+	ripc__list_free(late_refs, struct ripc__late_ref, link);
 }
 
 struct ripc__list *ripc__late_refs_new(const struct ripc__region *region,

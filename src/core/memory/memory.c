@@ -37,8 +37,7 @@ void ripc__memory_fini(struct ripc *ctx)
 	struct ripc__memory *m = ctx->memory;
 	struct ripc__list *n;
 
-	while ((n = ripc__list_take(&m->recv_windows)))
-		free(ripc__list_entry(n, struct ripc__recv_window, link));
+	ripc__list_free(&m->recv_windows, struct ripc__recv_window, link);
 	while ((n = ripc__list_take(&m->returns))) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 

@@ -9,10 +9,7 @@
 
 void ripc__attempts_clear(struct ripc__peer *p)
 {
-	struct ripc__list *n;
-
-	while ((n = ripc__list_take(&p->lists->attempts)))
-		free(ripc__list_entry(n, struct ripc__attempt, link));
+	ripc__list_free(&p->lists->attempts, struct ripc__attempt, link);
 }
 
 void ripc__attempts_clear_tp(struct ripc__peer *p, unsigned tp)

@@ -43,7 +43,6 @@ void ripc__lane_close(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__dest *d;
-	struct ripc__list *n;
 
 	ripc__lane_set_state(lane, RIPC__LANE_DEAD);
 	if (lane->ep) {
@@ -53,8 +52,7 @@ void ripc__lane_close(struct ripc__lane *lane)
 	}
 	lane->ep = NULL;
 	ctx->peer_ops->lane_closed(lane);
-	while ((n = ripc__list_take(&lane->control)))
-		free(ripc__list_entry(n, struct ripc__control, link));
+	ripc__list_free(&lane->control, struct ripc__control, link);
 	ripc__list_for_each_entry (d, &lane->peer->lists->dests, link) {
 		if (lane->peer->lane != lane)
 			break;
