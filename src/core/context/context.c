@@ -16,8 +16,6 @@
 #include "core/progress/progress_thread.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/receiver.h"
-#include "core/rendezvous/sender.h"
-#include "core/message/service.h"
 #include "core/progress/transports.h"
 
 #include <stdio.h>
@@ -81,18 +79,6 @@ static void fork_parent(void)
 }
 
 /* ---- opening ---- */
-
-static int random_bytes(struct ripc *ctx, uint8_t *p, size_t len)
-{
-	if (!ctx->hooks.now)
-		return getrandom(p, len, 0) == (ssize_t)len ? 0 : -EIO;
-	for (size_t i = 0; i < len; i += 8) {
-		uint64_t v = ctx->hooks.random(ctx->hooks.arg);
-
-		memcpy(p + i, &v, 8);
-	}
-	return 0;
-}
 
 /* For records: the running kernel and our network namespace in it; zeros if that is not known. */
 static void host_id(uint8_t id[16])
@@ -215,7 +201,7 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 	}
 	if (ctx->opt.log_level >= 0)
 		ripc__log_to_stderr((enum ripc_log_level)ctx->opt.log_level);
-	rc = random_bytes(ctx, ctx->instance, sizeof(ctx->instance));
+	rc = ripc__random(ctx, ctx->instance, sizeof(ctx->instance));
 	/* Not of the simulation: nothing that it shows depends on this one. */
 	if (!rc && getrandom(&ctx->secret, sizeof(ctx->secret), 0) != sizeof(ctx->secret))
 		rc = -EIO;

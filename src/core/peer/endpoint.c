@@ -2,7 +2,6 @@
 #include "core/peer/endpoint.h"
 
 #include <stdlib.h>
-#include <sys/random.h>
 
 /* Bits of a transport's limits that a hello has as well; a lane has those that both ends have. */
 #define SHARED_CAPS (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT | RIPC__CAP_WRITE_IMM)
@@ -31,18 +30,6 @@ bool ripc__lane_needs_auth(const struct ripc *ctx, unsigned tp)
 	return ctx->auth && !(ctx->tp[tp].limits.caps & RIPC__CAP_SELF);
 }
 
-static bool draw_nonce(struct ripc *ctx, uint8_t nonce[RIPC__NONCE])
-{
-	if (!ctx->hooks.now)
-		return getrandom(nonce, RIPC__NONCE, 0) == RIPC__NONCE;
-	for (unsigned i = 0; i < RIPC__NONCE; i += 8) {
-		uint64_t v = ctx->hooks.random(ctx->hooks.arg);
-
-		memcpy(nonce + i, &v, 8);
-	}
-	return true;
-}
-
 /*
  * Encodes the reply to a request, with a proof if there are keys. Return: its bytes; 0: no proof
  * possible.
@@ -56,7 +43,7 @@ static size_t encode_reply(struct ripc *ctx, unsigned tp, const uint8_t target[1
 	ripc__lane_hello(ctx, tp, target, refusal, buf);
 	if (!ripc__lane_needs_auth(ctx, tp))
 		return RIPC__HELLO_LEN;
-	if (!draw_nonce(ctx, nonce))
+	if (ripc__random(ctx, nonce, sizeof(nonce)))
 		return 0;
 	ripc__handshake_reply(ctx->auth, shake, nonce, buf);
 	return RIPC__HANDSHAKE_LEN;
@@ -120,7 +107,7 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 	ripc__lane_hello(ctx, tp, p->instance, RIPC__REFUSE_NONE, hello);
 	if (ripc__lane_needs_auth(ctx, tp)) {
 		lane->shake = calloc(1, sizeof(*lane->shake));
-		if (!lane->shake || !draw_nonce(ctx, nonce)) {
+		if (!lane->shake || ripc__random(ctx, nonce, sizeof(nonce))) {
 			ripc__lane_close(lane);
 			return ripc__fail(-ENOMEM, "out of memory");
 		}

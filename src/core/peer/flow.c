@@ -139,7 +139,6 @@ struct ripc__flow *ripc__flow_lookup(struct ripc__lane *lane, uint64_t id)
 
 static void flow_free(struct ripc__node *n, void *arg)
 {
-	(void)arg;
 	free(n);
 }
 

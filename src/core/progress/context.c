@@ -2,6 +2,7 @@
 #include "core/progress/context.h"
 
 #include <stdio.h>
+#include <sys/random.h>
 
 unsigned ripc__fork_generation = 1;
 
@@ -16,6 +17,18 @@ uint64_t ripc__now_read(struct ripc *ctx)
 		ctx->now_ns = ripc__now(ctx);
 	ctx->now_age = RIPC__NOW_FRESH;
 	return ctx->now_ns;
+}
+
+int ripc__random(struct ripc *ctx, uint8_t *bytes, size_t len)
+{
+	if (!ctx->hooks.now)
+		return getrandom(bytes, len, 0) == (ssize_t)len ? 0 : -EIO;
+	for (size_t i = 0; i < len; i += 8) {
+		uint64_t v = ctx->hooks.random(ctx->hooks.arg);
+
+		memcpy(bytes + i, &v, 8);
+	}
+	return 0;
 }
 
 void ripc__timer_at(struct ripc *ctx, uint64_t when_ns)

@@ -326,6 +326,9 @@ uint64_t ripc__now(struct ripc *ctx);
 /* The same, also in ctx->now_ns: read at most once until the lock is released. */
 uint64_t ripc__now_read(struct ripc *ctx);
 
+/* Fills in random bytes, a multiple of 8, from the kernel or the hooks. Return: 0 or -EIO. */
+int ripc__random(struct ripc *ctx, uint8_t *bytes, size_t len);
+
 /* The resolver has something to read. */
 static inline void ripc__resolver_readable(struct ripc *ctx)
 {
