@@ -7,15 +7,15 @@
 
 static void signal_fd(struct ripc *ctx, bool readable)
 {
-	uint64_t n = 1;
-	ssize_t rc;
+	eventfd_t count;
 
 	if (ctx->completion_fd < 0)
 		return;
 	ctx->empty_polls = 0;
-	rc = readable ? write(ctx->completion_fd, &n, sizeof(n))
-		      : read(ctx->completion_fd, &n, sizeof(n));
-	(void)rc;
+	if (readable)
+		eventfd_write(ctx->completion_fd, 1);
+	else
+		eventfd_read(ctx->completion_fd, &count);
 }
 
 void ripc__completion_add(struct ripc *ctx, struct ripc__completion *c)

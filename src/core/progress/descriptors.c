@@ -86,7 +86,8 @@ void RIPC__NO_ANALYSIS ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint6
 	struct epoll_event ev[EPOLL_EVENTS];
 	struct timespec ts, *timeout = NULL;
 	bool resolver = false;
-	uint64_t now, count;
+	eventfd_t count;
+	uint64_t now;
 	int n;
 
 	if (until_ns != RIPC__NEVER) {
@@ -103,9 +104,7 @@ void RIPC__NO_ANALYSIS ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint6
 	step = ripc__progress_step(ctx, woke, NULL);
 	for (int i = 0; i < n; i++) {
 		if (ev[i].data.u32 == WAKE) {
-			ssize_t got = read(ctx->progress.wakefd, &count, sizeof(count));
-
-			(void)got;
+			eventfd_read(ctx->progress.wakefd, &count);
 			ripc__progress_step(ctx, RIPC__PROGRESS_KICK_READ, NULL);
 		} else if (ev[i].data.u32 == RESOLVER) {
 			resolver = true;

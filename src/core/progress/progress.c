@@ -3,15 +3,7 @@
 #include "core/progress/context.h"
 #include "core/progress/descriptors.h"
 
-#include <unistd.h>
-
-static void kick(struct ripc *ctx)
-{
-	uint64_t one = 1;
-	ssize_t n = ctx->progress.wakefd < 0 ? 0 : write(ctx->progress.wakefd, &one, sizeof(one));
-
-	(void)n;
-}
+#include <sys/eventfd.h>
 
 static struct ripc__progress_step change(_Atomic uint32_t *word, enum ripc__progress_event event,
 					 const struct ripc__progress_input *in)
@@ -43,8 +35,8 @@ struct ripc__progress_step ripc__progress_step(struct ripc *ctx, enum ripc__prog
 		sem_post(&ctx->progress.sem);
 	if (step.actions & RIPC__DO_ARM)
 		ripc__descriptors_mask(ctx, false);
-	if (step.actions & RIPC__DO_KICK)
-		kick(ctx);
+	if (step.actions & RIPC__DO_KICK && ctx->progress.wakefd >= 0)
+		eventfd_write(ctx->progress.wakefd, 1);
 	if (step.actions & RIPC__DO_DISARM && !ripc__descriptors_mask(ctx, true))
 		return ripc__progress_step(ctx, RIPC__PROGRESS_DISARM_FAILED, NULL);
 	return step;

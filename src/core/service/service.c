@@ -2,6 +2,7 @@
 #include "core/service/service.h"
 
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
@@ -14,14 +15,15 @@ struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
 
 static void __attribute__((noinline)) fd_signal(struct ripc_service *s, bool readable)
 {
-	uint64_t n = 1;
-	ssize_t rc;
+	eventfd_t count;
 
 	/* The application slept. One that found the message by polling goes on polling. */
 	if (readable && ripc__progress_state(&s->ctx->progress).leader == RIPC__LEADER_THREAD)
 		s->empty_polls = 0;
-	rc = readable ? write(s->fd, &n, sizeof(n)) : read(s->fd, &n, sizeof(n));
-	(void)rc;
+	if (readable)
+		eventfd_write(s->fd, 1);
+	else
+		eventfd_read(s->fd, &count);
 }
 
 void ripc__service_signal(struct ripc_service *s, bool readable)

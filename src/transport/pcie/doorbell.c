@@ -227,7 +227,6 @@ void ripc__pcie_doorbell_ring(const struct ripc__pcie_doorbell *d, uint64_t word
 {
 	uint32_t number = (uint32_t)(word >> NUMBER_BITS & UINT16_MAX) << 16 | VECTOR;
 	uint8_t bytes[4];
-	ssize_t n;
 
 	if (!(word & RIPC__PCIE_DOORBELL_RECV))
 		return;
@@ -235,15 +234,15 @@ void ripc__pcie_doorbell_ring(const struct ripc__pcie_doorbell *d, uint64_t word
 		d->mapped[DOORBELL_OFF / 4] = htole32(number);
 	} else if (d->device >= 0) {
 		ripc__put_le32(bytes, number);
-		n = pwrite(d->device, bytes, sizeof(bytes), (off_t)(d->registers + DOORBELL_OFF));
 		/* A context without interrupt polls later by itself. */
-		(void)n;
+		(void)!pwrite(d->device, bytes, sizeof(bytes),
+			      (off_t)(d->registers + DOORBELL_OFF));
 	}
 }
 
 int ripc__pcie_doorbell_clear(const struct ripc__pcie_doorbell *d)
 {
-	uint64_t count;
+	eventfd_t count;
 
-	return d->event >= 0 && read(d->event, &count, sizeof(count)) == sizeof(count);
+	return d->event >= 0 && !eventfd_read(d->event, &count);
 }

@@ -128,14 +128,9 @@ static void self_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 
 static void signal_fd(struct ripc__transport *t)
 {
-	uint64_t one = 1;
-	ssize_t n;
-
-	if (t->signalled)
-		return;
+	if (!t->signalled)
+		eventfd_write(t->fd, 1);
 	t->signalled = true;
-	n = write(t->fd, &one, sizeof(one));
-	(void)n;
 }
 
 static struct self_event *event_new(size_t len)
@@ -351,14 +346,11 @@ static void self_flush(struct ripc__transport *t)
 
 static void clear_fd(struct ripc__transport *t)
 {
-	uint64_t count;
-	ssize_t n;
+	eventfd_t count;
 
-	if (!t->signalled)
-		return;
+	if (t->signalled)
+		eventfd_read(t->fd, &count);
 	t->signalled = false;
-	n = read(t->fd, &count, sizeof(count));
-	(void)n;
 }
 
 static unsigned self_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,

@@ -18,14 +18,6 @@
 #define PACKET_LEN 8
 #define EVENTFD    "anon_inode:[eventfd]"
 
-static void ring(int fd)
-{
-	static const uint64_t nothing = 0;
-	ssize_t n = write(fd, &nothing, sizeof(nothing));
-
-	(void)n;
-}
-
 /*
  * Adds an eventfd to the epoll set. Not every kernel need wake for a write of 0: a set must report
  * one. Return: 0 or -1.
@@ -37,7 +29,7 @@ static int watch(const struct shm_ep *ep, int fd)
 
 	if (trial >= 0 && !epoll_ctl(trial, EPOLL_CTL_ADD, fd, &ev) &&
 	    epoll_wait(trial, &got, 1, 0) == 1 && epoll_wait(trial, &got, 1, 0) == 0) {
-		ring(fd);
+		eventfd_write(fd, 0);
 		rc = epoll_wait(trial, &got, 1, 0) == 1 ? 0 : -1;
 	}
 	if (trial >= 0)
@@ -97,15 +89,11 @@ bool ripc__shm_doorbell_take(struct shm_ep *ep, const uint8_t *packet, size_t n,
 
 void ripc__shm_doorbell_ring(const struct shm_ep *ep)
 {
-	ssize_t n;
-
-	if (ep->peer_doorbell >= 0) {
-		ring(ep->peer_doorbell);
-		return;
-	}
 	/* A full socket holds kicks enough; progress() notices a closed one. */
-	n = send(ep->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-	(void)n;
+	if (ep->peer_doorbell >= 0)
+		eventfd_write(ep->peer_doorbell, 0);
+	else
+		(void)!send(ep->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void ripc__shm_doorbell_close(struct shm_ep *ep, bool forked)
