@@ -468,16 +468,9 @@ unsigned ripc__pcie_answer_read(const struct ripc__pcie_memory *m, uint32_t bloc
 	return (uint8_t)answer;
 }
 
-void ripc__pcie_params_write(struct ripc__pcie_memory *m, uint32_t block, unsigned which,
-			     const void *notes, size_t len)
+uint8_t *ripc__pcie_params(const struct ripc__pcie_memory *m, uint32_t block, unsigned which)
 {
-	memcpy(m->base + block_off(m, block) + (size_t)which * RIPC__PCIE_PARAMS_MAX, notes, len);
-}
-
-void ripc__pcie_params_read(const struct ripc__pcie_memory *m, uint32_t block, unsigned which,
-			    void *notes, size_t len)
-{
-	memcpy(notes, m->base + block_off(m, block) + (size_t)which * RIPC__PCIE_PARAMS_MAX, len);
+	return m->base + block_off(m, block) + (size_t)which * RIPC__PCIE_PARAMS_MAX;
 }
 
 const uint8_t *ripc__pcie_inbox(const struct ripc__pcie_memory *m, uint32_t block)

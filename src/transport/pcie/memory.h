@@ -134,10 +134,7 @@ void ripc__pcie_answer(struct ripc__pcie_memory *m, uint32_t block, enum ripc__p
 unsigned ripc__pcie_answer_read(const struct ripc__pcie_memory *m, uint32_t block, uint32_t *other);
 
 /* Parameters of the owner (which 0) or the user (which 1) of a block. */
-void ripc__pcie_params_write(struct ripc__pcie_memory *m, uint32_t block, unsigned which,
-			     const void *notes, size_t len);
-void ripc__pcie_params_read(const struct ripc__pcie_memory *m, uint32_t block, unsigned which,
-			    void *notes, size_t len);
+uint8_t *ripc__pcie_params(const struct ripc__pcie_memory *m, uint32_t block, unsigned which);
 
 /* The segment of a block, for reading and for writing. */
 const uint8_t *ripc__pcie_inbox(const struct ripc__pcie_memory *m, uint32_t block);

@@ -147,7 +147,7 @@ static void params_write(struct pcie *t, uint32_t block, unsigned which, uint8_t
 	ripc__put_le16(params + 2, (uint16_t)privlen);
 	if (privlen)
 		memcpy(params + PARAMS_FIXED, priv, privlen);
-	ripc__pcie_params_write(&t->memory, block, which, params, PARAMS_FIXED + privlen);
+	memcpy(ripc__pcie_params(&t->memory, block, which), params, PARAMS_FIXED + privlen);
 }
 
 /* Reads them once, then checks them. Return: whether they are well formed. */
@@ -156,7 +156,7 @@ static bool params_read(struct pcie_ep *ep, uint32_t block, unsigned which)
 	uint8_t params[PARAMS_LEN];
 	size_t len;
 
-	ripc__pcie_params_read(&pcie_of(&ep->ep)->memory, block, which, params, sizeof(params));
+	memcpy(params, ripc__pcie_params(&pcie_of(&ep->ep)->memory, block, which), sizeof(params));
 	len = ripc__get_le16(params + 2);
 	if (len > RIPC__PRIVATE_MAX || !params[0])
 		return false;

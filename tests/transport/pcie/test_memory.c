@@ -180,7 +180,7 @@ START_TEST(block__get_put_attach)
 
 	/* A block with a user is not free after its owner has released it. */
 	ck_assert(!ripc__pcie_block_read(&b, (uint32_t)block, &seen));
-	ripc__pcie_params_write(&a, (uint32_t)block, 0, "notes", 6);
+	memcpy(ripc__pcie_params(&a, (uint32_t)block, 0), "notes", 6);
 	ripc__pcie_block_publish(&a, (uint32_t)block, b.ref, RIPC__PCIE_REQUEST);
 	ck_assert(ripc__pcie_block_read(&b, (uint32_t)block, &seen));
 	ck_assert_uint_eq(seen.owner, a.ref);
