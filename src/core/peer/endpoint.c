@@ -6,6 +6,8 @@
 /* Bits of a transport's limits that a hello has as well; a lane has those that both ends have. */
 #define SHARED_CAPS (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT | RIPC__CAP_WRITE_IMM)
 
+_Static_assert(RIPC__HANDSHAKE_LEN <= RIPC__PRIVATE_MAX, "it is private data of a connection");
+
 void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], unsigned refusal,
 		      uint8_t buf[RIPC__HELLO_LEN])
 {

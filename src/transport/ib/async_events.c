@@ -144,9 +144,6 @@ static void release(struct ib_device *d)
 		t->ports[i].qp = NULL;
 	}
 	ripc__verbs_regions_invalidate(&t->regions, &d->v);
-	ripc__verbs_pool_invalidate(&d->recv);
-	ripc__verbs_pool_invalidate(&d->bounce);
-	ripc__verbs_pool_invalidate(&d->dgram);
 	ripc__ib_device_close(d);
 	d->released = true;
 	ripc__log(RIPC_LOG_INFO, "ib: %s is closed", d->v.name);

@@ -72,8 +72,7 @@ static void recv_repost(struct ib_device *d, struct ripc__verbs_buf *buf)
 {
 	struct ib_srq *srq = &d->srqs[buf->tag];
 
-	buf->next = srq->repost;
-	srq->repost = buf;
+	ib_buf_push(&srq->repost, buf);
 	srq->nrepost++;
 }
 

@@ -207,8 +207,7 @@ static bool source(const struct ib_port *p, const struct ibv_wc *wc, const uint8
 
 static void again(struct ib_port *p, struct ripc__verbs_buf *buf)
 {
-	buf->next = p->repost;
-	p->repost = buf;
+	ib_buf_push(&p->repost, buf);
 	p->nrepost++;
 }
 
@@ -279,7 +278,6 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 	}
 	/* The application holds half of the buffers: the core must copy the data. */
 	ev->token = NULL;
-	buf->next = p->delivered;
-	p->delivered = buf;
+	ib_buf_push(&p->delivered, buf);
 	return 1;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Posting on a connection. */
-#include "base/log.h"
 #include "transport/ib/ib.h"
 
 #include <endian.h>
@@ -20,10 +19,9 @@ void ripc__ib_ep_unblock(struct ripc__ep *ep)
 	ripc__ib_ep_queue_event(ep);
 }
 
-/* Posts a chain. Return: 0; -ENOTCONN: refused, and the connection is broken. */
-static int deliver(struct ripc__ep *ep, struct ibv_send_wr *wr)
+/* The result of a post. Return: 0; -ENOTCONN: refused, and the connection is broken. */
+static int posted(struct ripc__ep *ep, int rc)
 {
-	int rc = ripc__verbs_post(ep->qp, &ep->sendq, wr);
 	char why[IB_WHY_MAX];
 
 	if (!rc)
@@ -32,6 +30,12 @@ static int deliver(struct ripc__ep *ep, struct ibv_send_wr *wr)
 		 strerror(-rc));
 	ripc__ib_ep_break(ep, -EIO, why);
 	return -ENOTCONN;
+}
+
+/* Posts a chain. Return: as posted(). */
+static int deliver(struct ripc__ep *ep, struct ibv_send_wr *wr)
+{
+	return posted(ep, ripc__verbs_post(ep->qp, &ep->sendq, wr));
 }
 
 void ripc__ib_flush_held(struct ripc__ep *ep)
@@ -250,18 +254,11 @@ int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *loc
  */
 static void send_keepalive(struct ripc__ep *ep)
 {
-	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
-	struct ripc__verbs_slot *slot;
-
 	if (ripc__verbs_sendq_space(&ep->sendq) < 2)
 		return;
 	ripc__ib_flush_held(ep);
-	if (!ib_ep_can_post(ep))
-		return;
-	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
-	slot->kind = IB_SLOT_SEND;
-	wr.wr_id = ripc__verbs_send_id(slot);
-	deliver(ep, &wr);
+	if (ib_ep_can_post(ep))
+		posted(ep, ripc__verbs_post_empty(ep->qp, &ep->sendq, IBV_WR_RDMA_WRITE, true));
 }
 
 void ripc__ib_keep_alive(struct ib *t)

@@ -47,8 +47,7 @@ static void reclaim_buffers(struct ib *t)
 			struct ripc__verbs_buf *buf = p->delivered;
 
 			p->delivered = buf->next;
-			buf->next = p->repost;
-			p->repost = buf;
+			ib_buf_push(&p->repost, buf);
 			p->nrepost++;
 		}
 		ripc__ib_mcast_reclaim(p);

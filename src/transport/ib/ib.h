@@ -154,7 +154,7 @@ struct ib_route {
 	uint8_t addr[IB_ROUTE_ADDRESS];
 };
 
-/* Kinds of send queue slots. */
+/* Kinds of send queue slots. IB_SLOT_SEND, 0, is that of an empty request, too. */
 enum ib_slot { IB_SLOT_SEND, IB_SLOT_WRITE, IB_SLOT_READ, IB_SLOT_DATAGRAM, IB_SLOT_UC };
 
 #define IB_KEEPALIVE_NS UINT64_C(5000000000) /* idle time after which a keepalive is sent */
@@ -256,6 +256,13 @@ struct ib {
 	char garbage[IB_GARBAGE_MAX][IB_WHY_MAX];
 	unsigned garbage_head, garbage_tail;
 };
+
+/* Puts a buffer into a list. */
+static inline void ib_buf_push(struct ripc__verbs_buf **list, struct ripc__verbs_buf *buf)
+{
+	buf->next = *list;
+	*list = buf;
+}
 
 /* QP numbers are unique per device only. */
 static inline uint32_t ib_qp_key(const struct ib_device *d, uint32_t qpn)

@@ -163,8 +163,7 @@ static int mcast_qp_open(struct ib_port *p)
 		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&d->dgram);
 
 		buf->tag = IB_TAG_MCAST | (uint32_t)(p - p->t->ports);
-		buf->next = p->mcast.repost;
-		p->mcast.repost = buf;
+		ib_buf_push(&p->mcast.repost, buf);
 	}
 	ripc__ib_mcast_repost(p);
 	return 0;
@@ -386,8 +385,7 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, str
 	 */
 	if (wc->status != IBV_WC_SUCCESS || wc->byte_len < IB_GRH || !(wc->wc_flags & IBV_WC_GRH) ||
 	    !ripc__ib_grh_to_group(buf->data)) {
-		buf->next = p->mcast.repost;
-		p->mcast.repost = buf;
+		ib_buf_push(&p->mcast.repost, buf);
 		return 0;
 	}
 	*ev = (struct ripc__event){
@@ -395,8 +393,7 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, str
 		.data = buf->data + IB_GRH,
 		.len = wc->byte_len - IB_GRH,
 	};
-	buf->next = p->mcast.delivered;
-	p->mcast.delivered = buf;
+	ib_buf_push(&p->mcast.delivered, buf);
 	return 1;
 }
 
@@ -406,8 +403,7 @@ void ripc__ib_mcast_reclaim(struct ib_port *p)
 		struct ripc__verbs_buf *buf = p->mcast.delivered;
 
 		p->mcast.delivered = buf->next;
-		buf->next = p->mcast.repost;
-		p->mcast.repost = buf;
+		ib_buf_push(&p->mcast.repost, buf);
 	}
 }
 

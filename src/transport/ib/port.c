@@ -72,8 +72,7 @@ static void unchain(struct ripc__verbs_buf **list, struct ibv_recv_wr *bad)
 	for (; bad; bad = bad->next) {
 		struct ripc__verbs_buf *buf = (struct ripc__verbs_buf *)(uintptr_t)bad->wr_id;
 
-		buf->next = *list;
-		*list = buf;
+		ib_buf_push(list, buf);
 	}
 }
 
@@ -130,16 +129,14 @@ void ripc__ib_release(struct ripc__transport *tr, void *token)
 	if (buf->pool == &d->dgram) {
 		struct ib_port *p = &t->ports[buf->tag];
 
-		buf->next = p->repost;
-		p->repost = buf;
+		ib_buf_push(&p->repost, buf);
 		p->ndelivered--;
 		if (++p->nrepost >= IB_REPOST)
 			ripc__ib_port_repost(p);
 	} else {
 		struct ib_srq *srq = &d->srqs[buf->tag];
 
-		buf->next = srq->repost;
-		srq->repost = buf;
+		ib_buf_push(&srq->repost, buf);
 		if (++srq->nrepost >= IB_REPOST)
 			ripc__ib_srq_repost(d, srq);
 	}
@@ -190,8 +187,7 @@ static int srq_fill(struct ib_device *d, struct ib_srq *srq)
 		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&d->recv);
 
 		buf->tag = (uint32_t)(srq - d->srqs);
-		buf->next = srq->repost;
-		srq->repost = buf;
+		ib_buf_push(&srq->repost, buf);
 		srq->nrepost++;
 	}
 	ripc__ib_srq_repost(d, srq);
@@ -272,8 +268,7 @@ static int datagram_qp(struct ib_port *p)
 		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&d->dgram);
 
 		buf->tag = (uint32_t)(p - p->t->ports);
-		buf->next = p->repost;
-		p->repost = buf;
+		ib_buf_push(&p->repost, buf);
 		p->nrepost++;
 	}
 	if (!rc)
@@ -457,6 +452,10 @@ static int device_queues(struct ib_device *d)
 
 void ripc__ib_device_close(struct ib_device *d)
 {
+	/* Deregisters before the protection domain is destroyed. */
+	ripc__verbs_pool_invalidate(&d->recv);
+	ripc__verbs_pool_invalidate(&d->bounce);
+	ripc__verbs_pool_invalidate(&d->dgram);
 	for (unsigned i = 0; i < d->nsrqs; i++)
 		if (ibv_destroy_srq(d->srqs[i].srq) && !d->v.gone)
 			ripc__log(RIPC_LOG_ERROR, "%s: cannot destroy a shared receive queue: %s",
@@ -468,10 +467,6 @@ void ripc__ib_device_close(struct ib_device *d)
 
 static void device_close(struct ib_device *d)
 {
-	/* Deregisters before the protection domain is destroyed. */
-	ripc__verbs_pool_invalidate(&d->recv);
-	ripc__verbs_pool_invalidate(&d->bounce);
-	ripc__verbs_pool_invalidate(&d->dgram);
 	ripc__ib_device_close(d);
 	ripc__verbs_pool_fini(&d->recv);
 	ripc__verbs_pool_fini(&d->bounce);

@@ -289,9 +289,6 @@ int ripc__ib_connect(struct ripc__transport *tr, const uint8_t *addr, size_t add
 	struct ripc__ep *ep;
 	int rc;
 
-	if (privlen > RIPC__PRIVATE_MAX)
-		return ripc__fail(-EINVAL, "ib: private data too long: %zu bytes, at most %d",
-				  privlen, RIPC__PRIVATE_MAX);
 	if (ripc__ib_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "ib: malformed address of the peer: %zu bytes", addrlen);
 	t->now_ns = ripc__clock_ns();
@@ -322,9 +319,6 @@ int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv,
 	if (ep->status || ep->wireup.state != RIPC__WIREUP_REQ_RECEIVED)
 		rc = ripc__fail(-ECONNRESET,
 				"ib: the peer closed the connection before it was accepted");
-	else if (privlen > RIPC__PRIVATE_MAX)
-		rc = ripc__fail(-EINVAL, "ib: private data too long: %zu bytes, at most %d",
-				privlen, RIPC__PRIVATE_MAX);
 	else
 		rc = ripc__ib_qp_new(ep);
 	if (rc) {
@@ -358,16 +352,9 @@ void ripc__ib_reject(struct ripc__transport *tr, void *request, const void *priv
 /* Posts an empty send as the last one: its acknowledgement covers all sends before it. */
 static bool post_fin(struct ripc__ep *ep)
 {
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
-	struct ripc__verbs_slot *slot;
-
 	ripc__ib_flush_held(ep);
-	if (!ib_ep_can_post(ep) || !ripc__verbs_sendq_space(&ep->sendq))
-		return false;
-	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
-	slot->kind = IB_SLOT_SEND;
-	wr.wr_id = ripc__verbs_send_id(slot);
-	return !ripc__verbs_post(ep->qp, &ep->sendq, &wr);
+	return ib_ep_can_post(ep) && ripc__verbs_sendq_space(&ep->sendq) &&
+	       !ripc__verbs_post_empty(ep->qp, &ep->sendq, IBV_WR_SEND, true);
 }
 
 void ripc__ib_ep_close(struct ripc__ep *ep)

@@ -4,7 +4,6 @@
 #include "base/thread.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -12,8 +11,8 @@
 int ripc__ib_worker_init(struct ripc__ib_worker *w)
 {
 	memset(w, 0, sizeof(*w));
-	w->todo_end = &w->action;
-	w->finished_end = &w->finished;
+	ripc__list_init(&w->todo);
+	ripc__list_init(&w->finished);
 	atomic_init(&w->any, false);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->wake, NULL);
@@ -41,32 +40,26 @@ void ripc__ib_worker_fini(struct ripc__ib_worker *w)
 static void *worker_main(void *arg)
 {
 	struct ripc__ib_worker *w = arg;
-	const uint64_t one = 1;
 
 	pthread_mutex_lock(&w->lock);
 	while (!w->ending) {
-		struct ripc__ib_job *job = w->action;
+		struct ripc__list *n = ripc__list_take(&w->todo);
+		struct ripc__ib_job *job;
 
-		if (!job) {
+		if (!n) {
 			w->idle++;
 			pthread_cond_wait(&w->wake, &w->lock);
 			w->idle--;
 			continue;
 		}
-		w->action = job->next;
-		if (!w->action)
-			w->todo_end = &w->action;
+		job = ripc__list_entry(n, struct ripc__ib_job, link);
 		w->waiting--;
 		pthread_mutex_unlock(&w->lock);
 		job->result = job->work(job);
 		pthread_mutex_lock(&w->lock);
-		job->next = NULL;
-		*w->finished_end = job;
-		w->finished_end = &job->next;
+		ripc__list_add(&w->finished, &job->link);
 		atomic_store_explicit(&w->any, true, memory_order_release);
-		/* Non-blocking: a full eventfd is readable anyway. */
-		if (write(w->fd, &one, sizeof(one)) < 0)
-			continue;
+		eventfd_write(w->fd, 1);
 	}
 	pthread_mutex_unlock(&w->lock);
 	return NULL;
@@ -90,9 +83,7 @@ int ripc__ib_worker_start(struct ripc__ib_worker *w, struct ripc__ib_job *job)
 	if (rc && w->nthreads)
 		rc = 0;
 	if (!rc) {
-		job->next = NULL;
-		*w->todo_end = job;
-		w->todo_end = &job->next;
+		ripc__list_add(&w->todo, &job->link);
 		w->waiting++;
 		pthread_cond_signal(&w->wake);
 	}
@@ -104,23 +95,20 @@ int ripc__ib_worker_start(struct ripc__ib_worker *w, struct ripc__ib_job *job)
 
 void ripc__ib_worker_reap(struct ripc__ib_worker *w)
 {
-	struct ripc__ib_job *job;
-	uint64_t count;
+	struct ripc__list *n;
+	eventfd_t count;
 
 	if (!atomic_load_explicit(&w->any, memory_order_acquire))
 		return;
 	pthread_mutex_lock(&w->lock);
-	job = w->finished;
-	w->finished = NULL;
-	w->finished_end = &w->finished;
 	atomic_store_explicit(&w->any, false, memory_order_relaxed);
-	while (read(w->fd, &count, sizeof(count)) > 0)
-		;
-	pthread_mutex_unlock(&w->lock);
-	while (job) {
-		struct ripc__ib_job *next = job->next;
+	eventfd_read(w->fd, &count);
+	while ((n = ripc__list_take(&w->finished))) {
+		struct ripc__ib_job *job = ripc__list_entry(n, struct ripc__ib_job, link);
 
+		pthread_mutex_unlock(&w->lock);
 		job->done(job, job->result);
-		job = next;
+		pthread_mutex_lock(&w->lock);
 	}
+	pthread_mutex_unlock(&w->lock);
 }

@@ -7,6 +7,8 @@
 #ifndef RIPC_IB_WORKER_H
 #define RIPC_IB_WORKER_H
 
+#include "base/list.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,7 +16,7 @@
 #define RIPC__IB_WORKERS 4u /* most threads: an unreachable host delays few others */
 
 struct ripc__ib_job {
-	struct ripc__ib_job *next;
+	struct ripc__list link;
 	int (*work)(struct ripc__ib_job *job); /* in a worker thread: uses only memory of the job */
 	void (*done)(struct ripc__ib_job *job, int result); /* called by ripc__ib_worker_reap() */
 	int result;
@@ -23,9 +25,8 @@ struct ripc__ib_job {
 struct ripc__ib_worker {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct ripc__ib_job *action, **todo_end;
-	struct ripc__ib_job *finished, **finished_end;
-	atomic_bool any; /* finished is not empty */
+	struct ripc__list todo, finished; /* of jobs */
+	atomic_bool any;                  /* finished is not empty */
 	bool ending;
 	unsigned nthreads, idle, waiting; /* threads; idle threads; jobs without a thread */
 	pthread_t threads[RIPC__IB_WORKERS];

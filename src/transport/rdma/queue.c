@@ -101,6 +101,19 @@ int ripc__verbs_post_shielded(struct ibv_qp *qp, struct ibv_send_wr *wr, struct 
 	return rc;
 }
 
+int ripc__verbs_post_empty(struct ibv_qp *qp, struct ripc__verbs_sendq *q,
+			   enum ibv_wr_opcode opcode, bool signal)
+{
+	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(q, signal);
+	struct ibv_send_wr wr = {
+		.wr_id = ripc__verbs_send_id(slot),
+		.opcode = opcode,
+		.send_flags = slot->signaled ? IBV_SEND_SIGNALED : 0,
+	};
+
+	return ripc__verbs_post(qp, q, &wr);
+}
+
 /* ---- completion queues ---- */
 
 int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *device, uint32_t n)

@@ -86,6 +86,10 @@ static inline int ripc__verbs_post(struct ibv_qp *qp, struct ripc__verbs_sendq *
 	return rc > 0 ? -rc : rc;
 }
 
+/* Posts a request without data, which needs a slot. Return: as ripc__verbs_post(). */
+int ripc__verbs_post_empty(struct ibv_qp *qp, struct ripc__verbs_sendq *q,
+			   enum ibv_wr_opcode opcode, bool signal);
+
 #define RIPC__VERBS_HELD_MAX       16u
 #define RIPC__VERBS_HELD_WRITE_MAX (64u << 10) /* bytes of a write that waits for its message */
 

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/eventfd.h>
 
 #define ROUTE_MS 1000
 
@@ -118,7 +118,7 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 	ep->replylen = r->privlen < sizeof(ep->reply) ? r->privlen : sizeof(ep->reply);
 	memcpy(ep->reply, r->priv, ep->replylen);
 	/* iWARP: the active side must send first. */
-	if (!conn->flushed && ripc__iwv_conn_mark(conn, false)) {
+	if (!conn->flushed && ripc__verbs_post_empty(conn->qp, &conn->tx, IBV_WR_SEND, false)) {
 		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "cannot post the first send");
 		return 0;
 	}
@@ -256,10 +256,9 @@ unsigned ripc__iwv_cm(struct iwv *t, struct ripc__event *events, unsigned max)
 void ripc__iwv_connects_done(struct iwv *t)
 {
 	struct iwv_conn *conn, *tmp;
-	uint64_t count;
-	ssize_t got = read(t->connect_fd, &count, sizeof(count));
+	eventfd_t count;
 
-	(void)got;
+	eventfd_read(t->connect_fd, &count);
 	ripc__list_for_each_entry_safe (conn, tmp, &t->conns, link) {
 		if (!conn->connect_thread.running || !atomic_load(&conn->connect_thread.done))
 			continue;

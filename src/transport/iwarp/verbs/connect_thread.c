@@ -10,23 +10,20 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/eventfd.h>
 
 #define STACK_BYTES (128u << 10)
 
 static void *connect_thread(void *arg)
 {
 	struct iwv_connect_thread *d = arg;
-	uint64_t one = 1;
 	int rc, old;
-	ssize_t n;
 
 	rc = rdma_connect(d->id, &d->param) ? -errno : 0;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	d->result = rc;
 	atomic_store(&d->done, true);
-	n = write(d->done_fd, &one, sizeof(one));
-	(void)n;
+	eventfd_write(d->done_fd, 1);
 	return NULL;
 }
 

@@ -136,18 +136,6 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 	return 0;
 }
 
-int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled)
-{
-	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&conn->tx, signaled);
-	struct ibv_send_wr wr = {
-		.wr_id = ripc__verbs_send_id(slot),
-		.opcode = IBV_WR_SEND,
-		.send_flags = slot->signaled ? IBV_SEND_SIGNALED : 0,
-	};
-
-	return ripc__verbs_post(conn->qp, &conn->tx, &wr);
-}
-
 /* Discards sends held back; their slots go with the queue. */
 static void detach(struct iwv_conn *conn)
 {
@@ -198,7 +186,8 @@ void ripc__iwv_conn_drop(struct iwv_conn *conn)
 
 void ripc__iwv_conn_linger(struct iwv_conn *conn)
 {
-	if (ripc__iwv_conn_mark(conn, true)) {
+	/* Its completion covers all sends before it. */
+	if (ripc__verbs_post_empty(conn->qp, &conn->tx, IBV_WR_SEND, true)) {
 		ripc__iwv_conn_drop(conn);
 		return;
 	}

@@ -166,10 +166,6 @@ int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 	struct ripc__iwarp_address address;
 	struct ripc__ep *ep;
 
-	if (privlen > RIPC__PRIVATE_MAX)
-		return ripc__fail(-EINVAL,
-				  "iwarp/verbs: private data too long: %zu bytes, at most %d",
-				  privlen, RIPC__PRIVATE_MAX);
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "iwarp/verbs: malformed address of the peer: %zu bytes",
 				  addrlen);
@@ -198,11 +194,7 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 	};
 	int rc;
 
-	if (privlen > RIPC__PRIVATE_MAX)
-		rc = ripc__fail(-EINVAL,
-				"iwarp/verbs: private data too long: %zu bytes, at most %d",
-				privlen, RIPC__PRIVATE_MAX);
-	else if (!conn || iwv_ep_lost(ep))
+	if (!conn || iwv_ep_lost(ep))
 		rc = ripc__fail(-ECONNRESET,
 				"iwarp/verbs: the connection was lost before it was accepted");
 	else
@@ -232,8 +224,7 @@ void ripc__iwv_reject(struct ripc__transport *tr, void *request, const void *pri
 	struct ripc__ep *ep = request;
 
 	if (ep->conn && ep->conn->id)
-		rdma_reject(ep->conn->id, priv,
-			    (uint8_t)(privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX));
+		rdma_reject(ep->conn->id, priv, (uint8_t)privlen);
 	ripc__iwv_ep_free(ep);
 }
 

@@ -41,10 +41,7 @@ static int vt_probe(const struct ripc__transport_env *env, char *why, size_t why
 
 static void free_deferred(struct iwv *t)
 {
-	struct ripc__list *n;
-
-	while ((n = ripc__list_take(&t->deferred_free)))
-		free(ripc__list_entry(n, struct ripc__ep, link));
+	ripc__list_free(&t->deferred_free, struct ripc__ep, link);
 }
 
 static void vt_close(struct ripc__transport *tr)

@@ -247,11 +247,6 @@ void ripc__iwv_connect_join(struct iwv_conn *conn); /* joins; cancels it if it r
 /* connection.c */
 struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep, enum iwv_conn_state state);
 int ripc__iwv_conn_qp(struct iwv_conn *conn); /* with its receives; explained */
-/*
- * Posts an empty send: the first of the active side, or the last one, whose completion covers all
- * sends before it.
- */
-int ripc__iwv_conn_mark(struct iwv_conn *conn, bool signaled);
 /* Detaches it: afterwards no memory of the core is accessed. It is freed later. */
 void ripc__iwv_conn_drop(struct iwv_conn *conn);
 void ripc__iwv_conn_linger(struct iwv_conn *conn);
