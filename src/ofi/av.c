@@ -86,17 +86,11 @@ static int av_insert(struct fid_av *fid, const void *addresses, size_t count, fi
 	return inserted;
 }
 
-static int av_insertsvc(struct fid_av *fid, const char *node, const char *service, fi_addr_t *addr,
-			uint64_t flags, void *context)
-{
-	return ofi_refused("fi_av_insertsvc");
-}
-
-static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, const char *service,
-			size_t svccnt, fi_addr_t *addr, uint64_t flags, void *context)
-{
-	return ofi_refused("fi_av_insertsym");
-}
+OFI_REFUSED(int, av_insertsvc, "fi_av_insertsvc", struct fid_av *fid, const char *node,
+	    const char *service, fi_addr_t *addr, uint64_t flags, void *context)
+OFI_REFUSED(int, av_insertsym, "fi_av_insertsym", struct fid_av *fid, const char *node,
+	    size_t nodecnt, const char *service, size_t svccnt, fi_addr_t *addr, uint64_t flags,
+	    void *context)
 
 static void remove_one(struct ofi_av *av, fi_addr_t addr)
 {
@@ -159,12 +153,6 @@ static const char *av_straddr(struct fid_av *fid, const void *address, char *buf
 	return buf;
 }
 
-static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **set,
-		  void *context)
-{
-	return ofi_refused("fi_av_set");
-}
-
 static int av_close(struct fid *fid)
 {
 	struct ofi_av *av = container_of(fid, struct ofi_av, fid.fid);
@@ -208,7 +196,6 @@ static struct fi_ops_av av_ops = {
 	.remove = av_remove,
 	.lookup = av_lookup,
 	.straddr = av_straddr,
-	.av_set = av_set,
 };
 
 int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **fid,

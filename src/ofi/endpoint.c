@@ -313,10 +313,7 @@ static int ep_getname(fid_t fid, void *address, size_t *len)
 	return room < OFI_ADDRESS_LEN ? -FI_ETOOSMALL : 0;
 }
 
-static int ep_setname(fid_t fid, void *address, size_t len)
-{
-	return ofi_refused("fi_setname");
-}
+OFI_REFUSED(int, ep_setname, "fi_setname", fid_t fid, void *address, size_t len)
 
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
@@ -328,19 +325,21 @@ static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t l
 	return -FI_ENOPROTOOPT;
 }
 
-static int ep_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
-		     void *context)
-{
-	return ofi_refused("fi_tx_context");
-}
-
-static int ep_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
-		     void *context)
-{
-	return ofi_refused("fi_rx_context");
-}
+OFI_REFUSED(int, ep_tx_ctx, "fi_tx_context", struct fid_ep *sep, int index, struct fi_tx_attr *attr,
+	    struct fid_ep **ep, void *context)
+OFI_REFUSED(int, ep_rx_ctx, "fi_rx_context", struct fid_ep *sep, int index, struct fi_rx_attr *attr,
+	    struct fid_ep **ep, void *context)
+OFI_REFUSED(int, ep_getpeer, "fi_getpeer", struct fid_ep *ep, void *address, size_t *len)
+OFI_REFUSED(int, ep_connect, "fi_connect", struct fid_ep *ep, const void *address,
+	    const void *param, size_t len)
+OFI_REFUSED(int, ep_listen, "fi_listen", struct fid_pep *pep)
+OFI_REFUSED(int, ep_accept, "fi_accept", struct fid_ep *ep, const void *param, size_t len)
+OFI_REFUSED(int, ep_reject, "fi_reject", struct fid_pep *pep, fid_t handle, const void *param,
+	    size_t len)
+OFI_REFUSED(int, ep_shutdown, "fi_shutdown", struct fid_ep *ep, uint64_t flags)
 
 static ssize_t ep_size_left(struct fid_ep *ep)
+
 {
 	return OFI_QUEUE_SIZE;
 }
@@ -368,13 +367,12 @@ static struct fi_ops_cm cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.setname = ep_setname,
 	.getname = ep_getname,
-	.getpeer = ofi_no_getpeer,
-	.connect = ofi_no_connect,
-	.listen = ofi_no_listen,
-	.accept = ofi_no_accept,
-	.reject = ofi_no_reject,
-	.shutdown = ofi_no_shutdown,
-	.join = ofi_no_join,
+	.getpeer = ep_getpeer,
+	.connect = ep_connect,
+	.listen = ep_listen,
+	.accept = ep_accept,
+	.reject = ep_reject,
+	.shutdown = ep_shutdown,
 };
 
 /* The service of the source address in info; without one, its id is drawn. */

@@ -97,47 +97,14 @@ static struct fi_ops domain_fi_ops = {
 	.ops_open = ofi_no_ops_open,
 };
 
-static int no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-			  void *context)
-{
-	return ofi_refused("fi_scalable_ep");
-}
-
-static int no_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
-			struct fid_poll **pollset)
-{
-	return ofi_refused("fi_poll_open");
-}
-
-static int no_stx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
-		  void *context)
-{
-	return ofi_refused("fi_stx_context");
-}
-
-static int no_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
-		  void *context)
-{
-	return ofi_refused("fi_srx_context");
-}
-
-static int no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
-			   struct fi_atomic_attr *attr, uint64_t flags)
-{
-	return ofi_refused("fi_query_atomic");
-}
-
-static int no_query_collective(struct fid_domain *domain, enum fi_collective_op coll,
-			       struct fi_collective_attr *attr, uint64_t flags)
-{
-	return ofi_refused("fi_query_collective");
-}
-
-static int endpoint2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-		     uint64_t flags, void *context)
-{
-	return flags ? -FI_EINVAL : ofi_endpoint_open(domain, info, ep, context);
-}
+OFI_REFUSED(int, no_scalable_ep, "fi_scalable_ep", struct fid_domain *domain, struct fi_info *info,
+	    struct fid_ep **ep, void *context)
+OFI_REFUSED(int, no_poll_open, "fi_poll_open", struct fid_domain *domain, struct fi_poll_attr *attr,
+	    struct fid_poll **pollset)
+OFI_REFUSED(int, no_stx, "fi_stx_context", struct fid_domain *domain, struct fi_tx_attr *attr,
+	    struct fid_stx **stx, void *context)
+OFI_REFUSED(int, no_srx, "fi_srx_context", struct fid_domain *domain, struct fi_rx_attr *attr,
+	    struct fid_ep **rx_ep, void *context)
 
 static struct fi_ops_domain domain_ops = {
 	.size = sizeof(struct fi_ops_domain),
@@ -149,29 +116,16 @@ static struct fi_ops_domain domain_ops = {
 	.poll_open = no_poll_open,
 	.stx_ctx = no_stx,
 	.srx_ctx = no_srx,
-	.query_atomic = no_query_atomic,
-	.query_collective = no_query_collective,
-	.endpoint2 = endpoint2,
 };
 
-static int no_mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
-		     uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-	return ofi_refused("fi_mr_reg");
-}
-
-static int no_mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-		      uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
-		      void *context)
-{
-	return ofi_refused("fi_mr_regv");
-}
-
-static int no_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-			 struct fid_mr **mr)
-{
-	return ofi_refused("fi_mr_regattr");
-}
+OFI_REFUSED(int, no_mr_reg, "fi_mr_reg", struct fid *fid, const void *buf, size_t len,
+	    uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+	    struct fid_mr **mr, void *context)
+OFI_REFUSED(int, no_mr_regv, "fi_mr_regv", struct fid *fid, const struct iovec *iov, size_t count,
+	    uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+	    struct fid_mr **mr, void *context)
+OFI_REFUSED(int, no_mr_regattr, "fi_mr_regattr", struct fid *fid, const struct fi_mr_attr *attr,
+	    uint64_t flags, struct fid_mr **mr)
 
 static struct fi_ops_mr mr_ops = {
 	.size = sizeof(struct fi_ops_mr),
@@ -228,23 +182,10 @@ static struct fi_ops fabric_fi_ops = {
 	.ops_open = ofi_no_ops_open,
 };
 
-static int no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
-			 void *context)
-{
-	return ofi_refused("fi_passive_ep");
-}
-
-static int no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
-			struct fid_wait **waitset)
-{
-	return ofi_refused("fi_wait_open");
-}
-
-static int domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-		   uint64_t flags, void *context)
-{
-	return flags ? -FI_EINVAL : domain_open(fabric, info, domain, context);
-}
+OFI_REFUSED(int, no_passive_ep, "fi_passive_ep", struct fid_fabric *fabric, struct fi_info *info,
+	    struct fid_pep **pep, void *context)
+OFI_REFUSED(int, no_wait_open, "fi_wait_open", struct fid_fabric *fabric, struct fi_wait_attr *attr,
+	    struct fid_wait **waitset)
 
 static struct fi_ops_fabric fabric_ops = {
 	.size = sizeof(struct fi_ops_fabric),
@@ -253,7 +194,6 @@ static struct fi_ops_fabric fabric_ops = {
 	.eq_open = ofi_eq_open,
 	.wait_open = no_wait_open,
 	.trywait = ofi_trywait,
-	.domain2 = domain2,
 };
 
 int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)

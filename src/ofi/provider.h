@@ -3,9 +3,7 @@
 #ifndef OFI_PROVIDER_H
 #define OFI_PROVIDER_H
 
-#include <errno.h>
 #include <rdma/fabric.h>
-#include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
@@ -24,6 +22,12 @@ extern struct ofi_settings ofi_settings;
 
 /* Logs that a call is not served. Return: -FI_ENOSYS. */
 int ofi_refused(const char *what);
+/* Defines such a call. */
+#define OFI_REFUSED(type, function, what, ...) \
+	static type function(__VA_ARGS__)      \
+	{                                      \
+		return ofi_refused(what);      \
+	}
 
 /* Members of struct fi_ops that are not served. */
 int ofi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);

@@ -2,183 +2,82 @@
 #include "ofi/refused.h"
 #include "ofi/provider.h"
 
-static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src_addr,
-			uint64_t addr, uint64_t key, void *context)
-{
-	return ofi_refused("fi_ops_rma.read");
-}
-
-static ssize_t rma_vector(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-			  fi_addr_t src_addr, uint64_t addr, uint64_t key, void *context)
-{
-	return ofi_refused("fi_ops_rma.readv, writev");
-}
-
-static ssize_t rma_msg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
-{
-	return ofi_refused("fi_ops_rma.readmsg, writemsg");
-}
-
-static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t len, void *desc,
-			 fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
-{
-	return ofi_refused("fi_ops_rma.write");
-}
-
-static ssize_t rma_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest_addr,
-			  uint64_t addr, uint64_t key)
-{
-	return ofi_refused("fi_ops_rma.inject");
-}
-
-static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
-			     uint64_t data, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-			     void *context)
-{
-	return ofi_refused("fi_ops_rma.writedata");
-}
-
-static ssize_t rma_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
-			      fi_addr_t dest_addr, uint64_t addr, uint64_t key)
-{
-	return ofi_refused("fi_ops_rma.injectdata");
-}
-
-static ssize_t atomic_write(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-			    fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-			    enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	return ofi_refused("fi_ops_atomic.write");
-}
-
-static ssize_t atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
-			     fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-			     enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	return ofi_refused("fi_ops_atomic.writev");
-}
-
-static ssize_t atomic_writemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
-{
-	return ofi_refused("fi_ops_atomic.writemsg");
-}
-
-static ssize_t atomic_inject(struct fid_ep *ep, const void *buf, size_t count, fi_addr_t dest_addr,
-			     uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op)
-{
-	return ofi_refused("fi_ops_atomic.inject");
-}
-
-static ssize_t atomic_readwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-				void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr,
-				uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				void *context)
-{
-	return ofi_refused("fi_ops_atomic.readwrite");
-}
-
-static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
-				 size_t count, struct fi_ioc *resultv, void **result_desc,
-				 size_t result_count, fi_addr_t dest_addr, uint64_t addr,
-				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				 void *context)
-{
-	return ofi_refused("fi_ops_atomic.readwritev");
-}
-
-static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
-				   struct fi_ioc *resultv, void **result_desc, size_t result_count,
-				   uint64_t flags)
-{
-	return ofi_refused("fi_ops_atomic.readwritemsg");
-}
-
-static ssize_t atomic_compwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-				const void *compare, void *compare_desc, void *result,
-				void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-				enum fi_datatype datatype, enum fi_op op, void *context)
-{
-	return ofi_refused("fi_ops_atomic.compwrite");
-}
-
-static ssize_t atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
-				 size_t count, const struct fi_ioc *comparev, void **compare_desc,
-				 size_t compare_count, struct fi_ioc *resultv, void **result_desc,
-				 size_t result_count, fi_addr_t dest_addr, uint64_t addr,
-				 uint64_t key, enum fi_datatype datatype, enum fi_op op,
-				 void *context)
-{
-	return ofi_refused("fi_ops_atomic.compwritev");
-}
-
-static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
-				   const struct fi_ioc *comparev, void **compare_desc,
-				   size_t compare_count, struct fi_ioc *resultv, void **result_desc,
-				   size_t result_count, uint64_t flags)
-{
-	return ofi_refused("fi_ops_atomic.compwritemsg");
-}
-
-static int atomic_valid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
-{
-	return ofi_refused("fi_ops_atomic.writevalid, readwritevalid, compwritevalid");
-}
-
-static ssize_t collective_barrier(struct fid_ep *ep, fi_addr_t coll_addr, void *context)
-{
-	return ofi_refused("fi_ops_collective.barrier");
-}
-
-static ssize_t collective_broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc,
-				    fi_addr_t coll_addr, fi_addr_t root_addr,
-				    enum fi_datatype datatype, uint64_t flags, void *context)
-{
-	return ofi_refused("fi_ops_collective.broadcast");
-}
-
-static ssize_t collective_all(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-			      void *result, void *result_desc, fi_addr_t coll_addr,
-			      enum fi_datatype datatype, uint64_t flags, void *context)
-{
-	return ofi_refused("fi_ops_collective.alltoall, allgather");
-}
-
-static ssize_t collective_reduce_all(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-				     void *result, void *result_desc, fi_addr_t coll_addr,
-				     enum fi_datatype datatype, enum fi_op op, uint64_t flags,
-				     void *context)
-{
-	return ofi_refused("fi_ops_collective.allreduce, reduce_scatter");
-}
-
-static ssize_t collective_reduce(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-				 void *result, void *result_desc, fi_addr_t coll_addr,
-				 fi_addr_t root_addr, enum fi_datatype datatype, enum fi_op op,
-				 uint64_t flags, void *context)
-{
-	return ofi_refused("fi_ops_collective.reduce");
-}
-
-static ssize_t collective_at_root(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-				  void *result, void *result_desc, fi_addr_t coll_addr,
-				  fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags,
-				  void *context)
-{
-	return ofi_refused("fi_ops_collective.scatter, gather");
-}
-
-static ssize_t collective_msg(struct fid_ep *ep, const struct fi_msg_collective *msg,
-			      struct fi_ioc *resultv, void **result_desc, size_t result_count,
-			      uint64_t flags)
-{
-	return ofi_refused("fi_ops_collective.msg");
-}
-
-static ssize_t collective_barrier2(struct fid_ep *ep, fi_addr_t coll_addr, uint64_t flags,
-				   void *context)
-{
-	return ofi_refused("fi_ops_collective.barrier2");
-}
+OFI_REFUSED(ssize_t, rma_read, "fi_ops_rma.read", struct fid_ep *ep, void *buf, size_t len,
+	    void *desc, fi_addr_t src_addr, uint64_t addr, uint64_t key, void *context)
+OFI_REFUSED(ssize_t, rma_vector, "fi_ops_rma.readv, writev", struct fid_ep *ep,
+	    const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr, uint64_t addr,
+	    uint64_t key, void *context)
+OFI_REFUSED(ssize_t, rma_msg, "fi_ops_rma.readmsg, writemsg", struct fid_ep *ep,
+	    const struct fi_msg_rma *msg, uint64_t flags)
+OFI_REFUSED(ssize_t, rma_write, "fi_ops_rma.write", struct fid_ep *ep, const void *buf, size_t len,
+	    void *desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
+OFI_REFUSED(ssize_t, rma_inject, "fi_ops_rma.inject", struct fid_ep *ep, const void *buf,
+	    size_t len, fi_addr_t dest_addr, uint64_t addr, uint64_t key)
+OFI_REFUSED(ssize_t, rma_writedata, "fi_ops_rma.writedata", struct fid_ep *ep, const void *buf,
+	    size_t len, void *desc, uint64_t data, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+	    void *context)
+OFI_REFUSED(ssize_t, rma_injectdata, "fi_ops_rma.injectdata", struct fid_ep *ep, const void *buf,
+	    size_t len, uint64_t data, fi_addr_t dest_addr, uint64_t addr, uint64_t key)
+OFI_REFUSED(ssize_t, atomic_write, "fi_ops_atomic.write", struct fid_ep *ep, const void *buf,
+	    size_t count, void *desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+	    enum fi_datatype datatype, enum fi_op op, void *context)
+OFI_REFUSED(ssize_t, atomic_writev, "fi_ops_atomic.writev", struct fid_ep *ep,
+	    const struct fi_ioc *iov, void **desc, size_t count, fi_addr_t dest_addr, uint64_t addr,
+	    uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
+OFI_REFUSED(ssize_t, atomic_writemsg, "fi_ops_atomic.writemsg", struct fid_ep *ep,
+	    const struct fi_msg_atomic *msg, uint64_t flags)
+OFI_REFUSED(ssize_t, atomic_inject, "fi_ops_atomic.inject", struct fid_ep *ep, const void *buf,
+	    size_t count, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+	    enum fi_datatype datatype, enum fi_op op)
+OFI_REFUSED(ssize_t, atomic_readwrite, "fi_ops_atomic.readwrite", struct fid_ep *ep,
+	    const void *buf, size_t count, void *desc, void *result, void *result_desc,
+	    fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
+	    enum fi_op op, void *context)
+OFI_REFUSED(ssize_t, atomic_readwritev, "fi_ops_atomic.readwritev", struct fid_ep *ep,
+	    const struct fi_ioc *iov, void **desc, size_t count, struct fi_ioc *resultv,
+	    void **result_desc, size_t result_count, fi_addr_t dest_addr, uint64_t addr,
+	    uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
+OFI_REFUSED(ssize_t, atomic_readwritemsg, "fi_ops_atomic.readwritemsg", struct fid_ep *ep,
+	    const struct fi_msg_atomic *msg, struct fi_ioc *resultv, void **result_desc,
+	    size_t result_count, uint64_t flags)
+OFI_REFUSED(ssize_t, atomic_compwrite, "fi_ops_atomic.compwrite", struct fid_ep *ep,
+	    const void *buf, size_t count, void *desc, const void *compare, void *compare_desc,
+	    void *result, void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+	    enum fi_datatype datatype, enum fi_op op, void *context)
+OFI_REFUSED(ssize_t, atomic_compwritev, "fi_ops_atomic.compwritev", struct fid_ep *ep,
+	    const struct fi_ioc *iov, void **desc, size_t count, const struct fi_ioc *comparev,
+	    void **compare_desc, size_t compare_count, struct fi_ioc *resultv, void **result_desc,
+	    size_t result_count, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+	    enum fi_datatype datatype, enum fi_op op, void *context)
+OFI_REFUSED(ssize_t, atomic_compwritemsg, "fi_ops_atomic.compwritemsg", struct fid_ep *ep,
+	    const struct fi_msg_atomic *msg, const struct fi_ioc *comparev, void **compare_desc,
+	    size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count,
+	    uint64_t flags)
+OFI_REFUSED(int, atomic_valid, "fi_ops_atomic.writevalid, readwritevalid, compwritevalid",
+	    struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
+OFI_REFUSED(ssize_t, collective_barrier, "fi_ops_collective.barrier", struct fid_ep *ep,
+	    fi_addr_t coll_addr, void *context)
+OFI_REFUSED(ssize_t, collective_broadcast, "fi_ops_collective.broadcast", struct fid_ep *ep,
+	    void *buf, size_t count, void *desc, fi_addr_t coll_addr, fi_addr_t root_addr,
+	    enum fi_datatype datatype, uint64_t flags, void *context)
+OFI_REFUSED(ssize_t, collective_all, "fi_ops_collective.alltoall, allgather", struct fid_ep *ep,
+	    const void *buf, size_t count, void *desc, void *result, void *result_desc,
+	    fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags, void *context)
+OFI_REFUSED(ssize_t, collective_reduce_all, "fi_ops_collective.allreduce, reduce_scatter",
+	    struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+	    void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, enum fi_op op,
+	    uint64_t flags, void *context)
+OFI_REFUSED(ssize_t, collective_reduce, "fi_ops_collective.reduce", struct fid_ep *ep,
+	    const void *buf, size_t count, void *desc, void *result, void *result_desc,
+	    fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype, enum fi_op op,
+	    uint64_t flags, void *context)
+OFI_REFUSED(ssize_t, collective_at_root, "fi_ops_collective.scatter, gather", struct fid_ep *ep,
+	    const void *buf, size_t count, void *desc, void *result, void *result_desc,
+	    fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags,
+	    void *context)
+OFI_REFUSED(ssize_t, collective_msg, "fi_ops_collective.msg", struct fid_ep *ep,
+	    const struct fi_msg_collective *msg, struct fi_ioc *resultv, void **result_desc,
+	    size_t result_count, uint64_t flags)
 
 struct fi_ops_rma ofi_no_rma = {
 	.size = sizeof(struct fi_ops_rma),
@@ -222,41 +121,4 @@ struct fi_ops_collective ofi_no_collective = {
 	.scatter = collective_at_root,
 	.gather = collective_at_root,
 	.msg = collective_msg,
-	.barrier2 = collective_barrier2,
 };
-
-int ofi_no_getpeer(struct fid_ep *ep, void *address, size_t *len)
-{
-	return ofi_refused("fi_getpeer");
-}
-
-int ofi_no_connect(struct fid_ep *ep, const void *address, const void *param, size_t len)
-{
-	return ofi_refused("fi_connect");
-}
-
-int ofi_no_listen(struct fid_pep *pep)
-{
-	return ofi_refused("fi_listen");
-}
-
-int ofi_no_accept(struct fid_ep *ep, const void *param, size_t len)
-{
-	return ofi_refused("fi_accept");
-}
-
-int ofi_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t len)
-{
-	return ofi_refused("fi_reject");
-}
-
-int ofi_no_shutdown(struct fid_ep *ep, uint64_t flags)
-{
-	return ofi_refused("fi_shutdown");
-}
-
-int ofi_no_join(struct fid_ep *ep, const void *address, uint64_t flags, struct fid_mc **mc,
-		void *context)
-{
-	return ofi_refused("fi_join");
-}
