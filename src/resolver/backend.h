@@ -55,11 +55,8 @@ struct ripc__backend_ops {
 	int (*acquire)(struct ripc__backend *b, uint64_t service);
 	void (*drop)(struct ripc__backend *b, uint64_t service);
 
-	/*
-	 * After -EADDRINUSE of acquire(): the user that holds the name. Return: whether it is
-	 * known. NULL: never called.
-	 */
-	bool (*owner)(struct ripc__backend *b, uint64_t service, struct ripc__holder *who);
+	/* After -EADDRINUSE of acquire(): the user that holds the name. NULL: never called. */
+	void (*owner)(struct ripc__backend *b, uint64_t service, struct ripc__holder *who);
 	/*
 	 * Asks the process that holds the name for its record. Return: a descriptor for answer(),
 	 * which becomes readable with the answer; or a negative errno: no process holds the name.
@@ -118,7 +115,7 @@ struct ripc__backend_ops {
 	/* A look-up is under way: may scan for new interfaces. NULL: nothing to do. */
 	void (*refresh)(struct ripc__backend *b, uint64_t now_ns);
 
-	/* Whether it reaches beyond this host. */
+	/* Whether it reaches beyond this host. NULL: yes. */
 	bool (*remote)(const struct ripc__backend *b);
 
 	/*

@@ -53,22 +53,14 @@ const uint8_t *ripc__cache_instance(const struct ripc__cached *c)
 
 static void list_in(struct ripc__cache *cache, struct ripc__cached *c)
 {
-	if (c->watched) {
-		ripc__list_add(&cache->watched, &c->lru);
-	} else {
-		ripc__list_add(&cache->overheard_lru, &c->lru);
-		cache->noverheard++;
-	}
+	ripc__list_add(c->watched ? &cache->watched : &cache->overheard_lru, &c->lru);
+	cache->noverheard += !c->watched;
 }
 
 static void list_out(struct ripc__cache *cache, struct ripc__cached *c)
 {
-	if (c->watched) {
-		ripc__list_del(&c->lru);
-	} else {
-		ripc__list_del(&c->lru);
-		cache->noverheard--;
-	}
+	ripc__list_del(&c->lru);
+	cache->noverheard -= !c->watched;
 }
 
 static void clear_location(struct ripc__cache *cache, struct ripc__cached *c)

@@ -21,7 +21,8 @@
 struct search {
 	const char *name; /* or the prefix */
 	size_t len;
-	uid_t *uid; /* of the socket with that name; NULL: fn is called for those with the prefix */
+	/* of the socket with that name; NULL: fn is called for abstract ones with the prefix */
+	uid_t *uid;
 	void (*fn)(void *arg, const char *name, size_t len);
 	void *arg;
 };
@@ -41,7 +42,7 @@ static bool matches(struct nlmsghdr *h, const struct search *s)
 			same = RTA_PAYLOAD(a) == s->len && !memcmp(RTA_DATA(a), s->name, s->len);
 		else if (a->rta_type == UNIX_DIAG_NAME && RTA_PAYLOAD(a) >= s->len && s->fn &&
 			 !memcmp(RTA_DATA(a), s->name, s->len))
-			s->fn(s->arg, RTA_DATA(a), RTA_PAYLOAD(a));
+			s->fn(s->arg, (const char *)RTA_DATA(a) + 1, RTA_PAYLOAD(a) - 1);
 		if (s->uid && a->rta_type == DIAG_UID && RTA_PAYLOAD(a) == sizeof(*s->uid)) {
 			memcpy(s->uid, RTA_DATA(a), sizeof(*s->uid));
 			known = true;
@@ -110,24 +111,11 @@ int ripc__socket_owner(const struct sockaddr_un *sun, socklen_t len, uid_t *uid)
 	return search_sockets(&s);
 }
 
-struct abstract {
-	void (*fn)(void *arg, const char *name, size_t len);
-	void *arg;
-};
-
-static void skip_zero(void *arg, const char *name, size_t len)
-{
-	const struct abstract *a = arg;
-
-	a->fn(a->arg, name + 1, len - 1);
-}
-
 int ripc__socket_each(const char *prefix, void (*fn)(void *arg, const char *name, size_t len),
 		      void *arg)
 {
-	struct abstract a = {fn, arg};
 	struct sockaddr_un sun = {0};
-	struct search s = {.name = sun.sun_path, .fn = skip_zero, .arg = &a};
+	struct search s = {.name = sun.sun_path, .fn = fn, .arg = arg};
 	int rc;
 
 	s.len = 1 + (size_t)snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "%s", prefix);

@@ -283,14 +283,13 @@ static void local_forward_list(struct ripc__backend *b, const struct ripc__mcast
 	close(fd);
 }
 
-static bool local_owner(struct ripc__backend *b, uint64_t service, struct ripc__holder *who)
+static void local_owner(struct ripc__backend *b, uint64_t service, struct ripc__holder *who)
 {
 	struct sockaddr_un sun;
 	socklen_t len = service_address(&sun, service);
 
 	*who = (struct ripc__holder){0};
 	who->uid_known = !ripc__socket_owner(&sun, len, &who->uid);
-	return who->uid_known;
 }
 
 static int local_ask(struct ripc__backend *b, uint64_t service)

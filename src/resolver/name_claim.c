@@ -46,20 +46,17 @@ void ripc__name_claim_retry(struct ripc__resolver *r)
 	if (r->now_ns < r->name_claims_ns)
 		return;
 	r->name_claims_ns = r->now_ns + RETRY_MS * RIPC__MS;
-	for (struct ripc__name_claim **at = &r->name_claims, *o; (o = *at);) {
+	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next) {
 		struct ripc__backend *b = r->backends[o->backend];
 
-		if (o->done || (b->ops->acquire(b, o->service) && r->now_ns < o->end_ns)) {
-			at = &o->next;
+		if (o->done || (b->ops->acquire(b, o->service) && r->now_ns < o->end_ns))
 			continue;
-		}
 		o->done = true;
 		if (r->now_ns >= o->end_ns)
 			ripc__log(RIPC_LOG_WARN,
 				  "service %" PRIu64
 				  " was taken over, but its former holder keeps its name in %s",
 				  o->service, b->ops->name);
-		at = &o->next;
 	}
 }
 

@@ -3,7 +3,6 @@
 #include "resolver/resolver.h"
 
 #include "auth/key.h"
-#include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -276,7 +275,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 static bool must_probe(struct ripc__resolver *r)
 {
 	for (unsigned i = 0; i < r->nbackends; i++)
-		if (r->backends[i]->ops->remote(r->backends[i]))
+		if (!r->backends[i]->ops->remote || r->backends[i]->ops->remote(r->backends[i]))
 			return true;
 	return !r->local;
 }

@@ -50,11 +50,6 @@ static int sim_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *
 	return ripc__sim_port_recv(((struct sim *)b)->port, from->bytes, buf, cap);
 }
 
-static bool sim_remote(const struct ripc__backend *b)
-{
-	return true;
-}
-
 static bool sim_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,
 				 char *text, size_t len)
 {
@@ -78,7 +73,6 @@ const struct ripc__backend_ops ripc__backend_sim = {
 	.close = sim_close,
 	.send = sim_send,
 	.recv = sim_recv,
-	.remote = sim_remote,
 	.describe_attempt = sim_describe_attempt,
 	.describe = sim_describe,
 	.forked = sim_forked,
