@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include "resolver/ensemble_call.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "resolver/ensemble_hosts.h"
@@ -30,17 +29,14 @@
 
 void ripc__ensemble_wake(struct ripc__ensemble *e)
 {
-	uint64_t one = 1;
-
-	(void)!write(e->fd, &one, sizeof(one));
+	eventfd_write(e->fd, 1);
 }
 
 void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
 				uint64_t service, bool ours, int32_t version, const void *bytes,
 				size_t len)
 {
-	struct ripc__ensemble_report_entry *r =
-		len > RIPC__NODE_MAX ? NULL : malloc(sizeof(*r) + len);
+	struct ripc__ensemble_report *r = len > RIPC__NODE_MAX ? NULL : malloc(sizeof(*r) + len);
 
 	pthread_mutex_lock(&e->lock);
 	if (r) {
@@ -60,51 +56,34 @@ void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_ki
 }
 
 void ripc__ensemble_report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
-			   uint64_t service, bool ours, const void *bytes, size_t len)
+			   uint64_t service, const void *bytes, size_t len)
 {
-	ripc__ensemble_report_node(e, kind, service, ours, 0, bytes, len);
+	ripc__ensemble_report_node(e, kind, service, false, 0, bytes, len);
 }
 
 void ripc__ensemble_report_text(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
 				uint64_t service, const char *text)
 {
-	ripc__ensemble_report(e, kind, service, false, text, strlen(text) + 1);
+	ripc__ensemble_report(e, kind, service, text, strlen(text) + 1);
 }
 
-bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report *out)
+struct ripc__ensemble_report *ripc__ensemble_next(struct ripc__ensemble *e, bool *lost)
 {
-	struct ripc__ensemble_report_entry *r;
-	bool report_lost = false;
-	uint64_t n;
+	struct ripc__list *n = NULL;
+	eventfd_t count;
 
-	for (unsigned pass = 0; pass < 2; pass++) {
+	*lost = false;
+	/* Clear the eventfd, then check again, so that no report is missed. */
+	for (unsigned pass = 0; pass < 2 && !n && !*lost; pass++) {
+		if (pass)
+			eventfd_read(e->fd, &count);
 		pthread_mutex_lock(&e->lock);
-		r = ripc__list_first_entry(&e->reports, struct ripc__ensemble_report_entry, link);
-		if (r)
-			ripc__list_del(&r->link);
-		else
-			report_lost = e->report_lost;
-		if (report_lost)
-			e->report_lost = false;
+		n = ripc__list_take(&e->reports);
+		*lost = !n && e->report_lost;
+		e->report_lost = e->report_lost && !*lost;
 		pthread_mutex_unlock(&e->lock);
-		if (r || report_lost)
-			break;
-		/* Clear the eventfd first, then check again, so that no report is missed. */
-		if (!pass)
-			(void)!read(e->fd, &n, sizeof(n));
 	}
-	if (report_lost)
-		*out = (struct ripc__ensemble_report){.kind = RIPC__ENS_UP};
-	if (!r)
-		return report_lost;
-	out->kind = r->kind;
-	out->service = r->service;
-	out->ours = r->ours;
-	out->version = r->version;
-	out->len = r->len;
-	memcpy(out->bytes, r->bytes, r->len);
-	free(r);
-	return true;
+	return n ? ripc__list_entry(n, struct ripc__ensemble_report, link) : NULL;
 }
 
 /* --- callbacks of the library --- */
@@ -157,7 +136,7 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 		int64_t id = zoo_client_id(zh)->client_id;
 
 		retry_releases(e, id == e->session);
-		ripc__ensemble_report(e, RIPC__ENS_UP, (uint64_t)id, false, "", id != e->session);
+		ripc__ensemble_report(e, RIPC__ENS_UP, (uint64_t)id, "", id != e->session);
 		e->session = id;
 	} else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
 		ripc__ensemble_report_text(e, RIPC__ENS_LOST, 0,
@@ -292,91 +271,64 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-static struct ripc__ensemble_call *new_call(struct ripc__ensemble *e,
-					    enum ripc__ensemble_command command, uint64_t service,
-					    const uint8_t *bytes, size_t len)
+/* Queues a command. @found: REPORT_RIVAL: the node of the other holder. Return: 0 or -ENOMEM. */
+static int submit(struct ripc__ensemble *e, enum ripc__ensemble_command command, uint64_t service,
+		  const uint8_t *bytes, size_t len, const struct ripc__ensemble_report *found)
 {
-	struct ripc__ensemble_call *c = calloc(1, sizeof(*c) + len);
+	size_t their_len = found ? found->len : 0;
+	struct ripc__ensemble_call *c = calloc(1, sizeof(*c) + len + their_len);
 
 	if (!c)
-		return NULL;
+		return -ENOMEM;
 	c->e = e;
 	c->command = command;
 	c->service = service;
 	c->len = len;
 	if (bytes)
 		memcpy(c->bytes, bytes, len);
+	if (found) {
+		memcpy(c->bytes + len, found->bytes, their_len);
+		c->their_len = their_len;
+		c->version = found->version;
+	}
 	snprintf(c->path, sizeof(c->path), "%s/%016" PRIx64, e->root, service);
-	return c;
-}
-
-static void submit(struct ripc__ensemble *e, struct ripc__ensemble_call *c)
-{
 	pthread_mutex_lock(&e->lock);
 	ripc__list_add(&e->calls, &c->link);
 	pthread_cond_signal(&e->cond);
 	pthread_mutex_unlock(&e->lock);
+	return 0;
 }
 
 int ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
 			 size_t len, bool force)
 {
-	struct ripc__ensemble_call *c = new_call(e, RIPC__CALL_CLAIM, service, bytes, len);
-
-	if (!c)
-		return -ENOMEM;
-	c->force = force;
-	submit(e, c);
-	return 0;
+	return submit(e, force ? RIPC__CALL_CLAIM_FORCE : RIPC__CALL_CLAIM, service, bytes, len,
+		      NULL);
 }
 
+/*
+ * Without memory the node stays until the session ends; peers find that the service is not held
+ * here.
+ */
 void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service)
 {
-	struct ripc__ensemble_call *c = new_call(e, RIPC__CALL_RELEASE, service, NULL, 0);
-
-	/*
-	 * Without memory the node stays until the session ends; peers find that the service is not
-	 * held here.
-	 */
-	if (c)
-		submit(e, c);
+	(void)submit(e, RIPC__CALL_RELEASE, service, NULL, 0, NULL);
 }
 
 int ripc__ensemble_report_rival(struct ripc__ensemble *e, const struct ripc__ensemble_report *found,
 				const uint8_t *bytes, size_t len)
 {
-	struct ripc__ensemble_call *c =
-		new_call(e, RIPC__CALL_REPORT_RIVAL, found->service, NULL, len + found->len);
-
-	if (!c)
-		return -ENOMEM;
-	memcpy(c->bytes, bytes, len);
-	memcpy(c->bytes + len, found->bytes, found->len);
-	c->len = len;
-	c->their_len = found->len;
-	c->version = found->version;
-	submit(e, c);
-	return 0;
+	return submit(e, RIPC__CALL_REPORT_RIVAL, found->service, bytes, len, found);
 }
 
 int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service)
 {
-	struct ripc__ensemble_call *c = new_call(e, RIPC__CALL_WATCH, service, NULL, 0);
-
-	if (!c)
-		return -ENOMEM;
-	submit(e, c);
-	return 0;
+	return submit(e, RIPC__CALL_WATCH, service, NULL, 0, NULL);
 }
 
 int ripc__ensemble_list(struct ripc__ensemble *e)
 {
-	struct ripc__ensemble_call *c = new_call(e, RIPC__CALL_LIST, 0, NULL, 0);
-
-	if (!c)
-		return -ENOMEM;
-	submit(e, c);
-	return 0;
+	return submit(e, RIPC__CALL_LIST, 0, NULL, 0, NULL);
 }
 
 /* --- opening and closing --- */
@@ -456,18 +408,14 @@ int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble
 
 void ripc__ensemble_close(struct ripc__ensemble *e)
 {
-	struct ripc__list *n;
-
 	pthread_mutex_lock(&e->lock);
 	e->stop = true;
 	pthread_cond_signal(&e->cond);
 	pthread_mutex_unlock(&e->lock);
 	pthread_join(e->thread, NULL);
 	retry_releases(e, false);
-	while ((n = ripc__list_take(&e->calls)))
-		free(ripc__list_entry(n, struct ripc__ensemble_call, link));
-	while ((n = ripc__list_take(&e->reports)))
-		free(ripc__list_entry(n, struct ripc__ensemble_report_entry, link));
+	ripc__list_free(&e->calls, struct ripc__ensemble_call, link);
+	ripc__list_free(&e->reports, struct ripc__ensemble_report, link);
 	close(e->fd);
 	pthread_cond_destroy(&e->cond);
 	pthread_mutex_destroy(&e->lock);

@@ -10,6 +10,7 @@
 #ifndef RIPC_RESOLVER_ENSEMBLE_H
 #define RIPC_RESOLVER_ENSEMBLE_H
 
+#include "base/list.h"
 #include "wire/record.h"
 
 #include <stdbool.h>
@@ -26,7 +27,7 @@ struct ripc__ensemble_env {
 };
 
 enum ripc__ensemble_kind {
-	/* connected; len 1: a new session, without own nodes; service: its id, or 0 */
+	/* connected; len 1: a new session, without own nodes; service: its id */
 	RIPC__ENS_UP = 1,
 	RIPC__ENS_LOST,    /* not connected; the session may survive. Text: the cause, if known */
 	RIPC__ENS_CLAIMED, /* service: the node belongs to this session */
@@ -42,13 +43,14 @@ enum ripc__ensemble_kind {
 };
 
 struct ripc__ensemble_report {
+	struct ripc__list link;
 	enum ripc__ensemble_kind kind;
 	uint64_t service;
 	bool ours; /* FOUND: the node belongs to this session */
 	/* FOUND, TAKEN: number of writes to the node since its creation; LISTED: its age in s */
 	int32_t version;
 	size_t len;
-	uint8_t bytes[RIPC__NODE_MAX]; /* data; or text with its terminating 0 */
+	uint8_t bytes[]; /* data; or text with its terminating 0 */
 };
 
 /* Starts to connect. Return: 0 or a negative errno, with a phrase in why. */
@@ -82,8 +84,11 @@ int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service);
 /* Reads the nodes of all services, at most RIPC__LISTING_MAX. Return: 0, -ENOMEM. */
 int ripc__ensemble_list(struct ripc__ensemble *e);
 
-/* Takes the next report. Return: whether there was one; if not, the descriptor is not readable. */
-bool ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report *report);
+/*
+ * Takes the next report, for the caller to free; NULL: there is none, and the descriptor is not
+ * readable. *lost: a report was lost for lack of memory: as after RIPC__ENS_UP.
+ */
+struct ripc__ensemble_report *ripc__ensemble_next(struct ripc__ensemble *e, bool *lost);
 
 /* The root of its nodes, for people. */
 const char *ripc__ensemble_root(const struct ripc__ensemble *e);

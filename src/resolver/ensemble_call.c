@@ -29,7 +29,7 @@ static void on_node(zhandle_t *zh, int type, int state, const char *path, void *
 	uint64_t service;
 
 	if (type != ZOO_SESSION_EVENT && parse_path(e, path, &service))
-		ripc__ensemble_report(e, RIPC__ENS_CHANGED, service, false, NULL, 0);
+		ripc__ensemble_report(e, RIPC__ENS_CHANGED, service, NULL, 0);
 }
 
 /*
@@ -132,7 +132,7 @@ static void on_rival(int rc, const char *value, int len, const struct Stat *stat
 	struct sibling b = sibling(c);
 
 	if (!rc && len > 0 && (size_t)len <= RIPC__NODE_MAX) {
-		ripc__ensemble_report(c->e, RIPC__ENS_RIVAL, c->service, false, value, (size_t)len);
+		ripc__ensemble_report(c->e, RIPC__ENS_RIVAL, c->service, value, (size_t)len);
 		(void)zoo_adelete(c->zh, b.path, stat->version, on_notified, NULL);
 	}
 	end_call(c, rc == ZNONODE ? 0 : rc);
@@ -153,7 +153,7 @@ static void on_absent(int rc, const struct Stat *stat, const void *data)
 			return;
 	}
 	if (rc == ZNONODE) {
-		ripc__ensemble_report(c->e, RIPC__ENS_NONE, c->service, false, NULL, 0);
+		ripc__ensemble_report(c->e, RIPC__ENS_NONE, c->service, NULL, 0);
 		rc = 0;
 	}
 	end_call(c, rc);
@@ -216,7 +216,7 @@ static void create_parents(struct ripc__ensemble_call *c)
 
 static void claimed(struct ripc__ensemble_call *c)
 {
-	ripc__ensemble_report(c->e, RIPC__ENS_CLAIMED, c->service, true, NULL, 0);
+	ripc__ensemble_report(c->e, RIPC__ENS_CLAIMED, c->service, NULL, 0);
 	/* Watch it, to notice a removal by another context. */
 	c->command = RIPC__CALL_WATCH;
 	if (zoo_awget(c->zh, c->path, on_node, c->e, on_watched, c))
@@ -267,7 +267,8 @@ static void on_other(int rc, const char *value, int len, const struct Stat *stat
 		/* The connection was lost with the answer. */
 		claimed(c);
 		return;
-	} else if (!rc && (c->force || stat->ephemeralOwner == zoo_client_id(c->zh)->client_id)) {
+	} else if (!rc && (c->command == RIPC__CALL_CLAIM_FORCE ||
+			   stat->ephemeralOwner == zoo_client_id(c->zh)->client_id)) {
 		/*
 		 * One transaction, so that the service always has a node. The session of a node
 		 * cannot be changed.
@@ -360,6 +361,7 @@ void ripc__ensemble_execute(zhandle_t *zh, struct ripc__ensemble_call *c)
 	c->zh = zh;
 	switch (c->command) {
 	case RIPC__CALL_CLAIM:
+	case RIPC__CALL_CLAIM_FORCE:
 		rc = create_node(c);
 		break;
 	case RIPC__CALL_REPORT_RIVAL:

@@ -6,8 +6,6 @@
 #ifndef RIPC_RESOLVER_ENSEMBLE_CALL_H
 #define RIPC_RESOLVER_ENSEMBLE_CALL_H
 
-#include "base/list.h"
-
 #define THREADED /* selects the multi-threaded library */
 #include "resolver/ensemble.h"
 #include "resolver/ensemble_hosts.h"
@@ -17,6 +15,7 @@
 
 enum ripc__ensemble_command {
 	RIPC__CALL_CLAIM,
+	RIPC__CALL_CLAIM_FORCE, /* replaces the node of another */
 	RIPC__CALL_RELEASE,
 	RIPC__CALL_WATCH,
 	RIPC__CALL_LIST,
@@ -30,7 +29,6 @@ struct ripc__ensemble_call {
 	zhandle_t *zh; /* its session */
 	enum ripc__ensemble_command command;
 	uint64_t service;
-	bool force;
 	unsigned tries;
 	zoo_op_result_t results[2];
 	zoo_op_t ops[2];
@@ -39,16 +37,6 @@ struct ripc__ensemble_call {
 	size_t their_len; /* REPORT_RIVAL: bytes of the node as it is, behind ours */
 	int32_t version;  /* of that node */
 	char bytes[];     /* data for the node */
-};
-
-struct ripc__ensemble_report_entry {
-	struct ripc__list link;
-	enum ripc__ensemble_kind kind;
-	uint64_t service;
-	bool ours;
-	int32_t version;
-	size_t len;
-	uint8_t bytes[];
 };
 
 struct ripc__ensemble {
@@ -61,7 +49,7 @@ struct ripc__ensemble {
 	atomic_bool stop;
 	bool expired;     /* the session is over: a new handle is needed */
 	bool lost;        /* not connected */
-	bool report_lost; /* a report was lost for lack of memory: handled as a lost connection */
+	bool report_lost; /* a report was lost for lack of memory */
 	int fd;
 	pthread_t thread;
 	char hosts[512]; /* as configured, in random order */
@@ -73,14 +61,12 @@ struct ripc__ensemble {
 	int64_t session; /* the one last connected; the library's thread only */
 };
 
-/*
- * Queues a report of a node, or of anything. Any thread. Out of memory counts as a lost connection.
- */
+/* Queues a report of a node, or of anything. Any thread. */
 void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
 				uint64_t service, bool ours, int32_t version, const void *bytes,
 				size_t len);
 void ripc__ensemble_report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
-			   uint64_t service, bool ours, const void *bytes, size_t len);
+			   uint64_t service, const void *bytes, size_t len);
 void ripc__ensemble_report_text(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
 				uint64_t service, const char *text);
 

@@ -326,7 +326,7 @@ static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 
 	switch (r->kind) {
 	case RIPC__ENS_UP:
-		z->session = r->service ? r->service : z->session;
+		z->session = r->service;
 		on_up(z, r->len);
 		break;
 	case RIPC__ENS_LOST:
@@ -435,15 +435,20 @@ static int zk_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *f
 		   size_t cap)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
-	struct ripc__ensemble_report r;
+	struct ripc__ensemble_report *r;
 	struct ripc__zk_msg *w;
+	bool lost;
 	size_t len;
 
-	while (!(w = ripc__list_first_entry(&z->msgs, struct ripc__zk_msg, link)))
-		if (ripc__ensemble_next(z->e, &r))
-			take_report(z, &r);
-		else
+	while (!(w = ripc__list_first_entry(&z->msgs, struct ripc__zk_msg, link))) {
+		r = ripc__ensemble_next(z->e, &lost);
+		if (lost)
+			on_up(z, false);
+		if (!r)
 			return -EAGAIN;
+		take_report(z, r);
+		free(r);
+	}
 	ripc__list_del(&w->link);
 	from->final = w->final;
 	len = w->len <= cap ? w->len : cap;
@@ -455,7 +460,6 @@ static int zk_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *f
 static void zk_close(struct ripc__backend *b)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
-	struct ripc__list *n;
 
 	ripc__ensemble_close(z->e);
 	while (!ripc__list_empty(&z->held_list))
@@ -463,8 +467,7 @@ static void zk_close(struct ripc__backend *b)
 			z, ripc__list_entry(z->held_list.next, struct ripc__zk_held, link));
 	while (!ripc__list_empty(&z->lru))
 		watched_remove(z, ripc__list_entry(z->lru.next, struct ripc__zk_watched, link));
-	while ((n = ripc__list_take(&z->msgs)))
-		free(ripc__list_entry(n, struct ripc__zk_msg, link));
+	ripc__list_free(&z->msgs, struct ripc__zk_msg, link);
 	ripc__table_fini(&z->held);
 	ripc__table_fini(&z->watched);
 	free(z);
@@ -508,11 +511,6 @@ static int zk_open(struct ripc__backend **b, const struct ripc__backend_env *env
 	}
 	*b = &z->base;
 	return 0;
-}
-
-static bool zk_remote(const struct ripc__backend *b)
-{
-	return true;
 }
 
 static bool zk_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,
@@ -582,7 +580,6 @@ const struct ripc__backend_ops ripc__backend_zookeeper = {
 	.settled = ripc__zk_settled,
 	.reannounce = zk_reannounce,
 	.suspect = zk_suspect,
-	.remote = zk_remote,
 	.describe_attempt = zk_describe_attempt,
 	.describe = zk_describe,
 	.forked = zk_forked,
