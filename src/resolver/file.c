@@ -27,14 +27,10 @@
 #define LIST_HOSTS_MAX 4096              /* hosts asked for all their services */
 #define RELOAD_NS      (1000 * RIPC__MS) /* between two checks of the file */
 
-enum { RECV4, SEND4, RECV6, SEND6, NSOCKS };
-
 struct file {
 	struct ripc__backend base;
 	struct ripc__host_list list;
-	int socks[NSOCKS]; /* < 0: not open */
-	/* names allowed; empty: all */
-	char interfaces[sizeof(((struct ripc__options *)0)->interfaces)];
+	struct ripc__udp_socks socks;
 	uint64_t reload_ns;  /* time of the next check */
 	unsigned last_asked; /* hosts asked for the last service */
 };
@@ -53,45 +49,14 @@ static void file_refresh(struct ripc__backend *b, uint64_t now_ns)
 
 static void file_forked(struct ripc__backend *b)
 {
-	struct file *f = (struct file *)b;
-
-	for (unsigned i = 0; i < NSOCKS; i++)
-		if (f->socks[i] >= 0)
-			close(f->socks[i]);
+	ripc__udp_socks_close(&((struct file *)b)->socks);
 }
 
 static void file_close(struct ripc__backend *b)
 {
-	struct file *f = (struct file *)b;
-
 	file_forked(b);
-	ripc__host_list_free(&f->list);
-	free(f);
-}
-
-static int open_sockets(struct file *f, const struct ripc__backend_env *env, char *why, size_t len)
-{
-	static const int families[] = {AF_INET, AF_INET6};
-	int rc = 0, err = 0;
-
-	for (unsigned i = 0; i < 2; i++) {
-		int *receiver = &f->socks[i ? RECV6 : RECV4],
-		    *sender = &f->socks[i ? SEND6 : SEND4];
-
-		*sender = ripc__udp_socket(env, families[i], 0);
-		*receiver = *sender >= 0 && env->only_udp
-				    ? ripc__udp_socket(env, families[i], f->list.port)
-				    : -1;
-		rc = *sender < 0 ? *sender : env->only_udp && *receiver < 0 ? *receiver : 0;
-		if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS)
-			return ripc__reason(rc, why, len, "no UDP socket: %s", strerror(-rc));
-		err = rc ? rc : err;
-	}
-	if (f->socks[SEND4] >= 0 || f->socks[SEND6] >= 0)
-		return 0;
-	snprintf(why, len, "no UDP socket on port %u: %s", f->list.port, strerror(-err));
-	/* -EACCES is reserved for the list itself. */
-	return err == -EACCES ? -EPERM : err;
+	ripc__host_list_free(&((struct file *)b)->list);
+	free(b);
 }
 
 static int file_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
@@ -104,10 +69,7 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
 	f->base.ops = &ripc__backend_file;
 	f->list.port = env->opt->port;
-	memcpy(f->interfaces, env->opt->interfaces, sizeof(f->interfaces));
 	snprintf(f->list.path, sizeof(f->list.path), "%s", env->arg);
-	for (unsigned i = 0; i < NSOCKS; i++)
-		f->socks[i] = -1;
 	rc = ripc__host_list_load(&f->list);
 	if (rc) {
 		snprintf(why, whylen, "%.150s cannot be read: %s", f->list.path,
@@ -127,10 +89,14 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 			rc = -EINVAL;
 		}
 	} else {
-		rc = open_sockets(f, env, why, whylen);
+		rc = ripc__udp_socks_open(&f->socks, env, env->only_udp ? f->list.port : 0, false,
+					  why, whylen);
+		/* -EACCES is reserved for the list itself. */
+		rc = rc == -EACCES ? -EPERM : rc;
 	}
 	if (rc) {
-		file_close(&f->base);
+		ripc__host_list_free(&f->list);
+		free(f);
 		return rc;
 	}
 	f->reload_ns = env->now_ns + RELOAD_NS;
@@ -144,8 +110,8 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 static void send_datagram(struct file *f, const struct sockaddr *to, const uint8_t *data,
 			  size_t len)
 {
-	int fd = f->socks[to->sa_family == AF_INET ? SEND4 : SEND6];
-	const char *name = f->interfaces;
+	int fd = f->socks.fd[to->sa_family == AF_INET ? RIPC__UDP_SEND4 : RIPC__UDP_SEND6];
+	const char *name = f->socks.interfaces;
 
 	if (fd < 0)
 		return;
@@ -201,34 +167,15 @@ static void file_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 	free(hosts);
 }
 
-static bool index_allowed(const struct file *f, unsigned index)
-{
-	char name[IF_NAMESIZE];
-
-	/* A datagram from this host to any of its addresses arrives on the loopback. */
-	return !*f->interfaces ||
-	       (if_indextoname(index, name) &&
-		(!strcmp(name, "lo") || ripc__list_index(f->interfaces, name) >= 0));
-}
-
 static int file_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		     size_t cap)
 {
 	struct file *f = (struct file *)b;
 	unsigned ifindex = 0;
-	int n = ripc__udp_recv(fd, from, buf, cap, &ifindex);
+	int n = ripc__udp_recv(&f->socks, fd, from, buf, cap, &ifindex);
 
-	if (n == -EAGAIN)
-		return n;
-	if (!index_allowed(f, ifindex))
-		return -ENOMSG;
-	from->direct = from->direct && (fd == f->socks[RECV4] || fd == f->socks[RECV6]);
-	return n;
-}
-
-static bool file_remote(const struct ripc__backend *b)
-{
-	return true;
+	/* A datagram from this host to any of its addresses arrives on the loopback. */
+	return n == -EAGAIN || ripc__udp_allowed(&f->socks, ifindex, true) ? n : -ENOMSG;
 }
 
 static bool file_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,
@@ -255,7 +202,6 @@ const struct ripc__backend_ops ripc__backend_file = {
 	.list = file_list,
 	.recv = file_recv,
 	.refresh = file_refresh,
-	.remote = file_remote,
 	.describe_attempt = file_describe_attempt,
 	.describe = file_describe,
 	.forked = file_forked,

@@ -41,26 +41,15 @@ struct target {
 	} to; /* destination of a broadcast */
 };
 
-enum { RECV4, SEND4, RECV6, SEND6, CHANGES, NSOCKS };
-
 struct udp {
 	struct ripc__backend base;
 	uint16_t port;
-	/* names allowed; empty: all */
-	char interfaces[sizeof(((struct ripc__options *)0)->interfaces)];
-	int socks[NSOCKS]; /* < 0: not open */
+	struct ripc__udp_socks socks;
+	int changes; /* reports changed interfaces; < 0: not open */
 	struct target targets[TARGETS_MAX];
 	unsigned ntargets;
-	unsigned allowed[TARGETS_MAX]; /* indices of the interfaces allowed, if they are named */
-	unsigned nallowed;
-	unsigned lo;      /* index of the loopback */
 	uint64_t scan_ns; /* time of the next scan */
 };
-
-static bool name_allowed(const struct udp *u, const char *name)
-{
-	return !*u->interfaces || ripc__list_index(u->interfaces, name) >= 0;
-}
 
 static struct target *add_target(struct udp *u, const struct ifaddrs *ifa)
 {
@@ -119,7 +108,8 @@ static void add_ipv6(struct udp *u, const struct ifaddrs *ifa)
 	inet_pton(AF_INET6, MCAST_ADDR, &t->to.in6.sin6_addr);
 	join.ipv6mr_multiaddr = t->to.in6.sin6_addr;
 	join.ipv6mr_interface = t->ifindex;
-	if (setsockopt(u->socks[RECV6], IPPROTO_IPV6, IPV6_JOIN_GROUP, &join, sizeof(join)) &&
+	if (setsockopt(u->socks.fd[RIPC__UDP_RECV6], IPPROTO_IPV6, IPV6_JOIN_GROUP, &join,
+		       sizeof(join)) &&
 	    errno != EADDRINUSE)
 		return;
 	retain_target(u, sizeof(t->to.in6));
@@ -133,25 +123,14 @@ static int scan(struct udp *u)
 	if (getifaddrs(&all))
 		return -errno;
 	u->ntargets = 0;
-	u->nallowed = 0;
-	u->lo = 0;
 	for (struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
-		/* The link itself: once per interface. */
-		if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_PACKET) {
-			unsigned index = if_nametoindex(ifa->ifa_name);
-
-			if (ifa->ifa_flags & IFF_LOOPBACK)
-				u->lo = index;
-			if (name_allowed(u, ifa->ifa_name) && u->nallowed < TARGETS_MAX)
-				u->allowed[u->nallowed++] = index;
+		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) || u->ntargets == TARGETS_MAX ||
+		    (*u->socks.interfaces &&
+		     ripc__list_index(u->socks.interfaces, ifa->ifa_name) < 0))
 			continue;
-		}
-		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) ||
-		    !name_allowed(u, ifa->ifa_name) || u->ntargets == TARGETS_MAX)
-			continue;
-		if (ifa->ifa_addr->sa_family == AF_INET && u->socks[SEND4] >= 0)
+		if (ifa->ifa_addr->sa_family == AF_INET && u->socks.fd[RIPC__UDP_SEND4] >= 0)
 			add_ipv4(u, ifa);
-		else if (ifa->ifa_addr->sa_family == AF_INET6 && u->socks[SEND6] >= 0)
+		else if (ifa->ifa_addr->sa_family == AF_INET6 && u->socks.fd[RIPC__UDP_SEND6] >= 0)
 			add_ipv6(u, ifa);
 	}
 	freeifaddrs(all);
@@ -168,7 +147,8 @@ static void udp_refresh(struct ripc__backend *b, uint64_t now_ns)
 	(void)scan(u);
 }
 
-int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t port)
+/* Return: the descriptor or a negative errno. */
+static int open_socket(const struct ripc__backend_env *env, int family, uint16_t port)
 {
 	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int one = 1, none = 0;
@@ -194,9 +174,61 @@ int ripc__udp_socket(const struct ripc__backend_env *env, int family, uint16_t p
 	return ripc__backend_watch(env->epoll_fd, env->tag, fd, ok);
 }
 
+bool ripc__udp_out_of_resources(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS;
+}
+
+void ripc__udp_socks_close(const struct ripc__udp_socks *s)
+{
+	for (unsigned i = 0; i < RIPC__UDP_SOCKS; i++)
+		if (s->fd[i] >= 0)
+			close(s->fd[i]);
+}
+
+int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_env *env,
+			 uint16_t port, bool both, char *why, size_t whylen)
+{
+	static const int families[] = {AF_INET, AF_INET6};
+	int rc[2];
+
+	memcpy(s->interfaces, env->opt->interfaces, sizeof(s->interfaces));
+	for (unsigned i = 0; i < 2; i++) {
+		int *receiver = &s->fd[i ? RIPC__UDP_RECV6 : RIPC__UDP_RECV4];
+		int *sender = &s->fd[i ? RIPC__UDP_SEND6 : RIPC__UDP_SEND4];
+
+		*receiver = port ? open_socket(env, families[i], port) : -1;
+		rc[i] = port && *receiver < 0 ? *receiver : 0;
+		*sender = both && rc[i] ? -1 : open_socket(env, families[i], 0);
+		if (*sender < 0 && !rc[i])
+			rc[i] = *sender;
+		if (both && *sender < 0 && *receiver >= 0) {
+			close(*receiver);
+			*receiver = -1;
+		}
+	}
+	if ((s->fd[RIPC__UDP_SEND4] >= 0 || s->fd[RIPC__UDP_SEND6] >= 0) &&
+	    !ripc__udp_out_of_resources(rc[0]) && !ripc__udp_out_of_resources(rc[1]))
+		return 0;
+	ripc__udp_socks_close(s);
+	return ripc__reason(rc[0] ? rc[0] : rc[1], why, whylen,
+			    "no UDP socket on port %u: %s (IPv4), %s (IPv6)", env->opt->port,
+			    rc[0] ? strerror(-rc[0]) : "opened",
+			    rc[1] ? strerror(-rc[1]) : "opened");
+}
+
+bool ripc__udp_allowed(const struct ripc__udp_socks *s, unsigned ifindex, bool loopback)
+{
+	char name[IF_NAMESIZE];
+
+	return !*s->interfaces ||
+	       (if_indextoname(ifindex, name) &&
+		((loopback && !strcmp(name, "lo")) || ripc__list_index(s->interfaces, name) >= 0));
+}
+
 /*
  * A netlink socket for changes of interfaces and addresses. Without it, only look-ups scan the
- * interfaces. Return: as ripc__udp_socket().
+ * interfaces. Return: as open_socket().
  */
 static int open_link_events(const struct ripc__backend_env *env)
 {
@@ -221,37 +253,12 @@ static void read_link_events(struct udp *u)
 	bool changed = false;
 
 	for (unsigned i = 0; i < 1024; i++) {
-		if (recv(u->socks[CHANGES], buf, sizeof(buf), MSG_TRUNC) < 0 && errno != ENOBUFS)
+		if (recv(u->changes, buf, sizeof(buf), MSG_TRUNC) < 0 && errno != ENOBUFS)
 			break;
 		changed = true;
 	}
 	if (changed)
 		(void)scan(u);
-}
-
-static void close_socket(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
-/* Opens both sockets of a family or none. Return: 0 or a negative errno. */
-static int open_family(struct udp *u, const struct ripc__backend_env *env, int family, int receiver,
-		       int sender)
-{
-	int rc;
-
-	u->socks[receiver] = ripc__udp_socket(env, family, u->port);
-	if (u->socks[receiver] < 0)
-		return u->socks[receiver];
-	u->socks[sender] = ripc__udp_socket(env, family, 0);
-	if (u->socks[sender] < 0) {
-		rc = u->socks[sender];
-		close_socket(&u->socks[receiver]);
-		return rc;
-	}
-	return 0;
 }
 
 /* Rejects unknown interface names, which would otherwise cause a resolver without answers. */
@@ -276,21 +283,16 @@ static void udp_close(struct ripc__backend *b)
 {
 	struct udp *u = (struct udp *)b;
 
-	for (unsigned i = 0; i < NSOCKS; i++)
-		close_socket(&u->socks[i]);
+	ripc__udp_socks_close(&u->socks);
+	if (u->changes >= 0)
+		close(u->changes);
 	free(u);
-}
-
-/* Whether the error is more than the lack of one protocol family. */
-static bool out_of_resources(int err)
-{
-	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS;
 }
 
 static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
 		    size_t whylen)
 {
-	int rc = check_names(env->opt->interfaces, why, whylen), rc4, rc6;
+	int rc = check_names(env->opt->interfaces, why, whylen);
 	struct udp *u;
 
 	if (rc)
@@ -300,20 +302,14 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
 	u->base.ops = &ripc__backend_udp;
 	u->port = env->opt->port;
-	memcpy(u->interfaces, env->opt->interfaces, sizeof(u->interfaces));
-	for (unsigned i = 0; i < NSOCKS; i++)
-		u->socks[i] = -1;
-	rc4 = open_family(u, env, AF_INET, RECV4, SEND4);
-	rc6 = open_family(u, env, AF_INET6, RECV6, SEND6);
-	if ((rc4 && rc6) || out_of_resources(rc4) || out_of_resources(rc6)) {
-		snprintf(why, whylen, "no UDP socket on port %u: %s (IPv4), %s (IPv6)", u->port,
-			 rc4 ? strerror(-rc4) : "opened", rc6 ? strerror(-rc6) : "opened");
-		udp_close(&u->base);
-		return rc4 ? rc4 : rc6;
+	rc = ripc__udp_socks_open(&u->socks, env, u->port, true, why, whylen);
+	if (rc) {
+		free(u);
+		return rc;
 	}
-	u->socks[CHANGES] = open_link_events(env);
+	u->changes = open_link_events(env);
 	u->scan_ns = env->now_ns + SCAN_NS;
-	rc = out_of_resources(u->socks[CHANGES]) ? u->socks[CHANGES] : scan(u);
+	rc = ripc__udp_out_of_resources(u->changes) ? u->changes : scan(u);
 	if (rc) {
 		snprintf(why, whylen, "network interfaces cannot be listed: %s", strerror(-rc));
 		udp_close(&u->base);
@@ -361,8 +357,8 @@ static void send_on(struct udp *u, struct target *t, const uint8_t *data, size_t
 {
 	bool v4 = t->to.any.sa_family == AF_INET;
 
-	t->err = ripc__udp_send_on(u->socks[v4 ? SEND4 : SEND6], &t->to.any, v4 ? t->ifindex : 0,
-				   data, len);
+	t->err = ripc__udp_send_on(u->socks.fd[v4 ? RIPC__UDP_SEND4 : RIPC__UDP_SEND6], &t->to.any,
+				   v4 ? t->ifindex : 0, data, len);
 }
 
 static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
@@ -383,7 +379,7 @@ static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *t
 		return;
 	}
 	memcpy(&ss, to->bytes, to->len);
-	fd = u->socks[ss.ss_family == AF_INET ? SEND4 : SEND6];
+	fd = u->socks.fd[ss.ss_family == AF_INET ? RIPC__UDP_SEND4 : RIPC__UDP_SEND6];
 	if (fd >= 0)
 		(void)!sendto(fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&ss, to->len);
 }
@@ -413,8 +409,8 @@ static void arrival_ifindex(struct msghdr *hdr, struct ripc__mcast_sender *from,
 	}
 }
 
-int ripc__udp_recv(int fd, struct ripc__mcast_sender *from, uint8_t *buf, size_t cap,
-		   unsigned *ifindex)
+int ripc__udp_recv(const struct ripc__udp_socks *s, int fd, struct ripc__mcast_sender *from,
+		   uint8_t *buf, size_t cap, unsigned *ifindex)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) +
@@ -433,23 +429,13 @@ int ripc__udp_recv(int fd, struct ripc__mcast_sender *from, uint8_t *buf, size_t
 	if (n < 0)
 		return -EAGAIN;
 	arrival_ifindex(&hdr, from, ifindex);
+	/* The own port receives only answers to own requests. */
+	from->direct =
+		from->direct && (fd == s->fd[RIPC__UDP_RECV4] || fd == s->fd[RIPC__UDP_RECV6]);
 	from->len = (uint8_t)hdr.msg_namelen;
 	/* Contexts answer from their own port. */
 	from->reusable = true;
 	return hdr.msg_namelen > sizeof(from->bytes) || (size_t)n > cap ? -EBADMSG : (int)n;
-}
-
-static bool index_allowed(const struct udp *u, unsigned index, int fd)
-{
-	if (!*u->interfaces)
-		return true;
-	/* A datagram from this host to any of its addresses arrives on the loopback. */
-	if (index == u->lo && (fd == u->socks[SEND4] || fd == u->socks[SEND6]))
-		return true;
-	for (unsigned i = 0; i < u->nallowed; i++)
-		if (u->allowed[i] == index)
-			return true;
-	return false;
 }
 
 static int udp_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
@@ -457,20 +443,17 @@ static int udp_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *
 {
 	struct udp *u = (struct udp *)b;
 	unsigned ifindex = 0;
+	bool own_port;
 	int n;
 
-	if (fd == u->socks[CHANGES]) {
+	if (fd == u->changes) {
 		read_link_events(u);
 		return -EAGAIN;
 	}
-	n = ripc__udp_recv(fd, from, buf, cap, &ifindex);
-	if (n == -EAGAIN)
-		return n;
-	if (!index_allowed(u, ifindex, fd))
-		return -ENOMSG;
-	/* The own port receives only answers to own requests. */
-	from->direct = from->direct && (fd == u->socks[RECV4] || fd == u->socks[RECV6]);
-	return n;
+	n = ripc__udp_recv(&u->socks, fd, from, buf, cap, &ifindex);
+	/* An answer of this host, to any of its addresses, arrives on the loopback. */
+	own_port = fd == u->socks.fd[RIPC__UDP_SEND4] || fd == u->socks.fd[RIPC__UDP_SEND6];
+	return n == -EAGAIN || ripc__udp_allowed(&u->socks, ifindex, own_port) ? n : -ENOMSG;
 }
 
 static bool udp_remote(const struct ripc__backend *b)
@@ -555,9 +538,9 @@ static void udp_forked(struct ripc__backend *b)
 {
 	struct udp *u = (struct udp *)b;
 
-	for (unsigned i = 0; i < NSOCKS; i++)
-		if (u->socks[i] >= 0)
-			close(u->socks[i]);
+	ripc__udp_socks_close(&u->socks);
+	if (u->changes >= 0)
+		close(u->changes);
 }
 
 const struct ripc__backend_ops ripc__backend_udp = {
