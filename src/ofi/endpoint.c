@@ -47,8 +47,8 @@ void ofi_ep_progress(struct ofi_ep *ep)
 	}
 	if (ep->domain->requests || ep->domain->drain)
 		ofi_requests_reap(ep->domain);
-	DL_FOREACH_SAFE(ep->active, p, tmp)
-	ofi_peer_push(p);
+	DL_FOREACH_SAFE (ep->active, p, tmp)
+		ofi_peer_push(p);
 }
 
 /* ---- closing ---- */
@@ -76,8 +76,7 @@ static void end_sends(struct ofi_ep *ep)
 	struct ofi_recv *r, *rtmp;
 
 	HASH_ITER (hh, ep->peers, p, ptmp) {
-		DL_FOREACH_SAFE(p->queue, s, tmp)
-		{
+		DL_FOREACH_SAFE (p->queue, s, tmp) {
 			DL_DELETE(p->queue, s);
 			ofi_cq_unreserve(ep->tx_cq);
 			free(s->copy);
@@ -86,8 +85,7 @@ static void end_sends(struct ofi_ep *ep)
 		if (p->parts.recv)
 			ofi_recv_free(p->parts.recv);
 		DL_CONCAT(p->to_grant, p->granted);
-		DL_FOREACH_SAFE(p->to_grant, r, rtmp)
-		{
+		DL_FOREACH_SAFE (p->to_grant, r, rtmp) {
 			DL_DELETE(p->to_grant, r);
 			ofi_recv_pin(r);
 		}

@@ -111,8 +111,8 @@ static int eq_close(struct fid *fid)
 	struct ofi_eq *eq = container_of(fid, struct ofi_eq, fid.fid);
 	struct event *e, *tmp;
 
-	DL_FOREACH_SAFE(eq->events, e, tmp)
-	free(e);
+	DL_FOREACH_SAFE (eq->events, e, tmp)
+		free(e);
 	close(eq->event_fd);
 	pthread_mutex_destroy(&eq->lock);
 	__atomic_sub_fetch(&eq->fabric->refs, 1, __ATOMIC_RELAXED);

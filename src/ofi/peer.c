@@ -153,8 +153,7 @@ static void end_sends(struct ofi_peer *p, int error)
 {
 	struct ofi_send *s, *tmp;
 
-	DL_FOREACH_SAFE(p->queue, s, tmp)
-	{
+	DL_FOREACH_SAFE (p->queue, s, tmp) {
 		DL_DELETE(p->queue, s);
 		ofi_send_end(s, error);
 	}
@@ -175,13 +174,11 @@ static void end_recvs(struct ofi_peer *p, int error)
 		p->parts.recv = NULL;
 		ofi_recv_end(r, error);
 	}
-	DL_FOREACH_SAFE(p->to_grant, r, tmp)
-	{
+	DL_FOREACH_SAFE (p->to_grant, r, tmp) {
 		DL_DELETE(p->to_grant, r);
 		ofi_recv_end(r, error);
 	}
-	DL_FOREACH_SAFE(p->granted, r, tmp)
-	{
+	DL_FOREACH_SAFE (p->granted, r, tmp) {
 		DL_DELETE(p->granted, r);
 		p->ep->granted--;
 		ofi_recv_end(r, error);

@@ -575,12 +575,12 @@ static void free_space(struct ofi_matching *m)
 	struct ofi_posted *p, *ptmp;
 	struct ofi_arrived *a, *atmp;
 
-	DL_FOREACH_SAFE(m->posted, p, ptmp)
-	free(p);
-	DL_FOREACH_SAFE(m->arrived, a, atmp)
-	free(a);
-	DL_FOREACH_SAFE(m->claimed, a, atmp)
-	free(a);
+	DL_FOREACH_SAFE (m->posted, p, ptmp)
+		free(p);
+	DL_FOREACH_SAFE (m->arrived, a, atmp)
+		free(a);
+	DL_FOREACH_SAFE (m->claimed, a, atmp)
+		free(a);
 }
 
 void ofi_recv_free_all(struct ofi_ep *ep)
@@ -590,8 +590,8 @@ void ofi_recv_free_all(struct ofi_ep *ep)
 	free_space(&ep->tagged);
 	free_space(&ep->msg);
 	ofi_recv_release_pinned(ep);
-	DL_FOREACH_SAFE(ep->pinned, r, tmp)
-	free(r);
+	DL_FOREACH_SAFE (ep->pinned, r, tmp)
+		free(r);
 	ep->pinned = NULL;
 	ofi_recv_free_spare(ep);
 }

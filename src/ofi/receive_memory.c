@@ -93,8 +93,7 @@ void ofi_recv_release_pinned(struct ofi_ep *ep)
 {
 	struct ofi_recv *r, *tmp;
 
-	DL_FOREACH_SAFE(ep->pinned, r, tmp)
-	{
+	DL_FOREACH_SAFE (ep->pinned, r, tmp) {
 		DL_DELETE(ep->pinned, r);
 		if (!release(r))
 			DL_PREPEND(ep->pinned, r);

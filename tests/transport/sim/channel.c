@@ -419,8 +419,7 @@ void ripc__sim_flush_held(struct ripc__ep *ep)
 {
 	struct sim_op *op, *next;
 
-	DL_FOREACH_SAFE(ep->held, op, next)
-	{
+	DL_FOREACH_SAFE (ep->held, op, next) {
 		DL_DELETE(ep->held, op);
 		ripc__sim_op_post(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
 	}

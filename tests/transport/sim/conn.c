@@ -31,8 +31,8 @@ void ripc__sim_conn_free(struct ripc__sim *net, struct sim_conn *conn)
 	struct sim_op *op, *next;
 
 	for (int i = 0; i < 2; i++)
-		DL_FOREACH_SAFE(conn->channel[i].ops, op, next)
-	ripc__sim_op_free(op);
+		DL_FOREACH_SAFE (conn->channel[i].ops, op, next)
+			ripc__sim_op_free(op);
 	DL_DELETE(net->conns, conn);
 	free(conn);
 }
@@ -101,8 +101,8 @@ void ripc__sim_conn_break(struct ripc__sim *net, struct sim_conn *conn, int stat
 			}
 			ripc__sim_op_deliver(net, conn, i, op);
 		}
-		DL_FOREACH_SAFE(conn->channel[i].ops, op, next)
-		ripc__sim_op_free(op);
+		DL_FOREACH_SAFE (conn->channel[i].ops, op, next)
+			ripc__sim_op_free(op);
 		conn->channel[i].ops = NULL;
 	}
 	for (int i = 0; i < 2; i++)
@@ -124,8 +124,7 @@ int ripc__sim_break(struct ripc__sim *net, const uint8_t a[16], const uint8_t b[
 
 	if (!na || !nb)
 		return -ENOENT;
-	DL_FOREACH_SAFE(net->conns, conn, next)
-	{
+	DL_FOREACH_SAFE (net->conns, conn, next) {
 		if (conn->broken || !ripc__sim_conn_between(conn, na, nb))
 			continue;
 		ripc__sim_conn_break(net, conn, -ECONNRESET);
@@ -143,8 +142,7 @@ static void drop_channel(struct sim_channel *channel)
 	struct sim_op *op, *next;
 	bool cut = false;
 
-	DL_FOREACH_SAFE(channel->ops, op, next)
-	{
+	DL_FOREACH_SAFE (channel->ops, op, next) {
 		cut |= (op->kind == OP_WRITE || op->kind == OP_READ_REPLY) && !op->departed;
 		if (!cut)
 			continue;
@@ -163,14 +161,14 @@ void ripc__sim_ep_close(struct ripc__ep *ep)
 	int side = ep == &conn->end[1];
 
 	ripc__sim_flush_held(ep);
-	DL_FOREACH_SAFE(ep->held, op, next_op)
-	ripc__sim_op_free(op);
+	DL_FOREACH_SAFE (ep->held, op, next_op)
+		ripc__sim_op_free(op);
 	ep->held = NULL;
-	DL_FOREACH_SAFE(t->inbox, p, next)
-	if (p->ep == ep) {
-		DL_DELETE(t->inbox, p);
-		ripc__sim_packet_free(t, p);
-	}
+	DL_FOREACH_SAFE (t->inbox, p, next)
+		if (p->ep == ep) {
+			DL_DELETE(t->inbox, p);
+			ripc__sim_packet_free(t, p);
+		}
 	DL_FOREACH (t->reported, p)
 		if (p->ep == ep)
 			p->ep = NULL;
@@ -302,8 +300,7 @@ void ripc__sim_conn_refuse_all(struct ripc__transport *t)
 {
 	struct sim_conn *conn, *next;
 
-	DL_FOREACH_SAFE(t->net->conns, conn, next)
-	{
+	DL_FOREACH_SAFE (t->net->conns, conn, next) {
 		if (conn->node[1] != t->node || conn->end[1].state != EP_REQUESTED ||
 		    conn->end[1].t)
 			continue;

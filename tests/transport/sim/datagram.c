@@ -229,8 +229,8 @@ void ripc__sim_port_close(struct ripc__sim_port *port)
 {
 	struct sim_datagram *d, *next;
 
-	DL_FOREACH_SAFE(port->inbox, d, next)
-	free(d);
+	DL_FOREACH_SAFE (port->inbox, d, next)
+		free(d);
 	port->node->port = NULL;
 	free(port);
 }

@@ -92,9 +92,9 @@ int ripc__sim_kill(struct ripc__sim *net, const uint8_t instance[16], bool silen
 	node->host_dead |= silently;
 	if (silently)
 		return 0;
-	DL_FOREACH_SAFE(net->conns, conn, next)
-	if (conn->node[0] == node || conn->node[1] == node)
-		ripc__sim_conn_break(net, conn, -ECONNRESET);
+	DL_FOREACH_SAFE (net->conns, conn, next)
+		if (conn->node[0] == node || conn->node[1] == node)
+			ripc__sim_conn_break(net, conn, -ECONNRESET);
 	return 0;
 }
 

@@ -46,10 +46,10 @@ void ripc__sim_destroy(struct ripc__sim *net)
 
 	if (!net)
 		return;
-	DL_FOREACH_SAFE(net->in_flight, flight, next_flight)
-	free(flight);
-	DL_FOREACH_SAFE(net->conns, conn, next)
-	ripc__sim_conn_free(net, conn);
+	DL_FOREACH_SAFE (net->in_flight, flight, next_flight)
+		free(flight);
+	DL_FOREACH_SAFE (net->conns, conn, next)
+		ripc__sim_conn_free(net, conn);
 	HASH_CLEAR(hh, net->by_instance);
 	for (size_t i = 0; i < net->nnodes; i++)
 		free(net->nodes[i]);
@@ -67,8 +67,7 @@ static void free_packets(struct ripc__transport *t, struct sim_packet **list)
 {
 	struct sim_packet *p, *next;
 
-	DL_FOREACH_SAFE(*list, p, next)
-	{
+	DL_FOREACH_SAFE (*list, p, next) {
 		DL_DELETE(*list, p);
 		ripc__sim_packet_free(t, p);
 	}
@@ -147,8 +146,7 @@ static void sim_close(struct ripc__transport *t)
 	free_packets(t, &t->inbox);
 	free_packets(t, &t->reported);
 	free_packets(t, &t->transient);
-	DL_FOREACH_SAFE(t->regions, region, next_region)
-	{
+	DL_FOREACH_SAFE (t->regions, region, next_region) {
 		region->alive = false;
 		DL_DELETE(t->regions, region);
 		t->net->counters.regions--;
