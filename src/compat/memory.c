@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 enum kind {
 	POOL,     /* of ripc_buf_alloc(), or taken from a message */
@@ -37,8 +38,8 @@ struct claim {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *tree; /* of struct mem, by address, without overlaps */
-static struct claim claims = {&claims, &claims, NULL, NULL, 0, 0, false, false}; /* oldest first */
+static void *tree;           /* of struct mem, by address, without overlaps */
+static struct claim *claims; /* oldest first */
 static unsigned own_returns;
 
 /* Overlapping ranges compare as equal. */
@@ -89,10 +90,10 @@ static void remove_mem(struct mem *m)
 
 static struct claim *claim_find(const void *base)
 {
-	for (struct claim *c = claims.next; c != &claims; c = c->next)
-		if (c->base == base)
-			return c;
-	return NULL;
+	struct claim *c;
+
+	DL_SEARCH_SCALAR(claims, c, base, base);
+	return c;
 }
 
 static struct claim *claim_new(struct mem *m, void *base, size_t len)
@@ -104,18 +105,14 @@ static struct claim *claim_new(struct mem *m, void *base, size_t len)
 	c->mem = m;
 	c->base = base;
 	c->len = len;
-	c->prev = claims.prev;
-	c->next = &claims;
-	c->prev->next = c;
-	claims.prev = c;
+	DL_APPEND(claims, c);
 	m->claims++;
 	return c;
 }
 
 static void claim_drop(struct claim *c)
 {
-	c->prev->next = c->next;
-	c->next->prev = c->prev;
+	DL_DELETE(claims, c);
 	c->mem->claims--;
 	own_returns -= c->own_valid;
 	free(c);
@@ -123,8 +120,11 @@ static void claim_drop(struct claim *c)
 
 static void claims_drop(const struct mem *m)
 {
-	for (struct claim *c = claims.next, *next; m->claims && c != &claims; c = next) {
-		next = c->next;
+	struct claim *c, *tmp;
+
+	DL_FOREACH_SAFE (claims, c, tmp) {
+		if (!m->claims)
+			break;
 		if (c->mem == m)
 			claim_drop(c);
 	}
@@ -138,6 +138,26 @@ static void release(struct mem *m)
 {
 	if (m->kind == IMPLICIT && !m->claims && !ripc_buf_unregister(NULL, m->base))
 		remove_mem(m);
+}
+
+static void claim_end(struct claim *c)
+{
+	struct mem *m = c->mem;
+
+	claim_drop(c);
+	release(m);
+}
+
+/* Frees a return buffer of this library. Return: whether it can be freed now. */
+static bool own_free(struct claim *c)
+{
+	struct mem *m = c->mem;
+
+	if (ripc_buf_free(NULL, m->base))
+		return false;
+	claim_drop(c);
+	remove_mem(m);
+	return true;
 }
 
 static void *alloc(size_t len)
@@ -242,8 +262,9 @@ void *ripc_compat_buf_realloc(void *buf, size_t size)
  */
 static void recv_windows_drop(struct mem *m)
 {
-	for (struct claim *c = claims.next, *next; c != &claims; c = next) {
-		next = c->next;
+	struct claim *c, *tmp;
+
+	DL_FOREACH_SAFE (claims, c, tmp) {
 		if (c->mem != m || c->is_return)
 			continue;
 		ripc_window_remove(NULL, c->base);
@@ -361,9 +382,7 @@ static int window_set(struct ripc_service *s, unsigned service, void *base, size
 		rc = ripc_window_remove(NULL, base);
 		if (rc)
 			return rc == -EINVAL ? 0 : rc;
-		m = c->mem;
-		claim_drop(c);
-		release(m);
+		claim_end(c);
 	}
 	m = known(base, len, IMPLICIT, &rc);
 	if (!m)
@@ -441,16 +460,11 @@ static struct claim *add_own_returns(size_t len)
 	void *base;
 	struct claim *c;
 
-	for (c = claims.next; own_returns >= COMPAT_OWN_RETURNS_MAX && c != &claims; c = c->next)
-		if (c->own_valid) {
-			struct mem *m = c->mem;
-
-			if (ripc_buf_free(NULL, m->base))
-				return NULL;
-			claim_drop(c);
-			remove_mem(m);
-			break;
-		}
+	if (own_returns >= COMPAT_OWN_RETURNS_MAX) {
+		DL_SEARCH_SCALAR(claims, c, own_valid, true);
+		if (!own_free(c))
+			return NULL;
+	}
 	base = alloc(len);
 	if (!base)
 		return NULL;
@@ -490,17 +504,11 @@ void ripc__compat_undo_returns(const struct iovec *vec, unsigned n)
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < n; i++) {
 		struct claim *c = claim_find(vec[i].iov_base);
-		struct mem *m;
 
-		if (!c)
-			continue;
-		m = c->mem;
-		if (!c->own_valid) {
+		if (c && c->own_valid)
+			own_free(c);
+		else if (c)
 			claim_drop(c);
-		} else if (!ripc_buf_free(NULL, m->base)) {
-			claim_drop(c);
-			remove_mem(m);
-		}
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -508,15 +516,11 @@ void ripc__compat_undo_returns(const struct iovec *vec, unsigned n)
 void ripc__compat_claim_consume(const void *base)
 {
 	struct claim *c;
-	struct mem *m;
 
 	pthread_mutex_lock(&lock);
 	c = claim_find(base);
-	if (c) {
-		m = c->mem;
-		claim_drop(c);
-		release(m);
-	}
+	if (c)
+		claim_end(c);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -528,11 +532,7 @@ void ripc__compat_claim_renew(void *base)
 	c = claim_find(base);
 	if (c && (c->is_return ||
 		  ripc_window_add(NULL, c->service ? ripc__compat_service(c->service) : NULL, base,
-				  c->len))) {
-		struct mem *m = c->mem;
-
-		claim_drop(c);
-		release(m);
-	}
+				  c->len)))
+		claim_end(c);
 	pthread_mutex_unlock(&lock);
 }

@@ -178,7 +178,7 @@ static uint8_t send_message(bool is_long, uint16_t src, uint16_t dest, void **bu
 	/* No receiver got the return buffers. */
 	if (l.options.nreturn_buffers && !is_long && ripc__compat_is_multicast(dest, false))
 		ripc__compat_undo_returns(l.returns, l.options.nreturn_buffers);
-	ripc__compat_sent_to(dest);
+	ripc__compat_exchanged(dest, COMPAT_SENT);
 	return 0;
 }
 
@@ -378,7 +378,7 @@ uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void
 		return ripc__compat_failed(255, rc, COMPAT_RECEIVE, "service %u: %s", service_id,
 					   ripc__compat_cause(rc).text);
 	if (m->source <= UINT16_MAX)
-		ripc__compat_received_from((unsigned)m->source);
+		ripc__compat_exchanged((unsigned)m->source, COMPAT_RECEIVED);
 	if (from_service_id)
 		*from_service_id = m->source <= UINT16_MAX ? (uint16_t)m->source : 0;
 	if (is_marked(m))

@@ -18,9 +18,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool opened;
 static _Atomic(struct ripc_service *) services[IDS];
-/* Direction of the first message between an id and this process: none yet, sent, or received. */
 static _Atomic(uint8_t) first_message[IDS];
-enum { NO_MESSAGE, SENT, RECEIVED };
 /* Ids that the program has registered while another process held them. */
 static _Atomic(bool) taken[IDS];
 /* Sends for these ids. Set once, under the lock, and then constant. */
@@ -221,27 +219,16 @@ struct ripc_service *ripc__compat_sender(unsigned id)
 	return s;
 }
 
-static void mark_traffic(unsigned id, uint8_t direction)
+void ripc__compat_exchanged(unsigned id, enum compat_direction direction)
 {
-	uint8_t none = NO_MESSAGE;
+	uint8_t none = COMPAT_NO_MESSAGE;
 
-	if (id < IDS &&
-	    atomic_load_explicit(&first_message[id], memory_order_relaxed) == NO_MESSAGE)
+	if (id < IDS && !atomic_load_explicit(&first_message[id], memory_order_relaxed))
 		atomic_compare_exchange_strong(&first_message[id], &none, direction);
 }
 
 bool ripc__compat_is_requester(unsigned id)
 {
 	return id < IDS &&
-	       atomic_load_explicit(&first_message[id], memory_order_relaxed) == RECEIVED;
-}
-
-void ripc__compat_sent_to(unsigned id)
-{
-	mark_traffic(id, SENT);
-}
-
-void ripc__compat_received_from(unsigned id)
-{
-	mark_traffic(id, RECEIVED);
+	       atomic_load_explicit(&first_message[id], memory_order_relaxed) == COMPAT_RECEIVED;
 }

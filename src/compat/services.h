@@ -48,8 +48,8 @@ bool ripc__compat_is_multicast(unsigned id, bool found);
  * service; a reply to a requester does not, because the requester may have ended.
  */
 bool ripc__compat_is_requester(unsigned id);
-void ripc__compat_sent_to(unsigned id);
-void ripc__compat_received_from(unsigned id);
+enum compat_direction { COMPAT_NO_MESSAGE, COMPAT_SENT, COMPAT_RECEIVED };
+void ripc__compat_exchanged(unsigned id, enum compat_direction direction);
 
 /*
  * The first item of a long message that carries a short one above the short limit of the transport.
