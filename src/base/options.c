@@ -82,27 +82,13 @@ int ripc__list_index(const char *list, const char *name)
 	return -1;
 }
 
-static void set_value(struct ripc__options *opt, const struct setting *s, unsigned long long v)
+static void set_value(struct ripc__options *opt, const struct setting *s, uint64_t v)
 {
-	char *at = (char *)opt + s->offset;
+	uint16_t two = (uint16_t)v;
+	uint32_t four = (uint32_t)v;
+	const void *from = s->size == 2 ? (void *)&two : s->size == 4 ? (void *)&four : &v;
 
-	switch (s->size) {
-	case 2: {
-		uint16_t x = (uint16_t)v;
-		memcpy(at, &x, sizeof(x));
-		break;
-	}
-	case 4: {
-		uint32_t x = (uint32_t)v;
-		memcpy(at, &x, sizeof(x));
-		break;
-	}
-	default: {
-		uint64_t x = v;
-		memcpy(at, &x, sizeof(x));
-		break;
-	}
-	}
+	memcpy((char *)opt + s->offset, from, s->size);
 }
 
 /*
@@ -126,17 +112,14 @@ static int interface_find(const char *name)
 }
 
 /* Every word of a comma-separated list must be an allowed word, or name an interface. */
-static int set_list(struct ripc__options *opt, const struct setting *s, const char *value,
-		    const char *origin, char *why, size_t whylen)
+static int check_list(const struct setting *s, const char *at, const char *origin, char *why,
+		      size_t whylen)
 {
 	char word[64];
-	const char *at = value;
 
-	if (strlen(value) >= s->size)
-		return ripc__reason(-EINVAL, why, whylen, "%s: longer than %zu bytes", origin,
-				    s->size - 1);
 	do {
 		size_t len = strcspn(at, ",");
+		int rc;
 
 		if (!len || len >= sizeof(word))
 			return ripc__reason(
@@ -149,37 +132,16 @@ static int set_list(struct ripc__options *opt, const struct setting *s, const ch
 			return ripc__reason(-EINVAL, why, whylen,
 					    "%s: there is no %s; allowed are %s", origin, word,
 					    s->unit);
-		if (s->kind == KIND_INTERFACES) {
-			int rc = interface_find(word);
-
-			if (rc == -ENODEV)
-				return ripc__reason(-EINVAL, why, whylen,
-						    "%s: this host has no network interface %s",
-						    origin, word);
-			if (rc) {
-				ripc__reason(-EINVAL, why, whylen,
-					     "%s: cannot look for interface %s: %s", origin, word,
-					     strerror(-rc));
-				return rc;
-			}
-		}
+		rc = s->kind == KIND_INTERFACES ? interface_find(word) : 0;
+		if (rc == -ENODEV)
+			return ripc__reason(-EINVAL, why, whylen,
+					    "%s: this host has no network interface %s", origin,
+					    word);
+		if (rc)
+			return ripc__reason(rc, why, whylen, "%s: cannot look for interface %s: %s",
+					    origin, word, strerror(-rc));
 		at += len;
 	} while (*at++);
-	strcpy((char *)opt + s->offset, value);
-	return 0;
-}
-
-static int set_chain(struct ripc__options *opt, const struct setting *s, const char *value,
-		     const char *origin, char *why, size_t whylen)
-{
-	char phrase[256];
-
-	if (strlen(value) >= s->size)
-		return ripc__reason(-EINVAL, why, whylen, "%s: longer than %zu bytes", origin,
-				    s->size - 1);
-	if (ripc__chain_check(value, phrase, sizeof(phrase)))
-		return ripc__reason(-EINVAL, why, whylen, "%s: %s", origin, phrase);
-	strcpy((char *)opt + s->offset, value);
 	return 0;
 }
 
@@ -188,22 +150,29 @@ static int set(struct ripc__options *opt, const struct setting *s, const char *v
 	       const char *origin, char *why, size_t whylen)
 {
 	unsigned long long v;
-	char *end;
-	int index;
+	char phrase[256], *end;
+	int index, rc;
 
+	if (s->kind < KIND_PATH && strlen(value) >= s->size)
+		return ripc__reason(-EINVAL, why, whylen, "%s: longer than %zu bytes", origin,
+				    s->size - 1);
 	switch (s->kind) {
 	case KIND_LIST:
 	case KIND_INTERFACES:
-		return set_list(opt, s, value, origin, why, whylen);
+		rc = check_list(s, value, origin, why, whylen);
+		if (rc)
+			return rc;
+		break;
 	case KIND_CHAIN:
-		return set_chain(opt, s, value, origin, why, whylen);
+		if (ripc__chain_check(value, phrase, sizeof(phrase)))
+			return ripc__reason(-EINVAL, why, whylen, "%s: %s", origin, phrase);
+		break;
 	case KIND_PATH:
 		if (*value != '/' || strlen(value) >= s->size)
 			return ripc__reason(-EINVAL, why, whylen,
 					    "%s: must be an absolute path of at most %zu bytes",
 					    origin, s->size - 1);
-		strcpy((char *)opt + s->offset, value);
-		return 0;
+		break;
 	case KIND_CHOICE:
 		index = *value ? ripc__list_index(s->choices, value) : -1;
 		if (index < 0)
@@ -221,7 +190,8 @@ static int set(struct ripc__options *opt, const struct setting *s, const char *v
 		set_value(opt, s, v);
 		return 0;
 	}
-	return -EINVAL;
+	strcpy((char *)opt + s->offset, value);
+	return 0;
 }
 
 /* @upper: compares in capital letters, as in the environment. */
