@@ -109,7 +109,8 @@ int ripc__lane_post_failed(struct ripc__lane *lane, int rc)
 	return rc;
 }
 
-int ripc__lane_starved(struct ripc__lane *lane)
+/* No credit, no room, or other messages wait already. Return: -EAGAIN. */
+static int starved(struct ripc__lane *lane)
 {
 	ripc__lane_wait_for_room(lane);
 	ripc__lane_monitor(lane);
@@ -136,7 +137,7 @@ int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len, const 
 {
 	return RIPC__LIKELY(ripc__lane_can_send(lane))
 		       ? sent(ripc__lane_post(lane, header, len, items, n, more))
-		       : ripc__lane_starved(lane);
+		       : starved(lane);
 }
 
 int ripc__lane_send_item(struct ripc__lane *lane, unsigned flags,
@@ -145,7 +146,7 @@ int ripc__lane_send_item(struct ripc__lane *lane, unsigned flags,
 {
 	return RIPC__LIKELY(ripc__lane_can_send(lane))
 		       ? sent(ripc__lane_post_item(lane, flags, call, dest, source, item, more))
-		       : ripc__lane_starved(lane);
+		       : starved(lane);
 }
 
 void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)

@@ -15,8 +15,6 @@
 
 /* The transport did not take it. Return: rc. */
 int ripc__lane_post_failed(struct ripc__lane *lane, int rc);
-/* No credit, no room, or other messages wait already. Return: -EAGAIN. */
-int ripc__lane_starved(struct ripc__lane *lane);
 
 /* One credit is kept for the messages that give credit back: see doc/protocol.md, section 1.4. */
 static inline bool ripc__lane_has_credit(const struct ripc__lane *lane, bool returns_credit)

@@ -25,8 +25,7 @@ bool ripc__ib_gid_is_v4(const uint8_t gid[16])
 	return !memcmp(gid, v4_prefix, sizeof(v4_prefix));
 }
 
-void ripc__ib_port_addr_encode(const struct ripc__ib_port_addr *p,
-			       uint8_t buf[RIPC__IB_PORT_ADDR_LEN])
+static void encode_port(const struct ripc__ib_port_addr *p, uint8_t buf[RIPC__IB_PORT_ADDR_LEN])
 {
 	buf[0] = p->link;
 	buf[1] = p->mtu;
@@ -36,8 +35,8 @@ void ripc__ib_port_addr_encode(const struct ripc__ib_port_addr *p,
 	memcpy(buf + 12, p->gid, 16);
 }
 
-bool ripc__ib_port_addr_decode(struct ripc__ib_port_addr *p,
-			       const uint8_t buf[RIPC__IB_PORT_ADDR_LEN])
+/* Return: whether the port is valid. */
+static bool decode_port(struct ripc__ib_port_addr *p, const uint8_t buf[RIPC__IB_PORT_ADDR_LEN])
 {
 	static const uint8_t none[16];
 
@@ -73,8 +72,8 @@ size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf, s
 		return 0;
 	head_encode(a->count, buf);
 	for (unsigned i = 0; i < a->count; i++)
-		ripc__ib_port_addr_encode(&a->port_addrs[i], buf + RIPC__IB_ADDRESS_HEADER +
-								     i * RIPC__IB_PORT_ADDR_LEN);
+		encode_port(&a->port_addrs[i],
+			    buf + RIPC__IB_ADDRESS_HEADER + i * RIPC__IB_PORT_ADDR_LEN);
 	return len;
 }
 
@@ -82,7 +81,7 @@ size_t ripc__ib_address_encode_one(const struct ripc__ib_port_addr *p,
 				   uint8_t buf[RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORT_ADDR_LEN])
 {
 	head_encode(1, buf);
-	ripc__ib_port_addr_encode(p, buf + RIPC__IB_ADDRESS_HEADER);
+	encode_port(p, buf + RIPC__IB_ADDRESS_HEADER);
 	return RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORT_ADDR_LEN;
 }
 
@@ -94,9 +93,8 @@ int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size
 		return -EINVAL;
 	a->count = buf[1];
 	for (unsigned i = 0; i < a->count; i++)
-		if (!ripc__ib_port_addr_decode(&a->port_addrs[i],
-					       buf + RIPC__IB_ADDRESS_HEADER +
-						       i * RIPC__IB_PORT_ADDR_LEN))
+		if (!decode_port(&a->port_addrs[i],
+				 buf + RIPC__IB_ADDRESS_HEADER + i * RIPC__IB_PORT_ADDR_LEN))
 			return -EINVAL;
 	return 0;
 }

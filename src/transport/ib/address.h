@@ -54,12 +54,6 @@ size_t ripc__ib_address_encode_one(const struct ripc__ib_port_addr *p,
 /* Any bytes. Return: 0 or -EINVAL. */
 int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size_t len);
 
-void ripc__ib_port_addr_encode(const struct ripc__ib_port_addr *p,
-			       uint8_t buf[RIPC__IB_PORT_ADDR_LEN]);
-/* Return: whether the port is valid. */
-bool ripc__ib_port_addr_decode(struct ripc__ib_port_addr *p,
-			       const uint8_t buf[RIPC__IB_PORT_ADDR_LEN]);
-
 /* Text for logs, such as "RoCEv2 10.0.0.1 qp 0x11". */
 void ripc__ib_port_addr_text(const struct ripc__ib_port_addr *p, char *text, size_t len);
 

@@ -84,7 +84,8 @@ static int start(struct ripc__ep *ep)
 	return rc;
 }
 
-void ripc__iwv_ep_try_next(struct ripc__ep *ep)
+/* Active: tries the next address. */
+static void try_next(struct ripc__ep *ep)
 {
 	char tried[WHY_MAX];
 	int rc;
@@ -117,7 +118,7 @@ void ripc__iwv_ep_failed(struct ripc__ep *ep, int error, const char *why)
 	if (ep->conn)
 		ripc__iwv_conn_drop(ep->conn);
 	ep->addr_index++;
-	ripc__iwv_ep_try_next(ep);
+	try_next(ep);
 }
 
 static bool has_room(const struct iwv_conn *conn)
@@ -179,7 +180,7 @@ int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 		memcpy(ep->priv, priv, privlen);
 	ep->privlen = privlen;
 	*epp = ep;
-	ripc__iwv_ep_try_next(ep);
+	try_next(ep);
 	return 0;
 }
 

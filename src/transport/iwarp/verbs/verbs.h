@@ -261,7 +261,6 @@ unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct rip
 /* endpoint.c */
 struct ripc__ep *ripc__iwv_ep_new(struct iwv *t, enum iwv_ep_state state);
 void ripc__iwv_ep_free(struct ripc__ep *ep);
-void ripc__iwv_ep_try_next(struct ripc__ep *ep); /* active: tries the next address */
 /* Active: the current address failed. -ECONNREFUSED: nobody listens there. */
 void ripc__iwv_ep_failed(struct ripc__ep *ep, int error, const char *why);
 unsigned ripc__iwv_ep_events(struct iwv *t, struct ripc__event *events, unsigned max);
