@@ -58,7 +58,7 @@ libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/boun
 	src/core/memory/export.c src/core/memory/import.c src/core/memory/local_returns.c \
 	src/core/memory/mapped.h src/core/memory/memory.c src/core/memory/memory_object.c \
 	src/core/memory/memory_object.h src/core/memory/message.c src/core/memory/message.h \
-	src/core/memory/ops.h src/core/memory/pool.c src/core/memory/pool.h \
+	src/core/memory/ops.h src/core/memory/pool.c \
 	src/core/memory/receive_window.c src/core/memory/region.c src/core/memory/region.h \
 	src/core/memory/remote_returns.c src/core/memory/remote_returns.h
 libripc_internal_la_SOURCES += src/core/service/items.c src/core/service/items.h \

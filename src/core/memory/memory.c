@@ -3,7 +3,7 @@
 #include "core/memory/bounce.h"
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
-#include "core/memory/pool.h"
+#include "core/memory/region.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
-#include "core/memory/pool.h"
 #include "core/memory/mapped.h"
 #include "core/memory/memory_object.h"
 #include "core/memory/region.h"

@@ -18,5 +18,7 @@ int ripc__regions_insert(struct ripc *ctx, struct ripc__region *r);
 void ripc__regions_remove(struct ripc *ctx, struct ripc__region *r);
 /* Ends its cached registrations: those in use end with their last user. */
 void ripc__cached_mrs_drop(struct ripc *ctx, struct ripc__region *r);
+/* Unmaps or frees the memory of a region of the pool or of a peer. */
+void ripc__pool_unmap(struct ripc *ctx, struct ripc__region *r);
 
 #endif
