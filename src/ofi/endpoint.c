@@ -3,7 +3,6 @@
 #include "ofi/address.h"
 #include "ofi/peer.h"
 #include "ofi/provider.h"
-#include "ofi/refused.h"
 
 #include <rdma/fi_cm.h>
 #include <sched.h>
@@ -337,7 +336,6 @@ OFI_REFUSED(int, ep_reject, "fi_reject", struct fid_pep *pep, fid_t handle, cons
 OFI_REFUSED(int, ep_shutdown, "fi_shutdown", struct fid_ep *ep, uint64_t flags)
 
 static ssize_t ep_size_left(struct fid_ep *ep)
-
 {
 	return OFI_QUEUE_SIZE;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "ofi/eq.h"
 #include "ofi/fabric.h"
 #include "ofi/provider.h"
 

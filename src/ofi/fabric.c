@@ -4,7 +4,6 @@
 #include "ofi/cntr.h"
 #include "ofi/cq.h"
 #include "ofi/endpoint.h"
-#include "ofi/eq.h"
 #include "ofi/provider.h"
 #include "ofi/wait.h"
 

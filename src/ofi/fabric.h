@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
 #include <stdbool.h>
 
 struct ofi_fabric {
@@ -50,6 +51,9 @@ static inline void ofi_unlock(struct ofi_domain *d)
 }
 
 int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+/* An event queue. The provider reports no events; fi_eq_write() queues those of the application. */
+int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+		void *context);
 
 /* Starts a long send for r. Lock held. Return: as ripc_send_async(). */
 int ofi_request_start(struct ofi_domain *d, struct ofi_request *r, struct ripc_service *from,

@@ -34,6 +34,11 @@ int ofi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int ofi_no_control(struct fid *fid, int command, void *arg);
 int ofi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 
+/* Operations of endpoints that are not served. */
+extern struct fi_ops_rma ofi_no_rma;
+extern struct fi_ops_atomic ofi_no_atomic;
+extern struct fi_ops_collective ofi_no_collective;
+
 /* The seconds of a monotonic clock. */
 uint64_t ofi_now_s(void);
 

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "ofi/refused.h"
+/*
+ * Calls of endpoints that are not served: each logs its name and returns -FI_ENOSYS. Calls with the
+ * same parameters share a function.
+ */
 #include "ofi/provider.h"
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_collective.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
 
 OFI_REFUSED(ssize_t, rma_read, "fi_ops_rma.read", struct fid_ep *ep, void *buf, size_t len,
 	    void *desc, fi_addr_t src_addr, uint64_t addr, uint64_t key, void *context)
