@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Awaitable, Callable, Deque, Dict, Optiona
 
 from . import _errors
 from ._errors import Destination, destination, milliseconds
-from ._items import Data, item_list
+from ._items import Data, item_list, struct
 from ._memory import Targets
 from ._message import Message
 from ._ripc import ffi, lib
@@ -156,8 +156,7 @@ class _Completions(_Readers):
         self.numbers = itertools.count(1)
         self.requests: Dict[int, _Waiter] = {}
         self.full: Dict[int, Set[_Waiter]] = {}
-        self.completion = ffi.new("struct ripc_completion *")
-        self.completion.size = ffi.sizeof("struct ripc_completion")
+        self.completion = struct("struct ripc_completion")
 
     def start(self) -> None:
         """The running loop takes part from now on."""
@@ -272,8 +271,7 @@ async def call(service: Service, dest: Destination, data: Data, timeout: Optiona
 
 
 def _options(number: int) -> Any:
-    options = ffi.new("struct ripc_send_options *")
-    options.size = ffi.sizeof("struct ripc_send_options")
+    options = struct("struct ripc_send_options")
     options.data = ffi.cast("void *", number)
     return options
 

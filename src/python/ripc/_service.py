@@ -7,7 +7,7 @@ from typing import (TYPE_CHECKING, Any, Awaitable, Callable, Dict, Iterator, Opt
 
 from . import _errors
 from ._errors import Destination, Until, destination, group_id, milliseconds
-from ._items import Bytes, Data, item_list, members, memory_of
+from ._items import Bytes, Data, item_list, members, memory_of, struct
 from ._memory import Targets
 from ._message import Message, Placement
 from ._request import Call, Request, answer
@@ -200,8 +200,7 @@ class Service:
         message that dest sends back lands in the first one that it fits into, which is then used
         up. The others stay in use until the service is closed."""
         items, n, kept = item_list(data)
-        options = _new("struct ripc_send_options *")
-        options.size = ffi.sizeof("struct ripc_send_options")
+        options = struct("struct ripc_send_options")
         if return_buffers is not None:
             targets = Targets(self._context, return_buffers)
             options.nreturn_buffers = len(targets)
@@ -239,8 +238,7 @@ class Service:
 
     def stats(self) -> Dict[str, int]:
         """The counters of the service."""
-        stats = _new("struct ripc_stats *")
-        stats.size = ffi.sizeof("struct ripc_stats")
+        stats = struct("struct ripc_stats")
         _errors.check(lib.ripc_service_stats(self._service, stats))
         return members(stats)
 
@@ -329,8 +327,7 @@ class Service:
         items, n, _kept = item_list(data)
         options = ffi.NULL
         if more:
-            options = _new("struct ripc_send_options *")
-            options.size = ffi.sizeof("struct ripc_send_options")
+            options = struct("struct ripc_send_options")
             options.flags = lib.RIPC_MORE
         _errors.check(lib.ripc_group_send(self._service, group_id(group), items, n, options,
                                           milliseconds(timeout)))
@@ -407,8 +404,7 @@ class Service:
 
 def call_options(idempotent: bool, targets: Optional[Targets], data: int = 0) -> Any:
     """Options of a call. targets: to be kept as long as the options."""
-    options = _new("struct ripc_call_options *")
-    options.size = ffi.sizeof("struct ripc_call_options")
+    options = struct("struct ripc_call_options")
     options.flags = lib.RIPC_IDEMPOTENT if idempotent else 0
     options.data = ffi.cast("void *", data)
     if targets:
