@@ -52,8 +52,22 @@ static inline bool has_assertions(void)
 #endif
 }
 
+/*
+ * The transition_fn set_state(): setter changes the member state of an object of a type. Further
+ * arguments initialize the members that setter needs.
+ */
+#define DEFINE_SET_STATE(type, setter, ...)                   \
+	static unsigned set_state(unsigned from, unsigned to) \
+	{                                                     \
+		type object = {.state = from, __VA_ARGS__};   \
+                                                              \
+		setter(&object, to);                          \
+		return object.state;                          \
+	}
+
 /* set makes the transition to its argument; bit TO of allowed[FROM]: it may. */
-static inline void check_transitions(transition_fn *set, unsigned states, const unsigned *allowed)
+static inline void check_transition_table(transition_fn *set, unsigned states,
+					  const unsigned *allowed)
 {
 	if (!has_assertions())
 		return;
@@ -66,6 +80,10 @@ static inline void check_transitions(transition_fn *set, unsigned states, const 
 				      want);
 		}
 }
+
+/* The same for an array allowed[STATES]. */
+#define check_transitions(set, allowed) \
+	check_transition_table(set, sizeof(allowed) / sizeof((allowed)[0]), allowed)
 
 /* An event that leads from state FROM to after[FROM]; REFUSED: it never happens there. */
 static inline void check_event(transition_fn *event, unsigned arg, unsigned states,

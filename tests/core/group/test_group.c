@@ -23,13 +23,7 @@ static void set_partition(bool on)
 
 /* ---- members and their coordinator ---- */
 
-static unsigned set_state(unsigned from, unsigned to)
-{
-	struct ripc__group g = {.state = (enum ripc__group_state)from};
-
-	ripc__group_set_state(&g, (enum ripc__group_state)to);
-	return g.state;
-}
+DEFINE_SET_STATE(struct ripc__group, ripc__group_set_state)
 
 START_TEST(set_state__transitions)
 {
@@ -42,7 +36,7 @@ START_TEST(set_state__transitions)
 	};
 
 	rig_start(&rig, 1, NULL);
-	check_transitions(set_state, RIPC__GROUP_STATES, allowed);
+	check_transitions(set_state, allowed);
 }
 END_TEST
 

@@ -70,7 +70,7 @@ START_TEST(set_state__transitions)
 		[RIPC__LANE_RETIRING] = TO(DEAD),
 	};
 
-	check_transitions(set_state, RIPC__LANE_STATES, allowed);
+	check_transitions(set_state, allowed);
 }
 END_TEST
 

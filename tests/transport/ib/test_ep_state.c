@@ -60,7 +60,7 @@ START_TEST(set_state__transitions)
 		[IB_EP_LINGERING] = TO(CLOSING),
 	};
 
-	check_transitions(set, IB_EP_STATES, allowed);
+	check_transitions(set, allowed);
 }
 END_TEST
 

@@ -54,7 +54,7 @@ START_TEST(set_state__transitions)
 		[SOFT_CLOSED] = TO(FREED),
 	};
 
-	check_transitions(set, SOFT_EP_STATES, allowed);
+	check_transitions(set, allowed);
 }
 END_TEST
 
