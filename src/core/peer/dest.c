@@ -7,6 +7,7 @@
 #include "core/peer/peer.h"
 #include "core/service/service.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,6 +16,23 @@
 
 /* Credits of a context above which no further one is made to fold a destination. */
 #define FOLDED_MAX 65536
+
+#define TO(state) (1u << RIPC__DEST_##state)
+
+/* The states that may follow each state. */
+__attribute__((unused)) static const unsigned next_states[RIPC__DEST_STATES] = {
+	[RIPC__DEST_UNKNOWN] = TO(RESOLVING) | TO(KNOWN) | TO(FAILED),
+	[RIPC__DEST_RESOLVING] = TO(UNKNOWN) | TO(KNOWN) | TO(FAILED),
+	[RIPC__DEST_KNOWN] = TO(UNKNOWN) | TO(KNOWN) | TO(FAILED),
+	[RIPC__DEST_FAILED] = TO(UNKNOWN) | TO(KNOWN) | TO(FAILED),
+};
+
+void ripc__dest_set_state(struct ripc__dest *d, enum ripc__dest_state to)
+{
+	assert(next_states[d->state] & 1u << to);
+	assert((to == RIPC__DEST_KNOWN) == (d->peer != NULL));
+	d->state = to;
+}
 
 static struct ripc__dest *dest_new(struct ripc *ctx, uint64_t id)
 {
@@ -44,7 +62,7 @@ static struct ripc__dest *dest_new(struct ripc *ctx, uint64_t id)
 static void dest_known(struct ripc__dest *d, struct ripc__peer *p)
 {
 	d->peer = p;
-	d->state = RIPC__DEST_KNOWN;
+	ripc__dest_set_state(d, RIPC__DEST_KNOWN);
 	d->learned = true;
 	d->failures = 0;
 	ripc__list_add(&p->lists->dests, &d->link);
@@ -190,7 +208,9 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 		d->why = copy;
 	}
 	d->failures++;
-	d->state = RIPC__DEST_FAILED;
+	if (d->peer)
+		dest_unlink(d);
+	ripc__dest_set_state(d, RIPC__DEST_FAILED);
 	d->retry_ns = ripc__now(ctx) + (wait < RETRY_MAX_NS ? wait : RETRY_MAX_NS);
 	ripc__timer_at(ctx, d->retry_ns);
 	ripc__dest_wake(ctx, d);
@@ -200,7 +220,7 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 
 void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p)
 {
-	if (d->peer || (d->state != RIPC__DEST_UNKNOWN && d->state != RIPC__DEST_FAILED) ||
+	if ((d->state != RIPC__DEST_UNKNOWN && d->state != RIPC__DEST_FAILED) ||
 	    !ripc__peer_lists(p))
 		return;
 	dest_known(d, p);
@@ -243,7 +263,7 @@ static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 			return;
 		}
 		dest_link(d, p);
-		d->state = RIPC__DEST_KNOWN;
+		ripc__dest_set_state(d, RIPC__DEST_KNOWN);
 		return;
 	}
 	rc = ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx));
@@ -251,7 +271,7 @@ static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 		dest_fail(ctx, d, ripc_error_detail());
 		return;
 	}
-	d->state = RIPC__DEST_RESOLVING;
+	ripc__dest_set_state(d, RIPC__DEST_RESOLVING);
 	kick_resolver(ctx);
 	ripc__progress_request(ctx);
 }
@@ -270,7 +290,7 @@ int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d)
 		return 0;
 	d->used_ns = ripc__now(ctx);
 	if (d->state == RIPC__DEST_FAILED && d->used_ns >= d->retry_ns)
-		d->state = RIPC__DEST_UNKNOWN;
+		ripc__dest_set_state(d, RIPC__DEST_UNKNOWN);
 	/* The retry time may have passed while no sender waited. */
 	if (d->state == RIPC__DEST_FAILED) {
 		ripc__timer_at(ctx, d->retry_ns);
@@ -302,7 +322,6 @@ void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *w
 	ripc__resolver_invalidate(ctx->resolver, d->id, d->peer->instance);
 	if (d->peer->lane)
 		ripc__flows_relearn(d->peer->lane, d->id);
-	dest_unlink(d);
 	dest_fail(ctx, d, why);
 }
 
@@ -355,7 +374,12 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 		return;
 	if (!memcmp(record->instance, ctx->instance, 16)) {
 		/* A local service: reached without the network, if it is still registered. */
-		d->state = RIPC__DEST_UNKNOWN;
+		if (d->peer && !memcmp(d->peer->instance, ctx->instance, 16))
+			return;
+		if (d->peer)
+			dest_unlink(d);
+		if (d->state != RIPC__DEST_UNKNOWN)
+			ripc__dest_set_state(d, RIPC__DEST_UNKNOWN);
 		if (ripc__dest_has_waiters(d))
 			ripc__dest_reach(ctx, d);
 		return;
@@ -367,7 +391,7 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 	}
 	dest_link(d, p);
 	memcpy(d->holder, p->instance, 16);
-	d->state = RIPC__DEST_KNOWN;
+	ripc__dest_set_state(d, RIPC__DEST_KNOWN);
 	d->failures = 0;
 	if (ripc__dest_has_waiters(d)) {
 		ripc__peer_connect(ctx, p);
@@ -413,10 +437,9 @@ void ripc__dest_timers(struct ripc *ctx)
 	}
 }
 
-void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d)
+/* The resolver's look-up has ended. */
+static void dest_release(struct ripc *ctx, struct ripc__dest *d)
 {
-	if (d->state == RIPC__DEST_RESOLVING)
-		ripc__resolver_lookup_cancel(ctx->resolver, d->id);
 	dest_unlink(d);
 	if (ctx->last_dest == d)
 		ctx->last_dest = NULL;
@@ -424,6 +447,13 @@ void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d)
 	ripc__completion_remove(ctx, &d->sendable);
 	free(d->why);
 	free(d);
+}
+
+void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->state == RIPC__DEST_RESOLVING)
+		ripc__resolver_lookup_cancel(ctx->resolver, d->id);
+	dest_release(ctx, d);
 }
 
 void ripc__dest_sweep(struct ripc *ctx, uint64_t idle_ns)
@@ -442,8 +472,6 @@ void ripc__dests_free(struct ripc *ctx)
 {
 	struct ripc__dest *d, *tmp;
 
-	HASH_ITER (hh, ctx->dests, d, tmp) {
-		d->state = RIPC__DEST_UNKNOWN;
-		ripc__dest_free(ctx, d);
-	}
+	HASH_ITER (hh, ctx->dests, d, tmp)
+		dest_release(ctx, d);
 }

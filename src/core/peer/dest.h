@@ -7,7 +7,10 @@
  *	   ^                     '------no answer--------------------------------^ |
  *	   '------------------------retry_ns is over-------------------------------'
  *
- * A message from the service makes an UNKNOWN or FAILED destination KNOWN, too.
+ * A message from the service makes an UNKNOWN or FAILED destination KNOWN, too. A record makes it
+ * KNOWN in every state; if the holder is this context itself, it is UNKNOWN until it is used.
+ * ripc__dest_set_state() asserts that a transition is in the table of dest.c, and that the peer is
+ * set in KNOWN only.
  *
  * A server answers many clients, which are then idle. If its lane is idle, a destination that was
  * learned from a message is folded into the credit of its service on the lane (credit->holds),
@@ -41,13 +44,14 @@ enum ripc__dest_state {
 	RIPC__DEST_RESOLVING, /* look-up in progress */
 	RIPC__DEST_KNOWN,     /* peer is set */
 	RIPC__DEST_FAILED,    /* no answer, or the holder is unreachable: look-up at retry_ns */
+	RIPC__DEST_STATES,
 };
 
 struct ripc__dest {
 	UT_hash_handle hh;
-	uint64_t id; /* the service */
-	enum ripc__dest_state state;
-	bool learned; /* KNOWN from a message, and not looked up since */
+	uint64_t id;                 /* the service */
+	enum ripc__dest_state state; /* ripc__dest_set_state() */
+	bool learned;                /* KNOWN from a message, and not looked up since */
 	/* a send returned -EAGAIN: the next wake-up of waitq is reported as SENDABLE */
 	bool wanted;
 	bool reliable_refused;            /* reliable_peer has refused some since RELIABLE_BEGIN */
@@ -78,6 +82,7 @@ struct ripc__dest {
 	struct ripc__list watches;        /* core/watch/watch.c: until the holder is connected */
 };
 
+void ripc__dest_set_state(struct ripc__dest *d, enum ripc__dest_state to);
 /* The destination, created if needed. Return: NULL: out of memory. */
 struct ripc__dest *ripc__dest_get(struct ripc *ctx, uint64_t id);
 /* The destination, also if it was folded; or NULL. */

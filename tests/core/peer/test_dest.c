@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Destinations: how often one is looked up, and when it is forgotten. */
 #include "core/rig.h"
+#include "transitions.h"
 
 static struct rig rig;
 static struct ripc *ctx;
@@ -23,6 +24,46 @@ void *__wrap_calloc(size_t n, size_t len)
 {
 	return fail_calloc && fail_calloc-- ? NULL : __real_calloc(n, len);
 }
+
+/* ---- states ---- */
+
+#define TO(state) (1u << RIPC__DEST_##state)
+
+static unsigned set_state(unsigned from, unsigned to)
+{
+	struct ripc__dest d = {.state = from};
+	struct ripc__peer p;
+
+	d.peer = to == RIPC__DEST_KNOWN ? &p : NULL;
+	ripc__dest_set_state(&d, to);
+	return d.state;
+}
+
+/* The peer is missing where it is needed, and is there where it is not. */
+static unsigned set_state_wrong_peer(unsigned from, unsigned to)
+{
+	struct ripc__dest d = {.state = from};
+	struct ripc__peer p;
+
+	d.peer = to == RIPC__DEST_KNOWN ? NULL : &p;
+	ripc__dest_set_state(&d, to);
+	return d.state;
+}
+
+START_TEST(set_state__transitions)
+{
+	static const unsigned none[RIPC__DEST_STATES];
+	static const unsigned allowed[RIPC__DEST_STATES] = {
+		[RIPC__DEST_UNKNOWN] = TO(RESOLVING) | TO(KNOWN) | TO(FAILED),
+		[RIPC__DEST_RESOLVING] = TO(UNKNOWN) | TO(KNOWN) | TO(FAILED),
+		[RIPC__DEST_KNOWN] = TO(UNKNOWN) | TO(KNOWN) | TO(FAILED),
+		[RIPC__DEST_FAILED] = TO(UNKNOWN) | TO(KNOWN) | TO(FAILED),
+	};
+
+	check_transitions(set_state, allowed);
+	check_transitions(set_state_wrong_peer, none);
+}
+END_TEST
 
 /* ---- destinations ---- */
 
@@ -118,6 +159,55 @@ START_TEST(reach__out_of_memory)
 	}
 	OK(rig_short(&rig, 0, 1, 10, 1, 1000));
 	rig_expect(&rig, 1, 10, 1);
+}
+END_TEST
+
+/* There is no memory for the next holder: the former one is not used any more. */
+START_TEST(resolved__no_memory_for_next_holder)
+{
+	struct ripc__record record = {.service = RIG_ID(1), .instance = {1, 2, 3}};
+	struct ripc_route route = {.size = sizeof(route)};
+	struct ripc__dest *d;
+
+	rig_connect(&rig, 0, 1);
+	d = rig_dest(&rig, 0, 1);
+	ripc__lock(ctx);
+	fail_calloc = 1;
+	ripc__dest_resolved(ctx, &record);
+	ripc__unlock(ctx);
+	expect_out_of_memory(d);
+	OK(ripc_route_get(ctx, RIG_ID(1), &route));
+	ck_assert_uint_eq(route.connected, 0);
+	ck_assert_str_eq(route.reason, "out of memory");
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* The service moves from a peer into this context. */
+START_TEST(resolved__holder_is_this_context)
+{
+	struct ripc__record record = {.service = RIG_ID(1)};
+	struct ripc_route route = {.size = sizeof(route)};
+	struct ripc__dest *d;
+
+	rig_connect(&rig, 0, 1);
+	d = rig_dest(&rig, 0, 1);
+	memcpy(record.instance, ctx->instance, 16);
+	ripc__lock(ctx);
+	ripc__dest_resolved(ctx, &record);
+	ck_assert_int_eq(d->state, RIPC__DEST_UNKNOWN);
+	ripc__unlock(ctx);
+	OK(ripc_route_get(ctx, RIG_ID(1), &route));
+	ck_assert_uint_eq(route.connected, 0);
+	/* A holder that is known already stays. */
+	d = ripc__dest_get(ctx, RIG_ID(0));
+	OK(ripc__dest_locate(ctx, d));
+	record.service = RIG_ID(0);
+	ripc__lock(ctx);
+	ripc__dest_resolved(ctx, &record);
+	ck_assert_int_eq(d->state, RIPC__DEST_KNOWN);
+	ripc__unlock(ctx);
+	rig_exchange(&rig, 0, 1);
 }
 END_TEST
 
@@ -372,10 +462,13 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, sweep__keeps_dest_with_waiters);
 	tcase_add_test(tc, reach__resolver_backoff);
 	tcase_add_test(tc, reach__error_lists_attempts);
 	tcase_add_test(tc, reach__out_of_memory);
+	tcase_add_test(tc, resolved__no_memory_for_next_holder);
+	tcase_add_test(tc, resolved__holder_is_this_context);
 	tcase_add_test(tc, reach__own_services);
 	tcase_add_test(tc, withdrawn__resolved_elsewhere);
 	tcase_add_test(tc, withdrawn__other_service_or_holder);
