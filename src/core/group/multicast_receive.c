@@ -112,7 +112,7 @@ void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint
 		struct ripc_service *s = local_member->service;
 		struct ripc__message *m;
 
-		if (s->taken_over || ripc__service_full(s)) {
+		if (s->state == RIPC__SERVICE_TAKEN_OVER || ripc__service_full(s)) {
 			ctx->stats.dropped_queue_full++;
 			s->stats.dropped_queue_full++;
 			g->stats.dropped++;

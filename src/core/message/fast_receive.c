@@ -40,8 +40,8 @@ receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	const struct ripc__datagram_context *c = ctx->last_datagram_context;
 	struct ripc__peer_datagrams *datagrams;
 
-	if (s->taken_over || ctx->auth || !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) ||
-	    !ripc__event_in_place(m, ev))
+	if (s->state == RIPC__SERVICE_TAKEN_OVER || ctx->auth ||
+	    !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM) || !ripc__event_in_place(m, ev))
 		return false;
 	if (!c || ev->len < RIPC__ELIDED_DATAGRAM_LEN || ripc__get_le64(ev->data) != c->word)
 		return receive_full(s, tp, m, ev);

@@ -43,7 +43,7 @@ static bool may_poll(struct ripc *ctx)
 static bool may_receive(const struct ripc_service *s)
 {
 	/* Long messages that wait for room in the queue come first. */
-	return s->state == RIPC__SERVICE_ACTIVE && !s->first && ripc__list_empty(&s->rndvs_in) &&
+	return ripc__service_open(s) && !s->first && ripc__list_empty(&s->rndvs_in) &&
 	       may_poll(s->ctx);
 }
 

@@ -191,9 +191,9 @@ bool ripc__send_reliable_item(struct ripc *ctx, struct ripc_service *s, uint64_t
 	struct ripc__pair *pair = ctx->last_pair;
 	struct ripc__dest *d;
 
-	if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing || !pair ||
-	    pair->key.source != s->id || pair->key.dest != dest || pair->error ||
-	    (!item->iov_base && item->iov_len) || item->iov_len > RIPC__RELIABLE_WINDOW_BYTES / 4)
+	if (!ripc__service_open(s) || ctx->closing || !pair || pair->key.source != s->id ||
+	    pair->key.dest != dest || pair->error || (!item->iov_base && item->iov_len) ||
+	    item->iov_len > RIPC__RELIABLE_WINDOW_BYTES / 4)
 		return false;
 	d = ripc__dest_find(ctx, dest);
 	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane)
@@ -233,7 +233,7 @@ int ripc_flush(struct ripc_service *s, uint64_t dest, int timeout_ms)
 	if (!timeout_ms && pair->unacked)
 		ripc__progress(ctx);
 	while (!rc && pair->unacked && !pair->error) {
-		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
+		if (!ripc__service_open(s) || ctx->closing)
 			rc = ripc__service_closed_error(s);
 		else if (!timeout_ms ||
 			 (ripc__wait(ctx, &pair->done, deadline) && pair->unacked && !pair->error))

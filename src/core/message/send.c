@@ -255,7 +255,7 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_
 	int rc;
 
 	for (;;) {
-		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
+		if (!ripc__service_open(s) || ctx->closing)
 			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
 					  (unsigned long long)s->id);
 		d->wanted_limit_units = 0;
@@ -455,8 +455,7 @@ static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx
 	size_t len = item->iov_len;
 	uint32_t units;
 
-	if (RIPC__UNLIKELY(s->state != RIPC__SERVICE_ACTIVE || ctx->closing ||
-			   ripc__group_is_name(dest)))
+	if (RIPC__UNLIKELY(!ripc__service_open(s) || ctx->closing || ripc__group_is_name(dest)))
 		return false;
 	d = ripc__dest_find(ctx, dest);
 	if (RIPC__UNLIKELY(!d || !uses_lane(ctx, d)))

@@ -36,7 +36,7 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
 	if (!s || s->state != RIPC__SERVICE_CLAIMING)
 		return;
-	s->state = RIPC__SERVICE_ACTIVE;
+	ripc__service_set_state(s, RIPC__SERVICE_ACTIVE);
 	ripc__wake(ctx, &s->receivers);
 }
 
@@ -47,7 +47,7 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
  */
 static void service_taken_over(struct ripc_service *s, enum ripc_log_level level, const char *text)
 {
-	s->taken_over = true;
+	ripc__service_set_state(s, RIPC__SERVICE_TAKEN_OVER);
 	ripc__delayed_ack_flush(s->ctx);
 	s->stats.services_lost++;
 	s->ctx->stats.services_lost++;
@@ -94,11 +94,13 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, cons
 	if (s->state == RIPC__SERVICE_CLAIMING) {
 		free(s->conflict);
 		s->conflict = strdup(text);
-		s->state = RIPC__SERVICE_CONFLICT;
+		ripc__service_set_state(s, RIPC__SERVICE_CONFLICT);
 		ripc__wake(ctx, &s->receivers);
+	} else if (s->state != RIPC__SERVICE_ACTIVE) {
+		return;
 	} else if (taken_over) {
 		service_taken_over(s, RIPC_LOG_INFO, text);
-	} else if (!s->taken_over) {
+	} else {
 		char line[512];
 
 		/* Found out later, after a partition or a lost probe: who had it first keeps it. */
@@ -176,7 +178,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	s->id = id;
 	s->ctx = ctx;
 	s->fd = -1;
-	s->state = RIPC__SERVICE_CLAIMING;
+	ripc__service_set_state(s, RIPC__SERVICE_CLAIMING);
 	s->calls = 1;
 	ripc__list_init(&s->rndvs_in);
 	ripc__list_init(&s->watches);
@@ -296,7 +298,7 @@ static void service_stop(struct ripc_service *s)
 	struct ripc__local_return *buffer, *next_buffer;
 
 	ripc__delayed_ack_flush(ctx);
-	s->state = RIPC__SERVICE_CLOSING;
+	ripc__service_set_state(s, RIPC__SERVICE_CLOSING);
 	ripc__wake(ctx, &s->receivers);
 	/* Senders wait elsewhere, on their destination. */
 	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
@@ -368,7 +370,7 @@ int ripc_service_unregister(struct ripc_service *s)
 	if (rc)
 		return rc;
 	ripc__lock(ctx);
-	if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing) {
+	if (!ripc__service_open(s) || ctx->closing) {
 		/* Another thread does that, or has done it. */
 		rc = ctx->closing ? ripc__shut_down() : ripc__service_closed_error(s);
 		ripc__unlock(ctx);
@@ -445,10 +447,10 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 	bool polled = false;
 
 	while (!(*m = next_message(s))) {
-		if (s->state != RIPC__SERVICE_ACTIVE || ctx->closing)
+		if (!ripc__service_open(s) || ctx->closing)
 			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
 					  (unsigned long long)s->id);
-		if (s->taken_over && ripc__list_empty(&s->rndvs_in))
+		if (s->state == RIPC__SERVICE_TAKEN_OVER && ripc__list_empty(&s->rndvs_in))
 			return ripc__fail(-ESHUTDOWN, "service %llu was taken over: %s",
 					  (unsigned long long)s->id,
 					  s->conflict ? s->conflict : "");

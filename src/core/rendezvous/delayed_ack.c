@@ -80,8 +80,7 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struc
 	 * makes an extra message cheap.
 	 */
 	if (ctx->tp[lane->tp].limits.caps & RIPC__CAP_SAME_HOST || s->queued != 1 ||
-	    s->state != RIPC__SERVICE_ACTIVE || s->taken_over || ctx->closing ||
-	    lane->peer->lane != lane) {
+	    s->state != RIPC__SERVICE_ACTIVE || ctx->closing || lane->peer->lane != lane) {
 		send_ack(lane, word);
 		return;
 	}

@@ -46,7 +46,7 @@ void ripc__rndv_drop(struct ripc__rndv *r, int status)
 	deliver_ready(s, p);
 	ripc__rndv_resume(s);
 	ripc__wake(s->ctx, &s->drained);
-	if (s->taken_over && ripc__list_empty(&s->rndvs_in))
+	if (s->state == RIPC__SERVICE_TAKEN_OVER && ripc__list_empty(&s->rndvs_in))
 		ripc__wake(s->ctx, &s->receivers);
 }
 

@@ -75,14 +75,14 @@ void ripc__rndv_release(struct ripc__rndv *r)
 		ripc__rndv_item_unregister(r, it);
 		/* A receive window of the context outlives the service. */
 		if (it->window)
-			ripc__recv_window_release(
-				r->ctx, it->window,
-				it->window->service && r->service->state != RIPC__SERVICE_ACTIVE);
+			ripc__recv_window_release(r->ctx, it->window,
+						  it->window->service &&
+							  !ripc__service_open(r->service));
 		if (it->ret) {
 			it->ret->arriving = false;
 			/* The receive window was removed meanwhile. */
 			if (it->region->state == RIPC__REGION_FREED ||
-			    r->service->state != RIPC__SERVICE_ACTIVE)
+			    !ripc__service_open(r->service))
 				ripc__local_return_revoke(r->ctx, it->ret);
 		}
 		if (it->pool)

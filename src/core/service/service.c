@@ -1,16 +1,35 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/service/service.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#define TO(state) (1u << RIPC__SERVICE_##state)
+
+/* The states that may follow each state. */
+__attribute__((unused)) static const unsigned next_states[RIPC__SERVICE_STATES] = {
+	[RIPC__SERVICE_ENDED] = TO(CLAIMING),
+	[RIPC__SERVICE_CLAIMING] = TO(ACTIVE) | TO(CONFLICT),
+	[RIPC__SERVICE_CONFLICT] = 0,
+	[RIPC__SERVICE_CLOSING] = 0,
+	[RIPC__SERVICE_ACTIVE] = TO(TAKEN_OVER) | TO(CLOSING),
+	[RIPC__SERVICE_TAKEN_OVER] = TO(CLOSING),
+};
+
+void ripc__service_set_state(struct ripc_service *s, enum ripc__service_state to)
+{
+	assert(next_states[s->state] & 1u << to);
+	s->state = to;
+}
 
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
 {
 	struct ripc_service *s;
 
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
-	return s && s->state == RIPC__SERVICE_ACTIVE && !s->taken_over ? s : NULL;
+	return s && s->state == RIPC__SERVICE_ACTIVE ? s : NULL;
 }
 
 static void __attribute__((noinline)) fd_signal(struct ripc_service *s, bool readable)
@@ -67,7 +86,7 @@ static void queue_uncount(struct ripc_service *s, const struct ripc__message *m)
 	s->queued_long_bytes -= m->long_bytes;
 	s->ctx->stats.queued--;
 	/* After a takeover the next call fails at once: the descriptor stays readable. */
-	if (!--s->queued && !s->taken_over)
+	if (!--s->queued && s->state != RIPC__SERVICE_TAKEN_OVER)
 		ripc__service_signal(s, false);
 }
 

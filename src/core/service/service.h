@@ -8,21 +8,32 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+/*
+ *   ENDED --registered--> CLAIMING --nobody objects--> ACTIVE --unregistered--> CLOSING
+ *                            |                           |                        ^
+ *                            '--held elsewhere--> CONFLICT                        |
+ *                                                        '--moved--> TAKEN_OVER --'
+ *
+ * CONFLICT and CLOSING end when the memory is freed, and so does CLAIMING if ripc_close() is
+ * called. ripc__service_set_state() asserts that a transition is in the table of service.c. The
+ * states from ACTIVE on are those of an open service.
+ */
 enum ripc__service_state {
 	RIPC__SERVICE_ENDED,    /* zeros: its memory is all that is left, see handle.h */
 	RIPC__SERVICE_CLAIMING, /* the resolver asks whether anybody objects */
-	RIPC__SERVICE_ACTIVE,
 	RIPC__SERVICE_CONFLICT, /* somebody did; the text is in conflict */
 	RIPC__SERVICE_CLOSING,  /* being unregistered: nothing new is accepted */
+	RIPC__SERVICE_ACTIVE,
+	/* another context has the id: messages that had begun to arrive are delivered */
+	RIPC__SERVICE_TAKEN_OVER,
+	RIPC__SERVICE_STATES,
 };
 
 struct ripc_service {
 	UT_hash_handle hh;
 	uint64_t id;
 	struct ripc *ctx;
-	enum ripc__service_state state;
-	/* another context took it over: messages that had begun to arrive are delivered */
-	bool taken_over;
+	enum ripc__service_state state;     /* ripc__service_set_state() */
 	char *conflict;                     /* who holds the id, or NULL */
 	struct ripc__message *first, *last; /* queue, singly linked */
 	uint64_t queued;                    /* messages in it */
@@ -42,6 +53,14 @@ struct ripc_service {
 	struct ripc__waitq drained;   /* unregister waits for calls, requests and arrivals to end */
 	struct ripc_stats stats;
 };
+
+void ripc__service_set_state(struct ripc_service *s, enum ripc__service_state to);
+
+/* Whether the application may use it: it is ACTIVE or TAKEN_OVER. */
+static inline bool ripc__service_open(const struct ripc_service *s)
+{
+	return s->state >= RIPC__SERVICE_ACTIVE;
+}
 
 /* The active service of that id, or NULL; also if it has moved. */
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id);
@@ -82,7 +101,7 @@ int ripc__service_closed_error(const struct ripc_service *s);
 /* Whether calls on it end now. Return: 0; -ESHUTDOWN: explained. */
 static inline int ripc__service_closing(const struct ripc_service *s)
 {
-	if (RIPC__UNLIKELY(s->state != RIPC__SERVICE_ACTIVE || s->ctx->closing))
+	if (RIPC__UNLIKELY(!ripc__service_open(s) || s->ctx->closing))
 		return ripc__service_closed_error(s);
 	return 0;
 }
@@ -99,7 +118,7 @@ static inline int ripc__service_enter(struct ripc_service *s)
 
 static inline void ripc__service_leave(struct ripc_service *s)
 {
-	if (!--s->calls && RIPC__UNLIKELY(s->state != RIPC__SERVICE_ACTIVE))
+	if (!--s->calls && RIPC__UNLIKELY(!ripc__service_open(s)))
 		ripc__wake(s->ctx, &s->drained);
 }
 

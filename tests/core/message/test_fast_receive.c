@@ -764,9 +764,9 @@ START_TEST(receive__dgram_slow_path)
 		refused(&a);
 	}
 	a = rx_message(NULL, 20);
-	rig.s[0]->taken_over = true;
+	rig.s[0]->state = RIPC__SERVICE_TAKEN_OVER;
 	refused(&a);
-	rig.s[0]->taken_over = false;
+	rig.s[0]->state = RIPC__SERVICE_ACTIVE;
 	p->lists->datagrams->received.in_order = false;
 	refused(&a);
 	p->lists->datagrams->received.in_order = true;

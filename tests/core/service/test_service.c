@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Services: ids, conflicts, the queue and its descriptor, and how one ends. */
 #include "core/rig.h"
+#include "transitions.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,6 +16,23 @@ static bool readable(int fd)
 
 	return poll(&p, 1, 0) == 1;
 }
+
+#define TO(state) (1u << RIPC__SERVICE_##state)
+
+DEFINE_SET_STATE(struct ripc_service, ripc__service_set_state)
+
+START_TEST(set_state__transitions)
+{
+	static const unsigned allowed[RIPC__SERVICE_STATES] = {
+		[RIPC__SERVICE_ENDED] = TO(CLAIMING),
+		[RIPC__SERVICE_CLAIMING] = TO(ACTIVE) | TO(CONFLICT),
+		[RIPC__SERVICE_ACTIVE] = TO(TAKEN_OVER) | TO(CLOSING),
+		[RIPC__SERVICE_TAKEN_OVER] = TO(CLOSING),
+	};
+
+	check_transitions(set_state, allowed);
+}
+END_TEST
 
 START_TEST(register__ids)
 {
@@ -160,7 +178,7 @@ START_TEST(conflict__detected_late)
 	ripc__service_conflict(ctx, 4711, false, "nobody's");
 	ripc__service_split(ctx, 4711, "nobody's");
 	ripc__service_registered(ctx, 4711);
-	ck_assert_int_eq(rig.s[0]->state, RIPC__SERVICE_ACTIVE);
+	ck_assert_int_eq(rig.s[0]->state, RIPC__SERVICE_TAKEN_OVER);
 	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(0)));
 	rig_expect(&rig, 0, 100, 7);
 	RC(-ESHUTDOWN, ripc_receive(rig.s[0], &m, 1000));
@@ -640,6 +658,7 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, register__ids);
 	tcase_add_test(tc, register__any_id);
 	tcase_add_test(tc, register__any_id_drawn_again);
