@@ -14,9 +14,14 @@
  *   CALL_CANCELLING -- answer --> CALL_DONE
  *      CALL_CANCELLING -- CALL_STATE not taken: -ETIMEDOUT, -ECANCELED --> CALL_DONE
  *      CALL_CANCELLING -- CALL_STATE taken or unknown, CANCEL_NS passed: -ETIME --> CALL_DONE
+ *   any of these -- ended without an answer, the peer has reply buffers --> CALL_WITHDRAWING
+ *      CALL_WITHDRAWING -- the buffers are the caller's again, CANCEL_NS passed --> CALL_DONE
+ *   CALL_DONE -- the application has its result --> CALL_FREE, for the next call
  *
- * Callee: a request is queued until the application receives it, then taken until it is answered.
- * The message holds this state (core/service/message.h) and is in peer->lists->served until then.
+ * ripc__call_set_state() asserts that a transition is in the table of table.c.
+ *
+ * Callee: core/service/message.h has the states of a request. It is in peer->lists->served from its
+ * complete arrival to its answer.
  *
  * Lock held in every function.
  */
@@ -89,7 +94,7 @@ int ripc__request_unanswerable(const struct ripc__message *m);
 /* Whether a request can be answered. Return: 0, or an error, explained. */
 static inline int ripc__request_check(const struct ripc__message *m)
 {
-	return RIPC__LIKELY(m->call_kind == RIPC__CALL_REQUEST && !m->call_cancelled &&
+	return RIPC__LIKELY(m->call_role == RIPC__CALL_REQUEST_TAKEN && !m->call_cancelled &&
 			    m->call_peer)
 		       ? 0
 		       : ripc__request_unanswerable(m);

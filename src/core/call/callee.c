@@ -6,8 +6,6 @@
 #include "core/reliable/send_now.h"
 #include "wire/bytes.h"
 
-enum request_state { REQUEST_QUEUED, REQUEST_TAKEN };
-
 static void reply_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
 			struct ripc__reliable_msg *m, int status, const char *why)
 {
@@ -54,13 +52,13 @@ static void drop_unseen(struct ripc__message *m, enum ripc__call_state state)
 {
 	m->ctx->stats.calls_expired += state == RIPC__CALL_NOT_TAKEN;
 	send_state(m, state);
-	m->call_kind = RIPC__CALL_NONE;
+	ripc__message_set_role(m, RIPC__CALL_NONE);
 	ripc__message_release(m);
 }
 
-static void request_add(struct ripc__message *m, enum request_state state)
+static void request_add(struct ripc__message *m, enum ripc__call_role role)
 {
-	m->call_state = (uint8_t)state;
+	ripc__message_set_role(m, role);
 	m->pub.call = m->call;
 	m->call_deadline_ns =
 		m->call_word == UINT32_MAX ? RIPC__NEVER : m->ctx->now_ns + m->call_word * RIPC__MS;
@@ -70,7 +68,7 @@ static void request_add(struct ripc__message *m, enum request_state state)
 bool ripc__request_arrived(struct ripc_service *s, struct ripc__message *m)
 {
 	(void)s;
-	request_add(m, REQUEST_QUEUED);
+	request_add(m, RIPC__CALL_REQUEST_QUEUED);
 	if (m->call_word)
 		return true;
 	drop_unseen(m, RIPC__CALL_NOT_TAKEN);
@@ -79,14 +77,14 @@ bool ripc__request_arrived(struct ripc_service *s, struct ripc__message *m)
 
 void ripc__request_delivered(struct ripc__message *m)
 {
-	request_add(m, REQUEST_TAKEN);
+	request_add(m, RIPC__CALL_REQUEST_TAKEN);
 }
 
 bool ripc__call_arrived(struct ripc_service *s, struct ripc__message *m)
 {
-	if (m->call_kind == RIPC__CALL_REQUEST)
+	if (ripc__message_is_request(m))
 		return ripc__request_arrived(s, m);
-	m->call_kind = RIPC__CALL_NONE;
+	ripc__message_set_role(m, RIPC__CALL_NONE);
 	ripc__call_reply(m, m->call, m->call_word, m->call_peer);
 	return false;
 }
@@ -97,7 +95,7 @@ bool ripc__request_taken(struct ripc__message *m)
 		drop_unseen(m, RIPC__CALL_NOT_TAKEN);
 		return false;
 	}
-	m->call_state = REQUEST_TAKEN;
+	ripc__message_set_role(m, RIPC__CALL_REQUEST_TAKEN);
 	return true;
 }
 
@@ -113,11 +111,12 @@ void ripc__request_cancelled(struct ripc__lane *lane, uint64_t id)
 			continue;
 		m->call_cancelled = true;
 		s = ripc__service_find(lane->ctx, m->pub.dest);
-		if (m->call_state == REQUEST_QUEUED && s && ripc__service_remove(s, m))
+		if (m->call_role == RIPC__CALL_REQUEST_QUEUED && s && ripc__service_remove(s, m))
 			drop_unseen(m, RIPC__CALL_NOT_TAKEN);
 		else
-			send_state(m, m->call_state == REQUEST_QUEUED ? RIPC__CALL_NOT_TAKEN
-								      : RIPC__CALL_TAKEN);
+			send_state(m, m->call_role == RIPC__CALL_REQUEST_QUEUED
+					      ? RIPC__CALL_NOT_TAKEN
+					      : RIPC__CALL_TAKEN);
 		return;
 	}
 	ripc__lane_notify(lane, RIPC__CALL_STATE, 0, 0, id, RIPC__CALL_UNKNOWN);
@@ -215,8 +214,9 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 void ripc__request_dropped(struct ripc__message *m)
 {
 	static const struct iovec nothing;
+	bool queued = m->call_role == RIPC__CALL_REQUEST_QUEUED;
 
-	m->call_kind = RIPC__CALL_NONE;
+	ripc__message_set_role(m, RIPC__CALL_NONE);
 	/* It has not arrived completely, is answered, or its caller is gone. */
 	if (ripc__list_empty(&m->served))
 		return;
@@ -224,7 +224,7 @@ void ripc__request_dropped(struct ripc__message *m)
 		served_remove(m);
 		return;
 	}
-	if (m->call_state == REQUEST_QUEUED)
+	if (queued)
 		send_state(m, RIPC__CALL_MOVED);
 	else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
 		send_state(m, RIPC__CALL_UNKNOWN);
@@ -241,7 +241,7 @@ void ripc__served_close(struct ripc *ctx)
 		while ((n = ripc__list_first(&p->lists->served))) {
 			struct ripc__message *m = ripc__list_entry(n, struct ripc__message, served);
 
-			if (m->call_state == REQUEST_QUEUED)
+			if (m->call_role == RIPC__CALL_REQUEST_QUEUED)
 				send_state(m, RIPC__CALL_MOVED);
 			else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
 				send_state(m, RIPC__CALL_UNKNOWN);
@@ -253,7 +253,7 @@ int ripc__request_unanswerable(const struct ripc__message *m)
 {
 	if (!ripc__message_is_request(m))
 		return ripc__fail(-EINVAL, "the message is not the request of a call");
-	if (m->call_kind == RIPC__CALL_ANSWERED)
+	if (m->call_role == RIPC__CALL_REQUEST_ANSWERED)
 		return ripc__fail(-EALREADY, "the request was answered before");
 	return ripc__fail(-ECANCELED, "the caller does not wait any more");
 }

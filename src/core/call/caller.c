@@ -60,7 +60,7 @@ static void send_again(struct ripc__call *call)
 		not_executed(call);
 		return;
 	}
-	call->state = RIPC__CALL_IS_WAITING;
+	ripc__call_set_state(call, RIPC__CALL_IS_WAITING);
 	send_request(call);
 }
 
@@ -95,7 +95,7 @@ static int before_post(struct ripc__reliable_owner *o, uint64_t *word, struct ri
 	if (call->peer != lane->peer)
 		ripc__call_set_peer(call, lane->peer);
 	if (call->state == RIPC__CALL_IS_WAITING)
-		call->state = RIPC__CALL_IS_SENT;
+		ripc__call_set_state(call, RIPC__CALL_IS_SENT);
 	return 0;
 }
 
@@ -121,7 +121,7 @@ static void short_requeued(struct ripc__reliable_owner *o)
 
 	ripc__call_set_peer(call, NULL);
 	if (call->state == RIPC__CALL_IS_SENT)
-		call->state = RIPC__CALL_IS_WAITING;
+		ripc__call_set_state(call, RIPC__CALL_IS_WAITING);
 }
 
 static void long_ended(struct ripc_request *r, struct ripc__peer *p)
@@ -138,7 +138,7 @@ static void long_ended(struct ripc_request *r, struct ripc__peer *p)
 	} else if (!status) {
 		ripc__call_set_peer(call, p);
 		if (call->state == RIPC__CALL_IS_WAITING)
-			call->state = RIPC__CALL_IS_SENT;
+			ripc__call_set_state(call, RIPC__CALL_IS_SENT);
 		/* Its deadline passed, or it was cancelled, while it was sent. */
 		else if (call->state == RIPC__CALL_IS_CANCELLING)
 			ripc__lane_notify(p->lane, RIPC__CALL_CANCEL, 0, 0, call->id, 0);
@@ -265,7 +265,7 @@ static void cancel_sent(struct ripc__call *call, bool aborted)
 {
 	struct ripc *ctx = call->ctx;
 
-	call->state = RIPC__CALL_IS_CANCELLING;
+	ripc__call_set_state(call, RIPC__CALL_IS_CANCELLING);
 	call->aborted = aborted;
 	call->deadline_ns = ripc__now(ctx) + RIPC__CALL_CANCEL_NS;
 	if (call->deadline_ns < ctx->calls_next_ns)
@@ -518,7 +518,7 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		call->m = send_now(s, call, dest, &words, items);
 	call->dest = dest;
 	call->deadline_ns = timeout_ms < 0 ? RIPC__NEVER : ripc__deadline_far(ctx, timeout_ms);
-	call->state = call->m ? RIPC__CALL_IS_SENT : RIPC__CALL_IS_WAITING;
+	ripc__call_set_state(call, call->m ? RIPC__CALL_IS_SENT : RIPC__CALL_IS_WAITING);
 	call->idempotent = o && o->flags & RIPC_IDEMPOTENT;
 	call->listed = call->m;
 	call->left_ms = (uint32_t)words.word;

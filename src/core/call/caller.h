@@ -9,6 +9,8 @@
 #include "core/call/call.h"
 #include "core/peer/peer.h"
 
+#include <assert.h>
+
 /* Time that a cancelled call waits for the state of its request, and for its reply buffers. */
 #define RIPC__CALL_CANCEL_NS (100 * RIPC__MS)
 
@@ -19,7 +21,8 @@ enum ripc__call_step {
 	/* It has a result without an answer. Its peer may still write the reply buffers. */
 	RIPC__CALL_IS_WITHDRAWING,
 	RIPC__CALL_IS_DONE, /* the application does not have its result yet */
-	RIPC__CALL_IS_FREE
+	RIPC__CALL_IS_FREE,
+	RIPC__CALL_STEPS,
 };
 
 /*
@@ -35,7 +38,7 @@ struct ripc__call {
 	uint64_t id; /* free: of an earlier call, or the slot alone */
 	uint64_t dest;
 	uint64_t deadline_ns;
-	enum ripc__call_step state;
+	enum ripc__call_step state; /* ripc__call_set_state() */
 	bool aborted;    /* CANCELLING: by the application, not by its deadline; free: false */
 	bool idempotent; /* it may be executed more than once */
 	bool repeated;   /* a lost holder may have executed it; free: false */
@@ -60,6 +63,15 @@ struct ripc__long_request {
 	unsigned nitems;
 	struct iovec items[];
 };
+
+/* The states that may follow each state (table.c). */
+extern const unsigned ripc__call_next_states[RIPC__CALL_STEPS];
+
+static inline void ripc__call_set_state(struct ripc__call *call, enum ripc__call_step to)
+{
+	assert(ripc__call_next_states[call->state] & 1u << to);
+	call->state = to;
+}
 
 /* ---- table.c ---- */
 

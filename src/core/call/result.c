@@ -75,7 +75,7 @@ static inline void call_finish(struct ripc__call *call, int status, const char *
 	struct ripc *ctx = call->ctx;
 	struct ripc_service *s = r->service;
 
-	call->state = RIPC__CALL_IS_DONE;
+	ripc__call_set_state(call, RIPC__CALL_IS_DONE);
 	ripc__call_set_peer(call, NULL);
 	drop_short(call);
 	if (call->rndv)
@@ -190,7 +190,7 @@ void ripc__call_end(struct ripc__call *call, int status, const char *why)
 		if (!return_buffers(call)) {
 			l->status = status;
 			l->why = why ? strdup(why) : NULL;
-			call->state = RIPC__CALL_IS_WITHDRAWING;
+			ripc__call_set_state(call, RIPC__CALL_IS_WITHDRAWING);
 			call->deadline_ns = ripc__now(ctx) + RIPC__CALL_CANCEL_NS;
 			if (call->deadline_ns < ctx->calls_next_ns)
 				ctx->calls_next_ns = call->deadline_ns;

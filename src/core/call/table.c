@@ -3,6 +3,17 @@
 
 #include <stdlib.h>
 
+#define TO(state) (1u << RIPC__CALL_IS_##state)
+
+const unsigned ripc__call_next_states[RIPC__CALL_STEPS] = {
+	[RIPC__CALL_IS_WAITING] = TO(SENT) | TO(CANCELLING) | TO(WITHDRAWING) | TO(DONE) | TO(FREE),
+	[RIPC__CALL_IS_SENT] = TO(WAITING) | TO(CANCELLING) | TO(WITHDRAWING) | TO(DONE),
+	[RIPC__CALL_IS_CANCELLING] = TO(CANCELLING) | TO(WITHDRAWING) | TO(DONE),
+	[RIPC__CALL_IS_WITHDRAWING] = TO(DONE),
+	[RIPC__CALL_IS_DONE] = TO(FREE),
+	[RIPC__CALL_IS_FREE] = TO(WAITING) | TO(SENT),
+};
+
 struct ripc__call *ripc__call_new(struct ripc *ctx)
 {
 	uint32_t slots = ctx->call_slots;
@@ -55,7 +66,7 @@ void ripc__call_release(struct ripc__call *call)
 	ripc__completion_remove(call->ctx, &r->completion);
 	__atomic_store_n(&r->ctx, NULL, __ATOMIC_RELAXED);
 	r->published = call->aborted = call->repeated = false;
-	call->state = RIPC__CALL_IS_FREE;
+	ripc__call_set_state(call, RIPC__CALL_IS_FREE);
 	call->next_free = call->ctx->call_free;
 	call->ctx->call_free = call;
 }

@@ -9,6 +9,17 @@
 
 #include <stdlib.h>
 
+#define TO(role) (1u << RIPC__CALL_##role)
+
+const unsigned ripc__call_next_roles[RIPC__CALL_ROLES] = {
+	[RIPC__CALL_NONE] = TO(NONE) | TO(REPLY) | TO(REQUEST_ARRIVING),
+	[RIPC__CALL_REPLY] = TO(NONE),
+	[RIPC__CALL_REQUEST_ARRIVING] = TO(NONE) | TO(REQUEST_QUEUED) | TO(REQUEST_TAKEN),
+	[RIPC__CALL_REQUEST_QUEUED] = TO(NONE) | TO(REQUEST_TAKEN),
+	[RIPC__CALL_REQUEST_TAKEN] = TO(NONE) | TO(REQUEST_ANSWERED),
+	[RIPC__CALL_REQUEST_ANSWERED] = TO(NONE) | TO(REQUEST_TAKEN),
+};
+
 /* Room for more items than the struct has. Return: 0 or -ENOMEM. */
 static int __attribute__((noinline)) message_arrays(struct ripc__message *m, unsigned nitems)
 {
@@ -37,7 +48,7 @@ struct ripc__message *__attribute__((noinline)) ripc__message_cache_fill(struct 
 	m->pub.items = m->iov;
 	m->pub.placement = m->placement;
 	m->pool = m->regions;
-	m->call_kind = RIPC__CALL_NONE;
+	m->call_role = RIPC__CALL_NONE;
 	ripc__list_init(&m->held);
 	ripc__message_cache_put(ctx, m);
 	return m;
@@ -102,9 +113,9 @@ static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
-	if (m->call_kind == RIPC__CALL_REQUEST)
+	if (ripc__message_is_unanswered(m))
 		ctx->memory_ops->request_dropped(m);
-	m->call_kind = RIPC__CALL_NONE;
+	ripc__message_set_role(m, RIPC__CALL_NONE);
 	m->pub.call = 0;
 	ripc__message_return_credit(m);
 	if (m->token) {
@@ -133,7 +144,7 @@ static inline void message_release(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 
-	if (!ripc__message_is_small(m) || m->call_kind != RIPC__CALL_NONE)
+	if (!ripc__message_is_small(m) || m->call_role != RIPC__CALL_NONE)
 		release_resources(m);
 	ripc__list_del(&m->held);
 	ripc__message_cache_put(ctx, m);
@@ -145,7 +156,7 @@ void ripc__message_release(struct ripc__message *m)
 		message_release(m);
 		return;
 	}
-	if (m->call_kind == RIPC__CALL_REQUEST)
+	if (ripc__message_is_unanswered(m))
 		m->ctx->memory_ops->request_dropped(m);
 	atomic_store_explicit(&m->freed, true, memory_order_relaxed);
 }
@@ -174,7 +185,7 @@ void ripc_message_free(struct ripc_message *message)
 
 	if (!m)
 		return;
-	if (RIPC__LIKELY(m->small && m->call_kind != RIPC__CALL_REQUEST)) {
+	if (RIPC__LIKELY(m->small && m->call_role != RIPC__CALL_REQUEST_TAKEN)) {
 		atomic_store_explicit(&m->freed, true, memory_order_release);
 		return;
 	}

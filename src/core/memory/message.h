@@ -44,10 +44,10 @@ static inline void ripc__message_cache_put(struct ripc *ctx, struct ripc__messag
 }
 
 /* Makes it the request or the answer of call id, from a message of p. */
-static inline void ripc__message_set_call(struct ripc__message *m, enum ripc__call_kind kind,
+static inline void ripc__message_set_call(struct ripc__message *m, enum ripc__call_role role,
 					  uint64_t id, uint32_t word, struct ripc__peer *p)
 {
-	m->call_kind = (uint8_t)kind;
+	ripc__message_set_role(m, role);
 	m->call = id;
 	m->call_word = word;
 	m->call_cancelled = false;
@@ -88,7 +88,7 @@ static inline void ripc__small_reclaim(struct ripc *ctx)
 			return;
 		}
 		m->small = false;
-		m->call_kind = RIPC__CALL_NONE;
+		ripc__message_set_role(m, RIPC__CALL_NONE);
 		m->pub.call = 0;
 		atomic_store_explicit(&m->freed, false, memory_order_relaxed);
 		ripc__message_cache_put(ctx, m);

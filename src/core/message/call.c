@@ -136,16 +136,16 @@ static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
 		return rc;
 	ctx = m->ctx;
 	if (ripc__reply_is_short(m, bytes)) {
-		m->call_kind = RIPC__CALL_ANSWERED;
+		ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
 		rc = ripc__reply_short(m, status, items, nitems);
 		/* It is not answered. */
 		if (rc == -ENOMEM)
-			m->call_kind = RIPC__CALL_REQUEST;
+			ripc__message_set_role(m, RIPC__CALL_REQUEST_TAKEN);
 	} else if (!timeout_ms) {
 		rc = ripc__fail(-EAGAIN, "a long answer cannot be delivered without waiting: use "
 					 "ripc_reply_start()");
 	} else {
-		m->call_kind = RIPC__CALL_ANSWERED;
+		ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
 		memcpy(instance, m->call_peer->instance, sizeof(instance));
 		rc = ripc__reply_start(m, items, nitems, bytes, &r);
 		if (!rc) {
@@ -176,7 +176,7 @@ int RIPC__NO_ANALYSIS ripc_reply_start(struct ripc_message *message, const struc
 	rc = reply_enter(m, items, nitems, options, &bytes);
 	if (rc)
 		return rc;
-	m->call_kind = RIPC__CALL_ANSWERED;
+	ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
 	rc = ripc__reply_start(m, items, nitems, bytes, request);
 	if (!rc)
 		ripc__request_publish(*request, options ? options->data : NULL);
@@ -229,7 +229,7 @@ int ripc_message_cancelled(const struct ripc_message *message)
 		return rc;
 	ctx = m->ctx;
 	ripc__lock(ctx);
-	if (m->call_kind == RIPC__CALL_REQUEST && !m->call_cancelled)
+	if (m->call_role == RIPC__CALL_REQUEST_TAKEN && !m->call_cancelled)
 		ripc__progress(ctx);
 	/* An answer is refused from now on, although the caller's clock may give it some time. */
 	if (ripc__message_is_request(m) && ripc__request_expired(m))

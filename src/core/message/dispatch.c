@@ -216,8 +216,8 @@ static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
 	lane->peer->stats.bytes_received += h->payload_len;
 	if (h->flags & (RIPC__F_CALL | RIPC__F_REPLY)) {
 		ripc__message_set_call(
-			m, h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST : RIPC__CALL_REPLY, h->call,
-			(uint32_t)h->call_word, lane->peer);
+			m, h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST_ARRIVING : RIPC__CALL_REPLY,
+			h->call, (uint32_t)h->call_word, lane->peer);
 		if (!ripc__call_arrived(s, m))
 			return;
 	}

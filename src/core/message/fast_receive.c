@@ -61,7 +61,8 @@ enum ripc__fast ripc__receive_call(struct ripc__message *m, const struct ripc__c
 	struct ripc *ctx = m->ctx;
 
 	if (flags & RIPC__F_CALL) {
-		ripc__message_set_call(m, RIPC__CALL_REQUEST, call->id, (uint32_t)call->word, p);
+		ripc__message_set_call(m, RIPC__CALL_REQUEST_ARRIVING, call->id,
+				       (uint32_t)call->word, p);
 		ripc__request_delivered(m);
 		return RIPC__FAST_MESSAGE;
 	}

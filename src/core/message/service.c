@@ -431,7 +431,7 @@ static inline struct ripc__message *next_message(struct ripc_service *s)
 
 	do
 		m = ripc__service_pop(s);
-	while (m && RIPC__UNLIKELY(m->call_kind != RIPC__CALL_NONE) && !ripc__request_taken(m));
+	while (m && RIPC__UNLIKELY(m->call_role != RIPC__CALL_NONE) && !ripc__request_taken(m));
 	return m;
 }
 

@@ -27,7 +27,7 @@ static void deliver_ready(struct ripc_service *s, struct ripc__peer *p)
 			return;
 		r->message = NULL;
 		ripc__rndv_free(r);
-		if (m->call_kind == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(s, m))
+		if (m->call_role == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(s, m))
 			ripc__service_deliver(s, m);
 	}
 }

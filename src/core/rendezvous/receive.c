@@ -253,8 +253,8 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 	memcpy(m->pub.instance, lane->peer->instance, 16);
 	if (h->flags & (RIPC__F_CALL | RIPC__F_REPLY))
 		ripc__message_set_call(
-			m, h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST : RIPC__CALL_REPLY, h->call,
-			(uint32_t)h->call_word, lane->peer);
+			m, h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST_ARRIVING : RIPC__CALL_REPLY,
+			h->call, (uint32_t)h->call_word, lane->peer);
 	drop_cancelled(r);
 	rc = rndv_insert(r);
 	if (!rc)

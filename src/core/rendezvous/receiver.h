@@ -74,7 +74,7 @@ struct ripc__rndv {
 /* The call that the message answers, or 0. */
 static inline uint64_t ripc__rndv_answered_call(const struct ripc__rndv *r)
 {
-	return r->message->call_kind == RIPC__CALL_REPLY ? r->message->call : 0;
+	return r->message->call_role == RIPC__CALL_REPLY ? r->message->call : 0;
 }
 
 /* The request as the ACK names it. */

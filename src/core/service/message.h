@@ -7,15 +7,29 @@
 
 #include "core/progress/context.h"
 
+#include <assert.h>
+
 #define RIPC__MESSAGE_INLINE  4   /* items described inside the struct */
 #define RIPC__MESSAGE_BUF_LEN 224 /* bytes of a small message that fit into the struct */
 #define RIPC__MESSAGE_BUF_PAD 12  /* bytes before them: they align the payload behind a header */
 
-enum ripc__call_kind {
+/*
+ * The part of a message in a call. A request:
+ *
+ *   ARRIVING --complete--> QUEUED --received--> TAKEN --answered--> ANSWERED
+ *
+ * A request that the application receives at once is not QUEUED. If there is no memory for the
+ * answer, the request is TAKEN again. A message that is released is NONE.
+ * ripc__message_set_role() asserts that a transition is in the table of core/memory/message.c.
+ */
+enum ripc__call_role {
 	RIPC__CALL_NONE,
-	RIPC__CALL_REQUEST,  /* without an answer */
-	RIPC__CALL_ANSWERED, /* a request that it has answered */
-	RIPC__CALL_REPLY
+	RIPC__CALL_REPLY,
+	RIPC__CALL_REQUEST_ARRIVING,
+	RIPC__CALL_REQUEST_QUEUED,
+	RIPC__CALL_REQUEST_TAKEN,
+	RIPC__CALL_REQUEST_ANSWERED,
+	RIPC__CALL_ROLES,
 };
 
 /*
@@ -48,9 +62,8 @@ struct ripc__message {
 	struct ripc__region **pool; /* regions, or the part of arrays */
 	/* pool buffers of the items; NULL: the item is elsewhere */
 	struct ripc__region *regions[RIPC__MESSAGE_INLINE];
-	/* of a call: core/call/call.h. Clean: call_kind is RIPC__CALL_NONE, the rest undefined */
-	uint8_t call_kind;  /* enum ripc__call_kind */
-	uint8_t call_state; /* of a request */
+	/* of a call: core/call/call.h. Clean: call_role is RIPC__CALL_NONE, the rest undefined */
+	uint8_t call_role; /* enum ripc__call_role; ripc__message_set_role() */
 	bool call_cancelled;
 	uint32_t call_word; /* request: milliseconds left; answer: status */
 	uint64_t call;      /* id */
@@ -59,9 +72,24 @@ struct ripc__message {
 	struct ripc__list served;     /* request: in call_peer->lists->served */
 };
 
+/* The roles that may follow each role (core/memory/message.c). */
+extern const unsigned ripc__call_next_roles[RIPC__CALL_ROLES];
+
+static inline void ripc__message_set_role(struct ripc__message *m, enum ripc__call_role to)
+{
+	assert(ripc__call_next_roles[m->call_role] & 1u << to);
+	m->call_role = (uint8_t)to;
+}
+
 static inline bool ripc__message_is_request(const struct ripc__message *m)
 {
-	return m->call_kind == RIPC__CALL_REQUEST || m->call_kind == RIPC__CALL_ANSWERED;
+	return m->call_role >= RIPC__CALL_REQUEST_ARRIVING;
+}
+
+/* Whether it is a request without an answer. */
+static inline bool ripc__message_is_unanswered(const struct ripc__message *m)
+{
+	return ripc__message_is_request(m) && m->call_role != RIPC__CALL_REQUEST_ANSWERED;
 }
 
 /* Room for RIPC__MESSAGE_BUF_LEN bytes of a message. */

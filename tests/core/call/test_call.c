@@ -5,6 +5,7 @@
 #include "core/call/caller.h"
 #include "core/memory/buffer.h"
 #include "core/peer/dest.h"
+#include "transitions.h"
 #include "wire/bytes.h"
 
 static struct rig rig;
@@ -151,6 +152,26 @@ static int call(uint64_t n, size_t len, int timeout_ms)
 	OK(start(RIG_ID(1), n, len, NULL, timeout_ms, &r));
 	return result(&r, n);
 }
+
+#define TO(state) (1u << RIPC__CALL_IS_##state)
+
+DEFINE_SET_STATE(struct ripc__call, ripc__call_set_state)
+
+START_TEST(set_state__transitions)
+{
+	static const unsigned allowed[RIPC__CALL_STEPS] = {
+		[RIPC__CALL_IS_WAITING] =
+			TO(SENT) | TO(CANCELLING) | TO(WITHDRAWING) | TO(DONE) | TO(FREE),
+		[RIPC__CALL_IS_SENT] = TO(WAITING) | TO(CANCELLING) | TO(WITHDRAWING) | TO(DONE),
+		[RIPC__CALL_IS_CANCELLING] = TO(CANCELLING) | TO(WITHDRAWING) | TO(DONE),
+		[RIPC__CALL_IS_WITHDRAWING] = TO(DONE),
+		[RIPC__CALL_IS_DONE] = TO(FREE),
+		[RIPC__CALL_IS_FREE] = TO(WAITING) | TO(SENT),
+	};
+
+	check_transitions(set_state, allowed);
+}
+END_TEST
 
 /* ---- answers ---- */
 
@@ -1018,6 +1039,7 @@ int main(void)
 	test_seed();
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, answer__sizes);
 	tcase_add_test(tc, answer__any_order);
 	tcase_add_test(tc, answer__errors);

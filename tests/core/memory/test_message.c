@@ -1,9 +1,35 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Received messages: the location of their items, the memory they reference, and its release. */
 #include "core/rig.h"
+#include "transitions.h"
 
 static struct rig rig;
 static struct ripc *ctx;
+
+#define TO(role) (1u << RIPC__CALL_##role)
+
+static unsigned set_role(unsigned from, unsigned to)
+{
+	struct ripc__message m = {.call_role = (uint8_t)from};
+
+	ripc__message_set_role(&m, to);
+	return m.call_role;
+}
+
+START_TEST(set_role__transitions)
+{
+	static const unsigned allowed[RIPC__CALL_ROLES] = {
+		[RIPC__CALL_NONE] = TO(NONE) | TO(REPLY) | TO(REQUEST_ARRIVING),
+		[RIPC__CALL_REPLY] = TO(NONE),
+		[RIPC__CALL_REQUEST_ARRIVING] = TO(NONE) | TO(REQUEST_QUEUED) | TO(REQUEST_TAKEN),
+		[RIPC__CALL_REQUEST_QUEUED] = TO(NONE) | TO(REQUEST_TAKEN),
+		[RIPC__CALL_REQUEST_TAKEN] = TO(NONE) | TO(REQUEST_ANSWERED),
+		[RIPC__CALL_REQUEST_ANSWERED] = TO(NONE) | TO(REQUEST_TAKEN),
+	};
+
+	check_transitions(set_role, allowed);
+}
+END_TEST
 
 START_TEST(new__room_for_every_number_of_items)
 {
@@ -363,6 +389,7 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, set_role__transitions);
 	tcase_add_test(tc, new__room_for_every_number_of_items);
 	tcase_add_test(tc, new__from_the_cache);
 	tcase_add_test(tc, drop__the_cache_is_bounded);
