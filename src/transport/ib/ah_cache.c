@@ -3,12 +3,29 @@
 #include "base/log.h"
 #include "transport/ib/ib.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RESOLVING_MAX 256u                 /* entries that resolve at the same time */
 #define FAILED_NS     UINT64_C(1000000000) /* pause before a failed entry is resolved again */
+
+#define TO(state) (1u << IB_AH_##state)
+
+/* The states that may follow each state. */
+__attribute__((unused)) static const unsigned next_states[IB_AH_STATES] = {
+	[IB_AH_NEW] = TO(RESOLVING),
+	[IB_AH_RESOLVING] = TO(READY) | TO(FAILED),
+	[IB_AH_READY] = TO(FAILED),
+	[IB_AH_FAILED] = TO(RESOLVING),
+};
+
+void ripc__ib_ah_set_state(struct ib_ah_entry *r, enum ib_ah_state to)
+{
+	assert(next_states[r->state] & 1u << to);
+	r->state = to;
+}
 
 /* Whether a GRH is needed: InfiniBand subnets differ in their GID prefix. */
 static bool routed(const struct ib_port *port, const struct ripc__ib_port_addr *port_addr)
@@ -75,7 +92,7 @@ static void ah_created(struct ripc__ib_job *job, int result)
 	struct ib *t = r->port->t;
 
 	t->nresolving--;
-	r->state = result ? IB_AH_FAILED : IB_AH_READY;
+	ripc__ib_ah_set_state(r, result ? IB_AH_FAILED : IB_AH_READY);
 	r->error = result;
 	r->failed_ns = t->now_ns;
 	/* Wire-ups wait for this entry. */
@@ -92,11 +109,12 @@ static int ah_resolve(struct ib_ah_entry *r)
 				  t->nresolving);
 	r->job.work = create_ah;
 	r->job.done = ah_created;
-	r->state = IB_AH_RESOLVING;
 	rc = ripc__ib_worker_start(&t->worker, &r->job);
-	if (!rc)
-		t->nresolving++;
-	return rc;
+	if (rc)
+		return rc;
+	ripc__ib_ah_set_state(r, IB_AH_RESOLVING);
+	t->nresolving++;
+	return 0;
 }
 
 static void ah_free(struct ib *t, struct ib_ah_entry *r)
@@ -179,7 +197,8 @@ bool ripc__ib_ah_cache_invalidate(struct ib *t, const struct ib_device *d)
 		if (r->ah)
 			ibv_destroy_ah(r->ah);
 		r->ah = NULL;
-		r->state = IB_AH_FAILED;
+		if (r->state == IB_AH_READY)
+			ripc__ib_ah_set_state(r, IB_AH_FAILED);
 		r->error = -ENODEV;
 	}
 	return true;

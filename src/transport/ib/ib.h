@@ -126,7 +126,12 @@ struct ib_ah_key {
 	uint8_t gid[16]; /* InfiniBand within a subnet: 0 */
 };
 
-enum ib_ah_state { IB_AH_RESOLVING, IB_AH_READY, IB_AH_FAILED };
+/*
+ *   NEW, FAILED --a job starts--> RESOLVING --> READY or FAILED      READY --device gone--> FAILED
+ *
+ * ripc__ib_ah_set_state() asserts that a transition is in the table of ah_cache.c.
+ */
+enum ib_ah_state { IB_AH_NEW, IB_AH_RESOLVING, IB_AH_READY, IB_AH_FAILED, IB_AH_STATES };
 
 struct ib_ah_entry {
 	struct ripc__ib_job job; /* RESOLVING: creates the address handle */
@@ -135,12 +140,12 @@ struct ib_ah_entry {
 	struct ib_port *port;
 	struct ripc__ib_port_addr port_addr;
 	struct ibv_ah *ah;
-	enum ib_ah_state state;
-	int error;         /* FAILED */
-	bool confirmed;    /* a wire-up message arrived from there */
-	bool used;         /* used since the last eviction */
-	unsigned eps;      /* connections that use it */
-	uint64_t probe_ns; /* earliest time of the next PROBE */
+	enum ib_ah_state state; /* ripc__ib_ah_set_state() */
+	int error;              /* FAILED */
+	bool confirmed;         /* a wire-up message arrived from there */
+	bool used;              /* used since the last eviction */
+	unsigned eps;           /* connections that use it */
+	uint64_t probe_ns;      /* earliest time of the next PROBE */
 	uint64_t probe_gap_ns;
 	uint64_t failed_ns; /* FAILED: time of the failure; resolved again after a second */
 };
@@ -326,6 +331,7 @@ void ripc__ib_check_devices(struct ib *t);   /* detects removed devices */
 void ripc__ib_devices_release(struct ib *t); /* closes removed devices that have no connections */
 
 /* ah_cache.c */
+void ripc__ib_ah_set_state(struct ib_ah_entry *r, enum ib_ah_state to);
 struct ib_ah_entry *ripc__ib_ah_find(struct ib *t, const struct ib_port *port,
 				     const struct ripc__ib_port_addr *port_addr);
 /* Finds or creates the entry, which may still resolve. NULL: failed, explained. */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Cached address handles: their states, and workers that cannot start. No device is used. */
+#include "base/clock.h"
+#include "ripc.h"
+#include "transport/ib/ib.h"
+#include "transitions.h"
+
+#include <errno.h>
+
+static struct ib t;
+static struct ib_device device;
+static struct ib_port *port = &t.ports[0];
+static struct ripc__ib_port_addr peer = {.link = RIPC__IB_LINK_IB, .lid = 5, .qpn = 17};
+
+/* ---- worker ---- */
+
+static int start_result; /* of the next start */
+static struct ripc__ib_job *started;
+
+int __wrap_ripc__ib_worker_start(struct ripc__ib_worker *w, struct ripc__ib_job *job);
+
+int __wrap_ripc__ib_worker_start(struct ripc__ib_worker *w, struct ripc__ib_job *job)
+{
+	(void)w;
+	started = start_result ? NULL : job;
+	return start_result;
+}
+
+static void finish(int result)
+{
+	ck_assert_ptr_nonnull(started);
+	started->done(started, result);
+	started = NULL;
+}
+
+static void setup(void)
+{
+	port->t = &t;
+	port->d = &device;
+	t.now_ns = 1;
+}
+
+static void teardown(void)
+{
+	ripc__ib_ah_cache_close(&t);
+}
+
+/* ---- states ---- */
+
+#define TO(state) (1u << IB_AH_##state)
+
+DEFINE_SET_STATE(struct ib_ah_entry, ripc__ib_ah_set_state)
+
+START_TEST(set_state__transitions)
+{
+	static const unsigned allowed[IB_AH_STATES] = {
+		[IB_AH_NEW] = TO(RESOLVING),
+		[IB_AH_RESOLVING] = TO(READY) | TO(FAILED),
+		[IB_AH_READY] = TO(FAILED),
+		[IB_AH_FAILED] = TO(RESOLVING),
+	};
+
+	check_transitions(set_state, allowed);
+}
+END_TEST
+
+/* Without a worker there is no entry. */
+START_TEST(get__no_worker)
+{
+	start_result = -EAGAIN;
+	ck_assert_ptr_null(ripc__ib_ah_get(&t, port, &peer));
+	ck_assert_ptr_null(ripc__ib_ah_find(&t, port, &peer));
+	ck_assert_uint_eq(t.ah_cache_count, 0);
+	ck_assert_uint_eq(t.nresolving, 0);
+	start_result = 0;
+	ck_assert_ptr_nonnull(ripc__ib_ah_get(&t, port, &peer));
+	ck_assert_uint_eq(t.nresolving, 1);
+	finish(0);
+	ck_assert_uint_eq(t.nresolving, 0);
+}
+END_TEST
+
+/* A failed entry that cannot be resolved again for lack of a worker is resolved again later. */
+START_TEST(get__no_worker_for_failed_entry)
+{
+	struct ib_ah_entry *r = ripc__ib_ah_get(&t, port, &peer);
+
+	finish(-EHOSTUNREACH);
+	ck_assert_int_eq(r->state, IB_AH_FAILED);
+	ck_assert_int_eq(r->error, -EHOSTUNREACH);
+	t.now_ns += 2000 * RIPC__MS;
+	start_result = -EAGAIN;
+	ck_assert_ptr_eq(ripc__ib_ah_get(&t, port, &peer), r);
+	ck_assert_int_eq(r->state, IB_AH_FAILED);
+	/* No thread uses the entry, so its device may be released. */
+	ck_assert(ripc__ib_ah_cache_invalidate(&t, &device));
+	start_result = 0;
+	ck_assert_ptr_eq(ripc__ib_ah_get(&t, port, &peer), r);
+	ck_assert_int_eq(r->state, IB_AH_RESOLVING);
+	ck_assert(!ripc__ib_ah_cache_invalidate(&t, &device));
+	finish(0);
+	ck_assert_int_eq(r->state, IB_AH_READY);
+	ck_assert(ripc__ib_ah_cache_invalidate(&t, &device));
+	ck_assert_int_eq(r->state, IB_AH_FAILED);
+	ck_assert_int_eq(r->error, -ENODEV);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("transport/ib/ah_cache");
+	TCase *tc = tcase_create("ah_cache");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, set_state__transitions);
+	tcase_add_test(tc, get__no_worker);
+	tcase_add_test(tc, get__no_worker_for_failed_entry);
+	suite_add_tcase(suite, tc);
+	return test_main("transport/ib/ah_cache", suite);
+}
