@@ -169,10 +169,8 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
 		break;
 	case RIPC__WIREUP_TIMEOUT:
-		if (ep->wireup.active)
-			ep->wireup.state = RIPC__WIREUP_REQ_SENT;
 		path_failed(ep, -ETIMEDOUT, "no answer");
-		if (ep->status)
+		if (ep->status || ib_ep_closed(ep))
 			ripc__wireup_end(&ep->wireup);
 		break;
 	}

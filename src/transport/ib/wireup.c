@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "wire/bytes.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -117,6 +118,27 @@ int ripc__wireup_decode(struct ripc__wireup_message *m, const uint8_t *buf, size
 
 /* ---- one side of a connection ---- */
 
+#define TO(state) (1u << RIPC__WIREUP_##state)
+
+/* The states that may follow each state. */
+__attribute__((unused)) static const unsigned next_states[RIPC__WIREUP_STATES] = {
+	[RIPC__WIREUP_IDLE] = TO(REQ_SENT) | TO(DONE),
+	[RIPC__WIREUP_REQ_SENT] = TO(QP_SETUP) | TO(DONE),
+	[RIPC__WIREUP_REQ_RECEIVED] = TO(QP_SETUP) | TO(REJ_SENT) | TO(CLOSING) | TO(DONE),
+	[RIPC__WIREUP_QP_SETUP] = TO(REP_SENT) | TO(ESTABLISHED) | TO(CLOSING) | TO(DONE),
+	[RIPC__WIREUP_REP_SENT] = TO(ESTABLISHED) | TO(CLOSING) | TO(DONE),
+	[RIPC__WIREUP_ESTABLISHED] = TO(CLOSING) | TO(DONE),
+	[RIPC__WIREUP_REJ_SENT] = TO(DONE),
+	[RIPC__WIREUP_CLOSING] = TO(DONE),
+	[RIPC__WIREUP_DONE] = 0,
+};
+
+void ripc__wireup_set_state(struct ripc__wireup *w, enum ripc__wireup_state to)
+{
+	assert(next_states[w->state] & 1u << to);
+	w->state = to;
+}
+
 static void set_priv(struct ripc__wireup *w, const void *priv, size_t privlen)
 {
 	w->privlen = (uint8_t)(privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX);
@@ -128,7 +150,7 @@ static void set_priv(struct ripc__wireup *w, const void *priv, size_t privlen)
 static void start_retransmit(struct ripc__wireup *w, enum ripc__wireup_state state, uint64_t now_ns,
 			     uint64_t for_ns)
 {
-	w->state = state;
+	ripc__wireup_set_state(w, state);
 	w->due = w->timer_armed = true;
 	w->next_ns = now_ns;
 	w->interval_ns = 0;
@@ -137,13 +159,14 @@ static void start_retransmit(struct ripc__wireup *w, enum ripc__wireup_state sta
 
 static void stop_timer(struct ripc__wireup *w, enum ripc__wireup_state state)
 {
-	w->state = state;
+	ripc__wireup_set_state(w, state);
 	w->due = w->timer_armed = false;
 }
 
 void ripc__wireup_end(struct ripc__wireup *w)
 {
-	stop_timer(w, RIPC__WIREUP_DONE);
+	if (w->state != RIPC__WIREUP_DONE)
+		stop_timer(w, RIPC__WIREUP_DONE);
 }
 
 void ripc__wireup_connect(struct ripc__wireup *w, uint32_t mine,
@@ -176,7 +199,7 @@ void ripc__wireup_accept(struct ripc__wireup *w, const struct ripc__wireup_param
 void ripc__wireup_reject(struct ripc__wireup *w, const void *priv, size_t privlen, uint64_t now_ns)
 {
 	set_priv(w, priv, privlen);
-	w->state = RIPC__WIREUP_REJ_SENT;
+	ripc__wireup_set_state(w, RIPC__WIREUP_REJ_SENT);
 	w->due = w->timer_armed = true;
 	w->next_ns = w->until_ns = now_ns + REFUSE_NS;
 }
@@ -303,12 +326,12 @@ bool ripc__wireup_output(struct ripc__wireup *w, struct ripc__wireup_message *m,
 	if (!w->due && (!w->timer_armed || now_ns < w->next_ns))
 		return false;
 	if (w->timer_armed && now_ns >= w->until_ns && !w->due) {
-		bool silent =
-			w->state == RIPC__WIREUP_REQ_SENT || w->state == RIPC__WIREUP_REP_SENT;
-
-		ripc__wireup_end(w);
-		if (silent)
+		if (w->state == RIPC__WIREUP_REQ_SENT || w->state == RIPC__WIREUP_REP_SENT) {
+			w->timer_armed = false;
 			*action = RIPC__WIREUP_TIMEOUT;
+		} else {
+			ripc__wireup_end(w);
+		}
 		return false;
 	}
 	w->due = false;

@@ -9,6 +9,9 @@
  *            REQ_RECEIVED -> rejected: REJ_SENT (REJ answers each repeated REQ) ->
  *              RIPC__WIREUP_DONE
  *   both     any state -> CLOSING (DISC is sent) -> DISCED or time-out: RIPC__WIREUP_DONE
+ *            no answer to REQ or REP: the caller ends the wire-up, or starts a new one
+ *
+ * ripc__wireup_set_state() asserts that a transition is in the table of wireup.c.
  */
 #ifndef RIPC_IB_WIREUP_H
 #define RIPC_IB_WIREUP_H
@@ -70,6 +73,7 @@ enum ripc__wireup_state {
 	RIPC__WIREUP_REJ_SENT,
 	RIPC__WIREUP_CLOSING,
 	RIPC__WIREUP_DONE,
+	RIPC__WIREUP_STATES,
 };
 
 /* The next step of the caller. */
@@ -79,11 +83,12 @@ enum ripc__wireup_action {
 	RIPC__WIREUP_OPEN,  /* the connection is up */
 	RIPC__WIREUP_REJECTED, /* by the peer; ->priv is its private data */
 	RIPC__WIREUP_CLOSED,   /* the peer closed or does not know the connection */
-	RIPC__WIREUP_TIMEOUT,  /* no answer within the time limit */
+	/* No answer to REQ or REP within the time limit: call ripc__wireup_connect() or _end(). */
+	RIPC__WIREUP_TIMEOUT,
 };
 
 struct ripc__wireup {
-	enum ripc__wireup_state state;
+	enum ripc__wireup_state state; /* ripc__wireup_set_state() */
 	bool active;
 	bool due;              /* a message is to be sent now */
 	bool timer_armed;      /* next_ns is valid */
@@ -96,7 +101,8 @@ struct ripc__wireup {
 	uint8_t priv[RIPC__PRIVATE_MAX];
 };
 
-/* Active: starts with a REQ. @mine is not 0. */
+void ripc__wireup_set_state(struct ripc__wireup *w, enum ripc__wireup_state to);
+/* Active: starts with a REQ, also again if no REQ was answered. @mine is not 0. */
 void ripc__wireup_connect(struct ripc__wireup *w, uint32_t mine,
 			  const struct ripc__wireup_params *ours, const void *priv, size_t privlen,
 			  uint64_t now_ns);

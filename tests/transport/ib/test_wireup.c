@@ -6,6 +6,7 @@
 #include "transport/ib/wireup.h"
 #include "base/clock.h"
 #include "harness.h"
+#include "transitions.h"
 
 #include <errno.h>
 #include <string.h>
@@ -196,6 +197,7 @@ static void follow(int i, enum ripc__wireup_action action)
 		break;
 	case RIPC__WIREUP_TIMEOUT:
 		s->silent = true;
+		ripc__wireup_end(&s->w);
 		break;
 	case RIPC__WIREUP_NOTHING:
 		break;
@@ -438,11 +440,61 @@ START_TEST(input__other_number)
 }
 END_TEST
 
+/* ---- states ---- */
+
+#define TO(state) (1u << RIPC__WIREUP_##state)
+
+DEFINE_SET_STATE(struct ripc__wireup, ripc__wireup_set_state)
+
+START_TEST(set_state__transitions)
+{
+	static const unsigned allowed[RIPC__WIREUP_STATES] = {
+		[RIPC__WIREUP_IDLE] = TO(REQ_SENT) | TO(DONE),
+		[RIPC__WIREUP_REQ_SENT] = TO(QP_SETUP) | TO(DONE),
+		[RIPC__WIREUP_REQ_RECEIVED] = TO(QP_SETUP) | TO(REJ_SENT) | TO(CLOSING) | TO(DONE),
+		[RIPC__WIREUP_QP_SETUP] = TO(REP_SENT) | TO(ESTABLISHED) | TO(CLOSING) | TO(DONE),
+		[RIPC__WIREUP_REP_SENT] = TO(ESTABLISHED) | TO(CLOSING) | TO(DONE),
+		[RIPC__WIREUP_ESTABLISHED] = TO(CLOSING) | TO(DONE),
+		[RIPC__WIREUP_REJ_SENT] = TO(DONE),
+		[RIPC__WIREUP_CLOSING] = TO(DONE),
+	};
+
+	check_transitions(set_state, allowed);
+}
+END_TEST
+
+/* The active side tries again, with another queue pair, or gives up. */
+START_TEST(timeout__connect_again)
+{
+	enum ripc__wireup_action action;
+	struct ripc__wireup_message m;
+	struct ripc__wireup w = {0};
+	uint64_t now_ns = 1;
+
+	for (unsigned tries = 0; tries < 3; tries++) {
+		ripc__wireup_connect(&w, 7, &params, "hello", 5, now_ns);
+		for (action = RIPC__WIREUP_NOTHING; action != RIPC__WIREUP_TIMEOUT;) {
+			now_ns = w.due ? now_ns : w.next_ns;
+			ck_assert(w.timer_armed);
+			while (ripc__wireup_output(&w, &m, now_ns, &action))
+				ck_assert_int_eq(m.kind, RIPC__WIREUP_REQ);
+		}
+		ck_assert_int_eq(w.state, RIPC__WIREUP_REQ_SENT);
+		ck_assert(!w.due && !w.timer_armed);
+	}
+	ripc__wireup_end(&w);
+	ripc__wireup_end(&w);
+	ck_assert_int_eq(w.state, RIPC__WIREUP_DONE);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("transport/ib/wireup");
 	TCase *c = tcase_create("wireup");
 
+	tcase_add_test(c, set_state__transitions);
+	tcase_add_test(c, timeout__connect_again);
 	tcase_add_test(c, encode__round_trip);
 	tcase_add_test(c, decode__malformed);
 	tcase_add_test(c, decode__random);
