@@ -229,21 +229,19 @@ static void on_up(struct ripc__zk *z, bool new_session)
 	if (z->state == RIPC__ZK_DISCONNECTED)
 		ripc__log(RIPC_LOG_WARN, "resolver: zookeeper: the ensemble is back%s",
 			  new_session ? ", in a new session" : "");
-	if (new_session && z->state != RIPC__ZK_CONNECTING) {
-		z->renew = true;
-		ripc__list_for_each_entry (h, &z->held_list, link)
-			h->state = h->state == RIPC__ZK_CREATED ? RIPC__ZK_CLAIMING : h->state;
-	} else {
-		/*
-		 * Requests on the lost connection have no answer, among them perhaps the watch on
-		 * the own node.
-		 */
-		ripc__list_for_each_entry (h, &z->held_list, link)
-			if (h->state != RIPC__ZK_CREATED)
-				ripc__zk_claim(z, h);
-			else
-				(void)ripc__ensemble_watch(z->e, h->node.id);
-	}
+	new_session &= z->state != RIPC__ZK_CONNECTING;
+	z->renew |= new_session;
+	/*
+	 * Requests on the lost connection have no answer, among them perhaps the watch on the own
+	 * node. In a new session the core announces again what it holds, without force.
+	 */
+	ripc__list_for_each_entry (h, &z->held_list, link)
+		if (new_session && !h->nonce)
+			ripc__zk_held_set_state(h, RIPC__ZK_ENDED);
+		else if (h->state == RIPC__ZK_CREATED)
+			(void)ripc__ensemble_watch(z->e, h->node.id);
+		else
+			ripc__zk_claim(z, h);
 	z->state = RIPC__ZK_CONNECTED;
 	z->last_error[0] = 0;
 	ripc__list_for_each_entry (w, &z->lru, link)
@@ -333,11 +331,8 @@ static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 		on_lost(z, (const char *)r->bytes);
 		break;
 	case RIPC__ENS_CLAIMED:
-		if (h) {
-			h->state = RIPC__ZK_CREATED;
-			h->nonce = h->taken_ns = 0;
-			h->last = false;
-		}
+		if (h)
+			ripc__zk_held_set_state(h, RIPC__ZK_CREATED);
 		break;
 	case RIPC__ENS_TAKEN:
 		if (h)
@@ -360,7 +355,7 @@ static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 		break;
 	case RIPC__ENS_NONE:
 		/* Another context removed the node, or a claim and a release crossed. */
-		if (h && h->state != RIPC__ZK_CLAIMING)
+		if (h && (h->state == RIPC__ZK_CREATED || h->state == RIPC__ZK_TAKEN))
 			ripc__zk_claim(z, h);
 		on_absent(z, r->service);
 		break;

@@ -13,12 +13,28 @@
 
 struct ripc__auth;
 
+/*
+ * The node of a service of this context.
+ *
+ *   CLAIMING --created--> CREATED     CLAIMING --another holds it--> TAKEN
+ *   CREATED, TAKEN --gone, or announced with another record--> CLAIMING
+ *   any --a new session, and no probe is unanswered--> ENDED --announced--> CLAIMING
+ *
+ * Two claims may be under way, with any two results, so there is no table of transitions.
+ */
+enum ripc__zk_held_state {
+	RIPC__ZK_CLAIMING, /* its creation was requested in this session */
+	RIPC__ZK_CREATED,
+	RIPC__ZK_TAKEN,
+	RIPC__ZK_ENDED, /* with the session: another context may have the node now */
+};
+
 /* A service of this context. */
 struct ripc__zk_held {
 	struct ripc__node node;
 	struct ripc__list link;
-	enum { RIPC__ZK_CLAIMING, RIPC__ZK_CREATED, RIPC__ZK_TAKEN } state;
-	uint64_t nonce;    /* nonce of the probe to answer; 0: none */
+	enum ripc__zk_held_state state; /* ripc__zk_held_set_state() */
+	uint64_t nonce;                 /* nonce of the probe to answer; 0: none */
 	uint64_t taken_ns; /* first report since the probe that another holds the node; 0: none */
 	bool last;         /* the limit is over: the next such report is a conflict */
 	bool force;        /* a takeover from its holder */
@@ -97,6 +113,8 @@ const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t 
 /* A service of this context, or NULL. */
 struct ripc__zk_held *ripc__zk_held_find(struct ripc__zk *z, uint64_t service);
 void ripc__zk_held_remove(struct ripc__zk *z, struct ripc__zk_held *h);
+/* Also: CREATED answers the probe, and TAKEN notes when it was first reported. */
+void ripc__zk_held_set_state(struct ripc__zk_held *h, enum ripc__zk_held_state to);
 /* Requests the creation of its node. */
 void ripc__zk_claim(struct ripc__zk *z, struct ripc__zk_held *h);
 /*

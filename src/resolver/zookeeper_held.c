@@ -24,9 +24,20 @@ void ripc__zk_held_remove(struct ripc__zk *z, struct ripc__zk_held *h)
 	free(h);
 }
 
+void ripc__zk_held_set_state(struct ripc__zk_held *h, enum ripc__zk_held_state to)
+{
+	h->state = to;
+	if (to == RIPC__ZK_CREATED) {
+		h->nonce = h->taken_ns = 0;
+		h->last = false;
+	} else if (to == RIPC__ZK_TAKEN && !h->taken_ns) {
+		h->taken_ns = ripc__clock_ns();
+	}
+}
+
 void ripc__zk_claim(struct ripc__zk *z, struct ripc__zk_held *h)
 {
-	h->state = RIPC__ZK_CLAIMING;
+	ripc__zk_held_set_state(h, RIPC__ZK_CLAIMING);
 	(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, h->force);
 }
 
@@ -43,7 +54,8 @@ struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc
 	len = ripc__record_encode(&stored, bytes, sizeof(bytes));
 	if (len > 0 && z->auth)
 		len = ripc__auth_sign(z->auth, bytes, (size_t)len, sizeof(bytes));
-	if (len <= 0 || (h && h->len == (size_t)len && !memcmp(h->bytes, bytes, h->len)))
+	if (len <= 0 || (h && h->state != RIPC__ZK_ENDED && h->len == (size_t)len &&
+			 !memcmp(h->bytes, bytes, h->len)))
 		return h;
 	copy = malloc((size_t)len);
 	if (!copy)
@@ -111,9 +123,7 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REPLY, .service = h->node.id};
 	bool split;
 
-	if (!h->taken_ns)
-		h->taken_ns = ripc__clock_ns();
-	h->state = RIPC__ZK_TAKEN;
+	ripc__zk_held_set_state(h, RIPC__ZK_TAKEN);
 	if (ripc__zk_decode(z, h->node.id, r->bytes, r->len, &msg.record))
 		return;
 	/*
@@ -121,7 +131,7 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 	 * remains only until its session ends.
 	 */
 	if (z->kernel_enforced && ripc__host_same(msg.record.host, z->host)) {
-		h->state = RIPC__ZK_CLAIMING;
+		ripc__zk_held_set_state(h, RIPC__ZK_CLAIMING);
 		(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, true);
 		return;
 	}

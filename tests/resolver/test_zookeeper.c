@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The back end for clusters, with an ensemble whose reports this test makes. */
+#include "base/options.h"
+#include "harness.h"
+#include "resolver/zookeeper.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define SERVICE 42
+
+/* ---- ensemble ---- */
+
+static int ensemble_fd = -1;
+static unsigned nclaims, nwatches; /* requests of the back end */
+static bool claim_force;           /* of the last one */
+static struct ripc__ensemble_report reports[8];
+static unsigned nreports;
+
+int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env,
+			       char *why, size_t whylen);
+void __wrap_ripc__ensemble_close(struct ripc__ensemble *e);
+int __wrap_ripc__ensemble_fd(const struct ripc__ensemble *e);
+void __wrap_ripc__ensemble_wake(struct ripc__ensemble *e);
+int __wrap_ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
+				size_t len, bool force);
+int __wrap_ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service);
+bool __wrap_ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report *report);
+
+int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env,
+			       char *why, size_t whylen)
+{
+	(void)env, (void)why, (void)whylen;
+	ensemble_fd = eventfd(0, EFD_CLOEXEC);
+	*e = NULL;
+	return 0;
+}
+
+void __wrap_ripc__ensemble_close(struct ripc__ensemble *e)
+{
+	(void)e;
+	close(ensemble_fd);
+}
+
+int __wrap_ripc__ensemble_fd(const struct ripc__ensemble *e)
+{
+	(void)e;
+	return ensemble_fd;
+}
+
+void __wrap_ripc__ensemble_wake(struct ripc__ensemble *e)
+{
+	(void)e;
+}
+
+int __wrap_ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
+				size_t len, bool force)
+{
+	(void)e, (void)bytes, (void)len;
+	ck_assert_uint_eq(service, SERVICE);
+	claim_force = force;
+	nclaims++;
+	return 0;
+}
+
+int __wrap_ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service)
+{
+	(void)e;
+	ck_assert_uint_eq(service, SERVICE);
+	nwatches++;
+	return 0;
+}
+
+bool __wrap_ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report *report)
+{
+	(void)e;
+	if (!nreports)
+		return false;
+	*report = reports[0];
+	memmove(reports, reports + 1, --nreports * sizeof(reports[0]));
+	return true;
+}
+
+/* ---- back end ---- */
+
+static struct ripc__backend *backend;
+static struct ripc__zk *z;
+static int epoll_fd;
+
+static void setup(void)
+{
+	static const uint8_t id[16] = {1};
+	static const struct ripc__options options;
+	struct ripc__backend_env env = {
+		.opt = &options, .instance = id, .host = id, .arg = "", .secret = ""};
+	char why[200];
+
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	env.epoll_fd = epoll_fd;
+	ck_assert_int_eq(ripc__backend_zookeeper.open(&backend, &env, why, sizeof(why)), 0);
+	z = (struct ripc__zk *)backend;
+}
+
+static void teardown(void)
+{
+	ripc__backend_zookeeper.close(backend);
+	close(epoll_fd);
+}
+
+/* The ensemble reports something, and the back end handles it. */
+static void report(enum ripc__ensemble_kind kind, bool new_session)
+{
+	struct ripc__mcast_sender from = {0};
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+
+	reports[nreports++] = (struct ripc__ensemble_report){
+		.kind = kind,
+		.service = kind == RIPC__ENS_UP || kind == RIPC__ENS_LOST ? 0 : SERVICE,
+		.len = new_session,
+	};
+	while (ripc__backend_zookeeper.recv(backend, ensemble_fd, &from, buf, sizeof(buf)) >= 0)
+		continue;
+	ck_assert_uint_eq(nreports, 0);
+}
+
+/* The core sends a message about its service. */
+static void send_own(enum ripc__resolver_kind kind, uint64_t generation, uint64_t nonce,
+		     const struct ripc__mcast_sender *to)
+{
+	struct ripc__resolver_msg msg = {
+		.kind = kind,
+		.service = SERVICE,
+		.nonce = nonce,
+		.record = {.service = SERVICE, .generation = generation, .ttl_ms = 1000},
+	};
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+	int len;
+
+	msg.record.instance[0] = 1;
+	len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
+	ck_assert_int_gt(len, 0);
+	ripc__backend_zookeeper.send(backend, to, SERVICE, buf, (size_t)len);
+}
+
+static enum ripc__zk_held_state state(void)
+{
+	return ripc__zk_held_find(z, SERVICE)->state;
+}
+
+/* The number of claims since the last call. */
+static unsigned claims(void)
+{
+	unsigned n = nclaims;
+
+	nclaims = 0;
+	return n;
+}
+
+START_TEST(claim__registered)
+{
+	report(RIPC__ENS_UP, true);
+	send_own(RIPC__RESOLVE_PROBE, 1, 7, NULL);
+	ck_assert_uint_eq(claims(), 1);
+	ck_assert_int_eq(state(), RIPC__ZK_CLAIMING);
+	ck_assert(!ripc__zk_settled(backend, SERVICE));
+	/* Repeated, as long as nothing was reported. */
+	send_own(RIPC__RESOLVE_PROBE, 1, 7, NULL);
+	ck_assert_uint_eq(claims(), 0);
+	report(RIPC__ENS_CLAIMED, false);
+	ck_assert_int_eq(state(), RIPC__ZK_CREATED);
+	ck_assert(ripc__zk_settled(backend, SERVICE));
+	send_own(RIPC__RESOLVE_REQUEST, 1, 9, NULL);
+	ck_assert_uint_eq(claims(), 0);
+}
+END_TEST
+
+/* The connection is lost and comes back, in the same session or in a new one (_i). */
+START_TEST(up__claim_in_flight)
+{
+	report(RIPC__ENS_UP, true);
+	send_own(RIPC__RESOLVE_PROBE, 1, 7, NULL);
+	ck_assert_uint_eq(claims(), 1);
+	report(RIPC__ENS_LOST, false);
+	report(RIPC__ENS_UP, _i);
+	ck_assert_uint_eq(claims(), 1);
+	ck_assert_int_eq(state(), RIPC__ZK_CLAIMING);
+	report(RIPC__ENS_CLAIMED, false);
+	ck_assert(ripc__zk_settled(backend, SERVICE));
+}
+END_TEST
+
+START_TEST(up__created)
+{
+	static const struct ripc__mcast_sender to = {.backend = 1};
+
+	report(RIPC__ENS_UP, true);
+	send_own(RIPC__RESOLVE_PROBE, 2, 7, NULL);
+	ck_assert_uint_eq(claims(), 1);
+	ck_assert(claim_force);
+	report(RIPC__ENS_CLAIMED, false);
+	report(RIPC__ENS_LOST, false);
+	report(RIPC__ENS_UP, false);
+	ck_assert_uint_eq(claims(), 0);
+	ck_assert_uint_eq(nwatches, 1);
+	ck_assert(!ripc__backend_zookeeper.reannounce(backend));
+	/* In a new session the node is gone, and another context may have it. */
+	report(RIPC__ENS_LOST, false);
+	report(RIPC__ENS_UP, true);
+	ck_assert_int_eq(state(), RIPC__ZK_ENDED);
+	ck_assert(!ripc__zk_settled(backend, SERVICE));
+	report(RIPC__ENS_NONE, false);
+	ck_assert_uint_eq(claims(), 0);
+	ck_assert(ripc__backend_zookeeper.reannounce(backend));
+	send_own(RIPC__RESOLVE_REQUEST, 3, 9, &to);
+	ck_assert_uint_eq(claims(), 1);
+	ck_assert(!claim_force);
+	report(RIPC__ENS_CLAIMED, false);
+	ck_assert(ripc__zk_settled(backend, SERVICE));
+}
+END_TEST
+
+/* The core did not hold the service yet, so it announces it with an unchanged record. */
+START_TEST(up__created_and_not_yet_held)
+{
+	report(RIPC__ENS_UP, true);
+	send_own(RIPC__RESOLVE_PROBE, 1, 7, NULL);
+	report(RIPC__ENS_CLAIMED, false);
+	ck_assert_uint_eq(claims(), 1);
+	report(RIPC__ENS_LOST, false);
+	report(RIPC__ENS_UP, true);
+	ck_assert_uint_eq(claims(), 0);
+	send_own(RIPC__RESOLVE_REQUEST, 1, 9, NULL);
+	ck_assert_uint_eq(claims(), 1);
+	report(RIPC__ENS_CLAIMED, false);
+	ck_assert(ripc__zk_settled(backend, SERVICE));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("resolver/zookeeper");
+	TCase *tc = tcase_create("zookeeper");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, claim__registered);
+	tcase_add_loop_test(tc, up__claim_in_flight, 0, 2);
+	tcase_add_test(tc, up__created);
+	tcase_add_test(tc, up__created_and_not_yet_held);
+	suite_add_tcase(suite, tc);
+	return test_main("resolver/zookeeper", suite);
+}
