@@ -3,9 +3,12 @@
  * The iWARP engine against a hostile peer. The first byte of the input: bit 0 active side, bit 1
  * CRC, bit 2 set-up frames first, bit 3 CRCs are put right, bits 4-6 how the input is cut, bit 7 we
  * have work of our own outstanding. The rest is what the peer sends. Placeholders for what it could
- * know are filled in: see seed().
+ * know are filled in: see seed(). Long Writes are in the input without their payload: see
+ * expand(). They are expected in regions of their own, one after the other; if there are some, the
+ * input also runs without expectations, and both runs must have the same events and bytes.
  */
 #include "fuzz.h"
+#include "base/hash.h"
 #include "transport/iwarp/address.h"
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
@@ -14,14 +17,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CANARY 64u
-#define LEN    2048u
+#define CANARY     64u
+#define LEN        2048u
+#define LONG       4u         /* regions for long Writes */
+#define STREAM_MAX (1u << 20) /* bytes of a stream, with the payload of long Writes */
+#define PAUSES_MAX 64u        /* places where a stream pauses */
+#define EVENTS_MAX 1024u      /* events that are compared */
 
 #define require(condition)        \
 	do {                      \
 		if (!(condition)) \
 			abort();  \
 	} while (0)
+
+/* Bytes of the regions for long Writes: a Write may fit one and not the next. */
+static const size_t long_len[LONG] = {40000, 34000, 34000, 20000};
 
 struct world {
 	struct ripc__engine e;
@@ -30,10 +40,23 @@ struct world {
 	struct ripc__slab *slab;
 	struct ripc__region *region[3];
 	uint8_t memory[3][CANARY + LEN + CANARY];
+	bool expects; /* long Writes */
+	struct ripc__region *long_region[LONG];
+	uint8_t *long_memory[LONG]; /* allocated, so that ASan knows the bounds */
+	unsigned nevents;
+	uint64_t events[EVENTS_MAX]; /* hashes of the sends received */
+};
+
+/* The bytes of a peer, with the places behind which it pauses. */
+struct stream {
+	uint8_t *bytes;
+	size_t len;
+	size_t pauses[PAUSES_MAX];
+	unsigned npauses, nlong; /* pauses, long Writes */
 };
 
 /* Regions: 0 may be written, 1 may be read, 2 is local. */
-static void make_world(struct world *w)
+static void make_world(struct world *w, bool expects)
 {
 	static const uint8_t secret[16] = "fuzz";
 	static const unsigned access[3] = {RIPC__ACCESS_REMOTE_WRITE, RIPC__ACCESS_REMOTE_READ,
@@ -49,6 +72,32 @@ static void make_world(struct world *w)
 		w->region[i] = ripc__region_add(&w->regions, w->memory[i] + CANARY, LEN, access[i]);
 		require(w->region[i]);
 	}
+	w->expects = expects;
+	for (unsigned i = 0; i < LONG; i++) {
+		w->long_memory[i] = malloc(long_len[i]);
+		require(w->long_memory[i]);
+		memset(w->long_memory[i], 0xcc, long_len[i]);
+		w->long_region[i] = ripc__region_add(&w->regions, w->long_memory[i], long_len[i],
+						     RIPC__ACCESS_REMOTE_WRITE);
+		require(w->long_region[i]);
+	}
+}
+
+/*
+ * The region of the next long Write. After every fourth send it is still the one of the last Write,
+ * whose announcement has not come.
+ */
+static const struct ripc__region *expected_region(const struct world *w)
+{
+	unsigned next = 0;
+
+	if (!w->expects)
+		return NULL;
+	while (next < LONG && w->long_region[next]->begun)
+		next++;
+	if (next && w->nevents % 4 == 3)
+		next--;
+	return next < LONG ? w->long_region[next] : NULL;
 }
 
 static void check_canaries(const struct world *w)
@@ -61,8 +110,64 @@ static void check_canaries(const struct world *w)
 		require(w->memory[1][CANARY + k] == 0xcc);
 }
 
+/*
+ * A tagged segment with STag LONG_STAG + region, to an offset below 2^63, has no payload in the
+ * input: expand() adds as much as its length field needs, and padding and CRC. With bit 4 of the
+ * STag the peer pauses in front of it, with bit 5 behind it.
+ */
+#define LONG_STAG   64u
+#define LONG_BEFORE 16u
+#define LONG_BEHIND 32u
+
+static void add_pause(struct stream *s)
+{
+	if (s->npauses < PAUSES_MAX)
+		s->pauses[s->npauses++] = s->len;
+}
+
+/* Return: whether p is such a segment. */
+static bool is_long(const uint8_t *p, size_t len)
+{
+	return len >= RIPC__FPDU_LEN + RIPC__DDP_TAGGED && p[2] & RIPC__DDP_T &&
+	       ripc__get_be16(p) >= RIPC__DDP_TAGGED && ripc__get_be32(p + 4) >= LONG_STAG &&
+	       ripc__get_be32(p + 4) < 2 * LONG_STAG;
+}
+
+/* Copies the input, with the payload of long segments. Return: false: no memory, or too long. */
+static bool expand(struct stream *s, const uint8_t *p, size_t len, bool long_ones)
+{
+	s->bytes = malloc(STREAM_MAX);
+	if (!s->bytes || len > STREAM_MAX)
+		return false;
+	while (len) {
+		const size_t head = RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
+		size_t whole = len >= 2 ? ripc__fpdu_size(ripc__get_be16(p)) : len;
+		bool is = long_ones && is_long(p, len);
+		size_t take = is ? head : whole < len ? whole : len;
+		uint32_t stag = is ? ripc__get_be32(p + 4) : 0;
+
+		if (s->len + (is ? whole : take) > STREAM_MAX)
+			return false;
+		if (stag & LONG_BEFORE)
+			add_pause(s);
+		memcpy(s->bytes + s->len, p, take);
+		if (is) {
+			for (size_t i = head; i < whole; i++)
+				s->bytes[s->len + i] = (uint8_t)((i + s->nlong) % 199);
+			ripc__put_be32(s->bytes + s->len + 4, LONG_STAG + stag % LONG);
+			s->nlong++;
+		}
+		s->len += is ? whole : take;
+		if (stag & LONG_BEHIND)
+			add_pause(s);
+		p += take;
+		len -= take;
+	}
+	return true;
+}
+
 /* STags 0, 1, 2 and small offsets stand for those of the regions, which no input could guess. */
-static void seed(struct world *w, uint8_t *p, size_t len, bool repair)
+static void seed(const struct world *w, uint8_t *p, size_t len, bool repair)
 {
 	size_t at = 0;
 
@@ -79,8 +184,10 @@ static void seed(struct world *w, uint8_t *p, size_t len, bool repair)
 		} else if ((p[at + 3] & 15) == RIPC__RDMAP_SEND_INVALIDATE) {
 			stag = p + at + 4;
 		}
-		if (stag && ripc__get_be32(stag) < 3) {
-			const struct ripc__region *r = w->region[ripc__get_be32(stag)];
+		if (stag && (ripc__get_be32(stag) < 3 || ripc__get_be32(stag) - LONG_STAG < LONG)) {
+			uint32_t n = ripc__get_be32(stag);
+			const struct ripc__region *r =
+				n < 3 ? w->region[n] : w->long_region[n - LONG_STAG];
 
 			ripc__put_be32(stag, r->stag);
 			if (to && ripc__get_be64(to) < UINT64_C(0x8000000000000000))
@@ -110,6 +217,16 @@ static void drain(struct world *w)
 	}
 }
 
+/* Notes a send, to be compared with the other run. */
+static void note(struct world *w, const struct ripc__engine_event *ev)
+{
+	uint64_t hash = ripc__fnv1a(RIPC__FNV1A_INIT ^ ev->len, ev->data, ev->len);
+
+	if (w->nevents < EVENTS_MAX)
+		w->events[w->nevents] = hash;
+	w->nevents++;
+}
+
 static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 {
 	while (n && !w->e.status) {
@@ -117,8 +234,8 @@ static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 		struct iovec iov[RIPC__RX_IOV];
 		size_t prefix, done = 0;
 		uint8_t *data = w->slab->data;
-		unsigned niov =
-			ripc__engine_rx_buffer(&w->e, data, RIPC__SLAB_BYTES, NULL, iov, &prefix);
+		unsigned niov = ripc__engine_rx_buffer(&w->e, data, RIPC__SLAB_BYTES,
+						       expected_region(w), iov, &prefix);
 
 		for (unsigned i = 0; i < niov && done < cut; i++) {
 			size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;
@@ -135,8 +252,7 @@ static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 			if (ev.kind != RIPC__ENGINE_RECV)
 				continue;
 			require(ev.len <= RIPC__SEND_MAX);
-			if (ev.len)
-				require(ev.data[0] + ev.data[ev.len - 1] >= 0);
+			note(w, &ev);
 			ripc__slab_put(ev.token);
 		}
 		drain(w);
@@ -170,44 +286,15 @@ static size_t set_up(const uint8_t *data, size_t size, bool active, struct ripc_
 	return (size_t)n;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* The peer sends its stream. */
+static void run(struct world *w, const struct stream *s, const struct ripc__mpa_terms *terms,
+		uint8_t mode)
 {
 	static const size_t cuts[8] = {SIZE_MAX, 1, 2, 3, 19, 64, 300, 1000};
-	struct ripc__mpa_terms terms = {
-		.enhanced = true, .soft = true, .read_depth = 4, .serve_depth = 4, .rtr = 2};
-	struct ripc__iwarp_address address;
-	struct world *w;
-	uint8_t *copy;
-	uint8_t mode;
-	bool active;
+	size_t at = 0;
 
-	if (size < 1 || size > 1u << 20)
-		return 0;
-	mode = *data++;
-	size--;
-	active = mode & 1;
-	terms.crc = mode & 2;
-	if (!ripc__iwarp_address_decode(&address, data, size))
-		require(address.naddrs >= 1 && address.naddrs <= RIPC__IWARP_ADDRS_MAX);
-	if (mode & 4) {
-		size_t n = set_up(data, size, active, &terms);
-
-		if (!n)
-			return 0;
-		data += n;
-		size -= n;
-	}
-	w = malloc(sizeof(*w));
-	copy = malloc(size + 1);
-	if (!w || !copy) {
-		free(w);
-		free(copy);
-		return 0;
-	}
-	make_world(w);
-	memcpy(copy, data, size);
-	seed(w, copy, size, terms.crc && (mode & 8));
-	ripc__engine_init(&w->e, &w->regions, &w->pool, &terms, active, 1448);
+	seed(w, s->bytes, s->len, terms->crc && (mode & 8));
+	ripc__engine_init(&w->e, &w->regions, &w->pool, terms, mode & 1, 1448);
 	if (mode & 0x80) {
 		for (unsigned i = 0; i < 3; i++)
 			ripc__engine_read(&w->e, w->region[2], w->memory[2] + CANARY, 100 * i, 1, 1,
@@ -215,20 +302,113 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ripc__engine_write(&w->e, w->region[2], w->memory[2] + CANARY, LEN, 1, 1, 9);
 		ripc__engine_send(&w->e, &(struct iovec){w->memory[2], 500}, 1, 500);
 	}
-	feed(w, copy, size, cuts[mode >> 4 & 7]);
+	for (unsigned i = 0; i <= s->npauses; i++) {
+		size_t end = i < s->npauses ? s->pauses[i] : s->len;
+
+		feed(w, s->bytes + at, end - at, cuts[mode >> 4 & 7]);
+		at = end;
+	}
 	check_canaries(w);
+}
+
+static void end_world(struct world *w)
+{
 	ripc__engine_revoke(&w->e, w->region[0]);
 	require(w->region[0]->users == 0);
 	drain(w);
 	ripc__engine_fini(&w->e);
 	for (unsigned i = 0; i < 3; i++)
 		require(w->region[i]->users == 0);
+	for (unsigned i = 0; i < LONG; i++)
+		require(w->long_region[i]->users == 0);
 	require(w->slab->refs == 1);
 	ripc__slab_put(w->slab);
 	require(w->pool.bytes == w->pool.nfree * RIPC__SLAB_BYTES);
 	ripc__slab_pool_fini(&w->pool);
 	ripc__regions_fini(&w->regions);
-	free(copy);
-	free(w);
+	for (unsigned i = 0; i < LONG; i++)
+		free(w->long_memory[i]);
+}
+
+/* Whether it ended because the peer had too many reads outstanding. */
+static bool reads_exceeded(const struct world *w)
+{
+	return w->e.status && !w->e.term_received && w->e.term_code == RIPC__TERM_U_NO_BUFFER;
+}
+
+/*
+ * Two runs of a stream had the same events and the same end. The exception is the limit of reads:
+ * how a stream is cut decides when their responses leave. Bytes of Writes are the same, too; others
+ * of an expected region may have been overwritten.
+ */
+static void compare(const struct world *w, const struct world *other)
+{
+	unsigned n = w->nevents < other->nevents ? w->nevents : other->nevents;
+	bool limit = reads_exceeded(w) || reads_exceeded(other);
+	bool whole = !w->e.status && !other->e.status;
+
+	require(limit || (w->e.status == other->e.status && w->e.term_code == other->e.term_code));
+	for (unsigned i = 0; i < n && i < EVENTS_MAX; i++)
+		require(w->events[i] == other->events[i]);
+	if (!whole)
+		return;
+	require(w->nevents == other->nevents);
+	for (unsigned i = 0; i < LONG; i++) {
+		require(w->long_region[i]->written == other->long_region[i]->written);
+		for (size_t k = 0; k < long_len[i]; k++)
+			require(other->long_memory[i][k] == 0xcc ||
+				other->long_memory[i][k] == w->long_memory[i][k]);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct ripc__mpa_terms terms = {
+		.enhanced = true, .soft = true, .read_depth = 4, .serve_depth = 4, .rtr = 2};
+	struct ripc__iwarp_address address;
+	struct stream stream = {0};
+	struct world *w[2] = {NULL, NULL};
+	unsigned nworlds;
+	uint8_t mode;
+
+	if (size < 1 || size > STREAM_MAX)
+		return 0;
+	mode = *data++;
+	size--;
+	terms.crc = mode & 2;
+	if (!ripc__iwarp_address_decode(&address, data, size))
+		require(address.naddrs >= 1 && address.naddrs <= RIPC__IWARP_ADDRS_MAX);
+	if (mode & 4) {
+		size_t n = set_up(data, size, mode & 1, &terms);
+
+		if (!n)
+			return 0;
+		data += n;
+		size -= n;
+	}
+	/* A few bytes at a time, long payload would take long. */
+	if (!expand(&stream, data, size, !(mode >> 4 & 7) || (mode >> 4 & 7) > 3)) {
+		free(stream.bytes);
+		return 0;
+	}
+	nworlds = stream.nlong ? 2 : 1;
+	for (unsigned i = 0; i < nworlds; i++) {
+		struct stream s = stream;
+
+		w[i] = malloc(sizeof(*w[i]));
+		s.bytes = malloc(s.len + 1);
+		require(w[i] && s.bytes);
+		memcpy(s.bytes, stream.bytes, s.len);
+		make_world(w[i], !i);
+		run(w[i], &s, &terms, mode);
+		free(s.bytes);
+	}
+	if (w[1])
+		compare(w[0], w[1]);
+	for (unsigned i = 0; i < nworlds; i++) {
+		end_world(w[i]);
+		free(w[i]);
+	}
+	free(stream.bytes);
 	return 0;
 }
