@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libtests_la_SOURCES += tests/flood.h tests/transport/iwarp/soft/bad_fpdu.c \
-	tests/transport/iwarp/soft/bad_fpdu.h tests/transport/iwarp/soft/engine_pair.h \
+	tests/transport/iwarp/soft/bad_fpdu.h tests/transport/iwarp/soft/engine_link.c \
+	tests/transport/iwarp/soft/engine_link.h tests/transport/iwarp/soft/engine_pair.h \
 	tests/transport/iwarp/soft/soft_pair.c tests/transport/iwarp/soft/soft_pair.h
 
 check_PROGRAMS += tests/transport/iwarp/test_address
@@ -14,6 +15,8 @@ tests_transport_iwarp_soft_test_engine_memory_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=malloc,--wrap=calloc
 check_PROGRAMS += tests/transport/iwarp/soft/test_engine_rx
 check_PROGRAMS += tests/transport/iwarp/soft/test_engine_rx_bad
+check_PROGRAMS += tests/transport/iwarp/soft/test_engine_tx
+check_PROGRAMS += tests/transport/iwarp/soft/test_rx_expect
 check_PROGRAMS += tests/transport/iwarp/soft/test_soft
 check_PROGRAMS += tests/transport/iwarp/soft/test_connect
 check_PROGRAMS += tests/transport/iwarp/soft/test_transfer
