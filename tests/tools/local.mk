@@ -16,7 +16,8 @@ endif
 
 dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.sh \
 	tests/tools/test_ripc_perf.sh tests/tools/test_examples.sh tests/tools/test_environment.sh \
-	tests/tools/test_two_hosts.sh tests/tools/test_wireshark.sh tests/tools/test_doctor.sh \
+	tests/tools/test_two_hosts.sh tests/tools/test_link_local.sh \
+	tests/tools/test_wireshark.sh tests/tools/test_doctor.sh \
 	tests/tools/test_completion.sh tests/tools/test_tutorial.sh \
 	tests/tools/test_languages.sh tests/tools/test_bench.sh \
 	tests/tools/test_bench_calls.sh tests/tools/test_bench_messages.sh \

@@ -54,8 +54,7 @@ static bool unusable(const union ripc__sockaddr *a)
 		return ip == INADDR_ANY || ip >= UINT32_C(0xe0000000);
 	}
 	return IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr) ||
-	       IN6_IS_ADDR_MULTICAST(&a->in6.sin6_addr) ||
-	       IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr) || IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr);
+	       IN6_IS_ADDR_MULTICAST(&a->in6.sin6_addr) || IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr);
 }
 
 int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf, size_t len)
@@ -81,6 +80,7 @@ int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf
 		addr->tcp = ripc__get_le16(p + 2);
 		addr->udp = ripc__get_le16(p + 4);
 		if (!addr->tcp || unusable(&addr->ip) ||
+		    (addr->udp && ripc__sockaddr_is_link_local(&addr->ip)) ||
 		    addr->loopback != ripc__sockaddr_is_loopback(&addr->ip))
 			return -EINVAL;
 		p += ADDR_FIXED + ip_len(p[0]);
@@ -100,6 +100,25 @@ unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host)
 	for (unsigned i = 0; i < all.naddrs; i++)
 		if (!all.addrs[i].loopback)
 			a->addrs[a->naddrs++] = all.addrs[i];
+	return a->naddrs;
+}
+
+unsigned ripc__iwarp_address_scope(struct ripc__iwarp_address *a, const unsigned *scopes,
+				   unsigned nscopes)
+{
+	struct ripc__iwarp_address all = *a;
+
+	a->naddrs = 0;
+	for (unsigned i = 0; i < all.naddrs; i++)
+		if (!ripc__sockaddr_is_link_local(&all.addrs[i].ip))
+			a->addrs[a->naddrs++] = all.addrs[i];
+	for (unsigned i = 0; i < all.naddrs; i++)
+		for (unsigned k = 0; k < nscopes && a->naddrs < RIPC__IWARP_ADDRS_MAX; k++) {
+			if (!ripc__sockaddr_is_link_local(&all.addrs[i].ip))
+				break;
+			a->addrs[a->naddrs] = all.addrs[i];
+			a->addrs[a->naddrs++].ip.in6.sin6_scope_id = scopes[k];
+		}
 	return a->naddrs;
 }
 

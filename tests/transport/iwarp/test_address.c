@@ -73,8 +73,8 @@ END_TEST
 
 START_TEST(iwarp_address_decode__unusable_addresses)
 {
-	static const char *const bad[] = {"0.0.0.0", "224.0.0.1", "255.255.255.255", "::",
-					  "ff02::1", "fe80::1",   "::ffff:127.0.0.1"};
+	static const char *const bad[] = {"0.0.0.0", "224.0.0.1", "255.255.255.255",
+					  "::",      "ff02::1",   "::ffff:127.0.0.1"};
 	uint8_t buf[256];
 	struct ripc__iwarp_address a = {.naddrs = 1};
 	int rc;
@@ -88,6 +88,11 @@ START_TEST(iwarp_address_decode__unusable_addresses)
 	}
 	a.naddrs = 1;
 	a.addrs[0] = listen_addr("192.0.2.1", 0, 0);
+	rc = ripc__iwarp_address_decode(&a, buf, ripc__iwarp_address_encode(&a, buf, 256));
+	ck_assert_int_eq(rc, -EINVAL);
+	/* Datagrams are not sent to a link-local address. */
+	a.naddrs = 1;
+	a.addrs[0] = listen_addr("fe80::1", 1, 1);
 	rc = ripc__iwarp_address_decode(&a, buf, ripc__iwarp_address_encode(&a, buf, 256));
 	ck_assert_int_eq(rc, -EINVAL);
 	/* A loopback address not marked as such would be tried from other hosts. */
@@ -140,6 +145,33 @@ START_TEST(iwarp_address_order__loopback_on_the_same_host_only)
 }
 END_TEST
 
+START_TEST(iwarp_address_scope__link_local_through_each_interface)
+{
+	static const unsigned scopes[20] = {7, 3};
+	struct ripc__iwarp_address a = {.host = 42, .naddrs = 3};
+	uint8_t buf[256];
+
+	a.addrs[0] = listen_addr("fe80::1", 1000, 0);
+	a.addrs[1] = listen_addr("192.0.2.1", 1001, 0);
+	a.addrs[2] = listen_addr("fe80::2", 1002, 0);
+	/* The scope id means nothing to other hosts, and is not in the record. */
+	a.addrs[0].ip.in6.sin6_scope_id = 99;
+	ck_assert_int_eq(
+		ripc__iwarp_address_decode(&a, buf, ripc__iwarp_address_encode(&a, buf, 256)), 0);
+	ck_assert_uint_eq(a.addrs[0].ip.in6.sin6_scope_id, 0);
+	ck_assert_uint_eq(ripc__iwarp_address_scope(&a, scopes, 2), 5);
+	ck_assert_uint_eq(a.addrs[0].tcp, 1001);
+	for (unsigned i = 1; i < 5; i++) {
+		ck_assert_uint_eq(a.addrs[i].tcp, i < 3 ? 1000 : 1002);
+		ck_assert_uint_eq(a.addrs[i].ip.in6.sin6_scope_id, scopes[(i - 1) % 2]);
+	}
+	/* More interfaces than there is room for. */
+	ck_assert_uint_eq(ripc__iwarp_address_scope(&a, scopes, 20), RIPC__IWARP_ADDRS_MAX);
+	ck_assert_uint_eq(ripc__iwarp_address_scope(&a, NULL, 0), 1);
+	ck_assert_uint_eq(a.addrs[0].tcp, 1001);
+}
+END_TEST
+
 START_TEST(sockaddr_text__both_families)
 {
 	struct ripc__iwarp_listen_addr p = listen_addr("127.0.0.1", 0, 0);
@@ -153,6 +185,14 @@ START_TEST(sockaddr_text__both_families)
 	ripc__sockaddr_text(&p.ip, text, sizeof(text));
 	ck_assert_str_eq(text, "[2001:db8::5]:65535");
 	ck_assert_uint_eq(ripc__sockaddr_port(&p.ip), 65535);
+	/* Interface 1 of every network namespace is the loopback. */
+	p = listen_addr("fe80::5", 0, 0);
+	p.ip.in6.sin6_scope_id = 1;
+	ripc__sockaddr_text(&p.ip, text, sizeof(text));
+	ck_assert_str_eq(text, "[fe80::5%lo]:0");
+	p.ip.in6.sin6_scope_id = 4000000000;
+	ripc__sockaddr_text(&p.ip, text, sizeof(text));
+	ck_assert_str_eq(text, "[fe80::5%4000000000]:0");
 }
 END_TEST
 
@@ -168,6 +208,7 @@ int main(void)
 	tcase_add_test(tc, iwarp_address_decode__unusable_addresses);
 	tcase_add_test(tc, iwarp_address_decode__random_bytes);
 	tcase_add_test(tc, iwarp_address_order__loopback_on_the_same_host_only);
+	tcase_add_test(tc, iwarp_address_scope__link_local_through_each_interface);
 	tcase_add_test(tc, sockaddr_text__both_families);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/iwarp/address", suite);

@@ -3,6 +3,9 @@
  * Listening sockets: one per IP address of the interfaces in use, on ports chosen by the kernel.
  * The kernel reports added and removed addresses (netlink), and listeners follow. Addresses are
  * read in the network namespace of the thread in progress(): it must be that of the context.
+ *
+ * An IPv6 link-local address is used only if no interface but the loopback has another one: it
+ * names a host on one link, and peers may have to try each of their interfaces.
  */
 #define _GNU_SOURCE /* accept4 */
 
@@ -115,7 +118,8 @@ static int add_listener(struct soft *t, struct soft_listener *l, const union rip
 	};
 	int err = open_tcp(t, &fresh.tcp, ip, &l->tcp);
 
-	if (!err && t->datagrams) {
+	/* A datagram to such an address needs the interface, which records do not carry. */
+	if (!err && t->datagrams && !ripc__sockaddr_is_link_local(ip)) {
 		err = open_udp(t, &fresh.udp, ip, mtu, &l->udp);
 		if (err) {
 			ripc__soft_unwatch(t, fresh.tcp.fd);
@@ -138,6 +142,57 @@ static bool has_listener(const struct soft *t, const union ripc__sockaddr *ip)
 		if (ripc__sockaddr_same_ip(&t->listeners[i].tcp.addr, ip))
 			return true;
 	return false;
+}
+
+/* An interface that is up, but whose cable is pulled, is not in use. */
+static bool link_local_only(const struct soft *t, const struct ifaddrs *all)
+{
+	union ripc__sockaddr ip;
+
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+		if (ripc__sockaddr_of_interface(i, t->interfaces, &ip) &&
+		    i->ifa_flags & IFF_RUNNING && !ripc__sockaddr_is_loopback(&ip))
+			return false;
+	return true;
+}
+
+/* Whether the transport listens on this address. @link_local: link_local_only(). */
+static bool usable(const struct soft *t, const struct ifaddrs *i, bool link_local,
+		   union ripc__sockaddr *ip)
+{
+	return ripc__sockaddr_of_interface(i, t->interfaces, ip) ||
+	       (link_local && i->ifa_flags & IFF_RUNNING &&
+		ripc__sockaddr_link_local_of(i, t->interfaces, ip));
+}
+
+void ripc__soft_scope_reached(struct soft *t, const union ripc__sockaddr *peer)
+{
+	unsigned i = 0;
+
+	if (!ripc__sockaddr_is_link_local(peer))
+		return;
+	while (i < t->nscopes && t->scopes[i] != peer->in6.sin6_scope_id)
+		i++;
+	if (i == t->nscopes)
+		return;
+	memmove(t->scopes + 1, t->scopes, i * sizeof(*t->scopes));
+	t->scopes[0] = peer->in6.sin6_scope_id;
+}
+
+/* Reads the interfaces through which link-local addresses can be reached. */
+static void find_scopes(struct soft *t, const struct ifaddrs *all)
+{
+	union ripc__sockaddr ip, first = {.in6 = {.sin6_family = AF_INET6,
+						  .sin6_addr.s6_addr = {0xfe, 0x80},
+						  .sin6_scope_id = t->scopes[0]}};
+
+	t->nscopes = 0;
+	for (const struct ifaddrs *i = all; i && t->nscopes < RIPC__IWARP_ADDRS_MAX;
+	     i = i->ifa_next)
+		if (i->ifa_flags & IFF_RUNNING &&
+		    ripc__sockaddr_link_local_of(i, t->interfaces, &ip))
+			t->scopes[t->nscopes++] = ip.in6.sin6_scope_id;
+	ripc__soft_scope_reached(t, &first);
 }
 
 /* Logged once: the number of addresses rarely changes. */
@@ -163,8 +218,10 @@ static void addr_overflow(struct soft *t, const union ripc__sockaddr *ip)
  */
 static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
 {
+	bool link_local = link_local_only(t, all);
 	int err = -ENODEV;
 
+	find_scopes(t, all);
 	for (int loopback = 0; loopback < 2; loopback++) {
 		unsigned most =
 			loopback ? RIPC__IWARP_ADDRS_MAX : RIPC__IWARP_ADDRS_MAX - LOOPBACKS_MAX;
@@ -175,7 +232,7 @@ static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
 			uint32_t mtu = 0;
 			int e;
 
-			if (!ripc__sockaddr_of_interface(i, t->interfaces, &ip) ||
+			if (!usable(t, i, link_local, &ip) ||
 			    ripc__sockaddr_is_loopback(&ip) != loopback || has_listener(t, &ip))
 				continue;
 			l = free_listener(t, most);
@@ -271,13 +328,13 @@ int ripc__soft_listen(struct soft *t)
 			  strerror(-err));
 }
 
-static bool still_there(const struct soft *t, const struct ifaddrs *all,
+static bool still_there(const struct soft *t, const struct ifaddrs *all, bool link_local,
 			const struct soft_listener *l)
 {
 	union ripc__sockaddr ip;
 
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-		if (ripc__sockaddr_of_interface(i, t->interfaces, &ip) &&
+		if (usable(t, i, link_local, &ip) &&
 		    ripc__sockaddr_is_loopback(&ip) == l->loopback &&
 		    ripc__sockaddr_same_ip(&l->tcp.addr, &ip))
 			return true;
@@ -293,6 +350,7 @@ static void scan_addrs(struct soft *t, uint64_t when_ns)
 void ripc__soft_rescan_addrs(struct soft *t)
 {
 	struct ifaddrs *all;
+	bool link_local;
 
 	t->scanned_ns = t->now_ns;
 	t->rescan_ns = 0;
@@ -300,10 +358,11 @@ void ripc__soft_rescan_addrs(struct soft *t)
 		scan_addrs(t, t->now_ns + RELOOK_MS * RIPC__MS);
 		return;
 	}
+	link_local = link_local_only(t, all);
 	/* A listener of a gone address stays open for its return, but is not advertised. */
 	for (unsigned i = 0; i < t->nlisteners; i++) {
 		struct soft_listener *l = &t->listeners[i];
-		bool gone = !still_there(t, all, l);
+		bool gone = !still_there(t, all, link_local, l);
 
 		t->addrs_changed |= gone != l->gone;
 		l->gone = gone;

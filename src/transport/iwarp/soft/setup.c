@@ -347,10 +347,13 @@ unsigned ripc__soft_setup_step(struct ripc__ep *ep, struct ripc__event *ev)
 	case SOFT_CONNECTING:
 		if (getsockopt(ep->fd, SOL_SOCKET, SO_ERROR, &err, &len))
 			err = errno;
-		if (err)
+		if (err) {
 			addr_failed(ep, -err, strerror(err));
-		else
-			send_request(ep);
+			return 0;
+		}
+		ripc__soft_scope_reached(ep->t,
+					 &ep->setup->address.addrs[ep->setup->addr_index].ip);
+		send_request(ep);
 		return 0;
 	case SOFT_MPA_REQ_SENT:
 		step_active(ep);

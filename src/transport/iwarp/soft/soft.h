@@ -175,7 +175,10 @@ struct soft {
 	int epoll_fd;
 	struct soft_listener listeners[RIPC__IWARP_ADDRS_MAX];
 	unsigned nlisteners;
-	const char *interfaces;    /* setting interfaces; "": all */
+	const char *interfaces; /* setting interfaces; "": all */
+	/* interfaces with an IPv6 link-local address, the last one that reached a peer first */
+	unsigned scopes[RIPC__IWARP_ADDRS_MAX];
+	unsigned nscopes;
 	struct soft_port changes;  /* netlink socket for address changes; fd < 0: none */
 	bool addrs_changed;        /* EV_ADDRESS is to be reported */
 	uint64_t scanned_ns;       /* time of the last read of the addresses; 0: never */
@@ -267,6 +270,8 @@ void ripc__soft_accept(struct soft *t, struct soft_port *port);
 void ripc__soft_resume_accept(struct soft *t);
 void ripc__soft_addrs_changed(struct soft *t); /* reads netlink messages */
 void ripc__soft_rescan_addrs(struct soft *t);  /* updates the listeners */
+/* A peer was reached at this address: its interface, if link-local, is tried first next time. */
+void ripc__soft_scope_reached(struct soft *t, const union ripc__sockaddr *peer);
 
 /* tcp_info.c */
 uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep);

@@ -174,6 +174,8 @@ int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 	if (!ep)
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
 	ripc__iwarp_address_order(&address, t->host);
+	/* Link-local addresses are those of iwarp/soft: this transport does not use them. */
+	ripc__iwarp_address_scope(&address, NULL, 0);
 	ep->user = user;
 	ep->address = address;
 	if (privlen)
