@@ -524,7 +524,8 @@ int ripc_service_list(struct ripc *ctx, ripc_service_list_fn *fn, void *arg, int
  * Its windows and return buffers are the application's again. Messages already received stay
  * valid. Other threads may be in calls on the service, and may begin further ones: all of them
  * return -ESHUTDOWN, as after ripc_close(). The call waits at most 100 ms for peers to stop using
- * the memory of the service; then it closes the lanes to the peers that have not.
+ * the memory of the service; then it closes the lanes to the peers that have not, and the results
+ * of long sends on them are -EPIPE in place of -ECANCELED.
  *
  * Return: 0, or a negative errno (-EINVAL: no service; -ESHUTDOWN: another thread has unregistered
  * it or closed the context, or is doing so).

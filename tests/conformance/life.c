@@ -122,12 +122,15 @@ static void unregister_with_requests(struct conf *c)
 	}
 	conf_run(c, (unsigned)conf_random(c, 3));
 	EXPECT_OK(ripc_service_unregister(p.sa));
-	/* Each completes once, and the memory is ours. */
+	/*
+	 * Each completes once, and the memory is ours. A peer that gets no processor for 100 ms
+	 * loses the lane, and delivery is unknown.
+	 */
 	for (int i = 0; i < 10; i++) {
 		int rc = ripc_request_wait(&request[i], c->patience_ms);
 
 		CHECK(!request[i], "request not gone");
-		CHECK(rc == 0 || rc == -ECANCELED || rc == -ESHUTDOWN, "%d: %s", rc,
+		CHECK(rc == 0 || rc == -ECANCELED || rc == -ESHUTDOWN || rc == -EPIPE, "%d: %s", rc,
 		      ripc_error_detail());
 		memset(item[i].iov_base, 0x5a, 50000);
 		free(item[i].iov_base);

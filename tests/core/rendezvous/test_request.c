@@ -321,6 +321,28 @@ START_TEST(service_closed__cancels_requests)
 }
 END_TEST
 
+/* The peer does not confirm in time that it has not delivered the message. */
+START_TEST(service_closed__silent_peer)
+{
+	struct ripc_request *r[2];
+
+	restart(2, slow);
+	rig_connect(&rig, 0, 1);
+	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
+	r[1] = rig_begin(&rig, 0, 2, data, LARGE);
+	rig_run(&rig, 2);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	OK(ripc_service_unregister(rig.s[0]));
+	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
+	RC(-EPIPE, ripc_request_wait(&r[0], 0));
+	ck_assert(strstr(ripc_error_detail(), "delivery is unknown"));
+	RC(-ECANCELED, ripc_request_wait(&r[1], 0));
+	memset(data, 0xee, LARGE);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/rendezvous/request");
@@ -342,6 +364,7 @@ int main(void)
 	tcase_add_test(tc, moved__sent_then_lane_gone);
 	tcase_add_loop_test(tc, moved__while_written, 0, 2);
 	tcase_add_test(tc, service_closed__cancels_requests);
+	tcase_add_test(tc, service_closed__silent_peer);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/request", suite);
 }
