@@ -18,6 +18,8 @@ struct gateway {
 	struct plan plan;
 	uv_loop_t loop;
 	bool has_loop;
+	/* a file or stream was not written to its end */
+	bool incomplete;
 	struct ripc *ctx; /* NULL: no node needs it */
 	struct node *nodes;
 	struct path *paths;

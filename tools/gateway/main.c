@@ -26,28 +26,47 @@ struct run {
 	bool check_only;
 };
 
-/* The first two are meant for a running gateway, the others end it at any time. */
-static const int signal_numbers[] = {SIGHUP, SIGUSR1, SIGTERM, SIGINT};
-enum { SIGNALS = 4, SIGNALS_RUNNING = 2 };
+/* For a running gateway: they wait while there is no loop. */
+static const int signal_numbers[] = {SIGHUP, SIGUSR1};
+enum { SIGNALS = 2 };
 
-static void mask_signals(int how, unsigned first, unsigned end)
+static void mask_signals(int how)
 {
 	sigset_t set;
 
 	sigemptyset(&set);
-	for (unsigned i = first; i < end; i++)
+	for (unsigned i = 0; i < SIGNALS; i++)
 		sigaddset(&set, signal_numbers[i]);
 	sigprocmask(how, &set, NULL);
 }
 
+/* Of the running loop, or NULL. */
+static uv_async_t *volatile stop_loop;
+
+/* uv_async_send() may be called here. */
+static void on_stop(int signal)
+{
+	tool_stopped = signal;
+	if (stop_loop)
+		uv_async_send(stop_loop);
+}
+
 /*
- * For the times without a loop, in which a node may search for its service: SIGHUP and SIGUSR1 wait
- * for the loop, SIGTERM and SIGINT set tool_stopped.
+ * SIGTERM and SIGINT set tool_stopped at any time: also while a node searches for its service, and
+ * while it waits for a sink that takes no more, which they interrupt.
  */
 static void catch_signals(void)
 {
-	mask_signals(SIG_BLOCK, 0, SIGNALS_RUNNING);
-	tool_catch_signals();
+	const struct sigaction action = {.sa_handler = on_stop};
+
+	mask_signals(SIG_BLOCK);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+}
+
+static void on_async(uv_async_t *async)
+{
+	uv_stop(async->loop);
 }
 
 static void usage(FILE *out)
@@ -120,23 +139,19 @@ static void print_all(const struct run *run)
 static void on_signal(uv_signal_t *handle, int number)
 {
 	struct run *run = handle->data;
+	struct gateway *next;
 
 	if (number == SIGUSR1) {
 		print_all(run);
 		return;
 	}
-	if (number == SIGHUP) {
-		struct gateway *next = load(run);
-
-		/* A faulty file does not stop the gateway that runs. */
-		if (!next)
-			return;
-		next->reloaded = true;
-		free(run->next);
-		run->next = next;
-	} else {
-		tool_stopped = number;
-	}
+	next = load(run);
+	/* A faulty file does not stop the gateway that runs. */
+	if (!next)
+		return;
+	next->reloaded = true;
+	free(run->next);
+	run->next = next;
 	uv_stop(handle->loop);
 }
 
@@ -200,6 +215,7 @@ static int open_context(struct run *run)
 static int run_gateway(struct run *run)
 {
 	uv_signal_t signals[SIGNALS];
+	uv_async_t async;
 	int rc = open_context(run);
 
 	if (rc)
@@ -212,8 +228,12 @@ static int run_gateway(struct run *run)
 		signals[i].data = run;
 		rc = uv_signal_start(&signals[i], on_signal, signal_numbers[i]);
 	}
+	if (!rc)
+		rc = uv_async_init(&run->gateway->loop, &async, on_async);
+	if (!rc)
+		stop_loop = &async;
 	if (!rc && !tool_stopped) {
-		mask_signals(SIG_UNBLOCK, 0, SIGNALS_RUNNING);
+		mask_signals(SIG_UNBLOCK);
 		tool_error("running: %u nodes, %u paths", run->gateway->plan.nnodes,
 			   run->gateway->plan.npaths);
 		uv_run(&run->gateway->loop, UV_RUN_DEFAULT);
@@ -222,12 +242,11 @@ static int run_gateway(struct run *run)
 		gateway_flush(run->gateway);
 		print_all(run);
 	}
-	/* The loop restores the default actions of the signals. */
-	mask_signals(SIG_BLOCK, 0, SIGNALS);
+	/* The loop restores the default actions of its signals. */
+	mask_signals(SIG_BLOCK);
+	stop_loop = NULL;
 	gateway_stop(run->gateway);
-	catch_signals();
-	mask_signals(SIG_UNBLOCK, SIGNALS_RUNNING, SIGNALS);
-	return rc;
+	return !rc && run->gateway->incomplete ? -EIO : rc;
 }
 
 static int run_all(struct run *run)

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,8 @@
 /* A write of so much takes about 10 us, which is the time that samples wait meanwhile. */
 #define OUT_BUFFER 16384
 #define FLUSH_HZ   1
+/* How long a sink that takes nothing more is waited for, when a signal ends the gateway. */
+#define STOP_MS 500
 /* Of a regular file at standard input. */
 #define LINES_PER_TICK 1000
 /* Reads in one call, so that a source without samples does not keep the loop from its signals. */
@@ -30,8 +33,13 @@ struct file_state {
 	struct ticker ticker, flush;
 	uv_poll_t poll;
 	int fd;
-	FILE *out;
+	/* the sink, or -1; bytes in out_buffer, of which out_written are written */
+	int out;
 	char *out_buffer;
+	size_t out_len, out_written;
+	size_t out_chunk; /* bytes of one write at most */
+	bool out_lines;   /* a terminal: each line is written at once */
+	int out_error;    /* a negative errno, or 0 */
 	bool ended;
 	/* bytes of text at @at; @skip: the rest of a line that was too long comes first */
 	size_t at, len;
@@ -258,28 +266,86 @@ static int start_source(struct node *node, struct file_state *s)
 			    rate == 0 ? on_replay : on_rate, node);
 }
 
+/*
+ * Writes the buffer. Waits for a sink that takes no more until a signal ends the gateway, and then
+ * not at all, or STOP_MS if that is the @last write. Return: 0 or a negative errno.
+ */
+static int write_buffer(struct file_state *s, bool last)
+{
+	int64_t give_up_ns = 0;
+
+	while (s->out_written < s->out_len) {
+		struct pollfd sink = {.fd = s->out, .events = POLLOUT};
+		size_t left = s->out_len - s->out_written;
+		ssize_t n = -1;
+
+		if (tool_stopped && !give_up_ns)
+			give_up_ns = gateway_now_ns() + (last ? STOP_MS * INT64_C(1000000) : 0);
+		/* In slices: a signal may arrive just before the call. */
+		if (poll(&sink, 1, 50) > 0)
+			n = write(s->out, s->out_buffer + s->out_written,
+				  left < s->out_chunk ? left : s->out_chunk);
+		else
+			errno = EAGAIN;
+		if (n < 0 && errno != EAGAIN && errno != EINTR) {
+			s->out_error = -errno;
+			s->out_len = s->out_written = 0;
+			return s->out_error;
+		}
+		if (n > 0)
+			s->out_written += (size_t)n;
+		else if (give_up_ns && gateway_now_ns() >= give_up_ns)
+			return -EINTR;
+	}
+	s->out_len = s->out_written = 0;
+	return 0;
+}
+
+/* Return: 0 or a negative errno: the line is not in the buffer. */
+static int put(struct file_state *s, const char *text, size_t len)
+{
+	int rc = s->out_len + len > OUT_BUFFER ? write_buffer(s, false) : 0;
+
+	if (rc)
+		return rc;
+	memcpy(s->out_buffer + s->out_len, text, len);
+	s->out_len += len;
+	return s->out_lines ? write_buffer(s, false) : 0;
+}
+
 static void on_flush(void *arg, uint64_t missed)
 {
-	struct file_state *s = ((struct node *)arg)->state;
-
 	(void)missed;
-	fflush(s->out);
+	write_buffer(((struct node *)arg)->state, false);
 }
 
 static int start_sink(struct node *node, struct file_state *s)
 {
-	if (node->plan->type == NODE_STDIO) {
-		s->out = stdout;
-	} else {
-		s->out = fopen(node->plan->uri, node->gateway->reloaded ? "ae" : "we");
-		s->out_buffer = malloc(OUT_BUFFER);
-		if (!s->out || !s->out_buffer)
-			return s->out ? -ENOMEM : -errno;
-		memset(s->out_buffer, 0, OUT_BUFFER);
-		setvbuf(s->out, s->out_buffer, _IOFBF, OUT_BUFFER);
-	}
+	const char *header = text_header(node->plan->format);
+	struct stat st;
+	int rc = 0;
+
+	if (node->plan->type == NODE_STDIO)
+		s->out = dup(STDOUT_FILENO);
+	else
+		s->out = open(node->plan->uri,
+			      O_WRONLY | O_CREAT | O_CLOEXEC |
+				      (node->gateway->reloaded ? O_APPEND : O_TRUNC),
+			      0666);
+	if (s->out < 0 || fstat(s->out, &st))
+		return -errno;
+	s->out_buffer = malloc(OUT_BUFFER);
+	if (!s->out_buffer)
+		return -ENOMEM;
+	/* The pages are touched before the first deadline. */
+	memset(s->out_buffer, 0, OUT_BUFFER);
+	/* A pipe that can be written takes so much without blocking. */
+	s->out_chunk = S_ISREG(st.st_mode) ? OUT_BUFFER : PIPE_BUF;
+	s->out_lines = isatty(s->out);
 	if (!node->gateway->reloaded)
-		fputs(text_header(node->plan->format), s->out);
+		rc = put(s, header, strlen(header));
+	if (rc)
+		return rc;
 	return ticker_start(&s->flush, &node->gateway->loop, FLUSH_HZ, on_flush, node);
 }
 
@@ -291,7 +357,7 @@ static int start(struct node *node, bool source, bool sink)
 	node->state = s;
 	if (!s)
 		return -ENOMEM;
-	s->fd = -1;
+	s->fd = s->out = -1;
 	if (source && sink && node->plan->type == NODE_FILE) {
 		tool_error("node %s: a file is read or written, not both", node->plan->name);
 		return -EINVAL;
@@ -312,12 +378,13 @@ static int write_line(struct node *node, const struct sample *sample)
 	char line[TEXT_LINE_MAX];
 	const size_t len = text_encode(node->plan->format, sample, line);
 
-	return fwrite(line, 1, len, s->out) == len ? 0 : -EIO;
+	return put(s, line, len);
 }
 
 static void stop(struct node *node)
 {
 	struct file_state *s = node->state;
+	int rc;
 
 	if (!s)
 		return;
@@ -325,9 +392,17 @@ static void stop(struct node *node)
 	ticker_free(&s->flush);
 	if (s->fd >= 0)
 		close(s->fd);
-	if (s->out && (s->out == stdout ? fflush(s->out) : fclose(s->out)))
+	rc = s->out_buffer ? write_buffer(s, true) : 0;
+	if (s->out >= 0 && close(s->out) && !rc)
+		rc = -errno;
+	node->gateway->incomplete |= rc || s->out_error;
+	if (rc == -EINTR)
+		tool_error("node %s: not all samples could be written: the reader takes no more, "
+			   "%zu bytes are left",
+			   node->plan->name, s->out_len - s->out_written);
+	else if (rc || s->out_error)
 		tool_error("node %s: not all samples could be written: %s", node->plan->name,
-			   strerror(errno));
+			   strerror(rc ? -rc : -s->out_error));
 	free(s->out_buffer);
 	free(s);
 }

@@ -347,6 +347,34 @@ if kill -TERM "$pid" && gone "$pid" 20; then
 else
 	bad "SIGTERM while standard input has no end" "$work/zero.err"
 fi
+# A sink that takes no more: the FIFO is full before the gateway begins to write.
+exec 9<>"$work/fifo"
+dd if=/dev/zero of="$work/fifo" bs=4096 oflag=nonblock 2>/dev/null
+for i in "rate=1000" "rate=1000,limit=2"; do
+	start blocked $gateway "signal:counter,$i,values=64" "file:$work/fifo"
+	ready blocked.err "running: 2 nodes"
+	kill -TERM "$pid"
+	if gone "$pid" 20 && [ "$status" -eq 3 ]; then
+		ok "SIGTERM ends it while a sink takes no more ($i)"
+	else
+		bad "SIGTERM while a sink takes no more ($i): exit status ${status-none}" \
+			"$work/blocked.err"
+	fi
+	has "which is an error" "$work/blocked.err" \
+		"node2: not all samples could be written: the reader takes no more, [0-9]* bytes"
+done
+exec 9<&-
+if [ -w /dev/full ]; then
+	expect "standard output is full" 3 20 \
+		sh -c "$gateway signal:counter,rate=1000,limit=2 stdio >/dev/full"
+	has "which is an error, too" "$err" "could be written: No space left on device"
+fi
+# The end of the source is no signal: a slow reader gets all of it.
+# shellcheck disable=SC2046
+printf '1700000000.000000000+0(%d)\t1\n' $(seq 3000) >"$work/many"
+expect "a slow reader" 0 60 sh -c "$gateway stdio stdio <$work/many | while read -r line; do
+	echo \"\$line\"; done"
+lines "gets all samples" "$out" 3000
 # Longer than one call reads, and no sample in it.
 head -c 1000000 /dev/zero | tr '\0' '\n' >"$work/lines"
 expect "a file of empty lines, read once more" 0 20 $gateway -m "$work/metrics" \
