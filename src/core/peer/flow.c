@@ -118,6 +118,21 @@ struct ripc__flow *ripc__flow_find(struct ripc__lane *lane, uint64_t id)
 	return lane->flow_parked ? NULL : (struct ripc__flow *)ripc__table_find(&lane->flows, id);
 }
 
+/*
+ * Whether there may be another flow. A peer alone decides how many services that do not exist it
+ * names; how many services exist, this context decides.
+ */
+static bool has_room(const struct ripc__lane *lane, uint64_t id)
+{
+	const struct ripc *ctx = lane->ctx;
+	struct ripc_service *s;
+
+	if (lane->flows.count < RIPC__FLOWS_MAX)
+		return true;
+	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	return s && lane->flows.count < RIPC__FLOWS_HELD_MAX + HASH_COUNT(ctx->services);
+}
+
 struct ripc__flow *ripc__flow_lookup(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__flow *f;
@@ -126,7 +141,7 @@ struct ripc__flow *ripc__flow_lookup(struct ripc__lane *lane, uint64_t id)
 		return NULL;
 	f = ripc__flow_find(lane, id);
 	if (!f) {
-		if (lane->flows.count >= RIPC__FLOWS_MAX)
+		if (!has_room(lane, id))
 			return NULL;
 		f = flow_new(lane, id);
 		if (!f)

@@ -112,7 +112,10 @@ struct ripc__credit {
 	bool holds : 1;
 };
 
-#define RIPC__FLOWS_MAX 4096 /* services that one peer may send to over one lane */
+/* services that one peer may name over one lane, whether or not this context holds them */
+#define RIPC__FLOWS_MAX 4096
+/* the same of services that this context holds, or held: besides as many as it holds at present */
+#define RIPC__FLOWS_HELD_MAX 65536
 
 /* A process has one for each connection, so it is small; the rest is allocated on demand. */
 struct ripc__lane {

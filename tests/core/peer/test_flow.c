@@ -6,7 +6,7 @@
 #include "core/rendezvous/delayed_ack.h"
 #include "core/rig.h"
 
-#define SERVICE UINT64_C(77)
+#define SERVICE UINT64_C(77777)
 
 static struct rig rig;
 static struct ripc *ctx;        /* the receiver */
@@ -179,6 +179,8 @@ START_TEST(lookup__bounded)
 	ck_assert_ptr_null(ripc__flow_lookup(lane, SERVICE + RIPC__FLOWS_MAX));
 	ck_assert_ptr_nonnull(ripc__flow_get(lane, SERVICE));
 	ck_assert_ptr_nonnull(ripc__flow_lookup(lane, SERVICE + RIPC__FLOWS_MAX - 1));
+	/* A service that this context holds does not count. */
+	ck_assert_ptr_nonnull(ripc__flow_lookup(lane, RIG_ID(1)));
 	/* Each lane has its own. */
 	ck_assert_ptr_nonnull(ripc__flow_lookup(rig_lane(&rig, 1, 2), SERVICE + RIPC__FLOWS_MAX));
 }
