@@ -4,6 +4,7 @@
 #include "harness.h"
 #include "resolver/zookeeper.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -14,10 +15,9 @@
 /* ---- ensemble ---- */
 
 static int ensemble_fd = -1;
-static unsigned nclaims, nwatches; /* requests of the back end */
-static bool claim_force;           /* of the last one */
-static struct ripc__ensemble_report reports[8];
-static unsigned nreports;
+static unsigned nclaims, nwatches;            /* requests of the back end */
+static bool claim_force;                      /* of the last one */
+static struct ripc__ensemble_report *pending; /* a report, or NULL */
 
 int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env,
 			       char *why, size_t whylen);
@@ -27,7 +27,7 @@ void __wrap_ripc__ensemble_wake(struct ripc__ensemble *e);
 int __wrap_ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
 				size_t len, bool force);
 int __wrap_ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service);
-bool __wrap_ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report *report);
+struct ripc__ensemble_report *__wrap_ripc__ensemble_next(struct ripc__ensemble *e, bool *lost);
 
 int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env,
 			       char *why, size_t whylen)
@@ -73,14 +73,14 @@ int __wrap_ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service)
 	return 0;
 }
 
-bool __wrap_ripc__ensemble_next(struct ripc__ensemble *e, struct ripc__ensemble_report *report)
+struct ripc__ensemble_report *__wrap_ripc__ensemble_next(struct ripc__ensemble *e, bool *lost)
 {
+	struct ripc__ensemble_report *report = pending;
+
 	(void)e;
-	if (!nreports)
-		return false;
-	*report = reports[0];
-	memmove(reports, reports + 1, --nreports * sizeof(reports[0]));
-	return true;
+	*lost = false;
+	pending = NULL;
+	return report;
 }
 
 /* ---- back end ---- */
@@ -115,14 +115,14 @@ static void report(enum ripc__ensemble_kind kind, bool new_session)
 	struct ripc__mcast_sender from = {0};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 
-	reports[nreports++] = (struct ripc__ensemble_report){
-		.kind = kind,
-		.service = kind == RIPC__ENS_UP || kind == RIPC__ENS_LOST ? 0 : SERVICE,
-		.len = new_session,
-	};
+	pending = calloc(1, sizeof(*pending));
+	ck_assert_ptr_nonnull(pending);
+	pending->kind = kind;
+	pending->service = kind == RIPC__ENS_UP || kind == RIPC__ENS_LOST ? 0 : SERVICE;
+	pending->len = new_session;
 	while (ripc__backend_zookeeper.recv(backend, ensemble_fd, &from, buf, sizeof(buf)) >= 0)
 		continue;
-	ck_assert_uint_eq(nreports, 0);
+	ck_assert_ptr_null(pending);
 }
 
 /* The core sends a message about its service. */
