@@ -115,7 +115,7 @@ static void report(enum ripc__ensemble_kind kind, bool new_session)
 	struct ripc__mcast_sender from = {0};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 
-	pending = calloc(1, sizeof(*pending));
+	pending = calloc(1, sizeof(*pending) + 1); /* with an empty text */
 	ck_assert_ptr_nonnull(pending);
 	pending->kind = kind;
 	pending->service = kind == RIPC__ENS_UP || kind == RIPC__ENS_LOST ? 0 : SERVICE;
