@@ -123,6 +123,8 @@ static int scan(struct udp *u)
 	if (getifaddrs(&all))
 		return -errno;
 	u->ntargets = 0;
+	/* It may have another name now. */
+	u->socks.ifindex = 0;
 	for (struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
 		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) || u->ntargets == TARGETS_MAX ||
 		    (*u->socks.interfaces &&
@@ -217,13 +219,14 @@ int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_e
 			    rc[1] ? strerror(-rc[1]) : "opened");
 }
 
-bool ripc__udp_allowed(const struct ripc__udp_socks *s, unsigned ifindex, bool loopback)
+bool ripc__udp_allowed(struct ripc__udp_socks *s, unsigned ifindex, bool loopback)
 {
-	char name[IF_NAMESIZE];
-
-	return !*s->interfaces ||
-	       (if_indextoname(ifindex, name) &&
-		((loopback && !strcmp(name, "lo")) || ripc__list_index(s->interfaces, name) >= 0));
+	if (!*s->interfaces)
+		return true;
+	if (ifindex != s->ifindex)
+		s->ifindex = if_indextoname(ifindex, s->ifname) ? ifindex : 0;
+	return s->ifindex && ((loopback && !strcmp(s->ifname, "lo")) ||
+			      ripc__list_index(s->interfaces, s->ifname) >= 0);
 }
 
 /*

@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "resolver/backend.h"
 
+#include <net/if.h>
 #include <sys/socket.h>
 
 enum { RIPC__UDP_RECV4, RIPC__UDP_SEND4, RIPC__UDP_RECV6, RIPC__UDP_SEND6, RIPC__UDP_SOCKS };
@@ -14,6 +15,9 @@ struct ripc__udp_socks {
 	int fd[RIPC__UDP_SOCKS]; /* < 0: not open */
 	/* names of the interfaces allowed; empty: all */
 	char interfaces[sizeof(((struct ripc__options *)0)->interfaces)];
+	/* the interface of the last datagram; 0: none. Its name takes three system calls. */
+	unsigned ifindex;
+	char ifname[IF_NAMESIZE];
 };
 
 /*
@@ -28,7 +32,7 @@ void ripc__udp_socks_close(const struct ripc__udp_socks *s);
 bool ripc__udp_out_of_resources(int err);
 
 /* Whether a datagram that arrived at an interface may be used. */
-bool ripc__udp_allowed(const struct ripc__udp_socks *s, unsigned ifindex, bool loopback);
+bool ripc__udp_allowed(struct ripc__udp_socks *s, unsigned ifindex, bool loopback);
 
 /*
  * Receives one datagram. *ifindex: its interface, 0: unknown. Return: bytes; -EAGAIN: none;
