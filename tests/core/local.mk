@@ -58,6 +58,7 @@ check_PROGRAMS += tests/core/memory/test_app_buffer
 check_PROGRAMS += tests/core/message/test_receive
 tests_core_message_test_receive_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__full_pass,--wrap=ripc__partial_pass
+check_PROGRAMS += tests/core/message/test_reliable_send
 check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/service/test_service
 check_PROGRAMS += tests/core/watch/test_watch

@@ -9,26 +9,6 @@
 
 #include <stdlib.h>
 
-/* Idle pairs above this number are freed. */
-#define IDLE_PAIRS_MAX 1024
-
-struct pair_key {
-	uint64_t source, dest;
-};
-
-/* The reliable messages from one service to another. */
-struct ripc__pair {
-	struct ripc__reliable_owner owner;
-	UT_hash_handle hh;
-	struct pair_key key;
-	struct ripc *ctx;
-	unsigned unacked;
-	unsigned users;          /* threads in ripc_flush() */
-	int error;               /* of a message that was lost; 0: none, or it was reported */
-	char *why;               /* the explanation, or NULL */
-	struct ripc__waitq done; /* unacked is 0, or error is set */
-};
-
 static void pair_free(struct ripc__pair *pair)
 {
 	struct ripc *ctx = pair->ctx;
@@ -40,6 +20,33 @@ static void pair_free(struct ripc__pair *pair)
 	free(pair);
 }
 
+static bool pair_idle(const struct ripc__pair *pair)
+{
+	return !pair->unacked && !pair->users;
+}
+
+/*
+ * The pair may be idle, and there may be too many: frees it; or, if its error was not reported yet,
+ * the oldest idle one, since nobody may ever ask for its error.
+ */
+static void pair_trim(struct ripc *ctx, struct ripc__pair *pair)
+{
+	struct ripc__pair *oldest, *tmp;
+
+	if (!pair_idle(pair) || RIPC__LIKELY(HASH_COUNT(ctx->pairs) <= RIPC__IDLE_PAIRS_MAX))
+		return;
+	if (!pair->error) {
+		pair_free(pair);
+		return;
+	}
+	HASH_ITER (hh, ctx->pairs, oldest, tmp) {
+		if (!pair_idle(oldest))
+			continue;
+		pair_free(oldest);
+		return;
+	}
+}
+
 /* n messages ended. */
 static void pair_ended(struct ripc *ctx, struct ripc__pair *pair, unsigned n)
 {
@@ -47,9 +54,7 @@ static void pair_ended(struct ripc *ctx, struct ripc__pair *pair, unsigned n)
 	if (RIPC__UNLIKELY(!ripc__list_empty(&pair->done.waiters)) &&
 	    (pair->error || !pair->unacked))
 		ripc__wake(ctx, &pair->done);
-	if (!pair->unacked && !pair->error && !pair->users &&
-	    RIPC__UNLIKELY(HASH_COUNT(ctx->pairs) > IDLE_PAIRS_MAX))
-		pair_free(pair);
+	pair_trim(ctx, pair);
 }
 
 static void pair_delivered(struct ripc *ctx, struct ripc__reliable_owner *o, unsigned n)
@@ -76,7 +81,7 @@ static void pair_end(struct ripc *ctx, struct ripc__reliable_owner *o, struct ri
 
 static struct ripc__pair *pair_find(struct ripc *ctx, uint64_t source, uint64_t dest)
 {
-	struct pair_key key = {source, dest};
+	struct ripc__pair_key key = {source, dest};
 	struct ripc__pair *pair = ctx->last_pair;
 
 	if (pair && pair->key.source == source && pair->key.dest == dest)
@@ -100,7 +105,7 @@ static struct ripc__pair *pair_get(struct ripc *ctx, uint64_t source, uint64_t d
 		return NULL;
 	pair->owner.end = pair_end;
 	pair->owner.delivered = pair_delivered;
-	pair->key = (struct pair_key){source, dest};
+	pair->key = (struct ripc__pair_key){source, dest};
 	pair->ctx = ctx;
 	ripc__waitq_init(&pair->done);
 	HASH_ADD(hh, ctx->pairs, key, sizeof(pair->key), pair);
@@ -154,10 +159,7 @@ int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const stru
 			unsigned nitems, uint64_t bytes, unsigned flags, int timeout_ms)
 {
 	struct ripc *ctx = s->ctx;
-	struct reliable_args a = {
-		.pair = pair_get(ctx, s->id, d->id),
-		.more = flags & RIPC_MORE,
-	};
+	struct reliable_args a = {.more = flags & RIPC_MORE};
 	int rc;
 
 	if (bytes > RIPC__RELIABLE_WINDOW_BYTES / 4)
@@ -165,6 +167,7 @@ int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const stru
 				  "reliable short message of %llu bytes: at most %d, use "
 				  "ripc_send_long()",
 				  (unsigned long long)bytes, RIPC__RELIABLE_WINDOW_BYTES / 4);
+	a.pair = pair_get(ctx, s->id, d->id);
 	if (a.pair)
 		a.m = ripc__reliable_new(ctx, 0, s->id, NULL, items, nitems);
 	if (!a.m)
@@ -178,6 +181,7 @@ int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const stru
 	a.pair->users--;
 	if (rc) {
 		ripc__reliable_free(ctx, a.m);
+		pair_trim(ctx, a.pair);
 		return rc;
 	}
 	a.pair->unacked++;
@@ -244,6 +248,7 @@ int ripc_flush(struct ripc_service *s, uint64_t dest, int timeout_ms)
 	if (pair->error && rc != -ESHUTDOWN)
 		rc = pair_error(pair);
 	pair->users--;
+	pair_trim(ctx, pair);
 leave:
 	ripc__service_leave(s);
 out:
