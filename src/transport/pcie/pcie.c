@@ -106,7 +106,7 @@ static void check_peer(struct ripc__ep *ep)
 	struct pcie *t = pcie_of(ep);
 	uint64_t peer = pcie_ep(ep)->peer;
 
-	if (t->lost)
+	if (pcie_lost(t))
 		ripc__ring_ep_lost(ep, "our entry in the shared memory is lost");
 	else if (!ripc__pcie_alive(&t->memory, peer, t->peer_timeout_ns))
 		ripc__ring_ep_lost(ep, "the peer shows no sign of life any more");
@@ -116,7 +116,7 @@ static void check_peer(struct ripc__ep *ep)
 	pcie_ep(ep)->can_wake_us = ripc__pcie_doorbell(&t->memory, peer) & RIPC__PCIE_DOORBELL_SEND;
 	if (ep->lost && ep->state == RIPC__EP_CONNECTING)
 		ripc__ring_ep_fail(ep, -ECONNRESET, ep->ring.why);
-	if (t->lost && ep->state == RIPC__EP_OPEN)
+	if (pcie_lost(t) && ep->state == RIPC__EP_OPEN)
 		ripc__ring_abandon(&ep->ring, -ECONNRESET, ep->ring.why);
 }
 
@@ -124,8 +124,8 @@ static void check_peer(struct ripc__ep *ep)
 static void heartbeat(struct pcie *t, uint64_t now_ns)
 {
 	t->last_heartbeat_ns = now_ns;
-	if (!t->lost)
-		t->lost = !ripc__pcie_heartbeat(&t->memory, now_ns);
+	if (!pcie_lost(t) && !ripc__pcie_heartbeat(&t->memory, now_ns))
+		pcie_set_state(t, PCIE_LOST);
 	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
 		check_peer(ep);
 }
@@ -137,10 +137,10 @@ static unsigned poll_setup(struct pcie *t, struct ripc__event *ev, bool *more)
 	unsigned n;
 	bool all;
 
-	if (t->lost) {
-		if (t->lost_reported)
+	if (pcie_lost(t)) {
+		if (t->state == PCIE_LOST_REPORTED)
 			return 0;
-		t->lost_reported = true;
+		pcie_set_state(t, PCIE_LOST_REPORTED);
 		*ev = (struct ripc__event){.kind = RIPC__EV_BAD_INPUT,
 					   .text = "our entry in the shared memory was lost: we "
 						   "showed no sign of life, or the device is gone"};
@@ -204,7 +204,7 @@ static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *ev
 	unsigned n;
 
 	ripc__ring_transport_begin(&t->r);
-	if (t->armed || t->lost)
+	if (t->armed || pcie_lost(t))
 		poll_doorbell(t);
 	/* The time given may be a little older than the last. */
 	if (now_ns >= t->last_heartbeat_ns + RIPC__PCIE_HEARTBEAT_NS)
@@ -225,7 +225,7 @@ static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *ev
 static int pcie_arm(struct ripc__transport *tr)
 {
 	struct pcie *t = (struct pcie *)tr;
-	bool kicks = t->doorbell.event >= 0 && !t->lost;
+	bool kicks = t->doorbell.event >= 0 && !pcie_lost(t);
 
 	t->armed |= kicks;
 	return ripc__ring_transport_arm(&t->r, kicks) ||

@@ -12,6 +12,8 @@
 #include "transport/pcie/memory.h"
 #include "transport/ring/endpoint.h"
 
+#include <assert.h>
+
 #define PCIE_NO_BLOCK UINT32_MAX
 
 struct pcie_ep {
@@ -20,6 +22,18 @@ struct pcie_ep {
 	uint32_t in, out; /* our block, and the peer's that we use; or PCIE_NO_BLOCK */
 	uint8_t epoch;    /* drawn by the active side */
 	bool can_wake_us; /* the peer can write to our doorbell */
+};
+
+/*
+ * UP --no device, or the entry has another owner--> LOST --event--> LOST_REPORTED
+ *
+ * pcie_set_state() asserts it.
+ */
+enum pcie_state {
+	PCIE_UP,
+	PCIE_LOST, /* nothing may be written any more */
+	PCIE_LOST_REPORTED,
+	PCIE_STATES,
 };
 
 struct pcie {
@@ -34,9 +48,19 @@ struct pcie {
 	uint64_t peer_timeout_ns;   /* silence after which a peer is dead */
 	uint64_t last_heartbeat_ns; /* our own */
 	uint64_t last_rx_ns;        /* when something arrived last */
-	bool lost; /* the device, or our entry in its memory: nothing may be written any more */
-	bool lost_reported;
+	enum pcie_state state;      /* pcie_set_state() */
 };
+
+static inline void pcie_set_state(struct pcie *t, enum pcie_state to)
+{
+	assert(to == t->state + 1 && to < PCIE_STATES);
+	t->state = to;
+}
+
+static inline bool pcie_lost(const struct pcie *t)
+{
+	return t->state != PCIE_UP;
+}
 
 static inline struct pcie_ep *pcie_ep(const struct ripc__ep *ep)
 {

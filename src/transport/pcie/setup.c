@@ -76,7 +76,7 @@ static void pcie_release(struct ripc__ep *ep)
 {
 	struct pcie *t = pcie_of(ep);
 
-	if (t->lost)
+	if (pcie_lost(t))
 		return;
 	if (pcie_ep(ep)->out != PCIE_NO_BLOCK)
 		ripc__pcie_detach(&t->memory, pcie_ep(ep)->out);
@@ -101,7 +101,7 @@ static int claim_block(struct pcie_ep *ep)
 /* Writes to the doorbell of a context, if it has one: after ripc__pcie_notify(). */
 static void wake(struct pcie *t, uint64_t ref)
 {
-	if (!t->lost)
+	if (!pcie_lost(t))
 		ripc__pcie_doorbell_ring(&t->doorbell, ripc__pcie_doorbell(&t->memory, ref));
 }
 
@@ -182,7 +182,7 @@ static int pcie_connect(struct ripc__ring_transport *base, const uint8_t *addr, 
 				  addrlen, ADDRESS_LEN);
 	if (memcmp(id, t->memory.id, sizeof(id)))
 		return ripc__fail(-EHOSTUNREACH, NAME ": the peer sees another memory");
-	if (t->lost)
+	if (pcie_lost(t))
 		return ripc__fail(-ENODEV, NAME ": our entry in the memory is lost");
 	if (!ripc__pcie_alive(&t->memory, ref, t->peer_timeout_ns))
 		return ripc__fail(-ECONNREFUSED, NAME ": the peer is not there any more");
@@ -292,7 +292,7 @@ static int pcie_accept(struct ripc__ep *base, const void *priv, size_t privlen)
 	struct pcie *t = pcie_of(base);
 	int rc;
 
-	if (t->lost || !ripc__pcie_is_owner(&t->memory, ep->out, ep->peer))
+	if (pcie_lost(t) || !ripc__pcie_is_owner(&t->memory, ep->out, ep->peer))
 		return ripc__fail(-ECONNRESET,
 				  NAME ": the connection was lost before it was accepted");
 	rc = claim_block(ep);
@@ -311,7 +311,7 @@ static void pcie_reject(struct ripc__ep *base, const void *priv, size_t privlen)
 	struct pcie_ep *ep = pcie_ep(base);
 	struct pcie *t = pcie_of(base);
 
-	if (t->lost)
+	if (pcie_lost(t))
 		return;
 	params_write(t, ep->out, 1, ep->epoch, priv, privlen);
 	ripc__pcie_answer(&t->memory, ep->out, RIPC__PCIE_REJECTED, 0);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "harness.h"
 #include "ripc.h"
+#include "transitions.h"
 #include "transport/pcie/pcie.h"
 #include "wire/bytes.h"
 
@@ -296,6 +297,19 @@ START_TEST(peer__dies)
 }
 END_TEST
 
+DEFINE_SET_STATE(struct pcie, pcie_set_state)
+
+START_TEST(set_state__transitions)
+{
+	static const unsigned allowed[PCIE_STATES] = {
+		[PCIE_UP] = 1u << PCIE_LOST,
+		[PCIE_LOST] = 1u << PCIE_LOST_REPORTED,
+	};
+
+	check_transitions(set_state, allowed);
+}
+END_TEST
+
 /* A context that stood still until another one got its entry writes nothing any more. */
 START_TEST(entry__lost)
 {
@@ -556,6 +570,7 @@ int main(void)
 		{"connect__unreachable_address", connect__unreachable_address},
 		{"connect__no_free_block", connect__no_free_block},
 		{"peer__dies", peer__dies},
+		{"set_state__transitions", set_state__transitions},
 		{"entry__lost", entry__lost},
 		{"memory__corrupted", memory__corrupted},
 		{"doorbell__bounds_sleep", doorbell__bounds_sleep},
