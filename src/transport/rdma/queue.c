@@ -116,6 +116,15 @@ int ripc__verbs_post_empty(struct ibv_qp *qp, struct ripc__verbs_sendq *q,
 
 /* ---- completion queues ---- */
 
+#define TO(state) (1u << RIPC__CQ_##state)
+
+const unsigned ripc__verbs_cq_next_states[RIPC__CQ_STATES] = {
+	[RIPC__CQ_DISARMED] = TO(ARMED) | TO(BROKEN),
+	[RIPC__CQ_ARMED] = TO(SIGNALLED) | TO(BROKEN),
+	[RIPC__CQ_SIGNALLED] = TO(DISARMED) | TO(BROKEN),
+	[RIPC__CQ_BROKEN] = 0,
+};
+
 int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *device, uint32_t n)
 {
 	int flags;
@@ -210,6 +219,15 @@ static int unreadable(const struct ripc__verbs_cq *cq)
 	return ripc__fail(-EIO, "%s: cannot poll the completion queue", cq->device->name);
 }
 
+/* A poll has returned n. */
+static inline void polled(struct ripc__verbs_cq *cq, int n)
+{
+	if (n < 0)
+		ripc__verbs_cq_set_state(cq, RIPC__CQ_BROKEN);
+	else if (n && cq->state == RIPC__CQ_ARMED)
+		ripc__verbs_cq_set_state(cq, RIPC__CQ_SIGNALLED);
+}
+
 int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
 {
 	int n = 0, more;
@@ -219,24 +237,24 @@ int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
 	if (n == max)
 		return n;
 	/* A failed queue may have lost completions and is not polled again. */
-	more = cq->broken ? -1 : ibv_poll_cq(cq->cq, max - n, wc + n);
-	cq->seen |= more > 0;
-	cq->broken |= more < 0;
-	if (more < 0)
-		return n ? n : unreadable(cq);
-	return n + more;
+	if (cq->state != RIPC__CQ_BROKEN) {
+		more = ibv_poll_cq(cq->cq, max - n, wc + n);
+		polled(cq, more);
+		if (more >= 0)
+			return n + more;
+	}
+	return n ? n : unreadable(cq);
 }
 
 bool ripc__verbs_cq_poll_one(struct ripc__verbs_cq *cq, struct ibv_wc *wc)
 {
 	int n = 0;
 
-	if (cq->stash_at < cq->stash_end || cq->broken)
+	if (cq->stash_at < cq->stash_end || cq->state == RIPC__CQ_BROKEN)
 		return false;
 	for (unsigned i = 0; i < RIPC__VERBS_POLL_COUNT && !n; i++)
 		n = ibv_poll_cq(cq->cq, 1, wc);
-	cq->seen |= n > 0;
-	cq->broken = n < 0;
+	polled(cq, n);
 	return n > 0;
 }
 
@@ -257,23 +275,21 @@ int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq)
 
 	if (cq->stash_at < cq->stash_end)
 		return 1;
-	if (cq->broken)
+	if (cq->state == RIPC__CQ_BROKEN)
 		return unreadable(cq);
-	if (cq->armed && cq->seen && take_event(cq))
-		cq->armed = false;
-	if (!cq->armed) {
+	if (cq->state == RIPC__CQ_SIGNALLED && take_event(cq))
+		ripc__verbs_cq_set_state(cq, RIPC__CQ_DISARMED);
+	if (cq->state == RIPC__CQ_DISARMED) {
 		n = ibv_req_notify_cq(cq->cq, 0);
 		if (n)
 			return ripc__fail(n < 0 ? n : -n, "%s: cannot arm the completion queue: %s",
 					  cq->device->name, strerror(n < 0 ? -n : n));
-		cq->armed = true;
-		cq->seen = false;
+		ripc__verbs_cq_set_state(cq, RIPC__CQ_ARMED);
 	}
 	n = ibv_poll_cq(cq->cq, RIPC__VERBS_STASH, cq->stash);
-	cq->broken = n < 0;
+	polled(cq, n);
 	if (n < 0)
 		return unreadable(cq);
-	cq->seen |= n > 0;
 	cq->stash_at = 0;
 	cq->stash_end = (uint32_t)n;
 	return n > 0;

@@ -10,6 +10,8 @@
 
 #include "transport/rdma/pool.h"
 
+#include <assert.h>
+
 /* ---- send queues ---- */
 
 /* One work request that has not been retired. */
@@ -139,6 +141,21 @@ static inline struct ripc__verbs_buf *ripc__verbs_wc_buf(const struct ibv_wc *wc
 #define RIPC__VERBS_STASH      16u /* completions found by arm, kept for the next poll */
 #define RIPC__VERBS_POLL_COUNT 8u  /* polls of an empty queue by one poll_one() */
 
+/*
+ *   DISARMED --event requested--> ARMED --completions polled--> SIGNALLED
+ *   SIGNALLED --event read--> DISARMED
+ *   any state --a poll failed--> BROKEN
+ *
+ * ripc__verbs_cq_set_state() asserts that a transition is in the table of queue.c.
+ */
+enum ripc__verbs_cq_state {
+	RIPC__CQ_DISARMED,
+	RIPC__CQ_ARMED,
+	RIPC__CQ_SIGNALLED, /* the event may be in the channel */
+	RIPC__CQ_BROKEN,    /* completions may be lost */
+	RIPC__CQ_STATES,
+};
+
 /* A completion queue and its channel. */
 struct ripc__verbs_cq {
 	struct ripc__verbs_device *device;
@@ -148,10 +165,17 @@ struct ripc__verbs_cq {
 	uint32_t reserved;                /* reserved for work requests */
 	struct ibv_wc stash[RIPC__VERBS_STASH];
 	uint32_t stash_at, stash_end;
-	bool armed;  /* requested an event that was not read yet */
-	bool seen;   /* completions came since: the event may be there */
-	bool broken; /* a poll failed: completions may be lost */
+	enum ripc__verbs_cq_state state; /* ripc__verbs_cq_set_state() */
 };
+
+/* The states that may follow each state (queue.c). */
+extern const unsigned ripc__verbs_cq_next_states[RIPC__CQ_STATES];
+
+static inline void ripc__verbs_cq_set_state(struct ripc__verbs_cq *cq, enum ripc__verbs_cq_state to)
+{
+	assert(ripc__verbs_cq_next_states[cq->state] & 1u << to);
+	cq->state = to;
+}
 
 /* @entries: initial capacity. Return: 0 or a negative errno, explained. */
 int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *device, uint32_t n);

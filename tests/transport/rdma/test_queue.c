@@ -4,7 +4,7 @@
  * far as no device is needed; the rest is in tests/lab.
  */
 #include "transport/rdma/queue.h"
-#include "harness.h"
+#include "transitions.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -135,7 +135,6 @@ START_TEST(sendq_unalloc__refused)
 }
 END_TEST
 
-/* One completion retires all slots before it; late ones of a retired slot change nothing. */
 static int post_to_broken_pipe(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	(void)qp;
@@ -178,6 +177,7 @@ START_TEST(post__sigpipe)
 }
 END_TEST
 
+/* One completion retires all slots before it; late ones of a retired slot change nothing. */
 START_TEST(sendq_retire__order)
 {
 	struct ripc__verbs_slot *slots[8];
@@ -229,6 +229,22 @@ START_TEST(wc__owner)
 }
 END_TEST
 
+#define TO(state) (1u << RIPC__CQ_##state)
+
+DEFINE_SET_STATE(struct ripc__verbs_cq, ripc__verbs_cq_set_state)
+
+START_TEST(cq_set_state__transitions)
+{
+	static const unsigned allowed[RIPC__CQ_STATES] = {
+		[RIPC__CQ_DISARMED] = TO(ARMED) | TO(BROKEN),
+		[RIPC__CQ_ARMED] = TO(SIGNALLED) | TO(BROKEN),
+		[RIPC__CQ_SIGNALLED] = TO(DISARMED) | TO(BROKEN),
+	};
+
+	check_transitions(set_state, allowed);
+}
+END_TEST
+
 /* A device whose completions are numbered from 1, with so many left. */
 static int left, next;
 static unsigned polls, late; /* polls so far; polls until the first completion */
@@ -247,7 +263,17 @@ static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 	return n;
 }
 
-static struct ibv_context context = {.ops.poll_cq = poll_cq};
+static unsigned requests; /* events that were requested */
+
+static int req_notify_cq(struct ibv_cq *cq, int solicited)
+{
+	(void)cq;
+	(void)solicited;
+	requests++;
+	return 0;
+}
+
+static struct ibv_context context = {.ops = {.poll_cq = poll_cq, .req_notify_cq = req_notify_cq}};
 static struct ibv_cq device_cq = {.context = &context};
 
 static void complete(struct ripc__verbs_cq *cq, int n)
@@ -255,8 +281,37 @@ static void complete(struct ripc__verbs_cq *cq, int n)
 	*cq = (struct ripc__verbs_cq){.cq = &device_cq};
 	left = n;
 	next = 0;
-	polls = late = 0;
+	polls = late = requests = 0;
 }
+
+/* An armed queue requests no second event. Polls of completions show that there is one to read. */
+START_TEST(cq_arm__one_event)
+{
+	struct ripc__verbs_cq cq;
+	struct ibv_wc wc[4];
+
+	complete(&cq, 0);
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 0);
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 0);
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), 0);
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, wc));
+	ck_assert_uint_eq(cq.state, RIPC__CQ_ARMED);
+	left = 1;
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), 1);
+	ck_assert_uint_eq(cq.state, RIPC__CQ_SIGNALLED);
+	for (unsigned i = 0; i < 2; i++) {
+		complete(&cq, 0);
+		ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 0);
+		left = 1;
+		if (i)
+			ck_assert(ripc__verbs_cq_poll_one(&cq, wc));
+		else
+			ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 1);
+		ck_assert_uint_eq(cq.state, RIPC__CQ_SIGNALLED);
+		ck_assert_uint_eq(requests, 1);
+	}
+}
+END_TEST
 
 START_TEST(cq_poll_one__one_by_one)
 {
@@ -265,14 +320,12 @@ START_TEST(cq_poll_one__one_by_one)
 
 	complete(&cq, 0);
 	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
-	ck_assert(!cq.seen);
+	ck_assert_uint_eq(cq.state, RIPC__CQ_DISARMED);
 	left = 2;
 	for (uint64_t i = 1; i <= 2; i++) {
 		ck_assert(ripc__verbs_cq_poll_one(&cq, &wc));
 		ck_assert_uint_eq(wc.wr_id, i);
 	}
-	/* These may have raised the requested event. */
-	ck_assert(cq.seen);
 	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
 }
 END_TEST
@@ -370,6 +423,8 @@ int main(void)
 	tcase_add_test(c, wc__owner);
 	suite_add_tcase(s, c);
 	c = tcase_create("cq");
+	tcase_add_test(c, cq_set_state__transitions);
+	tcase_add_test(c, cq_arm__one_event);
 	tcase_add_test(c, cq_poll_one__one_by_one);
 	tcase_add_test(c, cq_poll_one__poll_count);
 	tcase_add_test(c, cq_poll_one__error_is_kept);

@@ -290,7 +290,7 @@ static unsigned full_pass(struct iwv *t, struct ripc__event *events, unsigned ma
 /* The queue failed, and the device waits for its connections to end. */
 static bool cq_lost(const struct iwv_device *nic, unsigned k)
 {
-	return nic->dev.gone && nic->cq[k].broken;
+	return nic->dev.gone && nic->cq[k].state == RIPC__CQ_BROKEN;
 }
 
 /* Polls all completion queues. *empty: each was found empty. */

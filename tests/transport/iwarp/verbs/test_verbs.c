@@ -313,7 +313,7 @@ START_TEST(arm__lost_queue)
 {
 	connect_and_hold();
 	UNTIL(b.ep && a.ep->conn->state == IWV_REQUEST_SENT);
-	a.ep->conn->cq->broken = true;
+	ripc__verbs_cq_set_state(a.ep->conn->cq, RIPC__CQ_BROKEN);
 	UNTIL(a.nclosed);
 	some_rounds();
 	ck_assert_uint_gt(((struct iwv *)a.t)->nic[0]->nconns, 0);
