@@ -112,8 +112,10 @@ void ripc__udp_close(struct ripc__udp *u)
 	 * Not removed from epoll, because in a child of fork() that would change the parent's epoll
 	 * set.
 	 */
-	if (u->port[RIPC__UDP_CONN].fd >= 0)
+	if (u->port[RIPC__UDP_CONN].fd >= 0) {
 		close(u->port[RIPC__UDP_CONN].fd);
+		ripc__udp_conn_set_state(&u->udp_conn, RIPC__UDP_CONN_NONE);
+	}
 	u->port[RIPC__UDP_CONN].fd = -1;
 	while (u->n)
 		if (u->port[--u->n].fd >= 0)

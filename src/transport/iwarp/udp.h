@@ -23,6 +23,22 @@ struct ripc__udp_port {
 #define RIPC__UDP_CONN RIPC__UDP_PORTS /* index of the connected socket in port[] */
 
 /*
+ *   NONE --opened--> PORT_FIRST --port empty--> SHARED --socket empty--> EXCLUSIVE
+ *   PORT_FIRST, SHARED, EXCLUSIVE --end--> CLOSING --socket empty--> NONE
+ *   any state --closed at once--> NONE
+ *
+ * ripc__udp_conn_set_state() asserts that a transition is in the table of udp_socket.c.
+ */
+enum ripc__udp_conn_state {
+	RIPC__UDP_CONN_NONE,
+	RIPC__UDP_CONN_PORT_FIRST, /* older datagrams of the peer may be in the port */
+	RIPC__UDP_CONN_SHARED,     /* it may have datagrams of other peers */
+	RIPC__UDP_CONN_EXCLUSIVE,
+	RIPC__UDP_CONN_CLOSING, /* its datagrams are received, and nothing is sent on it */
+	RIPC__UDP_CONN_STATES,
+};
+
+/*
  * The connected UDP socket. It is connected to the peer of most datagrams, and bound to the address
  * of the port they were sent from, so that the peer sees no difference. The kernel needs no route
  * look-up for it, and datagrams of the peer arrive there. There is at most one, and none while
@@ -32,15 +48,13 @@ struct ripc__udp_conn {
 	int epoll_fd;  /* epoll descriptor; < 0: connected sockets are not used */
 	uint64_t data; /* its epoll data */
 	bool watched;
-	bool closing;  /* closed when found empty; nothing is sent on it */
-	bool older;    /* older datagrams are in the port, or in the closing socket */
-	unsigned port; /* port whose address it has; also when it is closed */
-	unsigned run;  /* datagrams sent in a row to one address */
+	enum ripc__udp_conn_state state; /* ripc__udp_conn_set_state() */
+	unsigned port;                   /* port whose address it has; also when it is closed */
+	unsigned run;                    /* datagrams sent in a row to one address */
 	/* plus OTHER_COST for each datagram of other peers, minus 1 for its own */
 	unsigned other_peers;
 	unsigned same_peer_run; /* received from the peer in a row */
-	bool drained; /* found empty since it was connected: no datagram of other peers is left */
-	unsigned recent_rx; /* received since ripc__udp_arm() */
+	unsigned recent_rx;     /* received since ripc__udp_arm() */
 	union ripc__sockaddr to;
 	uint32_t fromlen; /* the address to answer to */
 	uint8_t from[RIPC__UDP_FROM];
@@ -142,10 +156,17 @@ static inline void ripc__udp_adapt_burst(struct ripc__udp *u, unsigned i, unsign
 	*burst = got < *burst ? got + !got : *burst * 2;
 }
 
-/*
- * The connected socket, in udp_socket.c. Opens it to the destination of this route, which uses it
- * from then on, if it can be opened.
- */
+/* The connected socket, in udp_socket.c. */
+void ripc__udp_conn_set_state(struct ripc__udp_conn *conn, enum ripc__udp_conn_state to);
+
+/* Whether datagrams to its peer are sent on it. */
+static inline bool ripc__udp_conn_sends(const struct ripc__udp *u)
+{
+	return u->udp_conn.state != RIPC__UDP_CONN_NONE &&
+	       u->udp_conn.state != RIPC__UDP_CONN_CLOSING;
+}
+
+/* Opens it to the destination of this route, which uses it from then on, if it can be opened. */
 void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route);
 /* Lets a route that was resolved again use the connected socket, if it leads to its peer. */
 void ripc__udp_conn_join(const struct ripc__udp *u, struct ripc__udp_route *route);

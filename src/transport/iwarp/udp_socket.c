@@ -2,16 +2,34 @@
 /* The UDP socket connected to one peer. Contract in udp.h. */
 #include "transport/iwarp/udp.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* datagrams in a row from the peer, after which none of other peers is left */
-#define CONN_DRAINED_RUN 64u
-#define CONN_ACTIVE_RX   16u /* datagrams without a sleep after which it is polled without epoll */
-#define OTHER_COST       4u  /* weight of a datagram of another peer: one in five is allowed */
-#define OTHERS_MAX       64u /* count of other_peers at which it is closed */
+/* datagrams in a row from the peer after which the senders are not checked any more */
+#define CONN_EXCLUSIVE_RUN 64u
+#define CONN_ACTIVE_RX     16u /* received without a sleep after which it is polled without epoll */
+#define OTHER_COST         4u  /* weight of a datagram of another peer: one in five is allowed */
+#define OTHERS_MAX         64u /* count of other_peers at which it is closed */
+
+#define TO(state) (1u << RIPC__UDP_CONN_##state)
+
+/* The states that may follow each state. */
+__attribute__((unused)) static const unsigned next_states[RIPC__UDP_CONN_STATES] = {
+	[RIPC__UDP_CONN_NONE] = TO(PORT_FIRST),
+	[RIPC__UDP_CONN_PORT_FIRST] = TO(SHARED) | TO(CLOSING) | TO(NONE),
+	[RIPC__UDP_CONN_SHARED] = TO(EXCLUSIVE) | TO(CLOSING) | TO(NONE),
+	[RIPC__UDP_CONN_EXCLUSIVE] = TO(CLOSING) | TO(NONE),
+	[RIPC__UDP_CONN_CLOSING] = TO(NONE),
+};
+
+void ripc__udp_conn_set_state(struct ripc__udp_conn *conn, enum ripc__udp_conn_state to)
+{
+	assert(next_states[conn->state] & 1u << to);
+	conn->state = to;
+}
 
 void ripc__udp_conn_enable(struct ripc__udp *u, int epoll_fd, uint64_t data)
 {
@@ -88,8 +106,8 @@ static bool same_address(const union ripc__sockaddr *a, const union ripc__sockad
 
 void ripc__udp_conn_join(const struct ripc__udp *u, struct ripc__udp_route *route)
 {
-	if (u->port[RIPC__UDP_CONN].fd >= 0 && !u->udp_conn.closing &&
-	    route->fd == u->port[u->udp_conn.port].fd && same_address(&route->to, &u->udp_conn.to))
+	if (ripc__udp_conn_sends(u) && route->fd == u->port[u->udp_conn.port].fd &&
+	    same_address(&route->to, &u->udp_conn.to))
 		route->fd = u->port[RIPC__UDP_CONN].fd;
 }
 
@@ -107,7 +125,7 @@ void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route)
 	int fd, one = 1;
 
 	/* A closing socket may not have been polled recently. */
-	if (udp_conn->fd >= 0 && u->udp_conn.closing && nothing_in(udp_conn->fd))
+	if (u->udp_conn.state == RIPC__UDP_CONN_CLOSING && nothing_in(udp_conn->fd))
 		ripc__udp_conn_close(u);
 	if (u->udp_conn.epoll_fd < 0 || udp_conn->fd >= 0)
 		return;
@@ -131,9 +149,9 @@ void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route)
 		.epoll_fd = u->udp_conn.epoll_fd,
 		.data = u->udp_conn.data,
 		.port = i,
-		.older = true,
 		.to = route->to,
 	};
+	ripc__udp_conn_set_state(&u->udp_conn, RIPC__UDP_CONN_PORT_FIRST);
 	/* It may have received datagrams already, so it is closed like one that was in use. */
 	if (connect(fd, &route->to.sa, ripc__sockaddr_len(&route->to)) || ripc__udp_conn_watch(u))
 		ripc__udp_conn_end(u);
@@ -146,9 +164,9 @@ void ripc__udp_conn_end(struct ripc__udp *u)
 {
 	struct ripc__udp_port *udp_conn = &u->port[RIPC__UDP_CONN];
 
-	if (udp_conn->fd < 0 || u->udp_conn.closing)
+	if (!ripc__udp_conn_sends(u))
 		return;
-	u->udp_conn.closing = u->udp_conn.older = true;
+	ripc__udp_conn_set_state(&u->udp_conn, RIPC__UDP_CONN_CLOSING);
 	reroute(u);
 	/*
 	 * A socket connected to itself receives nothing, and the peer's datagrams arrive at the
@@ -168,6 +186,7 @@ void ripc__udp_conn_close(struct ripc__udp *u)
 	unwatch(u);
 	close(udp_conn->fd);
 	udp_conn->fd = -1;
+	ripc__udp_conn_set_state(&u->udp_conn, RIPC__UDP_CONN_NONE);
 }
 
 void ripc__udp_conn_other(struct ripc__udp *u)
@@ -185,9 +204,11 @@ static int take(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM], 
 	union ripc__sockaddr sender;
 	int got;
 
-	if (!udp_conn->drained || udp_conn->same_peer_run < CONN_DRAINED_RUN) {
+	if (udp_conn->state != RIPC__UDP_CONN_EXCLUSIVE ||
+	    udp_conn->same_peer_run < CONN_EXCLUSIVE_RUN) {
 		got = ripc__udp_receive_from(u, RIPC__UDP_CONN, space, &sender, from, fromlen, who);
-		udp_conn->drained |= got == -EAGAIN;
+		if (got == -EAGAIN && udp_conn->state == RIPC__UDP_CONN_SHARED)
+			ripc__udp_conn_set_state(udp_conn, RIPC__UDP_CONN_EXCLUSIVE);
 		if (got < 0)
 			return got;
 		udp_conn->same_peer_run =
@@ -216,7 +237,7 @@ static int take_port(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FR
 	union ripc__sockaddr sender;
 	int got = ripc__udp_receive_from(u, u->udp_conn.port, space, &sender, from, fromlen, who);
 
-	if (got != -EAGAIN && !u->udp_conn.closing && !same_address(&sender, &u->udp_conn.to))
+	if (got != -EAGAIN && ripc__udp_conn_sends(u) && !same_address(&sender, &u->udp_conn.to))
 		ripc__udp_conn_other(u);
 	return got;
 }
@@ -227,16 +248,17 @@ int ripc__udp_conn_receive(struct ripc__udp *u, unsigned i, void *space,
 	struct ripc__udp_conn *udp_conn = &u->udp_conn;
 	int got;
 
-	if (udp_conn->older) {
-		got = udp_conn->closing ? take(u, space, from, fromlen, who)
-					: take_port(u, space, from, fromlen, who);
+	if (udp_conn->state == RIPC__UDP_CONN_PORT_FIRST) {
+		got = take_port(u, space, from, fromlen, who);
 		if (got != -EAGAIN)
 			return got;
-		udp_conn->older = false;
-		if (udp_conn->closing) {
-			ripc__udp_conn_close(u);
-			i = udp_conn->port;
-		}
+		ripc__udp_conn_set_state(udp_conn, RIPC__UDP_CONN_SHARED);
+	} else if (udp_conn->state == RIPC__UDP_CONN_CLOSING) {
+		got = take(u, space, from, fromlen, who);
+		if (got != -EAGAIN)
+			return got;
+		ripc__udp_conn_close(u);
+		i = udp_conn->port;
 	}
 	if (i != RIPC__UDP_CONN)
 		return take_port(u, space, from, fromlen, who);

@@ -2,6 +2,7 @@
 /* The connected UDP socket: used for one peer, invisible to all. */
 #define _GNU_SOURCE /* unshare */
 
+#include "transitions.h"
 #include "udp_helpers.h"
 
 #include <errno.h>
@@ -24,11 +25,6 @@ static int open_with_conn(struct ripc__udp *u)
 	open_one(u, "127.0.0.1");
 	ripc__udp_conn_enable(u, epoll_fd, 1);
 	return epoll_fd;
-}
-
-static bool has_conn(const struct ripc__udp *u)
-{
-	return u->port[RIPC__UDP_CONN].fd >= 0 && !u->udp_conn.closing;
 }
 
 /* Receives the next datagram of any socket. */
@@ -100,18 +96,18 @@ START_TEST(conn__one_peer)
 	len = address_of(&a, to_a);
 	ck_assert_uint_eq(address_of(&b, to_b), len);
 	exchange(&a, &b, to_a, to_b, len, 100);
-	ck_assert(!has_conn(&a) && !has_conn(&b));
+	ck_assert(!ripc__udp_conn_sends(&a) && !ripc__udp_conn_sends(&b));
 	exchange(&a, &b, to_a, to_b, len, RUN);
-	ck_assert(has_conn(&a) && has_conn(&b));
+	ck_assert(ripc__udp_conn_sends(&a) && ripc__udp_conn_sends(&b));
 	/* A datagram of another peer is received and answered. */
 	send_to(&c, to_a, len, 'c');
 	ck_assert_int_eq(receive_byte(&a, from, &fromlen), 'c');
 	send_to(&a, from, fromlen, 'x');
 	ck_assert_int_eq(receive(&c, from, &fromlen), 'x');
 	exchange(&a, &b, to_a, to_b, len, RUN);
-	ck_assert(has_conn(&a));
+	ck_assert(ripc__udp_conn_sends(&a));
 	/* Without permission there is none. */
-	ck_assert(!has_conn(&c));
+	ck_assert(!ripc__udp_conn_sends(&c));
 	ripc__udp_close(&c);
 	close_both(&a, ea, &b, eb);
 }
@@ -132,14 +128,14 @@ START_TEST(conn__several_peers)
 	address_of(&b, to_b);
 	address_of(&c, to_c);
 	exchange(&a, &b, to_a, to_b, len, RUN);
-	ck_assert(has_conn(&a));
+	ck_assert(ripc__udp_conn_sends(&a));
 	for (char i = 0; i < 10; i++)
 		send_to(&b, to_a, len, i);
 	for (unsigned i = 0; i < 100; i++) {
 		send_to(&a, to_c, len, 'c');
 		ck_assert_int_eq(receive(&c, from, &fromlen), 'c');
 	}
-	ck_assert(!has_conn(&a));
+	ck_assert(!ripc__udp_conn_sends(&a));
 	for (char i = 10; i < 20; i++)
 		send_to(&b, to_a, len, i);
 	for (char i = 0; i < 20; i++)
@@ -148,7 +144,7 @@ START_TEST(conn__several_peers)
 	ck_assert_int_lt(a.port[RIPC__UDP_CONN].fd, 0);
 	/* A lasting peer gets one again. */
 	exchange(&a, &b, to_a, to_b, len, RUN);
-	ck_assert(has_conn(&a));
+	ck_assert(ripc__udp_conn_sends(&a));
 	ripc__udp_close(&c);
 	close_both(&a, ea, &b, eb);
 }
@@ -173,14 +169,33 @@ START_TEST(conn__sends_to_others)
 
 			send_to(&a, other ? to_c : to_b, len, (char)i);
 			ck_assert_int_eq(receive(other ? &c : &b, from, &fromlen), (char)i);
-			ck_assert(i != RUN || has_conn(&a));
+			ck_assert(i != RUN || ripc__udp_conn_sends(&a));
 		}
-		ck_assert_msg(has_conn(&a) == (every == 20), "one of %u to another", every);
+		ck_assert_msg(ripc__udp_conn_sends(&a) == (every == 20), "one of %u to another",
+			      every);
 	}
 	ripc__udp_close(&c);
 	ripc__udp_close(&b);
 	ripc__udp_close(&a);
 	close(ea);
+}
+END_TEST
+
+#define TO(state) (1u << RIPC__UDP_CONN_##state)
+
+DEFINE_SET_STATE(struct ripc__udp_conn, ripc__udp_conn_set_state)
+
+START_TEST(set_state__transitions)
+{
+	static const unsigned allowed[RIPC__UDP_CONN_STATES] = {
+		[RIPC__UDP_CONN_NONE] = TO(PORT_FIRST),
+		[RIPC__UDP_CONN_PORT_FIRST] = TO(SHARED) | TO(CLOSING) | TO(NONE),
+		[RIPC__UDP_CONN_SHARED] = TO(EXCLUSIVE) | TO(CLOSING) | TO(NONE),
+		[RIPC__UDP_CONN_EXCLUSIVE] = TO(CLOSING) | TO(NONE),
+		[RIPC__UDP_CONN_CLOSING] = TO(NONE),
+	};
+
+	check_transitions(set_state, allowed);
 }
 END_TEST
 
@@ -203,15 +218,18 @@ START_TEST(conn__older_first)
 		send_to(&a, to_b, len, 'x');
 		ck_assert_int_eq(receive_byte(&b, from, &fromlen), 'x');
 	}
-	ck_assert(has_conn(&a));
+	ck_assert(ripc__udp_conn_sends(&a));
 	for (char i = 20; i < 40; i++)
 		send_to(&b, to_a, len, i);
 	for (char i = 0; i < 40; i++) {
 		rc = ripc__udp_receive(&a, RIPC__UDP_CONN, space, from, &fromlen, who);
 		ck_assert_int_eq(rc, 1);
 		ck_assert_int_eq(*space, i);
+		ck_assert_uint_eq(a.udp_conn.state,
+				  i < 20 ? RIPC__UDP_CONN_PORT_FIRST : RIPC__UDP_CONN_SHARED);
 	}
 	ck_assert(nothing_received(&a));
+	ck_assert_uint_eq(a.udp_conn.state, RIPC__UDP_CONN_EXCLUSIVE);
 	close_both(&a, ea, &b, eb);
 }
 END_TEST
@@ -234,7 +252,7 @@ START_TEST(conn__alternating_peers)
 	route.fd = a.port[0].fd;
 	route.to = b.port[0].addr;
 	ripc__udp_conn_open(&a, &route);
-	ck_assert(has_conn(&a));
+	ck_assert(ripc__udp_conn_sends(&a));
 	send_to(&b, to_a, len, 'b');
 	send_to(&c, to_a, len, 'c');
 	do {
@@ -245,7 +263,7 @@ START_TEST(conn__alternating_peers)
 	ck_assert_int_eq(what, 'b');
 	for (i = 0; i < 2; i++)
 		ck_assert_int_eq(receive_byte(&a, from, &fromlen), 'c');
-	ck_assert(!has_conn(&a) && nothing_received(&a));
+	ck_assert(!ripc__udp_conn_sends(&a) && nothing_received(&a));
 	ripc__udp_close(&c);
 	ripc__udp_close(&b);
 	ripc__udp_close(&a);
@@ -307,7 +325,7 @@ START_TEST(conn__other_peers_meanwhile)
 	route.fd = a.port[0].fd;
 	route.to = b.port[0].addr;
 	ripc__udp_conn_open(&a, &route);
-	ck_assert(has_conn(&a) && !window.peer);
+	ck_assert(ripc__udp_conn_sends(&a) && !window.peer);
 	for (unsigned i = 0; i < WINDOW; i++)
 		send_to(&b, window.to, window.len, 'q');
 	for (unsigned i = 0; i < WINDOW; i++)
@@ -317,7 +335,7 @@ START_TEST(conn__other_peers_meanwhile)
 	for (unsigned i = 0; i < WINDOW; i++)
 		receive_from(&a, 'q', &b);
 	ck_assert(nothing_received(&a));
-	ck_assert(has_conn(&a));
+	ck_assert(ripc__udp_conn_sends(&a));
 	for (unsigned i = 0; i < WINDOW; i++) {
 		send_to(&b, window.to, window.len, 'r');
 		receive_from(&a, 'r', &b);
@@ -350,7 +368,7 @@ START_TEST(conn__port_of_another)
 	len = address_of(&a, to_a);
 	address_of(&b, to_b);
 	exchange(&a, &b, to_a, to_b, len, RUN);
-	ck_assert(has_conn(&a));
+	ck_assert(ripc__udp_conn_sends(&a));
 	ip = b.port[0].addr;
 	ripc__udp_close(&b);
 	close(eb);
@@ -394,18 +412,18 @@ START_TEST(conn__reconnect)
 	ip = b.port[0].addr.in;
 	for (unsigned i = 0; i < RUN; i++)
 		send_to(&a, to_b, len, 'x');
-	ck_assert(has_conn(&a));
+	ck_assert(ripc__udp_conn_sends(&a));
 	ripc__udp_close(&b);
 	for (unsigned i = 0; i < 2; i++)
 		send_to(&a, to_b, len, 'x');
-	ck_assert(!has_conn(&a));
+	ck_assert(!ripc__udp_conn_sends(&a));
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&ip, sizeof(ip)), 0);
 	for (unsigned i = 0; i < RUN; i++) {
 		send_to(&a, to_b, len, 'x');
 		ck_assert_int_eq(recv(fd, &byte, 1, MSG_DONTWAIT), 1);
 	}
-	ck_assert(has_conn(&a));
+	ck_assert(ripc__udp_conn_sends(&a));
 	/* It receives the datagram. */
 	ck_assert_int_eq(sendto(fd, "o", 1, 0, &a.port[0].addr.sa, sizeof(ip)), 1);
 	ck_assert_int_eq(recv(a.port[RIPC__UDP_CONN].fd, &byte, 1, MSG_DONTWAIT), 1);
@@ -427,7 +445,7 @@ START_TEST(conn__watched_before_sleep)
 	len = address_of(&a, to_a);
 	address_of(&b, to_b);
 	exchange(&a, &b, to_a, to_b, len, RUN);
-	ck_assert(has_conn(&a) && !a.udp_conn.watched);
+	ck_assert(ripc__udp_conn_sends(&a) && !a.udp_conn.watched);
 	ck_assert_int_eq(ripc__udp_arm(&a), 0);
 	ck_assert_int_eq(epoll_wait(ea, &ev, 1, 0), 0);
 	send_to(&b, to_a, len, 'x');
@@ -452,13 +470,13 @@ START_TEST(conn__address_gone)
 	len = address_of(&a, to_a);
 	address_of(&b, to_b);
 	exchange(&a, &b, to_a, to_b, len, RUN);
-	ck_assert(has_conn(&a));
+	ck_assert(ripc__udp_conn_sends(&a));
 	ripc__udp_set_addr_gone(&a, 0, true);
-	ck_assert(!has_conn(&a));
+	ck_assert(!ripc__udp_conn_sends(&a));
 	ck_assert_int_eq(ripc__udp_send(&a, to_b, len, &iov, 1), -EHOSTUNREACH);
 	ripc__udp_set_addr_gone(&a, 0, false);
 	exchange(&a, &b, to_a, to_b, len, RUN);
-	ck_assert(has_conn(&a));
+	ck_assert(ripc__udp_conn_sends(&a));
 	/* It is closed with its port. */
 	ripc__udp_port_close(&a, 0);
 	ck_assert_int_lt(a.port[RIPC__UDP_CONN].fd, 0);
@@ -481,7 +499,7 @@ START_TEST(conn__another_network)
 		test_skip("no network namespace of our own here");
 	} else {
 		exchange(&a, &b, to_a, to_b, len, RUN);
-		ck_assert(!has_conn(&a) && !has_conn(&b));
+		ck_assert(!ripc__udp_conn_sends(&a) && !ripc__udp_conn_sends(&b));
 	}
 	close_both(&a, ea, &b, eb);
 }
@@ -489,9 +507,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("line");
-	TCase *tc = tcase_create("line");
+	Suite *suite = suite_create("transport/iwarp/udp_socket");
+	TCase *tc = tcase_create("udp_socket");
 
+	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, conn__one_peer);
 	tcase_add_test(tc, conn__several_peers);
 	tcase_add_test(tc, conn__sends_to_others);
