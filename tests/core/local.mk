@@ -7,7 +7,15 @@ check_PROGRAMS += tests/core/progress/test_progress_thread
 tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=sem_clockwait,--wrap=ripc__descriptors_mask
 
-check_PROGRAMS += tests/core/call/test_call
+# Each of these helpers defines the rig of its programs.
+CALLS = tests/core/call/calls.c tests/core/call/calls.h
+check_PROGRAMS += tests/core/call/test_callee
+tests_core_call_test_callee_SOURCES = tests/core/call/test_callee.c $(CALLS)
+check_PROGRAMS += tests/core/call/test_caller
+tests_core_call_test_caller_SOURCES = tests/core/call/test_caller.c $(CALLS)
+check_PROGRAMS += tests/core/call/test_result
+tests_core_call_test_result_SOURCES = tests/core/call/test_result.c $(CALLS)
+check_PROGRAMS += tests/core/call/test_table
 check_PROGRAMS += tests/core/context/test_completion
 check_PROGRAMS += tests/core/context/test_context
 check_PROGRAMS += tests/core/context/test_info

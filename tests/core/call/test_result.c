@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The end of a call: its reply buffers are the caller's again. */
+#include "core/call/calls.h"
+#include "core/peer/dest.h"
+
+/* The answer lands in the caller's buffer, whatever is lost on the way. */
+START_TEST(reply_buffer__lane_lost_at_every_operation)
+{
+	struct iovec buffer = {ripc_buf_alloc(rig.ctx[0], 200000), 200000};
+	const struct ripc_call_options options = {
+		.size = sizeof(options), .nreply_buffers = 1, .reply_buffers = &buffer};
+
+	OK(call(0, 8, 5000));
+	for (uint64_t nth = 1; nth <= 40; nth++) {
+		struct ripc_request *r;
+		struct ripc_message *m;
+
+		memset(servers[0].executed, 0, sizeof(servers[0].executed));
+		memset(buffer.iov_base, 0xee, buffer.iov_len);
+		ripc__sim_break_at(rig.net, rig_instance(&rig, nth & 1),
+				   rig_instance(&rig, !(nth & 1)), (nth + 1) / 2);
+		OK(start(RIG_ID(1), nth, nth % 3 ? 150000 : 8, &options, 10000, &r));
+		OK(ripc_call_wait(&r, &m, 60000));
+		ck_assert_ptr_eq(m->items[0].iov_base, buffer.iov_base);
+		ck_assert_uint_eq(m->placement[0], RIPC_IN_RETURN_BUFFER);
+		ck_assert_uint_eq(number_of(m), nth);
+		ck_assert_uint_eq(servers[0].executed[nth], 1);
+		ripc_message_free(m);
+		ck_assert_ptr_null(ripc__list_first(&rig.ctx[0]->memory->returns));
+	}
+	OK(ripc_buf_free(rig.ctx[0], buffer.iov_base));
+}
+END_TEST
+
+/* The peer does not let go of the buffer: the call ends nevertheless, and its lane with it. */
+START_TEST(reply_buffer__silent_peer)
+{
+	struct iovec buffer = {ripc_buf_alloc(rig.ctx[0], 200000), 200000};
+	const struct ripc_call_options options = {
+		.size = sizeof(options), .nreply_buffers = 1, .reply_buffers = &buffer};
+	struct ripc_request *r;
+	uint64_t begin;
+
+	servers[0].keep = true;
+	for (uint64_t i = 0; i < 2; i++) {
+		rig_connect(&rig, 0, 1);
+		OK(start(RIG_ID(1), i, 8, &options, 200, &r));
+		await_kept(1);
+		ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+		begin = ripc__now(rig.ctx[0]);
+		if (i)
+			RC(-ETIME, ripc_request_cancel(&r, 50));
+		else
+			RC(-ETIME, result(&r, i));
+		ck_assert_uint_lt(ripc__now(rig.ctx[0]) - begin, 600 * RIPC__MS);
+		/* Nothing can write it any more. */
+		ck_assert_ptr_null(ripc__list_first(&rig.ctx[0]->memory->returns));
+		ck_assert_ptr_eq(ripc_buf_realloc(rig.ctx[0], buffer.iov_base, 200000),
+				 buffer.iov_base);
+		ripc_message_free(servers[0].kept[--servers[0].nkept]);
+		ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+		rig_run(&rig, 5000);
+	}
+	OK(ripc_buf_free(rig.ctx[0], buffer.iov_base));
+}
+END_TEST
+
+/* Reply buffers that the server may write. */
+static unsigned remote_reply_buffers(void)
+{
+	const struct ripc__list *head = &ripc__dest_find(rig.ctx[1], RIG_ID(0))->remote_returns;
+	struct ripc__list *n;
+	unsigned count = 0;
+
+	ripc__list_for_each (n, head)
+		count += !ripc__list_entry(n, struct ripc__remote_return, link)->pooled;
+	return count;
+}
+
+/* A destination remembers the buffers of unanswered calls only. */
+START_TEST(reply_buffer__forgotten)
+{
+	struct iovec buffer = {ripc_buf_alloc(rig.ctx[0], 1000), 1000};
+	const struct ripc_call_options options = {
+		.size = sizeof(options), .nreply_buffers = 1, .reply_buffers = &buffer};
+
+	for (uint64_t i = 0; i < 300; i++) {
+		struct ripc_request *r;
+
+		servers[0].keep = i % 3 == 2;
+		OK(start(RIG_ID(1), i, i % 2 ? 900 : 8, &options, 1000, &r));
+		if (servers[0].keep) {
+			await_kept(1);
+			ripc_message_free(servers[0].kept[--servers[0].nkept]);
+			RC(-ECANCELED, result(&r, i));
+		} else {
+			OK(result(&r, i));
+		}
+		/* A long answer uses its buffer until it is acknowledged. */
+		rig_run(&rig, 5);
+		ck_assert_uint_eq(remote_reply_buffers(), 0);
+	}
+	OK(ripc_buf_free(rig.ctx[0], buffer.iov_base));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/call/result");
+	TCase *tc = tcase_create("result");
+
+	test_seed();
+	tcase_set_timeout(tc, 120);
+	tcase_add_checked_fixture(tc, calls_setup, calls_teardown);
+	tcase_add_test(tc, reply_buffer__lane_lost_at_every_operation);
+	tcase_add_test(tc, reply_buffer__silent_peer);
+	tcase_add_test(tc, reply_buffer__forgotten);
+	suite_add_tcase(suite, tc);
+	return test_main("core/call/result", suite);
+}
