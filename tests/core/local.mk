@@ -7,7 +7,7 @@ check_PROGRAMS += tests/core/progress/test_progress_thread
 tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=sem_clockwait,--wrap=ripc__descriptors_mask
 
-# Each of these helpers defines the rig of its programs.
+# CALLS, RELIABLES: each defines the rig of its programs.
 CALLS = tests/core/call/calls.c tests/core/call/calls.h
 check_PROGRAMS += tests/core/call/test_callee
 tests_core_call_test_callee_SOURCES = tests/core/call/test_callee.c $(CALLS)
@@ -56,7 +56,18 @@ check_PROGRAMS += tests/core/rendezvous/test_dedup
 check_PROGRAMS += tests/core/rendezvous/test_immediate
 check_PROGRAMS += tests/core/message/test_fast_receive
 check_PROGRAMS += tests/core/peer/test_replay
-check_PROGRAMS += tests/core/reliable/test_reliable
+RELIABLES = tests/core/reliable/reliables.c tests/core/reliable/reliables.h
+check_PROGRAMS += tests/core/message/test_reliable_send
+tests_core_message_test_reliable_send_SOURCES = tests/core/message/test_reliable_send.c \
+	$(RELIABLES)
+check_PROGRAMS += tests/core/reliable/test_receiver
+tests_core_reliable_test_receiver_SOURCES = tests/core/reliable/test_receiver.c $(RELIABLES)
+check_PROGRAMS += tests/core/reliable/test_send_now
+tests_core_reliable_test_send_now_SOURCES = tests/core/reliable/test_send_now.c $(RELIABLES)
+check_PROGRAMS += tests/core/reliable/test_sender
+tests_core_reliable_test_sender_SOURCES = tests/core/reliable/test_sender.c $(RELIABLES)
+check_PROGRAMS += tests/core/reliable/test_unacked
+tests_core_reliable_test_unacked_SOURCES = tests/core/reliable/test_unacked.c $(RELIABLES)
 check_PROGRAMS += tests/core/rendezvous/test_receiver
 check_PROGRAMS += tests/core/memory/test_standing
 check_PROGRAMS += tests/core/rendezvous/test_sender
@@ -66,7 +77,6 @@ check_PROGRAMS += tests/core/memory/test_app_buffer
 check_PROGRAMS += tests/core/message/test_receive
 tests_core_message_test_receive_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__full_pass,--wrap=ripc__partial_pass
-check_PROGRAMS += tests/core/message/test_reliable_send
 check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/service/test_service
 check_PROGRAMS += tests/core/watch/test_watch
