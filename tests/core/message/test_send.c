@@ -2,7 +2,8 @@
 /*
  * ripc_send() of what fits a short message does what ripc_send_short() does, and nothing more: the
  * same entries of the transport are called, and the clock is read as often. No time is measured.
- * Datagrams that the transport does not take.
+ * Datagrams that the transport does not take. The fast path over lanes that count receive buffers,
+ * and of datagrams.
  */
 #include "core/peer/datagram_context.h"
 #include "core/rig.h"
@@ -71,22 +72,29 @@ static const struct {
 };
 #define NETWORKS (int)(sizeof(networks) / sizeof(networks[0]))
 
-static void start(int i)
+/* Two contexts that know each other. Messages of the first are counted from now on. */
+static void start_with(void (*change)(struct ripc__sim_config *config), const char *options)
 {
-	rig_init(&rig, networks[i].change);
+	rig_init(&rig, change);
 	for (unsigned k = 0; k < 2; k++)
-		rig_open(&rig, networks[i].options);
+		rig_open(&rig, options);
 	rig_exchange(&rig, 0, 1);
 	rig_exchange(&rig, 1, 0);
+	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
+	ops.post = post;
+	ops.post_datagram = post_datagram;
+	rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops = &ops;
+}
+
+static void start(int i)
+{
+	start_with(networks[i].change, networks[i].options);
 	/* The header context of datagrams is stated before messages are counted. */
 	for (unsigned k = 0; k < RIPC__DATAGRAM_CONTEXT_AFTER; k++) {
 		OK(rig_short(&rig, 0, 1, 64, k, 5000));
 		rig_expect(&rig, 1, 64, k);
 	}
-	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
-	ops.post = post;
-	ops.post_datagram = post_datagram;
-	rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops = &ops;
+	costs = (struct costs){0};
 	hooks = rig.ctx[0]->hooks;
 	rig.ctx[0]->hooks.now = now;
 }
@@ -299,6 +307,217 @@ START_TEST(datagram__error)
 }
 END_TEST
 
+/* ---- the fast path over a lane ---- */
+
+/* The messages of the second context are counted, too. */
+static void setup_fast(void (*change)(struct ripc__sim_config *config), const char *options)
+{
+	start_with(change, options);
+	rig.ctx[1]->tp[rig_lane(&rig, 1, 0)->tp].ops = &ops;
+}
+
+static void few_buffers(struct ripc__sim_config *config)
+{
+	config->recv_depth = 8;
+}
+
+static void setup_lane(void)
+{
+	setup_fast(few_buffers, NULL);
+}
+
+static void setup_datagrams(void)
+{
+	setup_fast(datagrams, "short=udp");
+}
+
+/* Messages over lanes. */
+static unsigned posts(void)
+{
+	return costs.fast + costs.slow;
+}
+
+/* Sends an item of len bytes from service 0 to service 1, without waiting. */
+static int send_now(const void *data, size_t len)
+{
+	struct iovec item = {(void *)data, len};
+
+	return ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, NULL, 0);
+}
+
+static bool sent_fast(size_t len)
+{
+	static uint8_t data[65536];
+
+	ck_assert_uint_le(len, sizeof(data));
+	rig_fill(data, len, len);
+	return !send_now(data, len);
+}
+
+/* Far more than there are receive buffers: each message takes one, and gives some back. */
+START_TEST(send__credit_both_directions)
+{
+	struct ripc_stats before = rig_stats(&rig, 0), after = {.size = sizeof(after)};
+
+	ck_assert(rig_lane(&rig, 0, 1)->uses_credits);
+	for (unsigned i = 0; i < 200; i++) {
+		size_t len = i * 7 % 300;
+
+		OK(rig_short(&rig, 0, 1, len, i, 5000));
+		rig_expect(&rig, 1, len, i);
+		OK(rig_short(&rig, 1, 0, len + 1, i, 5000));
+		rig_expect(&rig, 0, len + 1, i);
+	}
+	after = rig_stats(&rig, 0);
+	ck_assert_uint_eq(after.short_sent - before.short_sent, 200);
+	ck_assert_uint_eq(after.lanes_lost, 0);
+	/* One way and the other, but for the first ones. */
+	ck_assert_uint_ge(posts(), 300);
+	ck_assert(rig_lane(&rig, 0, 1)->tx_last.dest);
+}
+END_TEST
+
+START_TEST(send__keeps_last_credit)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	uint32_t credits = lane->tx_credits;
+
+	lane->tx_credits = 1;
+	ck_assert(!sent_fast(10));
+	ck_assert_uint_eq(posts(), 0);
+	lane->tx_credits = credits;
+	ck_assert(sent_fast(10));
+	ck_assert_uint_eq(lane->tx_credits, credits - 1);
+	rig_expect(&rig, 1, 10, 10);
+}
+END_TEST
+
+START_TEST(send__returns_credit)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1), *back = rig_lane(&rig, 1, 0);
+	uint32_t credits, due;
+
+	/* Messages in flight arrive first. */
+	rig_run(&rig, 100);
+	OK(rig_short(&rig, 1, 0, 5, 5, 5000));
+	rig_expect(&rig, 0, 5, 5);
+	due = lane->rx_credits_due;
+	credits = back->tx_credits;
+	ck_assert_uint_gt(due, 0);
+	ck_assert(sent_fast(10));
+	ck_assert_uint_eq(lane->rx_credits_due, 0);
+	rig_expect(&rig, 1, 10, 10);
+	ck_assert_uint_eq(back->tx_credits, credits + due);
+}
+END_TEST
+
+START_TEST(send__refused)
+{
+	struct ripc__lane *lane = rig_lane(&rig, 0, 1);
+	struct ripc__credit *c = rig_dest(&rig, 0, 1)->credit;
+	uint64_t limit;
+
+	ck_assert_ptr_nonnull(c);
+	ck_assert(!sent_fast(lane->send_max));
+	ck_assert_int_eq(send_now(NULL, 5), -EINVAL);
+	lane->sending = RIPC__SENDING_BLOCKED;
+	ck_assert(!sent_fast(10));
+	lane->sending = RIPC__SENDING_FREE;
+	limit = c->limit_units;
+	c->limit_units = c->sent_units;
+	ck_assert(!sent_fast(10));
+	c->limit_units = limit;
+	rig.s[0]->state = RIPC__SERVICE_CLOSING;
+	ck_assert_int_eq(send_now("x", 1), -ESHUTDOWN);
+	rig.s[0]->state = RIPC__SERVICE_ACTIVE;
+	ck_assert_uint_eq(posts(), 0);
+	ck_assert(sent_fast(10));
+	rig_expect(&rig, 1, 10, 10);
+}
+END_TEST
+
+/* The first message on a lane to a service. */
+START_TEST(send__new_credit)
+{
+	struct ripc__dest *d = rig_dest(&rig, 0, 1);
+	struct ripc__credit *c = d->credit;
+
+	d->credit = NULL;
+	ck_assert(sent_fast(10));
+	ck_assert_ptr_eq(d->credit, c);
+	rig_expect(&rig, 1, 10, 10);
+}
+END_TEST
+
+/* ---- the fast path of datagrams ---- */
+
+START_TEST(send__datagram)
+{
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+
+	for (uint32_t i = 0; i < 50; i++) {
+		uint64_t seq = p->lists->datagrams->next_seq;
+
+		ck_assert(sent_fast(i * 10));
+		ck_assert_uint_eq(p->lists->datagrams->next_seq, seq + 1);
+		rig_expect(&rig, 1, i * 10, i * 10);
+	}
+	/* A header context and its ACK. */
+	ck_assert_uint_eq(posts(), 2);
+	ck_assert(!sent_fast(rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].limits.datagram_max));
+	ck_assert_int_eq(send_now(NULL, 1), -EINVAL);
+	ck_assert_int_eq(send_now(p, SIZE_MAX), -EINVAL);
+	ck_assert(sent_fast(0));
+	rig_expect(&rig, 1, 0, 0);
+}
+END_TEST
+
+/* A peer that takes none gets its messages over the lane. */
+START_TEST(send__no_datagrams)
+{
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+	uint64_t seq = p->lists->datagrams->next_seq;
+
+	p->no_dgram_path = true;
+	OK(rig_short(&rig, 0, 1, 10, 10, 5000));
+	rig_expect(&rig, 1, 10, 10);
+	ck_assert(sent_fast(20));
+	rig_expect(&rig, 1, 20, 20);
+	ck_assert_uint_eq(p->lists->datagrams->next_seq, seq);
+	ck_assert_uint_gt(posts(), 0);
+}
+END_TEST
+
+/* The address may lie elsewhere, and be another one, after the peer was resolved again. */
+START_TEST(send__new_record)
+{
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+	struct ripc__record record = {.naddrs = 2, .addrs[0] = {.transport = 250, .len = 3}};
+	uint64_t seq;
+
+	ck_assert(sent_fast(10));
+	rig_expect(&rig, 1, 10, 10);
+	ck_assert_ptr_nonnull(p->lists->datagrams->path);
+	seq = p->lists->datagrams->next_seq;
+	/* The same one, behind another. */
+	record.addrs[1].transport = rig.ctx[0]->tp[p->lists->datagrams->path_tp].ops->id;
+	record.addrs[1].len = (uint16_t)p->lists->datagrams->path_len;
+	memcpy(record.addrs[1].addr, p->lists->datagrams->path, p->lists->datagrams->path_len);
+	OK(ripc__peer_set_addrs(p, &record));
+	ck_assert(sent_fast(20));
+	rig_expect(&rig, 1, 20, 20);
+	ck_assert_uint_eq(p->lists->datagrams->next_seq, seq + 1);
+	ck_assert_uint_eq(posts(), 0);
+	/* None. */
+	record.naddrs = 0;
+	OK(ripc__peer_set_addrs(p, &record));
+	ck_assert(sent_fast(30));
+	rig_expect(&rig, 1, 30, 30);
+	ck_assert_uint_eq(p->lists->datagrams->next_seq, seq + 1);
+	ck_assert_uint_eq(posts(), 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/message/send");
@@ -314,6 +533,20 @@ int main(void)
 	tcase_add_loop_test(tc, datagram__no_room, 0, 2);
 	tcase_add_test(tc, datagram__no_route);
 	tcase_add_test(tc, datagram__error);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("lane");
+	tcase_add_checked_fixture(tc, setup_lane, teardown);
+	tcase_add_test(tc, send__credit_both_directions);
+	tcase_add_test(tc, send__keeps_last_credit);
+	tcase_add_test(tc, send__returns_credit);
+	tcase_add_test(tc, send__refused);
+	tcase_add_test(tc, send__new_credit);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("datagram");
+	tcase_add_checked_fixture(tc, setup_datagrams, teardown);
+	tcase_add_test(tc, send__datagram);
+	tcase_add_test(tc, send__no_datagrams);
+	tcase_add_test(tc, send__new_record);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/send", suite);
 }
