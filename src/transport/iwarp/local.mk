@@ -3,8 +3,8 @@ libripc_internal_la_SOURCES += src/transport/iwarp/address.c src/transport/iwarp
 	src/transport/iwarp/host.c src/transport/iwarp/host.h src/transport/iwarp/udp.c \
 	src/transport/iwarp/udp.h src/transport/iwarp/udp_socket.c
 libripc_internal_la_SOURCES += src/transport/iwarp/soft/crc32c.c \
-	src/transport/iwarp/soft/crc32c.h src/transport/iwarp/soft/datagram.c \
-	src/transport/iwarp/soft/ddp.c src/transport/iwarp/soft/ddp.h \
+	src/transport/iwarp/soft/crc32c.h src/transport/iwarp/soft/ddp.c \
+	src/transport/iwarp/soft/ddp.h \
 	src/transport/iwarp/soft/endpoint.c src/transport/iwarp/soft/engine.c \
 	src/transport/iwarp/soft/engine.h src/transport/iwarp/soft/engine_rx.c \
 	src/transport/iwarp/soft/rx_expect.c src/transport/iwarp/soft/rx_expect.h \

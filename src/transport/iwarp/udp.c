@@ -323,3 +323,45 @@ int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from
 		i = u->udp_conn.port;
 	return ripc__udp_receive_from(u, i, space, &sender, from, fromlen, who);
 }
+
+unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__udp_rx *rx,
+				  struct ripc__event *events, unsigned max)
+{
+	unsigned n = 0, before = rx->n, *burst = &u->port[i].burst;
+
+	while (n < max && n < *burst && rx->n < RIPC__UDP_EVENTS_MAX) {
+		uint8_t *space, *from = rx->from[rx->n];
+		uint32_t fromlen = 0;
+		char who[64];
+		int got;
+
+		if (!ripc__slab_reserve(rx->slabs, rx->slab, rx->slab_used, RIPC__UDP_MAX, &space))
+			break;
+		got = ripc__udp_receive(u, i, space, from, &fromlen, who);
+		if (got == -EMSGSIZE) {
+			snprintf(rx->bad, sizeof(rx->bad), "%s: datagram too long", who);
+			events[n++] =
+				(struct ripc__event){.kind = RIPC__EV_BAD_INPUT, .text = rx->bad};
+			continue;
+		}
+		if (got < 0)
+			break;
+		rx->n++;
+		(*rx->slab)->refs++;
+		events[n++] = (struct ripc__event){
+			.kind = RIPC__EV_DATAGRAM,
+			.data = space,
+			.len = (uint32_t)got,
+			.token = (void *)((uintptr_t)*rx->slab | rx->tag),
+			.from = from,
+			.fromlen = fromlen,
+		};
+		*rx->slab_used += ((uint32_t)got + 64) & ~63u;
+	}
+	/*
+	 * With bursts one call receives several datagrams; with single ones a second receive that
+	 * finds none would delay the message.
+	 */
+	*burst = rx->n - before < *burst ? rx->n - before + (rx->n == before) : *burst * 2;
+	return n;
+}

@@ -3,6 +3,7 @@
 #ifndef RIPC_IWARP_UDP_H
 #define RIPC_IWARP_UDP_H
 
+#include "base/slab.h"
 #include "transport/iwarp/address.h"
 
 #include <sys/uio.h>
@@ -11,6 +12,8 @@
 #define RIPC__UDP_MAX     16384u                      /* longest datagram of any sender, bytes */
 #define RIPC__UDP_MTU_MIN 1280u                       /* smallest MTU, bytes */
 #define RIPC__UDP_PORTS   (RIPC__IWARP_ADDRS_MAX + 1) /* one more, while a socket is replaced */
+
+struct ripc__event;
 
 struct ripc__udp_port {
 	int fd;                    /* < 0: none */
@@ -92,6 +95,19 @@ struct ripc__udp {
 	struct ripc__udp_sender last;
 };
 
+#define RIPC__UDP_EVENTS_MAX 64u /* datagrams reported by one progress() at most */
+
+/* Where received datagrams lie: the slab of the transport, and its bytes in use. */
+struct ripc__udp_rx {
+	struct ripc__slab_pool *slabs;
+	struct ripc__slab **slab;
+	uint32_t *slab_used;
+	uintptr_t tag; /* bits of the tokens beside the slab */
+	unsigned n;    /* datagrams that were reported; 0 once the core has used their sources */
+	uint8_t from[RIPC__UDP_EVENTS_MAX][RIPC__UDP_FROM]; /* sources */
+	char bad[96];                                       /* text of EV_BAD_INPUT */
+};
+
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host);
 /* Allows a connected socket: it is added to epoll_fd with these data. */
 void ripc__udp_conn_enable(struct ripc__udp *u, int epoll_fd, uint64_t data);
@@ -122,6 +138,13 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from[RIPC__UDP_FROM],
 		      uint32_t *fromlen, char who[64]);
 
+/*
+ * The same for a burst, as EV_DATAGRAM, whose token holds a reference to a slab, and EV_BAD_INPUT.
+ * Return: events.
+ */
+unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__udp_rx *rx,
+				  struct ripc__event *events, unsigned max);
+
 /* Adds the connected socket to epoll. Return: 0; 1: failed. */
 int ripc__udp_conn_watch(struct ripc__udp *u);
 
@@ -143,17 +166,6 @@ static inline int ripc__udp_paired_port(const struct ripc__udp *u, unsigned i)
 	return i == RIPC__UDP_CONN     ? (int)u->udp_conn.port
 	       : i == u->udp_conn.port ? (int)RIPC__UDP_CONN
 				       : -1;
-}
-
-/*
- * Adapts the burst of port i after @got datagrams. With bursts one call receives several; with
- * single datagrams a second call that finds none would delay the message.
- */
-static inline void ripc__udp_adapt_burst(struct ripc__udp *u, unsigned i, unsigned got)
-{
-	unsigned *burst = &u->port[i].burst;
-
-	*burst = got < *burst ? got + !got : *burst * 2;
 }
 
 /* The connected socket, in udp_socket.c. */

@@ -231,11 +231,71 @@ START_TEST(receive__nothing_and_too_much)
 }
 END_TEST
 
+/* A burst doubles while it is filled. A datagram that is too long is reported, and later ones come. */
+START_TEST(receive_events__burst)
+{
+	static uint8_t large[RIPC__UDP_MAX + 1];
+	struct ripc__slab_pool slabs;
+	struct ripc__slab *slab = NULL;
+	uint32_t used = 0;
+	struct ripc__udp_rx rx = {.slabs = &slabs, .slab = &slab, .slab_used = &used, .tag = 1};
+	struct ripc__event events[8] = {0};
+	struct ripc__udp server, client;
+	uint8_t to[RIPC__ADDRESS_MAX];
+	size_t len;
+
+	ripc__slab_pool_init(&slabs, 1u << 20);
+	open_one(&server, "127.0.0.1");
+	open_one(&client, "127.0.0.1");
+	len = address_of(&server, to);
+	for (char i = 0; i < 3; i++)
+		send_to(&client, to, len, i);
+	ck_assert_int_eq(sendto(client.port[0].fd, large, sizeof(large), 0, &server.port[0].addr.sa,
+				ripc__sockaddr_len(&server.port[0].addr)),
+			 (int)sizeof(large));
+	for (char i = 3; i < 5; i++)
+		send_to(&client, to, len, i);
+	for (char i = 0; i < 5;) {
+		unsigned want = i == 0 ? 1 : i == 1 ? 2 : 3;
+
+		ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &rx, events, 8), want);
+		for (unsigned k = 0; k < want; k++) {
+			const struct ripc__event *ev = &events[k];
+
+			if (i == 3 && !k) {
+				ck_assert_int_eq(ev->kind, RIPC__EV_BAD_INPUT);
+				ck_assert_ptr_nonnull(strstr(ev->text, "127.0.0.1"));
+				continue;
+			}
+			ck_assert_int_eq(ev->kind, RIPC__EV_DATAGRAM);
+			ck_assert_uint_eq(ev->len, 1);
+			ck_assert_int_eq(*(const char *)ev->data, i++);
+			ck_assert_ptr_eq(ev->token, (void *)((uintptr_t)slab | 1));
+			ck_assert_ptr_eq(ev->from, rx.from[rx.n - (want - k)]);
+			ripc__slab_put(slab);
+		}
+	}
+	ck_assert_uint_eq(rx.n, 5);
+	/* No more than there are sources for. */
+	rx.n = RIPC__UDP_EVENTS_MAX;
+	send_to(&client, to, len, 5);
+	ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &rx, events, 8), 0);
+	rx.n = 0;
+	ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &rx, events, 8), 1);
+	ripc__slab_put(slab);
+	ripc__udp_close(&client);
+	ripc__udp_close(&server);
+	ripc__slab_put(slab);
+	ripc__slab_pool_fini(&slabs);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("udp");
 	TCase *tc = tcase_create("udp");
 
+	tcase_add_test(tc, receive_events__burst);
 	tcase_add_test(tc, send__addresses_that_go);
 	tcase_add_test(tc, send__many_peers);
 	tcase_add_test(tc, send__empty_address);

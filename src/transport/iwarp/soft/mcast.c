@@ -57,7 +57,7 @@ unsigned ripc__soft_groups(struct soft *t, struct soft_port *port, struct ripc__
 {
 	unsigned n = 0;
 
-	for (unsigned tries = 0; n < max && tries < SOFT_DATAGRAMS_MAX; tries++) {
+	for (unsigned tries = 0; n < max && tries < RIPC__UDP_EVENTS_MAX; tries++) {
 		uint8_t *space;
 		int got;
 

@@ -85,6 +85,8 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 	ripc__udp_init(&t->udp, "iwarp/soft", t->host);
 	t->now_ns = ripc__clock_ns();
 	ripc__slab_pool_init(&t->pool, SOFT_SLAB_MEMORY);
+	t->rx = (struct ripc__udp_rx){
+		.slabs = &t->pool, .slab = &t->slab, .slab_used = &t->slab_used};
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		err = ripc__fail(-EIO, "iwarp/soft: cannot draw a secret: getrandom() failed");
@@ -238,6 +240,27 @@ static void defer(struct soft *t, void *source)
 		ripc__list_queue(&t->ready, &ep->ready);
 }
 
+static int soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+			      const struct iovec *iov, unsigned niov)
+{
+	struct soft *t = (struct soft *)tr;
+
+	return t->datagrams ? ripc__udp_send(&t->udp, addr, addrlen, iov, niov) : -EOPNOTSUPP;
+}
+
+static unsigned datagrams(struct soft *t, struct soft_port *port, struct ripc__event *events,
+			  unsigned max)
+{
+	unsigned n = ripc__udp_receive_events(&t->udp, port->udp, &t->rx, events, max);
+
+	if (n) {
+		t->udp_empty_polls = 0;
+		t->last_rx_port = port;
+		t->empty_takes = 0;
+	}
+	return n;
+}
+
 static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned max)
 {
 	struct epoll_event ready[EPOLL_EVENTS];
@@ -257,7 +280,7 @@ static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned ma
 			ripc__soft_accept(t, source);
 			break;
 		case SOFT_UDP:
-			n += ripc__soft_datagrams(t, source, events + n, max - n);
+			n += datagrams(t, source, events + n, max - n);
 			break;
 		case SOFT_ENDPOINT:
 			t->inactive_ready |= ((struct ripc__ep *)source)->polling == SOFT_IDLE;
@@ -298,15 +321,15 @@ static unsigned poll_active(struct soft *t, struct ripc__event *events, unsigned
 	if (t->udp_empty_polls > EMPTY_POLLS_MAX) {
 		/* A connected socket that is not in epoll is polled here. */
 		if (ripc__udp_arm(&t->udp) && n < max)
-			n += ripc__soft_datagrams(t, &t->udp_conn, events + n, max - n);
+			n += datagrams(t, &t->udp_conn, events + n, max - n);
 		return n;
 	}
 	t->udp_empty_polls++;
 	if (n < max && t->udp.port[RIPC__UDP_CONN].fd >= 0)
-		n += ripc__soft_datagrams(t, &t->udp_conn, events + n, max - n);
+		n += datagrams(t, &t->udp_conn, events + n, max - n);
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		if (t->listeners[i].udp.fd >= 0)
-			n += ripc__soft_datagrams(t, &t->listeners[i].udp, events + n, max - n);
+			n += datagrams(t, &t->listeners[i].udp, events + n, max - n);
 	return n;
 }
 
@@ -386,7 +409,7 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	t->now_ns = now_ns;
 	t->rounds++;
 	t->polls++;
-	t->ndatagrams = 0;
+	t->rx.n = 0;
 	if (t->nheld_slabs)
 		ripc__soft_release_round(t);
 	if (!ripc__list_empty(&t->deferred_free) || !ripc__list_empty(&t->settled))
@@ -452,9 +475,9 @@ static bool soft_take(struct ripc__transport *tr, void *room, size_t cap, struct
 	t->polls++;
 	if (t->datagrams) {
 		/* The core has used the source of the previous datagram. */
-		t->ndatagrams = 0;
+		t->rx.n = 0;
 		return t->last_rx_port && t->empty_takes++ < EMPTY_POLLS_MAX &&
-		       ripc__soft_datagrams(t, t->last_rx_port, ev, 1);
+		       datagrams(t, t->last_rx_port, ev, 1);
 	}
 	return t->last_rx_ep && t->last_rx_ep->state == SOFT_OPEN &&
 	       ripc__soft_serve(t->last_rx_ep, ev, 1);
@@ -559,7 +582,7 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.post_write = ripc__soft_post_write,
 	.post_read = ripc__soft_post_read,
 	.bytes_transferred = ripc__soft_tcp_progress,
-	.post_datagram = ripc__soft_post_datagram,
+	.post_datagram = soft_post_datagram,
 	.group_join = ripc__soft_group_join,
 	.group_leave = ripc__soft_group_leave,
 	.post_group = ripc__soft_post_group,

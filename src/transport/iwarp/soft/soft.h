@@ -33,7 +33,6 @@
 #define SOFT_LINGER_MAX     64u /* closed sockets that wait for end of file */
 #define SOFT_ACTIVE_MAX     4u  /* endpoints polled without epoll */
 #define SOFT_GARBAGE_MAX    16u /* reports of bad input kept for progress() */
-#define SOFT_DATAGRAMS_MAX  64u /* datagrams reported by one progress() at most */
 #define SOFT_QUEUE_MAX      (1u << 20) /* bytes of sends queued on an endpoint at most */
 #define SOFT_RDMA_MAX       (UINT64_C(1) << 30)
 #define SOFT_READ_DEPTH     RIPC__READS_MAX
@@ -211,9 +210,8 @@ struct soft {
 	uint64_t polls;         /* calls of progress() and poll_one() */
 	uint64_t now_ns;        /* time of the last of them */
 	char garbage[SOFT_GARBAGE_MAX][SOFT_WHY_MAX];
-	unsigned garbage_head, garbage_tail;                       /* counters into it */
-	uint8_t datagram_from[SOFT_DATAGRAMS_MAX][RIPC__UDP_FROM]; /* their sources */
-	unsigned ndatagrams;
+	unsigned garbage_head, garbage_tail; /* counters into it */
+	struct ripc__udp_rx rx;
 };
 
 #define SOFT_SPACE_MIN 8192u /* a slab with less room is replaced */
@@ -312,12 +310,6 @@ void ripc__soft_drain(struct soft *t, struct soft_linger *l); /* its socket is r
 /* return: when the next runs out */
 uint64_t ripc__soft_linger_timers(struct soft *t, uint64_t now_ns);
 void ripc__soft_linger_end(struct soft *t); /* closes all */
-
-/* datagram.c */
-int ripc__soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
-			     const struct iovec *iov, unsigned niov);
-unsigned ripc__soft_datagrams(struct soft *t, struct soft_port *port, struct ripc__event *events,
-			      unsigned max);
 
 /* mcast.c */
 int ripc__soft_group_join(struct ripc__transport *tr, uint64_t group);

@@ -111,6 +111,10 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	ripc__slab_pool_init(&t->slabs, SLAB_MEMORY);
 	t->host = ripc__iwarp_host_id();
 	ripc__udp_init(&t->udp, "iwarp/verbs", t->host);
+	t->rx = (struct ripc__udp_rx){.slabs = &t->slabs,
+				      .slab = &t->slab,
+				      .slab_used = &t->slab_used,
+				      .tag = TOKEN_SLAB};
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->inline_bytes = env->opt->inline_bytes;
 	t->signal_every = env->opt->signal_every;
@@ -208,43 +212,13 @@ static int vt_post_datagram(struct ripc__transport *tr, const uint8_t *addr, siz
 
 static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *events, unsigned max)
 {
-	unsigned n = 0, before = t->ndatagrams;
+	unsigned n = ripc__udp_receive_events(&t->udp, index, &t->rx, events, max);
 
-	if (max > t->udp.port[index].burst)
-		max = t->udp.port[index].burst;
-	while (n < max && t->ndatagrams < DATAGRAMS_MAX) {
-		uint8_t *space, *from = t->from[t->ndatagrams];
-		uint32_t fromlen = 0;
-		char who[64];
-		int got;
-
-		if (!ripc__slab_reserve(&t->slabs, &t->slab, &t->slab_used, RIPC__UDP_MAX, &space))
-			break;
-		got = ripc__udp_receive(&t->udp, index, space, from, &fromlen, who);
-		if (got == -EMSGSIZE) {
-			snprintf(t->who, sizeof(t->who), "%s: datagram too long", who);
-			events[n++] =
-				(struct ripc__event){.kind = RIPC__EV_BAD_INPUT, .text = t->who};
-			continue;
-		}
-		if (got < 0)
-			break;
+	if (n) {
 		t->last_wc_round = t->datagram_round = t->rounds;
 		t->last_rx_port = index;
 		t->empty_takes = 0;
-		t->ndatagrams++;
-		t->slab->refs++;
-		events[n++] = (struct ripc__event){
-			.kind = RIPC__EV_DATAGRAM,
-			.data = space,
-			.len = (uint32_t)got,
-			.token = (void *)((uintptr_t)t->slab | TOKEN_SLAB),
-			.from = from,
-			.fromlen = fromlen,
-		};
-		t->slab_used += (uint32_t)(got + 64) & ~63u;
 	}
-	ripc__udp_adapt_burst(&t->udp, index, t->ndatagrams - before);
 	return n;
 }
 
@@ -369,7 +343,7 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 
 	t->now_ns = now_ns;
 	t->rounds++;
-	t->ndatagrams = 0;
+	t->rx.n = 0;
 	free_deferred(t);
 	vt_flush(tr);
 	/* Sockets are no longer polled directly: epoll must report the connected one. */
@@ -440,7 +414,7 @@ static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct r
 
 	if (t->datagrams) {
 		/* The core has used the source of the previous datagram. */
-		t->ndatagrams = 0;
+		t->rx.n = 0;
 		return t->rounds - t->datagram_round <= EMPTY_ROUNDS_MAX &&
 		       t->empty_takes++ < EMPTY_ROUNDS_MAX && datagrams(t, t->last_rx_port, ev, 1);
 	}

@@ -53,7 +53,6 @@
 #define CONN_INLINE_MAX 256u /* inline bytes requested from a device */
 #define SMALL_MAX       512u /* largest copy in a small buffer */
 #define CONNS_MAX       (1u << 20)
-#define DATAGRAMS_MAX   64u  /* datagrams reported by one progress() at most */
 #define WHY_MAX         192u /* longest reason, bytes */
 
 #define TAG_DELIVERED UINT32_C(0x80000000) /* in the tag of a receive buffer: held by the core */
@@ -183,12 +182,10 @@ struct iwv {
 	struct ripc__slab_pool slabs; /* for received datagrams */
 	struct ripc__slab *slab;      /* current slab; NULL: none */
 	uint32_t slab_used;
-	uint8_t from[DATAGRAMS_MAX][RIPC__UDP_FROM]; /* sources of the datagrams of this round */
-	unsigned ndatagrams;
+	struct ripc__udp_rx rx;
 	unsigned last_rx_port;   /* port of the last datagram */
 	uint64_t datagram_round; /* round of the last datagram */
 	unsigned empty_takes;    /* empty calls of poll_one() in a row */
-	char who[WHY_MAX];       /* text of EV_BAD_INPUT */
 };
 
 /* Makes epoll report input of a descriptor. Return: 0 or a negative errno. */
