@@ -231,7 +231,7 @@ START_TEST(receive__nothing_and_too_much)
 }
 END_TEST
 
-/* A burst doubles while it is filled. A datagram that is too long is reported, and later ones come. */
+/* A burst doubles while it is filled. A datagram that is too long is reported in its place. */
 START_TEST(receive_events__burst)
 {
 	static uint8_t large[RIPC__UDP_MAX + 1];
