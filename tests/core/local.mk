@@ -7,7 +7,8 @@ check_PROGRAMS += tests/core/progress/test_progress_thread
 tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=sem_clockwait,--wrap=ripc__descriptors_mask
 
-# CALLS, RELIABLES: each defines the rig of its programs.
+# CALLS, RELIABLES, ROUND_TRIPS: each defines the rig of its programs.
+ROUND_TRIPS = tests/core/round_trips.c tests/core/round_trips.h
 CALLS = tests/core/call/calls.c tests/core/call/calls.h
 check_PROGRAMS += tests/core/call/test_callee
 tests_core_call_test_callee_SOURCES = tests/core/call/test_callee.c $(CALLS)
@@ -29,6 +30,8 @@ check_PROGRAMS += tests/core/peer/test_connect
 tests_core_peer_test_connect_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ripc__handshake_confirm
 check_PROGRAMS += tests/core/memory/test_buffer
 check_PROGRAMS += tests/core/rendezvous/test_delayed_ack
+tests_core_rendezvous_test_delayed_ack_SOURCES = tests/core/rendezvous/test_delayed_ack.c \
+	$(ROUND_TRIPS)
 check_PROGRAMS += tests/core/progress/test_handle
 check_PROGRAMS += tests/core/peer/test_lane
 check_PROGRAMS += tests/core/progress/test_lock
@@ -50,6 +53,9 @@ check_PROGRAMS += tests/core/peer/test_dest
 tests_core_peer_test_dest_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 check_PROGRAMS += tests/core/peer/test_datagram_context
 check_PROGRAMS += tests/core/peer/test_flow
+tests_core_peer_test_flow_SOURCES = tests/core/peer/test_flow.c $(ROUND_TRIPS)
+check_PROGRAMS += tests/core/message/test_dispatch
+tests_core_message_test_dispatch_SOURCES = tests/core/message/test_dispatch.c $(ROUND_TRIPS)
 check_PROGRAMS += tests/core/peer/test_path
 check_PROGRAMS += tests/core/peer/test_peer
 check_PROGRAMS += tests/core/rendezvous/test_dedup

@@ -3,12 +3,10 @@
  * Credit per service: when a receiver advertises its window again, what is kept of a parked flow,
  * and which credit belongs to which lane.
  */
-#include "core/rendezvous/delayed_ack.h"
-#include "core/rig.h"
+#include "core/round_trips.h"
 
 #define SERVICE UINT64_C(77777)
 
-static struct rig rig;
 static struct ripc *ctx;        /* the receiver */
 static struct ripc__lane *lane; /* from it to the sender */
 static uint64_t window;         /* units */
@@ -252,6 +250,184 @@ START_TEST(credit__per_lane)
 }
 END_TEST
 
+/* ---- CREDIT behind a reply ---- */
+
+/* CREDIT for what was received follows the reply, and brings no message for the ACK. */
+START_TEST(queue__credit_after_reply)
+{
+	unsigned n = 40, len = 8000, credits;
+	uint32_t there, back;
+
+	for (int i = 0; i < 2 * RIPC__STREAK_MIN; i++)
+		round_trip(100);
+	there = sent(0);
+	back = sent(1);
+	for (unsigned i = 0; i < n; i++)
+		round_trip(len);
+	credits = n * 2 * len / (rig.ctx[0]->opt.service_window / 4) + 1;
+	ck_assert_uint_gt(sent(0) - there, n);
+	ck_assert_uint_le(sent(0) - there, n + credits);
+	ck_assert_uint_gt(sent(1) - back, n);
+	ck_assert_uint_le(sent(1) - back, n + credits);
+}
+END_TEST
+
+/* It does not wait when half of the window is used. */
+START_TEST(queue__credit_does_not_wait_long)
+{
+	struct ripc__flow *flow;
+	struct ripc_request *r;
+	uint32_t back, units;
+
+	fill_streak();
+	r = ping(100);
+	ck_assert(is_delayed(1));
+	flow = rig_lane(&rig, 1, 0)->flow;
+	back = sent(1);
+	units = (uint32_t)(flow->advertise_at_units - flow->consumed_units);
+	ripc__flow_consume(flow, units);
+	ck_assert_uint_eq(sent(1), back);
+	ck_assert(is_delayed(1));
+	ripc__flow_consume(flow, rig.ctx[1]->opt.service_window / RIPC__CREDIT_UNIT / 4);
+	/* The ACK and the CREDIT. */
+	ck_assert_uint_eq(sent(1), back + 2);
+	OK(ripc_request_wait(&r, 5000));
+}
+END_TEST
+
+/* Nor is it forgotten when there is no reply. */
+START_TEST(idle__sends_credit)
+{
+	struct ripc__flow *flow;
+	struct ripc_request *r;
+	struct ripc_message *m;
+	uint64_t advertised;
+
+	fill_streak();
+	r = ping(100);
+	flow = rig_lane(&rig, 1, 0)->flow;
+	advertised = flow->advertised_units;
+	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
+	ck_assert_uint_eq(flow->advertised_units, advertised);
+	RC(-ETIMEDOUT, ripc_receive(rig.s[1], &m, 1));
+	ck_assert_uint_gt(flow->advertised_units, advertised);
+	OK(ripc_request_wait(&r, 5000));
+}
+END_TEST
+
+/* Short messages of context 0 until context 1 has a CREDIT to send. */
+static void until_credit_due(void)
+{
+	unsigned most = rig.ctx[1]->opt.service_window / 4 / 1000 + 1;
+
+	for (unsigned i = 0; i < most && !rig.ctx[1]->delayed_ack.lane; i++) {
+		OK(rig_short(&rig, 0, 1, 1000, 3, 0));
+		rig_expect(&rig, 1, 1000, 3);
+	}
+	ck_assert_ptr_nonnull(rig.ctx[1]->delayed_ack.lane);
+	ck_assert_ptr_nonnull(rig.ctx[1]->delayed_ack.credit_due);
+}
+
+/* Without an ACK that is delayed: the reply to a short message leaves first. */
+START_TEST(credit__follows_short_reply)
+{
+	uint64_t advertised = 0;
+	uint32_t back;
+
+	round_trip(100);
+	until_credit_due();
+	advertised = rig_lane(&rig, 1, 0)->flow->advertised_units;
+	back = sent(1);
+	OK(rig_short(&rig, 1, 0, 50, 2, 0));
+	ck_assert_uint_eq(sent(1), back + 2);
+	ck_assert_uint_gt(rig_lane(&rig, 1, 0)->flow->advertised_units, advertised);
+	rig_expect(&rig, 0, 50, 2);
+	/* Only replies to long messages are counted. */
+	ck_assert_int_eq(reply_streak(1), 1);
+}
+END_TEST
+
+/* A receiver that does not reply sends it with its next call, or for half of the window. */
+START_TEST(credit__needs_no_reply)
+{
+	struct ripc__flow *flow;
+	struct ripc_message *m;
+	uint64_t advertised;
+
+	round_trip(100);
+	until_credit_due();
+	flow = rig_lane(&rig, 1, 0)->flow;
+	advertised = flow->advertised_units;
+	RC(-EAGAIN, ripc_receive(rig.s[1], &m, 0));
+	ck_assert_uint_gt(flow->advertised_units, advertised);
+	ck_assert_int_eq(reply_streak(1), 1);
+	until_credit_due();
+	advertised = flow->advertised_units;
+	ripc__flow_consume(flow, rig.ctx[1]->opt.service_window / RIPC__CREDIT_UNIT / 4);
+	ck_assert_uint_gt(flow->advertised_units, advertised);
+	/* Nothing of it is left. */
+	advertised = flow->advertised_units;
+	OK(rig_short(&rig, 1, 0, 50, 2, 0));
+	ck_assert_uint_eq(flow->advertised_units, advertised);
+}
+END_TEST
+
+/* Not if a message may need more than half of the window: its sender would wait for the CREDIT. */
+START_TEST(credit__at_once_in_small_window)
+{
+	struct ripc__flow *flow;
+	uint64_t advertised, half = rig.ctx[1]->opt.service_window / 2;
+
+	round_trip(100);
+	flow = rig_lane(&rig, 1, 0)->flow;
+	rig_lane(&rig, 1, 0)->send_max = (uint32_t)half + 1;
+	advertised = flow->advertised_units;
+	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
+	ck_assert_uint_gt(flow->advertised_units, advertised);
+	rig_lane(&rig, 1, 0)->send_max = (uint32_t)half;
+	advertised = flow->advertised_units;
+	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
+	ck_assert_uint_eq(flow->advertised_units, advertised);
+}
+END_TEST
+
+/* A flow is freed with its lane. */
+START_TEST(credit__not_after_lane)
+{
+	struct ripc__lane *back;
+	struct ripc__flow *flow;
+
+	round_trip(100);
+	back = rig_lane(&rig, 1, 0);
+	flow = back->flow;
+	back->state = RIPC__LANE_RETIRING;
+	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
+	ck_assert_ptr_null(rig.ctx[1]->delayed_ack.lane);
+	back->state = RIPC__LANE_UP;
+	until_credit_due();
+	ck_assert_ptr_eq(rig.ctx[1]->delayed_ack.lane, back);
+	rig_close(&rig, 0);
+	rig_run(&rig, 5);
+	ck_assert_ptr_null(rig.ctx[1]->delayed_ack.lane);
+}
+END_TEST
+
+/* A CREDIT that is due already does not keep a long message's ACK from being delayed. */
+START_TEST(credit__with_delayed_ack)
+{
+	struct ripc_request *r;
+	uint32_t back;
+
+	fill_streak();
+	until_credit_due();
+	back = sent(1);
+	r = ping(100);
+	ck_assert(is_delayed(1));
+	answer(&r);
+	ck_assert_uint_eq(sent(1), back + 2);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/peer/flow");
@@ -267,6 +443,18 @@ int main(void)
 	tcase_add_test(tc, lookup__bounded);
 	tcase_add_test(tc, flows__forget_services);
 	tcase_add_test(tc, credit__per_lane);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("reply");
+	tcase_add_checked_fixture(tc, round_trips_setup, round_trips_teardown);
+	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, queue__credit_after_reply);
+	tcase_add_test(tc, queue__credit_does_not_wait_long);
+	tcase_add_test(tc, idle__sends_credit);
+	tcase_add_test(tc, credit__follows_short_reply);
+	tcase_add_test(tc, credit__needs_no_reply);
+	tcase_add_test(tc, credit__at_once_in_small_window);
+	tcase_add_test(tc, credit__not_after_lane);
+	tcase_add_test(tc, credit__with_delayed_ack);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/flow", suite);
 }

@@ -4,95 +4,11 @@
  * the same.
  */
 #include "core/rendezvous/delayed_ack.h"
-#include "core/rig.h"
-#include "wire/bytes.h"
-
-static struct rig rig;
-static uint8_t data[8192];
-
-static void setup(void)
-{
-	rig_start(&rig, 2, NULL);
-	rig_fill(data, sizeof(data), 1);
-	rig_connect(&rig, 0, 1);
-}
-
-static void teardown(void)
-{
-	rig_end(&rig);
-}
+#include "core/round_trips.h"
 
 static void expensive_registration(struct ripc__sim_config *config)
 {
 	config->caps_off = RIPC__CAP_CHEAP_REG;
-}
-
-static void restart(void (*change)(struct ripc__sim_config *config))
-{
-	rig_end(&rig);
-	rig_start(&rig, 2, change);
-	rig_connect(&rig, 0, 1);
-}
-
-/* Messages that context i has sent to the other. */
-static uint32_t sent(unsigned i)
-{
-	return rig_lane(&rig, i, !i)->tx_seq;
-}
-
-static bool is_delayed(unsigned i)
-{
-	return rig.ctx[i]->delayed_ack.held;
-}
-
-static int reply_streak(unsigned i)
-{
-	return rig_lane(&rig, i, !i)->reply_streak;
-}
-
-/* A long message from context 0 that context 1 has received and not answered. */
-static struct ripc_request *ping(size_t len)
-{
-	struct ripc_request *r = rig_begin(&rig, 0, 1, data, len);
-
-	rig_expect(&rig, 1, len, 1);
-	return r;
-}
-
-/* A short message back, with which the first one is done. */
-static void answer(struct ripc_request **r)
-{
-	OK(rig_short(&rig, 1, 0, 50, 2, 0));
-	rig_expect(&rig, 0, 50, 2);
-	OK(ripc_request_test(r));
-}
-
-/*
- * There and back. Return: when the answer is there the first message is done, if its ACK came with
- * it.
- */
-static void round_trip(size_t len)
-{
-	struct ripc_request *r = ping(len), *back;
-
-	back = rig_begin(&rig, 1, 0, data, len);
-	rig_expect(&rig, 0, len, 1);
-	OK(ripc_request_test(&r));
-	/* Carried by what comes next, or by nothing: that is not waited for here. */
-	if (back->state != RIPC__REQUEST_DONE && !is_delayed(0))
-		OK(ripc_request_wait(&back, 5000));
-	else
-		ck_assert(back->state == RIPC__REQUEST_DONE || is_delayed(0));
-}
-
-/* Context 1 knows that its application answers; then context 0 holds nothing. */
-static void fill_streak(void)
-{
-	for (int i = 0; i < RIPC__STREAK_MIN; i++)
-		round_trip(100);
-	rig_run(&rig, 5);
-	ck_assert_int_eq(reply_streak(1), RIPC__STREAK_MIN);
-	ck_assert(!is_delayed(0) && !is_delayed(1));
 }
 
 START_TEST(queue__piggybacked_on_reply)
@@ -116,182 +32,6 @@ START_TEST(queue__piggybacked_on_reply)
 	ck_assert_uint_eq(sent(1) - back, 20);
 	ck_assert_uint_eq(rig_stats(&rig, 0).long_received, 20 + 2 * RIPC__STREAK_MIN);
 	ck_assert_uint_eq(rig_stats(&rig, 1).long_received, 20 + 2 * RIPC__STREAK_MIN);
-}
-END_TEST
-
-/* CREDIT for what was received follows the reply, and brings no message for the ACK. */
-START_TEST(queue__credit_after_reply)
-{
-	unsigned n = 40, len = 8000, credits;
-	uint32_t there, back;
-
-	for (int i = 0; i < 2 * RIPC__STREAK_MIN; i++)
-		round_trip(100);
-	there = sent(0);
-	back = sent(1);
-	for (unsigned i = 0; i < n; i++)
-		round_trip(len);
-	credits = n * 2 * len / (rig.ctx[0]->opt.service_window / 4) + 1;
-	ck_assert_uint_gt(sent(0) - there, n);
-	ck_assert_uint_le(sent(0) - there, n + credits);
-	ck_assert_uint_gt(sent(1) - back, n);
-	ck_assert_uint_le(sent(1) - back, n + credits);
-}
-END_TEST
-
-/* It does not wait when half of the window is used. */
-START_TEST(queue__credit_does_not_wait_long)
-{
-	struct ripc__flow *flow;
-	struct ripc_request *r;
-	uint32_t back, units;
-
-	fill_streak();
-	r = ping(100);
-	ck_assert(is_delayed(1));
-	flow = rig_lane(&rig, 1, 0)->flow;
-	back = sent(1);
-	units = (uint32_t)(flow->advertise_at_units - flow->consumed_units);
-	ripc__flow_consume(flow, units);
-	ck_assert_uint_eq(sent(1), back);
-	ck_assert(is_delayed(1));
-	ripc__flow_consume(flow, rig.ctx[1]->opt.service_window / RIPC__CREDIT_UNIT / 4);
-	/* The ACK and the CREDIT. */
-	ck_assert_uint_eq(sent(1), back + 2);
-	OK(ripc_request_wait(&r, 5000));
-}
-END_TEST
-
-/* Nor is it forgotten when there is no reply. */
-START_TEST(idle__sends_credit)
-{
-	struct ripc__flow *flow;
-	struct ripc_request *r;
-	struct ripc_message *m;
-	uint64_t advertised;
-
-	fill_streak();
-	r = ping(100);
-	flow = rig_lane(&rig, 1, 0)->flow;
-	advertised = flow->advertised_units;
-	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
-	ck_assert_uint_eq(flow->advertised_units, advertised);
-	RC(-ETIMEDOUT, ripc_receive(rig.s[1], &m, 1));
-	ck_assert_uint_gt(flow->advertised_units, advertised);
-	OK(ripc_request_wait(&r, 5000));
-}
-END_TEST
-
-/* Short messages of context 0 until context 1 has a CREDIT to send. */
-static void until_credit_due(void)
-{
-	unsigned most = rig.ctx[1]->opt.service_window / 4 / 1000 + 1;
-
-	for (unsigned i = 0; i < most && !rig.ctx[1]->delayed_ack.lane; i++) {
-		OK(rig_short(&rig, 0, 1, 1000, 3, 0));
-		rig_expect(&rig, 1, 1000, 3);
-	}
-	ck_assert_ptr_nonnull(rig.ctx[1]->delayed_ack.lane);
-	ck_assert_ptr_nonnull(rig.ctx[1]->delayed_ack.credit_due);
-}
-
-/* Without an ACK that is delayed: the reply to a short message leaves first. */
-START_TEST(credit__follows_short_reply)
-{
-	uint64_t advertised = 0;
-	uint32_t back;
-
-	round_trip(100);
-	until_credit_due();
-	advertised = rig_lane(&rig, 1, 0)->flow->advertised_units;
-	back = sent(1);
-	OK(rig_short(&rig, 1, 0, 50, 2, 0));
-	ck_assert_uint_eq(sent(1), back + 2);
-	ck_assert_uint_gt(rig_lane(&rig, 1, 0)->flow->advertised_units, advertised);
-	rig_expect(&rig, 0, 50, 2);
-	/* Only replies to long messages are counted. */
-	ck_assert_int_eq(reply_streak(1), 1);
-}
-END_TEST
-
-/* A receiver that does not reply sends it with its next call, or for half of the window. */
-START_TEST(credit__needs_no_reply)
-{
-	struct ripc__flow *flow;
-	struct ripc_message *m;
-	uint64_t advertised;
-
-	round_trip(100);
-	until_credit_due();
-	flow = rig_lane(&rig, 1, 0)->flow;
-	advertised = flow->advertised_units;
-	RC(-EAGAIN, ripc_receive(rig.s[1], &m, 0));
-	ck_assert_uint_gt(flow->advertised_units, advertised);
-	ck_assert_int_eq(reply_streak(1), 1);
-	until_credit_due();
-	advertised = flow->advertised_units;
-	ripc__flow_consume(flow, rig.ctx[1]->opt.service_window / RIPC__CREDIT_UNIT / 4);
-	ck_assert_uint_gt(flow->advertised_units, advertised);
-	/* Nothing of it is left. */
-	advertised = flow->advertised_units;
-	OK(rig_short(&rig, 1, 0, 50, 2, 0));
-	ck_assert_uint_eq(flow->advertised_units, advertised);
-}
-END_TEST
-
-/* Not if a message may need more than half of the window: its sender would wait for the CREDIT. */
-START_TEST(credit__at_once_in_small_window)
-{
-	struct ripc__flow *flow;
-	uint64_t advertised, half = rig.ctx[1]->opt.service_window / 2;
-
-	round_trip(100);
-	flow = rig_lane(&rig, 1, 0)->flow;
-	rig_lane(&rig, 1, 0)->send_max = (uint32_t)half + 1;
-	advertised = flow->advertised_units;
-	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
-	ck_assert_uint_gt(flow->advertised_units, advertised);
-	rig_lane(&rig, 1, 0)->send_max = (uint32_t)half;
-	advertised = flow->advertised_units;
-	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
-	ck_assert_uint_eq(flow->advertised_units, advertised);
-}
-END_TEST
-
-/* A flow is freed with its lane. */
-START_TEST(credit__not_after_lane)
-{
-	struct ripc__lane *lane;
-	struct ripc__flow *flow;
-
-	round_trip(100);
-	lane = rig_lane(&rig, 1, 0);
-	flow = lane->flow;
-	lane->state = RIPC__LANE_RETIRING;
-	ripc__flow_consume(flow, (uint32_t)(flow->advertise_at_units - flow->consumed_units));
-	ck_assert_ptr_null(rig.ctx[1]->delayed_ack.lane);
-	lane->state = RIPC__LANE_UP;
-	until_credit_due();
-	ck_assert_ptr_eq(rig.ctx[1]->delayed_ack.lane, lane);
-	rig_close(&rig, 0);
-	rig_run(&rig, 5);
-	ck_assert_ptr_null(rig.ctx[1]->delayed_ack.lane);
-}
-END_TEST
-
-/* A CREDIT that is due already does not keep a long message's ACK from being delayed. */
-START_TEST(credit__with_delayed_ack)
-{
-	struct ripc_request *r;
-	uint32_t back;
-
-	fill_streak();
-	until_credit_due();
-	back = sent(1);
-	r = ping(100);
-	ck_assert(is_delayed(1));
-	answer(&r);
-	ck_assert_uint_eq(sent(1), back + 2);
 }
 END_TEST
 
@@ -774,105 +514,15 @@ START_TEST(lane_gone__exactly_once)
 }
 END_TEST
 
-/* A short message that acknowledges a request. */
-static size_t forge(uint8_t *buf, uint8_t kind, uint16_t flags, uint64_t id)
-{
-	bool is_short = kind == RIPC__SHORT;
-	uint8_t *p = ripc__header_put(buf, kind, flags, is_short, 0, RIG_ID(1), RIG_ID(0));
-
-	ripc__put_le64(p, id);
-	ripc__put_le32(p + 8, 0);
-	return (size_t)(p - buf) + (kind == RIPC__SHORT ? 12 : 16);
-}
-
-/*
- * It does not acknowledge unknown or unsent requests; the message that carries the ACK is a normal
- * one.
- */
-START_TEST(dispatch__ack_unknown_request)
-{
-	struct ripc_request *r;
-	uint8_t buf[64];
-
-	rig_exchange(&rig, 0, 1);
-	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
-	r = rig_begin(&rig, 1, 0, data, 100);
-	for (int i = 0; i < 4; i++) {
-		const uint64_t ids[] = {0, r->id - 1, r->id + 1, UINT64_MAX};
-
-		rig_inject(&rig, 0, 1, buf, forge(buf, RIPC__SHORT, RIPC__F_ACK, ids[i]), 0);
-		rig_expect(&rig, 1, 0, 0);
-		ck_assert_int_eq(r->state, RIPC__REQUEST_SENT);
-	}
-	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 0);
-	/* This one it is. */
-	rig_inject(&rig, 0, 1, buf, forge(buf, RIPC__SHORT, RIPC__F_ACK, r->id), 0);
-	rig_expect(&rig, 1, 0, 0);
-	OK(ripc_request_test(&r));
-	ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
-	rig_expect(&rig, 0, 100, 1);
-}
-END_TEST
-
-/*
- * A message that carries one is not what the next ELIDED stands for: its sender does not count it
- * either.
- */
-START_TEST(dispatch__elided_after_ack)
-{
-	struct ripc_service *other;
-	struct iovec item = {data, 50};
-	struct ripc_message *m;
-	struct ripc_request *r;
-
-	fill_streak();
-	OK(ripc_service_register(rig.ctx[1], RIG_ID(5), 0, &other));
-	OK(rig_short(&rig, 1, 0, 50, 2, 5000));
-	rig_expect(&rig, 0, 50, 2);
-	r = ping(100);
-	ck_assert(is_delayed(1));
-	OK(ripc_send_short(other, RIG_ID(0), &item, 1, NULL, 0));
-	ck_assert(!is_delayed(1));
-	OK(rig_short(&rig, 1, 0, 50, 3, 0));
-	for (int i = 0; i < 2; i++) {
-		m = rig_take(&rig, 0);
-		ck_assert_uint_eq(m->source, RIG_ID(i ? 1 : 5));
-		ripc_message_free(m);
-	}
-	OK(ripc_request_test(&r));
-}
-END_TEST
-
-/* Control messages carry none. */
-START_TEST(dispatch__ack_misplaced)
-{
-	uint8_t buf[64];
-
-	rig_exchange(&rig, 0, 1);
-	rig_inject(&rig, 0, 1, buf, forge(buf, RIPC__PING, RIPC__F_ACK, 1), 0);
-	rig_run(&rig, 5);
-	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
-	rig_exchange(&rig, 0, 1);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("core/rendezvous/delayed_ack");
-	TCase *tc = tcase_create("done");
+	TCase *tc = tcase_create("delayed_ack");
 
 	test_seed();
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, round_trips_setup, round_trips_teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, queue__piggybacked_on_reply);
-	tcase_add_test(tc, queue__credit_after_reply);
-	tcase_add_test(tc, queue__credit_does_not_wait_long);
-	tcase_add_test(tc, idle__sends_credit);
-	tcase_add_test(tc, credit__follows_short_reply);
-	tcase_add_test(tc, credit__needs_no_reply);
-	tcase_add_test(tc, credit__at_once_in_small_window);
-	tcase_add_test(tc, credit__not_after_lane);
-	tcase_add_test(tc, credit__with_delayed_ack);
 	tcase_add_test(tc, idle__forgets_one_quick_reply);
 	tcase_add_loop_test(tc, before_copy__return_buffer_for_free, 0, 2);
 	tcase_add_test(tc, queue__piggybacked_after_read);
@@ -892,9 +542,6 @@ int main(void)
 	tcase_add_loop_test(tc, flush__before_control, 0, 3);
 	tcase_add_test(tc, flush__sender_cancels);
 	tcase_add_loop_test(tc, lane_gone__exactly_once, 0, 2);
-	tcase_add_test(tc, dispatch__ack_unknown_request);
-	tcase_add_test(tc, dispatch__elided_after_ack);
-	tcase_add_test(tc, dispatch__ack_misplaced);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/delayed_ack", suite);
 }
