@@ -28,7 +28,8 @@ check_PROGRAMS += tests/core/rendezvous/test_receive
 check_PROGRAMS += tests/core/peer/test_attempt
 check_PROGRAMS += tests/core/peer/test_connect
 tests_core_peer_test_connect_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ripc__handshake_confirm
-check_PROGRAMS += tests/core/memory/test_buffer
+check_PROGRAMS += tests/core/memory/test_cached_mr
+check_PROGRAMS += tests/core/memory/test_pool
 check_PROGRAMS += tests/core/rendezvous/test_delayed_ack
 tests_core_rendezvous_test_delayed_ack_SOURCES = tests/core/rendezvous/test_delayed_ack.c \
 	$(ROUND_TRIPS)
