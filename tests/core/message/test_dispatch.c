@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* ACK that another message carries, as its receiver finds it. */
+/* Messages that carry an ACK, or whose service is not here. */
 #include "core/round_trips.h"
 #include "wire/bytes.h"
+
+/* ---- ACK in another message ---- */
 
 /* A short message that acknowledges a request. */
 static size_t forge(uint8_t *buf, uint8_t kind, uint16_t flags, uint64_t id)
@@ -85,6 +87,92 @@ START_TEST(dispatch__ack_misplaced)
 }
 END_TEST
 
+/* ---- messages to a service that is not here ---- */
+
+static void drop_datagrams(bool on)
+{
+	struct ripc__sim_config config = rig.config;
+
+	config.datagram_loss = on;
+	ripc__sim_configure(rig.net, &config);
+}
+
+/* Closes the service of 0 without notice to 1. */
+static void unregister_unnoticed(void)
+{
+	drop_datagrams(true);
+	OK(ripc_service_unregister(rig.s[0]));
+	rig_run(&rig, 100);
+	drop_datagrams(false);
+	ck_assert_int_eq(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
+}
+
+/* Short messages of 1 to the service of 0 until they are refused. */
+static unsigned send_until_refused(void)
+{
+	unsigned n;
+
+	for (n = 0; n < 1000 && !rig_short(&rig, 1, 0, 10, n, 0); n++)
+		rig_run(&rig, 5);
+	return n;
+}
+
+/* It was found again after it had been refused, and is gone again, without a message in between. */
+START_TEST(noservice__sent_again)
+{
+	rig_exchange(&rig, 1, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		unregister_unnoticed();
+		ck_assert_uint_le(send_until_refused(), 5);
+		OK(ripc_service_register(rig.ctx[0], RIG_ID(0), 0, &rig.s[0]));
+		OK(ripc_route_lookup(rig.ctx[1], RIG_ID(0), NULL, 5000));
+	}
+	rig_exchange(&rig, 1, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 0);
+}
+END_TEST
+
+/* A sender that only its messages made known is known again by the next one, after it was away. */
+START_TEST(noservice__learned_from_message)
+{
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	rig_expect(&rig, 0, 10, 1);
+	drop_datagrams(true);
+	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
+	rig_expect(&rig, 1, 10, 1);
+	OK(ripc_service_unregister(rig.s[1]));
+	while (!rig_short(&rig, 0, 1, 10, 1, 0))
+		rig_run(&rig, 5);
+	OK(ripc_service_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
+	for (unsigned i = 0; i < 3; i++) {
+		OK(rig_short(&rig, 1, 0, 10, 2, 5000));
+		rig_expect(&rig, 0, 10, 2);
+		rig_run(&rig, 3000);
+	}
+	OK(rig_short(&rig, 0, 1, 10, 3, 5000));
+	rig_expect(&rig, 1, 10, 3);
+}
+END_TEST
+
+START_TEST(noservice__sent_once)
+{
+	uint64_t before;
+
+	rig_exchange(&rig, 1, 0);
+	/* The goodbye does not arrive. */
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	OK(ripc_service_unregister(rig.s[0]));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	before = rig_lane(&rig, 0, 1)->tx_seq;
+	for (uint64_t i = 0; i < 10; i++)
+		OK(rig_short(&rig, 1, 0, 10, i, 0));
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_stats(&rig, 0).dropped_no_service, 10);
+	ck_assert_uint_eq(rig_lane(&rig, 0, 1)->tx_seq, before + 1);
+	ck_assert_int_ne(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/message/dispatch");
@@ -96,6 +184,9 @@ int main(void)
 	tcase_add_test(tc, dispatch__ack_unknown_request);
 	tcase_add_test(tc, dispatch__elided_after_ack);
 	tcase_add_test(tc, dispatch__ack_misplaced);
+	tcase_add_test(tc, noservice__sent_once);
+	tcase_add_test(tc, noservice__sent_again);
+	tcase_add_test(tc, noservice__learned_from_message);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/dispatch", suite);
 }

@@ -464,90 +464,6 @@ START_TEST(unregister__late_call)
 }
 END_TEST
 
-static void drop_datagrams(bool on)
-{
-	struct ripc__sim_config config = rig.config;
-
-	config.datagram_loss = on;
-	ripc__sim_configure(rig.net, &config);
-}
-
-/* Closes the service of 0 without notice to 1. */
-static void unregister_unnoticed(void)
-{
-	drop_datagrams(true);
-	OK(ripc_service_unregister(rig.s[0]));
-	rig_run(&rig, 100);
-	drop_datagrams(false);
-	ck_assert_int_eq(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
-}
-
-/* Short messages of 1 to the service of 0 until they are refused. */
-static unsigned send_until_refused(void)
-{
-	unsigned n;
-
-	for (n = 0; n < 1000 && !rig_short(&rig, 1, 0, 10, n, 0); n++)
-		rig_run(&rig, 5);
-	return n;
-}
-
-/* It was found again after it had been refused, and is gone again, without a message in between. */
-START_TEST(noservice__sent_again)
-{
-	rig_exchange(&rig, 1, 0);
-	for (unsigned i = 0; i < 3; i++) {
-		unregister_unnoticed();
-		ck_assert_uint_le(send_until_refused(), 5);
-		OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
-		OK(ripc_route_lookup(rig.ctx[1], RIG_ID(0), NULL, 5000));
-	}
-	rig_exchange(&rig, 1, 0);
-	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 0);
-}
-END_TEST
-
-/* A sender that only its messages made known is known again by the next one, after it was away. */
-START_TEST(noservice__learned_from_message)
-{
-	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
-	rig_expect(&rig, 0, 10, 1);
-	drop_datagrams(true);
-	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
-	rig_expect(&rig, 1, 10, 1);
-	OK(ripc_service_unregister(rig.s[1]));
-	while (!rig_short(&rig, 0, 1, 10, 1, 0))
-		rig_run(&rig, 5);
-	OK(ripc_service_register(rig.ctx[1], RIG_ID(1), 0, &rig.s[1]));
-	for (unsigned i = 0; i < 3; i++) {
-		OK(rig_short(&rig, 1, 0, 10, 2, 5000));
-		rig_expect(&rig, 0, 10, 2);
-		rig_run(&rig, 3000);
-	}
-	OK(rig_short(&rig, 0, 1, 10, 3, 5000));
-	rig_expect(&rig, 1, 10, 3);
-}
-END_TEST
-
-START_TEST(noservice__sent_once)
-{
-	uint64_t before;
-
-	rig_exchange(&rig, 1, 0);
-	/* The goodbye does not arrive. */
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
-	OK(ripc_service_unregister(rig.s[0]));
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
-	before = rig_lane(&rig, 0, 1)->tx_seq;
-	for (uint64_t i = 0; i < 10; i++)
-		OK(rig_short(&rig, 1, 0, 10, i, 0));
-	rig_run(&rig, 5);
-	ck_assert_uint_eq(rig_stats(&rig, 0).dropped_no_service, 10);
-	ck_assert_uint_eq(rig_lane(&rig, 0, 1)->tx_seq, before + 1);
-	ck_assert_int_ne(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
-}
-END_TEST
-
 /* A service may be given up inside the world's turn, while its messages are on their way. */
 static void without_reads(struct ripc__sim_config *config)
 {
@@ -681,9 +597,6 @@ int main(void)
 	tcase_add_test(tc, unregister__credit_goes_back);
 	tcase_add_test(tc, unregister__messages_for_it_are_refused);
 	tcase_add_test(tc, unregister__late_call);
-	tcase_add_test(tc, noservice__sent_once);
-	tcase_add_test(tc, noservice__sent_again);
-	tcase_add_test(tc, noservice__learned_from_message);
 	tcase_add_loop_test(tc, unregister__silent_peer, 0, REACHES);
 	tcase_add_test(tc, unregister__again_and_again);
 	suite_add_tcase(suite, tc);
