@@ -55,6 +55,30 @@ finish() {
 	exit
 }
 
+# two_hosts NAME COMMAND...: network namespaces $a and $b, whose v0 a cable connects. The command
+# runs before the cable is there. Ends the test if it fails, or if they cannot be made.
+two_hosts() {
+	a=ripc-$1-$$-a b=ripc-$1-$$-b
+	shift
+	trap 'cleanup; ip netns del $a 2>/dev/null; ip netns del $b 2>/dev/null' EXIT
+	if ! { ip netns add "$a" && ip netns add "$b" && ip netns exec "$a" true &&
+		"$@" &&
+		ip link add v0 netns "$a" type veth peer name v0 netns "$b"; } 2>"$err"; then
+		skip "network namespaces cannot be made here: $(tail -1 "$err")"
+		finish
+	fi
+	for t_ns in "$a" "$b"; do
+		ip -n "$t_ns" link set lo up
+		ip -n "$t_ns" link set v0 up
+	done
+}
+
+# two_addresses: their IPv4 addresses.
+two_addresses() {
+	ip -n "$a" addr add 198.51.100.1/24 brd + dev v0
+	ip -n "$b" addr add 198.51.100.2/24 brd + dev v0
+}
+
 # expect WHAT STATUS SECONDS COMMAND...: the command ends by itself in time, with this exit status.
 # Its output is in $out and $err afterwards.
 expect() {

@@ -6,20 +6,13 @@
 name=test_link_local
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
 unset RIPC_INTERFACES
-a=ripc-local-$$-a b=ripc-local-$$-b
 
-trap 'cleanup; ip netns del $a 2>/dev/null; ip netns del $b 2>/dev/null' EXIT
-if ! { ip netns add $a && ip netns add $b && ip netns exec $a true &&
-	ip -n $b link add other type veth peer name end &&
-	ip link add v0 netns $a type veth peer name v0 netns $b; } 2>"$err"; then
-	skip "network namespaces cannot be made here: $(tail -1 "$err")"
-	finish
-fi
-for link in "$a lo" "$a v0" "$b lo" "$b other" "$b end" "$b v0"; do
-	# shellcheck disable=SC2086
-	set -- $link
-	ip -n "$1" link set "$2" up
-done
+other_link() {
+	ip -n $b link add other type veth peer name end
+}
+two_hosts local other_link
+ip -n $b link set other up
+ip -n $b link set end up
 
 # ready_address HOST LINK: the address is checked for duplicates, and may be used.
 ready_address() {
@@ -34,15 +27,8 @@ for link in "$a v0" "$b other" "$b end" "$b v0"; do
 	fi
 done
 
-# on HOST COMMAND...: for start, whose child must be the command itself.
-on() {
-	o_ns=$1
-	shift
-	exec ip netns exec "$o_ns" "$@"
-}
-
 id=$(random_id)
-start serve on $a ./tools/ripc-ping --serve "$id"
+start serve ip netns exec $a ./tools/ripc-ping --serve "$id"
 serve=$pid
 ready serve "answering for service $id"
 expect "the host with one link reaches itself" 0 60 ip netns exec $a ./tools/ripc-ping -c 2 -i 0 \
@@ -54,7 +40,7 @@ expect "a long message" 0 60 ip netns exec $b ./tools/ripc-ping -c 2 -i 0 -s 8M 
 expect "short messages as datagrams go over the connection" 0 60 ip netns exec $b \
 	./tools/ripc-ping -o short=udp -c 2 -i 0 -W 20000 "$id"
 id2=$(random_id)
-start serve2 on $b ./tools/ripc-ping --serve "$id2"
+start serve2 ip netns exec $b ./tools/ripc-ping --serve "$id2"
 ready serve2 "answering for service $id2"
 expect "and in the other direction" 0 60 ip netns exec $a ./tools/ripc-ping -c 2 -i 0 -W 20000 \
 	"$id2"

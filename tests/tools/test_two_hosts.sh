@@ -6,30 +6,11 @@ name=test_two_hosts
 . "${srcdir:-$(dirname "$0")/../..}/tests/tools/lib.sh"
 # With the time-outs that everybody has: what they do is seen here.
 unset RIPC_INTERFACES RIPC_PEER_TIMEOUT_MS RIPC_RESOLVE_TIMEOUT_MS
-a=ripc-two-$$-a b=ripc-two-$$-b
-
-trap 'cleanup; ip netns del $a 2>/dev/null; ip netns del $b 2>/dev/null' EXIT
-if ! { ip netns add $a && ip netns add $b && ip netns exec $a true &&
-	ip link add v0 netns $a type veth peer name v0 netns $b; } 2>"$err"; then
-	skip "network namespaces cannot be made here: $(tail -1 "$err")"
-	finish
-fi
-for host in "$a 1" "$b 2"; do
-	set -- $host
-	ip -n "$1" addr add 198.51.100."$2"/24 brd + dev v0
-	ip -n "$1" link set lo up
-	ip -n "$1" link set v0 up
-done
-
-# on HOST COMMAND...: for start, whose child must be the command itself.
-on() {
-	o_ns=$1
-	shift
-	exec ip netns exec "$o_ns" "$@"
-}
+two_hosts two true
+two_addresses
 
 id=$(random_id)
-start serve on $a ./tools/ripc-ping --serve "$id"
+start serve ip netns exec $a ./tools/ripc-ping --serve "$id"
 ready serve "answering for service $id"
 expect "another host finds the service" 0 60 ip netns exec $b ./tools/ripc-ping -c 5 -i 10 \
 	-W 10000 "$id"
@@ -41,7 +22,7 @@ has "the holder is named" "$err" "198.51.100.1:"
 
 perf=$(random_id)
 # These two keep both processors busy.
-start perf on $a ./tools/ripc-perf server --service "$perf" -o peer_timeout_ms=20000
+start perf ip netns exec $a ./tools/ripc-perf server --service "$perf" -o peer_timeout_ms=20000
 ready perf "serving at service"
 for args in "latency --size 64,4096 --count 2000" "rate --size 64 --count 100000" \
 	"bandwidth --size 1048576 --count 50 --verify" \
@@ -103,7 +84,7 @@ else
 fi
 
 # The cable is pulled in the middle: nothing hangs, and the sender learns that the peer is gone.
-start pings on $b ./tools/ripc-ping -c 20 -i 500 -W 2000 "$id"
+start pings ip netns exec $b ./tools/ripc-ping -c 20 -i 500 -W 2000 "$id"
 ready pings "^answer 2:"
 ip -n $a link set v0 down
 if gone "$pid" 150; then

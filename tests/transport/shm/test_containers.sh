@@ -5,40 +5,23 @@
 name=test_containers
 . "${srcdir:-$(dirname "$0")/../../..}/tests/tools/lib.sh"
 unset RIPC_INTERFACES RIPC_SHM_DIR
-a=ripc-cont-$$-a b=ripc-cont-$$-b
 unshare="unshare --pid --ipc --uts --mount --fork --kill-child --mount-proc"
 ping=./tools/ripc-ping
 
-trap 'cleanup; ip netns del $a 2>/dev/null; ip netns del $b 2>/dev/null' EXIT
 # shellcheck disable=SC2086
-if ! { ip netns add $a && ip netns add $b &&
-	ip netns exec $a $unshare true &&
-	ip link add v0 netns $a type veth peer name v0 netns $b; } 2>"$err"; then
-	skip "namespaces cannot be made here: $(tail -1 "$err")"
-	finish
-fi
-for host in "$a 1" "$b 2"; do
-	set -- $host
-	ip -n "$1" addr add 198.51.100."$2"/24 brd + dev v0
-	ip -n "$1" link set lo up
-	ip -n "$1" link set v0 up
-done
-
-# on HOST COMMAND...: in a container of that host, for start.
-# shellcheck disable=SC2086
-on() {
-	o_ns=$1
-	shift
-	exec ip netns exec "$o_ns" $unshare "$@"
+container() {
+	ip netns exec $a $unshare true
 }
+two_hosts cont container
+two_addresses
 
-# in_b COMMAND...: in the second container, for expect.
-in_b="ip netns exec $b $unshare"
+# in_a COMMAND..., in_b COMMAND...: in a container.
+in_a="ip netns exec $a $unshare" in_b="ip netns exec $b $unshare"
 
 dir=$work/shared
 mkdir "$dir"
 id=$(random_id)
-start serve on $a env RIPC_SHM_DIR="$dir" ./tools/ripc-ping --serve "$id"
+start serve $in_a env RIPC_SHM_DIR="$dir" ./tools/ripc-ping --serve "$id"
 ready serve "answering for service $id"
 # shellcheck disable=SC2086
 {
@@ -58,7 +41,7 @@ ready serve "answering for service $id"
 	has "the network carries it" "$out" "by iwarp/soft at "
 	has "and why is told" "$out" "cannot connect to $dir/ripc-.*: No such file"
 	alone=$(random_id)
-	start alone on $a ./tools/ripc-ping --serve "$alone"
+	start alone $in_a ./tools/ripc-ping --serve "$alone"
 	ready alone "answering for service $alone"
 	expect "a server without a directory" 2 60 \
 		$in_b env RIPC_TRANSPORTS=shm $ping -c 1 -W 15000 "$alone"
@@ -66,7 +49,7 @@ ready serve "answering for service $id"
 }
 
 perf=$(random_id)
-start perf on $a env RIPC_SHM_DIR="$dir" ./tools/ripc-perf server --service "$perf"
+start perf $in_a env RIPC_SHM_DIR="$dir" ./tools/ripc-perf server --service "$perf"
 ready perf serving
 for args in "latency --size 64,4096 --count 500" \
 	"latency --size 1M --kind long --count 100 --verify" \
@@ -78,7 +61,7 @@ for args in "latency --size 64,4096 --count 500" \
 done
 
 # A container is killed: its peer notices, and the next container removes its socket.
-start pings on $b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 20 -i 500 -W 2000 "$id"
+start pings $in_b env RIPC_SHM_DIR="$dir" ./tools/ripc-ping -c 20 -i 500 -W 2000 "$id"
 ready pings "^answer 2:"
 for p in $pids; do
 	[ "$p" = "$pid" ] || kill -9 "$p"
