@@ -269,6 +269,18 @@ static inline void ib_buf_push(struct ripc__verbs_buf **list, struct ripc__verbs
 	*list = buf;
 }
 
+/* Moves n buffers, which are reserved, from the pool into a list. */
+static inline void ib_bufs_take(struct ripc__verbs_buf **list, struct ripc__verbs_pool *pool,
+				uint32_t n, uint32_t tag)
+{
+	while (n--) {
+		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(pool);
+
+		buf->tag = tag;
+		ib_buf_push(list, buf);
+	}
+}
+
 /* QP numbers are unique per device only. */
 static inline uint32_t ib_qp_key(const struct ib_device *d, uint32_t qpn)
 {
@@ -320,6 +332,8 @@ void ripc__ib_release(struct ripc__transport *tr, void *token);
 bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsigned n,
 			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr);
 int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what);
+/* Makes a new UD queue pair ready to receive, and to send. Return: 0, or an error, explained. */
+int ripc__ib_ud_ready(const struct ib_port *p, struct ibv_qp *qp, uint32_t qkey, bool sends);
 /* Creates a queue pair, without inline data if the device refuses them. NULL: failed, explained. */
 struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *attr);
 
@@ -405,7 +419,6 @@ void ripc__ib_eps_free(struct ib *t);         /* no worker thread runs */
 
 /* uc.c */
 int ripc__ib_uc_new(struct ripc__ep *ep);      /* 0 or a negative errno, explained */
-int ripc__ib_uc_ready(struct ripc__ep *ep);    /* in a worker thread, as ripc__ib_qp_ready() */
 void ripc__ib_uc_destroy(struct ripc__ep *ep); /* no memory is accessed afterwards */
 void ripc__ib_uc_free(struct ripc__ep *ep);    /* no more completions are possible */
 int ripc__ib_uc_write(struct ripc__ep *ep, const struct ibv_sge *sge, uint64_t raddr, uint32_t rkey,

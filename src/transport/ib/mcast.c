@@ -118,20 +118,13 @@ static int make(struct ib_port *p)
 			.max_send_sge = 1,
 			.max_recv_sge = 1},
 	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = p->num, .qkey = GROUP_QKEY};
 	int rc;
 
 	errno = 0;
 	p->mcast.qp = ripc__ib_make_qp(d, &init);
 	if (!p->mcast.qp)
 		return errno ? -errno : -ENOMEM;
-	rc = ripc__ib_set_qp(p->mcast.qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
-			     "for groups");
-	attr.qp_state = IBV_QPS_RTR;
-	if (!rc)
-		rc = ripc__ib_set_qp(p->mcast.qp, &attr, IBV_QP_STATE, "ready to receive groups");
+	rc = ripc__ib_ud_ready(p, p->mcast.qp, GROUP_QKEY, false);
 	if (!rc)
 		return 0;
 	ibv_destroy_qp(p->mcast.qp);
@@ -159,12 +152,7 @@ static int mcast_qp_open(struct ib_port *p)
 		ripc__verbs_cq_unreserve(&d->cq, bufs + 1);
 		return rc;
 	}
-	for (uint32_t i = 0; i < bufs; i++) {
-		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&d->dgram);
-
-		buf->tag = IB_TAG_MCAST | (uint32_t)(p - p->t->ports);
-		ib_buf_push(&p->mcast.repost, buf);
-	}
+	ib_bufs_take(&p->mcast.repost, &d->dgram, bufs, IB_TAG_MCAST | (uint32_t)(p - p->t->ports));
 	ripc__ib_mcast_repost(p);
 	return 0;
 }

@@ -42,6 +42,23 @@ struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *at
 	return qp;
 }
 
+int ripc__ib_ud_ready(const struct ib_port *p, struct ibv_qp *qp, uint32_t qkey, bool sends)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = p->num, .qkey = qkey};
+	int rc = ripc__ib_set_qp(qp, &attr,
+				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+				 "for datagrams");
+
+	attr.qp_state = IBV_QPS_RTR;
+	if (!rc)
+		rc = ripc__ib_set_qp(qp, &attr, IBV_QP_STATE, "ready to receive datagrams");
+	attr.qp_state = IBV_QPS_RTS;
+	if (!rc && sends)
+		rc = ripc__ib_set_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN,
+				     "ready to send datagrams");
+	return rc;
+}
+
 /* ---- receives ---- */
 
 /*
@@ -183,13 +200,9 @@ static int srq_fill(struct ib_device *d, struct ib_srq *srq)
 		ripc__verbs_cq_unreserve(&d->cq, want - srq->bufs);
 		return rc;
 	}
-	for (; srq->bufs < want; srq->bufs++) {
-		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&d->recv);
-
-		buf->tag = (uint32_t)(srq - d->srqs);
-		ib_buf_push(&srq->repost, buf);
-		srq->nrepost++;
-	}
+	ib_bufs_take(&srq->repost, &d->recv, want - srq->bufs, (uint32_t)(srq - d->srqs));
+	srq->nrepost += want - srq->bufs;
+	srq->bufs = want;
 	ripc__ib_srq_repost(d, srq);
 	return 0;
 }
@@ -233,7 +246,6 @@ static int datagram_qp(struct ib_port *p)
 			.max_recv_sge = 1,
 			.max_inline_data = IB_INLINE_BYTES},
 	};
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = p->num};
 	uint32_t bufs;
 	int rc;
 
@@ -260,26 +272,11 @@ static int datagram_qp(struct ib_port *p)
 		return ripc__fail(-EIO, "ib: cannot draw a Q_Key: getrandom() failed");
 	p->port_addr.qkey &= 0x7fffffff;
 	p->port_addr.qpn = p->qp->qp_num;
-	attr.qkey = p->port_addr.qkey;
-	rc = ripc__ib_set_qp(p->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
-			     "for datagrams");
-	for (uint32_t i = 0; i < bufs; i++) {
-		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(&d->dgram);
-
-		buf->tag = (uint32_t)(p - p->t->ports);
-		ib_buf_push(&p->repost, buf);
-		p->nrepost++;
-	}
+	rc = ripc__ib_ud_ready(p, p->qp, p->port_addr.qkey, true);
+	p->nrepost = bufs;
+	ib_bufs_take(&p->repost, &d->dgram, bufs, (uint32_t)(p - p->t->ports));
 	if (!rc)
 		ripc__ib_port_repost(p);
-	attr.qp_state = IBV_QPS_RTR;
-	if (!rc)
-		rc = ripc__ib_set_qp(p->qp, &attr, IBV_QP_STATE, "ready to receive datagrams");
-	attr.qp_state = IBV_QPS_RTS;
-	if (!rc)
-		rc = ripc__ib_set_qp(p->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN,
-				     "ready to send datagrams");
 	return rc;
 }
 

@@ -146,44 +146,56 @@ void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q
 	}
 }
 
+static uint8_t least(uint8_t a, uint8_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Connects a queue pair to that of the peer. Attributes of RC alone are set for ep->qp only. */
+static int connect_qp(const struct ripc__ep *ep, struct ibv_qp *qp, uint32_t theirs_qpn,
+		      uint32_t theirs_psn, uint32_t ours_psn)
+{
+	const struct ripc__wireup_params *ours = &ep->wireup.ours, *theirs = &ep->wireup.theirs;
+	bool is_rc = qp == ep->qp;
+	int rc, mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = (enum ibv_mtu)least(ours->mtu, theirs->mtu),
+		.dest_qp_num = theirs_qpn,
+		.rq_psn = theirs_psn,
+		.max_dest_rd_atomic = least(ours->responder_resources, theirs->initiator_depth),
+		.min_rnr_timer = RNR_TIMER,
+	};
+
+	if (is_rc)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	ripc__ib_ah_attr(ep->port, &ep->ah_entry->port_addr, &attr.ah_attr);
+	rc = ripc__ib_set_qp(qp, &attr, mask, "ready to receive");
+	if (rc)
+		return rc;
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = ours_psn,
+		.timeout = ACK_TIME,
+		.retry_cnt = RETRIES,
+		.rnr_retry = RNR_RETRIES,
+		.max_rd_atomic = least(ours->initiator_depth, theirs->responder_resources),
+	};
+	mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	if (is_rc)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
+	return ripc__ib_set_qp(qp, &attr, mask, "ready to send");
+}
+
 /* In a worker thread: over RoCE the kernel resolves the neighbour. */
 int ripc__ib_qp_ready(struct ripc__ib_job *job)
 {
 	struct ripc__ep *ep = (struct ripc__ep *)job;
 	const struct ripc__wireup_params *ours = &ep->wireup.ours, *theirs = &ep->wireup.theirs;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = (enum ibv_mtu)(ours->mtu < theirs->mtu ? ours->mtu : theirs->mtu),
-		.dest_qp_num = theirs->rc_qpn,
-		.rq_psn = theirs->rc_psn,
-		.max_dest_rd_atomic = ours->responder_resources < theirs->initiator_depth
-					      ? ours->responder_resources
-					      : theirs->initiator_depth,
-		.min_rnr_timer = RNR_TIMER,
-	};
-	int rc;
+	int rc = connect_qp(ep, ep->qp, theirs->rc_qpn, theirs->rc_psn, ours->rc_psn);
 
-	ripc__ib_ah_attr(ep->port, &ep->ah_entry->port_addr, &attr.ah_attr);
-	rc = ripc__ib_set_qp(ep->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				     IBV_QP_MIN_RNR_TIMER,
-			     "ready to receive");
-	if (rc)
+	if (rc || !ib_uc_used(ep))
 		return rc;
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS,
-		.sq_psn = ours->rc_psn,
-		.timeout = ACK_TIME,
-		.retry_cnt = RETRIES,
-		.rnr_retry = RNR_RETRIES,
-		.max_rd_atomic = ours->initiator_depth < theirs->responder_resources
-					 ? ours->initiator_depth
-					 : theirs->responder_resources,
-	};
-	rc = ripc__ib_set_qp(ep->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
-			     "ready to send");
-	return rc || !ib_uc_used(ep) ? rc : ripc__ib_uc_ready(ep);
+	return connect_qp(ep, ep->uc->qp, theirs->uc_qpn, theirs->uc_psn, ours->uc_psn);
 }

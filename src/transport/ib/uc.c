@@ -67,28 +67,6 @@ int ripc__ib_uc_new(struct ripc__ep *ep)
 	return rc;
 }
 
-int ripc__ib_uc_ready(struct ripc__ep *ep)
-{
-	const struct ripc__wireup_params *ours = &ep->wireup.ours, *theirs = &ep->wireup.theirs;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = (enum ibv_mtu)(ours->mtu < theirs->mtu ? ours->mtu : theirs->mtu),
-		.dest_qp_num = theirs->uc_qpn,
-		.rq_psn = theirs->uc_psn,
-	};
-	int rc;
-
-	ripc__ib_ah_attr(ep->port, &ep->ah_entry->port_addr, &attr.ah_attr);
-	rc = ripc__ib_set_qp(ep->uc->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				     IBV_QP_RQ_PSN,
-			     "ready to be written over");
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .sq_psn = ours->uc_psn};
-	return rc ? rc
-		  : ripc__ib_set_qp(ep->uc->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN,
-				    "ready to write");
-}
-
 void ripc__ib_uc_destroy(struct ripc__ep *ep)
 {
 	if (!ib_uc_used(ep))
