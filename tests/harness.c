@@ -2,8 +2,10 @@
 #define _GNU_SOURCE
 #include "harness.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -106,6 +108,24 @@ bool test_own_network(void)
 	ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
 	close(fd);
 	return true;
+}
+
+const char *test_iwarp_interfaces(void)
+{
+	static char name[IF_NAMESIZE];
+	const char *address = getenv("RIPC_LAB_IWARP_ADDRESS"),
+		   *named = getenv("RIPC_TEST_INTERFACES");
+	struct ifaddrs *all;
+	struct in_addr ip;
+
+	if (named || !address || inet_pton(AF_INET, address, &ip) != 1 || getifaddrs(&all))
+		return named;
+	for (struct ifaddrs *i = all; i; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+		    ((struct sockaddr_in *)i->ifa_addr)->sin_addr.s_addr == ip.s_addr)
+			snprintf(name, sizeof(name), "%s", i->ifa_name);
+	freeifaddrs(all);
+	return name[0] ? name : NULL;
 }
 
 uint64_t test_number(const char *name, uint64_t otherwise)

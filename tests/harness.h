@@ -40,6 +40,12 @@ uint64_t test_ids(void);
  */
 bool test_own_network(void);
 
+/*
+ * The network interface of an iWARP device for tests: RIPC_TEST_INTERFACES, or the one with the
+ * address RIPC_LAB_IWARP_ADDRESS. NULL: there is none.
+ */
+const char *test_iwarp_interfaces(void);
+
 /* The number in an environment variable, or what it is otherwise. */
 uint64_t test_number(const char *name, uint64_t otherwise);
 

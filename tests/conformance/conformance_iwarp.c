@@ -6,10 +6,6 @@
  */
 #include "real.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-
 static const struct {
 	const char *name;
 	const char *common;           /* options of child processes, too */
@@ -29,24 +25,7 @@ static const struct {
 	{"soft_verbs_udp", "short=udp", {"transports=iwarp/soft", "transports=iwarp/verbs"}, true},
 };
 
-static char interface[IF_NAMESIZE];
-
-/* The interface with this address. */
-static void find_interface(const char *address)
-{
-	struct ifaddrs *all, *i;
-	char text[INET_ADDRSTRLEN];
-
-	if (!address || getifaddrs(&all))
-		return;
-	for (i = all; i; i = i->ifa_next)
-		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
-		    inet_ntop(AF_INET, &((struct sockaddr_in *)i->ifa_addr)->sin_addr, text,
-			      sizeof(text)) &&
-		    !strcmp(text, address))
-			snprintf(interface, sizeof(interface), "%s", i->ifa_name);
-	freeifaddrs(all);
-}
+static const char *interface;
 
 static void run_one(const struct conf_case *k, int which)
 {
@@ -116,15 +95,10 @@ static bool wanted(const struct conf_case *k)
 
 int main(int argc, char **argv)
 {
-	const char *name = getenv("RIPC_TEST_INTERFACES");
-
 	if (argc > 1 && !strcmp(argv[1], "--child"))
 		return conf_child(argc, argv);
-	if (name)
-		snprintf(interface, sizeof(interface), "%s", name);
-	else
-		find_interface(getenv("RIPC_LAB_IWARP_ADDRESS"));
-	if (!interface[0]) {
+	interface = test_iwarp_interfaces();
+	if (!interface) {
 		printf("conformance_iwarp: no iWARP device is named: see tests/lab\n"
 		       "conformance_iwarp: 0 passed, 0 failed, 1 skipped\n");
 		return 77;

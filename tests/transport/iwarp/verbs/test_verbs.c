@@ -7,10 +7,7 @@
 #include "transport/iwarp/endpoint_pair.h"
 #include "transport/iwarp/verbs/verbs.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -508,23 +505,6 @@ START_TEST(connect_and_close__many_times)
 }
 END_TEST
 
-/* The interface of this address. */
-static void find_interface(const char *address)
-{
-	struct ifaddrs *all, *i;
-	char text[INET_ADDRSTRLEN];
-
-	if (!address || getifaddrs(&all))
-		return;
-	for (i = all; i; i = i->ifa_next)
-		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
-		    inet_ntop(AF_INET, &((struct sockaddr_in *)i->ifa_addr)->sin_addr, text,
-			      sizeof(text)) &&
-		    !strcmp(text, address))
-			snprintf(options, sizeof(options), "interfaces=%s", i->ifa_name);
-	freeifaddrs(all);
-}
-
 static void add(Suite *suite, const char *name, const TTest *test, int pairs_used)
 {
 	TCase *tc = tcase_create(name);
@@ -536,19 +516,16 @@ static void add(Suite *suite, const char *name, const TTest *test, int pairs_use
 
 int main(void)
 {
-	const char *name = getenv("RIPC_TEST_INTERFACES");
+	const char *name = test_iwarp_interfaces();
 	Suite *suite = suite_create("iwarp/verbs");
 
 	unsetenv("RIPC_INTERFACES");
-	if (name)
-		snprintf(options, sizeof(options), "interfaces=%s", name);
-	else
-		find_interface(getenv("RIPC_LAB_IWARP_ADDRESS"));
-	if (!options[0]) {
+	if (!name) {
 		printf("test_verbs: no iWARP device is named: see tests/lab\n"
 		       "iwarp/test_verbs: 0 passed, 0 failed, 1 skipped\n");
 		return 77;
 	}
+	snprintf(options, sizeof(options), "interfaces=%s", name);
 	add(suite, "first_message", first_message_from_either_side, PAIRS);
 	add(suite, "ep_close", ep_close__what_was_sent_arrives, PAIRS);
 	add(suite, "poll_requested", post_send__held_back, 1);
