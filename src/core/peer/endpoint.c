@@ -96,12 +96,11 @@ void ripc__lane_set_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 }
 
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
-		       size_t len, bool last)
+		       size_t len, uint64_t limit_ns)
 {
 	uint8_t hello[RIPC__HANDSHAKE_LEN], nonce[RIPC__NONCE];
 	size_t hellolen = RIPC__HELLO_LEN;
-	struct ripc__lane *lane =
-		lane_new(ctx, p, tp, true, last ? RIPC__CONNECT_NS : RIPC__CONNECT_FIRST_NS);
+	struct ripc__lane *lane = lane_new(ctx, p, tp, true, limit_ns);
 	int rc;
 
 	if (!lane)

@@ -14,11 +14,11 @@
 #define RIPC__CONNECT_FIRST_NS (1000 * UINT64_C(1000000))
 
 /*
- * Connects to p over transport tp at an address. last: no other path follows. Return: 0 (p->out is
- * set) or a negative errno, explained.
+ * Connects to p over transport tp at an address, within limit_ns. Return: 0 (p->out is set) or a
+ * negative errno, explained.
  */
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
-		       size_t len, bool last);
+		       size_t len, uint64_t limit_ns);
 
 /*
  * Accepts a request that came from source, with its hello h and, with keys, its handshake. Return:

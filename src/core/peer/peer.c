@@ -311,6 +311,24 @@ bool ripc__peer_connecting(struct ripc *ctx, const struct ripc__peer *p)
 	return p->out || p->retry_ns || lane_pending(ctx, p);
 }
 
+/*
+ * Time limit of an attempt to connect; last: no other path follows. A peer whose lane failed has
+ * peer_timeout_ms in all: each path before the last gets half of what is left of it.
+ */
+static uint64_t connect_limit_ns(const struct ripc__peer *p, uint64_t now, bool last)
+{
+	uint64_t limit = last ? RIPC__CONNECT_NS : RIPC__CONNECT_FIRST_NS, left;
+
+	if (!p->lost)
+		return limit;
+	left = now < p->unreachable_ns ? p->unreachable_ns - now : 0;
+	if (!last)
+		left /= 2;
+	if (left < RETRY_MIN_NS)
+		left = RETRY_MIN_NS;
+	return left < limit ? left : limit;
+}
+
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 {
 	uint64_t now = ripc__now(ctx);
@@ -339,7 +357,7 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 
 		p->out_path = p->next_path++;
 		last = !ripc__peer_path(ctx, p, p->next_path, &other, &other_len);
-		rc = ripc__lane_connect(ctx, p, tp, addr, len, last);
+		rc = ripc__lane_connect(ctx, p, tp, addr, len, connect_limit_ns(p, now, last));
 		if (!rc)
 			return;
 		/* A transport of one host reports if the peer is elsewhere or not there. */

@@ -174,6 +174,38 @@ START_TEST(unreachable__fails_own_requests)
 }
 END_TEST
 
+/*
+ * A peer is silent, as a stopped process is. Work outstanding to it ends after peer_timeout_ms of
+ * silence and one more for attempts to connect, not at the time limit of the call.
+ */
+START_TEST(unreachable__stopped_peer)
+{
+	static uint8_t data[MIB];
+	unsigned i = rig_open(&rig, "peer_timeout_ms=400");
+	struct iovec item = {data, 10};
+	struct ripc_message *reply;
+	struct ripc_request *r;
+	uint64_t before;
+
+	rig_exchange(&rig, i, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	before = ripc__sim_now(rig.net);
+	if (_i) {
+		r = rig_begin(&rig, i, 1, data, MIB);
+		RC(-EPIPE, ripc_request_wait(&r, 20000));
+	} else {
+		RC(-EPIPE, ripc_call(rig.s[i], RIG_ID(1), &item, 1, NULL, &reply, 20000));
+		ck_assert_ptr_null(reply);
+	}
+	/* Silence counts from the last PING, and timers have steps of an eighth. */
+	ck_assert_uint_ge(ripc__sim_now(rig.net) - before, 700 * RIPC__MS);
+	ck_assert_uint_le(ripc__sim_now(rig.net) - before, 1000 * RIPC__MS);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	rig_run(&rig, 5000);
+	rig_exchange(&rig, i, 1);
+}
+END_TEST
+
 /* ---- short messages as datagrams ---- */
 
 static int no_connection(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
@@ -541,6 +573,7 @@ int main(void)
 	tcase_add_test(tc, admit__only_one_evictable);
 	tcase_add_test(tc, timers__planned_times);
 	tcase_add_test(tc, unreachable__fails_own_requests);
+	tcase_add_loop_test(tc, unreachable__stopped_peer, 0, 2);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("datagrams");
 	tcase_add_checked_fixture(tc, setup_datagrams, teardown);
