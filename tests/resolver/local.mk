@@ -19,6 +19,9 @@ check_PROGRAMS += tests/resolver/test_timers
 check_PROGRAMS += tests/resolver/test_file
 check_PROGRAMS += tests/resolver/test_host_list
 check_PROGRAMS += tests/resolver/test_move
+check_PROGRAMS += tests/resolver/test_udp
+tests_resolver_test_udp_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=recvmsg,--wrap=if_indextoname,--wrap=if_nametoindex,--wrap=getifaddrs
 tests_resolver_test_memory_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The UDP sockets of the resolver: what one datagram costs. */
+#define _GNU_SOURCE
+#include "live.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sys/socket.h>
+
+#define DATAGRAMS 100u
+
+/* Calls by the resolver. Each look-up of a name takes three system calls, a scan many. */
+static struct {
+	unsigned received, names, scans;
+} calls;
+
+ssize_t __real_recvmsg(int fd, struct msghdr *msg, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *msg, int flags);
+char *__real_if_indextoname(unsigned ifindex, char *name);
+char *__wrap_if_indextoname(unsigned ifindex, char *name);
+unsigned __real_if_nametoindex(const char *name);
+unsigned __wrap_if_nametoindex(const char *name);
+int __real_getifaddrs(struct ifaddrs **all);
+int __wrap_getifaddrs(struct ifaddrs **all);
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	ssize_t n = __real_recvmsg(fd, msg, flags);
+
+	calls.received += n >= 0;
+	return n;
+}
+
+char *__wrap_if_indextoname(unsigned ifindex, char *name)
+{
+	calls.names++;
+	return __real_if_indextoname(ifindex, name);
+}
+
+unsigned __wrap_if_nametoindex(const char *name)
+{
+	calls.names++;
+	return __real_if_nametoindex(name);
+}
+
+int __wrap_getifaddrs(struct ifaddrs **all)
+{
+	calls.scans++;
+	return __real_getifaddrs(all);
+}
+
+static void send_datagrams(int family, unsigned n)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	const struct sockaddr *to =
+		family == AF_INET ? (struct sockaddr *)&in : (struct sockaddr *)&in6;
+	socklen_t len = family == AF_INET ? sizeof(in) : sizeof(in6);
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	in6.sin6_addr = in6addr_loopback;
+	ck_assert_int_ge(fd, 0);
+	while (n--)
+		ck_assert_int_eq(sendto(fd, "no message", 10, 0, to, len), 10);
+	close(fd);
+}
+
+/* With interfaces= the interface of each datagram is checked. */
+START_TEST(receive__name_looked_up_once)
+{
+	const int family = _i ? AF_INET6 : AF_INET;
+	uint64_t end = ripc__clock_ns() + 40000 * RIPC__MS;
+	struct ctx c;
+
+	if (family == AF_INET6 && access("/proc/net/if_inet6", F_OK))
+		return;
+	open_ctx(&c, "resolver=udp");
+	memset(&calls, 0, sizeof(calls));
+	/* Few at a time, so that none is dropped. */
+	for (unsigned sent = 0; sent < DATAGRAMS; sent += 10) {
+		send_datagrams(family, 10);
+		while (calls.received < sent + 10 && ripc__clock_ns() < end) {
+			progress(&c);
+			pause_all(&c, 1);
+		}
+	}
+	ck_assert_uint_ge(calls.received, DATAGRAMS);
+	/* After a scan the name is looked up again. */
+	ck_assert_uint_le(calls.names, 1 + calls.scans);
+	ck_assert_uint_le(calls.scans, DATAGRAMS / 10);
+	ripc__resolver_close(c.r);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("resolver/udp");
+	TCase *tc = tcase_create("udp");
+
+	tcase_add_checked_fixture(tc, setup, NULL);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, receive__name_looked_up_once, 0, 2);
+	suite_add_tcase(suite, tc);
+	return test_main("resolver/udp", suite);
+}
