@@ -171,7 +171,7 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 }
 
 /* Adds to the detail of -EMFILE the limit and the remedy. */
-static void explain_limit(void)
+static void explain_descriptors(void)
 {
 	struct rlimit limit;
 
@@ -183,6 +183,23 @@ static void explain_limit(void)
 			   DESCRIPTORS_TAKEN);
 }
 
+/* Adds to the detail of -ENOMEM the limits of this process, if it has any, and the remedy. */
+static void explain_memory(void)
+{
+	static const struct {
+		int resource;
+		const char *name, *option;
+	} limits[] = {{RLIMIT_AS, "RLIMIT_AS", "-v"}, {RLIMIT_DATA, "RLIMIT_DATA", "-d"}};
+	struct rlimit limit;
+
+	for (unsigned i = 0; i < 2; i++)
+		if (!getrlimit(limits[i].resource, &limit) && limit.rlim_cur != RLIM_INFINITY)
+			ripc__fail(-ENOMEM,
+				   "%s; %s of this process is %llu KiB: raise it with ulimit %s",
+				   ripc_error_detail(), limits[i].name,
+				   (unsigned long long)limit.rlim_cur >> 10, limits[i].option);
+}
+
 static int context_open(struct ripc **out, const char *options, const struct ripc__hooks *hooks)
 {
 	char why[512];
@@ -190,8 +207,12 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 	struct ripc *ctx;
 	int rc;
 
-	if (!whole)
-		return ripc__fail(-ENOMEM, "no memory for a context");
+	if (!whole) {
+		ripc__fail(-ENOMEM, "no memory for a context: %zu KiB of address space",
+			   RIPC__HANDLE_RESERVE >> 10);
+		explain_memory();
+		return -ENOMEM;
+	}
 	ctx = &whole->ctx;
 	context_init(whole, hooks);
 	rc = ripc__options_load(&ctx->opt, options, why, sizeof(why));
@@ -241,7 +262,9 @@ close:
 	ripc__transports_close(ctx);
 fail:
 	if (rc == -EMFILE)
-		explain_limit();
+		explain_descriptors();
+	if (rc == -ENOMEM)
+		explain_memory();
 	context_free(ctx);
 	return rc;
 }

@@ -19,7 +19,6 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#define RESERVE_LEN   ((size_t)1 << 20) /* address space taken from the kernel at a time */
 #define CACHE_LINE    ((size_t)64)
 #define BLOCK_LEN_MIN ((size_t)64 << 10) /* bytes of a block of pieces, at least */
 
@@ -46,7 +45,7 @@ static size_t round_up(size_t n, size_t to)
 /* Pages that were never used before. NULL: there are none. */
 static void *pages_take(size_t len)
 {
-	size_t size = len > RESERVE_LEN ? len : RESERVE_LEN;
+	size_t size = len > RIPC__HANDLE_RESERVE ? len : RIPC__HANDLE_RESERVE;
 	char *p = NULL;
 
 	pthread_mutex_lock(&pages_lock);

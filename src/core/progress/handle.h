@@ -23,6 +23,9 @@
 
 #include <stddef.h>
 
+/* Bytes of address space taken from the kernel at a time. */
+#define RIPC__HANDLE_RESERVE ((size_t)1 << 20)
+
 /* The blocks of one context. Zeros: there are none. */
 struct ripc__handle_block;
 struct ripc__handle_blocks {

@@ -5,7 +5,11 @@
 #include "core/progress/context.h"
 #include "core/progress/descriptors.h"
 
+#include <sys/mman.h>
 #include <sys/prctl.h>
+
+/* Bytes for a guard page and thread-local storage. */
+#define STACK_EXTRA ((size_t)1 << 20)
 
 static void tick_sleep(struct ripc *ctx, uint64_t tick_ns)
 {
@@ -92,6 +96,32 @@ static void *progress_main(void *arg)
 	return NULL;
 }
 
+/*
+ * pthread_create() reports -EAGAIN for the limit of threads and for a lack of memory alike. Return:
+ * the cause, explained.
+ */
+static int not_started(int rc)
+{
+	pthread_attr_t attr;
+	size_t stack = 0;
+	void *p;
+
+	if (rc != -EAGAIN || pthread_attr_init(&attr))
+		return ripc__fail(rc, "cannot start the progress thread: %s", ripc_strerror(rc));
+	pthread_attr_getstacksize(&attr, &stack);
+	pthread_attr_destroy(&attr);
+	stack += STACK_EXTRA;
+	p = mmap(NULL, stack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		 -1, 0);
+	if (p == MAP_FAILED)
+		return ripc__fail(-ENOMEM,
+				  "no memory for the stack of the progress thread: %zu KiB",
+				  stack >> 10);
+	munmap(p, stack);
+	return ripc__fail(rc, "cannot start the progress thread: the limit of threads is reached; "
+			      "raise it with ulimit -u, or the cgroup's pids.max");
+}
+
 int ripc__progress_thread_start(struct ripc *ctx)
 {
 	int rc;
@@ -102,7 +132,7 @@ int ripc__progress_thread_start(struct ripc *ctx)
 	if (rc) {
 		ripc__progress_step(ctx, RIPC__PROGRESS_EXIT, NULL);
 		sem_destroy(&ctx->progress.sem);
-		return ripc__fail(rc, "cannot start the progress thread: %s", ripc_strerror(rc));
+		return not_started(rc);
 	}
 	return 0;
 }

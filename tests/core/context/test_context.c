@@ -16,6 +16,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED
+#endif
+#endif
+
 /* The kernel's boot id, and the network namespace in its last eight bytes. */
 START_TEST(open__host_id)
 {
@@ -77,6 +85,58 @@ START_TEST(open__out_of_descriptors)
 	ck_assert_uint_gt(failed, 4);
 	OK(ripc_close(ctx));
 	ck_assert_uint_eq(next_descriptor(), first);
+}
+END_TEST
+
+/* Bytes of address space that this process has. */
+static unsigned long long address_space(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long long pages;
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%llu", &pages), 1);
+	fclose(f);
+	return pages * (unsigned long long)sysconf(_SC_PAGESIZE);
+}
+
+/* With each size of address space that is too small, the error names the lack and the limit. */
+START_TEST(open__out_of_address_space)
+{
+	unsigned long long first = address_space();
+	bool no_context = false, no_stack = false;
+	struct rlimit old, limit;
+	struct ripc *ctx;
+	char text[80];
+	int rc = -1;
+
+#ifdef SANITIZED
+	test_skip("sanitizers need more address space than a limit would leave");
+	return;
+#endif
+	ck_assert_int_eq(getrlimit(RLIMIT_AS, &old), 0);
+	limit = old;
+	for (unsigned n = 0; rc; n++) {
+		const char *detail;
+
+		ck_assert_uint_lt(n, 4000);
+		limit.rlim_cur = first + n * 256 * KIB;
+		ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+		rc = ripc_open(&ctx, "transports=self resolver=local");
+		ck_assert_int_eq(setrlimit(RLIMIT_AS, &old), 0);
+		if (!rc)
+			break;
+		RC(-ENOMEM, rc);
+		detail = ripc_error_detail();
+		snprintf(text, sizeof(text), "RLIMIT_AS of this process is %llu KiB",
+			 (unsigned long long)limit.rlim_cur >> 10);
+		ck_assert_msg(strstr(detail, text) && strstr(detail, "ulimit -v"), "%s", detail);
+		no_context |= strstr(detail, "no memory for a context: 1024 KiB") != NULL;
+		no_stack |= strstr(detail, "stack of the progress thread: ") != NULL;
+	}
+	ck_assert(no_context);
+	ck_assert(no_stack);
+	OK(ripc_close(ctx));
 }
 END_TEST
 
@@ -205,6 +265,7 @@ int main(void)
 	tcase_add_loop_test(tc, fork__holds_locks, 0, 2);
 	tcase_add_test(tc, open__host_id);
 	tcase_add_test(tc, open__out_of_descriptors);
+	tcase_add_test(tc, open__out_of_address_space);
 	tcase_add_test(tc, open__hooks);
 	suite_add_tcase(suite, tc);
 	return test_main("core/context/context", suite);
