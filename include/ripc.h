@@ -786,6 +786,8 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * -ETIMEDOUT: no credit, or no room in the transport's queue, within the timeout
  * -EINVAL: no item, too many items or return buffers, an item of 2^47 bytes or more, a long item
  *   that reaches beyond the end of an allocated buffer, or a return buffer that is not registered
+ * -EFAULT: an item cannot be read; ripc_error_detail() names it. This is not certain: where the
+ *   library copies the item, the process gets SIGSEGV
  * -EBUSY: a return buffer is in use by a send or came with another message already
  * -EOPNOTSUPP: a flag that this version does not know to serve
  * -ESHUTDOWN: the service or its context is being closed

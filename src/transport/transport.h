@@ -268,6 +268,7 @@ struct ripc__transport_ops {
 	 *              progress() or flush() within some milliseconds
 	 *   -EAGAIN    not sent, the queue is full: EV_SENDABLE follows
 	 *   -EMSGSIZE  longer than send_max
+	 *   -EFAULT    not sent, an item cannot be read; an item that is copied raises SIGSEGV
 	 *   -ENOTCONN  the endpoint is not established or has ended
 	 */
 	int (*post)(struct ripc__ep *ep, const void *head, size_t head_len,

@@ -25,6 +25,7 @@ check_PROGRAMS += tests/core/sim/test_world
 check_PROGRAMS += tests/core/peer/test_lane_control
 check_PROGRAMS += tests/core/peer/test_lane_post
 check_PROGRAMS += tests/core/rendezvous/test_receive
+check_PROGRAMS += tests/core/rendezvous/test_unreadable
 check_PROGRAMS += tests/core/peer/test_attempt
 check_PROGRAMS += tests/core/peer/test_connect
 tests_core_peer_test_connect_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ripc__handshake_confirm

@@ -38,6 +38,18 @@ static int too_long(uint64_t dest, uint64_t bytes, uint64_t limit, const char *t
 		(unsigned long long)limit);
 }
 
+/* The kernel could not read an item. */
+static int unreadable(uint64_t dest, const struct iovec *items, unsigned nitems)
+{
+	for (unsigned i = 0; i < nitems; i++)
+		if (!ripc__readable(items[i].iov_base, items[i].iov_len))
+			return ripc__fail(
+				-EFAULT, "service %llu: item %u: %zu bytes at %p cannot be read",
+				(unsigned long long)dest, i, items[i].iov_len, items[i].iov_base);
+	return ripc__fail(-EFAULT, "service %llu: an item cannot be read",
+			  (unsigned long long)dest);
+}
+
 struct send_args {
 	struct ripc_service *s;
 	const struct iovec *items;
@@ -175,6 +187,8 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 					    m->flags & RIPC_MORE)
 		     : ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems,
 				       m->flags & RIPC_MORE);
+	if (rc == -EFAULT)
+		return unreadable(d->id, m->items, m->nitems);
 	if (rc)
 		return rc;
 	if (m->nreturns)

@@ -129,7 +129,7 @@ static int post_control(struct ripc__lane *lane, uint8_t *bytes, size_t len, boo
 /* The lane's closing is about to be reported: the sender waits for the outcome. */
 static int sent(int rc)
 {
-	return rc == -EMSGSIZE || !rc ? rc : -EAGAIN;
+	return rc == -EMSGSIZE || rc == -EFAULT || !rc ? rc : -EAGAIN;
 }
 
 int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len, const struct iovec *items,

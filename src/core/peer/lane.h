@@ -204,8 +204,9 @@ static inline void ripc__lane_untimed(struct ripc__lane *lane)
 }
 
 /*
- * Sends one application message: a header, stamped here, and items. Return: 0; -EMSGSIZE; -EAGAIN:
- * no credit or no room, or the lane is failing; the destination's waitq is woken later.
+ * Sends one application message: a header, stamped here, and items. Return: 0; -EMSGSIZE;
+ * -EFAULT: items cannot be read; -EAGAIN: no credit or no room, or the lane is failing; the
+ * destination's waitq is woken later.
  */
 int ripc__lane_send(struct ripc__lane *lane, uint8_t *header, size_t len,
 		    const struct iovec *payload, unsigned n, bool more);

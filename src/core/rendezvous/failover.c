@@ -35,6 +35,8 @@ void ripc__requests_dedup_lost(struct ripc__peer *p)
 
 static void lane_failed(struct ripc_request *r)
 {
+	char text[RIPC__DETAIL_MAX];
+
 	/* The peer may be alive, and its application may still read. */
 	if (!ripc__request_unexport(r))
 		ripc__log(RIPC_LOG_WARN,
@@ -56,6 +58,11 @@ static void lane_failed(struct ripc_request *r)
 	}
 	if (r->acked && !r->ack_status) {
 		ripc__request_done(r, 0, NULL);
+		return;
+	}
+	/* Its memory may be the reason: another lane would fail in the same way. */
+	if (ripc__request_unreadable(r, text, sizeof(text))) {
+		ripc__request_done(r, -EFAULT, text);
 		return;
 	}
 	ripc__request_requeue(r);

@@ -8,9 +8,11 @@
 #include "core/peer/peer.h"
 #include "core/rendezvous/selection.h"
 #include "core/rendezvous/sender.h"
+#include "core/service/items.h"
 #include "core/service/service.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,6 +161,22 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	ripc__list_add(&d->pending, &r->link);
 	ripc__dest_flush(ctx, d);
 	return 0;
+}
+
+bool ripc__request_unreadable(const struct ripc_request *r, char *text, size_t len)
+{
+	for (unsigned i = 0; i < r->nitems; i++) {
+		const struct ripc__request_item *it = &r->items[i];
+
+		/* Memory of the library is always there. */
+		if (it->copy || (it->region && it->region->state != RIPC__REGION_USER) ||
+		    ripc__readable(it->base, it->len))
+			continue;
+		snprintf(text, len, "service %llu: item %u: %zu bytes at %p cannot be read",
+			 (unsigned long long)r->dest_id, i, it->len, (void *)it->base);
+		return true;
+	}
+	return false;
 }
 
 uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len)

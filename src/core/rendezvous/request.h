@@ -112,6 +112,12 @@ struct ripc_request {
 };
 
 /*
+ * Whether an item of the application cannot be read, after an attempt to send it has failed; then
+ * text names it.
+ */
+bool ripc__request_unreadable(const struct ripc_request *r, char *text, size_t len);
+
+/*
  * Allocates a request and issues it if possible. bytes: the sum of the items' lengths; o may be
  * NULL. Return: 0; -EINVAL, -ENOMEM, -ESHUTDOWN, explained. Lock held; it may be released
  * meanwhile. The service is entered.

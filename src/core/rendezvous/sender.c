@@ -46,6 +46,19 @@ static void write_failed(struct ripc_request *r, int rc)
 	ripc__request_abort(r);
 }
 
+/* The transport could not read an inlined item: ends the request likewise. */
+static void read_failed(struct ripc_request *r)
+{
+	char text[RIPC__DETAIL_MAX];
+
+	if (!ripc__request_unreadable(r, text, sizeof(text)))
+		snprintf(text, sizeof(text), "service %llu: an item cannot be read",
+			 (unsigned long long)r->dest_id);
+	r->error = -EFAULT;
+	r->detail = strdup(text);
+	ripc__request_abort(r);
+}
+
 /* The registration of the memory that the item is written from, and that memory. */
 static const struct ripc__mr *item_mr(const struct ripc__request_item *it)
 {
@@ -254,6 +267,10 @@ static int write_and_send(struct ripc_request *r)
 		}
 		if (!rc)
 			rc = fill_and_send(r);
+		if (rc == -EFAULT) {
+			read_failed(r);
+			return r->state == RIPC__REQUEST_DONE ? 0 : -EAGAIN;
+		}
 	}
 	if (rc) {
 		/* No message follows the writes, which the transport may have delayed. */

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#define _GNU_SOURCE /* process_vm_readv */
 #include "core/service/items.h"
 #include "base/log.h"
 #include "wire/header.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 /* A larger size is taken for uninitialised memory. */
 #define OPTIONS_SIZE_MAX 65536
+#define READ_PAGES       256u /* pages tried by one system call */
 
 int ripc__check_options_size(const void *options, size_t size, size_t known, const char *name)
 {
@@ -82,4 +85,32 @@ int ripc__check_long_items(const struct iovec *items, unsigned nitems,
 			   const struct ripc_send_options *o, uint64_t *bytes)
 {
 	return check(items, nitems, o, RIPC_RELIABLE | RIPC_MORE | RIPC_FREE_ITEMS, bytes);
+}
+
+bool ripc__readable(const void *base, size_t len)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const uint8_t *at = base;
+	uint8_t bytes[READ_PAGES];
+	struct iovec from[READ_PAGES];
+
+	while (len) {
+		struct iovec to = {bytes, 0};
+		ssize_t got;
+
+		for (; to.iov_len < READ_PAGES && len; to.iov_len++) {
+			size_t part = page - ((uintptr_t)at & (page - 1));
+
+			part = part < len ? part : len;
+			from[to.iov_len] = (struct iovec){(void *)at, 1};
+			at += part;
+			len -= part;
+		}
+		got = process_vm_readv(getpid(), &to, 1, from, to.iov_len, 0);
+		if (got < 0)
+			return errno != EFAULT;
+		if ((size_t)got < to.iov_len)
+			return false;
+	}
+	return true;
 }

@@ -5,6 +5,8 @@
 
 #include "ripc.h"
 
+#include <stdbool.h>
+
 /*
  * Checks the arguments that all sends have. o may be NULL. *bytes: the sum of the items' lengths.
  * Return: 0; -EINVAL, -EOPNOTSUPP, explained. No lock.
@@ -23,6 +25,12 @@ static inline int ripc__check_call_items(const struct iovec *items, unsigned nit
 /* Likewise those of a long message, which may have more flags. */
 int ripc__check_long_items(const struct iovec *items, unsigned nitems,
 			   const struct ripc_send_options *o, uint64_t *bytes);
+
+/*
+ * Whether the kernel can read a range of memory; also true if it does not tell. It reads a byte of
+ * each page, so this is for messages that have failed.
+ */
+bool ripc__readable(const void *base, size_t len);
 
 /*
  * Checks the size of a struct of options, at least known bytes, of which this version knows the

@@ -6,6 +6,7 @@
 #include "transport/ring/fast_path.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -264,14 +265,14 @@ void ripc__ring_reject(struct ripc__transport *tr, void *request, const void *pr
 /* ---- memory ---- */
 
 /*
- * Whether all pages of our memory are present. A peer that reads directly waits for missing pages
+ * Whether all pages of our memory are present; -ENOMEM: some are not mapped. A peer that reads directly waits for missing pages
  * in a system call that only SIGKILL ends, for example for a userfaultfd handler, a FUSE daemon or
  * a file server; it holds its context's lock meanwhile. So memory with missing pages is served
  * through the ring, where our own thread touches it. For a mapped file that the process neither
  * owns nor may write, mincore() reports all pages as present (Linux 5.2 and later);
  * /proc/self/pagemap does not, but takes 20 times as long.
  */
-static bool resident(const void *base, size_t len)
+static int resident(const void *base, size_t len)
 {
 	uintptr_t page = (uintptr_t)getpagesize(), at = (uintptr_t)base & ~(page - 1);
 	uintptr_t end = (uintptr_t)base + len;
@@ -282,21 +283,29 @@ static bool resident(const void *base, size_t len)
 
 		n = n < MINCORE_PAGES ? n : MINCORE_PAGES;
 		if (mincore((void *)at, n * page, present))
-			return false;
+			return errno == ENOMEM ? -ENOMEM : 0;
 		for (size_t i = 0; i < n; i++)
 			if (!(present[i] & 1))
-				return false;
+				return 0;
 		at += n * page;
 	}
-	return true;
+	return 1;
 }
 
-/* Whether the peer could read the memory directly, but might have to wait for its pages. */
-static bool must_serve(const struct ripc__ep *ep, const void *base, size_t len, unsigned access)
+/*
+ * Whether the peer could read the memory directly, but might have to wait for its pages. Return: 0,
+ * 1, or -ENOMEM: it is not mapped.
+ */
+static int must_serve(const struct ripc__ep *ep, const void *base, size_t len, unsigned access)
 {
-	return (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_RESIDENT)) ==
-		       RIPC__ACCESS_REMOTE_READ &&
-	       ep->ring.be.ops->read && !resident(base, len);
+	int present;
+
+	if ((access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_RESIDENT)) !=
+		    RIPC__ACCESS_REMOTE_READ ||
+	    !ep->ring.be.ops->read)
+		return 0;
+	present = resident(base, len);
+	return present < 0 ? present : !present;
 }
 
 int ripc__ring_mr_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
@@ -304,12 +313,16 @@ int ripc__ring_mr_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *bas
 {
 	struct ripc__ring_transport *t = (struct ripc__ring_transport *)tr;
 	struct ripc__ring_region *region = NULL;
+	int served;
 
 	if (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)) {
 		if (!ep || ep->state != RIPC__EP_OPEN)
 			return ripc__fail(-ENOTCONN, "%s: no connection to expose memory to",
 					  t->base.ops->name);
-		if (must_serve(ep, base, len, access))
+		served = must_serve(ep, base, len, access);
+		if (served < 0)
+			return ripc__fail(-EFAULT, "no memory is mapped at %p", base);
+		if (served)
 			access |= RIPC__RING_ACCESS_SERVED;
 		region = ripc__ring_reg(&ep->ring, base, len, access);
 		if (!region)

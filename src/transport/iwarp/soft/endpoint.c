@@ -186,6 +186,7 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	uint8_t empty[RIPC__SEND_HEADER + RIPC__TRAILER_MAX];
 	struct iovec all[IOV_MAX_SEND + 1];
 	struct msghdr msg = {.msg_iov = all, .msg_iovlen = niov + 2};
+	uint32_t msn = ep->engine->tx.msn_send;
 	size_t empty_len = ripc__engine_pad_send(ep->engine, iov, niov, len, empty);
 	size_t tail_len = ripc__engine_frame(ep->engine, iov, niov, len, head, tail);
 	ssize_t n;
@@ -210,6 +211,11 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	}
 	if (n == (ssize_t)(empty_len + RIPC__SEND_HEADER + len + tail_len))
 		return 0;
+	if (n < 0 && errno == EFAULT) {
+		/* The kernel took no byte: the sends were not framed. */
+		ep->engine->tx.msn_send = msn;
+		return -EFAULT;
+	}
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		/* Input received before the loss is still delivered: progress() detects the end. */
 		ep->error = -errno;

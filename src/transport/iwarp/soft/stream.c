@@ -45,6 +45,11 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno != EAGAIN) {
+			/* Nothing else ends a connection if our own memory cannot be read. */
+			if (errno == EFAULT) {
+				ep->error = -EFAULT;
+				shutdown(ep->fd, SHUT_RDWR);
+			}
 			ep->error = ep->error ? ep->error : -errno;
 			ripc__list_queue(&ep->t->ready, &ep->ready);
 			return;
