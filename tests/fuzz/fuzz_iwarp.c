@@ -166,7 +166,29 @@ static bool expand(struct stream *s, const uint8_t *p, size_t len, bool long_one
 	return true;
 }
 
-/* STags 0, 1, 2 and small offsets stand for those of the regions, which no input could guess. */
+/*
+ * STags 0, 1, 2 and small offsets stand for those of the regions, which no input could guess.
+ * OLD_STAG + region stands for an STag that a former region in the same slot had: the other random
+ * bits differ, and the offset is that of the region.
+ */
+#define OLD_STAG 128u
+
+/* The region that a placeholder stands for, or NULL; *stag: its STag, or the former one. */
+static const struct ripc__region *stands_for(const struct world *w, uint32_t n, uint32_t *stag)
+{
+	const struct ripc__region *r = NULL;
+
+	if (n < 3)
+		r = w->region[n];
+	else if (n - LONG_STAG < LONG)
+		r = w->long_region[n - LONG_STAG];
+	else if (n - OLD_STAG < 3)
+		r = w->region[n - OLD_STAG];
+	if (r)
+		*stag = n < OLD_STAG ? r->stag : r->stag ^ UINT32_C(1) << 31;
+	return r;
+}
+
 static void seed(const struct world *w, uint8_t *p, size_t len, bool repair)
 {
 	size_t at = 0;
@@ -184,13 +206,13 @@ static void seed(const struct world *w, uint8_t *p, size_t len, bool repair)
 		} else if ((p[at + 3] & 15) == RIPC__RDMAP_SEND_INVALIDATE) {
 			stag = p + at + 4;
 		}
-		if (stag && (ripc__get_be32(stag) < 3 || ripc__get_be32(stag) - LONG_STAG < LONG)) {
-			uint32_t n = ripc__get_be32(stag);
-			const struct ripc__region *r =
-				n < 3 ? w->region[n] : w->long_region[n - LONG_STAG];
+		if (stag) {
+			uint32_t real;
+			const struct ripc__region *r = stands_for(w, ripc__get_be32(stag), &real);
 
-			ripc__put_be32(stag, r->stag);
-			if (to && ripc__get_be64(to) < UINT64_C(0x8000000000000000))
+			if (r)
+				ripc__put_be32(stag, real);
+			if (r && to && ripc__get_be64(to) < UINT64_C(0x8000000000000000))
 				ripc__put_be64(to, ripc__get_be64(to) + r->addr);
 		}
 		if (whole > len - at)
@@ -199,6 +221,49 @@ static void seed(const struct world *w, uint8_t *p, size_t len, bool repair)
 			ripc__put_le32(p + at + whole - 4, ripc__crc32c(0, p + at, whole - 4));
 		at += whole;
 	}
+}
+
+static bool registered(const struct world *w, uint32_t stag)
+{
+	for (unsigned i = 0; i < 3; i++)
+		if (w->region[i]->stag == stag)
+			return true;
+	for (unsigned i = 0; i < LONG; i++)
+		if (w->long_region[i]->stag == stag)
+			return true;
+	return false;
+}
+
+/*
+ * Whether the whole FPDUs of a stream name only STags that the engine may accept: of a region, and
+ * in responses of the region that is read into.
+ */
+static bool stags_valid(const struct world *w, const struct stream *s)
+{
+	size_t at = 0;
+
+	while (s->len - at >= RIPC__FPDU_LEN + 2) {
+		const uint8_t *p = s->bytes + at;
+		size_t ulpdu = ripc__get_be16(p), whole = ripc__fpdu_size(ulpdu);
+		unsigned op = p[3] & 15;
+
+		if (whole > s->len - at)
+			return true;
+		if (p[2] & RIPC__DDP_T && ulpdu > RIPC__DDP_TAGGED) {
+			uint32_t stag = ripc__get_be32(p + 4);
+
+			if (op == RIPC__RDMAP_READ_RESPONSE ? stag != w->region[2]->stag
+							    : !registered(w, stag))
+				return false;
+		} else if (op == RIPC__RDMAP_READ_REQUEST &&
+			   ulpdu >= RIPC__DDP_UNTAGGED + RIPC__READ_REQUEST &&
+			   ripc__get_be32(p + RIPC__SEND_HEADER + 12) &&
+			   !registered(w, ripc__get_be32(p + RIPC__SEND_HEADER + 16))) {
+			return false;
+		}
+		at += whole;
+	}
+	return true;
 }
 
 static void drain(struct world *w)
@@ -309,6 +374,7 @@ static void run(struct world *w, const struct stream *s, const struct ripc__mpa_
 		at = end;
 	}
 	check_canaries(w);
+	require(w->e.status || stags_valid(w, s));
 }
 
 static void end_world(struct world *w)
