@@ -7,8 +7,8 @@
 # usage: tests/fuzz/run.sh BUILD_DIR [TARGET...]
 #   BUILD_DIR     configured with --enable-fuzzers --enable-sanitize=address,undefined, "make
 #     fuzzers" done
-#   FUZZ_SECONDS  per target (default 30); auth, header and record, which reach all they can within
-#     seconds, a third
+#   FUZZ_SECONDS  per target (default 10); protocol, whose inputs take longest, has twice as long;
+#     auth, header, record and villas, whose corpus reaches all of the code, a third
 #   FUZZ_JOBS     targets at a time (default: the number of processors)
 # Inputs that fail are left in BUILD_DIR/fuzz/NAME/ (crash-*, timeout-*, oom-*), new coverage in
 # BUILD_DIR/fuzz/NAME/corpus. The last line is "fuzz: N passed, N failed, 0 skipped"; the exit code
@@ -18,7 +18,7 @@ build=${1:?usage: run.sh BUILD_DIR [TARGET...]}
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$build" && pwd) || exit 2
-seconds=${FUZZ_SECONDS:-30}
+seconds=${FUZZ_SECONDS:-10}
 jobs=${FUZZ_JOBS:-$(nproc)}
 export RIPC_INTERFACES=lo
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
@@ -45,7 +45,10 @@ fuzz_one()
 {
 	local name=$1 dir=$build/fuzz/$1 rc found
 	local seconds=$seconds
-	case $name in auth | header | record) seconds=$(((seconds + 2) / 3)) ;; esac
+	case $name in
+	protocol) seconds=$((2 * seconds)) ;;
+	auth | header | record | villas) seconds=$(((seconds + 2) / 3)) ;;
+	esac
 	mkdir -p "$dir/corpus"
 	"$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 \
 		-print_final_stats=1 -artifact_prefix="$dir/" "$dir/corpus" "$here/corpus/$name" \
