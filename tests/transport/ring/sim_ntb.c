@@ -14,12 +14,13 @@ void ripc__sim_ntb_fini(struct ripc__sim_ntb *l)
 {
 	free(l->in_flight);
 	l->in_flight = NULL;
-	l->head = l->count = l->cap = 0;
+	l->head = l->count = l->cap = l->group = 0;
 }
 
 static struct ripc__sim_ntb_write *append(struct ripc__sim_ntb *l)
 {
-	if (l->head && l->head + l->count == l->cap) {
+	/* Half of the room at least, so that a write is moved once on average. */
+	if (l->head && l->head >= l->cap / 2 && l->head + l->count == l->cap) {
 		memmove(l->in_flight, l->in_flight + l->head, l->count * sizeof(*l->in_flight));
 		l->head = 0;
 	}
@@ -96,19 +97,17 @@ static void apply(struct ripc__sim_ntb *l, const struct ripc__sim_ntb_write *p)
 }
 
 /* Pieces before the first fence, of those near enough to overtake one another. */
-static size_t fence_group_len(const struct ripc__sim_ntb *l)
+static size_t fence_group_len(struct ripc__sim_ntb *l)
 {
-	size_t n = 0;
-
-	while (n < l->count && n < 64 && !l->in_flight[l->head + n].fence)
-		n++;
-	return n;
+	while (l->group < l->count && l->group < 64 && !l->in_flight[l->head + l->group].fence)
+		l->group++;
+	return l->group;
 }
 
 bool ripc__sim_ntb_step(struct ripc__sim_ntb *l, size_t n)
 {
 	if (l->down || l->broken)
-		l->count = 0;
+		l->count = l->group = 0;
 	while (n-- && l->count) {
 		struct ripc__sim_ntb_write *first = &l->in_flight[l->head], *p;
 		size_t near;
@@ -125,11 +124,12 @@ bool ripc__sim_ntb_step(struct ripc__sim_ntb *l, size_t n)
 		*p = *first;
 		l->head++;
 		l->count--;
+		l->group--;
 	}
 	if (l->count && l->in_flight[l->head].fence && l->count == 1)
 		l->count = 0;
 	if (!l->count)
-		l->head = 0;
+		l->head = l->group = 0;
 	return l->count;
 }
 
@@ -145,7 +145,7 @@ void ripc__sim_ntb_set_down(struct ripc__sim_ntb *l, bool down)
 {
 	l->down = down;
 	if (down)
-		l->head = l->count = 0;
+		l->head = l->count = l->group = 0;
 }
 
 const struct ripc__ring_backend_ops ripc__sim_ntb_ops = {

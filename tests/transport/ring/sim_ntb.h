@@ -30,6 +30,7 @@ struct ripc__sim_ntb {
 	void *kick_arg;
 	struct ripc__sim_ntb_write *in_flight; /* oldest first, from head */
 	size_t head, count, cap;
+	size_t group;              /* pieces from head on that are known to come before a fence */
 	uint64_t written, applied; /* pieces */
 };
 
