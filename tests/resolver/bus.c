@@ -105,9 +105,11 @@ static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64
 	struct sent *sent;
 	const char *why;
 
-	if (node->nsent >= 64)
-		memmove(node->last, node->last + 1, 63 * sizeof(node->last[0]));
-	sent = &node->last[node->nsent < 64 ? node->nsent : 63];
+	if (node->nsent >= BUS_LAST && ++node->last > node->sent + BUS_LAST) {
+		memcpy(node->sent, node->last, (BUS_LAST - 1) * sizeof(node->sent[0]));
+		node->last = node->sent;
+	}
+	sent = &node->last[node->nsent < BUS_LAST ? node->nsent : BUS_LAST - 1];
 	node->nsent++;
 	sent->at_ns = bus->now_ns;
 	sent->all = !to;
@@ -146,6 +148,7 @@ struct node *bus_add(struct bus *bus, uint8_t first)
 	ck_assert_uint_lt(bus->nnodes, BUS_NODES_MAX);
 	node->bus = bus;
 	node->index = bus->nnodes++;
+	node->last = node->sent;
 	for (unsigned i = 0; i < 16; i++)
 		node->instance[i] = (uint8_t)test_random(&bus->rng);
 	node->instance[0] = first;

@@ -11,6 +11,7 @@
 
 #define BUS_NODES_MAX 256
 #define NODE_EVENTS   8192
+#define BUS_LAST      64 /* datagrams of each node that are kept */
 
 struct bus;
 
@@ -38,8 +39,9 @@ struct node {
 	unsigned group;            /* nodes receive only from their own group */
 	struct node_event *events; /* the first NODE_EVENTS of them */
 	unsigned nevents;
-	struct sent last[64]; /* the last datagrams, oldest first */
-	unsigned nsent;       /* of all kinds, since the start; last[] holds up to 64 */
+	struct sent sent[2 * BUS_LAST];
+	struct sent *last; /* within sent[]: the last datagrams, oldest first */
+	unsigned nsent;    /* of all kinds, since the start; last[] holds up to BUS_LAST */
 	/* services that a list found, each of each holder once */
 	struct ripc__record *listed;
 	unsigned nlisted;
