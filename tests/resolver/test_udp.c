@@ -68,7 +68,7 @@ static void send_datagrams(int family, unsigned n)
 }
 
 /* With interfaces= the interface of each datagram is checked. */
-START_TEST(receive__name_looked_up_once)
+START_TEST(receive__one_name_lookup)
 {
 	const int family = _i ? AF_INET6 : AF_INET;
 	uint64_t end = ripc__clock_ns() + 40000 * RIPC__MS;
@@ -87,7 +87,7 @@ START_TEST(receive__name_looked_up_once)
 		}
 	}
 	ck_assert_uint_ge(calls.received, DATAGRAMS);
-	/* After a scan the name is looked up again. */
+	/* After a scan there is another look-up of the name. */
 	ck_assert_uint_le(calls.names, 1 + calls.scans);
 	ck_assert_uint_le(calls.scans, DATAGRAMS / 10);
 	ripc__resolver_close(c.r);
@@ -101,7 +101,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, receive__name_looked_up_once, 0, 2);
+	tcase_add_loop_test(tc, receive__one_name_lookup, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/udp", suite);
 }

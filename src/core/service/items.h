@@ -27,8 +27,8 @@ int ripc__check_long_items(const struct iovec *items, unsigned nitems,
 			   const struct ripc_send_options *o, uint64_t *bytes);
 
 /*
- * Whether the kernel can read a range of memory; also true if it does not tell. It reads a byte of
- * each page, so this is for messages that have failed.
+ * Whether the kernel can read a range of memory; also true if it forbids the check. It reads a byte
+ * of each page, so this is for messages that have failed.
  */
 bool ripc__readable(const void *base, size_t len);
 
