@@ -8,6 +8,7 @@
 #include "resolver/ensemble_call.h"
 
 #include "base/log.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "resolver/ensemble_hosts.h"
 
@@ -357,8 +358,8 @@ static void shuffle(char *hosts, size_t cap)
 		words[i - 1] = words[k];
 		words[k] = word;
 	}
-	for (unsigned i = 0; i < n && at < cap; i++)
-		at += (size_t)snprintf(hosts + at, cap - at, "%s%s", i ? "," : "", words[i]);
+	for (unsigned i = 0; i < n; i++)
+		at = ripc__append(hosts, cap, at, "%s%s", i ? "," : "", words[i]);
 }
 
 int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble_env *env,

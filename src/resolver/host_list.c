@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/name.h"
+#include "base/text.h"
 #include "ripc.h"
 
 #include <arpa/inet.h>
@@ -324,14 +325,13 @@ size_t ripc__host_list_hosts(const struct ripc__host_list *list,
 
 bool ripc__host_list_describe(const struct ripc__host_list *list, char *text, size_t len)
 {
-	int n = snprintf(text, len, "%s: %zu %s of services", list->path, list->nentries,
-			 list->nentries == 1 ? "host" : "hosts");
+	size_t at = ripc__append(text, len, 0, "%s: %zu %s of services", list->path, list->nentries,
+				 list->nentries == 1 ? "host" : "hosts");
 
-	if (list->bad_lines && n > 0 && (size_t)n < len)
-		n += snprintf(text + n, len - (size_t)n, ", %u bad %s, the first is %s",
-			      list->bad_lines, list->bad_lines == 1 ? "line" : "lines",
-			      list->first_bad);
-	if (list->last_error[0] && n > 0 && (size_t)n < len)
-		snprintf(text + n, len - (size_t)n, ", %s", list->last_error);
+	if (list->bad_lines)
+		at = ripc__append(text, len, at, ", %u bad %s, the first is %s", list->bad_lines,
+				  list->bad_lines == 1 ? "line" : "lines", list->first_bad);
+	if (list->last_error[0])
+		ripc__append(text, len, at, ", %s", list->last_error);
 	return list->nentries;
 }

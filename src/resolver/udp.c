@@ -475,7 +475,7 @@ static void interface_names(const struct udp *u, char *text, size_t len)
 	size_t at = 0;
 
 	text[0] = 0;
-	for (unsigned i = 0; i < u->ntargets && at < len; i++) {
+	for (unsigned i = 0; i < u->ntargets; i++) {
 		bool v4 = false, v6 = false, first = true;
 
 		for (unsigned k = 0; k < u->ntargets; k++) {
@@ -488,12 +488,12 @@ static void interface_names(const struct udp *u, char *text, size_t len)
 			     (u->targets[k].to.any.sa_family == AF_INET6 && !u->targets[k].err);
 		}
 		if (first)
-			at += (size_t)snprintf(text + at, len - at, "%s%s%s", at ? ", " : "",
-					       u->targets[i].name,
-					       v4 && v6 ? ""
-					       : v4     ? " (IPv4)"
-					       : v6     ? " (IPv6)"
-							: " (unreachable)");
+			at = ripc__append(text, len, at, "%s%s%s", at ? ", " : "",
+					  u->targets[i].name,
+					  v4 && v6 ? ""
+					  : v4     ? " (IPv4)"
+					  : v6     ? " (IPv6)"
+						   : " (unreachable)");
 	}
 	if (!u->ntargets)
 		snprintf(text, len, "no interface");
@@ -515,24 +515,22 @@ static bool udp_describe(const struct ripc__backend *b, char *text, size_t len)
 	const struct udp *u = (const struct udp *)b;
 	char names[160], addr[INET6_ADDRSTRLEN];
 	bool works = false;
-	int n;
+	size_t at;
 
 	interface_names(u, names, sizeof(names));
-	n = snprintf(text, len, "broadcast and multicast on %s port %u", names, u->port);
+	at = ripc__append(text, len, 0, "broadcast and multicast on %s port %u", names, u->port);
 	for (unsigned i = 0; i < u->ntargets; i++) {
 		const struct target *t = &u->targets[i];
 		bool v4 = t->to.any.sa_family == AF_INET;
 
 		works = works || !t->err;
-		if (n < 0 || (size_t)n >= len)
-			continue;
 		inet_ntop(t->to.any.sa_family,
 			  v4 ? (const void *)&t->to.in.sin_addr
 			     : (const void *)&t->to.in6.sin6_addr,
 			  addr, sizeof(addr));
-		n += snprintf(text + n, len - (size_t)n, "%s%s%s%s%s%s", i ? ", " : ": to ", addr,
-			      v4 ? "" : "%", v4 ? "" : t->name, t->err ? ": " : "",
-			      t->err ? strerror(-t->err) : "");
+		at = ripc__append(text, len, at, "%s%s%s%s%s%s", i ? ", " : ": to ", addr,
+				  v4 ? "" : "%", v4 ? "" : t->name, t->err ? ": " : "",
+				  t->err ? strerror(-t->err) : "");
 	}
 	return works;
 }

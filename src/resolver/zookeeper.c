@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -533,7 +534,7 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 	struct ripc__zk_held *h;
 	size_t known = 0, stale = 0, made = 0;
 	char state[80];
-	int n;
+	size_t at;
 
 	ripc__list_for_each_entry (w, &z->lru, link) {
 		known += w->record != RIPC__ZK_UNKNOWN;
@@ -548,13 +549,14 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 			 (ripc__clock_ns() - z->lost_ns) / (1000 * RIPC__MS), z->session);
 	else
 		snprintf(state, sizeof(state), "not connected yet");
-	n = snprintf(text, len,
-		     "%s%s: %s, %zu of %u services of ours have their nodes, %zu records known",
-		     z->hosts, ripc__ensemble_root(z->e), state, made, z->held.count, known);
-	if (stale && n > 0 && (size_t)n < len)
-		n += snprintf(text + n, len - (size_t)n, ", %zu of them stale", stale);
-	if (z->last_error[0] && n > 0 && (size_t)n < len)
-		snprintf(text + n, len - (size_t)n, " (%s)", z->last_error);
+	at = ripc__append(
+		text, len, 0,
+		"%s%s: %s, %zu of %u services of ours have their nodes, %zu records known",
+		z->hosts, ripc__ensemble_root(z->e), state, made, z->held.count, known);
+	if (stale)
+		at = ripc__append(text, len, at, ", %zu of them stale", stale);
+	if (z->last_error[0])
+		ripc__append(text, len, at, " (%s)", z->last_error);
 	return z->state == RIPC__ZK_CONNECTED;
 }
 

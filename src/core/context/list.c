@@ -2,6 +2,7 @@
 /* ripc_service_list(): asks the resolver for all services and waits for the answers. */
 #include "base/host.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "core/group/group.h"
 #include "core/context/context.h"
 #include "core/progress/transports.h"
@@ -24,14 +25,14 @@ static void describe_addresses(const void *simulated, const struct ripc__record 
 {
 	size_t at = 0;
 
-	for (unsigned i = 0; i < record->naddrs && at < len; i++) {
+	for (unsigned i = 0; i < record->naddrs; i++) {
 		const struct ripc__record_addr *a = &record->addrs[i];
 		char one[160] = "";
 
 		ripc__transport_describe(simulated, a->transport, a->addr, a->len, one,
 					 sizeof(one));
 		if (*one)
-			at += (size_t)snprintf(text + at, len - at, "%s%s", at ? "; " : "", one);
+			at = ripc__append(text, len, at, "%s%s", at ? "; " : "", one);
 	}
 }
 

@@ -3,6 +3,7 @@
 #include "transport/ib/ib.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -342,7 +343,7 @@ static int ib_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 static void ib_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
 {
 	struct ripc__ib_address a;
-	size_t used = 0;
+	size_t at = 0;
 
 	if (!textlen)
 		return;
@@ -351,11 +352,11 @@ static void ib_describe(const uint8_t *addr, size_t len, char *text, size_t text
 		snprintf(text, textlen, "malformed address");
 		return;
 	}
-	for (unsigned i = 0; i < a.count && used < textlen; i++) {
+	for (unsigned i = 0; i < a.count; i++) {
 		char one[96];
 
 		ripc__ib_port_addr_text(&a.port_addrs[i], one, sizeof(one));
-		used += (size_t)snprintf(text + used, textlen - used, "%s%s", i ? ", " : "", one);
+		at = ripc__append(text, textlen, at, "%s%s", i ? ", " : "", one);
 	}
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/iwarp/address.h"
+#include "base/text.h"
 #include "wire/bytes.h"
 
 #include <errno.h>
@@ -125,7 +126,7 @@ unsigned ripc__iwarp_address_scope(struct ripc__iwarp_address *a, const unsigned
 void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
 {
 	struct ripc__iwarp_address a;
-	size_t used = 0;
+	size_t at = 0;
 
 	if (!textlen)
 		return;
@@ -134,14 +135,12 @@ void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, s
 		snprintf(text, textlen, "malformed address");
 		return;
 	}
-	for (unsigned i = 0; i < a.naddrs && used < textlen; i++) {
+	for (unsigned i = 0; i < a.naddrs; i++) {
 		union ripc__sockaddr ip = a.addrs[i].ip;
 		char one[64];
-		int n;
 
 		ripc__sockaddr_set_port(&ip, a.addrs[i].tcp);
 		ripc__sockaddr_text(&ip, one, sizeof(one));
-		n = snprintf(text + used, textlen - used, "%s%s", i ? " " : "", one);
-		used += (size_t)n;
+		at = ripc__append(text, textlen, at, "%s%s", i ? " " : "", one);
 	}
 }
