@@ -42,6 +42,8 @@ static void file_refresh(struct ripc__backend *b, uint64_t now_ns)
 	if (now_ns < f->reload_ns)
 		return;
 	f->reload_ns = now_ns + RELOAD_NS;
+	/* It may have another name now. */
+	f->socks.ifindex = 0;
 	ripc__host_list_refresh(&f->list);
 }
 
