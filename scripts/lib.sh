@@ -65,8 +65,9 @@ need_packages()
 			say "apt-get update failed, trying with the lists there are"
 		lists_updated=yes
 	fi
+	# A machine that has just booted may be installing updates.
 	if ! as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
-		install "${missing[@]}" >>build/apt.log 2>&1; then
+		-o DPkg::Lock::Timeout=300 install "${missing[@]}" >>build/apt.log 2>&1; then
 		tail -n 30 build/apt.log
 		die "apt-get could not install ${missing[*]}; all of its output is in build/apt.log"
 	fi
