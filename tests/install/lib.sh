@@ -49,7 +49,8 @@ have()
 }
 
 # Installs this build into $tree, a directory of its own, and removes that at the end. One at a
-# time: libtool links again in the build tree.
+# time: libtool links again in the build tree. Unlike "make install" this makes no programs that are
+# not installed.
 make_tree()
 {
 	tree=$(mktemp -d "$PWD/install-tree.XXXXXX") || exit 1
@@ -59,7 +60,8 @@ make_tree()
 	libdir=${libdir/'${exec_prefix}'/$prefix}
 	includedir=$prefix/include
 	mandir=$prefix/share/man
-	check "make install" flock "$PWD/Makefile" "${MAKE:-make}" -s install DESTDIR="$tree"
+	check "make install" flock "$PWD/Makefile" "${MAKE:-make}" -s install-exec install-data \
+		DESTDIR="$tree"
 }
 
 finish()
