@@ -139,6 +139,8 @@ struct packet {
 static struct {
 	struct side side[2]; /* 0 is active */
 	struct packet wire[WIRE_MAX];
+	int wire_end; /* no packet is here or later */
+	int in_flight;
 	uint64_t now_ns, rng;
 	unsigned loss, repeat; /* percent */
 	bool reject, deaf;     /* passive side: rejects; receives nothing */
@@ -165,10 +167,14 @@ static void put(int to, const struct ripc__wireup_message *m)
 	if (test_random(&net.rng) % 100 < net.loss || (to == 1 && net.deaf))
 		return;
 	for (int i = 0; i < WIRE_MAX && !l; i++)
-		if (net.wire[i].to < 0)
+		if (net.wire[i].to < 0) {
 			l = &net.wire[i];
+			if (i >= net.wire_end)
+				net.wire_end = i + 1;
+		}
 	if (!l)
 		return;
+	net.in_flight++;
 	l->to = to;
 	l->len = ripc__wireup_encode(m, l->bytes);
 	l->at_ns = net.now_ns + test_random(&net.rng) % (30 * RIPC__MS);
@@ -243,11 +249,14 @@ static void run(unsigned ms)
 {
 	while (ms--) {
 		net.now_ns += RIPC__MS;
-		for (int i = 0; i < WIRE_MAX; i++)
+		if (!net.in_flight)
+			net.wire_end = 0;
+		for (int i = 0; i < net.wire_end; i++)
 			if (net.wire[i].to >= 0 && net.wire[i].at_ns <= net.now_ns) {
 				struct packet l = net.wire[i];
 
 				net.wire[i].to = -1;
+				net.in_flight--;
 				arrive(&l);
 			}
 		for (int i = 0; i < 2; i++) {
