@@ -51,6 +51,53 @@ START_TEST(arm__once)
 }
 END_TEST
 
+static void late_kick(void *arg)
+{
+	struct ring_end *to = arg;
+
+	to->kicks++;
+}
+
+/* Takes a quarter of the slots, as much as credit is returned for. */
+static void take_quarter(struct ring_end *e)
+{
+	for (unsigned i = 0; i < 16; i++)
+		ck_assert(ring_end_poll(e));
+}
+
+/*
+ * Credit answers a request, also before its kick is seen: a sleeper that needs more credit makes a
+ * new request. A request that was not answered stands.
+ */
+START_TEST(arm__credit_before_kick)
+{
+	static const struct ripc__ring_backend_ops late_ops = {.kick = late_kick};
+	uint64_t i = 7;
+	struct ring_pair r;
+
+	ring_pair_open(&r, &layout_small, false, false, test_seed());
+	r.b.w.be.ops = &late_ops;
+	while (!ring_end_send(&r.a, &i, sizeof(i)))
+		;
+	ripc__ring_arm(&r.a.w);
+	i = r.a.w.arm;
+	ring_end_poll(&r.a);
+	ripc__ring_arm(&r.a.w);
+	ck_assert_uint_eq(r.a.w.arm, i);
+	take_quarter(&r.b);
+	ck_assert_uint_eq(r.a.kicks, 1);
+	/* SENDABLE needs half of the slots. */
+	ring_end_poll(&r.a);
+	ck_assert_uint_eq(r.a.sendables, 0);
+	ripc__ring_arm(&r.a.w);
+	take_quarter(&r.b);
+	ck_assert_uint_eq(r.a.kicks, 2);
+	ring_end_poll(&r.a);
+	ck_assert_uint_eq(r.a.sendables, 1);
+	ring_pair_close(&r);
+}
+END_TEST
+
 struct sleeper {
 	struct ripc__ring w;
 	struct sleeper *peer;
@@ -149,6 +196,7 @@ int main(void)
 	test_seed();
 	tcase_set_timeout(c, 300);
 	tcase_add_test(c, arm__once);
+	tcase_add_test(c, arm__credit_before_kick);
 	tcase_add_test(c, arm__no_kick_lost);
 	suite_add_tcase(s, c);
 	return test_main("transport/ring/arm", s);

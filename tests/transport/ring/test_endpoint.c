@@ -7,6 +7,7 @@
 #include "transitions.h"
 
 #include <poll.h>
+#include <sys/mman.h>
 
 #define OPS   (&heap_ops)
 #define PEERS 3
@@ -223,6 +224,47 @@ START_TEST(reg__read_and_write)
 }
 END_TEST
 
+/* Whether a read of the last byte needs no pass of the side that exposes the memory. */
+static bool is_read_directly(uint8_t *base, size_t len)
+{
+	struct ripc__mr mr, own;
+	uint8_t byte;
+	bool done;
+
+	ck_assert_int_eq(OPS->reg(b, to[0], base, len, RIPC__ACCESS_REMOTE_READ, &mr), 0);
+	ck_assert_int_eq(OPS->reg(a, NULL, &byte, 1, RIPC__ACCESS_LOCAL_WRITE, &own), 0);
+	ck_assert_int_eq(OPS->post_read(from[0], &own, &byte, 1, mr.addr + len - 1, mr.key, 1), 0);
+	done = poll_event(a).kind == RIPC__EV_READ_DONE;
+	if (!done)
+		ck_assert_int_eq(await(a, RIPC__EV_READ_DONE).status, 0);
+	OPS->dereg(b, &mr);
+	OPS->dereg(a, &own);
+	return done;
+}
+
+/* A peer never touches memory with missing pages. One call of mincore() asks for 16 MiB at most. */
+START_TEST(reg__missing_pages)
+{
+	const size_t page = (size_t)getpagesize(), len = 4097 * page;
+	uint8_t *base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(base, MAP_FAILED);
+	ck_assert_int_eq(madvise(base, len, MADV_NOHUGEPAGE), 0);
+	heap_can_read = true;
+	connect_one(0);
+	memset(base, 1, len - page);
+	ck_assert(is_read_directly(base, len - page));
+	ck_assert(!is_read_directly(base, len));
+	memset(base, 1, len);
+	ck_assert(is_read_directly(base, len));
+	ck_assert_int_eq(madvise(base, page, MADV_DONTNEED), 0);
+	ck_assert(!is_read_directly(base, len));
+	ck_assert(is_read_directly(base + len - 1, 1));
+	munmap(base, len);
+	heap_can_read = false;
+}
+END_TEST
+
 /* One event per pass: each endpoint has its turn. */
 START_TEST(progress__takes_turns)
 {
@@ -303,6 +345,7 @@ int main(void)
 	tcase_add_loop_test(c, post__every_size, 0, 2);
 	tcase_add_test(c, progress__held_messages);
 	tcase_add_loop_test(c, reg__read_and_write, 0, 2);
+	tcase_add_test(c, reg__missing_pages);
 	tcase_add_test(c, progress__takes_turns);
 	tcase_add_test(c, arm__kicks_once);
 	tcase_add_test(c, set_state__transitions);
