@@ -85,17 +85,17 @@ int ripc__verbs_post_shielded(struct ibv_qp *qp, struct ibv_send_wr *wr, struct 
 {
 	const struct timespec now = {0, 0};
 	sigset_t pipe, before, pending;
+	bool stays;
 	int rc;
 
 	sigemptyset(&pipe);
 	sigaddset(&pipe, SIGPIPE);
 	pthread_sigmask(SIG_BLOCK, &pipe, &before);
-	sigemptyset(&pending);
 	/* One that the application has blocked stays pending. */
-	if (sigismember(&before, SIGPIPE))
-		sigpending(&pending);
+	stays = sigismember(&before, SIGPIPE) && !sigpending(&pending) &&
+		sigismember(&pending, SIGPIPE);
 	rc = ibv_post_send(qp, wr, bad);
-	if (!sigismember(&pending, SIGPIPE))
+	if (!stays)
 		sigtimedwait(&pipe, NULL, &now);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return rc;
@@ -151,7 +151,7 @@ int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *de
 		int err = errno ? errno : ENOMEM;
 
 		ripc__verbs_cq_fini(cq);
-		return ripc__fail(-err, "%s: cannot create a completion queue of %u n: %s",
+		return ripc__fail(-err, "%s: cannot create a completion queue of %u entries: %s",
 				  device->name, n, strerror(err));
 	}
 	cq->entries = (uint32_t)cq->cq->cqe;
