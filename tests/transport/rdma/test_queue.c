@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Send queues never overflow, and a full one always has a completion pending. Completion queues as
- * far as no device is needed; the rest is in tests/lab.
+ * Send queues never overflow, and a full one always has a completion pending. Completion queues
+ * over stubs of the verbs.
  */
 #include "transport/rdma/queue.h"
 #include "transitions.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 static struct ripc__verbs_sendq q;
 
@@ -214,6 +217,28 @@ START_TEST(sendq_retire__order)
 }
 END_TEST
 
+/* A bounce buffer is free again when its slot is retired, refused or used again, or at the end. */
+START_TEST(sendq__bounce_buffers)
+{
+	struct ripc__verbs_pool pool = {0};
+	struct ripc__verbs_buf bufs[4] = {
+		{.pool = &pool}, {.pool = &pool}, {.pool = &pool}, {.pool = &pool}};
+
+	open_queue(4);
+	for (unsigned i = 0; i < 4; i++)
+		ripc__verbs_sendq_alloc(&q, true)->bounce = &bufs[i];
+	ck_assert_uint_eq(pool.nfree, 0);
+	ripc__verbs_sendq_retire(&q, &q.slots[1]);
+	ck_assert_uint_eq(pool.nfree, 1);
+	ck_assert_ptr_eq(pool.free, &bufs[0]);
+	ripc__verbs_sendq_unalloc(&q, 1);
+	ck_assert_uint_eq(pool.nfree, 2);
+	ck_assert_ptr_eq(pool.free, &bufs[3]);
+	ripc__verbs_sendq_fini(&q);
+	ck_assert_uint_eq(pool.nfree, 4);
+}
+END_TEST
+
 START_TEST(wc__owner)
 {
 	struct ripc__verbs_buf buf;
@@ -264,13 +289,14 @@ static int poll_cq(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 }
 
 static unsigned requests; /* events that were requested */
+static int notify_rc;
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited)
 {
 	(void)cq;
 	(void)solicited;
 	requests++;
-	return 0;
+	return notify_rc;
 }
 
 static struct ibv_context context = {.ops = {.poll_cq = poll_cq, .req_notify_cq = req_notify_cq}};
@@ -327,6 +353,7 @@ START_TEST(cq_poll_one__one_by_one)
 		ck_assert_uint_eq(wc.wr_id, i);
 	}
 	ck_assert(!ripc__verbs_cq_poll_one(&cq, &wc));
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, &wc, 1), 0);
 }
 END_TEST
 
@@ -406,6 +433,193 @@ START_TEST(cq_push_back__comes_first)
 }
 END_TEST
 
+/* ---- stubs of the verbs of completion queues ---- */
+
+static struct ripc__verbs_device device = {.ctx = &context, .name = "made0"};
+static struct ibv_comp_channel channel;
+static unsigned channels, queues; /* that exist */
+static unsigned cq_events;        /* that can be read */
+static unsigned acknowledged, resizes;
+static int create_rc, resize_rc; /* errno of a failure, or 0 */
+static bool no_channel, bad_channel;
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
+{
+	errno = EMFILE;
+	if (no_channel)
+		return NULL;
+	channel.fd = bad_channel ? -1 : eventfd(0, EFD_CLOEXEC);
+	channels++;
+	return &channel;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
+{
+	channels--;
+	return ch->fd >= 0 ? close(ch->fd) : 0;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+			     struct ibv_comp_channel *ch, int comp_vector)
+{
+	errno = create_rc;
+	if (create_rc)
+		return NULL;
+	device_cq.cqe = cqe;
+	device_cq.cq_context = cq_context;
+	queues++;
+	return &device_cq;
+}
+
+int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	resizes++;
+	if (!resize_rc)
+		cq->cqe = cqe;
+	return resize_rc;
+}
+
+int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	ck_assert_uint_eq(cq_events, 0);
+	queues--;
+	return 0;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cq, void **cq_context)
+{
+	if (!cq_events)
+		return -1;
+	cq_events--;
+	*cq = &device_cq;
+	return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	acknowledged += nevents;
+}
+
+static void open_cq(struct ripc__verbs_cq *cq, uint32_t entries)
+{
+	device.attr.max_cqe = 100;
+	ck_assert_int_eq(ripc__verbs_cq_init(cq, &device, entries), 0);
+	left = 0;
+}
+
+START_TEST(cq_init__limits)
+{
+	struct ripc__verbs_cq cq;
+
+	open_cq(&cq, 101);
+	ck_assert_uint_eq(cq.entries, 100);
+	ck_assert_ptr_eq(device_cq.cq_context, &device);
+	ck_assert(fcntl(channel.fd, F_GETFL) & O_NONBLOCK);
+	/* Unread events would block the destruction. */
+	cq_events = 2;
+	ripc__verbs_cq_fini(&cq);
+	ripc__verbs_cq_fini(&cq);
+	ck_assert_uint_eq(acknowledged, 2);
+	ck_assert_uint_eq(queues + channels, 0);
+}
+END_TEST
+
+START_TEST(cq_init__errors)
+{
+	struct ripc__verbs_cq cq;
+
+	no_channel = true;
+	ck_assert_int_eq(ripc__verbs_cq_init(&cq, &device, 1), -EMFILE);
+	no_channel = false;
+	bad_channel = true;
+	ck_assert_int_eq(ripc__verbs_cq_init(&cq, &device, 1), -EBADF);
+	ck_assert_uint_eq(channels, 0);
+	bad_channel = false;
+	create_rc = ENOSPC;
+	ck_assert_int_eq(ripc__verbs_cq_init(&cq, &device, 1), -ENOSPC);
+	ck_assert_uint_eq(channels, 0);
+	ck_assert_ptr_null(cq.cq);
+}
+END_TEST
+
+START_TEST(cq_reserve__resizes)
+{
+	static const struct {
+		uint32_t n, entries;
+	} steps[] = {{16, 16}, {1, 32}, {15, 32}, {35, 100}, {33, 100}};
+	struct ripc__verbs_cq cq;
+
+	open_cq(&cq, 16);
+	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		ck_assert_int_eq(ripc__verbs_cq_reserve(&cq, steps[i].n), 0);
+		ck_assert_uint_eq(cq.entries, steps[i].entries);
+	}
+	ck_assert_uint_eq(resizes, 2);
+	ck_assert_int_eq(ripc__verbs_cq_reserve(&cq, 1), -ENOBUFS);
+	ripc__verbs_cq_unreserve(&cq, 90);
+	ck_assert_int_eq(ripc__verbs_cq_reserve(&cq, 91), -ENOBUFS);
+	ck_assert_int_eq(ripc__verbs_cq_reserve(&cq, 90), 0);
+	ripc__verbs_cq_fini(&cq);
+	/* A queue with more entries than the device promises. */
+	open_cq(&cq, 64);
+	cq.entries = 128;
+	ck_assert_int_eq(ripc__verbs_cq_reserve(&cq, 128), 0);
+	ck_assert_uint_eq(resizes, 2);
+	ripc__verbs_cq_fini(&cq);
+}
+END_TEST
+
+/* Drivers return an errno, or its negative. */
+START_TEST(cq_reserve__resize_fails)
+{
+	struct ripc__verbs_cq cq;
+
+	open_cq(&cq, 16);
+	resize_rc = _i ? ENOMEM : -ENOMEM;
+	ck_assert_int_eq(ripc__verbs_cq_reserve(&cq, 17), -ENOMEM);
+	ck_assert_uint_eq(cq.reserved, 0);
+	ck_assert_uint_eq(cq.entries, 16);
+	ripc__verbs_cq_fini(&cq);
+}
+END_TEST
+
+/* An event is requested once, until it was read. */
+START_TEST(cq_arm__requests_once)
+{
+	struct ripc__verbs_cq cq;
+	struct ibv_wc wc[2];
+
+	open_cq(&cq, 16);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 0);
+		ck_assert_uint_eq(requests, 1);
+	}
+	/* The completion is found before its event. */
+	left = 1;
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 1);
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 2), 1);
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 0);
+	ck_assert_uint_eq(requests, 1);
+	cq_events = 1;
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 0);
+	ck_assert_uint_eq(requests, 2);
+	ck_assert_uint_eq(acknowledged, 1);
+	/* Without a completion since the request no event is looked for. */
+	cq_events = 1;
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 0);
+	ck_assert_uint_eq(cq_events, 1);
+	left = 1;
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 2), 1);
+	notify_rc = _i ? EIO : -EIO;
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), -EIO);
+	ck_assert_uint_eq(requests, 3);
+	notify_rc = 0;
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 0);
+	ck_assert_uint_eq(requests, 4);
+	ripc__verbs_cq_fini(&cq);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("transport/rdma/queue");
@@ -420,6 +634,7 @@ int main(void)
 	tcase_add_test(c, sendq_unalloc__refused);
 	tcase_add_test(c, post__sigpipe);
 	tcase_add_test(c, sendq_retire__order);
+	tcase_add_test(c, sendq__bounce_buffers);
 	tcase_add_test(c, wc__owner);
 	suite_add_tcase(s, c);
 	c = tcase_create("cq");
@@ -430,6 +645,11 @@ int main(void)
 	tcase_add_test(c, cq_poll_one__error_is_kept);
 	tcase_add_test(c, cq_poll__error_behind_completions);
 	tcase_add_test(c, cq_push_back__comes_first);
+	tcase_add_test(c, cq_init__limits);
+	tcase_add_test(c, cq_init__errors);
+	tcase_add_test(c, cq_reserve__resizes);
+	tcase_add_loop_test(c, cq_reserve__resize_fails, 0, 2);
+	tcase_add_loop_test(c, cq_arm__requests_once, 0, 2);
 	suite_add_tcase(s, c);
 	return test_main("transport/rdma/queue", s);
 }
