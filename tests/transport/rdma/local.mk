@@ -2,4 +2,5 @@
 if HAVE_VERBS
 check_PROGRAMS += tests/transport/rdma/test_queue
 check_PROGRAMS += tests/transport/rdma/test_device
+check_PROGRAMS += tests/transport/rdma/test_region
 endif
