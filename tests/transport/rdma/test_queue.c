@@ -31,6 +31,7 @@ START_TEST(sendq_init__depth)
 		open_queue(cases[i].asked);
 		ck_assert_uint_eq(q.depth, cases[i].got);
 		ck_assert_uint_eq(ripc__verbs_sendq_space(&q), cases[i].got);
+		ck_assert_uint_eq(q.interval, (cases[i].got + 1) / 2);
 		ck_assert_ptr_eq(q.owner, &q);
 		ripc__verbs_sendq_fini(&q);
 		ripc__verbs_sendq_fini(&q);
