@@ -106,10 +106,9 @@ int ripc__uc_control(struct ripc__uc_tx *tx, struct ripc__uc_rx *rx, const uint8
 	upto = ripc__get_le32(buf + 8);
 	if (kind == UC_ANSWER)
 		return answered(tx, from, upto, ripc__get_le64(buf + 12), again);
-	/* One MARK at a time, for numbers within the window. */
-	if (kind != UC_MARK || rx->answer_pending || upto - from > RIPC__UC_RETRANSMIT_WINDOW ||
-	    upto == from || (int32_t)(from - rx->base) > 0 ||
-	    (int32_t)(upto - rx->base) > (int32_t)RIPC__UC_RETRANSMIT_WINDOW ||
+	/* One MARK at a time. It begins at the base or up to a window below. */
+	if (kind != UC_MARK || rx->answer_pending || upto == from ||
+	    upto - from > RIPC__UC_RETRANSMIT_WINDOW ||
 	    rx->base - from > RIPC__UC_RETRANSMIT_WINDOW)
 		return -EPROTO;
 	rx->answer_pending = true;

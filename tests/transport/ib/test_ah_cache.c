@@ -88,6 +88,9 @@ START_TEST(get__no_worker_for_failed_entry)
 	finish(-EHOSTUNREACH);
 	ck_assert_int_eq(r->state, IB_AH_FAILED);
 	ck_assert_int_eq(r->error, -EHOSTUNREACH);
+	/* Not for a second. */
+	ck_assert_ptr_eq(ripc__ib_ah_get(&t, port, &peer), r);
+	ck_assert_ptr_null(started);
 	t.now_ns += 2000 * RIPC__MS;
 	start_result = -EAGAIN;
 	ck_assert_ptr_eq(ripc__ib_ah_get(&t, port, &peer), r);
@@ -106,6 +109,90 @@ START_TEST(get__no_worker_for_failed_entry)
 }
 END_TEST
 
+static struct ib_ah_entry *resolved(const struct ripc__ib_port_addr *to)
+{
+	struct ib_ah_entry *r = ripc__ib_ah_get(&t, port, to);
+
+	if (started)
+		finish(0);
+	return r;
+}
+
+static bool has_grh(const struct ripc__ib_port_addr *to)
+{
+	struct ibv_ah_attr attr;
+
+	ripc__ib_ah_attr(port, to, &attr);
+	ck_assert_mem_eq(attr.grh.dgid.raw, to->gid, 16);
+	ck_assert_uint_eq(attr.dlid, to->lid);
+	return attr.is_global;
+}
+
+/* The GID counts if it has a part in the path: on RoCE, and in another subnet of InfiniBand. */
+START_TEST(get__gids)
+{
+	struct ripc__ib_port_addr other = peer;
+
+	memset(port->port_addr.gid, 1, 16);
+	ck_assert(!has_grh(&other));
+	memset(other.gid, 1, 16);
+	other.gid[15] = 2;
+	ck_assert(!has_grh(&other));
+	ck_assert_ptr_eq(resolved(&other), resolved(&peer));
+	other.gid[7] = 2;
+	ck_assert(has_grh(&other));
+	ck_assert_ptr_ne(resolved(&other), resolved(&peer));
+	other = (struct ripc__ib_port_addr){.link = RIPC__IB_LINK_V2, .qpn = 17};
+	ck_assert(has_grh(&other));
+	resolved(&other);
+	other.gid[15] = 1;
+	ck_assert_ptr_null(ripc__ib_ah_find(&t, port, &other));
+	resolved(&other);
+	ck_assert_uint_eq(t.ah_cache_count, 4);
+}
+END_TEST
+
+/* Each of these has a thread. */
+START_TEST(get__resolving_limit)
+{
+	struct ripc__ib_port_addr to = peer;
+	struct ripc__ib_job *first = NULL;
+
+	for (to.qpn = 20; ripc__ib_ah_get(&t, port, &to); to.qpn++)
+		if (!first)
+			first = started;
+	ck_assert_uint_eq(t.nresolving, to.qpn - 20);
+	ck_assert_uint_eq(t.ah_cache_count, t.nresolving);
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "are being resolved"));
+	started = first;
+	finish(0);
+	ck_assert_uint_eq(t.next_timer_ns, 0);
+	ck_assert_ptr_nonnull(ripc__ib_ah_get(&t, port, &to));
+	t.nresolving = 0;
+}
+END_TEST
+
+/* An entry makes room if it has no connection and was not used since the last eviction. */
+START_TEST(get__full)
+{
+	struct ripc__ib_port_addr to = peer;
+	struct ib_ah_entry *r, *last = NULL;
+
+	for (to.qpn = 20; (r = resolved(&to)); to.qpn++) {
+		last = r;
+		r->eps = 1;
+	}
+	ck_assert_uint_eq(t.ah_cache_count, IB_AH_CACHE_MAX);
+	ck_assert_uint_eq(to.qpn, 20 + IB_AH_CACHE_MAX);
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "cache full"));
+	last->eps = 0;
+	ck_assert_ptr_nonnull(resolved(&to));
+	ck_assert_uint_eq(t.ah_cache_count, IB_AH_CACHE_MAX);
+	to.qpn--;
+	ck_assert_ptr_null(ripc__ib_ah_find(&t, port, &to));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("transport/ib/ah_cache");
@@ -115,6 +202,9 @@ int main(void)
 	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, get__no_worker);
 	tcase_add_test(tc, get__no_worker_for_failed_entry);
+	tcase_add_test(tc, get__gids);
+	tcase_add_test(tc, get__resolving_limit);
+	tcase_add_test(tc, get__full);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/ib/ah_cache", suite);
 }

@@ -2,6 +2,7 @@
 /* Writes over a lossy link, control messages over a reliable one. */
 #include "transport/ib/uc_retransmit.h"
 #include "harness.h"
+#include "wire/bytes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -142,6 +143,38 @@ START_TEST(control__malformed)
 }
 END_TEST
 
+/* A MARK begins at the base or up to a window below it, and covers a window at most. */
+START_TEST(control__bounds_of_mark)
+{
+	static const struct {
+		int32_t from, upto; /* from the base */
+		bool valid;
+	} cases[] = {
+		{0, 1, true},   {0, 64, true},     {0, 65, false},   {0, 0, false},
+		{1, 2, false},  {-1, 0, true},     {-1, 63, true},   {-1, 64, false},
+		{-64, 0, true}, {-64, 1, false},   {-65, -1, false}, {-64, -63, true},
+		{-63, 1, true}, {-65, -64, false},
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		init(5);
+		ripc__put_le32(buf, 1);
+		ripc__put_le32(buf + 4, 5 + (uint32_t)cases[i].from);
+		ripc__put_le32(buf + 8, 5 + (uint32_t)cases[i].upto);
+		ripc__put_le64(buf + 12, 0);
+		ck_assert_msg(!ripc__uc_control(&tx, &rx, buf, sizeof(buf), &again) ==
+				      cases[i].valid,
+			      "case %u", i);
+		ck_assert(rx.answer_pending == cases[i].valid);
+	}
+	init(5);
+	ripc__put_le32(buf, 3);
+	ripc__put_le32(buf + 4, 5);
+	ripc__put_le32(buf + 8, 6);
+	ck_assert_int_eq(ripc__uc_control(&tx, &rx, buf, sizeof(buf), &again), -EPROTO);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("transport/ib/uc_retransmit");
@@ -151,6 +184,7 @@ int main(void)
 	tcase_add_test(c, answer__waits_for_what_is_missing);
 	tcase_add_test(c, uc__lossy);
 	tcase_add_test(c, control__malformed);
+	tcase_add_test(c, control__bounds_of_mark);
 	tcase_set_timeout(c, 60);
 	suite_add_tcase(s, c);
 	return test_main("transport/ib/uc_retransmit", s);
