@@ -103,7 +103,7 @@ static int parse(struct ripc__auth *a, char *text)
 		if (!len)
 			continue;
 		if (len != 64 || word[len + strspn(word + len, " \t\r")] ||
-		    sodium_hex2bin(master, 32, word, 64, NULL, &len, NULL) || len != 32)
+		    sodium_hex2bin(master, 32, word, 64, NULL, NULL, NULL))
 			rc = ripc__fail(
 				-EINVAL,
 				"key_file (RIPC_KEY_FILE): %s:%u: a key is 64 hexadecimal digits",
