@@ -51,8 +51,8 @@ bool ripc__request_expired(struct ripc__message *m)
 static void drop_unseen(struct ripc__message *m, enum ripc__call_state state)
 {
 	m->ctx->stats.calls_expired += state == RIPC__CALL_NOT_TAKEN;
+	/* It is no longer served, so that its release sends nothing. */
 	send_state(m, state);
-	ripc__message_set_role(m, RIPC__CALL_NONE);
 	ripc__message_release(m);
 }
 

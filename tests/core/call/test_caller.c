@@ -132,6 +132,8 @@ START_TEST(cancel__in_every_state)
 	OK(start(RIG_ID(1), 2, 8, NULL, 5000, &r));
 	rig_run(&rig, 5);
 	RC(-ECANCELED, ripc_request_cancel(&r, 100));
+	/* It is not kept until the service receives. */
+	ck_assert_ptr_null(rig.s[1]->first);
 	rig_expect_none(&rig, 1);
 	/* Received. */
 	servers[0] = (struct server){.s = rig.s[1], .keep = true};
@@ -163,6 +165,37 @@ START_TEST(cancel__in_every_state)
 			ck_assert_uint_eq(servers[0].executed[10 + i], 1);
 	}
 	OK(call(60, 8, 5000));
+}
+END_TEST
+
+/* It may have arrived before its sender knows. */
+START_TEST(cancel__long_in_flight)
+{
+	struct ripc_request *r;
+
+	servers[0].s = NULL;
+	rig_connect(&rig, 0, 1);
+	for (unsigned i = 0; i < 100; i++) {
+		OK(start(RIG_ID(1), 1, 100000, NULL, 60000, &r));
+		ripc__sim_run(rig.net, 1 + i * 3000);
+		RC(-ECANCELED, ripc_request_cancel(&r, 1000));
+		ck_assert_ptr_null(rig.s[1]->first);
+	}
+}
+END_TEST
+
+/* Without a lane only a request that every lane can send is short. */
+START_TEST(request__without_a_lane)
+{
+	struct ripc_request *r;
+
+	OK(start(RIG_ID(1), 1, RIPC_SHORT_GUARANTEED, NULL, 5000, &r));
+	OK(result(&r, 1));
+	ck_assert_uint_eq(rig_stats(&rig, 0).long_sent, 0);
+	ripc__lane_fail(rig_lane(&rig, 0, 1), -EIO, "test");
+	OK(start(RIG_ID(1), 2, RIPC_SHORT_GUARANTEED + 1, NULL, 5000, &r));
+	OK(result(&r, 2));
+	ck_assert_uint_eq(rig_stats(&rig, 0).long_sent, 1);
 }
 END_TEST
 
@@ -371,6 +404,8 @@ int main(void)
 	tcase_add_test(tc, time__nobody_there);
 	tcase_add_test(tc, time__many_long_requests_stuck);
 	tcase_add_test(tc, cancel__in_every_state);
+	tcase_add_test(tc, cancel__long_in_flight);
+	tcase_add_test(tc, request__without_a_lane);
 	tcase_add_test(tc, lane_lost__at_every_operation);
 	tcase_add_test(tc, lane_lost__time_up);
 	tcase_add_test(tc, callee_died__unknown);
