@@ -55,9 +55,10 @@ void ripc__watch_flush(struct ripc *ctx, struct ripc__dest *d)
 		return;
 	/* Without memory they wait in d->watches for the next flush. */
 	lists = ripc__peer_lists(d->peer);
-	if (lists && !ripc__list_empty(&d->watches))
-		ripc__lane_notify(d->peer->lane, RIPC__WATCH, d->id, 0, 0, 0);
-	while (lists && (n = ripc__list_take(&d->watches)))
+	if (!lists)
+		return;
+	ripc__lane_notify(d->peer->lane, RIPC__WATCH, d->id, 0, 0, 0);
+	while ((n = ripc__list_take(&d->watches)))
 		ripc__list_add(&lists->watches, n);
 }
 

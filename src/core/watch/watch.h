@@ -27,7 +27,7 @@ int ripc__watch_begin(struct ripc_service *s, uint64_t dest);
 /* ripc_unwatch() */
 void ripc__watch_stop(struct ripc_service *s, uint64_t dest);
 
-/* The destination may be reachable now. */
+/* The destination may be reachable now, and has watches. */
 void ripc__watch_flush(struct ripc *ctx, struct ripc__dest *d);
 /* No context holds the service. */
 void ripc__watch_not_found(struct ripc *ctx, struct ripc__dest *d, const char *why);

@@ -156,6 +156,17 @@ START_TEST(watch__survives_lane)
 }
 END_TEST
 
+/* A watch keeps the lane of its holder, so there is none that nobody asked for. */
+START_TEST(watch__not_by_messages)
+{
+	rig_exchange(&rig, 0, 1);
+	ck_assert_uint_eq(rig_lane(&rig, 1, 0)->nwatched, 0);
+	OK(ripc_watch(rig.s[0], RIG_ID(1)));
+	rig_run(&rig, 100);
+	ck_assert_uint_eq(rig_lane(&rig, 1, 0)->nwatched, 1);
+}
+END_TEST
+
 /* The service ended while there was no lane: the WATCH on the next one is answered at once. */
 START_TEST(watch__ended_between_lanes)
 {
@@ -233,6 +244,7 @@ int main(void)
 	tcase_add_test(tc, watch__holder_refuses_once);
 	tcase_add_test(tc, watch__own_context);
 	tcase_add_test(tc, watch__survives_lane);
+	tcase_add_test(tc, watch__not_by_messages);
 	tcase_add_test(tc, watch__ended_between_lanes);
 	tcase_add_test(tc, watch__ends);
 	tcase_add_test(tc, watch__each_call_one_event);
