@@ -35,3 +35,8 @@ endif
 check_PROGRAMS += tests/tools/gateway/test_villas
 tests_tools_gateway_test_villas_SOURCES = tests/tools/gateway/test_villas.c tools/gateway/villas.c \
 	tools/gateway/villas.h tools/gateway/sample.h
+
+check_PROGRAMS += tests/tools/gateway/test_flow
+tests_tools_gateway_test_flow_SOURCES = tests/tools/gateway/test_flow.c tools/gateway/flow.c \
+	tools/gateway/flow.h tools/gateway/sample.h
+tests_tools_gateway_test_flow_LDADD = libtools.la $(TEST_LIBS)

@@ -48,7 +48,6 @@ static void count_sequence(struct flow *flow, uint32_t sequence)
 		flow->reordered++;
 	} else {
 		flow->restarts++;
-		flow->seen = 0;
 		advance(flow, sequence, 0);
 	}
 }

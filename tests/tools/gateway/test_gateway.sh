@@ -197,6 +197,13 @@ faulty 1 "must be one of signal, file, stdio, socket, ripc, zeromq, nanomsg" \
 	"nodes = { s = { type = \"opal\"; }; };"
 faulty 1 "an id is from 1 to" \
 	"nodes = { s = { type = \"ripc\"; in = { service = \"9223372036854775807\"; }; }; };"
+expect "the last id" 0 20 $gateway -t ripc:9223372036854775806 stdio
+for address in 127.0.0.1:0 127.0.0.1:65536 127.0.0.1:; do
+	expect "no port: $address" 3 20 $gateway -t "socket:$address" stdio
+done
+for address in 127.0.0.1:1 127.0.0.1:65535 "[::1]:9"; do
+	expect "a port: $address" 0 20 $gateway -t "socket:$address" stdio
+done
 faulty 1 "must be HOST:PORT" \
 	"nodes = { s = { type = \"socket\"; in = { address = \"here\"; }; }; };"
 
