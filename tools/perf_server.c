@@ -169,7 +169,8 @@ static bool accept_client(struct perf_server *s, uint64_t client, struct perf_co
 	}
 	drop_client(s);
 	s->client = client;
-	s->idle_activity = s->activity - 1;
+	s->idle_activity = s->activity;
+	s->idle_since_ns = now_ns;
 	return true;
 }
 

@@ -281,11 +281,8 @@ static void stop(int signal)
 
 void tool_catch_signals(void)
 {
-	struct sigaction action;
+	const struct sigaction action = {.sa_handler = stop, .sa_flags = (int)SA_RESETHAND};
 
-	memset(&action, 0, sizeof(action));
-	action.sa_handler = stop;
-	action.sa_flags = (int)SA_RESETHAND;
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 }
