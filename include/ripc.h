@@ -676,7 +676,7 @@ void *ripc_buf_alloc_for(struct ripc *ctx, size_t len, uint64_t dest);
  * unchanged and stays the caller's.
  *
  * Return: the buffer, or NULL with errno set (ENOMEM; EINVAL: not a buffer of this context; EBUSY:
- * it is in use by a send or as a return buffer).
+ * as ripc_buf_free(), or it is a window or a return buffer).
  */
 void *ripc_buf_realloc(struct ripc *ctx, void *buf, size_t len);
 
@@ -692,7 +692,8 @@ void *ripc_buf_realloc(struct ripc *ctx, void *buf, size_t len);
  * Return: 0, or a negative errno.
  * Errors:
  * -EINVAL: the address is in no buffer of this context, or the buffer was freed before
- * -EBUSY: a send that is under way reads from it
+ * -EBUSY: a send that is under way reads from it, or an item of a message that ripc_receive() has
+ *   not returned yet lies in it
  */
 int ripc_buf_free(struct ripc *ctx, void *buf);
 
@@ -722,7 +723,7 @@ int ripc_buf_register(struct ripc *ctx, void *base, size_t len);
  * Return: 0, or a negative errno.
  * Errors:
  * -EINVAL: no region begins there
- * -EBUSY: a send under way reads from it, or it is a return buffer or a window
+ * -EBUSY: as ripc_buf_free(), or it is a return buffer or a window
  */
 int ripc_buf_unregister(struct ripc *ctx, void *base);
 

@@ -126,6 +126,8 @@ int ripc__buf_free(struct ripc *ctx, void *ptr)
 	} else if (r->sends) {
 		rc = ripc__fail(-EBUSY, "a send that is under way reads from the buffer at %p",
 				ptr);
+	} else if (r->unread) {
+		rc = ripc__region_unread(r);
 	} else {
 		ripc__region_set_state(r, RIPC__REGION_FREED);
 		/*
@@ -189,6 +191,8 @@ void *ripc__buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 		rc = ripc__fail(-EBUSY,
 				"the buffer at %p is read by a send, offered to a peer or a window",
 				ptr);
+	} else if (r->unread) {
+		rc = ripc__region_unread(r);
 	} else {
 		out = resize(ctx, r, len);
 		if (!out)

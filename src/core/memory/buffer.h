@@ -6,7 +6,8 @@
  * A pool buffer belongs to the cache (free), the application, or a received message. A buffer that
  * the application freed while a peer may still write it is FREED, and goes to the cache later.
  * sends counts the sends that read from the region; pins counts its receive windows and return
- * buffers.
+ * buffers. A window or return buffer that an item has used up returns to the application with the
+ * message: unread keeps the region until ripc_receive() or ripc_call_wait() returns it.
  */
 #ifndef RIPC_CORE_MEMORY_BUFFER_H
 #define RIPC_CORE_MEMORY_BUFFER_H
@@ -90,6 +91,7 @@ struct ripc__region {
 	uint8_t class;                 /* pool: cap == 1 << class */
 	unsigned sends;                /* sends that read from it */
 	unsigned pins;                 /* receive windows and return buffers in it */
+	unsigned unread;               /* items in it of messages that were not received yet */
 	/* per transport: cached registration for our reads and writes; NULL: none yet */
 	struct ripc__cached_mr *cached_mr[RIPC__TP_MAX];
 	struct ripc__list free_link; /* cache: in its class */
@@ -355,6 +357,9 @@ uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids
  */
 int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *p,
 		      size_t len);
+
+/* Return: -EBUSY, explained: the region has unread items. */
+int ripc__region_unread(const struct ripc__region *r);
 
 /* The public calls of these names, with a context. They take the lock. */
 void *ripc__buf_alloc(struct ripc *ctx, size_t len);

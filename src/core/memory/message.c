@@ -83,13 +83,33 @@ void ripc__message_return_credit(struct ripc__message *m)
 	ripc__flow_consume(flow, m->units);
 }
 
+/* Whether the item lies in a window or return buffer, which the message does not own. */
+static bool in_application_memory(const struct ripc__message *m, unsigned item)
+{
+	return m->pub.placement[item] == RIPC_IN_WINDOW ||
+	       m->pub.placement[item] == RIPC_IN_RETURN_BUFFER;
+}
+
+void ripc__message_hand_out_large(struct ripc *ctx, struct ripc__message *m)
+{
+	ripc__list_add(&ctx->messages, &m->held);
+	if (!m->pub.is_long)
+		return;
+	/* The windows and return buffers are the application's again. */
+	for (unsigned i = 0; i < m->pub.nitems; i++)
+		if (m->pool[i] && in_application_memory(m, i))
+			ripc__message_release_item(m, i);
+}
+
 void ripc__message_release_item(struct ripc__message *m, unsigned item)
 {
 	struct ripc__region *r = m->pool[item];
 
 	if (!r)
 		return;
-	if (r->state == RIPC__REGION_IMPORTED) {
+	if (in_application_memory(m, item)) {
+		r->unread--;
+	} else if (r->state == RIPC__REGION_IMPORTED) {
 		ripc__import_ref_release_item(r, m, item);
 	} else {
 		/* Not before a send that passes it on has ended. */

@@ -110,13 +110,16 @@ static inline bool ripc__message_is_small(const struct ripc__message *m)
 		 (uintptr_t)m->arrays | m->pub.is_long | m->pub.group | m->pub.event);
 }
 
+/* Gives the application a message that holds more than its struct. */
+void ripc__message_hand_out_large(struct ripc *ctx, struct ripc__message *m);
+
 /* Gives the application a message. */
 static inline void ripc__message_hand_out(struct ripc *ctx, struct ripc__message *m)
 {
 	if (RIPC__LIKELY(ripc__message_is_small(m)))
 		ripc__message_hand_out_small(ctx, m);
 	else
-		ripc__list_add(&ctx->messages, &m->held);
+		ripc__message_hand_out_large(ctx, m);
 }
 
 /* Releases the memory of one item of a long message, if the message owns it. */

@@ -203,6 +203,13 @@ int ripc__buf_register(struct ripc *ctx, void *base, size_t len)
 	return rc;
 }
 
+int ripc__region_unread(const struct ripc__region *r)
+{
+	return ripc__fail(-EBUSY,
+			  "the memory at %p holds %u items of messages that were not received yet",
+			  (void *)r->base, r->unread);
+}
+
 int ripc__buf_unregister(struct ripc *ctx, void *base)
 {
 	struct ripc__region *r;
@@ -221,6 +228,8 @@ int ripc__buf_unregister(struct ripc *ctx, void *base)
 	} else if (r->pins) {
 		rc = ripc__fail(-EBUSY,
 				"memory at %p is set aside as a window or offered to a peer", base);
+	} else if (r->unread) {
+		rc = ripc__region_unread(r);
 	} else {
 		ripc__cached_mrs_drop(ctx, r);
 		ripc__regions_remove(ctx, r);

@@ -74,6 +74,10 @@ static bool item_deliver(struct ripc__rndv *r, unsigned i)
 	iov[i].iov_base = it->base ? it->base : (void *)"";
 	iov[i].iov_len = it->len;
 	placement[i] = RIPC_IN_RECEIVE_BUFFER;
+	if (it->ret || it->window) {
+		r->message->pool[i] = it->region;
+		it->region->unread++;
+	}
 	if (it->ret) {
 		placement[i] = RIPC_IN_RETURN_BUFFER;
 		ripc__local_return_drop(r->ctx, it->ret);

@@ -82,7 +82,7 @@ static int init_items(struct ripc *ctx, struct ripc__request_item *to, const str
 			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
 					  items[i].iov_base);
 		if (free_items && items[i].iov_len &&
-		    (!r || r->state != RIPC__REGION_APP || r->pins))
+		    (!r || r->state != RIPC__REGION_APP || r->pins || r->unread))
 			return ripc__fail(-EINVAL,
 					  "item %u: the memory at %p is not a buffer of "
 					  "ripc_buf_alloc(), or a window or return buffer is in it",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Buffers of the application. While pages are touched or copied other threads go on, and nobody
- * closes the context beneath it.
+ * closes the context beneath it. Memory of messages that were not received yet stays.
  */
 #include "lock_gate.h"
 #include "core/rig.h"
@@ -66,6 +66,65 @@ START_TEST(buf_realloc__copies_unlocked)
 	rig_verify(q, MIB, 5);
 	OK(ripc_buf_free(ctx, q));
 	rig_check_memory(ctx);
+}
+END_TEST
+
+/* A long message from context 1 that lies at base, which ctx has set aside, is queued at ctx. */
+static void queue_message_at(void *base, bool window)
+{
+	struct iovec item = {"x", 1}, back = {base, 3000};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
+
+	if (window) {
+		OK(ripc_window_add(ctx, NULL, base, 3000));
+	} else {
+		OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
+		ripc_message_free(rig_take(&rig, 1));
+	}
+	OK(rig_long(&rig, 1, 0, 3000, 6, 5000));
+}
+
+/* Memory that a message took stays until the application has received the message. */
+START_TEST(buf_free__busy_until_received)
+{
+	for (unsigned window = 0; window < 2; window++) {
+		uint8_t *p = ripc_buf_alloc(ctx, 64 * KIB);
+
+		queue_message_at(p + 100, window);
+		RC(-EBUSY, ripc_buf_free(ctx, p));
+		ck_assert_ptr_null(ripc_buf_realloc(ctx, p, MIB));
+		ck_assert_int_eq(errno, EBUSY);
+		ck_assert_int_eq(rig_expect(&rig, 0, 3000, 6),
+				 window ? RIPC_IN_WINDOW : RIPC_IN_RETURN_BUFFER);
+		OK(ripc_buf_free(ctx, p));
+		rig_check_memory(ctx);
+	}
+}
+END_TEST
+
+/* With its service goes the message. */
+START_TEST(buf_free__after_unregister)
+{
+	uint8_t *p = ripc_buf_alloc(ctx, 64 * KIB);
+
+	queue_message_at(p, false);
+	OK(ripc_service_unregister(rig.s[0]));
+	OK(ripc_buf_free(ctx, p));
+	OK(ripc_service_register(ctx, RIG_ID(0), 0, &rig.s[0]));
+	rig_check_memory(ctx);
+}
+END_TEST
+
+START_TEST(buf_unregister__busy_until_received)
+{
+	static uint8_t memory[4096];
+
+	OK(ripc_buf_register(ctx, memory, sizeof(memory)));
+	queue_message_at(memory, true);
+	RC(-EBUSY, ripc_buf_unregister(ctx, memory));
+	ck_assert_int_eq(rig_expect(&rig, 0, 3000, 6), RIPC_IN_WINDOW);
+	OK(ripc_buf_unregister(ctx, memory));
 }
 END_TEST
 
@@ -339,6 +398,9 @@ int main(void)
 	tcase_add_test(tc, buf_realloc__in_place);
 	tcase_add_test(tc, buf_realloc__refused);
 	tcase_add_test(tc, memory_fini__frees_app_buffers);
+	tcase_add_test(tc, buf_free__busy_until_received);
+	tcase_add_test(tc, buf_free__after_unregister);
+	tcase_add_test(tc, buf_unregister__busy_until_received);
 	suite_add_tcase(suite, tc);
 	return test_main("core/memory/app_buffer", suite);
 }
