@@ -552,6 +552,9 @@ uint64_t ripc_service_id(const struct ripc_service *service);
  * then on a thread of the library receives for it. A program that goes on calling without a message
  * is taken for one that polls, and may get the next one some milliseconds later.
  *
+ * ripc_receive() drops a request whose caller has given up while it was queued. If there is nothing
+ * else, it returns -EAGAIN although the descriptor was readable. So call it with timeout 0.
+ *
  * Return: the descriptor, or a negative errno (-EMFILE, -ENOMEM).
  */
 int ripc_service_fd(struct ripc_service *service);
@@ -1041,7 +1044,7 @@ int ripc_call_wait(struct ripc_request **request, struct ripc_message **reply, i
  * -EALREADY: it was answered before
  * -ECANCELED: its caller does not wait any more, or is gone; the answer is dropped
  * -EAGAIN: @timeout_ms is 0 and the answer is long; nothing was sent: see ripc_reply_start()
- * -ETIMEDOUT, -EPIPE, -ENOBUFS, -ENOMEM: as ripc_send_long(); the caller gets -EPIPE
+ * -ETIMEDOUT, -EHOSTUNREACH, -EPIPE, -ENOBUFS, -ENOMEM: as ripc_send_long(); the caller gets -EPIPE
  * -ESHUTDOWN: the context is being closed
  */
 int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned nitems,

@@ -22,8 +22,10 @@ static void not_executed(struct ripc__call *call)
 	snprintf(text, sizeof(text),
 		 "service %llu did not receive the request %s; it was not executed",
 		 (unsigned long long)call->dest,
-		 call->aborted ? "before the call was cancelled" : "before the time was up");
-	ripc__call_end(call, call->aborted ? -ECANCELED : -ETIMEDOUT, text);
+		 call->abort_status == -ESHUTDOWN ? "before the calling service ended"
+		 : call->abort_status             ? "before the call was cancelled"
+						  : "before the time was up");
+	ripc__call_end(call, call->abort_status ? call->abort_status : -ETIMEDOUT, text);
 }
 
 static void __attribute__((noinline)) refused(struct ripc__call *call)
@@ -64,6 +66,12 @@ static void send_again(struct ripc__call *call)
 	send_request(call);
 }
 
+/* The result of a call whose time was up, or that was given up, and that may be executed. */
+static int late_status(const struct ripc__call *call)
+{
+	return call->abort_status == -ESHUTDOWN ? -ESHUTDOWN : -ETIME;
+}
+
 /* Ends a call whose request may or may not have been executed. */
 static void call_unknown(struct ripc__call *call, const char *why)
 {
@@ -76,7 +84,8 @@ static void call_unknown(struct ripc__call *call, const char *why)
 	}
 	snprintf(text, sizeof(text), "service %llu: %s; it may have executed the request",
 		 (unsigned long long)call->dest, why);
-	ripc__call_end(call, call->state == RIPC__CALL_IS_CANCELLING ? -ETIME : -EPIPE, text);
+	ripc__call_end(call, call->state == RIPC__CALL_IS_CANCELLING ? late_status(call) : -EPIPE,
+		       text);
 }
 
 /* ---- the request ---- */
@@ -260,13 +269,13 @@ void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *w
 	}
 }
 
-/* Sends CALL_CANCEL, to learn the state of a request. */
-static void cancel_sent(struct ripc__call *call, bool aborted)
+/* Sends CALL_CANCEL, to learn the state of a request. abort_status: see struct ripc__call. */
+static void cancel_sent(struct ripc__call *call, int abort_status)
 {
 	struct ripc *ctx = call->ctx;
 
 	ripc__call_set_state(call, RIPC__CALL_IS_CANCELLING);
-	call->aborted = aborted;
+	call->abort_status = abort_status;
 	call->deadline_ns = ripc__now(ctx) + RIPC__CALL_CANCEL_NS;
 	if (call->deadline_ns < ctx->calls_next_ns)
 		ctx->calls_next_ns = call->deadline_ns;
@@ -299,7 +308,7 @@ void ripc__call_abort(struct ripc__call *call)
 {
 	if (call->state == RIPC__CALL_IS_SENT ||
 	    (call->state == RIPC__CALL_IS_WAITING && call->rndv))
-		cancel_sent(call, true);
+		cancel_sent(call, -ECANCELED);
 	else if (call->state == RIPC__CALL_IS_WAITING)
 		not_sent(call, -ECANCELED);
 }
@@ -321,18 +330,18 @@ static void call_expired(struct ripc__call *call)
 		/* A peer that was lost may have delivered a long request that is pending again. */
 		if (call->rndv && (ripc__request_maybe_delivered(call->rndv) ||
 				   call->rndv->state != RIPC__REQUEST_PENDING))
-			cancel_sent(call, false);
+			cancel_sent(call, 0);
 		else
 			not_sent(call, -ETIMEDOUT);
 		break;
 	case RIPC__CALL_IS_SENT:
-		cancel_sent(call, false);
+		cancel_sent(call, 0);
 		break;
 	case RIPC__CALL_IS_CANCELLING:
 		snprintf(why, sizeof(why),
 			 "service %llu did not answer in time, and may have executed the request",
 			 (unsigned long long)call->dest);
-		ripc__call_end(call, -ETIME, why);
+		ripc__call_end(call, late_status(call), why);
 		break;
 	case RIPC__CALL_IS_WITHDRAWING:
 		ripc__call_end_withdrawn(call, true);
@@ -386,7 +395,7 @@ void ripc__calls_service_ended(struct ripc_service *s)
 		 * Its memory belongs to the caller when the peer has acknowledged the cancellation.
 		 */
 		if (call->rndv) {
-			cancel_sent(call, true);
+			cancel_sent(call, -ESHUTDOWN);
 			continue;
 		}
 		if (call->peer && call->peer->lane)

@@ -39,7 +39,11 @@ struct ripc__call {
 	uint64_t dest;
 	uint64_t deadline_ns;
 	enum ripc__call_step state; /* ripc__call_set_state() */
-	bool aborted;    /* CANCELLING: by the application, not by its deadline; free: false */
+	/*
+	 * CANCELLING: the result of a call that was not executed: -ECANCELED: the application gave
+	 * it up; -ESHUTDOWN: its service ended; 0: its deadline has passed. free: 0
+	 */
+	int abort_status;
 	bool idempotent; /* it may be executed more than once */
 	bool repeated;   /* a lost holder may have executed it; free: false */
 	bool listed;     /* m is in a list of core/reliable */

@@ -389,6 +389,29 @@ START_TEST(caller_closed__long_request_in_flight)
 }
 END_TEST
 
+/*
+ * Its service is closed while a long request is on its way, at each moment: the call never ends
+ * like one that the service has dropped.
+ */
+START_TEST(caller_closed__long_request)
+{
+	servers[0].keep = true;
+	for (unsigned i = 0; i < 20; i++) {
+		struct ripc_message *m = NULL;
+		struct ripc_request *r;
+
+		rig_connect(&rig, 0, 1);
+		OK(start(RIG_ID(1), i, 100000, NULL, 5000, &r));
+		ripc__sim_run(rig.net, i * 10000);
+		OK(ripc_service_unregister(rig.s[0]));
+		RC(-ESHUTDOWN, ripc_call_wait(&r, &m, -1));
+		ck_assert_ptr_null(m);
+		rig_run(&rig, 50);
+		OK(ripc_service_register(rig.ctx[0], RIG_ID(0), 0, &rig.s[0]));
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/call/caller");
@@ -413,6 +436,7 @@ int main(void)
 	tcase_add_loop_test(tc, state__before_acknowledgement, 0, 2);
 	tcase_add_test(tc, callee_died__idempotent_not_repeated);
 	tcase_add_test(tc, caller_closed__long_request_in_flight);
+	tcase_add_test(tc, caller_closed__long_request);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/caller", suite);
 }
