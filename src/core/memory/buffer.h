@@ -90,8 +90,8 @@ struct ripc__region {
 	enum ripc__region_state state; /* ripc__region_set_state() */
 	uint8_t class;                 /* pool: cap == 1 << class */
 	unsigned sends;                /* sends that read from it */
-	unsigned pins;                 /* receive windows and return buffers in it */
-	unsigned unread;               /* items in it of messages that were not received yet */
+	unsigned pins; /* receive windows and return buffers in it; regions of which it is origin */
+	unsigned unread; /* items in it of messages that were not received yet */
 	/* per transport: cached registration for our reads and writes; NULL: none yet */
 	struct ripc__cached_mr *cached_mr[RIPC__TP_MAX];
 	struct ripc__list free_link; /* cache: in its class */
@@ -111,6 +111,11 @@ struct ripc__region {
 	unsigned uses_ever;                /* and since its memory was created */
 	size_t stale_len; /* pool: bytes at its start that may hold data of an earlier owner */
 	struct ripc__list refs; /* struct ripc__export_ref: its items that peers read in place */
+	/*
+	 * DETACHED: the region that has its memory object. The pages that were not written since
+	 * then are still those of the object, so it is pinned. NULL: nobody writes the object.
+	 */
+	struct ripc__region *origin;
 	struct ripc__list import_refs; /* IMPORTED: struct ripc__import_ref: its items in use */
 	struct ripc__list lane_link;   /* IMPORTED: in the lane's list of imports */
 	struct ripc__lane *lane;       /* IMPORTED: NULL: the lane is closed */
@@ -258,6 +263,9 @@ void ripc__pool_trim(struct ripc *ctx, uint64_t limit);
  */
 struct ripc__region *ripc__region_import(struct ripc *ctx, void *base, size_t len);
 void ripc__region_unmap(struct ripc *ctx, struct ripc__region *region);
+
+/* A detached region has pages of its own, or is unmapped: its origin may return to the pool. */
+void ripc__region_origin_release(struct ripc *ctx, struct ripc__region *region);
 
 /* Call after pins or sends went down: frees a region that is FREED. */
 void ripc__region_release(struct ripc *ctx, struct ripc__region *region);

@@ -35,6 +35,7 @@ static int region_remap(struct ripc *ctx, struct ripc__region *r, void *by)
 	ripc__exports_drop(r);
 	ripc__memory_object_close(ctx, r);
 	ripc__region_set_sharing(r, RIPC__REGION_DETACHED);
+	ripc__region_origin_release(ctx, r);
 	return 0;
 }
 
@@ -110,7 +111,8 @@ static void pool_reattach(struct ripc *ctx, struct ripc__region *r)
 
 /*
  * The application keeps its buffer, with private pages from now on; the peers keep the memory
- * object. It goes to the pool, at another address, when they have released it.
+ * object. It goes to the pool, at another address, when they have released it and the buffer no
+ * longer shows it: the kernel copies a page only when the application writes it.
  */
 static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 {
@@ -152,11 +154,9 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 		munmap(own, r->cap);
 		goto no_memory;
 	}
-	/* Not freed before the last of them is made. */
-	object->sends++;
+	object->pins++;
+	r->origin = object;
 	ripc__refs_outlive_requests(r, object, &late_refs, NULL);
-	if (!--object->sends)
-		ripc__region_release(ctx, object);
 	return 0;
 no_memory:
 	if (base != MAP_FAILED)

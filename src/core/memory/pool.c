@@ -27,6 +27,7 @@ static void pool_destroy(struct ripc *ctx, struct ripc__region *r)
 	ripc__cached_mrs_drop(ctx, r);
 	ripc__regions_remove(ctx, r);
 	ripc__pool_unmap(ctx, r);
+	ripc__region_origin_release(ctx, r);
 	free(r);
 }
 
@@ -227,4 +228,15 @@ void ripc__region_release(struct ripc *ctx, struct ripc__region *r)
 		ripc__import_settle(ctx, r);
 	else if (r->state == RIPC__REGION_FREED && !r->pins && !r->sends)
 		ripc__pool_put(ctx, r);
+}
+
+void ripc__region_origin_release(struct ripc *ctx, struct ripc__region *r)
+{
+	struct ripc__region *origin = r->origin;
+
+	if (!origin)
+		return;
+	r->origin = NULL;
+	origin->pins--;
+	ripc__region_release(ctx, origin);
 }

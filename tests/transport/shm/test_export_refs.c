@@ -60,6 +60,44 @@ static bool check_mapped(const uint8_t *p)
 	return ripc__memory_find(ctx[0], p, 1)->sharing == RIPC__REGION_EXPORTED;
 }
 
+/*
+ * A receiver keeps a message for too long: the buffer is detached. The memory object gets another
+ * owner later, but the buffer keeps its contents.
+ */
+START_TEST(reclaim__keeps_contents)
+{
+	uint8_t *p = exported(), *q[8];
+	struct ripc_request *r = start(p, LEN);
+	struct ripc_message *m = take();
+
+	ck_assert_int_eq(m->placement[0], RIPC_IN_SENDER_MEMORY);
+	finish(r);
+	ck_assert(!check_mapped(p));
+	ripc_message_free(m);
+	pass(RIPC__MS);
+	for (unsigned i = 0; i < 8; i++) {
+		q[i] = ripc_buf_alloc(ctx[0], LEN);
+		ck_assert_ptr_nonnull(q[i]);
+		memset(q[i], 0x77, LEN);
+	}
+	for (size_t i = 0; i < LEN; i++)
+		ck_assert_uint_eq(p[i], 7);
+	for (unsigned i = 0; i < 8; i++)
+		ck_assert_int_eq(ripc_buf_free(ctx[0], q[i]), 0);
+	/* The next message copies the contents into another memory object. */
+	r = start(p, LEN);
+	m = take();
+	ck_assert_uint_eq(*(uint8_t *)m->items[0].iov_base, 7);
+	ck_assert(!memcmp(m->items[0].iov_base, p, LEN));
+	ripc_message_free(m);
+	finish(r);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+	/* All regions are in the pool: none stays behind. */
+	for (size_t i = 0; i < ctx[0]->memory->nregions; i++)
+		ck_assert_int_eq(ctx[0]->memory->regions[i]->state, RIPC__REGION_FREE);
+}
+END_TEST
+
 /* A message may name only memory that its sender has exported on this lane. */
 START_TEST(ref__only_to_exports)
 {
@@ -372,6 +410,7 @@ int main(void)
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, setup, world_close);
+	tcase_add_test(tc, reclaim__keeps_contents);
 	tcase_add_test(tc, ref__only_to_exports);
 	tcase_add_test(tc, import__refused);
 	tcase_add_test(tc, ref__starts_after_earlier_refs);
