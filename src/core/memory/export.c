@@ -106,13 +106,19 @@ static bool export_allowed(struct ripc__lane *lane, struct ripc__region *region,
 	return true;
 }
 
+/* Bytes of an export: pages that were never touched may not exist; reading would allocate them. */
+static size_t export_len(const struct ripc__region *region)
+{
+	size_t touched = region->state == RIPC__REGION_IMPORTED ? region->len : region->prefaulted;
+	size_t len = (touched + 4095) & ~(size_t)4095;
+
+	return len < region->cap ? len : region->cap;
+}
+
 /* Exports the region to the lane's peer. A failure is retried at the next send. */
 static void export_new(struct ripc__lane *lane, struct ripc__region *region)
 {
 	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
-	/* Pages that were never touched may not exist yet; reading would allocate them. */
-	size_t touched = region->state == RIPC__REGION_IMPORTED ? region->len : region->prefaulted;
-	size_t len = (touched + 4095) & ~(size_t)4095;
 	struct ripc__lane_memory *m = ripc__lane_memory_get(lane);
 	struct ripc__export *s = m ? calloc(1, sizeof(*s)) : NULL;
 
@@ -121,7 +127,7 @@ static void export_new(struct ripc__lane *lane, struct ripc__region *region)
 	s->lane = lane;
 	s->region = region;
 	s->export_id = ++m->last_export_id;
-	s->len = len < region->cap ? len : region->cap;
+	s->len = export_len(region);
 	if (tp->ops->export_fd(lane->ep, region->fd, s->len, s->export_id)) {
 		free(s);
 		return;
@@ -174,7 +180,11 @@ bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct r
 	/* The peer may have been out of memory when it received the export. */
 	if (s && !s->acked && ++s->copied_items < EXPORT_RETRY_ITEMS)
 		return false;
-	if (s && (!s->acked || offset + len > s->len)) {
+	/*
+	 * The buffer has grown. No item of this message refers to the export yet: UNMAP precedes
+	 * the message.
+	 */
+	if (s && (!s->acked || s->len < export_len(region))) {
 		export_drop(s);
 		s = NULL;
 	}
@@ -184,6 +194,8 @@ bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct r
 			export_new(lane, region);
 		return false;
 	}
+	if (offset + len > s->len)
+		return false;
 	*at = offset;
 	*export_id = s->export_id;
 	return true;

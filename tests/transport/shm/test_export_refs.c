@@ -98,6 +98,49 @@ START_TEST(reclaim__keeps_contents)
 }
 END_TEST
 
+/*
+ * A buffer has grown since its export: no message refers to the old export any more, not even with
+ * an item that lies in it, before one that does not.
+ */
+START_TEST(export__buffer_grown)
+{
+	uint8_t *p = ripc_buf_alloc(ctx[0], LEN * 5 / 8);
+	struct iovec items[] = {{p, LEN / 2}, {p + LEN * 3 / 4, LEN / 8}};
+	struct ripc_stats stats = {.size = sizeof(stats)};
+	bool in_place = false;
+
+	for (unsigned i = 0; i < 100 && !in_place; i++) {
+		struct ripc_request *r = start(p, LEN * 5 / 8);
+		struct ripc_message *m = take();
+
+		in_place = m->placement[0] == RIPC_IN_SENDER_MEMORY;
+		ripc_message_free(m);
+		finish(r);
+	}
+	ck_assert(in_place);
+	ck_assert_ptr_eq(ripc_buf_realloc(ctx[0], p, LEN), p);
+	memset(p, 7, LEN);
+	in_place = false;
+	for (unsigned i = 0; i < 100 && !in_place; i++) {
+		struct ripc_request *r;
+		struct ripc_message *m;
+
+		ck_assert_int_eq(ripc_send_async(service[0], test_ids() + 1, items, 2, NULL, &r),
+				 0);
+		m = take();
+		in_place = m->placement[0] == RIPC_IN_SENDER_MEMORY &&
+			   m->placement[1] == RIPC_IN_SENDER_MEMORY;
+		ck_assert_uint_eq(m->items[1].iov_len, LEN / 8);
+		ck_assert(!memcmp(m->items[1].iov_base, p, LEN / 8));
+		ripc_message_free(m);
+		finish(r);
+		ck_assert_int_eq(ripc_context_stats(ctx[1], &stats), 0);
+		ck_assert_uint_eq(stats.bad_messages, 0);
+	}
+	ck_assert(in_place);
+}
+END_TEST
+
 /* A message may name only memory that its sender has exported on this lane. */
 START_TEST(ref__only_to_exports)
 {
@@ -411,6 +454,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, setup, world_close);
 	tcase_add_test(tc, reclaim__keeps_contents);
+	tcase_add_test(tc, export__buffer_grown);
 	tcase_add_test(tc, ref__only_to_exports);
 	tcase_add_test(tc, import__refused);
 	tcase_add_test(tc, ref__starts_after_earlier_refs);
