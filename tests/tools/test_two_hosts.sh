@@ -98,7 +98,7 @@ else
 	bad "a client whose cable is pulled ends" "$work/pings" "$work/pings.err"
 fi
 has "naming the service and the cause" "$work/pings.err" \
-	"service $id: .* its holder .* cannot be reached: ."
+	"service $id: .* cannot be reached: ."
 ip -n $a link set v0 up
 expect "and finds it again when the cable is back" 0 60 ip netns exec $b ./tools/ripc-ping -c 3 \
 	-i 10 -W 30000 "$id"
