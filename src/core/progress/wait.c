@@ -4,6 +4,7 @@
 #include "core/progress/context.h"
 #include "core/progress/descriptors.h"
 
+#include <assert.h>
 #include <sched.h>
 
 #define SPIN_MAX_NS   (100 * 1000) /* wait=adaptive: longest spin; a loaded round trip is shorter */
@@ -179,8 +180,10 @@ void ripc__leader_leave(struct ripc *ctx, bool slept, bool polled)
 	p->leader = NULL;
 	if (polled && !n && resume_thread(ctx))
 		return;
-	if (ripc__progress_step(ctx, RIPC__PROGRESS_LEAVE, &in).actions & RIPC__DO_FOLLOWER)
+	if (ripc__progress_step(ctx, RIPC__PROGRESS_LEAVE, &in).actions & RIPC__DO_FOLLOWER) {
+		assert(n);
 		wake_waiter(ctx, ripc__list_entry(n, struct ripc__waiter, link));
+	}
 }
 
 #define EMPTY_POLLS_MAX 4 /* an application with more of them in a row spins */

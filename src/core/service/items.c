@@ -91,7 +91,7 @@ bool ripc__readable(const void *base, size_t len)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	const uint8_t *at = base;
-	uint8_t bytes[READ_PAGES];
+	uint8_t bytes[READ_PAGES] = {0};
 	struct iovec from[READ_PAGES];
 
 	while (len) {
