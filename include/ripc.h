@@ -1025,6 +1025,8 @@ int ripc_call_start(struct ripc_service *service, uint64_t dest, const struct io
  * @timeout_ms: how long to wait; 0 only asks
  *
  * Return: -EINPROGRESS if the call is still under way, else as ripc_call(). -EINVAL: not a call.
+ * -ESHUTDOWN: the context is being closed; if @request is not NULL, the memory of the call is the
+ * caller's when ripc_close() has returned.
  */
 int ripc_call_wait(struct ripc_request **request, struct ripc_message **reply, int timeout_ms);
 

@@ -94,7 +94,7 @@ int RIPC__NO_ANALYSIS ripc_call(struct ripc_service *s, uint64_t dest, const str
 	ripc__service_leave(s);
 	/* The call ends at its deadline. */
 	if (!rc)
-		rc = ripc__call_wait(&r, reply, -1);
+		rc = ripc__call_finish(&r, reply);
 	ripc__unlock(ctx);
 	return rc;
 }

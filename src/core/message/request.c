@@ -223,6 +223,16 @@ static int cancel(struct ripc_request **request, int timeout_ms)
 	return request_finish(request);
 }
 
+int ripc__call_finish(struct ripc_request **request, struct ripc_message **reply)
+{
+	int rc = ripc__call_wait(request, reply, -1);
+
+	if (!*request)
+		return rc;
+	cancel(request, 0);
+	return ripc__fail(-ESHUTDOWN, "the context is being closed");
+}
+
 int RIPC__NO_ANALYSIS ripc_request_cancel(struct ripc_request **request, int timeout_ms)
 {
 	struct ripc *ctx;

@@ -412,6 +412,48 @@ START_TEST(caller_closed__long_request)
 }
 END_TEST
 
+static struct ripc__hooks hooks; /* those of the rig */
+static unsigned idles;
+
+/* Another thread begins to close the context while the call waits. */
+static void idle_until_closing(void *arg, uint64_t until_ns)
+{
+	if (idles++ < 3)
+		hooks.idle(arg, until_ns);
+	else
+		rig.ctx[0]->closing = true;
+}
+
+/* ripc_call() gives up its items and its reply buffers before it returns. */
+START_TEST(context_closed__memory)
+{
+	static uint8_t data[MIB], answer[MIB];
+	struct iovec item = {data, _i ? 8 : sizeof(data)}, buffer = {answer, sizeof(answer)};
+	struct ripc_call_options o = {
+		.size = sizeof(o), .reply_buffers = &buffer, .nreply_buffers = (unsigned)_i};
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc_message *m;
+
+	OK(ripc_buf_register(ctx, answer, sizeof(answer)));
+	rig_connect(&rig, 0, 1);
+	servers[0].keep = true;
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), !_i);
+	hooks = ctx->hooks;
+	ctx->hooks.idle = idle_until_closing;
+	RC(-ESHUTDOWN, ripc_call(rig.s[0], RIG_ID(1), &item, 1, &o, &m, 5000));
+	ck_assert_ptr_null(m);
+	ctx->hooks.idle = hooks.idle;
+	ctx->closing = false;
+	ripc__calls_free_ended(ctx);
+	ck_assert(ripc__list_empty(&ctx->requests));
+	ck_assert_uint_eq(rig.s[0]->nrequests, 0);
+	ck_assert_int_eq(ctx->call_table[0]->state, RIPC__CALL_IS_FREE);
+	OK(ripc_buf_unregister(ctx, answer));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	rig_run(&rig, 5000);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/call/caller");
@@ -437,6 +479,7 @@ int main(void)
 	tcase_add_test(tc, callee_died__idempotent_not_repeated);
 	tcase_add_test(tc, caller_closed__long_request_in_flight);
 	tcase_add_test(tc, caller_closed__long_request);
+	tcase_add_loop_test(tc, context_closed__memory, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/caller", suite);
 }
