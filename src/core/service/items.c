@@ -5,6 +5,8 @@
 #include "wire/header.h"
 
 #include <errno.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* A larger size is taken for uninitialised memory. */
@@ -90,23 +92,25 @@ int ripc__check_long_items(const struct iovec *items, unsigned nitems,
 bool ripc__readable(const void *base, size_t len)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	const uint8_t *at = base;
-	uint8_t bytes[READ_PAGES] = {0};
+	const uint8_t *at = (const uint8_t *)base - ((uintptr_t)base & (page - 1));
+	const uint8_t *end = (const uint8_t *)base + len;
+	uint8_t present[READ_PAGES], bytes[READ_PAGES] = {0};
 	struct iovec from[READ_PAGES];
 
-	while (len) {
+	while (len && at < end) {
+		size_t n = ((size_t)(end - at) + page - 1) / page;
 		struct iovec to = {bytes, 0};
 		ssize_t got;
 
-		for (; to.iov_len < READ_PAGES && len; to.iov_len++) {
-			size_t part = page - ((uintptr_t)at & (page - 1));
-
-			part = part < len ? part : len;
-			from[to.iov_len] = (struct iovec){(void *)at, 1};
-			at += part;
-			len -= part;
-		}
-		got = process_vm_readv(getpid(), &to, 1, from, to.iov_len, 0);
+		n = n < READ_PAGES ? n : READ_PAGES;
+		if (mincore((void *)at, n * page, present))
+			return errno != ENOMEM;
+		/* Reading another page may wait, for a userfaultfd handler or a file server. */
+		for (size_t i = 0; i < n; i++)
+			if (present[i] & 1)
+				from[to.iov_len++] = (struct iovec){(void *)(at + i * page), 1};
+		at += n * page;
+		got = to.iov_len ? process_vm_readv(getpid(), &to, 1, from, to.iov_len, 0) : 0;
 		if (got < 0)
 			return errno != EFAULT;
 		if ((size_t)got < to.iov_len)
