@@ -64,6 +64,7 @@ static const struct kind {
 	[RIPC__STANDING_GRANT] = {.name = "STANDING_GRANT", .returns = true},
 	[RIPC__DATAGRAM_CONTEXT] = {.name = "DATAGRAM_CONTEXT", .fixed = 16},
 	[RIPC__DATAGRAM_CONTEXT_ACK] = {.name = "DATAGRAM_CONTEXT_ACK", .fixed = 8},
+	[RIPC__ACK_REQUEST] = {.name = "ACK_REQUEST", .fixed = 8},
 };
 
 const char *ripc__kind_name(unsigned kind)
@@ -201,13 +202,15 @@ static inline bool decode_fast(struct ripc__header *h, const uint8_t *buf, size_
 	return true;
 }
 
-/* F_RELIABLE, F_CALL, F_REPLY: which messages may have them. */
-static int check_call_flags(const struct ripc__header *h, const char **why)
+/* F_RELIABLE, F_CALL, F_REPLY, F_ACK_NOW: which messages may have them. */
+static int check_flags(const struct ripc__header *h, const char **why)
 {
 	bool call = h->flags & (RIPC__F_CALL | RIPC__F_REPLY);
 
 	if (h->flags & RIPC__F_RELIABLE && (h->kind != RIPC__SHORT || h->instance))
 		return malformed(why, "reliable where no short message is");
+	if (h->flags & RIPC__F_ACK_NOW && h->kind != RIPC__LONG)
+		return malformed(why, "delivery ACK wanted where none belongs");
 	if (h->flags & RIPC__F_RELIABLE && h->nreturns)
 		return malformed(why, "return buffers with a reliable short message");
 	if (!call)
@@ -263,7 +266,7 @@ static int decode_extensions(struct ripc__header *h, const uint8_t **at, const u
 		h->acked = ripc__get_le64(p);
 		p += RIPC__ACK_WORD;
 	}
-	if (check_call_flags(h, why))
+	if (check_flags(h, why))
 		return -EPROTO;
 	*at = p;
 	return h->kind == RIPC__SHORT ? 0 : decode_call(h, at, end, why);

@@ -26,7 +26,8 @@
  *   COORDINATOR  keeping u64, version u64: 1: the list is complete; 0: not the coordinator
  *   MCAST_ACK    number u64: the multicast with that number arrived
  *   MAP_ACK      buffer u64: the exported buffer with this number is mapped
- *   RELEASE      request u64, item u64: the receiver has released the mapped item
+ *   RELEASE      request u64, item u64 (RIPC__RELEASE_ACK, RIPC__RELEASE_LOST): the receiver has
+ *                released the mapped item
  *   UNMAP        buffer u64: no further item will be in this exported buffer
  *   RELIABLE_BEGIN    number u64: of the next SHORT with F_RELIABLE on this lane. With `dest`: that
  *                service is not refused any more, number 0
@@ -39,6 +40,7 @@
  *   STANDING_GRANT    returns[nreturns]: pool buffers for items of LONGs to service `source`
  *   DATAGRAM_CONTEXT  id u64, first u64: ELIDED_DATAGRAMs with this id are from `source` to `dest`
  *   DATAGRAM_CONTEXT_ACK  id u64: they are understood
+ *   ACK_REQUEST  request u64: its ACK is to be sent, not carried by a RELEASE
  *
  * ELIDED_DATAGRAM replaces a SHORT of one item that is a datagram: the first byte, 7 bytes of id,
  * the lower half of the number, and the payload. UNKNOWN_CONTEXT repeats these 12 bytes but the
@@ -57,7 +59,7 @@
 #include <stdbool.h>
 
 #define RIPC__MSG_MAGIC   0x7072 /* "rp" */
-#define RIPC__MSG_VERSION 3
+#define RIPC__MSG_VERSION 4
 #define RIPC__HEADER_LEN  32
 #define RIPC__DESC_LEN    24 /* one item or return buffer descriptor */
 /*
@@ -143,11 +145,14 @@ enum ripc__kind {
 	RIPC__STANDING_GRANT = 30,
 	RIPC__DATAGRAM_CONTEXT = 31,
 	RIPC__DATAGRAM_CONTEXT_ACK = 32,
+	RIPC__ACK_REQUEST = 33,
 	RIPC__KIND_END,
 };
 
 /* of RELEASE, in item: other processes may go on reading it, so its memory is not used again */
 #define RIPC__RELEASE_LOST (UINT64_C(1) << 32)
+/* of RELEASE, in item: it is the ACK of the message as well, with status 0 and RIPC__ACK_KEPT */
+#define RIPC__RELEASE_ACK (UINT64_C(1) << 33)
 /* of ACK and F_ACK, in the request: the standing buffers that it was written into are free again */
 #define RIPC__ACK_REUSABLE (UINT64_C(1) << 63)
 #define RIPC__ACK_KEPT     1u /* of ACK: mapped items stay in place, a RELEASE follows for each */
@@ -158,8 +163,9 @@ enum ripc__msg_flags {
 	RIPC__F_RELIABLE = 1 << 2, /* SHORT on a lane: has the lane's next reliable number */
 	RIPC__F_CALL = 1 << 3,     /* SHORT with F_RELIABLE, LONG: request of a call */
 	RIPC__F_REPLY = 1 << 4,    /* SHORT with F_RELIABLE, LONG: answer of a call */
-	RIPC__F_ALL =
-		RIPC__F_INSTANCE | RIPC__F_ACK | RIPC__F_RELIABLE | RIPC__F_CALL | RIPC__F_REPLY,
+	RIPC__F_ACK_NOW = 1 << 5,  /* LONG: its ACK does not wait for the first RELEASE */
+	RIPC__F_ALL = RIPC__F_INSTANCE | RIPC__F_ACK | RIPC__F_RELIABLE | RIPC__F_CALL |
+		      RIPC__F_REPLY | RIPC__F_ACK_NOW,
 	/* of a SHORT whose header may be elided */
 	RIPC__F_ELIDABLE = RIPC__F_RELIABLE | RIPC__F_CALL | RIPC__F_REPLY,
 };

@@ -52,6 +52,7 @@ static const struct {
 	{RIPC__STANDING_GRANT, 0, false, true, false, false, false, false, false},
 	{RIPC__DATAGRAM_CONTEXT, 2, false, false, false, false, false, false, false},
 	{RIPC__DATAGRAM_CONTEXT_ACK, 1, false, false, false, false, false, false, false},
+	{RIPC__ACK_REQUEST, 1, false, false, false, false, false, false, false},
 	{RIPC__BYE, 0, false, false, false, false, false, false, false},
 };
 
@@ -362,6 +363,9 @@ START_TEST(decode__call_flags)
 		{RIPC__F_RELIABLE | RIPC__F_CALL, true, false},
 		{RIPC__F_RELIABLE | RIPC__F_REPLY, true, false},
 		{RIPC__F_RELIABLE | RIPC__F_CALL | RIPC__F_REPLY, false, false},
+		{RIPC__F_ACK_NOW, false, true},
+		{RIPC__F_ACK_NOW | RIPC__F_CALL, false, true},
+		{RIPC__F_ACK_NOW | RIPC__F_RELIABLE, false, false},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -780,7 +784,7 @@ END_TEST
 START_TEST(header_put__bytes)
 {
 	static const uint8_t want[RIPC__HEADER_LEN] = {
-		0x72, 0x70, 3,    13,   1,    0,    2,    0,    8,    7,    6,
+		0x72, 0x70, 4,    13,   1,    0,    2,    0,    8,    7,    6,
 		5,    4,    3,    2,    1,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
 		0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x32, 0x31, 3,    0};
 	uint8_t buf[RIPC__HEADER_LEN], *end;

@@ -21,7 +21,7 @@ local kinds = {
 	[14] = "RELIABLE_BEGIN", [15] = "RELIABLE_ACK", [21] = "CALL_CANCEL", [22] = "CALL_STATE",
 	[23] = "GOAWAY", [24] = "MAP_ACK", [25] = "RELEASE", [26] = "UNMAP", [27] = "RELIABLE_REFUSED",
 	[28] = "WATCH", [29] = "WATCH_END", [30] = "STANDING_GRANT",
-	[31] = "DATAGRAM_CONTEXT", [32] = "DATAGRAM_CONTEXT_ACK",
+	[31] = "DATAGRAM_CONTEXT", [32] = "DATAGRAM_CONTEXT_ACK", [33] = "ACK_REQUEST",
 }
 local hows = { [0] = "inline", [1] = "read", [2] = "written", [3] = "grant", [4] = "handed over" }
 local refusals = {
@@ -52,6 +52,7 @@ f.has_ack = ProtoField.bool("ripc.flags.done", "The end of a request follows", 1
 f.is_reliable = ProtoField.bool("ripc.flags.reliable", "Reliable", 16, nil, 0x0004)
 f.is_call = ProtoField.bool("ripc.flags.call", "Request of a call", 16, nil, 0x0008)
 f.is_reply = ProtoField.bool("ripc.flags.reply", "Answer of a call", 16, nil, 0x0010)
+f.ack_now = ProtoField.bool("ripc.flags.ack_now", "ACK at delivery", 16, nil, 0x0020)
 f.call = ProtoField.uint64("ripc.call", "Call", base.HEX)
 f.call_time = ProtoField.uint32("ripc.call.time", "Milliseconds left")
 f.call_status = ProtoField.int32("ripc.call.status", "Status of the answer")
@@ -166,6 +167,7 @@ local words = {
 	[27] = { { f.reliable_number, 8 } },
 	[31] = { { f.context_id, 8 }, { f.context_first, 8 } },
 	[32] = { { f.context_id, 8 } },
+	[33] = { { f.request, 8 } },
 }
 local takes_items = { [1] = true, [2] = true, [4] = true, [16] = true }
 local takes_lengths = { [1] = true, [16] = true }
@@ -410,6 +412,7 @@ function ripc.dissector(buf, pinfo, root)
 	flag_tree:add_le(f.is_reliable, buf(4, 2))
 	flag_tree:add_le(f.is_call, buf(4, 2))
 	flag_tree:add_le(f.is_reply, buf(4, 2))
+	flag_tree:add_le(f.ack_now, buf(4, 2))
 	tree:add_le(f.nitems, buf(6, 2))
 	tree:add_le(f.dest, buf(8, 8))
 	tree:add_le(f.source, buf(16, 8))

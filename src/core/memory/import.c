@@ -75,6 +75,13 @@ void ripc__import_free(struct ripc__region *r)
 	ripc__list_free(&r->import_refs, struct ripc__import_ref, link);
 }
 
+/* What RELEASE says of an item. */
+static uint64_t release_word(const struct ripc__region *r, const struct ripc__import_ref *ref)
+{
+	return ref->item | (r->sharing == RIPC__REGION_TAINTED ? RIPC__RELEASE_LOST : 0) |
+	       (ref->ack_due ? RIPC__RELEASE_ACK : 0);
+}
+
 void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__import_ref *import_ref, *tmp;
@@ -86,10 +93,7 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 			continue;
 		if (import_ref->lane)
 			ctx->memory_ops->release(import_ref->lane, import_ref->request,
-						 import_ref->item |
-							 (r->sharing == RIPC__REGION_TAINTED
-								  ? RIPC__RELEASE_LOST
-								  : 0));
+						 release_word(r, import_ref));
 		import_ref_put(ctx->memory, import_ref);
 	}
 	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))
@@ -159,6 +163,56 @@ void ripc__import_ref_release(struct ripc__import_ref *import_ref)
 
 	import_ref->released = true;
 	ripc__import_settle(r->ctx, r);
+}
+
+#define ACK_BACKOFF_MIN 8u
+#define ACK_BACKOFF_MAX 1024u
+
+bool ripc__import_ack_may_wait(struct ripc__lane *lane)
+{
+	struct ripc__lane_memory *m = lane->memory;
+
+	if (m->ack_skip) {
+		m->ack_skip--;
+		return false;
+	}
+	if (m->ack_backoff)
+		m->ack_backoff--;
+	return true;
+}
+
+/*
+ * The sender waited in vain for a message to be freed: the next messages are acknowledged at once,
+ * ever more of them if that happens again soon.
+ */
+static void ack_back_off(struct ripc__lane_memory *m)
+{
+	unsigned backoff = m->ack_backoff * 2u;
+
+	if (m->ack_skip)
+		return;
+	m->ack_backoff = (uint16_t)(backoff < ACK_BACKOFF_MIN   ? ACK_BACKOFF_MIN
+				    : backoff > ACK_BACKOFF_MAX ? ACK_BACKOFF_MAX
+								: backoff);
+	m->ack_skip = m->ack_backoff;
+}
+
+uint64_t ripc__import_ack_take(struct ripc__lane *lane, uint64_t request)
+{
+	struct ripc__import_ref *import_ref;
+	struct ripc__region *r;
+	uint64_t found = 0;
+
+	ripc__list_for_each_entry (r, &lane->memory->imports, lane_link)
+		ripc__list_for_each_entry (import_ref, &r->import_refs, link) {
+			if (!import_ref->ack_due || (request && import_ref->request != request))
+				continue;
+			import_ref->ack_due = false;
+			found = request = import_ref->request;
+		}
+	if (found)
+		ack_back_off(lane->memory);
+	return found;
 }
 
 void ripc__imports_lane_gone(struct ripc__lane *lane)

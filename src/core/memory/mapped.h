@@ -10,7 +10,8 @@
  *
  * A buffer is exported when it is sent for the second time, or at once if the peer has mapped
  * others; until the peer's MAP_ACK items are copied. Later items are referenced. The request ends
- * when the peer sends RELEASE. If that takes longer than a copy, the sender detaches the buffer:
+ * when the peer sends RELEASE, which is the ACK as well. If that takes longer than a copy, the
+ * sender requests the ACK, and after that time again it detaches the buffer:
  * later writes go to private pages at the same address. The memory object with the old data gets
  * another address, and returns to the pool after the last RELEASE (late references). So a receiver
  * that keeps its messages blocks nobody. A buffer that is used for each message costs a copy then;
@@ -85,6 +86,7 @@ struct ripc__import_ref {
 	uint64_t request;        /* the sender's request id */
 	unsigned item;
 	const struct ripc__message *message; /* message of the item; NULL: still arriving */
+	bool ack_due;                        /* RELEASE is to carry the ACK of the message */
 	bool released; /* the message was freed; a send that forwards the item has not ended */
 };
 
@@ -149,6 +151,16 @@ int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t a
 			 uint8_t **base);
 /* Ends a reference: sends RELEASE when no send of ours reads the item either. */
 void ripc__import_ref_release(struct ripc__import_ref *import_ref);
+/*
+ * Whether the ACK of a message whose items all lie in imports may wait for their RELEASE. Counts
+ * the message.
+ */
+bool ripc__import_ack_may_wait(struct ripc__lane *lane);
+/*
+ * The ACK of a request cannot wait for RELEASE any more; 0: of any request. Return: the request
+ * whose ACK the caller is to send; 0: there is none.
+ */
+uint64_t ripc__import_ack_take(struct ripc__lane *lane, uint64_t request);
 /* Frees the structs that are kept for reuse. */
 void ripc__import_refs_free(struct ripc__memory *m);
 /* Ends the reference of an item whose message was freed or detached. */

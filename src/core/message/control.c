@@ -97,6 +97,9 @@ void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h
 	case RIPC__CANCEL:
 		ripc__rndv_cancel(lane, h->u[0]);
 		break;
+	case RIPC__ACK_REQUEST:
+		ripc__rndv_ack_request(lane, h->u[0]);
+		break;
 	case RIPC__CREDIT:
 		receive_credit(lane, h);
 		break;

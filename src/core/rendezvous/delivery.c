@@ -60,15 +60,14 @@ void ripc__rndv_fail(struct ripc__rndv *r, int status)
 }
 
 /*
- * One item has arrived: updates its memory, and sets its address in the message. Return: whether it
- * stays in the sender's memory.
+ * One item has arrived: updates its memory, and sets its address in the message. ack_due: the
+ * RELEASE of an item that stays in the sender's memory carries the ACK.
  */
-static bool item_deliver(struct ripc__rndv *r, unsigned i)
+static void item_deliver(struct ripc__rndv *r, unsigned i, bool ack_due)
 {
 	struct ripc__rndv_item *it = &r->items[i];
 	struct iovec *iov = (struct iovec *)r->message->pub.items;
 	uint8_t *placement = (uint8_t *)r->message->pub.placement;
-	bool kept = it->import_ref;
 
 	ripc__rndv_item_unregister(r, it);
 	iov[i].iov_base = it->base ? it->base : (void *)"";
@@ -93,12 +92,12 @@ static bool item_deliver(struct ripc__rndv *r, unsigned i)
 		placement[i] = RIPC_IN_SENDER_MEMORY;
 		r->message->pool[i] = it->import_ref->region;
 		it->import_ref->message = r->message;
+		it->import_ref->ack_due = ack_due;
 	}
 	it->ret = NULL;
 	it->window = NULL;
 	it->pool = NULL;
 	it->import_ref = NULL;
-	return kept;
 }
 
 /*
@@ -128,29 +127,41 @@ static bool item_copy_out(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	return true;
 }
 
+void ripc__rndv_ack_kept(struct ripc__lane *lane, uint64_t word)
+{
+	ripc__lane_notify(lane, RIPC__ACK, 0, 0, word, (uint64_t)RIPC__ACK_KEPT << 32);
+}
+
 void ripc__rndv_ready(struct ripc__rndv *r)
 {
 	struct ripc_service *s = r->service;
 	struct ripc__peer *p = r->peer;
 	struct ripc__lane *lane = r->lane;
 	uint64_t word = ripc__rndv_ack_word(r);
-	bool kept = false;
+	bool kept = false, transferred = r->ack_requested, ack_due;
 
-	for (unsigned i = 0; i < r->nitems; i++)
-		if (!item_copy_out(r, &r->items[i])) {
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__rndv_item *it = &r->items[i];
+
+		if (!item_copy_out(r, it)) {
 			ripc__rndv_fail(r, -ENOBUFS);
 			return;
 		}
+		kept |= it->import_ref != NULL;
+		transferred |= !it->import_ref && it->how != RIPC__HOW_INLINE;
+	}
+	/* Most messages are freed soon: then RELEASE is the ACK. */
+	ack_due = kept && !transferred && ripc__import_ack_may_wait(lane);
 	for (unsigned i = 0; i < r->nitems; i++)
-		kept |= item_deliver(r, i);
+		item_deliver(r, i, ack_due);
 	ripc__rndv_uncount_bytes(r);
 	ripc__rndv_set_state(r, RIPC__RNDV_READY);
 	/* The bitmap was allocated when the message arrived. */
 	ripc__dedup_mark(p, r->id);
 	p->stats.long_received++;
 	p->stats.bytes_received += r->bytes;
-	if (kept)
-		ripc__lane_notify(lane, RIPC__ACK, 0, 0, word, (uint64_t)RIPC__ACK_KEPT << 32);
+	if (kept && !ack_due)
+		ripc__rndv_ack_kept(lane, word);
 	r->lane = NULL;
 	deliver_ready(s, p);
 	if (!kept)

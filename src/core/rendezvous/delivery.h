@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The end of a long message at its receiver: its items become those of a message, which is
- * delivered behind the earlier ones of its sender, or it is dropped. The ACK leaves in both cases.
+ * delivered behind the earlier ones of its sender, or it is dropped. The ACK leaves in both cases,
+ * or with the RELEASE of its items.
  */
 #ifndef RIPC_CORE_RENDEZVOUS_DELIVERY_H
 #define RIPC_CORE_RENDEZVOUS_DELIVERY_H
@@ -16,5 +17,8 @@ void ripc__rndv_ready_if_complete(struct ripc__rndv *r);
 void ripc__rndv_drop(struct ripc__rndv *r, int status);
 /* As ripc__rndv_drop(), after the posted reads and the granted writes have ended. */
 void ripc__rndv_fail(struct ripc__rndv *r, int status);
+
+/* Sends ACK: the message was delivered, and a RELEASE follows for each item that stays in place. */
+void ripc__rndv_ack_kept(struct ripc__lane *lane, uint64_t word);
 
 #endif

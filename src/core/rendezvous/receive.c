@@ -238,6 +238,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 		.id = h->u[0],
 		.source = h->source,
 		.nitems = h->nitems,
+		.ack_requested = h->flags & RIPC__F_ACK_NOW,
 		.message = m,
 	};
 	memset(r->items, 0, h->nitems * sizeof(r->items[0]));

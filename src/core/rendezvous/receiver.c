@@ -434,9 +434,10 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
 
-	/* The message has left the list: its ACK is on its way. */
+	/* The message has left the list, or is in order behind others: its ACK is due. */
 	if (!r || r->lane != lane) {
 		ripc__delayed_ack_flush(lane->ctx);
+		ripc__rndv_ack_request(lane, id);
 		return;
 	}
 	/* FIN follows the last granted write. */
@@ -445,6 +446,24 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 		ripc__rndv_fail(r, -ECANCELED);
 	else if (r->state == RIPC__RNDV_DRAINING && !r->reads)
 		ripc__rndv_drop(r, r->status);
+}
+
+void ripc__rndv_ack_request(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
+
+	if (r && r->lane == lane)
+		r->ack_requested = true;
+	else if (id && ripc__import_ack_take(lane, id))
+		ripc__rndv_ack_kept(lane, id);
+}
+
+void ripc__rndv_acks_send(struct ripc__lane *lane)
+{
+	uint64_t id;
+
+	while ((id = ripc__import_ack_take(lane, 0)))
+		ripc__rndv_ack_kept(lane, id);
 }
 
 /* ---- end of lanes, peers and services ---- */

@@ -62,6 +62,7 @@ struct ripc__rndv {
 	int status;                    /* reason for DRAINING */
 	bool granted;                  /* the sender writes some items, and FIN has not arrived */
 	bool in_arriving_bytes;        /* its bytes are counted in service->arriving_bytes */
+	bool ack_requested;            /* its ACK does not wait for RELEASE */
 	bool standing_stays;           /* the standing buffers that it came in stay granted */
 	unsigned reads;                /* posted and not completed */
 	unsigned next;                 /* item whose reads are posted next */
@@ -86,6 +87,10 @@ static inline uint64_t ripc__rndv_ack_word(const struct ripc__rndv *r)
 void ripc__rndv_set_state(struct ripc__rndv *r, enum ripc__rndv_state to);
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
+/* ACK_REQUEST arrived: the ACK of the message is sent at its delivery, or now. */
+void ripc__rndv_ack_request(struct ripc__lane *lane, uint64_t id);
+/* Sends the ACKs that wait for a RELEASE: the lane is about to be closed. */
+void ripc__rndv_acks_send(struct ripc__lane *lane);
 /*
  * Allocates memory for items and posts their reads while the lane takes them. Return: false: the
  * queue is full; true: no reads remain, and r may have been freed.

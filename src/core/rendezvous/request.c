@@ -318,6 +318,13 @@ bool ripc__request_unexport(struct ripc_request *r)
 	return true;
 }
 
+/* The time for the receiver to release the items begins. */
+static void refs_timer(struct ripc_request *r)
+{
+	r->refs.deadline_ns = ripc__now_read(r->ctx) + ripc__export_ref_max_ns(r->bytes);
+	ripc__timer_at(r->ctx, r->refs.deadline_ns);
+}
+
 void ripc__request_refs_begin(struct ripc_request *r)
 {
 	for (unsigned i = 0; i < r->nitems; i++) {
@@ -330,6 +337,8 @@ void ripc__request_refs_begin(struct ripc_request *r)
 		it->ref.len = it->len;
 		ripc__export_ref_begin(&it->ref, &r->refs, r->lane, it->region);
 	}
+	if (r->refs.count)
+		refs_timer(r);
 }
 
 /*
@@ -358,36 +367,49 @@ void ripc__request_refs_acked(struct ripc_request *r, bool kept)
 	for (unsigned i = 0; i < r->nitems && r->free_items && kept; i++)
 		if (r->items[i].ref.lane)
 			ripc__refs_outlive_request(r->items[i].region, &r->refs);
-	if (r->refs.count) {
-		r->refs.deadline_ns = r->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
-		ripc__timer_at(r->ctx, r->refs.deadline_ns);
-	} else {
+	if (r->refs.count)
+		refs_timer(r);
+	else
 		restart_timers(r);
+}
+
+/*
+ * The peer reads the item no more. lost: others may, that it has forwarded the item to. Return:
+ * false: out of memory, the timer tries again.
+ */
+static bool item_released(struct ripc_request *r, struct ripc__request_item *it, bool lost)
+{
+	if (lost) {
+		ripc__region_taint(it->region);
+		if (it->region->state != RIPC__REGION_IMPORTED &&
+		    ripc__region_unexport(r->ctx, it->region))
+			return false;
 	}
+	ripc__export_ref_end(&it->ref);
+	restart_timers(r);
+	return true;
 }
 
 void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t item)
 {
 	struct ripc_request *r = ripc__request_find(lane->peer, id);
-	bool lost = item & RIPC__RELEASE_LOST;
+	bool lost = item & RIPC__RELEASE_LOST, ack = item & RIPC__RELEASE_ACK;
+	bool in_place;
 
-	item &= ~RIPC__RELEASE_LOST;
-	if (!r || r->lane != lane || item >= r->nitems || !r->items[item].ref.lane) {
+	item &= ~(RIPC__RELEASE_LOST | RIPC__RELEASE_ACK);
+	if (r && (r->lane != lane || item >= r->nitems))
+		r = NULL;
+	if (r && ack && r->state == RIPC__REQUEST_SENT)
+		r->acked = true;
+	in_place = r && r->items[item].ref.lane;
+	if (!in_place)
 		ripc__late_ref_release(lane, id, item, lost);
+	else if (!item_released(r, &r->items[item], lost))
 		return;
-	}
-	if (lost) {
-		ripc__region_taint(r->items[item].region);
-		/* Without memory, the timer tries again. */
-		if (r->items[item].region->state != RIPC__REGION_IMPORTED &&
-		    ripc__region_unexport(r->ctx, r->items[item].region))
-			return;
-	}
-	ripc__export_ref_end(&r->items[item].ref);
-	restart_timers(r);
-	if (!r->acked || r->refs.count || r->writes)
+	if (!r || !r->acked || r->refs.count || r->writes)
 		return;
-	r->credit->export_backoff = 0;
+	if (in_place)
+		r->credit->export_backoff = 0;
 	ripc__request_conclude(r);
 }
 
@@ -404,9 +426,15 @@ static struct ripc_request *next_due(struct ripc__lane *lane)
 			continue;
 		if (!r->acked && r->credit)
 			r->credit->unacked_round = lane->ref_round;
-		if (!r->acked || r->writes || r->refs.deadline_ns == RIPC__NEVER)
-			continue;
 		end = r->refs.deadline_ns;
+		if (end == RIPC__NEVER || r->writes)
+			continue;
+		if (!r->acked && lane->ctx->now_ns >= end) {
+			/* The ACK waits for RELEASE; it sets the time anew. */
+			r->refs.deadline_ns = RIPC__NEVER;
+			ripc__lane_notify(lane, RIPC__ACK_REQUEST, 0, 0, r->id, 0);
+			continue;
+		}
 		/* Earlier requests come first. */
 		if (end && r->refs.count && r->credit->unacked_round == lane->ref_round)
 			end = r->refs.deadline_ns =

@@ -11,6 +11,7 @@ check_PROGRAMS += tests/transport/shm/test_export_death
 check_PROGRAMS += tests/transport/shm/test_export_isolation
 check_PROGRAMS += tests/transport/shm/test_export_refs
 check_PROGRAMS += tests/transport/shm/test_recycle
+check_PROGRAMS += tests/transport/shm/test_release_ack
 check_PROGRAMS += tests/transport/shm/test_setup
 check_PROGRAMS += tests/transport/shm/test_shm
 check_PROGRAMS += tests/transport/shm/test_poll_one

@@ -35,26 +35,6 @@ static struct ripc_message *take(void)
 	return take_at(1);
 }
 
-/* A buffer that the receiver has mapped. */
-static uint8_t *exported(void)
-{
-	uint8_t *p = ripc_buf_alloc(ctx[0], LEN);
-	bool in_place = false;
-
-	ck_assert_ptr_nonnull(p);
-	memset(p, 7, LEN);
-	for (unsigned i = 0; i < 100 && !in_place; i++) {
-		struct ripc_request *r = start(p, LEN);
-		struct ripc_message *m = take();
-
-		in_place = m->placement[0] == RIPC_IN_SENDER_MEMORY;
-		ripc_message_free(m);
-		finish(r);
-	}
-	ck_assert(in_place);
-	return p;
-}
-
 static bool check_mapped(const uint8_t *p)
 {
 	return ripc__memory_find(ctx[0], p, 1)->sharing == RIPC__REGION_EXPORTED;
@@ -66,7 +46,7 @@ static bool check_mapped(const uint8_t *p)
  */
 START_TEST(reclaim__keeps_contents)
 {
-	uint8_t *p = exported(), *q[8];
+	uint8_t *p = exported(LEN), *q[8];
 	struct ripc_request *r = start(p, LEN);
 	struct ripc_message *m = take();
 
@@ -149,7 +129,7 @@ START_TEST(ref__only_to_exports)
 	struct ripc__region *r;
 	uint8_t *base;
 
-	exported();
+	exported(LEN);
 	lane = ripc__list_entry(ctx[1]->lanes.next, struct ripc__lane, link);
 	while (!lane->memory || ripc__list_empty(&lane->memory->imports))
 		lane = ripc__list_entry(lane->link.next, struct ripc__lane, link);
@@ -195,7 +175,7 @@ START_TEST(import__refused)
 	struct ripc__lane *lane;
 	struct ripc__region *r;
 
-	exported();
+	exported(LEN);
 	p = ripc__peer_find(ctx[1], ctx[0]->instance);
 	ck_assert(p && p->lane);
 	lane = p->lane;
@@ -212,7 +192,7 @@ END_TEST
 /* A receiver that frees each message in time has kept none, however many are queued. */
 START_TEST(ref__starts_after_earlier_refs)
 {
-	uint8_t *p = exported();
+	uint8_t *p = exported(LEN);
 	struct ripc_request *r[8];
 
 	for (unsigned i = 0; i < 8; i++)
@@ -234,7 +214,7 @@ END_TEST
 /* It waits for an earlier message that is being copied. */
 START_TEST(ref__starts_after_copies)
 {
-	uint8_t *p = exported(), *own = malloc(32 * LEN);
+	uint8_t *p = exported(LEN), *own = malloc(32 * LEN);
 	struct ripc_request *copied, *mapped;
 	struct ripc_message *m;
 	uint64_t end;
@@ -268,7 +248,7 @@ END_TEST
 /* Later messages that come and go do not extend the time of a kept one. */
 START_TEST(ref__kept_ends_under_traffic)
 {
-	uint8_t *kept_from = exported(), *p = exported();
+	uint8_t *kept_from = exported(LEN), *p = exported(LEN);
 	struct ripc_request *r = start(kept_from, LEN);
 	struct ripc_message *kept = take();
 
@@ -305,7 +285,7 @@ static struct ripc__lane *lane_to(unsigned i)
  */
 START_TEST(ref__kept_outlives_lane)
 {
-	uint8_t *p = exported();
+	uint8_t *p = exported(LEN);
 	struct ripc_request *r = start(p, LEN);
 	struct ripc_message *kept = take();
 
@@ -342,7 +322,7 @@ static int export_fd(struct ripc__ep *ep, int fd, size_t len, uint32_t number)
 /* An export that the transport cannot send is tried again at the next message. */
 START_TEST(export__queue_full)
 {
-	uint8_t *other = exported(), *p = ripc_buf_alloc(ctx[0], LEN);
+	uint8_t *other = exported(LEN), *p = ripc_buf_alloc(ctx[0], LEN);
 	struct ripc__tp *tp = &ctx[0]->tp[lane_to(1)->tp];
 	unsigned before = lane_to(1)->memory->nexports, copied = 0;
 
@@ -392,7 +372,7 @@ static bool round_trip(void *arg)
 /* Writes to the rest of a buffer are not lost while it is detached. */
 START_TEST(reclaim__keeps_concurrent_writes)
 {
-	uint8_t *p = exported();
+	uint8_t *p = exported(LEN);
 	struct ripc_request *r = start(p + LEN / 2, LEN / 2);
 	struct ripc_message *kept = take();
 
@@ -420,7 +400,7 @@ END_TEST
 /* Before it is exported again it is copied; other threads go on meanwhile. */
 START_TEST(ready__copies_under_traffic)
 {
-	uint8_t *p = exported();
+	uint8_t *p = exported(LEN);
 	struct ripc_request *r = start(p, LEN);
 	struct ripc_message *m = take();
 	bool in_place = false;

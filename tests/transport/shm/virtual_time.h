@@ -13,6 +13,7 @@
 #include "harness.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define STEP     (10 * RIPC__MS / 1000) /* 10 us of virtual time in a pass */
 #define CONTEXTS 3
@@ -102,6 +103,26 @@ static inline void pass(uint64_t ns)
 {
 	for (uint64_t end = now_ns + ns; now_ns < end;)
 		poll_all();
+}
+
+/* A buffer of len bytes, each 7, that context 1 has mapped. */
+static inline uint8_t *exported(size_t len)
+{
+	uint8_t *p = ripc_buf_alloc(ctx[0], len);
+	bool in_place = false;
+
+	ck_assert_ptr_nonnull(p);
+	memset(p, 7, len);
+	for (unsigned i = 0; i < 100 && !in_place; i++) {
+		struct ripc_request *r = start_to(1, p, len);
+		struct ripc_message *m = take_at(1);
+
+		in_place = m->placement[0] == RIPC_IN_SENDER_MEMORY;
+		ripc_message_free(m);
+		finish(r);
+	}
+	ck_assert(in_place);
+	return p;
 }
 
 #endif
