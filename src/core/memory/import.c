@@ -157,6 +157,11 @@ void ripc__import_ref_release_item(struct ripc__region *r, const struct ripc__me
 	}
 }
 
+void ripc__import_ref_cancel(struct ripc__import_ref *import_ref)
+{
+	import_ref_put(import_ref->region->ctx->memory, import_ref);
+}
+
 void ripc__import_ref_release(struct ripc__import_ref *import_ref)
 {
 	struct ripc__region *r = import_ref->region;

@@ -149,6 +149,8 @@ void ripc__import_unmap(struct ripc__lane *lane, uint64_t export_id);
 int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t at, uint64_t len,
 			 uint64_t request, unsigned item, struct ripc__import_ref **import_ref,
 			 uint8_t **base);
+/* Ends a reference that was just made, without RELEASE. */
+void ripc__import_ref_cancel(struct ripc__import_ref *import_ref);
 /* Ends a reference: sends RELEASE when no send of ours reads the item either. */
 void ripc__import_ref_release(struct ripc__import_ref *import_ref);
 /*

@@ -60,8 +60,20 @@ void ripc__rndv_fail(struct ripc__rndv *r, int status)
 }
 
 /*
- * One item has arrived: updates its memory, and sets its address in the message. ack_due: the
- * RELEASE of an item that stays in the sender's memory carries the ACK.
+ * The item stays in the sender's memory. ack_due: its RELEASE carries the ACK.
+ */
+static void place_mapped(struct ripc__message *m, unsigned item, struct ripc__import_ref *ref,
+			 bool ack_due)
+{
+	((uint8_t *)m->pub.placement)[item] = RIPC_IN_SENDER_MEMORY;
+	m->pool[item] = ref->region;
+	ref->message = m;
+	ref->ack_due = ack_due;
+}
+
+/*
+ * One item has arrived: updates its memory, and sets its address in the message. ack_due: see
+ * place_mapped().
  */
 static void item_deliver(struct ripc__rndv *r, unsigned i, bool ack_due)
 {
@@ -89,10 +101,7 @@ static void item_deliver(struct ripc__rndv *r, unsigned i, bool ack_due)
 		r->ctx->stats.pool_items++;
 		r->message->pool[i] = it->pool;
 	} else if (it->import_ref) {
-		placement[i] = RIPC_IN_SENDER_MEMORY;
-		r->message->pool[i] = it->import_ref->region;
-		it->import_ref->message = r->message;
-		it->import_ref->ack_due = ack_due;
+		place_mapped(r->message, i, it->import_ref, ack_due);
 	}
 	it->ret = NULL;
 	it->window = NULL;
@@ -132,6 +141,27 @@ void ripc__rndv_ack_kept(struct ripc__lane *lane, uint64_t word)
 	ripc__lane_notify(lane, RIPC__ACK, 0, 0, word, (uint64_t)RIPC__ACK_KEPT << 32);
 }
 
+static void count_received(struct ripc__peer *p, uint64_t id, uint64_t bytes)
+{
+	/* The bitmap was allocated when the message arrived. */
+	ripc__dedup_mark(p, id);
+	p->stats.long_received++;
+	p->stats.bytes_received += bytes;
+}
+
+void ripc__mapped_deliver(struct ripc__lane *lane, struct ripc__message *m,
+			  struct ripc__import_ref *ref, bool ack_now)
+{
+	bool ack_due = !ack_now && ripc__import_ack_may_wait(lane);
+	uint64_t id = ref->request;
+
+	place_mapped(m, 0, ref, ack_due);
+	count_received(lane->peer, id, m->long_bytes);
+	if (!ack_due)
+		ripc__rndv_ack_kept(lane, id);
+	ripc__service_deliver(m->flow->service, m);
+}
+
 void ripc__rndv_ready(struct ripc__rndv *r)
 {
 	struct ripc_service *s = r->service;
@@ -156,10 +186,7 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 		item_deliver(r, i, ack_due);
 	ripc__rndv_uncount_bytes(r);
 	ripc__rndv_set_state(r, RIPC__RNDV_READY);
-	/* The bitmap was allocated when the message arrived. */
-	ripc__dedup_mark(p, r->id);
-	p->stats.long_received++;
-	p->stats.bytes_received += r->bytes;
+	count_received(p, r->id, r->bytes);
 	if (kept && !ack_due)
 		ripc__rndv_ack_kept(lane, word);
 	r->lane = NULL;

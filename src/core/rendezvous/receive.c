@@ -207,6 +207,55 @@ static uint64_t longest_item(const struct ripc__rndv *r)
 	return len;
 }
 
+/* Sets what the message has from its header. */
+static void message_fill(struct ripc__message *m, struct ripc__lane *lane, struct ripc__flow *flow,
+			 const struct ripc__header *h, uint32_t units)
+{
+	m->flow = flow;
+	m->units = units;
+	m->pub.is_long = 1;
+	m->pub.source = h->source;
+	m->pub.dest = h->dest;
+	m->pub.nreturn_buffers = h->nreturns;
+	memcpy(m->pub.instance, lane->peer->instance, 16);
+}
+
+/*
+ * Receives a message of one mapped item without a struct ripc__rndv if nothing delays it: no
+ * message before it, no memory set aside, no transfer. Return: false: it is for receive_long().
+ */
+static bool receive_mapped(struct ripc__lane *lane, struct ripc__flow *flow,
+			   const struct ripc__header *h, uint32_t units)
+{
+	struct ripc *ctx = lane->ctx;
+	struct ripc__import_ref *ref;
+	struct ripc__message *m;
+	struct ripc__desc d;
+	uint8_t *base;
+
+	ripc__desc_get(&d, h->items, 0);
+	if (d.how != RIPC__HOW_MAPPED || h->nitems != 1 ||
+	    h->flags & (RIPC__F_CALL | RIPC__F_REPLY) || !(lane->caps & RIPC__CAP_EXPORT) ||
+	    !lane->peer->dedup_bitmap || !ripc__list_empty(&flow->service->rndvs_in) ||
+	    !ripc__list_empty(&ctx->memory->returns) ||
+	    !ripc__list_empty(&ctx->memory->recv_windows) ||
+	    ripc__rndv_must_wait(flow->service, d.len) ||
+	    ripc__import_ref_new(lane, d.key, d.addr, d.len, h->u[0], 0, &ref, &base))
+		return false;
+	m = ripc__import_is_own(ctx, ref->region) ? NULL : ripc__message_new(ctx, 1);
+	if (!m) {
+		ripc__import_ref_cancel(ref);
+		return false;
+	}
+	message_fill(m, lane, flow, h, units);
+	*(struct iovec *)m->pub.items = (struct iovec){base, d.len};
+	m->long_bytes = d.len;
+	ripc__mapped_deliver(lane, m, ref, h->flags & RIPC__F_ACK_NOW);
+	if (lane->state == RIPC__LANE_UP)
+		ripc__standing_replenish(flow, d.len);
+	return true;
+}
+
 static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 			 const struct ripc__header *h, uint32_t units)
 {
@@ -245,13 +294,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 	ripc__list_init(&r->link);
 	ripc__list_init(&r->peer_link);
 	ripc__list_init(&r->lane_link);
-	m->flow = flow;
-	m->units = units;
-	m->pub.is_long = 1;
-	m->pub.source = h->source;
-	m->pub.dest = h->dest;
-	m->pub.nreturn_buffers = h->nreturns;
-	memcpy(m->pub.instance, lane->peer->instance, 16);
+	message_fill(m, lane, flow, h, units);
 	if (h->flags & (RIPC__F_CALL | RIPC__F_REPLY))
 		ripc__message_set_call(
 			m, h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST_ARRIVING : RIPC__CALL_REPLY,
@@ -328,7 +371,7 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 			ctx->stats.dropped_no_service++;
 			ripc__flow_consume(flow, units);
 			reply_ack(lane, id, -EHOSTUNREACH);
-		} else {
+		} else if (!receive_mapped(lane, flow, h, units)) {
 			receive_long(lane, flow, h, units);
 		}
 	}

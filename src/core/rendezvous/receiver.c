@@ -222,13 +222,11 @@ static void send_grant(struct ripc__rndv *r)
 	ripc__lane_control(r->lane, buf, (size_t)(p - buf));
 }
 
-/* Whether the service has too many unread bytes. The first message always passes. */
-static bool over_unread_limit(const struct ripc__rndv *r)
+bool ripc__rndv_must_wait(const struct ripc_service *s, uint64_t bytes)
 {
-	const struct ripc_service *s = r->service;
 	uint64_t unread = s->queued_bytes + s->queued_long_bytes + s->arriving_bytes;
 
-	return unread && unread + r->bytes > RIPC__UNREAD_MAX;
+	return unread && unread + bytes > RIPC__UNREAD_MAX;
 }
 
 /*
@@ -324,7 +322,7 @@ void ripc__rndv_resume(struct ripc_service *s)
 		return;
 	s->resuming = true;
 	/* A start may end other messages: read the list anew in each round. */
-	while ((r = first_waiting(s)) && !over_unread_limit(r))
+	while ((r = first_waiting(s)) && !ripc__rndv_must_wait(s, r->bytes))
 		start_transfer(r);
 	s->resuming = false;
 }

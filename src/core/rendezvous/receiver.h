@@ -99,6 +99,11 @@ bool ripc__rndv_post(struct ripc__rndv *r);
 void ripc__rndv_read_done(struct ripc__rndv *r, int status);
 void ripc__rndv_lane_gone(struct ripc__lane *lane);
 void ripc__rndv_peer_gone(struct ripc__peer *peer);
+/*
+ * Whether the service has too many unread bytes for a message of so many. The first message always
+ * passes.
+ */
+bool ripc__rndv_must_wait(const struct ripc_service *s, uint64_t bytes);
 /* The application received messages: fetches waiting ones. */
 void ripc__rndv_resume(struct ripc_service *s);
 /* Ends all transfers of a service that is being closed. */
