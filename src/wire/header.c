@@ -223,9 +223,7 @@ static int check_flags(const struct ripc__header *h, const char **why)
 	return 0;
 }
 
-/* The call of a message with F_CALL or F_REPLY. *at: moved behind it. Return: 0 or -EPROTO. */
-static int decode_call(struct ripc__header *h, const uint8_t **at, const uint8_t *end,
-		       const char **why)
+int ripc__call_get(struct ripc__header *h, const uint8_t **at, const uint8_t *end, const char **why)
 {
 	if (!ripc__call_len(h->flags))
 		return 0;
@@ -269,7 +267,7 @@ static int decode_extensions(struct ripc__header *h, const uint8_t **at, const u
 	if (check_flags(h, why))
 		return -EPROTO;
 	*at = p;
-	return h->kind == RIPC__SHORT ? 0 : decode_call(h, at, end, why);
+	return h->kind == RIPC__SHORT ? 0 : ripc__call_get(h, at, end, why);
 }
 
 static int __attribute__((noinline))
@@ -320,7 +318,7 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	p += k->fixed;
 	h->lens = h->items = p;
 	p += h->nitems * item;
-	if (h->kind == RIPC__SHORT && decode_call(h, &p, end, why))
+	if (h->kind == RIPC__SHORT && ripc__call_get(h, &p, end, why))
 		return -EPROTO;
 	h->returns = p;
 	p += (size_t)h->nreturns * RIPC__DESC_LEN;
@@ -342,66 +340,6 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 {
 	return decode_fast(h, buf, len) ? 0 : decode(h, buf, len, why);
-}
-
-int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
-			const struct ripc__header_context *last, uint32_t seq, uint8_t lens[4],
-			const char **why)
-{
-	static const uint16_t flags[] = {
-		0,
-		RIPC__F_RELIABLE,
-		RIPC__F_RELIABLE | RIPC__F_CALL,
-		RIPC__F_RELIABLE | RIPC__F_REPLY,
-	};
-	const uint8_t *p = buf + RIPC__ELIDED_LEN, *end = buf + len;
-	uint32_t word;
-
-	if (len < RIPC__ELIDED_LEN)
-		return malformed(why, "truncated");
-	word = ripc__get_le32(buf);
-	if (!ripc__is_elided(buf[0]))
-		return malformed(why, "not a libripc message");
-	if (!last->dest)
-		return malformed(why, "elided header, and no full one was before");
-	*h = (struct ripc__header){
-		.kind = RIPC__SHORT,
-		.flags = flags[buf[0] - RIPC__ELIDED_MAGIC],
-		.nitems = 1,
-		.credits = word >> 8 & 0xff,
-		.seq = (seq & 0xffff0000) | word >> 16,
-		.dest = last->dest,
-		.source = last->source,
-		.lens = lens,
-		.items = lens,
-	};
-	if (decode_call(h, &p, end, why))
-		return -EPROTO;
-	h->returns = h->payload = p;
-	h->payload_len = (uint64_t)(end - p);
-	ripc__put_le32(lens, (uint32_t)h->payload_len);
-	return 0;
-}
-
-void ripc__elided_datagram_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
-				  const struct ripc__header_context *context, uint64_t first,
-				  const uint8_t *instance, uint8_t lens[4])
-{
-	*h = (struct ripc__header){
-		.kind = RIPC__SHORT,
-		.flags = RIPC__F_INSTANCE,
-		.nitems = 1,
-		.number = ripc__elided_datagram_number(buf, first),
-		.dest = context->dest,
-		.source = context->source,
-		.instance = instance,
-		.lens = lens,
-		.items = lens,
-		.returns = buf + RIPC__ELIDED_DATAGRAM_LEN,
-		.payload = buf + RIPC__ELIDED_DATAGRAM_LEN,
-		.payload_len = len - RIPC__ELIDED_DATAGRAM_LEN,
-	};
-	ripc__put_le32(lens, (uint32_t)h->payload_len);
 }
 
 uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d)

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 #include "wire/bytes.h"
-#include "wire/header.h"
+#include "wire/elided.h"
 #include "wire/hello.h"
 
 #include <stdlib.h>

@@ -21,6 +21,7 @@
 #define RIPC_CORE_PEER_DATAGRAM_CONTEXT_H
 
 #include "core/peer/peer.h"
+#include "wire/elided.h"
 
 #define RIPC__DATAGRAM_CONTEXTS_MAX  256
 #define RIPC__DATAGRAM_CONTEXT_AFTER 16 /* datagrams with the full header before a context */

@@ -11,7 +11,7 @@
 #include "base/table.h"
 #include "core/peer/lane_memory.h"
 #include "core/progress/context.h"
-#include "wire/header.h"
+#include "wire/elided.h"
 #include "wire/hello.h"
 
 #include <assert.h>

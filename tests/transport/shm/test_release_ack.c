@@ -143,7 +143,7 @@ START_TEST(kept__forgotten)
 }
 END_TEST
 
-/* The message was delivered: a cancelled request says so, and the buffer is the sender's. */
+/* The message was delivered: the cancelled request succeeds, and the buffer is the sender's. */
 START_TEST(kept__cancelled)
 {
 	struct ripc_request *r = start_to(1, p, LEN);
