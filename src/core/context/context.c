@@ -359,6 +359,16 @@ static void RIPC__NO_ANALYSIS linger(struct ripc *ctx)
 	}
 }
 
+/* Sends the ACKs that wait for RELEASE: those of messages that the application holds. */
+static void send_acks(struct ripc *ctx)
+{
+	struct ripc__lane *lane;
+
+	ripc__list_for_each_entry (lane, &ctx->lanes, link)
+		if (lane->state == RIPC__LANE_UP)
+			ripc__rndv_acks_send(lane);
+}
+
 static void send_byes(struct ripc *ctx)
 {
 	struct ripc__lane *lane;
@@ -366,8 +376,6 @@ static void send_byes(struct ripc *ctx)
 	ripc__list_for_each_entry (lane, &ctx->lanes, link) {
 		if (lane->state == RIPC__LANE_UP && lane->peer->lane == lane)
 			ripc__reliable_send_ack(ctx, lane->peer, true);
-		if (lane->state == RIPC__LANE_UP)
-			ripc__rndv_acks_send(lane);
 		/* BYE promises that every message has its answer. */
 		if (lane->state == RIPC__LANE_UP && ripc__list_empty(&lane->control))
 			ripc__lane_notify(lane, RIPC__BYE, 0, 0, 0, 0);
@@ -388,7 +396,10 @@ static void context_end(struct ripc *ctx, bool graceful)
 		ripc__groups_leave(ctx);
 		ripc__served_close(ctx);
 		ripc__calls_close(ctx);
+		/* Most leave before linger(), which waits for room; it may receive further ones. */
+		send_acks(ctx);
 		linger(ctx);
+		send_acks(ctx);
 		send_byes(ctx);
 	}
 	while ((n = ripc__list_first(&ctx->lanes)))

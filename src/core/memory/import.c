@@ -92,6 +92,8 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 		if (!import_ref->released)
 			continue;
 		if (import_ref->lane)
+			import_ref->lane->memory->acks_due -= import_ref->ack_due;
+		if (import_ref->lane)
 			ctx->memory_ops->release(import_ref->lane, import_ref->request,
 						 release_word(r, import_ref));
 		import_ref_put(ctx->memory, import_ref);
@@ -186,38 +188,43 @@ bool ripc__import_ack_may_wait(struct ripc__lane *lane)
 	return true;
 }
 
-/*
- * The sender waited in vain for a message to be freed: the next messages are acknowledged at once,
- * ever more of them if that happens again soon.
- */
-static void ack_back_off(struct ripc__lane_memory *m)
+void ripc__import_ack_delay(struct ripc__import_ref *import_ref)
 {
-	unsigned backoff = m->ack_backoff * 2u;
-
-	if (m->ack_skip)
-		return;
-	m->ack_backoff = (uint16_t)(backoff < ACK_BACKOFF_MIN   ? ACK_BACKOFF_MIN
-				    : backoff > ACK_BACKOFF_MAX ? ACK_BACKOFF_MAX
-								: backoff);
-	m->ack_skip = m->ack_backoff;
+	import_ref->ack_due = true;
+	import_ref->lane->memory->acks_due++;
 }
 
-uint64_t ripc__import_ack_take(struct ripc__lane *lane, uint64_t request)
+void ripc__import_acks_back_off(struct ripc__lane *lane)
+{
+	struct ripc__lane_memory *m = lane->memory;
+	unsigned backoff = m->ack_backoff * 2u;
+
+	if (m->ack_skip || !m->acks_due)
+		return;
+	if (backoff < ACK_BACKOFF_MIN)
+		backoff = ACK_BACKOFF_MIN;
+	if (backoff > ACK_BACKOFF_MAX)
+		backoff = ACK_BACKOFF_MAX;
+	m->ack_skip = m->ack_backoff = (uint16_t)backoff;
+}
+
+uint64_t ripc__import_ack_take(struct ripc__lane *lane)
 {
 	struct ripc__import_ref *import_ref;
 	struct ripc__region *r;
-	uint64_t found = 0;
+	uint64_t request = 0;
 
+	if (!lane->memory->acks_due)
+		return 0;
 	ripc__list_for_each_entry (r, &lane->memory->imports, lane_link)
 		ripc__list_for_each_entry (import_ref, &r->import_refs, link) {
 			if (!import_ref->ack_due || (request && import_ref->request != request))
 				continue;
 			import_ref->ack_due = false;
-			found = request = import_ref->request;
+			lane->memory->acks_due--;
+			request = import_ref->request;
 		}
-	if (found)
-		ack_back_off(lane->memory);
-	return found;
+	return request;
 }
 
 void ripc__imports_lane_gone(struct ripc__lane *lane)

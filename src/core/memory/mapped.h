@@ -158,11 +158,17 @@ void ripc__import_ref_release(struct ripc__import_ref *import_ref);
  * the message.
  */
 bool ripc__import_ack_may_wait(struct ripc__lane *lane);
+/* It waits: the RELEASE of this item carries it. */
+void ripc__import_ack_delay(struct ripc__import_ref *import_ref);
 /*
- * The ACK of a request cannot wait for RELEASE any more; 0: of any request. Return: the request
- * whose ACK the caller is to send; 0: there is none.
+ * ACKs cannot wait any more. Return: a request whose ACK the caller is to send; 0: there is none.
  */
-uint64_t ripc__import_ack_take(struct ripc__lane *lane, uint64_t request);
+uint64_t ripc__import_ack_take(struct ripc__lane *lane);
+/*
+ * Before that: the sender waited in vain for a message to be freed. The next messages are
+ * acknowledged at once, ever more of them if that happens again soon.
+ */
+void ripc__import_acks_back_off(struct ripc__lane *lane);
 /* Frees the structs that are kept for reuse. */
 void ripc__import_refs_free(struct ripc__memory *m);
 /* Ends the reference of an item whose message was freed or detached. */

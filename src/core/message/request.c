@@ -214,6 +214,7 @@ static int cancel(struct ripc_request **request, int timeout_ms)
 	ripc__request_abort(r);
 	/* If the context is being closed, wait_done() returns at once. */
 	wait_done(r, timeout_ms);
+	ripc__request_withdraw(r);
 	if (r->lane)
 		ripc__lane_fail(r->lane, -ETIMEDOUT,
 				"the peer did not let go of a withdrawn message");

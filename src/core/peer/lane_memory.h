@@ -28,6 +28,7 @@ struct ripc__lane_memory {
 	uint64_t standing_used_ns;   /* time of the last medium item */
 	uint64_t ref_bytes;          /* bytes that the peer references */
 	uint32_t last_export_id;     /* id of the last export */
+	unsigned acks_due;           /* import references whose RELEASE is to carry an ACK */
 	/* messages with an ACK of their own before a RELEASE carries one again: import.c */
 	uint16_t ack_skip, ack_backoff;
 	/* sent and received; with RIPC__CAP_WRITE_IMM only */

@@ -68,7 +68,8 @@ static void place_mapped(struct ripc__message *m, unsigned item, struct ripc__im
 	((uint8_t *)m->pub.placement)[item] = RIPC_IN_SENDER_MEMORY;
 	m->pool[item] = ref->region;
 	ref->message = m;
-	ref->ack_due = ack_due;
+	if (ack_due)
+		ripc__import_ack_delay(ref);
 }
 
 /*

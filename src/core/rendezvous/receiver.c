@@ -435,7 +435,7 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 	/* The message has left the list, or is in order behind others: its ACK is due. */
 	if (!r || r->lane != lane) {
 		ripc__delayed_ack_flush(lane->ctx);
-		ripc__rndv_ack_request(lane, id);
+		ripc__rndv_acks_send(lane);
 		return;
 	}
 	/* FIN follows the last granted write. */
@@ -452,15 +452,15 @@ void ripc__rndv_ack_request(struct ripc__lane *lane, uint64_t id)
 
 	if (r && r->lane == lane)
 		r->ack_requested = true;
-	else if (id && ripc__import_ack_take(lane, id))
-		ripc__rndv_ack_kept(lane, id);
+	ripc__import_acks_back_off(lane);
+	ripc__rndv_acks_send(lane);
 }
 
 void ripc__rndv_acks_send(struct ripc__lane *lane)
 {
 	uint64_t id;
 
-	while ((id = ripc__import_ack_take(lane, 0)))
+	while ((id = ripc__import_ack_take(lane)))
 		ripc__rndv_ack_kept(lane, id);
 }
 

@@ -281,6 +281,7 @@ void ripc__request_requeue(struct ripc_request *r)
 	r->writes = 0;
 	r->refs.deadline_ns = RIPC__NEVER;
 	r->acked = false;
+	r->ack_status = 0;
 	ripc__request_set_state(r, RIPC__REQUEST_PENDING);
 	ripc__list_del(&r->link);
 	ripc__list_for_each_entry (next, &r->dest->pending, link)
@@ -394,23 +395,22 @@ void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t i
 {
 	struct ripc_request *r = ripc__request_find(lane->peer, id);
 	bool lost = item & RIPC__RELEASE_LOST, ack = item & RIPC__RELEASE_ACK;
-	bool in_place;
+	bool in_place, released = true;
 
 	item &= ~(RIPC__RELEASE_LOST | RIPC__RELEASE_ACK);
 	if (r && (r->lane != lane || item >= r->nitems))
 		r = NULL;
-	if (r && ack && r->state == RIPC__REQUEST_SENT)
-		r->acked = true;
 	in_place = r && r->items[item].ref.lane;
-	if (!in_place)
-		ripc__late_ref_release(lane, id, item, lost);
-	else if (!item_released(r, &r->items[item], lost))
-		return;
-	if (!r || !r->acked || r->refs.count || r->writes)
-		return;
 	if (in_place)
+		released = item_released(r, &r->items[item], lost);
+	else
+		ripc__late_ref_release(lane, id, item, lost);
+	if (in_place && !r->refs.count)
 		r->credit->export_backoff = 0;
-	ripc__request_conclude(r);
+	if (r && ack && !r->acked)
+		ripc__request_acked(lane, id, 0, true);
+	else if (r && released && r->acked && !r->refs.count && !r->writes)
+		ripc__request_conclude(r);
 }
 
 /* Return: a request whose time is over, or NULL. */
@@ -421,9 +421,11 @@ static struct ripc_request *next_due(struct ripc__lane *lane)
 	lane->ref_round++;
 	ripc__list_for_each_entry (r, &lane->peer->lists->requests, peer_link) {
 		uint64_t end;
+		bool behind;
 
 		if (r->lane != lane)
 			continue;
+		behind = r->credit && r->credit->unacked_round == lane->ref_round;
 		if (!r->acked && r->credit)
 			r->credit->unacked_round = lane->ref_round;
 		end = r->refs.deadline_ns;
@@ -436,7 +438,7 @@ static struct ripc_request *next_due(struct ripc__lane *lane)
 			continue;
 		}
 		/* Earlier requests come first. */
-		if (end && r->refs.count && r->credit->unacked_round == lane->ref_round)
+		if (end && r->refs.count && behind)
 			end = r->refs.deadline_ns =
 				lane->ctx->now_ns + ripc__export_ref_max_ns(r->bytes);
 		if (lane->ctx->now_ns >= end)

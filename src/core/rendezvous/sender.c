@@ -146,7 +146,7 @@ static int send_message(struct ripc_request *r)
 	delayed_ack = ripc__delayed_ack_piggybacks(r->lane, message_len_max(r));
 	p = ripc__header_put(buf, RIPC__LONG,
 			     (uint16_t)((delayed_ack ? RIPC__F_ACK : 0) | r->ext_flags |
-					(r->free_items ? RIPC__F_ACK_NOW : 0)),
+					(r->free_items || r->ext_flags ? RIPC__F_ACK_NOW : 0)),
 			     (uint16_t)r->nitems, 0, r->dest_id, r->source);
 	count = buf + 30;
 	if (delayed_ack) {
@@ -522,4 +522,15 @@ void ripc__request_abort(struct ripc_request *r)
 	if (r->state != RIPC__REQUEST_WRITING)
 		ripc__lane_notify(r->lane, RIPC__CANCEL, 0, 0, r->id, 0);
 	ripc__lane_monitor(r->lane);
+}
+
+void ripc__request_withdraw(struct ripc_request *r)
+{
+	if (r->state != RIPC__REQUEST_SENT || r->acked || r->writes)
+		return;
+	for (unsigned i = 0; i < r->nitems; i++)
+		if (r->items[i].how != RIPC__HOW_INLINE && r->items[i].how != RIPC__HOW_MAPPED)
+			return;
+	if (ripc__request_unexport(r))
+		ripc__request_done(r, -EPIPE, "withdrawn before its ACK: delivery is unknown");
 }

@@ -36,6 +36,11 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
  * of other destinations can be flushed.
  */
 bool ripc__requests_continue(struct ripc__lane *lane);
+/*
+ * Ends a cancelled request whose ACK has not arrived, if the peer has no access to the memory of
+ * its caller: all items travelled in the message, or are detached. Its delivery is unknown.
+ */
+void ripc__request_withdraw(struct ripc_request *r);
 /* Cancels the request: it ends at once, or CANCEL is sent and the ACK ends it. */
 void ripc__request_abort(struct ripc_request *r);
 

@@ -21,7 +21,7 @@ static uint8_t *p;
 
 static void setup(void)
 {
-	world_open(2, "");
+	world_open(3, "");
 	p = exported(LEN);
 }
 
@@ -143,6 +143,108 @@ START_TEST(kept__forgotten)
 }
 END_TEST
 
+/* Messages that come and go between two other services give it no more time. */
+START_TEST(kept__under_other_traffic)
+{
+	uint8_t *big = exported(16 * LEN), *other = ripc_buf_alloc(ctx[0], 65536);
+	uint64_t begin_ns = now_ns, wait_ns = ripc__export_ref_max_ns(16 * LEN);
+	struct ripc_request *r = start_to(1, big, 16 * LEN), *between;
+	struct ripc_message *m = take_mapped();
+
+	ck_assert_ptr_nonnull(other);
+	while (now_ns < begin_ns + 4 * wait_ns) {
+		between = start_to(2, other, 65536);
+		ripc_message_free(take_at(2));
+		finish(between);
+	}
+	ck_assert_int_eq(ripc_request_test(&r), 0);
+	ripc_message_free(m);
+}
+END_TEST
+
+/* Those that wait in the queue of the receiver are acknowledged together. */
+START_TEST(kept__many)
+{
+	struct ripc_request *r[32];
+	uint64_t begin_ns = now_ns;
+
+	for (unsigned i = 0; i < 32; i++)
+		r[i] = start_to(1, p, LEN);
+	for (unsigned i = 0; i < 32; i++)
+		finish(r[i]);
+	ck_assert_uint_le(now_ns - begin_ns, 2 * WAIT_NS + 3 * TIMERS_NS);
+}
+END_TEST
+
+/*
+ * A RELEASE of one of two items and the request of the ACK cross. _i: the request is cancelled.
+ */
+START_TEST(crossing__one_of_two_items)
+{
+	struct iovec items[] = {{p, LEN / 2}, {p + LEN / 2, LEN / 2}};
+	struct ripc_request *r;
+	struct ripc_message *m;
+	uint64_t begin_ns;
+
+	ck_assert_int_eq(ripc_send_async(service[0], test_ids() + 1, items, 2, NULL, &r), 0);
+	m = take_mapped();
+	/* The receiver does not run: the request of the ACK is under way. */
+	for (begin_ns = now_ns; now_ns < begin_ns + 2 * WAIT_NS; now_ns += STEP)
+		ripc__poll(ctx[0]);
+	ck_assert_ptr_nonnull(ripc_message_detach(m, 0));
+	begin_ns = now_ns;
+	if (_i)
+		ck_assert_int_eq(ripc_request_cancel(&r, 10000), 0);
+	else
+		finish(r);
+	ck_assert_uint_le(now_ns - begin_ns, WAIT_NS + 2 * TIMERS_NS);
+	ripc_message_free(m);
+}
+END_TEST
+
+/* The service moves before the message: its former holder has refused it, the next one has it. */
+START_TEST(moved__delivered_once)
+{
+	struct ripc_message *m, *again = NULL;
+	struct ripc_service *moved;
+	struct ripc_request *r;
+
+	for (unsigned i = 0; i < 10; i++) {
+		r = start_to(2, p, LEN);
+		ripc_message_free(take_at(2));
+		finish(r);
+	}
+	ck_assert_int_eq(ripc_service_unregister(service[1]), 0);
+	r = start_to(1, p, LEN);
+	ck_assert_int_eq(ripc_service_register(ctx[2], test_ids() + 1, 0, &moved), 0);
+	ck_assert_int_eq(ripc_receive(moved, &m, 10000), 0);
+	ck_assert_int_eq(m->placement[0], RIPC_IN_SENDER_MEMORY);
+	ripc_message_free(m);
+	ck_assert_int_eq(ripc_receive(moved, &again, 1000), -ETIMEDOUT);
+	finish(r);
+}
+END_TEST
+
+/* A call ends with its answer, also if its holder keeps the request and does not run any more. */
+START_TEST(call__holder_stops_after_answer)
+{
+	struct iovec item = {p, LEN}, answer = {(char *)"ok", 2};
+	struct ripc_message *m, *reply = NULL;
+	struct ripc_request *r;
+	uint64_t begin_ns;
+
+	ck_assert_int_eq(ripc_call_start(service[0], test_ids() + 1, &item, 1, NULL, 2000, &r), 0);
+	m = take_mapped();
+	ck_assert_int_eq(ripc_reply(m, &answer, 1, 1000), 0);
+	ripc__poll(ctx[1]);
+	for (begin_ns = now_ns; now_ns < begin_ns + 10 * WAIT_NS; now_ns += STEP)
+		ripc__poll(ctx[0]);
+	ck_assert_int_eq(ripc_call_wait(&r, &reply, 0), 0);
+	ripc_message_free(reply);
+	ripc_message_free(m);
+}
+END_TEST
+
 /* The message was delivered: the cancelled request succeeds, and the buffer is the sender's. */
 START_TEST(kept__cancelled)
 {
@@ -155,6 +257,24 @@ START_TEST(kept__cancelled)
 	memset(p, 8, LEN);
 	ck_assert_int_eq(*(uint8_t *)m->items[0].iov_base, 7);
 	ripc_message_free(m);
+}
+END_TEST
+
+/* Without an answer of the receiver delivery is unknown; the memory is detached, the lane stays. */
+START_TEST(kept__cancelled_at_once)
+{
+	struct ripc_request *r = start_to(1, p, LEN);
+	struct ripc_message *m = take_mapped();
+
+	ck_assert_int_eq(ripc_request_cancel(&r, 0), -EPIPE);
+	ck_assert_uint_eq(ctx[0]->stats.lanes_lost, 0);
+	memset(p, 8, LEN);
+	ck_assert_int_eq(*(uint8_t *)m->items[0].iov_base, 7);
+	ripc_message_free(m);
+	pass(RIPC__MS);
+	r = start_to(1, p, LEN);
+	ripc_message_free(take_at(1));
+	finish(r);
 }
 END_TEST
 
@@ -216,7 +336,13 @@ int main(void)
 	tcase_add_test(tc, kept__ack_on_request);
 	tcase_add_test(tc, kept__later_acks_at_once);
 	tcase_add_test(tc, kept__forgotten);
+	tcase_add_test(tc, kept__under_other_traffic);
+	tcase_add_test(tc, kept__many);
+	tcase_add_loop_test(tc, crossing__one_of_two_items, 0, 2);
+	tcase_add_test(tc, moved__delivered_once);
+	tcase_add_test(tc, call__holder_stops_after_answer);
 	tcase_add_test(tc, kept__cancelled);
+	tcase_add_test(tc, kept__cancelled_at_once);
 	tcase_add_test(tc, kept__receiver_closes);
 	tcase_add_test(tc, kept__lane_lost);
 	tcase_add_test(tc, undelivered__ack_at_delivery);
