@@ -75,7 +75,7 @@ void ripc__import_free(struct ripc__region *r)
 	ripc__list_free(&r->import_refs, struct ripc__import_ref, link);
 }
 
-/* What RELEASE says of an item. */
+/* The item word of a RELEASE. */
 static uint64_t release_word(const struct ripc__region *r, const struct ripc__import_ref *ref)
 {
 	return ref->item | (r->sharing == RIPC__REGION_TAINTED ? RIPC__RELEASE_LOST : 0) |

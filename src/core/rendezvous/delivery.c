@@ -62,8 +62,8 @@ void ripc__rndv_fail(struct ripc__rndv *r, int status)
 /*
  * The item stays in the sender's memory. ack_due: its RELEASE carries the ACK.
  */
-static void place_mapped(struct ripc__message *m, unsigned item, struct ripc__import_ref *ref,
-			 bool ack_due)
+static void set_mapped(struct ripc__message *m, unsigned item, struct ripc__import_ref *ref,
+		       bool ack_due)
 {
 	((uint8_t *)m->pub.placement)[item] = RIPC_IN_SENDER_MEMORY;
 	m->pool[item] = ref->region;
@@ -74,7 +74,7 @@ static void place_mapped(struct ripc__message *m, unsigned item, struct ripc__im
 
 /*
  * One item has arrived: updates its memory, and sets its address in the message. ack_due: see
- * place_mapped().
+ * set_mapped().
  */
 static void item_deliver(struct ripc__rndv *r, unsigned i, bool ack_due)
 {
@@ -102,7 +102,7 @@ static void item_deliver(struct ripc__rndv *r, unsigned i, bool ack_due)
 		r->ctx->stats.pool_items++;
 		r->message->pool[i] = it->pool;
 	} else if (it->import_ref) {
-		place_mapped(r->message, i, it->import_ref, ack_due);
+		set_mapped(r->message, i, it->import_ref, ack_due);
 	}
 	it->ret = NULL;
 	it->window = NULL;
@@ -156,7 +156,7 @@ void ripc__mapped_deliver(struct ripc__lane *lane, struct ripc__message *m,
 	bool ack_due = !ack_now && ripc__import_ack_may_wait(lane);
 	uint64_t id = ref->request;
 
-	place_mapped(m, 0, ref, ack_due);
+	set_mapped(m, 0, ref, ack_due);
 	count_received(lane->peer, id, m->long_bytes);
 	if (!ack_due)
 		ripc__rndv_ack_kept(lane, id);

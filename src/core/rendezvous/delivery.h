@@ -14,8 +14,8 @@ void ripc__rndv_ready(struct ripc__rndv *r);
 /* The same if no read is posted, no grant is open and nothing remains to be posted. */
 void ripc__rndv_ready_if_complete(struct ripc__rndv *r);
 /*
- * Delivers a message of one item, which stays in the sender's memory; nothing is before it. ack_now:
- * the ACK does not wait for RELEASE.
+ * Delivers a message of one item, which stays in the sender's memory; nothing is before it.
+ * ack_now: the ACK does not wait for RELEASE.
  */
 void ripc__mapped_deliver(struct ripc__lane *lane, struct ripc__message *m,
 			  struct ripc__import_ref *ref, bool ack_now);
