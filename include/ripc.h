@@ -880,8 +880,8 @@ int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *i
  * Delivered means that the message is in the memory of the receiving process, for ripc_receive().
  * If a receiver dies, messages to it may be lost. Then one call returns the error: ripc_flush(), or
  * the next reliable send to @dest, which then sends nothing. Later messages are sent as before. An
- * error that no call has returned is forgotten when 1024 newer pairs of services are in use; each
- * error is logged.
+ * error that no call has returned is forgotten when @service ends, or when 1024 newer pairs of
+ * services are in use; each error is logged.
  *
  * Return: 0 when all that were sent before are delivered, or a negative errno.
  * Errors:

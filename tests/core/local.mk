@@ -65,6 +65,8 @@ check_PROGRAMS += tests/core/rendezvous/test_immediate
 check_PROGRAMS += tests/core/message/test_fast_receive
 check_PROGRAMS += tests/core/peer/test_replay
 RELIABLES = tests/core/reliable/reliables.c tests/core/reliable/reliables.h
+check_PROGRAMS += tests/core/message/test_pair
+tests_core_message_test_pair_SOURCES = tests/core/message/test_pair.c $(RELIABLES)
 check_PROGRAMS += tests/core/message/test_reliable_send
 tests_core_message_test_reliable_send_SOURCES = tests/core/message/test_reliable_send.c \
 	$(RELIABLES)

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "core/context/context.h"
 #include "core/call/call.h"
-#include "core/message/send.h"
+#include "core/message/pair.h"
 #include "core/watch/watch.h"
 #include "core/reliable/reliable.h"
 #include "core/context/events.h"

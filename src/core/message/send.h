@@ -9,26 +9,6 @@
 #include "core/reliable/reliable.h"
 #include "core/service/service.h"
 
-/* Idle pairs above this number are freed. */
-#define RIPC__IDLE_PAIRS_MAX 1024
-
-struct ripc__pair_key {
-	uint64_t source, dest;
-};
-
-/* The reliable messages from one service to another, in ctx->pairs. */
-struct ripc__pair {
-	struct ripc__reliable_owner owner;
-	UT_hash_handle hh;
-	struct ripc__pair_key key;
-	struct ripc *ctx;
-	unsigned unacked;
-	unsigned users;          /* threads that send or flush */
-	int error;               /* of a message that was lost; 0: none, or it was reported */
-	char *why;               /* the explanation, or NULL */
-	struct ripc__waitq done; /* unacked is 0, or error is set */
-};
-
 /* Largest short message to a destination and what carries it; 0: not connected. */
 uint64_t ripc__short_max(struct ripc *ctx, const struct ripc__dest *d, const char **transport);
 
@@ -71,7 +51,5 @@ int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const stru
  */
 bool ripc__send_reliable_item(struct ripc *ctx, struct ripc_service *s, uint64_t dest,
 			      const struct iovec *item, bool more);
-/* ripc_close() */
-void ripc__pairs_free(struct ripc *ctx);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/call/call.h"
+#include "core/message/pair.h"
 #include "core/message/service.h"
 #include "core/watch/watch.h"
 #include "core/rendezvous/delayed_ack.h"
@@ -386,6 +387,7 @@ int ripc_service_unregister(struct ripc_service *s)
 		}
 	}
 	ripc__recv_windows_drop(ctx, s);
+	ripc__pairs_service_ended(s);
 	service_unlink(s);
 	ripc__service_free(s);
 	ripc__unlock(ctx);
