@@ -37,6 +37,7 @@ include tests/fuzz/local.mk
 include tests/install/local.mk
 include tests/mutate/local.mk
 include tests/faults/local.mk
+include tests/stress/local.mk
 include tests/lab/local.mk
 include tests/compat/local.mk
 include tests/ofi/local.mk
