@@ -374,30 +374,32 @@ static uint64_t lane_max(const struct ripc__dest *d)
 
 static int locate_cb(struct ripc__dest *d, void *arg)
 {
-	struct ripc *ctx = arg;
+	const struct send_args *m = arg;
+	struct ripc *ctx = m->s->ctx;
 	unsigned tp;
 	size_t len;
 
-	if (ctx->datagrams && !ripc__dest_locate(ctx, d) &&
+	/* A reliable message needs a lane. */
+	if (ctx->datagrams && !(m->flags & RIPC_RELIABLE) && !ripc__dest_locate(ctx, d) &&
 	    ripc__peer_datagram(ctx, d->peer, &tp, &len))
 		return 0;
 	return ripc__dest_reach(ctx, d);
 }
 
 /*
- * Waits until the largest short message to the destination is known. *timeout_ms becomes the time
- * left. Lock held.
+ * Waits until the largest short message like m to the destination is known. *timeout_ms becomes the
+ * time left. Lock held.
  */
-static int locate(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms)
+static int locate(struct send_args *m, struct ripc__dest *d, int *timeout_ms)
 {
-	struct ripc *ctx = s->ctx;
+	struct ripc *ctx = m->s->ctx;
 	uint64_t started, spent_ms;
-	int rc = locate_cb(d, ctx);
+	int rc = locate_cb(d, m);
 
 	if (RIPC__LIKELY(!rc))
 		return 0;
 	started = *timeout_ms > 0 ? ripc__now(ctx) : 0;
-	rc = ripc__retry_until(s, d, *timeout_ms, locate_cb, ctx);
+	rc = ripc__retry_until(m->s, d, *timeout_ms, locate_cb, m);
 	if (*timeout_ms > 0) {
 		spent_ms = (ripc__now(ctx) - started) / RIPC__MS;
 		*timeout_ms = spent_ms < (uint64_t)*timeout_ms ? *timeout_ms - (int)spent_ms : 1;
@@ -415,6 +417,7 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 {
 	struct send_args m = {.s = s, .items = items, .nitems = nitems, .flags = o ? o->flags : 0};
 	struct ripc__dest *d = ripc__dest_get(s->ctx, dest);
+	bool reliable = m.flags & RIPC_RELIABLE;
 	const char *transport;
 	int rc = 0;
 
@@ -425,13 +428,14 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 				  (unsigned long long)dest);
 	d->users++;
 	if (or_long)
-		rc = locate(s, d, &timeout_ms);
-	if (!rc && m.flags & RIPC_RELIABLE && (!or_long || fits(d, &m, o, lane_max(d))))
-		rc = ripc__send_reliable(s, d, items, nitems, m.bytes, m.flags, timeout_ms);
-	else if (!rc && (!or_long || fits(d, &m, o, ripc__short_max(s->ctx, d, &transport))))
-		rc = send_short(s, d, &m, o, timeout_ms);
-	else if (!rc)
+		rc = locate(&m, d, &timeout_ms);
+	if (!rc && or_long &&
+	    !fits(d, &m, o, reliable ? lane_max(d) : ripc__short_max(s->ctx, d, &transport)))
 		rc = ripc__send_long(s, dest, items, nitems, m.bytes, o, timeout_ms);
+	else if (!rc && reliable)
+		rc = ripc__send_reliable(s, d, items, nitems, m.bytes, m.flags, timeout_ms);
+	else if (!rc)
+		rc = send_short(s, d, &m, o, timeout_ms);
 	d->users--;
 	return rc;
 }

@@ -518,6 +518,31 @@ START_TEST(send__new_record)
 }
 END_TEST
 
+/* The service is reached by datagrams, without a lane: a reliable message makes one. */
+START_TEST(send__reliable_without_lane)
+{
+	struct ripc_send_options options = {.size = sizeof(options), .flags = RIPC_RELIABLE};
+	struct iovec items[2] = {{(void *)"ab", 2}, {(void *)"c", 1}};
+	struct ripc__sim_config config;
+	struct ripc_message *m;
+
+	rig_init(&rig, datagrams);
+	for (unsigned k = 0; k < 2; k++)
+		rig_open(&rig, "short=udp");
+	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
+	rig_expect(&rig, 1, 10, 1);
+	ck_assert_ptr_null(rig_peer(&rig, 0, 1)->lane);
+	config = rig.config;
+	config.datagram_loss = 1;
+	ripc__sim_configure(rig.net, &config);
+	OK(ripc_send(rig.s[0], RIG_ID(1), items, _i + 1u, &options, 5000));
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 5000));
+	m = rig_take(&rig, 1);
+	ck_assert_uint_eq(m->nitems, _i + 1u);
+	ripc_message_free(m);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/message/send");
@@ -533,6 +558,7 @@ int main(void)
 	tcase_add_loop_test(tc, datagram__no_room, 0, 2);
 	tcase_add_test(tc, datagram__no_route);
 	tcase_add_test(tc, datagram__error);
+	tcase_add_loop_test(tc, send__reliable_without_lane, 0, 2);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("lane");
 	tcase_add_checked_fixture(tc, setup_lane, teardown);
