@@ -73,19 +73,34 @@ void board_count(enum event e)
 	board->events[e]++;
 }
 
+/* One write: lines of several processes do not mix. */
+static void print_line(const char *kind, const char *fmt, va_list ap)
+{
+	char text[1200];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	printf("%s%u ms, process %u (%d): %s\n", kind, board_ms(), board_process, (int)getpid(),
+	       text);
+	fflush(stdout);
+}
+
+void board_note(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	print_line("", fmt, ap);
+	va_end(ap);
+}
+
 void board_fault(const char *fmt, ...)
 {
-	char text[1000];
 	va_list ap;
 
 	board->faults++;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	print_line("FAULT: ", fmt, ap);
 	va_end(ap);
-	/* One write: lines of several processes do not mix. */
-	printf("FAULT: process %u (%d) at %u ms: %s\n", board_process, (int)getpid(), board_ms(),
-	       text);
-	fflush(stdout);
 }
 
 uint64_t board_message(enum kind kind, uint32_t sender, uint64_t dest, uint64_t len,

@@ -97,6 +97,8 @@ void board_pause(unsigned ms);
 /* Milliseconds since the run began. */
 uint32_t board_ms(void);
 void board_count(enum event e);
+/* One line of the run's history, which explains a fault. */
+void board_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Reports that the library has violated the model. */
 void board_fault(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -166,6 +166,7 @@ void context_close(struct context *c)
 			board_hold(services[i]->id, -1);
 	}
 	board_count(EVENT_CLOSED);
+	board_note("has closed context %p", (void *)c);
 	if (ripc_close(c->handle) != -EINVAL)
 		board_fault("a context can be closed twice");
 	if (ripc_buf_alloc(c->handle, 100))
@@ -215,6 +216,8 @@ void service_register(struct context *c)
 	rc = TIMED(1500, ripc_service_register(c->handle, id, flags, &s->handle));
 	if (rc) {
 		board_hold(id, -1);
+		board_note("failed to register service %llu as %u: %d", (unsigned long long)id,
+			   s->uid, rc);
 		if (rc != -EADDRINUSE && rc != -ESHUTDOWN)
 			board_fault("ripc_service_register(%llu, %u): %d: %s",
 				    (unsigned long long)id, flags, rc, ripc_error_detail());
@@ -222,6 +225,8 @@ void service_register(struct context *c)
 		return;
 	}
 	s->id = id == RIPC_ANY_ID ? ripc_service_id(s->handle) : id;
+	board_note("%s service %llu as %u in context %p", flags ? "has taken" : "has registered",
+		   (unsigned long long)s->id, s->uid, (void *)c);
 	pthread_mutex_lock(&lock);
 	s->next = all_services;
 	all_services = s;
@@ -283,6 +288,8 @@ void service_unregister(struct service *s, bool lossy)
 		board_lose(s->id);
 	board_hold(s->id, -1);
 	board_count(EVENT_UNREGISTERED);
+	board_note("%s service %llu as %u", lossy ? "has unregistered" : "has lost",
+		   (unsigned long long)s->id, s->uid);
 	if (!rc && context_use(c)) {
 		pthread_rwlock_wrlock(&s->receiving);
 		free_buffers(s);

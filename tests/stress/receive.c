@@ -295,7 +295,9 @@ static int receive(struct service *s, int timeout_ms)
 		return rc;
 	}
 	pthread_rwlock_unlock(&s->receiving);
-	if (rc == -ESHUTDOWN)
+	if (!rc)
+		board_lose(s->id);
+	else if (rc == -ESHUTDOWN)
 		service_lost(s);
 	return rc;
 }

@@ -193,8 +193,11 @@ static bool all_live(void)
 
 static void stop(unsigned i)
 {
+	uint64_t ms = 1 + (one_in(3) ? chance(3000) : chance(200));
+
+	board_note("stops process %u for %llu ms", i, (unsigned long long)ms);
 	kill(processes[i].pid, SIGSTOP);
-	processes[i].resume_ms = now_ms() + 1 + (one_in(3) ? chance(3000) : chance(200));
+	processes[i].resume_ms = now_ms() + ms;
 }
 
 /* resume: all of them. */
@@ -212,6 +215,7 @@ static void replace(unsigned i)
 {
 	int status;
 
+	board_note("kills process %u (%d)", i, (int)processes[i].pid);
 	kill(processes[i].pid, SIGSTOP);
 	ck_assert_int_eq(waitpid(processes[i].pid, &status, WUNTRACED), processes[i].pid);
 	board_killed(i, false);
