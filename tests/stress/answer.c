@@ -59,7 +59,8 @@ void answer_send(struct ripc_message *m, uint64_t number, bool may_wait)
 	free(base);
 }
 
-void answer_start(struct ripc_message *m, uint64_t number)
+void answer_start(struct context *c, struct ripc_message *m, uint64_t number,
+		  void (*release)(struct context *c, struct ripc_message *m))
 {
 	uint64_t len = sizeof(struct head) + chance_size(LONG_BYTES_MAX / 2);
 	struct ripc_request *request = NULL;
@@ -74,7 +75,7 @@ void answer_start(struct ripc_message *m, uint64_t number)
 	if (!permitted(rc) && rc != -EALREADY && rc != -ENOMEM)
 		board_fault("ripc_reply_start: %d: %s", rc, ripc_error_detail());
 	if (early)
-		ripc_message_free(m);
+		release(c, m);
 	if (!rc) {
 		if (one_in(3))
 			TIMED(200, ripc_request_cancel(&request, (int)chance(100)));
@@ -89,7 +90,7 @@ void answer_start(struct ripc_message *m, uint64_t number)
 	memset(base, 0xee, len);
 	free(base);
 	if (!early)
-		ripc_message_free(m);
+		release(c, m);
 }
 
 static bool is_buffer(const struct request *r, const void *base)

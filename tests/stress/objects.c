@@ -62,6 +62,12 @@ bool context_use(struct context *c)
 	return false;
 }
 
+void context_await_closed(const struct context *c)
+{
+	while (!c->closed)
+		board_pause(1);
+}
+
 void context_leave(struct context *c)
 {
 	c->users--;
@@ -158,6 +164,7 @@ void context_close(struct context *c)
 	for (unsigned i = 0; i < n; i++)
 		board_lose(services[i]->id);
 	rc = TIMED(1000, ripc_close(c->handle));
+	c->closed = true;
 	if (rc)
 		board_fault("ripc_close: %d", rc);
 	for (unsigned i = 0; i < n; i++) {

@@ -71,9 +71,9 @@ struct context {
 	struct context *next; /* in a list of all */
 	struct ripc *handle;
 	const char *options;
-	atomic_bool closing;
-	atomic_int users;     /* threads that use its buffers or messages */
-	pthread_mutex_t lock; /* of what follows */
+	atomic_bool closing, closed; /* ripc_close() was called, has returned */
+	atomic_int users;            /* threads that use its buffers or messages */
+	pthread_mutex_t lock;        /* of what follows */
 	struct service *services[SERVICES_MAX];
 	unsigned nservices;
 	struct buffer buffers[BUFFERS_MAX];
@@ -111,6 +111,8 @@ void service_each(void (*fn)(struct service *s));
  * the context is being closed.
  */
 bool context_use(struct context *c);
+/* Waits until ripc_close() has returned: memory of requests is the application's then. */
+void context_await_closed(const struct context *c);
 void context_leave(struct context *c);
 
 /* These need the lock of the context. Return: NULL: there is none. */

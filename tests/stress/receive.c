@@ -245,7 +245,7 @@ static void handle(struct service *s, struct ripc_message *m, uint64_t number)
 		if (one_in(3) && store(s->context, m, number))
 			return;
 		answer_send(m, number, false);
-		ripc_message_free(m);
+		free_message(s->context, m);
 	} else {
 		if (one_in(6) && board_running())
 			send_on(s, m);
@@ -331,10 +331,10 @@ static void use_stored(struct context *c, struct stored stored)
 	if (!stored.message->call) {
 		free_message(c, stored.message);
 	} else if (one_in(3)) {
-		answer_start(stored.message, number);
+		answer_start(c, stored.message, number, free_message);
 	} else {
 		answer_send(stored.message, number, true);
-		ripc_message_free(stored.message);
+		free_message(c, stored.message);
 	}
 }
 

@@ -75,6 +75,7 @@ void request_free(struct request *r, bool sent)
 			memory_free(&r->memory);
 		context_leave(c);
 	} else {
+		context_await_closed(c);
 		memory_closed(&r->memory);
 	}
 	free(r);
