@@ -93,12 +93,24 @@ void answer_start(struct context *c, struct ripc_message *m, uint64_t number,
 		release(c, m);
 }
 
-static bool is_buffer(const struct request *r, const void *base)
+/* Whether each item that lies in a buffer of the call has one of its own. */
+static bool in_own_buffers(const struct request *r, const struct ripc_message *reply)
 {
-	for (unsigned i = 0; i < r->nbuffers; i++)
-		if (r->buffers[i].iov_base == base)
-			return true;
-	return false;
+	unsigned used = 0;
+
+	for (unsigned i = 0; i < reply->nitems; i++) {
+		unsigned k = 0;
+
+		if (!reply->items[i].iov_len || reply->placement[i] != RIPC_IN_RETURN_BUFFER)
+			continue;
+		while (k < r->nbuffers && r->buffers[k].iov_base != reply->items[i].iov_base)
+			k++;
+		if (k == r->nbuffers || used & 1u << k ||
+		    reply->items[i].iov_len > r->buffers[k].iov_len)
+			return false;
+		used |= 1u << k;
+	}
+	return true;
 }
 
 void answer_check(const struct request *r, const struct ripc_message *reply)
@@ -122,9 +134,9 @@ void answer_check(const struct request *r, const struct ripc_message *reply)
 	if (!board->records[r->number].received)
 		board_fault("call %llu was answered, but not received",
 			    (unsigned long long)r->number);
-	for (unsigned i = 0; i < reply->nitems; i++)
-		if (reply->items[i].iov_len && reply->placement[i] == RIPC_IN_RETURN_BUFFER &&
-		    !is_buffer(r, reply->items[i].iov_base))
-			board_fault("the answer to call %llu lies in a buffer of something else",
-				    (unsigned long long)r->number);
+	if (!in_own_buffers(r, reply))
+		board_fault("items of the answer to %s lie in buffers of something else, or in one "
+			    "buffer%s",
+			    board_describe(r->number),
+			    content_layout(reply->items, reply->nitems, reply->placement));
 }

@@ -13,8 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FAULTS_MAX    20    /* then a run ends */
-#define MESSAGES_LEFT 20000 /* for the end of a run */
+#define FAULTS_MAX      20    /* then a run ends */
+#define MESSAGES_LEFT   20000 /* for the end of a run */
+#define MESSAGES_ENOUGH 2000  /* so many include some of each kind that are delivered */
 
 static const char *const kind_names[KINDS] = {"short", "reliable", "long", "call", "group"};
 static const char *const state_names[STATES] = {"sending", "taken", "delivered", "failed",
@@ -219,7 +220,7 @@ void board_check(void)
 			return;
 	}
 	for (unsigned kind = 0; kind < KINDS; kind++)
-		if (!some[kind] && kind != KIND_GROUP)
+		if (!some[kind] && kind != KIND_GROUP && board->messages > MESSAGES_ENOUGH)
 			board_fault("no %s message was delivered", kind_names[kind]);
 }
 
