@@ -14,6 +14,7 @@
 #include "core/sim/world.h"
 #include "transport/sim/sim.h"
 #include "wire/bytes.h"
+#include "wire/elided.h"
 #include "wire/hello.h"
 
 #include <errno.h>
