@@ -78,9 +78,10 @@ need_packages()
 base_packages=(gcc libc6-dev make autoconf automake libtool pkg-config uthash-dev libjansson-dev
 	libibverbs-dev librdmacm-dev libsodium-dev libzookeeper-mt-dev libfabric-dev)
 # libuv1-dev: for the example of ripc_service_fd(3); with libconfig-dev for ripc-gateway.
+# jq: for the tests of the benchmarks.
 test_packages=(g++ check systemtap-sdt-dev xz-utils mandoc iproute2 procps binutils libuv1-dev
 	libfabric-bin openmpi-bin libopenmpi-dev libconfig-dev libzmq3-dev libnng-dev
-	python3-dev python3-cffi python3-numpy libasio-dev)
+	python3-dev python3-cffi python3-numpy libasio-dev jq)
 full_packages=(clang libclang-rt-dev valgrind tshark zookeeper default-jre-headless)
 # The lab: an emulator, the packages in its guests, and third-party programs for their devices.
 lab_packages=(qemu-system-x86 busybox-static kmod cpio gcc-12 make xz-utils libelf1 util-linux \
