@@ -336,11 +336,15 @@ bool ripc__groups_include(struct ripc *ctx, const struct ripc__peer *p)
 
 void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p)
 {
+	/* A dead peer has been silent for that time already. */
+	uint64_t grace_ns =
+		p->contact == RIPC__CONTACT_DEAD ? 0 : ctx->opt.peer_timeout_ms * RIPC__MS;
+
 	for (struct ripc__group *g = ctx->groups; g; g = g->hh.next) {
 		struct ripc__member *m = ripc__member_find(g, p->instance);
 
 		if (g->state == RIPC__GROUP_COORDINATING && m)
-			ripc__member_expire(g, m, ctx->opt.peer_timeout_ms * RIPC__MS);
+			ripc__member_expire(g, m, grace_ns);
 		if (is_coordinator(g, p)) {
 			/*
 			 * The coordinator may be alive: a claim of the name then fails and JOIN is

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define PENDING_CONN_NS \
-	(500 * RIPC__MS) /* time for a silent lane to answer when its peer connects anew */
+	(250 * RIPC__MS) /* time for a silent lane to answer when its peer connects anew */
 
 unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status,
 			    const char **why)
@@ -139,6 +139,11 @@ static void lane_up(struct ripc__lane *lane)
 	struct ripc__lane *old = NULL;
 	struct ripc__dest *d, *tmp;
 
+	/* The peer has closed the silent lane, or it would have refused this one. */
+	if (lane->replaces) {
+		ripc__pending_conn_resolve(ctx, p, false);
+		ripc__lane_fail(p->lane, -EALREADY, "silent, and the peer accepted another");
+	}
 	ripc__lane_set_state(lane, RIPC__LANE_UP);
 	lane->last_rx_ns = ripc__now(ctx);
 	lane->pinged_ns = 0;
@@ -150,7 +155,7 @@ static void lane_up(struct ripc__lane *lane)
 	p->stats.lanes_opened++;
 	p->used_ns = lane->last_rx_ns;
 	p->round = RIPC__ROUND_REFUSED;
-	p->lost = false;
+	p->contact = RIPC__CONTACT_NORMAL;
 	p->unreachable_ns = p->retry_ns = 0;
 	p->next_path = 0;
 	ripc__log(RIPC_LOG_DEBUG, "lane to peer %s over %s is up: %s",
@@ -170,6 +175,8 @@ static void lane_up(struct ripc__lane *lane)
 		old = p->lane;
 	}
 	p->lane = lane;
+	if (p->out)
+		p->out->replaces = false;
 	ripc__attempts_clear_tp(p, lane->tp);
 	if (old) {
 		ripc__list_for_each_entry (d, &p->lists->dests, link) {

@@ -80,9 +80,11 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 		ripc__remote_returns_drop(d);
 	}
 	p->lane = NULL;
+	if (p->out)
+		p->out->replaces = false;
 	ctx->peer_ops->peer_disconnected(ctx, p);
 	/* A peer that connected by itself is resolved. */
-	p->lost = true;
+	p->contact = RIPC__CONTACT_LOST;
 	p->used_ns = lane->last_rx_ns;
 	return true;
 }

@@ -43,9 +43,16 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 	}
 	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link)
 		ripc__remote_returns_drop(d);
-	p->lost = true;
-	p->unreachable_ns = 0;
-	ripc__attempts_clear(p);
+	if (p->contact == RIPC__CONTACT_PROBING && status == -ETIMEDOUT && !p->pending_conn) {
+		/* The attempts beside it go on until then. */
+		p->contact =
+			p->used_ns < p->unreachable_ns ? RIPC__CONTACT_LOST : RIPC__CONTACT_DEAD;
+		ripc__timer_at(ctx, p->used_ns);
+	} else {
+		p->contact = RIPC__CONTACT_LOST;
+		p->unreachable_ns = 0;
+		ripc__attempts_clear(p);
+	}
 	ctx->peer_ops->peer_disconnected(ctx, p);
 	if (p->pending_conn) {
 		ripc__pending_conn_resolve(ctx, p, true);

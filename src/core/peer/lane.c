@@ -60,10 +60,13 @@ void ripc__lane_close(struct ripc__lane *lane)
 		ripc__datagram_context_end(d);
 	}
 	ripc__flows_free(lane);
-	if (lane->peer->lane == lane)
-		lane->peer->lane = NULL;
 	if (lane->peer->out == lane)
 		lane->peer->out = NULL;
+	if (lane->peer->lane == lane) {
+		lane->peer->lane = NULL;
+		if (lane->peer->out)
+			lane->peer->out->replaces = false;
+	}
 	ripc__list_del(&lane->link);
 	ripc__list_add(&ctx->dead_lanes, &lane->link);
 }
@@ -93,7 +96,8 @@ void ripc__lane_monitor(struct ripc__lane *lane)
 		return;
 	lane->silence = RIPC__SILENCE_TIMED;
 	lane->last_rx_ns = ripc__now(ctx);
-	ripc__timer_at(ctx, lane->last_rx_ns + ctx->opt.peer_timeout_ms * RIPC__MS / 8);
+	ripc__timer_at(ctx, lane->last_rx_ns +
+				    ctx->opt.peer_timeout_ms * RIPC__MS / RIPC__SILENCE_TICKS);
 	ripc__progress_request(ctx);
 }
 

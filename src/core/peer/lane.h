@@ -59,6 +59,9 @@ enum ripc__lane_silence {
 	RIPC__SILENCE_IDLE = 3,    /* no work depends on the lane: silence is no failure */
 };
 
+/* a monitored lane is looked at so many times in peer_timeout_ms */
+#define RIPC__SILENCE_TICKS 16
+
 /* A connection request that waits until it is known whether the present lane is alive. */
 struct ripc__pending_conn {
 	unsigned tp;
@@ -129,6 +132,7 @@ struct ripc__lane {
 	enum ripc__lane_silence silence : 8;
 	bool active : 1;      /* this side connected */
 	bool flow_parked : 1; /* parked, not flows */
+	bool replaces : 1;    /* CONNECTING: takes the place of the silent peer->lane */
 	bool uses_credits;    /* the peer needs credits: tx_credits is valid */
 	/* long messages in a row with a quick reply; negative: penalty of delayed_ack.c */
 	int8_t reply_streak;

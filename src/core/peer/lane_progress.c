@@ -12,6 +12,8 @@
 #include <stdio.h>
 
 #define TRANSFER_MIN_BYTES 4096 /* bytes between two polls that show a transfer in progress */
+#define PROBE_TICKS        6    /* RIPC__SILENCE_TICKS of silence after which paths are probed */
+#define PROBE_TICKS        6    /* ticks of silence after which other paths are tried */
 
 /* ---- sending ---- */
 
@@ -209,11 +211,62 @@ static void lane_timed_out(struct ripc__lane *lane)
 	ripc__lane_fail(lane, -ETIMEDOUT, text);
 }
 
+/*
+ * Updates last_rx_ns, a time at or before the last sign of life. Time in which this context made
+ * no passes is no silence of the peer: what arrived meanwhile may not have been read.
+ */
+static void lane_time_silence(struct ripc__lane *lane, uint64_t tick_ns)
+{
+	uint64_t now = lane->ctx->now_ns, seen_ns = lane->ctx->lane_timers_ns;
+
+	if (lane->silence == RIPC__SILENCE_IDLE)
+		lane->last_rx_ns = now;
+	else if (lane->silence == RIPC__SILENCE_UNTIMED && now - lane->last_rx_ns > tick_ns)
+		lane->last_rx_ns = now - tick_ns;
+	lane->silence = RIPC__SILENCE_TIMED;
+	if (now - lane->last_rx_ns >= 2 * tick_ns && lane_transferring(lane))
+		lane->last_rx_ns = now;
+	if (seen_ns < lane->last_rx_ns)
+		seen_ns = lane->last_rx_ns;
+	if (now - seen_ns > 2 * tick_ns)
+		lane->last_rx_ns += now - seen_ns - tick_ns;
+}
+
+/*
+ * A peer with work outstanding is dead after peer_timeout_ms of silence. Within this time the lane
+ * sends PING, and then the other paths are tried beside it: no further time is needed for them.
+ */
+static void lane_check_silence(struct ripc__lane *lane)
+{
+	struct ripc *ctx = lane->ctx;
+	uint64_t timeout_ns = ctx->opt.peer_timeout_ms * RIPC__MS, now = ctx->now_ns;
+	uint64_t tick_ns = timeout_ns / RIPC__SILENCE_TICKS, dead_ns, silent_ns;
+	char text[64];
+
+	lane_time_silence(lane, tick_ns);
+	silent_ns = now - lane->last_rx_ns;
+	dead_ns = lane->last_rx_ns + timeout_ns;
+	if (silent_ns >= timeout_ns) {
+		snprintf(text, sizeof(text), "the peer was silent for %u ms",
+			 ctx->opt.peer_timeout_ms);
+		ripc__lane_fail(lane, -ETIMEDOUT, text);
+		return;
+	}
+	if (silent_ns >= timeout_ns / 4 && now - lane->pinged_ns >= timeout_ns / 4) {
+		lane->pinged_ns = now;
+		ripc__lane_ping(lane);
+	}
+	if (silent_ns >= PROBE_TICKS * tick_ns)
+		ripc__peer_probe(lane, dead_ns);
+	else
+		ripc__peer_probe_end(lane);
+	ripc__timer_at(ctx, now + tick_ns < dead_ns ? now + tick_ns : dead_ns);
+}
+
 static void lane_timer(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
-	uint64_t now = ctx->now_ns, timeout = ctx->opt.peer_timeout_ms * RIPC__MS;
-	char text[64];
+	uint64_t now = ctx->now_ns;
 
 	if (lane->sending == RIPC__SENDING_BROKEN) {
 		ripc__lane_fail(lane, -ENOBUFS, "too many control messages waiting");
@@ -245,22 +298,9 @@ static void lane_timer(struct ripc__lane *lane)
 		ctx->peer_ops->lane_idle(lane);
 		return;
 	}
-	if (lane->silence != RIPC__SILENCE_TIMED)
-		lane->last_rx_ns = now;
-	lane->silence = RIPC__SILENCE_TIMED;
-	if (now - lane->last_rx_ns >= timeout / 8 && lane_transferring(lane))
-		lane->last_rx_ns = now;
-	if (now - lane->last_rx_ns >= timeout) {
-		snprintf(text, sizeof(text), "the peer was silent for %u ms",
-			 ctx->opt.peer_timeout_ms);
-		ripc__lane_fail(lane, -ETIMEDOUT, text);
+	lane_check_silence(lane);
+	if (lane->state != RIPC__LANE_UP)
 		return;
-	}
-	if (now - lane->last_rx_ns >= timeout / 4 && now - lane->pinged_ns >= timeout / 4) {
-		lane->pinged_ns = now;
-		ripc__lane_ping(lane);
-	}
-	ripc__timer_at(ctx, now + timeout / 8);
 	/* No event announces the end of a memory shortage. */
 	if (lane->sending != RIPC__SENDING_BLOCKED)
 		ripc__lane_flush(lane);
@@ -272,4 +312,5 @@ void ripc__lane_timers(struct ripc *ctx)
 
 	ripc__list_for_each_entry_safe (lane, tmp, &ctx->lanes, link)
 		lane_timer(lane);
+	ctx->lane_timers_ns = ctx->now_ns;
 }

@@ -312,14 +312,14 @@ bool ripc__peer_connecting(struct ripc *ctx, const struct ripc__peer *p)
 }
 
 /*
- * Time limit of an attempt to connect; last: no other path follows. A peer whose lane failed has
- * peer_timeout_ms in all: each path before the last gets half of what is left of it.
+ * Time limit of an attempt to connect; last: no other path follows. A peer whose lane failed or is
+ * silent has peer_timeout_ms in all: each path before the last gets half of what is left of it.
  */
 static uint64_t connect_limit_ns(const struct ripc__peer *p, uint64_t now, bool last)
 {
 	uint64_t limit = last ? RIPC__CONNECT_NS : RIPC__CONNECT_FIRST_NS, left;
 
-	if (!p->lost)
+	if (p->contact == RIPC__CONTACT_NORMAL)
 		return limit;
 	left = now < p->unreachable_ns ? p->unreachable_ns - now : 0;
 	if (!last)
@@ -336,7 +336,8 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	unsigned tp;
 	size_t len;
 
-	if (p->lane || p->out || ctx->closing || now < p->retry_ns || lane_pending(ctx, p))
+	if ((p->lane && p->contact != RIPC__CONTACT_PROBING) || p->out || ctx->closing ||
+	    p->contact == RIPC__CONTACT_DEAD || now < p->retry_ns || lane_pending(ctx, p))
 		return;
 	if (!p->unreachable_ns)
 		p->unreachable_ns = now + ctx->opt.peer_timeout_ms * RIPC__MS;
@@ -345,7 +346,8 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 		 * A peer that connected by itself does so again if it is alive: its address is
 		 * unknown here.
 		 */
-		p->round = p->addrs_len || !p->lost ? RIPC__ROUND_REFUSED : RIPC__ROUND_FAILED;
+		p->round = p->addrs_len || p->contact == RIPC__CONTACT_NORMAL ? RIPC__ROUND_REFUSED
+									      : RIPC__ROUND_FAILED;
 		if (p->round == RIPC__ROUND_FAILED)
 			peer_resolve(ctx, p);
 	}
@@ -358,8 +360,10 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 		p->out_path = p->next_path++;
 		last = !ripc__peer_path(ctx, p, p->next_path, &other, &other_len);
 		rc = ripc__lane_connect(ctx, p, tp, addr, len, connect_limit_ns(p, now, last));
-		if (!rc)
+		if (!rc) {
+			p->out->replaces = p->lane != NULL;
 			return;
+		}
 		/* A transport of one host reports if the peer is elsewhere or not there. */
 		ripc__attempt_add(p, p->out_path, tp,
 				  rc != -EHOSTUNREACH &&
@@ -368,6 +372,8 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	}
 	/* All paths were tried. */
 	p->next_path = 0;
+	if (p->lane)
+		return;
 	if (p->round == RIPC__ROUND_REFUSED || now >= p->unreachable_ns) {
 		ripc__peer_unreachable(ctx, p);
 		return;
@@ -376,12 +382,43 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	ripc__timer_at(ctx, p->retry_ns);
 }
 
+static void probe_end(struct ripc__peer *p)
+{
+	p->contact = RIPC__CONTACT_NORMAL;
+	p->unreachable_ns = 0;
+	p->next_path = 0;
+	ripc__attempts_clear_tp(p, p->lane->tp);
+}
+
+void ripc__peer_probe(struct ripc__lane *lane, uint64_t until_ns)
+{
+	struct ripc__peer *p = lane->peer;
+
+	if (p->lane != lane || p->out || p->pending_conn ||
+	    lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF)
+		return;
+	p->contact = RIPC__CONTACT_PROBING;
+	p->unreachable_ns = until_ns;
+	ripc__peer_connect(lane->ctx, p);
+}
+
+void ripc__peer_probe_end(struct ripc__lane *lane)
+{
+	if (lane->peer->lane == lane && lane->peer->contact == RIPC__CONTACT_PROBING)
+		probe_end(lane->peer);
+}
+
 void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status,
 			       unsigned refusal, const char *text)
 {
 	/* The attempt that crossed was the last of its round. */
 	assert(p->round != RIPC__ROUND_CROSSED);
 	p->out = NULL;
+	/* The peer is alive: it will send on the lane that it has. */
+	if (refusal == RIPC__REFUSE_CROSSED && p->lane && p->contact == RIPC__CONTACT_PROBING) {
+		probe_end(p);
+		return;
+	}
 	if (refusal == RIPC__REFUSE_CROSSED) {
 		/*
 		 * The peer's connection is on its way; if it does not arrive in time, connect
@@ -397,23 +434,25 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 	if (status != -ECONNREFUSED && refusal != RIPC__REFUSE_STALE &&
 	    refusal != RIPC__REFUSE_CLOSING && refusal != RIPC__REFUSE_VERSION)
 		p->round = RIPC__ROUND_FAILED;
-	if (!p->lane)
+	if (!p->lane || p->contact == RIPC__CONTACT_PROBING)
 		ripc__peer_connect(ctx, p);
 }
 
 void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 {
 	char text[RIPC__DETAIL_MAX], causes[RIPC__DETAIL_MAX - 100];
-	bool has_waiters = false;
+	bool was_lost = p->contact != RIPC__CONTACT_NORMAL, has_waiters = false;
 	struct ripc__dest *d, *tmp;
 
 	ripc__attempts_text(ctx, p, causes, sizeof(causes));
 	snprintf(text, sizeof(text), "peer %s cannot be reached: %s",
 		 ripc__instance_text(p->instance), causes);
-	ripc__log(p->lost ? RIPC_LOG_WARN : RIPC_LOG_INFO, "%s", text);
-	if (p->lost && ripc__peer_has_work(p))
+	ripc__log(was_lost ? RIPC_LOG_WARN : RIPC_LOG_INFO, "%s", text);
+	if (was_lost && ripc__peer_has_work(p))
 		ctx->stats.peers_lost++;
-	p->lost = false;
+	if (p->out)
+		ripc__lane_close(p->out);
+	p->contact = RIPC__CONTACT_NORMAL;
 	p->unreachable_ns = 0;
 	p->retry_ns = 0;
 	p->next_path = 0;
@@ -442,6 +481,10 @@ void ripc__peer_timers(struct ripc *ctx)
 	struct ripc__peer *p, *tmp;
 
 	ripc__list_for_each_entry_safe (p, tmp, &ctx->peers, link) {
+		if (p->contact == RIPC__CONTACT_DEAD) {
+			ripc__peer_unreachable(ctx, p);
+			continue;
+		}
 		if (!p->retry_ns || p->lane || p->out)
 			continue;
 		if (p->retry_ns > now) {

@@ -48,6 +48,20 @@ enum ripc__connect_round {
 	RIPC__ROUND_CROSSED, /* the peer's connection should arrive by retry_ns */
 };
 
+/*
+ * The contact with a peer.
+ *
+ *   NORMAL --lane is silent--> PROBING --message, or it refuses: CROSSED--> NORMAL
+ *   NORMAL, PROBING --lane failed--> LOST     PROBING --silent for peer_timeout_ms--> DEAD
+ *   LOST, DEAD --lane is up, or given up as unreachable--> NORMAL
+ */
+enum ripc__contact {
+	RIPC__CONTACT_NORMAL,
+	RIPC__CONTACT_PROBING, /* attempts are made beside the lane until unreachable_ns */
+	RIPC__CONTACT_LOST,    /* a lane failed or was retired, no new one yet */
+	RIPC__CONTACT_DEAD,    /* no more attempts: the timers give it up */
+};
+
 /* A context may know thousands, so it is small; the rest is allocated on demand. */
 struct ripc__peer {
 	struct ripc__node node; /* in ctx->peer_table, by a hash of its instance */
@@ -85,7 +99,7 @@ struct ripc__peer {
 	uint8_t next_path;       /* path that is tried next: ripc__peer_path() */
 	uint8_t out_path;        /* path of p->out */
 	enum ripc__connect_round round : 8;
-	bool lost; /* a lane failed while work was outstanding, no new one yet */
+	enum ripc__contact contact : 8;
 	/* no address for datagrams, until an address changes: short messages use the lane */
 	bool no_dgram_path;
 	bool reply_waits;         /* an answer to it waited for a lane, and may be lost */
@@ -144,6 +158,14 @@ bool ripc__peer_connecting(struct ripc *ctx, const struct ripc__peer *p);
 /* An attempt failed: tries the next path, or ends the series. refusal: enum ripc__refusal. */
 void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status,
 			       unsigned refusal, const char *text);
+
+/*
+ * The peer is silent on its lane: tries its paths beside it, once more at each call. The lane that
+ * comes up takes the place of the silent one. until_ns: when the peer will be unreachable.
+ */
+void ripc__peer_probe(struct ripc__lane *lane, uint64_t until_ns);
+/* The peer is not silent: no further attempts beside its lane. */
+void ripc__peer_probe_end(struct ripc__lane *lane);
 
 /* No answer at any address: fails outstanding work and resolves its destinations again. */
 void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p);

@@ -204,7 +204,8 @@ struct ripc {
 	uint64_t next_timer_ns;
 	/* when idle entries are looked for, RIPC__NEVER: tables are empty */
 	uint64_t next_sweep_ns;
-	uint64_t next_trim_ns; /* when idle peers are looked for; RIPC__NEVER: not planned */
+	uint64_t lane_timers_ns; /* the last run of ripc__lane_timers() */
+	uint64_t next_trim_ns;   /* when idle peers are looked for; RIPC__NEVER: not planned */
 	/*
 	 * why a connection was not made, if idle lanes are to give way to the next: -EMFILE ...; or
 	 * 0

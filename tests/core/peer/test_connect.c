@@ -353,7 +353,7 @@ START_TEST(request__while_lane_is_up)
 	ck_assert_uint_eq(refused.n, 1);
 	ck_assert_uint_eq(refused.refusal, RIPC__REFUSE_CROSSED);
 	begin = ripc__now(ctx);
-	rig_run(&rig, 300);
+	rig_run(&rig, 150);
 	ck_assert_ptr_eq(p->lane, lane);
 	ck_assert_ptr_nonnull(p->pending_conn);
 	if (alive)
@@ -365,8 +365,8 @@ START_TEST(request__while_lane_is_up)
 	ck_assert_uint_eq(accepted, !alive);
 	ck_assert_int_eq(p->lane == lane, alive);
 	if (!alive)
-		ck_assert_uint_ge(ripc__now(ctx) - begin, 450 * RIPC__MS);
-	ck_assert_uint_le(ripc__now(ctx) - begin, 550 * RIPC__MS);
+		ck_assert_uint_ge(ripc__now(ctx) - begin, 240 * RIPC__MS);
+	ck_assert_uint_le(ripc__now(ctx) - begin, 260 * RIPC__MS);
 	tp->ops = &ripc__transport_sim;
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	rig_run(&rig, 3000);
