@@ -17,6 +17,7 @@ check_PROGRAMS += tests/resolver/test_progress
 check_PROGRAMS += tests/resolver/test_resolver
 check_PROGRAMS += tests/resolver/test_timers
 check_PROGRAMS += tests/resolver/test_file
+tests_resolver_test_file_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=if_nametoindex
 check_PROGRAMS += tests/resolver/test_host_list
 check_PROGRAMS += tests/resolver/test_move
 check_PROGRAMS += tests/resolver/test_udp
