@@ -1212,6 +1212,7 @@ int ripc_group_leave(struct ripc_service *service, uint64_t group);
  * -ETIMEDOUT: other threads of this context were sending to the group all the time
  * -EINVAL: @group is out of range, no item, or too many items
  * -EOPNOTSUPP: return buffers, or a flag that this version does not know to serve
+ * -EFAULT: an item cannot be read, as with ripc_send_short()
  * -ENOMEM: out of memory
  * -ESHUTDOWN: the service or its context is being closed
  */

@@ -75,6 +75,7 @@ struct mcast_send {
 	uint64_t started_ns;
 	unsigned sent;   /* members that have been sent to */
 	unsigned missed; /* members without the message after the time-out */
+	bool unreadable; /* an item cannot be read */
 };
 
 static size_t put_header(const struct mcast_send *c, uint8_t buf[HEADER_MAX], bool datagram)
@@ -207,6 +208,7 @@ static bool send_to_member(struct mcast_send *c, struct ripc__member *m)
 		set_waiting_peer(m, p);
 		return false;
 	}
+	c->unreadable |= rc == -EFAULT;
 	if (rc)
 		return skip_member(c, m);
 	set_waiting_peer(m, NULL);
@@ -305,6 +307,9 @@ static int mcast_send(struct ripc_service *s, struct mcast_send *c, int timeout_
 	ripc__wake(ctx, &g->waitq);
 	if (rc)
 		return rc;
+	if (!c->sent && c->unreadable)
+		return ripc__fail(-EFAULT, "group %llu: an item cannot be read",
+				  (unsigned long long)g->id);
 	if (!c->sent)
 		return ripc__fail(timeout_ms ? -EHOSTUNREACH : -EAGAIN,
 				  "group %llu: none of its %u members could be reached%s",

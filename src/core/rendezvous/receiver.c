@@ -9,6 +9,7 @@
 #include "core/peer/ops.h"
 #include "core/memory/message.h"
 #include "core/peer/peer.h"
+#include "core/service/items.h"
 #include "core/service/service.h"
 #include "core/memory/bounce.h"
 #include "wire/bytes.h"
@@ -483,6 +484,38 @@ static bool drop_first(struct ripc__peer *peer, enum ripc__rndv_state state,
 	return false;
 }
 
+/*
+ * Memory of the application may be the reason why the lane failed: the next one would fail in the
+ * same way. It is not used again, and the item will go to other memory.
+ */
+static void give_up_unwritable(struct ripc__rndv *r)
+{
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__rndv_item *it = &r->items[i];
+
+		if (!it->posted || !(it->window || it->ret) ||
+		    it->region->state != RIPC__REGION_USER || ripc__writable(it->base, it->len))
+			continue;
+		ripc__log(
+			RIPC_LOG_ERROR,
+			"service %llu: %zu bytes at %p, a %s, cannot be written, and are not used "
+			"any more: they must stay mapped until %s",
+			(unsigned long long)r->service->id, (size_t)it->len, (void *)it->base,
+			it->window ? "receive window" : "return buffer",
+			it->window ? "it is removed" : "ripc_buf_unregister()");
+		ripc__rndv_item_unregister(r, it);
+		if (it->window) {
+			ripc__recv_window_release(r->ctx, it->window, true);
+		} else {
+			it->ret->arriving = false;
+			ripc__local_return_revoke(r->ctx, it->ret);
+		}
+		it->window = NULL;
+		it->ret = NULL;
+		it->base = NULL;
+	}
+}
+
 void ripc__rndv_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__rndv *r;
@@ -491,6 +524,8 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 		if (r->lane != lane)
 			continue;
 		/* The endpoint is closed, so its reads and the peer's writes have ended. */
+		if (r->state == RIPC__RNDV_TRANSFER)
+			give_up_unwritable(r);
 		r->reads = 0;
 		r->granted = false;
 		ripc__list_del(&r->lane_link);

@@ -31,6 +31,8 @@ int ripc__check_long_items(const struct iovec *items, unsigned nitems,
  * of each page, so this is for messages that have failed.
  */
 bool ripc__readable(const void *base, size_t len);
+/* Likewise read and write. */
+bool ripc__writable(const void *base, size_t len);
 
 /*
  * Checks the size of a struct of options, at least known bytes, of which this version knows the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Messages with an item that cannot be read, over real transports: the item is named, the peer is
- * not blamed, and other messages go on.
+ * Messages with an item that cannot be read, or with a target that cannot be written, over real
+ * transports: the memory is named, the peer is not blamed, and other messages go on.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -15,16 +15,20 @@
 
 #define LOW ((void *)0x20000000)
 
+/* GUARD: protected since it was mapped, as the page behind a stack */
+enum state { PROTECTED, UNMAPPED, GUARD };
+
 static const struct {
 	const char *transports;
 	size_t len;
-	bool is_long, unmapped;
+	bool is_long;
+	enum state state;
 	unsigned lanes_lost;
 } cases[] = {
-	{"iwarp/soft", 3000, false, false, 0},  {"iwarp/soft", 3000, false, true, 0},
-	{"iwarp/soft", 3000, true, false, 0},   {"iwarp/soft", 1 << 20, true, false, 1},
-	{"iwarp/soft", 1 << 20, true, true, 1}, {"shm", 1 << 20, true, false, 1},
-	{"shm", 1 << 20, true, true, 0},
+	{"iwarp/soft", 3000, false, PROTECTED, 0},  {"iwarp/soft", 3000, false, UNMAPPED, 0},
+	{"iwarp/soft", 3000, true, PROTECTED, 0},   {"iwarp/soft", 1 << 20, true, PROTECTED, 1},
+	{"iwarp/soft", 1 << 20, true, UNMAPPED, 1}, {"iwarp/soft", 1 << 20, true, GUARD, 1},
+	{"shm", 1 << 20, true, PROTECTED, 1},       {"shm", 1 << 20, true, UNMAPPED, 0},
 };
 
 static struct ripc *ctx[2];
@@ -74,9 +78,11 @@ START_TEST(send__unreadable_item)
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	ck_assert_ptr_ne(p, MAP_FAILED);
 	/* shm copies pages that are not present itself. */
-	memset(p, 1, len);
+	if (cases[_i].state != GUARD)
+		memset(p, 1, len);
 	items[1] = (struct iovec){p, len};
-	ck_assert_int_eq(cases[_i].unmapped ? munmap(p, len) : mprotect(p, len, PROT_NONE), 0);
+	ck_assert_int_eq(cases[_i].state == UNMAPPED ? munmap(p, len) : mprotect(p, len, PROT_NONE),
+			 0);
 	rc = cases[_i].is_long ? ripc_send_long(service[0], dest, items, 2, NULL, 20000)
 			       : ripc_send_short(service[0], dest, items, 2, NULL, 20000);
 	ck_assert_msg(rc == -EFAULT, "%s: %s", ripc_strerror(rc), ripc_error_detail());
@@ -90,6 +96,82 @@ START_TEST(send__unreadable_item)
 }
 END_TEST
 
+START_TEST(send__unreadable_item_to_group)
+{
+	struct iovec item = {NULL, 1000};
+	uint64_t group;
+	int rc;
+
+	open_both("iwarp/soft");
+	/* One that no other process of this host uses. */
+	group = 1 + ripc_service_id(service[1]) % (RIPC_GROUP_LIMIT - 1);
+	ck_assert_int_eq(ripc_group_join(service[1], group, 20000), 0);
+	item.iov_base = mmap(NULL, item.iov_len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(item.iov_base, MAP_FAILED);
+	rc = ripc_group_send(service[0], group, &item, 1, NULL, 20000);
+	ck_assert_msg(rc == -EFAULT, "%s: %s", ripc_strerror(rc), ripc_error_detail());
+	exchange();
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(ripc_close(ctx[i]), 0);
+}
+END_TEST
+
+static unsigned unwritable_logged;
+
+static void log_hook(void *arg, enum ripc_log_level level, const char *line)
+{
+	(void)arg;
+	unwritable_logged += level == RIPC_LOG_ERROR && strstr(line, "cannot be written") != NULL;
+}
+
+/*
+ * The application has taken away the memory of a receive window: the window is given up, and
+ * messages arrive in other memory.
+ */
+START_TEST(receive__unwritable_window)
+{
+	size_t len = 1 << 20;
+	struct iovec item = {malloc(len), len};
+	struct ripc_stats stats = {.size = sizeof(stats)};
+	struct ripc_message *m;
+	void *p;
+	int rc;
+
+	open_both("shm");
+	exchange();
+	ripc_log_set(log_hook, NULL, RIPC_LOG_ERROR);
+	memset(item.iov_base, 7, len);
+	p = mmap(LOW, len, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	memset(p, 1, len);
+	ck_assert_int_eq(ripc_buf_register(ctx[1], p, len), 0);
+	ck_assert_int_eq(ripc_window_add(ctx[1], _i % 2 ? service[1] : NULL, p, len), 0);
+	if (_i < 2)
+		ck_assert_int_eq(munmap(p, len), 0);
+	else
+		ck_assert_int_eq(mprotect(p, len, PROT_READ), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		rc = ripc_send_long(service[0], ripc_service_id(service[1]), &item, 1, NULL, 20000);
+		ck_assert_msg(!rc, "%s: %s", ripc_strerror(rc), ripc_error_detail());
+		ck_assert_int_eq(ripc_receive(service[1], &m, 20000), 0);
+		ck_assert_uint_eq(m->items[0].iov_len, len);
+		ck_assert_ptr_ne(m->items[0].iov_base, p);
+		ck_assert_mem_eq(m->items[0].iov_base, item.iov_base, len);
+		ripc_message_free(m);
+	}
+	exchange();
+	ck_assert_uint_eq(unwritable_logged, 1);
+	ck_assert_int_eq(ripc_window_remove(ctx[1], p), -EINVAL);
+	ck_assert_int_eq(ripc_buf_unregister(ctx[1], p), 0);
+	ck_assert_int_eq(ripc_context_stats(ctx[0], &stats), 0);
+	ck_assert_uint_le(stats.lanes_lost, 1);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(ripc_close(ctx[i]), 0);
+	free(item.iov_base);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/rendezvous/unreadable");
@@ -97,6 +179,8 @@ int main(void)
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, send__unreadable_item, 0, sizeof(cases) / sizeof(cases[0]));
+	tcase_add_test(tc, send__unreadable_item_to_group);
+	tcase_add_loop_test(tc, receive__unwritable_window, 0, 4);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/unreadable", suite);
 }
