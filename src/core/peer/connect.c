@@ -11,8 +11,21 @@
 
 #include <stdlib.h>
 
-#define PENDING_CONN_NS \
-	(250 * RIPC__MS) /* time for a silent lane to answer when its peer connects anew */
+/*
+ * The time that a lane has to answer when its peer connects anew. If the lane is new, the
+ * connections have probably crossed, and its peer may only lack a processor.
+ */
+#define PENDING_NS     (250 * RIPC__MS)
+#define PENDING_NEW_NS (2000 * RIPC__MS)
+#define NEW_MESSAGES   64               /* a lane on which fewer messages arrived, */
+#define NEW_NS         (500 * RIPC__MS) /* the last one not longer ago, is new */
+
+static uint64_t pending_until_ns(const struct ripc__lane *lane, uint64_t now_ns)
+{
+	bool is_new = lane && lane->rx_seq < NEW_MESSAGES && now_ns - lane->last_rx_ns < NEW_NS;
+
+	return now_ns + (is_new ? PENDING_NEW_NS : PENDING_NS);
+}
 
 unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status,
 			    const char **why)
@@ -119,7 +132,7 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 		pending_conn->hello = h;
 		pending_conn->shake = shake;
 		pending_conn->source = ev->source;
-		pending_conn->until_ns = p->used_ns + PENDING_CONN_NS;
+		pending_conn->until_ns = pending_until_ns(p->lane, p->used_ns);
 		p->pending_conn = pending_conn;
 		ripc__timer_at(ctx, pending_conn->until_ns);
 		if (p->lane)
