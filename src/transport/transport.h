@@ -58,6 +58,7 @@ enum ripc__cap {
 		1 << 14, /* of a hello, not of a transport: DATAGRAM_CONTEXT is understood */
 	RIPC__CAP_WRITE_IMM = 1 << 15, /* post_write_imm(), and EV_WRITTEN at the peer */
 	RIPC__CAP_POLL_CALL = 1 << 16, /* poll_one() makes system calls */
+	RIPC__CAP_FLOW_END = 1 << 17,  /* of a hello, not of a transport: FLOW_END is understood */
 };
 
 /* Access rights of a registration; request the narrowest set. */

@@ -65,6 +65,7 @@ static const struct kind {
 	[RIPC__DATAGRAM_CONTEXT] = {.name = "DATAGRAM_CONTEXT", .fixed = 16},
 	[RIPC__DATAGRAM_CONTEXT_ACK] = {.name = "DATAGRAM_CONTEXT_ACK", .fixed = 8},
 	[RIPC__ACK_REQUEST] = {.name = "ACK_REQUEST", .fixed = 8},
+	[RIPC__FLOW_END] = {.name = "FLOW_END", .fixed = 8},
 };
 
 const char *ripc__kind_name(unsigned kind)

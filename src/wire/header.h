@@ -41,6 +41,9 @@
  *   DATAGRAM_CONTEXT  id u64, first u64: ELIDED_DATAGRAMs with this id are from `source` to `dest`
  *   DATAGRAM_CONTEXT_ACK  id u64: they are understood
  *   ACK_REQUEST  request u64: its ACK is to be sent, not carried by a RELEASE
+ *   FLOW_END     arrived u64: the count of units sent to `source`, which has ended, begins anew;
+ *                so many of them arrived before
+ *
  * elided.h has the short headers that replace one of a SHORT.
  */
 #ifndef RIPC_WIRE_HEADER_H
@@ -120,6 +123,7 @@ enum ripc__kind {
 	RIPC__DATAGRAM_CONTEXT = 31,
 	RIPC__DATAGRAM_CONTEXT_ACK = 32,
 	RIPC__ACK_REQUEST = 33,
+	RIPC__FLOW_END = 34,
 	RIPC__KIND_END,
 };
 

@@ -114,7 +114,7 @@ static void hello_to(const struct run *r, uint8_t buf[RIPC__HELLO_LEN])
 				.recv_depth = 0,
 				.service_window = 4096,
 				.caps = RIPC__CAP_READ | RIPC__CAP_WRITE |
-					RIPC__CAP_DATAGRAM_CONTEXT};
+					RIPC__CAP_DATAGRAM_CONTEXT | RIPC__CAP_FLOW_END};
 
 	memcpy(h.instance, r->instance, 16);
 	memcpy(h.target, r->ctx[0]->instance, 16);

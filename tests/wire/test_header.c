@@ -53,6 +53,7 @@ static const struct {
 	{RIPC__DATAGRAM_CONTEXT, 2, false, false, false, false, false, false, false},
 	{RIPC__DATAGRAM_CONTEXT_ACK, 1, false, false, false, false, false, false, false},
 	{RIPC__ACK_REQUEST, 1, false, false, false, false, false, false, false},
+	{RIPC__FLOW_END, 1, false, false, false, false, false, false, false},
 	{RIPC__BYE, 0, false, false, false, false, false, false, false},
 };
 

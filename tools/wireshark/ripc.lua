@@ -21,7 +21,7 @@ local kinds = {
 	[14] = "RELIABLE_BEGIN", [15] = "RELIABLE_ACK", [21] = "CALL_CANCEL", [22] = "CALL_STATE",
 	[23] = "GOAWAY", [24] = "MAP_ACK", [25] = "RELEASE", [26] = "UNMAP", [27] = "RELIABLE_REFUSED",
 	[28] = "WATCH", [29] = "WATCH_END", [30] = "STANDING_GRANT",
-	[31] = "DATAGRAM_CONTEXT", [32] = "DATAGRAM_CONTEXT_ACK", [33] = "ACK_REQUEST",
+	[31] = "DATAGRAM_CONTEXT", [32] = "DATAGRAM_CONTEXT_ACK", [33] = "ACK_REQUEST", [34] = "FLOW_END",
 }
 local hows = { [0] = "inline", [1] = "read", [2] = "written", [3] = "grant", [4] = "handed over" }
 local refusals = {
@@ -73,6 +73,7 @@ f.reusable = ProtoField.bool("ripc.reusable", "Standing buffers reusable")
 f.below = ProtoField.uint64("ripc.dedup_base", "Finished below")
 f.status = ProtoField.int32("ripc.status", "Status")
 f.limit = ProtoField.uint64("ripc.limit", "Limit")
+f.arrived = ProtoField.uint64("ripc.arrived", "Arrived")
 f.nonce = ProtoField.uint64("ripc.nonce", "Nonce", base.HEX)
 f.return_id = ProtoField.uint64("ripc.return", "Return buffer")
 f.number = ProtoField.uint64("ripc.number", "Number in the group")
@@ -168,6 +169,7 @@ local words = {
 	[31] = { { f.context_id, 8 }, { f.context_first, 8 } },
 	[32] = { { f.context_id, 8 } },
 	[33] = { { f.request, 8 } },
+	[34] = { { f.arrived, 8 } },
 }
 local takes_items = { [1] = true, [2] = true, [4] = true, [16] = true }
 local takes_lengths = { [1] = true, [16] = true }

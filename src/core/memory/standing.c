@@ -67,6 +67,7 @@ struct ripc__local_return *ripc__standing_new(struct ripc__flow *flow, size_t le
 		return NULL;
 	}
 	ripc__list_add(&lane->memory->standing, &r->link);
+	flow->nstanding++;
 	lane->memory->standing_bytes += len;
 	ctx->memory->standing_bytes += len;
 	return r;
@@ -100,6 +101,7 @@ struct ripc__region *ripc__standing_take(struct ripc *ctx, struct ripc__local_re
 {
 	struct ripc__region *region = r->region;
 
+	r->flow->nstanding--;
 	r->flow->lane->memory->standing_bytes -= r->len;
 	ctx->memory->standing_bytes -= r->len;
 	ripc__local_return_unexpose(ctx, r);

@@ -19,20 +19,38 @@
 #include "core/service/service.h"
 #include "core/watch/watch.h"
 
-static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h)
+/* There is more credit for a service. */
+static void continue_sending(struct ripc__lane *lane, struct ripc__dest *d)
 {
-	struct ripc__credit *c = ripc__credit_find(lane, h->source);
-	struct ripc__dest *d;
-
-	if (!c || h->u[0] <= c->limit_units)
-		return;
-	c->limit_units = h->u[0];
-	d = ripc__dest_find(lane->ctx, h->source);
 	if (!d || d->peer != lane->peer)
 		return;
 	ripc__dest_flush(lane->ctx, d);
 	ripc__reliable_flush(lane);
 	ripc__dest_wake(lane->ctx, d);
+}
+
+static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__credit *c = ripc__credit_find(lane, h->source);
+
+	if (!c || h->u[0] <= c->limit_units)
+		return;
+	c->limit_units = h->u[0];
+	continue_sending(lane, ripc__dest_find(lane->ctx, h->source));
+}
+
+static void receive_flow_end(struct ripc__lane *lane, const struct ripc__header *h)
+{
+	struct ripc__dest *d;
+
+	if (!ripc__flow_ended(lane, h->source, h->u[0])) {
+		ripc__lane_protocol_error(lane, "end of more than was sent");
+		return;
+	}
+	d = ripc__dest_find(lane->ctx, h->source);
+	if (d && d->peer == lane->peer)
+		d->wanted_limit_units = 0;
+	continue_sending(lane, d);
 }
 
 static void receive_revoked(struct ripc__lane *lane, const struct ripc__header *h)
@@ -102,6 +120,9 @@ void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h
 		break;
 	case RIPC__CREDIT:
 		receive_credit(lane, h);
+		break;
+	case RIPC__FLOW_END:
+		receive_flow_end(lane, h);
 		break;
 	case RIPC__PING:
 		ripc__lane_pong(lane, h->u[0]);

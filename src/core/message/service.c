@@ -389,6 +389,8 @@ int ripc_service_unregister(struct ripc_service *s)
 	ripc__recv_windows_drop(ctx, s);
 	ripc__pairs_service_ended(s);
 	service_unlink(s);
+	/* Its flows are not needed any more. */
+	ripc__trim_plan(ctx);
 	ripc__service_free(s);
 	ripc__unlock(ctx);
 	return 0;

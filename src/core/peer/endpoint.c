@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+/* Bits that each hello of this version has. */
+#define HELLO_CAPS (RIPC__CAP_STANDING | RIPC__CAP_DATAGRAM_CONTEXT | RIPC__CAP_FLOW_END)
 /* Bits of a transport's limits that a hello has as well; a lane has those that both ends have. */
 #define SHARED_CAPS (RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_EXPORT | RIPC__CAP_WRITE_IMM)
 
@@ -19,7 +21,7 @@ void ripc__lane_hello(struct ripc *ctx, unsigned tp, const uint8_t target[16], u
 		.send_max = l->send_max,
 		.recv_depth = l->recv_depth,
 		.service_window = ctx->opt.service_window / RIPC__CREDIT_UNIT,
-		.caps = (l->caps & SHARED_CAPS) | RIPC__CAP_STANDING | RIPC__CAP_DATAGRAM_CONTEXT,
+		.caps = (l->caps & SHARED_CAPS) | HELLO_CAPS,
 	};
 
 	memcpy(h.instance, ctx->instance, 16);
@@ -87,8 +89,7 @@ void ripc__lane_set_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 	const struct ripc__transport_limits *l = &lane->ctx->tp[lane->tp].limits;
 
 	lane->send_max = h->send_max < l->send_max ? h->send_max : l->send_max;
-	lane->caps = (l->caps & h->caps & SHARED_CAPS) |
-		     (h->caps & (RIPC__CAP_STANDING | RIPC__CAP_DATAGRAM_CONTEXT));
+	lane->caps = (l->caps & h->caps & SHARED_CAPS) | (h->caps & HELLO_CAPS);
 	lane->uses_credits = h->recv_depth != 0;
 	lane->tx_credits = h->recv_depth;
 	lane->service_window = h->service_window;

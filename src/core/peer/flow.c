@@ -5,6 +5,7 @@
  */
 #include "core/peer/lane.h"
 #include "core/peer/lane_control.h"
+#include "core/peer/peer.h"
 #include "core/service/service.h"
 
 #include <stdlib.h>
@@ -147,6 +148,7 @@ struct ripc__flow *ripc__flow_lookup(struct ripc__lane *lane, uint64_t id)
 		if (!f)
 			return NULL;
 		ripc__table_add(&lane->flows, &f->node);
+		ripc__trim_plan(lane->ctx);
 	}
 	lane->flow = f;
 	return f;
@@ -243,4 +245,105 @@ void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
 		if (f)
 			f->service = NULL;
 	}
+}
+
+/* ---- services that have ended ---- */
+
+#define TRIMMED_MAX 256 /* flows collected by one pass over the table */
+
+struct ended {
+	struct ripc__flow *flows[TRIMMED_MAX];
+	unsigned n;
+};
+
+/* Whether nothing is left of a flow but its count. */
+static bool flow_is_unused(const struct ripc__flow *f)
+{
+	return f->arrived_units == f->consumed_units && !f->watched && !f->standing_len &&
+	       !f->nstanding && f->lane->ctx->delayed_ack.credit_due != f;
+}
+
+static void collect_ended(struct ripc__node *n, void *arg)
+{
+	struct ripc__flow *f = (struct ripc__flow *)n;
+	struct ended *e = arg;
+	struct ripc_service *s;
+
+	if (f->service || e->n == TRIMMED_MAX)
+		return;
+	HASH_FIND(hh, f->lane->ctx->services, &f->id, sizeof(f->id), s);
+	if (!s && flow_is_unused(f))
+		e->flows[e->n++] = f;
+}
+
+static void flows_end(struct ripc__lane *lane, const struct ended *e)
+{
+	for (unsigned i = 0; i < e->n; i++) {
+		struct ripc__flow *f = e->flows[i];
+		uint64_t id = f->id, arrived_units = f->arrived_units;
+
+		if (lane->flow == f)
+			lane->flow = NULL;
+		ripc__table_remove(&lane->flows, &f->node);
+		free(f);
+		if (arrived_units)
+			ripc__flow_send_end(lane, id, arrived_units);
+	}
+}
+
+/* Frees it if it counts nothing. */
+static void credit_end(struct ripc__credit *c)
+{
+	struct ripc__lane *lane = c->lane;
+	struct ripc *ctx = lane->ctx;
+	struct ripc__credit **at;
+	struct ripc__dest *d;
+
+	c->ended = !c->sent_units;
+	/* Unacknowledged requests refer to credits. */
+	if (!c->ended || lane->peer->nrequests)
+		return;
+	HASH_FIND(hh, ctx->dests, &c->id, sizeof(c->id), d);
+	if (d && d->credit == c)
+		d->credit = NULL;
+	ripc__table_remove(&ctx->credits, &c->node);
+	if (c == &lane->credits) {
+		*c = (struct ripc__credit){.next = c->next};
+		return;
+	}
+	for (at = &lane->credits.next; *at != c;)
+		at = &(*at)->next;
+	*at = c->next;
+	free(c);
+}
+
+void ripc__flows_trim(struct ripc__lane *lane)
+{
+	struct ripc__credit *c, *next;
+	struct ended e;
+
+	if (!lane->flow_parked && lane->caps & RIPC__CAP_FLOW_END) {
+		do {
+			e.n = 0;
+			ripc__table_each(&lane->flows, collect_ended, &e);
+			flows_end(lane, &e);
+		} while (e.n == TRIMMED_MAX && lane->state == RIPC__LANE_UP);
+	}
+	for (c = &lane->credits; c; c = next) {
+		next = c->next;
+		if (c->ended)
+			credit_end(c);
+	}
+}
+
+bool ripc__flow_ended(struct ripc__lane *lane, uint64_t id, uint64_t arrived_units)
+{
+	struct ripc__credit *c = ripc__credit_find(lane, id);
+
+	if (!c || arrived_units > c->sent_units)
+		return false;
+	c->sent_units -= arrived_units;
+	c->limit_units = lane->service_window;
+	credit_end(c);
+	return true;
 }

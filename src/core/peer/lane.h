@@ -88,6 +88,7 @@ struct ripc__flow {
 	uint64_t noservice_ns;       /* last NOSERVICE for this service; 0: none yet */
 	bool watched;                /* the peer gets WATCH_END when the service ends */
 	uint8_t medium_items;        /* medium items that arrived, up to the number for a grant */
+	uint16_t nstanding;          /* standing buffers that refer to it */
 	uint32_t standing_len; /* bytes of each buffer that the peer is granted; 0: none yet */
 };
 
@@ -113,6 +114,7 @@ struct ripc__credit {
 	uint16_t export_backoff : 15; /* the next value of export_skip */
 	/* its destination is folded: the lane's peer holds the service */
 	bool holds : 1;
+	bool ended : 1; /* the service has ended: freed when no request refers to it */
 };
 
 /* services that one peer may name over one lane, whether or not this context holds them */
@@ -245,6 +247,18 @@ struct ripc__credit *ripc__credit_holder(struct ripc *ctx, uint64_t id);
 /* Credit of a service on this lane, created if needed. Return: NULL: out of memory. */
 struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id);
 
+/* time between two checks for idle peers, and for services that have ended */
+#define RIPC__TRIM_MS 1000
+
+/* State was allocated that idle peers do not need: plans a ripc__trim(). */
+static inline void ripc__trim_plan(struct ripc *ctx)
+{
+	if (ctx->next_trim_ns != RIPC__NEVER)
+		return;
+	ctx->next_trim_ns = ripc__now(ctx) + RIPC__TRIM_MS * RIPC__MS;
+	ripc__timer_at(ctx, ctx->next_trim_ns);
+}
+
 /* The flow to a service, if it is there and not parked; or NULL. */
 struct ripc__flow *ripc__flow_find(struct ripc__lane *lane, uint64_t id);
 /* The peer is idle: parks the only flow, if there is nothing else to know of it. */
@@ -281,6 +295,13 @@ static inline void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
 void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source);
 /* A service was closed, or taken over: its flows keep counting messages that still arrive. */
 void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s);
+/*
+ * Frees the flows of services that do not exist, and the credits of those that have ended. FLOW_END
+ * makes both sides count such a service from 0 again.
+ */
+void ripc__flows_trim(struct ripc__lane *lane);
+/* FLOW_END arrived. Return: whether it is possible. */
+bool ripc__flow_ended(struct ripc__lane *lane, uint64_t id, uint64_t arrived_units);
 
 /* Work begins to depend on the lane: from now on silence is detected. */
 void ripc__lane_monitor(struct ripc__lane *lane);

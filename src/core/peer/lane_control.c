@@ -14,6 +14,11 @@ void ripc__flow_send_credit(struct ripc__flow *flow)
 	ripc__lane_notify(flow->lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
 }
 
+void ripc__flow_send_end(struct ripc__lane *lane, uint64_t id, uint64_t arrived_units)
+{
+	ripc__lane_notify(lane, RIPC__FLOW_END, 0, id, arrived_units, 0);
+}
+
 void ripc__lane_ping(struct ripc__lane *lane)
 {
 	ripc__lane_notify(lane, RIPC__PING, 0, 0, ripc__now(lane->ctx), 0);

@@ -25,6 +25,7 @@ static inline void ripc__lane_send_credit(struct ripc__lane *lane)
 }
 /* The peer may send messages to a local service up to flow->advertised_units. */
 void ripc__flow_send_credit(struct ripc__flow *flow);
+void ripc__flow_send_end(struct ripc__lane *lane, uint64_t id, uint64_t arrived_units);
 /* Asks for a sign of life. The peer sends delayed acknowledgements before the PONG. */
 void ripc__lane_ping(struct ripc__lane *lane);
 /* Answers a PING, which had this word. */

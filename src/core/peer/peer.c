@@ -71,14 +71,6 @@ void ripc__sweep_plan(struct ripc *ctx)
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
 
-void ripc__trim_plan(struct ripc *ctx)
-{
-	if (ctx->next_trim_ns != RIPC__NEVER)
-		return;
-	ctx->next_trim_ns = ripc__now(ctx) + RIPC__TRIM_MS * RIPC__MS;
-	ripc__timer_at(ctx, ctx->next_trim_ns);
-}
-
 /* It has no work, and had no traffic since the last ripc__trim(). */
 static void peer_trim(struct ripc *ctx, struct ripc__peer *p)
 {
@@ -107,6 +99,8 @@ void ripc__trim(struct ripc *ctx)
 	ripc__list_for_each_entry (lane, &ctx->lanes, link) {
 		uint32_t seq = lane->tx_seq + lane->rx_seq;
 
+		if (lane->state == RIPC__LANE_UP)
+			ripc__flows_trim(lane);
 		if (lane->peer->lane != lane)
 			continue;
 		if (lane->trim_seq == seq && !ripc__peer_has_work(lane->peer)) {

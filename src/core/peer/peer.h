@@ -17,7 +17,6 @@
 #define RIPC__UNSOLICITED_PEERS_MAX \
 	(RIPC__PEERS_MAX / 8 * 7) /* peers that connected by themselves; the rest is a reserve */
 #define RIPC__IDLE_MS 30000       /* unused entries are removed after this time */
-#define RIPC__TRIM_MS 1000        /* time between two looks for idle peers */
 
 #define RIPC__DATAGRAM_WINDOW 64 /* numbers in the duplicate filter of datagrams */
 
@@ -178,8 +177,6 @@ bool ripc__peer_has_tx_work(const struct ripc__peer *p);
 /* Timers of peers and destinations. */
 void ripc__peer_timers(struct ripc *ctx);
 
-/* State was allocated that idle peers do not need: plans a ripc__trim(). */
-void ripc__trim_plan(struct ripc *ctx);
 /* Frees what peers do not need that had no traffic since the last call. */
 void ripc__trim(struct ripc *ctx);
 

@@ -171,7 +171,7 @@ START_TEST(hello__transport_limits)
 	ck_assert_uint_eq(h.recv_depth, 64);
 	ck_assert_uint_eq(h.service_window, 4096);
 	ck_assert_uint_eq(h.caps, RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_STANDING |
-					  RIPC__CAP_DATAGRAM_CONTEXT);
+					  RIPC__CAP_DATAGRAM_CONTEXT | RIPC__CAP_FLOW_END);
 }
 END_TEST
 
