@@ -90,6 +90,7 @@ tests_core_message_test_receive_LDFLAGS = $(AM_LDFLAGS) \
 check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/service/test_service
 check_PROGRAMS += tests/core/watch/test_watch
+tests_core_watch_test_watch_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 check_PROGRAMS += tests/core/progress/test_descriptors
 tests_core_progress_test_descriptors_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__resolver_fd

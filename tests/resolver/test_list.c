@@ -166,6 +166,32 @@ START_TEST(list__has_pages)
 }
 END_TEST
 
+/* Many contexts answer the first LIST, within a while; a later one is for one context: at once. */
+START_TEST(list__spreads_first_answers)
+{
+	const unsigned n = 30;
+	unsigned late[3] = {0};
+
+	node_register(a, 42, false);
+	bus_run(bus, 2000);
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned first = 1; first <= 2; first++) {
+			struct ripc__resolver_msg msg =
+				foreign_msg(RIPC__RESOLVE_LIST, first, 0, 0x77);
+			unsigned before = a->nsent;
+
+			msg.nonce = 1000 + 2 * i + first;
+			ck_assert_int_eq(node_input(a, &msg), 0);
+			bus_run(bus, 2);
+			late[first] += a->nsent == before;
+			bus_run(bus, 1000);
+			ck_assert_uint_gt(a->nsent, before);
+		}
+	ck_assert_uint_gt(late[1], n / 2);
+	ck_assert_uint_eq(late[2], 0);
+}
+END_TEST
+
 START_TEST(list__limits_pages_per_second)
 {
 	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_LIST, 2, 0, 0x77);
@@ -349,6 +375,7 @@ int main(void)
 	tcase_add_test(tc, list__finds_all_with_their_names);
 	tcase_add_test(tc, list__has_services_of_the_asker);
 	tcase_add_test(tc, list__has_pages);
+	tcase_add_test(tc, list__spreads_first_answers);
 	tcase_add_test(tc, list__limits_pages_per_second);
 	tcase_add_test(tc, list__drops_answers_to_nothing);
 	tcase_add_test(tc, list__asks_again_for_a_lost_page);

@@ -221,6 +221,58 @@ START_TEST(watch__each_call_one_event)
 }
 END_TEST
 
+void *__real_malloc(size_t len);
+void *__real_calloc(size_t n, size_t len);
+void *__wrap_malloc(size_t len);
+void *__wrap_calloc(size_t n, size_t len);
+
+static unsigned fail_at; /* the allocation that fails, from 1; 0: none */
+
+static bool fails(void)
+{
+	return fail_at && !--fail_at;
+}
+
+void *__wrap_malloc(size_t len)
+{
+	return fails() ? NULL : __real_malloc(len);
+}
+
+void *__wrap_calloc(size_t n, size_t len)
+{
+	return fails() ? NULL : __real_calloc(n, len);
+}
+
+/* No memory for each part of a watch: there is none then, and the next call begins one. */
+START_TEST(watch__without_memory)
+{
+	unsigned failed = 0;
+	int rc;
+
+	for (unsigned n = 1;; n++) {
+		fail_at = n;
+		rc = ripc_watch(rig.s[0], RIG_ID(1));
+		if (fail_at)
+			break;
+		/* Some parts are not needed at once. */
+		if (!rc)
+			OK(ripc_unwatch(rig.s[0], RIG_ID(1)));
+		else
+			ck_assert_int_eq(rc, -ENOMEM);
+		failed += rc != 0;
+	}
+	fail_at = 0;
+	OK(rc);
+	/* The watch, its message, and the room for the text. */
+	ck_assert_uint_ge(failed, 3);
+	rig_run(&rig, 1000);
+	rig_close(&rig, 1);
+	rig_run(&rig, 1000);
+	ripc_message_free(rig_take(&rig, 0));
+	rig_expect_none(&rig, 0);
+}
+END_TEST
+
 START_TEST(watch__bad_arguments)
 {
 	RC(-EINVAL, ripc_watch(NULL, 1));
@@ -248,6 +300,7 @@ int main(void)
 	tcase_add_test(tc, watch__ended_between_lanes);
 	tcase_add_test(tc, watch__ends);
 	tcase_add_test(tc, watch__each_call_one_event);
+	tcase_add_test(tc, watch__without_memory);
 	tcase_add_test(tc, watch__bad_arguments);
 	suite_add_tcase(s, tc);
 	return test_main("core/watch/watch", s);

@@ -3,4 +3,5 @@ if HAVE_VERBS
 check_PROGRAMS += tests/transport/rdma/test_queue
 check_PROGRAMS += tests/transport/rdma/test_device
 check_PROGRAMS += tests/transport/rdma/test_region
+tests_transport_rdma_test_region_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 endif

@@ -203,6 +203,32 @@ START_TEST(reg__fails)
 }
 END_TEST
 
+void *__real_calloc(size_t n, size_t len);
+void *__wrap_calloc(size_t n, size_t len);
+
+static bool fail_calloc; /* the next one */
+
+void *__wrap_calloc(size_t n, size_t len)
+{
+	bool fail = fail_calloc;
+
+	fail_calloc = false;
+	return fail ? NULL : __real_calloc(n, len);
+}
+
+START_TEST(reg__without_memory)
+{
+	struct ripc__mr mr;
+
+	fail_calloc = true;
+	ck_assert_int_eq(ripc__verbs_reg(&regions, &devices[0], memory, 10, 0, &mr), -ENOMEM);
+	ck_assert_str_eq(ripc_error_detail(), "verbs: out of memory");
+	ck_assert_uint_eq(registrations, 0);
+	ck_assert_int_eq(ripc__verbs_reg(&regions, &devices[0], memory, 10, 0, &mr), 0);
+	ripc__verbs_dereg(&mr);
+}
+END_TEST
+
 static void expect_text(const char *part)
 {
 	struct ripc__mr mr;
@@ -305,6 +331,7 @@ int main(void)
 	tcase_add_test(tc, lkey__per_device);
 	tcase_add_test(tc, reg__empty);
 	tcase_add_test(tc, reg__fails);
+	tcase_add_test(tc, reg__without_memory);
 	tcase_add_test(tc, reg__limit_in_text);
 	tcase_add_test(tc, pool__grows);
 	tcase_add_test(tc, pool__registration_fails);
