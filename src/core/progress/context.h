@@ -28,6 +28,7 @@
 #include "wire/header.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #define RIPC__TP_MAX 8 /* transports of one context */
@@ -259,6 +260,17 @@ static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 {
 	ripc__now_passes(ctx);
 	ripc__lock_release(&ctx->lock);
+}
+
+/* Gives the lock to threads that wait for it. */
+static inline void RIPC__NO_ANALYSIS ripc__lock_yield(struct ripc *ctx)
+{
+	if (RIPC__LIKELY(!ripc__lock_contended(ctx)))
+		return;
+	ripc__unlock(ctx);
+	/* A thread that waits for it has to wake up first, perhaps on this very processor. */
+	sched_yield();
+	ripc__lock(ctx);
 }
 
 /*

@@ -28,8 +28,13 @@ static void lead(struct ripc *ctx)
 
 	ripc__progress(ctx);
 	s = ripc__progress_state(p);
-	if (s.thread != RIPC__THREAD_LEADING || (!s.stop && ripc__transports_arm(ctx)))
+	if (s.thread != RIPC__THREAD_LEADING)
 		return;
+	if (!s.stop && ripc__transports_arm(ctx)) {
+		/* A peer that sends without a pause keeps the thread here. */
+		ripc__lock_yield(ctx);
+		return;
+	}
 	unmasked = ripc__descriptors_mask(ctx, false);
 	p->thread_wake_ns = ctx->next_timer_ns;
 	s = ripc__progress_step(ctx, RIPC__PROGRESS_BLOCK, NULL).next;

@@ -5,7 +5,6 @@
 #include "core/progress/descriptors.h"
 
 #include <assert.h>
-#include <sched.h>
 
 #define SPIN_MAX_NS   (100 * 1000) /* wait=adaptive: longest spin; a loaded round trip is shorter */
 #define SPIN_MIN_NS   (2 * 1000)
@@ -128,17 +127,6 @@ static void RIPC__NO_ANALYSIS sleep_follower(struct ripc *ctx, struct ripc__wait
 	ripc__futex_wait(&w->futex, until_ns);
 	ripc__lock(ctx);
 	w->on_futex = false;
-}
-
-/* Gives the lock to threads that wait for it. */
-static inline void RIPC__NO_ANALYSIS yield_lock(struct ripc *ctx)
-{
-	if (RIPC__LIKELY(!ripc__lock_contended(ctx)))
-		return;
-	ripc__unlock(ctx);
-	/* A thread that waits for it has to wake up first, perhaps on this very processor. */
-	sched_yield();
-	ripc__lock(ctx);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -328,7 +316,7 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 			}
 		}
 		pass++;
-		yield_lock(ctx);
+		ripc__lock_yield(ctx);
 		if (w->woken) {
 			polled = false;
 			break;

@@ -406,6 +406,49 @@ START_TEST(idle__no_cpu)
 }
 END_TEST
 
+static struct ripc *_Atomic streaming; /* its transports always have more to do; NULL: none */
+static atomic_uint npasses;            /* so often the progress thread asked */
+
+bool __real_ripc__transports_arm(struct ripc *ctx);
+bool __wrap_ripc__transports_arm(struct ripc *ctx);
+bool __wrap_ripc__transports_arm(struct ripc *ctx)
+{
+	if (ctx != streaming)
+		return __real_ripc__transports_arm(ctx);
+	npasses++;
+	return true;
+}
+
+static void *stats_main(void *arg)
+{
+	struct ripc_stats stats = {.size = sizeof(stats)};
+	struct ripc *ctx = arg;
+
+	OK(ripc_context_stats(ctx, &stats));
+	streaming = NULL;
+	return NULL;
+}
+
+/* A peer sends without a pause: the progress thread leads on, and lets other threads in. */
+START_TEST(progress__lets_others_in)
+{
+	struct ripc *ctx;
+	pthread_t thread;
+
+	OK(ripc_open(&ctx, "resolver=local"));
+	AWAIT(thread_blocked(ctx));
+	streaming = ctx;
+	ripc__lock(ctx);
+	ripc__timer_at(ctx, ripc__now(ctx));
+	ripc__unlock(ctx);
+	AWAIT(npasses > 100);
+	pthread_create(&thread, NULL, stats_main, ctx);
+	AWAIT(!streaming);
+	pthread_join(thread, NULL);
+	OK(ripc_close(ctx));
+}
+END_TEST
+
 /* An open context alone does nothing, either. */
 START_TEST(idle__an_open_context)
 {
@@ -432,6 +475,7 @@ int main(void)
 	tcase_add_loop_test(tc, progress__sends_delayed_ack, 0, 3);
 	tcase_add_loop_test(tc, idle__no_cpu, 0, 2);
 	tcase_add_test(tc, idle__an_open_context);
+	tcase_add_test(tc, progress__lets_others_in);
 	tcase_add_test(tc, request__leader_asleep);
 	tcase_add_loop_test(tc, progress__short_tick_on_request, 0, 2);
 	tcase_add_test(tc, progress__long_tick_before_timer);
