@@ -5,6 +5,7 @@
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/memory/remote_returns.h"
+#include "core/peer/connect.h"
 #include "core/peer/datagram_context.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
@@ -51,6 +52,18 @@ static void receive_flow_end(struct ripc__lane *lane, const struct ripc__header 
 	if (d && d->peer == lane->peer)
 		d->wanted_limit_units = 0;
 	continue_sending(lane, d);
+}
+
+/*
+ * A connection request that was to replace this lane has crossed with it, if the lane carries
+ * messages in both directions.
+ */
+static void receive_pong(struct ripc__lane *lane, uint64_t pinged_ns)
+{
+	const struct ripc__pending_conn *pending_conn = lane->peer->pending_conn;
+
+	if (pending_conn && lane->peer->lane == lane && pinged_ns >= pending_conn->since_ns)
+		ripc__pending_conn_resolve(lane->ctx, lane->peer, false);
 }
 
 static void receive_revoked(struct ripc__lane *lane, const struct ripc__header *h)
@@ -126,6 +139,9 @@ void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h
 		break;
 	case RIPC__PING:
 		ripc__lane_pong(lane, h->u[0]);
+		break;
+	case RIPC__PONG:
+		receive_pong(lane, h->u[0]);
 		break;
 	case RIPC__REVOKE:
 		ripc__remote_return_revoke(lane, ripc__dest_find(lane->ctx, h->source), h->u[0]);

@@ -15,16 +15,16 @@
  * The time that a lane has to answer when its peer connects anew. If the lane is new, the
  * connections have probably crossed, and its peer may only lack a processor.
  */
-#define PENDING_NS     (250 * RIPC__MS)
-#define PENDING_NEW_NS (2000 * RIPC__MS)
-#define NEW_MESSAGES   64               /* a lane on which fewer messages arrived, */
-#define NEW_NS         (500 * RIPC__MS) /* the last one not longer ago, is new */
+#define PENDING_NS (250 * RIPC__MS)
+#define NEW_NS     (500 * RIPC__MS) /* a lane is new for this time after it came up */
 
-static uint64_t pending_until_ns(const struct ripc__lane *lane, uint64_t now_ns)
+void ripc__pending_conn_wait(struct ripc *ctx, struct ripc__peer *p)
 {
-	bool is_new = lane && lane->rx_seq < NEW_MESSAGES && now_ns - lane->last_rx_ns < NEW_NS;
+	struct ripc__pending_conn *pending_conn = p->pending_conn;
+	uint64_t until_ns = pending_conn->since_ns + ctx->opt.peer_timeout_ms * RIPC__MS / 2;
 
-	return now_ns + (is_new ? PENDING_NEW_NS : PENDING_NS);
+	if (pending_conn->until_ns < until_ns)
+		pending_conn->until_ns = until_ns;
 }
 
 unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status,
@@ -132,8 +132,11 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 		pending_conn->hello = h;
 		pending_conn->shake = shake;
 		pending_conn->source = ev->source;
-		pending_conn->until_ns = pending_until_ns(p->lane, p->used_ns);
+		pending_conn->since_ns = p->used_ns;
+		pending_conn->until_ns = p->used_ns + PENDING_NS;
 		p->pending_conn = pending_conn;
+		if (p->lane && p->used_ns - p->lane->up_ns < NEW_NS)
+			ripc__pending_conn_wait(ctx, p);
 		ripc__timer_at(ctx, pending_conn->until_ns);
 		if (p->lane)
 			ripc__lane_ping(p->lane);
@@ -158,7 +161,7 @@ static void lane_up(struct ripc__lane *lane)
 		ripc__lane_fail(p->lane, -EALREADY, "silent, and the peer accepted another");
 	}
 	ripc__lane_set_state(lane, RIPC__LANE_UP);
-	lane->last_rx_ns = ripc__now(ctx);
+	lane->last_rx_ns = lane->up_ns = ripc__now(ctx);
 	lane->pinged_ns = 0;
 	lane->bytes_transferred = 0;
 	lane->silence = RIPC__SILENCE_IDLE;

@@ -85,6 +85,8 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 	ctx->peer_ops->peer_disconnected(ctx, p);
 	/* A peer that connected by itself is resolved. */
 	p->contact = RIPC__CONTACT_LOST;
+	/* Not the time that a probe had. */
+	p->unreachable_ns = 0;
 	p->used_ns = lane->last_rx_ns;
 	return true;
 }

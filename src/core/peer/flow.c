@@ -249,7 +249,8 @@ void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
 
 /* ---- services that have ended ---- */
 
-#define TRIMMED_MAX 256 /* flows collected by one pass over the table */
+#define TRIMMED_MAX 256  /* flows collected by one pass over the table */
+#define QUEUED_MAX  1024 /* control messages in the queue of a lane that gets no FLOW_END then */
 
 struct ended {
 	struct ripc__flow *flows[TRIMMED_MAX];
@@ -276,12 +277,16 @@ static void collect_ended(struct ripc__node *n, void *arg)
 		e->flows[e->n++] = f;
 }
 
-static void flows_end(struct ripc__lane *lane, const struct ended *e)
+/* Return: whether there was room for all; the next pass goes on. */
+static bool flows_end(struct ripc__lane *lane, const struct ended *e)
 {
 	for (unsigned i = 0; i < e->n; i++) {
 		struct ripc__flow *f = e->flows[i];
 		uint64_t id = f->id, arrived_units = f->arrived_units;
 
+		/* Too many would break the lane. */
+		if (arrived_units && lane->ncontrol >= QUEUED_MAX)
+			return false;
 		if (lane->flow == f)
 			lane->flow = NULL;
 		ripc__table_remove(&lane->flows, &f->node);
@@ -289,51 +294,52 @@ static void flows_end(struct ripc__lane *lane, const struct ended *e)
 		if (arrived_units)
 			ripc__flow_send_end(lane, id, arrived_units);
 	}
+	return true;
 }
 
-/* Frees it if it counts nothing. */
-static void credit_end(struct ripc__credit *c)
+/* Frees the credits that count nothing. */
+static void credits_end(struct ripc__lane *lane)
 {
-	struct ripc__lane *lane = c->lane;
+	struct ripc__credit **at = &lane->credits.next, *c;
 	struct ripc *ctx = lane->ctx;
-	struct ripc__credit **at;
 	struct ripc__dest *d;
+	bool first = true;
 
-	c->ended = !c->sent_units;
-	/* Unacknowledged requests refer to credits. */
-	if (!c->ended || lane->peer->nrequests)
-		return;
-	HASH_FIND(hh, ctx->dests, &c->id, sizeof(c->id), d);
-	if (d && d->credit == c)
-		d->credit = NULL;
-	ripc__table_remove(&ctx->credits, &c->node);
-	if (c == &lane->credits) {
-		*c = (struct ripc__credit){.next = c->next};
-		return;
+	for (c = &lane->credits; c; c = *at, first = false) {
+		c->ended = c->ended && !c->sent_units;
+		if (c->ended) {
+			HASH_FIND(hh, ctx->dests, &c->id, sizeof(c->id), d);
+			if (d && d->credit == c)
+				d->credit = NULL;
+			ripc__table_remove(&ctx->credits, &c->node);
+		}
+		if (first && c->ended) {
+			*c = (struct ripc__credit){.next = c->next};
+		} else if (c->ended) {
+			*at = c->next;
+			free(c);
+		} else if (!first) {
+			at = &c->next;
+		}
 	}
-	for (at = &lane->credits.next; *at != c;)
-		at = &(*at)->next;
-	*at = c->next;
-	free(c);
 }
 
-void ripc__flows_trim(struct ripc__lane *lane)
+bool ripc__flows_trim(struct ripc__lane *lane)
 {
-	struct ripc__credit *c, *next;
-	struct ended e;
+	struct ended e = {.n = 0};
+	bool room = true;
 
 	if (!lane->flow_parked && lane->caps & RIPC__CAP_FLOW_END) {
 		do {
 			e.n = 0;
 			ripc__table_each(&lane->flows, collect_ended, &e);
-			flows_end(lane, &e);
-		} while (e.n == TRIMMED_MAX && lane->state == RIPC__LANE_UP);
+			room = flows_end(lane, &e);
+		} while (room && e.n == TRIMMED_MAX && lane->state == RIPC__LANE_UP);
 	}
-	for (c = &lane->credits; c; c = next) {
-		next = c->next;
-		if (c->ended)
-			credit_end(c);
-	}
+	/* Unacknowledged requests refer to credits. */
+	if (!lane->peer->nrequests)
+		credits_end(lane);
+	return room;
 }
 
 bool ripc__flow_ended(struct ripc__lane *lane, uint64_t id, uint64_t arrived_units)
@@ -344,6 +350,7 @@ bool ripc__flow_ended(struct ripc__lane *lane, uint64_t id, uint64_t arrived_uni
 		return false;
 	c->sent_units -= arrived_units;
 	c->limit_units = lane->service_window;
-	credit_end(c);
+	c->ended = !c->sent_units;
+	ripc__trim_plan(lane->ctx);
 	return true;
 }

@@ -69,6 +69,7 @@ struct ripc__pending_conn {
 	struct ripc__hello hello;
 	struct ripc__handshake shake; /* with keys: the state of its handshake */
 	uint64_t source;              /* the address it came from: base/admission.h */
+	uint64_t since_ns;            /* PING was sent on the present lane */
 	uint64_t until_ns;            /* the present lane is considered dead then */
 };
 
@@ -168,6 +169,7 @@ struct ripc__lane {
 	struct ripc__lane_memory *memory; /* never NULL */
 	struct ripc__handshake *shake;    /* with keys: the handshake, until it ends; else NULL */
 	uint64_t last_rx_ns;              /* last sign of life */
+	uint64_t up_ns;                   /* when it came up */
 	union {
 		uint64_t connect_ns; /* CONNECTING, ACCEPTING: time limit until it is up */
 		uint64_t pinged_ns;  /* UP: last PING without an answer; 0: none */
@@ -297,9 +299,9 @@ void ripc__flows_relearn(struct ripc__lane *lane, uint64_t source);
 void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s);
 /*
  * Frees the flows of services that do not exist, and the credits of those that have ended. FLOW_END
- * makes both sides count such a service from 0 again.
+ * makes both sides count such a service from 0 again. Return: false: some flows wait for room.
  */
-void ripc__flows_trim(struct ripc__lane *lane);
+bool ripc__flows_trim(struct ripc__lane *lane);
 /* FLOW_END arrived. Return: whether it is possible. */
 bool ripc__flow_ended(struct ripc__lane *lane, uint64_t id, uint64_t arrived_units);
 

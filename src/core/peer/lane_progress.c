@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #define TRANSFER_MIN_BYTES 4096 /* bytes between two polls that show a transfer in progress */
-#define PROBE_TICKS        6    /* RIPC__SILENCE_TICKS of silence after which paths are probed */
 #define PROBE_TICKS        6    /* ticks of silence after which other paths are tried */
 
 /* ---- sending ---- */
@@ -75,7 +74,7 @@ static void lane_on_closed(struct ripc__lane *lane, const struct ripc__event *ev
 	ripc__lane_fail(lane, ev->status, ev->text);
 }
 
-/* The peer is alive. A connection request that was to replace this lane has crossed with it. */
+/* The peer is alive. */
 static inline void lane_received(struct ripc__lane *lane)
 {
 	lane->last_rx_ns = lane->ctx->now_ns;
@@ -83,7 +82,7 @@ static inline void lane_received(struct ripc__lane *lane)
 		ripc__lane_untimed(lane);
 	lane->pinged_ns = 0;
 	if (RIPC__UNLIKELY(lane->peer->pending_conn) && lane->peer->lane == lane)
-		ripc__pending_conn_resolve(lane->ctx, lane->peer, false);
+		ripc__pending_conn_wait(lane->ctx, lane->peer);
 }
 
 void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)

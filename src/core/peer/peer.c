@@ -100,7 +100,7 @@ void ripc__trim(struct ripc *ctx)
 		uint32_t seq = lane->tx_seq + lane->rx_seq;
 
 		if (lane->state == RIPC__LANE_UP)
-			ripc__flows_trim(lane);
+			again |= !ripc__flows_trim(lane);
 		if (lane->peer->lane != lane)
 			continue;
 		if (lane->trim_seq == seq && !ripc__peer_has_work(lane->peer)) {
@@ -409,8 +409,10 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 	assert(p->round != RIPC__ROUND_CROSSED);
 	p->out = NULL;
 	/* The peer is alive: it will send on the lane that it has. */
-	if (refusal == RIPC__REFUSE_CROSSED && p->lane && p->contact == RIPC__CONTACT_PROBING) {
-		probe_end(p);
+	if (refusal == RIPC__REFUSE_CROSSED && p->lane) {
+		if (p->contact == RIPC__CONTACT_PROBING)
+			probe_end(p);
+		p->next_path = 0;
 		return;
 	}
 	if (refusal == RIPC__REFUSE_CROSSED) {

@@ -326,7 +326,7 @@ static int note_acceptance(struct ripc__transport *t, void *request, const void 
 START_TEST(request__while_lane_is_up)
 {
 	bool alive = _i % 2, old = _i / 2;
-	uint64_t limit = old ? 250 * RIPC__MS : 2000 * RIPC__MS;
+	uint64_t limit = old ? 250 * RIPC__MS : 1000 * RIPC__MS;
 	struct ripc *ctx = rig.ctx[0];
 	struct ripc__peer *p = rig_peer(&rig, 0, 1);
 	struct ripc__lane *lane = p->lane;
@@ -357,7 +357,7 @@ START_TEST(request__while_lane_is_up)
 	ck_assert_uint_eq(refused.n, 1);
 	ck_assert_uint_eq(refused.refusal, RIPC__REFUSE_CROSSED);
 	begin = ripc__now(ctx);
-	rig_run(&rig, old ? 200 : 1500);
+	rig_run(&rig, old ? 200 : 800);
 	ck_assert_ptr_eq(p->lane, lane);
 	ck_assert_ptr_nonnull(p->pending_conn);
 	if (alive)
