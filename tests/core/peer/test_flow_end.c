@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * FLOW_END, by which both sides of a lane forget a service that has ended: many at once, and at
+ * random beside all kinds of messages. test_flow.c has the single steps.
+ */
+#include "core/rig.h"
+
+static struct rig rig;
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+static void restart(unsigned n, void (*change)(struct ripc__sim_config *config))
+{
+	rig_end(&rig);
+	rig_start(&rig, n, change);
+}
+
+static void jitter(struct ripc__sim_config *config)
+{
+	config->delay_min_ns = 1 * RIPC__MS;
+	config->delay_max_ns = 30 * RIPC__MS;
+}
+
+static void jitter_few(struct ripc__sim_config *config)
+{
+	jitter(config);
+	config->recv_depth = RIPC__RECV_DEPTH_MIN;
+}
+
+#define MANY 12000 /* more than the queue of control messages holds */
+
+static struct ripc_service *many[MANY];
+
+/* Many services end at once; the sender reads a bit later. */
+START_TEST(end__many_at_once)
+{
+	struct iovec item = {"x", 1};
+	struct ripc_message *m;
+
+	rig_connect(&rig, 0, 1);
+	for (unsigned i = 0; i < MANY; i++) {
+		OK(ripc_service_register(rig.ctx[1], 100000 + i, 0, &many[i]));
+		OK(ripc_send_short(rig.s[0], 100000 + i, &item, 1, NULL, 5000));
+		OK(ripc_receive(many[i], &m, 5000));
+		ripc_message_free(m);
+	}
+	rig_run(&rig, 3000);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 0);
+	for (unsigned i = 0; i < MANY; i++)
+		OK(ripc_service_unregister(many[i]));
+	rig_run(&rig, 3000);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 0);
+	rig_run(&rig, 20000);
+	ck_assert(rig_lane(&rig, 1, 0)->flow_parked || rig_lane(&rig, 1, 0)->flows.count <= 2);
+	ck_assert_uint_le(rig.ctx[0]->credits.count, 3);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* ---- at random ---- */
+
+static uint64_t state;
+
+static unsigned rnd(unsigned n)
+{
+	return (unsigned)(test_random(&state) % n);
+}
+
+#define NSVC  6
+#define NREQ  40
+#define NHELD 20
+
+/*
+ * Services come and go while short, reliable and long messages, some of them held, go to them.
+ * Afterwards each still takes more than its window of credit.
+ */
+START_TEST(end__random)
+{
+	static uint8_t buf[300 * KIB];
+	struct ripc_service *s[3][NSVC] = {{0}};
+	struct ripc_request *r[NREQ] = {0};
+	struct ripc_message *held[NHELD] = {0};
+	struct ripc_message *m;
+	struct ripc_send_options reliable = {.size = sizeof(reliable), .flags = RIPC_RELIABLE};
+	unsigned ended = 0;
+
+	state = test_seed() + (uint64_t)_i;
+	restart(3, _i % 3 == 0 ? NULL : _i % 3 == 1 ? jitter : jitter_few);
+	for (unsigned step = 0; step < 6000; step++) {
+		unsigned c = rnd(3), k = rnd(NSVC), to = rnd(3), len;
+		uint64_t id = 5000 + 100 * to + rnd(NSVC);
+		struct iovec item;
+
+		len = rnd(4) ? rnd(7000) : rnd(100);
+		item = (struct iovec){buf, len};
+		switch (rnd(12)) {
+		case 0:
+			if (!s[c][k] && rnd(2))
+				ripc_service_register(rig.ctx[c], 5000 + 100 * c + k, 0, &s[c][k]);
+			break;
+		case 1:
+			if (s[c][k] && !rnd(3) && !ripc_service_unregister(s[c][k]))
+				s[c][k] = NULL;
+			break;
+		case 2:
+		case 3:
+		case 4:
+			(void)ripc_send_short(rig.s[c], id, &item, 1, rnd(2) ? NULL : &reliable,
+					      rnd(10) ? 0 : 20);
+			break;
+		case 5:
+		case 6: {
+			unsigned i = rnd(NREQ);
+
+			item.iov_len = rnd(2) ? rnd(300 * KIB) : rnd(20000);
+			if (r[i]) {
+				(void)ripc_request_wait(&r[i], 0);
+				if (r[i] && rnd(4) == 0)
+					(void)ripc_request_cancel(&r[i], 2000);
+			} else {
+				ripc_send_async(rig.s[c], id, &item, 1, NULL, &r[i]);
+			}
+			break;
+		}
+		case 7:
+		case 8:
+			if (s[c][k] && !ripc_receive(s[c][k], &m, 0)) {
+				unsigned h = rnd(NHELD);
+
+				if (held[h])
+					ripc_message_free(held[h]);
+				held[h] = m;
+			}
+			break;
+		case 9:
+			if (s[c][k] && rnd(3) == 0)
+				while (!ripc_receive(s[c][k], &m, 0)) {
+					ripc_message_free(m);
+				}
+			break;
+		case 10:
+			rig_run(&rig, rnd(20) ? rnd(40) : rnd(3000));
+			break;
+		default: {
+			struct ripc__lane *l;
+
+			ripc__lock(rig.ctx[c]);
+			ripc__list_for_each_entry (l, &rig.ctx[c]->lanes, link)
+				if (l->state == RIPC__LANE_UP && rnd(2)) {
+					size_t before = l->flow_parked ? 0 : l->flows.count;
+
+					ripc__flows_trim(l);
+					ended += before > (l->flow_parked ? 0 : l->flows.count);
+				}
+			ripc__unlock(rig.ctx[c]);
+			if (rnd(8) == 0)
+				ripc_watch(rig.s[c], id);
+			break;
+		}
+		}
+	}
+	for (unsigned i = 0; i < NHELD; i++)
+		if (held[i])
+			ripc_message_free(held[i]);
+	for (unsigned i = 0; i < NREQ; i++)
+		if (r[i])
+			ripc_request_cancel(&r[i], 5000);
+	/* Everything works at the end: each service takes a whole window. */
+	for (unsigned c = 0; c < 3; c++)
+		for (unsigned k = 0; k < NSVC; k++) {
+			struct iovec item = {buf, 5000};
+
+			if (!s[c][k])
+				OK(ripc_service_register(rig.ctx[c], 5000 + 100 * c + k, 0,
+							 &s[c][k]));
+			while (!ripc_receive(s[c][k], &m, 0))
+				ripc_message_free(m);
+			rig_run(&rig, 100);
+			for (unsigned from = 0; from < 3; from++)
+				for (unsigned n = 0; n < 40; n++) {
+					OK(ripc_send_short(rig.s[from], 5000 + 100 * c + k, &item,
+							   1, NULL, 5000));
+					OK(ripc_receive(s[c][k], &m, 5000));
+					ripc_message_free(m);
+				}
+		}
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_gt(ended, 0);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(rig_stats(&rig, i).bad_messages, 0);
+	for (unsigned c = 0; c < 3; c++)
+		for (unsigned k = 0; k < NSVC; k++)
+			OK(ripc_service_unregister(s[c][k]));
+	rig_run(&rig, 5000);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(rig_stats(&rig, i).bad_messages, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("core/peer/flow_end");
+	TCase *tc = tcase_create("flow_end");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 300);
+	tcase_add_test(tc, end__many_at_once);
+	tcase_add_loop_test(tc, end__random, 0, 6);
+	suite_add_tcase(suite, tc);
+	return test_main("core/peer/flow_end", suite);
+}
