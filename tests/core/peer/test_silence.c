@@ -222,7 +222,7 @@ END_TEST
  * A lane carries nothing in one direction any more; another connection can be made. The
  * request to the silent peer is done.
  */
-START_TEST(replace__one_way)
+START_TEST(replace__one_direction)
 {
 	static uint8_t data[MIB];
 	static struct ripc__transport_ops ops;
@@ -318,7 +318,7 @@ int main(void)
 	tcase_add_test(tc, goaway__while_probing);
 	tcase_add_test(tc, probe__refused_late);
 	tcase_add_loop_test(tc, replace__reliable_in_order, 0, 12);
-	tcase_add_loop_test(tc, replace__one_way, 0, 2);
+	tcase_add_loop_test(tc, replace__one_direction, 0, 2);
 	tcase_add_test(tc, pending__stopped_itself);
 	tcase_add_loop_test(tc, probe__many_peers, 0, 4);
 	suite_add_tcase(suite, tc);
