@@ -13,11 +13,12 @@ int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
 			const struct ripc__header_context *last, uint32_t seq, uint8_t lens[4],
 			const char **why)
 {
-	const uint8_t *p = buf + RIPC__ELIDED_LEN, *end = buf + len;
+	const uint8_t *p, *end = buf + len;
 	uint32_t word;
 
 	if (len < RIPC__ELIDED_LEN)
 		return refused(why, "truncated");
+	p = buf + RIPC__ELIDED_LEN;
 	word = ripc__get_le32(buf);
 	if (!ripc__is_elided(buf[0]))
 		return refused(why, "not a libripc message");

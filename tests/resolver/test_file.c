@@ -259,7 +259,7 @@ START_TEST(file__index_of_interface)
 
 	for (unsigned i = 1; i <= 100; i++)
 		snprintf(hosts + strlen(hosts), sizeof(hosts) - strlen(hosts), "* 127.0.1.%u:%u\n",
-			 i, port + 1);
+			 i, (unsigned)port + 1);
 	write_list("%s* 127.0.0.1:%u\n", hosts, port);
 	open_ctx(&c[1], "resolver=local,udp");
 	register_service(&c[1], service);
