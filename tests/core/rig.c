@@ -273,3 +273,15 @@ unsigned rig_waiting(const struct ripc_service *s, enum ripc__rndv_state state)
 		count += ripc__list_entry(n, struct ripc__rndv, link)->state == state;
 	return count;
 }
+
+void rig_expect_one_lane(struct rig *rig)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_uint_eq(rig->ctx[i]->stats.lanes, 1);
+		ck_assert_ptr_nonnull(rig_lane(rig, i, !i));
+		ck_assert_int_eq(rig_lane(rig, i, !i)->state, RIPC__LANE_UP);
+		ck_assert_ptr_null(rig_peer(rig, i, !i)->out);
+		ck_assert_ptr_null(rig_peer(rig, i, !i)->pending_conn);
+	}
+	ck_assert_int_ne(rig_lane(rig, 0, 1)->active, rig_lane(rig, 1, 0)->active);
+}

@@ -95,6 +95,8 @@ enum ripc_placement rig_expect(struct rig *rig, unsigned i, size_t len, uint64_t
 void rig_expect_none(struct rig *rig, unsigned i);
 /* One short and one long message there and back. */
 void rig_exchange(struct rig *rig, unsigned i, unsigned j);
+/* Contexts 0 and 1 have one lane up, and it is the same one. */
+void rig_expect_one_lane(struct rig *rig);
 
 /*
  * Puts a message on the lane from i to j, behind what was sent. It carries seq i's lane would use

@@ -8,6 +8,7 @@
 #include "core/context/events.h"
 #include "core/memory/buffer.h"
 #include "core/rendezvous/delayed_ack.h"
+#include "core/rendezvous/delivery.h"
 #include "core/group/group.h"
 #include "base/host.h"
 #include "core/peer/lane.h"

@@ -142,6 +142,24 @@ void ripc__rndv_ack_kept(struct ripc__lane *lane, uint64_t word)
 	ripc__lane_notify(lane, RIPC__ACK, 0, 0, word, (uint64_t)RIPC__ACK_KEPT << 32);
 }
 
+void ripc__rndv_ack_request(struct ripc__lane *lane, uint64_t id)
+{
+	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
+
+	if (r && r->lane == lane)
+		r->ack_requested = true;
+	ripc__import_acks_back_off(lane);
+	ripc__rndv_acks_send(lane);
+}
+
+void ripc__rndv_acks_send(struct ripc__lane *lane)
+{
+	uint64_t id;
+
+	while ((id = ripc__import_ack_take(lane)))
+		ripc__rndv_ack_kept(lane, id);
+}
+
 static void count_received(struct ripc__peer *p, uint64_t id, uint64_t bytes)
 {
 	/* The bitmap was allocated when the message arrived. */

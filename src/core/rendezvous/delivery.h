@@ -26,5 +26,12 @@ void ripc__rndv_fail(struct ripc__rndv *r, int status);
 
 /* Sends ACK: the message was delivered, and a RELEASE follows for each item that stays in place. */
 void ripc__rndv_ack_kept(struct ripc__lane *lane, uint64_t word);
+/*
+ * ACK_REQUEST arrived: the ACK of the message does not wait for RELEASE after its delivery; those
+ * that wait are sent now.
+ */
+void ripc__rndv_ack_request(struct ripc__lane *lane, uint64_t id);
+/* Sends the ACKs that wait for a RELEASE. */
+void ripc__rndv_acks_send(struct ripc__lane *lane);
 
 #endif

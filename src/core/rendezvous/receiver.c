@@ -447,24 +447,6 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 		ripc__rndv_drop(r, r->status);
 }
 
-void ripc__rndv_ack_request(struct ripc__lane *lane, uint64_t id)
-{
-	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
-
-	if (r && r->lane == lane)
-		r->ack_requested = true;
-	ripc__import_acks_back_off(lane);
-	ripc__rndv_acks_send(lane);
-}
-
-void ripc__rndv_acks_send(struct ripc__lane *lane)
-{
-	uint64_t id;
-
-	while ((id = ripc__import_ack_take(lane)))
-		ripc__rndv_ack_kept(lane, id);
-}
-
 /* ---- end of lanes, peers and services ---- */
 
 /*

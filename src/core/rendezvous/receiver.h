@@ -88,13 +88,6 @@ void ripc__rndv_set_state(struct ripc__rndv *r, enum ripc__rndv_state to);
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
 /*
- * ACK_REQUEST arrived: the ACK of the message does not wait for RELEASE after its delivery; those
- * that wait are sent now.
- */
-void ripc__rndv_ack_request(struct ripc__lane *lane, uint64_t id);
-/* Sends the ACKs that wait for a RELEASE. */
-void ripc__rndv_acks_send(struct ripc__lane *lane);
-/*
  * Allocates memory for items and posts their reads while the lane takes them. Return: false: the
  * queue is full; true: no reads remain, and r may have been freed.
  */

@@ -32,19 +32,6 @@ static void locate_both(void)
 	ck_assert_uint_eq(rig.ctx[0]->stats.lanes + rig.ctx[1]->stats.lanes, 0);
 }
 
-/* Both have one lane up, and it is the same one. */
-static void expect_one_lane(void)
-{
-	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_uint_eq(rig.ctx[i]->stats.lanes, 1);
-		ck_assert_ptr_nonnull(rig_lane(&rig, i, !i));
-		ck_assert_int_eq(rig_lane(&rig, i, !i)->state, RIPC__LANE_UP);
-		ck_assert_ptr_null(rig_peer(&rig, i, !i)->out);
-		ck_assert_ptr_null(rig_peer(&rig, i, !i)->pending_conn);
-	}
-	ck_assert_int_ne(rig_lane(&rig, 0, 1)->active, rig_lane(&rig, 1, 0)->active);
-}
-
 /* ---- states ---- */
 
 #define TO(state) (1u << RIPC__LANE_##state)
@@ -79,11 +66,11 @@ END_TEST
 START_TEST(connect__one_side)
 {
 	rig_connect(&rig, 0, 1);
-	expect_one_lane();
+	rig_expect_one_lane(&rig);
 	ck_assert(rig_lane(&rig, 0, 1)->active);
 	/* The other direction needs no connection of its own. */
 	rig_exchange(&rig, 1, 0);
-	expect_one_lane();
+	rig_expect_one_lane(&rig);
 }
 END_TEST
 
@@ -124,7 +111,7 @@ START_TEST(connect__crossed)
 			rig_expect_none(&rig, i);
 		}
 		rig_run(&rig, 2000);
-		expect_one_lane();
+		rig_expect_one_lane(&rig);
 		rig_exchange(&rig, 0, 1);
 	}
 }
@@ -135,7 +122,7 @@ START_TEST(connect__failed_attempt_retried)
 	ripc__sim_fail_connect_at(rig.net, 1);
 	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
 	rig_expect(&rig, 1, 10, 1);
-	expect_one_lane();
+	rig_expect_one_lane(&rig);
 }
 END_TEST
 
@@ -202,7 +189,7 @@ START_TEST(pending_conn__old_lane_dead)
 	}
 	ripc_message_free(rig_take(&rig, 0));
 	rig_run(&rig, 2000);
-	expect_one_lane();
+	rig_expect_one_lane(&rig);
 	rig_exchange(&rig, 0, 1);
 }
 END_TEST
@@ -297,182 +284,6 @@ START_TEST(flush__other_destinations)
 	ripc__unlock(rig.ctx[0]);
 	OK(ripc_request_wait(&r, 5000));
 	ripc_message_free(rig_take(&rig, 2));
-}
-END_TEST
-
-/* ---- silence ---- */
-
-static uint64_t silence(void)
-{
-	uint64_t before = ripc__sim_now(rig.net);
-
-	for (int i = 0; i < 20000 && rig_lane(&rig, 0, 1); i++)
-		rig_run(&rig, 1);
-	return ripc__sim_now(rig.net) - before;
-}
-
-START_TEST(timer__silent_peer_with_work)
-{
-	static uint8_t data[MIB];
-	struct ripc_request *r;
-	uint64_t took;
-
-	rig_connect(&rig, 0, 1);
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
-	r = rig_begin(&rig, 0, 1, data, MIB);
-	took = silence();
-	/* peer_timeout_ms. A message at an unknown time may count as a tick earlier. */
-	ck_assert_uint_ge(took, 1850 * RIPC__MS);
-	ck_assert_uint_le(took, 2005 * RIPC__MS);
-	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 1);
-	/* It had been sent. */
-	RC(-EPIPE, ripc_request_cancel(&r, 0));
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
-}
-END_TEST
-
-START_TEST(timer__silent_peer_without_work)
-{
-	rig_exchange(&rig, 0, 1);
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
-	rig_run(&rig, 20000);
-	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
-	rig_exchange(&rig, 0, 1);
-	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
-}
-END_TEST
-
-/* A peer that is stopped for less than peer_timeout_ms keeps its lane, and nothing is lost. */
-START_TEST(timer__peer_stopped_for_a_while)
-{
-	static uint8_t data[MIB];
-	struct ripc_request *r;
-
-	rig_connect(&rig, 0, 1);
-	for (int i = 0; i < 3; i++) {
-		ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
-		r = rig_begin(&rig, 0, 1, data, MIB);
-		rig_run(&rig, 1850);
-		ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
-		OK(ripc_request_wait(&r, 5000));
-		ripc_message_free(rig_take(&rig, 1));
-		rig_run(&rig, 2500);
-		expect_one_lane();
-	}
-	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_uint_eq(rig_stats(&rig, i).lanes_opened, 1);
-		ck_assert_uint_eq(rig_stats(&rig, i).lanes_lost, 0);
-		ck_assert_int_eq(rig_peer(&rig, i, !i)->contact, RIPC__CONTACT_NORMAL);
-	}
-}
-END_TEST
-
-/* This context is stopped, in the midst of a watch: that is no silence of the peer. */
-START_TEST(timer__stopped_itself)
-{
-	rig_connect(&rig, 0, 1);
-	OK(ripc_watch(rig.s[0], RIG_ID(1)));
-	for (unsigned i = 0; i < 20; i++) {
-		rig_run(&rig, 1 + 50 * i);
-		ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
-		rig_run(&rig, 10000);
-		ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
-	}
-	rig_run(&rig, 3000);
-	rig_expect_none(&rig, 0);
-	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
-	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_opened, 1);
-	ck_assert_int_eq(rig_peer(&rig, 0, 1)->contact, RIPC__CONTACT_NORMAL);
-}
-END_TEST
-
-static struct ripc__ep *broken[2]; /* all that is sent there is lost */
-
-static int post_unless_broken(struct ripc__ep *ep, const void *head, size_t head_len,
-			      const struct iovec *items, unsigned n, bool more)
-{
-	if (ep != broken[0] && ep != broken[1])
-		return ripc__transport_sim.post(ep, head, head_len, items, n, more);
-	return 0;
-}
-
-/*
- * A lane carries nothing any more, without an error, as behind a cable that was pulled; another
- * connection can be made. Work outstanding is done within peer_timeout_ms, whether one side
- * notices, or both do.
- */
-START_TEST(timer__broken_lane)
-{
-	static uint8_t data[2][MIB];
-	struct ripc__transport_ops ops = ripc__transport_sim;
-	struct ripc_request *r[2] = {NULL, NULL};
-	uint64_t before;
-
-	rig_exchange(&rig, 0, 1);
-	rig_run(&rig, 3000);
-	ops.post = post_unless_broken;
-	for (unsigned i = 0; i < 2; i++) {
-		rig.ctx[i]->tp[rig_lane(&rig, i, !i)->tp].ops = &ops;
-		broken[i] = rig_lane(&rig, i, !i)->ep;
-	}
-	before = ripc__sim_now(rig.net);
-	for (unsigned i = 0; i < 2; i++)
-		if (_i != (int)!i)
-			r[i] = rig_begin(&rig, i, !i, data[i], MIB);
-	for (unsigned i = 0; i < 2; i++) {
-		if (!r[i])
-			continue;
-		OK(ripc_request_wait(&r[i], 10000));
-		ripc_message_free(rig_take(&rig, !i));
-	}
-	ck_assert_uint_le(ripc__sim_now(rig.net) - before, 1900 * RIPC__MS);
-	rig_run(&rig, 3000);
-	expect_one_lane();
-	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_int_eq(rig_peer(&rig, i, !i)->contact, RIPC__CONTACT_NORMAL);
-		ck_assert_uint_eq(rig_stats(&rig, i).peers_lost, 0);
-	}
-	rig_exchange(&rig, 0, 1);
-	for (unsigned i = 0; i < 2; i++)
-		rig.ctx[i]->tp[rig_lane(&rig, i, !i)->tp].ops = &ripc__transport_sim;
-}
-END_TEST
-
-/* Long silence before does not count against what begins now. */
-START_TEST(monitor__restarts_timeout)
-{
-	static uint8_t data[MIB];
-	struct ripc_request *r;
-
-	rig_exchange(&rig, 0, 1);
-	rig_run(&rig, 20000);
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
-	r = rig_begin(&rig, 0, 1, data, MIB);
-	rig_run(&rig, 1500);
-	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
-	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
-	OK(ripc_request_wait(&r, 5000));
-	ripc_message_free(rig_take(&rig, 1));
-	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
-}
-END_TEST
-
-/* A service that does not receive is not a dead peer: PING is answered. */
-START_TEST(ping__slow_receiver_alive)
-{
-	int rc;
-
-	rig_connect(&rig, 0, 1);
-	do
-		rc = rig_short(&rig, 0, 1, 7000, 1, 0);
-	while (!rc);
-	ck_assert_int_eq(rc, -EAGAIN);
-	RC(-ETIMEDOUT, rig_short(&rig, 0, 1, 7000, 1, 10000));
-	ck_assert(strstr(ripc_error_detail(), "credit") != NULL);
-	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
-	ck_assert_uint_gt(rig_stats(&rig, 0).credit_stalls, 0);
-	rig_expect(&rig, 1, 7000, 1);
 }
 END_TEST
 
@@ -578,7 +389,7 @@ START_TEST(credit__both_sides_few_buffers)
 		}
 	ck_assert_uint_eq(got[0], 2000);
 	ck_assert_uint_eq(got[1], 2000);
-	expect_one_lane();
+	rig_expect_one_lane(&rig);
 }
 END_TEST
 
@@ -684,17 +495,6 @@ int main(void)
 	tcase_add_test(tc, control__queue_limit_closes_lane);
 	tcase_add_test(tc, control__nothing_after_a_lost_one);
 	tcase_add_test(tc, bye__closes_lane);
-	suite_add_tcase(suite, tc);
-	tc = tcase_create("silence");
-	tcase_set_timeout(tc, 120);
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, timer__silent_peer_with_work);
-	tcase_add_test(tc, timer__silent_peer_without_work);
-	tcase_add_test(tc, timer__peer_stopped_for_a_while);
-	tcase_add_test(tc, timer__stopped_itself);
-	tcase_add_loop_test(tc, timer__broken_lane, 0, 3);
-	tcase_add_test(tc, monitor__restarts_timeout);
-	tcase_add_test(tc, ping__slow_receiver_alive);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/lane", suite);
 }

@@ -40,6 +40,170 @@ static int post_unless_broken(struct ripc__ep *ep, const void *head, size_t head
 	return 0;
 }
 
+static uint64_t silence(void)
+{
+	uint64_t before = ripc__sim_now(rig.net);
+
+	for (int i = 0; i < 20000 && rig_lane(&rig, 0, 1); i++)
+		rig_run(&rig, 1);
+	return ripc__sim_now(rig.net) - before;
+}
+
+START_TEST(timer__silent_peer_with_work)
+{
+	static uint8_t data[MIB];
+	struct ripc_request *r;
+	uint64_t took;
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	r = rig_begin(&rig, 0, 1, data, MIB);
+	took = silence();
+	/* peer_timeout_ms. A message at an unknown time may count as a tick earlier. */
+	ck_assert_uint_ge(took, 1850 * RIPC__MS);
+	ck_assert_uint_le(took, 2005 * RIPC__MS);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 1);
+	/* It had been sent. */
+	RC(-EPIPE, ripc_request_cancel(&r, 0));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+}
+END_TEST
+
+START_TEST(timer__silent_peer_without_work)
+{
+	rig_exchange(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	rig_run(&rig, 20000);
+	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	rig_exchange(&rig, 0, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+}
+END_TEST
+
+/* A peer that is stopped for less than peer_timeout_ms keeps its lane, and nothing is lost. */
+START_TEST(timer__peer_stopped_for_a_while)
+{
+	static uint8_t data[MIB];
+	struct ripc_request *r;
+
+	rig_connect(&rig, 0, 1);
+	for (int i = 0; i < 3; i++) {
+		ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+		r = rig_begin(&rig, 0, 1, data, MIB);
+		rig_run(&rig, 1850);
+		ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+		OK(ripc_request_wait(&r, 5000));
+		ripc_message_free(rig_take(&rig, 1));
+		rig_run(&rig, 2500);
+		rig_expect_one_lane(&rig);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_uint_eq(rig_stats(&rig, i).lanes_opened, 1);
+		ck_assert_uint_eq(rig_stats(&rig, i).lanes_lost, 0);
+		ck_assert_int_eq(rig_peer(&rig, i, !i)->contact, RIPC__CONTACT_NORMAL);
+	}
+}
+END_TEST
+
+/* This context is stopped, in the midst of a watch: that is no silence of the peer. */
+START_TEST(timer__stopped_itself)
+{
+	rig_connect(&rig, 0, 1);
+	OK(ripc_watch(rig.s[0], RIG_ID(1)));
+	for (unsigned i = 0; i < 20; i++) {
+		rig_run(&rig, 1 + 50 * i);
+		ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
+		rig_run(&rig, 10000);
+		ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
+	}
+	rig_run(&rig, 3000);
+	rig_expect_none(&rig, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_opened, 1);
+	ck_assert_int_eq(rig_peer(&rig, 0, 1)->contact, RIPC__CONTACT_NORMAL);
+}
+END_TEST
+
+/*
+ * A lane carries nothing any more, without an error, as behind a cable that was pulled; another
+ * connection can be made. Work outstanding is done within peer_timeout_ms, whether one side
+ * notices, or both do.
+ */
+START_TEST(timer__broken_lane)
+{
+	static uint8_t data[2][MIB];
+	struct ripc__transport_ops ops = ripc__transport_sim;
+	struct ripc_request *r[2] = {NULL, NULL};
+	uint64_t before;
+
+	rig_exchange(&rig, 0, 1);
+	rig_run(&rig, 3000);
+	ops.post = post_unless_broken;
+	for (unsigned i = 0; i < 2; i++) {
+		rig.ctx[i]->tp[rig_lane(&rig, i, !i)->tp].ops = &ops;
+		broken[i] = rig_lane(&rig, i, !i)->ep;
+	}
+	before = ripc__sim_now(rig.net);
+	for (unsigned i = 0; i < 2; i++)
+		if (_i != (int)!i)
+			r[i] = rig_begin(&rig, i, !i, data[i], MIB);
+	for (unsigned i = 0; i < 2; i++) {
+		if (!r[i])
+			continue;
+		OK(ripc_request_wait(&r[i], 10000));
+		ripc_message_free(rig_take(&rig, !i));
+	}
+	ck_assert_uint_le(ripc__sim_now(rig.net) - before, 1900 * RIPC__MS);
+	rig_run(&rig, 3000);
+	rig_expect_one_lane(&rig);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(rig_peer(&rig, i, !i)->contact, RIPC__CONTACT_NORMAL);
+		ck_assert_uint_eq(rig_stats(&rig, i).peers_lost, 0);
+	}
+	rig_exchange(&rig, 0, 1);
+	for (unsigned i = 0; i < 2; i++)
+		rig.ctx[i]->tp[rig_lane(&rig, i, !i)->tp].ops = &ripc__transport_sim;
+}
+END_TEST
+
+/* Long silence before does not count against what begins now. */
+START_TEST(monitor__restarts_timeout)
+{
+	static uint8_t data[MIB];
+	struct ripc_request *r;
+
+	rig_exchange(&rig, 0, 1);
+	rig_run(&rig, 20000);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	r = rig_begin(&rig, 0, 1, data, MIB);
+	rig_run(&rig, 1500);
+	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	OK(ripc_request_wait(&r, 5000));
+	ripc_message_free(rig_take(&rig, 1));
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
+}
+END_TEST
+
+/* A service that does not receive is not a dead peer: PING is answered. */
+START_TEST(ping__slow_receiver_alive)
+{
+	int rc;
+
+	rig_connect(&rig, 0, 1);
+	do
+		rc = rig_short(&rig, 0, 1, 7000, 1, 0);
+	while (!rc);
+	ck_assert_int_eq(rc, -EAGAIN);
+	RC(-ETIMEDOUT, rig_short(&rig, 0, 1, 7000, 1, 10000));
+	ck_assert(strstr(ripc_error_detail(), "credit") != NULL);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
+	ck_assert_uint_gt(rig_stats(&rig, 0).credit_stalls, 0);
+	rig_expect(&rig, 1, 7000, 1);
+}
+END_TEST
+
 static struct ripc__ep *kept;
 static const struct ripc__lane *gone; /* the lane that it belonged to */
 
@@ -330,6 +494,13 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 300);
+	tcase_add_test(tc, timer__silent_peer_with_work);
+	tcase_add_test(tc, timer__silent_peer_without_work);
+	tcase_add_test(tc, timer__peer_stopped_for_a_while);
+	tcase_add_test(tc, timer__stopped_itself);
+	tcase_add_loop_test(tc, timer__broken_lane, 0, 3);
+	tcase_add_test(tc, monitor__restarts_timeout);
+	tcase_add_test(tc, ping__slow_receiver_alive);
 	tcase_add_loop_test(tc, fail_over__of_quiet_lane, 0, 2);
 	tcase_add_test(tc, goaway__while_probing);
 	tcase_add_test(tc, probe__refused_late);
