@@ -165,8 +165,8 @@ void ripc__import_ack_delay(struct ripc__import_ref *import_ref);
  */
 uint64_t ripc__import_ack_take(struct ripc__lane *lane);
 /*
- * Before that: the sender waited in vain for a message to be freed. The next messages are
- * acknowledged at once, ever more of them if that happens again soon.
+ * The sender has requested an ACK, because a message was not freed soon: the next 8 messages of the
+ * lane are acknowledged at once, up to 1024 if that repeats. Called before ripc__import_ack_take().
  */
 void ripc__import_acks_back_off(struct ripc__lane *lane);
 /* Frees the structs that are kept for reuse. */

@@ -37,7 +37,7 @@ struct ripc__rndv_item {
 	struct ripc__region *pool;
 	struct ripc__recv_window *window;
 	struct ripc__local_return *ret;
-	struct ripc__import_ref *import_ref; /* HOW_HANDED: the item stays in the sender's memory */
+	struct ripc__import_ref *import_ref; /* HOW_MAPPED: the item stays in the sender's memory */
 	struct ripc__region *region;         /* holds the memory; NULL: empty item */
 	struct ripc__mr own;                 /* registration for this transfer only */
 	struct ripc__mr *mr;                 /* the registration in use: own, or the region's */

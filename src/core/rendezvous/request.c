@@ -375,8 +375,8 @@ void ripc__request_refs_acked(struct ripc_request *r, bool kept)
 }
 
 /*
- * The peer reads the item no more. lost: others may, that it has forwarded the item to. Return:
- * false: out of memory, the timer tries again.
+ * The peer has released the item. lost: another process, to which the peer has forwarded it, may
+ * still read it. Return: false: out of memory, the timer tries again.
  */
 static bool item_released(struct ripc_request *r, struct ripc__request_item *it, bool lost)
 {
