@@ -285,3 +285,9 @@ void rig_expect_one_lane(struct rig *rig)
 	}
 	ck_assert_int_ne(rig_lane(rig, 0, 1)->active, rig_lane(rig, 1, 0)->active);
 }
+
+void rig_restart(struct rig *rig, unsigned n, void (*change)(struct ripc__sim_config *config))
+{
+	rig_end(rig);
+	rig_start(rig, n, change);
+}

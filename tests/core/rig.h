@@ -60,6 +60,8 @@ void rig_close(struct rig *rig, unsigned i);
  * contract.
  */
 void rig_end(struct rig *rig);
+/* Ends it, and starts another one. */
+void rig_restart(struct rig *rig, unsigned n, void (*change)(struct ripc__sim_config *config));
 void rig_run(struct rig *rig, unsigned ms);
 const uint8_t *rig_instance(const struct rig *rig, unsigned i);
 

@@ -17,12 +17,6 @@ static void teardown(void)
 	rig_end(&rig);
 }
 
-static void restart(unsigned n, void (*change)(struct ripc__sim_config *config))
-{
-	rig_end(&rig);
-	rig_start(&rig, n, change);
-}
-
 static void jitter(struct ripc__sim_config *config)
 {
 	config->delay_min_ns = 1 * RIPC__MS;
@@ -94,7 +88,7 @@ START_TEST(end__random)
 	unsigned ended = 0;
 
 	state = test_seed() + (uint64_t)_i;
-	restart(3, _i % 3 == 0 ? NULL : _i % 3 == 1 ? jitter : jitter_few);
+	rig_restart(&rig, 3, _i % 3 == 0 ? NULL : _i % 3 == 1 ? jitter : jitter_few);
 	for (unsigned step = 0; step < 6000; step++) {
 		unsigned c = rnd(3), k = rnd(NSVC), to = rnd(3), len;
 		uint64_t id = 5000 + 100 * to + rnd(NSVC);

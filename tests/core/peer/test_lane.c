@@ -13,12 +13,6 @@
 
 static struct rig rig;
 
-static void restart(unsigned n, void (*change)(struct ripc__sim_config *config))
-{
-	rig_end(&rig);
-	rig_start(&rig, n, change);
-}
-
 /* Contexts 0 and 1 know of each other's service and are not connected. */
 static void locate_both(void)
 {
@@ -99,7 +93,7 @@ START_TEST(connect__crossed)
 		static uint8_t data[20000];
 		struct ripc_request *r[2];
 
-		restart(2, k & 1 ? far_slow_accept : far);
+		rig_restart(&rig, 2, k & 1 ? far_slow_accept : far);
 		locate_both();
 		r[0] = rig_begin(&rig, 0, 1, data, sizeof(data));
 		ripc__sim_run(rig.net, offsets_ns[k / 2] + 1);
@@ -172,7 +166,7 @@ START_TEST(pending_conn__old_lane_dead)
 {
 	struct ripc__lane *old;
 
-	restart(2, NULL);
+	rig_restart(&rig, 2, NULL);
 	rig_connect(&rig, 0, 1);
 	/* The other end closes without notice. */
 	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
@@ -263,7 +257,7 @@ START_TEST(flush__other_destinations)
 	struct ripc__lane *first, *second;
 	struct ripc_request *r;
 
-	restart(3, NULL);
+	rig_restart(&rig, 3, NULL);
 	rig_connect(&rig, 0, 1);
 	rig_connect(&rig, 0, 2);
 	first = rig_lane(&rig, 0, 1);
@@ -312,7 +306,7 @@ START_TEST(message__protocol_error)
 		int skew = 0;
 		size_t len;
 
-		restart(3, NULL);
+		rig_restart(&rig, 3, NULL);
 		rig_connect(&rig, 0, 1);
 		rig_connect(&rig, 2, 1);
 		p = ripc__header_put(buf, RIPC__PING, 0, 0, 0, 0, 0);
@@ -371,7 +365,7 @@ START_TEST(credit__both_sides_few_buffers)
 	struct ripc_message *m;
 	unsigned got[2] = {0};
 
-	restart(2, few_buffers);
+	rig_restart(&rig, 2, few_buffers);
 	rig_connect(&rig, 0, 1);
 	for (unsigned k = 0; k < 2000; k++)
 		for (unsigned i = 0; i < 2; i++) {

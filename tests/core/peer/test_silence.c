@@ -18,12 +18,6 @@ static void teardown(void)
 	rig_end(&rig);
 }
 
-static void restart(unsigned n, void (*change)(struct ripc__sim_config *config))
-{
-	rig_end(&rig);
-	rig_start(&rig, n, change);
-}
-
 static void jitter(struct ripc__sim_config *config)
 {
 	config->delay_min_ns = 1 * RIPC__MS;
@@ -463,7 +457,7 @@ START_TEST(probe__many_peers)
 	struct ripc_request *r[RIG_CONTEXTS];
 	static const unsigned ms[] = {800, 1100, 1500, 1800, 1900};
 
-	restart(RIG_CONTEXTS, _i % 2 ? jitter : NULL);
+	rig_restart(&rig, RIG_CONTEXTS, _i % 2 ? jitter : NULL);
 	for (unsigned i = 1; i < RIG_CONTEXTS; i++)
 		rig_exchange(&rig, 0, i);
 	rig_run(&rig, 3000);

@@ -6,12 +6,6 @@
 
 static struct rig rig;
 
-static void restart(unsigned n, void (*change)(struct ripc__sim_config *config))
-{
-	rig_end(&rig);
-	rig_start(&rig, n, change);
-}
-
 /* A LONG of one item, from service 0 to service 1. */
 static size_t put_long(uint8_t *buf, uint64_t id, uint64_t below, const struct ripc__desc *d,
 		       size_t inlined)
@@ -44,7 +38,7 @@ START_TEST(receive__id_out_of_bounds)
 		size_t len = put_long(buf, cases[i].id, cases[i].below, &d, 10);
 		uint64_t bad;
 
-		restart(2, NULL);
+		rig_restart(&rig, 2, NULL);
 		rig_connect(&rig, 0, 1);
 		bad = rig_stats(&rig, 1).bad_messages;
 		rig_inject(&rig, 0, 1, buf, len, 0);
@@ -95,7 +89,7 @@ START_TEST(receive__return_not_announced)
 		size_t len =
 			put_long(buf, 1, 1, &cases[i], cases[i].how == RIPC__HOW_INLINE ? 10 : 0);
 
-		restart(2, NULL);
+		rig_restart(&rig, 2, NULL);
 		rig_connect(&rig, 0, 1);
 		rig_inject(&rig, 0, 1, buf, len, 0);
 		rig_expect_none(&rig, 1);
@@ -118,7 +112,7 @@ START_TEST(receive__item_of_2_47_bytes)
 		uint8_t buf[200];
 		size_t len = put_long(buf, 1, 1, &d, 0);
 
-		restart(2, NULL);
+		rig_restart(&rig, 2, NULL);
 		rig_connect(&rig, 0, 1);
 		rig_inject(&rig, 0, 1, buf, len, 0);
 		rig_expect_none(&rig, 1);
@@ -139,7 +133,7 @@ START_TEST(receive__return_misused)
 			.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &ret};
 		struct ripc__desc d = {.len = how == 1 ? 101 : 10, .how = RIPC__HOW_WRITTEN};
 
-		restart(2, NULL);
+		rig_restart(&rig, 2, NULL);
 		rig_connect(&rig, 0, 1);
 		back = ripc_buf_alloc(rig.ctx[1], 100);
 		ret = (struct iovec){back, 100};
@@ -175,7 +169,7 @@ START_TEST(receive__read_invalid_address)
 	uint8_t buf[200];
 	size_t len = put_long(buf, 1, 1, &d, 0);
 
-	restart(3, NULL);
+	rig_restart(&rig, 3, NULL);
 	rig_connect(&rig, 0, 1);
 	rig_connect(&rig, 2, 1);
 	rig_inject(&rig, 0, 1, buf, len, 0);

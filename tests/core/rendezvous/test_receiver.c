@@ -36,12 +36,6 @@ static void grant_slow(struct ripc__sim_config *config)
 
 static void (*const configs[])(struct ripc__sim_config *config) = {NULL, read_slow, grant_slow};
 
-static void restart(unsigned n, void (*change)(struct ripc__sim_config *config))
-{
-	rig_end(&rig);
-	rig_start(&rig, n, change);
-}
-
 /* ---- states ---- */
 
 #define TO(state) (1u << RIPC__RNDV_##state)
@@ -67,7 +61,7 @@ START_TEST(receive__every_length)
 				      8100,    8192, 8193,    65535,       65536, 65537,
 				      MIB - 1, MIB,  MIB + 1, 3 * MIB + 17};
 
-	restart(2, configs[_i]);
+	rig_restart(&rig, 2, configs[_i]);
 	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 		OK(rig_long(&rig, 0, 1, lens[i], i, 5000));
 		rig_expect(&rig, 1, lens[i], i);
@@ -80,7 +74,7 @@ START_TEST(receive__many_items)
 	struct iovec items[RIPC_ITEMS_MAX];
 	struct ripc_message *m;
 
-	restart(2, configs[_i]);
+	rig_restart(&rig, 2, configs[_i]);
 	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++)
 		items[i] = (struct iovec){data, (i * 977) % 9000};
 	OK(ripc_send_long(rig.s[0], RIG_ID(1), items, RIPC_ITEMS_MAX, NULL, 5000));
@@ -98,7 +92,7 @@ START_TEST(receive__into_every_memory_kind)
 {
 	uint8_t *window;
 
-	restart(2, configs[_i]);
+	rig_restart(&rig, 2, configs[_i]);
 	window = ripc_buf_alloc(rig.ctx[1], 200000);
 	OK(ripc_window_add(rig.ctx[1], NULL, window, 200000));
 	OK(rig_long(&rig, 0, 1, 150000, 1, 5000));
@@ -115,7 +109,7 @@ START_TEST(receive__no_registration_leak)
 {
 	struct ripc__sim_counters counters;
 
-	restart(2, configs[_i]);
+	rig_restart(&rig, 2, configs[_i]);
 	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
 	ripc__sim_counters(rig.net, &counters);
 	ck_assert_uint_eq(counters.regions, 0);
@@ -125,7 +119,7 @@ END_TEST
 
 START_TEST(start__registration_fails)
 {
-	restart(2, configs[_i]);
+	rig_restart(&rig, 2, configs[_i]);
 	rig_connect(&rig, 0, 1);
 	/* The sender's is the first, the receiver's the second. */
 	ripc__sim_fail_reg_at(rig.net, 2);
@@ -145,7 +139,7 @@ START_TEST(post__read_fails_once)
 	struct ripc__region *other;
 	struct ripc__memory *m;
 
-	restart(2, read_slow_expensive);
+	rig_restart(&rig, 2, read_slow_expensive);
 	rig_connect(&rig, 0, 1);
 	m = rig.ctx[1]->memory;
 	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
@@ -173,7 +167,7 @@ START_TEST(post__read_fails)
 	struct ripc_request *r[2];
 	uint64_t start;
 
-	restart(2, read_slow);
+	rig_restart(&rig, 2, read_slow);
 	rig_connect(&rig, 0, 1);
 	ripc__sim_fail_reads(rig.net, _i ? 3 : 1, 2);
 	start = ripc__sim_now(rig.net);
@@ -206,7 +200,7 @@ START_TEST(post__lane_lost)
 	struct ripc_request *r;
 	uint64_t cached;
 
-	restart(2, read_slow_expensive);
+	rig_restart(&rig, 2, read_slow_expensive);
 	rig_connect(&rig, 0, 1);
 	OK(rig_long(&rig, 0, 1, 300000, 1, 5000));
 	rig_expect(&rig, 1, 300000, 1);
@@ -238,7 +232,7 @@ START_TEST(deliver__in_start_order)
 	enum { N = 30 };
 	struct ripc_request *r[N];
 
-	restart(2, configs[_i]);
+	rig_restart(&rig, 2, configs[_i]);
 	for (unsigned i = 0; i < N; i++)
 		r[i] = rig_begin(&rig, 0, 1, data, i % 3 ? 10 + i : 300000 + i);
 	for (unsigned i = 0; i < N; i++)
@@ -253,7 +247,7 @@ START_TEST(deliver__other_peer_not_blocked)
 	struct ripc_request *r;
 	struct ripc_message *m;
 
-	restart(3, read_slow);
+	rig_restart(&rig, 3, read_slow);
 	rig_connect(&rig, 0, 1);
 	rig_connect(&rig, 2, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
@@ -274,7 +268,7 @@ START_TEST(deliver__other_service_free)
 	struct iovec item = {data, 10};
 	struct ripc_message *m;
 
-	restart(2, read_slow);
+	rig_restart(&rig, 2, read_slow);
 	rig_connect(&rig, 0, 1);
 	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
 	OK(ripc_route_lookup(rig.ctx[0], 77, NULL, 5000));
@@ -298,7 +292,7 @@ START_TEST(resume__unread_is_bounded)
 	struct ripc_request *r[N];
 	unsigned done = 0;
 
-	restart(2, _i == 2 ? grant_slow : NULL);
+	rig_restart(&rig, 2, _i == 2 ? grant_slow : NULL);
 	for (unsigned i = 0; i < N; i++)
 		r[i] = rig_begin(&rig, 0, 1, big, len);
 	rig_run(&rig, 2000);
@@ -400,7 +394,7 @@ START_TEST(cancel__ends_reads)
 	struct ripc__sim_counters before, after;
 	struct ripc_request *r[2];
 
-	restart(2, read_slow);
+	rig_restart(&rig, 2, read_slow);
 	rig_connect(&rig, 0, 1);
 	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
 	r[1] = rig_begin(&rig, 0, 1, data, 200000);
@@ -423,7 +417,7 @@ START_TEST(lane_gone__suspended_then_resent)
 {
 	struct ripc_request *r;
 
-	restart(2, configs[_i] ? configs[_i] : read_slow);
+	rig_restart(&rig, 2, configs[_i] ? configs[_i] : read_slow);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
@@ -448,7 +442,7 @@ START_TEST(lane_gone__cancelled_meanwhile)
 {
 	struct ripc_request *r;
 
-	restart(2, configs[_i] ? configs[_i] : read_slow);
+	rig_restart(&rig, 2, configs[_i] ? configs[_i] : read_slow);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
@@ -473,7 +467,7 @@ START_TEST(lane_gone__cancelled_message_ends)
 	struct ripc_message *m;
 	struct iovec item = {data, 200000};
 
-	restart(2, read_slow);
+	rig_restart(&rig, 2, read_slow);
 	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
@@ -499,7 +493,7 @@ START_TEST(lane_gone__cancel_behind_older)
 	struct iovec item;
 	struct ripc_message *m;
 
-	restart(2, read_slow);
+	rig_restart(&rig, 2, read_slow);
 	rig_connect(&rig, 0, 1);
 	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
 	OK(ripc_route_lookup(rig.ctx[0], 77, NULL, 5000));
@@ -523,7 +517,7 @@ END_TEST
 
 START_TEST(peer_gone__drops_incomplete)
 {
-	restart(2, configs[_i] ? configs[_i] : read_slow);
+	rig_restart(&rig, 2, configs[_i] ? configs[_i] : read_slow);
 	rig_connect(&rig, 0, 1);
 	rig_begin(&rig, 0, 1, data, 1000);
 	rig_begin(&rig, 0, 1, data, LARGE);
@@ -541,7 +535,7 @@ END_TEST
 /* The sender has been notified of the delivery. */
 START_TEST(peer_gone__delivers_complete)
 {
-	restart(2, read_slow);
+	rig_restart(&rig, 2, read_slow);
 	rig_connect(&rig, 0, 1);
 	rig_begin(&rig, 0, 1, data, LARGE);
 	rig_begin(&rig, 0, 1, data, 1000);
@@ -559,7 +553,7 @@ START_TEST(service_gone__during_transfer)
 {
 	struct ripc_request *r;
 
-	restart(2, configs[_i] ? configs[_i] : read_slow);
+	rig_restart(&rig, 2, configs[_i] ? configs[_i] : read_slow);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
@@ -580,7 +574,7 @@ START_TEST(service_gone__suspended)
 {
 	struct ripc_request *r;
 
-	restart(2, configs[_i] ? configs[_i] : read_slow);
+	rig_restart(&rig, 2, configs[_i] ? configs[_i] : read_slow);
 	rig_connect(&rig, 0, 1);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	rig_run(&rig, 5);
