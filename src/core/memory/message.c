@@ -198,23 +198,28 @@ void ripc__messages_lane_closed(struct ripc__lane *lane)
 			m->lane = NULL;
 }
 
-void ripc_message_free(struct ripc_message *message)
+/* Frees a message that holds more than its struct. */
+static void __attribute__((noinline)) message_free(struct ripc__message *m)
 {
-	struct ripc__message *m = (struct ripc__message *)message;
-	struct ripc *ctx;
+	struct ripc *ctx = m->ctx;
 
-	if (!m)
+	if (ripc__check_owner(ctx))
 		return;
-	if (RIPC__LIKELY(m->small && m->call_role != RIPC__CALL_REQUEST_TAKEN)) {
-		atomic_store_explicit(&m->freed, true, memory_order_release);
-		return;
-	}
-	if (ripc__check_owner(m->ctx))
-		return;
-	ctx = m->ctx;
 	ripc__lock(ctx);
 	ripc__message_release(m);
 	ripc__unlock(ctx);
+}
+
+void ripc_message_free(struct ripc_message *message)
+{
+	struct ripc__message *m = (struct ripc__message *)message;
+
+	if (!m)
+		return;
+	if (RIPC__LIKELY(m->small && m->call_role != RIPC__CALL_REQUEST_TAKEN))
+		atomic_store_explicit(&m->freed, true, memory_order_release);
+	else
+		message_free(m);
 }
 
 /*

@@ -6,6 +6,7 @@
 #include "core/service/message.h"
 
 #include <stdlib.h>
+#include <sys/cdefs.h>
 
 #define RIPC__MESSAGE_CACHE 4096 /* structs kept for reuse at most */
 
@@ -76,23 +77,52 @@ static inline void ripc__small_add(struct ripc *ctx, struct ripc__message *m)
 	ctx->small_last = m;
 }
 
+/* The oldest small message, which was freed: takes it from the application. It is clean. */
+static inline void ripc__small_take(struct ripc *ctx, struct ripc__message *m)
+{
+	ctx->small_first = m->next;
+	m->small = false;
+	ripc__message_set_role(m, RIPC__CALL_NONE);
+	m->pub.call = 0;
+	atomic_store_explicit(&m->freed, false, memory_order_relaxed);
+}
+
 /* Takes back small messages that were freed. */
 static inline void ripc__small_reclaim(struct ripc *ctx)
 {
 	struct ripc__message *m;
 
 	for (unsigned i = 0; i < 2 && (m = ctx->small_first); i++) {
-		ctx->small_first = m->next;
 		if (!atomic_load_explicit(&m->freed, memory_order_acquire)) {
+			ctx->small_first = m->next;
 			ripc__small_add(ctx, m);
 			return;
 		}
-		m->small = false;
-		ripc__message_set_role(m, RIPC__CALL_NONE);
-		m->pub.call = 0;
-		atomic_store_explicit(&m->freed, false, memory_order_relaxed);
+		ripc__small_take(ctx, m);
 		ripc__message_cache_put(ctx, m);
 	}
+}
+
+/*
+ * A message to receive into, which stays where it is: the oldest small one, if it was freed, whose
+ * memory this thread used last; else one of the cache. NULL: out of memory.
+ */
+static inline struct ripc__message *ripc__message_room(struct ripc *ctx)
+{
+	struct ripc__message *m = ctx->small_first;
+
+	return RIPC__LIKELY(m && atomic_load_explicit(&m->freed, memory_order_acquire))
+		       ? m
+		       : ripc__message_cache_peek(ctx);
+}
+
+/* Takes the message that ripc__message_room() has returned. It is clean, but for its items. */
+static __always_inline void ripc__message_room_take(struct ripc *ctx, struct ripc__message *m)
+{
+	if (RIPC__LIKELY(m == ctx->small_first))
+		ripc__small_take(ctx, m);
+	else
+		ripc__message_cache_pop(ctx);
 }
 
 /* Gives the application a small message. */

@@ -26,19 +26,30 @@ struct ripc__one_item {
 	uint32_t len;                 /* bytes of the payload */
 };
 
-/* The flags of the message, if it is one of one item; else any. */
-static inline unsigned ripc__one_item_flags(const struct ripc__event *ev)
+/*
+ * Decodes the header of an ELIDED, but for the call. Return: false: not the next message of the
+ * lane. The service and the sender are not checked.
+ */
+static __always_inline bool ripc__one_item_get_elided(struct ripc__one_item *h,
+						      const struct ripc__lane *lane,
+						      const struct ripc__event *ev, unsigned flags)
 {
-	return ev->len < RIPC__ELIDED_LEN                 ? 0
-	       : RIPC__LIKELY(ripc__is_elided(*ev->data)) ? ripc__elided_flags(*ev->data)
-	       : ev->len < RIPC__FAST_HEADER_LEN          ? 0
-							  : ripc__get_le16(ev->data + 4);
+	const uint32_t call = ripc__call_len(flags);
+	uint32_t word;
+
+	if (ev->len < RIPC__ELIDED_LEN + call)
+		return false;
+	word = ripc__get_le32(ev->data);
+	h->dest = lane->rx_last.dest;
+	h->source = lane->rx_last.source;
+	h->credits = word >> 8 & 0xff;
+	h->head = RIPC__ELIDED_LEN + call;
+	h->len = ev->len - h->head;
+	/* If there was no last message, dest is 0, which no flow has. */
+	return word >> 16 == (uint16_t)lane->rx_seq;
 }
 
-/*
- * Decodes the header, but for the call. Return: false: another kind of message, with other flags,
- * or not the next one of the lane. The service and the sender are not checked.
- */
+/* The same for a full header. Return: also false: another kind of message, or with other flags. */
 static __always_inline bool ripc__one_item_get(struct ripc__one_item *h,
 					       const struct ripc__lane *lane,
 					       const struct ripc__event *ev, unsigned flags)
@@ -46,20 +57,7 @@ static __always_inline bool ripc__one_item_get(struct ripc__one_item *h,
 	const uint8_t *data = ev->data;
 	const uint32_t call = ripc__call_len(flags);
 	uint64_t last;
-	uint32_t word;
 
-	if (ev->len < RIPC__ELIDED_LEN + call)
-		return false;
-	word = ripc__get_le32(data);
-	if (RIPC__LIKELY(ripc__is_elided((uint8_t)word))) {
-		h->dest = lane->rx_last.dest;
-		h->source = lane->rx_last.source;
-		h->credits = word >> 8 & 0xff;
-		h->head = RIPC__ELIDED_LEN + call;
-		h->len = ev->len - h->head;
-		/* If there was no last message, dest is 0, which no flow has. */
-		return word >> 16 == (uint16_t)lane->rx_seq;
-	}
 	if (ev->len < RIPC__FAST_HEADER_LEN + call || !ripc__flags_elidable(flags) ||
 	    ripc__get_le64(data) != (RIPC__FAST_HEADER_WORD | (uint64_t)flags << 32))
 		return false;
@@ -99,7 +97,7 @@ static __always_inline void ripc__message_fill(struct ripc_service *s, struct ri
 {
 	uint32_t len = ev->len - head;
 
-	ripc__message_cache_pop(s->ctx);
+	ripc__message_room_take(s->ctx, m);
 	m->pub.source = source;
 	m->pub.dest = s->id;
 	memcpy(m->pub.instance, p->instance, sizeof(m->pub.instance));
@@ -129,12 +127,12 @@ enum ripc__fast ripc__receive_call(struct ripc__message *m, const struct ripc__c
 /*
  * Takes the next message of a lane if it is from the last sender to the last service and has no
  * return buffers. s: receives it, unless it is an answer, which goes to any service; or NULL.
- * flags: of the message.
+ * flags: of the message; elided: whether its header is.
  */
 static __always_inline enum ripc__fast ripc__receive_with(struct ripc *ctx, struct ripc_service *s,
 							  unsigned tp, struct ripc__message *m,
 							  const struct ripc__event *ev,
-							  unsigned flags)
+							  unsigned flags, bool elided)
 {
 	struct ripc__lane *lane = ev->user;
 	struct ripc__one_item h;
@@ -142,7 +140,9 @@ static __always_inline enum ripc__fast ripc__receive_with(struct ripc *ctx, stru
 	bool hold = ev->token && lane->rx_depth;
 	uint32_t units;
 
-	if (lane->state != RIPC__LANE_UP || lane->shake || !ripc__one_item_get(&h, lane, ev, flags))
+	if (lane->state != RIPC__LANE_UP ||
+	    !(elided ? ripc__one_item_get_elided(&h, lane, ev, flags)
+		     : ripc__one_item_get(&h, lane, ev, flags)))
 		return RIPC__FAST_NOTHING;
 	flow = lane->flow;
 	units = ripc__units_of(RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + (size_t)h.len);
@@ -158,7 +158,7 @@ static __always_inline enum ripc__fast ripc__receive_with(struct ripc *ctx, stru
 	lane->last_rx_ns = ctx->now_ns;
 	ripc__lane_untimed(lane);
 	lane->pinged_ns = 0;
-	if (!ripc__header_context_is(&lane->rx_last, h.dest, h.source))
+	if (!elided)
 		lane->rx_last = (struct ripc__header_context){h.dest, h.source};
 	lane->rx_seq++;
 	lane->tx_credits += h.credits;
@@ -176,14 +176,18 @@ static __always_inline enum ripc__fast ripc__receive_with(struct ripc *ctx, stru
 		       : ripc__receive_call(m, &h.call, flags, lane->peer);
 }
 
-/* ripc__receive_with() the flags that the message has; shorter code for a plain one. */
+/* ripc__receive_with() the flags and the header that the message has. */
+enum ripc__fast ripc__receive_any(struct ripc *ctx, struct ripc_service *s, unsigned tp,
+				  struct ripc__message *m, const struct ripc__event *ev);
+
+/* The same; for a plain message with an elided header without a call in between. */
 static __always_inline enum ripc__fast ripc__receive_next(struct ripc *ctx, struct ripc_service *s,
 							  unsigned tp, struct ripc__message *m,
 							  const struct ripc__event *ev)
 {
-	return RIPC__LIKELY(ev->len >= RIPC__ELIDED_LEN && *ev->data == RIPC__ELIDED_MAGIC)
-		       ? ripc__receive_with(ctx, s, tp, m, ev, 0)
-		       : ripc__receive_with(ctx, s, tp, m, ev, ripc__one_item_flags(ev));
+	if (RIPC__LIKELY(ev->len >= RIPC__ELIDED_LEN && *ev->data == RIPC__ELIDED_MAGIC))
+		return ripc__receive_with(ctx, s, tp, m, ev, 0, true);
+	return ripc__receive_any(ctx, s, tp, m, ev);
 }
 
 #endif

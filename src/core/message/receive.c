@@ -13,13 +13,6 @@
 #include "core/peer/peer.h"
 #include "core/rendezvous/sender.h"
 
-/*
- * Polls of the last active endpoints before a partial pass: about a round trip of a short message,
- * so that the answer is not found by a pass, which takes longer. With RIPC__CAP_POLL_CALL fewer,
- * because messages of other endpoints wait meanwhile.
- */
-#define POLL_BUDGET_MEMORY 128
-#define POLL_BUDGET_CALL   16
 #define POLLS_MAX          16 /* partial passes before a thread leads */
 #define FULL_PASS_INTERVAL 32 /* one poll of so many is a full pass */
 /* wait=poll: time that a thread polls before it leads */
@@ -33,18 +26,19 @@
 #define POLL_TIMEOUT_MIN_MS 10
 
 /* Whether a thread that does not lead may poll. */
-static bool may_poll(struct ripc *ctx)
+static inline bool may_poll(const struct ripc *ctx, struct ripc__progress_state now)
 {
 	return !ctx->closing && !ctx->hooks.now && ctx->pass == RIPC__PASS_NONE &&
-	       ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_NONE;
+	       now.leader == RIPC__LEADER_NONE;
 }
 
 /* Whether a short message for s may bypass its queue. */
-static bool may_receive(const struct ripc_service *s)
+static inline bool may_receive(const struct ripc *ctx, const struct ripc_service *s,
+			       struct ripc__progress_state now)
 {
 	/* Long messages that wait for room in the queue come first. */
 	return ripc__service_open(s) && !s->first && ripc__list_empty(&s->rndvs_in) &&
-	       may_poll(s->ctx);
+	       may_poll(ctx, now);
 }
 
 /* receive_event() for events other than the next short message of a sender. */
@@ -57,8 +51,8 @@ receive_other(struct ripc *ctx, struct ripc_service *s, unsigned tp, struct ripc
 		ripc__message_hand_out(ctx, m);
 		return m;
 	}
-	/* The event may be in the buffer of m: take m out of the cache until it is dispatched. */
-	ripc__message_cache_pop(ctx);
+	/* The event may be in the buffer of m: no other message has it until it is dispatched. */
+	ripc__message_room_take(ctx, m);
 	ripc__dispatch_event(ctx, tp, ev);
 	ripc__message_release(m);
 	return NULL;
@@ -91,7 +85,7 @@ static __always_inline struct ripc__message *receive_event(struct ripc *ctx, str
 static __always_inline struct ripc__message *poll_recent(struct ripc *ctx, struct ripc_service *s,
 							 bool *had_event)
 {
-	struct ripc__message *m = ripc__message_cache_peek(ctx);
+	struct ripc__message *m = ripc__message_room(ctx);
 	struct ripc__event ev;
 
 	if (RIPC__UNLIKELY(!m))
@@ -103,9 +97,7 @@ static __always_inline struct ripc__message *poll_recent(struct ripc *ctx, struc
 		if (t->ops->poll_one &&
 		    t->ops->poll_one(t->t, ripc__message_buf(m), RIPC__MESSAGE_BUF_LEN, &ev)) {
 			*had_event = true;
-			ctx->poll_budget = t->limits.caps & RIPC__CAP_POLL_CALL
-						   ? POLL_BUDGET_CALL
-						   : POLL_BUDGET_MEMORY;
+			ctx->poll_budget = t->poll_budget;
 			return receive_event(ctx, s, tp, m, &ev);
 		}
 	}
@@ -209,7 +201,7 @@ static struct ripc__message *poll_receive(struct ripc_service *s, int timeout_ms
 	uint64_t polling_since_ns = 0;
 	unsigned polls = 0;
 
-	if (!may_receive(s))
+	if (!may_receive(ctx, s, ripc__progress_state(&ctx->progress)))
 		return NULL;
 	begin_polling(ctx);
 	do {
@@ -231,7 +223,8 @@ static struct ripc__message *poll_receive(struct ripc_service *s, int timeout_ms
 		/* The message was for another service, whose receiver waits for this thread. */
 		if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 			ripc__delayed_ack_idle(ctx);
-	} while (keep_polling(ctx, ++polls, timeout_ms, &polling_since_ns) && may_receive(s));
+	} while (keep_polling(ctx, ++polls, timeout_ms, &polling_since_ns) &&
+		 may_receive(ctx, s, ripc__progress_state(&ctx->progress)));
 	end_polling(ctx);
 	return NULL;
 }
@@ -241,7 +234,7 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 	uint64_t polling_since_ns = 0;
 	unsigned polls = 0;
 
-	if (!may_poll(ctx))
+	if (!may_poll(ctx, ripc__progress_state(&ctx->progress)))
 		return;
 	begin_polling(ctx);
 	do {
@@ -259,7 +252,8 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 		}
 		if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 			ripc__delayed_ack_idle(ctx);
-	} while (keep_polling(ctx, ++polls, timeout_ms, &polling_since_ns) && may_poll(ctx));
+	} while (keep_polling(ctx, ++polls, timeout_ms, &polling_since_ns) &&
+		 may_poll(ctx, ripc__progress_state(&ctx->progress)));
 	end_polling(ctx);
 }
 
@@ -299,6 +293,7 @@ static bool skips_pass(struct ripc *ctx, const struct ripc_service *s)
 int ripc_receive(struct ripc_service *s, struct ripc_message **message, int timeout_ms)
 {
 	struct ripc__message *m = NULL;
+	struct ripc__progress_state now;
 	struct ripc *ctx;
 	bool had_event = false;
 
@@ -308,9 +303,9 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 	if (RIPC__UNLIKELY(!ctx || !ripc__is_owner(ctx)))
 		return ripc__service_context(s, &ctx);
 	ripc__lock(ctx);
-	if (RIPC__LIKELY(ctx->poll_count % FULL_PASS_INTERVAL && may_receive(s) &&
-			 !ctx->delayed_ack.lane &&
-			 ripc__progress_state(&ctx->progress).app_active)) {
+	now = ripc__progress_state(&ctx->progress);
+	if (RIPC__LIKELY(ctx->poll_count % FULL_PASS_INTERVAL && now.app_active &&
+			 !ctx->delayed_ack.lane && may_receive(ctx, s, now))) {
 		m = poll_recent(ctx, s, &had_event);
 		if (!m && !timeout_ms && !had_event && skips_pass(ctx, s)) {
 			ripc__unlock(ctx);

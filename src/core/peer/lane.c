@@ -29,7 +29,7 @@ __attribute__((unused)) static const unsigned next_states[RIPC__LANE_STATES] = {
 
 void ripc__lane_set_state(struct ripc__lane *lane, enum ripc__lane_state to)
 {
-	assert(next_states[lane->state] & 1u << to);
+	assert(next_states[lane->state] & 1u << to && (to != RIPC__LANE_UP || !lane->shake));
 	if (lane->state == RIPC__LANE_UP)
 		lane->ctx->stats.lanes--;
 	if (to == RIPC__LANE_UP)

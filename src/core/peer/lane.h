@@ -15,6 +15,7 @@
 #include "wire/hello.h"
 
 #include <assert.h>
+#include <sys/cdefs.h>
 
 /*
  *   CONNECTING, ACCEPTING --established--> UP --GOAWAY--> RETIRING
@@ -112,7 +113,7 @@ struct ripc__credit {
 	unsigned unacked_round; /* lane->ref_round in which an unacknowledged request was found */
 	/* items to copy before the next export: its receivers keep their messages */
 	uint16_t export_skip;
-	uint16_t export_backoff : 15; /* the next value of export_skip */
+	uint16_t export_backoff : 14; /* the next value of export_skip */
 	/* its destination is folded: the lane's peer holds the service */
 	bool holds : 1;
 	bool ended : 1; /* the service has ended: freed when no request refers to it */
@@ -287,7 +288,7 @@ void ripc__flow_advertise_now(struct ripc__flow *flow);
  * The application received units of a flow. The peer gets credit when a quarter of the window is
  * free.
  */
-static inline void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
+static __always_inline void ripc__flow_consume(struct ripc__flow *flow, uint32_t units)
 {
 	flow->consumed_units += units;
 	if (RIPC__UNLIKELY(flow->consumed_units >= flow->advertise_at_units))

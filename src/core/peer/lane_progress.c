@@ -90,7 +90,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 	struct ripc__lane *lane = ev->user;
 
 	if (RIPC__LIKELY((ev->kind == RIPC__EV_RECV || ev->kind == RIPC__EV_WRITTEN) &&
-			 lane->state == RIPC__LANE_UP && !lane->shake)) {
+			 lane->state == RIPC__LANE_UP)) {
 		lane_received(lane);
 		ctx->peer_ops->message(lane, ev);
 		return;

@@ -68,8 +68,9 @@ struct ripc__tp {
 	const struct ripc__transport_ops *ops;
 	struct ripc__transport *t; /* NULL: not open, see why */
 	struct ripc__transport_limits limits;
-	unsigned nlanes; /* lanes over it that have an endpoint */
-	char why[256];   /* the reason, if it is not open */
+	unsigned nlanes;      /* lanes over it that have an endpoint */
+	unsigned poll_budget; /* polls of the last active endpoint before a partial pass */
+	char why[256];        /* the reason, if it is not open */
 };
 
 /* The ACK and the CREDIT that core/rendezvous/delayed_ack.c may send later. */

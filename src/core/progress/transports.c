@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * Polls of the last active endpoints before a partial pass: about a round trip of a short message,
+ * so that the answer is not found by a pass, which takes longer. With RIPC__CAP_POLL_CALL fewer,
+ * because messages of other endpoints wait meanwhile.
+ */
+#define POLL_BUDGET_MEMORY 128
+#define POLL_BUDGET_CALL   16
+
 /* The built-in order of preference. */
 static const struct ripc__transport_ops *const all_transports[] = {
 	&ripc__transport_self, &ripc__transport_shm,   &ripc__transport_pcie,
@@ -66,6 +74,8 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 		return rc;
 	}
 	ops->limits(tp->t, &tp->limits);
+	tp->poll_budget =
+		tp->limits.caps & RIPC__CAP_POLL_CALL ? POLL_BUDGET_CALL : POLL_BUDGET_MEMORY;
 	/* With keys they go over lanes, whose far end has shown that it has one. */
 	if (ctx->auth) {
 		tp->limits.eager_datagram = false;

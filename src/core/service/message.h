@@ -50,6 +50,7 @@ struct ripc__message {
 	uint8_t tp;        /* index of the token's transport */
 	bool small;        /* held by the application, see core/memory/message.h; clean: false */
 	atomic_bool freed; /* small: the application has freed it; clean: false */
+	uint8_t call_role; /* enum ripc__call_role, by ripc__message_set_role(); clean: NONE */
 	/* flow whose credit it holds until it is received; clean: NULL */
 	struct ripc__flow *flow;
 	void *token;  /* receive buffer of the transport; clean: NULL */
@@ -62,8 +63,7 @@ struct ripc__message {
 	struct ripc__region **pool; /* regions, or the part of arrays */
 	/* pool buffers of the items; NULL: the item is elsewhere */
 	struct ripc__region *regions[RIPC__MESSAGE_INLINE];
-	/* of a call: core/call/call.h. Clean: call_role is RIPC__CALL_NONE, the rest undefined */
-	uint8_t call_role; /* enum ripc__call_role; ripc__message_set_role() */
+	/* of a call: core/call/call.h. Clean: undefined */
 	bool call_cancelled;
 	uint32_t call_word; /* request: milliseconds left; answer: status */
 	uint64_t call;      /* id */

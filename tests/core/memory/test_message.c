@@ -174,6 +174,64 @@ START_TEST(small__a_burst_goes_back_to_the_cache)
 }
 END_TEST
 
+/* Gives a message to the application that was received into this room. */
+static struct ripc_message *receive_into(struct ripc__message *m)
+{
+	ripc__message_room_take(ctx, m);
+	ck_assert(!m->small);
+	ck_assert(!m->freed);
+	m->pub.nitems = 1;
+	ripc__message_hand_out_small(ctx, m);
+	return &m->pub;
+}
+
+/* One struct is enough for messages that come and go, and it goes out clean. */
+START_TEST(room__of_the_freed_one)
+{
+	struct ripc_message *m = hand_out();
+	unsigned cached = ctx->message_cached;
+
+	for (unsigned i = 0; i < 100; i++) {
+		struct ripc__message *freed = (struct ripc__message *)m;
+
+		freed->pub.call = 1;
+		ripc_message_free(m);
+		ck_assert_ptr_eq(ripc__message_room(ctx), freed);
+		/* It stays where it is until it is taken. */
+		ck_assert_ptr_eq(ripc__message_room(ctx), freed);
+		ck_assert_uint_eq(small_count(), 1);
+		m = receive_into(freed);
+		ck_assert_uint_eq(m->call, 0);
+	}
+	ck_assert_uint_eq(ctx->message_cached, cached);
+	ripc_message_free(m);
+}
+END_TEST
+
+/* While the application holds the oldest one, room is in the cache. */
+START_TEST(room__not_in_use)
+{
+	struct ripc_message *held[2] = {hand_out(), NULL}, *m;
+	struct ripc__message *room = ripc__message_room(ctx);
+
+	ck_assert_ptr_ne(room, held[0]);
+	ck_assert_ptr_eq(room, ctx->message_cache);
+	held[1] = receive_into(room);
+	for (unsigned i = 0; i < 100; i++) {
+		room = ripc__message_room(ctx);
+		m = receive_into(room);
+		for (unsigned k = 0; k < 2; k++) {
+			ck_assert_ptr_ne(m, held[k]);
+			ck_assert(!((struct ripc__message *)held[k])->freed);
+		}
+		ripc_message_free(m);
+	}
+	ck_assert_uint_le(small_count(), 2 * 3);
+	ripc_message_free(held[0]);
+	ripc_message_free(held[1]);
+}
+END_TEST
+
 START_TEST(short__items_lie_in_the_receive_buffer)
 {
 	struct ripc__sim_counters counters;
@@ -397,6 +455,8 @@ int main(void)
 	tcase_add_test(tc, small__one_in_use_is_left_alone);
 	tcase_add_test(tc, small__one_used_again_is_left_alone);
 	tcase_add_test(tc, small__a_burst_goes_back_to_the_cache);
+	tcase_add_test(tc, room__of_the_freed_one);
+	tcase_add_test(tc, room__not_in_use);
 	tcase_add_test(tc, short__items_lie_in_the_receive_buffer);
 	tcase_add_test(tc, short__copied_when_half_of_the_buffers_are_held);
 	tcase_add_test(tc, short__copied_where_the_transport_keeps_nothing);

@@ -61,7 +61,7 @@ struct rx_message {
  */
 static struct rx_message rx_message(struct ripc__lane *lane, size_t len)
 {
-	struct rx_message a = {.m = ripc__message_cache_peek(rig.ctx[0])};
+	struct rx_message a = {.m = ripc__message_room(rig.ctx[0])};
 	uint8_t *p;
 
 	ck_assert_ptr_nonnull(a.m);
