@@ -222,7 +222,7 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 		ripc__list_queue(&ep->t->ready, &ep->ready);
 		return -ENOTCONN;
 	}
-	err = ripc__engine_queue_rest(ep->engine, all, (unsigned)msg.msg_iovlen,
+	err = ripc__engine_queue_sent(ep->engine, all, (unsigned)msg.msg_iovlen,
 				      n < 0 ? 0 : (size_t)n);
 	ripc__list_queue(err ? &ep->t->ready : &ep->t->blocked, err ? &ep->ready : &ep->blocked);
 	return err ? err : 1;

@@ -247,18 +247,18 @@ unsigned ripc__engine_pad_send(struct ripc__engine *e, const struct iovec *iov, 
 			       size_t len, uint8_t fpdu[RIPC__SEND_HEADER + RIPC__TRAILER_MAX]);
 /*
  * Builds head and tail of a send for the caller to transmit around the len gathered bytes. The
- * engine must be idle, and len must fit one FPDU. The caller queues the part that it could not
- * transmit at once. Return: bytes of the tail.
+ * engine must be idle, and len must fit one FPDU. If the caller transmits less than the whole, it
+ * calls ripc__engine_queue_sent(). Return: bytes of the tail.
  */
 unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
 			    size_t len, uint8_t head[RIPC__SEND_HEADER],
 			    uint8_t tail[RIPC__TRAILER_MAX]);
 /*
- * Queues the rest of that send after the first skip bytes. Return: 0; -ENOMEM: the engine has
- * ended.
+ * Queues that send, with its head and tail, of which the caller transmitted the first sent bytes.
+ * The rest is transmitted before anything else. Return: 0; -ENOMEM: the engine has ended.
  */
-int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
-			    size_t skip);
+int ripc__engine_queue_sent(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
+			    size_t sent);
 
 /* Queues a send of len <= RIPC__SEND_MAX gathered bytes, copied. Return: 0 or -ENOMEM. */
 int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len);

@@ -138,34 +138,6 @@ unsigned ripc__engine_pad_send(struct ripc__engine *e, const struct iovec *iov, 
 	return 0;
 }
 
-int ripc__engine_queue_rest(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
-			    size_t skip)
-{
-	size_t len = 0;
-	uint8_t *p;
-
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
-	p = reserve(&e->tx, len - skip);
-	if (!p) {
-		/* Part of an FPDU is on the wire: nothing else can follow it. */
-		e->tx.cut = true;
-		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL, false);
-		return -ENOMEM;
-	}
-	for (unsigned i = 0; i < niov; i++) {
-		size_t part = iov[i].iov_len, off = skip < part ? skip : part;
-
-		if (part > off)
-			ripc__copy(p, (const uint8_t *)iov[i].iov_base + off, part - off);
-		p += part - off;
-		skip -= off;
-		len -= off;
-	}
-	commit(&e->tx, len);
-	return 0;
-}
-
 /* Copies len bytes from position *i, *off of the list, and advances it. */
 static void take(uint8_t *to, const struct iovec *iov, unsigned *i, size_t *off, size_t len)
 {
@@ -453,6 +425,45 @@ void ripc__engine_sent(struct ripc__engine *e, size_t n)
 		tx->ring_head++;
 		done(tx, s);
 	}
+}
+
+/* Queues the gathered bytes. Return: 0 or -ENOMEM. */
+static int queue_bytes(struct ripc__engine_tx *tx, const struct iovec *iov, unsigned niov,
+		       size_t len)
+{
+	uint8_t *p = reserve(tx, len);
+
+	if (!p)
+		return -ENOMEM;
+	for (unsigned i = 0; i < niov; i++) {
+		if (iov[i].iov_len)
+			ripc__copy(p, iov[i].iov_base, iov[i].iov_len);
+		p += iov[i].iov_len;
+	}
+	commit(tx, len);
+	return 0;
+}
+
+int ripc__engine_queue_sent(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
+			    size_t sent)
+{
+	struct ripc__engine_tx *tx = &e->tx;
+	size_t len = 0;
+
+	for (unsigned i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	if ((sent && !ripc__engine_may_frame(tx)) || queue_bytes(tx, iov, niov, len)) {
+		/* Part of an FPDU is on the wire: nothing else can follow it. */
+		tx->cut = true;
+		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL, false);
+		return -ENOMEM;
+	}
+	if (!sent)
+		return 0;
+	/* In the ring it has its place: nothing is transmitted before the rest. */
+	frame_bytes(tx, tx->appended);
+	ripc__engine_sent(e, sent);
+	return 0;
 }
 
 static void free_chunks(struct ripc__chunk *chunk)

@@ -2,6 +2,8 @@
 /* Transmission: frames, queued bytes, the order of sends, Writes and responses. */
 #include "engine_link.h"
 
+#define OK(call) ck_assert_int_eq(call, 0)
+
 /* A few queued bytes go behind the Write, more of them stay in front of it. */
 START_TEST(engine_write__overtakes_a_small_send)
 {
@@ -85,14 +87,90 @@ START_TEST(engine_frame__rest_is_queued)
 		memcpy(whole + 20, source_bytes, 101);
 		memcpy(whole + 121, tail, 7);
 		engine_end_feed(&b, whole, cut);
-		ck_assert_int_eq(ripc__engine_queue_rest(&a.e, iov, 3, cut), 0);
-		ck_assert_uint_eq(ripc__engine_queued(&a.e), 128 - cut);
+		ck_assert_int_eq(ripc__engine_queue_sent(&a.e, iov, 3, cut), 0);
+		ck_assert_uint_eq(ripc__engine_queued(&a.e), 128);
 		ck_assert(!ripc__engine_idle(&a.e));
 		settle(NULL, 1000);
 		ck_assert_uint_eq(b.nrecv, 1);
 		ck_assert_mem_eq(b.recv, source_bytes, 101);
 		close_pair();
 	}
+}
+END_TEST
+
+/* A send of 100 bytes of which the socket took cut bytes; b has received them. */
+static void send_partly(size_t cut)
+{
+	uint8_t head[RIPC__SEND_HEADER], tail[RIPC__TRAILER_MAX], whole[128];
+	struct iovec iov[3] = {{head, sizeof(head)}, {source_bytes + 500, 100}, {tail, 0}};
+
+	ck_assert(ripc__engine_idle(&a.e));
+	iov[2].iov_len = ripc__engine_frame(&a.e, iov + 1, 1, 100, head, tail);
+	memcpy(whole, head, 20);
+	memcpy(whole + 20, source_bytes + 500, 100);
+	memcpy(whole + 120, tail, 4);
+	engine_end_feed(&b, whole, cut);
+	ck_assert_int_eq(ripc__engine_queue_sent(&a.e, iov, 3, cut), 0);
+}
+
+/*
+ * The rest of a send of which the socket took a part comes next, whatever else is due: bytes of
+ * another FPDU in between would be taken for its payload.
+ */
+START_TEST(engine_queue_sent__nothing_comes_in_between)
+{
+	struct ripc__mpa_terms t = terms(false, true);
+	struct ripc__region *src, *dst;
+
+	for (size_t cut = 1; cut < 124; cut++) {
+		open_pair(&t, 65483);
+		src = ripc__region_add(&a.regions, source_bytes, SOURCE, RIPC__ACCESS_REMOTE_READ);
+		dst = ripc__region_add(&b.regions, target_bytes, SOURCE, ACCESS_ALL);
+		settle(NULL, 1000);
+		/* A Write is transmitted to its last byte, so a response is next. */
+		OK(ripc__engine_write(&a.e, src, source_bytes, 100, dst->addr, dst->stag, 1));
+		move(&a, &b, 120);
+		ck_assert(a.e.tx.turn);
+		send_partly(cut);
+		if (!_i) {
+			OK(ripc__engine_write(&a.e, src, source_bytes, 3000, dst->addr, dst->stag,
+					      2));
+		} else if (_i == 1) {
+			OK(ripc__engine_read(&b.e, dst, target_bytes, 3000, src->addr, src->stag,
+					     3));
+			move(&b, &a, 1000);
+		} else {
+			ripc__engine_fail(&a.e, -EPROTO, RIPC__TERM_STAG, NULL, false);
+		}
+		while (move(&a, &b, 1000))
+			;
+		ck_assert_uint_eq(b.nrecv, 1);
+		ck_assert_uint_eq(b.recv_len, 100);
+		ck_assert_mem_eq(b.recv, source_bytes + 500, 100);
+		ck_assert_mem_eq(target_bytes, source_bytes, _i < 2 ? 3000 : 100);
+		ck_assert_int_eq(b.e.status, _i < 2 ? 0 : -ECONNABORTED);
+		close_pair();
+	}
+}
+END_TEST
+
+/* The memory of a transfer behind it is deregistered: nothing follows, no Terminate either. */
+START_TEST(engine_queue_sent__nothing_follows_after_a_revocation)
+{
+	struct ripc__mpa_terms t = terms(false, true);
+	struct ripc__region *src, *dst;
+
+	open_pair(&t, 65483);
+	src = ripc__region_add(&a.regions, source_bytes, SOURCE, 0);
+	dst = ripc__region_add(&b.regions, target_bytes, SOURCE, ACCESS_ALL);
+	settle(NULL, 1000);
+	send_partly(123);
+	OK(ripc__engine_write(&a.e, src, source_bytes, 100, dst->addr, dst->stag, 1));
+	ripc__engine_revoke(&a.e, src);
+	ck_assert_int_eq(a.e.status, -ECANCELED);
+	ck_assert(!move(&a, &b, 1000));
+	ck_assert_uint_eq(b.nrecv, 0);
+	close_pair();
 }
 END_TEST
 
@@ -178,6 +256,8 @@ int main(void)
 	tcase_add_loop_test(tc, engine_write__overtakes_a_small_send, 0, 2);
 	tcase_add_test(tc, engine_pad_send__page_behind_its_head);
 	tcase_add_test(tc, engine_frame__rest_is_queued);
+	tcase_add_loop_test(tc, engine_queue_sent__nothing_comes_in_between, 0, 3);
+	tcase_add_test(tc, engine_queue_sent__nothing_follows_after_a_revocation);
 	tcase_add_test(tc, engine_gather__sends_pass_long_responses);
 	tcase_set_timeout(tc, 120);
 	suite_add_tcase(suite, tc);
