@@ -203,15 +203,30 @@ static void send_request(struct ripc__call *call)
 
 /* ---- events ---- */
 
+/* The call that waits for an answer of service dest of p; NULL: none. */
+static inline struct ripc__call *find_waiting(struct ripc *ctx, const struct ripc__peer *p,
+					      uint64_t dest, uint64_t id)
+{
+	struct ripc__call *call = ripc__call_find(ctx, id);
+
+	/* Only the peer that has the request may answer it. */
+	return call && call->dest == dest && (!call->peer || call->peer == p) && !call->reply
+		       ? call
+		       : NULL;
+}
+
+bool ripc__call_awaits(struct ripc *ctx, const struct ripc__peer *p, uint64_t dest, uint64_t id)
+{
+	return find_waiting(ctx, p, dest, id);
+}
+
 void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t word, struct ripc__peer *p)
 {
 	struct ripc *ctx = m->ctx;
-	struct ripc__call *call = ripc__call_find(ctx, id);
+	struct ripc__call *call = find_waiting(ctx, p, m->pub.source, id);
 	int status = (int)word;
 
-	/* Only the peer that has the request may answer it. */
-	if (!call || call->dest != m->pub.source || (call->peer && call->peer != p) ||
-	    call->reply) {
+	if (!call) {
 		ctx->stats.late_replies++;
 		ripc__message_release(m);
 		return;

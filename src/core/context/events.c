@@ -202,6 +202,7 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.message = ripc__dispatch_message,
 	.datagram = ripc__dispatch_datagram,
 	.call_arrived = ripc__call_arrived,
+	.answer_awaited = ripc__call_awaits,
 	.write_done = write_done,
 	.read_done = read_done,
 	.imported = imported,

@@ -13,22 +13,28 @@
 
 #include <string.h>
 
-/* Delivers the oldest messages of a peer that are complete. */
+/* Delivers a complete message. Frees r. */
+static void deliver(struct ripc_service *s, struct ripc__rndv *r)
+{
+	struct ripc__message *m = r->message;
+
+	r->message = NULL;
+	ripc__rndv_free(r);
+	if (m->call_role == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(s, m))
+		ripc__service_deliver(s, m);
+}
+
+/* Delivers the oldest messages of a peer that are complete. An answer has no place among them. */
 static void deliver_ready(struct ripc_service *s, struct ripc__peer *p)
 {
 	struct ripc__rndv *r, *tmp;
 
 	ripc__list_for_each_entry_safe (r, tmp, &s->rndvs_in, link) {
-		struct ripc__message *m = r->message;
-
-		if (r->peer != p)
+		if (r->peer != p || ripc__rndv_is_answer(r))
 			continue;
 		if (r->state != RIPC__RNDV_READY)
 			return;
-		r->message = NULL;
-		ripc__rndv_free(r);
-		if (m->call_role == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(s, m))
-			ripc__service_deliver(s, m);
+		deliver(s, r);
 	}
 }
 
@@ -209,7 +215,10 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 	if (kept && !ack_due)
 		ripc__rndv_ack_kept(lane, word);
 	r->lane = NULL;
-	deliver_ready(s, p);
+	if (ripc__rndv_is_answer(r))
+		deliver(s, r);
+	else
+		deliver_ready(s, p);
 	if (!kept)
 		ripc__delayed_ack_queue(lane, word, s);
 }

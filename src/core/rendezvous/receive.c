@@ -7,6 +7,7 @@
 #include "core/memory/message.h"
 #include "core/memory/standing.h"
 #include "core/peer/lane.h"
+#include "core/peer/ops.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/dedup.h"
 #include "core/rendezvous/delivery.h"
@@ -256,6 +257,23 @@ static bool receive_mapped(struct ripc__lane *lane, struct ripc__flow *flow,
 	return true;
 }
 
+/*
+ * Whether a call waits for this answer, and none is under way yet: so no peer can have more of them
+ * than there are calls.
+ */
+static bool is_awaited(const struct ripc__rndv *r)
+{
+	uint64_t call = ripc__rndv_answered_call(r);
+	const struct ripc__rndv *other;
+
+	if (!call || !r->ctx->peer_ops->answer_awaited(r->ctx, r->peer, r->source, call))
+		return false;
+	ripc__list_for_each_entry (other, &r->service->rndvs_in, link)
+		if (other != r && ripc__rndv_answered_call(other) == call)
+			return false;
+	return true;
+}
+
 static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 			 const struct ripc__header *h, uint32_t units)
 {
@@ -321,6 +339,9 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 		ripc__rndv_set_state(r, RIPC__RNDV_TRANSFER);
 		r->next = r->nitems;
 		ripc__rndv_ready(r);
+	} else if (is_awaited(r)) {
+		/* An application that waits for its answer may receive nothing before. */
+		ripc__rndv_start(r);
 	} else {
 		ripc__rndv_resume(flow->service);
 	}

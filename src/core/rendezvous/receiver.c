@@ -270,7 +270,7 @@ static bool item_start_or_fail(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	return false;
 }
 
-static void start_transfer(struct ripc__rndv *r)
+void ripc__rndv_start(struct ripc__rndv *r)
 {
 	bool reads = false, grants = false;
 
@@ -324,7 +324,7 @@ void ripc__rndv_resume(struct ripc_service *s)
 	s->resuming = true;
 	/* A start may end other messages: read the list anew in each round. */
 	while ((r = first_waiting(s)) && !ripc__rndv_must_wait(s, r->bytes))
-		start_transfer(r);
+		ripc__rndv_start(r);
 	s->resuming = false;
 }
 

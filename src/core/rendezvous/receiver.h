@@ -4,7 +4,8 @@
  *
  *   LONG arrives -> WAITING (too many unread bytes at the service)
  *                -> TRANSFER (reads are posted, or writes are granted) -> READY
- *   READY: the ACK is sent; messages are delivered in the order in which the peer sent them
+ *   READY: the ACK is sent; messages are delivered in the order in which the peer sent them. An
+ *   answer to a call is delivered at once, and the one that the call waits for is never WAITING.
  *   lane lost:   SUSPENDED until the peer sends the LONG again, or is gone
  *   service closed, cancelled, failed: DRAINING until the last read completes; then memory is freed
  *
@@ -72,10 +73,19 @@ struct ripc__rndv {
 	struct ripc__rndv_item items[];
 };
 
+/*
+ * Whether the message answers a call. It goes to that call and not into the queue of the service,
+ * so it does not wait for earlier messages.
+ */
+static inline bool ripc__rndv_is_answer(const struct ripc__rndv *r)
+{
+	return r->message->call_role == RIPC__CALL_REPLY;
+}
+
 /* The call that the message answers, or 0. */
 static inline uint64_t ripc__rndv_answered_call(const struct ripc__rndv *r)
 {
-	return r->message->call_role == RIPC__CALL_REPLY ? r->message->call : 0;
+	return ripc__rndv_is_answer(r) ? r->message->call : 0;
 }
 
 /* The request as the ACK names it. */
@@ -102,6 +112,8 @@ void ripc__rndv_peer_gone(struct ripc__peer *peer);
 bool ripc__rndv_must_wait(const struct ripc_service *s, uint64_t bytes);
 /* The application received messages: fetches waiting ones. */
 void ripc__rndv_resume(struct ripc_service *s);
+/* Begins to transfer the items of a waiting message. r may have been freed. */
+void ripc__rndv_start(struct ripc__rndv *r);
 /* Ends all transfers of a service that is being closed. */
 void ripc__rndv_service_gone(struct ripc_service *s);
 /* Frees r in ripc_close(). No transport transfers data any more. */

@@ -47,6 +47,38 @@ START_TEST(answer__any_order)
 }
 END_TEST
 
+/*
+ * The caller's service takes no more long messages, and one waits: an answer does not wait behind
+ * it, in whatever way it comes.
+ */
+START_TEST(answer__full_service)
+{
+	static uint8_t reply[100000];
+	struct iovec buffer = {ripc_buf_alloc(rig.ctx[0], 200000), 200000};
+	const struct ripc_call_options options = {
+		.size = sizeof(options), .nreply_buffers = 1, .reply_buffers = &buffer};
+	struct ripc_request *full[2], *r;
+
+	for (unsigned i = 0; i < 2; i++)
+		full[i] = rig_begin(&rig, 1, 0, ripc_buf_alloc(rig.ctx[1], 40 * MIB), 40 * MIB);
+	while (!rig.s[0]->first)
+		rig_run(&rig, 1);
+	ck_assert_uint_eq(rig_waiting(rig.s[0], RIPC__RNDV_WAITING), 1);
+	servers[0].reply = reply;
+	for (unsigned i = 0; i < 6; i++) {
+		servers[0].reply_len = i % 3 == 0 ? 8 : i % 3 == 1 ? 900 : sizeof(reply);
+		OK(start(RIG_ID(1), i, 8, i < 3 ? &options : NULL, 1000, &r));
+		OK(result(&r, i));
+	}
+	ck_assert_uint_eq(rig_waiting(rig.s[0], RIPC__RNDV_WAITING), 1);
+	for (unsigned i = 0; i < 2; i++) {
+		ripc_message_free(rig_take(&rig, 0));
+		OK(ripc_request_wait(&full[i], 5000));
+	}
+	OK(ripc_buf_free(rig.ctx[0], buffer.iov_base));
+}
+END_TEST
+
 /* Within one context. */
 START_TEST(answer__self)
 {
@@ -464,6 +496,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, calls_setup, calls_teardown);
 	tcase_add_test(tc, answer__sizes);
 	tcase_add_test(tc, answer__any_order);
+	tcase_add_test(tc, answer__full_service);
 	tcase_add_test(tc, answer__self);
 	tcase_add_test(tc, time__late_answer);
 	tcase_add_test(tc, time__nobody_there);

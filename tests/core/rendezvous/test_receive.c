@@ -74,6 +74,55 @@ START_TEST(receive__duplicate_acked)
 }
 END_TEST
 
+/* An answer that service 0 gives to a call of service 1: one item, written when it is granted. */
+static void inject_answer(uint64_t id, uint64_t call)
+{
+	struct ripc__desc d = {.len = 1000, .how = RIPC__HOW_GRANT};
+	uint8_t buf[200], *p;
+
+	p = ripc__header_put(buf, RIPC__LONG, RIPC__F_REPLY, 1, 0, RIG_ID(1), RIG_ID(0));
+	ripc__put_le64(p, call);
+	ripc__put_le64(p + 8, 0);
+	ripc__put_le64(p + 16, id);
+	ripc__put_le64(p + 24, rig_peer(&rig, 1, 0)->next_request_id - 1);
+	p = ripc__desc_put(p + 32, &d);
+	rig_inject(&rig, 0, 1, buf, (size_t)(p - buf), 0);
+	rig_run(&rig, 5);
+}
+
+/*
+ * The answer that a call waits for passes messages that the service has no room for. A second one,
+ * or one to no call, does not: a peer cannot fill the memory with answers.
+ */
+START_TEST(receive__answer_to_a_full_service)
+{
+	static uint8_t number[8];
+	struct iovec item = {number, sizeof(number)};
+	struct ripc_request *full[2], *r;
+	struct ripc_message *m;
+	uint64_t id;
+
+	for (unsigned i = 0; i < 2; i++)
+		full[i] = rig_begin(&rig, 0, 1, ripc_buf_alloc(rig.ctx[0], 40 * MIB), 40 * MIB);
+	while (!rig.s[1]->first)
+		rig_run(&rig, 1);
+	OK(ripc_call_start(rig.s[1], RIG_ID(0), &item, 1, NULL, 5000, &r));
+	m = rig_take(&rig, 0);
+	id = rig_peer(&rig, 1, 0)->next_request_id;
+	inject_answer(id, m->call + 1);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_TRANSFER), 0);
+	inject_answer(id + 1, m->call);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_TRANSFER), 1);
+	inject_answer(id + 2, m->call);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_TRANSFER), 1);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_WAITING), 3);
+	ripc_message_free(m);
+	RC(-ECANCELED, ripc_request_wait(&r, 5000));
+	for (unsigned i = 0; i < 2; i++)
+		ripc_request_cancel(&full[i], 100);
+}
+END_TEST
+
 /* Each of these closes the lane, and nothing else. */
 START_TEST(receive__return_not_announced)
 {
@@ -238,6 +287,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, receive__id_out_of_bounds);
 	tcase_add_test(tc, receive__duplicate_acked);
+	tcase_add_test(tc, receive__answer_to_a_full_service);
 	tcase_add_test(tc, receive__return_not_announced);
 	tcase_add_test(tc, receive__item_of_2_47_bytes);
 	tcase_add_test(tc, receive__return_misused);
