@@ -14,7 +14,7 @@
  *   CALL_CANCELLING -- answer --> CALL_DONE
  *      CALL_CANCELLING -- CALL_STATE not taken: -ETIMEDOUT, -ECANCELED --> CALL_DONE
  *      CALL_CANCELLING -- CALL_STATE taken or unknown, CANCEL_NS passed: -ETIME --> CALL_DONE
- *   any of these -- ended without an answer, the peer has reply buffers --> CALL_WITHDRAWING
+ *   any of these -- ended, a peer may still write reply buffers --> CALL_WITHDRAWING
  *      CALL_WITHDRAWING -- the buffers are the caller's again, CANCEL_NS passed --> CALL_DONE
  *   CALL_DONE -- the application has its result --> CALL_FREE, for the next call
  *
@@ -64,7 +64,7 @@ void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *w
 /* The service is being closed, or was taken over: its calls end. */
 void ripc__calls_service_ended(struct ripc_service *s);
 void ripc__calls_timers(struct ripc *ctx);
-/* A reply buffer is the caller's again: the timers look for a call that waits for it. */
+/* A reply buffer may be the caller's again: the timers look for a call that waits for it. */
 void ripc__calls_check(struct ripc *ctx);
 /* ripc_close(): notifies the callees. */
 void ripc__calls_close(struct ripc *ctx);

@@ -69,31 +69,6 @@ static int repeated_status(const struct ripc__call *call, int status)
 	}
 }
 
-static inline void call_finish(struct ripc__call *call, int status, const char *why)
-{
-	struct ripc_request *r = call->handle;
-	struct ripc *ctx = call->ctx;
-	struct ripc_service *s = r->service;
-
-	ripc__call_set_state(call, RIPC__CALL_IS_DONE);
-	ripc__call_set_peer(call, NULL);
-	drop_short(call);
-	if (call->rndv)
-		end_long(call);
-	if (status == -ECANCELED)
-		ctx->stats.cancelled++;
-	r->status = status;
-	if (RIPC__UNLIKELY(why != NULL))
-		r->detail = strdup(why);
-	r->state = RIPC__REQUEST_DONE;
-	r->service = NULL;
-	s->nrequests--;
-	ripc__wake(ctx, &r->waitq);
-	ripc__wake(ctx, &s->drained);
-	if (r->published)
-		ripc__completion_add(ctx, &r->completion);
-}
-
 bool ripc__call_has_buffers(const struct ripc__call *call)
 {
 	return call->long_req && call->long_req->options.nreturn_buffers;
@@ -140,17 +115,44 @@ static void fill_buffers(const struct ripc__call *call)
 	}
 }
 
+static inline void call_finish(struct ripc__call *call, int status, const char *why)
+{
+	struct ripc_request *r = call->handle;
+	struct ripc *ctx = call->ctx;
+	struct ripc_service *s = r->service;
+
+	if (RIPC__UNLIKELY(ripc__call_has_buffers(call)) && call->reply)
+		fill_buffers(call);
+	ripc__call_set_state(call, RIPC__CALL_IS_DONE);
+	ripc__call_set_peer(call, NULL);
+	drop_short(call);
+	if (call->rndv)
+		end_long(call);
+	if (status == -ECANCELED)
+		ctx->stats.cancelled++;
+	r->status = status;
+	if (RIPC__UNLIKELY(why != NULL))
+		r->detail = strdup(why);
+	r->state = RIPC__REQUEST_DONE;
+	r->service = NULL;
+	s->nrequests--;
+	ripc__wake(ctx, &r->waitq);
+	ripc__wake(ctx, &s->drained);
+	if (r->published)
+		ripc__completion_add(ctx, &r->completion);
+}
+
 /* Has the reply buffers returned to the caller. Return: false: the peer may still write them. */
 static bool return_buffers(struct ripc__call *call)
 {
 	struct ripc *ctx = call->ctx;
 
-	if (!call->reply)
-		return !ripc__local_returns_revoke_call(ctx, call->id);
 	/* A peer that has answered has no right to them any more. */
-	ripc__local_returns_drop_call(ctx, call->id);
-	fill_buffers(call);
-	return true;
+	if (call->reply)
+		ripc__local_returns_drop_call(ctx, call->id);
+	else
+		ripc__local_returns_revoke_call(ctx, call->id);
+	return !ripc__local_return_of_call(ctx, call->id);
 }
 
 /* Closes the lanes over which a silent peer could still write the reply buffers. */
@@ -208,7 +210,7 @@ void ripc__call_end_withdrawn(struct ripc__call *call, bool force)
 	if (force) {
 		close_busy_lanes(call);
 		ripc__local_returns_drop_call(call->ctx, call->id);
-	} else if (ripc__local_return_of_call(call->ctx, call->id)) {
+	} else if (!return_buffers(call)) {
 		return;
 	}
 	/* A lane that was closed may have ended it. */

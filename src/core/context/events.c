@@ -255,7 +255,7 @@ static void revoked(struct ripc__lane *lane, uint64_t id)
 
 const struct ripc__memory_ops ripc__memory_ops = {
 	.request_dropped = ripc__request_dropped,
-	.call_buffer_dropped = ripc__calls_check,
+	.call_buffer_free = ripc__calls_check,
 	.sent_from = ripc__requests_sent_from,
 	.map_ack = map_ack,
 	.unmap = unmap,

@@ -314,6 +314,8 @@ void ripc__local_return_unexpose(struct ripc *ctx, struct ripc__local_return *r)
 struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct ripc_service *service,
 						    struct ripc__peer *peer, uint64_t call,
 						    size_t len);
+/* The item that was to arrive in it does not: it is offered again. */
+void ripc__local_return_unclaim(struct ripc *ctx, struct ripc__local_return *r);
 /* Ends remote access and frees the offer. */
 void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r);
 /*

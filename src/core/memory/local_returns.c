@@ -135,6 +135,13 @@ struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct rip
 	return NULL;
 }
 
+void ripc__local_return_unclaim(struct ripc *ctx, struct ripc__local_return *r)
+{
+	r->arriving = false;
+	if (r->call)
+		ctx->memory_ops->call_buffer_free(ctx);
+}
+
 void ripc__local_return_unexpose(struct ripc *ctx, struct ripc__local_return *r)
 {
 	struct ripc__tp *tp;
@@ -160,7 +167,7 @@ void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r)
 	if (r->service)
 		ripc__wake(ctx, &r->service->drained);
 	if (r->call)
-		ctx->memory_ops->call_buffer_dropped(ctx);
+		ctx->memory_ops->call_buffer_free(ctx);
 	free(r);
 	region->pins--;
 	ripc__region_release(ctx, region);

@@ -80,7 +80,7 @@ void ripc__rndv_release(struct ripc__rndv *r)
 						  it->window->service &&
 							  !ripc__service_open(r->service));
 		if (it->ret) {
-			it->ret->arriving = false;
+			ripc__local_return_unclaim(r->ctx, it->ret);
 			/* The receive window was removed meanwhile. */
 			if (it->region->state == RIPC__REGION_FREED ||
 			    !ripc__service_open(r->service))

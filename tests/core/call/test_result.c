@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The end of a call: its reply buffers are the caller's again. */
+#include "core/call/caller.h"
 #include "core/call/calls.h"
 #include "core/peer/dest.h"
+#include "wire/bytes.h"
 
 /* The answer lands in the caller's buffer, whatever is lost on the way. */
 START_TEST(reply_buffer__lane_lost_at_every_operation)
@@ -65,6 +67,97 @@ START_TEST(reply_buffer__silent_peer)
 }
 END_TEST
 
+static uint64_t granted; /* the request of the answer for which a buffer is granted; 0: none */
+
+/* A long answer to the first request that is kept: the caller grants memory for it. */
+static void grant_answer(void)
+{
+	struct ripc__desc d = {.len = 1000, .how = RIPC__HOW_GRANT};
+	uint8_t buf[200], *p;
+
+	granted = rig_peer(&rig, 0, 1)->next_request_id;
+	p = ripc__header_put(buf, RIPC__LONG, RIPC__F_REPLY, 1, 0, RIG_ID(0), RIG_ID(1));
+	ripc__put_le64(p, servers[0].kept[0]->call);
+	ripc__put_le64(p + 8, 0);
+	ripc__put_le64(p + 16, granted);
+	ripc__put_le64(p + 24, granted);
+	p = ripc__desc_put(p + 32, &d);
+	rig_inject(&rig, 1, 0, buf, (size_t)(p - buf), 0);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_waiting(rig.s[0], RIPC__RNDV_TRANSFER), 1);
+}
+
+/* A call with a buffer that the server may not write itself, because the lane was lost. */
+static struct ripc_request *start_with_buffer(const struct iovec *buffer)
+{
+	const struct ripc_call_options options = {
+		.size = sizeof(options), .nreply_buffers = 1, .reply_buffers = buffer};
+	struct ripc_request *r;
+
+	servers[0].keep = true;
+	rig_connect(&rig, 0, 1);
+	OK(start(RIG_ID(1), 1, 8, &options, 5000, &r));
+	await_kept(1);
+	rig_run(&rig, 5);
+	ripc__lane_fail(rig_lane(&rig, 0, 1), -EIO, "test");
+	rig_connect(&rig, 0, 1);
+	return r;
+}
+
+/*
+ * The server sends a second answer, for which it may write into the buffer, before its first one is
+ * complete: the buffer is the caller's only when nothing can write it any more.
+ */
+START_TEST(reply_buffer__second_answer)
+{
+	struct iovec buffer = {ripc_buf_alloc(rig.ctx[0], 200000), 200000};
+	struct ripc_request *r = start_with_buffer(&buffer);
+
+	grant_answer();
+	OK(reply_kept(0));
+	if (_i)
+		OK(result(&r, 1));
+	else
+		OK(ripc_request_cancel(&r, 10));
+	ck_assert_ptr_null(ripc__list_first(&rig.ctx[0]->memory->returns));
+	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
+	OK(ripc_buf_free(rig.ctx[0], buffer.iov_base));
+	rig_run(&rig, 1000);
+}
+END_TEST
+
+/* The server withdraws the answer when the call waits for its buffer only. */
+static void withdraw_answer(void *arg)
+{
+	uint8_t buf[RIPC__CONTROL_MAX];
+
+	(void)arg;
+	if (!granted || rig.ctx[0]->call_table[0]->state != RIPC__CALL_IS_WITHDRAWING)
+		return;
+	rig_inject(&rig, 1, 0, buf, ripc__control_put(buf, RIPC__CANCEL, 0, 0, granted, 0), 0);
+	granted = 0;
+}
+
+/* A call that is given up gets its buffer back when the answer on its way there is withdrawn. */
+START_TEST(reply_buffer__answer_withdrawn)
+{
+	struct iovec buffer = {ripc_buf_alloc(rig.ctx[0], 200000), 200000};
+	struct ripc_request *r = start_with_buffer(&buffer);
+	uint64_t begin;
+
+	grant_answer();
+	OK(ripc__sim_actor(rig.net, withdraw_answer, NULL));
+	begin = ripc__now(rig.ctx[0]);
+	RC(-ETIME, ripc_request_cancel(&r, 1000));
+	ck_assert_uint_lt(ripc__now(rig.ctx[0]) - begin, RIPC__CALL_CANCEL_NS / 2);
+	ck_assert_uint_eq(granted, 0);
+	ck_assert_ptr_null(ripc__list_first(&rig.ctx[0]->memory->returns));
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 1);
+	ripc__sim_actor_remove(rig.net, withdraw_answer, NULL);
+	OK(ripc_buf_free(rig.ctx[0], buffer.iov_base));
+}
+END_TEST
+
 /* Reply buffers that the server may write. */
 static unsigned remote_reply_buffers(void)
 {
@@ -114,6 +207,8 @@ int main(void)
 	tcase_add_checked_fixture(tc, calls_setup, calls_teardown);
 	tcase_add_test(tc, reply_buffer__lane_lost_at_every_operation);
 	tcase_add_test(tc, reply_buffer__silent_peer);
+	tcase_add_loop_test(tc, reply_buffer__second_answer, 0, 2);
+	tcase_add_test(tc, reply_buffer__answer_withdrawn);
 	tcase_add_test(tc, reply_buffer__forgotten);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/result", suite);
