@@ -148,7 +148,10 @@ enum ripc__msg_flags {
 	RIPC__F_ELIDABLE = RIPC__F_RELIABLE | RIPC__F_CALL | RIPC__F_REPLY,
 };
 
-/* CALL_STATE: what became of a request that is not answered. */
+/*
+ * The state of a request that gets no answer: in CALL_STATE, or one more than it as the word of an
+ * answer, which is not lost with a lane.
+ */
 enum ripc__call_state {
 	RIPC__CALL_NOT_TAKEN = 0, /* dropped before the application had it: its time was up */
 	RIPC__CALL_MOVED = 1,     /* as 0, because the service ended: its next holder may take it */
@@ -156,6 +159,17 @@ enum ripc__call_state {
 	RIPC__CALL_UNKNOWN = 3,   /* it is not here: it was answered, or never arrived */
 	RIPC__CALL_STATES,
 };
+
+/* The word of an answer that is such a state. */
+static inline int ripc__call_state_word(enum ripc__call_state state)
+{
+	return 1 + (int)state;
+}
+
+static inline bool ripc__call_word_is_state(uint32_t word)
+{
+	return word && word <= RIPC__CALL_STATES;
+}
 
 /* The path of an item of a LONG message. */
 enum ripc__how {

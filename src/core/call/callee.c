@@ -32,7 +32,8 @@ static void served_remove(struct ripc__message *m)
 	m->call_peer = NULL;
 }
 
-static void send_state(struct ripc__message *m, enum ripc__call_state state)
+/* Reports the state of a request over the present lane: with that lane the report may be lost. */
+static void notify_state(struct ripc__message *m, enum ripc__call_state state)
 {
 	struct ripc__peer *p = m->call_peer;
 
@@ -52,7 +53,7 @@ static void drop_unseen(struct ripc__message *m, enum ripc__call_state state)
 {
 	m->ctx->stats.calls_expired += state == RIPC__CALL_NOT_TAKEN;
 	/* It is no longer served, so that its release sends nothing. */
-	send_state(m, state);
+	notify_state(m, state);
 	ripc__message_release(m);
 }
 
@@ -114,9 +115,9 @@ void ripc__request_cancelled(struct ripc__lane *lane, uint64_t id)
 		if (m->call_role == RIPC__CALL_REQUEST_QUEUED && s && ripc__service_remove(s, m))
 			drop_unseen(m, RIPC__CALL_NOT_TAKEN);
 		else
-			send_state(m, m->call_role == RIPC__CALL_REQUEST_QUEUED
-					      ? RIPC__CALL_NOT_TAKEN
-					      : RIPC__CALL_TAKEN);
+			notify_state(m, m->call_role == RIPC__CALL_REQUEST_QUEUED
+						? RIPC__CALL_NOT_TAKEN
+						: RIPC__CALL_TAKEN);
 		return;
 	}
 	ripc__lane_notify(lane, RIPC__CALL_STATE, 0, 0, id, RIPC__CALL_UNKNOWN);
@@ -163,33 +164,59 @@ static struct ripc__dest *reply_dest(struct ripc__message *m)
 	return d->peer == p ? d : NULL;
 }
 
+/* A short answer from service source, whose destination is known; NULL: out of memory. */
+static struct ripc__reliable_msg *answer_new(struct ripc *ctx, uint64_t source,
+					     const struct ripc__call_words *words,
+					     const struct iovec *items, unsigned nitems)
+{
+	struct ripc__reliable_msg *a =
+		ripc__reliable_new(ctx, RIPC__F_REPLY, source, words, items, nitems);
+
+	if (a)
+		a->owner = &replies;
+	return a;
+}
+
+/* Sends it now, or as soon as there are a lane and credit. */
+static void answer_send(struct ripc *ctx, struct ripc__dest *d, struct ripc__reliable_msg *a)
+{
+	struct ripc__call_words words = a->call;
+	struct ripc__peer *p = d->peer;
+
+	if (!ripc__dest_reach(ctx, d) && !ripc__reliable_post(d, a, false))
+		return;
+	if (ripc__call_word_is_state((uint32_t)words.word) && p->lane) {
+		/* CALL_STATE needs no credit of the service. */
+		ripc__reliable_free(ctx, a);
+		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, words.id, words.word - 1);
+		return;
+	}
+	p->reply_waits = true;
+	ripc__reliable_queue(ctx, d, a);
+}
+
 /* ripc__reply_short() in every case: the answer may wait for credit or its destination. */
 static int __attribute__((noinline))
 reply_slow(struct ripc__message *m, const struct ripc__call_words *words, const struct iovec *items,
 	   unsigned nitems)
 {
 	struct ripc *ctx = m->ctx;
-	struct ripc__peer *p = m->call_peer;
-	struct ripc__dest *d = reply_dest(m);
-	struct ripc__reliable_msg *r;
+	struct ripc__dest *d = m->call_peer ? reply_dest(m) : NULL;
+	struct ripc__reliable_msg *a;
 
-	if (!p || !d) {
-		send_state(m, RIPC__CALL_UNKNOWN);
+	if (!d) {
+		notify_state(m, RIPC__CALL_UNKNOWN);
 		return ripc__fail(-ECANCELED,
 				  "the caller's service %llu is not at its caller any more",
 				  (unsigned long long)m->pub.source);
 	}
-	r = ripc__reliable_new(ctx, RIPC__F_REPLY, m->pub.dest, words, items, nitems);
-	if (!r)
+	a = answer_new(ctx, m->pub.dest, words, items, nitems);
+	if (!a)
 		return ripc__fail(-ENOMEM, "no memory for an answer to service %llu",
 				  (unsigned long long)m->pub.source);
-	r->owner = &replies;
 	ripc__remote_returns_drop_call(d, m->call);
 	served_remove(m);
-	if (ripc__dest_reach(ctx, d) || ripc__reliable_post(d, r, false)) {
-		p->reply_waits = true;
-		ripc__reliable_queue(ctx, d, r);
-	}
+	answer_send(ctx, d, a);
 	return 0;
 }
 
@@ -211,6 +238,15 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 	return 0;
 }
 
+/* Ends a request without an answer: its caller learns the state, even if lanes are lost. */
+static void send_state(struct ripc__message *m, enum ripc__call_state state)
+{
+	static const struct iovec nothing;
+
+	if (ripc__reply_short(m, ripc__call_state_word(state), &nothing, 1) == -ENOMEM)
+		notify_state(m, state);
+}
+
 void ripc__request_dropped(struct ripc__message *m)
 {
 	static const struct iovec nothing;
@@ -227,7 +263,7 @@ void ripc__request_dropped(struct ripc__message *m)
 	if (queued)
 		send_state(m, RIPC__CALL_MOVED);
 	else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
-		send_state(m, RIPC__CALL_UNKNOWN);
+		notify_state(m, RIPC__CALL_UNKNOWN);
 }
 
 void ripc__served_close(struct ripc *ctx)
@@ -244,7 +280,7 @@ void ripc__served_close(struct ripc *ctx)
 			if (m->call_role == RIPC__CALL_REQUEST_QUEUED)
 				send_state(m, RIPC__CALL_MOVED);
 			else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
-				send_state(m, RIPC__CALL_UNKNOWN);
+				notify_state(m, RIPC__CALL_UNKNOWN);
 		}
 	}
 }
@@ -258,10 +294,31 @@ int ripc__request_unanswerable(const struct ripc__message *m)
 	return ripc__fail(-ECANCELED, "the caller does not wait any more");
 }
 
+/* A long answer has ended: its caller learns it if there will be none. */
+static void long_answer_ended(struct ripc_request *r, struct ripc__peer *p)
+{
+	static const struct iovec nothing;
+	struct ripc *ctx = r->ctx;
+	const struct ripc__call_words words = {r->call_id,
+					       (uint32_t)ripc__call_state_word(RIPC__CALL_TAKEN)};
+	struct ripc__dest *d = r->status ? ripc__dest_find(ctx, r->dest_id) : NULL;
+	struct ripc__reliable_msg *a;
+
+	if (!d || !d->peer || (p && d->peer != p) || ctx->closing)
+		return;
+	a = answer_new(ctx, r->source, &words, &nothing, 1);
+	if (a)
+		answer_send(ctx, d, a);
+}
+
 int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
 		      uint64_t bytes, struct ripc_request **out)
 {
-	struct ripc__request_ext ext = {.flags = RIPC__F_REPLY, .call = m->call};
+	struct ripc__request_ext ext = {
+		.flags = RIPC__F_REPLY,
+		.call = m->call,
+		.ended = long_answer_ended,
+	};
 	struct ripc *ctx = m->ctx;
 	struct ripc_service *s = ripc__service_find(ctx, m->pub.dest);
 	int rc;

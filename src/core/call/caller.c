@@ -51,6 +51,7 @@ static void answered(struct ripc__call *call)
 static void send_again(struct ripc__call *call)
 {
 	ripc__call_set_peer(call, NULL);
+	call->early_state = 0;
 	/* The peer has received it, but its acknowledgement was lost with a lane. */
 	if (call->listed)
 		ripc__reliable_withdraw(call->ctx, call->m);
@@ -133,6 +134,22 @@ static void short_requeued(struct ripc__reliable_owner *o)
 		ripc__call_set_state(call, RIPC__CALL_IS_WAITING);
 }
 
+/* There will be no answer, because of this state of the request. */
+static void no_answer(struct ripc__call *call, unsigned state)
+{
+	switch (state) {
+	case RIPC__CALL_NOT_TAKEN:
+		not_executed(call);
+		break;
+	case RIPC__CALL_MOVED:
+		send_again(call);
+		break;
+	default:
+		call_unknown(call, "there is no answer");
+		break;
+	}
+}
+
 static void long_ended(struct ripc_request *r, struct ripc__peer *p)
 {
 	struct ripc__call *call = r->owner;
@@ -144,6 +161,10 @@ static void long_ended(struct ripc_request *r, struct ripc__peer *p)
 	snprintf(why, sizeof(why), "%s", r->detail ? r->detail : "");
 	if (call->reply) {
 		answered(call);
+	} else if (call->early_state) {
+		if (call->state == RIPC__CALL_IS_WAITING)
+			ripc__call_set_state(call, RIPC__CALL_IS_SENT);
+		no_answer(call, call->early_state - 1u);
 	} else if (!status) {
 		ripc__call_set_peer(call, p);
 		if (call->state == RIPC__CALL_IS_WAITING)
@@ -220,6 +241,28 @@ bool ripc__call_awaits(struct ripc *ctx, const struct ripc__peer *p, uint64_t de
 	return find_waiting(ctx, p, dest, id);
 }
 
+/* Whether p may have the request. */
+static bool has_request(const struct ripc__call *call, const struct ripc__peer *p)
+{
+	return call->peer == p || (call->rndv && call->rndv->peer == p);
+}
+
+/* The state of a request at p, which has it. */
+static void state_received(struct ripc__call *call, const struct ripc__peer *p, unsigned state)
+{
+	struct ripc__dest *d = ripc__dest_find(call->ctx, call->dest);
+
+	if (state == RIPC__CALL_MOVED && d && d->peer == p)
+		ripc__dest_invalidate(call->ctx, d, "its former holder has closed it");
+	if (!call->rndv) {
+		no_answer(call, state);
+		return;
+	}
+	/* The request has arrived: the call goes on when its memory is the caller's again. */
+	call->early_state = (uint8_t)ripc__call_state_word(state);
+	ripc__request_abort(call->rndv);
+}
+
 void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t word, struct ripc__peer *p)
 {
 	struct ripc *ctx = m->ctx;
@@ -229,6 +272,12 @@ void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t word, struc
 	if (!call) {
 		ctx->stats.late_replies++;
 		ripc__message_release(m);
+		return;
+	}
+	if (ripc__call_word_is_state(word)) {
+		ripc__message_release(m);
+		if (has_request(call, p))
+			state_received(call, p, word - 1);
 		return;
 	}
 	if (m->flow)
@@ -249,25 +298,10 @@ void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t word, struc
 void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t state)
 {
 	struct ripc__call *call = ripc__call_find(lane->ctx, id);
-	struct ripc__dest *d;
 
-	if (!call || call->peer != lane->peer || call->reply)
-		return;
-	switch (state) {
-	case RIPC__CALL_NOT_TAKEN:
-		not_executed(call);
-		break;
-	case RIPC__CALL_MOVED:
-		d = ripc__dest_find(lane->ctx, call->dest);
-		if (d && d->peer == lane->peer)
-			ripc__dest_invalidate(lane->ctx, d, "its former holder has closed it");
-		if (!call->rndv)
-			send_again(call);
-		break;
-	default:
-		call_unknown(call, "there is no answer");
-		break;
-	}
+	if (call && !call->reply && has_request(call, lane->peer))
+		state_received(call, lane->peer,
+			       state < RIPC__CALL_STATES ? (unsigned)state : RIPC__CALL_UNKNOWN);
 }
 
 void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why)
@@ -427,34 +461,6 @@ void ripc__calls_close(struct ripc *ctx)
 	while ((call = ripc__call_next(ctx, &slot)))
 		if (call->peer && call->peer->lane)
 			ripc__lane_notify(call->peer->lane, RIPC__CALL_CANCEL, 0, 0, call->id, 0);
-}
-
-static void discard(struct ripc__call *call)
-{
-	struct ripc__message *m = ripc__call_collect(call);
-
-	if (m)
-		ripc__message_release(m);
-}
-
-void ripc__calls_end_all(struct ripc *ctx)
-{
-	struct ripc__call *call;
-	uint32_t slot = 0;
-
-	while ((call = ripc__call_next(ctx, &slot))) {
-		ripc__call_end(call, -ESHUTDOWN, NULL);
-		ripc__call_end_withdrawn(call, true);
-	}
-	for (slot = 0; slot < ctx->call_slots; slot++)
-		if (ctx->call_table[slot]->state == RIPC__CALL_IS_DONE)
-			discard(ctx->call_table[slot]);
-	ripc__calls_free_ended(ctx);
-}
-
-void ripc__calls_free(struct ripc *ctx)
-{
-	free(ctx->call_table);
 }
 
 /* ---- start ---- */

@@ -47,6 +47,8 @@ struct ripc__call {
 	bool idempotent; /* it may be executed more than once */
 	bool repeated;   /* a lost holder may have executed it; free: false */
 	bool listed;     /* m is in a list of core/reliable */
+	/* the word of a state that came while rndv was under way; else 0. free: 0 */
+	uint8_t early_state;
 	/* has the request, or may have it; counted in peer->calls; free: NULL */
 	struct ripc__peer *peer;
 	struct ripc__reliable_msg *m; /* short request, or NULL; free: NULL */

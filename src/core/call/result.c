@@ -226,3 +226,26 @@ struct ripc__message *ripc__call_collect(struct ripc__call *call)
 	ripc__call_release(call);
 	return m;
 }
+
+static void discard(struct ripc__call *call)
+{
+	struct ripc__message *m = ripc__call_collect(call);
+
+	if (m)
+		ripc__message_release(m);
+}
+
+void ripc__calls_end_all(struct ripc *ctx)
+{
+	struct ripc__call *call;
+	uint32_t slot = 0;
+
+	while ((call = ripc__call_next(ctx, &slot))) {
+		ripc__call_end(call, -ESHUTDOWN, NULL);
+		ripc__call_end_withdrawn(call, true);
+	}
+	for (slot = 0; slot < ctx->call_slots; slot++)
+		if (ctx->call_table[slot]->state == RIPC__CALL_IS_DONE)
+			discard(ctx->call_table[slot]);
+	ripc__calls_free_ended(ctx);
+}

@@ -67,7 +67,13 @@ void ripc__call_release(struct ripc__call *call)
 	__atomic_store_n(&r->ctx, NULL, __ATOMIC_RELAXED);
 	r->published = call->repeated = false;
 	call->abort_status = 0;
+	call->early_state = 0;
 	ripc__call_set_state(call, RIPC__CALL_IS_FREE);
 	call->next_free = call->ctx->call_free;
 	call->ctx->call_free = call;
+}
+
+void ripc__calls_free(struct ripc *ctx)
+{
+	free(ctx->call_table);
 }

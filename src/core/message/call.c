@@ -126,8 +126,6 @@ static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
 {
 	struct ripc__message *m = (struct ripc__message *)message;
 	struct ripc_request *r;
-	struct ripc__peer *p;
-	uint8_t instance[16];
 	uint64_t bytes = 0;
 	struct ripc *ctx;
 	int rc = reply_enter(m, items, nitems, NULL, &bytes);
@@ -146,16 +144,9 @@ static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
 					 "ripc_reply_start()");
 	} else {
 		ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
-		memcpy(instance, m->call_peer->instance, sizeof(instance));
 		rc = ripc__reply_start(m, items, nitems, bytes, &r);
-		if (!rc) {
+		if (!rc)
 			rc = ripc__request_finish_in(&r, timeout_ms);
-			p = rc ? ripc__peer_find(ctx, instance) : NULL;
-			/* No other message would end the call at the caller. */
-			if (p && p->lane)
-				ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, m->call,
-						  RIPC__CALL_TAKEN);
-		}
 	}
 	ripc__unlock(ctx);
 	return rc;

@@ -397,6 +397,73 @@ START_TEST(caller_closed__cancelled)
 }
 END_TEST
 
+/*
+ * The service ends while its context has no lane to the caller: the caller learns on the next lane
+ * that the request was not received, and sends it to the next holder.
+ */
+START_TEST(moved__without_a_lane)
+{
+	struct iovec buffer = {ripc_buf_alloc(rig.ctx[0], 1000), 1000};
+	const struct ripc_call_options options = {
+		.size = sizeof(options), .nreply_buffers = 1, .reply_buffers = &buffer};
+	struct ripc_request *r;
+
+	servers[0].s = NULL;
+	rig_connect(&rig, 0, 1);
+	OK(start(RIG_ID(1), 1, _i == 1 ? 100000 : 8, _i == 2 ? &options : NULL, -1, &r));
+	while (!rig.s[1]->first)
+		ripc__sim_run(rig.net, 10000);
+	if (_i == 3)
+		rig_run(&rig, 100);
+	ripc__lane_fail(rig_lane(&rig, 1, 0), -EIO, "test");
+	OK(ripc_service_unregister(rig.s[1]));
+	rig.s[1] = NULL;
+	rig_run(&rig, 50);
+	open_second_holder();
+	rig_run(&rig, 5000);
+	RC(0, ripc_request_test(&r));
+	ck_assert_uint_eq(servers[1].executed[1], 1);
+	OK(ripc_buf_free(rig.ctx[0], buffer.iov_base));
+}
+END_TEST
+
+/*
+ * The callee gives a long answer up, with or without a lane: the caller learns it, on the next one.
+ */
+START_TEST(answer__given_up)
+{
+	static uint8_t bytes[100000];
+	struct iovec item = {bytes, sizeof(bytes)};
+	bool cut = _i & 1, cancel = _i & 2;
+	struct ripc_request *r, *answer;
+
+	servers[0].keep = true;
+	rig_connect(&rig, 0, 1);
+	OK(start(RIG_ID(1), 1, 8, NULL, -1, &r));
+	await_kept(1);
+	rig_run(&rig, 5);
+	if (cut) {
+		ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+		ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+		rig_run(&rig, 10);
+		ck_assert_ptr_null(rig_lane(&rig, 1, 0));
+	}
+	if (cancel) {
+		OK(ripc_reply_start(servers[0].kept[0], &item, 1, NULL, &answer));
+		RC(-ECANCELED, ripc_request_cancel(&answer, 100));
+	} else {
+		if (!cut)
+			ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
+		RC(cut ? -EHOSTUNREACH : -EPIPE, ripc_reply(servers[0].kept[0], &item, 1, 20));
+		ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
+	}
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	rig_run(&rig, 5000);
+	RC(-EPIPE, ripc_call_wait(&r, NULL, 0));
+	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->calls, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/call/callee");
@@ -409,6 +476,8 @@ int main(void)
 	tcase_add_test(tc, answer__short_or_long);
 	tcase_add_test(tc, answer__without_a_lane);
 	tcase_add_test(tc, answer__acknowledged);
+	tcase_add_loop_test(tc, answer__given_up, 0, 4);
+	tcase_add_loop_test(tc, moved__without_a_lane, 0, 4);
 	tcase_add_test(tc, time__not_executed);
 	tcase_add_test(tc, time__deadline_travels);
 	tcase_add_test(tc, time__cancelled_takes_no_answer);

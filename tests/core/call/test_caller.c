@@ -343,27 +343,48 @@ END_TEST
 START_TEST(state__before_acknowledgement)
 {
 	struct ripc_call_options o = {.size = sizeof(o), .flags = RIPC_IDEMPOTENT};
+	bool is_long = _i & 2;
 	struct ripc *ctx = rig.ctx[0];
 	struct ripc_request *r;
 	uint64_t id;
 
 	rig_connect(&rig, 0, 1);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
-	OK(start(RIG_ID(1), 1, 8, &o, 5000, &r));
+	OK(start(RIG_ID(1), 1, is_long ? 100000 : 8, &o, 5000, &r));
 	rig_run(&rig, 5);
-	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->reliable_unacked, 1);
+	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->reliable_unacked, !is_long);
+	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->nrequests, is_long);
 	id = r->call->id;
 	ripc__lock(ctx);
 	ripc__call_state_received(rig_lane(&rig, 0, 1), id,
-				  _i ? RIPC__CALL_MOVED : RIPC__CALL_UNKNOWN);
+				  _i & 1 ? RIPC__CALL_MOVED : RIPC__CALL_UNKNOWN);
 	ripc__unlock(ctx);
 	ck_assert_uint_le(rig_peer(&rig, 0, 1)->reliable_unacked, 1);
+	ck_assert_int_eq(r->call->early_state != 0, is_long);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	OK(result(&r, 1));
 	/* The first answer may come before the second request is sent. */
 	ck_assert_uint_ge(servers[0].executed[1], 1);
 	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->reliable_unacked, 0);
 	ck_assert_uint_eq(rig_peer(&rig, 0, 1)->calls, 0);
+}
+END_TEST
+
+/*
+ * The time of a long request is up when it arrives: the state comes before its acknowledgement, and
+ * the result is not "may have been executed".
+ */
+START_TEST(state__long_request_too_late)
+{
+	struct ripc_request *r;
+
+	rig_connect(&rig, 0, 1);
+	OK(start(RIG_ID(1), 1, 100000, NULL, 5000, &r));
+	ripc__lock(rig.ctx[0]);
+	ripc__call_state_received(rig_lane(&rig, 0, 1), r->call->id, RIPC__CALL_NOT_TAKEN);
+	ripc__unlock(rig.ctx[0]);
+	RC(-ETIMEDOUT, result(&r, 1));
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
 }
 END_TEST
 
@@ -508,7 +529,8 @@ int main(void)
 	tcase_add_test(tc, lane_lost__time_up);
 	tcase_add_test(tc, callee_died__unknown);
 	tcase_add_test(tc, callee_died__idempotent_repeated);
-	tcase_add_loop_test(tc, state__before_acknowledgement, 0, 2);
+	tcase_add_loop_test(tc, state__before_acknowledgement, 0, 4);
+	tcase_add_test(tc, state__long_request_too_late);
 	tcase_add_test(tc, callee_died__idempotent_not_repeated);
 	tcase_add_test(tc, caller_closed__long_request_in_flight);
 	tcase_add_test(tc, caller_closed__long_request);
