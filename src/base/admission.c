@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/admission.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #define RESERVE_MIN 4
 #define RESERVE_MAX 256
@@ -89,4 +91,13 @@ unsigned ripc__pending_max(unsigned most)
 	if (!descriptor_limit(&limit) || limit / 16 >= most)
 		return most;
 	return limit / 16 < PENDING_MIN ? PENDING_MIN : (unsigned)(limit / 16);
+}
+
+uint32_t ripc__pending_rank(int fd)
+{
+	char byte;
+
+	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN
+		       ? 0
+		       : RIPC__RANK_NEVER;
 }

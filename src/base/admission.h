@@ -10,7 +10,8 @@
  *
  * Therefore an address can displace only its own entries while another one holds fewer. A new entry
  * is the last of its address to be evicted. Limits are derived from RLIMIT_NOFILE. Pure, except
- * ripc__descriptors_low() and ripc__pending_max(), which read that limit.
+ * ripc__descriptors_low() and ripc__pending_max(), which read that limit, and ripc__pending_rank(),
+ * which looks into a socket.
  */
 #ifndef RIPC_BASE_ADMISSION_H
 #define RIPC_BASE_ADMISSION_H
@@ -54,5 +55,11 @@ bool ripc__descriptors_low(int fd);
 
 /* Most set-ups that may be under way at once, at most @most: each needs a descriptor. */
 unsigned ripc__pending_max(unsigned most);
+
+/*
+ * The rank of a connection without a request: RIPC__RANK_NEVER if there is something to read, the
+ * request or the end of the connection; else 0. After a pause of this process most of them have.
+ */
+uint32_t ripc__pending_rank(int fd);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static struct ripc__entry entries[4096];
@@ -146,6 +147,25 @@ START_TEST(descriptors__reserve_follows_limit)
 }
 END_TEST
 
+START_TEST(pending__rank_by_what_arrived)
+{
+	int s[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
+	ck_assert_uint_eq(ripc__pending_rank(s[0]), 0);
+	ck_assert_int_eq(write(s[1], "x", 1), 1);
+	ck_assert_uint_eq(ripc__pending_rank(s[0]), RIPC__RANK_NEVER);
+	/* The byte is still there. */
+	ck_assert_uint_eq(ripc__pending_rank(s[0]), RIPC__RANK_NEVER);
+	close(s[0]);
+	close(s[1]);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
+	close(s[1]);
+	ck_assert_uint_eq(ripc__pending_rank(s[0]), RIPC__RANK_NEVER);
+	close(s[0]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base/admission");
@@ -160,6 +180,7 @@ int main(void)
 	tcase_add_test(tc, pick__rank_never_is_counted);
 	tcase_add_test(tc, flood__one_source_evicts_only_itself);
 	tcase_add_test(tc, descriptors__reserve_follows_limit);
+	tcase_add_test(tc, pending__rank_by_what_arrived);
 	suite_add_tcase(suite, tc);
 	return test_main("base/admission", suite);
 }

@@ -479,10 +479,11 @@ const struct ripc__ring_setup_ops ripc__shm_setup = {
 };
 
 /*
- * Makes room for a new connection: closes one without a request, of the process that has most of
- * them. All are of our user; those of other users were closed at once.
+ * The connection to close for a new one: one that has sent nothing, of the process that has most of
+ * them. All are of our user; those of other users were closed at once. NULL: all have sent
+ * something, which this pass or the next one reads.
  */
-static void evict_incoming(struct shm *t)
+static struct shm_ep *most_silent(struct shm *t)
 {
 	struct ripc__entry entries[SHM_INCOMING_MAX];
 	size_t n = 0;
@@ -490,11 +491,12 @@ static void evict_incoming(struct shm *t)
 	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps && n < SHM_INCOMING_MAX;
 	     ep = ep->next)
 		if (ep->state == RIPC__EP_INCOMING)
-			entries[n++] = (struct ripc__entry){.source = (uint64_t)shm_ep(ep)->pid,
-							    .since_ns = ep->setup->accepted_ns,
-							    .object = ep};
-	if (ripc__admission_pick(entries, n, 1))
-		drop_incoming(entries[0].object, "too many connections without a request");
+			entries[n++] =
+				(struct ripc__entry){.source = (uint64_t)shm_ep(ep)->pid,
+						     .since_ns = ep->setup->accepted_ns,
+						     .rank = ripc__pending_rank(shm_ep(ep)->fd),
+						     .object = ep};
+	return ripc__admission_pick(entries, n, 1) ? entries[0].object : NULL;
 }
 
 void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
@@ -503,9 +505,13 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 
 	/* The next pass accepts the rest. */
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-		int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		struct shm_ep *ep;
+		bool full = t->r.neps[RIPC__EP_INCOMING] >= most;
+		struct shm_ep *ep, *victim = full ? most_silent(t) : NULL;
+		int fd;
 
+		if (full && !victim)
+			return;
+		fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0) {
 			if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 				return;
@@ -514,8 +520,8 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 			return;
 		}
 		watch_descriptors(t, fd);
-		if (t->r.neps[RIPC__EP_INCOMING] >= most)
-			evict_incoming(t);
+		if (victim)
+			drop_incoming(victim, "too many connections without a request");
 		ep = ep_new(t, fd, RIPC__EP_INCOMING);
 		if (!ep) {
 			close(fd);

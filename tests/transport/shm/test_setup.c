@@ -463,6 +463,39 @@ START_TEST(accept__evicts_silent)
 }
 END_TEST
 
+/* As many requests at once as wait after a pause of the process: none is lost. */
+START_TEST(accept__after_a_pause)
+{
+	enum { CLIENTS = 3 * SHM_INCOMING_MAX };
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	struct shm *t = open_shm(), *client = open_shm();
+	int len = OPS->address(tr_of(t), addr, sizeof(addr));
+	struct ripc__ep *ep[CLIENTS];
+	unsigned requests = 0;
+
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		ck_assert_int_eq(
+			OPS->connect(tr_of(client), addr, (size_t)len, "x", 1, NULL, &ep[i]), 0);
+		/* Some only test whether somebody listens. */
+		close(raw_connect(t));
+	}
+	for (unsigned i = 0; i < 20 * CLIENTS && requests < CLIENTS; i++) {
+		struct ripc__event ev = progress(t);
+
+		ck_assert_int_ne(ev.kind, RIPC__EV_BAD_INPUT);
+		if (ev.kind != RIPC__EV_REQUEST)
+			continue;
+		requests++;
+		OPS->reject(tr_of(t), ev.request, NULL, 0);
+	}
+	ck_assert_uint_eq(requests, CLIENTS);
+	for (unsigned i = 0; i < CLIENTS; i++)
+		OPS->ep_close(ep[i]);
+	close_shm(client);
+	close_shm(t);
+}
+END_TEST
+
 /* The connection of another process stays, although it is the oldest. */
 START_TEST(accept__evicts_from_busiest)
 {
@@ -556,6 +589,7 @@ int main(void)
 	tcase_add_test(c, connect__rejected);
 	tcase_add_test(c, request__garbage);
 	tcase_add_test(c, accept__evicts_silent);
+	tcase_add_test(c, accept__after_a_pause);
 	tcase_add_test(c, accept__evicts_from_busiest);
 	tcase_add_test(c, open__peer_killed);
 	suite_add_tcase(s, c);
