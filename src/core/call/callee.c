@@ -150,7 +150,19 @@ static struct ripc__reliable_owner replies = {
 	.delivered = replies_delivered,
 };
 
-/* The destination of an answer, at the caller's peer. NULL: the caller's service has moved. */
+/*
+ * Whether an answer to p can go to d: the caller's service is there, or a look-up will find it. If
+ * it finds another peer, the caller's service has ended, and its calls with it.
+ */
+static bool dest_is_of(const struct ripc__dest *d, const struct ripc__peer *p)
+{
+	return !d->peer || d->peer == p;
+}
+
+/*
+ * The destination of an answer. A record of another peer is old, if the caller has restarted or has
+ * taken the service over: it is looked up again. NULL: out of memory, or the service is here now.
+ */
 static struct ripc__dest *reply_dest(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
@@ -159,9 +171,11 @@ static struct ripc__dest *reply_dest(struct ripc__message *m)
 
 	if (!d)
 		return NULL;
-	if (d->peer != p)
+	if (!d->peer)
 		ripc__dest_learn(ctx, d, p);
-	return d->peer == p ? d : NULL;
+	else if (d->peer != p && memcmp(d->peer->instance, ctx->instance, 16))
+		ripc__dest_invalidate(ctx, d, "another peer has sent a request in its name");
+	return dest_is_of(d, p) ? d : NULL;
 }
 
 /* A short answer from service source, whose destination is known; NULL: out of memory. */
@@ -177,11 +191,11 @@ static struct ripc__reliable_msg *answer_new(struct ripc *ctx, uint64_t source,
 	return a;
 }
 
-/* Sends it now, or as soon as there are a lane and credit. */
-static void answer_send(struct ripc *ctx, struct ripc__dest *d, struct ripc__reliable_msg *a)
+/* Sends it to d, at p, now or as soon as there are a lane and credit. */
+static void answer_send(struct ripc *ctx, struct ripc__peer *p, struct ripc__dest *d,
+			struct ripc__reliable_msg *a)
 {
 	struct ripc__call_words words = a->call;
-	struct ripc__peer *p = d->peer;
 
 	if (!ripc__dest_reach(ctx, d) && !ripc__reliable_post(d, a, false))
 		return;
@@ -201,7 +215,8 @@ reply_slow(struct ripc__message *m, const struct ripc__call_words *words, const 
 	   unsigned nitems)
 {
 	struct ripc *ctx = m->ctx;
-	struct ripc__dest *d = m->call_peer ? reply_dest(m) : NULL;
+	struct ripc__peer *p = m->call_peer;
+	struct ripc__dest *d = p ? reply_dest(m) : NULL;
 	struct ripc__reliable_msg *a;
 
 	if (!d) {
@@ -216,7 +231,7 @@ reply_slow(struct ripc__message *m, const struct ripc__call_words *words, const 
 				  (unsigned long long)m->pub.source);
 	ripc__remote_returns_drop_call(d, m->call);
 	served_remove(m);
-	answer_send(ctx, d, a);
+	answer_send(ctx, p, d, a);
 	return 0;
 }
 
@@ -295,20 +310,30 @@ int ripc__request_unanswerable(const struct ripc__message *m)
 }
 
 /* A long answer has ended: its caller learns it if there will be none. */
-static void long_answer_ended(struct ripc_request *r, struct ripc__peer *p)
+static void long_answer_ended(struct ripc_request *r, struct ripc__peer *sent_to)
 {
 	static const struct iovec nothing;
-	struct ripc *ctx = r->ctx;
 	const struct ripc__call_words words = {r->call_id,
 					       (uint32_t)ripc__call_state_word(RIPC__CALL_TAKEN)};
-	struct ripc__dest *d = r->status ? ripc__dest_find(ctx, r->dest_id) : NULL;
-	struct ripc__reliable_msg *a;
+	struct ripc__peer *p = r->owner;
+	struct ripc *ctx = r->ctx;
+	struct ripc__reliable_msg *a = NULL;
+	struct ripc__dest *d;
 
-	if (!d || !d->peer || (p && d->peer != p) || ctx->closing)
+	(void)sent_to;
+	p->answers--;
+	if (!r->status || ctx->closing)
 		return;
-	a = answer_new(ctx, r->source, &words, &nothing, 1);
+	d = ripc__dest_find(ctx, r->dest_id);
+	if (d && dest_is_of(d, p))
+		a = answer_new(ctx, r->source, &words, &nothing, 1);
 	if (a)
-		answer_send(ctx, d, a);
+		answer_send(ctx, p, d, a);
+	else if (p->lane)
+		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, words.id, RIPC__CALL_TAKEN);
+	else
+		/* If it comes back it has to know. */
+		p->epoch = ripc__seq_begin(ctx);
 }
 
 int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
@@ -318,7 +343,9 @@ int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsign
 		.flags = RIPC__F_REPLY,
 		.call = m->call,
 		.ended = long_answer_ended,
+		.owner = m->call_peer,
 	};
+	struct ripc__peer *p = m->call_peer;
 	struct ripc *ctx = m->ctx;
 	struct ripc_service *s = ripc__service_find(ctx, m->pub.dest);
 	int rc;
@@ -327,10 +354,19 @@ int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsign
 		send_state(m, RIPC__CALL_TAKEN);
 		return ripc__fail(-ECANCELED, "the service of the caller or of the request ended");
 	}
-	rc = ripc__request_start(s, m->pub.source, items, nitems, bytes, NULL, &ext, out);
-	if (rc)
+	if (p->answers == UINT16_MAX) {
 		send_state(m, RIPC__CALL_TAKEN);
-	else
+		return ripc__fail(-ENOMEM, "%u long answers to the caller are under way",
+				  p->answers);
+	}
+	/* It may end at once. */
+	p->answers++;
+	rc = ripc__request_start(s, m->pub.source, items, nitems, bytes, NULL, &ext, out);
+	if (!rc) {
 		served_remove(m);
+		return 0;
+	}
+	p->answers--;
+	send_state(m, RIPC__CALL_TAKEN);
 	return rc;
 }

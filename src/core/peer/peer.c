@@ -145,7 +145,8 @@ struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16])
 /* Whether it must not be evicted: it has a lane or outstanding work. */
 static bool peer_in_use(const struct ripc__peer *p)
 {
-	return p->lane || p->out || p->pending_conn || p->nlanes || ripc__peer_has_work(p);
+	return p->lane || p->out || p->pending_conn || p->nlanes || p->answers ||
+	       ripc__peer_has_work(p);
 }
 
 /* Removes it with its destinations, which no sender waits for. */

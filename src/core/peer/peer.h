@@ -102,6 +102,7 @@ struct ripc__peer {
 	/* no address for datagrams, until an address changes: short messages use the lane */
 	bool no_dgram_path;
 	bool reply_waits;         /* an answer to it waited for a lane, and may be lost */
+	uint16_t answers;         /* long answers to it under way; each refers to it */
 	struct ripc__peer_stats { /* counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,
 			bytes_received;

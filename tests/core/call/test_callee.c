@@ -464,6 +464,35 @@ START_TEST(answer__given_up)
 }
 END_TEST
 
+/*
+ * The caller has restarted: its service has the id of its former life, which the callee takes for
+ * alive. The answer goes to the caller.
+ */
+START_TEST(caller_restarted)
+{
+	struct ripc_request *r;
+	unsigned i;
+
+	OK(start(RIG_ID(1), 1, 8, NULL, 5000, &r));
+	OK(result(&r, 1));
+	ripc__sim_kill_context(rig.net, rig.ctx[0], _i & 1);
+	rig.ctx[0] = NULL;
+	rig.s[0] = NULL;
+	if (_i & 2)
+		rig_run(&rig, 20);
+	i = rig_open(&rig, NULL);
+	OK(ripc_service_unregister(rig.s[i]));
+	OK(ripc_service_register(rig.ctx[i], RIG_ID(0), RIPC_TAKEOVER, &rig.s[i]));
+	rig.s[0] = rig.s[i];
+	OK(start(RIG_ID(1), 2, 8, NULL, 5000, &r));
+	OK(result(&r, 2));
+	OK(start(RIG_ID(1), 3, 100000, NULL, 5000, &r));
+	OK(result(&r, 3));
+	ck_assert_uint_eq(servers[0].executed[2], 1);
+	rig.s[0] = NULL;
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/call/callee");
@@ -487,6 +516,7 @@ int main(void)
 	tcase_add_test(tc, callee_closed__answered);
 	tcase_add_test(tc, callee_moved);
 	tcase_add_test(tc, caller_died__cancelled);
+	tcase_add_loop_test(tc, caller_restarted, 0, 4);
 	tcase_add_test(tc, caller_closed__cancelled);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("large_sends");
