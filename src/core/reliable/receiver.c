@@ -21,19 +21,6 @@ static void ack_not_due(struct ripc__reliable *rel)
 	rel->rx_unacked = rel->rx_unacked_bytes = 0;
 }
 
-void ripc__reliable_send_ack(struct ripc *ctx, struct ripc__peer *p, bool always)
-{
-	struct ripc__reliable *rel = p->reliable;
-
-	(void)ctx;
-	if (!rel || !rel->rx_next || (!always && !rel->ack_due_ns))
-		return;
-	ack_not_due(rel);
-	/* Without a lane: the answer to RELIABLE_BEGIN on the next one replaces it. */
-	if (p->lane)
-		ripc__lane_notify(p->lane, RIPC__RELIABLE_ACK, 0, 0, rel->rx_next, 0);
-}
-
 /*
  * Sends the acknowledgement after RIPC__RELIABLE_ACK_NS, or at once if a quarter of the window is
  * unacknowledged.
@@ -108,9 +95,39 @@ static void refusals_repeat(struct ripc__lane *lane, const struct ripc__reliable
 					  rel->refused[i % RIPC__RELIABLE_WINDOW], 0);
 }
 
+/*
+ * Whether the peer may have to send RELIABLE_BEGIN over its lane. Messages of a context to itself
+ * arrive over the other end.
+ */
+static bool begin_is_due(const struct ripc__lane *lane)
+{
+	return !lane->reliable_rx && !(lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF);
+}
+
+void ripc__reliable_send_ack(struct ripc *ctx, struct ripc__peer *p, bool always)
+{
+	struct ripc__reliable *rel = p->reliable;
+	struct ripc__lane *lane = p->lane;
+
+	(void)ctx;
+	if (!rel || !rel->rx_next || (!always && !rel->ack_due_ns))
+		return;
+	ack_not_due(rel);
+	/*
+	 * Without a lane, or before RELIABLE_BEGIN came over it, the answer to that replaces it:
+	 * refusals that were lost with earlier lanes have to go first.
+	 */
+	if (!lane || (!always && begin_is_due(lane)))
+		return;
+	if (begin_is_due(lane))
+		refusals_repeat(lane, rel, 0);
+	ripc__lane_notify(lane, RIPC__RELIABLE_ACK, 0, 0, rel->rx_next, 0);
+}
+
 int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number)
 {
 	struct ripc__reliable *rel = ripc__reliable_of(lane->ctx, lane->peer);
+	bool first = !lane->reliable_rx;
 
 	if (!rel)
 		return -ENOMEM;
@@ -121,14 +138,14 @@ int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number
 	}
 	if (!rel->rx_next)
 		rel->rx_next = number;
+	lane->reliable_rx = number;
 	/* The first one of a lane: reports which messages of earlier lanes arrived. */
-	if (!lane->reliable_rx) {
+	if (first) {
 		/* The acknowledgement goes after the refusals, not before the first one. */
 		ack_not_due(rel);
 		refusals_repeat(lane, rel, number);
 		ripc__reliable_send_ack(lane->ctx, lane->peer, true);
 	}
-	lane->reliable_rx = number;
 	return 0;
 }
 

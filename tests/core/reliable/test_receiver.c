@@ -13,6 +13,24 @@ START_TEST(ack__delayed)
 }
 END_TEST
 
+/* Within one context, where messages arrive over the other end of its lane. */
+START_TEST(ack__self)
+{
+	struct ripc_service *other;
+	uint64_t n;
+
+	OK(ripc_service_register(rig.ctx[0], 77, 0, &other));
+	for (n = 1; n <= 3; n++)
+		OK(send_number(77, n, 1000));
+	OK(ripc_flush(rig.s[0], 77, 1000));
+	OK(send_number(77, n, 1000));
+	rig_run(&rig, 60);
+	ck_assert_uint_eq(ripc__peer_find(rig.ctx[0], rig_instance(&rig, 0))->reliable_unacked, 0);
+	for (n = 1; n <= 4; n++)
+		ck_assert_uint_eq(take_number(other), n);
+}
+END_TEST
+
 /* A service that is closed while messages are on their way, and registered in the same process. */
 START_TEST(service__registered_again)
 {
@@ -72,6 +90,40 @@ START_TEST(service__refused_until_sender_knows)
 }
 END_TEST
 
+/*
+ * A refusal is lost with its lane. On the next one the receiver has a message of its own to send
+ * again, in front of which it would acknowledge what was received: the message that was refused is
+ * not among that.
+ */
+START_TEST(refusal__lost_with_its_lane)
+{
+	struct iovec item = {"mine", 4};
+	struct ripc_service *other;
+	unsigned i;
+
+	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
+	OK(send_number(RIG_ID(1), 1, 1000));
+	OK(ripc_send_short(other, RIG_ID(0), &item, 1, &reliable, 1000));
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 1000));
+	OK(ripc_flush(other, RIG_ID(0), 1000));
+	expect_numbers(1, 1, 1);
+	OK(ripc_service_unregister(rig.s[1]));
+	/* Not acknowledged before the third operation, which is the refusal. */
+	OK(ripc_send_short(other, RIG_ID(0), &item, 1, &reliable, 1000));
+	OK(send_number(RIG_ID(1), 2, 1000));
+	ripc__sim_break_at(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), 3);
+	rig_run(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).dropped_no_service, 1);
+	i = rig_open(&rig, NULL);
+	OK(ripc_service_unregister(rig.s[i]));
+	OK(ripc_service_register(rig.ctx[i], RIG_ID(1), 0, &rig.s[i]));
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 5000));
+	ck_assert_uint_eq(take_number(rig.s[i]), 2);
+	OK(ripc_service_register(rig.ctx[1], RIG_ID(i), 0, &rig.s[1]));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/reliable/receiver");
@@ -81,8 +133,10 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, reliable_setup, reliable_teardown);
 	tcase_add_test(tc, ack__delayed);
+	tcase_add_test(tc, ack__self);
 	tcase_add_test(tc, service__registered_again);
 	tcase_add_test(tc, service__refused_until_sender_knows);
+	tcase_add_test(tc, refusal__lost_with_its_lane);
 	suite_add_tcase(suite, tc);
 	return test_main("core/reliable/receiver", suite);
 }
