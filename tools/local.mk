@@ -18,8 +18,8 @@ tools_ripc_ping_LDADD = $(TOOL_LIBS)
 
 tools_ripc_perf_SOURCES = tools/perf.h tools/perf_args.c tools/perf_bandwidth.c \
 	tools/perf_base_server.c \
-	tools/perf_baseline.c tools/perf_client.c tools/perf_client.h tools/perf_control.c \
-	tools/perf_control.h tools/perf_experiment.c \
+	tools/perf_baseline.c tools/perf_client.c tools/perf_client.h tools/perf_clock.c \
+	tools/perf_clock.h tools/perf_control.c tools/perf_control.h tools/perf_experiment.c \
 	tools/perf_json.c tools/perf_latency.c tools/perf_main.c tools/perf_paced.c \
 	tools/perf_payload.c tools/perf_rate.c \
 	tools/perf_samples.c tools/perf_verbs.c \

@@ -52,10 +52,4 @@ int perf_control_send(struct ripc_service *service, uint64_t dest, const struct 
 /* Whether the message is one of these; false for measured messages and for anything malformed. */
 bool perf_control_read(const struct ripc_message *m, struct perf_control *c);
 
-/*
- * Names the monotonic clock that this process reads: processes with the same name read the same
- * clock. Empty: unknown.
- */
-void perf_clock_name(char *name, size_t len);
-
 #endif

@@ -6,42 +6,16 @@
  */
 #define _GNU_SOURCE
 #include "perf_client.h"
+#include "perf_clock.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define START_NS   UINT64_C(1000000) /* the first message is due so long after the beginning */
 #define STAMPS_MS  10000
 #define STAMPS_ASK 3 /* a request or a reply may be lost */
-
-/*
- * Processes with the same text read the same monotonic clock: the boot of the kernel, and the time
- * namespace.
- */
-void perf_clock_name(char *name, size_t len)
-{
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-	char boot[64] = "", space[64] = "";
-	ssize_t n = readlink("/proc/self/ns/time", space, sizeof(space) - 1);
-
-	if (file && !fgets(boot, sizeof(boot), file))
-		boot[0] = 0;
-	if (file)
-		fclose(file);
-	boot[strcspn(boot, "\n")] = 0;
-	space[n > 0 ? n : 0] = 0;
-	/*
-	 * Without a boot id clocks cannot be compared; a kernel without time namespaces has one
-	 * clock.
-	 */
-	if (*boot)
-		snprintf(name, len, "%s %s", boot, space);
-	else
-		name[0] = 0;
-}
 
 static int send_sample(struct perf_client *c, const struct perf_round *round, struct perf_sample *s,
 		       uint64_t number)

@@ -4,6 +4,7 @@
  * stopped.
  */
 #include "perf_server.h"
+#include "perf_clock.h"
 
 #include <endian.h>
 #include <errno.h>

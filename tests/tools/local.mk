@@ -2,6 +2,21 @@
 check_PROGRAMS += tests/tools/test_histogram
 tests_tools_test_histogram_LDADD = libtools.la $(TEST_LIBS)
 
+check_PROGRAMS += tests/tools/test_perf_clock
+tests_tools_test_perf_clock_SOURCES = tests/tools/test_perf_clock.c tools/perf_clock.c \
+	tools/perf_clock.h
+tests_tools_test_perf_clock_LDADD = $(TEST_LIBS)
+# It decides what the kernel reports.
+tests_tools_test_perf_clock_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fopen
+
+if HAVE_VERBS
+check_PROGRAMS += tests/tools/test_perf_pair
+tests_tools_test_perf_pair_SOURCES = tests/tools/test_perf_pair.c tools/perf_pair.c \
+	tools/perf_pair.h
+tests_tools_test_perf_pair_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
+tests_tools_test_perf_pair_LDADD = libtools.la $(TEST_LIBS) $(VERBS_LIBS)
+endif
+
 check_PROGRAMS += tests/tools/test_perf_socket
 tests_tools_test_perf_socket_SOURCES = tests/tools/test_perf_socket.c tools/perf_payload.c \
 	tools/perf_socket.c
