@@ -100,6 +100,21 @@ START_TEST(join__refused)
 }
 END_TEST
 
+/* The last local member of the coordinator leaves, and another one joins before the next pass. */
+START_TEST(join__still_coordinator)
+{
+	rig_start(&rig, 2, NULL);
+	join(2);
+	ck_assert_int_eq(group(0)->state, RIPC__GROUP_COORDINATING);
+	OK(ripc_group_leave(rig.s[0], GROUP));
+	OK(ripc_group_join(rig.s[0], GROUP, 0));
+	ck_assert_int_eq(group(0)->state, RIPC__GROUP_COORDINATING);
+	rig_run(&rig, 100);
+	expect_member_count(0, 2, 2);
+	send_all(1, 0, 2);
+}
+END_TEST
+
 /* A coordinator whose list is full ignores further contexts, until others leave. */
 START_TEST(join__list_full)
 {
@@ -231,6 +246,22 @@ START_TEST(members__close)
 	for (unsigned i = 0; i < 4; i++)
 		if (i != other && i != coordinator)
 			expect_member_count(i, i + 1, 2);
+}
+END_TEST
+
+/* A context that is closed does not return to its groups, even if its next JOIN is due. */
+START_TEST(members__close_while_join_is_due)
+{
+	unsigned coordinator, other;
+
+	rig_start(&rig, 2, NULL);
+	join(2);
+	coordinator = group(0)->state == RIPC__GROUP_COORDINATING ? 0 : 1;
+	other = !coordinator;
+	ripc__group_kick(group(other));
+	rig_close(&rig, other);
+	rig_run(&rig, 50);
+	expect_member_count(coordinator, coordinator + 1, 1);
 }
 END_TEST
 
@@ -498,12 +529,14 @@ int main(void)
 	tcase_add_test(tc, join__repeated);
 	tcase_add_test(tc, join__sender_becomes_member);
 	tcase_add_test(tc, join__refused);
+	tcase_add_test(tc, join__still_coordinator);
 	tcase_add_test(tc, join__list_full);
 	tcase_add_test(tc, coordinator__partition_merge);
 	tcase_add_test(tc, coordinator__found_again);
 	tcase_add_test(tc, member__silent_expires);
 	tcase_add_test(tc, group__idle_freed);
 	tcase_add_test(tc, members__close);
+	tcase_add_test(tc, members__close_while_join_is_due);
 	tcase_add_test(tc, groups_include__members_and_coordinator);
 	tcase_add_test(tc, members__leave_unnoticed);
 	tcase_add_test(tc, members__leave_between_polls);
