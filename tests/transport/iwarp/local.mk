@@ -2,6 +2,8 @@
 libtests_la_SOURCES += tests/transport/iwarp/udp_helpers.c tests/transport/iwarp/udp_helpers.h
 
 check_PROGRAMS += tests/transport/iwarp/test_udp
+# It decides whether a datagram is sent.
+tests_transport_iwarp_test_udp_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sendto
 check_PROGRAMS += tests/transport/iwarp/test_udp_socket
 # It decides what happens between bind() and connect().
 tests_transport_iwarp_test_udp_socket_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=connect

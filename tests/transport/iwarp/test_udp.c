@@ -156,6 +156,44 @@ START_TEST(send__empty_address)
 }
 END_TEST
 
+ssize_t __real_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		      socklen_t tolen);
+ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		      socklen_t tolen);
+
+static int send_errno; /* every datagram is refused with it; 0: none */
+
+ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		      socklen_t tolen)
+{
+	errno = send_errno;
+	return send_errno ? -1 : __real_sendto(fd, buf, len, flags, to, tolen);
+}
+
+/* A queue without room is reported, for the first datagram to a peer and for later ones. */
+START_TEST(send__no_room)
+{
+	uint8_t to[RIPC__ADDRESS_MAX];
+	struct ripc__udp server, a;
+	struct iovec iov = {"x", 1};
+	size_t len;
+
+	open_one(&server, "127.0.0.1");
+	open_one(&a, "127.0.0.1");
+	len = address_of(&server, to);
+	for (unsigned i = 0; i < 2; i++) {
+		send_errno = EAGAIN;
+		ck_assert_int_eq(ripc__udp_send(&a, to, len, &iov, 1), -EAGAIN);
+		send_errno = ENOBUFS;
+		ck_assert_int_eq(ripc__udp_send(&a, to, len, &iov, 1), -EAGAIN);
+		send_errno = 0;
+		ck_assert_int_eq(ripc__udp_send(&a, to, len, &iov, 1), 0);
+	}
+	ripc__udp_close(&a);
+	ripc__udp_close(&server);
+}
+END_TEST
+
 START_TEST(receive__reply_address)
 {
 	answers_reach_their_senders("127.0.0.1");
@@ -299,6 +337,7 @@ int main(void)
 	tcase_add_test(tc, send__addresses_that_go);
 	tcase_add_test(tc, send__many_peers);
 	tcase_add_test(tc, send__empty_address);
+	tcase_add_test(tc, send__no_room);
 	tcase_add_test(tc, receive__reply_address);
 	tcase_add_test(tc, receive__reply_address_ipv6);
 	tcase_add_test(tc, receive__longer_than_ours);
