@@ -103,6 +103,7 @@ check_PROGRAMS += tests/core/progress/test_wait
 tests_core_progress_test_wait_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__full_pass,--wrap=ripc__partial_pass \
 	-Wl,--wrap=ripc__transports_arm,--wrap=ripc__descriptors_sleep
+check_PROGRAMS += tests/core/progress/test_wait_threads
 check_PROGRAMS += tests/core/rendezvous/test_failover
 check_PROGRAMS += tests/core/rendezvous/test_request
 check_PROGRAMS += tests/core/memory/test_receive_window
