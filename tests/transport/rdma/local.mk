@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 if HAVE_VERBS
+check_PROGRAMS += tests/transport/rdma/test_cq
 check_PROGRAMS += tests/transport/rdma/test_queue
 check_PROGRAMS += tests/transport/rdma/test_device
 check_PROGRAMS += tests/transport/rdma/test_region
