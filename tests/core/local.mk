@@ -80,7 +80,15 @@ check_PROGRAMS += tests/core/reliable/test_sender
 tests_core_reliable_test_sender_SOURCES = tests/core/reliable/test_sender.c $(RELIABLES)
 check_PROGRAMS += tests/core/reliable/test_unacked
 tests_core_reliable_test_unacked_SOURCES = tests/core/reliable/test_unacked.c $(RELIABLES)
+# TRANSFERS defines the rig of its programs, too.
+TRANSFERS = tests/core/rendezvous/transfers.c tests/core/rendezvous/transfers.h
+check_PROGRAMS += tests/core/rendezvous/test_delivery
+tests_core_rendezvous_test_delivery_SOURCES = tests/core/rendezvous/test_delivery.c $(TRANSFERS)
 check_PROGRAMS += tests/core/rendezvous/test_receiver
+tests_core_rendezvous_test_receiver_SOURCES = tests/core/rendezvous/test_receiver.c $(TRANSFERS)
+check_PROGRAMS += tests/core/rendezvous/test_receiver_gone
+tests_core_rendezvous_test_receiver_gone_SOURCES = tests/core/rendezvous/test_receiver_gone.c \
+	$(TRANSFERS)
 check_PROGRAMS += tests/core/memory/test_standing
 check_PROGRAMS += tests/core/rendezvous/test_sender
 check_PROGRAMS += tests/core/memory/test_local_returns
