@@ -6,38 +6,24 @@
  *
  * The input is a list of steps, a byte that selects the step and its arguments: see enum step.
  */
+#include "hostile_peer.h"
 #include "base/clock.h"
 #include "core/memory/buffer.h"
-#include "core/progress/context.h"
-#include "base/log.h"
-#include "fuzz.h"
 #include "core/sim/world.h"
-#include "transport/sim/sim.h"
-#include "wire/bytes.h"
-#include "wire/elided.h"
-#include "wire/hello.h"
+#include "fuzz.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define OPS       (&ripc__transport_sim)
-#define ID(i)     (UINT64_C(1000) + (i))
-#define PEER_ID   UINT64_C(666)
-#define MEMORY    65536
 #define STEPS_MAX 100
 #define LEN_MAX   1000
 #define CALLS     4
-#define OTHERS    4 /* contexts that exist in datagrams only */
 #define GROUP     UINT64_C(5)
 
+/* With its arguments; those of the peer are in hostile_peer.h. */
 enum step {
-	/*
-	 * u8 kind, u8 bytes behind the header / 4, then header fields and those bytes; magic and
-	 * seq are put right
-	 */
-	MESSAGE,
-	RAW,     /* u8 length, bytes: sent as they are */
+	MESSAGE, /* of the peer */
+	RAW,     /* of the peer */
 	RUN,     /* u8: time passes, up to 25 ms */
 	WAIT,    /* u8: the same, up to 2.5 s */
 	RECEIVE, /* the victim takes its messages */
@@ -50,19 +36,18 @@ enum step {
 	CLOSE,    /* the lane is closed, and comes up again */
 	REGISTER, /* the victim gives its second service up, or takes it again */
 	WINDOW,   /* the victim sets a window aside */
-	WRITE,    /* u8 which: the peer writes into announced memory, or elsewhere */
-	HELLO,    /* 64 bytes: one more connection request */
-	ELIDED,   /* u8 kind and skew, u8 credits, u8 length, bytes: in place of a header */
+	WRITE,    /* of the peer */
+	HELLO,    /* of the peer */
+	ELIDED,   /* of the peer */
 	CALL,     /* u8: the victim calls the peer, looks for the answer, or cancels the call */
 	WATCH,    /* u8: the victim watches the peer's service, or does not any more */
-	DATAGRAM, /* u8 how: see datagram() */
+	DATAGRAM, /* of the peer */
 	MEMBER,   /* u8: the victim joins or leaves a group, or sends to it */
 	STEPS,
 };
 
 struct run {
-	const uint8_t *data;
-	size_t size, at;
+	struct hostile_peer peer;
 	struct ripc__sim *net;
 	struct ripc *ctx[3]; /* 0 is the victim */
 	struct ripc_service *s[3];
@@ -72,285 +57,11 @@ struct run {
 	struct ripc_request *calls[CALLS];
 	unsigned nrequests; /* requests of calls that the victim received */
 	uint8_t sent[30000];
-	/* The peer that breaks the rules. */
-	struct ripc__transport *t;
-	struct ripc__ep *ep, *ep2;
-	bool up;
-	uint32_t seq;
-	uint8_t instance[16];
-	uint8_t memory[MEMORY];
-	struct ripc__mr mr;
-	struct ripc__desc events; /* the last memory announced by the victim */
-	uint64_t call;            /* id of the victim's last call */
 };
-
-static void check(bool ok)
-{
-	if (!ok)
-		abort();
-}
-
-static uint8_t take(struct run *r)
-{
-	return r->at < r->size ? r->data[r->at++] : 0;
-}
-
-static void take_bytes(struct run *r, uint8_t *p, size_t n)
-{
-	while (n--)
-		*p++ = take(r);
-}
 
 static void is_idle(void *arg, const char *text)
 {
 	abort();
-}
-
-/* ---- the peer ---- */
-
-static void hello_to(const struct run *r, uint8_t buf[RIPC__HELLO_LEN])
-{
-	struct ripc__hello h = {.send_max = 8192,
-				.recv_depth = 0,
-				.service_window = 4096,
-				.caps = RIPC__CAP_READ | RIPC__CAP_WRITE |
-					RIPC__CAP_DATAGRAM_CONTEXT | RIPC__CAP_FLOW_END};
-
-	memcpy(h.instance, r->instance, 16);
-	memcpy(h.target, r->ctx[0]->instance, 16);
-	ripc__hello_encode(&h, buf);
-}
-
-static void peer_connect(struct run *r, struct ripc__ep **ep, const uint8_t hello[RIPC__HELLO_LEN])
-{
-	uint8_t addr[RIPC__ADDRESS_MAX];
-	int len = ripc__sim_address(r->net, r->ctx[0]->instance, addr);
-
-	check(len > 0);
-	if (OPS->connect(r->t, addr, (size_t)len, hello, RIPC__HELLO_LEN, NULL, ep))
-		*ep = NULL;
-}
-
-/* Stores announced memory: return buffers, grants, readable memory. */
-static void peer_learn(struct run *r, const struct ripc__event *ev)
-{
-	struct ripc__header h;
-	const char *why;
-
-	if (ev->len >= RIPC__ELIDED_LEN + RIPC__CALL_EXT && ev->data[0] == RIPC__ELIDED_CALL)
-		r->call = ripc__get_le64(ev->data + RIPC__ELIDED_LEN);
-	if (ripc__header_decode(&h, ev->data, ev->len, &why))
-		return;
-	if (h.flags & RIPC__F_CALL)
-		r->call = h.call;
-	if (h.nreturns)
-		ripc__desc_get(&r->events, h.returns, 0);
-	else if (h.kind == RIPC__LONG || h.kind == RIPC__GRANT)
-		ripc__desc_get(&r->events, h.items, 0);
-}
-
-static void peer_progress(void *arg)
-{
-	struct run *r = arg;
-	struct ripc__event ev[8];
-	uint64_t deadline = RIPC__NEVER;
-	unsigned n;
-
-	while ((n = OPS->progress(r->t, ev, 8, ripc__sim_now(r->net), &deadline)))
-		for (unsigned i = 0; i < n; i++) {
-			if (ev[i].kind == RIPC__EV_REQUEST)
-				OPS->reject(r->t, ev[i].request, NULL, 0);
-			if (ev[i].kind == RIPC__EV_ESTABLISHED && ev[i].ep == r->ep)
-				r->up = true;
-			if (ev[i].kind == RIPC__EV_RECV)
-				peer_learn(r, &ev[i]);
-			if (ev[i].token)
-				OPS->release(r->t, ev[i].token);
-			if (ev[i].kind != RIPC__EV_CLOSED)
-				continue;
-			if (ev[i].ep == r->ep) {
-				r->ep = NULL;
-				r->up = false;
-			}
-			if (ev[i].ep == r->ep2)
-				r->ep2 = NULL;
-			OPS->ep_close(ev[i].ep);
-		}
-}
-
-static void peer_up(struct run *r)
-{
-	uint8_t hello[RIPC__HELLO_LEN];
-
-	if (!r->ep) {
-		hello_to(r, hello);
-		r->seq = 0;
-		peer_connect(r, &r->ep, hello);
-	}
-	for (int i = 0; i < 20 && r->ep && !r->up; i++)
-		ripc__sim_run(r->net, 100000);
-}
-
-static void peer_send(struct run *r, const uint8_t *p, size_t len)
-{
-	struct iovec iov = {(void *)p, len};
-
-	peer_up(r);
-	if (r->up && !OPS->post(r->ep, NULL, 0, &iov, 1, false))
-		r->seq++;
-}
-
-/* Descriptors with the key 1 mean its own memory. */
-static void put_keys(struct run *r, uint8_t *p, size_t len)
-{
-	struct ripc__header h;
-	const char *why;
-
-	if (ripc__header_decode(&h, p, len, &why) || h.kind == RIPC__SHORT)
-		return;
-	for (unsigned i = 0; i < h.nitems; i++) {
-		uint8_t *at = p + (h.items - p) + i * RIPC__DESC_LEN;
-		struct ripc__desc d;
-
-		ripc__desc_get(&d, h.items, i);
-		if (d.key != 1)
-			continue;
-		d.key = r->mr.key;
-		d.addr = r->mr.addr + d.addr % MEMORY;
-		ripc__desc_put(at, &d);
-	}
-}
-
-/* The call id 1 means the victim's last call. */
-static void put_call(const struct run *r, uint8_t *p, size_t len)
-{
-	bool call = p[3] == RIPC__CALL_STATE || ripc__get_le16(p + 4) & RIPC__F_REPLY;
-	/* Behind the lengths of a SHORT. */
-	size_t at = RIPC__HEADER_LEN + (p[3] == RIPC__SHORT ? 4u * ripc__get_le16(p + 6) : 0);
-
-	if (call && len >= at + 8 && ripc__get_le64(p + at) == 1)
-		ripc__put_le64(p + at, r->call);
-}
-
-static void message(struct run *r)
-{
-	uint8_t buf[RIPC__HEADER_LEN + 4 * 255] = {0}, kind = take(r);
-	size_t len = RIPC__HEADER_LEN + 4u * take(r);
-	uint16_t flags, nitems, nreturns;
-	uint64_t dest, source;
-
-	dest = take(r);
-	dest = dest < 4 ? ID(dest) : dest == 255 ? 0 : dest;
-	source = take(r);
-	source = source & 1 ? PEER_ID : PEER_ID + source;
-	flags = take(r);
-	nitems = take(r);
-	nreturns = take(r);
-	ripc__header_put(buf, kind, flags, nitems, nreturns, dest, source);
-	ripc__header_stamp(buf, r->seq, take(r));
-	take_bytes(r, buf + RIPC__HEADER_LEN, len - RIPC__HEADER_LEN);
-	put_keys(r, buf, len);
-	put_call(r, buf, len);
-	peer_send(r, buf, len);
-}
-
-static void raw(struct run *r)
-{
-	uint8_t buf[255];
-	size_t len = take(r);
-
-	take_bytes(r, buf, len);
-	peer_send(r, buf, len);
-}
-
-static void send_elided(struct run *r)
-{
-	uint8_t buf[RIPC__ELIDED_LEN + 255];
-	static const uint16_t flags[] = {0, RIPC__F_RELIABLE, RIPC__F_RELIABLE | RIPC__F_CALL,
-					 RIPC__F_RELIABLE | RIPC__F_REPLY};
-	uint32_t skew = take(r), seq = r->seq + (skew & 63), credits = take(r);
-	size_t len = take(r);
-
-	ripc__put_le32(buf, ripc__elided_word(flags[skew >> 6], seq, credits));
-	take_bytes(r, buf + RIPC__ELIDED_LEN, len);
-	if (skew >> 6 == 3 && len >= 8 && ripc__get_le64(buf + RIPC__ELIDED_LEN) == 1)
-		ripc__put_le64(buf + RIPC__ELIDED_LEN, r->call);
-	peer_send(r, buf, RIPC__ELIDED_LEN + len);
-}
-
-static size_t full_datagram(struct run *r, uint8_t *buf, unsigned other)
-{
-	uint8_t kind = take(r), dest = take(r), nitems = take(r), number = take(r);
-	size_t len = take(r);
-	uint8_t *p = ripc__header_put(buf, kind, RIPC__F_INSTANCE, nitems, 0,
-				      dest < 4 ? ID(dest) : dest, PEER_ID);
-
-	/* The upper bits make it jump far. */
-	ripc__number_stamp(buf, 1000 + (uint64_t)number * (number & 0x80 ? 1u << 24 : 1));
-	if (kind == RIPC__GROUP)
-		ripc__header_stamp(buf, 0, 0);
-	memset(p, other ? (int)other : 0x66, 16);
-	take_bytes(r, p + 16, len);
-	return (size_t)(p + 16 - buf) + len;
-}
-
-/*
- * Sends the victim a datagram: with a full header, in the name of the peer or of another context;
- * with a short one, or the answer to such; or any bytes.
- */
-static void datagram(struct run *r)
-{
-	uint8_t buf[RIPC__HEADER_LEN + 16 + 255], addr[RIPC__ADDRESS_MAX], how = take(r);
-	int addrlen = ripc__sim_address(r->net, r->ctx[0]->instance, addr);
-	uint64_t id;
-	size_t len;
-
-	switch (how & 3) {
-	case 0:
-		len = full_datagram(r, buf, how >> 2 & 1 ? 1 + (how >> 3) % OTHERS : 0);
-		break;
-	case 1:
-	case 2:
-		id = take(r);
-		ripc__elided_datagram_put(buf, ripc__datagram_word(id), take(r));
-		if (how & 2)
-			buf[0] = RIPC__UNKNOWN_CONTEXT;
-		len = how & 4 ? 0 : take(r);
-		take_bytes(r, buf + RIPC__ELIDED_DATAGRAM_LEN, len);
-		len += RIPC__ELIDED_DATAGRAM_LEN;
-		break;
-	default:
-		len = take(r);
-		take_bytes(r, buf, len);
-		break;
-	}
-	OPS->post_datagram(r->t, addr, (size_t)addrlen, &(struct iovec){buf, len}, 1);
-}
-
-static void one_more_request(struct run *r)
-{
-	uint8_t hello[RIPC__HELLO_LEN];
-
-	if (r->ep2)
-		return;
-	hello_to(r, hello);
-	/* The ids stay right. */
-	take_bytes(r, hello, 8);
-	take_bytes(r, hello + 40, 24);
-	peer_connect(r, &r->ep2, hello);
-	ripc__sim_run(r->net, 100000);
-	if (r->ep2)
-		OPS->ep_close(r->ep2);
-	r->ep2 = NULL;
-}
-
-static void write_somewhere(struct run *r)
-{
-	uint8_t which = take(r);
-
-	if (r->up)
-		OPS->post_write(r->ep, &r->mr, r->memory, 1u << (which & 15),
-				r->events.addr + (which >> 6), r->events.key, 1);
 }
 
 /* ---- the victim ---- */
@@ -397,7 +108,7 @@ static void receive_all(struct run *r, struct ripc_service *s)
 
 static void call(struct run *r)
 {
-	uint8_t how = take(r);
+	uint8_t how = take(&r->peer.in);
 	struct ripc_request **c = &r->calls[how % CALLS];
 	struct ripc_call_options options = {.size = sizeof(options),
 					    .flags = how & 16 ? RIPC_IDEMPOTENT : 0};
@@ -429,7 +140,7 @@ static void cancel(struct run *r)
 
 static void answer(struct run *r)
 {
-	uint8_t how = take(r);
+	uint8_t how = take(&r->peer.in);
 	struct iovec item = {r->sent, how & 1 ? 20000 : 50}, back;
 	struct ripc_send_options options = {.size = sizeof(options), .return_buffers = &back};
 
@@ -459,7 +170,7 @@ static void member(struct run *r)
 {
 	struct iovec item = {r->sent, 50};
 
-	switch (take(r) % 3) {
+	switch (take(&r->peer.in) % 3) {
 	case 0:
 		ripc_group_join(r->s[0], GROUP, 500);
 		break;
@@ -508,7 +219,6 @@ static void exchange(struct run *r, unsigned i, unsigned k)
 
 static void begin(struct run *r)
 {
-	struct ripc__transport_env env = {.instance = r->instance};
 	struct ripc__sim_config config;
 	struct ripc__hooks hooks;
 
@@ -524,16 +234,10 @@ static void begin(struct run *r)
 		check(!ripc__sim_attach(r->net, r->ctx[i]));
 		check(!ripc_service_register(r->ctx[i], ID(i), 0, &r->s[i]));
 	}
-	memset(r->instance, 0x66, 16);
-	env.arg = r->net;
-	check(!ripc__sim_hostile(r->net, r->instance));
-	check(!OPS->open(&r->t, &env));
-	check(!ripc__sim_actor(r->net, peer_progress, r));
-	check(!OPS->reg(r->t, NULL, r->memory, MEMORY,
-			RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &r->mr));
+	peer_open(&r->peer, r->net, r->ctx[0]);
 	exchange(r, 1, 2);
 	exchange(r, 1, 0);
-	peer_up(r);
+	peer_up(&r->peer);
 }
 
 static void end(struct run *r)
@@ -548,8 +252,7 @@ static void end(struct run *r)
 	for (unsigned i = 0; i < CALLS; i++)
 		if (r->calls[i])
 			ripc_request_cancel(&r->calls[i], 10);
-	ripc__sim_actor_remove(r->net, peer_progress, r);
-	OPS->close(r->t);
+	peer_close(&r->peer);
 	for (unsigned i = 0; i < 3; i++) {
 		receive_all(r, r->s[i]);
 		check(!ripc_close(r->ctx[i]));
@@ -564,18 +267,18 @@ static void end(struct run *r)
 
 static void step(struct run *r)
 {
-	switch (take(r) % STEPS) {
+	switch (take(&r->peer.in) % STEPS) {
 	case MESSAGE:
-		message(r);
+		peer_message(&r->peer);
 		break;
 	case RAW:
-		raw(r);
+		peer_raw(&r->peer);
 		break;
 	case RUN:
-		ripc__sim_run(r->net, take(r) * UINT64_C(100000) + 1);
+		ripc__sim_run(r->net, take(&r->peer.in) * UINT64_C(100000) + 1);
 		break;
 	case WAIT:
-		ripc__sim_run(r->net, take(r) * UINT64_C(10000000) + 1);
+		ripc__sim_run(r->net, take(&r->peer.in) * UINT64_C(10000000) + 1);
 		break;
 	case RECEIVE:
 		receive_all(r, r->s[0]);
@@ -588,10 +291,7 @@ static void step(struct run *r)
 		cancel(r);
 		break;
 	case CLOSE:
-		if (r->ep)
-			OPS->ep_close(r->ep);
-		r->ep = NULL;
-		r->up = false;
+		peer_down(&r->peer);
 		break;
 	case REGISTER:
 		do_register(r);
@@ -600,25 +300,25 @@ static void step(struct run *r)
 		window(r);
 		break;
 	case WRITE:
-		write_somewhere(r);
+		peer_write(&r->peer);
 		break;
 	case HELLO:
-		one_more_request(r);
+		peer_request(&r->peer);
 		break;
 	case ELIDED:
-		send_elided(r);
+		peer_elided(&r->peer);
 		break;
 	case CALL:
 		call(r);
 		break;
 	case WATCH:
-		if (take(r) & 1)
+		if (take(&r->peer.in) & 1)
 			ripc_unwatch(r->s[0], PEER_ID);
 		else
 			ripc_watch(r->s[0], PEER_ID);
 		break;
 	case DATAGRAM:
-		datagram(r);
+		peer_datagram(&r->peer);
 		break;
 	case MEMBER:
 		member(r);
@@ -634,13 +334,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!r)
 		return 0;
-	r->data = data;
-	r->size = size < LEN_MAX ? size : LEN_MAX;
+	r->peer.in = (struct input){.data = data, .size = size < LEN_MAX ? size : LEN_MAX};
 	begin(r);
-	for (unsigned i = 0; i < STEPS_MAX && r->at < r->size; i++) {
+	for (unsigned i = 0; i < STEPS_MAX && r->peer.in.at < r->peer.in.size; i++) {
 		step(r);
 		/* Its limit at the victim: a few messages. */
-		check(r->ctx[0]->stats.lanes <= 4 && r->ctx[0]->stats.peers <= 4 + OTHERS);
+		check(r->ctx[0]->stats.lanes <= 4 && r->ctx[0]->stats.peers <= 4 + PEER_OTHERS);
 		if (i % 32 == 31)
 			exchange(r, 1, 2);
 	}

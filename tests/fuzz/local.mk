@@ -36,6 +36,8 @@ tests_fuzz_fuzz_iwarp_LDFLAGS = $(LDFLAGS_FUZZ)
 FUZZ_TARGETS += tests/fuzz/fuzz_header tests/fuzz/fuzz_protocol
 tests_fuzz_fuzz_header_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_header_LDFLAGS = $(LDFLAGS_FUZZ)
+tests_fuzz_fuzz_protocol_SOURCES = tests/fuzz/fuzz_protocol.c tests/fuzz/hostile_peer.c \
+	tests/fuzz/hostile_peer.h
 tests_fuzz_fuzz_protocol_LDADD = $(LIBS_FUZZ)
 tests_fuzz_fuzz_protocol_LDFLAGS = $(LDFLAGS_FUZZ)
 
