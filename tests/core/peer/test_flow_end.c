@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * FLOW_END, by which both sides of a lane forget a service that has ended: many at once, and at
- * random beside all kinds of messages. test_flow.c has the single steps.
+ * FLOW_END, by which both sides of a lane forget a service that has ended: one by one, many at
+ * once, and at random beside all kinds of messages.
  */
 #include "core/rig.h"
 
@@ -17,17 +17,146 @@ static void teardown(void)
 	rig_end(&rig);
 }
 
-static void jitter(struct ripc__sim_config *config)
+#define SERVICE UINT64_C(77777)
+
+static unsigned count_credits(const struct ripc__lane *l)
 {
-	config->delay_min_ns = 1 * RIPC__MS;
-	config->delay_max_ns = 30 * RIPC__MS;
+	const struct ripc__credit *c = &l->credits;
+	unsigned n = c->id != 0;
+
+	while ((c = c->next))
+		n++;
+	return n;
 }
 
-static void jitter_few(struct ripc__sim_config *config)
+/* A message of each kind to a service of context 1, which has it for a while. */
+static void use_service(uint64_t id, unsigned unread)
 {
-	jitter(config);
-	config->recv_depth = RIPC__RECV_DEPTH_MIN;
+	static uint8_t large[MIB];
+	struct ripc_send_options reliable = {.size = sizeof(reliable), .flags = RIPC_RELIABLE};
+	struct iovec item = {large, 100}, large_item = {large, MIB};
+	struct ripc_message *m;
+	struct ripc_service *s;
+
+	OK(ripc_service_register(rig.ctx[1], id, 0, &s));
+	OK(ripc_send_long(rig.s[0], id, &large_item, 1, NULL, 5000));
+	OK(ripc_send_short(rig.s[0], id, &item, 1, NULL, 5000));
+	OK(ripc_send_short(rig.s[0], id, &item, 1, &reliable, 5000));
+	OK(ripc_flush(rig.s[0], id, 5000));
+	for (unsigned i = unread; i < 3; i++) {
+		OK(ripc_receive(s, &m, 5000));
+		ripc_message_free(m);
+	}
+	OK(ripc_service_unregister(s));
 }
+
+/* Services come and go: neither side keeps anything of them, and the lane stays. */
+START_TEST(end__services_come_and_go)
+{
+	rig_connect(&rig, 0, 1);
+	for (unsigned i = 0; i < 300; i++) {
+		use_service(5000 + i % 250, i % 4);
+		if (!(i % 100))
+			rig_run(&rig, 3000);
+	}
+	rig_run(&rig, 3000);
+	/* One flow may be parked. */
+	ck_assert(rig_lane(&rig, 1, 0)->flow_parked || rig_lane(&rig, 1, 0)->flows.count <= 2);
+	ck_assert_uint_le(count_credits(rig_lane(&rig, 0, 1)), 2);
+	rig_exchange(&rig, 0, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_uint_eq(rig_stats(&rig, i).lanes_lost, 0);
+		ck_assert_uint_eq(rig_stats(&rig, i).bad_messages, 0);
+	}
+}
+END_TEST
+
+/* Short messages until there is no credit left. Return: their number. */
+static unsigned send_all(uint64_t id)
+{
+	static uint8_t bytes[7000];
+	struct iovec item = {bytes, sizeof(bytes)};
+	unsigned n = 0;
+
+	while (!ripc_send_short(rig.s[0], id, &item, 1, NULL, n ? 0 : 5000))
+		n++;
+	return n;
+}
+
+/* A service of the same id begins anew, each time with the whole window. */
+START_TEST(end__same_id_again)
+{
+	unsigned n, first = 0;
+
+	rig_connect(&rig, 0, 1);
+	for (unsigned i = 0; i < 6; i++) {
+		struct ripc_service *s;
+
+		OK(ripc_service_register(rig.ctx[1], SERVICE, 0, &s));
+		n = send_all(SERVICE);
+		ck_assert_uint_gt(n, 1);
+		first = first ? first : n;
+		ck_assert_uint_eq(n, first);
+		if (i % 2)
+			rig_run(&rig, 10);
+		OK(ripc_service_unregister(s));
+		rig_run(&rig, i < 3 ? 3000 : 20);
+	}
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 0);
+}
+END_TEST
+
+/* Messages are in flight to a service whose flow ends: both sides count them anew. */
+START_TEST(end__messages_in_flight)
+{
+	struct ripc__credit *c;
+	struct ripc__flow *f;
+	struct ripc_service *s;
+	struct iovec item = {"x", 1};
+	struct ripc_message *m;
+
+	rig_connect(&rig, 0, 1);
+	OK(ripc_service_register(rig.ctx[1], SERVICE, 0, &s));
+	OK(ripc_send_short(rig.s[0], SERVICE, &item, 1, NULL, 5000));
+	OK(ripc_receive(s, &m, 5000));
+	ripc_message_free(m);
+	for (unsigned i = 0; i < 3; i++)
+		OK(ripc_send_short(rig.s[0], SERVICE, &item, 1, NULL, 0));
+	OK(ripc_service_unregister(s));
+	ripc__lock(rig.ctx[1]);
+	ripc__flows_trim(rig_lane(&rig, 1, 0));
+	ck_assert_ptr_null(ripc__flow_find(rig_lane(&rig, 1, 0), SERVICE));
+	ripc__unlock(rig.ctx[1]);
+	rig_run(&rig, 50);
+	c = ripc__credit_find(rig_lane(&rig, 0, 1), SERVICE);
+	f = ripc__flow_find(rig_lane(&rig, 1, 0), SERVICE);
+	ck_assert_ptr_nonnull(c);
+	ck_assert_ptr_nonnull(f);
+	ck_assert_uint_eq(f->arrived_units, 3);
+	ck_assert_uint_eq(c->sent_units, 3);
+	rig_run(&rig, 3000);
+	ck_assert_ptr_null(ripc__credit_find(rig_lane(&rig, 0, 1), SERVICE));
+	ck_assert_ptr_null(ripc__flow_find(rig_lane(&rig, 1, 0), SERVICE));
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
+}
+END_TEST
+
+/* More ends than was sent, or to a service that nothing was sent to. */
+START_TEST(end__of_nothing)
+{
+	uint8_t buf[RIPC__CONTROL_MAX];
+	struct iovec item = {"x", 1};
+	size_t len;
+
+	rig_connect(&rig, 0, 1);
+	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, NULL, 5000));
+	len = ripc__control_put(buf, RIPC__FLOW_END, 0, _i ? RIG_ID(1) : SERVICE, 1000, 0);
+	rig_inject(&rig, 1, 0, buf, len, 0);
+	rig_run(&rig, 50);
+	ck_assert_uint_eq(rig_stats(&rig, 0).bad_messages, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 1);
+}
+END_TEST
 
 #define MANY 12000 /* more than the queue of control messages holds */
 
@@ -61,6 +190,18 @@ START_TEST(end__many_at_once)
 END_TEST
 
 /* ---- at random ---- */
+
+static void jitter(struct ripc__sim_config *config)
+{
+	config->delay_min_ns = 1 * RIPC__MS;
+	config->delay_max_ns = 30 * RIPC__MS;
+}
+
+static void jitter_few(struct ripc__sim_config *config)
+{
+	jitter(config);
+	config->recv_depth = RIPC__RECV_DEPTH_MIN;
+}
 
 static uint64_t state;
 
@@ -208,6 +349,10 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 300);
+	tcase_add_test(tc, end__services_come_and_go);
+	tcase_add_test(tc, end__same_id_again);
+	tcase_add_test(tc, end__messages_in_flight);
+	tcase_add_loop_test(tc, end__of_nothing, 0, 2);
 	tcase_add_test(tc, end__many_at_once);
 	tcase_add_loop_test(tc, end__random, 0, 6);
 	suite_add_tcase(suite, tc);
