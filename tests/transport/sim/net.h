@@ -123,6 +123,7 @@ struct sim_packet {
 	bool receive;          /* it uses a receive of ep */
 	char text[SIM_TEXT_MAX];
 	uint8_t from[8];
+	size_t data_len; /* bytes of @data; those of a write are not here */
 	uint8_t data[];
 };
 

@@ -17,6 +17,7 @@ struct sim_packet *ripc__sim_packet(struct ripc__transport *t, enum ripc__ev_kin
 	p->ev.kind = kind;
 	p->ev.data = p->data;
 	p->ev.len = (uint32_t)len;
+	p->data_len = len;
 	if (len)
 		memcpy(p->data, data, len);
 	DL_APPEND(t->inbox, p);
@@ -36,6 +37,8 @@ void ripc__sim_packet_free(struct ripc__transport *t, struct sim_packet *p)
 	if (p->op)
 		ripc__sim_op_free(p->op);
 	t->net->counters.packets--;
-	memset(p, POISON, sizeof(*p) + p->ev.len);
+	memset(p, POISON, sizeof(*p) + p->data_len);
+	/* The compiler would leave out what is written before free(). */
+	__asm__ volatile("" : : "r"(p) : "memory");
 	free(p);
 }
