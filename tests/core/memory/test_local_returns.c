@@ -6,6 +6,14 @@ static struct rig rig;
 static struct ripc *ctx;
 static uint8_t *buf; /* 64 KiB of ctx */
 
+/* Another network, and a buffer of this length in place of buf. */
+static void restart(void (*change)(struct ripc__sim_config *config), size_t len)
+{
+	rig_restart(&rig, 2, change);
+	ctx = rig.ctx[0];
+	buf = ripc_buf_alloc(ctx, len);
+}
+
 /* Context 0 sends a short message to 1 that offers buf. */
 static void send_with_return(size_t len)
 {
@@ -250,10 +258,7 @@ START_TEST(revoke__waits_for_writes)
 	struct ripc_request *r;
 	uint8_t *data = malloc(64 * KIB);
 
-	rig_end(&rig);
-	rig_start(&rig, 2, slow);
-	ctx = rig.ctx[0];
-	buf = ripc_buf_alloc(ctx, 64 * KIB);
+	restart(slow, 64 * KIB);
 	send_with_return(64 * KIB);
 	rig_fill(data, 64 * KIB, 5);
 	r = rig_begin(&rig, 1, 0, data, 64 * KIB);
@@ -359,21 +364,9 @@ static void no_write(struct ripc__sim_config *config)
 
 START_TEST(claim__read_into_no_write_lane)
 {
-	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
-	struct ripc_message *m;
-
-	rig_end(&rig);
-	rig_start(&rig, 2, no_write);
-	ctx = rig.ctx[0];
-	buf = ripc_buf_alloc(ctx, 64 * KIB);
-	back = (struct iovec){buf, 20000};
-	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
-	m = rig_take(&rig, 1);
+	restart(no_write, 64 * KIB);
 	/* The peer learns that there is one, but nothing that it could write. */
-	ck_assert_uint_eq(m->nreturn_buffers, 1);
-	ripc_message_free(m);
+	send_with_return(20000);
 	ck_assert_uint_eq(ripc__dest_find(rig.ctx[1], RIG_ID(0))->nremote_returns, 0);
 	ck_assert_ptr_null(first_local_return()->lane);
 	OK(rig_long(&rig, 1, 0, 30000, 6, 5000));
@@ -398,10 +391,7 @@ static struct ripc_request *begin_read_into(uint8_t *data)
 {
 	struct ripc_request *r;
 
-	rig_end(&rig);
-	rig_start(&rig, 2, no_write_slow);
-	ctx = rig.ctx[0];
-	buf = ripc_buf_alloc(ctx, MIB);
+	restart(no_write_slow, MIB);
 	send_with_return(MIB);
 	rig_fill(data, MIB, 8);
 	r = rig_begin(&rig, 1, 0, data, MIB);
@@ -496,6 +486,7 @@ START_TEST(returns_encode__skips_freed)
 	struct ripc_send_options options = {
 		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
+	struct ripc_message *m;
 	uint8_t data[100] = {0};
 
 	/* Its destination comes later than the buffer goes. */
@@ -505,12 +496,9 @@ START_TEST(returns_encode__skips_freed)
 	ck_assert_uint_eq(ctx->memory->nreturns, 0);
 	rig_open(&rig, NULL);
 	OK(ripc_request_wait(&r, 5000));
-	{
-		struct ripc_message *m = rig_take(&rig, 2);
-
-		ck_assert_uint_eq(m->nreturn_buffers, 0);
-		ripc_message_free(m);
-	}
+	m = rig_take(&rig, 2);
+	ck_assert_uint_eq(m->nreturn_buffers, 0);
+	ripc_message_free(m);
 }
 END_TEST
 

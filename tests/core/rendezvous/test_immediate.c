@@ -448,13 +448,18 @@ static void refused(void)
 	rig_check_memory(rig.ctx[1]);
 }
 
+/* Begins, and returns the first buffer. */
+static const struct ripc__desc *begin_known(void (*change)(struct ripc__sim_config *config))
+{
+	begin(change);
+	return known(0, 64 * KIB);
+}
+
 /* The word is right: what the following tests change is what is refused. */
 START_TEST(hostile__none)
 {
-	const struct ripc__desc *d;
+	const struct ripc__desc *d = begin_known(expensive);
 
-	begin(expensive);
-	d = known(0, 64 * KIB);
 	write_word(d, LEN, word_for(d->how));
 	rig_expect(&rig, 1, LEN, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 0);
@@ -463,10 +468,8 @@ END_TEST
 
 START_TEST(hostile__unknown_buffer)
 {
-	const struct ripc__desc *d;
+	const struct ripc__desc *d = begin_known(configs[_i]);
 
-	begin(configs[_i]);
-	d = known(0, 64 * KIB);
 	write_word(d, LEN, word_for(d->how + 100));
 	refused();
 }
@@ -485,10 +488,8 @@ END_TEST
 
 START_TEST(hostile__other_buffer_written)
 {
-	const struct ripc__desc *d;
+	const struct ripc__desc *d = begin_known(pool);
 
-	begin(pool);
-	d = known(0, 64 * KIB);
 	write_word(d, LEN, word_for(known(1, 64 * KIB)->how));
 	refused();
 }
@@ -496,10 +497,8 @@ END_TEST
 
 START_TEST(hostile__nothing_written)
 {
-	const struct ripc__desc *d;
+	const struct ripc__desc *d = begin_known(configs[_i]);
 
-	begin(configs[_i]);
-	d = known(0, 64 * KIB);
 	write_word(d, 0, word_for(d->how));
 	refused();
 }
@@ -507,10 +506,8 @@ END_TEST
 
 START_TEST(hostile__out_of_sequence)
 {
-	const struct ripc__desc *d;
+	const struct ripc__desc *d = begin_known(configs[_i]);
 
-	begin(configs[_i]);
-	d = known(0, 64 * KIB);
 	write_word(d, LEN, word_for(d->how) ^ 1);
 	refused();
 }
@@ -518,11 +515,9 @@ END_TEST
 
 START_TEST(hostile__no_message_before)
 {
-	const struct ripc__desc *d;
+	const struct ripc__desc *d = begin_known(configs[_i]);
 
-	begin(configs[_i]);
 	rig_lane(&rig, 1, 0)->memory->rx_long.request = 0;
-	d = known(0, 64 * KIB);
 	write_word(d, LEN, word_for(d->how));
 	refused();
 }
@@ -532,10 +527,8 @@ END_TEST
 START_TEST(hostile__ack_of_nothing)
 {
 	struct ripc__immediate m = {.acked = RIPC__ACK_REUSABLE | 77};
-	const struct ripc__desc *d;
+	const struct ripc__desc *d = begin_known(expensive);
 
-	begin(expensive);
-	d = known(0, 64 * KIB);
 	m.buffer = d->how;
 	write_word(d, LEN,
 		   ripc__immediate_stamp(ripc__immediate_put(&m), rig_lane(&rig, 0, 1)->tx_seq, 0));
@@ -547,11 +540,9 @@ END_TEST
 /* The peer has not agreed to such writes. */
 START_TEST(hostile__not_agreed)
 {
-	const struct ripc__desc *d;
+	const struct ripc__desc *d = begin_known(expensive);
 
-	begin(expensive);
 	rig_lane(&rig, 1, 0)->caps &= ~RIPC__CAP_WRITE_IMM;
-	d = known(0, 64 * KIB);
 	write_word(d, LEN, word_for(d->how));
 	refused();
 }
