@@ -5,7 +5,8 @@ libtests_la_SOURCES += tests/core/groups.c tests/core/groups.h tests/core/number
 
 check_PROGRAMS += tests/core/progress/test_progress_thread
 tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=sem_clockwait,--wrap=ripc__descriptors_mask,--wrap=ripc__transports_arm
+	-Wl,--wrap=sem_clockwait,--wrap=ripc__descriptors_mask,--wrap=ripc__transports_arm \
+	-Wl,--wrap=pthread_create
 
 # CALLS, RELIABLES, ROUND_TRIPS: each defines the rig of its programs.
 ROUND_TRIPS = tests/core/round_trips.c tests/core/round_trips.h
@@ -53,7 +54,8 @@ check_PROGRAMS += tests/core/group/test_multicast
 check_PROGRAMS += tests/core/group/test_multicast_receive
 check_PROGRAMS += tests/core/group/test_multicast_send
 check_PROGRAMS += tests/core/peer/test_dest
-tests_core_peer_test_dest_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
+tests_core_peer_test_dest_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=ripc__resolver_lookup_cancel
 check_PROGRAMS += tests/core/peer/test_datagram_context
 check_PROGRAMS += tests/core/peer/test_flow
 tests_core_peer_test_flow_SOURCES = tests/core/peer/test_flow.c $(ROUND_TRIPS)
@@ -100,6 +102,7 @@ tests_core_message_test_receive_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__full_pass,--wrap=ripc__partial_pass
 check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/service/test_service
+check_PROGRAMS += tests/core/service/test_service_fd
 check_PROGRAMS += tests/core/watch/test_watch
 tests_core_watch_test_watch_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 check_PROGRAMS += tests/core/progress/test_descriptors

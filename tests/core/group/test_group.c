@@ -120,6 +120,7 @@ START_TEST(join__list_full)
 {
 	struct ripc__record r = {.service = ripc__group_name(GROUP), .generation = 1};
 	struct ripc__group *g;
+	uint32_t sent;
 
 	rig_start(&rig, 2, NULL);
 	join(1);
@@ -133,7 +134,12 @@ START_TEST(join__list_full)
 	ck_assert_ptr_nonnull(ripc__member_put(g, &r, RIPC__ROLE_MEMBER));
 	ripc__unlock(rig.ctx[0]);
 	expect_member_count(0, 1, RIPC__MEMBERS_MAX + 1);
+	rig_connect(&rig, 1, 0);
+	rig_run(&rig, 5000);
+	sent = rig_lane(&rig, 1, 0)->tx_seq;
 	RC(-ETIMEDOUT, ripc_group_join(rig.s[1], GROUP, 300));
+	/* Without an answer JOIN is repeated after 5 s, not at each poll. */
+	ck_assert_uint_le(rig_lane(&rig, 1, 0)->tx_seq - sent, 2);
 	expect_member_count(0, 1, RIPC__MEMBERS_MAX + 1);
 	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
 	ripc__lock(rig.ctx[0]);
@@ -478,6 +484,22 @@ START_TEST(member__unknown_leaves)
 }
 END_TEST
 
+/* A context that is no member reports its own departure. */
+START_TEST(join__leaves_unknown)
+{
+	uint8_t record[RIPC__RECORD_BYTES_MAX];
+
+	rig_start(&rig, 2, NULL);
+	join(1);
+	rig_connect(&rig, 1, 0);
+	inject(1, 0, RIPC__JOIN, RIPC__ROLE_NONE, 0, record,
+	       record_of(rig_instance(&rig, 1), record));
+	expect_member_count(0, 1, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).bad_messages, 0);
+	send_all(1, 0, 1);
+}
+END_TEST
+
 START_TEST(group_control__no_group)
 {
 	static const uint64_t groups[] = {0, RIPC_GROUP_LIMIT, UINT64_MAX};
@@ -544,6 +566,7 @@ int main(void)
 	tcase_add_test(tc, service__being_closed);
 	tcase_add_test(tc, control__not_from_coordinator);
 	tcase_add_test(tc, member__unknown_leaves);
+	tcase_add_test(tc, join__leaves_unknown);
 	tcase_add_test(tc, group_control__no_group);
 	tcase_add_test(tc, group_control__malformed);
 	suite_add_tcase(suite, tc);

@@ -232,6 +232,18 @@ START_TEST(room__not_in_use)
 }
 END_TEST
 
+/* The application frees a small message while another thread has the lock. */
+START_TEST(small__freed_without_the_lock)
+{
+	struct ripc_message *m = hand_out();
+
+	ripc__lock(ctx);
+	ripc_message_free(m);
+	ripc__unlock(ctx);
+	ck_assert(((struct ripc__message *)m)->freed);
+}
+END_TEST
+
 START_TEST(short__items_lie_in_the_receive_buffer)
 {
 	struct ripc__sim_counters counters;
@@ -457,6 +469,7 @@ int main(void)
 	tcase_add_test(tc, small__a_burst_goes_back_to_the_cache);
 	tcase_add_test(tc, room__of_the_freed_one);
 	tcase_add_test(tc, room__not_in_use);
+	tcase_add_test(tc, small__freed_without_the_lock);
 	tcase_add_test(tc, short__items_lie_in_the_receive_buffer);
 	tcase_add_test(tc, short__copied_when_half_of_the_buffers_are_held);
 	tcase_add_test(tc, short__copied_where_the_transport_keeps_nothing);

@@ -81,6 +81,40 @@ START_TEST(sweep__keeps_dest_with_waiters)
 }
 END_TEST
 
+static uint64_t cancelled; /* the last look-up that was */
+
+void __real_ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service);
+void __wrap_ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service);
+
+void __wrap_ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service)
+{
+	cancelled = service;
+	__real_ripc__resolver_lookup_cancel(r, service);
+}
+
+/* The look-up of a destination ends with it. */
+START_TEST(sweep__cancels_look_up)
+{
+	struct iovec item = {"x", 1};
+	struct ripc_request *r;
+
+	for (unsigned i = 0; i < 2; i++) {
+		cancelled = 0;
+		OK(ripc_send_async(rig.s[0], 4711 + i, &item, 1, NULL, &r));
+		/* The second one has failed. */
+		if (i)
+			while (ripc__dest_find(ctx, 4711 + i)->state != RIPC__DEST_FAILED)
+				rig_run(&rig, 10);
+		RC(-ECANCELED, ripc_request_cancel(&r, 0));
+		ripc__lock(ctx);
+		ripc__dest_sweep(ctx, 0);
+		ripc__unlock(ctx);
+		ck_assert_ptr_null(ripc__dest_find(ctx, 4711 + i));
+		ck_assert_uint_eq(cancelled, i ? 0 : 4711);
+	}
+}
+END_TEST
+
 START_TEST(reach__resolver_backoff)
 {
 	struct iovec item = {"x", 1};
@@ -464,6 +498,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, sweep__keeps_dest_with_waiters);
+	tcase_add_test(tc, sweep__cancels_look_up);
 	tcase_add_test(tc, reach__resolver_backoff);
 	tcase_add_test(tc, reach__error_lists_attempts);
 	tcase_add_test(tc, reach__out_of_memory);

@@ -326,6 +326,29 @@ START_TEST(probe__refused_late)
 }
 END_TEST
 
+/* A lane ends the probe of its own peer, and only if there is one. */
+START_TEST(probe__ended_by_its_lane)
+{
+	struct ripc__lane other = {.ctx = rig.ctx[0]};
+	struct ripc__peer *p;
+
+	rig_exchange(&rig, 0, 1);
+	p = rig_peer(&rig, 0, 1);
+	other.peer = p;
+	p->next_path = 1;
+	ripc__lock(rig.ctx[0]);
+	ripc__peer_probe_end(p->lane);
+	ck_assert_uint_eq(p->next_path, 1);
+	p->contact = RIPC__CONTACT_PROBING;
+	ripc__peer_probe_end(&other);
+	ck_assert_int_eq(p->contact, RIPC__CONTACT_PROBING);
+	ripc__peer_probe_end(p->lane);
+	ck_assert_int_eq(p->contact, RIPC__CONTACT_NORMAL);
+	ck_assert_uint_eq(p->next_path, 0);
+	ripc__unlock(rig.ctx[0]);
+}
+END_TEST
+
 /*
  * Reliable messages of both sides over a lane that breaks: in order, each once. _i: the broken
  * direction, with long messages or not, from both sides or one.
@@ -498,6 +521,7 @@ int main(void)
 	tcase_add_loop_test(tc, fail_over__of_quiet_lane, 0, 2);
 	tcase_add_test(tc, goaway__while_probing);
 	tcase_add_test(tc, probe__refused_late);
+	tcase_add_test(tc, probe__ended_by_its_lane);
 	tcase_add_loop_test(tc, replace__reliable_in_order, 0, 12);
 	tcase_add_loop_test(tc, replace__one_direction, 0, 2);
 	tcase_add_test(tc, pending__stopped_itself);

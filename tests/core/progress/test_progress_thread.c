@@ -12,6 +12,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,6 +38,37 @@ static void pair_close(struct pair *p)
 	OK(ripc_close(p->a));
 	OK(ripc_close(p->b));
 }
+
+static int create_rc; /* threads are not created, for this reason; 0: they are */
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg)
+{
+	return create_rc ? create_rc : __real_pthread_create(thread, attr, run, arg);
+}
+
+/* The error names the cause: EAGAIN is the limit of threads while there is memory. */
+START_TEST(start__fails)
+{
+	static const char limit[] = "the limit of threads is reached";
+	struct ripc *ctx;
+
+	create_rc = EAGAIN;
+	ck_assert_int_eq(ripc_open(&ctx, NULL), -EAGAIN);
+	ck_assert_msg(strstr(ripc_error_detail(), limit), "%s", ripc_error_detail());
+	create_rc = EPERM;
+	ck_assert_int_eq(ripc_open(&ctx, NULL), -EPERM);
+	ck_assert_msg(!strstr(ripc_error_detail(), limit), "%s", ripc_error_detail());
+	create_rc = 0;
+	OK(ripc_open(&ctx, NULL));
+	OK(ripc_close(ctx));
+}
+END_TEST
 
 /* No application thread is in the library on either side: the message arrives nevertheless. */
 START_TEST(progress__app_computes)
@@ -469,6 +501,7 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, numbers_setup, NULL);
 	tcase_set_timeout(tc, 600);
+	tcase_add_test(tc, start__fails);
 	tcase_add_loop_test(tc, progress__app_computes, 0, 3);
 	tcase_add_loop_test(tc, pass_leadership__before_sleep, 0, 3);
 	tcase_add_loop_test(tc, progress__takes_leadership, 0, 3);

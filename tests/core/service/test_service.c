@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Services: ids, conflicts, the queue and its descriptor, and how one ends. */
+/* Services: ids, conflicts, the queue, and how one ends. test_service_fd.c has the descriptor. */
 #include "core/rig.h"
 #include "transitions.h"
 
@@ -230,70 +230,6 @@ START_TEST(split__the_older_one_stays)
 	OK(ripc_receive(first, &m, 1000));
 	ripc_message_free(m);
 	OK(ripc_service_unregister(second));
-}
-END_TEST
-
-/* Readable exactly when ripc_receive() would not block. */
-START_TEST(fd__follows_the_queue)
-{
-	int fd = ripc_service_fd(rig.s[0]);
-
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(ripc_service_fd(rig.s[0]), fd);
-	ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-	ck_assert(!readable(fd));
-	for (uint64_t i = 0; i < 3; i++)
-		OK(rig_short(&rig, 1, 0, 10, i, 5000));
-	OK(rig_long(&rig, 1, 0, 20000, 3, 5000));
-	rig_run(&rig, 5);
-	for (uint64_t i = 0; i < 4; i++) {
-		ck_assert(readable(fd));
-		/* Level-triggered: looking changes nothing. */
-		ck_assert(readable(fd));
-		rig_expect(&rig, 0, i < 3 ? 10 : 20000, i);
-	}
-	ck_assert(!readable(fd));
-	OK(rig_short(&rig, 1, 0, 10, 9, 5000));
-	rig_run(&rig, 5);
-	ck_assert(readable(fd));
-	rig_expect(&rig, 0, 10, 9);
-	ck_assert(!readable(fd));
-}
-END_TEST
-
-START_TEST(fd__created_while_readable)
-{
-	int fd;
-
-	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
-	OK(rig_short(&rig, 1, 0, 10, 2, 5000));
-	rig_run(&rig, 5);
-	fd = ripc_service_fd(rig.s[0]);
-	ck_assert(readable(fd));
-	rig_expect(&rig, 0, 10, 1);
-	ck_assert(readable(fd));
-	rig_expect(&rig, 0, 10, 2);
-	ck_assert(!readable(fd));
-}
-END_TEST
-
-START_TEST(fd__each_service_has_its_own)
-{
-	struct ripc_service *other;
-	int fd[2];
-
-	OK(ripc_service_register(ctx, 77, 0, &other));
-	fd[0] = ripc_service_fd(rig.s[0]);
-	fd[1] = ripc_service_fd(other);
-	ck_assert_int_ne(fd[0], fd[1]);
-	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
-	rig_run(&rig, 5);
-	ck_assert(readable(fd[0]) && !readable(fd[1]));
-	/* It ends with its service. */
-	OK(ripc_service_unregister(other));
-	ck_assert_int_eq(fcntl(fd[1], F_GETFD), -1);
-	rig_expect(&rig, 0, 10, 1);
-	RC(-EINVAL, ripc_service_fd(NULL));
 }
 END_TEST
 
@@ -584,9 +520,6 @@ int main(void)
 	tcase_add_test(tc, find__only_active_ones);
 	tcase_add_test(tc, conflict__detected_late);
 	tcase_add_loop_test(tc, split__the_older_one_stays, 0, 2);
-	tcase_add_test(tc, fd__follows_the_queue);
-	tcase_add_test(tc, fd__created_while_readable);
-	tcase_add_test(tc, fd__each_service_has_its_own);
 	tcase_add_test(tc, receive__timeouts);
 	tcase_add_test(tc, receive__no_wait_polls);
 	tcase_add_test(tc, receive__while_closing);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The descriptor of a service: it is readable exactly when its queue holds a message. */
+#include "core/rig.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+static struct rig rig;
+static struct ripc *ctx;
+
+static bool readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* Readable exactly when ripc_receive() would not block. */
+START_TEST(fd__follows_the_queue)
+{
+	int fd = ripc_service_fd(rig.s[0]);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ripc_service_fd(rig.s[0]), fd);
+	ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	ck_assert(!readable(fd));
+	for (uint64_t i = 0; i < 3; i++)
+		OK(rig_short(&rig, 1, 0, 10, i, 5000));
+	OK(rig_long(&rig, 1, 0, 20000, 3, 5000));
+	rig_run(&rig, 5);
+	for (uint64_t i = 0; i < 4; i++) {
+		ck_assert(readable(fd));
+		/* Level-triggered: looking changes nothing. */
+		ck_assert(readable(fd));
+		rig_expect(&rig, 0, i < 3 ? 10 : 20000, i);
+	}
+	ck_assert(!readable(fd));
+	OK(rig_short(&rig, 1, 0, 10, 9, 5000));
+	rig_run(&rig, 5);
+	ck_assert(readable(fd));
+	rig_expect(&rig, 0, 10, 9);
+	ck_assert(!readable(fd));
+}
+END_TEST
+
+START_TEST(fd__created_while_readable)
+{
+	int fd;
+
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	OK(rig_short(&rig, 1, 0, 10, 2, 5000));
+	rig_run(&rig, 5);
+	fd = ripc_service_fd(rig.s[0]);
+	ck_assert(readable(fd));
+	rig_expect(&rig, 0, 10, 1);
+	ck_assert(readable(fd));
+	rig_expect(&rig, 0, 10, 2);
+	ck_assert(!readable(fd));
+}
+END_TEST
+
+START_TEST(fd__each_service_has_its_own)
+{
+	struct ripc_service *other;
+	int fd[2];
+
+	OK(ripc_service_register(ctx, 77, 0, &other));
+	fd[0] = ripc_service_fd(rig.s[0]);
+	fd[1] = ripc_service_fd(other);
+	ck_assert_int_ne(fd[0], fd[1]);
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	rig_run(&rig, 5);
+	ck_assert(readable(fd[0]) && !readable(fd[1]));
+	/* It ends with its service. */
+	OK(ripc_service_unregister(other));
+	ck_assert_int_eq(fcntl(fd[1], F_GETFD), -1);
+	rig_expect(&rig, 0, 10, 1);
+	RC(-EINVAL, ripc_service_fd(NULL));
+}
+END_TEST
+
+/* A process without standard input: 0 is a descriptor like others. */
+START_TEST(fd__is_0)
+{
+	int saved = dup(0);
+
+	close(0);
+	ck_assert_int_eq(ripc_service_fd(rig.s[0]), 0);
+	ck_assert_int_eq(ripc_service_fd(rig.s[0]), 0);
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	rig_run(&rig, 5);
+	ck_assert(readable(0));
+	rig_expect(&rig, 0, 10, 1);
+	ck_assert(!readable(0));
+	OK(ripc_service_unregister(rig.s[0]));
+	rig.s[0] = NULL;
+	ck_assert_int_eq(fcntl(0, F_GETFD), -1);
+	if (saved >= 0)
+		dup2(saved, 0);
+}
+END_TEST
+
+/*
+ * Calls that found nothing are counted until the descriptor wakes the application: only while the
+ * progress thread leads does a message show that it slept.
+ */
+START_TEST(fd__counts_empty_polls)
+{
+	static const unsigned leaders[] = {RIPC__LEADER_NONE, RIPC__LEADER_THREAD};
+	struct ripc_service *s = rig.s[0];
+
+	ck_assert_int_ge(ripc_service_fd(s), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		union ripc__progress_word none = {.bits = atomic_load(&ctx->progress.word)},
+					  w = none;
+
+		w.state.leader = leaders[i];
+		atomic_store(&ctx->progress.word, w.bits);
+		s->empty_polls = 5;
+		ripc__service_signal(s, true);
+		ck_assert_uint_eq(s->empty_polls, i ? 0 : 5);
+		s->empty_polls = 5;
+		ripc__service_signal(s, false);
+		ck_assert_uint_eq(s->empty_polls, 5);
+		atomic_store(&ctx->progress.word, none.bits);
+	}
+}
+END_TEST
+
+static void setup(void)
+{
+	rig_start(&rig, 2, NULL);
+	ctx = rig.ctx[0];
+}
+
+static void teardown(void)
+{
+	rig_end(&rig);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/service/service_fd");
+	TCase *tc = tcase_create("fd");
+
+	test_seed();
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, fd__follows_the_queue);
+	tcase_add_test(tc, fd__created_while_readable);
+	tcase_add_test(tc, fd__each_service_has_its_own);
+	tcase_add_test(tc, fd__is_0);
+	tcase_add_test(tc, fd__counts_empty_polls);
+	suite_add_tcase(suite, tc);
+	return test_main("core/service/service_fd", suite);
+}
