@@ -294,6 +294,33 @@ START_TEST(lane_lost__answer_waits)
 }
 END_TEST
 
+/* An answer waits in vain, and its peer is not given up: the next lane reports the loss. */
+START_TEST(lane_lost__answer_expires)
+{
+	struct ripc_request *r;
+	uint64_t epoch;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 60000, &r));
+	await_kept(1);
+	rig_run(&rig, 5);
+	epoch = rig_peer(&rig, 1, 0)->epoch;
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 10);
+	OK(reply_kept(0));
+	ck_assert(rig_peer(&rig, 1, 0)->reply_waits);
+	ripc__lock(rig.ctx[1]);
+	rig_dest(&rig, 1, 0)->reliable_until_ns = 0;
+	ripc__reliable_timers(rig.ctx[1]);
+	ck_assert(!rig_peer(&rig, 1, 0)->reply_waits);
+	ck_assert_uint_ne(rig_peer(&rig, 1, 0)->epoch, epoch);
+	ripc__unlock(rig.ctx[1]);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	RC(-EPIPE, result(&r, 1));
+}
+END_TEST
+
 /* ---- the callee closes or moves ---- */
 
 /* Requests in the queue of a service that is closed go to its next holder. */
@@ -316,6 +343,35 @@ START_TEST(callee_closed__next_holder)
 		OK(result(&r[i], i));
 		ck_assert_uint_eq(servers[1].executed[i], 1);
 	}
+}
+END_TEST
+
+static void keep_nothing(struct ripc__sim_config *config)
+{
+	config->transient = 1;
+}
+
+/* The same after the lane that it came over was lost: it holds nothing but its struct. */
+START_TEST(callee_closed__after_lane_lost)
+{
+	struct ripc_request *r;
+
+	calls_teardown();
+	calls_setup_with(keep_nothing);
+	servers[0].s = NULL;
+	OK(start(RIG_ID(1), 1, 8, NULL, 60000, &r));
+	rig_run(&rig, 5);
+	ck_assert_ptr_nonnull(rig.s[1]->first);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 50);
+	OK(rig_short(&rig, 1, 0, 10, 1, 5000));
+	rig_expect(&rig, 0, 10, 1);
+	ck_assert(ripc__message_is_small(rig.s[1]->first));
+	OK(ripc_service_unregister(rig.s[1]));
+	rig.s[1] = NULL;
+	open_second_holder();
+	OK(result(&r, 1));
+	ck_assert_uint_eq(servers[1].executed[1], 1);
 }
 END_TEST
 
@@ -512,7 +568,9 @@ int main(void)
 	tcase_add_test(tc, time__cancelled_takes_no_answer);
 	tcase_add_loop_test(tc, lane_lost__callee_gives_up, 0, 3);
 	tcase_add_test(tc, lane_lost__answer_waits);
+	tcase_add_test(tc, lane_lost__answer_expires);
 	tcase_add_loop_test(tc, callee_closed__next_holder, 0, 2);
+	tcase_add_test(tc, callee_closed__after_lane_lost);
 	tcase_add_test(tc, callee_closed__answered);
 	tcase_add_test(tc, callee_moved);
 	tcase_add_test(tc, caller_died__cancelled);

@@ -93,6 +93,31 @@ START_TEST(answer__self)
 }
 END_TEST
 
+/* A peer that does not have the request cannot answer it. */
+START_TEST(answer__of_another_peer)
+{
+	unsigned other = rig_open(&rig, NULL);
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc__message *m;
+	struct ripc_request *r;
+
+	rig_connect(&rig, other, 0);
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 5000, &r));
+	await_kept(1);
+	ripc__lock(ctx);
+	m = ripc__message_new(ctx, 1);
+	ck_assert_ptr_nonnull(m);
+	m->pub.source = RIG_ID(1);
+	ripc__call_reply(m, r->call->id, 0, rig_peer(&rig, 0, other));
+	ck_assert_uint_eq(ctx->stats.late_replies, 1);
+	ripc__unlock(ctx);
+	RC(-EINPROGRESS, ripc_request_test(&r));
+	OK(reply_kept(0));
+	OK(result(&r, 1));
+}
+END_TEST
+
 /* ---- time ---- */
 
 /* The answer comes after the caller's time: the next call gets its own answer. */
@@ -317,6 +342,27 @@ START_TEST(callee_died__unknown)
 }
 END_TEST
 
+/* The death of a callee does not end the calls to another one. */
+START_TEST(callee_died__others_go_on)
+{
+	unsigned other = rig_open(&rig, NULL);
+	struct ripc_request *r[2];
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 60000, &r[0]));
+	OK(start(RIG_ID(other), 2, 8, NULL, 60000, &r[1]));
+	await_kept(1);
+	/* Both are acknowledged. */
+	rig_run(&rig, 100);
+	ripc__sim_kill_context(rig.net, rig.ctx[other], false);
+	rig.ctx[other] = NULL;
+	RC(-EPIPE, result(&r[1], 2));
+	RC(-EINPROGRESS, ripc_request_test(&r[0]));
+	OK(reply_kept(0));
+	OK(result(&r[0], 1));
+}
+END_TEST
+
 START_TEST(callee_died__idempotent_repeated)
 {
 	struct ripc_call_options o = {.size = sizeof(o), .flags = RIPC_IDEMPOTENT};
@@ -385,6 +431,25 @@ START_TEST(state__long_request_too_late)
 	ripc__unlock(rig.ctx[0]);
 	RC(-ETIMEDOUT, result(&r, 1));
 	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
+}
+END_TEST
+
+/* Its service ends while it is being cancelled: it was not executed, and is not sent again. */
+START_TEST(state__moved_while_cancelling)
+{
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc_request *r;
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	OK(start(RIG_ID(1), 1, 8, NULL, 50, &r));
+	rig_run(&rig, 100);
+	ck_assert_int_eq(r->call->state, RIPC__CALL_IS_CANCELLING);
+	ripc__lock(ctx);
+	ripc__call_state_received(rig_lane(&rig, 0, 1), r->call->id, RIPC__CALL_MOVED);
+	ripc__unlock(ctx);
+	RC(-ETIMEDOUT, ripc_request_test(&r));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 }
 END_TEST
 
@@ -519,6 +584,7 @@ int main(void)
 	tcase_add_test(tc, answer__any_order);
 	tcase_add_test(tc, answer__full_service);
 	tcase_add_test(tc, answer__self);
+	tcase_add_test(tc, answer__of_another_peer);
 	tcase_add_test(tc, time__late_answer);
 	tcase_add_test(tc, time__nobody_there);
 	tcase_add_test(tc, time__many_long_requests_stuck);
@@ -528,9 +594,11 @@ int main(void)
 	tcase_add_test(tc, lane_lost__at_every_operation);
 	tcase_add_test(tc, lane_lost__time_up);
 	tcase_add_test(tc, callee_died__unknown);
+	tcase_add_test(tc, callee_died__others_go_on);
 	tcase_add_test(tc, callee_died__idempotent_repeated);
 	tcase_add_loop_test(tc, state__before_acknowledgement, 0, 4);
 	tcase_add_test(tc, state__long_request_too_late);
+	tcase_add_test(tc, state__moved_while_cancelling);
 	tcase_add_test(tc, callee_died__idempotent_not_repeated);
 	tcase_add_test(tc, caller_closed__long_request_in_flight);
 	tcase_add_test(tc, caller_closed__long_request);

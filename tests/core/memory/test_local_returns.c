@@ -130,14 +130,19 @@ END_TEST
 
 START_TEST(returns__next_fit_written)
 {
+	uint32_t sent;
+
 	for (uint64_t k = 1; k <= 2; k++) {
 		send_with_return(1000);
 		/* Too long for it. */
 		OK(rig_long(&rig, 1, 0, 20000, 1, 5000));
 		ck_assert_int_eq(rig_expect(&rig, 0, 20000, 1), RIPC_IN_POOL);
+		sent = rig_lane(&rig, 1, 0)->tx_seq;
 		OK(rig_long(&rig, 1, 0, 1000, 2, 5000));
 		ck_assert_int_eq(rig_expect(&rig, 0, 1000, 2), RIPC_IN_RETURN_BUFFER);
 		rig_verify(buf, 1000, 2);
+		rig_run(&rig, 5);
+		ck_assert_uint_eq(rig_lane(&rig, 1, 0)->tx_seq, sent + 1);
 		ck_assert_uint_eq(rig_stats(&rig, 1).return_buffer_writes, k);
 		ck_assert_uint_eq(ctx->memory->nreturns, 0);
 		ck_assert_uint_eq(returns_count(), 0);

@@ -93,7 +93,7 @@ void __wrap_ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t serv
 }
 
 /* The look-up of a destination ends with it. */
-START_TEST(sweep__cancels_look_up)
+START_TEST(sweep__cancels_lookup)
 {
 	struct iovec item = {"x", 1};
 	struct ripc_request *r;
@@ -498,7 +498,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, sweep__keeps_dest_with_waiters);
-	tcase_add_test(tc, sweep__cancels_look_up);
+	tcase_add_test(tc, sweep__cancels_lookup);
 	tcase_add_test(tc, reach__resolver_backoff);
 	tcase_add_test(tc, reach__error_lists_attempts);
 	tcase_add_test(tc, reach__out_of_memory);
