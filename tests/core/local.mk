@@ -29,7 +29,8 @@ check_PROGRAMS += tests/core/rendezvous/test_receive
 check_PROGRAMS += tests/core/rendezvous/test_unreadable
 check_PROGRAMS += tests/core/peer/test_attempt
 check_PROGRAMS += tests/core/peer/test_connect
-tests_core_peer_test_connect_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ripc__handshake_confirm
+tests_core_peer_test_connect_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=ripc__handshake_confirm,--wrap=calloc
 check_PROGRAMS += tests/core/memory/test_cached_mr
 check_PROGRAMS += tests/core/memory/test_pool
 check_PROGRAMS += tests/core/rendezvous/test_delayed_ack
@@ -99,7 +100,8 @@ check_PROGRAMS += tests/core/memory/test_bounce
 check_PROGRAMS += tests/core/memory/test_app_buffer
 check_PROGRAMS += tests/core/message/test_receive
 tests_core_message_test_receive_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=ripc__now,--wrap=ripc__full_pass,--wrap=ripc__partial_pass
+	-Wl,--wrap=ripc__now,--wrap=ripc__full_pass,--wrap=ripc__partial_pass \
+	-Wl,--wrap=ripc__delayed_ack_idle
 check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/service/test_service
 check_PROGRAMS += tests/core/service/test_service_fd

@@ -9,6 +9,7 @@
 #ifndef RIPC_CORE_PROGRESS_LOCK_H
 #define RIPC_CORE_PROGRESS_LOCK_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -95,12 +96,13 @@ static inline void RIPC__NO_ANALYSIS ripc__lock_take(struct ripc__lock *lock)
 
 static inline void RIPC__NO_ANALYSIS ripc__lock_release(struct ripc__lock *lock)
 {
-	bool sleepers;
+	unsigned futex;
 
 	ripc__lock_step(RIPC__STEP_RELEASE);
-	sleepers = atomic_exchange_explicit(&lock->futex, 0, memory_order_release) == 2;
+	futex = atomic_exchange_explicit(&lock->futex, 0, memory_order_release);
+	assert(futex);
 	ripc__lock_step(RIPC__STEP_RELEASED);
-	if (RIPC__UNLIKELY(sleepers))
+	if (RIPC__UNLIKELY(futex == 2))
 		ripc__lock_wake(lock);
 }
 

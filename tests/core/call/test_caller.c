@@ -93,6 +93,24 @@ START_TEST(answer__self)
 }
 END_TEST
 
+/* The application waits for the result alone: nothing of the answer is left. */
+START_TEST(answer__not_wanted)
+{
+	static const size_t lens[] = {8, 100000};
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc_request *r;
+
+	for (unsigned i = 0; i < 2; i++) {
+		OK(start(RIG_ID(1), 1, lens[i], NULL, 5000, &r));
+		OK(ripc_request_wait(&r, 5000));
+		ck_assert_ptr_null(r);
+	}
+	ck_assert(ripc__list_empty(&ctx->messages));
+	for (struct ripc__message *m = ctx->small_first; m; m = m->next)
+		ck_assert(m->freed);
+}
+END_TEST
+
 /* A peer that does not have the request cannot answer it. */
 START_TEST(answer__of_another_peer)
 {
@@ -584,6 +602,7 @@ int main(void)
 	tcase_add_test(tc, answer__any_order);
 	tcase_add_test(tc, answer__full_service);
 	tcase_add_test(tc, answer__self);
+	tcase_add_test(tc, answer__not_wanted);
 	tcase_add_test(tc, answer__of_another_peer);
 	tcase_add_test(tc, time__late_answer);
 	tcase_add_test(tc, time__nobody_there);

@@ -5,6 +5,7 @@
  */
 #include "core/message/receive.h"
 #include "core/memory/message.h"
+#include "core/peer/lane.h"
 #include "core/progress/context.h"
 #include "core/rendezvous/request.h"
 #include "harness.h"
@@ -56,6 +57,15 @@ void __wrap_ripc__partial_pass(struct ripc *of)
 {
 	ck_assert_uint_eq(of->now_age, RIPC__NOW_STALE);
 	pass();
+}
+
+static unsigned idle_acks; /* calls that may send the ACK that is delayed */
+
+void __wrap_ripc__delayed_ack_idle(struct ripc *of);
+void __wrap_ripc__delayed_ack_idle(struct ripc *of)
+{
+	(void)of;
+	idle_acks++;
 }
 
 static bool poll_one(struct ripc__transport *t, void *buf, size_t len, struct ripc__event *ev)
@@ -235,6 +245,21 @@ START_TEST(poll__done)
 }
 END_TEST
 
+/* A thread that polls for its own request sends the delayed ACK, before and after each poll. */
+START_TEST(poll__delayed_ack)
+{
+	static struct ripc__lane lane;
+
+	ctx.opt.wait = RIPC__WAIT_ADAPTIVE;
+	poll_for(&request, 1000);
+	ck_assert_uint_eq(idle_acks, 0);
+	ctx.delayed_ack.lane = &lane;
+	poll_for(&request, 1000);
+	ck_assert_uint_eq(passes, POLLS);
+	ck_assert_uint_eq(idle_acks, 1 + POLLS);
+}
+END_TEST
+
 /* Another thread waits for the lock: this one lets it in after one poll. */
 START_TEST(poll__contended)
 {
@@ -297,6 +322,7 @@ int main(void)
 	tcase_add_test(tc, poll__active_endpoints);
 	tcase_add_test(tc, poll__slow_endpoints);
 	tcase_add_test(tc, poll__done);
+	tcase_add_test(tc, poll__delayed_ack);
 	tcase_add_test(tc, poll__contended);
 	tcase_add_test(tc, poll__not_allowed);
 	suite_add_tcase(suite, tc);

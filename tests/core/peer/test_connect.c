@@ -157,6 +157,32 @@ bool __wrap_ripc__handshake_confirm(const struct ripc__auth *a, const struct rip
 	return keyless && keyless-- ? false : __real_ripc__handshake_confirm(a, s, buf);
 }
 
+void *__real_calloc(size_t n, size_t len);
+void *__wrap_calloc(size_t n, size_t len);
+
+static unsigned shakes_to_fail; /* so many handshakes find no memory */
+
+void *__wrap_calloc(size_t n, size_t len)
+{
+	if (len == sizeof(struct ripc__handshake) && shakes_to_fail) {
+		shakes_to_fail--;
+		return NULL;
+	}
+	return __real_calloc(n, len);
+}
+
+/* There is no memory for the handshake, on one side or the other: it connects again. */
+START_TEST(request__out_of_memory)
+{
+	shakes_to_fail = 1 + (unsigned)_i;
+	OK(rig_long(&rig, 0, 1, 100, 1, 5000));
+	rig_expect(&rig, 1, 100, 1);
+	ck_assert_uint_eq(shakes_to_fail, 0);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_uint_eq(rig_stats(&rig, i).lanes, 1);
+}
+END_TEST
+
 static unsigned posts_to_fail;
 
 static int post_or_fail(struct ripc__ep *ep, const void *head, size_t head_len,
@@ -516,6 +542,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, confirm__wrong);
+	tcase_add_loop_test(tc, request__out_of_memory, 0, 2);
 	tcase_add_loop_test(tc, confirm__not_possible, 0, 2);
 	tcase_add_test(tc, confirm__credit);
 	tcase_add_test(tc, request__without_proof);

@@ -63,6 +63,40 @@ START_TEST(timer__silent_peer_with_work)
 }
 END_TEST
 
+static uint64_t transferred, transferred_by; /* bytes, and how many more at each query */
+
+static uint64_t count_transferred(struct ripc__ep *ep)
+{
+	(void)ep;
+	return transferred += transferred_by;
+}
+
+/* No message arrives, but a transfer makes progress; fewer bytes may be those of a PING. */
+START_TEST(timer__transfer_makes_progress)
+{
+	static const uint64_t bytes[] = {0, 100, 10 * KIB};
+	static uint8_t data[MIB];
+	static struct ripc__transport_ops ops;
+	struct ripc__tp *tp;
+	struct ripc_request *r;
+
+	rig_connect(&rig, 0, 1);
+	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
+	ops = *tp->ops;
+	ops.bytes_transferred = count_transferred;
+	tp->ops = &ops;
+	transferred = 1;
+	transferred_by = bytes[_i];
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	r = rig_begin(&rig, 0, 1, data, MIB);
+	rig_run(&rig, 5000);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, _i < 2);
+	ripc_request_cancel(&r, 0);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	tp->ops = &ripc__transport_sim;
+}
+END_TEST
+
 START_TEST(timer__silent_peer_without_work)
 {
 	rig_exchange(&rig, 0, 1);
@@ -512,6 +546,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, timer__silent_peer_with_work);
+	tcase_add_loop_test(tc, timer__transfer_makes_progress, 0, 3);
 	tcase_add_test(tc, timer__silent_peer_without_work);
 	tcase_add_test(tc, timer__peer_stopped_for_a_while);
 	tcase_add_test(tc, timer__stopped_itself);

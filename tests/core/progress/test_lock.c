@@ -3,7 +3,7 @@
 #define _GNU_SOURCE /* gettid */
 #include "base/clock.h"
 #include "core/progress/lock.h"
-#include "harness.h"
+#include "transitions.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -125,6 +125,23 @@ START_TEST(lock_take__one_at_a_time)
 	ck_assert_uint_eq(guarded.count, THREADS * ROUNDS);
 	ck_assert_uint_eq(guarded.twice[0], THREADS * ROUNDS);
 	check_free();
+}
+END_TEST
+
+static unsigned release(unsigned from, unsigned arg)
+{
+	(void)arg;
+	atomic_store(&lock.futex, from);
+	ripc__lock_release(&lock);
+	return atomic_load(&lock.futex);
+}
+
+/* Builds with assertions refuse the release of a free lock. */
+START_TEST(lock_release__held_only)
+{
+	static const int after[] = {REFUSED, 0, 0};
+
+	check_event(release, 0, 3, after);
 }
 END_TEST
 
@@ -327,6 +344,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, lock_take__unopposed);
 	tcase_add_loop_test(tc, lock_take__one_at_a_time, 0, 3);
+	tcase_add_test(tc, lock_release__held_only);
 	tcase_add_test(tc, lock_wait__sleeps_until_it_is_released);
 	tcase_add_test(tc, lock_wait__all_of_many_get_it);
 	tcase_add_test(tc, lock_wait__spinner_yields);

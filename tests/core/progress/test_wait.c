@@ -363,6 +363,26 @@ START_TEST(resume__rate_limited)
 }
 END_TEST
 
+/* Events are left after a pass: the progress thread is woken, as it would not notice them. */
+START_TEST(resume__event_is_left)
+{
+	struct model m;
+
+	for (unsigned missed = 1; missed <= 2; missed++) {
+		model_begin(&m, RIPC__WAIT_BLOCK);
+		model_standby();
+		m.arrives = 1;
+		m.missed = missed;
+		ck_assert_int_eq(model_wait(RIPC__MS), 0);
+		ck_assert_uint_eq(m.sleeps, 0);
+		ck_assert_uint_eq(m.passes, 2);
+		ck_assert_int_eq(thread_state(),
+				 missed == 1 ? RIPC__THREAD_BLOCKED : RIPC__THREAD_WAKING);
+		model_end();
+	}
+}
+END_TEST
+
 /* A leader that found its message without sleeping does not wake the progress thread either. */
 START_TEST(resume__without_sleep)
 {
@@ -456,6 +476,7 @@ int main(void)
 	tcase_add_test(tc, lead__spin_adapts);
 	tcase_add_test(tc, resume__polls_first);
 	tcase_add_test(tc, resume__rate_limited);
+	tcase_add_test(tc, resume__event_is_left);
 	tcase_add_test(tc, resume__without_sleep);
 	tcase_add_test(tc, pass_leadership__not_while_spinning);
 	tcase_add_test(tc, poll_before_sleep__thread_leads);
