@@ -308,7 +308,7 @@ int ripc__dest_reach(struct ripc *ctx, struct ripc__dest *d)
 	if (!ripc__dest_locate(ctx, d)) {
 		ripc__peer_connect(ctx, d->peer);
 		ripc__progress_request(ctx);
-		/* The attempt may have ended already. */
+		/* The context itself may have a lane, for another of its services. */
 		if (d->state == RIPC__DEST_KNOWN && d->peer->lane)
 			return 0;
 	}

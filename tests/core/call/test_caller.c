@@ -25,6 +25,24 @@ START_TEST(answer__sizes)
 }
 END_TEST
 
+/* The length of all items decides how a request travels. */
+START_TEST(request__two_items)
+{
+	static uint8_t large[300000];
+	uint64_t n = 1;
+	struct iovec items[2] = {{&n, sizeof(n)}, {large, sizeof(large)}};
+	struct ripc_message *m, *reply;
+
+	servers[0].keep = true;
+	RC(-ETIME, ripc_call(rig.s[0], RIG_ID(1), items, 2, NULL, &reply, 100));
+	ck_assert_uint_eq(servers[0].nkept, 1);
+	m = servers[0].kept[0];
+	ck_assert_uint_eq(m->nitems, 2);
+	ck_assert_uint_eq(m->items[1].iov_len, sizeof(large));
+	ck_assert(m->is_long);
+}
+END_TEST
+
 START_TEST(answer__any_order)
 {
 	enum { N = 40 };
@@ -93,49 +111,6 @@ START_TEST(answer__self)
 }
 END_TEST
 
-/* The application waits for the result alone: nothing of the answer is left. */
-START_TEST(answer__not_wanted)
-{
-	static const size_t lens[] = {8, 100000};
-	struct ripc *ctx = rig.ctx[0];
-	struct ripc_request *r;
-
-	for (unsigned i = 0; i < 2; i++) {
-		OK(start(RIG_ID(1), 1, lens[i], NULL, 5000, &r));
-		OK(ripc_request_wait(&r, 5000));
-		ck_assert_ptr_null(r);
-	}
-	ck_assert(ripc__list_empty(&ctx->messages));
-	for (struct ripc__message *m = ctx->small_first; m; m = m->next)
-		ck_assert(m->freed);
-}
-END_TEST
-
-/* A peer that does not have the request cannot answer it. */
-START_TEST(answer__of_another_peer)
-{
-	unsigned other = rig_open(&rig, NULL);
-	struct ripc *ctx = rig.ctx[0];
-	struct ripc__message *m;
-	struct ripc_request *r;
-
-	rig_connect(&rig, other, 0);
-	servers[0].keep = true;
-	OK(start(RIG_ID(1), 1, 8, NULL, 5000, &r));
-	await_kept(1);
-	ripc__lock(ctx);
-	m = ripc__message_new(ctx, 1);
-	ck_assert_ptr_nonnull(m);
-	m->pub.source = RIG_ID(1);
-	ripc__call_reply(m, r->call->id, 0, rig_peer(&rig, 0, other));
-	ck_assert_uint_eq(ctx->stats.late_replies, 1);
-	ripc__unlock(ctx);
-	RC(-EINPROGRESS, ripc_request_test(&r));
-	OK(reply_kept(0));
-	OK(result(&r, 1));
-}
-END_TEST
-
 /* ---- time ---- */
 
 /* The answer comes after the caller's time: the next call gets its own answer. */
@@ -170,6 +145,27 @@ START_TEST(time__nobody_there)
 	OK(ripc_service_register(rig.ctx[1], 4711, 0, &servers[1].s));
 	nservers = 2;
 	OK(result(&r, 2));
+}
+END_TEST
+
+/* Its time is up when a lane is there, before the timers notice that: it is not sent. */
+START_TEST(time__up_before_first_send)
+{
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc_request *r;
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 5);
+	OK(start(RIG_ID(1), 1, 8, NULL, 5000, &r));
+	r->call->deadline_ns = 1;
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	rig_run(&rig, 3000);
+	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	ck_assert_uint_eq(servers[0].executed[1], 0);
+	ctx->calls_next_ns = 0;
+	RC(-ETIMEDOUT, result(&r, 1));
 }
 END_TEST
 
@@ -599,13 +595,13 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, calls_setup, calls_teardown);
 	tcase_add_test(tc, answer__sizes);
+	tcase_add_test(tc, request__two_items);
 	tcase_add_test(tc, answer__any_order);
 	tcase_add_test(tc, answer__full_service);
 	tcase_add_test(tc, answer__self);
-	tcase_add_test(tc, answer__not_wanted);
-	tcase_add_test(tc, answer__of_another_peer);
 	tcase_add_test(tc, time__late_answer);
 	tcase_add_test(tc, time__nobody_there);
+	tcase_add_test(tc, time__up_before_first_send);
 	tcase_add_test(tc, time__many_long_requests_stuck);
 	tcase_add_test(tc, cancel__in_every_state);
 	tcase_add_test(tc, cancel__long_in_flight);

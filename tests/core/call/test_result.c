@@ -2,8 +2,52 @@
 /* The end of a call: its reply buffers are the caller's again. */
 #include "core/call/caller.h"
 #include "core/call/calls.h"
+#include "core/call/caller.h"
 #include "core/peer/dest.h"
 #include "wire/bytes.h"
+
+/* The application waits for the result alone: nothing of the answer is left. */
+START_TEST(answer__not_wanted)
+{
+	static const size_t lens[] = {8, 100000};
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc_request *r;
+
+	for (unsigned i = 0; i < 2; i++) {
+		OK(start(RIG_ID(1), 1, lens[i], NULL, 5000, &r));
+		OK(ripc_request_wait(&r, 5000));
+		ck_assert_ptr_null(r);
+	}
+	ck_assert(ripc__list_empty(&ctx->messages));
+	for (struct ripc__message *m = ctx->small_first; m; m = m->next)
+		ck_assert(m->freed);
+}
+END_TEST
+
+/* A peer that does not have the request cannot answer it. */
+START_TEST(answer__of_another_peer)
+{
+	unsigned other = rig_open(&rig, NULL);
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc__message *m;
+	struct ripc_request *r;
+
+	rig_connect(&rig, other, 0);
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 5000, &r));
+	await_kept(1);
+	ripc__lock(ctx);
+	m = ripc__message_new(ctx, 1);
+	ck_assert_ptr_nonnull(m);
+	m->pub.source = RIG_ID(1);
+	ripc__call_reply(m, r->call->id, 0, rig_peer(&rig, 0, other));
+	ck_assert_uint_eq(ctx->stats.late_replies, 1);
+	ripc__unlock(ctx);
+	RC(-EINPROGRESS, ripc_request_test(&r));
+	OK(reply_kept(0));
+	OK(result(&r, 1));
+}
+END_TEST
 
 /* The answer lands in the caller's buffer, whatever is lost on the way. */
 START_TEST(reply_buffer__lane_lost_at_every_operation)
@@ -205,6 +249,8 @@ int main(void)
 	test_seed();
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, calls_setup, calls_teardown);
+	tcase_add_test(tc, answer__not_wanted);
+	tcase_add_test(tc, answer__of_another_peer);
 	tcase_add_test(tc, reply_buffer__lane_lost_at_every_operation);
 	tcase_add_test(tc, reply_buffer__silent_peer);
 	tcase_add_loop_test(tc, reply_buffer__second_answer, 0, 2);

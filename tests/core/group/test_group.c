@@ -387,6 +387,22 @@ START_TEST(coordinator__no_member_itself)
 }
 END_TEST
 
+/* A service that ends leaves its groups; another member of the same context stays. */
+START_TEST(service__ends_alone)
+{
+	struct ripc_service *second;
+
+	rig_start(&rig, 2, NULL);
+	join(2);
+	OK(ripc_service_register(rig.ctx[0], 77, 0, &second));
+	OK(ripc_group_join(second, GROUP, 10000));
+	OK(ripc_service_unregister(second));
+	rig_run(&rig, 100);
+	expect_member_count(0, 2, 2);
+	send_all(1, 0, 2);
+}
+END_TEST
+
 /* While a service is being closed, calls on it are refused and change nothing. */
 static int closing_rc[3];
 
@@ -563,6 +579,7 @@ int main(void)
 	tcase_add_test(tc, members__leave_unnoticed);
 	tcase_add_test(tc, members__leave_between_polls);
 	tcase_add_test(tc, coordinator__no_member_itself);
+	tcase_add_test(tc, service__ends_alone);
 	tcase_add_test(tc, service__being_closed);
 	tcase_add_test(tc, control__not_from_coordinator);
 	tcase_add_test(tc, member__unknown_leaves);

@@ -154,6 +154,27 @@ START_TEST(noservice__learned_from_message)
 }
 END_TEST
 
+/* A sender that exceeds its credit loses its lane, and its messages go no further. */
+START_TEST(credit__exceeded)
+{
+	uint64_t window = rig.ctx[1]->opt.service_window;
+	struct ripc__credit *c;
+
+	OK(rig_short(&rig, 0, 1, 100, 1, 5000));
+	c = ripc__credit_find(rig_lane(&rig, 0, 1), RIG_ID(1));
+	ck_assert_ptr_nonnull(c);
+	c->limit_units += 1000000;
+	for (uint64_t bytes = 0; bytes < 2 * window && !rig_stats(&rig, 1).lanes_lost;
+	     bytes += 7000) {
+		rig_short(&rig, 0, 1, 7000, 1, 0);
+		rig_run(&rig, 1);
+	}
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).lanes_lost, 1);
+	ck_assert_uint_le(rig.s[1]->queued * 7000, window + 7000);
+}
+END_TEST
+
 START_TEST(noservice__sent_once)
 {
 	uint64_t before;
@@ -184,6 +205,7 @@ int main(void)
 	tcase_add_test(tc, dispatch__ack_unknown_request);
 	tcase_add_test(tc, dispatch__elided_after_ack);
 	tcase_add_test(tc, dispatch__ack_misplaced);
+	tcase_add_test(tc, credit__exceeded);
 	tcase_add_test(tc, noservice__sent_once);
 	tcase_add_test(tc, noservice__sent_again);
 	tcase_add_test(tc, noservice__learned_from_message);

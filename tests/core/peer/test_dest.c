@@ -245,9 +245,31 @@ START_TEST(resolved__holder_is_this_context)
 }
 END_TEST
 
+/* An application thread connects and does not wait: the progress thread does the rest. */
+START_TEST(reach__requests_progress)
+{
+	union ripc__progress_word ticking = {.state = {.thread = RIPC__THREAD_TICKING}};
+	struct ripc__dest *d;
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 1);
+	d = rig_dest(&rig, 0, 1);
+	ck_assert_int_eq(d->state, RIPC__DEST_KNOWN);
+	ck_assert_ptr_null(d->peer->lane);
+	ripc__lock(ctx);
+	atomic_store(&ctx->progress.word, ticking.bits);
+	ck_assert_int_eq(ripc__dest_reach(ctx, d), -EAGAIN);
+	ck_assert(ripc__progress_is_requested(ripc__progress_state(&ctx->progress)));
+	/* In virtual time there is no progress thread. */
+	atomic_store(&ctx->progress.word, 0);
+	ripc__unlock(ctx);
+}
+END_TEST
+
 START_TEST(reach__own_services)
 {
-	struct ripc_service *own;
+	struct ripc_service *own, *second;
 	struct iovec item = {"x", 1};
 	struct ripc_message *m;
 	struct ripc_route route = {.size = sizeof(route)};
@@ -258,6 +280,11 @@ START_TEST(reach__own_services)
 	ripc_message_free(m);
 	OK(ripc_route_get(ctx, 77, &route));
 	ck_assert_str_eq(route.transport, "self");
+	/* Another one is reachable at once, over the same lane. */
+	OK(ripc_service_register(ctx, 78, 0, &second));
+	ripc__lock(ctx);
+	ck_assert_int_eq(ripc__dest_reach(ctx, ripc__dest_get(ctx, 78)), 0);
+	ripc__unlock(ctx);
 	OK(ripc_send_short(own, 77, &item, 1, NULL, 1000));
 	OK(ripc_receive(own, &m, 1000));
 	ck_assert_uint_eq(m->source, 77);
@@ -504,6 +531,7 @@ int main(void)
 	tcase_add_test(tc, reach__out_of_memory);
 	tcase_add_test(tc, resolved__no_memory_for_next_holder);
 	tcase_add_test(tc, resolved__holder_is_this_context);
+	tcase_add_test(tc, reach__requests_progress);
 	tcase_add_test(tc, reach__own_services);
 	tcase_add_test(tc, withdrawn__resolved_elsewhere);
 	tcase_add_test(tc, withdrawn__other_service_or_holder);

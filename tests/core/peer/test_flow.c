@@ -209,6 +209,26 @@ START_TEST(flows__forget_services)
 }
 END_TEST
 
+/* The flow of a service that has ended goes when nothing of it is left. */
+START_TEST(flows__trimmed_when_unused)
+{
+	struct ripc__flow *ended = ripc__flow_lookup(lane, SERVICE), *there;
+
+	/* Its service is there again, and has not received yet. */
+	there = ripc__flow_lookup(lane, RIG_ID(1));
+	there->service = NULL;
+	ended->arrived_units = 2;
+	ended->consumed_units = 1;
+	ripc__flows_trim(lane);
+	ck_assert_ptr_eq(ripc__flow_find(lane, SERVICE), ended);
+	ck_assert_ptr_eq(ripc__flow_find(lane, RIG_ID(1)), there);
+	ended->consumed_units = 2;
+	ripc__flows_trim(lane);
+	ck_assert_ptr_null(ripc__flow_find(lane, SERVICE));
+	ck_assert_ptr_eq(ripc__flow_find(lane, RIG_ID(1)), there);
+}
+END_TEST
+
 /* ---- sending ---- */
 
 /* Each lane has a credit of its own for a service, with the window of its peer. */
@@ -442,6 +462,7 @@ int main(void)
 	tcase_add_test(tc, park__not_in_use);
 	tcase_add_test(tc, lookup__bounded);
 	tcase_add_test(tc, flows__forget_services);
+	tcase_add_test(tc, flows__trimmed_when_unused);
 	tcase_add_test(tc, credit__per_lane);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("reply");

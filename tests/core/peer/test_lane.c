@@ -250,6 +250,34 @@ static bool others_blocked(struct ripc__lane *lane)
 }
 
 /* A lane has room again: the destinations of other peers are flushed if that may help them. */
+/* The memory of a lane is freed when nothing in it is in use. */
+START_TEST(memory_trim__unused_only)
+{
+	struct ripc__lane *lane;
+	struct ripc__lane_memory *m;
+	struct ripc__list entry;
+
+	rig_connect(&rig, 0, 1);
+	lane = rig_lane(&rig, 0, 1);
+	ripc__lock(rig.ctx[0]);
+	ripc__lane_memory_trim(lane);
+	m = ripc__lane_memory_get(lane);
+	ck_assert_ptr_nonnull(m);
+	for (unsigned i = 0; i < 6; i++) {
+		struct ripc__list *lists[] = {&m->rndvs,     &m->exports, &m->imports,
+					      &m->late_refs, &m->bounces, &m->standing};
+
+		ripc__list_add(lists[i], &entry);
+		ripc__lane_memory_trim(lane);
+		ck_assert_ptr_eq(lane->memory, m);
+		ripc__list_del(&entry);
+	}
+	ripc__lane_memory_trim(lane);
+	ck_assert_ptr_ne(lane->memory, m);
+	ripc__unlock(rig.ctx[0]);
+}
+END_TEST
+
 START_TEST(flush__other_destinations)
 {
 	static uint8_t data[100];
@@ -481,6 +509,7 @@ int main(void)
 	tcase_add_test(tc, hello__transport_limits);
 	tcase_add_test(tc, pending_conn__old_lane_dead);
 	tcase_add_loop_test(tc, fail__retiring_lane, 0, 2);
+	tcase_add_test(tc, memory_trim__unused_only);
 	tcase_add_test(tc, flush__other_destinations);
 	tcase_add_test(tc, sequence__wraps);
 	tcase_add_test(tc, message__protocol_error);

@@ -7,8 +7,11 @@
 #include "core/progress/context.h"
 #include "harness.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -30,6 +33,30 @@ int __wrap_ripc__resolver_fd(struct ripc__resolver *r)
 {
 	(void)r;
 	return resolver_fd;
+}
+
+static bool old_kernel; /* without epoll_pwait2(): the limit of a sleep is noted */
+static int limit_ms;
+
+int __real_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
+			const sigset_t *mask);
+int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
+			const sigset_t *mask);
+int __wrap_epoll_pwait2(int epfd, struct epoll_event *ev, int max, const struct timespec *timeout,
+			const sigset_t *mask)
+{
+	if (!old_kernel)
+		return __real_epoll_pwait2(epfd, ev, max, timeout, mask);
+	errno = ENOSYS;
+	return -1;
+}
+
+int __real_epoll_wait(int epfd, struct epoll_event *ev, int max, int timeout_ms);
+int __wrap_epoll_wait(int epfd, struct epoll_event *ev, int max, int timeout_ms);
+int __wrap_epoll_wait(int epfd, struct epoll_event *ev, int max, int timeout_ms)
+{
+	limit_ms = timeout_ms;
+	return old_kernel ? 0 : __real_epoll_wait(epfd, ev, max, timeout_ms);
 }
 
 /* A transport is a pointer to its descriptor. */
@@ -207,6 +234,35 @@ START_TEST(sleep__kicked)
 }
 END_TEST
 
+/* Without epoll_pwait2() a sleep does not end early: its limit is rounded up to milliseconds. */
+START_TEST(sleep__old_kernel)
+{
+	static const struct {
+		uint64_t ns;
+		int ms;
+	} cases[] = {{0, 0},
+		     {1, 1},
+		     {RIPC__MS, 1},
+		     {RIPC__MS + 1, 2},
+		     {1500 * RIPC__MS - 1, 1500},
+		     {5000000 * RIPC__MS, 1000000}};
+
+	old_kernel = true;
+	for (unsigned i = 0; i <= sizeof(cases) / sizeof(cases[0]); i++) {
+		bool always = i == sizeof(cases) / sizeof(cases[0]);
+
+		set_state(RIPC__LEADER_ASLEEP, RIPC__THREAD_TICKING);
+		ripc__lock(&ctx);
+		ripc__descriptors_sleep(&ctx, ctx.progress.epfd,
+					always ? RIPC__NEVER : now_ns + cases[i].ns,
+					RIPC__PROGRESS_WAKE);
+		ripc__unlock(&ctx);
+		ck_assert_int_eq(limit_ms, always ? -1 : cases[i].ms);
+	}
+	old_kernel = false;
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/progress/descriptors");
@@ -218,6 +274,7 @@ int main(void)
 	tcase_add_test(tc, sleep__progress_thread);
 	tcase_add_test(tc, mask__hides_events);
 	tcase_add_test(tc, sleep__kicked);
+	tcase_add_test(tc, sleep__old_kernel);
 	suite_add_tcase(suite, tc);
 	return test_main("core/progress/descriptors", suite);
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 /* A sanitizer makes every pass slower by as much. */
@@ -141,6 +142,52 @@ START_TEST(pass_leadership__leader_timeout)
 }
 END_TEST
 
+static unsigned waiting(struct ripc *ctx)
+{
+	unsigned n;
+
+	ripc__lock(ctx);
+	n = ctx->waiting;
+	ripc__unlock(ctx);
+	return n;
+}
+
+static void interrupted(int number)
+{
+	(void)number;
+}
+
+/* A signal interrupts the sleep of a follower, which goes on waiting. */
+START_TEST(wait__interrupted_follower)
+{
+	struct sigaction action = {.sa_handler = interrupted};
+	struct ripc *ctx;
+	struct ripc_service *from;
+	struct waiter w[2] = {{.timeout_ms = PATIENCE_MS}, {.timeout_ms = PATIENCE_MS}};
+	pthread_t threads[2];
+
+	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+	OK(ripc_open(&ctx, modes[_i]));
+	OK(ripc_service_register(ctx, ID(2), 0, &from));
+	for (unsigned i = 0; i < 2; i++) {
+		OK(ripc_service_register(ctx, ID(i), 0, &w[i].s));
+		pthread_create(&threads[i], NULL, waiter_main, &w[i]);
+		/* The first one leads. */
+		AWAIT(waiting(ctx) == i + 1);
+	}
+	for (unsigned i = 0; i < 20; i++) {
+		pthread_kill(threads[1], SIGUSR1);
+		AWAIT(waiting(ctx) == 2);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		OK(send_number(from, ID(i), i));
+		pthread_join(threads[i], NULL);
+		OK(w[i].rc);
+	}
+	OK(ripc_close(ctx));
+}
+END_TEST
+
 START_TEST(wait__each_thread_own_timeout)
 {
 	enum { N = 8 };
@@ -192,16 +239,6 @@ START_TEST(wait__several_on_one_service)
 }
 END_TEST
 
-static unsigned waiting(struct ripc *ctx)
-{
-	unsigned n;
-
-	ripc__lock(ctx);
-	n = ctx->waiting;
-	ripc__unlock(ctx);
-	return n;
-}
-
 START_TEST(wake_all__close_ends_waits)
 {
 	enum { N = 6 };
@@ -235,6 +272,7 @@ int main(void)
 	tcase_add_loop_test(tc, wait__no_wake_up_is_lost_in_one_context, 0, 3);
 	tcase_add_loop_test(tc, wait__no_wake_up_is_lost_between_contexts, 0, 3);
 	tcase_add_loop_test(tc, pass_leadership__leader_timeout, 0, 3);
+	tcase_add_loop_test(tc, wait__interrupted_follower, 0, 3);
 	tcase_add_loop_test(tc, wait__each_thread_own_timeout, 0, 3);
 	tcase_add_loop_test(tc, wait__several_on_one_service, 0, 3);
 	tcase_add_loop_test(tc, wake_all__close_ends_waits, 0, 3);
