@@ -48,14 +48,11 @@ struct ripc__backend_ops {
 		    size_t whylen);
 	void (*close)(struct ripc__backend *b);
 
-	/*
-	 * Acquires the name of a service. -EADDRINUSE, -EMFILE, ... explained by ripc__fail().
-	 * NULL: nothing to do.
-	 */
-	int (*acquire)(struct ripc__backend *b, uint64_t service);
-	void (*drop)(struct ripc__backend *b, uint64_t service);
+	/* The next six are entries of the back end local only; the others leave them NULL. */
 
-	/* After -EADDRINUSE of acquire(): the user that holds the name. NULL: never called. */
+	/* Acquires the name of a service. -EADDRINUSE, -EMFILE, ... explained by ripc__fail(). */
+	int (*acquire)(struct ripc__backend *b, uint64_t service);
+	/* After -EADDRINUSE of acquire(): the user that holds the name. */
 	void (*owner)(struct ripc__backend *b, uint64_t service, struct ripc__holder *who);
 	/*
 	 * Asks the process that holds the name for its record. Return: a descriptor for answer(),
@@ -68,6 +65,15 @@ struct ripc__backend_ops {
 	 */
 	void (*answer)(struct ripc__backend *b, int fd, uint64_t service,
 		       struct ripc__record *record, struct ripc__holder *who);
+	/* Forwards a datagram to the context of this host that holds @service, as from @from. */
+	void (*pass_on)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
+			uint64_t service, const uint8_t *data, size_t len);
+	/* Forwards a LIST to all other contexts of this host, as from @from. */
+	void (*pass_on_all)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
+			    const uint8_t *data, size_t len);
+
+	/* The service is released: drops its name or its record. NULL: nothing to do. */
+	void (*drop)(struct ripc__backend *b, uint64_t service);
 
 	/* Sends to all possible holders of @service, or to one. May lose the datagram silently. */
 	void (*send)(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
@@ -101,21 +107,10 @@ struct ripc__backend_ops {
 	/* The record of this instance led to no connection. NULL: nothing to do. */
 	void (*suspect)(struct ripc__backend *b, uint64_t service, const uint8_t instance[16]);
 
-	/*
-	 * Forwards a datagram to the context of this host that holds @service, as from @from. NULL:
-	 * cannot.
-	 */
-	void (*pass_on)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
-			uint64_t service, const uint8_t *data, size_t len);
-
-	/* Forwards a LIST to all other contexts of this host, as from @from. NULL: cannot. */
-	void (*pass_on_all)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
-			    const uint8_t *data, size_t len);
-
 	/* A look-up is under way: may scan for new interfaces. NULL: nothing to do. */
 	void (*refresh)(struct ripc__backend *b, uint64_t now_ns);
 
-	/* Whether it reaches beyond this host. NULL: yes. */
+	/* Whether it reaches beyond this host. NULL: yes; local: not called. */
 	bool (*remote)(const struct ripc__backend *b);
 
 	/*

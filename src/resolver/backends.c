@@ -58,7 +58,7 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		.auth = env->auth,
 		.arg = arg,
 		.secret = r->zookeeper_auth,
-		.local = r->local,
+		.local = r->local != NULL,
 		.only_udp = !ripc__backends_inet(r, &(struct ripc__mcast_sender){0}),
 		.epoll_fd = r->epoll_fd,
 		.tag = (uint64_t)r->nbackends << 32,
@@ -174,7 +174,7 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 			r->local_only = r->local_only && known[k] != &ripc__backend_local;
 			first = first ? first : rc;
 		} else if (known[k] == &ripc__backend_local) {
-			r->local = true;
+			r->local = r->backends[r->nbackends - 1];
 		}
 	}
 	for (unsigned i = 0; i < nlinks; i++)

@@ -24,8 +24,9 @@ struct ripc__resolver {
 	int epoll_fd;
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 	bool polled;             /* a back end has no descriptors: poll it in every call */
-	bool local;              /* the kernel of this host enforces that an id is held once */
-	bool local_only;         /* the back end local receives forwarded requests and sends none */
+	/* the back end local: the kernel of this host enforces that an id is held once; or NULL */
+	struct ripc__backend *local;
+	bool local_only; /* the back end local receives forwarded requests and sends none */
 	uint32_t timeout_ms;
 	uint64_t now_ns; /* time of the last call */
 	void (*describe)(const void *arg, uint8_t transport, const uint8_t *addr, size_t len,

@@ -431,11 +431,6 @@ static int local_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender
 	return (int)n;
 }
 
-static bool local_remote(const struct ripc__backend *b)
-{
-	return false;
-}
-
 static bool local_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,
 				   char *text, size_t len)
 {
@@ -485,7 +480,6 @@ const struct ripc__backend_ops ripc__backend_local = {
 	.pass_on = local_forward,
 	.pass_on_all = local_forward_list,
 	.list = local_list,
-	.remote = local_remote,
 	.describe_attempt = local_describe_attempt,
 	.describe = local_describe,
 	.forked = local_forked,

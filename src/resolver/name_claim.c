@@ -15,7 +15,7 @@ enum {
 };
 
 /* Waits for a socket name of this host that the former holder still has bound. */
-void ripc__name_claim_add(struct ripc__resolver *r, unsigned backend, uint64_t service)
+void ripc__name_claim_add(struct ripc__resolver *r, uint64_t service)
 {
 	struct ripc__name_claim *o = calloc(1, sizeof(*o));
 
@@ -23,7 +23,6 @@ void ripc__name_claim_add(struct ripc__resolver *r, unsigned backend, uint64_t s
 	if (!o)
 		return;
 	o->service = service;
-	o->backend = backend;
 	o->end_ns = r->now_ns + r->timeout_ms * RIPC__MS;
 	o->next = r->name_claims;
 	r->name_claims = o;
@@ -47,7 +46,7 @@ void ripc__name_claim_retry(struct ripc__resolver *r)
 		return;
 	r->name_claims_ns = r->now_ns + RETRY_MS * RIPC__MS;
 	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next) {
-		struct ripc__backend *b = r->backends[o->backend];
+		struct ripc__backend *b = r->local;
 
 		if (o->done || (b->ops->acquire(b, o->service) && r->now_ns < o->end_ns))
 			continue;

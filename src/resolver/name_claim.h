@@ -23,11 +23,10 @@ struct ripc__name_claim {
 	 */
 	bool registered;
 	bool done; /* the name is bound here, or the attempts ended */
-	unsigned backend;
 };
 
-/* Waits for the name of a service in @backend. */
-void ripc__name_claim_add(struct ripc__resolver *r, unsigned backend, uint64_t service);
+/* Waits for the name of a service. */
+void ripc__name_claim_add(struct ripc__resolver *r, uint64_t service);
 /* Ends the wait: the service was released, or its name is bound. */
 void ripc__name_claim_cancel(struct ripc__resolver *r, uint64_t service);
 /* Binds names that former holders have released. */

@@ -105,18 +105,11 @@ static void forward(struct ripc__resolver *r, const struct ripc__mcast_sender *f
 {
 	uint64_t service = ripc__get_le64(msg + 8);
 
-	if (msg[5] == RIPC__RESOLVE_LIST) {
-		for (unsigned i = 0; i < r->nbackends; i++)
-			if (r->backends[i]->ops->pass_on_all)
-				r->backends[i]->ops->pass_on_all(r->backends[i], from, data, len);
-		return;
-	}
-	if ((msg[5] != RIPC__RESOLVE_REQUEST && msg[5] != RIPC__RESOLVE_PROBE) ||
-	    ripc__rcore_holds(r->core, service))
-		return;
-	for (unsigned i = 0; i < r->nbackends; i++)
-		if (r->backends[i]->ops->pass_on)
-			r->backends[i]->ops->pass_on(r->backends[i], from, service, data, len);
+	if (msg[5] == RIPC__RESOLVE_LIST)
+		r->local->ops->pass_on_all(r->local, from, data, len);
+	else if ((msg[5] == RIPC__RESOLVE_REQUEST || msg[5] == RIPC__RESOLVE_PROBE) &&
+		 !ripc__rcore_holds(r->core, service))
+		r->local->ops->pass_on(r->local, from, service, data, len);
 }
 
 /* Logs once that the load by broadcast is too high (doc/scaling.md). */
@@ -166,7 +159,7 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 			continue;
 		if (len < 0 || ripc__rcore_input(r->core, &from, msg, (size_t)len, r->now_ns, &why))
 			log_bad_message(r, &from, why);
-		else if (from.direct)
+		else if (from.direct && r->local)
 			forward(r, &from, msg, buf, (size_t)n);
 	}
 	log_broadcast_load(r, b);
@@ -274,9 +267,12 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 /* Whether a holder may exist that the kernel of this host does not know. */
 static bool must_probe(struct ripc__resolver *r)
 {
-	for (unsigned i = 0; i < r->nbackends; i++)
-		if (!r->backends[i]->ops->remote || r->backends[i]->ops->remote(r->backends[i]))
+	for (unsigned i = 0; i < r->nbackends; i++) {
+		struct ripc__backend *b = r->backends[i];
+
+		if (b != r->local && (!b->ops->remote || b->ops->remote(b)))
 			return true;
+	}
 	return !r->local;
 }
 
@@ -290,29 +286,24 @@ static bool held_by_other_user(const struct ripc__holder *who)
  * because any user can bind a name. The other back ends, if any, then probe for the service; a
  * holder with the key answers the probe. Return: -EADDRINUSE, explained, or 0.
  */
-static int fail_in_use(struct ripc__resolver *r, unsigned backend, uint64_t id, const char *name)
+static int fail_in_use(struct ripc__resolver *r, uint64_t id, const char *name)
 {
-	struct ripc__backend *b = r->backends[backend];
 	struct ripc__record record = {0};
-	struct ripc__holder who = {0};
+	struct ripc__holder who;
 	char text[1024];
 
-	if (b->ops->owner)
-		b->ops->owner(b, id, &who);
+	r->local->ops->owner(r->local, id, &who);
 	ripc__report_holder(r, id, name, &record, &who, text, sizeof(text));
 	if (!r->auth || !held_by_other_user(&who) || r->nbackends == 1)
 		return ripc__fail(-EADDRINUSE, "%s", text);
 	ripc__log(RIPC_LOG_WARN, "%s, another user: registered here without its name in %s", text,
-		  b->ops->name);
+		  r->local->ops->name);
 	return 0;
 }
 
 int ripc__resolver_ask_holder(struct ripc__resolver *r, uint64_t service)
 {
-	for (unsigned i = 0; i < r->nbackends; i++)
-		if (r->backends[i]->ops->ask)
-			return r->backends[i]->ops->ask(r->backends[i], service);
-	return -ENOENT;
+	return r->local ? r->local->ops->ask(r->local, service) : -ENOENT;
 }
 
 int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t id, const char *name)
@@ -321,11 +312,8 @@ int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t id, 
 	struct ripc__record record;
 	struct ripc__holder who;
 	char text[1024];
-	unsigned i = 0;
 
-	while (!r->backends[i]->ops->ask)
-		i++;
-	r->backends[i]->ops->answer(r->backends[i], fd, id, &record, &who);
+	r->local->ops->answer(r->local, fd, id, &record, &who);
 	ripc__report_holder(r, id, name, &record, &who, text, sizeof(text));
 	return ripc__fail(-EADDRINUSE, "%s%s", text,
 			  r->auth && held_by_other_user(&who) &&
@@ -348,28 +336,23 @@ static void publish(struct ripc__resolver *r, uint64_t service)
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const char *name,
 			    enum ripc__register_how how, uint64_t now_ns)
 {
-	bool nameless = false;
+	bool nameless;
 	int rc;
 
 	r->now_ns = now_ns;
 	if (ripc__rcore_holds(r->core, service))
 		return ripc__fail(-EADDRINUSE,
 				  "service %" PRIu64 " is held by this context already", service);
-	for (unsigned i = 0; i < r->nbackends; i++) {
-		if (!r->backends[i]->ops->acquire)
-			continue;
-		rc = r->backends[i]->ops->acquire(r->backends[i], service);
-		nameless |= rc != 0;
-		if (rc == -EADDRINUSE && how == RIPC__REGISTER_TAKE) {
-			ripc__name_claim_add(r, i, service);
-		} else if (rc && (rc != -EADDRINUSE || (rc = fail_in_use(r, i, service, name)))) {
-			/* The back end that refused holds nothing: undo those before it. */
-			for (unsigned k = 0; k < i; k++)
-				if (r->backends[k]->ops->drop)
-					r->backends[k]->ops->drop(r->backends[k], service);
-			return rc;
-		}
+	rc = r->local ? r->local->ops->acquire(r->local, service) : 0;
+	nameless = rc == -EADDRINUSE;
+	if (nameless && how == RIPC__REGISTER_TAKE) {
+		ripc__name_claim_add(r, service);
+		rc = 0;
+	} else if (nameless) {
+		rc = fail_in_use(r, service, name);
 	}
+	if (rc)
+		return rc;
 	refresh(r);
 	if (how == RIPC__REGISTER && !nameless && !must_probe(r))
 		how = RIPC__REGISTER_LOCAL;
