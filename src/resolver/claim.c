@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define STALE_NS (500 * RIPC__MS) /* how much later messages of the previous holder may arrive */
+#define NAME_NS  (2 * RIPC__MS)   /* between attempts to acquire a name */
 
 void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
@@ -83,20 +84,26 @@ bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service)
 	return ripc__claim_find(core, service);
 }
 
-bool ripc__rcore_taking_over(struct ripc__rcore *core, uint64_t service)
+/* Ends the attempts to acquire the name. */
+static void end_naming(struct ripc__rcore *core, struct ripc__claim *h)
 {
-	struct ripc__claim *h = ripc__claim_find(core, service);
+	if (h->nameless)
+		ripc__timers_remove(&core->timers, &h->name_timer);
+	h->nameless = false;
+}
 
-	return h && h->takeover && h->generation > 1;
+static void detach(struct ripc__rcore *core, struct ripc__claim *h)
+{
+	end_naming(core, h);
+	ripc__timers_remove(&core->timers, &h->timer);
+	ripc__table_remove(&core->held, &h->node);
+	ripc__list_del(&h->link);
 }
 
 void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h)
 {
-	if (h->state != DROPPED) {
-		ripc__timers_remove(&core->timers, &h->timer);
-		ripc__table_remove(&core->held, &h->node);
-		ripc__list_del(&h->link);
-	}
+	if (h->state != DROPPED)
+		detach(core, h);
 	ripc__pending_clear(&h->pending);
 	free(h->rival);
 	free(h->name);
@@ -117,7 +124,8 @@ static void become_holder(struct ripc__rcore *core, struct ripc__claim *h, uint6
 	h->announces = h->takeover ? RIPC__PROBES - 1 : 0;
 	ripc__timers_set(&core->timers, &h->timer,
 			 h->announces ? now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS : RIPC__NEVER);
-	ripc__pending_add(&core->pendings, &h->pending, RIPC__REGISTERED);
+	if (!h->nameless)
+		ripc__pending_add(&core->pendings, &h->pending, RIPC__REGISTERED);
 	if ((l && ripc__lookup_has_waiter(l)) || (c && c->pending.events & 1u << RIPC__RESOLVED))
 		ripc__pending_add(&core->pendings, &h->pending, RIPC__RESOLVED);
 	if (l)
@@ -189,6 +197,7 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 	h->moved = h->state == HELD && rival->generation > h->generation;
 	set_state(h, LOST);
 	store_rival(h, rival);
+	end_naming(core, h);
 	ripc__timers_set(&core->timers, &h->timer, RIPC__NEVER);
 	ripc__pending_remove(&h->pending, RIPC__REGISTERED);
 	ripc__pending_add(&core->pendings, &h->pending, RIPC__CONFLICT);
@@ -196,8 +205,27 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 
 static bool probing_is_over(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns)
 {
-	return h->probes >= RIPC__PROBES && (now_ns >= h->end_ns || !core->env.settled ||
-					     core->env.settled(core->env.arg, h->node.id));
+	if (h->probes < RIPC__PROBES)
+		return false;
+	if (now_ns >= h->end_ns)
+		return true;
+	/* A holder on this host that has not answered a probe is alive but slow. */
+	if (h->nameless && h->generation == 1)
+		return false;
+	return !core->env.settled || core->env.settled(core->env.arg, h->node.id);
+}
+
+void ripc__claim_name_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
+{
+	bool last = now_ns >= h->end_ns;
+
+	if (!core->env.acquire(core->env.arg, h->node.id, last) && !last) {
+		ripc__timers_set(&core->timers, &h->name_timer, now_ns + NAME_NS);
+		return;
+	}
+	end_naming(core, h);
+	if (h->state == HELD)
+		ripc__pending_add(&core->pendings, &h->pending, RIPC__REGISTERED);
 }
 
 void ripc__claim_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
@@ -231,7 +259,9 @@ static bool fits_message(const struct ripc__rcore *core, size_t name_len)
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char *name,
 			 enum ripc__register_how how, uint64_t now_ns)
 {
-	bool probe = how == RIPC__REGISTER || how == RIPC__REGISTER_TAKE;
+	bool nameless = how == RIPC__REGISTER_TAKE_NAME;
+	bool takeover = nameless || how == RIPC__REGISTER_TAKE;
+	bool probe = takeover || how == RIPC__REGISTER;
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
 	if (h)
@@ -253,10 +283,14 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 	}
 	h->node.id = service;
 	h->timer.kind = RIPC__TIMER_CLAIM;
+	h->name_timer.kind = RIPC__TIMER_NAME;
+	/* Without memory only the other back ends find the service. */
+	h->nameless =
+		nameless && !ripc__timers_add(&core->timers, &h->name_timer, now_ns + NAME_NS);
 	h->pending.owner = RIPC__OWNER_CLAIM;
 	h->nonce = ripc__rcore_nonce(core);
 	h->generation = 1;
-	h->takeover = how == RIPC__REGISTER_TAKE;
+	h->takeover = takeover;
 	h->unannounced = how == RIPC__REGISTER_RANDOM;
 	h->probes = probe ? 0 : RIPC__PROBES;
 	h->end_ns = probe ? now_ns + core->env.resolve_timeout_ms * RIPC__MS : now_ns;
@@ -314,9 +348,7 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 		return;
 	}
 	/* A look-up of an own service is complete, but its event is pending. */
-	ripc__timers_remove(&core->timers, &h->timer);
-	ripc__table_remove(&core->held, &h->node);
-	ripc__list_del(&h->link);
+	detach(core, h);
 	set_state(h, DROPPED);
 }
 

@@ -328,6 +328,10 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 			ripc__claim_timer(core, ripc__list_entry(t, struct ripc__claim, timer),
 					  now_ns);
 			break;
+		case RIPC__TIMER_NAME:
+			ripc__claim_name_timer(
+				core, ripc__list_entry(t, struct ripc__claim, name_timer), now_ns);
+			break;
 		case RIPC__TIMER_LOOKUP:
 			ripc__lookup_timer(core, ripc__list_entry(t, struct ripc__lookup, timer),
 					   now_ns);

@@ -22,6 +22,10 @@
  * its own service). If two hold one service, as after a partition, the one with the greater
  * instance id compares their ages and sends a VERDICT if the other has to give up. Only one of the
  * two compares, so exactly one remains.
+ *
+ * Takeover on one host: the kernel has the name of the service for the former holder, which drops
+ * it when it learns of the takeover. REGISTERED waits until the name is acquired, at most
+ * resolve_timeout_ms: without the name, peers on this host would not find the service.
  */
 #ifndef RIPC_RESOLVER_CORE_H
 #define RIPC_RESOLVER_CORE_H
@@ -80,6 +84,11 @@ struct ripc__rcore_env {
 	 * resolve_timeout_ms. NULL: always true.
 	 */
 	bool (*settled)(void *arg, uint64_t service);
+	/*
+	 * REGISTER_TAKE_NAME: acquires the name of the service on this host, if its former holder
+	 * has released it. @last: there is no further attempt. Return: whether it was acquired.
+	 */
+	bool (*acquire)(void *arg, uint64_t service, bool last);
 	/*
 	 * Takes one service found by ripc__rcore_list_begin(). Must not call the core. NULL: not
 	 * wanted.
@@ -147,9 +156,6 @@ void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const ui
 
 /* Whether the service is registered, being registered, or lost while CONFLICT is pending. */
 bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service);
-
-/* Whether a takeover is under way and the present holder has answered. */
-bool ripc__rcore_taking_over(struct ripc__rcore *core, uint64_t service);
 
 /* Fills in *record from the cache and marks it as used. Return: whether there is one. */
 bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__record *record,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The state of a resolver, shared by resolver.c, backends.c, name_claim.c and report.c. */
+/* The state of a resolver, shared by resolver.c, backends.c and report.c. */
 #ifndef RIPC_RESOLVER_INTERNAL_H
 #define RIPC_RESOLVER_INTERNAL_H
 
@@ -19,8 +19,6 @@ struct ripc__resolver {
 	struct ripc__rcore *core;
 	struct ripc__backend *backends[RIPC__CHAIN_MAX];
 	unsigned nbackends;
-	struct ripc__name_claim *name_claims;
-	uint64_t name_claims_ns; /* next attempt to bind these names */
 	int epoll_fd;
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 	bool polled;             /* a back end has no descriptors: poll it in every call */

@@ -8,7 +8,6 @@ libripc_internal_la_SOURCES += src/resolver/backend.h src/resolver/backends.c \
 	src/resolver/ensemble_call.h src/resolver/ensemble_hosts.h src/resolver/internal.h \
 	src/resolver/list.c src/resolver/listing.c \
 	src/resolver/listing.h src/resolver/local.c src/resolver/lookup.c \
-	src/resolver/name_claim.c src/resolver/name_claim.h \
 	src/resolver/pending.h src/resolver/report.c src/resolver/report.h src/resolver/resolver.c \
 	src/resolver/state.c src/resolver/state.h \
 	src/resolver/timers.c src/resolver/timers.h src/resolver/udp.c src/resolver/zookeeper.h

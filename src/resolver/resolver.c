@@ -9,7 +9,6 @@
 #include "resolver/backend.h"
 #include "resolver/backends.h"
 #include "resolver/internal.h"
-#include "resolver/name_claim.h"
 #include "resolver/report.h"
 #include "wire/bytes.h"
 
@@ -71,15 +70,24 @@ static bool registration_complete(void *arg, uint64_t service)
 {
 	struct ripc__resolver *r = arg;
 
-	/* A process of this host still holds the name: it is alive but slow. */
-	for (struct ripc__name_claim *o = r->name_claims; o; o = o->next)
-		if (o->service == service && !o->done && !ripc__rcore_taking_over(r->core, service))
-			return false;
 	for (unsigned i = 0; i < r->nbackends; i++)
 		if (r->backends[i]->ops->settled &&
 		    !r->backends[i]->ops->settled(r->backends[i], service))
 			return false;
 	return true;
+}
+
+static bool acquire_name(void *arg, uint64_t service, bool last)
+{
+	struct ripc__resolver *r = arg;
+	bool acquired = !r->local->ops->acquire(r->local, service);
+
+	if (last && !acquired)
+		ripc__log(RIPC_LOG_WARN,
+			  "service %" PRIu64
+			  " was taken over, but its former holder keeps its name in %s",
+			  service, r->local->ops->name);
+	return acquired;
 }
 
 static void log_bad_message(struct ripc__resolver *r, const struct ripc__mcast_sender *from,
@@ -185,7 +193,6 @@ static void refresh(struct ripc__resolver *r)
 
 static void release_name(struct ripc__resolver *r, uint64_t service)
 {
-	ripc__name_claim_cancel(r, service);
 	for (unsigned i = 0; i < r->nbackends; i++)
 		if (r->backends[i]->ops->drop)
 			r->backends[i]->ops->drop(r->backends[i], service);
@@ -237,11 +244,6 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 	while (n < max && ripc__rcore_event(r->core, &events[n], &requests, now_ns)) {
 		struct ripc__resolver_event *ev = &events[n++];
 
-		if (ev->kind == RIPC__REGISTERED && r->name_claims &&
-		    ripc__name_claim_defer(r, ev->service)) {
-			n--;
-			continue;
-		}
 		if (ev->kind == RIPC__UNRESOLVED)
 			ripc__report_failure(r, ev->service, requests, ev->text, sizeof(ev->text));
 		if (ev->kind == RIPC__CONFLICT || ev->kind == RIPC__RIVAL)
@@ -250,13 +252,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 		if (ev->kind == RIPC__CONFLICT)
 			release_name(r, ev->service);
 	}
-	if (r->name_claims)
-		ripc__name_claim_retry(r);
-	while (n < max && r->name_claims && ripc__name_claim_event(r, &events[n]))
-		n++;
 	deadline = ripc__rcore_deadline(r->core);
-	if (r->name_claims && r->name_claims_ns < deadline)
-		deadline = r->name_claims_ns;
 	if (deadline < *deadline_ns)
 		*deadline_ns = deadline;
 	return n;
@@ -346,7 +342,7 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const ch
 	rc = r->local ? r->local->ops->acquire(r->local, service) : 0;
 	nameless = rc == -EADDRINUSE;
 	if (nameless && how == RIPC__REGISTER_TAKE) {
-		ripc__name_claim_add(r, service);
+		how = RIPC__REGISTER_TAKE_NAME;
 		rc = 0;
 	} else if (nameless) {
 		rc = fail_in_use(r, service, name);
@@ -472,8 +468,6 @@ void ripc__resolver_kill(struct ripc__resolver *r)
 	ripc__rcore_free(r->core);
 	if (r->listing_open)
 		ripc__listing_fini(&r->listing);
-	while (r->name_claims)
-		ripc__name_claim_cancel(r, r->name_claims->service);
 	explicit_bzero(r->zookeeper_auth, sizeof(r->zookeeper_auth));
 	free(r);
 }
@@ -487,6 +481,7 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 		.resolve_timeout_ms = env->opt->resolve_timeout_ms,
 		.send = send_datagram,
 		.settled = registration_complete,
+		.acquire = acquire_name,
 		.listed = listed,
 		.arg = r,
 	};

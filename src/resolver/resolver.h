@@ -88,6 +88,8 @@ enum ripc__register_how {
 	 */
 	RIPC__REGISTER_RANDOM,
 	RIPC__REGISTER_LOCAL, /* of the core: HELD at once and announced, without PROBEs */
+	/* of the core: as TAKE, from a holder of this host, whose name is to be acquired, too */
+	RIPC__REGISTER_TAKE_NAME,
 };
 
 /*

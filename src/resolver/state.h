@@ -12,6 +12,7 @@
 /* The type of a timer's owner. */
 enum ripc__timer_kind {
 	RIPC__TIMER_CLAIM,
+	RIPC__TIMER_NAME,
 	RIPC__TIMER_LOOKUP,
 	RIPC__TIMER_CACHED,
 	RIPC__TIMER_REPEAT,
@@ -35,7 +36,8 @@ enum ripc__claim_state {
 /* A service of this context. */
 struct ripc__claim {
 	struct ripc__node node;
-	struct ripc__timer timer; /* PROBING: the next probe */
+	struct ripc__timer timer;      /* PROBING: the next probe */
+	struct ripc__timer name_timer; /* nameless: the next attempt to acquire the name */
 	struct ripc__pending pending;
 	struct ripc__list link; /* in core->claims, not when DROPPED */
 	enum ripc__claim_state state;
@@ -43,13 +45,15 @@ struct ripc__claim {
 	uint64_t nonce;      /* of the probes */
 	uint64_t since_ns;   /* start of HELD */
 	uint64_t generation; /* generation of its records */
-	uint64_t end_ns;     /* PROBING: end of the wait for back ends that have not answered */
-	bool takeover;       /* PROBING: take over from the present holder by a higher generation */
-	bool unannounced;    /* HELD, but never announced */
-	unsigned announces;  /* HELD: announcements left to send */
-	bool moved;          /* LOST: by a takeover */
-	char *name;          /* NULL: registered by its id alone */
-	uint8_t *rival;      /* encoded record of the other holder received last; NULL: unknown */
+	/* end of the wait for back ends that have not answered (PROBING), and for the name */
+	uint64_t end_ns;
+	bool nameless;      /* the former holder on this host has the name: not REGISTERED yet */
+	bool takeover;      /* PROBING: take over from the present holder by a higher generation */
+	bool unannounced;   /* HELD, but never announced */
+	unsigned announces; /* HELD: announcements left to send */
+	bool moved;         /* LOST: by a takeover */
+	char *name;         /* NULL: registered by its id alone */
+	uint8_t *rival;     /* encoded record of the other holder received last; NULL: unknown */
 	uint16_t rival_len;
 	unsigned asked;              /* HELD: requests counted since asked_ns */
 	uint64_t asked_ns;           /* start of that count */
@@ -169,6 +173,7 @@ void ripc__lookup_event(struct ripc__rcore *core, struct ripc__lookup *l,
 struct ripc__claim *ripc__claim_find(struct ripc__rcore *core, uint64_t service);
 void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h);
 void ripc__claim_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns);
+void ripc__claim_name_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns);
 void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 		       struct ripc__resolver_event *ev, uint64_t now_ns);
 

@@ -123,6 +123,11 @@ static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64
 		enqueue(bus, node->index, i, data, len);
 }
 
+static bool acquire_name(void *arg, uint64_t service, bool last)
+{
+	return !((struct node *)arg)->name_bound;
+}
+
 static void listed(void *arg, const struct ripc__record *record)
 {
 	struct node *node = arg;
@@ -143,6 +148,7 @@ struct node *bus_add(struct bus *bus, uint8_t first)
 	struct ripc__rcore_env env = {.resolve_timeout_ms = 1000,
 				      .negative_ms = 100,
 				      .send = send_datagram,
+				      .acquire = acquire_name,
 				      .listed = listed};
 
 	ck_assert_uint_lt(bus->nnodes, BUS_NODES_MAX);

@@ -42,6 +42,7 @@ struct node {
 	struct sent sent[2 * BUS_LAST];
 	struct sent *last; /* within sent[]: the last datagrams, oldest first */
 	unsigned nsent;    /* of all kinds, since the start; last[] holds up to BUS_LAST */
+	bool name_bound;   /* another process of its host has the names of all services */
 	/* services that a list found, each of each holder once */
 	struct ripc__record *listed;
 	unsigned nlisted;

@@ -361,6 +361,50 @@ START_TEST(requested__by_many_broadcasts)
 }
 END_TEST
 
+/* A takeover from a process of this host, which keeps the name after it has lost the service. */
+START_TEST(takeover__waits_for_the_name)
+{
+	bool released = _i;
+
+	node_register(a, 42, false);
+	bus_run(bus, 100);
+	b->name_bound = true;
+	ck_assert_int_eq(
+		ripc__rcore_register(b->core, 42, NULL, RIPC__REGISTER_TAKE_NAME, bus->now_ns), 0);
+	bus_run(bus, 500);
+	ck_assert_uint_eq(node_count(a, RIPC__CONFLICT, 42), 1);
+	ck_assert(node_finds(c, 42, b));
+	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), 0);
+	b->name_bound = !released;
+	bus_run(bus, 5);
+	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), released);
+	/* It waits no longer than a look-up. */
+	bus_run(bus, 500);
+	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), 1);
+}
+END_TEST
+
+/* The holder on this host has not answered a probe: it may be slow, and is waited for. */
+START_TEST(takeover__silent_holder)
+{
+	b->name_bound = true;
+	ck_assert_int_eq(
+		ripc__rcore_register(b->core, 42, NULL, RIPC__REGISTER_TAKE_NAME, bus->now_ns), 0);
+	bus_run(bus, 900);
+	node_lookup(c, 42);
+	bus_run(bus, 50);
+	ck_assert(!node_finds(c, 42, b));
+	if (_i) {
+		ripc__rcore_unregister(b->core, 42, bus->now_ns);
+		bus_run(bus, 1000);
+		ck_assert_uint_eq(counts(b).held, 0);
+	} else {
+		bus_run(bus, 100);
+		ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), 1);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("resolver/claim");
@@ -379,6 +423,8 @@ int main(void)
 	tcase_add_test(tc, register__many_at_once_with_loss);
 	tcase_add_test(tc, unregister__with_event_pending);
 	tcase_add_test(tc, requested__by_many_broadcasts);
+	tcase_add_loop_test(tc, takeover__waits_for_the_name, 0, 2);
+	tcase_add_loop_test(tc, takeover__silent_holder, 0, 2);
 	tc = tcase(suite, "two holders");
 	tcase_add_loop_test(tc, heal__older_wins_by_claim, 0, 2);
 	tcase_add_loop_test(tc, heal__older_wins_by_request, 0, 4);
