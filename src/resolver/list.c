@@ -151,7 +151,6 @@ static void input_listed(struct ripc__rcore *core, const struct ripc__mcast_send
 			 const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__record record = msg->record;
-	struct ripc__listed listed = {0};
 	const char *why;
 
 	if (!core->list_nonce || msg->nonce != core->list_nonce) {
@@ -159,24 +158,19 @@ static void input_listed(struct ripc__rcore *core, const struct ripc__mcast_send
 		return;
 	}
 	for (size_t at = 0; at < msg->listed_len;) {
-		int n = ripc__listed_decode(&listed, msg->listed + at, msg->listed_len - at, &why);
+		int n = ripc__listed_decode(&record, msg->listed + at, msg->listed_len - at, &why);
 
 		if (n < 0)
 			return;
 		at += (size_t)n;
-		record.service = listed.service;
-		record.generation = listed.generation;
-		record.since_ms = listed.since_ms;
-		record.name_len = listed.name_len;
-		memcpy(record.name, listed.name, sizeof(record.name));
 		if (core->env.listed)
 			core->env.listed(core->env.arg, &record);
 	}
 	/* Ids that do not rise would be asked for without end. */
-	if (msg->flags & RIPC__RESOLVE_MORE && listed.service < msg->service)
+	if (msg->flags & RIPC__RESOLVE_MORE && record.service < msg->service)
 		return;
 	page_arrived(core, from, msg->record.instance, msg->service,
-		     msg->flags & RIPC__RESOLVE_MORE ? listed.service + 1 : 0, now_ns);
+		     msg->flags & RIPC__RESOLVE_MORE ? record.service + 1 : 0, now_ns);
 }
 
 /* --- our answers --- */
@@ -236,20 +230,13 @@ void ripc__list_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint6
 	msg.record.generation = 1;
 	msg.record.since_ms = 0;
 	msg.record.name_len = 0;
-	memset(msg.record.name, 0, sizeof(msg.record.name));
 	for (i = 0; i < msg.record.naddrs; i++)
 		room -= room > 3u + msg.record.addrs[i].len ? 3u + msg.record.addrs[i].len : room;
 	for (i = 0; i < n && i < ENTRIES_MAX; i++) {
-		struct ripc__listed listed = {0};
 		int len;
 
 		ripc__rcore_own_record(core, found[i], now_ns, &own);
-		listed.service = own.service;
-		listed.generation = own.generation;
-		listed.since_ms = own.since_ms;
-		listed.name_len = own.name_len;
-		memcpy(listed.name, own.name, own.name_len);
-		len = ripc__listed_encode(&listed, entries + msg.listed_len, room - msg.listed_len);
+		len = ripc__listed_encode(&own, entries + msg.listed_len, room - msg.listed_len);
 		if (len < 0)
 			break;
 		msg.listed_len += (size_t)len;

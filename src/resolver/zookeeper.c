@@ -288,21 +288,16 @@ static void on_listed(struct ripc__zk *z, const struct ripc__ensemble_report *r)
 {
 	struct ripc__resolver_msg msg = {
 		.kind = RIPC__RESOLVE_LISTED, .service = 1, .nonce = z->list_nonce};
-	struct ripc__listed listed = {.service = r->service};
 	uint8_t entry[RIPC__LISTED_BYTES_MAX];
 
 	if (!z->list_nonce || ripc__zk_decode(z, r->service, r->bytes, r->len, &msg.record))
 		return;
-	listed.generation = msg.record.generation;
-	listed.since_ms =
+	msg.record.since_ms =
 		(uint32_t)(r->version < INT32_MAX / 1000 ? r->version : INT32_MAX / 1000) * 1000u;
-	listed.name_len = msg.record.name_len;
-	memcpy(listed.name, msg.record.name, sizeof(listed.name));
+	msg.listed = entry;
+	msg.listed_len = (size_t)ripc__listed_encode(&msg.record, entry, sizeof(entry));
 	msg.record.service = 0;
 	msg.record.name_len = 0;
-	memset(msg.record.name, 0, sizeof(msg.record.name));
-	msg.listed = entry;
-	msg.listed_len = (size_t)ripc__listed_encode(&listed, entry, sizeof(entry));
 	ripc__zk_queue_msg(z, &msg, false);
 }
 

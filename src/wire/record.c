@@ -128,23 +128,22 @@ int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t 
 	return rc || rest == buf + len ? rc : malformed(why, "bytes left over behind the record");
 }
 
-int ripc__listed_encode(const struct ripc__listed *listed, uint8_t *buf, size_t cap)
+int ripc__listed_encode(const struct ripc__record *record, uint8_t *buf, size_t cap)
 {
-	size_t len = RIPC__LISTED_FIXED + listed->name_len;
+	size_t len = RIPC__LISTED_FIXED + record->name_len;
 
 	if (len > cap)
 		return -EMSGSIZE;
-	ripc__put_le64(buf, listed->service);
-	ripc__put_le64(buf + 8, listed->generation);
-	ripc__put_le32(buf + 16, listed->since_ms);
-	buf[20] = listed->name_len;
-	memcpy(buf + RIPC__LISTED_FIXED, listed->name, listed->name_len);
+	ripc__put_le64(buf, record->service);
+	ripc__put_le64(buf + 8, record->generation);
+	ripc__put_le32(buf + 16, record->since_ms);
+	buf[20] = record->name_len;
+	memcpy(buf + RIPC__LISTED_FIXED, record->name, record->name_len);
 	return (int)len;
 }
 
-int ripc__listed_decode(struct ripc__listed *to, const uint8_t *buf, size_t len, const char **why)
+int ripc__listed_decode(struct ripc__record *to, const uint8_t *buf, size_t len, const char **why)
 {
-	memset(to, 0, sizeof(*to));
 	if (len < RIPC__LISTED_FIXED || len - RIPC__LISTED_FIXED < buf[20])
 		return malformed(why, "listed service cut short");
 	to->service = ripc__get_le64(buf);
@@ -155,6 +154,7 @@ int ripc__listed_decode(struct ripc__listed *to, const uint8_t *buf, size_t len,
 		return malformed(why, "no possible service is listed");
 	if (to->name_len && ripc__name_fault((const char *)buf + RIPC__LISTED_FIXED, to->name_len))
 		return malformed(why, "name that is not UTF-8");
+	memset(to->name, 0, sizeof(to->name));
 	memcpy(to->name, buf + RIPC__LISTED_FIXED, to->name_len);
 	return RIPC__LISTED_FIXED + to->name_len;
 }
@@ -187,7 +187,7 @@ int ripc__resolver_msg_encode(const struct ripc__resolver_msg *msg, uint8_t *buf
 /* Checks the services of a LISTED: their ids rise from the one asked for. */
 static int check_listed(const struct ripc__resolver_msg *msg, const char **why)
 {
-	struct ripc__listed listed;
+	struct ripc__record listed;
 	uint64_t least = msg->service;
 
 	for (size_t at = 0; at < msg->listed_len;) {

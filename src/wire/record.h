@@ -64,24 +64,21 @@ struct ripc__resolver_msg {
 	size_t listed_len; /* bytes */
 };
 
-/* One service of a LISTED. */
-struct ripc__listed {
-	uint64_t service;
-	uint64_t generation;
-	uint32_t since_ms;
-	uint8_t name_len;
-	char name[RIPC__NAME_MAX + 1]; /* terminated */
-};
-
 /* Bytes of one service of a LISTED at most. */
 #define RIPC__LISTED_FIXED     21 /* without its name */
 #define RIPC__LISTED_BYTES_MAX (RIPC__LISTED_FIXED + RIPC__NAME_MAX)
 
-/* Return: bytes written, or -EMSGSIZE if they exceed cap. */
-int ripc__listed_encode(const struct ripc__listed *listed, uint8_t *buf, size_t cap);
+/*
+ * Encodes one service of a LISTED: service, generation, age and name. Return: bytes written, or
+ * -EMSGSIZE if they exceed cap.
+ */
+int ripc__listed_encode(const struct ripc__record *record, uint8_t *buf, size_t cap);
 
-/* Decodes the first service of @len > 0 bytes. Return: its bytes, or -EPROTO with *why. */
-int ripc__listed_decode(struct ripc__listed *to, const uint8_t *buf, size_t len, const char **why);
+/*
+ * Decodes the first service of @len > 0 bytes into these members; the others stay. Return: its
+ * bytes, or -EPROTO with *why.
+ */
+int ripc__listed_decode(struct ripc__record *to, const uint8_t *buf, size_t len, const char **why);
 
 /* Return: bytes written, or -EMSGSIZE if they exceed cap. */
 int ripc__resolver_msg_encode(const struct ripc__resolver_msg *msg, uint8_t *buf, size_t cap);

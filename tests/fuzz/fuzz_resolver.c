@@ -97,7 +97,7 @@ static void list_message(struct run *r, uint64_t service, uint8_t arg, uint8_t w
 	msg.record.instance[0] = who & 7;
 	msg.listed = entries;
 	for (unsigned i = 0; i < (more & 7u); i++) {
-		struct ripc__listed listed = {.service = service + i, .generation = who};
+		struct ripc__record listed = {.service = service + i, .generation = who};
 
 		if (who & 8) {
 			strcpy(listed.name, "camera/left");

@@ -214,7 +214,7 @@ END_TEST
 
 START_TEST(list__drops_answers_to_nothing)
 {
-	struct ripc__listed listed = {.service = 42, .generation = 1};
+	struct ripc__record listed = {.service = 42, .generation = 1};
 	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_LISTED, 1, 0, 0x77);
 	uint8_t entry[RIPC__LISTED_BYTES_MAX];
 

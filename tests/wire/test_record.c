@@ -405,7 +405,7 @@ END_TEST
 /* A page with three services, 42, 43 with a name, and 99. Return: its length. */
 static int make_page(uint8_t *buf, uint8_t *entries)
 {
-	struct ripc__listed listed[] = {
+	struct ripc__record listed[] = {
 		{.service = 42, .generation = 1, .since_ms = 5},
 		{.service = 43, .generation = 2, .name_len = 3, .name = "cam"},
 		{.service = 99, .generation = 3, .since_ms = UINT32_MAX},
@@ -429,7 +429,7 @@ START_TEST(listed__encode_and_decode)
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX], entries[300];
 	const int first = ADDRS_AT + 3 + 4;
 	struct ripc__resolver_msg msg;
-	struct ripc__listed listed;
+	struct ripc__record listed;
 	const char *why;
 	int len = make_page(buf, entries);
 

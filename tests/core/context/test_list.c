@@ -27,7 +27,7 @@ static void on_log(void *arg, enum ripc_log_level level, const char *line)
 
 static void send_first_page(const struct ripc__resolver_msg *list, const struct sockaddr_in *to)
 {
-	struct ripc__listed listed = {.service = 42, .generation = 1};
+	struct ripc__record listed = {.service = 42, .generation = 1};
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_LISTED,
 					 .flags = RIPC__RESOLVE_MORE,
 					 .service = 1,
