@@ -17,4 +17,12 @@ static inline uint64_t ripc__clock_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Milliseconds from @from_ns to @to_ns: 0 if they are reversed, UINT32_MAX at most. */
+static inline uint32_t ripc__ms_between(uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t ms = to_ns > from_ns ? (to_ns - from_ns) / RIPC__MS : 0;
+
+	return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+}
+
 #endif

@@ -244,12 +244,10 @@ void ripc__cache_gone(struct ripc__cache *cache, struct ripc__cached *c)
 void ripc__cache_record(const struct ripc__cached *c, struct ripc__record *record, uint64_t now_ns)
 {
 	const char *why;
-	uint64_t age_ms = now_ns > c->since_ns ? (now_ns - c->since_ns) / RIPC__MS : 0;
 
 	/* Cannot fail: the core encoded it from a valid record. */
 	if (ripc__record_decode(record, c->bytes, c->len, &why))
 		memset(record, 0, sizeof(*record));
-	record->ttl_ms =
-		c->expires_ns > now_ns ? (uint32_t)((c->expires_ns - now_ns) / RIPC__MS) : 0;
-	record->since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
+	record->ttl_ms = ripc__ms_between(now_ns, c->expires_ns);
+	record->since_ms = ripc__ms_between(c->since_ns, now_ns);
 }

@@ -141,15 +141,10 @@ static void become_holder(struct ripc__rcore *core, struct ripc__claim *h, uint6
 
 static void store_rival(struct ripc__claim *h, const struct ripc__record *rival)
 {
-	uint8_t bytes[RIPC__RECORD_BYTES_MAX];
-	int len = ripc__record_encode(rival, bytes, sizeof(bytes));
-
-	free(h->rival);
-	h->rival = len > 0 ? malloc((size_t)len) : NULL;
-	if (h->rival) {
-		memcpy(h->rival, bytes, (size_t)len);
-		h->rival_len = (uint16_t)len;
-	}
+	if (!h->rival)
+		h->rival = malloc(sizeof(*h->rival));
+	if (h->rival)
+		*h->rival = *rival;
 }
 
 void ripc__claim_conflict(struct ripc__rcore *core, struct ripc__claim *h,
@@ -246,16 +241,6 @@ void ripc__claim_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t
 	}
 }
 
-/* Whether our addresses and a name of a service fit one message, sealed or not. */
-static bool fits_message(const struct ripc__rcore *core, size_t name_len)
-{
-	size_t len = RIPC__RESOLVER_MSG_FIXED + RIPC__LISTED_FIXED + name_len;
-
-	for (unsigned i = 0; i < core->env.naddrs; i++)
-		len += 3u + core->addrs[i].len;
-	return len <= RIPC__RESOLVER_UNSEALED_MAX;
-}
-
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char *name,
 			 enum ripc__register_how how, uint64_t now_ns)
 {
@@ -267,7 +252,7 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 	if (h)
 		return ripc__fail(-EADDRINUSE,
 				  "service %" PRIu64 " is held by this context already", service);
-	if (name && !fits_message(core, strlen(name)))
+	if (name && RIPC__LISTED_FIXED + strlen(name) > ripc__rcore_room(core))
 		return ripc__fail(-EMSGSIZE,
 				  "service %" PRIu64 ": its name of %zu bytes and the addresses of "
 				  "this context do not fit one message; use a shorter name",
@@ -366,14 +351,11 @@ void ripc__claim_reannounce(struct ripc__rcore *core, uint64_t now_ns)
 void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
 		       struct ripc__resolver_event *ev, uint64_t now_ns)
 {
-	const char *why;
-
 	ev->kind = ripc__rcore_take_event(core, &h->pending);
 	ev->service = h->node.id;
 	ev->moved = h->moved;
 	if (ev->kind == RIPC__CONFLICT || ev->kind == RIPC__RIVAL) {
-		if (!h->rival || ripc__record_decode(&ev->record, h->rival, h->rival_len, &why))
-			memset(&ev->record, 0, sizeof(ev->record));
+		ev->record = h->rival ? *h->rival : (struct ripc__record){0};
 		if (h->name)
 			strcpy(ev->name, h->name);
 	} else {
@@ -395,8 +377,6 @@ enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct
 						const struct ripc__record *rival, uint8_t flags,
 						bool final, uint64_t now_ns)
 {
-	uint64_t age_ms = now_ns > h->since_ns ? (now_ns - h->since_ns) / RIPC__MS : 0;
-
 	ripc__claim_conflict(core, h, rival, final, now_ns);
 	if (final || h->state == PROBING || rival->generation > h->generation)
 		return RIPC__VERDICT_LOSE;
@@ -410,7 +390,8 @@ enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct
 	 */
 	if (memcmp(core->env.instance, rival->instance, 16) < 0)
 		return RIPC__VERDICT_DEFER;
-	if (rival->since_ms > age_ms && memcmp(h->verdict_sent_to, rival->instance, 16))
+	if (rival->since_ms > ripc__ms_between(h->since_ns, now_ns) &&
+	    memcmp(h->verdict_sent_to, rival->instance, 16))
 		return RIPC__VERDICT_LOSE;
 	memcpy(h->verdict_sent_to, rival->instance, 16);
 	return RIPC__VERDICT_KEEP;

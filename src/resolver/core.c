@@ -436,14 +436,13 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 	if (!core)
 		return -ENOMEM;
 	core->env = *env;
-	core->addrs = calloc(env->naddrs + 1, sizeof(*core->addrs));
-	if (!core->addrs) {
-		free(core);
-		return -ENOMEM;
-	}
+	core->env.addrs = NULL;
+	core->own = (struct ripc__record){
+		.generation = 1, .ttl_ms = RIPC__TTL_MS, .naddrs = env->naddrs};
+	memcpy(core->own.instance, env->instance, 16);
+	memcpy(core->own.host, env->host, 16);
 	for (unsigned i = 0; i < env->naddrs; i++)
-		core->addrs[i] = env->addrs[i];
-	core->env.addrs = core->addrs;
+		core->own.addrs[i] = env->addrs[i];
 	memcpy(&half, env->instance + 8, sizeof(half));
 	core->random = env->secret ^ half;
 	memcpy(&half, env->instance, sizeof(half));
@@ -456,7 +455,6 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 	if (ripc__timers_add(&core->timers, &core->repeat, RIPC__NEVER) ||
 	    ripc__list_answers_init(core)) {
 		ripc__timers_fini(&core->timers);
-		free(core->addrs);
 		free(core);
 		return -ENOMEM;
 	}
@@ -472,10 +470,10 @@ void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_a
 			   unsigned naddrs)
 {
 	for (unsigned i = 0; i < naddrs; i++)
-		for (unsigned j = 0; j < core->env.naddrs; j++)
-			if (core->addrs[j].transport == addrs[i].transport &&
+		for (unsigned j = 0; j < core->own.naddrs; j++)
+			if (core->own.addrs[j].transport == addrs[i].transport &&
 			    addrs[i].len <= RIPC__ADDRESS_MAX)
-				core->addrs[j] = addrs[i];
+				core->own.addrs[j] = addrs[i];
 }
 
 static void free_dropped(struct ripc__rcore *core)
@@ -511,6 +509,5 @@ void ripc__rcore_free(struct ripc__rcore *core)
 	ripc__table_fini(&core->lookups);
 	ripc__timers_fini(&core->timers);
 	free(core->list_asks);
-	free(core->addrs);
 	free(core);
 }

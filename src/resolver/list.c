@@ -217,7 +217,7 @@ void ripc__list_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint6
 		.kind = RIPC__RESOLVE_LISTED, .service = answer->first, .nonce = answer->nonce};
 	const struct ripc__claim *found[ENTRIES_MAX + 1];
 	uint8_t entries[RIPC__RESOLVER_UNSEALED_MAX];
-	size_t room = RIPC__RESOLVER_UNSEALED_MAX - RIPC__RESOLVER_MSG_FIXED;
+	size_t room = ripc__rcore_room(core);
 	struct ripc__record own;
 	unsigned n, i;
 
@@ -225,13 +225,7 @@ void ripc__list_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint6
 	n = smallest(core, answer->first, found);
 	if (!n || !may_send_page(core, now_ns))
 		return;
-	ripc__rcore_own_record(core, found[0], now_ns, &msg.record);
-	msg.record.service = 0;
-	msg.record.generation = 1;
-	msg.record.since_ms = 0;
-	msg.record.name_len = 0;
-	for (i = 0; i < msg.record.naddrs; i++)
-		room -= room > 3u + msg.record.addrs[i].len ? 3u + msg.record.addrs[i].len : room;
+	msg.record = core->own;
 	for (i = 0; i < n && i < ENTRIES_MAX; i++) {
 		int len;
 

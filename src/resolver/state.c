@@ -35,25 +35,27 @@ uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms)
 void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns,
 			    struct ripc__record *record)
 {
-	uint64_t since_ns = h && h->since_ns ? h->since_ns : now_ns;
-	uint64_t age_ms = now_ns > since_ns ? (now_ns - since_ns) / RIPC__MS : 0;
-
-	memset(record, 0, sizeof(*record));
-	memcpy(record->instance, core->env.instance, 16);
-	memcpy(record->host, core->env.host, 16);
-	record->generation = h ? h->generation : 1;
-	record->ttl_ms = RIPC__TTL_MS;
-	record->since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
-	if (!h)
+	*record = core->own;
+	if (!h) {
+		record->naddrs = 0;
 		return;
+	}
 	record->service = h->node.id;
+	record->generation = h->generation;
+	record->since_ms = h->since_ns ? ripc__ms_between(h->since_ns, now_ns) : 0;
 	if (h->name) {
 		record->name_len = (uint8_t)strlen(h->name);
 		memcpy(record->name, h->name, record->name_len);
 	}
-	record->naddrs = core->env.naddrs;
-	for (unsigned i = 0; i < core->env.naddrs; i++)
-		record->addrs[i] = core->addrs[i];
+}
+
+size_t ripc__rcore_room(const struct ripc__rcore *core)
+{
+	size_t used = RIPC__RESOLVER_MSG_FIXED;
+
+	for (unsigned i = 0; i < core->own.naddrs; i++)
+		used += 3u + core->own.addrs[i].len;
+	return used < RIPC__RESOLVER_UNSEALED_MAX ? RIPC__RESOLVER_UNSEALED_MAX - used : 0;
 }
 
 void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,

@@ -53,8 +53,8 @@ struct ripc__claim {
 	unsigned announces; /* HELD: announcements left to send */
 	bool moved;         /* LOST: by a takeover */
 	char *name;         /* NULL: registered by its id alone */
-	uint8_t *rival;     /* encoded record of the other holder received last; NULL: unknown */
-	uint16_t rival_len;
+	/* record of the other holder received last; NULL: unknown */
+	struct ripc__record *rival;
 	unsigned asked;              /* HELD: requests counted since asked_ns */
 	uint64_t asked_ns;           /* start of that count */
 	uint8_t verdict_sent_to[16]; /* instance of the rival that received our last VERDICT */
@@ -94,7 +94,8 @@ struct ripc__list_ask {
 
 struct ripc__rcore {
 	struct ripc__rcore_env env;
-	struct ripc__record_addr *addrs; /* the memory of env.addrs */
+	/* what all our records have in common: ids, lifetime and addresses; service 0 */
+	struct ripc__record own;
 	struct ripc__timers timers;
 	struct ripc__list pendings;
 	struct ripc__table held;     /* of struct ripc__claim */
@@ -132,6 +133,8 @@ uint64_t ripc__rcore_jitter_ns(struct ripc__rcore *core, uint32_t ms);
 /* Fills in the record of the own service @h; NULL: the own ids without addresses. */
 void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns,
 			    struct ripc__record *record);
+/* Bytes for names and listed services in a message with our addresses, sealed or not. */
+size_t ripc__rcore_room(const struct ripc__rcore *core);
 void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__resolver_msg *msg);
 

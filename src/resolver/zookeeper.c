@@ -94,11 +94,10 @@ static void reply(struct ripc__zk *z, struct ripc__zk_watched *w, enum ripc__res
 		  uint64_t nonce)
 {
 	struct ripc__resolver_msg msg = {.kind = kind, .service = w->node.id, .nonce = nonce};
-	uint64_t age_ms = (ripc__clock_ns() - w->since_ns) / RIPC__MS;
 
 	if (ripc__zk_decode(z, w->node.id, w->bytes, w->len, &msg.record))
 		return;
-	msg.record.since_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
+	msg.record.since_ms = ripc__ms_between(w->since_ns, ripc__clock_ns());
 	if (w->record == RIPC__ZK_STALE && msg.record.ttl_ms > STALE_TTL_MS)
 		msg.record.ttl_ms = STALE_TTL_MS;
 	ripc__zk_queue_msg(z, &msg, false);
