@@ -59,24 +59,6 @@ void ripc__rcore_forget(struct ripc__rcore *core, uint64_t service)
 		ripc__cache_remove(&core->cache, c);
 }
 
-bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__record *record,
-		      uint64_t now_ns)
-{
-	struct ripc__claim *h = ripc__claim_find(core, service);
-	struct ripc__cached *c;
-
-	if (h && h->state == HELD) {
-		ripc__rcore_own_record(core, h, now_ns, record);
-		return true;
-	}
-	c = ripc__cache_find(&core->cache, service);
-	if (!c || c->expires_ns <= now_ns)
-		return false;
-	ripc__cache_watch(&core->cache, c);
-	ripc__cache_record(c, record, now_ns);
-	return true;
-}
-
 bool ripc__rcore_peek(struct ripc__rcore *core, uint64_t service, struct ripc__record *record,
 		      uint64_t now_ns)
 {

@@ -157,10 +157,6 @@ void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const ui
 /* Whether the service is registered, being registered, or lost while CONFLICT is pending. */
 bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service);
 
-/* Fills in *record from the cache and marks it as used. Return: whether there is one. */
-bool ripc__rcore_find(struct ripc__rcore *core, uint64_t service, struct ripc__record *record,
-		      uint64_t now_ns);
-
 /* Processes a received datagram of any content. Return: 0, or as ripc__resolver_msg_decode(). */
 int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		      const uint8_t *data, size_t len, uint64_t now_ns, const char **why);

@@ -161,7 +161,7 @@ static void find(struct run *r, uint64_t service, bool invalidate)
 {
 	struct ripc__record record;
 
-	if (!ripc__rcore_find(r->core, service, &record, r->now_ns))
+	if (!ripc__rcore_peek(r->core, service, &record, r->now_ns))
 		return;
 	check(record.service == service && record.naddrs <= RIPC__RECORD_ADDRS_MAX);
 	if (!memcmp(record.instance, r->instance, 16))

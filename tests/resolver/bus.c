@@ -304,7 +304,7 @@ bool node_finds(struct node *node, uint64_t service, const struct node *holder)
 {
 	struct ripc__record record;
 
-	return ripc__rcore_find(node->core, service, &record, node->bus->now_ns) &&
+	return core_find(node->core, service, &record, node->bus->now_ns) &&
 	       !memcmp(record.instance, holder->instance, 16) && record.naddrs == 1 &&
 	       !memcmp(record.addrs[0].addr, holder->instance, 16);
 }

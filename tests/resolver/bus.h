@@ -7,7 +7,7 @@
 #define RIPC_TESTS_RESOLVER_BUS_H
 
 #include "base/clock.h"
-#include "resolver/core.h"
+#include "resolver/find.h"
 
 #define BUS_NODES_MAX 256
 #define NODE_EVENTS   8192

@@ -41,10 +41,10 @@ START_TEST(reply__needs_the_nonce)
 	struct ripc__record record;
 
 	node_input(b, &msg);
-	ck_assert(!ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	ck_assert(!core_find(b->core, 42, &record, bus->now_ns));
 	node_lookup(b, 42);
 	node_input(b, &msg);
-	ck_assert(!ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	ck_assert(!core_find(b->core, 42, &record, bus->now_ns));
 	ck_assert_uint_eq(counts(b).ignored, 2);
 	msg.nonce = b->last[0].msg.nonce;
 	msg.service = msg.record.service = 43;
@@ -52,7 +52,7 @@ START_TEST(reply__needs_the_nonce)
 	ck_assert_uint_eq(counts(b).ignored, 3);
 	msg.service = msg.record.service = 42;
 	node_input(b, &msg);
-	ck_assert(ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	ck_assert(core_find(b->core, 42, &record, bus->now_ns));
 }
 END_TEST
 
@@ -159,11 +159,11 @@ START_TEST(store__higher_generation_wins)
 	msg.record.generation = 4;
 	msg.record.since_ms = 0;
 	node_input(b, &msg);
-	ck_assert(ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	ck_assert(core_find(b->core, 42, &record, bus->now_ns));
 	ck_assert_uint_eq(record.instance[0], 0x99);
 	msg.record.generation = 6;
 	node_input(b, &msg);
-	ck_assert(ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	ck_assert(core_find(b->core, 42, &record, bus->now_ns));
 	ck_assert_uint_eq(record.instance[0], 0x98);
 	ck_assert_uint_eq(record.generation, 6);
 }
@@ -210,7 +210,7 @@ START_TEST(refresh__before_expiry)
 
 	msg.record.ttl_ms = 8000;
 	node_input(b, &msg);
-	ck_assert(ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	ck_assert(core_find(b->core, 42, &record, bus->now_ns));
 	bus_run(bus, 5999);
 	ck_assert_uint_eq(b->nsent, 0);
 	bus_run(bus, 2);
@@ -224,7 +224,7 @@ START_TEST(refresh__before_expiry)
 	node_input(b, &msg);
 	ck_assert_uint_eq(counts(b).lookups, 0);
 	bus_run(bus, 7000);
-	ck_assert(ripc__rcore_find(b->core, 42, &record, bus->now_ns));
+	ck_assert(core_find(b->core, 42, &record, bus->now_ns));
 }
 END_TEST
 
@@ -366,14 +366,14 @@ START_TEST(cache__least_recently_used_goes_first)
 		msg.nonce = b->last[b->nsent < 64 ? b->nsent - 1 : 63].msg.nonce;
 		ck_assert_int_eq(node_input(b, &msg), 0);
 		b->nevents = 0;
-		ck_assert(ripc__rcore_find(b->core, 1, &record, bus->now_ns));
+		ck_assert(core_find(b->core, 1, &record, bus->now_ns));
 	}
 	ck_assert_uint_eq(counts(b).cached, RIPC__CACHE_MAX);
 	ck_assert_uint_le(counts(b).cached_bytes / RIPC__CACHE_MAX, 512);
-	ck_assert(!ripc__rcore_find(b->core, 2, &record, bus->now_ns));
-	ck_assert(!ripc__rcore_find(b->core, 101, &record, bus->now_ns));
-	ck_assert(ripc__rcore_find(b->core, 102, &record, bus->now_ns));
-	ck_assert(ripc__rcore_find(b->core, RIPC__CACHE_MAX + 100, &record, bus->now_ns));
+	ck_assert(!core_find(b->core, 2, &record, bus->now_ns));
+	ck_assert(!core_find(b->core, 101, &record, bus->now_ns));
+	ck_assert(core_find(b->core, 102, &record, bus->now_ns));
+	ck_assert(core_find(b->core, RIPC__CACHE_MAX + 100, &record, bus->now_ns));
 }
 END_TEST
 

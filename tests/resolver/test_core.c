@@ -107,7 +107,7 @@ static void resolve(struct node *node, uint64_t service)
 {
 	struct ripc__record record;
 
-	if (ripc__rcore_find(node->core, service, &record, bus->now_ns)) {
+	if (core_find(node->core, service, &record, bus->now_ns)) {
 		bool alive = false;
 
 		for (unsigned i = 0; i < bus->nnodes; i++)

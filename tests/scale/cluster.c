@@ -2,6 +2,7 @@
 #include "world.h"
 
 #include "resolver/cache.h"
+#include "resolver/find.h"
 
 #include <malloc.h>
 #include <stdio.h>
@@ -337,7 +338,7 @@ static void use_service(struct cluster *cluster, struct context *c)
 	/* One whose record ran out is looked up again, as a message to it would do. */
 	for (unsigned i = 0; i < c->nasked; i++) {
 		if (c->asked[i].found &&
-		    !ripc__rcore_find(c->core, c->asked[i].service, &record, cluster->now_ns))
+		    !core_find(c->core, c->asked[i].service, &record, cluster->now_ns))
 			(void)ripc__rcore_lookup(c->core, c->asked[i].service, cluster->now_ns);
 	}
 	context_changed(cluster, c);
@@ -567,7 +568,7 @@ bool cluster_knows(struct cluster *cluster, unsigned context, uint64_t service, 
 	struct context *c = &cluster->contexts[context];
 	struct ripc__record record;
 
-	return c->core && ripc__rcore_find(c->core, service, &record, cluster->now_ns) &&
+	return c->core && core_find(c->core, service, &record, cluster->now_ns) &&
 	       !memcmp(record.instance, cluster->contexts[holder].instance, 16);
 }
 

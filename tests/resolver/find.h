@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef RIPC_TESTS_RESOLVER_FIND_H
+#define RIPC_TESTS_RESOLVER_FIND_H
+
+#include "resolver/core.h"
+
+/* Reads the record of a service, and uses it, as a look-up does, but without an event. */
+static inline bool core_find(struct ripc__rcore *core, uint64_t service,
+			     struct ripc__record *record, uint64_t now_ns)
+{
+	if (!ripc__rcore_peek(core, service, record, now_ns) || !record->ttl_ms)
+		return false;
+	(void)ripc__rcore_lookup(core, service, now_ns);
+	ripc__rcore_lookup_cancel(core, service);
+	return true;
+}
+
+#endif
