@@ -2,7 +2,6 @@
 #include "resolver/cache.h"
 
 #include "base/clock.h"
-#include "resolver/core.h"
 #include "wire/bytes.h"
 
 #include <stdlib.h>
@@ -63,24 +62,6 @@ static void list_out(struct ripc__cache *cache, struct ripc__cached *c)
 	cache->noverheard -= !c->watched;
 }
 
-static void clear_location(struct ripc__cache *cache, struct ripc__cached *c)
-{
-	cache->bytes -= c->location ? sizeof(*c->location) : 0;
-	free(c->location);
-	c->location = NULL;
-}
-
-void ripc__cache_locate(struct ripc__cache *cache, struct ripc__cached *c,
-			const struct ripc__mcast_sender *from)
-{
-	if (!c->location && cache->bytes + sizeof(*from) <= RIPC__CACHE_BYTES_MAX) {
-		c->location = malloc(sizeof(*from));
-		cache->bytes += c->location ? sizeof(*from) : 0;
-	}
-	if (c->location)
-		*c->location = *from;
-}
-
 void ripc__cache_remove(struct ripc__cache *cache, struct ripc__cached *c)
 {
 	ripc__pending_clear(&c->pending);
@@ -88,7 +69,6 @@ void ripc__cache_remove(struct ripc__cache *cache, struct ripc__cached *c)
 	ripc__table_remove(&cache->table, &c->node);
 	list_out(cache, c);
 	cache->bytes -= sizeof(*c) + c->len;
-	clear_location(cache, c);
 	free(c->bytes);
 	free(c);
 }
@@ -203,7 +183,7 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 		c->bytes = copy;
 		c->len = (uint16_t)len;
 		c->nonce = 0;
-		clear_location(cache, c);
+		c->located = false;
 	}
 	/* A record that returned counts as changed, not as gone. */
 	if (c->gone) {

@@ -8,6 +8,7 @@
 #define RIPC_RESOLVER_CACHE_H
 
 #include "base/table.h"
+#include "resolver/core.h"
 #include "resolver/pending.h"
 #include "resolver/timers.h"
 #include "wire/record.h"
@@ -16,8 +17,6 @@
 #define RIPC__CACHE_OVERHEARD_MAX 16384       /* of these, overheard records */
 #define RIPC__CACHE_BYTES_MAX     (32u << 20) /* bytes of memory at most */
 #define RIPC__CACHE_TTL_MAX_MS    3600000u    /* longer lifetimes are cut to this */
-
-struct ripc__mcast_sender;
 
 struct ripc__cached {
 	struct ripc__node node;   /* id: service */
@@ -30,9 +29,9 @@ struct ripc__cached {
 	uint64_t since_ns;
 	uint64_t nonce; /* nonce of the request that it answered; 0: overheard */
 	uint8_t *bytes; /* the record, encoded */
-	/* address for a unicast request to the holder; NULL: unknown */
-	struct ripc__mcast_sender *location;
-	uint16_t len; /* of bytes */
+	uint16_t len;   /* of bytes */
+	bool located;   /* location is known */
+	struct ripc__mcast_sender location; /* address for a unicast request to the holder */
 	/* a look-up asked for it: changes are reported as events */
 	bool watched;
 	bool used; /* used since the last confirmation: refresh it */
@@ -66,10 +65,6 @@ struct ripc__cached *ripc__cache_find(struct ripc__cache *cache, uint64_t servic
  */
 struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct ripc__record *record,
 				       bool overheard, uint64_t now_ns);
-
-/* Stores @from as the address for unicast requests to the holder. Does nothing without memory. */
-void ripc__cache_locate(struct ripc__cache *cache, struct ripc__cached *c,
-			const struct ripc__mcast_sender *from);
 
 /* Marks the record as used, and reports its changes from now on. */
 void ripc__cache_watch(struct ripc__cache *cache, struct ripc__cached *c);

@@ -211,8 +211,10 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sende
 		if (!c)
 			return;
 		c->nonce = nonce;
-		if (from->reusable)
-			ripc__cache_locate(&core->cache, c, from);
+		if (from->reusable) {
+			c->location = *from;
+			c->located = true;
+		}
 		ripc__lookup_complete(core, c);
 		return;
 	} else if (c && c->nonce && c->nonce == msg->nonce &&
