@@ -356,23 +356,22 @@ static void cached_event(struct ripc__rcore *core, struct ripc__cached *c,
 }
 
 bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *event,
-		       unsigned *requests, uint64_t now_ns)
+		       uint64_t now_ns)
 {
 	struct ripc__pending *p =
 		ripc__list_first_entry(&core->pendings, struct ripc__pending, link);
 
-	*requests = 0;
 	if (!p)
 		return false;
 	event->text[0] = event->name[0] = 0;
+	event->requests = 0;
 	switch (p->owner) {
 	case RIPC__OWNER_CLAIM:
 		ripc__claim_event(core, ripc__list_entry(p, struct ripc__claim, pending), event,
 				  now_ns);
 		break;
 	case RIPC__OWNER_LOOKUP:
-		ripc__lookup_event(core, ripc__list_entry(p, struct ripc__lookup, pending), event,
-				   requests);
+		ripc__lookup_event(core, ripc__list_entry(p, struct ripc__lookup, pending), event);
 		break;
 	case RIPC__OWNER_CACHED:
 		cached_event(core, ripc__list_entry(p, struct ripc__cached, pending), event,

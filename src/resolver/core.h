@@ -169,11 +169,10 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns);
 
 /*
  * Takes the next event; its text is left empty. CONFLICT: record is the other holder, instance
- * zeros if unknown. UNRESOLVED: *requests is the number of requests sent to all. Return: whether
- * there was an event.
+ * zeros if unknown. Return: whether there was an event.
  */
 bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *event,
-		       unsigned *requests, uint64_t now_ns);
+		       uint64_t now_ns);
 
 /* When advance() is due: 0 if an event is pending, RIPC__NEVER if nothing is. */
 uint64_t ripc__rcore_deadline(const struct ripc__rcore *core);

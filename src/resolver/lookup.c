@@ -181,12 +181,12 @@ void ripc__lookup_timer(struct ripc__rcore *core, struct ripc__lookup *l, uint64
 }
 
 void ripc__lookup_event(struct ripc__rcore *core, struct ripc__lookup *l,
-			struct ripc__resolver_event *ev, unsigned *requests)
+			struct ripc__resolver_event *ev)
 {
 	ev->kind = ripc__rcore_take_event(core, &l->pending);
 	ev->service = l->node.id;
 	memset(&ev->record, 0, sizeof(ev->record));
-	*requests = l->requests;
+	ev->requests = l->requests;
 	if (!core->env.negative_ms)
 		ripc__lookup_remove(core, l);
 }

@@ -88,23 +88,23 @@ static void append_keys(const struct ripc__resolver *r, bool unanswered, char *t
 		ripc__append(text, len, at, ", %" PRIu64 " of clocks that differ", counts.late);
 }
 
-void ripc__report_failure(struct ripc__resolver *r, uint64_t service, unsigned requests, char *text,
-			  size_t len)
+void ripc__report_failure(struct ripc__resolver *r, struct ripc__resolver_event *ev)
 {
-	size_t at = ripc__append(text, len, 0, "asked ");
+	const size_t len = sizeof(ev->text);
+	size_t at = ripc__append(ev->text, len, 0, "asked ");
 	bool unanswered = false;
 
 	for (unsigned i = 0; i < r->nbackends; i++) {
 		char one[200];
 
-		unanswered |= r->backends[i]->ops->describe_attempt(r->backends[i], service,
-								    requests, one, sizeof(one));
+		unanswered |= r->backends[i]->ops->describe_attempt(r->backends[i], ev->service,
+								    ev->requests, one, sizeof(one));
 		if (i >= r->local_only)
-			at = ripc__append(text, len, at, "%s%s", i > r->local_only ? " and " : "",
-					  one);
+			at = ripc__append(ev->text, len, at, "%s%s",
+					  i > r->local_only ? " and " : "", one);
 	}
-	at = ripc__append(text, len, at, ": no answer in %" PRIu32 " ms", r->timeout_ms);
-	append_keys(r, unanswered, text, len, at);
+	at = ripc__append(ev->text, len, at, ": no answer in %" PRIu32 " ms", r->timeout_ms);
+	append_keys(r, unanswered, ev->text, len, at);
 }
 
 int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **name, char *text,

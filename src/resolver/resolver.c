@@ -227,7 +227,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 				 struct ripc__resolver_event *events, unsigned max, uint64_t now_ns,
 				 uint64_t *deadline_ns)
 {
-	unsigned requests, n = 0;
+	unsigned n = 0;
 	uint64_t deadline;
 
 	r->now_ns = now_ns;
@@ -241,11 +241,11 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 			refresh(r);
 		ripc__rcore_advance(r->core, now_ns);
 	}
-	while (n < max && ripc__rcore_event(r->core, &events[n], &requests, now_ns)) {
+	while (n < max && ripc__rcore_event(r->core, &events[n], now_ns)) {
 		struct ripc__resolver_event *ev = &events[n++];
 
 		if (ev->kind == RIPC__UNRESOLVED)
-			ripc__report_failure(r, ev->service, requests, ev->text, sizeof(ev->text));
+			ripc__report_failure(r, ev);
 		if (ev->kind == RIPC__CONFLICT || ev->kind == RIPC__RIVAL)
 			ripc__report_holder(r, ev->service, *ev->name ? ev->name : NULL,
 					    &ev->record, NULL, ev->text, sizeof(ev->text));

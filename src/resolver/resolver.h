@@ -56,7 +56,8 @@ struct ripc__resolver_event {
 	enum ripc__resolver_ev_kind kind;
 	uint64_t service;
 	struct ripc__record record;
-	bool moved; /* CONFLICT: a takeover; record is the new holder */
+	bool moved;        /* CONFLICT: a takeover; record is the new holder */
+	unsigned requests; /* UNRESOLVED: the number of requests sent to all */
 	/* CONFLICT, RIVAL: the name of our service, or empty */
 	char name[RIPC__NAME_MAX + 1];
 	char text[1024];

@@ -169,7 +169,7 @@ bool ripc__lookup_has_waiter(const struct ripc__lookup *l);
 void ripc__lookup_complete(struct ripc__rcore *core, struct ripc__cached *c);
 void ripc__lookup_timer(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns);
 void ripc__lookup_event(struct ripc__rcore *core, struct ripc__lookup *l,
-			struct ripc__resolver_event *ev, unsigned *requests);
+			struct ripc__resolver_event *ev);
 
 /* --- claim.c --- */
 

@@ -173,9 +173,8 @@ static void find(struct run *r, uint64_t service, bool invalidate)
 static void events(struct run *r, unsigned max)
 {
 	struct ripc__resolver_event ev;
-	unsigned requests;
 
-	while (max-- && ripc__rcore_event(r->core, &ev, &requests, r->now_ns)) {
+	while (max-- && ripc__rcore_event(r->core, &ev, r->now_ns)) {
 		check(ev.kind >= RIPC__RESOLVED && ev.kind <= RIPC__RIVAL && ev.service);
 		if (ev.kind == RIPC__RESOLVED || ev.kind == RIPC__GONE)
 			check(ev.record.service == ev.service);

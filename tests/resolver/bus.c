@@ -180,9 +180,8 @@ void bus_kill(struct node *node)
 void node_collect(struct node *node)
 {
 	struct ripc__resolver_event ev;
-	unsigned requests;
 
-	while (ripc__rcore_event(node->core, &ev, &requests, node->bus->now_ns)) {
+	while (ripc__rcore_event(node->core, &ev, node->bus->now_ns)) {
 		struct node_event *t;
 
 		ck_assert_uint_lt(node->nevents, NODE_EVENTS);
@@ -190,7 +189,7 @@ void node_collect(struct node *node)
 		*t = (struct node_event){.kind = ev.kind,
 					 .service = ev.service,
 					 .at_ns = node->bus->now_ns,
-					 .requests = requests,
+					 .requests = ev.requests,
 					 .record = ev.record};
 	}
 }

@@ -129,7 +129,7 @@ static void live(void)
 		.instance = {5}, .resolve_timeout_ms = 100, .negative_ms = 10, .send = sent};
 	struct ripc__resolver_event ev = {0};
 	uint64_t now = RIPC__MS;
-	unsigned waiting = 0, notified = 0, requests;
+	unsigned waiting = 0, notified = 0;
 	struct ripc__rcore *core = NULL;
 
 	if (ok(LIB(ripc__rcore_new(&core, &env))))
@@ -148,7 +148,7 @@ static void live(void)
 	for (unsigned i = 0; i < 40; i++) {
 		now += 50 * RIPC__MS;
 		LIB_VOID(ripc__rcore_advance(core, now));
-		while (LIB(ripc__rcore_event(core, &ev, &requests, now)))
+		while (LIB(ripc__rcore_event(core, &ev, now)))
 			notified += (ev.kind == RIPC__RESOLVED || ev.kind == RIPC__UNRESOLVED) &&
 				    ev.service > 100 && ev.service <= 120;
 	}

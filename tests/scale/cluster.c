@@ -196,10 +196,9 @@ static void resolver_event(struct cluster *cluster, struct context *c,
 static void context_changed(struct cluster *cluster, struct context *c)
 {
 	struct ripc__resolver_event ev;
-	unsigned requests;
 	uint64_t at_ns;
 
-	while (ripc__rcore_event(c->core, &ev, &requests, cluster->now_ns))
+	while (ripc__rcore_event(c->core, &ev, cluster->now_ns))
 		resolver_event(cluster, c, &ev);
 	at_ns = ripc__rcore_deadline(c->core);
 	if (at_ns >= c->wake_ns)
