@@ -4,7 +4,6 @@
 #define RIPC_RESOLVER_INTERNAL_H
 
 #include "base/resolver_chain.h"
-#include "resolver/listing.h"
 #include "resolver/resolver.h"
 
 #define RIPC__LOG_SOURCES_MAX 64 /* sources of malformed messages remembered, to log each once */
@@ -32,8 +31,7 @@ struct ripc__resolver {
 	const void *describe_arg;
 	char zookeeper_auth[160];  /* user:password, or empty */
 	struct ripc__record found; /* result of find() */
-	bool listing_open;
-	struct ripc__listing listing; /* if listing_open */
+	struct ripc__listing *listing; /* the caller's, while it lists services; or NULL */
 	uint64_t bad;                 /* datagrams dropped before the core decoded them */
 	uint64_t sealed;              /* without keys: messages sealed by a context with a key */
 	uint64_t logged_sources[RIPC__LOG_SOURCES_MAX];

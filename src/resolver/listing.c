@@ -31,12 +31,6 @@ void ripc__listing_fini(struct ripc__listing *listing)
 	ripc__table_fini(&listing->table);
 }
 
-void ripc__listing_move(struct ripc__listing *to, struct ripc__listing *from)
-{
-	*to = *from;
-	ripc__listing_init(from, from->table.secret);
-}
-
 static struct row *find(const struct ripc__listing *listing, const struct ripc__record *record)
 {
 	struct ripc__node *node = ripc__table_find(&listing->table, record->service);

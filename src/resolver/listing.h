@@ -21,9 +21,6 @@ struct ripc__listing {
 void ripc__listing_init(struct ripc__listing *listing, uint64_t secret);
 void ripc__listing_fini(struct ripc__listing *listing);
 
-/* Moves what was found to @to, which is not initialized; @from is empty afterwards. */
-void ripc__listing_move(struct ripc__listing *to, struct ripc__listing *from);
-
 /* Adds a service, or replaces what was found before of the same holder. */
 void ripc__listing_add(struct ripc__listing *listing, const struct ripc__record *record);
 

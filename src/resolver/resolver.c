@@ -9,6 +9,7 @@
 #include "resolver/backend.h"
 #include "resolver/backends.h"
 #include "resolver/internal.h"
+#include "resolver/listing.h"
 #include "resolver/report.h"
 #include "wire/bytes.h"
 
@@ -398,16 +399,17 @@ static void listed(void *arg, const struct ripc__record *record)
 {
 	struct ripc__resolver *r = arg;
 
-	if (r->listing_open)
-		ripc__listing_add(&r->listing, record);
+	if (r->listing)
+		ripc__listing_add(r->listing, record);
 }
 
-int ripc__resolver_list_begin(struct ripc__resolver *r, uint64_t now_ns)
+int ripc__resolver_list_begin(struct ripc__resolver *r, struct ripc__listing *found,
+			      uint64_t now_ns)
 {
-	if (r->listing_open)
+	if (r->listing)
 		return ripc__fail(-EBUSY, "another thread lists the services at present");
-	ripc__listing_init(&r->listing, now_ns);
-	r->listing_open = true;
+	ripc__listing_init(found, now_ns);
+	r->listing = found;
 	ripc__resolver_list_repeat(r, now_ns);
 	return 0;
 }
@@ -419,13 +421,11 @@ void ripc__resolver_list_repeat(struct ripc__resolver *r, uint64_t now_ns)
 	ripc__rcore_list_begin(r->core, now_ns);
 }
 
-void ripc__resolver_list_end(struct ripc__resolver *r, struct ripc__listing *found)
+void ripc__resolver_list_end(struct ripc__resolver *r)
 {
 	if (ripc__rcore_list_end(r->core))
-		r->listing.complete = false;
-	/* The table may point into itself. */
-	ripc__listing_move(found, &r->listing);
-	r->listing_open = false;
+		r->listing->complete = false;
+	r->listing = NULL;
 }
 
 void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t id[16])
@@ -466,8 +466,6 @@ void ripc__resolver_kill(struct ripc__resolver *r)
 	if (r->epoll_fd >= 0)
 		close(r->epoll_fd);
 	ripc__rcore_free(r->core);
-	if (r->listing_open)
-		ripc__listing_fini(&r->listing);
 	explicit_bzero(r->zookeeper_auth, sizeof(r->zookeeper_auth));
 	free(r);
 }

@@ -137,12 +137,13 @@ const struct ripc__record *ripc__resolver_peek(struct ripc__resolver *r, uint64_
 
 /*
  * Begins to list the services of all contexts that can be found. -EBUSY: a list is under way.
- * Answers arrive with progress(); repeat() asks again, for those that were lost. end() ends the
- * list and moves the result to @found, which the caller frees.
+ * Otherwise initializes *found, which the caller frees after end(). Answers arrive there with
+ * progress(); repeat() asks again, for those that were lost.
  */
-int ripc__resolver_list_begin(struct ripc__resolver *r, uint64_t now_ns);
+int ripc__resolver_list_begin(struct ripc__resolver *r, struct ripc__listing *found,
+			      uint64_t now_ns);
 void ripc__resolver_list_repeat(struct ripc__resolver *r, uint64_t now_ns);
-void ripc__resolver_list_end(struct ripc__resolver *r, struct ripc__listing *found);
+void ripc__resolver_list_end(struct ripc__resolver *r);
 
 /*
  * Drops the record if it is still of this instance: its holder is dead, or does not hold the

@@ -55,13 +55,13 @@ static void report(void *arg, const struct ripc__record *record)
 	rows->n++;
 }
 
-/* Collects answers for @timeout_ms. Return: 0, and the list is to be ended; or a negative errno. */
-static int collect(struct ripc *ctx, int timeout_ms)
+/* Collects answers for @timeout_ms. Return: 0, and the caller frees *found; or a negative errno. */
+static int collect(struct ripc *ctx, struct ripc__listing *found, int timeout_ms)
 {
 	const uint64_t start = ripc__now(ctx), deadline = ripc__deadline(ctx, timeout_ms);
 	struct ripc__waitq nobody_wakes;
 	unsigned round = 0;
-	int rc = ripc__resolver_list_begin(ctx->resolver, start);
+	int rc = ripc__resolver_list_begin(ctx->resolver, found, start);
 
 	if (rc)
 		return rc;
@@ -77,6 +77,7 @@ static int collect(struct ripc *ctx, int timeout_ms)
 		ripc__resolver_list_repeat(ctx->resolver, ripc__now(ctx));
 		round++;
 	}
+	ripc__resolver_list_end(ctx->resolver);
 	return 0;
 }
 
@@ -95,12 +96,11 @@ int RIPC__NO_ANALYSIS ripc_service_list(struct ripc *ctx, ripc_service_list_fn *
 	rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
-	rc = collect(ctx, timeout_ms);
+	rc = collect(ctx, &found, timeout_ms);
 	if (rc) {
 		ripc__unlock(ctx);
 		return rc;
 	}
-	ripc__resolver_list_end(ctx->resolver, &found);
 	rows.simulated = ctx->hooks.transports;
 	memcpy(rows.instance, ctx->instance, sizeof(rows.instance));
 	memcpy(rows.host, ctx->host, sizeof(rows.host));
