@@ -7,52 +7,43 @@
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* Since Linux 5.3; older headers lack it. */
 #define DIAG_SHOW_UID 0x40
 #define DIAG_UID      7
 
-/* A search for one name, or for all names with a prefix. */
-struct search {
-	const char *name; /* or the prefix */
-	size_t len;
-	/* of the socket with that name; NULL: fn is called for abstract ones with the prefix */
-	uid_t *uid;
-	void (*fn)(void *arg, const char *name, size_t len);
-	void *arg;
-};
-
-/* Processes a message with a socket. Return: whether the search has ended. */
-static bool matches(struct nlmsghdr *h, const struct search *s)
+/* Calls @fn for the socket of a message if its name begins with the @len bytes at @prefix. */
+static void report(struct nlmsghdr *h, const char *prefix, size_t len, ripc__socket_fn *fn,
+		   void *arg)
 {
 	struct unix_diag_msg *m = NLMSG_DATA(h);
 	struct rtattr *a = (struct rtattr *)(m + 1);
-	bool same = false, known = false;
-	int len = (int)h->nlmsg_len - (int)NLMSG_LENGTH(sizeof(*m));
+	const char *name = NULL;
+	size_t namelen = 0;
+	uid_t uid;
+	bool known = false;
+	int left = (int)h->nlmsg_len - (int)NLMSG_LENGTH(sizeof(*m));
 
-	if (m->udiag_type != SOCK_DGRAM)
-		return false;
-	for (; len > 0 && RTA_OK(a, len); a = RTA_NEXT(a, len)) {
-		if (a->rta_type == UNIX_DIAG_NAME && s->uid)
-			same = RTA_PAYLOAD(a) == s->len && !memcmp(RTA_DATA(a), s->name, s->len);
-		else if (a->rta_type == UNIX_DIAG_NAME && RTA_PAYLOAD(a) >= s->len && s->fn &&
-			 !memcmp(RTA_DATA(a), s->name, s->len))
-			s->fn(s->arg, (const char *)RTA_DATA(a) + 1, RTA_PAYLOAD(a) - 1);
-		if (s->uid && a->rta_type == DIAG_UID && RTA_PAYLOAD(a) == sizeof(*s->uid)) {
-			memcpy(s->uid, RTA_DATA(a), sizeof(*s->uid));
+	for (; left > 0 && RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+		if (a->rta_type == UNIX_DIAG_NAME) {
+			name = RTA_DATA(a);
+			namelen = RTA_PAYLOAD(a);
+		} else if (a->rta_type == DIAG_UID && RTA_PAYLOAD(a) == sizeof(uid)) {
+			memcpy(&uid, RTA_DATA(a), sizeof(uid));
 			known = true;
 		}
 	}
-	return same && known;
+	if (m->udiag_type == SOCK_DGRAM && namelen > len && !*name &&
+	    !memcmp(name + 1, prefix, len))
+		fn(arg, name + 1, namelen - 1, known ? &uid : NULL);
 }
 
-/* Reads the kernel's list, all of it or until the name is found. */
-static int search(int fd, const struct search *s)
+/* Reads the kernel's list. */
+static int read_sockets(int fd, const char *prefix, ripc__socket_fn *fn, void *arg)
 {
 	union {
 		struct nlmsghdr align;
@@ -61,23 +52,23 @@ static int search(int fd, const struct search *s)
 
 	for (;;) {
 		ssize_t n = recv(fd, buf.bytes, sizeof(buf.bytes), 0);
-		int disabled = (int)n;
+		int left = (int)n;
 
 		if (n <= 0)
-			return n ? -errno : -ENOENT;
-		for (struct nlmsghdr *h = &buf.align; NLMSG_OK(h, (unsigned)disabled);
-		     h = NLMSG_NEXT(h, disabled)) {
+			return n ? -errno : 0;
+		for (struct nlmsghdr *h = &buf.align; NLMSG_OK(h, (unsigned)left);
+		     h = NLMSG_NEXT(h, left)) {
 			if (h->nlmsg_type == NLMSG_DONE)
-				return -ENOENT;
+				return 0;
 			if (h->nlmsg_type == NLMSG_ERROR)
 				return -EOPNOTSUPP;
-			if (h->nlmsg_type == SOCK_DIAG_BY_FAMILY && matches(h, s))
-				return 0;
+			if (h->nlmsg_type == SOCK_DIAG_BY_FAMILY)
+				report(h, prefix, strlen(prefix), fn, arg);
 		}
 	}
 }
 
-static int search_sockets(const struct search *s)
+int ripc__socket_each(const char *prefix, ripc__socket_fn *fn, void *arg)
 {
 	struct {
 		struct nlmsghdr head;
@@ -94,31 +85,7 @@ static int search_sockets(const struct search *s)
 
 	if (fd < 0)
 		return -errno;
-	if (send(fd, &ask, sizeof(ask), 0) < 0)
-		rc = -errno;
-	else
-		rc = search(fd, s);
+	rc = send(fd, &ask, sizeof(ask), 0) < 0 ? -errno : read_sockets(fd, prefix, fn, arg);
 	close(fd);
 	return rc;
-}
-
-int ripc__socket_owner(const struct sockaddr_un *sun, socklen_t len, uid_t *uid)
-{
-	struct search s = {.name = sun->sun_path,
-			   .len = len - offsetof(struct sockaddr_un, sun_path),
-			   .uid = uid};
-
-	return search_sockets(&s);
-}
-
-int ripc__socket_each(const char *prefix, void (*fn)(void *arg, const char *name, size_t len),
-		      void *arg)
-{
-	struct sockaddr_un sun = {0};
-	struct search s = {.name = sun.sun_path, .fn = fn, .arg = arg};
-	int rc;
-
-	s.len = 1 + (size_t)snprintf(sun.sun_path + 1, sizeof(sun.sun_path) - 1, "%s", prefix);
-	rc = search_sockets(&s);
-	return rc == -ENOENT ? 0 : rc;
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The process and user that have bound a name of this host, as the kernel reports them. */
+/* The processes and users that have bound names of this host, as the kernel reports them. */
 #ifndef RIPC_RESOLVER_HOLDER_H
 #define RIPC_RESOLVER_HOLDER_H
 
 #include <stdbool.h>
-#include <sys/socket.h>
+#include <stddef.h>
 #include <sys/types.h>
-#include <sys/un.h>
 
 /* A process that holds a service. */
 struct ripc__holder {
@@ -16,17 +15,16 @@ struct ripc__holder {
 };
 
 /*
- * The user that has bound an abstract datagram socket of this network namespace, from the kernel's
- * table of sockets (sock_diag). SO_PEERCRED does not work for datagram sockets. Reads all Unix
- * sockets: use it for error messages only. Return: 0, -ENOENT, or another negative errno.
+ * A datagram socket with an abstract name. @name: behind its first 0 byte, not terminated. @uid:
+ * the user that has bound it; NULL: unknown, on kernels before 5.3.
  */
-int ripc__socket_owner(const struct sockaddr_un *sun, socklen_t len, uid_t *uid);
+typedef void ripc__socket_fn(void *arg, const char *name, size_t len, const uid_t *uid);
 
 /*
- * Calls @fn for each abstract datagram socket of this network namespace whose name begins with
- * @prefix. @name: behind its first 0 byte, not terminated. Return: 0 or a negative errno.
+ * Calls @fn for each such socket of this network namespace whose name begins with @prefix, from the
+ * kernel's table of sockets (sock_diag), which it reads completely: a call takes long. Return: 0 or
+ * a negative errno.
  */
-int ripc__socket_each(const char *prefix, void (*fn)(void *arg, const char *name, size_t len),
-		      void *arg);
+int ripc__socket_each(const char *prefix, ripc__socket_fn *fn, void *arg);
 
 #endif

@@ -240,7 +240,7 @@ struct to_all {
 	size_t len;
 };
 
-static void send_to_context(void *arg, const char *name, size_t len)
+static void send_to_context(void *arg, const char *name, size_t len, const uid_t *uid)
 {
 	const struct to_all *all = arg;
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -283,13 +283,25 @@ static void local_forward_list(struct ripc__backend *b, const struct ripc__mcast
 	close(fd);
 }
 
+/* Others may have bound longer names. */
+static void note_owner(void *arg, const char *name, size_t len, const uid_t *uid)
+{
+	struct ripc__holder *who = arg;
+
+	if (!uid || len != strlen(svc_prefix) + 16)
+		return;
+	who->uid_known = true;
+	who->uid = *uid;
+}
+
+/* SO_PEERCRED does not work for datagram sockets. */
 static void local_owner(struct ripc__backend *b, uint64_t service, struct ripc__holder *who)
 {
-	struct sockaddr_un sun;
-	socklen_t len = service_address(&sun, service);
+	struct sockaddr_un sun = {0};
 
 	*who = (struct ripc__holder){0};
-	who->uid_known = !ripc__socket_owner(&sun, len, &who->uid);
+	service_address(&sun, service);
+	(void)ripc__socket_each(sun.sun_path + 1, note_owner, who);
 }
 
 static int local_ask(struct ripc__backend *b, uint64_t service)
