@@ -93,18 +93,17 @@ struct ripc__backend_ops {
 		    size_t cap);
 
 	/*
-	 * Whether a registration of @service need not wait for this back end any longer. NULL:
-	 * always.
+	 * The next three are entries of the back end that keeps records (zookeeper) only.
+	 *
+	 * Whether a registration of @service need not wait for this back end any longer.
 	 */
 	bool (*settled)(const struct ripc__backend *b, uint64_t service);
-
 	/*
 	 * Whether all held services must be sent to it again, with higher generations. The call
-	 * clears the flag. NULL: never.
+	 * clears the flag.
 	 */
 	bool (*reannounce)(struct ripc__backend *b);
-
-	/* The record of this instance led to no connection. NULL: nothing to do. */
+	/* The record of this instance led to no connection. */
 	void (*suspect)(struct ripc__backend *b, uint64_t service, const uint8_t instance[16]);
 
 	/* A look-up is under way: may scan for new interfaces. NULL: nothing to do. */

@@ -66,13 +66,21 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		.now_ns = env->backend ? 0 : ripc__clock_ns(),
 	};
 	char why[256] = "";
-	int rc = ops->open(&r->backends[r->nbackends], &benv, why, sizeof(why));
+	struct ripc__backend *b;
+	int rc = ops->open(&b, &benv, why, sizeof(why));
 
-	if (!rc)
-		r->nbackends++;
-	else
+	if (rc) {
 		disable(r, ops->name, why);
-	return rc;
+		return rc;
+	}
+	if (ops->acquire)
+		r->local = b;
+	if (ops->reannounce) {
+		r->registry = b;
+		r->to_registry.backend = (uint8_t)r->nbackends;
+	}
+	r->backends[r->nbackends++] = b;
+	return 0;
 }
 
 /* user:password for ZooKeeper, from the first line of its file. */
@@ -170,12 +178,7 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
 			return ripc__fail(rc, "%s: %s", known[k]->name,
 					  r->disabled[r->ndisabled - 1].why);
-		if (rc) {
-			r->local_only = r->local_only && known[k] != &ripc__backend_local;
-			first = first ? first : rc;
-		} else if (known[k] == &ripc__backend_local) {
-			r->local = r->backends[r->nbackends - 1];
-		}
+		first = first ? first : rc;
 	}
 	for (unsigned i = 0; i < nlinks; i++)
 		if (links[i].name[0])

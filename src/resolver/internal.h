@@ -4,7 +4,7 @@
 #define RIPC_RESOLVER_INTERNAL_H
 
 #include "base/resolver_chain.h"
-#include "resolver/resolver.h"
+#include "resolver/core.h"
 
 #define RIPC__LOG_SOURCES_MAX 64 /* sources of malformed messages remembered, to log each once */
 
@@ -23,17 +23,19 @@ struct ripc__resolver {
 	bool polled;             /* a back end has no descriptors: poll it in every call */
 	/* the back end local: the kernel of this host enforces that an id is held once; or NULL */
 	struct ripc__backend *local;
+	struct ripc__backend *registry;        /* the back end that keeps records, or NULL */
+	struct ripc__mcast_sender to_registry; /* sends to it alone */
 	bool local_only; /* the back end local receives forwarded requests and sends none */
 	uint32_t timeout_ms;
 	uint64_t now_ns; /* time of the last call */
 	void (*describe)(const void *arg, uint8_t transport, const uint8_t *addr, size_t len,
 			 char *text, size_t textlen);
 	const void *describe_arg;
-	char zookeeper_auth[160];  /* user:password, or empty */
-	struct ripc__record found; /* result of find() */
+	char zookeeper_auth[160];      /* user:password, or empty */
+	struct ripc__record found;     /* result of find() */
 	struct ripc__listing *listing; /* the caller's, while it lists services; or NULL */
-	uint64_t bad;                 /* datagrams dropped before the core decoded them */
-	uint64_t sealed;              /* without keys: messages sealed by a context with a key */
+	uint64_t bad;                  /* datagrams dropped before the core decoded them */
+	uint64_t sealed;               /* without keys: messages sealed by a context with a key */
 	uint64_t logged_sources[RIPC__LOG_SOURCES_MAX];
 	unsigned nlogged; /* lines logged so far */
 	bool load_logged; /* the warning about the broadcast load was logged */

@@ -92,6 +92,7 @@ void ripc__report_failure(struct ripc__resolver *r, struct ripc__resolver_event 
 {
 	const size_t len = sizeof(ev->text);
 	size_t at = ripc__append(ev->text, len, 0, "asked ");
+	const char *before = "";
 	bool unanswered = false;
 
 	for (unsigned i = 0; i < r->nbackends; i++) {
@@ -99,9 +100,10 @@ void ripc__report_failure(struct ripc__resolver *r, struct ripc__resolver_event 
 
 		unanswered |= r->backends[i]->ops->describe_attempt(r->backends[i], ev->service,
 								    ev->requests, one, sizeof(one));
-		if (i >= r->local_only)
-			at = ripc__append(ev->text, len, at, "%s%s",
-					  i > r->local_only ? " and " : "", one);
+		if (r->local_only && r->backends[i] == r->local)
+			continue;
+		at = ripc__append(ev->text, len, at, "%s%s", before, one);
+		before = " and ";
 	}
 	at = ripc__append(ev->text, len, at, ": no answer in %" PRIu32 " ms", r->timeout_ms);
 	append_keys(r, unanswered, ev->text, len, at);

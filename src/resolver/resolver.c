@@ -54,7 +54,7 @@ static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64
 	for (unsigned i = 0; i < r->nbackends; i++) {
 		const struct ripc__backend_ops *ops = r->backends[i]->ops;
 
-		if (to ? to->backend != i : !i && r->local_only)
+		if (to ? to->backend != i : r->local_only && r->backends[i] == r->local)
 			continue;
 		if (!r->auth || ops->trusted) {
 			send_by(r->backends[i], to, service, list, data, len);
@@ -71,11 +71,7 @@ static bool registration_complete(void *arg, uint64_t service)
 {
 	struct ripc__resolver *r = arg;
 
-	for (unsigned i = 0; i < r->nbackends; i++)
-		if (r->backends[i]->ops->settled &&
-		    !r->backends[i]->ops->settled(r->backends[i], service))
-			return false;
-	return true;
+	return !r->registry || r->registry->ops->settled(r->registry, service);
 }
 
 static bool acquire_name(void *arg, uint64_t service, bool last)
@@ -199,29 +195,13 @@ static void release_name(struct ripc__resolver *r, uint64_t service)
 			r->backends[i]->ops->drop(r->backends[i], service);
 }
 
-/* Announces all services again to a back end that lost its state. */
-static void reannounce(struct ripc__resolver *r)
-{
-	for (unsigned i = 0; i < r->nbackends; i++) {
-		struct ripc__mcast_sender to = {.backend = (uint8_t)i};
-
-		if (r->backends[i]->ops->reannounce &&
-		    r->backends[i]->ops->reannounce(r->backends[i]))
-			ripc__rcore_reannounce(r->core, &to, r->now_ns);
-	}
-}
-
-/* Later answers have the new addresses; records kept by back ends are updated. */
+/* Later answers have the new addresses; records that a back end keeps are updated. */
 void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__record_addr *addrs,
 			      unsigned naddrs)
 {
 	ripc__rcore_readdress(r->core, addrs, naddrs);
-	for (unsigned i = 0; i < r->nbackends; i++) {
-		struct ripc__mcast_sender to = {.backend = (uint8_t)i};
-
-		if (r->backends[i]->ops->reannounce)
-			ripc__rcore_reannounce(r->core, &to, r->now_ns);
-	}
+	if (r->registry)
+		ripc__rcore_reannounce(r->core, &r->to_registry, r->now_ns);
 }
 
 unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
@@ -236,7 +216,9 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 		receive(r, 0, -1);
 	else if (readable)
 		receive_all(r);
-	reannounce(r);
+	/* It has lost its state. */
+	if (r->registry && r->registry->ops->reannounce(r->registry))
+		ripc__rcore_reannounce(r->core, &r->to_registry, now_ns);
 	if (now_ns >= ripc__rcore_deadline(r->core)) {
 		if (ripc__rcore_busy(r->core))
 			refresh(r);
@@ -319,17 +301,6 @@ int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t id, 
 				  : "");
 }
 
-/* Sends an unannounced record to back ends that keep records (ZooKeeper). */
-static void publish(struct ripc__resolver *r, uint64_t service)
-{
-	for (unsigned i = 0; i < r->nbackends; i++) {
-		struct ripc__mcast_sender to = {.backend = (uint8_t)i};
-
-		if (r->backends[i]->ops->reannounce)
-			ripc__rcore_publish(r->core, &to, service, r->now_ns);
-	}
-}
-
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const char *name,
 			    enum ripc__register_how how, uint64_t now_ns)
 {
@@ -356,8 +327,8 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const ch
 	rc = ripc__rcore_register(r->core, service, name, how, now_ns);
 	if (rc)
 		release_name(r, service);
-	else if (how == RIPC__REGISTER_RANDOM)
-		publish(r, service);
+	else if (how == RIPC__REGISTER_RANDOM && r->registry)
+		ripc__rcore_publish(r->core, &r->to_registry, service, now_ns);
 	return rc;
 }
 
@@ -430,9 +401,8 @@ void ripc__resolver_list_end(struct ripc__resolver *r)
 
 void ripc__resolver_invalidate(struct ripc__resolver *r, uint64_t service, const uint8_t id[16])
 {
-	for (unsigned i = 0; i < r->nbackends; i++)
-		if (r->backends[i]->ops->suspect)
-			r->backends[i]->ops->suspect(r->backends[i], service, id);
+	if (r->registry)
+		r->registry->ops->suspect(r->registry, service, id);
 	ripc__rcore_invalidate(r->core, service, id, r->now_ns);
 }
 
