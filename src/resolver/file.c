@@ -27,22 +27,12 @@
 #define LIST_HOSTS_MAX 4096              /* hosts asked for all their services */
 #define RELOAD_NS      (1000 * RIPC__MS) /* between two checks of the file */
 
-/* An interface that datagrams may leave by. */
-struct egress {
-	char name[IF_NAMESIZE];
-	unsigned index; /* 0: there is none of this name */
-	bool known;     /* a look-up takes three system calls */
-};
-
 struct file {
 	struct ripc__backend base;
 	struct ripc__host_list list;
 	struct ripc__udp_socks socks;
-	uint64_t reload_ns;    /* time of the next check */
-	unsigned last_asked;   /* hosts asked for the last service */
-	struct egress *egress; /* those of socks.interfaces */
-	unsigned negress;
-	uint64_t egress_ns; /* when they are not known any more */
+	uint64_t reload_ns;  /* time of the next check */
+	unsigned last_asked; /* hosts asked for the last service */
 };
 
 static void file_refresh(struct ripc__backend *b, uint64_t now_ns)
@@ -52,8 +42,6 @@ static void file_refresh(struct ripc__backend *b, uint64_t now_ns)
 	if (now_ns < f->reload_ns)
 		return;
 	f->reload_ns = now_ns + RELOAD_NS;
-	/* It may have another name now. */
-	f->socks.ifindex = 0;
 	ripc__host_list_refresh(&f->list);
 }
 
@@ -68,27 +56,8 @@ static void file_close(struct ripc__backend *b)
 {
 	file_forked(b);
 	ripc__host_list_free(&((struct file *)b)->list);
-	free(((struct file *)b)->egress);
+	free(((struct file *)b)->socks.allowed);
 	free(b);
-}
-
-/* Return: whether there is memory. */
-static bool make_egress(struct file *f)
-{
-	const char *name = f->socks.interfaces;
-
-	/* Names are separated by commas. */
-	f->egress = calloc(strlen(name) / 2 + 1, sizeof(*f->egress));
-	if (!f->egress)
-		return false;
-	while (*name) {
-		struct egress *o = &f->egress[f->negress++];
-		size_t n = strcspn(name, ",");
-
-		snprintf(o->name, sizeof(o->name), "%.*s", (int)n, name);
-		name += n + (name[n] == ',');
-	}
-	return true;
 }
 
 static int file_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
@@ -125,10 +94,6 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 					  why, whylen);
 		/* -EACCES is reserved for the list itself. */
 		rc = rc == -EACCES ? -EPERM : rc;
-		if (!rc && !make_egress(f)) {
-			ripc__udp_socks_close(&f->socks);
-			rc = ripc__reason(-ENOMEM, why, whylen, "out of memory");
-		}
 	}
 	if (rc) {
 		ripc__host_list_free(&f->list);
@@ -142,46 +107,36 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 
 /* --- datagrams --- */
 
-/* Return: 0, or a negative errno. */
-static int send_by(struct egress *o, int fd, const struct sockaddr *to, const uint8_t *data,
-		   size_t len)
+/* Sends through the first allowed interface with a route. Return: whether there is one. */
+static bool send_by_allowed(const struct ripc__udp_socks *s, int fd, const struct sockaddr *to,
+			    const uint8_t *data, size_t len)
 {
-	unsigned before = o->index;
-	int rc;
-
-	if (!o->known)
-		o->index = if_nametoindex(o->name);
-	rc = o->index ? ripc__udp_send_on(fd, to, o->index, data, len) : -ENODEV;
-	/* The interface may have come back with another index. */
-	if (rc && o->known && before) {
-		o->index = if_nametoindex(o->name);
-		if (o->index && o->index != before)
-			rc = ripc__udp_send_on(fd, to, o->index, data, len);
-	}
-	o->known = true;
-	return rc;
+	for (unsigned i = 0; i < s->nallowed; i++)
+		if (s->allowed[i].index &&
+		    !ripc__udp_send_on(fd, to, s->allowed[i].index, data, len))
+			return true;
+	return false;
 }
 
-/* Sends to one host, through the first allowed interface with a route if interfaces are named. */
 static void send_datagram(struct file *f, const struct sockaddr *to, const uint8_t *data,
 			  size_t len)
 {
 	int fd = f->socks.fd[to->sa_family == AF_INET ? RIPC__UDP_SEND4 : RIPC__UDP_SEND6];
-	uint64_t now_ns = f->negress ? ripc__clock_ns() : 0;
 
 	if (fd < 0)
 		return;
-	if (!f->negress)
+	if (!f->socks.nallowed) {
 		(void)ripc__udp_send_on(fd, to, 0, data, len);
-	/* They may have other names now. */
-	if (now_ns >= f->egress_ns) {
-		for (unsigned i = 0; i < f->negress; i++)
-			f->egress[i].known = false;
-		f->egress_ns = now_ns + RELOAD_NS;
+		return;
 	}
-	for (unsigned i = 0; i < f->negress; i++)
-		if (!send_by(&f->egress[i], fd, to, data, len))
-			return;
+	/* They may have other names now. */
+	if (ripc__clock_ns() >= f->socks.renew_ns)
+		ripc__udp_renew(&f->socks);
+	if (send_by_allowed(&f->socks, fd, to, data, len))
+		return;
+	/* An interface may have come back with another index. */
+	ripc__udp_renew(&f->socks);
+	(void)send_by_allowed(&f->socks, fd, to, data, len);
 }
 
 /* Return: the number of hosts. */
@@ -224,12 +179,8 @@ static void file_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 static int file_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		     size_t cap)
 {
-	struct file *f = (struct file *)b;
-	unsigned ifindex = 0;
-	int n = ripc__udp_recv(&f->socks, fd, from, buf, cap, &ifindex);
-
 	/* A datagram from this host to any of its addresses arrives on the loopback. */
-	return n == -EAGAIN || ripc__udp_allowed(&f->socks, ifindex, true) ? n : -ENOMSG;
+	return ripc__udp_recv(&((struct file *)b)->socks, fd, true, from, buf, cap);
 }
 
 static bool file_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,

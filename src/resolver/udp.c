@@ -27,6 +27,8 @@
 #define TARGETS_MAX 64                /* interface and family pairs used */
 #define MCAST_ADDR  "ff02::5249:5043" /* link-local, "RIPC"; see doc/protocol.md */
 #define SCAN_NS     (1000 * RIPC__MS) /* between two scans of the interfaces */
+#define RENEW_NS    (1000 * RIPC__MS) /* between two look-ups of the indices of interfaces */
+#define LOOPBACK    1                 /* its index, in every network namespace */
 
 /* One interface in one family. */
 struct target {
@@ -115,6 +117,14 @@ static void add_ipv6(struct udp *u, const struct ifaddrs *ifa)
 	retain_target(u, sizeof(t->to.in6));
 }
 
+static bool allows(const struct ripc__udp_socks *s, const char *name)
+{
+	for (unsigned i = 0; i < s->nallowed; i++)
+		if (!strcmp(s->allowed[i].name, name))
+			return true;
+	return !s->nallowed;
+}
+
 /* Scans the interfaces. Return: 0, or a negative errno: keeps the previous ones. */
 static int scan(struct udp *u)
 {
@@ -123,12 +133,10 @@ static int scan(struct udp *u)
 	if (getifaddrs(&all))
 		return -errno;
 	u->ntargets = 0;
-	/* It may have another name now. */
-	u->socks.ifindex = 0;
+	ripc__udp_renew(&u->socks);
 	for (struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
 		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) || u->ntargets == TARGETS_MAX ||
-		    (*u->socks.interfaces &&
-		     ripc__list_index(u->socks.interfaces, ifa->ifa_name) < 0))
+		    !allows(&u->socks, ifa->ifa_name))
 			continue;
 		if (ifa->ifa_addr->sa_family == AF_INET && u->socks.fd[RIPC__UDP_SEND4] >= 0)
 			add_ipv4(u, ifa);
@@ -176,7 +184,8 @@ static int open_socket(const struct ripc__backend_env *env, int family, uint16_t
 	return ripc__backend_watch(env->epoll_fd, env->tag, fd, ok);
 }
 
-bool ripc__udp_out_of_resources(int err)
+/* Whether the error is more than the lack of one protocol family. */
+static bool out_of_resources(int err)
 {
 	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS;
 }
@@ -188,13 +197,28 @@ void ripc__udp_socks_close(const struct ripc__udp_socks *s)
 			close(s->fd[i]);
 }
 
+/* Return: whether there is memory. */
+static bool parse_interfaces(struct ripc__udp_socks *s, const char *names)
+{
+	/* Names are separated by commas. */
+	s->allowed = calloc(strlen(names) / 2 + 1, sizeof(*s->allowed));
+	while (s->allowed && *names) {
+		size_t n = strcspn(names, ",");
+
+		snprintf(s->allowed[s->nallowed++].name, IF_NAMESIZE, "%.*s", (int)n, names);
+		names += n + (names[n] == ',');
+	}
+	return s->allowed;
+}
+
 int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_env *env,
 			 uint16_t port, bool both, char *why, size_t whylen)
 {
 	static const int families[] = {AF_INET, AF_INET6};
 	int rc[2];
 
-	memcpy(s->interfaces, env->opt->interfaces, sizeof(s->interfaces));
+	if (!parse_interfaces(s, env->opt->interfaces))
+		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
 	for (unsigned i = 0; i < 2; i++) {
 		int *receiver = &s->fd[i ? RIPC__UDP_RECV6 : RIPC__UDP_RECV4];
 		int *sender = &s->fd[i ? RIPC__UDP_SEND6 : RIPC__UDP_SEND4];
@@ -210,23 +234,41 @@ int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_e
 		}
 	}
 	if ((s->fd[RIPC__UDP_SEND4] >= 0 || s->fd[RIPC__UDP_SEND6] >= 0) &&
-	    !ripc__udp_out_of_resources(rc[0]) && !ripc__udp_out_of_resources(rc[1]))
+	    !out_of_resources(rc[0]) && !out_of_resources(rc[1]))
 		return 0;
 	ripc__udp_socks_close(s);
+	free(s->allowed);
 	return ripc__reason(rc[0] ? rc[0] : rc[1], why, whylen,
 			    "no UDP socket on port %u: %s (IPv4), %s (IPv6)", env->opt->port,
 			    rc[0] ? strerror(-rc[0]) : "opened",
 			    rc[1] ? strerror(-rc[1]) : "opened");
 }
 
-bool ripc__udp_allowed(struct ripc__udp_socks *s, unsigned ifindex, bool loopback)
+void ripc__udp_renew(struct ripc__udp_socks *s)
 {
-	if (!*s->interfaces)
+	if (s->nallowed)
+		s->renew_ns = ripc__clock_ns() + RENEW_NS;
+	for (unsigned i = 0; i < s->nallowed; i++)
+		s->allowed[i].index = if_nametoindex(s->allowed[i].name);
+}
+
+static bool has_index(const struct ripc__udp_socks *s, unsigned ifindex)
+{
+	for (unsigned i = 0; i < s->nallowed; i++)
+		if (s->allowed[i].index == ifindex)
+			return ifindex;
+	return false;
+}
+
+static bool allows_index(struct ripc__udp_socks *s, unsigned ifindex)
+{
+	if (!s->nallowed || has_index(s, ifindex))
 		return true;
-	if (ifindex != s->ifindex)
-		s->ifindex = if_indextoname(ifindex, s->ifname) ? ifindex : 0;
-	return s->ifindex && ((loopback && !strcmp(s->ifname, "lo")) ||
-			      ripc__list_index(s->interfaces, s->ifname) >= 0);
+	/* An interface may have come back with another index. */
+	if (ripc__clock_ns() < s->renew_ns)
+		return false;
+	ripc__udp_renew(s);
+	return has_index(s, ifindex);
 }
 
 /*
@@ -264,43 +306,30 @@ static void read_link_events(struct udp *u)
 		(void)scan(u);
 }
 
-/* Rejects unknown interface names, which would otherwise cause a resolver without answers. */
-static int check_names(const char *list, char *why, size_t whylen)
-{
-	while (*list) {
-		size_t n = strcspn(list, ",");
-		char name[IF_NAMESIZE];
-
-		snprintf(name, sizeof(name), "%.*s", (int)n, list);
-		if (n >= sizeof(name) || (n && !if_nametoindex(name) && errno == ENODEV))
-			return ripc__reason(-EINVAL, why, whylen,
-					    "interfaces: there is no network interface %.*s",
-					    (int)n, list);
-		list += n;
-		list += *list == ',';
-	}
-	return 0;
-}
-
-static void udp_close(struct ripc__backend *b)
+static void udp_forked(struct ripc__backend *b)
 {
 	struct udp *u = (struct udp *)b;
 
 	ripc__udp_socks_close(&u->socks);
 	if (u->changes >= 0)
 		close(u->changes);
+}
+
+static void udp_close(struct ripc__backend *b)
+{
+	struct udp *u = (struct udp *)b;
+
+	udp_forked(b);
+	free(u->socks.allowed);
 	free(u);
 }
 
 static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
 		    size_t whylen)
 {
-	int rc = check_names(env->opt->interfaces, why, whylen);
-	struct udp *u;
+	struct udp *u = calloc(1, sizeof(*u));
+	int rc;
 
-	if (rc)
-		return rc;
-	u = calloc(1, sizeof(*u));
 	if (!u)
 		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
 	u->base.ops = &ripc__backend_udp;
@@ -312,7 +341,7 @@ static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *en
 	}
 	u->changes = open_link_events(env);
 	u->scan_ns = env->now_ns + SCAN_NS;
-	rc = ripc__udp_out_of_resources(u->changes) ? u->changes : scan(u);
+	rc = out_of_resources(u->changes) ? u->changes : scan(u);
 	if (rc) {
 		snprintf(why, whylen, "network interfaces cannot be listed: %s", strerror(-rc));
 		udp_close(&u->base);
@@ -391,29 +420,31 @@ static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *t
  * Notes the interface of a datagram, and whether it was unicast to this host: its destination is
  * one of our addresses, not a broadcast or a group.
  */
-static void arrival_ifindex(struct msghdr *hdr, struct ripc__mcast_sender *from, unsigned *ifindex)
+static unsigned arrival_ifindex(struct msghdr *hdr, struct ripc__mcast_sender *from)
 {
-	*ifindex = 0;
+	unsigned ifindex = 0;
+
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(hdr); c; c = CMSG_NXTHDR(hdr, c)) {
 		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
 			struct in_pktinfo info;
 
 			memcpy(&info, CMSG_DATA(c), sizeof(info));
-			*ifindex = (unsigned)info.ipi_ifindex;
+			ifindex = (unsigned)info.ipi_ifindex;
 			from->direct = info.ipi_addr.s_addr == info.ipi_spec_dst.s_addr;
 		}
 		if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
 			struct in6_pktinfo info;
 
 			memcpy(&info, CMSG_DATA(c), sizeof(info));
-			*ifindex = info.ipi6_ifindex;
+			ifindex = info.ipi6_ifindex;
 			from->direct = !IN6_IS_ADDR_MULTICAST(&info.ipi6_addr);
 		}
 	}
+	return ifindex;
 }
 
-int ripc__udp_recv(const struct ripc__udp_socks *s, int fd, struct ripc__mcast_sender *from,
-		   uint8_t *buf, size_t cap, unsigned *ifindex)
+int ripc__udp_recv(struct ripc__udp_socks *s, int fd, bool loopback,
+		   struct ripc__mcast_sender *from, uint8_t *buf, size_t cap)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) +
@@ -428,10 +459,13 @@ int ripc__udp_recv(const struct ripc__udp_socks *s, int fd, struct ripc__mcast_s
 			     .msg_control = control.bytes,
 			     .msg_controllen = sizeof(control.bytes)};
 	ssize_t n = recvmsg(fd, &hdr, MSG_TRUNC);
+	unsigned ifindex;
 
 	if (n < 0)
 		return -EAGAIN;
-	arrival_ifindex(&hdr, from, ifindex);
+	ifindex = arrival_ifindex(&hdr, from);
+	if (!(loopback && ifindex == LOOPBACK) && !allows_index(s, ifindex))
+		return -ENOMSG;
 	/* The own port receives only answers to own requests. */
 	from->direct =
 		from->direct && (fd == s->fd[RIPC__UDP_RECV4] || fd == s->fd[RIPC__UDP_RECV6]);
@@ -445,18 +479,16 @@ static int udp_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *
 		    size_t cap)
 {
 	struct udp *u = (struct udp *)b;
-	unsigned ifindex = 0;
-	bool own_port;
-	int n;
 
 	if (fd == u->changes) {
 		read_link_events(u);
 		return -EAGAIN;
 	}
-	n = ripc__udp_recv(&u->socks, fd, from, buf, cap, &ifindex);
 	/* An answer of this host, to any of its addresses, arrives on the loopback. */
-	own_port = fd == u->socks.fd[RIPC__UDP_SEND4] || fd == u->socks.fd[RIPC__UDP_SEND6];
-	return n == -EAGAIN || ripc__udp_allowed(&u->socks, ifindex, own_port) ? n : -ENOMSG;
+	return ripc__udp_recv(&u->socks, fd,
+			      fd == u->socks.fd[RIPC__UDP_SEND4] ||
+				      fd == u->socks.fd[RIPC__UDP_SEND6],
+			      from, buf, cap);
 }
 
 static bool udp_remote(const struct ripc__backend *b)
@@ -533,15 +565,6 @@ static bool udp_describe(const struct ripc__backend *b, char *text, size_t len)
 				  t->err ? strerror(-t->err) : "");
 	}
 	return works;
-}
-
-static void udp_forked(struct ripc__backend *b)
-{
-	struct udp *u = (struct udp *)b;
-
-	ripc__udp_socks_close(&u->socks);
-	if (u->changes >= 0)
-		close(u->changes);
 }
 
 const struct ripc__backend_ops ripc__backend_udp = {

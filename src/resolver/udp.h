@@ -3,7 +3,6 @@
 #ifndef RIPC_RESOLVER_UDP_H
 #define RIPC_RESOLVER_UDP_H
 
-#include "base/options.h"
 #include "resolver/backend.h"
 
 #include <net/if.h>
@@ -11,35 +10,38 @@
 
 enum { RIPC__UDP_RECV4, RIPC__UDP_SEND4, RIPC__UDP_RECV6, RIPC__UDP_SEND6, RIPC__UDP_SOCKS };
 
+/* An interface that may be used. */
+struct ripc__udp_interface {
+	char name[IF_NAMESIZE];
+	unsigned index; /* 0: there is none of this name, or it was not looked up yet */
+};
+
 struct ripc__udp_socks {
-	int fd[RIPC__UDP_SOCKS]; /* < 0: not open */
-	/* names of the interfaces allowed; empty: all */
-	char interfaces[sizeof(((struct ripc__options *)0)->interfaces)];
-	/* the interface of the last datagram; 0: none. Its name takes three system calls. */
-	unsigned ifindex;
-	char ifname[IF_NAMESIZE];
+	int fd[RIPC__UDP_SOCKS];             /* < 0: not open */
+	struct ripc__udp_interface *allowed; /* of the setting interfaces; freed by the user */
+	unsigned nallowed;                   /* 0: all interfaces */
+	uint64_t renew_ns;                   /* when the indices of allowed are out of date */
 };
 
 /*
  * Opens, in the context's epoll set, a sender of each family, and unless @port is 0 a receiver on
  * that port, which all contexts of the host share. @both: a family has a receiver or no sender.
- * Return: 0; or a negative errno, with a sentence in why: nothing is open.
+ * Return: 0; or a negative errno, with a sentence in why: nothing is open or allocated.
  */
 int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_env *env,
 			 uint16_t port, bool both, char *why, size_t whylen);
 void ripc__udp_socks_close(const struct ripc__udp_socks *s);
-/* Whether the error is more than the lack of one protocol family. */
-bool ripc__udp_out_of_resources(int err);
 
-/* Whether a datagram that arrived at an interface may be used. */
-bool ripc__udp_allowed(struct ripc__udp_socks *s, unsigned ifindex, bool loopback);
+/* Looks up the indices of the allowed interfaces, with three system calls for each. */
+void ripc__udp_renew(struct ripc__udp_socks *s);
 
 /*
- * Receives one datagram. *ifindex: its interface, 0: unknown. Return: bytes; -EAGAIN: none;
- * -EBADMSG: it is longer than @cap, or its sender is no IP address.
+ * Receives one datagram. @loopback: from the loopback, too, whichever interfaces are allowed.
+ * Return: bytes; -EAGAIN: none; -ENOMSG: it arrived at an interface that is not allowed; -EBADMSG:
+ * it is longer than @cap, or its sender is no IP address.
  */
-int ripc__udp_recv(const struct ripc__udp_socks *s, int fd, struct ripc__mcast_sender *from,
-		   uint8_t *buf, size_t cap, unsigned *ifindex);
+int ripc__udp_recv(struct ripc__udp_socks *s, int fd, bool loopback,
+		   struct ripc__mcast_sender *from, uint8_t *buf, size_t cap);
 
 /*
  * Sends a datagram to an IP address. ifindex: the interface, 0: by the route. Return: 0 or a

@@ -60,20 +60,6 @@ START_TEST(open__unknown_back_end)
 }
 END_TEST
 
-START_TEST(open__unknown_interface)
-{
-	struct ctx c;
-
-	load(&c, "");
-	strcpy(c.opt.interfaces, "lo,wrong0");
-	ck_assert_int_eq(open_loaded(&c), -EINVAL);
-	check_contains(ripc_error_detail(), "wrong0");
-	strcpy(c.opt.interfaces, "a-name-that-is-far-too-long");
-	ck_assert_int_eq(open_loaded(&c), -EINVAL);
-	check_contains(ripc_error_detail(), "a-name-that-is-far-too-long");
-}
-END_TEST
-
 START_TEST(open__port_taken)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -476,7 +462,6 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, open__failure_leaks_nothing);
 	tcase_add_test(tc, open__unknown_back_end);
-	tcase_add_test(tc, open__unknown_interface);
 	tcase_add_test(tc, open__port_taken);
 	tcase_add_test(tc, open__out_of_descriptors);
 	tcase_add_test(tc, close__sends_gone);
