@@ -13,11 +13,8 @@ enum needs { NOTHING, PATH, HOSTS };
 static const struct {
 	const char *name;
 	enum needs needs;
-} known[RIPC__CHAIN_MAX] = {{"local", NOTHING},
-			    {"udp", NOTHING},
-			    {"file", PATH},
-			    {"zookeeper", HOSTS},
-			    {"sim", NOTHING}};
+} known[RIPC__CHAIN_MAX] = {
+	{"local", NOTHING}, {"udp", NOTHING}, {"file", PATH}, {"zookeeper", HOSTS}};
 
 /* HOST:PORT; the last one of an ensemble may have /ROOT appended. */
 static bool is_host(const char *word, size_t len)

@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-#define RIPC__CHAIN_MAX  5   /* back ends in a chain at most: each once */
+#define RIPC__CHAIN_MAX  4   /* back ends in a chain at most: each once */
 #define RIPC__CHAIN_ARG  448 /* bytes of one argument with its terminating 0 */
 #define RIPC__CHAIN_LIST "local, udp, file:PATH and zookeeper:HOST:PORT[,HOST:PORT...][/ROOT]"
 

@@ -17,16 +17,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The back ends that a chain may name. */
-static const struct ripc__backend_ops *const known[] = {
-	&ripc__backend_local,
-	&ripc__backend_udp,
-	&ripc__backend_file,
+/*
+ * The back ends that a chain may name, in the order in which they are opened: file does not bind
+ * the resolver's port if udp receives there.
+ */
+enum { LOCAL, UDP, FILES, ZOOKEEPER };
+static const struct ripc__backend_ops *const known[RIPC__CHAIN_MAX] = {
+	[LOCAL] = &ripc__backend_local,
+	[UDP] = &ripc__backend_udp,
+	[FILES] = &ripc__backend_file,
 #ifdef HAVE_ZOOKEEPER
-	&ripc__backend_zookeeper,
+	[ZOOKEEPER] = &ripc__backend_zookeeper,
 #endif
 };
-enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
 /* The back end that can answer an IP address. */
 bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__mcast_sender *from)
@@ -102,24 +105,27 @@ static int load_zookeeper_auth(struct ripc__resolver *r, const char *path)
 	return 0;
 }
 
-/*
- * The contexts of a host share the resolver's port; the kernel gives each unicast datagram to one
- * of them.
- */
-static void add_local(struct ripc__resolver *r, struct ripc__chain_link *links, unsigned *nlinks)
+/* The back ends of the chain, by their index in known; the others have no name. */
+static void parse_chain(struct ripc__resolver *r, const char *chain,
+			struct ripc__chain_link links[RIPC__CHAIN_MAX])
 {
-	bool file = false;
+	struct ripc__chain_link link;
+	char why[1];
 
-	for (unsigned i = 0; i < *nlinks; i++) {
-		file = file || !strcmp(links[i].name, ripc__backend_file.name);
-		if (!strcmp(links[i].name, ripc__backend_local.name))
-			return;
+	while (ripc__chain_next(&chain, &link, why, sizeof(why)) == 1) {
+		unsigned k = 0;
+
+		while (k < ZOOKEEPER && strcmp(link.name, known[k]->name))
+			k++;
+		links[k] = link;
 	}
-	if (!file)
+	/*
+	 * The contexts of a host share the resolver's port; the kernel gives each unicast datagram
+	 * to one of them, which forwards it.
+	 */
+	if (!*links[FILES].name || *links[LOCAL].name)
 		return;
-	links[*nlinks] = (struct ripc__chain_link){0};
-	snprintf(links[*nlinks].name, sizeof(links[*nlinks].name), "%s", ripc__backend_local.name);
-	++*nlinks;
+	strcpy(links[LOCAL].name, known[LOCAL]->name);
 	r->local_only = true;
 }
 
@@ -134,17 +140,9 @@ static int fail_none_usable(struct ripc__resolver *r, int rc)
 	return ripc__fail(rc, "no resolver back end works: %s", all);
 }
 
-/*
- * Opens the back ends of the chain. The back end file comes last: it does not bind the resolver's
- * port if another back end receives there.
- */
 int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_env *env)
 {
-	struct ripc__chain_link links[RIPC__CHAIN_MAX];
-	const char *at = env->opt->resolver;
-	unsigned nlinks = 0;
-	char why[256];
-	bool file;
+	struct ripc__chain_link links[RIPC__CHAIN_MAX] = {0};
 	int rc = 0, first = 0;
 
 	if (env->backend) {
@@ -152,39 +150,29 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 		r->polled = true;
 		return rc ? ripc__fail(rc, "%s: %s", env->backend->name, r->disabled[0].why) : 0;
 	}
-	if (ripc__chain_check(at, why, sizeof(why)))
-		return ripc__fail(-EINVAL, "resolver=%s: %s", at, why);
-	while (ripc__chain_next(&at, &links[nlinks], why, sizeof(why)) == 1)
-		nlinks++;
-	add_local(r, links, &nlinks);
+	parse_chain(r, env->opt->resolver, links);
 	if (*env->opt->zookeeper_auth_file)
 		rc = load_zookeeper_auth(r, env->opt->zookeeper_auth_file);
 	if (rc)
 		return rc;
-	for (unsigned k = 0; k < KNOWN; k++) {
-		unsigned i = 0;
+	for (unsigned k = 0; k < RIPC__CHAIN_MAX; k++) {
+		const char *name = links[k].name, *arg = links[k].arg;
 
-		while (i < nlinks && strcmp(links[i].name, known[k]->name))
-			i++;
-		if (i == nlinks)
+		if (!*name)
 			continue;
-		links[i].name[0] = 0;
-		rc = open_backend(r, known[k], env, links[i].arg);
-		file = *links[i].arg == '/' && (rc == -ENOENT || rc == -EACCES);
-		if (file)
-			return ripc__fail(rc, "resolver (RIPC_RESOLVER): %s:%s", known[k]->name,
+		if (!known[k]) {
+			disable(r, name, "this build has no ZooKeeper client");
+			continue;
+		}
+		rc = open_backend(r, known[k], env, arg);
+		if (*arg == '/' && (rc == -ENOENT || rc == -EACCES))
+			return ripc__fail(rc, "resolver (RIPC_RESOLVER): %s:%s", name,
 					  r->disabled[r->ndisabled - 1].why);
 		/* An invalid setting, or a lack of a resource that will be needed again: fail. */
 		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
-			return ripc__fail(rc, "%s: %s", known[k]->name,
-					  r->disabled[r->ndisabled - 1].why);
+			return ripc__fail(rc, "%s: %s", name, r->disabled[r->ndisabled - 1].why);
 		first = first ? first : rc;
 	}
-	for (unsigned i = 0; i < nlinks; i++)
-		if (links[i].name[0])
-			disable(r, links[i].name,
-				strcmp(links[i].name, "sim") ? "this build has no ZooKeeper client"
-							     : "it works in simulations only");
 	if (!r->nbackends)
 		return fail_none_usable(r, first ? first : -EINVAL);
 	for (unsigned i = 0; i < r->ndisabled; i++)

@@ -43,23 +43,6 @@ START_TEST(open__failure_leaks_nothing)
 }
 END_TEST
 
-START_TEST(open__unknown_back_end)
-{
-	struct ctx c;
-
-	/* The settings are checked where they are loaded; an interface may have gone since. */
-	load(&c, "");
-	strcpy(c.opt.resolver, "local,carrier-pigeon");
-	ck_assert_int_eq(open_loaded(&c), -EINVAL);
-	check_contains(ripc_error_detail(), "carrier-pigeon");
-	check_contains(ripc_error_detail(), "local, udp");
-	strcpy(c.opt.resolver, "loca");
-	ck_assert_int_eq(open_loaded(&c), -EINVAL);
-	strcpy(c.opt.resolver, ",");
-	ck_assert_int_eq(open_loaded(&c), -EINVAL);
-}
-END_TEST
-
 START_TEST(open__port_taken)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -461,7 +444,6 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, open__failure_leaks_nothing);
-	tcase_add_test(tc, open__unknown_back_end);
 	tcase_add_test(tc, open__port_taken);
 	tcase_add_test(tc, open__out_of_descriptors);
 	tcase_add_test(tc, close__sends_gone);
