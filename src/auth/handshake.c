@@ -19,7 +19,7 @@ static int compute_mac(const struct ripc__auth *a, uint8_t step, const struct ri
 	memcpy(t.messages.request, s->request, sizeof(t.messages.request));
 	if (step > 1)
 		memcpy(t.messages.reply, s->reply, sizeof(t.messages.reply));
-	return ripc__auth_mac(a, id, RIPC__KEY_LANE, &t, sizeof(t), NULL, 0, mac);
+	return ripc__auth_mac(a, id, RIPC__KEY_LANE, &t, sizeof(t), mac);
 }
 
 static void put_proof(const struct ripc__auth *a, uint8_t step, struct ripc__handshake *s,

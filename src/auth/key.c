@@ -202,19 +202,14 @@ static const struct key *key_find(const struct ripc__auth *a, const uint8_t *id)
 }
 
 int ripc__auth_mac(const struct ripc__auth *a, const uint8_t id[RIPC__KEY_ID],
-		   enum ripc__purpose purpose, const void *one, size_t onelen, const void *two,
-		   size_t twolen, uint8_t mac[RIPC__MAC])
+		   enum ripc__purpose purpose, const void *bytes, size_t len,
+		   uint8_t mac[RIPC__MAC])
 {
 	const struct key *key = key_find(a, id);
-	crypto_generichash_state state;
 
 	if (!key)
 		return -ENOKEY;
-	crypto_generichash_init(&state, key->sub[purpose], 32, RIPC__MAC);
-	crypto_generichash_update(&state, one, onelen);
-	if (twolen)
-		crypto_generichash_update(&state, two, twolen);
-	crypto_generichash_final(&state, mac, RIPC__MAC);
+	crypto_generichash(mac, RIPC__MAC, bytes, len, key->sub[purpose], 32);
 	return 0;
 }
 
@@ -268,7 +263,7 @@ int ripc__auth_seal(struct ripc__auth *a, const uint8_t *in, size_t len, uint8_t
 	ripc__put_le64(out + 32, clock_ms());
 	ripc__put_le64(out + 40, ++a->number);
 	memcpy(out + RIPC__SEAL_HEAD, in, len);
-	ripc__auth_mac(a, a->keys[0].id, RIPC__KEY_MESSAGE, out, RIPC__SEAL_HEAD + len, NULL, 0,
+	ripc__auth_mac(a, a->keys[0].id, RIPC__KEY_MESSAGE, out, RIPC__SEAL_HEAD + len,
 		       out + RIPC__SEAL_HEAD + len);
 	return (int)(len + RIPC__SEAL_BYTES);
 }
@@ -338,7 +333,7 @@ int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, cons
 	*why = "it was not sealed with a key of this cluster";
 	if (len < RIPC__SEAL_BYTES || ripc__get_le32(buf) != RIPC__SEAL_MAGIC ||
 	    buf[4] != SEAL_VERSION ||
-	    ripc__auth_mac(a, buf + 8, RIPC__KEY_MESSAGE, buf, len - RIPC__MAC, NULL, 0, mac) ||
+	    ripc__auth_mac(a, buf + 8, RIPC__KEY_MESSAGE, buf, len - RIPC__MAC, mac) ||
 	    !ripc__mac_equal(mac, buf + len - RIPC__MAC) || !memcmp(buf + 16, nobody, 16)) {
 		a->counts.unauthenticated++;
 		return -EKEYREJECTED;
@@ -370,7 +365,7 @@ int ripc__auth_sign(const struct ripc__auth *a, uint8_t *record, size_t len, siz
 	if (cap < RIPC__SIGNATURE_BYTES || len > cap - RIPC__SIGNATURE_BYTES)
 		return -EMSGSIZE;
 	memcpy(record + len, a->keys[0].id, RIPC__KEY_ID);
-	ripc__auth_mac(a, a->keys[0].id, RIPC__KEY_RECORD, record, len, NULL, 0,
+	ripc__auth_mac(a, a->keys[0].id, RIPC__KEY_RECORD, record, len,
 		       record + len + RIPC__KEY_ID);
 	return (int)(len + RIPC__SIGNATURE_BYTES);
 }
@@ -381,7 +376,7 @@ int ripc__auth_verify(struct ripc__auth *a, const uint8_t *record, size_t len)
 	size_t body = len - RIPC__SIGNATURE_BYTES;
 
 	if (len < RIPC__SIGNATURE_BYTES ||
-	    ripc__auth_mac(a, record + body, RIPC__KEY_RECORD, record, body, NULL, 0, mac) ||
+	    ripc__auth_mac(a, record + body, RIPC__KEY_RECORD, record, body, mac) ||
 	    !ripc__mac_equal(mac, record + body + RIPC__KEY_ID)) {
 		a->counts.unauthenticated++;
 		return -EKEYREJECTED;

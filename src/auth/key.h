@@ -67,10 +67,10 @@ int ripc__auth_verify(struct ripc__auth *a, const uint8_t *record, size_t len);
 /* The id of the key used for our messages, RIPC__KEY_ID bytes. */
 const uint8_t *ripc__auth_key_id(const struct ripc__auth *a);
 
-/* A code over two pieces with the key of this id. Return: 0, or -ENOKEY. */
+/* A code over bytes with the key of this id. Return: 0, or -ENOKEY. */
 int ripc__auth_mac(const struct ripc__auth *a, const uint8_t id[RIPC__KEY_ID],
-		   enum ripc__purpose purpose, const void *one, size_t onelen, const void *two,
-		   size_t twolen, uint8_t mac[RIPC__MAC]);
+		   enum ripc__purpose purpose, const void *bytes, size_t len,
+		   uint8_t mac[RIPC__MAC]);
 
 /* Whether two codes are equal, in constant time. */
 bool ripc__mac_equal(const uint8_t a[RIPC__MAC], const uint8_t b[RIPC__MAC]);

@@ -52,8 +52,8 @@ const uint8_t *ripc__auth_key_id(const struct ripc__auth *a)
 }
 
 int ripc__auth_mac(const struct ripc__auth *a, const uint8_t id[RIPC__KEY_ID],
-		   enum ripc__purpose purpose, const void *one, size_t onelen, const void *two,
-		   size_t twolen, uint8_t mac[RIPC__MAC])
+		   enum ripc__purpose purpose, const void *bytes, size_t len,
+		   uint8_t mac[RIPC__MAC])
 {
 	return -ENOKEY;
 }

@@ -6,10 +6,10 @@
  *
  *   PROBE    creates the node; if another context has it, the answer is the REPLY of that context
  *   REQUEST  for an own service: creates or updates the node; for others: a REPLY, once known
- *   GONE     removes the node
  *
- * A change of a node arrives as the message that its holder would have sent. While the ensemble is
- * unreachable, known records still answer requests: at once, marked stale, with a short lifetime.
+ * The entry drop() removes the node. A change of a node arrives as the message that its holder
+ * would have sent. While the ensemble is unreachable, known records still answer requests: at once,
+ * marked stale, with a short lifetime.
  */
 #define _GNU_SOURCE
 #include "resolver/zookeeper.h"
@@ -79,7 +79,6 @@ const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t 
 
 	if (!why)
 		return NULL;
-	z->bad++;
 	if (ripc__clock_ns() - z->last_log_ns > LOG_INTERVAL_NS || !z->last_log_ns) {
 		z->last_log_ns = ripc__clock_ns();
 		ripc__log(RIPC_LOG_WARN,
@@ -412,11 +411,7 @@ static void zk_send(struct ripc__backend *b, const struct ripc__mcast_sender *to
 				ripc__zk_claim(z, h);
 		}
 		break;
-	case RIPC__RESOLVE_GONE:
-		if (!to)
-			ripc__zk_drop(b, service);
-		break;
-	default:
+	default: /* after a GONE the service is dropped */
 		break;
 	}
 }

@@ -95,7 +95,6 @@ struct ripc__zk {
 	struct ripc__list held_list;
 	struct ripc__list lru;
 	struct ripc__list msgs;
-	uint64_t bad;
 };
 
 /*
@@ -104,7 +103,7 @@ struct ripc__zk {
  */
 void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg, bool final);
 /*
- * Decodes the data of a node. Return: NULL, or a constant phrase, counted and logged: the reason to
+ * Decodes the data of a node. Return: NULL, or a constant phrase, logged: the reason to
  * reject it.
  */
 const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,

@@ -161,7 +161,7 @@ static void set_time(struct ripc__auth *a, uint8_t *buf, int len, int64_t shift_
 {
 	ripc__put_le64(buf + 32, ripc__get_le64(buf + 32) + (uint64_t)shift_ms);
 	ck_assert_int_eq(ripc__auth_mac(a, buf + 8, RIPC__KEY_MESSAGE, buf, (size_t)len - RIPC__MAC,
-					NULL, 0, buf + len - RIPC__MAC),
+					buf + len - RIPC__MAC),
 			 0);
 }
 
