@@ -68,34 +68,6 @@ static bool has_injected(const struct ofi_ep *ep)
 	return false;
 }
 
-static void end_sends(struct ofi_ep *ep)
-{
-	struct ofi_peer *p, *ptmp;
-	struct ofi_send *s, *tmp;
-	struct ofi_recv *r, *rtmp;
-
-	HASH_ITER (hh, ep->peers, p, ptmp) {
-		DL_FOREACH_SAFE (p->queue, s, tmp) {
-			DL_DELETE(p->queue, s);
-			ofi_cq_unreserve(ep->tx_cq);
-			free(s->copy);
-			free(s);
-		}
-		if (p->parts.recv)
-			ofi_recv_free(p->parts.recv);
-		DL_CONCAT(p->to_grant, p->granted);
-		DL_FOREACH_SAFE (p->to_grant, r, rtmp) {
-			DL_DELETE(p->to_grant, r);
-			ofi_recv_pin(r);
-		}
-	}
-	HASH_ITER (hh, ep->sends, s, tmp) {
-		HASH_DEL(ep->sends, s);
-		free(s->copy);
-		free(s);
-	}
-}
-
 static void unbind(struct ofi_ep *ep)
 {
 	if (ep->tx_cq)
@@ -106,6 +78,7 @@ static void unbind(struct ofi_ep *ep)
 		ofi_sources_unbind(&ep->tx_cntr->sources, ep);
 	if (ep->rx_cntr)
 		ofi_sources_unbind(&ep->rx_cntr->sources, ep);
+	ep->tx_cntr = ep->rx_cntr = NULL;
 	if (ep->av)
 		ep->av->refs--;
 }
@@ -114,6 +87,7 @@ static int ep_close(struct fid *fid)
 {
 	struct ofi_ep *ep = ep_of(fid);
 	struct ofi_domain *d = ep->domain;
+	struct ofi_peer *p, *tmp;
 	int64_t deadline_ms = ofi_deadline_ms(LINGER_MS);
 
 	ofi_lock(d);
@@ -123,7 +97,8 @@ static int ep_close(struct fid *fid)
 	}
 	ep->closing = true;
 	unbind(ep);
-	end_sends(ep);
+	HASH_ITER (hh, ep->peers, p, tmp)
+		ofi_peer_end(p, 0);
 	/* Ends the long sends, and the peers' access to return buffers. */
 	ripc_service_unregister(ep->main);
 	ripc_service_unregister(ep->data);

@@ -155,6 +155,8 @@ struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *
 int ofi_recv_grant(struct ofi_recv *r);
 /* Ends a receive; it is in no list. error: 0 or positive. */
 void ofi_recv_end(struct ofi_recv *r, int error);
+/* The same without a completion. */
+void ofi_recv_drop(struct ofi_recv *r);
 /* Return: whether a receive with this context was cancelled. */
 bool ofi_recv_cancel(struct ofi_ep *ep, const void *context);
 /* Frees all receives and messages without completions: the endpoint is being closed. */

@@ -155,14 +155,24 @@ static void end_sends(struct ofi_peer *p, int error)
 
 	DL_FOREACH_SAFE (p->queue, s, tmp) {
 		DL_DELETE(p->queue, s);
+		s->notify = error;
 		ofi_send_end(s, error);
 	}
 	HASH_ITER (hh, p->ep->sends, s, tmp) {
 		if (s->peer != p)
 			continue;
 		HASH_DEL(p->ep->sends, s);
+		s->notify = error;
 		ofi_send_end(s, error);
 	}
+}
+
+static void end_recv(struct ofi_recv *r, int error)
+{
+	if (error)
+		ofi_recv_end(r, error);
+	else
+		ofi_recv_drop(r);
 }
 
 static void end_recvs(struct ofi_peer *p, int error)
@@ -172,17 +182,24 @@ static void end_recvs(struct ofi_peer *p, int error)
 	if (p->parts.recv) {
 		r = p->parts.recv;
 		p->parts.recv = NULL;
-		ofi_recv_end(r, error);
+		end_recv(r, error);
 	}
 	DL_FOREACH_SAFE (p->to_grant, r, tmp) {
 		DL_DELETE(p->to_grant, r);
-		ofi_recv_end(r, error);
+		end_recv(r, error);
 	}
 	DL_FOREACH_SAFE (p->granted, r, tmp) {
 		DL_DELETE(p->granted, r);
 		p->ep->granted--;
-		ofi_recv_end(r, error);
+		end_recv(r, error);
 	}
+}
+
+void ofi_peer_end(struct ofi_peer *p, int error)
+{
+	end_sends(p, error);
+	end_recvs(p, error);
+	deactivate(p);
 }
 
 /* Of a lost peer, once the delay is over. */
@@ -192,9 +209,7 @@ static void end_operations(struct ofi_peer *p)
 		activate(p);
 		return;
 	}
-	end_sends(p, p->lost);
-	end_recvs(p, p->lost);
-	deactivate(p);
+	ofi_peer_end(p, p->lost);
 }
 
 void ofi_peer_push(struct ofi_peer *p)

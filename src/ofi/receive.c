@@ -71,6 +71,13 @@ void ofi_recv_end(struct ofi_recv *r, int error)
 	ofi_recv_release_pinned(ep);
 }
 
+void ofi_recv_drop(struct ofi_recv *r)
+{
+	r->notify = false;
+	r->discard = true;
+	ofi_recv_end(r, 0);
+}
+
 /* Copies bytes of contents to their place in the pieces of a receive. */
 static void scatter(const struct ofi_recv *r, size_t at, const void *from, size_t len)
 {
@@ -576,7 +583,7 @@ static void free_space(struct ofi_matching *m)
 	struct ofi_arrived *a, *atmp;
 
 	DL_FOREACH_SAFE (m->posted, p, ptmp)
-		free(p);
+		ofi_recv_drop((struct ofi_recv *)p);
 	DL_FOREACH_SAFE (m->arrived, a, atmp)
 		free(a);
 	DL_FOREACH_SAFE (m->claimed, a, atmp)

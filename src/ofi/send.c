@@ -177,7 +177,11 @@ static void contents_done(struct ofi_request *request, int status)
 	struct ofi_peer *p = s->peer;
 	struct ofi_envelope e = {.kind = OFI_ABORT, .flags = OFI_F_ID, .id = s->id};
 
-	if (status && !s->ep->closing) {
+	if (s->ep->closing) {
+		s->notify = false;
+		status = 0;
+	}
+	if (status) {
 		FI_WARN(&ofi_provider, FI_LOG_EP_DATA,
 			"%zu bytes were not delivered to peer %" PRIu64 ": %s\n", s->len,
 			p->service, ripc_strerror(status));

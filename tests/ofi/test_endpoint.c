@@ -2,6 +2,7 @@
 /* Messages between two endpoints of two domains: matching, probes, truncation, cancel, waiting. */
 #include "side.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -369,6 +370,41 @@ START_TEST(messages_to_itself)
 }
 END_TEST
 
+static size_t allocated(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+/*
+ * Operations that end with their endpoint have no completion, and leave nothing behind in the queue,
+ * which other endpoints use.
+ */
+START_TEST(close__releases_the_completion_queue)
+{
+	enum { ROUNDS = 200, RECEIVES = 63 };
+	size_t before = 0;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct fid_ep *ep;
+
+		ck_assert_int_eq(fi_endpoint(a.domain, a.info, &ep, NULL), 0);
+		ck_assert_int_eq(fi_ep_bind(ep, &a.av->fid, 0), 0);
+		ck_assert_int_eq(fi_ep_bind(ep, &a.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+		ck_assert_int_eq(fi_enable(ep), 0);
+		for (unsigned k = 0; k < RECEIVES; k++)
+			ck_assert_int_eq(fi_recv(ep, in, 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+		ck_assert_int_eq(fi_tsend(ep, out, LONG_LEN, NULL, to_b, 1, out), 0);
+		ck_assert_int_eq(fi_close(&ep->fid), 0);
+		if (i == ROUNDS / 10)
+			before = allocated();
+	}
+	ck_assert(side_is_quiet(&a));
+	ck_assert_uint_lt(allocated(), before + (1 << 19));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("ofi/endpoint");
@@ -388,6 +424,7 @@ int main(void)
 	tcase_add_test(tc, wait__yields_without_an_object);
 	tcase_add_test(tc, counters__count_messages);
 	tcase_add_test(tc, messages_to_itself);
+	tcase_add_test(tc, close__releases_the_completion_queue);
 	suite_add_tcase(s, tc);
 	return test_main("ofi/endpoint", s);
 }
