@@ -10,16 +10,17 @@
 /* Offsets in an encoded record. */
 enum { AT_INSTANCE = 8, AT_GENERATION = 40, AT_TTL = 48, AT_ADDRS = 56 };
 
-void ripc__cache_init(struct ripc__cache *cache, struct ripc__timers *timers, uint32_t timer_kind,
-		      struct ripc__list *pendings, uint64_t secret)
+void ripc__cache_init(struct ripc__cache *cache, struct ripc__timers *timers, ripc__timer_fn *due,
+		      struct ripc__list *pendings, ripc__pending_fn *taken, uint64_t secret)
 {
 	memset(cache, 0, sizeof(*cache));
 	ripc__table_init(&cache->table, secret);
 	ripc__list_init(&cache->watched);
 	ripc__list_init(&cache->overheard_lru);
 	cache->timers = timers;
-	cache->timer_kind = timer_kind;
+	cache->due = due;
 	cache->pendings = pendings;
+	cache->taken = taken;
 }
 
 void ripc__cache_fini(struct ripc__cache *cache)
@@ -115,8 +116,8 @@ static struct ripc__cached *add(struct ripc__cache *cache, uint64_t service, siz
 	if (!c)
 		return NULL;
 	c->node.id = service;
-	c->timer.kind = cache->timer_kind;
-	c->pending.owner = RIPC__OWNER_CACHED;
+	c->timer.due = cache->due;
+	c->pending.taken = cache->taken;
 	if (ripc__timers_add(cache->timers, &c->timer, RIPC__NEVER)) {
 		free(c);
 		return NULL;

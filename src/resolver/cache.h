@@ -47,11 +47,12 @@ struct ripc__cache {
 	size_t bytes;                /* of memory, without the table's */
 	struct ripc__timers *timers; /* shared with the rest of the core */
 	struct ripc__list *pendings; /* likewise */
-	uint32_t timer_kind;
+	ripc__timer_fn *due;         /* of each entry's timer */
+	ripc__pending_fn *taken;     /* of its events */
 };
 
-void ripc__cache_init(struct ripc__cache *cache, struct ripc__timers *timers, uint32_t timer_kind,
-		      struct ripc__list *pendings, uint64_t secret);
+void ripc__cache_init(struct ripc__cache *cache, struct ripc__timers *timers, ripc__timer_fn *due,
+		      struct ripc__list *pendings, ripc__pending_fn *taken, uint64_t secret);
 void ripc__cache_fini(struct ripc__cache *cache);
 
 /* The usable record of a service, or NULL. */

@@ -104,6 +104,7 @@ void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h)
 {
 	if (h->state != DROPPED)
 		detach(core, h);
+	ripc__list_del(&h->link);
 	ripc__pending_clear(&h->pending);
 	free(h->rival);
 	free(h->name);
@@ -210,8 +211,9 @@ static bool probing_is_over(struct ripc__rcore *core, const struct ripc__claim *
 	return !core->env.settled || core->env.settled(core->env.arg, h->node.id);
 }
 
-void ripc__claim_name_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
+static void name_due(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
 {
+	struct ripc__claim *h = ripc__list_entry(timer, struct ripc__claim, name_timer);
 	bool last = now_ns >= h->end_ns;
 
 	if (!core->env.acquire(core->env.arg, h->node.id, last) && !last) {
@@ -223,8 +225,10 @@ void ripc__claim_name_timer(struct ripc__rcore *core, struct ripc__claim *h, uin
 		ripc__pending_add(&core->pendings, &h->pending, RIPC__REGISTERED);
 }
 
-void ripc__claim_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
+static void claim_due(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
 {
+	struct ripc__claim *h = ripc__list_entry(timer, struct ripc__claim, timer);
+
 	if (h->state == HELD) {
 		h->announces--;
 		ripc__timers_set(&core->timers, &h->timer,
@@ -239,6 +243,24 @@ void ripc__claim_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t
 		if (h->probes++ < RIPC__PROBES)
 			ripc__claim_send(core, NULL, h, RIPC__RESOLVE_PROBE, 0, h->nonce, now_ns);
 	}
+}
+
+static void claim_event(struct ripc__rcore *core, struct ripc__pending *p,
+			struct ripc__resolver_event *ev, uint64_t now_ns)
+{
+	struct ripc__claim *h = ripc__list_entry(p, struct ripc__claim, pending);
+
+	ev->service = h->node.id;
+	ev->moved = h->moved;
+	if (ev->kind == RIPC__CONFLICT || ev->kind == RIPC__RIVAL) {
+		ev->record = h->rival ? *h->rival : (struct ripc__record){0};
+		if (h->name)
+			strcpy(ev->name, h->name);
+	} else {
+		ripc__rcore_own_record(core, h, now_ns, &ev->record);
+	}
+	if (h->state >= LOST && !h->pending.events)
+		ripc__claim_free(core, h);
 }
 
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char *name,
@@ -267,12 +289,12 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 		return ripc__fail(-ENOMEM, "service %" PRIu64 ": out of memory", service);
 	}
 	h->node.id = service;
-	h->timer.kind = RIPC__TIMER_CLAIM;
-	h->name_timer.kind = RIPC__TIMER_NAME;
+	h->timer.due = claim_due;
+	h->name_timer.due = name_due;
 	/* Without memory only the other back ends find the service. */
 	h->nameless =
 		nameless && !ripc__timers_add(&core->timers, &h->name_timer, now_ns + NAME_NS);
-	h->pending.owner = RIPC__OWNER_CLAIM;
+	h->pending.taken = claim_event;
 	h->nonce = ripc__rcore_nonce(core);
 	h->generation = 1;
 	h->takeover = takeover;
@@ -285,7 +307,7 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 		ripc__list_add(core->claims.next, &h->link);
 	else
 		ripc__list_add(&core->claims, &h->link);
-	ripc__claim_timer(core, h, now_ns);
+	claim_due(core, &h->timer, now_ns);
 	return 0;
 }
 
@@ -334,35 +356,19 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 	}
 	/* A look-up of an own service is complete, but its event is pending. */
 	detach(core, h);
+	ripc__list_add(&core->dropped, &h->link);
 	set_state(h, DROPPED);
 }
 
-void ripc__claim_reannounce(struct ripc__rcore *core, uint64_t now_ns)
+void ripc__claim_repeat(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__claim_next_to_send(core);
 
-	ripc__timers_set(&core->timers, &core->repeat,
+	ripc__timers_set(&core->timers, timer,
 			 h ? now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_INTERVAL_MS)
 			   : RIPC__NEVER);
 	if (h)
 		claim_announce(core, NULL, h, now_ns);
-}
-
-void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
-		       struct ripc__resolver_event *ev, uint64_t now_ns)
-{
-	ev->kind = ripc__rcore_take_event(core, &h->pending);
-	ev->service = h->node.id;
-	ev->moved = h->moved;
-	if (ev->kind == RIPC__CONFLICT || ev->kind == RIPC__RIVAL) {
-		ev->record = h->rival ? *h->rival : (struct ripc__record){0};
-		if (h->name)
-			strcpy(ev->name, h->name);
-	} else {
-		ripc__rcore_own_record(core, h, now_ns, &ev->record);
-	}
-	if (h->state >= LOST && !h->pending.events)
-		ripc__claim_free(core, h);
 }
 
 void ripc__rcore_send_gone(struct ripc__rcore *core, uint64_t now_ns)

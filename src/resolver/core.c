@@ -15,8 +15,10 @@
 
 /* --- look-ups --- */
 
-static void cached_due(struct ripc__rcore *core, struct ripc__cached *c, uint64_t now_ns)
+static void cached_due(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
 {
+	struct ripc__cached *c = ripc__list_entry(timer, struct ripc__cached, timer);
+
 	if (now_ns < c->expires_ns) {
 		bool due = c->used && !ripc__lookup_find(core, c->node.id);
 		/* A refresh must not evict waiting look-ups. */
@@ -306,49 +308,15 @@ void ripc__rcore_advance(struct ripc__rcore *core, uint64_t now_ns)
 {
 	struct ripc__timer *t;
 
-	while ((t = ripc__timers_first(&core->timers)) && t->at_ns <= now_ns) {
-		switch (t->kind) {
-		case RIPC__TIMER_CLAIM:
-			ripc__claim_timer(core, ripc__list_entry(t, struct ripc__claim, timer),
-					  now_ns);
-			break;
-		case RIPC__TIMER_NAME:
-			ripc__claim_name_timer(
-				core, ripc__list_entry(t, struct ripc__claim, name_timer), now_ns);
-			break;
-		case RIPC__TIMER_LOOKUP:
-			ripc__lookup_timer(core, ripc__list_entry(t, struct ripc__lookup, timer),
-					   now_ns);
-			break;
-		case RIPC__TIMER_CACHED:
-			cached_due(core, ripc__list_entry(t, struct ripc__cached, timer), now_ns);
-			break;
-		case RIPC__TIMER_LIST:
-			ripc__list_timer(core, t, now_ns);
-			break;
-		case RIPC__TIMER_LIST_ASK:
-			ripc__list_ask_timer(core, t, now_ns);
-			break;
-		default:
-			ripc__claim_reannounce(core, now_ns);
-			break;
-		}
-	}
+	while ((t = ripc__timers_first(&core->timers)) && t->at_ns <= now_ns)
+		t->due(core, t, now_ns);
 }
 
-enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core,
-						   struct ripc__pending *p)
-{
-	int kind = __builtin_ctz(p->events);
-
-	ripc__pending_remove(p, kind);
-	return (enum ripc__resolver_ev_kind)kind;
-}
-
-static void cached_event(struct ripc__rcore *core, struct ripc__cached *c,
+static void cached_event(struct ripc__rcore *core, struct ripc__pending *p,
 			 struct ripc__resolver_event *ev, uint64_t now_ns)
 {
-	ev->kind = ripc__rcore_take_event(core, &c->pending);
+	struct ripc__cached *c = ripc__list_entry(p, struct ripc__cached, pending);
+
 	ev->service = c->node.id;
 	ripc__cache_record(c, &ev->record, now_ns);
 	if (!c->pending.events && (c->gone || c->expires_ns <= now_ns))
@@ -365,19 +333,9 @@ bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *ev
 		return false;
 	event->text[0] = event->name[0] = 0;
 	event->requests = 0;
-	switch (p->owner) {
-	case RIPC__OWNER_CLAIM:
-		ripc__claim_event(core, ripc__list_entry(p, struct ripc__claim, pending), event,
-				  now_ns);
-		break;
-	case RIPC__OWNER_LOOKUP:
-		ripc__lookup_event(core, ripc__list_entry(p, struct ripc__lookup, pending), event);
-		break;
-	case RIPC__OWNER_CACHED:
-		cached_event(core, ripc__list_entry(p, struct ripc__cached, pending), event,
-			     now_ns);
-		break;
-	}
+	event->kind = (enum ripc__resolver_ev_kind)__builtin_ctz(p->events);
+	ripc__pending_remove(p, event->kind);
+	p->taken(core, p, event, now_ns);
 	return true;
 }
 
@@ -433,8 +391,9 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 	ripc__timers_init(&core->timers);
 	ripc__list_init(&core->pendings);
 	ripc__list_init(&core->claims);
+	ripc__list_init(&core->dropped);
 	ripc__list_init(&core->negatives);
-	core->repeat.kind = RIPC__TIMER_REPEAT;
+	core->repeat.due = ripc__claim_repeat;
 	if (ripc__timers_add(&core->timers, &core->repeat, RIPC__NEVER) ||
 	    ripc__list_answers_init(core)) {
 		ripc__timers_fini(&core->timers);
@@ -443,7 +402,7 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 	}
 	ripc__table_init(&core->held, ripc__rcore_random(core));
 	ripc__table_init(&core->lookups, ripc__rcore_random(core));
-	ripc__cache_init(&core->cache, &core->timers, RIPC__TIMER_CACHED, &core->pendings,
+	ripc__cache_init(&core->cache, &core->timers, cached_due, &core->pendings, cached_event,
 			 ripc__rcore_random(core));
 	*out = core;
 	return 0;
@@ -459,18 +418,6 @@ void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_a
 				core->own.addrs[j] = addrs[i];
 }
 
-static void free_dropped(struct ripc__rcore *core)
-{
-	struct ripc__pending *p, *tmp;
-
-	ripc__list_for_each_entry_safe (p, tmp, &core->pendings, link) {
-		struct ripc__claim *h = ripc__list_entry(p, struct ripc__claim, pending);
-
-		if (p->owner == RIPC__OWNER_CLAIM && h->state == DROPPED)
-			ripc__claim_free(core, h);
-	}
-}
-
 static void free_lookup(struct ripc__node *node, void *arg)
 {
 	free(node);
@@ -482,7 +429,8 @@ void ripc__rcore_free(struct ripc__rcore *core)
 
 	if (!core)
 		return;
-	free_dropped(core);
+	while ((h = ripc__list_first_entry(&core->dropped, struct ripc__claim, link)))
+		ripc__claim_free(core, h);
 	while ((h = ripc__list_first_entry(&core->claims, struct ripc__claim, link)))
 		ripc__claim_free(core, h);
 	/* Free records first: they leave the timers and the event queue, which look-ups use too. */

@@ -15,16 +15,6 @@ enum {
 	RETRY_DOUBLED = 3
 };
 
-int ripc__list_answers_init(struct ripc__rcore *core)
-{
-	for (unsigned i = 0; i < RIPC__LIST_ANSWERS; i++) {
-		core->list_answers[i].timer.kind = RIPC__TIMER_LIST;
-		if (ripc__timers_add(&core->timers, &core->list_answers[i].timer, RIPC__NEVER))
-			return -ENOMEM;
-	}
-	return 0;
-}
-
 static void send_list(struct ripc__rcore *core, const struct ripc__mcast_sender *to, uint64_t first,
 		      uint64_t now_ns)
 {
@@ -82,10 +72,9 @@ static void ask(struct ripc__rcore *core, struct ripc__list_ask *a, uint64_t now
 	send_list(core, &a->to, a->first, now_ns);
 }
 
-void ripc__list_ask_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
+static void ask_due(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
 {
-	/* Its first member. */
-	struct ripc__list_ask *a = (struct ripc__list_ask *)timer;
+	struct ripc__list_ask *a = ripc__list_entry(timer, struct ripc__list_ask, timer);
 
 	if (a->requests < RIPC__LIST_REQUESTS)
 		ask(core, a, now_ns);
@@ -109,7 +98,7 @@ static struct ripc__list_ask *add_ask(struct ripc__rcore *core, const uint8_t in
 	if (!core->list_asks || core->nlist_asks == RIPC__LIST_ASKS)
 		return NULL;
 	a = &core->list_asks[core->nlist_asks];
-	*a = (struct ripc__list_ask){.timer.kind = RIPC__TIMER_LIST_ASK, .first = first};
+	*a = (struct ripc__list_ask){.timer.due = ask_due, .first = first};
 	memcpy(a->instance, instance, 16);
 	if (ripc__timers_add(&core->timers, &a->timer, RIPC__NEVER))
 		return NULL;
@@ -209,10 +198,9 @@ static unsigned smallest(struct ripc__rcore *core, uint64_t first,
 	return n;
 }
 
-void ripc__list_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
+static void answer_due(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
 {
-	/* Its first member. */
-	struct ripc__list_answer *answer = (struct ripc__list_answer *)timer;
+	struct ripc__list_answer *answer = ripc__list_entry(timer, struct ripc__list_answer, timer);
 	struct ripc__resolver_msg msg = {
 		.kind = RIPC__RESOLVE_LISTED, .service = answer->first, .nonce = answer->nonce};
 	const struct ripc__claim *found[ENTRIES_MAX + 1];
@@ -238,6 +226,16 @@ void ripc__list_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint6
 	msg.listed = entries;
 	msg.flags = i && i < n ? RIPC__RESOLVE_MORE : 0;
 	ripc__rcore_send(core, &answer->to, &msg);
+}
+
+int ripc__list_answers_init(struct ripc__rcore *core)
+{
+	for (unsigned i = 0; i < RIPC__LIST_ANSWERS; i++) {
+		core->list_answers[i].timer.due = answer_due;
+		if (ripc__timers_add(&core->timers, &core->list_answers[i].timer, RIPC__NEVER))
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 static void input_list(struct ripc__rcore *core, const struct ripc__mcast_sender *from,

@@ -84,6 +84,39 @@ static bool remove_negative(struct ripc__rcore *core)
 	return false;
 }
 
+static void lookup_due(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
+{
+	struct ripc__lookup *l = ripc__list_entry(timer, struct ripc__lookup, timer);
+
+	if (!l->negative && now_ns < l->end_ns) {
+		send_request(core, l, now_ns);
+	} else if (l->refresh || (l->negative && !l->pending.events)) {
+		ripc__lookup_remove(core, l);
+	} else if (l->negative) {
+		/* Freed when its event is taken. */
+		ripc__timers_set(&core->timers, &l->timer, now_ns + 100 * RIPC__MS);
+	} else {
+		l->negative = true;
+		ripc__list_add(&core->negatives, &l->link);
+		core->nnegatives++;
+		ripc__timers_set(&core->timers, &l->timer,
+				 now_ns + core->env.negative_ms * RIPC__MS);
+		ripc__pending_add(&core->pendings, &l->pending, RIPC__UNRESOLVED);
+	}
+}
+
+static void lookup_event(struct ripc__rcore *core, struct ripc__pending *p,
+			 struct ripc__resolver_event *ev, uint64_t now_ns)
+{
+	struct ripc__lookup *l = ripc__list_entry(p, struct ripc__lookup, pending);
+
+	ev->service = l->node.id;
+	memset(&ev->record, 0, sizeof(ev->record));
+	ev->requests = l->requests;
+	if (!core->env.negative_ms)
+		ripc__lookup_remove(core, l);
+}
+
 int ripc__lookup_start(struct ripc__rcore *core, uint64_t service, bool refresh, uint64_t now_ns)
 {
 	struct ripc__lookup *l;
@@ -95,8 +128,8 @@ int ripc__lookup_start(struct ripc__rcore *core, uint64_t service, bool refresh,
 	if (!l)
 		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory for a look-up", service);
 	l->node.id = service;
-	l->timer.kind = RIPC__TIMER_LOOKUP;
-	l->pending.owner = RIPC__OWNER_LOOKUP;
+	l->timer.due = lookup_due;
+	l->pending.taken = lookup_event;
 	if (ripc__timers_add(&core->timers, &l->timer, RIPC__NEVER)) {
 		free(l);
 		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory for a look-up", service);
@@ -159,34 +192,4 @@ void ripc__lookup_complete(struct ripc__rcore *core, struct ripc__cached *c)
 		ripc__pending_add(&core->pendings, &c->pending, RIPC__RESOLVED);
 	}
 	ripc__lookup_remove(core, l);
-}
-
-void ripc__lookup_timer(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns)
-{
-	if (!l->negative && now_ns < l->end_ns) {
-		send_request(core, l, now_ns);
-	} else if (l->refresh || (l->negative && !l->pending.events)) {
-		ripc__lookup_remove(core, l);
-	} else if (l->negative) {
-		/* Freed when its event is taken. */
-		ripc__timers_set(&core->timers, &l->timer, now_ns + 100 * RIPC__MS);
-	} else {
-		l->negative = true;
-		ripc__list_add(&core->negatives, &l->link);
-		core->nnegatives++;
-		ripc__timers_set(&core->timers, &l->timer,
-				 now_ns + core->env.negative_ms * RIPC__MS);
-		ripc__pending_add(&core->pendings, &l->pending, RIPC__UNRESOLVED);
-	}
-}
-
-void ripc__lookup_event(struct ripc__rcore *core, struct ripc__lookup *l,
-			struct ripc__resolver_event *ev)
-{
-	ev->kind = ripc__rcore_take_event(core, &l->pending);
-	ev->service = l->node.id;
-	memset(&ev->record, 0, sizeof(ev->record));
-	ev->requests = l->requests;
-	if (!core->env.negative_ms)
-		ripc__lookup_remove(core, l);
 }

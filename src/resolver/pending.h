@@ -10,12 +10,19 @@
 #include "base/list.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
-enum ripc__owner { RIPC__OWNER_CLAIM, RIPC__OWNER_LOOKUP, RIPC__OWNER_CACHED };
+struct ripc__pending;
+struct ripc__rcore;
+struct ripc__resolver_event;
+
+/* An event of @p is taken: fills in what belongs to its kind. May free the owner. */
+typedef void ripc__pending_fn(struct ripc__rcore *core, struct ripc__pending *p,
+			      struct ripc__resolver_event *ev, uint64_t now_ns);
 
 struct ripc__pending {
 	struct ripc__list link; /* in the queue; valid while events is not 0 */
-	enum ripc__owner owner; /* type of the structure in which it is embedded */
+	ripc__pending_fn *taken;
 	unsigned events; /* pending events: bits 1 << enum ripc__resolver_ev_kind; 0: not queued */
 };
 

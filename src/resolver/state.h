@@ -9,17 +9,6 @@
 #include "resolver/cache.h"
 #include "resolver/core.h"
 
-/* The type of a timer's owner. */
-enum ripc__timer_kind {
-	RIPC__TIMER_CLAIM,
-	RIPC__TIMER_NAME,
-	RIPC__TIMER_LOOKUP,
-	RIPC__TIMER_CACHED,
-	RIPC__TIMER_REPEAT,
-	RIPC__TIMER_LIST,
-	RIPC__TIMER_LIST_ASK
-};
-
 /*
  *   PROBING --no other holder answers--> HELD
  *   PROBING, HELD --another holds it--> LOST      any --unregistered--> DROPPED
@@ -39,7 +28,7 @@ struct ripc__claim {
 	struct ripc__timer timer;      /* PROBING: the next probe */
 	struct ripc__timer name_timer; /* nameless: the next attempt to acquire the name */
 	struct ripc__pending pending;
-	struct ripc__list link; /* in core->claims, not when DROPPED */
+	struct ripc__list link; /* in core->claims; DROPPED: in core->dropped */
 	enum ripc__claim_state state;
 	unsigned probes;     /* sent */
 	uint64_t nonce;      /* of the probes */
@@ -100,6 +89,7 @@ struct ripc__rcore {
 	struct ripc__list pendings;
 	struct ripc__table held;     /* of struct ripc__claim */
 	struct ripc__list claims;    /* the next request carries the first one */
+	struct ripc__list dropped;   /* claims that are DROPPED */
 	struct ripc__table lookups;  /* of struct ripc__lookup */
 	struct ripc__list negatives; /* oldest first */
 	size_t nnegatives;
@@ -138,12 +128,6 @@ size_t ripc__rcore_room(const struct ripc__rcore *core);
 void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__resolver_msg *msg);
 
-/* --- core.c --- */
-
-/* Takes the first pending event of @p. */
-enum ripc__resolver_ev_kind ripc__rcore_take_event(struct ripc__rcore *core,
-						   struct ripc__pending *p);
-
 /* --- list.c --- */
 
 /* Return: 0 or -ENOMEM. */
@@ -151,10 +135,6 @@ int ripc__list_answers_init(struct ripc__rcore *core);
 /* A LIST or LISTED has arrived. */
 void ripc__list_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 		      const struct ripc__resolver_msg *msg, uint64_t now_ns);
-/* Sends the answer whose timer is due. */
-void ripc__list_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns);
-/* Asks again for the page whose timer is due. */
-void ripc__list_ask_timer(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns);
 
 /* --- lookup.c --- */
 
@@ -167,18 +147,11 @@ bool ripc__lookup_has_waiter(const struct ripc__lookup *l);
 
 /* Completes the look-up of a service whose record is in the cache. */
 void ripc__lookup_complete(struct ripc__rcore *core, struct ripc__cached *c);
-void ripc__lookup_timer(struct ripc__rcore *core, struct ripc__lookup *l, uint64_t now_ns);
-void ripc__lookup_event(struct ripc__rcore *core, struct ripc__lookup *l,
-			struct ripc__resolver_event *ev);
 
 /* --- claim.c --- */
 
 struct ripc__claim *ripc__claim_find(struct ripc__rcore *core, uint64_t service);
 void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h);
-void ripc__claim_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns);
-void ripc__claim_name_timer(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns);
-void ripc__claim_event(struct ripc__rcore *core, struct ripc__claim *h,
-		       struct ripc__resolver_event *ev, uint64_t now_ns);
 
 /*
  * The service that the next request carries, in rotation, so that peers learn all of them. NULL:
@@ -194,8 +167,8 @@ void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender 
 /* Counts a request for the service, and announces the service to all if many peers ask at once. */
 void ripc__claim_requested(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns);
 
-/* Sends the periodic claim. */
-void ripc__claim_reannounce(struct ripc__rcore *core, uint64_t now_ns);
+/* core->repeat is due: sends the periodic claim. */
+void ripc__claim_repeat(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns);
 
 /*
  * Reports once that another instance holds an own service, or has just released it. Not reported if

@@ -5,10 +5,15 @@
 
 #include <stdint.h>
 
+struct ripc__rcore;
+struct ripc__timer;
+
+typedef void ripc__timer_fn(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns);
+
 struct ripc__timer {
-	uint64_t at_ns; /* time when it is due; RIPC__NEVER: not due */
-	uint32_t pos;   /* index in the heap */
-	uint32_t kind;  /* enum ripc__timer_kind: the type of the owner */
+	uint64_t at_ns;      /* time when it is due; RIPC__NEVER: not due */
+	ripc__timer_fn *due; /* called then; set by the owner */
+	uint32_t pos;        /* index in the heap */
 };
 
 struct ripc__timers {
