@@ -175,7 +175,7 @@ void ripc__resolver_atfork_child(struct ripc__resolver *r);
 int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **name, char *text,
 			 size_t len);
 
-/* Messages that could not be decoded or authenticated, since the start. */
+/* Messages that could not be decoded, since the start. */
 uint64_t ripc__resolver_bad_messages(const struct ripc__resolver *r);
 
 /* Those of them that were sealed with a key, while this resolver has no key. */

@@ -378,8 +378,8 @@ static size_t allocated(void)
 }
 
 /*
- * Operations that end with their endpoint have no completion, and leave nothing behind in the queue,
- * which other endpoints use.
+ * Operations that end with their endpoint have no completion, and leave nothing behind in the
+ * queue, which other endpoints use.
  */
 START_TEST(close__releases_the_completion_queue)
 {
