@@ -130,28 +130,26 @@ static void retry_releases(struct ripc__ensemble *e, bool same_session)
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 {
 	struct ripc__ensemble *e = (struct ripc__ensemble *)zoo_get_context(zh);
+	bool connected = state == ZOO_CONNECTED_STATE, failed = state == ZOO_AUTH_FAILED_STATE;
+	bool expired = failed || state == ZOO_EXPIRED_SESSION_STATE;
 
 	if (type != ZOO_SESSION_EVENT)
 		return;
-	if (state == ZOO_CONNECTED_STATE) {
+	if (connected) {
 		int64_t id = zoo_client_id(zh)->client_id;
 
 		retry_releases(e, id == e->session);
 		ripc__ensemble_report(e, RIPC__ENS_UP, (uint64_t)id, "", id != e->session);
 		e->session = id;
-	} else if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
-		ripc__ensemble_report_text(e, RIPC__ENS_LOST, 0,
-					   state == ZOO_AUTH_FAILED_STATE ? "authentication failed"
-									  : "the session expired");
-		pthread_mutex_lock(&e->lock);
-		e->expired = true;
-		pthread_cond_signal(&e->cond);
-		pthread_mutex_unlock(&e->lock);
 	} else {
-		ripc__ensemble_report_text(e, RIPC__ENS_LOST, 0, "");
+		ripc__ensemble_report_text(e, RIPC__ENS_LOST, 0,
+					   failed    ? "authentication failed"
+					   : expired ? "the session expired"
+						     : "");
 	}
 	pthread_mutex_lock(&e->lock);
-	e->lost = state != ZOO_CONNECTED_STATE;
+	e->expired = e->expired || expired;
+	e->lost = !connected;
 	pthread_cond_signal(&e->cond);
 	pthread_mutex_unlock(&e->lock);
 }
