@@ -31,18 +31,6 @@ static const struct ripc__backend_ops *const known[RIPC__CHAIN_MAX] = {
 #endif
 };
 
-/* The back end that can answer an IP address. */
-bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__mcast_sender *from)
-{
-	for (unsigned i = 0; i < r->nbackends; i++) {
-		if (!r->backends[i]->ops->inet)
-			continue;
-		from->backend = (uint8_t)i;
-		return true;
-	}
-	return false;
-}
-
 static void disable(struct ripc__resolver *r, const char *name, const char *why)
 {
 	struct ripc__disabled_backend *l = &r->disabled[r->ndisabled++];
@@ -62,7 +50,7 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		.arg = arg,
 		.secret = r->zookeeper_auth,
 		.local = r->local != NULL,
-		.only_udp = !ripc__backends_inet(r, &(struct ripc__mcast_sender){0}),
+		.only_udp = r->inet < 0,
 		.epoll_fd = r->epoll_fd,
 		.tag = (uint64_t)r->nbackends << 32,
 		.sim = env->sim,
@@ -78,6 +66,8 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 	}
 	if (ops->acquire)
 		r->local = b;
+	if (ops->inet && r->inet < 0)
+		r->inet = (int)r->nbackends;
 	if (ops->reannounce) {
 		r->registry = b;
 		r->to_registry.backend = (uint8_t)r->nbackends;

@@ -3,11 +3,8 @@
 #ifndef RIPC_RESOLVER_BACKENDS_H
 #define RIPC_RESOLVER_BACKENDS_H
 
-#include <stdbool.h>
-
 struct ripc__resolver;
 struct ripc__resolver_env;
-struct ripc__mcast_sender;
 
 /*
  * Opens the back ends of the chain. A back end that does not work here is left out, with its
@@ -15,10 +12,5 @@ struct ripc__mcast_sender;
  * or no back end works. The caller closes those that are open, also after an error.
  */
 int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_env *env);
-
-/*
- * Sets from->backend to the back end that can answer an IP address. Return: whether there is one.
- */
-bool ripc__backends_inet(const struct ripc__resolver *r, struct ripc__mcast_sender *from);
 
 #endif

@@ -138,6 +138,8 @@ static void become_holder(struct ripc__rcore *core, struct ripc__claim *h, uint6
 				 now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_INTERVAL_MS));
 	if (!h->unannounced)
 		claim_announce(core, NULL, h, now_ns);
+	else if (core->env.registry)
+		claim_announce(core, core->env.registry, h, now_ns);
 }
 
 static void store_rival(struct ripc__claim *h, const struct ripc__record *rival)
@@ -318,17 +320,7 @@ const char *ripc__rcore_name(struct ripc__rcore *core, uint64_t service)
 	return h ? h->name : NULL;
 }
 
-void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
-			 uint64_t service, uint64_t now_ns)
-{
-	struct ripc__claim *h = ripc__claim_find(core, service);
-
-	if (h && h->state == HELD)
-		claim_announce(core, to, h, now_ns);
-}
-
-void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
-			    uint64_t now_ns)
+void ripc__rcore_reannounce(struct ripc__rcore *core, uint64_t now_ns)
 {
 	struct ripc__claim *h;
 
@@ -336,7 +328,7 @@ void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__mcast_s
 		if (h->state != HELD)
 			continue;
 		h->generation++;
-		claim_announce(core, to, h, now_ns);
+		claim_announce(core, core->env.registry, h, now_ns);
 	}
 }
 

@@ -80,6 +80,10 @@ struct ripc__rcore_env {
 	void (*send)(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
 		     const uint8_t *data, size_t len);
 	/*
+	 * The back end that keeps records: it receives those of random ids at once, too. NULL: none.
+	 */
+	const struct ripc__mcast_sender *registry;
+	/*
 	 * Whether all back ends have answered a registration. The core waits for them, at most
 	 * resolve_timeout_ms. NULL: always true.
 	 */
@@ -137,12 +141,8 @@ bool ripc__rcore_peek(struct ripc__rcore *core, uint64_t service, struct ripc__r
 void ripc__rcore_list_begin(struct ripc__rcore *core, uint64_t now_ns);
 /* Return: the number of contexts that have announced a page that did not arrive. */
 unsigned ripc__rcore_list_end(struct ripc__rcore *core);
-/* Sends the record of a service held to one back end, which keeps it. */
-void ripc__rcore_publish(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
-			 uint64_t service, uint64_t now_ns);
-/* Sends the records of all held services to @to, with higher generations. */
-void ripc__rcore_reannounce(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
-			    uint64_t now_ns);
+/* Sends the records of all held services to env.registry, with higher generations. */
+void ripc__rcore_reannounce(struct ripc__rcore *core, uint64_t now_ns);
 /* As ripc__resolver_readdress(), for all later messages. */
 void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_addr *addrs,
 			   unsigned naddrs);

@@ -23,6 +23,7 @@ struct ripc__resolver {
 	bool polled;             /* a back end has no descriptors: poll it in every call */
 	/* the back end local: the kernel of this host enforces that an id is held once; or NULL */
 	struct ripc__backend *local;
+	int inet; /* index of the back end that sends to IP addresses; -1: none */
 	struct ripc__backend *registry;        /* the back end that keeps records, or NULL */
 	struct ripc__mcast_sender to_registry; /* sends to it alone */
 	bool local_only; /* the back end local receives forwarded requests and sends none */

@@ -151,8 +151,12 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 		from.backend = (uint8_t)backend;
 		if (n < 0)
 			r->bad++;
-		if (n >= 0 && from.forwarded && !ripc__backends_inet(r, &from))
-			continue;
+		/* It is answered by the back end for the original source, an IP address. */
+		if (n >= 0 && from.forwarded) {
+			if (r->inet < 0)
+				continue;
+			from.backend = (uint8_t)r->inet;
+		}
 		msg = buf;
 		len = n;
 		if (n >= 0 && r->auth && !b->ops->trusted)
@@ -201,7 +205,7 @@ void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__recor
 {
 	ripc__rcore_readdress(r->core, addrs, naddrs);
 	if (r->registry)
-		ripc__rcore_reannounce(r->core, &r->to_registry, r->now_ns);
+		ripc__rcore_reannounce(r->core, r->now_ns);
 }
 
 unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
@@ -218,7 +222,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 		receive_all(r);
 	/* It has lost its state. */
 	if (r->registry && r->registry->ops->reannounce(r->registry))
-		ripc__rcore_reannounce(r->core, &r->to_registry, now_ns);
+		ripc__rcore_reannounce(r->core, now_ns);
 	if (now_ns >= ripc__rcore_deadline(r->core)) {
 		if (ripc__rcore_busy(r->core))
 			refresh(r);
@@ -327,8 +331,6 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const ch
 	rc = ripc__rcore_register(r->core, service, name, how, now_ns);
 	if (rc)
 		release_name(r, service);
-	else if (how == RIPC__REGISTER_RANDOM && r->registry)
-		ripc__rcore_publish(r->core, &r->to_registry, service, now_ns);
 	return rc;
 }
 
@@ -457,6 +459,7 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 
 	if (!r)
 		return ripc__fail(-ENOMEM, "no memory for the resolver");
+	r->inet = -1;
 	r->describe = env->describe;
 	r->describe_arg = env->describe_arg;
 	r->auth = env->auth;
@@ -471,6 +474,7 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 	rc = ripc__backends_open(r, env);
 	if (rc)
 		goto fail;
+	cenv.registry = r->registry ? &r->to_registry : NULL;
 	memcpy(cenv.instance, env->instance, 16);
 	memcpy(cenv.host, env->host, 16);
 	/* Without a network a failed look-up costs nothing and may be repeated at once. */
