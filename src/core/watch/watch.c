@@ -115,6 +115,7 @@ void ripc__watchers_notify(struct ripc *ctx, uint64_t id)
 void ripc__watch_ended(struct ripc__lane *lane, uint64_t id)
 {
 	struct watch *w, *tmp;
+	struct ripc__dest *d;
 	char why[WHY_MAX];
 
 	snprintf(why, sizeof(why), "peer %s does not hold service %llu any more",
@@ -122,6 +123,10 @@ void ripc__watch_ended(struct ripc__lane *lane, uint64_t id)
 	ripc__list_for_each_entry_safe (w, tmp, &lane->peer->lists->watches, link)
 		if (w->dest == id)
 			watch_end(w, RIPC_EVENT_MOVED, lane->peer, why);
+	/* The resolver's report may be lost. The next watch is not to ask this peer again. */
+	d = ripc__dest_find(lane->ctx, id);
+	if (d && d->peer == lane->peer)
+		ripc__dest_invalidate(lane->ctx, d, why);
 }
 
 void ripc__watch_peer_lost(struct ripc__peer *p, const char *why)

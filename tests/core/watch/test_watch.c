@@ -221,6 +221,36 @@ START_TEST(watch__each_call_one_event)
 }
 END_TEST
 
+/*
+ * The resolver's report that the service moved is lost. The next watch asks again: it is one of the
+ * present holder.
+ */
+START_TEST(watch__moved_report_lost)
+{
+	struct ripc__sim_config config;
+	struct ripc_service *next;
+
+	OK(ripc_watch(rig.s[0], RIG_ID(1)));
+	rig_run(&rig, 1000);
+	config = *ripc__sim_config(rig.net);
+	config.datagram_loss = 1;
+	ripc__sim_configure(rig.net, &config);
+	OK(ripc_service_unregister(rig.s[1]));
+	rig.s[1] = NULL;
+	rig_run(&rig, 100);
+	config.datagram_loss = 0;
+	ripc__sim_configure(rig.net, &config);
+	expect_event(0, RIPC_EVENT_MOVED, RIG_ID(1), rig_instance(&rig, 1));
+	OK(ripc_service_register(rig.ctx[2], RIG_ID(1), 0, &next));
+	OK(ripc_watch(rig.s[0], RIG_ID(1)));
+	rig_run(&rig, 1000);
+	rig_expect_none(&rig, 0);
+	OK(ripc_service_unregister(next));
+	rig_run(&rig, 1000);
+	expect_event(0, RIPC_EVENT_MOVED, RIG_ID(1), rig_instance(&rig, 2));
+}
+END_TEST
+
 void *__real_malloc(size_t len);
 void *__real_calloc(size_t n, size_t len);
 void *__wrap_malloc(size_t len);
@@ -300,6 +330,7 @@ int main(void)
 	tcase_add_test(tc, watch__ended_between_lanes);
 	tcase_add_test(tc, watch__ends);
 	tcase_add_test(tc, watch__each_call_one_event);
+	tcase_add_test(tc, watch__moved_report_lost);
 	tcase_add_test(tc, watch__without_memory);
 	tcase_add_test(tc, watch__bad_arguments);
 	suite_add_tcase(s, tc);
