@@ -212,6 +212,7 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.flush_reliable = ripc__reliable_flush_pending,
 	.flush_watches = ripc__watch_flush,
 	.not_found = ripc__watch_not_found,
+	.resolve_watched = ripc__watches_resolve,
 	.before_control = before_control,
 	.lane_timer = ripc__requests_timer,
 	.lane_idle = lane_idle,

@@ -36,6 +36,8 @@ struct ripc__peer_ops {
 	void (*flush_watches)(struct ripc *ctx, struct ripc__dest *d);
 	/* Nobody holds d, or none could be looked for: its watches that wait end. */
 	void (*not_found)(struct ripc *ctx, struct ripc__dest *d, const char *why);
+	/* The peer has no addresses: look up its services that are watched. */
+	void (*resolve_watched)(struct ripc *ctx, struct ripc__peer *p);
 	/* A control message is about to be sent, which must not overtake others. Closes no lane. */
 	void (*before_control)(struct ripc__lane *lane);
 

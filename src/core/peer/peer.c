@@ -280,6 +280,8 @@ static void peer_resolve(struct ripc *ctx, struct ripc__peer *p)
 	ripc__list_for_each_entry (d, &p->lists->dests, link)
 		if (ripc__dest_has_waiters(d))
 			ripc__dest_refresh(ctx, d);
+	if (!ripc__list_empty(&p->lists->watches))
+		ctx->peer_ops->resolve_watched(ctx, p);
 }
 
 /*

@@ -137,6 +137,18 @@ void ripc__watch_peer_lost(struct ripc__peer *p, const char *why)
 		watch_end(ripc__list_entry(n, struct watch, link), RIPC_EVENT_DIED, p, why);
 }
 
+void ripc__watches_resolve(struct ripc *ctx, struct ripc__peer *p)
+{
+	const struct watch *w;
+
+	ripc__list_for_each_entry (w, &p->lists->watches, link) {
+		struct ripc__dest *d = ripc__dest_get(ctx, w->dest);
+
+		if (d)
+			ripc__dest_refresh(ctx, d);
+	}
+}
+
 void ripc__watches_service_ended(struct ripc_service *s)
 {
 	struct ripc__list *n;

@@ -44,6 +44,8 @@ void ripc__watchers_notify(struct ripc *ctx, uint64_t id);
 void ripc__watch_ended(struct ripc__lane *lane, uint64_t id);
 /* No address of the peer answers. */
 void ripc__watch_peer_lost(struct ripc__peer *p, const char *why);
+/* Looks for addresses of the peer, through the services of its that are watched. */
+void ripc__watches_resolve(struct ripc *ctx, struct ripc__peer *p);
 /* The service is being closed, or was taken over. */
 void ripc__watches_service_ended(struct ripc_service *s);
 

@@ -251,6 +251,26 @@ START_TEST(watch__moved_report_lost)
 }
 END_TEST
 
+/*
+ * The holder connected by itself, so its addresses are not known. When the lane is lost, they are
+ * looked for: the holder is not lost.
+ */
+START_TEST(watch__holder_connected_itself)
+{
+	OK(rig_short(&rig, 1, 0, 10, 1, 1000));
+	rig_expect(&rig, 0, 10, 1);
+	OK(rig_short(&rig, 0, 1, 10, 2, 1000));
+	rig_expect(&rig, 1, 10, 2);
+	OK(ripc_watch(rig.s[0], RIG_ID(1)));
+	rig_run(&rig, 1000);
+	ck_assert_uint_eq(rig_lane(&rig, 1, 0)->nwatched, 1);
+	ripc__lane_fail(rig_lane(&rig, 0, 1), -EIO, "test");
+	rig_run(&rig, 10000);
+	rig_expect_none(&rig, 0);
+	ck_assert_uint_eq(rig_lane(&rig, 1, 0)->nwatched, 1);
+}
+END_TEST
+
 void *__real_malloc(size_t len);
 void *__real_calloc(size_t n, size_t len);
 void *__wrap_malloc(size_t len);
@@ -331,6 +351,7 @@ int main(void)
 	tcase_add_test(tc, watch__ends);
 	tcase_add_test(tc, watch__each_call_one_event);
 	tcase_add_test(tc, watch__moved_report_lost);
+	tcase_add_test(tc, watch__holder_connected_itself);
 	tcase_add_test(tc, watch__without_memory);
 	tcase_add_test(tc, watch__bad_arguments);
 	suite_add_tcase(s, tc);
