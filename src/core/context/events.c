@@ -189,7 +189,7 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__reliable_unknown(ctx, p, text);
 	ripc__calls_peer_lost(ctx, p, text);
 	ripc__served_peer_lost(p);
-	ripc__watch_peer_lost(p, text);
+	ripc__watch_peer_lost(ctx, p, text);
 }
 
 static void peer_forgotten(struct ripc *ctx, struct ripc__peer *p)

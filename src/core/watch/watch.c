@@ -13,6 +13,9 @@ struct watch {
 	struct ripc_service *service;
 	uint64_t dest;
 	struct ripc__message *m; /* message of the event */
+	/* LOCATING: the holder that could not be reached, and since when; 0: none */
+	uint8_t unreachable[16];
+	uint64_t unreachable_ns;
 };
 
 /* Frees the watch, but not its message. */
@@ -129,12 +132,34 @@ void ripc__watch_ended(struct ripc__lane *lane, uint64_t id)
 		ripc__dest_invalidate(lane->ctx, d, why);
 }
 
-void ripc__watch_peer_lost(struct ripc__peer *p, const char *why)
+/*
+ * The holder that the resolver named cannot be reached. The record may be old, so the resolver is
+ * asked again, for peer_timeout_ms.
+ */
+static void holder_unreachable(struct ripc *ctx, struct watch *w, const struct ripc__peer *p,
+			       const char *why)
 {
+	uint64_t now = ripc__now(ctx);
+
+	if (!w->unreachable_ns || memcmp(w->unreachable, p->instance, 16)) {
+		memcpy(w->unreachable, p->instance, 16);
+		w->unreachable_ns = now;
+	} else if (now - w->unreachable_ns >= ctx->opt.peer_timeout_ms * RIPC__MS) {
+		watch_end(w, RIPC_EVENT_DIED, p, why);
+	}
+}
+
+void ripc__watch_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why)
+{
+	struct ripc__dest *d;
+	struct watch *w, *tmp;
 	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&p->lists->watches)))
 		watch_end(ripc__list_entry(n, struct watch, link), RIPC_EVENT_DIED, p, why);
+	ripc__list_for_each_entry (d, &p->lists->dests, link)
+		ripc__list_for_each_entry_safe (w, tmp, &d->watches, link)
+			holder_unreachable(ctx, w, p, why);
 }
 
 void ripc__watches_resolve(struct ripc *ctx, struct ripc__peer *p)

@@ -5,6 +5,7 @@
  *
  *   LOCATING, in dest->watches -- lane to the holder up: WATCH --> WATCHING, of the peer
  *      LOCATING -- nobody holds the service --> RIPC_EVENT_NOT_FOUND
+ *      LOCATING -- the holder found cannot be reached, for peer_timeout_ms --> RIPC_EVENT_DIED
  *      WATCHING -- lane lost, and up again: WATCH
  *      WATCHING -- WATCH_END --> RIPC_EVENT_MOVED
  *      WATCHING -- no address of the peer answers --> RIPC_EVENT_DIED
@@ -43,7 +44,7 @@ void ripc__watchers_notify(struct ripc *ctx, uint64_t id);
 /* WATCH_END arrived. */
 void ripc__watch_ended(struct ripc__lane *lane, uint64_t id);
 /* No address of the peer answers. */
-void ripc__watch_peer_lost(struct ripc__peer *p, const char *why);
+void ripc__watch_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why);
 /* Looks for addresses of the peer, through the services of its that are watched. */
 void ripc__watches_resolve(struct ripc *ctx, struct ripc__peer *p);
 /* The service is being closed, or was taken over. */

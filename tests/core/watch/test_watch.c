@@ -251,6 +251,27 @@ START_TEST(watch__moved_report_lost)
 }
 END_TEST
 
+/* The resolver knows the holder, but no connection to it comes up. */
+START_TEST(watch__holder_unreachable)
+{
+	struct ripc__sim_config config = *ripc__sim_config(rig.net);
+	uint8_t instance[16];
+	uint64_t start = ripc__sim_now(rig.net);
+
+	memcpy(instance, rig_instance(&rig, 1), 16);
+	config.connect_failure = 1;
+	ripc__sim_configure(rig.net, &config);
+	OK(ripc_watch(rig.s[0], RIG_ID(1)));
+	OK(ripc_watch(rig.s[0], RIG_ID(1)));
+	expect_event(0, RIPC_EVENT_DIED, RIG_ID(1), instance);
+	ck_assert_uint_gt(ripc__sim_now(rig.net) - start, 1500 * RIPC__MS);
+	ck_assert_uint_lt(ripc__sim_now(rig.net) - start, 4000 * RIPC__MS);
+	expect_event(0, RIPC_EVENT_DIED, RIG_ID(1), instance);
+	rig_run(&rig, 10000);
+	rig_expect_none(&rig, 0);
+}
+END_TEST
+
 /*
  * The holder connected by itself, so its addresses are not known. When the lane is lost, they are
  * looked for: the holder is not lost.
@@ -351,6 +372,7 @@ int main(void)
 	tcase_add_test(tc, watch__ends);
 	tcase_add_test(tc, watch__each_call_one_event);
 	tcase_add_test(tc, watch__moved_report_lost);
+	tcase_add_test(tc, watch__holder_unreachable);
 	tcase_add_test(tc, watch__holder_connected_itself);
 	tcase_add_test(tc, watch__without_memory);
 	tcase_add_test(tc, watch__bad_arguments);
