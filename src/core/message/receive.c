@@ -191,13 +191,12 @@ static void end_polling(struct ripc *ctx)
 }
 
 /*
- * Polls without leading while the queue of s is empty. Holds the lock throughout. Return: a message
- * for s, which is in no queue and whose credit was returned; NULL: there is none, or the queue is
- * no longer empty.
+ * Polls without leading while the queue of s is empty; s may have ended. Holds the lock throughout.
+ * Return: a message for s, which is in no queue and whose credit was returned; NULL: there is none,
+ * or the queue is no longer empty.
  */
-static struct ripc__message *poll_receive(struct ripc_service *s, int timeout_ms)
+static struct ripc__message *poll_receive(struct ripc *ctx, struct ripc_service *s, int timeout_ms)
 {
-	struct ripc *ctx = s->ctx;
 	uint64_t polling_since_ns = 0;
 	unsigned polls = 0;
 
@@ -262,7 +261,7 @@ static int __attribute__((noinline))
 receive(struct ripc *ctx, struct ripc_service *s, struct ripc_message **message, int timeout_ms)
 	RIPC__RELEASE(ctx->lock)
 {
-	struct ripc__message *m = timeout_ms ? poll_receive(s, timeout_ms) : NULL;
+	struct ripc__message *m = timeout_ms ? poll_receive(ctx, s, timeout_ms) : NULL;
 	int rc = 0;
 
 	if (!m) {
