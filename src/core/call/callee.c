@@ -191,6 +191,13 @@ static struct ripc__reliable_msg *answer_new(struct ripc *ctx, uint64_t source,
 	return a;
 }
 
+static bool lacks_credit(const struct ripc__dest *d, const struct ripc__reliable_msg *a)
+{
+	const struct ripc__credit *c = d->credit;
+
+	return c && c->sent_units + ripc__units_of(a->len) > c->limit_units;
+}
+
 /* Sends it to d, at p, now or as soon as there are a lane and credit. */
 static void answer_send(struct ripc *ctx, struct ripc__peer *p, struct ripc__dest *d,
 			struct ripc__reliable_msg *a)
@@ -199,11 +206,14 @@ static void answer_send(struct ripc *ctx, struct ripc__peer *p, struct ripc__des
 
 	if (!ripc__dest_reach(ctx, d) && !ripc__reliable_post(d, a, false))
 		return;
-	if (ripc__call_word_is_state((uint32_t)words.word) && p->lane) {
-		/* CALL_STATE needs no credit of the service. */
-		ripc__reliable_free(ctx, a);
+	if (ripc__call_word_is_state((uint32_t)words.word) && p->lane && lacks_credit(d, a)) {
+		/* It needs no credit of the service, for which the caller may wait. */
 		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, words.id, words.word - 1);
-		return;
+		/* To learn twice that a request was received does no harm to the caller. */
+		if (words.word != (uint32_t)ripc__call_state_word(RIPC__CALL_TAKEN)) {
+			ripc__reliable_free(ctx, a);
+			return;
+		}
 	}
 	p->reply_waits = true;
 	ripc__reliable_queue(ctx, d, a);
