@@ -6,23 +6,58 @@
 #include "core/reliable/send_now.h"
 #include "wire/bytes.h"
 
+#include <stdlib.h>
+
+/* The owner of the answers that wait for a lane to a peer, or for credit: p->lists->replies. */
+struct reply_owner {
+	struct ripc__reliable_owner owner;
+	struct ripc__peer *peer; /* p->answers counts them, so it is not forgotten */
+};
+
+/* There is no answer to a call of p, which may wait for it for ever. */
+static void answer_lost(struct ripc *ctx, struct ripc__peer *p, uint64_t call)
+{
+	if (p->lane)
+		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, call, RIPC__CALL_TAKEN);
+	else
+		/* If it comes back it has to know. */
+		p->epoch = ripc__seq_begin(ctx);
+}
+
+static void waiting_reply_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
+				struct ripc__reliable_msg *m, int status, const char *why)
+{
+	struct ripc__peer *p = ((struct reply_owner *)o)->peer;
+
+	(void)why;
+	p->answers--;
+	if (status && !ctx->closing)
+		answer_lost(ctx, p, m->call.id);
+	ripc__reliable_free(ctx, m);
+}
+
+/* The owner of one more answer that waits; NULL: out of memory, or there are too many. */
+static struct ripc__reliable_owner *waiting_reply(struct ripc__peer *p)
+{
+	struct ripc__peer_lists *lists = ripc__peer_lists(p);
+	struct reply_owner *o = lists ? lists->replies : NULL;
+
+	if (!lists || p->answers == UINT16_MAX || (!o && !(o = malloc(sizeof(*o)))))
+		return NULL;
+	lists->replies = o;
+	*o = (struct reply_owner){.owner = {.end = waiting_reply_ended}, .peer = p};
+	p->answers++;
+	return &o->owner;
+}
+
 static void reply_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
 			struct ripc__reliable_msg *m, int status, const char *why)
 {
-	struct ripc__list *n;
-
 	(void)o;
 	(void)status;
 	(void)why;
+	/* Its peer is lost, or closes. */
 	ripc__reliable_free(ctx, m);
-	/* The message has no peer: each peer with a waiting answer is notified of a loss. */
-	ripc__list_for_each (n, &ctx->peers) {
-		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
-
-		if (p->reply_waits)
-			p->epoch = ripc__seq_begin(ctx);
-		p->reply_waits = false;
-	}
 }
 
 /* Removes a request that is answered, or whose caller is gone. */
@@ -215,8 +250,13 @@ static void answer_send(struct ripc *ctx, struct ripc__peer *p, struct ripc__des
 			return;
 		}
 	}
-	p->reply_waits = true;
-	ripc__reliable_queue(ctx, d, a);
+	a->owner = waiting_reply(p);
+	if (a->owner) {
+		ripc__reliable_queue(ctx, d, a);
+		return;
+	}
+	ripc__reliable_free(ctx, a);
+	answer_lost(ctx, p, words.id);
 }
 
 /* ripc__reply_short() in every case: the answer may wait for credit or its destination. */
@@ -339,11 +379,8 @@ static void long_answer_ended(struct ripc_request *r, struct ripc__peer *sent_to
 		a = answer_new(ctx, r->source, &words, &nothing, 1);
 	if (a)
 		answer_send(ctx, p, d, a);
-	else if (p->lane)
-		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, words.id, RIPC__CALL_TAKEN);
 	else
-		/* If it comes back it has to know. */
-		p->epoch = ripc__seq_begin(ctx);
+		answer_lost(ctx, p, words.id);
 }
 
 int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,

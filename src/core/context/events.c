@@ -182,10 +182,8 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__local_returns_peer_gone(ctx, p);
 	ripc__requests_peer_unreachable(p, text);
 	/* Its calls here are dropped: if it comes back it has to know. */
-	if (p->reliable_unacked || !ripc__list_empty(&p->lists->served) || p->reply_waits ||
-	    p->answers)
+	if (p->reliable_unacked || !ripc__list_empty(&p->lists->served) || p->answers)
 		p->epoch = ripc__seq_begin(ctx);
-	p->reply_waits = false;
 	ripc__reliable_unknown(ctx, p, text);
 	ripc__calls_peer_lost(ctx, p, text);
 	ripc__served_peer_lost(p);

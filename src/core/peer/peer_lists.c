@@ -29,6 +29,7 @@ struct ripc__peer_lists *ripc__peer_lists(struct ripc__peer *p)
 	if (!l)
 		return NULL;
 	l->datagrams = NULL;
+	l->replies = NULL;
 	ripc__list_init(&l->dests);
 	ripc__list_init(&l->requests);
 	ripc__list_init(&l->rndvs);
@@ -47,8 +48,10 @@ void ripc__peer_lists_init(struct ripc__peer *p)
 
 void ripc__peer_lists_free(struct ripc__peer *p)
 {
-	if (p->lists != &ripc__peer_lists_none)
+	if (p->lists != &ripc__peer_lists_none) {
+		free(p->lists->replies);
 		free(p->lists);
+	}
 	ripc__peer_lists_init(p);
 }
 

@@ -147,13 +147,12 @@ START_TEST(answer__acknowledged)
 	rig_connect(&rig, 2, 1);
 	other = rig_peer(&rig, 1, 2);
 	epoch = other->epoch;
-	other->reply_waits = true;
+	other->answers = 1;
 	OK(call(1, 8, 5000));
 	rig_run(&rig, 50);
 	ck_assert_uint_eq(rig_peer(&rig, 1, 0)->reliable_unacked, 0);
-	ck_assert(other->reply_waits);
 	ck_assert_uint_eq(other->epoch, epoch);
-	other->reply_waits = false;
+	other->answers = 0;
 }
 END_TEST
 
@@ -280,7 +279,7 @@ START_TEST(lane_lost__answer_waits)
 	rig_run(&rig, 10);
 	ck_assert_ptr_null(rig_lane(&rig, 1, 0));
 	OK(reply_kept(0));
-	ck_assert(rig_peer(&rig, 1, 0)->reply_waits);
+	ck_assert_uint_eq(rig_peer(&rig, 1, 0)->answers, 1);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
 	OK(result(&r[0], 1));
 	rig_run(&rig, 50);
