@@ -21,6 +21,7 @@ libripc_internal_la_SOURCES += src/core/rendezvous/dedup.c src/core/rendezvous/d
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
 	src/core/rendezvous/delivery.c src/core/rendezvous/delivery.h \
 	src/core/rendezvous/failover.c src/core/rendezvous/failover.h \
+	src/core/rendezvous/withdrawn.c src/core/rendezvous/withdrawn.h \
 	src/core/rendezvous/immediate.c src/core/rendezvous/immediate.h \
 	src/core/rendezvous/replenish.c src/core/rendezvous/replenish.h \
 	src/core/memory/standing.c src/core/memory/standing.h \

@@ -20,6 +20,7 @@
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/request.h"
 #include "core/rendezvous/sender.h"
+#include "core/rendezvous/withdrawn.h"
 #include "core/reliable/reliable.h"
 
 static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *ev)
@@ -128,6 +129,7 @@ static void before_control(struct ripc__lane *lane)
 static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
 {
 	ripc__requests_dedup_lost(p);
+	ripc__withdrawn_free(p);
 	ripc__reliable_unknown(ctx, p,
 			       "the lane was lost and the peer has lost its record of messages");
 	ripc__calls_peer_lost(ctx, p, "the peer has lost its record of the request");
@@ -172,6 +174,7 @@ static void lane_failed(struct ripc__lane *lane)
 
 static void lane_up(struct ripc__lane *lane)
 {
+	ripc__withdrawn_lane_up(lane);
 	ripc__reliable_flush(lane);
 	ripc__watch_lane_up(lane);
 }
@@ -181,6 +184,7 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__rndv_peer_gone(p);
 	ripc__local_returns_peer_gone(ctx, p);
 	ripc__requests_peer_unreachable(p, text);
+	ripc__withdrawn_free(p);
 	/* Its calls here are dropped: if it comes back it has to know. */
 	if (p->reliable_unacked || !ripc__list_empty(&p->lists->served) || p->answers)
 		p->epoch = ripc__seq_begin(ctx);
@@ -193,6 +197,7 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 static void peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
 {
 	ripc__local_returns_peer_gone(ctx, p);
+	ripc__withdrawn_free(p);
 	ripc__reliable_peer_forgotten(ctx, p);
 	ripc__served_peer_lost(p);
 }

@@ -101,7 +101,7 @@ struct ripc__peer {
 	enum ripc__contact contact : 8;
 	/* no address for datagrams, until an address changes: short messages use the lane */
 	bool no_dgram_path;
-	/* long answers to it under way, and short ones that wait or have waited; each refers to it */
+	/* long answers to it under way, and short ones that have waited; each refers to it */
 	uint16_t answers;
 	struct ripc__peer_stats { /* counters kept per peer, as in struct ripc_stats */
 		uint64_t short_sent, short_received, long_sent, long_received, bytes_sent,

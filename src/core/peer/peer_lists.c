@@ -17,6 +17,7 @@ const struct ripc__peer_lists ripc__peer_lists_none = {
 	.attempts = EMPTY(attempts),
 	.used_returns = EMPTY(used_returns),
 	.watches = EMPTY(watches),
+	.withdrawn = EMPTY(withdrawn),
 };
 
 struct ripc__peer_lists *ripc__peer_lists(struct ripc__peer *p)
@@ -37,6 +38,7 @@ struct ripc__peer_lists *ripc__peer_lists(struct ripc__peer *p)
 	ripc__list_init(&l->attempts);
 	ripc__list_init(&l->used_returns);
 	ripc__list_init(&l->watches);
+	ripc__list_init(&l->withdrawn);
 	p->lists = l;
 	return l;
 }

@@ -433,6 +433,11 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
 
+	/* It was given up when its lane was lost. */
+	if (r && r->state == RIPC__RNDV_SUSPENDED) {
+		ripc__rndv_drop(r, 0);
+		return;
+	}
 	/* The message has left the list, or is in order behind others: its ACK is due. */
 	if (!r || r->lane != lane) {
 		ripc__delayed_ack_flush(lane->ctx);

@@ -8,6 +8,7 @@
 #include "core/peer/peer.h"
 #include "core/rendezvous/selection.h"
 #include "core/rendezvous/sender.h"
+#include "core/rendezvous/withdrawn.h"
 #include "core/service/items.h"
 #include "core/service/service.h"
 
@@ -208,6 +209,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	struct ripc *ctx = r->ctx;
 	struct ripc_service *s = r->service;
 	struct ripc__peer *p = r->peer;
+	bool withdrawn = p && status && !r->acked && ripc__request_maybe_delivered(r) &&
+			 (!r->lane || r->lane->state == RIPC__LANE_DEAD);
 
 	if (r->state == RIPC__REQUEST_DONE)
 		return;
@@ -256,6 +259,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	ripc__request_set_state(r, RIPC__REQUEST_DONE);
 	ripc__list_del(&r->link);
 	ripc__request_unlink(r);
+	if (withdrawn)
+		ripc__withdrawn_add(p, r->id);
 	if (r->ext_flags & RIPC__F_REPLY)
 		ripc__remote_returns_drop_call(r->dest, r->call_id);
 	r->lane = NULL;

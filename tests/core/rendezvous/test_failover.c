@@ -61,6 +61,37 @@ START_TEST(lane_gone__acked_before)
 }
 END_TEST
 
+/*
+ * A message is given up while there is no lane, or because its lane is lost. The receiver has a
+ * part of it, and learns that on the next lane: it delivers the message behind it.
+ */
+START_TEST(lane_gone__withdrawn)
+{
+	struct ripc_request *r[2];
+
+	restart(2, slow);
+	rig_connect(&rig, 0, 1);
+	r[0] = rig_begin(&rig, 0, 1, data, 300000);
+	r[1] = rig_begin(&rig, 0, 1, data, 100);
+	OK(ripc_request_wait(&r[1], 5000));
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_TRANSFER), 1);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_READY), 1);
+	if (_i) {
+		ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+		while (rig_lane(&rig, 0, 1))
+			ripc__sim_run(rig.net, 1000);
+	} else {
+		ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	}
+	RC(-EPIPE, ripc_request_cancel(&r[0], 0));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	rig_run(&rig, 1000);
+	rig_expect(&rig, 1, 100, 1);
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
 START_TEST(peer_gone__delivery_unknown)
 {
 	struct ripc_request *r[2];
@@ -144,6 +175,7 @@ int main(void)
 	tcase_add_test(tc, lane_gone__resent_in_order);
 	tcase_add_loop_test(tc, lane_gone__at_every_operation, 0, 2);
 	tcase_add_test(tc, lane_gone__acked_before);
+	tcase_add_loop_test(tc, lane_gone__withdrawn, 0, 2);
 	tcase_add_test(tc, peer_gone__delivery_unknown);
 	tcase_add_test(tc, peer_gone__silently);
 	tcase_add_test(tc, requests_bye__not_resent_ones);
