@@ -24,6 +24,14 @@ static void answer_lost(struct ripc *ctx, struct ripc__peer *p, uint64_t call)
 		p->epoch = ripc__seq_begin(ctx);
 }
 
+/* A look-up may have found another peer. */
+static int before_waiting_reply(struct ripc__reliable_owner *o, uint64_t *word,
+				struct ripc__lane *lane)
+{
+	(void)word;
+	return lane->peer == ((struct reply_owner *)o)->peer ? 0 : -EHOSTUNREACH;
+}
+
 static void waiting_reply_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
 				struct ripc__reliable_msg *m, int status, const char *why)
 {
@@ -45,7 +53,10 @@ static struct ripc__reliable_owner *waiting_reply(struct ripc__peer *p)
 	if (!lists || p->answers == UINT16_MAX || (!o && !(o = malloc(sizeof(*o)))))
 		return NULL;
 	lists->replies = o;
-	*o = (struct reply_owner){.owner = {.end = waiting_reply_ended}, .peer = p};
+	*o = (struct reply_owner){
+		.owner = {.end = waiting_reply_ended, .before_post = before_waiting_reply},
+		.peer = p,
+	};
 	p->answers++;
 	return &o->owner;
 }
@@ -239,7 +250,7 @@ static void answer_send(struct ripc *ctx, struct ripc__peer *p, struct ripc__des
 {
 	struct ripc__call_words words = a->call;
 
-	if (!ripc__dest_reach(ctx, d) && !ripc__reliable_post(d, a, false))
+	if (!ripc__dest_reach(ctx, d) && d->peer == p && !ripc__reliable_post(d, a, false))
 		return;
 	if (ripc__call_word_is_state((uint32_t)words.word) && p->lane && lacks_credit(d, a)) {
 		/* It needs no credit of the service, for which the caller may wait. */
@@ -365,7 +376,7 @@ static void long_answer_ended(struct ripc_request *r, struct ripc__peer *sent_to
 	static const struct iovec nothing;
 	const struct ripc__call_words words = {r->call_id,
 					       (uint32_t)ripc__call_state_word(RIPC__CALL_TAKEN)};
-	struct ripc__peer *p = r->owner;
+	struct ripc__peer *p = r->only;
 	struct ripc *ctx = r->ctx;
 	struct ripc__reliable_msg *a = NULL;
 	struct ripc__dest *d;
@@ -390,7 +401,7 @@ int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsign
 		.flags = RIPC__F_REPLY,
 		.call = m->call,
 		.ended = long_answer_ended,
-		.owner = m->call_peer,
+		.only = m->call_peer,
 	};
 	struct ripc__peer *p = m->call_peer;
 	struct ripc *ctx = m->ctx;

@@ -20,7 +20,7 @@ struct ripc__peer_lists {
 	struct ripc__list attempts;     /* struct ripc__attempt: cause of failure per path */
 	struct ripc__list used_returns; /* struct ripc__remote_return: written by messages */
 	struct ripc__list watches;      /* core/watch/watch.c: of services that it holds */
-	struct ripc__list withdrawn; /* core/rendezvous/withdrawn.c: CANCEL is due on its next lane */
+	struct ripc__list withdrawn;    /* core/rendezvous/withdrawn.c: CANCEL is due */
 	struct ripc__peer_datagrams *datagrams; /* NULL: none sent or received yet */
 	void *replies; /* core/call/callee.c: owner of answers that wait; NULL: none waited yet */
 };

@@ -38,6 +38,16 @@ static void deliver_ready(struct ripc_service *s, struct ripc__peer *p)
 	}
 }
 
+void ripc__rndv_drop_ready(struct ripc_service *s, struct ripc__rndv *r)
+{
+	struct ripc__message *m = r->message;
+
+	r->message = NULL;
+	ripc__rndv_free(r);
+	if (m->call_role == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(s, m))
+		ripc__message_release(m);
+}
+
 void ripc__rndv_drop(struct ripc__rndv *r, int status)
 {
 	struct ripc_service *s = r->service;

@@ -21,6 +21,11 @@ void ripc__mapped_deliver(struct ripc__lane *lane, struct ripc__message *m,
 			  struct ripc__import_ref *ref, bool ack_now);
 /* Drops a message, and sends status to the peer unless it is 0. No read is posted. */
 void ripc__rndv_drop(struct ripc__rndv *r, int status);
+/*
+ * Drops a complete message of a service that ends. The sender of a request has its ACK: it learns
+ * that the service has not received it.
+ */
+void ripc__rndv_drop_ready(struct ripc_service *s, struct ripc__rndv *r);
 /* As ripc__rndv_drop(), after the posted reads and the granted writes have ended. */
 void ripc__rndv_fail(struct ripc__rndv *r, int status);
 

@@ -547,7 +547,7 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 		if (r->state == RIPC__RNDV_READY) {
 			s->ctx->stats.dropped_unread++;
 			s->stats.dropped_unread++;
-			ripc__rndv_free(r);
+			ripc__rndv_drop_ready(s, r);
 		} else if (r->reads || r->granted) {
 			/*
 			 * Revoking a grant during a write would fail the lane for all services:

@@ -144,6 +144,7 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 		r->call_deadline_ns = ext->deadline_ns;
 		r->ended = ext->ended;
 		r->owner = ext->owner;
+		r->only = ext->only;
 		if (ext->at)
 			*ext->at = r;
 	}

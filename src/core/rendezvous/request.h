@@ -62,6 +62,7 @@ struct ripc__request_ext {
 	 */
 	void (*ended)(struct ripc_request *r, struct ripc__peer *p);
 	void *owner;
+	struct ripc__peer *only;  /* the message goes to no other peer; NULL: to any */
 	struct ripc_request **at; /* where the request is stored before it is sent, or NULL */
 };
 
@@ -105,6 +106,7 @@ struct ripc_request {
 	uint64_t call_id, call_deadline_ns;
 	void (*ended)(struct ripc_request *r, struct ripc__peer *p);
 	void *owner;
+	struct ripc__peer *only;
 	unsigned nreturns;
 	unsigned nitems;
 	uint32_t returns[RIPC_RETURN_BUFFERS_MAX]; /* ids of the return buffers offered with it */

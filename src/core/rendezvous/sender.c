@@ -293,6 +293,10 @@ int ripc__request_issue(struct ripc_request *r)
 	if (r->state == RIPC__REQUEST_PENDING) {
 		int rc;
 
+		if (r->only && r->only != r->dest->peer) {
+			ripc__request_done(r, -EHOSTUNREACH, "the service has moved");
+			return 0;
+		}
 		if (r->peer && r->peer != r->dest->peer) {
 			if (ripc__request_maybe_delivered(r)) {
 				ripc__request_done(

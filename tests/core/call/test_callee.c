@@ -453,6 +453,39 @@ START_TEST(caller_closed__cancelled)
 END_TEST
 
 /*
+ * The service ends when it has a request in full, behind a message of which it has a part: the
+ * request, which is acknowledged, goes to the next holder.
+ */
+START_TEST(moved__behind_another_message)
+{
+	struct ripc_request *r, *first;
+
+	servers[0].s = NULL;
+	rig_connect(&rig, 0, 1);
+	/* Two of this size do not fit the service. */
+	first = rig_begin(&rig, 0, 1, ripc_buf_alloc(rig.ctx[0], 40 * MIB), 40 * MIB);
+	OK(ripc_request_wait(&first, 5000));
+	first = rig_begin(&rig, 0, 1, ripc_buf_alloc(rig.ctx[0], 40 * MIB), 40 * MIB);
+	OK(start(RIG_ID(1), 1, RIPC_SHORT_GUARANTEED + 1,
+		 &(struct ripc_call_options){
+			 .size = sizeof(struct ripc_call_options),
+			 .nreply_buffers = 1,
+			 .reply_buffers = &(struct iovec){ripc_buf_alloc(rig.ctx[0], 10), 10}},
+		 -1, &r));
+	rig_run(&rig, 20);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_WAITING), 1);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_READY), 1);
+	OK(ripc_service_unregister(rig.s[1]));
+	rig.s[1] = NULL;
+	ripc_request_cancel(&first, 100);
+	open_second_holder();
+	rig_run(&rig, 1000);
+	RC(0, ripc_request_test(&r));
+	ck_assert_uint_eq(servers[1].executed[1], 1);
+}
+END_TEST
+
+/*
  * The service ends while its context has no lane to the caller: the caller learns on the next lane
  * that the request was not received, and sends it to the next holder.
  */
@@ -562,6 +595,7 @@ int main(void)
 	tcase_add_test(tc, answer__acknowledged);
 	tcase_add_loop_test(tc, answer__given_up, 0, 4);
 	tcase_add_loop_test(tc, moved__without_a_lane, 0, 4);
+	tcase_add_test(tc, moved__behind_another_message);
 	tcase_add_test(tc, time__not_executed);
 	tcase_add_test(tc, time__deadline_travels);
 	tcase_add_test(tc, time__cancelled_takes_no_answer);
