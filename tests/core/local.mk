@@ -110,6 +110,9 @@ tests_core_watch_test_watch_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=cal
 check_PROGRAMS += tests/core/progress/test_descriptors
 tests_core_progress_test_descriptors_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__resolver_fd,--wrap=epoll_pwait2,--wrap=epoll_wait
+check_PROGRAMS += tests/core/progress/test_pass
+tests_core_progress_test_pass_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=ripc__now,--wrap=ripc__resolver_progress
 check_PROGRAMS += tests/core/progress/test_state
 check_PROGRAMS += tests/core/progress/test_transports
 check_PROGRAMS += tests/core/context/test_default_context

@@ -4,12 +4,14 @@
  * that. The passes of the context are counted and advance the time.
  */
 #include "core/message/receive.h"
+#include "core/message/service.h"
 #include "core/memory/message.h"
 #include "core/peer/lane.h"
 #include "core/progress/context.h"
 #include "core/rendezvous/request.h"
 #include "harness.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -310,6 +312,37 @@ START_TEST(poll__not_allowed)
 }
 END_TEST
 
+/*
+ * Calls with timeout 0 in a row: one of 16 makes a pass, as only a pass finds other endpoints. All
+ * do so if the application sleeps on the descriptor.
+ */
+START_TEST(receive__no_wait)
+{
+	struct ripc_service s = {.ctx = &ctx, .fd = -1, .state = RIPC__SERVICE_ACTIVE};
+	struct ripc_message *m;
+
+	ctx.owner = ripc__fork_generation;
+	ctx.progress.wakefd = -1;
+	ctx.opt.wait = RIPC__WAIT_ADAPTIVE;
+	ripc__list_init(&s.rndvs_in);
+	ripc__waitq_init(&s.receivers);
+	ripc__waitq_init(&s.drained);
+	/* The first one after a pause makes a pass. */
+	ck_assert_int_eq(ripc_receive(&s, &m, 0), -EAGAIN);
+	ck_assert_uint_eq(passes, 1);
+	passes = polled_one = 0;
+	for (unsigned i = 0; i < 160; i++)
+		ck_assert_int_eq(ripc_receive(&s, &m, 0), -EAGAIN);
+	ck_assert_uint_eq(passes, 160 / 16);
+	ck_assert_uint_eq(polled_one, 160);
+	passes = 0;
+	s.fd = 1000;
+	for (unsigned i = 0; i < 10; i++)
+		ck_assert_int_eq(ripc_receive(&s, &m, 0), -EAGAIN);
+	ck_assert_uint_eq(passes, 10);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/message/receive");
@@ -325,6 +358,7 @@ int main(void)
 	tcase_add_test(tc, poll__delayed_ack);
 	tcase_add_test(tc, poll__contended);
 	tcase_add_test(tc, poll__not_allowed);
+	tcase_add_test(tc, receive__no_wait);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/receive", suite);
 }

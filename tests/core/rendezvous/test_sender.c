@@ -252,6 +252,41 @@ START_TEST(write__granted_post_fails)
 }
 END_TEST
 
+static int write_status; /* of each write that is posted; 0: it is posted */
+
+static int post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
+		      uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+{
+	return write_status
+		       ? write_status
+		       : ripc__transport_sim.post_write(ep, mr, local, len, raddr, rkey, wr_id);
+}
+
+/* A write finds the lane lost, before its end is reported: nothing is sent behind it. */
+START_TEST(write__lane_lost)
+{
+	static const int statuses[] = {-ENOTCONN, -ENODEV};
+	struct ripc_request *r;
+	struct ripc__tp *tp;
+
+	restart(2, slow_no_read);
+	rig_connect(&rig, 0, 1);
+	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
+	ops = *tp->ops;
+	ops.post_write = post_write;
+	tp->ops = &ops;
+	write_status = statuses[_i];
+	r = rig_begin(&rig, 0, 1, data, 100000);
+	rig_run(&rig, 20);
+	rig_expect_none(&rig, 1);
+	write_status = 0;
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	OK(ripc_request_wait(&r, 5000));
+	rig_expect(&rig, 1, 100000, 1);
+	tp->ops = &ripc__transport_sim;
+}
+END_TEST
+
 START_TEST(select__memory_pinned_until_end)
 {
 	uint8_t *p = ripc_buf_alloc(rig.ctx[0], 100000);
@@ -544,6 +579,7 @@ int main(void)
 	tcase_add_loop_test(tc, select__lane_lost, 0, 2);
 	tcase_add_loop_test(tc, write__post_fails, 0, 2);
 	tcase_add_loop_test(tc, write__granted_post_fails, 0, 2);
+	tcase_add_loop_test(tc, write__lane_lost, 0, 2);
 	tcase_add_test(tc, select__memory_pinned_until_end);
 	tcase_add_test(tc, issue__in_start_order);
 	tcase_add_test(tc, issue__request_limit);

@@ -172,6 +172,49 @@ START_TEST(receive__unwritable_window)
 }
 END_TEST
 
+/* The same of a return buffer. */
+START_TEST(receive__unwritable_return_buffer)
+{
+	size_t len = 1 << 20;
+	struct iovec item = {malloc(len), len}, small = {(void *)"x", 1}, back;
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_message *m;
+	void *p;
+	int rc;
+
+	open_both("shm");
+	exchange();
+	ripc_log_set(log_hook, NULL, RIPC_LOG_ERROR);
+	memset(item.iov_base, 7, len);
+	p = mmap(LOW, len, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	memset(p, 1, len);
+	ck_assert_int_eq(ripc_buf_register(ctx[1], p, len), 0);
+	back = (struct iovec){p, len};
+	rc = ripc_send_short(service[1], ripc_service_id(service[0]), &small, 1, &options, 20000);
+	ck_assert_msg(!rc, "%s", ripc_error_detail());
+	ck_assert_int_eq(ripc_receive(service[0], &m, 20000), 0);
+	ripc_message_free(m);
+	ck_assert_int_eq(_i ? mprotect(p, len, PROT_READ) : munmap(p, len), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		rc = ripc_send_long(service[0], ripc_service_id(service[1]), &item, 1, NULL, 20000);
+		ck_assert_msg(!rc, "%s: %s", ripc_strerror(rc), ripc_error_detail());
+		ck_assert_int_eq(ripc_receive(service[1], &m, 20000), 0);
+		ck_assert_uint_eq(m->items[0].iov_len, len);
+		ck_assert_ptr_ne(m->items[0].iov_base, p);
+		ck_assert_mem_eq(m->items[0].iov_base, item.iov_base, len);
+		ripc_message_free(m);
+	}
+	exchange();
+	ck_assert_uint_eq(unwritable_logged, 1);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(ripc_close(ctx[i]), 0);
+	free(item.iov_base);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/rendezvous/unreadable");
@@ -181,6 +224,7 @@ int main(void)
 	tcase_add_loop_test(tc, send__unreadable_item, 0, sizeof(cases) / sizeof(cases[0]));
 	tcase_add_test(tc, send__unreadable_item_to_group);
 	tcase_add_loop_test(tc, receive__unwritable_window, 0, 4);
+	tcase_add_loop_test(tc, receive__unwritable_return_buffer, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/unreadable", suite);
 }
