@@ -507,6 +507,34 @@ START_TEST(pending__stopped_itself)
 }
 END_TEST
 
+/* The peer connects anew while the lane is retired: it is accepted when that lane has failed. */
+START_TEST(pending__retiring_lane_fails)
+{
+	struct ripc__peer *p;
+	struct ripc__lane *old;
+
+	rig_exchange(&rig, 0, 1);
+	p = rig_peer(&rig, 1, 0);
+	old = p->lane;
+	ripc__lock(rig.ctx[0]);
+	ripc__peer_probe(rig_lane(&rig, 0, 1), ripc__now(rig.ctx[0]) + 5000 * RIPC__MS);
+	ck_assert_ptr_nonnull(rig_peer(&rig, 0, 1)->out);
+	ripc__unlock(rig.ctx[0]);
+	for (unsigned i = 0; i < 1000 && !p->pending_conn; i++)
+		ripc__sim_run(rig.net, 1000);
+	ck_assert_ptr_nonnull(p->pending_conn);
+	ripc__lock(rig.ctx[1]);
+	ripc__lane_goaway(old, 0);
+	ck_assert_int_eq(old->state, RIPC__LANE_RETIRING);
+	ripc__lane_fail(old, -ECONNRESET, "as the test wants it");
+	ck_assert_ptr_null(p->pending_conn);
+	ripc__unlock(rig.ctx[1]);
+	rig_run(&rig, 100);
+	rig_expect_one_lane(&rig);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
 /* Many peers are silent for a while, and go on. */
 START_TEST(probe__many_peers)
 {
@@ -560,6 +588,7 @@ int main(void)
 	tcase_add_loop_test(tc, replace__reliable_in_order, 0, 12);
 	tcase_add_loop_test(tc, replace__one_direction, 0, 2);
 	tcase_add_test(tc, pending__stopped_itself);
+	tcase_add_test(tc, pending__retiring_lane_fails);
 	tcase_add_loop_test(tc, probe__many_peers, 0, 4);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/silence", suite);
