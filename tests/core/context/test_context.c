@@ -24,6 +24,20 @@
 #endif
 #endif
 
+/* Tables that the network fills are seeded from the kernel's random source. */
+START_TEST(open__secret)
+{
+	struct ripc *ctx[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc_open(&ctx[i], "transports=self resolver=local"));
+	ck_assert_uint_ne(ctx[0]->secret, 0);
+	ck_assert_uint_ne(ctx[0]->secret, ctx[1]->secret);
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc_close(ctx[i]));
+}
+END_TEST
+
 /* The kernel's boot id, and the network namespace in its last eight bytes. */
 START_TEST(open__host_id)
 {
@@ -263,6 +277,7 @@ int main(void)
 	test_seed();
 	/* First: with CK_FORK=no the library must not have registered its handler before. */
 	tcase_add_loop_test(tc, fork__holds_locks, 0, 2);
+	tcase_add_test(tc, open__secret);
 	tcase_add_test(tc, open__host_id);
 	tcase_add_test(tc, open__out_of_descriptors);
 	tcase_add_test(tc, open__out_of_address_space);
