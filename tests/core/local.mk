@@ -95,7 +95,14 @@ tests_core_rendezvous_test_receiver_gone_SOURCES = tests/core/rendezvous/test_re
 	$(TRANSFERS)
 check_PROGRAMS += tests/core/memory/test_standing
 check_PROGRAMS += tests/core/rendezvous/test_sender
+# RETURN_BUFFERS defines the rig of its programs, too.
+RETURN_BUFFERS = tests/core/memory/return_buffers.c tests/core/memory/return_buffers.h
 check_PROGRAMS += tests/core/memory/test_local_returns
+tests_core_memory_test_local_returns_SOURCES = tests/core/memory/test_local_returns.c \
+	$(RETURN_BUFFERS)
+check_PROGRAMS += tests/core/memory/test_local_returns_read
+tests_core_memory_test_local_returns_read_SOURCES = tests/core/memory/test_local_returns_read.c \
+	$(RETURN_BUFFERS)
 check_PROGRAMS += tests/core/memory/test_bounce
 check_PROGRAMS += tests/core/memory/test_app_buffer
 check_PROGRAMS += tests/core/message/test_receive
