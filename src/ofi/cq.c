@@ -2,7 +2,6 @@
 #include "ofi/cq.h"
 #include "ofi/provider.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,11 +185,7 @@ static int cq_signal(struct fid_cq *fid)
 static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data, char *buf,
 			       size_t len)
 {
-	const char *text = fi_strerror(prov_errno);
-
-	if (buf && len)
-		snprintf(buf, len, "%s", text);
-	return text;
+	return ofi_strerror(prov_errno, buf, len);
 }
 
 int ofi_cq_trywait(struct fid *fid)

@@ -116,6 +116,9 @@ extern struct fi_ops_msg ofi_msg_ops;
 extern struct fi_ops_tagged ofi_tagged_ops;
 
 /* send.c */
+/* The pieces of len bytes of iov from at on, less if iov ends before. Return: their number. */
+unsigned ofi_slice(const struct iovec *iov, unsigned niov, size_t at, size_t len,
+		   struct iovec to[OFI_IOV_MAX]);
 /* Writes the completion of a send that was reserved. */
 static inline void ofi_send_completed(struct ofi_ep *ep, void *context, uint64_t cq_flags,
 				      uint64_t tag, int error)

@@ -3,7 +3,6 @@
 #include "ofi/provider.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -98,11 +97,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *number, void *buf, size_t 
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data, char *buf,
 			       size_t len)
 {
-	const char *text = fi_strerror(prov_errno);
-
-	if (buf && len)
-		snprintf(buf, len, "%s", text);
-	return text;
+	return ofi_strerror(prov_errno, buf, len);
 }
 
 static int eq_close(struct fid *fid)

@@ -5,6 +5,7 @@
 #include "ofi/wire.h"
 #include "ripc.h"
 
+#include <stdio.h>
 #include <time.h>
 
 #define EAGER_DEFAULT     16384
@@ -56,6 +57,15 @@ int ofi_no_control(struct fid *fid, int command, void *arg)
 int ofi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
 {
 	return ofi_refused("fi_open_ops");
+}
+
+const char *ofi_strerror(int error, char *buf, size_t len)
+{
+	const char *text = fi_strerror(error);
+
+	if (buf && len)
+		snprintf(buf, len, "%s", text);
+	return text;
 }
 
 uint64_t ofi_now_s(void)

@@ -81,20 +81,12 @@ void ofi_recv_drop(struct ofi_recv *r)
 /* Copies bytes of contents to their place in the pieces of a receive. */
 static void scatter(const struct ofi_recv *r, size_t at, const void *from, size_t len)
 {
-	for (unsigned i = 0; i < r->niov && len; i++) {
-		size_t n = r->iov[i].iov_len;
+	struct iovec to[OFI_IOV_MAX];
+	unsigned n = ofi_slice(r->iov, r->niov, at, len, to);
 
-		if (at >= n) {
-			at -= n;
-			continue;
-		}
-		n -= at;
-		if (n > len)
-			n = len;
-		memcpy((char *)r->iov[i].iov_base + at, from, n);
-		from = (const char *)from + n;
-		len -= n;
-		at = 0;
+	for (unsigned i = 0; i < n; i++) {
+		memcpy(to[i].iov_base, from, to[i].iov_len);
+		from = (const char *)from + to[i].iov_len;
 	}
 }
 

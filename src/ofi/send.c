@@ -31,13 +31,13 @@ void ofi_send_end(struct ofi_send *s, int error)
 
 /* ---- posting ---- */
 
-/* len bytes of the contents from at on. Return: the number of pieces. */
-static unsigned slice(const struct ofi_send *s, size_t at, size_t len, struct iovec *to)
+unsigned ofi_slice(const struct iovec *iov, unsigned niov, size_t at, size_t len,
+		   struct iovec to[OFI_IOV_MAX])
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; len && i < s->niov; i++) {
-		size_t piece = s->iov[i].iov_len;
+	for (unsigned i = 0; len && i < niov; i++) {
+		size_t piece = iov[i].iov_len;
 
 		if (at >= piece) {
 			at -= piece;
@@ -46,7 +46,7 @@ static unsigned slice(const struct ofi_send *s, size_t at, size_t len, struct io
 		piece -= at;
 		if (piece > len)
 			piece = len;
-		to[n++] = (struct iovec){(char *)s->iov[i].iov_base + at, piece};
+		to[n++] = (struct iovec){(char *)iov[i].iov_base + at, piece};
 		len -= piece;
 		at = 0;
 	}
@@ -63,6 +63,7 @@ static int post_parts(struct ofi_send *s)
 	while (!rc && (!s->posted || s->posted < s->len)) {
 		size_t left = s->len - s->posted, len = left < p->part_max ? left : p->part_max;
 		struct ofi_envelope e = {.kind = OFI_PART};
+		unsigned n;
 
 		if (!s->posted)
 			e = (struct ofi_envelope){
@@ -72,8 +73,8 @@ static int post_parts(struct ofi_send *s)
 				.data = s->data,
 				.len = s->len,
 			};
-		rc = ofi_peer_post(p, s->ep->main, &e, iov, slice(s, s->posted, len, iov), len,
-				   false);
+		n = ofi_slice(s->iov, s->niov, s->posted, len, iov);
+		rc = ofi_peer_post(p, s->ep->main, &e, iov, n, len, false);
 		if (rc == -EMSGSIZE && ofi_peer_lower_eager(p, len) && s->posted)
 			rc = 0;
 		else if (!rc) {
@@ -201,8 +202,7 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 {
 	struct iovec iov[OFI_IOV_MAX];
 	struct ofi_send *s;
-	size_t left = e->len;
-	unsigned n = 0;
+	unsigned n;
 	int rc;
 
 	HASH_FIND(hh, ep->sends, &e->id, sizeof(e->id), s);
@@ -217,12 +217,7 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 		ofi_send_end(s, 0);
 		return;
 	}
-	for (; left; n++) {
-		iov[n] = s->iov[n];
-		if (iov[n].iov_len > left)
-			iov[n].iov_len = left;
-		left -= iov[n].iov_len;
-	}
+	n = ofi_slice(s->iov, s->niov, 0, e->len, iov);
 	s->state = OFI_SENDING;
 	s->request.done = contents_done;
 	s->request.count = &ep->requests;
