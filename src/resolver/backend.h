@@ -106,7 +106,7 @@ struct ripc__backend_ops {
 	/* The record of this instance led to no connection. */
 	void (*suspect)(struct ripc__backend *b, uint64_t service, const uint8_t instance[16]);
 
-	/* A look-up is under way: may scan for new interfaces. NULL: nothing to do. */
+	/* Often while services are looked up: may scan for new interfaces. NULL: nothing to do. */
 	void (*refresh)(struct ripc__backend *b, uint64_t now_ns);
 
 	/* Whether it reaches beyond this host. NULL: yes; local: not called. */

@@ -346,11 +346,6 @@ uint64_t ripc__rcore_deadline(const struct ripc__rcore *core)
 	return ripc__list_empty(&core->pendings) ? t->at_ns : 0;
 }
 
-bool ripc__rcore_busy(const struct ripc__rcore *core)
-{
-	return core->lookups.count > core->nnegatives;
-}
-
 void ripc__rcore_counts(const struct ripc__rcore *core, struct ripc__rcore_counts *counts)
 {
 	*counts = (struct ripc__rcore_counts){

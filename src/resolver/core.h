@@ -177,9 +177,6 @@ bool ripc__rcore_event(struct ripc__rcore *core, struct ripc__resolver_event *ev
 /* When advance() is due: 0 if an event is pending, RIPC__NEVER if nothing is. */
 uint64_t ripc__rcore_deadline(const struct ripc__rcore *core);
 
-/* Whether look-ups wait for an answer. */
-bool ripc__rcore_busy(const struct ripc__rcore *core);
-
 void ripc__rcore_counts(const struct ripc__rcore *core, struct ripc__rcore_counts *counts);
 
 #endif

@@ -44,10 +44,8 @@ struct ripc__lookup *ripc__lookup_find(struct ripc__rcore *core, uint64_t servic
 
 void ripc__lookup_remove(struct ripc__rcore *core, struct ripc__lookup *l)
 {
-	if (l->negative) {
+	if (l->negative)
 		ripc__list_del(&l->link);
-		core->nnegatives--;
-	}
 	ripc__pending_clear(&l->pending);
 	ripc__timers_remove(&core->timers, &l->timer);
 	ripc__table_remove(&core->lookups, &l->node);
@@ -98,7 +96,6 @@ static void lookup_due(struct ripc__rcore *core, struct ripc__timer *timer, uint
 	} else {
 		l->negative = true;
 		ripc__list_add(&core->negatives, &l->link);
-		core->nnegatives++;
 		ripc__timers_set(&core->timers, &l->timer,
 				 now_ns + core->env.negative_ms * RIPC__MS);
 		ripc__pending_add(&core->pendings, &l->pending, RIPC__UNRESOLVED);

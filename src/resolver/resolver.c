@@ -163,6 +163,9 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 			len = ripc__auth_unseal(r->auth, buf, (size_t)n, &msg, &why);
 		else if (n >= 4 && ripc__get_le32(buf) == RIPC__SEAL_MAGIC)
 			r->sealed++;
+		/* The keys may have been exchanged; the sender repeats its request. */
+		if (len == -EKEYREJECTED)
+			ripc__auth_reload(r->auth, r->now_ns);
 		/* Networks may duplicate a broadcast. */
 		if (len == -EALREADY)
 			continue;
@@ -224,8 +227,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 	if (r->registry && r->registry->ops->reannounce(r->registry))
 		ripc__rcore_reannounce(r->core, now_ns);
 	if (now_ns >= ripc__rcore_deadline(r->core)) {
-		if (ripc__rcore_busy(r->core))
-			refresh(r);
+		refresh(r);
 		ripc__rcore_advance(r->core, now_ns);
 	}
 	while (n < max && ripc__rcore_event(r->core, &events[n], now_ns)) {

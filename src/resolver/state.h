@@ -92,7 +92,6 @@ struct ripc__rcore {
 	struct ripc__list dropped;   /* claims that are DROPPED */
 	struct ripc__table lookups;  /* of struct ripc__lookup */
 	struct ripc__list negatives; /* oldest first */
-	size_t nnegatives;
 	struct ripc__cache cache;
 	struct ripc__timer repeat;        /* the next periodic claim */
 	uint64_t list_nonce;              /* of our LIST; 0: none is under way */

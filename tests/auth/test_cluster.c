@@ -94,6 +94,28 @@ START_TEST(cluster__with_both_keys)
 }
 END_TEST
 
+/* While keys are exchanged: a context that only holds services reads the changed file, too. */
+START_TEST(cluster__holder_reads_new_keys)
+{
+	struct iovec item = {(void *)"hello", 6};
+	struct ripc_service *from, *to;
+	struct ripc_message *m;
+	struct ripc *a, *b;
+
+	keys_write(KEY_A);
+	a = open_with(key_path, _i ? "resolver=udp" : "");
+	ck_assert_int_eq(ripc_service_register(a, service, 0, &to), 0);
+	keys_write(KEY_B KEY_A);
+	b = open_with(key_path, _i ? "resolver=udp" : "");
+	ck_assert_int_eq(ripc_service_register(b, RIPC_ANY_ID, 0, &from), 0);
+	ck_assert_msg(!ripc_send(from, service, &item, 1, NULL, 10000), "%s", ripc_error_detail());
+	ck_assert_int_eq(ripc_receive(to, &m, 10000), 0);
+	ripc_message_free(m);
+	ripc_close(a);
+	ripc_close(b);
+}
+END_TEST
+
 static uint64_t unauthenticated(struct ripc *ctx)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};
@@ -352,6 +374,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, cluster__of_one_key, 0, 2);
 	tcase_add_test(tc, cluster__with_both_keys);
+	tcase_add_loop_test(tc, cluster__holder_reads_new_keys, 0, 2);
 	tcase_add_loop_test(tc, cluster__unauthenticated_ignored, 0, 4);
 	tcase_add_loop_test(tc, cluster__file_back_end, 0, 7);
 	tcase_add_test(tc, cluster__name_bound_by_another_user);
