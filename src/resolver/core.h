@@ -80,7 +80,8 @@ struct ripc__rcore_env {
 	void (*send)(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
 		     const uint8_t *data, size_t len);
 	/*
-	 * The back end that keeps records: it receives those of random ids at once, too. NULL: none.
+	 * The back end that keeps records; those of random ids it receives at once, too. NULL:
+	 * none.
 	 */
 	const struct ripc__mcast_sender *registry;
 	/*
