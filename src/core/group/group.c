@@ -165,8 +165,11 @@ static void receive_coordinator(struct ripc__lane *lane, const struct ripc__head
 		HASH_ITER (hh, g->members, m, tmp)
 			if (!m->listed)
 				ripc__member_expire(g, m, RIPC__MEMBER_GRACE_NS);
-	unpin_coordinator(g);
 	g->version = h->u[1];
+	/* The answer to a JOIN in another role: try_join() has sent the next one, or will. */
+	if (g->state == RIPC__GROUP_JOINING && g->joined_role != ripc__group_role(g))
+		return;
+	unpin_coordinator(g);
 	ripc__group_set_state(g, RIPC__GROUP_JOINED);
 	g->failures = 0;
 	g->next_ns = ripc__now(g->ctx) + REFRESH_NS;
@@ -200,7 +203,7 @@ static void send_join(struct ripc__group *g, struct ripc__lane *lane, enum ripc_
 	ripc__group_notify(lane, RIPC__JOIN, g->id, as, g->version, record, len);
 }
 
-/* Resolves the coordinator and sends it JOIN, once per lane. */
+/* Resolves the coordinator and sends it JOIN, once per lane and role. */
 static void try_join(struct ripc__group *g)
 {
 	struct ripc__dest *d = pin_coordinator(g);
@@ -212,7 +215,9 @@ static void try_join(struct ripc__group *g)
 	if (!ripc__dest_reach(g->ctx, d)) {
 		struct ripc__lane *lane = d->peer->lane;
 
-		if (!g->join_sent_ns || memcmp(g->coordinator, lane->peer->instance, 16))
+		/* A member joined or left since the last JOIN: the coordinator has another role. */
+		if (!g->join_sent_ns || g->joined_role != ripc__group_role(g) ||
+		    memcmp(g->coordinator, lane->peer->instance, 16))
 			send_join(g, lane, ripc__group_role(g));
 		else if (g->next_ns - g->join_sent_ns > REFRESH_NS)
 			g->join_sent_ns = 0;

@@ -84,6 +84,30 @@ START_TEST(join__sender_becomes_member)
 }
 END_TEST
 
+/*
+ * A context joins while its JOIN as a sender is not answered yet: it is a member when the call
+ * returns, not at its next refresh.
+ */
+START_TEST(join__sender_unanswered)
+{
+	struct iovec item = {"x", 1};
+	struct ripc__group *g;
+
+	rig_start(&rig, 3, NULL);
+	join(2);
+	RC(-EAGAIN, ripc_group_send(rig.s[2], GROUP, &item, 1, NULL, 0));
+	g = group(2);
+	while (!g->join_sent_ns)
+		ripc__sim_run(rig.net, 1000);
+	ck_assert_int_eq(g->state, RIPC__GROUP_JOINING);
+	ck_assert_int_eq(g->joined_role, RIPC__ROLE_SENDER);
+	OK(ripc_group_join(rig.s[2], GROUP, 10000));
+	rig_run(&rig, 10);
+	expect_member_count(0, 3, 3);
+	send_all(0, 0, 3);
+}
+END_TEST
+
 START_TEST(join__refused)
 {
 	struct iovec item = {"x", 1};
@@ -566,6 +590,7 @@ int main(void)
 	tcase_add_test(tc, join__one_coordinator);
 	tcase_add_test(tc, join__repeated);
 	tcase_add_test(tc, join__sender_becomes_member);
+	tcase_add_test(tc, join__sender_unanswered);
 	tcase_add_test(tc, join__refused);
 	tcase_add_test(tc, join__still_coordinator);
 	tcase_add_test(tc, join__list_full);
