@@ -412,16 +412,18 @@ static void group_leave(struct ripc__group *g)
 {
 	struct ripc__lane *lane;
 
-	if (g->state == RIPC__GROUP_COORDINATING || g->state == RIPC__GROUP_CLAIMING) {
+	if (g->state == RIPC__GROUP_COORDINATING || g->state == RIPC__GROUP_CLAIMING)
 		ripc__resolver_unregister(g->ctx->resolver, ripc__group_name(g->id),
 					  ripc__now(g->ctx));
-		if (g->state == RIPC__GROUP_COORDINATING) {
-			ripc__coordinator_announce_self(g, false);
-			ripc__coordinator_resign(g);
-		}
-	} else if (g->state == RIPC__GROUP_JOINED && (lane = ripc__group_lane(g, g->coordinator))) {
-		send_join(g, lane, RIPC__ROLE_NONE);
+	if (g->state == RIPC__GROUP_COORDINATING) {
+		ripc__coordinator_announce_self(g, false);
+		ripc__coordinator_resign(g);
+		return;
 	}
+	/* In any state: a JOIN may be on its way, or be answered while this context searches. */
+	lane = ripc__group_lane(g, g->coordinator);
+	if (lane)
+		send_join(g, lane, RIPC__ROLE_NONE);
 }
 
 /* Return: whether the group is still in use. */

@@ -108,6 +108,33 @@ START_TEST(join__sender_unanswered)
 }
 END_TEST
 
+static unsigned held_coordinator;
+
+static void hold_after_join(void *arg)
+{
+	(void)arg;
+	if (held_coordinator < 2 && group(2) && group(2)->join_sent_ns) {
+		OK(ripc__sim_hold(rig.net, rig_instance(&rig, held_coordinator), true));
+		held_coordinator += 2;
+	}
+}
+
+/* A call that gives up while its JOIN is not answered leaves no member behind. */
+START_TEST(join__given_up)
+{
+	rig_start(&rig, 3, NULL);
+	join(2);
+	held_coordinator = group(0)->state == RIPC__GROUP_COORDINATING ? 0 : 1;
+	OK(ripc__sim_actor(rig.net, hold_after_join, NULL));
+	RC(-ETIMEDOUT, ripc_group_join(rig.s[2], GROUP, 300));
+	ripc__sim_actor_remove(rig.net, hold_after_join, NULL);
+	rig_run(&rig, 10);
+	OK(ripc__sim_hold(rig.net, rig_instance(&rig, held_coordinator - 2), false));
+	rig_run(&rig, 100);
+	expect_member_count(0, 2, 2);
+}
+END_TEST
+
 START_TEST(join__refused)
 {
 	struct iovec item = {"x", 1};
@@ -591,6 +618,7 @@ int main(void)
 	tcase_add_test(tc, join__repeated);
 	tcase_add_test(tc, join__sender_becomes_member);
 	tcase_add_test(tc, join__sender_unanswered);
+	tcase_add_test(tc, join__given_up);
 	tcase_add_test(tc, join__refused);
 	tcase_add_test(tc, join__still_coordinator);
 	tcase_add_test(tc, join__list_full);
