@@ -50,8 +50,10 @@ tests_core_context_test_oom_LDFLAGS = $(AM_LDFLAGS) \
 
 check_PROGRAMS += tests/core/peer/test_eviction
 check_PROGRAMS += tests/core/peer/test_idle_memory
+check_PROGRAMS += tests/core/group/test_crossed_lanes
 check_PROGRAMS += tests/core/group/test_group
 check_PROGRAMS += tests/core/group/test_multicast
+check_PROGRAMS += tests/core/group/test_membership
 check_PROGRAMS += tests/core/group/test_multicast_receive
 check_PROGRAMS += tests/core/group/test_multicast_send
 check_PROGRAMS += tests/core/peer/test_dest

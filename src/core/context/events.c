@@ -223,6 +223,7 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.lane_in_use = lane_in_use,
 	.lane_closed = lane_closed,
 	.lane_failed = lane_failed,
+	.lane_replaced = ripc__groups_lane_replaced,
 	.lane_up = lane_up,
 	.peer_disconnected = ripc__groups_lane_gone,
 	.dedup_lost = dedup_lost,

@@ -49,6 +49,12 @@ static void send_member_list(struct ripc__group *g, struct ripc__lane *lane)
 					   m->record_len);
 }
 
+void ripc__coordinator_send_list(struct ripc__group *g, struct ripc__lane *lane)
+{
+	send_member_list(g, lane);
+	ripc__group_notify(lane, RIPC__COORDINATOR, g->id, 1, g->version, NULL, 0);
+}
+
 /* This context is not the coordinator (any more): other members search for another. */
 void ripc__coordinator_resign(struct ripc__group *g)
 {

@@ -25,6 +25,8 @@ void ripc__coordinator_resign(struct ripc__group *g);
  */
 int ripc__coordinator_join(struct ripc__lane *lane, const struct ripc__header *h,
 			   const struct ripc__record *record, const char **why);
+/* Sends the whole list to a member that may have an older one. */
+void ripc__coordinator_send_list(struct ripc__group *g, struct ripc__lane *lane);
 
 /* Announces to all others that a member (about: its instance) or this context joined or left. */
 void ripc__coordinator_announce(struct ripc__group *g, const uint8_t *about, const uint8_t *record,

@@ -361,6 +361,22 @@ void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p)
 	}
 }
 
+void ripc__groups_lane_replaced(struct ripc__lane *lane)
+{
+	const struct ripc__peer *p = lane->peer;
+
+	for (struct ripc__group *g = lane->ctx->groups; g; g = g->hh.next) {
+		if (is_coordinator(g, p)) {
+			g->version = 0;
+			g->join_sent_ns = 0;
+			ripc__group_kick(g);
+		} else if (g->state == RIPC__GROUP_COORDINATING &&
+			   ripc__member_find(g, p->instance)) {
+			ripc__coordinator_send_list(g, lane);
+		}
+	}
+}
+
 /* ---- timers ---- */
 
 static void expire_members(struct ripc__group *g, uint64_t now)

@@ -166,6 +166,11 @@ int ripc__check_group(struct ripc_service *s, uint64_t group, struct ripc **ctx)
 
 /* The lane to a peer is closed. */
 void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p);
+/*
+ * The lane took the place of another one, because connections crossed. Control messages on that one
+ * may be lost: JOIN and the list of members are sent again.
+ */
+void ripc__groups_lane_replaced(struct ripc__lane *lane);
 /* A service is being closed: it leaves all groups (local_member.c). */
 void ripc__groups_service_gone(struct ripc_service *s);
 void ripc__groups_timers(struct ripc *ctx);

@@ -205,6 +205,8 @@ static void lane_up(struct ripc__lane *lane)
 	if (p->remote_epoch && p->remote_epoch != remote_epoch)
 		ctx->peer_ops->dedup_lost(ctx, p);
 	p->remote_epoch = remote_epoch;
+	if (old)
+		ctx->peer_ops->lane_replaced(lane);
 	ctx->peer_ops->lane_up(lane);
 	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link) {
 		ripc__dest_flush(ctx, d);

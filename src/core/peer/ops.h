@@ -57,6 +57,8 @@ struct ripc__peer_ops {
 	void (*lane_closed)(struct ripc__lane *lane);
 	/* The lane failed and was closed: its transfers go back to their destinations. */
 	void (*lane_failed)(struct ripc__lane *lane);
+	/* The lane took the place of another one, whose last messages may be lost. */
+	void (*lane_replaced)(struct ripc__lane *lane);
 	/* The peer's lane is up. */
 	void (*lane_up)(struct ripc__lane *lane);
 	/* The peer has lost its lane, or its lane retires. */
