@@ -92,7 +92,7 @@ int ripc__coordinator_join(struct ripc__lane *lane, const struct ripc__header *h
 {
 	struct ripc__group *g = ripc__group_find(lane->ctx, h->dest);
 	struct ripc__member *m;
-	bool was;
+	bool was, known;
 
 	if (memcmp(record->instance, lane->peer->instance, 16) || h->u[0] > RIPC__ROLE_MEMBER) {
 		*why = "wants to make another context a member";
@@ -105,6 +105,7 @@ int ripc__coordinator_join(struct ripc__lane *lane, const struct ripc__header *h
 	}
 	m = ripc__member_find(g, record->instance);
 	was = m && m->role == RIPC__ROLE_MEMBER;
+	known = was && ripc__member_has_record(m, record);
 	if (was && h->u[0] != RIPC__ROLE_MEMBER)
 		ripc__coordinator_announce(g, m->instance, m->record, m->record_len, false);
 	if (!h->u[0]) {
@@ -126,9 +127,9 @@ int ripc__coordinator_join(struct ripc__lane *lane, const struct ripc__header *h
 	}
 	/*
 	 * Members that learned of it from the previous coordinator have that one's list, not this
-	 * one.
+	 * one. Its addresses may have changed.
 	 */
-	if (!was && h->u[0] == RIPC__ROLE_MEMBER)
+	if (!known && h->u[0] == RIPC__ROLE_MEMBER)
 		ripc__coordinator_announce(g, m->instance, m->record, m->record_len, true);
 	if (h->u[1] != g->version)
 		send_member_list(g, lane);

@@ -59,6 +59,7 @@ struct ripc__member {
 	uint64_t sent;             /* number of the last message sent to it or dropped for it */
 	uint64_t mcast_until_ns;   /* multicast reaches it until then, by its MCAST_ACK */
 	uint64_t backoff_until_ns; /* it was unreachable: no attempt before then */
+	bool moved;                /* its record changed: the next connection uses it */
 	struct ripc__peer *wanted; /* peer to which a sender waits for a lane */
 	uint16_t record_len;
 	uint8_t record[]; /* as encoded in messages */
@@ -145,7 +146,7 @@ static inline bool ripc__group_members_known(const struct ripc__group *g)
 }
 
 /* The peer of a member, with its addresses. Return: NULL: out of memory. */
-struct ripc__peer *ripc__member_peer(struct ripc *ctx, const struct ripc__member *m);
+struct ripc__peer *ripc__member_peer(struct ripc *ctx, struct ripc__member *m);
 
 /* Resolver events for the name of a group. */
 void ripc__group_claimed(struct ripc *ctx, uint64_t name);

@@ -28,6 +28,18 @@ void ripc__member_free(struct ripc__group *g, struct ripc__member *m)
 	free(m);
 }
 
+static bool record_is(const struct ripc__member *m, const uint8_t *bytes, int len)
+{
+	return len == m->record_len && !memcmp(m->record, bytes, m->record_len);
+}
+
+bool ripc__member_has_record(const struct ripc__member *m, const struct ripc__record *record)
+{
+	uint8_t bytes[RIPC__RECORD_BYTES_MAX];
+
+	return record_is(m, bytes, ripc__record_encode(record, bytes, sizeof(bytes)));
+}
+
 struct ripc__member *ripc__member_put(struct ripc__group *g, const struct ripc__record *record,
 				      enum ripc__group_role role)
 {
@@ -63,6 +75,7 @@ struct ripc__member *ripc__member_put(struct ripc__group *g, const struct ripc__
 	g->stats.members += role == RIPC__ROLE_MEMBER;
 	g->stats.members -= m->role == RIPC__ROLE_MEMBER;
 	m->role = role;
+	m->moved |= old && !record_is(m, bytes, len);
 	m->expires_ns = RIPC__NEVER;
 	m->listed = true;
 	m->record_len = (uint16_t)len;
@@ -81,15 +94,18 @@ void ripc__member_expire(struct ripc__group *g, struct ripc__member *m, uint64_t
 	ripc__timer_at(g->ctx, g->next_ns);
 }
 
-struct ripc__peer *ripc__member_peer(struct ripc *ctx, const struct ripc__member *m)
+struct ripc__peer *ripc__member_peer(struct ripc *ctx, struct ripc__member *m)
 {
 	struct ripc__peer *p = ripc__peer_get(ctx, m->instance);
 	struct ripc__record record;
 	const char *why;
 
-	if (p && !p->addrs && !ripc__record_decode(&record, m->record, m->record_len, &why) &&
-	    record.naddrs && ripc__peer_set_addrs(p, &record))
+	if (!p || (p->addrs && !m->moved))
+		return p;
+	if (!ripc__record_decode(&record, m->record, m->record_len, &why) && record.naddrs &&
+	    ripc__peer_set_addrs(p, &record))
 		return NULL;
+	m->moved = false;
 	return p;
 }
 
