@@ -106,7 +106,8 @@ struct ripc__group {
 	uint64_t number;                    /* number of the next message */
 	struct ripc__member *members;       /* uthash by instance */
 	struct ripc__mcast_sender *senders; /* uthash by instance */
-	struct ripc__list lru;              /* the same entries, the most recent at the end */
+	unsigned unacked;      /* multicasts without a valid MCAST_ACK, since the last one */
+	struct ripc__list lru; /* the same entries, the most recent at the end */
 	struct ripc__waitq waitq;
 	struct ripc_group_stats stats;
 };

@@ -15,7 +15,7 @@
 /* interval of passes over members without a lane or credit */
 #define POLL_NS            (1 * RIPC__MS)
 #define MEMBER_BACKOFF_NS  (500 * RIPC__MS) /* before another attempt at an unreachable member */
-#define MCAST_PROBES       64 /* multicasts without an acknowledgement before they become rare */
+#define MCAST_PROBES       64 /* multicasts without a valid MCAST_ACK before they become rare */
 #define MCAST_ACK_VALID_NS (4000 * RIPC__MS) /* validity of a MCAST_ACK */
 #define HEADER_MAX         (RIPC__HEADER_LEN + 16 + 8 + RIPC_ITEMS_MAX * 4)
 
@@ -32,8 +32,10 @@ void ripc__mcast_acked(struct ripc__lane *lane, const struct ripc__header *h)
 	 * A number that this context never sent by multicast was forged or belongs to another
 	 * sender.
 	 */
-	if (m && g->number - h->u[0] < RIPC__MCAST_DEDUP_WINDOW)
+	if (m && g->number - h->u[0] < RIPC__MCAST_DEDUP_WINDOW) {
 		m->mcast_until_ns = lane->ctx->now_ns + MCAST_ACK_VALID_NS;
+		g->unacked = 0;
+	}
 }
 
 static bool can_multicast(const struct ripc__tp *tp)
@@ -134,7 +136,7 @@ static void multicast(struct mcast_send *c)
 	unsigned mask = mcast_tps(c, &acked), left = 0;
 	int tp;
 
-	if (!mask || (!acked && g->stats.multicasts >= MCAST_PROBES && c->number % MCAST_PROBES))
+	if (!mask || (!acked && g->unacked >= MCAST_PROBES && c->number % MCAST_PROBES))
 		return;
 	iov[0] = (struct iovec){buf, put_header(c, buf, true)};
 	memcpy(iov + 1, c->items, c->nitems * sizeof(*iov));
@@ -145,6 +147,7 @@ static void multicast(struct mcast_send *c)
 			left |= 1u << i;
 	}
 	g->stats.multicasts += !!left;
+	g->unacked += left && !acked;
 	HASH_ITER (hh, g->members, m, tmp)
 		if ((tp = member_tp(c, m)) >= 0 && left & 1u << tp &&
 		    c->started_ns < m->mcast_until_ns) {
