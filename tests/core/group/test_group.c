@@ -567,6 +567,33 @@ START_TEST(join__leaves_unknown)
 }
 END_TEST
 
+/* A coordinator that gave way to an older one takes over when that one has gone. */
+START_TEST(coordinator__again)
+{
+	unsigned older;
+
+	rig_start(&rig, 4, NULL);
+	join(4);
+	set_partition(true);
+	rig_run(&rig, 30000);
+	set_partition(false);
+	for (unsigned ms = 0; ms < 100000 && coordinators(0, 4) == 2; ms++)
+		rig_run(&rig, 1);
+	rig_run(&rig, 150);
+	ck_assert_uint_eq(coordinators(0, 4), 1);
+	for (older = 0; group(older)->state != RIPC__GROUP_COORDINATING;)
+		older++;
+	for (unsigned i = 0; i < 4; i++)
+		if (i / 2 == older / 2)
+			OK(ripc_group_leave(rig.s[i], GROUP));
+	rig_run(&rig, 5000);
+	for (unsigned i = 0; i < 4; i++)
+		if (i / 2 != older / 2)
+			expect_member_count(i, i + 1, 2);
+	send_all(older / 2 ? 0 : 2, older / 2 ? 0 : 2, older / 2 ? 2 : 4);
+}
+END_TEST
+
 START_TEST(group_control__no_group)
 {
 	static const uint64_t groups[] = {0, RIPC_GROUP_LIMIT, UINT64_MAX};
@@ -637,6 +664,7 @@ int main(void)
 	tcase_add_test(tc, control__not_from_coordinator);
 	tcase_add_test(tc, member__unknown_leaves);
 	tcase_add_test(tc, join__leaves_unknown);
+	tcase_add_test(tc, coordinator__again);
 	tcase_add_test(tc, group_control__no_group);
 	tcase_add_test(tc, group_control__malformed);
 	suite_add_tcase(suite, tc);
