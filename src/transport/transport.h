@@ -315,7 +315,7 @@ struct ripc__transport_ops {
 
 	/*
 	 * Sends one datagram to all receivers of the group, which may include this context. Memory
-	 * as post(). -EAGAIN, -EMSGSIZE: not sent.
+	 * as post(). -EAGAIN, -EMSGSIZE: not sent, or not on every interface.
 	 */
 	int (*post_group)(struct ripc__transport *t, uint64_t group, const struct iovec *iov,
 			  unsigned niov);

@@ -419,6 +419,7 @@ int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct io
 {
 	struct ib *t = (struct ib *)tr;
 	struct ib_group *g;
+	bool full = false;
 	int rc = -EAGAIN;
 	size_t len = ripc__iov_len(iov, niov);
 
@@ -430,14 +431,18 @@ int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct io
 	for (unsigned i = 0; i < t->nports; i++) {
 		struct ib_port *p = &t->ports[i];
 		struct ibv_ah *ah;
+		int err;
 
 		if (!port_supports_mcast(p) || p->down)
 			continue;
 		ah = group_ah(t, g, p);
-		if (ah && !ripc__ib_port_post(p, ah, GROUP_QPN, GROUP_QKEY, iov, niov, len, false))
-			rc = 0;
+		err = ah ? ripc__ib_port_post(p, ah, GROUP_QPN, GROUP_QKEY, iov, niov, len, false)
+			 : -ENOTCONN;
+		rc = err ? rc : 0;
+		full |= err == -EAGAIN;
 	}
-	return rc;
+	/* Members behind a full port acknowledge multicast: lanes bring them this message. */
+	return full ? -EAGAIN : rc;
 }
 
 /* ---- the end ---- */

@@ -290,6 +290,7 @@ int ripc__mcast_send(const struct ripc__mcast *m, uint64_t group, const struct i
 	union ripc__sockaddr to;
 	struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = niov, .msg_name = &to};
 	size_t len = ripc__iov_len(iov, niov);
+	bool full = false;
 	int rc = -EAGAIN;
 
 	if (len > RIPC__MCAST_MAX)
@@ -302,11 +303,17 @@ int ripc__mcast_send(const struct ripc__mcast *m, uint64_t group, const struct i
 		if (!n->has[RIPC__MCAST_4])
 			to.in6.sin6_scope_id = n->index;
 		msg.msg_namelen = ripc__sockaddr_len(&to);
-		/* Skip an interface that fails: lanes carry the message to its hosts. */
 		if (sendmsg(n->tx_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 			rc = 0;
+		else
+			full |= errno == EAGAIN || errno == ENOBUFS;
 	}
-	return rc;
+	/*
+	 * The hosts of a full interface acknowledge multicast: only the sender's lanes bring them
+	 * this message. An interface with another error, for example one that is down, reaches no
+	 * host.
+	 */
+	return full ? -EAGAIN : rc;
 }
 
 /* Whether a datagram was sent to a group on an interface in use. Any host may send to the port. */

@@ -33,5 +33,6 @@ tests_transport_iwarp_soft_session_LDADD = libripc_internal.la
 dist_check_SCRIPTS += tests/transport/iwarp/soft/test_tshark.sh
 
 check_PROGRAMS += tests/transport/iwarp/soft/test_mcast
+tests_transport_iwarp_soft_test_mcast_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sendmsg
 check_PROGRAMS += tests/transport/iwarp/soft/test_readdress
 check_PROGRAMS += tests/transport/iwarp/soft/test_flood

@@ -221,6 +221,45 @@ struct world {
 	struct ripc_service *s[3];
 };
 
+static int failing_fd = -1, failing_errno;
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *msg, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	if (fd < 0 || fd != failing_fd)
+		return __real_sendmsg(fd, msg, flags);
+	errno = failing_errno;
+	return -1;
+}
+
+/*
+ * One of two interfaces does not send: if it is full, its hosts miss the message, and the caller
+ * uses lanes. Another error means that it has no hosts.
+ */
+START_TEST(send__one_interface_fails)
+{
+	both_open();
+	ck_assert_uint_eq(one.n, 1);
+	one.interfaces[1] = one.interfaces[0];
+	one.interfaces[1].tx_fd = dup(one.interfaces[0].tx_fd);
+	ck_assert_int_ge(one.interfaces[1].tx_fd, 0);
+	one.n = 2;
+	for (unsigned i = 0; i < 2; i++) {
+		failing_fd = one.interfaces[i].tx_fd;
+		failing_errno = EAGAIN;
+		ck_assert_int_eq(send_text(&one, 7, "full"), -EAGAIN);
+		failing_errno = ENOBUFS;
+		ck_assert_int_eq(send_text(&one, 7, "full"), -EAGAIN);
+		failing_errno = ENETDOWN;
+		ck_assert_int_eq(send_text(&one, 7, "down"), 0);
+	}
+	failing_fd = -1;
+	ck_assert_int_eq(send_text(&one, 7, "both"), 0);
+}
+END_TEST
+
 static void rc_is(int want, int rc, const char *what)
 {
 	ck_assert_msg(rc == want, "%s: %d: %s", what, rc, ripc_error_detail());
@@ -362,6 +401,7 @@ int main(void)
 	tcase_add_test(tc, join__receives_its_groups_only);
 	tcase_add_test(tc, leave__another_group_at_the_same_address);
 	tcase_add_test(tc, receive__what_came_to_no_group_is_dropped);
+	tcase_add_test(tc, send__one_interface_fails);
 	tcase_add_test(tc, group__multicast_takes_over);
 	tcase_add_test(tc, group__switched_off);
 	tcase_add_test(tc, group__ipv6_alone);
