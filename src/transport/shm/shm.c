@@ -7,6 +7,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,15 +46,16 @@ int ripc__shm_peer_read(const struct shm_ep *ep, void *to, uint64_t addr, size_t
 static int shm_read(void *arg, void *to, uint64_t addr, size_t len)
 {
 	struct shm_ep *ep = arg;
+	struct pollfd end = {.fd = ep->fd};
 	int rc = ripc__shm_peer_read(ep, to, addr, len);
-	char byte;
 
 	if (rc)
 		return rc;
-	/* While its socket is open the peer lives, so the process id was not reused. */
-	if (recv(ep->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
-		return -ECONNRESET;
-	return 0;
+	/*
+	 * While its socket is open the peer lives, and the process id is of the same program.
+	 * Kicks that were not read hide the end of file from recv(), not from poll().
+	 */
+	return poll(&end, 1, 0) > 0 && end.revents & POLLHUP ? -ECONNRESET : 0;
 }
 
 const struct ripc__ring_backend_ops ripc__shm_ops = {.kick = ripc__shm_kick, .read = shm_read};

@@ -59,6 +59,36 @@ START_TEST(read__direct)
 END_TEST
 
 /*
+ * The peer's process has ended, or runs another program: what is at the address is not its memory.
+ * Kicks of it that were not read do not hide that.
+ */
+START_TEST(read__ended_peer_with_kicks)
+{
+	uint8_t from[3000], to[3000] = {0};
+	struct ripc__mr remote, local;
+	struct ripc__event ev;
+	struct two w;
+
+	join(&w);
+	memset(from, 1, sizeof(from));
+	ck_assert_int_eq(OPS->reg(tr_of(w.b), w.eb, from, sizeof(from), readable, &remote), 0);
+	ck_assert_int_eq(
+		OPS->reg(tr_of(w.a), NULL, to, sizeof(to), RIPC__ACCESS_LOCAL_WRITE, &local), 0);
+	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, 3000, remote.addr, remote.key, 1), 0);
+	for (int i = 0; i < 3; i++)
+		raw_send(shm_ep(w.eb)->fd, "", 1, -1);
+	ck_assert_int_eq(shutdown(shm_ep(w.eb)->fd, SHUT_RDWR), 0);
+	ev = await(w.a, RIPC__EV_READ_DONE);
+	ck_assert_int_eq(ev.status, -ECONNRESET);
+	ev = await(w.a, RIPC__EV_CLOSED);
+	ck_assert_int_eq(ev.status, -ECONNRESET);
+	OPS->dereg(tr_of(w.b), &remote);
+	OPS->dereg(tr_of(w.a), &local);
+	part(&w);
+}
+END_TEST
+
+/*
  * One pass of a peer that sleeps whenever it may: then it does nothing until its descriptor is
  * readable.
  */
@@ -370,6 +400,7 @@ int main(void)
 	test_seed();
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, read__direct);
+	tcase_add_test(c, read__ended_peer_with_kicks);
 	tcase_add_test(c, read__served_by_sleeping_peer);
 	tcase_add_loop_test(c, hostile__corrupts_segment, 0, 30);
 	tcase_add_test(c, hostile__kicks);
