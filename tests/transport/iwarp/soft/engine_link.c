@@ -72,6 +72,24 @@ void post_send(struct engine_end *end, const uint8_t *p, size_t len)
 	ck_assert_int_eq(ripc__engine_send(&end->e, iov, 3, len), 0);
 }
 
+void post_direct(struct engine_end *from, struct engine_end *to, const uint8_t *p, size_t len,
+		 size_t n)
+{
+	uint8_t head[RIPC__SEND_HEADER], tail[RIPC__TRAILER_MAX];
+	struct iovec iov[3] = {{head, sizeof(head)}, {(void *)p, len}, {tail, 0}};
+	size_t whole;
+
+	ck_assert(ripc__engine_idle(&from->e));
+	iov[2].iov_len = ripc__engine_frame(&from->e, iov + 1, 1, len, head, tail);
+	whole = sizeof(head) + len + iov[2].iov_len;
+	memcpy(pipe_buf, head, sizeof(head));
+	memcpy(pipe_buf + sizeof(head), p, len);
+	memcpy(pipe_buf + sizeof(head) + len, tail, iov[2].iov_len);
+	engine_end_feed(to, pipe_buf, n < whole ? n : whole);
+	if (n < whole)
+		ck_assert_int_eq(ripc__engine_queue_sent(&from->e, iov, 3, n), 0);
+}
+
 void write_and_announce(const struct ripc__region *from, const struct ripc__region *to, size_t len,
 			size_t announcement)
 {

@@ -23,6 +23,12 @@ bool move(struct engine_end *from, struct engine_end *to, size_t cap);
 void settle(uint64_t *rng, size_t most);
 
 void post_send(struct engine_end *end, const uint8_t *p, size_t len);
+/*
+ * A send that an idle end transmits directly: the first n bytes of its FPDU arrive, at most all of
+ * it, and the rest is queued.
+ */
+void post_direct(struct engine_end *from, struct engine_end *to, const uint8_t *p, size_t len,
+		 size_t n);
 /* a posts a Write of len bytes, and the send that announces it. */
 void write_and_announce(const struct ripc__region *from, const struct ripc__region *to, size_t len,
 			size_t announcement);

@@ -27,6 +27,9 @@ tests_transport_iwarp_soft_test_rx_expect_SOURCES = \
 check_PROGRAMS += tests/transport/iwarp/soft/test_soft
 check_PROGRAMS += tests/transport/iwarp/soft/test_connect
 check_PROGRAMS += tests/transport/iwarp/soft/test_transfer
+check_PROGRAMS += tests/transport/iwarp/soft/test_partial
+tests_transport_iwarp_soft_test_partial_SOURCES = tests/transport/iwarp/soft/test_partial.c \
+	tests/transport/iwarp/soft/partial_socket.c tests/transport/iwarp/soft/partial_socket.h
 
 noinst_PROGRAMS += tests/transport/iwarp/soft/session
 tests_transport_iwarp_soft_session_LDADD = libripc_internal.la

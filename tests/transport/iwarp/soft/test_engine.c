@@ -103,14 +103,18 @@ START_TEST(engine__random_fragments)
 }
 END_TEST
 
-/* Random operations of both ends; each received byte is checked. */
+/*
+ * Random operations of both ends; each received byte is checked. _i: bit 0: CRC, which finds other
+ * errors first. Idle ends transmit sends directly, and the socket takes a part.
+ */
 START_TEST(engine__random_work)
 {
-	uint64_t rng = test_seed();
-	struct ripc__mpa_terms t = terms(true, test_random(&rng) & 1);
+	uint64_t rng = test_seed() + (uint64_t)_i;
+	struct ripc__mpa_terms t = terms(_i & 1, _i & 2);
 	struct ripc__region *src[2], *dst[2];
 	unsigned sends[2] = {0, 0}, reads[2] = {0, 0}, writes[2] = {0, 0};
-	uint64_t sum[2] = {0, 0};
+	/* offset and length of each send, in order */
+	static size_t sent[2][3000][2];
 	struct engine_end *ends[2] = {&a, &b};
 	size_t len, off;
 
@@ -131,9 +135,13 @@ START_TEST(engine__random_work)
 		switch (test_random(&rng) % 4) {
 		case 0:
 			len = len > RIPC__SEND_MAX ? RIPC__SEND_MAX : len;
-			post_send(ends[w], source_bytes + off, len);
-			sends[w]++;
-			sum[w] += len;
+			sent[w][sends[w]][0] = off;
+			sent[w][sends[w]++][1] = len;
+			if (ripc__engine_idle(e) && len <= e->ulpdu_max - RIPC__DDP_UNTAGGED)
+				post_direct(ends[w], ends[!w], source_bytes + off, len,
+					    test_random(&rng) % (len + 40));
+			else
+				post_send(ends[w], source_bytes + off, len);
 			break;
 		case 1:
 			/* Source and target have the same bytes: the order is irrelevant. */
@@ -151,12 +159,21 @@ START_TEST(engine__random_work)
 		default:
 			move(ends[w], ends[!w], test_random(&rng) % 30000 + 1);
 		}
+		/* Only an idle end transmits directly. */
+		if (test_random(&rng) % 32 == 0)
+			settle(&rng, 60000);
 		ck_assert_int_eq(e->status, 0);
 	}
 	settle(&rng, 60000);
 	for (unsigned w = 0; w < 2; w++) {
 		ck_assert_uint_eq(ends[!w]->nrecv, sends[w]);
-		ck_assert_uint_eq(ends[!w]->recv_len, sum[w]);
+		off = 0;
+		for (unsigned i = 0; i < sends[w]; off += ends[!w]->lens[i++]) {
+			ck_assert_uint_eq(ends[!w]->lens[i], sent[w][i][1]);
+			ck_assert_mem_eq(ends[!w]->recv + off, source_bytes + sent[w][i][0],
+					 sent[w][i][1]);
+		}
+		ck_assert_uint_eq(ends[!w]->recv_len, off);
 		ck_assert_uint_eq(ends[w]->nread, reads[w]);
 		ck_assert_uint_eq(ends[w]->nwrite, writes[w]);
 	}
@@ -451,7 +468,7 @@ int main(void)
 	tcase_add_loop_test(tc, engine__every_split_point, 0, 4);
 	tcase_add_loop_test(tc, engine__byte_by_byte, 0, 4);
 	tcase_add_test(tc, engine__random_fragments);
-	tcase_add_test(tc, engine__random_work);
+	tcase_add_loop_test(tc, engine__random_work, 0, 4);
 	tcase_add_test(tc, engine_send__arrives_after_the_write_before_it);
 	tcase_add_loop_test(tc, engine_save__only_at_rest, 0, 4);
 	tcase_add_loop_test(tc, engine_init__passive_waits_for_the_first_fpdu, 0, 3);

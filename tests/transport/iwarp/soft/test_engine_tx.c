@@ -98,21 +98,6 @@ START_TEST(engine_frame__rest_is_queued)
 }
 END_TEST
 
-/* A send of 100 bytes of which the socket took cut bytes; b has received them. */
-static void send_partly(size_t cut)
-{
-	uint8_t head[RIPC__SEND_HEADER], tail[RIPC__TRAILER_MAX], whole[128];
-	struct iovec iov[3] = {{head, sizeof(head)}, {source_bytes + 500, 100}, {tail, 0}};
-
-	ck_assert(ripc__engine_idle(&a.e));
-	iov[2].iov_len = ripc__engine_frame(&a.e, iov + 1, 1, 100, head, tail);
-	memcpy(whole, head, 20);
-	memcpy(whole + 20, source_bytes + 500, 100);
-	memcpy(whole + 120, tail, 4);
-	engine_end_feed(&b, whole, cut);
-	ck_assert_int_eq(ripc__engine_queue_sent(&a.e, iov, 3, cut), 0);
-}
-
 /*
  * The rest of a send of which the socket took a part comes next, whatever else is due: bytes of
  * another FPDU in between would be taken for its payload.
@@ -131,7 +116,7 @@ START_TEST(engine_queue_sent__nothing_comes_in_between)
 		OK(ripc__engine_write(&a.e, src, source_bytes, 100, dst->addr, dst->stag, 1));
 		move(&a, &b, 120);
 		ck_assert(a.e.tx.turn);
-		send_partly(cut);
+		post_direct(&a, &b, source_bytes + 500, 100, cut);
 		if (!_i) {
 			OK(ripc__engine_write(&a.e, src, source_bytes, 3000, dst->addr, dst->stag,
 					      2));
@@ -164,7 +149,7 @@ START_TEST(engine_queue_sent__nothing_follows_after_a_revocation)
 	src = ripc__region_add(&a.regions, source_bytes, SOURCE, 0);
 	dst = ripc__region_add(&b.regions, target_bytes, SOURCE, ACCESS_ALL);
 	settle(NULL, 1000);
-	send_partly(123);
+	post_direct(&a, &b, source_bytes + 500, 100, 123);
 	OK(ripc__engine_write(&a.e, src, source_bytes, 100, dst->addr, dst->stag, 1));
 	ripc__engine_revoke(&a.e, src);
 	ck_assert_int_eq(a.e.status, -ECANCELED);
