@@ -506,6 +506,7 @@ static void give_up_unwritable(struct ripc__rndv *r)
 void ripc__rndv_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__rndv *r;
+	bool room = false;
 
 	ripc__list_for_each_entry (r, &lane->peer->lists->rndvs, peer_link) {
 		if (r->lane != lane)
@@ -519,6 +520,7 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 		if (r->state == RIPC__RNDV_DRAINING)
 			continue;
 		ripc__rndv_release(r);
+		room |= r->in_arriving_bytes;
 		ripc__rndv_uncount_bytes(r);
 		r->lane = NULL;
 		ripc__rndv_set_state(r, RIPC__RNDV_SUSPENDED);
@@ -526,6 +528,9 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 	}
 	while (drop_first(lane->peer, RIPC__RNDV_DRAINING, lane))
 		;
+	/* Messages of other peers may have waited for it. */
+	for (struct ripc_service *s = lane->ctx->services; room && s; s = s->hh.next)
+		ripc__rndv_resume(s);
 }
 
 void ripc__rndv_peer_gone(struct ripc__peer *peer)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Long sends, the sender's side: requests whose lane or peer is lost. */
+/* Long messages whose lane or peer is lost. */
 #include "core/rendezvous/failover.h"
 #include "core/requests.h"
 
@@ -164,6 +164,35 @@ START_TEST(requests_bye__not_resent_ones)
 }
 END_TEST
 
+/* ---- others do not wait for a message that was cut short ---- */
+
+/* The message of another peer waits for the room that a lost lane has left. */
+START_TEST(lane_gone__room_for_other_peers)
+{
+	const size_t len = RIPC__UNREAD_MAX;
+	uint8_t *big = calloc(1, len);
+	struct ripc_request *r[2];
+
+	restart(3, slow);
+	rig_connect(&rig, 0, 1);
+	rig_connect(&rig, 2, 1);
+	r[0] = rig_begin(&rig, 0, 1, big, len);
+	rig_run(&rig, 5);
+	r[1] = rig_begin(&rig, 2, 1, data, 100000);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_WAITING), 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	OK(ripc_request_wait(&r[1], 100));
+	rig_expect(&rig, 1, 100000, 1);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(ripc_request_wait(&r[0], 5000));
+	ripc_message_free(rig_take(&rig, 1));
+	free(big);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/rendezvous/failover");
@@ -179,6 +208,7 @@ int main(void)
 	tcase_add_test(tc, peer_gone__delivery_unknown);
 	tcase_add_test(tc, peer_gone__silently);
 	tcase_add_test(tc, requests_bye__not_resent_ones);
+	tcase_add_test(tc, lane_gone__room_for_other_peers);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/failover", suite);
 }
