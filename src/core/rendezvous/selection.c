@@ -254,6 +254,8 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 				 it->len, ripc_error_detail());
 			ripc__request_unselect(r, false);
 			r->lane = NULL;
+			if (ripc__request_maybe_delivered(r))
+				rc = -EPIPE;
 			ripc__request_done(r, rc == -EAGAIN ? -ENOMEM : rc, text);
 			return 0;
 		}

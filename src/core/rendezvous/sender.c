@@ -393,6 +393,17 @@ void ripc__request_conclude(struct ripc_request *r)
 		ripc__lane_flush(lane);
 }
 
+/* Ends a request that is not sent over the present lane, if there is one. */
+static void withdrawn_unsent(struct ripc_request *r)
+{
+	if (ripc__request_maybe_delivered(r))
+		ripc__request_done(r, -EPIPE,
+				   "the lane was lost before the ACK, and there is no other: "
+				   "delivery is unknown");
+	else
+		ripc__request_done(r, -ECANCELED, "withdrawn before it was sent");
+}
+
 /* The ACK has arrived: ends the request if no write and no export remains. */
 static void conclude_if_idle(struct ripc_request *r)
 {
@@ -420,7 +431,7 @@ void ripc__request_write_done(struct ripc_request *r, int status)
 	if (r->acked)
 		conclude_if_idle(r);
 	else if (r->cancelling && r->state == RIPC__REQUEST_WRITING)
-		ripc__request_done(r, -ECANCELED, "withdrawn");
+		withdrawn_unsent(r);
 }
 
 struct ripc_request *ripc__request_find(struct ripc__peer *p, uint64_t id)
@@ -515,11 +526,7 @@ void ripc__request_abort(struct ripc_request *r)
 	}
 	if (r->state == RIPC__REQUEST_PENDING ||
 	    (r->state == RIPC__REQUEST_WRITING && !r->writes)) {
-		ripc__request_done(r, ripc__request_maybe_delivered(r) ? -EPIPE : -ECANCELED,
-				   ripc__request_maybe_delivered(r)
-					   ? "the lane was lost before the ACK, and there is "
-					     "no other: delivery is unknown"
-					   : "withdrawn before it was sent");
+		withdrawn_unsent(r);
 		return;
 	}
 	r->cancelling = true;

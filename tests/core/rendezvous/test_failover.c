@@ -164,6 +164,66 @@ START_TEST(requests_bye__not_resent_ones)
 }
 END_TEST
 
+/* ---- the result, when an earlier lane may have delivered the message ---- */
+
+/* A message of context 0 that context 1 has. Its ACK is lost with the lane; there is no other. */
+static struct ripc_request *lose_ack(size_t len)
+{
+	struct ripc_request *r;
+
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, len);
+	while (!rig.s[1]->queued)
+		ripc__sim_run(rig.net, 1000);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 1);
+	ck_assert_int_eq(r->state, RIPC__REQUEST_PENDING);
+	ck_assert(ripc__request_maybe_delivered(r));
+	return r;
+}
+
+START_TEST(acked_before__not_registered_again)
+{
+	struct ripc__sim_config config;
+	struct ripc_request *r = lose_ack(100000);
+
+	config = *ripc__sim_config(rig.net);
+	config.reg_failure = 1;
+	ripc__sim_configure(rig.net, &config);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	RC(-EPIPE, ripc_request_wait(&r, 5000));
+	ck_assert(strstr(ripc_error_detail(), "cannot be registered"));
+	config.reg_failure = 0;
+	ripc__sim_configure(rig.net, &config);
+	rig_expect(&rig, 1, 100000, 1);
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
+/* The application withdraws it while it is being written, before it was sent again. */
+START_TEST(acked_before__withdrawn_while_written)
+{
+	struct iovec item = {"x", 1}, back;
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_request *r;
+
+	restart(2, slow);
+	rig_connect(&rig, 0, 1);
+	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], LARGE), LARGE};
+	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	r = rig_begin(&rig, 0, 1, data, LARGE);
+	ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
+	ck_assert_uint_gt(r->writes, 0);
+	/* As if the ACK had been lost with an earlier lane. */
+	r->delivery = RIPC__DELIVERY_POSSIBLE;
+	RC(-EPIPE, ripc_request_cancel(&r, 5000));
+	OK(ripc_buf_free(rig.ctx[1], back.iov_base));
+}
+END_TEST
+
 /* ---- others do not wait for a message that was cut short ---- */
 
 /* The message of another peer waits for the room that a lost lane has left. */
@@ -208,6 +268,8 @@ int main(void)
 	tcase_add_test(tc, peer_gone__delivery_unknown);
 	tcase_add_test(tc, peer_gone__silently);
 	tcase_add_test(tc, requests_bye__not_resent_ones);
+	tcase_add_test(tc, acked_before__not_registered_again);
+	tcase_add_test(tc, acked_before__withdrawn_while_written);
 	tcase_add_test(tc, lane_gone__room_for_other_peers);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/failover", suite);
