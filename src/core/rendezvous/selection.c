@@ -147,19 +147,46 @@ static size_t header_len(const struct ripc_request *r)
 	return ripc__request_fixed(r) + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
 }
 
+/* Whether there is an id for another request. oldest: the first of the peer's list, or NULL. */
+static bool has_room(const struct ripc__peer *p, struct ripc__list *oldest)
+{
+	return !oldest ||
+	       p->next_request_id - ripc__list_entry(oldest, struct ripc_request, peer_link)->id <
+		       RIPC__REQUESTS_MAX;
+}
+
+/*
+ * The oldest requests of the peer have no lane, and it is not known to hold their services any
+ * more: they may never be sent again, so they lose their ids. Return: the oldest one left, or NULL.
+ */
+static struct ripc__list *give_up_lost(struct ripc__peer *p)
+{
+	struct ripc__list *n;
+
+	while ((n = ripc__list_first(&p->lists->requests))) {
+		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
+
+		if (r->state != RIPC__REQUEST_PENDING || r->dest->peer == p)
+			break;
+		if (ripc__request_maybe_delivered(r))
+			ripc__request_done(r, -EPIPE,
+					   "the lane was lost before the ACK, and the peer does "
+					   "not hold the service any more: delivery is unknown");
+		else
+			ripc__request_unlink(r);
+	}
+	return n;
+}
+
 /*
  * Adds the request to the peer's list, under the next id. The list exists, because it holds the
  * request's destination as well. Return: whether the peer has room for another request.
  */
 static bool request_link(struct ripc_request *r, struct ripc__peer *p)
 {
-	struct ripc__list *first = ripc__list_first(&p->lists->requests);
-
 	if (r->peer)
 		return true;
-	if (first &&
-	    p->next_request_id - ripc__list_entry(first, struct ripc_request, peer_link)->id >=
-		    RIPC__REQUESTS_MAX) {
+	if (!has_room(p, ripc__list_first(&p->lists->requests)) && !has_room(p, give_up_lost(p))) {
 		ripc__lane_wait_for_room(p->lane);
 		ripc__lane_monitor(p->lane);
 		return false;

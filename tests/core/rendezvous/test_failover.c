@@ -253,6 +253,100 @@ START_TEST(lane_gone__room_for_other_peers)
 }
 END_TEST
 
+/*
+ * A message was cut short, and its sender withdraws it before it has another lane. The one behind
+ * it has been acknowledged: it is delivered, although no other long message follows.
+ */
+START_TEST(lane_gone__withdrawn_before_the_next)
+{
+	struct ripc_request *r[3];
+
+	restart(2, slow);
+	rig_connect(&rig, 0, 1);
+	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
+	r[1] = rig_begin(&rig, 0, 1, data, LARGE);
+	r[2] = rig_begin(&rig, 0, 1, data, 1000);
+	OK(ripc_request_wait(&r[2], 5));
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 2);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 2);
+	RC(-EPIPE, ripc_request_cancel(&r[_i], 0));
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(ripc_request_wait(&r[!_i], 5000));
+	rig_expect(&rig, 1, LARGE, 1);
+	rig_expect(&rig, 1, 1000, 1);
+	rig_expect_none(&rig, 1);
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
+}
+END_TEST
+
+START_TEST(lane_gone__all_withdrawn)
+{
+	struct ripc_request *r[3];
+
+	restart(2, slow);
+	rig_connect(&rig, 0, 1);
+	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
+	r[1] = rig_begin(&rig, 0, 1, data, LARGE);
+	r[2] = rig_begin(&rig, 0, 1, data, 1000);
+	OK(ripc_request_wait(&r[2], 5));
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	/* With the lane: the peer does not let go of its memory. Or after it. */
+	if (_i) {
+		ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+		rig_run(&rig, 2);
+	}
+	RC(-EPIPE, ripc_request_cancel(&r[0], 50));
+	RC(-EPIPE, ripc_request_cancel(&r[1], 50));
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 2);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 2);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(rig_short(&rig, 0, 1, 10, 5, 5000));
+	rig_expect(&rig, 1, 1000, 1);
+	rig_expect(&rig, 1, 10, 5);
+	rig_expect_none(&rig, 1);
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
+}
+END_TEST
+
+/*
+ * A message that a service may have received is under way no more, and the service has gone. The
+ * other services of its peer are sent as many messages as before.
+ */
+START_TEST(lane_gone__service_gone_too)
+{
+	struct ripc_service *other;
+	struct ripc_request *r[2];
+	struct iovec item = {data, LARGE};
+
+	restart(2, slow);
+	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
+	OK(ripc_route_lookup(rig.ctx[0], 77, NULL, 5000));
+	rig_connect(&rig, 0, 1);
+	OK(ripc_send_async(rig.s[0], 77, &item, 1, NULL, &r[0]));
+	OK(ripc_send_async(rig.s[0], 77, &item, 1, NULL, &r[1]));
+	rig_run(&rig, 2);
+	ck_assert_int_eq(r[1]->state, RIPC__REQUEST_SENT);
+	if (_i)
+		r[1]->delivery = RIPC__DELIVERY_NONE;
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	OK(ripc_service_unregister(other));
+	rig_run(&rig, 100);
+	for (unsigned i = 0; i < 2; i++) {
+		RC(-EINPROGRESS, ripc_request_test(&r[i]));
+		ck_assert_int_eq(r[i]->state, RIPC__REQUEST_PENDING);
+	}
+	for (unsigned i = 0; i < RIPC__REQUESTS_MAX + 10; i++) {
+		OK(rig_long(&rig, 0, 1, 10, i, 50));
+		rig_expect(&rig, 1, 10, i);
+	}
+	RC(-EPIPE, ripc_request_wait(&r[0], 0));
+	RC(_i ? -ECANCELED : -EPIPE, ripc_request_cancel(&r[1], 0));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/rendezvous/failover");
@@ -271,6 +365,9 @@ int main(void)
 	tcase_add_test(tc, acked_before__not_registered_again);
 	tcase_add_test(tc, acked_before__withdrawn_while_written);
 	tcase_add_test(tc, lane_gone__room_for_other_peers);
+	tcase_add_loop_test(tc, lane_gone__withdrawn_before_the_next, 0, 2);
+	tcase_add_loop_test(tc, lane_gone__all_withdrawn, 0, 2);
+	tcase_add_loop_test(tc, lane_gone__service_gone_too, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/failover", suite);
 }
