@@ -201,6 +201,14 @@ bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct r
 	return true;
 }
 
+bool ripc__export_is_current(const struct ripc__lane *lane, struct ripc__region *region,
+			     uint32_t export_id)
+{
+	const struct ripc__export *s = export_find(region, lane);
+
+	return s && s->export_id == export_id;
+}
+
 void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id)
 {
 	struct ripc__export *s;

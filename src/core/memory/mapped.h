@@ -103,6 +103,9 @@ bool ripc__export_applies(const struct ripc__lane *lane, const struct ripc__regi
  */
 bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct ripc__region *region,
 		       const uint8_t *base, size_t len, uint64_t *at, uint32_t *export_id);
+/* Whether the region still has the export of this id. */
+bool ripc__export_is_current(const struct ripc__lane *lane, struct ripc__region *region,
+			     uint32_t export_id);
 /* MAP_ACK arrived. */
 void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id);
 /*

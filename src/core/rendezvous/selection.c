@@ -85,6 +85,16 @@ bool ripc__item_fall_back(struct ripc_request *r, struct ripc__request_item *it)
 	return true;
 }
 
+/* An item that is neither inline nor written ahead nor mapped. */
+static int item_select_transfer(struct ripc_request *r, struct ripc__request_item *it)
+{
+	if (r->lane->caps & RIPC__CAP_READ)
+		return item_bounce(r, it, RIPC__HOW_READ, RIPC__ACCESS_REMOTE_READ);
+	if (r->lane->caps & RIPC__CAP_WRITE)
+		return item_write_source(r, it, RIPC__HOW_GRANT);
+	return ripc__fail(-EOPNOTSUPP, "the lane can neither read nor write");
+}
+
 static int item_select(struct ripc_request *r, struct ripc__request_item *it, bool inlined)
 {
 	it->posted = 0;
@@ -111,11 +121,27 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 		it->how = RIPC__HOW_MAPPED;
 		return 0;
 	}
-	if (r->lane->caps & RIPC__CAP_READ)
-		return item_bounce(r, it, RIPC__HOW_READ, RIPC__ACCESS_REMOTE_READ);
-	if (r->lane->caps & RIPC__CAP_WRITE)
-		return item_write_source(r, it, RIPC__HOW_GRANT);
-	return ripc__fail(-EOPNOTSUPP, "the lane can neither read nor write");
+	return item_select_transfer(r, it);
+}
+
+int ripc__request_reselect(struct ripc_request *r)
+{
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+		int rc;
+
+		if (it->how != RIPC__HOW_MAPPED ||
+		    ripc__export_is_current(r->lane, it->region, it->rkey))
+			continue;
+		rc = item_select_transfer(r, it);
+		if (rc) {
+			/* The next call tries again. */
+			it->how = RIPC__HOW_MAPPED;
+			r->next = i;
+			return rc == -ENOTCONN ? -EAGAIN : rc;
+		}
+	}
+	return 0;
 }
 
 void ripc__request_unselect(struct ripc_request *r, bool used)

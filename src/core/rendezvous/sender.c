@@ -286,31 +286,40 @@ static int write_and_send(struct ripc_request *r)
 	return 0;
 }
 
+/* Continues WRITING after it had to wait. Return: as write_and_send(). */
+static int retry(struct ripc_request *r)
+{
+	int rc = r->cancelling ? 0 : ripc__request_reselect(r);
+
+	if (!rc)
+		return write_and_send(r);
+	if (rc != -EAGAIN)
+		write_failed(r, rc);
+	return r->state == RIPC__REQUEST_DONE ? 0 : -EAGAIN;
+}
+
 int ripc__request_issue(struct ripc_request *r)
 {
-	struct ripc__lane *lane = r->dest->peer->lane;
+	int rc;
 
-	if (r->state == RIPC__REQUEST_PENDING) {
-		int rc;
-
-		if (r->only && r->only != r->dest->peer) {
-			ripc__request_done(r, -EHOSTUNREACH, "the service has moved");
+	if (r->state == RIPC__REQUEST_WRITING)
+		return retry(r);
+	if (r->only && r->only != r->dest->peer) {
+		ripc__request_done(r, -EHOSTUNREACH, "the service has moved");
+		return 0;
+	}
+	if (r->peer && r->peer != r->dest->peer) {
+		if (ripc__request_maybe_delivered(r)) {
+			ripc__request_done(r, -EPIPE,
+					   "the service moved while the message was under way");
 			return 0;
 		}
-		if (r->peer && r->peer != r->dest->peer) {
-			if (ripc__request_maybe_delivered(r)) {
-				ripc__request_done(
-					r, -EPIPE,
-					"the service moved while the message was under way");
-				return 0;
-			}
-			ripc__request_unlink(r);
-		}
-		rc = ripc__request_select(r, lane);
-		if (rc || r->state == RIPC__REQUEST_DONE)
-			return rc;
+		ripc__request_unlink(r);
 	}
-	return r->state == RIPC__REQUEST_WRITING ? write_and_send(r) : 0;
+	rc = ripc__request_select(r, r->dest->peer->lane);
+	if (rc || r->state == RIPC__REQUEST_DONE)
+		return rc;
+	return write_and_send(r);
 }
 
 /*
@@ -326,7 +335,7 @@ static bool request_continue(struct ripc_request *r)
 		 * The destination has moved: flushing its new lane does not reach this request,
 		 * which blocks those behind it.
 		 */
-		return !write_and_send(r);
+		return !retry(r);
 	}
 	if (r->state != RIPC__REQUEST_GRANTED || r->cancelling)
 		return false;

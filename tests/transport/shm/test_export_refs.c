@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_progress.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/sender.h"
 
@@ -426,6 +427,50 @@ START_TEST(ready__copies_under_traffic)
 }
 END_TEST
 
+/*
+ * A message waits for room on its lane, and its buffer is detached meanwhile, because the receiver
+ * keeps another message. It does not refer to the memory that the buffer had before, which goes to
+ * another owner when the receiver frees the other message.
+ */
+START_TEST(ref__detached_before_it_is_sent)
+{
+	uint8_t *p = exported(LEN), *q[8];
+	struct ripc__lane *lane = lane_to(1);
+	struct ripc_request *r[2] = {start(p, LEN / 2)};
+	struct ripc_message *m[2] = {take()};
+	struct ripc__region *region = ripc__memory_find(ctx[0], p, 1);
+
+	ck_assert_int_eq(m[0]->placement[0], RIPC_IN_SENDER_MEMORY);
+	ripc__lane_set_sending(lane, RIPC__SENDING_BLOCKED);
+	r[1] = start(p + LEN / 2, LEN / 2);
+	ck_assert_int_eq(r[1]->state, RIPC__REQUEST_WRITING);
+	ck_assert_int_eq(r[1]->items[0].how, RIPC__HOW_MAPPED);
+	ck_assert_int_eq(ripc_request_cancel(&r[0], 0), -EPIPE);
+	ck_assert_int_eq(region->sharing, RIPC__REGION_DETACHED);
+	ripc__lane_set_sending(lane, RIPC__SENDING_FREE);
+	ripc__lane_flush(lane);
+	m[1] = take();
+	ripc_message_free(m[0]);
+	finish(r[1]);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+	pass(RIPC__MS);
+	for (unsigned i = 0; i < 8; i++) {
+		q[i] = ripc_buf_alloc(ctx[0], LEN);
+		ck_assert_ptr_nonnull(q[i]);
+		memset(q[i], 0x77, LEN);
+	}
+	for (size_t i = 0; i < LEN / 2; i++)
+		ck_assert_uint_eq(((uint8_t *)m[1]->items[0].iov_base)[i], 7);
+	ripc_message_free(m[1]);
+	for (unsigned i = 0; i < 8; i++)
+		ck_assert_int_eq(ripc_buf_free(ctx[0], q[i]), 0);
+	pass(RIPC__MS);
+	for (size_t i = 0; i < ctx[0]->memory->nregions; i++)
+		ck_assert_int_eq(ctx[0]->memory->regions[i]->state, RIPC__REGION_FREE);
+	ck_assert_uint_eq(ctx[0]->stats.lanes_lost, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("ref");
@@ -441,6 +486,7 @@ int main(void)
 	tcase_add_test(tc, ref__starts_after_copies);
 	tcase_add_test(tc, ref__kept_ends_under_traffic);
 	tcase_add_test(tc, ref__kept_outlives_lane);
+	tcase_add_test(tc, ref__detached_before_it_is_sent);
 	tcase_add_test(tc, export__queue_full);
 	tcase_add_test(tc, reclaim__keeps_concurrent_writes);
 	tcase_add_test(tc, ready__copies_under_traffic);
