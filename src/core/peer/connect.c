@@ -48,20 +48,23 @@ unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *e
 	return h.refusal;
 }
 
-void ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool accept)
+bool ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool accept)
 {
 	struct ripc__pending_conn *pending_conn = p->pending_conn;
+	bool accepted = false;
 
 	if (!pending_conn)
-		return;
+		return false;
 	p->pending_conn = NULL;
 	if (accept)
-		ripc__lane_accept(ctx, p, pending_conn->tp, pending_conn->request,
-				  pending_conn->source, &pending_conn->hello, &pending_conn->shake);
+		accepted = !ripc__lane_accept(ctx, p, pending_conn->tp, pending_conn->request,
+					      pending_conn->source, &pending_conn->hello,
+					      &pending_conn->shake);
 	else
 		ripc__lane_reject(ctx, pending_conn->tp, pending_conn->request, p->instance,
 				  RIPC__REFUSE_CROSSED, &pending_conn->shake);
 	free(pending_conn);
+	return accepted;
 }
 
 /*

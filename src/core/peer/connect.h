@@ -20,8 +20,11 @@ unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *e
  * The first message on a lane whose peer must still prove that it has the key. Releases its token.
  */
 void ripc__lane_on_confirm(struct ripc__lane *lane, const struct ripc__event *ev);
-/* Decides a pending connection request after the PING of the present lane. */
-void ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool accept);
+/*
+ * Decides a pending connection request after the PING of the present lane. Return: whether it was
+ * accepted: its lane is set up, or fails later.
+ */
+bool ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool accept);
 /*
  * The present lane gets half of peer_timeout_ms, after all of which its peer gives this context up:
  * it is new, or something arrived on it, so the peer is alive.

@@ -54,11 +54,8 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 		ripc__attempts_clear(p);
 	}
 	ctx->peer_ops->peer_disconnected(ctx, p);
-	if (p->pending_conn) {
-		ripc__pending_conn_resolve(ctx, p, true);
-		if (p->nlanes > 1)
-			return;
-	}
+	if (ripc__pending_conn_resolve(ctx, p, true))
+		return;
 	/*
 	 * With datagrams possibly no sender waits for the lane, but the peer's liveness must be
 	 * known.

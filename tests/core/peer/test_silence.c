@@ -535,6 +535,50 @@ START_TEST(pending__retiring_lane_fails)
 }
 END_TEST
 
+/* The connection of a request ends before it is accepted. */
+static int accept_too_late(struct ripc__transport *t, void *request, const void *priv,
+			   size_t privlen, void *user, struct ripc__ep **ep)
+{
+	(void)priv;
+	(void)privlen;
+	(void)user;
+	(void)ep;
+	ripc__transport_sim.reject(t, request, NULL, 0);
+	return -ECONNRESET;
+}
+
+/*
+ * The peer connects anew, and dies before the request, which waited, is accepted: calls to it end.
+ */
+START_TEST(pending__peer_dies)
+{
+	static uint8_t data[MIB];
+	struct iovec item = {data, 8};
+	struct ripc__transport_ops ops = ripc__transport_sim;
+	struct ripc_request *r;
+	struct ripc__peer *p;
+
+	rig_exchange(&rig, 1, 0);
+	rig_run(&rig, 3000);
+	p = rig_peer(&rig, 0, 1);
+	OK(ripc_call_start(rig.s[0], RIG_ID(1), &item, 1, NULL, -1, &r));
+	rig_run(&rig, 100);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
+	rig_begin(&rig, 1, 0, data, MIB);
+	for (int k = 0; k < 1500 && !rig_peer(&rig, 1, 0)->out; k++)
+		rig_run(&rig, 1);
+	ck_assert_ptr_nonnull(rig_peer(&rig, 1, 0)->out);
+	rig_run(&rig, 50);
+	ops.accept = accept_too_late;
+	rig.ctx[0]->tp[p->lane->tp].ops = &ops;
+	ripc__sim_kill_context(rig.net, rig.ctx[1], false);
+	rig.ctx[1] = NULL;
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
+	RC(-EPIPE, ripc_call_wait(&r, NULL, 10000));
+	rig.ctx[0]->tp[1].ops = &ripc__transport_sim;
+}
+END_TEST
+
 /* Many peers are silent for a while, and go on. */
 START_TEST(probe__many_peers)
 {
@@ -589,6 +633,7 @@ int main(void)
 	tcase_add_loop_test(tc, replace__one_direction, 0, 2);
 	tcase_add_test(tc, pending__stopped_itself);
 	tcase_add_test(tc, pending__retiring_lane_fails);
+	tcase_add_test(tc, pending__peer_dies);
 	tcase_add_loop_test(tc, probe__many_peers, 0, 4);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/silence", suite);
