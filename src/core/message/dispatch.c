@@ -7,6 +7,7 @@
 #include "base/copy.h"
 #include "core/peer/datagram_context.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/lane_progress.h"
 #include "core/memory/message.h"
 #include "core/memory/remote_returns.h"
@@ -158,7 +159,7 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 	m->tp = (uint8_t)tp;
 	if (lane && lane->rx_depth) {
 		m->lane = lane;
-		lane->rx_held++;
+		ripc__lane_hold(lane);
 	}
 	return m;
 }

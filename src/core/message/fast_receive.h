@@ -12,6 +12,7 @@
 #include "core/memory/message.h"
 #include "core/message/receive.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/peer.h"
 #include "core/reliable/reliable.h"
 #include "core/service/service.h"
@@ -167,7 +168,7 @@ static __always_inline enum ripc__fast ripc__receive_with(struct ripc *ctx, stru
 	ripc__flow_consume(flow, units);
 	if (hold) {
 		m->lane = lane;
-		lane->rx_held++;
+		ripc__lane_hold(lane);
 	} else if (lane->rx_depth) {
 		ripc__lane_repost(lane);
 	}

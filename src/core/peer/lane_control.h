@@ -23,6 +23,12 @@ static inline void ripc__lane_send_credit(struct ripc__lane *lane)
 	    ripc__lane_has_credit(lane, true))
 		ripc__lane_post_credit(lane);
 }
+/* A message keeps its receive buffer: what the peer waits for may be half of the others now. */
+static inline void ripc__lane_hold(struct ripc__lane *lane)
+{
+	lane->rx_held++;
+	ripc__lane_send_credit(lane);
+}
 /* The peer may send messages to a local service up to flow->advertised_units. */
 void ripc__flow_send_credit(struct ripc__flow *flow);
 void ripc__flow_send_end(struct ripc__lane *lane, uint64_t id, uint64_t arrived_units);

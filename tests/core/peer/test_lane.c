@@ -415,6 +415,30 @@ START_TEST(credit__both_sides_few_buffers)
 }
 END_TEST
 
+/*
+ * Some messages are freed at once, then as many are kept as the lane has receive buffers. The
+ * sender gets back what was freed, and does not wait until it takes the lane for silent.
+ */
+START_TEST(credit__messages_held)
+{
+	const unsigned depth = rig.config.recv_depth;
+	struct ripc_message *held[256];
+
+	rig_connect(&rig, 0, 1);
+	ck_assert_uint_le(depth, 256);
+	for (int k = 0; k < _i; k++) {
+		OK(rig_short(&rig, 0, 1, 50, 1, 1000));
+		rig_expect(&rig, 1, 50, 1);
+	}
+	for (unsigned k = 0; k < depth; k++) {
+		OK(rig_short(&rig, 0, 1, 50, 1, 10));
+		held[k] = rig_take(&rig, 1);
+	}
+	for (unsigned k = 0; k < depth; k++)
+		ripc_message_free(held[k]);
+}
+END_TEST
+
 START_TEST(credit__per_service)
 {
 	struct ripc_service *other;
@@ -514,6 +538,7 @@ int main(void)
 	tcase_add_test(tc, sequence__wraps);
 	tcase_add_test(tc, message__protocol_error);
 	tcase_add_test(tc, credit__both_sides_few_buffers);
+	tcase_add_loop_test(tc, credit__messages_held, 0, 64);
 	tcase_add_test(tc, credit__per_service);
 	tcase_add_test(tc, control__queue_limit_closes_lane);
 	tcase_add_test(tc, control__nothing_after_a_lost_one);
