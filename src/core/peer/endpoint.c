@@ -56,7 +56,7 @@ static size_t encode_reply(struct ripc *ctx, unsigned tp, const uint8_t target[1
 /* A resource is exhausted: the next attempt evicts idle lanes. */
 static void note_resource_limit(struct ripc *ctx, int rc)
 {
-	if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS)
+	if (ripc__is_shortage(rc))
 		ctx->evict_cause = rc;
 }
 

@@ -20,6 +20,12 @@
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
 		       size_t len, uint64_t limit_ns);
 
+/* Whether a connection was not made because this process is short of descriptors or memory. */
+static inline bool ripc__is_shortage(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS;
+}
+
 /*
  * Accepts a request that came from source, with its hello h and, with keys, its handshake. Return:
  * 0 or a negative errno: there is no lane.

@@ -362,6 +362,9 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 			p->out->replaces = p->lane != NULL;
 			return;
 		}
+		/* It shows nothing of the peer. */
+		if (ripc__is_shortage(rc))
+			p->round = RIPC__ROUND_FAILED;
 		/* A transport of one host reports if the peer is elsewhere or not there. */
 		ripc__attempt_add(p, p->out_path, tp,
 				  rc != -EHOSTUNREACH &&

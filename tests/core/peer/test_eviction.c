@@ -288,6 +288,39 @@ START_TEST(lane__connect_failure_evicts)
 }
 END_TEST
 
+/*
+ * A lane is lost while no other one can be made, for a while: what was sent on it does not end, as
+ * the peer may be there.
+ */
+START_TEST(lane__connect_failure_keeps_requests)
+{
+	static uint8_t data[MIB];
+	struct ripc__transport_ops ops;
+	struct ripc_request *r;
+	struct ripc__tp *tp;
+
+	rig_fill(data, MIB, 0);
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	r = rig_begin(&rig, 0, 1, data, MIB);
+	tp = &ctx->tp[rig_lane(&rig, 0, 1)->tp];
+	ops = *tp->ops;
+	ops.connect = connect_or_fail;
+	tp->ops = &ops;
+	connect_error = connect_errors[_i].error;
+	connects_to_fail = 5;
+	ripc__lock(ctx);
+	ripc__lane_fail(rig_lane(&rig, 0, 1), -ECONNRESET, "as the test wants it");
+	ripc__unlock(ctx);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	OK(ripc_request_wait(&r, 5000));
+	ck_assert_uint_eq(connects_to_fail, 0);
+	ck_assert_uint_eq(rig_stats(&rig, 0).peers_lost, 0);
+	tp->ops = &ripc__transport_sim;
+	rig_expect(&rig, 1, MIB, 0);
+}
+END_TEST
+
 /* The lane of context 0 to context 1, in this state. */
 static struct ripc__lane *lane_in(enum ripc__lane_state state)
 {
@@ -446,6 +479,8 @@ int main(void)
 	tcase_add_test(tc, lane__peer_busy_retired_last);
 	tcase_add_test(tc, lane__retire_timeout);
 	tcase_add_loop_test(tc, lane__connect_failure_evicts, 0, CONNECT_ERRORS);
+	/* Not -EHOSTUNREACH. */
+	tcase_add_loop_test(tc, lane__connect_failure_keeps_requests, 0, CONNECT_ERRORS - 1);
 	tcase_add_test(tc, goaway__answered);
 	tcase_add_loop_test(tc, goaway__answer_ends_the_lane, 0, 2);
 	tcase_add_test(tc, goaway__from_both_sides);

@@ -211,7 +211,7 @@ END_TEST
 static int no_connection(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			 const void *priv, size_t privlen, void *user, struct ripc__ep **ep)
 {
-	return ripc__fail(-ENOMEM, "no memory for a connection");
+	return ripc__fail(-ECONNREFUSED, "the peer is not there");
 }
 
 /*
