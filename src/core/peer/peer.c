@@ -497,6 +497,8 @@ void ripc__peer_timers(struct ripc *ctx)
 		p->retry_ns = 0;
 		if (ripc__peer_has_work(p))
 			ripc__peer_connect(ctx, p);
+		else
+			p->unreachable_ns = 0;
 	}
 	ripc__dest_timers(ctx);
 	if (now >= ctx->next_trim_ns)

@@ -120,6 +120,46 @@ START_TEST(connect__failed_attempt_retried)
 }
 END_TEST
 
+static int no_memory(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+		     const void *priv, size_t privlen, void *user, struct ripc__ep **ep)
+{
+	(void)t;
+	(void)addr;
+	(void)addrlen;
+	(void)priv;
+	(void)privlen;
+	(void)user;
+	(void)ep;
+	return ripc__fail(-ENOMEM, "no memory for a connection");
+}
+
+/*
+ * Attempts to reach a lost peer end when the only message to it is given up. A later message has
+ * the whole peer_timeout_ms again.
+ */
+START_TEST(connect__after_a_pause)
+{
+	struct ripc__transport_ops ops = ripc__transport_sim;
+	struct ripc__tp *tp;
+
+	rig_exchange(&rig, 0, 1);
+	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
+	ops.connect = no_memory;
+	tp->ops = &ops;
+	ripc__lock(rig.ctx[0]);
+	ripc__lane_fail(rig_lane(&rig, 0, 1), -ECONNRESET, "as the test wants it");
+	ripc__unlock(rig.ctx[0]);
+	RC(-EHOSTUNREACH, rig_short(&rig, 0, 1, 10, 1, 300));
+	tp->ops = &ripc__transport_sim;
+	rig_run(&rig, 10000);
+	rig.config.setup_delay_ns = 200 * RIPC__MS;
+	ripc__sim_configure(rig.net, &rig.config);
+	OK(rig_short(&rig, 0, 1, 10, 2, 5000));
+	rig_expect(&rig, 1, 10, 2);
+	ck_assert_uint_eq(rig_stats(&rig, 0).peers_lost, 0);
+}
+END_TEST
+
 START_TEST(connect__no_answer)
 {
 	struct ripc_route route = {.size = sizeof(route)};
@@ -529,6 +569,7 @@ int main(void)
 	tcase_add_test(tc, connect__one_side);
 	tcase_add_test(tc, connect__crossed);
 	tcase_add_test(tc, connect__failed_attempt_retried);
+	tcase_add_test(tc, connect__after_a_pause);
 	tcase_add_test(tc, connect__no_answer);
 	tcase_add_test(tc, hello__transport_limits);
 	tcase_add_test(tc, pending_conn__old_lane_dead);
