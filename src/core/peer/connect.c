@@ -17,6 +17,8 @@
  */
 #define PENDING_NS (250 * RIPC__MS)
 #define NEW_NS     (500 * RIPC__MS) /* a lane is new for this time after it came up */
+/* Attempts that go on for longer do not win over the peer's; at most 3/8 of peer_timeout_ms. */
+#define LATE_NS (750 * RIPC__MS)
 
 void ripc__pending_conn_wait(struct ripc *ctx, struct ripc__peer *p)
 {
@@ -68,9 +70,22 @@ bool ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool acc
 }
 
 /*
+ * Whether our attempts have gone on for so long that they would have reached the peer, even if its
+ * own began at the same time: as far as is known, only the peer can connect.
+ */
+static bool attempts_are_late(struct ripc *ctx, const struct ripc__peer *p)
+{
+	uint64_t timeout_ns = ctx->opt.peer_timeout_ms * RIPC__MS, late_ns = timeout_ns / 8 * 3;
+
+	if (late_ns > LATE_NS)
+		late_ns = LATE_NS;
+	return p->unreachable_ns && ripc__now(ctx) + timeout_ns >= p->unreachable_ns + late_ns;
+}
+
+/*
  * A connection request arrived. If a lane exists, either the peer lost it, or two connections
  * crossed and this request is the older: a PING decides. If our own attempt is in progress, the
- * smaller instance id wins, at both ends. A lane that is being retired is drained first, so that
+ * smaller instance id wins, at both ends, unless our attempts are late. A lane that is being retired is drained first, so that
  * its messages come before those of the new lane.
  */
 void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
@@ -143,7 +158,8 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 		ripc__timer_at(ctx, pending_conn->until_ns);
 		if (p->lane)
 			ripc__lane_ping(p->lane);
-	} else if (p->out && memcmp(ctx->instance, h.instance, 16) < 0) {
+	} else if (p->out && memcmp(ctx->instance, h.instance, 16) < 0 &&
+		   !attempts_are_late(ctx, p)) {
 		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED, &shake);
 	} else {
 		ripc__lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);

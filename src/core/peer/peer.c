@@ -17,8 +17,8 @@
 
 #define RETRY_MIN_NS (20 * RIPC__MS)
 #define RETRY_MAX_NS (1000 * RIPC__MS)
-#define CROSSED_TIMEOUT_NS \
-	(1000 * RIPC__MS) /* time for the peer's own connection after it refused ours */
+/* time for the peer's own connection after it refused ours; at most half of peer_timeout_ms */
+#define CROSSED_TIMEOUT_NS (1000 * RIPC__MS)
 
 /* Peers that are evicted at once, because sorting them is expensive. */
 #define PEERS_BATCH (RIPC__PEERS_MAX / 16)
@@ -423,13 +423,16 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 		return;
 	}
 	if (refusal == RIPC__REFUSE_CROSSED) {
+		uint64_t wait_ns = ctx->opt.peer_timeout_ms * RIPC__MS / 2;
+
 		/*
 		 * The peer's connection is on its way; if it does not arrive in time, connect
 		 * again.
 		 */
 		p->round = RIPC__ROUND_CROSSED;
 		p->next_path = 0;
-		p->retry_ns = ripc__now(ctx) + CROSSED_TIMEOUT_NS;
+		p->retry_ns = ripc__now(ctx) +
+			      (wait_ns < CROSSED_TIMEOUT_NS ? wait_ns : CROSSED_TIMEOUT_NS);
 		ripc__timer_at(ctx, p->retry_ns);
 		return;
 	}

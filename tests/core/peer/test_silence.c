@@ -579,6 +579,60 @@ START_TEST(pending__peer_dies)
 }
 END_TEST
 
+static uint8_t elsewhere[RIPC__ADDRESS_MAX];
+static size_t elsewhere_len;
+
+/* Connects to a process that does not answer, as through a firewall that drops requests. */
+static int connect_elsewhere(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+			     const void *priv, size_t privlen, void *user, struct ripc__ep **ep)
+{
+	(void)addr;
+	(void)addrlen;
+	return ripc__transport_sim.connect(t, elsewhere, elsewhere_len, priv, privlen, user, ep);
+}
+
+/*
+ * The lane is lost, and connections can be made in one direction only, against the one that would
+ * win if they crossed: the other context accepts one before it gives the peer up.
+ */
+START_TEST(crossed__one_direction)
+{
+	static const char *const options[] = {NULL, "peer_timeout_ms=400"};
+	struct ripc__transport_ops ops = ripc__transport_sim;
+	static uint8_t data[MIB];
+	struct iovec item = {data, 8};
+	struct ripc_message *m, *reply;
+	struct ripc_request *call, *r;
+	unsigned small, large;
+
+	rig_end(&rig);
+	rig_init(&rig, NULL);
+	for (unsigned i = 0; i < 3; i++)
+		rig_open(&rig, options[_i]);
+	small = memcmp(rig_instance(&rig, 0), rig_instance(&rig, 1), 16) > 0;
+	large = !small;
+	rig_exchange(&rig, small, large);
+	elsewhere_len = (size_t)ripc__sim_address(rig.net, rig_instance(&rig, 2), elsewhere);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 2), true);
+	OK(ripc_call_start(rig.s[small], RIG_ID(large), &item, 1, NULL, -1, &call));
+	m = rig_take(&rig, large);
+	ops.connect = connect_elsewhere;
+	rig.ctx[small]->tp[1].ops = &ops;
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	r = rig_begin(&rig, large, small, data, MIB);
+	OK(ripc_request_wait(&r, 5000));
+	OK(ripc_reply(m, &item, 1, 1000));
+	ripc_message_free(m);
+	OK(ripc_call_wait(&call, &reply, 1000));
+	ripc_message_free(reply);
+	ripc_message_free(rig_take(&rig, small));
+	ripc__sim_hold(rig.net, rig_instance(&rig, 2), false);
+	rig_run(&rig, 3000);
+	rig.ctx[small]->tp[1].ops = &ripc__transport_sim;
+	rig_expect_one_lane(&rig);
+}
+END_TEST
+
 /* Many peers are silent for a while, and go on. */
 START_TEST(probe__many_peers)
 {
@@ -634,6 +688,7 @@ int main(void)
 	tcase_add_test(tc, pending__stopped_itself);
 	tcase_add_test(tc, pending__retiring_lane_fails);
 	tcase_add_test(tc, pending__peer_dies);
+	tcase_add_loop_test(tc, crossed__one_direction, 0, 2);
 	tcase_add_loop_test(tc, probe__many_peers, 0, 4);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/silence", suite);
