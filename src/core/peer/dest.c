@@ -87,8 +87,8 @@ void ripc__dests_fold(struct ripc *ctx, struct ripc__peer *p)
 	struct ripc__dest *d, *tmp;
 
 	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link) {
-		if (!d->learned || ripc__dest_has_waiters(d) || d->nremote_returns ||
-		    d->reliable_refused || !ripc__list_empty(&d->sendable.link))
+		if (!d->learned || ripc__dest_in_use(d) || d->nremote_returns ||
+		    d->reliable_refused)
 			continue;
 		if (!d->credit && ctx->credits.count < FOLDED_MAX)
 			d->credit = ripc__lane_credit(p->lane, d->id);
@@ -124,6 +124,12 @@ bool ripc__dest_has_waiters(const struct ripc__dest *d)
 {
 	return d->users || d->wanted || !ripc__list_empty(&d->pending) ||
 	       !ripc__list_empty(&d->watches);
+}
+
+bool ripc__dest_in_use(const struct ripc__dest *d)
+{
+	return ripc__dest_has_waiters(d) ||
+	       !ripc__list_empty((struct ripc__list *)&d->sendable.link);
 }
 
 void ripc__remote_returns_drop(struct ripc__dest *d)
@@ -463,7 +469,7 @@ void ripc__dest_sweep(struct ripc *ctx, uint64_t idle_ns)
 	HASH_ITER (hh, ctx->dests, d, tmp) {
 		bool linked = d->peer && (d->peer->lane || d->peer->out);
 
-		if (ctx->now_ns - d->used_ns >= idle_ns && !linked && !ripc__dest_has_waiters(d))
+		if (ctx->now_ns - d->used_ns >= idle_ns && !linked && !ripc__dest_in_use(d))
 			ripc__dest_free(ctx, d);
 	}
 }

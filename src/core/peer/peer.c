@@ -146,8 +146,15 @@ struct ripc__peer *ripc__peer_find(struct ripc *ctx, const uint8_t instance[16])
 /* Whether it must not be evicted: it has a lane or outstanding work. */
 static bool peer_in_use(const struct ripc__peer *p)
 {
-	return p->lane || p->out || p->pending_conn || p->nlanes || p->answers ||
-	       ripc__peer_has_work(p);
+	const struct ripc__dest *d;
+
+	if (p->lane || p->out || p->pending_conn || p->nlanes || p->answers ||
+	    ripc__peer_has_work(p))
+		return true;
+	ripc__list_for_each_entry (d, &p->lists->dests, link)
+		if (ripc__dest_in_use(d))
+			return true;
+	return false;
 }
 
 /* Removes it with its destinations, which no sender waits for. */

@@ -372,6 +372,45 @@ START_TEST(unresolved__only_while_resolving)
 END_TEST
 
 /*
+ * The application does not ask for completions for long: SENDABLE is still there. _i: the holder is
+ * known, without a lane, and there is no room for another peer.
+ */
+START_TEST(sweep__keeps_completion)
+{
+	struct ripc_completion c = {.size = sizeof(c)};
+	uint64_t id = _i ? RIG_ID(1) : 4711;
+	struct iovec item = {"x", 1};
+
+	ck_assert_int_ge(ripc_completion_fd(ctx), 0);
+	RC(-EAGAIN, ripc_send_short(rig.s[0], id, &item, 1, NULL, 0));
+	rig_run(&rig, 10000);
+	ck_assert(!ripc__list_empty(&ctx->completions));
+	if (_i) {
+		ripc__lock(ctx);
+		ripc__lane_fail(rig_lane(&rig, 0, 1), -ECONNRESET, "as the test wants it");
+		ripc__unlock(ctx);
+		rig_run(&rig, 100);
+		ripc__lock(ctx);
+		/* As one that connected by itself, from where the others come. */
+		rig_peer(&rig, 0, 1)->addrs_len = 0;
+		for (unsigned i = 0; i < RIPC__PEERS_MAX; i++) {
+			uint8_t instance[16] = {(uint8_t)i, (uint8_t)(i >> 8), 1};
+
+			ck_assert_ptr_nonnull(ripc__peer_get(ctx, instance));
+		}
+		ripc__unlock(ctx);
+	} else {
+		rig_run(&rig, 3 * RIPC__IDLE_MS);
+	}
+	OK(ripc_completion_next(ctx, &c, 0));
+	ck_assert_uint_eq(c.kind, RIPC_COMPLETION_SENDABLE);
+	ck_assert_uint_eq(c.dest, id);
+	rig_run(&rig, 3 * RIPC__IDLE_MS);
+	ck_assert_ptr_null(ripc__dest_find(ctx, id));
+}
+END_TEST
+
+/*
  * A call returned -EAGAIN, and the application waits for completions: the destination is reported
  * once it can be reached, and a thread makes passes until then.
  */
@@ -537,6 +576,7 @@ int main(void)
 	tcase_add_test(tc, withdrawn__other_service_or_holder);
 	tcase_add_test(tc, unresolved__only_while_resolving);
 	tcase_add_test(tc, want__requests_progress);
+	tcase_add_loop_test(tc, sweep__keeps_completion, 0, 2);
 	tcase_add_test(tc, remote_returns__bounded_per_dest);
 	tcase_add_test(tc, fold__idle_peer);
 	tcase_add_test(tc, fold__not_while_in_use);
