@@ -356,7 +356,8 @@ unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__
 			.from = from,
 			.fromlen = fromlen,
 		};
-		*rx->slab_used += ((uint32_t)got + 64) & ~63u;
+		/* An empty datagram has an address of its own, too. */
+		*rx->slab_used += ((uint32_t)(got ? got : 1) + 63) & ~63u;
 	}
 	/*
 	 * With bursts one call receives several datagrams; with single ones a second receive that

@@ -328,12 +328,61 @@ START_TEST(receive_events__burst)
 }
 END_TEST
 
+static void send_bytes(const struct ripc__udp *from, const struct ripc__udp *to, size_t len)
+{
+	static const uint8_t bytes[RIPC__UDP_MAX];
+
+	ck_assert_int_eq(sendto(from->port[0].fd, bytes, len, 0, &to->port[0].addr.sa,
+				ripc__sockaddr_len(&to->port[0].addr)),
+			 (ssize_t)len);
+}
+
+/* The longest datagram fits at the very end of a slab, and the next one starts another slab. */
+START_TEST(receive_events__slab_end)
+{
+	struct ripc__slab_pool slabs;
+	struct ripc__slab *slab = NULL, *tokens[32];
+	uint32_t used = 0;
+	struct ripc__udp_rx rx = {.slabs = &slabs, .slab = &slab, .slab_used = &used};
+	const unsigned full = RIPC__SLAB_BYTES / RIPC__UDP_MAX;
+	struct ripc__udp server, client;
+	struct ripc__event ev;
+
+	ripc__slab_pool_init(&slabs, 1u << 20);
+	open_one(&server, "127.0.0.1");
+	open_one(&client, "127.0.0.1");
+	/* All of them are held. */
+	for (unsigned i = 0; i < full + 2; i++) {
+		send_bytes(&client, &server, i == full + 1 ? 0 : RIPC__UDP_MAX - (i < full - 1));
+		ck_assert_int_eq(poll(&(struct pollfd){server.port[0].fd, POLLIN, 0}, 1,
+				      TIMEOUT_MS),
+				 1);
+		ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &rx, &ev, 1), 1);
+		tokens[i] = ev.token;
+		ck_assert(ev.data >= tokens[i]->data);
+		ck_assert_uint_le((size_t)(ev.data - tokens[i]->data) + ev.len, tokens[i]->cap);
+		ck_assert_uint_le(used, RIPC__SLAB_BYTES);
+	}
+	ck_assert_ptr_eq(tokens[full - 1], tokens[0]);
+	ck_assert_ptr_ne(tokens[full], tokens[0]);
+	/* The address of an empty datagram is not that of its successor. */
+	ck_assert_uint_gt(used, RIPC__UDP_MAX);
+	for (unsigned i = 0; i < full + 2; i++)
+		ripc__slab_put(tokens[i]);
+	ripc__slab_put(slab);
+	ripc__udp_close(&client);
+	ripc__udp_close(&server);
+	ripc__slab_pool_fini(&slabs);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("udp");
 	TCase *tc = tcase_create("udp");
 
 	tcase_add_test(tc, receive_events__burst);
+	tcase_add_test(tc, receive_events__slab_end);
 	tcase_add_test(tc, send__addresses_that_go);
 	tcase_add_test(tc, send__many_peers);
 	tcase_add_test(tc, send__empty_address);
