@@ -21,7 +21,7 @@ static void answer_lost(struct ripc *ctx, struct ripc__peer *p, uint64_t call)
 		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, call, RIPC__CALL_TAKEN);
 	else
 		/* If it comes back it has to know. */
-		p->epoch = ripc__seq_begin(ctx);
+		ripc__peer_new_epoch(ctx, p);
 }
 
 /* A look-up may have found another peer. */

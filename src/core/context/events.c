@@ -174,6 +174,13 @@ static void lane_failed(struct ripc__lane *lane)
 
 static void lane_up(struct ripc__lane *lane)
 {
+	/* The timers close it, and the next one carries the epoch. */
+	if (lane->peer->epoch_is_new) {
+		lane->peer->epoch_is_new = false;
+		ripc__lane_set_sending(lane, RIPC__SENDING_BROKEN);
+		ripc__timer_at(lane->ctx, 0);
+		return;
+	}
 	ripc__withdrawn_lane_up(lane);
 	ripc__reliable_flush(lane);
 	ripc__watch_lane_up(lane);
@@ -187,7 +194,7 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__withdrawn_free(p);
 	/* Its calls here are dropped: if it comes back it has to know. */
 	if (p->reliable_unacked || !ripc__list_empty(&p->lists->served) || p->answers)
-		p->epoch = ripc__seq_begin(ctx);
+		ripc__peer_new_epoch(ctx, p);
 	ripc__reliable_unknown(ctx, p, text);
 	ripc__calls_peer_lost(ctx, p, text);
 	ripc__served_peer_lost(p);

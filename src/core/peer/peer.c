@@ -115,6 +115,12 @@ void ripc__trim(struct ripc *ctx)
 		ripc__trim_plan(ctx);
 }
 
+void ripc__peer_new_epoch(struct ripc *ctx, struct ripc__peer *p)
+{
+	p->epoch = ripc__seq_begin(ctx);
+	p->epoch_is_new = p->nlanes || p->pending_conn;
+}
+
 void ripc__seq_end(struct ripc *ctx, uint64_t next)
 {
 	if (next > ctx->next_number)

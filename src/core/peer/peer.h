@@ -101,6 +101,7 @@ struct ripc__peer {
 	enum ripc__contact contact : 8;
 	/* no address for datagrams, until an address changes: short messages use the lane */
 	bool no_dgram_path;
+	bool epoch_is_new; /* a lane that is being connected may have sent the former epoch */
 	/* long answers to it under way, and short ones that have waited; each refers to it */
 	uint16_t answers;
 	struct ripc__peer_stats { /* counters kept per peer, as in struct ripc_stats */
@@ -142,6 +143,8 @@ static inline uint64_t ripc__seq_begin(struct ripc *ctx)
 	ctx->next_number = first + 1;
 	return first;
 }
+/* What it knows of this context is not valid any more: it learns that when it connects. */
+void ripc__peer_new_epoch(struct ripc *ctx, struct ripc__peer *p);
 /* A sequence ends; next: its first unused number. */
 void ripc__seq_end(struct ripc *ctx, uint64_t next);
 
