@@ -39,11 +39,13 @@ void answer_send(struct ripc_message *m, uint64_t number, bool may_wait)
 	if (one_in(12))
 		return;
 	if (one_in(12)) {
+		board_answered(number, ANSWERED_ERROR);
 		rc = ripc_reply_error(m, ANSWER_ERROR);
 		if (!permitted(rc))
 			board_fault("ripc_reply_error: %d: %s", rc, ripc_error_detail());
 		return;
 	}
+	board_answered(number, ANSWERED_CONTENT);
 	base = malloc(len);
 	n = content_split(items, base, len);
 	content_fill(items, n, number, ~number);
@@ -71,6 +73,7 @@ void answer_start(struct context *c, struct ripc_message *m, uint64_t number,
 	int rc;
 
 	content_fill(items, n, number, ~number);
+	board_answered(number, ANSWERED_CONTENT);
 	rc = TIMED(0, ripc_reply_start(m, items, n, NULL, &request));
 	if (!permitted(rc) && rc != -EALREADY && rc != -ENOMEM)
 		board_fault("ripc_reply_start: %d: %s", rc, ripc_error_detail());

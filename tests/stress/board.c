@@ -132,6 +132,11 @@ void board_result(uint64_t number, enum state state, int result)
 	board->records[number].state = (uint8_t)state;
 }
 
+void board_answered(uint64_t number, enum answered how)
+{
+	board->records[number].answered |= (uint8_t)how;
+}
+
 void board_long_result(uint64_t number, int result)
 {
 	switch (result) {

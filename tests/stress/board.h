@@ -27,13 +27,20 @@ enum state {
 	STATES
 };
 
+/* How a call was answered by those that received it. */
+enum answered {
+	ANSWERED_CONTENT = 1,
+	ANSWERED_ERROR = 2,
+};
+
 struct record {
 	_Atomic uint8_t state, received; /* received: how often */
-	uint8_t kind, dest;              /* dest: 0: a random id */
-	bool idempotent;                 /* a call that may be received more than once */
-	int16_t result;                  /* of the sending call */
-	uint32_t sender;                 /* uid of the sending service */
-	uint32_t sequence;               /* of its kind from sender to dest; 0: without order */
+	_Atomic uint8_t answered; /* of a call: bits of enum answered, set before the answer */
+	uint8_t kind, dest;       /* dest: 0: a random id */
+	bool idempotent;          /* a call that may be received more than once */
+	int16_t result;           /* of the sending call */
+	uint32_t sender;          /* uid of the sending service */
+	uint32_t sequence;        /* of its kind from sender to dest; 0: without order */
 	uint32_t len;
 	uint32_t losses;               /* of dest before it was sent */
 	uint32_t sent_ms, received_ms; /* of the run; for reports */
@@ -106,6 +113,8 @@ void board_fault(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint64_t board_message(enum kind kind, uint32_t sender, uint64_t dest, uint64_t len,
 		       uint32_t sequence);
 void board_result(uint64_t number, enum state state, int result);
+/* A call is about to be answered like this. */
+void board_answered(uint64_t number, enum answered how);
 /* The result of a long message: whether it may have been delivered. */
 void board_long_result(uint64_t number, int result);
 /* The record of a message in words, for reports. Return: a buffer of the calling thread. */

@@ -138,6 +138,11 @@ static void call_ended(struct request *r, int result, struct ripc_message *reply
 	if (!dropped && answered != (reply != NULL))
 		board_fault("call %llu ended with %d %s an answer", (unsigned long long)r->number,
 			    result, reply ? "and" : "without");
+	/* The content of an answer names its call, an error does not. */
+	if ((!result && !(board->records[r->number].answered & ANSWERED_CONTENT)) ||
+	    (result == -ANSWER_ERROR && !(board->records[r->number].answered & ANSWERED_ERROR)))
+		board_fault("%s ended with %d: no service has answered it like that",
+			    board_describe(r->number), result);
 	board_result(r->number, state, result);
 	if (answered)
 		board_count(EVENT_CALL_DONE);

@@ -19,8 +19,9 @@
  * - An error of a reliable message is returned only to a service that has sent one. Further errors
  *   may follow until an ripc_flush() returns 0, because messages that wait for the next holder may
  *   fail later than those at the former.
- * - A call gets the answer to its own request. It gets none if its result is that of the library.
- *   An answered request was received. A second answer is refused.
+ * - A call gets the answer to its own request: the content names it, and an error was given to it.
+ *   It gets none if its result is that of the library. An answered request was received. A second
+ *   answer is refused.
  * - Memory belongs to its owner: what is sent does not change until the call ends, and may be
  *   overwritten then; a received message, also one that is kept for long, does not change until it
  *   is freed; items in windows, return buffers and buffers for answers lie in one that was provided
