@@ -201,6 +201,12 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__watch_peer_lost(ctx, p, text);
 }
 
+static void peer_idle(struct ripc__peer *p)
+{
+	ripc__withdrawn_free(p);
+	ripc__reliable_peer_idle(p);
+}
+
 static void peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
 {
 	ripc__local_returns_peer_gone(ctx, p);
@@ -235,7 +241,7 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.peer_disconnected = ripc__groups_lane_gone,
 	.dedup_lost = dedup_lost,
 	.peer_unreachable = peer_unreachable,
-	.peer_idle = ripc__reliable_peer_idle,
+	.peer_idle = peer_idle,
 	.peer_forgotten = peer_forgotten,
 };
 

@@ -12,18 +12,15 @@ struct withdrawn {
 
 void ripc__withdrawn_add(struct ripc__peer *p, uint64_t id)
 {
-	struct withdrawn *w;
-
-	if (p->lane) {
-		ripc__lane_notify(p->lane, RIPC__CANCEL, 0, 0, id, 0);
-		return;
-	}
 	/* Without memory the messages behind it wait until the peer gets a further one. */
-	w = ripc__peer_lists(p) ? malloc(sizeof(*w)) : NULL;
-	if (!w)
-		return;
-	w->id = id;
-	ripc__list_add(&p->lists->withdrawn, &w->link);
+	struct withdrawn *w = ripc__peer_lists(p) ? malloc(sizeof(*w)) : NULL;
+
+	if (w) {
+		w->id = id;
+		ripc__list_add(&p->lists->withdrawn, &w->link);
+	}
+	if (p->lane)
+		ripc__lane_notify(p->lane, RIPC__CANCEL, 0, 0, id, 0);
 }
 
 void ripc__withdrawn_lane_up(struct ripc__lane *lane)
@@ -32,7 +29,6 @@ void ripc__withdrawn_lane_up(struct ripc__lane *lane)
 
 	ripc__list_for_each_entry (w, &lane->peer->lists->withdrawn, link)
 		ripc__lane_notify(lane, RIPC__CANCEL, 0, 0, w->id, 0);
-	ripc__withdrawn_free(lane->peer);
 }
 
 void ripc__withdrawn_free(struct ripc__peer *p)

@@ -11,11 +11,17 @@
 struct ripc__lane;
 struct ripc__peer;
 
-/* Request id has ended without an ACK. The peer gets CANCEL, on its next lane if there is none. */
+/*
+ * Request id has ended without an ACK. The peer gets CANCEL, on its lane and on each next one: with
+ * a lane it may be lost.
+ */
 void ripc__withdrawn_add(struct ripc__peer *p, uint64_t id);
-/* The peer's lane is up: sends what is due. */
+/* The peer's lane is up: sends them. */
 void ripc__withdrawn_lane_up(struct ripc__lane *lane);
-/* The peer is lost, and what it had of them. */
+/*
+ * The peer is lost, and what it had of them; or its lane was idle for so long that it has received
+ * them.
+ */
 void ripc__withdrawn_free(struct ripc__peer *p);
 
 #endif
