@@ -8,7 +8,8 @@ check_PROGRAMS += tests/conformance/conformance_pcie
 check_LTLIBRARIES += libconformance.la
 libconformance_la_SOURCES = tests/conformance/call.c tests/conformance/conf.c \
 	tests/conformance/conf.h \
-	tests/conformance/process.h tests/conformance/real.h tests/conformance/message.c tests/conformance/fields.c \
+	tests/conformance/process.h tests/conformance/real.h tests/conformance/message.c \
+	tests/conformance/fields.c \
 	tests/conformance/buffer.c tests/conformance/target.c tests/conformance/flow.c \
 	tests/conformance/request.c tests/conformance/life.c tests/conformance/api.c \
 	tests/conformance/peer.c tests/conformance/fault.c tests/conformance/group.c \
