@@ -157,17 +157,17 @@ START_TEST(send__empty_address)
 END_TEST
 
 ssize_t __real_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
-		      socklen_t tolen);
+		      socklen_t addrlen);
 ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
-		      socklen_t tolen);
+		      socklen_t addrlen);
 
 static int send_errno; /* every datagram is refused with it; 0: none */
 
 ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
-		      socklen_t tolen)
+		      socklen_t addrlen)
 {
 	errno = send_errno;
-	return send_errno ? -1 : __real_sendto(fd, buf, len, flags, to, tolen);
+	return send_errno ? -1 : __real_sendto(fd, buf, len, flags, to, addrlen);
 }
 
 /* A queue without room is reported, for the first datagram to a peer and for later ones. */
