@@ -383,7 +383,7 @@ static size_t allocated(void)
  */
 START_TEST(close__releases_the_completion_queue)
 {
-	enum { ROUNDS = 200, RECEIVES = 63 };
+	enum { ROUNDS = 200, RECEIVES = 500 };
 	size_t before = 0;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
@@ -401,7 +401,8 @@ START_TEST(close__releases_the_completion_queue)
 			before = allocated();
 	}
 	ck_assert(side_is_quiet(&a));
-	ck_assert_uint_lt(allocated(), before + (1 << 19));
+	/* Without that it grows by 8 MB; b keeps what it was sent. */
+	ck_assert_uint_lt(allocated(), before + (1 << 22));
 }
 END_TEST
 
