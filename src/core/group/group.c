@@ -417,6 +417,7 @@ static void group_free(struct ripc__group *g)
 		ripc__member_free(g, m);
 	HASH_ITER (hh, g->senders, s, stmp) {
 		HASH_DEL(g->senders, s);
+		g->ctx->unverified_senders -= s->unverified;
 		free(s);
 	}
 	HASH_DEL(g->ctx->groups, g);

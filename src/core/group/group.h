@@ -31,6 +31,8 @@ struct ripc__lane;
 #define RIPC__GROUP_BASE        (RIPC_ID_LIMIT | RIPC_GROUP_LIMIT)
 #define RIPC__MEMBERS_MAX       2048 /* contexts in one group, members or senders */
 #define RIPC__MCAST_SENDERS_MAX 4096 /* senders per group with a duplicate filter */
+/* the same of all groups, from which nothing has come over a lane: datagrams may be forged */
+#define RIPC__UNVERIFIED_SENDERS_MAX 2048
 #define RIPC__MCAST_DEDUP_WINDOW \
 	2048 /* numbers per sender in the duplicate filter; a power of two */
 
@@ -70,6 +72,7 @@ struct ripc__mcast_sender {
 	UT_hash_handle hh;
 	struct ripc__list lru; /* in group->lru */
 	uint8_t instance[16];
+	bool unverified;      /* no message has come over a lane */
 	uint64_t last_ack_ns; /* last MCAST_ACK */
 	uint64_t received, lost, duplicates;
 	struct ripc__replay replay;

@@ -30,20 +30,37 @@ static struct ripc__mcast_sender *sender_reuse(struct ripc__group *g)
 	HASH_DEL(g->senders, s);
 	ripc__list_del(&s->lru);
 	g->stats.senders--;
+	g->ctx->unverified_senders -= s->unverified;
 	memset(s, 0, sizeof(*s));
 	return s;
 }
 
-/* Unauthenticated senders get half of the table. Return: NULL: no room, or out of memory. */
+/* Whether another sender needs the place of one. Unverified ones get half of the table. */
+static bool senders_full(const struct ripc__group *g, bool unverified)
+{
+	unsigned n = HASH_COUNT(g->senders);
+
+	if (!unverified)
+		return n >= RIPC__MCAST_SENDERS_MAX;
+	return n >= RIPC__MCAST_SENDERS_MAX / 2 ||
+	       g->ctx->unverified_senders >= RIPC__UNVERIFIED_SENDERS_MAX;
+}
+
+/* unverified: a datagram names it. Return: NULL: no room, or out of memory. */
 static struct ripc__mcast_sender *sender_get(struct ripc__group *g, const uint8_t instance[16],
 					     bool unverified)
 {
 	struct ripc__mcast_sender *s;
 
 	HASH_FIND(hh, g->senders, instance, 16, s);
-	if (s)
+	if (s) {
+		if (s->unverified && !unverified) {
+			s->unverified = false;
+			g->ctx->unverified_senders--;
+		}
 		return s;
-	if (HASH_COUNT(g->senders) >= RIPC__MCAST_SENDERS_MAX / (unverified ? 2 : 1))
+	}
+	if (senders_full(g, unverified))
 		s = sender_reuse(g);
 	else
 		s = calloc(1, sizeof(*s));
@@ -57,6 +74,8 @@ static struct ripc__mcast_sender *sender_get(struct ripc__group *g, const uint8_
 	}
 	ripc__list_add(&g->lru, &s->lru);
 	g->stats.senders++;
+	s->unverified = unverified;
+	g->ctx->unverified_senders += unverified;
 	return s;
 }
 

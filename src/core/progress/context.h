@@ -177,6 +177,8 @@ struct ripc {
 	int completion_fd;     /* or -1 */
 	unsigned empty_polls;  /* with completion_fd: see ripc__poll_before_sleep() */
 	bool completions_used; /* the application asks for them: SENDABLE is reported */
+	/* core/group: senders of all groups from which only multicast has come */
+	unsigned unverified_senders;
 	/* core/reliable: peers that wait for an ACK, free structs, messages that wait */
 	struct ripc__list reliable_acks;
 	struct ripc__list reliable_settling;

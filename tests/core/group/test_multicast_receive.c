@@ -133,12 +133,11 @@ END_TEST
 
 /* ---- forgeries: multicast in the name of another ---- */
 
-/* A datagram from a sender that somebody made up. Return: whether it was taken. */
-static bool forge_multicast(uint64_t sender, uint64_t number)
+/* A datagram from a sender that somebody made up. */
+static void forge_to(uint64_t group, uint64_t sender, uint64_t number)
 {
 	uint8_t instance[16] = {1}, lens[4] = {0};
-	uint64_t before = stats(0).received;
-	struct ripc__header h = {.dest = GROUP,
+	struct ripc__header h = {.dest = group,
 				 .source = 7,
 				 .nitems = 1,
 				 .u = {number},
@@ -148,8 +147,66 @@ static bool forge_multicast(uint64_t sender, uint64_t number)
 
 	ripc__put_le64(instance + 8, sender);
 	ripc__group_receive(rig.ctx[0], 0, NULL, &h);
+}
+
+/* Return: whether it was taken. */
+static bool forge_multicast(uint64_t sender, uint64_t number)
+{
+	uint64_t before = stats(0).received;
+
+	forge_to(GROUP, sender, number);
 	return stats(0).received > before;
 }
+
+/* Forged senders in several groups take no more memory than in one. Lanes bring further ones. */
+START_TEST(senders__forged_in_many_groups)
+{
+	struct iovec item = {"x", 1};
+	uint64_t senders = 0;
+
+	rig_start(&rig, 2, NULL);
+	for (uint64_t g = 1; g <= 3; g++)
+		OK(ripc_group_join(rig.s[0], GROUP + g, 10000));
+	for (uint64_t g = 1; g <= 3; g++)
+		for (uint64_t i = 0; i < RIPC__UNVERIFIED_SENDERS_MAX / 2; i++)
+			forge_to(GROUP + g, i, 1);
+	for (uint64_t g = 1; g <= 3; g++)
+		senders += HASH_COUNT(ripc__group_find(rig.ctx[0], GROUP + g)->senders);
+	ck_assert_uint_eq(senders, RIPC__UNVERIFIED_SENDERS_MAX);
+	ck_assert_uint_eq(rig.ctx[0]->unverified_senders, RIPC__UNVERIFIED_SENDERS_MAX);
+	for (struct ripc_message *m; !ripc_receive(rig.s[0], &m, 0);)
+		ripc_message_free(m);
+	OK(ripc_group_send(rig.s[1], GROUP + 3, &item, 1, NULL, 5000));
+	ripc_message_free(rig_take(&rig, 0));
+	ck_assert_uint_eq(rig.ctx[0]->unverified_senders, RIPC__UNVERIFIED_SENDERS_MAX);
+	OK(ripc_group_leave(rig.s[0], GROUP + 1));
+	rig_run(&rig, 100);
+	ck_assert_ptr_null(ripc__group_find(rig.ctx[0], GROUP + 1));
+	ck_assert_uint_eq(rig.ctx[0]->unverified_senders, RIPC__UNVERIFIED_SENDERS_MAX / 2);
+}
+END_TEST
+
+/* A sender that a datagram named first is verified by its first message over a lane. */
+START_TEST(senders__verified_by_lane)
+{
+	struct iovec item = {"x", 1};
+	uint8_t lens[4] = {0};
+	struct ripc__header h = {
+		.dest = GROUP, .source = 7, .nitems = 1, .u = {1}, .lens = lens, .payload = lens};
+
+	rig_start(&rig, 2, NULL);
+	join(1);
+	h.instance = rig_instance(&rig, 1);
+	ripc__group_receive(rig.ctx[0], 0, NULL, &h);
+	ripc_message_free(rig_take(&rig, 0));
+	ck_assert_uint_eq(rig.ctx[0]->unverified_senders, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		OK(ripc_group_send(rig.s[1], GROUP, &item, 1, NULL, 5000));
+		ripc_message_free(rig_take(&rig, 0));
+		ck_assert_uint_eq(rig.ctx[0]->unverified_senders, 0);
+	}
+}
+END_TEST
 
 static bool has_sender(uint64_t sender)
 {
@@ -294,6 +351,8 @@ int main(void)
 	tcase_add_test(tc, deliver__after_many_small_long);
 	tcase_add_test(tc, receive__sequence_numbers);
 	tcase_add_test(tc, senders__forged_flood);
+	tcase_add_test(tc, senders__forged_in_many_groups);
+	tcase_add_test(tc, senders__verified_by_lane);
 	tcase_add_loop_test(tc, forgery__victim_still_received, 0, 2 * NFORGERIES);
 	suite_add_tcase(suite, tc);
 	return test_main("core/group/multicast_receive", suite);
