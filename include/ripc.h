@@ -1129,7 +1129,10 @@ int ripc_receive(struct ripc_service *service, struct ripc_message **message, in
  * holder that have arrived.
  *
  * The watch ends with its event. To go on, call ripc_watch() again: it watches the present holder.
- * Each call gives one event. A holder that does not answer is lost after peer_timeout_ms.
+ * Each call gives one event. A holder that does not answer is lost after peer_timeout_ms; so is one
+ * that the resolver names, but to which no connection comes up. A holder that was lost because the
+ * network is split may be alive, and send further messages when the network heals. A service that
+ * its holder closes and registers again while the connection to it is lost gives no event.
  *
  * Return: 0, or a negative errno (-EINVAL, -ENOMEM, -ESHUTDOWN as ripc_send_short()).
  */
@@ -1156,7 +1159,13 @@ int ripc_unwatch(struct ripc_service *service, uint64_t dest);
  * order of arrival among the other messages. Any number of services in any number of contexts may
  * be members. A group has no owner and needs no setup. An active sender learns of a new member
  * within moments; the member does not receive earlier messages. A context that dies leaves the
- * group within about peer_timeout_ms.
+ * group within about peer_timeout_ms, or after 16 seconds if its host falls silent and no message
+ * to it waits.
+ *
+ * If the network is split, each part of the group goes on as a group of its own. When the network
+ * heals, the parts stay apart until one of the two members that coordinate them announces the group
+ * again. Each context announces its services and the groups that it coordinates in turn, one about
+ * every 30 seconds.
  *
  * Return: 0, or a negative errno.
  * Errors:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the contexts of a group know of each other: addresses that change, and lost announcements. */
+/* The list of members in each context: addresses that change, and announcements that are lost. */
 #include "core/group/membership.h"
 #include "core/groups.h"
 #include "wire/record.h"
