@@ -108,6 +108,13 @@ struct ripc__pair *ripc__pair_get(struct ripc *ctx, const struct ripc_service *s
 	return pair;
 }
 
+void ripc__pairs_service_stopped(struct ripc_service *s)
+{
+	for (struct ripc__pair *pair = s->ctx->pairs; pair; pair = pair->hh.next)
+		if (pair->key.source == (uintptr_t)s)
+			ripc__wake(s->ctx, &pair->done);
+}
+
 void ripc__pairs_service_ended(struct ripc_service *s)
 {
 	struct ripc__pair *pair, *tmp;

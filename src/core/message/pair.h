@@ -50,6 +50,8 @@ struct ripc__pair *ripc__pair_get(struct ripc *ctx, const struct ripc_service *s
 void ripc__pair_trim(struct ripc *ctx, struct ripc__pair *pair);
 /* Reports the error of an earlier message once. Return: the error. */
 int ripc__pair_error(struct ripc__pair *pair);
+/* s is being closed: wakes the threads that flush for it. */
+void ripc__pairs_service_stopped(struct ripc_service *s);
 /* The pairs of s end with their messages. No thread sends or flushes for it any more. */
 void ripc__pairs_service_ended(struct ripc_service *s);
 /* ripc_close() */

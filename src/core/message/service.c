@@ -305,6 +305,7 @@ static void service_stop(struct ripc_service *s)
 	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
 		if (d->users)
 			ripc__dest_wake(ctx, d);
+	ripc__pairs_service_stopped(s);
 	ripc__calls_service_ended(s);
 	ripc__watches_service_ended(s);
 	ripc__list_for_each_entry_safe (request, next_request, &ctx->requests, ctx_link)

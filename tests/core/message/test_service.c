@@ -330,6 +330,66 @@ START_TEST(list__finds_own_and_others)
 }
 END_TEST
 
+/* ---- unregister ---- */
+
+struct flush {
+	struct ripc_service *s;
+	uint64_t dest;
+	int rc;
+};
+
+static void *flush_thread(void *arg)
+{
+	struct flush *f = arg;
+
+	f->rc = ripc_flush(f->s, f->dest, -1);
+	return NULL;
+}
+
+/*
+ * A thread waits for the acknowledgement of a reliable message, which a busy peer does not send:
+ * its call ends with its service, and not with the peer.
+ */
+START_TEST(unregister__ends_flush)
+{
+	static const struct ripc_send_options reliable = {
+		.size = sizeof(reliable), .flags = RIPC_RELIABLE};
+	struct iovec item = {(void *)"x", 1};
+	struct flush f = {.dest = test_ids()};
+	struct ripc_service *receiver;
+	struct timespec begin, end;
+	struct ripc *peer;
+	pthread_t thread;
+	bool waits;
+
+	ck_assert_int_eq(ripc_open(&ctx, "peer_timeout_ms=10000"), 0);
+	ck_assert_int_eq(ripc_open(&peer, NULL), 0);
+	ck_assert_int_eq(ripc_service_register(ctx, RIPC_ANY_ID, 0, &f.s), 0);
+	ck_assert_int_eq(ripc_service_register(peer, f.dest, 0, &receiver), 0);
+	ck_assert_int_eq(ripc_send_short(f.s, f.dest, &item, 1, &reliable, 5000), 0);
+	ck_assert_int_eq(ripc_flush(f.s, f.dest, 5000), 0);
+	ripc__lock(peer);
+	ck_assert_int_eq(ripc_send_short(f.s, f.dest, &item, 1, &reliable, 5000), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, flush_thread, &f), 0);
+	do {
+		usleep(1000);
+		ripc__lock(ctx);
+		waits = ctx->waiting;
+		ripc__unlock(ctx);
+	} while (!waits);
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	ck_assert_int_eq(ripc_service_unregister(f.s), 0);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	ripc__unlock(peer);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_int_eq(f.rc, -ESHUTDOWN);
+	ck_assert_int_lt(end.tv_sec - begin.tv_sec, 5);
+	ck_assert_int_eq(ripc_close(peer), 0);
+	ck_assert_int_eq(ripc_close(ctx), 0);
+	ctx = NULL;
+}
+END_TEST
+
 int main(void)
 {
 	const int n = sizeof(chains) / sizeof(chains[0]);
@@ -347,6 +407,10 @@ int main(void)
 	tcase_add_loop_test(tc, register__two_names_with_one_id, 0, n);
 	tcase_add_loop_test(tc, register__id_and_name_are_one_service, 0, n);
 	tcase_add_loop_test(tc, list__finds_own_and_others, 0, n);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("unregister");
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, unregister__ends_flush);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/service", suite);
 }
