@@ -174,6 +174,10 @@ static void lane_up(struct ripc__lane *lane)
 	struct ripc__lane *old = NULL;
 	struct ripc__dest *d, *tmp;
 
+	if (!lane->connect_ns) {
+		ripc__lane_fail(lane, -ETIMEDOUT, "its peer was given up meanwhile");
+		return;
+	}
 	/* The peer has closed the silent lane, or it would have refused this one. */
 	if (lane->replaces) {
 		ripc__pending_conn_resolve(ctx, p, false);

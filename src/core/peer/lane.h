@@ -172,7 +172,8 @@ struct ripc__lane {
 	uint64_t last_rx_ns;              /* last sign of life */
 	uint64_t up_ns;                   /* when it came up */
 	union {
-		uint64_t connect_ns; /* CONNECTING, ACCEPTING: time limit until it is up */
+		/* CONNECTING, ACCEPTING: time limit until it is up; 0: the peer was given up */
+		uint64_t connect_ns;
 		uint64_t pinged_ns;  /* UP: last PING without an answer; 0: none */
 	};
 	union {

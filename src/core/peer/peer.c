@@ -456,6 +456,22 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 		ripc__peer_connect(ctx, p);
 }
 
+/* Ends the lanes of a peer that are not up yet: our hello stated what is dropped now. */
+static void end_accepting(struct ripc *ctx, const struct ripc__peer *p)
+{
+	struct ripc__lane *lane;
+
+	if (!p->nlanes)
+		return;
+	ripc__list_for_each_entry (lane, &ctx->lanes, link) {
+		if (lane->peer != p || lane->state != RIPC__LANE_ACCEPTING)
+			continue;
+		/* The caller may go through the list. */
+		lane->connect_ns = 0;
+		ripc__timer_at(ctx, 0);
+	}
+}
+
 void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 {
 	char text[RIPC__DETAIL_MAX], causes[RIPC__DETAIL_MAX - 100];
@@ -470,6 +486,7 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 		ctx->stats.peers_lost++;
 	if (p->out)
 		ripc__lane_close(p->out);
+	end_accepting(ctx, p);
 	p->contact = RIPC__CONTACT_NORMAL;
 	p->unreachable_ns = 0;
 	p->retry_ns = 0;

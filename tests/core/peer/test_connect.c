@@ -144,6 +144,63 @@ START_TEST(request__new_nonce)
 }
 END_TEST
 
+static struct ripc__transport_ops failing_ops;
+
+static int connect_fails(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
+			 const void *priv, size_t privlen, void *user, struct ripc__ep **ep)
+{
+	(void)t;
+	(void)addr;
+	(void)addrlen;
+	(void)priv;
+	(void)privlen;
+	(void)user;
+	(void)ep;
+	return ripc__fail(-ENOMEM, "no memory for a connection");
+}
+
+/*
+ * A context accepts a connection, whose other end proves its key late, and gives the peer up in
+ * between: the peer learns that its call was dropped.
+ */
+START_TEST(confirm__after_peer_was_given_up)
+{
+	struct iovec item = {(void *)"x", 1};
+	struct ripc_request *call;
+	struct ripc_message *m;
+	struct ripc__peer *p;
+	struct ripc__lane *lane = NULL;
+	unsigned tp;
+
+	OK(ripc_call_start(rig.s[1], RIG_ID(0), &item, 1, NULL, -1, &call));
+	m = rig_take(&rig, 0);
+	rig_connect(&rig, 0, 1);
+	p = rig_peer(&rig, 0, 1);
+	tp = p->lane->tp;
+	failing_ops = ripc__transport_sim;
+	failing_ops.connect = connect_fails;
+	rig.ctx[0]->tp[tp].ops = &failing_ops;
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	for (unsigned k = 0; k < 100000 && !lane; k++) {
+		struct ripc__lane *l;
+
+		ripc__sim_run(rig.net, 1000);
+		ripc__list_for_each_entry (l, &rig.ctx[0]->lanes, link)
+			if (l->state == RIPC__LANE_ACCEPTING)
+				lane = l;
+	}
+	ck_assert_ptr_nonnull(lane);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	rig_run(&rig, 2200);
+	ck_assert_int_eq(p->contact, RIPC__CONTACT_NORMAL);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	RC(-EPIPE, ripc_call_wait(&call, NULL, 10000));
+	rig.ctx[0]->tp[tp].ops = &ripc__transport_sim;
+	ripc_message_free(m);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
 bool __real_ripc__handshake_confirm(const struct ripc__auth *a, const struct ripc__handshake *s,
 				    uint8_t buf[RIPC__CONFIRM_LEN]);
 bool __wrap_ripc__handshake_confirm(const struct ripc__auth *a, const struct ripc__handshake *s,
@@ -543,6 +600,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, confirm__wrong);
 	tcase_add_loop_test(tc, request__out_of_memory, 0, 2);
+	tcase_add_test(tc, confirm__after_peer_was_given_up);
 	tcase_add_loop_test(tc, confirm__not_possible, 0, 2);
 	tcase_add_test(tc, confirm__credit);
 	tcase_add_test(tc, request__without_proof);
