@@ -114,6 +114,7 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 		return 0;
 	}
 	if (!len && !imm) {
+		ep->fin = true;
 		recv_repost(d, buf);
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
 		return 0;

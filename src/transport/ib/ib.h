@@ -62,9 +62,10 @@ struct ib;
 /* A shared receive queue. The tag of its buffers is its index. */
 struct ib_srq {
 	struct ibv_srq *srq;
-	uint32_t size;                  /* capacity in work requests */
-	uint32_t bufs;                  /* buffers allocated for it */
-	uint32_t reserved;              /* receives reserved by connections */
+	uint32_t size;     /* capacity in work requests */
+	uint32_t bufs;     /* buffers allocated for it */
+	uint32_t reserved; /* receives reserved by connections */
+	uint32_t lost; /* most receives that queue pairs took and lost when they were destroyed */
 	struct ripc__verbs_buf *repost; /* list: to be posted again */
 	uint32_t nrepost;
 };
@@ -215,6 +216,7 @@ struct ripc__ep {
 	enum ib_ep_state state;
 	bool job_running;
 	enum ib_sendable sendable;
+	bool fin;           /* the last send of the peer arrived */
 	bool rejected;      /* by the peer: EV_CLOSED carries its private data */
 	bool alive;         /* a message or acknowledgement arrived since the last keepalive pass */
 	uint64_t linger_ns; /* LINGERING: latest end */
@@ -322,7 +324,8 @@ void ripc__ib_port_repost(struct ib_port *p);
 void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq);
 /* Reserves the receives of a connection. Return: the queue; NULL: none, explained. */
 struct ib_srq *ripc__ib_srq_reserve(struct ib_device *d);
-void ripc__ib_srq_unreserve(struct ib_srq *srq);
+/* @lost: the queue pair may have taken a receive, for a message that was not complete. */
+void ripc__ib_srq_unreserve(struct ib_srq *srq, bool lost);
 /* release() of the vtable. */
 void ripc__ib_release(struct ripc__transport *tr, void *token);
 /*

@@ -173,9 +173,13 @@ static struct ib_srq *srq_new(struct ib_device *d)
 	if (attr.attr.max_wr > (uint32_t)d->v.attr.max_srq_wr)
 		attr.attr.max_wr = (uint32_t)d->v.attr.max_srq_wr;
 	*srq = (struct ib_srq){.size = attr.attr.max_wr};
+	/* For all: how many of them are lost is unknown. */
+	if (ripc__verbs_cq_reserve(&d->cq, srq->size))
+		return NULL;
 	errno = 0;
 	srq->srq = ibv_create_srq(d->v.pd, &attr);
 	if (!srq->srq) {
+		ripc__verbs_cq_unreserve(&d->cq, srq->size);
 		ripc__fail(errno ? -errno : -ENOMEM, "%s: cannot create a shared receive queue: %s",
 			   d->v.name, strerror(errno));
 		return NULL;
@@ -184,26 +188,37 @@ static struct ib_srq *srq_new(struct ib_device *d)
 	return srq;
 }
 
+/* Replaces receives that may be lost, as far as the queue has room for them and memory is left. */
+static void srq_top_up(struct ib_device *d, struct ib_srq *srq)
+{
+	while (srq->lost && !srq->repost) {
+		if (!d->recv.nfree && ripc__verbs_pool_reserve(&d->recv, 1))
+			return;
+		ib_bufs_take(&srq->repost, &d->recv, 1, (uint32_t)(srq - d->srqs));
+		srq->nrepost++;
+		srq->lost--;
+		ripc__ib_srq_repost(d, srq);
+	}
+	/* A full queue lacks none. */
+	srq->lost = srq->repost ? 0 : srq->lost;
+}
+
 /* Posts buffers for the reserved receives and for one batch of reposts. */
 static int srq_fill(struct ib_device *d, struct ib_srq *srq)
 {
 	uint32_t want = srq->reserved + IB_REPOST;
 	int rc;
 
-	if (srq->bufs >= want)
-		return 0;
-	rc = ripc__verbs_cq_reserve(&d->cq, want - srq->bufs);
-	if (rc)
-		return rc;
-	rc = ripc__verbs_pool_reserve(&d->recv, want - srq->bufs);
-	if (rc) {
-		ripc__verbs_cq_unreserve(&d->cq, want - srq->bufs);
-		return rc;
+	if (srq->bufs < want) {
+		rc = ripc__verbs_pool_reserve(&d->recv, want - srq->bufs);
+		if (rc)
+			return rc;
+		ib_bufs_take(&srq->repost, &d->recv, want - srq->bufs, (uint32_t)(srq - d->srqs));
+		srq->nrepost += want - srq->bufs;
+		srq->bufs = want;
 	}
-	ib_bufs_take(&srq->repost, &d->recv, want - srq->bufs, (uint32_t)(srq - d->srqs));
-	srq->nrepost += want - srq->bufs;
-	srq->bufs = want;
 	ripc__ib_srq_repost(d, srq);
+	srq_top_up(d, srq);
 	return 0;
 }
 
@@ -226,9 +241,10 @@ struct ib_srq *ripc__ib_srq_reserve(struct ib_device *d)
 	return NULL;
 }
 
-void ripc__ib_srq_unreserve(struct ib_srq *srq)
+void ripc__ib_srq_unreserve(struct ib_srq *srq, bool lost)
 {
 	srq->reserved -= IB_RECV_DEPTH + IB_RECV_SPARE;
+	srq->lost += lost;
 }
 
 /* ---- the queue pair for datagrams ---- */

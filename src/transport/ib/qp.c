@@ -28,8 +28,15 @@ void ripc__ib_qp_drained(struct ripc__ep *ep)
 
 void ripc__ib_qp_destroy(struct ripc__ep *ep)
 {
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
 	if (!ep->qp)
 		return;
+	/* It receives nothing more, so that all its completions can be kept. */
+	if (!ep->d->v.gone) {
+		(void)ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE);
+		ripc__verbs_cq_keep(&ep->d->cq);
+	}
 	if (ibv_destroy_qp(ep->qp) && !ep->d->v.gone)
 		ripc__log(RIPC_LOG_ERROR, "%s: cannot destroy a queue pair: %s", ep->d->v.name,
 			  strerror(errno));
@@ -38,7 +45,8 @@ void ripc__ib_qp_destroy(struct ripc__ep *ep)
 	ep->held_sends.n = 0;
 	ripc__list_del(&ep->held);
 	ep->destroyed_round = ep->t->rounds;
-	ripc__ib_srq_unreserve(ep->srq);
+	/* Only a connected queue pair receives; the last send of the peer is complete. */
+	ripc__ib_srq_unreserve(ep->srq, ep->job.done && !ep->fin);
 }
 
 int ripc__ib_qp_new(struct ripc__ep *ep)
@@ -107,7 +115,7 @@ no_number:
 	ibv_destroy_qp(ep->qp);
 	ep->qp = NULL;
 no_qp:
-	ripc__ib_srq_unreserve(ep->srq);
+	ripc__ib_srq_unreserve(ep->srq, false);
 no_srq:
 	ripc__verbs_cq_unreserve(&d->cq, ep->sendq.depth);
 no_promise:

@@ -169,6 +169,19 @@ static bool take_event(struct ripc__verbs_cq *cq)
 	return true;
 }
 
+static const struct ibv_wc *stashed(const struct ripc__verbs_cq *cq)
+{
+	return cq->kept ? cq->kept : cq->stash;
+}
+
+/* Makes the stash, which is empty, the array in the struct again. */
+static void stash_reset(struct ripc__verbs_cq *cq)
+{
+	free(cq->kept);
+	cq->kept = NULL;
+	cq->stash_at = cq->stash_end = 0;
+}
+
 void ripc__verbs_cq_fini(struct ripc__verbs_cq *cq)
 {
 	if (cq->cq) {
@@ -180,6 +193,7 @@ void ripc__verbs_cq_fini(struct ripc__verbs_cq *cq)
 	}
 	if (cq->channel)
 		ibv_destroy_comp_channel(cq->channel);
+	stash_reset(cq);
 	cq->cq = NULL;
 	cq->channel = NULL;
 }
@@ -233,7 +247,7 @@ int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max)
 	int n = 0, more;
 
 	while (n < max && cq->stash_at < cq->stash_end)
-		wc[n++] = cq->stash[cq->stash_at++];
+		wc[n++] = stashed(cq)[cq->stash_at++];
 	if (n == max)
 		return n;
 	/* A failed queue may have lost completions and is not polled again. */
@@ -260,9 +274,39 @@ bool ripc__verbs_cq_poll_one(struct ripc__verbs_cq *cq, struct ibv_wc *wc)
 
 void ripc__verbs_cq_push_back(struct ripc__verbs_cq *cq, const struct ibv_wc *wc)
 {
+	stash_reset(cq);
 	cq->stash[0] = *wc;
-	cq->stash_at = 0;
 	cq->stash_end = 1;
+}
+
+void ripc__verbs_cq_keep(struct ripc__verbs_cq *cq)
+{
+	uint32_t have = cq->stash_end - cq->stash_at;
+	int n = RIPC__VERBS_STASH;
+	struct ibv_wc *all = NULL;
+
+	if (cq->state == RIPC__CQ_BROKEN)
+		return;
+	while (n == RIPC__VERBS_STASH) {
+		struct ibv_wc *larger = realloc(all, (have + RIPC__VERBS_STASH) * sizeof(*larger));
+
+		if (!larger)
+			break;
+		if (!all && have)
+			memcpy(larger, stashed(cq) + cq->stash_at, have * sizeof(*larger));
+		all = larger;
+		n = ibv_poll_cq(cq->cq, RIPC__VERBS_STASH, all + have);
+		polled(cq, n);
+		have += n > 0 ? (uint32_t)n : 0;
+	}
+	/* The driver may discard a completion after it has raised the event. */
+	if (cq->state == RIPC__CQ_ARMED)
+		ripc__verbs_cq_set_state(cq, RIPC__CQ_SIGNALLED);
+	if (!all)
+		return;
+	stash_reset(cq);
+	cq->kept = all;
+	cq->stash_end = have;
 }
 
 /*
@@ -286,11 +330,11 @@ int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq)
 					  cq->device->name, strerror(n < 0 ? -n : n));
 		ripc__verbs_cq_set_state(cq, RIPC__CQ_ARMED);
 	}
+	stash_reset(cq);
 	n = ibv_poll_cq(cq->cq, RIPC__VERBS_STASH, cq->stash);
 	polled(cq, n);
 	if (n < 0)
 		return unreadable(cq);
-	cq->stash_at = 0;
 	cq->stash_end = (uint32_t)n;
 	return n > 0;
 }

@@ -164,6 +164,7 @@ struct ripc__verbs_cq {
 	uint32_t entries;                 /* capacity */
 	uint32_t reserved;                /* reserved for work requests */
 	struct ibv_wc stash[RIPC__VERBS_STASH];
+	struct ibv_wc *kept; /* by ripc__verbs_cq_keep(), in place of stash; NULL: none */
 	uint32_t stash_at, stash_end;
 	enum ripc__verbs_cq_state state; /* ripc__verbs_cq_set_state() */
 };
@@ -202,6 +203,13 @@ int ripc__verbs_cq_poll(struct ripc__verbs_cq *cq, struct ibv_wc *wc, int max);
  */
 bool ripc__verbs_cq_poll_one(struct ripc__verbs_cq *cq, struct ibv_wc *wc);
 void ripc__verbs_cq_push_back(struct ripc__verbs_cq *cq, const struct ibv_wc *wc);
+
+/*
+ * Call before a queue pair is destroyed: some drivers discard its completions then, and with them
+ * the only trace of its receives from a shared queue. Polls all completions and keeps them for the
+ * next poll.
+ */
+void ripc__verbs_cq_keep(struct ripc__verbs_cq *cq);
 
 /* As arm() of the vtable; loses no completion. Return: 0, 1, or a negative errno. */
 int ripc__verbs_cq_arm(struct ripc__verbs_cq *cq);

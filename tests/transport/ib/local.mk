@@ -14,6 +14,10 @@ check_PROGRAMS += tests/transport/ib/test_ep_state
 tests_transport_ib_test_ep_state_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_transport_ib_test_ep_state_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
 
+check_PROGRAMS += tests/transport/ib/test_verbs
+tests_transport_ib_test_verbs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
+tests_transport_ib_test_verbs_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
+
 EXTRA_PROGRAMS += tests/transport/ib/test_mcast
 lab_tests += tests/transport/ib/test_mcast
 tests_transport_ib_test_mcast_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Connections and the port of datagrams over stubs of the verbs. No device is used. */
+#include "base/clock.h"
+#include "harness.h"
+#include "ripc.h"
+#include "transport/ib/ib.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#undef ibv_reg_mr
+
+#define QUEUE 4096u /* entries of the stubs' queues */
+#define QPS   4096u
+
+/* ---- the device ---- */
+
+static struct ibv_context context;
+static struct ibv_cq cq = {.context = &context};
+static struct ibv_srq srqs[4];
+static unsigned nsrqs;
+static struct ibv_qp qps[QPS];
+static unsigned nqps;
+static struct ibv_mr mrs[64];
+static unsigned nmrs;
+static uint64_t srq_ids[QUEUE], recv_ids[QUEUE]; /* receives of the shared queue; of the UD QP */
+static unsigned nsrq_ids, nrecv_ids;
+static struct ibv_wc wcs[QUEUE];
+static unsigned nwcs;
+static enum ibv_qp_state ud_state; /* of the last change of a UD queue pair */
+static unsigned states;            /* changes of state */
+static struct ibv_send_wr sent;    /* the last one */
+static unsigned nsent;
+
+static int poll_cq(struct ibv_cq *c, int max, struct ibv_wc *wc)
+{
+	unsigned n = nwcs < (unsigned)max ? nwcs : (unsigned)max;
+
+	(void)c;
+	memcpy(wc, wcs, n * sizeof(*wc));
+	nwcs -= n;
+	memmove(wcs, wcs + n, nwcs * sizeof(*wc));
+	return (int)n;
+}
+
+static void complete(uint64_t id, uint32_t qpn, enum ibv_wc_status status, uint32_t len)
+{
+	ck_assert_uint_lt(nwcs, QUEUE);
+	wcs[nwcs++] = (struct ibv_wc){.wr_id = id,
+				      .qp_num = qpn,
+				      .status = status,
+				      .opcode = IBV_WC_RECV,
+				      .byte_len = len};
+}
+
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)srq;
+	for (; wr; wr = wr->next) {
+		*bad = wr;
+		if (nsrq_ids == IB_SRQ_SIZE)
+			return ENOMEM;
+		srq_ids[nsrq_ids++] = wr->wr_id;
+	}
+	return 0;
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)qp;
+	(void)bad;
+	for (; wr; wr = wr->next)
+		recv_ids[nrecv_ids++] = wr->wr_id;
+	return 0;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	(void)bad;
+	for (; wr; wr = wr->next, nsent++)
+		sent = *wr;
+	return 0;
+}
+
+static struct ibv_context context = {.ops = {.poll_cq = poll_cq,
+					     .post_srq_recv = post_srq_recv,
+					     .post_recv = post_recv,
+					     .post_send = post_send}};
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	(void)pd;
+	(void)attr;
+	srqs[nsrqs].context = &context;
+	return &srqs[nsrqs++];
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *qp = &qps[nqps];
+
+	(void)pd;
+	qp->context = &context;
+	qp->qp_num = 100 + nqps++;
+	qp->qp_type = attr->qp_type;
+	return qp;
+}
+
+/* As that of a UD queue pair, which flushes its receives in error. */
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if (qp->qp_type != IBV_QPT_UD || !(mask & IBV_QP_STATE))
+		return 0;
+	ud_state = attr->qp_state;
+	states++;
+	for (unsigned i = 0; ud_state == IBV_QPS_ERR && i < nrecv_ids; i++)
+		complete(recv_ids[i], qp->qp_num, IBV_WC_WR_FLUSH_ERR, 0);
+	if (ud_state == IBV_QPS_ERR)
+		nrecv_ids = 0;
+	return 0;
+}
+
+/* As libmlx5: the completions of the queue pair are discarded with it. */
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < nwcs; i++)
+		if (wcs[i].qp_num != qp->qp_num)
+			wcs[n++] = wcs[i];
+	nwcs = n;
+	return 0;
+}
+
+static struct ibv_mr *reg(void *addr, size_t length)
+{
+	ck_assert_uint_lt(nmrs, 64);
+	mrs[nmrs] = (struct ibv_mr){.addr = addr, .length = length, .lkey = 1};
+	return &mrs[nmrs++];
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	(void)pd;
+	(void)access;
+	return reg(addr, length);
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				unsigned int access)
+{
+	(void)pd;
+	(void)iova;
+	(void)access;
+	return reg(addr, length);
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	(void)mr;
+	return 0;
+}
+
+const char *ibv_get_device_name(struct ibv_device *device)
+{
+	(void)device;
+	return "made0";
+}
+
+/* ---- the transport ---- */
+
+static struct ib t;
+static struct ib_device *const d = &t.devices[0];
+static struct ib_port *const port = &t.ports[0];
+static struct ib_ah_entry peer = {.port = &t.ports[0], .state = IB_AH_READY};
+
+static void setup(void)
+{
+	ripc__list_init(&t.eps);
+	ripc__list_init(&t.timed);
+	ripc__list_init(&t.event_eps);
+	ripc__list_init(&t.held);
+	ripc__list_init(&t.dying);
+	ripc__list_init(&t.late);
+	t.now_ns = 1;
+	t.ndevices = t.nports = 1;
+	t.inline_bytes = IB_INLINE_BYTES;
+	d->t = &t;
+	snprintf(d->v.name, sizeof(d->v.name), "made0");
+	d->v.ctx = &context;
+	d->v.attr = (struct ibv_device_attr){
+		.max_qp_wr = 1024, .max_srq_wr = IB_SRQ_SIZE, .max_cqe = IB_CQ_ENTRIES};
+	d->cq = (struct ripc__verbs_cq){.device = &d->v, .cq = &cq, .entries = IB_CQ_ENTRIES};
+	ripc__verbs_pool_init(&d->recv, &d->v, IB_RECV_HEAD + IB_SEND_MAX, 64, UINT32_MAX);
+	ripc__verbs_pool_init(&d->bounce, &d->v, IB_SEND_MAX, 64, UINT32_MAX);
+	ripc__verbs_pool_init(&d->dgram, &d->v, IB_GRH + 4096, 128, UINT32_MAX);
+	*port = (struct ib_port){.t = &t, .d = d, .num = 1, .port_addr = {.mtu = 3}};
+}
+
+static void teardown(void)
+{
+	ripc__verbs_pool_fini(&d->recv);
+	ripc__verbs_pool_fini(&d->bounce);
+	ripc__verbs_pool_fini(&d->dgram);
+	ripc__verbs_sendq_fini(&port->sendq);
+	free(d->cq.kept);
+}
+
+static struct ripc__ep *ep_new(enum ib_ep_state state)
+{
+	struct ripc__ep *ep = calloc(1, sizeof(*ep));
+
+	ck_assert_ptr_nonnull(ep);
+	ep->t = &t;
+	ep->d = d;
+	ep->port = port;
+	ep->ah_entry = &peer;
+	ep->state = state;
+	ep->wireup.state = RIPC__WIREUP_ESTABLISHED;
+	ripc__list_init(&ep->timed);
+	ripc__list_init(&ep->events);
+	ripc__list_init(&ep->held);
+	ripc__list_init(&ep->dying);
+	ripc__list_add(&t.eps, &ep->all);
+	ck_assert_msg(!ripc__ib_qp_new(ep), "%s", ripc_error_detail());
+	/* It was made ready. */
+	ep->job.done = (void (*)(struct ripc__ib_job *, int))abort;
+	return ep;
+}
+
+/* Handles all completions. Return: events. */
+static unsigned poll_all(struct ripc__event ev[64])
+{
+	struct ibv_wc wc[8];
+	unsigned n = 0;
+	int got;
+
+	do {
+		got = ripc__verbs_cq_poll(&d->cq, wc, 8);
+		for (int i = 0; i < got; i++)
+			n += ripc__ib_completion(d, &wc[i], ev + n);
+	} while (got == 8);
+	return n;
+}
+
+static void ep_end(struct ripc__ep *ep)
+{
+	struct ripc__event ev[64];
+
+	ripc__ib_qp_destroy(ep);
+	ck_assert_uint_eq(poll_all(ev), 0);
+	ripc__ib_qp_drained(ep);
+	ripc__list_del(&ep->all);
+	ripc__list_del(&ep->events);
+	free(ep);
+}
+
+/* The device takes a receive of the shared queue. */
+static uint64_t take(void)
+{
+	ck_assert_uint_gt(nsrq_ids, 0);
+	return srq_ids[--nsrq_ids];
+}
+
+/* ---- shared receives ---- */
+
+/* Messages that were not polled when their queue pair is destroyed return their receives. */
+START_TEST(qp_destroy__unpolled_receives)
+{
+	struct ripc__ep *ep;
+
+	for (unsigned round = 0; round < 20; round++) {
+		ep = ep_new(IB_EP_OPEN);
+		ck_assert_uint_ge(nsrq_ids, IB_RECV_DEPTH + IB_RECV_SPARE);
+		for (unsigned i = 0; i < IB_RECV_DEPTH; i++)
+			complete(take(), ep->qp->qp_num, IBV_WC_SUCCESS, 10);
+		ep_end(ep);
+	}
+	ep = ep_new(IB_EP_OPEN);
+	ck_assert_uint_ge(nsrq_ids, IB_RECV_DEPTH + IB_RECV_SPARE);
+	ck_assert_uint_le(d->recv.count, 128);
+	ep_end(ep);
+}
+END_TEST
+
+/* Peers that die within a message do not use up the receives of others. */
+START_TEST(qp_destroy__incomplete_messages)
+{
+	struct ripc__ep *ep;
+
+	for (unsigned round = 0; round < 200; round++) {
+		ep = ep_new(IB_EP_OPEN);
+		ck_assert_uint_ge(nsrq_ids, IB_RECV_DEPTH + IB_RECV_SPARE);
+		take();
+		ep_end(ep);
+	}
+}
+END_TEST
+
+/* Without losses the queue is full at last, and no more memory is used. */
+START_TEST(qp_destroy__bounded)
+{
+	for (unsigned round = 0; round < 3000; round++)
+		ep_end(ep_new(IB_EP_OPEN));
+	ck_assert_uint_eq(nsrqs, 1);
+	ck_assert_uint_le(nsrq_ids, IB_SRQ_SIZE);
+	ck_assert_uint_le(d->recv.count, IB_SRQ_SIZE + 64);
+	ck_assert_uint_eq(d->cq.reserved, IB_SRQ_SIZE);
+}
+END_TEST
+
+/* Nothing is lost if the peer's last send arrived. */
+START_TEST(qp_destroy__after_last_send)
+{
+	struct ripc__event ev[64];
+
+	for (unsigned round = 0; round < 200; round++) {
+		struct ripc__ep *ep = ep_new(IB_EP_OPEN);
+
+		complete(take(), ep->qp->qp_num, IBV_WC_SUCCESS, 0);
+		ck_assert_uint_eq(poll_all(ev), 0);
+		ck_assert_int_eq(ep->status, -ECONNRESET);
+		ep_end(ep);
+	}
+	ck_assert_uint_le(d->recv.count, 64);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("transport/ib/verbs");
+	TCase *tc = tcase_create("verbs");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, qp_destroy__unpolled_receives);
+	tcase_add_test(tc, qp_destroy__incomplete_messages);
+	tcase_add_test(tc, qp_destroy__bounded);
+	tcase_add_test(tc, qp_destroy__after_last_send);
+	suite_add_tcase(suite, tc);
+	return test_main("transport/ib/verbs", suite);
+}
