@@ -106,6 +106,13 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	}
 	ep->alive = true;
 	ripc__ib_ep_received(ep);
+	/* The peer may send only after our RTU, which follows EV_ESTABLISHED. */
+	if (ep->state == IB_EP_CONNECTING) {
+		recv_repost(d, buf);
+		ripc__ib_ep_break(ep, -EPROTO,
+				  "the peer sent before the connection was established");
+		return 0;
+	}
 	written = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
 	imm = wc->wc_flags & IBV_WC_WITH_IMM;
 	if (imm && !written && ib_uc_used(ep)) {

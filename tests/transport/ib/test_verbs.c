@@ -329,6 +329,26 @@ START_TEST(qp_destroy__after_last_send)
 }
 END_TEST
 
+/* ---- set-up ---- */
+
+/* A peer that does not wait for our RTU: EV_RECV would come before EV_ESTABLISHED. */
+START_TEST(received__before_established)
+{
+	struct ripc__ep *ep = ep_new(IB_EP_CONNECTING);
+	unsigned before = nsrq_ids;
+	struct ripc__event ev[64];
+
+	ep->wireup.state = RIPC__WIREUP_QP_SETUP;
+	complete(take(), ep->qp->qp_num, IBV_WC_SUCCESS, 10);
+	ck_assert_uint_eq(poll_all(ev), 0);
+	ck_assert_int_eq(ep->state, IB_EP_BROKEN);
+	ck_assert_int_eq(ep->status, -EPROTO);
+	ripc__ib_srq_repost(d, ep->srq);
+	ck_assert_uint_eq(nsrq_ids, before);
+	ep_end(ep);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("transport/ib/verbs");
@@ -339,6 +359,7 @@ int main(void)
 	tcase_add_test(tc, qp_destroy__incomplete_messages);
 	tcase_add_test(tc, qp_destroy__bounded);
 	tcase_add_test(tc, qp_destroy__after_last_send);
+	tcase_add_test(tc, received__before_established);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/ib/verbs", suite);
 }
