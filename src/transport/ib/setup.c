@@ -162,8 +162,10 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 		ripc__ib_ep_queue_event(ep);
 		break;
 	case RIPC__WIREUP_REJECTED:
-		ep->rejected = true;
-		ripc__ib_ep_break(ep, -ECONNREFUSED, "the peer refused the connection");
+		/* Without private data the peer is alive, but failed to accept. */
+		ep->rejected = ep->wireup.privlen;
+		ripc__ib_ep_break(ep, ep->rejected ? -ECONNREFUSED : -EHOSTUNREACH,
+				  "the peer refused the connection");
 		break;
 	case RIPC__WIREUP_CLOSED:
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");

@@ -349,6 +349,29 @@ START_TEST(received__before_established)
 }
 END_TEST
 
+/* A peer that cannot accept is alive: its rejection has no private data. */
+START_TEST(wireup__rejections)
+{
+	struct ripc__wireup_message m = {.kind = RIPC__WIREUP_REJ, .to = 7, .priv = (uint8_t *)"x"};
+
+	for (unsigned with = 0; with < 2; with++) {
+		struct ripc__ep *ep = ep_new(IB_EP_CONNECTING);
+
+		ep->wireup.active = true;
+		ep->wireup.mine = 7;
+		ep->wireup.state = RIPC__WIREUP_REQ_SENT;
+		HASH_ADD(by_number, t.by_number, wireup.mine, sizeof(ep->wireup.mine), ep);
+		m.privlen = (uint8_t)with;
+		ripc__ib_wireup_received(port, &peer, &m);
+		ck_assert_int_eq(ep->state, IB_EP_BROKEN);
+		ck_assert_int_eq(ep->status, with ? -ECONNREFUSED : -EHOSTUNREACH);
+		ck_assert_int_eq(ep->rejected, with);
+		HASH_DELETE(by_number, t.by_number, ep);
+		ep_end(ep);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("transport/ib/verbs");
@@ -360,6 +383,7 @@ int main(void)
 	tcase_add_test(tc, qp_destroy__bounded);
 	tcase_add_test(tc, qp_destroy__after_last_send);
 	tcase_add_test(tc, received__before_established);
+	tcase_add_test(tc, wireup__rejections);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/ib/verbs", suite);
 }
