@@ -261,6 +261,18 @@ static void send_keepalive(struct ripc__ep *ep)
 		posted(ep, ripc__verbs_post_empty(ep->qp, &ep->sendq, IBV_WR_RDMA_WRITE, true));
 }
 
+void ripc__ib_retry_starved(struct ib *t)
+{
+	struct ripc__ep *ep;
+
+	t->retry_ns = 0;
+	ripc__list_for_each_entry (ep, &t->eps, all) {
+		if (ep->sendq.unsignaled && ib_ep_can_post(ep))
+			send_keepalive(ep);
+		ripc__ib_ep_unblock(ep);
+	}
+}
+
 void ripc__ib_keep_alive(struct ib *t)
 {
 	struct ripc__ep *ep;

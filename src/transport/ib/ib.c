@@ -92,15 +92,6 @@ static void poll_async_events(struct ib *t, bool was_armed)
 	t->async_poll_ns = t->now_ns + ASYNC_POLL_NS;
 }
 
-static void retry_starved(struct ib *t)
-{
-	struct ripc__ep *ep;
-
-	t->retry_ns = 0;
-	ripc__list_for_each_entry (ep, &t->eps, all)
-		ripc__ib_ep_unblock(ep);
-}
-
 static void ib_flush(struct ripc__transport *tr)
 {
 	struct ib *t = (struct ib *)tr;
@@ -132,7 +123,7 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	if ((was_armed && !n) || now_ns >= t->async_poll_ns)
 		poll_async_events(t, was_armed && !n);
 	if (t->retry_ns && now_ns >= t->retry_ns)
-		retry_starved(t);
+		ripc__ib_retry_starved(t);
 	if (now_ns >= t->keepalive_ns)
 		ripc__ib_keep_alive(t);
 	next = ripc__ib_timers(t, now_ns);

@@ -467,6 +467,11 @@ int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *loc
 		       uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 void ripc__ib_flush_held(struct ripc__ep *ep); /* posts the sends held back */
 void ripc__ib_keep_alive(struct ib *t);        /* sends keepalives on idle connections */
+/*
+ * Bounce buffers ran out: reports EV_SENDABLE. Sends that are not signaled return their buffers
+ * with the completion of a later one only, so a keepalive is sent behind them.
+ */
+void ripc__ib_retry_starved(struct ib *t);
 
 /* completion.c */
 /* A completion of any queue pair. Return: events made, at most 2. */

@@ -372,6 +372,37 @@ START_TEST(wireup__rejections)
 }
 END_TEST
 
+/* ---- bounce buffers ---- */
+
+/* Sends without a signal hold the last buffers: the sender that waits gets one. */
+START_TEST(post__starved)
+{
+	static uint8_t bytes[1000];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct ripc__ep *a = ep_new(IB_EP_OPEN), *b = ep_new(IB_EP_OPEN);
+	struct ripc__event ev[64];
+
+	d->bounce.max = 4;
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_int_eq(ripc__ib_post(a, NULL, 0, &iov, 1, false), 0);
+	ck_assert_int_eq(ripc__ib_post(b, NULL, 0, &iov, 1, false), -EAGAIN);
+	ck_assert_uint_ne(t.retry_ns, 0);
+	ck_assert(!(sent.send_flags & IBV_SEND_SIGNALED));
+	ripc__ib_retry_starved(&t);
+	ck_assert(sent.send_flags & IBV_SEND_SIGNALED);
+	ck_assert_uint_eq(nsent, 5);
+	ck_assert(!ripc__list_empty(&b->events));
+	/* Once is enough. */
+	ripc__ib_retry_starved(&t);
+	ck_assert_uint_eq(nsent, 5);
+	complete(sent.wr_id, a->qp->qp_num, IBV_WC_SUCCESS, 0);
+	ck_assert_uint_eq(poll_all(ev), 0);
+	ck_assert_int_eq(ripc__ib_post(b, NULL, 0, &iov, 1, false), 0);
+	ep_end(a);
+	ep_end(b);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("transport/ib/verbs");
@@ -384,6 +415,7 @@ int main(void)
 	tcase_add_test(tc, qp_destroy__after_last_send);
 	tcase_add_test(tc, received__before_established);
 	tcase_add_test(tc, wireup__rejections);
+	tcase_add_test(tc, post__starved);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/ib/verbs", suite);
 }
