@@ -80,7 +80,7 @@ static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *w
 	}
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].qp == qp)
-			port_down(d, t->ports[i].num, why);
+			ripc__ib_port_stopped(&t->ports[i], why);
 		else if (t->ports[i].mcast.qp == qp)
 			ripc__ib_mcast_stopped(&t->ports[i], why);
 }

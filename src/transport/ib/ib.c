@@ -150,6 +150,10 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	for (unsigned i = 0; i < t->ndevices; i++)
 		if (t->devices[i].v.gone && !t->devices[i].released && t->async_poll_ns < next)
 			next = t->async_poll_ns;
+	/* A stopped queue pair for datagrams is reset. */
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].stopped && !t->ports[i].d->v.gone && t->ports[i].retry_ns < next)
+			next = t->ports[i].retry_ns;
 	/* A stopped multicast queue pair is replaced. */
 	for (unsigned i = 0; t->groups && i < t->nports; i++) {
 		const struct ib_mcast *m = &t->ports[i].mcast;

@@ -319,8 +319,7 @@ int ripc__ib_watch(struct ib *t, int fd);
  * the list again.
  */
 unsigned ripc__ib_post_bufs(struct ibv_qp *qp, struct ripc__verbs_buf **list, uint32_t len);
-/* Post the buffers of the repost list. A failure loses the port or the device. */
-void ripc__ib_port_repost(struct ib_port *p);
+/* Posts the buffers of the repost list. Refused ones stay in it. */
 void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq);
 /* Reserves the receives of a connection. Return: the queue; NULL: none, explained. */
 struct ib_srq *ripc__ib_srq_reserve(struct ib_device *d);
@@ -376,6 +375,11 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
  */
 int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey,
 		       const struct iovec *iov, unsigned niov, size_t len, bool message);
+
+/* Posts the buffers of the repost list. Refused ones stay in it. */
+void ripc__ib_port_repost(struct ib_port *p);
+/* The queue pair for datagrams is in error: it is reset, and keeps its number and Q_Key. */
+void ripc__ib_port_stopped(struct ib_port *p, const char *why);
 
 /* mcast.c */
 bool ripc__ib_mcast_supported(const struct ib *t); /* whether a port supports it */

@@ -106,19 +106,6 @@ unsigned ripc__ib_post_bufs(struct ibv_qp *qp, struct ripc__verbs_buf **list, ui
 	return n;
 }
 
-void ripc__ib_port_repost(struct ib_port *p)
-{
-	uint32_t len = IB_GRH + ripc__ib_mtu_bytes(p->port_addr.mtu);
-	unsigned n;
-
-	while (p->repost && p->qp && !p->d->v.gone) {
-		n = ripc__ib_post_bufs(p->qp, &p->repost, len);
-		p->nrepost -= n;
-		if (!n)
-			return;
-	}
-}
-
 void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq)
 {
 	struct ibv_recv_wr wr[IB_REPOST], *bad;

@@ -403,6 +403,55 @@ START_TEST(post__starved)
 }
 END_TEST
 
+/* ---- datagrams ---- */
+
+static void port_open(void)
+{
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD};
+
+	port->qp = ibv_create_qp(NULL, &attr);
+	port->max_inline = IB_INLINE_BYTES;
+	ck_assert_int_eq(ripc__verbs_sendq_init(&port->sendq, 16, port), 0);
+	ck_assert_int_eq(ripc__verbs_pool_reserve(&d->dgram, 32), 0);
+	ib_bufs_take(&port->repost, &d->dgram, 32, 0);
+	port->nrepost = 32;
+	ripc__ib_port_repost(port);
+	ck_assert_uint_eq(nrecv_ids, 32);
+}
+
+/*
+ * A failed receive stops the queue pair. It is not posted to, since the receives would be flushed
+ * again endlessly, and datagrams are not counted as sent. It is reset, and keeps its number.
+ */
+START_TEST(port__stopped)
+{
+	struct iovec iov = {"x", 1};
+	struct ripc__event ev[64];
+	uint32_t qpn;
+
+	port_open();
+	qpn = port->qp->qp_num;
+	ck_assert_int_eq(ripc__ib_port_post(port, NULL, 9, 9, &iov, 1, 1, true), 0);
+	complete(recv_ids[--nrecv_ids], qpn, IBV_WC_LOC_LEN_ERR, 0);
+	ck_assert_uint_eq(poll_all(ev), 0);
+	ck_assert_int_eq(ud_state, IBV_QPS_ERR);
+	ck_assert_uint_eq(states, 1);
+	ck_assert_int_eq(ripc__ib_port_post(port, NULL, 9, 9, &iov, 1, 1, true), -EAGAIN);
+	ck_assert_uint_eq(poll_all(ev), 0);
+	ripc__ib_port_repost(port);
+	ck_assert_uint_eq(nrecv_ids, 0);
+	ck_assert_uint_eq(states, 1);
+	t.now_ns += 1000 * RIPC__MS;
+	ripc__ib_port_repost(port);
+	ck_assert_int_eq(ud_state, IBV_QPS_RTS);
+	ck_assert_uint_eq(nrecv_ids, 32);
+	ck_assert_uint_eq(port->qp->qp_num, qpn);
+	ck_assert_uint_eq(ripc__verbs_sendq_space(&port->sendq), 16);
+	ck_assert_int_eq(ripc__ib_port_post(port, NULL, 9, 9, &iov, 1, 1, true), 0);
+	ck_assert(!port->down);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("transport/ib/verbs");
@@ -416,6 +465,7 @@ int main(void)
 	tcase_add_test(tc, received__before_established);
 	tcase_add_test(tc, wireup__rejections);
 	tcase_add_test(tc, post__starved);
+	tcase_add_test(tc, port__stopped);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/ib/verbs", suite);
 }
