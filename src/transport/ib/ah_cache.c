@@ -127,13 +127,19 @@ static void ah_free(struct ib *t, struct ib_ah_entry *r)
 	free(r);
 }
 
+/* Whether a work request may refer to the address handle, which must outlive its completion. */
+static bool in_flight(const struct ib_ah_entry *r)
+{
+	return r->sent && (int32_t)(r->sent_upto - r->port->sendq.head) > 0;
+}
+
 /* Frees entries that have no connection and were not used since the last eviction. */
 static void ah_cache_evict(struct ib *t)
 {
 	struct ib_ah_entry *r, *tmp;
 
 	HASH_ITER (hh, t->ah_cache, r, tmp) {
-		if (!r->used && !r->eps && r->state != IB_AH_RESOLVING)
+		if (!r->used && !r->eps && r->state != IB_AH_RESOLVING && !in_flight(r))
 			ah_free(t, r);
 		else
 			r->used = false;

@@ -123,6 +123,8 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 static int post(struct ib_ah_entry *r, const struct iovec *iov, unsigned niov, size_t len,
 		bool message)
 {
+	r->sent = true;
+	r->sent_upto = r->port->sendq.tail + 1;
 	return ripc__ib_port_post(r->port, r->ah, r->port_addr.qpn, r->port_addr.qkey, iov, niov,
 				  len, message);
 }

@@ -115,6 +115,9 @@ struct ib_port {
 	/* list: the core reads them until the next progress() */
 	struct ripc__verbs_buf *delivered;
 	uint32_t nrepost, ndelivered; /* ndelivered: held by the core */
+	uint32_t posted;              /* receives posted to the queue pair */
+	bool stopped;                 /* qp is in error: reset after all receives were flushed */
+	uint64_t retry_ns;            /* stopped: earliest time of the reset */
 	struct ib_mcast mcast;
 };
 
@@ -146,6 +149,8 @@ struct ib_ah_entry {
 	bool confirmed;         /* a wire-up message arrived from there */
 	bool used;              /* used since the last eviction */
 	unsigned eps;           /* connections that use it */
+	bool sent;              /* a datagram was sent with it */
+	uint32_t sent_upto;     /* tail of the port's send queue after the last one */
 	uint64_t probe_ns;      /* earliest time of the next PROBE */
 	uint64_t probe_gap_ns;
 	uint64_t failed_ns; /* FAILED: time of the failure; resolved again after a second */

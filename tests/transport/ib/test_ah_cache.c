@@ -193,6 +193,36 @@ START_TEST(get__full)
 }
 END_TEST
 
+/* A work request may still refer to an address handle: ibv_post_send(3) forbids to destroy it. */
+START_TEST(get__full_and_in_flight)
+{
+	struct ripc__ib_port_addr to = peer;
+	struct ib_ah_entry *first;
+
+	ck_assert_int_eq(ripc__verbs_sendq_init(&port->sendq, 16, port), 0);
+	first = resolved(&to);
+	for (unsigned i = 1; i < IB_AH_CACHE_MAX; i++) {
+		to.qpn++;
+		resolved(&to);
+	}
+	ripc__verbs_sendq_alloc(&port->sendq, false);
+	first->sent = true;
+	first->sent_upto = port->sendq.tail;
+	to.qpn++;
+	resolved(&to);
+	ck_assert_ptr_eq(ripc__ib_ah_find(&t, port, &peer), first);
+	/* All others had no send outstanding. */
+	ck_assert_uint_eq(t.ah_cache_count, 2);
+	ck_assert_ptr_nonnull(ripc__verbs_sendq_retire(&port->sendq, &port->sendq.slots[0]));
+	for (unsigned i = 2; i <= IB_AH_CACHE_MAX; i++) {
+		to.qpn++;
+		resolved(&to);
+	}
+	ck_assert_ptr_null(ripc__ib_ah_find(&t, port, &peer));
+	ripc__verbs_sendq_fini(&port->sendq);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("transport/ib/ah_cache");
@@ -205,6 +235,7 @@ int main(void)
 	tcase_add_test(tc, get__gids);
 	tcase_add_test(tc, get__resolving_limit);
 	tcase_add_test(tc, get__full);
+	tcase_add_test(tc, get__full_and_in_flight);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/ib/ah_cache", suite);
 }
