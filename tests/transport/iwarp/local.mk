@@ -13,6 +13,10 @@ check_PROGRAMS += tests/transport/iwarp/verbs/test_state
 tests_transport_iwarp_verbs_test_state_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_transport_iwarp_verbs_test_state_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
 
+check_PROGRAMS += tests/transport/iwarp/verbs/test_connection
+tests_transport_iwarp_verbs_test_connection_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
+tests_transport_iwarp_verbs_test_connection_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
+
 EXTRA_PROGRAMS += tests/transport/iwarp/verbs/test_verbs
 lab_tests += tests/transport/iwarp/verbs/test_verbs
 tests_transport_iwarp_verbs_test_verbs_SOURCES = tests/transport/iwarp/verbs/test_verbs.c \

@@ -146,6 +146,15 @@ static void detach(struct iwv_conn *conn)
 	conn->ep = NULL;
 }
 
+static void destroy_qp(struct iwv_conn *conn)
+{
+	if (!conn->qp)
+		return;
+	ripc__verbs_cq_keep(conn->cq);
+	rdma_destroy_qp(conn->id);
+	conn->qp = NULL;
+}
+
 /*
  * Completions left in the queue point to the buffers, so these are kept until the queue was found
  * empty.
@@ -160,11 +169,9 @@ void ripc__iwv_conn_release(struct iwv_conn *conn)
 	if (conn->id) {
 		if (conn->established && !conn->nic->dev.gone)
 			rdma_disconnect(conn->id);
-		if (conn->qp)
-			rdma_destroy_qp(conn->id);
+		destroy_qp(conn);
 		rdma_destroy_id(conn->id);
 	}
-	conn->qp = NULL;
 	conn->id = NULL;
 	ripc__iwv_conn_set_state(conn, IWV_DESTROYED);
 	conn->qp_destroyed_round = t->rounds;
@@ -180,6 +187,12 @@ void ripc__iwv_conn_drop(struct iwv_conn *conn)
 		ripc__iwv_conn_release(conn);
 		return;
 	}
+	/*
+	 * The first message of the peer may come before the event. Reads, writes and the use of
+	 * keys end now.
+	 */
+	if (conn->state == IWV_UP)
+		destroy_qp(conn);
 	ripc__iwv_conn_set_state(conn, IWV_DROPPED);
 	iwv_set_deadline(conn->t, &conn->deadline_ns, ripc__clock_ns() + ANSWER_MS * RIPC__MS);
 }
