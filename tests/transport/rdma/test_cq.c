@@ -374,6 +374,63 @@ START_TEST(cq_arm__requests_once)
 }
 END_TEST
 
+/* All completions are kept in their order, those of an earlier poll first. */
+START_TEST(cq_keep__order)
+{
+	const int n = 3 * (int)RIPC__VERBS_STASH + 1;
+	struct ripc__verbs_cq cq;
+	struct ibv_wc wc[64];
+
+	open_cq(&cq, 16);
+	next = 0;
+	left = 2;
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 1);
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 1), 1);
+	left = n - 2;
+	ripc__verbs_cq_keep(&cq);
+	ck_assert_int_eq(left, 0);
+	ck_assert(!ripc__verbs_cq_poll_one(&cq, wc));
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 1);
+	left = 1;
+	ripc__verbs_cq_keep(&cq);
+	left = 1;
+	for (int i = 2; i <= n + 2; i++) {
+		ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 1), 1);
+		ck_assert_uint_eq(wc[0].wr_id, (uint64_t)i);
+	}
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 0);
+	left = 1;
+	ck_assert(ripc__verbs_cq_poll_one(&cq, wc));
+	ripc__verbs_cq_push_back(&cq, wc);
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), 1);
+	ck_assert_uint_eq(wc[0].wr_id, (uint64_t)n + 3);
+	ripc__verbs_cq_keep(&cq);
+	left = -1;
+	ripc__verbs_cq_keep(&cq);
+	ck_assert_int_eq(ripc__verbs_cq_poll(&cq, wc, 4), -EIO);
+	ripc__verbs_cq_fini(&cq);
+}
+END_TEST
+
+/*
+ * The driver discards a completion whose event was raised, together with its queue pair. The event
+ * is read by the next arm; otherwise the descriptor would stay readable, and no sleep would last.
+ */
+START_TEST(cq_keep__event_without_completion)
+{
+	struct ripc__verbs_cq cq;
+
+	open_cq(&cq, 16);
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 0);
+	ripc__verbs_cq_keep(&cq);
+	cq_events = 1;
+	ck_assert_int_eq(ripc__verbs_cq_arm(&cq), 0);
+	ck_assert_uint_eq(cq_events, 0);
+	ck_assert_uint_eq(requests, 2);
+	ripc__verbs_cq_fini(&cq);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("transport/rdma/cq");
@@ -392,6 +449,8 @@ int main(void)
 	tcase_add_test(c, cq_reserve__resizes);
 	tcase_add_loop_test(c, cq_reserve__resize_fails, 0, 2);
 	tcase_add_loop_test(c, cq_arm__requests_once, 0, 2);
+	tcase_add_test(c, cq_keep__order);
+	tcase_add_test(c, cq_keep__event_without_completion);
 	suite_add_tcase(s, c);
 	return test_main("transport/rdma/cq", s);
 }
