@@ -136,7 +136,7 @@ void ripc__remote_returns_drop(struct ripc__dest *d);
 
 /* Whether requests, threads or watches wait for it. */
 bool ripc__dest_has_waiters(const struct ripc__dest *d);
-/* The same, or the application has not yet been told that it can be reached: it is not freed. */
+/* The same, or the application has not yet received its SENDABLE: it is not freed. */
 bool ripc__dest_in_use(const struct ripc__dest *d);
 /* Looks it up again; it stays KNOWN. */
 void ripc__dest_refresh(struct ripc *ctx, struct ripc__dest *d);
