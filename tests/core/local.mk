@@ -18,6 +18,10 @@ tests_core_call_test_caller_SOURCES = tests/core/call/test_caller.c $(CALLS)
 check_PROGRAMS += tests/core/call/test_result
 tests_core_call_test_result_SOURCES = tests/core/call/test_result.c $(CALLS)
 check_PROGRAMS += tests/core/call/test_table
+check_PROGRAMS += tests/core/call/test_chaos
+tests_core_call_test_chaos_SOURCES = tests/core/call/test_chaos.c \
+	tests/core/call/chaos.c tests/core/call/chaos.h \
+	tests/scale/call_history.c tests/scale/call_history.h
 check_PROGRAMS += tests/core/context/test_completion
 check_PROGRAMS += tests/core/context/test_context
 check_PROGRAMS += tests/core/context/test_info
