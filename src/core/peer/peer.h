@@ -143,7 +143,7 @@ static inline uint64_t ripc__seq_begin(struct ripc *ctx)
 	ctx->next_number = first + 1;
 	return first;
 }
-/* Makes the peer forget what it knows of this context, when it connects next. */
+/* Its records of this context are not valid any more: it learns that when it connects. */
 void ripc__peer_new_epoch(struct ripc *ctx, struct ripc__peer *p);
 /* A sequence ends; next: its first unused number. */
 void ripc__seq_end(struct ripc *ctx, uint64_t next);
