@@ -56,6 +56,7 @@ check_PROGRAMS += tests/core/peer/test_eviction
 check_PROGRAMS += tests/core/peer/test_idle_memory
 check_PROGRAMS += tests/core/group/test_crossed_lanes
 check_PROGRAMS += tests/core/group/test_group
+check_PROGRAMS += tests/core/group/test_group_control
 check_PROGRAMS += tests/core/group/test_multicast
 check_PROGRAMS += tests/core/group/test_membership
 check_PROGRAMS += tests/core/group/test_multicast_receive

@@ -129,6 +129,20 @@ START_TEST(multicast__lost_by_network)
 }
 END_TEST
 
+/* A pause in which all acknowledgements expire does not make multicast rare. */
+START_TEST(multicast__after_pause)
+{
+	start_multicast(multicasts);
+	for (unsigned i = 0; i < 100; i++)
+		send_len(10);
+	ck_assert_uint_eq(stats(3).multicasts, 100);
+	rig_run(&rig, 5000);
+	for (unsigned i = 0; i < 10; i++)
+		send_len(10);
+	ck_assert_uint_eq(stats(3).multicasts, 110);
+}
+END_TEST
+
 /* A message that does not fit a datagram goes over the lanes, also to members that acknowledge. */
 START_TEST(multicast__too_long)
 {
@@ -266,6 +280,7 @@ int main(void)
 	tcase_add_test(tc, multicast__replaces_lanes);
 	tcase_add_test(tc, multicast__acknowledged_rarely);
 	tcase_add_test(tc, multicast__lost_by_network);
+	tcase_add_test(tc, multicast__after_pause);
 	tcase_add_test(tc, multicast__too_long);
 	tcase_add_test(tc, multicast__not_to_one_member);
 	tcase_add_test(tc, multicast__own_comes_back);
