@@ -68,6 +68,7 @@ check_PROGRAMS += tests/core/peer/test_datagram_context
 check_PROGRAMS += tests/core/peer/test_flow
 tests_core_peer_test_flow_SOURCES = tests/core/peer/test_flow.c $(ROUND_TRIPS)
 check_PROGRAMS += tests/core/peer/test_flow_end
+check_PROGRAMS += tests/core/peer/test_pending_conn
 check_PROGRAMS += tests/core/peer/test_silence
 check_PROGRAMS += tests/core/message/test_dispatch
 tests_core_message_test_dispatch_SOURCES = tests/core/message/test_dispatch.c $(ROUND_TRIPS)
