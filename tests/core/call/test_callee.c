@@ -417,41 +417,6 @@ END_TEST
 
 /* ---- the caller dies ---- */
 
-START_TEST(caller_died__cancelled)
-{
-	struct ripc_request *r;
-	struct ripc_message *m;
-
-	servers[0].keep = true;
-	OK(start(RIG_ID(1), 1, 8, NULL, 20000, &r));
-	await_kept(1);
-	ripc__sim_kill_context(rig.net, rig.ctx[0], false);
-	rig.ctx[0] = NULL;
-	rig.s[0] = NULL;
-	m = servers[0].kept[0];
-	for (unsigned i = 0; i < 100 && !ripc_message_cancelled(m); i++)
-		rig_run(&rig, 100);
-	ck_assert_int_eq(ripc_message_cancelled(m), 1);
-	RC(-ECANCELED, ripc_reply(m, &m->items[0], 1, 0));
-}
-END_TEST
-
-/* Its service is closed: the calls end, and the callee sees it. */
-START_TEST(caller_closed__cancelled)
-{
-	struct ripc_request *r;
-
-	servers[0].keep = true;
-	OK(start(RIG_ID(1), 1, 8, NULL, 20000, &r));
-	await_kept(1);
-	OK(ripc_service_unregister(rig.s[0]));
-	RC(-ESHUTDOWN, result(&r, 1));
-	rig_run(&rig, 5);
-	ck_assert_int_eq(ripc_message_cancelled(servers[0].kept[0]), 1);
-	OK(ripc_service_register(rig.ctx[0], RIG_ID(0), 0, &rig.s[0]));
-}
-END_TEST
-
 /*
  * The service ends when it has a request in full, behind a message of which it has a part: the
  * request, which is acknowledged, goes to the next holder.
@@ -606,9 +571,7 @@ int main(void)
 	tcase_add_test(tc, callee_closed__after_lane_lost);
 	tcase_add_test(tc, callee_closed__answered);
 	tcase_add_test(tc, callee_moved);
-	tcase_add_test(tc, caller_died__cancelled);
 	tcase_add_loop_test(tc, caller_restarted, 0, 4);
-	tcase_add_test(tc, caller_closed__cancelled);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("large_sends");
 	tcase_set_timeout(tc, 120);
