@@ -118,7 +118,8 @@ struct ripc__ring {
 	bool hello_seen; /* the peer's hello has arrived */
 	/* plain stores reach the peer's segment, and a release fence orders them */
 	bool direct_store;
-	bool armed; /* the peer has not answered our arm word yet */
+	bool armed;    /* the peer has not answered our arm word yet */
+	bool new_work; /* a read of the peer, or a write, that ripc__ring_progress() has not seen */
 	uint8_t nreads;
 	uint8_t next_direct; /* index of the direct read that is next in turn */
 	uint8_t peer_read_head;

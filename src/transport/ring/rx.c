@@ -60,6 +60,7 @@ static void handle_read(struct ripc__ring *w, const uint8_t *body)
 		.key = ripc__get_le32(body + 16),
 		.tag = ripc__get_le16(body + 20),
 	};
+	w->new_work = true;
 	if (!s->len)
 		ring_fail(w, -EPROTO, "a read of nothing");
 }
@@ -301,7 +302,8 @@ void ripc__ring_arm(struct ripc__ring *w)
 
 bool ripc__ring_idle(const struct ripc__ring *w)
 {
-	if (w->status || ripc__ring_ready(w) || w->ndirect || w->nfinished || w->nwrites_copied)
+	if (w->status || ripc__ring_ready(w) || w->new_work || w->ndirect || w->nfinished ||
+	    w->nwrites_copied)
 		return false;
 	/* Room may have arrived since the last check. */
 	return !needs_credit(w) || (w->tx_consumed == ring_load(w, RIPC__RING_CREDIT_OFF) &&

@@ -406,6 +406,7 @@ int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint6
 		return -ENOMEM;
 	/* A later send must wait for it. */
 	w->tx_fast_end = 0;
+	w->new_work = true;
 	x = &w->transfers->writes[(w->write_head + w->nwrites++) % RIPC__RING_WRITES_MAX];
 	*x = (struct ripc__ring_write){
 		.from = from, .addr = addr, .len = len, .key = key, .wr_id = wr_id};
@@ -523,6 +524,7 @@ bool ripc__ring_progress(struct ripc__ring *w)
 {
 	bool moved = progress_direct_reads(w);
 
+	w->new_work = false;
 	ripc__ring_flush(w);
 	moved |= progress_writes(w);
 	moved |= progress_peer_reads(w);

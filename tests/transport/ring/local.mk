@@ -8,3 +8,4 @@ check_PROGRAMS += tests/transport/ring/test_endpoint
 check_PROGRAMS += tests/transport/ring/test_ring
 check_PROGRAMS += tests/transport/ring/test_region
 check_PROGRAMS += tests/transport/ring/test_soak
+check_PROGRAMS += tests/transport/ring/test_work

@@ -66,6 +66,38 @@ static void post(unsigned i, uint8_t what)
 	ck_assert_int_eq(OPS->post(from[i], head, sizeof(head), &item, 1, false), 0);
 }
 
+/*
+ * A read of the peer that poll_one() finds in front of a message: it is served by the next pass,
+ * so the owner of the memory must not sleep before.
+ */
+START_TEST(poll_one__read_before_message)
+{
+	uint8_t bytes[100] = "content", got[100] = {0};
+	struct ripc__mr remote, local;
+	struct ripc__event ev;
+
+	join_all();
+	/* Not directly, as for a process whose memory the peer may not read. */
+	from[2]->ring.be.ops = &ripc__shm_unreadable_ops;
+	ck_assert_int_eq(OPS->reg(tr_of(w.b), to[2], bytes, sizeof(bytes), RIPC__ACCESS_REMOTE_READ,
+				  &remote),
+			 0);
+	ck_assert_int_eq(
+		OPS->reg(tr_of(w.a), NULL, got, sizeof(got), RIPC__ACCESS_LOCAL_WRITE, &local), 0);
+	ck_assert_int_eq(OPS->post_read(from[2], &local, got, 100, remote.addr, remote.key, 1), 0);
+	post(2, 7);
+	poll_one_brings(2, 7);
+	ck_assert_int_eq(OPS->arm(tr_of(w.b)), 1);
+	progress(w.b);
+	ev = await(w.a, RIPC__EV_READ_DONE);
+	ck_assert_int_eq(ev.status, 0);
+	ck_assert_mem_eq(got, bytes, sizeof(got));
+	OPS->dereg(tr_of(w.b), &remote);
+	OPS->dereg(tr_of(w.a), &local);
+	part(&w);
+}
+END_TEST
+
 /* Each peer's messages keep their order. */
 START_TEST(poll_one__alternating_peers)
 {
@@ -139,6 +171,7 @@ int main(void)
 	TCase *c = tcase_create("take");
 
 	tcase_set_timeout(c, 120);
+	tcase_add_test(c, poll_one__read_before_message);
 	tcase_add_test(c, poll_one__alternating_peers);
 	tcase_add_test(c, poll_one__closed_neighbour);
 	tcase_add_test(c, poll_one__last_peer_closed);
