@@ -6,6 +6,9 @@
  * know are filled in: see seed(). Long Writes are in the input without their payload: see
  * expand(). They are expected in regions of their own, one after the other; if there are some, the
  * input also runs without expectations, and both runs must have the same events and bytes.
+ *
+ * With bit 7 the engine also transmits directly whenever it is idle, and its socket takes a part.
+ * All that it transmits must be whole FPDUs in order with the bytes that they should have.
  */
 #include "fuzz.h"
 #include "base/hash.h"
@@ -45,6 +48,13 @@ struct world {
 	uint8_t *long_memory[LONG]; /* allocated, so that ASan knows the bounds */
 	unsigned nevents;
 	uint64_t events[EVENTS_MAX]; /* hashes of the sends received */
+	bool works;                  /* we have work of our own outstanding */
+	unsigned ndirect;            /* sends that were transmitted directly */
+	/* the FPDU that is being transmitted, up to now, and numbers of the next ones */
+	uint8_t out[RIPC__ULPDU_SOFT + 16];
+	size_t out_len;
+	uint32_t out_msn[RIPC__DDP_QUEUES], out_mo;
+	bool out_ended; /* a Terminate was transmitted */
 };
 
 /* The bytes of a peer, with the places behind which it pauses. */
@@ -63,6 +73,8 @@ static void make_world(struct world *w, bool expects)
 					   RIPC__ACCESS_LOCAL_WRITE};
 
 	memset(w, 0, sizeof(*w));
+	for (unsigned q = 0; q < RIPC__DDP_QUEUES; q++)
+		w->out_msn[q] = 1;
 	memset(w->memory, 0xcc, sizeof(w->memory));
 	ripc__regions_init(&w->regions, secret);
 	ripc__slab_pool_init(&w->pool, 1u << 20);
@@ -266,6 +278,77 @@ static bool stags_valid(const struct world *w, const struct stream *s)
 	return true;
 }
 
+/* The content of our sends. */
+static const uint8_t *our_bytes(void)
+{
+	static uint8_t bytes[RIPC__SEND_MAX];
+
+	for (size_t i = 0; !bytes[1] && i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i + i / 253);
+	return bytes;
+}
+
+/* A Terminate is the last FPDU. Sends and responses have their bytes: only 0xcc can be read. */
+static void check_fpdu(struct world *w, const uint8_t *p, size_t ulpdu, size_t whole)
+{
+	struct ripc__ddp ddp;
+	const uint8_t *payload;
+	size_t len;
+
+	require(!w->out_ended);
+	require(ulpdu >= RIPC__DDP_TAGGED && !ripc__ddp_get(&ddp, p + RIPC__FPDU_LEN, ulpdu));
+	require(!w->e.crc || ripc__crc32c(0, p, whole - RIPC__FPDU_CRC) ==
+				     ripc__get_le32(p + whole - RIPC__FPDU_CRC));
+	payload = p + RIPC__FPDU_LEN + ddp.len;
+	len = ulpdu - ddp.len;
+	w->out_ended = ddp.op == RIPC__RDMAP_TERMINATE;
+	if (!ddp.tagged) {
+		bool send = ddp.queue == RIPC__DDP_Q_SEND;
+
+		require(ddp.msn == w->out_msn[ddp.queue] && ddp.mo == (send ? w->out_mo : 0));
+		require(!send || !memcmp(payload, our_bytes() + ddp.mo, len));
+		w->out_msn[ddp.queue] += ddp.last;
+		if (send)
+			w->out_mo = ddp.last ? 0 : w->out_mo + (uint32_t)len;
+	} else if (ddp.op == RIPC__RDMAP_READ_RESPONSE) {
+		for (size_t i = 0; i < len; i++)
+			require(payload[i] == 0xcc);
+	} else {
+		require(!len || ddp.stag == 1);
+	}
+}
+
+/* These bytes were transmitted. */
+static void transmitted(struct world *w, const uint8_t *p, size_t n)
+{
+	while (n) {
+		size_t ulpdu = w->out_len < 2 ? 0 : ripc__get_be16(w->out);
+		size_t want = w->out_len < 2 ? 2 : ripc__fpdu_size(ulpdu);
+		size_t part = want - w->out_len < n ? want - w->out_len : n;
+
+		require(want <= sizeof(w->out));
+		memcpy(w->out + w->out_len, p, part);
+		w->out_len += part;
+		p += part;
+		n -= part;
+		if (want > 2 && w->out_len == want) {
+			check_fpdu(w, w->out, ulpdu, want);
+			w->out_len = 0;
+		}
+	}
+}
+
+/* The first n bytes of the list were transmitted. */
+static void transmitted_list(struct world *w, const struct iovec *iov, size_t n)
+{
+	for (; n; iov++) {
+		size_t part = iov->iov_len < n ? iov->iov_len : n;
+
+		transmitted(w, iov->iov_base, part);
+		n -= part;
+	}
+}
+
 static void drain(struct world *w)
 {
 	struct iovec iov[48];
@@ -278,8 +361,28 @@ static void drain(struct world *w)
 			bytes += iov[i].iov_len;
 		require(bytes > 0);
 		/* Half of it, so that most are cut. */
-		ripc__engine_sent(&w->e, bytes > 1 ? bytes / 2 : bytes);
+		bytes = bytes > 1 ? bytes / 2 : bytes;
+		transmitted_list(w, iov, bytes);
+		ripc__engine_sent(&w->e, bytes);
 	}
+	require(!w->out_len || w->e.tx.cut);
+}
+
+/* A send of which the socket takes a part, and a Write behind it. */
+static void send_directly(struct world *w)
+{
+	uint8_t head[RIPC__SEND_HEADER], tail[RIPC__TRAILER_MAX];
+	size_t len = w->ndirect * 7 % 300, part = w->ndirect * 29 % (len + 24);
+	struct iovec iov[3] = {{head, sizeof(head)}, {(void *)our_bytes(), len}, {tail, 0}};
+
+	if (!ripc__engine_idle(&w->e))
+		return;
+	w->ndirect++;
+	iov[2].iov_len = ripc__engine_frame(&w->e, iov + 1, 1, len, head, tail);
+	transmitted_list(w, iov, part);
+	require(!ripc__engine_queue_sent(&w->e, iov, 3, part));
+	if (w->ndirect % 3 == 0)
+		ripc__engine_write(&w->e, w->region[2], w->memory[2] + CANARY, LEN, 1, 1, 9);
 }
 
 /* Notes a send, to be compared with the other run. */
@@ -302,6 +405,8 @@ static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 		unsigned niov = ripc__engine_rx_buffer(&w->e, data, RIPC__SLAB_BYTES,
 						       expected_region(w), iov, &prefix);
 
+		if (w->works)
+			send_directly(w);
 		for (unsigned i = 0; i < niov && done < cut; i++) {
 			size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;
 
@@ -360,12 +465,13 @@ static void run(struct world *w, const struct stream *s, const struct ripc__mpa_
 
 	seed(w, s->bytes, s->len, terms->crc && (mode & 8));
 	ripc__engine_init(&w->e, &w->regions, &w->pool, terms, mode & 1, 1448);
-	if (mode & 0x80) {
+	w->works = mode & 0x80;
+	if (w->works) {
 		for (unsigned i = 0; i < 3; i++)
 			ripc__engine_read(&w->e, w->region[2], w->memory[2] + CANARY, 100 * i, 1, 1,
 					  i);
 		ripc__engine_write(&w->e, w->region[2], w->memory[2] + CANARY, LEN, 1, 1, 9);
-		ripc__engine_send(&w->e, &(struct iovec){w->memory[2], 500}, 1, 500);
+		ripc__engine_send(&w->e, &(struct iovec){(void *)our_bytes(), 500}, 1, 500);
 	}
 	for (unsigned i = 0; i <= s->npauses; i++) {
 		size_t end = i < s->npauses ? s->pauses[i] : s->len;
