@@ -74,6 +74,7 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 	struct soft_setup *s = ep->setup;
 	struct ripc__mpa_terms terms;
 	const char *why;
+	int err;
 
 	if (privlen > RIPC__PRIVATE_MAX) {
 		ripc__soft_ep_defer_free(ep);
@@ -81,6 +82,13 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 				  "iwarp/soft: private data too long: %zu bytes, at most %d",
 				  privlen, RIPC__PRIVATE_MAX);
 	}
+	err = ripc__soft_watch(ep->t, ep->fd, EPOLLIN, ep);
+	if (err) {
+		ripc__soft_ep_defer_free(ep);
+		return ripc__fail(err, "iwarp/soft: cannot watch the connection: %s",
+				  strerror(-err));
+	}
+	ep->watched = EPOLLIN;
 	ripc__mpa_answer(&s->request, s->reply.crc, SOFT_READ_DEPTH, &s->reply, &terms, &why);
 	s->reply.priv = priv;
 	s->reply.privlen = privlen;
@@ -91,7 +99,6 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 				  "iwarp/soft: the connection was lost before it was accepted");
 	}
 	ep->user = user;
-	ripc__soft_watch_for(ep, EPOLLIN);
 	ripc__soft_open_engine(ep, &terms);
 	*epp = ep;
 	return 0;

@@ -326,7 +326,9 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 	}
 	ripc__soft_ep_set_state(ep, SOFT_REQUESTED);
 	ripc__list_del(&ep->timed);
-	ripc__soft_watch_for(ep, 0);
+	/* The core may answer later. epoll would report a reset all the time. */
+	ripc__soft_unwatch(ep->t, ep->fd);
+	ep->watched = 0;
 	*ev = (struct ripc__event){
 		.kind = RIPC__EV_REQUEST,
 		.request = ep,

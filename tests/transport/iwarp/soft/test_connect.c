@@ -199,6 +199,30 @@ START_TEST(soft_ep_close__at_every_step_of_set_up)
 }
 END_TEST
 
+/* The core may answer later. Until then a connection that is reset wakes nobody. */
+START_TEST(soft_accept__reset_before_the_answer)
+{
+	const struct linger at_once = {.l_onoff = 1};
+	struct pollfd p = {.events = POLLIN};
+	struct ripc__ep *ep;
+
+	sides_open(NULL);
+	b.answer_later = true;
+	side_connect(&a, &b, &ep);
+	UNTIL(b.request);
+	ck_assert_int_eq(setsockopt(ep->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
+	ops->ep_close(ep);
+	for (unsigned i = 0; i < 100; i++)
+		side_step(&b);
+	ck_assert_int_eq(ops->arm(b.t), 0);
+	p.fd = ops->fd(b.t);
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	ck_assert_int_eq(ops->accept(b.t, b.request, "late", 4, &b, &b.ep), -ECONNRESET);
+	ck_assert_uint_eq(b.nclosed, 0);
+	sides_close();
+}
+END_TEST
+
 START_TEST(soft_accept__garbage)
 {
 	int fd;
@@ -551,6 +575,7 @@ int main(void)
 	tcase_add_test(tc, soft_connect__refused);
 	tcase_add_test(tc, soft_connect__malformed_address);
 	tcase_add_test(tc, soft_ep_close__at_every_step_of_set_up);
+	tcase_add_test(tc, soft_accept__reset_before_the_answer);
 	tcase_add_test(tc, soft_accept__garbage);
 	tcase_add_test(tc, soft_accept__garbage_instead_of_fpdus);
 	tcase_add_test(tc, soft_accept__half_open_connections_are_bounded);
