@@ -85,8 +85,8 @@ static bool attempts_are_late(struct ripc *ctx, const struct ripc__peer *p)
 /*
  * A connection request arrived. If a lane exists, either the peer lost it, or two connections
  * crossed and this request is the older: a PING decides. If our own attempt is in progress, the
- * smaller instance id wins, at both ends, unless our attempts are late. A lane that is being retired
- * is drained first, so that its messages come before those of the new lane.
+ * smaller instance id wins, at both ends, unless our attempts are late. A lane that is being
+ * retired is drained first, so that its messages come before those of the new lane.
  */
 void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
