@@ -152,7 +152,8 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 			next = t->async_poll_ns;
 	/* A stopped queue pair for datagrams is reset. */
 	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].stopped && !t->ports[i].d->v.gone && t->ports[i].retry_ns < next)
+		if (t->ports[i].stopped && !t->ports[i].posted && !t->ports[i].d->v.gone &&
+		    t->ports[i].retry_ns < next)
 			next = t->ports[i].retry_ns;
 	/* A stopped multicast queue pair is replaced. */
 	for (unsigned i = 0; t->groups && i < t->nports; i++) {

@@ -9,6 +9,7 @@
  *   endpoint.c      posting on a connection
  *   uc.c            writes over UC, acknowledged over RC
  *   datagram.c      the UD queue pair: short messages and wire-up messages
+ *   ud_qp.c         its receives, and its reset after an error
  *   mcast.c         multicast groups
  *   qp.c            the queue pair of a connection
  *   ep_state.c      the states of an endpoint
@@ -381,6 +382,7 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey,
 		       const struct iovec *iov, unsigned niov, size_t len, bool message);
 
+/* ud_qp.c */
 /* Posts the buffers of the repost list. Refused ones stay in it. */
 void ripc__ib_port_repost(struct ib_port *p);
 /* The queue pair for datagrams is in error: it is reset, and keeps its number and Q_Key. */
