@@ -378,6 +378,7 @@ static void free_bytes(struct ripc__engine_tx *tx, uint32_t len)
 {
 	struct ripc__chunk *chunk = tx->head;
 
+	assert(chunk);
 	tx->sent += len;
 	chunk->start += len;
 	if (chunk->start < chunk->end)
