@@ -55,7 +55,7 @@
 #include <stdbool.h>
 
 #define RIPC__MSG_MAGIC   0x7072 /* "rp" */
-#define RIPC__MSG_VERSION 4
+#define RIPC__MSG_VERSION 5
 #define RIPC__HEADER_LEN  32
 #define RIPC__DESC_LEN    24 /* one item or return buffer descriptor */
 /*

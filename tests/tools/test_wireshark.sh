@@ -221,7 +221,7 @@ sub packet
 sub header
 {
 	my ($kind, $nitems, $seq) = @_;
-	return pack("vCCvvQ<Q<Vvv", 0x7072, 4, $kind, 0, $nitems, 4242, 4243, $seq, 0, 0);
+	return pack("vCCvvQ<Q<Vvv", 0x7072, 5, $kind, 0, $nitems, 4242, 4243, $seq, 0, 0);
 }
 
 sub reth

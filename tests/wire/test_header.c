@@ -259,7 +259,7 @@ END_TEST
 START_TEST(header_put__bytes)
 {
 	static const uint8_t want[RIPC__HEADER_LEN] = {
-		0x72, 0x70, 4,    13,   1,    0,    2,    0,    8,    7,    6,
+		0x72, 0x70, 5,    13,   1,    0,    2,    0,    8,    7,    6,
 		5,    4,    3,    2,    1,    0x18, 0x17, 0x16, 0x15, 0x14, 0x13,
 		0x12, 0x11, 0x24, 0x23, 0x22, 0x21, 0x32, 0x31, 3,    0};
 	uint8_t buf[RIPC__HEADER_LEN], *end;

@@ -268,7 +268,7 @@ end
 
 local function looks_like_message(buf)
 	return buf:len() >= HEADER_LEN and buf(0, 2):le_uint() == 0x7072 and
-		buf(2, 1):uint() == 4 and kinds[buf(3, 1):uint()] ~= nil
+		buf(2, 1):uint() == 5 and kinds[buf(3, 1):uint()] ~= nil
 end
 
 -- Of each direction of a connection: between whom the last full SHORT went, and the lower half of the number that is due; and what each
