@@ -174,7 +174,7 @@ struct ripc__lane {
 	union {
 		/* CONNECTING, ACCEPTING: time limit until it is up; 0: the peer was given up */
 		uint64_t connect_ns;
-		uint64_t pinged_ns;  /* UP: last PING without an answer; 0: none */
+		uint64_t pinged_ns; /* UP: last PING without an answer; 0: none */
 	};
 	union {
 		/* before UP: epoch of the peer's dedup window: then peer->remote_epoch */

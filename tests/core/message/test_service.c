@@ -346,21 +346,30 @@ static void *flush_thread(void *arg)
 	return NULL;
 }
 
+static bool call_waits(void)
+{
+	bool waits;
+
+	ripc__lock(ctx);
+	waits = ctx->waiting;
+	ripc__unlock(ctx);
+	return waits;
+}
+
 /*
  * A thread waits for the acknowledgement of a reliable message, which a busy peer does not send:
  * its call ends with its service, and not with the peer.
  */
 START_TEST(unregister__ends_flush)
 {
-	static const struct ripc_send_options reliable = {
-		.size = sizeof(reliable), .flags = RIPC_RELIABLE};
+	static const struct ripc_send_options reliable = {.size = sizeof(reliable),
+							  .flags = RIPC_RELIABLE};
 	struct iovec item = {(void *)"x", 1};
 	struct flush f = {.dest = test_ids()};
 	struct ripc_service *receiver;
 	struct timespec begin, end;
 	struct ripc *peer;
 	pthread_t thread;
-	bool waits;
 
 	ck_assert_int_eq(ripc_open(&ctx, "peer_timeout_ms=10000"), 0);
 	ck_assert_int_eq(ripc_open(&peer, NULL), 0);
@@ -371,12 +380,7 @@ START_TEST(unregister__ends_flush)
 	ripc__lock(peer);
 	ck_assert_int_eq(ripc_send_short(f.s, f.dest, &item, 1, &reliable, 5000), 0);
 	ck_assert_int_eq(pthread_create(&thread, NULL, flush_thread, &f), 0);
-	do {
-		usleep(1000);
-		ripc__lock(ctx);
-		waits = ctx->waiting;
-		ripc__unlock(ctx);
-	} while (!waits);
+	AWAIT(call_waits());
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	ck_assert_int_eq(ripc_service_unregister(f.s), 0);
 	clock_gettime(CLOCK_MONOTONIC, &end);

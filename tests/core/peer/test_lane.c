@@ -123,13 +123,6 @@ END_TEST
 static int no_memory(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		     const void *priv, size_t privlen, void *user, struct ripc__ep **ep)
 {
-	(void)t;
-	(void)addr;
-	(void)addrlen;
-	(void)priv;
-	(void)privlen;
-	(void)user;
-	(void)ep;
 	return ripc__fail(-ENOMEM, "no memory for a connection");
 }
 
