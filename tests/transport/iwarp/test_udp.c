@@ -354,9 +354,8 @@ START_TEST(receive_events__slab_end)
 	/* All of them are held. */
 	for (unsigned i = 0; i < full + 2; i++) {
 		send_bytes(&client, &server, i == full + 1 ? 0 : RIPC__UDP_MAX - (i < full - 1));
-		ck_assert_int_eq(poll(&(struct pollfd){server.port[0].fd, POLLIN, 0}, 1,
-				      TIMEOUT_MS),
-				 1);
+		ck_assert_int_eq(
+			poll(&(struct pollfd){server.port[0].fd, POLLIN, 0}, 1, TIMEOUT_MS), 1);
 		ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &rx, &ev, 1), 1);
 		tokens[i] = ev.token;
 		ck_assert(ev.data >= tokens[i]->data);

@@ -343,7 +343,7 @@ static void act(unsigned i, unsigned action)
 	}
 }
 
-/* What is under way ends: each message has arrived that had to. */
+/* Ends what is under way: each message has arrived that had to. */
 static void settle(void)
 {
 	bool busy = true;
