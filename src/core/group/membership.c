@@ -36,8 +36,9 @@ static bool record_is(const struct ripc__member *m, const uint8_t *bytes, int le
 bool ripc__member_has_record(const struct ripc__member *m, const struct ripc__record *record)
 {
 	uint8_t bytes[RIPC__RECORD_BYTES_MAX];
+	int len = ripc__record_encode(record, bytes, sizeof(bytes));
 
-	return record_is(m, bytes, ripc__record_encode(record, bytes, sizeof(bytes)));
+	return record_is(m, bytes, len);
 }
 
 struct ripc__member *ripc__member_put(struct ripc__group *g, const struct ripc__record *record,
