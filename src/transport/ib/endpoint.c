@@ -187,8 +187,9 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || (!write && ep->reads >= ep->read_depth))
 		return blocked(ep);
 	/* While a send waits for the acknowledgement of UC writes, no more are accepted. */
-	if (uc && (ep->sendable == IB_SENDABLE_WANTED || !ripc__uc_space(&ep->uc->tx) ||
-		   !ripc__verbs_sendq_space(&ep->uc->sendq)))
+	if (uc &&
+	    (ep->sendable == IB_SENDABLE_WANTED || !ripc__uc_space(&ep->uc->tx, ep->uc->reported) ||
+	     !ripc__verbs_sendq_space(&ep->uc->sendq)))
 		return blocked(ep);
 	rc = ripc__verbs_lkey(&ep->d->v, mr, &sge.lkey);
 	if (rc)

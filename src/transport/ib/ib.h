@@ -181,7 +181,7 @@ struct ib_uc {
 		uint64_t wr_id, raddr;
 		struct ibv_sge sge;
 		uint32_t rkey;
-	} writes[RIPC__UC_RETRANSMIT_WINDOW]; /* by number, until acknowledged */
+	} writes[RIPC__UC_RETRANSMIT_WINDOW]; /* by number, until reported */
 	uint32_t reported;                    /* EV_WRITE_DONE was reported for all below */
 	struct ripc__list late; /* in t->late: an ANSWER is delayed for missing writes */
 	uint64_t late_ns;       /* latest time of the ANSWER */

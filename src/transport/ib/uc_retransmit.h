@@ -32,10 +32,13 @@ struct ripc__uc_rx {
 	uint32_t from, upto; /* the MARK covers from to upto - 1 */
 };
 
-/* Whether another write may be posted. */
-static inline bool ripc__uc_space(const struct ripc__uc_tx *tx)
+/*
+ * Whether another write may be posted. @reported: the end of all writes below was reported; others
+ * need their place in the window.
+ */
+static inline bool ripc__uc_space(const struct ripc__uc_tx *tx, uint32_t reported)
 {
-	return tx->next - tx->base < RIPC__UC_RETRANSMIT_WINDOW;
+	return tx->next - reported < RIPC__UC_RETRANSMIT_WINDOW;
 }
 
 uint32_t ripc__uc_write(struct ripc__uc_tx *tx);             /* return: the number of the write */

@@ -82,7 +82,7 @@ START_TEST(uc__lossy)
 		unsigned loss = (unsigned)(test_random(&rng) % 60);
 		uint32_t n = (uint32_t)(test_random(&rng) % 65);
 
-		while (n-- && ripc__uc_space(&tx)) {
+		while (n-- && ripc__uc_space(&tx, tx.base)) {
 			uint32_t number = ripc__uc_write(&tx);
 
 			here[number % 256] = test_random(&rng) % 100 >= loss;
