@@ -20,7 +20,7 @@ static void answer_lost(struct ripc *ctx, struct ripc__peer *p, uint64_t call)
 	if (p->lane)
 		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, call, RIPC__CALL_TAKEN);
 	else
-		/* If it comes back it has to know. */
+		/* The peer learns it from the epoch when it connects again. */
 		ripc__peer_new_epoch(ctx, p);
 }
 
@@ -255,7 +255,7 @@ static void answer_send(struct ripc *ctx, struct ripc__peer *p, struct ripc__des
 	if (ripc__call_word_is_state((uint32_t)words.word) && p->lane && lacks_credit(d, a)) {
 		/* It needs no credit of the service, for which the caller may wait. */
 		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, words.id, words.word - 1);
-		/* To learn twice that a request was received does no harm to the caller. */
+		/* The caller ignores a second report that its request was received. */
 		if (words.word != (uint32_t)ripc__call_state_word(RIPC__CALL_TAKEN)) {
 			ripc__reliable_free(ctx, a);
 			return;

@@ -198,7 +198,7 @@ void ripc__messages_lane_closed(struct ripc__lane *lane)
 			m->lane = NULL;
 }
 
-/* Frees a message that holds more than its struct. */
+/* Frees a message that needs the lock: it holds more than its struct, or has to be answered. */
 static void __attribute__((noinline)) message_free(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;

@@ -104,8 +104,9 @@ static inline void ripc__small_reclaim(struct ripc *ctx)
 }
 
 /*
- * A message to receive into, which stays where it is: the oldest small one, if it was freed, whose
- * memory this thread used last; else one of the cache. NULL: out of memory.
+ * A message to receive into, which stays where it is: the oldest small one, if it was freed,
+ * because its memory is likely in the processor's cache; else one of message_cache. NULL: out of
+ * memory.
  */
 static inline struct ripc__message *ripc__message_room(struct ripc *ctx)
 {

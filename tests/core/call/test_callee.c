@@ -293,7 +293,7 @@ START_TEST(lane_lost__answer_waits)
 }
 END_TEST
 
-/* An answer waits in vain, and its peer is not given up: the next lane reports the loss. */
+/* The time of a waiting answer is up, and its peer is not given up: the next lane reports it. */
 START_TEST(lane_lost__answer_expires)
 {
 	struct ripc_request *r;

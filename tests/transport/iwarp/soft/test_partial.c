@@ -417,7 +417,7 @@ static void run_until(bool (*condition)(void))
 	uint64_t end_ns = ripc__clock_ns() + TIMEOUT_NS;
 
 	while (!condition()) {
-		ck_assert_msg(ripc__clock_ns() < end_ns, "in vain");
+		ck_assert_msg(ripc__clock_ns() < end_ns, "the time is up");
 		for (unsigned i = 0; i < 2; i++)
 			if (!ends[i].closed && ends[i].nwaiting)
 				announce(&ends[i]);
