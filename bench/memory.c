@@ -3,7 +3,7 @@
  * Memory of a server per idle client. CLIENTS contexts of one child process connect to a service,
  * make one call each, and stay idle for IDLE_MS. Printed per client, as one line of JSON:
  *
- *   malloc    bytes allocated with malloc()
+ *   malloc    bytes allocated with malloc(), without those freed that it keeps for each thread
  *   private   resident bytes that only the server has, written to
  *   shared    resident bytes that it shares with the clients, written to
  *   mapped    bytes of address space
@@ -171,6 +171,19 @@ static int be_server(unsigned clients, unsigned idle_ms)
 	return 0;
 }
 
+/*
+ * mallinfo2() counts the freed blocks that malloc() keeps for each thread as allocated. So the
+ * program starts again without such blocks.
+ */
+static void without_thread_caches(char **argv)
+{
+	if (getenv("GLIBC_TUNABLES"))
+		return;
+	setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1);
+	execv("/proc/self/exe", argv);
+	perror("memory: exec");
+}
+
 int main(int argc, char **argv)
 {
 	int clients = argc > 1 ? atoi(argv[1]) : 0, idle_ms = argc > 2 ? atoi(argv[2]) : 3000, rc;
@@ -180,6 +193,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: memory CLIENTS [IDLE_MS]\n");
 		return 2;
 	}
+	without_thread_caches(argv);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (shared == MAP_FAILED) {
