@@ -104,13 +104,12 @@ static __always_inline struct ripc__message *poll_recent(struct ripc *ctx, struc
 	return NULL;
 }
 
-/* poll_recent() until an event, within the budget; no poll where a full pass is due. */
+/* poll_recent() until an event, within the budget. */
 static __always_inline struct ripc__message *poll_within_budget(struct ripc *ctx,
 								struct ripc_service *s,
 								bool *had_event)
 {
-	for (unsigned i = ctx->poll_count % FULL_PASS_INTERVAL ? ctx->poll_budget : 0;
-	     i && !*had_event && !ripc__lock_contended(ctx); i--) {
+	for (unsigned i = ctx->poll_budget; i && !*had_event && !ripc__lock_contended(ctx); i--) {
 		struct ripc__message *m = poll_recent(ctx, s, had_event);
 
 		if (RIPC__LIKELY(m != NULL))
@@ -120,6 +119,22 @@ static __always_inline struct ripc__message *poll_within_budget(struct ripc *ctx
 			ripc__progress_polled(ctx);
 	}
 	return NULL;
+}
+
+static void __attribute__((noinline)) full_pass(struct ripc *ctx)
+{
+	ctx->now_ns = ripc__now(ctx);
+	ripc__full_pass(ctx);
+}
+
+/*
+ * A poll brought an event. A full pass that is due comes after it, so that it need not take the
+ * event off the fast path.
+ */
+static __always_inline void count_event(struct ripc *ctx)
+{
+	if (RIPC__UNLIKELY(ctx->poll_count++ % FULL_PASS_INTERVAL == 0))
+		full_pass(ctx);
 }
 
 /*
@@ -134,8 +149,7 @@ static void poll_transports(struct ripc *ctx)
 		ripc__partial_pass(ctx);
 		ripc__now_stale_end(ctx);
 	} else {
-		ctx->now_ns = ripc__now(ctx);
-		ripc__full_pass(ctx);
+		full_pass(ctx);
 	}
 }
 
@@ -208,7 +222,7 @@ static struct ripc__message *poll_receive(struct ripc *ctx, struct ripc_service 
 		struct ripc__message *m = poll_within_budget(ctx, s, &had_event);
 
 		if (RIPC__LIKELY(m != NULL)) {
-			ctx->poll_count++;
+			count_event(ctx);
 			return m;
 		}
 		if (!s->first)
@@ -241,7 +255,7 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 
 		poll_within_budget(ctx, NULL, &had_event);
 		if (had_event)
-			ctx->poll_count++;
+			count_event(ctx);
 		else
 			poll_transports(ctx);
 		if (r ? r->state == RIPC__REQUEST_DONE : !ripc__list_empty(&ctx->completions)) {
@@ -303,8 +317,7 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 		return ripc__service_context(s, &ctx);
 	ripc__lock(ctx);
 	now = ripc__progress_state(&ctx->progress);
-	if (RIPC__LIKELY(ctx->poll_count % FULL_PASS_INTERVAL && now.app_active &&
-			 !ctx->delayed_ack.lane && may_receive(ctx, s, now))) {
+	if (RIPC__LIKELY(now.app_active && !ctx->delayed_ack.lane && may_receive(ctx, s, now))) {
 		m = poll_recent(ctx, s, &had_event);
 		if (!m && !timeout_ms && !had_event && skips_pass(ctx, s)) {
 			ripc__unlock(ctx);
@@ -313,7 +326,7 @@ int ripc_receive(struct ripc_service *s, struct ripc_message **message, int time
 	}
 	if (RIPC__UNLIKELY(!m))
 		return receive(ctx, s, message, timeout_ms);
-	ctx->poll_count++;
+	count_event(ctx);
 	*message = &m->pub;
 	ripc__unlock(ctx);
 	return 0;

@@ -25,6 +25,7 @@ static uint64_t now_ns;
 static unsigned passes, full; /* in all; those that were full */
 static unsigned polled_one;   /* polls of the last active endpoints */
 static unsigned tick_every;   /* of these one is at a tick of the progress thread; 0: none */
+static unsigned events_left;  /* polls of them that bring an event */
 static unsigned ends_in;      /* the pass in which the request is done; 0: none */
 static struct ripc__completion completion;
 
@@ -75,8 +76,12 @@ static bool poll_one(struct ripc__transport *t, void *buf, size_t len, struct ri
 	(void)t;
 	(void)buf;
 	(void)len;
-	(void)ev;
 	polled_one++;
+	if (events_left) {
+		events_left--;
+		*ev = (struct ripc__event){.kind = RIPC__EV_SENDABLE};
+		return true;
+	}
 	if (!tick_every || polled_one % tick_every)
 		return false;
 	ck_assert(!(ripc__progress_step(&ctx, RIPC__PROGRESS_TICK,
@@ -87,6 +92,18 @@ static bool poll_one(struct ripc__transport *t, void *buf, size_t len, struct ri
 }
 
 static const struct ripc__transport_ops ops = {.poll_one = poll_one};
+
+/* Where the request ends with an event, that is the last one. */
+static void transport_event(struct ripc *of, unsigned tp, const struct ripc__event *ev)
+{
+	(void)tp;
+	ck_assert_int_eq(ev->kind, RIPC__EV_SENDABLE);
+	ck_assert_uint_eq(of->now_age, RIPC__NOW_STALE);
+	if (!events_left)
+		request.state = RIPC__REQUEST_DONE;
+}
+
+static const struct ripc__progress_ops progress_ops = {.transport_event = transport_event};
 
 static void setup(void)
 {
@@ -99,7 +116,7 @@ static void setup(void)
 	ctx.tp[0].ops = &ops;
 	ctx.tp[0].t = (struct ripc__transport *)&ctx;
 	now_ns = 1000 * RIPC__MS;
-	passes = full = polled_one = ends_in = tick_every = 0;
+	passes = full = polled_one = ends_in = tick_every = events_left = 0;
 }
 
 static void teardown(void)
@@ -185,7 +202,7 @@ START_TEST(poll__poll)
 }
 END_TEST
 
-/* The last active endpoints are polled before each pass that is not a full one. */
+/* The last active endpoints are polled before each pass. */
 START_TEST(poll__active_endpoints)
 {
 	const unsigned budget = 16;
@@ -198,7 +215,7 @@ START_TEST(poll__active_endpoints)
 		ctx.poll_count = 0;
 		ctx.poll_budget = budget;
 		poll_for(&request, 1);
-		ck_assert_uint_eq(polled_one, (passes - full) * budget);
+		ck_assert_uint_eq(polled_one, passes * budget);
 		/* A thread that is about to sleep polls less the next time. */
 		ck_assert_uint_eq(ctx.poll_budget,
 				  modes[wait] == RIPC__WAIT_POLL ? budget : budget / 2);
@@ -226,6 +243,26 @@ START_TEST(poll__slow_endpoints)
 	poll_for(&request, 1000);
 	ck_assert_uint_eq(passes, 50);
 	ck_assert_uint_gt(polled_one, FULL_EVERY * tick_every);
+}
+END_TEST
+
+/* Each event makes no pass, but for a full one that is due, which comes after it. */
+START_TEST(poll__events)
+{
+	ctx.ops = &progress_ops;
+	ripc__list_init(&ctx.dead_lanes);
+	ctx.opt.wait = RIPC__WAIT_POLL;
+	ctx.poll_budget = ctx.tp[0].poll_budget = 8;
+	for (unsigned n = 1; n <= 3 * FULL_EVERY; n++) {
+		ctx.poll_count = 0;
+		request.state = RIPC__REQUEST_PENDING;
+		events_left = n;
+		poll_for(&request, 1000);
+		ck_assert_uint_eq(polled_one, n);
+		ck_assert_uint_eq(ctx.poll_count, n);
+		ck_assert_uint_eq(full, (n + FULL_EVERY - 1) / FULL_EVERY);
+		ck_assert_uint_eq(passes, full);
+	}
 }
 END_TEST
 
@@ -354,6 +391,7 @@ int main(void)
 	tcase_add_test(tc, poll__poll);
 	tcase_add_test(tc, poll__active_endpoints);
 	tcase_add_test(tc, poll__slow_endpoints);
+	tcase_add_test(tc, poll__events);
 	tcase_add_test(tc, poll__done);
 	tcase_add_test(tc, poll__delayed_ack);
 	tcase_add_test(tc, poll__contended);
