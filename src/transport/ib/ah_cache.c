@@ -189,23 +189,27 @@ struct ib_ah_entry *ripc__ib_ah_get(struct ib *t, struct ib_port *port,
 	return r;
 }
 
-bool ripc__ib_ah_cache_invalidate(struct ib *t, const struct ib_device *d)
+bool ripc__ib_ah_cache_invalidate(struct ib *t, const struct ib_device *d,
+				  const struct ib_port *port)
 {
 	struct ib_ah_entry *r, *tmp;
 
 	HASH_ITER (hh, t->ah_cache, r, tmp)
-		if (r->port->d == d && r->state == IB_AH_RESOLVING)
+		if (r->port->d == d && (!port || r->port == port) && r->state == IB_AH_RESOLVING)
 			return false;
 	t->route_gen++;
 	HASH_ITER (hh, t->ah_cache, r, tmp) {
-		if (r->port->d != d)
+		if (r->port->d != d || (port && r->port != port))
 			continue;
 		if (r->ah)
 			ibv_destroy_ah(r->ah);
 		r->ah = NULL;
 		if (r->state == IB_AH_READY)
 			ripc__ib_ah_set_state(r, IB_AH_FAILED);
-		r->error = -ENODEV;
+		r->error = port ? -EADDRNOTAVAIL : -ENODEV;
+		/* The next connection resolves it again at once. */
+		if (port)
+			r->failed_ns = 0;
 	}
 	return true;
 }

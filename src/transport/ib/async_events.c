@@ -38,31 +38,20 @@ void ripc__ib_device_lost(struct ib_device *d, const char *why)
 			ripc__ib_ep_break(ep, -ENODEV, text);
 }
 
-static void port_down(struct ib_device *d, uint8_t num, const char *why)
-{
-	struct ib *t = d->t;
-	struct ripc__ep *ep;
-	char text[IB_WHY_MAX];
-
-	snprintf(text, sizeof(text), "%s port %u: %s", d->v.name, num, why);
-	ripc__log(RIPC_LOG_WARN, "ib: %s; its connections are lost", text);
-	t->route_gen++;
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d && t->ports[i].num == num)
-			t->ports[i].down = true;
-	ripc__list_for_each_entry (ep, &t->eps, all)
-		if (ep->d == d && ep->port->num == num)
-			ripc__ib_ep_break(ep, -ENETDOWN, text);
-}
-
-static void port_up(struct ib_device *d, uint8_t num)
+static void port_event(const struct ib_device *d, const struct ripc__verbs_event *ev)
 {
 	struct ib *t = d->t;
 
-	t->route_gen++;
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d && t->ports[i].num == num)
-			t->ports[i].down = d->v.gone;
+	for (unsigned i = 0; i < t->nports; i++) {
+		struct ib_port *p = &t->ports[i];
+
+		if (p->d != d || p->num != ev->port)
+			continue;
+		if (ev->async_event == RIPC__VERBS_PORT_DOWN)
+			ripc__ib_port_down(p, ev->text);
+		else
+			ripc__ib_port_changed(p);
+	}
 }
 
 static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *why)
@@ -93,10 +82,9 @@ void ripc__ib_async_events(struct ib_device *d)
 		ripc__log(RIPC_LOG_DEBUG, "ib: %s reports: %s", d->v.name, ev.text);
 		switch (ev.async_event) {
 		case RIPC__VERBS_PORT_DOWN:
-			port_down(d, ev.port, ev.text);
-			break;
 		case RIPC__VERBS_PORT_UP:
-			port_up(d, ev.port);
+		case RIPC__VERBS_PORT_CHANGED:
+			port_event(d, &ev);
 			break;
 		case RIPC__VERBS_QP_FATAL:
 			qp_fatal(d, ev.qp, ev.text);
@@ -104,7 +92,6 @@ void ripc__ib_async_events(struct ib_device *d)
 		case RIPC__VERBS_DEVICE_GONE:
 			ripc__ib_device_lost(d, ev.text);
 			break;
-		case RIPC__VERBS_PORT_CHANGED:
 		case RIPC__VERBS_NONE:
 			break;
 		}
@@ -134,7 +121,7 @@ static void release(struct ib_device *d)
 	ripc__list_for_each_entry (ep, &t->eps, all)
 		if (ep->d == d && (ep->qp || ep->job_running))
 			return;
-	if (!ripc__ib_ah_cache_invalidate(t, d))
+	if (!ripc__ib_ah_cache_invalidate(t, d, NULL))
 		return;
 	ripc__ib_mcast_device_lost(t, d);
 	for (unsigned i = 0; i < t->nports; i++) {

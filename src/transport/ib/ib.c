@@ -137,6 +137,10 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 		next = t->keepalive_ns;
 	if (!ripc__list_empty(&t->event_eps))
 		n += ripc__ib_ep_events(t, events + n, max - n);
+	if (t->addrs_changed && n < max) {
+		t->addrs_changed = false;
+		events[n++] = (struct ripc__event){.kind = RIPC__EV_ADDRESS};
+	}
 	while (n < max && t->garbage_head != t->garbage_tail)
 		events[n++] = (struct ripc__event){
 			.kind = RIPC__EV_BAD_INPUT,
@@ -144,7 +148,8 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 		};
 	if (t->retry_ns && t->retry_ns < next)
 		next = t->retry_ns;
-	if (full || !ripc__list_empty(&t->event_eps) || t->garbage_head != t->garbage_tail)
+	if (full || !ripc__list_empty(&t->event_eps) || t->addrs_changed ||
+	    t->garbage_head != t->garbage_tail)
 		next = now_ns;
 	/* A removed device is closed as soon as its connections are gone. */
 	for (unsigned i = 0; i < t->ndevices; i++)
@@ -294,6 +299,7 @@ static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env
 	ripc__list_init(&t->late);
 	ripc__verbs_regions_init(&t->regions);
 	t->inotify_fd = t->member_fd[0] = t->member_fd[1] = -1;
+	t->opt = env->opt;
 	t->inline_bytes = env->opt->inline_bytes;
 	t->signal_every = env->opt->signal_every;
 	t->path_mtu = env->opt->path_mtu;

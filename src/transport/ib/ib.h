@@ -14,6 +14,7 @@
  *   qp.c            the queue pair of a connection
  *   ep_state.c      the states of an endpoint
  *   ah_cache.c      address handles of peer ports
+ *   port_change.c   ports that go down, come back, or change their addresses
  *   port.c          devices and ports: GIDs, queue pairs, receive buffers
  *   address.c, wireup.c, uc_retransmit.c, worker.c: see their headers
  */
@@ -102,8 +103,9 @@ struct ib_mcast {
 struct ib_port {
 	struct ib *t;
 	struct ib_device *d;
-	uint8_t num; /* port number of the device */
-	bool down;   /* a port event reported it, or the device is removed */
+	uint8_t num;    /* port number of the device */
+	bool down;      /* a port event reported it, it is unusable, or the device is removed */
+	bool readdress; /* down; takes other addresses when qp is reset */
 	uint8_t gid_index;
 	char netdev[16];                     /* RoCE: network interface of the GID */
 	uint64_t rate;                       /* Mbit/s; ports are sorted by it */
@@ -240,11 +242,13 @@ struct ib {
 	struct ripc__verbs_regions regions;
 	struct ripc__ib_worker worker;
 	struct ripc__transport_limits limits;
-	bool datagrams;                      /* short messages are sent as datagrams */
-	bool uc;                             /* writes use UC, if the peer does too */
+	bool datagrams; /* short messages are sent as datagrams */
+	bool uc;        /* writes use UC, if the peer does too */
+	const struct ripc__options *opt;
 	uint32_t inline_bytes, signal_every; /* the settings */
 	enum ripc__path_mtu path_mtu;
 	struct ib_group *groups; /* by id; mcast.c */
+	bool addrs_changed;      /* EV_ADDRESS is to be reported */
 	int member_fd[2];        /* sockets that join groups, IPv4 and IPv6; < 0: not open */
 	int epoll_fd;
 	bool was_armed; /* arm() was called since the last progress() */
@@ -320,6 +324,9 @@ int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt);
 void ripc__ib_ports_close(struct ib *t);
 void ripc__ib_device_close(struct ib_device *d); /* no queue pair and no registration is left */
 int ripc__ib_watch(struct ib *t, int fd);
+/* Reads the attributes of a port. Return: 0, or a negative errno with why: unusable. */
+int ripc__ib_port_query(struct ib_port *p, const struct ripc__options *opt, char *why,
+			size_t whylen);
 /*
  * Posts up to IB_REPOST buffers of the list, @len bytes each. Return: how many; refused ones are in
  * the list again.
@@ -360,8 +367,12 @@ struct ib_ah_entry *ripc__ib_ah_find(struct ib *t, const struct ib_port *port,
 struct ib_ah_entry *ripc__ib_ah_get(struct ib *t, struct ib_port *port,
 				    const struct ripc__ib_port_addr *port_addr);
 void ripc__ib_ah_cache_close(struct ib *t);
-/* Destroys the address handles of a device. Return: false: a thread is creating one. */
-bool ripc__ib_ah_cache_invalidate(struct ib *t, const struct ib_device *d);
+/*
+ * Destroys the address handles of a device, of one port or NULL: of all. Return: false: a thread is
+ * creating one.
+ */
+bool ripc__ib_ah_cache_invalidate(struct ib *t, const struct ib_device *d,
+				  const struct ib_port *port);
 /* The address vector from a local to a peer port. */
 void ripc__ib_ah_attr(const struct ib_port *port, const struct ripc__ib_port_addr *port_addr,
 		      struct ibv_ah_attr *attr);
@@ -382,6 +393,17 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey,
 		       const struct iovec *iov, unsigned niov, size_t len, bool message);
 
+/* port_change.c */
+/* The port takes no new connections, and loses those it has. */
+void ripc__ib_port_down(struct ib_port *p, const char *why);
+/* An event says that the port is up, or that its addresses have changed: reads them. */
+void ripc__ib_port_changed(struct ib_port *p);
+/*
+ * After ripc__ib_port_changed(), when all work of the UD queue pair was flushed: takes the other
+ * addresses. Return: false: workers use the old ones, call again.
+ */
+bool ripc__ib_port_readdress(struct ib_port *p);
+
 /* ud_qp.c */
 /* Posts the buffers of the repost list. Refused ones stay in it. */
 void ripc__ib_port_repost(struct ib_port *p);
@@ -401,6 +423,12 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc,
 void ripc__ib_mcast_reclaim(struct ib_port *p);
 void ripc__ib_mcast_stopped(struct ib_port *p, const char *why); /* its queue pair is in error */
 void ripc__ib_mcast_repost(struct ib_port *p); /* posts receives; replaces a stopped queue pair */
+/*
+ * Before the addresses of a port change: leaves its groups, and destroys their address handles. No
+ * send of the UD queue pair is in flight.
+ */
+void ripc__ib_mcast_detach(struct ib_port *p);
+void ripc__ib_mcast_attach(struct ib_port *p); /* afterwards: joins them again */
 /* destroys all objects on it */
 void ripc__ib_mcast_device_lost(struct ib *t, const struct ib_device *d);
 void ripc__ib_mcast_close(struct ib *t);

@@ -23,9 +23,10 @@
 #define GROUP_QPN  0xffffffu   /* the multicast QP number */
 /* bytes: the RoCE MTU for 1500-byte Ethernet, so that every port can receive them */
 #define GROUP_MTU  1024u
-#define GROUP_HOPS 1     /* the default of IP multicast */
-#define GROUP_RECV 256u  /* receives posted, per port */
-#define GROUPS_MAX 1024u /* most groups joined or sent to; lanes carry messages of further groups */
+#define GROUP_HOPS 1    /* the default of IP multicast */
+#define GROUP_RECV 256u /* receives posted, per port */
+/* Most groups joined or sent to. If all are joined, lanes carry messages of further groups. */
+#define GROUPS_MAX 1024u
 #define REMAKE_NS \
 	(1000 * RIPC__MS) /* interval of replacements of a queue pair: the cause may persist */
 #define REMAKE_DOUBLED 6  /* number of times that the interval doubles while replacements fail */
@@ -34,6 +35,7 @@
 struct ib_group {
 	uint64_t id;
 	UT_hash_handle hh;
+	bool wanted;                           /* joined by the core */
 	unsigned joined;                       /* bit mask of ports */
 	struct ibv_ah *ah[RIPC__IB_PORTS_MAX]; /* NULL: not created yet */
 };
@@ -69,6 +71,13 @@ static union ibv_gid address(const struct ib_port *p, uint64_t id)
 	else
 		memcpy(gid.raw, &to.in6.sin6_addr, 16);
 	return gid;
+}
+
+static void ah_destroy(struct ib_group *g, unsigned port)
+{
+	if (g->ah[port])
+		ibv_destroy_ah(g->ah[port]);
+	g->ah[port] = NULL;
 }
 
 static struct ib_group *group_get(struct ib *t, uint64_t id)
@@ -242,6 +251,7 @@ int ripc__ib_group_join(struct ripc__transport *tr, uint64_t id)
 
 	if (!g)
 		return rc;
+	g->wanted = true;
 	for (unsigned i = 0; i < t->nports; i++) {
 		int err;
 
@@ -255,6 +265,7 @@ int ripc__ib_group_join(struct ripc__transport *tr, uint64_t id)
 	}
 	if (g->joined)
 		return 0;
+	g->wanted = false;
 	return rc == -ENODEV ? ripc__fail(rc, "ib: no port can receive multicast") : rc;
 }
 
@@ -266,6 +277,34 @@ void ripc__ib_group_leave(struct ripc__transport *tr, uint64_t id)
 	HASH_FIND(hh, t->groups, &id, sizeof(id), g);
 	for (unsigned i = 0; g && i < t->nports; i++)
 		port_leave(t, &t->ports[i], g);
+	if (g)
+		g->wanted = false;
+}
+
+void ripc__ib_mcast_detach(struct ib_port *p)
+{
+	struct ib *t = p->t;
+
+	for (struct ib_group *g = t->groups; g; g = g->hh.next) {
+		port_leave(t, p, g);
+		ah_destroy(g, (unsigned)(p - t->ports));
+	}
+}
+
+void ripc__ib_mcast_attach(struct ib_port *p)
+{
+	struct ib *t = p->t;
+
+	if (!port_supports_mcast(p))
+		return;
+	for (struct ib_group *g = t->groups; g; g = g->hh.next) {
+		if (!g->wanted)
+			continue;
+		if (port_join(t, p, g))
+			ripc__log(RIPC_LOG_ERROR, "%s", ripc_error_detail());
+		else
+			g->joined |= 1u << (p - t->ports);
+	}
 }
 
 /* ---- replacement of a stopped queue pair ---- */
@@ -447,18 +486,9 @@ int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct io
 
 /* ---- the end ---- */
 
-static void port_lose(struct ib *t, struct ib_port *p)
+static void port_lose(struct ib_port *p)
 {
-	struct ib_group *g, *tmp;
-
-	HASH_ITER (hh, t->groups, g, tmp) {
-		struct ibv_ah **ah = &g->ah[p - t->ports];
-
-		port_leave(t, p, g);
-		if (*ah)
-			ibv_destroy_ah(*ah);
-		*ah = NULL;
-	}
+	ripc__ib_mcast_detach(p);
 	if (p->mcast.qp)
 		ibv_destroy_qp(p->mcast.qp);
 	p->mcast = (struct ib_mcast){0};
@@ -468,7 +498,7 @@ void ripc__ib_mcast_device_lost(struct ib *t, const struct ib_device *d)
 {
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d)
-			port_lose(t, &t->ports[i]);
+			port_lose(&t->ports[i]);
 }
 
 void ripc__ib_mcast_close(struct ib *t)
@@ -476,7 +506,7 @@ void ripc__ib_mcast_close(struct ib *t)
 	struct ib_group *g, *tmp;
 
 	for (unsigned i = 0; i < t->nports; i++)
-		port_lose(t, &t->ports[i]);
+		port_lose(&t->ports[i]);
 	HASH_ITER (hh, t->groups, g, tmp) {
 		HASH_DEL(t->groups, g);
 		free(g);

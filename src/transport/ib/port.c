@@ -396,8 +396,8 @@ static bool ib_port_allowed(const struct ib_port *p, const struct ripc__options 
 	return false;
 }
 
-/* Reads the attributes of a port. Return: 0, or a negative errno with why: unusable. */
-static int port_query(struct ib_port *p, const struct ripc__options *opt, char *why, size_t whylen)
+int ripc__ib_port_query(struct ib_port *p, const struct ripc__options *opt, char *why,
+			size_t whylen)
 {
 	struct ibv_port_attr a;
 	union ibv_gid gid;
@@ -491,7 +491,7 @@ static int device_open(struct ib *t, struct ibv_device *device, const struct rip
 		int err;
 
 		*p = (struct ib_port){.t = t, .d = d, .num = (uint8_t)i};
-		err = port_query(p, opt, why, whylen);
+		err = ripc__ib_port_query(p, opt, why, whylen);
 		if (err)
 			rc = err;
 		else

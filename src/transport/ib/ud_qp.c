@@ -33,6 +33,8 @@ static void port_reset(struct ib_port *p)
 	if (p->t->now_ns < p->retry_ns)
 		return;
 	p->retry_ns = p->t->now_ns + RESET_NS;
+	if (p->readdress && !ripc__ib_port_readdress(p))
+		return;
 	if (ripc__ib_set_qp(p->qp, &attr, IBV_QP_STATE, "empty") ||
 	    ripc__ib_ud_ready(p, p->qp, p->port_addr.qkey, true))
 		return;

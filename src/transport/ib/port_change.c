@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Ports that go down, come back, or change their addresses: an interface gets another IP address, a
+ * subnet manager assigns another LID. Connections and address handles belong to the old addresses.
+ *
+ *   event: the port takes no new connections, loses those it has, and its UD queue pair is flushed
+ *   then, when no worker uses the port: it takes the new addresses, and EV_ADDRESS is reported
+ */
+#include "base/log.h"
+#include "transport/ib/ib.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+void ripc__ib_port_down(struct ib_port *p, const char *why)
+{
+	struct ib *t = p->t;
+	struct ripc__ep *ep;
+	char text[IB_WHY_MAX];
+
+	snprintf(text, sizeof(text), "%s port %u: %s", p->d->v.name, p->num, why);
+	ripc__log(RIPC_LOG_WARN, "ib: %s; its connections are lost", text);
+	t->route_gen++;
+	p->down = true;
+	ripc__list_for_each_entry (ep, &t->eps, all)
+		if (ep->port == p)
+			ripc__ib_ep_break(ep, -ENETDOWN, text);
+}
+
+static bool same_addresses(const struct ib_port *p, const struct ib_port *q)
+{
+	return p->gid_index == q->gid_index && p->port_addr.link == q->port_addr.link &&
+	       p->port_addr.lid == q->port_addr.lid &&
+	       !memcmp(p->port_addr.gid, q->port_addr.gid, sizeof(p->port_addr.gid));
+}
+
+void ripc__ib_port_changed(struct ib_port *p)
+{
+	struct ib_port now = {.t = p->t, .d = p->d, .num = p->num};
+	char why[IB_WHY_MAX];
+	int rc;
+
+	/* ripc__ib_port_readdress() follows. */
+	if (p->readdress || p->d->v.gone)
+		return;
+	rc = ripc__ib_port_query(&now, p->t->opt, why, sizeof(why));
+	if (!rc && same_addresses(p, &now)) {
+		p->t->route_gen++;
+		p->down = false;
+		return;
+	}
+	/* An event about a port that is unusable, and stays so. */
+	if (rc && p->down)
+		return;
+	ripc__ib_port_down(p, rc ? why : "its address has changed");
+	p->readdress = true;
+	ripc__ib_port_stopped(p, "its address has changed");
+}
+
+bool ripc__ib_port_readdress(struct ib_port *p)
+{
+	struct ib_port now = {.t = p->t, .d = p->d, .num = p->num};
+	char why[IB_WHY_MAX], text[96];
+	struct ripc__ep *ep;
+	struct ib *t = p->t;
+	int rc;
+
+	ripc__list_for_each_entry (ep, &t->eps, all)
+		if (ep->port == p && ep->job_running)
+			return false;
+	if (!ripc__ib_ah_cache_invalidate(t, p->d, p))
+		return false;
+	p->readdress = false;
+	rc = ripc__ib_port_query(&now, t->opt, why, sizeof(why));
+	if (rc) {
+		ripc__log(RIPC_LOG_WARN, "ib: %s: the port is not used", why);
+		return true;
+	}
+	ripc__ib_mcast_detach(p);
+	now.port_addr.qpn = p->port_addr.qpn;
+	now.port_addr.qkey = p->port_addr.qkey;
+	p->port_addr = now.port_addr;
+	p->gid_index = now.gid_index;
+	memcpy(p->netdev, now.netdev, sizeof(p->netdev));
+	p->down = false;
+	t->addrs_changed = true;
+	ripc__ib_mcast_attach(p);
+	ripc__ib_port_addr_text(&p->port_addr, text, sizeof(text));
+	ripc__log(RIPC_LOG_INFO, "ib: %s port %u is now %s, GID %u", p->d->v.name, p->num, text,
+		  p->gid_index);
+	return true;
+}
