@@ -35,9 +35,10 @@
 struct ib_group {
 	uint64_t id;
 	UT_hash_handle hh;
-	bool wanted;                           /* joined by the core */
-	unsigned joined;                       /* bit mask of ports */
-	struct ibv_ah *ah[RIPC__IB_PORTS_MAX]; /* NULL: not created yet */
+	bool wanted;                            /* joined by the core */
+	unsigned joined;                        /* bit mask of ports */
+	struct ibv_ah *ah[RIPC__IB_PORTS_MAX];  /* NULL: not created yet */
+	uint32_t sent_upto[RIPC__IB_PORTS_MAX]; /* tail of the send queue after the last send */
 };
 
 static bool port_supports_mcast(const struct ib_port *p)
@@ -80,6 +81,32 @@ static void ah_destroy(struct ib_group *g, unsigned port)
 	g->ah[port] = NULL;
 }
 
+/* Whether a work request may refer to an address handle, which must outlive its completion. */
+static bool in_flight(const struct ib *t, const struct ib_group *g)
+{
+	for (unsigned i = 0; i < t->nports; i++)
+		if (g->ah[i] && (int32_t)(g->sent_upto[i] - t->ports[i].sendq.head) > 0)
+			return true;
+	return false;
+}
+
+/* Removes a group that is only sent to. The next send creates it again. Return: whether it did. */
+static bool evict(struct ib *t)
+{
+	struct ib_group *g, *tmp;
+
+	HASH_ITER (hh, t->groups, g, tmp) {
+		if (g->wanted || in_flight(t, g))
+			continue;
+		for (unsigned i = 0; i < t->nports; i++)
+			ah_destroy(g, i);
+		HASH_DEL(t->groups, g);
+		free(g);
+		return true;
+	}
+	return false;
+}
+
 static struct ib_group *group_get(struct ib *t, uint64_t id)
 {
 	struct ib_group *g;
@@ -87,7 +114,7 @@ static struct ib_group *group_get(struct ib *t, uint64_t id)
 	HASH_FIND(hh, t->groups, &id, sizeof(id), g);
 	if (g)
 		return g;
-	if (HASH_COUNT(t->groups) >= GROUPS_MAX) {
+	if (HASH_COUNT(t->groups) >= GROUPS_MAX && !evict(t)) {
 		ripc__fail(-ENOBUFS,
 			   "ib: multicast group limit reached: %u; lanes carry further groups",
 			   GROUPS_MAX);
@@ -477,6 +504,7 @@ int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct io
 		ah = group_ah(t, g, p);
 		err = ah ? ripc__ib_port_post(p, ah, GROUP_QPN, GROUP_QKEY, iov, niov, len, false)
 			 : -ENOTCONN;
+		g->sent_upto[i] = p->sendq.tail;
 		rc = err ? rc : 0;
 		full |= err == -EAGAIN;
 	}

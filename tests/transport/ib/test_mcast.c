@@ -245,6 +245,28 @@ START_TEST(stopped__receives_never_come_back)
 }
 END_TEST
 
+/* Groups that were left, or only sent to, take no room from others. */
+START_TEST(groups__many)
+{
+	const uint64_t first = test_seed() + 100, end = first + 1100;
+	uint8_t text[8] = {0};
+
+	if (!open_both())
+		return;
+	for (uint64_t group = first; group < end; group++) {
+		ck_assert_msg(!ops->group_join(rx, group), "%s", ripc_error_detail());
+		ops->group_leave(rx, group);
+		ck_assert_int_eq(ops->post_group(tx, group, &(struct iovec){text, sizeof(text)}, 1),
+				 0);
+		step(tx);
+	}
+	ck_assert_int_eq(ops->group_join(rx, end), 0);
+	ck_assert(send_until_received(end, 1, PATIENCE_NS));
+	ops->close(rx);
+	ops->close(tx);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("transport/ib/mcast");
@@ -254,6 +276,7 @@ int main(void)
 	tcase_add_test(tc, received__stopped_qp_is_replaced);
 	tcase_add_test(tc, stopped__reported_as_event);
 	tcase_add_test(tc, stopped__receives_never_come_back);
+	tcase_add_test(tc, groups__many);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/ib/mcast", suite);
 }
