@@ -723,10 +723,13 @@ int ripc_buf_register(struct ripc *ctx, void *base, size_t len);
  * @ctx: the context, or NULL
  * @base: the start of a region, as registered
  *
+ * Return buffers in the region are withdrawn first. While a peer may still write into one, the call
+ * returns -EBUSY: repeat it.
+ *
  * Return: 0, or a negative errno.
  * Errors:
  * -EINVAL: no region begins there
- * -EBUSY: as ripc_buf_free(), or it is a return buffer or a window
+ * -EBUSY: as ripc_buf_free(), it is a window, or a peer may still write into it
  */
 int ripc_buf_unregister(struct ripc *ctx, void *base);
 
@@ -821,8 +824,8 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * peer sends to @service lands in the first of them, in the order in which they were sent, that is
  * unused and long enough. The item begins where the buffer begins, and uses it up. Empty items,
  * items that fit none, and items of short messages and of answers lie elsewhere. The peer may write
- * the buffers until they return as items, or are withdrawn by ripc_buf_free() or
- * ripc_service_unregister().
+ * the buffers until they return as items, or are withdrawn by ripc_buf_free(),
+ * ripc_buf_unregister() or ripc_service_unregister().
  *
  * A return of 0 means that the message is in the memory of the receiving process, in order, for
  * ripc_receive(). It does not mean that the application has received or processed it: a process

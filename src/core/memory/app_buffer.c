@@ -102,15 +102,6 @@ static void recv_windows_drop(struct ripc *ctx, struct ripc__region *r)
 			ripc__recv_window_release(ctx, w, true);
 }
 
-static void local_returns_revoke(struct ripc *ctx, struct ripc__region *r)
-{
-	struct ripc__local_return *b, *tmp;
-
-	ripc__list_for_each_entry_safe (b, tmp, &ctx->memory->returns, link)
-		if (b->region == r)
-			ripc__local_return_revoke(ctx, b);
-}
-
 int ripc__buf_free(struct ripc *ctx, void *ptr)
 {
 	struct ripc__region *r;
@@ -136,7 +127,7 @@ int ripc__buf_free(struct ripc *ctx, void *ptr)
 		 */
 		r->pins++;
 		recv_windows_drop(ctx, r);
-		local_returns_revoke(ctx, r);
+		ripc__local_returns_withdraw(ctx, r);
 		r->pins--;
 		ripc__region_release(ctx, r);
 	}

@@ -322,6 +322,8 @@ void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r);
  * Withdraws an offer: at once if no peer can write it; else sends REVOKE and drops it on REVOKED.
  */
 void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r);
+/* Withdraws all offers in a pinned region. Return: whether nothing pins it any more. */
+bool ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region);
 /*
  * The peer writes it no more (REVOKED arrived, or the lane is closed): drops an offer that is being
  * withdrawn.

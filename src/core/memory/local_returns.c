@@ -185,6 +185,16 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r)
 	ctx->memory_ops->revoke(r->lane, r->service ? r->service->id : 0, r->id);
 }
 
+bool ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region)
+{
+	struct ripc__local_return *r, *tmp;
+
+	ripc__list_for_each_entry_safe (r, tmp, &ctx->memory->returns, link)
+		if (r->region == region)
+			ripc__local_return_revoke(ctx, r);
+	return !region->pins;
+}
+
 void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r)
 {
 	if (r->flow) {

@@ -225,11 +225,11 @@ int ripc__buf_unregister(struct ripc *ctx, void *base)
 	} else if (r->sends) {
 		rc = ripc__fail(-EBUSY, "a send that is under way reads from the memory at %p",
 				base);
-	} else if (r->pins) {
-		rc = ripc__fail(-EBUSY,
-				"memory at %p is set aside as a window or offered to a peer", base);
 	} else if (r->unread) {
 		rc = ripc__region_unread(r);
+	} else if (r->pins && !ripc__local_returns_withdraw(ctx, r)) {
+		rc = ripc__fail(-EBUSY,
+				"memory at %p is set aside as a window or offered to a peer", base);
 	} else {
 		ripc__cached_mrs_drop(ctx, r);
 		ripc__regions_remove(ctx, r);

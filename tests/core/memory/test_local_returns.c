@@ -200,6 +200,25 @@ START_TEST(revoke__idempotent)
 }
 END_TEST
 
+START_TEST(revoke__registered_memory)
+{
+	static uint8_t foreign[1000];
+
+	OK(ripc_buf_free(ctx, buf));
+	buf = foreign;
+	OK(ripc_buf_register(ctx, foreign, sizeof(foreign)));
+	send_with_return(sizeof(foreign));
+	/* The peer could still write into it. */
+	RC(-EBUSY, ripc_buf_unregister(ctx, foreign));
+	RC(-EBUSY, ripc_buf_unregister(ctx, foreign));
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(returns_count(), 0);
+	OK(ripc_buf_unregister(ctx, foreign));
+	OK(rig_long(&rig, 1, 0, 1000, 2, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 0, 1000, 2), RIPC_IN_POOL);
+}
+END_TEST
+
 START_TEST(revoke__used_message_copied)
 {
 	struct ripc_request *r;
@@ -446,6 +465,7 @@ int main(void)
 	tcase_add_test(tc, returns__same_context);
 	tcase_add_test(tc, revoke__peer_replies);
 	tcase_add_test(tc, revoke__idempotent);
+	tcase_add_test(tc, revoke__registered_memory);
 	tcase_add_test(tc, revoke__used_message_copied);
 	tcase_add_test(tc, revoke__waits_for_writes);
 	tcase_add_test(tc, revoke__service_closed);
