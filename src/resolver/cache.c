@@ -195,7 +195,6 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 	c->since_ns = since_ns;
 	c->stored_ns = now_ns;
 	c->expires_ns = now_ns + ttl_ms * RIPC__MS;
-	c->used = c->pending.events;
 	ripc__timers_set(cache->timers, &c->timer, now_ns + ttl_ms * RIPC__MS / 4 * 3);
 	return c;
 }
@@ -203,11 +202,22 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 void ripc__cache_watch(struct ripc__cache *cache, struct ripc__cached *c)
 {
 	list_out(cache, c);
-	c->watched = true;
-	/* The refresh was due while the record was unused: do it now. */
-	if (!c->used && c->timer.at_ns == c->expires_ns)
+	/* The refresh was due while the record was not watched: do it now. */
+	if (!c->watched && c->timer.at_ns == c->expires_ns)
 		ripc__timers_set(cache->timers, &c->timer, 0);
-	c->used = true;
+	c->watched = true;
+	list_in(cache, c);
+}
+
+void ripc__cache_unwatch(struct ripc__cache *cache, struct ripc__cached *c)
+{
+	if (c->watched && cache->noverheard >= RIPC__CACHE_OVERHEARD_MAX) {
+		ripc__cache_remove(cache, c);
+		return;
+	}
+	ripc__pending_clear(&c->pending);
+	list_out(cache, c);
+	c->watched = false;
 	list_in(cache, c);
 }
 

@@ -32,9 +32,8 @@ struct ripc__cached {
 	uint16_t len;   /* of bytes */
 	bool located;   /* location is known */
 	struct ripc__mcast_sender location; /* address for a unicast request to the holder */
-	/* a look-up asked for it: changes are reported as events */
+	/* a look-up asked for it, and was not cancelled: it is refreshed, changes are reported */
 	bool watched;
-	bool used; /* used since the last confirmation: refresh it */
 	/* this context held the service before: requests are answered with this record */
 	bool moved;
 	bool gone; /* released by its holder; kept until the event GONE is taken */
@@ -67,8 +66,10 @@ struct ripc__cached *ripc__cache_find(struct ripc__cache *cache, uint64_t servic
 struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct ripc__record *record,
 				       bool overheard, uint64_t now_ns);
 
-/* Marks the record as used, and reports its changes from now on. */
+/* From now on the record is refreshed and its changes are reported. */
 void ripc__cache_watch(struct ripc__cache *cache, struct ripc__cached *c);
+/* The opposite: it stays until it expires, and no event is pending. */
+void ripc__cache_unwatch(struct ripc__cache *cache, struct ripc__cached *c);
 
 /* The holder released the service: reports RIPC__GONE for a watched record, then drops it. */
 void ripc__cache_gone(struct ripc__cache *cache, struct ripc__cached *c);

@@ -20,7 +20,7 @@ static void cached_due(struct ripc__rcore *core, struct ripc__timer *timer, uint
 	struct ripc__cached *c = ripc__list_entry(timer, struct ripc__cached, timer);
 
 	if (now_ns < c->expires_ns) {
-		bool due = c->used && !ripc__lookup_find(core, c->node.id);
+		bool due = c->watched && !ripc__lookup_find(core, c->node.id);
 		/* A refresh must not evict waiting look-ups. */
 		bool later = due && core->lookups.count >= RIPC__LOOKUPS_MAX / 2;
 		uint64_t next_ns = later ? now_ns + ripc__rcore_jitter_ns(core, 1000) : RIPC__NEVER;

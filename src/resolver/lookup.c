@@ -168,12 +168,12 @@ void ripc__rcore_lookup_cancel(struct ripc__rcore *core, uint64_t service)
 	struct ripc__lookup *l = ripc__lookup_find(core, service);
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
+	if (c)
+		ripc__cache_unwatch(&core->cache, c);
 	if (l && l->negative)
 		ripc__pending_remove(&l->pending, RIPC__UNRESOLVED);
 	else if (l && !l->refresh)
 		ripc__lookup_remove(core, l);
-	if (c)
-		ripc__pending_remove(&c->pending, RIPC__RESOLVED);
 	if (h)
 		ripc__pending_remove(&h->pending, RIPC__RESOLVED);
 }

@@ -122,14 +122,15 @@ void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint6
 
 /*
  * Starts or joins a look-up: RESOLVED or UNRESOLVED follows from a later progress(), also if the
- * cache has the record. -ENOMEM, -EAGAIN: too many look-ups under way.
+ * cache has the record. The record is then refreshed before it expires, and its changes are
+ * RESOLVED and GONE, until lookup_cancel(). -ENOMEM, -EAGAIN: too many look-ups under way.
  */
 int ripc__resolver_lookup(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 
-/* Cancels a look-up. */
+/* Cancels a look-up. A record that it found stays, but is neither refreshed nor reported. */
 void ripc__resolver_lookup_cancel(struct ripc__resolver *r, uint64_t service);
 
-/* Drops a cached record that no look-up of this context asked for: its user needs it no more. */
+/* Drops a cached record, unless it is the result of a look-up that was not cancelled. */
 void ripc__resolver_forget(struct ripc__resolver *r, uint64_t service);
 
 /* The cached record, or NULL; this is no use of it. Valid until the next call. */

@@ -4,15 +4,11 @@
 
 #include "resolver/core.h"
 
-/* Reads the record of a service, and uses it, as a look-up does, but without an event. */
+/* Reads the record of a service. */
 static inline bool core_find(struct ripc__rcore *core, uint64_t service,
 			     struct ripc__record *record, uint64_t now_ns)
 {
-	if (!ripc__rcore_peek(core, service, record, now_ns) || !record->ttl_ms)
-		return false;
-	(void)ripc__rcore_lookup(core, service, now_ns);
-	ripc__rcore_lookup_cancel(core, service);
-	return true;
+	return ripc__rcore_peek(core, service, record, now_ns) && record->ttl_ms;
 }
 
 #endif

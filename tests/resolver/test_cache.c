@@ -210,7 +210,7 @@ START_TEST(refresh__before_expiry)
 
 	msg.record.ttl_ms = 8000;
 	node_input(b, &msg);
-	ck_assert(core_find(b->core, 42, &record, bus->now_ns));
+	node_lookup(b, 42);
 	bus_run(bus, 5999);
 	ck_assert_uint_eq(b->nsent, 0);
 	bus_run(bus, 2);
@@ -246,6 +246,38 @@ START_TEST(refresh__only_if_used)
 	node_input(b, &msg);
 	bus_run(bus, 200);
 	ck_assert_uint_eq(counts(b).cached, 1);
+}
+END_TEST
+
+/* The user looks up once and stays connected. */
+START_TEST(refresh__until_cancelled)
+{
+	unsigned requests;
+
+	node_register(a, 42, false);
+	/* So many that its claims of this one, which would do as well, are rare. */
+	for (unsigned i = 0; i < 40; i++)
+		node_register(a, 100 + i, false);
+	bus_run(bus, 10);
+	node_lookup(b, 42);
+	for (unsigned i = 0; i < 20; i++) {
+		bus_run(bus, RIPC__TTL_MS);
+		ck_assert(node_finds(b, 42, a));
+	}
+	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 1);
+	ck_assert_int_eq(ripc__rcore_register(c->core, 42, NULL, RIPC__REGISTER_TAKE, bus->now_ns),
+			 0);
+	bus_run(bus, 100);
+	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 2);
+	ck_assert(node_finds(b, 42, c));
+	ripc__rcore_lookup_cancel(b->core, 42);
+	ck_assert(node_finds(b, 42, c));
+	bus_kill(a);
+	bus_kill(c);
+	requests = b->nsent;
+	bus_run(bus, RIPC__TTL_MS + 1000);
+	ck_assert_uint_eq(b->nsent, requests);
+	ck_assert(!node_finds(b, 42, c));
 }
 END_TEST
 
@@ -365,8 +397,9 @@ START_TEST(cache__least_recently_used_goes_first)
 		ck_assert_int_eq(ripc__rcore_lookup(b->core, i, bus->now_ns), 0);
 		msg.nonce = b->last[b->nsent < 64 ? b->nsent - 1 : 63].msg.nonce;
 		ck_assert_int_eq(node_input(b, &msg), 0);
-		b->nevents = 0;
 		ck_assert(core_find(b->core, 1, &record, bus->now_ns));
+		node_lookup(b, 1);
+		b->nevents = 0;
 	}
 	ck_assert_uint_eq(counts(b).cached, RIPC__CACHE_MAX);
 	ck_assert_uint_le(counts(b).cached_bytes / RIPC__CACHE_MAX, 512);
@@ -398,6 +431,7 @@ int main(void)
 	tcase_add_test(tc, expiry__record_in_use_is_refreshed);
 	tcase_add_test(tc, refresh__before_expiry);
 	tcase_add_test(tc, refresh__only_if_used);
+	tcase_add_test(tc, refresh__until_cancelled);
 	tcase_add_test(tc, refresh__unicast_to_holder);
 	tcase_add_test(tc, invalidate__of_that_instance_only);
 	tcase_add_test(tc, invalidate__waiters_still_served);

@@ -457,8 +457,7 @@ static void dest_release(struct ripc *ctx, struct ripc__dest *d)
 
 void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d)
 {
-	if (d->state == RIPC__DEST_RESOLVING)
-		ripc__resolver_lookup_cancel(ctx->resolver, d->id);
+	ripc__resolver_lookup_cancel(ctx->resolver, d->id);
 	dest_release(ctx, d);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Destinations: how often one is looked up, and when it is forgotten. */
 #include "core/rig.h"
+#include "resolver/core.h"
 #include "transitions.h"
 
 static struct rig rig;
@@ -110,8 +111,32 @@ START_TEST(sweep__cancels_lookup)
 		ripc__dest_sweep(ctx, 0);
 		ripc__unlock(ctx);
 		ck_assert_ptr_null(ripc__dest_find(ctx, 4711 + i));
-		ck_assert_uint_eq(cancelled, i ? 0 : 4711);
+		ck_assert_uint_eq(cancelled, 4711 + i);
 	}
+}
+END_TEST
+
+/*
+ * A connected client that does nothing keeps the record of its server, and so learns of the next
+ * holder at once.
+ */
+START_TEST(connected__record_is_refreshed)
+{
+	struct ripc_service *s;
+	unsigned third = rig_open(&rig, NULL);
+
+	/* The server claims its services in turn: each one rarely. */
+	for (unsigned i = 0; i < 40; i++)
+		OK(ripc_service_register(rig.ctx[1], 5000 + i, 0, &s));
+	rig_connect(&rig, 0, 1);
+	for (unsigned i = 0; i < 5; i++) {
+		rig_run(&rig, RIPC__TTL_MS);
+		ck_assert_ptr_nonnull(ripc__resolver_peek(ctx->resolver, RIG_ID(1)));
+		ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
+	}
+	OK(ripc_service_register(rig.ctx[third], RIG_ID(1), RIPC_TAKEOVER, &s));
+	rig_run(&rig, 10);
+	ck_assert_mem_eq(rig_dest(&rig, 0, 1)->peer->instance, rig.ctx[third]->instance, 16);
 }
 END_TEST
 
@@ -565,6 +590,7 @@ int main(void)
 	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, sweep__keeps_dest_with_waiters);
 	tcase_add_test(tc, sweep__cancels_lookup);
+	tcase_add_test(tc, connected__record_is_refreshed);
 	tcase_add_test(tc, reach__resolver_backoff);
 	tcase_add_test(tc, reach__error_lists_attempts);
 	tcase_add_test(tc, reach__out_of_memory);
