@@ -1167,8 +1167,8 @@ int ripc_unwatch(struct ripc_service *service, uint64_t dest);
  *
  * If the network is split, each part of the group goes on as a group of its own. When the network
  * heals, the parts stay apart until one of the two members that coordinate them announces the group
- * again. Each context announces its services and the groups that it coordinates in turn, one about
- * every 30 seconds.
+ * again: every 5 seconds, and less often after a minute, at intervals of an eighth of the time
+ * since it lost a member.
  *
  * Return: 0, or a negative errno.
  * Errors:

@@ -332,6 +332,14 @@ void ripc__rcore_reannounce(struct ripc__rcore *core, uint64_t now_ns)
 	}
 }
 
+void ripc__rcore_claim(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
+{
+	struct ripc__claim *h = ripc__claim_find(core, service);
+
+	if (h && h->state == HELD)
+		claim_announce(core, NULL, h, now_ns);
+}
+
 void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__claim_find(core, service);

@@ -147,6 +147,8 @@ void ripc__rcore_reannounce(struct ripc__rcore *core, uint64_t now_ns);
 /* As ripc__resolver_readdress(), for all later messages. */
 void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_addr *addrs,
 			   unsigned naddrs);
+/* As ripc__resolver_claim(). */
+void ripc__rcore_claim(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 int ripc__rcore_lookup(struct ripc__rcore *core, uint64_t service, uint64_t now_ns);
 void ripc__rcore_lookup_cancel(struct ripc__rcore *core, uint64_t service);

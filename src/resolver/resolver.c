@@ -341,6 +341,11 @@ const char *ripc__resolver_own_name(struct ripc__resolver *r, uint64_t service)
 	return ripc__rcore_name(r->core, service);
 }
 
+void ripc__resolver_claim(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
+{
+	ripc__rcore_claim(r->core, service, now_ns);
+}
+
 void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint64_t now_ns)
 {
 	r->now_ns = now_ns;

@@ -118,6 +118,9 @@ int ripc__resolver_ask_holder(struct ripc__resolver *r, uint64_t service);
  */
 int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t id, const char *name);
 
+/* Claims a service of ours once more, to all: another holder answers. */
+void ripc__resolver_claim(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
+
 void ripc__resolver_unregister(struct ripc__resolver *r, uint64_t service, uint64_t now_ns);
 
 /*

@@ -403,7 +403,27 @@ static void expire_members(struct ripc__group *g, uint64_t now)
 		if (coordinating && m->role == RIPC__ROLE_MEMBER)
 			ripc__coordinator_announce(g, m->instance, m->record, m->record_len, false);
 		ripc__member_free(g, m);
+		if (coordinating)
+			g->lost_ns = now;
 	}
+}
+
+/*
+ * Members that fell silent may be a part of the group with a coordinator of its own, which answers
+ * the claim as soon as the network is whole. The longer ago that is, the rarer are the claims.
+ */
+static void find_split(struct ripc__group *g, uint64_t now)
+{
+	uint64_t wait_ns = (now - g->lost_ns) / 8;
+
+	if (!g->lost_ns || g->state != RIPC__GROUP_COORDINATING)
+		return;
+	if (now >= g->claim_ns) {
+		ripc__resolver_claim(g->ctx->resolver, ripc__group_name(g->id), now);
+		g->claim_ns = now + (wait_ns > REFRESH_NS ? wait_ns : REFRESH_NS);
+	}
+	if (g->claim_ns < g->next_ns)
+		g->next_ns = g->claim_ns;
 }
 
 static void group_free(struct ripc__group *g)
@@ -493,6 +513,7 @@ static bool group_step(struct ripc__group *g, uint64_t now)
 		break;
 	}
 	expire_members(g, now);
+	find_split(g, now);
 	return true;
 }
 

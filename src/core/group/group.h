@@ -100,7 +100,9 @@ struct ripc__group {
 	uint64_t join_version; /* version in the last JOIN */
 	/* JOINING, JOINED: instance of the coordinator that was asked last */
 	uint8_t coordinator[16];
-	uint64_t next_ns;                   /* when group_step() has work */
+	uint64_t next_ns;  /* when group_step() has work */
+	uint64_t lost_ns;  /* when the last silent member was removed: the network may be split */
+	uint64_t claim_ns; /* COORDINATING, lost_ns: time of the next claim of the name */
 	uint64_t join_sent_ns;              /* time of the last JOIN; JOINING: 0: none sent */
 	enum ripc__group_role joined_role;  /* role in that JOIN */
 	unsigned failures;                  /* failed searches for a coordinator in a row */

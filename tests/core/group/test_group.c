@@ -226,6 +226,31 @@ START_TEST(coordinator__partition_merge)
 }
 END_TEST
 
+/* However many services the coordinators have, which they claim in turn. */
+START_TEST(coordinator__partition_merges_soon)
+{
+	struct ripc_service *s;
+	unsigned ms = 0;
+
+	rig_start(&rig, 4, NULL);
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned k = 0; k < 40; k++)
+			OK(ripc_service_register(rig.ctx[i], 5000 + 100 * i + k, 0, &s));
+	join(4);
+	set_partition(true);
+	send_all(0, 0, 2);
+	rig_run(&rig, 60000);
+	ck_assert_uint_eq(coordinators(0, 4), 2);
+	set_partition(false);
+	while (coordinators(0, 4) == 2 && ms++ < 100000)
+		rig_run(&rig, 1);
+	ck_assert_msg(ms < 60000 / 8, "merged after %u ms", ms);
+	rig_run(&rig, 150);
+	expect_member_count(0, 4, 4);
+	send_all(1, 0, 4);
+}
+END_TEST
+
 /* The lane to the coordinator breaks: no member is lost, and no later message. */
 START_TEST(coordinator__found_again)
 {
@@ -539,6 +564,7 @@ int main(void)
 	tcase_add_test(tc, join__still_coordinator);
 	tcase_add_test(tc, join__list_full);
 	tcase_add_test(tc, coordinator__partition_merge);
+	tcase_add_test(tc, coordinator__partition_merges_soon);
 	tcase_add_test(tc, coordinator__found_again);
 	tcase_add_test(tc, coordinator__again);
 	tcase_add_test(tc, member__silent_expires);
