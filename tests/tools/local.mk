@@ -29,6 +29,11 @@ tests_tools_perf_json_check_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_tools_perf_json_check_LDADD = $(JANSSON_LIBS) -lm
 endif
 
+# The messages that test_wireshark.sh shows to the dissector.
+noinst_PROGRAMS += tests/tools/message_frames
+tests_tools_message_frames_SOURCES = tests/tools/message_frames.c tests/wire/headers.c \
+	tests/wire/headers.h
+
 dist_check_SCRIPTS += tests/tools/test_ripc_info.sh tests/tools/test_ripc_ping.sh \
 	tests/tools/test_ripc_perf.sh tests/tools/test_examples.sh tests/tools/test_environment.sh \
 	tests/tools/test_two_hosts.sh tests/tools/test_link_local.sh \

@@ -151,18 +151,18 @@ seen "the set-up of a lane" "iwarp_mpa.req && ripc_hello.send_max >= 1984"
 seen "its answer" "iwarp_mpa.rep && ripc_hello.refusal == 0"
 seen "short messages on a lane" "iwarp_ddp && ripc.kind == 1 && ripc.dest == $id"
 seen "short messages again, without a header of their own" \
-	"iwarp_ddp && ripc.again && ripc.kind == 1 && ripc.dest == $id"
+	"iwarp_ddp && ripc.elided && ripc.kind == 1 && ripc.dest == $id"
 seen "their items" 'ripc.item == "good morning"'
 seen "long messages and how they travel" "ripc.kind == 2 && ripc.desc.len == 100000"
 seen "requests of calls, with their time" "ripc.flags.call == 1 && ripc.call.time <= 2000"
 seen "answers of calls" "ripc.flags.reply == 1 && ripc.call && ripc.call.status == 0"
-seen "requests with a short header" "ripc.again && ripc.flags.call == 1 && ripc.call.time <= 2000"
-seen "answers with a short header" "ripc.again && ripc.flags.reply == 1 && ripc.call.status == 0"
+seen "requests with a short header" "ripc.elided && ripc.flags.call == 1 && ripc.call.time <= 2000"
+seen "answers with a short header" "ripc.elided && ripc.flags.reply == 1 && ripc.call.status == 0"
 seen "the numbers of reliable messages" "ripc.kind == 14 && ripc.reliable > 1000000000"
 seen "their acknowledgements" "ripc.kind == 15 && ripc.reliable > 1000000000"
 seen "the end of a request" "ripc.kind == 3 && ripc.status == 0"
 seen "the end of a request with the next message" \
-	"iwarp_ddp && ripc.kind == 2 && ripc.flags.done && ripc.request && ripc.desc.len == 64"
+	"iwarp_ddp && ripc.kind == 2 && ripc.flags.ack && ripc.request && ripc.desc.len == 64"
 seen "short messages by datagram, with the instance" \
 	"udp && ripc.kind == 1 && ripc.instance && ripc.dest == $id"
 seen "their numbers, which begin at the time" "udp && ripc.kind == 1 && ripc.datagram > 1000000000"
@@ -170,7 +170,7 @@ unseen "no sequence number in a datagram" "udp && ripc.seq"
 seen "header contexts of datagrams" "ripc.kind == 31 && ripc.dest == $id && ripc.context.first"
 seen "their confirmation" "ripc.kind == 32 && ripc.context"
 seen "datagrams with a short header" \
-	"udp && ripc.again && ripc.context.bytes && ripc.dest == $id && ripc.item"
+	"udp && ripc.elided && ripc.context.bytes && ripc.dest == $id && ripc.item"
 seen "whether the other side is remembered" "iwarp_mpa.req && ripc_hello.epoch > 0"
 if [ $keys = yes ]; then
 	seen "sealed requests of the resolver" \
@@ -259,12 +259,25 @@ seen "one of two packets" "ripc.imm.buffer == 4 && ripc.request == 103"
 unseen "none where no long message was before" "ip.src == 10.0.0.2 && ripc"
 unseen "none in other writes" "infiniband.bth.opcode == 6 && ripc"
 seen "a Send that begins with immediate data" \
-	"ripc.again && ripc.dest == 4242 && ripc.item == \"next one\""
+	"ripc.elided && ripc.dest == 4242 && ripc.item == \"next one\""
 unseen "nothing of RoCE is malformed" "ripc.broken || (ripc && _ws.malformed)"
 unseen "no Lua error in them" "_ws.lua.error"
 judge
 tshark -n -X "lua_script:$lua" -r "$work/capture" -Y "ripc.imm" >"$out" 2>"$err"
 has "one line says what a write is" "$out" "RIPC .*LONG 4243 -> 4242, written, request 101"
+
+# Messages of every kind, as the encoder of the library makes them: more than a session has.
+tests/tools/message_frames >"$work/capture"
+for kind in $(seq 1 34); do
+	seen "messages of kind $kind" "ripc.kind == $kind && !ripc.broken"
+done
+seen "the flags of an ACK" "ripc.kind == 3 && ripc.ack.kept == 1"
+seen "answers to GOAWAY" "ripc.kind == 23 && ripc.answer"
+seen "numbers of exported buffers" "ripc.kind == 24 && ripc.buffer"
+seen "items that are released" "ripc.kind == 25 && ripc.request && ripc.release.ack == 1"
+seen "datagrams of groups" "ripc.kind == 16 && ripc.instance && ripc.number"
+unseen "none is malformed" "ripc.broken || _ws.malformed || _ws.lua.error || !ripc"
+judge
 
 # Truncated frames are reported: the last byte of every frame is removed.
 if command -v editcap >/dev/null 2>&1; then

@@ -23,7 +23,7 @@ local kinds = {
 	[28] = "WATCH", [29] = "WATCH_END", [30] = "STANDING_GRANT",
 	[31] = "DATAGRAM_CONTEXT", [32] = "DATAGRAM_CONTEXT_ACK", [33] = "ACK_REQUEST", [34] = "FLOW_END",
 }
-local hows = { [0] = "inline", [1] = "read", [2] = "written", [3] = "grant", [4] = "handed over" }
+local hows = { [0] = "inline", [1] = "read", [2] = "written", [3] = "grant", [4] = "mapped" }
 local refusals = {
 	[0] = "none", [1] = "that instance is not here", [2] = "crossed", [3] = "closing", [4] = "out of memory",
 	[5] = "another version",
@@ -48,7 +48,7 @@ f.version = ProtoField.uint8("ripc.version", "Version")
 f.kind = ProtoField.uint8("ripc.kind", "Kind", base.DEC, kinds)
 f.flags = ProtoField.uint16("ripc.flags", "Flags", base.HEX)
 f.has_instance = ProtoField.bool("ripc.flags.instance", "Instance id follows", 16, nil, 0x0001)
-f.has_ack = ProtoField.bool("ripc.flags.done", "The end of a request follows", 16, nil, 0x0002)
+f.has_ack = ProtoField.bool("ripc.flags.ack", "A piggybacked ACK follows", 16, nil, 0x0002)
 f.is_reliable = ProtoField.bool("ripc.flags.reliable", "Reliable", 16, nil, 0x0004)
 f.is_call = ProtoField.bool("ripc.flags.call", "Request of a call", 16, nil, 0x0008)
 f.is_reply = ProtoField.bool("ripc.flags.reply", "Answer of a call", 16, nil, 0x0010)
@@ -63,7 +63,7 @@ f.nitems = ProtoField.uint16("ripc.nitems", "Items")
 f.dest = ProtoField.uint64("ripc.dest", "Destination service")
 f.source = ProtoField.uint64("ripc.source", "Source service")
 f.seq = ProtoField.uint32("ripc.seq", "Sequence number")
-f.again = ProtoField.uint8("ripc.again", "Header of the last one", base.HEX)
+f.elided = ProtoField.uint8("ripc.elided", "Magic of a short header", base.HEX)
 f.seq_low = ProtoField.uint16("ripc.seq_low", "Sequence number, lower half")
 f.credits = ProtoField.uint16("ripc.credits", "Credits")
 f.nreturns = ProtoField.uint16("ripc.nreturns", "Return buffers")
@@ -72,6 +72,14 @@ f.request = ProtoField.uint64("ripc.request", "Request")
 f.reusable = ProtoField.bool("ripc.reusable", "Standing buffers reusable")
 f.below = ProtoField.uint64("ripc.dedup_base", "Finished below")
 f.status = ProtoField.int32("ripc.status", "Status")
+f.ack_flags = ProtoField.uint32("ripc.ack.flags", "Flags of the ACK", base.HEX)
+f.ack_kept = ProtoField.bool("ripc.ack.kept", "Kept: a RELEASE follows for each mapped item", 32, nil, 0x1)
+f.answer = ProtoField.uint64("ripc.answer", "Answer")
+f.buffer = ProtoField.uint64("ripc.buffer", "Exported buffer")
+f.release_item = ProtoField.uint32("ripc.release", "Item")
+f.release_flags = ProtoField.uint32("ripc.release.flags", "Item, upper half", base.HEX)
+f.release_read = ProtoField.bool("ripc.release.read", "Another process may still read it", 32, nil, 0x1)
+f.release_ack = ProtoField.bool("ripc.release.ack", "ACK of the message", 32, nil, 0x2)
 f.limit = ProtoField.uint64("ripc.limit", "Limit")
 f.arrived = ProtoField.uint64("ripc.arrived", "Arrived")
 f.nonce = ProtoField.uint64("ripc.nonce", "Nonce", base.HEX)
@@ -85,7 +93,7 @@ f.context_unknown = ProtoField.bool("ripc.context.unknown", "Header context is n
 f.datagram_low = ProtoField.uint32("ripc.datagram_low", "Number of the datagram, lower half", base.HEX)
 f.role = ProtoField.uint64("ripc.role", "Role", base.DEC, { [0] = "none", [1] = "sender", [2] = "member" })
 f.present = ProtoField.uint64("ripc.present", "Present")
-f.keeping = ProtoField.uint64("ripc.keeping", "Keeping")
+f.coordinating = ProtoField.uint64("ripc.coordinating", "Coordinating")
 f.list_version = ProtoField.uint64("ripc.list_version", "Version of the list")
 f.record = ProtoField.bytes("ripc.record", "Record")
 f.item_len = ProtoField.uint32("ripc.item.len", "Item length")
@@ -138,16 +146,16 @@ local function add_desc(tree, buf, at, i, is_return)
 	sub:add_le(f.desc_len, part(8, 8))
 	sub:add_le(f.desc_key, part(16, 4))
 	sub:add_le(is_return and f.desc_id or f.desc_how, part(20, 4))
-	if not is_return and how > 3 then
+	if not is_return and how > 4 then
 		complain(sub, "There is no such way for an item")
 	end
 	return (not is_return and how == 0) and len:tonumber() or 0
 end
 
--- Fixed words of each kind: the fields, each with its bytes; nil: bytes that mean nothing.
+-- Fixed words of each kind: the fields, each with its bytes, and the fields of its bits.
 local words = {
 	[2] = { { f.request, 8 }, { f.below, 8 } },
-	[3] = { { f.request, 8 }, { f.status, 4 }, { nil, 4 } },
+	[3] = { { f.request, 8 }, { f.status, 4 }, { f.ack_flags, 4, { f.ack_kept } } },
 	[4] = { { f.request, 8 } },
 	[5] = { { f.request, 8 } },
 	[6] = { { f.request, 8 } },
@@ -159,12 +167,17 @@ local words = {
 	[16] = { { f.number, 8 } },
 	[17] = { { f.role, 8 }, { f.list_version, 8 } },
 	[18] = { { f.present, 8 }, { f.list_version, 8 } },
-	[19] = { { f.keeping, 8 }, { f.list_version, 8 } },
+	[19] = { { f.coordinating, 8 }, { f.list_version, 8 } },
 	[20] = { { f.number, 8 } },
 	[14] = { { f.reliable_number, 8 } },
 	[15] = { { f.reliable_number, 8 } },
 	[21] = { { f.call, 8 } },
 	[22] = { { f.call, 8 }, { f.call_state, 8 } },
+	[23] = { { f.answer, 8 } },
+	[24] = { { f.buffer, 8 } },
+	[25] = { { f.request, 8 }, { f.release_item, 4 },
+		{ f.release_flags, 4, { f.release_read, f.release_ack } } },
+	[26] = { { f.buffer, 8 } },
 	[27] = { { f.reliable_number, 8 } },
 	[31] = { { f.context_id, 8 }, { f.context_first, 8 } },
 	[32] = { { f.context_id, 8 } },
@@ -215,11 +228,12 @@ local function add_body(tree, buf, kind, nitems, nreturns, flags)
 		if len - at < word[2] then
 			return false
 		end
-		if word[1] then
-			if word[1] == f.request then
-				add_request(tree, buf(at, word[2]))
-			else
-				tree:add_le(word[1], buf(at, word[2]))
+		if word[1] == f.request then
+			add_request(tree, buf(at, word[2]))
+		else
+			local sub = tree:add_le(word[1], buf(at, word[2]))
+			for _, bits in ipairs(word[3] or {}) do
+				sub:add_le(bits, buf(at, word[2]))
 			end
 		end
 		at = at + word[2]
@@ -233,7 +247,9 @@ local function add_body(tree, buf, kind, nitems, nreturns, flags)
 			sizes[i] = buf(at, 4):le_uint()
 			at = at + 4
 		else
-			sizes[i] = add_desc(tree, buf, at, i - 1, false)
+			local inline = add_desc(tree, buf, at, i - 1, false)
+			-- A GRANT has no payload.
+			sizes[i] = kind == 2 and inline or 0
 			at = at + DESC_LEN
 		end
 	end
@@ -311,7 +327,7 @@ local function again(buf, pinfo, root)
 		due[way(pinfo)] = (due[way(pinfo)] + 1) % 65536
 	end
 	local between = told[pinfo.number]
-	tree:add(f.again, buf(0, 1))
+	tree:add(f.elided, buf(0, 1))
 	tree:add_le(f.credits, buf(1, 1))
 	tree:add_le(f.seq_low, buf(2, 2))
 	tree:add(f.kind, 1):set_generated()
@@ -350,7 +366,7 @@ local function elided_datagram(buf, pinfo, root)
 	local unknown = buf(0, 1):uint() == 0x66
 	local name = unknown and "UNKNOWN_CONTEXT" or "SHORT again"
 
-	tree:add(f.again, buf(0, 1))
+	tree:add(f.elided, buf(0, 1))
 	tree:add(f.context_bytes, buf(1, 7))
 	tree:add_le(f.datagram_low, buf(8, 4))
 	tree:add(f.context_unknown, unknown):set_generated()
@@ -520,16 +536,34 @@ ripc:register_heuristic("infiniband.payload", function(buf, pinfo, root)
 	if opcode == WRITE_LAST_IMM or opcode == WRITE_ONLY_IMM then
 		return immediate_write(buf, pinfo, root, immediate.range)
 	end
-	if opcode ~= UD_SEND_IMM then
-		return false
+	return false
+end)
+
+local udp_length, ib_lrh = Field.new("udp.length"), Field.new("infiniband.lrh")
+
+-- Wireshark gives the payload of a datagram with immediate data to nobody: it is read when all
+-- else is done. It ends before the padding and the CRCs.
+local function ib_datagram(pinfo, root)
+	local opcode, immediate, padding, length = ib_opcode(), ib_immediate(), ib_padding(), udp_length()
+
+	if not immediate or opcode.value ~= UD_SEND_IMM then
+		return
 	end
+	local at, finish = immediate.offset + 4, immediate.source:len() - (ib_lrh() and 2 or 0)
+	if length then
+		finish = math.min(finish, length.offset - 4 + length.value)
+	end
+	local len = finish - 4 - padding.value - at
+	if len <= 0 then
+		return
+	end
+	local buf = immediate.source(at, len):tvb()
 	if looks_elided_datagram(buf) then
 		elided_datagram(buf, pinfo, root)
-		return true
+	elseif looks_like_message(buf) and buf(4, 2):le_uint() == 1 then
+		ripc.dissector(buf, pinfo, root)
 	end
-	return looks_like_message(buf) and buf(4, 2):le_uint() == 1 and
-		message_heuristic(buf, pinfo, root)
-end)
+end
 
 ---- Resolver ------------------------------------------------------------------------------------------------------------------
 
@@ -782,11 +816,20 @@ h.proof_nonce = ProtoField.bytes("ripc_hello.nonce", "Nonce")
 h.code = ProtoField.bytes("ripc_hello.code", "Code")
 h.may_read = ProtoField.bool("ripc_hello.caps.read", "The other side may read", 32, nil, 0x4)
 h.may_write = ProtoField.bool("ripc_hello.caps.write", "The other side may write", 32, nil, 0x8)
+h.may_map = ProtoField.bool("ripc_hello.caps.map", "Buffers may be mapped", 32, nil, 0x400)
+h.standing_grant = ProtoField.bool("ripc_hello.caps.standing_grant", "STANDING_GRANT is understood", 32,
+	nil, 0x1000)
+h.datagram_context = ProtoField.bool("ripc_hello.caps.datagram_context",
+	"DATAGRAM_CONTEXT is understood", 32, nil, 0x4000)
+h.immediate = ProtoField.bool("ripc_hello.caps.immediate", "Writes with immediate data are understood",
+	32, nil, 0x8000)
+h.flow_end = ProtoField.bool("ripc_hello.caps.flow_end", "FLOW_END is understood", 32, nil, 0x20000)
 
 -- Wireshark's MPA hands its private data to nobody: they are looked at when all else is done.
 local private_data = Field.new("iwarp_mpa.privatedata")
 
 function hello.dissector(_, pinfo, root)
+	ib_datagram(pinfo, root)
 	for _, info in ipairs({ private_data() }) do
 		local buf = info.range
 		-- In revision 2, four bytes of depths come first.
@@ -803,8 +846,10 @@ function hello.dissector(_, pinfo, root)
 				tree:add_le(h.recv_depth, p(44, 4))
 				tree:add_le(h.window, p(48, 4))
 				local caps = tree:add_le(h.caps, p(52, 4))
-				caps:add_le(h.may_read, p(52, 4))
-				caps:add_le(h.may_write, p(52, 4))
+				for _, bit in ipairs({ h.may_read, h.may_write, h.may_map, h.standing_grant,
+					h.datagram_context, h.immediate, h.flow_end }) do
+					caps:add_le(bit, p(52, 4))
+				end
 				tree:add_le(h.epoch, p(56, 8))
 				if p(6, 1):uint() == 1 and buf:len() - at >= HELLO_LEN + PROOF_LEN then
 					local proof = buf(at + HELLO_LEN, PROOF_LEN)
