@@ -16,6 +16,7 @@
 #define SIZE_MAX_BYTES (64u << 20)
 #define COUNT_MAX      1000000000u
 #define MS_MAX         3600000u
+#define SIGNAL_MS      200 /* a signal does not end a wait: look for it now and then */
 
 struct ping {
 	bool serve; /* answer instead of asking */
@@ -145,8 +146,7 @@ static int serve(struct ping *p)
 	while (!tool_stopped) {
 		struct ripc_message *m;
 
-		/* Not for ever: a signal does not end the wait. */
-		rc = ripc_receive(p->service, &m, 500);
+		rc = ripc_receive(p->service, &m, SIGNAL_MS);
 		if (rc == -ETIMEDOUT)
 			continue;
 		if (rc) {
@@ -184,13 +184,23 @@ static int call_once(struct ping *p, uint64_t number)
 {
 	struct iovec item = {.iov_base = p->buf, .iov_len = p->size};
 	uint64_t begin_ns = tool_now_ns();
-	struct ripc_message *m;
+	struct ripc_request *request = NULL;
+	struct ripc_message *m = NULL;
 	bool match;
 	int rc;
 
 	memcpy(p->buf + 16, &number, sizeof(number));
 	p->sent++;
-	rc = ripc_call(p->service, p->id, &item, 1, NULL, &m, (int)p->timeout_ms);
+	rc = ripc_call_start(p->service, p->id, &item, 1, NULL, (int)p->timeout_ms, &request);
+	while (!rc && request && !tool_stopped) {
+		rc = ripc_call_wait(&request, &m, SIGNAL_MS);
+		if (rc == -EINPROGRESS)
+			rc = 0;
+	}
+	if (request) {
+		ripc_request_cancel(&request, SIGNAL_MS);
+		return 0;
+	}
 	match = !rc && is_answer(p, m);
 	ripc_message_free(m);
 	if (match)
@@ -218,15 +228,16 @@ static int ping_once(struct ping *p, uint64_t number)
 		return rc;
 	}
 	for (;;) {
-		uint64_t now_ns = tool_now_ns();
+		uint64_t now_ns = tool_now_ns(), wait_ms;
 		struct ripc_message *m;
 		bool match;
 
 		if (now_ns >= deadline_ns || tool_stopped)
 			return 0;
-		rc = ripc_receive(p->service, &m, (int)((deadline_ns - now_ns + 999999) / 1000000));
+		wait_ms = (deadline_ns - now_ns + 999999) / 1000000;
+		rc = ripc_receive(p->service, &m, wait_ms < SIGNAL_MS ? (int)wait_ms : SIGNAL_MS);
 		if (rc == -ETIMEDOUT)
-			return 0;
+			continue;
 		if (rc) {
 			tool_fail(rc, "receive");
 			return rc;

@@ -79,6 +79,31 @@ expect "a service that does not answer pings" 1 60 ./tools/ripc-ping -c 5 -W 400
 has "its look-up is timed" "$out" "found and connected in [0-9.]* ms"
 has "it says so" "$out" "service $other is there but does not answer pings"
 
+# quiet LOG: it has not grown since the last look.
+quiet() {
+	q_len=$(wc -c <"$work/$1")
+	[ "$q_len" = "$q_before" ] && return
+	q_before=$q_len
+	false
+}
+# A signal ends the wait for an answer, long before its time is up.
+for by in message call; do
+	option=
+	[ $by = call ] && option=--call
+	start waits ./tools/ripc-ping $option -c 0 -i 1 -W 60000 -o peer_timeout_ms=60000 "$id"
+	waits=$pid q_before= status=
+	ready waits "^answer 0"
+	kill -STOP "$server"
+	wait_until 60 quiet waits
+	kill -INT "$waits"
+	if gone "$waits" 10 && [ "$status" -eq 1 ]; then
+		has "SIGINT ends a ping by $by without an answer" "$work/waits" "sent, .* answered"
+	else
+		bad "SIGINT ends a ping by $by without an answer: ${status-}" "$work/waits"
+	fi
+	kill -CONT "$server"
+done
+
 kill -TERM "$server"
 if gone "$server" 60 && [ "$status" -eq 0 ]; then
 	ok "--serve ends on SIGTERM"
