@@ -15,6 +15,7 @@
 #include "core/peer/lane.h"
 #include "core/peer/lane_progress.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/arriving.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/rendezvous/failover.h"
 #include "core/rendezvous/receiver.h"
@@ -140,6 +141,12 @@ static bool lane_awaits_answer(const struct ripc__lane *lane)
 	return ripc__local_returns_on_lane(lane, true) || ripc__standing_revoking(lane);
 }
 
+static void lane_timer(struct ripc__lane *lane)
+{
+	ripc__requests_timer(lane);
+	ripc__rndvs_timer(lane);
+}
+
 static bool lane_in_use(const struct ripc__lane *lane)
 {
 	return lane->nwatched || ripc__groups_include(lane->ctx, lane->peer) ||
@@ -230,7 +237,7 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.not_found = ripc__watch_not_found,
 	.resolve_watched = ripc__watches_resolve,
 	.before_control = before_control,
-	.lane_timer = ripc__requests_timer,
+	.lane_timer = lane_timer,
 	.lane_idle = lane_idle,
 	.lane_awaits_answer = lane_awaits_answer,
 	.lane_in_use = lane_in_use,

@@ -9,6 +9,7 @@
 #include "core/peer/lane.h"
 #include "core/memory/message.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/arriving.h"
 #include "core/rendezvous/receiver.h"
 #include "core/rendezvous/sender.h"
 
@@ -182,6 +183,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	ripc__service_set_state(s, RIPC__SERVICE_CLAIMING);
 	s->calls = 1;
 	ripc__list_init(&s->rndvs_in);
+	ripc__list_init(&s->waiting);
 	ripc__list_init(&s->watches);
 	ripc__waitq_init(&s->receivers);
 	ripc__waitq_init(&s->drained);

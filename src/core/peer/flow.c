@@ -62,6 +62,12 @@ static void flow_advertised(struct ripc__flow *flow)
 	flow->advertise_at_units = flow->consumed_units + window / 4;
 }
 
+static void flow_free(struct ripc__flow *f)
+{
+	ripc__list_del(&f->wait_link);
+	free(f);
+}
+
 /* A flow to which nothing has arrived; NULL: out of memory. */
 static struct ripc__flow *flow_new(struct ripc__lane *lane, uint64_t id)
 {
@@ -71,6 +77,8 @@ static struct ripc__flow *flow_new(struct ripc__lane *lane, uint64_t id)
 		return NULL;
 	f->id = id;
 	f->lane = lane;
+	ripc__list_init(&f->waiting);
+	ripc__list_init(&f->wait_link);
 	flow_advertised(f);
 	return f;
 }
@@ -93,7 +101,7 @@ void ripc__flow_park(struct ripc__lane *lane)
 		.arrived_units = f->arrived_units,
 		.advertised_units = f->advertised_units,
 	};
-	free(f);
+	flow_free(f);
 }
 
 /* Return: whether there is memory. */
@@ -154,9 +162,9 @@ struct ripc__flow *ripc__flow_lookup(struct ripc__lane *lane, uint64_t id)
 	return f;
 }
 
-static void flow_free(struct ripc__node *n, void *arg)
+static void free_node(struct ripc__node *n, void *arg)
 {
-	free(n);
+	flow_free((struct ripc__flow *)n);
 }
 
 void ripc__flows_free(struct ripc__lane *lane)
@@ -165,7 +173,7 @@ void ripc__flows_free(struct ripc__lane *lane)
 
 	lane->flow = NULL;
 	if (!lane->flow_parked) {
-		ripc__table_each(&lane->flows, flow_free, NULL);
+		ripc__table_each(&lane->flows, free_node, NULL);
 		ripc__table_fini(&lane->flows);
 	}
 	while ((c = lane->credits.next)) {
@@ -290,7 +298,7 @@ static bool flows_end(struct ripc__lane *lane, const struct ended *e)
 		if (lane->flow == f)
 			lane->flow = NULL;
 		ripc__table_remove(&lane->flows, &f->node);
-		free(f);
+		flow_free(f);
 		if (arrived_units)
 			ripc__flow_send_end(lane, id, arrived_units);
 	}

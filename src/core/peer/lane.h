@@ -91,6 +91,9 @@ struct ripc__flow {
 	bool watched;                /* the peer gets WATCH_END when the service ends */
 	uint8_t medium_items;        /* medium items that arrived, up to the number for a grant */
 	uint16_t nstanding;          /* standing buffers that refer to it */
+	/* struct ripc__rndv: long messages that are WAITING, oldest first */
+	struct ripc__list waiting;
+	struct ripc__list wait_link; /* in service->waiting while there are some */
 	uint32_t standing_len; /* bytes of each buffer that the peer is granted; 0: none yet */
 };
 

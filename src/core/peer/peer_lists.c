@@ -31,6 +31,7 @@ struct ripc__peer_lists *ripc__peer_lists(struct ripc__peer *p)
 		return NULL;
 	l->datagrams = NULL;
 	l->replies = NULL;
+	l->arriving_bytes = l->ready_bytes = 0;
 	ripc__list_init(&l->dests);
 	ripc__list_init(&l->requests);
 	ripc__list_init(&l->rndvs);

@@ -15,6 +15,8 @@ struct ripc__peer_lists {
 	struct ripc__list dests;    /* struct ripc__dest */
 	struct ripc__list requests; /* struct ripc_request: sent and unacknowledged, by id */
 	struct ripc__list rndvs; /* struct ripc__rndv: its incoming long messages, oldest first */
+	/* payload of those that are being fetched or complete, and of the complete: arriving.h */
+	uint64_t arriving_bytes, ready_bytes;
 	/* struct ripc__message: requests of it that we have not answered */
 	struct ripc__list served;
 	struct ripc__list attempts;     /* struct ripc__attempt: cause of failure per path */

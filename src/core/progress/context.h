@@ -196,6 +196,9 @@ struct ripc {
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
 	struct ripc__rndv *rndv_cache;                          /* free structs, singly linked */
 	unsigned rndv_cached;
+	bool rndvs_have_room;        /* core/rendezvous/arriving.c: ripc__rndvs_resume() is due, */
+	bool rndvs_resuming;         /* or at work */
+	uint64_t rndvs_slow_bytes;   /* payload of transfers that count as slow */
 	struct ripc__memory *memory; /* core/memory/buffer.h; allocated with the context */
 
 	uint64_t next_number;      /* no number was given out from here on: ripc__seq_begin() */

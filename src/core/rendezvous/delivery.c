@@ -7,6 +7,7 @@
 #include "core/peer/lane.h"
 #include "core/peer/ops.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/arriving.h"
 #include "core/rendezvous/dedup.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/service/service.h"
@@ -54,13 +55,13 @@ void ripc__rndv_drop(struct ripc__rndv *r, int status)
 	struct ripc__peer *p = r->peer;
 
 	ripc__rndv_release(r);
-	ripc__rndv_uncount_bytes(r);
 	if (status && r->lane)
 		ripc__lane_notify(r->lane, RIPC__ACK, 0, 0, ripc__rndv_ack_word(r),
 				  (uint32_t)status);
 	ripc__rndv_free(r);
 	deliver_ready(s, p);
 	ripc__rndv_resume(s);
+	ripc__rndvs_resume_if_room(s->ctx);
 	ripc__wake(s->ctx, &s->drained);
 	if (s->state == RIPC__SERVICE_TAKEN_OVER && ripc__list_empty(&s->rndvs_in))
 		ripc__wake(s->ctx, &s->receivers);
@@ -219,7 +220,7 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 	ack_due = kept && !transferred && ripc__import_ack_may_wait(lane);
 	for (unsigned i = 0; i < r->nitems; i++)
 		item_deliver(r, i, ack_due);
-	ripc__rndv_uncount_bytes(r);
+	ripc__rndv_count(r, RIPC__RNDV_COUNTED_READY);
 	ripc__rndv_set_state(r, RIPC__RNDV_READY);
 	count_received(p, r->id, r->bytes);
 	if (kept && !ack_due)
@@ -231,6 +232,8 @@ void ripc__rndv_ready(struct ripc__rndv *r)
 		deliver_ready(s, p);
 	if (!kept)
 		ripc__delayed_ack_queue(lane, word, s);
+	ripc__rndv_resume(s);
+	ripc__rndvs_resume_if_room(s->ctx);
 }
 
 void ripc__rndv_ready_if_complete(struct ripc__rndv *r)

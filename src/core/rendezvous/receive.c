@@ -9,6 +9,7 @@
 #include "core/peer/lane.h"
 #include "core/peer/ops.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/arriving.h"
 #include "core/rendezvous/dedup.h"
 #include "core/rendezvous/delivery.h"
 #include "core/rendezvous/receiver.h"
@@ -343,7 +344,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 		/* An application that waits for its answer may receive nothing before. */
 		ripc__rndv_start(r);
 	} else {
-		ripc__rndv_resume(flow->service);
+		ripc__rndv_wait(r);
 	}
 	if (longest && lane->state == RIPC__LANE_UP)
 		ripc__standing_replenish(flow, longest);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/receiver.h"
 #include "base/copy.h"
+#include "core/rendezvous/arriving.h"
 #include "core/rendezvous/delivery.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/memory/buffer.h"
@@ -98,13 +99,6 @@ void ripc__rndv_release(struct ripc__rndv *r)
 	}
 }
 
-void ripc__rndv_uncount_bytes(struct ripc__rndv *r)
-{
-	if (r->in_arriving_bytes)
-		r->service->arriving_bytes -= r->bytes;
-	r->in_arriving_bytes = false;
-}
-
 #define CACHED_ITEMS 4  /* a struct of the cache has room for so many items */
 #define CACHED_MAX   64 /* structs kept at most */
 
@@ -144,6 +138,7 @@ void ripc__rndv_cache_free(struct ripc *ctx)
 
 void ripc__rndv_free(struct ripc__rndv *r)
 {
+	ripc__rndv_count(r, RIPC__RNDV_UNCOUNTED);
 	ripc__list_del(&r->link);
 	ripc__list_del(&r->peer_link);
 	ripc__list_del(&r->lane_link);
@@ -223,13 +218,6 @@ static void send_grant(struct ripc__rndv *r)
 	ripc__lane_control(r->lane, buf, (size_t)(p - buf));
 }
 
-bool ripc__rndv_must_wait(const struct ripc_service *s, uint64_t bytes)
-{
-	uint64_t unread = s->queued_bytes + s->queued_long_bytes + s->arriving_bytes;
-
-	return unread && unread + bytes > RIPC__UNREAD_MAX;
-}
-
 /*
  * An item stays in the sender's memory, unless the application set aside memory for it, or the
  * memory is a buffer of this application, which may write there before it has read the message.
@@ -274,6 +262,7 @@ void ripc__rndv_start(struct ripc__rndv *r)
 {
 	bool reads = false, grants = false;
 
+	ripc__list_del(&r->lane_link);
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__rndv_item *it = &r->items[i];
 
@@ -286,8 +275,8 @@ void ripc__rndv_start(struct ripc__rndv *r)
 	}
 	ripc__rndv_set_state(r, RIPC__RNDV_TRANSFER);
 	r->granted = grants;
-	r->service->arriving_bytes += r->bytes;
-	r->in_arriving_bytes = true;
+	ripc__rndv_count(r, RIPC__RNDV_COUNTED_AT_SERVICE);
+	r->started_ns = ripc__now(r->ctx);
 	ripc__lane_monitor(r->lane);
 	if (grants)
 		send_grant(r);
@@ -299,33 +288,6 @@ void ripc__rndv_start(struct ripc__rndv *r)
 		r->next = r->nitems;
 		ripc__rndv_ready_if_complete(r);
 	}
-}
-
-static struct ripc__rndv *first_waiting(struct ripc_service *s)
-{
-	struct ripc__rndv *r;
-
-	ripc__list_for_each_entry (r, &s->rndvs_in, link)
-		if (r->state == RIPC__RNDV_WAITING)
-			return r;
-	return NULL;
-}
-
-void ripc__rndv_resume(struct ripc_service *s)
-{
-	struct ripc__rndv *r;
-
-	/*
-	 * A failed start drops the message, which calls this function again: the loop below
-	 * continues.
-	 */
-	if (s->resuming)
-		return;
-	s->resuming = true;
-	/* A start may end other messages: read the list anew in each round. */
-	while ((r = first_waiting(s)) && !ripc__rndv_must_wait(s, r->bytes))
-		ripc__rndv_start(r);
-	s->resuming = false;
 }
 
 /*
@@ -520,8 +482,8 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 		if (r->state == RIPC__RNDV_DRAINING)
 			continue;
 		ripc__rndv_release(r);
-		room |= r->in_arriving_bytes;
-		ripc__rndv_uncount_bytes(r);
+		room |= r->counted != RIPC__RNDV_UNCOUNTED;
+		ripc__rndv_count(r, RIPC__RNDV_UNCOUNTED);
 		r->lane = NULL;
 		ripc__rndv_set_state(r, RIPC__RNDV_SUSPENDED);
 		r->message->flow = NULL;
@@ -529,8 +491,8 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 	while (drop_first(lane->peer, RIPC__RNDV_DRAINING, lane))
 		;
 	/* Messages of other peers may have waited for it. */
-	for (struct ripc_service *s = lane->ctx->services; room && s; s = s->hh.next)
-		ripc__rndv_resume(s);
+	if (room)
+		ripc__rndvs_resume(lane->ctx);
 }
 
 void ripc__rndv_peer_gone(struct ripc__peer *peer)
@@ -563,13 +525,15 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 			ripc__rndv_set_state(r, RIPC__RNDV_DRAINING);
 		} else {
 			ripc__rndv_release(r);
-			ripc__rndv_uncount_bytes(r);
 			if (r->lane)
 				ripc__lane_notify(r->lane, RIPC__ACK, 0, 0, ripc__rndv_ack_word(r),
 						  (uint32_t)-EHOSTUNREACH);
 			ripc__rndv_free(r);
 		}
 	}
+	while (ripc__list_take(&s->waiting))
+		;
+	ripc__rndvs_resume_if_room(s->ctx);
 }
 
 void ripc__rndvs_post(struct ripc__lane *lane)
@@ -583,13 +547,15 @@ void ripc__rndvs_post(struct ripc__lane *lane)
 
 void ripc__rndvs_lane_closed(struct ripc__lane *lane)
 {
-	const struct ripc__rndv *r;
+	struct ripc__rndv *r;
 
-	for (struct ripc_service *s = lane->ctx->services; s; s = s->hh.next)
-		ripc__list_for_each_entry (r, &s->rndvs_in, link) {
-			struct ripc__message *m = r->message;
+	ripc__list_for_each_entry (r, &lane->peer->lists->rndvs, peer_link) {
+		struct ripc__message *m = r->message;
 
-			if (m && m->flow && m->flow->lane == lane)
-				m->flow = NULL;
-		}
+		if (!m || !m->flow || m->flow->lane != lane)
+			continue;
+		m->flow = NULL;
+		/* It may be in the list of a flow, which ends now. */
+		ripc__list_del(&r->lane_link);
+	}
 }

@@ -2,7 +2,7 @@
 /*
  * The receiving side of a long message: memory for its items, reads or grants, and delivery.
  *
- *   LONG arrives -> WAITING (too many unread bytes at the service)
+ *   LONG arrives -> WAITING (too many unread bytes at the service, or of the peer: arriving.h)
  *                -> TRANSFER (reads are posted, or writes are granted) -> READY
  *   READY: the ACK is sent; messages are delivered in the order in which the peer sent them. An
  *   answer to a call is delivered at once, and the one that the call waits for is never WAITING.
@@ -29,6 +29,14 @@ enum ripc__rndv_state {
 	RIPC__RNDV_STATES,
 };
 
+/* Where the bytes of a message are counted: arriving.h. */
+enum ripc__rndv_count {
+	RIPC__RNDV_UNCOUNTED,
+	RIPC__RNDV_COUNTED_AT_SERVICE, /* of its peer and of its service: TRANSFER */
+	RIPC__RNDV_COUNTED_SLOW,       /* of its peer and of all slow ones: TRANSFER for long */
+	RIPC__RNDV_COUNTED_READY,      /* of its peer: complete, behind an unfinished one */
+};
+
 struct ripc__rndv_item {
 	uint64_t raddr, len;
 	uint32_t rkey;
@@ -51,7 +59,8 @@ struct ripc__rndv {
 	struct ripc__list link; /* in service->rndvs_in */
 	struct ripc__rndv *next_cached;
 	struct ripc__list peer_link; /* in peer->lists->rndvs, oldest first */
-	struct ripc__list lane_link; /* in lane->memory->rndvs while reads remain to be posted */
+	/* in lane->memory->rndvs while reads remain to be posted; WAITING: in flow->waiting */
+	struct ripc__list lane_link;
 	struct ripc *ctx;
 	struct ripc_service *service; /* NULL when DRAINING */
 	struct ripc__peer *peer;
@@ -59,16 +68,17 @@ struct ripc__rndv {
 	struct ripc__lane *lane;
 	uint64_t id; /* the sender's request id */
 	uint64_t source;
-	enum ripc__rndv_state state;   /* ripc__rndv_set_state() */
-	int status;                    /* reason for DRAINING */
-	bool granted;                  /* the sender writes some items, and FIN has not arrived */
-	bool in_arriving_bytes;        /* its bytes are counted in service->arriving_bytes */
-	bool ack_requested;            /* its ACK does not wait for RELEASE */
-	bool standing_stays;           /* the standing buffers that it came in stay granted */
-	unsigned reads;                /* posted and not completed */
-	unsigned next;                 /* item whose reads are posted next */
-	uint64_t bytes;                /* payload of all items */
-	struct ripc__message *message; /* the message to deliver */
+	uint64_t started_ns;         /* TRANSFER: since then */
+	enum ripc__rndv_state state; /* ripc__rndv_set_state() */
+	int status;                  /* reason for DRAINING */
+	bool granted;                /* the sender writes some items, and FIN has not arrived */
+	enum ripc__rndv_count counted : 8; /* ripc__rndv_count() */
+	bool ack_requested;                /* its ACK does not wait for RELEASE */
+	bool standing_stays;               /* the standing buffers that it came in stay granted */
+	unsigned reads;                    /* posted and not completed */
+	unsigned next;                     /* item whose reads are posted next */
+	uint64_t bytes;                    /* payload of all items */
+	struct ripc__message *message;     /* the message to deliver */
 	unsigned nitems;
 	struct ripc__rndv_item items[];
 };
@@ -105,13 +115,6 @@ bool ripc__rndv_post(struct ripc__rndv *r);
 void ripc__rndv_read_done(struct ripc__rndv *r, int status);
 void ripc__rndv_lane_gone(struct ripc__lane *lane);
 void ripc__rndv_peer_gone(struct ripc__peer *peer);
-/*
- * Whether the service has too many unread bytes for a message of so many. The first message always
- * passes.
- */
-bool ripc__rndv_must_wait(const struct ripc_service *s, uint64_t bytes);
-/* The application received messages: fetches waiting ones. */
-void ripc__rndv_resume(struct ripc_service *s);
 /* Begins to transfer the items of a waiting message. r may have been freed. */
 void ripc__rndv_start(struct ripc__rndv *r);
 /* Ends all transfers of a service that is being closed. */
@@ -132,8 +135,6 @@ bool ripc__rndv_item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it);
 bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it);
 /* Deregisters the memory of one item: remote access and the registration of our reads. */
 void ripc__rndv_item_unregister(struct ripc__rndv *r, struct ripc__rndv_item *it);
-/* Its bytes are not on their way to the service any more. */
-void ripc__rndv_uncount_bytes(struct ripc__rndv *r);
 /* Frees the memory of items that are not delivered. No read is posted and no grant is open. */
 void ripc__rndv_release(struct ripc__rndv *r);
 

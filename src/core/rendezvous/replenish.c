@@ -2,6 +2,7 @@
 #include "core/rendezvous/replenish.h"
 #include "core/memory/bounce.h"
 #include "core/memory/standing.h"
+#include "core/peer/peer.h"
 #include "core/service/service.h"
 
 #define LEN_MIN     (16u << 10)  /* bytes of the smallest buffer */
@@ -26,14 +27,18 @@ static uint32_t standing_len(const struct ripc__lane *lane, uint64_t len)
 	return cap;
 }
 
-static bool too_much_unread(const struct ripc_service *s)
+static bool too_much_unread(const struct ripc__flow *flow)
 {
-	return s->queued_bytes + s->queued_long_bytes + s->arriving_bytes > UNREAD_MAX;
+	const struct ripc_service *s = flow->service;
+
+	return s->queued_bytes + s->queued_long_bytes + s->arriving_bytes +
+		       flow->lane->peer->lists->ready_bytes >
+	       UNREAD_MAX;
 }
 
 bool ripc__standing_stays(const struct ripc__flow *flow)
 {
-	return flow->service && !too_much_unread(flow->service);
+	return flow->service && !too_much_unread(flow);
 }
 
 /* Buffers of the present length that the peer has not used. */
@@ -87,7 +92,7 @@ void ripc__standing_replenish(struct ripc__flow *flow, uint64_t len)
 	if (most > BUFFERS_MAX)
 		most = BUFFERS_MAX;
 	have = count_buffers(flow);
-	if (have > most / 2 || too_much_unread(flow->service))
+	if (have > most / 2 || too_much_unread(flow))
 		return;
 	send_buffers(flow, most - have);
 	ripc__lane_monitor(lane);

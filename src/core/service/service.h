@@ -41,7 +41,8 @@ struct ripc_service {
 	uint64_t queued_bytes;              /* and their payload */
 	uint64_t queued_long_bytes;         /* payload of the long messages in it */
 	bool resuming;                      /* ripc__rndv_resume() is at work */
-	uint64_t arriving_bytes;            /* payload of long messages that are being fetched */
+	uint64_t arriving_bytes;   /* of long messages that are being fetched: arriving.h */
+	struct ripc__list waiting; /* struct ripc__flow: peers with long messages that wait */
 	/* struct ripc__rndv: long messages that are arriving, oldest first per peer */
 	struct ripc__list rndvs_in;
 	struct ripc__list watches; /* core/watch/watch.c: its own */

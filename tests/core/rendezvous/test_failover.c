@@ -229,26 +229,31 @@ END_TEST
 /* The message of another peer waits for the room that a lost lane has left. */
 START_TEST(lane_gone__room_for_other_peers)
 {
-	const size_t len = RIPC__UNREAD_MAX;
+	enum { N = 4 }; /* peers that take the whole room */
+	const size_t len = RIPC__UNREAD_MAX / N;
 	uint8_t *big = calloc(1, len);
-	struct ripc_request *r[2];
+	struct ripc_request *r[N], *other;
 
-	restart(3, slow);
-	rig_connect(&rig, 0, 1);
-	rig_connect(&rig, 2, 1);
-	r[0] = rig_begin(&rig, 0, 1, big, len);
+	restart(N + 2, slow);
+	for (unsigned i = 0; i < N + 2; i++)
+		if (i != 1)
+			rig_connect(&rig, i, 1);
+	for (unsigned i = 0; i < N; i++)
+		r[i] = rig_begin(&rig, i ? i + 1 : 0, 1, big, len);
 	rig_run(&rig, 5);
-	r[1] = rig_begin(&rig, 2, 1, data, 100000);
+	other = rig_begin(&rig, N + 1, 1, data, 100000);
 	rig_run(&rig, 5);
 	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_WAITING), 1);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
-	OK(ripc_request_wait(&r[1], 100));
+	OK(ripc_request_wait(&other, 100));
 	rig_expect(&rig, 1, 100000, 1);
 	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 1);
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
-	OK(ripc_request_wait(&r[0], 5000));
-	ripc_message_free(rig_take(&rig, 1));
+	for (unsigned i = 0; i < N; i++)
+		ripc_message_free(rig_take(&rig, 1));
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_request_wait(&r[i], 5000));
 	free(big);
 }
 END_TEST
