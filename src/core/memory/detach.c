@@ -59,11 +59,17 @@ static void exports_move(struct ripc__region *from, struct ripc__region *to)
  */
 static int pool_detach(struct ripc *ctx, struct ripc__region *r)
 {
-	void *own =
-		mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd, 0);
+	void *own;
 
-	if (own == MAP_FAILED)
-		return -ENOMEM;
+	for (bool trimmed = false;; trimmed = true) {
+		own = mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd,
+			   0);
+		if (own != MAP_FAILED)
+			break;
+		if (trimmed)
+			return -ENOMEM;
+		ripc__pool_trim(ctx, 0);
+	}
 	if (region_remap(ctx, r, own)) {
 		munmap(own, r->cap);
 		return -ENOMEM;
@@ -171,7 +177,8 @@ int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 
 	if (region->state == RIPC__REGION_IMPORTED)
 		return ripc__refs_keep(region, NULL);
-	if (!ripc__export_strict(ctx) && ripc__list_empty(&region->refs))
+	if (!ripc__export_strict(ctx) && region->sharing != RIPC__REGION_TAINTED &&
+	    ripc__list_empty(&region->refs))
 		return 0;
 	if (region->sharing < RIPC__REGION_EXPORTED)
 		return 0;

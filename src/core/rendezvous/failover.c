@@ -2,6 +2,7 @@
 #include "core/rendezvous/failover.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
+#include "core/memory/region.h"
 #include "core/rendezvous/request.h"
 #include "core/rendezvous/selection.h"
 
@@ -38,10 +39,16 @@ static void lane_failed(struct ripc_request *r)
 	char text[RIPC__DETAIL_MAX];
 
 	/* The peer may be alive, and its application may still read. */
-	if (!ripc__request_unexport(r))
+	if (!ripc__request_unexport(r)) {
 		ripc__log(RIPC_LOG_WARN,
 			  "no memory to copy items for service %llu when its lane was lost",
 			  (unsigned long long)r->dest_id);
+		for (unsigned i = 0; i < r->nitems; i++)
+			if (r->items[i].ref.lane)
+				ripc__region_taint(r->items[i].region);
+		/* The application gets them back when they are detached: not below. */
+		r->tainted = true;
+	}
 	ripc__request_unselect(r, true);
 	if (r->cancelling) {
 		/*
@@ -56,7 +63,7 @@ static void lane_failed(struct ripc_request *r)
 					   : "withdrawn when the lane was lost");
 		return;
 	}
-	if (r->acked && !r->ack_status) {
+	if (r->acked && !r->ack_status && !r->tainted) {
 		ripc__request_done(r, 0, NULL);
 		return;
 	}

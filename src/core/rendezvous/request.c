@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNEXPORT_RETRY_NS (10 * RIPC__MS) /* without memory to detach an item */
+
 #define TO(state) (1u << RIPC__REQUEST_##state)
 
 /* The states that may follow each state. */
@@ -228,6 +230,12 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 			r->credit->sent_units -= r->units;
 		ripc__request_unselect(r, r->state != RIPC__REQUEST_WRITING);
 	}
+	if (r->tainted && !ripc__request_unexport(r))
+		ripc__log(RIPC_LOG_ERROR,
+			  "service %llu: no memory to detach the items of a message that peer %s "
+			  "may read: it will read the bytes that are written there next, too",
+			  (unsigned long long)r->dest_id,
+			  p ? ripc__instance_text(p->instance) : "");
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
@@ -319,9 +327,16 @@ void ripc__request_free(struct ripc_request *r)
 
 bool ripc__request_unexport(struct ripc_request *r)
 {
-	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].ref.lane && ripc__region_unexport(r->ctx, r->items[i].region))
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__region *region = r->items[i].region;
+
+		if ((r->items[i].ref.lane ||
+		     (r->tainted && region && region->sharing == RIPC__REGION_TAINTED &&
+		      region->state == RIPC__REGION_APP)) &&
+		    ripc__region_unexport(r->ctx, region))
 			return false;
+	}
+	r->tainted = false;
 	return true;
 }
 
@@ -419,6 +434,12 @@ void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t i
 		ripc__request_conclude(r);
 }
 
+void ripc__request_unexport_later(struct ripc_request *r)
+{
+	r->refs.deadline_ns = r->ctx->now_ns + UNEXPORT_RETRY_NS;
+	ripc__timer_at(r->ctx, r->refs.deadline_ns);
+}
+
 /* Return: a request whose time is over, or NULL. */
 static struct ripc_request *next_due(struct ripc__lane *lane)
 {
@@ -472,7 +493,7 @@ void ripc__requests_timer(struct ripc__lane *lane)
 			ripc__export_back_off(r->ctx, r->credit);
 		if (!ripc__request_unexport(r)) {
 			/* No error: the copy takes longer. */
-			r->refs.deadline_ns = lane->ctx->now_ns + 10 * RIPC__MS;
+			ripc__request_unexport_later(r);
 			continue;
 		}
 		ripc__request_conclude(r);

@@ -85,6 +85,7 @@ struct ripc_request {
 	enum ripc__delivery delivery;
 	bool cancelling; /* CANCEL was sent, or writes are posted */
 	bool acked;      /* the peer's ACK arrived with this status; writes may be posted */
+	bool tainted;    /* a peer whose lane was lost may read items that were not detached */
 	int ack_status;
 	int error; /* cancelled by the library for this errno, with detail; 0: by the application */
 	/* WRITING: source of the reserved units, on lane: the destination may have moved */
@@ -162,6 +163,8 @@ void ripc__request_refs_acked(struct ripc_request *r, bool kept);
 void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t item);
 /* Unexports the items that the peer still reads. Return: whether all could be unexported. */
 bool ripc__request_unexport(struct ripc_request *r);
+/* Some could not be: the timer of its lane tries again, and concludes the request. */
+void ripc__request_unexport_later(struct ripc_request *r);
 /*
  * Detaches items that peers have read in place for too long: copies them and ends their requests.
  */

@@ -372,6 +372,10 @@ void ripc__request_conclude(struct ripc_request *r)
 	struct ripc__lane *lane = r->lane;
 	char text[160];
 
+	if (r->tainted && !ripc__request_unexport(r)) {
+		ripc__request_unexport_later(r);
+		return;
+	}
 	if (r->ack_status == -EHOSTUNREACH && !r->cancelling) {
 		/*
 		 * The service is not at this peer any more: the message is sent to its new

@@ -13,6 +13,7 @@ check_PROGRAMS += tests/transport/shm/test_export_refs
 check_PROGRAMS += tests/transport/shm/test_mapped_random
 check_PROGRAMS += tests/transport/shm/test_recycle
 check_PROGRAMS += tests/transport/shm/test_release_ack
+tests_transport_shm_test_release_ack_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mmap
 check_PROGRAMS += tests/transport/shm/test_setup
 check_PROGRAMS += tests/transport/shm/test_shm
 check_PROGRAMS += tests/transport/shm/test_poll_one

@@ -6,10 +6,12 @@
 #define _GNU_SOURCE
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
+#include "core/rendezvous/request.h"
 
 #include "virtual_time.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 
 #define LEN ((size_t)1 << 20)
 /* until the sender requests the ACK, and again until it detaches the buffer */
@@ -18,6 +20,17 @@
 #define TIMERS_NS (32 * STEP)
 
 static uint8_t *p;
+static bool no_detach; /* mmap() fails for private mappings of memory objects */
+
+void *__real_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset)
+{
+	if (!no_detach || fd < 0 || !(flags & MAP_PRIVATE))
+		return __real_mmap(addr, len, prot, flags, fd, offset);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
 
 static void setup(void)
 {
@@ -307,6 +320,49 @@ START_TEST(kept__lane_lost)
 }
 END_TEST
 
+/*
+ * The same, before or after the ACK, but the buffer cannot be detached, and the receiver lives: the
+ * application gets the buffer back when it is detached, not before.
+ */
+START_TEST(kept__lane_lost_without_memory)
+{
+	struct ripc_request *r = start_to(1, p, LEN);
+	struct ripc_message *m = take_mapped(), *again = NULL;
+
+	for (unsigned i = 0; _i && i < 1000 && !r->acked; i++)
+		poll_all();
+	ck_assert_int_eq(r->acked, _i);
+	no_detach = true;
+	ripc__lane_fail(first_lane(0), -ECONNRESET, "test");
+	pass(1000 * RIPC__MS);
+	ck_assert_int_eq(ripc_receive(service[1], &again, 1), -ETIMEDOUT);
+	ck_assert_int_eq(ripc_request_test(&r), -EINPROGRESS);
+	no_detach = false;
+	finish(r);
+	memset(p, 8, LEN);
+	ck_assert_int_eq(*(uint8_t *)m->items[0].iov_base, 7);
+	ripc_message_free(m);
+}
+END_TEST
+
+/* The request is withdrawn meanwhile: the memory is not used again, whoever reads it. */
+START_TEST(kept__lane_lost_then_withdrawn)
+{
+	struct ripc_request *r = start_to(1, p, LEN);
+	struct ripc_message *m = take_mapped();
+
+	no_detach = true;
+	ripc__lane_fail(first_lane(0), -ECONNRESET, "test");
+	ck_assert_int_eq(ripc_request_cancel(&r, 0), -EPIPE);
+	no_detach = false;
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+	p = ripc_buf_alloc(ctx[0], LEN);
+	memset(p, 8, LEN);
+	ck_assert_int_eq(*(uint8_t *)m->items[0].iov_base, 7);
+	ripc_message_free(m);
+}
+END_TEST
+
 /* Behind a full queue the message has not been delivered: ACK_REQUEST waits with it. */
 START_TEST(undelivered__ack_at_delivery)
 {
@@ -345,6 +401,8 @@ int main(void)
 	tcase_add_test(tc, kept__cancelled_at_once);
 	tcase_add_test(tc, kept__receiver_closes);
 	tcase_add_test(tc, kept__lane_lost);
+	tcase_add_loop_test(tc, kept__lane_lost_without_memory, 0, 2);
+	tcase_add_test(tc, kept__lane_lost_then_withdrawn);
 	tcase_add_test(tc, undelivered__ack_at_delivery);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/shm/release_ack", suite);
