@@ -11,7 +11,8 @@
 
 /*
  * Ends the references to a region: the application may write to it, or it is the receiver of data.
- * Peers keep what they read, also those whose lane was lost. Return: 0, or -ENOMEM and nothing changed.
+ * Peers keep the old bytes, also those whose lane was lost. Return: 0, or -ENOMEM and nothing
+ * changed.
  */
 int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region);
 

@@ -22,22 +22,22 @@ void ripc__rndv_count(struct ripc__rndv *r, enum ripc__rndv_count to)
 	if (r->counted == to)
 		return;
 	if (r->counted != RIPC__RNDV_UNCOUNTED)
-		lists->arriving_bytes -= r->bytes;
+		lists->arriving_bytes -= r->memory_bytes;
 	if (r->counted == RIPC__RNDV_COUNTED_AT_SERVICE)
 		r->service->arriving_bytes -= share(r->bytes);
 	if (r->counted == RIPC__RNDV_COUNTED_SLOW)
-		r->ctx->rndvs_slow_bytes -= r->bytes;
+		r->ctx->rndvs_slow_bytes -= r->memory_bytes;
 	if (r->counted == RIPC__RNDV_COUNTED_READY)
-		lists->ready_bytes -= r->bytes;
+		lists->ready_bytes -= r->memory_bytes;
 	r->counted = to;
 	if (to != RIPC__RNDV_UNCOUNTED)
-		lists->arriving_bytes += r->bytes;
+		lists->arriving_bytes += r->memory_bytes;
 	if (to == RIPC__RNDV_COUNTED_AT_SERVICE)
 		r->service->arriving_bytes += share(r->bytes);
 	if (to == RIPC__RNDV_COUNTED_SLOW)
-		r->ctx->rndvs_slow_bytes += r->bytes;
+		r->ctx->rndvs_slow_bytes += r->memory_bytes;
 	if (to == RIPC__RNDV_COUNTED_READY)
-		lists->ready_bytes += r->bytes;
+		lists->ready_bytes += r->memory_bytes;
 	/* Messages of this peer may wait at any service. Not now: callers are in a list of them. */
 	if (was_full && lists->arriving_bytes < RIPC__PEER_ARRIVING_MAX)
 		r->ctx->rndvs_have_room = true;
@@ -77,7 +77,8 @@ static struct ripc__rndv *take_startable(struct ripc_service *s)
 			ripc__list_del(n);
 			continue;
 		}
-		if (r->peer->lists->arriving_bytes >= RIPC__PEER_ARRIVING_MAX && !is_next(r))
+		if (r->memory_bytes && r->peer->lists->arriving_bytes >= RIPC__PEER_ARRIVING_MAX &&
+		    !is_next(r))
 			continue;
 		/* Smaller messages of other peers would delay this one for ever. */
 		if (ripc__rndv_must_wait(s, r->bytes))
@@ -139,7 +140,7 @@ void ripc__rndvs_timer(struct ripc__lane *lane)
 	ripc__list_for_each_entry (r, &lane->peer->lists->rndvs, peer_link) {
 		if (r->lane != lane || r->counted != RIPC__RNDV_COUNTED_AT_SERVICE ||
 		    ctx->now_ns < r->started_ns + SLOW_NS ||
-		    ctx->rndvs_slow_bytes + r->bytes > ctx->host_bytes / 8)
+		    ctx->rndvs_slow_bytes + r->memory_bytes > ctx->host_bytes / 8)
 			continue;
 		ripc__rndv_count(r, RIPC__RNDV_COUNTED_SLOW);
 		room = true;

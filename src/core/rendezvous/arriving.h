@@ -4,7 +4,8 @@
  *
  * A message is started, which allocates its memory, when
  *   - its peer holds less than RIPC__PEER_ARRIVING_MAX in messages that were started and not
- *     delivered, or all earlier messages of the peer to the service were delivered; and
+ *     delivered, or all earlier messages of the peer to the service were delivered, or its items
+ *     are mapped; and
  *   - the service has room: it holds less than RIPC__UNREAD_MAX of unread data. A message that is
  *     being fetched counts there with at most RIPC__PEER_ARRIVING_MAX.
  * Both are exceeded by one message at most. So a peer that does not let its messages end, or keeps

@@ -122,6 +122,7 @@ static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool
 			continue;
 		}
 		r->bytes += d.len;
+		r->memory_bytes += d.how == RIPC__HOW_MAPPED ? 0 : d.len;
 		switch (d.how) {
 		case RIPC__HOW_INLINE:
 			if (!rc)

@@ -77,7 +77,8 @@ struct ripc__rndv {
 	bool standing_stays;               /* the standing buffers that it came in stay granted */
 	unsigned reads;                    /* posted and not completed */
 	unsigned next;                     /* item whose reads are posted next */
-	uint64_t bytes;                    /* payload of all items */
+	uint64_t bytes;                    /* payload of all items, */
+	uint64_t memory_bytes;             /* and of those that are not mapped */
 	struct ripc__message *message;     /* the message to deliver */
 	unsigned nitems;
 	struct ripc__rndv_item items[];

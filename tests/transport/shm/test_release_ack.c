@@ -345,7 +345,7 @@ START_TEST(kept__lane_lost_without_memory)
 }
 END_TEST
 
-/* The request is withdrawn meanwhile: the memory is not used again, whoever reads it. */
+/* The request is withdrawn meanwhile: the memory is not used again. */
 START_TEST(kept__lane_lost_then_withdrawn)
 {
 	struct ripc_request *r = start_to(1, p, LEN);
