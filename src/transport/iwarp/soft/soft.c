@@ -19,6 +19,7 @@
 #define EMPTY_POLLS_MAX  512u /* empty polls after which an endpoint becomes idle */
 #define BLOCKED_RETRIES  8u   /* endpoints with a full socket that are retried in one pass */
 #define HELD_DEADLINE_NS 50000u
+#define STARVED_RETRY_NS (10 * RIPC__MS)
 /* Memory of the core that a peer may write: payload is received there before it is checked. */
 #define GRANTED (RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_RESIDENT)
 
@@ -416,6 +417,9 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 		clean_up(t);
 	soft_flush(tr);
 	retry_blocked(t);
+	/* No slab may be released: the core may hold none. */
+	if (t->starving && now_ns >= t->starved_ns + STARVED_RETRY_NS)
+		ripc__soft_resume_starved(t);
 	/*
 	 * Idle endpoints come first every EPOLL_EVERY passes, so that active ones that always fill
 	 * the array do not starve them. While idle ones have input, they are polled as often as
@@ -449,6 +453,8 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 		t->low = false;
 		t->low_status = 0;
 	}
+	if (t->starving && t->starved_ns + STARVED_RETRY_NS < next)
+		next = t->starved_ns + STARVED_RETRY_NS;
 	if (!ripc__list_empty(&t->held) && now_ns + HELD_DEADLINE_NS < next)
 		next = now_ns + HELD_DEADLINE_NS;
 	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail ||
@@ -488,20 +494,8 @@ static void soft_release(struct ripc__transport *tr, void *token)
 	struct soft *t = (struct soft *)tr;
 
 	ripc__slab_put(token);
-	if (!t->starving)
-		return;
-	t->starving = false;
-	for (struct ripc__list *l = t->eps.next; l != &t->eps; l = l->next) {
-		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, all);
-
-		if (ep->rx != SOFT_RX_STARVED)
-			continue;
-		ep->rx = SOFT_RX_OPEN;
-		if (!soft_ep_running(ep))
-			continue;
-		ripc__soft_watch_for(ep, ep->watched | EPOLLIN);
-		ripc__list_queue(&t->ready, &ep->ready);
-	}
+	if (t->starving)
+		ripc__soft_resume_starved(t);
 }
 
 static int soft_arm(struct ripc__transport *tr)

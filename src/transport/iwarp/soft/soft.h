@@ -194,8 +194,9 @@ struct soft {
 	uint32_t slab_used;                                 /* bytes of it */
 	struct ripc__slab *held_slabs[SOFT_HELD_SLABS_MAX]; /* see hold_until_round() */
 	unsigned nheld_slabs;
-	bool starving;  /* some endpoint is starved */
-	bool receiving; /* payload was received into its target since the last receiving() */
+	bool starving;       /* some endpoint is starved, */
+	uint64_t starved_ns; /* the last one since then */
+	bool receiving;      /* payload was received into its target since the last receiving() */
 	struct ripc__list eps, setups, settled, ready, held, blocked, deferred_free, lingers;
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *active_ep[SOFT_ACTIVE_MAX];
@@ -303,6 +304,7 @@ void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *t
 void ripc__soft_release_round(struct soft *t);                /* releases the slabs of held_slabs */
 void ripc__soft_transmit(struct ripc__ep *ep, size_t budget); /* until the socket is full */
 unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max);
+void ripc__soft_resume_starved(struct soft *t); /* there may be memory to receive into again */
 
 /* linger.c */
 void ripc__soft_linger(struct soft *t, int fd); /* sends end of file, closes fd later */

@@ -169,13 +169,30 @@ static unsigned receive_some(struct ripc__ep *ep, struct ripc__event *events, un
 	return n;
 }
 
-/* No memory to receive into: stops watching the socket until a slab is released. */
+/* No memory to receive into: stops watching the socket until there may be memory again. */
 static void set_starved(struct ripc__ep *ep)
 {
 	ep->rx = SOFT_RX_STARVED;
 	ep->t->starving = true;
+	ep->t->starved_ns = ep->t->now_ns;
 	ripc__soft_watch_for(ep, ep->watched & ~(uint32_t)EPOLLIN);
 	ripc__soft_ep_deactivate(ep);
+}
+
+void ripc__soft_resume_starved(struct soft *t)
+{
+	t->starving = false;
+	for (struct ripc__list *l = t->eps.next; l != &t->eps; l = l->next) {
+		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, all);
+
+		if (ep->rx != SOFT_RX_STARVED)
+			continue;
+		ep->rx = SOFT_RX_OPEN;
+		if (!soft_ep_running(ep))
+			continue;
+		ripc__soft_watch_for(ep, ep->watched | EPOLLIN);
+		ripc__list_queue(&t->ready, &ep->ready);
+	}
 }
 
 static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigned max)

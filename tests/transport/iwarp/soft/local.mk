@@ -25,6 +25,9 @@ check_PROGRAMS += tests/transport/iwarp/soft/test_rx_expect
 tests_transport_iwarp_soft_test_rx_expect_SOURCES = \
 	tests/transport/iwarp/soft/test_rx_expect.c $(ENGINE_LINK)
 check_PROGRAMS += tests/transport/iwarp/soft/test_soft
+check_PROGRAMS += tests/transport/iwarp/soft/test_starved
+tests_transport_iwarp_soft_test_starved_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=malloc,--wrap=aligned_alloc
 check_PROGRAMS += tests/transport/iwarp/soft/test_connect
 check_PROGRAMS += tests/transport/iwarp/soft/test_transfer
 check_PROGRAMS += tests/transport/iwarp/soft/test_partial
