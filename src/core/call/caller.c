@@ -224,27 +224,38 @@ static void send_request(struct ripc__call *call)
 
 /* ---- events ---- */
 
-/* The call that waits for an answer of service dest of p; NULL: none. */
+/* Whether p may have the request. */
+static inline bool has_request(const struct ripc__call *call, const struct ripc__peer *p)
+{
+	return call->peer == p || (call->rndv && call->rndv->peer == p);
+}
+
+/* The call that waits for an answer of service dest of p, which has it; NULL: none. */
 static inline struct ripc__call *find_waiting(struct ripc *ctx, const struct ripc__peer *p,
 					      uint64_t dest, uint64_t id)
 {
 	struct ripc__call *call = ripc__call_find(ctx, id);
 
-	/* Only the peer that has the request may answer it. */
-	return call && call->dest == dest && (!call->peer || call->peer == p) && !call->reply
-		       ? call
-		       : NULL;
+	return call && call->dest == dest && has_request(call, p) && !call->reply ? call : NULL;
 }
 
-bool ripc__call_awaits(struct ripc *ctx, const struct ripc__peer *p, uint64_t dest, uint64_t id)
+bool ripc__call_answer_begins(struct ripc *ctx, const struct ripc__peer *p, uint64_t dest,
+			      uint64_t id)
 {
-	return find_waiting(ctx, p, dest, id);
+	struct ripc__call *call = find_waiting(ctx, p, dest, id);
+
+	if (!call || call->answer_arriving)
+		return false;
+	call->answer_arriving = true;
+	return true;
 }
 
-/* Whether p may have the request. */
-static bool has_request(const struct ripc__call *call, const struct ripc__peer *p)
+void ripc__call_answer_ends(struct ripc *ctx, uint64_t id)
 {
-	return call->peer == p || (call->rndv && call->rndv->peer == p);
+	struct ripc__call *call = ripc__call_find(ctx, id);
+
+	if (call)
+		call->answer_arriving = false;
 }
 
 /* The state of a request at p, which has it. */
@@ -276,8 +287,7 @@ void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t word, struc
 	}
 	if (ripc__call_word_is_state(word)) {
 		ripc__message_release(m);
-		if (has_request(call, p))
-			state_received(call, p, word - 1);
+		state_received(call, p, word - 1);
 		return;
 	}
 	if (m->flow)

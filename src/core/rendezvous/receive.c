@@ -259,21 +259,14 @@ static bool receive_mapped(struct ripc__lane *lane, struct ripc__flow *flow,
 	return true;
 }
 
-/*
- * Whether a call waits for this answer, and none is under way yet: so no peer can have more of them
- * than there are calls.
- */
-static bool is_awaited(const struct ripc__rndv *r)
+/* Whether a call waits for this answer, and for no other that is under way. */
+static bool is_awaited(struct ripc__rndv *r)
 {
 	uint64_t call = ripc__rndv_answered_call(r);
-	const struct ripc__rndv *other;
 
-	if (!call || !r->ctx->peer_ops->answer_awaited(r->ctx, r->peer, r->source, call))
-		return false;
-	ripc__list_for_each_entry (other, &r->service->rndvs_in, link)
-		if (other != r && ripc__rndv_answered_call(other) == call)
-			return false;
-	return true;
+	if (call && r->ctx->peer_ops->answer_begins(r->ctx, r->peer, r->source, call))
+		r->awaited_by = call;
+	return r->awaited_by;
 }
 
 static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,

@@ -136,9 +136,17 @@ void ripc__rndv_cache_free(struct ripc *ctx)
 	}
 }
 
+static void answer_ends(struct ripc__rndv *r)
+{
+	if (r->awaited_by)
+		r->ctx->peer_ops->answer_ends(r->ctx, r->awaited_by);
+	r->awaited_by = 0;
+}
+
 void ripc__rndv_free(struct ripc__rndv *r)
 {
 	ripc__rndv_count(r, RIPC__RNDV_UNCOUNTED);
+	answer_ends(r);
 	ripc__list_del(&r->link);
 	ripc__list_del(&r->peer_link);
 	ripc__list_del(&r->lane_link);
@@ -486,6 +494,7 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 		ripc__rndv_count(r, RIPC__RNDV_UNCOUNTED);
 		r->lane = NULL;
 		ripc__rndv_set_state(r, RIPC__RNDV_SUSPENDED);
+		answer_ends(r);
 		r->message->flow = NULL;
 	}
 	while (drop_first(lane->peer, RIPC__RNDV_DRAINING, lane))

@@ -68,7 +68,8 @@ struct ripc__rndv {
 	struct ripc__lane *lane;
 	uint64_t id; /* the sender's request id */
 	uint64_t source;
-	uint64_t started_ns;         /* TRANSFER: since then */
+	uint64_t awaited_by; /* the call that waits for this answer alone: answer_ends(); or 0 */
+	uint64_t started_ns; /* TRANSFER: since then */
 	enum ripc__rndv_state state; /* ripc__rndv_set_state() */
 	int status;                  /* reason for DRAINING */
 	bool granted;                /* the sender writes some items, and FIN has not arrived */

@@ -97,6 +97,42 @@ START_TEST(answer__full_service)
 }
 END_TEST
 
+/*
+ * The service is full, and another peer has sent an answer to the call, which waits there: the true
+ * one does not.
+ */
+START_TEST(answer__beside_forged_one)
+{
+	uint8_t message[RIPC__HEADER_MAX], *p;
+	unsigned other = rig_open(&rig, NULL);
+	struct ripc_request *full[2], *r;
+
+	rig_connect(&rig, other, 0);
+	for (unsigned i = 0; i < 2; i++)
+		full[i] = rig_begin(&rig, 1, 0, ripc_buf_alloc(rig.ctx[1], 40 * MIB), 40 * MIB);
+	while (!rig.s[0]->first)
+		rig_run(&rig, 1);
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 100000, NULL, 5000, &r));
+	await_kept(1);
+	p = ripc__header_put(message, RIPC__LONG, RIPC__F_REPLY, 1, 0, RIG_ID(0), RIG_ID(1));
+	p = ripc__call_put(p, RIPC__F_REPLY, &(struct ripc__call_words){.id = r->call->id});
+	ripc__put_le64(p, 1);
+	ripc__put_le64(p + 8, 1);
+	p = ripc__desc_put(p + 16, &(struct ripc__desc){.len = 100000, .how = RIPC__HOW_READ});
+	rig_inject(&rig, other, 0, message, (size_t)(p - message), 0);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_waiting(rig.s[0], RIPC__RNDV_WAITING), 2);
+	OK(ripc_reply(servers[0].kept[0], servers[0].kept[0]->items, 1, 1000));
+	OK(result(&r, 1));
+	rig_close(&rig, other);
+	for (unsigned i = 0; i < 2; i++) {
+		ripc_message_free(rig_take(&rig, 0));
+		OK(ripc_request_wait(&full[i], 5000));
+	}
+}
+END_TEST
+
 /* Within one context. */
 START_TEST(answer__self)
 {
@@ -499,6 +535,7 @@ int main(void)
 	tcase_add_test(tc, request__two_items);
 	tcase_add_test(tc, answer__any_order);
 	tcase_add_test(tc, answer__full_service);
+	tcase_add_test(tc, answer__beside_forged_one);
 	tcase_add_test(tc, answer__self);
 	tcase_add_test(tc, time__late_answer);
 	tcase_add_test(tc, time__nobody_there);

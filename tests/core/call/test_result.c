@@ -49,6 +49,34 @@ START_TEST(answer__of_another_peer)
 }
 END_TEST
 
+/* Nor can a peer answer one that has not been sent, or a long one on its way to another peer. */
+START_TEST(answer__of_another_peer_ahead)
+{
+	unsigned other = rig_open(&rig, NULL);
+	uint64_t dest = _i ? RIG_ID(1) : 4711;
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc__message *m;
+	struct ripc_request *r;
+
+	rig_connect(&rig, other, 0);
+	rig_connect(&rig, 0, 1);
+	OK(start(dest, 1, _i ? 100000 : 8, NULL, 5000, &r));
+	ck_assert_ptr_null(r->call->peer);
+	ripc__lock(ctx);
+	m = ripc__message_new(ctx, 1);
+	ck_assert_ptr_nonnull(m);
+	m->pub.source = dest;
+	ripc__call_reply(m, r->call->id, 0, rig_peer(&rig, 0, other));
+	ck_assert_uint_eq(ctx->stats.late_replies, 1);
+	ripc__unlock(ctx);
+	if (!_i) {
+		OK(ripc_service_register(rig.ctx[1], 4711, 0, &servers[1].s));
+		nservers = 2;
+	}
+	OK(result(&r, 1));
+}
+END_TEST
+
 /* The answer lands in the caller's buffer, whatever is lost on the way. */
 START_TEST(reply_buffer__lane_lost_at_every_operation)
 {
@@ -251,6 +279,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, calls_setup, calls_teardown);
 	tcase_add_test(tc, answer__not_wanted);
 	tcase_add_test(tc, answer__of_another_peer);
+	tcase_add_loop_test(tc, answer__of_another_peer_ahead, 0, 2);
 	tcase_add_test(tc, reply_buffer__lane_lost_at_every_operation);
 	tcase_add_test(tc, reply_buffer__silent_peer);
 	tcase_add_loop_test(tc, reply_buffer__second_answer, 0, 2);
