@@ -7,6 +7,7 @@ its future was set loses no message, and wakes the next one.
 import asyncio
 import errno
 import itertools
+import os
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Deque, Dict, Optional, Set, Tuple
@@ -24,7 +25,17 @@ if TYPE_CHECKING:
     from ._context import Context
 
 _Waiter = Tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
-_lock = threading.Lock()
+# Reentrant: the garbage collector may end another context at any point.
+_lock = threading.RLock()
+
+
+def _after_fork() -> None:
+    """A thread of the parent may have held the lock."""
+    global _lock  # pylint: disable=global-statement
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _set(future: "asyncio.Future[None]") -> None:
@@ -70,11 +81,13 @@ async def _until(future: "asyncio.Future[None]", deadline: Optional[float]) -> N
 
 class _Readable:
     """The tasks of one event loop that wait for a descriptor. It stays in the loop until it is
-    readable and nobody waits, which saves two system calls for each message."""
+    readable and nobody waits, which saves two system calls for each message. It is a duplicate: the
+    library closes its own, whose number may then have another use, before the loop has removed
+    it."""
 
     def __init__(self, fd: int) -> None:
         self.loop = asyncio.get_running_loop()
-        self.fd = fd
+        self.fd = os.dup(fd)
         self.added = False
         self.waiters: Deque["asyncio.Future[None]"] = deque()
 
@@ -100,13 +113,15 @@ class _Readable:
         self.waiters.append(future)
         try:
             await _until(future, deadline)
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
+        except (asyncio.CancelledError, TimeoutError):
+            try:
+                self.waiters.remove(future)
+            except ValueError:
                 self.next()
             raise
 
     def end(self) -> None:
-        """The descriptor is about to be closed: all tasks find that out."""
+        """The library has closed its descriptor: all tasks find that out."""
         def end() -> None:
             self.remove()
             for future in self.waiters:
@@ -121,11 +136,18 @@ class _Readable:
         except RuntimeError:
             pass  # the loop is closed
 
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        """Its loop does not refer to it any more."""
+        if hasattr(self, "fd"):
+            close(self.fd)
+
 
 class _Readers:
     """A _Readable for each event loop that waits for an object of the library."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.ended = False
         self.readers: Dict[asyncio.AbstractEventLoop, _Readable] = {}
 
     def get(self, descriptor: Callable[[], int]) -> _Readable:
@@ -133,15 +155,18 @@ class _Readers:
         loop = asyncio.get_running_loop()
         reader = self.readers.get(loop)
         if reader is None:
-            fd = descriptor()
+            reader = _Readable(descriptor())
             with _lock:
                 for old in [old for old in self.readers if old.is_closed()]:
                     del self.readers[old]
-                reader = self.readers[loop] = _Readable(fd)
+                if self.ended:
+                    raise _errors.closed(self.what)
+                self.readers[loop] = reader
         return reader
 
     def end(self) -> None:
         with _lock:
+            self.ended = True
             readers, self.readers = self.readers, {}
         for reader in readers.values():
             reader.end()
@@ -151,8 +176,9 @@ class _Completions(_Readers):
     """The requests of a context that tasks wait for, and destinations without room."""
 
     def __init__(self, context: "Context") -> None:
-        super().__init__()
-        self.context = context
+        super().__init__("context")
+        # Not the context: a loop, which refers to this object, does not keep it.
+        self.glue = context._glue
         self.numbers = itertools.count(1)
         self.requests: Dict[int, _Waiter] = {}
         self.full: Dict[int, Set[_Waiter]] = {}
@@ -160,7 +186,7 @@ class _Completions(_Readers):
 
     def start(self) -> None:
         """The running loop takes part from now on."""
-        reader = self.get(lambda: _errors.check(lib.ripc_completion_fd(self.context._get())))
+        reader = self.get(lambda: _errors.check(lib.ripc_completion_fd(self.glue.ctx)))
         if not reader.added:
             reader.next = self.dispatch  # type: ignore[method-assign]
             reader.loop.add_reader(reader.fd, self.dispatch)
@@ -169,7 +195,7 @@ class _Completions(_Readers):
     def dispatch(self) -> None:
         with _lock:
             c = self.completion
-            while not lib.ripc_completion_next(self.context._glue.ctx, c, 0):
+            while not lib.ripc_completion_next(self.glue.ctx, c, 0):
                 if c.kind == lib.RIPC_COMPLETION_REQUEST:
                     waiter = self.requests.pop(int(ffi.cast("uintptr_t", c.data)), None)
                     if waiter:
@@ -189,6 +215,7 @@ class _Completions(_Readers):
 
 
 def _completions(context: "Context") -> _Completions:
+    context._get()
     with _lock:
         if context._aio is None:
             context._aio = _Completions(context)
@@ -237,7 +264,7 @@ async def receive(service: Service, timeout: Optional[float]) -> Message:
             raise _errors.error(rc)
         if service._aio is None:
             with _lock:
-                service._aio = service._aio or _Readers()
+                service._aio = service._aio or _Readers("service")
         try:
             await service._aio.get(service.fileno).wait(deadline)
         except TimeoutError:
@@ -322,7 +349,10 @@ async def _send(service: Service, dest: int, data: Data, flags: int,
                 await _until(waiter[1], deadline)
         finally:
             with _lock:
-                completions.full.get(dest, set()).discard(waiter)
+                full = completions.full.get(dest, set())
+                full.discard(waiter)
+                if not full:
+                    completions.full.pop(dest, None)
         if not rc:
             return
     await _long(service.context, lambda o, request: lib.ripc_send_async(

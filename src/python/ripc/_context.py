@@ -33,6 +33,7 @@ class Context:
         self._running: Dict[_Operation, None] = {}
         self._forget_at = 0
         self._registrations: Set[Registration] = set()
+        self._aio: Any = None
         if not isinstance(options, str):
             raise TypeError("settings are a str or keywords, not " + type(options).__name__)
         words = [options] if options else []
@@ -46,7 +47,6 @@ class Context:
         _errors.check(lib.glue_open(out, " ".join(words).encode()))
         self._glue = ffi.gc(out[0], lib.glue_drop)
         self._services: "weakref.WeakSet[Service]" = weakref.WeakSet()
-        self._aio: Any = None
         _open.add(self)
 
     def _get(self) -> Any:
@@ -186,7 +186,7 @@ class Context:
 
     def __del__(self) -> None:
         # A message under way must not outlive the memory that it refers to.
-        if self._running or self._registrations:
+        if self._running or self._registrations or self._aio is not None:
             self.close()
 
     def __enter__(self) -> "Context":

@@ -37,8 +37,8 @@ class Service:
     def __init__(self, context: "Context", service: Any) -> None:
         self._context = context
         self._glue = context._glue
-        self._service = service
         self._aio: Any = None
+        self._service = service
         # Memory of windows and return buffers, by its address.
         self._targets: Dict[int, Any] = {}
 
@@ -400,6 +400,8 @@ class Service:
     def __del__(self, end: Any = lib.ripc_service_unregister) -> None:
         if hasattr(self, "_service"):
             end(self._service)
+            if self._aio is not None:
+                self._aio.end()
 
 
 def call_options(idempotent: bool, targets: Optional[Targets], data: int = 0) -> Any:

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The ends of objects: dropped in a running loop, closed by several threads, cut off by fork()."""
+import asyncio
+import gc
+import os
+import signal
+import threading
+import traceback
+import weakref
+
+import ripc
+from support import OPTIONS, end, python
+
+
+async def no_message(service):
+    try:
+        await service.receive_async(0.001)
+    except ripc.Timeout:
+        return
+    raise AssertionError("a message")
+
+
+def test_dropped_in_a_loop():
+    """A loop does not keep what it has waited for, and the next descriptor of that number works."""
+    async def main():
+        a = ripc.Context(OPTIONS).register()
+        numbers, alive = set(), []
+        for i in range(12):
+            service = ripc.Context(OPTIONS).register()
+            numbers.add(service.fileno())
+            await no_message(service)
+            if i % 2:
+                call = asyncio.create_task(service.call_async(a.id, b"q", 10))
+                (await a.receive_async(10)).reply(b"answer")
+                assert bytes(await call) == b"answer"
+                del call
+            a.send(service.id, b"x")
+            assert bytes(await service.receive_async(10)) == b"x"
+            await no_message(service)
+            alive += [weakref.ref(service), weakref.ref(service.context)]
+            del service
+            gc.collect()
+        # The loop refers to the last exceptions for a moment.
+        await no_message(a)
+        await no_message(a)
+        gc.collect()
+        assert len(numbers) < 12 and not any(ref() for ref in alive), numbers
+        for _ in range(10):
+            await no_message(a)
+        assert [len(reader.waiters) for reader in a._aio.readers.values()] == [0]
+        end(a)
+
+    asyncio.run(main())
+
+
+def test_collected_in_a_lock():
+    """The garbage collector ends a context while another one has the lock of the module."""
+    process = python("""
+import asyncio, gc
+from ripc import _aio
+async def wait(service):
+    try:
+        await service.receive_async(0.001)
+    except ripc.Timeout:
+        pass
+async def drop():
+    service = ripc.Context(options).register()
+    service.context.register_memory(bytearray(5000))
+    await service.context.register().send_async(4711, b"x", 0.001)
+class Lock:
+    def __init__(self, lock):
+        self.lock = lock
+    def __enter__(self):
+        self.lock.acquire()
+        gc.collect()
+    def __exit__(self, *_):
+        self.lock.release()
+gc.disable()
+try:
+    asyncio.run(drop())
+except ripc.Error:
+    pass
+_aio._lock = Lock(_aio._lock)
+asyncio.run(wait(ripc.Context(options).register()))
+""")
+    try:
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def in_child(run):
+    """Runs a function in a child of fork(), for 20 s at most."""
+    pid = os.fork()
+    if not pid:
+        try:
+            signal.alarm(20)
+            run()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        os._exit(1)
+    return os.waitpid(pid, 0)[1]
+
+
+def test_fork_in_a_loop():
+    """A thread of the parent is in its event loop, with the lock of the module."""
+    from ripc import _aio
+
+    def child():
+        async def main():
+            a = ripc.Context("transports=self").register()
+            b = a.context.register()
+            call = asyncio.create_task(a.call_async(b.id, b"q", 10))
+            (await b.receive_async(10)).reply(b"answer")
+            await call
+
+        asyncio.run(main())
+
+    held, over = threading.Event(), threading.Event()
+
+    def hold():
+        with _aio._lock:
+            held.set()
+            over.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(10)
+    try:
+        assert in_child(child) == 0
+    finally:
+        over.set()
+        thread.join(10)
