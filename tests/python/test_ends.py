@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The ends of objects: dropped in a running loop, closed by several threads, cut off by fork()."""
 import asyncio
+import errno
 import gc
 import os
 import signal
 import threading
+import time
 import traceback
 import weakref
 
 import ripc
-from support import OPTIONS, end, python
+from support import OPTIONS, end, expect_error, python
 
 
 async def no_message(service):
@@ -133,3 +135,87 @@ def test_fork_in_a_loop():
     finally:
         over.set()
         thread.join(10)
+
+
+def test_late():
+    """A peer has stopped in the middle of a message: nobody knows whether it will be delivered."""
+    a = ripc.Context(OPTIONS, peer_timeout_ms=30000).register()
+    for send in (lambda *arguments: a.send(*arguments),
+                 lambda *arguments: asyncio.run(a.send_async(*arguments))):
+        peer = python(f"s = ripc.Context(options).register()\ns.send({a.id}, b'up')\ns.receive()")
+        dest = a.receive(20).source
+        peer.send_signal(signal.SIGSTOP)
+        expect_error(ripc.PeerLost, errno.EPIPE, send, dest, bytes(1 << 20), 0.2)
+        peer.kill()
+        peer.wait()
+    end(a)
+
+
+def test_no_thread():
+    """At the limit of threads a cancelled task cancels its message itself."""
+    async def main():
+        a = ripc.Context(OPTIONS).register()
+        data = bytearray(100000)
+        task = asyncio.create_task(a.send_async(4711, data, 30))
+        await asyncio.sleep(0.02)
+        start = threading.Thread.start
+
+        def limit(_):
+            raise RuntimeError("can't start new thread")
+
+        threading.Thread.start = limit
+        try:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        finally:
+            threading.Thread.start = start
+        assert task.cancelled()
+        del task
+        # The loop refers to the last exception for a moment.
+        await no_message(a)
+        gc.collect()
+        data.append(1)
+        end(a)
+
+    asyncio.run(main())
+
+
+def test_earlier_loss():
+    """The loss of a reliable message is reported once, also if the next one could be sent."""
+    options = f"{OPTIONS} peer_timeout_ms=200"
+    a, holder = ripc.Context(options), ripc.Context(options)
+    first, second = a.register(), a.register()
+    service = holder.register(5000)
+    for sender in (first, second):
+        sender.send(5000, b"received", reliable=True)
+        sender.flush(5000, 10)
+    service.close()
+    for sender in (first, second):
+        sender.send(5000, b"lost", reliable=True)
+    expect_error(ripc.Unreachable, errno.EHOSTUNREACH, second.flush, 5000, 20)
+    service = holder.register(5000)
+    expect_error(ripc.Unreachable, errno.EHOSTUNREACH,
+                 lambda: first.send(5000, b"not sent", 10, reliable=True))
+    first.send(5000, b"next", 10, reliable=True)
+    assert bytes(service.receive(10)) == b"next"
+    end(first, service)
+
+
+def test_slices():
+    """The slices of a wait are no longer than its timeout together."""
+    from ripc import _service
+    a = ripc.Context(OPTIONS).register()
+    send, waits = _service._send, []
+
+    def unreachable(*arguments):
+        waits.append(arguments[5])
+        time.sleep(waits[-1] / 1000)
+        return -errno.EHOSTUNREACH
+
+    _service._send = unreachable
+    try:
+        expect_error(ripc.Unreachable, errno.EHOSTUNREACH, a.send, 4711, b"x", 0.25)
+    finally:
+        _service._send = send
+    assert 0 < sum(waits) <= 250, waits
+    end(a)

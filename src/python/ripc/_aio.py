@@ -24,7 +24,7 @@ from ._service import Service, call_options, refuse
 if TYPE_CHECKING:
     from ._context import Context
 
-_Waiter = Tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
+_Waiter = Tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 # Reentrant: the garbage collector may end another context at any point.
 _lock = threading.RLock()
 
@@ -38,19 +38,19 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _set(future: "asyncio.Future[None]") -> None:
+def _set(future: "asyncio.Future[Any]", result: Any) -> None:
     if not future.done():
-        future.set_result(None)
+        future.set_result(result)
 
 
-def _wake(waiter: _Waiter) -> None:
+def _wake(waiter: _Waiter, result: Any = None) -> None:
     """Wakes a task, from any thread."""
     loop, future = waiter
     if asyncio._get_running_loop() is loop:  # pylint: disable=protected-access
-        _set(future)
+        _set(future, result)
         return
     try:
-        loop.call_soon_threadsafe(_set, future)
+        loop.call_soon_threadsafe(_set, future, result)
     except RuntimeError:
         pass  # its loop is closed
 
@@ -230,22 +230,44 @@ def _waiter() -> _Waiter:
 
 async def _finish(completions: _Completions, number: int, waiter: _Waiter, request: Any,
                   kept: Any, targets: Optional[Targets] = None,
-                  deadline: Optional[float] = None) -> None:
-    """Waits until a request is done. If the task is cancelled, or time is up, so is the request;
-    its memory is kept until that is over."""
+                  deadline: Optional[float] = None) -> bool:
+    """Waits until a request is done. If the task is cancelled, or time is up, so is the request.
+    Returns False if time was up and the message has arrived nevertheless."""
     try:
         await _until(waiter[1], deadline)
-    except BaseException:
+        return True
+    except BaseException as e:
         completions.requests.pop(number, None)
-        # A thread of its own: it may wait for the peer, which reads the memory.
-        threading.Thread(target=_cancel, args=(request, kept, targets), daemon=True).start()
-        raise
+        result = _cancel_later(waiter[0], request, kept, targets)
+        if not isinstance(e, TimeoutError):
+            raise
+    error = await result
+    if error:
+        raise TimeoutError if error.errno == errno.ECANCELED else error
+    return False
 
 
-def _cancel(request: Any, _kept: Any, targets: Optional[Targets] = None) -> None:
-    if request[0] != ffi.NULL:
-        lib.ripc_request_cancel(request, 100)
+def _cancel(request: Any, _kept: Any, targets: Optional[Targets] = None) -> Optional[_errors.Error]:
+    """Returns the error of the request. Its memory is kept until then."""
+    rc = lib.ripc_request_cancel(request, 100) if request[0] != ffi.NULL else 0
+    error = _errors.error(rc) if rc else None
     _release(targets)
+    return error
+
+
+def _cancel_later(loop: asyncio.AbstractEventLoop, request: Any, kept: Any,
+                  targets: Optional[Targets]) -> "asyncio.Future[Optional[_errors.Error]]":
+    """A thread of its own, because it may wait for the peer, which reads the memory."""
+    result = loop.create_future()
+
+    def cancel() -> None:
+        _wake((loop, result), _cancel(request, kept, targets))
+
+    try:
+        threading.Thread(target=cancel, daemon=True).start()
+    except RuntimeError:  # the limit of threads is reached
+        cancel()
+    return result
 
 
 def _release(targets: Optional[Targets]) -> None:
@@ -275,13 +297,13 @@ async def call(service: Service, dest: Destination, data: Data, timeout: Optiona
                idempotent: bool, into: Any) -> Message:
     completions = _completions(service.context)
     items, n, kept = item_list(data)
-    number = next(completions.numbers)
+    ms, dest = milliseconds(timeout), destination(dest)
     targets = None if into is None else Targets(service.context, into, temporary=True)
+    number = next(completions.numbers)
     options = call_options(idempotent, targets, number)
     request = ffi.new("struct ripc_request **")
     waiter = completions.requests[number] = _waiter()
-    rc = lib.ripc_call_start(service._service, destination(dest), items, n, options,
-                             milliseconds(timeout), request)
+    rc = lib.ripc_call_start(service._service, dest, items, n, options, ms, request)
     if rc:
         del completions.requests[number]
         error = _errors.error(rc)
@@ -314,7 +336,8 @@ async def _long(context: "Context", start: Callable[[Any, Any], int], kept: Any,
     if rc:
         del completions.requests[number]
         raise _errors.error(rc)
-    await _finish(completions, number, waiter, request, kept, deadline=deadline)
+    if not await _finish(completions, number, waiter, request, kept, deadline=deadline):
+        return
     rc = lib.ripc_request_wait(request, 0)
     if request[0] != ffi.NULL:
         _cancel(request, kept)

@@ -23,6 +23,8 @@ _free = lib.glue_message_free
 _gc = ffi.gc
 _new = ffi.new
 _INPROGRESS = -errno.EINPROGRESS
+# The sentence of ripc_send() for a loss that it reports once, without sending the message.
+_EARLIER = "an earlier reliable message "
 
 
 class Service:
@@ -120,6 +122,7 @@ class Service:
         order; flush() waits for that. A message that is too large for a short one is always
         delivered exactly once, and the call returns when it has arrived. more=True: other messages
         follow at once. return_buffers: as of start_send(), which the message then uses."""
+        ms = -1 if timeout is None else milliseconds(timeout)
         if return_buffers is not None:
             request = self.start_send(dest, data, return_buffers=return_buffers)
             try:
@@ -130,7 +133,6 @@ class Service:
                                         "the long message was not delivered in time") from None
                 request.wait(0)
             return
-        ms = -1 if timeout is None else milliseconds(timeout)
         flags = (reliable and lib.RIPC_RELIABLE) | (more and lib.RIPC_MORE)
         # pylint: disable-next=unidiomatic-typecheck
         if type(dest) is not int or not 0 <= dest < 1 << 64:
@@ -153,14 +155,17 @@ class Service:
     def _finish_send(self, rc: int, ms: int, attempt: Callable[[int], int], request: Any,
                      _kept: Any) -> None:
         """Tries again until the time is up, then waits for a long message."""
-        until = Until(ms)
-        first = True
+        # The first slice is over, or a long message has started at once.
+        until = Until(max(0, ms - SLICE_MS) if rc and ms >= 0 else ms)
         while rc:
             # Nobody was found in the slice, or there was no credit: go on while there is time.
-            left = until.left_ms() if ms < 0 else until.left_ms() - (SLICE_MS if first else 0)
-            first = False
-            if rc not in (-errno.ETIMEDOUT, -errno.EHOSTUNREACH) or ms >= 0 and left <= 0:
+            left = until.left_ms()
+            if rc not in (-errno.ETIMEDOUT, -errno.EHOSTUNREACH) or left == 0:
                 raise _errors.error(rc)
+            if rc == -errno.EHOSTUNREACH:
+                error = _errors.error(rc)
+                if error.strerror.startswith(_EARLIER):
+                    raise error
             rc = attempt(slice_ms(left))
         if request[0] == ffi.NULL:
             return
@@ -282,11 +287,11 @@ class Service:
                    into: Union[Bytes, Sequence[Bytes], None] = None) -> Call:
         """Starts a call, and returns at once: Call.wait() returns the answer. The arguments are
         those of call(). The data must not change until the Call is done."""
-        ms = milliseconds(timeout)
+        ms, dest = milliseconds(timeout), destination(dest)
         items, n, kept = item_list(data)
         targets = None if into is None else Targets(self._context, into, temporary=True)
         request = _new("struct ripc_request **")
-        rc = lib.ripc_call_start(self._service, destination(dest), items, n,
+        rc = lib.ripc_call_start(self._service, dest, items, n,
                                  call_options(idempotent, targets), ms, request)
         if rc:
             error = _errors.error(rc)
