@@ -26,6 +26,8 @@ tests_core_call_test_chaos_SOURCES = tests/core/call/test_chaos.c \
 	tests/scale/call_history.c tests/scale/call_history.h
 check_PROGRAMS += tests/core/context/test_completion
 check_PROGRAMS += tests/core/context/test_context
+tests_core_context_test_context_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=eventfd,--wrap=ripc__resolver_close
 check_PROGRAMS += tests/core/context/test_info
 check_PROGRAMS += tests/core/context/test_list
 check_PROGRAMS += tests/core/sim/test_world

@@ -28,17 +28,27 @@
 #define LINGER_NS         (200 * RIPC__MS) /* how long close waits for what is queued to leave */
 #define DESCRIPTORS_TAKEN 20u              /* by a context without peers or RDMA devices, about */
 
+#define LIFE_LOCK_INITIALIZER PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ripc *contexts; /* all open ones */
+static struct ripc *contexts; /* all that have descriptors, but those being opened or freed */
 static struct ripc *default_context;
 static bool fork_handler;
-static pthread_mutex_t opening_lock =
-	PTHREAD_MUTEX_INITIALIZER; /* the default context is being opened; before contexts_lock */
+/* the default context is being opened; before the other locks */
+static pthread_mutex_t opening_lock = PTHREAD_MUTEX_INITIALIZER;
+/*
+ * Shared: a context that is not in the list has descriptors, which a forked child could not close;
+ * exclusive: the process forks. Before contexts_lock and the locks of contexts.
+ */
+static pthread_rwlock_t life_lock = LIFE_LOCK_INITIALIZER;
 
 /* ---- fork ---- */
 
-/* In the child: the parent's connections must not live on in it. Only async-signal-safe calls. */
-static void fork_child(void)
+/*
+ * In the child: the parent's connections must not live on in it. Only async-signal-safe calls. No
+ * thread was changing a context: the forking thread had their locks.
+ */
+static void RIPC__NO_ANALYSIS fork_child(void)
 {
 	ripc__fork_generation++;
 	for (struct ripc *ctx = contexts; ctx; ctx = ctx->next) {
@@ -55,28 +65,34 @@ static void fork_child(void)
 		for (unsigned i = 0; i < RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX; i++)
 			if (ctx->memory->fds[i] >= 0)
 				close(ctx->memory->fds[i]);
+		ripc__unlock(ctx);
 	}
 	contexts = NULL;
 	default_context = NULL;
-	/* The thread that held it, if any, does not exist here. */
 	pthread_mutex_init(&contexts_lock, NULL);
+	/* The thread that held it, if any, does not exist here. */
 	pthread_mutex_init(&opening_lock, NULL);
+	life_lock = (pthread_rwlock_t)LIFE_LOCK_INITIALIZER;
 	ripc__handle_fork_child();
 	ripc__log_atfork_child();
 }
 
-static void fork_prepare(void)
+static void RIPC__NO_ANALYSIS fork_prepare(void)
 {
-	pthread_mutex_lock(&opening_lock);
+	pthread_rwlock_wrlock(&life_lock);
 	pthread_mutex_lock(&contexts_lock);
+	for (struct ripc *ctx = contexts; ctx; ctx = ctx->next)
+		ripc__lock(ctx);
 	ripc__handle_fork_lock();
 }
 
-static void fork_parent(void)
+static void RIPC__NO_ANALYSIS fork_parent(void)
 {
 	ripc__handle_fork_unlock();
+	for (struct ripc *ctx = contexts; ctx; ctx = ctx->next)
+		ripc__unlock(ctx);
 	pthread_mutex_unlock(&contexts_lock);
-	pthread_mutex_unlock(&opening_lock);
+	pthread_rwlock_unlock(&life_lock);
 }
 
 /* ---- opening ---- */
@@ -201,7 +217,7 @@ static void explain_memory(void)
 				   (unsigned long long)limit.rlim_cur >> 10, limits[i].option);
 }
 
-static int context_open(struct ripc **out, const char *options, const struct ripc__hooks *hooks)
+static int open_locked(struct ripc **out, const char *options, const struct ripc__hooks *hooks)
 {
 	char why[512];
 	struct whole_context *whole = ripc__handle_alloc(sizeof(*whole));
@@ -250,8 +266,6 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 	if (rc)
 		goto close;
 	pthread_mutex_lock(&contexts_lock);
-	if (!fork_handler)
-		fork_handler = !pthread_atfork(fork_prepare, fork_parent, fork_child);
 	ctx->next = contexts;
 	contexts = ctx;
 	pthread_mutex_unlock(&contexts_lock);
@@ -267,6 +281,20 @@ fail:
 	if (rc == -ENOMEM)
 		explain_memory();
 	context_free(ctx);
+	return rc;
+}
+
+static int context_open(struct ripc **out, const char *options, const struct ripc__hooks *hooks)
+{
+	int rc;
+
+	pthread_mutex_lock(&contexts_lock);
+	if (!fork_handler)
+		fork_handler = !pthread_atfork(fork_prepare, fork_parent, fork_child);
+	pthread_mutex_unlock(&contexts_lock);
+	pthread_rwlock_rdlock(&life_lock);
+	rc = open_locked(out, options, hooks);
+	pthread_rwlock_unlock(&life_lock);
 	return rc;
 }
 
@@ -471,10 +499,6 @@ static int context_close(struct ripc *ctx, bool graceful)
 	ctx->closing = true;
 	ripc__unlock(ctx);
 	pthread_mutex_lock(&contexts_lock);
-	for (at = &contexts; *at && *at != ctx; at = &(*at)->next)
-		;
-	if (*at)
-		*at = ctx->next;
 	if (default_context == ctx)
 		default_context = NULL;
 	pthread_mutex_unlock(&contexts_lock);
@@ -486,8 +510,15 @@ static int context_close(struct ripc *ctx, bool graceful)
 	ripc__lock(ctx);
 	context_end(ctx, graceful);
 	ripc__unlock(ctx);
+	pthread_rwlock_rdlock(&life_lock);
+	pthread_mutex_lock(&contexts_lock);
+	for (at = &contexts; *at != ctx; at = &(*at)->next)
+		;
+	*at = ctx->next;
+	pthread_mutex_unlock(&contexts_lock);
 	context_release(ctx, graceful);
 	context_free(ctx);
+	pthread_rwlock_unlock(&life_lock);
 	return 0;
 }
 

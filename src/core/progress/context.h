@@ -3,9 +3,9 @@
  * The context: everything one instance of the library owns, under one lock.
  *
  * Order of locks: ctx->lock, then that of devices which contexts share (adopted_lock in
- * transport/rdma/device.c) or none, then the log's own (base/log.c). The list of all contexts has a
- * lock of its own (contexts_lock in core/context/context.c), taken before any ctx->lock and never
- * while one is held.
+ * transport/rdma/device.c) or none, then the log's own (base/log.c). The locks of the process
+ * (core/context/context.c) are taken before any ctx->lock and never while one is held. fork() takes
+ * all of them: no thread is in the middle of a change of a context when the child begins.
  */
 #ifndef RIPC_CORE_PROGRESS_CONTEXT_H
 #define RIPC_CORE_PROGRESS_CONTEXT_H

@@ -269,6 +269,90 @@ START_TEST(fork__holds_locks)
 }
 END_TEST
 
+/* A thread that has a descriptor which no list has yet, or any more. */
+static struct {
+	atomic_bool stops; /* there, until the process has forked or waits for this thread */
+	atomic_bool there, forking;
+	struct ripc_service *service;
+} holder;
+
+static void stop_here(void)
+{
+	if (!atomic_exchange(&holder.stops, false))
+		return;
+	holder.there = true;
+	AWAIT(holder.forking && sleeps(getpid()));
+}
+
+int __real_eventfd(unsigned count, int flags);
+int __wrap_eventfd(unsigned count, int flags);
+
+/* Called by ripc_open(), when transports and resolver are open, and by ripc_service_fd(). */
+int __wrap_eventfd(unsigned count, int flags)
+{
+	int fd = __real_eventfd(count, flags);
+
+	stop_here();
+	return fd;
+}
+
+void __real_ripc__resolver_close(struct ripc__resolver *r);
+void __wrap_ripc__resolver_close(struct ripc__resolver *r);
+
+void __wrap_ripc__resolver_close(struct ripc__resolver *r)
+{
+	stop_here();
+	__real_ripc__resolver_close(r);
+}
+
+static void *hold_in_open(void *arg)
+{
+	return ripc_open(arg, NULL) ? NULL : arg;
+}
+
+static void *hold_in_service_fd(void *arg)
+{
+	return ripc_service_fd(holder.service) < 0 ? NULL : arg;
+}
+
+static void *hold_in_close(void *arg)
+{
+	return ripc_close(*(struct ripc **)arg) ? NULL : arg;
+}
+
+/* The child of a process in which a thread opens or closes a context has no descriptor of it. */
+START_TEST(fork__waits_for_open_and_close)
+{
+	static void *(*const hold[])(void *arg) = {hold_in_open, hold_in_service_fd, hold_in_close};
+	unsigned before = test_descriptors();
+	struct ripc *ctx = NULL;
+	pthread_t thread;
+	void *result;
+	int status;
+	pid_t pid;
+
+	setenv("RIPC_TRANSPORTS", "self", 1);
+	setenv("RIPC_RESOLVER", "local", 1);
+	if (_i)
+		OK(ripc_open(&ctx, NULL));
+	if (_i == 1)
+		OK(ripc_service_register(ctx, test_ids(), 0, &holder.service));
+	holder.stops = true;
+	ck_assert_int_eq(pthread_create(&thread, NULL, hold[_i], &ctx), 0);
+	AWAIT(holder.there);
+	holder.forking = true;
+	pid = fork();
+	if (!pid)
+		_exit((int)(test_descriptors() - before));
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(pthread_join(thread, &result), 0);
+	ck_assert_ptr_nonnull(result);
+	if (_i < 2)
+		OK(ripc_close(ctx));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/context/context");
@@ -277,6 +361,7 @@ int main(void)
 	test_seed();
 	/* First: with CK_FORK=no the library must not have registered its handler before. */
 	tcase_add_loop_test(tc, fork__holds_locks, 0, 2);
+	tcase_add_loop_test(tc, fork__waits_for_open_and_close, 0, 3);
 	tcase_add_test(tc, open__secret);
 	tcase_add_test(tc, open__host_id);
 	tcase_add_test(tc, open__out_of_descriptors);
