@@ -214,22 +214,12 @@ void ripc__ring_ep_make_idle(struct ripc__ep *ep)
 
 /* ---- set-up ---- */
 
-static int check_private(const struct ripc__ring_transport *t, size_t privlen)
-{
-	if (privlen <= RIPC__PRIVATE_MAX)
-		return 0;
-	return ripc__fail(-EINVAL, "%s: %zu bytes of private data, at most %d", t->base.ops->name,
-			  privlen, RIPC__PRIVATE_MAX);
-}
-
 int ripc__ring_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **out)
 {
 	struct ripc__ring_transport *t = (struct ripc__ring_transport *)tr;
-	int rc = check_private(t, privlen);
+	int rc = t->setup->connect(t, addr, addrlen, priv, privlen, out);
 
-	if (!rc)
-		rc = t->setup->connect(t, addr, addrlen, priv, privlen, out);
 	if (!rc)
 		(*out)->user = user;
 	return rc;
@@ -239,12 +229,11 @@ int ripc__ring_accept(struct ripc__transport *tr, void *request, const void *pri
 		      void *user, struct ripc__ep **out)
 {
 	struct ripc__ep *ep = request;
-	int rc = check_private(ep->t, privlen);
+	int rc;
 
 	/* EV_ESTABLISHED has private data on the active side only. */
 	ep->setup->private_len = 0;
-	if (!rc)
-		rc = ep->t->setup->accept(ep, priv, privlen);
+	rc = ep->t->setup->accept(ep, priv, privlen);
 	if (rc) {
 		ripc__ring_ep_defer_free(ep);
 		return rc;
@@ -258,7 +247,7 @@ void ripc__ring_reject(struct ripc__transport *tr, void *request, const void *pr
 {
 	struct ripc__ep *ep = request;
 
-	ep->t->setup->reject(ep, priv, privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX);
+	ep->t->setup->reject(ep, priv, privlen);
 	ripc__ring_ep_defer_free(ep);
 }
 

@@ -107,23 +107,6 @@ START_TEST(connect__rejected)
 }
 END_TEST
 
-START_TEST(connect__private_too_long)
-{
-	static const uint8_t priv[RIPC__PRIVATE_MAX + 1];
-	struct ripc__event ev;
-	struct ripc__ep *ep;
-	uint8_t addr[RIPC__ADDRESS_MAX];
-	size_t len = (size_t)OPS->address(b, addr, sizeof(addr));
-
-	ck_assert_int_eq(OPS->connect(a, addr, len, priv, sizeof(priv), NULL, &ep), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "193 bytes of private data"));
-	ev = request(&ep);
-	ck_assert_int_eq(OPS->accept(b, ev.request, priv, sizeof(priv), NULL, &to[0]), -EINVAL);
-	await(a, RIPC__EV_CLOSED);
-	OPS->ep_close(ep);
-}
-END_TEST
-
 /* Every size, by progress() (_i 0) or poll_one() (_i 1), and the last ones after the end. */
 START_TEST(post__every_size)
 {
@@ -341,7 +324,6 @@ int main(void)
 
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, connect__rejected);
-	tcase_add_test(c, connect__private_too_long);
 	tcase_add_loop_test(c, post__every_size, 0, 2);
 	tcase_add_test(c, progress__held_messages);
 	tcase_add_loop_test(c, reg__read_and_write, 0, 2);
