@@ -210,7 +210,7 @@ static bool connect_one(void)
 	fill(hello.instance, 16);
 	ripc__hello_encode(&hello, priv);
 	priv[RIPC__HELLO_AUTH] = 1;
-	len = ripc__mpa_encode(&mpa, frame, sizeof(frame));
+	len = ripc__mpa_encode(&mpa, frame);
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) &&
 	    !connect(fd, (struct sockaddr *)&to, sizeof(to)) &&
 	    send(fd, frame, len, MSG_NOSIGNAL) == (ssize_t)len) {

@@ -451,7 +451,7 @@ static size_t set_up(const uint8_t *data, size_t size, bool active, struct ripc_
 		n = ripc__mpa_conclude(&other, &frame, terms, &why) || frame.reject ? 0 : n;
 	} else {
 		n = ripc__mpa_answer(&frame, false, 32, &other, terms, &why) ? 0 : n;
-		require(ripc__mpa_encode(&other, buf, sizeof(buf)) >= RIPC__MPA_HEADER);
+		require(ripc__mpa_encode(&other, buf) >= RIPC__MPA_HEADER);
 	}
 	return (size_t)n;
 }
@@ -535,8 +535,7 @@ static void compare(const struct world *w, const struct world *other)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct ripc__mpa_terms terms = {
-		.enhanced = true, .soft = true, .read_depth = 4, .serve_depth = 4, .rtr = 2};
+	struct ripc__mpa_terms terms = {.soft = true, .read_depth = 4, .serve_depth = 4, .rtr = 2};
 	struct ripc__iwarp_address address;
 	struct stream stream = {0};
 	struct world *w[2] = {NULL, NULL};

@@ -23,12 +23,12 @@ static uint8_t *ip_bytes(union ripc__sockaddr *a)
 					  : (uint8_t *)&a->in6.sin6_addr;
 }
 
-size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *buf, size_t cap)
+_Static_assert(HEADER + RIPC__IWARP_ADDRS_MAX * (ADDR_FIXED + 16) <= RIPC__ADDRESS_MAX, "fits");
+
+size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *buf)
 {
 	uint8_t *p = buf + HEADER;
 
-	if (cap < HEADER + RIPC__IWARP_ADDRS_MAX * (ADDR_FIXED + 16))
-		return 0;
 	memset(buf, 0, HEADER);
 	buf[0] = VERSION;
 	buf[1] = (uint8_t)a->naddrs;

@@ -7,6 +7,7 @@
 #define RIPC_IWARP_ADDRESS_H
 
 #include "transport/net/sockaddr.h"
+#include "wire/address.h"
 
 #include <stddef.h>
 
@@ -25,8 +26,8 @@ struct ripc__iwarp_address {
 	struct ripc__iwarp_listen_addr addrs[RIPC__IWARP_ADDRS_MAX];
 };
 
-/* Return: bytes written at buf (cap >= 256). */
-size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *buf, size_t cap);
+/* Return: bytes written at buf, RIPC__ADDRESS_MAX at most. */
+size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *buf);
 /* Any bytes. Return: 0 or -EINVAL. */
 int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf, size_t len);
 

@@ -268,7 +268,7 @@ static uint32_t answer_address(const struct ripc__udp *u, const union ripc__sock
 	a.addrs[0].loopback = ripc__sockaddr_is_loopback(from);
 	/* The TCP port is unknown and unused; 0 would be invalid. */
 	a.addrs[0].tcp = a.addrs[0].udp = ripc__sockaddr_port(from);
-	len = ripc__iwarp_address_encode(&a, whole, sizeof(whole));
+	len = ripc__iwarp_address_encode(&a, whole);
 	memcpy(buf, whole, len);
 	return (uint32_t)len;
 }

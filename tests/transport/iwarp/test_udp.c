@@ -138,7 +138,7 @@ START_TEST(send__empty_address)
 	nowhere.addrs[0].ip = u.port[0].addr;
 	nowhere.addrs[0].loopback = true;
 	nowhere.addrs[0].tcp = 1;
-	len = ripc__iwarp_address_encode(&nowhere, to, sizeof(to));
+	len = ripc__iwarp_address_encode(&nowhere, to);
 	ck_assert_int_eq(ripc__udp_send(&u, to, len, &iov, 1), -EHOSTUNREACH);
 	ck_assert_int_eq(ripc__udp_send(&u, to, 0, &iov, 1), -EINVAL);
 	ck_assert_int_eq(recv(far, &byte, 1, MSG_DONTWAIT), -1);

@@ -30,7 +30,7 @@ size_t address_of(const struct ripc__udp *u, uint8_t addr[RIPC__ADDRESS_MAX])
 	a.addrs[0].loopback = true;
 	a.addrs[0].tcp = 1;
 	a.addrs[0].udp = ripc__sockaddr_port(&u->port[0].addr);
-	return ripc__iwarp_address_encode(&a, addr, RIPC__ADDRESS_MAX);
+	return ripc__iwarp_address_encode(&a, addr);
 }
 
 void send_to(struct ripc__udp *u, const uint8_t *addr, size_t len, char what)

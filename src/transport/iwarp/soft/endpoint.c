@@ -31,10 +31,6 @@ int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t a
 	struct ripc__iwarp_address address;
 	struct ripc__ep *ep;
 
-	if (privlen > RIPC__PRIVATE_MAX)
-		return ripc__fail(-EINVAL,
-				  "iwarp/soft: private data too long: %zu bytes, at most %d",
-				  privlen, RIPC__PRIVATE_MAX);
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "iwarp/soft: malformed address of the peer: %zu bytes",
 				  addrlen);
@@ -58,15 +54,6 @@ int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t a
 	return 0;
 }
 
-static void send_reply(struct ripc__ep *ep, const struct ripc__mpa *reply)
-{
-	struct soft_setup *s = ep->setup;
-
-	/* The frame fits the empty socket buffer. */
-	s->out_len = ripc__mpa_encode(reply, s->out, sizeof(s->out));
-	s->out_sent = (size_t)send(ep->fd, s->out, s->out_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
 		     void *user, struct ripc__ep **epp)
 {
@@ -76,12 +63,6 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 	const char *why;
 	int err;
 
-	if (privlen > RIPC__PRIVATE_MAX) {
-		ripc__soft_ep_defer_free(ep);
-		return ripc__fail(-EINVAL,
-				  "iwarp/soft: private data too long: %zu bytes, at most %d",
-				  privlen, RIPC__PRIVATE_MAX);
-	}
 	err = ripc__soft_watch(ep->t, ep->fd, EPOLLIN, ep);
 	if (err) {
 		ripc__soft_ep_defer_free(ep);
@@ -92,8 +73,7 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 	ripc__mpa_answer(&s->request, s->reply.crc, SOFT_READ_DEPTH, &s->reply, &terms, &why);
 	s->reply.priv = priv;
 	s->reply.privlen = privlen;
-	send_reply(ep, &s->reply);
-	if (s->out_sent != s->out_len) {
+	if (!ripc__soft_send_frame(ep, &s->reply)) {
 		ripc__soft_ep_defer_free(ep);
 		return ripc__fail(-ECONNRESET,
 				  "iwarp/soft: the connection was lost before it was accepted");
@@ -111,15 +91,12 @@ void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *pr
 
 	s->reply.reject = true;
 	s->reply.priv = priv;
-	s->reply.privlen = privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX;
-	if (privlen)
-		send_reply(ep, &s->reply);
-	ripc__soft_unwatch(ep->t, ep->fd);
-	if (privlen)
+	s->reply.privlen = privlen;
+	if (privlen) {
+		ripc__soft_send_frame(ep, &s->reply);
 		ripc__soft_linger(ep->t, ep->fd);
-	else
-		close(ep->fd);
-	ep->fd = -1;
+		ep->fd = -1;
+	}
 	ripc__soft_ep_defer_free(ep);
 }
 

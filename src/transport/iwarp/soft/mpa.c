@@ -25,13 +25,11 @@ static const char key_reply[KEY_LEN + 1] = "MPA ID Rep Frame";
  */
 static const uint8_t soft_mark[8] = {'R', 'I', 'P', 'C', 'S', 'O', 'F', 1};
 
-size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t *buf, size_t cap)
+size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t buf[RIPC__MPA_FRAME_MAX])
 {
 	uint8_t *p = buf + RIPC__MPA_HEADER;
 	uint8_t flags = 0;
 
-	if (cap < RIPC__MPA_FRAME_MAX || frame->privlen > 256)
-		return 0;
 	memcpy(buf, frame->reply ? key_reply : key_request, KEY_LEN);
 	flags |= frame->markers ? FLAG_M : 0;
 	flags |= frame->crc ? FLAG_C : 0;
@@ -161,7 +159,6 @@ int ripc__mpa_answer(const struct ripc__mpa *request, bool want_crc, uint32_t de
 	reply->crc = want_crc || request->crc;
 	terms->crc = reply->crc;
 	terms->soft = request->soft;
-	terms->enhanced = request->enhanced;
 	terms->serve_depth = depth;
 	terms->read_depth = lower(depth, BASIC_DEPTH);
 	if (request->enhanced) {
@@ -204,7 +201,6 @@ int ripc__mpa_conclude(const struct ripc__mpa *request, const struct ripc__mpa *
 	}
 	terms->crc = reply->crc;
 	terms->soft = reply->soft;
-	terms->enhanced = reply->enhanced;
 	terms->serve_depth = request->ird;
 	terms->read_depth = lower(request->ord, BASIC_DEPTH);
 	/* Without peer-to-peer mode the active side must send first as well. */

@@ -42,16 +42,13 @@ struct ripc__mpa {
 struct ripc__mpa_terms {
 	bool crc;             /* both sides send and check CRCs */
 	bool soft;            /* the peer is this stack */
-	bool enhanced;        /* RFC 6581 is used by both */
 	unsigned rtr;         /* passive: first FPDU of the peer (0: any); active: our first FPDU */
 	uint32_t read_depth;  /* reads we may have outstanding */
 	uint32_t serve_depth; /* reads the peer may have outstanding */
 };
 
-/*
- * Writes a frame. @cap: at least RIPC__MPA_FRAME_MAX. privlen is at most 256. Return: its bytes.
- */
-size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t *buf, size_t cap);
+/* Writes a frame. privlen is at most 256. Return: its bytes. */
+size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t buf[RIPC__MPA_FRAME_MAX]);
 
 /*
  * Reads the frame at the start of the @len bytes received. frame->priv points into them. Return:

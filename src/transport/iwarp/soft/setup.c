@@ -137,7 +137,7 @@ static int start(struct ripc__ep *ep)
 	ripc__soft_ep_set_state(ep, SOFT_CONNECTING);
 	ep->watched = EPOLLOUT;
 	err = ripc__soft_watch(ep->t, ep->fd, EPOLLOUT, ep);
-	s->out_len = s->out_sent = s->in_len = 0;
+	s->in_len = 0;
 	ep->t->next_timer_ns = 0;
 	s->deadline_ns = ripc__clock_ns() + CONNECT_MS * RIPC__MS;
 	return err;
@@ -177,14 +177,12 @@ static void addr_failed(struct ripc__ep *ep, int err, const char *why)
 	ripc__soft_try_next_addr(ep);
 }
 
-static void send_frame(struct ripc__ep *ep)
+bool ripc__soft_send_frame(struct ripc__ep *ep, const struct ripc__mpa *frame)
 {
-	struct soft_setup *s = ep->setup;
-	ssize_t n = send(ep->fd, s->out + s->out_sent, s->out_len - s->out_sent,
-			 MSG_NOSIGNAL | MSG_DONTWAIT);
+	uint8_t out[RIPC__MPA_FRAME_MAX];
+	size_t len = ripc__mpa_encode(frame, out);
 
-	if (n > 0)
-		s->out_sent += (size_t)n;
+	return send(ep->fd, out, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
 }
 
 static void send_request(struct ripc__ep *ep)
@@ -206,9 +204,7 @@ static void send_request(struct ripc__ep *ep)
 		.priv = s->priv,
 		.privlen = s->privlen,
 	};
-	s->out_len = ripc__mpa_encode(&s->request, s->out, sizeof(s->out));
-	s->out_sent = 0;
-	send_frame(ep);
+	ripc__soft_send_frame(ep, &s->request);
 	ripc__soft_ep_set_state(ep, SOFT_MPA_REQ_SENT);
 	ripc__soft_watch_for(ep, EPOLLIN);
 	ep->t->next_timer_ns = 0;
@@ -312,8 +308,7 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 		n = ripc__mpa_answer(&s->request, want_crc(ep), SOFT_READ_DEPTH, &s->reply, &terms,
 				     &why);
 		if (n) {
-			s->out_len = ripc__mpa_encode(&s->reply, s->out, sizeof(s->out));
-			send_frame(ep);
+			ripc__soft_send_frame(ep, &s->reply);
 			ripc__soft_unwatch(ep->t, ep->fd);
 			ripc__soft_linger(ep->t, ep->fd);
 			ep->fd = -1;

@@ -128,7 +128,6 @@ static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 	const struct soft *t = (struct soft *)tr;
 	struct ripc__iwarp_address a = {.host = t->host};
 	bool there = false;
-	size_t len;
 
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		there |= !t->listeners[i].gone;
@@ -148,8 +147,7 @@ static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 		addr->udp = l->udp.fd >= 0 ? ripc__sockaddr_port(&l->udp.addr) : 0;
 		a.naddrs++;
 	}
-	len = ripc__iwarp_address_encode(&a, buf, cap);
-	return len ? (int)len : -EINVAL;
+	return (int)ripc__iwarp_address_encode(&a, buf);
 }
 
 static int soft_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,

@@ -96,8 +96,6 @@ struct soft_setup {
 	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data */
 	size_t privlen;
 	struct ripc__mpa request, reply; /* as sent or received */
-	uint8_t out[RIPC__MPA_FRAME_MAX];
-	size_t out_len, out_sent;
 	uint8_t in[RIPC__MPA_FRAME_MAX];
 	size_t in_len;
 	uint64_t deadline_ns;
@@ -299,6 +297,8 @@ unsigned ripc__soft_setup_step(struct ripc__ep *ep,
 /* return: when the next runs out */
 uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns);
 void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *terms);
+/* Return: whether the frame was sent. It fits the empty socket buffer. */
+bool ripc__soft_send_frame(struct ripc__ep *ep, const struct ripc__mpa *frame);
 
 /* stream.c */
 void ripc__soft_release_round(struct soft *t);                /* releases the slabs of held_slabs */

@@ -170,7 +170,6 @@ static int vt_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 {
 	const struct iwv *t = (struct iwv *)tr;
 	struct ripc__iwarp_address a = {.host = t->host};
-	size_t len;
 
 	for (unsigned i = 0; i < t->nlisteners; i++) {
 		const struct iwv_listener *l = &t->listeners[i];
@@ -183,8 +182,7 @@ static int vt_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 		addr_index->tcp = ripc__sockaddr_port(&l->addr);
 		addr_index->udp = l->udp >= 0 ? ripc__sockaddr_port(&t->udp.port[l->udp].addr) : 0;
 	}
-	len = a.naddrs ? ripc__iwarp_address_encode(&a, buf, cap) : 0;
-	return len ? (int)len : -ENODEV;
+	return a.naddrs ? (int)ripc__iwarp_address_encode(&a, buf) : -ENODEV;
 }
 
 static int vt_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,

@@ -9,8 +9,7 @@ size_t fpdu_len;
 
 void bad_fpdu_open(bool crc)
 {
-	struct ripc__mpa_terms t = {
-		.crc = crc, .soft = true, .enhanced = true, .read_depth = 4, .serve_depth = 2};
+	struct ripc__mpa_terms t = {.crc = crc, .soft = true, .read_depth = 4, .serve_depth = 2};
 
 	engine_end_open(&target, &t, false, 1448);
 	memset(memory, 0xcc, sizeof(memory));

@@ -464,7 +464,7 @@ START_TEST(connect__timeout)
 	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&in, &size), 0);
 	address.naddrs = 1;
 	address.addrs[0].tcp = ntohs(in.sin_port);
-	len = ripc__iwarp_address_encode(&address, addr, sizeof(addr));
+	len = ripc__iwarp_address_encode(&address, addr);
 	ck_assert_int_eq(a.ops->connect(a.t, addr, len, "hello", 5, &a, &a.ep), 0);
 	UNTIL(a.nclosed);
 	ck_assert_msg(strstr(a.text, "no answer"), "%s", a.text);
