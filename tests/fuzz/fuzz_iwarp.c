@@ -386,7 +386,7 @@ static void send_directly(struct world *w)
 }
 
 /* Notes a send, to be compared with the other run. */
-static void note(struct world *w, const struct ripc__engine_event *ev)
+static void note(struct world *w, const struct ripc__event *ev)
 {
 	uint64_t hash = ripc__fnv1a(RIPC__FNV1A_INIT ^ ev->len, ev->data, ev->len);
 
@@ -398,7 +398,7 @@ static void note(struct world *w, const struct ripc__engine_event *ev)
 static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 {
 	while (n && !w->e.status) {
-		struct ripc__engine_event ev;
+		struct ripc__event ev;
 		struct iovec iov[RIPC__RX_IOV];
 		size_t prefix, done = 0;
 		uint8_t *data = w->slab->data;
@@ -419,7 +419,7 @@ static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 		}
 		ripc__engine_received(&w->e, w->slab, done);
 		while (ripc__engine_next(&w->e, &ev)) {
-			if (ev.kind != RIPC__ENGINE_RECV)
+			if (ev.kind != RIPC__EV_RECV)
 				continue;
 			require(ev.len <= RIPC__SEND_MAX);
 			note(w, &ev);

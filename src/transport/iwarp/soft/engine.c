@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/iwarp/soft/engine.h"
-#include "transport/iwarp/soft/crc32c.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -49,9 +48,8 @@ void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 		e->ulpdu_max = ((segment - RIPC__FPDU_CRC) & ~3u) - RIPC__FPDU_LEN;
 	e->tagged_max = e->ulpdu_max - RIPC__DDP_TAGGED;
 	e->tagged_max &= e->tagged_max > ALIGN_FROM ? ~63u : ~3u;
-	e->read_depth = terms->read_depth < RIPC__READS_MAX ? terms->read_depth : RIPC__READS_MAX;
-	e->serve_depth =
-		terms->serve_depth < RIPC__READS_MAX ? terms->serve_depth : RIPC__READS_MAX;
+	e->read_depth = terms->read_depth;
+	e->serve_depth = terms->serve_depth;
 	e->tx.msn_send = e->tx.msn_read = 1;
 	for (unsigned q = 0; q < RIPC__DDP_QUEUES; q++)
 		e->rx.msn[q] = 1;
@@ -189,7 +187,6 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	struct ripc__engine_tx *tx = &e->tx;
 	uint8_t head[RIPC__SEND_HEADER + RIPC__READ_REQUEST], *term, *p;
 	size_t head_len = 0, len;
-	unsigned pad;
 
 	if (e->status)
 		return;
@@ -218,15 +215,9 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	ripc__put_be32(p,
 		       (uint32_t)code << 16 | (fpdu ? 0xc000u : 0) | (with_request ? 0x2000u : 0));
 	memcpy(p + 4, head, head_len);
-	len = 4 + head_len;
-	ripc__ddp_put_untagged(term, RIPC__RDMAP_TERMINATE, true, RIPC__DDP_Q_TERMINATE, 1, 0, len);
-	len += RIPC__SEND_HEADER;
-	pad = (unsigned)(-len & 3);
-	memset(term + len, 0, pad + RIPC__FPDU_CRC);
-	len += pad;
-	if (e->crc)
-		ripc__put_le32(term + len, ripc__crc32c(0, term, len));
-	len += RIPC__FPDU_CRC;
+	ripc__ddp_put_untagged(term, RIPC__RDMAP_TERMINATE, true, RIPC__DDP_Q_TERMINATE, 1, 0,
+			       4 + head_len);
+	len = ripc__engine_finish(e, term, RIPC__SEND_HEADER + 4 + head_len);
 	tx->framing->ring[tx->ring_tail++ % RIPC__FRAMED_MAX] = (struct ripc__framed){
 		.payload = term,
 		.len = (uint32_t)len,

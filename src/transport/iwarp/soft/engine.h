@@ -20,6 +20,7 @@
 #include "transport/iwarp/soft/ddp.h"
 #include "transport/iwarp/soft/mpa.h"
 #include "transport/iwarp/soft/region.h"
+#include "transport/transport.h"
 #include "base/slab.h"
 
 #include <stdbool.h>
@@ -38,20 +39,6 @@
 #define RIPC__SEND_HEADER 20u /* length and header in front of a send */
 #define RIPC__TRAILER_MAX 7u  /* padding and CRC behind it */
 #define RIPC__RX_IOV      3u  /* entries that rx_buffer() returns at most */
-
-enum ripc__engine_ev_kind {
-	RIPC__ENGINE_RECV,       /* data, len, token: a send */
-	RIPC__ENGINE_READ_DONE,  /* wr_id */
-	RIPC__ENGINE_WRITE_DONE, /* wr_id: all bytes are sent */
-};
-
-struct ripc__engine_event {
-	enum ripc__engine_ev_kind kind;
-	const uint8_t *data;
-	uint32_t len;             /* bytes at data */
-	struct ripc__slab *token; /* a reference to the slab of data, for ripc__slab_put() */
-	uint64_t wr_id;
-};
 
 /* Encoded sends and read requests that wait to be transmitted. */
 struct ripc__chunk {
@@ -211,7 +198,7 @@ struct ripc__engine_saved {
 };
 
 /*
- * Starts an engine on the terms of the set-up. @active: this end sent the request; its first FPDU,
+ * Starts an engine on the terms of the set-up; both depths are at most RIPC__READS_MAX. @active: this end sent the request; its first FPDU,
  * of the kind in terms->rtr, is queued. @segment: bytes of a TCP segment, which an FPDU does not
  * exceed unless the peer is of this stack.
  */
@@ -228,10 +215,24 @@ bool ripc__engine_save(struct ripc__engine *e, struct ripc__engine_saved *saved)
 void ripc__engine_restore(struct ripc__engine *e, struct ripc__regions *regions,
 			  struct ripc__slab_pool *pool, const struct ripc__engine_saved *saved);
 
-/* Whether nothing is queued: only then ripc__engine_frame() may be used. */
-static inline bool ripc__engine_idle(const struct ripc__engine *e);
 /* Whether gather() would return entries. */
-static inline bool ripc__engine_pending(const struct ripc__engine *e);
+static inline bool ripc__engine_pending(const struct ripc__engine *e)
+{
+	const struct ripc__engine_tx *tx = &e->tx;
+
+	if (!tx->open)
+		return false;
+	return tx->ring_head != tx->ring_tail ||
+	       (!e->status && (tx->framed != tx->appended || tx->work_framed != tx->work_tail ||
+			       tx->served_framed != tx->served_tail));
+}
+
+/* Whether nothing is queued: only then ripc__engine_frame() may be used. */
+static inline bool ripc__engine_idle(const struct ripc__engine *e)
+{
+	return e->tx.open && !e->status && !ripc__engine_pending(e);
+}
+
 /* Bytes of sends and read requests that are queued. */
 static inline uint64_t ripc__engine_queued(const struct ripc__engine *e)
 {
@@ -283,22 +284,6 @@ unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned
 /* The first n bytes were sent. */
 void ripc__engine_sent(struct ripc__engine *e, size_t n);
 
-static inline bool ripc__engine_pending(const struct ripc__engine *e)
-{
-	const struct ripc__engine_tx *tx = &e->tx;
-
-	if (!tx->open)
-		return false;
-	return tx->ring_head != tx->ring_tail ||
-	       (!e->status && (tx->framed != tx->appended || tx->work_framed != tx->work_tail ||
-			       tx->served_framed != tx->served_tail));
-}
-
-static inline bool ripc__engine_idle(const struct ripc__engine *e)
-{
-	return e->tx.open && !e->status && !ripc__engine_pending(e);
-}
-
 /*
  * The memory for the next bytes. @space: free bytes of a slab, len >= 2 * RIPC__STASH_BYTES of
  * them. @expected: the region of the peer's next Write, if it is known; only this peer may write
@@ -313,8 +298,11 @@ unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t l
  * bytes of space that are used now.
  */
 size_t ripc__engine_received(struct ripc__engine *e, struct ripc__slab *slab, size_t n);
-/* The next event. Return: 1, or 0: there is none, see status. */
-int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev);
+/*
+ * The next event: EV_RECV, whose token is a reference to its slab, EV_READ_DONE or EV_WRITE_DONE.
+ * The caller fills in user and ep. Return: 1, or 0: there is none, see status.
+ */
+int ripc__engine_next(struct ripc__engine *e, struct ripc__event *ev);
 /* Whether next() has work: received bytes or an event. */
 static inline bool ripc__engine_unparsed(const struct ripc__engine *e)
 {
@@ -338,6 +326,10 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
  * partly sent.
  */
 void ripc__engine_drop_unsent(struct ripc__engine *e);
+/*
+ * Appends padding and CRC to the FPDU whose first len bytes are at p. Return: bytes of the FPDU.
+ */
+size_t ripc__engine_finish(const struct ripc__engine *e, uint8_t *p, size_t len);
 /* Allocates the framing if there is none. Return: false: no memory. */
 bool ripc__engine_may_frame(struct ripc__engine_tx *tx);
 /* Drops all references to registered memory. */

@@ -6,7 +6,6 @@
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
 #include "transport/iwarp/soft/rx_expect.h"
-#include "transport/transport.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -142,32 +141,27 @@ static int check_send(struct ripc__engine *e, const struct ripc__ddp *ddp, uint3
 	return 0;
 }
 
-static int check_request(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload)
+/* A message of one segment: a Read Request or a Terminate. */
+static int check_single(const struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
+			uint32_t least, uint32_t most)
 {
-	if (ddp->msn != e->rx.msn[RIPC__DDP_Q_READ])
+	if (ddp->msn != e->rx.msn[ddp->queue])
 		return RIPC__TERM_U_MSN;
 	if (ddp->mo)
 		return RIPC__TERM_U_OFFSET;
-	if (payload > RIPC__READ_REQUEST)
+	if (payload > most)
 		return RIPC__TERM_U_TOO_LONG;
-	if (payload < RIPC__READ_REQUEST || !ddp->last)
-		return RIPC__TERM_UNSPECIFIED;
-	if (e->tx.served_tail - e->tx.served_sent >= e->serve_depth)
-		return RIPC__TERM_U_NO_BUFFER;
-	return 0;
+	return payload < least || !ddp->last ? RIPC__TERM_UNSPECIFIED : 0;
 }
 
-static int check_terminate(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload)
+static int check_request(const struct ripc__engine *e, const struct ripc__ddp *ddp,
+			 uint32_t payload)
 {
-	if (ddp->msn != e->rx.msn[RIPC__DDP_Q_TERMINATE])
-		return RIPC__TERM_U_MSN;
-	if (ddp->mo)
-		return RIPC__TERM_U_OFFSET;
-	if (payload > TERMINATE_MAX)
-		return RIPC__TERM_U_TOO_LONG;
-	if (payload < 4 || !ddp->last)
-		return RIPC__TERM_UNSPECIFIED;
-	return 0;
+	int code = check_single(e, ddp, payload, RIPC__READ_REQUEST, RIPC__READ_REQUEST);
+
+	if (!code && e->tx.served_tail - e->tx.served_sent >= e->serve_depth)
+		code = RIPC__TERM_U_NO_BUFFER;
+	return code;
 }
 
 /*
@@ -184,7 +178,7 @@ static int check(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t p
 	case RIPC__RDMAP_READ_REQUEST:
 		return check_request(e, ddp, payload);
 	case RIPC__RDMAP_TERMINATE:
-		return check_terminate(e, ddp, payload);
+		return check_single(e, ddp, payload, 4, TERMINATE_MAX);
 	default:
 		return check_send(e, ddp, payload);
 	}
@@ -225,7 +219,7 @@ static void invalidate(struct ripc__engine *e, const struct ripc__ddp *ddp)
 
 /* A send is complete: in one block (@data NULL), or at data in the slab. Return: events, 0 or 1. */
 static int deliver(struct ripc__engine *e, const struct ripc__ddp *ddp, const uint8_t *data,
-		   uint32_t len, struct ripc__engine_event *ev)
+		   uint32_t len, struct ripc__event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 
@@ -237,7 +231,7 @@ static int deliver(struct ripc__engine *e, const struct ripc__ddp *ddp, const ui
 		rx->msg = NULL;
 		return 0;
 	}
-	*ev = (struct ripc__engine_event){.kind = RIPC__ENGINE_RECV, .len = len};
+	*ev = (struct ripc__event){.kind = RIPC__EV_RECV, .len = len};
 	if (data) {
 		ev->data = data;
 		ev->token = rx->slab;
@@ -286,7 +280,7 @@ static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 	return 0;
 }
 
-static int read_done(struct ripc__engine *e, struct ripc__engine_event *ev)
+static int read_done(struct ripc__engine *e, struct ripc__event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 	const struct ripc__read read = rx->reads[rx->read_head++ % RIPC__READS_MAX];
@@ -295,7 +289,7 @@ static int read_done(struct ripc__engine *e, struct ripc__engine_event *ev)
 		read.region->users--;
 	if (read.silent)
 		return 0;
-	*ev = (struct ripc__engine_event){.kind = RIPC__ENGINE_READ_DONE, .wr_id = read.wr_id};
+	*ev = (struct ripc__event){.kind = RIPC__EV_READ_DONE, .wr_id = read.wr_id};
 	return 1;
 }
 
@@ -312,7 +306,7 @@ static int terminated(struct ripc__engine *e, const uint8_t *fpdu)
 
 /* The FPDU is complete, its payload placed (@fpdu NULL) or at fpdu. Return: events, 0 or 1. */
 static int complete(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
-		    const uint8_t *fpdu, struct ripc__engine_event *ev)
+		    const uint8_t *fpdu, struct ripc__event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 	int n = 0;
@@ -382,7 +376,7 @@ static int park(struct ripc__engine *e)
  * Continues an FPDU whose payload is being placed. Return: 1 event; 0: more bytes are needed; -1:
  * FPDU done, or engine ended.
  */
-static int store(struct ripc__engine *e, struct ripc__engine_event *ev)
+static int store(struct ripc__engine *e, struct ripc__event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 	size_t have = (size_t)(rx->end - rx->p), part = have < rx->left ? have : rx->left;
@@ -440,7 +434,7 @@ static bool begin(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t 
 }
 
 /* The next FPDU, if enough of it was received. Return: as store(). */
-static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
+static int parse(struct ripc__engine *e, struct ripc__event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
 	const uint8_t *fpdu = rx->p;
@@ -503,7 +497,7 @@ static int parse(struct ripc__engine *e, struct ripc__engine_event *ev)
 	return n ? 1 : -1;
 }
 
-int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev)
+int ripc__engine_next(struct ripc__engine *e, struct ripc__event *ev)
 {
 	struct ripc__engine_tx *tx = &e->tx;
 	struct ripc__engine_rx *rx = &e->rx;
@@ -511,8 +505,8 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__engine_event *ev)
 	if (e->status)
 		return 0;
 	if (tx->work_reported != tx->work_sent) {
-		*ev = (struct ripc__engine_event){
-			.kind = RIPC__ENGINE_WRITE_DONE,
+		*ev = (struct ripc__event){
+			.kind = RIPC__EV_WRITE_DONE,
 			.wr_id = tx->works[tx->work_reported++ % RIPC__WORKS_MAX].wr_id,
 		};
 		return 1;

@@ -4,6 +4,7 @@
  * reads.
  */
 #include "base/copy.h"
+#include "base/iov.h"
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
 
@@ -23,6 +24,7 @@
 #define EMPTY_SEND    (RIPC__SEND_HEADER + RIPC__FPDU_CRC)
 #define SHORT_SEGMENT 64u   /* bytes of payload */
 #define REMAINDER_MAX 1024u /* payload of a last segment that comes first in place of last */
+
 static struct ripc__framed *framed(struct ripc__engine_tx *tx, uint32_t i)
 {
 	return &tx->framing->ring[i % RIPC__FRAMED_MAX];
@@ -158,8 +160,7 @@ static void take(uint8_t *to, const struct iovec *iov, unsigned *i, size_t *off,
 	}
 }
 
-/* Appends padding and CRC to the FPDU whose first len bytes are at p. Return: bytes of the FPDU. */
-static size_t finish(const struct ripc__engine *e, uint8_t *p, size_t len)
+size_t ripc__engine_finish(const struct ripc__engine *e, uint8_t *p, size_t len)
 {
 	unsigned pad = (unsigned)(-len & 3);
 
@@ -185,7 +186,7 @@ int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned 
 		ripc__ddp_put_untagged(p + used, RIPC__RDMAP_SEND, mo + part == len,
 				       RIPC__DDP_Q_SEND, e->tx.msn_send, (uint32_t)mo, part);
 		take(p + used + RIPC__SEND_HEADER, iov, &i, &off, part);
-		used += finish(e, p + used, RIPC__SEND_HEADER + part);
+		used += ripc__engine_finish(e, p + used, RIPC__SEND_HEADER + part);
 		mo += part;
 	} while (mo < len);
 	e->tx.msn_send++;
@@ -208,7 +209,7 @@ int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *rea
 	ripc__put_be32(body + 12, (uint32_t)read->len);
 	ripc__put_be32(body + 16, rkey);
 	ripc__put_be64(body + 20, raddr);
-	commit(&e->tx, finish(e, p, RIPC__SEND_HEADER + RIPC__READ_REQUEST));
+	commit(&e->tx, ripc__engine_finish(e, p, RIPC__SEND_HEADER + RIPC__READ_REQUEST));
 	return 0;
 }
 
@@ -218,7 +219,8 @@ int ripc__engine_queue_empty_write(struct ripc__engine *e)
 
 	if (!p)
 		return -ENOMEM;
-	commit(&e->tx, finish(e, p, ripc__ddp_put_tagged(p, RIPC__RDMAP_WRITE, true, 0, 0, 0)));
+	commit(&e->tx, ripc__engine_finish(
+			       e, p, ripc__ddp_put_tagged(p, RIPC__RDMAP_WRITE, true, 0, 0, 0)));
 	return 0;
 }
 
@@ -428,37 +430,22 @@ void ripc__engine_sent(struct ripc__engine *e, size_t n)
 	}
 }
 
-/* Queues the gathered bytes. Return: 0 or -ENOMEM. */
-static int queue_bytes(struct ripc__engine_tx *tx, const struct iovec *iov, unsigned niov,
-		       size_t len)
-{
-	uint8_t *p = reserve(tx, len);
-
-	if (!p)
-		return -ENOMEM;
-	for (unsigned i = 0; i < niov; i++) {
-		if (iov[i].iov_len)
-			ripc__copy(p, iov[i].iov_base, iov[i].iov_len);
-		p += iov[i].iov_len;
-	}
-	commit(tx, len);
-	return 0;
-}
-
 int ripc__engine_queue_sent(struct ripc__engine *e, const struct iovec *iov, unsigned niov,
 			    size_t sent)
 {
 	struct ripc__engine_tx *tx = &e->tx;
-	size_t len = 0;
+	size_t len = ripc__iov_len(iov, niov), off = 0;
+	uint8_t *p = reserve(tx, len);
+	unsigned i = 0;
 
-	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
-	if ((sent && !ripc__engine_may_frame(tx)) || queue_bytes(tx, iov, niov, len)) {
+	if (!p || (sent && !ripc__engine_may_frame(tx))) {
 		/* Part of an FPDU is on the wire: nothing else can follow it. */
 		tx->cut = true;
 		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL, false);
 		return -ENOMEM;
 	}
+	take(p, iov, &i, &off, len);
+	commit(tx, len);
 	if (!sent)
 		return 0;
 	/* In the ring it has its place: nothing is transmitted before the rest. */

@@ -134,37 +134,24 @@ void ripc__soft_release_round(struct soft *t)
 		ripc__slab_put(t->held_slabs[--t->nheld_slabs]);
 }
 
-/* Turns engine events into transport events. Return: their number. */
+/* Reports the events of the engine. Return: their number. */
 static unsigned receive_some(struct ripc__ep *ep, struct ripc__event *events, unsigned max)
 {
-	struct ripc__engine_event ev;
 	unsigned n = 0;
 
-	while (n < max && ripc__engine_next(ep->engine, &ev)) {
-		struct ripc__event *out;
+	while (n < max && ripc__engine_next(ep->engine, &events[n])) {
+		struct ripc__event *ev = &events[n];
 
 		/* A send of no bytes is no message: see doc/protocol.md, section 5.1. */
-		if (ev.kind == RIPC__ENGINE_RECV && !ev.len) {
-			if (ev.token)
-				ripc__slab_put(ev.token);
+		if (ev->kind == RIPC__EV_RECV && !ev->len) {
+			ripc__slab_put(ev->token);
 			continue;
 		}
-		out = &events[n++];
-		*out = (struct ripc__event){.user = ep->user, .ep = ep, .wr_id = ev.wr_id};
-		switch (ev.kind) {
-		case RIPC__ENGINE_RECV:
-			out->kind = RIPC__EV_RECV;
-			out->data = ev.data;
-			out->len = ev.len;
-			out->token = hold_until_round(ep->t, ev.token);
-			break;
-		case RIPC__ENGINE_READ_DONE:
-			out->kind = RIPC__EV_READ_DONE;
-			break;
-		case RIPC__ENGINE_WRITE_DONE:
-			out->kind = RIPC__EV_WRITE_DONE;
-			break;
-		}
+		if (ev->kind == RIPC__EV_RECV)
+			ev->token = hold_until_round(ep->t, ev->token);
+		ev->user = ep->user;
+		ev->ep = ep;
+		n++;
 	}
 	return n;
 }

@@ -59,11 +59,11 @@ static inline void engine_end_close(struct engine_end *end)
 
 static inline void engine_end_events(struct engine_end *end)
 {
-	struct ripc__engine_event ev;
+	struct ripc__event ev;
 
 	while (ripc__engine_next(&end->e, &ev)) {
 		switch (ev.kind) {
-		case RIPC__ENGINE_RECV:
+		case RIPC__EV_RECV:
 			while (end->recv_cap < end->recv_len + ev.len) {
 				end->recv_cap = end->recv_cap ? 2 * end->recv_cap : 65536;
 				end->recv = realloc(end->recv, end->recv_cap);
@@ -75,14 +75,16 @@ static inline void engine_end_events(struct engine_end *end)
 			end->lens[end->nrecv++ % 4096] = ev.len;
 			ripc__slab_put(ev.token);
 			break;
-		case RIPC__ENGINE_READ_DONE:
+		case RIPC__EV_READ_DONE:
 			end->nread++;
 			end->last_wr_id = ev.wr_id;
 			break;
-		case RIPC__ENGINE_WRITE_DONE:
+		case RIPC__EV_WRITE_DONE:
 			end->nwrite++;
 			end->last_wr_id = ev.wr_id;
 			break;
+		default:
+			ck_abort_msg("event %d", ev.kind);
 		}
 	}
 }
