@@ -1,16 +1,35 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/iwarp/address.h"
+#include "base/hash.h"
+#include "base/host.h"
 #include "base/text.h"
 #include "wire/bytes.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #define VERSION      1
 #define HEADER       12
 #define ADDR_FIXED   6 /* bytes of a listening address without its IP address */
 #define LOOPBACK_BIT 0x01
+
+uint64_t ripc__iwarp_host_id(void)
+{
+	uint64_t key[2] = {0, 0}, id = 0;
+	struct ripc__host host;
+	struct utsname name;
+
+	ripc__host_get(&host);
+	if (host.known) {
+		memcpy(key, host.boot, sizeof(key));
+	} else if (!uname(&name)) {
+		for (const char *p = name.nodename; *p; p++)
+			id = ripc__siphash(key, id ^ (uint8_t)*p);
+	}
+	return ripc__siphash(key, id ^ host.netns);
+}
 
 static size_t ip_len(unsigned family)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The address of the iWARP transports in resolver records: the addresses a context listens on.
- * doc/protocol.md, section 4. Pure.
+ * doc/protocol.md, section 4. Pure, but for ripc__iwarp_host_id().
  */
 #ifndef RIPC_IWARP_ADDRESS_H
 #define RIPC_IWARP_ADDRESS_H
@@ -25,6 +25,14 @@ struct ripc__iwarp_address {
 	unsigned naddrs; /* 1 .. RIPC__IWARP_ADDRS_MAX */
 	struct ripc__iwarp_listen_addr addrs[RIPC__IWARP_ADDRS_MAX];
 };
+
+/*
+ * The number by which contexts that share a loopback recognize each other: a hash of the boot id
+ * and the network namespace. Without /proc the host's name replaces the boot id. Two hosts of one
+ * name may then have the same number: an attempt over a loopback address fails, and the next
+ * address is tried.
+ */
+uint64_t ripc__iwarp_host_id(void);
 
 /* Return: bytes written at buf, RIPC__ADDRESS_MAX at most. */
 size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *buf);

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libripc_internal_la_SOURCES += src/transport/iwarp/address.c src/transport/iwarp/address.h \
-	src/transport/iwarp/host.c src/transport/iwarp/host.h src/transport/iwarp/udp.c \
-	src/transport/iwarp/udp.h src/transport/iwarp/udp_socket.c
+	src/transport/iwarp/udp.c src/transport/iwarp/udp.h src/transport/iwarp/udp_socket.c
 libripc_internal_la_SOURCES += src/transport/iwarp/soft/crc32c.c \
 	src/transport/iwarp/soft/crc32c.h src/transport/iwarp/soft/ddp.c \
 	src/transport/iwarp/soft/ddp.h \
@@ -15,8 +14,7 @@ libripc_internal_la_SOURCES += src/transport/iwarp/soft/crc32c.c \
 	src/transport/iwarp/soft/polling.c src/transport/iwarp/soft/region.c \
 	src/transport/iwarp/soft/region.h src/transport/iwarp/soft/setup.c \
 	src/transport/iwarp/soft/socket.c src/transport/iwarp/soft/soft.c \
-	src/transport/iwarp/soft/soft.h src/transport/iwarp/soft/stream.c \
-	src/transport/iwarp/soft/tcp_info.c
+	src/transport/iwarp/soft/soft.h src/transport/iwarp/soft/stream.c
 if HAVE_VERBS
 libripc_internal_la_SOURCES += src/transport/iwarp/verbs/cm.c \
 	src/transport/iwarp/verbs/connect_thread.c src/transport/iwarp/verbs/connection.c \

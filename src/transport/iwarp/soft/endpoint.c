@@ -6,7 +6,6 @@
 #include "transport/iwarp/soft/soft.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>

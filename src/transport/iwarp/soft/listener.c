@@ -334,9 +334,7 @@ static bool still_there(const struct soft *t, const struct ifaddrs *all, bool li
 	union ripc__sockaddr ip;
 
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-		if (usable(t, i, link_local, &ip) &&
-		    ripc__sockaddr_is_loopback(&ip) == l->loopback &&
-		    ripc__sockaddr_same_ip(&l->tcp.addr, &ip))
+		if (usable(t, i, link_local, &ip) && ripc__sockaddr_same_ip(&l->tcp.addr, &ip))
 			return true;
 	return false;
 }
@@ -395,8 +393,7 @@ void ripc__soft_addrs_changed(struct soft *t)
 void ripc__soft_unlisten(struct soft *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
-		if (t->listeners[i].tcp.fd >= 0)
-			close(t->listeners[i].tcp.fd);
+		close(t->listeners[i].tcp.fd);
 	t->nlisteners = 0;
 	t->last_rx_port = NULL;
 	if (t->changes.fd >= 0)
@@ -405,12 +402,18 @@ void ripc__soft_unlisten(struct soft *t)
 	ripc__udp_close(&t->udp);
 }
 
+static void watch_listeners(struct soft *t, uint32_t events)
+{
+	for (unsigned i = 0; i < t->nlisteners; i++)
+		epoll_ctl(
+			t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i].tcp.fd,
+			&(struct epoll_event){.events = events, .data.ptr = &t->listeners[i].tcp});
+}
+
 /* Stops watching the listening sockets, which would stay readable. */
 static void pause_accept(struct soft *t)
 {
-	for (unsigned i = 0; i < t->nlisteners; i++)
-		epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i].tcp.fd,
-			  &(struct epoll_event){.events = 0, .data.ptr = &t->listeners[i].tcp});
+	watch_listeners(t, 0);
 	t->accept_resume_ns = t->now_ns + DEAF_MS * RIPC__MS;
 	t->next_timer_ns = 0;
 }
@@ -426,10 +429,7 @@ static void log_accept_paused(struct soft *t, int err)
 
 void ripc__soft_resume_accept(struct soft *t)
 {
-	for (unsigned i = 0; i < t->nlisteners; i++)
-		epoll_ctl(
-			t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i].tcp.fd,
-			&(struct epoll_event){.events = EPOLLIN, .data.ptr = &t->listeners[i].tcp});
+	watch_listeners(t, EPOLLIN);
 	t->accept_resume_ns = 0;
 }
 
@@ -440,14 +440,11 @@ static void evict(struct soft *t)
 	struct ripc__ep *ep;
 	size_t n = 0;
 
-	for (struct ripc__list *l = t->setups.next; l != &t->setups && n < SOFT_HALF_OPEN_MAX;
-	     l = l->next) {
-		ep = ripc__list_entry(l, struct ripc__ep, timed);
-		if (ep->state == SOFT_MPA_REQ_WAIT)
+	ripc__list_for_each_entry (ep, &t->setups, timed)
+		if (ep->state == SOFT_MPA_REQ_WAIT && n < SOFT_HALF_OPEN_MAX)
 			entries[n++] = (struct ripc__entry){.source = ep->setup->source,
 							    .since_ns = ep->setup->since_ns,
 							    .object = ep};
-	}
 	if (!ripc__admission_pick(entries, n, 1))
 		return;
 	ep = entries[0].object;
@@ -467,8 +464,7 @@ void ripc__soft_accept(struct soft *t, struct soft_port *port)
 		struct ripc__ep *ep;
 
 		if (fd < 0) {
-			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			    errno == ENOMEM) {
+			if (is_fd_shortage(-errno)) {
 				ripc__soft_descriptor(t, -errno);
 				log_accept_paused(t, errno);
 				pause_accept(t);

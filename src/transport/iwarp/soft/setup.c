@@ -265,16 +265,10 @@ static void step_active(struct ripc__ep *ep)
 
 	if (!n)
 		return;
-	/* A revision 1 peer may close the connection, or answer with its own revision. */
-	if (n == -ECONNRESET && !s->in_len && !s->basic) {
-		s->basic = true;
-		drop_socket(ep);
-		ripc__soft_try_next_addr(ep);
-		return;
-	}
 	if (n > 0)
 		n = ripc__mpa_conclude(&s->request, &s->reply, &terms, &why);
-	if (n == -EAGAIN && !s->basic) {
+	/* A revision 1 peer may close the connection, or answer with its own revision. */
+	if (!s->basic && (n == -EAGAIN || (n == -ECONNRESET && !s->in_len))) {
 		s->basic = true;
 		drop_socket(ep);
 		ripc__soft_try_next_addr(ep);
@@ -364,12 +358,10 @@ unsigned ripc__soft_setup_step(struct ripc__ep *ep, struct ripc__event *ev)
 
 uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns)
 {
+	struct ripc__ep *ep, *after;
 	uint64_t next = RIPC__NEVER;
 
-	for (struct ripc__list *l = t->setups.next, *after; l != &t->setups; l = after) {
-		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, timed);
-
-		after = l->next;
+	ripc__list_for_each_entry_safe (ep, after, &t->setups, timed) {
 		if (ep->setup->deadline_ns > now_ns) {
 			next = ep->setup->deadline_ns < next ? ep->setup->deadline_ns : next;
 			continue;

@@ -6,8 +6,8 @@
 #include "transport/iwarp/soft/soft.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -35,6 +35,16 @@ void ripc__soft_tune(const struct soft *t, int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+}
+
+uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(ep->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return 0;
+	return info.tcpi_bytes_received + info.tcpi_bytes_acked;
 }
 
 void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events)

@@ -139,7 +139,7 @@ static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 		 * Without any present address the gone ones are advertised, because a record needs
 		 * an address.
 		 */
-		if (l->tcp.fd < 0 || (l->gone && there))
+		if (l->gone && there)
 			continue;
 		addr->ip = l->tcp.addr;
 		addr->loopback = l->loopback;
@@ -183,10 +183,11 @@ static void soft_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 {
 	struct soft *t = (struct soft *)tr;
 	struct ripc__region *region = mr->priv;
+	struct ripc__ep *ep;
 
-	for (struct ripc__list *l = t->eps.next; l != &t->eps && region->users; l = l->next) {
-		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, all);
-
+	ripc__list_for_each_entry (ep, &t->eps, all) {
+		if (!region->users)
+			break;
 		if (!soft_ep_running(ep) || !ep->engine)
 			continue;
 		ripc__engine_revoke(ep->engine, region);
@@ -200,9 +201,7 @@ static void soft_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 
 static uint64_t soft_written(struct ripc__transport *tr, const struct ripc__mr *mr)
 {
-	const struct ripc__region *region = mr->priv;
-
-	return region->written;
+	return ((const struct ripc__region *)mr->priv)->written;
 }
 
 static void soft_flush(struct ripc__transport *tr)
@@ -219,9 +218,8 @@ static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__
 			       unsigned max)
 {
 	if (soft_ep_running(ep)) {
-		if (what & EPOLLOUT) {
+		if (what & EPOLLOUT)
 			ripc__soft_watch_for(ep, ep->watched & ~(uint32_t)EPOLLOUT);
-		}
 		return ripc__soft_serve(ep, events, max);
 	}
 	return ripc__soft_setup_step(ep, events);
@@ -499,31 +497,22 @@ static void soft_release(struct ripc__transport *tr, void *token)
 static int soft_arm(struct ripc__transport *tr)
 {
 	struct soft *t = (struct soft *)tr;
+	struct ripc__ep *ep;
 
 	soft_flush(tr);
 	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail ||
 	    t->addrs_changed || ripc__udp_arm(&t->udp))
 		return 1;
 	for (unsigned i = 0; i < t->nactive; i++) {
-		struct ripc__ep *ep = t->active_ep[i];
-
-		/* All is sent: EPOLLOUT would end each sleep at once. */
-		if ((ep->watched & EPOLLOUT) && ripc__list_empty(&ep->blocked)) {
-			ep->watched &= ~(uint32_t)EPOLLOUT;
-			if (ep->polling != SOFT_SPINNING)
-				epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
-					  &(struct epoll_event){.events = ep->watched,
-								.data.ptr = ep});
-		}
+		ep = t->active_ep[i];
 		ripc__soft_rewatch(ep);
+		/* All is sent: EPOLLOUT would end each sleep at once. */
+		if ((ep->watched & EPOLLOUT) && ripc__list_empty(&ep->blocked))
+			ripc__soft_watch_for(ep, ep->watched & ~(uint32_t)EPOLLOUT);
 	}
-	for (struct ripc__list *l = t->blocked.next; l != &t->blocked; l = l->next) {
-		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, blocked);
-
-		if (ep->watched & EPOLLOUT)
-			continue;
-		ripc__soft_watch_for(ep, ep->watched | EPOLLOUT);
-	}
+	ripc__list_for_each_entry (ep, &t->blocked, blocked)
+		if (!(ep->watched & EPOLLOUT))
+			ripc__soft_watch_for(ep, ep->watched | EPOLLOUT);
 	return 0;
 }
 
@@ -535,19 +524,15 @@ static int soft_fd(struct ripc__transport *tr)
 static void soft_forked(struct ripc__transport *tr)
 {
 	struct soft *t = (struct soft *)tr;
+	struct soft_linger *l;
+	struct ripc__ep *ep;
 
-	for (struct ripc__list *l = t->eps.next; l != &t->eps; l = l->next)
-		if (ripc__list_entry(l, struct ripc__ep, all)->fd >= 0)
-			close(ripc__list_entry(l, struct ripc__ep, all)->fd);
-	for (struct ripc__list *l = t->lingers.next; l != &t->lingers; l = l->next)
-		close(ripc__list_entry(l, struct soft_linger, link)->fd);
-	if (t->changes.fd >= 0)
-		close(t->changes.fd);
-	for (unsigned i = 0; i < t->nlisteners; i++) {
-		if (t->listeners[i].tcp.fd >= 0)
-			close(t->listeners[i].tcp.fd);
-	}
-	ripc__udp_close(&t->udp);
+	ripc__list_for_each_entry (ep, &t->eps, all)
+		if (ep->fd >= 0)
+			close(ep->fd);
+	ripc__list_for_each_entry (l, &t->lingers, link)
+		close(l->fd);
+	ripc__soft_unlisten(t);
 	ripc__mcast_forked(&t->mcast);
 	close(t->epoll_fd);
 }

@@ -10,21 +10,18 @@
  *   ep_state.c  the states of an endpoint
  *   linger.c    sockets whose endpoint is freed
  *   polling.c   endpoints whose sockets are polled without epoll
- *   datagram.c  short messages over UDP
  *   mcast.c     multicast groups over UDP
- *   socket.c    epoll, socket options, reports of bad input
+ *   socket.c    epoll, socket options and state, reports of bad input
  */
 #ifndef RIPC_IWARP_SOFT_H
 #define RIPC_IWARP_SOFT_H
 
 #include "base/list.h"
 #include "transport/iwarp/address.h"
-#include "transport/iwarp/host.h"
 #include "transport/net/mcast.h"
 #include "transport/iwarp/soft/engine.h"
 #include "transport/iwarp/soft/ep_state.h"
 #include "transport/iwarp/udp.h"
-#include "transport/transport.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -238,7 +235,8 @@ void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events);
  * epoll would go on reporting it.
  */
 void ripc__soft_unwatch(struct soft *t, int fd);
-void ripc__soft_tune(const struct soft *t, int fd); /* options of every connection */
+void ripc__soft_tune(const struct soft *t, int fd);    /* options of every connection */
+uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep); /* bytes_transferred() of the vtable */
 void ripc__soft_bad_input(struct soft *t, const char *who, const char *why);
 /*
  * Reports that a descriptor was opened, or could not be (-errno): the core may have to retire idle
@@ -262,16 +260,14 @@ static inline bool ripc__soft_may_run(struct ripc__ep *ep)
 
 /* listener.c */
 int ripc__soft_listen(struct soft *t);
-void ripc__soft_unlisten(struct soft *t);
+void ripc__soft_unlisten(struct soft *t); /* closes all sockets; async-signal-safe */
 void ripc__soft_accept(struct soft *t, struct soft_port *port);
+/* Ends the pause of accept() after descriptors ran out. */
 void ripc__soft_resume_accept(struct soft *t);
 void ripc__soft_addrs_changed(struct soft *t); /* reads netlink messages */
 void ripc__soft_rescan_addrs(struct soft *t);  /* updates the listeners */
 /* A peer was reached at this address: its interface, if link-local, is tried first next time. */
 void ripc__soft_scope_reached(struct soft *t, const union ripc__sockaddr *peer);
-
-/* tcp_info.c */
-uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep);
 
 /* endpoint.c */
 int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,

@@ -168,10 +168,10 @@ static void set_starved(struct ripc__ep *ep)
 
 void ripc__soft_resume_starved(struct soft *t)
 {
-	t->starving = false;
-	for (struct ripc__list *l = t->eps.next; l != &t->eps; l = l->next) {
-		struct ripc__ep *ep = ripc__list_entry(l, struct ripc__ep, all);
+	struct ripc__ep *ep;
 
+	t->starving = false;
+	ripc__list_for_each_entry (ep, &t->eps, all) {
 		if (ep->rx != SOFT_RX_STARVED)
 			continue;
 		ep->rx = SOFT_RX_OPEN;

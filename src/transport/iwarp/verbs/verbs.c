@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "transport/iwarp/host.h"
 
 #include <fcntl.h>
 #include <signal.h>
