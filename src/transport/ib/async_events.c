@@ -68,10 +68,10 @@ static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *w
 		}
 	}
 	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].qp == qp)
-			ripc__ib_port_stopped(&t->ports[i], why);
+		if (t->ports[i].ud.qp == qp)
+			ripc__ib_ud_stopped(&t->ports[i], &t->ports[i].ud, why);
 		else if (t->ports[i].mcast.qp == qp)
-			ripc__ib_mcast_stopped(&t->ports[i], why);
+			ripc__ib_ud_stopped(&t->ports[i], &t->ports[i].mcast, why);
 }
 
 void ripc__ib_async_events(struct ib_device *d)
@@ -125,10 +125,10 @@ static void release(struct ib_device *d)
 		return;
 	ripc__ib_mcast_device_lost(t, d);
 	for (unsigned i = 0; i < t->nports; i++) {
-		if (t->ports[i].d != d || !t->ports[i].qp)
+		if (t->ports[i].d != d || !t->ports[i].ud.qp)
 			continue;
-		ibv_destroy_qp(t->ports[i].qp);
-		t->ports[i].qp = NULL;
+		ibv_destroy_qp(t->ports[i].ud.qp);
+		t->ports[i].ud.qp = NULL;
 	}
 	ripc__verbs_regions_invalidate(&t->regions, &d->v);
 	ripc__ib_device_close(d);

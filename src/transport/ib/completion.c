@@ -64,10 +64,10 @@ static void datagram_sent(struct ib_port *p, struct ripc__verbs_slot *slot, cons
 	ripc__log(RIPC_LOG_WARN, "%s port %u: cannot send a datagram: %s", p->d->v.name, p->num,
 		  ibv_wc_status_str(wc->status));
 	if (ripc__ib_set_qp(
-		    p->qp,
+		    p->ud.qp,
 		    &(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE},
 		    IBV_QP_STATE | IBV_QP_CUR_STATE, "ready to send again"))
-		ripc__ib_port_stopped(p, ibv_wc_status_str(wc->status));
+		ripc__ib_ud_stopped(p, &p->ud, ibv_wc_status_str(wc->status));
 }
 
 static void recv_repost(struct ib_device *d, struct ripc__verbs_buf *buf)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The UD queue pair of a port. Short messages carry the sender's Q_Key as immediate data, so that
+ * Datagrams over the UD queue pair of a port. Short messages carry the sender's Q_Key as immediate data, so that
  * the receiver can answer. Wire-up messages carry no immediate data.
  */
 #include "base/iov.h"
@@ -34,11 +34,11 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 
 	if (p->down)
 		return -ENOTCONN;
-	if (p->stopped || !ripc__verbs_sendq_space(&p->sendq))
+	if (p->ud.stopped || !ripc__verbs_sendq_space(&p->sendq))
 		return -EAGAIN;
 	slot = ripc__verbs_sendq_alloc(&p->sendq, false);
 	slot->kind = IB_SLOT_DATAGRAM;
-	if (len <= p->max_inline && len <= sizeof(copy)) {
+	if (len <= p->ud.max_inline && len <= sizeof(copy)) {
 		wr.send_flags = IBV_SEND_INLINE;
 		sge = (struct ibv_sge){(uintptr_t)copy, (uint32_t)ripc__iov_gather(copy, iov, niov),
 				       0};
@@ -55,7 +55,7 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 	wr.wr_id = ripc__verbs_send_id(slot);
 	if (slot->signaled)
 		wr.send_flags |= IBV_SEND_SIGNALED;
-	rc = ripc__verbs_post(p->qp, &p->sendq, &wr);
+	rc = ripc__verbs_post(p->ud.qp, &p->sendq, &wr);
 	return rc == -ENOMEM || rc == -EAGAIN ? -EAGAIN : rc ? -ENOTCONN : 0;
 }
 
@@ -207,12 +207,6 @@ static bool source(const struct ib_port *p, const struct ibv_wc *wc, const uint8
 	return p->port_addr.link == RIPC__IB_LINK_IB;
 }
 
-static void again(struct ib_port *p, struct ripc__verbs_buf *buf)
-{
-	ib_buf_push(&p->repost, buf);
-	p->nrepost++;
-}
-
 static void wireup(struct ib_port *p, const struct ripc__ib_port_addr *from, const uint8_t *data,
 		   size_t len)
 {
@@ -248,22 +242,19 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 	size_t fromlen;
 	char who[96];
 
-	p->posted--;
-	if (wc->status != IBV_WC_SUCCESS)
-		ripc__ib_port_stopped(p, ibv_wc_status_str(wc->status));
-	if (wc->status != IBV_WC_SUCCESS || wc->byte_len < IB_GRH) {
-		again(p, buf);
+	if (!ripc__ib_ud_received(p, &p->ud, wc)) {
+		ripc__ib_ud_again(&p->ud, buf);
 		return 0;
 	}
 	if (!source(p, wc, buf->data, &from)) {
 		snprintf(who, sizeof(who), "%s port %u, qp 0x%x", p->d->v.name, p->num, wc->src_qp);
 		bad_input(p->t, who, "datagram with a malformed GRH");
-		again(p, buf);
+		ripc__ib_ud_again(&p->ud, buf);
 		return 0;
 	}
 	if (!(wc->wc_flags & IBV_WC_WITH_IMM)) {
 		wireup(p, &from, buf->data + IB_GRH, wc->byte_len - IB_GRH);
-		again(p, buf);
+		ripc__ib_ud_again(&p->ud, buf);
 		return 0;
 	}
 	from.qkey = be32toh(wc->imm_data) & 0x7fffffff;
@@ -283,6 +274,6 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 	}
 	/* The application holds half of the buffers: the core must copy the data. */
 	ev->token = NULL;
-	ib_buf_push(&p->delivered, buf);
+	ib_buf_push(&p->ud.delivered, buf);
 	return 1;
 }

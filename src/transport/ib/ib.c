@@ -26,12 +26,14 @@ static int ib_probe(const struct ripc__transport_env *env, char *why, size_t why
 
 static void repost_receives(struct ib *t)
 {
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].repost)
-			ripc__ib_port_repost(&t->ports[i]);
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].mcast.repost)
-			ripc__ib_mcast_repost(&t->ports[i]);
+	for (unsigned i = 0; i < t->nports; i++) {
+		struct ib_port *p = &t->ports[i];
+
+		if (p->ud.repost)
+			ripc__ib_ud_repost(p, &p->ud);
+		if (p->mcast.repost)
+			ripc__ib_ud_repost(p, &p->mcast);
+	}
 	for (unsigned i = 0; i < t->ndevices; i++)
 		for (unsigned k = 0; k < t->devices[i].nsrqs; k++)
 			if (t->devices[i].srqs[k].repost)
@@ -42,16 +44,8 @@ static void repost_receives(struct ib *t)
 static void reclaim_buffers(struct ib *t)
 {
 	for (unsigned i = 0; i < t->nports; i++) {
-		struct ib_port *p = &t->ports[i];
-
-		while (p->delivered) {
-			struct ripc__verbs_buf *buf = p->delivered;
-
-			p->delivered = buf->next;
-			ib_buf_push(&p->repost, buf);
-			p->nrepost++;
-		}
-		ripc__ib_mcast_reclaim(p);
+		ripc__ib_ud_reclaim(&t->ports[i].ud);
+		ripc__ib_ud_reclaim(&t->ports[i].mcast);
 	}
 }
 
@@ -99,6 +93,12 @@ static void ib_flush(struct ripc__transport *tr)
 
 	while ((n = ripc__list_first(&t->held)))
 		ripc__ib_flush_held(ripc__list_entry(n, struct ripc__ep, held));
+}
+
+/* The earlier one of @next and the time at which a stopped queue pair is reset. */
+static uint64_t when_reset(const struct ib_port *p, const struct ib_ud *u, uint64_t next)
+{
+	return u->stopped && !u->posted && !p->d->v.gone && u->retry_ns < next ? u->retry_ns : next;
 }
 
 static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
@@ -155,17 +155,9 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	for (unsigned i = 0; i < t->ndevices; i++)
 		if (t->devices[i].v.gone && !t->devices[i].released && t->async_poll_ns < next)
 			next = t->async_poll_ns;
-	/* A stopped queue pair for datagrams is reset. */
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].stopped && !t->ports[i].posted && !t->ports[i].d->v.gone &&
-		    t->ports[i].retry_ns < next)
-			next = t->ports[i].retry_ns;
-	/* A stopped multicast queue pair is replaced. */
-	for (unsigned i = 0; t->groups && i < t->nports; i++) {
-		const struct ib_mcast *m = &t->ports[i].mcast;
-
-		if (m->stopped && !m->posted && !t->ports[i].d->v.gone && m->retry_ns < next)
-			next = m->retry_ns;
+	for (unsigned i = 0; i < t->nports; i++) {
+		next = when_reset(&t->ports[i], &t->ports[i].ud, next);
+		next = when_reset(&t->ports[i], &t->ports[i].mcast, next);
 	}
 	/* Completions wake lingering endpoints, but their deadline does not. */
 	if (!ripc__list_empty(&t->dying) && now_ns + RIPC__MS < next)
@@ -267,8 +259,8 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 			l->datagram_max = mtu;
 		if (p->max_msg < l->rdma_max)
 			l->rdma_max = p->max_msg;
-		if (p->max_inline < l->inline_max)
-			l->inline_max = p->max_inline;
+		if (p->ud.max_inline < l->inline_max)
+			l->inline_max = p->ud.max_inline;
 		if (depth >= 1 && (uint32_t)depth < l->read_depth)
 			l->read_depth = (uint32_t)depth;
 	}

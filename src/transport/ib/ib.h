@@ -8,8 +8,8 @@
  *   setup.c         endpoints from connect or request until they are freed
  *   endpoint.c      posting on a connection
  *   uc.c            writes over UC, acknowledged over RC
- *   datagram.c      the UD queue pair: short messages and wire-up messages
- *   ud_qp.c         its receives, and its reset after an error
+ *   datagram.c      short messages and wire-up messages over UD
+ *   ud_qp.c         UD queue pairs: receives, reset after an error
  *   mcast.c         multicast groups
  *   qp.c            the queue pair of a connection
  *   ep_state.c      the states of an endpoint
@@ -87,16 +87,19 @@ struct ib_device {
 
 #define IB_TAG_MCAST 0x80000000u /* in the tag of a datagram buffer: it is for multicast */
 
-/* The multicast part of a port. */
-struct ib_mcast {
-	struct ibv_qp *qp;              /* receives; NULL: not created, or destroyed */
+/* A UD queue pair of a port with its receives, buffers of the pool dgram. */
+struct ib_ud {
+	struct ibv_qp *qp; /* NULL: not created, or destroyed */
+	uint32_t qkey;
+	uint32_t max_inline;
 	struct ripc__verbs_buf *repost; /* list: to be posted again */
 	/* list: the core reads them until the next progress() */
 	struct ripc__verbs_buf *delivered;
+	uint32_t nrepost;
 	uint32_t posted;   /* receives posted to the queue pair */
-	bool stopped;      /* in error: replaced after all receives were flushed */
-	uint64_t retry_ns; /* earliest time of a replacement */
-	unsigned tries;    /* failed replacements in a row */
+	bool stopped;      /* in error: reset after all receives were flushed */
+	uint64_t retry_ns; /* stopped: earliest time of the reset */
+	unsigned tries;    /* failed resets in a row */
 };
 
 /* A port in use. */
@@ -111,17 +114,10 @@ struct ib_port {
 	uint64_t rate;                       /* Mbit/s; ports are sorted by it */
 	uint32_t max_msg;                    /* largest message, bytes */
 	struct ripc__ib_port_addr port_addr; /* as in resolver records */
-	struct ibv_qp *qp;                   /* UD */
-	struct ripc__verbs_sendq sendq;
-	uint32_t max_inline;
-	struct ripc__verbs_buf *repost; /* list: to be posted again */
-	/* list: the core reads them until the next progress() */
-	struct ripc__verbs_buf *delivered;
-	uint32_t nrepost, ndelivered; /* ndelivered: held by the core */
-	uint32_t posted;              /* receives posted to the queue pair */
-	bool stopped;                 /* qp is in error: reset after all receives were flushed */
-	uint64_t retry_ns;            /* stopped: earliest time of the reset */
-	struct ib_mcast mcast;
+	struct ib_ud ud;                     /* sends datagrams, and receives those to this port */
+	struct ib_ud mcast;             /* receives datagrams to groups, from the first one on */
+	struct ripc__verbs_sendq sendq; /* of ud */
+	uint32_t ndelivered;            /* datagrams of ud that the core holds */
 };
 
 /* The UD queue pair of a peer port, as reached from a local port. */
@@ -347,8 +343,6 @@ void ripc__ib_release(struct ripc__transport *tr, void *token);
 bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsigned n,
 			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr);
 int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what);
-/* Makes a new UD queue pair ready to receive, and to send. Return: 0, or an error, explained. */
-int ripc__ib_ud_ready(const struct ib_port *p, struct ibv_qp *qp, uint32_t qkey, bool sends);
 /* Creates a queue pair, without inline data if the device refuses them. NULL: failed, explained. */
 struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *attr);
 
@@ -405,10 +399,19 @@ void ripc__ib_port_changed(struct ib_port *p);
 bool ripc__ib_port_readdress(struct ib_port *p);
 
 /* ud_qp.c */
-/* Posts the buffers of the repost list. Refused ones stay in it. */
-void ripc__ib_port_repost(struct ib_port *p);
-/* The queue pair for datagrams is in error: it is reset, and keeps its number and Q_Key. */
-void ripc__ib_port_stopped(struct ib_port *p, const char *why);
+/*
+ * Creates the queue pair with its Q_Key and receives. @sends: entries of its send queue. @tag: of
+ * its buffers. Return: 0 or a negative errno, explained.
+ */
+int ripc__ib_ud_open(struct ib_port *p, struct ib_ud *u, uint32_t sends, uint32_t tag);
+/* Posts the buffers of the repost list. Refused ones stay in it. Resets a stopped queue pair. */
+void ripc__ib_ud_repost(struct ib_port *p, struct ib_ud *u);
+void ripc__ib_ud_again(struct ib_ud *u, struct ripc__verbs_buf *buf); /* puts it into that list */
+void ripc__ib_ud_reclaim(struct ib_ud *u); /* takes back buffers that the core has read */
+/* The queue pair is in error: it is reset, and keeps its number and Q_Key. */
+void ripc__ib_ud_stopped(struct ib_port *p, struct ib_ud *u, const char *why);
+/* A receive has completed. Return: whether it brought a datagram. */
+bool ripc__ib_ud_received(struct ib_port *p, struct ib_ud *u, const struct ibv_wc *wc);
 
 /* mcast.c */
 bool ripc__ib_mcast_supported(const struct ib *t); /* whether a port supports it */
@@ -419,10 +422,6 @@ int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct io
 /* A completed receive of a port. Return: events made, 0 or 1. */
 unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc,
 				 struct ripc__event *ev);
-/* takes back buffers that the core has read */
-void ripc__ib_mcast_reclaim(struct ib_port *p);
-void ripc__ib_mcast_stopped(struct ib_port *p, const char *why); /* its queue pair is in error */
-void ripc__ib_mcast_repost(struct ib_port *p); /* posts receives; replaces a stopped queue pair */
 /*
  * Before the addresses of a port change: leaves its groups, and destroys their address handles. No
  * send of the UD queue pair is in flight.

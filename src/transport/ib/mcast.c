@@ -2,7 +2,7 @@
 /*
  * Multicast groups over RoCE v2.
  * A second UD queue pair of each port receives, with a well-known Q_Key. It is created with the
- * first group that is joined, and replaced after an error. The adapter delivers groups to attached
+ * first group that is joined. The adapter delivers groups to attached
  * queue pairs; a socket that joins the same address makes the host and the network forward them.
  * Sends use the UD queue pair of the port.
  */
@@ -23,13 +23,9 @@
 #define GROUP_QPN  0xffffffu   /* the multicast QP number */
 /* bytes: the RoCE MTU for 1500-byte Ethernet, so that every port can receive them */
 #define GROUP_MTU  1024u
-#define GROUP_HOPS 1    /* the default of IP multicast */
-#define GROUP_RECV 256u /* receives posted, per port */
+#define GROUP_HOPS 1 /* the default of IP multicast */
 /* Most groups joined or sent to. If all are joined, lanes carry messages of further groups. */
 #define GROUPS_MAX 1024u
-#define REMAKE_NS \
-	(1000 * RIPC__MS) /* interval of replacements of a queue pair: the cause may persist */
-#define REMAKE_DOUBLED 6  /* number of times that the interval doubles while replacements fail */
 
 /* A group that was joined or sent to. */
 struct ib_group {
@@ -134,63 +130,13 @@ static struct ib_group *group_get(struct ib *t, uint64_t id)
 
 /* ---- queue pair and membership ---- */
 
-static uint32_t recvs(const struct ib_device *d)
-{
-	uint32_t most = (uint32_t)d->v.attr.max_qp_wr;
-
-	return most < GROUP_RECV ? most : GROUP_RECV;
-}
-
-/* Creates the queue pair, without receives. */
-static int make(struct ib_port *p)
-{
-	struct ib_device *d = p->d;
-	struct ibv_qp_init_attr init = {
-		.send_cq = d->cq.cq,
-		.recv_cq = d->cq.cq,
-		.qp_type = IBV_QPT_UD,
-		.cap = {.max_send_wr = 1,
-			.max_recv_wr = recvs(d),
-			.max_send_sge = 1,
-			.max_recv_sge = 1},
-	};
-	int rc;
-
-	errno = 0;
-	p->mcast.qp = ripc__ib_make_qp(d, &init);
-	if (!p->mcast.qp)
-		return errno ? -errno : -ENOMEM;
-	rc = ripc__ib_ud_ready(p, p->mcast.qp, GROUP_QKEY, false);
-	if (!rc)
-		return 0;
-	ibv_destroy_qp(p->mcast.qp);
-	p->mcast.qp = NULL;
-	return rc;
-}
-
 /* Creates the queue pair with its receives, once. */
 static int mcast_qp_open(struct ib_port *p)
 {
-	struct ib_device *d = p->d;
-	uint32_t bufs = recvs(d);
-	int rc;
-
-	/* mcast_qp_replace() replaces a stopped one for all groups. */
-	if (p->mcast.qp || p->mcast.stopped)
+	if (p->mcast.qp)
 		return 0;
-	rc = ripc__verbs_cq_reserve(&d->cq, bufs + 1);
-	if (rc)
-		return rc;
-	rc = ripc__verbs_pool_reserve(&d->dgram, bufs);
-	if (!rc)
-		rc = make(p);
-	if (rc) {
-		ripc__verbs_cq_unreserve(&d->cq, bufs + 1);
-		return rc;
-	}
-	ib_bufs_take(&p->mcast.repost, &d->dgram, bufs, IB_TAG_MCAST | (uint32_t)(p - p->t->ports));
-	ripc__ib_mcast_repost(p);
-	return 0;
+	p->mcast.qkey = GROUP_QKEY;
+	return ripc__ib_ud_open(p, &p->mcast, 1, IB_TAG_MCAST | (uint32_t)(p - p->t->ports));
 }
 
 /* Makes the host and its network deliver the group's address. Return: 0 or a negative errno. */
@@ -226,18 +172,6 @@ static bool mgid_shared(struct ib *t, const struct ib_port *p, const struct ib_g
 	return false;
 }
 
-/* Without a queue pair: it attaches all groups when it is created. */
-static int attach(struct ib_port *p, const union ibv_gid *gid)
-{
-	int rc = p->mcast.qp ? ibv_attach_mcast(p->mcast.qp, gid, 0) : 0;
-
-	if (!rc)
-		return 0;
-	rc = rc < 0 ? rc : -rc;
-	return ripc__fail(rc, "ib: cannot attach %s port %u to a multicast group: %s", p->d->v.name,
-			  p->num, strerror(-rc));
-}
-
 static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
 {
 	union ibv_gid gid = address(p, g->id);
@@ -249,10 +183,13 @@ static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
 	if (rc)
 		return ripc__fail(rc, "ib: cannot join a multicast group on %s: %s", p->netdev,
 				  strerror(-rc));
-	rc = attach(p, &gid);
-	if (rc && !mgid_shared(t, p, g))
+	rc = abs(ibv_attach_mcast(p->mcast.qp, &gid, 0));
+	if (!rc)
+		return 0;
+	if (!mgid_shared(t, p, g))
 		(void)membership(t, p, g->id, false);
-	return rc;
+	return ripc__fail(-rc, "ib: cannot attach %s port %u to a multicast group: %s",
+			  p->d->v.name, p->num, strerror(rc));
 }
 
 static void port_leave(struct ib *t, struct ib_port *p, struct ib_group *g)
@@ -334,112 +271,18 @@ void ripc__ib_mcast_attach(struct ib_port *p)
 	}
 }
 
-/* ---- replacement of a stopped queue pair ---- */
-
-void ripc__ib_mcast_stopped(struct ib_port *p, const char *why)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-
-	if (p->mcast.stopped)
-		return;
-	p->mcast.stopped = true;
-	ripc__log(RIPC_LOG_WARN,
-		  "ib: %s port %u stopped receiving multicast: %s; its queue pair will be replaced",
-		  p->d->v.name, p->num, why);
-	/* Flushes all receives if the device has not done so. */
-	if (p->mcast.qp && ibv_modify_qp(p->mcast.qp, &attr, IBV_QP_STATE))
-		ripc__log(
-			RIPC_LOG_ERROR,
-			"ib: %s port %u: cannot flush the receives of the multicast queue pair: %s",
-			p->d->v.name, p->num, ripc_strerror(errno));
-}
-
-/* Attaches or detaches all groups joined on the port. Return: 0, or the error of one of them. */
-static int all_groups(struct ib_port *p, bool on)
-{
-	struct ib *t = p->t;
-	int rc = 0;
-
-	for (const struct ib_group *g = t->groups; g; g = g->hh.next) {
-		union ibv_gid gid = address(p, g->id);
-		int err = 0;
-
-		if (!(g->joined & 1u << (p - t->ports)))
-			continue;
-		if (on)
-			err = attach(p, &gid);
-		else
-			(void)ibv_detach_mcast(p->mcast.qp, &gid, 0);
-		if (err)
-			rc = err;
-	}
-	return rc;
-}
-
-/* Called when all receives of the old queue pair were flushed. */
-static void mcast_qp_replace(struct ib_port *p)
-{
-	struct ib *t = p->t;
-
-	if (t->now_ns < p->mcast.retry_ns)
-		return;
-	p->mcast.retry_ns = t->now_ns + (REMAKE_NS << p->mcast.tries);
-	if (p->mcast.qp) {
-		all_groups(p, false);
-		ibv_destroy_qp(p->mcast.qp);
-		p->mcast.qp = NULL;
-	}
-	if (make(p) || all_groups(p, true)) {
-		/* Logged once per outage. */
-		if (!p->mcast.tries)
-			ripc__log(RIPC_LOG_ERROR,
-				  "ib: %s port %u cannot receive multicast: %s; it is tried again",
-				  p->d->v.name, p->num, ripc_error_detail());
-		if (p->mcast.tries < REMAKE_DOUBLED)
-			p->mcast.tries++;
-		return;
-	}
-	p->mcast.stopped = false;
-	p->mcast.tries = 0;
-	ripc__log(RIPC_LOG_INFO, "ib: %s port %u receives multicast again", p->d->v.name, p->num);
-}
-
-void ripc__ib_mcast_repost(struct ib_port *p)
-{
-	unsigned n;
-
-	if (p->d->v.gone)
-		return;
-	/* A stopped queue pair would flush them at once, endlessly. */
-	if (p->mcast.stopped && !p->mcast.posted)
-		mcast_qp_replace(p);
-	while (p->mcast.repost && p->mcast.qp && !p->mcast.stopped) {
-		/*
-		 * The full size: any host may send to the Q_Key, and an oversized datagram would
-		 * stop the queue pair.
-		 */
-		n = ripc__ib_post_bufs(p->mcast.qp, &p->mcast.repost, IB_GRH + 4096);
-		p->mcast.posted += n;
-		if (!n)
-			return;
-	}
-}
-
 /* ---- receiving ---- */
 
 unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, struct ripc__event *ev)
 {
 	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
 
-	p->mcast.posted--;
-	if (wc->status == IBV_WC_WR_FLUSH_ERR)
-		ripc__ib_mcast_stopped(p, ibv_wc_status_str(wc->status));
 	/*
 	 * Any host may send to the Q_Key by unicast: drop datagrams that were not sent to a group.
 	 */
-	if (wc->status != IBV_WC_SUCCESS || wc->byte_len < IB_GRH || !(wc->wc_flags & IBV_WC_GRH) ||
+	if (!ripc__ib_ud_received(p, &p->mcast, wc) || !(wc->wc_flags & IBV_WC_GRH) ||
 	    !ripc__ib_grh_to_group(buf->data)) {
-		ib_buf_push(&p->mcast.repost, buf);
+		ripc__ib_ud_again(&p->mcast, buf);
 		return 0;
 	}
 	*ev = (struct ripc__event){
@@ -449,16 +292,6 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, str
 	};
 	ib_buf_push(&p->mcast.delivered, buf);
 	return 1;
-}
-
-void ripc__ib_mcast_reclaim(struct ib_port *p)
-{
-	while (p->mcast.delivered) {
-		struct ripc__verbs_buf *buf = p->mcast.delivered;
-
-		p->mcast.delivered = buf->next;
-		ib_buf_push(&p->mcast.repost, buf);
-	}
 }
 
 /* ---- sending ---- */
@@ -519,7 +352,7 @@ static void port_lose(struct ib_port *p)
 	ripc__ib_mcast_detach(p);
 	if (p->mcast.qp)
 		ibv_destroy_qp(p->mcast.qp);
-	p->mcast = (struct ib_mcast){0};
+	p->mcast = (struct ib_ud){0};
 }
 
 void ripc__ib_mcast_device_lost(struct ib *t, const struct ib_device *d)

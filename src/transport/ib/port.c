@@ -42,23 +42,6 @@ struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *at
 	return qp;
 }
 
-int ripc__ib_ud_ready(const struct ib_port *p, struct ibv_qp *qp, uint32_t qkey, bool sends)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = p->num, .qkey = qkey};
-	int rc = ripc__ib_set_qp(qp, &attr,
-				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
-				 "for datagrams");
-
-	attr.qp_state = IBV_QPS_RTR;
-	if (!rc)
-		rc = ripc__ib_set_qp(qp, &attr, IBV_QP_STATE, "ready to receive datagrams");
-	attr.qp_state = IBV_QPS_RTS;
-	if (!rc && sends)
-		rc = ripc__ib_set_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN,
-				     "ready to send datagrams");
-	return rc;
-}
-
 /* ---- receives ---- */
 
 /*
@@ -133,10 +116,10 @@ void ripc__ib_release(struct ripc__transport *tr, void *token)
 	if (buf->pool == &d->dgram) {
 		struct ib_port *p = &t->ports[buf->tag];
 
-		ib_buf_push(&p->repost, buf);
+		ripc__ib_ud_again(&p->ud, buf);
 		p->ndelivered--;
-		if (++p->nrepost >= IB_REPOST)
-			ripc__ib_port_repost(p);
+		if (p->ud.nrepost >= IB_REPOST)
+			ripc__ib_ud_repost(p, &p->ud);
 	} else {
 		struct ib_srq *srq = &d->srqs[buf->tag];
 
@@ -234,52 +217,24 @@ void ripc__ib_srq_unreserve(struct ib_srq *srq, bool lost)
 	srq->lost += lost;
 }
 
-/* ---- the queue pair for datagrams ---- */
-
+/* Creates the queue pair for datagrams. */
 static int datagram_qp(struct ib_port *p)
 {
-	struct ib_device *d = p->d;
-	struct ibv_qp_init_attr init = {
-		.send_cq = d->cq.cq,
-		.recv_cq = d->cq.cq,
-		.qp_type = IBV_QPT_UD,
-		.cap = {.max_send_wr = IB_DATAGRAM_SEND,
-			.max_recv_wr = IB_DATAGRAM_RECV,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-			.max_inline_data = IB_INLINE_BYTES},
-	};
-	uint32_t bufs;
+	uint32_t sends = IB_DATAGRAM_SEND, most = (uint32_t)p->d->v.attr.max_qp_wr;
 	int rc;
 
-	if (init.cap.max_send_wr > (uint32_t)d->v.attr.max_qp_wr)
-		init.cap.max_send_wr = (uint32_t)d->v.attr.max_qp_wr;
-	if (init.cap.max_recv_wr > (uint32_t)d->v.attr.max_qp_wr)
-		init.cap.max_recv_wr = (uint32_t)d->v.attr.max_qp_wr;
-	bufs = init.cap.max_recv_wr;
-	rc = ripc__verbs_sendq_init(&p->sendq, init.cap.max_send_wr, p);
-	if (!rc)
-		rc = ripc__verbs_cq_reserve(&d->cq, init.cap.max_send_wr + bufs);
-	if (!rc)
-		rc = ripc__verbs_pool_reserve(&d->dgram, bufs);
+	sends = sends < most ? sends : most;
+	rc = ripc__verbs_sendq_init(&p->sendq, sends, p);
 	if (rc)
 		return rc;
-	ripc__verbs_sendq_signal(&p->sendq, d->t->signal_every);
-	p->qp = ripc__ib_make_qp(d, &init);
-	if (!p->qp)
-		return errno ? -errno : -ENOMEM;
-	p->max_inline = ripc__verbs_inline(init.cap.max_inline_data, d->t->inline_bytes);
-	/* Q_Keys with the top bit set are controlled. */
-	if (getrandom(&p->port_addr.qkey, sizeof(p->port_addr.qkey), 0) !=
-	    sizeof(p->port_addr.qkey))
+	ripc__verbs_sendq_signal(&p->sendq, p->t->signal_every);
+	if (getrandom(&p->ud.qkey, sizeof(p->ud.qkey), 0) != sizeof(p->ud.qkey))
 		return ripc__fail(-EIO, "ib: cannot draw a Q_Key: getrandom() failed");
-	p->port_addr.qkey &= 0x7fffffff;
-	p->port_addr.qpn = p->qp->qp_num;
-	rc = ripc__ib_ud_ready(p, p->qp, p->port_addr.qkey, true);
-	p->nrepost = bufs;
-	ib_bufs_take(&p->repost, &d->dgram, bufs, (uint32_t)(p - p->t->ports));
+	/* Q_Keys with the top bit set are controlled. */
+	p->port_addr.qkey = p->ud.qkey &= 0x7fffffff;
+	rc = ripc__ib_ud_open(p, &p->ud, sends, (uint32_t)(p - p->t->ports));
 	if (!rc)
-		ripc__ib_port_repost(p);
+		p->port_addr.qpn = p->ud.qp->qp_num;
 	return rc;
 }
 
@@ -558,8 +513,8 @@ void ripc__ib_ports_close(struct ib *t)
 	for (unsigned i = 0; i < t->nports; i++) {
 		struct ib_port *p = &t->ports[i];
 
-		if (p->qp)
-			ibv_destroy_qp(p->qp);
+		if (p->ud.qp)
+			ibv_destroy_qp(p->ud.qp);
 		ripc__verbs_sendq_fini(&p->sendq);
 	}
 	ripc__verbs_regions_fini(&t->regions);

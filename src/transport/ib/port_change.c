@@ -55,7 +55,7 @@ void ripc__ib_port_changed(struct ib_port *p)
 		return;
 	ripc__ib_port_down(p, rc ? why : "its address has changed");
 	p->readdress = true;
-	ripc__ib_port_stopped(p, "its address has changed");
+	ripc__ib_ud_stopped(p, &p->ud, "its address has changed");
 }
 
 bool ripc__ib_port_readdress(struct ib_port *p)

@@ -153,7 +153,7 @@ static void stop(struct ib_port *p)
 }
 
 /* All groups are received again without a call of the core, and the outage is logged. */
-START_TEST(received__stopped_qp_is_replaced)
+START_TEST(received__stopped_qp_is_reset)
 {
 	uint64_t group = test_seed();
 	struct ib_port *p;
@@ -165,7 +165,7 @@ START_TEST(received__stopped_qp_is_replaced)
 	ck_assert_int_eq(ops->group_join(rx, group + 1), 0);
 	p = mcast_port();
 	ck_assert(send_until_received(group, 1, PATIENCE_NS));
-	/* The second replacement is delayed. */
+	/* It stops twice. */
 	for (int i = 0; i < 2; i++) {
 		*logged = 0;
 		stop(p);
@@ -190,7 +190,7 @@ START_TEST(stopped__reported_as_event)
 		return;
 	ck_assert_int_eq(ops->group_join(rx, group), 0);
 	p = mcast_port();
-	ripc__ib_mcast_stopped(p, "queue pair: fatal error");
+	ripc__ib_ud_stopped(p, &p->mcast, "queue pair: fatal error");
 	ck_assert(p->mcast.stopped);
 	/* A group joined meanwhile is received, one left is not. */
 	ck_assert_int_eq(ops->group_join(rx, next), 0);
@@ -204,7 +204,7 @@ START_TEST(stopped__reported_as_event)
 END_TEST
 
 /*
- * The adapter may still write to its receives: it is not replaced, which is logged once, and
+ * The adapter may still write to its receives: it is not reset, which is logged once, and
  * everything else continues.
  */
 START_TEST(stopped__receives_never_come_back)
@@ -221,7 +221,7 @@ START_TEST(stopped__receives_never_come_back)
 	ck_assert(send_until_received(group, 1, PATIENCE_NS));
 	lost = true;
 	*logged = 0;
-	ripc__ib_mcast_stopped(p, "queue pair: fatal error");
+	ripc__ib_ud_stopped(p, &p->mcast, "queue pair: fatal error");
 	/* A new number: an older datagram may still arrive. */
 	ck_assert(!send_until_received(group, 0, 20 * RESEND_NS));
 	ck_assert(p->mcast.stopped);
@@ -273,7 +273,7 @@ int main(void)
 	TCase *tc = tcase_create("mcast");
 
 	tcase_set_timeout(tc, 200);
-	tcase_add_test(tc, received__stopped_qp_is_replaced);
+	tcase_add_test(tc, received__stopped_qp_is_reset);
 	tcase_add_test(tc, stopped__reported_as_event);
 	tcase_add_test(tc, stopped__receives_never_come_back);
 	tcase_add_test(tc, groups__many);
