@@ -2,9 +2,9 @@
 /*
  * Multicast groups over RoCE v2.
  * A second UD queue pair of each port receives, with a well-known Q_Key. It is created with the
- * first group that is joined. The adapter delivers groups to attached
- * queue pairs; a socket that joins the same address makes the host and the network forward them.
- * Sends use the UD queue pair of the port.
+ * first group that is joined. The adapter delivers groups to attached queue pairs; a socket that
+ * joins the same address makes the host and the network forward them. Sends use the UD queue pair
+ * of the port.
  */
 #include "base/clock.h"
 #include "base/iov.h"
