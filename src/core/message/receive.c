@@ -14,7 +14,8 @@
 #include "core/rendezvous/sender.h"
 
 #define POLLS_MAX          16 /* partial passes before a thread leads */
-#define FULL_PASS_INTERVAL 32 /* one poll of so many is a full pass */
+#define FULL_PASS_INTERVAL 32 /* one poll of so many is a full pass, if it finds nothing */
+#define LATE_PASS_INTERVAL 64 /* else one of so many */
 /* wait=poll: time that a thread polls before it leads */
 #define POLL_TIME_NS RIPC__MS
 /*
@@ -104,12 +105,13 @@ static __always_inline struct ripc__message *poll_recent(struct ripc *ctx, struc
 	return NULL;
 }
 
-/* poll_recent() until an event, within the budget. */
+/* poll_recent() until an event, within the budget; once where a full pass is due. */
 static __always_inline struct ripc__message *poll_within_budget(struct ripc *ctx,
 								struct ripc_service *s,
 								bool *had_event)
 {
-	for (unsigned i = ctx->poll_budget; i && !*had_event && !ripc__lock_contended(ctx); i--) {
+	for (unsigned i = ctx->poll_count % FULL_PASS_INTERVAL ? ctx->poll_budget : 1;
+	     i && !*had_event && !ripc__lock_contended(ctx); i--) {
 		struct ripc__message *m = poll_recent(ctx, s, had_event);
 
 		if (RIPC__LIKELY(m != NULL))
@@ -128,12 +130,12 @@ static void __attribute__((noinline)) full_pass(struct ripc *ctx)
 }
 
 /*
- * A poll brought an event. A full pass that is due comes after it, so that it need not take the
- * event off the fast path.
+ * A poll brought an event. A full pass that is due waits for a poll that brings none: the thread
+ * then has time, and no event leaves the fast path.
  */
 static __always_inline void count_event(struct ripc *ctx)
 {
-	if (RIPC__UNLIKELY(ctx->poll_count++ % FULL_PASS_INTERVAL == 0))
+	if (RIPC__UNLIKELY(ctx->poll_count++ % LATE_PASS_INTERVAL == 0))
 		full_pass(ctx);
 }
 
