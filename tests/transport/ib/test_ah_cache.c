@@ -96,14 +96,14 @@ START_TEST(get__no_worker_for_failed_entry)
 	ck_assert_ptr_eq(ripc__ib_ah_get(&t, port, &peer), r);
 	ck_assert_int_eq(r->state, IB_AH_FAILED);
 	/* No thread uses the entry, so its device may be released. */
-	ck_assert(ripc__ib_ah_cache_invalidate(&t, &device));
+	ck_assert(ripc__ib_ah_cache_invalidate(&t, &device, NULL));
 	start_result = 0;
 	ck_assert_ptr_eq(ripc__ib_ah_get(&t, port, &peer), r);
 	ck_assert_int_eq(r->state, IB_AH_RESOLVING);
-	ck_assert(!ripc__ib_ah_cache_invalidate(&t, &device));
+	ck_assert(!ripc__ib_ah_cache_invalidate(&t, &device, NULL));
 	finish(0);
 	ck_assert_int_eq(r->state, IB_AH_READY);
-	ck_assert(ripc__ib_ah_cache_invalidate(&t, &device));
+	ck_assert(ripc__ib_ah_cache_invalidate(&t, &device, NULL));
 	ck_assert_int_eq(r->state, IB_AH_FAILED);
 	ck_assert_int_eq(r->error, -ENODEV);
 }
@@ -127,6 +127,30 @@ static bool has_grh(const struct ripc__ib_port_addr *to)
 	ck_assert_uint_eq(attr.dlid, to->lid);
 	return attr.is_global;
 }
+
+/* The addresses of one port have changed: only its entries are resolved again, and at once. */
+START_TEST(invalidate__one_port)
+{
+	struct ib_port *second = &t.ports[1];
+	struct ib_ah_entry *a, *b;
+
+	*second = (struct ib_port){.t = &t, .d = &device};
+	t.now_ns = 2000 * RIPC__MS;
+	a = resolved(&peer);
+	b = ripc__ib_ah_get(&t, second, &peer);
+	ck_assert_ptr_ne(a, b);
+	/* A thread uses the addresses of the second port. */
+	ck_assert(!ripc__ib_ah_cache_invalidate(&t, &device, second));
+	ck_assert(ripc__ib_ah_cache_invalidate(&t, &device, port));
+	ck_assert_int_eq(a->state, IB_AH_FAILED);
+	ck_assert_int_eq(a->error, -EADDRNOTAVAIL);
+	finish(0);
+	ck_assert_ptr_eq(ripc__ib_ah_get(&t, port, &peer), a);
+	ck_assert_int_eq(a->state, IB_AH_RESOLVING);
+	ck_assert_int_eq(b->state, IB_AH_READY);
+	finish(0);
+}
+END_TEST
 
 /* The GID counts if it has a part in the path: on RoCE, and in another subnet of InfiniBand. */
 START_TEST(get__gids)
@@ -232,6 +256,7 @@ int main(void)
 	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, get__no_worker);
 	tcase_add_test(tc, get__no_worker_for_failed_entry);
+	tcase_add_test(tc, invalidate__one_port);
 	tcase_add_test(tc, get__gids);
 	tcase_add_test(tc, get__resolving_limit);
 	tcase_add_test(tc, get__full);
