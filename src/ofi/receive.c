@@ -108,7 +108,8 @@ static void grant_later(struct ofi_recv *r)
 {
 	struct ofi_peer *p = r->peer;
 
-	r->granted = r->len < r->room ? r->len : r->room;
+	/* A CTS for no bytes ends the send. */
+	r->granted = r->discard ? 0 : r->len < r->room ? r->len : r->room;
 	DL_APPEND(p->to_grant, r);
 	ofi_peer_push(p);
 }
@@ -116,17 +117,21 @@ static void grant_later(struct ofi_recv *r)
 /* The receive takes a message that was kept. */
 static void take_message(struct ofi_recv *r, struct ofi_message *m)
 {
-	struct ofi_parts *parts = &m->peer->parts;
+	struct ofi_peer *p = m->peer;
+	bool incomplete = p->parts.message == m;
 
-	take(r, m->peer, &m->e);
-	if (m->e.kind != OFI_EAGER) {
+	if (incomplete)
+		p->parts.message = NULL;
+	take(r, p, &m->e);
+	if (r->discard && (p->lost || m->e.kind == OFI_EAGER)) {
+		ofi_recv_end(r, 0);
+	} else if (m->e.kind != OFI_EAGER) {
 		grant_later(r);
-	} else if (parts->message == m) {
-		scatter(r, 0, m->contents, parts->at < r->room ? parts->at : r->room);
-		parts->message = NULL;
-		parts->recv = r;
-		if (r->peer->lost)
-			ofi_peer_push(r->peer);
+	} else if (incomplete) {
+		scatter(r, 0, m->contents, p->parts.at < r->room ? p->parts.at : r->room);
+		p->parts.recv = r;
+		if (p->lost)
+			ofi_peer_push(p);
 	} else {
 		scatter(r, 0, m->contents, m->e.len < r->room ? m->e.len : r->room);
 		ofi_recv_end(r, 0);
@@ -158,19 +163,7 @@ static void peek(struct ofi_recv *r, uint64_t flags)
 	}
 	if (flags & FI_DISCARD) {
 		ofi_matching_remove(m, a);
-		take(r, found->peer, &found->e);
-		complete(r, 0);
-		/* A CTS for no bytes ends the send. */
-		r->discard = false;
-		r->notify = false;
-		r->len = r->room = 0;
-		if (found->e.kind == OFI_EAGER || ofi_cq_reserve(r->ep->rx_cq))
-			ofi_recv_free(r);
-		else
-			grant_later(r);
-		if (found->peer->parts.message == found)
-			found->peer->parts.message = NULL;
-		free(found);
+		take_message(r, found);
 		return;
 	}
 	if (flags & FI_CLAIM)

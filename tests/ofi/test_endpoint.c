@@ -357,6 +357,39 @@ START_TEST(counters__count_messages)
 }
 END_TEST
 
+/* Of any length. The discarded message completes at its sender. */
+START_TEST(counters__do_not_count_probes)
+{
+	static const size_t lengths[] = {10, 100000};
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fid_cntr *cntr;
+
+	ck_assert_int_eq(fi_cntr_open(b.domain, &attr, &cntr, NULL), 0);
+	ck_assert_int_eq(fi_ep_bind(b.ep, &cntr->fid, FI_RECV), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct fi_msg_tagged m = {.addr = FI_ADDR_UNSPEC, .tag = i, .context = &m};
+		struct fi_cq_err_entry err = {0};
+		struct fi_cq_tagged_entry e;
+		ssize_t n;
+
+		ck_assert_int_eq(fi_tsend(a.ep, out, lengths[i], NULL, to_b, i, NULL), 0);
+		do {
+			side_progress(&a);
+			ck_assert_int_eq(fi_trecvmsg(b.ep, &m, FI_PEEK | FI_DISCARD), 0);
+			n = fi_cq_read(b.cq, &e, 1);
+			if (n == -FI_EAVAIL)
+				ck_assert_int_eq(fi_cq_readerr(b.cq, &err, 0), 1);
+		} while (n != 1);
+		ck_assert_uint_eq(e.len, lengths[i]);
+		side_wait(&a, &b);
+		ck_assert_uint_eq(fi_cntr_read(cntr), 0);
+	}
+	ck_assert_int_eq(fi_close(&b.ep->fid), 0);
+	b.ep = NULL;
+	ck_assert_int_eq(fi_close(&cntr->fid), 0);
+}
+END_TEST
+
 START_TEST(messages_to_itself)
 {
 	fi_addr_t self = side_insert(&a, &a);
@@ -424,6 +457,7 @@ int main(void)
 	tcase_add_test(tc, waiting__ends_with_a_message);
 	tcase_add_test(tc, wait__yields_without_an_object);
 	tcase_add_test(tc, counters__count_messages);
+	tcase_add_test(tc, counters__do_not_count_probes);
 	tcase_add_test(tc, messages_to_itself);
 	tcase_add_test(tc, close__releases_the_completion_queue);
 	suite_add_tcase(s, tc);
