@@ -18,7 +18,7 @@
 static uint64_t group_arg(const char *text)
 {
 	char *end;
-	uint64_t id = strtoull(text, &end, 0);
+	uint64_t id = strtoull(text, &end, strncmp(text, "0x", 2) ? 10 : 16);
 
 	return *end ? ripc_id(text) & (RIPC_GROUP_LIMIT - 1) : id;
 }

@@ -6,12 +6,19 @@
 #include <ripc.h>
 
 #include <stdlib.h>
+#include <string.h>
+
+/* Reads the digits of an id. *end: behind them. */
+static inline uint64_t service_arg_id(const char *text, char **end)
+{
+	return strtoull(text, end, strncmp(text, "0x", 2) ? 10 : 16);
+}
 
 /* The id of a service; 0: there is none of that id or name. */
 static inline uint64_t service_arg(const char *text)
 {
 	char *end;
-	uint64_t id = strtoull(text, &end, 0);
+	uint64_t id = service_arg_id(text, &end);
 
 	return *end ? ripc_id(text) : id;
 }
@@ -20,7 +27,7 @@ static inline uint64_t service_arg(const char *text)
 static inline int service_arg_register(const char *text, struct ripc_service **service)
 {
 	char *end;
-	uint64_t id = strtoull(text, &end, 0);
+	uint64_t id = service_arg_id(text, &end);
 
 	return *end ? ripc_register_name(NULL, text, 0, service)
 		    : ripc_service_register(NULL, id, 0, service);

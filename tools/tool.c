@@ -84,17 +84,28 @@ int tool_exit_of(int err)
 	}
 }
 
+/*
+ * Reads digits, decimal or behind 0x hexadecimal. *end: behind them; @text if there are none. errno:
+ * ERANGE if the number is too large, else 0.
+ */
+static unsigned long long read_digits(const char *text, char **end)
+{
+	const bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X') &&
+				 isxdigit((unsigned char)text[2]);
+
+	errno = 0;
+	*end = (char *)text;
+	/* strtoull() would take a sign and leading blanks. */
+	return isdigit((unsigned char)*text) ? strtoull(text, end, hexadecimal ? 16 : 10) : 0;
+}
+
 bool tool_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *value)
 {
 	unsigned long long v;
 	char *end;
 
-	/* strtoull() would take a sign and leading blanks. */
-	if (!isdigit((unsigned char)*text))
-		return false;
-	errno = 0;
-	v = strtoull(text, &end, 0);
-	if (errno || *end || v < min || v > max)
+	v = read_digits(text, &end);
+	if (errno || end == text || *end || v < min || v > max)
 		return false;
 	*value = v;
 	return true;
@@ -117,11 +128,8 @@ bool tool_parse_size(const char *text, uint64_t max, uint64_t *value)
 	unsigned shift = 0;
 	char *end;
 
-	if (!isdigit((unsigned char)*text))
-		return false;
-	errno = 0;
-	v = strtoull(text, &end, 0);
-	if (errno)
+	v = read_digits(text, &end);
+	if (errno || end == text)
 		return false;
 	if (*end) {
 		const char *unit = strchr(units, toupper((unsigned char)*end));
@@ -141,10 +149,8 @@ static bool is_number(const char *text)
 {
 	char *end;
 
-	if (!isdigit((unsigned char)*text))
-		return false;
-	(void)strtoull(text, &end, 0);
-	return !*end;
+	(void)read_digits(text, &end);
+	return end != text && !*end;
 }
 
 bool tool_parse_service(const char *text, bool any, uint64_t *id, const char **name)

@@ -47,7 +47,7 @@ void tool_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3
 /* TOOL_UNREACHABLE or TOOL_ERROR, whichever suits the error of a library call. */
 int tool_exit_of(int err);
 
-/* Decimal, 0x hexadecimal or 0 octal, nothing behind it. Return: false if it is no such number. */
+/* Decimal or 0x hexadecimal, nothing behind it. Return: false if it is no such number. */
 bool tool_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *value);
 
 /* The same for an option. Complains with the range, which is that of --help and of the man page. */

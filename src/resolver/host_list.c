@@ -97,7 +97,7 @@ static bool parse_service(const char *text, uint64_t *service)
 		return true;
 	}
 	errno = 0;
-	*service = strtoull(text, &end, 0);
+	*service = strtoull(text, &end, strncmp(text, "0x", 2) ? 10 : 16);
 	return *text >= '0' && *text <= '9' && !*end && !errno && *service &&
 	       *service != RIPC_ANY_ID;
 }

@@ -71,7 +71,7 @@ static const char *found(uint64_t service)
 START_TEST(load__finds_the_hosts_of_a_service)
 {
 	load("# a comment\n43 192.0.2.8 2001:db8::1 [2001:db8::8]:65535\n"
-	     "\n42\t192.0.2.7:1 # another\n0x2b 192.0.2.9\r\n* [2001:db8::2] 192.0.2.1\n"
+	     "\n042\t192.0.2.7:1 # another\n0x2b 192.0.2.9\r\n* [2001:db8::2] 192.0.2.1\n"
 	     "\"camera/left\" 192.0.2.2");
 	ck_assert_uint_eq(list.bad_lines, 0);
 	ck_assert_str_eq(found(42), "192.0.2.7 1");
