@@ -139,6 +139,7 @@ void perf_fill(void *buf, size_t len, uint64_t number);
 bool perf_check(const void *buf, size_t len, uint64_t number);
 
 /* perf_report.c. The JSON goes to @args->json. Return: 0, or -1 with an error message. */
+bool perf_has_table(const struct perf_args *args); /* no report goes to standard output */
 void perf_print_head(const struct perf_args *args);
 void perf_print(const struct perf_args *args, const struct perf_result *result);
 int perf_write_json(const struct perf_args *args, const struct perf_result *results, unsigned n);

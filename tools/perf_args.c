@@ -326,6 +326,8 @@ static bool fits_pace(struct perf_args *args)
 		}
 		if (args->csv && args->nsizes > 1)
 			tool_error("--csv: for one size at a time");
+		else if (args->csv && args->json && !strcmp(args->csv, args->json))
+			tool_error("--csv %s: --json has the same file", args->csv);
 		else
 			return true;
 	}
@@ -359,6 +361,10 @@ static int complete(struct perf_args *args)
 
 	if (args->test == PERF_PACED && !fits_pace(args))
 		return TOOL_ERROR;
+	if (args->csv && args->test != PERF_PACED) {
+		tool_error("--csv: of the paced test and of verbs only");
+		return TOOL_ERROR;
+	}
 	if (args->kind == PERF_DEFAULT_KIND)
 		args->kind = args->test == PERF_BANDWIDTH ? PERF_LONG : PERF_AUTO;
 	if (!args->nsizes) {

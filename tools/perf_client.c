@@ -261,7 +261,7 @@ static int measure_all(struct perf_client *c, struct perf_result *results, unsig
 	const struct perf_args *args = c->args;
 	bool timed = args->test == PERF_LATENCY || args->test == PERF_PACED;
 
-	if (!args->json || strcmp(args->json, "-"))
+	if (perf_has_table(args))
 		perf_print_head(args);
 	for (unsigned i = 0; i < args->nsizes; i++) {
 		struct perf_result *r = &results[i];
@@ -278,7 +278,7 @@ static int measure_all(struct perf_client *c, struct perf_result *results, unsig
 			return rc;
 		r->same_clock = c->same_clock;
 		(*done)++;
-		if (!args->json || strcmp(args->json, "-"))
+		if (perf_has_table(args))
 			perf_print(args, r);
 	}
 	return 0;
@@ -300,6 +300,9 @@ static int run(struct perf_client *c)
 
 	memset(results, 0, sizeof(results));
 	rc = find_server(c);
+	/* It was reached if it is busy or refuses, or if a signal ended the wait for its answer. */
+	if (rc == -EBUSY || rc == -EOPNOTSUPP || rc == -EINTR)
+		return TOOL_NO_ANSWER;
 	if (rc)
 		return tool_exit_of(rc);
 	if (args->command == PERF_STOP)
@@ -315,6 +318,8 @@ static int run(struct perf_client *c)
 		code = TOOL_NO_ANSWER;
 	}
 	if (!rc && args->json && perf_write_json(args, results, done))
+		code = TOOL_ERROR;
+	if (c->unwritten)
 		code = TOOL_ERROR;
 	for (unsigned i = 0; i < args->nsizes; i++) {
 		histogram_free(results[i].ours.rtt);

@@ -15,6 +15,7 @@ struct perf_client {
 	uint64_t damaged;             /* messages whose contents were wrong, seen on either side */
 	/* the server reads the same clock, as reported at the start of a paced test */
 	bool same_clock;
+	bool unwritten;  /* a report of the paced test could not be written */
 	bool warming_up; /* nothing that is measured now counts */
 	bool announced;  /* @back is announced to the server as a return buffer */
 	void *back;      /* it, or NULL */

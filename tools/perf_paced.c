@@ -167,8 +167,9 @@ int perf_paced(struct perf_client *c, const struct perf_round *round, struct per
 		return -ENOMEM;
 	}
 	rc = run(c, round, samples, figures);
-	if (!rc && c->args->csv && !c->warming_up)
-		rc = perf_write_samples(c->args, samples, round->count, c->same_clock);
+	if (!rc && c->args->csv && !c->warming_up &&
+	    perf_write_samples(c->args, samples, round->count, c->same_clock))
+		c->unwritten = true;
 	free(samples);
 	return rc;
 }

@@ -24,6 +24,11 @@ static double ratio(double ours, double base)
 	return base > 0 ? ours / base : 0;
 }
 
+bool perf_has_table(const struct perf_args *args)
+{
+	return (!args->json || strcmp(args->json, "-")) && (!args->csv || strcmp(args->csv, "-"));
+}
+
 void perf_print_head(const struct perf_args *args)
 {
 	char base[32] = "";

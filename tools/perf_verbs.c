@@ -370,7 +370,7 @@ static int measure_size(const struct perf_args *args, uint64_t size, struct perf
 int perf_verbs(const struct perf_args *args)
 {
 	struct perf_result results[PERF_SIZES_MAX] = {0};
-	bool print = !args->json || strcmp(args->json, "-");
+	bool print = perf_has_table(args);
 	int rc = 0;
 	unsigned n = 0;
 

@@ -86,6 +86,16 @@ if [ "$(wc -l <"$work/rows.csv")" -eq 101 ] && awk -F, '
 else
 	bad "and the stamps are in order" "$work/rows.csv"
 fi
+expect "rows on standard output" 0 60 ./tools/ripc-perf paced --service "$id" --rate 1000 \
+	--count 10 --csv -
+if [ "$(wc -l <"$out")" -eq 11 ] && [ "$(tail -n +2 "$out" | grep -c '^[0-9]*,')" -eq 10 ]; then
+	ok "and nothing else"
+else
+	bad "and nothing else" "$out"
+fi
+expect "rows to a full device" 3 60 ./tools/ripc-perf paced --service "$id" --count 10 \
+	--csv /dev/full
+has "the test is made all the same" "$out" "short  *64  *10 "
 expect "rows that cannot be written" 3 60 ./tools/ripc-perf paced --service "$id" --count 10 \
 	--csv "$work/nowhere/rows.csv"
 has "are named" "$err" "nowhere/rows.csv"
@@ -162,6 +172,8 @@ start client ./tools/ripc-perf latency --service "$id" --count 1000000000
 client=$pid
 # Before it has a handler it would ignore the signal, as what a shell starts in the background does.
 ready client "p50"
+expect "a server that is busy" 1 60 ./tools/ripc-perf latency --service "$id" --timeout 500
+has "the error says so" "$err" "the server is busy"
 kill -INT "$client"
 if gone "$client" 60 && [ "$status" -eq 1 ]; then
 	ok "a client ends on SIGINT"
@@ -252,6 +264,7 @@ for wrong in "" "nonsense" "latency --size nonsense" "latency --size 1,,2" "late
 	"paced --verify" \
 	"verbs --qp rd" "verbs --qp ud --op write" "verbs --op write -w block" "verbs --depth 0" \
 	"verbs --signal 257" "verbs --size 1M" "verbs --size 4" "paced --csv x --size 8,9" \
+	"latency --csv $work/csv" "paced --csv - --json -" \
 	"paced --count 16777217" "--experiment E23"; do
 	# The words are meant to be split.
 	expect "wrong usage: $wrong" 3 60 ./tools/ripc-perf $wrong
