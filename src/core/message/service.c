@@ -59,8 +59,7 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 	ripc__watchers_notify(s->ctx, s->id);
 	ripc__calls_service_ended(s);
 	ripc__watches_service_ended(s);
-	if (!s->queued)
-		ripc__service_signal(s, true);
+	ripc__service_check_over(s);
 	ripc__wake_all(s->ctx);
 	ripc__log(level, "service %llu was taken over: %s", (unsigned long long)s->id, text);
 }
@@ -422,7 +421,7 @@ int ripc_service_fd(struct ripc_service *s)
 		if (s->fd < 0)
 			rc = ripc__fail(-errno, "no descriptor for service %llu: %s",
 					(unsigned long long)s->id, ripc_strerror(errno));
-		else if (s->queued)
+		else if (s->queued || ripc__service_over(s))
 			ripc__service_signal(s, true);
 	}
 	fd = s->fd;
@@ -457,7 +456,7 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 		if (!ripc__service_open(s) || ctx->closing)
 			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
 					  (unsigned long long)s->id);
-		if (s->state == RIPC__SERVICE_TAKEN_OVER && ripc__list_empty(&s->rndvs_in))
+		if (ripc__service_over(s))
 			return ripc__fail(-ESHUTDOWN, "service %llu was taken over: %s",
 					  (unsigned long long)s->id,
 					  s->conflict ? s->conflict : "");

@@ -63,8 +63,6 @@ void ripc__rndv_drop(struct ripc__rndv *r, int status)
 	ripc__rndv_resume(s);
 	ripc__rndvs_resume_if_room(s->ctx);
 	ripc__wake(s->ctx, &s->drained);
-	if (s->state == RIPC__SERVICE_TAKEN_OVER && ripc__list_empty(&s->rndvs_in))
-		ripc__wake(s->ctx, &s->receivers);
 }
 
 void ripc__rndv_fail(struct ripc__rndv *r, int status)

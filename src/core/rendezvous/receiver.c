@@ -150,6 +150,7 @@ void ripc__rndv_free(struct ripc__rndv *r)
 	ripc__list_del(&r->link);
 	ripc__list_del(&r->peer_link);
 	ripc__list_del(&r->lane_link);
+	ripc__service_check_over(r->service);
 	if (r->message)
 		ripc__message_release(r->message);
 	r->ctx->long_inflight--;

@@ -85,9 +85,17 @@ static void queue_uncount(struct ripc_service *s, const struct ripc__message *m)
 	s->queued_bytes -= m->bytes;
 	s->queued_long_bytes -= m->long_bytes;
 	s->ctx->stats.queued--;
-	/* After a takeover the next call fails at once: the descriptor stays readable. */
-	if (!--s->queued && s->state != RIPC__SERVICE_TAKEN_OVER)
+	/* If it is over, the next call fails at once: the descriptor stays readable. */
+	if (!--s->queued && !ripc__service_over(s))
 		ripc__service_signal(s, false);
+}
+
+void ripc__service_check_over(struct ripc_service *s)
+{
+	if (!ripc__service_over(s))
+		return;
+	ripc__service_signal(s, true);
+	ripc__wake(s->ctx, &s->receivers);
 }
 
 struct ripc__message *ripc__service_pop(struct ripc_service *s)

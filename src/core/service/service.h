@@ -63,6 +63,12 @@ static inline bool ripc__service_open(const struct ripc_service *s)
 	return s->state >= RIPC__SERVICE_ACTIVE;
 }
 
+/* Whether it was taken over and all that had begun to arrive has arrived: nothing more comes. */
+static inline bool ripc__service_over(const struct ripc_service *s)
+{
+	return s->state == RIPC__SERVICE_TAKEN_OVER && ripc__list_empty(&s->rndvs_in);
+}
+
 /* The active service of that id, or NULL; also if it has moved. */
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id);
 
@@ -83,6 +89,8 @@ struct ripc__message *ripc__service_pop(struct ripc_service *s);
 bool ripc__service_remove(struct ripc_service *s, struct ripc__message *m);
 /* The descriptor of ripc_service_fd(), if there is one, becomes readable or not. */
 void ripc__service_signal(struct ripc_service *s, bool readable);
+/* It was taken over, or a message arrives no more: if it is over, receivers need not wait. */
+void ripc__service_check_over(struct ripc_service *s);
 
 /*
  * The context with whose lock a call on a service begins. Return: 0; -EINVAL, -ESHUTDOWN,

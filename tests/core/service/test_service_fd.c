@@ -80,6 +80,61 @@ START_TEST(fd__each_service_has_its_own)
 }
 END_TEST
 
+static void slow(struct ripc__sim_config *config)
+{
+	config->bandwidth = 100000000;
+}
+
+/*
+ * After a takeover the descriptor is readable when nothing more comes. Until then what has begun to
+ * arrive still does: _i = 0: a message; 1: the answer of a call, which ended with the takeover;
+ * 2: nothing.
+ */
+START_TEST(fd__taken_over)
+{
+	static uint8_t data[4 * MIB];
+	struct iovec item = {data, sizeof(data)};
+	struct ripc_request *call, *sent = NULL;
+	struct ripc_message *m;
+	int fd;
+
+	rig_restart(&rig, 2, slow);
+	ctx = rig.ctx[0];
+	fd = ripc_service_fd(rig.s[0]);
+	rig_exchange(&rig, 0, 1);
+	if (_i == 0)
+		sent = rig_begin(&rig, 1, 0, data, sizeof(data));
+	if (_i == 1) {
+		OK(ripc_call_start(rig.s[0], RIG_ID(1), &(struct iovec){data, 1}, 1, NULL, -1,
+				   &call));
+		m = rig_take(&rig, 1);
+		OK(ripc_reply_start(m, &item, 1, NULL, &sent));
+		ripc_message_free(m);
+	}
+	while (_i < 2 && ripc__list_empty(&rig.s[0]->rndvs_in))
+		rig_run(&rig, 1);
+	ripc__service_conflict(ctx, RIG_ID(0), true, "by a test");
+	if (_i < 2) {
+		ck_assert(!ripc__list_empty(&rig.s[0]->rndvs_in));
+		ck_assert(!readable(fd));
+		rig_run(&rig, 1000);
+		ck_assert(ripc__list_empty(&rig.s[0]->rndvs_in));
+	}
+	ck_assert(readable(fd));
+	if (_i == 0)
+		ripc_message_free(rig_take(&rig, 0));
+	ck_assert(readable(fd));
+	RC(-ESHUTDOWN, ripc_receive(rig.s[0], &m, 0));
+	/* One that is asked for later is readable, too. */
+	ripc__service_conflict(rig.ctx[1], RIG_ID(1), true, "by a test");
+	ck_assert(readable(ripc_service_fd(rig.s[1])));
+	if (sent)
+		ripc_request_cancel(&sent, 0);
+	if (_i == 1)
+		ripc_request_cancel(&call, 0);
+}
+END_TEST
+
 /* A process without standard input: 0 is a descriptor like others. */
 START_TEST(fd__is_0)
 {
@@ -150,6 +205,7 @@ int main(void)
 	tcase_add_test(tc, fd__follows_the_queue);
 	tcase_add_test(tc, fd__created_while_readable);
 	tcase_add_test(tc, fd__each_service_has_its_own);
+	tcase_add_loop_test(tc, fd__taken_over, 0, 3);
 	tcase_add_test(tc, fd__is_0);
 	tcase_add_test(tc, fd__counts_empty_polls);
 	suite_add_tcase(suite, tc);
