@@ -548,7 +548,8 @@ uint64_t ripc_service_id(const struct ripc_service *service);
  *
  * The descriptor is readable (level-triggered) exactly when ripc_receive() would not block. Wait
  * for it with poll(2) or the like; never read, write or close it. The library owns it and closes
- * it with the service.
+ * it with the service: poll(2) in another thread then returns, but epoll_wait(2) does not, since
+ * the kernel takes a closed descriptor out of the epoll instance.
  *
  * Before it waits, a program calls ripc_receive() with timeout 0 until that returns -EAGAIN. From
  * then on a thread of the library receives for it. A program that goes on calling without a message
@@ -567,7 +568,8 @@ int ripc_service_fd(struct ripc_service *service);
  *
  * The descriptor is readable (level-triggered) while ripc_completion_next() has something to
  * report. Together with ripc_service_fd() of each service, it covers all that a program waits for.
- * Never read, write or close it. The library owns it and closes it with the context.
+ * Never read, write or close it. The library owns it and closes it with the context, as that of a
+ * service.
  *
  * Return: the descriptor, or a negative errno (-EMFILE, -ENOMEM, -ESHUTDOWN).
  */

@@ -148,6 +148,23 @@ unsigned test_descriptors(void)
 	return n - 3;
 }
 
+bool test_sleeps(int tid)
+{
+	char path[64], text[512] = "";
+	const char *state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = fopen(path, "r");
+	if (!f)
+		return false;
+	if (!fgets(text, sizeof(text), f))
+		text[0] = 0;
+	fclose(f);
+	state = strrchr(text, ')');
+	return state && state[1] == ' ' && state[2] == 'S';
+}
+
 bool test_pause(uint64_t *end_ns, unsigned limit_ms)
 {
 	const struct timespec ms = {.tv_nsec = 1000000};

@@ -67,6 +67,9 @@ uint64_t test_number(const char *name, uint64_t otherwise);
 /* How many descriptors this process has open. */
 unsigned test_descriptors(void);
 
+/* Whether a thread of this process, by its number in the kernel, sleeps there. */
+bool test_sleeps(int tid);
+
 #define TEST_PATIENCE_MS 30000 /* the limit of AWAIT(): half of that of a test case */
 
 /* Waits until condition holds, which is checked each millisecond; fails the test at the limit. */

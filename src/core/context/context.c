@@ -58,7 +58,8 @@ static void RIPC__NO_ANALYSIS fork_child(void)
 		if (ctx->resolver)
 			ripc__resolver_atfork_child(ctx->resolver);
 		ripc__descriptors_close(ctx);
-		ripc__completion_close(ctx);
+		if (ctx->completion_fd >= 0)
+			close(ctx->completion_fd);
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 			if (s->fd >= 0)
 				close(s->fd);

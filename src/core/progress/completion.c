@@ -51,6 +51,8 @@ int ripc__completion_open(struct ripc *ctx)
 
 void ripc__completion_close(struct ripc *ctx)
 {
+	/* Wakes threads in poll(2): for the kernel they use the descriptor until they return. */
+	signal_fd(ctx, true);
 	if (ctx->completion_fd >= 0)
 		close(ctx->completion_fd);
 	ctx->completion_fd = -1;

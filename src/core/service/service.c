@@ -156,6 +156,8 @@ void ripc__service_add_stats(const struct ripc_service *s, struct ripc_stats *su
 void ripc__service_free(struct ripc_service *s)
 {
 	ripc__service_add_stats(s, &s->ctx->stats);
+	/* Wakes threads in poll(2): for the kernel they use the descriptor until they return. */
+	ripc__service_signal(s, true);
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s->conflict);

@@ -203,24 +203,6 @@ static void *locker_main(void *arg)
 	return rc;
 }
 
-/* Whether a thread sleeps in the kernel. */
-static bool sleeps(int tid)
-{
-	char path[64], text[512] = "";
-	const char *state;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	f = fopen(path, "r");
-	if (!f)
-		return false;
-	if (!fgets(text, sizeof(text), f))
-		text[0] = 0;
-	fclose(f);
-	state = strrchr(text, ')');
-	return state && state[1] == ' ' && state[2] == 'S';
-}
-
 /* Called after the library has prepared for fork(), since this was registered earlier. */
 static void prepared(void)
 {
@@ -228,7 +210,7 @@ static void prepared(void)
 		return;
 	if (pthread_create(&locker.thread, NULL, locker_main, &locker))
 		return;
-	AWAIT(locker.done || (locker.tid && sleeps(locker.tid)));
+	AWAIT(locker.done || (locker.tid && test_sleeps(locker.tid)));
 	locker.waits = !locker.done;
 }
 
@@ -281,7 +263,7 @@ static void stop_here(void)
 	if (!atomic_exchange(&holder.stops, false))
 		return;
 	holder.there = true;
-	AWAIT(holder.forking && sleeps(getpid()));
+	AWAIT(holder.forking && test_sleeps(getpid()));
 }
 
 int __real_eventfd(unsigned count, int flags);

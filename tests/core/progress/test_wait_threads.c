@@ -4,9 +4,12 @@
 #include "core/progress/context.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* A sanitizer makes every pass slower by as much. */
 #define SLOWER 1
@@ -261,6 +264,51 @@ START_TEST(wake_all__close_ends_waits)
 }
 END_TEST
 
+struct poller {
+	int fd, rc;
+	atomic_int tid; /* 0: not started yet */
+};
+
+static void *poller_main(void *arg)
+{
+	struct poller *p = arg;
+	struct pollfd fd = {.fd = p->fd, .events = POLLIN};
+
+	p->tid = (int)syscall(SYS_gettid);
+	p->rc = poll(&fd, 1, PATIENCE_MS / 2);
+	return NULL;
+}
+
+/* _i: a service is unregistered, or the context is closed. A thread in poll(2) returns at once. */
+START_TEST(close__ends_polls)
+{
+	struct poller p[2] = {{0}};
+	struct ripc *ctx;
+	struct ripc_service *s;
+	uint64_t start;
+	pthread_t threads[2];
+
+	OK(ripc_open(&ctx, "transports=self resolver=local"));
+	OK(ripc_service_register(ctx, ID(0), 0, &s));
+	p[0].fd = ripc_service_fd(s);
+	p[1].fd = ripc_completion_fd(ctx);
+	for (int i = 0; i <= _i; i++) {
+		ck_assert_int_ge(p[i].fd, 0);
+		pthread_create(&threads[i], NULL, poller_main, &p[i]);
+		AWAIT(p[i].tid && test_sleeps(p[i].tid));
+	}
+	start = now_ms();
+	OK(_i ? ripc_close(ctx) : ripc_service_unregister(s));
+	for (int i = 0; i <= _i; i++) {
+		pthread_join(threads[i], NULL);
+		ck_assert_int_eq(p[i].rc, 1);
+	}
+	ck_assert_uint_lt(now_ms() - start, PATIENCE_MS / 4);
+	if (!_i)
+		OK(ripc_close(ctx));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/progress/wait_threads");
@@ -276,6 +324,7 @@ int main(void)
 	tcase_add_loop_test(tc, wait__each_thread_own_timeout, 0, 3);
 	tcase_add_loop_test(tc, wait__several_on_one_service, 0, 3);
 	tcase_add_loop_test(tc, wake_all__close_ends_waits, 0, 3);
+	tcase_add_loop_test(tc, close__ends_polls, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("core/progress/wait_threads", suite);
 }
