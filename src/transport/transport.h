@@ -88,14 +88,6 @@ struct ripc__mr {
 	void *priv;      /* of the transport */
 };
 
-/* Whether [local, local + len) lies within the region. */
-static inline bool ripc__mr_covers(const struct ripc__mr *mr, const void *local, size_t len)
-{
-	uintptr_t base = (uintptr_t)mr->base, at = (uintptr_t)local;
-
-	return !len || (at >= base && at - base <= mr->len && len <= mr->len - (at - base));
-}
-
 /* Sizes and depths; constant while the transport is open. */
 struct ripc__transport_limits {
 	unsigned caps; /* of enum ripc__cap */
@@ -298,9 +290,9 @@ struct ripc__transport_ops {
 			      uint32_t imm);
 
 	/*
-	 * Sends one datagram to an address from a record or from EV_DATAGRAM. Memory as post().
-	 * -EAGAIN: not sent, because the queue is full or the path is being resolved: repeat after
-	 * 1 ms. -EHOSTUNREACH: this peer accepts no datagrams.
+	 * With DATAGRAM: sends one datagram to an address from a record or from EV_DATAGRAM. Memory
+	 * as post(). -EAGAIN: not sent, because the queue is full or the path is being resolved:
+	 * repeat after 1 ms. -EHOSTUNREACH: this peer accepts no datagrams.
 	 */
 	int (*post_datagram)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			     const struct iovec *iov, unsigned niov);

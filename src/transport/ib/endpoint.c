@@ -182,8 +182,6 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 		return -ENOTCONN;
 	if (len > ep->t->limits.rdma_max)
 		return -EMSGSIZE;
-	if (!ripc__mr_covers(mr, local, len))
-		return -EINVAL;
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || (!write && ep->reads >= ep->read_depth))
 		return blocked(ep);
 	/* While a send waits for the acknowledgement of UC writes, no more are accepted. */

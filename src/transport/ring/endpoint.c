@@ -401,35 +401,20 @@ int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	return post_slow(ep, head, head_len, items, n, more);
 }
 
-/* Return: 0, -ENOTCONN or -EINVAL: whether a read or write may be posted. */
-static int check_transfer(struct ripc__ep *ep, const struct ripc__mr *mr, const void *at, size_t n)
-{
-	if (ep->state != RIPC__EP_OPEN)
-		return -ENOTCONN;
-	if (!ripc__mr_covers(mr, at, n))
-		return -EINVAL;
-	ripc__ring_ep_activate(ep);
-	return 0;
-}
-
 int ripc__ring_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
-	int rc = check_transfer(ep, mr, local, len);
-
-	return rc ? rc : ripc__ring_write(&ep->ring, local, len, raddr, rkey, wr_id);
+	if (ep->state != RIPC__EP_OPEN)
+		return -ENOTCONN;
+	ripc__ring_ep_activate(ep);
+	return ripc__ring_write(&ep->ring, local, len, raddr, rkey, wr_id);
 }
 
 int ripc__ring_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 			 uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
-	int rc = check_transfer(ep, mr, local, len);
-
-	return rc ? rc : ripc__ring_read(&ep->ring, local, len, raddr, rkey, wr_id);
-}
-
-int ripc__ring_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
-			     const struct iovec *iov, unsigned niov)
-{
-	return -EOPNOTSUPP;
+	if (ep->state != RIPC__EP_OPEN)
+		return -ENOTCONN;
+	ripc__ring_ep_activate(ep);
+	return ripc__ring_read(&ep->ring, local, len, raddr, rkey, wr_id);
 }

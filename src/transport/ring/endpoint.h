@@ -165,8 +165,6 @@ int ripc__ring_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const 
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__ring_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-int ripc__ring_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
-			     const struct iovec *iov, unsigned niov);
 void ripc__ring_flush_all(struct ripc__transport *tr);
 void ripc__ring_release(struct ripc__transport *tr, void *token);
 bool ripc__ring_poll_one(struct ripc__transport *tr, void *buf, size_t cap, struct ripc__event *ev);
@@ -177,7 +175,6 @@ bool ripc__ring_poll_one(struct ripc__transport *tr, void *buf, size_t cap, stru
 	.reject = ripc__ring_reject, .reg = ripc__ring_mr_reg, .dereg = ripc__ring_mr_dereg,     \
 	.ep_close = ripc__ring_ep_close, .post = ripc__ring_post,                                \
 	.post_read = ripc__ring_post_read, .post_write = ripc__ring_post_write,                  \
-	.flush = ripc__ring_flush_all, .release = ripc__ring_release,                            \
-	.post_datagram = ripc__ring_post_datagram
+	.flush = ripc__ring_flush_all, .release = ripc__ring_release
 
 #endif

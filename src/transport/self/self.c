@@ -334,12 +334,6 @@ static int self_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *
 	return copy(ep, RIPC__EV_READ_DONE, local, (const void *)(uintptr_t)raddr, len, wr_id);
 }
 
-static int self_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
-			      const struct iovec *iov, unsigned niov)
-{
-	return -EOPNOTSUPP;
-}
-
 static void self_flush(struct ripc__transport *t)
 {
 }
@@ -427,7 +421,6 @@ const struct ripc__transport_ops ripc__transport_self = {
 	.post = self_post,
 	.post_write = self_post_write,
 	.post_read = self_post_read,
-	.post_datagram = self_post_datagram,
 	.flush = self_flush,
 	.progress = self_progress,
 	.release = self_release,

@@ -258,18 +258,11 @@ int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	return ripc__engine_pending(e);
 }
 
-static int check_local(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-		       size_t len)
+static int check_transfer(struct ripc__ep *ep, size_t len)
 {
 	int err = check_open(ep);
 
-	if (err)
-		return err;
-	if (len > SOFT_RDMA_MAX)
-		return -EMSGSIZE;
-	if (!ripc__mr_covers(mr, local, len))
-		return -EINVAL;
-	return 0;
+	return err ? err : len > SOFT_RDMA_MAX ? -EMSGSIZE : 0;
 }
 
 /* hold: the next post() or progress() transmits it. */
@@ -290,7 +283,7 @@ static int posted(struct ripc__ep *ep, int err, bool hold)
 int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
-	int err = check_local(ep, mr, local, len);
+	int err = check_transfer(ep, len);
 
 	if (err)
 		return err;
@@ -301,7 +294,7 @@ int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const 
 int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 			 uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
-	int err = check_local(ep, mr, local, len);
+	int err = check_transfer(ep, len);
 
 	if (err)
 		return err;

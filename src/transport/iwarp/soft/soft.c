@@ -240,9 +240,7 @@ static void defer(struct soft *t, void *source)
 static int soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 			      const struct iovec *iov, unsigned niov)
 {
-	struct soft *t = (struct soft *)tr;
-
-	return t->datagrams ? ripc__udp_send(&t->udp, addr, addrlen, iov, niov) : -EOPNOTSUPP;
+	return ripc__udp_send(&((struct soft *)tr)->udp, addr, addrlen, iov, niov);
 }
 
 static unsigned datagrams(struct soft *t, struct soft_port *port, struct ripc__event *events,

@@ -367,8 +367,6 @@ static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const s
 		return -ENOTCONN;
 	if (len > CONN_RDMA_MAX)
 		return -EMSGSIZE;
-	if (!ripc__mr_covers(mr, local, len))
-		return -EINVAL;
 	q = read ? &conn->rd : &conn->tx;
 	if (read ? q->tail - q->head >= conn->read_depth : ripc__verbs_sendq_space(q) < 2)
 		return stalled(ep);
