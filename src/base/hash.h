@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Hashes: a keyed one, whose values others cannot predict, and two without a key. */
+/* Hashes: a keyed one, whose values others cannot predict, and three without a key. */
 #ifndef RIPC_BASE_HASH_H
 #define RIPC_BASE_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* SipHash-2-4 of one 64-bit number (Aumasson, Bernstein: SipHash, 2012). */
 uint64_t ripc__siphash(const uint64_t key[2], uint64_t number);
@@ -37,6 +38,21 @@ static inline uint64_t ripc__fnv1a(uint64_t hash, const void *bytes, size_t len)
 
 	while (len--)
 		hash = (hash ^ *at++) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/* A quick hash of bytes: the upper half of the result is well mixed. */
+static inline uint64_t ripc__hash_quick(const void *bytes, size_t len)
+{
+	const uint8_t *at = bytes;
+	uint64_t hash = len;
+
+	for (size_t i = 0; i < len; i += 8) {
+		uint64_t word = 0;
+
+		memcpy(&word, at + i, len - i < 8 ? len - i : 8);
+		hash = (hash ^ word) * RIPC__SPLITMIX_STEP;
+	}
 	return hash;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/ib/address.h"
+#include "wire/address.h"
 #include "wire/bytes.h"
 
 #include <arpa/inet.h>
@@ -64,17 +65,17 @@ static void head_encode(unsigned count, uint8_t *buf)
 	buf[2] = buf[3] = 0;
 }
 
-size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf, size_t cap)
-{
-	size_t len = RIPC__IB_ADDRESS_HEADER + a->count * RIPC__IB_PORT_ADDR_LEN;
+_Static_assert(RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORTS_MAX * RIPC__IB_PORT_ADDR_LEN <=
+		       RIPC__ADDRESS_MAX,
+	       "fits");
 
-	if (!a->count || a->count > RIPC__IB_PORTS_MAX || len > cap)
-		return 0;
+size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf)
+{
 	head_encode(a->count, buf);
 	for (unsigned i = 0; i < a->count; i++)
 		encode_port(&a->port_addrs[i],
 			    buf + RIPC__IB_ADDRESS_HEADER + i * RIPC__IB_PORT_ADDR_LEN);
-	return len;
+	return RIPC__IB_ADDRESS_HEADER + a->count * RIPC__IB_PORT_ADDR_LEN;
 }
 
 size_t ripc__ib_address_encode_one(const struct ripc__ib_port_addr *p,

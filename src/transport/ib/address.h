@@ -40,14 +40,13 @@ static inline uint32_t ripc__ib_mtu_bytes(uint8_t mtu)
 	return 128u << mtu;
 }
 
-/* Whether a RoCE GID holds an IPv4 address. */
 /* The source of a request for base/admission.h: the interface part of the GID, or the LID. */
 uint64_t ripc__ib_port_addr_source(const struct ripc__ib_port_addr *port_addr);
-
+/* Whether a RoCE GID holds an IPv4 address. */
 bool ripc__ib_gid_is_v4(const uint8_t gid[16]);
 
-/* Return: bytes written; 0: cap is too small. */
-size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf, size_t cap);
+/* Return: bytes written, RIPC__ADDRESS_MAX at most. */
+size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf);
 /* The address with one port. Return: bytes written. */
 size_t ripc__ib_address_encode_one(const struct ripc__ib_port_addr *p,
 				   uint8_t buf[RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORT_ADDR_LEN]);

@@ -3,6 +3,7 @@
  * Datagrams over the UD queue pair of a port. Short messages carry the sender's Q_Key as immediate data, so that
  * the receiver can answer. Wire-up messages carry no immediate data.
  */
+#include "base/hash.h"
 #include "base/iov.h"
 #include "base/log.h"
 #include "transport/ib/ib.h"
@@ -100,17 +101,9 @@ static void send_probe(struct ib *t, struct ib_ah_entry *r)
  */
 static struct ib_route *route_of(struct ib *t, const uint8_t *addr, size_t addrlen)
 {
-	uint64_t sum = addrlen;
-
 	if (!addrlen || addrlen > IB_ROUTE_ADDRESS)
 		return NULL;
-	for (size_t i = 0; i + 8 <= addrlen; i += 8) {
-		uint64_t word;
-
-		memcpy(&word, addr + i, sizeof(word));
-		sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	}
-	return &t->routes[sum >> 32 & (IB_ROUTES - 1)];
+	return &t->routes[ripc__hash_quick(addr, addrlen) >> 32 & (IB_ROUTES - 1)];
 }
 
 static bool route_matches(const struct ib *t, const struct ib_route *route, const uint8_t *addr,

@@ -326,12 +326,10 @@ static int ib_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 {
 	struct ib *t = (struct ib *)tr;
 	struct ripc__ib_address a = {.count = t->nports};
-	size_t len;
 
 	for (unsigned i = 0; i < t->nports; i++)
 		a.port_addrs[i] = t->ports[i].port_addr;
-	len = ripc__ib_address_encode(&a, buf, cap);
-	return len ? (int)len : -EINVAL;
+	return (int)ripc__ib_address_encode(&a, buf);
 }
 
 static void ib_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)
@@ -339,9 +337,6 @@ static void ib_describe(const uint8_t *addr, size_t len, char *text, size_t text
 	struct ripc__ib_address a;
 	size_t at = 0;
 
-	if (!textlen)
-		return;
-	text[0] = 0;
 	if (ripc__ib_address_decode(&a, addr, len)) {
 		snprintf(text, textlen, "malformed address");
 		return;

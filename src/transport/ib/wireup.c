@@ -141,9 +141,9 @@ void ripc__wireup_set_state(struct ripc__wireup *w, enum ripc__wireup_state to)
 
 static void set_priv(struct ripc__wireup *w, const void *priv, size_t privlen)
 {
-	w->privlen = (uint8_t)(privlen < RIPC__PRIVATE_MAX ? privlen : RIPC__PRIVATE_MAX);
-	if (w->privlen)
-		memcpy(w->priv, priv, w->privlen);
+	w->privlen = (uint8_t)privlen;
+	if (privlen)
+		memcpy(w->priv, priv, privlen);
 }
 
 /* Repeats a message until it is answered or its time is over. */

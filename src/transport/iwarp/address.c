@@ -147,9 +147,6 @@ void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, s
 	struct ripc__iwarp_address a;
 	size_t at = 0;
 
-	if (!textlen)
-		return;
-	text[0] = 0;
 	if (ripc__iwarp_address_decode(&a, addr, len)) {
 		snprintf(text, textlen, "malformed address");
 		return;

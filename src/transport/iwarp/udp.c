@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/iwarp/udp.h"
+#include "base/hash.h"
 #include "base/iov.h"
 #include "base/log.h"
 #include "transport/transport.h"
@@ -137,17 +138,9 @@ static int socket_for(const struct ripc__udp *u, const union ripc__sockaddr *to)
 /* The cache slot of an address, which may hold another one. NULL: the address is too long. */
 static struct ripc__udp_route *route_of(struct ripc__udp *u, const uint8_t *addr, size_t addrlen)
 {
-	uint64_t sum = addrlen;
-
-	if (!addrlen || addrlen > RIPC__UDP_ROUTE_LEN)
+	if (addrlen > RIPC__UDP_ROUTE_LEN)
 		return NULL;
-	for (size_t i = 0; i < addrlen; i += 8) {
-		uint64_t word = 0;
-
-		memcpy(&word, addr + i, addrlen - i < 8 ? addrlen - i : 8);
-		sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	}
-	return &u->routes[sum >> 32 & (RIPC__UDP_ROUTES - 1)];
+	return &u->routes[ripc__hash_quick(addr, addrlen) >> 32 & (RIPC__UDP_ROUTES - 1)];
 }
 
 /* @to: NULL if the socket is connected. Return: 0, -EAGAIN: lost or no room, -EHOSTUNREACH. */

@@ -133,18 +133,27 @@ int ripc__verbs_probe(enum ripc__verbs_kind kind, char *why, size_t whylen)
 	return active ? 0 : rc;
 }
 
+int ripc__verbs_nonblocking(int fd, const char *name, const char *what)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags >= 0 && !fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+		return 0;
+	return ripc__fail(-errno, "%s: cannot make %s non-blocking: %s", name, what,
+			  strerror(errno));
+}
+
 static int device_init(struct ripc__verbs_device *d)
 {
-	int flags, rc;
+	int rc;
 
 	snprintf(d->name, sizeof(d->name), "%s", ibv_get_device_name(d->ctx->device));
 	rc = ibv_query_device(d->ctx, &d->attr);
 	if (rc)
 		return ripc__fail(-rc, "%s: cannot query the device: %s", d->name, strerror(rc));
-	flags = fcntl(d->ctx->async_fd, F_GETFL);
-	if (flags < 0 || fcntl(d->ctx->async_fd, F_SETFL, flags | O_NONBLOCK))
-		return ripc__fail(-errno, "%s: cannot make its event descriptor non-blocking: %s",
-				  d->name, strerror(errno));
+	rc = ripc__verbs_nonblocking(d->ctx->async_fd, d->name, "its event descriptor");
+	if (rc)
+		return rc;
 	d->pd = ibv_alloc_pd(d->ctx);
 	if (!d->pd)
 		return ripc__fail(errno ? -errno : -ENOMEM,

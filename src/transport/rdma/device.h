@@ -87,6 +87,9 @@ int ripc__verbs_probe(enum ripc__verbs_kind kind, char *why, size_t whylen);
 int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev, unsigned index);
 int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *ctx, unsigned index);
 
+/* Return: 0, or an error, explained: @what of @name cannot be made non-blocking. */
+int ripc__verbs_nonblocking(int fd, const char *name, const char *what);
+
 /* All objects on the device are destroyed. Discards pending events. */
 void ripc__verbs_device_close(struct ripc__verbs_device *d);
 

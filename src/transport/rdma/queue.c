@@ -3,7 +3,6 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,7 +126,7 @@ const unsigned ripc__verbs_cq_next_states[RIPC__CQ_STATES] = {
 
 int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *device, uint32_t n)
 {
-	int flags;
+	int rc;
 
 	*cq = (struct ripc__verbs_cq){.device = device};
 	if (n > (uint32_t)device->attr.max_cqe)
@@ -137,13 +136,10 @@ int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *de
 		return ripc__fail(errno ? -errno : -EMFILE,
 				  "%s: cannot create a completion channel: %s", device->name,
 				  strerror(errno));
-	flags = fcntl(cq->channel->fd, F_GETFL);
-	if (flags < 0 || fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK)) {
-		int err = errno;
-
+	rc = ripc__verbs_nonblocking(cq->channel->fd, device->name, "the completion channel");
+	if (rc) {
 		ripc__verbs_cq_fini(cq);
-		return ripc__fail(-err, "%s: cannot make the completion channel non-blocking: %s",
-				  device->name, strerror(err));
+		return rc;
 	}
 	/* Its context identifies the device of an event. */
 	cq->cq = ibv_create_cq(device->ctx, (int)n, device, cq->channel, 0);

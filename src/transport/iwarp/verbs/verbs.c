@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/text.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +73,7 @@ static void vt_close(struct ripc__transport *tr)
 
 static int open_channel(struct iwv *t)
 {
-	int flags;
+	int rc;
 
 	t->channel = rdma_create_event_channel();
 	if (!t->channel)
@@ -82,12 +81,8 @@ static int open_channel(struct iwv *t)
 				  "iwarp/verbs: cannot open the connection manager: %s; load the "
 				  "module rdma_ucm and check /dev/infiniband/rdma_cm",
 				  strerror(errno));
-	flags = fcntl(t->channel->fd, F_GETFL);
-	if (flags < 0 || fcntl(t->channel->fd, F_SETFL, flags | O_NONBLOCK))
-		return ripc__fail(-errno,
-				  "iwarp/verbs: cannot make the event channel non-blocking: %s",
-				  strerror(errno));
-	return iwv_watch(t, t->channel->fd, IWV_CM, 0);
+	rc = ripc__verbs_nonblocking(t->channel->fd, "iwarp/verbs", "the event channel");
+	return rc ? rc : iwv_watch(t, t->channel->fd, IWV_CM, 0);
 }
 
 static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
@@ -202,9 +197,7 @@ static void vt_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 static int vt_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
 			    const struct iovec *iov, unsigned niov)
 {
-	struct iwv *t = (struct iwv *)tr;
-
-	return t->datagrams ? ripc__udp_send(&t->udp, addr, addrlen, iov, niov) : -EOPNOTSUPP;
+	return ripc__udp_send(&((struct iwv *)tr)->udp, addr, addrlen, iov, niov);
 }
 
 static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *events, unsigned max)
