@@ -40,7 +40,6 @@ enum ripc__cap {
 	RIPC__CAP_DATAGRAM = 1 << 1,  /* post_datagram: unordered, lossy */
 	RIPC__CAP_READ = 1 << 2,      /* post_read */
 	RIPC__CAP_WRITE = 1 << 3,     /* post_write */
-	RIPC__CAP_INLINE = 1 << 4,    /* sends up to inline_max cost no copy */
 	RIPC__CAP_MULTICAST = 1 << 5, /* group_join, group_leave, post_group */
 	/* reads and writes need the passive side to call progress() */
 	RIPC__CAP_TARGET_PROGRESS = 1 << 6,
@@ -94,7 +93,6 @@ struct ripc__transport_limits {
 	/* largest send in bytes, >= 2048 (RIPC__MSG_MIN_MAX); 0 without CONNECTED */
 	uint32_t send_max;
 	uint32_t datagram_max; /* largest datagram in bytes; 0 without DATAGRAM */
-	uint32_t inline_max;   /* largest send that costs no copy; 0: none */
 	/*
 	 * sends that a peer may have in flight to one endpoint, >= 3; 0: the transport buffers and
 	 * needs no credits
@@ -418,6 +416,5 @@ extern const struct ripc__transport_ops ripc__transport_soft; /* transport/iwarp
 extern const struct ripc__transport_ops ripc__transport_shm;
 /* transport/pcie: peers that share the memory of one device */
 extern const struct ripc__transport_ops ripc__transport_pcie;
-/* transport/ring, simulated link: tests only */
 
 #endif

@@ -246,7 +246,6 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 		.recv_depth = IB_RECV_DEPTH,
 		.read_depth = IB_READ_DEPTH_MAX,
 		.rdma_max = IB_RDMA_MAX,
-		.inline_max = IB_INLINE_BYTES,
 		.eager_datagram = t->datagrams,
 		.datagram_max = UINT32_MAX,
 	};
@@ -259,16 +258,12 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 			l->datagram_max = mtu;
 		if (p->max_msg < l->rdma_max)
 			l->rdma_max = p->max_msg;
-		if (p->ud.max_inline < l->inline_max)
-			l->inline_max = p->ud.max_inline;
 		if (depth >= 1 && (uint32_t)depth < l->read_depth)
 			l->read_depth = (uint32_t)depth;
 	}
 	/* If one packet of a UC write is lost, the whole write is repeated. */
 	if (t->uc && l->rdma_max > IB_UC_WRITE_MAX)
 		l->rdma_max = IB_UC_WRITE_MAX;
-	if (l->inline_max)
-		l->caps |= RIPC__CAP_INLINE;
 	if (opt->multicast == RIPC__MULTICAST_ON && ripc__ib_mcast_supported(t))
 		l->caps |= RIPC__CAP_MULTICAST;
 }

@@ -364,14 +364,12 @@ static int __attribute__((noinline)) post_slow(struct ripc__ep *ep, const void *
 					       const struct iovec *items, unsigned n, bool more)
 {
 	struct iovec all[1 + RIPC__POST_ITEMS_MAX];
-	int rc;
 
 	if (ep->state != RIPC__EP_OPEN)
 		return -ENOTCONN;
 	ripc__ring_ep_activate(ep);
 	len = ripc__post_gather(all, head, len, items, n);
-	rc = ripc__ring_send(&ep->ring, all, 1 + n, len, more);
-	return rc >= 0 && ep->t->polled_link ? 1 : rc;
+	return ripc__ring_send(&ep->ring, all, 1 + n, len, more);
 }
 
 int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,

@@ -75,7 +75,6 @@ struct ripc__ring_transport {
 	const struct ripc__ring_setup_ops *setup;
 	unsigned caps;              /* of enum ripc__cap */
 	bool may_idle;              /* kicks arrive: endpoints may become idle */
-	bool polled_link;           /* writes arrive only with passes: a simulated link */
 	struct ripc__ep eps, idle;  /* list heads */
 	struct ripc__ep *idle_next; /* the idle endpoint that the next pass polls; or the head */
 	/* the endpoint that received last, active; NULL: none since the last sleep */

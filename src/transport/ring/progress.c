@@ -116,7 +116,7 @@ static unsigned poll_ep(struct ripc__ep *ep, struct ripc__event *events, unsigne
 	unsigned n = 0;
 
 	ep->empty_polls = 0;
-	ep->t->last_rx = ep->t->polled_link ? NULL : ep;
+	ep->t->last_rx = ep;
 	if (ep->established) {
 		ep->established = false;
 		events[n++] = (struct ripc__event){

@@ -46,7 +46,7 @@ void ripc__shm_doorbell_kicked(struct shm_ep *ep)
 	int fd;
 
 	/* One attempt: without descriptors the socket does. */
-	if (ep->kicks > SHM_DOORBELL_AFTER || ++ep->kicks <= SHM_DOORBELL_AFTER || t->links ||
+	if (ep->kicks > SHM_DOORBELL_AFTER || ++ep->kicks <= SHM_DOORBELL_AFTER ||
 	    t->doorbells >= SHM_DOORBELLS_MAX)
 		return;
 	fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -49,8 +49,6 @@ struct packet {
 /* With a request or an answer, the peer tests whether it can read our memory. */
 static void packet_probe(const struct shm_ep *ep, struct packet *p)
 {
-	if (shm_of(&ep->ep)->links)
-		return;
 	p->probe_at = (uintptr_t)&ep->probe;
 	p->probe = ep->probe;
 }
@@ -125,10 +123,7 @@ static struct shm_ep *ep_new(struct shm *t, int fd, enum ripc__ep_state state)
 	if (!ep)
 		return NULL;
 	ep->fd = ep->doorbell = ep->peer_doorbell = -1;
-	if (t->links)
-		ep->link = t->links->open();
-	if ((t->links ? !ep->link
-		      : getrandom(&ep->probe, sizeof(ep->probe), 0) != sizeof(ep->probe)) ||
+	if (getrandom(&ep->probe, sizeof(ep->probe), 0) != sizeof(ep->probe) ||
 	    (fd >= 0 && epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev))) {
 		ripc__ring_ep_defer_free(&ep->ep);
 		return NULL;
@@ -146,15 +141,9 @@ static void unmap(const uint8_t *base)
 
 static void shm_release(struct ripc__ep *base)
 {
-	const struct shm_link_ops *links = shm_of(base)->links;
 	struct ripc__ring_backend *be = &base->ring.be;
 	struct shm_ep *ep = shm_ep(base);
 
-	/* The last messages arrive before the socket closes. */
-	if (links && ep->link) {
-		unmap(links->close(ep->link));
-		ep->link = NULL;
-	}
 	unmap(be->inbox);
 	unmap(be->map);
 	be->inbox = be->map = NULL;
@@ -209,7 +198,7 @@ static void try_direct(struct shm_ep *ep, const struct packet *p)
 {
 	uint64_t seen = 0;
 
-	ep->can_read_peer = !shm_of(&ep->ep)->links && ep->pid && p->probe_at &&
+	ep->can_read_peer = ep->pid && p->probe_at &&
 			    !ripc__shm_peer_read(ep, &seen, p->probe_at, sizeof(seen)) &&
 			    seen == p->probe;
 }
@@ -220,8 +209,6 @@ static void start_engine(struct shm_ep *ep)
 
 	be.arg = ep;
 	be.ops = ep->can_read_peer ? &ripc__shm_ops : &ripc__shm_unreadable_ops;
-	if (shm_of(&ep->ep)->links)
-		shm_of(&ep->ep)->links->start(ep, &be);
 	ripc__ring_ep_open(&ep->ep, &be, &layout, 1);
 }
 
@@ -346,15 +333,11 @@ static int shm_connect(struct ripc__ring_transport *base, const uint8_t *addr, s
  */
 static int map_outbox(struct shm_ep *ep, struct packet *p, int rc, const char **why)
 {
-	const struct shm_link_ops *links = shm_of(&ep->ep)->links;
 	struct ripc__segment s = {NULL, 0};
 
 	if (!rc) {
 		rc = ripc__segment_map(&s, p->fd, ripc__ring_segment_len(&layout));
-		if (links)
-			links->map(ep->link, s.base, ripc__ring_segment_len(&layout));
-		else
-			ep->ep.ring.be.map = s.base;
+		ep->ep.ring.be.map = s.base;
 		*why = "its memory cannot be mapped safely";
 	}
 	if (p->fd >= 0)

@@ -16,14 +16,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TRANSPORT_ID      6        /* in resolver records, doc/protocol.md section 4 */
-#define EPOLL_INTERVAL_NS 50000u   /* between polls of the sockets when nobody sleeps */
-#define LOST_KICK_NS      RIPC__MS /* the longest sleep where a kick may be lost */
+#define TRANSPORT_ID      6      /* in resolver records, doc/protocol.md section 4 */
+#define EPOLL_INTERVAL_NS 50000u /* between polls of the sockets when nobody sleeps */
 #define EPOLL_EVENTS      32
 
 /* ---- kicks, and direct reads ---- */
 
-void ripc__shm_kick(void *arg)
+static void shm_kick(void *arg)
 {
 	ripc__shm_doorbell_ring(arg);
 }
@@ -58,8 +57,8 @@ static int shm_read(void *arg, void *to, uint64_t addr, size_t len)
 	return poll(&end, 1, 0) > 0 && end.revents & POLLHUP ? -ECONNRESET : 0;
 }
 
-const struct ripc__ring_backend_ops ripc__shm_ops = {.kick = ripc__shm_kick, .read = shm_read};
-const struct ripc__ring_backend_ops ripc__shm_unreadable_ops = {.kick = ripc__shm_kick};
+const struct ripc__ring_backend_ops ripc__shm_ops = {.kick = shm_kick, .read = shm_read};
+const struct ripc__ring_backend_ops ripc__shm_unreadable_ops = {.kick = shm_kick};
 
 /* ---- open and close ---- */
 
@@ -106,20 +105,19 @@ static int shm_start(struct shm *t, const struct ripc__transport_env *env)
 	return ripc__shm_listen(t, env->opt);
 }
 
-int ripc__shm_open(struct ripc__transport **tr, const struct ripc__transport_env *env,
-		   const struct ripc__transport_ops *ops, unsigned caps,
-		   const struct shm_link_ops *links)
+/* A direct read is one copy, a write through the ring is two: so no RIPC__CAP_WRITE. */
+static int shm_open_(struct ripc__transport **tr, const struct ripc__transport_env *env)
 {
-	struct shm *t = ripc__ring_transport_new(sizeof(*t), ops, &ripc__shm_setup,
-						 caps | RIPC__CAP_SAME_HOST);
+	bool zero_copy = env->opt->mapped_mode != RIPC__MAPPED_OFF;
+	struct shm *t =
+		ripc__ring_transport_new(sizeof(*t), &ripc__transport_shm, &ripc__shm_setup,
+					 RIPC__CAP_SAME_HOST | (zero_copy ? RIPC__CAP_EXPORT : 0));
 	int rc;
 
 	if (!t)
 		return -ENOMEM;
-	t->r.polled_link = links;
-	t->r.may_idle = !links;
-	t->links = links;
-	t->zero_copy = caps & RIPC__CAP_EXPORT;
+	t->r.may_idle = true;
+	t->zero_copy = zero_copy;
 	t->epoll_fd = t->listeners[0] = t->listeners[1] = -1;
 	rc = shm_start(t, env);
 	if (rc) {
@@ -128,14 +126,6 @@ int ripc__shm_open(struct ripc__transport **tr, const struct ripc__transport_env
 	}
 	*tr = (struct ripc__transport *)t;
 	return 0;
-}
-
-/* A direct read is one copy, a write through the ring is two: so no RIPC__CAP_WRITE. */
-static int shm_open_(struct ripc__transport **tr, const struct ripc__transport_env *env)
-{
-	return ripc__shm_open(tr, env, &ripc__transport_shm,
-			      env->opt->mapped_mode != RIPC__MAPPED_OFF ? RIPC__CAP_EXPORT : 0,
-			      NULL);
 }
 
 static int shm_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
@@ -249,27 +239,13 @@ static void expire(struct shm *t, uint64_t now_ns)
 	}
 }
 
-/* Some of the bytes in flight arrive at the peers. Return: when to call again. */
-static uint64_t step_links(struct shm *t, uint64_t now_ns, uint64_t next)
-{
-	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next) {
-		if (ep->state != RIPC__EP_OPEN)
-			continue;
-		if (t->links->step(shm_ep(ep)->link))
-			next = now_ns;
-		else if (now_ns + LOST_KICK_NS < next)
-			next = now_ns + LOST_KICK_NS;
-	}
-	return next;
-}
-
 /*
  * Whether the rings are polled before the sockets: a message that woke the context goes to the
  * application before its kick is read. The next pass reads the kick.
  */
 static bool messages_first(const struct shm *t)
 {
-	return t->armed && !t->scan_deferred && !ripc__ring_setups(&t->r) && !t->links;
+	return t->armed && !t->scan_deferred && !ripc__ring_setups(&t->r);
 }
 
 static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
@@ -300,8 +276,6 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 							   .text = t->bad_input_reported};
 		}
 	}
-	if (t->links)
-		next = step_links(t, now_ns, next);
 	if (!t->scan_deferred)
 		n += ripc__ring_transport_poll(&t->r, events + n, max - n, &more);
 	if (t->fd_low && n < max) {
@@ -321,23 +295,12 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 
 /* ---- sleeping ---- */
 
-static bool links_in_flight(struct shm *t)
-{
-	if (!t->links)
-		return false;
-	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
-		if (t->links->busy(shm_ep(ep)->link))
-			return true;
-	return false;
-}
-
 static int shm_arm(struct ripc__transport *tr)
 {
 	struct shm *t = (struct shm *)tr;
 
 	t->armed = true;
-	return t->scan_deferred || ripc__ring_transport_arm(&t->r, true) || links_in_flight(t) ||
-	       t->bad_input[0];
+	return t->scan_deferred || ripc__ring_transport_arm(&t->r, true) || t->bad_input[0];
 }
 
 static int shm_fd(struct ripc__transport *tr)

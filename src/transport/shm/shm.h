@@ -30,27 +30,7 @@ struct shm_ep {
 	unsigned pid : 23;
 	unsigned kicks : 8;     /* that came over the socket, up to a maximum */
 	bool can_read_peer : 1; /* we can read the peer's memory */
-	union {
-		/* the peer reads it to find out whether it can read our memory */
-		uint64_t probe;
-		void *link; /* instead, with simulated links */
-	};
-};
-
-/*
- * A link between two segments in place of the mapping: tests simulate one. Writes arrive with the
- * passes of the writer.
- */
-struct shm_link_ops {
-	void *(*open)(void);                                  /* NULL: out of memory */
-	void (*map)(void *link, uint8_t *target, size_t len); /* the peer's segment */
-	/* The engine starts: sets the operations and the argument of be. */
-	void (*start)(struct shm_ep *ep, struct ripc__ring_backend *be);
-	/* Some of what was written arrives. Return: whether there is more. */
-	bool (*step)(void *link);
-	bool (*busy)(const void *link); /* whether there is more */
-	/* All of it arrives, and the link is freed. Return: the peer's segment. */
-	uint8_t *(*close)(void *link);
+	uint64_t probe;         /* the peer reads it to find out whether it can read our memory */
 };
 
 struct shm {
@@ -58,11 +38,10 @@ struct shm {
 	int epoll_fd;
 	int listeners[2]; /* abstract, path; -1: none */
 	struct ripc__shm_address address;
-	const struct shm_link_ops *links; /* NULL: the segments are mapped */
-	bool zero_copy;                   /* memory objects may be exported and imported */
-	bool armed;                       /* slept since the sockets were last polled */
-	bool scan_deferred;               /* by one pass, which had messages */
-	uint64_t scanned_ns;              /* when the sockets were last polled */
+	bool zero_copy;      /* memory objects may be exported and imported */
+	bool armed;          /* slept since the sockets were last polled */
+	bool scan_deferred;  /* by one pass, which had messages */
+	uint64_t scanned_ns; /* when the sockets were last polled */
 	/* no descriptors are left: the listeners are not polled until then; 0: they are */
 	uint64_t accept_resume_ns;
 	bool fd_low; /* EV_FD_LOW is to be reported, with fd_low_status */
@@ -93,13 +72,8 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns);
 unsigned ripc__shm_setup_step(struct ripc__ep *ep, struct ripc__event *ev);
 
 /* shm.c */
-/* open() of the vtable. links: NULL: the segments are mapped. */
-int ripc__shm_open(struct ripc__transport **tr, const struct ripc__transport_env *env,
-		   const struct ripc__transport_ops *ops, unsigned caps,
-		   const struct shm_link_ops *links);
 /* arg: struct shm_ep. The second is for peers whose memory cannot be read. */
 extern const struct ripc__ring_backend_ops ripc__shm_ops, ripc__shm_unreadable_ops;
-void ripc__shm_kick(void *arg);
 /* Reads len bytes of the peer's memory. Return: 0 or a negative errno. */
 int ripc__shm_peer_read(const struct shm_ep *ep, void *to, uint64_t addr, size_t len);
 
