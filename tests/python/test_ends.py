@@ -11,7 +11,7 @@ import traceback
 import weakref
 
 import ripc
-from support import OPTIONS, end, expect_error, python
+from support import OPTIONS, end, expect_error, pair, python
 
 
 async def no_message(service):
@@ -106,6 +106,21 @@ def in_child(run):
     return os.waitpid(pid, 0)[1]
 
 
+def test_fork_in_a_wait():
+    """A thread of the parent waits for a request, with its lock, when the child closes."""
+    a = ripc.Context(OPTIONS).register()
+    request = a.start_send(4711, bytes(100))
+    thread = threading.Thread(target=lambda: expect_error(ripc.Error, errno.ECANCELED, request.wait))
+    thread.start()
+    try:
+        # It has the lock but for moments.
+        assert [in_child(a.context.close) for _ in range(3)] == [0] * 3
+        assert not request.done
+    finally:
+        end(a)
+        thread.join(10)
+
+
 def test_fork_in_a_loop():
     """A thread of the parent is in its event loop, with the lock of the module."""
     from ripc import _aio
@@ -135,6 +150,52 @@ def test_fork_in_a_loop():
     finally:
         over.set()
         thread.join(10)
+
+
+def test_closed_by_threads():
+    errors = []
+
+    def close(context, together):
+        together.wait()
+        try:
+            context.close()
+        except ripc.Error as e:
+            errors.append(e)
+
+    for _ in range(10):
+        context, together = ripc.Context(OPTIONS), threading.Barrier(3)
+        memory = [bytearray(5000) for _ in range(20)]
+        for one in memory:
+            context.register_memory(one)
+        threads = [threading.Thread(target=close, args=(context, together)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+    assert not errors, errors
+
+
+def test_closed_in_register():
+    """A service that comes into being while its context is closed, but still has a message."""
+    a, b = (ripc.Context(OPTIONS, resolver="udp").register() for _ in range(2))
+    a.send(b.id, b"x")
+    m = b.receive(5)
+    result = []
+
+    def register():
+        try:
+            result.append(b.context.register(6001))
+        except ripc.Error as e:
+            result.append(e)
+
+    thread = threading.Thread(target=register)
+    thread.start()
+    time.sleep(0.01)
+    b.context.close()
+    thread.join(10)
+    assert isinstance(result[0], ripc.Closed) or not result[0].id, result
+    del m
+    end(a)
 
 
 def test_late():
@@ -219,3 +280,12 @@ def test_slices():
         _service._send = send
     assert 0 < sum(waits) <= 250, waits
     end(a)
+
+
+def test_cancelled_when_done():
+    a, b = pair()
+    call = a.start_call(b.id, b"q", 10)
+    # A long answer has arrived when reply() returns.
+    b.receive(5).reply(b"answer" * 20000)
+    assert not call.cancel() and bytes(call.wait(0)) == b"answer" * 20000
+    end(a, b)

@@ -148,6 +148,20 @@ def test_others():
     wrong(TypeError, ripc.log_to, 5)
     wrong(TypeError, ripc.log_to, "x", "info")
     wrong(TypeError, ripc.Service)
+    call = a.start_call(b.id, b"q")
+    request = b.receive(5)
+    for error in (1 << 40, -1 << 40):
+        wrong(ValueError, request.reply_error, error, text="is no error number")
+    call.cancel()
+    # Nothing is sent, and the memory is not registered any more.
+    wrong(ValueError, lambda: a.send(b.id, b"x", -1, return_buffers=a.context.alloc(10)))
+    memory = bytearray(5000)
+    for start in (lambda: a.start_call(-1, b"q", into=memory),
+                  lambda: asyncio.run(a.call_async(-1, b"q", into=memory)),
+                  lambda: asyncio.run(a.call_async(b.id, b"q", -1, into=memory))):
+        wrong(ValueError, start)
+        a.context.register_memory(memory).close()
+    expect_error(ripc.WouldBlock, errno.EAGAIN, b.receive, 0)
     # A sentence of its own, not the one of an error before.
     expect_error(ripc.Error, errno.EINVAL, a.send, b.id, [])
     b.context.close()

@@ -29,8 +29,9 @@ Another program, on this host or another one, sends to it:
 - id(): the id of a name. log_to(): the log of the library to logging.
 
 Timeouts are in seconds; None waits for ever. Calls release the interpreter's lock while they wait,
-and signal handlers run, such as that of Ctrl-C, except in join() and send_group(). Objects may be
-used by several threads. After fork() the child opens a context of its own.
+and signal handlers run, such as that of Ctrl-C, except in register(), services(), join() and
+send_group(). Objects may be used by several threads. After fork() the child opens a context of its
+own.
 
 ripc.h has what this module leaves out on purpose:
 - ripc_send_short() and ripc_send_long(): send() selects one, and start_send() is always long.

@@ -75,6 +75,9 @@ class Context:
         _errors.check(rc)
         result = Service(self, out[0])
         self._services.add(result)
+        if self.closed:  # meanwhile, by another thread
+            result.close()
+            raise _errors.closed("context")
         return result
 
     def alloc(self, size: int, dest: Optional[Destination] = None) -> memoryview:
@@ -208,6 +211,8 @@ def _after_fork() -> None:
     """The contexts of the parent do not work in the child."""
     for context in list(_open):
         context._glue.closed = 1  # pylint: disable=protected-access
+        for operation in context._running:  # pylint: disable=protected-access
+            operation._after_fork()
     _open.clear()
 
 

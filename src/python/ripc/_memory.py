@@ -27,10 +27,19 @@ class Registration:
     def close(self) -> None:
         """Ends the registration. Raises Error with EBUSY while the memory is in use: by a message
         under way, as a window, or as a return buffer. Does nothing if it has ended."""
-        if self in self._context._registrations:
-            if not self._context.closed:
-                _errors.check(lib.ripc_buf_unregister(self._context._get(), self._memory))
-            self._context._registrations.discard(self)
+        context = self._context
+        try:
+            context._registrations.remove(self)
+        except KeyError:
+            return
+        if not context.closed:
+            try:
+                _errors.check(lib.ripc_buf_unregister(context._glue.ctx, self._memory))
+            except _errors.Closed:
+                pass
+            except _errors.Error:
+                context._registrations.add(self)
+                raise
 
     def __enter__(self) -> "Registration":
         return self

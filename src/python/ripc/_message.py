@@ -202,7 +202,11 @@ class Message:
 
     def reply_error(self, error: int = errno.EREMOTEIO) -> None:
         """Refuses the request: the call raises Refused with this errno."""
-        _errors.check(lib.ripc_reply_error(self._get().message, error))
+        try:
+            rc = lib.ripc_reply_error(self._get().message, error)
+        except OverflowError:
+            raise ValueError(f"{error} is no error number") from None
+        _errors.check(rc)
 
     def release(self) -> None:
         """Gives the message up now. Its memory is freed with the last view of it."""

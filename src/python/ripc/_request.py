@@ -38,6 +38,10 @@ class _Operation:
             context._forget_at = 2 * len(running) + FORGET_AT
         running[self] = None
 
+    def _after_fork(self) -> None:
+        """A thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
+
     def _fetch(self, ms: int) -> int:
         """The result; the request becomes NULL when there is one."""
         return lib.ripc_request_wait(self._request, ms)
@@ -89,6 +93,9 @@ class _Operation:
         with self._lock:
             if self._request[0] == ffi.NULL:
                 return False
+            self._end(self._fetch(0))
+            if self._left():
+                return False
             rc = lib.ripc_request_cancel(self._request, 100)
             self._end(rc)
             self._left()
@@ -132,7 +139,8 @@ class Call(_Operation):
     def _end(self, rc: int) -> None:
         if self._request[0] == ffi.NULL:
             if not self._reply and not self._error:
-                self._error = _errors.error(rc)
+                # 0: it was answered just now, and the answer is lost.
+                self._error = _errors.error(rc or errno.ETIME)
             self._kept = None
             if self._targets:
                 self._targets.release()
