@@ -28,9 +28,11 @@ class buffer
 	}
 	buffer &operator=(buffer &&o) noexcept
 	{
-		std::swap(ctx_, o.ctx_);
-		std::swap(data_, o.data_);
-		std::swap(size_, o.size_);
+		buffer taken(std::move(o));
+
+		std::swap(ctx_, taken.ctx_);
+		std::swap(data_, taken.data_);
+		std::swap(size_, taken.size_);
 		return *this;
 	}
 	buffer(const buffer &) = delete;
@@ -129,9 +131,11 @@ class region
 	}
 	region &operator=(region &&o) noexcept
 	{
-		std::swap(ctx_, o.ctx_);
-		std::swap(data_, o.data_);
-		std::swap(size_, o.size_);
+		region taken(std::move(o));
+
+		std::swap(ctx_, taken.ctx_);
+		std::swap(data_, taken.data_);
+		std::swap(size_, taken.size_);
 		return *this;
 	}
 	region(const region &) = delete;

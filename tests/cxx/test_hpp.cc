@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -125,6 +126,54 @@ void long_messages()
 	from.send(to.id(), s.item(), 5s);
 	m = to.receive(5s);
 	EXPECT(m && (*m)[0].as<sample>()->number == 6 && (*m)[0].as<sample>()->value == 2.5);
+}
+
+/* A region in each of some places, moved at random: a handle that was moved from is empty. */
+void moves()
+{
+	libripc::context a(options);
+	std::array<libripc::region, 4> regions;
+	std::array<libripc::buffer, 4> buffers;
+	std::array<std::array<std::byte, 5000>, 4> memory;
+	std::array<const void *, 4> region{}, allocated{};
+	unsigned seed = 20261126;
+
+	if (const char *text = std::getenv("RIPC_TEST_SEED"))
+		seed = static_cast<unsigned>(std::strtoul(text, nullptr, 0));
+	std::minstd_rand random(seed);
+	auto check = [&](std::size_t i) {
+		EXPECT(regions[i].data() == region[i] && !regions[i] == !region[i]);
+		EXPECT(buffers[i].data() == allocated[i] && !buffers[i] == !allocated[i]);
+	};
+	for (int k = 0; k < 2000; k++) {
+		std::size_t from = random() % 4, to = random() % 4;
+
+		switch (random() % 4) {
+		case 0:
+			regions[to] = std::move(regions[from]);
+			region[to] = std::exchange(region[from], nullptr);
+			break;
+		case 1:
+			buffers[to] = std::move(buffers[from]);
+			allocated[to] = std::exchange(allocated[from], nullptr);
+			break;
+		case 2:
+			if (std::find(region.begin(), region.end(), &memory[from]) != region.end())
+				break;
+			regions[to] = a.register_memory(memory[from]);
+			region[to] = &memory[from];
+			break;
+		default:
+			buffers[to] = a.allocate(1000);
+			allocated[to] = buffers[to].data();
+		}
+		check(from);
+		check(to);
+		EXPECT(a.stats().registered_bytes ==
+		       static_cast<std::size_t>(4 -
+						std::count(region.begin(), region.end(), nullptr)) *
+			       sizeof(memory[0]));
+	}
 }
 
 /* A closed context, and one that was moved from, is not the default context of the process. */
@@ -439,6 +488,7 @@ int main()
 		run(messages, "messages");
 		run(borders, "borders");
 		run(long_messages, "long_messages");
+		run(moves, "moves");
 		run(ended_contexts, "ended_contexts");
 		run(calls, "calls");
 		run(targets, "targets");
