@@ -19,6 +19,15 @@
  */
 int ripc__ring_notify(struct ripc__ring *w, bool more);
 
+/*
+ * Brings the cache lines of slots that come soon to this processor, a few at a time.
+ *
+ * The peer has read them a round ago, so a store must first get them from its cache. A store
+ * alone could do so in the background, but each message ends with a locked instruction, which waits
+ * for it. Stores to several lines travel at the same time.
+ */
+void ripc__ring_claim(struct ripc__ring *w);
+
 /* Copies at most RIPC__RING_SLOT_BODY bytes, without a call. */
 static inline void ring_copy_tail(uint8_t *to, const uint8_t *from, size_t n)
 {
@@ -153,6 +162,8 @@ ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head, size_t head_len,
 {
 	ring_put(w, w->be.map + RIPC__RING_SLOTS_OFF, w->mask, head, head_len, payload, len,
 		 w->send_word | (uint64_t)(uint32_t)(head_len + len) << 32);
+	if (__builtin_expect((int32_t)((uint32_t)w->tx - w->tx_claim) >= 0, 0))
+		ripc__ring_claim(w);
 	if (more)
 		return ripc__ring_notify(w, true);
 	/* The peer asks for a kick and then polls; we write and then check for its request. */

@@ -125,6 +125,7 @@ struct ripc__ring {
 	uint8_t peer_read_head;
 	/* nwrites_copied of the nwrites are copied and to be reported */
 	uint8_t write_head, nwrites_copied;
+	uint32_t tx_claim; /* the next ripc__ring_claim(), low bits of tx */
 
 	uint64_t tx, tx_consumed; /* slots posted; of these, known to be taken by the peer */
 	/* ripc__ring_send_fast() may post up to here without any other check; 0: it may not */
