@@ -38,12 +38,13 @@ void ofi_ep_progress(struct ofi_ep *ep)
 		n++;
 	}
 	ep->arriving = n;
-	while (ep->granted && !ripc_receive(ep->data, &m, 0)) {
+	while ((ep->granted || ep->withdrawn) && !ripc_receive(ep->data, &m, 0)) {
 		r = ofi_receive_data(ep, m);
 		ripc_message_free(m);
 		if (r)
 			ofi_recv_end(r, 0);
 	}
+	ofi_recv_complete_withdrawn(ep);
 	if (ep->domain->requests || ep->domain->drain)
 		ofi_requests_reap(ep->domain);
 	DL_FOREACH_SAFE (ep->active, p, tmp)

@@ -37,7 +37,7 @@ struct ofi_ep {
 	struct ofi_send *sends;  /* by id: RTS posted, no CTS yet */
 	uint64_t next_id;
 	unsigned granted;             /* receives that wait for their contents */
-	struct ofi_recv *pinned;      /* ended, but libripc still holds their memory */
+	struct ofi_recv *withdrawn;   /* to be completed when no peer can write their memory */
 	struct ofi_recv *spare_recvs; /* memory for the next receives, linked by next */
 	unsigned nspare_recvs;
 };
@@ -88,7 +88,7 @@ enum ofi_cts {
 struct ofi_recv {
 	struct ofi_posted posted; /* first member */
 	struct ofi_request request;
-	struct ofi_recv *prev, *next; /* in to_grant, granted, ep->pinned or spare_recvs */
+	struct ofi_recv *prev, *next; /* in to_grant, granted, ep->withdrawn or spare_recvs */
 	struct ofi_ep *ep;
 	struct ofi_peer *peer;
 	uint64_t cq_flags; /* FI_RECV | FI_TAGGED or FI_MSG */
@@ -100,6 +100,7 @@ struct ofi_recv {
 	uint8_t wire_flags;
 	size_t len;     /* of the message */
 	size_t granted; /* bytes asked for */
+	int error;      /* in ep->withdrawn: its result */
 	struct iovec iov[OFI_IOV_MAX];
 	unsigned niov;
 	size_t room;
@@ -156,8 +157,15 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m);
 struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *m);
 /* Posts the CTS of a receive in to_grant. Return: 0, -EAGAIN, or another error. */
 int ofi_recv_grant(struct ofi_recv *r);
-/* Ends a receive; it is in no list. error: 0 or positive. */
+/* Takes a receive out of peer->granted. */
+void ofi_recv_ungrant(struct ofi_recv *r);
+/*
+ * Ends a receive; it is in no list. error: 0 or positive. Its completion waits until no peer can
+ * write into its memory.
+ */
 void ofi_recv_end(struct ofi_recv *r, int error);
+/* Completes receives in ep->withdrawn whose memory no peer can write any more. */
+void ofi_recv_complete_withdrawn(struct ofi_ep *ep);
 /* The same without a completion. */
 void ofi_recv_drop(struct ofi_recv *r);
 /* Return: whether a receive with this context was cancelled. */
@@ -170,10 +178,6 @@ void ofi_recv_free_all(struct ofi_ep *ep);
 struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
 			      void *context, uint64_t cq_flags, bool notify);
 void ofi_recv_free(struct ofi_recv *r);
-/* It has ended, but its CTS or its registration may keep it. */
-void ofi_recv_pin(struct ofi_recv *r);
 void ofi_recv_free_spare(struct ofi_ep *ep);
-/* Frees pinned receives whose memory libripc has released. */
-void ofi_recv_release_pinned(struct ofi_ep *ep);
 
 #endif

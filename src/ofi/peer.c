@@ -58,6 +58,24 @@ fi_addr_t ofi_peer_address_again(struct ofi_peer *p)
 	return p->address;
 }
 
+void ofi_peer_join(struct ofi_peer *p, const uint8_t instance[OFI_INSTANCE_LEN])
+{
+	struct ofi_peer *other, *tmp;
+
+	memcpy(p->instance, instance, OFI_INSTANCE_LEN);
+	p->first = p;
+	HASH_ITER (hh, p->ep->peers, other, tmp) {
+		if (other == p || other->first != other ||
+		    memcmp(other->instance, instance, OFI_INSTANCE_LEN) != 0)
+			continue;
+		/* A lost one without return buffers does not count. */
+		if (other->lost && !other->granted && !p->ep->withdrawn)
+			continue;
+		other->shared = true;
+		p->first = other;
+	}
+}
+
 /* ---- posting ---- */
 
 int ofi_peer_post_failed(struct ofi_peer *p, int rc)
@@ -189,8 +207,7 @@ static void end_recvs(struct ofi_peer *p, int error)
 		end_recv(r, error);
 	}
 	DL_FOREACH_SAFE (p->granted, r, tmp) {
-		DL_DELETE(p->granted, r);
-		p->ep->granted--;
+		ofi_recv_ungrant(r);
 		end_recv(r, error);
 	}
 }

@@ -15,6 +15,8 @@
 /* A message of so many bytes of contents is posted in one item, which is faster. */
 #define OFI_ONE_ITEM_MAX 4096
 
+#define OFI_INSTANCE_LEN 16
+
 /* An EAGER message whose last parts have not arrived. Its contents are dropped if both are NULL. */
 struct ofi_parts {
 	struct ofi_recv *recv;       /* the receive that took it, or NULL */
@@ -44,9 +46,14 @@ struct ofi_peer {
 	uint32_t got_messages, got_bytes;
 	uint32_t matched_messages, matched_bytes;
 	uint32_t reported_messages, reported_bytes;
-	struct ofi_send *queue;    /* to be posted, in order */
-	struct ofi_recv *to_grant; /* CTS to be posted, in order */
-	struct ofi_recv *granted;  /* contents expected, in order */
+	/* The first peer of the same context that has sent an RTS; NULL: this one has not. */
+	struct ofi_peer *first;
+	uint8_t instance[OFI_INSTANCE_LEN]; /* with first: id of the context */
+	bool shared;                        /* of the first one: there are others */
+	unsigned ndirect;                   /* return buffers in granted */
+	struct ofi_send *queue;             /* to be posted, in order */
+	struct ofi_recv *to_grant;          /* CTS to be posted, in order */
+	struct ofi_recv *granted;           /* contents expected, in order */
 	struct ofi_parts parts;
 };
 
@@ -107,6 +114,8 @@ static inline int ofi_peer_post_items(struct ofi_peer *p, struct ripc_service *f
 	p->first_miss = 0;
 	return 0;
 }
+/* An RTS came from the peer, which belongs to this context. */
+void ofi_peer_join(struct ofi_peer *p, const uint8_t instance[OFI_INSTANCE_LEN]);
 /* Whether there is credit for one more message, and for len bytes of EAGER contents. */
 static inline bool ofi_peer_may_send(const struct ofi_peer *p)
 {

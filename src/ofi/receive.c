@@ -6,7 +6,8 @@
  * return buffer that the CTS offers. All other contents are copied from a buffer of libripc:
  * - EAGER, at most eager_size bytes: to copy them takes less time than to register their memory;
  * - of several pieces at one end: each item fills one return buffer, so the pieces of the sender
- *   would have to end where those of the receiver do, and neither RTS nor CTS carries lengths.
+ *   would have to end where those of the receiver do, and neither RTS nor CTS carries lengths;
+ * - of one of several endpoints of a context: see may_be_direct().
  */
 #include "ofi/peer.h"
 #include "ofi/provider.h"
@@ -15,6 +16,8 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+/* Return buffers that a peer has; libripc keeps 256 for a destination. */
+#define DIRECT_MAX 128
 #define RECV_FLAGS (FI_COMPLETION | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MORE)
 
 /* A message that has arrived and is not received. */
@@ -58,17 +61,45 @@ static void complete(struct ofi_recv *r, int error)
 		ofi_cntr_count(r->ep->rx_cntr, error);
 }
 
+/* Completes a receive. libripc may still read its CTS. */
+static void finish(struct ofi_recv *r, int error)
+{
+	complete(r, error);
+	if (r->long_cts == OFI_CTS_NONE)
+		ofi_recv_free(r);
+	else
+		r->long_cts = OFI_CTS_ABANDONED;
+}
+
+/* Withdraws the return buffer. Return: false: a peer can still write into it. */
+static bool withdraw(struct ofi_recv *r)
+{
+	if (r->direct && ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base) == -EBUSY)
+		return false;
+	r->direct = false;
+	return true;
+}
+
 void ofi_recv_end(struct ofi_recv *r, int error)
 {
-	struct ofi_ep *ep = r->ep;
-
-	complete(r, error);
-	if (!r->direct && r->long_cts == OFI_CTS_NONE) {
-		ofi_recv_free(r);
+	if (withdraw(r)) {
+		finish(r, error);
 		return;
 	}
-	ofi_recv_pin(r);
-	ofi_recv_release_pinned(ep);
+	r->error = error;
+	DL_APPEND(r->ep->withdrawn, r);
+}
+
+void ofi_recv_complete_withdrawn(struct ofi_ep *ep)
+{
+	struct ofi_recv *r, *tmp;
+
+	DL_FOREACH_SAFE (ep->withdrawn, r, tmp) {
+		if (!withdraw(r))
+			continue;
+		DL_DELETE(ep->withdrawn, r);
+		finish(r, r->error);
+	}
 }
 
 void ofi_recv_drop(struct ofi_recv *r)
@@ -255,7 +286,7 @@ static void cts_done(struct ofi_request *request, int status)
 
 	r->long_cts = OFI_CTS_NONE;
 	if (abandoned)
-		ofi_recv_release_pinned(r->ep);
+		ofi_recv_free(r);
 	else if (status && !r->ep->closing)
 		ofi_peer_lose(r->peer, -status, "a request for contents was not delivered");
 }
@@ -276,17 +307,18 @@ static int grant_direct(struct ofi_recv *r, const struct ofi_envelope *e)
 	return rc;
 }
 
-static void forget_direct(struct ofi_recv *r)
+/*
+ * Contents from one context take the first return buffer that is long enough, whatever their
+ * service. Those of one peer arrive in the order of its CTS, so none of them arrives while its own
+ * return buffer is unused: contents without one may have used it. Two peers of one context have no
+ * common order; then none of them gets return buffers.
+ */
+static bool may_be_direct(const struct ofi_recv *r)
 {
-	ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base);
-	r->direct = false;
+	return r->granted >= ofi_settings.direct_min && r->niov == 1 &&
+	       !(r->wire_flags & OFI_F_PIECES) && !r->peer->first->shared;
 }
 
-/*
- * The contents arrive in the order of the CTS, and each takes the first return buffer that is long
- * enough. So buffers of exact length are filled in order, as long as no contents without a buffer
- * are among them: the two kinds are never granted to a peer at the same time.
- */
 int ofi_recv_grant(struct ofi_recv *r)
 {
 	struct ofi_peer *p = r->peer;
@@ -300,23 +332,19 @@ int ofi_recv_grant(struct ofi_recv *r)
 		.matched_messages = p->matched_messages,
 		.matched_bytes = p->matched_bytes,
 	};
-	int rc = 0;
+	int rc = -1;
 
-	if (r->granted >= ofi_settings.direct_min && r->niov == 1 &&
-	    !(r->wire_flags & OFI_F_PIECES) && !r->direct)
+	if (may_be_direct(r)) {
+		if (p->ndirect >= DIRECT_MAX)
+			return -EAGAIN;
 		r->direct = !ripc_buf_register(ep->domain->ctx, r->iov[0].iov_base, r->granted);
-	if (r->granted && p->granted && p->granted->direct != r->direct)
-		return -EAGAIN;
-	if (r->direct) {
-		if (grant_direct(r, &e)) {
-			forget_direct(r);
-			/* Not tried again. */
-			r->wire_flags |= OFI_F_PIECES;
-			return p->granted ? -EAGAIN : ofi_recv_grant(r);
-		}
-	} else {
-		rc = ofi_peer_post(p, ep->data, &e, NULL, 0, 0, false);
+		if (r->direct)
+			rc = grant_direct(r, &e);
+		if (rc)
+			withdraw(r);
 	}
+	if (rc)
+		rc = ofi_peer_post(p, ep->data, &e, NULL, 0, 0, false);
 	if (rc)
 		return rc;
 	DL_DELETE(p->to_grant, r);
@@ -325,9 +353,17 @@ int ofi_recv_grant(struct ofi_recv *r)
 		return 0;
 	}
 	DL_APPEND(p->granted, r);
+	p->ndirect += r->direct;
 	ep->granted++;
 	ofi_peer_watch(p);
 	return 0;
+}
+
+void ofi_recv_ungrant(struct ofi_recv *r)
+{
+	DL_DELETE(r->peer->granted, r);
+	r->peer->ndirect -= r->direct;
+	r->ep->granted--;
 }
 
 /* ---- arrivals ---- */
@@ -402,6 +438,8 @@ static inline void arrive(struct ofi_ep *ep, struct ofi_peer *p, const struct ri
 		ofi_peer_lose(p, FI_EIO, "it sent more messages than it had credit for");
 		return;
 	}
+	if (e->kind == OFI_RTS && !p->first)
+		ofi_peer_join(p, m->instance);
 	posted = ofi_matching_find(in, &a);
 	if (posted) {
 		r = (struct ofi_recv *)posted;
@@ -467,8 +505,12 @@ static void aborted(struct ofi_peer *p, uint64_t send_id)
 	DL_FOREACH (p->granted, r) {
 		if (r->send_id != send_id)
 			continue;
-		DL_DELETE(p->granted, r);
-		p->ep->granted--;
+		/* Further contents would land in its return buffer. */
+		if (r->direct) {
+			ofi_peer_lose(p, FI_EIO, "it cannot read the contents of a message");
+			return;
+		}
+		ofi_recv_ungrant(r);
 		ofi_recv_end(r, FI_EIO);
 		return;
 	}
@@ -555,8 +597,7 @@ struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *
 			scatter(r, at, m->items[i].iov_base, m->items[i].iov_len);
 		at += m->items[i].iov_len;
 	}
-	DL_DELETE(p->granted, r);
-	ep->granted--;
+	ofi_recv_ungrant(r);
 	return r;
 }
 
@@ -581,9 +622,9 @@ void ofi_recv_free_all(struct ofi_ep *ep)
 
 	free_space(&ep->tagged);
 	free_space(&ep->msg);
-	ofi_recv_release_pinned(ep);
-	DL_FOREACH_SAFE (ep->pinned, r, tmp)
-		free(r);
-	ep->pinned = NULL;
+	DL_FOREACH_SAFE (ep->withdrawn, r, tmp) {
+		DL_DELETE(ep->withdrawn, r);
+		ofi_recv_drop(r);
+	}
 	ofi_recv_free_spare(ep);
 }

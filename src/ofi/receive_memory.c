@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The memory of receives: spare ones, and ended ones that libripc still holds. */
+/* The memory of receives: an endpoint keeps that of ended ones for the next ones. */
 #include "ofi/endpoint.h"
 
 #include <stdlib.h>
-#include <utlist.h>
 
 /* Ended receives whose memory an endpoint keeps for the next ones. */
 #define SPARE_RECVS_MAX 1024
@@ -66,36 +65,4 @@ void ofi_recv_free_spare(struct ofi_ep *ep)
 		free(r);
 	}
 	ep->nspare_recvs = 0;
-}
-
-void ofi_recv_pin(struct ofi_recv *r)
-{
-	if (r->long_cts == OFI_CTS_PENDING)
-		r->long_cts = OFI_CTS_ABANDONED;
-	DL_APPEND(r->ep->pinned, r);
-}
-
-/* Frees an ended receive when nothing keeps it. Return: whether it was freed. */
-static bool release(struct ofi_recv *r)
-{
-	if (r->direct) {
-		if (ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base) == -EBUSY)
-			return false;
-		r->direct = false;
-	}
-	if (r->long_cts != OFI_CTS_NONE)
-		return false;
-	ofi_recv_free(r);
-	return true;
-}
-
-void ofi_recv_release_pinned(struct ofi_ep *ep)
-{
-	struct ofi_recv *r, *tmp;
-
-	DL_FOREACH_SAFE (ep->pinned, r, tmp) {
-		DL_DELETE(ep->pinned, r);
-		if (!release(r))
-			DL_PREPEND(ep->pinned, r);
-	}
 }

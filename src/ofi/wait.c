@@ -157,7 +157,7 @@ int64_t ofi_deadline_ms(int timeout_ms)
 bool ofi_sources_active(const struct ofi_sources *s)
 {
 	for (unsigned i = 0; i < s->neps; i++)
-		if (s->eps[i]->active)
+		if (s->eps[i]->active || s->eps[i]->withdrawn)
 			return true;
 	return false;
 }

@@ -357,6 +357,79 @@ START_TEST(counters__count_messages)
 }
 END_TEST
 
+static bool is_unchanged(const char *buf, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (buf[i] != 42)
+			return false;
+	return true;
+}
+
+/*
+ * Two endpoints of one domain send long messages, and answer in the other order than they were
+ * asked: each message lies in the memory of its receive, which is the application's afterwards.
+ */
+START_TEST(long_messages__of_two_endpoints_of_a_domain)
+{
+	enum { LEN = 200000 };
+	struct side c;
+	fi_addr_t c_to_b, to_c;
+
+	side_open(&c, &a, FI_WAIT_NONE);
+	c_to_b = side_insert(&c, &b);
+	to_c = side_insert(&b, &c);
+	fill(LONG_LEN, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert_int_eq(fi_tsend(a.ep, out, LEN, NULL, to_b, 1, NULL), 0);
+		ck_assert_int_eq(fi_tsend(c.ep, out + 256, LEN, NULL, c_to_b, 1, NULL), 0);
+		ck_assert_int_eq(fi_trecv(b.ep, in, LEN, NULL, to_a, 1, 0, in), 0);
+		ck_assert_int_eq(fi_trecv(b.ep, in + LEN, LEN, NULL, to_c, 1, 0, in + LEN), 0);
+		/* Both are asked now; c answers first. */
+		for (unsigned k = 0; k < 1000; k++)
+			side_progress(&b);
+		ck_assert_ptr_eq(side_wait(&b, &c).op_context, in + LEN);
+		ck_assert_mem_eq(in + LEN, out + 256, LEN);
+		memset(in + LEN, 42, LEN);
+		ck_assert_ptr_eq(side_wait(&b, &a).op_context, in);
+		ck_assert_mem_eq(in, out, LEN);
+		ck_assert(is_unchanged(in + LEN, LEN));
+		side_wait(&a, &b);
+		side_wait(&c, &b);
+	}
+	side_close(&c);
+}
+END_TEST
+
+/* Its endpoint was closed, but the process of the sender goes on. */
+START_TEST(receive_that_ended_with_an_error__has_its_memory)
+{
+	enum { LEN = 200000 };
+	struct side c;
+	fi_addr_t c_to_b;
+
+	side_open(&c, &a, FI_WAIT_NONE);
+	c_to_b = side_insert(&c, &b);
+	ck_assert_int_eq(fi_inject(a.ep, "x", 1, to_b), 0);
+	ck_assert_int_eq(fi_recv(b.ep, in, 1, NULL, to_a, NULL), 0);
+	side_wait(&b, &a);
+	ck_assert_int_eq(fi_trecv(b.ep, in, LEN, NULL, to_a, 1, 0, in), 0);
+	ck_assert_int_eq(fi_tsend(a.ep, out, LEN, NULL, to_b, 1, NULL), 0);
+	for (unsigned i = 0; i < 1000; i++)
+		side_progress(&b);
+	ck_assert_int_eq(fi_close(&a.ep->fid), 0);
+	a.ep = NULL;
+	ck_assert_ptr_eq(side_wait_error(&b, NULL).op_context, in);
+	memset(in, 42, LEN);
+	fill(LEN, 2);
+	ck_assert_int_eq(fi_tsend(c.ep, out, LEN, NULL, c_to_b, 2, NULL), 0);
+	ck_assert_int_eq(fi_trecv(b.ep, in + LEN, LEN, NULL, FI_ADDR_UNSPEC, 2, 0, in + LEN), 0);
+	ck_assert_ptr_eq(side_wait(&b, &c).op_context, in + LEN);
+	ck_assert(same(in + LEN, LEN, 2));
+	ck_assert(is_unchanged(in, LEN));
+	side_close(&c);
+}
+END_TEST
+
 /* Of any length. The discarded message completes at its sender. */
 START_TEST(counters__do_not_count_probes)
 {
@@ -457,6 +530,8 @@ int main(void)
 	tcase_add_test(tc, waiting__ends_with_a_message);
 	tcase_add_test(tc, wait__yields_without_an_object);
 	tcase_add_test(tc, counters__count_messages);
+	tcase_add_test(tc, long_messages__of_two_endpoints_of_a_domain);
+	tcase_add_test(tc, receive_that_ended_with_an_error__has_its_memory);
 	tcase_add_test(tc, counters__do_not_count_probes);
 	tcase_add_test(tc, messages_to_itself);
 	tcase_add_test(tc, close__releases_the_completion_queue);
