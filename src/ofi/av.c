@@ -42,7 +42,9 @@ static int64_t insert_one(struct ofi_av *av, const void *address)
 		FI_WARN(&ofi_provider, FI_LOG_AV, "fi_av_insert: not an address of ripc\n");
 		return -FI_EINVAL;
 	}
-	if (av->count == av->size) {
+	while (av->lowest < av->count && av->entries[av->lowest])
+		av->lowest++;
+	if (av->lowest == av->size) {
 		size_t size = av->size ? 2 * av->size : 64;
 
 		entries = realloc(av->entries, size * sizeof(struct ofi_av_entry *));
@@ -55,8 +57,10 @@ static int64_t insert_one(struct ofi_av *av, const void *address)
 	if (!e)
 		return -FI_ENOMEM;
 	e->service = service;
-	e->index = av->count;
-	av->entries[av->count++] = e;
+	e->index = av->lowest;
+	av->entries[e->index] = e;
+	if (e->index == av->count)
+		av->count++;
 	hash_add(av, e);
 	av->generation++;
 	return (int64_t)e->index;
@@ -97,6 +101,8 @@ static void remove_one(struct ofi_av *av, fi_addr_t addr)
 	struct ofi_av_entry *e = av->entries[addr];
 
 	av->entries[addr] = NULL;
+	if (addr < av->lowest)
+		av->lowest = addr;
 	av->generation++;
 	if (e->hashed) {
 		HASH_DEL(av->by_service, e);

@@ -24,6 +24,7 @@ struct ofi_av {
 	struct ofi_domain *domain;
 	struct ofi_av_entry **entries; /* by index; NULL: removed */
 	size_t count, size;
+	size_t lowest; /* no index below it is unused */
 	struct ofi_av_entry *by_service;
 	uint64_t generation; /* of the contents */
 	unsigned refs;

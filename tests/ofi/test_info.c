@@ -210,6 +210,9 @@ START_TEST(av__inserts_finds_and_removes)
 	ck_assert_int_eq(fi_av_lookup(a.av, addr, address, &len), -FI_EINVAL);
 	ck_assert_int_eq(fi_send(a.ep, "x", 1, NULL, addr, NULL), -FI_EINVAL);
 	ck_assert_int_eq(fi_send(a.ep, "x", 1, NULL, again, NULL), 0);
+	/* The lowest index that is not used. */
+	ck_assert_uint_eq(side_insert(&a, &b), addr);
+	ck_assert_uint_eq(side_insert(&a, &b), again + 1);
 	side_close(&b);
 	side_close(&a);
 }
