@@ -29,9 +29,7 @@ static int no_match(const char *hint)
 
 static int check_tx(const struct fi_tx_attr *a, uint64_t caps)
 {
-	if (a->caps & ~(PRIMARY | SECONDARY))
-		return no_match("tx_attr->caps");
-	if (caps && a->caps & TX_CAPS & ~caps)
+	if (a->caps & ~caps)
 		return no_match("tx_attr->caps are not among caps");
 	if (a->op_flags & ~OFI_TX_OP_FLAGS)
 		return no_match("tx_attr->op_flags");
@@ -50,9 +48,7 @@ static int check_tx(const struct fi_tx_attr *a, uint64_t caps)
 
 static int check_rx(const struct fi_rx_attr *a, uint64_t caps)
 {
-	if (a->caps & ~(PRIMARY | SECONDARY))
-		return no_match("rx_attr->caps");
-	if (caps && a->caps & RX_CAPS & ~(caps | SECONDARY))
+	if (a->caps & ~caps)
 		return no_match("rx_attr->caps are not among caps");
 	if (a->op_flags & ~OFI_RX_OP_FLAGS)
 		return no_match("rx_attr->op_flags");
@@ -108,27 +104,6 @@ static int check_domain(const struct fi_domain_attr *a)
 	return a->auth_key_size ? no_match("domain_attr->auth_key: RIPC_KEY_FILE sets keys") : 0;
 }
 
-static int check_hints(const struct fi_info *h)
-{
-	int rc = 0;
-
-	if (h->caps & ~(PRIMARY | SECONDARY))
-		return no_match("caps: FI_MSG, FI_TAGGED and FI_DIRECTED_RECV");
-	if (h->addr_format != FI_FORMAT_UNSPEC && h->addr_format != FI_ADDR_RIPC)
-		return no_match("addr_format");
-	if (h->fabric_attr && h->fabric_attr->name && strcasecmp(h->fabric_attr->name, NAME) != 0)
-		return no_match("fabric_attr->name");
-	if (h->tx_attr)
-		rc = check_tx(h->tx_attr, h->caps);
-	if (!rc && h->rx_attr)
-		rc = check_rx(h->rx_attr, h->caps);
-	if (!rc && h->ep_attr)
-		rc = check_ep(h->ep_attr);
-	if (!rc && h->domain_attr)
-		rc = check_domain(h->domain_attr);
-	return rc;
-}
-
 /* A capability without a direction has both. Those that the hints do not name come with it. */
 static uint64_t caps_for(const struct fi_info *h)
 {
@@ -141,6 +116,27 @@ static uint64_t caps_for(const struct fi_info *h)
 	if (!(caps & (FI_SEND | FI_RECV)))
 		caps |= FI_SEND | FI_RECV;
 	return caps | SECONDARY;
+}
+
+static int check_hints(const struct fi_info *h)
+{
+	int rc = 0;
+
+	if (h->caps & ~(PRIMARY | SECONDARY))
+		return no_match("caps: FI_MSG, FI_TAGGED and FI_DIRECTED_RECV");
+	if (h->addr_format != FI_FORMAT_UNSPEC && h->addr_format != FI_ADDR_RIPC)
+		return no_match("addr_format");
+	if (h->fabric_attr && h->fabric_attr->name && strcasecmp(h->fabric_attr->name, NAME) != 0)
+		return no_match("fabric_attr->name");
+	if (h->tx_attr)
+		rc = check_tx(h->tx_attr, caps_for(h));
+	if (!rc && h->rx_attr)
+		rc = check_rx(h->rx_attr, caps_for(h));
+	if (!rc && h->ep_attr)
+		rc = check_ep(h->ep_attr);
+	if (!rc && h->domain_attr)
+		rc = check_domain(h->domain_attr);
+	return rc;
 }
 
 static void fill(struct fi_info *f)

@@ -50,6 +50,22 @@ START_TEST(getinfo__one_endpoint_that_meets_the_hints)
 }
 END_TEST
 
+/* Without a direction caps has both, so each context may name its own. */
+START_TEST(getinfo__capabilities_of_contexts)
+{
+	struct fi_info *hints = side_hints();
+
+	hints->caps = FI_MSG;
+	hints->tx_attr->caps = FI_MSG | FI_SEND;
+	hints->rx_attr->caps = FI_MSG | FI_RECV;
+	ck_assert_int_eq(infos(hints), 1);
+	hints = side_hints();
+	hints->caps = FI_MSG | FI_SEND;
+	hints->rx_attr->caps = FI_MSG | FI_RECV;
+	ck_assert_int_eq(infos(hints), -FI_ENODATA);
+}
+END_TEST
+
 START_TEST(getinfo__refuses_what_is_not_served)
 {
 	for (unsigned i = 0; i < 10; i++) {
@@ -335,6 +351,7 @@ int main(void)
 	TCase *tc = tcase_create("info");
 
 	tcase_add_test(tc, getinfo__one_endpoint_that_meets_the_hints);
+	tcase_add_test(tc, getinfo__capabilities_of_contexts);
 	tcase_add_test(tc, getinfo__refuses_what_is_not_served);
 	tcase_add_test(tc, getinfo__takes_the_number_of_a_service);
 	tcase_add_test(tc, getinfo__refuses_nodes_and_services_that_mean_nothing);
