@@ -122,11 +122,23 @@ static int ep_close(struct fid *fid)
 
 /* ---- set-up ---- */
 
+static int bind_av(struct ofi_ep *ep, struct ofi_av *av)
+{
+	if (ep->av)
+		return -FI_EINVAL;
+	if (av->domain != ep->domain)
+		return -FI_EDOMAIN;
+	ep->av = av;
+	av->refs++;
+	return 0;
+}
+
 static int bind_cq(struct ofi_ep *ep, struct ofi_cq *cq, uint64_t flags)
 {
 	int rc;
 
-	if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION))
+	if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) ||
+	    !(flags & (FI_TRANSMIT | FI_RECV)))
 		return -FI_EBADFLAGS;
 	if ((flags & FI_TRANSMIT && ep->tx_cq) || (flags & FI_RECV && ep->rx_cq))
 		return -FI_EINVAL;
@@ -154,6 +166,9 @@ static int bind_cntr(struct ofi_ep *ep, struct ofi_cntr *cntr, uint64_t flags)
 		return -FI_EBADFLAGS;
 	if ((flags & FI_SEND && ep->tx_cntr) || (flags & FI_RECV && ep->rx_cntr))
 		return -FI_EINVAL;
+	/* Nothing is counted of RMA. */
+	if (!(flags & (FI_SEND | FI_RECV)))
+		return 0;
 	rc = ofi_sources_add(&cntr->sources, ep);
 	if (rc)
 		return rc;
@@ -176,12 +191,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	ofi_lock(ep->domain);
 	switch (bfid->fclass) {
 	case FI_CLASS_AV:
-		if (ep->av)
-			rc = -FI_EINVAL;
-		else
-			ep->av = container_of(bfid, struct ofi_av, fid.fid);
-		if (!rc)
-			ep->av->refs++;
+		rc = bind_av(ep, container_of(bfid, struct ofi_av, fid.fid));
 		break;
 	case FI_CLASS_CQ:
 		rc = bind_cq(ep, container_of(bfid, struct ofi_cq, fid.fid), flags);

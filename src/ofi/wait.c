@@ -87,6 +87,8 @@ int ofi_sources_add(struct ofi_sources *s, struct ofi_ep *ep)
 	struct ofi_ep **eps;
 	int rc = 0;
 
+	if (s->domain != ep->domain)
+		return -FI_EDOMAIN;
 	for (unsigned i = 0; i < s->neps; i++)
 		if (s->eps[i] == ep)
 			return 0;

@@ -282,6 +282,33 @@ START_TEST(endpoint__needs_queue_and_addresses)
 }
 END_TEST
 
+START_TEST(bind__refuses_what_means_nothing)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fid_cntr *cntr;
+	struct side s, other;
+	struct fid_ep *ep;
+
+	side_open(&s, NULL, FI_WAIT_NONE);
+	side_open(&other, NULL, FI_WAIT_NONE);
+	ck_assert_int_eq(fi_cntr_open(s.domain, &attr, &cntr, NULL), 0);
+	ck_assert_int_eq(fi_endpoint(s.domain, s.info, &ep, NULL), 0);
+	/* It counts nothing, and forgets the endpoint. */
+	ck_assert_int_eq(fi_ep_bind(ep, &cntr->fid, FI_READ | FI_WRITE), 0);
+	ck_assert_int_eq(fi_close(&ep->fid), 0);
+	ck_assert_uint_eq(fi_cntr_read(cntr), 0);
+	ck_assert_int_eq(fi_endpoint(s.domain, s.info, &ep, NULL), 0);
+	ck_assert_int_eq(fi_ep_bind(ep, &other.cq->fid, FI_TRANSMIT), -FI_EDOMAIN);
+	ck_assert_int_eq(fi_ep_bind(ep, &other.av->fid, 0), -FI_EDOMAIN);
+	ck_assert_int_eq(fi_ep_bind(ep, &s.cq->fid, 0), -FI_EBADFLAGS);
+	ck_assert_int_eq(fi_ep_bind(ep, &s.cq->fid, FI_SELECTIVE_COMPLETION), -FI_EBADFLAGS);
+	ck_assert_int_eq(fi_close(&ep->fid), 0);
+	ck_assert_int_eq(fi_close(&cntr->fid), 0);
+	side_close(&s);
+	side_close(&other);
+}
+END_TEST
+
 /* An endpoint of a domain of s that has one direction; the queue is bound for it. */
 static struct fid_ep *half_endpoint(struct side *s, uint64_t caps, uint64_t direction)
 {
@@ -361,6 +388,7 @@ int main(void)
 	tcase_add_test(tc, objects_in_use__are_not_closed);
 	tcase_add_test(tc, calls_that_are_not_served__return_enosys);
 	tcase_add_test(tc, endpoint__needs_queue_and_addresses);
+	tcase_add_test(tc, bind__refuses_what_means_nothing);
 	tcase_add_test(tc, endpoint_of_one_direction__needs_one_queue);
 	tcase_add_test(tc, op_flags__are_read_and_set);
 	suite_add_tcase(s, tc);
