@@ -142,8 +142,10 @@ int ofi_send_post(struct ofi_send *s)
 	struct ofi_peer *p = s->peer;
 	int rc;
 
-	if (!s->posted && !ofi_peer_may_send(p))
+	if (!s->posted && !ofi_peer_may_send(p)) {
+		ofi_peer_watch(p);
 		return -EAGAIN;
+	}
 	if (s->posted || is_eager(s)) {
 		size_t part_max = p->part_max;
 

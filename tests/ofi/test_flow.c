@@ -251,6 +251,36 @@ START_TEST(endpoint_closed_under_traffic__ends_operations)
 }
 END_TEST
 
+/* The sends wait for credit: nothing is posted that could fail. */
+START_TEST(endpoint_closed_without_credit__ends_sends)
+{
+	enum { WINDOW_MESSAGES = 65536 };
+	struct side a, b;
+	fi_addr_t to_b;
+
+	side_open(&a, NULL, FI_WAIT_NONE);
+	side_open(&b, NULL, FI_WAIT_NONE);
+	to_b = side_insert(&a, &b);
+	for (unsigned i = 0; i < WINDOW_MESSAGES;) {
+		if (!fi_inject(a.ep, NULL, 0, to_b))
+			i++;
+		else
+			side_progress(&a);
+		side_progress(&b);
+	}
+	ck_assert_int_eq(fi_send(a.ep, "x", 1, NULL, to_b, &to_b), 0);
+	for (unsigned i = 0; i < 1000; i++) {
+		side_progress(&a);
+		side_progress(&b);
+	}
+	ck_assert_int_eq(fi_close(&b.ep->fid), 0);
+	b.ep = NULL;
+	ck_assert_ptr_eq(side_wait_error(&a, NULL).op_context, &to_b);
+	side_close(&a);
+	side_close(&b);
+}
+END_TEST
+
 /* In the child: an endpoint that receives one message, and then waits to be killed. */
 static void child(int from_parent, int to_parent)
 {
@@ -327,6 +357,7 @@ int main(void)
 	tcase_add_test(tc, injects_without_credit__are_refused_for_now);
 	tcase_add_test(tc, many_endpoints__from_each_to_each);
 	tcase_add_test(tc, endpoint_closed_under_traffic__ends_operations);
+	tcase_add_test(tc, endpoint_closed_without_credit__ends_sends);
 	tcase_add_test(tc, process_killed__ends_sends_to_it_later);
 	suite_add_tcase(s, tc);
 	return test_main("ofi/flow", s);
