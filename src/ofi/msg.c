@@ -116,7 +116,7 @@ static inline __attribute__((always_inline)) ssize_t send_one(struct fid_ep *fid
 /* The flags of a call without flags: those of the endpoint. */
 static inline uint64_t default_flags(struct fid_ep *fid, uint64_t extra)
 {
-	return (ep_of(fid)->tx_op_flags & ~(FI_INJECT | FI_REMOTE_CQ_DATA)) | extra;
+	return (ep_of(fid)->tx_op_flags & ~FI_REMOTE_CQ_DATA) | extra;
 }
 
 static inline bool notifies(struct fid_ep *fid, uint64_t flags)
@@ -149,7 +149,7 @@ static inline __attribute__((always_inline)) ssize_t inject_any(struct fid_ep *f
 								uint64_t tag, uint64_t data,
 								uint64_t kind, uint64_t extra)
 {
-	const struct call c = {dest, tag, data, NULL, kind, FI_INJECT | extra, false};
+	const struct call c = {dest, tag, data, fid->fid.context, kind, FI_INJECT | extra, false};
 
 	return send_one(fid, buf, len, &c);
 }

@@ -262,6 +262,42 @@ START_TEST(pieces__are_one_message)
 }
 END_TEST
 
+/* FI_INJECT as an op_flag: the send waits for its receive, its buffer does not. */
+START_TEST(inject_of_an_endpoint__copies)
+{
+	uint64_t flags = FI_TRANSMIT | FI_INJECT | FI_DELIVERY_COMPLETE;
+
+	ck_assert_int_eq(fi_control(&a.ep->fid, FI_SETOPSFLAG, &flags), 0);
+	fill(100, 1);
+	ck_assert_int_eq(fi_tsend(a.ep, out, 100, NULL, to_b, 1, out), 0);
+	fill(100, 2);
+	ck_assert_int_eq(fi_trecv(b.ep, in, 100, NULL, to_a, 1, 0, in), 0);
+	side_wait(&b, &a);
+	ck_assert(same(in, 100, 1));
+	ck_assert_ptr_eq(side_wait(&a, &b).op_context, out);
+	ck_assert_int_eq(fi_tsend(a.ep, out, 4097, NULL, to_b, 1, out), -FI_EMSGSIZE);
+}
+END_TEST
+
+/* fi_endpoint(3): an error without a context of its own has that of the endpoint. */
+START_TEST(inject_that_fails__has_the_context_of_the_endpoint)
+{
+	struct side c;
+	fi_addr_t to_c;
+
+	side_open(&c, &a, FI_WAIT_NONE);
+	to_c = side_insert(&a, &c);
+	ck_assert_int_eq(fi_tsend(a.ep, out, LONG_LEN, NULL, to_c, 1, out), 0);
+	side_progress(&a);
+	side_progress(&c);
+	side_close(&c);
+	ck_assert_ptr_eq(side_wait_error(&a, NULL).op_context, out);
+	a.ep->fid.context = &c;
+	ck_assert_int_eq(fi_inject(a.ep, "x", 1, to_c), 0);
+	ck_assert_ptr_eq(side_wait_error(&a, NULL).op_context, &c);
+}
+END_TEST
+
 START_TEST(delivery_complete__waits_for_the_receive)
 {
 	struct iovec iov = {out, 4};
@@ -526,6 +562,8 @@ int main(void)
 	tcase_add_test(tc, truncation__is_an_error_of_the_receive_alone);
 	tcase_add_test(tc, cancel__of_a_posted_receive);
 	tcase_add_test(tc, pieces__are_one_message);
+	tcase_add_test(tc, inject_of_an_endpoint__copies);
+	tcase_add_test(tc, inject_that_fails__has_the_context_of_the_endpoint);
 	tcase_add_test(tc, delivery_complete__waits_for_the_receive);
 	tcase_add_test(tc, waiting__ends_with_a_message);
 	tcase_add_test(tc, wait__yields_without_an_object);
