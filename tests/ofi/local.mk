@@ -9,7 +9,8 @@ tests_ofi_test_matching_LDADD = libtests.la $(CHECK_LIBS)
 # Run in the top build directory and load its provider.
 OFI_CPPFLAGS = $(AM_CPPFLAGS) $(LIBFABRIC_CFLAGS)
 OFI_LDADD = libtests.la $(CHECK_LIBS) $(LIBFABRIC_LIBS)
-ofi_tests += tests/ofi/test_info tests/ofi/test_endpoint tests/ofi/test_flow tests/ofi/test_parts
+ofi_tests += tests/ofi/test_info tests/ofi/test_endpoint tests/ofi/test_flow tests/ofi/test_parts \
+	tests/ofi/test_random
 check_PROGRAMS += $(ofi_tests)
 tests_ofi_test_info_SOURCES = tests/ofi/test_info.c tests/ofi/side.c tests/ofi/side.h
 tests_ofi_test_info_CPPFLAGS = $(OFI_CPPFLAGS)
@@ -23,4 +24,8 @@ tests_ofi_test_flow_LDADD = $(OFI_LDADD)
 tests_ofi_test_parts_SOURCES = tests/ofi/test_parts.c tests/ofi/side.c tests/ofi/side.h
 tests_ofi_test_parts_CPPFLAGS = $(OFI_CPPFLAGS)
 tests_ofi_test_parts_LDADD = $(OFI_LDADD)
+tests_ofi_test_random_SOURCES = tests/ofi/test_random.c tests/ofi/model.c tests/ofi/model.h \
+	tests/ofi/side.c tests/ofi/side.h
+tests_ofi_test_random_CPPFLAGS = $(OFI_CPPFLAGS)
+tests_ofi_test_random_LDADD = $(OFI_LDADD)
 endif
