@@ -23,7 +23,8 @@ typedef void ripc__pending_fn(struct ripc__rcore *core, struct ripc__pending *p,
 struct ripc__pending {
 	struct ripc__list link; /* in the queue; valid while events is not 0 */
 	ripc__pending_fn *taken;
-	unsigned events; /* pending events: bits 1 << enum ripc__resolver_ev_kind; 0: not queued */
+	/* bits 1 << enum ripc__resolver_ev_kind, the lowest one is taken first; 0: not queued */
+	unsigned events;
 };
 
 static inline void ripc__pending_add(struct ripc__list *q, struct ripc__pending *p, int kind)

@@ -42,14 +42,14 @@ enum ripc__resolver_ev_kind {
 	/* service, text: no answer within resolve_timeout_ms; text: the attempts */
 	RIPC__UNRESOLVED,
 	RIPC__REGISTERED, /* service: registered without conflict */
-	/* service, text: a probe or a later claim met another holder; text names it */
-	RIPC__CONFLICT,
-	RIPC__GONE, /* service, record.instance: unregistered by its holder */
 	/*
 	 * service, record, text: another context holds, or held, a service of this one, as after a
 	 * partition; CONFLICT follows if this one loses it
 	 */
 	RIPC__RIVAL,
+	/* service, text: a probe or a later claim met another holder; text names it */
+	RIPC__CONFLICT,
+	RIPC__GONE, /* service, record.instance: unregistered by its holder */
 };
 
 struct ripc__resolver_event {
