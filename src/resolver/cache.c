@@ -128,13 +128,20 @@ static struct ripc__cached *add(struct ripc__cache *cache, uint64_t service, siz
 	return c;
 }
 
+bool ripc__cache_fresher(const struct ripc__cached *c, const struct ripc__record *record,
+			 uint64_t now_ns)
+{
+	return record->ttl_ms > ripc__ms_between(now_ns, c->expires_ns) + RIPC__CACHE_FRESHER_MS;
+}
+
 static bool may_replace(const struct ripc__cached *c, const struct ripc__record *record,
-			bool overheard, uint64_t since_ns)
+			bool overheard, uint64_t since_ns, uint64_t now_ns)
 {
 	uint64_t generation = ripc__get_le64(c->bytes + AT_GENERATION);
 
 	if (record->generation != generation)
-		return record->generation > generation;
+		return record->generation > generation ||
+		       (!overheard && ripc__cache_fresher(c, record, now_ns));
 	/*
 	 * A late request of a dead holder must not restore its record; that holder registered
 	 * earlier.
@@ -161,7 +168,7 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 	uint8_t bytes[RIPC__RECORD_BYTES_MAX], *copy;
 	int len = ripc__record_encode(record, bytes, sizeof(bytes));
 
-	if (len < 0 || (c && !c->gone && !may_replace(c, record, overheard, since_ns)))
+	if (len < 0 || (c && !c->gone && !may_replace(c, record, overheard, since_ns, now_ns)))
 		return NULL;
 	if (!c || !same_location(c, bytes, (size_t)len)) {
 		if (c && cache->bytes + (size_t)len > RIPC__CACHE_BYTES_MAX + c->len)

@@ -17,6 +17,7 @@
 #define RIPC__CACHE_OVERHEARD_MAX 16384       /* of these, overheard records */
 #define RIPC__CACHE_BYTES_MAX     (32u << 20) /* bytes of memory at most */
 #define RIPC__CACHE_TTL_MAX_MS    3600000u    /* longer lifetimes are cut to this */
+#define RIPC__CACHE_FRESHER_MS    1000u       /* so much later confirmed: fresher */
 
 struct ripc__cached {
 	struct ripc__node node;   /* id: service */
@@ -58,7 +59,15 @@ void ripc__cache_fini(struct ripc__cache *cache);
 struct ripc__cached *ripc__cache_find(struct ripc__cache *cache, uint64_t service);
 
 /*
- * Stores a record. A higher generation replaces a lower one. At the same generation an answer
+ * Whether the holder of @record has confirmed it clearly later than that of the entry confirmed it:
+ * it has more of its lifetime left.
+ */
+bool ripc__cache_fresher(const struct ripc__cached *c, const struct ripc__record *record,
+			 uint64_t now_ns);
+
+/*
+ * Stores a record. A higher generation replaces a lower one, and so does an answer that is fresher:
+ * the holder of the higher one has not answered. At the same generation an answer
  * replaces the entry, and an @overheard record replaces only one with an earlier registration. A
  * changed watched record is reported as RIPC__RESOLVED. Return: the entry, or NULL if the record is
  * older or memory ran out.

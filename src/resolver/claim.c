@@ -380,7 +380,7 @@ void ripc__rcore_send_gone(struct ripc__rcore *core, uint64_t now_ns)
 }
 
 enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct ripc__claim *h,
-						const struct ripc__record *rival, uint8_t flags,
+						const struct ripc__record *rival, bool decided,
 						bool final, uint64_t now_ns)
 {
 	ripc__claim_conflict(core, h, rival, final, now_ns);
@@ -388,7 +388,7 @@ enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct
 		return RIPC__VERDICT_LOSE;
 	if (rival->generation < h->generation)
 		return RIPC__VERDICT_KEEP;
-	if (flags & RIPC__RESOLVE_VERDICT)
+	if (decided)
 		return RIPC__VERDICT_LOSE;
 	/*
 	 * Messages take time, so the two sides compute different ages. Therefore only one side

@@ -93,6 +93,18 @@ static void redirect(struct ripc__rcore *core, const struct ripc__mcast_sender *
 	ripc__rcore_send(core, from, &answer);
 }
 
+/*
+ * Another context registers the service or has it: the one known to this context may be dead. If it
+ * is not, it answers for itself.
+ */
+static void end_redirect(struct ripc__rcore *core, uint64_t service)
+{
+	struct ripc__cached *c = ripc__cache_find(&core->cache, service);
+
+	if (c)
+		c->moved = false;
+}
+
 static void input_request(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
 			  const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
@@ -104,13 +116,13 @@ static void input_request(struct ripc__rcore *core, const struct ripc__mcast_sen
 
 	if (h && h->state <= HELD) {
 		was_ours = h->state == HELD;
-		verdict = ripc__claim_resolve_conflict(core, h, &msg->record, 0, false, now_ns);
+		verdict = ripc__claim_resolve_conflict(core, h, &msg->record, false, false, now_ns);
 		if (verdict == RIPC__VERDICT_LOSE)
 			ripc__claim_lost(core, h, &msg->record, now_ns);
 		else
 			ripc__claim_send(core, from, h, RIPC__RESOLVE_REPLY,
 					 verdict == RIPC__VERDICT_KEEP ? RIPC__RESOLVE_VERDICT : 0,
-					 0, now_ns);
+					 ripc__dispute_nonce(msg->record.instance), now_ns);
 	}
 	if (msg->record.service && (!h || h->state > HELD)) {
 		c = ripc__cache_store(&core->cache, &msg->record, true, now_ns);
@@ -118,6 +130,8 @@ static void input_request(struct ripc__rcore *core, const struct ripc__mcast_sen
 			c->moved = true;
 		if (c)
 			ripc__lookup_complete(core, c);
+		else
+			end_redirect(core, msg->record.service);
 	}
 	if (msg->record.service != msg->service)
 		redirect(core, from, msg, now_ns);
@@ -133,8 +147,10 @@ static void input_probe(struct ripc__rcore *core, const struct ripc__mcast_sende
 {
 	struct ripc__claim *h = ripc__claim_find(core, msg->service);
 
-	if (!h || h->state > HELD)
+	if (!h || h->state > HELD) {
+		end_redirect(core, msg->service);
 		return;
+	}
 	if (h->state == HELD)
 		ripc__claim_send(core, from, h, RIPC__RESOLVE_REPLY, 0, msg->nonce, now_ns);
 	else if (memcmp(msg->record.instance, core->env.instance, 16) < 0)
@@ -154,8 +170,9 @@ static void assert_to_all(struct ripc__rcore *core, const struct ripc__resolver_
 }
 
 /*
- * A second answer to one request came from another holder; neither knows of the other. Sends them
- * the record of the older one.
+ * A second answer to one request names another holder; neither knows of the other. Keeps the record
+ * that its holder has confirmed later, as the other one may be from redirect(), and sends the other
+ * to all, so that its rival learns of it.
  */
 static void duplicate(struct ripc__rcore *core, struct ripc__cached *c,
 		      const struct ripc__record *other, uint64_t now_ns)
@@ -164,16 +181,20 @@ static void duplicate(struct ripc__rcore *core, struct ripc__cached *c,
 	int order;
 
 	ripc__cache_record(c, &msg.record, now_ns);
-	if (msg.record.generation != other->generation)
+	if (ripc__cache_fresher(c, other, now_ns))
+		order = -1;
+	else if (msg.record.ttl_ms > other->ttl_ms + RIPC__CACHE_FRESHER_MS)
+		order = 1;
+	else if (msg.record.generation != other->generation)
 		order = msg.record.generation > other->generation ? 1 : -1;
 	else if (msg.record.since_ms != other->since_ms)
 		order = msg.record.since_ms > other->since_ms ? 1 : -1;
 	else
 		order = -memcmp(msg.record.instance, other->instance, 16);
-	if (order < 0) {
-		msg.record = *other;
+	if (order < 0)
 		(void)ripc__cache_store(&core->cache, other, false, now_ns);
-	}
+	else
+		msg.record = *other;
 	msg.record.ttl_ms = RIPC__TTL_MS;
 	assert_to_all(core, &msg, now_ns);
 }
@@ -187,8 +208,10 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sende
 	bool answer = l && !l->negative && l->nonce == msg->nonce;
 
 	if (h && h->state == HELD) {
+		bool to_us = msg->nonce == ripc__dispute_nonce(core->env.instance);
 		enum ripc__verdict verdict = ripc__claim_resolve_conflict(
-			core, h, &msg->record, msg->flags, from->final, now_ns);
+			core, h, &msg->record, to_us && msg->flags & RIPC__RESOLVE_VERDICT,
+			from->final, now_ns);
 		/*
 		 * Not a REQUEST: a context without services has nothing to learn from a conflict.
 		 */
@@ -196,8 +219,16 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sende
 			.kind = RIPC__RESOLVE_REPLY,
 			.flags = verdict == RIPC__VERDICT_KEEP ? RIPC__RESOLVE_VERDICT : 0,
 			.service = msg->service,
+			.nonce = ripc__dispute_nonce(msg->record.instance),
 		};
 
+		/*
+		 * From redirect() or duplicate(), or of a dispute with a third holder: a dead
+		 * holder must not win.
+		 */
+		if (verdict == RIPC__VERDICT_LOSE && !to_us && !from->final &&
+		    msg->nonce != h->nonce)
+			verdict = RIPC__VERDICT_DEFER;
 		if (verdict != RIPC__VERDICT_LOSE) {
 			ripc__rcore_own_record(core, h, now_ns, &mine.record);
 			assert_to_all(core, &mine, now_ns);

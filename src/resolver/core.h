@@ -21,7 +21,8 @@
  * once, without a PROBE. Afterwards every holder claims its services periodically (a REQUEST for
  * its own service). If two hold one service, as after a partition, the one with the greater
  * instance id compares their ages and sends a VERDICT if the other has to give up. Only one of the
- * two compares, so exactly one remains.
+ * two compares, so exactly one remains. A record that another context passes on never decides: its
+ * holder may be dead.
  *
  * Takeover on one host: the kernel has the name of the service for the former holder, which drops
  * it when it learns of the takeover. REGISTERED waits until the name is acquired, at most
@@ -31,6 +32,7 @@
 #define RIPC_RESOLVER_CORE_H
 
 #include "resolver/resolver.h"
+#include "wire/bytes.h"
 
 #define RIPC__LOOKUPS_MAX       4096   /* look-ups under way and negative answers, at most */
 #define RIPC__TTL_MS            60000u /* lifetime of the records of this context */
@@ -111,6 +113,15 @@ struct ripc__rcore_counts {
 	uint64_t bad;        /* malformed messages */
 	uint64_t ignored;    /* replies without a request of this context */
 };
+
+/*
+ * The nonce of a REPLY in a dispute: the holder to which it is addressed. Among three holders each
+ * of them may receive what two have to settle.
+ */
+static inline uint64_t ripc__dispute_nonce(const uint8_t instance[16])
+{
+	return ripc__get_le64(instance);
+}
 
 /* Return: 0, -ENOMEM, -EMSGSIZE (too many or too long addresses). */
 int ripc__rcore_new(struct ripc__rcore **core, const struct ripc__rcore_env *env);

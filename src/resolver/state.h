@@ -176,9 +176,12 @@ void ripc__claim_repeat(struct ripc__rcore *core, struct ripc__timer *timer, uin
 void ripc__claim_conflict(struct ripc__rcore *core, struct ripc__claim *h,
 			  const struct ripc__record *rival, bool final, uint64_t now_ns);
 
-/* Decides a conflict: another instance claims an own service. @final: the claim is final. */
+/*
+ * Decides a conflict: another instance claims an own service. @decided: by that one, if the
+ * generations are equal; @final: in any case, against us.
+ */
 enum ripc__verdict ripc__claim_resolve_conflict(struct ripc__rcore *core, struct ripc__claim *h,
-						const struct ripc__record *rival, uint8_t flags,
+						const struct ripc__record *rival, bool decided,
 						bool final, uint64_t now_ns);
 void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 		      const struct ripc__record *rival, uint64_t now_ns);

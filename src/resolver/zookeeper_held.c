@@ -141,7 +141,7 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 		return;
 	}
 	/* Of two holders the one in the ensemble keeps the service. */
-	msg.nonce = h->nonce;
+	msg.nonce = h->nonce ? h->nonce : ripc__dispute_nonce(z->instance);
 	msg.flags = RIPC__RESOLVE_VERDICT;
 	split = !h->nonce && msg.record.generation <= own_generation(z, h);
 	ripc__zk_queue_msg(z, &msg, split);

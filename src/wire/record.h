@@ -56,7 +56,10 @@ struct ripc__resolver_msg {
 	enum ripc__resolver_kind kind;
 	uint8_t flags;    /* RIPC__RESOLVE_VERDICT, RIPC__RESOLVE_MORE or 0 */
 	uint64_t service; /* the service of the request; LIST, LISTED: the smallest id asked for */
-	/* chosen by the asker, not 0, repeated in the reply; 0: not a reply to a request */
+	/*
+	 * chosen by the asker, not 0, repeated in the reply; of a REPLY in a dispute: see
+	 * ripc__dispute_nonce(); 0: not a reply to a request
+	 */
 	uint64_t nonce;
 	struct ripc__record record;
 	/* LISTED: the services, each by ripc__listed_encode(), with rising ids; not owned */

@@ -281,6 +281,24 @@ START_TEST(refresh__until_cancelled)
 }
 END_TEST
 
+/* The holder of the higher generation is dead: a refresh finds the next one, of generation 1. */
+START_TEST(refresh__next_holder_of_a_lower_generation)
+{
+	node_register(a, 42, false);
+	bus_run(bus, 10);
+	ck_assert_int_eq(ripc__rcore_register(c->core, 42, NULL, RIPC__REGISTER_TAKE, bus->now_ns),
+			 0);
+	bus_run(bus, 1000);
+	node_lookup(b, 42);
+	ck_assert(node_finds(b, 42, c));
+	bus_kill(c);
+	node_register(a, 42, true);
+	bus_run(bus, RIPC__TTL_MS - 5000);
+	ck_assert(node_finds(b, 42, a));
+	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 2);
+}
+END_TEST
+
 START_TEST(refresh__unicast_to_holder)
 {
 	unsigned alone = 0, all = 0, before;
@@ -432,6 +450,7 @@ int main(void)
 	tcase_add_test(tc, refresh__before_expiry);
 	tcase_add_test(tc, refresh__only_if_used);
 	tcase_add_test(tc, refresh__until_cancelled);
+	tcase_add_test(tc, refresh__next_holder_of_a_lower_generation);
 	tcase_add_test(tc, refresh__unicast_to_holder);
 	tcase_add_test(tc, invalidate__of_that_instance_only);
 	tcase_add_test(tc, invalidate__waiters_still_served);

@@ -253,6 +253,75 @@ START_TEST(heal__third_sees_two_replies)
 }
 END_TEST
 
+/* A verdict is about two holders: the third one does not give up, too. */
+START_TEST(heal__three_holders)
+{
+	struct node *nodes[] = {a, b, c};
+	unsigned holders = 0;
+
+	for (unsigned i = 0; i < 3; i++)
+		nodes[i]->group = i;
+	for (unsigned i = 0; i < 3; i++) {
+		node_register(nodes[(_i / 2 + (_i % 2 ? i : 3 - i)) % 3], 42, true);
+		bus_run(bus, 2000);
+	}
+	a->group = b->group = c->group = 3;
+	bus_run(bus, 3 * RIPC__CLAIM_INTERVAL_MS);
+	for (unsigned i = 0; i < 3; i++)
+		holders += node_holds(nodes[i], 42);
+	ck_assert_uint_eq(holders, 1);
+	ck_assert(node_holds(nodes[(_i / 2 + (_i % 2 ? 0 : 3)) % 3], 42));
+}
+END_TEST
+
+/* 42 moved from a to b, which died and could not tell a; c has it now, and a knows or not. */
+static void move_and_die(bool known)
+{
+	node_register(a, 42, true);
+	bus_run(bus, 1000);
+	ck_assert_int_eq(ripc__rcore_register(b->core, 42, NULL, RIPC__REGISTER_TAKE, bus->now_ns),
+			 0);
+	bus_run(bus, 1000);
+	ck_assert_uint_eq(node_count(a, RIPC__CONFLICT, 42), 1);
+	ck_assert(node_holds(b, 42));
+	bus_kill(b);
+	a->group = known ? 0 : 1;
+	node_register(c, 42, true);
+	bus_run(bus, 1000);
+	ck_assert_uint_eq(node_count(c, RIPC__REGISTERED, 42), 1);
+	a->group = 0;
+}
+
+/* The record by which a redirects requests to b does not end the registration of c. */
+START_TEST(redirect__to_a_dead_holder)
+{
+	struct node *d;
+
+	move_and_die(false);
+	d = bus_add(bus, 0x40);
+	node_lookup(d, 42);
+	bus_run(bus, 100);
+	ck_assert(node_holds(c, 42));
+	ck_assert(node_finds(d, 42, c));
+	ck_assert_uint_eq(node_count(c, RIPC__CONFLICT, 42), 0);
+}
+END_TEST
+
+START_TEST(redirect__until_the_next_holder)
+{
+	struct node *d;
+	unsigned before;
+
+	move_and_die(true);
+	d = bus_add(bus, 0x40);
+	before = a->nsent;
+	node_lookup(d, 42);
+	bus_run(bus, 100);
+	ck_assert(node_finds(d, 42, c));
+	ck_assert_uint_eq(a->nsent, before);
+}
+END_TEST
+
 START_TEST(heal__same_age_one_remains)
 {
 	/*
@@ -429,6 +498,9 @@ int main(void)
 	tcase_add_loop_test(tc, heal__older_wins_by_claim, 0, 2);
 	tcase_add_loop_test(tc, heal__older_wins_by_request, 0, 4);
 	tcase_add_loop_test(tc, heal__third_sees_two_replies, 0, 2);
+	tcase_add_loop_test(tc, heal__three_holders, 0, 6);
+	tcase_add_test(tc, redirect__to_a_dead_holder);
+	tcase_add_test(tc, redirect__until_the_next_holder);
 	tcase_add_test(tc, heal__same_age_one_remains);
 	tcase_add_test(tc, claim__higher_generation_wins);
 	tcase_add_test(tc, claim__forged_are_rate_limited);

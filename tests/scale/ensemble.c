@@ -264,7 +264,7 @@ static void written(struct cluster *cluster, struct context *c, const struct eve
 	if (node->there && node->owner != e->context && e->op != OP_TAKE) {
 		z->held = ZK_TAKEN;
 		deliver_reply(c, z, node->record, RIPC__RESOLVE_REPLY, RIPC__RESOLVE_VERDICT,
-			      z->nonce);
+			      z->nonce ? z->nonce : ripc__dispute_nonce(c->instance));
 		return;
 	}
 	node->there = true;
