@@ -141,9 +141,9 @@ static void listed(void *arg, const struct ripc__record *record)
 	node->listed[node->nlisted++] = *record;
 }
 
-struct node *bus_add(struct bus *bus, uint8_t first)
+static void start(struct node *node, uint8_t first)
 {
-	struct node *node = &bus->nodes[bus->nnodes];
+	struct bus *bus = node->bus;
 	struct ripc__record_addr addr = {.transport = 9, .len = 16};
 	struct ripc__rcore_env env = {.resolve_timeout_ms = 1000,
 				      .negative_ms = 100,
@@ -151,16 +151,10 @@ struct node *bus_add(struct bus *bus, uint8_t first)
 				      .acquire = acquire_name,
 				      .listed = listed};
 
-	ck_assert_uint_lt(bus->nnodes, BUS_NODES_MAX);
-	node->bus = bus;
-	node->index = bus->nnodes++;
-	node->last = node->sent;
 	for (unsigned i = 0; i < 16; i++)
 		node->instance[i] = (uint8_t)test_random(&bus->rng);
 	node->instance[0] = first;
 	node->instance[15] |= 1;
-	node->events = calloc(NODE_EVENTS, sizeof(*node->events));
-	ck_assert_ptr_nonnull(node->events);
 	memcpy(addr.addr, node->instance, 16);
 	memcpy(env.instance, node->instance, 16);
 	env.addrs = &addr;
@@ -168,7 +162,27 @@ struct node *bus_add(struct bus *bus, uint8_t first)
 	env.secret = test_random(&bus->rng);
 	env.arg = node;
 	ck_assert_int_eq(ripc__rcore_new(&node->core, &env), 0);
+}
+
+struct node *bus_add(struct bus *bus, uint8_t first)
+{
+	struct node *node = &bus->nodes[bus->nnodes];
+
+	ck_assert_uint_lt(bus->nnodes, BUS_NODES_MAX);
+	node->bus = bus;
+	node->index = bus->nnodes++;
+	node->last = node->sent;
+	node->events = calloc(NODE_EVENTS, sizeof(*node->events));
+	ck_assert_ptr_nonnull(node->events);
+	start(node, first);
 	return node;
+}
+
+void bus_restart(struct node *node, uint8_t first)
+{
+	bus_kill(node);
+	node->nevents = 0;
+	start(node, first);
 }
 
 void bus_kill(struct node *node)

@@ -69,6 +69,9 @@ struct node *bus_add(struct bus *bus, uint8_t first);
 /* It dies without a word; its place stays. */
 void bus_kill(struct node *node);
 
+/* The same, and another context takes its place, with other random bytes in its instance id. */
+void bus_restart(struct node *node, uint8_t first);
+
 /* Lets @ms pass. */
 void bus_run(struct bus *bus, uint64_t ms);
 

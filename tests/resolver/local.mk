@@ -15,6 +15,7 @@ check_PROGRAMS += tests/resolver/test_list
 check_PROGRAMS += tests/resolver/test_lookup
 check_PROGRAMS += tests/resolver/test_memory
 check_PROGRAMS += tests/resolver/test_progress
+check_PROGRAMS += tests/resolver/test_random
 check_PROGRAMS += tests/resolver/test_resolver
 check_PROGRAMS += tests/resolver/test_timers
 check_PROGRAMS += tests/resolver/test_file

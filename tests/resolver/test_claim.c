@@ -274,7 +274,7 @@ START_TEST(heal__three_holders)
 }
 END_TEST
 
-/* 42 moved from a to b, which died and could not tell a; c has it now, and a knows or not. */
+/* 42 moved from a to b, which died without GONE; c holds it now, and a knows that or not. */
 static void move_and_die(bool known)
 {
 	node_register(a, 42, true);

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Random calls of many contexts on a bad network, in virtual time: services are registered, taken
+ * over, given up, and looked up, while the network loses, duplicates and reorders messages and is
+ * split, and contexts die and start again. The model: a call ends in its time; a service with a
+ * holder in reach is found; when the network is whole, one holder of each service is left and all
+ * contexts find it.
+ */
+#include "bus.h"
+#include "harness.h"
+
+#include <string.h>
+
+#define NODES    24
+#define SERVICES 12
+#define TIMEOUT  (1000 * RIPC__MS) /* of bus_add() */
+
+enum held { NOTHING, PENDING, HELD };
+
+/* The state of a service, as the application of a context knows it. */
+struct use {
+	enum held held;
+	uint64_t since_ns;          /* start of PENDING or HELD */
+	uint64_t asked_ns;          /* of the look-up under way; 0: none */
+	bool watched;               /* looked up and not cancelled */
+	bool reachable;             /* since asked_ns, a holder was in reach all the time */
+	uint64_t negative_until_ns; /* a failed look-up is not repeated before then */
+};
+
+static struct bus *bus;
+static uint64_t rng;
+static struct use uses[NODES][SERVICES + 1];
+static unsigned calls;
+
+static unsigned draw(unsigned n)
+{
+	return (unsigned)(test_random(&rng) % n);
+}
+
+static void take_event(unsigned n, const struct node_event *ev)
+{
+	struct use *u = &uses[n][ev->service];
+
+	switch (ev->kind) {
+	case RIPC__RESOLVED:
+		ck_assert(u->asked_ns || u->watched);
+		ck_assert(ev->record.service == ev->service);
+		u->watched = true;
+		u->asked_ns = 0;
+		break;
+	case RIPC__UNRESOLVED:
+		ck_assert(u->asked_ns);
+		ck_assert_msg(!u->reachable,
+			      "node %u: service %u has a holder in reach and was not found", n,
+			      (unsigned)ev->service);
+		u->asked_ns = 0;
+		u->negative_until_ns = ev->at_ns + 100 * RIPC__MS;
+		break;
+	case RIPC__REGISTERED:
+		ck_assert_int_eq(u->held, PENDING);
+		ck_assert_uint_le(ev->at_ns - u->since_ns, TIMEOUT + RIPC__MS);
+		u->held = HELD;
+		u->since_ns = ev->at_ns;
+		break;
+	case RIPC__CONFLICT:
+		ck_assert_int_ne(u->held, NOTHING);
+		u->held = NOTHING;
+		break;
+	case RIPC__GONE:
+		ck_assert(u->watched);
+		break;
+	case RIPC__RIVAL:
+		ck_assert_int_eq(u->held, HELD);
+		break;
+	}
+}
+
+static void take_events(unsigned n)
+{
+	struct node *node = &bus->nodes[n];
+
+	for (unsigned i = 0; i < node->nevents; i++)
+		take_event(n, &node->events[i]);
+	node->nevents = 0;
+}
+
+/* Whether a context has held the service for a while, and its messages surely reach @node. */
+static bool holder_in_reach(const struct node *node, uint64_t service)
+{
+	for (unsigned i = 0; i < NODES && !bus->loss_percent; i++)
+		if (uses[i][service].held == HELD && bus->nodes[i].group == node->group &&
+		    bus->now_ns - uses[i][service].since_ns > 200 * RIPC__MS)
+			return true;
+	return false;
+}
+
+static void run(uint64_t ms)
+{
+	while (ms--) {
+		bus_run(bus, 1);
+		for (unsigned n = 0; n < NODES; n++) {
+			struct node *node = &bus->nodes[n];
+
+			take_events(n);
+			for (uint64_t s = 1; s <= SERVICES; s++) {
+				struct use *u = &uses[n][s];
+
+				if (!u->asked_ns)
+					continue;
+				ck_assert_uint_le(bus->now_ns, u->asked_ns + TIMEOUT + RIPC__MS);
+				u->reachable = u->reachable && holder_in_reach(node, s);
+			}
+		}
+	}
+}
+
+static void lookup(unsigned n, uint64_t service)
+{
+	struct use *u = &uses[n][service];
+
+	if (!u->asked_ns) {
+		u->asked_ns = bus->now_ns;
+		u->reachable = bus->now_ns > u->negative_until_ns &&
+			       holder_in_reach(&bus->nodes[n], service);
+	}
+	ck_assert_int_eq(node_lookup(&bus->nodes[n], service), 0);
+	take_events(n);
+}
+
+/* The name of a service of a context: at some, another name has its id. */
+static const char *name_of(unsigned n, uint64_t service)
+{
+	return service % 4 ? NULL : n % 8 == 0 ? "camera/right" : "camera/left";
+}
+
+static void call(void)
+{
+	static const enum ripc__register_how hows[] = {RIPC__REGISTER, RIPC__REGISTER,
+						       RIPC__REGISTER_TAKE, RIPC__REGISTER_RANDOM};
+	unsigned n = draw(NODES);
+	struct node *node = &bus->nodes[n];
+	uint64_t service = 1 + draw(SERVICES);
+	struct use *u = &uses[n][service];
+
+	calls++;
+	switch (draw(8)) {
+	case 0:
+	case 1:
+		if (u->held != NOTHING)
+			break;
+		u->held = PENDING;
+		u->since_ns = bus->now_ns;
+		ck_assert_int_eq(ripc__rcore_register(node->core, service, name_of(n, service),
+						      hows[draw(4)], bus->now_ns),
+				 0);
+		node_collect(node);
+		break;
+	case 2:
+		if (u->held == NOTHING)
+			break;
+		ripc__rcore_unregister(node->core, service, bus->now_ns);
+		u->held = NOTHING;
+		break;
+	case 3:
+		ripc__rcore_lookup_cancel(node->core, service);
+		u->asked_ns = 0;
+		u->watched = false;
+		break;
+	case 4:
+		if (draw(6))
+			break;
+		if (draw(2))
+			ripc__rcore_send_gone(node->core, bus->now_ns);
+		bus_restart(node, (uint8_t)draw(256));
+		memset(uses[n], 0, sizeof(uses[n]));
+		break;
+	default:
+		lookup(n, service);
+		break;
+	}
+}
+
+static void set_network(void)
+{
+	unsigned groups = 1 + draw(3);
+
+	bus->loss_percent = draw(2) ? draw(20) : 0;
+	bus->dup_percent = draw(2) ? draw(20) : 0;
+	bus->delay_max_ns = bus->delay_min_ns + draw(2) * draw(100) * RIPC__MS;
+	for (unsigned i = 0; i < NODES; i++)
+		bus->nodes[i].group = draw(groups);
+}
+
+static struct node *only_holder(uint64_t service)
+{
+	struct node *holder = NULL;
+
+	for (unsigned i = 0; i < NODES; i++) {
+		if (uses[i][service].held != HELD)
+			continue;
+		ck_assert_msg(!holder, "service %u is held by %u and %u", (unsigned)service,
+			      holder ? holder->index : 0, i);
+		holder = &bus->nodes[i];
+		ck_assert(node_holds(holder, service));
+	}
+	return holder;
+}
+
+START_TEST(random__calls)
+{
+	bool held[SERVICES + 1] = {false};
+
+	rng = test_seed() + (uint64_t)_i;
+	bus = bus_new(rng);
+	memset(uses, 0, sizeof(uses));
+	while (bus->nnodes < NODES)
+		bus_add(bus, (uint8_t)draw(256));
+	for (unsigned phase = 0; phase < 10; phase++) {
+		set_network();
+		for (unsigned i = 0; i < 100; i++) {
+			call();
+			run(draw(8) ? draw(10) : draw(1000));
+		}
+	}
+	bus->loss_percent = bus->dup_percent = 0;
+	bus->delay_max_ns = bus->delay_min_ns;
+	run(1100);
+	for (unsigned i = 0; i < NODES; i++) {
+		bus->nodes[i].group = 0;
+		for (uint64_t s = 1; s <= SERVICES; s++)
+			held[s] = held[s] || uses[i][s].held == HELD;
+	}
+	/* Each claims all its services. */
+	run(SERVICES * RIPC__CLAIM_INTERVAL_MS * 5 / 4);
+	for (uint64_t s = 1; s <= SERVICES; s++) {
+		struct node *holder = only_holder(s);
+
+		ck_assert_msg(!held[s] || holder, "service %u has lost all holders", (unsigned)s);
+		for (unsigned i = 0; i < NODES; i++)
+			lookup(i, s);
+		run(1100);
+		for (unsigned i = 0; i < NODES && holder; i++)
+			ck_assert_msg(node_finds(&bus->nodes[i], s, holder),
+				      "node %u does not find service %u at %u", i, (unsigned)s,
+				      holder->index);
+		for (unsigned i = 0; i < NODES && !holder; i++) {
+			struct ripc__record record;
+
+			ck_assert(!core_find(bus->nodes[i].core, s, &record, bus->now_ns));
+		}
+	}
+	bus_free(bus);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("resolver/random");
+	TCase *tc = tcase_create("random");
+
+	test_seed();
+	tcase_add_loop_test(tc, random__calls, 0, 3);
+	tcase_set_timeout(tc, 120);
+	suite_add_tcase(suite, tc);
+	return test_main("resolver/random", suite);
+}
