@@ -139,6 +139,17 @@ static void send_datagram(struct file *f, const struct sockaddr *to, const uint8
 	(void)send_by_allowed(&f->socks, fd, to, data, len);
 }
 
+static void send_to_host(struct file *f, const struct ripc__host_entry *e, const uint8_t *data,
+			 size_t len)
+{
+	struct ripc__host_entry to = *e;
+
+	/* The interface may have come back with another index. */
+	if (*e->interface)
+		to.host.in6.sin6_scope_id = if_nametoindex(e->interface);
+	send_datagram(f, &to.host.any, data, len);
+}
+
 /* Return: the number of hosts. */
 static unsigned send_to_hosts(struct file *f, uint64_t service, const uint8_t *data, size_t len)
 {
@@ -146,7 +157,7 @@ static unsigned send_to_hosts(struct file *f, uint64_t service, const uint8_t *d
 	unsigned n = ripc__host_list_find(&f->list, service, &first);
 
 	for (unsigned i = 0; i < n; i++)
-		send_datagram(f, &first[i].host.any, data, len);
+		send_to_host(f, &first[i], data, len);
 	return n;
 }
 
@@ -172,7 +183,7 @@ static void file_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 	size_t n = ripc__host_list_hosts(&f->list, &hosts);
 
 	for (size_t i = 0; i < n && i < LIST_HOSTS_MAX; i++)
-		send_datagram(f, &hosts[i]->host.any, data, len);
+		send_to_host(f, hosts[i], data, len);
 	free(hosts);
 }
 

@@ -45,15 +45,16 @@ static bool parse_port(const char *text, uint16_t fallback, uint16_t *port)
 }
 
 /*
- * 192.0.2.1, 192.0.2.1:7475, 2001:db8::1, [2001:db8::1]:7475. Host names are not accepted, because
- * resolving them may block.
+ * 192.0.2.1, 192.0.2.1:7475, 2001:db8::1, [2001:db8::1]:7475, fe80::1%eth0. Host names are not
+ * accepted, because resolving them may block.
  */
 static bool parse_host(const struct ripc__host_list *list, char *text, struct ripc__host_entry *e)
 {
-	char *colon = strchr(text, ':'), *close = strchr(text, ']');
+	char *colon = strchr(text, ':'), *close = strchr(text, ']'), *percent;
 	uint16_t port;
 
 	memset(&e->host, 0, sizeof(e->host));
+	memset(e->interface, 0, sizeof(e->interface));
 	if (*text == '[') {
 		if (!close || !parse_port(close + 1, list->port, &port))
 			return false;
@@ -72,12 +73,19 @@ static bool parse_host(const struct ripc__host_list *list, char *text, struct ri
 		return e->host.in.sin_addr.s_addr != INADDR_ANY &&
 		       !IN_MULTICAST(ntohl(e->host.in.sin_addr.s_addr));
 	}
+	percent = strchr(text, '%');
+	if (percent) {
+		*percent++ = 0;
+		if (!*percent || strlen(percent) >= sizeof(e->interface))
+			return false;
+		strcpy(e->interface, percent);
+	}
 	e->host.in6.sin6_family = AF_INET6;
 	e->host.in6.sin6_port = htons(port);
 	return inet_pton(AF_INET6, text, &e->host.in6.sin6_addr) == 1 &&
 	       !IN6_IS_ADDR_UNSPECIFIED(&e->host.in6.sin6_addr) &&
 	       !IN6_IS_ADDR_MULTICAST(&e->host.in6.sin6_addr) &&
-	       !IN6_IS_ADDR_LINKLOCAL(&e->host.in6.sin6_addr);
+	       IN6_IS_ADDR_LINKLOCAL(&e->host.in6.sin6_addr) == (percent != NULL);
 }
 
 static bool parse_service(const char *text, uint64_t *service)
@@ -302,7 +310,9 @@ static int by_host(const void *a, const void *b)
 
 	/* Hosts are zeroed before they are filled in. */
 	/* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
-	return memcmp(&(*x)->host, &(*y)->host, sizeof((*x)->host));
+	int order = memcmp(&(*x)->host, &(*y)->host, sizeof((*x)->host));
+
+	return order ? order : strcmp((*x)->interface, (*y)->interface);
 }
 
 size_t ripc__host_list_hosts(const struct ripc__host_list *list,

@@ -7,6 +7,7 @@
  *	43         192.0.2.8 [2001:db8::8]:7475
  *	*          192.0.2.1
  *	"camera/left" 192.0.2.9
+ *	44         fe80::1%eth0
  *
  * Invalid lines are logged and ignored. A list that cannot be read again stays as it was.
  */
@@ -15,6 +16,7 @@
 
 #include "base/resolver_chain.h"
 
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,8 +25,9 @@
 
 /* One host to ask for one service. */
 struct ripc__host_entry {
-	uint64_t service; /* 0: every service */
-	unsigned order;   /* line order */
+	uint64_t service;            /* 0: every service */
+	unsigned order;              /* line order */
+	char interface[IF_NAMESIZE]; /* of a link-local address; the others: empty */
 	union {
 		struct sockaddr any;
 		struct sockaddr_in in;

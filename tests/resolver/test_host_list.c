@@ -84,6 +84,24 @@ START_TEST(load__finds_the_hosts_of_a_service)
 }
 END_TEST
 
+/* The same link-local address on two links is two hosts. */
+START_TEST(load__link_local_hosts)
+{
+	const struct ripc__host_entry *e, **hosts;
+
+	load("42 fe80::1%eth0 [fe80::1%eth1]:7000 192.0.2.1\n43 fe80::1%eth0 "
+	     "fe80::1%fifteen_letters\n");
+	ck_assert_uint_eq(list.bad_lines, 0);
+	ck_assert_str_eq(found(42), "fe80::1 7475, fe80::1 7000, 192.0.2.1 7475");
+	ck_assert_uint_eq(ripc__host_list_find(&list, 42, &e), 3);
+	ck_assert_str_eq(e[0].interface, "eth0");
+	ck_assert_str_eq(e[1].interface, "eth1");
+	ck_assert_str_eq(e[2].interface, "");
+	ck_assert_uint_eq(ripc__host_list_hosts(&list, &hosts), 4);
+	free(hosts);
+}
+END_TEST
+
 static const char *const bad[] = {
 	"42",
 	"42 host",
@@ -105,6 +123,11 @@ static const char *const bad[] = {
 	"42 ::",
 	"42 ff02::1",
 	"42 fe80::1",
+	"42 fe80::1%",
+	"42 [fe80::1]%lo:7475",
+	"42 fe80::1%sixteen_letters_",
+	"42 2001:db8::1%lo",
+	"42 192.0.2.1%lo",
 	"42 192.0.2.1 host",
 };
 
@@ -179,6 +202,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, load__finds_the_hosts_of_a_service);
+	tcase_add_test(tc, load__link_local_hosts);
 	tcase_add_loop_test(tc, load__bad_line_is_ignored, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(tc, load__number_of_hosts_is_limited);
 	tcase_add_test(tc, hosts__each_once);

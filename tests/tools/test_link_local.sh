@@ -45,6 +45,12 @@ ready serve2 "answering for service $id2"
 expect "and in the other direction" 0 60 ip netns exec $a ./tools/ripc-ping -c 2 -i 0 -W 20000 \
 	"$id2"
 
+# By a file: an address and the interface.
+address=$(ip -n $a -6 -o addr show dev v0 scope link | sed 's/.* inet6 \([^/]*\).*/\1/')
+echo "$id $address%v0" >"$work/hosts"
+expect "a host of a file" 0 60 ip netns exec $b env RIPC_RESOLVER="file:$work/hosts" \
+	./tools/ripc-ping -c 2 -i 0 -W 20000 "$id"
+
 # Nobody holds the port any more: the attempts are named with their interfaces.
 kill -KILL "$serve"
 expect "the process is gone" 2 60 ip netns exec $b ./tools/ripc-ping -c 1 -W 3000 "$id"
