@@ -17,7 +17,8 @@
 #define BYTES_MAX    (8u << 20) /* limit of the file's size */
 #define ENTRIES_MAX  65536      /* limit of (service, host) pairs */
 #define HOSTS_MAX    64         /* hosts asked for one service */
-#define LINES_LOGGED 16         /* invalid lines logged one by one; the others are counted */
+#define BLANKS       " \t\r"
+#define LINES_LOGGED 16 /* invalid lines logged one by one; the others are counted */
 
 static int by_service(const void *a, const void *b)
 {
@@ -146,22 +147,42 @@ static int add_entry(struct reading *r, const struct ripc__host_entry *e)
 	return 0;
 }
 
+/*
+ * Cuts off the first word of a line, and the comment. Within quotation marks blanks and # are part
+ * of the name.
+ */
+static char *first_word(char *text, char **rest)
+{
+	char *word = text + strspn(text, BLANKS), *end = word;
+
+	if (*word == '"')
+		do
+			end = strchr(end + 1, '"');
+		while (end && end[1] && !strchr(BLANKS "#", end[1]));
+	if (!end)
+		end = word;
+	end += strcspn(end, BLANKS "#");
+	end[strcspn(end, "#")] = 0;
+	if (*end)
+		*end++ = 0;
+	*rest = end;
+	return word;
+}
+
 static int parse_line(const struct ripc__host_list *list, struct reading *r, unsigned line,
 		      char *text)
 {
 	struct ripc__host_entry e = {0};
 	size_t first = r->n;
-	char *save, *word;
+	char *save, *rest, *word = first_word(text, &rest);
 
-	text[strcspn(text, "#")] = 0;
-	word = strtok_r(text, " \t\r", &save);
-	if (!word)
+	if (!*word)
 		return 0;
 	if (!parse_service(word, &e.service)) {
 		bad_line(list, r, line, "no service id:", word);
 		return 0;
 	}
-	while ((word = strtok_r(NULL, " \t\r", &save))) {
+	for (; (word = strtok_r(rest, BLANKS, &save)); rest = NULL) {
 		char shown[80];
 
 		snprintf(shown, sizeof(shown), "%s", word);

@@ -84,6 +84,21 @@ START_TEST(load__finds_the_hosts_of_a_service)
 }
 END_TEST
 
+START_TEST(load__names)
+{
+	static const char *const names[] = {"#", "a#1", "left camera", "\"", "a\"b", "a\"b c # d"};
+	char line[64];
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(line, sizeof(line), " \"%s\"\t192.0.2.1#\"\n", names[i]);
+		load(line);
+		ck_assert_msg(!list.bad_lines, "%s", names[i]);
+		ck_assert_str_eq(found(ripc__name_id(names[i], strlen(names[i]))),
+				 "192.0.2.1 7475");
+	}
+}
+END_TEST
+
 /* The same link-local address on two links is two hosts. */
 START_TEST(load__link_local_hosts)
 {
@@ -202,6 +217,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, load__finds_the_hosts_of_a_service);
+	tcase_add_test(tc, load__names);
 	tcase_add_test(tc, load__link_local_hosts);
 	tcase_add_loop_test(tc, load__bad_line_is_ignored, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(tc, load__number_of_hosts_is_limited);
