@@ -151,7 +151,7 @@ static void lookup_node(struct ripc__zk *z, uint64_t service, uint64_t nonce)
 static void on_found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len)
 {
 	struct ripc__zk_watched *w = watched_find(z, service);
-	struct ripc__record record;
+	struct ripc__record record, former;
 	uint8_t *copy;
 	bool changed, news;
 
@@ -170,6 +170,10 @@ static void on_found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes,
 		if (!copy)
 			return;
 		memcpy(copy, bytes, len);
+		/* The claim of the lower generation would be ignored. */
+		if (news && !ripc__zk_decode(z, service, w->bytes, w->len, &former) &&
+		    former.generation > record.generation)
+			reply(z, w, RIPC__RESOLVE_GONE, 0);
 		free(w->bytes);
 		w->bytes = copy;
 		w->len = len;

@@ -238,6 +238,52 @@ START_TEST(up__created_and_not_yet_held)
 }
 END_TEST
 
+/*
+ * The node of another context, as read. Return: the kinds of the messages for the core, as decimal
+ * digits.
+ */
+static unsigned find(uint8_t instance, uint64_t generation)
+{
+	struct ripc__record record = {.service = SERVICE,
+				      .instance = {instance},
+				      .generation = generation,
+				      .ttl_ms = 1000};
+	struct ripc__mcast_sender from = {0};
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+	unsigned kinds = 0;
+	int len;
+
+	pending = calloc(1, sizeof(*pending) + RIPC__NODE_MAX);
+	ck_assert_ptr_nonnull(pending);
+	pending->kind = RIPC__ENS_FOUND;
+	pending->service = SERVICE;
+	len = ripc__record_encode(&record, pending->bytes, RIPC__NODE_MAX);
+	ck_assert_int_gt(len, 0);
+	pending->len = (size_t)len;
+	while (ripc__backend_zookeeper.recv(backend, ensemble_fd, &from, buf, sizeof(buf)) >= 0)
+		kinds = 10 * kinds + buf[5];
+	return kinds;
+}
+
+/* The core ignores a claim of a lower generation, unless the former holder is gone. */
+START_TEST(found__next_holder_of_a_lower_generation)
+{
+	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REQUEST,
+					 .service = SERVICE,
+					 .nonce = 7,
+					 .record = {.instance = {1}, .ttl_ms = 1000}};
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+	int len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
+
+	report(RIPC__ENS_UP, true);
+	ripc__backend_zookeeper.send(backend, NULL, SERVICE, buf, (size_t)len);
+	ck_assert_uint_eq(find(2, 4), 2);
+	ck_assert_uint_eq(find(2, 5), 1);
+	ck_assert_uint_eq(find(3, 1), 41);
+	ck_assert_uint_eq(find(3, 1), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("resolver/zookeeper");
@@ -248,6 +294,7 @@ int main(void)
 	tcase_add_loop_test(tc, up__claim_in_flight, 0, 2);
 	tcase_add_test(tc, up__created);
 	tcase_add_test(tc, up__created_and_not_yet_held);
+	tcase_add_test(tc, found__next_holder_of_a_lower_generation);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/zookeeper", suite);
 }
