@@ -272,6 +272,8 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 	bool takeover = nameless || how == RIPC__REGISTER_TAKE;
 	bool probe = takeover || how == RIPC__REGISTER;
 	struct ripc__claim *h = ripc__claim_find(core, service);
+	struct ripc__cached *known = ripc__cache_find(&core->cache, service);
+	struct ripc__record record;
 
 	if (h)
 		return ripc__fail(-EADDRINUSE,
@@ -300,6 +302,11 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 	h->nonce = ripc__rcore_nonce(core);
 	h->generation = 1;
 	h->takeover = takeover;
+	/* A holder that does not answer at present may be alive later. */
+	if (known) {
+		ripc__cache_record(known, &record, now_ns);
+		(void)raise_generation(h, &record);
+	}
 	h->unannounced = how == RIPC__REGISTER_RANDOM;
 	h->probes = probe ? 0 : RIPC__PROBES;
 	h->end_ns = probe ? now_ns + core->env.resolve_timeout_ms * RIPC__MS : now_ns;

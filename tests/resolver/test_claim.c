@@ -454,6 +454,28 @@ START_TEST(takeover__waits_for_the_name)
 END_TEST
 
 /* The holder on this host has not answered a probe: it may be slow, and is waited for. */
+/* The holder is stopped during the takeover. It does not take the service back. */
+START_TEST(takeover__stopped_holder)
+{
+	node_register(a, 42, true);
+	bus_run(bus, 1000);
+	if (_i)
+		ck_assert_int_eq(
+			ripc__rcore_register(b->core, 42, NULL, RIPC__REGISTER_TAKE, bus->now_ns),
+			0);
+	bus_run(bus, 1000);
+	(_i ? b : a)->group = 1;
+	ck_assert_int_eq(ripc__rcore_register(c->core, 42, NULL, RIPC__REGISTER_TAKE, bus->now_ns),
+			 0);
+	bus_run(bus, 1000);
+	ck_assert_uint_eq(node_count(c, RIPC__REGISTERED, 42), 1);
+	(_i ? b : a)->group = 0;
+	bus_run(bus, 2 * RIPC__CLAIM_INTERVAL_MS);
+	ck_assert(node_holds(c, 42));
+	ck_assert(!node_holds(_i ? b : a, 42));
+}
+END_TEST
+
 START_TEST(takeover__silent_holder)
 {
 	b->name_bound = true;
@@ -493,6 +515,7 @@ int main(void)
 	tcase_add_test(tc, unregister__with_event_pending);
 	tcase_add_test(tc, requested__by_many_broadcasts);
 	tcase_add_loop_test(tc, takeover__waits_for_the_name, 0, 2);
+	tcase_add_loop_test(tc, takeover__stopped_holder, 0, 2);
 	tcase_add_loop_test(tc, takeover__silent_holder, 0, 2);
 	tc = tcase(suite, "two holders");
 	tcase_add_loop_test(tc, heal__older_wins_by_claim, 0, 2);
