@@ -188,6 +188,7 @@ static bool raise_generation(struct ripc__claim *h, const struct ripc__record *r
 void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 		      const struct ripc__record *rival, uint64_t now_ns)
 {
+	h->answered = true;
 	if (raise_generation(h, rival))
 		return;
 	/* Peers with the old record must look the service up again. */
@@ -208,7 +209,7 @@ static bool probing_is_over(struct ripc__rcore *core, const struct ripc__claim *
 	if (now_ns >= h->end_ns)
 		return true;
 	/* A holder on this host that has not answered a probe is alive but slow. */
-	if (h->nameless && h->generation == 1)
+	if (h->nameless && !h->answered)
 		return false;
 	return !core->env.settled || core->env.settled(core->env.arg, h->node.id);
 }

@@ -37,6 +37,7 @@ struct ripc__claim {
 	/* end of the wait for back ends that have not answered (PROBING), and for the name */
 	uint64_t end_ns;
 	bool nameless;      /* the former holder on this host has the name: not REGISTERED yet */
+	bool answered;      /* PROBING: another context has the service, or probes for it, too */
 	bool takeover;      /* PROBING: take over from the present holder by a higher generation */
 	bool unannounced;   /* HELD, but never announced */
 	unsigned announces; /* HELD: announcements left to send */
