@@ -175,7 +175,7 @@ static void events(struct run *r, unsigned max)
 	struct ripc__resolver_event ev;
 
 	while (max-- && ripc__rcore_event(r->core, &ev, r->now_ns)) {
-		check(ev.kind >= RIPC__RESOLVED && ev.kind <= RIPC__RIVAL && ev.service);
+		check(ev.kind >= RIPC__RESOLVED && ev.kind <= RIPC__GONE && ev.service);
 		if (ev.kind == RIPC__RESOLVED || ev.kind == RIPC__GONE)
 			check(ev.record.service == ev.service);
 	}
