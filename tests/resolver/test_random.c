@@ -246,6 +246,7 @@ static struct node *only_holder(uint64_t service)
 static void check_random_calls(void)
 {
 	bool held[SERVICES + 1] = {false};
+	unsigned before = 0, messages = 0;
 
 	bus = bus_new(rng);
 	memset(uses, 0, sizeof(uses));
@@ -265,11 +266,16 @@ static void check_random_calls(void)
 	run(1100);
 	for (unsigned i = 0; i < NODES; i++) {
 		bus->nodes[i].group = 0;
+		before += bus->nodes[i].nsent;
 		for (uint64_t s = 1; s <= SERVICES; s++)
 			held[s] = held[s] || uses[i][s].held == HELD;
 	}
 	/* Each claims all its services. */
 	run(SERVICES * RIPC__CLAIM_INTERVAL_MS * 5 / 4);
+	for (unsigned i = 0; i < NODES; i++)
+		messages += bus->nodes[i].nsent;
+	/* Claims, refreshes with their answers, disputes: about 2 for each service and context. */
+	ck_assert_uint_le(messages - before, 8 * NODES * SERVICES);
 	for (uint64_t s = 1; s <= SERVICES; s++) {
 		struct node *holder = only_holder(s);
 
