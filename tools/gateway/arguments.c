@@ -51,7 +51,7 @@ static bool write_node(FILE *out, unsigned number, char *argument, char *error)
 		i++;
 	if (i == ntypes || !main_value != !types[i].key) {
 		snprintf(error, PLAN_ERROR_MAX,
-			 "argument %u: '%s' is not signal:FORM, file:PATH, stdio, "
+			 "arguments:%u: '%s' is not signal:FORM, file:PATH, stdio, "
 			 "socket:HOST:PORT, ripc:SERVICE, group:ID, zeromq:URL or nanomsg:URL",
 			 number, head);
 		return false;
@@ -71,7 +71,7 @@ static bool write_node(FILE *out, unsigned number, char *argument, char *error)
 		char *value = strchr(key, '=');
 
 		if (!value || !isalpha((unsigned char)*key)) {
-			snprintf(error, PLAN_ERROR_MAX, "argument %u: '%s' is not KEY=VALUE",
+			snprintf(error, PLAN_ERROR_MAX, "arguments:%u: '%s' is not KEY=VALUE",
 				 number, key);
 			return false;
 		}
@@ -92,7 +92,7 @@ bool arguments_write(FILE *out, unsigned n, char *const *arguments, char *error)
 
 		if (strpbrk(arguments[i], "\"\\\n")) {
 			snprintf(error, PLAN_ERROR_MAX,
-				 "argument %u: quotes, backslashes and line breaks need a "
+				 "arguments:%u: quotes, backslashes and line breaks need a "
 				 "configuration file",
 				 i + 1);
 			return false;

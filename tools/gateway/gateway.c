@@ -56,10 +56,17 @@ static bool is_timed(const struct node *node)
 	return node->plan->type == NODE_SIGNAL || node->plan->type == NODE_FILE;
 }
 
+static int no_memory(void)
+{
+	tool_error("out of memory");
+	return -ENOMEM;
+}
+
 static int start_node(struct gateway *gateway, unsigned i, bool timed)
 {
 	struct node *node = &gateway->nodes[i];
 	bool source = false, sink = false;
+	int rc;
 
 	for (unsigned k = 0; k < gateway->plan.npaths; k++) {
 		const struct path_plan *path = &gateway->plan.path[k];
@@ -77,8 +84,9 @@ static int start_node(struct gateway *gateway, unsigned i, bool timed)
 	}
 	if (!flow_init(&node->received) || !hooks_init(&node->in_hooks, &node->plan->in_hooks) ||
 	    !hooks_init(&node->out_hooks, &node->plan->out_hooks))
-		return -ENOMEM;
-	return node->ops->start(node, source, sink);
+		return no_memory();
+	rc = node->ops->start(node, source, sink);
+	return rc == -ENOMEM ? no_memory() : rc;
 }
 
 int gateway_start(struct gateway *gateway)
@@ -93,7 +101,7 @@ int gateway_start(struct gateway *gateway)
 	gateway->nodes = calloc(gateway->plan.nnodes, sizeof(*gateway->nodes));
 	gateway->paths = calloc(gateway->plan.npaths, sizeof(*gateway->paths));
 	if (!gateway->nodes || !gateway->paths)
-		return -ENOMEM;
+		return no_memory();
 	for (unsigned i = 0; i < gateway->plan.nnodes; i++) {
 		gateway->nodes[i].plan = &gateway->plan.node[i];
 		gateway->nodes[i].ops = ops_of[gateway->plan.node[i].type];

@@ -25,8 +25,6 @@ struct gateway {
 	struct path *paths;
 	/* sources that may still deliver samples; the gateway ends when none is left */
 	unsigned open_sources;
-	/* it replaces one with the same files: append to them */
-	bool reloaded;
 };
 
 /*

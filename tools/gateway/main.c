@@ -24,6 +24,11 @@ struct run {
 	struct ripc *ctx;
 	struct tool_settings settings;
 	bool check_only;
+	bool unwritten; /* the last statistics are not in the file */
+	cpu_set_t cpus; /* those that the process began with */
+	/* what the configuration before has set */
+	uint64_t affinity;
+	int priority;
 };
 
 /* For a running gateway: they wait while there is no loop. */
@@ -119,7 +124,7 @@ static bool may_write(const char *path)
 	return true;
 }
 
-static void print_all(const struct run *run)
+static void print_all(struct run *run)
 {
 	FILE *out;
 
@@ -127,13 +132,34 @@ static void print_all(const struct run *run)
 	if (!run->metrics)
 		return;
 	out = fopen(run->metrics, "we");
-	if (!out) {
-		tool_error("%s: %s", run->metrics, strerror(errno));
-		return;
+	if (out)
+		gateway_metrics(run->gateway, out);
+	run->unwritten = !out || fflush(out) || ferror(out);
+	if (run->unwritten)
+		tool_error("--metrics %s: cannot write it: %s", run->metrics, strerror(errno));
+	if (out)
+		fclose(out);
+}
+
+static bool is_sink(const struct plan *plan, unsigned node)
+{
+	for (unsigned i = 0; i < plan->npaths; i++) {
+		for (unsigned k = 0; k < plan->path[i].nout; k++) {
+			if (plan->path[i].out[k] == node)
+				return true;
+		}
 	}
-	gateway_metrics(run->gateway, out);
-	if (fclose(out))
-		tool_error("%s: %s", run->metrics, strerror(errno));
+	return false;
+}
+
+/* Files and streams that are written now are continued by the next gateway. */
+static void continue_files(const struct plan *now, struct plan *next)
+{
+	for (unsigned i = 0; i < now->nnodes; i++) {
+		for (unsigned k = 0; k < next->nnodes && is_sink(now, i); k++)
+			next->node[k].continued |= next->node[k].type == now->node[i].type &&
+						   !strcmp(next->node[k].uri, now->node[i].uri);
+	}
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -149,7 +175,7 @@ static void on_signal(uv_signal_t *handle, int number)
 	/* A faulty file does not stop the gateway that runs. */
 	if (!next)
 		return;
-	next->reloaded = true;
+	continue_files(&run->gateway->plan, &next->plan);
 	free(run->next);
 	run->next = next;
 	uv_stop(handle->loop);
@@ -172,7 +198,7 @@ static void warn_of_throttling(void)
 }
 
 /* Prints what the limits of the process forbid. */
-static void real_time(const struct plan *plan)
+static void real_time(struct run *run, const struct plan *plan)
 {
 	struct sched_param priority = {.sched_priority = plan->priority};
 	struct rlimit limit;
@@ -183,9 +209,14 @@ static void real_time(const struct plan *plan)
 		if (plan->affinity >> i & 1)
 			CPU_SET(i, &set);
 	}
-	if (plan->affinity && sched_setaffinity(0, sizeof(set), &set))
+	if ((plan->affinity || run->affinity) &&
+	    sched_setaffinity(0, sizeof(set), plan->affinity ? &set : &run->cpus))
 		tool_error("affinity %llu: %s", (unsigned long long)plan->affinity,
 			   strerror(errno));
+	run->affinity = plan->affinity;
+	if (!plan->priority && run->priority)
+		sched_setscheduler(0, SCHED_OTHER, &priority);
+	run->priority = plan->priority;
 	if (plan->priority && sched_setscheduler(0, SCHED_FIFO, &priority))
 		tool_error("priority %d: %s", plan->priority, strerror(errno));
 	else if (plan->priority)
@@ -221,7 +252,7 @@ static int run_gateway(struct run *run)
 	if (rc)
 		return rc;
 	/* Before the first deadline: locking memory touches all of it. */
-	real_time(&run->gateway->plan);
+	real_time(run, &run->gateway->plan);
 	rc = gateway_start(run->gateway);
 	for (unsigned i = 0; !rc && i < SIGNALS; i++) {
 		uv_signal_init(&run->gateway->loop, &signals[i]);
@@ -266,7 +297,7 @@ static int run_all(struct run *run)
 		run->next = NULL;
 	}
 	ripc_close(run->ctx);
-	return rc ? TOOL_ERROR : TOOL_OK;
+	return rc || run->unwritten ? TOOL_ERROR : TOOL_OK;
 }
 
 static bool use_arguments(struct run *run, unsigned n, char *const *arguments)
@@ -295,6 +326,7 @@ int main(int argc, char **argv)
 	int c;
 
 	tool_begin("ripc-gateway");
+	sched_getaffinity(0, sizeof(run.cpus), &run.cpus);
 	while ((c = getopt_long(argc, argv, "tm:o:Vh", options, NULL)) != -1) {
 		switch (c) {
 		case 't':

@@ -70,6 +70,10 @@ static char *buffered_line(struct file_state *s)
 
 	if (!end)
 		return NULL;
+	/* It would end the text before the line does. */
+	for (char *nul = memchr(line, 0, (size_t)(end - line)); nul;
+	     nul = memchr(nul, 0, (size_t)(end - nul)))
+		*nul = '?';
 	*end = 0;
 	s->len -= (size_t)(end + 1 - line);
 	s->at += (size_t)(end + 1 - line);
@@ -95,7 +99,7 @@ static ssize_t fill(struct node *node, struct file_state *s)
 		return -EAGAIN;
 	if (n < 0)
 		malformed(node, s, strerror(errno));
-	if (n <= 0 && s->len) {
+	if (n <= 0 && (s->len || s->skip)) {
 		/* The last line has no newline. */
 		s->text[s->len++] = '\n';
 		return 1;
@@ -330,7 +334,7 @@ static int start_sink(struct node *node, struct file_state *s)
 	else
 		s->out = open(node->plan->uri,
 			      O_WRONLY | O_CREAT | O_CLOEXEC |
-				      (node->gateway->reloaded ? O_APPEND : O_TRUNC),
+				      (node->plan->continued ? O_APPEND : O_TRUNC),
 			      0666);
 	if (s->out < 0 || fstat(s->out, &st))
 		return -errno;
@@ -342,7 +346,7 @@ static int start_sink(struct node *node, struct file_state *s)
 	/* A pipe that can be written takes so much without blocking. */
 	s->out_chunk = S_ISREG(st.st_mode) ? OUT_BUFFER : PIPE_BUF;
 	s->out_lines = isatty(s->out);
-	if (!node->gateway->reloaded)
+	if (!node->plan->continued)
 		rc = put(s, header, strlen(header));
 	if (rc)
 		return rc;

@@ -2,10 +2,12 @@
 /* A generator: one form for all values, or one after the other (mixed). */
 #include "node.h"
 #include "ticker.h"
+#include "../tool.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct signal_state {
 	struct ticker ticker;
@@ -77,6 +79,7 @@ static void on_tick(void *arg, uint64_t missed)
 static int start(struct node *node, bool source, bool sink)
 {
 	struct signal_state *s = calloc(1, sizeof(*s));
+	int rc;
 
 	(void)sink;
 	node->state = s;
@@ -86,7 +89,10 @@ static int start(struct node *node, bool source, bool sink)
 		return 0;
 	s->random = (uint64_t)gateway_now_ns() | 1;
 	node->gateway->open_sources++;
-	return ticker_start(&s->ticker, &node->gateway->loop, node->plan->rate, on_tick, node);
+	rc = ticker_start(&s->ticker, &node->gateway->loop, node->plan->rate, on_tick, node);
+	if (rc)
+		tool_error("node %s: timer: %s", node->plan->name, strerror(-rc));
+	return rc;
 }
 
 static void stop(struct node *node)

@@ -42,9 +42,9 @@ static void on_datagram(uv_udp_t *udp, ssize_t len, const uv_buf_t *buf,
 	const uint8_t *data = (const uint8_t *)buf->base;
 
 	(void)flags;
-	if (len <= 0 || !from)
+	if (len < 0 || !from)
 		return;
-	while (len) {
+	do {
 		const char *why = NULL;
 		struct sample sample;
 		uint8_t index;
@@ -57,7 +57,7 @@ static void on_datagram(uv_udp_t *udp, ssize_t len, const uv_buf_t *buf,
 		node_deliver(node, &sample);
 		data += n;
 		len -= (ssize_t)n;
-	}
+	} while (len);
 }
 
 /* Return: 0, or an error of getaddrinfo(). */

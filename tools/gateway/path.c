@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "path.h"
 #include "node.h"
+#include "../tool.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* The values of all sources in a row, with the latest times of the masked ones. */
+/* The values of all sources in a row, with the latest of their times. */
 static void join(struct path *path, struct sample *out)
 {
 	out->nvalues = 0;
@@ -74,11 +75,19 @@ static void on_tick(void *arg, uint64_t missed)
 
 int path_start(struct path *path)
 {
-	if (!hooks_init(&path->hooks, &path->plan->hooks))
+	int rc;
+
+	if (!hooks_init(&path->hooks, &path->plan->hooks)) {
+		tool_error("out of memory");
 		return -ENOMEM;
+	}
 	if (path->plan->rate == 0)
 		return 0;
-	return ticker_start(&path->ticker, &path->gateway->loop, path->plan->rate, on_tick, path);
+	rc = ticker_start(&path->ticker, &path->gateway->loop, path->plan->rate, on_tick, path);
+	if (rc)
+		tool_error("path %u: timer: %s", (unsigned)(path - path->gateway->paths) + 1,
+			   strerror(-rc));
+	return rc;
 }
 
 void path_stop(struct path *path)

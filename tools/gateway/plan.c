@@ -494,7 +494,10 @@ int plan_load(struct plan *plan, const char *file, char *error)
 		snprintf(error, PLAN_ERROR_MAX, "%.255s: %s", file, strerror(-rc));
 	} else {
 		text[len] = 0;
-		rc = plan_parse(plan, file, text, error);
+		rc = strlen(text) < len ? -EINVAL : plan_parse(plan, file, text, error);
+		if (strlen(text) < len)
+			snprintf(error, PLAN_ERROR_MAX, "%.255s: byte %zu is NUL: it is no text",
+				 file, strlen(text) + 1);
 	}
 	free(text);
 	return rc;

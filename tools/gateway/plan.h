@@ -101,6 +101,7 @@ struct node_plan {
 	uint64_t limit; /* 0: none */
 	/* file, stdio */
 	char uri[PLAN_TEXT_MAX + 1];
+	bool continued; /* not of the configuration: it is written already, append to it */
 	enum text_format format;
 	enum file_eof eof;
 	/* socket, ripc, zeromq, nanomsg */

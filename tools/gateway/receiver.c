@@ -2,6 +2,7 @@
 #include "receiver.h"
 #include "ticker.h"
 #include "wire.h"
+#include "../tool.h"
 
 #include <stddef.h>
 #include <unistd.h>
@@ -55,8 +56,11 @@ int receiver_start(struct receiver *r, struct node *node, int fd, receiver_fn *f
 	r->gap_ns = SPIN_NS;
 	r->may_spin = sysconf(_SC_NPROCESSORS_ONLN) > 1;
 	rc = uv_poll_init(loop, &r->poll, fd);
-	if (rc)
+	if (rc) {
+		tool_error("node %s: cannot wait for samples: %s", node->plan->name,
+			   uv_strerror(rc));
 		return rc;
+	}
 	r->poll.data = node;
 	uv_idle_init(loop, &r->spin);
 	r->spin.data = r;
@@ -81,6 +85,8 @@ void receiver_malformed(struct node *node, size_t len, const char *from)
 	char why[PLAN_TEXT_MAX + 160];
 
 	snprintf(why, sizeof(why),
-		 "%s: %zu bytes: a sample has 16 and 8 per value, up to 64 values", from, len);
+		 "%s: %zu bytes: a sample has 16 and 8 per value, up to 64 values, and an origin "
+		 "time from 1970 to 2106",
+		 from, len);
 	node_malformed(node, why);
 }

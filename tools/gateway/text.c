@@ -2,6 +2,7 @@
 #include "text.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -46,9 +47,10 @@ static bool take_unsigned(const char **p, uint64_t max, uint64_t *value)
 
 	if (!isdigit((unsigned char)**p))
 		return false;
+	errno = 0;
 	*value = strtoull(*p, &end, 10);
 	*p = end;
-	return *value <= max;
+	return !errno && *value <= max;
 }
 
 static bool take_char(const char **p, char c)

@@ -37,6 +37,9 @@ int wire_decode(struct sample *sample, const uint8_t *data, size_t len)
 	if (len < WIRE_HEADER_LEN || len > WIRE_MAX || len % 8)
 		return -EBADMSG;
 	sample->sequence = get64(data);
+	/* Differences of such times could overflow, and no other format can carry them. */
+	if (get64(data + 8) >= (UINT32_MAX + UINT64_C(1)) * 1000000000)
+		return -EBADMSG;
 	sample->origin_ns = (int64_t)get64(data + 8);
 	sample->nvalues = (unsigned)((len - WIRE_HEADER_LEN) / 8);
 	for (unsigned i = 0; i < sample->nvalues; i++) {

@@ -265,6 +265,10 @@ ready udp.err "running: 2 nodes"
 bash -c "printf 'nonsense, more than a header' >/dev/udp/127.0.0.1/$port" || bad "no datagram"
 ready udp.err "malformed input: 127.0.0.1 port [1-9][0-9]*: the version is not 2" &&
 	ok "the log names the sender of a malformed datagram"
+perl -MIO::Socket::INET -e \
+	'IO::Socket::INET->new(Proto => "udp", PeerAddr => $ARGV[0])->send("")' "127.0.0.1:$port"
+kill -USR1 "$udp"
+ready udp.err "node node1: .* 2 malformed" && ok "an empty datagram is malformed, too"
 kill -TERM "$udp"
 gone "$udp" 20 || bad "it does not end after a malformed datagram"
 
@@ -440,13 +444,110 @@ if grep -q "unknown key" "$err"; then
 fi
 expect "a name and a group" 0 20 $gateway -t stdio "ripc:gateway/$id" group:77
 expect "an unknown type" 3 20 $gateway stdio opal:1
-has "is named with the argument" "$err" "argument 2: 'opal:1' is not signal:FORM"
+has "is named with the argument" "$err" "arguments:2: 'opal:1' is not signal:FORM"
 expect "a type without its main key" 3 20 $gateway signal stdio
 expect "a key without a value" 3 20 $gateway signal:sine,rate stdio
-has "is named, too" "$err" "argument 1: 'rate' is not KEY=VALUE"
+has "is named, too" "$err" "arguments:1: 'rate' is not KEY=VALUE"
 expect "a faulty value" 3 20 $gateway signal:sine,rate=1e9 stdio
 has "is named by its line, the number of the argument" "$err" "arguments:1: rate is 1e+09"
 expect "a quote" 3 20 $gateway 'file:a"b' stdio
-has "is refused" "$err" "argument 1: quotes"
+has "is refused" "$err" "arguments:1: quotes"
+
+# An error names the descriptor that is one too many, at each limit.
+n=6
+while n=$((n + 1)) && [ $n -lt 40 ]; do
+	timeout -k 2 20 ./libtool --mode=execute prlimit --nofile=$n $gateway \
+		signal:sine,rate=100,limit=2 stdio </dev/null >"$out" 2>"$err"
+	status=$?
+	if [ "$status" -ne 3 ] || [ ! -s "$err" ]; then
+		break
+	fi
+done
+if [ "$status" -eq 0 ]; then
+	ok "every start that fails is explained"
+else
+	bad "$n descriptors: exit status $status" "$err"
+fi
+expect "metrics to a full device" 3 20 $gateway -m /dev/full signal:counter,rate=100,limit=2 stdio
+has "are named" "$err" "metrics /dev/full: .*No space left"
+printf '%s\n' "$nodes" 'paths = ( { in = "s"; out = "f"; } );' | tr s '\000' >"$work/nul.conf"
+expect "a configuration with NUL" 3 20 $gateway -t "$work/nul.conf"
+has "is named" "$err" "nul.conf: byte [0-9]* is NUL"
+printf '1.5(0)\t1\0\t2\n\0\n1.6(18446744073709551616)\t1\n1.7(1)\t2\n' >"$work/odd"
+expect "lines with NUL, and a number too large" 0 20 sh -c "$gateway stdio stdio <$work/odd"
+lines "are dropped" "$out" 1
+has "and counted" "$err" "3 malformed"
+# The last line is too long, and its end the end of the file.
+{
+	printf '1.5(0)\t1\n'
+	head -c 65536 /dev/zero | tr '\0' x
+} >"$work/line"
+start long $gateway -m "$work/metrics" "file:$work/line,rate=1000,eof=rewind" stdio
+ready long.err "running: 2 nodes"
+# Ten samples are ten times the file.
+rewound() {
+	kill -USR1 "$pid"
+	ended "$pid" ||
+		grep -q '^ripc_gateway_samples_total{node="node1"} [1-9][0-9]' "$work/metrics"
+}
+wait_until 20 rewound
+if ended "$pid"; then
+	bad "a line too long at the end hides the first one" "$work/long.err"
+else
+	kill -TERM "$pid"
+	gone "$pid" 20 && ok "a line too long at the end hides no other"
+fi
+
+# A ping has the length of a sample, but its origin time is no time.
+start ping $gateway "ripc:$id" "file:$work/none"
+pinged=$pid
+ready ping.err "running: 2 nodes"
+expect "a ping is no sample" 1 60 ./tools/ripc-ping -c 1 -W 200 "$id"
+ready ping.err "malformed input: service [0-9]*: 64 bytes: .* origin time" &&
+	ok "the log says so"
+kill -TERM "$pinged"
+gone "$pinged" 20
+has "it is counted" "$work/ping.err" "node node1: 0 sent, 0 not sent, 1 malformed"
+
+# A reload goes back to all processors, replaces a file that is new, and continues the others.
+reload() {
+	printf '%s\n' "$1" 'nodes = { s = { type = "signal"; rate = 1000.0; };' \
+		"f = { type = \"file\"; uri = \"$work/$2\"; };" \
+		"g = { type = \"file\"; uri = \"$work/both\"; }; };" \
+		'paths = ( { in = "s"; out = [ "f", "g" ]; } );' >"$work/reload.conf"
+}
+cpus() {
+	sed -n 's/^Cpus_allowed_list:.//p' "/proc/$pid/status"
+}
+echo old >"$work/second"
+reload "" first
+start reload $gateway "$work/reload.conf"
+ready reload.err "running: 3 nodes"
+before=$(cpus)
+reload "affinity = 1;" first
+kill -HUP "$pid"
+pinned() {
+	[ "$(cpus)" = 0 ]
+}
+wait_until 20 pinned && ok "affinity"
+reload "" second
+kill -HUP "$pid"
+unpinned() {
+	[ "$(cpus)" = "$before" ]
+}
+if wait_until 20 unpinned; then
+	ok "a reload without affinity ends it"
+else
+	bad "a reload without affinity leaves $(cpus), not $before"
+fi
+wait_until 20 grep -q '^[0-9]' "$work/second"
+kill -TERM "$pid"
+gone "$pid" 20
+if [ "$(grep -c '^#' "$work/both")" -eq 1 ] && [ "$(sed -n '1s/^#.*/#/p' "$work/second")" = "#" ]
+then
+	ok "a file that is new is replaced, another one continued"
+else
+	bad "a file that is new is replaced, another one continued" "$work/second"
+fi
 
 finish
