@@ -217,8 +217,11 @@ static void begin_test(struct perf_server *s, const struct perf_control *request
 		       struct perf_control *reply)
 {
 	bool base = request->type == PERF_BASE_START;
+	/* A stream has no empty messages, and its bytes are counted in 64 bits. */
+	bool stream = base && s->base.protocol == PERF_TCP;
 
-	if (!is_valid_test(request) || (base && s->base.fd < 0 && s->listener < 0)) {
+	if (!is_valid_test(request) || (base && s->base.fd < 0 && s->listener < 0) ||
+	    (stream && (!request->size || request->count > UINT64_MAX / request->size))) {
 		reply->type = PERF_REFUSAL;
 		snprintf(reply->text, sizeof(reply->text), "no such test");
 		return;

@@ -17,6 +17,12 @@ tests_tools_test_perf_pair_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_tools_test_perf_pair_LDADD = libtools.la $(TEST_LIBS) $(VERBS_LIBS)
 endif
 
+check_PROGRAMS += tests/tools/test_perf_server
+tests_tools_test_perf_server_SOURCES = tests/tools/test_perf_server.c tools/perf_base_server.c \
+	tools/perf_clock.c tools/perf_control.c tools/perf_payload.c tools/perf_server.c \
+	tools/perf_socket.c
+tests_tools_test_perf_server_LDADD = libtools.la $(TEST_LIBS)
+
 check_PROGRAMS += tests/tools/test_perf_socket
 tests_tools_test_perf_socket_SOURCES = tests/tools/test_perf_socket.c tools/perf_payload.c \
 	tools/perf_socket.c
