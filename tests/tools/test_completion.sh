@@ -23,7 +23,7 @@ offers() {
 	done
 	wanted=$2
 	COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
-	COMP_LINE=$(printf '%s ' "${COMP_WORDS[@]}" | sed 's/ = */=/g; s/ *$//')
+	COMP_LINE=${line:-$(printf '%s ' "${COMP_WORDS[@]}" | sed 's/ = */=/g; s/ *$//')}
 	_ripc_tools "${COMP_WORDS[0]}" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
 	printf '%s\n' "${COMPREPLY[@]}" | sort | tr '\n' ' ' >"$out"
 	has "$what" "$out" "^$wanted *\$"
@@ -40,6 +40,12 @@ offers "its values" ripc-ping -o wait = :: "adaptive block poll"
 offers "a value" ripc-ping -o wait = po :: "poll"
 offers "interfaces" ripc-info --option interfaces = lo :: "lo"
 offers "nothing where there is nothing" ripc-info -o port = 7 :: ""
+line="ripc-info -o =" offers "nothing without a setting" ripc-info -o = :: "" 2>"$err"
+if [ -s "$err" ]; then
+	bad "and no error in the middle of the line" "$err"
+else
+	ok "and no error in the middle of the line"
+fi
 # Options with a choice offer it, in their short and their long form.
 transports="auto ib iwarp/soft iwarp/verbs pcie ring/sim self shm sim"
 offers "transports" ripc-perf latency -t "" :: "$transports"
