@@ -197,8 +197,14 @@ void tool_name_text(const char *name, char text[256])
 {
 	size_t n = 0;
 
-	for (; n < 255 && name[n]; n++)
-		text[n] = (unsigned char)name[n] < 0x20 || name[n] == 0x7f ? '?' : name[n];
+	for (; n < 255 && name[n]; n++) {
+		const unsigned char c = (unsigned char)name[n];
+
+		text[n] = c < 0x20 || c == 0x7f ? '?' : name[n];
+		/* U+0080 to U+009F control terminals, too. */
+		if (n && c >= 0x80 && c < 0xa0 && name[n - 1] == '\xc2')
+			text[n - 1] = text[n] = '?';
+	}
 	text[n] = 0;
 }
 

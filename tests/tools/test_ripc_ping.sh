@@ -59,6 +59,16 @@ expect "a number that is no id" 3 60 ./tools/ripc-ping 0
 kill -TERM "$named"
 gone "$named" 60
 
+# Control characters of names are no business of the terminal; those of C1 have two bytes in UTF-8.
+odd=$(printf 'odd\033[1m\302\233%s\303\233' "$id")
+start odd ./tools/ripc-ping --serve "$odd"
+odd_server=$pid
+ready odd "answering for service [0-9]"
+expect "a name with control characters" 0 60 ./tools/ripc-ping -n "$odd"
+has "has marks for them" "$out" "^name odd?\\[1m??$id$(printf '\303\233')\$"
+kill -TERM "$odd_server"
+gone "$odd_server" 60
+
 # A descriptor of the library must not become standard output.
 start closed sh -c 'exec ./tools/ripc-ping --serve any >&-'
 # Its sockets show that the library is open.
