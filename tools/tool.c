@@ -85,8 +85,8 @@ int tool_exit_of(int err)
 }
 
 /*
- * Reads digits, decimal or behind 0x hexadecimal. *end: behind them; @text if there are none. errno:
- * ERANGE if the number is too large, else 0.
+ * Reads digits, decimal or behind 0x hexadecimal. *end: behind them; @text if there are none.
+ * errno: ERANGE if the number is too large, else 0.
  */
 static unsigned long long read_digits(const char *text, char **end)
 {
