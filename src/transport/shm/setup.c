@@ -147,8 +147,11 @@ static void shm_release(struct ripc__ep *base)
 	unmap(be->inbox);
 	unmap(be->map);
 	be->inbox = be->map = NULL;
-	if (ep->fd >= 0)
+	if (ep->fd >= 0) {
+		/* A child that is being forked may have it open, too. */
+		epoll_ctl(shm_of(base)->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
 		close(ep->fd);
+	}
 	ep->fd = -1;
 	ripc__shm_doorbell_close(ep, false);
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -390,6 +391,28 @@ START_TEST(progress__no_slabs)
 }
 END_TEST
 
+/*
+ * A process that was just forked or spawned still has the socket of a connection that is closed
+ * meanwhile. The freed endpoint has no event when the peer closes its end.
+ */
+START_TEST(close__socket_open_in_a_child)
+{
+	struct epoll_event ev;
+	struct two w;
+	int child;
+
+	join(&w);
+	child = dup(shm_ep(w.eb)->fd);
+	ck_assert_int_ge(child, 0);
+	OPS->ep_close(w.eb);
+	OPS->ep_close(w.ea);
+	ck_assert_int_eq(epoll_wait(w.b->epoll_fd, &ev, 1, 0), 0);
+	ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
+	close(child);
+	part(&w);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("transport/shm/shm");
@@ -407,6 +430,7 @@ int main(void)
 	tcase_add_test(c, export__not_supported_by_peer);
 	tcase_add_test(c, progress__message_before_kick);
 	tcase_add_test(c, progress__no_slabs);
+	tcase_add_test(c, close__socket_open_in_a_child);
 	suite_add_tcase(s, c);
 	return test_main("transport/shm/shm", s);
 }
