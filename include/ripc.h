@@ -699,8 +699,8 @@ void *ripc_buf_realloc(struct ripc *ctx, void *buf, size_t len);
  * Return: 0, or a negative errno.
  * Errors:
  * -EINVAL: the address is in no buffer of this context, or the buffer was freed before
- * -EBUSY: a send that is under way reads from it, or an item of a message that ripc_receive() has
- *   not returned yet lies in it
+ * -EBUSY: a send that is under way reads from it, or an item of a message or an answer that
+ *   ripc_receive() or ripc_call_wait() has not returned yet lies in it
  */
 int ripc_buf_free(struct ripc *ctx, void *buf);
 

@@ -294,7 +294,11 @@ void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t word, struc
 		ripc__message_return_credit(m);
 	if (status > 0 || status < STATUS_MIN)
 		status = -EPROTO;
-	ripc__message_hand_out(ctx, m);
+	/* The memory in which the items of a long answer lie is in use until it is collected. */
+	if (m->pub.is_long)
+		ripc__list_add(&ctx->messages, &m->held);
+	else
+		ripc__message_hand_out(ctx, m);
 	call->reply = m;
 	call->reply_status = status;
 	if (call->rndv) {

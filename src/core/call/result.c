@@ -222,6 +222,8 @@ struct ripc__message *ripc__call_collect(struct ripc__call *call)
 {
 	struct ripc__message *m = call->reply;
 
+	if (m && m->pub.is_long)
+		ripc__message_return_memory(m);
 	call->reply = NULL;
 	ripc__call_release(call);
 	return m;

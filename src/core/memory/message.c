@@ -90,15 +90,18 @@ static bool in_application_memory(const struct ripc__message *m, unsigned item)
 	       m->pub.placement[item] == RIPC_IN_RETURN_BUFFER;
 }
 
-void ripc__message_hand_out_large(struct ripc *ctx, struct ripc__message *m)
+void ripc__message_return_memory(struct ripc__message *m)
 {
-	ripc__list_add(&ctx->messages, &m->held);
-	if (!m->pub.is_long)
-		return;
-	/* The windows and return buffers are the application's again. */
 	for (unsigned i = 0; i < m->pub.nitems; i++)
 		if (m->pool[i] && in_application_memory(m, i))
 			ripc__message_release_item(m, i);
+}
+
+void ripc__message_hand_out_large(struct ripc *ctx, struct ripc__message *m)
+{
+	ripc__list_add(&ctx->messages, &m->held);
+	if (m->pub.is_long)
+		ripc__message_return_memory(m);
 }
 
 void ripc__message_release_item(struct ripc__message *m, unsigned item)

@@ -141,6 +141,8 @@ static inline bool ripc__message_is_small(const struct ripc__message *m)
 		 (uintptr_t)m->arrays | m->pub.is_long | m->pub.group | m->pub.event);
 }
 
+/* The windows and return buffers of a long message are the application's again. */
+void ripc__message_return_memory(struct ripc__message *m);
 /* Gives the application a message that holds more than its struct. */
 void ripc__message_hand_out_large(struct ripc *ctx, struct ripc__message *m);
 

@@ -24,6 +24,34 @@ START_TEST(answer__not_wanted)
 }
 END_TEST
 
+/* The memory that an answer lies in is in use until the call is done, and its caller's then. */
+START_TEST(answer__in_window_until_collected)
+{
+	static uint8_t window[100000];
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc_request *r;
+	struct ripc_message *m;
+
+	for (unsigned i = 0; i < 2; i++) {
+		OK(ripc_buf_register(ctx, window, sizeof(window)));
+		OK(ripc_window_add(ctx, NULL, window, sizeof(window)));
+		OK(start(RIG_ID(1), 1, sizeof(window), NULL, 5000, &r));
+		while (r->state != RIPC__REQUEST_DONE)
+			rig_run(&rig, 1);
+		RC(-EBUSY, ripc_buf_unregister(ctx, window));
+		if (i) {
+			OK(ripc_request_wait(&r, 5000));
+		} else {
+			OK(ripc_call_wait(&r, &m, 5000));
+			ck_assert_ptr_eq(m->items[0].iov_base, window);
+			ck_assert_uint_eq(m->placement[0], RIPC_IN_WINDOW);
+			ripc_message_free(m);
+		}
+		OK(ripc_buf_unregister(ctx, window));
+	}
+}
+END_TEST
+
 /* A peer that does not have the request cannot answer it. */
 START_TEST(answer__of_another_peer)
 {
@@ -278,6 +306,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, calls_setup, calls_teardown);
 	tcase_add_test(tc, answer__not_wanted);
+	tcase_add_test(tc, answer__in_window_until_collected);
 	tcase_add_test(tc, answer__of_another_peer);
 	tcase_add_loop_test(tc, answer__of_another_peer_ahead, 0, 2);
 	tcase_add_test(tc, reply_buffer__lane_lost_at_every_operation);
