@@ -829,7 +829,8 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * unused and long enough. The item begins where the buffer begins, and uses it up. Empty items,
  * items that fit none, and items of short messages and of answers lie elsewhere. The peer may write
  * the buffers until they return as items, or are withdrawn by ripc_buf_free(),
- * ripc_buf_unregister() or ripc_service_unregister().
+ * ripc_buf_unregister() or ripc_service_unregister(). A call or request that fails withdraws its
+ * buffers; they are in use (-EBUSY) until the peer has confirmed that.
  *
  * A return of 0 means that the message is in the memory of the receiving process, in order, for
  * ripc_receive(). It does not mean that the application has received or processed it: a process

@@ -347,7 +347,7 @@ void ripc__local_returns_drop_call(struct ripc *ctx, uint64_t call);
 bool ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call);
 /* One of the offers of a call, or NULL. */
 struct ripc__local_return *ripc__local_return_of_call(struct ripc *ctx, uint64_t call);
-/* Drops offers that no peer has received. */
+/* Withdraws the offers of a message that failed. */
 void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n);
 /* The message with the offers was sent. */
 void ripc__local_returns_advertised(struct ripc__lane *lane, const uint32_t *ids, unsigned n);

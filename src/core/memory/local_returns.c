@@ -302,8 +302,12 @@ void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		struct ripc__local_return *r = ripc__local_return_find(ctx, ids[i]);
 
-		if (r && !r->advertised && !r->arriving)
+		if (!r || r->arriving)
+			continue;
+		if (!r->advertised)
 			ripc__local_return_drop(ctx, r);
+		else if (!r->call) /* core/call/result.c withdraws those of a call */
+			ripc__local_return_revoke(ctx, r);
 	}
 }
 

@@ -258,7 +258,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	} else if (status == -ECANCELED) {
 		ctx->stats.cancelled++;
 	}
-	if (status && !ripc__request_maybe_delivered(r))
+	if (status)
 		ripc__local_returns_undo(ctx, r->returns, r->nreturns);
 	r->status = status;
 	if (!r->error) {

@@ -348,6 +348,50 @@ START_TEST(peer_gone__return_buffer_freed)
 }
 END_TEST
 
+/*
+ * Context 0 begins a long message that offers buf. It waits at the receiver until an earlier one,
+ * of the same length, is received.
+ */
+static struct ripc_request *begin_with_return(uint8_t *data, size_t len)
+{
+	struct iovec item = {data, len}, back = {buf, 1000};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_request *r;
+
+	OK(ripc_send_async(rig.s[0], RIG_ID(1), &item, 1, &options, &r));
+	rig_run(&rig, 500);
+	ck_assert_int_eq(r->state, RIPC__REQUEST_SENT);
+	ck_assert_ptr_nonnull(first_local_return());
+	return r;
+}
+
+/* A message that failed offers nothing: the caller may repeat it with the same buffers. */
+START_TEST(send_fails__return_buffers_withdrawn)
+{
+	const size_t len = (size_t)40 * 1024 * KIB;
+	uint8_t *data = calloc(1, len);
+	struct ripc_request *first, *r;
+
+	first = rig_begin(&rig, 0, 1, data, len);
+	for (unsigned i = 0; i < 2; i++) {
+		r = begin_with_return(data, len);
+		RC(-ECANCELED, ripc_request_cancel(&r, 5000));
+		rig_run(&rig, 5);
+		ck_assert_uint_eq(ctx->memory->nreturns, 0);
+		ck_assert_uint_eq(returns_count(), 0);
+	}
+	OK(ripc_request_wait(&first, 5000));
+	/* Whether it was delivered is not known. */
+	r = begin_with_return(data, len);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	RC(-EPIPE, ripc_request_cancel(&r, 50));
+	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	free(data);
+}
+END_TEST
+
 START_TEST(claim__other_service_or_peer)
 {
 	struct ripc__local_return *r;
@@ -474,6 +518,7 @@ int main(void)
 	tcase_add_test(tc, lane_gone__ends_revoke);
 	tcase_add_test(tc, lane_gone__revoke_finds_silence);
 	tcase_add_test(tc, peer_gone__return_buffer_freed);
+	tcase_add_test(tc, send_fails__return_buffers_withdrawn);
 	tcase_add_test(tc, claim__other_service_or_peer);
 	tcase_add_test(tc, returns_encode__skips_freed);
 	tcase_add_test(tc, random__no_loss_no_reuse);
