@@ -1260,7 +1260,8 @@ int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
  * The caller owns the buffer as if it came from ripc_buf_alloc(); it outlives the message. An item
  * that is RIPC_IN_SENDER_MEMORY is copied, and the message then refers to the copy.
  *
- * Return: the buffer, to be freed with ripc_buf_free(), or NULL with errno set (EINVAL).
+ * Return: the buffer, to be freed with ripc_buf_free(), or NULL with errno set and
+ * ripc_error_detail() filled (EINVAL; ENOMEM: no memory for the copy, and the item stays as it is).
  */
 void *ripc_message_detach(struct ripc_message *message, unsigned item);
 

@@ -354,6 +354,9 @@ static void forked(struct conf *c)
 		errno = 0;
 		if (ripc_buf_alloc(p.a, 100) || errno != EOWNERDEAD)
 			_exit(2);
+		errno = 0;
+		if (ripc_message_detach(kept, 0) || errno != EOWNERDEAD)
+			_exit(8);
 		/* It forgets the context, and may have one of its own. */
 		if (ripc_close(p.a))
 			_exit(3);

@@ -255,36 +255,34 @@ static struct ripc__region *copy_item(struct ripc__message *m, unsigned item)
 void *ripc_message_detach(struct ripc_message *message, unsigned item)
 {
 	struct ripc__message *m = (struct ripc__message *)message;
+	int rc = m ? ripc__check_owner(m->ctx) : ripc__fail(-EINVAL, "no message");
 	struct ripc__region *r;
 	void *out = NULL;
 
-	if (!m)
-		ripc__fail(-EINVAL, "no message");
-	if (!m || ripc__check_owner(m->ctx)) {
-		errno = EINVAL;
+	if (rc) {
+		errno = -rc;
 		return NULL;
 	}
 	ripc__lock(m->ctx);
 	r = item < m->pub.nitems && m->pub.is_long ? m->pool[item] : NULL;
-	if (r && r->state == RIPC__REGION_IMPORTED)
-		r = copy_item(m, item);
-	else if (r)
+	if (!r && item < m->pub.nitems)
+		rc = ripc__fail(-EINVAL, "item %u of the message is not in a buffer of the pool",
+				item);
+	else if (!r)
+		rc = ripc__fail(-EINVAL, "item %u of a message that has %u", item, m->pub.nitems);
+	else if (r->state != RIPC__REGION_IMPORTED)
 		ripc__region_set_state(r, RIPC__REGION_APP);
-	if (r) {
+	else if (!(r = copy_item(m, item)))
+		rc = ripc__fail(-ENOMEM, "no memory to copy item %u of %zu bytes", item,
+				m->pub.items[item].iov_len);
+	if (!rc) {
 		m->pool[item] = NULL;
 		/* From now on it is like any buffer of the application. */
 		((uint8_t *)m->pub.placement)[item] = RIPC_IN_WINDOW;
 		out = r->base;
 	}
 	ripc__unlock(m->ctx);
-	if (!out) {
-		if (item < m->pub.nitems)
-			ripc__fail(-EINVAL, "item %u of the message is not in a buffer of the pool",
-				   item);
-		else
-			ripc__fail(-EINVAL, "item %u of a message that has %u", item,
-				   m->pub.nitems);
-		errno = EINVAL;
-	}
+	if (rc)
+		errno = -rc;
 	return out;
 }

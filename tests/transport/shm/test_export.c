@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 /* ---- where it lies ---- */
 
@@ -366,6 +367,37 @@ START_TEST(detach__private_copy)
 }
 END_TEST
 
+/* There is no memory for the copy: the item stays where it is. */
+START_TEST(detach__no_memory)
+{
+	struct rlimit old, none = {0};
+	struct ripc_request *r;
+	struct ripc_message *m;
+	struct two w;
+	uint8_t *p;
+
+#ifdef __SANITIZE_ADDRESS__
+	test_skip("the address sanitizer needs memory of its own");
+	return;
+#endif
+	open_two(&w, "", "pool_bytes=0");
+	p = buffer(w.a, LEN, 12);
+	m = in_place(&w, p, LEN, &r);
+	ck_assert_int_eq(getrlimit(RLIMIT_AS, &old), 0);
+	none.rlim_max = old.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_AS, &none), 0);
+	errno = 0;
+	ck_assert_ptr_null(ripc_message_detach(m, 0));
+	ck_assert_int_eq(setrlimit(RLIMIT_AS, &old), 0);
+	ck_assert_int_eq(errno, ENOMEM);
+	ck_assert_int_eq(m->placement[0], RIPC_IN_SENDER_MEMORY);
+	ck_assert(holds(m->items[0].iov_base, LEN, 12));
+	ripc_message_free(m);
+	finish(r);
+	close_two(&w);
+}
+END_TEST
+
 START_TEST(forward__mapped_message)
 {
 	struct ripc_request *r, *on = NULL;
@@ -499,6 +531,7 @@ int main(void)
 	tcase_add_test(t, ref__cancelled_while_kept);
 	tcase_add_test(t, ref__window_in_exported_buffer);
 	tcase_add_test(t, detach__private_copy);
+	tcase_add_test(t, detach__no_memory);
 	tcase_add_test(t, forward__mapped_message);
 	tcase_add_test(t, buffer__free_unmaps_at_peers);
 	tcase_add_test(t, buffer__sealed);
