@@ -1050,12 +1050,15 @@ int ripc_call_wait(struct ripc_request **request, struct ripc_message **reply, i
  * Return: 0: the answer is sent, and sent again if connections are lost; a long one is delivered.
  * Or a negative errno.
  * Errors:
- * -EINVAL: the message is not the request of a call; or as ripc_send_long()
+ * -EINVAL: the message is not the request of a call; or as ripc_send_long(), and the request can
+ *   still be answered
  * -EALREADY: it was answered before
  * -ECANCELED: its caller does not wait any more, or is gone; the answer is dropped
  * -EAGAIN: @timeout_ms is 0 and the answer is long; nothing was sent: see ripc_reply_start()
- * -ETIMEDOUT, -EHOSTUNREACH, -EPIPE, -ENOBUFS, -ENOMEM: as ripc_send_long(); the caller gets -EPIPE
- * -ESHUTDOWN: the context is being closed
+ * -ETIMEDOUT, -EHOSTUNREACH, -EPIPE, -ENOBUFS, -EFAULT: as ripc_send_long(); the caller gets -EPIPE
+ * -ENOMEM: out of memory, or over the memlock limit; if the next call returns -EALREADY, the caller
+ *   gets -EPIPE
+ * -ESHUTDOWN: the context, or the service that answers, is being closed
  */
 int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned nitems,
 	       int timeout_ms);

@@ -121,7 +121,10 @@ static inline bool ripc__reply_is_short(const struct ripc__message *m, uint64_t 
 /* Answers with a short message, now or when there is credit. Return: 0, or an error, explained. */
 int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items,
 		      unsigned nitems);
-/* Begins a long answer. Return: 0: it is under way; else an error, and the caller was notified. */
+/*
+ * Begins a long answer. Return: 0: it is under way; -ECANCELED: its caller or service is gone; else
+ * an error, and the request can still be answered. Explained.
+ */
 int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
 		      uint64_t bytes, struct ripc_request **out);
 

@@ -409,22 +409,21 @@ int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsign
 	int rc;
 
 	if (!s || !reply_dest(m)) {
+		ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
 		send_state(m, RIPC__CALL_TAKEN);
 		return ripc__fail(-ECANCELED, "the service of the caller or of the request ended");
 	}
-	if (p->answers == UINT16_MAX) {
-		send_state(m, RIPC__CALL_TAKEN);
+	if (p->answers == UINT16_MAX)
 		return ripc__fail(-ENOMEM, "%u long answers to the caller are under way",
 				  p->answers);
-	}
 	/* It may end at once. */
 	p->answers++;
 	rc = ripc__request_start(s, m->pub.source, items, nitems, bytes, NULL, &ext, out);
-	if (!rc) {
-		served_remove(m);
-		return 0;
+	if (rc) {
+		p->answers--;
+		return rc;
 	}
-	p->answers--;
-	send_state(m, RIPC__CALL_TAKEN);
-	return rc;
+	ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
+	served_remove(m);
+	return 0;
 }

@@ -143,7 +143,6 @@ static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
 		rc = ripc__fail(-EAGAIN, "a long answer cannot be delivered without waiting: use "
 					 "ripc_reply_start()");
 	} else {
-		ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
 		rc = ripc__reply_start(m, items, nitems, bytes, &r);
 		if (!rc)
 			rc = ripc__request_finish_in(&r, timeout_ms);
@@ -167,7 +166,6 @@ int RIPC__NO_ANALYSIS ripc_reply_start(struct ripc_message *message, const struc
 	rc = reply_enter(m, items, nitems, options, &bytes);
 	if (rc)
 		return rc;
-	ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
 	rc = ripc__reply_start(m, items, nitems, bytes, request);
 	if (!rc)
 		ripc__request_publish(*request, options ? options->data : NULL);

@@ -103,6 +103,22 @@ START_TEST(answer__short_or_long)
 }
 END_TEST
 
+/* A long answer that could not be begun is none: the request is still to be answered. */
+START_TEST(answer__not_begun)
+{
+	struct iovec beyond = {ripc_buf_alloc(rig.ctx[1], 99999), 100000};
+	struct ripc_request *r, *answer;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 5000, &r));
+	await_kept(1);
+	RC(-EINVAL, ripc_reply(servers[0].kept[0], &beyond, 1, 1000));
+	RC(-EINVAL, ripc_reply_start(servers[0].kept[0], &beyond, 1, NULL, &answer));
+	OK(reply_kept(0));
+	OK(result(&r, 1));
+}
+END_TEST
+
 /* An answer above a quarter of the retransmission window is long, whatever a lane can send. */
 START_TEST(answer__quarter_of_the_window)
 {
@@ -576,6 +592,7 @@ int main(void)
 	tc = tcase_create("large_sends");
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, setup_large_sends, calls_teardown);
+	tcase_add_test(tc, answer__not_begun);
 	tcase_add_test(tc, answer__quarter_of_the_window);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/callee", suite);
