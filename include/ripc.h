@@ -4,7 +4,10 @@
  *
  * Errors: a function that can fail returns 0 (or a count) or a negative errno. ripc_strerror()
  * names the number. ripc_error_detail() names the peer, service, transport and cause in one
- * sentence.
+ * sentence. Each function lists its own errors. Any function may also fail with -EINVAL (a pointer
+ * is NULL, or the size of a struct is not set), -ESHUTDOWN (the context or service is closed or
+ * being closed), -EOWNERDEAD (fork(), below), and, if it opens the default context, with the errors
+ * of ripc_open(). -ENFILE is possible wherever -EMFILE is.
  *
  * Timeouts: a function that can wait takes a timeout in milliseconds: -1 waits for ever, 0 never
  * waits. Four functions have fixed bounds instead, which their comments give: ripc_open(),
@@ -388,6 +391,7 @@ typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line)
  * -ENODEV: no transport could be opened; ripc_error_detail() gives the reason of each
  * -ENOMEM, -EMFILE: out of memory or descriptors
  * -EAGAIN: the limit of threads is reached
+ * -EIO: the kernel's random source failed
  */
 int ripc_open(struct ripc **ctx, const char *options);
 
@@ -448,8 +452,9 @@ int ripc_close(struct ripc *ctx);
  * Errors:
  * -EADDRINUSE: another service holds the id; ripc_error_detail() names the holder
  * -EINVAL: the id is 0 or in the half reserved for RIPC_ANY_ID
- * -EOPNOTSUPP: a flag that this version does not know to serve
+ * -EOPNOTSUPP: a flag other than RIPC_TAKEOVER
  * -ENOMEM, -EMFILE: out of memory or descriptors
+ * -EIO: the kernel's random source, which draws ids for RIPC_ANY_ID, failed
  */
 int ripc_service_register(struct ripc *ctx, uint64_t id, unsigned flags,
 			  struct ripc_service **service);
@@ -800,7 +805,9 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * -EFAULT: an item cannot be read; ripc_error_detail() names it. This is not certain: where the
  *   library copies the item, the process gets SIGSEGV
  * -EBUSY: a return buffer is in use by a send or came with another message already
- * -EOPNOTSUPP: a flag that this version does not know to serve
+ * -EOPNOTSUPP: a flag that the function does not take, or a short message with RIPC_RELIABLE and
+ *   return buffers
+ * -ENOMEM: out of memory
  * -ESHUTDOWN: the service or its context is being closed
  */
 int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct iovec *items,
@@ -847,7 +854,8 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * -ETIMEDOUT: not delivered in time; it was withdrawn and will not be delivered
  * -EPIPE: the peer died or became unreachable, and it is unknown whether the message was delivered
  * -ENOBUFS: the receiver had no memory for it
- * -ENOMEM: out of memory, or over the memlock limit
+ * -EIO: the receiver refused it for a reason that this version does not know
+ * -ENOMEM, -EPERM: out of memory, or over the memlock limit
  */
 int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iovec *items,
 		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
@@ -997,7 +1005,7 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  * -ETIME: the time was up, and the request may have been executed
  * -EPIPE: not known: the holder died, became unreachable, or could not send the answer
  * -ECANCELED: the service has freed the request without an answer; *reply is set
- * -EINVAL, -EMSGSIZE, -ENOMEM, -ESHUTDOWN: as ripc_send_long()
+ * -EINVAL, -EBUSY, -EOPNOTSUPP, -EFAULT, -ENOBUFS, -ENOMEM, -ESHUTDOWN: as ripc_send_long()
  */
 int ripc_call(struct ripc_service *service, uint64_t dest, const struct iovec *items,
 	      unsigned nitems, const struct ripc_call_options *options, struct ripc_message **reply,
@@ -1231,7 +1239,7 @@ int ripc_group_leave(struct ripc_service *service, uint64_t group);
  * -EAGAIN: @timeout_ms is 0, and the members are not yet known, or none is connected
  * -ETIMEDOUT: other threads of this context were sending to the group all the time
  * -EINVAL: @group is out of range, no item, or too many items
- * -EOPNOTSUPP: return buffers, or a flag that this version does not know to serve
+ * -EOPNOTSUPP: return buffers, or a flag other than RIPC_MORE
  * -EFAULT: an item cannot be read, as with ripc_send_short()
  * -ENOMEM: out of memory
  * -ESHUTDOWN: the service or its context is being closed
@@ -1286,8 +1294,8 @@ void ripc_message_free(struct ripc_message *message);
  *
  * A send does this too. A call ahead of time saves the first message the wait.
  *
- * Return: 0 when a lane to its holder is up, or a negative errno (-EHOSTUNREACH, -EAGAIN as
- * ripc_send_short()).
+ * Return: 0 when a lane to its holder is up, or a negative errno (-EHOSTUNREACH, -EAGAIN, -EINVAL,
+ * -ENOMEM as ripc_send_short()). After the first two @route has the reason.
  */
 int ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct ripc_route *route, int timeout_ms);
 
@@ -1349,7 +1357,7 @@ int ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats);
  * @text: where its address or, if it is unavailable, the reason is stored
  * @len: bytes at @text
  *
- * Return: 1 if it is open, 0 if it is unavailable, -ENOENT after the last.
+ * Return: 1 if it is open, 0 if it is unavailable, -ENOENT after the last, -EINVAL if @len is 0.
  */
 int ripc_transport_info(struct ripc *ctx, unsigned i, const char **name, char *text, size_t len);
 
@@ -1366,7 +1374,7 @@ int ripc_transport_info(struct ripc *ctx, unsigned i, const char **name, char *t
  * "cache" for the records of all of them, and "keys" if there are any.
  *
  * Return: 1 if it works, 0 if it is not in use or can find nothing at present (an ensemble is
- * down), -ENOENT after the last.
+ * down), -ENOENT after the last, -EINVAL if @len is 0.
  */
 int ripc_resolver_info(struct ripc *ctx, unsigned i, const char **name, char *text, size_t len);
 
