@@ -231,6 +231,12 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 {
 	struct ripc__flow *flow = ripc__flow_get(lane, h->dest);
 
+	/* It would be answered to no service, or to the name of a group. */
+	if (!h->source || ripc__group_is_name(h->source)) {
+		release_buffer(lane, ev);
+		ripc__lane_protocol_error(lane, "message of no service");
+		return;
+	}
 	if (!flow || flow->arrived_units + units > flow->advertised_units) {
 		release_buffer(lane, ev);
 		ripc__lane_protocol_error(lane,

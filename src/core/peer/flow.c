@@ -8,6 +8,7 @@
 #include "core/peer/peer.h"
 #include "core/service/service.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct ripc__credit *ripc__credit_find(struct ripc__lane *lane, uint64_t id)
@@ -34,6 +35,7 @@ struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id)
 
 	if (c)
 		return c;
+	assert(id);
 	c = lane->credits.id ? calloc(1, sizeof(*c)) : &lane->credits;
 	if (!c)
 		return NULL;

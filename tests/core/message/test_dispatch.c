@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Messages that carry an ACK, or whose service is not here. */
 #include "core/round_trips.h"
+#include "core/group/group.h"
 #include "wire/bytes.h"
 
 /* ---- ACK in another message ---- */
@@ -117,6 +118,31 @@ static unsigned send_until_refused(void)
 	return n;
 }
 
+/*
+ * A message names its sender, which is a service: an answer would go to no service, or to the name
+ * of a group. Before and after the sender is known.
+ */
+START_TEST(dispatch__source_is_no_service)
+{
+	static const uint64_t sources[] = {0, RIPC__GROUP_BASE + 5};
+	uint8_t buf[RIPC__HEADER_MAX], *p;
+
+	rig_connect(&rig, 0, 1);
+	if (_i & 2) {
+		rig_short(&rig, 0, 1, 8, 1, 5000);
+		rig_expect(&rig, 1, 8, 1);
+		ripc__flows_relearn(rig_lane(&rig, 1, 0), RIG_ID(0));
+	}
+	p = ripc__header_put(buf, RIPC__SHORT, 0, 1, 0, RIG_ID(1), sources[_i & 1]);
+	ripc__put_le32(p, 0);
+	rig_inject(&rig, 0, 1, buf, RIPC__HEADER_LEN + 4, 0);
+	rig_run(&rig, 5);
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+	ck_assert_ptr_null(ripc__dest_find(rig.ctx[1], sources[_i & 1]));
+}
+END_TEST
+
 /* It was found again after it had been refused, and is gone again, without a message in between. */
 START_TEST(noservice__sent_again)
 {
@@ -207,6 +233,7 @@ int main(void)
 	tcase_add_test(tc, dispatch__ack_misplaced);
 	tcase_add_test(tc, credit__exceeded);
 	tcase_add_test(tc, noservice__sent_once);
+	tcase_add_loop_test(tc, dispatch__source_is_no_service, 0, 4);
 	tcase_add_test(tc, noservice__sent_again);
 	tcase_add_test(tc, noservice__learned_from_message);
 	suite_add_tcase(suite, tc);
