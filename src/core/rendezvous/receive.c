@@ -116,8 +116,8 @@ static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool
 		ripc__desc_get(&d, h->items, i);
 		it->how = (uint8_t)d.how;
 		it->len = d.len;
-		/* An item larger than the memory of this host is refused at once. */
-		if (d.len > r->ctx->host_bytes) {
+		/* A message larger than the memory of this host is refused at once. */
+		if (d.len > r->ctx->host_bytes || r->bytes > r->ctx->host_bytes - d.len) {
 			rc = rc ? rc : -ENOBUFS;
 			continue;
 		}

@@ -183,7 +183,10 @@ bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	if (ripc__rndv_item_claim(r, it))
 		return true;
-	it->pool = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
+	/* ripc__pool_get() limits what it touches of one item, before any byte has arrived. */
+	it->pool = r->nitems > 1 && r->memory_bytes > RIPC__UNREAD_MAX
+			   ? ripc__pool_get_untouched(r->ctx, it->len, RIPC__REGION_MESSAGE)
+			   : ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
 	it->region = it->pool;
 	it->base = it->pool ? it->pool->base : NULL;
 	return it->pool;

@@ -51,6 +51,34 @@ START_TEST(receive__id_out_of_bounds)
 }
 END_TEST
 
+/*
+ * Many items are announced whose bytes never come. Their memory is not touched: one announcement
+ * must not use up the memory of the host. More than all of it is refused.
+ */
+START_TEST(receive__announced_memory_untouched)
+{
+	static uint8_t buf[RIPC__HEADER_LEN + 16 + RIPC_ITEMS_MAX * RIPC__DESC_LEN];
+	uint8_t *p = ripc__header_put(buf, RIPC__LONG, 0, RIPC_ITEMS_MAX, 0, RIG_ID(1), RIG_ID(0));
+	uint64_t len = _i ? rig.ctx[1]->host_bytes / 8 : 32 * MIB, touched = 0;
+	const struct ripc__memory *m = rig.ctx[1]->memory;
+
+	ripc__put_le64(p, 1);
+	ripc__put_le64(p + 8, 1);
+	p += 16;
+	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++)
+		p = ripc__desc_put(p, &(struct ripc__desc){.len = len, .how = RIPC__HOW_GRANT});
+	rig_connect(&rig, 0, 1);
+	rig_inject(&rig, 0, 1, buf, (size_t)(p - buf), 0);
+	rig_run(&rig, 5);
+	for (size_t i = 0; i < m->nregions; i++)
+		if (m->regions[i]->state == RIPC__REGION_MESSAGE)
+			touched += m->regions[i]->prefaulted;
+	ck_assert_uint_le(touched, RIPC__UNREAD_MAX);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_TRANSFER), !_i);
+	ck_assert_uint_eq(rig_stats(&rig, 1).dropped_no_memory, (uint64_t)_i);
+}
+END_TEST
+
 START_TEST(receive__duplicate_acked)
 {
 	struct ripc__desc d = {.len = 10};
@@ -286,6 +314,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, receive__id_out_of_bounds);
+	tcase_add_loop_test(tc, receive__announced_memory_untouched, 0, 2);
 	tcase_add_test(tc, receive__duplicate_acked);
 	tcase_add_test(tc, receive__answer_to_a_full_service);
 	tcase_add_test(tc, receive__return_not_announced);
