@@ -8,6 +8,9 @@
 
 #include <stdlib.h>
 
+/* between two requests in the name of a service that end the record of its holder */
+#define CONTEST_NS (10000 * RIPC__MS)
+
 /* The owner of the answers that wait for a lane to a peer, or for credit: p->lists->replies. */
 struct reply_owner {
 	struct ripc__reliable_owner owner;
@@ -206,6 +209,20 @@ static bool dest_is_of(const struct ripc__dest *d, const struct ripc__peer *p)
 }
 
 /*
+ * Whether a request of another peer may end the record of d. Its holder may be alive and the
+ * request forged: then only from time to time, because messages to d wait for the look-up.
+ */
+static bool may_contest(struct ripc *ctx, struct ripc__dest *d)
+{
+	uint64_t now = ripc__now(ctx);
+
+	if (d->peer->lane && now < d->contest_ns)
+		return false;
+	d->contest_ns = now + CONTEST_NS;
+	return true;
+}
+
+/*
  * The destination of an answer. A record of another peer is old, if the caller has restarted or has
  * taken the service over: it is looked up again. NULL: out of memory, or the service is here now.
  */
@@ -220,7 +237,8 @@ static struct ripc__dest *reply_dest(struct ripc__message *m)
 		return NULL;
 	if (!d->peer)
 		ripc__dest_learn(ctx, d, p);
-	else if (d->peer != p && memcmp(d->peer->instance, ctx->instance, 16))
+	else if (d->peer != p && memcmp(d->peer->instance, ctx->instance, 16) &&
+		 may_contest(ctx, d))
 		ripc__dest_invalidate(ctx, d, "another peer has sent a request in its name");
 	return dest_is_of(d, p) ? d : NULL;
 }

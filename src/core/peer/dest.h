@@ -67,6 +67,7 @@ struct ripc__dest {
 	struct ripc__datagram_context *datagram_context;
 	uint64_t retry_ns;        /* FAILED: time of the next look-up; 0: not planned */
 	uint64_t used_ns;         /* last use, for ripc__sweep() */
+	uint64_t contest_ns;      /* core/call/callee.c: time of the next contest of its holder */
 	unsigned failures;        /* failures in a row, for the back-off */
 	char *why;                /* why it is unreachable, or NULL */
 	struct ripc__waitq waitq; /* lane up, credit, failure */

@@ -2,6 +2,7 @@
 /* The callee: one answer to each request, which its caller can use. */
 #include "core/call/call.h"
 #include "core/call/calls.h"
+#include "wire/bytes.h"
 
 /* ---- answers ---- */
 
@@ -562,6 +563,39 @@ START_TEST(caller_restarted)
 }
 END_TEST
 
+/* A peer sends requests in the name of a service of another one: messages to that service go on. */
+START_TEST(request__in_the_name_of_another)
+{
+	enum { N = 200 };
+	unsigned other = rig_open(&rig, NULL), hostile = rig_open(&rig, NULL), failed = 0;
+
+	rig_connect(&rig, 1, other);
+	rig_connect(&rig, hostile, 1);
+	servers[0].s = NULL;
+	for (unsigned i = 1; i <= N; i++) {
+		uint8_t buf[RIPC__HEADER_MAX], *p;
+		struct ripc_message *m;
+
+		p = ripc__header_put(buf, RIPC__LONG, RIPC__F_CALL, 1, 0, RIG_ID(1), RIG_ID(other));
+		p = ripc__call_put(p, RIPC__F_CALL,
+				   &(struct ripc__call_words){.id = i, .word = 1000});
+		ripc__put_le64(p, i);
+		ripc__put_le64(p + 8, i);
+		p = ripc__desc_put(p + 16, &(struct ripc__desc){.how = RIPC__HOW_INLINE});
+		rig_inject(&rig, hostile, 1, buf, (size_t)(p - buf), 0);
+		rig_run(&rig, 1);
+		/* The request is freed without an answer. */
+		while (!ripc_receive(rig.s[1], &m, 0))
+			ripc_message_free(m);
+		failed += rig_short(&rig, 1, other, 10, i, 0) != 0;
+		OK(rig_short(&rig, 1, other, 10, i, 1000));
+		while (!ripc_receive(rig.s[other], &m, 0))
+			ripc_message_free(m);
+	}
+	ck_assert_uint_le(failed, 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/call/callee");
@@ -588,6 +622,7 @@ int main(void)
 	tcase_add_test(tc, callee_closed__answered);
 	tcase_add_test(tc, callee_moved);
 	tcase_add_loop_test(tc, caller_restarted, 0, 4);
+	tcase_add_test(tc, request__in_the_name_of_another);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("large_sends");
 	tcase_set_timeout(tc, 120);
