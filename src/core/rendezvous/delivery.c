@@ -30,8 +30,8 @@ static void deliver_ready(struct ripc_service *s, struct ripc__peer *p)
 {
 	struct ripc__rndv *r, *tmp;
 
-	ripc__list_for_each_entry_safe (r, tmp, &s->rndvs_in, link) {
-		if (r->peer != p || ripc__rndv_is_answer(r))
+	ripc__list_for_each_entry_safe (r, tmp, &p->lists->rndvs, peer_link) {
+		if (r->service != s || ripc__rndv_is_answer(r))
 			continue;
 		if (r->state != RIPC__RNDV_READY)
 			return;
