@@ -31,6 +31,7 @@ tests_core_context_test_context_LDFLAGS = $(AM_LDFLAGS) \
 check_PROGRAMS += tests/core/context/test_info
 check_PROGRAMS += tests/core/context/test_list
 check_PROGRAMS += tests/core/sim/test_world
+check_PROGRAMS += tests/core/message/test_hostile
 check_PROGRAMS += tests/core/peer/test_lane_control
 check_PROGRAMS += tests/core/peer/test_lane_post
 check_PROGRAMS += tests/core/rendezvous/test_receive
