@@ -321,6 +321,11 @@ static int add_sender(struct ripc__auth *a, const uint8_t *instance, uint64_t nr
 	return 0;
 }
 
+bool ripc__auth_is_own(const struct ripc__auth *a, const uint8_t *buf)
+{
+	return !memcmp(buf + 16, a->instance, 16);
+}
+
 int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, const uint8_t **data,
 		      const char **why)
 {
@@ -340,8 +345,7 @@ int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, cons
 	}
 	body = len - RIPC__SEAL_BYTES;
 	*data = buf + RIPC__SEAL_HEAD;
-	/* An own broadcast. */
-	if (!memcmp(buf + 16, a->instance, 16))
+	if (ripc__auth_is_own(a, buf))
 		return (int)body;
 	then = ripc__get_le64(buf + 32);
 	if (then > now ? then - now > RIPC__CLOCK_SKEW_MS : now - then > RIPC__CLOCK_SKEW_MS) {

@@ -52,11 +52,15 @@ void ripc__auth_reload(struct ripc__auth *a, uint64_t now_ns);
 int ripc__auth_seal(struct ripc__auth *a, const uint8_t *in, size_t len, uint8_t *out, size_t cap);
 
 /*
- * Unseals a message; *data points into the buffer. Return: its length; -EKEYREJECTED, -ETIME
+ * Unseals a message; *data points into the buffer. An own one may be a replay, of any age: the
+ * caller does not act on it, see ripc__auth_is_own(). Return: its length; -EKEYREJECTED, -ETIME
  * (late), -EALREADY (received before), counted, with *why a constant string.
  */
 int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, const uint8_t **data,
 		      const char **why);
+
+/* Whether a message that was unsealed is one of this context. */
+bool ripc__auth_is_own(const struct ripc__auth *a, const uint8_t *buf);
 
 /* Appends a signature without a time to a record. Return: bytes in all, or -EMSGSIZE. */
 int ripc__auth_sign(const struct ripc__auth *a, uint8_t *record, size_t len, size_t cap);

@@ -141,6 +141,7 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 		struct ripc__mcast_sender from = {0};
 		const char *why = "invalid sender address or size";
 		const uint8_t *msg;
+		bool own;
 		int len;
 		int n = b->ops->recv(b, fd, &from, buf, sizeof(buf));
 
@@ -169,7 +170,10 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 		/* Networks may duplicate a broadcast. */
 		if (len == -EALREADY)
 			continue;
-		if (len < 0 || ripc__rcore_input(r->core, &from, msg, (size_t)len, r->now_ns, &why))
+		/* An own broadcast, or what another process repeats; it may be for others here. */
+		own = len >= 0 && msg != buf && ripc__auth_is_own(r->auth, buf);
+		if (len < 0 ||
+		    (!own && ripc__rcore_input(r->core, &from, msg, (size_t)len, r->now_ns, &why)))
 			log_bad_message(r, &from, why);
 		else if (from.direct && r->local)
 			forward(r, &from, msg, buf, (size_t)n);

@@ -2,7 +2,10 @@
 /* Contexts with keys, and unauthenticated peers: on the loopback, with a port drawn at random. */
 #define _GNU_SOURCE
 #include "keys.h"
+#include "core/progress/context.h"
+#include "wire/record.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -147,6 +150,47 @@ START_TEST(cluster__unauthenticated_ignored)
 	AWAIT(unauthenticated(inside) > 0);
 	ripc_close(inside);
 	ripc_close(outside);
+}
+END_TEST
+
+/*
+ * A process without the key sends a context what this context had sent before, to others and about
+ * another holder of a service that it holds now.
+ */
+START_TEST(cluster__own_message_replayed)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct ripc_stats stats = {.size = sizeof(stats)};
+	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REPLY, .service = service};
+	uint8_t plain[1024], sealed[1024];
+	struct ripc_service *s;
+	struct ripc *ctx;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), len;
+
+	keys_write(KEY_A);
+	ctx = open_with(key_path, "");
+	msg.record = (struct ripc__record){
+		.service = service, .generation = 7, .ttl_ms = 60000, .since_ms = 1000000};
+	memset(msg.record.instance, 0x66, 16);
+	ripc__lock(ctx);
+	len = ripc__resolver_msg_encode(&msg, plain, sizeof(plain));
+	len = ripc__auth_seal(ctx->auth, plain, (size_t)len, sealed, sizeof(sealed));
+	ripc__unlock(ctx);
+	ck_assert_int_gt(len, 0);
+	ck_assert_int_eq(ripc_service_register(ctx, service, 0, &s), 0);
+	to.sin_port = htons((uint16_t)port);
+	/* The second one is counted, after the first was read. */
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(
+			sendto(fd, sealed, (size_t)len - i, 0, (struct sockaddr *)&to, sizeof(to)),
+			len - (int)i);
+	}
+	AWAIT(unauthenticated(ctx) > 0);
+	ck_assert_int_eq(ripc_context_stats(ctx, &stats), 0);
+	ck_assert_uint_eq(stats.services_lost, 0);
+	ck_assert_uint_eq(stats.service_conflicts, 0);
+	close(fd);
+	ripc_close(ctx);
 }
 END_TEST
 
@@ -375,6 +419,7 @@ int main(void)
 	tcase_add_loop_test(tc, cluster__of_one_key, 0, 2);
 	tcase_add_test(tc, cluster__with_both_keys);
 	tcase_add_loop_test(tc, cluster__holder_reads_new_keys, 0, 2);
+	tcase_add_test(tc, cluster__own_message_replayed);
 	tcase_add_loop_test(tc, cluster__unauthenticated_ignored, 0, 4);
 	tcase_add_loop_test(tc, cluster__file_back_end, 0, 7);
 	tcase_add_test(tc, cluster__name_bound_by_another_user);
