@@ -162,7 +162,7 @@ START_TEST(cluster__own_message_replayed)
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct ripc_stats stats = {.size = sizeof(stats)};
 	struct ripc__resolver_msg msg = {.kind = RIPC__RESOLVE_REPLY, .service = service};
-	uint8_t plain[1024], sealed[1024];
+	uint8_t content[1024], sealed[1024];
 	struct ripc_service *s;
 	struct ripc *ctx;
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), len;
@@ -173,8 +173,8 @@ START_TEST(cluster__own_message_replayed)
 		.service = service, .generation = 7, .ttl_ms = 60000, .since_ms = 1000000};
 	memset(msg.record.instance, 0x66, 16);
 	ripc__lock(ctx);
-	len = ripc__resolver_msg_encode(&msg, plain, sizeof(plain));
-	len = ripc__auth_seal(ctx->auth, plain, (size_t)len, sealed, sizeof(sealed));
+	len = ripc__resolver_msg_encode(&msg, content, sizeof(content));
+	len = ripc__auth_seal(ctx->auth, content, (size_t)len, sealed, sizeof(sealed));
 	ripc__unlock(ctx);
 	ck_assert_int_gt(len, 0);
 	ck_assert_int_eq(ripc_service_register(ctx, service, 0, &s), 0);
