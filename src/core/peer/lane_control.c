@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/lane_control.h"
+#include "wire/bytes.h"
 
 void ripc__lane_post_credit(struct ripc__lane *lane)
 {
@@ -19,9 +20,19 @@ void ripc__flow_send_end(struct ripc__lane *lane, uint64_t id, uint64_t arrived_
 	ripc__lane_notify(lane, RIPC__FLOW_END, 0, id, arrived_units, 0);
 }
 
+/* One that waits for room is enough: others can ask for many, in the name of the peer. */
 void ripc__lane_ping(struct ripc__lane *lane)
 {
-	ripc__lane_notify(lane, RIPC__PING, 0, 0, ripc__now(lane->ctx), 0);
+	uint64_t now = ripc__now(lane->ctx);
+	struct ripc__control *c;
+
+	ripc__list_for_each_entry (c, &lane->control, link) {
+		if (c->bytes[3] == RIPC__PING) {
+			ripc__put_le64(c->bytes + RIPC__HEADER_LEN, now);
+			return;
+		}
+	}
+	ripc__lane_notify(lane, RIPC__PING, 0, 0, now, 0);
 }
 
 void ripc__lane_pong(struct ripc__lane *lane, uint64_t word)

@@ -2,6 +2,7 @@
 /* A peer connects anew while its lane is there: the request waits for the end of that lane. */
 #include "core/rig.h"
 #include "core/peer/eviction.h"
+#include "wire/hello.h"
 
 static struct rig rig;
 
@@ -172,6 +173,61 @@ START_TEST(crossed__one_direction)
 }
 END_TEST
 
+static void few_buffers(struct ripc__sim_config *config)
+{
+	config->recv_depth = 4;
+}
+
+/*
+ * A process without a key connects again and again in the name of a peer, whose lane has no room
+ * at the moment: the lane is tested by one PING, and stays.
+ */
+START_TEST(pending__in_the_name_of_a_busy_peer)
+{
+	struct ripc__transport_env env = {.instance = (const uint8_t *)"another instance"};
+	struct ripc__hello h = {.send_max = 8192, .service_window = 4096};
+	uint8_t addr[RIPC__ADDRESS_MAX], hello[RIPC__HELLO_LEN];
+	struct ripc__transport *t;
+	struct ripc__lane *lane;
+	unsigned most = 0;
+	int len;
+
+	rig_restart(&rig, 2, few_buffers);
+	rig_exchange(&rig, 0, 1);
+	lane = rig_lane(&rig, 0, 1);
+	env.arg = rig.net;
+	OK(ripc__transport_sim.open(&t, &env));
+	OK(ripc__sim_hostile(rig.net, env.instance));
+	len = ripc__sim_address(rig.net, rig_instance(&rig, 0), addr);
+	memcpy(h.target, rig_instance(&rig, 0), 16);
+	memcpy(h.instance, rig_instance(&rig, 1), 16);
+	ripc__hello_encode(&h, hello);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	while (!rig_short(&rig, 0, 1, 10, 1, 0))
+		;
+	for (unsigned i = 0; i < 5000; i++) {
+		uint64_t deadline = RIPC__NEVER;
+		struct ripc__event ev;
+		struct ripc__ep *ep;
+
+		OK(ripc__transport_sim.connect(t, addr, (size_t)len, hello, sizeof(hello), NULL,
+					       &ep));
+		if (i % 16 == 15)
+			ripc__sim_run(rig.net, 100000);
+		while (ripc__transport_sim.progress(t, &ev, 1, ripc__sim_now(rig.net), &deadline))
+			if (ev.kind == RIPC__EV_CLOSED)
+				ripc__transport_sim.ep_close(ev.ep);
+		most = lane->ncontrol > most ? lane->ncontrol : most;
+	}
+	ck_assert_uint_le(most, 4);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	ripc__transport_sim.close(t);
+	rig_run(&rig, 1000);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
+	ck_assert_ptr_eq(rig_lane(&rig, 0, 1), lane);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/peer/pending_conn");
@@ -183,6 +239,7 @@ int main(void)
 	tcase_add_test(tc, pending__stopped_itself);
 	tcase_add_test(tc, pending__retiring_lane_fails);
 	tcase_add_test(tc, pending__peer_dies);
+	tcase_add_test(tc, pending__in_the_name_of_a_busy_peer);
 	tcase_add_loop_test(tc, crossed__one_direction, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/pending_conn", suite);
