@@ -12,6 +12,7 @@ import weakref
 
 import ripc
 from support import OPTIONS, end, expect_error, pair, python
+from support import OPTIONS, end, expect_error, python
 
 
 async def no_message(service):
