@@ -402,7 +402,8 @@ static uint8_t window_failed(int rc, size_t size)
 {
 	/* Both errors are detected here; ripc_error_detail() belongs to an earlier call. */
 	return ripc__compat_failed(1, rc, COMPAT_REG_RECV_WINDOW, "%zu bytes: %s", size,
-				   rc == -EBUSY    ? "it is a return buffer"
+				   rc == -EBUSY    ? "it overlaps a window, a return buffer or "
+						     "a message under way"
 				   : rc == -EINVAL ? "it is no memory, or overlaps a buffer"
 						   : ripc__compat_cause(rc).text);
 }

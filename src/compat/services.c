@@ -78,6 +78,9 @@ static int register_id(unsigned id)
 		return rc;
 	if (!id || id >= IDS)
 		return -EINVAL;
+	/* The library does not know the multicast ids. */
+	if (atomic_load(&services[id]))
+		return -EADDRINUSE;
 	rc = ripc_service_register(NULL, id, 0, &s);
 	if (!rc)
 		atomic_store(&services[id], s);

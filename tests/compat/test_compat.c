@@ -177,6 +177,21 @@ START_TEST(send_short__too_long_is_reported)
 }
 END_TEST
 
+START_TEST(reg_recv_window__overlap_is_reported)
+{
+	char *buf = ripc_compat_buf_alloc(1000);
+	struct capture c;
+
+	ck_assert_uint_eq(ripc_compat_reg_recv_window(buf, 1000), 0);
+	capture_begin(&c);
+	ck_assert_uint_eq(ripc_compat_reg_recv_window(buf + 100, 100), 1);
+	capture_end(&c);
+	ck_assert_int_eq(errno, EBUSY);
+	ck_assert_msg(strstr(c.text, "100 bytes: it overlaps a window"), "%s", c.text);
+	ripc_compat_buf_free(buf);
+}
+END_TEST
+
 /* Calls that may fail in a healthy program print nothing. */
 START_TEST(no_failure__is_not_reported)
 {
@@ -224,6 +239,8 @@ START_TEST(register_multicast_service_id__reaches_all)
 	ck_assert_uint_eq(ripc_compat_register_multicast_service_id(100), 0);
 	ck_assert_int_eq(errno, EADDRINUSE);
 	ck_assert_uint_eq(ripc_compat_register_multicast_service_id(alice), 0);
+	ck_assert_uint_eq(ripc_compat_register_service_id(100), 0);
+	ck_assert_int_eq(errno, EADDRINUSE);
 	ck_assert_uint_eq(send_one(0, alice, 100, "to all", 7), 0);
 	g = receive(100);
 	ck_assert_uint_eq(g.from, alice);
@@ -577,6 +594,7 @@ int main(void)
 	tcase_add_test(run, send_short__trailing_zeros);
 	tcase_add_test(run, send_short__max_size_of_2012);
 	tcase_add_test(run, send_short__too_long_is_reported);
+	tcase_add_test(run, reg_recv_window__overlap_is_reported);
 	tcase_add_test(run, no_failure__is_not_reported);
 	tcase_add_test(run, send_short__marked);
 	tcase_add_test(run, send__lengths_of_either_type);
