@@ -41,6 +41,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *tree;           /* of struct mem, by address, without overlaps */
 static struct claim *claims; /* oldest first */
 static unsigned own_returns;
+static unsigned receiving; /* threads in ripc_receive() */
 
 /* Overlapping ranges compare as equal. */
 static int compare(const void *a, const void *b)
@@ -463,7 +464,8 @@ static struct claim *add_own_returns(size_t len)
 
 	if (own_returns >= COMPAT_OWN_RETURNS_MAX) {
 		DL_SEARCH_SCALAR(claims, c, own_valid, true);
-		if (!own_free(c))
+		/* Another thread may have just received an item in it. */
+		if (receiving || !own_free(c))
 			return NULL;
 	}
 	base = alloc(len);
@@ -511,6 +513,13 @@ void ripc__compat_undo_returns(const struct iovec *vec, unsigned n)
 		else if (c)
 			claim_drop(c);
 	}
+	pthread_mutex_unlock(&lock);
+}
+
+void ripc__compat_receiving(bool begin)
+{
+	pthread_mutex_lock(&lock);
+	receiving = begin ? receiving + 1 : receiving - 1;
 	pthread_mutex_unlock(&lock);
 }
 

@@ -12,8 +12,8 @@
 #include "ripc.h"
 
 /*
- * Most return buffers allocated for a program that named none and not used by a peer; the oldest
- * are freed.
+ * Most return buffers allocated for a program that named none and not used by a peer. The oldest is
+ * freed for the next one, but only while no thread is in ripc_receive(): else none is offered.
  */
 #define COMPAT_OWN_RETURNS_MAX 256
 
@@ -32,6 +32,12 @@ unsigned ripc__compat_add_returns(void **bufs, const struct compat_lengths *lens
 
 /* The send failed: ends the claims of its return buffers. */
 void ripc__compat_undo_returns(const struct iovec *vec, unsigned n);
+
+/*
+ * A thread begins to wait for a message, or has ended the claims of the items of one. In between no
+ * return buffer is freed on behalf of the program: an item may have come in it.
+ */
+void ripc__compat_receiving(bool begin);
 
 /* An item came in claimed memory: ends the claim, and the memory is the program's again. */
 void ripc__compat_claim_consume(const void *base);

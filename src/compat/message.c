@@ -371,12 +371,15 @@ uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void
 	if (!s)
 		return ripc__compat_failed(255, -errno, COMPAT_RECEIVE,
 					   "service %u is not registered here", service_id);
+	ripc__compat_receiving(true);
 	do {
 		rc = ripc_receive(s, &m, -1);
 	} while (rc == -ETIMEDOUT || rc == -EAGAIN);
-	if (rc)
+	if (rc) {
+		ripc__compat_receiving(false);
 		return ripc__compat_failed(255, rc, COMPAT_RECEIVE, "service %u: %s", service_id,
 					   ripc__compat_cause(rc).text);
+	}
 	if (m->source <= UINT16_MAX)
 		ripc__compat_exchanged((unsigned)m->source, COMPAT_RECEIVED);
 	if (from_service_id)
@@ -387,6 +390,7 @@ uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void
 		rc = take_long(&longs, m);
 	else
 		rc = take_short(&shorts, m->items, m->nitems);
+	ripc__compat_receiving(false);
 	ripc_message_free(m);
 	if (rc) {
 		free(shorts.items);

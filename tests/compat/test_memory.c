@@ -2,7 +2,12 @@
 /* Memory as programs of 2012 handle it: buffers, receive windows, return buffers. */
 #include "compat.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -341,6 +346,65 @@ START_TEST(return_bufs__are_bounded)
 }
 END_TEST
 
+static _Atomic(bool) pausing;
+static sem_t paused, resumed;
+
+/* Called by libripc-compat. The thread stops when it has a message, if the test wants it to. */
+int ripc_receive(struct ripc_service *service, struct ripc_message **message, int timeout_ms)
+{
+	int (*next)(struct ripc_service *, struct ripc_message **, int);
+	int rc;
+
+	*(void **)&next = dlsym(RTLD_NEXT, "ripc_receive");
+	rc = next(service, message, timeout_ms);
+	if (!rc && atomic_exchange(&pausing, false)) {
+		sem_post(&paused);
+		sem_wait(&resumed);
+	}
+	return rc;
+}
+
+static void *receive_answer(void *arg)
+{
+	struct got g = receive(alice);
+
+	ck_assert_str_eq(g.longs[0], "answer");
+	ripc_compat_buf_free(g.longs[0]);
+	free_arrays(&g);
+	return arg;
+}
+
+/* The oldest is freed for the next one, unless another thread may have just received in it. */
+START_TEST(return_bufs__not_freed_while_received)
+{
+	void *item = "x", *none = NULL;
+	uint32_t len = 1, size = 300;
+	pthread_t thread;
+
+	ck_assert(!sem_init(&paused, 0, 0) && !sem_init(&resumed, 0, 0));
+	for (int i = 0; i < 400; i++) {
+		struct got g;
+
+		ck_assert_uint_eq(
+			ripc_compat_send_short(alice, bob, &item, &len, 1, &none, &size, 1), 0);
+		g = receive(bob);
+		ripc_compat_buf_free(g.shorts[0]);
+		free_arrays(&g);
+		if (i)
+			continue;
+		ck_assert_uint_eq(send_one(1, bob, alice, "answer", 7), 0);
+		pausing = true;
+		ck_assert_int_eq(pthread_create(&thread, NULL, receive_answer, NULL), 0);
+		sem_wait(&paused);
+	}
+	/* They fill all buffers that are offered. */
+	for (int i = 0; i < 300; i++)
+		ck_assert_uint_eq(send_one(1, bob, alice, "another", 8), 0);
+	sem_post(&resumed);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
 START_TEST(return_bufs__unknown_memory)
 {
 	char *m = malloc(1000);
@@ -382,6 +446,7 @@ int main(void)
 	tcase_add_test(run, return_bufs__reused_after_no_use);
 	tcase_add_test(run, return_bufs__null_and_zero);
 	tcase_add_test(run, return_bufs__are_bounded);
+	tcase_add_test(run, return_bufs__not_freed_while_received);
 	tcase_add_test(run, return_bufs__unknown_memory);
 	tcase_set_timeout(run, 30);
 	suite_add_tcase(suite, run);
