@@ -13,6 +13,7 @@ import weakref
 import ripc
 from support import OPTIONS, end, expect_error, pair, python
 from support import OPTIONS, end, expect_error, python
+from support import OPTIONS, end, expect_error, expect_error_type, pair, python
 
 
 async def no_message(service):
@@ -290,3 +291,15 @@ def test_cancelled_when_done():
     b.receive(5).reply(b"answer" * 20000)
     assert not call.cancel() and bytes(call.wait(0)) == b"answer" * 20000
     end(a, b)
+
+
+def test_registration():
+    """Memory can be resized when its registration has ended, although that is still referred to."""
+    context = ripc.Context(OPTIONS)
+    for end_it in (lambda registration: registration.close(), lambda _: context.close()):
+        memory = bytearray(5000)
+        registration = context.register_memory(memory)
+        expect_error_type(BufferError, memory.append, 1)
+        end_it(registration)
+        memory.append(1)
+        registration.close()

@@ -40,6 +40,7 @@ class Registration:
             except _errors.Error:
                 context._registrations.add(self)
                 raise
+        self._memory = None
 
     def __enter__(self) -> "Registration":
         return self
