@@ -5,6 +5,7 @@ import errno
 import gc
 import os
 import signal
+import subprocess
 import threading
 import time
 import traceback
@@ -303,3 +304,36 @@ def test_registration():
         end_it(registration)
         memory.append(1)
         registration.close()
+
+
+def test_collected():
+    """The collector ends a context with all that refers to its memory, in any order."""
+    process = python("""
+import gc
+def cycle():
+    a, b = (ripc.Context(options).register() for _ in range(2))
+    a.add_window(a.context.alloc(100000))
+    a.add_window(a.context.alloc(100000))
+    memory = bytearray(5000)
+    a.context.register_memory(memory)
+    a.add_window(memory)
+    b.start_send(a.id, bytes(90000), return_buffers=b.context.alloc(1000))
+    landed = a.receive(10)
+    assert landed.placement() is ripc.Placement.WINDOW
+    call = b.start_call(a.id, b.context.alloc(5000), into=b.context.alloc(1000))
+    request = a.receive(10)
+    request.reply(bytes(900))
+    answer = call.wait(10)
+    assert answer.placement() is ripc.Placement.RETURN_BUFFER
+    sending = b.start_send(4711, b.context.alloc(1000))
+    kept = [a, b, landed, landed[0], call, request, answer, answer[0], sending, sending._kept]
+    kept.append(kept)
+    return memory
+gc.disable()
+for _ in range(10):
+    memory = cycle()
+    gc.collect()
+    memory.append(1)
+""", stderr=subprocess.PIPE)
+    text = process.communicate(timeout=60)[1]
+    assert process.returncode == 0 and not text, (process.returncode, text.decode())

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple, Union
 
 from . import _errors
 from ._errors import Destination, destination, group_id, milliseconds, whole
-from ._items import Bytes, members, memory_of, struct, text, view
+from ._items import Bytes, Memory, members, struct, text, view
 from ._memory import Registration
 from ._request import _Operation
 from ._ripc import ffi, lib
@@ -47,6 +47,8 @@ class Context:
         _errors.check(lib.glue_open(out, " ".join(words).encode()))
         self._glue = ffi.gc(out[0], lib.glue_drop)
         self._services: "weakref.WeakSet[Service]" = weakref.WeakSet()
+        # Of all services: the collector forgets those that it collects with their context.
+        self._handles: Set[Any] = set()
         _open.add(self)
 
     def _get(self) -> Any:
@@ -73,6 +75,7 @@ class Context:
             number = lib.RIPC_ANY_ID if service is None else destination(service)
             rc = lib.ripc_service_register(ctx, number, flags, out)
         _errors.check(rc)
+        self._handles.add(out[0])
         result = Service(self, out[0])
         self._services.add(result)
         if self.closed:  # meanwhile, by another thread
@@ -144,9 +147,12 @@ class Context:
         """The counters of a group; sender: of the messages of the context with this
         Message.instance alone. None: the context does not use the group, or nothing has come from
         the sender."""
-        instance = ffi.NULL if sender is None else memory_of(sender)
-        if sender is not None and len(instance) != 16:
-            raise ValueError("an instance has 16 bytes")
+        instance = ffi.NULL
+        if sender is not None:
+            memory = Memory(sender)
+            if memory.size != 16:
+                raise ValueError("an instance has 16 bytes")
+            instance = memory.pointer
         stats = struct("struct ripc_group_stats")
         rc = lib.ripc_group_stats(self._get(), group_id(group), ffi.cast("uint8_t *", instance),
                                   stats)
@@ -177,6 +183,8 @@ class Context:
         _open.discard(self)
         for service in list(self._services):
             service.close()
+        for handle in list(self._handles):
+            lib.ripc_service_unregister(handle)
         if self._aio is not None:
             self._aio.end()
         # The end of their services has ended these.

@@ -10,8 +10,25 @@ Bytes = Any
 Data = Union[Bytes, Sequence[Bytes]]
 
 
-def memory_of(data: Bytes, writable: bool = False) -> Any:
+class Memory:
     """The memory under an object with the buffer protocol, which it keeps alive."""
+
+    __slots__ = ("pointer", "owner", "size")
+
+    def __init__(self, data: Bytes, writable: bool = False) -> None:
+        self.owner = self.pointer = memory = _buffer_of(data, writable)
+        self.size = len(memory)
+        if isinstance(data, memoryview):
+            # The garbage collector crashes if it finds a memoryview whose buffer is in use.
+            self.owner = memoryview(data)
+            self.pointer = ffi.cast("char *", memory)
+            ffi.release(memory)
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def _buffer_of(data: Bytes, writable: bool) -> Any:
     if isinstance(data, str):
         raise TypeError("an object with bytes is required, not str: encode it")
     dtype = getattr(data.obj if isinstance(data, memoryview) else data, "dtype", None)
@@ -37,9 +54,9 @@ def item_list(data: Data) -> Tuple[Any, int, List[Any]]:
     items = ffi.new("struct iovec[]", len(data))
     kept: List[Any] = [items]
     for i, item in enumerate(data):
-        memory = memory_of(item)
-        items[i].iov_base = memory
-        items[i].iov_len = len(memory)
+        memory = Memory(item)
+        items[i].iov_base = memory.pointer
+        items[i].iov_len = memory.size
         kept.append(memory)
     return items, len(data), kept
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Memory of the program into which the library receives."""
 import errno
-from typing import TYPE_CHECKING, Any, List, Sequence, Union
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
 
 from . import _errors
-from ._items import Bytes, memory_of
+from ._items import Bytes, Memory
 from ._ripc import ffi, lib
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ class Registration:
 
     def __init__(self, context: "Context", data: Bytes) -> None:
         self._context = context
-        self._memory = memory_of(data, writable=True)
-        _errors.check(lib.ripc_buf_register(context._get(), self._memory, len(self._memory)))
+        self._memory: Optional[Memory] = Memory(data, writable=True)
+        _errors.check(lib.ripc_buf_register(context._get(), self._memory.pointer,
+                                            self._memory.size))
         context._registrations.add(self)
 
     def close(self) -> None:
@@ -32,9 +33,9 @@ class Registration:
             context._registrations.remove(self)
         except KeyError:
             return
-        if not context.closed:
+        if not context.closed and self._memory:
             try:
-                _errors.check(lib.ripc_buf_unregister(context._glue.ctx, self._memory))
+                _errors.check(lib.ripc_buf_unregister(context._glue.ctx, self._memory.pointer))
             except _errors.Closed:
                 pass
             except _errors.Error:
@@ -60,16 +61,16 @@ class Targets:
         if not isinstance(buffers, (list, tuple)):
             buffers = (buffers,)
         self.context = context
-        self.memory = [memory_of(buffer, writable=True) for buffer in buffers]
+        self.memory = [Memory(buffer, writable=True) for buffer in buffers]
         self.iovec = ffi.new("struct iovec[]", len(buffers))
         self.registered: List[Any] = []
         for iovec, memory in zip(self.iovec, self.memory):
-            iovec.iov_base = memory
-            iovec.iov_len = len(memory)
+            iovec.iov_base = memory.pointer
+            iovec.iov_len = memory.size
             if temporary:
-                rc = lib.ripc_buf_register(context._get(), memory, len(memory))
+                rc = lib.ripc_buf_register(context._get(), memory.pointer, memory.size)
                 if not rc:
-                    self.registered.append(memory)
+                    self.registered.append(memory.pointer)
                 elif rc != -errno.EEXIST:
                     error = _errors.error(rc)
                     self.release()

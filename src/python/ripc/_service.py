@@ -7,7 +7,7 @@ from typing import (TYPE_CHECKING, Any, Awaitable, Callable, Dict, Iterator, Opt
 
 from . import _errors
 from ._errors import Destination, Until, destination, group_id, milliseconds
-from ._items import Bytes, Data, item_list, members, memory_of, struct
+from ._items import Bytes, Data, Memory, item_list, members, struct
 from ._memory import Targets
 from ._message import Message, Placement
 from ._request import Call, Request, answer
@@ -220,7 +220,7 @@ class Service:
 
     def _add_targets(self, targets: Targets) -> None:
         for memory in targets.memory:
-            self._targets[int(ffi.cast("uintptr_t", memory))] = memory
+            self._targets[int(ffi.cast("uintptr_t", memory.pointer))] = memory
 
     # ---- windows
 
@@ -237,7 +237,7 @@ class Service:
     def remove_window(self, memory: Bytes) -> None:
         """Takes a window back. Raises Error with EINVAL if it is used up, and with EBUSY while an
         item arrives in it."""
-        base = memory_of(memory)
+        base = Memory(memory).pointer
         _errors.check(lib.ripc_window_remove(self._context._get(), base))
         self._targets.pop(int(ffi.cast("uintptr_t", base)), None)
 
@@ -393,6 +393,7 @@ class Service:
         """Ends the service. Calls of other threads on it raise Closed. Does nothing if it has
         ended."""
         lib.ripc_service_unregister(self._service)
+        self._context._handles.discard(self._service)
         if self._aio is not None:
             self._aio.end()
 
@@ -405,6 +406,7 @@ class Service:
     def __del__(self, end: Any = lib.ripc_service_unregister) -> None:
         if hasattr(self, "_service"):
             end(self._service)
+            self._context._handles.discard(self._service)
             if self._aio is not None:
                 self._aio.end()
 
