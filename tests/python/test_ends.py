@@ -265,6 +265,30 @@ def test_earlier_loss():
     end(first, service)
 
 
+def test_earlier_loss_in_a_loop():
+    """send_async() tries twice before it waits: the second attempt may report the loss."""
+    from ripc import _aio
+    lib = _aio.lib
+
+    class Lib:
+        results = [-errno.EAGAIN, -errno.EPIPE, 0]
+
+        def __getattr__(self, name):
+            return getattr(lib, name)
+
+        def ripc_send_short(self, *_):
+            return self.results.pop(0)
+
+    a, b = pair()
+    _aio.lib = Lib()
+    try:
+        expect_error(ripc.PeerLost, errno.EPIPE, asyncio.run,
+                     a.send_async(b.id, b"x", 10, reliable=True))
+    finally:
+        _aio.lib = lib
+    end(a, b)
+
+
 def test_slices():
     """The slices of a wait are no longer than its timeout together."""
     from ripc import _service

@@ -498,12 +498,16 @@ def test_asyncio():
         sizes = sorted(len(bytes(m)) for m in await asyncio.wait_for(
             asyncio.gather(*waiting[1:]), 10))
         assert sizes == [64, 1 << 20]
-        for call in (c.receive_async(0.02), a.send_async(4711, b"x", 0.1)):
+        for kind, call in ((ripc.Timeout, c.receive_async(0.02)),
+                           (ripc.Unreachable, a.send_async(4711, b"x", 0.1)),
+                           (ripc.WouldBlock, a.send_async(4711, b"x", 0)),
+                           (ripc.Timeout, a.send_async(4711, bytes(1 << 20), 0.1))):
             try:
                 await call
-            except ripc.Timeout:
+            except kind as e:
+                assert e.strerror
                 continue
-            raise AssertionError("no Timeout")
+            raise AssertionError(f"no {kind.__name__}")
         last = asyncio.create_task(c.receive_async())
         await asyncio.sleep(0.01)
         end(a, b)

@@ -346,52 +346,58 @@ async def _long(context: "Context", start: Callable[[Any, Any], int], kept: Any,
         raise _errors.error(rc)
 
 
-async def _send(service: Service, dest: int, data: Data, flags: int,
-                deadline: Optional[float]) -> None:
-    items, n, kept = item_list(data)
-    options = _options(0)
-    options.flags = flags
-    while True:
-        rc = -errno.EMSGSIZE
-        if sum(map(len, kept[1:])) <= 65536:
-            rc = lib.ripc_send_short(service._service, dest, items, n, options, 0)
-        if not rc:
-            return
-        if rc == -errno.EMSGSIZE:
-            break
-        if rc != -errno.EAGAIN:
-            raise _errors.error(rc)
-        # A report may come between the attempt and the entry in the table: try once more after it.
-        completions = _completions(service.context)
-        waiter = _waiter()
-        with _lock:
-            completions.full.setdefault(dest, set()).add(waiter)
-        rc = lib.ripc_send_short(service._service, dest, items, n, options, 0)
-        try:
-            if rc == -errno.EAGAIN:
-                await _until(waiter[1], deadline)
-        finally:
-            with _lock:
-                full = completions.full.get(dest, set())
-                full.discard(waiter)
-                if not full:
-                    completions.full.pop(dest, None)
-        if not rc:
-            return
-    await _long(service.context, lambda o, request: lib.ripc_send_async(
-        service._service, dest, items, n, o, request), kept, deadline)
+def _late(context: "Context", dest: int) -> _errors.Error:
+    """The error of a short message that could not be sent in time, as of send(). The sentence is
+    that of the last attempt."""
+    sentence = _errors.error(errno.EAGAIN).strerror
+    route = context.route(dest)
+    return _errors.error(errno.ETIMEDOUT if route and route["connected"] else errno.EHOSTUNREACH,
+                         sentence)
 
 
 async def send(service: Service, dest: Destination, data: Data, timeout: Optional[float],
                reliable: bool, more: bool) -> None:
-    flags = (reliable and lib.RIPC_RELIABLE) | (more and lib.RIPC_MORE)
-    try:
-        await _send(service, destination(dest), data, flags, _deadline(timeout))
-    except TimeoutError as e:
-        if isinstance(e, _errors.Error):
-            raise
-        raise _errors.error(errno.ETIMEDOUT, f"not sent to service {dest} in {timeout} s: it was "
-                            "not found, has no room, or did not take the message") from None
+    deadline, number = _deadline(timeout), destination(dest)
+    items, n, kept = item_list(data)
+    options = _options(0)
+    options.flags = (reliable and lib.RIPC_RELIABLE) | (more and lib.RIPC_MORE)
+
+    def attempt() -> int:
+        return lib.ripc_send_short(service._service, number, items, n, options, 0)
+
+    rc = attempt() if sum(map(len, kept[1:])) <= 65536 else -errno.EMSGSIZE
+    while rc == -errno.EAGAIN and timeout != 0:
+        completions = _completions(service.context)
+        waiter = _waiter()
+        with _lock:
+            completions.full.setdefault(number, set()).add(waiter)
+        try:
+            # A report may have come before the entry in the table: try once more after it.
+            rc = attempt()
+            if rc == -errno.EAGAIN:
+                await _until(waiter[1], deadline)
+                rc = attempt()
+        except TimeoutError:
+            rc = attempt()
+            if rc == -errno.EAGAIN:
+                raise _late(service.context, number) from None
+        finally:
+            with _lock:
+                full = completions.full.get(number, set())
+                full.discard(waiter)
+                if not full:
+                    completions.full.pop(number, None)
+    if rc == -errno.EMSGSIZE:
+        try:
+            await _long(service.context, lambda o, request: lib.ripc_send_async(
+                service._service, number, items, n, o, request), kept, deadline)
+        except TimeoutError as e:
+            if isinstance(e, _errors.Error):
+                raise
+            raise _errors.error(errno.ETIMEDOUT,
+                                f"the long message was not delivered in {timeout} s") from None
+    elif rc:
+        raise _errors.error(rc)
 
 
 async def reply(message: Message, context: "Context", data: Data) -> None:
