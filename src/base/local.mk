@@ -10,6 +10,8 @@ libripc_internal_la_SOURCES += src/base/admission.c \
 	src/base/list.h \
 	src/base/log.c \
 	src/base/log.h \
+	src/base/mappings.c \
+	src/base/mappings.h \
 	src/base/name.c \
 	src/base/name.h \
 	src/base/options.c \

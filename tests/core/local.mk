@@ -144,6 +144,7 @@ tests_core_progress_test_wait_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__transports_arm,--wrap=ripc__descriptors_sleep
 check_PROGRAMS += tests/core/progress/test_wait_threads
 check_PROGRAMS += tests/core/rendezvous/test_failover
+tests_core_rendezvous_test_failover_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fopen
 check_PROGRAMS += tests/core/rendezvous/test_request
 check_PROGRAMS += tests/core/memory/test_receive_window
 check_PROGRAMS += tests/core/message/test_service

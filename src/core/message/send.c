@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* ripc_send_short(), and ripc_send(), which picks the short or the long form. */
+#include "base/mappings.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/peer/datagram_context.h"
 #include "core/peer/lane.h"
@@ -41,13 +42,19 @@ static int too_long(uint64_t dest, uint64_t bytes, uint64_t limit, const char *t
 /* The kernel could not read an item. */
 static int unreadable(uint64_t dest, const struct iovec *items, unsigned nitems)
 {
-	for (unsigned i = 0; i < nitems; i++)
-		if (!ripc__readable(items[i].iov_base, items[i].iov_len))
-			return ripc__fail(
-				-EFAULT, "service %llu: item %u: %zu bytes at %p cannot be read",
-				(unsigned long long)dest, i, items[i].iov_len, items[i].iov_base);
-	return ripc__fail(-EFAULT, "service %llu: an item cannot be read",
-			  (unsigned long long)dest);
+	struct ripc__mappings maps = {0};
+	unsigned i = 0;
+
+	while (i < nitems &&
+	       ripc__mappings_permit(&maps, items[i].iov_base, items[i].iov_len, false))
+		i++;
+	ripc__mappings_free(&maps);
+	return i < nitems ? ripc__fail(-EFAULT,
+				       "service %llu: item %u: %zu bytes at %p cannot be read",
+				       (unsigned long long)dest, i, items[i].iov_len,
+				       items[i].iov_base)
+			  : ripc__fail(-EFAULT, "service %llu: an item cannot be read",
+				       (unsigned long long)dest);
 }
 
 struct send_args {

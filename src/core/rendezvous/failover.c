@@ -34,7 +34,7 @@ void ripc__requests_dedup_lost(struct ripc__peer *p)
 				"its record of messages: delivery is unknown");
 }
 
-static void lane_failed(struct ripc_request *r)
+static void lane_failed(struct ripc_request *r, struct ripc__mappings *maps)
 {
 	char text[RIPC__DETAIL_MAX];
 
@@ -68,7 +68,7 @@ static void lane_failed(struct ripc_request *r)
 		return;
 	}
 	/* Its memory may be the reason: another lane would fail in the same way. */
-	if (ripc__request_unreadable(r, text, sizeof(text))) {
+	if (ripc__request_unreadable(r, maps, text, sizeof(text))) {
 		ripc__request_done(r, -EFAULT, text);
 		return;
 	}
@@ -92,6 +92,7 @@ static void flush_moved_dests(struct ripc *ctx, const struct ripc__peer *p)
 void ripc__requests_lane_failed(struct ripc__lane *lane)
 {
 	struct ripc__peer *p = lane->peer;
+	struct ripc__mappings maps = {0};
 	struct ripc__list *n;
 
 	/* From the last to the first: each goes to the head of its destination. */
@@ -100,8 +101,9 @@ void ripc__requests_lane_failed(struct ripc__lane *lane)
 
 		n = n->prev;
 		if (r->lane == lane)
-			lane_failed(r);
+			lane_failed(r, &maps);
 	}
+	ripc__mappings_free(&maps);
 	if (p->nrequests)
 		flush_moved_dests(lane->ctx, p);
 }

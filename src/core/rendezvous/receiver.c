@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/receiver.h"
 #include "base/copy.h"
+#include "base/mappings.h"
 #include "core/rendezvous/arriving.h"
 #include "core/rendezvous/delivery.h"
 #include "core/rendezvous/delayed_ack.h"
@@ -10,7 +11,6 @@
 #include "core/peer/ops.h"
 #include "core/memory/message.h"
 #include "core/peer/peer.h"
-#include "core/service/items.h"
 #include "core/service/service.h"
 #include "core/memory/bounce.h"
 #include "wire/bytes.h"
@@ -449,13 +449,14 @@ static bool drop_first(struct ripc__peer *peer, enum ripc__rndv_state state,
  * Memory of the application may be the reason why the lane failed: the next one would fail in the
  * same way. It is not used again, and the item will go to other memory.
  */
-static void give_up_unwritable(struct ripc__rndv *r)
+static void give_up_unwritable(struct ripc__rndv *r, struct ripc__mappings *maps)
 {
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__rndv_item *it = &r->items[i];
 
 		if (!it->posted || !(it->window || it->ret) ||
-		    it->region->state != RIPC__REGION_USER || ripc__writable(it->base, it->len))
+		    it->region->state != RIPC__REGION_USER ||
+		    ripc__mappings_permit(maps, it->base, it->len, true))
 			continue;
 		ripc__log(
 			RIPC_LOG_ERROR,
@@ -479,6 +480,7 @@ static void give_up_unwritable(struct ripc__rndv *r)
 
 void ripc__rndv_lane_gone(struct ripc__lane *lane)
 {
+	struct ripc__mappings maps = {0};
 	struct ripc__rndv *r;
 	bool room = false;
 
@@ -487,7 +489,7 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 			continue;
 		/* The endpoint is closed, so its reads and the peer's writes have ended. */
 		if (r->state == RIPC__RNDV_TRANSFER)
-			give_up_unwritable(r);
+			give_up_unwritable(r, &maps);
 		r->reads = 0;
 		r->granted = false;
 		ripc__list_del(&r->lane_link);
@@ -501,6 +503,7 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 		answer_ends(r);
 		r->message->flow = NULL;
 	}
+	ripc__mappings_free(&maps);
 	while (drop_first(lane->peer, RIPC__RNDV_DRAINING, lane))
 		;
 	/* Messages of other peers may have waited for it. */

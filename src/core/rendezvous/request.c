@@ -167,14 +167,15 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	return 0;
 }
 
-bool ripc__request_unreadable(const struct ripc_request *r, char *text, size_t len)
+bool ripc__request_unreadable(const struct ripc_request *r, struct ripc__mappings *maps, char *text,
+			      size_t len)
 {
 	for (unsigned i = 0; i < r->nitems; i++) {
 		const struct ripc__request_item *it = &r->items[i];
 
 		/* Memory of the library is always there. */
 		if (it->copy || (it->region && it->region->state != RIPC__REGION_USER) ||
-		    ripc__readable(it->base, it->len))
+		    ripc__mappings_permit(maps, it->base, it->len, false))
 			continue;
 		snprintf(text, len, "service %llu: item %u: %zu bytes at %p cannot be read",
 			 (unsigned long long)r->dest_id, i, it->len, (void *)it->base);

@@ -5,6 +5,7 @@
 #ifndef RIPC_CORE_RENDEZVOUS_REQUEST_H
 #define RIPC_CORE_RENDEZVOUS_REQUEST_H
 
+#include "base/mappings.h"
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/progress/context.h"
@@ -116,9 +117,10 @@ struct ripc_request {
 
 /*
  * Whether an item of the application cannot be read, after an attempt to send it has failed; then
- * text names it.
+ * text names it. maps: zeros, or of the same moment.
  */
-bool ripc__request_unreadable(const struct ripc_request *r, char *text, size_t len);
+bool ripc__request_unreadable(const struct ripc_request *r, struct ripc__mappings *maps, char *text,
+			      size_t len);
 
 /*
  * Allocates a request and issues it if possible. bytes: the sum of the items' lengths; o may be

@@ -49,11 +49,13 @@ static void write_failed(struct ripc_request *r, int rc)
 /* The transport could not read an inlined item: ends the request likewise. */
 static void read_failed(struct ripc_request *r)
 {
+	struct ripc__mappings maps = {0};
 	char text[RIPC__DETAIL_MAX];
 
-	if (!ripc__request_unreadable(r, text, sizeof(text)))
+	if (!ripc__request_unreadable(r, &maps, text, sizeof(text)))
 		snprintf(text, sizeof(text), "service %llu: an item cannot be read",
 			 (unsigned long long)r->dest_id);
+	ripc__mappings_free(&maps);
 	r->error = -EFAULT;
 	r->detail = strdup(text);
 	ripc__request_abort(r);

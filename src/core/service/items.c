@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#define _GNU_SOURCE /* process_vm_readv */
 #include "core/service/items.h"
 #include "base/log.h"
 #include "wire/header.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 /* A larger size is taken for uninitialised memory. */
 #define OPTIONS_SIZE_MAX 65536
-#define READ_PAGES       256u /* pages tried by one system call */
 
 int ripc__check_options_size(const void *options, size_t size, size_t known, const char *name)
 {
@@ -90,67 +83,4 @@ int ripc__check_long_items(const struct iovec *items, unsigned nitems,
 			   const struct ripc_send_options *o, uint64_t *bytes)
 {
 	return check(items, nitems, o, RIPC_RELIABLE | RIPC_MORE | RIPC_FREE_ITEMS, bytes);
-}
-
-/*
- * Whether all mappings in a range allow the access. The list of mappings is long, but reading it
- * never waits, as reading a page may.
- */
-static bool permitted(const void *base, size_t len, bool write)
-{
-	uintptr_t begin = (uintptr_t)base, end = begin + len, from, to;
-	FILE *maps = fopen("/proc/self/maps", "re");
-	bool denied = false;
-	char *line = NULL, mode[5];
-	size_t size = 0;
-
-	while (maps && !denied && getline(&line, &size, maps) > 0) {
-		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &from, &to, mode) != 3 ||
-		    to <= begin)
-			continue;
-		if (from >= end)
-			break;
-		denied = mode[0] != 'r' || (write && mode[1] != 'w');
-	}
-	free(line);
-	if (maps)
-		fclose(maps);
-	return !denied;
-}
-
-bool ripc__readable(const void *base, size_t len)
-{
-	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	const uint8_t *at = (const uint8_t *)base - ((uintptr_t)base & (page - 1));
-	const uint8_t *end = (const uint8_t *)base + len;
-	uint8_t present[READ_PAGES], bytes[READ_PAGES] = {0};
-	struct iovec from[READ_PAGES];
-	bool absent = false;
-
-	while (len && at < end) {
-		size_t n = ((size_t)(end - at) + page - 1) / page;
-		struct iovec to = {bytes, 0};
-		ssize_t got;
-
-		n = n < READ_PAGES ? n : READ_PAGES;
-		if (mincore((void *)at, n * page, present))
-			return errno != ENOMEM;
-		/* Reading another page may wait, for a userfaultfd handler or a file server. */
-		for (size_t i = 0; i < n; i++)
-			if (present[i] & 1)
-				from[to.iov_len++] = (struct iovec){(void *)(at + i * page), 1};
-		absent |= to.iov_len < n;
-		at += n * page;
-		got = to.iov_len ? process_vm_readv(getpid(), &to, 1, from, to.iov_len, 0) : 0;
-		if (got < 0)
-			return errno != EFAULT;
-		if ((size_t)got < to.iov_len)
-			return false;
-	}
-	return !absent || permitted(base, len, false);
-}
-
-bool ripc__writable(const void *base, size_t len)
-{
-	return ripc__readable(base, len) && (!len || permitted(base, len, true));
 }

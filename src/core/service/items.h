@@ -27,14 +27,6 @@ int ripc__check_long_items(const struct iovec *items, unsigned nitems,
 			   const struct ripc_send_options *o, uint64_t *bytes);
 
 /*
- * Whether the kernel can read a range of memory; also true if it forbids the check. It reads a byte
- * of each page, so this is for messages that have failed.
- */
-bool ripc__readable(const void *base, size_t len);
-/* Likewise read and write. */
-bool ripc__writable(const void *base, size_t len);
-
-/*
  * Checks the size of a struct of options, at least known bytes, of which this version knows the
  * members. A program of a later version may pass a larger one; members that this version does not
  * know must be zero. Return: 0; -EINVAL, -EOPNOTSUPP, explained.

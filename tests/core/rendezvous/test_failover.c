@@ -3,6 +3,46 @@
 #include "core/rendezvous/failover.h"
 #include "core/requests.h"
 
+#include <sys/mman.h>
+
+static unsigned nmaps; /* so often the mappings of this process were read */
+
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+	nmaps += !strcmp(path, "/proc/self/maps");
+	return __real_fopen(path, mode);
+}
+
+/*
+ * Many long messages are under way when their lane fails. The lock is held while the library looks
+ * whether their memory is the reason, so it reads the mappings once, and no page.
+ */
+START_TEST(lane_gone__mappings_read_once)
+{
+	enum { N = 50 };
+	struct ripc_request *r[N];
+	uint8_t *untouched = mmap(NULL, N * MIB, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	ck_assert_ptr_ne(untouched, MAP_FAILED);
+	restart(2, slow);
+	rig_connect(&rig, 0, 1);
+	for (unsigned i = 0; i < N; i++)
+		r[i] = rig_begin(&rig, 0, 1, untouched + i * MIB, MIB);
+	rig_run(&rig, 1);
+	nmaps = 0;
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 1);
+	ck_assert_uint_eq(nmaps, 1);
+	for (unsigned i = 0; i < N; i++)
+		ripc_request_cancel(&r[i], 0);
+	munmap(untouched, N * MIB);
+}
+END_TEST
+
 START_TEST(lane_gone__resent_in_order)
 {
 	enum { N = 20 };
@@ -360,6 +400,7 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, requests_setup, requests_teardown);
 	tcase_set_timeout(tc, 120);
+	tcase_add_test(tc, lane_gone__mappings_read_once);
 	tcase_add_test(tc, lane_gone__resent_in_order);
 	tcase_add_loop_test(tc, lane_gone__at_every_operation, 0, 2);
 	tcase_add_test(tc, lane_gone__acked_before);
