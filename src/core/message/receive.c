@@ -196,12 +196,15 @@ static void begin_polling(struct ripc *ctx)
 	}
 }
 
-/* A poll may be a system call: threads that are about to sleep poll less. */
-static void end_polling(struct ripc *ctx)
+/*
+ * A poll may be a system call: threads that are about to sleep poll less. passed: poll_transports()
+ * was the last step.
+ */
+static void end_polling(struct ripc *ctx, bool passed)
 {
 	if (ctx->opt.wait != RIPC__WAIT_POLL)
 		ctx->poll_budget /= 2;
-	ctx->polled = ctx->opt.wait == RIPC__WAIT_BLOCK;
+	ctx->polled = passed && ctx->opt.wait == RIPC__WAIT_BLOCK;
 	/* A thread that goes on waiting reads the clock first. */
 	ripc__now_passes(ctx);
 }
@@ -240,7 +243,7 @@ static struct ripc__message *poll_receive(struct ripc *ctx, struct ripc_service 
 			ripc__delayed_ack_idle(ctx);
 	} while (keep_polling(ctx, ++polls, timeout_ms, &polling_since_ns) &&
 		 may_receive(ctx, s, ripc__progress_state(&ctx->progress)));
-	end_polling(ctx);
+	end_polling(ctx, true);
 	return NULL;
 }
 
@@ -248,13 +251,13 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 {
 	uint64_t polling_since_ns = 0;
 	unsigned polls = 0;
+	bool had_event;
 
 	if (!may_poll(ctx, ripc__progress_state(&ctx->progress)))
 		return;
 	begin_polling(ctx);
 	do {
-		bool had_event = false;
-
+		had_event = false;
 		poll_within_budget(ctx, NULL, &had_event);
 		if (had_event)
 			count_event(ctx);
@@ -269,7 +272,7 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 			ripc__delayed_ack_idle(ctx);
 	} while (keep_polling(ctx, ++polls, timeout_ms, &polling_since_ns) &&
 		 may_poll(ctx, ripc__progress_state(&ctx->progress)));
-	end_polling(ctx);
+	end_polling(ctx, !had_event);
 }
 
 /* The first poll found no message. Return: as ripc_receive(). */

@@ -72,6 +72,16 @@ void __wrap_ripc__delayed_ack_idle(struct ripc *of)
 	idle_acks++;
 }
 
+static unsigned events; /* so many polls of the last active endpoints bring one */
+
+void __wrap_ripc__dispatch_event(struct ripc *of, unsigned tp, const struct ripc__event *ev);
+void __wrap_ripc__dispatch_event(struct ripc *of, unsigned tp, const struct ripc__event *ev)
+{
+	ck_assert_ptr_eq(of, &ctx);
+	ck_assert_uint_eq(tp, 0);
+	ck_assert_int_eq(ev->kind, RIPC__EV_SENDABLE);
+}
+
 static bool poll_one(struct ripc__transport *t, void *buf, size_t len, struct ripc__event *ev)
 {
 	(void)t;
@@ -80,6 +90,8 @@ static bool poll_one(struct ripc__transport *t, void *buf, size_t len, struct ri
 	polled_one++;
 	if (events_left) {
 		events_left--;
+	if (events) {
+		events--;
 		*ev = (struct ripc__event){.kind = RIPC__EV_SENDABLE};
 		return true;
 	}
@@ -155,6 +167,25 @@ START_TEST(poll__block)
 END_TEST
 
 /* The first pass after a pause is a full one and reads the clock; later ones are as in a row. */
+/* A poll that brings an event is no full pass, which a leader makes before it sleeps. */
+START_TEST(poll__block_with_event)
+{
+	ctx.opt.wait = RIPC__WAIT_BLOCK;
+	/* Neither a tick nor a full pass is due. */
+	ripc__progress_polled(&ctx);
+	ctx.poll_count = 1;
+	ctx.poll_budget = ctx.tp[0].poll_budget = 4;
+	events = 1;
+	poll_for(_i ? NULL : &request, -1);
+	ck_assert_uint_eq(polled_one, 1);
+	ck_assert_uint_eq(full, 0);
+	ck_assert(!ctx.polled);
+	poll_for(_i ? NULL : &request, -1);
+	ck_assert_uint_eq(full, 1);
+	ck_assert(ctx.polled);
+}
+END_TEST
+
 START_TEST(poll__adaptive)
 {
 	unsigned sum = 0, sum_full = 0;
@@ -388,6 +419,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, poll__block);
+	tcase_add_loop_test(tc, poll__block_with_event, 0, 2);
 	tcase_add_test(tc, poll__adaptive);
 	tcase_add_test(tc, poll__poll);
 	tcase_add_test(tc, poll__active_endpoints);
