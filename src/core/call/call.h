@@ -118,7 +118,7 @@ static inline bool ripc__reply_is_short(const struct ripc__message *m, uint64_t 
 	       (lane && !m->pub.nreturn_buffers && bytes <= RIPC__RELIABLE_WINDOW_BYTES / 4 &&
 		bytes + RIPC__CALL_EXT <= lane->send_max - RIPC__SHORT_FIXED);
 }
-/* Answers with a short message, now or when there is credit. Return: 0, or an error, explained. */
+/* Answers with a short message, now or when there is a lane. Return: 0, or an error, explained. */
 int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items,
 		      unsigned nitems);
 /*

@@ -11,7 +11,7 @@
 /* between two requests in the name of a service that end the record of its holder */
 #define CONTEST_NS (10000 * RIPC__MS)
 
-/* The owner of the answers that wait for a lane to a peer, or for credit: p->lists->replies. */
+/* The owner of the answers that wait for a lane to a peer, or for room: p->lists->replies. */
 struct reply_owner {
 	struct ripc__reliable_owner owner;
 	struct ripc__peer *peer; /* p->answers counts them, so it is not forgotten */
@@ -256,40 +256,24 @@ static struct ripc__reliable_msg *answer_new(struct ripc *ctx, uint64_t source,
 	return a;
 }
 
-static bool lacks_credit(const struct ripc__dest *d, const struct ripc__reliable_msg *a)
-{
-	const struct ripc__credit *c = d->credit;
-
-	return c && c->sent_units + ripc__units_of(a->len) > c->limit_units;
-}
-
-/* Sends it to d, at p, now or as soon as there are a lane and credit. */
+/* Sends it to d, at p, now or as soon as there is a lane with room. */
 static void answer_send(struct ripc *ctx, struct ripc__peer *p, struct ripc__dest *d,
 			struct ripc__reliable_msg *a)
 {
-	struct ripc__call_words words = a->call;
+	uint64_t call = a->call.id;
 
 	if (!ripc__dest_reach(ctx, d) && d->peer == p && !ripc__reliable_post(d, a, false))
 		return;
-	if (ripc__call_word_is_state((uint32_t)words.word) && p->lane && lacks_credit(d, a)) {
-		/* It needs no credit of the service, for which the caller may wait. */
-		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, words.id, words.word - 1);
-		/* The caller ignores a second report that its request was received. */
-		if (words.word != (uint32_t)ripc__call_state_word(RIPC__CALL_TAKEN)) {
-			ripc__reliable_free(ctx, a);
-			return;
-		}
-	}
 	a->owner = waiting_reply(p);
 	if (a->owner) {
 		ripc__reliable_queue(ctx, d, a);
 		return;
 	}
 	ripc__reliable_free(ctx, a);
-	answer_lost(ctx, p, words.id);
+	answer_lost(ctx, p, call);
 }
 
-/* ripc__reply_short() in every case: the answer may wait for credit or its destination. */
+/* ripc__reply_short() in every case: the answer may wait for its destination. */
 static int __attribute__((noinline))
 reply_slow(struct ripc__message *m, const struct ripc__call_words *words, const struct iovec *items,
 	   unsigned nitems)

@@ -317,7 +317,7 @@ static inline void receive_message(struct ripc__lane *lane, struct ripc__header 
 	if (h->flags & RIPC__F_ACK)
 		ripc__request_acked(lane, h->acked, 0, false);
 	if (h->kind == RIPC__SHORT || h->kind == RIPC__LONG) {
-		receive_data(lane, h, ev, ripc__units_of(len));
+		receive_data(lane, h, ev, ripc__units_for(h->flags, len));
 	} else {
 		ripc__control_receive(lane, h);
 		/* h points into the buffer until here. */

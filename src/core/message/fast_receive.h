@@ -146,7 +146,8 @@ static __always_inline enum ripc__fast ripc__receive_with(struct ripc *ctx, stru
 		     : ripc__one_item_get(&h, lane, ev, flags)))
 		return RIPC__FAST_NOTHING;
 	flow = lane->flow;
-	units = ripc__units_of(RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + (size_t)h.len);
+	units = ripc__units_for(flags,
+				RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + (size_t)h.len);
 	/* The slow path wakes senders that wait for credit, and copies payloads. */
 	if (!flow || flow->id != h.dest || !flow->service ||
 	    (flow->service != s && !(flags & RIPC__F_REPLY)) || flow->source != h.source ||

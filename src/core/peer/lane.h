@@ -103,6 +103,15 @@ static inline uint32_t ripc__units_of(size_t len)
 	return (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
 }
 
+/*
+ * The same for a message with these flags. An answer takes none: a thread that waits for it may be
+ * the one that would empty the queue of the service.
+ */
+static inline uint32_t ripc__units_for(unsigned flags, size_t len)
+{
+	return flags & RIPC__F_REPLY ? 0 : ripc__units_of(len);
+}
+
 /* Send side of the credit of one service on one lane. */
 struct ripc__credit {
 	union {

@@ -9,8 +9,8 @@
 #include "core/peer/lane_post.h"
 #include "core/reliable/reliable.h"
 
-/* Whether a message of len bytes can go to d at once, over its lane. */
-static inline bool ripc__reliable_may_send(const struct ripc__dest *d, size_t len)
+/* Whether a message of len bytes with these flags can go to d at once, over its lane. */
+static inline bool ripc__reliable_may_send(const struct ripc__dest *d, unsigned flags, size_t len)
 {
 	const struct ripc__peer *p = d->peer;
 	const struct ripc__reliable *rel = p->reliable;
@@ -21,7 +21,7 @@ static inline bool ripc__reliable_may_send(const struct ripc__dest *d, size_t le
 	       (!d->reliable_unacked || d->reliable_peer == p) &&
 	       p->reliable_unacked < RIPC__RELIABLE_WINDOW &&
 	       rel->bytes + len <= RIPC__RELIABLE_WINDOW_BYTES && len <= lane->send_max &&
-	       c->sent_units + ripc__units_of(len) <= c->limit_units &&
+	       c->sent_units + ripc__units_for(flags, len) <= c->limit_units &&
 	       lane->reliable_tx == rel->next && lane->silence != RIPC__SILENCE_IDLE &&
 	       ripc__lane_can_send(lane);
 }
@@ -49,7 +49,7 @@ static __always_inline struct ripc__reliable_msg *ripc__reliable_send_item(
 	struct ripc__lane *lane = d->peer->lane;
 
 	flags |= RIPC__F_RELIABLE;
-	if (RIPC__UNLIKELY(!ripc__reliable_may_send(d, len) ||
+	if (RIPC__UNLIKELY(!ripc__reliable_may_send(d, flags, len) ||
 			   !ripc__reliable_reserve(lane->ctx, len) ||
 			   ripc__lane_post_item(lane, flags, call, d->id, source, item, more)))
 		return NULL;

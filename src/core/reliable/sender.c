@@ -59,7 +59,7 @@ static int post(struct ripc__lane *lane, struct ripc__reliable_msg *m, uint64_t 
 {
 	struct ripc__dest *d = m->dest;
 	struct ripc__credit *c = d->peer == lane->peer ? d->credit : NULL;
-	uint32_t units = ripc__units_of(m->len);
+	uint32_t units = ripc__units_for(m->flags, m->len);
 	int rc;
 
 	if (m->len > lane->send_max)
@@ -149,7 +149,11 @@ static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool mor
 
 int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool more)
 {
-	return ripc__list_empty(&d->reliable_pending) ? post_new(d, m, more) : -EAGAIN;
+	/* An answer does not wait for others, which may wait for credit. */
+	return ripc__list_empty(&d->reliable_pending) ||
+			       (m->flags & RIPC__F_REPLY && !d->reliable_refused)
+		       ? post_new(d, m, more)
+		       : -EAGAIN;
 }
 
 struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
@@ -163,7 +167,7 @@ struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
 	struct ripc__reliable_msg *m = ripc__reliable_take(lane->ctx, len);
 
 	lane->reliable_tx++;
-	d->credit->sent_units += ripc__units_of(len);
+	d->credit->sent_units += ripc__units_for(flags, len);
 	m->owner = owner;
 	m->dest = d;
 	ripc__unacked_add(rel, d, m);
@@ -223,10 +227,15 @@ static void pending_insert(struct ripc *ctx, struct ripc__dest *d, struct ripc__
 		d->reliable_until_ns = ripc__now(ctx) + ctx->opt.peer_timeout_ms * RIPC__MS;
 		ripc__timer_at(ctx, d->reliable_until_ns);
 	}
-	/* Most are new: behind all others. */
-	for (at = d->reliable_pending.prev; at != &d->reliable_pending; at = at->prev)
-		if (ripc__list_entry(at, struct ripc__reliable_msg, link)->order < m->order)
+	/* Answers come first. Most messages are new: behind all others. */
+	for (at = d->reliable_pending.prev; at != &d->reliable_pending; at = at->prev) {
+		const struct ripc__reliable_msg *o =
+			ripc__list_entry(at, struct ripc__reliable_msg, link);
+		bool answer = o->flags & RIPC__F_REPLY;
+
+		if ((o->flags ^ m->flags) & RIPC__F_REPLY ? answer : o->order < m->order)
 			break;
+	}
 	ripc__list_add(at->next, &m->link);
 	ctx->reliable_npending++;
 	ripc__reliable_pin(d);

@@ -100,6 +100,20 @@ static int init_items(struct ripc *ctx, struct ripc__request_item *to, const str
 	return 0;
 }
 
+/* Answers come first, then each in its order. */
+static void pending_insert(struct ripc_request *r)
+{
+	bool answer = r->ext_flags & RIPC__F_REPLY;
+	struct ripc_request *next;
+
+	ripc__list_for_each_entry (next, &r->dest->pending, link)
+		if ((next->ext_flags ^ r->ext_flags) & RIPC__F_REPLY
+			    ? answer
+			    : next->start_seq > r->start_seq)
+			break;
+	ripc__list_add(&next->link, &r->link);
+}
+
 int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
 			const struct ripc__request_ext *ext, struct ripc_request **out)
@@ -162,7 +176,10 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	s->nrequests++;
 	ctx->long_inflight++;
 	ripc__list_add(&ctx->requests, &r->ctx_link);
-	ripc__list_add(&d->pending, &r->link);
+	if (r->ext_flags & RIPC__F_REPLY)
+		pending_insert(r);
+	else
+		ripc__list_add(&d->pending, &r->link);
 	ripc__dest_flush(ctx, d);
 	return 0;
 }
@@ -290,8 +307,6 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 
 void ripc__request_requeue(struct ripc_request *r)
 {
-	struct ripc_request *next;
-
 	r->lane = NULL;
 	r->writes = 0;
 	r->refs.deadline_ns = RIPC__NEVER;
@@ -299,10 +314,7 @@ void ripc__request_requeue(struct ripc_request *r)
 	r->ack_status = 0;
 	ripc__request_set_state(r, RIPC__REQUEST_PENDING);
 	ripc__list_del(&r->link);
-	ripc__list_for_each_entry (next, &r->dest->pending, link)
-		if (next->start_seq > r->start_seq)
-			break;
-	ripc__list_add(&next->link, &r->link);
+	pending_insert(r);
 }
 
 void ripc__request_free(struct ripc_request *r)

@@ -276,7 +276,7 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 	for (unsigned i = 0; i < r->nitems; i++)
 		item_inlined(&r->items[i], eager, &room);
 	/* Reserve credit for the largest form of the message. */
-	r->units = ripc__units_of(eager ? len + r->bytes : lane->send_max - room);
+	r->units = ripc__units_for(r->ext_flags, eager ? len + r->bytes : lane->send_max - room);
 	if (d->credit->sent_units + r->units > d->credit->limit_units) {
 		r->ctx->stats.credit_stalls++;
 		lane->peer->stats.credit_stalls++;

@@ -132,7 +132,7 @@ static void message_sent(struct ripc_request *r, size_t len)
 	ripc__local_returns_advertised(r->lane, r->returns, r->nreturns);
 	ripc__immediate_sent(r);
 	/* Returns units that were reserved and not used. */
-	r->credit->sent_units -= r->units - ripc__units_of(len);
+	r->credit->sent_units -= r->units - ripc__units_for(r->ext_flags, len);
 }
 
 static int send_message(struct ripc_request *r)

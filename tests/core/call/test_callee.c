@@ -432,6 +432,49 @@ START_TEST(callee_moved)
 }
 END_TEST
 
+/* ---- the caller's service is full ---- */
+
+/*
+ * The server has filled the queue of the service that calls, and further messages of each kind
+ * wait there. Nobody receives them, because the caller waits for its answer: _i = 0: a short one,
+ * 1: a long one, 2: -ECANCELED, as the request is freed.
+ */
+START_TEST(reply__full_service)
+{
+	static uint8_t data[100000];
+	struct ripc_request *r, *call, *sent, *answer = NULL;
+	struct iovec item = {data, 8}, answers = {data, sizeof(data)};
+	uint64_t before;
+	int rc = 0;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 0, 8, NULL, 5000, &r));
+	await_kept(1);
+	for (size_t len = 400; len; len = len > 1 && rc ? 1 : rc ? 0 : len)
+		rc = rig_short(&rig, 1, 0, len, 1, 20);
+	RC(-ETIMEDOUT, rc);
+	sent = rig_begin(&rig, 1, 0, data, sizeof(data));
+	OK(ripc_call_start(rig.s[1], RIG_ID(0), &item, 1, NULL, -1, &call));
+	rig_run(&rig, 20);
+	before = rig.s[0]->queued;
+	if (_i == 0)
+		OK(reply_kept(0));
+	if (_i == 1)
+		OK(ripc_reply_start(servers[0].kept[0], &answers, 1, NULL, &answer));
+	if (_i == 2)
+		ripc_message_free(servers[0].kept[0]);
+	rig_run(&rig, 20);
+	RC(_i == 2 ? -ECANCELED : 0, result(&r, 0));
+	ck_assert_uint_eq(rig.s[0]->queued, before);
+	RC(-EINPROGRESS, ripc_request_test(&call));
+	if (_i == 1)
+		OK(ripc_request_test(&answer));
+	servers[0].nkept = 0;
+	ripc_request_cancel(&call, 0);
+	ripc_request_cancel(&sent, 0);
+}
+END_TEST
+
 /* ---- the caller dies ---- */
 
 /*
@@ -610,6 +653,7 @@ int main(void)
 	tcase_add_test(tc, answer__acknowledged);
 	tcase_add_loop_test(tc, answer__given_up, 0, 4);
 	tcase_add_loop_test(tc, moved__without_a_lane, 0, 4);
+	tcase_add_loop_test(tc, reply__full_service, 0, 3);
 	tcase_add_test(tc, moved__behind_another_message);
 	tcase_add_test(tc, time__not_executed);
 	tcase_add_test(tc, time__deadline_travels);

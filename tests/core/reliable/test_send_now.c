@@ -8,9 +8,9 @@
 	do {                                                          \
 		__typeof__((field) + 0) before = (field);             \
 		(field) = (value);                                    \
-		ck_assert(!ripc__reliable_may_send(d, sizeof(item))); \
+		ck_assert(!ripc__reliable_may_send(d, 0, sizeof(item))); \
 		(field) = before;                                     \
-		ck_assert(ripc__reliable_may_send(d, sizeof(item)));  \
+		ck_assert(ripc__reliable_may_send(d, 0, sizeof(item)));  \
 	} while (0)
 
 START_TEST(may_send__each_reason_to_wait)
@@ -28,14 +28,14 @@ START_TEST(may_send__each_reason_to_wait)
 	p = d->peer;
 	lane = p->lane;
 	ck_assert_uint_gt(d->reliable_unacked, 0);
-	ck_assert(ripc__reliable_may_send(d, sizeof(item)));
+	ck_assert(ripc__reliable_may_send(d, 0, sizeof(item)));
 	WAITS(p->reliable, NULL);
 	WAITS(d->credit, NULL);
 	/* Earlier ones: after a lost lane, for a holder, at another holder. */
 	WAITS(p->reliable->resend, &p->reliable->unacked);
 	ripc__list_init(&item);
 	ripc__list_add(&d->reliable_pending, &item);
-	ck_assert(!ripc__reliable_may_send(d, sizeof(item)));
+	ck_assert(!ripc__reliable_may_send(d, 0, sizeof(item)));
 	ripc__list_del(&item);
 	WAITS(d->reliable_peer, NULL);
 	/* Windows, lengths and credit. */
