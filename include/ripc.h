@@ -22,8 +22,8 @@
  * timeout, or in an event loop (ripc_service_fd()) that also sees the signal.
  *
  * fork(): a child may not use its parent's contexts: calls on them return -EOWNERDEAD. Their
- * descriptors are closed in it. fork() waits until ripc_open() and ripc_close() of other threads
- * have opened or closed theirs.
+ * descriptors are closed in it. fork() waits until other threads have opened or closed theirs, at
+ * most one second.
  *
  * Versions: the id of a name (ripc_id()) is the same in every version. Later versions may append
  * members to struct ripc_route, ripc_service_info, ripc_limits, ripc_stats, ripc_group_stats,

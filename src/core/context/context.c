@@ -28,6 +28,7 @@
 #define LINGER_NS         (200 * RIPC__MS) /* how long close waits for what is queued to leave */
 #define DESCRIPTORS_TAKEN 20u              /* by a context without peers or RDMA devices, about */
 
+#define FORK_WAIT_NS          (1000 * RIPC__MS) /* how long fork() waits for other threads */
 #define LIFE_LOCK_INITIALIZER PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
 
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -41,12 +42,13 @@ static pthread_mutex_t opening_lock = PTHREAD_MUTEX_INITIALIZER;
  * exclusive: the process forks. Before contexts_lock and the locks of contexts.
  */
 static pthread_rwlock_t life_lock = LIFE_LOCK_INITIALIZER;
+static bool life_locked; /* by fork(), which has contexts_lock, too */
 
 /* ---- fork ---- */
 
 /*
  * In the child: the parent's connections must not live on in it. Only async-signal-safe calls. No
- * thread was changing a context: the forking thread had their locks.
+ * thread was changing a context, unless fork_prepare() has waited in vain.
  */
 static void RIPC__NO_ANALYSIS fork_child(void)
 {
@@ -66,7 +68,8 @@ static void RIPC__NO_ANALYSIS fork_child(void)
 		for (unsigned i = 0; i < RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX; i++)
 			if (ctx->memory->fds[i] >= 0)
 				close(ctx->memory->fds[i]);
-		ripc__unlock(ctx);
+		if (ctx->fork_locked)
+			ripc__unlock(ctx);
 	}
 	contexts = NULL;
 	default_context = NULL;
@@ -78,22 +81,34 @@ static void RIPC__NO_ANALYSIS fork_child(void)
 	ripc__log_atfork_child();
 }
 
+/*
+ * A thread with one of these locks may wait in the log's function, for a lock of the application
+ * that the forking thread has. Then the child keeps descriptors, which is better than a deadlock.
+ */
 static void RIPC__NO_ANALYSIS fork_prepare(void)
 {
-	pthread_rwlock_wrlock(&life_lock);
+	uint64_t until = ripc__clock_ns() + FORK_WAIT_NS;
+	struct timespec ts = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+	bool locked = !pthread_rwlock_clockwrlock(&life_lock, CLOCK_MONOTONIC, &ts);
+
 	pthread_mutex_lock(&contexts_lock);
+	life_locked = locked;
 	for (struct ripc *ctx = contexts; ctx; ctx = ctx->next)
-		ripc__lock(ctx);
+		ctx->fork_locked = ripc__lock_take_until(&ctx->lock, until);
 	ripc__handle_fork_lock();
 }
 
 static void RIPC__NO_ANALYSIS fork_parent(void)
 {
+	bool locked = life_locked;
+
 	ripc__handle_fork_unlock();
 	for (struct ripc *ctx = contexts; ctx; ctx = ctx->next)
-		ripc__unlock(ctx);
+		if (ctx->fork_locked)
+			ripc__unlock(ctx);
 	pthread_mutex_unlock(&contexts_lock);
-	pthread_rwlock_unlock(&life_lock);
+	if (locked)
+		pthread_rwlock_unlock(&life_lock);
 }
 
 /* ---- opening ---- */

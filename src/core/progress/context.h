@@ -154,6 +154,7 @@ struct ripc {
 	uint64_t secret;     /* seeds hash tables */
 	uint64_t host_bytes; /* memory this host has in all */
 	struct ripc *next;   /* in the list of all contexts */
+	bool fork_locked;    /* fork() has taken the lock; for the holder of the list's */
 
 	struct ripc__tp tp[RIPC__TP_MAX];
 	unsigned ntp;

@@ -69,6 +69,18 @@ void ripc__lock_wait(struct ripc__lock *lock)
 	atomic_fetch_sub_explicit(&lock->wanted, 1, memory_order_relaxed);
 }
 
+bool ripc__lock_take_until(struct ripc__lock *lock, uint64_t until_ns)
+{
+	bool taken;
+
+	atomic_fetch_add_explicit(&lock->wanted, 1, memory_order_relaxed);
+	while (!(taken = !atomic_exchange_explicit(&lock->futex, 2, memory_order_acquire)) &&
+	       ripc__clock_ns() < until_ns)
+		futex_wait(&lock->futex, 2, until_ns);
+	atomic_fetch_sub_explicit(&lock->wanted, 1, memory_order_relaxed);
+	return taken;
+}
+
 void ripc__lock_wake(struct ripc__lock *lock)
 {
 	futex_wake(&lock->futex, 1);

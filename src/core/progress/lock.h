@@ -74,6 +74,8 @@ struct RIPC__CAPABILITY("mutex") ripc__lock {
 
 /* Takes the lock, which another thread holds. */
 void ripc__lock_wait(struct ripc__lock *lock);
+/* Takes the lock, unless that takes until until_ns (base/clock.h). Return: whether it is taken. */
+bool ripc__lock_take_until(struct ripc__lock *lock, uint64_t until_ns);
 /* Wakes a thread that sleeps for the lock, which was released. */
 void ripc__lock_wake(struct ripc__lock *lock);
 /*

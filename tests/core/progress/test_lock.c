@@ -178,6 +178,42 @@ START_TEST(lock_wait__sleeps_until_it_is_released)
 }
 END_TEST
 
+static void *give_up(void *arg)
+{
+	return ripc__lock_take_until(&lock, ripc__clock_ns() + 2000000) ? arg : NULL;
+}
+
+static void *take_in_time(void *arg)
+{
+	if (!ripc__lock_take_until(&lock, RIPC__NEVER))
+		return NULL;
+	ripc__lock_release(&lock);
+	return arg;
+}
+
+/* A thread that gives up leaves the lock to its holder, and to those that sleep for it. */
+START_TEST(lock_take_until__gives_up)
+{
+	pthread_t threads[3];
+	void *taken;
+
+	ripc__lock_take(&lock);
+	threads[0] = start(enter, NULL);
+	threads[1] = start(take_in_time, &lock);
+	threads[2] = start(give_up, &lock);
+	ck_assert_int_eq(pthread_join(threads[2], &taken), 0);
+	ck_assert_ptr_null(taken);
+	await(&lock.wanted, 2);
+	ripc__lock_release(&lock);
+	end(threads[0]);
+	ck_assert_int_eq(pthread_join(threads[1], &taken), 0);
+	ck_assert_ptr_nonnull(taken);
+	check_free();
+	ck_assert(ripc__lock_take_until(&lock, 0));
+	ripc__lock_release(&lock);
+}
+END_TEST
+
 /* One release wakes one: each of the others must be woken by the one before it. */
 START_TEST(lock_wait__all_of_many_get_it)
 {
@@ -346,6 +382,7 @@ int main(void)
 	tcase_add_loop_test(tc, lock_take__one_at_a_time, 0, 3);
 	tcase_add_test(tc, lock_release__held_only);
 	tcase_add_test(tc, lock_wait__sleeps_until_it_is_released);
+	tcase_add_test(tc, lock_take_until__gives_up);
 	tcase_add_test(tc, lock_wait__all_of_many_get_it);
 	tcase_add_test(tc, lock_wait__spinner_yields);
 	tcase_add_loop_test(tc, futex_wake__wakes_sleeper, 0, 2);
