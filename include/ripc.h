@@ -15,7 +15,8 @@
  *
  * Threads: any thread may call any function, unless the comment of the function states otherwise.
  * One thread may close a context, or unregister a service, while others call the library: see
- * ripc_close().
+ * ripc_close(). No thread may be cancelled in a call, which would keep its locks:
+ * pthread_setcancelstate(3) prevents that.
  *
  * Signals: a signal does not end a call: it goes on when the handler has returned, without -EINTR.
  * No function may be called in a signal handler. A program that ends by a signal waits with a
