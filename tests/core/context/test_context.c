@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -342,6 +343,73 @@ START_TEST(fork__waits_for_open_and_close)
 }
 END_TEST
 
+/* How many descriptors an epoll instance watches. */
+static unsigned watched(int epfd)
+{
+	char path[64], line[256];
+	unsigned n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epfd);
+	f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f))
+		n += !strncmp(line, "tfd:", 4);
+	fclose(f);
+	return n;
+}
+
+static bool has_lanes(struct ripc *ctx)
+{
+	bool any;
+
+	ripc__lock(ctx);
+	any = !ripc__list_empty(&ctx->lanes);
+	ripc__unlock(ctx);
+	return any;
+}
+
+/*
+ * A new process has all descriptors until it has closed them, or runs its program. A connection
+ * that ends meanwhile is not watched any more, although closing its descriptor does not end it.
+ */
+START_TEST(fork__ends_watches)
+{
+	static const char *const options[] = {"transports=shm", "transports=iwarp/soft"};
+	struct ripc_service *s[2];
+	struct ripc *ctx[2];
+	unsigned before;
+	uint64_t end = 0;
+	pid_t pid;
+	int epfd;
+
+	setenv("RIPC_INTERFACES", "lo", 1);
+	for (unsigned i = 0; i < 2; i++) {
+		OK(ripc_open(&ctx[i], options[_i]));
+		OK(ripc_service_register(ctx[i], test_ids() + i, 0, &s[i]));
+	}
+	epfd = ctx[0]->tp[1].ops->fd(ctx[0]->tp[1].t);
+	before = watched(epfd);
+	OK(ripc_send_long(s[1], test_ids(), &(struct iovec){"x", 1}, 1, NULL, 10000));
+	ck_assert_uint_gt(watched(epfd), before);
+	/* Without the library's handler: its child would close them at once. */
+	pid = _Fork();
+	if (!pid)
+		for (;;)
+			pause();
+	ck_assert_int_gt(pid, 0);
+	OK(ripc_close(ctx[1]));
+	AWAIT(!has_lanes(ctx[0]));
+	/* iwarp/soft lingers. */
+	while (watched(epfd) > before && test_pause(&end, 3000))
+		;
+	ck_assert_uint_eq(watched(epfd), before);
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	OK(ripc_close(ctx[0]));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/context/context");
@@ -351,6 +419,7 @@ int main(void)
 	/* First: with CK_FORK=no the library must not have registered its handler before. */
 	tcase_add_loop_test(tc, fork__holds_locks, 0, 2);
 	tcase_add_loop_test(tc, fork__waits_for_open_and_close, 0, 5);
+	tcase_add_loop_test(tc, fork__ends_watches, 0, 2);
 	tcase_add_test(tc, open__secret);
 	tcase_add_test(tc, open__host_id);
 	tcase_add_test(tc, open__out_of_descriptors);
