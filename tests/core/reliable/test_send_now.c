@@ -4,12 +4,12 @@
 #include "core/reliable/send_now.h"
 
 /* With this value a message waits; without it one may go at once. */
-#define WAITS(field, value)                                           \
-	do {                                                          \
-		__typeof__((field) + 0) before = (field);             \
-		(field) = (value);                                    \
+#define WAITS(field, value)                                              \
+	do {                                                             \
+		__typeof__((field) + 0) before = (field);                \
+		(field) = (value);                                       \
 		ck_assert(!ripc__reliable_may_send(d, 0, sizeof(item))); \
-		(field) = before;                                     \
+		(field) = before;                                        \
 		ck_assert(ripc__reliable_may_send(d, 0, sizeof(item)));  \
 	} while (0)
 
