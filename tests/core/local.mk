@@ -29,6 +29,7 @@ check_PROGRAMS += tests/core/context/test_context
 tests_core_context_test_context_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=eventfd,--wrap=ripc__resolver_close
 check_PROGRAMS += tests/core/context/test_info
+check_PROGRAMS += tests/core/context/test_threads
 check_PROGRAMS += tests/core/context/test_list
 check_PROGRAMS += tests/core/sim/test_world
 check_PROGRAMS += tests/core/message/test_hostile
