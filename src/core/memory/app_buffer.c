@@ -89,19 +89,6 @@ void *ripc__buf_alloc_for(struct ripc *ctx, size_t len, uint64_t service)
 	return alloc(ctx, len, &service);
 }
 
-/*
- * Removes the receive windows in a region. A window that is receiving an item is removed when the
- * item has arrived.
- */
-static void recv_windows_drop(struct ripc *ctx, struct ripc__region *r)
-{
-	struct ripc__recv_window *w, *tmp;
-
-	ripc__list_for_each_entry_safe (w, tmp, &ctx->memory->recv_windows, link)
-		if (w->region == r && !w->arriving)
-			ripc__recv_window_release(ctx, w, true);
-}
-
 int ripc__buf_free(struct ripc *ctx, void *ptr)
 {
 	struct ripc__region *r;
@@ -114,19 +101,14 @@ int ripc__buf_free(struct ripc *ctx, void *ptr)
 	r = rc ? NULL : app_buffer(ctx, ptr);
 	if (!r) {
 		rc = rc ? rc : -EINVAL;
-	} else if (r->sends) {
-		rc = ripc__fail(-EBUSY, "a send that is under way reads from the buffer at %p",
-				ptr);
-	} else if (r->unread) {
-		rc = ripc__region_unread(r);
-	} else {
+	} else if (!(rc = ripc__region_busy(r, false))) {
 		ripc__region_set_state(r, RIPC__REGION_FREED);
 		/*
 		 * Pin the region, so that removing its last window or return buffer does not free
 		 * it here.
 		 */
 		r->pins++;
-		recv_windows_drop(ctx, r);
+		ripc__recv_windows_drop(ctx, NULL, r);
 		ripc__local_returns_withdraw(ctx, r);
 		r->pins--;
 		ripc__region_release(ctx, r);
@@ -178,13 +160,7 @@ void *ripc__buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 		/* The context was closed and its buffers freed. */
 	} else if (!r || !len) {
 		rc = r ? ripc__fail(-EINVAL, "buffer of 0 bytes") : -EINVAL;
-	} else if (r->sends || r->pins) {
-		rc = ripc__fail(-EBUSY,
-				"the buffer at %p is read by a send, offered to a peer or a window",
-				ptr);
-	} else if (r->unread) {
-		rc = ripc__region_unread(r);
-	} else {
+	} else if (!(rc = ripc__region_busy(r, true))) {
 		out = resize(ctx, r, len);
 		if (!out)
 			rc = ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);

@@ -294,8 +294,12 @@ struct ripc__recv_window *ripc__recv_window_claim(struct ripc *ctx, struct ripc_
 						  size_t len);
 /* The item arrived (the window is used up) or did not (it is free again). */
 void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bool used);
-/* Drops all receive windows of a service. */
-void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service);
+/*
+ * Drops all receive windows in a region, or with NULL of a service. One that is receiving an item is
+ * dropped when the item has arrived.
+ */
+void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service,
+			     struct ripc__region *region);
 
 /* Local return buffers: the owner's side. */
 struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_service *service,
@@ -305,6 +309,8 @@ struct ripc__local_return *ripc__local_return_find(struct ripc *ctx, uint64_t id
 int ripc__local_return_index(struct ripc *ctx, struct ripc__local_return *r);
 /* Removes it from the table. */
 void ripc__local_return_unindex(struct ripc *ctx, const struct ripc__local_return *r);
+/* The descriptor of one that the peer can write. */
+struct ripc__desc ripc__local_return_desc(const struct ripc__local_return *r);
 /* Ends remote access. */
 void ripc__local_return_unexpose(struct ripc *ctx, struct ripc__local_return *r);
 /*
@@ -322,8 +328,8 @@ void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r);
  * Withdraws an offer: at once if no peer can write it; else sends REVOKE and drops it on REVOKED.
  */
 void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r);
-/* Withdraws all offers in a pinned region. Return: whether nothing pins it any more. */
-bool ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region);
+/* Withdraws all offers in a pinned region. */
+void ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region);
 /*
  * The peer writes it no more (REVOKED arrived, or the lane is closed): drops an offer that is being
  * withdrawn.
@@ -370,8 +376,11 @@ uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids
 int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *p,
 		      size_t len);
 
-/* Return: -EBUSY, explained: the region has unread items. */
-int ripc__region_unread(const struct ripc__region *r);
+/*
+ * Return: 0; -EBUSY, explained: a send reads from the region, an item in it was not received yet, or
+ * (with pins) a window or return buffer lies in it.
+ */
+int ripc__region_busy(const struct ripc__region *r, bool pins);
 
 /* The public calls of these names, with a context. They take the lock. */
 void *ripc__buf_alloc(struct ripc *ctx, size_t len);

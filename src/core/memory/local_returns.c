@@ -142,6 +142,13 @@ void ripc__local_return_unclaim(struct ripc *ctx, struct ripc__local_return *r)
 		ctx->memory_ops->call_buffer_free(ctx);
 }
 
+struct ripc__desc ripc__local_return_desc(const struct ripc__local_return *r)
+{
+	const struct ripc__mr *mr = r->bounce ? &r->bounce->mr : &r->mr;
+
+	return (struct ripc__desc){.addr = mr->addr, .len = r->len, .key = mr->key, .how = r->id};
+}
+
 void ripc__local_return_unexpose(struct ripc *ctx, struct ripc__local_return *r)
 {
 	struct ripc__tp *tp;
@@ -185,14 +192,13 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r)
 	ctx->memory_ops->revoke(r->lane, r->service ? r->service->id : 0, r->id);
 }
 
-bool ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region)
+void ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region)
 {
 	struct ripc__local_return *r, *tmp;
 
 	ripc__list_for_each_entry_safe (r, tmp, &ctx->memory->returns, link)
 		if (r->region == region)
 			ripc__local_return_revoke(ctx, r);
-	return !region->pins;
 }
 
 void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r)
@@ -370,13 +376,8 @@ uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids
 		 * it.
 		 */
 		d = (struct ripc__desc){.len = r->len};
-		if (r->lane || expose(lane, r)) {
-			const struct ripc__mr *mr = r->bounce ? &r->bounce->mr : &r->mr;
-
-			d.addr = mr->addr;
-			d.key = mr->key;
-			d.how = r->id;
-		}
+		if (r->lane || expose(lane, r))
+			d = ripc__local_return_desc(r);
 		p = ripc__desc_put(p, &d);
 		put++;
 	}

@@ -43,12 +43,13 @@ void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bo
 	ripc__region_release(ctx, region);
 }
 
-void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service)
+void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service,
+			     struct ripc__region *region)
 {
 	struct ripc__recv_window *w, *tmp;
 
 	ripc__list_for_each_entry_safe (w, tmp, &ctx->memory->recv_windows, link)
-		if (w->service == service && !w->arriving)
+		if ((region ? w->region == region : w->service == service) && !w->arriving)
 			ripc__recv_window_release(ctx, w, true);
 }
 
@@ -105,32 +106,30 @@ int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base,
 	return rc;
 }
 
-int ripc__window_remove(struct ripc *ctx, void *base)
+static int recv_window_remove(struct ripc *ctx, const void *base)
 {
 	struct ripc__recv_window *w;
+
+	ripc__list_for_each_entry (w, &ctx->memory->recv_windows, link) {
+		if (w->base != base)
+			continue;
+		if (w->arriving)
+			return ripc__fail(-EBUSY, "an item is just arriving in the window at %p",
+					  base);
+		ripc__recv_window_release(ctx, w, true);
+		return 0;
+	}
+	return ripc__fail(-EINVAL, "no window begins at %p", base);
+}
+
+int ripc__window_remove(struct ripc *ctx, void *base)
+{
 	int rc;
 
 	ripc__lock(ctx);
 	rc = ripc__check_open(ctx);
-	if (rc) {
-		ripc__unlock(ctx);
-		return rc;
-	}
-	rc = -EINVAL;
-	ripc__list_for_each_entry (w, &ctx->memory->recv_windows, link) {
-		if (w->base != base)
-			continue;
-		if (w->arriving) {
-			rc = ripc__fail(-EBUSY, "an item is just arriving in the window at %p",
-					base);
-		} else {
-			ripc__recv_window_release(ctx, w, true);
-			rc = 0;
-		}
-		break;
-	}
-	if (rc == -EINVAL)
-		ripc__fail(rc, "no window begins at %p", base);
+	if (!rc)
+		rc = recv_window_remove(ctx, base);
 	ripc__unlock(ctx);
 	return rc;
 }

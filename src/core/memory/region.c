@@ -203,11 +203,21 @@ int ripc__buf_register(struct ripc *ctx, void *base, size_t len)
 	return rc;
 }
 
-int ripc__region_unread(const struct ripc__region *r)
+int ripc__region_busy(const struct ripc__region *r, bool pins)
 {
-	return ripc__fail(-EBUSY,
-			  "the memory at %p holds %u items of messages that were not received yet",
-			  (void *)r->base, r->unread);
+	if (r->sends)
+		return ripc__fail(-EBUSY, "a send that is under way reads from the memory at %p",
+				  (void *)r->base);
+	if (pins && r->pins)
+		return ripc__fail(-EBUSY,
+				  "memory at %p is set aside as a window or offered to a peer",
+				  (void *)r->base);
+	if (r->unread)
+		return ripc__fail(
+			-EBUSY,
+			"the memory at %p holds %u items of messages that were not received yet",
+			(void *)r->base, r->unread);
+	return 0;
 }
 
 int ripc__buf_unregister(struct ripc *ctx, void *base)
@@ -222,15 +232,11 @@ int ripc__buf_unregister(struct ripc *ctx, void *base)
 		/* Another thread unregistered it meanwhile. */
 	} else if (!r || r->state != RIPC__REGION_USER || r->base != base) {
 		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
-	} else if (r->sends) {
-		rc = ripc__fail(-EBUSY, "a send that is under way reads from the memory at %p",
-				base);
-	} else if (r->unread) {
-		rc = ripc__region_unread(r);
-	} else if (r->pins && !ripc__local_returns_withdraw(ctx, r)) {
-		rc = ripc__fail(-EBUSY,
-				"memory at %p is set aside as a window or offered to a peer", base);
-	} else {
+	} else if (!(rc = ripc__region_busy(r, false)) && r->pins) {
+		ripc__local_returns_withdraw(ctx, r);
+		rc = ripc__region_busy(r, true);
+	}
+	if (!rc) {
 		ripc__cached_mrs_drop(ctx, r);
 		ripc__regions_remove(ctx, r);
 		ctx->stats.registered_bytes -= r->len;

@@ -83,13 +83,6 @@ struct ripc__local_return *ripc__standing_find(const struct ripc__lane *lane, ui
 	return NULL;
 }
 
-struct ripc__desc ripc__standing_desc(const struct ripc__local_return *r)
-{
-	const struct ripc__mr *mr = r->bounce ? &r->bounce->mr : &r->mr;
-
-	return (struct ripc__desc){.addr = mr->addr, .len = r->len, .key = mr->key, .how = r->id};
-}
-
 bool ripc__standing_written(struct ripc *ctx, const struct ripc__local_return *r, size_t len)
 {
 	const struct ripc__tp *tp = &ctx->tp[r->lane->tp];

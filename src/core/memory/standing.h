@@ -26,8 +26,6 @@ struct ripc__local_return *ripc__standing_new(struct ripc__flow *flow, size_t le
  * of the lane has; or NULL.
  */
 struct ripc__local_return *ripc__standing_find(const struct ripc__lane *lane, uint32_t low);
-/* Its descriptor in STANDING_GRANT. */
-struct ripc__desc ripc__standing_desc(const struct ripc__local_return *r);
 /* Whether the peer has written its first len bytes. */
 bool ripc__standing_written(struct ripc *ctx, const struct ripc__local_return *r, size_t len);
 /*

@@ -388,7 +388,7 @@ int ripc_service_unregister(struct ripc_service *s)
 			forced = true;
 		}
 	}
-	ripc__recv_windows_drop(ctx, s);
+	ripc__recv_windows_drop(ctx, s, NULL);
 	ripc__pairs_service_ended(s);
 	service_unlink(s);
 	/* Its flows are not needed any more. */

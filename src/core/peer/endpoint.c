@@ -53,13 +53,6 @@ static size_t encode_reply(struct ripc *ctx, unsigned tp, const uint8_t target[1
 	return RIPC__HANDSHAKE_LEN;
 }
 
-/* A resource is exhausted: the next attempt evicts idle lanes. */
-static void note_resource_limit(struct ripc *ctx, int rc)
-{
-	if (ripc__is_shortage(rc))
-		ctx->evict_cause = rc;
-}
-
 static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsigned tp, bool active,
 				   uint64_t connect_ns)
 {
@@ -96,6 +89,24 @@ void ripc__lane_set_limits(struct ripc__lane *lane, const struct ripc__hello *h)
 	lane->remote_epoch = h->epoch;
 }
 
+/* The transport has made the endpoint, or has failed with rc. Return: rc. */
+static int lane_started(struct ripc__lane *lane, int rc)
+{
+	struct ripc *ctx = lane->ctx;
+
+	if (rc) {
+		lane->ep = NULL;
+		ripc__lane_close(lane);
+		/* A resource is exhausted: the next attempt evicts idle lanes. */
+		if (ripc__is_shortage(rc))
+			ctx->evict_cause = rc;
+	} else {
+		ctx->tp[lane->tp].nlanes++;
+		ctx->active_tps |= 1u << lane->tp;
+	}
+	return rc;
+}
+
 int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, const uint8_t *addr,
 		       size_t len, uint64_t limit_ns)
 {
@@ -117,16 +128,10 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 		hellolen = sizeof(hello);
 	}
 	rc = ctx->tp[tp].ops->connect(ctx->tp[tp].t, addr, len, hello, hellolen, lane, &lane->ep);
-	if (rc) {
-		lane->ep = NULL;
-		ripc__lane_close(lane);
-		note_resource_limit(ctx, rc);
-		return rc;
-	}
-	ctx->tp[tp].nlanes++;
-	ctx->active_tps |= 1u << tp;
-	p->out = lane;
-	return 0;
+	rc = lane_started(lane, rc);
+	if (!rc)
+		p->out = lane;
+	return rc;
 }
 
 void ripc__lane_reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
@@ -169,13 +174,5 @@ int ripc__lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void 
 		ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, NULL, 0);
 		rc = -EIO;
 	}
-	if (rc) {
-		lane->ep = NULL;
-		ripc__lane_close(lane);
-		note_resource_limit(ctx, rc);
-	} else {
-		ctx->tp[tp].nlanes++;
-		ctx->active_tps |= 1u << tp;
-	}
-	return rc;
+	return lane_started(lane, rc);
 }

@@ -59,7 +59,7 @@ static void send_buffers(struct ripc__flow *flow, unsigned n)
 	unsigned got = 0;
 
 	while (got < n && (buffers[got] = ripc__standing_new(flow, flow->standing_len))) {
-		struct ripc__desc d = ripc__standing_desc(buffers[got++]);
+		struct ripc__desc d = ripc__local_return_desc(buffers[got++]);
 
 		p = ripc__desc_put(p, &d);
 	}

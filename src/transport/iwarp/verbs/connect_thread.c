@@ -56,7 +56,6 @@ int ripc__iwv_dial(struct iwv_conn *conn)
 				  strerror(-rc));
 	d->running = true;
 	conn->cm_event_due = true;
-	conn->t->nconnects++;
 	return 0;
 }
 
@@ -70,7 +69,6 @@ void ripc__iwv_connect_join(struct iwv_conn *conn)
 		pthread_cancel(d->thread);
 	pthread_join(d->thread, NULL);
 	d->running = false;
-	conn->t->nconnects--;
 	/* The cancelled call may have sent the request: an event may follow. */
 	if (atomic_load(&d->done) && d->result)
 		conn->cm_event_due = false;

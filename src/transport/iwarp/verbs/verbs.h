@@ -168,7 +168,6 @@ struct iwv {
 	uint64_t next_timer_ns;              /* not later than the earliest deadline */
 	unsigned nbroken;                    /* endpoints in IWV_EP_BROKEN */
 	unsigned nstalled;                   /* endpoints that want EV_SENDABLE */
-	unsigned nconnects;                  /* connect threads */
 	struct ibv_context *stale;           /* librdmacm must close it; NULL: none */
 	char stale_path[IBV_SYSFS_PATH_MAX]; /* device file, removed with the device */
 	unsigned stale_tries;
