@@ -74,8 +74,8 @@ enum ripc__access {
 #define RIPC__POST_CALL_HEADER_LEN  20  /* the same, of a call */
 #define RIPC__POST_ITEMS_MAX        64  /* most items of one post() */
 
-struct ripc__transport; /* an open transport; each starts with struct ripc__transport_base */
-struct ripc__ep;        /* an endpoint; opaque for the core */
+struct ripc__transport; /* an open transport; opaque for the core, as is ... */
+struct ripc__ep;        /* ... an endpoint: each transport has its own */
 
 /* Memory known to a transport. Filled by reg(). */
 struct ripc__mr {
@@ -400,11 +400,6 @@ static inline size_t ripc__post_len(size_t head_len, const struct iovec *items, 
 		head_len += items[i].iov_len;
 	return head_len;
 }
-
-/* First member of every open transport. */
-struct ripc__transport_base {
-	const struct ripc__transport_ops *ops;
-};
 
 /* transport/self: a context to itself */
 extern const struct ripc__transport_ops ripc__transport_self;

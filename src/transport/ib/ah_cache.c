@@ -61,7 +61,7 @@ static void make_key(struct ib_ah_key *key, const struct ib_port *port,
 		memcpy(key->gid, port_addr->gid, 16);
 }
 
-struct ib_ah_entry *ripc__ib_ah_find(struct ib *t, const struct ib_port *port,
+struct ib_ah_entry *ripc__ib_ah_find(struct ripc__transport *t, const struct ib_port *port,
 				     const struct ripc__ib_port_addr *port_addr)
 {
 	struct ib_ah_key key;
@@ -89,7 +89,7 @@ static int create_ah(struct ripc__ib_job *job)
 static void ah_created(struct ripc__ib_job *job, int result)
 {
 	struct ib_ah_entry *r = (struct ib_ah_entry *)job;
-	struct ib *t = r->port->t;
+	struct ripc__transport *t = r->port->t;
 
 	t->nresolving--;
 	ripc__ib_ah_set_state(r, result ? IB_AH_FAILED : IB_AH_READY);
@@ -101,7 +101,7 @@ static void ah_created(struct ripc__ib_job *job, int result)
 
 static int ah_resolve(struct ib_ah_entry *r)
 {
-	struct ib *t = r->port->t;
+	struct ripc__transport *t = r->port->t;
 	int rc;
 
 	if (t->nresolving >= RESOLVING_MAX)
@@ -117,7 +117,7 @@ static int ah_resolve(struct ib_ah_entry *r)
 	return 0;
 }
 
-static void ah_free(struct ib *t, struct ib_ah_entry *r)
+static void ah_free(struct ripc__transport *t, struct ib_ah_entry *r)
 {
 	HASH_DEL(t->ah_cache, r);
 	t->ah_cache_count--;
@@ -134,7 +134,7 @@ static bool in_flight(const struct ib_ah_entry *r)
 }
 
 /* Frees entries that have no connection and were not used since the last eviction. */
-static void ah_cache_evict(struct ib *t)
+static void ah_cache_evict(struct ripc__transport *t)
 {
 	struct ib_ah_entry *r, *tmp;
 
@@ -146,7 +146,7 @@ static void ah_cache_evict(struct ib *t)
 	}
 }
 
-struct ib_ah_entry *ripc__ib_ah_get(struct ib *t, struct ib_port *port,
+struct ib_ah_entry *ripc__ib_ah_get(struct ripc__transport *t, struct ib_port *port,
 				    const struct ripc__ib_port_addr *port_addr)
 {
 	struct ib_ah_entry *r = ripc__ib_ah_find(t, port, port_addr);
@@ -188,7 +188,7 @@ struct ib_ah_entry *ripc__ib_ah_get(struct ib *t, struct ib_port *port,
 	return r;
 }
 
-bool ripc__ib_ah_cache_invalidate(struct ib *t, const struct ib_device *d,
+bool ripc__ib_ah_cache_invalidate(struct ripc__transport *t, const struct ib_device *d,
 				  const struct ib_port *port)
 {
 	struct ib_ah_entry *r, *tmp;
@@ -213,7 +213,7 @@ bool ripc__ib_ah_cache_invalidate(struct ib *t, const struct ib_device *d,
 	return true;
 }
 
-void ripc__ib_ah_cache_close(struct ib *t)
+void ripc__ib_ah_cache_close(struct ripc__transport *t)
 {
 	struct ib_ah_entry *r, *tmp;
 

@@ -19,7 +19,7 @@
 
 void ripc__ib_device_lost(struct ib_device *d, const char *why)
 {
-	struct ib *t = d->t;
+	struct ripc__transport *t = d->t;
 	struct ripc__ep *ep;
 	char text[IB_WHY_MAX];
 
@@ -40,7 +40,7 @@ void ripc__ib_device_lost(struct ib_device *d, const char *why)
 
 static void port_event(const struct ib_device *d, const struct ripc__verbs_event *ev)
 {
-	struct ib *t = d->t;
+	struct ripc__transport *t = d->t;
 
 	for (unsigned i = 0; i < t->nports; i++) {
 		struct ib_port *p = &t->ports[i];
@@ -56,7 +56,7 @@ static void port_event(const struct ib_device *d, const struct ripc__verbs_event
 
 static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *why)
 {
-	struct ib *t = d->t;
+	struct ripc__transport *t = d->t;
 	struct ripc__ep *ep;
 	char text[IB_WHY_MAX];
 
@@ -101,7 +101,7 @@ void ripc__ib_async_events(struct ib_device *d)
 /* ---- removal ---- */
 
 /* Some drivers report no event: the kernel removes the device file and waits for close(). */
-int ripc__ib_watch_devices(struct ib *t)
+int ripc__ib_watch_devices(struct ripc__transport *t)
 {
 	t->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (t->inotify_fd < 0)
@@ -115,7 +115,7 @@ int ripc__ib_watch_devices(struct ib *t)
 
 static void release(struct ib_device *d)
 {
-	struct ib *t = d->t;
+	struct ripc__transport *t = d->t;
 	struct ripc__ep *ep;
 
 	ripc__list_for_each_entry (ep, &t->eps, all)
@@ -136,7 +136,7 @@ static void release(struct ib_device *d)
 	ripc__log(RIPC_LOG_INFO, "ib: %s is closed", d->v.name);
 }
 
-void ripc__ib_check_devices(struct ib *t)
+void ripc__ib_check_devices(struct ripc__transport *t)
 {
 	char events[1024];
 
@@ -151,7 +151,7 @@ void ripc__ib_check_devices(struct ib *t)
 	}
 }
 
-void ripc__ib_devices_release(struct ib *t)
+void ripc__ib_devices_release(struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->ndevices; i++)
 		if (t->devices[i].v.gone && !t->devices[i].released)

@@ -222,9 +222,8 @@ static bool small(struct ib_device *d, const struct ibv_wc *wc, void *room, size
 	return true;
 }
 
-bool ripc__ib_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
+bool ripc__ib_take(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev)
 {
-	struct ib *t = (struct ib *)tr;
 	struct ib_device *d = t->active;
 	struct ripc__event two[2];
 	struct ibv_wc wc;
@@ -248,7 +247,7 @@ bool ripc__ib_take(struct ripc__transport *tr, void *room, size_t cap, struct ri
 		}
 		memcpy(room, ev->data, ev->len);
 		ev->data = room;
-		ripc__ib_release(tr, ev->token);
+		ripc__ib_release(t, ev->token);
 		ev->token = NULL;
 	}
 	return true;

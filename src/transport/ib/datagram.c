@@ -83,7 +83,7 @@ int ripc__ib_post_wireup(struct ib_ah_entry *r, struct ripc__wireup_message *m)
 }
 
 /* Sends a PROBE to the peer port, unless the last one was sent recently. */
-static void send_probe(struct ib *t, struct ib_ah_entry *r)
+static void send_probe(struct ripc__transport *t, struct ib_ah_entry *r)
 {
 	struct ripc__wireup_message m = {.kind = RIPC__WIREUP_PROBE};
 
@@ -99,15 +99,15 @@ static void send_probe(struct ib *t, struct ib_ah_entry *r)
 /*
  * The cache slot of an address, which may hold another one. NULL: the address is too long to cache.
  */
-static struct ib_route *route_of(struct ib *t, const uint8_t *addr, size_t addrlen)
+static struct ib_route *route_of(struct ripc__transport *t, const uint8_t *addr, size_t addrlen)
 {
 	if (!addrlen || addrlen > IB_ROUTE_ADDRESS)
 		return NULL;
 	return &t->routes[ripc__hash_quick(addr, addrlen) >> 32 & (IB_ROUTES - 1)];
 }
 
-static bool route_matches(const struct ib *t, const struct ib_route *route, const uint8_t *addr,
-			  size_t addrlen)
+static bool route_matches(const struct ripc__transport *t, const struct ib_route *route,
+			  const uint8_t *addr, size_t addrlen)
 {
 	return route->len == addrlen && route->route_gen == t->route_gen &&
 	       !memcmp(route->addr, addr, addrlen);
@@ -125,10 +125,9 @@ static int post_to_ah(struct ib_ah_entry *r, uint32_t qkey, uint32_t most, const
 	return post(r, iov, niov, len, true);
 }
 
-int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+int ripc__ib_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			   const struct iovec *iov, unsigned niov)
 {
-	struct ib *t = (struct ib *)tr;
 	struct ib_route *route = t->last_route;
 	const struct ripc__ib_port_addr *port_addr, *best = NULL;
 	struct ripc__ib_address address;
@@ -180,7 +179,7 @@ int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size
 
 /* ---- receiving ---- */
 
-static void bad_input(struct ib *t, const char *who, const char *why)
+static void bad_input(struct ripc__transport *t, const char *who, const char *why)
 {
 	if (t->garbage_tail - t->garbage_head < IB_GARBAGE_MAX)
 		snprintf(t->garbage[t->garbage_tail++ % IB_GARBAGE_MAX], IB_WHY_MAX, "%s: %s", who,
@@ -203,7 +202,7 @@ static bool source(const struct ib_port *p, const struct ibv_wc *wc, const uint8
 static void wireup(struct ib_port *p, const struct ripc__ib_port_addr *from, const uint8_t *data,
 		   size_t len)
 {
-	struct ib *t = p->t;
+	struct ripc__transport *t = p->t;
 	struct ripc__wireup_message m, answer = {.kind = RIPC__WIREUP_PROBED};
 	struct ripc__ib_port_addr port_addr = *from;
 	struct ib_ah_entry *r;

@@ -56,7 +56,7 @@ static int blocked(struct ripc__ep *ep)
 /* No bounce buffer is free, and there may be no completion to free one: a timer retries. */
 static int starved(struct ripc__ep *ep)
 {
-	struct ib *t = ep->t;
+	struct ripc__transport *t = ep->t;
 
 	t->retry_ns = t->now_ns + STARVED_NS;
 	return blocked(ep);
@@ -260,7 +260,7 @@ static void send_keepalive(struct ripc__ep *ep)
 		posted(ep, ripc__verbs_post_empty(ep->qp, &ep->sendq, IBV_WR_RDMA_WRITE, true));
 }
 
-void ripc__ib_retry_starved(struct ib *t)
+void ripc__ib_retry_starved(struct ripc__transport *t)
 {
 	struct ripc__ep *ep;
 
@@ -272,7 +272,7 @@ void ripc__ib_retry_starved(struct ib *t)
 	}
 }
 
-void ripc__ib_keep_alive(struct ib *t)
+void ripc__ib_keep_alive(struct ripc__transport *t)
 {
 	struct ripc__ep *ep;
 

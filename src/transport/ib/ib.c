@@ -24,7 +24,7 @@ static int ib_probe(const struct ripc__transport_env *env, char *why, size_t why
 
 /* ---- progress ---- */
 
-static void repost_receives(struct ib *t)
+static void repost_receives(struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nports; i++) {
 		struct ib_port *p = &t->ports[i];
@@ -41,7 +41,7 @@ static void repost_receives(struct ib *t)
 }
 
 /* Takes back buffers without a token, which the core read in the last pass. */
-static void reclaim_buffers(struct ib *t)
+static void reclaim_buffers(struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nports; i++) {
 		ripc__ib_ud_reclaim(&t->ports[i].ud);
@@ -76,7 +76,7 @@ static unsigned poll_device(struct ib_device *d, struct ripc__event *ev, unsigne
 	return n;
 }
 
-static void poll_async_events(struct ib *t, bool was_armed)
+static void poll_async_events(struct ripc__transport *t, bool was_armed)
 {
 	for (unsigned i = 0; i < t->ndevices; i++)
 		ripc__ib_async_events(&t->devices[i]);
@@ -86,9 +86,8 @@ static void poll_async_events(struct ib *t, bool was_armed)
 	t->async_poll_ns = t->now_ns + ASYNC_POLL_NS;
 }
 
-static void ib_flush(struct ripc__transport *tr)
+static void ib_flush(struct ripc__transport *t)
 {
-	struct ib *t = (struct ib *)tr;
 	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&t->held)))
@@ -101,10 +100,9 @@ static uint64_t when_reset(const struct ib_port *p, const struct ib_ud *u, uint6
 	return u->stopped && !u->posted && !p->d->v.gone && u->retry_ns < next ? u->retry_ns : next;
 }
 
-static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
+static unsigned ib_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,
 			    uint64_t now_ns, uint64_t *deadline_ns)
 {
-	struct ib *t = (struct ib *)tr;
 	bool full = false, was_armed = t->was_armed;
 	uint64_t next;
 	unsigned n = 0;
@@ -114,7 +112,7 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	t->was_armed = false;
 	reclaim_buffers(t);
 	repost_receives(t);
-	ib_flush(tr);
+	ib_flush(t);
 	ripc__ib_worker_reap(&t->worker);
 	for (unsigned i = 0; i < t->ndevices; i++)
 		n += poll_device(&t->devices[(t->rounds + i) % t->ndevices], events + n, max - n,
@@ -167,13 +165,12 @@ static unsigned ib_progress(struct ripc__transport *tr, struct ripc__event *even
 	return n;
 }
 
-static int ib_arm(struct ripc__transport *tr)
+static int ib_arm(struct ripc__transport *t)
 {
-	struct ib *t = (struct ib *)tr;
 	int more = 0;
 
 	/* Posts the sends held back in this pass. */
-	ib_flush(tr);
+	ib_flush(t);
 	repost_receives(t);
 	t->was_armed = true;
 	for (unsigned i = 0; i < t->ndevices; i++) {
@@ -187,37 +184,34 @@ static int ib_arm(struct ripc__transport *tr)
 	return more || !ripc__list_empty(&t->event_eps);
 }
 
-static int ib_fd(struct ripc__transport *tr)
+static int ib_fd(struct ripc__transport *t)
 {
-	return ((struct ib *)tr)->epoll_fd;
+	return t->epoll_fd;
 }
 
 /* ---- opening and closing ---- */
 
 /* Lets closed connections deliver their last sends and notify their peers. */
-static void send_disconnects(struct ib *t)
+static void send_disconnects(struct ripc__transport *t)
 {
 	uint64_t now = ripc__clock_ns(), until = now + DISCONNECT_NS, deadline = RIPC__NEVER;
 	struct ripc__event events[16];
 
 	while (!ripc__ib_eps_closed(t) && now < until) {
-		unsigned n = ib_progress((struct ripc__transport *)t, events, 16, now, &deadline);
+		unsigned n = ib_progress(t, events, 16, now, &deadline);
 
 		for (unsigned i = 0; i < n; i++) {
 			if (events[i].kind == RIPC__EV_REQUEST)
-				ripc__ib_reject((struct ripc__transport *)t, events[i].request,
-						NULL, 0);
+				ripc__ib_reject(t, events[i].request, NULL, 0);
 			else if (events[i].token)
-				ripc__ib_release((struct ripc__transport *)t, events[i].token);
+				ripc__ib_release(t, events[i].token);
 		}
 		now = ripc__clock_ns();
 	}
 }
 
-static void ib_close(struct ripc__transport *tr)
+static void ib_close(struct ripc__transport *t)
 {
-	struct ib *t = (struct ib *)tr;
-
 	if (t->nports)
 		send_disconnects(t);
 	ripc__ib_worker_fini(&t->worker);
@@ -232,7 +226,7 @@ static void ib_close(struct ripc__transport *tr)
 	free(t);
 }
 
-static void set_limits(struct ib *t, const struct ripc__options *opt)
+static void set_limits(struct ripc__transport *t, const struct ripc__options *opt)
 {
 	struct ripc__transport_limits *l = &t->limits;
 
@@ -268,14 +262,13 @@ static void set_limits(struct ib *t, const struct ripc__options *opt)
 		l->caps |= RIPC__CAP_MULTICAST;
 }
 
-static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
+static int ib_open(struct ripc__transport **out, const struct ripc__transport_env *env)
 {
-	struct ib *t = calloc(1, sizeof(*t));
+	struct ripc__transport *t = calloc(1, sizeof(*t));
 	int rc;
 
 	if (!t)
 		return ripc__fail(-ENOMEM, "ib: out of memory");
-	t->base.ops = &ripc__transport_ib;
 	t->now_ns = ripc__clock_ns();
 	t->next_timer_ns = RIPC__NEVER;
 	ripc__list_init(&t->eps);
@@ -302,24 +295,23 @@ static int ib_open(struct ripc__transport **tr, const struct ripc__transport_env
 	if (!rc)
 		rc = ripc__ib_ports_open(t, env->opt);
 	if (rc) {
-		ib_close((struct ripc__transport *)t);
+		ib_close(t);
 		return rc;
 	}
 	set_limits(t, env->opt);
-	*tr = (struct ripc__transport *)t;
+	*out = t;
 	return 0;
 }
 
 /* ---- limits and addresses ---- */
 
-static void ib_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
+static void ib_limits(struct ripc__transport *t, struct ripc__transport_limits *limits)
 {
-	*limits = ((struct ib *)tr)->limits;
+	*limits = t->limits;
 }
 
-static int ib_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
+static int ib_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 {
-	struct ib *t = (struct ib *)tr;
 	struct ripc__ib_address a = {.count = t->nports};
 
 	for (unsigned i = 0; i < t->nports; i++)
@@ -344,25 +336,21 @@ static void ib_describe(const uint8_t *addr, size_t len, char *text, size_t text
 	}
 }
 
-static int ib_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+static int ib_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		  unsigned access, struct ripc__mr *mr)
 {
-	struct ib *t = (struct ib *)tr;
-
 	if (ep && !ep->qp)
 		return ripc__fail(-ENOTCONN, "ib: the connection is lost");
 	return ripc__verbs_reg(&t->regions, ep ? &ep->d->v : NULL, base, len, access, mr);
 }
 
-static void ib_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
+static void ib_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 {
 	ripc__verbs_dereg(mr);
 }
 
-static void ib_forked(struct ripc__transport *tr)
+static void ib_forked(struct ripc__transport *t)
 {
-	struct ib *t = (struct ib *)tr;
-
 	for (unsigned i = 0; i < t->ndevices; i++) {
 		ripc__verbs_cq_forked(&t->devices[i].cq);
 		ripc__verbs_device_forked(&t->devices[i].v);

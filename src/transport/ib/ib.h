@@ -59,7 +59,7 @@
 #define IB_GARBAGE_MAX    16u
 #define IB_WHY_MAX        192u
 
-struct ib;
+struct ripc__transport;
 
 /* A shared receive queue. The tag of its buffers is its index. */
 struct ib_srq {
@@ -82,7 +82,7 @@ struct ib_device {
 	struct ripc__verbs_pool recv;   /* buffers of the shared receive queue */
 	struct ripc__verbs_pool dgram;  /* buffers for datagrams: IB_GRH + MTU */
 	struct ripc__verbs_pool bounce; /* bounce buffers of sends */
-	struct ib *t;
+	struct ripc__transport *t;
 };
 
 #define IB_TAG_MCAST 0x80000000u /* in the tag of a datagram buffer: it is for multicast */
@@ -104,7 +104,7 @@ struct ib_ud {
 
 /* A port in use. */
 struct ib_port {
-	struct ib *t;
+	struct ripc__transport *t;
 	struct ib_device *d;
 	uint8_t num;    /* port number of the device */
 	bool down;      /* a port event reported it, it is unusable, or the device is removed */
@@ -188,7 +188,7 @@ struct ib_uc {
 /* One end of a connection. It may stay after ep_close(): see ep_state.h. */
 struct ripc__ep {
 	struct ripc__ib_job job; /* readies the queue pair; the endpoint stays while it runs */
-	struct ib *t;
+	struct ripc__transport *t;
 	struct ib_device *d;
 	struct ib_port *port;
 	struct ib_ah_entry *ah_entry;
@@ -229,8 +229,7 @@ struct ripc__ep {
 };
 
 /* The open transport. */
-struct ib {
-	struct ripc__transport_base base;
+struct ripc__transport {
 	struct ib_device devices[RIPC__VERBS_DEVICES_MAX];
 	unsigned ndevices;
 	struct ib_port ports[RIPC__IB_PORTS_MAX]; /* best first */
@@ -316,10 +315,10 @@ static inline bool ib_ep_half_open(const struct ripc__ep *ep)
 }
 
 /* port.c */
-int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt);
-void ripc__ib_ports_close(struct ib *t);
+int ripc__ib_ports_open(struct ripc__transport *t, const struct ripc__options *opt);
+void ripc__ib_ports_close(struct ripc__transport *t);
 void ripc__ib_device_close(struct ib_device *d); /* no queue pair and no registration is left */
-int ripc__ib_watch(struct ib *t, int fd);
+int ripc__ib_watch(struct ripc__transport *t, int fd);
 /* Reads the attributes of a port. Return: 0, or a negative errno with why: unusable. */
 int ripc__ib_port_query(struct ib_port *p, const struct ripc__options *opt, char *why,
 			size_t whylen);
@@ -335,44 +334,45 @@ struct ib_srq *ripc__ib_srq_reserve(struct ib_device *d);
 /* @lost: the queue pair may have taken a receive, for a message that was not complete. */
 void ripc__ib_srq_unreserve(struct ib_srq *srq, bool lost);
 /* release() of the vtable. */
-void ripc__ib_release(struct ripc__transport *tr, void *token);
+void ripc__ib_release(struct ripc__transport *t, void *token);
 /*
  * The nth path, best first: a local and a peer port that reach each other. Return: whether there is
  * one.
  */
-bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsigned n,
+bool ripc__ib_select_path(struct ripc__transport *t, const struct ripc__ib_address *a, unsigned n,
 			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr);
 int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what);
 /* Creates a queue pair, without inline data if the device refuses them. NULL: failed, explained. */
 struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *attr);
 
 /* async_events.c */
-int ripc__ib_watch_devices(struct ib *t);
+int ripc__ib_watch_devices(struct ripc__transport *t);
 void ripc__ib_async_events(struct ib_device *d); /* reads all pending ones */
 void ripc__ib_device_lost(struct ib_device *d, const char *why);
-void ripc__ib_check_devices(struct ib *t);   /* detects removed devices */
-void ripc__ib_devices_release(struct ib *t); /* closes removed devices that have no connections */
+void ripc__ib_check_devices(struct ripc__transport *t); /* detects removed devices */
+void ripc__ib_devices_release(
+	struct ripc__transport *t); /* closes removed devices that have no connections */
 
 /* ah_cache.c */
 void ripc__ib_ah_set_state(struct ib_ah_entry *r, enum ib_ah_state to);
-struct ib_ah_entry *ripc__ib_ah_find(struct ib *t, const struct ib_port *port,
+struct ib_ah_entry *ripc__ib_ah_find(struct ripc__transport *t, const struct ib_port *port,
 				     const struct ripc__ib_port_addr *port_addr);
 /* Finds or creates the entry, which may still resolve. NULL: failed, explained. */
-struct ib_ah_entry *ripc__ib_ah_get(struct ib *t, struct ib_port *port,
+struct ib_ah_entry *ripc__ib_ah_get(struct ripc__transport *t, struct ib_port *port,
 				    const struct ripc__ib_port_addr *port_addr);
-void ripc__ib_ah_cache_close(struct ib *t);
+void ripc__ib_ah_cache_close(struct ripc__transport *t);
 /*
  * Destroys the address handles of a device, of one port or NULL: of all. Return: false: a thread is
  * creating one.
  */
-bool ripc__ib_ah_cache_invalidate(struct ib *t, const struct ib_device *d,
+bool ripc__ib_ah_cache_invalidate(struct ripc__transport *t, const struct ib_device *d,
 				  const struct ib_port *port);
 /* The address vector from a local to a peer port. */
 void ripc__ib_ah_attr(const struct ib_port *port, const struct ripc__ib_port_addr *port_addr,
 		      struct ibv_ah_attr *attr);
 
 /* datagram.c */
-int ripc__ib_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+int ripc__ib_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			   const struct iovec *iov, unsigned niov);
 /* 0, -EAGAIN, ... */
 int ripc__ib_post_wireup(struct ib_ah_entry *r, struct ripc__wireup_message *m);
@@ -414,10 +414,10 @@ void ripc__ib_ud_stopped(struct ib_port *p, struct ib_ud *u, const char *why);
 bool ripc__ib_ud_received(struct ib_port *p, struct ib_ud *u, const struct ibv_wc *wc);
 
 /* mcast.c */
-bool ripc__ib_mcast_supported(const struct ib *t); /* whether a port supports it */
-int ripc__ib_group_join(struct ripc__transport *tr, uint64_t id);
-void ripc__ib_group_leave(struct ripc__transport *tr, uint64_t id);
-int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct iovec *iov,
+bool ripc__ib_mcast_supported(const struct ripc__transport *t); /* whether a port supports it */
+int ripc__ib_group_join(struct ripc__transport *t, uint64_t id);
+void ripc__ib_group_leave(struct ripc__transport *t, uint64_t id);
+int ripc__ib_post_group(struct ripc__transport *t, uint64_t id, const struct iovec *iov,
 			unsigned niov);
 /* A completed receive of a port. Return: events made, 0 or 1. */
 unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc,
@@ -429,9 +429,9 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc,
 void ripc__ib_mcast_detach(struct ib_port *p);
 void ripc__ib_mcast_attach(struct ib_port *p); /* afterwards: joins them again */
 /* destroys all objects on it */
-void ripc__ib_mcast_device_lost(struct ib *t, const struct ib_device *d);
-void ripc__ib_mcast_close(struct ib *t);
-void ripc__ib_mcast_forked(struct ib *t); /* closes descriptors; async-signal-safe */
+void ripc__ib_mcast_device_lost(struct ripc__transport *t, const struct ib_device *d);
+void ripc__ib_mcast_close(struct ripc__transport *t);
+void ripc__ib_mcast_forked(struct ripc__transport *t); /* closes descriptors; async-signal-safe */
 
 /* qp.c */
 int ripc__ib_qp_new(struct ripc__ep *ep); /* 0 or a negative errno, explained */
@@ -442,21 +442,23 @@ void ripc__ib_qp_destroy(struct ripc__ep *ep);   /* no memory is accessed afterw
 void ripc__ib_qp_drained(struct ripc__ep *ep);   /* destroyed, and no completion can come */
 
 /* setup.c */
-int ripc__ib_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+int ripc__ib_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		     const void *priv, size_t privlen, void *user, struct ripc__ep **epp);
-int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+int ripc__ib_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
 		    void *user, struct ripc__ep **epp);
-void ripc__ib_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
+void ripc__ib_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen);
 void ripc__ib_ep_close(struct ripc__ep *ep);
 void ripc__ib_wireup_received(struct ib_port *p, struct ib_ah_entry *r,
 			      const struct ripc__wireup_message *m);
-void ripc__ib_ep_received(struct ripc__ep *ep);          /* data was received */
-uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns); /* return: when to call again */
-void ripc__ib_cq_drained(struct ib *t,
+void ripc__ib_ep_received(struct ripc__ep *ep); /* data was received */
+uint64_t ripc__ib_timers(struct ripc__transport *t,
+			 uint64_t now_ns); /* return: when to call again */
+void ripc__ib_cq_drained(struct ripc__transport *t,
 			 const struct ib_device *d); /* its completion queue was found empty */
-unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned max);
-bool ripc__ib_eps_closed(const struct ib *t); /* whether all closed ones notified their peers */
-void ripc__ib_eps_free(struct ib *t);         /* no worker thread runs */
+unsigned ripc__ib_ep_events(struct ripc__transport *t, struct ripc__event *events, unsigned max);
+bool ripc__ib_eps_closed(
+	const struct ripc__transport *t); /* whether all closed ones notified their peers */
+void ripc__ib_eps_free(struct ripc__transport *t); /* no worker thread runs */
 
 /* uc.c */
 int ripc__ib_uc_new(struct ripc__ep *ep);      /* 0 or a negative errno, explained */
@@ -469,7 +471,7 @@ void ripc__ib_uc_sent(struct ripc__ep *ep, const struct ripc__verbs_slot *slot,
 void ripc__ib_uc_received(struct ripc__ep *ep, const struct ibv_wc *wc);
 void ripc__ib_uc_control(struct ripc__ep *ep, const uint8_t *data, uint32_t len);
 void ripc__ib_uc_step(struct ripc__ep *ep); /* sends a due MARK or ANSWER */
-uint64_t ripc__ib_uc_timers(struct ib *t, uint64_t now_ns);
+uint64_t ripc__ib_uc_timers(struct ripc__transport *t, uint64_t now_ns);
 unsigned ripc__ib_uc_events(struct ripc__ep *ep, struct ripc__event *events, unsigned max);
 
 /* Whether writes use UC. */
@@ -503,17 +505,17 @@ int ripc__ib_post_write_imm(struct ripc__ep *ep, const struct ripc__mr *mr, cons
 			    uint32_t imm);
 int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 		       uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-void ripc__ib_flush_held(struct ripc__ep *ep); /* posts the sends held back */
-void ripc__ib_keep_alive(struct ib *t);        /* sends keepalives on idle connections */
+void ripc__ib_flush_held(struct ripc__ep *ep);       /* posts the sends held back */
+void ripc__ib_keep_alive(struct ripc__transport *t); /* sends keepalives on idle connections */
 /*
  * Bounce buffers ran out: reports EV_SENDABLE. Sends that are not signaled return their buffers
  * with the completion of a later one only, so a keepalive is sent behind them.
  */
-void ripc__ib_retry_starved(struct ib *t);
+void ripc__ib_retry_starved(struct ripc__transport *t);
 
 /* completion.c */
 /* A completion of any queue pair. Return: events made, at most 2. */
 unsigned ripc__ib_completion(struct ib_device *d, const struct ibv_wc *wc, struct ripc__event *ev);
-bool ripc__ib_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev);
+bool ripc__ib_take(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev);
 
 #endif

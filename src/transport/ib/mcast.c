@@ -43,7 +43,7 @@ static bool port_supports_mcast(const struct ib_port *p)
 	       ripc__ib_mtu_bytes(p->port_addr.mtu) >= GROUP_MTU;
 }
 
-bool ripc__ib_mcast_supported(const struct ib *t)
+bool ripc__ib_mcast_supported(const struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nports; i++)
 		if (port_supports_mcast(&t->ports[i]))
@@ -78,7 +78,7 @@ static void ah_destroy(struct ib_group *g, unsigned port)
 }
 
 /* Whether a work request may refer to an address handle, which must outlive its completion. */
-static bool in_flight(const struct ib *t, const struct ib_group *g)
+static bool in_flight(const struct ripc__transport *t, const struct ib_group *g)
 {
 	for (unsigned i = 0; i < t->nports; i++)
 		if (g->ah[i] && (int32_t)(g->sent_upto[i] - t->ports[i].sendq.head) > 0)
@@ -87,7 +87,7 @@ static bool in_flight(const struct ib *t, const struct ib_group *g)
 }
 
 /* Removes a group that is only sent to. The next send creates it again. Return: whether it did. */
-static bool evict(struct ib *t)
+static bool evict(struct ripc__transport *t)
 {
 	struct ib_group *g, *tmp;
 
@@ -103,7 +103,7 @@ static bool evict(struct ib *t)
 	return false;
 }
 
-static struct ib_group *group_get(struct ib *t, uint64_t id)
+static struct ib_group *group_get(struct ripc__transport *t, uint64_t id)
 {
 	struct ib_group *g;
 
@@ -140,7 +140,7 @@ static int mcast_qp_open(struct ib_port *p)
 }
 
 /* Makes the host and its network deliver the group's address. Return: 0 or a negative errno. */
-static int membership(struct ib *t, const struct ib_port *p, uint64_t id, bool join)
+static int membership(struct ripc__transport *t, const struct ib_port *p, uint64_t id, bool join)
 {
 	unsigned index = if_nametoindex(p->netdev);
 	int *fd = &t->member_fd[family(p) != AF_INET];
@@ -157,7 +157,8 @@ static int membership(struct ib *t, const struct ib_port *p, uint64_t id, bool j
 }
 
 /* Whether another joined group has the same address on this port. */
-static bool mgid_shared(struct ib *t, const struct ib_port *p, const struct ib_group *g)
+static bool mgid_shared(struct ripc__transport *t, const struct ib_port *p,
+			const struct ib_group *g)
 {
 	unsigned bit = 1u << (p - t->ports);
 	union ibv_gid mine = address(p, g->id), other;
@@ -172,7 +173,7 @@ static bool mgid_shared(struct ib *t, const struct ib_port *p, const struct ib_g
 	return false;
 }
 
-static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
+static int port_join(struct ripc__transport *t, struct ib_port *p, const struct ib_group *g)
 {
 	union ibv_gid gid = address(p, g->id);
 	int rc = mcast_qp_open(p);
@@ -192,7 +193,7 @@ static int port_join(struct ib *t, struct ib_port *p, const struct ib_group *g)
 			  p->d->v.name, p->num, strerror(rc));
 }
 
-static void port_leave(struct ib *t, struct ib_port *p, struct ib_group *g)
+static void port_leave(struct ripc__transport *t, struct ib_port *p, struct ib_group *g)
 {
 	union ibv_gid gid = address(p, g->id);
 	unsigned bit = 1u << (p - t->ports);
@@ -207,9 +208,8 @@ static void port_leave(struct ib *t, struct ib_port *p, struct ib_group *g)
 	(void)membership(t, p, g->id, false);
 }
 
-int ripc__ib_group_join(struct ripc__transport *tr, uint64_t id)
+int ripc__ib_group_join(struct ripc__transport *t, uint64_t id)
 {
-	struct ib *t = (struct ib *)tr;
 	struct ib_group *g = group_get(t, id);
 	int rc = g ? -ENODEV : -ENOBUFS;
 
@@ -233,9 +233,8 @@ int ripc__ib_group_join(struct ripc__transport *tr, uint64_t id)
 	return rc == -ENODEV ? ripc__fail(rc, "ib: no port can receive multicast") : rc;
 }
 
-void ripc__ib_group_leave(struct ripc__transport *tr, uint64_t id)
+void ripc__ib_group_leave(struct ripc__transport *t, uint64_t id)
 {
-	struct ib *t = (struct ib *)tr;
 	struct ib_group *g;
 
 	HASH_FIND(hh, t->groups, &id, sizeof(id), g);
@@ -247,7 +246,7 @@ void ripc__ib_group_leave(struct ripc__transport *tr, uint64_t id)
 
 void ripc__ib_mcast_detach(struct ib_port *p)
 {
-	struct ib *t = p->t;
+	struct ripc__transport *t = p->t;
 
 	for (struct ib_group *g = t->groups; g; g = g->hh.next) {
 		port_leave(t, p, g);
@@ -257,7 +256,7 @@ void ripc__ib_mcast_detach(struct ib_port *p)
 
 void ripc__ib_mcast_attach(struct ib_port *p)
 {
-	struct ib *t = p->t;
+	struct ripc__transport *t = p->t;
 
 	if (!port_supports_mcast(p))
 		return;
@@ -297,7 +296,7 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, str
 /* ---- sending ---- */
 
 /* The Ethernet address follows from the IP address, so there is nothing to resolve. */
-static struct ibv_ah *group_ah(struct ib *t, struct ib_group *g, struct ib_port *p)
+static struct ibv_ah *group_ah(struct ripc__transport *t, struct ib_group *g, struct ib_port *p)
 {
 	struct ibv_ah **ah = &g->ah[p - t->ports];
 	struct ibv_ah_attr attr = {
@@ -313,10 +312,9 @@ static struct ibv_ah *group_ah(struct ib *t, struct ib_group *g, struct ib_port 
 	return *ah;
 }
 
-int ripc__ib_post_group(struct ripc__transport *tr, uint64_t id, const struct iovec *iov,
+int ripc__ib_post_group(struct ripc__transport *t, uint64_t id, const struct iovec *iov,
 			unsigned niov)
 {
-	struct ib *t = (struct ib *)tr;
 	struct ib_group *g;
 	bool full = false;
 	int rc = -EAGAIN;
@@ -355,14 +353,14 @@ static void port_lose(struct ib_port *p)
 	p->mcast = (struct ib_ud){0};
 }
 
-void ripc__ib_mcast_device_lost(struct ib *t, const struct ib_device *d)
+void ripc__ib_mcast_device_lost(struct ripc__transport *t, const struct ib_device *d)
 {
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d)
 			port_lose(&t->ports[i]);
 }
 
-void ripc__ib_mcast_close(struct ib *t)
+void ripc__ib_mcast_close(struct ripc__transport *t)
 {
 	struct ib_group *g, *tmp;
 
@@ -375,7 +373,7 @@ void ripc__ib_mcast_close(struct ib *t)
 	ripc__ib_mcast_forked(t);
 }
 
-void ripc__ib_mcast_forked(struct ib *t)
+void ripc__ib_mcast_forked(struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < 2; i++)
 		if (t->member_fd[i] >= 0)

@@ -105,9 +105,8 @@ void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq)
 	}
 }
 
-void ripc__ib_release(struct ripc__transport *tr, void *token)
+void ripc__ib_release(struct ripc__transport *t, void *token)
 {
-	struct ib *t = (struct ib *)tr;
 	struct ripc__verbs_buf *buf = token;
 	struct ib_device *d = &t->devices[buf->pool->device->index];
 
@@ -238,7 +237,7 @@ static int datagram_qp(struct ib_port *p)
 	return rc;
 }
 
-bool ripc__ib_select_path(struct ib *t, const struct ripc__ib_address *a, unsigned n,
+bool ripc__ib_select_path(struct ripc__transport *t, const struct ripc__ib_address *a, unsigned n,
 			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr)
 {
 	for (unsigned i = 0; i < a->count; i++)
@@ -381,7 +380,7 @@ int ripc__ib_port_query(struct ib_port *p, const struct ripc__options *opt, char
 
 /* ---- opening ---- */
 
-int ripc__ib_watch(struct ib *t, int fd)
+int ripc__ib_watch(struct ripc__transport *t, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
@@ -429,8 +428,8 @@ static void device_close(struct ib_device *d)
 }
 
 /* Opens a device and its usable ports; closes it again if there is none. */
-static int device_open(struct ib *t, struct ibv_device *device, const struct ripc__options *opt,
-		       char *why, size_t whylen)
+static int device_open(struct ripc__transport *t, struct ibv_device *device,
+		       const struct ripc__options *opt, char *why, size_t whylen)
 {
 	struct ib_device *d = &t->devices[t->ndevices];
 	unsigned before = t->nports;
@@ -473,7 +472,7 @@ static int compare_rate(const void *a, const void *b)
 	return p->rate < q->rate ? 1 : p->rate > q->rate ? -1 : p < q ? -1 : 1;
 }
 
-int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt)
+int ripc__ib_ports_open(struct ripc__transport *t, const struct ripc__options *opt)
 {
 	char why[IB_WHY_MAX] = "";
 	struct ibv_device **list;
@@ -508,7 +507,7 @@ int ripc__ib_ports_open(struct ib *t, const struct ripc__options *opt)
 	return 0;
 }
 
-void ripc__ib_ports_close(struct ib *t)
+void ripc__ib_ports_close(struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nports; i++) {
 		struct ib_port *p = &t->ports[i];

@@ -15,7 +15,7 @@
 
 void ripc__ib_port_down(struct ib_port *p, const char *why)
 {
-	struct ib *t = p->t;
+	struct ripc__transport *t = p->t;
 	struct ripc__ep *ep;
 	char text[IB_WHY_MAX];
 
@@ -63,7 +63,7 @@ bool ripc__ib_port_readdress(struct ib_port *p)
 	struct ib_port now = {.t = p->t, .d = p->d, .num = p->num};
 	char why[IB_WHY_MAX], text[96];
 	struct ripc__ep *ep;
-	struct ib *t = p->t;
+	struct ripc__transport *t = p->t;
 	int rc;
 
 	ripc__list_for_each_entry (ep, &t->eps, all)

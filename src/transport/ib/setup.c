@@ -27,7 +27,7 @@ static void schedule(struct ripc__ep *ep);
 
 /* ---- creation and release ---- */
 
-static struct ripc__ep *ep_new(struct ib *t, enum ib_ep_state state)
+static struct ripc__ep *ep_new(struct ripc__transport *t, enum ib_ep_state state)
 {
 	struct ripc__ep *ep = t->neps < IB_ENDPOINTS_MAX ? calloc(1, sizeof(*ep)) : NULL, *other;
 	uint32_t number;
@@ -61,7 +61,7 @@ static struct ripc__ep *ep_new(struct ib *t, enum ib_ep_state state)
 
 static void ep_free(struct ripc__ep *ep)
 {
-	struct ib *t = ep->t;
+	struct ripc__transport *t = ep->t;
 
 	ripc__ib_qp_destroy(ep);
 	ripc__ib_qp_drained(ep);
@@ -182,7 +182,7 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action)
 static void schedule(struct ripc__ep *ep)
 {
 	const struct ripc__wireup *w = &ep->wireup;
-	struct ib *t = ep->t;
+	struct ripc__transport *t = ep->t;
 	uint64_t at = w->due ? 0 : w->next_ns;
 
 	if (!w->due && !w->timer_armed)
@@ -223,7 +223,7 @@ static uint64_t timer(struct ripc__ep *ep, uint64_t now_ns)
 	return w->due ? now_ns : w->timer_armed ? w->next_ns : RIPC__NEVER;
 }
 
-uint64_t ripc__ib_timers(struct ib *t, uint64_t now_ns)
+uint64_t ripc__ib_timers(struct ripc__transport *t, uint64_t now_ns)
 {
 	struct ripc__ep *ep, *tmp;
 
@@ -248,7 +248,7 @@ static int try_paths(struct ripc__ep *ep)
 {
 	const struct ripc__ib_port_addr *port_addr, *another;
 	struct ripc__wireup_params ours;
-	struct ib *t = ep->t;
+	struct ripc__transport *t = ep->t;
 	struct ib_port *port;
 	int rc = ripc__fail(
 		-EHOSTUNREACH,
@@ -281,10 +281,9 @@ static int try_paths(struct ripc__ep *ep)
 	return rc;
 }
 
-int ripc__ib_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+int ripc__ib_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		     const void *priv, size_t privlen, void *user, struct ripc__ep **epp)
 {
-	struct ib *t = (struct ib *)tr;
 	struct ripc__ib_address address;
 	struct ripc__ep *ep;
 	int rc;
@@ -308,11 +307,10 @@ int ripc__ib_connect(struct ripc__transport *tr, const uint8_t *addr, size_t add
 	return rc;
 }
 
-int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+int ripc__ib_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
 		    void *user, struct ripc__ep **epp)
 {
 	struct ripc__ep *ep = request;
-	struct ib *t = (struct ib *)tr;
 	struct ripc__wireup_params ours;
 	int rc = 0;
 
@@ -338,10 +336,9 @@ int ripc__ib_accept(struct ripc__transport *tr, void *request, const void *priv,
 	return 0;
 }
 
-void ripc__ib_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen)
+void ripc__ib_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen)
 {
 	struct ripc__ep *ep = request;
-	struct ib *t = (struct ib *)tr;
 
 	if (ep->wireup.state == RIPC__WIREUP_REQ_RECEIVED)
 		ripc__wireup_reject(&ep->wireup, priv, privlen, t->now_ns);
@@ -396,7 +393,7 @@ static bool try_finish_close(struct ripc__ep *ep, uint64_t now_ns)
 	return w->state == RIPC__WIREUP_DONE && (!ep->qpn || ep->destroyed_round < ep->t->rounds);
 }
 
-void ripc__ib_cq_drained(struct ib *t, const struct ib_device *d)
+void ripc__ib_cq_drained(struct ripc__transport *t, const struct ib_device *d)
 {
 	struct ripc__ep *ep, *tmp;
 
@@ -408,7 +405,7 @@ void ripc__ib_cq_drained(struct ib *t, const struct ib_device *d)
 			ep_free(ep);
 }
 
-unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned max)
+unsigned ripc__ib_ep_events(struct ripc__transport *t, struct ripc__event *events, unsigned max)
 {
 	struct ripc__ep *ep, *tmp;
 	unsigned k = 0;
@@ -467,7 +464,7 @@ unsigned ripc__ib_ep_events(struct ib *t, struct ripc__event *events, unsigned m
 	return k;
 }
 
-bool ripc__ib_eps_closed(const struct ib *t)
+bool ripc__ib_eps_closed(const struct ripc__transport *t)
 {
 	const struct ripc__ep *ep;
 
@@ -477,7 +474,7 @@ bool ripc__ib_eps_closed(const struct ib *t)
 	return true;
 }
 
-void ripc__ib_eps_free(struct ib *t)
+void ripc__ib_eps_free(struct ripc__transport *t)
 {
 	struct ripc__list *n;
 
@@ -493,7 +490,8 @@ void ripc__ib_ep_received(struct ripc__ep *ep)
 		wireup_act(ep, ripc__wireup_data_received(&ep->wireup));
 }
 
-static struct ripc__ep *find_asked(struct ib *t, const struct ib_ah_entry *r, uint32_t number)
+static struct ripc__ep *find_asked(struct ripc__transport *t, const struct ib_ah_entry *r,
+				   uint32_t number)
 {
 	struct ripc__ep *ep;
 
@@ -508,7 +506,7 @@ static struct ripc__ep *find_asked(struct ib *t, const struct ib_ah_entry *r, ui
 
 static void asked(struct ib_port *p, struct ib_ah_entry *r, const struct ripc__wireup_message *m)
 {
-	struct ib *t = p->t;
+	struct ripc__transport *t = p->t;
 	struct ripc__ep *ep = find_asked(t, r, m->from);
 
 	if (ep) {
@@ -535,7 +533,7 @@ void ripc__ib_wireup_received(struct ib_port *p, struct ib_ah_entry *r,
 			      const struct ripc__wireup_message *m)
 {
 	struct ripc__wireup_message answer;
-	struct ib *t = p->t;
+	struct ripc__transport *t = p->t;
 	struct ripc__ep *ep;
 	bool unknown_peer;
 

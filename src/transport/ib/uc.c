@@ -188,7 +188,7 @@ void ripc__ib_uc_control(struct ripc__ep *ep, const uint8_t *data, uint32_t len)
 	ripc__ib_uc_step(ep);
 }
 
-uint64_t ripc__ib_uc_timers(struct ib *t, uint64_t now_ns)
+uint64_t ripc__ib_uc_timers(struct ripc__transport *t, uint64_t now_ns)
 {
 	uint64_t next = RIPC__NEVER;
 	struct ib_uc *u, *tmp;

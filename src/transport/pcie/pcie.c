@@ -89,12 +89,12 @@ static int pcie_open(struct ripc__transport **tr, const struct ripc__transport_e
 	t->peer_timeout_ns = PEER_TIMEOUT_FACTOR * env->opt->peer_timeout_ms * RIPC__MS;
 	rc = init(t, env);
 	if (rc) {
-		pcie_close((struct ripc__transport *)t);
+		pcie_close(&t->r);
 		return rc;
 	}
 	/* Earlier notifications are not for us: no reference is used twice. */
 	t->notify_count = ripc__pcie_notify_count(&t->memory);
-	*tr = (struct ripc__transport *)t;
+	*tr = &t->r;
 	return 0;
 }
 

@@ -37,7 +37,7 @@ enum pcie_state {
 };
 
 struct pcie {
-	struct ripc__ring_transport r;
+	struct ripc__transport r;
 	struct ripc__pcie_device device;
 	struct ripc__pcie_memory memory;
 	struct ripc__pcie_doorbell doorbell;

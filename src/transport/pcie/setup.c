@@ -168,7 +168,7 @@ static bool params_read(struct pcie_ep *ep, uint32_t block, unsigned which)
 
 /* ---- active ---- */
 
-static int pcie_connect(struct ripc__ring_transport *base, const uint8_t *addr, size_t addrlen,
+static int pcie_connect(struct ripc__transport *base, const uint8_t *addr, size_t addrlen,
 			const void *priv, size_t privlen, struct ripc__ep **out)
 {
 	struct pcie *t = (struct pcie *)base;

@@ -22,7 +22,7 @@
 void *ripc__ring_transport_new(size_t size, const struct ripc__transport_ops *ops,
 			       const struct ripc__ring_setup_ops *setup, unsigned caps)
 {
-	struct ripc__ring_transport *t = calloc(1, size);
+	struct ripc__transport *t = calloc(1, size);
 
 	if (t)
 		t->scratch = malloc(RIPC__RING_RECV_BUF_LEN);
@@ -31,7 +31,7 @@ void *ripc__ring_transport_new(size_t size, const struct ripc__transport_ops *op
 		ripc__fail(-ENOMEM, "%s: out of memory", ops->name);
 		return NULL;
 	}
-	t->base.ops = ops;
+	t->ops = ops;
 	t->setup = setup;
 	t->caps = caps | RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_CHEAP_REG |
 		  RIPC__CAP_TARGET_PROGRESS;
@@ -48,7 +48,7 @@ static void free_setup(struct ripc__ep *ep)
 	ep->setup = NULL;
 }
 
-static void free_deferred(struct ripc__ring_transport *t)
+static void free_deferred(struct ripc__transport *t)
 {
 	while (t->deferred_free) {
 		struct ripc__ep *ep = t->deferred_free;
@@ -59,14 +59,14 @@ static void free_deferred(struct ripc__ring_transport *t)
 	}
 }
 
-void ripc__ring_transport_begin(struct ripc__ring_transport *t)
+void ripc__ring_transport_begin(struct ripc__transport *t)
 {
 	if (t->deferred_free)
 		free_deferred(t);
 	t->scratch_used = false;
 }
 
-void ripc__ring_transport_fini(struct ripc__ring_transport *t)
+void ripc__ring_transport_fini(struct ripc__transport *t)
 {
 	while (t->eps.next != &t->eps)
 		ripc__ring_ep_close(t->eps.next);
@@ -85,10 +85,10 @@ void ripc__ring_transport_fini(struct ripc__ring_transport *t)
 	free(t->scratch);
 }
 
-void ripc__ring_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
+void ripc__ring_limits(struct ripc__transport *t, struct ripc__transport_limits *limits)
 {
 	*limits = (struct ripc__transport_limits){
-		.caps = ((struct ripc__ring_transport *)tr)->caps,
+		.caps = t->caps,
 		.send_max = RIPC__RING_SEND_MAX,
 		.recv_depth = 0,
 		.read_depth = READ_DEPTH,
@@ -106,7 +106,7 @@ static void list_add(struct ripc__ep *head, struct ripc__ep *ep)
 
 static void list_del(struct ripc__ep *ep)
 {
-	struct ripc__ring_transport *t = ep->t;
+	struct ripc__transport *t = ep->t;
 
 	if (t->idle_next == ep)
 		t->idle_next = ep->next;
@@ -116,7 +116,7 @@ static void list_del(struct ripc__ep *ep)
 	ep->next->prev = ep->prev;
 }
 
-struct ripc__ep *ripc__ring_ep_new(struct ripc__ring_transport *t, enum ripc__ep_state state)
+struct ripc__ep *ripc__ring_ep_new(struct ripc__transport *t, enum ripc__ep_state state)
 {
 	struct ripc__ep *ep = calloc(1, t->setup->ep_size);
 
@@ -173,7 +173,7 @@ void ripc__ring_ep_fail(struct ripc__ep *ep, int status, const char *why)
 
 void ripc__ring_ep_defer_free(struct ripc__ep *ep)
 {
-	struct ripc__ring_transport *t = ep->t;
+	struct ripc__transport *t = ep->t;
 
 	if (ep->ring.be.ops)
 		ripc__ring_fini(&ep->ring);
@@ -214,10 +214,9 @@ void ripc__ring_ep_make_idle(struct ripc__ep *ep)
 
 /* ---- set-up ---- */
 
-int ripc__ring_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+int ripc__ring_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **out)
 {
-	struct ripc__ring_transport *t = (struct ripc__ring_transport *)tr;
 	int rc = t->setup->connect(t, addr, addrlen, priv, privlen, out);
 
 	if (!rc)
@@ -225,7 +224,7 @@ int ripc__ring_connect(struct ripc__transport *tr, const uint8_t *addr, size_t a
 	return rc;
 }
 
-int ripc__ring_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+int ripc__ring_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
 		      void *user, struct ripc__ep **out)
 {
 	struct ripc__ep *ep = request;
@@ -243,7 +242,7 @@ int ripc__ring_accept(struct ripc__transport *tr, void *request, const void *pri
 	return 0;
 }
 
-void ripc__ring_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen)
+void ripc__ring_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen)
 {
 	struct ripc__ep *ep = request;
 
@@ -297,17 +296,16 @@ static int must_serve(const struct ripc__ep *ep, const void *base, size_t len, u
 	return present < 0 ? present : !present;
 }
 
-int ripc__ring_mr_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+int ripc__ring_mr_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		      unsigned access, struct ripc__mr *mr)
 {
-	struct ripc__ring_transport *t = (struct ripc__ring_transport *)tr;
 	struct ripc__ring_region *region = NULL;
 	int served;
 
 	if (access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE)) {
 		if (!ep || ep->state != RIPC__EP_OPEN)
 			return ripc__fail(-ENOTCONN, "%s: no connection to expose memory to",
-					  t->base.ops->name);
+					  t->ops->name);
 		served = must_serve(ep, base, len, access);
 		if (served < 0)
 			return ripc__fail(-EFAULT, "no memory is mapped at %p", base);
@@ -317,7 +315,7 @@ int ripc__ring_mr_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *bas
 		if (!region)
 			return ripc__fail(
 				-ENOMEM, "%s: out of memory, or %u regions are exposed to one peer",
-				t->base.ops->name, RIPC__RING_REGIONS_MAX);
+				t->ops->name, RIPC__RING_REGIONS_MAX);
 		region->next = t->regions;
 		region->at = &t->regions;
 		if (region->next)
@@ -340,7 +338,7 @@ static struct ripc__ring *ring_of(struct ripc__ring_regions *table)
 	return ((struct ripc__ring_exposed *)(void *)table)->ring;
 }
 
-void ripc__ring_mr_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
+void ripc__ring_mr_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 {
 	struct ripc__ring_region *region = mr->priv;
 

@@ -3,7 +3,7 @@
  * Shared by the transports over rings, above the engine: endpoints and their states, exposed
  * memory, posts, passes over all endpoints, sleeping. A back end (shm, pcie) provides memory, a
  * doorbell, and the exchange of a request and its answer: struct ripc__ring_setup_ops. Its own
- * transport and endpoint begin with struct ripc__ring_transport and struct ripc__ep.
+ * transport and endpoint begin with struct ripc__transport and struct ripc__ep.
  *
  *   passive   INCOMING -> REQUESTED --accept()--> OPEN
  *   active    CONNECTING ----------answer-------> OPEN
@@ -42,7 +42,7 @@ struct ripc__ring_ep_setup {
 
 struct ripc__ep {
 	struct ripc__ep *next, *prev; /* in eps or idle of its transport */
-	struct ripc__ring_transport *t;
+	struct ripc__transport *t;
 	void *user;
 	enum ripc__ep_state state : 8;
 	bool idle;
@@ -61,7 +61,7 @@ struct ripc__ring_setup_ops {
 	 * calls ripc__ring_ep_open() or ripc__ring_ep_fail() for it. Return: 0 or a negative errno,
 	 * explained.
 	 */
-	int (*connect)(struct ripc__ring_transport *t, const uint8_t *addr, size_t addrlen,
+	int (*connect)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, struct ripc__ep **ep);
 	/* Sends the answer, and calls ripc__ring_ep_open(). Return: 0 or a negative errno. */
 	int (*accept)(struct ripc__ep *ep, const void *priv, size_t privlen);
@@ -70,8 +70,8 @@ struct ripc__ring_setup_ops {
 	void (*release)(struct ripc__ep *ep);
 };
 
-struct ripc__ring_transport {
-	struct ripc__transport_base base;
+struct ripc__transport {
+	const struct ripc__transport_ops *ops;
 	const struct ripc__ring_setup_ops *setup;
 	unsigned caps;              /* of enum ripc__cap */
 	bool may_idle;              /* kicks arrive: endpoints may become idle */
@@ -97,12 +97,12 @@ struct ripc__ring_transport {
 void *ripc__ring_transport_new(size_t size, const struct ripc__transport_ops *ops,
 			       const struct ripc__ring_setup_ops *setup, unsigned caps);
 /* Closes all endpoints, and frees all but the transport itself. All messages were released. */
-void ripc__ring_transport_fini(struct ripc__ring_transport *t);
+void ripc__ring_transport_fini(struct ripc__transport *t);
 
 /* ---- for the set-up of a back end ---- */
 
 /* Return: an endpoint in this state, or NULL: out of memory. */
-struct ripc__ep *ripc__ring_ep_new(struct ripc__ring_transport *t, enum ripc__ep_state state);
+struct ripc__ep *ripc__ring_ep_new(struct ripc__transport *t, enum ripc__ep_state state);
 void ripc__ring_ep_set_state(struct ripc__ep *ep, enum ripc__ep_state state);
 /* Both segments are there: starts the engine. The next pass reports it. */
 void ripc__ring_ep_open(struct ripc__ep *ep, const struct ripc__ring_backend *be,
@@ -126,7 +126,7 @@ void ripc__ring_ep_activate(struct ripc__ep *ep);
 void ripc__ring_ep_make_idle(struct ripc__ep *ep);
 
 /* Endpoints that are not open yet. */
-static inline unsigned ripc__ring_setups(const struct ripc__ring_transport *t)
+static inline unsigned ripc__ring_setups(const struct ripc__transport *t)
 {
 	const unsigned *n = t->neps;
 
@@ -136,37 +136,37 @@ static inline unsigned ripc__ring_setups(const struct ripc__ring_transport *t)
 /* ---- for progress() and arm() of a back end ---- */
 
 /* Begins a pass: events of the last one do not point into memory any more. */
-void ripc__ring_transport_begin(struct ripc__ring_transport *t);
+void ripc__ring_transport_begin(struct ripc__transport *t);
 /* Polls the endpoints. *more is set if there may be more at once. Return: events, at most max. */
-unsigned ripc__ring_transport_poll(struct ripc__ring_transport *t, struct ripc__event *events,
+unsigned ripc__ring_transport_poll(struct ripc__transport *t, struct ripc__event *events,
 				   unsigned max, bool *more);
 /*
  * Prepares to sleep: sends all, and with @kicks asks the peers for a kick. Return: whether
  * something is to be done first.
  */
-bool ripc__ring_transport_arm(struct ripc__ring_transport *t, bool kicks);
+bool ripc__ring_transport_arm(struct ripc__transport *t, bool kicks);
 
 /* ---- entries of the vtable ---- */
 
-void ripc__ring_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits);
-int ripc__ring_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+void ripc__ring_limits(struct ripc__transport *t, struct ripc__transport_limits *limits);
+int ripc__ring_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **out);
-int ripc__ring_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+int ripc__ring_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
 		      void *user, struct ripc__ep **out);
-void ripc__ring_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
+void ripc__ring_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen);
 void ripc__ring_ep_close(struct ripc__ep *ep);
-int ripc__ring_mr_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+int ripc__ring_mr_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		      unsigned access, struct ripc__mr *mr);
-void ripc__ring_mr_dereg(struct ripc__transport *tr, struct ripc__mr *mr);
+void ripc__ring_mr_dereg(struct ripc__transport *t, struct ripc__mr *mr);
 int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		    const struct iovec *items, unsigned n, bool more);
 int ripc__ring_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
 			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 int ripc__ring_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
 			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-void ripc__ring_flush_all(struct ripc__transport *tr);
-void ripc__ring_release(struct ripc__transport *tr, void *token);
-bool ripc__ring_poll_one(struct ripc__transport *tr, void *buf, size_t cap, struct ripc__event *ev);
+void ripc__ring_flush_all(struct ripc__transport *t);
+void ripc__ring_release(struct ripc__transport *t, void *token);
+bool ripc__ring_poll_one(struct ripc__transport *t, void *buf, size_t cap, struct ripc__event *ev);
 
 /* The entries that need nothing of the back end. poll_one is its choice. */
 #define RIPC__RING_TRANSPORT_OPS                                                                 \

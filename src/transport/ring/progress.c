@@ -11,7 +11,7 @@
 /* ---- memory for received messages ---- */
 
 /* Another slab is needed, or none is left. */
-static uint8_t *new_slab(struct ripc__ring_transport *t)
+static uint8_t *new_slab(struct ripc__transport *t)
 {
 	uint8_t *space;
 
@@ -22,7 +22,7 @@ static uint8_t *new_slab(struct ripc__ring_transport *t)
 }
 
 /* Return: RIPC__RING_RECV_BUF_LEN bytes for the next message, or NULL: none in this pass. */
-static uint8_t *recv_buf(struct ripc__ring_transport *t)
+static uint8_t *recv_buf(struct ripc__transport *t)
 {
 	struct ripc__slab *slab = t->slab;
 
@@ -37,7 +37,7 @@ static uint8_t *recv_buf(struct ripc__ring_transport *t)
 }
 
 /* The message of an event was received into memory of recv_buf(). */
-static void set_message(struct ripc__ring_transport *t, uint8_t *buf, struct ripc__event *ev)
+static void set_message(struct ripc__transport *t, uint8_t *buf, struct ripc__event *ev)
 {
 	ev->data = buf;
 	ev->token = NULL;
@@ -50,7 +50,7 @@ static void set_message(struct ripc__ring_transport *t, uint8_t *buf, struct rip
 	t->slab_used += (ev->len + 63) & ~63u;
 }
 
-void ripc__ring_release(struct ripc__transport *tr, void *token)
+void ripc__ring_release(struct ripc__transport *t, void *token)
 {
 	ripc__slab_put(token);
 }
@@ -147,7 +147,7 @@ static inline bool has_work(const struct ripc__ep *ep)
 }
 
 /* Polls one idle endpoint: its peer need not kick if it finds itself polled. */
-static inline void poll_idle_one(struct ripc__ring_transport *t)
+static inline void poll_idle_one(struct ripc__transport *t)
 {
 	struct ripc__ep *ep = t->idle_next == &t->idle ? t->idle.next : t->idle_next;
 
@@ -162,7 +162,7 @@ static inline void poll_idle_one(struct ripc__ring_transport *t)
 }
 
 /* The endpoints from @ep on had no turn: the next pass begins with them. */
-static void __attribute__((noinline)) rotate(struct ripc__ring_transport *t, struct ripc__ep *ep)
+static void __attribute__((noinline)) rotate(struct ripc__transport *t, struct ripc__ep *ep)
 {
 	struct ripc__ep *head = &t->eps;
 
@@ -187,7 +187,7 @@ static void __attribute__((noinline)) try_make_idle(struct ripc__ep *ep)
 		ripc__ring_ep_make_idle(ep);
 }
 
-unsigned ripc__ring_transport_poll(struct ripc__ring_transport *t, struct ripc__event *events,
+unsigned ripc__ring_transport_poll(struct ripc__transport *t, struct ripc__event *events,
 				   unsigned max, bool *more)
 {
 	struct ripc__ep *ep, *after;
@@ -226,7 +226,7 @@ static inline void fill_room_event(struct ripc__ep *ep, uint8_t *room, struct ri
 
 /* A longer message than the fast path takes, or an event of another kind. */
 static bool __attribute__((noinline))
-poll_one_slow(struct ripc__ring_transport *t, struct ripc__event *ev)
+poll_one_slow(struct ripc__transport *t, struct ripc__event *ev)
 {
 	struct ripc__ep *ep = t->last_rx;
 	bool more = false;
@@ -239,7 +239,7 @@ poll_one_slow(struct ripc__ring_transport *t, struct ripc__event *ev)
 
 /* Nothing from the endpoint that received last: polls a few beside it, as peers may take turns. */
 static bool __attribute__((noinline))
-poll_next(struct ripc__ring_transport *t, uint8_t *room, struct ripc__event *ev)
+poll_next(struct ripc__transport *t, uint8_t *room, struct ripc__event *ev)
 {
 	struct ripc__ep *ep = t->last_rx;
 
@@ -258,9 +258,8 @@ poll_next(struct ripc__ring_transport *t, uint8_t *room, struct ripc__event *ev)
 	return false;
 }
 
-bool ripc__ring_poll_one(struct ripc__transport *tr, void *buf, size_t cap, struct ripc__event *ev)
+bool ripc__ring_poll_one(struct ripc__transport *t, void *buf, size_t cap, struct ripc__event *ev)
 {
-	struct ripc__ring_transport *t = (struct ripc__ring_transport *)tr;
 	struct ripc__ep *ep = t->last_rx;
 	int got;
 
@@ -277,10 +276,8 @@ bool ripc__ring_poll_one(struct ripc__transport *tr, void *buf, size_t cap, stru
 
 /* ---- sleeping ---- */
 
-void ripc__ring_flush_all(struct ripc__transport *tr)
+void ripc__ring_flush_all(struct ripc__transport *t)
 {
-	struct ripc__ring_transport *t = (struct ripc__ring_transport *)tr;
-
 	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
 		if (ep->state == RIPC__EP_OPEN)
 			ripc__ring_flush(&ep->ring);
@@ -293,7 +290,7 @@ static bool nothing_pending(const struct ripc__ep *ep)
 	return !ep->established && !ep->lost && ripc__ring_idle(&ep->ring);
 }
 
-bool ripc__ring_transport_arm(struct ripc__ring_transport *t, bool kicks)
+bool ripc__ring_transport_arm(struct ripc__transport *t, bool kicks)
 {
 	struct ripc__ep *ep, *next;
 

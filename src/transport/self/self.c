@@ -35,7 +35,6 @@ struct ripc__ep {
 };
 
 struct ripc__transport {
-	struct ripc__transport_base base;
 	struct self_event *first, *last; /* pending */
 	/* reported by the last progress(): the caller may still read their bytes */
 	struct self_event *reported;
@@ -63,7 +62,6 @@ static int self_open(struct ripc__transport **out, const struct ripc__transport_
 		free(t);
 		return ripc__fail(-err, "no descriptor: %s", ripc_strerror(err));
 	}
-	t->base.ops = &ripc__transport_self;
 	*out = t;
 	return 0;
 }

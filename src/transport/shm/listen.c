@@ -89,7 +89,6 @@ static int listen_in(struct shm *t, const char *dir)
 int ripc__shm_listen(struct shm *t, const struct ripc__options *opt)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	const char *name = t->r.base.ops->name;
 	socklen_t len;
 	int rc;
 
@@ -97,10 +96,9 @@ int ripc__shm_listen(struct shm *t, const struct ripc__options *opt)
 	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(un.sun_path + 1));
 	rc = listen_at(t, 0, &un, len);
 	if (rc)
-		return ripc__fail(rc, "%s: cannot listen on a Unix socket: %s", name,
-				  ripc_strerror(rc));
+		return ripc__fail(rc, "shm: cannot listen on a Unix socket: %s", ripc_strerror(rc));
 	if (opt->shm_dir[0] && (rc = listen_in(t, opt->shm_dir)))
-		return ripc__fail(rc, "%s: cannot listen on a socket in %s: %s", name, opt->shm_dir,
+		return ripc__fail(rc, "shm: cannot listen on a socket in %s: %s", opt->shm_dir,
 				  ripc_strerror(rc));
 	return 0;
 }

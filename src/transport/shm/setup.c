@@ -283,44 +283,40 @@ static void send_request(struct shm_ep *ep, const void *priv, size_t privlen)
 		ripc__ring_ep_fail(&ep->ep, rc, "the socket does not take the request");
 }
 
-static int shm_connect(struct ripc__ring_transport *base, const uint8_t *addr, size_t addrlen,
+static int shm_connect(struct ripc__transport *base, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, struct ripc__ep **out)
 {
 	struct shm *t = (struct shm *)base;
-	const char *name = base->base.ops->name;
 	struct ripc__shm_address a;
 	struct shm_ep *ep;
 	int fd;
 
 	if (ripc__shm_address_decode(&a, addr, addrlen))
-		return ripc__fail(-EINVAL, "%s: malformed address of %zu bytes", name, addrlen);
+		return ripc__fail(-EINVAL, "shm: malformed address of %zu bytes", addrlen);
 	if (ripc__host_differs(a.host, t->address.host))
-		return ripc__fail(-EHOSTUNREACH, "%s: the peer is on another host", name);
+		return ripc__fail(-EHOSTUNREACH, "shm: the peer is on another host");
 	if (other_netns(t, &a) && !a.path[0])
 		return ripc__fail(-EHOSTUNREACH,
-				  "%s: the peer is in another network namespace of this host, and "
+				  "shm: the peer is in another network namespace of this host, and "
 				  "has no socket in a shared "
-				  "directory: set RIPC_SHM_DIR on both sides",
-				  name);
+				  "directory: set RIPC_SHM_DIR on both sides");
 	fd = connect_socket(t, &a);
 	watch_descriptors(t, fd);
 	if (fd == -ECONNREFUSED && !ripc__host_same(a.host, t->address.host))
 		return ripc__fail(
-			fd,
-			"%s: the peer is on another host, or does not listen any more: one "
-			"of the two has no /proc, and does not know its host",
-			name);
+			fd, "shm: the peer is on another host, or does not listen any more: one "
+			    "of the two has no /proc, and does not know its host");
 	if (fd == -ECONNREFUSED)
-		return ripc__fail(fd, "%s: the peer does not listen any more", name);
+		return ripc__fail(fd, "shm: the peer does not listen any more");
 	if (fd == -ENOENT || fd == -EACCES || fd == -EPERM)
-		return ripc__fail(-EHOSTUNREACH, "%s: cannot connect to %s: %s", name,
+		return ripc__fail(-EHOSTUNREACH, "shm: cannot connect to %s: %s",
 				  other_netns(t, &a) ? a.path : "the peer's socket",
 				  ripc_strerror(fd));
 	ep = ep_new(t, fd >= 0 ? fd : -1, RIPC__EP_CONNECTING);
 	if (!ep) {
 		if (fd >= 0)
 			close(fd);
-		return ripc__fail(-ENOMEM, "%s: out of memory or descriptors", name);
+		return ripc__fail(-ENOMEM, "shm: out of memory or descriptors");
 	}
 	if (fd < 0)
 		ripc__ring_ep_fail(&ep->ep, fd, "the peer's socket does not take a connection now");
@@ -431,20 +427,18 @@ static int shm_accept(struct ripc__ep *base, const void *priv, size_t privlen)
 {
 	struct shm_ep *ep = shm_ep(base);
 	struct packet p = {.kind = PACKET_ACCEPT, .priv = priv, .privlen = privlen};
-	const char *name = base->t->base.ops->name;
 	int rc;
 
 	p.fd = make_inbox(ep);
 	if (p.fd < 0)
-		return ripc__fail(p.fd, "%s: cannot make shared memory: %s", name,
-				  ripc_strerror(p.fd));
+		return ripc__fail(p.fd, "shm: cannot make shared memory: %s", ripc_strerror(p.fd));
 	packet_probe(ep, &p);
 	/* Kicks before the answer would be lost, so the answer goes first. */
 	rc = packet_send(ep, &p);
 	close(p.fd);
 	if (rc)
-		return ripc__fail(-ECONNRESET, "%s: the connection was lost before it was accepted",
-				  name);
+		return ripc__fail(-ECONNRESET,
+				  "shm: the connection was lost before it was accepted");
 	start_engine(ep);
 	return 0;
 }

@@ -86,22 +86,20 @@ static void shm_close(struct ripc__transport *tr)
 
 static int shm_start(struct shm *t, const struct ripc__transport_env *env)
 {
-	const char *name = t->r.base.ops->name;
 	struct ripc__host host;
 
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (t->epoll_fd < 0)
-		return ripc__fail(-errno, "%s: cannot create an epoll descriptor: %s", name,
+		return ripc__fail(-errno, "shm: cannot create an epoll descriptor: %s",
 				  ripc_strerror(errno));
 	ripc__host_get(&host);
 	if (!host.known)
 		ripc__log(RIPC_LOG_INFO,
-			  "%s: no boot id in /proc: only its sockets identify peers of this host",
-			  name);
+			  "shm: no boot id in /proc: only its sockets identify peers of this host");
 	memcpy(t->address.host, host.boot, sizeof(host.boot));
 	t->address.netns = host.netns;
 	if (getrandom(t->address.name, sizeof(t->address.name), 0) != sizeof(t->address.name))
-		return ripc__fail(-EIO, "%s: no random numbers", name);
+		return ripc__fail(-EIO, "shm: no random numbers");
 	return ripc__shm_listen(t, env->opt);
 }
 
@@ -121,10 +119,10 @@ static int shm_open_(struct ripc__transport **tr, const struct ripc__transport_e
 	t->epoll_fd = t->listeners[0] = t->listeners[1] = -1;
 	rc = shm_start(t, env);
 	if (rc) {
-		shm_close((struct ripc__transport *)t);
+		shm_close(&t->r);
 		return rc;
 	}
-	*tr = (struct ripc__transport *)t;
+	*tr = &t->r;
 	return 0;
 }
 

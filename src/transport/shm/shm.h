@@ -34,7 +34,7 @@ struct shm_ep {
 };
 
 struct shm {
-	struct ripc__ring_transport r;
+	struct ripc__transport r;
 	int epoll_fd;
 	int listeners[2]; /* abstract, path; -1: none */
 	struct ripc__shm_address address;

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-static struct ib t;
+static struct ripc__transport t;
 static struct ib_device device;
 static struct ib_port *port = &t.ports[0];
 static struct ripc__ib_port_addr peer = {.link = RIPC__IB_LINK_IB, .lid = 5, .qpn = 17};

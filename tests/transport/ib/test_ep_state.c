@@ -7,7 +7,7 @@
 
 #define TO(state) (1u << IB_EP_##state)
 
-static struct ib t;
+static struct ripc__transport t;
 static struct ripc__ep ep;
 
 static void in_state(unsigned state)

@@ -123,7 +123,7 @@ static uint64_t other_group(uint64_t group)
 
 static struct ib_port *mcast_port(void)
 {
-	struct ib *t = (struct ib *)rx;
+	struct ripc__transport *t = (struct ripc__transport *)rx;
 
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].mcast.qp)

@@ -172,7 +172,7 @@ const char *ibv_get_device_name(struct ibv_device *device)
 
 /* ---- the transport ---- */
 
-static struct ib t;
+static struct ripc__transport t;
 static struct ib_device *const d = &t.devices[0];
 static struct ib_port *const port = &t.ports[0];
 static struct ib_ah_entry peer = {.port = &t.ports[0], .state = IB_AH_READY};

@@ -69,7 +69,7 @@ END_TEST
 
 static struct ripc__transport *tr_of(struct pcie *t)
 {
-	return (struct ripc__transport *)t;
+	return &t->r;
 }
 
 static struct pcie *open_pcie(void)

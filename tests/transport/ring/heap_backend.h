@@ -37,7 +37,7 @@ struct heap_ep {
 };
 
 struct heap {
-	struct ripc__ring_transport r;
+	struct ripc__transport r;
 	struct heap *next;
 	uint8_t id;
 	int event;
@@ -105,7 +105,7 @@ static struct heap_memory *heap_memory_new(void)
 	return m;
 }
 
-static int heap_connect(struct ripc__ring_transport *t, const uint8_t *addr, size_t addrlen,
+static int heap_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			const void *priv, size_t privlen, struct ripc__ep **out)
 {
 	struct heap_ep *ep, *peer;
@@ -188,7 +188,7 @@ static int heap_open(struct ripc__transport **tr, const struct ripc__transport_e
 	t->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	t->next = heap_all;
 	heap_all = t;
-	*tr = (struct ripc__transport *)t;
+	*tr = &t->r;
 	return 0;
 }
 
@@ -241,7 +241,7 @@ static unsigned heap_progress(struct ripc__transport *tr, struct ripc__event *ev
 
 static int heap_arm(struct ripc__transport *tr)
 {
-	return ripc__ring_transport_arm((struct ripc__ring_transport *)tr, true);
+	return ripc__ring_transport_arm((struct ripc__transport *)tr, true);
 }
 
 static int heap_fd(struct ripc__transport *tr)

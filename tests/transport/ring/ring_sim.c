@@ -76,7 +76,7 @@ static int sim_accept(struct ripc__ep *ep, const void *priv, size_t privlen)
 static unsigned sim_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
 			     uint64_t now_ns, uint64_t *deadline_ns)
 {
-	struct ripc__ring_transport *r = (struct ripc__ring_transport *)tr;
+	struct ripc__transport *r = (struct ripc__transport *)tr;
 	unsigned n = ripc__transport_shm.progress(tr, events, max, now_ns, deadline_ns);
 
 	for (struct ripc__ep *ep = r->eps.next; ep != &r->eps; ep = ep->next) {
@@ -95,7 +95,7 @@ static unsigned sim_progress(struct ripc__transport *tr, struct ripc__event *eve
 
 static int sim_arm(struct ripc__transport *tr)
 {
-	struct ripc__ring_transport *r = (struct ripc__ring_transport *)tr;
+	struct ripc__transport *r = (struct ripc__transport *)tr;
 
 	for (struct ripc__ep *ep = r->eps.next; ep != &r->eps; ep = ep->next)
 		if (sim_ep(ep)->link && sim_ep(ep)->link->count)
@@ -121,7 +121,7 @@ static int sim_open(struct ripc__transport **tr, const struct ripc__transport_en
 	if (rc)
 		return rc;
 	seed = text ? strtoull(text, NULL, 0) : 1;
-	t->r.base.ops = &ops;
+	t->r.ops = &ops;
 	t->r.setup = &setup;
 	t->r.caps = (t->r.caps & ~(unsigned)RIPC__CAP_EXPORT) | RIPC__CAP_WRITE;
 	t->r.may_idle = false;

@@ -293,7 +293,7 @@ END_TEST
 
 static unsigned set_state(unsigned before, unsigned after)
 {
-	struct ripc__ring_transport t = {0};
+	struct ripc__transport t = {0};
 	struct ripc__ep ep = {.t = &t, .state = (enum ripc__ep_state)before};
 
 	t.neps[before] = 1;

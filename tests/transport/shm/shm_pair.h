@@ -22,7 +22,7 @@ static struct ripc__options options;
 
 static inline struct ripc__transport *tr_of(struct shm *t)
 {
-	return (struct ripc__transport *)t;
+	return &t->r;
 }
 
 static inline struct shm *open_shm(void)

@@ -128,7 +128,6 @@ struct sim_packet {
 };
 
 struct ripc__transport {
-	struct ripc__transport_base base;
 	struct ripc__sim *net;
 	struct sim_node *node;
 	struct ripc__transport_limits limits;

@@ -122,7 +122,6 @@ static int sim_open(struct ripc__transport **transport, const struct ripc__trans
 		return ripc__fail(-EADDRINUSE, "sim: node %u is open already, or was killed",
 				  node->index);
 	}
-	t->base.ops = &ripc__transport_sim;
 	t->net = net;
 	t->node = node;
 	t->queue_depth = net->config.queue_depth;

@@ -23,10 +23,9 @@
 /* Writes up to this size are transmitted together with the send that announces them. */
 #define WRITE_HOLD_MAX (256u << 10)
 
-int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+int ripc__soft_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **epp)
 {
-	struct soft *t = (struct soft *)tr;
 	struct ripc__iwarp_address address;
 	struct ripc__ep *ep;
 
@@ -53,7 +52,7 @@ int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t a
 	return 0;
 }
 
-int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+int ripc__soft_admit(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
 		     void *user, struct ripc__ep **epp)
 {
 	struct ripc__ep *ep = request;
@@ -83,7 +82,7 @@ int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv
 	return 0;
 }
 
-void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen)
+void ripc__soft_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen)
 {
 	struct ripc__ep *ep = request;
 	struct soft_setup *s = ep->setup;

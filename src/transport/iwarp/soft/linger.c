@@ -16,7 +16,7 @@
 #define LINGER_MS   500
 #define DRAIN_ROUND (256u << 10) /* bytes discarded by one progress() at most */
 
-static void end(struct soft *t, struct soft_linger *l)
+static void end(struct ripc__transport *t, struct soft_linger *l)
 {
 	ripc__soft_unwatch(t, l->fd);
 	close(l->fd);
@@ -25,7 +25,7 @@ static void end(struct soft *t, struct soft_linger *l)
 	free(l);
 }
 
-void ripc__soft_linger(struct soft *t, int fd)
+void ripc__soft_linger(struct ripc__transport *t, int fd)
 {
 	struct soft_linger *l;
 
@@ -51,7 +51,7 @@ void ripc__soft_linger(struct soft *t, int fd)
 	t->nlingers++;
 }
 
-void ripc__soft_drain(struct soft *t, struct soft_linger *l)
+void ripc__soft_drain(struct ripc__transport *t, struct soft_linger *l)
 {
 	for (size_t done = 0; done < DRAIN_ROUND;) {
 		uint8_t *space;
@@ -73,7 +73,7 @@ void ripc__soft_drain(struct soft *t, struct soft_linger *l)
 	}
 }
 
-uint64_t ripc__soft_linger_timers(struct soft *t, uint64_t now_ns)
+uint64_t ripc__soft_linger_timers(struct ripc__transport *t, uint64_t now_ns)
 {
 	while (t->lingers.next != &t->lingers) {
 		struct soft_linger *l = ripc__list_entry(t->lingers.next, struct soft_linger, link);
@@ -85,7 +85,7 @@ uint64_t ripc__soft_linger_timers(struct soft *t, uint64_t now_ns)
 	return RIPC__NEVER;
 }
 
-void ripc__soft_linger_end(struct soft *t)
+void ripc__soft_linger_end(struct ripc__transport *t)
 {
 	while (t->lingers.next != &t->lingers)
 		end(t, ripc__list_entry(t->lingers.next, struct soft_linger, link));

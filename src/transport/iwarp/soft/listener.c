@@ -40,8 +40,8 @@ static bool is_fd_shortage(int err)
 }
 
 /* @source: epoll data, the final address of @port in memory. */
-static int open_tcp(struct soft *t, struct soft_port *port, const union ripc__sockaddr *ip,
-		    struct soft_port *source)
+static int open_tcp(struct ripc__transport *t, struct soft_port *port,
+		    const union ripc__sockaddr *ip, struct soft_port *source)
 {
 	socklen_t len = sizeof(port->addr);
 	int err, one = 1;
@@ -66,8 +66,8 @@ static int open_tcp(struct soft *t, struct soft_port *port, const union ripc__so
 }
 
 /* @mtu: of the interface, 0: it sets no limit. @source: see open_tcp(). */
-static int open_udp(struct soft *t, struct soft_port *port, const union ripc__sockaddr *ip,
-		    uint32_t mtu, struct soft_port *source)
+static int open_udp(struct ripc__transport *t, struct soft_port *port,
+		    const union ripc__sockaddr *ip, uint32_t mtu, struct soft_port *source)
 {
 	int index = ripc__udp_open(&t->udp, ip, mtu), err;
 
@@ -85,7 +85,7 @@ static int open_udp(struct soft *t, struct soft_port *port, const union ripc__so
 }
 
 /* A slot for another listener, among @most: a free one, or that of an address that is gone. */
-static struct soft_listener *free_listener(struct soft *t, unsigned most)
+static struct soft_listener *free_listener(struct ripc__transport *t, unsigned most)
 {
 	if (t->nlisteners < most)
 		return &t->listeners[t->nlisteners];
@@ -95,7 +95,7 @@ static struct soft_listener *free_listener(struct soft *t, unsigned most)
 	return NULL;
 }
 
-static void close_listener(struct soft *t, struct soft_listener *l)
+static void close_listener(struct ripc__transport *t, struct soft_listener *l)
 {
 	ripc__soft_unwatch(t, l->tcp.fd);
 	close(l->tcp.fd);
@@ -108,8 +108,8 @@ static void close_listener(struct soft *t, struct soft_listener *l)
 }
 
 /* @mtu: see open_udp(). On failure the old listener of the slot stays. */
-static int add_listener(struct soft *t, struct soft_listener *l, const union ripc__sockaddr *ip,
-			uint32_t mtu)
+static int add_listener(struct ripc__transport *t, struct soft_listener *l,
+			const union ripc__sockaddr *ip, uint32_t mtu)
 {
 	struct soft_listener fresh = {
 		.tcp = {.source = SOFT_TCP_LISTENER, .fd = -1},
@@ -136,7 +136,7 @@ static int add_listener(struct soft *t, struct soft_listener *l, const union rip
 	return 0;
 }
 
-static bool has_listener(const struct soft *t, const union ripc__sockaddr *ip)
+static bool has_listener(const struct ripc__transport *t, const union ripc__sockaddr *ip)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		if (ripc__sockaddr_same_ip(&t->listeners[i].tcp.addr, ip))
@@ -145,7 +145,7 @@ static bool has_listener(const struct soft *t, const union ripc__sockaddr *ip)
 }
 
 /* An interface that is up, but whose cable is pulled, is not in use. */
-static bool link_local_only(const struct soft *t, const struct ifaddrs *all)
+static bool link_local_only(const struct ripc__transport *t, const struct ifaddrs *all)
 {
 	union ripc__sockaddr ip;
 
@@ -157,7 +157,7 @@ static bool link_local_only(const struct soft *t, const struct ifaddrs *all)
 }
 
 /* Whether the transport listens on this address. @link_local: link_local_only(). */
-static bool usable(const struct soft *t, const struct ifaddrs *i, bool link_local,
+static bool usable(const struct ripc__transport *t, const struct ifaddrs *i, bool link_local,
 		   union ripc__sockaddr *ip)
 {
 	return ripc__sockaddr_of_interface(i, t->interfaces, ip) ||
@@ -165,7 +165,7 @@ static bool usable(const struct soft *t, const struct ifaddrs *i, bool link_loca
 		ripc__sockaddr_link_local_of(i, t->interfaces, ip));
 }
 
-void ripc__soft_scope_reached(struct soft *t, const union ripc__sockaddr *peer)
+void ripc__soft_scope_reached(struct ripc__transport *t, const union ripc__sockaddr *peer)
 {
 	unsigned i = 0;
 
@@ -180,7 +180,7 @@ void ripc__soft_scope_reached(struct soft *t, const union ripc__sockaddr *peer)
 }
 
 /* Reads the interfaces through which link-local addresses can be reached. */
-static void find_scopes(struct soft *t, const struct ifaddrs *all)
+static void find_scopes(struct ripc__transport *t, const struct ifaddrs *all)
 {
 	union ripc__sockaddr ip, first = {.in6 = {.sin6_family = AF_INET6,
 						  .sin6_addr.s6_addr = {0xfe, 0x80},
@@ -196,7 +196,7 @@ static void find_scopes(struct soft *t, const struct ifaddrs *all)
 }
 
 /* Logged once: the number of addresses rarely changes. */
-static void addr_overflow(struct soft *t, const union ripc__sockaddr *ip)
+static void addr_overflow(struct ripc__transport *t, const union ripc__sockaddr *ip)
 {
 	union ripc__sockaddr bare = *ip;
 	char text[64];
@@ -216,7 +216,7 @@ static void addr_overflow(struct soft *t, const union ripc__sockaddr *ip)
  * Listens on new addresses. @first: the context is being opened. Return: the last error, -ENODEV:
  * none.
  */
-static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
+static int add_listeners(struct ripc__transport *t, struct ifaddrs *all, bool first)
 {
 	bool link_local = link_local_only(t, all);
 	int err = -ENODEV;
@@ -259,7 +259,7 @@ static int add_listeners(struct soft *t, struct ifaddrs *all, bool first)
 }
 
 /* Return: 0, or a negative errno. Only a lack of descriptors or memory fails the transport. */
-static int open_changes(struct soft *t)
+static int open_changes(struct ripc__transport *t)
 {
 	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
 				 .nl_groups =
@@ -288,7 +288,7 @@ static int open_changes(struct soft *t)
 }
 
 /* Whether no network is configured yet. Linux always calls the loopback "lo". */
-static bool rescan_later(const struct soft *t)
+static bool rescan_later(const struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		if (!t->listeners[i].loopback)
@@ -296,7 +296,7 @@ static bool rescan_later(const struct soft *t)
 	return t->changes.fd >= 0 && strcmp(t->interfaces, "lo");
 }
 
-int ripc__soft_listen(struct soft *t)
+int ripc__soft_listen(struct ripc__transport *t)
 {
 	struct ifaddrs *all;
 	int err;
@@ -328,7 +328,7 @@ int ripc__soft_listen(struct soft *t)
 			  strerror(-err));
 }
 
-static bool still_there(const struct soft *t, const struct ifaddrs *all, bool link_local,
+static bool still_there(const struct ripc__transport *t, const struct ifaddrs *all, bool link_local,
 			const struct soft_listener *l)
 {
 	union ripc__sockaddr ip;
@@ -339,13 +339,13 @@ static bool still_there(const struct soft *t, const struct ifaddrs *all, bool li
 	return false;
 }
 
-static void scan_addrs(struct soft *t, uint64_t when_ns)
+static void scan_addrs(struct ripc__transport *t, uint64_t when_ns)
 {
 	t->rescan_ns = when_ns;
 	t->next_timer_ns = 0;
 }
 
-void ripc__soft_rescan_addrs(struct soft *t)
+void ripc__soft_rescan_addrs(struct ripc__transport *t)
 {
 	struct ifaddrs *all;
 	bool link_local;
@@ -376,7 +376,7 @@ void ripc__soft_rescan_addrs(struct soft *t)
  * Discards the messages, because the whole list is read again. Lost messages appear as an error,
  * with the same effect.
  */
-void ripc__soft_addrs_changed(struct soft *t)
+void ripc__soft_addrs_changed(struct ripc__transport *t)
 {
 	uint64_t next_ns = t->scanned_ns + RESCAN_MS * RIPC__MS;
 	uint8_t buf[64];
@@ -390,7 +390,7 @@ void ripc__soft_addrs_changed(struct soft *t)
 		scan_addrs(t, next_ns);
 }
 
-void ripc__soft_unlisten(struct soft *t)
+void ripc__soft_unlisten(struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		close(t->listeners[i].tcp.fd);
@@ -402,7 +402,7 @@ void ripc__soft_unlisten(struct soft *t)
 	ripc__udp_close(&t->udp);
 }
 
-static void watch_listeners(struct soft *t, uint32_t events)
+static void watch_listeners(struct ripc__transport *t, uint32_t events)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		epoll_ctl(
@@ -411,7 +411,7 @@ static void watch_listeners(struct soft *t, uint32_t events)
 }
 
 /* Stops watching the listening sockets, which would stay readable. */
-static void pause_accept(struct soft *t)
+static void pause_accept(struct ripc__transport *t)
 {
 	watch_listeners(t, 0);
 	t->accept_resume_ns = t->now_ns + DEAF_MS * RIPC__MS;
@@ -419,7 +419,7 @@ static void pause_accept(struct soft *t)
 }
 
 /* Logged rarely: the pause is short. */
-static void log_accept_paused(struct soft *t, int err)
+static void log_accept_paused(struct ripc__transport *t, int err)
 {
 	if (t->accept_logged_ns && t->now_ns - t->accept_logged_ns < DEAF_LOG_MS * RIPC__MS)
 		return;
@@ -427,14 +427,14 @@ static void log_accept_paused(struct soft *t, int err)
 	ripc__log(RIPC_LOG_WARN, "iwarp/soft: cannot accept a connection: %s", strerror(err));
 }
 
-void ripc__soft_resume_accept(struct soft *t)
+void ripc__soft_resume_accept(struct ripc__transport *t)
 {
 	watch_listeners(t, EPOLLIN);
 	t->accept_resume_ns = 0;
 }
 
 /* Closes a connection without an MPA request to make room. */
-static void evict(struct soft *t)
+static void evict(struct ripc__transport *t)
 {
 	struct ripc__entry entries[SOFT_HALF_OPEN_MAX];
 	struct ripc__ep *ep;
@@ -453,7 +453,7 @@ static void evict(struct soft *t)
 	ripc__soft_ep_defer_free(ep);
 }
 
-void ripc__soft_accept(struct soft *t, struct soft_port *port)
+void ripc__soft_accept(struct ripc__transport *t, struct soft_port *port)
 {
 	unsigned most = ripc__pending_max(SOFT_HALF_OPEN_MAX);
 

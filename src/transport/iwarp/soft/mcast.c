@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 
 /* Opens the sockets on first use. A failure is final: lanes carry all messages then. */
-static int ready(struct soft *t)
+static int ready(struct ripc__transport *t)
 {
 	int rc;
 
@@ -30,30 +30,28 @@ static int ready(struct soft *t)
 	return rc;
 }
 
-int ripc__soft_group_join(struct ripc__transport *tr, uint64_t group)
+int ripc__soft_group_join(struct ripc__transport *t, uint64_t group)
 {
-	struct soft *t = (struct soft *)tr;
 	int rc = ready(t);
 
 	return rc ? rc : ripc__mcast_join(&t->mcast, group);
 }
 
-void ripc__soft_group_leave(struct ripc__transport *tr, uint64_t group)
+void ripc__soft_group_leave(struct ripc__transport *t, uint64_t group)
 {
-	ripc__mcast_leave(&((struct soft *)tr)->mcast, group);
+	ripc__mcast_leave(&t->mcast, group);
 }
 
-int ripc__soft_post_group(struct ripc__transport *tr, uint64_t group, const struct iovec *iov,
+int ripc__soft_post_group(struct ripc__transport *t, uint64_t group, const struct iovec *iov,
 			  unsigned niov)
 {
-	struct soft *t = (struct soft *)tr;
 	int rc = ready(t);
 
 	return rc ? rc : ripc__mcast_send(&t->mcast, group, iov, niov);
 }
 
-unsigned ripc__soft_groups(struct soft *t, struct soft_port *port, struct ripc__event *events,
-			   unsigned max)
+unsigned ripc__soft_groups(struct ripc__transport *t, struct soft_port *port,
+			   struct ripc__event *events, unsigned max)
 {
 	unsigned n = 0;
 

@@ -29,7 +29,7 @@ static void make_idle(struct ripc__ep *ep)
 
 void ripc__soft_ep_activate(struct ripc__ep *ep)
 {
-	struct soft *t = ep->t;
+	struct ripc__transport *t = ep->t;
 	unsigned oldest = 0;
 
 	ep->empty_polls = 0;
@@ -49,7 +49,7 @@ void ripc__soft_ep_activate(struct ripc__ep *ep)
 
 void ripc__soft_ep_deactivate(struct ripc__ep *ep)
 {
-	struct soft *t = ep->t;
+	struct ripc__transport *t = ep->t;
 
 	if (ep->polling == SOFT_IDLE)
 		return;

@@ -15,7 +15,7 @@
 #define CONNECT_MS 1000 /* time for the TCP connection to one address */
 #define SETUP_MS   5000 /* time for the MPA frames */
 
-struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool initiator)
+struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t, bool initiator)
 {
 	struct ripc__ep *ep = calloc(1, sizeof(*ep));
 
@@ -61,7 +61,7 @@ static void drop_socket(struct ripc__ep *ep)
 
 void ripc__soft_ep_defer_free(struct ripc__ep *ep)
 {
-	struct soft *t = ep->t;
+	struct ripc__transport *t = ep->t;
 
 	ripc__soft_ep_deactivate(ep);
 	if (ep->engine)
@@ -356,7 +356,7 @@ unsigned ripc__soft_setup_step(struct ripc__ep *ep, struct ripc__event *ev)
 	}
 }
 
-uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns)
+uint64_t ripc__soft_setup_timers(struct ripc__transport *t, uint64_t now_ns)
 {
 	struct ripc__ep *ep, *after;
 	uint64_t next = RIPC__NEVER;

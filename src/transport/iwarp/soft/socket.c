@@ -12,7 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source)
+int ripc__soft_watch(struct ripc__transport *t, int fd, uint32_t events, void *source)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = source};
 
@@ -24,7 +24,7 @@ int ripc__soft_watch(struct soft *t, int fd, uint32_t events, void *source)
  * receive window that stays closed counts as dead as well, even if window probes are acknowledged:
  * such a process would not answer a PING either.
  */
-void ripc__soft_tune(const struct soft *t, int fd)
+void ripc__soft_tune(const struct ripc__transport *t, int fd)
 {
 	const int one = 1, idle_s = 15, interval_s = 5, probes = 3;
 	const unsigned timeout_ms = t->peer_timeout_ms;
@@ -54,13 +54,13 @@ void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events)
 		  &(struct epoll_event){.events = events, .data.ptr = ep});
 }
 
-void ripc__soft_unwatch(struct soft *t, int fd)
+void ripc__soft_unwatch(struct ripc__transport *t, int fd)
 {
 	if (fd >= 0)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-void ripc__soft_descriptor(struct soft *t, int fd)
+void ripc__soft_descriptor(struct ripc__transport *t, int fd)
 {
 	bool none = fd == -EMFILE || fd == -ENFILE;
 
@@ -71,7 +71,7 @@ void ripc__soft_descriptor(struct soft *t, int fd)
 		t->low_status = fd;
 }
 
-void ripc__soft_bad_input(struct soft *t, const char *who, const char *why)
+void ripc__soft_bad_input(struct ripc__transport *t, const char *who, const char *why)
 {
 	if (t->garbage_tail - t->garbage_head < SOFT_GARBAGE_MAX)
 		snprintf(t->garbage[t->garbage_tail++ % SOFT_GARBAGE_MAX], SOFT_WHY_MAX, "%s: %s",

@@ -38,10 +38,8 @@ static int soft_probe(const struct ripc__transport_env *env, char *why, size_t w
 	return err;
 }
 
-static void soft_close(struct ripc__transport *tr)
+static void soft_close(struct ripc__transport *t)
 {
-	struct soft *t = (struct soft *)tr;
-
 	while (!ripc__list_empty(&t->eps))
 		ripc__soft_ep_defer_free(ripc__list_entry(t->eps.next, struct ripc__ep, all));
 	while (!ripc__list_empty(&t->deferred_free))
@@ -59,11 +57,11 @@ static void soft_close(struct ripc__transport *tr)
 	free(t);
 }
 
-static int soft_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
+static int soft_open(struct ripc__transport **out, const struct ripc__transport_env *env)
 {
 	struct ripc__list *lists[8];
 	uint8_t secret[16];
-	struct soft *t;
+	struct ripc__transport *t;
 	int err;
 
 	t = calloc(1, sizeof(*t));
@@ -74,7 +72,6 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 	lists[7] = &t->lingers;
 	for (unsigned i = 0; i < 8; i++)
 		ripc__list_init(lists[i]);
-	t->base.ops = &ripc__transport_soft;
 	t->crc = env->opt->crc;
 	t->peer_timeout_ms = env->opt->peer_timeout_ms;
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
@@ -98,17 +95,15 @@ static int soft_open(struct ripc__transport **tr, const struct ripc__transport_e
 		err = ripc__soft_listen(t);
 	ripc__regions_init(&t->regions, secret);
 	if (err) {
-		soft_close((struct ripc__transport *)t);
+		soft_close(t);
 		return err;
 	}
-	*tr = (struct ripc__transport *)t;
+	*out = t;
 	return 0;
 }
 
-static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
+static void soft_limits(struct ripc__transport *t, struct ripc__transport_limits *limits)
 {
-	const struct soft *t = (struct soft *)tr;
-
 	*limits = (struct ripc__transport_limits){
 		.eager_datagram = t->datagrams,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
@@ -123,9 +118,8 @@ static void soft_limits(struct ripc__transport *tr, struct ripc__transport_limit
 	};
 }
 
-static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
+static int soft_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 {
-	const struct soft *t = (struct soft *)tr;
 	struct ripc__iwarp_address a = {.host = t->host};
 	bool there = false;
 
@@ -150,10 +144,9 @@ static int soft_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 	return (int)ripc__iwarp_address_encode(&a, buf);
 }
 
-static int soft_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+static int soft_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		    unsigned access, struct ripc__mr *mr)
 {
-	struct soft *t = (struct soft *)tr;
 	struct ripc__region *region = ripc__region_add(&t->regions, base, len, access);
 	bool remote = access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE);
 
@@ -179,9 +172,8 @@ static int soft_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base,
  * A transfer in progress cannot continue: neither may the rest of a read response be read from this
  * memory, nor bytes of a write be placed in it. Its connection is terminated.
  */
-static void soft_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
+static void soft_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 {
-	struct soft *t = (struct soft *)tr;
 	struct ripc__region *region = mr->priv;
 	struct ripc__ep *ep;
 
@@ -199,15 +191,13 @@ static void soft_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
 	mr->key = 0;
 }
 
-static uint64_t soft_written(struct ripc__transport *tr, const struct ripc__mr *mr)
+static uint64_t soft_written(struct ripc__transport *t, const struct ripc__mr *mr)
 {
 	return ((const struct ripc__region *)mr->priv)->written;
 }
 
-static void soft_flush(struct ripc__transport *tr)
+static void soft_flush(struct ripc__transport *t)
 {
-	struct soft *t = (struct soft *)tr;
-
 	while (!ripc__list_empty(&t->held))
 		ripc__soft_transmit(ripc__list_entry(t->held.next, struct ripc__ep, held),
 				    SIZE_MAX);
@@ -229,7 +219,7 @@ static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__
  * The array has no room for the endpoint's events. epoll would report it last again; the ready list
  * serves it first.
  */
-static void defer(struct soft *t, void *source)
+static void defer(struct ripc__transport *t, void *source)
 {
 	struct ripc__ep *ep = source;
 
@@ -237,14 +227,14 @@ static void defer(struct soft *t, void *source)
 		ripc__list_queue(&t->ready, &ep->ready);
 }
 
-static int soft_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+static int soft_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			      const struct iovec *iov, unsigned niov)
 {
-	return ripc__udp_send(&((struct soft *)tr)->udp, addr, addrlen, iov, niov);
+	return ripc__udp_send(&t->udp, addr, addrlen, iov, niov);
 }
 
-static unsigned datagrams(struct soft *t, struct soft_port *port, struct ripc__event *events,
-			  unsigned max)
+static unsigned datagrams(struct ripc__transport *t, struct soft_port *port,
+			  struct ripc__event *events, unsigned max)
 {
 	unsigned n = ripc__udp_receive_events(&t->udp, port->udp, &t->rx, events, max);
 
@@ -256,7 +246,7 @@ static unsigned datagrams(struct soft *t, struct soft_port *port, struct ripc__e
 	return n;
 }
 
-static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned max)
+static unsigned poll_all(struct ripc__transport *t, struct ripc__event *events, unsigned max)
 {
 	struct epoll_event ready[EPOLL_EVENTS];
 	int count = epoll_wait(t->epoll_fd, ready, EPOLL_EVENTS, 0);
@@ -295,7 +285,7 @@ static unsigned poll_all(struct soft *t, struct ripc__event *events, unsigned ma
 	return n;
 }
 
-static unsigned poll_active(struct soft *t, struct ripc__event *events, unsigned max)
+static unsigned poll_active(struct ripc__transport *t, struct ripc__event *events, unsigned max)
 {
 	unsigned n = 0;
 
@@ -329,7 +319,7 @@ static unsigned poll_active(struct soft *t, struct ripc__event *events, unsigned
 }
 
 /* Serves each endpoint in the ready list once; it may be queued again. */
-static unsigned serve_ready(struct soft *t, struct ripc__event *events, unsigned max)
+static unsigned serve_ready(struct ripc__transport *t, struct ripc__event *events, unsigned max)
 {
 	struct ripc__list mark;
 	unsigned n = 0;
@@ -343,7 +333,7 @@ static unsigned serve_ready(struct soft *t, struct ripc__event *events, unsigned
 	return n;
 }
 
-static void retry_blocked(struct soft *t)
+static void retry_blocked(struct ripc__transport *t)
 {
 	/* An endpoint that stays blocked is moved to the end of the list. */
 	struct ripc__list *last = t->blocked.prev, *l = NULL;
@@ -364,7 +354,7 @@ static void retry_blocked(struct soft *t)
 	}
 }
 
-static void clean_up(struct soft *t)
+static void clean_up(struct ripc__transport *t)
 {
 	while (!ripc__list_empty(&t->deferred_free))
 		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, timed));
@@ -377,7 +367,7 @@ static void clean_up(struct soft *t)
 	}
 }
 
-static uint64_t timers(struct soft *t, uint64_t now_ns)
+static uint64_t timers(struct ripc__transport *t, uint64_t now_ns)
 {
 	uint64_t next = ripc__soft_setup_timers(t, now_ns),
 		 other = ripc__soft_linger_timers(t, now_ns);
@@ -393,10 +383,9 @@ static uint64_t timers(struct soft *t, uint64_t now_ns)
 	return other < next ? other : next;
 }
 
-static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
+static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,
 			      uint64_t now_ns, uint64_t *deadline_ns)
 {
-	struct soft *t = (struct soft *)tr;
 	uint64_t next = RIPC__NEVER;
 	unsigned n = 0;
 	bool idle_polled;
@@ -409,7 +398,7 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 		ripc__soft_release_round(t);
 	if (!ripc__list_empty(&t->deferred_free) || !ripc__list_empty(&t->settled))
 		clean_up(t);
-	soft_flush(tr);
+	soft_flush(t);
 	retry_blocked(t);
 	/* No slab may be released: the core may hold none. */
 	if (t->starving && now_ns >= t->starved_ns + STARVED_RETRY_NS)
@@ -459,19 +448,16 @@ static unsigned soft_progress(struct ripc__transport *tr, struct ripc__event *ev
 	return n;
 }
 
-static bool soft_receiving(struct ripc__transport *tr)
+static bool soft_receiving(struct ripc__transport *t)
 {
-	struct soft *t = (struct soft *)tr;
 	bool receiving = t->receiving;
 
 	t->receiving = false;
 	return receiving;
 }
 
-static bool soft_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
+static bool soft_take(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev)
 {
-	struct soft *t = (struct soft *)tr;
-
 	t->polls++;
 	if (t->datagrams) {
 		/* The core has used the source of the previous datagram. */
@@ -483,21 +469,19 @@ static bool soft_take(struct ripc__transport *tr, void *room, size_t cap, struct
 	       ripc__soft_serve(t->last_rx_ep, ev, 1);
 }
 
-static void soft_release(struct ripc__transport *tr, void *token)
+static void soft_release(struct ripc__transport *t, void *token)
 {
-	struct soft *t = (struct soft *)tr;
 
 	ripc__slab_put(token);
 	if (t->starving)
 		ripc__soft_resume_starved(t);
 }
 
-static int soft_arm(struct ripc__transport *tr)
+static int soft_arm(struct ripc__transport *t)
 {
-	struct soft *t = (struct soft *)tr;
 	struct ripc__ep *ep;
 
-	soft_flush(tr);
+	soft_flush(t);
 	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail ||
 	    t->addrs_changed || ripc__udp_arm(&t->udp))
 		return 1;
@@ -514,14 +498,13 @@ static int soft_arm(struct ripc__transport *tr)
 	return 0;
 }
 
-static int soft_fd(struct ripc__transport *tr)
+static int soft_fd(struct ripc__transport *t)
 {
-	return ((struct soft *)tr)->epoll_fd;
+	return t->epoll_fd;
 }
 
-static void soft_forked(struct ripc__transport *tr)
+static void soft_forked(struct ripc__transport *t)
 {
-	struct soft *t = (struct soft *)tr;
 	struct soft_linger *l;
 	struct ripc__ep *ep;
 

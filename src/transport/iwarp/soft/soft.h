@@ -109,7 +109,7 @@ struct ripc__ep {
 	enum soft_source source;
 	enum soft_ep_state state;
 	int fd; /* < 0: none */
-	struct soft *t;
+	struct ripc__transport *t;
 	void *user;
 	struct ripc__list all; /* in t->eps */
 	/*
@@ -156,8 +156,7 @@ static inline struct ripc__region *ripc__soft_expected(const struct ripc__ep *ep
 }
 
 /* The open transport. */
-struct soft {
-	struct ripc__transport_base base;
+struct ripc__transport {
 	enum ripc__crc_mode crc;
 	bool datagrams;
 	struct ripc__udp udp;
@@ -213,20 +212,20 @@ struct soft {
 #define SOFT_SPACE_MIN 8192u /* a slab with less room is replaced */
 
 /* Free bytes of t->slab. false: no memory. */
-static inline bool ripc__soft_space(struct soft *t, uint8_t **space, size_t *len)
+static inline bool ripc__soft_space(struct ripc__transport *t, uint8_t **space, size_t *len)
 {
 	*len = ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, SOFT_SPACE_MIN, space);
 	return *len;
 }
 
 /* Marks the first n bytes of that space as used. */
-static inline void ripc__soft_space_used(struct soft *t, size_t n)
+static inline void ripc__soft_space_used(struct ripc__transport *t, size_t n)
 {
 	t->slab_used += (uint32_t)((n + 63) & ~(size_t)63);
 }
 
 /* socket.c */
-int ripc__soft_watch(struct soft *t, int fd, uint32_t events,
+int ripc__soft_watch(struct ripc__transport *t, int fd, uint32_t events,
 		     void *source); /* epoll; 0 or negative errno */
 /* Sets the epoll events of an endpoint whose socket is watched. */
 void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events);
@@ -234,15 +233,15 @@ void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events);
  * Removes a socket (or -1) from epoll before it is closed: a child of fork() may keep it open, and
  * epoll would go on reporting it.
  */
-void ripc__soft_unwatch(struct soft *t, int fd);
-void ripc__soft_tune(const struct soft *t, int fd);    /* options of every connection */
+void ripc__soft_unwatch(struct ripc__transport *t, int fd);
+void ripc__soft_tune(const struct ripc__transport *t, int fd); /* options of every connection */
 uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep); /* bytes_transferred() of the vtable */
-void ripc__soft_bad_input(struct soft *t, const char *who, const char *why);
+void ripc__soft_bad_input(struct ripc__transport *t, const char *who, const char *why);
 /*
  * Reports that a descriptor was opened, or could not be (-errno): the core may have to retire idle
  * lanes.
  */
-void ripc__soft_descriptor(struct soft *t, int fd);
+void ripc__soft_descriptor(struct ripc__transport *t, int fd);
 
 /* polling.c */
 void ripc__soft_ep_activate(struct ripc__ep *ep); /* polls its socket in each progress() */
@@ -259,22 +258,22 @@ static inline bool ripc__soft_may_run(struct ripc__ep *ep)
 }
 
 /* listener.c */
-int ripc__soft_listen(struct soft *t);
-void ripc__soft_unlisten(struct soft *t); /* closes all sockets; async-signal-safe */
-void ripc__soft_accept(struct soft *t, struct soft_port *port);
+int ripc__soft_listen(struct ripc__transport *t);
+void ripc__soft_unlisten(struct ripc__transport *t); /* closes all sockets; async-signal-safe */
+void ripc__soft_accept(struct ripc__transport *t, struct soft_port *port);
 /* Ends the pause of accept() after descriptors ran out. */
-void ripc__soft_resume_accept(struct soft *t);
-void ripc__soft_addrs_changed(struct soft *t); /* reads netlink messages */
-void ripc__soft_rescan_addrs(struct soft *t);  /* updates the listeners */
+void ripc__soft_resume_accept(struct ripc__transport *t);
+void ripc__soft_addrs_changed(struct ripc__transport *t); /* reads netlink messages */
+void ripc__soft_rescan_addrs(struct ripc__transport *t);  /* updates the listeners */
 /* A peer was reached at this address: its interface, if link-local, is tried first next time. */
-void ripc__soft_scope_reached(struct soft *t, const union ripc__sockaddr *peer);
+void ripc__soft_scope_reached(struct ripc__transport *t, const union ripc__sockaddr *peer);
 
 /* endpoint.c */
-int ripc__soft_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+int ripc__soft_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **epp);
-int ripc__soft_admit(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+int ripc__soft_admit(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
 		     void *user, struct ripc__ep **epp);
-void ripc__soft_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
+void ripc__soft_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen);
 void ripc__soft_ep_close(struct ripc__ep *ep);
 int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		    const struct iovec *items, unsigned n, bool more);
@@ -284,37 +283,40 @@ int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *l
 			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
 
 /* setup.c */
-struct ripc__ep *ripc__soft_ep_new(struct soft *t, bool active); /* with setup; NULL: no memory */
+struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t,
+				   bool active);    /* with setup; NULL: no memory */
 void ripc__soft_ep_defer_free(struct ripc__ep *ep); /* frees it at the next progress(); fd closed */
 void ripc__soft_ep_free(struct ripc__ep *ep);
 void ripc__soft_try_next_addr(struct ripc__ep *ep); /* active: tries the next address */
 unsigned ripc__soft_setup_step(struct ripc__ep *ep,
 			       struct ripc__event *ev); /* socket is ready; events 0/1 */
 /* return: when the next runs out */
-uint64_t ripc__soft_setup_timers(struct soft *t, uint64_t now_ns);
+uint64_t ripc__soft_setup_timers(struct ripc__transport *t, uint64_t now_ns);
 void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *terms);
 /* Return: whether the frame was sent. It fits the empty socket buffer. */
 bool ripc__soft_send_frame(struct ripc__ep *ep, const struct ripc__mpa *frame);
 
 /* stream.c */
-void ripc__soft_release_round(struct soft *t);                /* releases the slabs of held_slabs */
+void ripc__soft_release_round(struct ripc__transport *t);     /* releases the slabs of held_slabs */
 void ripc__soft_transmit(struct ripc__ep *ep, size_t budget); /* until the socket is full */
 unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max);
-void ripc__soft_resume_starved(struct soft *t); /* there may be memory to receive into again */
+void ripc__soft_resume_starved(
+	struct ripc__transport *t); /* there may be memory to receive into again */
 
 /* linger.c */
-void ripc__soft_linger(struct soft *t, int fd); /* sends end of file, closes fd later */
-void ripc__soft_drain(struct soft *t, struct soft_linger *l); /* its socket is readable */
+void ripc__soft_linger(struct ripc__transport *t, int fd); /* sends end of file, closes fd later */
+void ripc__soft_drain(struct ripc__transport *t,
+		      struct soft_linger *l); /* its socket is readable */
 /* return: when the next runs out */
-uint64_t ripc__soft_linger_timers(struct soft *t, uint64_t now_ns);
-void ripc__soft_linger_end(struct soft *t); /* closes all */
+uint64_t ripc__soft_linger_timers(struct ripc__transport *t, uint64_t now_ns);
+void ripc__soft_linger_end(struct ripc__transport *t); /* closes all */
 
 /* mcast.c */
-int ripc__soft_group_join(struct ripc__transport *tr, uint64_t group);
-void ripc__soft_group_leave(struct ripc__transport *tr, uint64_t group);
-int ripc__soft_post_group(struct ripc__transport *tr, uint64_t group, const struct iovec *iov,
+int ripc__soft_group_join(struct ripc__transport *t, uint64_t group);
+void ripc__soft_group_leave(struct ripc__transport *t, uint64_t group);
+int ripc__soft_post_group(struct ripc__transport *t, uint64_t group, const struct iovec *iov,
 			  unsigned niov);
-unsigned ripc__soft_groups(struct soft *t, struct soft_port *port, struct ripc__event *events,
-			   unsigned max);
+unsigned ripc__soft_groups(struct ripc__transport *t, struct soft_port *port,
+			   struct ripc__event *events, unsigned max);
 
 #endif

@@ -117,7 +117,7 @@ static unsigned established(struct ripc__ep *ep, struct ripc__event *ev)
  * Return: the token of an event, or NULL: the core has to copy, and the data is valid until the
  * next pass. That is so when many slabs are in use, because a queued message holds a whole slab.
  */
-static void *hold_until_round(struct soft *t, void *token)
+static void *hold_until_round(struct ripc__transport *t, void *token)
 {
 	struct ripc__slab *slab = token;
 
@@ -128,7 +128,7 @@ static void *hold_until_round(struct soft *t, void *token)
 	return NULL;
 }
 
-void ripc__soft_release_round(struct soft *t)
+void ripc__soft_release_round(struct ripc__transport *t)
 {
 	while (t->nheld_slabs)
 		ripc__slab_put(t->held_slabs[--t->nheld_slabs]);
@@ -166,7 +166,7 @@ static void set_starved(struct ripc__ep *ep)
 	ripc__soft_ep_deactivate(ep);
 }
 
-void ripc__soft_resume_starved(struct soft *t)
+void ripc__soft_resume_starved(struct ripc__transport *t)
 {
 	struct ripc__ep *ep;
 
@@ -184,7 +184,7 @@ void ripc__soft_resume_starved(struct soft *t)
 
 static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigned max)
 {
-	struct soft *t = ep->t;
+	struct ripc__transport *t = ep->t;
 	struct ripc__engine *e = ep->engine;
 	size_t budget = RECEIVE_ROUND;
 	unsigned n = ripc__engine_unparsed(e) ? receive_some(ep, events, max) : 0;

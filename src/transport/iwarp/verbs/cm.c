@@ -32,7 +32,7 @@ static void set_depth(struct iwv_conn *conn, const struct rdma_conn_param *param
 		conn->read_depth = param->responder_resources;
 }
 
-static unsigned requested(struct iwv *t, const struct report *r, struct ripc__event *ev)
+static unsigned requested(struct ripc__transport *t, const struct report *r, struct ripc__event *ev)
 {
 	struct rdma_cm_id *id = r->ev.id;
 	struct iwv_device *nic = ripc__iwv_device_find(t, id->verbs);
@@ -165,7 +165,7 @@ static void failed(struct iwv_conn *conn, const char *what, int status)
 	ripc__iwv_ep_failed(conn->ep, -EHOSTUNREACH, why);
 }
 
-static void removed(struct iwv *t, const struct rdma_cm_id *id, struct iwv_conn *conn)
+static void removed(struct ripc__transport *t, const struct rdma_cm_id *id, struct iwv_conn *conn)
 {
 	struct iwv_device *nic = conn ? conn->nic : NULL;
 
@@ -177,7 +177,7 @@ static void removed(struct iwv *t, const struct rdma_cm_id *id, struct iwv_conn 
 }
 
 /* Return: events, 0 or 1. */
-static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event *ev)
+static unsigned handle(struct ripc__transport *t, const struct report *r, struct ripc__event *ev)
 {
 	struct iwv_conn *conn;
 	unsigned n = 0;
@@ -235,7 +235,7 @@ static unsigned handle(struct iwv *t, const struct report *r, struct ripc__event
 	return n;
 }
 
-unsigned ripc__iwv_cm(struct iwv *t, struct ripc__event *events, unsigned max)
+unsigned ripc__iwv_cm(struct ripc__transport *t, struct ripc__event *events, unsigned max)
 {
 	struct rdma_cm_event *ev;
 	unsigned n = 0;
@@ -253,7 +253,7 @@ unsigned ripc__iwv_cm(struct iwv *t, struct ripc__event *events, unsigned max)
 	return n;
 }
 
-void ripc__iwv_connects_done(struct iwv *t)
+void ripc__iwv_connects_done(struct ripc__transport *t)
 {
 	struct iwv_conn *conn, *tmp;
 	eventfd_t count;

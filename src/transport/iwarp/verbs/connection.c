@@ -15,7 +15,7 @@
 #define CQ_SHARE  (CONN_TX_DEPTH + CONN_READS_MAX + CONN_RECV_BUFS)
 
 /* Takes a free slot of the table. Return: 0 or -ENOMEM. */
-static int table_add(struct iwv *t, struct iwv_conn *conn)
+static int table_add(struct ripc__transport *t, struct iwv_conn *conn)
 {
 	uint32_t size = t->table_size ? t->table_size * 2 : TABLE_MIN;
 	struct iwv_conn **table;
@@ -39,7 +39,8 @@ static int table_add(struct iwv *t, struct iwv_conn *conn)
 	return 0;
 }
 
-struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep, enum iwv_conn_state state)
+struct iwv_conn *ripc__iwv_conn_new(struct ripc__transport *t, struct ripc__ep *ep,
+				    enum iwv_conn_state state)
 {
 	struct iwv_conn *conn = calloc(1, sizeof(*conn));
 
@@ -161,7 +162,7 @@ static void destroy_qp(struct iwv_conn *conn)
  */
 void ripc__iwv_conn_release(struct iwv_conn *conn)
 {
-	struct iwv *t = conn->t;
+	struct ripc__transport *t = conn->t;
 
 	detach(conn);
 	ripc__iwv_connect_join(conn);
@@ -211,7 +212,7 @@ void ripc__iwv_conn_linger(struct iwv_conn *conn)
 
 static void conn_free(struct iwv_conn *conn)
 {
-	struct iwv *t = conn->t;
+	struct ripc__transport *t = conn->t;
 
 	for (unsigned i = 0; i < conn->nbufs; i++) {
 		if (conn->bufs[i]->tag & TAG_DELIVERED)
@@ -231,7 +232,7 @@ static void conn_free(struct iwv_conn *conn)
 	free(conn);
 }
 
-void ripc__iwv_conns_reap(struct iwv *t)
+void ripc__iwv_conns_reap(struct ripc__transport *t)
 {
 	struct iwv_conn *conn, *tmp;
 
@@ -278,7 +279,7 @@ static void broken(struct iwv_conn *conn, const struct ibv_wc *wc, const char *w
 	ripc__iwv_ep_break(conn->ep, -ECONNRESET, why);
 }
 
-static unsigned received(struct iwv *t, const struct ibv_wc *wc, struct ripc__event *ev)
+static unsigned received(struct ripc__transport *t, const struct ibv_wc *wc, struct ripc__event *ev)
 {
 	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
 	struct iwv_conn *conn = t->table[buf->tag];
@@ -320,7 +321,8 @@ static unsigned received(struct iwv *t, const struct ibv_wc *wc, struct ripc__ev
 	return n;
 }
 
-unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct ripc__event *ev)
+unsigned ripc__iwv_completion(struct ripc__transport *t, const struct ibv_wc *wc,
+			      struct ripc__event *ev)
 {
 	struct ripc__verbs_slot *slot = ripc__verbs_wc_slot(wc), *s;
 	struct iwv_conn *conn;

@@ -20,7 +20,7 @@
 #define STALE_TRIES    100
 #define BUFS_MAX       (1u << 17)
 
-struct iwv_device *ripc__iwv_device_find(struct iwv *t, const struct ibv_context *ctx)
+struct iwv_device *ripc__iwv_device_find(struct ripc__transport *t, const struct ibv_context *ctx)
 {
 	for (unsigned i = 0; i < t->nnics; i++)
 		if (t->nic[i]->dev.ctx && t->nic[i]->dev.ctx == ctx)
@@ -28,7 +28,7 @@ struct iwv_device *ripc__iwv_device_find(struct iwv *t, const struct ibv_context
 	return NULL;
 }
 
-bool ripc__iwv_is_ours(const struct iwv *t, const union ripc__sockaddr *ip)
+bool ripc__iwv_is_ours(const struct ripc__transport *t, const union ripc__sockaddr *ip)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
 		if (ripc__sockaddr_same_ip(&t->listeners[i].addr, ip))
@@ -70,7 +70,7 @@ struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
  */
 static void nic_empty(struct iwv_device *nic)
 {
-	struct iwv *t = nic->t;
+	struct ripc__transport *t = nic->t;
 
 	if (!nic->dev.ctx)
 		return;
@@ -98,7 +98,7 @@ static void listener_close(struct iwv_listener *l)
 
 void ripc__iwv_device_free(struct iwv_device *nic)
 {
-	struct iwv *t = nic->t;
+	struct ripc__transport *t = nic->t;
 
 	if (!nic->dev.gone || nic->nconns || !nic->dev.ctx)
 		return;
@@ -120,7 +120,7 @@ void ripc__iwv_device_free(struct iwv_device *nic)
  * rdma_get_devices() is called only then. Each call also references all devices of the process for
  * a moment; contexts that others release in that time stay open.
  */
-void ripc__iwv_stale_close(struct iwv *t)
+void ripc__iwv_stale_close(struct ripc__transport *t)
 {
 	struct ibv_context **all;
 	bool there;
@@ -170,7 +170,7 @@ void ripc__iwv_device_async(struct iwv_device *nic)
 	}
 }
 
-static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **found)
+static int nic_open(struct ripc__transport *t, struct ibv_context *ctx, struct iwv_device **found)
 {
 	struct iwv_device *nic;
 	int rc;
@@ -211,7 +211,7 @@ static int nic_open(struct iwv *t, struct ibv_context *ctx, struct iwv_device **
 }
 
 /* Creates an identifier bound to the address. -ENODEV: no iWARP device has it. */
-static int bind_id(struct iwv *t, union ripc__sockaddr *ip, struct rdma_cm_id **id)
+static int bind_id(struct ripc__transport *t, union ripc__sockaddr *ip, struct rdma_cm_id **id)
 {
 	int rc = 0;
 
@@ -227,7 +227,8 @@ static int bind_id(struct iwv *t, union ripc__sockaddr *ip, struct rdma_cm_id **
 	return rc;
 }
 
-static int add_listener(struct iwv *t, const struct ifaddrs *i, union ripc__sockaddr *ip)
+static int add_listener(struct ripc__transport *t, const struct ifaddrs *i,
+			union ripc__sockaddr *ip)
 {
 	struct iwv_listener *l = &t->listeners[t->nlisteners];
 	struct iwv_device *nic;
@@ -271,7 +272,7 @@ static int add_listener(struct iwv *t, const struct ifaddrs *i, union ripc__sock
 	return 0;
 }
 
-int ripc__iwv_listen(struct iwv *t, const struct ripc__options *opt)
+int ripc__iwv_listen(struct ripc__transport *t, const struct ripc__options *opt)
 {
 	struct ifaddrs *all;
 	int err = -ENODEV;
@@ -299,7 +300,7 @@ int ripc__iwv_listen(struct iwv *t, const struct ripc__options *opt)
 			  strerror(-err));
 }
 
-void ripc__iwv_nics_close(struct iwv *t)
+void ripc__iwv_nics_close(struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nnics; i++)
 		nic_empty(t->nic[i]);

@@ -17,7 +17,7 @@
  */
 #define SIGNAL_BYTES 4096u
 
-struct ripc__ep *ripc__iwv_ep_new(struct iwv *t, enum iwv_ep_state state)
+struct ripc__ep *ripc__iwv_ep_new(struct ripc__transport *t, enum iwv_ep_state state)
 {
 	struct ripc__ep *ep = calloc(1, sizeof(*ep));
 
@@ -40,7 +40,7 @@ static void set_stalled(struct ripc__ep *ep, bool stalled)
 
 void ripc__iwv_ep_free(struct ripc__ep *ep)
 {
-	struct iwv *t = ep->t;
+	struct ripc__transport *t = ep->t;
 
 	iwv_set_deadline(t, &ep->deadline_ns, 0);
 	set_stalled(ep, false);
@@ -127,7 +127,7 @@ static bool has_room(const struct iwv_conn *conn)
 	       conn->rd.tail - conn->rd.head < conn->read_depth;
 }
 
-unsigned ripc__iwv_ep_events(struct iwv *t, struct ripc__event *events, unsigned max)
+unsigned ripc__iwv_ep_events(struct ripc__transport *t, struct ripc__event *events, unsigned max)
 {
 	struct ripc__ep *ep, *tmp;
 	unsigned n = 0;
@@ -160,10 +160,9 @@ unsigned ripc__iwv_ep_events(struct iwv *t, struct ripc__event *events, unsigned
 	return n;
 }
 
-int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+int ripc__iwv_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		      const void *priv, size_t privlen, void *user, struct ripc__ep **epp)
 {
-	struct iwv *t = (struct iwv *)tr;
 	struct ripc__iwarp_address address;
 	struct ripc__ep *ep;
 
@@ -186,7 +185,7 @@ int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t ad
 	return 0;
 }
 
-int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+int ripc__iwv_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
 		     void *user, struct ripc__ep **epp)
 {
 	struct ripc__ep *ep = request;
@@ -222,7 +221,7 @@ int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv
 	return 0;
 }
 
-void ripc__iwv_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen)
+void ripc__iwv_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen)
 {
 	struct ripc__ep *ep = request;
 

@@ -37,14 +37,13 @@ static int vt_probe(const struct ripc__transport_env *env, char *why, size_t why
 	return ripc__verbs_probe(RIPC__VERBS_IWARP, why, whylen);
 }
 
-static void free_deferred(struct iwv *t)
+static void free_deferred(struct ripc__transport *t)
 {
 	ripc__list_free(&t->deferred_free, struct ripc__ep, link);
 }
 
-static void vt_close(struct ripc__transport *tr)
+static void vt_close(struct ripc__transport *t)
 {
-	struct iwv *t = (struct iwv *)tr;
 	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&t->eps)))
@@ -71,7 +70,7 @@ static void vt_close(struct ripc__transport *tr)
 	free(t);
 }
 
-static int open_channel(struct iwv *t)
+static int open_channel(struct ripc__transport *t)
 {
 	int rc;
 
@@ -85,9 +84,9 @@ static int open_channel(struct iwv *t)
 	return rc ? rc : iwv_watch(t, t->channel->fd, IWV_CM, 0);
 }
 
-static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env *env)
+static int vt_open(struct ripc__transport **out, const struct ripc__transport_env *env)
 {
-	struct iwv *t;
+	struct ripc__transport *t;
 	int rc;
 
 	if (orphan)
@@ -95,7 +94,6 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
-	t->base.ops = &ripc__transport_iwarp;
 	ripc__list_init(&t->conns);
 	ripc__list_init(&t->destroyed);
 	ripc__list_init(&t->held);
@@ -131,18 +129,17 @@ static int vt_open(struct ripc__transport **tr, const struct ripc__transport_env
 	if (!rc)
 		rc = ripc__iwv_listen(t, env->opt);
 	if (rc) {
-		vt_close((struct ripc__transport *)t);
+		vt_close(t);
 		return rc;
 	}
 	if (!t->read_depth)
 		t->read_depth = 1;
-	*tr = (struct ripc__transport *)t;
+	*out = t;
 	return 0;
 }
 
-static void vt_limits(struct ripc__transport *tr, struct ripc__transport_limits *limits)
+static void vt_limits(struct ripc__transport *t, struct ripc__transport_limits *limits)
 {
-	const struct iwv *t = (struct iwv *)tr;
 	bool exposed = false;
 
 	for (unsigned i = 0; i < t->nnics; i++)
@@ -160,9 +157,8 @@ static void vt_limits(struct ripc__transport *tr, struct ripc__transport_limits 
 	};
 }
 
-static int vt_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
+static int vt_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 {
-	const struct iwv *t = (struct iwv *)tr;
 	struct ripc__iwarp_address a = {.host = t->host};
 
 	for (unsigned i = 0; i < t->nlisteners; i++) {
@@ -179,28 +175,27 @@ static int vt_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 	return a.naddrs ? (int)ripc__iwarp_address_encode(&a, buf) : -ENODEV;
 }
 
-static int vt_reg(struct ripc__transport *tr, struct ripc__ep *ep, void *base, size_t len,
+static int vt_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		  unsigned access, struct ripc__mr *mr)
 {
-	struct iwv *t = (struct iwv *)tr;
-
 	if (ep && (!ep->conn || !ep->conn->nic || iwv_ep_lost(ep)))
 		return ripc__fail(-ENOTCONN, "iwarp/verbs: the connection is lost");
 	return ripc__verbs_reg(&t->regions, ep ? &ep->conn->nic->dev : NULL, base, len, access, mr);
 }
 
-static void vt_dereg(struct ripc__transport *tr, struct ripc__mr *mr)
+static void vt_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 {
 	ripc__verbs_dereg(mr);
 }
 
-static int vt_post_datagram(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+static int vt_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			    const struct iovec *iov, unsigned niov)
 {
-	return ripc__udp_send(&((struct iwv *)tr)->udp, addr, addrlen, iov, niov);
+	return ripc__udp_send(&t->udp, addr, addrlen, iov, niov);
 }
 
-static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *events, unsigned max)
+static unsigned datagrams(struct ripc__transport *t, unsigned index, struct ripc__event *events,
+			  unsigned max)
 {
 	unsigned n = ripc__udp_receive_events(&t->udp, index, &t->rx, events, max);
 
@@ -212,9 +207,8 @@ static unsigned datagrams(struct iwv *t, unsigned index, struct ripc__event *eve
 	return n;
 }
 
-static void vt_flush(struct ripc__transport *tr)
+static void vt_flush(struct ripc__transport *t)
 {
-	struct iwv *t = (struct iwv *)tr;
 	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&t->held)))
@@ -222,7 +216,7 @@ static void vt_flush(struct ripc__transport *tr)
 }
 
 /* Polls all descriptors except completion channels. */
-static unsigned full_pass(struct iwv *t, struct ripc__event *events, unsigned max)
+static unsigned full_pass(struct ripc__transport *t, struct ripc__event *events, unsigned max)
 {
 	struct epoll_event ready[EPOLL_EVENTS];
 	int count = epoll_wait(t->epoll_fd, ready, EPOLL_EVENTS, 0);
@@ -258,7 +252,8 @@ static bool cq_lost(const struct iwv_device *nic, unsigned k)
 }
 
 /* Polls all completion queues. *empty: each was found empty. */
-static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bool *empty)
+static unsigned reap(struct ripc__transport *t, struct ripc__event *events, unsigned max,
+		     bool *empty)
 {
 	struct ibv_wc wc[WCS];
 	unsigned n = 0;
@@ -294,7 +289,7 @@ static unsigned reap(struct iwv *t, struct ripc__event *events, unsigned max, bo
 	return n;
 }
 
-static void timers(struct iwv *t)
+static void timers(struct ripc__transport *t)
 {
 	struct ripc__ep *ep, *next_ep;
 	struct iwv_conn *conn, *next_conn;
@@ -319,15 +314,14 @@ static void timers(struct iwv *t)
 	}
 }
 
-static bool busy(const struct iwv *t)
+static bool busy(const struct ripc__transport *t)
 {
 	return t->full_pass || t->nbroken || !ripc__list_empty(&t->destroyed);
 }
 
-static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *events, unsigned max,
+static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,
 			    uint64_t now_ns, uint64_t *deadline_ns)
 {
-	struct iwv *t = (struct iwv *)tr;
 	bool was_armed = t->was_armed, empty = false;
 	unsigned n = 0;
 
@@ -335,7 +329,7 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	t->rounds++;
 	t->rx.n = 0;
 	free_deferred(t);
-	vt_flush(tr);
+	vt_flush(t);
 	/* Sockets are no longer polled directly: epoll must report the connected one. */
 	if (t->datagrams && t->rounds - t->datagram_round > EMPTY_ROUNDS_MAX &&
 	    ripc__udp_arm(&t->udp))
@@ -377,9 +371,8 @@ static unsigned vt_progress(struct ripc__transport *tr, struct ripc__event *even
 	return n;
 }
 
-static void vt_release(struct ripc__transport *tr, void *token)
+static void vt_release(struct ripc__transport *t, void *token)
 {
-	struct iwv *t = (struct iwv *)tr;
 	struct ripc__verbs_buf *buf = token;
 
 	if ((uintptr_t)token & TOKEN_SLAB)
@@ -391,14 +384,13 @@ static void vt_release(struct ripc__transport *tr, void *token)
 }
 
 /* Whether a completion may yield two events: EV_ESTABLISHED before EV_RECV. */
-static bool opens(const struct iwv *t, const struct ibv_wc *wc)
+static bool opens(const struct ripc__transport *t, const struct ibv_wc *wc)
 {
 	return !(wc->wr_id & 1) && t->table[ripc__verbs_wc_buf(wc)->tag]->state == IWV_ACCEPTED;
 }
 
-static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct ripc__event *ev)
+static bool vt_take(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev)
 {
-	struct iwv *t = (struct iwv *)tr;
 	struct ripc__event two[2];
 	struct ibv_wc wc;
 
@@ -422,17 +414,15 @@ static bool vt_take(struct ripc__transport *tr, void *room, size_t cap, struct r
 	if (ev->token && ev->len <= cap) {
 		memcpy(room, ev->data, ev->len);
 		ev->data = room;
-		vt_release(tr, ev->token);
+		vt_release(t, ev->token);
 		ev->token = NULL;
 	}
 	return true;
 }
 
-static int vt_arm(struct ripc__transport *tr)
+static int vt_arm(struct ripc__transport *t)
 {
-	struct iwv *t = (struct iwv *)tr;
-
-	vt_flush(tr);
+	vt_flush(t);
 	if (busy(t))
 		return 1;
 	for (unsigned i = 0; i < t->nnics; i++) {
@@ -448,15 +438,13 @@ static int vt_arm(struct ripc__transport *tr)
 	return 0;
 }
 
-static int vt_fd(struct ripc__transport *tr)
+static int vt_fd(struct ripc__transport *t)
 {
-	return ((struct iwv *)tr)->epoll_fd;
+	return t->epoll_fd;
 }
 
-static void vt_forked(struct ripc__transport *tr)
+static void vt_forked(struct ripc__transport *t)
 {
-	struct iwv *t = (struct iwv *)tr;
-
 	orphan = 1;
 	for (unsigned i = 0; i < t->nnics; i++) {
 		struct iwv_device *nic = t->nic[i];

@@ -58,7 +58,7 @@
 #define TAG_DELIVERED UINT32_C(0x80000000) /* in the tag of a receive buffer: held by the core */
 #define TAG_NONE      UINT32_C(0xffffffff) /* its connection is freed */
 
-struct iwv;
+struct ripc__transport;
 struct iwv_device;
 struct iwv_conn;
 
@@ -77,7 +77,7 @@ struct iwv_connect_thread {
 /* An rdma_cm_id with its queue pair. It may outlive its endpoint. */
 struct iwv_conn {
 	struct ripc__list link; /* in t->conns, then in t->destroyed */
-	struct iwv *t;
+	struct ripc__transport *t;
 	struct ripc__ep *ep;    /* NULL: detached */
 	struct iwv_device *nic; /* NULL: unknown yet */
 	enum iwv_conn_state state;
@@ -102,7 +102,7 @@ struct iwv_conn {
 /* One end of a connection, as the core knows it. */
 struct ripc__ep {
 	struct ripc__list link; /* in t->eps, then in t->deferred_free */
-	struct iwv *t;
+	struct ripc__transport *t;
 	void *user;
 	struct iwv_conn *conn; /* NULL: none */
 	enum iwv_ep_state state;
@@ -131,7 +131,7 @@ struct iwv_listener {
 
 /* A device in use. */
 struct iwv_device {
-	struct iwv *t;
+	struct ripc__transport *t;
 	struct ripc__verbs_device dev; /* ctx NULL: closed */
 	struct ripc__verbs_pool big, small;
 	struct ripc__verbs_cq cq[NIC_CQS_MAX];
@@ -145,8 +145,7 @@ struct iwv_device {
 enum iwv_source { IWV_CM, IWV_ASYNC, IWV_CQ, IWV_UDP, IWV_CONNECT_DONE };
 
 /* The open transport. */
-struct iwv {
-	struct ripc__transport_base base;
+struct ripc__transport {
 	bool datagrams;
 	uint32_t inline_bytes, signal_every; /* the settings */
 	int epoll_fd, connect_fd;
@@ -188,20 +187,22 @@ struct iwv {
 };
 
 /* Makes epoll report input of a descriptor. Return: 0 or a negative errno. */
-static inline int iwv_watch(struct iwv *t, int fd, enum iwv_source source, unsigned index)
+static inline int iwv_watch(struct ripc__transport *t, int fd, enum iwv_source source,
+			    unsigned index)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = source | (uint64_t)index << 8};
 
 	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-static inline void iwv_unwatch(struct iwv *t, int fd)
+static inline void iwv_unwatch(struct ripc__transport *t, int fd)
 {
 	epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 /* Sets the deadline of an endpoint or a connection; 0: none. */
-static inline void iwv_set_deadline(struct iwv *t, uint64_t *deadline_ns, uint64_t to_ns)
+static inline void iwv_set_deadline(struct ripc__transport *t, uint64_t *deadline_ns,
+				    uint64_t to_ns)
 {
 	t->ntimed += !!to_ns;
 	t->ntimed -= !!*deadline_ns;
@@ -217,10 +218,10 @@ static inline bool iwv_ep_lost(const struct ripc__ep *ep)
 }
 
 /* device.c */
-int ripc__iwv_listen(struct iwv *t, const struct ripc__options *opt);
+int ripc__iwv_listen(struct ripc__transport *t, const struct ripc__options *opt);
 /* The device of a context of librdmacm; NULL: not in use. */
-struct iwv_device *ripc__iwv_device_find(struct iwv *t, const struct ibv_context *ctx);
-bool ripc__iwv_is_ours(const struct iwv *t, const union ripc__sockaddr *ip);
+struct iwv_device *ripc__iwv_device_find(struct ripc__transport *t, const struct ibv_context *ctx);
+bool ripc__iwv_is_ours(const struct ripc__transport *t, const union ripc__sockaddr *ip);
 /* A completion queue with room for n more, NULL: none, explained. */
 struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n);
 void ripc__iwv_device_async(struct iwv_device *nic);
@@ -228,43 +229,45 @@ void ripc__iwv_device_lost(struct iwv_device *nic, const char *why);
 /* Closes a removed device without connections. */
 void ripc__iwv_device_free(struct iwv_device *nic);
 /* Makes librdmacm close the context of a removed device. */
-void ripc__iwv_stale_close(struct iwv *t);
-void ripc__iwv_nics_close(struct iwv *t); /* closes all devices and listeners */
+void ripc__iwv_stale_close(struct ripc__transport *t);
+void ripc__iwv_nics_close(struct ripc__transport *t); /* closes all devices and listeners */
 
 /* cm.c */
 /* Handles events of the connection manager. Return: transport events. */
-unsigned ripc__iwv_cm(struct iwv *t, struct ripc__event *events, unsigned max);
-void ripc__iwv_connects_done(struct iwv *t); /* takes the results of connect threads */
+unsigned ripc__iwv_cm(struct ripc__transport *t, struct ripc__event *events, unsigned max);
+void ripc__iwv_connects_done(struct ripc__transport *t); /* takes the results of connect threads */
 
 /* connect_thread.c */
 int ripc__iwv_dial(struct iwv_conn *conn);
 void ripc__iwv_connect_join(struct iwv_conn *conn); /* joins; cancels it if it runs */
 
 /* connection.c */
-struct iwv_conn *ripc__iwv_conn_new(struct iwv *t, struct ripc__ep *ep, enum iwv_conn_state state);
+struct iwv_conn *ripc__iwv_conn_new(struct ripc__transport *t, struct ripc__ep *ep,
+				    enum iwv_conn_state state);
 int ripc__iwv_conn_qp(struct iwv_conn *conn); /* with its receives; explained */
 /* Detaches it: afterwards no memory of the core is accessed. It is freed later. */
 void ripc__iwv_conn_drop(struct iwv_conn *conn);
 void ripc__iwv_conn_linger(struct iwv_conn *conn);
 /* Frees destroyed connections. All completion queues were found empty in this round. */
-void ripc__iwv_conns_reap(struct iwv *t);
+void ripc__iwv_conns_reap(struct ripc__transport *t);
 /* Destroys queue pair and identifier; blocks while an event is awaited. */
 void ripc__iwv_conn_release(struct iwv_conn *conn);
 void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf);
 /* A completion. Return: events, at most 2. */
-unsigned ripc__iwv_completion(struct iwv *t, const struct ibv_wc *wc, struct ripc__event *ev);
+unsigned ripc__iwv_completion(struct ripc__transport *t, const struct ibv_wc *wc,
+			      struct ripc__event *ev);
 
 /* endpoint.c */
-struct ripc__ep *ripc__iwv_ep_new(struct iwv *t, enum iwv_ep_state state);
+struct ripc__ep *ripc__iwv_ep_new(struct ripc__transport *t, enum iwv_ep_state state);
 void ripc__iwv_ep_free(struct ripc__ep *ep);
 /* Active: the current address failed. -ECONNREFUSED: nobody listens there. */
 void ripc__iwv_ep_failed(struct ripc__ep *ep, int error, const char *why);
-unsigned ripc__iwv_ep_events(struct iwv *t, struct ripc__event *events, unsigned max);
-int ripc__iwv_connect(struct ripc__transport *tr, const uint8_t *addr, size_t addrlen,
+unsigned ripc__iwv_ep_events(struct ripc__transport *t, struct ripc__event *events, unsigned max);
+int ripc__iwv_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		      const void *priv, size_t privlen, void *user, struct ripc__ep **epp);
-int ripc__iwv_accept(struct ripc__transport *tr, void *request, const void *priv, size_t privlen,
+int ripc__iwv_accept(struct ripc__transport *t, void *request, const void *priv, size_t privlen,
 		     void *user, struct ripc__ep **epp);
-void ripc__iwv_reject(struct ripc__transport *tr, void *request, const void *priv, size_t privlen);
+void ripc__iwv_reject(struct ripc__transport *t, void *request, const void *priv, size_t privlen);
 void ripc__iwv_ep_close(struct ripc__ep *ep);
 int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		   const struct iovec *items, unsigned n, bool more);

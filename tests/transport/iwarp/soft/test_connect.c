@@ -236,7 +236,7 @@ START_TEST(soft_accept__garbage)
 	close(raw_connect(&b));
 	for (unsigned i = 0; i < 200; i++)
 		side_step(&b);
-	UNTIL(!((struct soft *)b.t)->nhalf_open);
+	UNTIL(!((struct ripc__transport *)b.t)->nhalf_open);
 	ck_assert_uint_eq(b.ngarbage, 1);
 	sides_close();
 }
@@ -272,7 +272,7 @@ START_TEST(soft_accept__half_open_connections_are_bounded)
 		fds[i] = raw_connect(&b);
 		side_step(&b);
 	}
-	UNTIL(((struct soft *)b.t)->nhalf_open == SOFT_HALF_OPEN_MAX && b.ngarbage);
+	UNTIL(((struct ripc__transport *)b.t)->nhalf_open == SOFT_HALF_OPEN_MAX && b.ngarbage);
 	side_connect(&a, &b, &ep);
 	UNTIL(a.nestablished);
 	ck_assert_uint_ge(b.ngarbage, 1);
@@ -294,7 +294,7 @@ START_TEST(soft_accept__timeout)
 	sides_open(NULL);
 	fd = raw_connect(&b);
 	ck_assert_int_eq(write(fd, "MPA ID", 6), 6);
-	UNTIL(((struct soft *)b.t)->nhalf_open == 1);
+	UNTIL(((struct ripc__transport *)b.t)->nhalf_open == 1);
 	ops->progress(b.t, events, 4, ripc__clock_ns(), &deadline);
 	ck_assert_uint_lt(deadline, ripc__clock_ns() + 6000 * RIPC__MS);
 	for (unsigned i = 0; i < 40 && !b.ngarbage; i++) {
@@ -328,11 +328,11 @@ START_TEST(soft_accept__out_of_descriptors)
 		n += side_step(&b);
 	/* The connection may be new, or another attempt. */
 	for (uint64_t end = ripc__clock_ns() + TIMEOUT_NS;
-	     !((struct soft *)b.t)->accept_resume_ns && ripc__clock_ns() < end;)
+	     !((struct ripc__transport *)b.t)->accept_resume_ns && ripc__clock_ns() < end;)
 		n += side_step(&b);
 	ck_assert_uint_eq(n, b.nlow);
 	ck_assert_uint_ge(b.nlow, 1);
-	ck_assert(((struct soft *)b.t)->accept_resume_ns);
+	ck_assert(((struct ripc__transport *)b.t)->accept_resume_ns);
 	/* The epoll descriptor is not readable meanwhile. */
 	ck_assert_int_eq(ops->arm(b.t), 0);
 	ck_assert_int_eq(poll(&(struct pollfd){.fd = ops->fd(b.t), .events = POLLIN}, 1, 0), 0);

@@ -7,7 +7,7 @@
 
 #define TO(state) (1u << SOFT_##state)
 
-static struct soft t;
+static struct ripc__transport t;
 static struct ripc__ep ep;
 
 static void in_state(unsigned state)

@@ -243,7 +243,7 @@ START_TEST(soft_release__kept_messages_stop_nobody)
 	uint32_t number = 0;
 
 	sides_connect(NULL);
-	((struct soft *)b.t)->pool.max = 16 * RIPC__SLAB_BYTES;
+	((struct ripc__transport *)b.t)->pool.max = 16 * RIPC__SLAB_BYTES;
 	b.hold = b.in_order = true;
 	for (unsigned i = 0; i < 2000; i++) {
 		memcpy(p, &number, 4);
@@ -253,11 +253,11 @@ START_TEST(soft_release__kept_messages_stop_nobody)
 		side_step(&b);
 	}
 	UNTIL(b.nrecv == number);
-	ck_assert(!((struct soft *)b.t)->starving);
+	ck_assert(!((struct ripc__transport *)b.t)->starving);
 	/* 2000 such messages fill more than 60 slabs. */
 	ck_assert_uint_gt(number, 1000);
 	ck_assert_uint_lt(b.nheld, number / 2);
-	ck_assert_uint_le(((struct soft *)b.t)->pool.bytes, 8 * RIPC__SLAB_BYTES);
+	ck_assert_uint_le(((struct ripc__transport *)b.t)->pool.bytes, 8 * RIPC__SLAB_BYTES);
 	ck_assert_uint_eq(b.nclosed, 0);
 	sides_close();
 }
@@ -399,12 +399,12 @@ START_TEST(soft_arm__socket_with_room_wakes_nobody)
 		for (unsigned i = 0; i < 100; i++)
 			side_step(&b);
 		/* Not a round that calls epoll. */
-		((struct soft *)a.t)->rounds = 0;
+		((struct ripc__transport *)a.t)->rounds = 0;
 		side_step(&a);
 	}
 	sides_live();
 	ck_assert(a.ep->watched & EPOLLOUT);
-	((struct soft *)a.t)->rounds = 0;
+	((struct ripc__transport *)a.t)->rounds = 0;
 	side_step(&a);
 	ck_assert_int_eq(ops->arm(a.t), 0);
 	p = (struct pollfd){.fd = ops->fd(a.t), .events = POLLIN};
@@ -456,7 +456,7 @@ static struct iovec x = {"x", 1};
 /* Datagrams both ways until a has a connected socket outside epoll. */
 static const struct ripc__udp *exchange(void)
 {
-	const struct ripc__udp *u = &((struct soft *)a.t)->udp;
+	const struct ripc__udp *u = &((struct ripc__transport *)a.t)->udp;
 
 	for (unsigned i = 0; i < EXCHANGES; i++) {
 		unsigned at_a = a.ndatagram, at_b = b.ndatagram;
@@ -473,11 +473,11 @@ static const struct ripc__udp *exchange(void)
 
 static void line_open(void)
 {
-	struct soft *t;
+	struct ripc__transport *t;
 
 	sides_open("short=udp");
 	/* Address changes of this machine must not wake it. */
-	t = (struct soft *)a.t;
+	t = (struct ripc__transport *)a.t;
 	if (t->changes.fd >= 0)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, t->changes.fd, NULL);
 	len_a = (size_t)ops->address(a.t, addr_a, sizeof(addr_a));

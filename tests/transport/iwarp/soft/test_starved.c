@@ -26,12 +26,12 @@ START_TEST(soft_progress__memory_comes_back)
 {
 	static uint8_t p[16000];
 	uint64_t deadline = RIPC__NEVER;
-	const struct soft *receiver;
+	const struct ripc__transport *receiver;
 	struct ripc__event event;
 	unsigned sent = 1;
 
 	sides_connect(NULL);
-	receiver = (struct soft *)b.t;
+	receiver = b.t;
 	b.hold = !_i;
 	ck_assert_int_ge(side_post(&a, p, sizeof(p), false), 0);
 	UNTIL(b.nrecv == 1);

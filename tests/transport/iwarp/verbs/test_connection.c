@@ -42,7 +42,7 @@ static struct rdma_cm_id id;
 static struct iwv_device nic;
 static struct ripc__verbs_cq cq = {.cq = &device_cq};
 static struct ripc__ep ep;
-static struct iwv t;
+static struct ripc__transport t;
 
 static struct iwv_conn *conn_new(enum iwv_conn_state state)
 {

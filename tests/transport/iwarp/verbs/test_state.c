@@ -8,7 +8,7 @@
 #define CONN(state) (1u << IWV_##state)
 #define EP(state)   (1u << IWV_EP_##state)
 
-static struct iwv t;
+static struct ripc__transport t;
 static struct ripc__ep ep;
 
 static void in_state(unsigned state)

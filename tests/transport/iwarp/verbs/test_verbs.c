@@ -38,7 +38,7 @@ int __wrap_rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 /* Both sides are iwarp/verbs: internals. */
 static void hold(const struct side *s)
 {
-	held = ((const struct iwv *)s->t)->channel;
+	held = ((const struct ripc__transport *)s->t)->channel;
 }
 
 START_TEST(first_message_from_either_side)
@@ -313,7 +313,7 @@ START_TEST(arm__lost_queue)
 	ripc__verbs_cq_set_state(a.ep->conn->cq, RIPC__CQ_BROKEN);
 	UNTIL(a.nclosed);
 	some_rounds();
-	ck_assert_uint_gt(((struct iwv *)a.t)->nic[0]->nconns, 0);
+	ck_assert_uint_gt(((struct ripc__transport *)a.t)->nic[0]->nconns, 0);
 	ck_assert_int_eq(a.ops->arm(a.t), 0);
 	held = NULL;
 	a.ops->ep_close(a.ep);
