@@ -12,8 +12,6 @@ import traceback
 import weakref
 
 import ripc
-from support import OPTIONS, end, expect_error, pair, python
-from support import OPTIONS, end, expect_error, python
 from support import OPTIONS, end, expect_error, expect_error_type, pair, python
 
 
