@@ -295,8 +295,8 @@ struct ripc__recv_window *ripc__recv_window_claim(struct ripc *ctx, struct ripc_
 /* The item arrived (the window is used up) or did not (it is free again). */
 void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bool used);
 /*
- * Drops all receive windows in a region, or with NULL of a service. One that is receiving an item is
- * dropped when the item has arrived.
+ * Drops all receive windows in a region, or with NULL of a service. One that is receiving an item
+ * is dropped when the item has arrived.
  */
 void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service,
 			     struct ripc__region *region);
@@ -377,8 +377,8 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 		      size_t len);
 
 /*
- * Return: 0; -EBUSY, explained: a send reads from the region, an item in it was not received yet, or
- * (with pins) a window or return buffer lies in it.
+ * Return: 0; -EBUSY, explained: a send reads from the region, an item in it was not received yet,
+ * or (with pins) a window or return buffer lies in it.
  */
 int ripc__region_busy(const struct ripc__region *r, bool pins);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Datagrams over the UD queue pair of a port. Short messages carry the sender's Q_Key as immediate data, so that
- * the receiver can answer. Wire-up messages carry no immediate data.
+ * Datagrams over the UD queue pair of a port. Short messages carry the sender's Q_Key as immediate
+ * data, so that the receiver can answer. Wire-up messages carry no immediate data.
  */
 #include "base/hash.h"
 #include "base/iov.h"

@@ -103,7 +103,7 @@ static int sim_arm(struct ripc__transport *tr)
 	return ripc__transport_shm.arm(tr);
 }
 
-/* What was posted arrives with passes. */
+/* Posts arrive with passes. */
 static int sim_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		    const struct iovec *items, unsigned n, bool more)
 {

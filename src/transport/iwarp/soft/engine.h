@@ -198,9 +198,9 @@ struct ripc__engine_saved {
 };
 
 /*
- * Starts an engine on the terms of the set-up; both depths are at most RIPC__READS_MAX. @active: this end sent the request; its first FPDU,
- * of the kind in terms->rtr, is queued. @segment: bytes of a TCP segment, which an FPDU does not
- * exceed unless the peer is of this stack.
+ * Starts an engine on the terms of the set-up; both depths are at most RIPC__READS_MAX. @active:
+ * this end sent the request; its first FPDU, of the kind in terms->rtr, is queued. @segment: bytes
+ * of a TCP segment, which an FPDU does not exceed unless the peer is of this stack.
  */
 void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 		       struct ripc__slab_pool *pool, const struct ripc__mpa_terms *terms,
