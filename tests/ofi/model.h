@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A model of fi_msg(3), fi_tagged(3), fi_cq(3) and fi_cntr(3) for several endpoints: each message is
- * received once, whole, by a receive that it fits, in the order of FI_ORDER_SAS; each operation
- * completes once, as its flags say; memory that the application has back stays as it is.
+ * A model of fi_msg(3), fi_tagged(3), fi_cq(3) and fi_cntr(3) for several endpoints: each message
+ * is received once, whole, by a receive that it fits, in the order of FI_ORDER_SAS; each operation
+ * completes once, as its flags ask; memory that the application has back stays as it is.
  */
 #ifndef OFI_TESTS_MODEL_H
 #define OFI_TESTS_MODEL_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Buffers that the application holds: allocation, free, resize. */
+/* Buffers that the application holds: allocation, free, resize, end of registration. */
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
+#include "core/memory/region.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/progress/context.h"
@@ -112,6 +113,32 @@ int ripc__buf_free(struct ripc *ctx, void *ptr)
 		ripc__local_returns_withdraw(ctx, r);
 		r->pins--;
 		ripc__region_release(ctx, r);
+	}
+	ripc__unlock(ctx);
+	return rc;
+}
+
+int ripc__buf_unregister(struct ripc *ctx, void *base)
+{
+	struct ripc__region *r;
+	int rc;
+
+	ripc__lock(ctx);
+	rc = ripc__check_open(ctx);
+	r = rc ? NULL : ripc__memory_find(ctx, base, 0);
+	if (rc) {
+		/* Another thread unregistered it meanwhile. */
+	} else if (!r || r->state != RIPC__REGION_USER || r->base != base) {
+		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
+	} else if (!(rc = ripc__region_busy(r, false)) && r->pins) {
+		ripc__local_returns_withdraw(ctx, r);
+		rc = ripc__region_busy(r, true);
+	}
+	if (!rc) {
+		ripc__cached_mrs_drop(ctx, r);
+		ripc__regions_remove(ctx, r);
+		ctx->stats.registered_bytes -= r->len;
+		free(r);
 	}
 	ripc__unlock(ctx);
 	return rc;

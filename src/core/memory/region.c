@@ -219,29 +219,3 @@ int ripc__region_busy(const struct ripc__region *r, bool pins)
 			(void *)r->base, r->unread);
 	return 0;
 }
-
-int ripc__buf_unregister(struct ripc *ctx, void *base)
-{
-	struct ripc__region *r;
-	int rc;
-
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	r = rc ? NULL : ripc__memory_find(ctx, base, 0);
-	if (rc) {
-		/* Another thread unregistered it meanwhile. */
-	} else if (!r || r->state != RIPC__REGION_USER || r->base != base) {
-		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
-	} else if (!(rc = ripc__region_busy(r, false)) && r->pins) {
-		ripc__local_returns_withdraw(ctx, r);
-		rc = ripc__region_busy(r, true);
-	}
-	if (!rc) {
-		ripc__cached_mrs_drop(ctx, r);
-		ripc__regions_remove(ctx, r);
-		ctx->stats.registered_bytes -= r->len;
-		free(r);
-	}
-	ripc__unlock(ctx);
-	return rc;
-}

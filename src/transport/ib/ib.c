@@ -29,6 +29,8 @@ static void repost_receives(struct ripc__transport *t)
 	for (unsigned i = 0; i < t->nports; i++) {
 		struct ib_port *p = &t->ports[i];
 
+		if (p->readdress)
+			ripc__ib_port_readdress(p);
 		if (p->ud.repost)
 			ripc__ib_ud_repost(p, &p->ud);
 		if (p->mcast.repost)

@@ -393,10 +393,10 @@ void ripc__ib_port_down(struct ib_port *p, const char *why);
 /* An event says that the port is up, or that its addresses have changed: reads them. */
 void ripc__ib_port_changed(struct ib_port *p);
 /*
- * After ripc__ib_port_changed(), when all work of the UD queue pair was flushed: takes the other
- * addresses. Return: false: workers use the old ones, call again.
+ * After ripc__ib_port_changed(), in each pass: takes the other addresses when all work of the UD queue
+ * pair was flushed and no worker uses the old ones. Then the queue pair is reset.
  */
-bool ripc__ib_port_readdress(struct ib_port *p);
+void ripc__ib_port_readdress(struct ib_port *p);
 
 /* ud_qp.c */
 /*

@@ -6,12 +6,15 @@
  *   event: the port takes no new connections, loses those it has, and its UD queue pair is flushed
  *   then, when no worker uses the port: it takes the new addresses, and EV_ADDRESS is reported
  */
+#include "base/clock.h"
 #include "base/log.h"
 #include "transport/ib/ib.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#define READDRESS_NS (10 * RIPC__MS) /* pause while workers use the old addresses */
 
 void ripc__ib_port_down(struct ib_port *p, const char *why)
 {
@@ -58,24 +61,34 @@ void ripc__ib_port_changed(struct ib_port *p)
 	ripc__ib_ud_stopped(p, &p->ud, "its address has changed");
 }
 
-bool ripc__ib_port_readdress(struct ib_port *p)
+static bool has_job(const struct ib_port *p)
+{
+	const struct ripc__ep *ep;
+
+	ripc__list_for_each_entry (ep, &p->t->eps, all)
+		if (ep->port == p && ep->job_running)
+			return true;
+	return false;
+}
+
+void ripc__ib_port_readdress(struct ib_port *p)
 {
 	struct ib_port now = {.t = p->t, .d = p->d, .num = p->num};
 	char why[IB_WHY_MAX], text[96];
-	struct ripc__ep *ep;
 	struct ripc__transport *t = p->t;
 	int rc;
 
-	ripc__list_for_each_entry (ep, &t->eps, all)
-		if (ep->port == p && ep->job_running)
-			return false;
-	if (!ripc__ib_ah_cache_invalidate(t, p->d, p))
-		return false;
+	if (p->ud.posted || t->now_ns < p->ud.retry_ns)
+		return;
+	if (has_job(p) || !ripc__ib_ah_cache_invalidate(t, p->d, p)) {
+		p->ud.retry_ns = t->now_ns + READDRESS_NS;
+		return;
+	}
 	p->readdress = false;
 	rc = ripc__ib_port_query(&now, t->opt, why, sizeof(why));
 	if (rc) {
 		ripc__log(RIPC_LOG_WARN, "ib: %s: the port is not used", why);
-		return true;
+		return;
 	}
 	ripc__ib_mcast_detach(p);
 	now.port_addr.qpn = p->port_addr.qpn;
@@ -89,5 +102,4 @@ bool ripc__ib_port_readdress(struct ib_port *p)
 	ripc__ib_port_addr_text(&p->port_addr, text, sizeof(text));
 	ripc__log(RIPC_LOG_INFO, "ib: %s port %u is now %s, GID %u", p->d->v.name, p->num, text,
 		  p->gid_index);
-	return true;
 }

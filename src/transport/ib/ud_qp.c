@@ -97,10 +97,9 @@ static void reset(struct ib_port *p, struct ib_ud *u)
 
 	if (p->t->now_ns < u->retry_ns)
 		return;
-	if (u == &p->ud && p->readdress && !ripc__ib_port_readdress(p)) {
-		u->retry_ns = p->t->now_ns + RESET_NS;
+	/* ripc__ib_port_readdress() comes first. */
+	if (u == &p->ud && p->readdress)
 		return;
-	}
 	if (ripc__ib_set_qp(u->qp, &attr, IBV_QP_STATE, "empty") || make_ready(p, u)) {
 		/* Logged once per outage. */
 		if (!u->tries)
