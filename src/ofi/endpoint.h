@@ -66,6 +66,7 @@ struct ofi_send {
 	uint64_t tag, data;
 	uint64_t id;
 	size_t len;
+	unsigned life; /* SENDING: of the peer */
 	size_t posted; /* QUEUED: bytes of the contents that EAGER and PART took */
 	struct iovec iov[OFI_IOV_MAX];
 	unsigned niov;
@@ -94,7 +95,8 @@ struct ofi_recv {
 	uint64_t cq_flags; /* FI_RECV | FI_TAGGED or FI_MSG */
 	bool notify;
 	bool discard; /* FI_DISCARD: no completion of the receive */
-	bool direct;  /* iov[0] is registered, and the peer writes into it */
+	bool ended;
+	bool direct; /* iov[0] is registered, and the peer writes into it */
 	enum ofi_cts long_cts;
 	uint64_t tag, data, send_id;
 	uint8_t wire_flags;
@@ -155,10 +157,8 @@ ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, f
 void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m);
 /* A message for data. Return: the receive to end when the message is freed, or NULL. */
 struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *m);
-/* Posts the CTS of a receive in to_grant. Return: 0, -EAGAIN, or another error. */
-int ofi_recv_grant(struct ofi_recv *r);
-/* Takes a receive out of peer->granted. */
-void ofi_recv_ungrant(struct ofi_recv *r);
+/* The rest of the message in peer->parts will not arrive. */
+void ofi_recv_parts_lost(struct ofi_peer *p);
 /*
  * Ends a receive; it is in no list. error: 0 or positive. Its completion waits until no peer can
  * write into its memory.
@@ -172,6 +172,14 @@ void ofi_recv_drop(struct ofi_recv *r);
 bool ofi_recv_cancel(struct ofi_ep *ep, const void *context);
 /* Frees all receives and messages without completions: the endpoint is being closed. */
 void ofi_recv_free_all(struct ofi_ep *ep);
+
+/* grant.c */
+/* Posts the CTS of a receive in to_grant. Return: 0, -EAGAIN, or another error. */
+int ofi_recv_grant(struct ofi_recv *r);
+/* Takes a receive out of peer->granted. */
+void ofi_recv_ungrant(struct ofi_recv *r);
+/* Withdraws the return buffer, if there is one. Return: false: a peer can still write into it. */
+bool ofi_recv_withdraw(struct ofi_recv *r);
 
 /* receive_memory.c */
 /* A receive with these buffers, in no list, to be matched or freed. NULL: out of memory. */

@@ -58,15 +58,14 @@ fi_addr_t ofi_peer_address_again(struct ofi_peer *p)
 	return p->address;
 }
 
-void ofi_peer_join(struct ofi_peer *p, const uint8_t instance[OFI_INSTANCE_LEN])
+void ofi_peer_join(struct ofi_peer *p)
 {
 	struct ofi_peer *other, *tmp;
 
-	memcpy(p->instance, instance, OFI_INSTANCE_LEN);
 	p->first = p;
 	HASH_ITER (hh, p->ep->peers, other, tmp) {
 		if (other == p || other->first != other ||
-		    memcmp(other->instance, instance, OFI_INSTANCE_LEN) != 0)
+		    memcmp(other->instance, p->instance, OFI_INSTANCE_LEN) != 0)
 			continue;
 		/* A lost one without return buffers does not count. */
 		if (other->lost && !other->granted && !p->ep->withdrawn)
@@ -261,11 +260,18 @@ void ofi_peer_push(struct ofi_peer *p)
 
 void ofi_peer_credit(struct ofi_peer *p, const struct ofi_envelope *e)
 {
-	/* Old reports, and those of more than was sent, change nothing. */
-	if (p->sent_messages - e->matched_messages <= p->sent_messages - p->credit_messages)
-		p->credit_messages = e->matched_messages;
-	if (p->sent_bytes - e->matched_bytes <= p->sent_bytes - p->credit_bytes)
-		p->credit_bytes = e->matched_bytes;
+	uint32_t messages = e->matched_messages, bytes = e->matched_bytes;
+
+	/* Messages were sent to a new process of the peer before one came from it. */
+	if ((int32_t)(messages - p->sent_messages) > 0)
+		p->sent_messages = messages;
+	if ((int32_t)(bytes - p->sent_bytes) > 0)
+		p->sent_bytes = bytes;
+	/* Old reports change nothing. */
+	if (p->sent_messages - messages <= p->sent_messages - p->credit_messages)
+		p->credit_messages = messages;
+	if (p->sent_bytes - bytes <= p->sent_bytes - p->credit_bytes)
+		p->credit_bytes = bytes;
 }
 
 void ofi_peer_matched(struct ofi_peer *p, size_t bytes)
@@ -292,6 +298,31 @@ void ofi_peer_lose(struct ofi_peer *p, int error, const char *why)
 	p->lost = error;
 	p->end_ms = ofi_deadline_ms(OFI_LOSS_DELAY_MS);
 	activate(p);
+}
+
+void ofi_peer_changed(struct ofi_peer *p, const uint8_t instance[OFI_INSTANCE_LEN])
+{
+	static const uint8_t none[OFI_INSTANCE_LEN];
+
+	if (memcmp(p->instance, none, OFI_INSTANCE_LEN) != 0) {
+		FI_INFO(&ofi_provider, FI_LOG_EP_DATA, "peer %" PRIu64 " was started again\n",
+			p->service);
+		ofi_peer_end(p, p->lost ? p->lost : FI_EIO);
+		ofi_recv_parts_lost(p);
+		memcpy(p->previous, p->instance, OFI_INSTANCE_LEN);
+		p->life++;
+		p->lost = 0;
+		p->watched = false;
+		p->eager_max = ofi_settings.eager_max;
+		p->part_max = PART_MAX;
+		p->sent_messages = p->sent_bytes = p->credit_messages = p->credit_bytes = 0;
+		p->got_messages = p->got_bytes = p->matched_messages = p->matched_bytes = 0;
+		p->reported_messages = p->reported_bytes = 0;
+		/* Others refer to a first one that is shared. */
+		if (p->first != p || !p->shared)
+			p->first = NULL;
+	}
+	memcpy(p->instance, instance, OFI_INSTANCE_LEN);
 }
 
 void ofi_peers_free(struct ofi_ep *ep)

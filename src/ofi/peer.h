@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The other endpoints that an endpoint exchanges messages with: their credit, and what waits to be
- * posted to them. A peer that is lost stays lost: its operations end with an error. They end
+ * posted to them. A peer that is lost stays lost until a message comes from a new process with its
+ * address: its operations end with an error. They end
  * OFI_LOSS_DELAY_MS after the loss, because a killed process loses its connections before its
  * parent is notified: a launcher of the job shall name the killed process, not the first of its
  * peers that gives up. Lock of the domain held.
@@ -46,14 +47,16 @@ struct ofi_peer {
 	uint32_t got_messages, got_bytes;
 	uint32_t matched_messages, matched_bytes;
 	uint32_t reported_messages, reported_bytes;
+	/* Ids of the context of its last message, and of the one before; zeros: none. */
+	uint8_t instance[OFI_INSTANCE_LEN], previous[OFI_INSTANCE_LEN];
+	unsigned life; /* number of contexts before */
 	/* The first peer of the same context that has sent an RTS; NULL: this one has not. */
 	struct ofi_peer *first;
-	uint8_t instance[OFI_INSTANCE_LEN]; /* with first: id of the context */
-	bool shared;                        /* of the first one: there are others */
-	unsigned ndirect;                   /* return buffers in granted */
-	struct ofi_send *queue;             /* to be posted, in order */
-	struct ofi_recv *to_grant;          /* CTS to be posted, in order */
-	struct ofi_recv *granted;           /* contents expected, in order */
+	bool shared;               /* of the first one: there are others */
+	unsigned ndirect;          /* return buffers in granted */
+	struct ofi_send *queue;    /* to be posted, in order */
+	struct ofi_recv *to_grant; /* CTS to be posted, in order */
+	struct ofi_recv *granted;  /* contents expected, in order */
 	struct ofi_parts parts;
 };
 
@@ -114,8 +117,13 @@ static inline int ofi_peer_post_items(struct ofi_peer *p, struct ripc_service *f
 	p->first_miss = 0;
 	return 0;
 }
-/* An RTS came from the peer, which belongs to this context. */
-void ofi_peer_join(struct ofi_peer *p, const uint8_t instance[OFI_INSTANCE_LEN]);
+/*
+ * A message of the peer came from another context than the last one. If there was one, the peer was
+ * started again: operations with the process before end, and those with the new one begin.
+ */
+void ofi_peer_changed(struct ofi_peer *p, const uint8_t instance[OFI_INSTANCE_LEN]);
+/* An RTS came from the peer. */
+void ofi_peer_join(struct ofi_peer *p);
 /* Whether there is credit for one more message, and for len bytes of EAGER contents. */
 static inline bool ofi_peer_may_send(const struct ofi_peer *p)
 {

@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Receiving: posted receives, arrived messages, CTS and the contents.
- *
- * Contents of one piece at both ends and of direct_size bytes or more are placed by libripc, in a
- * return buffer that the CTS offers. All other contents are copied from a buffer of libripc:
- * - EAGER, at most eager_size bytes: to copy them takes less time than to register their memory;
- * - of several pieces at one end: each item fills one return buffer, so the pieces of the sender
- *   would have to end where those of the receiver do, and neither RTS nor CTS carries lengths;
- * - of one of several endpoints of a context: see may_be_direct().
- */
+/* Receiving: posted receives, arrived messages and the contents. */
 #include "ofi/peer.h"
 #include "ofi/provider.h"
 
@@ -16,14 +7,13 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-/* Return buffers that a peer has; libripc keeps 256 for a destination. */
-#define DIRECT_MAX 128
 #define RECV_FLAGS (FI_COMPLETION | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MORE)
 
 /* A message that has arrived and is not received. */
 struct ofi_message {
 	struct ofi_arrived arrived; /* first member */
 	struct ofi_peer *peer;
+	unsigned life;         /* of the peer when it arrived */
 	struct ofi_envelope e; /* EAGER or RTS */
 	uint8_t contents[];    /* of EAGER; those that have arrived, see ofi_parts */
 };
@@ -71,18 +61,10 @@ static void finish(struct ofi_recv *r, int error)
 		r->long_cts = OFI_CTS_ABANDONED;
 }
 
-/* Withdraws the return buffer. Return: false: a peer can still write into it. */
-static bool withdraw(struct ofi_recv *r)
-{
-	if (r->direct && ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base) == -EBUSY)
-		return false;
-	r->direct = false;
-	return true;
-}
-
 void ofi_recv_end(struct ofi_recv *r, int error)
 {
-	if (withdraw(r)) {
+	r->ended = true;
+	if (ofi_recv_withdraw(r)) {
 		finish(r, error);
 		return;
 	}
@@ -95,7 +77,7 @@ void ofi_recv_complete_withdrawn(struct ofi_ep *ep)
 	struct ofi_recv *r, *tmp;
 
 	DL_FOREACH_SAFE (ep->withdrawn, r, tmp) {
-		if (!withdraw(r))
+		if (!ofi_recv_withdraw(r))
 			continue;
 		DL_DELETE(ep->withdrawn, r);
 		finish(r, r->error);
@@ -132,6 +114,10 @@ static inline void take(struct ofi_recv *r, struct ofi_peer *p, const struct ofi
 	r->len = e->len;
 	r->wire_flags = e->flags;
 	r->send_id = e->id;
+}
+
+static inline void count_matched(struct ofi_peer *p, const struct ofi_envelope *e)
+{
 	ofi_peer_matched(p, e->kind == OFI_EAGER ? e->len : 0);
 }
 
@@ -149,13 +135,17 @@ static void grant_later(struct ofi_recv *r)
 static void take_message(struct ofi_recv *r, struct ofi_message *m)
 {
 	struct ofi_peer *p = m->peer;
-	bool incomplete = p->parts.message == m;
+	bool incomplete = p->parts.message == m, is_old = m->life != p->life;
 
 	if (incomplete)
 		p->parts.message = NULL;
 	take(r, p, &m->e);
-	if (r->discard && (p->lost || m->e.kind == OFI_EAGER)) {
+	if (!is_old)
+		count_matched(p, &m->e);
+	if (r->discard && (p->lost || is_old || m->e.kind == OFI_EAGER)) {
 		ofi_recv_end(r, 0);
+	} else if (is_old && m->e.kind != OFI_EAGER) {
+		ofi_recv_end(r, FI_EIO);
 	} else if (m->e.kind != OFI_EAGER) {
 		grant_later(r);
 	} else if (incomplete) {
@@ -277,95 +267,6 @@ bool ofi_recv_cancel(struct ofi_ep *ep, const void *context)
 	return true;
 }
 
-/* ---- the CTS ---- */
-
-static void cts_done(struct ofi_request *request, int status)
-{
-	struct ofi_recv *r = container_of(request, struct ofi_recv, request);
-	bool abandoned = r->long_cts == OFI_CTS_ABANDONED;
-
-	r->long_cts = OFI_CTS_NONE;
-	if (abandoned)
-		ofi_recv_free(r);
-	else if (status && !r->ep->closing)
-		ofi_peer_lose(r->peer, -status, "a request for contents was not delivered");
-}
-
-/* Offers iov[0] as a return buffer. Return: 0; other: without one. */
-static int grant_direct(struct ofi_recv *r, const struct ofi_envelope *e)
-{
-	struct iovec item = {r->cts, ofi_envelope_put(r->cts, e)};
-	struct iovec buffer = {r->iov[0].iov_base, r->granted};
-	int rc;
-
-	r->request.done = cts_done;
-	r->request.count = &r->ep->requests;
-	rc = ofi_request_start(r->ep->domain, &r->request, r->ep->data, r->peer->service, &item, 1,
-			       &buffer);
-	if (!rc)
-		r->long_cts = OFI_CTS_PENDING;
-	return rc;
-}
-
-/*
- * Contents from one context take the first return buffer that is long enough, whatever their
- * service. Those of one peer arrive in the order of its CTS, so none of them arrives while its own
- * return buffer is unused: contents without one may have used it. Two peers of one context have no
- * common order; then none of them gets return buffers.
- */
-static bool may_be_direct(const struct ofi_recv *r)
-{
-	return r->granted >= ofi_settings.direct_min && r->niov == 1 &&
-	       !(r->wire_flags & OFI_F_PIECES) && !r->peer->first->shared;
-}
-
-int ofi_recv_grant(struct ofi_recv *r)
-{
-	struct ofi_peer *p = r->peer;
-	struct ofi_ep *ep = r->ep;
-	struct ofi_envelope e = {
-		.kind = OFI_CTS,
-		.flags = OFI_F_CREDIT | OFI_F_TAGGED | OFI_F_LEN | OFI_F_ID,
-		.tag = ep->main_id,
-		.len = r->granted,
-		.id = r->send_id,
-		.matched_messages = p->matched_messages,
-		.matched_bytes = p->matched_bytes,
-	};
-	int rc = -1;
-
-	if (may_be_direct(r)) {
-		if (p->ndirect >= DIRECT_MAX)
-			return -EAGAIN;
-		r->direct = !ripc_buf_register(ep->domain->ctx, r->iov[0].iov_base, r->granted);
-		if (r->direct)
-			rc = grant_direct(r, &e);
-		if (rc)
-			withdraw(r);
-	}
-	if (rc)
-		rc = ofi_peer_post(p, ep->data, &e, NULL, 0, 0, false);
-	if (rc)
-		return rc;
-	DL_DELETE(p->to_grant, r);
-	if (!r->granted) {
-		ofi_recv_end(r, 0);
-		return 0;
-	}
-	DL_APPEND(p->granted, r);
-	p->ndirect += r->direct;
-	ep->granted++;
-	ofi_peer_watch(p);
-	return 0;
-}
-
-void ofi_recv_ungrant(struct ofi_recv *r)
-{
-	DL_DELETE(r->peer->granted, r);
-	r->peer->ndirect -= r->direct;
-	r->ep->granted--;
-}
-
 /* ---- arrivals ---- */
 
 static size_t bytes_of(const struct ripc_message *m)
@@ -433,17 +334,19 @@ static inline void arrive(struct ofi_ep *ep, struct ofi_peer *p, const struct ri
 	}
 	p->got_messages++;
 	p->got_bytes += (uint32_t)contents;
-	if (p->got_messages - p->matched_messages > OFI_WINDOW_MESSAGES ||
-	    p->got_bytes - p->matched_bytes > OFI_WINDOW_BYTES) {
+	/* Twice the window: its own credit began before it knew of this process. */
+	if (p->got_messages - p->matched_messages > 2 * OFI_WINDOW_MESSAGES ||
+	    p->got_bytes - p->matched_bytes > 2 * OFI_WINDOW_BYTES) {
 		ofi_peer_lose(p, FI_EIO, "it sent more messages than it had credit for");
 		return;
 	}
 	if (e->kind == OFI_RTS && !p->first)
-		ofi_peer_join(p, m->instance);
+		ofi_peer_join(p);
 	posted = ofi_matching_find(in, &a);
 	if (posted) {
 		r = (struct ofi_recv *)posted;
 		take(r, p, e);
+		count_matched(p, e);
 		if (e->kind != OFI_EAGER) {
 			grant_later(r);
 			return;
@@ -462,6 +365,7 @@ static inline void arrive(struct ofi_ep *ep, struct ofi_peer *p, const struct ri
 	}
 	kept->arrived = a;
 	kept->peer = p;
+	kept->life = p->life;
 	kept->e = *e;
 	eager_contents(m, head, NULL, kept->contents, len);
 	if (len < contents)
@@ -498,6 +402,14 @@ static void part(struct ofi_peer *p, const struct ripc_message *m, unsigned head
 		ofi_recv_end(r, 0);
 }
 
+void ofi_recv_parts_lost(struct ofi_peer *p)
+{
+	/* It is not EAGER any more: only a peer of this life completes it. */
+	if (p->parts.message)
+		p->parts.message->e.kind = OFI_RTS;
+	p->parts = (struct ofi_parts){0};
+}
+
 static void aborted(struct ofi_peer *p, uint64_t send_id)
 {
 	struct ofi_recv *r;
@@ -520,7 +432,8 @@ static void watch_event(struct ofi_ep *ep, const struct ripc_message *m)
 {
 	struct ofi_peer *p = ofi_peer_find(ep, m->source);
 
-	if (!p)
+	/* It may come after a message of the next process. */
+	if (!p || (p->life && !memcmp(p->previous, m->instance, OFI_INSTANCE_LEN)))
 		return;
 	p->watched = false;
 	ofi_peer_lose(p, FI_EIO, m->nitems ? m->items[0].iov_base : "its endpoint was closed");
@@ -554,6 +467,8 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 		p = ofi_peer_find(ep, e.kind == OFI_CTS ? e.tag : m->source);
 	if (!p)
 		return;
+	if (memcmp(p->instance, m->instance, OFI_INSTANCE_LEN) != 0)
+		ofi_peer_changed(p, m->instance);
 	if (e.flags & OFI_F_CREDIT)
 		ofi_peer_credit(p, &e);
 	switch (e.kind) {

@@ -26,7 +26,7 @@ struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t
 	r->peer = NULL;
 	r->cq_flags = cq_flags;
 	r->notify = notify;
-	r->discard = r->direct = false;
+	r->discard = r->ended = r->direct = false;
 	r->long_cts = OFI_CTS_NONE;
 	r->data = 0;
 	r->wire_flags = 0;

@@ -184,7 +184,7 @@ static void contents_done(struct ofi_request *request, int status)
 		s->notify = false;
 		status = 0;
 	}
-	if (status) {
+	if (status && s->life == p->life) {
 		FI_WARN(&ofi_provider, FI_LOG_EP_DATA,
 			"%zu bytes were not delivered to peer %" PRIu64 ": %s\n", s->len,
 			p->service, ripc_strerror(status));
@@ -221,6 +221,7 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 	}
 	n = ofi_slice(s->iov, s->niov, 0, e->len, iov);
 	s->state = OFI_SENDING;
+	s->life = s->peer->life;
 	s->request.done = contents_done;
 	s->request.count = &ep->requests;
 	rc = ofi_request_start(ep->domain, &s->request, ep->main, data_service, iov, n, NULL);

@@ -18,7 +18,8 @@
  * buffers.
  *
  * Credit: a sender has at most OFI_WINDOW_MESSAGES messages (EAGER, RTS), and at most
- * OFI_WINDOW_BYTES of EAGER contents, at a peer that has not matched them.
+ * OFI_WINDOW_BYTES of EAGER contents, at a peer that has not matched them. The counts of both sides
+ * begin again when the peer is another process.
  *
  * An envelope has a head of 4 bytes: kind, version, flags, 0. A word of 8 bytes follows for each of
  * the flags CREDIT, TAGGED, DATA, LEN and ID, in this order. So an EAGER message with tag and data

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "side.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,14 +25,11 @@ int side_getinfo(const struct fi_info *hints, struct fi_info **info)
 	return fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, info);
 }
 
-void side_open(struct side *s, const struct side *domain_of, enum fi_wait_obj wait)
+static void open_info(struct side *s, const struct side *domain_of, enum fi_wait_obj wait)
 {
-	struct fi_info *hints = side_hints();
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait};
 
-	ck_assert_int_eq(side_getinfo(hints, &s->info), 0);
-	fi_freeinfo(hints);
 	s->own_domain = !domain_of;
 	if (domain_of) {
 		s->fabric = domain_of->fabric;
@@ -45,6 +44,26 @@ void side_open(struct side *s, const struct side *domain_of, enum fi_wait_obj wa
 	ck_assert_int_eq(fi_ep_bind(s->ep, &s->av->fid, 0), 0);
 	ck_assert_int_eq(fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV), 0);
 	ck_assert_int_eq(fi_enable(s->ep), 0);
+}
+
+void side_open(struct side *s, const struct side *domain_of, enum fi_wait_obj wait)
+{
+	struct fi_info *hints = side_hints();
+
+	ck_assert_int_eq(side_getinfo(hints, &s->info), 0);
+	fi_freeinfo(hints);
+	open_info(s, domain_of, wait);
+}
+
+void side_open_service(struct side *s, uint64_t service)
+{
+	struct fi_info *hints = side_hints();
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, service);
+	ck_assert_int_eq(fi_getinfo(FI_VERSION(1, 17), NULL, text, FI_SOURCE, hints, &s->info), 0);
+	fi_freeinfo(hints);
+	open_info(s, NULL, FI_WAIT_NONE);
 }
 
 void side_close(struct side *s)

@@ -29,6 +29,8 @@ struct fi_info *side_hints(void);
 int side_getinfo(const struct fi_info *hints, struct fi_info **info);
 /* domain_of: NULL: a domain of its own. */
 void side_open(struct side *s, const struct side *domain_of, enum fi_wait_obj wait);
+/* The same in a domain of its own, at the address of this service. */
+void side_open_service(struct side *s, uint64_t service);
 void side_close(struct side *s);
 /* Inserts the address of another endpoint. */
 fi_addr_t side_insert(struct side *s, const struct side *other);

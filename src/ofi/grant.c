@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Grants: the CTS of a receive, and its return buffer.
+ *
+ * Contents of one piece at both ends and of direct_size bytes or more are placed by libripc, in a
+ * return buffer that the CTS offers. All other contents are copied from a buffer of libripc:
+ * - EAGER, at most eager_size bytes: to copy them takes less time than to register their memory;
+ * - of several pieces at one end: each item fills one return buffer, so the pieces of the sender
+ *   would have to end where those of the receiver do, and neither RTS nor CTS carries lengths;
+ * - of one of several endpoints of a context: see may_be_direct().
+ */
+#include "ofi/peer.h"
+#include "ofi/provider.h"
+
+#include <utlist.h>
+
+/* Return buffers that a peer has; libripc keeps 256 for a destination. */
+#define DIRECT_MAX 128
+
+bool ofi_recv_withdraw(struct ofi_recv *r)
+{
+	if (r->direct && ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base) == -EBUSY)
+		return false;
+	r->direct = false;
+	return true;
+}
+
+static void cts_done(struct ofi_request *request, int status)
+{
+	struct ofi_recv *r = container_of(request, struct ofi_recv, request);
+	bool abandoned = r->long_cts == OFI_CTS_ABANDONED;
+
+	r->long_cts = OFI_CTS_NONE;
+	if (abandoned)
+		ofi_recv_free(r);
+	else if (status && !r->ended && !r->ep->closing)
+		ofi_peer_lose(r->peer, -status, "a request for contents was not delivered");
+}
+
+/* Offers iov[0] as a return buffer. Return: 0; other: without one. */
+static int grant_direct(struct ofi_recv *r, const struct ofi_envelope *e)
+{
+	struct iovec item = {r->cts, ofi_envelope_put(r->cts, e)};
+	struct iovec buffer = {r->iov[0].iov_base, r->granted};
+	int rc;
+
+	r->request.done = cts_done;
+	r->request.count = &r->ep->requests;
+	rc = ofi_request_start(r->ep->domain, &r->request, r->ep->data, r->peer->service, &item, 1,
+			       &buffer);
+	if (!rc)
+		r->long_cts = OFI_CTS_PENDING;
+	return rc;
+}
+
+/*
+ * Contents from one context take the first return buffer that is long enough, whatever their
+ * service. Those of one peer arrive in the order of its CTS, so none of them arrives while its own
+ * return buffer is unused: contents without one may have used it. Two peers of one context have no
+ * common order; then none of them gets return buffers.
+ */
+static bool may_be_direct(const struct ofi_recv *r)
+{
+	return r->granted >= ofi_settings.direct_min && r->niov == 1 &&
+	       !(r->wire_flags & OFI_F_PIECES) && !r->peer->first->shared;
+}
+
+int ofi_recv_grant(struct ofi_recv *r)
+{
+	struct ofi_peer *p = r->peer;
+	struct ofi_ep *ep = r->ep;
+	struct ofi_envelope e = {
+		.kind = OFI_CTS,
+		.flags = OFI_F_CREDIT | OFI_F_TAGGED | OFI_F_LEN | OFI_F_ID,
+		.tag = ep->main_id,
+		.len = r->granted,
+		.id = r->send_id,
+		.matched_messages = p->matched_messages,
+		.matched_bytes = p->matched_bytes,
+	};
+	int rc = -1;
+
+	if (may_be_direct(r)) {
+		if (p->ndirect >= DIRECT_MAX)
+			return -EAGAIN;
+		r->direct = !ripc_buf_register(ep->domain->ctx, r->iov[0].iov_base, r->granted);
+		if (r->direct)
+			rc = grant_direct(r, &e);
+		if (rc)
+			ofi_recv_withdraw(r);
+	}
+	if (rc)
+		rc = ofi_peer_post(p, ep->data, &e, NULL, 0, 0, false);
+	if (rc)
+		return rc;
+	DL_DELETE(p->to_grant, r);
+	if (!r->granted) {
+		ofi_recv_end(r, 0);
+		return 0;
+	}
+	DL_APPEND(p->granted, r);
+	p->ndirect += r->direct;
+	ep->granted++;
+	ofi_peer_watch(p);
+	return 0;
+}
+
+void ofi_recv_ungrant(struct ofi_recv *r)
+{
+	DL_DELETE(r->peer->granted, r);
+	r->peer->ndirect -= r->direct;
+	r->ep->granted--;
+}

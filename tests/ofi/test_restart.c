@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* An endpoint with a service of its own choice is closed, and another process opens it again. */
+#include "side.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEN      100000
+#define MESSAGES 66000 /* more than a sender has credit for */
+
+static struct side a, b;
+static fi_addr_t to_a, to_b;
+static char *out, *in;
+
+static void begin(void)
+{
+	out = malloc(LEN);
+	in = calloc(1, LEN);
+	ck_assert(out && in);
+	memset(out, 7, LEN);
+	side_open_service(&a, test_ids());
+	side_open(&b, NULL, FI_WAIT_NONE);
+	to_b = side_insert(&a, &b);
+	to_a = side_insert(&b, &a);
+}
+
+static void end(void)
+{
+	side_close(&a);
+	side_close(&b);
+	free(out);
+	free(in);
+}
+
+static void restart(void)
+{
+	side_close(&a);
+	side_open_service(&a, test_ids());
+	to_b = side_insert(&a, &b);
+}
+
+static void exchange(struct side *from, struct side *to, fi_addr_t dest, size_t len)
+{
+	memset(in, 0, len);
+	ck_assert_int_eq(fi_trecv(to->ep, in, len, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	ck_assert_int_eq(fi_tsend(from->ep, out, len, NULL, dest, 1, out), 0);
+	ck_assert_ptr_eq(side_wait(to, from).op_context, in);
+	ck_assert_mem_eq(in, out, len);
+	ck_assert_ptr_eq(side_wait(from, to).op_context, out);
+}
+
+START_TEST(restarted__sends_and_receives)
+{
+	static const size_t lengths[] = {100, LEN};
+
+	for (unsigned i = 0; i < 4; i++) {
+		exchange(&a, &b, to_b, lengths[i % 2]);
+		exchange(&b, &a, to_a, lengths[i % 2]);
+		restart();
+		exchange(&a, &b, to_b, lengths[i / 2]);
+		exchange(&b, &a, to_a, lengths[i / 2]);
+	}
+}
+END_TEST
+
+/* What the process before had sent: whole if its contents have arrived, else an error. */
+START_TEST(messages_of_the_process_before)
+{
+	exchange(&a, &b, to_b, 1);
+	ck_assert_int_eq(fi_tsend(a.ep, out, 100, NULL, to_b, 2, NULL), 0);
+	ck_assert_int_eq(fi_tsend(a.ep, out, LEN, NULL, to_b, 3, NULL), 0);
+	side_progress(&b);
+	side_progress(&b);
+	restart();
+	exchange(&a, &b, to_b, LEN);
+	ck_assert_int_eq(fi_trecv(b.ep, in, LEN, NULL, FI_ADDR_UNSPEC, 3, 0, &a), 0);
+	ck_assert_ptr_eq(side_wait_error(&b, &a).op_context, &a);
+	ck_assert_int_eq(fi_trecv(b.ep, in, LEN, NULL, FI_ADDR_UNSPEC, 2, 0, in), 0);
+	ck_assert_uint_eq(side_wait(&b, &a).len, 100);
+	exchange(&a, &b, to_b, LEN);
+}
+END_TEST
+
+static void send_many(struct side *from, struct side *to, fi_addr_t dest, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_int_eq(fi_recv(to->ep, in, 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+		while (fi_inject(from->ep, "x", 1, dest))
+			side_progress(from);
+		side_wait(to, from);
+		side_progress(from);
+	}
+}
+
+START_TEST(credit__begins_again)
+{
+	send_many(&a, &b, to_b, 100);
+	send_many(&b, &a, to_a, 100);
+	restart();
+	/* b has not received a message from the new process. */
+	send_many(&b, &a, to_a, 100);
+	send_many(&a, &b, to_b, MESSAGES);
+	send_many(&b, &a, to_a, MESSAGES);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("ofi/restart");
+	TCase *tc = tcase_create("restart");
+
+	tcase_add_checked_fixture(tc, begin, end);
+	tcase_add_test(tc, restarted__sends_and_receives);
+	tcase_add_test(tc, messages_of_the_process_before);
+	tcase_add_test(tc, credit__begins_again);
+	suite_add_tcase(s, tc);
+	return test_main("ofi/restart", s);
+}
