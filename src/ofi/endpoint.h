@@ -47,16 +47,15 @@ struct ofi_ep {
  *
  *   QUEUED -- EAGER posted, and PART until nothing is left --> complete
  *   QUEUED -- RTS posted --> WAITING -- CTS --> SENDING -- delivered --> complete
+ *
+ * A QUEUED one is in peer->queue, a WAITING one in ep->sends.
  */
-enum ofi_send_state { OFI_QUEUED, OFI_WAITING, OFI_SENDING };
-
 struct ofi_send {
 	struct ofi_request request; /* first member */
 	struct ofi_send *prev, *next;
 	UT_hash_handle hh;
 	struct ofi_ep *ep;
 	struct ofi_peer *peer;
-	enum ofi_send_state state;
 	void *context;
 	uint64_t cq_flags; /* FI_SEND | FI_TAGGED or FI_MSG */
 	bool notify;       /* write a completion */

@@ -168,7 +168,6 @@ int ofi_send_post(struct ofi_send *s)
 		return rc;
 	}
 	DL_DELETE(p->queue, s);
-	s->state = OFI_WAITING;
 	return 0;
 }
 
@@ -220,7 +219,6 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 		return;
 	}
 	n = ofi_slice(s->iov, s->niov, 0, e->len, iov);
-	s->state = OFI_SENDING;
 	s->life = s->peer->life;
 	s->request.done = contents_done;
 	s->request.count = &ep->requests;
@@ -315,7 +313,6 @@ ssize_t ofi_send_start(struct ofi_send *s, struct ofi_ep *ep, const struct iovec
 		return rc;
 	}
 	s->ep = ep;
-	s->state = OFI_QUEUED;
 	s->copy = NULL;
 	s->posted = 0;
 	s->matched = flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE);
