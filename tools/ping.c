@@ -201,7 +201,7 @@ static int call_once(struct ping *p, uint64_t number)
 		ripc_request_cancel(&request, SIGNAL_MS);
 		return 0;
 	}
-	match = !rc && is_answer(p, m);
+	match = !rc && m && is_answer(p, m);
 	ripc_message_free(m);
 	if (match)
 		count_answer(p, number, tool_now_ns() - begin_ns);

@@ -106,7 +106,7 @@ for by in message call; do
 	option=
 	[ $by = call ] && option=--call
 	start waits ./tools/ripc-ping $option -c 0 -i 1 -W 60000 -o peer_timeout_ms=60000 "$id"
-	waits=$pid q_before= status=
+	waits=$pid q_before='' status=''
 	ready waits "^answer 0"
 	kill -STOP "$server"
 	wait_until 60 quiet waits
