@@ -358,9 +358,9 @@ int main(int argc, char **argv)
 	if (run.metrics && !may_write(run.metrics))
 		return TOOL_ERROR;
 	run.file = argv[optind];
-	if (argc - optind > 1 && !use_arguments(&run, (unsigned)(argc - optind), argv + optind))
-		return TOOL_ERROR;
-	c = run_all(&run);
+	c = TOOL_ERROR;
+	if (argc - optind == 1 || use_arguments(&run, (unsigned)(argc - optind), argv + optind))
+		c = run_all(&run);
 	free(run.text);
 	return tool_finish(c);
 }
