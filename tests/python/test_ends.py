@@ -351,11 +351,68 @@ def cycle():
     kept = [a, b, landed, landed[0], call, request, answer, answer[0], sending, sending._kept]
     kept.append(kept)
     return memory
+def small_cycle():
+    service = ripc.Context(options).register()
+    memory = bytearray(5000)
+    service.context.register_memory(memory)
+    # The collector has the context behind its handle from now on.
+    handle = service.context._glue
+    gc.collect()
+    kept = [service]
+    kept.append(kept)
+    return memory
 gc.disable()
-for _ in range(10):
-    memory = cycle()
+for i in range(20):
+    memory = cycle() if i % 2 else small_cycle()
     gc.collect()
     memory.append(1)
-""", stderr=subprocess.PIPE)
+""", stderr=subprocess.PIPE, env=dict(os.environ, MALLOC_PERTURB_="77"))
     text = process.communicate(timeout=60)[1]
     assert process.returncode == 0 and not text, (process.returncode, text.decode())
+
+
+def test_collected_in_a_wait():
+    """The collector ends the context in a thread that has the lock of one of its requests."""
+    a = ripc.Context(OPTIONS).register()
+    request = a.start_send(4711, bytes(100))
+
+    def close():
+        with request._lock:
+            a.context.close()
+
+    thread = threading.Thread(target=close, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    expect_error(ripc.Error, errno.ECANCELED, request.wait)
+
+
+def test_landed_at_once():
+    """An item lands in a window, and is received, before add_window() has returned."""
+    from ripc import _service
+    a, b = pair()
+    lib, landed = _service.lib, []
+
+    class Lib:
+        def __getattr__(self, name):
+            return getattr(lib, name)
+
+        def ripc_window_add(self, *arguments):
+            rc = lib.ripc_window_add(*arguments)
+            if not rc:
+                a.start_send(b.id, bytes(90000))
+                landed.append(b.receive(10))
+            return rc
+
+    window = b.context.alloc(100000)
+    _service.lib = Lib()
+    try:
+        b.add_window(window)
+        assert landed[0].placement() is ripc.Placement.WINDOW and landed[0]._kept[0]
+        assert not b._targets
+    finally:
+        _service.lib = lib
+    b.add_window(window)
+    expect_error(ripc.Error, errno.EBUSY, b.add_window, window)
+    assert len(b._targets) == 1
+    end(a, b)

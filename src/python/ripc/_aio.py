@@ -178,7 +178,7 @@ class _Completions(_Readers):
     def __init__(self, context: "Context") -> None:
         super().__init__("context")
         # Not the context: a loop, which refers to this object, does not keep it.
-        self.glue = context._glue
+        self.ctx = context._ctx
         self.numbers = itertools.count(1)
         self.requests: Dict[int, _Waiter] = {}
         self.full: Dict[int, Set[_Waiter]] = {}
@@ -186,7 +186,7 @@ class _Completions(_Readers):
 
     def start(self) -> None:
         """The running loop takes part from now on."""
-        reader = self.get(lambda: _errors.check(lib.ripc_completion_fd(self.glue.ctx)))
+        reader = self.get(lambda: _errors.check(lib.ripc_completion_fd(self.ctx)))
         if not reader.added:
             reader.next = self.dispatch  # type: ignore[method-assign]
             reader.loop.add_reader(reader.fd, self.dispatch)
@@ -195,7 +195,7 @@ class _Completions(_Readers):
     def dispatch(self) -> None:
         with _lock:
             c = self.completion
-            while not lib.ripc_completion_next(self.glue.ctx, c, 0):
+            while not lib.ripc_completion_next(self.ctx, c, 0):
                 if c.kind == lib.RIPC_COMPLETION_REQUEST:
                     waiter = self.requests.pop(int(ffi.cast("uintptr_t", c.data)), None)
                     if waiter:

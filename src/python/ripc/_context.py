@@ -2,6 +2,7 @@
 """Contexts."""
 import atexit
 import errno
+import gc
 import os
 import weakref
 from typing import Any, Dict, List, Optional, Set, Tuple, Union
@@ -46,20 +47,22 @@ class Context:
         out = ffi.new("struct glue **")
         _errors.check(lib.glue_open(out, " ".join(words).encode()))
         self._glue = ffi.gc(out[0], lib.glue_drop)
+        self._ctx = out[0].ctx
+        self._closed = False
         self._services: "weakref.WeakSet[Service]" = weakref.WeakSet()
         # Of all services: the collector forgets those that it collects with their context.
         self._handles: Set[Any] = set()
         _open.add(self)
 
     def _get(self) -> Any:
-        if self._glue.closed:
+        if self._closed:
             raise _errors.closed("context")
-        return self._glue.ctx
+        return self._ctx
 
     @property
     def closed(self) -> bool:
         """Whether it is closed."""
-        return bool(self._glue.closed)
+        return self._closed
 
     def register(self, service: Union[int, str, None] = None, *, takeover: bool = False) -> Service:
         """Becomes the holder of a service: an id from 1, a name, or None for a free id. With
@@ -189,11 +192,14 @@ class Context:
             self._aio.end()
         # The end of their services has ended these.
         for operation in list(self._running):
-            operation.cancel()
+            operation._withdraw()
         self._running.clear()
         for registration in list(self._registrations):
             registration.close()
-        lib.glue_close(self._glue)
+        self._closed = True
+        # The collector calls glue_drop() before __del__() if both are in a cycle.
+        if not gc.is_finalized(self._glue):
+            lib.glue_close(self._glue)
 
     def __del__(self) -> None:
         # A message under way must not outlive the memory that it refers to.
@@ -218,8 +224,10 @@ def _close_all() -> None:
 def _after_fork() -> None:
     """The contexts of the parent do not work in the child."""
     for context in list(_open):
-        context._glue.closed = 1  # pylint: disable=protected-access
-        for operation in context._running:  # pylint: disable=protected-access
+        # pylint: disable=protected-access
+        context._glue.closed = 1
+        context._closed = True
+        for operation in context._running:
             operation._after_fork()
     _open.clear()
 

@@ -35,7 +35,7 @@ class Registration:
             return
         if not context.closed and self._memory:
             try:
-                _errors.check(lib.ripc_buf_unregister(context._glue.ctx, self._memory.pointer))
+                _errors.check(lib.ripc_buf_unregister(context._ctx, self._memory.pointer))
             except _errors.Closed:
                 pass
             except _errors.Error:
@@ -82,4 +82,4 @@ class Targets:
     def release(self) -> None:
         """Ends the registrations: no peer uses the memory any more."""
         while self.registered:
-            lib.ripc_buf_unregister(self.context._glue.ctx, self.registered.pop())
+            lib.ripc_buf_unregister(self.context._ctx, self.registered.pop())

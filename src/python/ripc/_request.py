@@ -28,7 +28,8 @@ class _Operation:
     def __init__(self, context: "Context", request: Any, kept: Any) -> None:
         self._request = request
         self._kept = kept
-        self._lock = threading.Lock()
+        # Reentrant: the garbage collector may end the context while a thread has it.
+        self._lock = threading.RLock()
         self._error: Optional[_errors.Error] = None
         self._running = running = context._running
         if len(running) >= context._forget_at:
@@ -40,7 +41,7 @@ class _Operation:
 
     def _after_fork(self) -> None:
         """A thread of the parent may have held the lock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def _fetch(self, ms: int) -> int:
         """The result; the request becomes NULL when there is one."""
@@ -90,11 +91,12 @@ class _Operation:
         """Gives it up. Returns False if it was done before. Its memory is free afterwards. wait()
         then raises an Error: its errno is ECANCELED if the message was not delivered or the call
         not executed."""
+        return not self.done and self._withdraw()
+
+    def _withdraw(self) -> bool:
+        """cancel(), although there may be a result."""
         with self._lock:
             if self._request[0] == ffi.NULL:
-                return False
-            self._end(self._fetch(0))
-            if self._left():
                 return False
             rc = lib.ripc_request_cancel(self._request, 100)
             self._end(rc)
@@ -128,6 +130,8 @@ class Call(_Operation):
 
     def _fetch(self, ms: int) -> int:
         out = ffi.new("struct glue_message **")
+        if self._request[0] == ffi.NULL:  # since the collector ran, just now
+            return 0
         rc = lib.glue_call_wait(self._glue, self._request, out, ms)
         if self._request[0] == ffi.NULL:
             try:

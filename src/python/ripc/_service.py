@@ -211,16 +211,28 @@ class Service:
             options.nreturn_buffers = len(targets)
             options.return_buffers = targets.iovec
             kept.append(targets)
-        request = _new("struct ripc_request **")
-        _errors.check(lib.ripc_send_async(self._service, destination(dest), items, n, options,
-                                          request))
-        if return_buffers is not None:
-            self._add_targets(targets)
+        request, number = _new("struct ripc_request **"), destination(dest)
+        self._offer(targets if return_buffers is not None else None, lambda: lib.ripc_send_async(
+            self._service, number, items, n, options, request))
         return Request(self._context, request, kept)
 
-    def _add_targets(self, targets: Targets) -> None:
-        for memory in targets.memory:
-            self._targets[int(ffi.cast("uintptr_t", memory.pointer))] = memory
+    def _offer(self, targets: Optional[Targets], function: Callable[[], int]) -> None:
+        """Calls a function that offers memory. It is kept from before the call, because another
+        thread may receive an item in it at once."""
+        before = {}
+        for memory in targets.memory if targets else ():
+            address = int(ffi.cast("uintptr_t", memory.pointer))
+            before[address] = self._targets.get(address)
+            self._targets[address] = memory
+        rc = function()
+        if rc:
+            error = _errors.error(rc)
+            for address, memory in before.items():
+                if memory is None:
+                    self._targets.pop(address, None)
+                else:
+                    self._targets[address] = memory
+            raise error
 
     # ---- windows
 
@@ -230,9 +242,9 @@ class Service:
         Message.placement() is then Placement.WINDOW."""
         targets = Targets(self._context, (memory,))
         iovec = targets.iovec[0]
-        _errors.check(lib.ripc_window_add(self._context._get(), self._service, iovec.iov_base,
-                                          iovec.iov_len))
-        self._add_targets(targets)
+        ctx = self._context._get()
+        self._offer(targets, lambda: lib.ripc_window_add(ctx, self._service, iovec.iov_base,
+                                                         iovec.iov_len))
 
     def remove_window(self, memory: Bytes) -> None:
         """Takes a window back. Raises Error with EINVAL if it is used up, and with EBUSY while an
