@@ -111,7 +111,8 @@ def test_fork_in_a_wait():
     """A thread of the parent waits for a request, with its lock, when the child closes."""
     a = ripc.Context(OPTIONS).register()
     request = a.start_send(4711, bytes(100))
-    thread = threading.Thread(target=lambda: expect_error(ripc.Error, errno.ECANCELED, request.wait))
+    thread = threading.Thread(target=expect_error,
+                              args=(ripc.Error, errno.ECANCELED, request.wait))
     thread.start()
     try:
         # It has the lock but for moments.
