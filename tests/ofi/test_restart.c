@@ -63,7 +63,7 @@ START_TEST(restarted__sends_and_receives)
 }
 END_TEST
 
-/* What the process before had sent: whole if its contents have arrived, else an error. */
+/* They are whole if their contents have arrived, and end with an error if not. */
 START_TEST(messages_of_the_process_before)
 {
 	exchange(&a, &b, to_b, 1);
