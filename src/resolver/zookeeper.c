@@ -347,8 +347,8 @@ static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 			  ripc__ensemble_root(z->e), r->service, (const char *)r->bytes);
 		break;
 	case RIPC__ENS_FOUND:
-		if (h && h->state == RIPC__ZK_CREATED && !r->ours)
-			ripc__zk_taken(z, h, r);
+		if (h)
+			ripc__zk_held_found(z, h, r);
 		on_found(z, r->service, r->bytes, r->len);
 		break;
 	case RIPC__ENS_NONE:

@@ -131,6 +131,9 @@ struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc
 void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 		    const struct ripc__ensemble_report *r);
 void ripc__zk_rival(struct ripc__zk *z, struct ripc__zk_held *h, const uint8_t *bytes, size_t len);
+/* Its node was read: makes it anew if another context has changed its data. */
+void ripc__zk_held_found(struct ripc__zk *z, struct ripc__zk_held *h,
+			 const struct ripc__ensemble_report *r);
 
 /* Entries of struct ripc__backend_ops. */
 void ripc__zk_drop(struct ripc__backend *b, uint64_t service);

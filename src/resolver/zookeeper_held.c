@@ -124,8 +124,12 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 	bool split;
 
 	ripc__zk_held_set_state(h, RIPC__ZK_TAKEN);
-	if (ripc__zk_decode(z, h->node.id, r->bytes, r->len, &msg.record))
+	if (ripc__zk_decode(z, h->node.id, r->bytes, r->len, &msg.record)) {
+		/* It may get a record, or go; a FOUND has set the watch. */
+		if (r->kind == RIPC__ENS_TAKEN)
+			(void)ripc__ensemble_watch(z->e, h->node.id);
 		return;
+	}
 	/*
 	 * The node of a dead process of this host, or of a holder that our kernel rules out,
 	 * remains only until its session ends.
@@ -148,6 +152,17 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 	/* That holder cannot know of us. */
 	if (split)
 		(void)ripc__ensemble_report_rival(z->e, r, h->bytes, h->len);
+}
+
+void ripc__zk_held_found(struct ripc__zk *z, struct ripc__zk_held *h,
+			 const struct ripc__ensemble_report *r)
+{
+	bool created = h->state == RIPC__ZK_CREATED;
+
+	if (!r->ours && (created || (h->state == RIPC__ZK_TAKEN && !h->nonce)))
+		ripc__zk_taken(z, h, r);
+	else if (r->ours && created && (r->len != h->len || memcmp(r->bytes, h->bytes, r->len)))
+		ripc__zk_claim(z, h);
 }
 
 void ripc__zk_rival(struct ripc__zk *z, struct ripc__zk_held *h, const uint8_t *bytes, size_t len)

@@ -284,6 +284,59 @@ START_TEST(found__next_holder_of_a_lower_generation)
 }
 END_TEST
 
+/* Another program writes into nodes. */
+static void report_bytes(enum ripc__ensemble_kind kind, bool ours, const uint8_t *bytes, size_t len)
+{
+	struct ripc__mcast_sender from = {0};
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+
+	pending = calloc(1, sizeof(*pending) + len);
+	ck_assert_ptr_nonnull(pending);
+	pending->kind = kind;
+	pending->service = SERVICE;
+	pending->ours = ours;
+	pending->len = len;
+	memcpy(pending->bytes, bytes, len);
+	while (ripc__backend_zookeeper.recv(backend, ensemble_fd, &from, buf, sizeof(buf)) >= 0)
+		continue;
+}
+
+START_TEST(found__own_node_with_other_data)
+{
+	struct ripc__zk_held *h;
+
+	report(RIPC__ENS_UP, true);
+	send_own(RIPC__RESOLVE_PROBE, 1, 7, NULL);
+	report(RIPC__ENS_CLAIMED, false);
+	h = ripc__zk_held_find(z, SERVICE);
+	report_bytes(RIPC__ENS_FOUND, true, h->bytes, h->len);
+	ck_assert_uint_eq(claims(), 1);
+	report_bytes(RIPC__ENS_FOUND, true, (const uint8_t *)"nonsense", 8);
+	ck_assert_uint_eq(claims(), 1);
+	report(RIPC__ENS_CLAIMED, false);
+	report_bytes(RIPC__ENS_FOUND, true, h->bytes, h->len);
+	ck_assert_uint_eq(claims(), 0);
+}
+END_TEST
+
+/* A node without a record: the service gets its own when that node goes. */
+START_TEST(taken__by_a_node_without_a_record)
+{
+	report(RIPC__ENS_UP, true);
+	send_own(RIPC__RESOLVE_PROBE, 1, 7, NULL);
+	nwatches = 0;
+	report_bytes(RIPC__ENS_TAKEN, false, (const uint8_t *)"nonsense", 8);
+	ck_assert_uint_eq(nwatches, 1);
+	send_own(RIPC__RESOLVE_REQUEST, 1, 9, NULL);
+	report_bytes(RIPC__ENS_TAKEN, false, (const uint8_t *)"nonsense", 8);
+	report_bytes(RIPC__ENS_FOUND, false, (const uint8_t *)"nonsense", 8);
+	ck_assert_uint_eq(nwatches, 2);
+	claims();
+	report(RIPC__ENS_NONE, false);
+	ck_assert_uint_eq(claims(), 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("resolver/zookeeper");
@@ -295,6 +348,8 @@ int main(void)
 	tcase_add_test(tc, up__created);
 	tcase_add_test(tc, up__created_and_not_yet_held);
 	tcase_add_test(tc, found__next_holder_of_a_lower_generation);
+	tcase_add_test(tc, found__own_node_with_other_data);
+	tcase_add_test(tc, taken__by_a_node_without_a_record);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/zookeeper", suite);
 }
