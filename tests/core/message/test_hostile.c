@@ -137,7 +137,6 @@ static void inject(unsigned from, unsigned to)
 	} else {
 		ripc__put_le16(m.bytes + 2, (uint16_t)(lane->tx_seq + (uint32_t)skew));
 	}
-	/* With forged credit the victim would send what its peer cannot receive. */
 	/* With forged credit the victim would send more than this peer can receive. */
 	if (lane->uses_credits) {
 		if (ripc__is_elided(m.bytes[0]))
