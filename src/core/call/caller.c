@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Lowest status of an answer. */
-#define STATUS_MIN (-4095)
+#define STATUS_MIN (-4095) /* lowest status of an answer */
 
 static void send_request(struct ripc__call *call);
 

@@ -390,11 +390,11 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 /* port_change.c */
 /* The port takes no new connections, and loses those it has. */
 void ripc__ib_port_down(struct ib_port *p, const char *why);
-/* An event says that the port is up, or that its addresses have changed: reads them. */
+/* After an event: reads whether the port is up, and its addresses. */
 void ripc__ib_port_changed(struct ib_port *p);
 /*
- * After ripc__ib_port_changed(), in each pass: takes the other addresses when all work of the UD queue
- * pair was flushed and no worker uses the old ones. Then the queue pair is reset.
+ * After ripc__ib_port_changed(), in each pass: takes the other addresses when all work of the UD
+ * queue pair was flushed and no worker uses the old ones. Then the queue pair is reset.
  */
 void ripc__ib_port_readdress(struct ib_port *p);
 
