@@ -240,13 +240,13 @@ START_TEST(fork__holds_locks)
 	pid = fork();
 	if (!pid)
 		_exit(take_handles(&locker) && take_contexts(&locker) ? 0 : 1);
-	locker.take = NULL;
 	ck_assert_int_gt(pid, 0);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 	ck_assert(locker.waits);
 	/* After the fork it goes on. */
 	ck_assert_int_eq(pthread_join(locker.thread, &result), 0);
+	locker.take = NULL;
 	ck_assert_ptr_nonnull(result);
 	OK(ripc_close(ctx));
 }
