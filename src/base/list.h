@@ -18,21 +18,26 @@ struct ripc__list {
 #define ripc__list_for_each_safe(pos, tmp, head) \
 	for (pos = (head)->next, tmp = pos->next; pos != (head); pos = tmp, tmp = pos->next)
 
+/* The node in a struct; also in the pseudo-struct around a list head, which has no alignment. */
+#define ripc__list_node(pos, member) \
+	((struct ripc__list *)(void *)((char *)(pos) + offsetof(__typeof__(*(pos)), member)))
+#define ripc__list_next_entry(pos, member) \
+	ripc__list_entry(ripc__list_node(pos, member)->next, __typeof__(*(pos)), member)
+
 /*
  * The same over the structs of the nodes; pos points to one. After the last one there is no struct
- * at pos, and &pos->member == head.
+ * at pos, and ripc__list_node(pos, member) == head.
  */
-#define ripc__list_for_each_entry(pos, head, member)                         \
-	for (pos = ripc__list_entry((head)->next, __typeof__(*pos), member); \
-	     &pos->member != (head);                                         \
-	     pos = ripc__list_entry(pos->member.next, __typeof__(*pos), member))
+#define ripc__list_for_each_entry(pos, head, member)                           \
+	for (pos = ripc__list_entry((head)->next, __typeof__(*(pos)), member); \
+	     ripc__list_node(pos, member) != (head); pos = ripc__list_next_entry(pos, member))
 
 /* The struct of the current node may be removed and freed. */
-#define ripc__list_for_each_entry_safe(pos, tmp, head, member)                  \
-	for (pos = ripc__list_entry((head)->next, __typeof__(*pos), member),    \
-	    tmp = ripc__list_entry(pos->member.next, __typeof__(*pos), member); \
-	     &pos->member != (head);                                            \
-	     pos = tmp, tmp = ripc__list_entry(pos->member.next, __typeof__(*pos), member))
+#define ripc__list_for_each_entry_safe(pos, tmp, head, member)                 \
+	for (pos = ripc__list_entry((head)->next, __typeof__(*(pos)), member), \
+	    tmp = ripc__list_next_entry(pos, member);                          \
+	     ripc__list_node(pos, member) != (head);                           \
+	     pos = tmp, tmp = ripc__list_next_entry(pos, member))
 
 /* The struct of the first node; NULL: the list is empty. */
 #define ripc__list_first_entry(head, type, member) \

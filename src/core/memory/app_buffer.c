@@ -130,15 +130,18 @@ int ripc__buf_unregister(struct ripc *ctx, void *base)
 		/* Another thread unregistered it meanwhile. */
 	} else if (!r || r->state != RIPC__REGION_USER || r->base != base) {
 		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
-	} else if (!(rc = ripc__region_busy(r, false)) && r->pins) {
-		ripc__local_returns_withdraw(ctx, r);
-		rc = ripc__region_busy(r, true);
-	}
-	if (!rc) {
-		ripc__cached_mrs_drop(ctx, r);
-		ripc__regions_remove(ctx, r);
-		ctx->stats.registered_bytes -= r->len;
-		free(r);
+	} else {
+		rc = ripc__region_busy(r, false);
+		if (!rc && r->pins) {
+			ripc__local_returns_withdraw(ctx, r);
+			rc = ripc__region_busy(r, true);
+		}
+		if (!rc) {
+			ripc__cached_mrs_drop(ctx, r);
+			ripc__regions_remove(ctx, r);
+			ctx->stats.registered_bytes -= r->len;
+			free(r);
+		}
 	}
 	ripc__unlock(ctx);
 	return rc;

@@ -109,8 +109,8 @@ static bool all_idle(struct ripc *ctx)
 }
 
 /*
- * Without the memory that the context keeps for copies of reliable messages: how many it has sent at
- * the same time depends on the scheduler, not on its clients.
+ * Without the memory that the context keeps for copies of reliable messages: how many it has sent
+ * at the same time depends on the scheduler, not on its clients.
  */
 static size_t allocated(struct ripc *ctx)
 {
