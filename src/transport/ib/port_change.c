@@ -56,7 +56,8 @@ void ripc__ib_port_changed(struct ib_port *p)
 	/* An event about a port that is unusable, and stays so. */
 	if (rc && p->down)
 		return;
-	ripc__ib_port_down(p, rc ? why : "its address has changed");
+	/* ripc__ib_port_readdress() logs why it is unusable. */
+	ripc__ib_port_down(p, rc ? "it lost its address or link" : "its address has changed");
 	p->readdress = true;
 	ripc__ib_ud_stopped(p, &p->ud, "its address has changed");
 }
