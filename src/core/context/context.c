@@ -48,7 +48,7 @@ static bool life_locked; /* by fork(), which has contexts_lock, too */
 
 /*
  * In the child: the parent's connections must not live on in it. Only async-signal-safe calls. No
- * thread was changing a context, unless fork_prepare() has waited in vain.
+ * thread was changing a context, if fork_prepare() has got all locks in time.
  */
 static void RIPC__NO_ANALYSIS fork_child(void)
 {
