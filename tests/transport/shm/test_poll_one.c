@@ -124,6 +124,45 @@ START_TEST(poll_one__alternating_peers)
 }
 END_TEST
 
+static unsigned messages_of_pass(void)
+{
+	struct ripc__event ev[8];
+	uint64_t deadline = RIPC__NEVER;
+	unsigned n = OPS->progress(tr_of(w.b), ev, 8, 1, &deadline);
+
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_int_eq(ev[i].kind, RIPC__EV_RECV);
+		OPS->release(tr_of(w.b), ev[i].token);
+	}
+	/* A pass that leaves messages where they are asks for the next one. */
+	ck_assert(n || deadline <= 1);
+	return n;
+}
+
+/* A pass leaves the messages of a stream to poll_one(), but not twice in a row. */
+START_TEST(poll_one__pass_within_a_stream)
+{
+	struct iovec item = {"echo", 4};
+
+	join_all();
+	for (uint8_t k = 0; k < 9; k++)
+		post(2, k);
+	poll_one_brings(2, 0);
+	ck_assert_uint_eq(messages_of_pass(), 0);
+	poll_one_brings(2, 1);
+	ck_assert_uint_eq(messages_of_pass(), 0);
+	ck_assert_int_eq(OPS->arm(tr_of(w.b)), 1);
+	ck_assert_uint_eq(messages_of_pass(), 7);
+	/* A receiver that sends, too, gets several at once. */
+	for (uint8_t k = 0; k < 9; k++)
+		post(2, k);
+	poll_one_brings(2, 0);
+	ck_assert_int_eq(OPS->post(to[2], NULL, 0, &item, 1, false), 0);
+	ck_assert_uint_eq(messages_of_pass(), 8);
+	part(&w);
+}
+END_TEST
+
 /* An endpoint whose end was reported is skipped, before and after it is closed. */
 START_TEST(poll_one__closed_neighbour)
 {
@@ -173,6 +212,7 @@ int main(void)
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, poll_one__read_before_message);
 	tcase_add_test(c, poll_one__alternating_peers);
+	tcase_add_test(c, poll_one__pass_within_a_stream);
 	tcase_add_test(c, poll_one__closed_neighbour);
 	tcase_add_test(c, poll_one__last_peer_closed);
 	suite_add_tcase(s, c);
