@@ -7,7 +7,7 @@
  * the core. progress() reports events. Entries return 0 or a negative errno, and explain an error
  * with ripc__fail() (base/log.h).
  *
- * Life cycle: probe, open, { all other entries }, close. An endpoint (`ep`) is one end of a
+ * Life cycle: open, { all other entries }, close. An endpoint (`ep`) is one end of a
  * connection:
  *
  *   active:  connect() -> EV_ESTABLISHED(user, private data of the accepting side) or EV_CLOSED
@@ -179,12 +179,9 @@ struct ripc__transport_ops {
 	uint8_t compat_ids[3];
 
 	/*
-	 * Checks whether open() can succeed: 0, or a negative errno with one sentence in why.
-	 * Leaves nothing open.
+	 * Opens devices and listens. Errors, explained by ripc__fail(): -ENODEV: it cannot be used
+	 * on this host; -ENOMEM, -EMFILE, ...
 	 */
-	int (*probe)(const struct ripc__transport_env *env, char *why, size_t whylen);
-
-	/* Opens devices and listens. Errors, with ripc__fail(): -ENODEV, -ENOMEM, -EMFILE, ... */
 	int (*open)(struct ripc__transport **t, const struct ripc__transport_env *env);
 
 	/* Closes the transport. The core has ended all endpoints and registrations. Never fails. */

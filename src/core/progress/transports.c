@@ -63,9 +63,6 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 
 	tp->ops = ops;
 	ctx->ntp++;
-	rc = ops->probe(&env, tp->why, sizeof(tp->why));
-	if (rc)
-		return rc;
 	rc = ops->open(&tp->t, &env);
 	if (rc) {
 		tp->t = NULL;

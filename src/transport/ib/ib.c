@@ -17,11 +17,6 @@
 #define ASYNC_POLL_NS (5 * RIPC__MS)  /* interval of reads of asynchronous events */
 #define DISCONNECT_NS (50 * RIPC__MS) /* time limit of close() for acknowledged DISCs */
 
-static int ib_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
-{
-	return ripc__verbs_probe(RIPC__VERBS_IB, why, whylen);
-}
-
 /* ---- progress ---- */
 
 static void repost_receives(struct ripc__transport *t)
@@ -370,7 +365,6 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.name = "ib",
 	.id = TRANSPORT_ID,
 	.compat_ids = {0},
-	.probe = ib_probe,
 	.open = ib_open,
 	.close = ib_close,
 	.limits = ib_limits,

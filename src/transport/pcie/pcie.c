@@ -21,13 +21,6 @@
 #define SLEEP_NO_PEERS_NS (10 * RIPC__MS) /* without connections */
 #define SLEEP_SHIFT       6
 
-static int pcie_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
-{
-	char memory[RIPC__PCIE_PATH_MAX];
-
-	return ripc__pcie_find(env->opt->pcie_device, memory, why, whylen);
-}
-
 static void pcie_close(struct ripc__transport *tr)
 {
 	struct pcie *t = (struct pcie *)tr;
@@ -247,7 +240,6 @@ const struct ripc__transport_ops ripc__transport_pcie = {
 	RIPC__RING_TRANSPORT_OPS,
 	.name = NAME,
 	.id = TRANSPORT_ID_PCIE,
-	.probe = pcie_probe,
 	.open = pcie_open,
 	.close = pcie_close,
 	.address = ripc__pcie_address,

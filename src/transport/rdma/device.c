@@ -98,6 +98,12 @@ static int active_ports(struct ibv_context *ctx)
 	return n;
 }
 
+/* The remedy for an error of ibv_open_device(). */
+static const char *rights_hint(int err)
+{
+	return err == EACCES || err == EPERM ? " (see the rights of /dev/infiniband/uverbs*)" : "";
+}
+
 int ripc__verbs_probe(enum ripc__verbs_kind kind, char *why, size_t whylen)
 {
 	struct ibv_device **list;
@@ -124,10 +130,7 @@ int ripc__verbs_probe(enum ripc__verbs_kind kind, char *why, size_t whylen)
 		if (!rc)
 			rc = -EIO;
 		snprintf(why, whylen, "%s cannot be opened: %s%s", ibv_get_device_name(list[i]),
-			 strerror(-rc),
-			 rc == -EACCES || rc == -EPERM
-				 ? " (see the rights of /dev/infiniband/uverbs*)"
-				 : "");
+			 strerror(-rc), rights_hint(-rc));
 	}
 	ibv_free_device_list(list);
 	return active ? 0 : rc;
@@ -218,8 +221,8 @@ int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev
 	errno = 0;
 	d->ctx = ibv_open_device(dev);
 	if (!d->ctx)
-		return ripc__fail(errno ? -errno : -EIO, "cannot open %s: %s",
-				  ibv_get_device_name(dev), strerror(errno));
+		return ripc__fail(errno ? -errno : -EIO, "cannot open %s: %s%s",
+				  ibv_get_device_name(dev), strerror(errno), rights_hint(errno));
 	rc = device_init(d);
 	if (!rc)
 		return 0;

@@ -44,11 +44,6 @@ struct ripc__transport {
 	bool any_want_sendable; /* a post was rejected on any endpoint */
 };
 
-static int self_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
-{
-	return 0;
-}
-
 static int self_open(struct ripc__transport **out, const struct ripc__transport_env *env)
 {
 	struct ripc__transport *t = calloc(1, sizeof(*t));
@@ -404,7 +399,6 @@ static void self_forked(struct ripc__transport *t)
 const struct ripc__transport_ops ripc__transport_self = {
 	.name = "self",
 	.id = 1,
-	.probe = self_probe,
 	.open = self_open,
 	.close = self_close,
 	.limits = self_limits,

@@ -62,17 +62,6 @@ const struct ripc__ring_backend_ops ripc__shm_unreadable_ops = {.kick = shm_kick
 
 /* ---- open and close ---- */
 
-static int shm_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
-{
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), err = fd < 0 ? -errno : 0;
-
-	if (fd >= 0)
-		close(fd);
-	else
-		snprintf(why, whylen, "no Unix sockets: %s", ripc_strerror(err));
-	return err;
-}
-
 static void shm_close(struct ripc__transport *tr)
 {
 	struct shm *t = (struct shm *)tr;
@@ -331,7 +320,6 @@ const struct ripc__transport_ops ripc__transport_shm = {
 	.name = "shm",
 	.id = TRANSPORT_ID,
 	RIPC__RING_TRANSPORT_OPS,
-	.probe = shm_probe,
 	.open = shm_open_,
 	.close = shm_close,
 	.address = shm_address,

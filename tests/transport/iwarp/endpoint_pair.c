@@ -33,7 +33,6 @@ static void open_side(struct side *s, const struct ripc__transport_ops *ops, con
 	s->ops = ops;
 	snprintf(text, sizeof(text), "%s %s", options, more);
 	ck_assert_int_eq(ripc__options_load(&opt, text, why, sizeof(why)), 0);
-	ck_assert_msg(!ops->probe(&env, why, sizeof(why)), "%s", why);
 	ck_assert_msg(!ops->open(&s->t, &env), "%s", ripc_error_detail());
 	ops->limits(s->t, &s->limits);
 }

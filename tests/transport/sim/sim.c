@@ -73,14 +73,6 @@ static void free_packets(struct ripc__transport *t, struct sim_packet **list)
 	}
 }
 
-static int sim_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
-{
-	if (env->arg)
-		return 0;
-	snprintf(why, whylen, "for tests only: there is no simulated network");
-	return -ENODEV;
-}
-
 static void fill_limits(struct ripc__transport_limits *l, const struct ripc__sim_config *config)
 {
 	l->caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE | RIPC__CAP_CHEAP_REG;
@@ -110,7 +102,7 @@ static int sim_open(struct ripc__transport **transport, const struct ripc__trans
 	struct sim_node *node;
 
 	if (!net)
-		return ripc__fail(-ENODEV, "sim: there is no simulated network");
+		return ripc__fail(-ENODEV, "sim: for tests only: there is no simulated network");
 	node = ripc__sim_node(net, env->instance);
 	t = calloc(1, sizeof(*t));
 	if (!node || !t) {
@@ -266,7 +258,6 @@ static void sim_forked(struct ripc__transport *t)
 const struct ripc__transport_ops ripc__transport_sim = {
 	.name = "sim",
 	.id = 255,
-	.probe = sim_probe,
 	.open = sim_open,
 	.close = sim_close,
 	.limits = sim_limits,

@@ -2,13 +2,13 @@
 /* Time, chance and datagrams of the simulated network. */
 #include "sim_pair.h"
 
-START_TEST(probe__needs_a_network)
+START_TEST(open__needs_a_network)
 {
 	struct ripc__transport_env env = {.arg = NULL};
-	char why[128];
+	struct ripc__transport *t;
 
-	ck_assert_int_eq(OPS->probe(&env, why, sizeof(why)), -ENODEV);
-	ck_assert_uint_gt(strlen(why), 10);
+	ck_assert_int_eq(OPS->open(&t, &env), -ENODEV);
+	ck_assert_uint_gt(strlen(ripc_error_detail()), 10);
 }
 END_TEST
 
@@ -333,7 +333,7 @@ int main(void)
 	TCase *tc = tcase_create("net");
 
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, probe__needs_a_network);
+	tcase_add_test(tc, open__needs_a_network);
 	tcase_add_test(tc, step__time_and_events);
 	tcase_add_test(tc, seed__same_seed_same_run);
 	tcase_add_test(tc, datagram__loss_dup_reorder);

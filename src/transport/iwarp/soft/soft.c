@@ -23,21 +23,6 @@
 /* Memory of the core that a peer may write: payload is received there before it is checked. */
 #define GRANTED (RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_RESIDENT)
 
-static int soft_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
-{
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), err = fd < 0 ? -errno : 0;
-
-	if (fd < 0 && errno == EAFNOSUPPORT) {
-		fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		err = fd < 0 ? -errno : 0;
-	}
-	if (fd >= 0)
-		close(fd);
-	else
-		snprintf(why, whylen, "cannot create a TCP socket: %s", strerror(-err));
-	return err;
-}
-
 static void soft_close(struct ripc__transport *t)
 {
 	while (!ripc__list_empty(&t->eps))
@@ -522,7 +507,6 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.name = "iwarp/soft",
 	.id = TRANSPORT_ID,
 	.compat_ids = {5},
-	.probe = soft_probe,
 	.open = soft_open,
 	.close = soft_close,
 	.limits = soft_limits,

@@ -27,16 +27,6 @@
  */
 static volatile sig_atomic_t orphan;
 
-static const char orphan_text[] =
-	"librdmacm cannot be used in the forked child of a process that was using it";
-
-static int vt_probe(const struct ripc__transport_env *env, char *why, size_t whylen)
-{
-	if (orphan)
-		return ripc__reason(-EOWNERDEAD, why, whylen, "%s", orphan_text);
-	return ripc__verbs_probe(RIPC__VERBS_IWARP, why, whylen);
-}
-
 static void free_deferred(struct ripc__transport *t)
 {
 	ripc__list_free(&t->deferred_free, struct ripc__ep, link);
@@ -87,10 +77,16 @@ static int open_channel(struct ripc__transport *t)
 static int vt_open(struct ripc__transport **out, const struct ripc__transport_env *env)
 {
 	struct ripc__transport *t;
+	char why[256];
 	int rc;
 
 	if (orphan)
-		return ripc__fail(-EOWNERDEAD, "iwarp/verbs: %s", orphan_text);
+		return ripc__fail(-EOWNERDEAD,
+				  "iwarp/verbs: librdmacm cannot be used in the forked "
+				  "child of a process that was using it");
+	rc = ripc__verbs_probe(RIPC__VERBS_IWARP, why, sizeof(why));
+	if (rc)
+		return ripc__fail(rc, "iwarp/verbs: %s", why);
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
@@ -117,7 +113,6 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	t->connect_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ripc__udp_conn_enable(&t->udp, t->epoll_fd, IWV_UDP | (uint64_t)RIPC__UDP_CONN << 8);
-	ripc__verbs_fork_safe();
 	if (t->epoll_fd < 0 || t->connect_fd < 0)
 		rc = ripc__fail(-errno,
 				"iwarp/verbs: cannot create epoll and event descriptors: %s",
@@ -463,7 +458,6 @@ const struct ripc__transport_ops ripc__transport_iwarp = {
 	.name = "iwarp/verbs",
 	.id = TRANSPORT_ID,
 	.compat_ids = {3},
-	.probe = vt_probe,
 	.open = vt_open,
 	.close = vt_close,
 	.limits = vt_limits,
