@@ -400,10 +400,10 @@ static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 	while (n && !w->e.status) {
 		struct ripc__event ev;
 		struct iovec iov[RIPC__RX_IOV];
-		size_t prefix, done = 0;
+		size_t done = 0;
 		uint8_t *data = w->slab->data;
 		unsigned niov = ripc__engine_rx_buffer(&w->e, data, RIPC__SLAB_BYTES,
-						       expected_region(w), iov, &prefix);
+						       expected_region(w), iov);
 
 		if (w->works)
 			send_directly(w);
@@ -431,13 +431,8 @@ static void feed(struct world *w, const uint8_t *p, size_t n, size_t cut)
 
 static size_t set_up(const uint8_t *data, size_t size, bool active, struct ripc__mpa_terms *terms)
 {
-	struct ripc__mpa frame, other = {.revision = 2,
-					 .enhanced = true,
-					 .peer_to_peer = true,
-					 .rtr = 7,
-					 .ird = 32,
-					 .ord = 32,
-					 .soft = true};
+	struct ripc__mpa frame,
+		other = {.revision = 2, .enhanced = true, .ird = 32, .ord = 32, .soft = true};
 	const char *why = NULL;
 	uint8_t buf[RIPC__MPA_FRAME_MAX];
 	int n = ripc__mpa_decode(&frame, active, data, size, &why);
@@ -535,7 +530,7 @@ static void compare(const struct world *w, const struct world *other)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct ripc__mpa_terms terms = {.soft = true, .read_depth = 4, .serve_depth = 4, .rtr = 2};
+	struct ripc__mpa_terms terms = {.soft = true, .read_depth = 4, .serve_depth = 4};
 	struct ripc__iwarp_address address;
 	struct stream stream = {0};
 	struct world *w[2] = {NULL, NULL};

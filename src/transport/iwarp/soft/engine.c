@@ -11,30 +11,10 @@
 
 #define OVERTAKE_MAX 1024u /* bytes of queued sends that a later Write is sent before */
 
-/* Queues the request, and stores the read until its response. Return: 0 or -ENOMEM. */
-static int add_read(struct ripc__engine *e, const struct ripc__read *read, uint64_t raddr,
-		    uint32_t rkey)
-{
-	struct ripc__engine_rx *rx = &e->rx;
-	int err;
-
-	if (!rx->reads)
-		rx->reads = malloc(RIPC__READS_MAX * sizeof(*rx->reads));
-	if (!rx->reads)
-		return -ENOMEM;
-	err = ripc__engine_queue_read(e, read, raddr, rkey);
-	if (!err)
-		rx->reads[rx->read_tail++ % RIPC__READS_MAX] = *read;
-	return err;
-}
-
 void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 		       struct ripc__slab_pool *pool, const struct ripc__mpa_terms *terms,
 		       bool active, uint32_t segment)
 {
-	const struct ripc__read nothing = {.silent = true};
-	int err = 0;
-
 	memset(e, 0, sizeof(*e));
 	e->regions = regions;
 	e->pool = pool;
@@ -54,19 +34,8 @@ void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 	for (unsigned q = 0; q < RIPC__DDP_QUEUES; q++)
 		e->rx.msn[q] = 1;
 	e->tx.open = active;
-	if (!active) {
-		e->rx.rtr = terms->rtr;
-		return;
-	}
-	if (terms->rtr == RIPC__MPA_RTR_SEND) {
-		err = ripc__engine_send(e, NULL, 0, 0);
-	} else if (terms->rtr == RIPC__MPA_RTR_READ) {
-		err = add_read(e, &nothing, 0, 0);
-	} else if (terms->rtr == RIPC__MPA_RTR_WRITE) {
-		err = ripc__engine_queue_empty_write(e);
-	}
-	if (err)
-		ripc__engine_fail(e, err, RIPC__TERM_CATASTROPHE, NULL, false);
+	if (active && ripc__engine_send(e, NULL, 0, 0))
+		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL, false);
 }
 
 void ripc__engine_fini(struct ripc__engine *e)
@@ -81,9 +50,8 @@ static bool at_rest(const struct ripc__engine *e)
 	const struct ripc__engine_tx *tx = &e->tx;
 	const struct ripc__engine_rx *rx = &e->rx;
 
-	return ripc__engine_idle(e) && tx->work_tail == tx->work_reported && rx->first_seen &&
-	       !rx->slab && !rx->stash_len && !rx->placing && !rx->msg &&
-	       rx->read_head == rx->read_tail;
+	return ripc__engine_idle(e) && tx->work_tail == tx->work_reported && !rx->slab &&
+	       !rx->stash_len && !rx->placing && !rx->msg && rx->read_head == rx->read_tail;
 }
 
 bool ripc__engine_save(struct ripc__engine *e, struct ripc__engine_saved *saved)
@@ -118,7 +86,6 @@ void ripc__engine_restore(struct ripc__engine *e, struct ripc__regions *regions,
 		.read_depth = saved->read_depth,
 		.serve_depth = saved->serve_depth,
 		.tx = {.open = true, .msn_send = saved->msn_send, .msn_read = saved->msn_read},
-		.rx = {.first_seen = true},
 	};
 	memcpy(e->rx.msn, saved->msn, sizeof(saved->msn));
 }
@@ -169,16 +136,18 @@ int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8
 		.to = region->addr + (uint64_t)(dst - region->base),
 		.wr_id = wr_id,
 	};
-	int err;
 
 	if (e->status)
 		return -ENOTCONN;
 	if (rx->read_tail - rx->read_head >= e->read_depth)
 		return -EAGAIN;
-	err = add_read(e, &read, raddr, rkey);
-	if (!err)
-		region->users++;
-	return err;
+	if (!rx->reads)
+		rx->reads = malloc(RIPC__READS_MAX * sizeof(*rx->reads));
+	if (!rx->reads || ripc__engine_queue_read(e, &read, raddr, rkey))
+		return -ENOMEM;
+	rx->reads[rx->read_tail++ % RIPC__READS_MAX] = read;
+	region->users++;
+	return 0;
 }
 
 void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu,

@@ -61,12 +61,11 @@ struct ripc__work {
 
 /* A local read that waits for its response. */
 struct ripc__read {
-	struct ripc__region *region; /* NULL: of no bytes */
+	struct ripc__region *region;
 	uint8_t *dst;
 	uint64_t len, got; /* bytes wanted, bytes placed */
 	uint64_t to;       /* tagged offset of dst as advertised to the peer */
 	uint32_t stag;
-	bool silent; /* not reported: it was the first FPDU of the connection */
 	uint64_t wr_id;
 };
 
@@ -148,14 +147,12 @@ struct ripc__engine_rx {
 	uint32_t stash_len;
 	bool placing;         /* the payload of ddp goes directly to dst */
 	bool bulk;            /* the last FPDU was tagged: the next one probably is */
-	bool first_seen;      /* an FPDU was received */
 	const uint8_t *fresh; /* space, if the reception began with an FPDU; else NULL */
 	struct ripc__rx_pattern pattern;
 	uint8_t unlearned;                   /* long Writes after which pattern is set again */
 	const struct ripc__region *expected; /* iov[1] of rx_buffer() lies in it; NULL: none */
 	uint32_t ahead; /* bytes received there, of the FPDU whose header ends at ahead_at */
 	const uint8_t *ahead_at;
-	unsigned rtr; /* enum ripc__mpa_rtr: the first FPDU, if it is of that kind, is no message */
 	uint8_t *dst;
 	uint32_t left;               /* bytes of the payload still to come */
 	uint32_t payload;            /* bytes of the whole payload */
@@ -199,8 +196,8 @@ struct ripc__engine_saved {
 
 /*
  * Starts an engine on the terms of the set-up; both depths are at most RIPC__READS_MAX. @active:
- * this end sent the request; its first FPDU, of the kind in terms->rtr, is queued. @segment: bytes
- * of a TCP segment, which an FPDU does not exceed unless the peer is of this stack.
+ * this end sent the request; it must send first, so an empty send is queued. @segment: bytes of a
+ * TCP segment, which an FPDU does not exceed unless the peer is of this stack.
  */
 void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 		       struct ripc__slab_pool *pool, const struct ripc__mpa_terms *terms,
@@ -287,20 +284,20 @@ void ripc__engine_sent(struct ripc__engine *e, size_t n);
 /*
  * The memory for the next bytes. @space: free bytes of a slab, len >= 2 * RIPC__STASH_BYTES of
  * them. @expected: the region of the peer's next Write, if it is known; only this peer may write
- * it; NULL: unknown. *prefix: bytes already stored at the start of space. Return: entries in iov:
- * 1: space; 2: payload, then space; 3: space, payload that is expected, space.
+ * it; NULL: unknown. Return: entries in iov: 1: space; 2: payload, then space; 3: space, payload
+ * that is expected, space.
  */
 unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t len,
-				const struct ripc__region *expected, struct iovec iov[RIPC__RX_IOV],
-				size_t *prefix);
+				const struct ripc__region *expected,
+				struct iovec iov[RIPC__RX_IOV]);
 /*
  * n > 0 bytes were received there; space is in slab. The caller calls next() afterwards. Return:
  * bytes of space that are used now.
  */
 size_t ripc__engine_received(struct ripc__engine *e, struct ripc__slab *slab, size_t n);
 /*
- * The next event: EV_RECV, whose token is a reference to its slab, EV_READ_DONE or EV_WRITE_DONE.
- * The caller fills in user and ep. Return: 1, or 0: there is none, see status.
+ * The next event: EV_RECV, whose token is a reference to its slab, EV_READ_DONE or EV_WRITE_DONE. A
+ * send of no bytes is no message: doc/protocol.md, section 5.1. The caller fills in user and ep. Return: 1, or 0: there is none, see status.
  */
 int ripc__engine_next(struct ripc__engine *e, struct ripc__event *ev);
 /* Whether next() has work: received bytes or an event. */
@@ -338,7 +335,5 @@ void ripc__engine_drop_rx(struct ripc__engine *e);
 /* Queues a Read Request. */
 int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *read, uint64_t raddr,
 			    uint32_t rkey);
-/* Queues a Write of no bytes. */
-int ripc__engine_queue_empty_write(struct ripc__engine *e);
 
 #endif

@@ -46,8 +46,7 @@ void ripc__engine_drop_rx(struct ripc__engine *e)
 	rx->expected = NULL;
 	rx->ahead = 0;
 	for (; rx->read_head != rx->read_tail; rx->read_head++)
-		if (rx->reads[rx->read_head % RIPC__READS_MAX].region)
-			rx->reads[rx->read_head % RIPC__READS_MAX].region->users--;
+		rx->reads[rx->read_head % RIPC__READS_MAX].region->users--;
 	free(rx->reads);
 	rx->reads = NULL;
 	if (rx->msg)
@@ -225,7 +224,7 @@ static int deliver(struct ripc__engine *e, const struct ripc__ddp *ddp, const ui
 
 	rx->msn[RIPC__DDP_Q_SEND]++;
 	invalidate(e, ddp);
-	if (!rx->first_seen && rx->rtr == RIPC__MPA_RTR_SEND && !len) {
+	if (!len) {
 		if (rx->msg)
 			ripc__slab_put(rx->msg);
 		rx->msg = NULL;
@@ -280,16 +279,12 @@ static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 	return 0;
 }
 
-static int read_done(struct ripc__engine *e, struct ripc__event *ev)
+static int read_done(struct ripc__engine_rx *rx, struct ripc__event *ev)
 {
-	struct ripc__engine_rx *rx = &e->rx;
-	const struct ripc__read read = rx->reads[rx->read_head++ % RIPC__READS_MAX];
+	const struct ripc__read *read = &rx->reads[rx->read_head++ % RIPC__READS_MAX];
 
-	if (read.region)
-		read.region->users--;
-	if (read.silent)
-		return 0;
-	*ev = (struct ripc__event){.kind = RIPC__EV_READ_DONE, .wr_id = read.wr_id};
+	read->region->users--;
+	*ev = (struct ripc__event){.kind = RIPC__EV_READ_DONE, .wr_id = read->wr_id};
 	return 1;
 }
 
@@ -319,7 +314,7 @@ static int complete(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_
 	case RIPC__RDMAP_READ_RESPONSE:
 		rx->reads[rx->read_head % RIPC__READS_MAX].got += payload;
 		if (ddp->last)
-			n = read_done(e, ev);
+			n = read_done(rx, ev);
 		break;
 	case RIPC__RDMAP_READ_REQUEST:
 		n = serve(e, fpdu);
@@ -336,7 +331,6 @@ static int complete(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_
 		if (ddp->last)
 			n = deliver(e, ddp, NULL, rx->msg_len, ev);
 	}
-	rx->first_seen = true;
 	return n;
 }
 
@@ -525,19 +519,16 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__event *ev)
 }
 
 unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t len,
-				const struct ripc__region *expected, struct iovec iov[RIPC__RX_IOV],
-				size_t *prefix)
+				const struct ripc__region *expected, struct iovec iov[RIPC__RX_IOV])
 {
 	struct ripc__engine_rx *rx = &e->rx;
 
 	rx->space = space;
 	rx->expected = NULL;
-	*prefix = rx->stash_len;
 	if (rx->placing && rx->left) {
 		/* The same message continues: only trailer and next header go to the slab. */
 		size_t beyond = RIPC__TRAILER_MAX + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
 
-		*prefix = 0;
 		iov[0] = (struct iovec){rx->dst, rx->left};
 		if (rx->ddp.last)
 			beyond = RIPC__BULK_PEEK;

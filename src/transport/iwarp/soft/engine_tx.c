@@ -213,17 +213,6 @@ int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *rea
 	return 0;
 }
 
-int ripc__engine_queue_empty_write(struct ripc__engine *e)
-{
-	uint8_t *p = reserve(&e->tx, RIPC__FPDU_LEN + RIPC__DDP_TAGGED + RIPC__TRAILER_MAX);
-
-	if (!p)
-		return -ENOMEM;
-	commit(&e->tx, ripc__engine_finish(
-			       e, p, ripc__ddp_put_tagged(p, RIPC__RDMAP_WRITE, true, 0, 0, 0)));
-	return 0;
-}
-
 static void frame_bytes(struct ripc__engine_tx *tx, uint64_t limit)
 {
 	struct ripc__chunk *chunk = tx->unframed;

@@ -167,14 +167,12 @@ int ripc__mpa_answer(const struct ripc__mpa *request, bool want_crc, uint32_t de
 		reply->ord = (uint16_t)terms->read_depth;
 		reply->ird = (uint16_t)lower(depth, request->ord);
 		reply->peer_to_peer = request->peer_to_peer;
-		if (request->peer_to_peer) {
-			terms->rtr = pick_rtr(request->rtr);
-			reply->rtr = terms->rtr;
-		}
+		if (request->peer_to_peer)
+			reply->rtr = pick_rtr(request->rtr);
 	}
 	if (request->markers)
 		return refuse(reply, "this end does not send markers", why);
-	if (request->peer_to_peer && !terms->rtr)
+	if (request->peer_to_peer && !reply->rtr)
 		return refuse(reply, "peer-to-peer mode without a kind of first FPDU", why);
 	return 0;
 }
@@ -203,8 +201,6 @@ int ripc__mpa_conclude(const struct ripc__mpa *request, const struct ripc__mpa *
 	terms->soft = reply->soft;
 	terms->serve_depth = request->ird;
 	terms->read_depth = lower(request->ord, BASIC_DEPTH);
-	/* Without peer-to-peer mode the active side must send first as well. */
-	terms->rtr = RIPC__MPA_RTR_SEND;
 	if (!reply->enhanced)
 		return 0;
 	terms->read_depth = lower(request->ord, reply->ird);
@@ -212,11 +208,8 @@ int ripc__mpa_conclude(const struct ripc__mpa *request, const struct ripc__mpa *
 		*why = "the peer wants more reads outstanding than this end serves";
 		return -EPROTO;
 	}
-	if (!reply->peer_to_peer)
-		return 0;
-	terms->rtr = pick_rtr(reply->rtr & request->rtr);
-	if (!terms->rtr) {
-		*why = "the peer chose no kind of first FPDU that was rtr_types";
+	if (reply->peer_to_peer) {
+		*why = "the peer answers in peer-to-peer mode, which was not requested";
 		return -EPROTO;
 	}
 	return 0;

@@ -42,7 +42,6 @@ struct ripc__mpa {
 struct ripc__mpa_terms {
 	bool crc;             /* both sides send and check CRCs */
 	bool soft;            /* the peer is this stack */
-	unsigned rtr;         /* passive: first FPDU of the peer (0: any); active: our first FPDU */
 	uint32_t read_depth;  /* reads we may have outstanding */
 	uint32_t serve_depth; /* reads the peer may have outstanding */
 };

@@ -142,11 +142,6 @@ static unsigned receive_some(struct ripc__ep *ep, struct ripc__event *events, un
 	while (n < max && ripc__engine_next(ep->engine, &events[n])) {
 		struct ripc__event *ev = &events[n];
 
-		/* A send of no bytes is no message: see doc/protocol.md, section 5.1. */
-		if (ev->kind == RIPC__EV_RECV && !ev->len) {
-			ripc__slab_put(ev->token);
-			continue;
-		}
 		if (ev->kind == RIPC__EV_RECV)
 			ev->token = hold_until_round(ep->t, ev->token);
 		ev->user = ep->user;
@@ -192,7 +187,7 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 	while (n < max && ep->rx == SOFT_RX_OPEN && !e->status) {
 		struct msghdr msg = {0};
 		struct iovec iov[RIPC__RX_IOV];
-		size_t len, prefix, asked = 0;
+		size_t len, asked = 0;
 		uint8_t *space;
 		ssize_t got;
 
@@ -201,8 +196,8 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 			break;
 		}
 		msg.msg_iov = iov;
-		msg.msg_iovlen = ripc__engine_rx_buffer(e, space, len, ripc__soft_expected(ep), iov,
-							&prefix);
+		msg.msg_iovlen =
+			ripc__engine_rx_buffer(e, space, len, ripc__soft_expected(ep), iov);
 		for (unsigned i = 0; i < msg.msg_iovlen; i++)
 			asked += iov[i].iov_len;
 		if (msg.msg_iovlen == 1) {

@@ -12,7 +12,6 @@ struct ripc__mpa_terms terms(bool crc, bool soft)
 	return (struct ripc__mpa_terms){
 		.crc = crc,
 		.soft = soft,
-		.rtr = RIPC__MPA_RTR_WRITE,
 		.read_depth = 32,
 		.serve_depth = 32,
 	};

@@ -94,7 +94,7 @@ static inline void engine_end_feed(struct engine_end *end, const uint8_t *p, siz
 {
 	while (n && !end->e.status) {
 		struct iovec iov[RIPC__RX_IOV];
-		size_t prefix, done = 0;
+		size_t done = 0;
 		unsigned niov;
 
 		if (end->slab->refs == 1)
@@ -106,8 +106,7 @@ static inline void engine_end_feed(struct engine_end *end, const uint8_t *p, siz
 			end->used = 0;
 		}
 		niov = ripc__engine_rx_buffer(&end->e, end->slab->data + end->used,
-					      RIPC__SLAB_BYTES - end->used, end->expected, iov,
-					      &prefix);
+					      RIPC__SLAB_BYTES - end->used, end->expected, iov);
 		ck_assert(niov >= 1 && niov <= RIPC__RX_IOV);
 		for (unsigned i = 0; i < niov; i++) {
 			size_t part = iov[i].iov_len < n ? iov[i].iov_len : n;

@@ -119,8 +119,7 @@ static void check_idle(struct engine_end *end)
 /* Return: whether an allocation failed. */
 static bool run(unsigned nth, bool crc)
 {
-	const struct ripc__mpa_terms terms = {
-		.crc = crc, .rtr = RIPC__MPA_RTR_READ, .read_depth = 8, .serve_depth = 8};
+	const struct ripc__mpa_terms terms = {.crc = crc, .read_depth = 8, .serve_depth = 8};
 
 	memset(target, 0, sizeof(target));
 	memset(&shim, 0, sizeof(shim));

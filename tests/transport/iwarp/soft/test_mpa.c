@@ -14,8 +14,6 @@ static struct ripc__mpa our_request(bool basic, bool crc)
 		.revision = basic ? 1 : 2,
 		.crc = crc,
 		.enhanced = !basic,
-		.peer_to_peer = !basic,
-		.rtr = basic ? 0 : 7,
 		.ird = 32,
 		.ord = 32,
 		.soft = true,
@@ -45,7 +43,7 @@ START_TEST(mpa_encode__bytes_of_the_rfcs)
 	ck_assert_uint_eq(buf[16], 0x50); /* C, S */
 	ck_assert_uint_eq(buf[17], 2);
 	ck_assert_uint_eq(buf[18] << 8 | buf[19], 17);
-	ck_assert_mem_eq(buf + 20, "\xc0\x20\xc0\x20", 4); /* A B IRD 32, C D ORD 32 */
+	ck_assert_mem_eq(buf + 20, "\x00\x20\x00\x20", 4); /* IRD 32, ORD 32 */
 	ck_assert_mem_eq(buf + 24, "helloRIPCSOF\1", 13);
 	f.reply = f.reject = f.markers = true;
 	f.crc = false;
@@ -175,8 +173,6 @@ START_TEST(mpa_conclude__both_ours)
 		ck_assert_int_eq(active.crc, active_crc || passive_crc);
 		ck_assert_int_eq(passive.crc, active.crc);
 		ck_assert(active.soft && passive.soft);
-		ck_assert_uint_eq(active.rtr, basic ? RIPC__MPA_RTR_SEND : RIPC__MPA_RTR_WRITE);
-		ck_assert_uint_eq(passive.rtr, basic ? 0 : RIPC__MPA_RTR_WRITE);
 		ck_assert_uint_eq(active.read_depth, basic ? 1 : 32);
 		ck_assert_uint_eq(passive.read_depth, basic ? 1 : 32);
 		ck_assert_uint_eq(active.serve_depth, 32);
@@ -215,17 +211,15 @@ START_TEST(mpa_answer__kinds_of_first_fpdu)
 		struct ripc__mpa_terms terms;
 		int err;
 
+		request.peer_to_peer = true;
 		request.rtr = flags;
 		err = ripc__mpa_answer(&request, true, 32, &reply, &terms, &why);
 		ck_assert_int_eq(err, flags ? 0 : -EPROTO);
 		ck_assert_int_eq(reply.reject, !flags);
-		ck_assert_uint_eq(terms.rtr, picked[flags]);
-		if (flags)
-			ck_assert_uint_eq(reply.rtr, picked[flags]);
+		ck_assert_uint_eq(reply.rtr, picked[flags]);
 		request.peer_to_peer = false;
 		ck_assert_int_eq(ripc__mpa_answer(&request, true, 32, &reply, &terms, &why), 0);
-		ck_assert_uint_eq(terms.rtr, 0);
-		ck_assert(!reply.peer_to_peer);
+		ck_assert(!reply.rtr && !reply.peer_to_peer);
 	}
 }
 END_TEST
@@ -291,7 +285,6 @@ START_TEST(mpa_conclude__peer_of_revision_1)
 	ck_assert_int_eq(ripc__mpa_conclude(&request, &reply, &terms, &why), 0);
 	ck_assert(!terms.soft);
 	ck_assert_uint_eq(terms.read_depth, 1);
-	ck_assert_uint_eq(terms.rtr, RIPC__MPA_RTR_SEND);
 }
 END_TEST
 
@@ -312,10 +305,9 @@ START_TEST(mpa_conclude__replies_that_cannot_be)
 	reply.ord = 33;
 	ck_assert_int_eq(ripc__mpa_conclude(&request, &reply, &terms, &why), -EPROTO);
 	reply = good;
-	reply.rtr = 0;
+	reply.peer_to_peer = true;
+	reply.rtr = RIPC__MPA_RTR_SEND;
 	ck_assert_int_eq(ripc__mpa_conclude(&request, &reply, &terms, &why), -EPROTO);
-	request.rtr = RIPC__MPA_RTR_SEND;
-	ck_assert_int_eq(ripc__mpa_conclude(&request, &good, &terms, &why), -EPROTO);
 	request = our_request(true, true);
 	ck_assert_int_eq(ripc__mpa_conclude(&request, &good, &terms, &why), -EPROTO);
 }
