@@ -286,7 +286,7 @@ static inline void RIPC__NO_ANALYSIS ripc__lock_yield(struct ripc *ctx)
  */
 static inline void ripc__transfer_posted(struct ripc *ctx, unsigned tp)
 {
-	if (ctx->tp[tp].limits.caps & (RIPC__CAP_TARGET_PROGRESS | RIPC__CAP_SELF))
+	if (ctx->tp[tp].limits.caps & RIPC__CAP_TARGET_PROGRESS)
 		ripc__progress_request(ctx);
 }
 
