@@ -38,8 +38,8 @@
 enum ripc__cap {
 	RIPC__CAP_CONNECTED = 1 << 0, /* connect, accept, post */
 	RIPC__CAP_DATAGRAM = 1 << 1,  /* post_datagram: unordered, lossy */
-	RIPC__CAP_READ = 1 << 2,      /* post_read */
-	RIPC__CAP_WRITE = 1 << 3,     /* post_write */
+	RIPC__CAP_READ = 1 << 2,      /* transfer() */
+	RIPC__CAP_WRITE = 1 << 3,     /* transfer() */
 	RIPC__CAP_MULTICAST = 1 << 5, /* group_join, group_leave, post_group */
 	/* reads and writes need the passive side to call progress() */
 	RIPC__CAP_TARGET_PROGRESS = 1 << 6,
@@ -55,7 +55,7 @@ enum ripc__cap {
 		1 << 12, /* of a hello, not of a transport: STANDING_GRANT is understood */
 	RIPC__CAP_DATAGRAM_CONTEXT =
 		1 << 14, /* of a hello, not of a transport: DATAGRAM_CONTEXT is understood */
-	RIPC__CAP_WRITE_IMM = 1 << 15, /* post_write_imm(), and EV_WRITTEN at the peer */
+	RIPC__CAP_WRITE_IMM = 1 << 15, /* transfer(), and EV_WRITTEN at the peer */
 	RIPC__CAP_POLL_CALL = 1 << 16, /* poll_one() makes system calls */
 	RIPC__CAP_FLOW_END = 1 << 17,  /* of a hello, not of a transport: FLOW_END is understood */
 };
@@ -113,7 +113,7 @@ enum ripc__ev_kind {
 	/* user, ep, status < 0: cause; reject: data/len = private data of the rejecting side */
 	RIPC__EV_CLOSED,
 	RIPC__EV_RECV, /* user, ep, data/len, token: a send of the peer arrived */
-	/* user, ep, len, imm: a write by post_write_imm() arrived, its bytes are in the target */
+	/* user, ep, len, imm: a RIPC__WRITE_IMM arrived, its bytes are in the target */
 	RIPC__EV_WRITTEN,
 	/* data/len, token; from/fromlen: address for an answer by post_datagram() */
 	RIPC__EV_DATAGRAM,
@@ -159,6 +159,29 @@ struct ripc__event {
 	/* EV_REQUEST: equal for requests of one address, process or port; 0: unknown */
 	uint64_t source;
 	const char *text;
+};
+
+enum ripc__transfer_kind {
+	RIPC__READ,  /* with READ */
+	RIPC__WRITE, /* with WRITE */
+	/*
+	 * With WRITE_IMM: a write that is a message as well. It is ordered among the sends, uses a
+	 * receive of the peer as they do, and arrives there as EV_WRITTEN with imm. Its length is
+	 * not 0.
+	 */
+	RIPC__WRITE_IMM,
+};
+
+/* A read or write of memory of the peer. */
+struct ripc__transfer {
+	enum ripc__transfer_kind kind;
+	uint32_t imm;              /* WRITE_IMM */
+	const struct ripc__mr *mr; /* contains the local range */
+	uint8_t *local;            /* target of a read, source of a write */
+	size_t len;                /* bytes */
+	uint64_t raddr;
+	uint32_t rkey;
+	uint64_t wr_id;
 };
 
 /* The parts of a context that its transports may use. Valid until close(). */
@@ -263,26 +286,14 @@ struct ripc__transport_ops {
 		    const struct iovec *items, unsigned n, bool more);
 
 	/*
-	 * Writes local memory to memory of the peer, or reads memory of the peer into local memory.
-	 * The local range is within mr. The transport owns the memory until WRITE_DONE or
-	 * READ_DONE, EV_CLOSED or ep_close(). A write may be delayed until flush(), progress() or
-	 * the next post() on the endpoint: the core must call one of them within about 1 ms. A read
-	 * beyond read_depth or a full queue returns -EAGAIN, and EV_SENDABLE follows. -ENOTCONN or
-	 * -ENODEV: EV_CLOSED follows. Any other error: this transfer is impossible.
+	 * Reads memory of the peer into local memory, or writes local memory to memory of the peer.
+	 * The transport owns the local memory until WRITE_DONE or READ_DONE, EV_CLOSED or
+	 * ep_close(). A WRITE may be delayed until flush(), progress() or the next post() on the
+	 * endpoint: the core must call one of them within about 1 ms. A read beyond read_depth or a
+	 * full queue returns -EAGAIN, and EV_SENDABLE follows. -ENOTCONN or -ENODEV: EV_CLOSED
+	 * follows. Any other error: this transfer is impossible.
 	 */
-	int (*post_write)(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-	int (*post_read)(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-
-	/*
-	 * With WRITE_IMM: a write that is a message as well. It is ordered among the sends, uses a
-	 * receive of the peer as they do, and arrives there as EV_WRITTEN with imm. Its length is
-	 * not 0. Memory, completion and errors as post_write(), but it is not delayed.
-	 */
-	int (*post_write_imm)(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			      size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id,
-			      uint32_t imm);
+	int (*transfer)(struct ripc__ep *ep, const struct ripc__transfer *x);
 
 	/*
 	 * With DATAGRAM: sends one datagram to an address from a record or from EV_DATAGRAM. Memory

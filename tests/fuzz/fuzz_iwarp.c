@@ -15,6 +15,7 @@
 #include "transport/iwarp/address.h"
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
+#include "transport/iwarp/soft/engine_transfer.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>
@@ -382,7 +383,7 @@ static void send_directly(struct world *w)
 	transmitted_list(w, iov, part);
 	require(!ripc__engine_queue_sent(&w->e, iov, 3, part));
 	if (w->ndirect % 3 == 0)
-		ripc__engine_write(&w->e, w->region[2], w->memory[2] + CANARY, LEN, 1, 1, 9);
+		engine_write(&w->e, w->region[2], w->memory[2] + CANARY, LEN, 1, 1, 9);
 }
 
 /* Notes a send, to be compared with the other run. */
@@ -463,9 +464,8 @@ static void run(struct world *w, const struct stream *s, const struct ripc__mpa_
 	w->works = mode & 0x80;
 	if (w->works) {
 		for (unsigned i = 0; i < 3; i++)
-			ripc__engine_read(&w->e, w->region[2], w->memory[2] + CANARY, 100 * i, 1, 1,
-					  i);
-		ripc__engine_write(&w->e, w->region[2], w->memory[2] + CANARY, LEN, 1, 1, 9);
+			engine_read(&w->e, w->region[2], w->memory[2] + CANARY, 100 * i, 1, 1, i);
+		engine_write(&w->e, w->region[2], w->memory[2] + CANARY, LEN, 1, 1, 9);
 		ripc__engine_send(&w->e, &(struct iovec){(void *)our_bytes(), 500}, 1, 500);
 	}
 	for (unsigned i = 0; i <= s->npauses; i++) {

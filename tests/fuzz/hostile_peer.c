@@ -5,6 +5,7 @@
 #include "wire/bytes.h"
 #include "wire/elided.h"
 #include "wire/hello.h"
+#include "transport/transfer.h"
 
 #include <string.h>
 
@@ -249,8 +250,8 @@ void peer_write(struct hostile_peer *peer)
 	uint8_t which = take(&peer->in);
 
 	if (peer->up)
-		OPS->post_write(peer->ep, &peer->mr, peer->memory, 1u << (which & 15),
-				peer->events.addr + (which >> 6), peer->events.key, 1);
+		test_write(OPS, peer->ep, &peer->mr, peer->memory, 1u << (which & 15),
+			   peer->events.addr + (which >> 6), peer->events.key, 1);
 }
 
 void peer_open(struct hostile_peer *peer, struct ripc__sim *net, struct ripc *victim)

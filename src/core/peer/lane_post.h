@@ -115,17 +115,17 @@ static __always_inline int ripc__lane_post_item(struct ripc__lane *lane, unsigne
 /*
  * Posts a write that is a message: word is its immediate data without sequence number and credits.
  * The lane has RIPC__CAP_WRITE_IMM, and the caller has checked the credit. Return: as the
- * transport's post_write_imm().
+ * transport's transfer().
  */
-static inline int ripc__lane_post_write(struct ripc__lane *lane, const struct ripc__mr *mr,
-					const void *local, size_t len, uint64_t raddr,
-					uint32_t rkey, uint64_t wr_id, uint32_t word)
+static inline int ripc__lane_post_write(struct ripc__lane *lane, struct ripc__transfer *x,
+					uint32_t word)
 {
 	uint32_t credits = ripc__lane_credits(lane, RIPC__IMM_CREDITS_MAX);
-	int rc = lane->ctx->tp[lane->tp].ops->post_write_imm(
-		lane->ep, mr, local, len, raddr, rkey, wr_id,
-		ripc__immediate_stamp(word, lane->tx_seq, credits));
+	int rc;
 
+	x->kind = RIPC__WRITE_IMM;
+	x->imm = ripc__immediate_stamp(word, lane->tx_seq, credits);
+	rc = lane->ctx->tp[lane->tp].ops->transfer(lane->ep, x);
 	if (rc)
 		return ripc__lane_post_failed(lane, rc);
 	ripc__lane_posted(lane, credits);

@@ -311,11 +311,19 @@ static int post_read(struct ripc__rndv *r, const struct ripc__rndv_item *it, uin
 {
 	struct ripc__lane *lane = r->lane;
 	const struct ripc__transport_ops *ops = r->ctx->tp[lane->tp].ops;
+	const struct ripc__transfer x = {
+		.kind = RIPC__READ,
+		.mr = it->mr,
+		.local = it->base + it->posted,
+		.len = len,
+		.raddr = it->raddr + it->posted,
+		.rkey = it->rkey,
+		.wr_id = (uint64_t)(uintptr_t)r,
+	};
 	int rc = 0;
 
 	for (unsigned tries = 0; tries < 2; tries++) {
-		rc = ops->post_read(lane->ep, it->mr, it->base + it->posted, len,
-				    it->raddr + it->posted, it->rkey, (uint64_t)(uintptr_t)r);
+		rc = ops->transfer(lane->ep, &x);
 		/* The lane or its device failed: the lane's end suspends this message. */
 		if (rc == -ENOTCONN || rc == -ENODEV)
 			return -EAGAIN;

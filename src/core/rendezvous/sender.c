@@ -61,15 +61,21 @@ static void read_failed(struct ripc_request *r)
 	ripc__request_abort(r);
 }
 
-/* The registration of the memory that the item is written from, and that memory. */
-static const struct ripc__mr *item_mr(const struct ripc__request_item *it)
+/* The write of the next len bytes of an item. */
+static struct ripc__transfer item_write(struct ripc_request *r, const struct ripc__request_item *it,
+					size_t len)
 {
-	return it->cached_mr ? &it->cached_mr->mr : it->bounce ? &it->bounce->mr : &it->mr;
-}
-
-static const uint8_t *item_source(const struct ripc__request_item *it)
-{
-	return it->bounce ? it->bounce->region->base : it->base;
+	return (struct ripc__transfer){
+		.kind = RIPC__WRITE,
+		.mr = it->cached_mr ? &it->cached_mr->mr
+		      : it->bounce  ? &it->bounce->mr
+				    : &it->mr,
+		.local = (it->bounce ? it->bounce->region->base : it->base) + it->posted,
+		.len = len,
+		.raddr = it->raddr + it->posted,
+		.rkey = it->rkey,
+		.wr_id = (uint64_t)(uintptr_t)r,
+	};
 }
 
 /*
@@ -84,8 +90,7 @@ static int write_items(struct ripc_request *r, unsigned how)
 		struct ripc__request_item *it = &r->items[r->next];
 
 		while (it->how == how && it->posted < it->len) {
-			const struct ripc__mr *mr = item_mr(it);
-			const uint8_t *base = item_source(it);
+			struct ripc__transfer x;
 			size_t n = it->len - it->posted;
 			int rc;
 
@@ -96,9 +101,8 @@ static int write_items(struct ripc_request *r, unsigned how)
 			/* The ACK would otherwise arrive after these writes. */
 			ripc__delayed_ack_before_copy(r->ctx, it->len);
 			item_fill(it);
-			rc = tp->ops->post_write(r->lane->ep, mr, base + it->posted, n,
-						 it->raddr + it->posted, it->rkey,
-						 (uint64_t)(uintptr_t)r);
+			x = item_write(r, it, n);
+			rc = tp->ops->transfer(r->lane->ep, &x);
 			ripc__transfer_posted(r->ctx, r->lane->tp);
 			/* The lane or its device failed: the lane's end puts the request back. */
 			if (rc == -ENOTCONN || rc == -ENODEV)
@@ -212,14 +216,15 @@ static int send_message(struct ripc_request *r)
 static int send_immediate(struct ripc_request *r)
 {
 	struct ripc__request_item *it = &r->items[0];
+	struct ripc__transfer x;
 	uint32_t word;
 	int rc;
 
 	if (!ripc__lane_can_send(r->lane) || !ripc__immediate_of(r, &word))
 		return 1;
 	item_fill(it);
-	rc = ripc__lane_post_write(r->lane, item_mr(it), item_source(it), it->len, it->raddr,
-				   it->rkey, (uint64_t)(uintptr_t)r, word);
+	x = item_write(r, it, it->len);
+	rc = ripc__lane_post_write(r->lane, &x, word);
 	if (rc == -EAGAIN || rc == -ENOTCONN || rc == -ENODEV)
 		return -EAGAIN;
 	if (rc)

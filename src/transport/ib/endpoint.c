@@ -166,21 +166,31 @@ int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
 	return deliver(ep, &wr);
 }
 
-/* Posts a read or write. op: its opcode, immediate data, and where it reads or writes. */
-static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
-		     uint64_t wr_id, const struct ibv_send_wr *op)
+int ripc__ib_transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 {
+	static const enum ibv_wr_opcode opcodes[] = {
+		[RIPC__READ] = IBV_WR_RDMA_READ,
+		[RIPC__WRITE] = IBV_WR_RDMA_WRITE,
+		[RIPC__WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
+	};
 	struct ripc__verbs_slot *slot;
-	struct ibv_sge sge = {.addr = (uintptr_t)local, .length = (uint32_t)len};
-	struct ibv_send_wr wr = *op;
-	bool write = wr.opcode != IBV_WR_RDMA_READ;
+	struct ibv_sge sge = {.addr = (uintptr_t)x->local, .length = (uint32_t)x->len};
+	struct ibv_send_wr wr = {
+		.opcode = opcodes[x->kind],
+		.imm_data = htobe32(x->imm),
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = &sge,
+		.num_sge = x->len ? 1 : 0,
+		.wr.rdma = {x->raddr, x->rkey},
+	};
+	bool write = x->kind != RIPC__READ;
 	bool uc = write && ib_uc_used(ep);
-	bool hold = wr.opcode == IBV_WR_RDMA_WRITE && !uc && len <= RIPC__VERBS_HELD_WRITE_MAX;
+	bool hold = x->kind == RIPC__WRITE && !uc && x->len <= RIPC__VERBS_HELD_WRITE_MAX;
 	int rc;
 
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
-	if (len > ep->t->limits.rdma_max)
+	if (x->len > ep->t->limits.rdma_max)
 		return -EMSGSIZE;
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || (!write && ep->reads >= ep->read_depth))
 		return blocked(ep);
@@ -189,7 +199,7 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	    (ep->sendable == IB_SENDABLE_WANTED || !ripc__uc_space(&ep->uc->tx, ep->uc->reported) ||
 	     !ripc__verbs_sendq_space(&ep->uc->sendq)))
 		return blocked(ep);
-	rc = ripc__verbs_lkey(&ep->d->v, mr, &sge.lkey);
+	rc = ripc__verbs_lkey(&ep->d->v, x->mr, &sge.lkey);
 	if (rc)
 		return rc;
 	/* Earlier sends go first. */
@@ -198,17 +208,14 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
 	if (uc) {
-		rc = ripc__ib_uc_write(ep, &sge, wr.wr.rdma.remote_addr, wr.wr.rdma.rkey, wr_id);
+		rc = ripc__ib_uc_write(ep, &sge, x);
 		ep->rdmas += !rc;
 		return rc;
 	}
 	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
 	slot->kind = write ? IB_SLOT_WRITE : IB_SLOT_READ;
-	slot->wr_id = wr_id;
+	slot->wr_id = x->wr_id;
 	wr.wr_id = ripc__verbs_send_id(slot);
-	wr.sg_list = &sge;
-	wr.num_sge = len ? 1 : 0;
-	wr.send_flags = IBV_SEND_SIGNALED;
 	ep->rdmas++;
 	ep->reads += !write;
 	if (!hold)
@@ -217,34 +224,6 @@ static int post_rdma(struct ripc__ep *ep, const struct ripc__mr *mr, const void 
 	if (ripc__verbs_hold(&ep->held_sends, &wr))
 		ripc__ib_flush_held(ep);
 	return ib_ep_can_post(ep) ? 0 : -ENOTCONN;
-}
-
-int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
-{
-	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .wr.rdma = {raddr, rkey}};
-
-	return post_rdma(ep, mr, local, len, wr_id, &wr);
-}
-
-int ripc__ib_post_write_imm(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			    size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id, uint32_t imm)
-{
-	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.imm_data = htobe32(imm),
-		.wr.rdma = {raddr, rkey},
-	};
-
-	return post_rdma(ep, mr, local, len, wr_id, &wr);
-}
-
-int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-		       uint64_t raddr, uint32_t rkey, uint64_t wr_id)
-{
-	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ, .wr.rdma = {raddr, rkey}};
-
-	return post_rdma(ep, mr, local, len, wr_id, &wr);
 }
 
 /*

@@ -464,8 +464,8 @@ void ripc__ib_eps_free(struct ripc__transport *t); /* no worker thread runs */
 int ripc__ib_uc_new(struct ripc__ep *ep);      /* 0 or a negative errno, explained */
 void ripc__ib_uc_destroy(struct ripc__ep *ep); /* no memory is accessed afterwards */
 void ripc__ib_uc_free(struct ripc__ep *ep);    /* no more completions are possible */
-int ripc__ib_uc_write(struct ripc__ep *ep, const struct ibv_sge *sge, uint64_t raddr, uint32_t rkey,
-		      uint64_t wr_id);
+int ripc__ib_uc_write(struct ripc__ep *ep, const struct ibv_sge *sge,
+		      const struct ripc__transfer *x);
 void ripc__ib_uc_sent(struct ripc__ep *ep, const struct ripc__verbs_slot *slot,
 		      const struct ibv_wc *wc);
 void ripc__ib_uc_received(struct ripc__ep *ep, const struct ibv_wc *wc);
@@ -498,13 +498,7 @@ int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len);
 void ripc__ib_ep_unblock(struct ripc__ep *ep); /* EV_SENDABLE, if one is due */
 int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
 		  unsigned n, bool more);
-int ripc__ib_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-int ripc__ib_post_write_imm(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			    size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id,
-			    uint32_t imm);
-int ripc__ib_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-		       uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__ib_transfer(struct ripc__ep *ep, const struct ripc__transfer *x);
 void ripc__ib_flush_held(struct ripc__ep *ep);       /* posts the sends held back */
 void ripc__ib_keep_alive(struct ripc__transport *t); /* sends keepalives on idle connections */
 /*

@@ -108,14 +108,14 @@ static int write_post(struct ripc__ep *ep, uint32_t number)
 	return -ENOTCONN;
 }
 
-int ripc__ib_uc_write(struct ripc__ep *ep, const struct ibv_sge *sge, uint64_t raddr, uint32_t rkey,
-		      uint64_t wr_id)
+int ripc__ib_uc_write(struct ripc__ep *ep, const struct ibv_sge *sge,
+		      const struct ripc__transfer *x)
 {
 	struct ib_uc *u = ep->uc;
 	uint32_t number = ripc__uc_write(&u->tx);
 
-	u->writes[number % RIPC__UC_RETRANSMIT_WINDOW] =
-		(struct ib_write){.wr_id = wr_id, .raddr = raddr, .sge = *sge, .rkey = rkey};
+	u->writes[number % RIPC__UC_RETRANSMIT_WINDOW] = (struct ib_write){
+		.wr_id = x->wr_id, .raddr = x->raddr, .sge = *sge, .rkey = x->rkey};
 	return write_post(ep, number);
 }
 

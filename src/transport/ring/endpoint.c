@@ -397,20 +397,12 @@ int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	return post_slow(ep, head, head_len, items, n, more);
 }
 
-int ripc__ring_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+int ripc__ring_transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 {
 	if (ep->state != RIPC__EP_OPEN)
 		return -ENOTCONN;
 	ripc__ring_ep_activate(ep);
-	return ripc__ring_write(&ep->ring, local, len, raddr, rkey, wr_id);
-}
-
-int ripc__ring_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-			 uint64_t raddr, uint32_t rkey, uint64_t wr_id)
-{
-	if (ep->state != RIPC__EP_OPEN)
-		return -ENOTCONN;
-	ripc__ring_ep_activate(ep);
-	return ripc__ring_read(&ep->ring, local, len, raddr, rkey, wr_id);
+	if (x->kind == RIPC__READ)
+		return ripc__ring_read(&ep->ring, x->local, x->len, x->raddr, x->rkey, x->wr_id);
+	return ripc__ring_write(&ep->ring, x->local, x->len, x->raddr, x->rkey, x->wr_id);
 }

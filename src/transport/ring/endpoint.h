@@ -160,20 +160,16 @@ int ripc__ring_mr_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base
 void ripc__ring_mr_dereg(struct ripc__transport *t, struct ripc__mr *mr);
 int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		    const struct iovec *items, unsigned n, bool more);
-int ripc__ring_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-int ripc__ring_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__ring_transfer(struct ripc__ep *ep, const struct ripc__transfer *x);
 void ripc__ring_flush_all(struct ripc__transport *t);
 void ripc__ring_release(struct ripc__transport *t, void *token);
 bool ripc__ring_poll_one(struct ripc__transport *t, void *buf, size_t cap, struct ripc__event *ev);
 
 /* The entries that need nothing of the back end. poll_one is its choice. */
-#define RIPC__RING_TRANSPORT_OPS                                                                 \
-	.limits = ripc__ring_limits, .connect = ripc__ring_connect, .accept = ripc__ring_accept, \
-	.reject = ripc__ring_reject, .reg = ripc__ring_mr_reg, .dereg = ripc__ring_mr_dereg,     \
-	.ep_close = ripc__ring_ep_close, .post = ripc__ring_post,                                \
-	.post_read = ripc__ring_post_read, .post_write = ripc__ring_post_write,                  \
+#define RIPC__RING_TRANSPORT_OPS                                                                   \
+	.limits = ripc__ring_limits, .connect = ripc__ring_connect, .accept = ripc__ring_accept,   \
+	.reject = ripc__ring_reject, .reg = ripc__ring_mr_reg, .dereg = ripc__ring_mr_dereg,       \
+	.ep_close = ripc__ring_ep_close, .post = ripc__ring_post, .transfer = ripc__ring_transfer, \
 	.flush = ripc__ring_flush_all, .release = ripc__ring_release
 
 #endif

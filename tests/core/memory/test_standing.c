@@ -7,6 +7,7 @@
 #include "core/rendezvous/request.h"
 #include "core/rig.h"
 #include "wire/bytes.h"
+#include "transport/transfer.h"
 
 static struct rig rig;
 static uint8_t *data; /* MIB bytes */
@@ -285,7 +286,7 @@ START_TEST(hostile__written_after_revocation)
 	OK(ripc__sim_hostile(rig.net, rig_instance(&rig, 0)));
 	OK(tp->ops->reg(tp->t, lane->ep, data, 40000, 0, &mr));
 	ck_assert_int_eq(
-		tp->ops->post_write(lane->ep, &mr, data, 40000, d.addr, d.key, (uintptr_t)&write),
+		test_write(tp->ops, lane->ep, &mr, data, 40000, d.addr, d.key, (uintptr_t)&write),
 		0);
 	rig_run(&rig, 10);
 	tp->ops->dereg(tp->t, &mr);

@@ -11,18 +11,17 @@ static struct ripc__transport_ops ops;
 /* by context: so many of the next reads of context 1 from it are dropped */
 static unsigned reads_to_drop[RIG_CONTEXTS];
 
-static int post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-		     uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+static int transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 {
 	for (unsigned i = 0; i < rig.n; i++) {
 		const struct ripc__lane *lane = i == 1 ? NULL : rig_lane(&rig, 1, i);
 
-		if (lane && lane->ep == ep && reads_to_drop[i]) {
+		if (lane && lane->ep == ep && x->kind == RIPC__READ && reads_to_drop[i]) {
 			reads_to_drop[i]--;
 			return 0;
 		}
 	}
-	return ripc__transport_sim.post_read(ep, mr, local, len, raddr, rkey, wr_id);
+	return ripc__transport_sim.transfer(ep, x);
 }
 
 /* Context 1 receives; the reads from these are dropped. */
@@ -34,7 +33,7 @@ static void start(unsigned n)
 		if (i != 1)
 			rig_connect(&rig, i, 1);
 	ops = *rig.ctx[1]->tp[rig_lane(&rig, 1, 0)->tp].ops;
-	ops.post_read = post_read;
+	ops.transfer = transfer;
 	rig.ctx[1]->tp[rig_lane(&rig, 1, 0)->tp].ops = &ops;
 }
 

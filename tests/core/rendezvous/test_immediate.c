@@ -8,6 +8,7 @@
 #include "core/rendezvous/request.h"
 #include "core/rig.h"
 #include "wire/immediate.h"
+#include "transport/transfer.h"
 
 #define LEN 40000u
 
@@ -424,8 +425,8 @@ static void write_word(const struct ripc__desc *into, size_t len, uint32_t word)
 	write = (struct ripc_request){.writes = 2, .lane = lane};
 	OK(ripc__sim_hostile(rig.net, rig_instance(&rig, 0)));
 	OK(tp->ops->reg(tp->t, lane->ep, data, MIB, 0, &mr));
-	OK(tp->ops->post_write_imm(lane->ep, &mr, data, len, into->addr, into->key,
-				   (uintptr_t)&write, word));
+	OK(test_transfer(tp->ops, lane->ep, RIPC__WRITE_IMM, word, &mr, data, len, into->addr,
+			 into->key, (uintptr_t)&write));
 	rig_run(&rig, 10);
 	tp->ops->dereg(tp->t, &mr);
 }

@@ -157,11 +157,10 @@ END_TEST
 static struct ripc__transport_ops ops;
 static int read_status; /* of each read that is posted; 0: it is posted */
 
-static int post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-		     uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+static int transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 {
-	return read_status ? read_status
-			   : ripc__transport_sim.post_read(ep, mr, local, len, raddr, rkey, wr_id);
+	return read_status && x->kind == RIPC__READ ? read_status
+						    : ripc__transport_sim.transfer(ep, x);
 }
 
 /* A read finds the lane lost, before its end is reported: the message is read over the next one. */
@@ -177,7 +176,7 @@ START_TEST(post__lane_lost)
 	rig_expect(&rig, 1, 300000, 1);
 	OK(ripc_buf_free(rig.ctx[1], ripc_buf_alloc(rig.ctx[1], 5000)));
 	ops = *rig.ctx[1]->tp[rig_lane(&rig, 1, 0)->tp].ops;
-	ops.post_read = post_read;
+	ops.transfer = transfer;
 	rig.ctx[1]->tp[rig_lane(&rig, 1, 0)->tp].ops = &ops;
 	read_status = statuses[_i];
 	r = rig_begin(&rig, 0, 1, data, 300000);

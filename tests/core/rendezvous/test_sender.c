@@ -254,12 +254,10 @@ END_TEST
 
 static int write_status; /* of each write that is posted; 0: it is posted */
 
-static int post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
-		      uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+static int transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 {
-	return write_status
-		       ? write_status
-		       : ripc__transport_sim.post_write(ep, mr, local, len, raddr, rkey, wr_id);
+	return write_status && x->kind == RIPC__WRITE ? write_status
+						      : ripc__transport_sim.transfer(ep, x);
 }
 
 /* A write finds the lane lost, before its end is reported: nothing is sent behind it. */
@@ -273,7 +271,7 @@ START_TEST(write__lane_lost)
 	rig_connect(&rig, 0, 1);
 	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
 	ops = *tp->ops;
-	ops.post_write = post_write;
+	ops.transfer = transfer;
 	tp->ops = &ops;
 	write_status = statuses[_i];
 	r = rig_begin(&rig, 0, 1, data, 100000);

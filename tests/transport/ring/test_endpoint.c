@@ -5,6 +5,7 @@
 #include "harness.h"
 #include "ripc.h"
 #include "transitions.h"
+#include "transport/transfer.h"
 
 #include <poll.h>
 #include <sys/mman.h>
@@ -186,17 +187,17 @@ START_TEST(reg__read_and_write)
 	ck_assert_int_eq(OPS->reg(b, to[0], remote, len, both, &mr), 0);
 	ck_assert_int_eq(OPS->reg(a, NULL, local, len, RIPC__ACCESS_LOCAL_WRITE, &own), 0);
 	memset(local, 7, len);
-	ck_assert_int_eq(OPS->post_write(ep, &own, local, len, mr.addr, mr.key, 1), 0);
+	ck_assert_int_eq(test_write(OPS, ep, &own, local, len, mr.addr, mr.key, 1), 0);
 	ck_assert_uint_eq(await(a, RIPC__EV_WRITE_DONE).wr_id, 1);
 	memset(local, 0, len);
-	ck_assert_int_eq(OPS->post_read(ep, &own, local, len, mr.addr, mr.key, 2), 0);
+	ck_assert_int_eq(test_read(OPS, ep, &own, local, len, mr.addr, mr.key, 2), 0);
 	ev = await(a, RIPC__EV_READ_DONE);
 	ck_assert_uint_eq(ev.wr_id, 2);
 	ck_assert_int_eq(ev.status, 0);
 	ck_assert_uint_eq(local[0] + local[len - 1], 14);
 	/* Memory that is exposed no more; and memory that outlives its connection. */
 	OPS->dereg(b, &mr);
-	ck_assert_int_eq(OPS->post_read(ep, &own, local, 10, mr.addr, 1u << 16, 3), 0);
+	ck_assert_int_eq(test_read(OPS, ep, &own, local, 10, mr.addr, 1u << 16, 3), 0);
 	ck_assert_int_eq(await(a, RIPC__EV_READ_DONE).status, -EACCES);
 	ck_assert_int_eq(OPS->reg(b, to[0], remote, 10, RIPC__ACCESS_REMOTE_READ, &mr), 0);
 	OPS->ep_close(to[0]);
@@ -215,7 +216,7 @@ static bool is_read_directly(uint8_t *base, size_t len)
 
 	ck_assert_int_eq(OPS->reg(b, to[0], base, len, RIPC__ACCESS_REMOTE_READ, &mr), 0);
 	ck_assert_int_eq(OPS->reg(a, NULL, &byte, 1, RIPC__ACCESS_LOCAL_WRITE, &own), 0);
-	ck_assert_int_eq(OPS->post_read(from[0], &own, &byte, 1, mr.addr + len - 1, mr.key, 1), 0);
+	ck_assert_int_eq(test_read(OPS, from[0], &own, &byte, 1, mr.addr + len - 1, mr.key, 1), 0);
 	done = poll_event(a).kind == RIPC__EV_READ_DONE;
 	if (!done)
 		ck_assert_int_eq(await(a, RIPC__EV_READ_DONE).status, 0);

@@ -4,6 +4,7 @@
 #include "shm_pair.h"
 
 #include "core/memory/message.h"
+#include "transport/transfer.h"
 
 enum { PEERS = 3 };
 
@@ -84,7 +85,7 @@ START_TEST(poll_one__read_before_message)
 			 0);
 	ck_assert_int_eq(
 		OPS->reg(tr_of(w.a), NULL, got, sizeof(got), RIPC__ACCESS_LOCAL_WRITE, &local), 0);
-	ck_assert_int_eq(OPS->post_read(from[2], &local, got, 100, remote.addr, remote.key, 1), 0);
+	ck_assert_int_eq(test_read(OPS, from[2], &local, got, 100, remote.addr, remote.key, 1), 0);
 	post(2, 7);
 	poll_one_brings(2, 7);
 	ck_assert_int_eq(OPS->arm(tr_of(w.b)), 1);

@@ -2,6 +2,7 @@
 /* shm as a transport, once connected: reads, memory objects, and hostile peers. */
 #define _GNU_SOURCE
 #include "shm_pair.h"
+#include "transport/transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,13 +28,13 @@ START_TEST(read__direct)
 		from[i] = (uint8_t)(i * 7 + (i >> 9));
 	ck_assert_int_eq(OPS->reg(tr_of(w.b), w.eb, from, len, readable, &remote), 0);
 	ck_assert_int_eq(OPS->reg(tr_of(w.a), NULL, to, len, RIPC__ACCESS_LOCAL_WRITE, &local), 0);
-	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, len, remote.addr, remote.key, 2), 0);
+	ck_assert_int_eq(test_read(OPS, w.ea, &local, to, len, remote.addr, remote.key, 2), 0);
 	ev = await(w.a, RIPC__EV_READ_DONE);
 	ck_assert_int_eq(ev.status, 0);
 	ck_assert_uint_eq(ev.wr_id, 2);
 	ck_assert(!memcmp(from, to, len));
 	/* An address that is not mapped is an error, not a signal. */
-	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, len, 4096, remote.key, 3), 0);
+	ck_assert_int_eq(test_read(OPS, w.ea, &local, to, len, 4096, remote.key, 3), 0);
 	ev = await(w.a, RIPC__EV_READ_DONE);
 	ck_assert_int_eq(ev.status, -EFAULT);
 	OPS->dereg(tr_of(w.b), &remote);
@@ -41,7 +42,7 @@ START_TEST(read__direct)
 	/* A registration may be ended after its endpoint. */
 	ck_assert_int_eq(OPS->reg(tr_of(w.b), w.eb, from, len, readable, &remote), 0);
 	OPS->ep_close(w.eb);
-	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, len, remote.addr, remote.key, 4), 0);
+	ck_assert_int_eq(test_read(OPS, w.ea, &local, to, len, remote.addr, remote.key, 4), 0);
 	for (int i = 0; i < 100; i++) {
 		ev = progress(w.a);
 		if (ev.kind == RIPC__EV_READ_DONE)
@@ -73,7 +74,7 @@ START_TEST(read__ended_peer_with_kicks)
 	ck_assert_int_eq(OPS->reg(tr_of(w.b), w.eb, from, sizeof(from), readable, &remote), 0);
 	ck_assert_int_eq(
 		OPS->reg(tr_of(w.a), NULL, to, sizeof(to), RIPC__ACCESS_LOCAL_WRITE, &local), 0);
-	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, 3000, remote.addr, remote.key, 1), 0);
+	ck_assert_int_eq(test_read(OPS, w.ea, &local, to, 3000, remote.addr, remote.key, 1), 0);
 	for (int i = 0; i < 3; i++)
 		raw_send(shm_ep(w.eb)->fd, "", 1, -1);
 	ck_assert_int_eq(shutdown(shm_ep(w.eb)->fd, SHUT_RDWR), 0);
@@ -126,7 +127,7 @@ START_TEST(read__served_by_sleeping_peer)
 	for (int i = 0; i < 100 && !asleep; i++)
 		sleep_then_poll(w.b, &asleep);
 	ck_assert(asleep);
-	ck_assert_int_eq(OPS->post_read(w.ea, &local, to, 3000, remote.addr, remote.key, 1), 0);
+	ck_assert_int_eq(test_read(OPS, w.ea, &local, to, 3000, remote.addr, remote.key, 1), 0);
 	for (int i = 0; i < 100 && ev.kind == RIPC__EV_NONE; i++) {
 		sleep_then_poll(w.b, &asleep);
 		ev = progress(w.a);

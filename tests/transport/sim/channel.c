@@ -455,82 +455,66 @@ int ripc__sim_post(struct ripc__ep *ep, const void *head, size_t head_len,
 }
 
 /* The common part of writes and reads. Return: the operation, or NULL with *rc set. */
-static struct sim_op *rdma_op(struct ripc__ep *ep, enum sim_op_kind kind, const struct ripc__mr *mr,
-			      const void *local, size_t len, uint64_t raddr, uint32_t rkey,
-			      uint64_t wr_id, int *rc)
+static struct sim_op *rdma_op(struct ripc__ep *ep, enum sim_op_kind kind,
+			      const struct ripc__transfer *x, int *rc)
 {
 	struct ripc__sim *net = ep->t->net;
-	struct sim_region *region = ripc__sim_region_local(ep->t, mr, local, len);
+	struct sim_region *region = ripc__sim_region_local(ep->t, x->mr, x->local, x->len);
 	struct sim_op *op;
 
-	if (!region || len > ep->t->limits.rdma_max ||
+	if (!region || x->len > ep->t->limits.rdma_max ||
 	    (kind == OP_READ && !(region->access & RIPC__ACCESS_LOCAL_WRITE))) {
 		ripc__sim_report_violation(
 			net, &net->counters.bad_local, ep->t->node,
 			"%s of %zu bytes with local memory that is not registered for it",
-			kind == OP_READ ? "read" : "write", len);
+			kind == OP_READ ? "read" : "write", x->len);
 		ripc__sim_region_put(region);
 		*rc = ripc__fail(-EINVAL,
 				 "sim: local memory is not registered, or more than %llu bytes",
 				 (unsigned long long)ep->t->limits.rdma_max);
 		return NULL;
 	}
-	op = ripc__sim_op(kind, NULL, len);
+	op = ripc__sim_op(kind, NULL, x->len);
 	if (!op) {
 		ripc__sim_region_put(region);
 		*rc = ripc__fail(-ENOMEM, "sim: out of memory for an operation");
 		return NULL;
 	}
 	op->region = region;
-	op->raddr = raddr;
-	op->rkey = rkey;
-	op->wr_id = wr_id;
+	op->raddr = x->raddr;
+	op->rkey = x->rkey;
+	op->wr_id = x->wr_id;
 	ep->outstanding++;
 	net->activity++;
 	ripc__sim_flush_held(ep);
 	return op;
 }
 
-/* imm: NULL: none. */
-static int post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local, size_t len,
-		      uint64_t raddr, uint32_t rkey, uint64_t wr_id, const uint32_t *imm)
+static int post_write(struct ripc__ep *ep, const struct ripc__transfer *x)
 {
-	int rc = check_post(ep, imm ? RIPC__CAP_WRITE_IMM : RIPC__CAP_WRITE);
+	bool message = x->kind == RIPC__WRITE_IMM;
+	int rc = check_post(ep, message ? RIPC__CAP_WRITE_IMM : RIPC__CAP_WRITE);
 	struct sim_op *op;
 
 	if (rc)
 		return rc;
 	if (ep->t->net->fail_write_in && !--ep->t->net->fail_write_in)
 		return ripc__fail(-ENOMEM, "sim: a write fails, as the test wants it");
-	rc = ripc__sim_pin(ep->t, mr);
+	rc = ripc__sim_pin(ep->t, x->mr);
 	if (rc)
 		return rc;
-	op = rdma_op(ep, OP_WRITE, mr, local, len, raddr, rkey, wr_id, &rc);
+	op = rdma_op(ep, OP_WRITE, x, &rc);
 	if (!op)
 		return rc;
-	op->source = (uint8_t *)(uintptr_t)local;
-	op->message = imm;
-	op->imm = imm ? *imm : 0;
+	op->source = x->local;
+	op->message = message;
+	op->imm = x->imm;
 	ep->t->net->counters.writes++;
 	ep->t->net->counters.written_messages += op->message;
 	return ripc__sim_op_post(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
 }
 
-int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
-{
-	return post_write(ep, mr, local, len, raddr, rkey, wr_id, NULL);
-}
-
-int ripc__sim_post_write_imm(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			     size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id,
-			     uint32_t imm)
-{
-	return post_write(ep, mr, local, len, raddr, rkey, wr_id, &imm);
-}
-
-int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-			uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+static int post_read(struct ripc__ep *ep, const struct ripc__transfer *x)
 {
 	struct ripc__sim *net = ep->t->net;
 	int rc = check_post(ep, RIPC__CAP_READ);
@@ -546,14 +530,19 @@ int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *lo
 		net->fail_reads--;
 		return ripc__fail(-ENOMEM, "sim: a read fails, as the test wants it");
 	}
-	rc = ripc__sim_pin(ep->t, mr);
+	rc = ripc__sim_pin(ep->t, x->mr);
 	if (rc)
 		return rc;
-	op = rdma_op(ep, OP_READ, mr, local, len, raddr, rkey, wr_id, &rc);
+	op = rdma_op(ep, OP_READ, x, &rc);
 	if (!op)
 		return rc;
-	op->dest_addr = local;
+	op->dest_addr = x->local;
 	ep->reads++;
 	ep->t->net->counters.reads++;
 	return ripc__sim_op_post(ep->t->net, ep->conn, ep == &ep->conn->end[1], op);
+}
+
+int ripc__sim_transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
+{
+	return x->kind == RIPC__READ ? post_read(ep, x) : post_write(ep, x);
 }

@@ -317,13 +317,7 @@ void ripc__sim_op_execute(struct ripc__sim *net, struct sim_conn *conn, int side
 void ripc__sim_flush_held(struct ripc__ep *ep);
 int ripc__sim_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		   const struct iovec *items, unsigned n, bool more);
-int ripc__sim_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-int ripc__sim_post_write_imm(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			     size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id,
-			     uint32_t imm);
-int ripc__sim_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-			uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__sim_transfer(struct ripc__ep *ep, const struct ripc__transfer *x);
 
 /* datagram.c */
 int ripc__sim_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Sends, writes and reads of the simulated network, and the memory they touch. */
 #include "sim_pair.h"
+#include "transport/transfer.h"
 
 static struct ripc__sim_config defaults(void)
 {
@@ -211,14 +212,14 @@ static void memory_open(struct memory *m, uint64_t seed, const struct ripc__sim_
 
 static int memory_write(struct memory *m, size_t from, size_t len, size_t to)
 {
-	return OPS->post_write(m->sim_pair_test->side[0].ep, &m->mr[0], m->bytes[0] + from, len,
-			       m->mr[1].addr + to, m->mr[1].key, 42);
+	return test_write(OPS, m->sim_pair_test->side[0].ep, &m->mr[0], m->bytes[0] + from, len,
+			  m->mr[1].addr + to, m->mr[1].key, 42);
 }
 
 static int memory_read(struct memory *m, size_t to, size_t len, size_t from)
 {
-	return OPS->post_read(m->sim_pair_test->side[0].ep, &m->mr[0], m->bytes[0] + to, len,
-			      m->mr[1].addr + from, m->mr[1].key, 43);
+	return test_read(OPS, m->sim_pair_test->side[0].ep, &m->mr[0], m->bytes[0] + to, len,
+			 m->mr[1].addr + from, m->mr[1].key, 43);
 }
 
 START_TEST(write__visible_before_later_send)
@@ -255,9 +256,9 @@ START_TEST(write_imm__message_behind_its_bytes)
 		config.write_imm = true;
 		memory_open(&m, seed, &config, RIPC__ACCESS_REMOTE_WRITE);
 		ck_assert_int_eq(pair_send(&m.sim_pair_test->side[0], "x", 1, false), 0);
-		ck_assert_int_eq(OPS->post_write_imm(m.sim_pair_test->side[0].ep, &m.mr[0],
-						     m.bytes[0] + 100, 1000, m.mr[1].addr + 2000,
-						     m.mr[1].key, 42, 0x12345678),
+		ck_assert_int_eq(test_transfer(OPS, m.sim_pair_test->side[0].ep, RIPC__WRITE_IMM,
+					       0x12345678, &m.mr[0], m.bytes[0] + 100, 1000,
+					       m.mr[1].addr + 2000, m.mr[1].key, 42),
 				 0);
 		while (!pair_count(&m.sim_pair_test->side[1], RIPC__EV_WRITTEN))
 			pair_run(m.sim_pair_test, 1000);
@@ -518,10 +519,10 @@ START_TEST(reg__limited)
 	ripc__sim_configure(m.sim_pair_test->net, &config);
 	ck_assert_int_eq(OPS->reg(t, NULL, bytes, 200, RIPC__ACCESS_LOCAL_WRITE, &mr), 0);
 	ck_assert_int_eq(OPS->reg(t, ep, bytes, 100, RIPC__ACCESS_REMOTE_READ, &other), 0);
-	ck_assert_int_eq(OPS->post_write(ep, &mr, bytes, 1, m.mr[1].addr, m.mr[1].key, 1), -ENOMEM);
-	ck_assert_int_eq(OPS->post_read(ep, &mr, bytes, 1, m.mr[1].addr, m.mr[1].key, 1), -ENOMEM);
+	ck_assert_int_eq(test_write(OPS, ep, &mr, bytes, 1, m.mr[1].addr, m.mr[1].key, 1), -ENOMEM);
+	ck_assert_int_eq(test_read(OPS, ep, &mr, bytes, 1, m.mr[1].addr, m.mr[1].key, 1), -ENOMEM);
 	OPS->dereg(t, &other);
-	ck_assert_int_eq(OPS->post_write(ep, &mr, bytes, 1, m.mr[1].addr, m.mr[1].key, 1), 0);
+	ck_assert_int_eq(test_write(OPS, ep, &mr, bytes, 1, m.mr[1].addr, m.mr[1].key, 1), 0);
 	ck_assert_int_eq(OPS->reg(t, ep, bytes, 100, RIPC__ACCESS_REMOTE_READ, &other), -ENOMEM);
 	pair_run(m.sim_pair_test, RIPC__MS);
 	pair_close(m.sim_pair_test, 0);

@@ -257,46 +257,25 @@ int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	return ripc__engine_pending(e);
 }
 
-static int check_transfer(struct ripc__ep *ep, size_t len)
+int ripc__soft_transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 {
+	bool write = x->kind == RIPC__WRITE;
 	int err = check_open(ep);
 
-	return err ? err : len > SOFT_RDMA_MAX ? -EMSGSIZE : 0;
-}
-
-/* hold: the next post() or progress() transmits it. */
-static int posted(struct ripc__ep *ep, int err, bool hold)
-{
+	if (err)
+		return err;
+	if (x->len > SOFT_RDMA_MAX)
+		return -EMSGSIZE;
+	err = write ? ripc__engine_write(ep->engine, x) : ripc__engine_read(ep->engine, x);
 	if (err == -EAGAIN)
 		ep->want_sendable = true;
 	if (err)
 		return err;
 	ripc__soft_ep_activate(ep);
-	if (!hold && ripc__list_empty(&ep->blocked))
+	/* The next post() or progress() transmits a held Write. */
+	if ((!write || x->len > WRITE_HOLD_MAX) && ripc__list_empty(&ep->blocked))
 		ripc__soft_transmit(ep, PUSH_BYTES);
 	/* progress() transmits the rest and reports completion. */
 	ripc__list_queue(&ep->t->ready, &ep->ready);
 	return 0;
-}
-
-int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
-{
-	int err = check_transfer(ep, len);
-
-	if (err)
-		return err;
-	return posted(ep, ripc__engine_write(ep->engine, mr->priv, local, len, raddr, rkey, wr_id),
-		      len <= WRITE_HOLD_MAX);
-}
-
-int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-			 uint64_t raddr, uint32_t rkey, uint64_t wr_id)
-{
-	int err = check_transfer(ep, len);
-
-	if (err)
-		return err;
-	return posted(ep, ripc__engine_read(ep->engine, mr->priv, local, len, raddr, rkey, wr_id),
-		      false);
 }

@@ -90,9 +90,9 @@ void ripc__engine_restore(struct ripc__engine *e, struct ripc__regions *regions,
 	memcpy(e->rx.msn, saved->msn, sizeof(saved->msn));
 }
 
-int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, const uint8_t *src,
-		       size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+int ripc__engine_write(struct ripc__engine *e, const struct ripc__transfer *x)
 {
+	struct ripc__region *region = x->mr->priv;
 	struct ripc__engine_tx *tx = &e->tx;
 	uint64_t after = tx->appended;
 
@@ -114,27 +114,27 @@ int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, cons
 		after = tx->framed;
 	tx->works[tx->work_tail++ % RIPC__WORKS_MAX] = (struct ripc__work){
 		.region = region,
-		.src = src,
-		.len = len,
-		.raddr = raddr,
-		.rkey = rkey,
-		.wr_id = wr_id,
+		.src = x->local,
+		.len = x->len,
+		.raddr = x->raddr,
+		.rkey = x->rkey,
+		.wr_id = x->wr_id,
 		.after = after,
 	};
 	return 0;
 }
 
-int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8_t *dst, size_t len,
-		      uint64_t raddr, uint32_t rkey, uint64_t wr_id)
+int ripc__engine_read(struct ripc__engine *e, const struct ripc__transfer *x)
 {
+	struct ripc__region *region = x->mr->priv;
 	struct ripc__engine_rx *rx = &e->rx;
 	struct ripc__read read = {
 		.region = region,
-		.dst = dst,
-		.len = len,
+		.dst = x->local,
+		.len = x->len,
 		.stag = region->stag,
-		.to = region->addr + (uint64_t)(dst - region->base),
-		.wr_id = wr_id,
+		.to = region->addr + (uint64_t)(x->local - region->base),
+		.wr_id = x->wr_id,
 	};
 
 	if (e->status)
@@ -143,7 +143,7 @@ int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8
 		return -EAGAIN;
 	if (!rx->reads)
 		rx->reads = malloc(RIPC__READS_MAX * sizeof(*rx->reads));
-	if (!rx->reads || ripc__engine_queue_read(e, &read, raddr, rkey))
+	if (!rx->reads || ripc__engine_queue_read(e, &read, x->raddr, x->rkey))
 		return -ENOMEM;
 	rx->reads[rx->read_tail++ % RIPC__READS_MAX] = read;
 	region->users++;

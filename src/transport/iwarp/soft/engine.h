@@ -261,17 +261,11 @@ int ripc__engine_queue_sent(struct ripc__engine *e, const struct iovec *iov, uns
 /* Queues a send of len <= RIPC__SEND_MAX gathered bytes, copied. Return: 0 or -ENOMEM. */
 int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len);
 /*
- * Queues a write of local memory, [src, src + len) of region. Return: 0, -EAGAIN (WORKS_MAX),
- * -ENOMEM.
+ * Queue a transfer whose mr->priv is a region. Return: 0, -EAGAIN (WORKS_MAX, read_depth),
+ * -ENOMEM. x->len of a read is less than 2^32.
  */
-int ripc__engine_write(struct ripc__engine *e, struct ripc__region *region, const uint8_t *src,
-		       size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-/*
- * Queues a read into [dst, dst + len) of region. len < 2^32. Return: 0, -EAGAIN (read_depth),
- * -ENOMEM.
- */
-int ripc__engine_read(struct ripc__engine *e, struct ripc__region *region, uint8_t *dst, size_t len,
-		      uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__engine_write(struct ripc__engine *e, const struct ripc__transfer *x);
+int ripc__engine_read(struct ripc__engine *e, const struct ripc__transfer *x);
 
 /*
  * The next bytes to transmit, about max_bytes of them. Return: entries filled in, 0: nothing to do.

@@ -277,10 +277,7 @@ void ripc__soft_reject(struct ripc__transport *t, void *request, const void *pri
 void ripc__soft_ep_close(struct ripc__ep *ep);
 int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		    const struct iovec *items, unsigned n, bool more);
-int ripc__soft_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			  size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-int ripc__soft_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-			 uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__soft_transfer(struct ripc__ep *ep, const struct ripc__transfer *x);
 
 /* setup.c */
 struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t,

@@ -349,51 +349,40 @@ int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	return posted(ep, &conn->tx, &wr);
 }
 
-static int post_transfer(struct ripc__ep *ep, enum ibv_wr_opcode opcode, const struct ripc__mr *mr,
-			 const void *local, size_t len, uint64_t raddr, uint32_t rkey,
-			 uint64_t wr_id)
+int ripc__iwv_transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 {
 	struct iwv_conn *conn = ep->conn;
-	bool read = opcode == IBV_WR_RDMA_READ;
-	bool hold = !read && len <= RIPC__VERBS_HELD_WRITE_MAX;
+	bool read = x->kind == RIPC__READ;
+	bool hold = !read && x->len <= RIPC__VERBS_HELD_WRITE_MAX;
 	struct ripc__verbs_sendq *q;
 	struct ripc__verbs_slot *slot;
-	struct ibv_send_wr wr = {.opcode = opcode, .send_flags = IBV_SEND_SIGNALED, .num_sge = 1};
-	struct ibv_sge sge = {.addr = (uintptr_t)local, .length = (uint32_t)len};
+	struct ibv_sge sge = {.addr = (uintptr_t)x->local, .length = (uint32_t)x->len};
+	struct ibv_send_wr wr = {
+		.opcode = read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.rdma = {x->raddr, x->rkey},
+	};
 	int rc;
 
 	if (ready_to_post(ep))
 		return -ENOTCONN;
-	if (len > CONN_RDMA_MAX)
+	if (x->len > CONN_RDMA_MAX)
 		return -EMSGSIZE;
 	q = read ? &conn->rd : &conn->tx;
 	if (read ? q->tail - q->head >= conn->read_depth : ripc__verbs_sendq_space(q) < 2)
 		return stalled(ep);
 	if (!hold && ripc__iwv_flush_held(conn))
 		return -ENOTCONN;
-	rc = ripc__verbs_lkey(&conn->nic->dev, mr, &sge.lkey);
+	rc = ripc__verbs_lkey(&conn->nic->dev, x->mr, &sge.lkey);
 	if (rc)
 		return rc;
 	slot = ripc__verbs_sendq_alloc(q, true);
 	slot->kind = read ? RIPC__EV_READ_DONE : RIPC__EV_WRITE_DONE;
-	slot->wr_id = wr_id;
+	slot->wr_id = x->wr_id;
 	wr.wr_id = ripc__verbs_send_id(slot);
-	wr.sg_list = &sge;
-	wr.wr.rdma.remote_addr = raddr;
-	wr.wr.rdma.rkey = rkey;
 	if (!hold)
 		return posted(ep, q, &wr);
 	return hold_back(ep, &wr, true) < 0 ? -ENOTCONN : 0;
-}
-
-int ripc__iwv_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id)
-{
-	return post_transfer(ep, IBV_WR_RDMA_WRITE, mr, local, len, raddr, rkey, wr_id);
-}
-
-int ripc__iwv_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-			uint64_t raddr, uint32_t rkey, uint64_t wr_id)
-{
-	return post_transfer(ep, IBV_WR_RDMA_READ, mr, local, len, raddr, rkey, wr_id);
 }

@@ -273,9 +273,6 @@ int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		   const struct iovec *items, unsigned n, bool more);
 /* Posts the sends held back. Return: 0, or -ENOTCONN: refused, the connection is lost. */
 int ripc__iwv_flush_held(struct iwv_conn *conn);
-int ripc__iwv_post_write(struct ripc__ep *ep, const struct ripc__mr *mr, const void *local,
-			 size_t len, uint64_t raddr, uint32_t rkey, uint64_t wr_id);
-int ripc__iwv_post_read(struct ripc__ep *ep, const struct ripc__mr *mr, void *local, size_t len,
-			uint64_t raddr, uint32_t rkey, uint64_t wr_id);
+int ripc__iwv_transfer(struct ripc__ep *ep, const struct ripc__transfer *x);
 
 #endif

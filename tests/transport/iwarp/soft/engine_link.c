@@ -91,8 +91,8 @@ void post_direct(struct engine_end *from, struct engine_end *to, const uint8_t *
 void write_and_announce(const struct ripc__region *from, const struct ripc__region *to, size_t len,
 			size_t announcement)
 {
-	ck_assert_int_eq(ripc__engine_write(&a.e, (struct ripc__region *)from, source_bytes, len,
-					    to->addr, to->stag, 1),
+	ck_assert_int_eq(engine_write(&a.e, (struct ripc__region *)from, source_bytes, len,
+				      to->addr, to->stag, 1),
 			 0);
 	post_send(&a, source_bytes, announcement);
 }
@@ -105,7 +105,7 @@ struct ripc__region *begin_read(const struct ripc__mpa_terms *t, uint32_t len)
 	open_pair(t, 1448);
 	from = ripc__region_add(&b.regions, source_bytes, SOURCE, RIPC__ACCESS_REMOTE_READ);
 	dst = ripc__region_add(&a.regions, target_bytes, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
-	rc = ripc__engine_read(&a.e, dst, target_bytes, len, from->addr, from->stag, 1);
+	rc = engine_read(&a.e, dst, target_bytes, len, from->addr, from->stag, 1);
 	ck_assert_int_eq(rc, 0);
 	return from;
 }

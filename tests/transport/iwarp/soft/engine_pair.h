@@ -6,6 +6,7 @@
 #include "harness.h"
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
+#include "transport/iwarp/soft/engine_transfer.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libtests_la_SOURCES += tests/flood.h tests/transport/iwarp/soft/bad_fpdu.c \
 	tests/transport/iwarp/soft/bad_fpdu.h tests/transport/iwarp/soft/engine_pair.h \
+	tests/transport/iwarp/soft/engine_transfer.h tests/transport/transfer.h \
 	tests/transport/iwarp/soft/soft_pair.c tests/transport/iwarp/soft/soft_pair.h
 # Its a and b are engines, those of soft_pair.c are contexts.
 ENGINE_LINK = tests/transport/iwarp/soft/engine_link.c tests/transport/iwarp/soft/engine_link.h

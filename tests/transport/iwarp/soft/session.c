@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "transport/iwarp/address.h"
 #include "transport/transport.h"
+#include "transport/transfer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,9 +74,9 @@ static int session(void)
 	    ops->reg(ends[1], NULL, target, BYTES,
 		     RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_REMOTE_READ, &to))
 		return -1;
-	if (ops->post_write(eps[0], &from, source, BYTES, to.addr, to.key, 1) || until(&written, 1))
+	if (test_write(ops, eps[0], &from, source, BYTES, to.addr, to.key, 1) || until(&written, 1))
 		return -1;
-	if (ops->post_read(eps[0], &from, source, BYTES, to.addr, to.key, 2))
+	if (test_read(ops, eps[0], &from, source, BYTES, to.addr, to.key, 2))
 		return -1;
 	if (until(&read_back, 1))
 		return -1;

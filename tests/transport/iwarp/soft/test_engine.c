@@ -16,15 +16,14 @@ static void post_session(bool big)
 	size_t half = SOURCE / 2;
 
 	post_send(&a, source_bytes, 100);
-	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target_bytes + half, len / 2,
-					   from->addr + half, from->stag, 1),
+	ck_assert_int_eq(engine_read(&a.e, dst, target_bytes + half, len / 2, from->addr + half,
+				     from->stag, 1),
 			 0);
 	post_send(&a, source_bytes + 100, 0);
-	ck_assert_int_eq(ripc__engine_write(&a.e, src, source_bytes, len, to->addr, to->stag, 2),
-			 0);
-	ck_assert_int_eq(ripc__engine_write(&a.e, src, source_bytes, 0, 0, 0, 3), 0);
+	ck_assert_int_eq(engine_write(&a.e, src, source_bytes, len, to->addr, to->stag, 2), 0);
+	ck_assert_int_eq(engine_write(&a.e, src, source_bytes, 0, 0, 0, 3), 0);
 	post_send(&a, source_bytes + 100, big ? RIPC__SEND_MAX : 333);
-	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target_bytes, 0, 0, 0, 4), 0);
+	ck_assert_int_eq(engine_read(&a.e, dst, target_bytes, 0, 0, 0, 4), 0);
 	post_send(&a, source_bytes + 1, 1);
 	/* The passive side may not send yet; it will. */
 	post_send(&b, source_bytes, 55);
@@ -146,14 +145,14 @@ START_TEST(engine__random_work)
 			break;
 		case 1:
 			/* Source and target have the same bytes: the order is irrelevant. */
-			err = ripc__engine_write(e, src[w], source_bytes + off, len,
-						 dst[!w]->addr + off, dst[!w]->stag, i);
+			err = engine_write(e, src[w], source_bytes + off, len, dst[!w]->addr + off,
+					   dst[!w]->stag, i);
 			ck_assert(!err || err == -EAGAIN);
 			writes[w] += !err;
 			break;
 		case 2:
-			err = ripc__engine_read(e, dst[w], target_bytes + off, len,
-						src[!w]->addr + off, src[!w]->stag, i);
+			err = engine_read(e, dst[w], target_bytes + off, len, src[!w]->addr + off,
+					  src[!w]->stag, i);
 			ck_assert(!err || err == -EAGAIN);
 			reads[w] += !err;
 			break;
@@ -194,8 +193,8 @@ START_TEST(engine_send__arrives_after_the_write_before_it)
 	src = ripc__region_add(&a.regions, source_bytes, SOURCE, 0);
 	dst = ripc__region_add(&b.regions, target_bytes, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
 	for (unsigned i = 0; i < 3; i++) {
-		ck_assert_int_eq(ripc__engine_write(&a.e, src, source_bytes + i * 90000, 90000,
-						    dst->addr + i * 90000, dst->stag, i),
+		ck_assert_int_eq(engine_write(&a.e, src, source_bytes + i * 90000, 90000,
+					      dst->addr + i * 90000, dst->stag, i),
 				 0);
 		post_send(&a, source_bytes, 8);
 	}
@@ -249,8 +248,7 @@ START_TEST(engine_save__only_at_rest)
 	dst = ripc__region_add(&a.regions, target_bytes, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
 	post_send(&a, source_bytes, 100);
 	post_send(&b, source_bytes, 100);
-	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target_bytes, 100, from->addr, from->stag, 5),
-			 0);
+	ck_assert_int_eq(engine_read(&a.e, dst, target_bytes, 100, from->addr, from->stag, 5), 0);
 	settle(NULL, sizeof(pipe_buf));
 	ck_assert_uint_eq(b.nrecv, 4);
 	ck_assert_uint_eq(a.nrecv, 3);
@@ -309,15 +307,14 @@ START_TEST(engine_read__bounded_by_the_depth)
 	from = ripc__region_add(&b.regions, source_bytes, SOURCE, RIPC__ACCESS_REMOTE_READ);
 	dst = ripc__region_add(&a.regions, target_bytes, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
 	for (unsigned i = 0; i < 3; i++) {
-		rc = ripc__engine_read(&a.e, dst, target_bytes, 10, from->addr, from->stag, i);
+		rc = engine_read(&a.e, dst, target_bytes, 10, from->addr, from->stag, i);
 		ck_assert_int_eq(rc, 0);
 	}
-	rc = ripc__engine_read(&a.e, dst, target_bytes, 10, from->addr, from->stag, 3);
+	rc = engine_read(&a.e, dst, target_bytes, 10, from->addr, from->stag, 3);
 	ck_assert_int_eq(rc, -EAGAIN);
 	settle(NULL, 1000);
 	ck_assert_uint_eq(a.nread, 3);
-	ck_assert_int_eq(ripc__engine_read(&a.e, dst, target_bytes, 10, from->addr, from->stag, 3),
-			 0);
+	ck_assert_int_eq(engine_read(&a.e, dst, target_bytes, 10, from->addr, from->stag, 3), 0);
 	settle(NULL, 1000);
 	ck_assert_uint_eq(a.last_wr_id, 3);
 	close_pair();
@@ -334,15 +331,13 @@ START_TEST(engine_write__bounded)
 	dst = ripc__region_add(&b.regions, target_bytes, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
 	src = ripc__region_add(&a.regions, source_bytes, SOURCE, 0);
 	for (unsigned i = 0; i < RIPC__WORKS_MAX; i++)
-		ck_assert_int_eq(
-			ripc__engine_write(&a.e, src, source_bytes, 10, dst->addr, dst->stag, i),
-			0);
-	rc = ripc__engine_write(&a.e, src, source_bytes, 10, dst->addr, dst->stag, 0);
+		ck_assert_int_eq(engine_write(&a.e, src, source_bytes, 10, dst->addr, dst->stag, i),
+				 0);
+	rc = engine_write(&a.e, src, source_bytes, 10, dst->addr, dst->stag, 0);
 	ck_assert_int_eq(rc, -EAGAIN);
 	settle(NULL, 100);
 	ck_assert_uint_eq(a.nwrite, RIPC__WORKS_MAX);
-	ck_assert_int_eq(ripc__engine_write(&a.e, src, source_bytes, 10, dst->addr, dst->stag, 0),
-			 0);
+	ck_assert_int_eq(engine_write(&a.e, src, source_bytes, 10, dst->addr, dst->stag, 0), 0);
 	close_pair();
 }
 END_TEST
@@ -375,7 +370,7 @@ START_TEST(engine_revoke__read_response_not_begun)
 	other = ripc__region_add(&b.regions, target_bytes, 100, RIPC__ACCESS_REMOTE_READ);
 	from = ripc__region_add(&b.regions, source_bytes, SOURCE, RIPC__ACCESS_REMOTE_READ);
 	dst = ripc__region_add(&a.regions, target_bytes, SOURCE, RIPC__ACCESS_LOCAL_WRITE);
-	rc = ripc__engine_read(&a.e, dst, target_bytes, 200000, from->addr, from->stag, 1);
+	rc = engine_read(&a.e, dst, target_bytes, 200000, from->addr, from->stag, 1);
 	ck_assert_int_eq(rc, 0);
 	move(&a, &b, 1000);
 	ripc__engine_revoke(&b.e, other);
@@ -400,8 +395,7 @@ START_TEST(engine_revoke__write_being_placed)
 	open_pair(&t, 1448);
 	dst = ripc__region_add(&b.regions, target_bytes, SOURCE, RIPC__ACCESS_REMOTE_WRITE);
 	src = ripc__region_add(&a.regions, source_bytes, SOURCE, 0);
-	ck_assert_int_eq(
-		ripc__engine_write(&a.e, src, source_bytes, 100000, dst->addr, dst->stag, 1), 0);
+	ck_assert_int_eq(engine_write(&a.e, src, source_bytes, 100000, dst->addr, dst->stag, 1), 0);
 	move(&a, &b, 5000);
 	ck_assert_uint_eq(dst->users, 1);
 	ripc__engine_revoke(&b.e, dst);
@@ -430,14 +424,12 @@ START_TEST(engine_fail__terminate_after_what_is_half_sent)
 		post_send(&a, source_bytes, 9000);
 		post_send(&a, source_bytes, 9000);
 	} else if (kind == 1) {
-		ck_assert_int_eq(ripc__engine_write(&a.e, src, source_bytes, 200000, dst->addr,
-						    dst->stag, 1),
-				 0);
+		ck_assert_int_eq(
+			engine_write(&a.e, src, source_bytes, 200000, dst->addr, dst->stag, 1), 0);
 		post_send(&a, source_bytes, 9000);
 	} else {
 		ck_assert_int_eq(
-			ripc__engine_read(&b.e, dst, target_bytes, 200000, src->addr, src->stag, 1),
-			0);
+			engine_read(&b.e, dst, target_bytes, 200000, src->addr, src->stag, 1), 0);
 		move(&b, &a, 1000);
 	}
 	move(&a, &b, 300);

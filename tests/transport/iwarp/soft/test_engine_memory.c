@@ -92,8 +92,8 @@ static void session(void)
 
 	shim.armed = true;
 	note(ripc__engine_send(&a.e, &iov, 1, 300));
-	note(ripc__engine_read(&a.e, dst, target, BYTES / 2, from->addr, from->stag, 1));
-	note(ripc__engine_write(&a.e, src, source, BYTES / 2, to->addr + BYTES / 2, to->stag, 2));
+	note(engine_read(&a.e, dst, target, BYTES / 2, from->addr, from->stag, 1));
+	note(engine_write(&a.e, src, source, BYTES / 2, to->addr + BYTES / 2, to->stag, 2));
 	for (unsigned i = 0; i < 3; i++)
 		note(ripc__engine_send(&a.e, &iov, 1, 300));
 	settle();

@@ -150,7 +150,7 @@ START_TEST(engine_next__response_checked_against_its_read)
 	bad_fpdu_open(true);
 	feed_first_fpdu();
 	addr = local->addr;
-	ck_assert_int_eq(ripc__engine_read(&target.e, local, memory + 64, 1000, 7, 8, 99), 0);
+	ck_assert_int_eq(engine_read(&target.e, local, memory + 64, 1000, 7, 8, 99), 0);
 	ck_assert_uint_eq(engine_end_take(&target, out, sizeof(out)), 52);
 	switch (_i) {
 	case 0: /* another valid STag */

@@ -113,16 +113,14 @@ START_TEST(engine_queue_sent__nothing_comes_in_between)
 		dst = ripc__region_add(&b.regions, target_bytes, SOURCE, ACCESS_ALL);
 		settle(NULL, 1000);
 		/* A Write is transmitted to its last byte, so a response is next. */
-		OK(ripc__engine_write(&a.e, src, source_bytes, 100, dst->addr, dst->stag, 1));
+		OK(engine_write(&a.e, src, source_bytes, 100, dst->addr, dst->stag, 1));
 		move(&a, &b, 120);
 		ck_assert(a.e.tx.turn);
 		post_direct(&a, &b, source_bytes + 500, 100, cut);
 		if (!_i) {
-			OK(ripc__engine_write(&a.e, src, source_bytes, 3000, dst->addr, dst->stag,
-					      2));
+			OK(engine_write(&a.e, src, source_bytes, 3000, dst->addr, dst->stag, 2));
 		} else if (_i == 1) {
-			OK(ripc__engine_read(&b.e, dst, target_bytes, 3000, src->addr, src->stag,
-					     3));
+			OK(engine_read(&b.e, dst, target_bytes, 3000, src->addr, src->stag, 3));
 			move(&b, &a, 1000);
 		} else {
 			ripc__engine_fail(&a.e, -EPROTO, RIPC__TERM_STAG, NULL, false);
@@ -150,7 +148,7 @@ START_TEST(engine_queue_sent__nothing_follows_after_a_revocation)
 	dst = ripc__region_add(&b.regions, target_bytes, SOURCE, ACCESS_ALL);
 	settle(NULL, 1000);
 	post_direct(&a, &b, source_bytes + 500, 100, 123);
-	OK(ripc__engine_write(&a.e, src, source_bytes, 100, dst->addr, dst->stag, 1));
+	OK(engine_write(&a.e, src, source_bytes, 100, dst->addr, dst->stag, 1));
 	ripc__engine_revoke(&a.e, src);
 	ck_assert_int_eq(a.e.status, -ECANCELED);
 	ck_assert(!move(&a, &b, 1000));
@@ -216,7 +214,7 @@ START_TEST(engine_gather__long_payload_is_not_copied_a_few_bytes_behind_its_sour
 	region = ripc__region_add(&a.regions, source_bytes, SOURCE, 0);
 	for (size_t off = 0; off < 128; off++) {
 		at = 0;
-		ripc__engine_write(&a.e, region, page + off, 200000, 0, 1, 1);
+		engine_write(&a.e, region, page + off, 200000, 0, 1, 1);
 		ck_assert_uint_ge(long_payloads(&at), 3);
 		/* Short segments for the first FPDUs only. */
 		ck_assert_uint_lt(at, 200000 + 10 * 20);
@@ -224,7 +222,7 @@ START_TEST(engine_gather__long_payload_is_not_copied_a_few_bytes_behind_its_sour
 	}
 	/* A short payload is sent at once. */
 	at = 0;
-	ripc__engine_write(&a.e, region, page, 4096, 0, 1, 1);
+	engine_write(&a.e, region, page, 4096, 0, 1, 1);
 	long_payloads(&at);
 	ck_assert_uint_eq(at, 4096 + 20);
 	engine_end_events(&a);

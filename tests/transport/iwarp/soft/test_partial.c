@@ -7,6 +7,7 @@
  */
 #include "partial_socket.h"
 #include "soft_pair.h"
+#include "transport/transfer.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -314,8 +315,8 @@ static void start_write(struct end *e, unsigned i)
 	t->len = test_random(&rng) & 1 ? some_len() : len_max;
 	t->tag = ++tags;
 	fill(t->source, t->len, t->tag);
-	rc = ops->post_write(e->side->ep, &t->source_mr, t->source, t->len, t->mr.addr, t->mr.key,
-			     i);
+	rc = test_write(ops, e->side->ep, &t->source_mr, t->source, t->len, t->mr.addr, t->mr.key,
+			i);
 	if (!is_posted(e, rc))
 		return;
 	t->writing = t->unannounced = true;
@@ -345,8 +346,8 @@ static void start_read(struct end *e, unsigned i)
 		return;
 	r->len = some_len();
 	r->from = test_random(&rng) % (BYTES - r->len + 1);
-	rc = ops->post_read(e->side->ep, &r->mr, r->memory, r->len,
-			    e->peer->readable_mr.addr + r->from, e->peer->readable_mr.key, i);
+	rc = test_read(ops, e->side->ep, &r->mr, r->memory, r->len,
+		       e->peer->readable_mr.addr + r->from, e->peer->readable_mr.key, i);
 	if (!is_posted(e, rc))
 		return;
 	r->used = true;
@@ -470,8 +471,8 @@ static void write_elsewhere(struct end *e)
 	const struct target *t = &e->peer->targets[0];
 
 	may_end = true;
-	while (!e->closed && ops->post_write(e->side->ep, &t->source_mr, t->source, BYTES / 2,
-					     t->mr.addr + BYTES / 2 + 1, t->mr.key, 0) == -EAGAIN)
+	while (!e->closed && test_write(ops, e->side->ep, &t->source_mr, t->source, BYTES / 2,
+					t->mr.addr + BYTES / 2 + 1, t->mr.key, 0) == -EAGAIN)
 		pass(e);
 	while (!e->closed || !e->peer->closed)
 		work(&ends[test_random(&rng) & 1]);

@@ -45,8 +45,7 @@ START_TEST(engine_rx_buffer__announcement_comes_later)
 		dst = ripc__region_add(&b.regions, target_bytes, 65536, RIPC__ACCESS_REMOTE_WRITE);
 		b.expected = dst;
 		ck_assert_int_eq(
-			ripc__engine_write(&a.e, src, source_bytes, 65536, dst->addr, dst->stag, 1),
-			0);
+			engine_write(&a.e, src, source_bytes, 65536, dst->addr, dst->stag, 1), 0);
 		settle(NULL, sizeof(pipe_buf));
 		post_send(&a, source_bytes + 1, 20000);
 		settle(NULL, sizeof(pipe_buf));

@@ -2,6 +2,7 @@
 /* iwarp/soft over real loopback sockets: messages, datagrams, wake-ups. */
 #define _GNU_SOURCE /* memmem */
 #include "soft_pair.h"
+#include "transport/transfer.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -324,7 +325,7 @@ START_TEST(soft_arm__writable_socket_wakes)
 	sides_connect(NULL);
 	ck_assert_int_eq(ops->reg(a.t, NULL, src, len, 0, &ms), 0);
 	ck_assert_int_eq(ops->reg(b.t, NULL, dst, len, RIPC__ACCESS_REMOTE_WRITE, &md), 0);
-	ck_assert_int_eq(ops->post_write(a.ep, &ms, src, len, md.addr, md.key, 1), 0);
+	ck_assert_int_eq(test_write(ops, a.ep, &ms, src, len, md.addr, md.key, 1), 0);
 	ck_assert_int_ge(side_post(&a, "end", 3, false), 0);
 	for (unsigned i = 0; i < 1000000 && !b.nrecv; i++) {
 		struct pollfd p[2] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Reads and writes of peer memory over real loopback sockets, and every way they end. */
 #include "soft_pair.h"
+#include "transport/transfer.h"
 
 static bool all_are(const uint8_t *p, size_t len, uint8_t value)
 {
@@ -23,7 +24,7 @@ static void transfer(size_t len)
 				  RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_REMOTE_READ, &md),
 			 0);
 	ck_assert_int_eq(ops->reg(a.t, NULL, back + 1, len, RIPC__ACCESS_LOCAL_WRITE, &mb), 0);
-	ck_assert_int_eq(ops->post_write(a.ep, &ms, src, len, md.addr, md.key, 11), 0);
+	ck_assert_int_eq(test_write(ops, a.ep, &ms, src, len, md.addr, md.key, 11), 0);
 	ck_assert_int_ge(side_post(&a, "done", 4, false), 0);
 	UNTIL(b.nrecv > nrecv);
 	/* Long payload was received into its target, and is reported once. */
@@ -33,7 +34,7 @@ static void transfer(size_t len)
 	ck_assert_uint_eq(ops->written(b.t, &md), len);
 	UNTIL(a.nwrite > nwrite);
 	ck_assert_uint_eq(a.wr_id, 11);
-	ck_assert_int_eq(ops->post_read(a.ep, &mb, back + 1, len, md.addr, md.key, 12), 0);
+	ck_assert_int_eq(test_read(ops, a.ep, &mb, back + 1, len, md.addr, md.key, 12), 0);
 	UNTIL(a.nread > nread);
 	ck_assert_uint_eq(a.wr_id, 12);
 	ck_assert_mem_eq(back + 1, src, len);
@@ -70,7 +71,7 @@ START_TEST(soft_post_write__granted_memory)
 			ck_assert_int_eq(ops->reg(b.t, b.ep, dst + k * most, most, access, &md[k]),
 					 0);
 		ck_assert_int_eq(
-			ops->post_write(a.ep, &ms, src, lens[i], md[which].addr, md[which].key, 11),
+			test_write(ops, a.ep, &ms, src, lens[i], md[which].addr, md[which].key, 11),
 			0);
 		ck_assert_int_ge(side_post(&a, "done", 4, false), 0);
 		UNTIL(b.nrecv > nrecv);
@@ -120,8 +121,8 @@ START_TEST(soft_written__without_a_gap)
 	for (unsigned i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
 		unsigned nrecv = b.nrecv;
 
-		ck_assert_int_eq(ops->post_write(a.ep, &ms, src, writes[i].len,
-						 md.addr + writes[i].from, md.key, 1),
+		ck_assert_int_eq(test_write(ops, a.ep, &ms, src, writes[i].len,
+					    md.addr + writes[i].from, md.key, 1),
 				 0);
 		ck_assert_int_ge(side_post(&a, "done", 4, false), 0);
 		UNTIL(b.nrecv > nrecv);
@@ -151,7 +152,7 @@ START_TEST(soft_post_read__depth)
 	for (;;) {
 		size_t at = n * 1000;
 
-		err = ops->post_read(a.ep, &md, dst + at, 1000, ms.addr + at, ms.key, n);
+		err = test_read(ops, a.ep, &md, dst + at, 1000, ms.addr + at, ms.key, n);
 		if (err)
 			break;
 		n++;
@@ -161,7 +162,7 @@ START_TEST(soft_post_read__depth)
 	UNTIL(a.nread == n && a.nsendable);
 	ck_assert_uint_eq(a.wr_id, n - 1);
 	ck_assert_mem_eq(dst, src, n * 1000);
-	ck_assert_int_eq(ops->post_read(a.ep, &md, dst, l.rdma_max + 1, ms.addr, ms.key, n),
+	ck_assert_int_eq(test_read(ops, a.ep, &md, dst, l.rdma_max + 1, ms.addr, ms.key, n),
 			 -EMSGSIZE);
 	sides_close();
 	free(src);
@@ -182,11 +183,11 @@ START_TEST(soft_post_write__bad_key_ends_that_connection_only)
 	ck_assert_int_eq(ops->reg(a.t, NULL, src, 1000, RIPC__ACCESS_LOCAL_WRITE, &ms), 0);
 	ck_assert_int_eq(ops->reg(b.t, NULL, dst, 1000, RIPC__ACCESS_REMOTE_READ, &md), 0);
 	if (_i == 0)
-		ck_assert_int_eq(ops->post_write(bad, &ms, src, 1000, md.addr, md.key, 1), 0);
+		ck_assert_int_eq(test_write(ops, bad, &ms, src, 1000, md.addr, md.key, 1), 0);
 	else if (_i == 1)
-		ck_assert_int_eq(ops->post_read(bad, &ms, src, 1000, md.addr + 1, md.key, 1), 0);
+		ck_assert_int_eq(test_read(ops, bad, &ms, src, 1000, md.addr + 1, md.key, 1), 0);
 	else
-		ck_assert_int_eq(ops->post_read(bad, &ms, src, 1000, md.addr, md.key ^ 1, 1), 0);
+		ck_assert_int_eq(test_read(ops, bad, &ms, src, 1000, md.addr, md.key ^ 1, 1), 0);
 	UNTIL(a.nclosed && b.nclosed);
 	ck_assert_ptr_nonnull(strstr(a.text, "the peer terminated the connection"));
 	ck_assert_ptr_nonnull(strstr(b.text, "terminated"));
@@ -211,9 +212,9 @@ START_TEST(soft_ep_close__in_the_midst_of_a_transfer)
 				  RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &md),
 			 0);
 	if (_i & 1)
-		ck_assert_int_eq(ops->post_read(a.ep, &ms, src, len, md.addr, md.key, 1), 0);
+		ck_assert_int_eq(test_read(ops, a.ep, &ms, src, len, md.addr, md.key, 1), 0);
 	else
-		ck_assert_int_eq(ops->post_write(a.ep, &ms, src, len, md.addr, md.key, 1), 0);
+		ck_assert_int_eq(test_write(ops, a.ep, &ms, src, len, md.addr, md.key, 1), 0);
 	for (unsigned i = 0; i < 5; i++) {
 		side_step(&a);
 		side_step(&b);
@@ -247,9 +248,9 @@ START_TEST(soft_dereg__in_flight)
 				  RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE, &md),
 			 0);
 	if (_i)
-		ck_assert_int_eq(ops->post_read(a.ep, &ms, src, len, md.addr, md.key, 1), 0);
+		ck_assert_int_eq(test_read(ops, a.ep, &ms, src, len, md.addr, md.key, 1), 0);
 	else
-		ck_assert_int_eq(ops->post_write(a.ep, &ms, src, len, md.addr, md.key, 1), 0);
+		ck_assert_int_eq(test_write(ops, a.ep, &ms, src, len, md.addr, md.key, 1), 0);
 	for (unsigned i = 0; i < 5; i++) {
 		side_step(&a);
 		side_step(&b);

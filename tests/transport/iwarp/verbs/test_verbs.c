@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "transport/iwarp/endpoint_pair.h"
 #include "transport/iwarp/verbs/verbs.h"
+#include "transport/transfer.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -168,7 +169,7 @@ START_TEST(post_send__held_back)
 	ck_assert_int_eq(
 		a.ops->reg(a.t, NULL, source, sizeof(source), RIPC__ACCESS_LOCAL_WRITE, &local), 0);
 	ck_assert_int_eq(send_more(n++, 40), 1);
-	rc = a.ops->post_write(a.ep, &local, source, 100, remote.addr, remote.key, 1);
+	rc = test_write(a.ops, a.ep, &local, source, 100, remote.addr, remote.key, 1);
 	ck_assert_int_eq(rc, 0);
 	ck_assert_uint_eq(calls, 4);
 	works = 0;
@@ -391,17 +392,17 @@ START_TEST(transfers_both_directions)
 		rc = at->ops->reg(at->t, NULL, mine, BYTES, RIPC__ACCESS_LOCAL_WRITE, &local);
 		ck_assert_int_eq(rc, 0);
 		memset(theirs, side, BYTES);
-		ck_assert_int_eq(at->ops->post_write(at->ep, &local, mine, BYTES, remote.addr,
-						     remote.key, 1),
+		ck_assert_int_eq(test_write(at->ops, at->ep, &local, mine, BYTES, remote.addr,
+					    remote.key, 1),
 				 0);
 		ck_assert_int_ge(send_one(at, to->number, 100), 0);
 		UNTIL(to->nrecv == 1 && at->nwrite == 1);
 		ck_assert_mem_eq(mine, theirs, BYTES);
 		memset(mine, 0xee, BYTES);
 		for (unsigned i = 0; i < 4; i++)
-			ck_assert_int_eq(at->ops->post_read(at->ep, &local, mine + i * BYTES / 4,
-							    BYTES / 4, remote.addr + i * BYTES / 4,
-							    remote.key, i),
+			ck_assert_int_eq(test_read(at->ops, at->ep, &local, mine + i * BYTES / 4,
+						   BYTES / 4, remote.addr + i * BYTES / 4,
+						   remote.key, i),
 					 0);
 		UNTIL(at->nread == 4);
 		ck_assert_mem_eq(mine, theirs, BYTES);
@@ -432,7 +433,7 @@ START_TEST(dereg__ends_remote_access)
 	key = remote.key;
 	b.ops->dereg(b.t, &remote);
 	ck_assert_int_eq(
-		a.ops->post_write(a.ep, &local, source, sizeof(source), remote.addr, key, 1), 0);
+		test_write(a.ops, a.ep, &local, source, sizeof(source), remote.addr, key, 1), 0);
 	UNTIL(a.nclosed && b.nclosed);
 	ck_assert_str_ne(a.text, "");
 	ck_assert_str_ne(b.text, "");
