@@ -274,7 +274,7 @@ static int ib_open(struct ripc__transport **out, const struct ripc__transport_en
 	ripc__list_init(&t->held);
 	ripc__list_init(&t->dying);
 	ripc__list_init(&t->late);
-	ripc__verbs_regions_init(&t->regions);
+	ripc__list_init(&t->regions);
 	t->inotify_fd = t->member_fd[0] = t->member_fd[1] = -1;
 	t->opt = env->opt;
 	t->inline_bytes = env->opt->inline_bytes;
@@ -341,11 +341,6 @@ static int ib_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, si
 	return ripc__verbs_reg(&t->regions, ep ? &ep->d->v : NULL, base, len, access, mr);
 }
 
-static void ib_dereg(struct ripc__transport *t, struct ripc__mr *mr)
-{
-	ripc__verbs_dereg(mr);
-}
-
 static void ib_forked(struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->ndevices; i++) {
@@ -371,7 +366,7 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.address = ib_address,
 	.describe = ib_describe,
 	.reg = ib_reg,
-	.dereg = ib_dereg,
+	.dereg = ripc__verbs_dereg,
 	.connect = ripc__ib_connect,
 	.accept = ripc__ib_accept,
 	.reject = ripc__ib_reject,

@@ -234,7 +234,7 @@ struct ripc__transport {
 	unsigned ndevices;
 	struct ib_port ports[RIPC__IB_PORTS_MAX]; /* best first */
 	unsigned nports;
-	struct ripc__verbs_regions regions;
+	struct ripc__list regions; /* rdma/region.h */
 	struct ripc__ib_worker worker;
 	struct ripc__transport_limits limits;
 	bool datagrams; /* short messages are sent as datagrams */

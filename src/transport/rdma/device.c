@@ -327,35 +327,28 @@ static bool concerns(const struct ibv_async_event *async, const struct ripc__ver
 	}
 }
 
+/* Passes an event on. A user of adopted devices handles no other kinds; the last covers the first. */
 static void post_pending(struct ripc__verbs_device *d, const struct ripc__verbs_event *ev)
 {
-	if (ev->async_event == RIPC__VERBS_NONE)
+	if (ev->async_event < RIPC__VERBS_QP_FATAL || ev->async_event <= d->pending.async_event)
 		return;
-	/* Kept by kind: an older port state is replaced. */
-	if (ev->async_event == RIPC__VERBS_PORT_UP || ev->async_event == RIPC__VERBS_PORT_DOWN)
-		d->pending_mask &= ~(1u << RIPC__VERBS_PORT_UP | 1u << RIPC__VERBS_PORT_DOWN);
-	d->pending[ev->async_event] = *ev;
-	d->pending[ev->async_event].qp = NULL;
-	if (!d->pending_mask)
+	if (d->pending.async_event == RIPC__VERBS_NONE)
 		eventfd_write(d->wake_fd, 1);
-	d->pending_mask |= 1u << ev->async_event;
+	d->pending = *ev;
+	d->pending.qp = NULL;
 }
 
-/* Events that other transports read for d. */
+/* An event that another transport read for d. */
 static bool pending(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
 {
 	eventfd_t count;
 
-	for (unsigned i = 0; i < RIPC__VERBS_ASYNC_COUNT; i++) {
-		if (!(d->pending_mask & 1u << i))
-			continue;
-		*ev = d->pending[i];
-		d->pending_mask &= ~(1u << i);
-		if (!d->pending_mask)
-			eventfd_read(d->wake_fd, &count);
-		return true;
-	}
-	return false;
+	if (d->pending.async_event == RIPC__VERBS_NONE)
+		return false;
+	*ev = d->pending;
+	d->pending = (struct ripc__verbs_event){0};
+	eventfd_read(d->wake_fd, &count);
+	return true;
 }
 
 /* Reads until there is one for d, and passes on those of others. */

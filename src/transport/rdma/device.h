@@ -29,8 +29,6 @@ enum ripc__verbs_async {
 	RIPC__VERBS_DEVICE_GONE,  /* d->gone is set */
 };
 
-#define RIPC__VERBS_ASYNC_COUNT (RIPC__VERBS_DEVICE_GONE + 1)
-
 struct ripc__verbs_event {
 	enum ripc__verbs_async async_event;
 	struct ibv_qp *qp;
@@ -55,9 +53,8 @@ struct ripc__verbs_device {
 	 * order, before the lock of the log.
 	 */
 	struct ripc__verbs_device *next; /* list of all adopted devices */
-	int wake_fd;           /* eventfd, readable while pending_mask is not 0; -1: none */
-	unsigned pending_mask; /* bit n: pending[n] is valid */
-	struct ripc__verbs_event pending[RIPC__VERBS_ASYNC_COUNT]; /* by kind; qp is NULL */
+	int wake_fd; /* eventfd, readable while there is an event in pending; -1: none */
+	struct ripc__verbs_event pending; /* NONE, QP_FATAL or DEVICE_GONE; qp is NULL */
 };
 
 /*

@@ -111,8 +111,6 @@ struct ripc__verbs_buf *ripc__verbs_pool_get(struct ripc__verbs_pool *pool)
 	if (!pool->free && pool_grow(pool))
 		return NULL;
 	buf = pool->free;
-	if (!buf)
-		return NULL;
 	pool->free = buf->next;
 	pool->nfree--;
 	buf->next = NULL;

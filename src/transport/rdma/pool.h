@@ -28,7 +28,6 @@ struct ripc__verbs_pool {
 	uint32_t nfree;
 	struct ripc__verbs_buf *free;
 	struct ripc__verbs_slab *slabs;
-	void *owner; /* of the transport: reached from a token */
 };
 
 /* @buf_bytes is rounded up to 64. Allocates nothing. */

@@ -19,7 +19,6 @@ struct ripc__verbs_slot {
 	struct ripc__verbs_sendq *queue;
 	struct ripc__verbs_buf *bounce; /* bounce buffer; NULL: none */
 	uint64_t wr_id;                 /* of the core, for reads and writes */
-	uint32_t len;                   /* bytes, for statistics and checks of the owner */
 	uint8_t kind;                   /* the owner's */
 	bool signaled;
 };

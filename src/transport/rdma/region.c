@@ -11,9 +11,6 @@
 /* mr->priv. */
 struct region {
 	struct ripc__list link;
-	struct ripc__verbs_regions *all;
-	void *base;
-	size_t len;
 	struct ibv_mr *mr[RIPC__VERBS_DEVICES_MAX]; /* by device; NULL: not registered */
 };
 
@@ -82,57 +79,46 @@ static int verbs_access(const struct ripc__verbs_device *d, unsigned access)
 	return a;
 }
 
-void ripc__verbs_regions_init(struct ripc__verbs_regions *regions)
-{
-	ripc__list_init(&regions->all);
-}
-
 static void region_free(struct region *r)
 {
 	for (unsigned i = 0; i < RIPC__VERBS_DEVICES_MAX; i++)
 		if (r->mr[i] && ibv_dereg_mr(r->mr[i]))
 			ripc__log(RIPC_LOG_ERROR, "verbs: cannot deregister memory at %p: %s",
-				  r->base, strerror(errno));
+				  r->mr[i]->addr, strerror(errno));
 	ripc__list_del(&r->link);
 	free(r);
 }
 
-void ripc__verbs_regions_fini(struct ripc__verbs_regions *regions)
+void ripc__verbs_regions_fini(struct ripc__list *regions)
 {
 	struct ripc__list *n;
 
-	while ((n = ripc__list_first(&regions->all)))
+	while ((n = ripc__list_first(regions)))
 		region_free(ripc__list_entry(n, struct region, link));
 }
 
-void ripc__verbs_regions_invalidate(struct ripc__verbs_regions *regions,
-				    struct ripc__verbs_device *d)
+void ripc__verbs_regions_invalidate(struct ripc__list *regions, struct ripc__verbs_device *d)
 {
 	struct region *r;
 
-	ripc__list_for_each_entry (r, &regions->all, link) {
+	ripc__list_for_each_entry (r, regions, link) {
 		if (r->mr[d->index])
 			ibv_dereg_mr(r->mr[d->index]);
 		r->mr[d->index] = NULL;
 	}
 }
 
-int ripc__verbs_reg(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d, void *base,
+int ripc__verbs_reg(struct ripc__list *regions, struct ripc__verbs_device *d, void *base,
 		    size_t len, unsigned access, struct ripc__mr *mr)
 {
 	bool remote = access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE);
 	struct region *r;
 	int rc = 0;
 
-	if (!d && remote)
-		return ripc__fail(-EINVAL, "verbs: remote access needs an endpoint");
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return ripc__fail(-ENOMEM, "verbs: out of memory");
-	r->base = base;
-	r->len = len;
-	r->all = regions;
-	ripc__list_add(&regions->all, &r->link);
+	ripc__list_add(regions, &r->link);
 	*mr = (struct ripc__mr){
 		.base = base, .len = len, .addr = (uintptr_t)base, .access = access, .priv = r};
 	/* Empty regions are not registered: adapters refuse that, and no key is needed. */
@@ -148,7 +134,7 @@ int ripc__verbs_reg(struct ripc__verbs_regions *regions, struct ripc__verbs_devi
 	return 0;
 }
 
-void ripc__verbs_dereg(struct ripc__mr *mr)
+void ripc__verbs_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 {
 	if (mr->priv)
 		region_free(mr->priv);
@@ -161,12 +147,12 @@ int ripc__verbs_lkey(struct ripc__verbs_device *d, const struct ripc__mr *mr, ui
 	struct region *r = mr->priv;
 	int rc;
 
-	if (!r->mr[d->index] && r->len) {
+	if (!r->mr[d->index] && mr->len) {
 		r->mr[d->index] =
-			ripc__verbs_reg_mr(d, r->base, r->len, verbs_access(d, mr->access), &rc);
+			ripc__verbs_reg_mr(d, mr->base, mr->len, verbs_access(d, mr->access), &rc);
 		if (!r->mr[d->index])
 			return rc;
 	}
-	*lkey = r->len ? r->mr[d->index]->lkey : 0;
+	*lkey = mr->len ? r->mr[d->index]->lkey : 0;
 	return 0;
 }

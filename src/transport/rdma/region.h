@@ -10,30 +10,23 @@
 #include "transport/transport.h"
 #include "transport/rdma/device.h"
 
-/* The regions of a transport, all freed with it. */
-struct ripc__verbs_regions {
-	struct ripc__list all;
-};
-
-void ripc__verbs_regions_init(struct ripc__verbs_regions *regions);
-/* Call before the devices are closed, after the last endpoint. */
-void ripc__verbs_regions_fini(struct ripc__verbs_regions *regions);
+/* Frees a list of regions. Call before the devices are closed, after the last endpoint. */
+void ripc__verbs_regions_fini(struct ripc__list *regions);
 
 /*
  * Deregisters all regions from a device that is gone or about to be closed; they stay until
  * dereg().
  */
-void ripc__verbs_regions_invalidate(struct ripc__verbs_regions *regions,
-				    struct ripc__verbs_device *d);
+void ripc__verbs_regions_invalidate(struct ripc__list *regions, struct ripc__verbs_device *d);
 
 /*
  * Fills mr. @d: the device of the endpoint, or NULL: any, local access only. Return: 0, or a
  * negative errno, explained: with size, limit and usage if locked memory ran out.
  */
-int ripc__verbs_reg(struct ripc__verbs_regions *regions, struct ripc__verbs_device *d, void *base,
+int ripc__verbs_reg(struct ripc__list *regions, struct ripc__verbs_device *d, void *base,
 		    size_t len, unsigned access, struct ripc__mr *mr);
-/* Afterwards nothing accesses the memory through this registration. */
-void ripc__verbs_dereg(struct ripc__mr *mr);
+/* dereg() of the vtable. */
+void ripc__verbs_dereg(struct ripc__transport *t, struct ripc__mr *mr);
 
 /*
  * The local key of mr on a device; registers it on first use. Return: 0, or a negative errno,

@@ -95,7 +95,7 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	ripc__list_init(&t->held);
 	ripc__list_init(&t->eps);
 	ripc__list_init(&t->deferred_free);
-	ripc__verbs_regions_init(&t->regions);
+	ripc__list_init(&t->regions);
 	ripc__slab_pool_init(&t->slabs, SLAB_MEMORY);
 	t->host = ripc__iwarp_host_id();
 	ripc__udp_init(&t->udp, "iwarp/verbs", t->host);
@@ -176,11 +176,6 @@ static int vt_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, si
 	if (ep && (!ep->conn || !ep->conn->nic || iwv_ep_lost(ep)))
 		return ripc__fail(-ENOTCONN, "iwarp/verbs: the connection is lost");
 	return ripc__verbs_reg(&t->regions, ep ? &ep->conn->nic->dev : NULL, base, len, access, mr);
-}
-
-static void vt_dereg(struct ripc__transport *t, struct ripc__mr *mr)
-{
-	ripc__verbs_dereg(mr);
 }
 
 static int vt_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
@@ -464,7 +459,7 @@ const struct ripc__transport_ops ripc__transport_iwarp = {
 	.address = vt_address,
 	.describe = ripc__iwarp_address_describe,
 	.reg = vt_reg,
-	.dereg = vt_dereg,
+	.dereg = ripc__verbs_dereg,
 	.connect = ripc__iwv_connect,
 	.accept = ripc__iwv_accept,
 	.reject = ripc__iwv_reject,

@@ -155,8 +155,8 @@ struct ripc__transport {
 	struct iwv_listener listeners[RIPC__IWARP_ADDRS_MAX];
 	unsigned nlisteners;
 	uint32_t read_depth;
-	uint64_t host; /* see struct ripc__iwarp_address */
-	struct ripc__verbs_regions regions;
+	uint64_t host;               /* see struct ripc__iwarp_address */
+	struct ripc__list regions;   /* rdma/region.h */
 	struct ripc__list conns;     /* with an identifier */
 	struct ripc__list destroyed; /* without one, but with buffers in a completion queue */
 	struct ripc__list held;
