@@ -7,14 +7,14 @@
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
-#define CRC_HARDWARE     "sse4.2"
+#define CRC_HARDWARE
 #define CRC_TARGET       __attribute__((target("sse4.2")))
 #define CRC_WORD(crc, w) _mm_crc32_u64((crc), (w))
 #define CRC_BYTE(crc, b) _mm_crc32_u8((uint32_t)(crc), (b))
 #elif defined(__aarch64__) && defined(__linux__)
 #include <arm_acle.h>
 #include <sys/auxv.h>
-#define CRC_HARDWARE "armv8-crc"
+#define CRC_HARDWARE
 #ifdef __clang__
 #define CRC_TARGET __attribute__((target("crc")))
 #else
@@ -173,14 +173,4 @@ uint32_t ripc__crc32c_portable(uint32_t crc, const void *data, size_t len)
 {
 	pthread_once(&once, prepare);
 	return portable(crc, data, len);
-}
-
-const char *ripc__crc32c_method(void)
-{
-	pthread_once(&once, prepare);
-#ifdef CRC_HARDWARE
-	if (hardware)
-		return CRC_HARDWARE;
-#endif
-	return "portable";
 }

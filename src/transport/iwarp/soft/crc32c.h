@@ -18,7 +18,4 @@ uint32_t ripc__crc32c(uint32_t crc, const void *data, size_t len);
 /* The same by tables: for every processor, slow. */
 uint32_t ripc__crc32c_portable(uint32_t crc, const void *data, size_t len);
 
-/* The method of ripc__crc32c() here: "sse4.2", "armv8-crc" or "portable". */
-const char *ripc__crc32c_method(void);
-
 #endif

@@ -68,7 +68,7 @@ int ripc__soft_admit(struct ripc__transport *t, void *request, const void *priv,
 				  strerror(-err));
 	}
 	ep->watched = EPOLLIN;
-	ripc__mpa_answer(&s->request, s->reply.crc, SOFT_READ_DEPTH, &s->reply, &terms, &why);
+	ripc__mpa_answer(&s->request, s->reply.crc, RIPC__READS_MAX, &s->reply, &terms, &why);
 	s->reply.priv = priv;
 	s->reply.privlen = privlen;
 	if (!ripc__soft_send_frame(ep, &s->reply)) {
@@ -92,8 +92,7 @@ void ripc__soft_reject(struct ripc__transport *t, void *request, const void *pri
 	s->reply.privlen = privlen;
 	if (privlen) {
 		ripc__soft_send_frame(ep, &s->reply);
-		ripc__soft_linger(ep->t, ep->fd);
-		ep->fd = -1;
+		ripc__soft_linger(ep);
 	}
 	ripc__soft_ep_defer_free(ep);
 }
@@ -103,11 +102,7 @@ void ripc__soft_ep_close(struct ripc__ep *ep)
 	if (soft_ep_running(ep)) {
 		if (ep->engine)
 			ripc__soft_transmit(ep, PUSH_BYTES);
-		if (ep->fd >= 0) {
-			ripc__soft_unwatch(ep->t, ep->fd);
-			ripc__soft_linger(ep->t, ep->fd);
-			ep->fd = -1;
-		}
+		ripc__soft_linger(ep);
 	}
 	ripc__soft_ep_defer_free(ep);
 }

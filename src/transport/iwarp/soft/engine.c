@@ -114,10 +114,7 @@ int ripc__engine_write(struct ripc__engine *e, const struct ripc__transfer *x)
 		after = tx->framed;
 	tx->works[tx->work_tail++ % RIPC__WORKS_MAX] = (struct ripc__work){
 		.region = region,
-		.src = x->local,
-		.len = x->len,
-		.raddr = x->raddr,
-		.rkey = x->rkey,
+		.out = {.src = x->local, .len = x->len, .to = x->raddr, .stag = x->rkey},
 		.wr_id = x->wr_id,
 		.after = after,
 	};

@@ -48,13 +48,18 @@ struct ripc__chunk {
 	uint8_t data[];
 };
 
+/* Bytes for the tagged memory of the peer. */
+struct ripc__outgoing {
+	const uint8_t *src;
+	uint64_t len, framed; /* bytes; those that FPDUs were made of */
+	uint64_t to;
+	uint32_t stag;
+};
+
 /* A local write. */
 struct ripc__work {
 	struct ripc__region *region;
-	const uint8_t *src;
-	uint64_t len, framed; /* bytes; those that FPDUs were made of */
-	uint64_t raddr;
-	uint32_t rkey;
+	struct ripc__outgoing out;
 	uint64_t wr_id;
 	uint64_t after; /* position in the byte queue */
 };
@@ -72,11 +77,7 @@ struct ripc__read {
 /* A read of the peer that is answered. */
 struct ripc__read_response {
 	struct ripc__region *region; /* NULL: of no bytes */
-	const uint8_t *src;
-	uint32_t len, framed; /* bytes; those that FPDUs were made of */
-	uint32_t stag;        /* target at the peer */
-	uint64_t to;
-	bool begun; /* an FPDU was made; matters for no bytes */
+	struct ripc__outgoing out;
 };
 
 enum ripc__framed_kind {

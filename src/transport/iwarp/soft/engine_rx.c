@@ -221,26 +221,23 @@ static int deliver(struct ripc__engine *e, const struct ripc__ddp *ddp, const ui
 		   uint32_t len, struct ripc__event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
+	struct ripc__slab *slab = data ? rx->slab : rx->msg;
 
 	rx->msn[RIPC__DDP_Q_SEND]++;
 	invalidate(e, ddp);
-	if (!len) {
-		if (rx->msg)
-			ripc__slab_put(rx->msg);
-		rx->msg = NULL;
-		return 0;
-	}
-	*ev = (struct ripc__event){.kind = RIPC__EV_RECV, .len = len};
-	if (data) {
-		ev->data = data;
-		ev->token = rx->slab;
-		rx->slab->refs++;
-		return 1;
-	}
-	ev->data = rx->msg->data;
-	ev->token = rx->msg;
+	slab->refs += data != NULL;
 	rx->msg = NULL;
 	rx->msg_len = 0;
+	if (!len) {
+		ripc__slab_put(slab);
+		return 0;
+	}
+	*ev = (struct ripc__event){
+		.kind = RIPC__EV_RECV,
+		.data = data ? data : slab->data,
+		.len = len,
+		.token = slab,
+	};
 	return 1;
 }
 
@@ -249,9 +246,9 @@ static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 	struct ripc__engine_tx *tx = &e->tx;
 	const uint8_t *body = fpdu + RIPC__SEND_HEADER;
 	struct ripc__read_response r = {
-		.stag = ripc__get_be32(body),
-		.to = ripc__get_be64(body + 4),
-		.len = ripc__get_be32(body + 12),
+		.out = {.stag = ripc__get_be32(body),
+			.to = ripc__get_be64(body + 4),
+			.len = ripc__get_be32(body + 12)},
 	};
 	uint64_t from = ripc__get_be64(body + 20);
 	int code = 0;
@@ -261,18 +258,18 @@ static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 		tx->served = malloc(RIPC__READS_MAX * sizeof(*tx->served));
 	if (!tx->served)
 		return no_memory(e);
-	if (r.len) {
+	if (r.out.len) {
 		r.region = ripc__region_find(e->regions, ripc__get_be32(body + 16));
 		if (!r.region)
 			code = RIPC__TERM_STAG;
 		else if (!(r.region->access & RIPC__ACCESS_REMOTE_READ))
 			code = RIPC__TERM_ACCESS;
 		else
-			code = check_range(r.region, from, r.len, RIPC__TERM_WRAP,
+			code = check_range(r.region, from, r.out.len, RIPC__TERM_WRAP,
 					   RIPC__TERM_BOUNDS);
 		if (code)
 			return violation(e, code, fpdu, true);
-		r.src = r.region->base + (from - r.region->addr);
+		r.out.src = r.region->base + (from - r.region->addr);
 		r.region->users++;
 	}
 	tx->served[tx->served_tail++ % RIPC__READS_MAX] = r;

@@ -234,28 +234,6 @@ static void frame_bytes(struct ripc__engine_tx *tx, uint64_t limit)
 	}
 }
 
-static void frame_tagged(struct ripc__engine *e, enum ripc__framed_kind kind,
-			 enum ripc__rdmap_op op, bool last, uint32_t stag, uint64_t to,
-			 const uint8_t *payload, uint32_t len)
-{
-	struct ripc__engine_tx *tx = &e->tx;
-	struct ripc__framed *s = framed(tx, tx->ring_tail++);
-	unsigned pad = (unsigned)(-(RIPC__FPDU_LEN + RIPC__DDP_TAGGED + len) & 3);
-	struct iovec body = {(void *)payload, len};
-
-	s->payload = payload;
-	s->len = len;
-	s->kind = kind;
-	s->last = last;
-	s->head_len = (uint8_t)ripc__ddp_put_tagged(s->head, op, last, stag, to, len);
-	memset(s->tail, 0, sizeof(s->tail));
-	if (e->crc)
-		ripc__put_le32(s->tail + pad,
-			       frame_crc(s->head, s->head_len, &body, len ? 1 : 0, s->tail, pad));
-	s->tail_len = (uint8_t)(pad + RIPC__FPDU_CRC);
-	tx->ring_bytes += (uint64_t)s->head_len + len + s->tail_len;
-}
-
 /*
  * Payload of the next segment. On AMD family 25, "rep movsb" copies at half the speed if the
  * target is 1 to 32 bytes behind the source, modulo 4096. The kernel copies into the socket like
@@ -274,30 +252,31 @@ static uint32_t segment_len(const struct ripc__engine *e, uintptr_t src, uint64_
 	return left < e->tagged_max ? (uint32_t)left : e->tagged_max;
 }
 
-static void frame_write(struct ripc__engine *e)
+/* Frames the next segment of a write or response. Return: whether it is the last one. */
+static bool frame_tagged(struct ripc__engine *e, enum ripc__framed_kind kind,
+			 enum ripc__rdmap_op op, struct ripc__outgoing *out)
 {
-	struct ripc__work *w = &e->tx.works[e->tx.work_framed % RIPC__WORKS_MAX];
-	uint64_t left = w->len - w->framed;
-	uint32_t part = segment_len(e, (uintptr_t)w->src + w->framed, left);
+	struct ripc__engine_tx *tx = &e->tx;
+	struct ripc__framed *s = framed(tx, tx->ring_tail++);
+	uint64_t left = out->len - out->framed;
+	uint32_t len = segment_len(e, (uintptr_t)out->src + out->framed, left);
+	unsigned pad = (unsigned)(-(RIPC__FPDU_LEN + RIPC__DDP_TAGGED + len) & 3);
+	struct iovec body = {len ? (void *)(out->src + out->framed) : NULL, len};
 
-	frame_tagged(e, RIPC__FRAMED_WRITE, RIPC__RDMAP_WRITE, part == left, w->rkey,
-		     w->raddr + w->framed, part ? w->src + w->framed : NULL, part);
-	w->framed += part;
-	if (part == left)
-		e->tx.work_framed++;
-}
-
-static void frame_response(struct ripc__engine *e)
-{
-	struct ripc__read_response *r = &e->tx.served[e->tx.served_framed % RIPC__READS_MAX];
-	uint32_t left = r->len - r->framed;
-	uint32_t part = segment_len(e, (uintptr_t)r->src + r->framed, left);
-
-	frame_tagged(e, RIPC__FRAMED_RESPONSE, RIPC__RDMAP_READ_RESPONSE, part == left, r->stag,
-		     r->to + r->framed, part ? r->src + r->framed : NULL, part);
-	r->framed += part;
-	if (part == left)
-		e->tx.served_framed++;
+	s->payload = body.iov_base;
+	s->len = len;
+	s->kind = kind;
+	s->last = len == left;
+	s->head_len = (uint8_t)ripc__ddp_put_tagged(s->head, op, s->last, out->stag,
+						    out->to + out->framed, len);
+	memset(s->tail, 0, sizeof(s->tail));
+	if (e->crc)
+		ripc__put_le32(s->tail + pad,
+			       frame_crc(s->head, s->head_len, &body, len ? 1 : 0, s->tail, pad));
+	s->tail_len = (uint8_t)(pad + RIPC__FPDU_CRC);
+	tx->ring_bytes += (uint64_t)s->head_len + len + s->tail_len;
+	out->framed += len;
+	return s->last;
 }
 
 /*
@@ -317,12 +296,16 @@ static bool frame_one(struct ripc__engine *e)
 		if (bytes)
 			frame_bytes(tx, limit);
 		else
-			frame_write(e);
+			tx->work_framed +=
+				frame_tagged(e, RIPC__FRAMED_WRITE, RIPC__RDMAP_WRITE,
+					     &tx->works[tx->work_framed % RIPC__WORKS_MAX].out);
 		return true;
 	}
 	tx->turn = false;
 	if (response)
-		frame_response(e);
+		tx->served_framed +=
+			frame_tagged(e, RIPC__FRAMED_RESPONSE, RIPC__RDMAP_READ_RESPONSE,
+				     &tx->served[tx->served_framed % RIPC__READS_MAX].out);
 	return response;
 }
 

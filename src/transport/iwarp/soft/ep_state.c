@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TO(state) (1u << SOFT_##state)
 
@@ -37,18 +36,6 @@ void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
 	ripc__soft_ep_set_state(ep, SOFT_BROKEN);
 	ep->error = error;
 	ep->why = strdup(why);
-	ripc__list_del(&ep->timed);
-	ripc__list_del(&ep->held);
-	ripc__list_del(&ep->blocked);
-	ripc__soft_ep_deactivate(ep);
-	if (ep->engine)
-		ripc__engine_fini(ep->engine);
-	ripc__soft_unwatch(ep->t, ep->fd);
-	if (ep->fd >= 0 && ep->rx != SOFT_RX_EOF && ep->error != -ECONNRESET)
-		ripc__soft_linger(ep->t, ep->fd);
-	else if (ep->fd >= 0)
-		close(ep->fd);
-	ep->fd = -1;
-	ep->watched = 0;
+	ripc__soft_ep_stop(ep, ep->rx != SOFT_RX_EOF && ep->error != -ECONNRESET);
 	ripc__list_queue(&ep->t->ready, &ep->ready);
 }

@@ -25,12 +25,16 @@ static void end(struct ripc__transport *t, struct soft_linger *l)
 	free(l);
 }
 
-void ripc__soft_linger(struct ripc__transport *t, int fd)
+void ripc__soft_linger(struct ripc__ep *ep)
 {
+	struct ripc__transport *t = ep->t;
 	struct soft_linger *l;
+	int fd = ep->fd;
 
 	if (fd < 0)
 		return;
+	ripc__soft_unwatch(t, fd);
+	ep->fd = -1;
 	shutdown(fd, SHUT_WR);
 	l = t->nlingers < SOFT_LINGER_MAX ? malloc(sizeof(*l)) : NULL;
 	if (!l) {

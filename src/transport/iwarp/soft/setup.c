@@ -59,24 +59,29 @@ static void drop_socket(struct ripc__ep *ep)
 	ep->watched = 0;
 }
 
-void ripc__soft_ep_defer_free(struct ripc__ep *ep)
+void ripc__soft_ep_stop(struct ripc__ep *ep, bool linger)
 {
-	struct ripc__transport *t = ep->t;
-
 	ripc__soft_ep_deactivate(ep);
 	if (ep->engine)
 		ripc__engine_fini(ep->engine);
-	ripc__soft_ep_set_state(ep, SOFT_FREED);
-	drop_socket(ep);
-	ripc__list_del(&ep->all);
 	ripc__list_del(&ep->timed);
-	ripc__list_del(&ep->ready);
 	ripc__list_del(&ep->held);
 	ripc__list_del(&ep->blocked);
+	if (linger)
+		ripc__soft_linger(ep);
+	drop_socket(ep);
+}
+
+void ripc__soft_ep_defer_free(struct ripc__ep *ep)
+{
+	ripc__soft_ep_set_state(ep, SOFT_FREED);
+	ripc__soft_ep_stop(ep, false);
+	ripc__list_del(&ep->all);
+	ripc__list_del(&ep->ready);
 	while (!ripc__list_empty(&ep->grants))
 		ripc__list_del(ep->grants.next);
 	/* Events that epoll returned in this pass may still refer to it. */
-	ripc__list_queue(&t->deferred_free, &ep->timed);
+	ripc__list_queue(&ep->t->deferred_free, &ep->timed);
 }
 
 void ripc__soft_ep_free(struct ripc__ep *ep)
@@ -198,8 +203,8 @@ static void send_request(struct ripc__ep *ep)
 		.revision = s->basic ? 1 : 2,
 		.crc = want_crc(ep),
 		.enhanced = !s->basic,
-		.ird = SOFT_READ_DEPTH,
-		.ord = SOFT_READ_DEPTH,
+		.ird = RIPC__READS_MAX,
+		.ord = RIPC__READS_MAX,
 		.soft = true,
 		.priv = s->priv,
 		.privlen = s->privlen,
@@ -209,9 +214,6 @@ static void send_request(struct ripc__ep *ep)
 	ripc__soft_watch_for(ep, EPOLLIN);
 	ep->t->next_timer_ns = 0;
 	s->deadline_ns = ripc__clock_ns() + SETUP_MS * RIPC__MS;
-	/* The list stays sorted, because the previous deadline was shorter. */
-	ripc__list_del(&ep->timed);
-	ripc__list_queue(&ep->t->setups, &ep->timed);
 }
 
 /*
@@ -299,13 +301,11 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 		return 0;
 	}
 	if (n > 0) {
-		n = ripc__mpa_answer(&s->request, want_crc(ep), SOFT_READ_DEPTH, &s->reply, &terms,
+		n = ripc__mpa_answer(&s->request, want_crc(ep), RIPC__READS_MAX, &s->reply, &terms,
 				     &why);
 		if (n) {
 			ripc__soft_send_frame(ep, &s->reply);
-			ripc__soft_unwatch(ep->t, ep->fd);
-			ripc__soft_linger(ep->t, ep->fd);
-			ep->fd = -1;
+			ripc__soft_linger(ep);
 		}
 	}
 	if (n < 0) {

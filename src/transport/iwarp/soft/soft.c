@@ -98,7 +98,7 @@ static void soft_limits(struct ripc__transport *t, struct ripc__transport_limits
 		.send_max = RIPC__SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,
 		.recv_depth = 0,
-		.read_depth = SOFT_READ_DEPTH,
+		.read_depth = RIPC__READS_MAX,
 		.rdma_max = SOFT_RDMA_MAX,
 	};
 }
@@ -456,7 +456,6 @@ static bool soft_take(struct ripc__transport *t, void *room, size_t cap, struct 
 
 static void soft_release(struct ripc__transport *t, void *token)
 {
-
 	ripc__slab_put(token);
 	if (t->starving)
 		ripc__soft_resume_starved(t);

@@ -32,7 +32,6 @@
 #define SOFT_GARBAGE_MAX    16u /* reports of bad input kept for progress() */
 #define SOFT_QUEUE_MAX      (1u << 20) /* bytes of sends queued on an endpoint at most */
 #define SOFT_RDMA_MAX       (UINT64_C(1) << 30)
-#define SOFT_READ_DEPTH     RIPC__READS_MAX
 #define SOFT_HELD_SLABS_MAX 128 /* messages of one pass that the core must copy */
 #define SOFT_SLAB_MEMORY \
 	(UINT64_C(256) << 20) /* bytes of received sends that the core holds at most */
@@ -145,14 +144,6 @@ struct ripc__ep {
 static inline bool soft_ep_running(const struct ripc__ep *ep)
 {
 	return ep->state == SOFT_ESTABLISHED || ep->state == SOFT_OPEN;
-}
-
-/*
- * The region that the peer writes next if it takes the newest one, as this stack does. NULL: none.
- */
-static inline struct ripc__region *ripc__soft_expected(const struct ripc__ep *ep)
-{
-	return ripc__list_first_entry(&ep->grants, struct ripc__region, grant);
 }
 
 /* The open transport. */
@@ -281,7 +272,9 @@ int ripc__soft_transfer(struct ripc__ep *ep, const struct ripc__transfer *x);
 
 /* setup.c */
 struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t,
-				   bool active);    /* with setup; NULL: no memory */
+				   bool active); /* with setup; NULL: no memory */
+/* Ends the engine and the socket. @linger: what was sent last must reach the peer. */
+void ripc__soft_ep_stop(struct ripc__ep *ep, bool linger);
 void ripc__soft_ep_defer_free(struct ripc__ep *ep); /* frees it at the next progress(); fd closed */
 void ripc__soft_ep_free(struct ripc__ep *ep);
 void ripc__soft_try_next_addr(struct ripc__ep *ep); /* active: tries the next address */
@@ -301,7 +294,7 @@ void ripc__soft_resume_starved(
 	struct ripc__transport *t); /* there may be memory to receive into again */
 
 /* linger.c */
-void ripc__soft_linger(struct ripc__transport *t, int fd); /* sends end of file, closes fd later */
+void ripc__soft_linger(struct ripc__ep *ep); /* sends end of file, closes its socket later */
 void ripc__soft_drain(struct ripc__transport *t,
 		      struct soft_linger *l); /* its socket is readable */
 /* return: when the next runs out */
