@@ -69,9 +69,9 @@ static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *w
 	}
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].ud.qp == qp)
-			ripc__ib_ud_stopped(&t->ports[i], &t->ports[i].ud, why);
+			ripc__ib_ud_stopped(&t->ports[i].ud, why);
 		else if (t->ports[i].mcast.qp == qp)
-			ripc__ib_ud_stopped(&t->ports[i], &t->ports[i].mcast, why);
+			ripc__ib_ud_stopped(&t->ports[i].mcast, why);
 }
 
 void ripc__ib_async_events(struct ib_device *d)

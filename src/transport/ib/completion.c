@@ -67,12 +67,12 @@ static void datagram_sent(struct ib_port *p, struct ripc__verbs_slot *slot, cons
 		    p->ud.qp,
 		    &(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE},
 		    IBV_QP_STATE | IBV_QP_CUR_STATE, "ready to send again"))
-		ripc__ib_ud_stopped(p, &p->ud, ibv_wc_status_str(wc->status));
+		ripc__ib_ud_stopped(&p->ud, ibv_wc_status_str(wc->status));
 }
 
-static void recv_repost(struct ib_device *d, struct ripc__verbs_buf *buf)
+static void recv_repost(struct ripc__verbs_buf *buf)
 {
-	struct ib_srq *srq = &d->srqs[buf->tag];
+	struct ib_srq *srq = buf->owner;
 
 	ib_buf_push(&srq->repost, buf);
 	srq->nrepost++;
@@ -100,7 +100,7 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	bool imm, written;
 
 	if (!ep || ep->d != d || !ep->qp || ib_ep_closed(ep) || wc->status != IBV_WC_SUCCESS) {
-		recv_repost(d, buf);
+		recv_repost(buf);
 		if (ep && ep->d == d && wc->status != IBV_WC_SUCCESS &&
 		    wc->status != IBV_WC_WR_FLUSH_ERR)
 			send_failed(ep, wc);
@@ -110,7 +110,7 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	ripc__ib_ep_received(ep);
 	/* The peer may send only after our RTU, which follows EV_ESTABLISHED. */
 	if (ep->state == IB_EP_CONNECTING) {
-		recv_repost(d, buf);
+		recv_repost(buf);
 		ripc__ib_ep_break(ep, -EPROTO,
 				  "the peer sent before the connection was established");
 		return 0;
@@ -119,12 +119,12 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	imm = wc->wc_flags & IBV_WC_WITH_IMM;
 	if (imm && !written && ib_uc_used(ep)) {
 		ripc__ib_uc_control(ep, data, len);
-		recv_repost(d, buf);
+		recv_repost(buf);
 		return 0;
 	}
 	if (!len && !imm) {
 		ep->fin = true;
-		recv_repost(d, buf);
+		recv_repost(buf);
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
 		return 0;
 	}
@@ -159,6 +159,7 @@ unsigned ripc__ib_completion(struct ib_device *d, const struct ibv_wc *wc, struc
 {
 	struct ripc__verbs_slot *slot = ripc__verbs_wc_slot(wc);
 	struct ripc__verbs_buf *buf;
+	struct ib_ud *u;
 
 	d->t->active = d;
 	if (slot && slot->kind == IB_SLOT_DATAGRAM) {
@@ -176,11 +177,11 @@ unsigned ripc__ib_completion(struct ib_device *d, const struct ibv_wc *wc, struc
 		return 0;
 	}
 	buf = ripc__verbs_wc_buf(wc);
-	if (buf->pool == &d->dgram && buf->tag & IB_TAG_MCAST)
-		return ripc__ib_mcast_received(&d->t->ports[buf->tag & ~IB_TAG_MCAST], wc, ev);
-	if (buf->pool == &d->dgram)
-		return ripc__ib_datagram_received(&d->t->ports[buf->tag], wc, ev);
-	return received(d, buf, wc, ev);
+	if (buf->pool != &d->dgram)
+		return received(d, buf, wc, ev);
+	u = buf->owner;
+	return u == &u->port->mcast ? ripc__ib_mcast_received(u->port, wc, ev)
+				    : ripc__ib_datagram_received(u->port, wc, ev);
 }
 
 /* Whether a completion may yield two events: EV_ESTABLISHED before EV_RECV. */

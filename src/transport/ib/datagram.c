@@ -234,7 +234,7 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 	size_t fromlen;
 	char who[96];
 
-	if (!ripc__ib_ud_received(p, &p->ud, wc)) {
+	if (!ripc__ib_ud_received(&p->ud, wc)) {
 		ripc__ib_ud_again(&p->ud, buf);
 		return 0;
 	}

@@ -27,9 +27,9 @@ static void repost_receives(struct ripc__transport *t)
 		if (p->readdress)
 			ripc__ib_port_readdress(p);
 		if (p->ud.repost)
-			ripc__ib_ud_repost(p, &p->ud);
+			ripc__ib_ud_repost(&p->ud);
 		if (p->mcast.repost)
-			ripc__ib_ud_repost(p, &p->mcast);
+			ripc__ib_ud_repost(&p->mcast);
 	}
 	for (unsigned i = 0; i < t->ndevices; i++)
 		for (unsigned k = 0; k < t->devices[i].nsrqs; k++)

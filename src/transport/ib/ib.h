@@ -61,7 +61,7 @@
 
 struct ripc__transport;
 
-/* A shared receive queue. The tag of its buffers is its index. */
+/* A shared receive queue, the owner of its buffers. */
 struct ib_srq {
 	struct ibv_srq *srq;
 	uint32_t size;     /* capacity in work requests */
@@ -85,10 +85,9 @@ struct ib_device {
 	struct ripc__transport *t;
 };
 
-#define IB_TAG_MCAST 0x80000000u /* in the tag of a datagram buffer: it is for multicast */
-
-/* A UD queue pair of a port with its receives, buffers of the pool dgram. */
+/* A UD queue pair of a port with its receives, buffers of the pool dgram, whose owner it is. */
 struct ib_ud {
+	struct ib_port *port;
 	struct ibv_qp *qp; /* NULL: not created, or destroyed */
 	uint32_t qkey;
 	uint32_t max_inline;
@@ -278,12 +277,12 @@ static inline void ib_buf_push(struct ripc__verbs_buf **list, struct ripc__verbs
 
 /* Moves n buffers, which are reserved, from the pool into a list. */
 static inline void ib_bufs_take(struct ripc__verbs_buf **list, struct ripc__verbs_pool *pool,
-				uint32_t n, uint32_t tag)
+				uint32_t n, void *owner)
 {
 	while (n--) {
 		struct ripc__verbs_buf *buf = ripc__verbs_pool_get(pool);
 
-		buf->tag = tag;
+		buf->owner = owner;
 		ib_buf_push(list, buf);
 	}
 }
@@ -400,18 +399,18 @@ void ripc__ib_port_readdress(struct ib_port *p);
 
 /* ud_qp.c */
 /*
- * Creates the queue pair with its Q_Key and receives. @sends: entries of its send queue. @tag: of
- * its buffers. Return: 0 or a negative errno, explained.
+ * Creates the queue pair with its Q_Key and receives. @sends: entries of its send queue. Return: 0
+ * or a negative errno, explained.
  */
-int ripc__ib_ud_open(struct ib_port *p, struct ib_ud *u, uint32_t sends, uint32_t tag);
+int ripc__ib_ud_open(struct ib_port *p, struct ib_ud *u, uint32_t sends);
 /* Posts the buffers of the repost list. Refused ones stay in it. Resets a stopped queue pair. */
-void ripc__ib_ud_repost(struct ib_port *p, struct ib_ud *u);
+void ripc__ib_ud_repost(struct ib_ud *u);
 void ripc__ib_ud_again(struct ib_ud *u, struct ripc__verbs_buf *buf); /* puts it into that list */
 void ripc__ib_ud_reclaim(struct ib_ud *u); /* takes back buffers that the core has read */
 /* The queue pair is in error: it is reset, and keeps its number and Q_Key. */
-void ripc__ib_ud_stopped(struct ib_port *p, struct ib_ud *u, const char *why);
+void ripc__ib_ud_stopped(struct ib_ud *u, const char *why);
 /* A receive has completed. Return: whether it brought a datagram. */
-bool ripc__ib_ud_received(struct ib_port *p, struct ib_ud *u, const struct ibv_wc *wc);
+bool ripc__ib_ud_received(struct ib_ud *u, const struct ibv_wc *wc);
 
 /* mcast.c */
 bool ripc__ib_mcast_supported(const struct ripc__transport *t); /* whether a port supports it */

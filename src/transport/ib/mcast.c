@@ -136,7 +136,7 @@ static int mcast_qp_open(struct ib_port *p)
 	if (p->mcast.qp)
 		return 0;
 	p->mcast.qkey = GROUP_QKEY;
-	return ripc__ib_ud_open(p, &p->mcast, 1, IB_TAG_MCAST | (uint32_t)(p - p->t->ports));
+	return ripc__ib_ud_open(p, &p->mcast, 1);
 }
 
 /* Makes the host and its network deliver the group's address. Return: 0 or a negative errno. */
@@ -279,7 +279,7 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc, str
 	/*
 	 * Any host may send to the Q_Key by unicast: drop datagrams that were not sent to a group.
 	 */
-	if (!ripc__ib_ud_received(p, &p->mcast, wc) || !(wc->wc_flags & IBV_WC_GRH) ||
+	if (!ripc__ib_ud_received(&p->mcast, wc) || !(wc->wc_flags & IBV_WC_GRH) ||
 	    !ripc__ib_grh_to_group(buf->data)) {
 		ripc__ib_ud_again(&p->mcast, buf);
 		return 0;
@@ -350,7 +350,7 @@ static void port_lose(struct ib_port *p)
 	ripc__ib_mcast_detach(p);
 	if (p->mcast.qp)
 		ibv_destroy_qp(p->mcast.qp);
-	p->mcast = (struct ib_ud){0};
+	p->mcast = (struct ib_ud){.port = p};
 }
 
 void ripc__ib_mcast_device_lost(struct ripc__transport *t, const struct ib_device *d)

@@ -113,14 +113,14 @@ void ripc__ib_release(struct ripc__transport *t, void *token)
 	if (d->released)
 		return;
 	if (buf->pool == &d->dgram) {
-		struct ib_port *p = &t->ports[buf->tag];
+		struct ib_ud *u = buf->owner;
 
-		ripc__ib_ud_again(&p->ud, buf);
-		p->ndelivered--;
-		if (p->ud.nrepost >= IB_REPOST)
-			ripc__ib_ud_repost(p, &p->ud);
+		ripc__ib_ud_again(u, buf);
+		u->port->ndelivered--;
+		if (u->nrepost >= IB_REPOST)
+			ripc__ib_ud_repost(u);
 	} else {
-		struct ib_srq *srq = &d->srqs[buf->tag];
+		struct ib_srq *srq = buf->owner;
 
 		ib_buf_push(&srq->repost, buf);
 		if (++srq->nrepost >= IB_REPOST)
@@ -163,7 +163,7 @@ static void srq_top_up(struct ib_device *d, struct ib_srq *srq)
 	while (srq->lost && !srq->repost) {
 		if (!d->recv.nfree && ripc__verbs_pool_reserve(&d->recv, 1))
 			return;
-		ib_bufs_take(&srq->repost, &d->recv, 1, (uint32_t)(srq - d->srqs));
+		ib_bufs_take(&srq->repost, &d->recv, 1, srq);
 		srq->nrepost++;
 		srq->lost--;
 		ripc__ib_srq_repost(d, srq);
@@ -182,7 +182,7 @@ static int srq_fill(struct ib_device *d, struct ib_srq *srq)
 		rc = ripc__verbs_pool_reserve(&d->recv, want - srq->bufs);
 		if (rc)
 			return rc;
-		ib_bufs_take(&srq->repost, &d->recv, want - srq->bufs, (uint32_t)(srq - d->srqs));
+		ib_bufs_take(&srq->repost, &d->recv, want - srq->bufs, srq);
 		srq->nrepost += want - srq->bufs;
 		srq->bufs = want;
 	}
@@ -231,7 +231,7 @@ static int datagram_qp(struct ib_port *p)
 		return ripc__fail(-EIO, "ib: cannot draw a Q_Key: getrandom() failed");
 	/* Q_Keys with the top bit set are controlled. */
 	p->port_addr.qkey = p->ud.qkey &= 0x7fffffff;
-	rc = ripc__ib_ud_open(p, &p->ud, sends, (uint32_t)(p - p->t->ports));
+	rc = ripc__ib_ud_open(p, &p->ud, sends);
 	if (!rc)
 		p->port_addr.qpn = p->ud.qp->qp_num;
 	return rc;

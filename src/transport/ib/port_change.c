@@ -59,7 +59,7 @@ void ripc__ib_port_changed(struct ib_port *p)
 	/* ripc__ib_port_readdress() logs why it is unusable. */
 	ripc__ib_port_down(p, rc ? "it lost its address or link" : "its address has changed");
 	p->readdress = true;
-	ripc__ib_ud_stopped(p, &p->ud, "its address has changed");
+	ripc__ib_ud_stopped(&p->ud, "its address has changed");
 }
 
 static bool has_job(const struct ib_port *p)

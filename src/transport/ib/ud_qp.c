@@ -9,14 +9,15 @@
 #define RESET_NS      (100 * RIPC__MS) /* pause before a stopped queue pair is reset */
 #define RESET_DOUBLED 6 /* number of times that the pause doubles while resets fail */
 
-static const char *name(const struct ib_port *p, const struct ib_ud *u)
+static const char *name(const struct ib_ud *u)
 {
-	return u == &p->mcast ? "multicast" : "datagrams";
+	return u == &u->port->mcast ? "multicast" : "datagrams";
 }
 
 /* Makes a new or empty queue pair ready to receive and send. Return: 0, or an error, explained. */
-static int make_ready(const struct ib_port *p, struct ib_ud *u)
+static int make_ready(const struct ib_ud *u)
 {
+	const struct ib_port *p = u->port;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = p->num, .qkey = u->qkey};
 	int rc = ripc__ib_set_qp(u->qp, &attr,
 				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
@@ -32,7 +33,7 @@ static int make_ready(const struct ib_port *p, struct ib_ud *u)
 	return rc;
 }
 
-int ripc__ib_ud_open(struct ib_port *p, struct ib_ud *u, uint32_t sends, uint32_t tag)
+int ripc__ib_ud_open(struct ib_port *p, struct ib_ud *u, uint32_t sends)
 {
 	struct ib_device *d = p->d;
 	uint32_t most = (uint32_t)d->v.attr.max_qp_wr;
@@ -51,11 +52,12 @@ int ripc__ib_ud_open(struct ib_port *p, struct ib_ud *u, uint32_t sends, uint32_
 
 	if (rc)
 		return rc;
+	u->port = p;
 	rc = ripc__verbs_pool_reserve(&d->dgram, bufs);
 	if (!rc) {
 		errno = 0;
 		u->qp = ripc__ib_make_qp(d, &init);
-		rc = u->qp ? make_ready(p, u) : errno ? -errno : -ENOMEM;
+		rc = u->qp ? make_ready(u) : errno ? -errno : -ENOMEM;
 	}
 	if (rc) {
 		if (u->qp)
@@ -66,13 +68,14 @@ int ripc__ib_ud_open(struct ib_port *p, struct ib_ud *u, uint32_t sends, uint32_
 	}
 	u->max_inline = ripc__verbs_inline(init.cap.max_inline_data, d->t->inline_bytes);
 	u->nrepost = bufs;
-	ib_bufs_take(&u->repost, &d->dgram, bufs, tag);
-	ripc__ib_ud_repost(p, u);
+	ib_bufs_take(&u->repost, &d->dgram, bufs, u);
+	ripc__ib_ud_repost(u);
 	return 0;
 }
 
-void ripc__ib_ud_stopped(struct ib_port *p, struct ib_ud *u, const char *why)
+void ripc__ib_ud_stopped(struct ib_ud *u, const char *why)
 {
+	const struct ib_port *p = u->port;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
 	if (u->stopped || !u->qp)
@@ -81,7 +84,7 @@ void ripc__ib_ud_stopped(struct ib_port *p, struct ib_ud *u, const char *why)
 	u->retry_ns = p->t->now_ns + RESET_NS;
 	ripc__log(RIPC_LOG_WARN,
 		  "ib: %s port %u stopped receiving %s: %s; its queue pair will be reset",
-		  p->d->v.name, p->num, name(p, u), why);
+		  p->d->v.name, p->num, name(u), why);
 	/* Flushes all receives if the device has not done so. */
 	ripc__ib_set_qp(u->qp, &attr, IBV_QP_STATE, "flush its receives");
 }
@@ -90,8 +93,9 @@ void ripc__ib_ud_stopped(struct ib_port *p, struct ib_ud *u, const char *why)
  * Makes the queue pair ready again: peers know its number, and it stays attached to its groups. All
  * receives were flushed, and so were the sends, but for those that completed without a signal.
  */
-static void reset(struct ib_port *p, struct ib_ud *u)
+static void reset(struct ib_ud *u)
 {
+	struct ib_port *p = u->port;
 	struct ripc__verbs_sendq *q = &p->sendq;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 
@@ -100,12 +104,12 @@ static void reset(struct ib_port *p, struct ib_ud *u)
 	/* ripc__ib_port_readdress() comes first. */
 	if (u == &p->ud && p->readdress)
 		return;
-	if (ripc__ib_set_qp(u->qp, &attr, IBV_QP_STATE, "empty") || make_ready(p, u)) {
+	if (ripc__ib_set_qp(u->qp, &attr, IBV_QP_STATE, "empty") || make_ready(u)) {
 		/* Logged once per outage. */
 		if (!u->tries)
 			ripc__log(RIPC_LOG_ERROR,
 				  "ib: %s port %u cannot receive %s: %s; it is tried again",
-				  p->d->v.name, p->num, name(p, u), ripc_error_detail());
+				  p->d->v.name, p->num, name(u), ripc_error_detail());
 		u->retry_ns = p->t->now_ns + (RESET_NS << u->tries);
 		u->tries += u->tries < RESET_DOUBLED;
 		return;
@@ -117,18 +121,17 @@ static void reset(struct ib_port *p, struct ib_ud *u)
 	}
 	u->stopped = false;
 	u->tries = 0;
-	ripc__log(RIPC_LOG_INFO, "ib: %s port %u receives %s again", p->d->v.name, p->num,
-		  name(p, u));
+	ripc__log(RIPC_LOG_INFO, "ib: %s port %u receives %s again", p->d->v.name, p->num, name(u));
 }
 
-void ripc__ib_ud_repost(struct ib_port *p, struct ib_ud *u)
+void ripc__ib_ud_repost(struct ib_ud *u)
 {
 	unsigned n;
 
-	if (p->d->v.gone || !u->qp)
+	if (!u->qp || u->port->d->v.gone)
 		return;
 	if (u->stopped && !u->posted)
-		reset(p, u);
+		reset(u);
 	while (u->repost && !u->stopped) {
 		/*
 		 * The full size: a peer may have a larger MTU, any host may send to a group, and an
@@ -148,11 +151,11 @@ void ripc__ib_ud_again(struct ib_ud *u, struct ripc__verbs_buf *buf)
 	u->nrepost++;
 }
 
-bool ripc__ib_ud_received(struct ib_port *p, struct ib_ud *u, const struct ibv_wc *wc)
+bool ripc__ib_ud_received(struct ib_ud *u, const struct ibv_wc *wc)
 {
 	u->posted--;
 	if (wc->status != IBV_WC_SUCCESS)
-		ripc__ib_ud_stopped(p, u, ibv_wc_status_str(wc->status));
+		ripc__ib_ud_stopped(u, ibv_wc_status_str(wc->status));
 	return wc->status == IBV_WC_SUCCESS && wc->byte_len >= IB_GRH;
 }
 

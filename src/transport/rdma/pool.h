@@ -16,7 +16,8 @@ struct ripc__verbs_buf {
 	struct ripc__verbs_buf *next; /* in the free list, or the owner's own */
 	uint8_t *data;                /* pool->buf_bytes, aligned to 64 */
 	uint32_t lkey;
-	uint32_t tag; /* of the owner: purpose of a received buffer */
+	bool delivered; /* of the owner: the core reads it */
+	void *owner;    /* of a receive; NULL: it is freed */
 };
 
 struct ripc__verbs_pool {

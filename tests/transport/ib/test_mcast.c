@@ -189,7 +189,7 @@ START_TEST(stopped__reported_as_event)
 		return;
 	ck_assert_int_eq(ops->group_join(rx, group), 0);
 	p = mcast_port();
-	ripc__ib_ud_stopped(p, &p->mcast, "queue pair: fatal error");
+	ripc__ib_ud_stopped(&p->mcast, "queue pair: fatal error");
 	ck_assert(p->mcast.stopped);
 	/* A group joined meanwhile is received, one left is not. */
 	ck_assert_int_eq(ops->group_join(rx, next), 0);
@@ -220,7 +220,7 @@ START_TEST(stopped__receives_never_come_back)
 	ck_assert(send_until_received(group, 1, PATIENCE_NS));
 	lost = true;
 	*logged = 0;
-	ripc__ib_ud_stopped(p, &p->mcast, "queue pair: fatal error");
+	ripc__ib_ud_stopped(&p->mcast, "queue pair: fatal error");
 	/* A new number: an older datagram may still arrive. */
 	ck_assert(!send_until_received(group, 0, 20 * RESEND_NS));
 	ck_assert(p->mcast.stopped);

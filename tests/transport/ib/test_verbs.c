@@ -409,13 +409,14 @@ static void port_open(void)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD};
 
+	port->ud.port = port;
 	port->ud.qp = ibv_create_qp(NULL, &attr);
 	port->ud.max_inline = IB_INLINE_BYTES;
 	ck_assert_int_eq(ripc__verbs_sendq_init(&port->sendq, 16, port), 0);
 	ck_assert_int_eq(ripc__verbs_pool_reserve(&d->dgram, 32), 0);
-	ib_bufs_take(&port->ud.repost, &d->dgram, 32, 0);
+	ib_bufs_take(&port->ud.repost, &d->dgram, 32, &port->ud);
 	port->ud.nrepost = 32;
-	ripc__ib_ud_repost(port, &port->ud);
+	ripc__ib_ud_repost(&port->ud);
 	ck_assert_uint_eq(nrecv_ids, 32);
 }
 
@@ -438,11 +439,11 @@ START_TEST(port__stopped)
 	ck_assert_uint_eq(states, 1);
 	ck_assert_int_eq(ripc__ib_port_post(port, NULL, 9, 9, &iov, 1, 1, true), -EAGAIN);
 	ck_assert_uint_eq(poll_all(ev), 0);
-	ripc__ib_ud_repost(port, &port->ud);
+	ripc__ib_ud_repost(&port->ud);
 	ck_assert_uint_eq(nrecv_ids, 0);
 	ck_assert_uint_eq(states, 1);
 	t.now_ns += 1000 * RIPC__MS;
-	ripc__ib_ud_repost(port, &port->ud);
+	ripc__ib_ud_repost(&port->ud);
 	ck_assert_int_eq(ud_state, IBV_QPS_RTS);
 	ck_assert_uint_eq(nrecv_ids, 32);
 	ck_assert_uint_eq(port->ud.qp->qp_num, qpn);

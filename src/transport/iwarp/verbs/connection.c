@@ -11,43 +11,15 @@
 
 #define LINGER_MS 3000  /* time for the last sends */
 #define ANSWER_MS 15000 /* SoftiWARP gives up a request after 10 s */
-#define TABLE_MIN 64u
 #define CQ_SHARE  (CONN_TX_DEPTH + CONN_READS_MAX + CONN_RECV_BUFS)
-
-/* Takes a free slot of the table. Return: 0 or -ENOMEM. */
-static int table_add(struct ripc__transport *t, struct iwv_conn *conn)
-{
-	uint32_t size = t->table_size ? t->table_size * 2 : TABLE_MIN;
-	struct iwv_conn **table;
-
-	for (uint32_t i = 0; i < t->table_size; i++)
-		if (!t->table[i]) {
-			t->table[i] = conn;
-			conn->index = i;
-			return 0;
-		}
-	if (size > CONNS_MAX)
-		return -ENOMEM;
-	table = realloc(t->table, size * sizeof(struct iwv_conn *));
-	if (!table)
-		return -ENOMEM;
-	memset(table + t->table_size, 0, (size - t->table_size) * sizeof(struct iwv_conn *));
-	conn->index = t->table_size;
-	table[conn->index] = conn;
-	t->table = table;
-	t->table_size = size;
-	return 0;
-}
 
 struct iwv_conn *ripc__iwv_conn_new(struct ripc__transport *t, struct ripc__ep *ep,
 				    enum iwv_conn_state state)
 {
 	struct iwv_conn *conn = calloc(1, sizeof(*conn));
 
-	if (!conn || table_add(t, conn)) {
-		free(conn);
+	if (!conn)
 		return NULL;
-	}
 	conn->t = t;
 	conn->ep = ep;
 	conn->state = state;
@@ -127,7 +99,7 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 
 		if (!buf)
 			return -ENOBUFS;
-		buf->tag = conn->index;
+		buf->owner = conn;
 		conn->bufs[conn->nbufs++] = buf;
 		rc = post_recv(conn, buf);
 		if (rc)
@@ -212,12 +184,9 @@ void ripc__iwv_conn_linger(struct iwv_conn *conn)
 
 static void conn_free(struct iwv_conn *conn)
 {
-	struct ripc__transport *t = conn->t;
-
 	for (unsigned i = 0; i < conn->nbufs; i++) {
-		if (conn->bufs[i]->tag & TAG_DELIVERED)
-			conn->bufs[i]->tag = TAG_NONE;
-		else
+		conn->bufs[i]->owner = NULL;
+		if (!conn->bufs[i]->delivered)
 			ripc__verbs_pool_put(conn->bufs[i]);
 	}
 	if (conn->nic) {
@@ -227,7 +196,6 @@ static void conn_free(struct iwv_conn *conn)
 			ripc__verbs_cq_unreserve(conn->cq, CQ_SHARE);
 		conn->nic->nconns--;
 	}
-	t->table[conn->index] = NULL;
 	ripc__list_del(&conn->link);
 	free(conn);
 }
@@ -241,12 +209,21 @@ void ripc__iwv_conns_reap(struct ripc__transport *t)
 			conn_free(conn);
 }
 
-void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf)
+void ripc__iwv_release(struct ripc__transport *t, void *token)
 {
+	struct ripc__verbs_buf *buf = token;
+	struct iwv_conn *conn;
 	int rc;
 
-	buf->tag &= ~TAG_DELIVERED;
-	if (!conn->qp || !conn->ep || iwv_ep_lost(conn->ep))
+	if ((uintptr_t)token & TOKEN_SLAB) {
+		ripc__slab_put((struct ripc__slab *)((uintptr_t)token & ~(uintptr_t)TOKEN_SLAB));
+		return;
+	}
+	conn = buf->owner;
+	buf->delivered = false;
+	if (!conn)
+		ripc__verbs_pool_put(buf);
+	if (!conn || !conn->qp || !conn->ep || iwv_ep_lost(conn->ep))
 		return;
 	rc = post_recv(conn, buf);
 	if (rc)
@@ -279,10 +256,10 @@ static void broken(struct iwv_conn *conn, const struct ibv_wc *wc, const char *w
 	ripc__iwv_ep_break(conn->ep, -ECONNRESET, why);
 }
 
-static unsigned received(struct ripc__transport *t, const struct ibv_wc *wc, struct ripc__event *ev)
+static unsigned received(const struct ibv_wc *wc, struct ripc__event *ev)
 {
 	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
-	struct iwv_conn *conn = t->table[buf->tag];
+	struct iwv_conn *conn = buf->owner;
 	struct ripc__ep *ep = conn->ep;
 	unsigned n = 0;
 
@@ -306,10 +283,10 @@ static unsigned received(struct ripc__transport *t, const struct ibv_wc *wc, str
 	}
 	/* A send of no bytes is no message: doc/protocol.md, section 5.1. */
 	if (!wc->byte_len) {
-		ripc__iwv_conn_repost(conn, buf);
+		ripc__iwv_release(conn->t, buf);
 		return n;
 	}
-	buf->tag |= TAG_DELIVERED;
+	buf->delivered = true;
 	ev[n++] = (struct ripc__event){
 		.kind = RIPC__EV_RECV,
 		.user = ep->user,
@@ -321,8 +298,7 @@ static unsigned received(struct ripc__transport *t, const struct ibv_wc *wc, str
 	return n;
 }
 
-unsigned ripc__iwv_completion(struct ripc__transport *t, const struct ibv_wc *wc,
-			      struct ripc__event *ev)
+unsigned ripc__iwv_completion(const struct ibv_wc *wc, struct ripc__event *ev)
 {
 	struct ripc__verbs_slot *slot = ripc__verbs_wc_slot(wc), *s;
 	struct iwv_conn *conn;
@@ -330,7 +306,7 @@ unsigned ripc__iwv_completion(struct ripc__transport *t, const struct ibv_wc *wc
 	bool read;
 
 	if (!slot)
-		return received(t, wc, ev);
+		return received(wc, ev);
 	conn = slot->queue->owner;
 	read = slot->queue == &conn->rd;
 	if (wc->status) {

@@ -19,7 +19,6 @@
 #define EMPTY_ROUNDS_MAX 512u /* passes without a completion after which each pass calls epoll */
 /* bytes of received datagrams held by the core at most */
 #define SLAB_MEMORY (UINT64_C(64) << 20)
-#define TOKEN_SLAB  1u /* bit of a token: a slab of datagrams, not a receive buffer */
 
 /*
  * Set in a child of fork() whose parent used librdmacm. librdmacm keeps one context per device for
@@ -56,7 +55,6 @@ static void vt_close(struct ripc__transport *t)
 		close(t->connect_fd);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
-	free(t->table);
 	free(t);
 }
 
@@ -272,7 +270,7 @@ static unsigned reap(struct ripc__transport *t, struct ripc__event *events, unsi
 					t->active = &nic->cq[k];
 				}
 				for (int j = 0; j < got; j++)
-					n += ripc__iwv_completion(t, &wc[j], events + n);
+					n += ripc__iwv_completion(&wc[j], events + n);
 			}
 		}
 	}
@@ -361,22 +359,12 @@ static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *event
 	return n;
 }
 
-static void vt_release(struct ripc__transport *t, void *token)
-{
-	struct ripc__verbs_buf *buf = token;
-
-	if ((uintptr_t)token & TOKEN_SLAB)
-		ripc__slab_put((struct ripc__slab *)((uintptr_t)token & ~(uintptr_t)TOKEN_SLAB));
-	else if (buf->tag == TAG_NONE)
-		ripc__verbs_pool_put(buf);
-	else
-		ripc__iwv_conn_repost(t->table[buf->tag & ~TAG_DELIVERED], buf);
-}
-
 /* Whether a completion may yield two events: EV_ESTABLISHED before EV_RECV. */
-static bool opens(const struct ripc__transport *t, const struct ibv_wc *wc)
+static bool opens(const struct ibv_wc *wc)
 {
-	return !(wc->wr_id & 1) && t->table[ripc__verbs_wc_buf(wc)->tag]->state == IWV_ACCEPTED;
+	const struct iwv_conn *conn = wc->wr_id & 1 ? NULL : ripc__verbs_wc_buf(wc)->owner;
+
+	return conn && conn->state == IWV_ACCEPTED;
 }
 
 static bool vt_take(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev)
@@ -393,18 +381,18 @@ static bool vt_take(struct ripc__transport *t, void *room, size_t cap, struct ri
 	if (!t->active || !ripc__verbs_cq_poll_one(t->active, &wc))
 		return false;
 	t->last_wc_round = t->rounds;
-	if (opens(t, &wc)) {
+	if (opens(&wc)) {
 		ripc__verbs_cq_push_back(t->active, &wc);
 		return false;
 	}
-	if (!ripc__iwv_completion(t, &wc, two))
+	if (!ripc__iwv_completion(&wc, two))
 		return false;
 	*ev = two[0];
 	/* A small message is copied, and its buffer is posted again at once. */
 	if (ev->token && ev->len <= cap) {
 		memcpy(room, ev->data, ev->len);
 		ev->data = room;
-		vt_release(t, ev->token);
+		ripc__iwv_release(t, ev->token);
 		ev->token = NULL;
 	}
 	return true;
@@ -470,7 +458,7 @@ const struct ripc__transport_ops ripc__transport_iwarp = {
 	.flush = vt_flush,
 	.progress = vt_progress,
 	.poll_one = vt_take,
-	.release = vt_release,
+	.release = ripc__iwv_release,
 	.arm = vt_arm,
 	.fd = vt_fd,
 	.forked = vt_forked,

@@ -52,11 +52,9 @@
 #define CONN_RDMA_MAX   (UINT64_C(1) << 30)
 #define CONN_INLINE_MAX 256u /* inline bytes requested from a device */
 #define SMALL_MAX       512u /* largest copy in a small buffer */
-#define CONNS_MAX       (1u << 20)
 #define WHY_MAX         192u /* longest reason, bytes */
 
-#define TAG_DELIVERED UINT32_C(0x80000000) /* in the tag of a receive buffer: held by the core */
-#define TAG_NONE      UINT32_C(0xffffffff) /* its connection is freed */
+#define TOKEN_SLAB 1u /* bit of a token: a slab of datagrams, not a receive buffer */
 
 struct ripc__transport;
 struct iwv_device;
@@ -84,7 +82,6 @@ struct iwv_conn {
 	struct rdma_cm_id *id; /* NULL: destroyed */
 	struct ibv_qp *qp;     /* NULL: none */
 	struct ripc__verbs_cq *cq;
-	uint32_t index;       /* in t->table, and tag of its buffers */
 	bool cm_event_due;    /* an event is awaited: destroying the id would block for it */
 	bool established;     /* RDMA_CM_EVENT_ESTABLISHED arrived */
 	bool flushed;         /* active: receives were flushed before it was up; an event follows */
@@ -161,14 +158,12 @@ struct ripc__transport {
 	struct ripc__list destroyed; /* without one, but with buffers in a completion queue */
 	struct ripc__list held;
 	struct ripc__list eps, deferred_free; /* freed by the next progress() */
-	struct iwv_conn **table;              /* by index; free ones are NULL */
-	uint32_t table_size;
-	unsigned ntimed;                     /* endpoints and connections that have a deadline */
-	uint64_t next_timer_ns;              /* not later than the earliest deadline */
-	unsigned nbroken;                    /* endpoints in IWV_EP_BROKEN */
-	unsigned nstalled;                   /* endpoints that want EV_SENDABLE */
-	struct ibv_context *stale;           /* librdmacm must close it; NULL: none */
-	char stale_path[IBV_SYSFS_PATH_MAX]; /* device file, removed with the device */
+	unsigned ntimed;                      /* endpoints and connections that have a deadline */
+	uint64_t next_timer_ns;               /* not later than the earliest deadline */
+	unsigned nbroken;                     /* endpoints in IWV_EP_BROKEN */
+	unsigned nstalled;                    /* endpoints that want EV_SENDABLE */
+	struct ibv_context *stale;            /* librdmacm must close it; NULL: none */
+	char stale_path[IBV_SYSFS_PATH_MAX];  /* device file, removed with the device */
 	unsigned stale_tries;
 	uint64_t stale_ns; /* time of the next attempt */
 	bool full_pass;    /* the next pass polls all descriptors */
@@ -252,10 +247,9 @@ void ripc__iwv_conn_linger(struct iwv_conn *conn);
 void ripc__iwv_conns_reap(struct ripc__transport *t);
 /* Destroys queue pair and identifier; blocks while an event is awaited. */
 void ripc__iwv_conn_release(struct iwv_conn *conn);
-void ripc__iwv_conn_repost(struct iwv_conn *conn, struct ripc__verbs_buf *buf);
+void ripc__iwv_release(struct ripc__transport *t, void *token); /* release() of the vtable */
 /* A completion. Return: events, at most 2. */
-unsigned ripc__iwv_completion(struct ripc__transport *t, const struct ibv_wc *wc,
-			      struct ripc__event *ev);
+unsigned ripc__iwv_completion(const struct ibv_wc *wc, struct ripc__event *ev);
 
 /* endpoint.c */
 struct ripc__ep *ripc__iwv_ep_new(struct ripc__transport *t, enum iwv_ep_state state);

@@ -65,7 +65,6 @@ static void reap(void)
 	t.rounds++;
 	ripc__iwv_conns_reap(&t);
 	ck_assert_uint_eq(nic.nconns, 0);
-	free(t.table);
 }
 
 /*
