@@ -60,29 +60,6 @@ static unsigned take(struct ripc__progress_state *s)
 	return 0;
 }
 
-static unsigned disarm_failed(struct ripc__progress_state *s)
-{
-	assert(s->thread == RIPC__THREAD_STANDBY);
-	s->thread = RIPC__THREAD_WAKING;
-	return kick(s);
-}
-
-static unsigned leader_sleep(struct ripc__progress_state *s)
-{
-	assert(s->leader == RIPC__LEADER_SPINNING);
-	s->leader = RIPC__LEADER_ASLEEP;
-	if (s->sleeps < SLEEPS_MAX)
-		s->sleeps++;
-	return 0;
-}
-
-static unsigned leader_wake(struct ripc__progress_state *s)
-{
-	assert(s->leader == RIPC__LEADER_ASLEEP);
-	s->leader = RIPC__LEADER_SPINNING;
-	return 0;
-}
-
 static unsigned leave(struct ripc__progress_state *s, const struct ripc__progress_input *in)
 {
 	assert(s->leader == RIPC__LEADER_SPINNING || s->leader == RIPC__LEADER_NONE);
@@ -93,20 +70,12 @@ static unsigned leave(struct ripc__progress_state *s, const struct ripc__progres
 	return in->followers ? RIPC__DO_FOLLOWER : kick_thread(s);
 }
 
-static unsigned resume(struct ripc__progress_state *s)
+static void resume(struct ripc__progress_state *s)
 {
 	assert(s->leader == RIPC__LEADER_SPINNING && s->thread == RIPC__THREAD_STANDBY && !s->stop);
 	s->leader = RIPC__LEADER_THREAD;
 	s->thread = RIPC__THREAD_BLOCKED;
 	s->app_active = false;
-	return 0;
-}
-
-static unsigned polled(struct ripc__progress_state *s)
-{
-	if (s->leader != RIPC__LEADER_THREAD)
-		s->app_active = true;
-	return 0;
 }
 
 static unsigned request(struct ripc__progress_state *s, const struct ripc__progress_input *in,
@@ -141,19 +110,6 @@ static unsigned pass_leadership(struct ripc__progress_state *s)
 		return kick_thread(s);
 	s->thread = RIPC__THREAD_TICKING;
 	return RIPC__DO_POST;
-}
-
-static unsigned kick_read(struct ripc__progress_state *s)
-{
-	s->kicked = false;
-	/* It may have been meant for the one who leads now. */
-	return kick_leader(s);
-}
-
-static unsigned stop(struct ripc__progress_state *s)
-{
-	s->stop = true;
-	return RIPC__DO_POST | kick_thread(s) | kick_leader(s);
 }
 
 /* ---- events of the progress thread ---- */
@@ -198,24 +154,14 @@ static void count_idle(struct ripc__progress_state *s)
 	s->idle_ticks = s->app_active ? 0 : RIPC__IDLE_TICKS - 1;
 }
 
-static unsigned lead(struct ripc__progress_state *s)
+static void lead(struct ripc__progress_state *s)
 {
 	assert(s->thread == RIPC__THREAD_RUNNING);
 	if (s->leader != RIPC__LEADER_NONE || s->app_active || s->stop)
-		return 0;
+		return;
 	s->leader = RIPC__LEADER_THREAD;
 	s->thread = RIPC__THREAD_LEADING;
 	s->idle_ticks = s->ticks = 0;
-	return 0;
-}
-
-static unsigned block(struct ripc__progress_state *s)
-{
-	assert(s->thread == RIPC__THREAD_LEADING);
-	if (s->stop)
-		s->leader = RIPC__LEADER_NONE;
-	s->thread = s->stop ? RIPC__THREAD_RUNNING : RIPC__THREAD_BLOCKED;
-	return 0;
 }
 
 static unsigned stand_by(struct ripc__progress_state *s)
@@ -229,25 +175,94 @@ static unsigned stand_by(struct ripc__progress_state *s)
 	return 0;
 }
 
-static unsigned thread_wake(struct ripc__progress_state *s)
+static void thread_wake(struct ripc__progress_state *s)
 {
 	assert(s->thread == RIPC__THREAD_BLOCKED || on_masked_descriptors(*s));
 	if (s->thread == RIPC__THREAD_BLOCKED && !s->stop) {
 		s->thread = RIPC__THREAD_LEADING;
 		s->idle_ticks = s->ticks = 0;
-		return 0;
+		return;
 	}
 	if (s->leader == RIPC__LEADER_THREAD)
 		s->leader = RIPC__LEADER_NONE;
 	s->thread = RIPC__THREAD_RUNNING;
 	count_idle(s);
-	return 0;
 }
 
-static unsigned leave_off(struct ripc__progress_state *s)
+static unsigned transition(struct ripc__progress_state *s, enum ripc__progress_event event,
+			   const struct ripc__progress_input *in, uint64_t *tick_ns)
 {
-	assert(s->thread == RIPC__THREAD_RUNNING);
-	s->thread = RIPC__THREAD_OFF;
+	switch (event) {
+	case RIPC__PROGRESS_START:
+		assert(s->thread == RIPC__THREAD_OFF);
+		s->thread = RIPC__THREAD_RUNNING;
+		return 0;
+	case RIPC__PROGRESS_TAKE:
+		return take(s);
+	case RIPC__PROGRESS_DISARM_FAILED:
+		assert(s->thread == RIPC__THREAD_STANDBY);
+		s->thread = RIPC__THREAD_WAKING;
+		return kick(s);
+	case RIPC__PROGRESS_SLEEP:
+		assert(s->leader == RIPC__LEADER_SPINNING);
+		s->leader = RIPC__LEADER_ASLEEP;
+		if (s->sleeps < SLEEPS_MAX)
+			s->sleeps++;
+		return 0;
+	case RIPC__PROGRESS_WAKE:
+		assert(s->leader == RIPC__LEADER_ASLEEP);
+		s->leader = RIPC__LEADER_SPINNING;
+		return 0;
+	case RIPC__PROGRESS_LEAVE:
+		return leave(s, in);
+	case RIPC__PROGRESS_RESUME:
+		resume(s);
+		return 0;
+	case RIPC__PROGRESS_POLLED:
+		if (s->leader != RIPC__LEADER_THREAD)
+			s->app_active = true;
+		return 0;
+	case RIPC__PROGRESS_SPUN:
+		s->app_spun = true;
+		return 0;
+	case RIPC__PROGRESS_PASS_LEAD:
+		return pass_leadership(s);
+	case RIPC__PROGRESS_REQUEST:
+	case RIPC__PROGRESS_REQUEST_LAZY:
+		return request(s, in, event == RIPC__PROGRESS_REQUEST_LAZY);
+	case RIPC__PROGRESS_KICK_READ:
+		s->kicked = false;
+		/* It may have been meant for the one who leads now. */
+		return kick_leader(s);
+	case RIPC__PROGRESS_NOTIFY:
+		return kick_leader(s);
+	case RIPC__PROGRESS_STOP:
+		s->stop = true;
+		return RIPC__DO_POST | kick_thread(s) | kick_leader(s);
+	case RIPC__PROGRESS_TICK:
+		return tick(s, in, tick_ns);
+	case RIPC__PROGRESS_EXIT:
+		assert(s->thread == RIPC__THREAD_RUNNING);
+		s->thread = RIPC__THREAD_OFF;
+		return 0;
+	case RIPC__PROGRESS_LEAD:
+		lead(s);
+		return 0;
+	case RIPC__PROGRESS_BLOCK:
+		assert(s->thread == RIPC__THREAD_LEADING);
+		if (s->stop)
+			s->leader = RIPC__LEADER_NONE;
+		s->thread = s->stop ? RIPC__THREAD_RUNNING : RIPC__THREAD_BLOCKED;
+		return 0;
+	case RIPC__PROGRESS_STAND_BY:
+		return stand_by(s);
+	case RIPC__PROGRESS_THREAD_WAKE:
+		thread_wake(s);
+		return 0;
+	case RIPC__PROGRESS_EVENTS:
+		break;
+	}
+	assert(!"an event");
 	return 0;
 }
 
@@ -257,72 +272,7 @@ struct ripc__progress_step ripc__progress_next(struct ripc__progress_state s,
 {
 	struct ripc__progress_step step = {.next = s};
 
-	switch (event) {
-	case RIPC__PROGRESS_START:
-		assert(s.thread == RIPC__THREAD_OFF);
-		step.next.thread = RIPC__THREAD_RUNNING;
-		break;
-	case RIPC__PROGRESS_TAKE:
-		step.actions = take(&step.next);
-		break;
-	case RIPC__PROGRESS_DISARM_FAILED:
-		step.actions = disarm_failed(&step.next);
-		break;
-	case RIPC__PROGRESS_SLEEP:
-		step.actions = leader_sleep(&step.next);
-		break;
-	case RIPC__PROGRESS_WAKE:
-		step.actions = leader_wake(&step.next);
-		break;
-	case RIPC__PROGRESS_LEAVE:
-		step.actions = leave(&step.next, in);
-		break;
-	case RIPC__PROGRESS_RESUME:
-		step.actions = resume(&step.next);
-		break;
-	case RIPC__PROGRESS_POLLED:
-		step.actions = polled(&step.next);
-		break;
-	case RIPC__PROGRESS_SPUN:
-		step.next.app_spun = true;
-		break;
-	case RIPC__PROGRESS_PASS_LEAD:
-		step.actions = pass_leadership(&step.next);
-		break;
-	case RIPC__PROGRESS_REQUEST:
-	case RIPC__PROGRESS_REQUEST_LAZY:
-		step.actions = request(&step.next, in, event == RIPC__PROGRESS_REQUEST_LAZY);
-		break;
-	case RIPC__PROGRESS_NOTIFY:
-		step.actions = kick_leader(&step.next);
-		break;
-	case RIPC__PROGRESS_KICK_READ:
-		step.actions = kick_read(&step.next);
-		break;
-	case RIPC__PROGRESS_STOP:
-		step.actions = stop(&step.next);
-		break;
-	case RIPC__PROGRESS_TICK:
-		step.actions = tick(&step.next, in, &step.tick_ns);
-		break;
-	case RIPC__PROGRESS_EXIT:
-		step.actions = leave_off(&step.next);
-		break;
-	case RIPC__PROGRESS_LEAD:
-		step.actions = lead(&step.next);
-		break;
-	case RIPC__PROGRESS_BLOCK:
-		step.actions = block(&step.next);
-		break;
-	case RIPC__PROGRESS_STAND_BY:
-		step.actions = stand_by(&step.next);
-		break;
-	case RIPC__PROGRESS_THREAD_WAKE:
-		step.actions = thread_wake(&step.next);
-		break;
-	case RIPC__PROGRESS_EVENTS:
-		assert(!"an event");
-	}
+	step.actions = transition(&step.next, event, in, &step.tick_ns);
 	assert(ripc__progress_state_valid(step.next));
 	return step;
 }
