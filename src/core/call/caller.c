@@ -260,9 +260,9 @@ void ripc__call_answer_ends(struct ripc *ctx, uint64_t id)
 /* The state of a request at p, which has it. */
 static void state_received(struct ripc__call *call, const struct ripc__peer *p, unsigned state)
 {
-	struct ripc__dest *d = ripc__dest_find(call->ctx, call->dest);
+	struct ripc__dest *d = ripc__dest_at(call->ctx, call->dest, p);
 
-	if (state == RIPC__CALL_MOVED && d && d->peer == p)
+	if (state == RIPC__CALL_MOVED && d)
 		ripc__dest_invalidate(call->ctx, d, "its former holder has closed it");
 	if (!call->rndv) {
 		no_answer(call, state);

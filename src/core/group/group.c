@@ -149,9 +149,9 @@ static void receive_coordinator(struct ripc__lane *lane, const struct ripc__head
 	if (!g || !is_coordinator(g, lane->peer))
 		return;
 	if (!h->u[0]) {
-		struct ripc__dest *d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
+		struct ripc__dest *d = ripc__dest_at(g->ctx, ripc__group_name(g->id), lane->peer);
 
-		if (d && d->peer == lane->peer)
+		if (d)
 			ripc__dest_invalidate(g->ctx, d,
 					      "it does not coordinate the group any more");
 		restart_search(g);

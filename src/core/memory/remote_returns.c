@@ -96,24 +96,19 @@ static struct ripc__remote_return *remote_return_in_use(struct ripc__lane *lane,
 
 void ripc__remote_return_revoke(struct ripc__lane *lane, struct ripc__dest *d, uint64_t id)
 {
-	struct ripc__remote_return *o = NULL;
-	struct ripc__list *n;
+	struct ripc__remote_return *o;
 
-	if (d && d->peer == lane->peer)
-		ripc__list_for_each (n, &d->remote_returns) {
-			o = ripc__list_entry(n, struct ripc__remote_return, link);
-			if (o->desc.how == id)
-				break;
-			o = NULL;
+	if (d)
+		ripc__list_for_each_entry (o, &d->remote_returns, link) {
+			if (o->desc.how != id)
+				continue;
+			o->revoked = true;
+			/* Else REVOKED is sent when the write has ended. */
+			if (!o->lane)
+				ripc__remote_return_release(lane, d, o, false);
+			return;
 		}
-	if (o && !o->lane) {
-		o->revoked = true;
-		ripc__remote_return_release(lane, d, o, false);
-		return;
-	}
-	if (!o)
-		o = remote_return_in_use(lane, id);
-	/* REVOKED is sent when the write has ended. */
+	o = remote_return_in_use(lane, id);
 	if (o)
 		o->revoked = true;
 	else /* Never stored, or used: the message that used it was sent before this answer. */

@@ -24,7 +24,7 @@
 /* There is more credit for a service. */
 static void continue_sending(struct ripc__lane *lane, struct ripc__dest *d)
 {
-	if (!d || d->peer != lane->peer)
+	if (!d)
 		return;
 	ripc__dest_flush(lane->ctx, d);
 	ripc__reliable_flush(lane);
@@ -38,7 +38,7 @@ static void receive_credit(struct ripc__lane *lane, const struct ripc__header *h
 	if (!c || h->u[0] <= c->limit_units)
 		return;
 	c->limit_units = h->u[0];
-	continue_sending(lane, ripc__dest_find(lane->ctx, h->source));
+	continue_sending(lane, ripc__dest_at(lane->ctx, h->source, lane->peer));
 }
 
 static void receive_flow_end(struct ripc__lane *lane, const struct ripc__header *h)
@@ -49,8 +49,8 @@ static void receive_flow_end(struct ripc__lane *lane, const struct ripc__header 
 		ripc__lane_protocol_error(lane, "end of more than was sent");
 		return;
 	}
-	d = ripc__dest_find(lane->ctx, h->source);
-	if (d && d->peer == lane->peer)
+	d = ripc__dest_at(lane->ctx, h->source, lane->peer);
+	if (d)
 		d->wanted_limit_units = 0;
 	continue_sending(lane, d);
 }
@@ -67,9 +67,9 @@ static void receive_pong(struct ripc__lane *lane, uint64_t pinged_ns)
 		ripc__pending_conn_resolve(lane->ctx, lane->peer, false);
 }
 
-static void receive_revoked(struct ripc__lane *lane, const struct ripc__header *h)
+static void receive_revoked(struct ripc__lane *lane, uint64_t id)
 {
-	struct ripc__local_return *r = ripc__local_return_find(lane->ctx, h->u[0]);
+	struct ripc__local_return *r = ripc__local_return_find(lane->ctx, id);
 
 	if (r && ripc__lane_same(r->lane, lane) && r->revoking)
 		ripc__local_return_revoked(lane->ctx, r);
@@ -78,10 +78,10 @@ static void receive_revoked(struct ripc__lane *lane, const struct ripc__header *
 /* The owner revokes buffers that are not stored here when the lane is idle. */
 static void receive_standing(struct ripc__lane *lane, const struct ripc__header *h)
 {
-	struct ripc__dest *d = ripc__dest_find(lane->ctx, h->source);
+	struct ripc__dest *d = ripc__dest_at(lane->ctx, h->source, lane->peer);
 	struct ripc__desc desc;
 
-	if (!d || d->peer != lane->peer || lane->peer->lane != lane)
+	if (!d || lane->peer->lane != lane)
 		return;
 	for (unsigned i = 0; i < h->nreturns; i++) {
 		ripc__desc_get(&desc, h->returns, i);
@@ -100,37 +100,41 @@ static void receive_context(struct ripc__lane *lane, const struct ripc__header *
 		ripc__lane_notify(lane, RIPC__DATAGRAM_CONTEXT_ACK, 0, 0, h->u[0], 0);
 }
 
+/* The receivers of those messages of which all that counts is the first word. */
+static void (*const word_receivers[RIPC__KIND_END])(struct ripc__lane *lane, uint64_t word) = {
+	[RIPC__MAP_ACK] = ripc__export_acked,
+	[RIPC__UNMAP] = ripc__import_unmap,
+	[RIPC__FIN] = ripc__rndv_fin,
+	[RIPC__CANCEL] = ripc__rndv_cancel,
+	[RIPC__ACK_REQUEST] = ripc__rndv_ack_request,
+	[RIPC__PING] = ripc__lane_pong,
+	[RIPC__PONG] = receive_pong,
+	[RIPC__REVOKED] = receive_revoked,
+	[RIPC__DATAGRAM_CONTEXT_ACK] = ripc__datagram_context_acked,
+	[RIPC__RELIABLE_ACK] = ripc__reliable_acked,
+	[RIPC__RELIABLE_REFUSED] = ripc__reliable_refused,
+	[RIPC__CALL_CANCEL] = ripc__request_cancelled,
+};
+
 void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h)
 {
-	struct ripc__dest *d;
 	const char *why = NULL;
 
+	if (word_receivers[h->kind]) {
+		word_receivers[h->kind](lane, h->u[0]);
+		return;
+	}
 	switch (h->kind) {
 	case RIPC__ACK:
 		ripc__request_acked(lane, h->u[0], (int)(int32_t)(uint32_t)h->u[1],
 				    h->u[1] >> 32 & RIPC__ACK_KEPT);
 		break;
-	case RIPC__MAP_ACK:
-		ripc__export_acked(lane, h->u[0]);
-		break;
 	case RIPC__RELEASE:
 		ripc__request_release_item(lane, h->u[0], h->u[1]);
-		break;
-	case RIPC__UNMAP:
-		ripc__import_unmap(lane, h->u[0]);
 		break;
 	case RIPC__GRANT:
 		if (ripc__request_grant(lane, h, &why))
 			ripc__lane_protocol_error(lane, why);
-		break;
-	case RIPC__FIN:
-		ripc__rndv_fin(lane, h->u[0]);
-		break;
-	case RIPC__CANCEL:
-		ripc__rndv_cancel(lane, h->u[0]);
-		break;
-	case RIPC__ACK_REQUEST:
-		ripc__rndv_ack_request(lane, h->u[0]);
 		break;
 	case RIPC__CREDIT:
 		receive_credit(lane, h);
@@ -138,17 +142,9 @@ void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h
 	case RIPC__FLOW_END:
 		receive_flow_end(lane, h);
 		break;
-	case RIPC__PING:
-		ripc__lane_pong(lane, h->u[0]);
-		break;
-	case RIPC__PONG:
-		receive_pong(lane, h->u[0]);
-		break;
 	case RIPC__REVOKE:
-		ripc__remote_return_revoke(lane, ripc__dest_find(lane->ctx, h->source), h->u[0]);
-		break;
-	case RIPC__REVOKED:
-		receive_revoked(lane, h);
+		ripc__remote_return_revoke(lane, ripc__dest_at(lane->ctx, h->source, lane->peer),
+					   h->u[0]);
 		break;
 	case RIPC__STANDING_GRANT:
 		receive_standing(lane, h);
@@ -156,14 +152,8 @@ void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h
 	case RIPC__DATAGRAM_CONTEXT:
 		receive_context(lane, h);
 		break;
-	case RIPC__DATAGRAM_CONTEXT_ACK:
-		ripc__datagram_context_acked(lane, h->u[0]);
-		break;
 	case RIPC__NOSERVICE:
-		d = ripc__dest_find(lane->ctx, h->source);
-		if (d && d->peer == lane->peer)
-			ripc__dest_invalidate(lane->ctx, d,
-					      "its former holder does not hold it any more");
+		ripc__dest_refused(lane->ctx, h->source, lane->peer);
 		break;
 	case RIPC__GROUP:
 		ripc__group_receive(lane->ctx, lane->tp, lane, h);
@@ -183,15 +173,6 @@ void ripc__control_receive(struct ripc__lane *lane, const struct ripc__header *h
 	case RIPC__RELIABLE_BEGIN:
 		if (ripc__reliable_begin(lane, h->dest, h->u[0]))
 			ripc__lane_fail(lane, -ENOMEM, "no memory for reliable messages");
-		break;
-	case RIPC__RELIABLE_ACK:
-		ripc__reliable_acked(lane, h->u[0]);
-		break;
-	case RIPC__RELIABLE_REFUSED:
-		ripc__reliable_refused(lane, h->u[0]);
-		break;
-	case RIPC__CALL_CANCEL:
-		ripc__request_cancelled(lane, h->u[0]);
 		break;
 	case RIPC__CALL_STATE:
 		ripc__call_state_received(lane, h->u[0], h->u[1]);

@@ -473,7 +473,6 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 	struct ripc__message *m;
 	struct ripc_service *s;
 	struct ripc__peer *p = NULL;
-	struct ripc__dest *d;
 	const char *why = NULL;
 
 	if (!elided && !ripc__header_decode(&h, ev->data, ev->len, &why) && !h.instance)
@@ -500,10 +499,8 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 	}
 	if (h.kind == RIPC__NOSERVICE) {
 		p = ripc__peer_find(ctx, h.instance);
-		d = ripc__dest_find(ctx, h.source);
-		if (d && p && d->peer == p)
-			ripc__dest_invalidate(ctx, d,
-					      "its former holder does not hold it any more");
+		if (p)
+			ripc__dest_refused(ctx, h.source, p);
 		goto drop;
 	}
 	if (!elided)

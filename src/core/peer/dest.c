@@ -331,6 +331,21 @@ void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *w
 	dest_fail(ctx, d, why);
 }
 
+struct ripc__dest *ripc__dest_at(struct ripc *ctx, uint64_t id, const struct ripc__peer *p)
+{
+	struct ripc__dest *d = ripc__dest_find(ctx, id);
+
+	return d && d->peer == p ? d : NULL;
+}
+
+void ripc__dest_refused(struct ripc *ctx, uint64_t id, const struct ripc__peer *p)
+{
+	struct ripc__dest *d = ripc__dest_at(ctx, id, p);
+
+	if (d)
+		ripc__dest_invalidate(ctx, d, "its former holder does not hold it any more");
+}
+
 void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
 {
 	if (!ripc__list_empty(&d->reliable_pending))

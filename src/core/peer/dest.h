@@ -110,6 +110,10 @@ void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer 
 
 /* Its holder does not hold it (any more): resolves again. */
 void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *why);
+/* The destination if p holds it, as far as is known; or NULL. */
+struct ripc__dest *ripc__dest_at(struct ripc *ctx, uint64_t id, const struct ripc__peer *p);
+/* p does not hold the service: ripc__dest_invalidate(), if that was assumed. */
+void ripc__dest_refused(struct ripc *ctx, uint64_t id, const struct ripc__peer *p);
 
 /* Sends pending requests as far as possible. */
 void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d);

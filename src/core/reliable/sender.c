@@ -330,9 +330,7 @@ void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number)
 			return;
 		requeue(ctx, p, m);
 		d->reliable_refused = true;
-		if (d->peer == p)
-			ripc__dest_invalidate(ctx, d,
-					      "its former holder does not hold it any more");
+		ripc__dest_refused(ctx, d->id, p);
 		ripc__dest_flush(ctx, d);
 		return;
 	}

@@ -393,8 +393,7 @@ void ripc__request_conclude(struct ripc_request *r)
 		ripc__request_unlink(r);
 		ripc__request_requeue(r);
 		if (r->dest->peer == lane->peer)
-			ripc__dest_invalidate(r->ctx, r->dest,
-					      "its former holder does not hold it any more");
+			ripc__dest_refused(r->ctx, r->dest_id, lane->peer);
 		else
 			ripc__dest_flush(r->ctx, r->dest);
 	} else if (r->ack_status) {

@@ -127,8 +127,8 @@ void ripc__watch_ended(struct ripc__lane *lane, uint64_t id)
 		if (w->dest == id)
 			watch_end(w, RIPC_EVENT_MOVED, lane->peer, why);
 	/* The resolver's report may be lost. The next watch is not to ask this peer again. */
-	d = ripc__dest_find(lane->ctx, id);
-	if (d && d->peer == lane->peer)
+	d = ripc__dest_at(lane->ctx, id, lane->peer);
+	if (d)
 		ripc__dest_invalidate(lane->ctx, d, why);
 }
 
