@@ -4,7 +4,6 @@
  * calls of info.c take one, too.
  */
 #include "core/context/context.h"
-#include "core/group/group.h"
 #include "core/memory/buffer.h"
 #include "core/message/service.h"
 
@@ -25,75 +24,80 @@ int ripc_register_name(struct ripc *ctx, const char *name, unsigned flags,
 	return rc ? rc : ripc__service_register(ctx, id, name, flags, service);
 }
 
-int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
-		     struct ripc_group_stats *stats)
+/* Ends a call of a function below, which has begun with ripc__context_enter(). */
+static int RIPC__NO_ANALYSIS leave(struct ripc *ctx, int rc)
 {
-	int rc = ripc__context(&ctx);
+	ripc__unlock(ctx);
+	return rc;
+}
 
-	return rc ? rc : ripc__group_stats(ctx, group, sender, stats);
+static void RIPC__NO_ANALYSIS *allocate(struct ripc *ctx, void *ptr, size_t len,
+					const uint64_t *service)
+{
+	void *out = NULL;
+	int rc = ripc__context_enter(&ctx);
+
+	if (!rc)
+		rc = leave(ctx, ripc__buf_alloc(ctx, ptr, len, service, &out));
+	if (rc)
+		errno = -rc;
+	return out;
 }
 
 void *ripc_buf_alloc(struct ripc *ctx, size_t len)
 {
-	int rc = ripc__context(&ctx);
-
-	if (!rc)
-		return ripc__buf_alloc(ctx, len);
-	errno = -rc;
-	return NULL;
+	return allocate(ctx, NULL, len, NULL);
 }
 
 void *ripc_buf_alloc_for(struct ripc *ctx, size_t len, uint64_t service)
 {
-	int rc = ripc__context(&ctx);
-
-	if (!rc)
-		return ripc__buf_alloc_for(ctx, len, service);
-	errno = -rc;
-	return NULL;
+	return allocate(ctx, NULL, len, &service);
 }
 
 void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 {
-	int rc = ripc__context(&ctx);
-
-	if (!rc)
-		return ripc__buf_realloc(ctx, ptr, len);
-	errno = -rc;
-	return NULL;
+	return allocate(ctx, ptr, len, NULL);
 }
 
-int ripc_buf_free(struct ripc *ctx, void *ptr)
+int RIPC__NO_ANALYSIS ripc_buf_free(struct ripc *ctx, void *ptr)
 {
-	int rc = ripc__context(&ctx);
+	int rc = ripc__context_enter(&ctx);
 
-	return rc ? rc : ripc__buf_free(ctx, ptr);
+	return rc ? rc : leave(ctx, ripc__buf_free(ctx, ptr));
 }
 
-int ripc_buf_register(struct ripc *ctx, void *base, size_t len)
+int RIPC__NO_ANALYSIS ripc_buf_register(struct ripc *ctx, void *base, size_t len)
 {
-	int rc = ripc__context(&ctx);
+	int rc = ripc__context_enter(&ctx);
 
-	return rc ? rc : ripc__buf_register(ctx, base, len);
+	return rc ? rc : leave(ctx, ripc__buf_register(ctx, base, len));
 }
 
-int ripc_buf_unregister(struct ripc *ctx, void *base)
+int RIPC__NO_ANALYSIS ripc_buf_unregister(struct ripc *ctx, void *base)
 {
-	int rc = ripc__context(&ctx);
+	int rc = ripc__context_enter(&ctx);
 
-	return rc ? rc : ripc__buf_unregister(ctx, base);
+	return rc ? rc : leave(ctx, ripc__buf_unregister(ctx, base));
 }
 
-int ripc_window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
+int RIPC__NO_ANALYSIS ripc_window_add(struct ripc *ctx, struct ripc_service *service, void *base,
+				      size_t len)
 {
-	int rc = service ? 0 : ripc__context(&ctx);
+	struct ripc *of = ctx;
+	int rc = service ? ripc__service_context(service, &of) : ripc__context(&of);
 
-	return rc ? rc : ripc__window_add(ctx, service, base, len);
+	if (!rc && ctx && ctx != of)
+		rc = ripc__fail(-EINVAL, "window for a service of another context");
+	if (rc)
+		return rc;
+	ripc__lock(of);
+	rc = service ? ripc__service_closing(service) : ripc__check_open(of);
+	return leave(of, rc ? rc : ripc__window_add(of, service, base, len));
 }
 
-int ripc_window_remove(struct ripc *ctx, void *base)
+int RIPC__NO_ANALYSIS ripc_window_remove(struct ripc *ctx, void *base)
 {
-	int rc = ripc__context(&ctx);
+	int rc = ripc__context_enter(&ctx);
 
-	return rc ? rc : ripc__window_remove(ctx, base);
+	return rc ? rc : leave(ctx, ripc__window_remove(ctx, base));
 }

@@ -243,7 +243,7 @@ int RIPC__NO_ANALYSIS ripc_context_stats(struct ripc *ctx, struct ripc_stats *st
 	return 0;
 }
 
-int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats)
+int RIPC__NO_ANALYSIS ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats)
 {
 	struct ripc_stats full;
 	struct ripc *ctx;
@@ -251,18 +251,15 @@ int ripc_service_stats(struct ripc_service *service, struct ripc_stats *stats)
 
 	if (!rc)
 		rc = ripc__check_output(stats, "ripc_stats");
+	if (!rc)
+		rc = ripc__service_lock(service, ctx);
 	if (rc)
 		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(service);
-	if (!rc) {
-		full = service->stats;
-		full.queued = service->queued;
-		ripc__store_output(stats, &full, sizeof(full));
-		ripc__service_leave(service);
-	}
-	ripc__unlock(ctx);
-	return rc;
+	full = service->stats;
+	full.queued = service->queued;
+	ripc__store_output(stats, &full, sizeof(full));
+	ripc__service_unlock(service, ctx);
+	return 0;
 }
 
 int RIPC__NO_ANALYSIS ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ripc_stats *stats)
@@ -299,6 +296,23 @@ int RIPC__NO_ANALYSIS ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ri
 				(unsigned long long)dest);
 	}
 	ripc__unlock(ctx);
+	return rc;
+}
+
+int RIPC__NO_ANALYSIS ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
+				       struct ripc_group_stats *stats)
+{
+	struct ripc_group_stats full = {0};
+	int rc = ripc__check_output(stats, "ripc_group_stats");
+
+	if (!rc)
+		rc = ripc__context_enter(&ctx);
+	if (rc)
+		return rc;
+	rc = ripc__group_stats(ctx, group, sender, &full);
+	ripc__unlock(ctx);
+	if (!rc)
+		ripc__store_output(stats, &full, sizeof(full));
 	return rc;
 }
 

@@ -199,7 +199,7 @@ void ripc__mcast_acked(struct ripc__lane *lane, const struct ripc__header *h);
 /* Receives the group's multicast while it has local members, and stops when it has none. */
 void ripc__mcast_listen(struct ripc__group *g);
 
-/* ripc_group_stats() with a context. */
+/* ripc_group_stats() with the lock. *stats: zeros. */
 int ripc__group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 		      struct ripc_group_stats *stats);
 

@@ -73,13 +73,13 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 	struct ripc *ctx = s->ctx;
 	uint64_t deadline = ripc__deadline(ctx, timeout_ms);
 	struct ripc__group *g = ripc__group_get(ctx, id);
-	struct ripc__local_member *local_member =
-		g && !local_member_find(g, s) ? calloc(1, sizeof(*local_member)) : NULL;
+	struct ripc__local_member *local_member;
 	int rc = 0;
 
-	if (g && !local_member && local_member_find(g, s))
+	if (g && local_member_find(g, s))
 		return ripc__fail(-EALREADY, "service %llu is a member of group %llu",
 				  (unsigned long long)s->id, (unsigned long long)id);
+	local_member = g ? calloc(1, sizeof(*local_member)) : NULL;
 	if (!local_member)
 		return ripc__fail(-ENOMEM, "no memory for group %llu", (unsigned long long)id);
 	local_member->service = s;
@@ -111,44 +111,38 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 	return rc;
 }
 
-int ripc_group_join(struct ripc_service *s, uint64_t group, int timeout_ms)
+int RIPC__NO_ANALYSIS ripc_group_join(struct ripc_service *s, uint64_t group, int timeout_ms)
 {
 	struct ripc *ctx;
 	int rc = ripc__check_group(s, group, &ctx);
 
+	if (!rc)
+		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (!rc) {
-		rc = join_group(s, group, timeout_ms);
-		ripc__service_leave(s);
-	}
-	ripc__unlock(ctx);
+	rc = join_group(s, group, timeout_ms);
+	ripc__service_unlock(s, ctx);
 	return rc;
 }
 
-int ripc_group_leave(struct ripc_service *s, uint64_t group)
+int RIPC__NO_ANALYSIS ripc_group_leave(struct ripc_service *s, uint64_t group)
 {
 	struct ripc *ctx;
 	int rc = ripc__check_group(s, group, &ctx);
 	struct ripc__group *g;
 	struct ripc__local_member *local_member;
 
+	if (!rc)
+		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (!rc) {
-		g = ripc__group_find(ctx, group);
-		local_member = g ? local_member_find(g, s) : NULL;
-		if (local_member)
-			local_member_free(g, local_member);
-		else
-			rc = ripc__fail(-ENOENT, "service %llu is no member of group %llu",
-					(unsigned long long)s->id, (unsigned long long)group);
-		ripc__service_leave(s);
-	}
-	ripc__unlock(ctx);
+	g = ripc__group_find(ctx, group);
+	local_member = g ? local_member_find(g, s) : NULL;
+	if (local_member)
+		local_member_free(g, local_member);
+	else
+		rc = ripc__fail(-ENOENT, "service %llu is no member of group %llu",
+				(unsigned long long)s->id, (unsigned long long)group);
+	ripc__service_unlock(s, ctx);
 	return rc;
 }

@@ -5,7 +5,6 @@
  * datagrams, but no message.
  */
 #include "core/group/group.h"
-#include "base/output.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/service/items.h"
@@ -343,39 +342,36 @@ static int check_send(struct ripc_service *s, struct mcast_send *c, uint64_t gro
 	return 0;
 }
 
-int ripc_group_send(struct ripc_service *s, uint64_t group, const struct iovec *items,
-		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+int RIPC__NO_ANALYSIS ripc_group_send(struct ripc_service *s, uint64_t group,
+				      const struct iovec *items, unsigned nitems,
+				      const struct ripc_send_options *options, int timeout_ms)
 {
 	struct mcast_send c = {
 		.items = items, .nitems = nitems, .more = options && options->flags & RIPC_MORE};
 	struct ripc *ctx;
 	int rc = check_send(s, &c, group, options, &ctx);
 
+	if (!rc)
+		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (!rc) {
-		c.source = s->id;
-		c.g = ripc__group_get(ctx, group);
-		if (c.g) {
-			c.g->users++;
-			rc = mcast_send(s, &c, timeout_ms);
-			c.g->users--;
-		} else {
-			rc = ripc__fail(-ENOMEM, "no memory for group %llu",
-					(unsigned long long)group);
-		}
-		ripc__service_leave(s);
+	c.source = s->id;
+	c.g = ripc__group_get(ctx, group);
+	if (c.g) {
+		c.g->users++;
+		rc = mcast_send(s, &c, timeout_ms);
+		c.g->users--;
+	} else {
+		rc = ripc__fail(-ENOMEM, "no memory for group %llu", (unsigned long long)group);
 	}
-	ripc__unlock(ctx);
+	ripc__service_unlock(s, ctx);
 	return rc;
 }
 
 /* ---- statistics ---- */
 
-static int group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
-		       struct ripc_group_stats *stats)
+int ripc__group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
+		      struct ripc_group_stats *stats)
 {
 	struct ripc__group *g = ripc__group_find(ctx, group);
 	struct ripc__mcast_sender *s;
@@ -395,22 +391,4 @@ static int group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 	stats->lost = s->lost;
 	stats->duplicates = s->duplicates;
 	return 0;
-}
-
-int ripc__group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
-		      struct ripc_group_stats *stats)
-{
-	struct ripc_group_stats full = {0};
-	int rc = ripc__check_output(stats, "ripc_group_stats");
-
-	if (rc)
-		return rc;
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	if (!rc)
-		rc = group_stats(ctx, group, sender, &full);
-	ripc__unlock(ctx);
-	if (!rc)
-		ripc__store_output(stats, &full, sizeof(full));
-	return rc;
 }

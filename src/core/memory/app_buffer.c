@@ -46,105 +46,62 @@ static struct ripc__lane *lane_to(struct ripc *ctx, uint64_t service)
 /* service: NULL: unknown. */
 static void *alloc(struct ripc *ctx, size_t len, const uint64_t *service)
 {
-	struct ripc__region *r = NULL;
-	struct ripc__lane *lane = NULL;
-	void *base;
-	int rc;
+	struct ripc__lane *lane = service ? lane_to(ctx, *service) : NULL;
+	struct ripc__region *r = ripc__pool_get_for(ctx, len, lane ? lane->peer->instance : NULL);
 
-	if (!len) {
-		ripc__fail(-EINVAL, "buffer of 0 bytes");
-		errno = EINVAL;
+	if (!r)
 		return NULL;
-	}
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	if (!rc) {
-		lane = service ? lane_to(ctx, *service) : NULL;
-		r = ripc__pool_get_for(ctx, len, lane ? lane->peer->instance : NULL);
-		if (!r)
-			rc = ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
-	}
-	if (r && r->prefaulted < len) {
+	if (r->prefaulted < len) {
 		ripc__lock_suspend(ctx);
 		ripc__region_prefault(r, len);
 		ripc__lock_resume(ctx);
 		/* It may be closed. */
 		lane = service ? lane_to(ctx, *service) : NULL;
 	}
-	if (r && lane)
+	if (lane)
 		ripc__export_ahead(lane, r);
-	base = r ? r->base : NULL;
-	ripc__unlock(ctx);
-	if (rc)
-		errno = -rc;
-	return base;
-}
-
-void *ripc__buf_alloc(struct ripc *ctx, size_t len)
-{
-	return alloc(ctx, len, NULL);
-}
-
-void *ripc__buf_alloc_for(struct ripc *ctx, size_t len, uint64_t service)
-{
-	return alloc(ctx, len, &service);
+	return r->base;
 }
 
 int ripc__buf_free(struct ripc *ctx, void *ptr)
 {
-	struct ripc__region *r;
+	struct ripc__region *r = ptr ? app_buffer(ctx, ptr) : NULL;
 	int rc;
 
-	if (!ptr)
-		return 0;
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	r = rc ? NULL : app_buffer(ctx, ptr);
-	if (!r) {
-		rc = rc ? rc : -EINVAL;
-	} else if (!(rc = ripc__region_busy(r, false))) {
-		ripc__region_set_state(r, RIPC__REGION_FREED);
-		/*
-		 * Pin the region, so that removing its last window or return buffer does not free
-		 * it here.
-		 */
-		r->pins++;
-		ripc__recv_windows_drop(ctx, NULL, r);
-		ripc__local_returns_withdraw(ctx, r);
-		r->pins--;
-		ripc__region_release(ctx, r);
-	}
-	ripc__unlock(ctx);
-	return rc;
+	if (!r)
+		return ptr ? -EINVAL : 0;
+	rc = ripc__region_busy(r, false);
+	if (rc)
+		return rc;
+	ripc__region_set_state(r, RIPC__REGION_FREED);
+	/* Pin the region, so that removing its last window or return buffer does not free it here. */
+	r->pins++;
+	ripc__recv_windows_drop(ctx, NULL, r);
+	ripc__local_returns_withdraw(ctx, r);
+	r->pins--;
+	ripc__region_release(ctx, r);
+	return 0;
 }
 
 int ripc__buf_unregister(struct ripc *ctx, void *base)
 {
-	struct ripc__region *r;
+	struct ripc__region *r = ripc__memory_find(ctx, base, 0);
 	int rc;
 
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	r = rc ? NULL : ripc__memory_find(ctx, base, 0);
-	if (rc) {
-		/* Another thread unregistered it meanwhile. */
-	} else if (!r || r->state != RIPC__REGION_USER || r->base != base) {
-		rc = ripc__fail(-EINVAL, "no registered memory begins at %p", base);
-	} else {
-		rc = ripc__region_busy(r, false);
-		if (!rc && r->pins) {
-			ripc__local_returns_withdraw(ctx, r);
-			rc = ripc__region_busy(r, true);
-		}
-		if (!rc) {
-			ripc__cached_mrs_drop(ctx, r);
-			ripc__regions_remove(ctx, r);
-			ctx->stats.registered_bytes -= r->len;
-			free(r);
-		}
+	if (!r || r->state != RIPC__REGION_USER || r->base != base)
+		return ripc__fail(-EINVAL, "no registered memory begins at %p", base);
+	rc = ripc__region_busy(r, false);
+	if (!rc && r->pins) {
+		ripc__local_returns_withdraw(ctx, r);
+		rc = ripc__region_busy(r, true);
 	}
-	ripc__unlock(ctx);
-	return rc;
+	if (rc)
+		return rc;
+	ripc__cached_mrs_drop(ctx, r);
+	ripc__regions_remove(ctx, r);
+	ctx->stats.registered_bytes -= r->len;
+	free(r);
+	return 0;
 }
 
 /*
@@ -175,28 +132,17 @@ static void *resize(struct ripc *ctx, struct ripc__region *r, size_t len)
 	return to->base;
 }
 
-void *ripc__buf_realloc(struct ripc *ctx, void *ptr, size_t len)
+int ripc__buf_alloc(struct ripc *ctx, void *ptr, size_t len, const uint64_t *service, void **out)
 {
-	struct ripc__region *r;
-	void *out = NULL;
-	int rc;
+	struct ripc__region *r = ptr ? app_buffer(ctx, ptr) : NULL;
+	int rc = ptr && !r ? -EINVAL : 0;
 
-	if (!ptr)
-		return ripc__buf_alloc(ctx, len);
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	r = rc ? NULL : app_buffer(ctx, ptr);
-	if (rc) {
-		/* The context was closed and its buffers freed. */
-	} else if (!r || !len) {
-		rc = r ? ripc__fail(-EINVAL, "buffer of 0 bytes") : -EINVAL;
-	} else if (!(rc = ripc__region_busy(r, true))) {
-		out = resize(ctx, r, len);
-		if (!out)
-			rc = ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
-	}
-	ripc__unlock(ctx);
-	if (!out)
-		errno = -rc;
-	return out;
+	if (!rc && !len)
+		rc = ripc__fail(-EINVAL, "buffer of 0 bytes");
+	if (!rc && r)
+		rc = ripc__region_busy(r, true);
+	if (rc)
+		return rc;
+	*out = r ? resize(ctx, r, len) : alloc(ctx, len, service);
+	return *out ? 0 : ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
 }

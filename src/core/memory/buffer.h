@@ -382,14 +382,15 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
  */
 int ripc__region_busy(const struct ripc__region *r, bool pins);
 
-/* The public calls of these names, with a context. They take the lock. */
-void *ripc__buf_alloc(struct ripc *ctx, size_t len);
-void *ripc__buf_alloc_for(struct ripc *ctx, size_t len, uint64_t service);
+/* The public calls of these names, with the lock, which some release meanwhile. */
 int ripc__buf_free(struct ripc *ctx, void *ptr);
-void *ripc__buf_realloc(struct ripc *ctx, void *ptr, size_t len);
+/*
+ * ripc_buf_alloc() if ptr is NULL, or for a service ripc_buf_alloc_for(); else ripc_buf_realloc().
+ * Return: 0 and *out; -EINVAL, -EBUSY, -ENOMEM, explained.
+ */
+int ripc__buf_alloc(struct ripc *ctx, void *ptr, size_t len, const uint64_t *service, void **out);
 int ripc__buf_register(struct ripc *ctx, void *base, size_t len);
 int ripc__buf_unregister(struct ripc *ctx, void *base);
-/* ctx: ignored if NULL and there is a service. */
 int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len);
 int ripc__window_remove(struct ripc *ctx, void *base);
 

@@ -53,7 +53,7 @@ void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service,
 			ripc__recv_window_release(ctx, w, true);
 }
 
-static int recv_window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
+int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
 {
 	struct ripc__region *region = len ? ripc__memory_find(ctx, base, len) : NULL;
 	struct ripc__recv_window *w;
@@ -84,29 +84,7 @@ static int recv_window_add(struct ripc *ctx, struct ripc_service *service, void 
 	return 0;
 }
 
-int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
-{
-	struct ripc *of;
-	int rc = service ? ripc__service_context(service, &of) : 0;
-
-	if (rc)
-		return rc;
-	if (service && ctx && ctx != of)
-		return ripc__fail(-EINVAL, "window for a service of another context");
-	if (service)
-		ctx = of;
-	ripc__lock(ctx);
-	rc = service ? ripc__service_enter(service) : ripc__check_open(ctx);
-	if (!rc) {
-		rc = recv_window_add(ctx, service, base, len);
-		if (service)
-			ripc__service_leave(service);
-	}
-	ripc__unlock(ctx);
-	return rc;
-}
-
-static int recv_window_remove(struct ripc *ctx, const void *base)
+int ripc__window_remove(struct ripc *ctx, void *base)
 {
 	struct ripc__recv_window *w;
 
@@ -120,16 +98,4 @@ static int recv_window_remove(struct ripc *ctx, const void *base)
 		return 0;
 	}
 	return ripc__fail(-EINVAL, "no window begins at %p", base);
-}
-
-int ripc__window_remove(struct ripc *ctx, void *base)
-{
-	int rc;
-
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	if (!rc)
-		rc = recv_window_remove(ctx, base);
-	ripc__unlock(ctx);
-	return rc;
 }

@@ -160,7 +160,6 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 	return 0;
 }
 
-/* Lock held. */
 static int register_region(struct ripc *ctx, struct ripc__region *r)
 {
 	struct ripc__memory *m = ctx->memory;
@@ -193,11 +192,7 @@ int ripc__buf_register(struct ripc *ctx, void *base, size_t len)
 	r->base = base;
 	r->len = len;
 	r->state = RIPC__REGION_USER;
-	ripc__lock(ctx);
-	rc = ripc__check_open(ctx);
-	if (!rc)
-		rc = register_region(ctx, r);
-	ripc__unlock(ctx);
+	rc = register_region(ctx, r);
 	if (rc)
 		free(r);
 	return rc;

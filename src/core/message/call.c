@@ -42,13 +42,7 @@ static int RIPC__NO_ANALYSIS call_enter(struct ripc_service *s, uint64_t dest,
 		rc = ripc__check_call_items(items, nitems, bytes);
 	if (!rc)
 		rc = check_options(options);
-	if (rc)
-		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (rc)
-		ripc__unlock(ctx);
-	return rc;
+	return rc ? rc : ripc__service_lock(s, ctx);
 }
 
 int RIPC__NO_ANALYSIS ripc_call_start(struct ripc_service *s, uint64_t dest,
@@ -56,7 +50,6 @@ int RIPC__NO_ANALYSIS ripc_call_start(struct ripc_service *s, uint64_t dest,
 				      const struct ripc_call_options *options, int timeout_ms,
 				      struct ripc_request **request)
 {
-	struct ripc *ctx;
 	uint64_t bytes;
 	int rc;
 
@@ -68,9 +61,7 @@ int RIPC__NO_ANALYSIS ripc_call_start(struct ripc_service *s, uint64_t dest,
 	rc = ripc__call_start(s, dest, items, nitems, bytes, options, timeout_ms, request);
 	if (!rc)
 		ripc__request_publish(*request, options ? options->data : NULL);
-	ctx = s->ctx;
-	ripc__service_leave(s);
-	ripc__unlock(ctx);
+	ripc__service_unlock(s, s->ctx);
 	return rc;
 }
 

@@ -80,7 +80,7 @@ bool ripc__send_reliable_item(struct ripc *ctx, struct ripc_service *s, uint64_t
 	return true;
 }
 
-int ripc_flush(struct ripc_service *s, uint64_t dest, int timeout_ms)
+int RIPC__NO_ANALYSIS ripc_flush(struct ripc_service *s, uint64_t dest, int timeout_ms)
 {
 	uint64_t deadline;
 	struct ripc *ctx;
@@ -88,15 +88,13 @@ int ripc_flush(struct ripc_service *s, uint64_t dest, int timeout_ms)
 	struct ripc__dest *d;
 	int rc = ripc__check_call(s, dest, &ctx);
 
+	if (!rc)
+		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (rc)
-		goto out;
 	pair = ripc__pair_find(ctx, s, dest);
 	if (!pair)
-		goto leave;
+		goto out;
 	deadline = timeout_ms > 0 ? ripc__deadline(ctx, timeout_ms) : RIPC__NEVER;
 	pair->users++;
 	d = ripc__dest_find(ctx, dest);
@@ -117,9 +115,7 @@ int ripc_flush(struct ripc_service *s, uint64_t dest, int timeout_ms)
 		rc = ripc__pair_error(pair);
 	pair->users--;
 	ripc__pair_trim(ctx, pair);
-leave:
-	ripc__service_leave(s);
 out:
-	ripc__unlock(ctx);
+	ripc__service_unlock(s, ctx);
 	return rc;
 }

@@ -18,9 +18,10 @@
 /* time that ripc_send_long() may take beyond its timeout to regain its memory */
 #define CANCEL_TIMEOUT_MS 100
 
-int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		    unsigned nitems, const struct ripc_send_options *options,
-		    struct ripc_request **request)
+int RIPC__NO_ANALYSIS ripc_send_async(struct ripc_service *s, uint64_t dest,
+				      const struct iovec *items, unsigned nitems,
+				      const struct ripc_send_options *options,
+				      struct ripc_request **request)
 {
 	struct ripc *ctx;
 	uint64_t bytes;
@@ -30,17 +31,14 @@ int ripc_send_async(struct ripc_service *s, uint64_t dest, const struct iovec *i
 		rc = ripc__fail(-EINVAL, "nowhere to store the request");
 	if (!rc)
 		rc = ripc__check_long_items(items, nitems, options, &bytes);
+	if (!rc)
+		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (!rc) {
-		rc = ripc__request_start(s, dest, items, nitems, bytes, options, NULL, request);
-		if (!rc)
-			ripc__request_publish(*request, options ? options->data : NULL);
-		ripc__service_leave(s);
-	}
-	ripc__unlock(ctx);
+	rc = ripc__request_start(s, dest, items, nitems, bytes, options, NULL, request);
+	if (!rc)
+		ripc__request_publish(*request, options ? options->data : NULL);
+	ripc__service_unlock(s, ctx);
 	return rc;
 }
 
@@ -320,8 +318,9 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	return rc ? rc : finish_until(&r, deadline, timeout_ms);
 }
 
-int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-		   unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
+int RIPC__NO_ANALYSIS ripc_send_long(struct ripc_service *s, uint64_t dest,
+				     const struct iovec *items, unsigned nitems,
+				     const struct ripc_send_options *options, int timeout_ms)
 {
 	struct ripc *ctx;
 	uint64_t bytes;
@@ -329,14 +328,11 @@ int ripc_send_long(struct ripc_service *s, uint64_t dest, const struct iovec *it
 
 	if (!rc)
 		rc = ripc__check_long_items(items, nitems, options, &bytes);
+	if (!rc)
+		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (!rc) {
-		rc = ripc__send_long(s, dest, items, nitems, bytes, options, timeout_ms);
-		ripc__service_leave(s);
-	}
-	ripc__unlock(ctx);
+	rc = ripc__send_long(s, dest, items, nitems, bytes, options, timeout_ms);
+	ripc__service_unlock(s, ctx);
 	return rc;
 }

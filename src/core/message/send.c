@@ -504,7 +504,7 @@ static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx
 }
 
 /* The slow path of ripc_send_short() and ripc_send(). */
-static int __attribute__((noinline))
+static int RIPC__NO_ANALYSIS __attribute__((noinline))
 send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 	     const struct ripc_send_options *options, int timeout_ms, bool or_long)
 {
@@ -518,15 +518,12 @@ send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, u
 	    options->nreturn_buffers)
 		rc = ripc__fail(-EOPNOTSUPP, "a reliable short message cannot offer return "
 					     "buffers: use ripc_send()");
+	if (!rc)
+		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (!rc) {
-		rc = send_other(s, dest, items, nitems, options, timeout_ms, or_long);
-		ripc__service_leave(s);
-	}
-	ripc__unlock(ctx);
+	rc = send_other(s, dest, items, nitems, options, timeout_ms, or_long);
+	ripc__service_unlock(s, ctx);
 	return rc;
 }
 

@@ -403,19 +403,15 @@ uint64_t ripc_service_id(const struct ripc_service *service)
 	return service ? service->id : 0;
 }
 
-int ripc_service_fd(struct ripc_service *s)
+int RIPC__NO_ANALYSIS ripc_service_fd(struct ripc_service *s)
 {
 	struct ripc *ctx;
-	int fd, rc = ripc__service_context(s, &ctx);
+	int rc = ripc__service_context(s, &ctx);
 
+	if (!rc)
+		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (rc) {
-		ripc__unlock(ctx);
-		return rc;
-	}
 	if (s->fd < 0) {
 		s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (s->fd < 0)
@@ -424,10 +420,9 @@ int ripc_service_fd(struct ripc_service *s)
 		else if (s->queued || ripc__service_over(s))
 			ripc__service_signal(s, true);
 	}
-	fd = s->fd;
-	ripc__service_leave(s);
-	ripc__unlock(ctx);
-	return rc ? rc : fd;
+	rc = rc ? rc : s->fd;
+	ripc__service_unlock(s, ctx);
+	return rc;
 }
 
 /* Takes the next message out of the queue that the application may have, or NULL. */

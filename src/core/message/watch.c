@@ -4,23 +4,20 @@
 #include "core/watch/watch.h"
 
 /* Both functions. */
-static int change(struct ripc_service *s, uint64_t dest, bool begin)
+static int RIPC__NO_ANALYSIS change(struct ripc_service *s, uint64_t dest, bool begin)
 {
 	struct ripc *ctx;
 	int rc = ripc__check_call(s, dest, &ctx);
 
+	if (!rc)
+		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	ripc__lock(ctx);
-	rc = ripc__service_enter(s);
-	if (!rc) {
-		if (begin)
-			rc = ripc__watch_begin(s, dest);
-		else
-			ripc__watch_stop(s, dest);
-		ripc__service_leave(s);
-	}
-	ripc__unlock(ctx);
+	if (begin)
+		rc = ripc__watch_begin(s, dest);
+	else
+		ripc__watch_stop(s, dest);
+	ripc__service_unlock(s, ctx);
 	return rc;
 }
 

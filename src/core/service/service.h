@@ -131,6 +131,24 @@ static inline void ripc__service_leave(struct ripc_service *s)
 		ripc__wake(s->ctx, &s->drained);
 }
 
+/* The same with the lock, which ripc__service_unlock() releases. Return: 0: it is held; else not. */
+static inline int RIPC__NO_ANALYSIS ripc__service_lock(struct ripc_service *s, struct ripc *ctx)
+{
+	int rc;
+
+	ripc__lock(ctx);
+	rc = ripc__service_enter(s);
+	if (rc)
+		ripc__unlock(ctx);
+	return rc;
+}
+
+static inline void RIPC__NO_ANALYSIS ripc__service_unlock(struct ripc_service *s, struct ripc *ctx)
+{
+	ripc__service_leave(s);
+	ripc__unlock(ctx);
+}
+
 /* Adds the counters of a service. ctx->stats has those of services that ended. */
 void ripc__service_add_stats(const struct ripc_service *s, struct ripc_stats *sum);
 /* Frees a service that has ended and that no call uses. */
