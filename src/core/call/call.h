@@ -81,8 +81,6 @@ void ripc__calls_free_ended(struct ripc *ctx);
 
 /* ---- callee (callee.c) ---- */
 
-/* A request arrived for s. Return: whether it is delivered; if not, m was released. */
-bool ripc__request_arrived(struct ripc_service *s, struct ripc__message *m);
 /* A request with time left arrived, and the application receives it at once. */
 void ripc__request_delivered(struct ripc__message *m);
 /* The application receives m. Return: whether it may have it; if not, m was released. */
@@ -128,7 +126,10 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsigned nitems,
 		      uint64_t bytes, struct ripc_request **out);
 
-/* A message of a call arrived. Return: whether m goes into the queue of s. */
-bool ripc__call_arrived(struct ripc_service *s, struct ripc__message *m);
+/*
+ * A message of a call arrived. Return: whether m goes into the queue of its service; if not, it was
+ * released, or is the answer of a call.
+ */
+bool ripc__call_arrived(struct ripc__message *m);
 
 #endif

@@ -115,27 +115,22 @@ static void request_add(struct ripc__message *m, enum ripc__call_role role)
 	ripc__list_add(&m->call_peer->lists->served, &m->served);
 }
 
-bool ripc__request_arrived(struct ripc_service *s, struct ripc__message *m)
-{
-	(void)s;
-	request_add(m, RIPC__CALL_REQUEST_QUEUED);
-	if (m->call_word)
-		return true;
-	drop_unseen(m, RIPC__CALL_NOT_TAKEN);
-	return false;
-}
-
 void ripc__request_delivered(struct ripc__message *m)
 {
 	request_add(m, RIPC__CALL_REQUEST_TAKEN);
 }
 
-bool ripc__call_arrived(struct ripc_service *s, struct ripc__message *m)
+bool ripc__call_arrived(struct ripc__message *m)
 {
-	if (ripc__message_is_request(m))
-		return ripc__request_arrived(s, m);
-	ripc__message_set_role(m, RIPC__CALL_NONE);
-	ripc__call_reply(m, m->call, m->call_word, m->call_peer);
+	if (!ripc__message_is_request(m)) {
+		ripc__message_set_role(m, RIPC__CALL_NONE);
+		ripc__call_reply(m, m->call, m->call_word, m->call_peer);
+		return false;
+	}
+	request_add(m, RIPC__CALL_REQUEST_QUEUED);
+	if (m->call_word)
+		return true;
+	drop_unseen(m, RIPC__CALL_NOT_TAKEN);
 	return false;
 }
 
@@ -151,12 +146,10 @@ bool ripc__request_taken(struct ripc__message *m)
 
 void ripc__request_cancelled(struct ripc__lane *lane, uint64_t id)
 {
-	struct ripc__list *n;
+	struct ripc_service *s;
+	struct ripc__message *m;
 
-	ripc__list_for_each (n, &lane->peer->lists->served) {
-		struct ripc__message *m = ripc__list_entry(n, struct ripc__message, served);
-		struct ripc_service *s;
-
+	ripc__list_for_each_entry (m, &lane->peer->lists->served, served) {
 		if (m->call != id)
 			continue;
 		m->call_cancelled = true;
@@ -174,11 +167,9 @@ void ripc__request_cancelled(struct ripc__lane *lane, uint64_t id)
 
 void ripc__served_peer_lost(struct ripc__peer *p)
 {
-	struct ripc__list *n;
+	struct ripc__message *m;
 
-	while ((n = ripc__list_first(&p->lists->served))) {
-		struct ripc__message *m = ripc__list_entry(n, struct ripc__message, served);
-
+	while ((m = ripc__list_first_entry(&p->lists->served, struct ripc__message, served))) {
 		m->call_cancelled = true;
 		served_remove(m);
 	}
@@ -326,42 +317,40 @@ static void send_state(struct ripc__message *m, enum ripc__call_state state)
 		notify_state(m, state);
 }
 
-void ripc__request_dropped(struct ripc__message *m)
+/* Ends a request of which the application gives no answer. queued: it has not received it. */
+static void refuse(struct ripc__message *m, bool queued)
 {
 	static const struct iovec nothing;
-	bool queued = m->call_role == RIPC__CALL_REQUEST_QUEUED;
 
-	ripc__message_set_role(m, RIPC__CALL_NONE);
-	/* It has not arrived completely, is answered, or its caller is gone. */
-	if (ripc__list_empty(&m->served))
-		return;
-	if (m->ctx->closing) {
-		served_remove(m);
-		return;
-	}
 	if (queued)
 		send_state(m, RIPC__CALL_MOVED);
 	else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
 		notify_state(m, RIPC__CALL_UNKNOWN);
 }
 
+void ripc__request_dropped(struct ripc__message *m)
+{
+	bool queued = m->call_role == RIPC__CALL_REQUEST_QUEUED;
+
+	ripc__message_set_role(m, RIPC__CALL_NONE);
+	/* It has not arrived completely, is answered, or its caller is gone. */
+	if (ripc__list_empty(&m->served))
+		return;
+	if (m->ctx->closing)
+		served_remove(m);
+	else
+		refuse(m, queued);
+}
+
 void ripc__served_close(struct ripc *ctx)
 {
-	static const struct iovec nothing;
-	struct ripc__list *n, *at, *tmp;
+	struct ripc__peer *p, *tmp;
+	struct ripc__message *m;
 
-	ripc__list_for_each_safe (at, tmp, &ctx->peers) {
-		struct ripc__peer *p = ripc__list_entry(at, struct ripc__peer, link);
-
-		while ((n = ripc__list_first(&p->lists->served))) {
-			struct ripc__message *m = ripc__list_entry(n, struct ripc__message, served);
-
-			if (m->call_role == RIPC__CALL_REQUEST_QUEUED)
-				send_state(m, RIPC__CALL_MOVED);
-			else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
-				notify_state(m, RIPC__CALL_UNKNOWN);
-		}
-	}
+	ripc__list_for_each_entry_safe (p, tmp, &ctx->peers, link)
+		while ((m = ripc__list_first_entry(&p->lists->served, struct ripc__message,
+						   served)))
+			refuse(m, m->call_role == RIPC__CALL_REQUEST_QUEUED);
 }
 
 int ripc__request_unanswerable(const struct ripc__message *m)

@@ -424,7 +424,7 @@ static void send_byes(struct ripc *ctx)
 
 	ripc__list_for_each_entry (lane, &ctx->lanes, link) {
 		if (lane->state == RIPC__LANE_UP && lane->peer->lane == lane)
-			ripc__reliable_send_ack(ctx, lane->peer, true);
+			ripc__reliable_send_ack(lane->peer, true);
 		/* BYE promises that every message has its answer. */
 		if (lane->state == RIPC__LANE_UP && ripc__list_empty(&lane->control))
 			ripc__lane_notify(lane, RIPC__BYE, 0, 0, 0, 0);

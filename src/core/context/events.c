@@ -114,9 +114,7 @@ static bool sendable(struct ripc__lane *lane)
 
 static int send_pending(struct ripc__dest *d)
 {
-	struct ripc__list *n = ripc__list_first(&d->pending);
-
-	return ripc__request_issue(ripc__list_entry(n, struct ripc_request, link));
+	return ripc__request_issue(ripc__list_entry(d->pending.next, struct ripc_request, link));
 }
 
 static void before_control(struct ripc__lane *lane)
@@ -124,7 +122,7 @@ static void before_control(struct ripc__lane *lane)
 	if (lane->ctx->delayed_ack.lane == lane)
 		ripc__delayed_ack_flush(lane->ctx);
 	if (lane->peer->lane == lane)
-		ripc__reliable_send_ack(lane->ctx, lane->peer, false);
+		ripc__reliable_send_ack(lane->peer, false);
 }
 
 static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)

@@ -542,10 +542,7 @@ void ripc__groups_free(struct ripc *ctx)
 	struct ripc__group *g, *tmp;
 
 	HASH_ITER (hh, ctx->groups, g, tmp) {
-		struct ripc__list *n;
-
-		while ((n = ripc__list_take(&g->local_members)))
-			free(ripc__list_entry(n, struct ripc__local_member, link));
+		ripc__list_free(&g->local_members, struct ripc__local_member, link);
 		group_free(g);
 	}
 }

@@ -21,9 +21,8 @@
  */
 static struct ripc__mcast_sender *sender_reuse(struct ripc__group *g)
 {
-	struct ripc__list *n = ripc__list_first(&g->lru);
 	struct ripc__mcast_sender *s =
-		n ? ripc__list_entry(n, struct ripc__mcast_sender, lru) : NULL;
+		ripc__list_first_entry(&g->lru, struct ripc__mcast_sender, lru);
 
 	if (!s || g->ctx->now_ns - s->replay.last_new_ns < RIPC__IDLE_MS * RIPC__MS)
 		return NULL;

@@ -73,8 +73,7 @@ static struct ripc__bounce *bounce_new(struct ripc__lane *lane, size_t cap, unsi
 
 struct ripc__bounce *ripc__bounce_get(struct ripc__lane *lane, size_t len, unsigned access)
 {
-	struct ripc__bounce *st = NULL;
-	struct ripc__list *n;
+	struct ripc__bounce *st;
 	size_t cap = BOUNCE_MIN;
 
 	if (len > RIPC__BOUNCE_ITEM_MAX ||
@@ -82,13 +81,10 @@ struct ripc__bounce *ripc__bounce_get(struct ripc__lane *lane, size_t len, unsig
 		return NULL;
 	while (cap < len)
 		cap *= 2;
-	ripc__list_for_each (n, &lane->memory->bounces) {
-		st = ripc__list_entry(n, struct ripc__bounce, link);
+	ripc__list_for_each_entry (st, &lane->memory->bounces, link)
 		if (!st->busy && st->region->cap == cap && st->mr.access == access)
 			break;
-		st = NULL;
-	}
-	if (!st)
+	if (ripc__list_node(st, link) == &lane->memory->bounces)
 		st = bounce_new(lane, cap, access);
 	if (st)
 		st->busy = true;

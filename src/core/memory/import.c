@@ -230,12 +230,11 @@ uint64_t ripc__import_ack_take(struct ripc__lane *lane)
 void ripc__imports_lane_gone(struct ripc__lane *lane)
 {
 	struct ripc__import_ref *import_ref;
-	struct ripc__list *n;
+	struct ripc__region *r;
 
-	while ((n = ripc__list_first(&lane->memory->imports))) {
-		struct ripc__region *r = ripc__list_entry(n, struct ripc__region, lane_link);
-
-		ripc__list_del(n);
+	while ((r = ripc__list_first_entry(&lane->memory->imports, struct ripc__region,
+					   lane_link))) {
+		ripc__list_del(&r->lane_link);
 		lane->memory->nimports--;
 		r->lane = NULL;
 		r->unmap_pending = true;

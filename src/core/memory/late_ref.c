@@ -50,10 +50,9 @@ void ripc__refs_outlive_requests(struct ripc__region *from, struct ripc__region 
 				 struct ripc__list *late_refs,
 				 const struct ripc__export_refs *ended)
 {
-	struct ripc__list *n;
+	struct ripc__export_ref *ref;
 
-	while ((n = ripc__list_first(&from->refs))) {
-		struct ripc__export_ref *ref = ripc__list_entry(n, struct ripc__export_ref, link);
+	while ((ref = ripc__list_first_entry(&from->refs, struct ripc__export_ref, link))) {
 		struct ripc__late_ref *late =
 			ripc__list_entry(ripc__list_first(late_refs), struct ripc__late_ref, link);
 

@@ -219,7 +219,7 @@ static void receive_short(struct ripc__lane *lane, struct ripc__flow *flow,
 		ripc__message_set_call(
 			m, h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST_ARRIVING : RIPC__CALL_REPLY,
 			h->call, (uint32_t)h->call_word, lane->peer);
-		if (!ripc__call_arrived(s, m))
+		if (!ripc__call_arrived(m))
 			return;
 	}
 	ripc__service_deliver(s, m);

@@ -13,8 +13,8 @@ struct ripc__peer_ops {
 	/* A message arrived over the lane, or a datagram; the callee releases the event's token. */
 	void (*message)(struct ripc__lane *lane, const struct ripc__event *ev);
 	void (*datagram)(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
-	/* A long message of a call arrived in full. Return: whether it goes into the queue of s. */
-	bool (*call_arrived)(struct ripc_service *s, struct ripc__message *m);
+	/* A long message of a call arrived in full. Return: whether a service gets it. */
+	bool (*call_arrived)(struct ripc__message *m);
 	/*
 	 * Whether a call waits for an answer of this service of p. If so, it waits for no other one
 	 * until answer_ends().

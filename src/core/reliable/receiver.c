@@ -38,10 +38,10 @@ static void ack_later(struct ripc__lane *lane, struct ripc__reliable *rel, uint6
 	}
 	if (RIPC__UNLIKELY(rel->rx_unacked >= RIPC__RELIABLE_WINDOW / 4 ||
 			   rel->rx_unacked_bytes >= RIPC__RELIABLE_WINDOW_BYTES / 4))
-		ripc__reliable_send_ack(ctx, lane->peer, false);
+		ripc__reliable_send_ack(lane->peer, false);
 }
 
-static bool is_refusing(const struct ripc__reliable *rel, uint64_t id)
+static struct ripc__refusing *is_refusing(const struct ripc__reliable *rel, uint64_t id)
 {
 	struct ripc__refusing *r;
 
@@ -51,9 +51,8 @@ static bool is_refusing(const struct ripc__reliable *rel, uint64_t id)
 
 static void refusing_remove(struct ripc__reliable *rel, uint64_t id)
 {
-	struct ripc__refusing *r;
+	struct ripc__refusing *r = is_refusing(rel, id);
 
-	HASH_FIND(hh, rel->refusing, &id, sizeof(id), r);
 	if (!r)
 		return;
 	HASH_DEL(rel->refusing, r);
@@ -104,12 +103,11 @@ static bool begin_is_due(const struct ripc__lane *lane)
 	return !lane->reliable_rx && !(lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF);
 }
 
-void ripc__reliable_send_ack(struct ripc *ctx, struct ripc__peer *p, bool always)
+void ripc__reliable_send_ack(struct ripc__peer *p, bool always)
 {
 	struct ripc__reliable *rel = p->reliable;
 	struct ripc__lane *lane = p->lane;
 
-	(void)ctx;
 	if (!rel || !rel->rx_next || (!always && !rel->ack_due_ns))
 		return;
 	ack_not_due(rel);
@@ -144,7 +142,7 @@ int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number
 		/* The acknowledgement goes after the refusals, not before the first one. */
 		ack_not_due(rel);
 		refusals_repeat(lane, rel, number);
-		ripc__reliable_send_ack(lane->ctx, lane->peer, true);
+		ripc__reliable_send_ack(lane->peer, true);
 	}
 	return 0;
 }
@@ -168,6 +166,7 @@ int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uin
 {
 	uint64_t number = lane->reliable_rx;
 	struct ripc__reliable *rel;
+	bool deliver;
 
 	if (RIPC__UNLIKELY(!number))
 		return -EPROTO;
@@ -181,17 +180,12 @@ int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uin
 		ack_later(lane, rel, len);
 		return 0;
 	}
-	if (RIPC__UNLIKELY((!flow->service || (rel->refusing && is_refusing(rel, flow->id))) &&
-			   !reply)) {
-		if (refuse(lane, rel, flow->id, number))
-			return -ENOMEM;
-		rel->rx_next = number + 1;
-		ack_later(lane, rel, len);
-		return 0;
-	}
+	deliver = reply || (flow->service && !(rel->refusing && is_refusing(rel, flow->id)));
+	if (RIPC__UNLIKELY(!deliver) && refuse(lane, rel, flow->id, number))
+		return -ENOMEM;
 	rel->rx_next = number + 1;
 	ack_later(lane, rel, len);
-	return 1;
+	return deliver;
 }
 
 void ripc__reliable_undo(struct ripc__lane *lane)

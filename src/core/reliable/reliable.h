@@ -119,7 +119,7 @@ int ripc__reliable_receive(struct ripc__lane *lane, struct ripc__flow *flow, uin
 /* There was no memory for the message for which ripc__reliable_receive() has just returned 1. */
 void ripc__reliable_undo(struct ripc__lane *lane);
 /* Sends the acknowledgement that is due, if there is one. always: also if none is due. */
-void ripc__reliable_send_ack(struct ripc *ctx, struct ripc__peer *p, bool always);
+void ripc__reliable_send_ack(struct ripc__peer *p, bool always);
 
 /* ---- inside ---- */
 

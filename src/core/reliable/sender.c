@@ -197,17 +197,13 @@ void ripc__reliable_flush(struct ripc__lane *lane)
 
 		if (rc == -EAGAIN)
 			return;
-		if (rc == -EMSGSIZE) {
-			/* The previous lane, which took longer messages, may have delivered it. */
-			ripc__unacked_end(
-				lane->ctx, p, m, -EPIPE,
-				"the lane was lost, and the next one does not take so long a "
-				"message");
-			continue;
-		}
+		/* The previous lane, which may have taken longer messages, may have delivered it. */
 		if (rc) {
 			ripc__unacked_end(lane->ctx, p, m, -EPIPE,
-					  "its time was up after the lane was lost");
+					  rc == -EMSGSIZE
+						  ? "the lane was lost, and the next one does not "
+						    "take so long a message"
+						  : "its time was up after the lane was lost");
 			continue;
 		}
 		lane->ctx->stats.resent++;
@@ -269,12 +265,11 @@ static void requeue(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliabl
 
 void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d)
 {
-	struct ripc__list *n;
+	struct ripc__reliable_msg *m;
+	int rc;
 
-	while ((n = ripc__list_first(&d->reliable_pending))) {
-		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
-		int rc;
-
+	while ((m = ripc__list_first_entry(&d->reliable_pending, struct ripc__reliable_msg,
+					   link))) {
 		if (ripc__dest_reach(ctx, d))
 			return;
 		/*
@@ -286,10 +281,10 @@ void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d)
 			ripc__lane_notify(d->peer->lane, RIPC__RELIABLE_BEGIN, d->id, 0, 0, 0);
 			d->reliable_refused = false;
 		}
-		ripc__list_del(n);
+		ripc__list_del(&m->link);
 		rc = post_new(d, m, false);
 		if (rc == -EAGAIN || rc == -ENOMEM) {
-			ripc__list_add(d->reliable_pending.next, n);
+			ripc__list_add(d->reliable_pending.next, &m->link);
 			return;
 		}
 		ctx->reliable_npending--;
@@ -360,16 +355,14 @@ void ripc__reliable_lane_failed(struct ripc__lane *lane)
 void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *why)
 {
 	struct ripc__reliable *rel = p->reliable;
-	struct ripc__list *n;
+	struct ripc__reliable_msg *m;
 	uint64_t end = rel ? rel->next : 0;
 
 	ripc__unacked_settle(ctx, p);
 	/* Messages that the callbacks post stay in the list. */
-	while (rel && (n = ripc__list_first(&rel->unacked))) {
-		struct ripc__reliable_msg *m = ripc__list_entry(n, struct ripc__reliable_msg, link);
-
-		if (m->number >= end)
-			break;
+	while (rel &&
+	       (m = ripc__list_first_entry(&rel->unacked, struct ripc__reliable_msg, link)) &&
+	       m->number < end) {
 		ctx->stats.reliable_unknown++;
 		ripc__unacked_end(ctx, p, m, -EPIPE, why);
 	}
@@ -393,15 +386,11 @@ void ripc__reliable_peer_idle(struct ripc__peer *p)
 void ripc__reliable_peer_forgotten(struct ripc *ctx, struct ripc__peer *p)
 {
 	struct ripc__reliable *rel = p->reliable;
-	struct ripc__list *n;
 
 	if (!rel)
 		return;
 	/* The context is being closed. */
-	while ((n = ripc__list_first(&rel->unacked))) {
-		ripc__list_del(n);
-		free(ripc__list_entry(n, struct ripc__reliable_msg, link));
-	}
+	ripc__list_free(&rel->unacked, struct ripc__reliable_msg, link);
 	ripc__list_del(&rel->ack_link);
 	ripc__list_del(&rel->settle_link);
 	ripc__seq_end(ctx, rel->next);
@@ -437,17 +426,16 @@ void ripc__reliable_timers(struct ripc *ctx)
 {
 	struct ripc__reliable *rel, *tmp;
 	struct ripc__dest *d, *dtmp;
-	struct ripc__list *n;
 
 	ripc__list_for_each_entry_safe (rel, tmp, &ctx->reliable_acks, ack_link) {
 		if (rel->ack_due_ns <= ctx->now_ns)
-			ripc__reliable_send_ack(ctx, rel->peer, false);
+			ripc__reliable_send_ack(rel->peer, false);
 		else
 			ripc__timer_at(ctx, rel->ack_due_ns);
 	}
-	while ((n = ripc__list_first(&ctx->reliable_settling)))
-		ripc__unacked_settle(ctx,
-				     ripc__list_entry(n, struct ripc__reliable, settle_link)->peer);
+	while ((rel = ripc__list_first_entry(&ctx->reliable_settling, struct ripc__reliable,
+					     settle_link)))
+		ripc__unacked_settle(ctx, rel->peer);
 	if (!ctx->reliable_npending)
 		return;
 	HASH_ITER (hh, ctx->dests, d, dtmp) {
@@ -461,14 +449,7 @@ void ripc__reliable_timers(struct ripc *ctx)
 
 void ripc__reliable_close(struct ripc *ctx)
 {
-	struct ripc__dest *d, *dtmp;
-	struct ripc__list *n;
-
-	HASH_ITER (hh, ctx->dests, d, dtmp) {
-		while ((n = ripc__list_first(&d->reliable_pending))) {
-			ripc__list_del(n);
-			free(ripc__list_entry(n, struct ripc__reliable_msg, link));
-		}
-	}
+	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
+		ripc__list_free(&d->reliable_pending, struct ripc__reliable_msg, link);
 	ripc__reliable_memory_free(ctx);
 }

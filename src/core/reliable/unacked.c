@@ -47,9 +47,8 @@ void ripc__unacked_end(struct ripc *ctx, struct ripc__peer *p, struct ripc__reli
 /* The first message that is acknowledged and has not ended; NULL: there is none. */
 static inline struct ripc__reliable_msg *first_acked(struct ripc__reliable *rel)
 {
-	struct ripc__list *n = ripc__list_first(&rel->unacked);
 	struct ripc__reliable_msg *m =
-		n ? ripc__list_entry(n, struct ripc__reliable_msg, link) : NULL;
+		ripc__list_first_entry(&rel->unacked, struct ripc__reliable_msg, link);
 
 	if (m && m->number < rel->acked)
 		return m;

@@ -21,7 +21,7 @@ static void deliver(struct ripc_service *s, struct ripc__rndv *r)
 
 	r->message = NULL;
 	ripc__rndv_free(r);
-	if (m->call_role == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(s, m))
+	if (m->call_role == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(m))
 		ripc__service_deliver(s, m);
 }
 
@@ -45,7 +45,7 @@ void ripc__rndv_drop_ready(struct ripc_service *s, struct ripc__rndv *r)
 
 	r->message = NULL;
 	ripc__rndv_free(r);
-	if (m->call_role == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(s, m))
+	if (m->call_role == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(m))
 		ripc__message_release(m);
 }
 

@@ -173,27 +173,26 @@ static size_t header_len(const struct ripc_request *r)
 	return ripc__request_fixed(r) + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
 }
 
-/* Whether there is an id for another request. oldest: the first of the peer's list, or NULL. */
-static bool has_room(const struct ripc__peer *p, struct ripc__list *oldest)
+static struct ripc_request *oldest(const struct ripc__peer *p)
 {
-	return !oldest ||
-	       p->next_request_id - ripc__list_entry(oldest, struct ripc_request, peer_link)->id <
-		       RIPC__REQUESTS_MAX;
+	return ripc__list_first_entry(&p->lists->requests, struct ripc_request, peer_link);
+}
+
+/* Whether there is an id for another request. */
+static bool has_room(const struct ripc__peer *p)
+{
+	return !oldest(p) || p->next_request_id - oldest(p)->id < RIPC__REQUESTS_MAX;
 }
 
 /*
  * The oldest requests of the peer have no lane, and it is not known to hold their services any
- * more: they may never be sent again, so they lose their ids. Return: the oldest one left, or NULL.
+ * more: they may never be sent again, so they lose their ids.
  */
-static struct ripc__list *give_up_lost(struct ripc__peer *p)
+static void give_up_lost(struct ripc__peer *p)
 {
-	struct ripc__list *n;
+	struct ripc_request *r;
 
-	while ((n = ripc__list_first(&p->lists->requests))) {
-		struct ripc_request *r = ripc__list_entry(n, struct ripc_request, peer_link);
-
-		if (r->state != RIPC__REQUEST_PENDING || r->dest->peer == p)
-			break;
+	while ((r = oldest(p)) && r->state == RIPC__REQUEST_PENDING && r->dest->peer != p) {
 		if (ripc__request_maybe_delivered(r))
 			ripc__request_done(r, -EPIPE,
 					   "the lane was lost before the ACK, and the peer does "
@@ -201,7 +200,6 @@ static struct ripc__list *give_up_lost(struct ripc__peer *p)
 		else
 			ripc__request_unlink(r);
 	}
-	return n;
 }
 
 /*
@@ -212,7 +210,9 @@ static bool request_link(struct ripc_request *r, struct ripc__peer *p)
 {
 	if (r->peer)
 		return true;
-	if (!has_room(p, ripc__list_first(&p->lists->requests)) && !has_room(p, give_up_lost(p))) {
+	if (!has_room(p))
+		give_up_lost(p);
+	if (!has_room(p)) {
 		ripc__lane_wait_for_room(p->lane);
 		ripc__lane_monitor(p->lane);
 		return false;

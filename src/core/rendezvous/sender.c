@@ -143,7 +143,6 @@ static int send_message(struct ripc_request *r)
 {
 	uint8_t buf[RIPC__HEADER_MAX + RIPC__ACK_WORD + RIPC__CALL_EXT], *p, *count;
 	struct iovec payload[RIPC_ITEMS_MAX];
-	struct ripc__list *first = ripc__list_first(&r->peer->lists->requests);
 	unsigned n = 0, nreturns = r->nreturns;
 	bool delayed_ack;
 	int rc;
@@ -167,7 +166,9 @@ static int send_message(struct ripc_request *r)
 		p += RIPC__CALL_EXT;
 	}
 	ripc__put_le64(p, r->id);
-	ripc__put_le64(p + 8, ripc__list_entry(first, struct ripc_request, peer_link)->id);
+	ripc__put_le64(
+		p + 8,
+		ripc__list_entry(r->peer->lists->requests.next, struct ripc_request, peer_link)->id);
 	p += 16;
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
