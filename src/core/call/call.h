@@ -32,6 +32,13 @@
 #include "core/rendezvous/sender.h"
 #include "core/service/service.h"
 
+/* Whether a request or an answer fits a short message over the lane; NULL: there is none. */
+static inline bool ripc__call_fits(const struct ripc__lane *lane, uint64_t bytes)
+{
+	return lane && bytes <= RIPC__RELIABLE_WINDOW_BYTES / 4 &&
+	       bytes + RIPC__CALL_EXT <= lane->send_max - RIPC__SHORT_FIXED;
+}
+
 /* ---- caller (caller.c) ---- */
 
 /* Starts a call. The service is entered; items and options are checked. Return: 0, or -ENOMEM. */
@@ -109,12 +116,9 @@ bool ripc__request_expired(struct ripc__message *m);
 /* Whether an answer goes as a short message. */
 static inline bool ripc__reply_is_short(const struct ripc__message *m, uint64_t bytes)
 {
-	const struct ripc__lane *lane = m->call_peer->lane;
-
 	/* A long answer may be written into the caller's return buffers. */
 	return bytes <= RIPC_SHORT_GUARANTEED ||
-	       (lane && !m->pub.nreturn_buffers && bytes <= RIPC__RELIABLE_WINDOW_BYTES / 4 &&
-		bytes + RIPC__CALL_EXT <= lane->send_max - RIPC__SHORT_FIXED);
+	       (!m->pub.nreturn_buffers && ripc__call_fits(m->call_peer->lane, bytes));
 }
 /* Answers with a short message, now or when there is a lane. Return: 0, or an error, explained. */
 int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *items,

@@ -331,23 +331,23 @@ void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *w
 	}
 }
 
+/* Sends CALL_CANCEL, if the peer that has the request has a lane. */
+static void notify_cancel(const struct ripc__call *call)
+{
+	if (call->peer && call->peer->lane)
+		ripc__lane_notify(call->peer->lane, RIPC__CALL_CANCEL, 0, 0, call->id, 0);
+}
+
 /* Sends CALL_CANCEL, to learn the state of a request. abort_status: see struct ripc__call. */
 static void cancel_sent(struct ripc__call *call, int abort_status)
 {
-	struct ripc *ctx = call->ctx;
-
 	ripc__call_set_state(call, RIPC__CALL_IS_CANCELLING);
 	call->abort_status = abort_status;
-	call->deadline_ns = ripc__now(ctx) + RIPC__CALL_CANCEL_NS;
-	if (call->deadline_ns < ctx->calls_next_ns)
-		ctx->calls_next_ns = call->deadline_ns;
-	ripc__timer_at(ctx, call->deadline_ns);
-	if (call->rndv) {
+	ripc__call_set_deadline(call, ripc__now(call->ctx) + RIPC__CALL_CANCEL_NS);
+	if (call->rndv)
 		ripc__request_abort(call->rndv);
-		return;
-	}
-	if (call->peer && call->peer->lane)
-		ripc__lane_notify(call->peer->lane, RIPC__CALL_CANCEL, 0, 0, call->id, 0);
+	else
+		notify_cancel(call);
 }
 
 static void not_sent(struct ripc__call *call, int status)
@@ -355,7 +355,7 @@ static void not_sent(struct ripc__call *call, int status)
 	struct ripc__dest *d = ripc__dest_find(call->ctx, call->dest);
 	char why[RIPC__DETAIL_MAX];
 
-	if (status == -ETIMEDOUT && d && !(d->peer && d->peer->lane)) {
+	if (status == -ETIMEDOUT && d && !ripc__dest_lane(d)) {
 		status = ripc__dest_unreachable(call->ctx, d);
 		snprintf(why, sizeof(why), "%s", ripc_error_detail());
 	} else {
@@ -460,8 +460,7 @@ void ripc__calls_service_ended(struct ripc_service *s)
 			cancel_sent(call, -ESHUTDOWN);
 			continue;
 		}
-		if (call->peer && call->peer->lane)
-			ripc__lane_notify(call->peer->lane, RIPC__CALL_CANCEL, 0, 0, call->id, 0);
+		notify_cancel(call);
 		ripc__call_end(call, -ESHUTDOWN, "the calling service was closed or taken over");
 	}
 }
@@ -472,25 +471,10 @@ void ripc__calls_close(struct ripc *ctx)
 	uint32_t slot = 0;
 
 	while ((call = ripc__call_next(ctx, &slot)))
-		if (call->peer && call->peer->lane)
-			ripc__lane_notify(call->peer->lane, RIPC__CALL_CANCEL, 0, 0, call->id, 0);
+		notify_cancel(call);
 }
 
 /* ---- start ---- */
-
-/* Whether a request fits a short message. */
-static bool is_short(struct ripc *ctx, uint64_t dest, uint64_t bytes)
-{
-	struct ripc__dest *d;
-
-	if (bytes <= RIPC_SHORT_GUARANTEED)
-		return true;
-	if (bytes > RIPC__RELIABLE_WINDOW_BYTES / 4)
-		return false;
-	d = ripc__dest_find(ctx, dest);
-	return d && d->peer && d->peer->lane &&
-	       bytes + RIPC__CALL_EXT <= d->peer->lane->send_max - RIPC__SHORT_FIXED;
-}
 
 /* call->long_req stays NULL if there is no memory. */
 static void keep_long_request(struct ripc__call *call, const struct iovec *items, unsigned nitems,
@@ -551,7 +535,9 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		.id = call ? call->id : 0,
 		.word = timeout_ms < 0 ? UINT32_MAX : (uint32_t)timeout_ms,
 	};
-	bool is_long = (o && o->nreply_buffers) || !is_short(ctx, dest, bytes);
+	bool is_long = (o && o->nreply_buffers) ||
+		       (bytes > RIPC_SHORT_GUARANTEED &&
+			!ripc__call_fits(ripc__dest_lane(ripc__dest_find(ctx, dest)), bytes));
 	struct ripc_request *r;
 
 	if (!call)
@@ -588,10 +574,7 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 	}
 	s->nrequests++;
 	ctx->stats.calls++;
-	if (call->deadline_ns < ctx->calls_next_ns) {
-		ctx->calls_next_ns = call->deadline_ns;
-		ripc__timer_at(ctx, call->deadline_ns);
-	}
+	ripc__call_set_deadline(call, call->deadline_ns);
 	*out = r;
 	if (!call->listed)
 		send_request(call);

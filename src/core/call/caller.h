@@ -111,6 +111,16 @@ static inline struct ripc__call *ripc__call_alloc(struct ripc *ctx)
 /* The call is free from now on, and its members have the values of a free one. */
 void ripc__call_release(struct ripc__call *call);
 
+/* The timers look for it then. */
+static inline void ripc__call_set_deadline(struct ripc__call *call, uint64_t deadline_ns)
+{
+	call->deadline_ns = deadline_ns;
+	if (deadline_ns < call->ctx->calls_next_ns) {
+		call->ctx->calls_next_ns = deadline_ns;
+		ripc__timer_at(call->ctx, deadline_ns);
+	}
+}
+
 /* A call that has no result yet; NULL: there is none with this id. */
 static inline struct ripc__call *ripc__call_find(struct ripc *ctx, uint64_t id)
 {

@@ -174,7 +174,6 @@ static void close_busy_lanes(struct ripc__call *call)
 
 void ripc__call_end(struct ripc__call *call, int status, const char *why)
 {
-	struct ripc *ctx = call->ctx;
 	struct ripc__long_request *l = call->long_req;
 
 	if (RIPC__UNLIKELY(call->state >= RIPC__CALL_IS_WITHDRAWING))
@@ -193,10 +192,7 @@ void ripc__call_end(struct ripc__call *call, int status, const char *why)
 			l->status = status;
 			l->why = why ? strdup(why) : NULL;
 			ripc__call_set_state(call, RIPC__CALL_IS_WITHDRAWING);
-			call->deadline_ns = ripc__now(ctx) + RIPC__CALL_CANCEL_NS;
-			if (call->deadline_ns < ctx->calls_next_ns)
-				ctx->calls_next_ns = call->deadline_ns;
-			ripc__timer_at(ctx, ctx->calls_next_ns);
+			ripc__call_set_deadline(call, ripc__now(call->ctx) + RIPC__CALL_CANCEL_NS);
 			return;
 		}
 	}

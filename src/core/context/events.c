@@ -251,40 +251,8 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.peer_forgotten = peer_forgotten,
 };
 
-/* ---- memory ---- */
-
-static void map_ack(struct ripc__lane *lane, uint64_t export_id)
-{
-	ripc__lane_notify(lane, RIPC__MAP_ACK, 0, 0, export_id, 0);
-}
-
-static void unmap(struct ripc__lane *lane, uint64_t export_id)
-{
-	ripc__lane_notify(lane, RIPC__UNMAP, 0, 0, export_id, 0);
-}
-
-static void release(struct ripc__lane *lane, uint64_t request, uint64_t item)
-{
-	ripc__lane_notify(lane, RIPC__RELEASE, 0, 0, request, item);
-}
-
-static void revoke(struct ripc__lane *lane, uint64_t service, uint64_t id)
-{
-	ripc__lane_notify(lane, RIPC__REVOKE, 0, service, id, 0);
-}
-
-static void revoked(struct ripc__lane *lane, uint64_t id)
-{
-	ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, id, 0);
-}
-
 const struct ripc__memory_ops ripc__memory_ops = {
 	.request_dropped = ripc__request_dropped,
 	.call_buffer_free = ripc__calls_check,
 	.sent_from = ripc__requests_sent_from,
-	.map_ack = map_ack,
-	.unmap = unmap,
-	.release = release,
-	.revoke = revoke,
-	.revoked = revoked,
 };

@@ -34,19 +34,15 @@ static struct ripc__region *app_buffer(struct ripc *ctx, const void *ptr)
 	return NULL;
 }
 
-/* The lane to the holder of a service, or NULL. */
-static struct ripc__lane *lane_to(struct ripc *ctx, uint64_t service)
+/* The lane to the holder of a service; NULL: unknown, as the service may be. */
+static struct ripc__lane *lane_to(struct ripc *ctx, const uint64_t *service)
 {
-	const struct ripc__dest *d = ripc__dest_find(ctx, service);
-	struct ripc__lane *lane = d && d->peer ? d->peer->lane : NULL;
-
-	return lane && lane->state == RIPC__LANE_UP ? lane : NULL;
+	return service ? ripc__dest_lane(ripc__dest_find(ctx, *service)) : NULL;
 }
 
-/* service: NULL: unknown. */
 static void *alloc(struct ripc *ctx, size_t len, const uint64_t *service)
 {
-	struct ripc__lane *lane = service ? lane_to(ctx, *service) : NULL;
+	struct ripc__lane *lane = lane_to(ctx, service);
 	struct ripc__region *r = ripc__pool_get_for(ctx, len, lane ? lane->peer->instance : NULL);
 
 	if (!r)
@@ -56,7 +52,7 @@ static void *alloc(struct ripc *ctx, size_t len, const uint64_t *service)
 		ripc__region_prefault(r, len);
 		ripc__lock_resume(ctx);
 		/* It may be closed. */
-		lane = service ? lane_to(ctx, *service) : NULL;
+		lane = lane_to(ctx, service);
 	}
 	if (lane)
 		ripc__export_ahead(lane, r);

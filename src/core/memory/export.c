@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Mapped zero copy: the sender's side. Contract in mapped.h. */
 #include "core/memory/mapped.h"
-#include "core/memory/ops.h"
 #include "core/memory/region.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/peer.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ bool ripc__export_reused(const struct ripc__region *region)
 
 static void export_drop(struct ripc__export *s)
 {
-	s->lane->ctx->memory_ops->unmap(s->lane, s->export_id);
+	ripc__lane_send_unmap(s->lane, s->export_id);
 	export_free(s);
 }
 

@@ -2,8 +2,7 @@
 /* Mapped zero copy: the receiver's side. Contract in mapped.h. */
 #include "core/memory/mapped.h"
 #include "core/memory/memory_object.h"
-#include "core/memory/ops.h"
-#include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -39,7 +38,7 @@ void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, int fd, u
 	r->export_id = (uint32_t)export_id;
 	ripc__list_add(&lane->memory->imports, &r->lane_link);
 	lane->memory->nimports++;
-	lane->ctx->memory_ops->map_ack(lane, export_id);
+	ripc__lane_send_map_ack(lane, export_id);
 }
 
 #define FREE_REFS_MAX 64 /* structs kept for reuse */
@@ -94,8 +93,8 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 		if (import_ref->lane)
 			import_ref->lane->memory->acks_due -= import_ref->ack_due;
 		if (import_ref->lane)
-			ctx->memory_ops->release(import_ref->lane, import_ref->request,
-						 release_word(r, import_ref));
+			ripc__lane_send_release(import_ref->lane, import_ref->request,
+						release_word(r, import_ref));
 		import_ref_put(ctx->memory, import_ref);
 	}
 	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))

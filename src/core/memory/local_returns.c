@@ -13,6 +13,7 @@
 #include "core/progress/context.h"
 #include "core/memory/detach.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/service/service.h"
 #include "core/memory/bounce.h"
 
@@ -189,7 +190,7 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r)
 		return;
 	}
 	r->revoking = true;
-	ctx->memory_ops->revoke(r->lane, r->service ? r->service->id : 0, r->id);
+	ripc__lane_send_revoke(r->lane, r->service ? r->service->id : 0, r->id);
 }
 
 void ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region)

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 struct ripc;
-struct ripc__lane;
 struct ripc__message;
 
 struct ripc__memory_ops {
@@ -20,16 +19,6 @@ struct ripc__memory_ops {
 	void (*call_buffer_free)(struct ripc *ctx);
 	/* The service of a message under way that is read from [p, p+len); 0: there is none. */
 	uint64_t (*sent_from)(struct ripc *ctx, const void *p, size_t len);
-
-	/* To the peer of the lane: its export is mapped; an export of ours has ended. */
-	void (*map_ack)(struct ripc__lane *lane, uint64_t export_id);
-	void (*unmap)(struct ripc__lane *lane, uint64_t export_id);
-	/* To the peer: an item of its message, which was read in place, is not used any more. */
-	void (*release)(struct ripc__lane *lane, uint64_t request, uint64_t item);
-	/* To the peer: return buffer id of a service (0: closed) is withdrawn. */
-	void (*revoke)(struct ripc__lane *lane, uint64_t service, uint64_t id);
-	/* The answer to that: no write into the buffer is left. */
-	void (*revoked)(struct ripc__lane *lane, uint64_t id);
 };
 
 #endif

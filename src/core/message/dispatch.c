@@ -29,10 +29,7 @@
 /* Gives the receive buffer of an event back to the transport. */
 static void release_buffer(struct ripc__lane *lane, const struct ripc__event *ev)
 {
-	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
-
-	if (ev->token)
-		tp->ops->release(tp->t, ev->token);
+	ripc__event_release(lane->ctx, lane->tp, ev);
 	ripc__lane_repost(lane);
 }
 
@@ -149,8 +146,7 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 		set_items(m, h, payload);
 	}
 	if (!m || copy) {
-		if (ev->token)
-			ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
+		ripc__event_release(ctx, tp, ev);
 		if (lane)
 			ripc__lane_repost(lane);
 		return m;
@@ -252,10 +248,7 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 
 		/* Learning may send, and a failed send ends the lane. */
 		if (lane->state == RIPC__LANE_DEAD) {
-			struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
-
-			if (ev->token)
-				tp->ops->release(tp->t, ev->token);
+			ripc__event_release(lane->ctx, lane->tp, ev);
 			return;
 		}
 		/*
@@ -321,8 +314,7 @@ static inline void receive_message(struct ripc__lane *lane, struct ripc__header 
 	} else {
 		ripc__control_receive(lane, h);
 		/* h points into the buffer until here. */
-		if (ev->token)
-			lane->ctx->tp[lane->tp].ops->release(lane->ctx->tp[lane->tp].t, ev->token);
+		ripc__event_release(lane->ctx, lane->tp, ev);
 		if (lane->state == RIPC__LANE_UP)
 			ripc__lane_repost(lane);
 	}
@@ -530,6 +522,5 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 	ripc__service_deliver(s, m);
 	return;
 drop:
-	if (ev->token)
-		ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
+	ripc__event_release(ctx, tp, ev);
 }

@@ -249,8 +249,7 @@ static int cancel_expired(struct ripc_request **request, int timeout_ms)
 {
 	struct ripc_request *r = *request;
 	struct ripc *ctx = r->ctx;
-	bool unreachable =
-		r->state == RIPC__REQUEST_PENDING && !(r->dest->peer && r->dest->peer->lane);
+	bool unreachable = r->state == RIPC__REQUEST_PENDING && !ripc__dest_lane(r->dest);
 	unsigned long long dest = r->dest_id;
 	struct ripc__dest *d = r->dest;
 	int rc;

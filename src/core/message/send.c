@@ -76,7 +76,7 @@ static uint8_t *put_lens(uint8_t *p, const struct iovec *items, unsigned nitems)
 
 uint64_t ripc__short_max(struct ripc *ctx, const struct ripc__dest *d, const char **transport)
 {
-	const struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
+	const struct ripc__lane *lane = ripc__dest_lane(d);
 	unsigned tp;
 	size_t len;
 
@@ -166,10 +166,7 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	units = (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
 	if (c->sent_units + units > c->limit_units) {
 		d->wanted_limit_units = c->limit_units;
-		lane->ctx->stats.credit_stalls++;
-		lane->peer->stats.credit_stalls++;
-		ripc__lane_monitor(lane);
-		return -EAGAIN;
+		return ripc__lane_stalled(lane);
 	}
 	if (nreturns)
 		ripc__local_returns_before_reg(lane, m->returns, nreturns);
@@ -251,7 +248,7 @@ static int send_once(struct ripc__dest *d, const struct send_args *m)
 /* The error for a send that could not be done in time. */
 static int send_timeout(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 {
-	struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
+	struct ripc__lane *lane = ripc__dest_lane(d);
 
 	if (!lane && timeout_ms)
 		return ripc__dest_unreachable(ctx, d);
@@ -344,7 +341,7 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 /* Whether an item is for the peer of the destination to map. */
 static bool maps_item(const struct ripc__dest *d, const struct send_args *m)
 {
-	const struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
+	const struct ripc__lane *lane = ripc__dest_lane(d);
 
 	for (unsigned i = 0; lane && i < m->nitems && m->bytes >= RIPC__MAPPED_ITEM_MIN; i++) {
 		const struct iovec *item = &m->items[i];
@@ -374,7 +371,7 @@ static inline bool fits(const struct ripc__dest *d, const struct send_args *m,
 /* Largest short message over the lane of a destination; 0: it is not connected. */
 static uint64_t lane_max(const struct ripc__dest *d)
 {
-	const struct ripc__lane *lane = d->peer ? d->peer->lane : NULL;
+	const struct ripc__lane *lane = ripc__dest_lane(d);
 
 	return lane ? lane->send_max - RIPC__SHORT_FIXED : 0;
 }

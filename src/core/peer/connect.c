@@ -271,8 +271,7 @@ void ripc__lane_on_confirm(struct ripc__lane *lane, const struct ripc__event *ev
 	struct ripc *ctx = lane->ctx;
 	bool ok = ripc__handshake_check_confirm(ctx->auth, lane->shake, ev->data, ev->len);
 
-	if (ev->token)
-		ctx->tp[lane->tp].ops->release(ctx->tp[lane->tp].t, ev->token);
+	ripc__event_release(ctx, lane->tp, ev);
 	if (!ok) {
 		ctx->stats.bad_peers++;
 		ripc__auth_count_unauth(ctx->auth);

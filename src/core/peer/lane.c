@@ -73,11 +73,10 @@ void ripc__lane_close(struct ripc__lane *lane)
 
 void ripc__dead_lanes_free(struct ripc *ctx)
 {
-	struct ripc__list *n;
+	struct ripc__lane *lane;
 
-	while ((n = ripc__list_take(&ctx->dead_lanes))) {
-		struct ripc__lane *lane = ripc__list_entry(n, struct ripc__lane, link);
-
+	while ((lane = ripc__list_first_entry(&ctx->dead_lanes, struct ripc__lane, link))) {
+		ripc__list_del(&lane->link);
 		if (!--lane->peer->nlanes)
 			ripc__datagram_contexts_free(lane->peer);
 		ripc__lane_memory_free(lane);
@@ -113,15 +112,21 @@ int ripc__lane_post_failed(struct ripc__lane *lane, int rc)
 	return rc;
 }
 
+int ripc__lane_stalled(struct ripc__lane *lane)
+{
+	lane->ctx->stats.credit_stalls++;
+	lane->peer->stats.credit_stalls++;
+	ripc__lane_monitor(lane);
+	return -EAGAIN;
+}
+
 /* No credit, no room, or other messages wait already. Return: -EAGAIN. */
 static int starved(struct ripc__lane *lane)
 {
 	ripc__lane_wait_for_room(lane);
+	if (lane->sending == RIPC__SENDING_STARVED)
+		return ripc__lane_stalled(lane);
 	ripc__lane_monitor(lane);
-	if (lane->sending == RIPC__SENDING_STARVED) {
-		lane->ctx->stats.credit_stalls++;
-		lane->peer->stats.credit_stalls++;
-	}
 	return -EAGAIN;
 }
 
@@ -207,16 +212,14 @@ void ripc__lane_repost(struct ripc__lane *lane)
 
 bool ripc__lane_flush_control(struct ripc__lane *lane)
 {
-	struct ripc__list *n;
+	struct ripc__control *c;
 
 	ripc__lane_send_credit(lane);
-	while ((n = ripc__list_first(&lane->control))) {
-		struct ripc__control *c = ripc__list_entry(n, struct ripc__control, link);
-
+	while ((c = ripc__list_first_entry(&lane->control, struct ripc__control, link))) {
 		if (!ripc__lane_has_credit(lane, false) ||
 		    post_control(lane, c->bytes, c->len, true))
 			return false;
-		ripc__list_del(n);
+		ripc__list_del(&c->link);
 		lane->ncontrol--;
 		free(c);
 	}

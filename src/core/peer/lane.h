@@ -321,6 +321,8 @@ bool ripc__flow_ended(struct ripc__lane *lane, uint64_t id, uint64_t arrived_uni
 
 /* Work begins to depend on the lane: from now on silence is detected. */
 void ripc__lane_monitor(struct ripc__lane *lane);
+/* A message waits for credit: counts that. Return: -EAGAIN. */
+int ripc__lane_stalled(struct ripc__lane *lane);
 /*
  * Whether a message on one concerns transfers on the other: the same lane, or both ends of a
  * context's lane to itself.

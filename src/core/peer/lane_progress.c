@@ -121,8 +121,8 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 	}
 	if (lane->state == RIPC__LANE_DEAD) {
 		/* Reported in the same pass, before the lane was closed. */
-		if (ev->kind == RIPC__EV_RECV && ev->token)
-			ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
+		if (ev->kind == RIPC__EV_RECV)
+			ripc__event_release(ctx, tp, ev);
 		if (ev->kind == RIPC__EV_IMPORTED)
 			ctx->peer_ops->imported(lane, ev);
 		return;

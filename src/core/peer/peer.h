@@ -153,6 +153,12 @@ int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record
 /* Local addresses changed: unreachable peers may be reachable now. */
 void ripc__peers_addrs_changed(struct ripc *ctx);
 
+/* The lane to the holder of a destination. d: NULL: none. Return: NULL: there is no lane. */
+static inline struct ripc__lane *ripc__dest_lane(const struct ripc__dest *d)
+{
+	return d && d->peer ? d->peer->lane : NULL;
+}
+
 /* Connects if there is no lane and no attempt. */
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p);
 /* Whether a lane may come up: an attempt of this side goes on or is planned, or one of the peer. */

@@ -290,6 +290,13 @@ static inline void ripc__transfer_posted(struct ripc *ctx, unsigned tp)
 		ripc__progress_request(ctx);
 }
 
+/* An event of a transport is handled: gives its receive buffer back, if it has one. */
+static inline void ripc__event_release(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
+{
+	if (ev->token)
+		ctx->tp[tp].ops->release(ctx->tp[tp].t, ev->token);
+}
+
 /*
  * Releases the lock around a long operation in the middle of a call; ripc__lock_resume() takes it
  * again. Other threads continue meanwhile, and ripc_close() waits.

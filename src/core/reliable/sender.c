@@ -71,12 +71,8 @@ static int post(struct ripc__lane *lane, struct ripc__reliable_msg *m, uint64_t 
 		if (d->peer == lane->peer)
 			d->credit = c;
 	}
-	if (RIPC__UNLIKELY(c->sent_units + units > c->limit_units)) {
-		lane->ctx->stats.credit_stalls++;
-		lane->peer->stats.credit_stalls++;
-		ripc__lane_monitor(lane);
-		return -EAGAIN;
-	}
+	if (RIPC__UNLIKELY(c->sent_units + units > c->limit_units))
+		return ripc__lane_stalled(lane);
 	if (RIPC__UNLIKELY(lane->reliable_tx != number)) {
 		ripc__lane_notify(lane, RIPC__RELIABLE_BEGIN, 0, 0, number, 0);
 		lane->reliable_tx = number;

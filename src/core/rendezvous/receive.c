@@ -369,7 +369,6 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__peer *p = lane->peer;
-	struct ripc__tp *tp = &ctx->tp[lane->tp];
 	uint64_t id = h->u[0], below = h->u[1];
 
 	if (!below || below > id || id - below >= RIPC__REQUESTS_MAX) {
@@ -392,8 +391,7 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 		}
 	}
 	/* Inline items have been copied, and other items have their own buffers. */
-	if (ev->token)
-		tp->ops->release(tp->t, ev->token);
+	ripc__event_release(ctx, lane->tp, ev);
 	if (lane->state == RIPC__LANE_UP)
 		ripc__lane_repost(lane);
 }

@@ -131,10 +131,11 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
 			const struct ripc__request_ext *ext, struct ripc_request **out);
 void ripc__request_set_state(struct ripc_request *r, enum ripc__request_state to);
-/* Bytes of its header before the descriptors, without RIPC__ACK_WORD. */
-static inline size_t ripc__request_fixed(const struct ripc_request *r)
+/* Bytes of its header, without RIPC__ACK_WORD and inline items. */
+static inline size_t ripc__request_header_len(const struct ripc_request *r)
 {
-	return RIPC__LONG_FIXED + (r->ext_flags ? RIPC__CALL_EXT : 0);
+	return RIPC__LONG_FIXED + (r->ext_flags ? RIPC__CALL_EXT : 0) +
+	       (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
 }
 /* Whether a peer may have delivered it. */
 static inline bool ripc__request_maybe_delivered(const struct ripc_request *r)

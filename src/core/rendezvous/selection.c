@@ -168,11 +168,6 @@ void ripc__request_unselect(struct ripc_request *r, bool used)
 	}
 }
 
-static size_t header_len(const struct ripc_request *r)
-{
-	return ripc__request_fixed(r) + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
-}
-
 static struct ripc_request *oldest(const struct ripc__peer *p)
 {
 	return ripc__list_first_entry(&p->lists->requests, struct ripc_request, peer_link);
@@ -236,7 +231,7 @@ void ripc__request_unlink(struct ripc_request *r)
 /* Whether all items travel in the message. */
 static bool travels_whole(const struct ripc_request *r, const struct ripc__lane *lane)
 {
-	if (r->bytes > lane->send_max || header_len(r) + r->bytes > lane->send_max)
+	if (r->bytes > lane->send_max || ripc__request_header_len(r) + r->bytes > lane->send_max)
 		return false;
 	for (unsigned i = 0; i < r->nitems && r->bytes >= RIPC__MAPPED_ITEM_MIN; i++)
 		if (r->items[i].region &&
@@ -261,7 +256,7 @@ static bool item_inlined(const struct ripc__request_item *it, bool eager, size_t
 
 int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 {
-	size_t len = header_len(r), room = lane->send_max - len;
+	size_t len = ripc__request_header_len(r), room = lane->send_max - len;
 	bool eager = travels_whole(r, lane);
 	struct ripc__dest *d = r->dest;
 	int rc;
@@ -277,12 +272,8 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 		item_inlined(&r->items[i], eager, &room);
 	/* Reserve credit for the largest form of the message. */
 	r->units = ripc__units_for(r->ext_flags, eager ? len + r->bytes : lane->send_max - room);
-	if (d->credit->sent_units + r->units > d->credit->limit_units) {
-		r->ctx->stats.credit_stalls++;
-		lane->peer->stats.credit_stalls++;
-		ripc__lane_monitor(lane);
-		return -EAGAIN;
-	}
+	if (d->credit->sent_units + r->units > d->credit->limit_units)
+		return ripc__lane_stalled(lane);
 	if (!request_link(r, lane->peer))
 		return -EAGAIN;
 	r->lane = lane;
@@ -291,12 +282,6 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 		struct ripc__request_item *it = &r->items[i];
 
 		rc = item_select(r, it, item_inlined(it, eager, &room));
-		/* The connection has ended and its event is pending: use the next lane. */
-		if (rc == -ENOTCONN) {
-			ripc__request_unselect(r, false);
-			r->lane = NULL;
-			return -EAGAIN;
-		}
 		if (rc) {
 			char text[RIPC__DETAIL_MAX];
 
@@ -307,6 +292,9 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 				 it->len, ripc_error_detail());
 			ripc__request_unselect(r, false);
 			r->lane = NULL;
+			/* The connection has ended and its event is pending: use the next lane. */
+			if (rc == -ENOTCONN)
+				return -EAGAIN;
 			if (ripc__request_maybe_delivered(r))
 				rc = -EPIPE;
 			ripc__request_done(r, rc == -EAGAIN ? -ENOMEM : rc, text);

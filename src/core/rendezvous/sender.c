@@ -121,7 +121,7 @@ static int write_items(struct ripc_request *r, unsigned how)
 /* Upper bound of the length of the LONG message. */
 static size_t message_len_max(const struct ripc_request *r)
 {
-	size_t len = ripc__request_fixed(r) + (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
+	size_t len = ripc__request_header_len(r);
 
 	for (unsigned i = 0; i < r->nitems; i++)
 		if (r->items[i].how == RIPC__HOW_INLINE)
