@@ -523,24 +523,13 @@ void ripc__compat_receiving(bool begin)
 	pthread_mutex_unlock(&lock);
 }
 
-void ripc__compat_claim_consume(const void *base)
+void ripc__compat_claim_consume(void *base, bool renew)
 {
 	struct claim *c;
 
 	pthread_mutex_lock(&lock);
 	c = claim_find(base);
-	if (c)
-		claim_end(c);
-	pthread_mutex_unlock(&lock);
-}
-
-void ripc__compat_claim_renew(void *base)
-{
-	struct claim *c;
-
-	pthread_mutex_lock(&lock);
-	c = claim_find(base);
-	if (c && (c->is_return ||
+	if (c && (!renew || c->is_return ||
 		  ripc_window_add(NULL, c->service ? ripc__compat_service(c->service) : NULL, base,
 				  c->len)))
 		claim_end(c);

@@ -39,10 +39,10 @@ void ripc__compat_undo_returns(const struct iovec *vec, unsigned n);
  */
 void ripc__compat_receiving(bool begin);
 
-/* An item came in claimed memory: ends the claim, and the memory is the program's again. */
-void ripc__compat_claim_consume(const void *base);
-
-/* An item came in a window in which a program of 2012 does not expect it: sets the window again. */
-void ripc__compat_claim_renew(void *base);
+/*
+ * An item came in claimed memory: ends the claim, and the memory is the program's again. renew: a
+ * program of 2012 does not expect the item there: sets a window again.
+ */
+void ripc__compat_claim_consume(void *base, bool renew);
 
 #endif

@@ -269,12 +269,18 @@ static int take_short(struct arrays *a, const struct iovec *items, unsigned n)
 	return 0;
 }
 
+/* Whether an item is in a window or return buffer of the program. */
+static bool is_claimed(const struct ripc_message *m, unsigned i)
+{
+	return m->placement[i] == RIPC_IN_WINDOW || m->placement[i] == RIPC_IN_RETURN_BUFFER;
+}
+
 static int take_one(struct ripc_message *m, unsigned i, void **item)
 {
 	const struct iovec *v = &m->items[i];
 
-	if (m->placement[i] == RIPC_IN_WINDOW || m->placement[i] == RIPC_IN_RETURN_BUFFER) {
-		ripc__compat_claim_consume(v->iov_base);
+	if (is_claimed(m, i)) {
+		ripc__compat_claim_consume(v->iov_base, false);
 		*item = v->iov_base;
 		return 0;
 	}
@@ -319,7 +325,7 @@ static int take_long(struct arrays *a, struct ripc_message *m)
 	if (!failed)
 		return rc;
 	for (unsigned i = 0; i < m->nitems; i++)
-		if (m->placement[i] != RIPC_IN_WINDOW && m->placement[i] != RIPC_IN_RETURN_BUFFER)
+		if (!is_claimed(m, i))
 			ripc_compat_buf_free(a->items[i]);
 	return failed;
 }
@@ -339,8 +345,8 @@ static int take_marked(struct arrays *a, const struct ripc_message *m)
 	int rc = take_short(a, m->items + 1, m->nitems - 1);
 
 	for (unsigned i = 0; i < m->nitems; i++)
-		if (m->placement[i] == RIPC_IN_WINDOW || m->placement[i] == RIPC_IN_RETURN_BUFFER)
-			ripc__compat_claim_renew(m->items[i].iov_base);
+		if (is_claimed(m, i))
+			ripc__compat_claim_consume(m->items[i].iov_base, true);
 	return rc;
 }
 
@@ -393,10 +399,8 @@ uint8_t ripc_compat_receive(uint16_t service_id, uint16_t *from_service_id, void
 	ripc__compat_receiving(false);
 	ripc_message_free(m);
 	if (rc) {
-		free(shorts.items);
-		free(shorts.sizes);
-		free(longs.items);
-		free(longs.sizes);
+		return_arrays(&shorts, NULL, NULL, NULL);
+		return_arrays(&longs, NULL, NULL, NULL);
 		shorts = longs = (struct arrays){0};
 	}
 	return_arrays(&shorts, short_items, short_item_sizes.sizes, num_short_items);

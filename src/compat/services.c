@@ -69,15 +69,21 @@ uint8_t ripc_compat_ripc_init(void)
 	return ripc_compat_init();
 }
 
+/* Return: 0; -EINVAL: no id of 2012; or the error of ripc__compat_open(). */
+static int check_id(unsigned id)
+{
+	int rc = ripc__compat_open();
+
+	return rc < 0 ? rc : !id || id >= IDS ? -EINVAL : 0;
+}
+
 static int register_id(unsigned id)
 {
 	struct ripc_service *s;
-	int rc = ripc__compat_open();
+	int rc = check_id(id);
 
-	if (rc < 0)
+	if (rc)
 		return rc;
-	if (!id || id >= IDS)
-		return -EINVAL;
 	/* The library does not know the multicast ids. */
 	if (atomic_load(&services[id]))
 		return -EADDRINUSE;
@@ -135,16 +141,13 @@ uint16_t ripc_compat_register_random_service_id(void)
 static int register_multicast(unsigned id)
 {
 	struct ripc_service *s, *none = NULL;
-	int rc = ripc__compat_open();
+	int rc = check_id(id);
 
-	if (rc < 0)
-		return rc;
-	if (!id || id >= IDS)
-		return -EINVAL;
 	/*
 	 * A random service, known in this process only, receives the messages to the multicast id.
 	 */
-	rc = ripc_service_register(NULL, RIPC_ANY_ID, 0, &s);
+	if (!rc)
+		rc = ripc_service_register(NULL, RIPC_ANY_ID, 0, &s);
 	if (rc)
 		return rc;
 	rc = ripc_group_join(s, ripc__compat_group(id), -1);
@@ -164,9 +167,8 @@ uint8_t ripc_compat_register_multicast_service_id(int service_id)
 	if (!rc)
 		return 1;
 	/* As with other ids. */
-	if (rc == -EADDRINUSE)
-		return ripc__compat_fail(rc, 0);
-	return register_failed(rc, COMPAT_REGISTER_MULTICAST, service_id);
+	return rc == -EADDRINUSE ? ripc__compat_fail(rc, 0)
+				 : register_failed(rc, COMPAT_REGISTER_MULTICAST, service_id);
 }
 
 bool ripc__compat_is_multicast(unsigned id, bool found)

@@ -163,12 +163,8 @@ static int av_close(struct fid *fid)
 {
 	struct ofi_av *av = container_of(fid, struct ofi_av, fid.fid);
 	struct ofi_domain *d = av->domain;
-	bool busy;
 
-	ofi_lock(d);
-	busy = av->refs;
-	ofi_unlock(d);
-	if (busy)
+	if (ofi_is_used(d, &av->refs))
 		return -FI_EBUSY;
 	HASH_CLEAR(hh, av->by_service);
 	for (size_t i = 0; i < av->count; i++)

@@ -58,6 +58,12 @@ static size_t entry_size(enum fi_cq_format format)
 	}
 }
 
+static void clear_if_empty(struct ofi_cq *cq)
+{
+	if (!cq->used && !cq->woken)
+		ofi_sources_clear(&cq->sources);
+}
+
 /* Entries not yet read. Return: their number; -FI_EAGAIN: none; -FI_EAVAIL: an error is next. */
 static ssize_t take(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
 {
@@ -78,8 +84,7 @@ static ssize_t take(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t *sourc
 		cq->head = (cq->head + 1) & (cq->size - 1);
 		cq->used--;
 	}
-	if (!cq->used && !cq->woken)
-		ofi_sources_clear(&cq->sources);
+	clear_if_empty(cq);
 	return n ? (ssize_t)n : -FI_EAGAIN;
 }
 
@@ -129,8 +134,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
 		buf->err_data_size = 0;
 		cq->head = (cq->head + 1) & (cq->size - 1);
 		cq->used--;
-		if (!cq->used && !cq->woken)
-			ofi_sources_clear(&cq->sources);
+		clear_if_empty(cq);
 		n = 1;
 	}
 	ofi_unlock(cq->sources.domain);

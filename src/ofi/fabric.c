@@ -57,6 +57,16 @@ void ofi_domain_get(struct ofi_domain *d)
 	ofi_unlock(d);
 }
 
+bool ofi_is_used(struct ofi_domain *d, const unsigned *refs)
+{
+	bool used;
+
+	ofi_lock(d);
+	used = *refs;
+	ofi_unlock(d);
+	return used;
+}
+
 void ofi_domain_put(struct ofi_domain *d)
 {
 	ofi_lock(d);
@@ -67,12 +77,8 @@ void ofi_domain_put(struct ofi_domain *d)
 static int domain_close(struct fid *fid)
 {
 	struct ofi_domain *d = container_of(fid, struct ofi_domain, fid.fid);
-	bool busy;
 
-	ofi_lock(d);
-	busy = d->refs;
-	ofi_unlock(d);
-	if (busy)
+	if (ofi_is_used(d, &d->refs))
 		return -FI_EBUSY;
 	ripc_close(d->ctx);
 	pthread_mutex_destroy(&d->lock);

@@ -62,6 +62,8 @@ int ofi_request_start(struct ofi_domain *d, struct ofi_request *r, struct ripc_s
 /* Calls done() of the requests that are done. Lock held. */
 void ofi_requests_reap(struct ofi_domain *d);
 
+/* Whether an object of the domain is used by others, which its refs count. */
+bool ofi_is_used(struct ofi_domain *d, const unsigned *refs);
 /* Counts the objects of a domain. */
 void ofi_domain_get(struct ofi_domain *d);
 void ofi_domain_put(struct ofi_domain *d);

@@ -79,23 +79,14 @@ void ofi_peer_join(struct ofi_peer *p)
 
 int ofi_peer_post_failed(struct ofi_peer *p, int rc)
 {
-	switch (rc) {
-	case -EAGAIN:
-	case -EMSGSIZE:
-		return rc;
-	case -ENOMEM:
+	if (rc == -ENOMEM)
 		return -EAGAIN;
-	case -EHOSTUNREACH:
-		if (p->reached)
-			return rc;
-		if (!p->first_miss)
-			p->first_miss = ofi_now_s() + 1;
-		if (ofi_now_s() + 1 - p->first_miss <= (uint64_t)ofi_settings.connect_timeout_s)
-			return -EAGAIN;
+	if (rc != -EHOSTUNREACH || p->reached)
 		return rc;
-	default:
-		return rc;
-	}
+	if (!p->first_miss)
+		p->first_miss = ofi_now_s() + 1;
+	return ofi_now_s() + 1 - p->first_miss <= (uint64_t)ofi_settings.connect_timeout_s ? -EAGAIN
+											   : rc;
 }
 
 int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_envelope *e,

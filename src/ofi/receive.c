@@ -189,11 +189,7 @@ static void peek(struct ofi_recv *r, uint64_t flags)
 	}
 	if (flags & FI_CLAIM)
 		ofi_matching_claim(m, a, r->posted.context);
-	r->peer = found->peer;
-	r->tag = found->e.tag;
-	r->data = found->e.data;
-	r->len = found->e.len;
-	r->wire_flags = found->e.flags;
+	take(r, found->peer, &found->e);
 	ofi_recv_end(r, 0);
 }
 
@@ -278,35 +274,37 @@ static size_t bytes_of(const struct ripc_message *m)
 	return len;
 }
 
-/* Contents of an EAGER message, behind its envelope of head bytes: to r, or if it is NULL to to. */
+/*
+ * The contents of a message, behind its envelope of head bytes, at most max bytes: to place at of
+ * the contents of r, or if it is NULL of to.
+ */
+static void copy_contents(const struct ripc_message *m, unsigned head, const struct ofi_recv *r,
+			  uint8_t *to, size_t at, size_t max)
+{
+	for (unsigned i = 0; i < m->nitems && max; i++, head = 0) {
+		const uint8_t *from = (const uint8_t *)m->items[i].iov_base + head;
+		size_t len = m->items[i].iov_len - head;
+
+		if (len > max)
+			len = max;
+		if (r && len)
+			scatter(r, at, from, len);
+		else if (len)
+			memcpy(to + at, from, len);
+		at += len;
+		max -= len;
+	}
+}
+
+/* The same from the beginning of the contents; most are in one piece. */
 static inline void eager_contents(const struct ripc_message *m, unsigned head,
 				  const struct ofi_recv *r, uint8_t *to, size_t max)
 {
-	size_t at = 0;
-
-	if (m->nitems == 1 && (!r || r->niov == 1)) {
+	if (m->nitems == 1 && (!r || r->niov == 1))
 		memcpy(r ? r->iov[0].iov_base : to, (const uint8_t *)m->items[0].iov_base + head,
 		       max);
-		return;
-	}
-	for (unsigned i = 0; i < m->nitems && at < max; i++) {
-		const uint8_t *from = m->items[i].iov_base;
-		size_t len = m->items[i].iov_len;
-
-		if (!i) {
-			from += head;
-			len -= head;
-		}
-		if (!len)
-			continue;
-		if (len > max - at)
-			len = max - at;
-		if (r)
-			scatter(r, at, from, len);
-		else
-			memcpy(to + at, from, len);
-		at += len;
-	}
+	else
+		copy_contents(m, head, r, to, 0, max);
 }
 
 /* at of len bytes have arrived. */
@@ -378,24 +376,15 @@ static void part(struct ofi_peer *p, const struct ripc_message *m, unsigned head
 {
 	struct ofi_parts *parts = &p->parts;
 	struct ofi_recv *r = parts->recv;
-	size_t at = parts->at;
 
-	if (!len || len > parts->len - at) {
+	if (!len || len > parts->len - parts->at) {
 		ofi_peer_lose(p, FI_EIO, "it sent more contents than it had announced");
 		return;
 	}
-	for (unsigned i = 0; i < m->nitems; i++) {
-		const uint8_t *from = (const uint8_t *)m->items[i].iov_base + (i ? 0 : head);
-		size_t n = m->items[i].iov_len - (i ? 0 : head);
-
-		if (r && n)
-			scatter(r, at, from, n);
-		else if (parts->message && n)
-			memcpy(parts->message->contents + at, from, n);
-		at += n;
-	}
-	parts->at = at;
-	if (at < parts->len)
+	if (r || parts->message)
+		copy_contents(m, head, r, r ? NULL : parts->message->contents, parts->at, len);
+	parts->at += len;
+	if (parts->at < parts->len)
 		return;
 	*parts = (struct ofi_parts){0};
 	if (r)

@@ -235,10 +235,8 @@ static inline ssize_t prepare(struct ofi_send *s, struct ofi_ep *ep, const struc
 {
 	uint64_t service;
 
-	if (flags & ~SEND_FLAGS) {
-		ofi_refused("a send with these flags");
-		return -FI_ENOSYS;
-	}
+	if (flags & ~SEND_FLAGS)
+		return ofi_refused("a send with these flags");
 	if (!(ep->enabled & FI_SEND))
 		return ep->enabled ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE;
 	if (niov > OFI_IOV_MAX)
@@ -307,11 +305,10 @@ ssize_t ofi_send_start(struct ofi_send *s, struct ofi_ep *ep, const struct iovec
 
 	if (!rc)
 		rc = ofi_cq_reserve(ep->tx_cq);
-	if (rc) {
-		if (rc == -FI_EAGAIN)
-			ofi_ep_progress(ep);
+	if (rc == -FI_EAGAIN)
+		ofi_ep_progress(ep);
+	if (rc)
 		return rc;
-	}
 	s->ep = ep;
 	s->copy = NULL;
 	s->posted = 0;

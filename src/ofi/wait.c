@@ -70,12 +70,7 @@ void ofi_sources_end(struct ofi_sources *s)
 
 int ofi_sources_close(struct ofi_sources *s)
 {
-	bool busy;
-
-	ofi_lock(s->domain);
-	busy = s->refs;
-	ofi_unlock(s->domain);
-	if (busy)
+	if (ofi_is_used(s->domain, &s->refs))
 		return -FI_EBUSY;
 	ofi_domain_put(s->domain);
 	ofi_sources_end(s);
@@ -195,20 +190,12 @@ int ofi_sources_getwait(const struct ofi_sources *s, void *arg)
 int ofi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
 	for (int i = 0; i < count; i++) {
-		int rc = 0;
+		size_t class = fids[i]->fclass;
+		int rc = class == FI_CLASS_CQ     ? ofi_cq_trywait(fids[i])
+			 : class == FI_CLASS_CNTR ? ofi_cntr_trywait(fids[i])
+			 : class == FI_CLASS_EQ   ? 0
+						  : -FI_EINVAL;
 
-		switch (fids[i]->fclass) {
-		case FI_CLASS_CQ:
-			rc = ofi_cq_trywait(fids[i]);
-			break;
-		case FI_CLASS_CNTR:
-			rc = ofi_cntr_trywait(fids[i]);
-			break;
-		case FI_CLASS_EQ:
-			break;
-		default:
-			return -FI_EINVAL;
-		}
 		if (rc)
 			return rc;
 	}
