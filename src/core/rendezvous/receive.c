@@ -158,12 +158,16 @@ static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool
 
 /*
  * Drops suspended messages that were not sent again before this one. A sender sends to one service
- * in the order of ids, so they were cancelled; they would block this message for ever.
+ * in the order of ids, so they were cancelled; they would block this message for ever. An answer
+ * does not show that: it is sent first.
  */
 static void drop_cancelled(const struct ripc__rndv *r)
 {
 	struct ripc__peer *p = r->peer;
 	struct ripc__rndv *old;
+
+	if (ripc__rndv_is_answer(r))
+		return;
 again:
 	ripc__list_for_each_entry (old, &p->lists->rndvs, peer_link) {
 		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service &&

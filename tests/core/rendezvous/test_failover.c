@@ -132,6 +132,37 @@ START_TEST(lane_gone__withdrawn)
 }
 END_TEST
 
+/*
+ * Answers are sent first on the next lane, before messages with lower numbers. They do not show that
+ * one of those was withdrawn: it keeps its place before the messages behind it.
+ */
+START_TEST(lane_gone__answer_first)
+{
+	struct iovec item = {data, 10}, answer = {data, 300000};
+	struct ripc_message *m, *reply;
+	struct ripc_request *call, *r[3];
+
+	restart(2, slow);
+	rig_connect(&rig, 0, 1);
+	OK(ripc_call_start(rig.s[1], RIG_ID(0), &item, 1, NULL, 10000, &call));
+	m = rig_take(&rig, 0);
+	r[0] = rig_begin(&rig, 0, 1, data, 300000);
+	r[1] = rig_begin(&rig, 0, 1, data, 100);
+	OK(ripc_request_wait(&r[1], 5000));
+	OK(ripc_reply_start(m, &answer, 1, NULL, &r[2]));
+	ripc_message_free(m);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_READY), 1);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	OK(ripc_request_wait(&r[2], 5000));
+	OK(ripc_request_wait(&r[0], 5000));
+	OK(ripc_call_wait(&call, &reply, 5000));
+	ripc_message_free(reply);
+	rig_expect(&rig, 1, 300000, 1);
+	rig_expect(&rig, 1, 100, 1);
+	rig_expect_none(&rig, 1);
+}
+END_TEST
+
 START_TEST(peer_gone__delivery_unknown)
 {
 	struct ripc_request *r[2];
@@ -405,6 +436,7 @@ int main(void)
 	tcase_add_loop_test(tc, lane_gone__at_every_operation, 0, 2);
 	tcase_add_test(tc, lane_gone__acked_before);
 	tcase_add_loop_test(tc, lane_gone__withdrawn, 0, 2);
+	tcase_add_test(tc, lane_gone__answer_first);
 	tcase_add_test(tc, peer_gone__delivery_unknown);
 	tcase_add_test(tc, peer_gone__silently);
 	tcase_add_test(tc, requests_bye__not_resent_ones);
