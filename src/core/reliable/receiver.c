@@ -7,7 +7,9 @@
 /*
  * A service to which a message was refused. Later messages to it are refused too, over this lane
  * and the next ones, until the sender has received the refusal: otherwise they would overtake the
- * first one.
+ * first one. A sender that finds the service elsewhere does not report that, so the oldest of
+ * RIPC__FLOWS_MAX services gives way: the refusals after it exceed what a sender may have
+ * unacknowledged, so the sender has received that of the oldest.
  */
 struct ripc__refusing {
 	UT_hash_handle hh;
@@ -65,7 +67,10 @@ static int refusing_add(struct ripc__reliable *rel, uint64_t id)
 
 	if (is_refusing(rel, id))
 		return 0;
-	if (HASH_COUNT(rel->refusing) >= RIPC__FLOWS_MAX || !(r = calloc(1, sizeof(*r))))
+	if (HASH_COUNT(rel->refusing) >= RIPC__FLOWS_MAX)
+		refusing_remove(rel, rel->refusing->id);
+	r = calloc(1, sizeof(*r));
+	if (!r)
 		return -ENOMEM;
 	r->id = id;
 	HASH_ADD(hh, rel->refusing, id, sizeof(r->id), r);

@@ -124,6 +124,29 @@ START_TEST(refusal__lost_with_its_lane)
 }
 END_TEST
 
+/*
+ * More services than a peer may name end while a message to each is on its way. The record of the
+ * oldest refusals is not needed any more, and its bound breaks no lane.
+ */
+START_TEST(refusal__of_many_services)
+{
+	struct ripc_service *s;
+
+	rig_connect(&rig, 0, 1);
+	for (unsigned k = 0; k < RIPC__FLOWS_MAX + 10; k++) {
+		OK(ripc_service_register(rig.ctx[1], 10000 + k, 0, &s));
+		OK(send_number(10000 + k, 1, 1000));
+		OK(ripc_service_unregister(s));
+		rig_run(&rig, 1);
+	}
+	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_lost, 0);
+	ck_assert_uint_ge(rig_stats(&rig, 1).dropped_no_service, RIPC__FLOWS_MAX + 10);
+	OK(send_number(RIG_ID(1), 1, 1000));
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 1000));
+	expect_numbers(1, 1, 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/reliable/receiver");
@@ -137,6 +160,7 @@ int main(void)
 	tcase_add_test(tc, service__registered_again);
 	tcase_add_test(tc, service__refused_until_sender_knows);
 	tcase_add_test(tc, refusal__lost_with_its_lane);
+	tcase_add_test(tc, refusal__of_many_services);
 	suite_add_tcase(suite, tc);
 	return test_main("core/reliable/receiver", suite);
 }
