@@ -221,8 +221,7 @@ static struct ripc__dest *reply_dest(struct ripc__message *m)
 {
 	struct ripc *ctx = m->ctx;
 	struct ripc__peer *p = m->call_peer;
-	/* The fast path does not check the source. */
-	struct ripc__dest *d = m->pub.source ? ripc__dest_get(ctx, m->pub.source) : NULL;
+	struct ripc__dest *d = ripc__dest_get(ctx, m->pub.source);
 
 	if (!d)
 		return NULL;

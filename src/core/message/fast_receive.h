@@ -68,8 +68,11 @@ static __always_inline bool ripc__one_item_get(struct ripc__one_item *h,
 	h->credits = (uint32_t)(last >> 32);
 	h->head = RIPC__FAST_HEADER_LEN + call;
 	h->len = ev->len - h->head;
-	/* The bits above the credits count return buffers, which must be 0. */
-	return (uint32_t)last == lane->rx_seq && h->credits <= UINT16_MAX &&
+	/*
+	 * The bits above the credits count return buffers, which must be 0. A sender that is not
+	 * known any more is 0 in the flow.
+	 */
+	return (uint32_t)last == lane->rx_seq && h->credits <= UINT16_MAX && h->source &&
 	       ripc__get_le32(data + RIPC__HEADER_LEN) == h->len;
 }
 

@@ -217,6 +217,12 @@ START_TEST(receive__lane_slow_path)
 		a.bytes[offsets[i]] ^= 1;
 		refused(&a);
 	}
+	/* A sender that is no service, while the one of the last message is not known any more. */
+	a = rx_message(lane, 20);
+	ripc__put_le64(a.bytes + 16, 0);
+	ripc__flows_relearn(lane, RIG_ID(1));
+	refused(&a);
+	lane->flow->source = RIG_ID(1);
 	a = rx_message(lane, 20);
 	a.ev.len = RIPC__FAST_HEADER_LEN - 1;
 	refused(&a);
