@@ -34,8 +34,8 @@ static struct ripc__local_return *claim_used_return(struct ripc__rndv *r, uint64
 	struct ripc__local_return *ret = ripc__local_return_find(r->ctx, id);
 
 	if (!ret || !ripc__lane_same(ret->lane, r->lane) ||
-	    (!ret->flow &&
-	     (ret->service != r->service || ret->call != ripc__rndv_answered_call(r))) ||
+	    (ret->flow ? ret->flow->id != r->service->id
+		       : ret->service != r->service || ret->call != ripc__rndv_answered_call(r)) ||
 	    ret->arriving || len > ret->len)
 		return NULL;
 	ret->arriving = true;

@@ -509,7 +509,7 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 		ripc__desc_get(&d, h->items, i);
 		if (it->how != RIPC__HOW_GRANT)
 			continue;
-		if (d.len != it->len || it->posted)
+		if (d.how != RIPC__HOW_GRANT || d.len != it->len || it->posted)
 			return -EPROTO;
 		it->raddr = d.addr;
 		it->rkey = d.key;

@@ -220,6 +220,26 @@ START_TEST(hostile__nothing_written)
 }
 END_TEST
 
+/* The buffer was granted for another service. */
+START_TEST(hostile__of_another_service)
+{
+	struct ripc_service *other;
+	uint8_t buf[RIPC__HEADER_MAX];
+	size_t len;
+
+	rig_start(&rig, 2, expensive);
+	OK(ripc_service_register(rig.ctx[1], RIG_ID(5), 0, &other));
+	exchange(40000, 2);
+	len = forge(buf, first_standing_id(), 100);
+	ripc__put_le64(buf + 8, RIG_ID(5));
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	rig_run(&rig, 10);
+	ck_assert_ptr_null(other->first);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+	exchange(40000, 5);
+}
+END_TEST
+
 /* The buffer was used by a message before, whose memory it is now. */
 START_TEST(hostile__used_twice)
 {
@@ -340,6 +360,7 @@ int main(void)
 	tcase_add_loop_test(tc, idle__taken_back, 0, 2);
 	tcase_add_loop_test(tc, lane_gone__written_message_arrives_once, 0, 2);
 	tcase_add_test(tc, hostile__nothing_written);
+	tcase_add_test(tc, hostile__of_another_service);
 	tcase_add_test(tc, hostile__used_twice);
 	tcase_add_test(tc, hostile__bounce_buffer_not_written_again);
 	tcase_add_loop_test(tc, hostile__written_after_revocation, 0, 2);

@@ -485,10 +485,14 @@ START_TEST(grant__not_asked_for)
 }
 END_TEST
 
-START_TEST(grant__wrong_length)
+/* Of another length, or of no memory. */
+START_TEST(grant__wrong_descriptor)
 {
 	uint8_t buf[RIPC__HEADER_MAX], *p;
-	struct ripc__desc d = {.addr = 1, .len = 99999, .key = 1, .how = RIPC__HOW_GRANT};
+	struct ripc__desc d = {.addr = 1,
+			       .len = _i ? 100000 : 99999,
+			       .key = 1,
+			       .how = _i ? RIPC__HOW_INLINE : RIPC__HOW_GRANT};
 	struct ripc_request *r;
 	const char *why = NULL;
 	struct ripc__header h;
@@ -587,7 +591,7 @@ int main(void)
 	tcase_add_test(tc, ack__unknown_request);
 	tcase_add_test(tc, ack__peer_errors);
 	tcase_add_test(tc, grant__not_asked_for);
-	tcase_add_test(tc, grant__wrong_length);
+	tcase_add_loop_test(tc, grant__wrong_descriptor, 0, 2);
 	tcase_add_test(tc, start__refused);
 	tcase_add_test(tc, send_long__timeout);
 	tcase_add_test(tc, request_wait__timeout);
