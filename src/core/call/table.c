@@ -46,7 +46,7 @@ struct ripc__call *ripc__call_new(struct ripc *ctx)
 	};
 	ctx->call_table[ctx->call_slots++] = call;
 	if (!ctx->call_number)
-		ctx->call_number = ripc__seq_begin(ctx);
+		ctx->call_number = 1;
 	return call;
 }
 

@@ -57,6 +57,27 @@ START_TEST(find__only_by_its_id)
 }
 END_TEST
 
+/* An id is never 0, which no message may have, whatever the time is. Numbers in it have 44 bits. */
+START_TEST(alloc__never_0)
+{
+	struct rig rig;
+	struct ripc__call *call;
+
+	rig_start(&rig, 1, NULL);
+	ripc__lock(rig.ctx[0]);
+	rig.ctx[0]->next_number = (UINT64_C(3) << (64 - RIPC__CALL_SLOT_BITS)) - 2;
+	for (unsigned i = 0; i < 4; i++) {
+		call = ripc__call_alloc(rig.ctx[0]);
+		ck_assert_ptr_nonnull(call);
+		ck_assert_uint_ne(call->id, 0);
+		ripc__call_set_state(call, RIPC__CALL_IS_WAITING);
+		ripc__call_release(call);
+	}
+	ripc__unlock(rig.ctx[0]);
+	rig_end(&rig);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/call/table");
@@ -65,6 +86,7 @@ int main(void)
 	test_seed();
 	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, find__only_by_its_id);
+	tcase_add_test(tc, alloc__never_0);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/table", suite);
 }
