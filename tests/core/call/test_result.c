@@ -52,6 +52,54 @@ START_TEST(answer__in_window_until_collected)
 }
 END_TEST
 
+/* The word of an answer is a status, one more than a state, or the answer of a peer that is wrong. */
+START_TEST(answer__word)
+{
+	static const struct {
+		uint32_t word;
+		int status;
+	} cases[] = {
+		{(uint32_t)-1, -1},
+		{(uint32_t)-4095, -4095},
+		{(uint32_t)-4096, -EPROTO},
+		{1 + RIPC__CALL_NOT_TAKEN, -ETIMEDOUT},
+		{1 + RIPC__CALL_TAKEN, -EPIPE},
+		{1 + RIPC__CALL_UNKNOWN, -EPIPE},
+		{1 + RIPC__CALL_STATES, -EPROTO},
+		{INT32_MAX, -EPROTO},
+	};
+	struct ripc__message *m;
+	struct ripc_request *r;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 5000, &r));
+	await_kept(1);
+	ripc__lock(rig.ctx[0]);
+	m = ripc__message_new(rig.ctx[0], 1);
+	ck_assert_ptr_nonnull(m);
+	m->pub.source = RIG_ID(1);
+	ripc__call_reply(m, r->call->id, cases[_i].word, rig_peer(&rig, 0, 1));
+	ripc__unlock(rig.ctx[0]);
+	RC(cases[_i].status, result(&r, 1));
+}
+END_TEST
+
+/* A state that this version does not know says nothing about the request. */
+START_TEST(state__unknown_value)
+{
+	struct ripc_request *r;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 5000, &r));
+	await_kept(1);
+	ripc__lock(rig.ctx[0]);
+	ripc__call_state_received(rig_lane(&rig, 0, 1), r->call->id,
+				  _i ? UINT64_MAX : RIPC__CALL_STATES);
+	ripc__unlock(rig.ctx[0]);
+	RC(-EPIPE, result(&r, 1));
+}
+END_TEST
+
 /* A peer that does not have the request cannot answer it. */
 START_TEST(answer__of_another_peer)
 {
@@ -307,6 +355,8 @@ int main(void)
 	tcase_add_checked_fixture(tc, calls_setup, calls_teardown);
 	tcase_add_test(tc, answer__not_wanted);
 	tcase_add_test(tc, answer__in_window_until_collected);
+	tcase_add_loop_test(tc, answer__word, 0, 8);
+	tcase_add_loop_test(tc, state__unknown_value, 0, 2);
 	tcase_add_test(tc, answer__of_another_peer);
 	tcase_add_loop_test(tc, answer__of_another_peer_ahead, 0, 2);
 	tcase_add_test(tc, reply_buffer__lane_lost_at_every_operation);
