@@ -457,6 +457,18 @@ static bool has_short_header(const struct ripc__event *ev)
 	       (ev->data[0] == RIPC__ELIDED_DATAGRAM || ev->data[0] == RIPC__UNKNOWN_CONTEXT);
 }
 
+static void bad_datagram(struct ripc *ctx, unsigned tp, const struct ripc__event *ev,
+			 const char *why)
+{
+	char from[96] = "an unknown address";
+
+	ctx->stats.bad_messages++;
+	if (ev->from)
+		ctx->tp[tp].ops->describe(ev->from, ev->fromlen, from, sizeof(from));
+	ripc__log(RIPC_LOG_INFO, "datagram from %s over %s dropped: %s", from,
+		  ctx->tp[tp].ops->name, why);
+}
+
 void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
 	bool elided = has_short_header(ev) && ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM;
@@ -472,21 +484,18 @@ void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__e
 	/* Datagrams are not authenticated. */
 	if (!why && ctx->auth)
 		why = "a datagram, and the cluster has keys";
+	/* A transport may receive multicast only. */
+	if (!why && !elided && h.kind != RIPC__GROUP &&
+	    !(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM))
+		why = "multicast, but not to a group";
 	if (why) {
-		ctx->stats.bad_messages++;
-		ripc__log(RIPC_LOG_INFO, "datagram over %s dropped: %s", ctx->tp[tp].ops->name,
-			  why);
+		bad_datagram(ctx, tp, ev, why);
 		goto drop;
 	}
 	if (elided && !(p = elided_datagram(ctx, tp, ev, &h, lens)))
 		goto drop;
 	if (h.kind == RIPC__GROUP) {
 		ripc__group_receive(ctx, tp, NULL, &h);
-		goto drop;
-	}
-	/* A transport may receive multicast only. */
-	if (!(ctx->tp[tp].limits.caps & RIPC__CAP_DATAGRAM)) {
-		ctx->stats.bad_messages++;
 		goto drop;
 	}
 	if (h.kind == RIPC__NOSERVICE) {

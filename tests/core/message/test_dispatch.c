@@ -2,6 +2,7 @@
 /* Messages that carry an ACK, or whose service is not here. */
 #include "core/round_trips.h"
 #include "core/group/group.h"
+#include "core/message/dispatch.h"
 #include "wire/bytes.h"
 
 /* ---- ACK in another message ---- */
@@ -85,6 +86,41 @@ START_TEST(dispatch__ack_misplaced)
 	rig_run(&rig, 5);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
 	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
+/* ---- datagrams ---- */
+
+static char logged[256];
+
+static void log_line(void *arg, enum ripc_log_level level, const char *line)
+{
+	(void)arg, (void)level;
+	snprintf(logged, sizeof(logged), "%s", line);
+}
+
+/* A datagram that breaks the format is counted, and logged with its source address. */
+START_TEST(datagram__malformed)
+{
+	struct ripc *ctx = rig.ctx[1];
+	unsigned tp = rig_lane(&rig, 1, 0)->tp;
+	const struct ripc__transport_ops *ops = ctx->tp[tp].ops;
+	uint8_t from[RIPC__ADDRESS_MAX], bytes[40] = {0};
+	int len = ops->address(rig.ctx[0]->tp[tp].t, from, sizeof(from));
+	struct ripc__event ev = {
+		.kind = RIPC__EV_DATAGRAM, .data = bytes, .len = sizeof(bytes), .from = from};
+	char who[64];
+
+	ck_assert_int_gt(len, 0);
+	ev.fromlen = (uint32_t)len;
+	ops->describe(from, ev.fromlen, who, sizeof(who));
+	ripc_log_set(log_line, NULL, RIPC_LOG_INFO);
+	ripc__lock(ctx);
+	ripc__dispatch_datagram(ctx, tp, &ev);
+	ripc__unlock(ctx);
+	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+	ck_assert_ptr_nonnull(strstr(logged, who));
 }
 END_TEST
 
@@ -231,6 +267,7 @@ int main(void)
 	tcase_add_test(tc, dispatch__ack_unknown_request);
 	tcase_add_test(tc, dispatch__elided_after_ack);
 	tcase_add_test(tc, dispatch__ack_misplaced);
+	tcase_add_test(tc, datagram__malformed);
 	tcase_add_test(tc, credit__exceeded);
 	tcase_add_test(tc, noservice__sent_once);
 	tcase_add_loop_test(tc, dispatch__source_is_no_service, 0, 4);
