@@ -57,7 +57,7 @@ extern "C" {
 #define RIPC_SHORT_GUARANTEED 512
 /** Most items in one message. */
 #define RIPC_ITEMS_MAX 64
-/** Group ids are from 1 to below this limit. They are independent of service ids. */
+/** Group ids are from 1 to this limit less 2. They are independent of service ids. */
 #define RIPC_GROUP_LIMIT (UINT64_C(1) << 62)
 /** Most bytes of a message to a group, the sum of its items. */
 #define RIPC_GROUP_MESSAGE_MAX 1024
@@ -1172,7 +1172,7 @@ int ripc_unwatch(struct ripc_service *service, uint64_t dest);
 /**
  * ripc_group_join - make a service a member of a group
  * @service: the service
- * @group: 1 .. RIPC_GROUP_LIMIT-1
+ * @group: 1 .. RIPC_GROUP_LIMIT-2
  * @timeout_ms: how long to wait until the other members are known
  *
  * From now on ripc_receive() returns every message that any service sends to the group, in the

@@ -122,7 +122,7 @@ static void read_service(struct reader *r, const config_setting_t *s, struct end
 	const config_setting_t *service = config_setting_get_member(s, "service");
 	const char *text = service ? config_setting_get_string(service) : NULL;
 
-	setting_integer(r, s, "group", 1, (int64_t)RIPC_GROUP_LIMIT - 1, &end->group);
+	setting_integer(r, s, "group", 1, (int64_t)RIPC_GROUP_LIMIT - 2, &end->group);
 	if (text && (!*text || strlen(text) > PLAN_TEXT_MAX))
 		setting_fail(r, setting_line(service), "the name of a service has 1 to 255 bytes");
 	else if (text && !text[strspn(text, "0123456789")])

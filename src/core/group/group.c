@@ -315,7 +315,7 @@ int ripc__group_control(struct ripc__lane *lane, const struct ripc__header *h, c
 {
 	struct ripc__record record;
 
-	if (!h->dest || h->dest >= RIPC_GROUP_LIMIT) {
+	if (!ripc__group_is_id(h->dest)) {
 		*why = "of no possible group";
 		return -EPROTO;
 	}

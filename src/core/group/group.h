@@ -128,6 +128,12 @@ static inline bool ripc__group_is_name(uint64_t id)
 	return id >= RIPC__GROUP_BASE;
 }
 
+/* Whether a group may have this id: its name is not RIPC_ANY_ID, which the resolver refuses. */
+static inline bool ripc__group_is_id(uint64_t group)
+{
+	return group && group < RIPC_GROUP_LIMIT - 1;
+}
+
 /* Finds a group. Return: NULL: this context does not use it. */
 struct ripc__group *ripc__group_find(struct ripc *ctx, uint64_t id);
 /* As ripc__group_find(), created if needed. Return: NULL: out of memory. */

@@ -35,8 +35,8 @@ int ripc__check_group(struct ripc_service *s, uint64_t group, struct ripc **ctx)
 {
 	if (!s)
 		return ripc__fail(-EINVAL, "no service");
-	if (!group || group >= RIPC_GROUP_LIMIT)
-		return ripc__fail(-EINVAL, "group %llu: must be from 1 to 2^62 - 1",
+	if (!ripc__group_is_id(group))
+		return ripc__fail(-EINVAL, "group %llu: must be from 1 to 2^62 - 2",
 				  (unsigned long long)group);
 	return ripc__service_context(s, ctx);
 }

@@ -136,7 +136,7 @@ END_TEST
 START_TEST(join__refused)
 {
 	struct iovec item = {"x", 1};
-	static const uint64_t groups[] = {0, RIPC_GROUP_LIMIT, UINT64_MAX};
+	static const uint64_t groups[] = {0, RIPC_GROUP_LIMIT - 1, UINT64_MAX};
 
 	rig_start(&rig, 1, NULL);
 	for (unsigned i = 0; i < 3; i++) {
@@ -145,7 +145,21 @@ START_TEST(join__refused)
 		RC(-EINVAL, ripc_group_send(rig.s[0], groups[i], &item, 1, NULL, 100));
 	}
 	RC(-EINVAL, ripc_group_join(NULL, GROUP, 100));
-	OK(ripc_group_join(rig.s[0], RIPC_GROUP_LIMIT - 1, 10000));
+}
+END_TEST
+
+/* The name of each group is an id that the resolver takes. */
+START_TEST(join__highest_group)
+{
+	const uint64_t id = RIPC_GROUP_LIMIT - 2;
+	struct iovec item = {"x", 1};
+
+	rig_start(&rig, 2, NULL);
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc_group_join(rig.s[i], id, 10000));
+	OK(ripc_group_send(rig.s[0], id, &item, 1, NULL, 1000));
+	for (unsigned i = 0; i < 2; i++)
+		ripc_message_free(rig_take(&rig, i));
 }
 END_TEST
 
@@ -561,6 +575,7 @@ int main(void)
 	tcase_add_test(tc, join__sender_unanswered);
 	tcase_add_test(tc, join__given_up);
 	tcase_add_test(tc, join__refused);
+	tcase_add_test(tc, join__highest_group);
 	tcase_add_test(tc, join__still_coordinator);
 	tcase_add_test(tc, join__list_full);
 	tcase_add_test(tc, coordinator__partition_merge);

@@ -78,7 +78,7 @@ END_TEST
 
 START_TEST(group_control__no_group)
 {
-	static const uint64_t groups[] = {0, RIPC_GROUP_LIMIT, UINT64_MAX};
+	static const uint64_t groups[] = {0, RIPC_GROUP_LIMIT - 1, UINT64_MAX};
 	struct ripc__header h = {.kind = RIPC__COORDINATOR};
 	const char *why = NULL;
 
@@ -89,7 +89,7 @@ START_TEST(group_control__no_group)
 		RC(-EPROTO, ripc__group_control(rig_lane(&rig, 0, 1), &h, &why));
 		ck_assert_str_eq(why, "of no possible group");
 	}
-	h.dest = RIPC_GROUP_LIMIT - 1;
+	h.dest = RIPC_GROUP_LIMIT - 2;
 	OK(ripc__group_control(rig_lane(&rig, 0, 1), &h, &why));
 }
 END_TEST
