@@ -203,6 +203,20 @@ START_TEST(expiry__record_in_use_is_refreshed)
 }
 END_TEST
 
+/* A longer lifetime is cut to an hour. */
+START_TEST(expiry__after_an_hour)
+{
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+
+	msg.record.ttl_ms = UINT32_MAX;
+	node_input(b, &msg);
+	bus_run(bus, RIPC__CACHE_TTL_MAX_MS - 1);
+	ck_assert_uint_eq(counts(b).cached, 1);
+	bus_run(bus, 2);
+	ck_assert_uint_eq(counts(b).cached, 0);
+}
+END_TEST
+
 START_TEST(refresh__before_expiry)
 {
 	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
@@ -296,6 +310,58 @@ START_TEST(refresh__next_holder_of_a_lower_generation)
 	bus_run(bus, RIPC__TTL_MS - 5000);
 	ck_assert(node_finds(b, 42, a));
 	ck_assert_uint_eq(node_count(b, RIPC__RESOLVED, 42), 2);
+}
+END_TEST
+
+/*
+ * An answer of a lower generation replaces the record of a higher one if that is confirmed since at
+ * least a second.
+ */
+START_TEST(refresh__lower_generation_must_be_fresher)
+{
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+	const struct node_event *t;
+
+	msg.record.generation = 5;
+	msg.record.ttl_ms = 8000;
+	node_input(b, &msg);
+	node_lookup(b, 42);
+	bus_run(bus, 6001);
+	ck_assert_uint_eq(b->nsent, 1);
+	/* It expires in 1999 ms. */
+	msg = foreign_msg(RIPC__RESOLVE_REPLY, 42, 42, 0x98);
+	msg.nonce = b->last[0].msg.nonce;
+	msg.record.generation = 4;
+	msg.record.ttl_ms = 2999 + (unsigned)_i;
+	node_input(b, &msg);
+	t = node_has_event(b, RIPC__RESOLVED, 42);
+	ck_assert_uint_eq(t->record.instance[0], _i ? 0x98 : 0x99);
+}
+END_TEST
+
+/* Two requests to the holder, 5 ms apart; then as in a look-up to all. */
+START_TEST(refresh__of_a_dead_holder)
+{
+	const struct sent *s;
+
+	/* One refresh in eight goes to all at once. */
+	do {
+		bus_restart(b, 0x20);
+		b->nsent = 0;
+		b->last = b->sent;
+		node_register(a, 42, false);
+		bus_run(bus, 10);
+		ripc__rcore_invalidate(b->core, 42, a->instance, bus->now_ns);
+		node_lookup(b, 42);
+		bus_run(bus, 10);
+		bus_restart(a, 0x10);
+		bus_run(bus, RIPC__TTL_MS / 4 * 3 + 100);
+		ck_assert_uint_gt(b->nsent, 4);
+	} while (b->last[1].all);
+	s = b->last + 1;
+	ck_assert(!s[1].all && s[2].all && s[3].all);
+	ck_assert_uint_ge(s[1].at_ns - s[0].at_ns, 5 * RIPC__MS * 3 / 4);
+	ck_assert_uint_le(s[1].at_ns - s[0].at_ns, 5 * RIPC__MS * 5 / 4);
 }
 END_TEST
 
@@ -447,10 +513,13 @@ int main(void)
 	tcase_add_test(tc, store__higher_generation_wins);
 	tcase_add_test(tc, expiry__unused_record_goes);
 	tcase_add_test(tc, expiry__record_in_use_is_refreshed);
+	tcase_add_test(tc, expiry__after_an_hour);
 	tcase_add_test(tc, refresh__before_expiry);
 	tcase_add_test(tc, refresh__only_if_used);
 	tcase_add_test(tc, refresh__until_cancelled);
 	tcase_add_test(tc, refresh__next_holder_of_a_lower_generation);
+	tcase_add_loop_test(tc, refresh__lower_generation_must_be_fresher, 0, 2);
+	tcase_add_test(tc, refresh__of_a_dead_holder);
 	tcase_add_test(tc, refresh__unicast_to_holder);
 	tcase_add_test(tc, invalidate__of_that_instance_only);
 	tcase_add_test(tc, invalidate__waiters_still_served);

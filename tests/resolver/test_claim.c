@@ -322,6 +322,24 @@ START_TEST(redirect__until_the_next_holder)
 }
 END_TEST
 
+/* A PROBE shows that the service has no holder, or another one. */
+START_TEST(redirect__until_a_probe)
+{
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_PROBE, 42, 42, 0x99);
+	unsigned before;
+
+	move_and_die(false);
+	c->group = 1;
+	for (unsigned i = 0; i < 2; i++) {
+		before = a->nsent;
+		node_lookup(bus_add(bus, (uint8_t)(0x40 + i)), 42);
+		bus_run(bus, 1);
+		ck_assert_uint_eq(a->nsent - before, !i);
+		node_input(a, &msg);
+	}
+}
+END_TEST
+
 START_TEST(heal__same_age_one_remains)
 {
 	/*
@@ -430,6 +448,22 @@ START_TEST(requested__by_many_broadcasts)
 }
 END_TEST
 
+/* There is no higher generation: the holder keeps the service. */
+START_TEST(takeover__of_the_highest_generation)
+{
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REPLY, 42, 42, 0x99);
+
+	ck_assert_int_eq(ripc__rcore_register(b->core, 42, NULL, RIPC__REGISTER_TAKE, bus->now_ns),
+			 0);
+	msg.nonce = b->last[0].msg.nonce;
+	msg.record.generation = UINT64_MAX - (unsigned)_i;
+	node_input(b, &msg);
+	bus_run(bus, 100);
+	ck_assert_uint_eq(node_count(b, RIPC__CONFLICT, 42), !_i);
+	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), (unsigned)_i);
+}
+END_TEST
+
 /* A takeover from a process of this host, which keeps the name after it has lost the service. */
 START_TEST(takeover__waits_for_the_name)
 {
@@ -521,6 +555,7 @@ int main(void)
 	tcase_add_test(tc, register__many_at_once_with_loss);
 	tcase_add_test(tc, unregister__with_event_pending);
 	tcase_add_test(tc, requested__by_many_broadcasts);
+	tcase_add_loop_test(tc, takeover__of_the_highest_generation, 0, 2);
 	tcase_add_loop_test(tc, takeover__waits_for_the_name, 0, 2);
 	tcase_add_loop_test(tc, takeover__stopped_holder, 0, 2);
 	tcase_add_loop_test(tc, takeover__silent_holder, 0, 3);
@@ -531,6 +566,7 @@ int main(void)
 	tcase_add_loop_test(tc, heal__three_holders, 0, 6);
 	tcase_add_test(tc, redirect__to_a_dead_holder);
 	tcase_add_test(tc, redirect__until_the_next_holder);
+	tcase_add_test(tc, redirect__until_a_probe);
 	tcase_add_test(tc, heal__same_age_one_remains);
 	tcase_add_test(tc, claim__higher_generation_wins);
 	tcase_add_test(tc, claim__forged_are_rate_limited);
