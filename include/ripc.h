@@ -1067,7 +1067,8 @@ int ripc_call_wait(struct ripc_request **request, struct ripc_message **reply, i
  * -ETIMEDOUT, -EHOSTUNREACH, -EPIPE, -ENOBUFS, -EFAULT: as ripc_send_long(); the caller gets -EPIPE
  * -ENOMEM: out of memory, or over the memlock limit; if the next call returns -EALREADY, the caller
  *   gets -EPIPE
- * -ESHUTDOWN: the context, or the service that answers, is being closed
+ * -ESHUTDOWN: the context is being closed; or the answer is long, and the service that answers was
+ *   closed: the caller gets -EPIPE
  */
 int ripc_reply(struct ripc_message *request, const struct iovec *items, unsigned nitems,
 	       int timeout_ms);

@@ -263,6 +263,12 @@ static void answer_send(struct ripc *ctx, struct ripc__peer *p, struct ripc__des
 	answer_lost(ctx, p, call);
 }
 
+static int caller_gone(const struct ripc__message *m)
+{
+	return ripc__fail(-ECANCELED, "the caller's service %llu is not at its caller any more",
+			  (unsigned long long)m->pub.source);
+}
+
 /* ripc__reply_short() in every case: the answer may wait for its destination. */
 static int __attribute__((noinline))
 reply_slow(struct ripc__message *m, const struct ripc__call_words *words, const struct iovec *items,
@@ -275,9 +281,7 @@ reply_slow(struct ripc__message *m, const struct ripc__call_words *words, const 
 
 	if (!d) {
 		notify_state(m, RIPC__CALL_UNKNOWN);
-		return ripc__fail(-ECANCELED,
-				  "the caller's service %llu is not at its caller any more",
-				  (unsigned long long)m->pub.source);
+		return caller_gone(m);
 	}
 	a = answer_new(ctx, m->pub.dest, words, items, nitems);
 	if (!a)
@@ -396,13 +400,19 @@ int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsign
 	};
 	struct ripc__peer *p = m->call_peer;
 	struct ripc *ctx = m->ctx;
-	struct ripc_service *s = ripc__service_find(ctx, m->pub.dest);
+	struct ripc_service *s;
+	bool closed;
 	int rc;
 
-	if (!s || !reply_dest(m)) {
+	HASH_FIND(hh, ctx->services, &m->pub.dest, sizeof(m->pub.dest), s);
+	/* One that was taken over still answers what it has received. */
+	closed = !s || !ripc__service_open(s);
+	if (closed || !reply_dest(m)) {
 		ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
 		send_state(m, RIPC__CALL_TAKEN);
-		return ripc__fail(-ECANCELED, "the service of the caller or of the request ended");
+		return closed ? ripc__fail(-ESHUTDOWN, "service %llu, which answers, is closed",
+					   (unsigned long long)m->pub.dest)
+			      : caller_gone(m);
 	}
 	if (p->answers == UINT16_MAX)
 		return ripc__fail(-ENOMEM, "%u long answers to the caller are under way",

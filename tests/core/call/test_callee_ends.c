@@ -99,6 +99,39 @@ START_TEST(callee_moved)
 }
 END_TEST
 
+/*
+ * Long answers of a service that has ended. _i = 0: it was taken over, and answers what it has
+ * received; 1: it was unregistered: the call fails, and the caller learns that there is no answer.
+ */
+START_TEST(callee_ended__long_answer)
+{
+	static uint8_t data[100000];
+	struct iovec item = {data, sizeof(data)};
+	struct ripc_request *r, *answer = NULL;
+	uint64_t n = 7;
+
+	memcpy(data, &n, sizeof(n));
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), n, 8, NULL, 20000, &r));
+	await_kept(1);
+	if (_i == 0) {
+		open_second_holder();
+		rig_run(&rig, 50);
+		OK(ripc_reply_start(servers[0].kept[0], &item, 1, NULL, &answer));
+		OK(result(&r, n));
+		OK(ripc_request_wait(&answer, 5000));
+		return;
+	}
+	servers[0].s = NULL;
+	OK(ripc_service_unregister(rig.s[1]));
+	RC(-ESHUTDOWN, ripc_reply_start(servers[0].kept[0], &item, 1, NULL, &answer));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 1001"));
+	ck_assert_ptr_null(answer);
+	RC(-EALREADY, ripc_reply(servers[0].kept[0], &item, 1, 5000));
+	RC(-EPIPE, result(&r, n));
+}
+END_TEST
+
 /* ---- the caller's service is full ---- */
 
 /*
@@ -322,6 +355,7 @@ int main(void)
 	tcase_add_test(tc, callee_closed__after_lane_lost);
 	tcase_add_test(tc, callee_closed__answered);
 	tcase_add_test(tc, callee_moved);
+	tcase_add_loop_test(tc, callee_ended__long_answer, 0, 2);
 	tcase_add_loop_test(tc, caller_restarted, 0, 4);
 	tcase_add_test(tc, request__in_the_name_of_another);
 	suite_add_tcase(suite, tc);
