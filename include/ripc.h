@@ -801,8 +801,8 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * -EMSGSIZE: longer than short_max of ripc_route_limits(), which ripc_error_detail() gives
  * -EAGAIN: @timeout_ms is 0 and the destination is not yet known, or there is no credit
  * -ETIMEDOUT: no credit, or no room in the transport's queue, within the timeout
- * -EINVAL: no item, too many items or return buffers, an item of 2^47 bytes or more, a long item
- *   that reaches beyond the end of an allocated buffer, or a return buffer that is not registered
+ * -EINVAL: no item, too many items or return buffers, 2^47 bytes or more, a long item that reaches
+ *   beyond the end of an allocated buffer, or a return buffer that is not registered
  * -EFAULT: an item cannot be read; ripc_error_detail() names it. This is not certain: where the
  *   library copies the item, the process gets SIGSEGV
  * -EBUSY: a return buffer is in use by a send or came with another message already

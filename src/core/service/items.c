@@ -52,6 +52,9 @@ static int check(const struct iovec *items, unsigned nitems, const struct ripc_s
 			return item_fails(i, &items[i]);
 		sum += items[i].iov_len;
 	}
+	if (sum >> RIPC__LEN_BITS)
+		return ripc__fail(-EINVAL, "message of %llu bytes: must have less than 2^47",
+				  (unsigned long long)sum);
 	*bytes = sum;
 	if (!o)
 		return 0;
