@@ -8,7 +8,7 @@ tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=sem_clockwait,--wrap=ripc__descriptors_mask,--wrap=ripc__transports_arm \
 	-Wl,--wrap=pthread_create
 
-# CALLS, RELIABLES, ROUND_TRIPS: each defines the rig of its programs.
+# CALLS, FUNCTIONS, RELIABLES, ROUND_TRIPS: each defines the rig of its programs.
 ROUND_TRIPS = tests/core/round_trips.c tests/core/round_trips.h
 CALLS = tests/core/call/calls.c tests/core/call/calls.h
 check_PROGRAMS += tests/core/call/test_callee
@@ -30,6 +30,9 @@ check_PROGRAMS += tests/core/context/test_completion
 check_PROGRAMS += tests/core/context/test_context
 tests_core_context_test_context_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=eventfd,--wrap=ripc__resolver_close
+FUNCTIONS = tests/core/context/functions.c tests/core/context/functions.h
+check_PROGRAMS += tests/core/context/test_errors
+tests_core_context_test_errors_SOURCES = tests/core/context/test_errors.c $(FUNCTIONS)
 check_PROGRAMS += tests/core/context/test_info
 check_PROGRAMS += tests/core/context/test_threads
 check_PROGRAMS += tests/core/context/test_list

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The errors that ripc.h documents for all functions: each is called with valid arguments, and with
+ * one that is not. A call that is refused changes nothing and explains itself.
+ */
+#include "core/context/functions.h"
+
+#include <limits.h>
+
+static bool is(const struct function *f, const char *name)
+{
+	return !strcmp(f->name, name);
+}
+
+/* The call returns want, with a reason if that is an error. */
+static void expect(const struct function *f, int want, const char *with)
+{
+	int rc;
+
+	ripc__fail(0, "%s", "");
+	rc = f->call();
+	ck_assert_msg(rc == want, "%s, %s: %d (%s) instead of %d: %s", f->name, with, rc,
+		      ripc_strerror(rc), want, ripc_error_detail());
+	ck_assert_msg(!rc || rc == -EINPROGRESS || ripc_error_detail()[0], "%s, %s: no detail",
+		      f->name, with);
+}
+
+/* The same, and nothing has changed. */
+static void refused(const struct function *f, int want, const char *with)
+{
+	struct state before = state_of_caller(), after;
+
+	expect(f, want, with);
+	after = state_of_caller();
+	ck_assert_msg(!memcmp(&before, &after, sizeof(before)),
+		      "%s, %s: refused, but it did something", f->name, with);
+}
+
+/* A test that does this for each function. */
+#define EACH_FUNCTION(name)                         \
+	static void name(const struct function *f); \
+	START_TEST(errors__##name)                  \
+	{                                           \
+		for (int i = 0; i < FUNCTIONS; i++) \
+			name(&functions[i]);        \
+	}                                           \
+	END_TEST                                    \
+	static void name(const struct function *f)
+
+/* ---- handles ---- */
+
+EACH_FUNCTION(valid_arguments)
+{
+	open_world(f);
+	expect(f, f->rc, "valid");
+	close_world();
+}
+
+EACH_FUNCTION(null_pointers)
+{
+	struct ripc_request *none = NULL;
+	struct ripc_message *kept[2];
+
+	open_world(f);
+	kept[0] = a.message;
+	kept[1] = a.question;
+	/* NULL stands for the default context, and for no service in particular. */
+	if (f->of == SERVICE && !is(f, "window_add_service")) {
+		a.s = NULL;
+		refused(f, -EINVAL, "no service");
+	}
+	if (f->of == MESSAGE) {
+		a.message = a.question = NULL;
+		refused(f, -EINVAL, "no message");
+	}
+	if (f->of == REQUEST) {
+		a.request = a.call = NULL;
+		refused(f, -EINVAL, "nowhere to find a request");
+		arguments(f);
+		a.request = a.call = &none;
+		refused(f, -EINVAL, "no request");
+	}
+	a.message = kept[0];
+	a.question = kept[1];
+	arguments(f);
+	if (f->has & OUT) {
+		a.out = NULL;
+		refused(f, -EINVAL, "nowhere to store the result");
+	}
+	arguments(f);
+	if (f->has & MEMORY) {
+		a.memory = NULL;
+		refused(f, -EINVAL, "no memory");
+	}
+	if (f->has & ITEMS) {
+		a.items = NULL;
+		refused(f, -EINVAL, "no items");
+	}
+	arguments(f);
+	a.options = NULL;
+	if (is(f, "service_list"))
+		a.fn = NULL;
+	if (is(f, "register_name"))
+		a.name = NULL;
+	expect(f, a.fn && a.name ? f->rc : -EINVAL, "no options, function or name");
+	close_world();
+}
+
+/* Service or context have ended, or are being closed. */
+EACH_FUNCTION(ended_handles)
+{
+	struct ripc_request **r = is(f, "call_wait") ? &call : &request;
+
+	if (f->of == SERVICE) {
+		open_world(f);
+		OK(ripc_service_unregister(rig.s[0]));
+		ck_assert_uint_eq(ripc_service_id(rig.s[0]), 0);
+		refused(f, -ESHUTDOWN, "after the end of its service");
+		close_world();
+	}
+	open_world(f);
+	rig.ctx[0]->closing = true;
+	if (f->of != REQUEST && !is(f, "message_cancelled") && !is(f, "message_detach"))
+		refused(f, -ESHUTDOWN, "while the context is being closed");
+	rig.ctx[0]->closing = false;
+	close_world();
+	if (f->of == MESSAGE)
+		return;
+	open_world(f);
+	stop_serving();
+	OK(ripc_close(rig.ctx[0]));
+	ripc__sim_detach(rig.net, rig.ctx[0]);
+	rig.ctx[0] = NULL;
+	expect(f, -ESHUTDOWN, "after the end of its context");
+	if (f->of == REQUEST)
+		ck_assert_ptr_null(*r);
+	RC(-EINVAL, ripc_close(a.ctx));
+	close_world();
+}
+
+/* In a child of fork() every function fails; the parent's objects stay as they are. */
+EACH_FUNCTION(child_of_fork)
+{
+
+	open_world(f);
+	ripc__fork_generation++;
+	refused(f, -EOWNERDEAD, "in a child");
+	ck_assert_int_eq(ripc_message_deadline(a.question), -1);
+	OK(ripc_close(rig.ctx[0]));
+	ripc__fork_generation--;
+	expect(f, f->rc, "in the parent");
+	close_world();
+}
+
+/* ---- numbers ---- */
+
+EACH_FUNCTION(ids)
+{
+	static const uint64_t no_services[] = {0, RIPC_ANY_ID, RIPC__GROUP_BASE,
+					       RIPC__GROUP_BASE + GROUP};
+	static const uint64_t no_groups[] = {0, RIPC_GROUP_LIMIT, RIPC_ID_LIMIT, UINT64_MAX};
+	static const uint64_t not_chosen[] = {0, RIPC_ID_LIMIT, RIPC_ANY_ID - 1};
+	struct ripc_service *s;
+
+	open_world(f);
+	for (unsigned i = 0; f->has & DEST && i < 4; i++) {
+		a.dest = no_services[i];
+		refused(f, -EINVAL, "an id of no service");
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		a.group = no_groups[i];
+		if (is(f, "group_join") || is(f, "group_leave") || is(f, "group_send"))
+			refused(f, -EINVAL, "an id of no group");
+		if (is(f, "group_stats"))
+			refused(f, -ENOENT, "an id of no group");
+	}
+	for (unsigned i = 0; is(f, "service_register") && i < 3; i++) {
+		a.id = not_chosen[i];
+		refused(f, -EINVAL, "an id that cannot be chosen");
+	}
+	/* An id that RIPC_ANY_ID may draw: nobody has it. */
+	arguments(f);
+	a.dest = RIPC_ID_LIMIT + 1;
+	if (is(f, "send_short") || is(f, "route_lookup") || is(f, "call")) {
+		expect(f, -EHOSTUNREACH, "an id that nobody has");
+		ck_assert(strstr(ripc_error_detail(), "9223372036854775809") != NULL);
+	}
+	if (is(f, "route_get") || is(f, "peer_stats") || is(f, "route_limits")) {
+		refused(f, -ENOENT, "an id that nobody has");
+		ck_assert(strstr(ripc_error_detail(), "9223372036854775809") != NULL);
+		OK(ripc_service_register(rig.ctx[1], RIPC_ANY_ID, 0, &s));
+		a.dest = ripc_service_id(s);
+		OK(ripc_route_lookup(a.ctx, a.dest, NULL, 5000));
+		expect(f, 0, "an id that was drawn");
+	}
+	close_world();
+}
+
+EACH_FUNCTION(item_lists)
+{
+	static const unsigned counts[] = {0, RIPC_ITEMS_MAX + 1, UINT_MAX};
+	static const struct iovec bad[] = {{NULL, 1},
+					   {NULL, SIZE_MAX},
+					   {"x", (size_t)1 << 47},
+					   {"x", SIZE_MAX},
+					   {(void *)(UINTPTR_MAX - 1), 10 * KIB}};
+
+	if (!(f->has & ITEMS))
+		return;
+	open_world(f);
+	for (unsigned i = 0; i < 3; i++) {
+		a.nitems = counts[i];
+		refused(f, -EINVAL, "a number of items");
+	}
+	for (unsigned i = 0; i < 5; i++) {
+		a.nitems = 1;
+		items[0] = bad[i];
+		refused(f, -EINVAL, "one bad item");
+		items[RIPC_ITEMS_MAX - 1] = bad[i];
+		items[0] = (struct iovec){"x", 1};
+		a.nitems = RIPC_ITEMS_MAX;
+		refused(f, -EINVAL, "a bad item at the end");
+	}
+	/* Each is short enough, all together are not. */
+	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++)
+		items[i] = (struct iovec){memory, ((size_t)1 << 47) - 1};
+	a.nitems = 2;
+	refused(f, -EINVAL, "2^48 bytes");
+	/* Empty items need no memory, and one that comes twice is sent twice. */
+	items[0] = items[1] = (struct iovec){NULL, 0};
+	a.nitems = 2;
+	expect(f, f->rc, "empty items");
+	close_world();
+}
+
+/* Every bit of the flags that a function does not take. */
+EACH_FUNCTION(unknown_flags)
+{
+	if (!f->flags && !(f->has & SEND_OPTIONS))
+		return;
+	open_world(f);
+	for (unsigned bit = 0; bit < 32; bit++) {
+		arguments(f);
+		a.flags = 1u << bit;
+		if (f->has & CALL_OPTIONS)
+			options.call.flags = a.flags;
+		else
+			options.send.flags = a.flags;
+		if (!(f->flags & a.flags))
+			refused(f, -EOPNOTSUPP, "an unknown flag");
+	}
+	close_world();
+}
+
+EACH_FUNCTION(option_sizes)
+{
+	static const size_t bad[] = {0, 1, 8, 65537, SIZE_MAX};
+	size_t known;
+
+	if (!(f->has & (SEND_OPTIONS | CALL_OPTIONS)))
+		return;
+	open_world(f);
+	known = options.size;
+	for (unsigned i = 0; i < 5; i++) {
+		options.size = bad[i];
+		refused(f, -EINVAL, "a size of options");
+	}
+	options.size = known - 1;
+	refused(f, -EINVAL, "options that are too small");
+	options.size = 65536;
+	options.bytes[65535] = 1;
+	refused(f, -EOPNOTSUPP, "options with an unknown member");
+	options.bytes[65535] = 0;
+	options.bytes[65536] = 1;
+	expect(f, f->rc, "larger options");
+	close_world();
+}
+
+EACH_FUNCTION(result_sizes)
+{
+	static const size_t bad[] = {0, 1, 7, 65537, SIZE_MAX};
+
+	if (!(f->has & STRUCT))
+		return;
+	open_world(f);
+	memset(&out, 0xee, sizeof(out));
+	for (unsigned i = 0; i < 5; i++) {
+		out.size = bad[i];
+		refused(f, -EINVAL, "a size of a result");
+		for (unsigned k = sizeof(size_t); k < sizeof(out.bytes); k++)
+			ck_assert_uint_eq(out.bytes[k], 0xee);
+	}
+	out.size = 8;
+	expect(f, f->rc, "the smallest size");
+	ck_assert_uint_eq(out.bytes[8], 0xee);
+	if (f->rc) {
+		close_world();
+		return;
+	}
+	out.size = 65536;
+	expect(f, f->rc, "the largest size");
+	ck_assert_uint_eq(out.bytes[65535], 0);
+	ck_assert_uint_eq(out.bytes[65536], 0xee);
+	close_world();
+}
+
+EACH_FUNCTION(timeouts)
+{
+	static const int ends[] = {INT_MAX, -1, INT_MIN};
+
+	for (unsigned i = 0; i < 3 && f->has & TIMEOUT && !(f->has & ENDLESS); i++) {
+		open_world(f);
+		a.timeout_ms = ends[i];
+		expect(f, f->rc, "a long timeout");
+		close_world();
+	}
+	open_world(f);
+	if (is(f, "receive"))
+		OK(ripc_receive(a.s, a.out, 5000));
+	if (is(f, "receive"))
+		ripc_message_free(out.message);
+	out.message = NULL;
+	arguments(f);
+	a.timeout_ms = 0;
+	expect(f, f->rc_now, "no time");
+	close_world();
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("core/context/errors");
+	TCase *tc = tcase_create("errors");
+
+	test_seed();
+	tcase_add_test(tc, errors__valid_arguments);
+	tcase_add_test(tc, errors__null_pointers);
+	tcase_add_test(tc, errors__ended_handles);
+	tcase_add_test(tc, errors__child_of_fork);
+	tcase_add_test(tc, errors__ids);
+	tcase_add_test(tc, errors__item_lists);
+	tcase_add_test(tc, errors__unknown_flags);
+	tcase_add_test(tc, errors__option_sizes);
+	tcase_add_test(tc, errors__result_sizes);
+	tcase_add_test(tc, errors__timeouts);
+	suite_add_tcase(suite, tc);
+	return test_main("core/context/errors", suite);
+}
