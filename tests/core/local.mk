@@ -60,6 +60,7 @@ check_PROGRAMS += tests/core/memory/test_region
 tests_core_memory_test_region_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=calloc,--wrap=realloc,--wrap=free
 check_PROGRAMS += tests/core/context/test_oom
+tests_core_context_test_oom_SOURCES = tests/core/context/test_oom.c $(FUNCTIONS)
 tests_core_context_test_oom_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc
 

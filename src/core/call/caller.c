@@ -359,8 +359,7 @@ static void not_sent(struct ripc__call *call, int status)
 		status = ripc__dest_unreachable(call->ctx, d);
 		snprintf(why, sizeof(why), "%s", ripc_error_detail());
 	} else {
-		snprintf(why, sizeof(why), "the request was not sent to service %llu: %s",
-			 (unsigned long long)call->dest,
+		snprintf(why, sizeof(why), "the request was not sent: %s",
 			 status == -ETIMEDOUT ? "it takes no more messages" : "cancelled");
 	}
 	ripc__call_end(call, status, why);

@@ -42,13 +42,19 @@ int RIPC__NO_ANALYSIS ripc_send_async(struct ripc_service *s, uint64_t dest,
 	return rc;
 }
 
+/* Explains a failed request, with its destination. */
+static int __attribute__((noinline)) failed(const struct ripc_request *r)
+{
+	if (r->detail && !strncmp(r->detail, "service ", 8))
+		return ripc__fail(r->status, "%s", r->detail);
+	return ripc__fail(r->status, "service %llu: %s", (unsigned long long)r->dest_id,
+			  r->detail ? r->detail : ripc_strerror(r->status));
+}
+
 /* The result of a request that is done, explained. */
 static inline int result(const struct ripc_request *r)
 {
-	return RIPC__LIKELY(!r->status)
-		       ? 0
-		       : ripc__fail(r->status, "%s",
-				    r->detail ? r->detail : ripc_strerror(r->status));
+	return RIPC__LIKELY(!r->status) ? 0 : failed(r);
 }
 
 /* Frees a call that is done. reply: gets its answer; or NULL. Return: its result, explained. */

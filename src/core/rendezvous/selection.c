@@ -265,7 +265,7 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 		d->credit = ripc__lane_credit(lane, d->id);
 	if (!d->credit) {
 		ripc__request_done(r, ripc__request_maybe_delivered(r) ? -EPIPE : -ENOMEM,
-				   "no memory for the credit of the service");
+				   "no memory for its credit");
 		return 0;
 	}
 	for (unsigned i = 0; i < r->nitems; i++)

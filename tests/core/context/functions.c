@@ -6,10 +6,6 @@
 
 struct rig rig;
 struct arguments a;
-struct ripc_request *request, *call;
-uint8_t memory[4096];
-struct iovec items[RIPC_ITEMS_MAX + 1];
-union any out, options;
 
 static struct ripc_request *asked;
 static struct ripc_service *quiet; /* of context 1: nobody receives its messages */
@@ -31,9 +27,9 @@ static int number(int rc)
 /* The message that a call may have stored is freed. */
 static int message(int rc)
 {
-	if (a.out && out.message)
-		ripc_message_free(out.message);
-	out.message = NULL;
+	if (a.out && a.result.message)
+		ripc_message_free(a.result.message);
+	a.result.message = NULL;
 	return rc;
 }
 
@@ -169,25 +165,25 @@ static void serve(void *arg)
 void arguments(const struct function *f)
 {
 	for (unsigned i = 0; i <= RIPC_ITEMS_MAX; i++)
-		items[i] = (struct iovec){"x", 1};
-	memset(&out, 0, sizeof(out));
-	memset(&options, 0, sizeof(options));
-	out.size = f->has & STRUCT ? sizeof(struct ripc_route) : 0;
-	options.size = f->has & CALL_OPTIONS ? sizeof(options.call) : sizeof(options.send);
+		a.item[i] = (struct iovec){"x", 1};
+	memset(&a.result, 0, sizeof(a.result));
+	memset(&a.option, 0, sizeof(a.option));
+	a.result.size = f->has & STRUCT ? sizeof(struct ripc_route) : 0;
+	a.option.size = f->has & CALL_OPTIONS ? sizeof(a.option.call) : sizeof(a.option.send);
 	a.ctx = rig.ctx[0];
 	a.s = rig.s[0];
 	a.id = 1;
 	a.dest = RIG_ID(1);
 	a.group = GROUP;
-	a.items = items;
+	a.items = a.item;
 	a.nitems = 1;
 	a.flags = 0;
-	a.options = &options;
-	a.out = &out;
-	a.memory = memory;
+	a.options = &a.option;
+	a.out = &a.result;
+	a.memory = a.bytes;
 	a.len = 100;
-	a.request = &request;
-	a.call = &call;
+	a.request = &a.pending;
+	a.call = &a.pending_call;
 	a.name = "name";
 	a.fn = ignore;
 	a.timeout_ms = 1000;
@@ -202,17 +198,17 @@ void open_world(const struct function *f)
 	OK(ripc__sim_actor(rig.net, serve, NULL));
 	rig_connect(&rig, 0, 1);
 	buf = ripc_buf_alloc(rig.ctx[0], 100);
-	OK(ripc_buf_register(rig.ctx[0], memory, 100));
-	OK(ripc_buf_register(rig.ctx[0], memory + WINDOW, 100));
+	OK(ripc_buf_register(rig.ctx[0], a.bytes, 100));
+	OK(ripc_buf_register(rig.ctx[0], a.bytes + WINDOW, 100));
 	OK(rig_long(&rig, 1, 0, 300, 1, 5000));
 	a.message = rig_take(&rig, 0);
 	ck_assert_uint_eq(a.message->placement[0], RIPC_IN_POOL);
-	OK(ripc_window_add(rig.ctx[0], NULL, memory + WINDOW, 100));
+	OK(ripc_window_add(rig.ctx[0], NULL, a.bytes + WINDOW, 100));
 	OK(ripc_call_start(quiet, RIG_ID(0), &one, 1, NULL, -1, &asked));
 	a.question = rig_take(&rig, 0);
 	OK(ripc_group_join(rig.s[0], GROUP, 5000));
-	OK(ripc_send_async(rig.s[0], 4711, &one, 1, NULL, &request));
-	OK(ripc_call_start(rig.s[0], 2000, &one, 1, NULL, -1, &call));
+	OK(ripc_send_async(rig.s[0], 4711, &one, 1, NULL, &a.pending));
+	OK(ripc_call_start(rig.s[0], 2000, &one, 1, NULL, -1, &a.pending_call));
 	if (f->call == call_receive)
 		OK(rig_short(&rig, 1, 0, 1, 1, 0));
 	arguments(f);

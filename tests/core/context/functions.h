@@ -41,6 +41,16 @@ struct function {
 #define FUNCTIONS 45
 extern const struct function functions[FUNCTIONS];
 
+union any {
+	size_t size;
+	struct ripc_request *request;
+	struct ripc_message *message;
+	struct ripc_service *service;
+	struct ripc_send_options send;
+	struct ripc_call_options call;
+	uint8_t bytes[65536 + 1];
+};
+
 extern struct arguments {
 	struct ripc *ctx;
 	struct ripc_service *s;
@@ -56,21 +66,12 @@ extern struct arguments {
 	const char *name;
 	ripc_service_list_fn *fn;
 	int timeout_ms;
+	/* what these point to */
+	struct iovec item[RIPC_ITEMS_MAX + 1];
+	union any result, option;
+	struct ripc_request *pending, *pending_call; /* to a service that nobody has; unanswered */
+	uint8_t bytes[4096]; /* 100 are registered, and 100 more with a window from 1000 on */
 } a;
-
-extern struct ripc_request *request, *call; /* under way: nobody has the service; no answer */
-/* From 0 on 100 bytes are registered, and 100 more with a window at 1000. */
-extern uint8_t memory[4096];
-extern struct iovec items[RIPC_ITEMS_MAX + 1];
-extern union any {
-	size_t size;
-	struct ripc_request *request;
-	struct ripc_message *message;
-	struct ripc_service *service;
-	struct ripc_send_options send;
-	struct ripc_call_options call;
-	uint8_t bytes[65536 + 1];
-} out, options; /* behind the pointers of the same name */
 
 /* Opens the world for a call of f, and closes it. context 0 may be closed and NULL. */
 void open_world(const struct function *f);

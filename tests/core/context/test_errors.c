@@ -109,7 +109,7 @@ EACH_FUNCTION(null_pointers)
 /* Service or context have ended, or are being closed. */
 EACH_FUNCTION(ended_handles)
 {
-	struct ripc_request **r = is(f, "call_wait") ? &call : &request;
+	struct ripc_request **r = is(f, "call_wait") ? &a.pending_call : &a.pending;
 
 	if (f->of == SERVICE) {
 		open_world(f);
@@ -214,20 +214,20 @@ EACH_FUNCTION(item_lists)
 	}
 	for (unsigned i = 0; i < 5; i++) {
 		a.nitems = 1;
-		items[0] = bad[i];
+		a.item[0] = bad[i];
 		refused(f, -EINVAL, "one bad item");
-		items[RIPC_ITEMS_MAX - 1] = bad[i];
-		items[0] = (struct iovec){"x", 1};
+		a.item[RIPC_ITEMS_MAX - 1] = bad[i];
+		a.item[0] = (struct iovec){"x", 1};
 		a.nitems = RIPC_ITEMS_MAX;
 		refused(f, -EINVAL, "a bad item at the end");
 	}
 	/* Each is short enough, all together are not. */
 	for (unsigned i = 0; i < RIPC_ITEMS_MAX; i++)
-		items[i] = (struct iovec){memory, ((size_t)1 << 47) - 1};
+		a.item[i] = (struct iovec){a.bytes, ((size_t)1 << 47) - 1};
 	a.nitems = 2;
 	refused(f, -EINVAL, "2^48 bytes");
 	/* Empty items need no memory, and one that comes twice is sent twice. */
-	items[0] = items[1] = (struct iovec){NULL, 0};
+	a.item[0] = a.item[1] = (struct iovec){NULL, 0};
 	a.nitems = 2;
 	expect(f, f->rc, "empty items");
 	close_world();
@@ -243,9 +243,9 @@ EACH_FUNCTION(unknown_flags)
 		arguments(f);
 		a.flags = 1u << bit;
 		if (f->has & CALL_OPTIONS)
-			options.call.flags = a.flags;
+			a.option.call.flags = a.flags;
 		else
-			options.send.flags = a.flags;
+			a.option.send.flags = a.flags;
 		if (!(f->flags & a.flags))
 			refused(f, -EOPNOTSUPP, "an unknown flag");
 	}
@@ -260,18 +260,18 @@ EACH_FUNCTION(option_sizes)
 	if (!(f->has & (SEND_OPTIONS | CALL_OPTIONS)))
 		return;
 	open_world(f);
-	known = options.size;
+	known = a.option.size;
 	for (unsigned i = 0; i < 5; i++) {
-		options.size = bad[i];
+		a.option.size = bad[i];
 		refused(f, -EINVAL, "a size of options");
 	}
-	options.size = known - 1;
+	a.option.size = known - 1;
 	refused(f, -EINVAL, "options that are too small");
-	options.size = 65536;
-	options.bytes[65535] = 1;
+	a.option.size = 65536;
+	a.option.bytes[65535] = 1;
 	refused(f, -EOPNOTSUPP, "options with an unknown member");
-	options.bytes[65535] = 0;
-	options.bytes[65536] = 1;
+	a.option.bytes[65535] = 0;
+	a.option.bytes[65536] = 1;
 	expect(f, f->rc, "larger options");
 	close_world();
 }
@@ -283,24 +283,24 @@ EACH_FUNCTION(result_sizes)
 	if (!(f->has & STRUCT))
 		return;
 	open_world(f);
-	memset(&out, 0xee, sizeof(out));
+	memset(&a.result, 0xee, sizeof(a.result));
 	for (unsigned i = 0; i < 5; i++) {
-		out.size = bad[i];
+		a.result.size = bad[i];
 		refused(f, -EINVAL, "a size of a result");
-		for (unsigned k = sizeof(size_t); k < sizeof(out.bytes); k++)
-			ck_assert_uint_eq(out.bytes[k], 0xee);
+		for (unsigned k = sizeof(size_t); k < sizeof(a.result.bytes); k++)
+			ck_assert_uint_eq(a.result.bytes[k], 0xee);
 	}
-	out.size = 8;
+	a.result.size = 8;
 	expect(f, f->rc, "the smallest size");
-	ck_assert_uint_eq(out.bytes[8], 0xee);
+	ck_assert_uint_eq(a.result.bytes[8], 0xee);
 	if (f->rc) {
 		close_world();
 		return;
 	}
-	out.size = 65536;
+	a.result.size = 65536;
 	expect(f, f->rc, "the largest size");
-	ck_assert_uint_eq(out.bytes[65535], 0);
-	ck_assert_uint_eq(out.bytes[65536], 0xee);
+	ck_assert_uint_eq(a.result.bytes[65535], 0);
+	ck_assert_uint_eq(a.result.bytes[65536], 0xee);
 	close_world();
 }
 
@@ -318,8 +318,8 @@ EACH_FUNCTION(timeouts)
 	if (is(f, "receive"))
 		OK(ripc_receive(a.s, a.out, 5000));
 	if (is(f, "receive"))
-		ripc_message_free(out.message);
-	out.message = NULL;
+		ripc_message_free(a.result.message);
+	a.result.message = NULL;
 	arguments(f);
 	a.timeout_ms = 0;
 	expect(f, f->rc_now, "no time");

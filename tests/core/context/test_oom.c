@@ -7,7 +7,7 @@
  *
  * Repeat one n with RIPC_TEST_SEED and RIPC_TEST_OOM=n.
  */
-#include "core/rig.h"
+#include "core/context/functions.h"
 
 void *__real_malloc(size_t len);
 void *__real_calloc(size_t n, size_t len);
@@ -333,6 +333,108 @@ START_TEST(oom__every_allocation_from_there_on)
 }
 END_TEST
 
+/* Results without memory for what the call needs beside its own objects. */
+static bool starved(const struct function *f, int rc)
+{
+	static const struct {
+		const char *name;
+		int rc;
+		bool lasting;
+	} cases[] = {
+		{"send_long", -ENOBUFS, false},   /* at the receiver */
+		{"receive", -ETIMEDOUT, false},   /* a short message was dropped */
+		{"group_join", -ETIMEDOUT, true}, /* this context cannot coordinate it */
+		{"send_short", -EHOSTUNREACH, true}, {"send", -EHOSTUNREACH, true},
+		{"send_long", -EHOSTUNREACH, true},  {"send_long", -EPIPE, true},
+		{"call", -EHOSTUNREACH, true},       {"call", -ETIME, true},
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (!strcmp(f->name, cases[i].name) && rc == cases[i].rc &&
+		    (shim.lasting || !cases[i].lasting))
+			return true;
+	return false;
+}
+
+/* What needs no memory for the call itself. */
+static void change_arguments(bool changed)
+{
+	if (!changed)
+		return;
+	a.dest = 4712;
+	a.group = GROUP + 2;
+	a.len = 100000;
+}
+
+/* Return: whether the nth allocation was reached. *rc: the result. */
+static bool call_function(const struct function *f, bool changed, uint64_t nth, int *rc)
+{
+	struct state before, after;
+	char dest[24];
+
+	open_world(f);
+	change_arguments(changed);
+	snprintf(dest, sizeof(dest), " %llu", (unsigned long long)a.dest);
+	before = state_of_caller();
+	shim.count = shim.failed = 0;
+	shim.nth = nth;
+	shim.armed = true;
+	ripc__fail(0, "%s", "");
+	*rc = f->call();
+	shim.armed = false;
+	CHECK(!*rc || *rc == -EINPROGRESS || ripc_error_detail()[0]);
+	CHECK(!*rc || !(f->has & DEST) || strstr(ripc_error_detail(), dest));
+	after = state_of_caller();
+	if (*rc == -ENOMEM) {
+		ck_assert_uint_eq(before.services, after.services);
+		ck_assert_uint_eq(before.requests, after.requests);
+		ck_assert_uint_eq(before.messages, after.messages);
+		ck_assert_uint_eq(before.completions, after.completions);
+		ck_assert_uint_eq(before.regions, after.regions);
+		ck_assert_uint_eq(before.windows, after.windows);
+		ck_assert_uint_eq(before.returns, after.returns);
+		if (!changed)
+			ck_assert_int_eq(f->call(), f->rc);
+	}
+	close_world();
+	return shim.failed;
+}
+
+/*
+ * Each public function, also with a destination or a group of which nothing is known: one
+ * allocation fails, or all from there on. The call succeeds or returns -ENOMEM, with a
+ * reason. Then nothing is left of it, and it succeeds when it is repeated.
+ */
+START_TEST(oom__each_function)
+{
+	static const char *const need[] = {
+		"service_register", "register_name", "service_list", "buf_alloc",
+		"buf_alloc_for",    "buf_realloc",   "buf_register", "window_add",
+		"route_lookup",     "send_short",    "send_long",    "send",
+		"send_async",       "call",          "call_start",   "watch",
+		"group_join",       "group_send"};
+	bool seen[FUNCTIONS] = {false};
+	int want, rc;
+
+	for (int k = 0; k < 4 * FUNCTIONS; k++) {
+		const struct function *f = &functions[k / 4];
+
+		shim.lasting = k & 2;
+		call_function(f, k & 1, 0, &want);
+		for (uint64_t n = 1; call_function(f, k & 1, n, &rc); n++) {
+			ck_assert_msg(rc == want || rc == -ENOMEM || starved(f, rc),
+				      "%s, allocation %llu fails: %d instead of %d: %s", f->name,
+				      (unsigned long long)n, rc, want, ripc_error_detail());
+			seen[k / 4] |= rc == -ENOMEM;
+		}
+	}
+	for (unsigned i = 0; i < sizeof(need) / sizeof(need[0]); i++)
+		for (int k = 0; k < FUNCTIONS; k++)
+			if (!strcmp(need[i], functions[k].name))
+				ck_assert_msg(seen[k], "%s never lacks memory", need[i]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/context/oom");
@@ -342,6 +444,9 @@ int main(void)
 	tcase_set_timeout(tc, 600);
 	tcase_add_loop_test(tc, oom__one_allocation, 0, CONFIGS);
 	tcase_add_loop_test(tc, oom__every_allocation_from_there_on, 0, CONFIGS);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("functions");
+	tcase_add_test(tc, oom__each_function);
 	suite_add_tcase(suite, tc);
 	return test_main("core/context/oom", suite);
 }
