@@ -131,6 +131,7 @@ check_PROGRAMS += tests/core/message/test_receive
 tests_core_message_test_receive_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__full_pass,--wrap=ripc__partial_pass \
 	-Wl,--wrap=ripc__delayed_ack_idle,--wrap=ripc__dispatch_event
+check_PROGRAMS += tests/core/message/test_request
 check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/service/test_service
 check_PROGRAMS += tests/core/service/test_service_fd

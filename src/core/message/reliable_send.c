@@ -24,7 +24,7 @@ static int post_once(struct ripc__dest *d, void *arg)
 }
 
 int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const struct iovec *items,
-			unsigned nitems, uint64_t bytes, unsigned flags, int timeout_ms)
+			unsigned nitems, uint64_t bytes, unsigned flags, int *timeout_ms)
 {
 	struct ripc *ctx = s->ctx;
 	struct reliable_args a = {.more = flags & RIPC_MORE};

@@ -264,7 +264,15 @@ static int send_timeout(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 				  : "out of credit: its receiver does not take its messages");
 }
 
-int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
+/* The time until a deadline that has not passed, or has just passed; -1: there is none. */
+static int time_left(struct ripc *ctx, uint64_t deadline)
+{
+	int left_ms = (int)ripc__remaining_ms(ctx, deadline);
+
+	return left_ms ? left_ms : 1;
+}
+
+int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms,
 		      int (*fn)(struct ripc__dest *, void *), void *arg)
 {
 	struct ripc *ctx = s->ctx;
@@ -278,9 +286,12 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_
 					  (unsigned long long)s->id);
 		d->wanted_limit_units = 0;
 		rc = fn(d, arg);
-		if (rc != -EAGAIN)
+		if (rc != -EAGAIN) {
+			if (deadline)
+				*timeout_ms = time_left(ctx, deadline);
 			return rc;
-		if (!timeout_ms) {
+		}
+		if (!*timeout_ms) {
 			if (polled) {
 				ripc__dest_want(ctx, d);
 				return send_timeout(ctx, d, 0);
@@ -291,7 +302,7 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_
 			continue;
 		}
 		if (!deadline)
-			deadline = ripc__deadline(ctx, timeout_ms);
+			deadline = ripc__deadline(ctx, *timeout_ms);
 		if (ctx->datagrams) {
 			/* There is no event for "room for a datagram": try every millisecond. */
 			uint64_t soon = ripc__now(ctx) + RIPC__MS;
@@ -305,7 +316,10 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_
 		if (ripc__now(ctx) >= deadline) {
 			/* The event may have arrived just before the deadline. */
 			rc = fn(d, arg);
-			return rc == -EAGAIN ? send_timeout(ctx, d, timeout_ms) : rc;
+			if (rc == -EAGAIN)
+				return send_timeout(ctx, d, *timeout_ms);
+			*timeout_ms = 1;
+			return rc;
 		}
 	}
 }
@@ -316,7 +330,7 @@ static int send_once_cb(struct ripc__dest *d, void *arg)
 }
 
 static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_args *m,
-		      const struct ripc_send_options *o, int timeout_ms)
+		      const struct ripc_send_options *o, int *timeout_ms)
 {
 	uint32_t ids[RIPC_RETURN_BUFFERS_MAX];
 	int rc;
@@ -396,19 +410,9 @@ static int locate_cb(struct ripc__dest *d, void *arg)
  */
 static int locate(struct send_args *m, struct ripc__dest *d, int *timeout_ms)
 {
-	struct ripc *ctx = m->s->ctx;
-	uint64_t started, spent_ms;
 	int rc = locate_cb(d, m);
 
-	if (RIPC__LIKELY(!rc))
-		return 0;
-	started = *timeout_ms > 0 ? ripc__now(ctx) : 0;
-	rc = ripc__retry_until(m->s, d, *timeout_ms, locate_cb, m);
-	if (*timeout_ms > 0) {
-		spent_ms = (ripc__now(ctx) - started) / RIPC__MS;
-		*timeout_ms = spent_ms < (uint64_t)*timeout_ms ? *timeout_ms - (int)spent_ms : 1;
-	}
-	return rc;
+	return RIPC__LIKELY(!rc) ? 0 : ripc__retry_until(m->s, d, timeout_ms, locate_cb, m);
 }
 
 /*
@@ -435,11 +439,14 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 		rc = locate(&m, d, &timeout_ms);
 	if (!rc && or_long &&
 	    !fits(d, &m, o, reliable ? lane_max(d) : ripc__short_max(s->ctx, d, &transport)))
-		rc = ripc__send_long(s, dest, items, nitems, m.bytes, o, timeout_ms);
+		rc = -EMSGSIZE;
 	else if (!rc && reliable)
-		rc = ripc__send_reliable(s, d, items, nitems, m.bytes, m.flags, timeout_ms);
+		rc = ripc__send_reliable(s, d, items, nitems, m.bytes, m.flags, &timeout_ms);
 	else if (!rc)
-		rc = send_short(s, d, &m, o, timeout_ms);
+		rc = send_short(s, d, &m, o, &timeout_ms);
+	/* While it waits, its lane may be replaced by one that takes less. */
+	if (rc == -EMSGSIZE && or_long)
+		rc = ripc__send_long(s, dest, items, nitems, m.bytes, o, timeout_ms);
 	d->users--;
 	return rc;
 }

@@ -29,9 +29,10 @@ static inline int ripc__check_call(struct ripc_service *s, uint64_t dest, struct
 
 /*
  * Calls fn until it returns another result than -EAGAIN, and waits on the destination in between.
- * Lock held. Return: the last result of fn, or -EAGAIN or -ETIMEDOUT, explained.
+ * Lock held. *timeout_ms becomes the time left. Return: the last result of fn, or -EAGAIN or
+ * -ETIMEDOUT, explained.
  */
-int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int timeout_ms,
+int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int *timeout_ms,
 		      int (*fn)(struct ripc__dest *, void *), void *arg);
 /* Counts a short message that was sent. */
 static inline void ripc__count_short(struct ripc_service *s, struct ripc__peer *p, uint64_t bytes)
@@ -44,7 +45,7 @@ static inline void ripc__count_short(struct ripc_service *s, struct ripc__peer *
 
 /* Sends a RIPC_RELIABLE short message. Lock held, service entered, d pinned. */
 int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const struct iovec *items,
-			unsigned nitems, uint64_t bytes, unsigned flags, int timeout_ms);
+			unsigned nitems, uint64_t bytes, unsigned flags, int *timeout_ms);
 /*
  * The same for one item, to a lane that is up and has room and credit for it. The item was not
  * checked, and s may have ended. Return: whether it was sent; if not, nothing was done.
