@@ -875,7 +875,8 @@ int ripc_send_long(struct ripc_service *service, uint64_t dest, const struct iov
  * For such a program a return of 0 means no more than that of ripc_send_short(): the message may
  * still be lost.
  *
- * Return: as ripc_send_short() or ripc_send_long(); 0 does not mean that the message was processed.
+ * Return: as ripc_send_short() or ripc_send_long(), but never -EMSGSIZE; 0 does not mean that the
+ * message was processed.
  */
 int ripc_send(struct ripc_service *service, uint64_t dest, const struct iovec *items,
 	      unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
@@ -1006,7 +1007,8 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  * -ETIME: the time was up, and the request may have been executed
  * -EPIPE: not known: the holder died, became unreachable, or could not send the answer
  * -ECANCELED: the service has freed the request without an answer; *reply is set
- * -EINVAL, -EBUSY, -EOPNOTSUPP, -EFAULT, -ENOBUFS, -ENOMEM, -ESHUTDOWN: as ripc_send_long()
+ * -EINVAL, -EBUSY, -EOPNOTSUPP, -EFAULT, -ENOBUFS, -EIO, -ENOMEM, -EPERM, -ESHUTDOWN: as
+ *   ripc_send_long()
  */
 int ripc_call(struct ripc_service *service, uint64_t dest, const struct iovec *items,
 	      unsigned nitems, const struct ripc_call_options *options, struct ripc_message **reply,
@@ -1064,9 +1066,10 @@ int ripc_call_wait(struct ripc_request **request, struct ripc_message **reply, i
  * -EALREADY: it was answered before
  * -ECANCELED: its caller does not wait any more, or is gone; the answer is dropped
  * -EAGAIN: @timeout_ms is 0 and the answer is long; nothing was sent: see ripc_reply_start()
- * -ETIMEDOUT, -EHOSTUNREACH, -EPIPE, -ENOBUFS, -EFAULT: as ripc_send_long(); the caller gets -EPIPE
- * -ENOMEM: out of memory, or over the memlock limit; if the next call returns -EALREADY, the caller
- *   gets -EPIPE
+ * -ETIMEDOUT, -EHOSTUNREACH, -EPIPE, -ENOBUFS, -EIO, -EFAULT: as ripc_send_long(); the caller gets
+ *   -EPIPE
+ * -ENOMEM, -EPERM: out of memory, or over the memlock limit; if the next call returns -EALREADY,
+ *   the caller gets -EPIPE
  * -ESHUTDOWN: the context is being closed; or the answer is long, and the service that answers was
  *   closed: the caller gets -EPIPE
  */
@@ -1112,7 +1115,7 @@ int ripc_message_deadline(const struct ripc_message *message);
  * @message: the message
  *
  * Return: 1: its time is up, it has cancelled the call, or it is gone. 0: it waits, or the message
- * is not the request of a call. Or a negative errno (-EINVAL, -EOWNERDEAD, -ESHUTDOWN).
+ * is not the request of a call. Or a negative errno (-EINVAL, -EOWNERDEAD).
  */
 int ripc_message_cancelled(const struct ripc_message *message);
 
