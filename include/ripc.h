@@ -751,11 +751,18 @@ int ripc_buf_unregister(struct ripc *ctx, void *base);
  * @len: bytes, at least 1 and at most the bytes registered or allocated from @base on
  *
  * Each window takes one item and is then used up: it returns to the application as the memory of
- * the item. An item takes the first window that it fits into, of its service first, then of the
- * context. If it fits into none, it takes a buffer of the pool.
+ * the item, when ripc_receive() or ripc_call_wait() returns the message. From then on it may be
+ * added again, and the next message may overwrite it, even before ripc_message_free().
  *
- * Return: 0, or a negative errno (-EINVAL: the memory is not registered, or @len is 0; -EBUSY: it
- * overlaps a window, a return buffer or a send under way; -ENOMEM).
+ * An item takes the first window that it fits into, of its service first, then of the context. If
+ * it fits into none, it takes a buffer of the pool.
+ *
+ * Return: 0, or a negative errno.
+ * Errors:
+ * -EINVAL: the memory is not registered, or @len is 0
+ * -EBUSY: it overlaps a window, a return buffer, a send under way, or an item of a message or an
+ *   answer that was not received yet
+ * -ENOMEM: out of memory, or there are 65536 windows
  */
 int ripc_window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len);
 
@@ -805,7 +812,8 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  *   beyond the end of an allocated buffer, or a return buffer that is not registered
  * -EFAULT: an item cannot be read; ripc_error_detail() names it. This is not certain: where the
  *   library copies the item, the process gets SIGSEGV
- * -EBUSY: a return buffer is in use by a send or came with another message already
+ * -EBUSY: a return buffer is in use by a send, came with another message already, or holds an item
+ *   that was not received yet
  * -EOPNOTSUPP: a flag that the function does not take, or a short message with RIPC_RELIABLE and
  *   return buffers
  * -ENOMEM: out of memory

@@ -295,7 +295,7 @@ void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t word, struc
 		status = -EPROTO;
 	/* The memory in which the items of a long answer lie is in use until it is collected. */
 	if (m->pub.is_long)
-		ripc__list_add(&ctx->messages, &m->held);
+		ripc__list_queue(&ctx->messages, &m->held);
 	else
 		ripc__message_hand_out(ctx, m);
 	call->reply = m;

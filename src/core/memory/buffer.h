@@ -180,6 +180,8 @@ struct ripc__memory {
 	unsigned nrecv_windows;
 	struct ripc__list returns;
 	unsigned nreturns;
+	/* struct ripc__message: those not received yet with items in windows or return buffers */
+	struct ripc__list unread;
 	uint32_t next_return_id;
 	struct ripc__local_return **return_index; /* power-of-two table by id */
 	unsigned return_index_cap;
@@ -370,8 +372,8 @@ uint8_t *ripc__local_returns_encode(struct ripc__lane *lane, const uint32_t *ids
 				    uint8_t *p);
 
 /*
- * Return: -EBUSY, explained, if [p, p+len) overlaps a receive window, a return buffer or (with
- * sends) a region that a send reads from.
+ * Return: -EBUSY, explained, if [p, p+len) overlaps a receive window, a return buffer, an item of a
+ * message that was not received yet, or memory that a send reads from.
  */
 int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *p,
 		      size_t len);

@@ -20,6 +20,7 @@ void ripc__memory_init(struct ripc *ctx)
 	ripc__list_init(&m->lru);
 	ripc__list_init(&m->recv_windows);
 	ripc__list_init(&m->returns);
+	ripc__list_init(&m->unread);
 	ripc__list_init(&m->free_import_refs);
 	m->next_return_id = 1;
 }

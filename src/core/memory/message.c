@@ -90,8 +90,28 @@ static bool in_application_memory(const struct ripc__message *m, unsigned item)
 	       m->pub.placement[item] == RIPC_IN_RETURN_BUFFER;
 }
 
+bool ripc__message_unread_in(struct ripc *ctx, const void *p, size_t len)
+{
+	const uint8_t *begin = p, *end = begin + len;
+	const struct ripc__message *m;
+
+	ripc__list_for_each_entry (m, &ctx->memory->unread, held) {
+		for (unsigned i = 0; i < m->pub.nitems; i++) {
+			const struct iovec *item = m->pub.items + i;
+			const uint8_t *base = item->iov_base;
+
+			if (m->pool[i] && in_application_memory(m, i) && base < end &&
+			    begin < base + item->iov_len)
+				return true;
+		}
+	}
+	return false;
+}
+
 void ripc__message_return_memory(struct ripc__message *m)
 {
+	ripc__list_del(&m->held);
+	ripc__list_add(&m->ctx->messages, &m->held);
 	for (unsigned i = 0; i < m->pub.nitems; i++)
 		if (m->pool[i] && in_application_memory(m, i))
 			ripc__message_release_item(m, i);
@@ -99,9 +119,10 @@ void ripc__message_return_memory(struct ripc__message *m)
 
 void ripc__message_hand_out_large(struct ripc *ctx, struct ripc__message *m)
 {
-	ripc__list_add(&ctx->messages, &m->held);
 	if (m->pub.is_long)
 		ripc__message_return_memory(m);
+	else
+		ripc__list_add(&ctx->messages, &m->held);
 }
 
 void ripc__message_release_item(struct ripc__message *m, unsigned item)

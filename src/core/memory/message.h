@@ -141,7 +141,12 @@ static inline bool ripc__message_is_small(const struct ripc__message *m)
 		 (uintptr_t)m->arrays | m->pub.is_long | m->pub.group | m->pub.event);
 }
 
-/* The windows and return buffers of a long message are the application's again. */
+/* Whether an item of a long message that was not received yet lies in [p, p+len) of a window. */
+bool ripc__message_unread_in(struct ripc *ctx, const void *p, size_t len);
+/*
+ * The application gets a long message: the windows and return buffers that its items have used up
+ * are the application's again.
+ */
 void ripc__message_return_memory(struct ripc__message *m);
 /* Gives the application a message that holds more than its struct. */
 void ripc__message_hand_out_large(struct ripc *ctx, struct ripc__message *m);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/memory/region.h"
+#include "core/memory/message.h"
 #include "core/memory/ops.h"
 #include "wire/header.h"
 
@@ -152,6 +153,11 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 					"memory at %p overlaps a return buffer offered at %p", ptr,
 					(void *)r->base);
 	}
+	if (region->unread && ripc__message_unread_in(ctx, ptr, len))
+		return ripc__fail(-EBUSY,
+				  "memory at %p holds an item of a message that was not received "
+				  "yet: call ripc_receive() or ripc_call_wait() first",
+				  ptr);
 	dest = region->sends ? ctx->memory_ops->sent_from(ctx, ptr, len) : 0;
 	if (dest)
 		return ripc__fail(-EBUSY,

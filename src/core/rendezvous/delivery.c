@@ -104,6 +104,7 @@ static void item_deliver(struct ripc__rndv *r, unsigned i, bool ack_due)
 	if (it->ret || it->window) {
 		r->message->pool[i] = it->region;
 		it->region->unread++;
+		ripc__list_queue(&r->ctx->memory->unread, &r->message->held);
 	}
 	if (it->ret) {
 		placement[i] = RIPC_IN_RETURN_BUFFER;

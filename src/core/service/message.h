@@ -41,7 +41,10 @@ struct ripc__message {
 		pub; /* first: the application's pointer. Clean: is_long, group, event 0 */
 	struct iovec iov[RIPC__MESSAGE_INLINE];
 	struct ripc__message *next; /* in a service's queue, in the cache, among the small ones */
-	/* in ctx->messages while the application holds it, unless it is small; clean: in no list */
+	/*
+	 * in ctx->messages while the application holds it, unless it is small; before, in
+	 * ctx->memory->unread if items lie in windows or return buffers; clean: in no list
+	 */
 	struct ripc__list held;
 	struct ripc *ctx;
 	uint32_t units; /* of the flow's credit */

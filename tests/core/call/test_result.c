@@ -39,6 +39,7 @@ START_TEST(answer__in_window_until_collected)
 		while (r->state != RIPC__REQUEST_DONE)
 			rig_run(&rig, 1);
 		RC(-EBUSY, ripc_buf_unregister(ctx, window));
+		RC(-EBUSY, ripc_window_add(ctx, NULL, window, 1));
 		if (i) {
 			OK(ripc_request_wait(&r, 5000));
 		} else {

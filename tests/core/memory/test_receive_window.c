@@ -115,6 +115,28 @@ START_TEST(add__refused)
 }
 END_TEST
 
+/* The next message must not overwrite an item that the application has not seen. */
+START_TEST(add__unread_item)
+{
+	struct ripc_message *m;
+
+	OK(ripc_window_add(ctx, NULL, buf, 5000));
+	OK(rig_long(&rig, 1, 0, 5000, 1, 5000));
+	RC(-EBUSY, ripc_window_add(ctx, NULL, buf + 4999, 100));
+	ck_assert(strstr(ripc_error_detail(), "not received") != NULL);
+	OK(ripc_window_add(ctx, NULL, buf + 5000, 3000));
+	OK(rig_long(&rig, 1, 0, 3000, 2, 5000));
+	m = rig_take(&rig, 0);
+	rig_verify(m->items[0].iov_base, 5000, 1);
+	/* From now on it is the application's, while the other one is unread. */
+	OK(ripc_window_add(ctx, NULL, buf, 5000));
+	RC(-EBUSY, ripc_window_add(ctx, NULL, buf + 5000, 1));
+	ripc_message_free(m);
+	rig_expect(&rig, 0, 3000, 2);
+	OK(ripc_window_add(ctx, NULL, buf + 5000, 1));
+}
+END_TEST
+
 /* The length that was asked for counts, not the size of the buffer's class. */
 START_TEST(add__beyond_length)
 {
@@ -287,6 +309,7 @@ int main(void)
 	tcase_add_test(tc, release__in_freed_buffer);
 	tcase_add_test(tc, drop__by_service);
 	tcase_add_test(tc, add__refused);
+	tcase_add_test(tc, add__unread_item);
 	tcase_add_test(tc, add__beyond_length);
 	tcase_add_test(tc, add__context_from_service);
 	tcase_add_test(tc, remove__busy_while_receiving);
