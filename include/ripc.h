@@ -754,8 +754,9 @@ int ripc_buf_unregister(struct ripc *ctx, void *base);
  * the item, when ripc_receive() or ripc_call_wait() returns the message. From then on it may be
  * added again, and the next message may overwrite it, even before ripc_message_free().
  *
- * An item takes the first window that it fits into, of its service first, then of the context. If
- * it fits into none, it takes a buffer of the pool.
+ * The items of a message take windows in their order. An item takes the first window that it fits
+ * into, of its service first, then of the context. If it fits into none, it takes a buffer of the
+ * pool.
  *
  * Return: 0, or a negative errno.
  * Errors:

@@ -106,6 +106,7 @@ static int item_local(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t
 static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool *transfers)
 {
 	const uint8_t *payload = h->payload;
+	unsigned claimed = 0;
 	int rc = 0;
 
 	*transfers = false;
@@ -123,6 +124,11 @@ static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool
 		}
 		r->bytes += d.len;
 		r->memory_bytes += d.how == RIPC__HOW_MAPPED ? 0 : d.len;
+		/* Items take windows in order: those that are transferred later, before this one. */
+		if (d.how == RIPC__HOW_INLINE || d.how == RIPC__HOW_WRITTEN) {
+			ripc__rndv_items_claim(r, claimed, i);
+			claimed = i;
+		}
 		switch (d.how) {
 		case RIPC__HOW_INLINE:
 			if (!rc)

@@ -159,6 +159,18 @@ void ripc__rndv_free(struct ripc__rndv *r)
 
 /* ---- transfer ---- */
 
+/* The item has memory here: what lies in the sender's memory is copied. */
+static void item_set_memory(struct ripc__rndv_item *it, struct ripc__region *region, uint8_t *base)
+{
+	if (it->import_ref) {
+		ripc__copy(base, it->base, it->len);
+		ripc__import_ref_release(it->import_ref);
+	}
+	it->import_ref = NULL;
+	it->region = region;
+	it->base = base;
+}
+
 bool ripc__rndv_item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	struct ripc *ctx = r->ctx;
@@ -166,29 +178,33 @@ bool ripc__rndv_item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	it->ret = ripc__local_return_claim(ctx, r->service, r->peer, ripc__rndv_answered_call(r),
 					   it->len);
 	if (it->ret) {
-		it->base = it->ret->base;
-		it->region = it->ret->region;
+		item_set_memory(it, it->ret->region, it->ret->base);
 		return true;
 	}
 	it->window = ripc__recv_window_claim(ctx, r->service, it->len);
-	if (it->window) {
-		it->base = it->window->base;
-		it->region = it->window->region;
-		return true;
-	}
-	return false;
+	if (it->window)
+		item_set_memory(it, it->window->region, it->window->base);
+	return it->window;
+}
+
+void ripc__rndv_items_claim(struct ripc__rndv *r, unsigned begin, unsigned end)
+{
+	for (struct ripc__rndv_item *it = r->items + begin; it < r->items + end; it++)
+		if (it->len && !it->region && it->how != RIPC__HOW_INLINE &&
+		    it->how != RIPC__HOW_WRITTEN)
+			ripc__rndv_item_claim(r, it);
 }
 
 bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
-	if (ripc__rndv_item_claim(r, it))
+	if (it->region || ripc__rndv_item_claim(r, it))
 		return true;
 	/* ripc__pool_get() limits what it touches of one item, before any byte has arrived. */
 	it->pool = r->nitems > 1 && r->memory_bytes > RIPC__UNREAD_MAX
 			   ? ripc__pool_get_untouched(r->ctx, it->len, RIPC__REGION_MESSAGE)
 			   : ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
-	it->region = it->pool;
-	it->base = it->pool ? it->pool->base : NULL;
+	if (it->pool)
+		item_set_memory(it, it->pool, it->pool->base);
 	return it->pool;
 }
 
@@ -230,22 +246,6 @@ static void send_grant(struct ripc__rndv *r)
 	ripc__lane_control(r->lane, buf, (size_t)(p - buf));
 }
 
-/*
- * An item stays in the sender's memory, unless the application set aside memory for it, or the
- * memory is a buffer of this application, which may write there before it has read the message.
- */
-static void item_import(struct ripc__rndv *r, struct ripc__rndv_item *it)
-{
-	const uint8_t *from = it->base;
-
-	if (!ripc__rndv_item_claim(r, it) &&
-	    (!ripc__import_is_own(r->ctx, it->import_ref->region) || !ripc__rndv_item_alloc(r, it)))
-		return;
-	ripc__copy(it->base, from, it->len);
-	ripc__import_ref_release(it->import_ref);
-	it->import_ref = NULL;
-}
-
 /* Ends the message and reports the reason to its sender. r may have been freed. */
 static void fail_item(struct ripc__rndv *r, const struct ripc__rndv_item *it, const char *what,
 		      int rc)
@@ -275,12 +275,17 @@ void ripc__rndv_start(struct ripc__rndv *r)
 	bool reads = false, grants = false;
 
 	ripc__list_del(&r->lane_link);
+	ripc__rndv_items_claim(r, 0, r->nitems);
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__rndv_item *it = &r->items[i];
 
-		if (it->how == RIPC__HOW_MAPPED)
-			item_import(r, it);
-		else if (it->how == RIPC__HOW_GRANT && !item_start_or_fail(r, it))
+		/* This application may write to its own buffer before it has read the message. */
+		if (it->import_ref && ripc__import_is_own(r->ctx, it->import_ref->region) &&
+		    !ripc__rndv_item_alloc(r, it)) {
+			fail_item(r, it, "no memory for", -ENOBUFS);
+			return;
+		}
+		if (it->how == RIPC__HOW_GRANT && !item_start_or_fail(r, it))
 			return;
 		reads |= it->how == RIPC__HOW_READ;
 		grants |= it->how == RIPC__HOW_GRANT;
@@ -335,7 +340,7 @@ static int post_read(struct ripc__rndv *r, const struct ripc__rndv_item *it, uin
 }
 
 /*
- * Memory for an item is allocated when its first read is posted. Memory allocated earlier would be
+ * A pool buffer for an item is allocated when its first read is posted. Memory allocated earlier would be
  * new pages, while the buffers of the message before it, still in the cache, are about to be freed.
  */
 bool ripc__rndv_post(struct ripc__rndv *r)
@@ -346,7 +351,7 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 	for (; r->next < r->nitems; r->next++) {
 		struct ripc__rndv_item *it = &r->items[r->next];
 
-		if (it->how == RIPC__HOW_READ && !it->region) {
+		if (it->how == RIPC__HOW_READ && !it->mr) {
 			if (it->len > CHUNK_MAX && lane->reads > READS_AHEAD)
 				return false;
 			if (!item_start_or_fail(r, it))

@@ -131,9 +131,14 @@ void ripc__rndv_cache_free(struct ripc *ctx);
 
 /* Finds a message of a peer by its id. Return: NULL: none. */
 struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id);
-/* Assigns a receive window or return buffer to an item. Return: false: none fits. */
+/*
+ * Assigns a receive window or return buffer to an item without memory, and copies an item that lies
+ * in the sender's memory into it. Return: false: none fits.
+ */
 bool ripc__rndv_item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it);
-/* Allocates memory for one item. Return: false: out of memory. */
+/* The same for all items from begin to end that are still to be transferred. */
+void ripc__rndv_items_claim(struct ripc__rndv *r, unsigned begin, unsigned end);
+/* Allocates memory for an item that has none. Return: false: out of memory. */
 bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it);
 /* Deregisters the memory of one item: remote access and the registration of our reads. */
 void ripc__rndv_item_unregister(struct ripc__rndv *r, struct ripc__rndv_item *it);

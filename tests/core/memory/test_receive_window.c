@@ -4,7 +4,7 @@
 
 static struct rig rig;
 static struct ripc *ctx;
-static uint8_t *buf;
+static uint8_t *buf, *windows;
 
 static struct ripc__recv_window *claim(struct ripc_service *s, size_t len)
 {
@@ -200,6 +200,30 @@ START_TEST(items__one_window_each)
 }
 END_TEST
 
+/* Items that come with the message, and others that are read later. */
+START_TEST(items__in_order)
+{
+	static const size_t lens[] = {30000, 200, 40000, 300};
+	static uint8_t data[4][40000];
+	struct iovec items[4];
+	struct ripc_message *m;
+
+	/* Each of them fits into each window. */
+	for (unsigned i = 0; i < 4; i++) {
+		rig_fill(data[i], sizeof(data[i]), i);
+		items[i] = (struct iovec){data[i], lens[i]};
+		OK(ripc_window_add(ctx, NULL, windows + i * 50000, 40000));
+	}
+	OK(ripc_send_long(rig.s[1], RIG_ID(0), items, 4, NULL, 5000));
+	m = rig_take(&rig, 0);
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_ptr_eq(m->items[i].iov_base, windows + i * 50000);
+		rig_verify(m->items[i].iov_base, items[i].iov_len, i);
+	}
+	ripc_message_free(m);
+}
+END_TEST
+
 static void slow(struct ripc__sim_config *config)
 {
 	config->bandwidth = 100 * 1000 * 1000;
@@ -282,6 +306,7 @@ static void setup(void)
 	rig_start(&rig, 2, NULL);
 	ctx = rig.ctx[0];
 	buf = ripc_buf_alloc(ctx, 8192);
+	windows = ripc_buf_alloc(ctx, 200000);
 }
 
 static void teardown(void)
@@ -314,6 +339,7 @@ int main(void)
 	tcase_add_test(tc, add__context_from_service);
 	tcase_add_test(tc, remove__busy_while_receiving);
 	tcase_add_test(tc, items__one_window_each);
+	tcase_add_test(tc, items__in_order);
 	tcase_add_test(tc, free__while_receiving);
 	tcase_add_test(tc, unregister__context_window_kept);
 	tcase_add_test(tc, unregister__drops_own_windows);
