@@ -23,6 +23,16 @@ static void refs_end_early(struct ripc *ctx, struct ripc__region *region)
 		ripc__export_ref_end_early(ctx, ripc__list_entry(n, struct ripc__export_ref, link));
 }
 
+/* Its address has private pages. */
+static void region_detached(struct ripc *ctx, struct ripc__region *r)
+{
+	ripc__cached_mrs_drop(ctx, r);
+	ripc__exports_drop(r);
+	ripc__memory_object_close(ctx, r);
+	ripc__region_set_sharing(r, RIPC__REGION_DETACHED);
+	ripc__region_origin_release(ctx, r);
+}
+
 /*
  * Detaches the region: moves a mapping to its address and replaces the one there. Other threads may
  * use the buffer: the address is mapped at every moment.
@@ -31,12 +41,15 @@ static int region_remap(struct ripc *ctx, struct ripc__region *r, void *by)
 {
 	if (mremap(by, r->cap, r->cap, MREMAP_MAYMOVE | MREMAP_FIXED, r->base) == MAP_FAILED)
 		return -ENOMEM;
-	ripc__cached_mrs_drop(ctx, r);
-	ripc__exports_drop(r);
-	ripc__memory_object_close(ctx, r);
-	ripc__region_set_sharing(r, RIPC__REGION_DETACHED);
-	ripc__region_origin_release(ctx, r);
+	region_detached(ctx, r);
 	return 0;
+}
+
+/* A private mapping of the region's memory object, at an address or NULL. */
+static void *map_private(const struct ripc__region *r, void *at)
+{
+	return mmap(at, r->cap, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_NORESERVE | (at ? MAP_FIXED : 0), r->fd, 0);
 }
 
 static void exports_move(struct ripc__region *from, struct ripc__region *to)
@@ -59,21 +72,25 @@ static void exports_move(struct ripc__region *from, struct ripc__region *to)
  */
 static int pool_detach(struct ripc *ctx, struct ripc__region *r)
 {
-	void *own;
+	void *own = map_private(r, NULL);
 
-	for (bool trimmed = false;; trimmed = true) {
-		own = mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd,
-			   0);
-		if (own != MAP_FAILED)
-			break;
-		if (trimmed)
-			return -ENOMEM;
+	if (own == MAP_FAILED) {
 		ripc__pool_trim(ctx, 0);
+		own = map_private(r, NULL);
 	}
-	if (region_remap(ctx, r, own)) {
+	if (own != MAP_FAILED) {
+		if (!region_remap(ctx, r, own))
+			return 0;
 		munmap(own, r->cap);
-		return -ENOMEM;
 	}
+	/*
+	 * In place, this takes no addresses (RLIMIT_AS) and no mapping (vm.max_map_count). It is
+	 * the last resort, because before Linux 6.12 the address may have no mapping if the kernel
+	 * itself is out of memory.
+	 */
+	if (map_private(r, r->base) == MAP_FAILED)
+		return -ENOMEM;
+	region_detached(ctx, r);
 	return 0;
 }
 
@@ -136,7 +153,7 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	object->prefaulted = r->prefaulted;
 	object->uses_ever = r->uses_ever;
 	object->state = RIPC__REGION_FREED;
-	own = mmap(NULL, r->cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, r->fd, 0);
+	own = map_private(r, NULL);
 	if (own == MAP_FAILED)
 		goto no_memory;
 	if (!ripc__late_refs_new(r, &late_refs)) {

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #define LEN ((size_t)1 << 20)
 
@@ -309,6 +310,51 @@ START_TEST(ref__kept_outlives_lane)
 }
 END_TEST
 
+/* This process gets no more addresses. */
+static void limit_to_present_size(struct rlimit *old)
+{
+	struct rlimit limit;
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long pages = 0;
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(fscanf(f, "%lu", &pages), 1);
+	fclose(f);
+	ck_assert_int_eq(getrlimit(RLIMIT_AS, old), 0);
+	limit = *old;
+	limit.rlim_cur = pages * 4096;
+	ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+/* The same, but there are no addresses for a second mapping: the buffer is detached in place. */
+START_TEST(ref__kept_outlives_lane_no_memory)
+{
+	uint8_t *p = exported(LEN);
+	struct ripc_request *r = start(p, LEN);
+	struct ripc_message *kept = take();
+	struct rlimit old;
+
+#ifdef __SANITIZE_ADDRESS__
+	test_skip("the address sanitizer needs memory of its own");
+	return;
+#endif
+	ck_assert_int_eq(kept->placement[0], RIPC_IN_SENDER_MEMORY);
+	limit_to_present_size(&old);
+	ripc__lock(ctx[0]);
+	ripc__lane_fail(lane_to(1), -ECONNRESET, "test");
+	ripc__unlock(ctx[0]);
+	/* Its delivery is unknown. The buffer is the application's. */
+	ck_assert_int_eq(ripc_request_cancel(&r, 0), -EPIPE);
+	ck_assert_int_eq(setrlimit(RLIMIT_AS, &old), 0);
+	ck_assert(!memcmp(p, kept->items[0].iov_base, LEN));
+	memset(p, 8, LEN);
+	for (size_t i = 0; i < LEN; i++)
+		ck_assert_int_eq(((uint8_t *)kept->items[0].iov_base)[i], 7);
+	ripc_message_free(kept);
+	ck_assert_int_eq(ripc_buf_free(ctx[0], p), 0);
+}
+END_TEST
+
 static struct ripc__transport_ops ops;
 static unsigned full; /* so many exports find the queue full */
 
@@ -486,6 +532,7 @@ int main(void)
 	tcase_add_test(tc, ref__starts_after_copies);
 	tcase_add_test(tc, ref__kept_ends_under_traffic);
 	tcase_add_test(tc, ref__kept_outlives_lane);
+	tcase_add_test(tc, ref__kept_outlives_lane_no_memory);
 	tcase_add_test(tc, ref__detached_before_it_is_sent);
 	tcase_add_test(tc, export__queue_full);
 	tcase_add_test(tc, reclaim__keeps_concurrent_writes);
