@@ -83,37 +83,12 @@ void ripc__message_return_credit(struct ripc__message *m)
 	ripc__flow_consume(flow, m->units);
 }
 
-/* Whether the item lies in a window or return buffer, which the message does not own. */
-static bool in_application_memory(const struct ripc__message *m, unsigned item)
-{
-	return m->pub.placement[item] == RIPC_IN_WINDOW ||
-	       m->pub.placement[item] == RIPC_IN_RETURN_BUFFER;
-}
-
-bool ripc__message_unread_in(struct ripc *ctx, const void *p, size_t len)
-{
-	const uint8_t *begin = p, *end = begin + len;
-	const struct ripc__message *m;
-
-	ripc__list_for_each_entry (m, &ctx->memory->unread, held) {
-		for (unsigned i = 0; i < m->pub.nitems; i++) {
-			const struct iovec *item = m->pub.items + i;
-			const uint8_t *base = item->iov_base;
-
-			if (m->pool[i] && in_application_memory(m, i) && base < end &&
-			    begin < base + item->iov_len)
-				return true;
-		}
-	}
-	return false;
-}
-
 void ripc__message_return_memory(struct ripc__message *m)
 {
 	ripc__list_del(&m->held);
 	ripc__list_add(&m->ctx->messages, &m->held);
 	for (unsigned i = 0; i < m->pub.nitems; i++)
-		if (m->pool[i] && in_application_memory(m, i))
+		if (m->pool[i] && ripc__message_item_borrowed(m, i))
 			ripc__message_release_item(m, i);
 }
 
@@ -131,7 +106,7 @@ void ripc__message_release_item(struct ripc__message *m, unsigned item)
 
 	if (!r)
 		return;
-	if (in_application_memory(m, item)) {
+	if (ripc__message_item_borrowed(m, item)) {
 		r->unread--;
 	} else if (r->state == RIPC__REGION_IMPORTED) {
 		ripc__import_ref_release_item(r, m, item);

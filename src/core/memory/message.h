@@ -141,8 +141,6 @@ static inline bool ripc__message_is_small(const struct ripc__message *m)
 		 (uintptr_t)m->arrays | m->pub.is_long | m->pub.group | m->pub.event);
 }
 
-/* Whether an item of a long message that was not received yet lies in [p, p+len) of a window. */
-bool ripc__message_unread_in(struct ripc *ctx, const void *p, size_t len);
 /*
  * The application gets a long message: the windows and return buffers that its items have used up
  * are the application's again.

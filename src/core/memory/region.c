@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/memory/region.h"
-#include "core/memory/message.h"
 #include "core/memory/ops.h"
+#include "core/service/message.h"
 #include "wire/header.h"
 
 #include <stdlib.h>
@@ -133,6 +133,19 @@ static bool overlap(const uint8_t *a, size_t alen, const uint8_t *b, size_t blen
 	return a < b + blen && b < a + alen;
 }
 
+/* Whether an item of a message that was not received yet lies in [p, p+len). */
+static bool is_unread(const struct ripc__memory *memory, const uint8_t *p, size_t len)
+{
+	const struct ripc__message *m;
+
+	ripc__list_for_each_entry (m, &memory->unread, held)
+		for (unsigned i = 0; i < m->pub.nitems; i++)
+			if (m->pool[i] && ripc__message_item_borrowed(m, i) &&
+			    overlap(p, len, m->pub.items[i].iov_base, m->pub.items[i].iov_len))
+				return true;
+	return false;
+}
+
 int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const void *ptr,
 		      size_t len)
 {
@@ -153,7 +166,7 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 					"memory at %p overlaps a return buffer offered at %p", ptr,
 					(void *)r->base);
 	}
-	if (region->unread && ripc__message_unread_in(ctx, ptr, len))
+	if (region->unread && is_unread(ctx->memory, p, len))
 		return ripc__fail(-EBUSY,
 				  "memory at %p holds an item of a message that was not received "
 				  "yet: call ripc_receive() or ripc_call_wait() first",

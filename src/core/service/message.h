@@ -95,6 +95,13 @@ static inline bool ripc__message_is_unanswered(const struct ripc__message *m)
 	return ripc__message_is_request(m) && m->call_role != RIPC__CALL_REQUEST_ANSWERED;
 }
 
+/* Whether the item lies in a window or return buffer, which the message does not own. */
+static inline bool ripc__message_item_borrowed(const struct ripc__message *m, unsigned item)
+{
+	return m->pub.placement[item] == RIPC_IN_WINDOW ||
+	       m->pub.placement[item] == RIPC_IN_RETURN_BUFFER;
+}
+
 /* Room for RIPC__MESSAGE_BUF_LEN bytes of a message. */
 static inline uint8_t *ripc__message_buf(struct ripc__message *m)
 {
