@@ -22,6 +22,7 @@
 #include "core/rendezvous/request.h"
 #include "core/rendezvous/sender.h"
 #include "core/rendezvous/withdrawn.h"
+#include "core/reliable/message.h"
 #include "core/reliable/reliable.h"
 
 static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *ev)
@@ -248,6 +249,7 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.dedup_lost = dedup_lost,
 	.peer_unreachable = peer_unreachable,
 	.peer_idle = peer_idle,
+	.all_idle = ripc__reliable_memory_free,
 	.peer_forgotten = peer_forgotten,
 };
 

@@ -73,6 +73,8 @@ struct ripc__peer_ops {
 	void (*peer_unreachable)(struct ripc *ctx, struct ripc__peer *p, const char *text);
 	/* The peer has no work and had no traffic for a while: free what it does not need. */
 	void (*peer_idle)(struct ripc__peer *p);
+	/* No peer had traffic for a while: free what is kept for reuse. */
+	void (*all_idle)(struct ripc *ctx);
 	/* The peer is about to be freed. */
 	void (*peer_forgotten)(struct ripc *ctx, struct ripc__peer *p);
 };

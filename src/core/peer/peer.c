@@ -112,6 +112,8 @@ void ripc__trim(struct ripc *ctx)
 	}
 	if (again)
 		ripc__trim_plan(ctx);
+	else
+		ctx->peer_ops->all_idle(ctx);
 }
 
 void ripc__peer_new_epoch(struct ripc *ctx, struct ripc__peer *p)

@@ -73,11 +73,13 @@ struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, 
 void ripc__reliable_memory_free(struct ripc *ctx)
 {
 	for (unsigned i = 0; i < RIPC__RELIABLE_FREE_LISTS; i++) {
+		struct ripc__reliable_free *list = &ctx->reliable_free[i];
 		struct ripc__reliable_msg *m;
 
-		while ((m = ctx->reliable_free[i].first)) {
-			ctx->reliable_free[i].first = (struct ripc__reliable_msg *)(void *)m->owner;
+		while ((m = list->first)) {
+			list->first = (struct ripc__reliable_msg *)(void *)m->owner;
 			free(m);
 		}
+		list->count = 0;
 	}
 }

@@ -100,7 +100,7 @@ struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len);
 struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, uint64_t source,
 					      const struct ripc__call_words *call,
 					      const struct iovec *items, unsigned nitems);
-/* ripc_close(): frees the memory that is kept. */
+/* Frees the memory that is kept for reuse. */
 void ripc__reliable_memory_free(struct ripc *ctx);
 
 #endif

@@ -52,6 +52,25 @@ START_TEST(quarter__ends_later)
 }
 END_TEST
 
+/* The memory of the copies is kept for the next messages, until the context is idle. */
+START_TEST(memory__freed_when_idle)
+{
+	const struct ripc__reliable_free *list;
+
+	send_quarter();
+	list = &rig.ctx[0]->reliable_free[0];
+	rig_run(&rig, 100);
+	ck_assert_uint_gt(list->count, QUARTER);
+	rig_run(&rig, 3000);
+	ck_assert_uint_eq(list->count, 0);
+	ck_assert_ptr_null(list->first);
+	OK(send_number(RIG_ID(1), QUARTER + 11, 0));
+	rig_run(&rig, 100);
+	ck_assert_uint_eq(list->count, 1);
+	expect_numbers(1, 1, QUARTER + 11);
+}
+END_TEST
+
 /* One that waits for it: ripc_flush(), a message to the next holder, a window that is full. */
 START_TEST(quarter__awaited)
 {
@@ -160,6 +179,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, reliable_setup, reliable_teardown);
 	tcase_add_test(tc, quarter__ends_later);
+	tcase_add_test(tc, memory__freed_when_idle);
 	tcase_add_test(tc, quarter__awaited);
 	tcase_add_test(tc, quarter__lane_lost);
 	tcase_add_test(tc, quarter__peer_ends);
