@@ -118,6 +118,9 @@ static void become_holder(struct ripc__rcore *core, struct ripc__claim *h, uint6
 
 	set_state(h, HELD);
 	h->since_ns = now_ns;
+	/* A silent holder whose record is not known is expected to have registered plainly. */
+	if (h->takeover && !h->answered && h->generation == 1)
+		h->generation = 2;
 	/*
 	 * Repeated because messages may be lost: the former holder and its clients must learn of
 	 * the takeover.

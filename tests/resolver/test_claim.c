@@ -509,6 +509,23 @@ START_TEST(takeover__stopped_holder)
 }
 END_TEST
 
+/* The same, and nobody who hears the takeover knows its record. */
+START_TEST(takeover__stopped_holder_unknown)
+{
+	a->group = 1;
+	node_register(a, 42, true);
+	bus_run(bus, 1000);
+	ck_assert_int_eq(ripc__rcore_register(c->core, 42, NULL, RIPC__REGISTER_TAKE, bus->now_ns),
+			 0);
+	bus_run(bus, 1000);
+	ck_assert_uint_eq(node_count(c, RIPC__REGISTERED, 42), 1);
+	a->group = 0;
+	bus_run(bus, 2 * RIPC__CLAIM_INTERVAL_MS);
+	ck_assert(node_holds(c, 42));
+	ck_assert(!node_holds(a, 42));
+}
+END_TEST
+
 /*
  * The holder on this host has not answered a probe: it may be slow, and is waited for, also if its
  * record is known (2).
@@ -558,6 +575,7 @@ int main(void)
 	tcase_add_loop_test(tc, takeover__of_the_highest_generation, 0, 2);
 	tcase_add_loop_test(tc, takeover__waits_for_the_name, 0, 2);
 	tcase_add_loop_test(tc, takeover__stopped_holder, 0, 2);
+	tcase_add_test(tc, takeover__stopped_holder_unknown);
 	tcase_add_loop_test(tc, takeover__silent_holder, 0, 3);
 	tc = tcase(suite, "two holders");
 	tcase_add_loop_test(tc, heal__older_wins_by_claim, 0, 2);
