@@ -29,7 +29,6 @@
 
 #define WATCHED_MAX \
 	65536 /* most services looked up and watched; the least recently used one is dropped */
-#define STALE_TTL_MS 5000u /* lifetime of a record that is not confirmed at present */
 /* pause in which a record that failed is not used, unless its node changes */
 #define SUSPECT_NS (3000 * RIPC__MS)
 #define FAILURES_MAX \
@@ -97,8 +96,8 @@ static void reply(struct ripc__zk *z, struct ripc__zk_watched *w, enum ripc__res
 	if (ripc__zk_decode(z, w->node.id, w->bytes, w->len, &msg.record))
 		return;
 	msg.record.since_ms = ripc__ms_between(w->since_ns, ripc__clock_ns());
-	if (w->record == RIPC__ZK_STALE && msg.record.ttl_ms > STALE_TTL_MS)
-		msg.record.ttl_ms = STALE_TTL_MS;
+	if (w->record == RIPC__ZK_STALE && msg.record.ttl_ms > RIPC__ZK_STALE_TTL_MS)
+		msg.record.ttl_ms = RIPC__ZK_STALE_TTL_MS;
 	ripc__zk_queue_msg(z, &msg, false);
 }
 

@@ -11,6 +11,9 @@
 #include "resolver/backend.h"
 #include "resolver/ensemble.h"
 
+/* lifetime of a record whose change or end will not be reported at present */
+#define RIPC__ZK_STALE_TTL_MS 5000u
+
 struct ripc__auth;
 
 /*

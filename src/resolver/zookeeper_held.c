@@ -147,6 +147,9 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 	/* Of two holders the one in the ensemble keeps the service. */
 	msg.nonce = h->nonce ? h->nonce : ripc__dispute_nonce(z->instance);
 	msg.flags = RIPC__RESOLVE_VERDICT;
+	/* This node is not watched: nothing will report its end. */
+	if (msg.record.ttl_ms > RIPC__ZK_STALE_TTL_MS)
+		msg.record.ttl_ms = RIPC__ZK_STALE_TTL_MS;
 	split = !h->nonce && msg.record.generation <= own_generation(z, h);
 	ripc__zk_queue_msg(z, &msg, split);
 	/* That holder cannot know of us. */

@@ -319,6 +319,39 @@ START_TEST(found__own_node_with_other_data)
 }
 END_TEST
 
+/*
+ * A context that has lost a service is not notified when the node of the other holder goes: it
+ * keeps that record for a short time only.
+ */
+START_TEST(taken__record_is_short_lived)
+{
+	struct ripc__record record = {
+		.service = SERVICE, .instance = {2}, .generation = 2, .ttl_ms = 60000};
+	struct ripc__mcast_sender from = {0};
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX], node[RIPC__NODE_MAX];
+	struct ripc__resolver_msg msg;
+	const char *why;
+	int len = ripc__record_encode(&record, node, sizeof(node));
+
+	ck_assert_int_gt(len, 0);
+	report(RIPC__ENS_UP, true);
+	send_own(RIPC__RESOLVE_REQUEST, 1, 9, NULL);
+	pending = calloc(1, sizeof(*pending) + (size_t)len);
+	ck_assert_ptr_nonnull(pending);
+	pending->kind = RIPC__ENS_TAKEN;
+	pending->service = SERVICE;
+	pending->version = 1;
+	pending->len = (size_t)len;
+	memcpy(pending->bytes, node, pending->len);
+	len = ripc__backend_zookeeper.recv(backend, ensemble_fd, &from, buf, sizeof(buf));
+	ck_assert_int_gt(len, 0);
+	ck_assert_int_eq(ripc__resolver_msg_decode(&msg, buf, (size_t)len, &why), 0);
+	ck_assert_int_eq(msg.kind, RIPC__RESOLVE_REPLY);
+	ck_assert_uint_eq(msg.record.instance[0], 2);
+	ck_assert_uint_eq(msg.record.ttl_ms, RIPC__ZK_STALE_TTL_MS);
+}
+END_TEST
+
 /* A node without a record: the service gets its own when that node goes. */
 START_TEST(taken__by_a_node_without_a_record)
 {
@@ -349,6 +382,7 @@ int main(void)
 	tcase_add_test(tc, up__created_and_not_yet_held);
 	tcase_add_test(tc, found__next_holder_of_a_lower_generation);
 	tcase_add_test(tc, found__own_node_with_other_data);
+	tcase_add_test(tc, taken__record_is_short_lived);
 	tcase_add_test(tc, taken__by_a_node_without_a_record);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/zookeeper", suite);
