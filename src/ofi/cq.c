@@ -8,6 +8,8 @@
 #define RING_MIN 256
 /* Unread entries that a queue holds, if the application asked for fewer. */
 #define USED_MIN 16384
+/* A ring has at most twice as many, which is less than 2^32. */
+#define USED_MAX (1U << 30)
 
 static struct ofi_cq *cq_of(struct fid_cq *fid)
 {
@@ -269,7 +271,9 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 	if (attr->format == FI_CQ_FORMAT_UNSPEC)
 		attr->format = FI_CQ_FORMAT_TAGGED;
 	cq->entry_len = entry_size(attr->format);
-	cq->used_max = attr->size > USED_MIN ? (unsigned)attr->size : USED_MIN;
+	cq->used_max = USED_MIN;
+	if (attr->size > USED_MIN)
+		cq->used_max = attr->size < USED_MAX ? (unsigned)attr->size : USED_MAX;
 	cq->fid.fid.fclass = FI_CLASS_CQ;
 	cq->fid.fid.context = context;
 	cq->fid.fid.ops = &cq_fi_ops;

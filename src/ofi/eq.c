@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "ofi/fabric.h"
 #include "ofi/provider.h"
+#include "ofi/wait.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -87,11 +88,20 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *number, void *buf, size_t 
 {
 	struct ofi_eq *eq = eq_of(fid);
 	struct pollfd p = {.fd = eq->event_fd, .events = POLLIN};
+	int64_t deadline_ms = ofi_deadline_ms(timeout_ms), left_ms = timeout_ms;
+	ssize_t n;
 
 	if (!eq->may_wait)
 		return ofi_refused("fi_eq_sread of a queue without wait object");
-	poll(&p, 1, timeout_ms);
-	return eq_read(fid, number, buf, len, flags);
+	/* A signal ends poll(), and another thread may take the event. */
+	while ((n = eq_read(fid, number, buf, len, flags)) == -FI_EAGAIN && left_ms) {
+		poll(&p, 1, (int)left_ms);
+		if (timeout_ms > 0)
+			left_ms = deadline_ms - ofi_deadline_ms(0);
+		if (timeout_ms > 0 && left_ms < 0)
+			left_ms = 0;
+	}
+	return n;
 }
 
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data, char *buf,

@@ -114,6 +114,10 @@ void ofi_sources_unbind(struct ofi_sources *s, struct ofi_ep *ep)
 		if (s->epoll_fd >= 0) {
 			epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, ripc_service_fd(ep->main), NULL);
 			epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, ripc_service_fd(ep->data), NULL);
+			/* Only the progress of an endpoint takes completions. */
+			if (!s->neps)
+				epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL,
+					  ripc_completion_fd(s->domain->ctx), NULL);
 		}
 		return;
 	}

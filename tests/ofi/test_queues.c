@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Event and completion queues: their limits, and waiting for them. */
+#define _GNU_SOURCE /* gettid */
+#include "side.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct side a, b;
+static int tid;
+
+static void begin(void)
+{
+	side_open(&a, NULL, FI_WAIT_NONE);
+	side_open(&b, NULL, FI_WAIT_NONE);
+}
+
+static void end(void)
+{
+	side_close(&a);
+	side_close(&b);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void on_signal(int number)
+{
+}
+
+static void *wait_for_event(void *eq)
+{
+	uint32_t number = 0;
+	char text[8];
+
+	__atomic_store_n(&tid, gettid(), __ATOMIC_RELEASE);
+	ck_assert_int_eq(fi_eq_sread(eq, &number, text, sizeof(text), -1, 0), 4);
+	ck_assert_uint_eq(number, 7);
+	ck_assert_str_eq(text, "abc");
+	return NULL;
+}
+
+START_TEST(wait_for_an_event__outlasts_a_signal)
+{
+	const struct sigaction action = {.sa_handler = on_signal};
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC, .flags = FI_WRITE};
+	struct fid_eq *eq;
+	uint32_t number;
+	pthread_t thread;
+	uint64_t start_ms;
+	char text[8];
+
+	sigaction(SIGUSR1, &action, NULL);
+	ck_assert_int_eq(fi_eq_open(a.fabric, &attr, &eq, NULL), 0);
+	pthread_create(&thread, NULL, wait_for_event, eq);
+	for (unsigned i = 0; i < 2; i++) {
+		AWAIT(__atomic_load_n(&tid, __ATOMIC_ACQUIRE) && test_sleeps(tid));
+		pthread_kill(thread, SIGUSR1);
+	}
+	ck_assert_int_eq(fi_eq_write(eq, 7, "abc", 4, 0), 4);
+	pthread_join(thread, NULL);
+	start_ms = now_ms();
+	ck_assert_int_eq(fi_eq_sread(eq, &number, text, sizeof(text), 20, 0), -FI_EAGAIN);
+	ck_assert_uint_ge(now_ms() - start_ms, 20);
+	ck_assert_int_eq(fi_eq_sread(eq, &number, text, sizeof(text), 0, 0), -FI_EAGAIN);
+	ck_assert_int_eq(fi_close(&eq->fid), 0);
+}
+END_TEST
+
+/* A completion of a long send makes the descriptor of the domain readable, also for queues of
+ * other endpoints. */
+START_TEST(wait_object__without_endpoints_is_not_readable)
+{
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_FD};
+	static char out[1 << 20], in[1 << 20];
+	struct fid *fids[1];
+	struct pollfd p = {.events = POLLIN};
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	fi_addr_t to_b, to_a;
+
+	ck_assert_int_eq(fi_cq_open(a.domain, &attr, &cq, NULL), 0);
+	ck_assert_int_eq(fi_endpoint(a.domain, a.info, &ep, NULL), 0);
+	ck_assert_int_eq(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	ck_assert_int_eq(fi_close(&ep->fid), 0);
+	ck_assert_int_eq(fi_control(&cq->fid, FI_GETWAIT, &p.fd), 0);
+	to_b = side_insert(&a, &b);
+	to_a = side_insert(&b, &a);
+	ck_assert_int_eq(fi_recv(b.ep, in, sizeof(in), NULL, to_a, NULL), 0);
+	ck_assert_int_eq(fi_send(a.ep, out, sizeof(out), NULL, to_b, NULL), 0);
+	side_wait(&b, &a);
+	/* The completion is there and nobody takes it. */
+	fids[0] = &cq->fid;
+	for (unsigned i = 0; i < 20; i++) {
+		ck_assert_int_eq(fi_trywait(a.fabric, fids, 1), 0);
+		ck_assert_int_eq(poll(&p, 1, 10), 0);
+	}
+	side_wait(&a, &b);
+	ck_assert_int_eq(fi_cq_signal(cq), 0);
+	ck_assert_int_eq(poll(&p, 1, 0), 1);
+	ck_assert_int_eq(fi_close(&cq->fid), 0);
+}
+END_TEST
+
+START_TEST(completion_queue__of_any_size)
+{
+	static const size_t sizes[] = {1, 16385, UINT64_C(1) << 32, SIZE_MAX};
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	char c;
+
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		attr.size = sizes[i];
+		ck_assert_int_eq(fi_cq_open(a.domain, &attr, &cq, NULL), 0);
+		ck_assert_int_eq(fi_endpoint(a.domain, a.info, &ep, NULL), 0);
+		ck_assert_int_eq(fi_ep_bind(ep, &a.av->fid, 0), 0);
+		ck_assert_int_eq(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
+		ck_assert_int_eq(fi_enable(ep), 0);
+		ck_assert_int_eq(fi_recv(ep, &c, 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+		ck_assert_int_eq(fi_close(&ep->fid), 0);
+		ck_assert_int_eq(fi_close(&cq->fid), 0);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("ofi/queues");
+	TCase *tc = tcase_create("queues");
+
+	tcase_add_checked_fixture(tc, begin, end);
+	tcase_add_test(tc, wait_for_an_event__outlasts_a_signal);
+	tcase_add_test(tc, wait_object__without_endpoints_is_not_readable);
+	tcase_add_test(tc, completion_queue__of_any_size);
+	suite_add_tcase(s, tc);
+	return test_main("ofi/queues", s);
+}
