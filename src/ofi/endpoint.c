@@ -4,8 +4,8 @@
 #include "ofi/peer.h"
 #include "ofi/provider.h"
 
+#include <poll.h>
 #include <rdma/fi_cm.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -84,17 +84,26 @@ static void unbind(struct ofi_ep *ep)
 		ep->av->refs--;
 }
 
+/* Other threads use the domain meanwhile. Lock held. */
+static void pause_unlocked(struct ofi_domain *d)
+{
+	ofi_unlock(d);
+	poll(NULL, 0, 1);
+	ofi_lock(d);
+}
+
 static int ep_close(struct fid *fid)
 {
 	struct ofi_ep *ep = ep_of(fid);
 	struct ofi_domain *d = ep->domain;
 	struct ofi_peer *p, *tmp;
 	int64_t deadline_ms = ofi_deadline_ms(LINGER_MS);
+	unsigned lost;
 
 	ofi_lock(d);
 	while (ep->enabled && has_injected(ep) && ofi_deadline_ms(0) < deadline_ms) {
 		ofi_ep_progress(ep);
-		sched_yield();
+		pause_unlocked(d);
 	}
 	ep->closing = true;
 	unbind(ep);
@@ -106,15 +115,16 @@ static int ep_close(struct fid *fid)
 	deadline_ms = ofi_deadline_ms(END_MS);
 	while (ep->requests && ofi_deadline_ms(0) < deadline_ms) {
 		ofi_requests_reap(d);
-		sched_yield();
+		pause_unlocked(d);
 	}
 	ofi_recv_free_all(ep);
 	ofi_peers_free(ep);
+	lost = ep->requests;
 	d->refs--;
 	ofi_unlock(d);
-	if (ep->requests)
+	if (lost)
 		FI_WARN(&ofi_provider, FI_LOG_EP_CTRL, "%u sends have not ended: memory is lost\n",
-			ep->requests);
+			lost);
 	else
 		free(ep);
 	return 0;

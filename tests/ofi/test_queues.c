@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Event and completion queues: their limits, and waiting for them. */
+/* Event and completion queues: limits, waiting, and endpoints that are closed meanwhile. */
 #define _GNU_SOURCE /* gettid */
 #include "side.h"
 
@@ -13,6 +13,7 @@
 
 static struct side a, b;
 static int tid;
+static bool done;
 
 static void begin(void)
 {
@@ -134,6 +135,43 @@ START_TEST(completion_queue__of_any_size)
 }
 END_TEST
 
+static void *close_endpoint(void *ep)
+{
+	ck_assert_int_eq(fi_close(ep), 0);
+	__atomic_store_n(&done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* An injected message to an endpoint that is not there keeps fi_close() waiting. */
+START_TEST(close__does_not_hold_up_other_endpoints)
+{
+	uint64_t start_ms, longest_ms = 0, ms;
+	struct side c, gone;
+	pthread_t thread;
+	fi_addr_t to;
+
+	side_open(&gone, NULL, FI_WAIT_NONE);
+	to = side_insert(&a, &gone);
+	side_close(&gone);
+	side_open(&c, &a, FI_WAIT_NONE);
+	ck_assert_int_eq(fi_inject(a.ep, "x", 1, to), 0);
+	start_ms = now_ms();
+	pthread_create(&thread, NULL, close_endpoint, &a.ep->fid);
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
+		ms = now_ms();
+		side_progress(&c);
+		ms = now_ms() - ms;
+		if (ms > longest_ms)
+			longest_ms = ms;
+	}
+	pthread_join(thread, NULL);
+	a.ep = NULL;
+	ck_assert_uint_ge(now_ms() - start_ms, 900);
+	ck_assert_uint_lt(longest_ms, 600);
+	side_close(&c);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("ofi/queues");
@@ -143,6 +181,7 @@ int main(void)
 	tcase_add_test(tc, wait_for_an_event__outlasts_a_signal);
 	tcase_add_test(tc, wait_object__without_endpoints_is_not_readable);
 	tcase_add_test(tc, completion_queue__of_any_size);
+	tcase_add_test(tc, close__does_not_hold_up_other_endpoints);
 	suite_add_tcase(s, tc);
 	return test_main("ofi/queues", s);
 }
