@@ -53,7 +53,7 @@ int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_co
 	do {
 		uint64_t until_ns;
 
-		rc = perf_control_send(c->service, c->args->service, request);
+		rc = perf_control_send(c->service, c->args->service, request, PERF_CONTROL_MS);
 		now_ns = tool_now_ns();
 		until_ns = now_ns + REPEAT_MS * UINT64_C(1000000);
 		if (!rc)

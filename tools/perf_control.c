@@ -21,7 +21,8 @@ static void list_fields(struct perf_control *c, uint64_t *field[NUMBERS])
 	memcpy(field, all, sizeof(all));
 }
 
-int perf_control_send(struct ripc_service *service, uint64_t dest, const struct perf_control *c)
+int perf_control_send(struct ripc_service *service, uint64_t dest, const struct perf_control *c,
+		      int timeout_ms)
 {
 	struct perf_control copy = *c;
 	uint64_t *field[NUMBERS];
@@ -40,7 +41,7 @@ int perf_control_send(struct ripc_service *service, uint64_t dest, const struct 
 	copy.text[TEXT_MAX - 1] = 0;
 	memset(body + NUMBERS * 8, 0, TEXT_MAX);
 	memcpy(body + NUMBERS * 8, copy.text, strlen(copy.text));
-	return ripc_send_short(service, dest, items, 2, NULL, 1000);
+	return ripc_send_short(service, dest, items, 2, NULL, timeout_ms);
 }
 
 bool perf_control_read(const struct ripc_message *m, struct perf_control *c)

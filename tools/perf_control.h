@@ -4,9 +4,8 @@
  *
  * Requests and replies are short messages of two items: the magic, then the fields below as 64-bit
  * little-endian numbers and a text. Measured messages have one item, which distinguishes them.
- * Every
- * request is answered with a reply of the same token. A client repeats an unanswered request; the
- * server answers a repeated token with the same reply, and does nothing twice.
+ * Every request is answered with a reply of the same token. A client repeats an unanswered request;
+ * the server answers a repeated token with the same reply, and does nothing twice.
  */
 #ifndef RIPC_TOOLS_PERF_CONTROL_H
 #define RIPC_TOOLS_PERF_CONTROL_H
@@ -46,8 +45,10 @@ struct perf_control {
 	char text[256];
 };
 
-/* Sends a control message, waiting for at most a second. Return: 0 or a negative errno. */
-int perf_control_send(struct ripc_service *service, uint64_t dest, const struct perf_control *c);
+#define PERF_CONTROL_MS 1000 /* for the service to be found, and for credit */
+/* Sends a control message. Return: as ripc_send_short(). */
+int perf_control_send(struct ripc_service *service, uint64_t dest, const struct perf_control *c,
+		      int timeout_ms);
 
 /* Whether the message is one of these; false for measured messages and for anything malformed. */
 bool perf_control_read(const struct ripc_message *m, struct perf_control *c);

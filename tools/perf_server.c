@@ -309,13 +309,18 @@ static void take_control(struct perf_server *s, uint64_t client, const struct pe
 		s->last_token = request->token;
 		s->last_reply = reply;
 	}
-	rc = perf_control_send(s->service, client, &reply);
+	/* Its further requests may be in the queue, and other clients wait behind them. */
+	rc = perf_control_send(s->service, client, &reply, client == s->gone ? 0 : PERF_CONTROL_MS);
 	if (rc) {
-		tool_fail(rc, "reply to service %llu", (unsigned long long)client);
+		if (client != s->gone)
+			tool_fail(rc, "reply to service %llu", (unsigned long long)client);
+		s->gone = client;
 		if (client == s->client)
 			drop_client(s);
 		return;
 	}
+	if (client == s->gone)
+		s->gone = 0;
 	/* Only now does the client begin. */
 	if (fresh && reply.type == PERF_REPLY && request->type == PERF_BASE_START)
 		perf_base_run(s);

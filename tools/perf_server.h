@@ -14,6 +14,7 @@ struct perf_server {
 	uint64_t activity;      /* messages that came from the client */
 	uint64_t idle_activity; /* the activity when it was accepted, or another one was refused */
 	uint64_t idle_since_ns; /* the time of that: a client that stays silent loses its place */
+	uint64_t gone;          /* the client that the last failed reply was for, or 0 */
 	uint64_t last_client, last_token; /* whose last request it was, and which */
 	struct perf_control last_reply;   /* sent again when that request comes again */
 	struct perf_control test; /* START of the test under way; test.test is 0 if there is none */
