@@ -33,10 +33,13 @@ struct file_state {
 	struct ticker ticker, flush;
 	uv_poll_t poll;
 	int fd;
-	/* the sink, or -1; bytes in out_buffer, of which out_written are written */
+	/*
+	 * the sink, or -1; bytes in out_buffer, of which out_written are written, and the first
+	 * out_head are no sample
+	 */
 	int out;
 	char *out_buffer;
-	size_t out_len, out_written;
+	size_t out_len, out_written, out_head;
 	size_t out_chunk; /* bytes of one write at most */
 	bool out_lines;   /* a terminal: each line is written at once */
 	int out_error;    /* a negative errno, or 0 */
@@ -270,11 +273,42 @@ static int start_source(struct node *node, struct file_state *s)
 			    rate == 0 ? on_replay : on_rate, node);
 }
 
+/* The samples that are still in the buffer are not sent. */
+static void lose_buffer(struct node *node, struct file_state *s, int error)
+{
+	const char *begin = s->out_buffer + s->out_written, *end = s->out_buffer + s->out_len;
+	uint64_t lines = 0;
+
+	for (const char *p = begin; p < end; p++)
+		lines += *p == '\n';
+	lines -= s->out_written < s->out_head;
+	node->sent -= lines;
+	node->not_sent += lines;
+	node->gateway->incomplete = true;
+	if (!s->out_error && error == -EINTR)
+		tool_error("node %s: not all samples could be written: the reader takes no more, "
+			   "%zu bytes are left",
+			   node->plan->name, (size_t)(end - begin));
+	else if (!s->out_error)
+		tool_error("node %s: not all samples could be written: %s", node->plan->name,
+			   strerror(-error));
+	s->out_error = error;
+	/* The next sample begins a line, also behind a part of one. */
+	if (s->out_written && begin[-1] == '\n') {
+		s->out_head = 0;
+	} else if (s->out_written) {
+		*s->out_buffer = '\n';
+		s->out_head = 1;
+	}
+	s->out_len = s->out_head;
+	s->out_written = 0;
+}
+
 /*
  * Writes the buffer. Waits for a sink that takes no more until a signal ends the gateway, and then
  * not at all, or STOP_MS if that is the @last write. Return: 0 or a negative errno.
  */
-static int write_buffer(struct file_state *s, bool last)
+static int write_buffer(struct node *node, struct file_state *s, bool last)
 {
 	int64_t give_up_ns = 0;
 
@@ -292,42 +326,48 @@ static int write_buffer(struct file_state *s, bool last)
 		else
 			errno = EAGAIN;
 		if (n < 0 && errno != EAGAIN && errno != EINTR) {
-			s->out_error = -errno;
-			s->out_len = s->out_written = 0;
+			lose_buffer(node, s, -errno);
 			return s->out_error;
 		}
-		if (n > 0)
+		if (n > 0) {
 			s->out_written += (size_t)n;
-		else if (give_up_ns && gateway_now_ns() >= give_up_ns)
+		} else if (give_up_ns && gateway_now_ns() >= give_up_ns) {
+			if (last)
+				lose_buffer(node, s, -EINTR);
 			return -EINTR;
+		}
 	}
-	s->out_len = s->out_written = 0;
+	s->out_len = s->out_written = s->out_head = 0;
 	return 0;
 }
 
 /* Return: 0 or a negative errno: the line is not in the buffer. */
-static int put(struct file_state *s, const char *text, size_t len)
+static int put(struct node *node, struct file_state *s, const char *text, size_t len)
 {
-	int rc = s->out_len + len > OUT_BUFFER ? write_buffer(s, false) : 0;
+	int rc = s->out_len + len > OUT_BUFFER ? write_buffer(node, s, false) : 0;
 
 	if (rc)
 		return rc;
 	memcpy(s->out_buffer + s->out_len, text, len);
 	s->out_len += len;
-	return s->out_lines ? write_buffer(s, false) : 0;
+	/* An error is counted with the samples in the buffer. */
+	if (s->out_lines)
+		write_buffer(node, s, false);
+	return 0;
 }
 
 static void on_flush(void *arg, uint64_t missed)
 {
+	struct node *node = arg;
+
 	(void)missed;
-	write_buffer(((struct node *)arg)->state, false);
+	write_buffer(node, node->state, false);
 }
 
 static int start_sink(struct node *node, struct file_state *s)
 {
 	const char *header = text_header(node->plan->format);
 	struct stat st;
-	int rc = 0;
 
 	if (node->plan->type == NODE_STDIO)
 		s->out = dup(STDOUT_FILENO);
@@ -346,10 +386,10 @@ static int start_sink(struct node *node, struct file_state *s)
 	/* A pipe that can be written takes so much without blocking. */
 	s->out_chunk = S_ISREG(st.st_mode) ? OUT_BUFFER : PIPE_BUF;
 	s->out_lines = isatty(s->out);
-	if (!node->plan->continued)
-		rc = put(s, header, strlen(header));
-	if (rc)
-		return rc;
+	if (!node->plan->continued) {
+		s->out_head = s->out_len = strlen(header);
+		memcpy(s->out_buffer, header, s->out_len);
+	}
 	return ticker_start(&s->flush, &node->gateway->loop, FLUSH_HZ, on_flush, node);
 }
 
@@ -382,13 +422,20 @@ static int write_line(struct node *node, const struct sample *sample)
 	char line[TEXT_LINE_MAX];
 	const size_t len = text_encode(node->plan->format, sample, line);
 
-	return put(s, line, len);
+	return put(node, s, line, len);
+}
+
+static void flush(struct node *node)
+{
+	struct file_state *s = node->state;
+
+	if (s->out_buffer)
+		write_buffer(node, s, true);
 }
 
 static void stop(struct node *node)
 {
 	struct file_state *s = node->state;
-	int rc;
 
 	if (!s)
 		return;
@@ -396,19 +443,12 @@ static void stop(struct node *node)
 	ticker_free(&s->flush);
 	if (s->fd >= 0)
 		close(s->fd);
-	rc = s->out_buffer ? write_buffer(s, true) : 0;
-	if (s->out >= 0 && close(s->out) && !rc)
-		rc = -errno;
-	node->gateway->incomplete |= rc || s->out_error;
-	if (rc == -EINTR)
-		tool_error("node %s: not all samples could be written: the reader takes no more, "
-			   "%zu bytes are left",
-			   node->plan->name, s->out_len - s->out_written);
-	else if (rc || s->out_error)
-		tool_error("node %s: not all samples could be written: %s", node->plan->name,
-			   strerror(rc ? -rc : -s->out_error));
+	/* A network file system may report an error only now. */
+	if (s->out >= 0 && close(s->out))
+		lose_buffer(node, s, -errno);
 	free(s->out_buffer);
 	free(s);
 }
 
-const struct node_ops node_file = {.start = start, .write = write_line, .stop = stop};
+const struct node_ops node_file = {
+	.start = start, .write = write_line, .stop = stop, .flush = flush};

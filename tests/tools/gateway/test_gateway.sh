@@ -377,8 +377,15 @@ done
 exec 9<&-
 if [ -w /dev/full ]; then
 	expect "standard output is full" 3 20 \
-		sh -c "$gateway signal:counter,rate=1000,limit=2 stdio >/dev/full"
+		sh -c "$gateway signal:counter,rate=1000,limit=500 stdio >/dev/full"
 	has "which is an error, too" "$err" "could be written: No space left on device"
+	has "and counted" "$err" "node node2: 0 sent, [1-9]"
+	start full $gateway signal:counter,rate=1000 file:/dev/full
+	ready full.err "could be written: No space left on device" &&
+		ok "the error is printed when it happens"
+	kill -TERM "$pid"
+	gone "$pid" 20
+	has "and all samples counted as not sent" "$work/full.err" "node node2: 0 sent, [1-9]"
 fi
 # The end of the source is no signal: a slow reader gets all of it.
 # shellcheck disable=SC2046
@@ -513,23 +520,30 @@ has "it is counted" "$work/ping.err" "node node1: 0 sent, 0 not sent, 1 malforme
 reload() {
 	printf '%s\n' "$1" 'nodes = { s = { type = "signal"; rate = 1000.0; };' \
 		"f = { type = \"file\"; uri = \"$work/$2\"; };" \
-		"g = { type = \"file\"; uri = \"$work/both\"; }; };" \
-		'paths = ( { in = "s"; out = [ "f", "g" ]; } );' >"$work/reload.conf"
+		"g = { type = \"file\"; uri = \"$work/both\"; };" \
+		"r = { type = \"ripc\"; in = { service = \"$id\"; }; }; };" \
+		'paths = ( { in = "s"; out = [ "f", "g" ]; }, { in = "r"; out = "f"; } );' \
+		>"$work/reload.conf"
 }
+# Of all its threads, one of which is the library's.
 cpus() {
-	sed -n 's/^Cpus_allowed_list:.//p' "/proc/$pid/status"
+	sed -n 's/^Cpus_allowed_list:.//p' "/proc/$pid/task/"*/status | sort -u
 }
 echo old >"$work/second"
 reload "" first
 start reload $gateway "$work/reload.conf"
-ready reload.err "running: 3 nodes"
+ready reload.err "running: 4 nodes"
 before=$(cpus)
 reload "affinity = 1;" first
 kill -HUP "$pid"
 pinned() {
 	[ "$(cpus)" = 0 ]
 }
-wait_until 20 pinned && ok "affinity"
+if wait_until 20 pinned; then
+	ok "affinity, of all threads"
+else
+	bad "affinity, of all threads: $(cpus)"
+fi
 reload "" second
 kill -HUP "$pid"
 unpinned() {
