@@ -6,6 +6,7 @@
 #include "ripc.h"
 #include "../tool.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <sched.h>
@@ -197,6 +198,24 @@ static void warn_of_throttling(void)
 	fclose(in);
 }
 
+/* Of all threads: that of the library is there already, and stays for the next gateway. */
+static int set_affinity(const cpu_set_t *set)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *task;
+	int rc = tasks ? 0 : sched_setaffinity(0, sizeof(*set), set);
+
+	while (!rc && (task = readdir(tasks))) {
+		const int tid = atoi(task->d_name);
+
+		if (tid > 0 && sched_setaffinity(tid, sizeof(*set), set) && errno != ESRCH)
+			rc = -1;
+	}
+	if (tasks)
+		closedir(tasks);
+	return rc;
+}
+
 /* Prints what the limits of the process forbid. */
 static void real_time(struct run *run, const struct plan *plan)
 {
@@ -209,8 +228,7 @@ static void real_time(struct run *run, const struct plan *plan)
 		if (plan->affinity >> i & 1)
 			CPU_SET(i, &set);
 	}
-	if ((plan->affinity || run->affinity) &&
-	    sched_setaffinity(0, sizeof(set), plan->affinity ? &set : &run->cpus))
+	if ((plan->affinity || run->affinity) && set_affinity(plan->affinity ? &set : &run->cpus))
 		tool_error("affinity %llu: %s", (unsigned long long)plan->affinity,
 			   strerror(errno));
 	run->affinity = plan->affinity;
