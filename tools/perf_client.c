@@ -79,16 +79,12 @@ int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_co
 /* Waits for the server to be there, and to be free. Return: 0 or a negative errno, explained. */
 static int find_server(struct perf_client *c)
 {
-	uint64_t now_ns = tool_now_ns(), deadline_ns = now_ns + c->args->timeout_ms * 1000000;
+	uint64_t deadline_ns = tool_now_ns() + c->args->timeout_ms * 1000000;
 	struct perf_control request = {.type = PERF_HELLO}, reply;
 	int rc;
 
-	do {
-		c->route.size = sizeof(c->route);
-		rc = ripc_route_lookup(c->ctx, c->args->service, &c->route,
-				       (int)((deadline_ns - now_ns + 999999) / 1000000));
-		now_ns = tool_now_ns();
-	} while (rc == -EHOSTUNREACH && now_ns < deadline_ns && !tool_stopped);
+	c->route.size = sizeof(c->route);
+	rc = tool_route_lookup(c->ctx, c->args->service, &c->route, c->args->timeout_ms);
 	if (rc) {
 		fail(c, rc);
 		return rc;

@@ -267,6 +267,8 @@ static int ping(struct ping *p)
 	for (uint64_t i = 0; (!p->count || i < p->count) && !tool_stopped && !ferror(stdout); i++) {
 		if (i)
 			pause_ms(p->interval_ms);
+		if (tool_stopped)
+			break;
 		rc = p->call ? call_once(p, i) : ping_once(p, i);
 		if (!rc && !p->answered && !tool_stopped &&
 		    (p->sent == RETRIES_MAX || p->sent == p->count)) {
@@ -298,27 +300,11 @@ static int ping(struct ping *p)
 	return p->answered == p->sent && p->sent ? TOOL_OK : TOOL_NO_ANSWER;
 }
 
-/* ripc_route_lookup() gives up when the resolver does; here the user's timeout counts. */
-static int find_service(struct ping *p, struct ripc_route *route, uint64_t *took_ns)
-{
-	uint64_t begin_ns = tool_now_ns(), deadline_ns = begin_ns + p->timeout_ms * 1000000,
-		 now_ns = begin_ns;
-	int rc;
-
-	do {
-		rc = ripc_route_lookup(p->ctx, p->id, route,
-				       (int)((deadline_ns - now_ns + 999999) / 1000000));
-		now_ns = tool_now_ns();
-	} while (rc == -EHOSTUNREACH && now_ns < deadline_ns && !tool_stopped);
-	*took_ns = now_ns - begin_ns;
-	return rc;
-}
-
 static int ask(struct ping *p)
 {
 	struct ripc_route route = {.size = sizeof(route)};
 	char instance[37], name[256], text[TOOL_SERVICE_TEXT];
-	uint64_t took_ns;
+	uint64_t begin_ns, took_ns;
 	int rc;
 
 	rc = ripc_service_register(p->ctx, RIPC_ANY_ID, 0, &p->service);
@@ -326,7 +312,9 @@ static int ask(struct ping *p)
 		tool_fail(rc, "register a service to be answered at");
 		return TOOL_ERROR;
 	}
-	rc = find_service(p, &route, &took_ns);
+	begin_ns = tool_now_ns();
+	rc = tool_route_lookup(p->ctx, p->id, &route, p->timeout_ms);
+	took_ns = tool_now_ns() - begin_ns;
 	if (rc) {
 		tool_service_text(p->id, p->name, text);
 		tool_fail(rc, "%s", text);

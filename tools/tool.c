@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LOOKUP_MS 200 /* a signal does not end a look-up: begin it again now and then */
+
 const char *tool_name = "ripc";
 volatile int tool_stopped;
 
@@ -191,6 +193,20 @@ int tool_register(struct ripc *ctx, uint64_t id, const char *name, struct ripc_s
 {
 	return name ? ripc_register_name(ctx, name, 0, service)
 		    : ripc_service_register(ctx, id, 0, service);
+}
+
+int tool_route_lookup(struct ripc *ctx, uint64_t id, struct ripc_route *route, uint64_t timeout_ms)
+{
+	uint64_t now_ns = tool_now_ns(), deadline_ns = now_ns + timeout_ms * 1000000, left_ms;
+	int rc;
+
+	do {
+		left_ms = (deadline_ns - now_ns + 999999) / 1000000;
+		rc = ripc_route_lookup(ctx, id, route,
+				       left_ms < LOOKUP_MS ? (int)left_ms : LOOKUP_MS);
+		now_ns = tool_now_ns();
+	} while (rc == -EHOSTUNREACH && now_ns < deadline_ns && !tool_stopped);
+	return rc;
 }
 
 void tool_name_text(const char *name, char text[256])

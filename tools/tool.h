@@ -70,7 +70,11 @@ void tool_service_text(uint64_t id, const char *name, char text[TOOL_SERVICE_TEX
 /* Registers a service as tool_parse_service() gave it. Return: as ripc_service_register(). */
 struct ripc;
 struct ripc_service;
+struct ripc_route;
 int tool_register(struct ripc *ctx, uint64_t id, const char *name, struct ripc_service **service);
+
+/* As ripc_route_lookup(), for all of the time; a signal that sets tool_stopped ends it soon. */
+int tool_route_lookup(struct ripc *ctx, uint64_t id, struct ripc_route *route, uint64_t timeout_ms);
 
 /* Copies the name of a service; control characters become '?'. @text takes 256 bytes. */
 void tool_name_text(const char *name, char text[256]);

@@ -94,6 +94,20 @@ expect() {
 	return 1
 }
 
+# interrupted WHAT STATUS COMMAND...: SIGINT, once the command catches it, ends it in time.
+interrupted() {
+	i_what=$1 i_status=$2
+	shift 2
+	start interrupted "$@"
+	wait_until 60 grep -q '^SigCgt:.*[2367abef]$' "/proc/$pid/status"
+	kill -INT "$pid"
+	if gone "$pid" 20 && [ "$status" -eq "$i_status" ]; then
+		ok "SIGINT: $i_what"
+	else
+		bad "SIGINT: $i_what: exit status ${status-none}" "$work/interrupted.err"
+	fi
+}
+
 # has WHAT FILE PATTERN: a line of the file matches.
 has() {
 	if grep -q -e "$3" "$2"; then

@@ -283,6 +283,7 @@ full "the experiments" ./tools/ripc-perf --experiment list
 full "rows of messages" ./tools/ripc-perf paced -S "$id" -c 10 --rate 0 --csv -
 # A report that cannot be written is noticed before anything is measured: there is no server.
 nobody=$(random_id)
+interrupted "a server that is not there" 2 ./tools/ripc-perf latency -S "$nobody" --timeout 60000
 expect "--csv: no such directory" 3 60 ./tools/ripc-perf paced -S "$nobody" --timeout 60000 \
 	--csv /nonexist/x
 has "says so" "$err" "csv /nonexist/x: No such file or directory"

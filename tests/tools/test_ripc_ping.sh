@@ -119,6 +119,16 @@ for by in message call; do
 	kill -CONT "$server"
 done
 
+# A ping that is interrupted between two messages has lost none.
+start between ./tools/ripc-ping -c 0 -i 60000 "$id"
+ready between "^answer 0:"
+kill -INT "$pid"
+if gone "$pid" 20 && [ "$status" -eq 0 ]; then
+	has "SIGINT between two pings" "$work/between" "^1 sent, 1 answered"
+else
+	bad "SIGINT between two pings: ${status-}" "$work/between"
+fi
+
 kill -TERM "$server"
 if gone "$server" 60 && [ "$status" -eq 0 ]; then
 	ok "--serve ends on SIGTERM"
@@ -128,6 +138,7 @@ fi
 expect "nobody holds the id" 2 60 ./tools/ripc-ping -W 5000 -o resolve_timeout_ms=300 "$id"
 has "the error says so, of the service once, and what helps" "$err" \
 	"^ripc-ping: service $id: [^:0-9]*: asked .* in 300 ms; is its server running? .*$id"
+interrupted "a service that is not there" 2 ./tools/ripc-ping -W 60000 "$id"
 if grep -q key "$err"; then
 	bad "no word of keys where there are none" "$err"
 else
