@@ -276,6 +276,9 @@ static int measure_all(struct perf_client *c, struct perf_result *results, unsig
 		(*done)++;
 		if (perf_has_table(args))
 			perf_print(args, r);
+		/* Nobody can see the rest. */
+		if (ferror(stdout))
+			break;
 	}
 	return 0;
 }
@@ -313,7 +316,7 @@ static int run(struct perf_client *c)
 			   (unsigned long long)c->damaged);
 		code = TOOL_NO_ANSWER;
 	}
-	if (!rc && args->json && perf_write_json(args, results, done))
+	if ((!rc || done) && args->json && perf_write_json(args, results, done))
 		code = TOOL_ERROR;
 	if (c->unwritten)
 		code = TOOL_ERROR;

@@ -311,6 +311,9 @@ else
 	else
 		bad "replaces it" "$work/report"
 	fi
+	expect "a test that fails at its second size" 1 60 ./tools/ripc-perf latency -S "$id" \
+		-c 10 -k short -s 8,64M -j -
+	has "reports the first one" "$out" '"size": 8,'
 fi
 expect "--version" 0 60 ./tools/ripc-perf --version
 expect "--help" 0 60 ./tools/ripc-perf --help
