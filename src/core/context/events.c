@@ -51,15 +51,7 @@ static void resolver_event(struct ripc *ctx, const struct ripc__resolver_event *
 
 static bool resolver_awaited(struct ripc *ctx)
 {
-	for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
-		if (s->state == RIPC__SERVICE_CLAIMING)
-			return true;
-	if (ripc__groups_claiming(ctx))
-		return true;
-	for (struct ripc__dest *d = ctx->dests; d; d = d->hh.next)
-		if (d->state == RIPC__DEST_RESOLVING)
-			return true;
-	return false;
+	return ctx->nawaited || ripc__groups_claiming(ctx);
 }
 
 static void timers(struct ripc *ctx)

@@ -181,6 +181,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	s->fd = -1;
 	ripc__service_set_state(s, RIPC__SERVICE_CLAIMING);
 	s->calls = 1;
+	ctx->nawaited++;
 	ripc__list_init(&s->rndvs_in);
 	ripc__list_init(&s->waiting);
 	ripc__list_init(&s->watches);
@@ -188,6 +189,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	ripc__waitq_init(&s->drained);
 	HASH_ADD(hh, ctx->services, id, sizeof(s->id), s);
 	if (!s->hh.tbl) {
+		ctx->nawaited--;
 		ripc__service_free(s);
 		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
 	}
@@ -213,6 +215,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	else if (rc && rc != -EADDRINUSE)
 		ripc__resolver_unregister(ctx->resolver, id, ripc__now(ctx));
 	s->calls--;
+	ctx->nawaited--;
 	if (rc) {
 		service_unlink(s);
 		ripc__service_free(s);

@@ -34,6 +34,13 @@ void ripc__dest_set_state(struct ripc__dest *d, enum ripc__dest_state to)
 	d->state = to;
 }
 
+static void set_state(struct ripc *ctx, struct ripc__dest *d, enum ripc__dest_state to)
+{
+	ctx->nawaited += to == RIPC__DEST_RESOLVING;
+	ctx->nawaited -= d->state == RIPC__DEST_RESOLVING;
+	ripc__dest_set_state(d, to);
+}
+
 static struct ripc__dest *dest_new(struct ripc *ctx, uint64_t id)
 {
 	struct ripc__dest *d = calloc(1, sizeof(*d));
@@ -59,10 +66,10 @@ static struct ripc__dest *dest_new(struct ripc *ctx, uint64_t id)
 	return d;
 }
 
-static void dest_known(struct ripc__dest *d, struct ripc__peer *p)
+static void dest_known(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p)
 {
 	d->peer = p;
-	ripc__dest_set_state(d, RIPC__DEST_KNOWN);
+	set_state(ctx, d, RIPC__DEST_KNOWN);
 	d->learned = true;
 	d->failures = 0;
 	ripc__list_add(&p->lists->dests, &d->link);
@@ -76,7 +83,7 @@ static struct ripc__dest *dest_unfold(struct ripc *ctx, uint64_t id)
 	if (!d)
 		return NULL;
 	c->holds = false;
-	dest_known(d, c->lane->peer);
+	dest_known(ctx, d, c->lane->peer);
 	if (d->peer->lane == c->lane)
 		d->credit = c;
 	return d;
@@ -216,7 +223,7 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 	d->failures++;
 	if (d->peer)
 		dest_unlink(d);
-	ripc__dest_set_state(d, RIPC__DEST_FAILED);
+	set_state(ctx, d, RIPC__DEST_FAILED);
 	d->retry_ns = ripc__now(ctx) + (wait < RETRY_MAX_NS ? wait : RETRY_MAX_NS);
 	ripc__timer_at(ctx, d->retry_ns);
 	ripc__dest_wake(ctx, d);
@@ -229,7 +236,7 @@ void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer 
 	if ((d->state != RIPC__DEST_UNKNOWN && d->state != RIPC__DEST_FAILED) ||
 	    !ripc__peer_lists(p))
 		return;
-	dest_known(d, p);
+	dest_known(ctx, d, p);
 	ripc__dest_flush(ctx, d);
 	ripc__dest_wake(ctx, d);
 }
@@ -269,7 +276,7 @@ static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 			return;
 		}
 		dest_link(d, p);
-		ripc__dest_set_state(d, RIPC__DEST_KNOWN);
+		set_state(ctx, d, RIPC__DEST_KNOWN);
 		return;
 	}
 	rc = ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx));
@@ -277,7 +284,7 @@ static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 		dest_fail(ctx, d, ripc_error_detail());
 		return;
 	}
-	ripc__dest_set_state(d, RIPC__DEST_RESOLVING);
+	set_state(ctx, d, RIPC__DEST_RESOLVING);
 	kick_resolver(ctx);
 	ripc__progress_request(ctx);
 }
@@ -296,7 +303,7 @@ int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d)
 		return 0;
 	d->used_ns = ripc__now(ctx);
 	if (d->state == RIPC__DEST_FAILED && d->used_ns >= d->retry_ns)
-		ripc__dest_set_state(d, RIPC__DEST_UNKNOWN);
+		set_state(ctx, d, RIPC__DEST_UNKNOWN);
 	/* The retry time may have passed while no sender waited. */
 	if (d->state == RIPC__DEST_FAILED) {
 		ripc__timer_at(ctx, d->retry_ns);
@@ -400,7 +407,7 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 		if (d->peer)
 			dest_unlink(d);
 		if (d->state != RIPC__DEST_UNKNOWN)
-			ripc__dest_set_state(d, RIPC__DEST_UNKNOWN);
+			set_state(ctx, d, RIPC__DEST_UNKNOWN);
 		if (ripc__dest_has_waiters(d))
 			ripc__dest_reach(ctx, d);
 		return;
@@ -412,7 +419,7 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 	}
 	dest_link(d, p);
 	memcpy(d->holder, p->instance, 16);
-	ripc__dest_set_state(d, RIPC__DEST_KNOWN);
+	set_state(ctx, d, RIPC__DEST_KNOWN);
 	d->failures = 0;
 	if (ripc__dest_has_waiters(d)) {
 		ripc__peer_connect(ctx, p);
@@ -462,6 +469,7 @@ void ripc__dest_timers(struct ripc *ctx)
 static void dest_release(struct ripc *ctx, struct ripc__dest *d)
 {
 	dest_unlink(d);
+	ctx->nawaited -= d->state == RIPC__DEST_RESOLVING;
 	if (ctx->last_dest == d)
 		ctx->last_dest = NULL;
 	HASH_DEL(ctx->dests, d);

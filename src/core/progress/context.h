@@ -220,6 +220,8 @@ struct ripc {
 	 */
 	int evict_cause;
 	enum ripc__resolver_poll resolver_poll;
+	/* services that are being registered, and destinations that are being looked up */
+	unsigned nawaited;
 	uint64_t resolver_timer_ns; /* when the resolver wants progress */
 	/* when it was last asked without its descriptor known to be readable */
 	uint64_t resolver_polled_ns;

@@ -27,7 +27,7 @@ static void resolver_pass(struct ripc *ctx)
 		for (unsigned i = 0; i < n; i++)
 			ctx->ops->resolver_event(ctx, &ev[i]);
 	} while (n == 4);
-	if (n && ctx->resolver_poll == RIPC__RESOLVER_AWAITED && !ctx->ops->resolver_awaited(ctx))
+	if (ctx->resolver_poll == RIPC__RESOLVER_AWAITED && !ctx->ops->resolver_awaited(ctx))
 		ctx->resolver_poll = RIPC__RESOLVER_QUIET;
 }
 

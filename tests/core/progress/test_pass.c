@@ -123,13 +123,10 @@ START_TEST(resolver__awaited)
 		ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_AWAITED);
 	}
 	awaited = false;
-	/* Without an event nothing has ended. */
-	pass_after(0, 1, 1);
-	ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_AWAITED);
-	nevents = 1;
+	/* A thread that waits for its registration may have seen the event after its pass. */
 	pass_after(0, 1, 1);
 	ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_QUIET);
-	ck_assert_uint_eq(events, 4);
+	ck_assert_uint_eq(events, 3);
 	pass_after(0, 0, 0);
 }
 END_TEST
