@@ -3,6 +3,7 @@
 #include "core/progress/handle.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +28,15 @@ static pthread_mutex_t pages_lock = PTHREAD_MUTEX_INITIALIZER;
 static char *pages_next;
 static size_t pages_left;
 
+/* A page of small objects begins with a line of this. */
+struct shared_page {
+	size_t live; /* objects that have not ended */
+};
+
+/* The page from which small objects are taken, and its bytes that are used; NULL: none yet. */
+static struct shared_page *shared;
+static size_t shared_used;
+
 struct ripc__handle_block {
 	struct ripc__handle_block *next;
 	size_t len;
@@ -42,20 +52,17 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) & ~(to - 1);
 }
 
-/* Pages that were never used before. NULL: there are none. */
+/* Pages that were never used before. NULL: there are none. pages_lock is held. */
 static void *pages_take(size_t len)
 {
 	size_t size = len > RIPC__HANDLE_RESERVE ? len : RIPC__HANDLE_RESERVE;
 	char *p = NULL;
 
-	pthread_mutex_lock(&pages_lock);
 	if (pages_left < len) {
 		p = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (p == MAP_FAILED) {
-			pthread_mutex_unlock(&pages_lock);
+		if (p == MAP_FAILED)
 			return NULL;
-		}
 		/* One page of a huge one could not go back. */
 		madvise(p, size, MADV_NOHUGEPAGE);
 #ifdef LEAKS
@@ -67,7 +74,6 @@ static void *pages_take(size_t len)
 	p = pages_next;
 	pages_next += len;
 	pages_left -= len;
-	pthread_mutex_unlock(&pages_lock);
 	return p;
 }
 
@@ -95,12 +101,56 @@ static size_t cache_color(size_t room)
 		     : 0;
 }
 
+/* Whether an object shares its page with others. */
+static bool is_small(size_t len)
+{
+	return len <= page_size() / 4;
+}
+
+/* pages_lock is held. NULL: out of memory. */
+static void *shared_take(size_t len)
+{
+	char *p;
+
+	/* The prefetcher of a processor brings two lines at a time. */
+	len = round_up(len, 2 * CACHE_LINE);
+	if (!shared || shared_used + len > page_size()) {
+		struct shared_page *next = pages_take(page_size());
+
+		if (!next)
+			return NULL;
+		if (shared && !shared->live)
+			pages_zero((char *)shared, page_size());
+		shared = next;
+		shared_used = 2 * CACHE_LINE;
+	}
+	shared->live++;
+	p = (char *)shared + shared_used;
+	shared_used += len;
+	return p;
+}
+
+static void shared_end(char *p, size_t len)
+{
+	struct shared_page *page = (struct shared_page *)((uintptr_t)p & ~(page_size() - 1));
+
+	pthread_mutex_lock(&pages_lock);
+	for (size_t i = 0; i < len; i += sizeof(uint64_t))
+		__atomic_store_n((uint64_t *)(void *)(p + i), 0, __ATOMIC_RELAXED);
+	if (!--page->live && page != shared)
+		pages_zero((char *)page, page_size());
+	pthread_mutex_unlock(&pages_lock);
+}
+
 void *ripc__handle_alloc(size_t len)
 {
 	size_t pages = round_up(len, page_size());
-	char *p = pages_take(pages);
+	char *p;
 
-	return p ? p + cache_color(pages - len) : NULL;
+	pthread_mutex_lock(&pages_lock);
+	p = is_small(len) ? shared_take(len) : pages_take(pages);
+	pthread_mutex_unlock(&pages_lock);
+	return p && !is_small(len) ? p + cache_color(pages - len) : p;
 }
 
 void ripc__handle_free(void *p, size_t len)
@@ -108,6 +158,10 @@ void ripc__handle_free(void *p, size_t len)
 	size_t page = page_size();
 	char *first = (char *)((uintptr_t)p & ~(uintptr_t)(page - 1));
 
+	if (is_small(len)) {
+		shared_end(p, len);
+		return;
+	}
 	pages_zero(first + page, round_up(len, page) - page);
 	pages_zero(first, page);
 }
@@ -123,7 +177,9 @@ void *ripc__handle_block_alloc(struct ripc__handle_blocks *blocks, size_t len)
 									: BLOCK_LEN_MIN,
 				       page_size());
 
+		pthread_mutex_lock(&pages_lock);
 		block = pages_take(size);
+		pthread_mutex_unlock(&pages_lock);
 		if (!block)
 			return NULL;
 		*block = (struct ripc__handle_block){blocks->first, size};

@@ -11,7 +11,8 @@
  * object costs address space and 8 bytes of page table per page, but no memory. Under
  * vm.overcommit_memory=2 and RLIMIT_DATA the kernel counts the address space as memory.
  *
- *   context, service   pages of their own, ended by ripc__handle_free()
+ *   context            pages of its own, ended by ripc__handle_free()
+ *   service            likewise, on a page with others, which goes back when all have ended
  *   request            a piece of a block of its context, reused within it, which ends with it
  *
  * Pieces may be reused because the call that ends a request takes the handle away from the
@@ -35,8 +36,8 @@ struct ripc__handle_blocks {
 };
 
 /*
- * Zeroed memory for one object, aligned to a cache line, on pages of its own. NULL: out of memory.
- * Any thread.
+ * Zeroed memory for one object, aligned to a cache line, on pages of its own unless it is small.
+ * NULL: out of memory. Any thread.
  */
 void *ripc__handle_alloc(size_t len);
 

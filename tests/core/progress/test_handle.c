@@ -9,6 +9,7 @@
  * The threads are passed on without any memory ordering, so that the thread sanitizer checks the
  * ordering of the library.
  */
+#define _GNU_SOURCE
 #include "core/memory/buffer.h"
 #include "core/progress/context.h"
 #include "core/rendezvous/sender.h"
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define OPTIONS   "transports=self resolver=local"
 #define BUF_BYTES ((size_t)1000)
@@ -526,6 +528,60 @@ START_TEST(enter__needs_the_steps_of_the_lock)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+#define SMALL   ((size_t)600) /* bytes of a small object */
+#define OBJECTS 1000u
+
+static void check_bytes(const char *p, int want)
+{
+	for (size_t i = 0; i < SMALL; i++)
+		ck_assert_int_eq(p[i], want);
+}
+
+static size_t resident(char *p, size_t len)
+{
+	unsigned char pages[OBJECTS];
+	size_t n = 0;
+
+	ck_assert_int_eq(mincore(p, len, pages), 0);
+	for (size_t i = 0; i < len / 4096; i++)
+		n += pages[i] & 1;
+	return n;
+}
+
+/*
+ * Small objects share pages. An ended one reads as zeros, its neighbours do not change, and a page
+ * goes back when its last object has ended.
+ */
+START_TEST(free__small)
+{
+	static char *p[OBJECTS];
+	char *low = (char *)UINTPTR_MAX, *high = NULL;
+
+	for (unsigned i = 0; i < OBJECTS; i++) {
+		p[i] = ripc__handle_alloc(SMALL);
+		ck_assert(p[i] && (uintptr_t)p[i] % 64 == 0);
+		check_bytes(p[i], 0);
+		memset(p[i], 1 + (int)(i % 100), SMALL);
+		low = p[i] < low ? p[i] : low;
+		high = p[i] > high ? p[i] : high;
+	}
+	low = (char *)((uintptr_t)low & ~(uintptr_t)4095);
+	ck_assert_int_lt(high - low, OBJECTS * 4096 / 4);
+	for (unsigned i = 0; i < OBJECTS; i += 2)
+		ripc__handle_free(p[i], SMALL);
+	for (unsigned i = 0; i < OBJECTS; i++)
+		check_bytes(p[i], i % 2 ? 1 + (int)(i % 100) : 0);
+	for (unsigned i = 1; i < OBJECTS; i += 2)
+		ripc__handle_free(p[i], SMALL);
+	/* The next object lies on the last page. */
+	ck_assert_uint_le(resident(low, (size_t)(high - low)), 1);
+	for (unsigned i = 0; i < OBJECTS; i++)
+		check_bytes(p[i], 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/progress/handle");
@@ -538,6 +594,7 @@ int main(void)
 	} else {
 		tcase_add_test(tc, enter__needs_the_steps_of_the_lock);
 	}
+	tcase_add_test(tc, free__small);
 	suite_add_tcase(suite, tc);
 	return test_main("core/progress/handle", suite);
 }
