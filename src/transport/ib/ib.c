@@ -223,8 +223,9 @@ static void ib_close(struct ripc__transport *t)
 	free(t);
 }
 
-static void set_limits(struct ripc__transport *t, const struct ripc__options *opt)
+static void set_limits(struct ripc__transport *t)
 {
+	const struct ripc__options *opt = t->opt;
 	struct ripc__transport_limits *l = &t->limits;
 
 	t->uc = opt->ib_qp == RIPC__IB_QP_UC;
@@ -277,9 +278,6 @@ static int ib_open(struct ripc__transport **out, const struct ripc__transport_en
 	ripc__list_init(&t->regions);
 	t->inotify_fd = t->member_fd[0] = t->member_fd[1] = -1;
 	t->opt = env->opt;
-	t->inline_bytes = env->opt->inline_bytes;
-	t->signal_every = env->opt->signal_every;
-	t->path_mtu = env->opt->path_mtu;
 	rc = ripc__ib_worker_init(&t->worker);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!rc && t->epoll_fd < 0)
@@ -290,12 +288,12 @@ static int ib_open(struct ripc__transport **out, const struct ripc__transport_en
 	if (!rc)
 		rc = ripc__ib_watch_devices(t);
 	if (!rc)
-		rc = ripc__ib_ports_open(t, env->opt);
+		rc = ripc__ib_ports_open(t);
 	if (rc) {
 		ib_close(t);
 		return rc;
 	}
-	set_limits(t, env->opt);
+	set_limits(t);
 	*out = t;
 	return 0;
 }

@@ -239,8 +239,6 @@ struct ripc__transport {
 	bool datagrams; /* short messages are sent as datagrams */
 	bool uc;        /* writes use UC, if the peer does too */
 	const struct ripc__options *opt;
-	uint32_t inline_bytes, signal_every; /* the settings */
-	enum ripc__path_mtu path_mtu;
 	struct ib_group *groups; /* by id; mcast.c */
 	bool addrs_changed;      /* EV_ADDRESS is to be reported */
 	int member_fd[2];        /* sockets that join groups, IPv4 and IPv6; < 0: not open */
@@ -314,13 +312,12 @@ static inline bool ib_ep_half_open(const struct ripc__ep *ep)
 }
 
 /* port.c */
-int ripc__ib_ports_open(struct ripc__transport *t, const struct ripc__options *opt);
+int ripc__ib_ports_open(struct ripc__transport *t);
 void ripc__ib_ports_close(struct ripc__transport *t);
 void ripc__ib_device_close(struct ib_device *d); /* no queue pair and no registration is left */
 int ripc__ib_watch(struct ripc__transport *t, int fd);
 /* Reads the attributes of a port. Return: 0, or a negative errno with why: unusable. */
-int ripc__ib_port_query(struct ib_port *p, const struct ripc__options *opt, char *why,
-			size_t whylen);
+int ripc__ib_port_query(struct ib_port *p, char *why, size_t whylen);
 /*
  * Posts up to IB_REPOST buffers of the list, @len bytes each. Return: how many; refused ones are in
  * the list again.

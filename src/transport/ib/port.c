@@ -226,7 +226,7 @@ static int datagram_qp(struct ib_port *p)
 	rc = ripc__verbs_sendq_init(&p->sendq, sends, p);
 	if (rc)
 		return rc;
-	ripc__verbs_sendq_signal(&p->sendq, p->t->signal_every);
+	ripc__verbs_sendq_signal(&p->sendq, p->t->opt->signal_every);
 	if (getrandom(&p->ud.qkey, sizeof(p->ud.qkey), 0) != sizeof(p->ud.qkey))
 		return ripc__fail(-EIO, "ib: cannot draw a Q_Key: getrandom() failed");
 	/* Q_Keys with the top bit set are controlled. */
@@ -289,8 +289,9 @@ static int gid_rank(const struct ibv_gid_entry *g)
 }
 
 /* Chooses the GID of a RoCE port. Return: 0, or -ENODEV with why. */
-static int choose_gid(struct ib_port *p, const struct ripc__options *opt, char *why, size_t whylen)
+static int choose_gid(struct ib_port *p, char *why, size_t whylen)
 {
+	const struct ripc__options *opt = p->t->opt;
 	struct ibv_gid_entry *table = calloc(GIDS_MAX, sizeof(*table));
 	int best = 0, rank;
 	ssize_t n;
@@ -329,8 +330,9 @@ static int choose_gid(struct ib_port *p, const struct ripc__options *opt, char *
 }
 
 /* An InfiniBand port has no GID interface, so an interface of its device must be in use. */
-static bool ib_port_allowed(const struct ib_port *p, const struct ripc__options *opt)
+static bool ib_port_allowed(const struct ib_port *p)
 {
+	const struct ripc__options *opt = p->t->opt;
 	char list[sizeof(opt->interfaces)], path[160], *save, *name;
 
 	if (!*opt->interfaces)
@@ -350,8 +352,7 @@ static bool ib_port_allowed(const struct ib_port *p, const struct ripc__options 
 	return false;
 }
 
-int ripc__ib_port_query(struct ib_port *p, const struct ripc__options *opt, char *why,
-			size_t whylen)
+int ripc__ib_port_query(struct ib_port *p, char *why, size_t whylen)
 {
 	struct ibv_port_attr a;
 	union ibv_gid gid;
@@ -366,8 +367,8 @@ int ripc__ib_port_query(struct ib_port *p, const struct ripc__options *opt, char
 	p->max_msg = a.max_msg_sz;
 	p->port_addr.mtu = (uint8_t)a.active_mtu;
 	if (a.link_layer == IBV_LINK_LAYER_ETHERNET)
-		return choose_gid(p, opt, why, whylen);
-	if (!ib_port_allowed(p, opt))
+		return choose_gid(p, why, whylen);
+	if (!ib_port_allowed(p))
 		return ripc__reason(-ENODEV, why, whylen,
 				    "%s belongs to no interface in use; see the setting interfaces",
 				    p->d->v.name);
@@ -428,8 +429,8 @@ static void device_close(struct ib_device *d)
 }
 
 /* Opens a device and its usable ports; closes it again if there is none. */
-static int device_open(struct ripc__transport *t, struct ibv_device *device,
-		       const struct ripc__options *opt, char *why, size_t whylen)
+static int device_open(struct ripc__transport *t, struct ibv_device *device, char *why,
+		       size_t whylen)
 {
 	struct ib_device *d = &t->devices[t->ndevices];
 	unsigned before = t->nports;
@@ -445,7 +446,7 @@ static int device_open(struct ripc__transport *t, struct ibv_device *device,
 		int err;
 
 		*p = (struct ib_port){.t = t, .d = d, .num = (uint8_t)i};
-		err = ripc__ib_port_query(p, opt, why, whylen);
+		err = ripc__ib_port_query(p, why, whylen);
 		if (err)
 			rc = err;
 		else
@@ -472,7 +473,7 @@ static int compare_rate(const void *a, const void *b)
 	return p->rate < q->rate ? 1 : p->rate > q->rate ? -1 : p < q ? -1 : 1;
 }
 
-int ripc__ib_ports_open(struct ripc__transport *t, const struct ripc__options *opt)
+int ripc__ib_ports_open(struct ripc__transport *t)
 {
 	char why[IB_WHY_MAX] = "";
 	struct ibv_device **list;
@@ -483,7 +484,7 @@ int ripc__ib_ports_open(struct ripc__transport *t, const struct ripc__options *o
 	if (n < 0)
 		return ripc__fail(n, "%s", why);
 	for (int i = 0; i < n && t->ndevices < RIPC__VERBS_DEVICES_MAX; i++) {
-		int err = device_open(t, list[i], opt, why, sizeof(why));
+		int err = device_open(t, list[i], why, sizeof(why));
 
 		if (err)
 			rc = err;

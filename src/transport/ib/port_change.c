@@ -47,7 +47,7 @@ void ripc__ib_port_changed(struct ib_port *p)
 	/* ripc__ib_port_readdress() follows. */
 	if (p->readdress || p->d->v.gone)
 		return;
-	rc = ripc__ib_port_query(&now, p->t->opt, why, sizeof(why));
+	rc = ripc__ib_port_query(&now, why, sizeof(why));
 	if (!rc && same_addresses(p, &now)) {
 		p->t->route_gen++;
 		p->down = false;
@@ -86,7 +86,7 @@ void ripc__ib_port_readdress(struct ib_port *p)
 		return;
 	}
 	p->readdress = false;
-	rc = ripc__ib_port_query(&now, t->opt, why, sizeof(why));
+	rc = ripc__ib_port_query(&now, why, sizeof(why));
 	if (rc) {
 		ripc__log(RIPC_LOG_WARN, "ib: %s: the port is not used", why);
 		return;

@@ -15,9 +15,10 @@
 /* The completion queue was found empty after the queue pair was destroyed. */
 void ripc__ib_qp_drained(struct ripc__ep *ep)
 {
-	if (!ep->qpn)
+	if (!ep->sendq.slots)
 		return;
-	HASH_DELETE(by_qpn, ep->t->by_qpn, ep);
+	if (ep->qpn)
+		HASH_DELETE(by_qpn, ep->t->by_qpn, ep);
 	if (ep->t->last_rx_ep == ep)
 		ep->t->last_rx_ep = NULL;
 	ep->qpn = 0;
@@ -73,35 +74,40 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 	rc = ripc__verbs_sendq_init(&ep->sendq, init.cap.max_send_wr, ep);
 	if (rc)
 		return rc;
-	ripc__verbs_sendq_signal(&ep->sendq, ep->t->signal_every);
+	ripc__verbs_sendq_signal(&ep->sendq, ep->t->opt->signal_every);
 	rc = ripc__verbs_cq_reserve(&d->cq, ep->sendq.depth);
-	if (rc)
-		goto no_promise;
+	if (rc) {
+		ripc__verbs_sendq_fini(&ep->sendq);
+		return rc;
+	}
 	ep->srq = ripc__ib_srq_reserve(d);
-	if (!ep->srq) {
-		rc = -ENOBUFS;
-		goto no_srq;
+	if (ep->srq) {
+		init.srq = ep->srq->srq;
+		ep->qp = ripc__ib_make_qp(d, &init);
 	}
-	init.srq = ep->srq->srq;
-	ep->qp = ripc__ib_make_qp(d, &init);
 	if (!ep->qp) {
-		rc = -ENOMEM;
-		goto no_qp;
+		rc = ep->srq ? -ENOMEM : -ENOBUFS;
+		if (ep->srq)
+			ripc__ib_srq_unreserve(ep->srq, false);
+		ripc__ib_qp_drained(ep);
+		return rc;
 	}
-	ep->max_inline = ripc__verbs_inline(init.cap.max_inline_data, ep->t->inline_bytes);
+	ep->max_inline = ripc__verbs_inline(init.cap.max_inline_data, ep->t->opt->inline_bytes);
 	ep->qpn = ib_qp_key(d, ep->qp->qp_num);
 	/* A destroyed queue pair with this number may have completions left. */
 	HASH_FIND(by_qpn, ep->t->by_qpn, &ep->qpn, sizeof(ep->qpn), other);
 	if (!other)
 		HASH_ADD(by_qpn, ep->t->by_qpn, qpn, sizeof(ep->qpn), ep);
 	if (other || !ep->by_qpn.tbl) {
+		ep->qpn = 0;
 		rc = ripc__fail(other ? -EBUSY : -ENOMEM, "ib: cannot register a queue pair: %s",
 				other ? "its number is still in use" : "out of memory");
-		goto no_number;
+	} else {
+		rc = ripc__ib_set_qp(ep->qp, &attr,
+				     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					     IBV_QP_ACCESS_FLAGS,
+				     "for a connection");
 	}
-	rc = ripc__ib_set_qp(ep->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-			     "for a connection");
 	if (!rc && ep->t->uc && (ep->wireup.active || ep->wireup.theirs.uc_qpn))
 		rc = ripc__ib_uc_new(ep);
 	if (!rc)
@@ -109,17 +115,6 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 	/* Nothing was posted, so no completion can arrive. */
 	ripc__ib_qp_destroy(ep);
 	ripc__ib_qp_drained(ep);
-	return rc;
-no_number:
-	ep->qpn = 0;
-	ibv_destroy_qp(ep->qp);
-	ep->qp = NULL;
-no_qp:
-	ripc__ib_srq_unreserve(ep->srq, false);
-no_srq:
-	ripc__verbs_cq_unreserve(&d->cq, ep->sendq.depth);
-no_promise:
-	ripc__verbs_sendq_fini(&ep->sendq);
 	return rc;
 }
 
@@ -140,8 +135,8 @@ void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q
 		.responder_resources = depth(ep->d->v.attr.max_qp_rd_atom, 255),
 		.initiator_depth = depth(ep->d->v.attr.max_qp_init_rd_atom, 255),
 	};
-	if (ep->t->path_mtu && (uint8_t)ep->t->path_mtu < q->mtu)
-		q->mtu = (uint8_t)ep->t->path_mtu;
+	if (ep->t->opt->path_mtu && (uint8_t)ep->t->opt->path_mtu < q->mtu)
+		q->mtu = (uint8_t)ep->t->opt->path_mtu;
 	/* A random PSN, so that packets of an earlier connection are rejected. */
 	if (getrandom(&q->rc_psn, sizeof(q->rc_psn), GRND_NONBLOCK) != sizeof(q->rc_psn))
 		q->rc_psn = ep->wireup.mine;

@@ -66,7 +66,7 @@ int ripc__ib_ud_open(struct ib_port *p, struct ib_ud *u, uint32_t sends)
 		ripc__verbs_cq_unreserve(&d->cq, sends + bufs);
 		return rc;
 	}
-	u->max_inline = ripc__verbs_inline(init.cap.max_inline_data, d->t->inline_bytes);
+	u->max_inline = ripc__verbs_inline(init.cap.max_inline_data, d->t->opt->inline_bytes);
 	u->nrepost = bufs;
 	ib_bufs_take(&u->repost, &d->dgram, bufs, u);
 	ripc__ib_ud_repost(u);

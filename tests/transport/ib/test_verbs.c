@@ -177,6 +177,8 @@ static struct ib_device *const d = &t.devices[0];
 static struct ib_port *const port = &t.ports[0];
 static struct ib_ah_entry peer = {.port = &t.ports[0], .state = IB_AH_READY};
 
+static const struct ripc__options opt = {.inline_bytes = IB_INLINE_BYTES};
+
 static void setup(void)
 {
 	ripc__list_init(&t.eps);
@@ -187,7 +189,7 @@ static void setup(void)
 	ripc__list_init(&t.late);
 	t.now_ns = 1;
 	t.ndevices = t.nports = 1;
-	t.inline_bytes = IB_INLINE_BYTES;
+	t.opt = &opt;
 	d->t = &t;
 	snprintf(d->v.name, sizeof(d->v.name), "made0");
 	d->v.ctx = &context;

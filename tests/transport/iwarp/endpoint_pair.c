@@ -25,14 +25,13 @@ static const struct {
 static void open_side(struct side *s, const struct ripc__transport_ops *ops, const char *more)
 {
 	static const uint8_t instance[16] = "test";
-	struct ripc__options opt;
-	struct ripc__transport_env env = {.opt = &opt, .instance = instance};
+	struct ripc__transport_env env = {.opt = &s->opt, .instance = instance};
 	char text[128], why[256];
 
 	memset(s, 0, sizeof(*s));
 	s->ops = ops;
 	snprintf(text, sizeof(text), "%s %s", options, more);
-	ck_assert_int_eq(ripc__options_load(&opt, text, why, sizeof(why)), 0);
+	ck_assert_int_eq(ripc__options_load(&s->opt, text, why, sizeof(why)), 0);
 	ck_assert_msg(!ops->open(&s->t, &env), "%s", ripc_error_detail());
 	ops->limits(s->t, &s->limits);
 }

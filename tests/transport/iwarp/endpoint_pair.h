@@ -16,6 +16,7 @@
 struct side {
 	const struct ripc__transport_ops *ops;
 	struct ripc__transport *t;
+	struct ripc__options opt;
 	struct ripc__transport_limits limits;
 	struct ripc__ep *ep;
 	unsigned nestablished, nclosed, nrecv, nread, nwrite, nsendable;

@@ -81,7 +81,7 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 		rc = ripc__verbs_pool_reserve(&nic->big, CONN_RECV_BUFS);
 	if (rc)
 		return rc;
-	ripc__verbs_sendq_signal(&conn->tx, conn->t->signal_every);
+	ripc__verbs_sendq_signal(&conn->tx, conn->t->opt->signal_every);
 	conn->tx.sigpipe = conn->rd.sigpipe = nic->dev.siw;
 	/* No query returns the inline limit: the first queue pair probes it. */
 	rc = nic->inline_known ? create_qp(conn, nic->inline_max) : -EINVAL;
@@ -89,7 +89,7 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 	     i++) {
 		rc = create_qp(conn, inline_sizes[i]);
 		nic->inline_known = !rc;
-		nic->inline_max = ripc__verbs_inline(inline_sizes[i], conn->t->inline_bytes);
+		nic->inline_max = ripc__verbs_inline(inline_sizes[i], conn->t->opt->inline_bytes);
 	}
 	if (rc)
 		return ripc__fail(rc, "%s: cannot create a queue pair: %s", nic->dev.name,

@@ -272,8 +272,9 @@ static int add_listener(struct ripc__transport *t, const struct ifaddrs *i,
 	return 0;
 }
 
-int ripc__iwv_listen(struct ripc__transport *t, const struct ripc__options *opt)
+int ripc__iwv_listen(struct ripc__transport *t)
 {
+	const char *names = t->opt->interfaces;
 	struct ifaddrs *all;
 	int err = -ENODEV;
 
@@ -285,7 +286,7 @@ int ripc__iwv_listen(struct ripc__transport *t, const struct ripc__options *opt)
 		int rc;
 
 		/* librdmacm finds no route over the loopback. */
-		if (!ripc__sockaddr_of_interface(i, opt->interfaces, &ip) ||
+		if (!ripc__sockaddr_of_interface(i, names, &ip) ||
 		    ripc__sockaddr_is_loopback(&ip) || ripc__iwv_is_ours(t, &ip))
 			continue;
 		rc = add_listener(t, i, &ip);
@@ -296,8 +297,7 @@ int ripc__iwv_listen(struct ripc__transport *t, const struct ripc__options *opt)
 	if (t->nlisteners)
 		return 0;
 	return ripc__fail(err, "iwarp/verbs: no iWARP device with an address on %s%s: %s",
-			  opt->interfaces[0] ? "interfaces " : "any interface", opt->interfaces,
-			  strerror(-err));
+			  names[0] ? "interfaces " : "any interface", names, strerror(-err));
 }
 
 void ripc__iwv_nics_close(struct ripc__transport *t)

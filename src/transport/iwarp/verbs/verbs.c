@@ -102,8 +102,7 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 				      .slab_used = &t->slab_used,
 				      .tag = TOKEN_SLAB};
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
-	t->inline_bytes = env->opt->inline_bytes;
-	t->signal_every = env->opt->signal_every;
+	t->opt = env->opt;
 	t->read_depth = CONN_READS_MAX;
 	t->next_timer_ns = RIPC__NEVER;
 	t->now_ns = ripc__clock_ns();
@@ -120,7 +119,7 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	if (!rc)
 		rc = open_channel(t);
 	if (!rc)
-		rc = ripc__iwv_listen(t, env->opt);
+		rc = ripc__iwv_listen(t);
 	if (rc) {
 		vt_close(t);
 		return rc;

@@ -144,7 +144,7 @@ enum iwv_source { IWV_CM, IWV_ASYNC, IWV_CQ, IWV_UDP, IWV_CONNECT_DONE };
 /* The open transport. */
 struct ripc__transport {
 	bool datagrams;
-	uint32_t inline_bytes, signal_every; /* the settings */
+	const struct ripc__options *opt;
 	int epoll_fd, connect_fd;
 	struct rdma_event_channel *channel;
 	struct iwv_device *nic[RIPC__VERBS_DEVICES_MAX];
@@ -213,7 +213,7 @@ static inline bool iwv_ep_lost(const struct ripc__ep *ep)
 }
 
 /* device.c */
-int ripc__iwv_listen(struct ripc__transport *t, const struct ripc__options *opt);
+int ripc__iwv_listen(struct ripc__transport *t);
 /* The device of a context of librdmacm; NULL: not in use. */
 struct iwv_device *ripc__iwv_device_find(struct ripc__transport *t, const struct ibv_context *ctx);
 bool ripc__iwv_is_ours(const struct ripc__transport *t, const union ripc__sockaddr *ip);
