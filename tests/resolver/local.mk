@@ -38,5 +38,6 @@ tests_resolver_test_zookeeper_LDFLAGS = $(AM_LDFLAGS) \
 endif
 
 dist_check_SCRIPTS += tests/resolver/test_hosts.sh tests/resolver/test_netns.sh \
-	tests/resolver/test_takeover.sh tests/resolver/test_zookeeper.sh
+	tests/resolver/test_readdress.sh tests/resolver/test_takeover.sh \
+	tests/resolver/test_zookeeper.sh
 EXTRA_DIST += tests/resolver/lib.sh

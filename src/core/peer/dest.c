@@ -292,6 +292,8 @@ static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 void ripc__dest_refresh(struct ripc *ctx, struct ripc__dest *d)
 {
 	d->learned = false;
+	if (d->peer)
+		ripc__resolver_invalidate(ctx->resolver, d->id, d->peer->instance);
 	/* Without an answer the peer still times out. */
 	if (!ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx)))
 		kick_resolver(ctx);

@@ -143,7 +143,7 @@ void ripc__remote_returns_drop(struct ripc__dest *d);
 bool ripc__dest_has_waiters(const struct ripc__dest *d);
 /* The same, or the application has not yet received its SENDABLE: it is not freed. */
 bool ripc__dest_in_use(const struct ripc__dest *d);
-/* Looks it up again; it stays KNOWN. */
+/* Looks it up again, without the cache; it stays KNOWN. */
 void ripc__dest_refresh(struct ripc *ctx, struct ripc__dest *d);
 /* Folds those of an idle peer, whose lane is up and which nothing waits for. */
 void ripc__dests_fold(struct ripc *ctx, struct ripc__peer *p);

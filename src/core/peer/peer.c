@@ -29,6 +29,7 @@ int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record
 {
 	size_t len = 0;
 	uint8_t *addrs, *at;
+	bool changed;
 
 	for (unsigned i = 0; i < record->naddrs; i++)
 		len += 3u + record->addrs[i].len;
@@ -42,7 +43,8 @@ int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record
 		memcpy(at + 3, record->addrs[i].addr, record->addrs[i].len);
 		at += 3 + record->addrs[i].len;
 	}
-	if (len != p->addrs_len || !p->addrs || memcmp(addrs, p->addrs, len))
+	changed = len != p->addrs_len || !p->addrs || memcmp(addrs, p->addrs, len);
+	if (changed)
 		ripc__attempts_clear(p);
 	free(p->addrs);
 	if (p->lists->datagrams)
@@ -50,6 +52,13 @@ int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record
 	p->no_dgram_path = false;
 	p->addrs = addrs;
 	p->addrs_len = (uint16_t)len;
+	/* The address that is being tried may be gone: try the others at once. */
+	if (changed && p->out && p->contact != RIPC__CONTACT_NORMAL) {
+		p->next_path = 0;
+		/* The caller may go through the list of lanes. */
+		p->out->connect_ns = 0;
+		ripc__timer_at(p->out->ctx, 0);
+	}
 	return 0;
 }
 
@@ -409,8 +418,12 @@ void ripc__peer_probe(struct ripc__lane *lane, uint64_t until_ns)
 {
 	struct ripc__peer *p = lane->peer;
 
-	if (p->lane != lane || p->out || p->pending_conn ||
+	if (p->lane != lane || p->pending_conn ||
 	    lane->ctx->tp[lane->tp].limits.caps & RIPC__CAP_SELF)
+		return;
+	/* Its addresses may have changed. */
+	peer_resolve(lane->ctx, p);
+	if (p->out)
 		return;
 	p->contact = RIPC__CONTACT_PROBING;
 	p->unreachable_ns = until_ns;

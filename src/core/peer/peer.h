@@ -148,7 +148,10 @@ void ripc__peer_new_epoch(struct ripc *ctx, struct ripc__peer *p);
 /* A sequence ends; next: its first unused number. */
 void ripc__seq_end(struct ripc *ctx, uint64_t next);
 
-/* Stores the addresses of a record. Return: 0 or -ENOMEM. */
+/*
+ * Stores the addresses of a record. If they are others, an attempt beside or after a lost lane
+ * ends, and the next one begins with them. Return: 0 or -ENOMEM.
+ */
 int ripc__peer_set_addrs(struct ripc__peer *p, const struct ripc__record *record);
 /* Local addresses changed: unreachable peers may be reachable now. */
 void ripc__peers_addrs_changed(struct ripc *ctx);
@@ -169,8 +172,9 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 			       unsigned refusal, const char *text);
 
 /*
- * The peer is silent on its lane: tries its paths beside it, once more at each call. The lane that
- * comes up takes the place of the silent one. until_ns: when the peer will be unreachable.
+ * The peer is silent on its lane: tries its paths beside it, once more at each call, and resolves
+ * it again, because its addresses may have changed. The lane that comes up takes the place of the
+ * silent one. until_ns: when the peer will be unreachable.
  */
 void ripc__peer_probe(struct ripc__lane *lane, uint64_t until_ns);
 /* The peer is not silent: no further attempts beside its lane. */
