@@ -13,11 +13,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/iwarp/soft/soft.h"
+#include "transport/net/addr_changes.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,9 +27,8 @@
 /* pause of accept() after descriptors ran out, while the core retires idle lanes */
 #define DEAF_MS       20
 #define DEAF_LOG_MS   1000
-#define RESCAN_MS     1000 /* interval of reads of the address list, which may be long */
-#define RELOOK_MS     200  /* retry when descriptors or memory ran out */
-#define LOOPBACKS_MAX 2    /* loopback addresses used: 127.0.0.1 and ::1 */
+#define RELOOK_MS     200 /* retry when descriptors or memory ran out */
+#define LOOPBACKS_MAX 2   /* loopback addresses used: 127.0.0.1 and ::1 */
 
 /* Whether the kernel has run out of descriptors or memory. */
 static bool is_fd_shortage(int err)
@@ -261,19 +259,12 @@ static int add_listeners(struct ripc__transport *t, struct ifaddrs *all, bool fi
 /* Return: 0, or a negative errno. Only a lack of descriptors or memory fails the transport. */
 static int open_changes(struct ripc__transport *t)
 {
-	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
-				 .nl_groups =
-					 RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
-	int err = 0;
+	int err;
 
 	t->changes.source = SOFT_NETLINK;
-	t->changes.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
-	if (t->changes.fd < 0)
-		err = -errno;
-	else if (bind(t->changes.fd, (struct sockaddr *)&nl, sizeof(nl)))
-		err = -errno;
-	else
-		err = ripc__soft_watch(t, t->changes.fd, EPOLLIN, &t->changes);
+	t->changes.fd = ripc__addr_changes_open();
+	err = t->changes.fd < 0 ? t->changes.fd
+				: ripc__soft_watch(t, t->changes.fd, EPOLLIN, &t->changes);
 	if (!err)
 		return 0;
 	if (t->changes.fd >= 0)
@@ -372,22 +363,14 @@ void ripc__soft_rescan_addrs(struct ripc__transport *t)
 	freeifaddrs(all);
 }
 
-/*
- * Discards the messages, because the whole list is read again. Lost messages appear as an error,
- * with the same effect.
- */
 void ripc__soft_addrs_changed(struct ripc__transport *t)
 {
-	uint64_t next_ns = t->scanned_ns + RESCAN_MS * RIPC__MS;
-	uint8_t buf[64];
+	uint64_t when_ns = ripc__addr_changes_read(t->changes.fd, t->scanned_ns, t->now_ns);
 
-	for (unsigned i = 0; i < 1024; i++)
-		if (recv(t->changes.fd, buf, sizeof(buf), MSG_TRUNC) < 0 && errno != ENOBUFS)
-			break;
-	if (!t->scanned_ns || t->now_ns >= next_ns)
+	if (when_ns <= t->now_ns)
 		ripc__soft_rescan_addrs(t);
 	else if (!t->rescan_ns)
-		scan_addrs(t, next_ns);
+		scan_addrs(t, when_ns);
 }
 
 void ripc__soft_unlisten(struct ripc__transport *t)
