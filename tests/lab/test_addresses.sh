@@ -1,44 +1,61 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# In the lab: the addresses of a RoCE port change while a server is connected over it. New clients
-# reach the server over the same port. Run by tests/lab/suite in a build directory.
+# In the lab: the addresses of a device change while a server is connected over it. New clients
+# reach the server over the same device. Run by tests/lab/suite in a build directory.
+#
+# usage: "$RIPC_LAB_DIR"/test_addresses.sh ib|iwarp
 name=test_addresses
 . "$RIPC_LAB_DIR/../tools/lib.sh"
 unset RIPC_INTERFACES
-case $RIPC_LAB_IB in
-rxe*) ;;
+case $1 in
+ib)
+	transport=ib device=$RIPC_LAB_IB netdev=roce0 net=198.18.0 new="port 1 is now"
+	export RIPC_TRANSPORTS="ib,iwarp/soft"
+	;;
+iwarp)
+	transport=iwarp/verbs device=$RIPC_LAB_IWARP netdev=iwarp0 net=198.18.1 new="listens at"
+	# A server with iwarp/soft would be reached through that, by iwarp/verbs of the client.
+	export RIPC_TRANSPORTS=iwarp/verbs
+	;;
+esac
+case $device in
+rxe* | siw*) ;;
 *)
-	skip "the addresses of a port are changed for Soft-RoCE only"
+	skip "addresses are changed for software devices only"
 	finish
 	;;
 esac
-export RIPC_TRANSPORTS="ib,iwarp/soft"
 
-# over WHAT: a new client reaches the server over ib.
+# over WHAT: a new client reaches the server over the transport.
 over() {
 	expect "$1: messages" 0 120 ./tools/ripc-perf latency -s 64,3000 -c 200
-	if grep -q "^ib " "$out"; then
-		ok "$1: they go over ib"
+	if grep -q "^$transport " "$out"; then
+		ok "$1: they go over $transport"
 	else
-		bad "$1: they do not go over ib" "$out" "$err" "$work/server.err"
+		bad "$1: they do not go over $transport" "$out" "$err" "$work/server.err"
 	fi
 }
 
 # seen N: the server has taken other addresses N times.
 seen() {
-	[ "$(grep -c "port 1 is now" "$work/server.err")" -ge "$1" ]
+	[ "$(grep -c "$new" "$work/server.err")" -ge "$1" ]
 }
 
-address=$(ip -4 -o address show dev roce0 | awk '{ print $4 }')
+address=$(ip -4 -o address show dev $netdev | awk '{ print $4 }')
+address6=$(ip -6 -o address show dev $netdev scope global | awk '{ print $4 }')
+# One address at a time, or clients take the one that has not changed.
+ip address del "$address6" dev $netdev
 start server env RIPC_LOG=info ./tools/ripc-perf server
 server=$pid
 ready server serving
 over "before"
-ip address del "$address" dev roce0
+ip address add "$address6" dev $netdev nodad
+ip address del "$address" dev $netdev
 wait_until 30 seen 1
 over "without an IPv4 address"
-ip address add 198.18.0.77/24 dev roce0
+ip address add $net.77/24 dev $netdev
+ip address del "$address6" dev $netdev
 wait_until 30 seen 2
 over "with another IPv4 address"
 
@@ -46,8 +63,8 @@ over "with another IPv4 address"
 timeout 200 ./tools/ripc-perf bandwidth -s 256K -c 3000 --verify --timeout 60000 >"$out" 2>"$err" &
 client=$!
 sleep 2
-ip address del 198.18.0.77/24 dev roce0
-ip address add "$address" dev roce0
+ip address del $net.77/24 dev $netdev
+ip address add "$address" dev $netdev
 wait_until 30 seen 3
 if kill -0 "$client" 2>/dev/null; then
 	ok "the client is at it when the addresses change"
@@ -62,6 +79,7 @@ else
 	bad "after the addresses changed: exit status $rc" "$out" "$err" "$work/server.err"
 fi
 over "with the first IPv4 address"
+ip address add "$address6" dev $netdev nodad
 ./tools/ripc-perf stop >/dev/null 2>&1 || kill "$server"
 wait "$server"
 finish

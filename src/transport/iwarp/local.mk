@@ -19,6 +19,7 @@ if HAVE_VERBS
 libripc_internal_la_SOURCES += src/transport/iwarp/verbs/cm.c \
 	src/transport/iwarp/verbs/connect_thread.c src/transport/iwarp/verbs/connection.c \
 	src/transport/iwarp/verbs/device.c src/transport/iwarp/verbs/endpoint.c \
-	src/transport/iwarp/verbs/state.c src/transport/iwarp/verbs/state.h \
-	src/transport/iwarp/verbs/verbs.c src/transport/iwarp/verbs/verbs.h
+	src/transport/iwarp/verbs/listener.c src/transport/iwarp/verbs/state.c \
+	src/transport/iwarp/verbs/state.h src/transport/iwarp/verbs/verbs.c \
+	src/transport/iwarp/verbs/verbs.h
 endif

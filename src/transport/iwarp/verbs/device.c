@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Devices: listeners, completion queues, buffers, removal. */
+/* Devices: completion queues, buffers, removal. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define BACKLOG        128
-#define PORT_TRIES     16  /* librdmacm chooses a port that TCP may use already */
 #define RECV_SLAB      36u /* buffers by which a pool grows: receives of two connections */
 #define SMALL_SLAB     256u
 #define STALE_RETRY_MS 100
@@ -26,14 +22,6 @@ struct iwv_device *ripc__iwv_device_find(struct ripc__transport *t, const struct
 		if (t->nic[i]->dev.ctx && t->nic[i]->dev.ctx == ctx)
 			return t->nic[i];
 	return NULL;
-}
-
-bool ripc__iwv_is_ours(const struct ripc__transport *t, const union ripc__sockaddr *ip)
-{
-	for (unsigned i = 0; i < t->nlisteners; i++)
-		if (ripc__sockaddr_same_ip(&t->listeners[i].addr, ip))
-			return true;
-	return false;
 }
 
 struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
@@ -89,13 +77,6 @@ static void nic_empty(struct iwv_device *nic)
 	ripc__verbs_device_close(&nic->dev);
 }
 
-static void listener_close(struct iwv_listener *l)
-{
-	if (l->id)
-		rdma_destroy_id(l->id);
-	l->id = NULL;
-}
-
 void ripc__iwv_device_free(struct iwv_device *nic)
 {
 	struct ripc__transport *t = nic->t;
@@ -109,9 +90,7 @@ void ripc__iwv_device_free(struct iwv_device *nic)
 	t->stale_tries = STALE_TRIES;
 	t->stale_ns = t->next_timer_ns = t->now_ns;
 	nic_empty(nic);
-	for (unsigned i = 0; i < t->nlisteners; i++)
-		if (t->listeners[i].nic == nic)
-			listener_close(&t->listeners[i]);
+	ripc__iwv_unlisten(t, nic);
 }
 
 /*
@@ -170,7 +149,8 @@ void ripc__iwv_device_async(struct iwv_device *nic)
 	}
 }
 
-static int nic_open(struct ripc__transport *t, struct ibv_context *ctx, struct iwv_device **found)
+int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
+			  struct iwv_device **found)
 {
 	struct iwv_device *nic;
 	int rc;
@@ -184,10 +164,19 @@ static int nic_open(struct ripc__transport *t, struct ibv_context *ctx, struct i
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
 	nic->t = t;
 	rc = ripc__verbs_device_adopt(&nic->dev, ctx, t->nnics);
+	if (!rc && t->scanned_ns && nic->dev.read_sink_remote_write && !t->sink_writable) {
+		ripc__log(RIPC_LOG_WARN,
+			  "iwarp/verbs: does not use %s: its reads need memory that peers can "
+			  "write, which other devices do not; open the context again",
+			  nic->dev.name);
+		rc = -ENODEV;
+		ripc__verbs_device_close(&nic->dev);
+	}
 	if (rc) {
 		free(nic);
 		return rc;
 	}
+	t->sink_writable |= nic->dev.read_sink_remote_write;
 	ripc__verbs_pool_init(&nic->big, &nic->dev, CONN_SEND_MAX, RECV_SLAB, BUFS_MAX);
 	ripc__verbs_pool_init(&nic->small, &nic->dev, SMALL_MAX, SMALL_SLAB, BUFS_MAX);
 	rc = iwv_watch(t, ctx->async_fd, IWV_ASYNC, t->nnics);
@@ -210,103 +199,11 @@ static int nic_open(struct ripc__transport *t, struct ibv_context *ctx, struct i
 	return 0;
 }
 
-/* Creates an identifier bound to the address. -ENODEV: no iWARP device has it. */
-static int bind_id(struct ripc__transport *t, union ripc__sockaddr *ip, struct rdma_cm_id **id)
-{
-	int rc = 0;
-
-	ripc__sockaddr_set_port(ip, 0);
-	if (rdma_create_id(t->channel, id, NULL, RDMA_PS_TCP))
-		return -errno;
-	if (rdma_bind_addr(*id, &ip->sa))
-		rc = -errno;
-	else if (!(*id)->verbs || (*id)->verbs->device->transport_type != IBV_TRANSPORT_IWARP)
-		rc = -ENODEV;
-	if (rc)
-		rdma_destroy_id(*id);
-	return rc;
-}
-
-static int add_listener(struct ripc__transport *t, const struct ifaddrs *i,
-			union ripc__sockaddr *ip)
-{
-	struct iwv_listener *l = &t->listeners[t->nlisteners];
-	struct iwv_device *nic;
-	int rc = 0;
-
-	*l = (struct iwv_listener){.udp = -1};
-	for (int tries = 0; tries < PORT_TRIES; tries++) {
-		rc = bind_id(t, ip, &l->id);
-		if (rc) {
-			l->id = NULL;
-			return rc;
-		}
-		if (!rdma_listen(l->id, BACKLOG))
-			break;
-		rc = -errno;
-		listener_close(l);
-		if (rc != -EADDRINUSE)
-			break;
-	}
-	if (!l->id)
-		return rc;
-	nic = ripc__iwv_device_find(t, l->id->verbs);
-	rc = nic ? 0 : nic_open(t, l->id->verbs, &nic);
-	if (!rc && t->datagrams) {
-		l->udp = ripc__udp_open(&t->udp, ip, ripc__udp_mtu(i->ifa_name));
-		if (l->udp >= 0)
-			rc = iwv_watch(t, t->udp.port[l->udp].fd, IWV_UDP, (unsigned)l->udp);
-		else
-			rc = l->udp;
-	}
-	if (rc) {
-		if (l->udp >= 0)
-			ripc__udp_port_close(&t->udp, (unsigned)l->udp);
-		listener_close(l);
-		return rc;
-	}
-	l->nic = nic;
-	l->addr = *ip;
-	ripc__sockaddr_set_port(&l->addr, ntohs(rdma_get_src_port(l->id)));
-	t->nlisteners++;
-	return 0;
-}
-
-int ripc__iwv_listen(struct ripc__transport *t)
-{
-	const char *names = t->opt->interfaces;
-	struct ifaddrs *all;
-	int err = -ENODEV;
-
-	if (getifaddrs(&all))
-		return ripc__fail(-errno, "iwarp/verbs: cannot list the network interfaces: %s",
-				  strerror(errno));
-	for (struct ifaddrs *i = all; i && t->nlisteners < RIPC__IWARP_ADDRS_MAX; i = i->ifa_next) {
-		union ripc__sockaddr ip;
-		int rc;
-
-		/* librdmacm finds no route over the loopback. */
-		if (!ripc__sockaddr_of_interface(i, names, &ip) ||
-		    ripc__sockaddr_is_loopback(&ip) || ripc__iwv_is_ours(t, &ip))
-			continue;
-		rc = add_listener(t, i, &ip);
-		if (rc && rc != -ENODEV && rc != -EADDRNOTAVAIL)
-			err = rc;
-	}
-	freeifaddrs(all);
-	if (t->nlisteners)
-		return 0;
-	return ripc__fail(err, "iwarp/verbs: no iWARP device with an address on %s%s: %s",
-			  names[0] ? "interfaces " : "any interface", names, strerror(-err));
-}
-
 void ripc__iwv_nics_close(struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nnics; i++)
 		nic_empty(t->nic[i]);
-	for (unsigned i = 0; i < t->nlisteners; i++)
-		listener_close(&t->listeners[i]);
-	t->nlisteners = 0;
+	ripc__iwv_unlisten(t, NULL);
 	while (t->nnics) {
 		struct iwv_device *nic = t->nic[--t->nnics];
 

@@ -47,6 +47,8 @@ static void vt_close(struct ripc__transport *t)
 	ripc__iwv_nics_close(t);
 	if (t->channel)
 		rdma_destroy_event_channel(t->channel);
+	if (t->changes_fd >= 0)
+		close(t->changes_fd);
 	ripc__udp_close(&t->udp);
 	if (t->slab)
 		ripc__slab_put(t->slab);
@@ -103,6 +105,7 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 				      .tag = TOKEN_SLAB};
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->opt = env->opt;
+	t->changes_fd = -1;
 	t->read_depth = CONN_READS_MAX;
 	t->next_timer_ns = RIPC__NEVER;
 	t->now_ns = ripc__clock_ns();
@@ -132,14 +135,10 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 
 static void vt_limits(struct ripc__transport *t, struct ripc__transport_limits *limits)
 {
-	bool exposed = false;
-
-	for (unsigned i = 0; i < t->nnics; i++)
-		exposed |= t->nic[i]->dev.read_sink_remote_write;
 	*limits = (struct ripc__transport_limits){
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
 			(t->datagrams ? RIPC__CAP_DATAGRAM | RIPC__CAP_POLL_CALL : 0) |
-			(exposed ? RIPC__CAP_SINK_WRITABLE : 0),
+			(t->sink_writable ? RIPC__CAP_SINK_WRITABLE : 0),
 		.send_max = CONN_SEND_MAX,
 		.datagram_max = t->datagrams ? t->udp.max : 0,
 		.recv_depth = CONN_RECV_DEPTH,
@@ -157,7 +156,7 @@ static int vt_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 		const struct iwv_listener *l = &t->listeners[i];
 		struct ripc__iwarp_listen_addr *addr_index = &a.addrs[a.naddrs];
 
-		if (!l->id)
+		if (!l->id || l->gone)
 			continue;
 		a.naddrs++;
 		addr_index->ip = l->addr;
@@ -225,6 +224,9 @@ static unsigned full_pass(struct ripc__transport *t, struct ripc__event *events,
 		case IWV_CONNECT_DONE:
 			ripc__iwv_connects_done(t);
 			break;
+		case IWV_ADDR_CHANGES:
+			ripc__iwv_addrs_changed(t);
+			break;
 		case IWV_CQ:
 			break;
 		}
@@ -283,6 +285,10 @@ static void timers(struct ripc__transport *t)
 
 	ripc__iwv_stale_close(t);
 	t->next_timer_ns = t->stale ? t->stale_ns : RIPC__NEVER;
+	if (t->rescan_ns && t->rescan_ns <= t->now_ns)
+		ripc__iwv_rescan_addrs(t);
+	else if (t->rescan_ns && t->rescan_ns < t->next_timer_ns)
+		t->next_timer_ns = t->rescan_ns;
 	ripc__list_for_each_entry_safe (ep, next_ep, &t->eps, link) {
 		if (!ep->deadline_ns)
 			continue;
@@ -303,7 +309,7 @@ static void timers(struct ripc__transport *t)
 
 static bool busy(const struct ripc__transport *t)
 {
-	return t->full_pass || t->nbroken || !ripc__list_empty(&t->destroyed);
+	return t->full_pass || t->nbroken || t->addrs_changed || !ripc__list_empty(&t->destroyed);
 }
 
 static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,
@@ -351,6 +357,10 @@ static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *event
 	}
 	if (t->ntimed && now_ns >= t->next_timer_ns)
 		timers(t);
+	if (t->addrs_changed && n < max) {
+		events[n++] = (struct ripc__event){.kind = RIPC__EV_ADDRESS};
+		t->addrs_changed = false;
+	}
 	if (t->ntimed && t->next_timer_ns < *deadline_ns)
 		*deadline_ns = t->next_timer_ns;
 	if (busy(t))
@@ -432,6 +442,7 @@ static void vt_forked(struct ripc__transport *t)
 	}
 	close(t->channel->fd);
 	ripc__udp_close(&t->udp);
+	close(t->changes_fd);
 	close(t->connect_fd);
 	close(t->epoll_fd);
 }

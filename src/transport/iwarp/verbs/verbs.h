@@ -7,7 +7,8 @@
  *   endpoint.c        endpoints as the core uses them: connect, post, close
  *   connection.c      one connection: its queue pair, receives, completions
  *   connect_thread.c  rdma_connect() in a thread, because it may block
- *   device.c          devices: listeners, completion queues, buffers, removal
+ *   device.c          devices: completion queues, buffers, removal
+ *   listener.c        listeners at the addresses of the devices, which may change
  *   state.c           the states of connections and endpoints
  *
  * iWARP ends a connection if a send finds no receive posted. So each connection has its own receive
@@ -26,6 +27,7 @@
 #include "transport/rdma/region.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
@@ -124,6 +126,8 @@ struct iwv_listener {
 	struct iwv_device *nic;
 	union ripc__sockaddr addr; /* with its port */
 	int udp;                   /* index in t->udp, < 0: none */
+	char netdev[IF_NAMESIZE];  /* interface of the address */
+	bool gone;                 /* the address was removed */
 };
 
 /* A device in use. */
@@ -139,7 +143,7 @@ struct iwv_device {
 };
 
 /* The source of an epoll event: low byte of its data, the index above. */
-enum iwv_source { IWV_CM, IWV_ASYNC, IWV_CQ, IWV_UDP, IWV_CONNECT_DONE };
+enum iwv_source { IWV_CM, IWV_ASYNC, IWV_CQ, IWV_UDP, IWV_CONNECT_DONE, IWV_ADDR_CHANGES };
 
 /* The open transport. */
 struct ripc__transport {
@@ -151,6 +155,11 @@ struct ripc__transport {
 	unsigned nnics;
 	struct iwv_listener listeners[RIPC__IWARP_ADDRS_MAX];
 	unsigned nlisteners;
+	int changes_fd;      /* changes of addresses, addr_changes.h */
+	bool addrs_changed;  /* EV_ADDRESS is to be reported */
+	uint64_t scanned_ns; /* time of the last read of the addresses; 0: when opened */
+	uint64_t rescan_ns;  /* time of the next one; 0: when a change is reported */
+	bool sink_writable;  /* a device needs remote write access to the targets of reads */
 	uint32_t read_depth;
 	uint64_t host;               /* see struct ripc__iwarp_address */
 	struct ripc__list regions;   /* rdma/region.h */
@@ -213,10 +222,10 @@ static inline bool iwv_ep_lost(const struct ripc__ep *ep)
 }
 
 /* device.c */
-int ripc__iwv_listen(struct ripc__transport *t);
+int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
+			  struct iwv_device **found);
 /* The device of a context of librdmacm; NULL: not in use. */
 struct iwv_device *ripc__iwv_device_find(struct ripc__transport *t, const struct ibv_context *ctx);
-bool ripc__iwv_is_ours(const struct ripc__transport *t, const union ripc__sockaddr *ip);
 /* A completion queue with room for n more, NULL: none, explained. */
 struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n);
 void ripc__iwv_device_async(struct iwv_device *nic);
@@ -226,6 +235,14 @@ void ripc__iwv_device_free(struct iwv_device *nic);
 /* Makes librdmacm close the context of a removed device. */
 void ripc__iwv_stale_close(struct ripc__transport *t);
 void ripc__iwv_nics_close(struct ripc__transport *t); /* closes all devices and listeners */
+
+/* listener.c */
+int ripc__iwv_listen(struct ripc__transport *t);
+/* Closes the listeners of a device; NULL: all. */
+void ripc__iwv_unlisten(struct ripc__transport *t, const struct iwv_device *nic);
+bool ripc__iwv_is_ours(struct ripc__transport *t, const union ripc__sockaddr *ip);
+void ripc__iwv_addrs_changed(struct ripc__transport *t); /* takes the reports of changes_fd */
+void ripc__iwv_rescan_addrs(struct ripc__transport *t);  /* updates the listeners */
 
 /* cm.c */
 /* Handles events of the connection manager. Return: transport events. */
