@@ -8,20 +8,24 @@
 
 #include <string.h>
 
-/* Announces to all other members that one joined or left. */
-void ripc__coordinator_announce(struct ripc__group *g, const uint8_t *about, const uint8_t *record,
-				size_t len, bool present)
+/* ripc__group_notify() to all other contexts but the one that it is about. */
+static void notify_all(struct ripc__group *g, const uint8_t *about, unsigned kind, bool present,
+		       uint64_t version, const uint8_t *record, size_t len)
 {
 	struct ripc__member *m, *tmp;
 
-	g->version++;
 	HASH_ITER (hh, g->members, m, tmp) {
 		struct ripc__lane *lane = ripc__group_lane(g, m->instance);
 
 		if (lane && memcmp(m->instance, about, 16))
-			ripc__group_notify(lane, RIPC__MEMBER, g->id, present, g->version, record,
-					   len);
+			ripc__group_notify(lane, kind, g->id, present, version, record, len);
 	}
+}
+
+void ripc__coordinator_announce(struct ripc__group *g, const uint8_t *about, const uint8_t *record,
+				size_t len, bool present)
+{
+	notify_all(g, about, RIPC__MEMBER, present, ++g->version, record, len);
 }
 
 void ripc__coordinator_announce_self(struct ripc__group *g, bool present)
@@ -33,8 +37,7 @@ void ripc__coordinator_announce_self(struct ripc__group *g, bool present)
 		ripc__coordinator_announce(g, g->ctx->instance, record, len, present);
 }
 
-/* Sends the whole list to a member that has an older list, or none. */
-static void send_member_list(struct ripc__group *g, struct ripc__lane *lane)
+void ripc__coordinator_send_list(struct ripc__group *g, struct ripc__lane *lane)
 {
 	uint8_t record[RIPC__RECORD_BYTES_MAX];
 	struct ripc__member *m, *tmp;
@@ -47,25 +50,12 @@ static void send_member_list(struct ripc__group *g, struct ripc__lane *lane)
 		if (m->role == RIPC__ROLE_MEMBER && memcmp(m->instance, lane->peer->instance, 16))
 			ripc__group_notify(lane, RIPC__MEMBER, g->id, 1, g->version, m->record,
 					   m->record_len);
-}
-
-void ripc__coordinator_send_list(struct ripc__group *g, struct ripc__lane *lane)
-{
-	send_member_list(g, lane);
 	ripc__group_notify(lane, RIPC__COORDINATOR, g->id, 1, g->version, NULL, 0);
 }
 
-/* This context is not the coordinator (any more): other members search for another. */
 void ripc__coordinator_resign(struct ripc__group *g)
 {
-	struct ripc__member *m, *tmp;
-
-	HASH_ITER (hh, g->members, m, tmp) {
-		struct ripc__lane *lane = ripc__group_lane(g, m->instance);
-
-		if (lane)
-			ripc__group_notify(lane, RIPC__COORDINATOR, g->id, 0, 0, NULL, 0);
-	}
+	notify_all(g, g->ctx->instance, RIPC__COORDINATOR, false, 0, NULL, 0);
 }
 
 void ripc__coordinator_start(struct ripc__group *g)
@@ -78,12 +68,10 @@ void ripc__coordinator_start(struct ripc__group *g)
 	 * Above the version of any earlier coordinator, so that no old list is taken for this one.
 	 */
 	g->version = ripc__now(g->ctx);
-	HASH_ITER (hh, g->members, m, tmp) {
+	HASH_ITER (hh, g->members, m, tmp)
 		m->joined_ns = 0;
-		ripc__member_expire(g, m, RIPC__MEMBER_GRACE_NS);
-	}
-	ripc__log(RIPC_LOG_DEBUG, "group %llu: this context coordinates it",
-		  (unsigned long long)g->id);
+	ripc__members_expire(g, false);
+	ripc__log(RIPC_LOG_DEBUG, "group %" PRIu64 ": this context coordinates it", g->id);
 	ripc__wake(g->ctx, &g->waitq);
 }
 
@@ -115,16 +103,12 @@ int ripc__coordinator_join(struct ripc__lane *lane, const struct ripc__header *h
 	}
 	m = ripc__member_put(g, record, (enum ripc__group_role)h->u[0]);
 	if (!m) {
-		ripc__log(RIPC_LOG_WARN, "group %llu: no room for peer %s among %u others",
-			  (unsigned long long)g->id, ripc__instance_text(record->instance),
-			  HASH_COUNT(g->members));
+		ripc__log(RIPC_LOG_WARN, "group %" PRIu64 ": no room for peer %s among %u others",
+			  g->id, ripc__instance_text(record->instance), HASH_COUNT(g->members));
 		return 0;
 	}
 	m->joined_ns = ripc__now(g->ctx);
-	if (g->next_ns > m->joined_ns + RIPC__MEMBER_TIMEOUT_NS) {
-		g->next_ns = m->joined_ns + RIPC__MEMBER_TIMEOUT_NS;
-		ripc__timer_at(g->ctx, g->next_ns);
-	}
+	ripc__group_wake_at(g, m->joined_ns + RIPC__MEMBER_TIMEOUT_NS);
 	/*
 	 * Members that learned of it from the previous coordinator have that one's list, not this
 	 * one. Its addresses may have changed.
@@ -132,7 +116,8 @@ int ripc__coordinator_join(struct ripc__lane *lane, const struct ripc__header *h
 	if (!known && h->u[0] == RIPC__ROLE_MEMBER)
 		ripc__coordinator_announce(g, m->instance, m->record, m->record_len, true);
 	if (h->u[1] != g->version)
-		send_member_list(g, lane);
-	ripc__group_notify(lane, RIPC__COORDINATOR, g->id, 1, g->version, NULL, 0);
+		ripc__coordinator_send_list(g, lane);
+	else
+		ripc__group_notify(lane, RIPC__COORDINATOR, g->id, 1, g->version, NULL, 0);
 	return 0;
 }

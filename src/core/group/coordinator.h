@@ -10,8 +10,6 @@
 
 #define RIPC__MEMBER_TIMEOUT_NS \
 	(16000 * RIPC__MS) /* a member that sent no JOIN for this long is removed */
-#define RIPC__MEMBER_GRACE_NS \
-	(3000 * RIPC__MS) /* time that a new coordinator waits for the members of the old list */
 
 struct ripc__record;
 

@@ -132,8 +132,8 @@ static void receive_member(struct ripc__lane *lane, const struct ripc__header *h
 	g->version = h->u[1];
 	if (h->u[0]) {
 		if (!ripc__member_put(g, record, RIPC__ROLE_MEMBER))
-			ripc__log(RIPC_LOG_WARN, "group %llu: no memory for member %s",
-				  (unsigned long long)g->id, ripc__instance_text(record->instance));
+			ripc__log(RIPC_LOG_WARN, "group %" PRIu64 ": no memory for member %s",
+				  g->id, ripc__instance_text(record->instance));
 		return;
 	}
 	m = ripc__member_find(g, record->instance);
@@ -162,9 +162,7 @@ static void receive_coordinator(struct ripc__lane *lane, const struct ripc__head
 	 * repeated.
 	 */
 	if (h->u[1] != g->join_version)
-		HASH_ITER (hh, g->members, m, tmp)
-			if (!m->listed)
-				ripc__member_expire(g, m, RIPC__MEMBER_GRACE_NS);
+		ripc__members_expire(g, true);
 	g->version = h->u[1];
 	/* The answer to a JOIN in another role: try_join() has sent the next one, or will. */
 	if (g->state == RIPC__GROUP_JOINING && g->joined_role != ripc__group_role(g))
@@ -207,7 +205,6 @@ static void send_join(struct ripc__group *g, struct ripc__lane *lane, enum ripc_
 static void try_join(struct ripc__group *g)
 {
 	struct ripc__dest *d = pin_coordinator(g);
-	struct ripc__member *m, *tmp;
 
 	g->next_ns = ripc__now(g->ctx) + POLL_NS;
 	if (!d)
@@ -232,8 +229,7 @@ static void try_join(struct ripc__group *g)
 		g->next_ns = d->retry_ns;
 		/* The last member may have left while no lane could report it. */
 		g->version = 0;
-		HASH_ITER (hh, g->members, m, tmp)
-			ripc__member_expire(g, m, RIPC__MEMBER_GRACE_NS);
+		ripc__members_expire(g, false);
 	}
 }
 
@@ -292,8 +288,8 @@ void ripc__group_conflict(struct ripc *ctx, uint64_t name)
 		return;
 	if (g->state == RIPC__GROUP_COORDINATING) {
 		ripc__log(RIPC_LOG_INFO,
-			  "group %llu has an older coordinator: its members move there",
-			  (unsigned long long)g->id);
+			  "group %" PRIu64 " has an older coordinator: its members move there",
+			  g->id);
 		ripc__coordinator_resign(g);
 		g->version = 0;
 	}
@@ -398,8 +394,8 @@ static void expire_members(struct ripc__group *g, uint64_t now)
 				g->next_ns = when;
 			continue;
 		}
-		ripc__log(RIPC_LOG_INFO, "group %llu: %s was silent and is removed",
-			  (unsigned long long)g->id, ripc__instance_text(m->instance));
+		ripc__log(RIPC_LOG_INFO, "group %" PRIu64 ": %s was silent and is removed", g->id,
+			  ripc__instance_text(m->instance));
 		if (coordinating && m->role == RIPC__ROLE_MEMBER)
 			ripc__coordinator_announce(g, m->instance, m->record, m->record_len, false);
 		ripc__member_free(g, m);

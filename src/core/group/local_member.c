@@ -36,8 +36,7 @@ int ripc__check_group(struct ripc_service *s, uint64_t group, struct ripc **ctx)
 	if (!s)
 		return ripc__fail(-EINVAL, "no service");
 	if (!ripc__group_is_id(group))
-		return ripc__fail(-EINVAL, "group %llu: must be from 1 to 2^62 - 2",
-				  (unsigned long long)group);
+		return ripc__fail(-EINVAL, "group %" PRIu64 ": must be from 1 to 2^62 - 2", group);
 	return ripc__service_context(s, ctx);
 }
 
@@ -58,13 +57,13 @@ static int not_joined(struct ripc__group *g, int timeout_ms)
 
 	if (g->claim_error)
 		return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
-				  "group %llu: it has no coordinator, and this context cannot "
+				  "group %" PRIu64
+				  ": it has no coordinator, and this context cannot "
 				  "become it: %s",
-				  (unsigned long long)g->id, ripc_strerror(g->claim_error));
+				  g->id, ripc_strerror(g->claim_error));
 	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
-			  "group %llu: its coordinator has not answered in %d ms%s%s",
-			  (unsigned long long)g->id, timeout_ms, d && d->why ? ": " : "",
-			  d && d->why ? d->why : "");
+			  "group %" PRIu64 ": its coordinator has not answered in %d ms%s%s", g->id,
+			  timeout_ms, d && d->why ? ": " : "", d && d->why ? d->why : "");
 }
 
 /* Lock held, service entered. */
@@ -77,11 +76,11 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 	int rc = 0;
 
 	if (g && local_member_find(g, s))
-		return ripc__fail(-EALREADY, "service %llu is a member of group %llu",
-				  (unsigned long long)s->id, (unsigned long long)id);
+		return ripc__fail(-EALREADY, "service %" PRIu64 " is a member of group %" PRIu64,
+				  s->id, id);
 	local_member = g ? calloc(1, sizeof(*local_member)) : NULL;
 	if (!local_member)
-		return ripc__fail(-ENOMEM, "no memory for group %llu", (unsigned long long)id);
+		return ripc__fail(-ENOMEM, "no memory for group %" PRIu64, id);
 	local_member->service = s;
 	if (ripc__group_role(g) != RIPC__ROLE_MEMBER) {
 		g->stats.members++;
@@ -141,8 +140,8 @@ int RIPC__NO_ANALYSIS ripc_group_leave(struct ripc_service *s, uint64_t group)
 	if (local_member)
 		local_member_free(g, local_member);
 	else
-		rc = ripc__fail(-ENOENT, "service %llu is no member of group %llu",
-				(unsigned long long)s->id, (unsigned long long)group);
+		rc = ripc__fail(-ENOENT, "service %" PRIu64 " is no member of group %" PRIu64,
+				s->id, group);
 	ripc__service_unlock(s, ctx);
 	return rc;
 }

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* time that a new coordinator waits for the members of the old list */
+#define GRACE_NS (3000 * RIPC__MS)
+
 struct ripc__member *ripc__member_find(struct ripc__group *g, const uint8_t instance[16])
 {
 	struct ripc__member *m;
@@ -20,10 +23,8 @@ struct ripc__member *ripc__member_find(struct ripc__group *g, const uint8_t inst
 
 void ripc__member_free(struct ripc__group *g, struct ripc__member *m)
 {
-	if (m->wanted)
-		m->wanted->wanted--;
-	if (m->role == RIPC__ROLE_MEMBER)
-		g->stats.members--;
+	ripc__member_want(m, NULL);
+	g->stats.members -= m->role == RIPC__ROLE_MEMBER;
 	HASH_DEL(g->members, m);
 	free(m);
 }
@@ -66,8 +67,7 @@ struct ripc__member *ripc__member_put(struct ripc__group *g, const struct ripc__
 		}
 		HASH_ADD(hh, g->members, instance, 16, m);
 		if (!m->hh.tbl) {
-			if (m->wanted)
-				m->wanted->wanted--;
+			ripc__member_want(m, NULL);
 			g->stats.members -= m->role == RIPC__ROLE_MEMBER;
 			free(m);
 			return NULL;
@@ -90,9 +90,25 @@ void ripc__member_expire(struct ripc__group *g, struct ripc__member *m, uint64_t
 
 	if (when < m->expires_ns)
 		m->expires_ns = when;
-	if (m->expires_ns < g->next_ns)
-		g->next_ns = m->expires_ns;
-	ripc__timer_at(g->ctx, g->next_ns);
+	ripc__group_wake_at(g, m->expires_ns);
+}
+
+void ripc__members_expire(struct ripc__group *g, bool unlisted)
+{
+	struct ripc__member *m, *tmp;
+
+	HASH_ITER (hh, g->members, m, tmp)
+		if (!unlisted || !m->listed)
+			ripc__member_expire(g, m, GRACE_NS);
+}
+
+void ripc__member_want(struct ripc__member *m, struct ripc__peer *p)
+{
+	if (m->wanted)
+		m->wanted->wanted--;
+	m->wanted = p;
+	if (p)
+		p->wanted++;
 }
 
 struct ripc__peer *ripc__member_peer(struct ripc *ctx, struct ripc__member *m)

@@ -19,6 +19,10 @@ struct ripc__member *ripc__member_put(struct ripc__group *g, const struct ripc__
 bool ripc__member_has_record(const struct ripc__member *m, const struct ripc__record *record);
 /* Sets an expiry, unless an earlier one is set. */
 void ripc__member_expire(struct ripc__group *g, struct ripc__member *m, uint64_t after_ns);
+/* The members, or those that are not listed, get time to appear in the list of a coordinator. */
+void ripc__members_expire(struct ripc__group *g, bool unlisted);
+/* A sender waits for a lane to the peer of a member; NULL: for none. */
+void ripc__member_want(struct ripc__member *m, struct ripc__peer *p);
 
 /* The lane to a context of the group; NULL: none. */
 struct ripc__lane *ripc__group_lane(struct ripc__group *g, const uint8_t instance[16]);

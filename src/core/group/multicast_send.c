@@ -5,6 +5,7 @@
  * datagrams, but no message.
  */
 #include "core/group/group.h"
+#include "core/group/membership.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/service/items.h"
@@ -57,9 +58,8 @@ void ripc__mcast_listen(struct ripc__group *g)
 			ctx->tp[i].ops->group_leave(ctx->tp[i].t, g->id);
 		else if (ctx->tp[i].ops->group_join(ctx->tp[i].t, g->id))
 			ripc__log(RIPC_LOG_INFO,
-				  "group %llu: no multicast over %s: %s; lanes carry it",
-				  (unsigned long long)g->id, ctx->tp[i].ops->name,
-				  ripc_error_detail());
+				  "group %" PRIu64 ": no multicast over %s: %s; lanes carry it",
+				  g->id, ctx->tp[i].ops->name, ripc_error_detail());
 	}
 }
 
@@ -155,24 +155,13 @@ static void multicast(struct mcast_send *c)
 		}
 }
 
-static void set_waiting_peer(struct ripc__member *m, struct ripc__peer *p)
-{
-	if (m->wanted == p)
-		return;
-	if (m->wanted)
-		m->wanted->wanted--;
-	m->wanted = p;
-	if (p)
-		p->wanted++;
-}
-
 /* Return: true: it is done. */
 static bool skip_member(struct mcast_send *c, struct ripc__member *m)
 {
 	m->sent = c->number;
 	c->missed++;
 	c->g->stats.unreached++;
-	set_waiting_peer(m, NULL);
+	ripc__member_want(m, NULL);
 	return true;
 }
 
@@ -198,7 +187,7 @@ static bool send_to_member(struct mcast_send *c, struct ripc__member *m)
 		p = ripc__member_peer(ctx, m);
 		if (!p)
 			return false;
-		set_waiting_peer(m, p);
+		ripc__member_want(m, p);
 		ripc__peer_connect(ctx, p);
 		ripc__progress_request(ctx);
 		if (!p->lane)
@@ -207,37 +196,28 @@ static bool send_to_member(struct mcast_send *c, struct ripc__member *m)
 	rc = ripc__lane_send(p->lane, buf, put_header(c, buf, false), c->items, c->nitems, c->more);
 	if (rc == -EAGAIN) {
 		/* While the sender waits, the peer's silence is detected. */
-		set_waiting_peer(m, p);
+		ripc__member_want(m, p);
 		return false;
 	}
 	c->unreadable |= rc == -EFAULT;
 	if (rc)
 		return skip_member(c, m);
-	set_waiting_peer(m, NULL);
+	ripc__member_want(m, NULL);
 	m->sent = c->number;
 	c->sent++;
 	return true;
 }
 
-/* One pass over the members that are not done. Return: how many remain. */
-static unsigned send_pass(struct mcast_send *c)
+/* One pass over the members that are not done. last: skips them. Return: how many remain. */
+static unsigned send_pass(struct mcast_send *c, bool last)
 {
 	struct ripc__member *m, *tmp;
 	unsigned left = 0;
 
 	HASH_ITER (hh, c->g->members, m, tmp)
 		if (m->role == RIPC__ROLE_MEMBER && m->sent < c->number)
-			left += !send_to_member(c, m);
+			left += !(last ? skip_member(c, m) : send_to_member(c, m));
 	return left;
-}
-
-static void skip_remaining(struct mcast_send *c)
-{
-	struct ripc__member *m, *tmp;
-
-	HASH_ITER (hh, c->g->members, m, tmp)
-		if (m->role == RIPC__ROLE_MEMBER && m->sent < c->number)
-			skip_member(c, m);
 }
 
 /* Waits until the members are known and no other thread is sending to the group. */
@@ -259,11 +239,11 @@ static int wait_send_turn(struct ripc_service *s, struct ripc__group *g, int tim
 			continue;
 		if (g->sending)
 			return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
-					  "group %llu: another thread is sending to it",
-					  (unsigned long long)g->id);
+					  "group %" PRIu64 ": another thread is sending to it",
+					  g->id);
 		d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
 		return ripc__fail(timeout_ms ? -EHOSTUNREACH : -EAGAIN,
-				  "group %llu: no member was found%s%s", (unsigned long long)g->id,
+				  "group %" PRIu64 ": no member was found%s%s", g->id,
 				  d && d->why ? ": " : "", d && d->why ? d->why : "");
 	}
 	return rc;
@@ -281,8 +261,7 @@ static int mcast_send(struct ripc_service *s, struct mcast_send *c, int timeout_
 	if (rc)
 		return rc;
 	if (!g->stats.members)
-		return ripc__fail(-EHOSTUNREACH, "group %llu has no members",
-				  (unsigned long long)g->id);
+		return ripc__fail(-EHOSTUNREACH, "group %" PRIu64 " has no members", g->id);
 	g->sending = true;
 	c->started_ns = g->used_ns = ripc__now(ctx);
 	c->number = ++g->number;
@@ -291,7 +270,7 @@ static int mcast_send(struct ripc_service *s, struct mcast_send *c, int timeout_
 		ripc__group_deliver(g, ctx->instance, c->source, c->items, c->nitems, c->bytes);
 		c->sent++;
 	}
-	while (send_pass(c) && !(rc = ripc__service_closing(s))) {
+	while (send_pass(c, false) && !(rc = ripc__service_closing(s))) {
 		if (!timeout_ms && polled)
 			break;
 		polled = true;
@@ -304,19 +283,17 @@ static int mcast_send(struct ripc_service *s, struct mcast_send *c, int timeout_
 			break;
 		ripc__wait(ctx, &g->waitq, deadline - now < POLL_NS ? deadline : now + POLL_NS);
 	}
-	skip_remaining(c);
+	send_pass(c, true);
 	g->sending = false;
 	ripc__wake(ctx, &g->waitq);
 	if (rc)
 		return rc;
 	if (!c->sent && c->unreadable)
-		return ripc__fail(-EFAULT, "group %llu: an item cannot be read",
-				  (unsigned long long)g->id);
+		return ripc__fail(-EFAULT, "group %" PRIu64 ": an item cannot be read", g->id);
 	if (!c->sent)
 		return ripc__fail(timeout_ms ? -EHOSTUNREACH : -EAGAIN,
-				  "group %llu: none of its %u members could be reached%s",
-				  (unsigned long long)g->id, c->missed,
-				  timeout_ms ? "" : " without waiting");
+				  "group %" PRIu64 ": none of its %u members could be reached%s",
+				  g->id, c->missed, timeout_ms ? "" : " without waiting");
 	g->stats.sent++;
 	s->stats.short_sent++;
 	s->stats.bytes_sent += c->bytes;
@@ -336,9 +313,10 @@ static int check_send(struct ripc_service *s, struct mcast_send *c, uint64_t gro
 		return ripc__fail(-EOPNOTSUPP,
 				  "messages to groups have no return buffers and are not reliable");
 	if (c->bytes > RIPC_GROUP_MESSAGE_MAX)
-		return ripc__fail(-EMSGSIZE, "message of %llu bytes to group %llu: has at most %d",
-				  (unsigned long long)c->bytes, (unsigned long long)group,
-				  RIPC_GROUP_MESSAGE_MAX);
+		return ripc__fail(-EMSGSIZE,
+				  "message of %" PRIu64 " bytes to group %" PRIu64
+				  ": has at most %d",
+				  c->bytes, group, RIPC_GROUP_MESSAGE_MAX);
 	return 0;
 }
 
@@ -362,7 +340,7 @@ int RIPC__NO_ANALYSIS ripc_group_send(struct ripc_service *s, uint64_t group,
 		rc = mcast_send(s, &c, timeout_ms);
 		c.g->users--;
 	} else {
-		rc = ripc__fail(-ENOMEM, "no memory for group %llu", (unsigned long long)group);
+		rc = ripc__fail(-ENOMEM, "no memory for group %" PRIu64, group);
 	}
 	ripc__service_unlock(s, ctx);
 	return rc;
@@ -377,16 +355,15 @@ int ripc__group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 	struct ripc__mcast_sender *s;
 
 	if (!g)
-		return ripc__fail(-ENOENT, "group %llu is not used by this context",
-				  (unsigned long long)group);
+		return ripc__fail(-ENOENT, "group %" PRIu64 " is not used by this context", group);
 	if (!sender) {
 		*stats = g->stats;
 		return 0;
 	}
 	HASH_FIND(hh, g->senders, sender, 16, s);
 	if (!s)
-		return ripc__fail(-ENOENT, "group %llu: nothing has come from %s",
-				  (unsigned long long)group, ripc__instance_text(sender));
+		return ripc__fail(-ENOENT, "group %" PRIu64 ": nothing has come from %s", group,
+				  ripc__instance_text(sender));
 	stats->received = s->received;
 	stats->lost = s->lost;
 	stats->duplicates = s->duplicates;
