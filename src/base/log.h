@@ -5,6 +5,7 @@
 
 #include "ripc.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 

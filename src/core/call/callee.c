@@ -285,8 +285,8 @@ reply_slow(struct ripc__message *m, const struct ripc__call_words *words, const 
 	}
 	a = answer_new(ctx, m->pub.dest, words, items, nitems);
 	if (!a)
-		return ripc__fail(-ENOMEM, "no memory for an answer to service %llu",
-				  (unsigned long long)m->pub.source);
+		return ripc__fail(-ENOMEM, "no memory for an answer to service %" PRIu64,
+				  m->pub.source);
 	ripc__remote_returns_drop_call(d, m->call);
 	served_remove(m);
 	answer_send(ctx, p, d, a);

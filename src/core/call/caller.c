@@ -19,8 +19,8 @@ static void not_executed(struct ripc__call *call)
 	char text[RIPC__DETAIL_MAX];
 
 	snprintf(text, sizeof(text),
-		 "service %llu did not receive the request %s; it was not executed",
-		 (unsigned long long)call->dest,
+		 "service %" PRIu64 " did not receive the request %s; it was not executed",
+		 call->dest,
 		 call->abort_status == -ESHUTDOWN ? "before the calling service ended"
 		 : call->abort_status             ? "before the call was cancelled"
 						  : "before the time was up");
@@ -31,7 +31,7 @@ static void __attribute__((noinline)) refused(struct ripc__call *call)
 {
 	char text[RIPC__DETAIL_MAX];
 
-	snprintf(text, sizeof(text), "service %llu %s", (unsigned long long)call->dest,
+	snprintf(text, sizeof(text), "service %" PRIu64 " %s", call->dest,
 		 call->reply_status == -ECANCELED ? "freed the request without an answer"
 						  : "refused the request");
 	ripc__call_end(call, call->reply_status, text);
@@ -82,8 +82,8 @@ static void call_unknown(struct ripc__call *call, const char *why)
 		send_again(call);
 		return;
 	}
-	snprintf(text, sizeof(text), "service %llu: %s; it may have executed the request",
-		 (unsigned long long)call->dest, why);
+	snprintf(text, sizeof(text), "service %" PRIu64 ": %s; it may have executed the request",
+		 call->dest, why);
 	ripc__call_end(call, call->state == RIPC__CALL_IS_CANCELLING ? late_status(call) : -EPIPE,
 		       text);
 }
@@ -400,8 +400,9 @@ static void call_expired(struct ripc__call *call)
 		break;
 	case RIPC__CALL_IS_CANCELLING:
 		snprintf(why, sizeof(why),
-			 "service %llu did not answer in time, and may have executed the request",
-			 (unsigned long long)call->dest);
+			 "service %" PRIu64
+			 " did not answer in time, and may have executed the request",
+			 call->dest);
 		ripc__call_end(call, late_status(call), why);
 		break;
 	case RIPC__CALL_IS_WITHDRAWING:
@@ -520,8 +521,7 @@ static struct ripc__reliable_msg *send_now(struct ripc_service *s, struct ripc__
 
 static int no_memory(uint64_t dest)
 {
-	return ripc__fail(-ENOMEM, "no memory for a call to service %llu",
-			  (unsigned long long)dest);
+	return ripc__fail(-ENOMEM, "no memory for a call to service %" PRIu64, dest);
 }
 
 int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,

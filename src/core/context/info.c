@@ -138,7 +138,7 @@ int RIPC__NO_ANALYSIS ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct 
 	int rc = route ? ripc__check_output(route, "ripc_route") : 0;
 
 	if (!rc && (!dest || ripc__group_is_name(dest)))
-		rc = ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
+		rc = ripc__fail(-EINVAL, "%" PRIu64 " is no service id", dest);
 	if (!rc)
 		rc = ripc__context_enter(&ctx);
 	if (rc)
@@ -146,8 +146,7 @@ int RIPC__NO_ANALYSIS ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct 
 	d = ripc__dest_get(ctx, dest);
 	if (!d) {
 		ripc__unlock(ctx);
-		return ripc__fail(-ENOMEM, "no memory for destination %llu",
-				  (unsigned long long)dest);
+		return ripc__fail(-ENOMEM, "no memory for destination %" PRIu64, dest);
 	}
 	d->users++;
 	deadline = ripc__deadline(ctx, timeout_ms);
@@ -158,8 +157,7 @@ int RIPC__NO_ANALYSIS ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct 
 			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
 		else if (!timeout_ms) {
 			ripc__dest_want(ctx, d);
-			rc = ripc__fail(-EAGAIN, "service %llu is not yet connected",
-					(unsigned long long)dest);
+			rc = ripc__fail(-EAGAIN, "service %" PRIu64 " is not yet connected", dest);
 		} else if (ripc__wait(ctx, &d->waitq, deadline) && ripc__dest_reach(ctx, d))
 			rc = ripc__dest_unreachable(ctx, d);
 	}
@@ -183,8 +181,7 @@ int RIPC__NO_ANALYSIS ripc_route_get(struct ripc *ctx, uint64_t dest, struct rip
 	if (d)
 		describe(ctx, d, route);
 	else
-		rc = ripc__fail(-ENOENT, "nothing is known of service %llu",
-				(unsigned long long)dest);
+		rc = ripc__fail(-ENOENT, "nothing is known of service %" PRIu64, dest);
 	ripc__unlock(ctx);
 	return rc;
 }
@@ -213,8 +210,9 @@ int RIPC__NO_ANALYSIS ripc_route_limits(struct ripc *ctx, uint64_t dest, struct 
 	ripc__store_output(limits, &full, sizeof(full));
 	if (!full.short_max)
 		return ripc__fail(-ENOENT,
-				  "service %llu is not connected: ripc_route_lookup() does that",
-				  (unsigned long long)dest);
+				  "service %" PRIu64
+				  " is not connected: ripc_route_lookup() does that",
+				  dest);
 	return 0;
 }
 
@@ -292,8 +290,7 @@ int RIPC__NO_ANALYSIS ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ri
 		full.lanes = d->peer->lane != NULL;
 		ripc__store_output(stats, &full, sizeof(full));
 	} else {
-		rc = ripc__fail(-ENOENT, "nothing is known of service %llu",
-				(unsigned long long)dest);
+		rc = ripc__fail(-ENOENT, "nothing is known of service %" PRIu64, dest);
 	}
 	ripc__unlock(ctx);
 	return rc;

@@ -32,15 +32,14 @@ int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const stru
 
 	if (bytes > RIPC__RELIABLE_WINDOW_BYTES / 4)
 		return ripc__fail(-EMSGSIZE,
-				  "reliable short message of %llu bytes: at most %d, use "
+				  "reliable short message of %" PRIu64 " bytes: at most %d, use "
 				  "ripc_send_long()",
-				  (unsigned long long)bytes, RIPC__RELIABLE_WINDOW_BYTES / 4);
+				  bytes, RIPC__RELIABLE_WINDOW_BYTES / 4);
 	a.pair = ripc__pair_get(ctx, s, d->id);
 	if (a.pair)
 		a.m = ripc__reliable_new(ctx, 0, s->id, NULL, items, nitems);
 	if (!a.m)
-		return ripc__fail(-ENOMEM, "no memory to send to service %llu",
-				  (unsigned long long)d->id);
+		return ripc__fail(-ENOMEM, "no memory to send to service %" PRIu64, d->id);
 	a.m->owner = &a.pair->owner;
 	a.pair->users++;
 	rc = post_once(d, &a);
@@ -108,8 +107,9 @@ int RIPC__NO_ANALYSIS ripc_flush(struct ripc_service *s, uint64_t dest, int time
 		else if (!timeout_ms ||
 			 (ripc__wait(ctx, &pair->done, deadline) && pair->unacked && !pair->error))
 			rc = ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
-					"%u reliable messages to service %llu are not acknowledged",
-					pair->unacked, (unsigned long long)dest);
+					"%u reliable messages to service %" PRIu64
+					" are not acknowledged",
+					pair->unacked, dest);
 	}
 	if (pair->error && rc != -ESHUTDOWN)
 		rc = ripc__pair_error(pair);

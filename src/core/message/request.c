@@ -169,8 +169,8 @@ int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeo
 		rc = request_finish(request);
 	else
 		rc = ripc__fail(-ETIMEDOUT,
-				"the message to service %llu is still under way after %d ms",
-				(unsigned long long)(*request)->dest_id, timeout_ms);
+				"the message to service %" PRIu64 " is still under way after %d ms",
+				(*request)->dest_id, timeout_ms);
 	ripc__unlock(ctx);
 	return rc;
 }
@@ -182,8 +182,8 @@ int ripc__call_wait(struct ripc_request **request, struct ripc_message **reply, 
 	if ((*request)->ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
 		return ripc__fail(-ESHUTDOWN, "the context is being closed");
 	if (rc)
-		return ripc__fail(-EINPROGRESS, "the call to service %llu has no answer yet",
-				  (unsigned long long)(*request)->dest_id);
+		return ripc__fail(-EINPROGRESS, "the call to service %" PRIu64 " has no answer yet",
+				  (*request)->dest_id);
 	return call_finish(request, reply);
 }
 
@@ -256,7 +256,7 @@ static int cancel_expired(struct ripc_request **request, int timeout_ms)
 	struct ripc_request *r = *request;
 	struct ripc *ctx = r->ctx;
 	bool unreachable = r->state == RIPC__REQUEST_PENDING && !ripc__dest_lane(r->dest);
-	unsigned long long dest = r->dest_id;
+	uint64_t dest = r->dest_id;
 	struct ripc__dest *d = r->dest;
 	int rc;
 
@@ -268,13 +268,15 @@ static int cancel_expired(struct ripc_request **request, int timeout_ms)
 	d->users--;
 	if (rc == -EPIPE)
 		return ripc__fail(-EPIPE,
-				  "service %llu: its holder has confirmed neither the message in "
+				  "service %" PRIu64
+				  ": its holder has confirmed neither the message in "
 				  "%d ms nor its withdrawal: delivery is unknown",
 				  dest, timeout_ms);
 	if (rc != -ECANCELED)
 		return rc;
 	return ripc__fail(-ETIMEDOUT,
-			  "service %llu: the message was not delivered in %d ms and was withdrawn",
+			  "service %" PRIu64
+			  ": the message was not delivered in %d ms and was withdrawn",
 			  dest, timeout_ms);
 }
 

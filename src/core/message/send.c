@@ -24,7 +24,7 @@ int ripc__check_call_slow(struct ripc_service *s, uint64_t dest, struct ripc **c
 	if (!s)
 		return ripc__fail(-EINVAL, "no service to send from");
 	if (!dest || ripc__group_is_name(dest))
-		return ripc__fail(-EINVAL, "%llu is no service id", (unsigned long long)dest);
+		return ripc__fail(-EINVAL, "%" PRIu64 " is no service id", dest);
 	return ripc__service_context(s, ctx);
 }
 
@@ -32,11 +32,10 @@ int ripc__check_call_slow(struct ripc_service *s, uint64_t dest, struct ripc **c
 
 static int too_long(uint64_t dest, uint64_t bytes, uint64_t limit, const char *transport)
 {
-	return ripc__fail(
-		-EMSGSIZE,
-		"message of %llu bytes to service %llu: a short message over %s has at most %llu",
-		(unsigned long long)bytes, (unsigned long long)dest, transport,
-		(unsigned long long)limit);
+	return ripc__fail(-EMSGSIZE,
+			  "message of %" PRIu64 " bytes to service %" PRIu64
+			  ": a short message over %s has at most %" PRIu64,
+			  bytes, dest, transport, limit);
 }
 
 /* The kernel could not read an item. */
@@ -49,12 +48,11 @@ static int unreadable(uint64_t dest, const struct iovec *items, unsigned nitems)
 	       ripc__mappings_permit(&maps, items[i].iov_base, items[i].iov_len, false))
 		i++;
 	ripc__mappings_free(&maps);
-	return i < nitems ? ripc__fail(-EFAULT,
-				       "service %llu: item %u: %zu bytes at %p cannot be read",
-				       (unsigned long long)dest, i, items[i].iov_len,
-				       items[i].iov_base)
-			  : ripc__fail(-EFAULT, "service %llu: an item cannot be read",
-				       (unsigned long long)dest);
+	return i < nitems
+		       ? ripc__fail(-EFAULT,
+				    "service %" PRIu64 ": item %u: %zu bytes at %p cannot be read",
+				    dest, i, items[i].iov_len, items[i].iov_base)
+		       : ripc__fail(-EFAULT, "service %" PRIu64 ": an item cannot be read", dest);
 }
 
 struct send_args {
@@ -161,8 +159,7 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 		return too_long(d->id, m->bytes, lane->send_max - (len - m->bytes),
 				"a lane, with its return buffers,");
 	if (!c && !(c = d->credit = ripc__lane_credit(lane, d->id)))
-		return ripc__fail(-ENOMEM, "no memory to send to service %llu",
-				  (unsigned long long)d->id);
+		return ripc__fail(-ENOMEM, "no memory to send to service %" PRIu64, d->id);
 	units = (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
 	if (c->sent_units + units > c->limit_units) {
 		d->wanted_limit_units = c->limit_units;
@@ -253,12 +250,11 @@ static int send_timeout(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 	if (!lane && timeout_ms)
 		return ripc__dest_unreachable(ctx, d);
 	if (!lane)
-		return ripc__fail(-EAGAIN, "service %llu is not yet connected: %s",
-				  (unsigned long long)d->id,
+		return ripc__fail(-EAGAIN, "service %" PRIu64 " is not yet connected: %s", d->id,
 				  d->why ? d->why : "the look-up is under way");
-	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN, "service %llu at peer %s over %s: %s",
-			  (unsigned long long)d->id, ripc__instance_text(d->peer->instance),
-			  lane->ctx->tp[lane->tp].ops->name,
+	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
+			  "service %" PRIu64 " at peer %s over %s: %s", d->id,
+			  ripc__instance_text(d->peer->instance), lane->ctx->tp[lane->tp].ops->name,
 			  lane->sending == RIPC__SENDING_BLOCKED
 				  ? "the transport's queue is full"
 				  : "out of credit: its receiver does not take its messages");
@@ -282,8 +278,7 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int *timeout
 
 	for (;;) {
 		if (!ripc__service_open(s) || ctx->closing)
-			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
-					  (unsigned long long)s->id);
+			return ripc__fail(-ESHUTDOWN, "service %" PRIu64 " is being closed", s->id);
 		d->wanted_limit_units = 0;
 		rc = fn(d, arg);
 		if (rc != -EAGAIN) {
@@ -432,8 +427,7 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 	for (unsigned i = 0; i < nitems; i++)
 		m.bytes += items[i].iov_len;
 	if (!d)
-		return ripc__fail(-ENOMEM, "no memory for destination %llu",
-				  (unsigned long long)dest);
+		return ripc__fail(-ENOMEM, "no memory for destination %" PRIu64, dest);
 	d->users++;
 	if (or_long)
 		rc = locate(&m, d, &timeout_ms);

@@ -61,7 +61,7 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 	ripc__watches_service_ended(s);
 	ripc__service_check_over(s);
 	ripc__wake_all(s->ctx);
-	ripc__log(level, "service %llu was taken over: %s", (unsigned long long)s->id, text);
+	ripc__log(level, "service %" PRIu64 " was taken over: %s", s->id, text);
 }
 
 void ripc__service_split(struct ripc *ctx, uint64_t id, const char *text)
@@ -77,8 +77,9 @@ void ripc__service_split(struct ripc *ctx, uint64_t id, const char *text)
 	/* Anybody without a key could fill the log otherwise. */
 	if (s->stats.service_conflicts++ < SPLITS_LOGGED_MAX)
 		ripc__log(RIPC_LOG_WARN,
-			  "service %llu has, or had, another holder: the network was split: %s",
-			  (unsigned long long)id, text);
+			  "service %" PRIu64
+			  " has, or had, another holder: the network was split: %s",
+			  id, text);
 }
 
 void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, const char *text)
@@ -142,19 +143,19 @@ static int fail_own(struct ripc *ctx, const struct wanted *w)
 	char ours[RIPC__NAME_MAX + 1], theirs[RIPC__NAME_MAX + 1];
 
 	if (!w->name || !held)
-		return ripc__fail(-EADDRINUSE, "service %llu is held by this context itself",
-				  (unsigned long long)w->id);
+		return ripc__fail(-EADDRINUSE, "service %" PRIu64 " is held by this context itself",
+				  w->id);
 	ripc__name_text(w->name, ours);
 	ripc__name_text(held, theirs);
 	if (!strcmp(w->name, held))
 		return ripc__fail(-EADDRINUSE,
-				  "service %llu (\"%s\") is held by this context itself",
-				  (unsigned long long)w->id, ours);
-	return ripc__fail(
-		-EADDRINUSE,
-		"service %llu (\"%s\") is held under another name with the same id, \"%s\" "
-		"by this context itself",
-		(unsigned long long)w->id, ours, theirs);
+				  "service %" PRIu64 " (\"%s\") is held by this context itself",
+				  w->id, ours);
+	return ripc__fail(-EADDRINUSE,
+			  "service %" PRIu64
+			  " (\"%s\") is held under another name with the same id, \"%s\" "
+			  "by this context itself",
+			  w->id, ours, theirs);
 }
 
 /*
@@ -175,7 +176,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 		return fail_own(ctx, w);
 	s = ripc__handle_alloc(sizeof(*s));
 	if (!s)
-		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
+		return ripc__fail(-ENOMEM, "no memory for service %" PRIu64, id);
 	s->id = id;
 	s->ctx = ctx;
 	s->fd = -1;
@@ -191,7 +192,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	if (!s->hh.tbl) {
 		ctx->nawaited--;
 		ripc__service_free(s);
-		return ripc__fail(-ENOMEM, "no memory for service %llu", (unsigned long long)id);
+		return ripc__fail(-ENOMEM, "no memory for service %" PRIu64, id);
 	}
 	rc = ripc__resolver_register(ctx->resolver, w->id, w->name, w->how, ripc__now(ctx));
 	*local = rc == -EADDRINUSE;
@@ -260,9 +261,9 @@ int ripc__service_register(struct ripc *ctx, uint64_t id, const char *name, unsi
 	if (flags & ~(unsigned)RIPC_TAKEOVER)
 		return ripc__fail(-EOPNOTSUPP, "flags 0x%x are not known to this version", flags);
 	if (!any && (!id || id >= RIPC_ID_LIMIT))
-		return ripc__fail(-EINVAL,
-				  "service id %llu: must be from 1 to 2^63 - 1, or RIPC_ANY_ID",
-				  (unsigned long long)id);
+		return ripc__fail(
+			-EINVAL,
+			"service id %" PRIu64 ": must be from 1 to 2^63 - 1, or RIPC_ANY_ID", id);
 	ripc__lock(ctx);
 	for (unsigned tries = 0;; tries++) {
 		rc = ripc__check_open(ctx);
@@ -418,8 +419,8 @@ int RIPC__NO_ANALYSIS ripc_service_fd(struct ripc_service *s)
 	if (s->fd < 0) {
 		s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (s->fd < 0)
-			rc = ripc__fail(-errno, "no descriptor for service %llu: %s",
-					(unsigned long long)s->id, ripc_strerror(errno));
+			rc = ripc__fail(-errno, "no descriptor for service %" PRIu64 ": %s", s->id,
+					ripc_strerror(errno));
 		else if (s->queued || ripc__service_over(s))
 			ripc__service_signal(s, true);
 	}
@@ -452,12 +453,10 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 
 	while (!(*m = next_message(s))) {
 		if (!ripc__service_open(s) || ctx->closing)
-			return ripc__fail(-ESHUTDOWN, "service %llu is being closed",
-					  (unsigned long long)s->id);
+			return ripc__fail(-ESHUTDOWN, "service %" PRIu64 " is being closed", s->id);
 		if (ripc__service_over(s))
-			return ripc__fail(-ESHUTDOWN, "service %llu was taken over: %s",
-					  (unsigned long long)s->id,
-					  s->conflict ? s->conflict : "");
+			return ripc__fail(-ESHUTDOWN, "service %" PRIu64 " was taken over: %s",
+					  s->id, s->conflict ? s->conflict : "");
 		if (!timeout_ms) {
 			/* The network is polled once. */
 			if (polled) {
@@ -476,8 +475,8 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 		if (!deadline)
 			deadline = ripc__deadline(ctx, timeout_ms);
 		if (ripc__wait(ctx, &s->receivers, deadline) && !s->first)
-			return ripc__fail(-ETIMEDOUT, "no message for service %llu in %d ms",
-					  (unsigned long long)s->id, timeout_ms);
+			return ripc__fail(-ETIMEDOUT, "no message for service %" PRIu64 " in %d ms",
+					  s->id, timeout_ms);
 	}
 	return 0;
 }

@@ -101,8 +101,8 @@ static bool current_attempt(struct ripc *ctx, const struct ripc__peer *p, char *
 		if (a->path_index == p->out_path)
 			return false;
 	ripc__attempt_address(ctx, p, addr, sizeof(addr));
-	snprintf(text, len, "no answer from %s yet, after %llu ms", addr,
-		 (unsigned long long)((ripc__now(ctx) - p->out->last_rx_ns) / RIPC__MS));
+	snprintf(text, len, "no answer from %s yet, after %" PRIu64 " ms", addr,
+		 ((ripc__now(ctx) - p->out->last_rx_ns) / RIPC__MS));
 	return true;
 }
 

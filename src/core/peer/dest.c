@@ -372,17 +372,16 @@ void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 {
 	static const uint8_t zero_instance[16];
-	unsigned long long id = (unsigned long long)d->id;
 	char text[RIPC__DETAIL_MAX];
 
 	if (d->state == RIPC__DEST_KNOWN) {
 		ripc__attempts_text(ctx, d->peer, text, sizeof(text) - 100);
 		return ripc__fail(-EHOSTUNREACH,
-				  "service %llu: its holder %s cannot be reached: %s", id,
+				  "service %" PRIu64 ": its holder %s cannot be reached: %s", d->id,
 				  ripc__instance_text(d->peer->instance), text);
 	}
 	if (d->why && memcmp(d->holder, zero_instance, 16))
-		return ripc__fail(-EHOSTUNREACH, "service %llu: %s", id, d->why);
+		return ripc__fail(-EHOSTUNREACH, "service %" PRIu64 ": %s", d->id, d->why);
 	if (d->why)
 		snprintf(text, sizeof(text), "%s", d->why);
 	else
@@ -390,9 +389,10 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 			 ctx->opt.resolver,
 			 *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
 	return ripc__fail(-EHOSTUNREACH,
-			  "service %llu: %s; is its server running? \"ripc-info --doctor -s %llu\" "
+			  "service %" PRIu64
+			  ": %s; is its server running? \"ripc-info --doctor -s %" PRIu64 "\" "
 			  "looks for the cause",
-			  id, text, id);
+			  d->id, text, d->id);
 }
 
 void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The messages of the lane's own protocol, CREDIT, PING and PONG, GOAWAY, and those of core/memory.
- * Only this file of core/peer names a kind of message; core/message/control.c receives them. The layers above send
- * theirs by ripc__lane_control() and ripc__lane_notify(). Lock held.
+ * Only this file of core/peer names a kind of message; core/message/control.c receives them. The
+ * layers above send theirs by ripc__lane_control() and ripc__lane_notify(). Lock held.
  */
 #ifndef RIPC_CORE_PEER_LANE_CONTROL_H
 #define RIPC_CORE_PEER_LANE_CONTROL_H
@@ -47,7 +47,7 @@ static inline void ripc__lane_send_unmap(struct ripc__lane *lane, uint64_t expor
 {
 	ripc__lane_notify(lane, RIPC__UNMAP, 0, 0, export_id, 0);
 }
-/* Return buffer id of a service (0: closed) is withdrawn; no write into that of the peer is left. */
+/* Return buffer id of a service (0: closed) ended; no write into that of the peer is left. */
 static inline void ripc__lane_send_revoke(struct ripc__lane *lane, uint64_t service, uint64_t id)
 {
 	ripc__lane_notify(lane, RIPC__REVOKE, 0, service, id, 0);

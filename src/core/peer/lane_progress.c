@@ -205,8 +205,8 @@ static void lane_timed_out(struct ripc__lane *lane)
 	}
 	if (lane->active && lane->peer->out == lane)
 		ripc__attempt_address(lane->ctx, lane->peer, addr, sizeof(addr));
-	snprintf(text, sizeof(text), "%s%sno answer in %llu ms", addr, *addr ? ": " : "",
-		 (unsigned long long)(lane->connect_ns / RIPC__MS));
+	snprintf(text, sizeof(text), "%s%sno answer in %" PRIu64 " ms", addr, *addr ? ": " : "",
+		 (lane->connect_ns / RIPC__MS));
 	ripc__lane_fail(lane, -ETIMEDOUT, text);
 }
 

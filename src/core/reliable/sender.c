@@ -112,8 +112,7 @@ static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool mor
 	int rc;
 
 	if (!rel)
-		return ripc__fail(-ENOMEM, "no memory to send to service %llu",
-				  (unsigned long long)d->id);
+		return ripc__fail(-ENOMEM, "no memory to send to service %" PRIu64, d->id);
 	/* The messages at the former holder must be acknowledged first. */
 	if (d->reliable_peer != p && !dest_done(lane->ctx, d))
 		return -EAGAIN;
@@ -133,10 +132,10 @@ static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool mor
 	rc = post(lane, m, rel->next, more);
 	if (rc == -EMSGSIZE)
 		return ripc__fail(-EMSGSIZE,
-				  "reliable short message to service %llu: with its header it has "
+				  "reliable short message to service %" PRIu64
+				  ": with its header it has "
 				  "%u bytes, and a lane over %s takes %u; use ripc_send_long()",
-				  (unsigned long long)d->id, m->len,
-				  lane->ctx->tp[lane->tp].ops->name, lane->send_max);
+				  d->id, m->len, lane->ctx->tp[lane->tp].ops->name, lane->send_max);
 	if (rc)
 		return rc;
 	ripc__unacked_add(rel, d, m);
@@ -193,7 +192,7 @@ void ripc__reliable_flush(struct ripc__lane *lane)
 
 		if (rc == -EAGAIN)
 			return;
-		/* The previous lane, which may have taken longer messages, may have delivered it. */
+		/* The previous lane, which may have taken longer ones, may have delivered it. */
 		if (rc) {
 			ripc__unacked_end(lane->ctx, p, m, -EPIPE,
 					  rc == -EMSGSIZE

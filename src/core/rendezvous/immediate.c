@@ -21,7 +21,7 @@ bool ripc__immediate_of(const struct ripc_request *r, uint32_t *word)
 	    r->ext_flags || it->how != RIPC__HOW_WRITTEN || !it->remote_return->pooled ||
 	    it->posted || it->len > r->ctx->tp[r->lane->tp].limits.rdma_max)
 		return false;
-	base = ripc__list_entry(r->peer->lists->requests.next, struct ripc_request, peer_link)->id;
+	base = ripc__oldest_request(r->peer);
 	if (last->dest != r->dest_id || last->source != r->source || last->request + 1 != r->id ||
 	    r->id - base > RIPC__IMM_OLDER_MAX)
 		return false;

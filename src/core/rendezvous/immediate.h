@@ -8,7 +8,14 @@
 #define RIPC_CORE_RENDEZVOUS_IMMEDIATE_H
 
 #include "core/peer/lane.h"
+#include "core/peer/peer.h"
 #include "core/rendezvous/request.h"
+
+/* The id of the oldest request to a peer that has one. */
+static inline uint64_t ripc__oldest_request(const struct ripc__peer *p)
+{
+	return ripc__list_entry(p->lists->requests.next, struct ripc_request, peer_link)->id;
+}
 
 /*
  * Whether one write suffices for r, which was selected and of which nothing was posted. *word: its

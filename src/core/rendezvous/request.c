@@ -132,8 +132,7 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	if (!d) {
 		if (r)
 			request_put(ctx, r, nitems);
-		return ripc__fail(-ENOMEM, "no memory for a request to service %llu",
-				  (unsigned long long)dest);
+		return ripc__fail(-ENOMEM, "no memory for a request to service %" PRIu64, dest);
 	}
 	*r = (struct ripc_request){
 		.ctx = ctx,
@@ -194,8 +193,8 @@ bool ripc__request_unreadable(const struct ripc_request *r, struct ripc__mapping
 		if (it->copy || (it->region && it->region->state != RIPC__REGION_USER) ||
 		    ripc__mappings_permit(maps, it->base, it->len, false))
 			continue;
-		snprintf(text, len, "service %llu: item %u: %zu bytes at %p cannot be read",
-			 (unsigned long long)r->dest_id, i, it->len, (void *)it->base);
+		snprintf(text, len, "service %" PRIu64 ": item %u: %zu bytes at %p cannot be read",
+			 r->dest_id, i, it->len, (void *)it->base);
 		return true;
 	}
 	return false;
@@ -250,10 +249,10 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	}
 	if (r->tainted && !ripc__request_unexport(r))
 		ripc__log(RIPC_LOG_ERROR,
-			  "service %llu: no memory to detach the items of a message that peer %s "
+			  "service %" PRIu64
+			  ": no memory to detach the items of a message that peer %s "
 			  "may read: it will read the bytes that are written there next, too",
-			  (unsigned long long)r->dest_id,
-			  p ? ripc__instance_text(p->instance) : "");
+			  r->dest_id, p ? ripc__instance_text(p->instance) : "");
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 

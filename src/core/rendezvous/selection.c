@@ -286,10 +286,11 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 			char text[RIPC__DETAIL_MAX];
 
 			snprintf(text, sizeof(text),
-				 "service %llu over %s: item %u of %zu bytes cannot be registered: "
+				 "service %" PRIu64
+				 " over %s: item %u of %zu bytes cannot be registered: "
 				 "%s",
-				 (unsigned long long)r->dest_id, request_tp(r)->ops->name, i,
-				 it->len, ripc_error_detail());
+				 r->dest_id, request_tp(r)->ops->name, i, it->len,
+				 ripc_error_detail());
 			ripc__request_unselect(r, false);
 			r->lane = NULL;
 			/* The connection has ended and its event is pending: use the next lane. */

@@ -37,9 +37,8 @@ static void write_failed(struct ripc_request *r, int rc)
 	char text[RIPC__DETAIL_MAX];
 
 	snprintf(text, sizeof(text),
-		 "service %llu over %s: item %u of %zu bytes cannot be written: %s",
-		 (unsigned long long)r->dest_id, r->ctx->tp[r->lane->tp].ops->name, r->next,
-		 r->items[r->next].len,
+		 "service %" PRIu64 " over %s: item %u of %zu bytes cannot be written: %s",
+		 r->dest_id, r->ctx->tp[r->lane->tp].ops->name, r->next, r->items[r->next].len,
 		 rc == -ENOMEM || rc == -EPERM ? ripc_error_detail() : ripc_strerror(rc));
 	r->error = rc;
 	r->detail = strdup(text);
@@ -53,8 +52,8 @@ static void read_failed(struct ripc_request *r)
 	char text[RIPC__DETAIL_MAX];
 
 	if (!ripc__request_unreadable(r, &maps, text, sizeof(text)))
-		snprintf(text, sizeof(text), "service %llu: an item cannot be read",
-			 (unsigned long long)r->dest_id);
+		snprintf(text, sizeof(text), "service %" PRIu64 ": an item cannot be read",
+			 r->dest_id);
 	ripc__mappings_free(&maps);
 	r->error = -EFAULT;
 	r->detail = strdup(text);
@@ -166,9 +165,7 @@ static int send_message(struct ripc_request *r)
 		p += RIPC__CALL_EXT;
 	}
 	ripc__put_le64(p, r->id);
-	ripc__put_le64(
-		p + 8,
-		ripc__list_entry(r->peer->lists->requests.next, struct ripc_request, peer_link)->id);
+	ripc__put_le64(p + 8, ripc__oldest_request(r->peer));
 	p += 16;
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
@@ -400,8 +397,8 @@ void ripc__request_conclude(struct ripc_request *r)
 	} else if (r->ack_status) {
 		int status = r->ack_status == -EHOSTUNREACH ? -ECANCELED : r->ack_status;
 
-		snprintf(text, sizeof(text), "service %llu at peer %s: the message was %s",
-			 (unsigned long long)r->dest_id, ripc__instance_text(lane->peer->instance),
+		snprintf(text, sizeof(text), "service %" PRIu64 " at peer %s: the message was %s",
+			 r->dest_id, ripc__instance_text(lane->peer->instance),
 			 status == -ECANCELED ? "withdrawn"
 			 : status == -ENOBUFS ? "refused: no memory for it there"
 					      : "not received: the receiver could not fetch it");

@@ -140,7 +140,7 @@ int ripc__service_closed_error(const struct ripc_service *s)
 {
 	if (s->state == RIPC__SERVICE_ENDED)
 		return ripc__fail(-ESHUTDOWN, "the service is closed");
-	return ripc__fail(-ESHUTDOWN, "service %llu is being closed", (unsigned long long)s->id);
+	return ripc__fail(-ESHUTDOWN, "service %" PRIu64 " is being closed", s->id);
 }
 
 void ripc__service_add_stats(const struct ripc_service *s, struct ripc_stats *sum)

@@ -131,7 +131,7 @@ static inline void ripc__service_leave(struct ripc_service *s)
 		ripc__wake(s->ctx, &s->drained);
 }
 
-/* The same with the lock, which ripc__service_unlock() releases. Return: 0: it is held; else not. */
+/* The same with the lock, which ripc__service_unlock() releases. Return: 0: it is held; or not. */
 static inline int RIPC__NO_ANALYSIS ripc__service_lock(struct ripc_service *s, struct ripc *ctx)
 {
 	int rc;
