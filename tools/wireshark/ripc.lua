@@ -32,7 +32,7 @@ local resolver_kinds = { [1] = "REQUEST", [2] = "REPLY", [3] = "PROBE", [4] = "G
 	[6] = "LISTED" }
 local transports = {
 	[1] = "self", [3] = "iwarp/soft", [4] = "ib", [5] = "iwarp/verbs", [6] = "shm", [7] = "pcie",
-	[255] = "sim",
+	[254] = "ring/sim", [255] = "sim",
 }
 
 local function service_text(id)
@@ -109,7 +109,7 @@ f.imm_buffer = ProtoField.uint32("ripc.imm.buffer", "Standing buffer, lower bits
 	0xff000000)
 f.imm_acked = ProtoField.uint32("ripc.imm.acked", "Acknowledged request, lower bits", base.DEC, nil,
 	0x00ffc000)
-f.imm_ack = ProtoField.bool("ripc.imm.ack", "The end of a request", 32, nil, 0x00002000)
+f.imm_ack = ProtoField.bool("ripc.imm.ack", "A piggybacked ACK", 32, nil, 0x00002000)
 f.imm_older = ProtoField.uint32("ripc.imm.older", "Request less dedup base", base.DEC, nil,
 	0x00001e00)
 f.imm_credits = ProtoField.uint32("ripc.imm.credits", "Credits", base.DEC, nil, 0x000001f0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The address of the ib transport in resolver records: the ports of a context. doc/protocol.md,
- * section 4.2. Pure.
+ * section 4.3. Pure.
  */
 #ifndef RIPC_IB_ADDRESS_H
 #define RIPC_IB_ADDRESS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Connection set-up by datagrams that may be lost, repeated or delayed: one side of one connection.
- * Messages: doc/protocol.md, section 6. Pure: time and messages go in, actions and messages come
+ * Messages: doc/protocol.md, section 7.2. Pure: time and messages go in, actions and messages come
  * out.
  *
  *   active   IDLE -> REQ_SENT -> REP received: QP_SETUP -> ESTABLISHED (RTU is sent)
