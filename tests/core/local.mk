@@ -135,6 +135,7 @@ check_PROGRAMS += tests/core/message/test_request
 check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/service/test_service
 check_PROGRAMS += tests/core/service/test_service_fd
+tests_core_service_test_service_fd_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=eventfd
 check_PROGRAMS += tests/core/watch/test_watch
 tests_core_watch_test_watch_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 check_PROGRAMS += tests/core/progress/test_descriptors

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* ripc_service_list() with a context that announces a further page and does not send it. */
+/*
+ * ripc_service_list() with a context that announces a further page and does not send it, and while
+ * the list is made already.
+ */
 #include "core/rig.h"
 
 #include "base/options.h"
@@ -121,6 +124,38 @@ START_TEST(list__lacks_an_announced_page)
 }
 END_TEST
 
+static struct rig rig;
+static int meanwhile_rc;
+
+static void list_meanwhile(void *arg)
+{
+	unsigned found = 0;
+
+	if (arg) {
+		rig.ctx[0]->closing = true;
+		return;
+	}
+	meanwhile_rc = ripc_service_list(rig.ctx[0], count, &found, 100);
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "another thread"));
+}
+
+/* One list at a time; the end of the context ends it. */
+START_TEST(list__meanwhile)
+{
+	unsigned found = 0;
+
+	rig_start(&rig, 2, NULL);
+	ripc__sim_at_event(rig.net, 1, list_meanwhile, NULL);
+	RC(2, ripc_service_list(rig.ctx[0], count, &found, 100));
+	ck_assert_int_eq(meanwhile_rc, -EBUSY);
+	ripc__sim_at_event(rig.net, 1, list_meanwhile, &rig);
+	RC(-ESHUTDOWN, ripc_service_list(rig.ctx[0], count, &found, 100));
+	rig.ctx[0]->closing = false;
+	RC(2, ripc_service_list(rig.ctx[0], count, &found, 100));
+	rig_end(&rig);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/context/list");
@@ -129,6 +164,7 @@ int main(void)
 	test_seed();
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, list__lacks_an_announced_page);
+	tcase_add_test(tc, list__meanwhile);
 	suite_add_tcase(suite, tc);
 	return test_main("core/context/list", suite);
 }

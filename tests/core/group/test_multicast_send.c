@@ -116,6 +116,25 @@ START_TEST(send__other_thread)
 }
 END_TEST
 
+/* The other thread sends all the time. */
+START_TEST(send__other_thread_all_the_time)
+{
+	struct iovec item = {"x", 1};
+	struct ripc_group_stats before;
+
+	rig_start(&rig, 4, NULL);
+	join(3);
+	send_all(3, 0, 3);
+	before = stats(3);
+	group(3)->sending = true;
+	RC(-ETIMEDOUT, ripc_group_send(rig.s[3], GROUP, &item, 1, NULL, 50));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "group 77: another thread"));
+	group(3)->sending = false;
+	ck_assert_uint_eq(stats(3).sent, before.sent);
+	send_all(3, 0, 3);
+}
+END_TEST
+
 static bool while_sending; /* or before the members are known */
 
 static void close_meanwhile(void *arg)
@@ -344,6 +363,7 @@ int main(void)
 	tcase_add_loop_test(tc, send__waits_for_lanes, 0, 2);
 	tcase_add_test(tc, send__member_connects);
 	tcase_add_test(tc, send__other_thread);
+	tcase_add_test(tc, send__other_thread_all_the_time);
 	tcase_add_loop_test(tc, send__service_closes, 0, 2);
 	tcase_add_test(tc, send__no_wait_progresses);
 	tcase_add_test(tc, send__no_wait);

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -197,6 +198,34 @@ START_TEST(register__out_of_memory)
 	/* The service's place in the table of the context, and that of the resolver. */
 	ck_assert_uint_ge(failed, 3);
 	ck_assert_int_eq(ripc_close(ctx), 0);
+}
+END_TEST
+
+/* Each registration needs a descriptor: without one nothing is left of it. */
+START_TEST(register__out_of_descriptors)
+{
+	struct rlimit old, none;
+	struct ripc_service *s;
+	uint64_t id = test_ids();
+	struct ripc *own;
+	int rc;
+
+	ck_assert_int_eq(ripc_open(&own, "resolver=local transports=self"), 0);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = old;
+	none.rlim_cur = 3;
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+		rc = i ? ripc_register_name(own, "test/descriptors", 0, &s)
+		       : ripc_service_register(own, id, 0, &s);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+		ck_assert_msg(rc == -EMFILE, "%d: %s", rc, ripc_error_detail());
+		ck_assert_ptr_nonnull(strstr(ripc_error_detail(), strerror(EMFILE)));
+		ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service "));
+		ck_assert_ptr_null(own->services);
+	}
+	ck_assert_int_eq(ripc_service_register(own, id, 0, &s), 0);
+	ck_assert_int_eq(ripc_close(own), 0);
 }
 END_TEST
 
@@ -403,6 +432,7 @@ int main(void)
 	tcase_add_test(tc, register__unlocked_holder_query);
 	tcase_add_test(tc, register__closed_meanwhile);
 	tcase_add_test(tc, register__out_of_memory);
+	tcase_add_test(tc, register__out_of_descriptors);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("name");
 	tcase_add_checked_fixture(tc, setup_names, NULL);

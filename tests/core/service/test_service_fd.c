@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 static struct rig rig;
@@ -194,6 +195,39 @@ static void teardown(void)
 	rig_end(&rig);
 }
 
+static int eventfd_error;
+
+int __real_eventfd(unsigned count, int flags);
+int __wrap_eventfd(unsigned count, int flags);
+
+int __wrap_eventfd(unsigned count, int flags)
+{
+	if (!eventfd_error)
+		return __real_eventfd(count, flags);
+	errno = eventfd_error;
+	return -1;
+}
+
+/* Each error of the kernel is reported, and a later call succeeds. */
+START_TEST(fd__none_left)
+{
+	static const int errors[] = {EMFILE, ENFILE, ENOMEM};
+
+	for (unsigned i = 0; i < 3; i++) {
+		eventfd_error = errors[i];
+		RC(-errors[i], ripc_service_fd(rig.s[0]));
+		ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 1000: "));
+		ck_assert_ptr_nonnull(strstr(ripc_error_detail(), strerror(errors[i])));
+		RC(-errors[i], ripc_completion_fd(ctx));
+		ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "completions: "));
+		ck_assert_ptr_nonnull(strstr(ripc_error_detail(), strerror(errors[i])));
+	}
+	eventfd_error = 0;
+	ck_assert_int_ge(ripc_service_fd(rig.s[0]), 0);
+	ck_assert_int_ge(ripc_completion_fd(ctx), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/service/service_fd");
@@ -208,6 +242,7 @@ int main(void)
 	tcase_add_loop_test(tc, fd__taken_over, 0, 3);
 	tcase_add_test(tc, fd__is_0);
 	tcase_add_test(tc, fd__counts_empty_polls);
+	tcase_add_test(tc, fd__none_left);
 	suite_add_tcase(suite, tc);
 	return test_main("core/service/service_fd", suite);
 }
