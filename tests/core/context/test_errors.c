@@ -276,6 +276,115 @@ EACH_FUNCTION(option_sizes)
 	close_world();
 }
 
+/* The function fails, or the call that it starts does. */
+static void refused_buffers(const struct function *f, int want, const char *with)
+{
+	unsigned windows = rig.ctx[0]->memory->nrecv_windows;
+
+	if (!(f->has & CALL_OPTIONS))
+		refused(f, want, with);
+	else
+		expect(f, is(f, "call") ? want : 0, with);
+	if (is(f, "call_start"))
+		RC(want, ripc_call_wait(&a.result.request, NULL, 0));
+	ck_assert_msg(strstr(ripc_error_detail(), with), "%s: %s", f->name, ripc_error_detail());
+	ck_assert_uint_eq(rig.ctx[0]->memory->nreturns, 0);
+	ck_assert_uint_eq(rig.ctx[0]->memory->nrecv_windows, windows);
+}
+
+/* Return buffers, and buffers for an answer. Nothing of those before the bad one is kept. */
+EACH_FUNCTION(bad_buffers)
+{
+	static uint8_t foreign[100];
+	struct ripc_request *sent;
+	const struct iovec whole = {a.bytes, 100};
+	struct iovec buffers[RIPC_RETURN_BUFFERS_MAX + 1] = {whole};
+	const struct {
+		int rc;
+		struct iovec buffer;
+		const char *why;
+	} cases[] = {
+		{-EINVAL, {foreign, 100}, "not registered"},
+		{-EINVAL, {NULL, 100}, "not registered"},
+		{-EINVAL, {a.bytes + 1000, 101}, "not registered"},
+		{-EINVAL, {a.bytes + 1000, SIZE_MAX}, "not registered"},
+		{-EINVAL, {a.bytes + 1000, 0}, "at least 1"},
+		{-EBUSY, {a.bytes + 99, 1}, "overlaps a return buffer"},
+		{-EBUSY, {a.bytes + 1000, 1}, "overlaps a window"},
+	};
+
+	if (!(f->has & (SEND_OPTIONS | CALL_OPTIONS)))
+		return;
+	open_world(f);
+	if (f->has & CALL_OPTIONS) {
+		a.option.call.reply_buffers = buffers;
+		a.option.call.nreply_buffers = 2;
+	} else {
+		a.option.send.return_buffers = buffers;
+		a.option.send.nreturn_buffers = 2;
+	}
+	if (is(f, "group_send") || is(f, "reply_start")) {
+		refused(f, -EOPNOTSUPP, "return buffers");
+		close_world();
+		return;
+	}
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		buffers[1] = cases[i].buffer;
+		refused_buffers(f, cases[i].rc, cases[i].why);
+	}
+	/* A send reads from it. */
+	OK(ripc_send_async(a.s, 4711, &whole, 1, NULL, &sent));
+	buffers[1] = whole;
+	refused_buffers(f, -EBUSY, "is read by a send to service 4711");
+	RC(-ECANCELED, ripc_request_cancel(&sent, 0));
+	if (f->has & CALL_OPTIONS) {
+		a.option.call.nreply_buffers = RIPC_RETURN_BUFFERS_MAX + 1;
+		refused(f, -EINVAL, "too many buffers");
+		a.option.call.nreply_buffers = 1;
+	} else {
+		a.option.send.nreturn_buffers = RIPC_RETURN_BUFFERS_MAX + 1;
+		refused(f, -EINVAL, "too many buffers");
+		a.option.send.flags = RIPC_RELIABLE;
+		a.option.send.nreturn_buffers = 1;
+		if (is(f, "send_short"))
+			refused(f, -EOPNOTSUPP, "reliable, with a return buffer");
+		a.option.send.flags = 0;
+	}
+	expect(f, f->rc, "a return buffer");
+	close_world();
+}
+
+/* RIPC_FREE_ITEMS: memory that the library cannot free stays the caller's. */
+EACH_FUNCTION(items_to_free)
+{
+	uint8_t *window;
+
+	if (!(f->flags & RIPC_FREE_ITEMS))
+		return;
+	open_world(f);
+	window = ripc_buf_alloc(a.ctx, 100);
+	OK(ripc_window_add(a.ctx, NULL, window + 50, 10));
+	a.option.send.flags = RIPC_FREE_ITEMS;
+	refused(f, -EINVAL, "constant memory");
+	a.item[0] = (struct iovec){a.bytes, 100};
+	refused(f, -EINVAL, "registered memory");
+	a.item[0] = (struct iovec){window, 10};
+	refused(f, -EINVAL, "a buffer with a window");
+	OK(ripc_buf_free(a.ctx, window));
+	refused(f, -EINVAL, "a buffer that was freed");
+	window = ripc_buf_alloc(a.ctx, 100);
+	a.item[0] = (struct iovec){window, 101};
+	refused(f, -EINVAL, "an item behind its buffer");
+	/* With an empty item. */
+	a.item[0] = (struct iovec){window + 1, 10};
+	a.item[1] = (struct iovec){NULL, 0};
+	a.nitems = 2;
+	expect(f, f->rc, "a buffer");
+	rig_run(&rig, 100);
+	RC(-EINVAL, ripc_buf_free(a.ctx, window));
+	close_world();
+}
+
 EACH_FUNCTION(result_sizes)
 {
 	static const size_t bad[] = {0, 1, 7, 65537, SIZE_MAX};
@@ -340,6 +449,8 @@ int main(void)
 	tcase_add_test(tc, errors__item_lists);
 	tcase_add_test(tc, errors__unknown_flags);
 	tcase_add_test(tc, errors__option_sizes);
+	tcase_add_test(tc, errors__bad_buffers);
+	tcase_add_test(tc, errors__items_to_free);
 	tcase_add_test(tc, errors__result_sizes);
 	tcase_add_test(tc, errors__timeouts);
 	suite_add_tcase(suite, tc);
