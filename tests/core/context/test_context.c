@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -410,6 +411,42 @@ START_TEST(fork__ends_watches)
 }
 END_TEST
 
+/* A file that a setting names: the error names the file, and nothing stays open. */
+START_TEST(open__unusable_file)
+{
+	char public[] = "/tmp/ripc-test-XXXXXX";
+	const struct {
+		const char *setting, *file, *others;
+		int rc;
+	} cases[] = {
+		{"key_file=", "/nonexistent/key", "", -ENOENT},
+		{"key_file=", public, "", -EACCES},
+		{"resolver=file:", "/nonexistent/hosts", " transports=self", -ENOENT},
+		{"pcie_device=", "/nonexistent/memory", " transports=pcie", -ENOENT},
+		{"pcie_device=", "/dev/null", " transports=pcie", -ENODEV},
+		{"shm_dir=", "/nonexistent", " transports=shm", -ENOENT},
+	};
+	int fd = mkstemp(public);
+	unsigned first = next_descriptor();
+	struct ripc *ctx = NULL;
+	char options[100];
+
+	ck_assert_int_eq(fchmod(fd, 0644), 0);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(options, sizeof(options), "%s%s%s", cases[i].setting, cases[i].file,
+			 cases[i].others);
+		RC(cases[i].rc, ripc_open(&ctx, options));
+		ck_assert_ptr_null(ctx);
+		ck_assert_msg(strstr(ripc_error_detail(), cases[i].file) != NULL, "%s",
+			      ripc_error_detail());
+		ck_assert_uint_eq(next_descriptor(), first);
+	}
+	ck_assert_int_eq(unlink(public), 0);
+	close(fd);
+	RC(-EINVAL, ripc_open(NULL, NULL));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/context/context");
@@ -425,6 +462,7 @@ int main(void)
 	tcase_add_test(tc, open__out_of_descriptors);
 	tcase_add_test(tc, open__out_of_address_space);
 	tcase_add_test(tc, open__hooks);
+	tcase_add_test(tc, open__unusable_file);
 	suite_add_tcase(suite, tc);
 	return test_main("core/context/context", suite);
 }

@@ -106,6 +106,22 @@ EACH_FUNCTION(null_pointers)
 	close_world();
 }
 
+/* The default context cannot be opened. */
+EACH_FUNCTION(no_default_context)
+{
+	if (f->of != CONTEXT)
+		return;
+	open_world(f);
+	ck_assert_int_eq(setenv("RIPC_KEY_FILE", "/nonexistent/key", 1), 0);
+	a.ctx = NULL;
+	refused(f, -ENOENT, "no default context");
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "RIPC_KEY_FILE"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "/nonexistent/key"));
+	ck_assert_int_eq(unsetenv("RIPC_KEY_FILE"), 0);
+	RC(-EINVAL, ripc_close(NULL));
+	close_world();
+}
+
 /* Service or context have ended, or are being closed. */
 EACH_FUNCTION(ended_handles)
 {
@@ -443,6 +459,7 @@ int main(void)
 	test_seed();
 	tcase_add_test(tc, errors__valid_arguments);
 	tcase_add_test(tc, errors__null_pointers);
+	tcase_add_test(tc, errors__no_default_context);
 	tcase_add_test(tc, errors__ended_handles);
 	tcase_add_test(tc, errors__child_of_fork);
 	tcase_add_test(tc, errors__ids);
