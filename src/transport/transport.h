@@ -298,7 +298,8 @@ struct ripc__transport_ops {
 	/*
 	 * With DATAGRAM: sends one datagram to an address from a record or from EV_DATAGRAM. Memory
 	 * as post(). -EAGAIN: not sent, because the queue is full or the path is being resolved:
-	 * repeat after 1 ms. -EHOSTUNREACH: this peer accepts no datagrams.
+	 * repeat after 1 ms. -EMSGSIZE: the path takes less. -EFAULT as post(). -EHOSTUNREACH or
+	 * another error: this peer accepts no datagrams.
 	 */
 	int (*post_datagram)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			     const struct iovec *iov, unsigned niov);

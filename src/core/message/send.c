@@ -131,6 +131,8 @@ static int send_datagram(struct ripc_service *s, struct ripc__dest *d, const str
 	for (unsigned i = 0; i < nitems; i++)
 		iov[1 + i] = items[i];
 	rc = t->ops->post_datagram(t->t, addr, addrlen, iov, 1 + nitems);
+	if (rc == -EFAULT)
+		return unreadable(d->id, items, nitems);
 	if (rc)
 		return rc;
 	datagrams->next_seq++;
@@ -231,12 +233,13 @@ static int send_once(struct ripc__dest *d, const struct send_args *m)
 			int rc = send_datagram(m->s, d, m->items, m->nitems, m->bytes, tp, addr,
 					       len);
 
-			if (rc != -EHOSTUNREACH)
+			if (!rc || rc == -EAGAIN || rc == -EMSGSIZE || rc == -EFAULT)
 				return rc;
 			/* ripc_route_get() reports it. */
 			d->peer->no_dgram_path = true;
 			ripc__log(RIPC_LOG_INFO, "peer %s: %s; its short messages go over the lane",
-				  ripc__instance_text(d->peer->instance), ripc_error_detail());
+				  ripc__instance_text(d->peer->instance),
+				  rc == -EHOSTUNREACH ? ripc_error_detail() : ripc_strerror(rc));
 		}
 	}
 	return ripc__dest_reach(ctx, d) ? -EAGAIN : send_on_lane(d, m);

@@ -143,7 +143,10 @@ static struct ripc__udp_route *route_of(struct ripc__udp *u, const uint8_t *addr
 	return &u->routes[ripc__hash_quick(addr, addrlen) >> 32 & (RIPC__UDP_ROUTES - 1)];
 }
 
-/* @to: NULL if the socket is connected. Return: 0, -EAGAIN: lost or no room, -EHOSTUNREACH. */
+/*
+ * @to: NULL if the socket is connected. Return: 0, -EAGAIN: lost or no room, -EFAULT,
+ * -EHOSTUNREACH.
+ */
 static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, unsigned niov,
 		   size_t len)
 {
@@ -165,7 +168,9 @@ static int send_to(int fd, union ripc__sockaddr *to, const struct iovec *iov, un
 	}
 	if (sent >= 0)
 		return 0;
-	return errno == EAGAIN || errno == ENOBUFS ? -EAGAIN : -EHOSTUNREACH;
+	return errno == EAGAIN || errno == ENOBUFS ? -EAGAIN
+	       : errno == EFAULT                   ? -EFAULT
+						   : -EHOSTUNREACH;
 }
 
 /* Sends along a cached route. Return: as send_to(). */

@@ -272,9 +272,11 @@ END_TEST
 /* Its host cannot be reached by datagrams: the message goes over the lane, and so do later ones. */
 START_TEST(datagram__no_route)
 {
+	static const int errors[] = {-EHOSTUNREACH, -EINVAL, -ENOTCONN, -EIO};
+
 	start(NETWORKS - 1);
 	ops.post_datagram = post_datagram_or_fail;
-	datagram_error = -EHOSTUNREACH;
+	datagram_error = errors[_i];
 	/* One try on the fast path, one on the slow path. */
 	datagrams_to_fail = 2;
 	for (unsigned i = 0; i < 3; i++) {
@@ -292,18 +294,19 @@ START_TEST(datagram__no_route)
 }
 END_TEST
 
-/* Another error is final. */
-START_TEST(datagram__error)
+/* An item that cannot be read is no fault of the path. */
+START_TEST(datagram__unreadable_item)
 {
 	start(NETWORKS - 1);
 	ops.post_datagram = post_datagram_or_fail;
-	datagram_error = -EIO;
+	datagram_error = -EFAULT;
 	datagrams_to_fail = 2;
-	RC(-EIO, rig_short(&rig, 0, 1, 64, 1, 1000));
-	ck_assert_uint_eq(datagrams_to_fail, 0);
+	RC(-EFAULT, rig_short(&rig, 0, 1, 64, 1, 1000));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 1001: an item"));
 	ck_assert(!rig_peer(&rig, 0, 1)->no_dgram_path);
 	OK(rig_short(&rig, 0, 1, 64, 2, 1000));
 	rig_expect(&rig, 1, 64, 2);
+	ck_assert_uint_eq(costs.datagrams, 1);
 }
 END_TEST
 
@@ -556,8 +559,8 @@ int main(void)
 	tcase_add_loop_test(tc, send__too_large_is_long, 0, NETWORKS);
 	tcase_add_loop_test(tc, send__not_located, 0, NETWORKS);
 	tcase_add_loop_test(tc, datagram__no_room, 0, 2);
-	tcase_add_test(tc, datagram__no_route);
-	tcase_add_test(tc, datagram__error);
+	tcase_add_loop_test(tc, datagram__no_route, 0, 4);
+	tcase_add_test(tc, datagram__unreadable_item);
 	tcase_add_loop_test(tc, send__reliable_without_lane, 0, 2);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("lane");

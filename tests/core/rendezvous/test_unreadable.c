@@ -19,16 +19,21 @@
 enum state { PROTECTED, UNMAPPED, GUARD };
 
 static const struct {
-	const char *transports;
+	const char *transports; /* and other settings */
 	size_t len;
 	bool is_long;
 	enum state state;
 	unsigned lanes_lost;
 } cases[] = {
-	{"iwarp/soft", 3000, false, PROTECTED, 0},  {"iwarp/soft", 3000, false, UNMAPPED, 0},
-	{"iwarp/soft", 3000, true, PROTECTED, 0},   {"iwarp/soft", 1 << 20, true, PROTECTED, 1},
-	{"iwarp/soft", 1 << 20, true, UNMAPPED, 1}, {"iwarp/soft", 1 << 20, true, GUARD, 1},
-	{"shm", 1 << 20, true, PROTECTED, 1},       {"shm", 1 << 20, true, UNMAPPED, 0},
+	{"iwarp/soft", 3000, false, PROTECTED, 0},
+	{"iwarp/soft", 3000, false, UNMAPPED, 0},
+	{"iwarp/soft", 3000, true, PROTECTED, 0},
+	{"iwarp/soft", 1 << 20, true, PROTECTED, 1},
+	{"iwarp/soft", 1 << 20, true, UNMAPPED, 1},
+	{"iwarp/soft", 1 << 20, true, GUARD, 1},
+	{"iwarp/soft short=udp", 3000, false, PROTECTED, 0},
+	{"shm", 1 << 20, true, PROTECTED, 1},
+	{"shm", 1 << 20, true, UNMAPPED, 0},
 };
 
 static struct ripc *ctx[2];
@@ -67,6 +72,7 @@ START_TEST(send__unreadable_item)
 	struct iovec items[2] = {{(void *)"good", 4}};
 	uint64_t dest;
 	struct ripc_stats stats = {.size = sizeof(stats)};
+	struct ripc_route route = {.size = sizeof(route)};
 	void *p;
 	int rc;
 
@@ -88,6 +94,9 @@ START_TEST(send__unreadable_item)
 	ck_assert_msg(rc == -EFAULT, "%s: %s", ripc_strerror(rc), ripc_error_detail());
 	ck_assert_msg(strstr(ripc_error_detail(), "item 1") != NULL, "%s", ripc_error_detail());
 	exchange();
+	/* The peer takes datagrams as before. */
+	ck_assert_int_eq(ripc_route_lookup(ctx[0], dest, &route, 20000), 0);
+	ck_assert_ptr_null(strstr(route.reason, "takes no datagrams"));
 	ck_assert_int_eq(ripc_context_stats(ctx[0], &stats), 0);
 	ck_assert_uint_le(stats.lanes_lost, cases[_i].lanes_lost);
 	ck_assert_uint_eq(stats.peers_lost, 0);
