@@ -277,16 +277,30 @@ static void scan_heartbeats(struct ripc__pcie_memory *m, uint64_t passed_ns)
 	}
 }
 
+/* Frees the blocks of a context whose process has ended: it will not write into them any more. */
+static void blocks_release(struct ripc__pcie_memory *m, uint64_t ref)
+{
+	for (uint32_t block = 0; block < m->nblocks; block++) {
+		if (block_load(m, block, OWNER_OFF) == ref)
+			block_exchange(m, block, OWNER_OFF, ref, 0);
+		if (block_load(m, block, USER_OFF) == ref)
+			block_exchange(m, block, USER_OFF, ref, 0);
+	}
+}
+
 /* Frees entries that have been silent for so long, and with them their blocks. */
 static void evict(struct ripc__pcie_memory *m, uint64_t silence_ns)
 {
 	for (unsigned i = 0; i < RIPC__PCIE_ENTRIES; i++) {
 		uint64_t claim = m->seen[i].claim, silent_ns = m->seen[i].silent_ns;
+		bool exited;
 
-		if (claim & TAKEN && claim != m->ref &&
-		    (silent_ns >= silence_ns ||
-		     (silent_ns >= RIPC__PCIE_HEARTBEAT_NS && process_exited(m, i))))
-			compare_exchange(m, entry_off(i), claim, claim & ~TAKEN);
+		if (!(claim & TAKEN) || claim == m->ref || silent_ns < RIPC__PCIE_HEARTBEAT_NS)
+			continue;
+		exited = process_exited(m, i);
+		if ((exited || silent_ns >= silence_ns) &&
+		    compare_exchange(m, entry_off(i), claim, claim & ~TAKEN) && exited)
+			blocks_release(m, claim);
 	}
 }
 
@@ -315,12 +329,17 @@ void ripc__pcie_entry_release(struct ripc__pcie_memory *m)
 	m->ref = 0;
 }
 
+bool ripc__pcie_entry_held(const struct ripc__pcie_memory *m)
+{
+	return m->ref && entry_load(m, m->entry, CLAIM_OFF) == m->ref;
+}
+
 bool ripc__pcie_heartbeat(struct ripc__pcie_memory *m, uint64_t now_ns)
 {
 	uint64_t passed = m->scanned_ns && now_ns > m->scanned_ns ? now_ns - m->scanned_ns : 0;
 
 	/* A device that is gone reads as all ones. */
-	if (!m->ref || load(m, 0) != MAGIC || entry_load(m, m->entry, CLAIM_OFF) != m->ref)
+	if (load(m, 0) != MAGIC || !ripc__pcie_entry_held(m))
 		return false;
 	entry_store(m, m->entry, HEARTBEAT_OFF, entry_load(m, m->entry, HEARTBEAT_OFF) + 1);
 	/* If our own process was stopped, that proves nothing about the others. */
@@ -367,10 +386,13 @@ uint64_t ripc__pcie_doorbell(const struct ripc__pcie_memory *m, uint64_t ref)
 
 /* ---- blocks ---- */
 
-static bool try_claim_block(struct ripc__pcie_memory *m, uint32_t block)
+/* unreleased: also one that a lost context has not released. */
+static bool try_claim_block(struct ripc__pcie_memory *m, uint32_t block, bool unreleased)
 {
 	uint64_t owner = block_load(m, block, OWNER_OFF), user = block_load(m, block, USER_OFF);
 
+	if (!unreleased && (user || (owner && !(owner & CLOSED))))
+		return false;
 	if ((owner && !(owner & CLOSED) && claimed(m, owner)) || (user && claimed(m, user)) ||
 	    !block_exchange(m, block, OWNER_OFF, owner, m->ref))
 		return false;
@@ -386,9 +408,14 @@ static bool try_claim_block(struct ripc__pcie_memory *m, uint32_t block)
 
 int ripc__pcie_block_get(struct ripc__pcie_memory *m)
 {
-	/* The lowest first, so that unused memory stays untouched. */
-	for (uint32_t block = 0; block < m->nblocks; block++) {
-		if (!try_claim_block(m, block))
+	/*
+	 * The lowest first, so that unused memory stays untouched. Last those of lost contexts: one
+	 * that was stopped while it copied into a block finishes that copy when it continues.
+	 */
+	for (uint64_t i = 0; i < 2 * (uint64_t)m->nblocks; i++) {
+		uint32_t block = (uint32_t)(i % m->nblocks);
+
+		if (!try_claim_block(m, block, i >= m->nblocks))
 			continue;
 		block_store(m, block, SETUP_OFF, 0);
 		block_store(m, block, ANSWER_OFF, 0);

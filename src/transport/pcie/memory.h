@@ -10,7 +10,8 @@
  *   entry   one context: its claim, a heartbeat, and a counter of notifications for it
  *   block   one segment, and the parameters to set up its connection. Its owner reads it; its user,
  *           the peer, writes into it. It is free when neither is left, so that nobody writes into a
- *           block that others use by now
+ *           block that others use by now. A context that was lost without releasing a block may be
+ *           stopped in the middle of a copy into it: such blocks are reused last
  *
  * A reference is an entry with the number of its claim: never 0, and never the same again.
  */
@@ -81,6 +82,9 @@ void ripc__pcie_set_kernel(struct ripc__pcie_memory *m);
 int ripc__pcie_entry_claim(struct ripc__pcie_memory *m);
 /* Releases it, with all blocks. */
 void ripc__pcie_entry_release(struct ripc__pcie_memory *m);
+
+/* Whether it is still ours. If not, nothing may be written any more. */
+bool ripc__pcie_entry_held(const struct ripc__pcie_memory *m);
 
 /*
  * Call it every RIPC__PCIE_HEARTBEAT_NS. Return: false: the memory or our entry is lost, and

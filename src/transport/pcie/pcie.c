@@ -21,10 +21,60 @@
 #define SLEEP_NO_PEERS_NS (10 * RIPC__MS) /* without connections */
 #define SLEEP_SHIFT       6
 
+/* ---- our entry, and the peers ---- */
+
+/* Whether the peer is still there. */
+static void check_peer(struct ripc__ep *ep)
+{
+	struct pcie *t = pcie_of(ep);
+	uint64_t peer = pcie_ep(ep)->peer;
+
+	if (pcie_lost(t))
+		ripc__ring_ep_lost(ep, "our entry in the shared memory is lost");
+	else if (!ripc__pcie_alive(&t->memory, peer, t->peer_timeout_ns))
+		ripc__ring_ep_lost(ep, "the peer shows no sign of life any more");
+	else if (ep->state == RIPC__EP_OPEN &&
+		 !ripc__pcie_is_owner(&t->memory, pcie_ep(ep)->out, peer))
+		ripc__ring_ep_lost(ep, "the peer closed the connection");
+	pcie_ep(ep)->can_wake_us = ripc__pcie_doorbell(&t->memory, peer) & RIPC__PCIE_DOORBELL_SEND;
+	if (ep->lost && ep->state == RIPC__EP_CONNECTING)
+		ripc__ring_ep_fail(ep, -ECONNRESET, ep->ring.why);
+	if (pcie_lost(t) && ep->state == RIPC__EP_OPEN)
+		ripc__ring_abandon(&ep->ring, -ECONNRESET, ep->ring.why);
+}
+
+static void check_peers(struct pcie *t)
+{
+	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
+		check_peer(ep);
+}
+
+/* Shows that we live, and checks the peers. */
+static void heartbeat(struct pcie *t, uint64_t now_ns)
+{
+	t->last_heartbeat_ns = now_ns;
+	if (t->state == PCIE_UP && !ripc__pcie_heartbeat(&t->memory, now_ns))
+		pcie_set_state(t, PCIE_LOST);
+	check_peers(t);
+}
+
+/* Call before others write into the memory: if our entry is lost, they will not. */
+static void check_entry(struct pcie *t)
+{
+	if (t->state != PCIE_UP || ripc__pcie_entry_held(&t->memory))
+		return;
+	pcie_set_state(t, PCIE_LOST);
+	check_peers(t);
+}
+
+/* ---- open and close ---- */
+
 static void pcie_close(struct ripc__transport *tr)
 {
 	struct pcie *t = (struct pcie *)tr;
 
+	if (t->memory.ref)
+		check_entry(t);
 	ripc__ring_transport_fini(&t->r);
 	if (t->memory.ref)
 		ripc__pcie_entry_release(&t->memory);
@@ -93,36 +143,6 @@ static int pcie_open(struct ripc__transport **tr, const struct ripc__transport_e
 
 /* ---- progress ---- */
 
-/* Whether the peer is still there. */
-static void check_peer(struct ripc__ep *ep)
-{
-	struct pcie *t = pcie_of(ep);
-	uint64_t peer = pcie_ep(ep)->peer;
-
-	if (pcie_lost(t))
-		ripc__ring_ep_lost(ep, "our entry in the shared memory is lost");
-	else if (!ripc__pcie_alive(&t->memory, peer, t->peer_timeout_ns))
-		ripc__ring_ep_lost(ep, "the peer shows no sign of life any more");
-	else if (ep->state == RIPC__EP_OPEN &&
-		 !ripc__pcie_is_owner(&t->memory, pcie_ep(ep)->out, peer))
-		ripc__ring_ep_lost(ep, "the peer closed the connection");
-	pcie_ep(ep)->can_wake_us = ripc__pcie_doorbell(&t->memory, peer) & RIPC__PCIE_DOORBELL_SEND;
-	if (ep->lost && ep->state == RIPC__EP_CONNECTING)
-		ripc__ring_ep_fail(ep, -ECONNRESET, ep->ring.why);
-	if (pcie_lost(t) && ep->state == RIPC__EP_OPEN)
-		ripc__ring_abandon(&ep->ring, -ECONNRESET, ep->ring.why);
-}
-
-/* Shows that we live, and checks the peers. */
-static void heartbeat(struct pcie *t, uint64_t now_ns)
-{
-	t->last_heartbeat_ns = now_ns;
-	if (!pcie_lost(t) && !ripc__pcie_heartbeat(&t->memory, now_ns))
-		pcie_set_state(t, PCIE_LOST);
-	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
-		check_peer(ep);
-}
-
 /* Handles requests of others, and answers to ours. Return: number of events, 0 or 1. */
 static unsigned poll_setup(struct pcie *t, struct ripc__event *ev, bool *more)
 {
@@ -130,7 +150,7 @@ static unsigned poll_setup(struct pcie *t, struct ripc__event *ev, bool *more)
 	unsigned n;
 	bool all;
 
-	if (pcie_lost(t)) {
+	if (t->state != PCIE_UP) {
 		if (t->state == PCIE_LOST_REPORTED)
 			return 0;
 		pcie_set_state(t, PCIE_LOST_REPORTED);
@@ -197,6 +217,7 @@ static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *ev
 	unsigned n;
 
 	ripc__ring_transport_begin(&t->r);
+	check_entry(t);
 	if (t->armed || pcie_lost(t))
 		poll_doorbell(t);
 	/* The time given may be a little older than the last. */
@@ -212,6 +233,33 @@ static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *ev
 	return n;
 }
 
+/* ---- calls that write into the memory ---- */
+
+static int pcie_post(struct ripc__ep *ep, const void *head, size_t head_len,
+		     const struct iovec *iov, unsigned niov, bool more)
+{
+	check_entry(pcie_of(ep));
+	return ripc__ring_post(ep, head, head_len, iov, niov, more);
+}
+
+static int pcie_transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
+{
+	check_entry(pcie_of(ep));
+	return ripc__ring_transfer(ep, x);
+}
+
+static void pcie_flush(struct ripc__transport *tr)
+{
+	check_entry((struct pcie *)tr);
+	ripc__ring_flush_all(tr);
+}
+
+static void pcie_ep_close(struct ripc__ep *ep)
+{
+	check_entry(pcie_of(ep));
+	ripc__ring_ep_close(ep);
+}
+
 /* ---- sleeping ---- */
 
 /* Without a doorbell, the deadline of progress() bounds the sleep. */
@@ -220,6 +268,7 @@ static int pcie_arm(struct ripc__transport *tr)
 	struct pcie *t = (struct pcie *)tr;
 	bool kicks = t->doorbell.event >= 0 && !pcie_lost(t);
 
+	check_entry(t);
 	t->armed |= kicks;
 	return ripc__ring_transport_arm(&t->r, kicks) ||
 	       (kicks && ripc__pcie_notify_count(&t->memory) != t->notify_count);
@@ -237,7 +286,17 @@ static void pcie_forked(struct ripc__transport *tr)
 }
 
 const struct ripc__transport_ops ripc__transport_pcie = {
-	RIPC__RING_TRANSPORT_OPS,
+	.limits = ripc__ring_limits,
+	.connect = ripc__ring_connect,
+	.accept = ripc__ring_accept,
+	.reject = ripc__ring_reject,
+	.reg = ripc__ring_mr_reg,
+	.dereg = ripc__ring_mr_dereg,
+	.ep_close = pcie_ep_close,
+	.post = pcie_post,
+	.transfer = pcie_transfer,
+	.flush = pcie_flush,
+	.release = ripc__ring_release,
 	.name = NAME,
 	.id = TRANSPORT_ID_PCIE,
 	.open = pcie_open,

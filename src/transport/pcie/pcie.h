@@ -57,9 +57,13 @@ static inline void pcie_set_state(struct pcie *t, enum pcie_state to)
 	t->state = to;
 }
 
+/*
+ * Whether nothing may be written any more. Read anew from the memory: others take the entry of a
+ * process that is stopped, and its clock need not show that.
+ */
 static inline bool pcie_lost(const struct pcie *t)
 {
-	return t->state != PCIE_UP;
+	return t->state != PCIE_UP || !ripc__pcie_entry_held(&t->memory);
 }
 
 static inline struct pcie_ep *pcie_ep(const struct ripc__ep *ep)

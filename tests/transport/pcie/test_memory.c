@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define BYTES ((size_t)4 << 20)
 
@@ -215,6 +217,44 @@ START_TEST(block__get_put_attach)
 }
 END_TEST
 
+/* Blocks of an ended process are reused at once, those of a lost one when there are no others. */
+START_TEST(block__of_lost_contexts)
+{
+	struct ripc__pcie_memory a, b, lost;
+	uint8_t *base = new_memory(BYTES);
+	uint64_t now = 1;
+	int status;
+	pid_t pid;
+
+	claim_entry(&a, base);
+	ripc__pcie_set_kernel(&a);
+	claim_entry(&lost, base);
+	pid = fork();
+	if (!pid) {
+		join(&b, base, BYTES, false);
+		ripc__pcie_set_kernel(&b);
+		_exit(ripc__pcie_entry_claim(&b) || ripc__pcie_block_get(&b));
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(ripc__pcie_block_get(&lost), 1);
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert(ripc__pcie_heartbeat(&a, now += RIPC__PCIE_HEARTBEAT_NS));
+	if (a.kernel)
+		ck_assert_int_eq(ripc__pcie_block_get(&a), 0);
+	for (unsigned i = 0; i < RIPC__PCIE_EVICT_NS / RIPC__PCIE_HEARTBEAT_NS; i++)
+		ck_assert(ripc__pcie_heartbeat(&a, now += RIPC__PCIE_HEARTBEAT_NS));
+	ck_assert(ripc__pcie_entry_held(&a) && !ripc__pcie_entry_held(&lost));
+	for (int i = 2; i < (int)a.nblocks; i++)
+		ck_assert_int_eq(ripc__pcie_block_get(&a), i);
+	if (!a.kernel)
+		ck_assert_int_eq(ripc__pcie_block_get(&a), 0);
+	ck_assert_int_eq(ripc__pcie_block_get(&a), 1);
+	ck_assert_int_eq(ripc__pcie_block_get(&a), -ENOSPC);
+	munmap(base, BYTES);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pcie_memory");
@@ -227,6 +267,7 @@ int main(void)
 	tcase_add_test(tc, entry_claim__reuses_dead_entry);
 	tcase_add_test(tc, heartbeat__timeout);
 	tcase_add_test(tc, block__get_put_attach);
+	tcase_add_test(tc, block__of_lost_contexts);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/pcie/memory", suite);
 }

@@ -336,6 +336,72 @@ START_TEST(entry__lost)
 }
 END_TEST
 
+/* b goes on alone until the silent context a has lost its entry, and closes its connection. */
+static void outlive(struct two *w)
+{
+	bool closed = false;
+
+	for (unsigned i = 0; i < 310; i++) {
+		now += RIPC__PCIE_HEARTBEAT_NS;
+		if (progress(w->b).kind != RIPC__EV_CLOSED)
+			continue;
+		OPS->ep_close(w->eb);
+		closed = true;
+	}
+	ck_assert(closed);
+	ck_assert(!ripc__pcie_alive(&w->b->memory, w->a->memory.ref, UINT64_MAX));
+}
+
+/*
+ * A context was stopped until its entry was taken away, and goes on with this call: it writes
+ * nothing. Its clock may have been stopped as well.
+ */
+static void stop_and_continue(unsigned then)
+{
+	struct two w, other;
+	struct ripc__event ev;
+	uint8_t *before = malloc(BYTES);
+	uint64_t stopped_ns;
+
+	open_two(&w);
+	pass(&w, "before");
+	stopped_ns = now;
+	outlive(&w);
+	other = (struct two){open_pcie(), w.b, NULL, NULL};
+	connect_two(&other);
+	/* It may have been stopped while it was copying into this block. */
+	ck_assert_uint_ne(pcie_ep(other.ea)->in, pcie_ep(w.ea)->out);
+	ck_assert_uint_ne(pcie_ep(other.eb)->in, pcie_ep(w.ea)->out);
+	memcpy(before, w.b->memory.base, BYTES);
+	now = stopped_ns;
+	if (then == 0)
+		ck_assert_int_eq(post(w.ea, "late", 4), -ENOTCONN);
+	if (then == 1)
+		OPS->arm(tr_of(w.a));
+	if (then == 2) {
+		OPS->ep_close(w.ea);
+	} else if (then < 4) {
+		ev = await(w.a, RIPC__EV_BAD_INPUT);
+		ck_assert_ptr_nonnull(strstr(ev.text, "entry"));
+		await(w.a, RIPC__EV_CLOSED);
+		OPS->ep_close(w.ea);
+	}
+	close_pcie(w.a);
+	ck_assert(!memcmp(before, w.b->memory.base, BYTES));
+	now = stopped_ns + 100 * RIPC__PCIE_EVICT_NS;
+	pass(&other, "after");
+	close_pcie(other.a);
+	close_pcie(other.b);
+	free(before);
+}
+
+START_TEST(peer__stopped_and_continued)
+{
+	for (unsigned then = 0; then <= 4; then++)
+		stop_and_continue(then);
+}
+END_TEST
+
 /* Random contents of the memory cost nothing but connections. */
 START_TEST(memory__corrupted)
 {
@@ -570,6 +636,7 @@ int main(void)
 		{"connect__unreachable_address", connect__unreachable_address},
 		{"connect__no_free_block", connect__no_free_block},
 		{"peer__dies", peer__dies},
+		{"peer__stopped_and_continued", peer__stopped_and_continued},
 		{"set_state__transitions", set_state__transitions},
 		{"entry__lost", entry__lost},
 		{"memory__corrupted", memory__corrupted},
