@@ -509,7 +509,7 @@ START_TEST(takeover__stopped_holder)
 }
 END_TEST
 
-/* The same, and nobody who hears the takeover knows its record. */
+/* The same, and no context knows its record. */
 START_TEST(takeover__stopped_holder_unknown)
 {
 	a->group = 1;

@@ -88,7 +88,7 @@ void ripc__message_return_memory(struct ripc__message *m)
 	ripc__list_del(&m->held);
 	ripc__list_add(&m->ctx->messages, &m->held);
 	for (unsigned i = 0; i < m->pub.nitems; i++)
-		if (m->pool[i] && ripc__message_item_borrowed(m, i))
+		if (m->pool[i] && ripc__message_in_app_memory(m, i))
 			ripc__message_release_item(m, i);
 }
 
@@ -106,7 +106,7 @@ void ripc__message_release_item(struct ripc__message *m, unsigned item)
 
 	if (!r)
 		return;
-	if (ripc__message_item_borrowed(m, item)) {
+	if (ripc__message_in_app_memory(m, item)) {
 		r->unread--;
 	} else if (r->state == RIPC__REGION_IMPORTED) {
 		ripc__import_ref_release_item(r, m, item);

@@ -140,7 +140,7 @@ static bool is_unread(const struct ripc__memory *memory, const uint8_t *p, size_
 
 	ripc__list_for_each_entry (m, &memory->unread, held)
 		for (unsigned i = 0; i < m->pub.nitems; i++)
-			if (m->pool[i] && ripc__message_item_borrowed(m, i) &&
+			if (m->pool[i] && ripc__message_in_app_memory(m, i) &&
 			    overlap(p, len, m->pub.items[i].iov_base, m->pub.items[i].iov_len))
 				return true;
 	return false;

@@ -124,7 +124,7 @@ static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool
 		}
 		r->bytes += d.len;
 		r->memory_bytes += d.how == RIPC__HOW_MAPPED ? 0 : d.len;
-		/* Items take windows in order: those that are transferred later, before this one. */
+		/* Items take windows in order: before this one those that are transferred later. */
 		if (d.how == RIPC__HOW_INLINE || d.how == RIPC__HOW_WRITTEN) {
 			ripc__rndv_items_claim(r, claimed, i);
 			claimed = i;

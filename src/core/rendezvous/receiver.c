@@ -341,8 +341,9 @@ static int post_read(struct ripc__rndv *r, const struct ripc__rndv_item *it, uin
 }
 
 /*
- * A pool buffer for an item is allocated when its first read is posted. Memory allocated earlier would be
- * new pages, while the buffers of the message before it, still in the cache, are about to be freed.
+ * A pool buffer for an item is allocated when its first read is posted. Memory allocated earlier
+ * would be new pages, while the buffers of the message before it, still in the cache, are about to
+ * be freed.
  */
 bool ripc__rndv_post(struct ripc__rndv *r)
 {

@@ -96,7 +96,7 @@ static inline bool ripc__message_is_unanswered(const struct ripc__message *m)
 }
 
 /* Whether the item lies in a window or return buffer, which the message does not own. */
-static inline bool ripc__message_item_borrowed(const struct ripc__message *m, unsigned item)
+static inline bool ripc__message_in_app_memory(const struct ripc__message *m, unsigned item)
 {
 	return m->pub.placement[item] == RIPC_IN_WINDOW ||
 	       m->pub.placement[item] == RIPC_IN_RETURN_BUFFER;
