@@ -111,6 +111,29 @@ void info_print(const struct info *info)
 }
 
 #ifdef HAVE_JANSSON
+/* Names of files may be anything, and long texts are cut: what is not UTF-8 becomes '?'. */
+static json_t *text_json(const char *text)
+{
+	char clean[1024];
+	size_t len = 0;
+
+	while (*text && len < sizeof(clean) - 4) {
+		const size_t left = strnlen(text, 4);
+		json_t *one = NULL;
+		size_t n = 0;
+
+		while (!one && n < left)
+			one = json_stringn(text, ++n);
+		if (!one)
+			n = 1;
+		memcpy(clean + len, one ? text : "?", n);
+		json_decref(one);
+		text += n;
+		len += n;
+	}
+	return json_stringn(clean, len);
+}
+
 /* An unlimited limit has no number: null. */
 static json_t *limit_json(const struct rlimit *limit)
 {
@@ -128,20 +151,20 @@ static json_t *lists_json(const struct info *info)
 	       *devices = json_array(), *built = json_object();
 
 	for (unsigned i = 0; i < info->nsettings; i++)
-		json_array_append_new(settings,
-				      json_pack("{s:s,s:s}", "setting", info->settings[i].text,
-						"origin", info->settings[i].origin));
+		json_array_append_new(settings, json_pack("{s:o,s:s}", "setting",
+							  text_json(info->settings[i].text),
+							  "origin", info->settings[i].origin));
 	for (unsigned i = 0; i < info->ntransports; i++)
 		json_array_append_new(transports,
-				      json_pack("{s:s,s:b,s:s}", "name", info->transports[i].name,
+				      json_pack("{s:s,s:b,s:o}", "name", info->transports[i].name,
 						"available", info->transports[i].open,
 						info->transports[i].open ? "address" : "reason",
-						info->transports[i].text));
+						text_json(info->transports[i].text)));
 	for (unsigned i = 0; i < info->nresolvers; i++)
 		json_array_append_new(resolvers,
-				      json_pack("{s:s,s:b,s:s}", "name", info->resolvers[i].name,
+				      json_pack("{s:s,s:b,s:o}", "name", info->resolvers[i].name,
 						"works", info->resolvers[i].works, "state",
-						info->resolvers[i].text));
+						text_json(info->resolvers[i].text)));
 	for (unsigned i = 0; i < info->ndevices; i++)
 		json_array_append_new(
 			devices,
@@ -160,8 +183,8 @@ static json_t *context_json(const struct info *info)
 	json_t *limits;
 
 	if (info->open_error)
-		return json_pack("{s:s,s:s}", "error", ripc_strerror(info->open_error), "detail",
-				 info->open_detail);
+		return json_pack("{s:s,s:o}", "error", ripc_strerror(info->open_error), "detail",
+				 text_json(info->open_detail));
 	tool_instance_text(info->instance, instance);
 	limits = json_pack(
 		"{s:I,s:I,s:i,s:i}", "short_max", (json_int_t)info->limits.short_max, "long_max",
@@ -189,7 +212,7 @@ int info_print_json(const struct info *info)
 		putchar('\n');
 		rc = 0;
 	} else {
-		tool_error("out of memory for the JSON output, or a text in it is not UTF-8");
+		tool_error("out of memory for the JSON output");
 	}
 	json_decref(lists);
 	json_decref(root);

@@ -124,6 +124,14 @@ if [ $json = yes ]; then
 	expect "its JSON is as promised" 0 60 ./tests/tools/perf_json_check "$work/info.json" info
 	expect "--json without a context" 3 60 ./tools/ripc-info --json -o wait=nonsense
 	has "has the error in it" "$out" "\"detail\": \".*wait=nonsense"
+	expect "--json with a name that is not UTF-8" 3 60 \
+		./tools/ripc-info --json -o "key_file=/nonexist$(printf '\377')x"
+	has "shows the rest of it" "$out" '"key_file=/nonexist?x"'
+	has "and the error" "$out" '"detail": "key_file .*/nonexist?x: No such file'
+	# A text that is too long is cut in the middle of a character.
+	expect "--json with a long name" 3 60 ./tools/ripc-info --json \
+		-o "key_file=/y$(printf 'x\303\244\303\244%.0s' $(seq 100))"
+	has "shows its beginning" "$out" '"setting": "key_file=/yxää.*?"$'
 else
 	expect "--json in a build without it" 3 60 ./tools/ripc-info --json
 	has "says so" "$err" "jansson was left out"
