@@ -224,7 +224,8 @@ void rig_check_memory(const struct ripc *ctx)
 {
 	const struct ripc__memory *m = ctx->memory;
 	uint64_t cached = 0, pool = 0, registered = 0;
-	size_t nfree = 0, in_lru = 0;
+	size_t nfree = 0, in_lru = 0, windows = 0, returns = 0, call_returns = 0;
+	const struct ripc__local_return *back;
 	const struct ripc__list *n;
 
 	for (size_t i = 0; i < m->nregions; i++) {
@@ -236,6 +237,10 @@ void rig_check_memory(const struct ripc *ctx)
 
 			ck_assert(below->base + size <= r->base);
 		}
+		ripc__list_for_each (n, &r->windows)
+			windows++;
+		ripc__list_for_each (n, &r->returns)
+			returns++;
 		if (r->state == RIPC__REGION_USER) {
 			registered += r->len;
 			continue;
@@ -247,6 +252,13 @@ void rig_check_memory(const struct ripc *ctx)
 			nfree++;
 		}
 	}
+	ck_assert_uint_eq(windows, m->nrecv_windows);
+	ripc__list_for_each_entry (back, &m->returns, link) {
+		returns--;
+		call_returns += back->call != 0;
+	}
+	ck_assert_uint_eq(returns, 0);
+	ck_assert_uint_eq(call_returns, m->call_returns.count);
 	ripc__list_for_each (n, &m->lru)
 		in_lru++;
 	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++) {

@@ -413,12 +413,6 @@ static void call_expired(struct ripc__call *call)
 	}
 }
 
-void ripc__calls_check(struct ripc *ctx)
-{
-	ctx->calls_next_ns = 0;
-	ripc__timer_at(ctx, ctx->now_ns);
-}
-
 void ripc__calls_timers(struct ripc *ctx)
 {
 	uint64_t next = RIPC__NEVER;

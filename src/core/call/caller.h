@@ -121,13 +121,21 @@ static inline void ripc__call_set_deadline(struct ripc__call *call, uint64_t dea
 	}
 }
 
-/* A call that has no result yet; NULL: there is none with this id. */
-static inline struct ripc__call *ripc__call_find(struct ripc *ctx, uint64_t id)
+/* The last call of this slot, if it has this id; or NULL. */
+static inline struct ripc__call *ripc__call_at(const struct ripc *ctx, uint64_t id)
 {
 	uint64_t slot = id & RIPC__CALL_SLOT_MASK;
 	struct ripc__call *call = slot < ctx->call_slots ? ctx->call_table[slot] : NULL;
 
-	return call && call->id == id && call->state < RIPC__CALL_IS_WITHDRAWING ? call : NULL;
+	return call && call->id == id ? call : NULL;
+}
+
+/* A call that has no result yet; NULL: there is none with this id. */
+static inline struct ripc__call *ripc__call_find(struct ripc *ctx, uint64_t id)
+{
+	struct ripc__call *call = ripc__call_at(ctx, id);
+
+	return call && call->state < RIPC__CALL_IS_WITHDRAWING ? call : NULL;
 }
 
 /*

@@ -199,6 +199,16 @@ void ripc__call_end(struct ripc__call *call, int status, const char *why)
 	call_finish(call, status, why);
 }
 
+void ripc__calls_check(struct ripc *ctx, uint64_t id)
+{
+	const struct ripc__call *call = ripc__call_at(ctx, id);
+
+	if (!call || call->state != RIPC__CALL_IS_WITHDRAWING)
+		return;
+	ctx->calls_next_ns = 0;
+	ripc__timer_at(ctx, ctx->now_ns);
+}
+
 void ripc__call_end_withdrawn(struct ripc__call *call, bool force)
 {
 	if (call->state != RIPC__CALL_IS_WITHDRAWING)

@@ -91,7 +91,9 @@ struct ripc__region {
 	uint8_t class;                 /* pool: cap == 1 << class */
 	unsigned sends;                /* sends that read from it */
 	unsigned pins; /* receive windows and return buffers in it; regions of which it is origin */
-	unsigned unread; /* items in it of messages that were not received yet */
+	unsigned unread;           /* items in it of messages that were not received yet */
+	struct ripc__list windows; /* struct ripc__recv_window in it */
+	struct ripc__list returns; /* struct ripc__local_return in it */
 	/* per transport: cached registration for our reads and writes; NULL: none yet */
 	struct ripc__cached_mr *cached_mr[RIPC__TP_MAX];
 	struct ripc__list free_link; /* cache: in its class */
@@ -125,7 +127,8 @@ struct ripc__region {
 
 /* Memory set aside as the target of one incoming item. */
 struct ripc__recv_window {
-	struct ripc__list link;
+	struct ripc__list link; /* in service->windows or memory.recv_windows */
+	struct ripc__list region_link;
 	uint8_t *base;
 	size_t len;
 	struct ripc__region *region;
@@ -135,14 +138,18 @@ struct ripc__recv_window {
 
 /* A buffer offered to a peer. */
 struct ripc__local_return {
-	struct ripc__list link; /* in memory.returns; with flow: in lane->memory->standing */
-	uint32_t id;            /* id on the wire; never 0 */
+	union {
+		struct ripc__node call_node; /* with call: in memory.call_returns */
+		uint64_t call;               /* 0, or only the answer of this call may use it */
+	};
+	struct ripc__list link;        /* in memory.returns; with flow: in lane->memory->standing */
+	struct ripc__list region_link; /* without flow */
+	uint32_t id;                   /* id on the wire; never 0 */
 	uint8_t *base;
 	size_t len;
 	struct ripc__region *region;
 	/* the peer's long messages to this service may use the buffer */
 	struct ripc_service *service;
-	uint64_t call;           /* 0, or only the answer of this call may use it */
 	struct ripc__peer *peer; /* peer that has the offer; NULL: none */
 	struct ripc__lane *lane; /* lane over which the peer can write it; NULL: none */
 	struct ripc__mr mr;      /* with lane and without bounce: the registration */
@@ -174,11 +181,12 @@ struct ripc__memory {
 	struct ripc__region *objects[RIPC__MEMFDS_MAX]; /* the buffers of the first part */
 	struct ripc__list lru;
 	uint64_t cached_bytes;
-	uint64_t bounce_bytes;   /* bytes of bounce buffers of all lanes: bounce.h */
-	uint64_t standing_bytes; /* bytes of pool buffers offered to all peers: standing.h */
-	struct ripc__list recv_windows;
-	unsigned nrecv_windows;
+	uint64_t bounce_bytes;          /* bytes of bounce buffers of all lanes: bounce.h */
+	uint64_t standing_bytes;        /* bytes of pool buffers offered to all peers: standing.h */
+	struct ripc__list recv_windows; /* those of no service */
+	unsigned nrecv_windows;         /* all */
 	struct ripc__list returns;
+	struct ripc__table call_returns; /* those of calls, by call */
 	unsigned nreturns;
 	/* struct ripc__message: those not received yet with items in windows or return buffers */
 	struct ripc__list unread;

@@ -117,30 +117,54 @@ struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_
 	r->service = service;
 	region->pins++;
 	ripc__list_add(&m->returns, &r->link);
+	ripc__list_add(&region->returns, &r->region_link);
 	return r;
+}
+
+/* The next one of a call; NULL: there is none. */
+static struct ripc__local_return *next_of_call(const struct ripc__local_return *r)
+{
+	return (struct ripc__local_return *)ripc__table_next(&r->call_node);
+}
+
+/* Whether ripc__local_return_claim() may take it. */
+static bool claimable(const struct ripc__local_return *r, const struct ripc_service *service,
+		      const struct ripc__peer *peer, size_t len)
+{
+	return r->service == service && r->peer == peer && !r->lane && !r->revoking &&
+	       !r->arriving && r->len >= len;
 }
 
 struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct ripc_service *service,
 						    struct ripc__peer *peer, uint64_t call,
 						    size_t len)
 {
-	struct ripc__local_return *r;
+	struct ripc__local_return *found = NULL, *r;
 
-	ripc__list_for_each_entry (r, &ctx->memory->returns, link) {
-		if (r->service == service && r->peer == peer && r->call == call && !r->lane &&
-		    !r->revoking && !r->arriving && r->len >= len) {
-			r->arriving = true;
-			return r;
+	if (call) {
+		/* The table has them in any order. */
+		for (r = ripc__local_return_of_call(ctx, call); r; r = next_of_call(r))
+			if (claimable(r, service, peer, len) &&
+			    (!found || (int32_t)(r->id - found->id) < 0))
+				found = r;
+	} else {
+		ripc__list_for_each_entry (r, &ctx->memory->returns, link) {
+			if (!r->call && claimable(r, service, peer, len)) {
+				found = r;
+				break;
+			}
 		}
 	}
-	return NULL;
+	if (found)
+		found->arriving = true;
+	return found;
 }
 
 void ripc__local_return_unclaim(struct ripc *ctx, struct ripc__local_return *r)
 {
 	r->arriving = false;
 	if (r->call)
-		ctx->memory_ops->call_buffer_free(ctx);
+		ctx->memory_ops->call_buffer_free(ctx, r->call);
 }
 
 struct ripc__desc ripc__local_return_desc(const struct ripc__local_return *r)
@@ -172,10 +196,13 @@ void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r)
 	ripc__local_return_unexpose(ctx, r);
 	ripc__local_return_unindex(ctx, r);
 	ripc__list_del(&r->link);
+	ripc__list_del(&r->region_link);
 	if (r->service)
 		ripc__wake(ctx, &r->service->drained);
-	if (r->call)
-		ctx->memory_ops->call_buffer_free(ctx);
+	if (r->call) {
+		ripc__table_remove(&ctx->memory->call_returns, &r->call_node);
+		ctx->memory_ops->call_buffer_free(ctx, r->call);
+	}
 	free(r);
 	region->pins--;
 	ripc__region_release(ctx, region);
@@ -197,9 +224,8 @@ void ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region)
 {
 	struct ripc__local_return *r, *tmp;
 
-	ripc__list_for_each_entry_safe (r, tmp, &ctx->memory->returns, link)
-		if (r->region == region)
-			ripc__local_return_revoke(ctx, r);
+	ripc__list_for_each_entry_safe (r, tmp, &region->returns, region_link)
+		ripc__local_return_revoke(ctx, r);
 }
 
 void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r)
@@ -256,30 +282,28 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer)
 
 struct ripc__local_return *ripc__local_return_of_call(struct ripc *ctx, uint64_t call)
 {
-	struct ripc__local_return *r;
-
-	ripc__list_for_each_entry (r, &ctx->memory->returns, link)
-		if (r->call == call)
-			return r;
-	return NULL;
+	return (struct ripc__local_return *)ripc__table_find(&ctx->memory->call_returns, call);
 }
 
 void ripc__local_returns_drop_call(struct ripc *ctx, uint64_t call)
 {
-	struct ripc__local_return *r, *tmp;
+	struct ripc__local_return *r, *next;
 
-	ripc__list_for_each_entry_safe (r, tmp, &ctx->memory->returns, link)
-		if (r->call == call && !r->arriving)
+	for (r = ripc__local_return_of_call(ctx, call); r; r = next) {
+		next = next_of_call(r);
+		if (!r->arriving)
 			ripc__local_return_drop(ctx, r);
+	}
 }
 
 bool ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call)
 {
-	struct ripc__local_return *r, *tmp;
+	struct ripc__local_return *r, *next;
 
-	ripc__list_for_each_entry_safe (r, tmp, &ctx->memory->returns, link)
-		if (r->call == call)
-			ripc__local_return_revoke(ctx, r);
+	for (r = ripc__local_return_of_call(ctx, call); r; r = next) {
+		next = next_of_call(r);
+		ripc__local_return_revoke(ctx, r);
+	}
 	return ripc__local_return_of_call(ctx, call);
 }
 
@@ -299,6 +323,8 @@ int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_optio
 			return rc;
 		}
 		r->call = call;
+		if (call)
+			ripc__table_add(&s->ctx->memory->call_returns, &r->call_node);
 		ids[i] = r->id;
 	}
 	return 0;

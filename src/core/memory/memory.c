@@ -21,6 +21,7 @@ void ripc__memory_init(struct ripc *ctx)
 	ripc__list_init(&m->recv_windows);
 	ripc__list_init(&m->returns);
 	ripc__list_init(&m->unread);
+	ripc__table_init(&m->call_returns, 0);
 	ripc__list_init(&m->free_import_refs);
 	m->next_return_id = 1;
 }
@@ -38,7 +39,7 @@ void ripc__memory_fini(struct ripc *ctx)
 	struct ripc__memory *m = ctx->memory;
 	struct ripc__list *n;
 
-	ripc__list_free(&m->recv_windows, struct ripc__recv_window, link);
+	ripc__table_fini(&m->call_returns);
 	while ((n = ripc__list_take(&m->returns))) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
@@ -52,6 +53,7 @@ void ripc__memory_fini(struct ripc *ctx)
 		for (unsigned k = 0; k < RIPC__TP_MAX; k++)
 			free(r->cached_mr[k]);
 		ripc__import_free(r);
+		ripc__list_free(&r->windows, struct ripc__recv_window, region_link);
 		if (r->state != RIPC__REGION_USER)
 			ripc__pool_unmap(ctx, r);
 		free(r);

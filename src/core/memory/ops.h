@@ -16,7 +16,7 @@ struct ripc__memory_ops {
 	/* The request of a call is released without an answer. */
 	void (*request_dropped)(struct ripc__message *m);
 	/* A reply buffer of a call was dropped, or the item that was to arrive in it does not. */
-	void (*call_buffer_free)(struct ripc *ctx);
+	void (*call_buffer_free)(struct ripc *ctx, uint64_t call);
 	/* The service of a message under way that is read from [p, p+len); 0: there is none. */
 	uint64_t (*sent_from)(struct ripc *ctx, const void *p, size_t len);
 };

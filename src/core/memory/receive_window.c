@@ -7,25 +7,26 @@
 
 #include <stdlib.h>
 
+static struct ripc__recv_window *first_fit(const struct ripc__list *windows, size_t len)
+{
+	struct ripc__recv_window *w;
+
+	ripc__list_for_each_entry (w, windows, link)
+		if (!w->arriving && w->len >= len)
+			return w;
+	return NULL;
+}
+
 struct ripc__recv_window *ripc__recv_window_claim(struct ripc *ctx, struct ripc_service *service,
 						  size_t len)
 {
-	struct ripc__recv_window *shared = NULL;
-	struct ripc__recv_window *w;
+	struct ripc__recv_window *w = first_fit(&service->windows, len);
 
-	ripc__list_for_each_entry (w, &ctx->memory->recv_windows, link) {
-		if (w->arriving || w->len < len)
-			continue;
-		if (w->service == service) {
-			w->arriving = true;
-			return w;
-		}
-		if (!w->service && !shared)
-			shared = w;
-	}
-	if (shared)
-		shared->arriving = true;
-	return shared;
+	if (!w)
+		w = first_fit(&ctx->memory->recv_windows, len);
+	if (w)
+		w->arriving = true;
+	return w;
 }
 
 void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bool used)
@@ -37,6 +38,7 @@ void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bo
 	if (!used && region->state != RIPC__REGION_FREED)
 		return;
 	ripc__list_del(&w->link);
+	ripc__list_del(&w->region_link);
 	ctx->memory->nrecv_windows--;
 	free(w);
 	region->pins--;
@@ -48,9 +50,14 @@ void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service,
 {
 	struct ripc__recv_window *w, *tmp;
 
-	ripc__list_for_each_entry_safe (w, tmp, &ctx->memory->recv_windows, link)
-		if ((region ? w->region == region : w->service == service) && !w->arriving)
-			ripc__recv_window_release(ctx, w, true);
+	if (region)
+		ripc__list_for_each_entry_safe (w, tmp, &region->windows, region_link)
+			if (!w->arriving)
+				ripc__recv_window_release(ctx, w, true);
+	if (service)
+		ripc__list_for_each_entry_safe (w, tmp, &service->windows, link)
+			if (!w->arriving)
+				ripc__recv_window_release(ctx, w, true);
 }
 
 int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len)
@@ -79,16 +86,20 @@ int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base,
 	w->region = region;
 	w->service = service;
 	region->pins++;
-	ripc__list_add(&ctx->memory->recv_windows, &w->link);
+	ripc__list_add(service ? &service->windows : &ctx->memory->recv_windows, &w->link);
+	ripc__list_add(&region->windows, &w->region_link);
 	ctx->memory->nrecv_windows++;
 	return 0;
 }
 
 int ripc__window_remove(struct ripc *ctx, void *base)
 {
+	const struct ripc__region *region = ripc__memory_find_cap(ctx, base);
 	struct ripc__recv_window *w;
 
-	ripc__list_for_each_entry (w, &ctx->memory->recv_windows, link) {
+	if (!region)
+		return ripc__fail(-EINVAL, "no window begins at %p", base);
+	ripc__list_for_each_entry (w, &region->windows, region_link) {
 		if (w->base != base)
 			continue;
 		if (w->arriving)

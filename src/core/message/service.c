@@ -186,6 +186,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	ripc__list_init(&s->rndvs_in);
 	ripc__list_init(&s->waiting);
 	ripc__list_init(&s->watches);
+	ripc__list_init(&s->windows);
 	ripc__waitq_init(&s->receivers);
 	ripc__waitq_init(&s->drained);
 	HASH_ADD(hh, ctx->services, id, sizeof(s->id), s);

@@ -250,8 +250,7 @@ static bool receive_mapped(struct ripc__lane *lane, struct ripc__flow *flow,
 	if (d.how != RIPC__HOW_MAPPED || h->nitems != 1 ||
 	    h->flags & (RIPC__F_CALL | RIPC__F_REPLY) || !(lane->caps & RIPC__CAP_EXPORT) ||
 	    !lane->peer->dedup_bitmap || !ripc__list_empty(&flow->service->rndvs_in) ||
-	    !ripc__list_empty(&ctx->memory->returns) ||
-	    !ripc__list_empty(&ctx->memory->recv_windows) ||
+	    !ripc__list_empty(&ctx->memory->returns) || ctx->memory->nrecv_windows ||
 	    ripc__rndv_must_wait(flow->service, d.len) ||
 	    ripc__import_ref_new(lane, d.key, d.addr, d.len, h->u[0], 0, &ref, &base))
 		return false;

@@ -46,6 +46,7 @@ struct ripc_service {
 	/* struct ripc__rndv: long messages that are arriving, oldest first per peer */
 	struct ripc__list rndvs_in;
 	struct ripc__list watches; /* core/watch/watch.c: its own */
+	struct ripc__list windows; /* struct ripc__recv_window: its own */
 	unsigned nrequests;        /* requests of it that are not done */
 	unsigned calls;       /* threads inside a call on it: it is not freed before they left */
 	int fd;               /* eventfd of ripc_service_fd(), or -1 */

@@ -311,11 +311,13 @@ static void setup(void)
 
 static void teardown(void)
 {
-	struct ripc__list *n;
+	struct ripc__region *region = ripc__memory_find_cap(ctx, buf);
+	struct ripc__recv_window *w;
 
 	/* Regions claimed by the test itself have no operation pending. */
-	ripc__list_for_each (n, &ctx->memory->recv_windows)
-		ripc__list_entry(n, struct ripc__recv_window, link)->arriving = false;
+	if (region)
+		ripc__list_for_each_entry (w, &region->windows, region_link)
+			w->arriving = false;
 	rig_end(&rig);
 }
 
