@@ -15,6 +15,7 @@
 #include "core/progress/transports.h"
 #include "transport/transport.h"
 #include "wire/hello.h"
+#include "transport/transfer.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -98,7 +99,7 @@ static inline void flood_run(struct flood *f, int done_fd)
 			done_fd = -1;
 		}
 		if (!n && !FLOOD_OPS->arm(t))
-			poll(&(struct pollfd){FLOOD_OPS->fd(t), POLLIN, 0}, 1, 1);
+			poll(&(struct pollfd){test_fd(FLOOD_OPS, t), POLLIN, 0}, 1, 1);
 	}
 }
 

@@ -87,8 +87,9 @@ struct ripc__mr {
 	void *priv;      /* of the transport */
 };
 
-/* Sizes and depths; constant while the transport is open. */
+/* Sizes, depths and the descriptor; constant while the transport is open. */
 struct ripc__transport_limits {
+	int fd;        /* for poll: once armed, readable when progress() has work; < 0: none */
 	unsigned caps; /* of enum ripc__cap */
 	/* largest send in bytes, >= 2048 (RIPC__MSG_MIN_MAX); 0 without CONNECTED */
 	uint32_t send_max;
@@ -363,13 +364,10 @@ struct ripc__transport_ops {
 	void (*release)(struct ripc__transport *t, void *token);
 
 	/*
-	 * Prepares to sleep on fd() and sends delayed messages. Return: 0, or 1 if events are
+	 * Prepares to sleep on the descriptor and sends delayed messages. Return: 0, or 1 if events are
 	 * pending: call progress() first.
 	 */
 	int (*arm)(struct ripc__transport *t);
-
-	/* A constant descriptor for poll: once armed, readable when progress() has work. */
-	int (*fd)(struct ripc__transport *t);
 
 	/* In the child of fork(): closes descriptors and nothing else. Async-signal-safe. */
 	void (*forked)(struct ripc__transport *t);

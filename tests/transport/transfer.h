@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* transfer() of the vtable, with arguments in place of the struct. */
+/* transfer() of the vtable with arguments in place of the struct, and the descriptor of limits(). */
 #ifndef RIPC_TESTS_TRANSPORT_TRANSFER_H
 #define RIPC_TESTS_TRANSPORT_TRANSFER_H
 
@@ -36,6 +36,14 @@ static inline int test_write(const struct ripc__transport_ops *vtable, struct ri
 			     uint64_t raddr, uint32_t rkey, uint64_t wr_id)
 {
 	return test_transfer(vtable, ep, RIPC__WRITE, 0, mr, local, len, raddr, rkey, wr_id);
+}
+
+static inline int test_fd(const struct ripc__transport_ops *vtable, struct ripc__transport *t)
+{
+	struct ripc__transport_limits limits;
+
+	vtable->limits(t, &limits);
+	return limits.fd;
 }
 
 #endif

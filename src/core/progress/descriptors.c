@@ -35,8 +35,8 @@ int ripc__descriptors_open(struct ripc *ctx)
 	if (!rc)
 		rc = epoll_add(p->epfd, p->wakefd, WAKE);
 	for (unsigned i = 0; !rc && i < ctx->ntp; i++)
-		if (ctx->tp[i].t && ctx->tp[i].ops->fd(ctx->tp[i].t) >= 0)
-			rc = epoll_add(p->epfd, ctx->tp[i].ops->fd(ctx->tp[i].t), TRANSPORT);
+		if (ctx->tp[i].t && ctx->tp[i].limits.fd >= 0)
+			rc = epoll_add(p->epfd, ctx->tp[i].limits.fd, TRANSPORT);
 	if (!rc)
 		rc = epoll_add(p->epfd, ripc__resolver_fd(ctx->resolver), RESOLVER);
 	return rc;

@@ -181,11 +181,6 @@ static int ib_arm(struct ripc__transport *t)
 	return more || !ripc__list_empty(&t->event_eps);
 }
 
-static int ib_fd(struct ripc__transport *t)
-{
-	return t->epoll_fd;
-}
-
 /* ---- opening and closing ---- */
 
 /* Lets closed connections deliver their last sends and notify their peers. */
@@ -231,6 +226,7 @@ static void set_limits(struct ripc__transport *t)
 	t->uc = opt->ib_qp == RIPC__IB_QP_UC;
 	t->datagrams = opt->shorts != RIPC__SHORT_RDMA;
 	*l = (struct ripc__transport_limits){
+		.fd = t->epoll_fd,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_WRITE |
 			(t->uc ? 0 : RIPC__CAP_READ | RIPC__CAP_WRITE_IMM) |
 			(t->datagrams ? RIPC__CAP_DATAGRAM : 0),
@@ -380,6 +376,5 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.poll_one = ripc__ib_take,
 	.release = ripc__ib_release,
 	.arm = ib_arm,
-	.fd = ib_fd,
 	.forked = ib_forked,
 };

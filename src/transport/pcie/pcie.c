@@ -135,6 +135,7 @@ static int pcie_open(struct ripc__transport **tr, const struct ripc__transport_e
 		pcie_close(&t->r);
 		return rc;
 	}
+	t->r.fd = t->doorbell.event;
 	/* Earlier notifications are not for us: no reference is used twice. */
 	t->notify_count = ripc__pcie_notify_count(&t->memory);
 	*tr = &t->r;
@@ -274,11 +275,6 @@ static int pcie_arm(struct ripc__transport *tr)
 	       (kicks && ripc__pcie_notify_count(&t->memory) != t->notify_count);
 }
 
-static int pcie_fd(struct ripc__transport *tr)
-{
-	return ((struct pcie *)tr)->doorbell.event;
-}
-
 /* The memory is not mapped in a child. */
 static void pcie_forked(struct ripc__transport *tr)
 {
@@ -305,6 +301,5 @@ const struct ripc__transport_ops ripc__transport_pcie = {
 	.describe = ripc__pcie_describe,
 	.progress = pcie_progress,
 	.arm = pcie_arm,
-	.fd = pcie_fd,
 	.forked = pcie_forked,
 };

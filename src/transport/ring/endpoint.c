@@ -88,6 +88,7 @@ void ripc__ring_transport_fini(struct ripc__transport *t)
 void ripc__ring_limits(struct ripc__transport *t, struct ripc__transport_limits *limits)
 {
 	*limits = (struct ripc__transport_limits){
+		.fd = t->fd,
 		.caps = t->caps,
 		.send_max = RIPC__RING_SEND_MAX,
 		.recv_depth = 0,

@@ -74,6 +74,7 @@ struct ripc__transport {
 	const struct ripc__transport_ops *ops;
 	const struct ripc__ring_setup_ops *setup;
 	unsigned caps;              /* of enum ripc__cap */
+	int fd;                     /* of limits(); the back end's */
 	bool may_idle;              /* kicks arrive: endpoints may become idle */
 	struct ripc__ep eps, idle;  /* list heads */
 	struct ripc__ep *idle_next; /* the idle endpoint that the next pass polls; or the head */

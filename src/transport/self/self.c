@@ -26,7 +26,6 @@ struct self_ep {
 
 struct self {
 	struct ripc__transport r;
-	int fd;
 	bool signalled;
 };
 
@@ -43,7 +42,7 @@ static void self_kick(void *arg)
 	struct self *t = arg;
 
 	if (!t->signalled)
-		eventfd_write(t->fd, 1);
+		eventfd_write(t->r.fd, 1);
 	t->signalled = true;
 }
 
@@ -156,8 +155,8 @@ static void self_close(struct ripc__transport *tr)
 	struct self *t = (struct self *)tr;
 
 	ripc__ring_transport_fini(&t->r);
-	if (t->fd >= 0)
-		close(t->fd);
+	if (t->r.fd >= 0)
+		close(t->r.fd);
 	free(t);
 }
 
@@ -168,8 +167,8 @@ static int self_open(struct ripc__transport **out, const struct ripc__transport_
 
 	if (!t)
 		return -ENOMEM;
-	t->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (t->fd < 0) {
+	t->r.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->r.fd < 0) {
 		int err = errno;
 
 		self_close(&t->r);
@@ -211,7 +210,7 @@ static unsigned self_progress(struct ripc__transport *tr, struct ripc__event *ev
 	bool more = false;
 
 	if (t->signalled)
-		eventfd_read(t->fd, &count);
+		eventfd_read(t->r.fd, &count);
 	t->signalled = false;
 	ripc__ring_transport_begin(tr);
 	if (tr->neps[RIPC__EP_REQUESTED])
@@ -228,14 +227,9 @@ static int self_arm(struct ripc__transport *tr)
 	return ripc__ring_transport_arm(tr, true) || ((struct self *)tr)->signalled;
 }
 
-static int self_fd(struct ripc__transport *tr)
-{
-	return ((struct self *)tr)->fd;
-}
-
 static void self_forked(struct ripc__transport *tr)
 {
-	close(((struct self *)tr)->fd);
+	close(tr->fd);
 }
 
 const struct ripc__transport_ops ripc__transport_self = {
@@ -248,6 +242,5 @@ const struct ripc__transport_ops ripc__transport_self = {
 	.describe = self_describe,
 	.progress = self_progress,
 	.arm = self_arm,
-	.fd = self_fd,
 	.forked = self_forked,
 };

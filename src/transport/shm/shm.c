@@ -77,7 +77,7 @@ static int shm_start(struct shm *t, const struct ripc__transport_env *env)
 {
 	struct ripc__host host;
 
-	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	t->epoll_fd = t->r.fd = epoll_create1(EPOLL_CLOEXEC);
 	if (t->epoll_fd < 0)
 		return ripc__fail(-errno, "shm: cannot create an epoll descriptor: %s",
 				  ripc_strerror(errno));
@@ -290,11 +290,6 @@ static int shm_arm(struct ripc__transport *tr)
 	return t->scan_deferred || ripc__ring_transport_arm(&t->r, true) || t->bad_input[0];
 }
 
-static int shm_fd(struct ripc__transport *tr)
-{
-	return ((struct shm *)tr)->epoll_fd;
-}
-
 static void close_forked(struct shm_ep *ep)
 {
 	if (ep->fd >= 0)
@@ -328,6 +323,5 @@ const struct ripc__transport_ops ripc__transport_shm = {
 	.poll_one = ripc__ring_poll_one,
 	.export_fd = ripc__shm_export,
 	.arm = shm_arm,
-	.fd = shm_fd,
 	.forked = shm_forked,
 };

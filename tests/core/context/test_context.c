@@ -5,6 +5,7 @@
 #include "core/context/context.h"
 #include "core/progress/handle.h"
 #include "core/rig.h"
+#include "transport/transfer.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -389,7 +390,7 @@ START_TEST(fork__ends_watches)
 		OK(ripc_open(&ctx[i], options[_i]));
 		OK(ripc_service_register(ctx[i], test_ids() + i, 0, &s[i]));
 	}
-	epfd = ctx[0]->tp[1].ops->fd(ctx[0]->tp[1].t);
+	epfd = test_fd(ctx[0]->tp[1].ops, ctx[0]->tp[1].t);
 	before = watched(epfd);
 	OK(ripc_send_long(s[1], test_ids(), &(struct iovec){"x", 1}, 1, NULL, 10000));
 	ck_assert_uint_gt(watched(epfd), before);

@@ -59,14 +59,6 @@ int __wrap_epoll_wait(int epfd, struct epoll_event *ev, int max, int timeout_ms)
 	return old_kernel ? 0 : __real_epoll_wait(epfd, ev, max, timeout_ms);
 }
 
-/* A transport is a pointer to its descriptor. */
-static int fd_of(struct ripc__transport *t)
-{
-	return *(const int *)(const void *)t;
-}
-
-static const struct ripc__transport_ops ops = {.fd = fd_of};
-
 static void set_readable(int fd, bool readable)
 {
 	uint64_t n = 1;
@@ -95,20 +87,17 @@ static void set_state(enum ripc__leader_state leader, enum ripc__thread_state th
 
 static void setup(void)
 {
-	static const int none = -1;
-
 	memset(&ctx, 0, sizeof(ctx));
 	now_ns = 1000 * RIPC__MS;
 	resolver_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	for (unsigned i = 0; i < TRANSPORTS; i++) {
 		transport_fd[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		ctx.tp[i].ops = &ops;
 		ctx.tp[i].t = (struct ripc__transport *)&transport_fd[i];
+		ctx.tp[i].limits.fd = transport_fd[i];
 	}
 	/* One without a descriptor, and one that is not open. */
-	ctx.tp[TRANSPORTS].ops = &ops;
-	ctx.tp[TRANSPORTS].t = (struct ripc__transport *)(uintptr_t)&none;
-	ctx.tp[TRANSPORTS + 1].ops = &ops;
+	ctx.tp[TRANSPORTS].t = (struct ripc__transport *)&transport_fd[0];
+	ctx.tp[TRANSPORTS].limits.fd = -1;
 	ctx.ntp = TRANSPORTS + 2;
 	ck_assert_int_eq(ripc__descriptors_open(&ctx), 0);
 }

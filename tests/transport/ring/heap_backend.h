@@ -185,7 +185,7 @@ static int heap_open(struct ripc__transport **tr, const struct ripc__transport_e
 	if (!t)
 		return -ENOMEM;
 	t->id = ++id;
-	t->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	t->event = t->r.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	t->next = heap_all;
 	heap_all = t;
 	*tr = &t->r;
@@ -244,15 +244,10 @@ static int heap_arm(struct ripc__transport *tr)
 	return ripc__ring_transport_arm((struct ripc__transport *)tr, true);
 }
 
-static int heap_fd(struct ripc__transport *tr)
-{
-	return ((struct heap *)tr)->event;
-}
-
 static const struct ripc__transport_ops heap_ops = {
 	RIPC__RING_TRANSPORT_OPS,  .name = HEAP_NAME,       .open = heap_open,
 	.close = heap_close,       .address = heap_address, .poll_one = ripc__ring_poll_one,
-	.progress = heap_progress, .arm = heap_arm,         .fd = heap_fd,
+	.progress = heap_progress, .arm = heap_arm,
 };
 
 #endif

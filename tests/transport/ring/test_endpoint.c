@@ -278,7 +278,7 @@ START_TEST(arm__kicks_once)
 	struct ripc__event ev;
 
 	connect_one(0);
-	p.fd = OPS->fd(b);
+	p.fd = test_fd(OPS, b);
 	while (OPS->arm(b))
 		poll_event(b);
 	ck_assert_int_eq(poll(&p, 1, 0), 0);

@@ -10,6 +10,7 @@
 #include "harness.h"
 #include "ring_sim.h"
 #include "transport/shm/shm.h"
+#include "transport/transfer.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -134,7 +135,7 @@ static unsigned progress(struct side *s, handle_fn *take)
 /* Sleeps until a kick or the deadline of the transport. */
 static void sleep_on_fd(struct side *s)
 {
-	struct pollfd fd = {.fd = s->ops->fd(s->t), .events = POLLIN};
+	struct pollfd fd = {.fd = test_fd(s->ops, s->t), .events = POLLIN};
 	uint64_t now = ripc__clock_ns();
 	int ms = PATIENCE_S * 1000;
 

@@ -4,6 +4,7 @@
 #include "shm_pair.h"
 #include "transport/shm/doorbell.h"
 #include "wire/bytes.h"
+#include "transport/transfer.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +30,7 @@ static unsigned descriptors(void)
 
 static bool readable(struct shm *t, int timeout_ms)
 {
-	struct pollfd p = {.fd = OPS->fd(tr_of(t)), .events = POLLIN};
+	struct pollfd p = {.fd = test_fd(OPS, tr_of(t)), .events = POLLIN};
 
 	return poll(&p, 1, timeout_ms) == 1;
 }

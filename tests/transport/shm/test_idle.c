@@ -2,6 +2,7 @@
 /* shm: idle endpoints, which are not polled until their peers kick. */
 #define _GNU_SOURCE
 #include "shm_pair.h"
+#include "transport/transfer.h"
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -30,7 +31,7 @@ START_TEST(idle__kicks_on_send)
 
 		make_idle(&w);
 		/* Asleep: nothing is readable before the peer kicks. */
-		p = (struct pollfd){.fd = OPS->fd(tr_of(w.b)), .events = POLLIN};
+		p = (struct pollfd){.fd = test_fd(OPS, tr_of(w.b)), .events = POLLIN};
 		ck_assert_int_eq(poll(&p, 1, 0), 0);
 		ck_assert_int_eq(OPS->post(w.ea, NULL, 0, &item, 1, false), 0);
 		ck_assert_int_eq(poll(&p, 1, 10000), 1);

@@ -94,7 +94,7 @@ END_TEST
  */
 static void sleep_then_poll(struct shm *t, bool *asleep)
 {
-	struct pollfd p = {.fd = OPS->fd(tr_of(t)), .events = POLLIN};
+	struct pollfd p = {.fd = test_fd(OPS, tr_of(t)), .events = POLLIN};
 	static uint64_t now = UINT64_C(1) << 40;
 	uint64_t deadline = UINT64_MAX;
 	struct ripc__event ev;
@@ -333,7 +333,7 @@ START_TEST(progress__message_before_kick)
 	struct two w;
 
 	join(&w);
-	p = (struct pollfd){.fd = OPS->fd(tr_of(w.a)), .events = POLLIN};
+	p = (struct pollfd){.fd = test_fd(OPS, tr_of(w.a)), .events = POLLIN};
 	for (int i = 0; i < 2; i++) {
 		while (OPS->arm(tr_of(w.a)))
 			progress(w.a);

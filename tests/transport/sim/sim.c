@@ -119,6 +119,7 @@ static int sim_open(struct ripc__transport **transport, const struct ripc__trans
 	t->queue_depth = net->config.queue_depth;
 	t->target_progress = net->config.target_progress;
 	fill_limits(&t->limits, &net->config);
+	t->limits.fd = net->fd;
 	t->limits.eager_datagram = t->limits.caps & RIPC__CAP_DATAGRAM && env->opt &&
 				   env->opt->shorts == RIPC__SHORT_UDP;
 	node->t = t;
@@ -245,11 +246,6 @@ static int sim_arm(struct ripc__transport *t)
 	return t->inbox && !t->node->held;
 }
 
-static int sim_fd(struct ripc__transport *t)
-{
-	return t->net->fd;
-}
-
 /* The network owns the descriptor, not the transport. */
 static void sim_forked(struct ripc__transport *t)
 {
@@ -280,6 +276,5 @@ const struct ripc__transport_ops ripc__transport_sim = {
 	.progress = sim_progress,
 	.release = sim_release,
 	.arm = sim_arm,
-	.fd = sim_fd,
 	.forked = sim_forked,
 };

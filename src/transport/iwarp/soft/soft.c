@@ -90,6 +90,7 @@ static int soft_open(struct ripc__transport **out, const struct ripc__transport_
 static void soft_limits(struct ripc__transport *t, struct ripc__transport_limits *limits)
 {
 	*limits = (struct ripc__transport_limits){
+		.fd = t->epoll_fd,
 		.eager_datagram = t->datagrams,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
 			RIPC__CAP_POLL_CALL | RIPC__CAP_CHEAP_REG | RIPC__CAP_TARGET_PROGRESS |
@@ -482,11 +483,6 @@ static int soft_arm(struct ripc__transport *t)
 	return 0;
 }
 
-static int soft_fd(struct ripc__transport *t)
-{
-	return t->epoll_fd;
-}
-
 static void soft_forked(struct ripc__transport *t)
 {
 	struct soft_linger *l;
@@ -532,6 +528,5 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.poll_one = soft_take,
 	.release = soft_release,
 	.arm = soft_arm,
-	.fd = soft_fd,
 	.forked = soft_forked,
 };

@@ -136,6 +136,7 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 static void vt_limits(struct ripc__transport *t, struct ripc__transport_limits *limits)
 {
 	*limits = (struct ripc__transport_limits){
+		.fd = t->epoll_fd,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
 			(t->datagrams ? RIPC__CAP_DATAGRAM | RIPC__CAP_POLL_CALL : 0) |
 			(t->sink_writable ? RIPC__CAP_SINK_WRITABLE : 0),
@@ -425,11 +426,6 @@ static int vt_arm(struct ripc__transport *t)
 	return 0;
 }
 
-static int vt_fd(struct ripc__transport *t)
-{
-	return t->epoll_fd;
-}
-
 static void vt_forked(struct ripc__transport *t)
 {
 	orphan = 1;
@@ -470,6 +466,5 @@ const struct ripc__transport_ops ripc__transport_iwarp = {
 	.poll_one = vt_take,
 	.release = ripc__iwv_release,
 	.arm = vt_arm,
-	.fd = vt_fd,
 	.forked = vt_forked,
 };

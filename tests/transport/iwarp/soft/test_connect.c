@@ -4,6 +4,7 @@
  * peers.
  */
 #include "soft_pair.h"
+#include "transport/transfer.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -212,7 +213,7 @@ START_TEST(soft_accept__reset_before_the_answer)
 	for (unsigned i = 0; i < 100; i++)
 		side_step(&b);
 	ck_assert_int_eq(ops->arm(b.t), 0);
-	p.fd = ops->fd(b.t);
+	p.fd = test_fd(ops, b.t);
 	ck_assert_int_eq(poll(&p, 1, 0), 0);
 	ck_assert_int_eq(ops->accept(b.t, b.request, "late", 4, &b, &b.ep), -ECONNRESET);
 	ck_assert_uint_eq(b.nclosed, 0);
@@ -335,7 +336,8 @@ START_TEST(soft_accept__out_of_descriptors)
 	ck_assert(((struct ripc__transport *)b.t)->accept_resume_ns);
 	/* The epoll descriptor is not readable meanwhile. */
 	ck_assert_int_eq(ops->arm(b.t), 0);
-	ck_assert_int_eq(poll(&(struct pollfd){.fd = ops->fd(b.t), .events = POLLIN}, 1, 0), 0);
+	ck_assert_int_eq(poll(&(struct pollfd){.fd = test_fd(ops, b.t), .events = POLLIN}, 1, 0),
+			 0);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
 	UNTIL(a.nestablished && b.nestablished);
 	sides_close();

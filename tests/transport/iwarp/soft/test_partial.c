@@ -248,7 +248,7 @@ static void handle_event(struct end *e, const struct ripc__event *ev)
 
 static unsigned pass(struct end *e)
 {
-	struct pollfd p = {.fd = ops->fd(e->side->t), .events = POLLIN};
+	struct pollfd p = {.fd = test_fd(ops, e->side->t), .events = POLLIN};
 	struct ripc__event events[8];
 	uint64_t now = ripc__clock_ns();
 	unsigned n, max = 1 + test_random(&rng) % 8;
@@ -398,8 +398,8 @@ static bool is_done(const struct end *e)
 /* Waits for whatever wakes one of them. */
 static void wait_for_wakeup(void)
 {
-	struct pollfd p[2] = {{.fd = ops->fd(a.t), .events = POLLIN},
-			      {.fd = ops->fd(b.t), .events = POLLIN}};
+	struct pollfd p[2] = {{.fd = test_fd(ops, a.t), .events = POLLIN},
+			      {.fd = test_fd(ops, b.t), .events = POLLIN}};
 	uint64_t now = ripc__clock_ns();
 	int ms = (int)(TIMEOUT_NS / RIPC__MS);
 

@@ -302,7 +302,7 @@ START_TEST(soft_fd__readable_when_there_is_something)
 		side_step(&b);
 	}
 	ck_assert_int_eq(ops->arm(b.t), 0);
-	p = (struct pollfd){.fd = ops->fd(b.t), .events = POLLIN};
+	p = (struct pollfd){.fd = test_fd(ops, b.t), .events = POLLIN};
 	ck_assert_int_eq(poll(&p, 1, 0), 0);
 	ck_assert_int_eq(side_post(&a, "wake", 4, false), 0);
 	ck_assert_int_eq(poll(&p, 1, 5000), 1);
@@ -329,8 +329,8 @@ START_TEST(soft_arm__writable_socket_wakes)
 	ck_assert_int_ge(side_post(&a, "end", 3, false), 0);
 	for (unsigned i = 0; i < 1000000 && !b.nrecv; i++) {
 		struct pollfd p[2] = {
-			{.fd = ops->fd(a.t), .events = POLLIN},
-			{.fd = ops->fd(b.t), .events = POLLIN},
+			{.fd = test_fd(ops, a.t), .events = POLLIN},
+			{.fd = test_fd(ops, b.t), .events = POLLIN},
 		};
 		int ready;
 
@@ -408,7 +408,7 @@ START_TEST(soft_arm__socket_with_room_wakes_nobody)
 	((struct ripc__transport *)a.t)->rounds = 0;
 	side_step(&a);
 	ck_assert_int_eq(ops->arm(a.t), 0);
-	p = (struct pollfd){.fd = ops->fd(a.t), .events = POLLIN};
+	p = (struct pollfd){.fd = test_fd(ops, a.t), .events = POLLIN};
 	ck_assert_int_eq(poll(&p, 1, 0), 0);
 	sides_close();
 }
@@ -497,7 +497,7 @@ START_TEST(soft_post_datagram__connected)
 
 	line_open();
 	u = exchange();
-	p = (struct pollfd){.fd = ops->fd(a.t), .events = POLLIN};
+	p = (struct pollfd){.fd = test_fd(ops, a.t), .events = POLLIN};
 	/* A polling thread never sleeps. */
 	for (unsigned i = 0; i < 2000; i++)
 		side_step(&a);
