@@ -12,6 +12,9 @@ void ripc__slab_pool_init(struct ripc__slab_pool *pool, size_t max)
 
 void ripc__slab_pool_fini(struct ripc__slab_pool *pool)
 {
+	if (pool->current)
+		ripc__slab_put(pool->current);
+	pool->current = NULL;
 	while (pool->free) {
 		struct ripc__slab *slab = pool->free;
 
@@ -58,22 +61,23 @@ void ripc__slab_free(struct ripc__slab *slab)
 	free(slab);
 }
 
-uint32_t ripc__slab_reserve(struct ripc__slab_pool *pool, struct ripc__slab **slab, uint32_t *used,
-			    uint32_t least, uint8_t **space)
+uint32_t ripc__slab_reserve(struct ripc__slab_pool *pool, uint32_t least, uint8_t **space)
 {
+	struct ripc__slab *slab = pool->current;
+
 	/* No other reference: the same memory is still in the cache. */
-	if (*slab && (*slab)->refs == 1)
-		*used = 0;
-	if (*slab && RIPC__SLAB_BYTES - *used < least) {
-		ripc__slab_put(*slab);
-		*slab = NULL;
+	if (slab && slab->refs == 1)
+		pool->used = 0;
+	if (slab && RIPC__SLAB_BYTES - pool->used < least) {
+		ripc__slab_put(slab);
+		slab = NULL;
 	}
-	if (!*slab) {
-		*slab = ripc__slab_get(pool, RIPC__SLAB_BYTES);
-		*used = 0;
-		if (!*slab)
+	if (!slab) {
+		pool->used = 0;
+		pool->current = slab = ripc__slab_get(pool, RIPC__SLAB_BYTES);
+		if (!slab)
 			return 0;
 	}
-	*space = (*slab)->data + *used;
-	return RIPC__SLAB_BYTES - *used;
+	*space = slab->data + pool->used;
+	return RIPC__SLAB_BYTES - pool->used;
 }

@@ -15,6 +15,9 @@ struct ripc__slab_pool {
 	unsigned nfree;
 	size_t bytes; /* data bytes of all blocks, including free ones */
 	size_t max;   /* limit of bytes */
+	/* of ripc__slab_reserve(), with a reference; NULL: none */
+	struct ripc__slab *current;
+	uint32_t used; /* bytes of it */
 };
 
 /* One block. The last reference returns it to the pool or frees it. */
@@ -28,7 +31,7 @@ struct ripc__slab {
 
 /* @max: limit of data bytes of all blocks. */
 void ripc__slab_pool_init(struct ripc__slab_pool *pool, size_t max);
-/* Frees the free slabs. No other slab may exist. */
+/* Frees the free slabs and the current one. No other slab may exist. */
 void ripc__slab_pool_fini(struct ripc__slab_pool *pool);
 
 /*
@@ -47,11 +50,15 @@ static inline void ripc__slab_put(struct ripc__slab *slab)
 }
 
 /*
- * Reserves free space of at least @least bytes at *space, after the *used bytes of *slab. Takes
- * another slab if necessary; reuses the same memory if no other reference exists. Return: bytes at
- * *space; 0: no memory.
+ * Reserves free space of at least @least bytes at *space, in the current slab. Takes another slab
+ * if necessary; reuses the same memory if no other reference exists. Return: bytes at *space; 0: no
+ * memory.
  */
-uint32_t ripc__slab_reserve(struct ripc__slab_pool *pool, struct ripc__slab **slab, uint32_t *used,
-			    uint32_t least, uint8_t **space);
+uint32_t ripc__slab_reserve(struct ripc__slab_pool *pool, uint32_t least, uint8_t **space);
+/* Marks the first n bytes of that space as used. */
+static inline void ripc__slab_use(struct ripc__slab_pool *pool, size_t n)
+{
+	pool->used += (uint32_t)((n + 63) & ~(size_t)63);
+}
 
 #endif

@@ -333,7 +333,7 @@ unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__
 		char who[64];
 		int got;
 
-		if (!ripc__slab_reserve(rx->slabs, rx->slab, rx->slab_used, RIPC__UDP_MAX, &space))
+		if (!ripc__slab_reserve(rx->slabs, RIPC__UDP_MAX, &space))
 			break;
 		got = ripc__udp_receive(u, i, space, from, &fromlen, who);
 		if (got == -EMSGSIZE) {
@@ -345,17 +345,17 @@ unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__
 		if (got < 0)
 			break;
 		rx->n++;
-		(*rx->slab)->refs++;
+		rx->slabs->current->refs++;
 		events[n++] = (struct ripc__event){
 			.kind = RIPC__EV_DATAGRAM,
 			.data = space,
 			.len = (uint32_t)got,
-			.token = (void *)((uintptr_t)*rx->slab | rx->tag),
+			.token = (void *)((uintptr_t)rx->slabs->current | rx->tag),
 			.from = from,
 			.fromlen = fromlen,
 		};
 		/* An empty datagram has an address of its own, too. */
-		*rx->slab_used += ((uint32_t)(got ? got : 1) + 63) & ~63u;
+		ripc__slab_use(rx->slabs, got ? (size_t)got : 1);
 	}
 	/*
 	 * With bursts one call receives several datagrams; with single ones a second receive that

@@ -97,11 +97,9 @@ struct ripc__udp {
 
 #define RIPC__UDP_EVENTS_MAX 64u /* datagrams reported by one progress() at most */
 
-/* Where received datagrams lie: the slab of the transport, and its bytes in use. */
+/* Where received datagrams lie. */
 struct ripc__udp_rx {
 	struct ripc__slab_pool *slabs;
-	struct ripc__slab **slab;
-	uint32_t *slab_used;
 	uintptr_t tag; /* bits of the tokens beside the slab */
 	unsigned n;    /* datagrams that were reported; 0 once the core has used their sources */
 	uint8_t from[RIPC__UDP_EVENTS_MAX][RIPC__UDP_FROM]; /* sources */

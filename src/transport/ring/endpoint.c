@@ -79,8 +79,6 @@ void ripc__ring_transport_fini(struct ripc__transport *t)
 		t->regions = region->next;
 		ripc__ring_region_remove(region);
 	}
-	if (t->slab)
-		ripc__slab_put(t->slab);
 	ripc__slab_pool_fini(&t->pool);
 	free(t->scratch);
 }

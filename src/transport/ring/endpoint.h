@@ -85,8 +85,6 @@ struct ripc__transport {
 	/* all exposed memory, which may outlive its connection */
 	struct ripc__ring_region *regions;
 	struct ripc__slab_pool pool; /* memory of received messages */
-	struct ripc__slab *slab;     /* that messages are received into; NULL: none yet */
-	uint32_t slab_used;          /* bytes of it */
 	uint8_t *scratch;            /* receives one message of a pass when there is no slab */
 	bool scratch_used;           /* by an event of this pass */
 };

@@ -17,7 +17,7 @@ static uint8_t *new_slab(struct ripc__transport *t)
 {
 	uint8_t *space;
 
-	if (ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, RIPC__RING_RECV_BUF_LEN, &space))
+	if (ripc__slab_reserve(&t->pool, RIPC__RING_RECV_BUF_LEN, &space))
 		return space;
 	/* The core copies from there: unreleased messages of one peer do not stop the others. */
 	return t->scratch_used ? NULL : t->scratch;
@@ -26,16 +26,16 @@ static uint8_t *new_slab(struct ripc__transport *t)
 /* Return: RIPC__RING_RECV_BUF_LEN bytes for the next message, or NULL: none in this pass. */
 static uint8_t *recv_buf(struct ripc__transport *t)
 {
-	struct ripc__slab *slab = t->slab;
+	struct ripc__slab *slab = t->pool.current;
 
 	if (!slab)
 		return new_slab(t);
 	/* All messages in it were released: memory that was just used is still in the cache. */
 	if (slab->refs == 1)
-		t->slab_used = 0;
-	if (RIPC__SLAB_BYTES - t->slab_used < RIPC__RING_RECV_BUF_LEN)
+		t->pool.used = 0;
+	if (RIPC__SLAB_BYTES - t->pool.used < RIPC__RING_RECV_BUF_LEN)
 		return new_slab(t);
-	return slab->data + t->slab_used;
+	return slab->data + t->pool.used;
 }
 
 /* The message of an event was received into memory of recv_buf(). */
@@ -47,9 +47,9 @@ static void set_message(struct ripc__transport *t, uint8_t *buf, struct ripc__ev
 		t->scratch_used = true;
 		return;
 	}
-	ev->token = t->slab;
-	t->slab->refs++;
-	t->slab_used += (ev->len + 63) & ~63u;
+	ev->token = t->pool.current;
+	t->pool.current->refs++;
+	ripc__slab_use(&t->pool, ev->len);
 }
 
 void ripc__ring_release(struct ripc__transport *t, void *token)

@@ -274,9 +274,7 @@ START_TEST(receive_events__burst)
 {
 	static uint8_t large[RIPC__UDP_MAX + 1];
 	struct ripc__slab_pool slabs;
-	struct ripc__slab *slab = NULL;
-	uint32_t used = 0;
-	struct ripc__udp_rx rx = {.slabs = &slabs, .slab = &slab, .slab_used = &used, .tag = 1};
+	struct ripc__udp_rx rx = {.slabs = &slabs, .tag = 1};
 	struct ripc__event events[8] = {0};
 	struct ripc__udp server, client;
 	uint8_t to[RIPC__ADDRESS_MAX];
@@ -308,9 +306,9 @@ START_TEST(receive_events__burst)
 			ck_assert_int_eq(ev->kind, RIPC__EV_DATAGRAM);
 			ck_assert_uint_eq(ev->len, 1);
 			ck_assert_int_eq(*(const char *)ev->data, i++);
-			ck_assert_ptr_eq(ev->token, (void *)((uintptr_t)slab | 1));
+			ck_assert_ptr_eq(ev->token, (void *)((uintptr_t)slabs.current | 1));
 			ck_assert_ptr_eq(ev->from, rx.from[rx.n - (want - k)]);
-			ripc__slab_put(slab);
+			ripc__slab_put(slabs.current);
 		}
 	}
 	ck_assert_uint_eq(rx.n, 5);
@@ -320,10 +318,9 @@ START_TEST(receive_events__burst)
 	ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &rx, events, 8), 0);
 	rx.n = 0;
 	ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &rx, events, 8), 1);
-	ripc__slab_put(slab);
+	ripc__slab_put(slabs.current);
 	ripc__udp_close(&client);
 	ripc__udp_close(&server);
-	ripc__slab_put(slab);
 	ripc__slab_pool_fini(&slabs);
 }
 END_TEST
@@ -341,9 +338,8 @@ static void send_bytes(const struct ripc__udp *from, const struct ripc__udp *to,
 START_TEST(receive_events__slab_end)
 {
 	struct ripc__slab_pool slabs;
-	struct ripc__slab *slab = NULL, *tokens[32];
-	uint32_t used = 0;
-	struct ripc__udp_rx rx = {.slabs = &slabs, .slab = &slab, .slab_used = &used};
+	struct ripc__slab *tokens[32];
+	struct ripc__udp_rx rx = {.slabs = &slabs};
 	const unsigned full = RIPC__SLAB_BYTES / RIPC__UDP_MAX;
 	struct ripc__udp server, client;
 	struct ripc__event ev;
@@ -360,15 +356,14 @@ START_TEST(receive_events__slab_end)
 		tokens[i] = ev.token;
 		ck_assert(ev.data >= tokens[i]->data);
 		ck_assert_uint_le((size_t)(ev.data - tokens[i]->data) + ev.len, tokens[i]->cap);
-		ck_assert_uint_le(used, RIPC__SLAB_BYTES);
+		ck_assert_uint_le(slabs.used, RIPC__SLAB_BYTES);
 	}
 	ck_assert_ptr_eq(tokens[full - 1], tokens[0]);
 	ck_assert_ptr_ne(tokens[full], tokens[0]);
 	/* The address of an empty datagram is not that of its successor. */
-	ck_assert_uint_gt(used, RIPC__UDP_MAX);
+	ck_assert_uint_gt(slabs.used, RIPC__UDP_MAX);
 	for (unsigned i = 0; i < full + 2; i++)
 		ripc__slab_put(tokens[i]);
-	ripc__slab_put(slab);
 	ripc__udp_close(&client);
 	ripc__udp_close(&server);
 	ripc__slab_pool_fini(&slabs);

@@ -59,7 +59,7 @@ unsigned ripc__soft_groups(struct ripc__transport *t, struct soft_port *port,
 		uint8_t *space;
 		int got;
 
-		if (!ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, RIPC__MCAST_MAX, &space))
+		if (!ripc__slab_reserve(&t->pool, RIPC__MCAST_MAX, &space))
 			break;
 		got = ripc__mcast_receive(&t->mcast, port->fd, space);
 		if (got == -EMSGSIZE)
@@ -70,10 +70,10 @@ unsigned ripc__soft_groups(struct ripc__transport *t, struct soft_port *port,
 			.kind = RIPC__EV_DATAGRAM,
 			.data = space,
 			.len = (uint32_t)got,
-			.token = t->slab,
+			.token = t->pool.current,
 		};
-		t->slab->refs++;
-		ripc__soft_space_used(t, (size_t)got ? (size_t)got : 1);
+		t->pool.current->refs++;
+		ripc__slab_use(&t->pool, got ? (size_t)got : 1);
 	}
 	return n;
 }

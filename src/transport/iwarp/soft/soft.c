@@ -34,8 +34,6 @@ static void soft_close(struct ripc__transport *t)
 	ripc__mcast_fini(&t->mcast);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
-	if (t->slab)
-		ripc__slab_put(t->slab);
 	ripc__soft_release_round(t);
 	ripc__slab_pool_fini(&t->pool);
 	ripc__regions_fini(&t->regions);
@@ -68,8 +66,7 @@ static int soft_open(struct ripc__transport **out, const struct ripc__transport_
 	ripc__udp_init(&t->udp, "iwarp/soft", t->host);
 	t->now_ns = ripc__clock_ns();
 	ripc__slab_pool_init(&t->pool, SOFT_SLAB_MEMORY);
-	t->rx = (struct ripc__udp_rx){
-		.slabs = &t->pool, .slab = &t->slab, .slab_used = &t->slab_used};
+	t->rx.slabs = &t->pool;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		err = ripc__fail(-EIO, "iwarp/soft: cannot draw a secret: getrandom() failed");

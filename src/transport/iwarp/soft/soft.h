@@ -175,8 +175,6 @@ struct ripc__transport {
 	struct ripc__regions regions;
 	unsigned peer_timeout_ms; /* TCP_USER_TIMEOUT */
 	struct ripc__slab_pool pool;
-	struct ripc__slab *slab;                            /* being received into, NULL: none */
-	uint32_t slab_used;                                 /* bytes of it */
 	struct ripc__slab *held_slabs[SOFT_HELD_SLABS_MAX]; /* see hold_until_round() */
 	unsigned nheld_slabs;
 	bool starving;       /* some endpoint is starved, */
@@ -202,17 +200,11 @@ struct ripc__transport {
 
 #define SOFT_SPACE_MIN 8192u /* a slab with less room is replaced */
 
-/* Free bytes of t->slab. false: no memory. */
+/* Free bytes to receive into. false: no memory. */
 static inline bool ripc__soft_space(struct ripc__transport *t, uint8_t **space, size_t *len)
 {
-	*len = ripc__slab_reserve(&t->pool, &t->slab, &t->slab_used, SOFT_SPACE_MIN, space);
+	*len = ripc__slab_reserve(&t->pool, SOFT_SPACE_MIN, space);
 	return *len;
-}
-
-/* Marks the first n bytes of that space as used. */
-static inline void ripc__soft_space_used(struct ripc__transport *t, size_t n)
-{
-	t->slab_used += (uint32_t)((n + 63) & ~(size_t)63);
 }
 
 /* socket.c */

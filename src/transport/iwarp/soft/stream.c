@@ -223,7 +223,7 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 		t->last_rx_ep = ep;
 		if (ep->polling != SOFT_SPINNING && ++ep->recent_rx >= SPIN_RX)
 			ripc__soft_ep_spin(ep);
-		ripc__soft_space_used(t, ripc__engine_received(e, t->slab, (size_t)got));
+		ripc__slab_use(&t->pool, ripc__engine_received(e, t->pool.current, (size_t)got));
 		n += receive_some(ep, events + n, max - n);
 		/* A short read usually emptied the socket. */
 		if ((size_t)got < asked)

@@ -50,8 +50,6 @@ static void vt_close(struct ripc__transport *t)
 	if (t->changes_fd >= 0)
 		close(t->changes_fd);
 	ripc__udp_close(&t->udp);
-	if (t->slab)
-		ripc__slab_put(t->slab);
 	ripc__slab_pool_fini(&t->slabs);
 	if (t->connect_fd >= 0)
 		close(t->connect_fd);
@@ -99,10 +97,7 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	ripc__slab_pool_init(&t->slabs, SLAB_MEMORY);
 	t->host = ripc__iwarp_host_id();
 	ripc__udp_init(&t->udp, "iwarp/verbs", t->host);
-	t->rx = (struct ripc__udp_rx){.slabs = &t->slabs,
-				      .slab = &t->slab,
-				      .slab_used = &t->slab_used,
-				      .tag = TOKEN_SLAB};
+	t->rx = (struct ripc__udp_rx){.slabs = &t->slabs, .tag = TOKEN_SLAB};
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->opt = env->opt;
 	t->changes_fd = -1;

@@ -182,8 +182,6 @@ struct ripc__transport {
 	uint64_t last_wc_round;        /* round of the last completion */
 	struct ripc__udp udp;
 	struct ripc__slab_pool slabs; /* for received datagrams */
-	struct ripc__slab *slab;      /* current slab; NULL: none */
-	uint32_t slab_used;
 	struct ripc__udp_rx rx;
 	unsigned last_rx_port;   /* port of the last datagram */
 	uint64_t datagram_round; /* round of the last datagram */
