@@ -200,7 +200,7 @@ int ripc__iwv_listen(struct ripc__transport *t)
 	if (t->nlisteners)
 		return 0;
 	return ripc__fail(err, "iwarp/verbs: no iWARP device with an address on %s%s: %s",
-			  t->opt->opt->interfaces[0] ? "interfaces " : "any interface",
+			  t->opt->interfaces[0] ? "interfaces " : "any interface",
 			  t->opt->interfaces, strerror(-err));
 }
 
