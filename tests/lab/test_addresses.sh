@@ -79,6 +79,12 @@ else
 	bad "after the addresses changed: exit status $rc" "$out" "$err" "$work/server.err"
 fi
 over "with the first IPv4 address"
+if [ "$1" = iwarp ]; then
+	timeout 60 rdma link delete "$device" || bad "the device cannot be removed"
+	rdma link add "$device" type siw netdev $netdev
+	wait_until 30 seen 4
+	over "the device was removed, and is there again"
+fi
 ip address add "$address6" dev $netdev nodad
 ./tools/ripc-perf stop >/dev/null 2>&1 || kill "$server"
 wait "$server"

@@ -153,9 +153,12 @@ int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
 			  struct iwv_device **found)
 {
 	struct iwv_device *nic;
+	unsigned index = 0;
 	int rc;
 
-	if (t->nnics == RIPC__VERBS_DEVICES_MAX)
+	while (index < t->nnics && t->nic[index]->dev.ctx)
+		index++;
+	if (index == RIPC__VERBS_DEVICES_MAX)
 		return ripc__fail(-ENOBUFS,
 				  "iwarp/verbs: cannot open another device: limit of %d reached",
 				  RIPC__VERBS_DEVICES_MAX);
@@ -163,7 +166,7 @@ int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
 	if (!nic)
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
 	nic->t = t;
-	rc = ripc__verbs_device_adopt(&nic->dev, ctx, t->nnics);
+	rc = ripc__verbs_device_adopt(&nic->dev, ctx, index);
 	if (!rc && t->scanned_ns && nic->dev.read_sink_remote_write && !t->sink_writable) {
 		ripc__log(RIPC_LOG_WARN,
 			  "iwarp/verbs: does not use %s: its reads need memory that peers can "
@@ -179,9 +182,9 @@ int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
 	t->sink_writable |= nic->dev.read_sink_remote_write;
 	ripc__verbs_pool_init(&nic->big, &nic->dev, CONN_SEND_MAX, RECV_SLAB, BUFS_MAX);
 	ripc__verbs_pool_init(&nic->small, &nic->dev, SMALL_MAX, SMALL_SLAB, BUFS_MAX);
-	rc = iwv_watch(t, ctx->async_fd, IWV_ASYNC, t->nnics);
+	rc = iwv_watch(t, ctx->async_fd, IWV_ASYNC, index);
 	if (!rc)
-		rc = iwv_watch(t, nic->dev.wake_fd, IWV_ASYNC, t->nnics);
+		rc = iwv_watch(t, nic->dev.wake_fd, IWV_ASYNC, index);
 	if (rc) {
 		rc = ripc__fail(rc, "iwarp/verbs: %s: cannot add its descriptors to epoll",
 				nic->dev.name);
@@ -194,7 +197,11 @@ int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
 		t->read_depth = (uint32_t)nic->dev.attr.max_qp_rd_atom;
 	if ((uint32_t)nic->dev.attr.max_qp_init_rd_atom < t->read_depth)
 		t->read_depth = (uint32_t)nic->dev.attr.max_qp_init_rd_atom;
-	t->nic[t->nnics++] = nic;
+	if (index < t->nnics)
+		nic->replaced = t->nic[index];
+	else
+		t->nnics++;
+	t->nic[index] = nic;
 	*found = nic;
 	return 0;
 }
@@ -205,10 +212,13 @@ void ripc__iwv_nics_close(struct ripc__transport *t)
 		nic_empty(t->nic[i]);
 	ripc__iwv_unlisten(t, NULL);
 	while (t->nnics) {
-		struct iwv_device *nic = t->nic[--t->nnics];
+		struct iwv_device *nic = t->nic[--t->nnics], *replaced;
 
-		ripc__verbs_pool_fini(&nic->big);
-		ripc__verbs_pool_fini(&nic->small);
-		free(nic);
+		for (; nic; nic = replaced) {
+			replaced = nic->replaced;
+			ripc__verbs_pool_fini(&nic->big);
+			ripc__verbs_pool_fini(&nic->small);
+			free(nic);
+		}
 	}
 }

@@ -13,10 +13,12 @@
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #define BACKLOG    128
 #define PORT_TRIES 16   /* librdmacm chooses a port that TCP may use already */
-#define RETRY_MS   1000 /* retry when descriptors or memory ran out */
+#define RETRY_MS   1000 /* retry when descriptors or memory ran out, or a device is new */
 
 /* @netdev: the address must be on this interface; NULL: on any one, and in use. */
 static struct iwv_listener *find(struct ripc__transport *t, const union ripc__sockaddr *ip,
@@ -181,6 +183,17 @@ static int add_listeners(struct ripc__transport *t, const struct ifaddrs *all, b
 	return err;
 }
 
+/* Without it a device that comes back is used after the next change of an address. */
+static void watch_devices(struct ripc__transport *t)
+{
+	t->devices_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (t->devices_fd < 0)
+		return;
+	/* udev sets the rights after the kernel has created the file. */
+	if (inotify_add_watch(t->devices_fd, "/dev/infiniband", IN_CREATE | IN_ATTRIB) >= 0)
+		(void)iwv_watch(t, t->devices_fd, IWV_DEVICES, 0);
+}
+
 int ripc__iwv_listen(struct ripc__transport *t)
 {
 	struct ifaddrs *all;
@@ -192,6 +205,7 @@ int ripc__iwv_listen(struct ripc__transport *t)
 	if (err)
 		return ripc__fail(err, "iwarp/verbs: cannot watch for address changes: %s",
 				  strerror(-err));
+	watch_devices(t);
 	if (getifaddrs(&all))
 		return ripc__fail(-errno, "iwarp/verbs: cannot list the network interfaces: %s",
 				  strerror(errno));
@@ -243,7 +257,7 @@ void ripc__iwv_rescan_addrs(struct ripc__transport *t)
 	if (!err || err == -ENODEV)
 		return;
 	ripc__log(RIPC_LOG_WARN, "iwarp/verbs: cannot listen at a new address: %s", strerror(-err));
-	if (err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS)
+	if (err == -EMFILE || err == -ENFILE || err == -ENOMEM)
 		iwv_set_deadline(t, &t->rescan_ns, t->now_ns + RETRY_MS * RIPC__MS);
 }
 
@@ -255,4 +269,14 @@ void ripc__iwv_addrs_changed(struct ripc__transport *t)
 		ripc__iwv_rescan_addrs(t);
 	else if (!t->rescan_ns)
 		iwv_set_deadline(t, &t->rescan_ns, when_ns);
+}
+
+void ripc__iwv_devices_changed(struct ripc__transport *t)
+{
+	char events[1024];
+
+	while (read(t->devices_fd, events, sizeof(events)) > 0)
+		;
+	if (!t->rescan_ns)
+		iwv_set_deadline(t, &t->rescan_ns, t->now_ns + RETRY_MS * RIPC__MS);
 }

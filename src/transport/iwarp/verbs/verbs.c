@@ -49,6 +49,8 @@ static void vt_close(struct ripc__transport *t)
 		rdma_destroy_event_channel(t->channel);
 	if (t->changes_fd >= 0)
 		close(t->changes_fd);
+	if (t->devices_fd >= 0)
+		close(t->devices_fd);
 	ripc__udp_close(&t->udp);
 	ripc__slab_pool_fini(&t->slabs);
 	if (t->connect_fd >= 0)
@@ -100,7 +102,7 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	t->rx = (struct ripc__udp_rx){.slabs = &t->slabs, .tag = TOKEN_SLAB};
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->opt = env->opt;
-	t->changes_fd = -1;
+	t->changes_fd = t->devices_fd = -1;
 	t->read_depth = CONN_READS_MAX;
 	t->next_timer_ns = RIPC__NEVER;
 	t->now_ns = ripc__clock_ns();
@@ -222,6 +224,9 @@ static unsigned full_pass(struct ripc__transport *t, struct ripc__event *events,
 			break;
 		case IWV_ADDR_CHANGES:
 			ripc__iwv_addrs_changed(t);
+			break;
+		case IWV_DEVICES:
+			ripc__iwv_devices_changed(t);
 			break;
 		case IWV_CQ:
 			break;
@@ -434,6 +439,7 @@ static void vt_forked(struct ripc__transport *t)
 	close(t->channel->fd);
 	ripc__udp_close(&t->udp);
 	close(t->changes_fd);
+	close(t->devices_fd);
 	close(t->connect_fd);
 	close(t->epoll_fd);
 }

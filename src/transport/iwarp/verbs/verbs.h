@@ -134,6 +134,8 @@ struct iwv_listener {
 struct iwv_device {
 	struct ripc__transport *t;
 	struct ripc__verbs_device dev; /* ctx NULL: closed */
+	/* closed device whose place it took, and whose memory the core may still read; or NULL */
+	struct iwv_device *replaced;
 	struct ripc__verbs_pool big, small;
 	struct ripc__verbs_cq cq[NIC_CQS_MAX];
 	unsigned ncqs;
@@ -143,7 +145,15 @@ struct iwv_device {
 };
 
 /* The source of an epoll event: low byte of its data, the index above. */
-enum iwv_source { IWV_CM, IWV_ASYNC, IWV_CQ, IWV_UDP, IWV_CONNECT_DONE, IWV_ADDR_CHANGES };
+enum iwv_source {
+	IWV_CM,
+	IWV_ASYNC,
+	IWV_CQ,
+	IWV_UDP,
+	IWV_CONNECT_DONE,
+	IWV_ADDR_CHANGES,
+	IWV_DEVICES
+};
 
 /* The open transport. */
 struct ripc__transport {
@@ -156,6 +166,7 @@ struct ripc__transport {
 	struct iwv_listener listeners[RIPC__IWARP_ADDRS_MAX];
 	unsigned nlisteners;
 	int changes_fd;      /* changes of addresses, addr_changes.h */
+	int devices_fd;      /* new device files (inotify); < 0: not watched */
 	bool addrs_changed;  /* EV_ADDRESS is to be reported */
 	uint64_t scanned_ns; /* time of the last read of the addresses; 0: when opened */
 	uint64_t rescan_ns;  /* time of the next one; 0: when a change is reported */
@@ -239,8 +250,9 @@ int ripc__iwv_listen(struct ripc__transport *t);
 /* Closes the listeners of a device; NULL: all. */
 void ripc__iwv_unlisten(struct ripc__transport *t, const struct iwv_device *nic);
 bool ripc__iwv_is_ours(struct ripc__transport *t, const union ripc__sockaddr *ip);
-void ripc__iwv_addrs_changed(struct ripc__transport *t); /* takes the reports of changes_fd */
-void ripc__iwv_rescan_addrs(struct ripc__transport *t);  /* updates the listeners */
+void ripc__iwv_addrs_changed(struct ripc__transport *t);   /* takes the reports of changes_fd */
+void ripc__iwv_devices_changed(struct ripc__transport *t); /* of devices_fd */
+void ripc__iwv_rescan_addrs(struct ripc__transport *t);    /* updates the listeners */
 
 /* cm.c */
 /* Handles events of the connection manager. Return: transport events. */
