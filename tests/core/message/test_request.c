@@ -219,6 +219,67 @@ START_TEST(result__failed)
 }
 END_TEST
 
+static void slow(struct ripc__sim_config *config)
+{
+	config->bandwidth = 20 * MIB;
+	config->read_depth = 1;
+}
+
+/* The time is up: the message is withdrawn, and the caller of a request learns that. */
+START_TEST(result__timed_out)
+{
+	static uint8_t large[4 * MIB];
+	struct iovec one = {data, 8}, reads = {large, sizeof(large)};
+	int rc;
+
+	rig_start(&rig, 2, slow);
+	rig_connect(&rig, 0, 1);
+	OK(ripc_call_start(rig.s[1], RIG_ID(0), &one, 1, NULL, -1, &asked));
+	question = rig_take(&rig, 0);
+	rc = _i == 0   ? ripc_send_long(rig.s[0], RIG_ID(1), &reads, 1, NULL, 50)
+	     : _i == 1 ? ripc_send(rig.s[0], RIG_ID(1), &reads, 1, NULL, 50)
+		       : ripc_reply(question, &reads, 1, 50);
+	RC(-ETIMEDOUT, rc);
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 1001: "));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "50 ms"));
+	if (_i == 2)
+		RC(-EPIPE, ripc_call_wait(&asked, NULL, 60000));
+	ripc_message_free(question);
+	rig_end(&rig);
+}
+END_TEST
+
+/* The caller has given up. */
+START_TEST(reply__nobody_waits)
+{
+	struct iovec one = {data, 8};
+	struct ripc_request *r = NULL;
+
+	rig_start(&rig, 2, NULL);
+	OK(ripc_call_start(rig.s[1], RIG_ID(0), &one, 1, NULL, -1, &asked));
+	question = rig_take(&rig, 0);
+	RC(0, ripc_message_cancelled(question));
+	RC(-ETIME, ripc_request_cancel(&asked, 5000));
+	RC(1, ripc_message_cancelled(question));
+	RC(-ECANCELED, ripc_reply(question, &one, 1, 5000));
+	RC(-ECANCELED, ripc_reply(question, &item, 1, 5000));
+	RC(-ECANCELED, ripc_reply_error(question, EACCES));
+	RC(-ECANCELED, ripc_reply_start(question, &item, 1, NULL, &r));
+	ck_assert_ptr_null(r);
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "caller does not wait"));
+	ripc_message_free(question);
+	/* The answer to a call that the service refuses, or frees. */
+	OK(ripc_call_start(rig.s[1], RIG_ID(0), &one, 1, NULL, -1, &asked));
+	question = rig_take(&rig, 0);
+	if (_i)
+		OK(ripc_reply_error(question, EACCES));
+	ripc_message_free(question);
+	RC(_i ? -EACCES : -ECANCELED, ripc_call_wait(&asked, NULL, 5000));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 1000 "));
+	rig_end(&rig);
+}
+END_TEST
+
 /* ---- short or long ---- */
 
 static unsigned longs; /* received */
@@ -258,6 +319,9 @@ START_TEST(send__long_on_the_next_lane)
 	rig_connect(&rig, 0, 1);
 	while (!ripc_send_short(rig.s[0], RIG_ID(1), &large, 1, NULL, 0))
 		;
+	RC(-ETIMEDOUT, ripc_send(rig.s[0], RIG_ID(1), &large, 1, &o, 20));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 1001 at peer "));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "over sim: out of credit"));
 	ripc__sim_at_event(rig.net, 2, lose_lane, NULL);
 	OK(ripc_send(rig.s[0], RIG_ID(1), &large, 1, &o, 5000));
 	rig_run(&rig, 10);
@@ -277,6 +341,8 @@ int main(void)
 
 	test_seed();
 	tcase_add_loop_test(tc, result__failed, 0, FAULTS * FUNCTIONS);
+	tcase_add_loop_test(tc, result__timed_out, 0, 3);
+	tcase_add_loop_test(tc, reply__nobody_waits, 0, 2);
 	tcase_add_loop_test(tc, send__long_on_the_next_lane, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/request", suite);
