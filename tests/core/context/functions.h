@@ -81,7 +81,7 @@ void arguments(const struct function *f);
 /* No service answers from now on. */
 void stop_serving(void);
 
-/* What a refused call must leave as it is. */
+/* The counters and tables of the caller: a refused call changes none of them. */
 struct state {
 	struct ripc_stats stats;
 	size_t services, requests, messages, completions, regions, windows, returns;

@@ -356,7 +356,7 @@ static bool starved(const struct function *f, int rc)
 	return false;
 }
 
-/* What needs no memory for the call itself. */
+/* A destination, a group and a length that the context does not know yet. */
 static void change_arguments(bool changed)
 {
 	if (!changed)
