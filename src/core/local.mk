@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libripc_internal_la_SOURCES += include/ripc.h src/transport/transport.h src/resolver/resolver.h
+libripc_internal_la_SOURCES += src/transport/reports.c src/transport/reports.h
 libripc_internal_la_SOURCES += src/core/context/context.c src/core/context/context.h \
 	src/core/context/default_context.c src/core/context/events.c \
 	src/core/context/events.h \

@@ -179,13 +179,6 @@ int ripc__ib_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_
 
 /* ---- receiving ---- */
 
-static void bad_input(struct ripc__transport *t, const char *who, const char *why)
-{
-	if (t->garbage_tail - t->garbage_head < IB_GARBAGE_MAX)
-		snprintf(t->garbage[t->garbage_tail++ % IB_GARBAGE_MAX], IB_WHY_MAX, "%s: %s", who,
-			 why);
-}
-
 /* The source of a datagram from its GRH. Return: false: the header is malformed. */
 static bool source(const struct ib_port *p, const struct ibv_wc *wc, const uint8_t *grh,
 		   struct ripc__ib_port_addr *from)
@@ -211,7 +204,7 @@ static void wireup(struct ib_port *p, const struct ripc__ib_port_addr *from, con
 
 	if (ripc__wireup_decode(&m, data, len, &why)) {
 		ripc__ib_port_addr_text(from, who, sizeof(who));
-		bad_input(t, who, why);
+		ripc__report_bad_input(&t->reports, who, why);
 		return;
 	}
 	port_addr.qkey = m.qkey;
@@ -240,7 +233,7 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 	}
 	if (!source(p, wc, buf->data, &from)) {
 		snprintf(who, sizeof(who), "%s port %u, qp 0x%x", p->d->v.name, p->num, wc->src_qp);
-		bad_input(p->t, who, "datagram with a malformed GRH");
+		ripc__report_bad_input(&p->t->reports, who, "datagram with a malformed GRH");
 		ripc__ib_ud_again(&p->ud, buf);
 		return 0;
 	}

@@ -132,19 +132,11 @@ static unsigned ib_progress(struct ripc__transport *t, struct ripc__event *event
 		next = t->keepalive_ns;
 	if (!ripc__list_empty(&t->event_eps))
 		n += ripc__ib_ep_events(t, events + n, max - n);
-	if (t->addrs_changed && n < max) {
-		t->addrs_changed = false;
-		events[n++] = (struct ripc__event){.kind = RIPC__EV_ADDRESS};
-	}
-	while (n < max && t->garbage_head != t->garbage_tail)
-		events[n++] = (struct ripc__event){
-			.kind = RIPC__EV_BAD_INPUT,
-			.text = t->garbage[t->garbage_head++ % IB_GARBAGE_MAX],
-		};
+	if (ripc__reports_pending(&t->reports))
+		n += ripc__reports_take(&t->reports, events + n, max - n);
 	if (t->retry_ns && t->retry_ns < next)
 		next = t->retry_ns;
-	if (full || !ripc__list_empty(&t->event_eps) || t->addrs_changed ||
-	    t->garbage_head != t->garbage_tail)
+	if (full || !ripc__list_empty(&t->event_eps) || ripc__reports_pending(&t->reports))
 		next = now_ns;
 	/* A removed device is closed as soon as its connections are gone. */
 	for (unsigned i = 0; i < t->ndevices; i++)

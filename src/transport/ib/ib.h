@@ -27,7 +27,7 @@
 #include "transport/ib/uc_retransmit.h"
 #include "transport/ib/wireup.h"
 #include "transport/ib/worker.h"
-#include "transport/transport.h"
+#include "transport/reports.h"
 #include "transport/rdma/device.h"
 #include "transport/rdma/queue.h"
 #include "transport/rdma/region.h"
@@ -56,7 +56,6 @@
 #define IB_ROUTE_ADDRESS  96u  /* longest address that is cached, bytes */
 #define IB_HALF_OPEN_MAX  256u /* requests that the core has not answered */
 #define IB_ENDPOINTS_MAX  65536u
-#define IB_GARBAGE_MAX    16u
 #define IB_WHY_MAX        192u
 
 struct ripc__transport;
@@ -240,7 +239,6 @@ struct ripc__transport {
 	bool uc;        /* writes use UC, if the peer does too */
 	const struct ripc__options *opt;
 	struct ib_group *groups; /* by id; mcast.c */
-	bool addrs_changed;      /* EV_ADDRESS is to be reported */
 	int member_fd[2];        /* sockets that join groups, IPv4 and IPv6; < 0: not open */
 	int epoll_fd;
 	bool was_armed; /* arm() was called since the last progress() */
@@ -262,8 +260,7 @@ struct ripc__transport {
 	uint64_t keepalive_ns;    /* next keepalive pass */
 	uint64_t async_poll_ns;   /* next read of asynchronous events, while polling */
 	uint64_t next_timer_ns;   /* earliest timer in timed */
-	char garbage[IB_GARBAGE_MAX][IB_WHY_MAX];
-	unsigned garbage_head, garbage_tail;
+	struct ripc__reports reports;
 };
 
 /* Puts a buffer into a list. */

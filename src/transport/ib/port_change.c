@@ -98,7 +98,7 @@ void ripc__ib_port_readdress(struct ib_port *p)
 	p->gid_index = now.gid_index;
 	memcpy(p->netdev, now.netdev, sizeof(p->netdev));
 	p->down = false;
-	t->addrs_changed = true;
+	t->reports.address = true;
 	ripc__ib_mcast_attach(p);
 	ripc__ib_port_addr_text(&p->port_addr, text, sizeof(text));
 	ripc__log(RIPC_LOG_INFO, "ib: %s port %u is now %s, GID %u", p->d->v.name, p->num, text,

@@ -103,18 +103,6 @@ static int packet_receive(struct shm_ep *ep, struct packet *p, const char **why)
 
 /* ---- endpoints ---- */
 
-/* A descriptor was opened, or none was left (-errno): the core may have to close idle lanes. */
-static void watch_descriptors(struct shm *t, int fd)
-{
-	bool none = fd == -EMFILE || fd == -ENFILE;
-
-	if (fd < 0 ? !none : !ripc__descriptors_low(fd))
-		return;
-	t->fd_low = true;
-	if (none)
-		t->fd_low_status = fd;
-}
-
 static struct shm_ep *ep_new(struct shm *t, int fd, enum ripc__ep_state state)
 {
 	struct shm_ep *ep = shm_ep(ripc__ring_ep_new(&t->r, state));
@@ -162,16 +150,6 @@ static void peer_name(const struct shm_ep *ep, char *text, size_t len)
 		snprintf(text, len, "process %u", ep->pid);
 	else
 		snprintf(text, len, "a process of another PID namespace");
-}
-
-static void bad_input(const struct shm_ep *ep, const char *why)
-{
-	struct shm *t = shm_of(&ep->ep);
-	char who[64];
-
-	peer_name(ep, who, sizeof(who));
-	if (!t->bad_input[0])
-		snprintf(t->bad_input, sizeof(t->bad_input), "%s: %s", who, why);
 }
 
 /* Checks the user of the process at the other end. Return: 0 or -EACCES. */
@@ -301,7 +279,7 @@ static int shm_connect(struct ripc__transport *base, const uint8_t *addr, size_t
 				  "has no socket in a shared "
 				  "directory: set RIPC_SHM_DIR on both sides");
 	fd = connect_socket(t, &a);
-	watch_descriptors(t, fd);
+	ripc__report_descriptor(&t->reports, fd);
 	if (fd == -ECONNREFUSED && !ripc__host_same(a.host, t->address.host))
 		return ripc__fail(
 			fd, "shm: the peer is on another host, or does not listen any more: one "
@@ -374,8 +352,11 @@ static void handle_answer(struct shm_ep *ep)
 /* Drops an endpoint before its request was reported. @why: for the log; NULL: none. */
 static void drop_incoming(struct shm_ep *ep, const char *why)
 {
+	char who[64];
+
+	peer_name(ep, who, sizeof(who));
 	if (why)
-		bad_input(ep, why);
+		ripc__report_bad_input(&shm_of(&ep->ep)->reports, who, why);
 	ripc__ring_ep_defer_free(&ep->ep);
 }
 
@@ -495,11 +476,11 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 		if (fd < 0) {
 			if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 				return;
-			watch_descriptors(t, -errno);
+			ripc__report_descriptor(&t->reports, -errno);
 			t->accept_resume_ns = now_ns + LISTEN_PAUSE_NS;
 			return;
 		}
-		watch_descriptors(t, fd);
+		ripc__report_descriptor(&t->reports, fd);
 		if (victim)
 			drop_incoming(victim, "too many connections without a request");
 		ep = ep_new(t, fd, RIPC__EP_INCOMING);

@@ -256,22 +256,12 @@ static unsigned shm_progress(struct ripc__transport *tr, struct ripc__event *eve
 			expire(t, now_ns);
 			next = now_ns + SHM_SETUP_NS;
 		}
-		if (t->bad_input[0] && n < max) {
-			memcpy(t->bad_input_reported, t->bad_input, sizeof(t->bad_input));
-			t->bad_input[0] = 0;
-			events[n++] = (struct ripc__event){.kind = RIPC__EV_BAD_INPUT,
-							   .text = t->bad_input_reported};
-		}
 	}
 	if (!t->scan_deferred)
 		n += ripc__ring_transport_poll(&t->r, events + n, max - n, &more);
-	if (t->fd_low && n < max) {
-		events[n++] =
-			(struct ripc__event){.kind = RIPC__EV_FD_LOW, .status = t->fd_low_status};
-		t->fd_low = false;
-		t->fd_low_status = 0;
-	}
-	if (more || n == max || t->fd_low)
+	if (ripc__reports_pending(&t->reports))
+		n += ripc__reports_take(&t->reports, events + n, max - n);
+	if (more || n == max)
 		next = now_ns;
 	if (t->accept_resume_ns && t->accept_resume_ns < next)
 		next = t->accept_resume_ns;
@@ -287,7 +277,8 @@ static int shm_arm(struct ripc__transport *tr)
 	struct shm *t = (struct shm *)tr;
 
 	t->armed = true;
-	return t->scan_deferred || ripc__ring_transport_arm(&t->r, true) || t->bad_input[0];
+	return t->scan_deferred || ripc__ring_transport_arm(&t->r, true) ||
+	       ripc__reports_pending(&t->reports);
 }
 
 static void close_forked(struct shm_ep *ep)

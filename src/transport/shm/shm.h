@@ -9,6 +9,7 @@
 #ifndef RIPC_SHM_H
 #define RIPC_SHM_H
 
+#include "transport/reports.h"
 #include "transport/ring/endpoint.h"
 #include "transport/shm/address.h"
 #include "transport/shm/segment.h"
@@ -44,11 +45,8 @@ struct shm {
 	uint64_t scanned_ns; /* when the sockets were last polled */
 	/* no descriptors are left: the listeners are not polled until then; 0: they are */
 	uint64_t accept_resume_ns;
-	bool fd_low; /* EV_FD_LOW is to be reported, with fd_low_status */
-	int fd_low_status;
 	unsigned doorbells, peer_doorbells; /* endpoints that have one */
-	char bad_input[160];                /* to be reported; "": nothing */
-	char bad_input_reported[160];       /* by the last pass */
+	struct ripc__reports reports;
 };
 
 static inline struct shm_ep *shm_ep(struct ripc__ep *ep)

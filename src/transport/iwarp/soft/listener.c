@@ -247,7 +247,7 @@ static int add_listeners(struct ripc__transport *t, struct ifaddrs *all, bool fi
 			if (t->datagrams && first && !loopback)
 				mtu = ripc__udp_mtu(i->ifa_name);
 			e = add_listener(t, l, &ip, mtu);
-			t->addrs_changed |= !e && !first;
+			t->reports.address |= !e && !first;
 			err = e ? e : err;
 			if (is_fd_shortage(e))
 				return e;
@@ -353,7 +353,7 @@ void ripc__soft_rescan_addrs(struct ripc__transport *t)
 		struct soft_listener *l = &t->listeners[i];
 		bool gone = !still_there(t, all, link_local, l);
 
-		t->addrs_changed |= gone != l->gone;
+		t->reports.address |= gone != l->gone;
 		l->gone = gone;
 		if (l->udp.fd >= 0)
 			ripc__udp_set_addr_gone(&t->udp, l->udp.udp, gone);
@@ -431,8 +431,8 @@ static void evict(struct ripc__transport *t)
 	if (!ripc__admission_pick(entries, n, 1))
 		return;
 	ep = entries[0].object;
-	ripc__soft_bad_input(t, ep->setup->peer,
-			     "closed: too many connections without an MPA request");
+	ripc__report_bad_input(&t->reports, ep->setup->peer,
+			       "closed: too many connections without an MPA request");
 	ripc__soft_ep_defer_free(ep);
 }
 
@@ -448,13 +448,13 @@ void ripc__soft_accept(struct ripc__transport *t, struct soft_port *port)
 
 		if (fd < 0) {
 			if (is_fd_shortage(-errno)) {
-				ripc__soft_descriptor(t, -errno);
+				ripc__report_descriptor(&t->reports, -errno);
 				log_accept_paused(t, errno);
 				pause_accept(t);
 			}
 			return;
 		}
-		ripc__soft_descriptor(t, fd);
+		ripc__report_descriptor(&t->reports, fd);
 		if (t->nhalf_open >= most)
 			evict(t);
 		ep = ripc__soft_ep_new(t, false);

@@ -132,10 +132,10 @@ static int start(struct ripc__ep *ep)
 	ep->fd = socket(to.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (ep->fd < 0) {
 		err = -errno;
-		ripc__soft_descriptor(ep->t, err);
+		ripc__report_descriptor(&ep->t->reports, err);
 		return err;
 	}
-	ripc__soft_descriptor(ep->t, ep->fd);
+	ripc__report_descriptor(&ep->t->reports, ep->fd);
 	ripc__soft_tune(ep->t, ep->fd);
 	if (connect(ep->fd, &to.sa, ripc__sockaddr_len(&to)) && errno != EINPROGRESS)
 		return -errno;
@@ -309,7 +309,7 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 		}
 	}
 	if (n < 0) {
-		ripc__soft_bad_input(ep->t, s->peer, why);
+		ripc__report_bad_input(&ep->t->reports, s->peer, why);
 		ripc__soft_ep_defer_free(ep);
 		return 0;
 	}
@@ -378,7 +378,7 @@ uint64_t ripc__soft_setup_timers(struct ripc__transport *t, uint64_t now_ns)
 				next = ep->setup->deadline_ns;
 			continue;
 		}
-		ripc__soft_bad_input(t, ep->setup->peer, "no MPA request in time");
+		ripc__report_bad_input(&t->reports, ep->setup->peer, "no MPA request in time");
 		ripc__soft_ep_defer_free(ep);
 	}
 	return next;

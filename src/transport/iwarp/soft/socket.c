@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Common functions of the sockets: epoll, options, shortage of descriptors, reports of bad input.
- */
-#include "base/admission.h"
+/* Common functions of the sockets: epoll, options, state. */
 #include "transport/iwarp/soft/soft.h"
 
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -58,22 +54,4 @@ void ripc__soft_unwatch(struct ripc__transport *t, int fd)
 {
 	if (fd >= 0)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-}
-
-void ripc__soft_descriptor(struct ripc__transport *t, int fd)
-{
-	bool none = fd == -EMFILE || fd == -ENFILE;
-
-	if (fd < 0 ? !none : !ripc__descriptors_low(fd))
-		return;
-	t->low = true;
-	if (none)
-		t->low_status = fd;
-}
-
-void ripc__soft_bad_input(struct ripc__transport *t, const char *who, const char *why)
-{
-	if (t->garbage_tail - t->garbage_head < SOFT_GARBAGE_MAX)
-		snprintf(t->garbage[t->garbage_tail++ % SOFT_GARBAGE_MAX], SOFT_WHY_MAX, "%s: %s",
-			 who, why);
 }

@@ -404,27 +404,13 @@ static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *eve
 			t->next_timer_ns = timers(t, now_ns);
 		next = t->next_timer_ns;
 	}
-	while (n < max && t->garbage_head != t->garbage_tail)
-		events[n++] = (struct ripc__event){
-			.kind = RIPC__EV_BAD_INPUT,
-			.text = t->garbage[t->garbage_head++ % SOFT_GARBAGE_MAX],
-		};
-	if (t->addrs_changed && n < max) {
-		events[n++] = (struct ripc__event){.kind = RIPC__EV_ADDRESS};
-		t->addrs_changed = false;
-	}
-	if (t->low && n < max) {
-		events[n++] =
-			(struct ripc__event){.kind = RIPC__EV_FD_LOW, .status = t->low_status};
-		t->low = false;
-		t->low_status = 0;
-	}
+	if (ripc__reports_pending(&t->reports))
+		n += ripc__reports_take(&t->reports, events + n, max - n);
 	if (t->starving && t->starved_ns + STARVED_RETRY_NS < next)
 		next = t->starved_ns + STARVED_RETRY_NS;
 	if (!ripc__list_empty(&t->held) && now_ns + HELD_DEADLINE_NS < next)
 		next = now_ns + HELD_DEADLINE_NS;
-	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail ||
-	    t->addrs_changed || t->low)
+	if (!ripc__list_empty(&t->ready) || ripc__reports_pending(&t->reports))
 		next = now_ns;
 	if (next < *deadline_ns)
 		*deadline_ns = next;
@@ -464,8 +450,8 @@ static int soft_arm(struct ripc__transport *t)
 	struct ripc__ep *ep;
 
 	soft_flush(t);
-	if (!ripc__list_empty(&t->ready) || t->garbage_head != t->garbage_tail ||
-	    t->addrs_changed || ripc__udp_arm(&t->udp))
+	if (!ripc__list_empty(&t->ready) || ripc__reports_pending(&t->reports) ||
+	    ripc__udp_arm(&t->udp))
 		return 1;
 	for (unsigned i = 0; i < t->nactive; i++) {
 		ep = t->active_ep[i];

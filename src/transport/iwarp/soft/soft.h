@@ -11,7 +11,7 @@
  *   linger.c    sockets whose endpoint is freed
  *   polling.c   endpoints whose sockets are polled without epoll
  *   mcast.c     multicast groups over UDP
- *   socket.c    epoll, socket options and state, reports of bad input
+ *   socket.c    epoll, socket options and state
  */
 #ifndef RIPC_IWARP_SOFT_H
 #define RIPC_IWARP_SOFT_H
@@ -22,6 +22,7 @@
 #include "transport/iwarp/soft/engine.h"
 #include "transport/iwarp/soft/ep_state.h"
 #include "transport/iwarp/udp.h"
+#include "transport/reports.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,7 +30,6 @@
 #define SOFT_HALF_OPEN_MAX  64u /* connections without an MPA request, see base/admission.h */
 #define SOFT_LINGER_MAX     64u /* closed sockets that wait for end of file */
 #define SOFT_ACTIVE_MAX     4u  /* endpoints polled without epoll */
-#define SOFT_GARBAGE_MAX    16u /* reports of bad input kept for progress() */
 #define SOFT_QUEUE_MAX      (1u << 20) /* bytes of sends queued on an endpoint at most */
 #define SOFT_RDMA_MAX       (UINT64_C(1) << 30)
 #define SOFT_HELD_SLABS_MAX 128 /* messages of one pass that the core must copy */
@@ -164,12 +164,9 @@ struct ripc__transport {
 	unsigned scopes[RIPC__IWARP_ADDRS_MAX];
 	unsigned nscopes;
 	struct soft_port changes;  /* netlink socket for address changes; fd < 0: none */
-	bool addrs_changed;        /* EV_ADDRESS is to be reported */
 	uint64_t scanned_ns;       /* time of the last read of the addresses; 0: never */
 	uint64_t rescan_ns;        /* time of the next one; 0: when a change is reported */
 	bool addr_overflow;        /* an address was left out, which was logged */
-	bool low;                  /* EV_LOW is to be reported */
-	int low_status;            /* its status */
 	uint64_t accept_resume_ns; /* accept() is paused: out of descriptors; 0: it is not */
 	uint64_t accept_logged_ns; /* time of its last log line */
 	struct ripc__regions regions;
@@ -193,8 +190,7 @@ struct ripc__transport {
 	uint64_t rounds;        /* calls of progress() */
 	uint64_t polls;         /* calls of progress() and poll_one() */
 	uint64_t now_ns;        /* time of the last of them */
-	char garbage[SOFT_GARBAGE_MAX][SOFT_WHY_MAX];
-	unsigned garbage_head, garbage_tail; /* counters into it */
+	struct ripc__reports reports;
 	struct ripc__udp_rx rx;
 };
 
@@ -219,12 +215,6 @@ void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events);
 void ripc__soft_unwatch(struct ripc__transport *t, int fd);
 void ripc__soft_tune(const struct ripc__transport *t, int fd); /* options of every connection */
 uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep); /* bytes_transferred() of the vtable */
-void ripc__soft_bad_input(struct ripc__transport *t, const char *who, const char *why);
-/*
- * Reports that a descriptor was opened, or could not be (-errno): the core may have to retire idle
- * lanes.
- */
-void ripc__soft_descriptor(struct ripc__transport *t, int fd);
 
 /* polling.c */
 void ripc__soft_ep_activate(struct ripc__ep *ep); /* polls its socket in each progress() */
