@@ -29,6 +29,19 @@ void ripc__soft_ep_set_state(struct ripc__ep *ep, enum soft_ep_state to)
 	ep->state = to;
 }
 
+void ripc__soft_ep_stop(struct ripc__ep *ep, bool linger)
+{
+	ripc__soft_ep_deactivate(ep);
+	if (ep->engine)
+		ripc__engine_fini(ep->engine);
+	ripc__list_del(&ep->timed);
+	ripc__list_del(&ep->held);
+	ripc__list_del(&ep->blocked);
+	if (linger)
+		ripc__soft_linger(ep);
+	ripc__soft_drop_socket(ep);
+}
+
 void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
 {
 	if (ep->state >= SOFT_BROKEN)

@@ -14,6 +14,8 @@
 #ifndef RIPC_IWARP_SOFT_EP_STATE_H
 #define RIPC_IWARP_SOFT_EP_STATE_H
 
+#include <stdbool.h>
+
 struct ripc__ep;
 
 enum soft_ep_state {
@@ -30,6 +32,9 @@ enum soft_ep_state {
 };
 
 void ripc__soft_ep_set_state(struct ripc__ep *ep, enum soft_ep_state to);
+
+/* Ends the engine and the socket. @linger: what was sent last must reach the peer. */
+void ripc__soft_ep_stop(struct ripc__ep *ep, bool linger);
 
 /* The connection is lost: EV_CLOSED follows. The first call counts. */
 void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why);

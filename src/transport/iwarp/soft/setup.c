@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #define CONNECT_MS 1000 /* time for the TCP connection to one address */
 #define SETUP_MS   5000 /* time for the MPA frames */
@@ -48,28 +47,6 @@ struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t, bool initiator)
 	if (!initiator)
 		t->nhalf_open++;
 	return ep;
-}
-
-static void drop_socket(struct ripc__ep *ep)
-{
-	ripc__soft_unwatch(ep->t, ep->fd);
-	if (ep->fd >= 0)
-		close(ep->fd);
-	ep->fd = -1;
-	ep->watched = 0;
-}
-
-void ripc__soft_ep_stop(struct ripc__ep *ep, bool linger)
-{
-	ripc__soft_ep_deactivate(ep);
-	if (ep->engine)
-		ripc__engine_fini(ep->engine);
-	ripc__list_del(&ep->timed);
-	ripc__list_del(&ep->held);
-	ripc__list_del(&ep->blocked);
-	if (linger)
-		ripc__soft_linger(ep);
-	drop_socket(ep);
 }
 
 void ripc__soft_ep_defer_free(struct ripc__ep *ep)
@@ -159,7 +136,7 @@ void ripc__soft_try_next_addr(struct ripc__ep *ep)
 		if (!err)
 			return;
 		note(s, err, strerror(-err));
-		drop_socket(ep);
+		ripc__soft_drop_socket(ep);
 	}
 	/* The peer counts as dead only if every address refused the connection. */
 	if (s->tried[0] && !s->peer_may_exist)
@@ -176,7 +153,7 @@ void ripc__soft_try_next_addr(struct ripc__ep *ep)
 static void addr_failed(struct ripc__ep *ep, int err, const char *why)
 {
 	note(ep->setup, err, why);
-	drop_socket(ep);
+	ripc__soft_drop_socket(ep);
 	ep->setup->addr_index++;
 	ep->setup->basic = false;
 	ripc__soft_try_next_addr(ep);
@@ -272,7 +249,7 @@ static void step_active(struct ripc__ep *ep)
 	/* A revision 1 peer may close the connection, or answer with its own revision. */
 	if (!s->basic && (n == -EAGAIN || (n == -ECONNRESET && !s->in_len))) {
 		s->basic = true;
-		drop_socket(ep);
+		ripc__soft_drop_socket(ep);
 		ripc__soft_try_next_addr(ep);
 	} else if (n < 0) {
 		addr_failed(ep, n, why);

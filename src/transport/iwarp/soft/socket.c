@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 int ripc__soft_watch(struct ripc__transport *t, int fd, uint32_t events, void *source)
 {
@@ -54,4 +55,13 @@ void ripc__soft_unwatch(struct ripc__transport *t, int fd)
 {
 	if (fd >= 0)
 		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void ripc__soft_drop_socket(struct ripc__ep *ep)
+{
+	ripc__soft_unwatch(ep->t, ep->fd);
+	if (ep->fd >= 0)
+		close(ep->fd);
+	ep->fd = -1;
+	ep->watched = 0;
 }

@@ -213,6 +213,7 @@ void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events);
  * epoll would go on reporting it.
  */
 void ripc__soft_unwatch(struct ripc__transport *t, int fd);
+void ripc__soft_drop_socket(struct ripc__ep *ep);              /* closes it */
 void ripc__soft_tune(const struct ripc__transport *t, int fd); /* options of every connection */
 uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep); /* bytes_transferred() of the vtable */
 
@@ -254,9 +255,7 @@ int ripc__soft_transfer(struct ripc__ep *ep, const struct ripc__transfer *x);
 
 /* setup.c */
 struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t,
-				   bool active); /* with setup; NULL: no memory */
-/* Ends the engine and the socket. @linger: what was sent last must reach the peer. */
-void ripc__soft_ep_stop(struct ripc__ep *ep, bool linger);
+				   bool active);    /* with setup; NULL: no memory */
 void ripc__soft_ep_defer_free(struct ripc__ep *ep); /* frees it at the next progress(); fd closed */
 void ripc__soft_ep_free(struct ripc__ep *ep);
 void ripc__soft_try_next_addr(struct ripc__ep *ep); /* active: tries the next address */
