@@ -104,9 +104,10 @@ uint32_t ripc__pcie_blocks(size_t size)
 	return (uint32_t)n;
 }
 
-static size_t block_entry_off(uint32_t block)
+/* A word of a block's entry in the table. */
+static size_t block_at(uint32_t block, size_t off)
 {
-	return BLOCK_TABLE_OFF + (size_t)block * BLOCK_ENTRY_BYTES;
+	return BLOCK_TABLE_OFF + (size_t)block * BLOCK_ENTRY_BYTES + off;
 }
 
 static size_t block_off(const struct ripc__pcie_memory *m, uint32_t block)
@@ -119,35 +120,10 @@ static unsigned entry_of(uint64_t ref)
 	return (ref >> 1) & (RIPC__PCIE_ENTRIES - 1);
 }
 
-static size_t entry_off(unsigned entry)
+/* A word of an entry. */
+static size_t entry_at(unsigned entry, size_t off)
 {
-	return ENTRIES_OFF + (size_t)entry * ENTRY_BYTES;
-}
-
-static uint64_t entry_load(const struct ripc__pcie_memory *m, unsigned entry, size_t at)
-{
-	return load(m, entry_off(entry) + at);
-}
-
-static void entry_store(struct ripc__pcie_memory *m, unsigned entry, size_t at, uint64_t v)
-{
-	store(m, entry_off(entry) + at, v);
-}
-
-static uint64_t block_load(const struct ripc__pcie_memory *m, uint32_t block, size_t at)
-{
-	return load(m, block_entry_off(block) + at);
-}
-
-static void block_store(struct ripc__pcie_memory *m, uint32_t block, size_t at, uint64_t v)
-{
-	store(m, block_entry_off(block) + at, v);
-}
-
-static bool block_exchange(struct ripc__pcie_memory *m, uint32_t block, size_t at, uint64_t from,
-			   uint64_t to)
-{
-	return compare_exchange(m, block_entry_off(block) + at, from, to);
+	return ENTRIES_OFF + (size_t)entry * ENTRY_BYTES + off;
 }
 
 static bool is_zero(const uint8_t *p, size_t len)
@@ -227,28 +203,28 @@ void ripc__pcie_set_kernel(struct ripc__pcie_memory *m)
 /* Whether it belongs to an ended process of our kernel. Silence alone may mean a busy machine. */
 static bool process_exited(const struct ripc__pcie_memory *m, unsigned entry)
 {
-	uint64_t process = entry_load(m, entry, PROCESS_OFF);
+	uint64_t process = load(m, entry_at(entry, PROCESS_OFF));
 	pid_t pid = (pid_t)(process & INT32_MAX);
 
-	return m->kernel && entry_load(m, entry, KERNEL_OFF) == m->kernel &&
+	return m->kernel && load(m, entry_at(entry, KERNEL_OFF)) == m->kernel &&
 	       /* Not of an earlier claim. */
-	       process >> 32 == (uint32_t)(entry_load(m, entry, CLAIM_OFF) >> 16) && pid > 0 &&
+	       process >> 32 == (uint32_t)(load(m, entry_at(entry, CLAIM_OFF)) >> 16) && pid > 0 &&
 	       kill(pid, 0) && errno == ESRCH;
 }
 
 static bool claim_entry(struct ripc__pcie_memory *m, unsigned entry)
 {
-	uint64_t claim = entry_load(m, entry, CLAIM_OFF),
+	uint64_t claim = load(m, entry_at(entry, CLAIM_OFF)),
 		 ref = ((claim >> 16) + 1) << 16 | entry << 1 | TAKEN;
 
-	if (claim & TAKEN || !compare_exchange(m, entry_off(entry), claim, ref))
+	if (claim & TAKEN || !compare_exchange(m, entry_at(entry, CLAIM_OFF), claim, ref))
 		return false;
 	m->entry = entry;
 	m->ref = ref;
-	entry_store(m, entry, DOORBELL_OFF, 0);
-	entry_store(m, entry, KERNEL_OFF, m->kernel);
-	entry_store(m, entry, PROCESS_OFF, (uint64_t)getpid() | (ref >> 16) << 32);
-	entry_store(m, entry, HEARTBEAT_OFF, entry_load(m, entry, HEARTBEAT_OFF) + 1);
+	store(m, entry_at(entry, DOORBELL_OFF), 0);
+	store(m, entry_at(entry, KERNEL_OFF), m->kernel);
+	store(m, entry_at(entry, PROCESS_OFF), (uint64_t)getpid() | (ref >> 16) << 32);
+	store(m, entry_at(entry, HEARTBEAT_OFF), load(m, entry_at(entry, HEARTBEAT_OFF)) + 1);
 	return true;
 }
 
@@ -264,8 +240,8 @@ static bool claim_any(struct ripc__pcie_memory *m)
 static void scan_heartbeats(struct ripc__pcie_memory *m, uint64_t passed_ns)
 {
 	for (unsigned i = 0; i < RIPC__PCIE_ENTRIES; i++) {
-		uint64_t claim = entry_load(m, i, CLAIM_OFF);
-		uint64_t beat = entry_load(m, i, HEARTBEAT_OFF);
+		uint64_t claim = load(m, entry_at(i, CLAIM_OFF));
+		uint64_t beat = load(m, entry_at(i, HEARTBEAT_OFF));
 
 		if (claim & TAKEN && claim == m->seen[i].claim && beat == m->seen[i].beat) {
 			m->seen[i].silent_ns += passed_ns;
@@ -281,10 +257,10 @@ static void scan_heartbeats(struct ripc__pcie_memory *m, uint64_t passed_ns)
 static void blocks_release(struct ripc__pcie_memory *m, uint64_t ref)
 {
 	for (uint32_t block = 0; block < m->nblocks; block++) {
-		if (block_load(m, block, OWNER_OFF) == ref)
-			block_exchange(m, block, OWNER_OFF, ref, 0);
-		if (block_load(m, block, USER_OFF) == ref)
-			block_exchange(m, block, USER_OFF, ref, 0);
+		if (load(m, block_at(block, OWNER_OFF)) == ref)
+			compare_exchange(m, block_at(block, OWNER_OFF), ref, 0);
+		if (load(m, block_at(block, USER_OFF)) == ref)
+			compare_exchange(m, block_at(block, USER_OFF), ref, 0);
 	}
 }
 
@@ -299,7 +275,7 @@ static void evict(struct ripc__pcie_memory *m, uint64_t silence_ns)
 			continue;
 		exited = process_exited(m, i);
 		if ((exited || silent_ns >= silence_ns) &&
-		    compare_exchange(m, entry_off(i), claim, claim & ~TAKEN) && exited)
+		    compare_exchange(m, entry_at(i, CLAIM_OFF), claim, claim & ~TAKEN) && exited)
 			blocks_release(m, claim);
 	}
 }
@@ -325,13 +301,13 @@ int ripc__pcie_entry_claim(struct ripc__pcie_memory *m)
 void ripc__pcie_entry_release(struct ripc__pcie_memory *m)
 {
 	if (m->ref)
-		compare_exchange(m, entry_off(m->entry), m->ref, m->ref & ~TAKEN);
+		compare_exchange(m, entry_at(m->entry, CLAIM_OFF), m->ref, m->ref & ~TAKEN);
 	m->ref = 0;
 }
 
 bool ripc__pcie_entry_held(const struct ripc__pcie_memory *m)
 {
-	return m->ref && entry_load(m, m->entry, CLAIM_OFF) == m->ref;
+	return m->ref && load(m, entry_at(m->entry, CLAIM_OFF)) == m->ref;
 }
 
 bool ripc__pcie_heartbeat(struct ripc__pcie_memory *m, uint64_t now_ns)
@@ -341,7 +317,7 @@ bool ripc__pcie_heartbeat(struct ripc__pcie_memory *m, uint64_t now_ns)
 	/* A device that is gone reads as all ones. */
 	if (load(m, 0) != MAGIC || !ripc__pcie_entry_held(m))
 		return false;
-	entry_store(m, m->entry, HEARTBEAT_OFF, entry_load(m, m->entry, HEARTBEAT_OFF) + 1);
+	store(m, entry_at(m->entry, HEARTBEAT_OFF), load(m, entry_at(m->entry, HEARTBEAT_OFF)) + 1);
 	/* If our own process was stopped, that proves nothing about the others. */
 	scan_heartbeats(m, passed < 2 * RIPC__PCIE_HEARTBEAT_NS ? passed
 								: 2 * RIPC__PCIE_HEARTBEAT_NS);
@@ -352,7 +328,7 @@ bool ripc__pcie_heartbeat(struct ripc__pcie_memory *m, uint64_t now_ns)
 
 static bool claimed(const struct ripc__pcie_memory *m, uint64_t ref)
 {
-	return ref & TAKEN && entry_load(m, entry_of(ref), CLAIM_OFF) == ref;
+	return ref & TAKEN && load(m, entry_at(entry_of(ref), CLAIM_OFF)) == ref;
 }
 
 bool ripc__pcie_alive(const struct ripc__pcie_memory *m, uint64_t ref, uint64_t silence_ns)
@@ -365,23 +341,23 @@ bool ripc__pcie_alive(const struct ripc__pcie_memory *m, uint64_t ref, uint64_t 
 
 void ripc__pcie_notify(struct ripc__pcie_memory *m, uint64_t ref)
 {
-	__atomic_fetch_add((uint64_t *)(void *)(m->base + entry_off(entry_of(ref)) + NOTIFY_OFF), 1,
+	__atomic_fetch_add((uint64_t *)(void *)(m->base + entry_at(entry_of(ref), NOTIFY_OFF)), 1,
 			   __ATOMIC_SEQ_CST);
 }
 
 uint64_t ripc__pcie_notify_count(const struct ripc__pcie_memory *m)
 {
-	return entry_load(m, m->entry, NOTIFY_OFF);
+	return load(m, entry_at(m->entry, NOTIFY_OFF));
 }
 
 void ripc__pcie_set_doorbell(struct ripc__pcie_memory *m, uint64_t word)
 {
-	entry_store(m, m->entry, DOORBELL_OFF, word);
+	store(m, entry_at(m->entry, DOORBELL_OFF), word);
 }
 
 uint64_t ripc__pcie_doorbell(const struct ripc__pcie_memory *m, uint64_t ref)
 {
-	return claimed(m, ref) ? entry_load(m, entry_of(ref), DOORBELL_OFF) : 0;
+	return claimed(m, ref) ? load(m, entry_at(entry_of(ref), DOORBELL_OFF)) : 0;
 }
 
 /* ---- blocks ---- */
@@ -389,18 +365,20 @@ uint64_t ripc__pcie_doorbell(const struct ripc__pcie_memory *m, uint64_t ref)
 /* unreleased: also one that a lost context has not released. */
 static bool try_claim_block(struct ripc__pcie_memory *m, uint32_t block, bool unreleased)
 {
-	uint64_t owner = block_load(m, block, OWNER_OFF), user = block_load(m, block, USER_OFF);
+	uint64_t owner = load(m, block_at(block, OWNER_OFF)),
+		 user = load(m, block_at(block, USER_OFF));
 
 	if (!unreleased && (user || (owner && !(owner & CLOSED))))
 		return false;
 	if ((owner && !(owner & CLOSED) && claimed(m, owner)) || (user && claimed(m, user)) ||
-	    !block_exchange(m, block, OWNER_OFF, owner, m->ref))
+	    !compare_exchange(m, block_at(block, OWNER_OFF), owner, m->ref))
 		return false;
 	/* Another context may just have become its user, and will find that it is too late. */
 	full_fence();
-	user = block_load(m, block, USER_OFF);
-	if (user && (claimed(m, user) || !block_exchange(m, block, USER_OFF, user, 0))) {
-		block_store(m, block, OWNER_OFF, m->ref | CLOSED);
+	user = load(m, block_at(block, USER_OFF));
+	if (user &&
+	    (claimed(m, user) || !compare_exchange(m, block_at(block, USER_OFF), user, 0))) {
+		store(m, block_at(block, OWNER_OFF), m->ref | CLOSED);
 		return false;
 	}
 	return true;
@@ -417,8 +395,8 @@ int ripc__pcie_block_get(struct ripc__pcie_memory *m)
 
 		if (!try_claim_block(m, block, i >= m->nblocks))
 			continue;
-		block_store(m, block, SETUP_OFF, 0);
-		block_store(m, block, ANSWER_OFF, 0);
+		store(m, block_at(block, SETUP_OFF), 0);
+		store(m, block_at(block, ANSWER_OFF), 0);
 		/*
 		 * The parameters, and the part of the segment that an engine reads before the peer
 		 * writes it.
@@ -433,37 +411,38 @@ int ripc__pcie_block_get(struct ripc__pcie_memory *m)
 
 void ripc__pcie_block_put(struct ripc__pcie_memory *m, uint32_t block)
 {
-	block_store(m, block, SETUP_OFF, 0);
-	block_store(m, block, OWNER_OFF, m->ref | CLOSED);
+	store(m, block_at(block, SETUP_OFF), 0);
+	store(m, block_at(block, OWNER_OFF), m->ref | CLOSED);
 	full_fence();
-	if (!block_load(m, block, USER_OFF))
-		block_exchange(m, block, OWNER_OFF, m->ref | CLOSED, 0);
+	if (!load(m, block_at(block, USER_OFF)))
+		compare_exchange(m, block_at(block, OWNER_OFF), m->ref | CLOSED, 0);
 }
 
 void ripc__pcie_block_publish(struct ripc__pcie_memory *m, uint32_t block, uint64_t target,
 			      enum ripc__pcie_setup_kind kind)
 {
-	block_store(m, block, TARGET_OFF, target);
+	store(m, block_at(block, TARGET_OFF), target);
 	ripc__pcie_fence(m);
-	block_store(m, block, SETUP_OFF, ++m->serial << 8 | kind);
+	store(m, block_at(block, SETUP_OFF), ++m->serial << 8 | kind);
 }
 
 bool ripc__pcie_block_read(const struct ripc__pcie_memory *m, uint32_t block,
 			   struct ripc__pcie_setup_msg *s)
 {
-	s->call = block_load(m, block, SETUP_OFF);
-	s->target = block_load(m, block, TARGET_OFF);
-	s->owner = block_load(m, block, OWNER_OFF);
+	s->call = load(m, block_at(block, SETUP_OFF));
+	s->target = load(m, block_at(block, TARGET_OFF));
+	s->owner = load(m, block_at(block, OWNER_OFF));
 	return s->call && claimed(m, s->owner);
 }
 
 bool ripc__pcie_attach(struct ripc__pcie_memory *m, uint32_t block,
 		       const struct ripc__pcie_setup_msg *s)
 {
-	if (!block_exchange(m, block, USER_OFF, 0, m->ref))
+	if (!compare_exchange(m, block_at(block, USER_OFF), 0, m->ref))
 		return false;
 	full_fence();
-	if (ripc__pcie_is_owner(m, block, s->owner) && block_load(m, block, SETUP_OFF) == s->call)
+	if (ripc__pcie_is_owner(m, block, s->owner) &&
+	    load(m, block_at(block, SETUP_OFF)) == s->call)
 		return true;
 	ripc__pcie_detach(m, block);
 	return false;
@@ -472,24 +451,24 @@ bool ripc__pcie_attach(struct ripc__pcie_memory *m, uint32_t block,
 void ripc__pcie_detach(struct ripc__pcie_memory *m, uint32_t block)
 {
 	ripc__pcie_fence(m);
-	block_exchange(m, block, USER_OFF, m->ref, 0);
+	compare_exchange(m, block_at(block, USER_OFF), m->ref, 0);
 }
 
 bool ripc__pcie_is_owner(const struct ripc__pcie_memory *m, uint32_t block, uint64_t owner)
 {
-	return block_load(m, block, OWNER_OFF) == owner;
+	return load(m, block_at(block, OWNER_OFF)) == owner;
 }
 
 void ripc__pcie_answer(struct ripc__pcie_memory *m, uint32_t block, enum ripc__pcie_answer kind,
 		       uint32_t other)
 {
 	ripc__pcie_fence(m);
-	block_store(m, block, ANSWER_OFF, (uint64_t)other << 8 | kind);
+	store(m, block_at(block, ANSWER_OFF), (uint64_t)other << 8 | kind);
 }
 
 unsigned ripc__pcie_answer_read(const struct ripc__pcie_memory *m, uint32_t block, uint32_t *other)
 {
-	uint64_t answer = block_load(m, block, ANSWER_OFF);
+	uint64_t answer = load(m, block_at(block, ANSWER_OFF));
 
 	*other = (uint32_t)(answer >> 8);
 	return (uint8_t)answer;
