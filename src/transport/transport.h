@@ -197,10 +197,10 @@ struct ripc__transport_ops {
 	/* number in resolver records, see doc/protocol.md; never reused for another transport */
 	uint8_t id;
 	/*
-	 * Numbers of other transports whose addresses connect() and describe() accept, because the
-	 * wire protocol is the same (iWARP by an adapter and in user space). A 0 ends the list.
+	 * Number of another transport whose addresses connect() and describe() accept, because the
+	 * wire protocol is the same (iWARP by an adapter and in user space); 0: none.
 	 */
-	uint8_t compat_ids[3];
+	uint8_t compat_id;
 
 	/*
 	 * Opens devices and listens. Errors, explained by ripc__fail(): -ENODEV: it cannot be used

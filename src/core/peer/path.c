@@ -5,12 +5,7 @@
 
 static bool addr_matches(const struct ripc__transport_ops *ops, uint8_t id)
 {
-	if (id == ops->id)
-		return true;
-	for (unsigned i = 0; i < sizeof(ops->compat_ids) && ops->compat_ids[i]; i++)
-		if (id == ops->compat_ids[i])
-			return true;
-	return false;
+	return id == ops->id || (ops->compat_id && id == ops->compat_id);
 }
 
 const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,

@@ -345,7 +345,6 @@ static void ib_forked(struct ripc__transport *t)
 const struct ripc__transport_ops ripc__transport_ib = {
 	.name = "ib",
 	.id = TRANSPORT_ID,
-	.compat_ids = {0},
 	.open = ib_open,
 	.close = ib_close,
 	.limits = ib_limits,

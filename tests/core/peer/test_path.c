@@ -26,10 +26,10 @@ START_TEST(path__compatible_transport)
 	real = rig.ctx[0]->tp[i].ops;
 	ops = *real;
 	ops.id = 200;
-	memset(ops.compat_ids, 0, sizeof(ops.compat_ids));
+	ops.compat_id = 0;
 	rig.ctx[0]->tp[i].ops = &ops;
 	ck_assert_ptr_null(ripc__peer_path(rig.ctx[0], p, 0, &tp, &len));
-	ops.compat_ids[0] = real->id;
+	ops.compat_id = real->id;
 	ck_assert_ptr_nonnull(ripc__peer_path(rig.ctx[0], p, 0, &tp, &len));
 	ck_assert_uint_eq(tp, i);
 	rig.ctx[0]->tp[i].ops = real;

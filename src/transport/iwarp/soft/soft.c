@@ -484,7 +484,7 @@ static void soft_forked(struct ripc__transport *t)
 const struct ripc__transport_ops ripc__transport_soft = {
 	.name = "iwarp/soft",
 	.id = TRANSPORT_ID,
-	.compat_ids = {5},
+	.compat_id = 5,
 	.open = soft_open,
 	.close = soft_close,
 	.limits = soft_limits,

@@ -447,7 +447,7 @@ static void vt_forked(struct ripc__transport *t)
 const struct ripc__transport_ops ripc__transport_iwarp = {
 	.name = "iwarp/verbs",
 	.id = TRANSPORT_ID,
-	.compat_ids = {3},
+	.compat_id = 3,
 	.open = vt_open,
 	.close = vt_close,
 	.limits = vt_limits,
