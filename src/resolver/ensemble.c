@@ -270,9 +270,9 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* Queues a command. @found: REPORT_RIVAL: the node of the other holder. Return: 0 or -ENOMEM. */
-static int submit(struct ripc__ensemble *e, enum ripc__ensemble_command command, uint64_t service,
-		  const uint8_t *bytes, size_t len, const struct ripc__ensemble_report *found)
+int ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,
+			  uint64_t service, const uint8_t *bytes, size_t len,
+			  const struct ripc__ensemble_report *found)
 {
 	size_t their_len = found ? found->len : 0;
 	struct ripc__ensemble_call *c = calloc(1, sizeof(*c) + len + their_len);
@@ -296,38 +296,6 @@ static int submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,
 	pthread_cond_signal(&e->cond);
 	pthread_mutex_unlock(&e->lock);
 	return 0;
-}
-
-int ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
-			 size_t len, bool force)
-{
-	return submit(e, force ? RIPC__CALL_CLAIM_FORCE : RIPC__CALL_CLAIM, service, bytes, len,
-		      NULL);
-}
-
-/*
- * Without memory the node stays until the session ends; peers find that the service is not held
- * here.
- */
-void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service)
-{
-	(void)submit(e, RIPC__CALL_RELEASE, service, NULL, 0, NULL);
-}
-
-int ripc__ensemble_report_rival(struct ripc__ensemble *e, const struct ripc__ensemble_report *found,
-				const uint8_t *bytes, size_t len)
-{
-	return submit(e, RIPC__CALL_REPORT_RIVAL, found->service, bytes, len, found);
-}
-
-int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service)
-{
-	return submit(e, RIPC__CALL_WATCH, service, NULL, 0, NULL);
-}
-
-int ripc__ensemble_list(struct ripc__ensemble *e)
-{
-	return submit(e, RIPC__CALL_LIST, 0, NULL, 0, NULL);
 }
 
 /* --- opening and closing --- */

@@ -26,6 +26,15 @@ struct ripc__ensemble_env {
 	uint32_t session_ms;
 };
 
+enum ripc__ensemble_command {
+	RIPC__CALL_CLAIM,        /* creates the node with these bytes */
+	RIPC__CALL_CLAIM_FORCE,  /* the same, or replaces the node of another */
+	RIPC__CALL_RELEASE,      /* removes the node, if it belongs to this session */
+	RIPC__CALL_WATCH,        /* reads the node, and reports its next change */
+	RIPC__CALL_LIST,         /* reads the nodes of all services, at most RIPC__LISTING_MAX */
+	RIPC__CALL_REPORT_RIVAL, /* notifies the holder of the node of another, with these bytes */
+};
+
 enum ripc__ensemble_kind {
 	/* connected; len 1: a new session, without own nodes; service: its id */
 	RIPC__ENS_UP = 1,
@@ -38,7 +47,7 @@ enum ripc__ensemble_kind {
 	/* service: another context lost the conflict over the own node; bytes: its record */
 	RIPC__ENS_RIVAL,
 	RIPC__ENS_CHANGED, /* service: its node changed: watch it again to read it */
-	/* service: one of those asked for by ripc__ensemble_list(); bytes: the data of its node */
+	/* service: one of those asked for by RIPC__CALL_LIST; bytes: the data of its node */
 	RIPC__ENS_LISTED,
 };
 
@@ -64,25 +73,13 @@ void ripc__ensemble_close(struct ripc__ensemble *e);
 int ripc__ensemble_fd(const struct ripc__ensemble *e);
 void ripc__ensemble_wake(struct ripc__ensemble *e);
 
-/* Creates the node of a service. @force: replaces the node of another. Return: 0, -ENOMEM. */
-int ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
-			 size_t len, bool force);
-
-/* Removes the node of a service, if it belongs to this session. */
-void ripc__ensemble_release(struct ripc__ensemble *e, uint64_t service);
-
 /*
- * Notifies the holder of the node in @found of another holder, whose record is @bytes.
- * Return: 0, -ENOMEM.
+ * Queues a command for the node of a service, with len bytes of data; found: REPORT_RIVAL: the node
+ * of the other holder. Return: 0, -ENOMEM.
  */
-int ripc__ensemble_report_rival(struct ripc__ensemble *e, const struct ripc__ensemble_report *found,
-				const uint8_t *bytes, size_t len);
-
-/* Reads the node of a service, and reports its next change. Return: 0, -ENOMEM. */
-int ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service);
-
-/* Reads the nodes of all services, at most RIPC__LISTING_MAX. Return: 0, -ENOMEM. */
-int ripc__ensemble_list(struct ripc__ensemble *e);
+int ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,
+			  uint64_t service, const uint8_t *bytes, size_t len,
+			  const struct ripc__ensemble_report *found);
 
 /*
  * Takes the next report, for the caller to free; NULL: there is none, and the descriptor is not

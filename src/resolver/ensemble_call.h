@@ -13,15 +13,6 @@
 #include <pthread.h>
 #include <zookeeper/zookeeper.h>
 
-enum ripc__ensemble_command {
-	RIPC__CALL_CLAIM,
-	RIPC__CALL_CLAIM_FORCE, /* replaces the node of another */
-	RIPC__CALL_RELEASE,
-	RIPC__CALL_WATCH,
-	RIPC__CALL_LIST,
-	RIPC__CALL_REPORT_RIVAL
-};
-
 /* A command, then the call that executes it. */
 struct ripc__ensemble_call {
 	struct ripc__list link;
@@ -53,7 +44,6 @@ struct ripc__ensemble {
 	int fd;
 	pthread_t thread;
 	char hosts[512]; /* as configured, in random order */
-	/* REPORT_RIVAL: bytes of the present node, stored after the own record */
 	char addresses[RIPC__HOSTS_BYTES];
 	char root[480];
 	char auth[160];

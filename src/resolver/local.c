@@ -254,20 +254,23 @@ static void send_to_context(void *arg, const char *name, size_t len, const uid_t
 	(void)!sendto(all->fd, all->data, all->len, MSG_NOSIGNAL, (struct sockaddr *)&sun, sunlen);
 }
 
-static void local_list(struct ripc__backend *b, const uint8_t *data, size_t len)
+static void send_to_all(const struct local *l, int fd, const uint8_t *data, size_t len)
 {
-	struct local *l = (struct local *)b;
-	struct to_all all = {.fd = l->fd, .data = data, .len = len};
+	struct to_all all = {.fd = fd, .data = data, .len = len};
 
 	all.melen = context_address(&all.me, l->instance);
 	(void)ripc__socket_each(ctx_prefix, send_to_context, &all);
+}
+
+static void local_list(struct ripc__backend *b, const uint8_t *data, size_t len)
+{
+	send_to_all((struct local *)b, ((struct local *)b)->fd, data, len);
 }
 
 static void local_forward_list(struct ripc__backend *b, const struct ripc__mcast_sender *from,
 			       const uint8_t *data, size_t len)
 {
 	struct local *l = (struct local *)b;
-	struct to_all all = {.data = data, .len = len};
 	int fd;
 
 	if (ripc__clock_ns() < l->forward_list_ns)
@@ -276,10 +279,8 @@ static void local_forward_list(struct ripc__backend *b, const struct ripc__mcast
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	all.fd = fd;
-	all.melen = context_address(&all.me, l->instance);
 	if (bind_forwarded(fd, from))
-		(void)ripc__socket_each(ctx_prefix, send_to_context, &all);
+		send_to_all(l, fd, data, len);
 	close(fd);
 }
 

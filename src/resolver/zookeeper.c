@@ -116,11 +116,6 @@ static void watched_remove(struct ripc__zk *z, struct ripc__zk_watched *w)
 	free(w);
 }
 
-static void watch(struct ripc__zk *z, struct ripc__zk_watched *w)
-{
-	w->watching = !ripc__ensemble_watch(z->e, w->node.id);
-}
-
 static void lookup_node(struct ripc__zk *z, uint64_t service, uint64_t nonce)
 {
 	struct ripc__zk_watched *w = watched_find(z, service);
@@ -144,7 +139,7 @@ static void lookup_node(struct ripc__zk *z, uint64_t service, uint64_t nonce)
 		reply(z, w, RIPC__RESOLVE_REPLY, nonce);
 	}
 	if (!w->watching)
-		watch(z, w);
+		w->watching = ripc__zk_watch(z, service);
 }
 
 static void on_found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len)
@@ -218,7 +213,7 @@ static void zk_suspect(struct ripc__backend *b, uint64_t service, const uint8_t 
 	if (w->failures < FAILURES_MAX)
 		w->failures++;
 	if (z->state == RIPC__ZK_CONNECTED)
-		watch(z, w);
+		w->watching = ripc__zk_watch(z, service);
 }
 
 /* --- reports of the ensemble --- */
@@ -241,13 +236,13 @@ static void on_up(struct ripc__zk *z, bool new_session)
 		if (new_session && !h->nonce)
 			ripc__zk_held_set_state(h, RIPC__ZK_ENDED);
 		else if (h->state == RIPC__ZK_CREATED)
-			(void)ripc__ensemble_watch(z->e, h->node.id);
+			(void)ripc__zk_watch(z, h->node.id);
 		else
 			ripc__zk_claim(z, h);
 	z->state = RIPC__ZK_CONNECTED;
 	z->last_error[0] = 0;
 	ripc__list_for_each_entry (w, &z->lru, link)
-		watch(z, w);
+		w->watching = ripc__zk_watch(z, w->node.id);
 }
 
 static void on_lost(struct ripc__zk *z, const char *text)
@@ -279,9 +274,9 @@ static void on_changed(struct ripc__zk *z, uint64_t service)
 	struct ripc__zk_watched *w = watched_find(z, service);
 
 	if (w)
-		watch(z, w);
+		w->watching = ripc__zk_watch(z, service);
 	else if (ripc__zk_held_find(z, service))
-		(void)ripc__ensemble_watch(z->e, service);
+		(void)ripc__zk_watch(z, service);
 }
 
 /* A node, as the page that its holder would have sent. */
@@ -311,7 +306,7 @@ static void zk_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 	if (z->state != RIPC__ZK_CONNECTED || ripc__resolver_msg_decode(&msg, data, len, &why))
 		return;
 	z->list_nonce = msg.nonce;
-	(void)ripc__ensemble_list(z->e);
+	(void)ripc__ensemble_submit(z->e, RIPC__CALL_LIST, 0, NULL, 0, NULL);
 }
 
 static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *r)

@@ -112,6 +112,12 @@ void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg
 const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
 			    struct ripc__record *record);
 
+/* Reads the node of a service, and reports its next change. Return: false: out of memory. */
+static inline bool ripc__zk_watch(struct ripc__zk *z, uint64_t service)
+{
+	return !ripc__ensemble_submit(z->e, RIPC__CALL_WATCH, service, NULL, 0, NULL);
+}
+
 /* A service of this context, or NULL. */
 struct ripc__zk_held *ripc__zk_held_find(struct ripc__zk *z, uint64_t service);
 void ripc__zk_held_remove(struct ripc__zk *z, struct ripc__zk_held *h);

@@ -35,10 +35,16 @@ void ripc__zk_held_set_state(struct ripc__zk_held *h, enum ripc__zk_held_state t
 	}
 }
 
-void ripc__zk_claim(struct ripc__zk *z, struct ripc__zk_held *h)
+static void claim(struct ripc__zk *z, struct ripc__zk_held *h, bool force)
 {
 	ripc__zk_held_set_state(h, RIPC__ZK_CLAIMING);
-	(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, h->force);
+	(void)ripc__ensemble_submit(z->e, force ? RIPC__CALL_CLAIM_FORCE : RIPC__CALL_CLAIM,
+				    h->node.id, h->bytes, h->len, NULL);
+}
+
+void ripc__zk_claim(struct ripc__zk *z, struct ripc__zk_held *h)
+{
+	claim(z, h, h->force);
 }
 
 struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc__record *record,
@@ -86,8 +92,9 @@ void ripc__zk_drop(struct ripc__backend *b, uint64_t service)
 
 	if (!h)
 		return;
+	/* Without memory it stays until the session ends; peers find no such service here. */
 	if (h->state != RIPC__ZK_TAKEN)
-		ripc__ensemble_release(z->e, service);
+		(void)ripc__ensemble_submit(z->e, RIPC__CALL_RELEASE, service, NULL, 0, NULL);
 	ripc__zk_held_remove(z, h);
 }
 
@@ -127,7 +134,7 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 	if (ripc__zk_decode(z, h->node.id, r->bytes, r->len, &msg.record)) {
 		/* It may get a record, or go; a FOUND has set the watch. */
 		if (r->kind == RIPC__ENS_TAKEN)
-			(void)ripc__ensemble_watch(z->e, h->node.id);
+			(void)ripc__zk_watch(z, h->node.id);
 		return;
 	}
 	/*
@@ -135,13 +142,12 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 	 * remains only until its session ends.
 	 */
 	if (z->kernel_enforced && ripc__host_same(msg.record.host, z->host)) {
-		ripc__zk_held_set_state(h, RIPC__ZK_CLAIMING);
-		(void)ripc__ensemble_claim(z->e, h->node.id, h->bytes, h->len, true);
+		claim(z, h, true);
 		return;
 	}
 	/* An unregistration may still be under way: its node is watched, and will go. */
 	if (h->nonce && !h->last) {
-		(void)ripc__ensemble_watch(z->e, h->node.id);
+		(void)ripc__zk_watch(z, h->node.id);
 		return;
 	}
 	/* Of two holders the one in the ensemble keeps the service. */
@@ -154,7 +160,8 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 	ripc__zk_queue_msg(z, &msg, split);
 	/* That holder cannot know of us. */
 	if (split)
-		(void)ripc__ensemble_report_rival(z->e, r, h->bytes, h->len);
+		(void)ripc__ensemble_submit(z->e, RIPC__CALL_REPORT_RIVAL, r->service, h->bytes,
+					    h->len, r);
 }
 
 void ripc__zk_held_found(struct ripc__zk *z, struct ripc__zk_held *h,

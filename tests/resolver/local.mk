@@ -33,7 +33,7 @@ check_PROGRAMS += tests/resolver/test_ensemble_hosts
 check_PROGRAMS += tests/resolver/test_zookeeper
 tests_resolver_test_zookeeper_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__ensemble_open,--wrap=ripc__ensemble_close,--wrap=ripc__ensemble_fd \
-	-Wl,--wrap=ripc__ensemble_wake,--wrap=ripc__ensemble_claim,--wrap=ripc__ensemble_watch \
+	-Wl,--wrap=ripc__ensemble_wake,--wrap=ripc__ensemble_submit \
 	-Wl,--wrap=ripc__ensemble_next
 endif
 

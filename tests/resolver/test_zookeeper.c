@@ -24,9 +24,9 @@ int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ens
 void __wrap_ripc__ensemble_close(struct ripc__ensemble *e);
 int __wrap_ripc__ensemble_fd(const struct ripc__ensemble *e);
 void __wrap_ripc__ensemble_wake(struct ripc__ensemble *e);
-int __wrap_ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
-				size_t len, bool force);
-int __wrap_ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service);
+int __wrap_ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,
+				 uint64_t service, const uint8_t *bytes, size_t len,
+				 const struct ripc__ensemble_report *found);
 struct ripc__ensemble_report *__wrap_ripc__ensemble_next(struct ripc__ensemble *e, bool *lost);
 
 int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env,
@@ -55,21 +55,19 @@ void __wrap_ripc__ensemble_wake(struct ripc__ensemble *e)
 	(void)e;
 }
 
-int __wrap_ripc__ensemble_claim(struct ripc__ensemble *e, uint64_t service, const uint8_t *bytes,
-				size_t len, bool force)
+int __wrap_ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,
+				 uint64_t service, const uint8_t *bytes, size_t len,
+				 const struct ripc__ensemble_report *found)
 {
-	(void)e, (void)bytes, (void)len;
+	(void)e, (void)bytes, (void)len, (void)found;
 	ck_assert_uint_eq(service, SERVICE);
-	claim_force = force;
-	nclaims++;
-	return 0;
-}
-
-int __wrap_ripc__ensemble_watch(struct ripc__ensemble *e, uint64_t service)
-{
-	(void)e;
-	ck_assert_uint_eq(service, SERVICE);
-	nwatches++;
+	if (command == RIPC__CALL_WATCH) {
+		nwatches++;
+	} else {
+		ck_assert(command == RIPC__CALL_CLAIM || command == RIPC__CALL_CLAIM_FORCE);
+		claim_force = command == RIPC__CALL_CLAIM_FORCE;
+		nclaims++;
+	}
 	return 0;
 }
 
