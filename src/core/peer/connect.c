@@ -83,20 +83,66 @@ static bool attempts_are_late(struct ripc *ctx, const struct ripc__peer *p)
 }
 
 /*
- * A connection request arrived. If a lane exists, either the peer lost it, or two connections
+ * A valid connection request arrived. If a lane exists, either the peer lost it, or two connections
  * crossed and this request is the older: a PING decides. If our own attempt is in progress, the
  * smaller instance id wins, at both ends, unless our attempts are late. A lane that is being
- * retired is drained first, so that its messages come before those of the new lane.
+ * retired is drained first, so that its messages come before those of the new lane. Return: the
+ * cause of its refusal, or RIPC__REFUSE_NONE.
  */
+static unsigned on_hello(struct ripc *ctx, unsigned tp, const struct ripc__event *ev,
+			 const struct ripc__hello *h, struct ripc__handshake *shake)
+{
+	bool self = ctx->tp[tp].limits.caps & RIPC__CAP_SELF;
+	struct ripc__pending_conn *pending_conn;
+	struct ripc__peer *p;
+
+	if (memcmp(h->target, ctx->instance, 16) ||
+	    (!self && !memcmp(h->instance, ctx->instance, 16)))
+		return RIPC__REFUSE_STALE;
+	if (ctx->closing)
+		return RIPC__REFUSE_CLOSING;
+	ripc__evict_pending(ctx);
+	p = self ? ripc__peer_get(ctx, h->instance)
+		 : ripc__peer_admit(ctx, h->instance, ev->source);
+	if (!p)
+		return RIPC__REFUSE_MEMORY;
+	p->used_ns = ripc__now(ctx);
+	if (!p->lane && !ripc__lane_retiring(ctx, p)) {
+		if (p->out && memcmp(ctx->instance, h->instance, 16) < 0 &&
+		    !attempts_are_late(ctx, p))
+			return RIPC__REFUSE_CROSSED;
+		ripc__lane_accept(ctx, p, tp, ev->request, ev->source, h, shake);
+		return RIPC__REFUSE_NONE;
+	}
+	ripc__pending_conn_resolve(ctx, p, false);
+	pending_conn = p->pending_conn = malloc(sizeof(*pending_conn));
+	if (!pending_conn)
+		return RIPC__REFUSE_MEMORY;
+	*pending_conn = (struct ripc__pending_conn){
+		.tp = tp,
+		.request = ev->request,
+		.hello = *h,
+		.shake = *shake,
+		.source = ev->source,
+		.since_ns = p->used_ns,
+		.until_ns = p->used_ns + PENDING_NS,
+	};
+	if (p->lane && p->used_ns - p->lane->up_ns < NEW_NS)
+		ripc__pending_conn_wait(ctx, p);
+	ripc__timer_at(ctx, pending_conn->until_ns);
+	if (p->lane)
+		ripc__lane_ping(p->lane);
+	return RIPC__REFUSE_NONE;
+}
+
 void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
 	static const uint8_t zero_instance[16];
 	struct ripc__handshake shake;
 	struct ripc__hello h;
-	struct ripc__peer *p;
 	const char *why;
 	int rc = ripc__hello_decode(&h, ev->data, ev->len, &why);
-	bool self = ctx->tp[tp].limits.caps & RIPC__CAP_SELF;
+	unsigned refusal;
 
 	/* Checked first: unauthenticated and replayed requests get no answer and use no memory. */
 	if (ripc__lane_needs_auth(ctx, tp)) {
@@ -120,50 +166,9 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 			rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_STALE, &shake);
 		return;
 	}
-	if (memcmp(h.target, ctx->instance, 16) ||
-	    (!self && !memcmp(h.instance, ctx->instance, 16))) {
-		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_STALE, &shake);
-		return;
-	}
-	if (ctx->closing) {
-		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CLOSING, &shake);
-		return;
-	}
-	ripc__evict_pending(ctx);
-	p = self ? ripc__peer_get(ctx, h.instance) : ripc__peer_admit(ctx, h.instance, ev->source);
-	if (!p) {
-		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY, &shake);
-		return;
-	}
-	p->used_ns = ripc__now(ctx);
-	if (p->lane || ripc__lane_retiring(ctx, p)) {
-		struct ripc__pending_conn *pending_conn = malloc(sizeof(*pending_conn));
-
-		ripc__pending_conn_resolve(ctx, p, false);
-		if (!pending_conn) {
-			ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_MEMORY,
-					  &shake);
-			return;
-		}
-		pending_conn->tp = tp;
-		pending_conn->request = ev->request;
-		pending_conn->hello = h;
-		pending_conn->shake = shake;
-		pending_conn->source = ev->source;
-		pending_conn->since_ns = p->used_ns;
-		pending_conn->until_ns = p->used_ns + PENDING_NS;
-		p->pending_conn = pending_conn;
-		if (p->lane && p->used_ns - p->lane->up_ns < NEW_NS)
-			ripc__pending_conn_wait(ctx, p);
-		ripc__timer_at(ctx, pending_conn->until_ns);
-		if (p->lane)
-			ripc__lane_ping(p->lane);
-	} else if (p->out && memcmp(ctx->instance, h.instance, 16) < 0 &&
-		   !attempts_are_late(ctx, p)) {
-		ripc__lane_reject(ctx, tp, ev->request, h.instance, RIPC__REFUSE_CROSSED, &shake);
-	} else {
-		ripc__lane_accept(ctx, p, tp, ev->request, ev->source, &h, &shake);
-	}
+	refusal = on_hello(ctx, tp, ev, &h, &shake);
+	if (refusal)
+		ripc__lane_reject(ctx, tp, ev->request, h.instance, refusal, &shake);
 }
 
 static void lane_up(struct ripc__lane *lane)

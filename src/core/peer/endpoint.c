@@ -58,6 +58,11 @@ static struct ripc__lane *lane_new(struct ripc *ctx, struct ripc__peer *p, unsig
 {
 	struct ripc__lane *lane = calloc(1, sizeof(*lane));
 
+	if (lane && ripc__lane_needs_auth(ctx, tp) &&
+	    !(lane->shake = calloc(1, sizeof(*lane->shake)))) {
+		free(lane);
+		lane = NULL;
+	}
 	if (!lane)
 		return NULL;
 	lane->ctx = ctx;
@@ -118,9 +123,8 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 	if (!lane)
 		return ripc__fail(-ENOMEM, "out of memory");
 	ripc__lane_hello(ctx, tp, p->instance, RIPC__REFUSE_NONE, hello);
-	if (ripc__lane_needs_auth(ctx, tp)) {
-		lane->shake = calloc(1, sizeof(*lane->shake));
-		if (!lane->shake || ripc__random(ctx, nonce, sizeof(nonce))) {
+	if (lane->shake) {
+		if (ripc__random(ctx, nonce, sizeof(nonce))) {
 			ripc__lane_close(lane);
 			return ripc__fail(-ENOMEM, "out of memory");
 		}
@@ -146,28 +150,20 @@ void ripc__lane_reject(struct ripc *ctx, unsigned tp, void *request, const uint8
 int ripc__lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
 		      uint64_t source, const struct ripc__hello *h, struct ripc__handshake *shake)
 {
-	struct ripc__handshake *shake_copy =
-		ripc__lane_needs_auth(ctx, tp) ? malloc(sizeof(*shake_copy)) : NULL;
-	struct ripc__lane *lane;
+	struct ripc__lane *lane = lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
 	uint8_t hello[RIPC__HANDSHAKE_LEN];
 	size_t len;
 	int rc;
 
-	lane = ripc__lane_needs_auth(ctx, tp) && !shake_copy
-		       ? NULL
-		       : lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
 	if (!lane) {
-		free(shake_copy);
 		ripc__lane_reject(ctx, tp, request, h->instance, RIPC__REFUSE_MEMORY, shake);
 		return -ENOMEM;
 	}
 	p->source = source;
 	ripc__lane_set_limits(lane, h);
 	len = encode_reply(ctx, tp, h->instance, RIPC__REFUSE_NONE, shake, hello);
-	if (shake_copy) {
-		*shake_copy = *shake;
-		lane->shake = shake_copy;
-	}
+	if (lane->shake)
+		*lane->shake = *shake;
 	if (len) {
 		rc = ctx->tp[tp].ops->accept(ctx->tp[tp].t, request, hello, len, lane, &lane->ep);
 	} else {

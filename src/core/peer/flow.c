@@ -259,13 +259,7 @@ void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
 
 /* ---- services that have ended ---- */
 
-#define TRIMMED_MAX 256  /* flows collected by one pass over the table */
-#define QUEUED_MAX  1024 /* control messages in the queue of a lane that gets no FLOW_END then */
-
-struct ended {
-	struct ripc__flow *flows[TRIMMED_MAX];
-	unsigned n;
-};
+#define QUEUED_MAX 1024 /* control messages in the queue of a lane that gets no FLOW_END then */
 
 /* Whether nothing is left of a flow but its count. */
 static bool flow_is_unused(const struct ripc__flow *f)
@@ -274,37 +268,39 @@ static bool flow_is_unused(const struct ripc__flow *f)
 	       !f->nstanding && f->lane->ctx->delayed_ack.credit_due != f;
 }
 
-static void collect_ended(struct ripc__node *n, void *arg)
+static void collect_ended(struct ripc__node *n, void *ended)
 {
 	struct ripc__flow *f = (struct ripc__flow *)n;
-	struct ended *e = arg;
 	struct ripc_service *s;
 
-	if (f->service || e->n == TRIMMED_MAX)
-		return;
 	HASH_FIND(hh, f->lane->ctx->services, &f->id, sizeof(f->id), s);
-	if (!s && flow_is_unused(f))
-		e->flows[e->n++] = f;
+	if (!f->service && !s && flow_is_unused(f))
+		ripc__list_queue(ended, &f->wait_link);
 }
 
 /* Return: whether there was room for all; the next pass goes on. */
-static bool flows_end(struct ripc__lane *lane, const struct ended *e)
+static bool flows_end(struct ripc__lane *lane)
 {
-	for (unsigned i = 0; i < e->n; i++) {
-		struct ripc__flow *f = e->flows[i];
-		uint64_t id = f->id, arrived_units = f->arrived_units;
+	struct ripc__list ended;
+	struct ripc__flow *f;
+	bool room = true;
 
+	ripc__list_init(&ended);
+	ripc__table_each(&lane->flows, collect_ended, &ended);
+	while ((f = ripc__list_first_entry(&ended, struct ripc__flow, wait_link))) {
+		ripc__list_del(&f->wait_link);
 		/* Too many would break the lane. */
-		if (arrived_units && lane->ncontrol >= QUEUED_MAX)
-			return false;
+		room = room && (!f->arrived_units || lane->ncontrol < QUEUED_MAX);
+		if (!room)
+			continue;
 		if (lane->flow == f)
 			lane->flow = NULL;
+		if (f->arrived_units)
+			ripc__flow_send_end(lane, f->id, f->arrived_units);
 		ripc__table_remove(&lane->flows, &f->node);
 		flow_free(f);
-		if (arrived_units)
-			ripc__flow_send_end(lane, id, arrived_units);
 	}
-	return true;
+	return room;
 }
 
 /* Frees the credits that count nothing. */
@@ -336,16 +332,8 @@ static void credits_end(struct ripc__lane *lane)
 
 bool ripc__flows_trim(struct ripc__lane *lane)
 {
-	struct ended e = {.n = 0};
-	bool room = true;
+	bool room = lane->flow_parked || !(lane->caps & RIPC__CAP_FLOW_END) || flows_end(lane);
 
-	if (!lane->flow_parked && lane->caps & RIPC__CAP_FLOW_END) {
-		do {
-			e.n = 0;
-			ripc__table_each(&lane->flows, collect_ended, &e);
-			room = flows_end(lane, &e);
-		} while (room && e.n == TRIMMED_MAX && lane->state == RIPC__LANE_UP);
-	}
 	/* Unacknowledged requests refer to credits. */
 	if (!lane->peer->nrequests)
 		credits_end(lane);

@@ -130,11 +130,6 @@ static int starved(struct ripc__lane *lane)
 	return -EAGAIN;
 }
 
-static int post_control(struct ripc__lane *lane, uint8_t *bytes, size_t len, bool more)
-{
-	return ripc__lane_post(lane, bytes, len, NULL, 0, more);
-}
-
 /* The lane's closing is about to be reported: the sender waits for the outcome. */
 static int sent(int rc)
 {
@@ -168,7 +163,7 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 	if (lane->sending == RIPC__SENDING_BROKEN)
 		return;
 	if (ripc__list_empty(&lane->control) && ripc__lane_has_credit(lane, false) &&
-	    !post_control(lane, bytes, len, false))
+	    !ripc__lane_post(lane, bytes, len, NULL, 0, false))
 		return;
 	c = lane->ncontrol < CONTROL_MAX ? malloc(sizeof(*c) + len) : NULL;
 	if (!c) {
@@ -191,7 +186,7 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 bool ripc__lane_control_later(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 {
 	return lane->state == RIPC__LANE_UP && ripc__lane_can_send(lane) &&
-	       !post_control(lane, bytes, len, true);
+	       !ripc__lane_post(lane, bytes, len, NULL, 0, true);
 }
 
 void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, uint64_t source,
@@ -217,7 +212,7 @@ bool ripc__lane_flush_control(struct ripc__lane *lane)
 	ripc__lane_send_credit(lane);
 	while ((c = ripc__list_first_entry(&lane->control, struct ripc__control, link))) {
 		if (!ripc__lane_has_credit(lane, false) ||
-		    post_control(lane, c->bytes, c->len, true))
+		    ripc__lane_post(lane, c->bytes, c->len, NULL, 0, true))
 			return false;
 		ripc__list_del(&c->link);
 		lane->ncontrol--;

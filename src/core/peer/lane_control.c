@@ -10,16 +10,6 @@ void ripc__lane_post_credit(struct ripc__lane *lane)
 	ripc__lane_post(lane, buf, len, NULL, 0, false);
 }
 
-void ripc__flow_send_credit(struct ripc__flow *flow)
-{
-	ripc__lane_notify(flow->lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
-}
-
-void ripc__flow_send_end(struct ripc__lane *lane, uint64_t id, uint64_t arrived_units)
-{
-	ripc__lane_notify(lane, RIPC__FLOW_END, 0, id, arrived_units, 0);
-}
-
 /* One that waits for room is enough: others can ask for many, in the name of the peer. */
 void ripc__lane_ping(struct ripc__lane *lane)
 {
@@ -33,16 +23,6 @@ void ripc__lane_ping(struct ripc__lane *lane)
 		}
 	}
 	ripc__lane_notify(lane, RIPC__PING, 0, 0, now, 0);
-}
-
-void ripc__lane_pong(struct ripc__lane *lane, uint64_t word)
-{
-	ripc__lane_notify(lane, RIPC__PONG, 0, 0, word, 0);
-}
-
-void ripc__lane_send_goaway(struct ripc__lane *lane, bool answer)
-{
-	ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, answer, 0);
 }
 
 bool ripc__lane_answer_goaway(struct ripc__lane *lane)

@@ -30,14 +30,26 @@ static inline void ripc__lane_hold(struct ripc__lane *lane)
 	ripc__lane_send_credit(lane);
 }
 /* The peer may send messages to a local service up to flow->advertised_units. */
-void ripc__flow_send_credit(struct ripc__flow *flow);
-void ripc__flow_send_end(struct ripc__lane *lane, uint64_t id, uint64_t arrived_units);
+static inline void ripc__flow_send_credit(struct ripc__flow *flow)
+{
+	ripc__lane_notify(flow->lane, RIPC__CREDIT, 0, flow->id, flow->advertised_units, 0);
+}
+static inline void ripc__flow_send_end(struct ripc__lane *lane, uint64_t id, uint64_t arrived_units)
+{
+	ripc__lane_notify(lane, RIPC__FLOW_END, 0, id, arrived_units, 0);
+}
 /* Asks for a sign of life. The peer sends delayed acknowledgements before the PONG. */
 void ripc__lane_ping(struct ripc__lane *lane);
 /* Answers a PING, which had this word. */
-void ripc__lane_pong(struct ripc__lane *lane, uint64_t word);
+static inline void ripc__lane_pong(struct ripc__lane *lane, uint64_t word)
+{
+	ripc__lane_notify(lane, RIPC__PONG, 0, 0, word, 0);
+}
 /* The last message of this side: eviction.h. answer: to a GOAWAY of the peer. */
-void ripc__lane_send_goaway(struct ripc__lane *lane, bool answer);
+static inline void ripc__lane_send_goaway(struct ripc__lane *lane, bool answer)
+{
+	ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, answer, 0);
+}
 /* The peer's export is mapped; an export of ours has ended. */
 static inline void ripc__lane_send_map_ack(struct ripc__lane *lane, uint64_t export_id)
 {

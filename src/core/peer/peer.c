@@ -16,7 +16,6 @@
 #include <stdlib.h>
 
 #define RETRY_MIN_NS (20 * RIPC__MS)
-#define RETRY_MAX_NS (1000 * RIPC__MS)
 /* time for the peer's own connection after it refused ours; at most half of peer_timeout_ms */
 #define CROSSED_TIMEOUT_NS (1000 * RIPC__MS)
 
@@ -176,10 +175,10 @@ static bool peer_in_use(const struct ripc__peer *p)
 /* Removes it with its destinations, which no sender waits for. */
 static void peer_forget(struct ripc *ctx, struct ripc__peer *p)
 {
-	struct ripc__list *n;
+	struct ripc__dest *d;
 
-	while ((n = ripc__list_first(&p->lists->dests)))
-		ripc__dest_free(ctx, ripc__list_entry(n, struct ripc__dest, link));
+	while ((d = ripc__list_first_entry(&p->lists->dests, struct ripc__dest, link)))
+		ripc__dest_free(ctx, d);
 	ripc__seq_end(ctx, p->next_request_id);
 	ripc__datagram_contexts_free(p);
 	if (p->lists->datagrams)
@@ -191,6 +190,7 @@ static void peer_forget(struct ripc *ctx, struct ripc__peer *p)
 	ripc__list_del(&p->link);
 	ctx->stats.peers--;
 	ripc__attempts_clear(p);
+	free(p->pending_conn);
 	free(p->addrs);
 	free(p->dedup_bitmap);
 	free(p->lists->datagrams);
@@ -577,15 +577,11 @@ void ripc__sweep(struct ripc *ctx, bool all)
 
 void ripc__peers_free(struct ripc *ctx)
 {
-	struct ripc__list *n;
+	struct ripc__peer *p;
 
 	ripc__dests_free(ctx);
-	while ((n = ripc__list_first(&ctx->peers))) {
-		struct ripc__peer *p = ripc__list_entry(n, struct ripc__peer, link);
-
-		free(p->pending_conn);
+	while ((p = ripc__list_first_entry(&ctx->peers, struct ripc__peer, link)))
 		peer_forget(ctx, p);
-	}
 	ripc__table_fini(&ctx->peer_table);
 	ripc__table_fini(&ctx->credits);
 	ripc__table_fini(&ctx->datagram_contexts);

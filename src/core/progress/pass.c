@@ -134,20 +134,11 @@ bool ripc__full_pass(struct ripc *ctx)
 	return requested;
 }
 
-bool ripc__transports_arm(struct ripc *ctx)
-{
-	for (unsigned i = 0; i < ctx->ntp; i++)
-		if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
-			return true;
-	return false;
-}
-
-/* As ripc__transports_arm(), but all of them. */
-static bool arm_all(struct ripc *ctx)
+bool ripc__transports_arm(struct ripc *ctx, bool all)
 {
 	bool pending = false;
 
-	for (unsigned i = 0; i < ctx->ntp; i++)
+	for (unsigned i = 0; i < ctx->ntp && (all || !pending); i++)
 		if (ctx->tp[i].t && ctx->tp[i].ops->arm(ctx->tp[i].t))
 			pending = true;
 	return pending;
@@ -161,7 +152,8 @@ void ripc__progress(struct ripc *ctx)
 	ctx->now_ns = ripc__now(ctx);
 	requested = ripc__full_pass(ctx);
 	/* The leader sleeps on: its descriptors have to be armed again. */
-	if (ripc__progress_leader_asleep(ripc__progress_state(&ctx->progress)) && arm_all(ctx))
+	if (ripc__progress_leader_asleep(ripc__progress_state(&ctx->progress)) &&
+	    ripc__transports_arm(ctx, true))
 		requested = true;
 	if (requested || ctx->next_timer_ns < before)
 		ripc__progress_request(ctx);
@@ -175,7 +167,7 @@ uint64_t ripc__poll(struct ripc *ctx)
 	ripc__progress(ctx);
 	next = ctx->next_timer_ns;
 	/* Messages that the pass posted to this context have arrived already. */
-	if (arm_all(ctx))
+	if (ripc__transports_arm(ctx, true))
 		next = 0;
 	ripc__unlock(ctx);
 	return next;

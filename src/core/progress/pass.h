@@ -42,8 +42,8 @@ void ripc__event_end(struct ripc *ctx);
 
 /*
  * Arms the transports: from now on their descriptors turn readable for everything that arrives.
- * Return: something has arrived already, do not sleep; then some may not be armed.
+ * Return: something has arrived already, do not sleep; then some may not be armed, unless all.
  */
-bool ripc__transports_arm(struct ripc *ctx);
+bool ripc__transports_arm(struct ripc *ctx, bool all);
 
 #endif

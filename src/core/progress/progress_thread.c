@@ -30,7 +30,7 @@ static void lead(struct ripc *ctx)
 	s = ripc__progress_state(p);
 	if (s.thread != RIPC__THREAD_LEADING)
 		return;
-	if (!s.stop && ripc__transports_arm(ctx)) {
+	if (!s.stop && ripc__transports_arm(ctx, false)) {
 		/* A peer that sends without a pause keeps the thread here. */
 		ripc__lock_yield(ctx);
 		return;

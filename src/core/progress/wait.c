@@ -148,9 +148,9 @@ static bool resume_thread(struct ripc *ctx)
 				       p->thread_wake_ns, ctx->next_timer_ns))
 		return false;
 	/* A transport may have left a kick unread to deliver the message first. */
-	if (ripc__transports_arm(ctx)) {
+	if (ripc__transports_arm(ctx, false)) {
 		ripc__full_pass(ctx);
-		if (ripc__transports_arm(ctx) || ctx->next_timer_ns < p->thread_wake_ns)
+		if (ripc__transports_arm(ctx, false) || ctx->next_timer_ns < p->thread_wake_ns)
 			return false;
 	}
 	if (!ripc__descriptors_mask(ctx, false))
@@ -233,7 +233,7 @@ void ripc__poll_nowait(struct ripc *ctx)
 /* As the leader, until a descriptor is readable or until_ns. */
 static void sleep_leader(struct ripc *ctx, uint64_t until_ns)
 {
-	if (ripc__transports_arm(ctx))
+	if (ripc__transports_arm(ctx, false))
 		return;
 	ripc__progress_step(ctx, RIPC__PROGRESS_SLEEP, NULL);
 	ripc__descriptors_sleep(ctx, ctx->progress.epfd, until_ns, RIPC__PROGRESS_WAKE);
