@@ -307,6 +307,79 @@ static bool parse_command(struct perf_args *args, const char *word)
 	return false;
 }
 
+/* Commands as bits: tests are 1 << enum perf_test. */
+enum {
+	LATENCY = 1 << PERF_LATENCY,
+	RATE = 1 << PERF_RATE,
+	BANDWIDTH = 1 << PERF_BANDWIDTH,
+	PACED = 1 << PERF_PACED,
+	TESTS = LATENCY | RATE | BANDWIDTH | PACED,
+	VERBS = 32,
+	STOP = 64,
+	EXPERIMENT = 128,
+	SERVER = 256
+};
+
+/* The options that not all commands have, and theirs. */
+static const struct {
+	int option;
+	const char *name;
+	unsigned commands;
+} some[] = {
+	{'s', "--size", TESTS | VERBS},
+	{'c', "--count", TESTS | VERBS | EXPERIMENT},
+	{'k', "--kind", TESTS},
+	{'W', "--window", TESTS},
+	{'j', "--json", TESTS | VERBS},
+	{OPT_BASELINE, "--baseline", TESTS},
+	{OPT_ROUNDS, "--rounds", TESTS},
+	{OPT_RETURNS, "--returns", LATENCY},
+	{OPT_NO_MORE, "--no-more", RATE},
+	{OPT_VERIFY, "--verify", TESTS},
+	{OPT_TIMEOUT, "--timeout", TESTS | STOP},
+	{OPT_STOP, "--stop", TESTS},
+	{OPT_RATE, "--rate", PACED | VERBS},
+	{OPT_BURST, "--burst", PACED | VERBS},
+	{OPT_PAUSE, "--pause", PACED | VERBS},
+	{OPT_CSV, "--csv", PACED | VERBS},
+	{OPT_QP, "--qp", VERBS},
+	{OPT_OP, "--op", VERBS},
+	{OPT_DEVICE, "--device", VERBS},
+	{OPT_DEPTH, "--depth", VERBS},
+	{OPT_SIGNAL, "--signal", VERBS},
+	{OPT_INLINE, "--inline", VERBS},
+	{OPT_OUT, "--out", EXPERIMENT},
+};
+#define NSOME (sizeof(some) / sizeof(some[0]))
+
+static unsigned command_bit(const struct perf_args *args)
+{
+	switch (args->command) {
+	case PERF_SERVER:
+		return SERVER;
+	case PERF_STOP:
+		return STOP;
+	case PERF_EXPERIMENT:
+		return EXPERIMENT;
+	case PERF_VERBS:
+		return VERBS;
+	default:
+		return 1U << args->test;
+	}
+}
+
+/* An option without effect would make a measurement of something else. @given: bits of some[]. */
+static bool fits_command(const struct perf_args *args, const char *word, unsigned given)
+{
+	for (unsigned i = 0; i < NSOME; i++) {
+		if (given >> i & 1 && !(some[i].commands & command_bit(args))) {
+			tool_error("%s: not an option of %s", some[i].name, word);
+			return false;
+		}
+	}
+	return true;
+}
+
 /* Each message carries its number, and the server keeps a moment for each. */
 static bool fits_pace(struct perf_args *args)
 {
@@ -361,10 +434,6 @@ static int complete(struct perf_args *args)
 
 	if (args->test == PERF_PACED && !fits_pace(args))
 		return TOOL_ERROR;
-	if (args->csv && args->test != PERF_PACED) {
-		tool_error("--csv: of the paced test and of verbs only");
-		return TOOL_ERROR;
-	}
 	if (args->kind == PERF_DEFAULT_KIND)
 		args->kind = args->test == PERF_BANDWIDTH ? PERF_LONG : PERF_AUTO;
 	if (!args->nsizes) {
@@ -426,6 +495,8 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
+	const char *word = "--experiment";
+	unsigned given = 0;
 	int c;
 
 	memset(args, 0, sizeof(*args));
@@ -443,6 +514,7 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 	if (argc > 1 && argv[1][0] != '-') {
 		if (!parse_command(args, argv[1]))
 			return TOOL_ERROR;
+		word = argv[1];
 		argv++;
 		argc--;
 	} else if (argc < 2) {
@@ -466,6 +538,8 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 		}
 		if (!parse_option(args, c == 'p' ? OPT_PIN : c, optarg))
 			return TOOL_ERROR;
+		for (unsigned i = 0; i < NSOME; i++)
+			given |= (unsigned)(c == some[i].option) << i;
 	}
 	if (optind != argc) {
 		tool_error("%s: not expected", argv[optind]);
@@ -476,5 +550,5 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 			   "verbs or stop");
 		return TOOL_ERROR;
 	}
-	return complete(args);
+	return fits_command(args, word, given) ? complete(args) : TOOL_ERROR;
 }

@@ -315,6 +315,20 @@ else
 		-c 10 -k short -s 8,64M -j -
 	has "reports the first one" "$out" '"size": 8,'
 fi
+# An option that a command would ignore is refused. Nothing is measured: there is no server.
+refused() {
+	expect "$*" 3 60 ./tools/ripc-perf "$@"
+	has "is refused" "$err" "^ripc-perf: $2: not an option of $1\$"
+}
+refused rate --rate 1000
+refused latency --qp uc
+refused latency --no-more
+refused bandwidth --returns
+refused latency --csv "$work/rows"
+refused server --verify
+refused stop --count 10
+refused verbs --stop
+refused latency --out "$work"
 expect "--version" 0 60 ./tools/ripc-perf --version
 expect "--help" 0 60 ./tools/ripc-perf --help
 finish
