@@ -14,9 +14,6 @@
 #define RETRY_MIN_NS (20 * RIPC__MS)
 #define RETRY_MAX_NS (1000 * RIPC__MS)
 
-/* Credits of a context above which no further one is made to fold a destination. */
-#define FOLDED_MAX 65536
-
 #define TO(state) (1u << RIPC__DEST_##state)
 
 /* The states that may follow each state. */
@@ -89,23 +86,27 @@ static struct ripc__dest *dest_unfold(struct ripc *ctx, uint64_t id)
 	return d;
 }
 
+/* Folds a destination whose lane is up, if nothing is known of it but where it is. */
+static void dest_fold(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (!d->learned || ripc__dest_in_use(d) || d->nremote_returns || d->reliable_refused)
+		return;
+	if (!d->credit && ctx->credits.count < RIPC__FOLDED_MAX)
+		d->credit = ripc__lane_credit(d->peer->lane, d->id);
+	if (!d->credit)
+		return;
+	d->credit->holds = true;
+	/* A record that no look-up asked for has nothing that the lane does not have. */
+	ripc__resolver_forget(ctx->resolver, d->id);
+	ripc__dest_free(ctx, d);
+}
+
 void ripc__dests_fold(struct ripc *ctx, struct ripc__peer *p)
 {
 	struct ripc__dest *d, *tmp;
 
-	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link) {
-		if (!d->learned || ripc__dest_in_use(d) || d->nremote_returns ||
-		    d->reliable_refused)
-			continue;
-		if (!d->credit && ctx->credits.count < FOLDED_MAX)
-			d->credit = ripc__lane_credit(p->lane, d->id);
-		if (!d->credit)
-			continue;
-		d->credit->holds = true;
-		/* A record that no look-up asked for has nothing that the lane does not have. */
-		ripc__resolver_forget(ctx->resolver, d->id);
-		ripc__dest_free(ctx, d);
-	}
+	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link)
+		dest_fold(ctx, d);
 }
 
 struct ripc__dest *ripc__dest_lookup(struct ripc *ctx, uint64_t id)
@@ -491,10 +492,15 @@ void ripc__dest_sweep(struct ripc *ctx, uint64_t idle_ns)
 	struct ripc__dest *d, *tmp;
 
 	HASH_ITER (hh, ctx->dests, d, tmp) {
-		bool linked = d->peer && (d->peer->lane || d->peer->out);
+		const struct ripc__peer *p = d->peer;
 
-		if (ctx->now_ns - d->used_ns >= idle_ns && !linked && !ripc__dest_in_use(d))
+		if (ctx->now_ns - d->used_ns < idle_ns || ripc__dest_in_use(d))
+			continue;
+		if (!p || (!p->lane && !p->out))
 			ripc__dest_free(ctx, d);
+		/* Services of a busy peer that come and go, and that only send. */
+		else if (p->lane && !d->datagram_context && (!d->credit || !d->credit->sent_units))
+			dest_fold(ctx, d);
 	}
 }
 

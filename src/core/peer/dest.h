@@ -12,9 +12,9 @@
  * ripc__dest_set_state() asserts that a transition is in the table of dest.c, and that the peer is
  * set in KNOWN only.
  *
- * A server answers many clients, which are then idle. If its lane is idle, a destination that was
- * learned from a message is folded into the credit of its service on the lane (credit->holds),
- * which is kept anyway. ripc__dest_find() unfolds it.
+ * A server answers many clients, which are then idle. A destination that was learned from a message
+ * is folded into the credit of its service on the lane (credit->holds) if the lane is idle, or if
+ * nothing was sent to it for RIPC__IDLE_MS. ripc__dest_find() unfolds it.
  */
 #ifndef RIPC_CORE_PEER_DEST_H
 #define RIPC_CORE_PEER_DEST_H
@@ -24,6 +24,8 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+/* credits of a context above which no further one is made to fold a destination */
+#define RIPC__FOLDED_MAX         65536
 #define RIPC__REMOTE_RETURNS_MAX 256 /* return buffers remembered per destination */
 
 /* A return buffer that a peer offered: core/memory/remote_returns.h. */
@@ -150,7 +152,10 @@ void ripc__dests_fold(struct ripc *ctx, struct ripc__peer *p);
 /* Timers of all destinations. */
 void ripc__dest_timers(struct ripc *ctx);
 void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d);
-/* Frees those that have no lane and no waiters and were unused for idle_ns. */
+/*
+ * Frees those that have no lane and no waiters and were unused for idle_ns; folds those that nothing
+ * was sent to.
+ */
 void ripc__dest_sweep(struct ripc *ctx, uint64_t idle_ns);
 /* ripc_close(): frees all. */
 void ripc__dests_free(struct ripc *ctx);

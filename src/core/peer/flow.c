@@ -303,16 +303,20 @@ static bool flows_end(struct ripc__lane *lane)
 	return room;
 }
 
-/* Frees the credits that count nothing. */
+/*
+ * Frees the credits that count nothing: of services that have ended, and if there are too many, of
+ * folded destinations. Nobody says that a service has ended which was never sent to.
+ */
 static void credits_end(struct ripc__lane *lane)
 {
 	struct ripc__credit **at = &lane->credits.next, *c;
 	struct ripc *ctx = lane->ctx;
+	bool full = ctx->credits.count >= RIPC__FOLDED_MAX;
 	struct ripc__dest *d;
 	bool first = true;
 
 	for (c = &lane->credits; c; c = *at, first = false) {
-		c->ended = c->ended && !c->sent_units;
+		c->ended = (c->ended || (full && c->holds)) && !c->sent_units;
 		if (c->ended) {
 			HASH_FIND(hh, ctx->dests, &c->id, sizeof(c->id), d);
 			if (d && d->credit == c)

@@ -341,6 +341,52 @@ START_TEST(end__random)
 }
 END_TEST
 
+/* One message, and the service that sent it ends. */
+static void send_once(void)
+{
+	struct iovec item = {"x", 1};
+	struct ripc_service *s;
+
+	OK(ripc_service_register(rig.ctx[0], RIPC_ANY_ID, 0, &s));
+	OK(ripc_send_short(s, RIG_ID(1), &item, 1, NULL, 5000));
+	ripc_message_free(rig_take(&rig, 1));
+	OK(ripc_service_unregister(s));
+}
+
+/*
+ * The services of a peer come and go, and are never sent to, so no FLOW_END reports their end. The
+ * lane is busy all the time. What is kept of them is bounded.
+ */
+START_TEST(end__of_senders)
+{
+	struct ripc *ctx = rig.ctx[1];
+	struct ripc__lane *lane;
+	struct ripc__credit *c;
+
+	rig_connect(&rig, 0, 1);
+	for (unsigned i = 0; i < 1000; i++) {
+		send_once();
+		rig_run(&rig, 100);
+	}
+	/* Those of up to two times RIPC__IDLE_MS. */
+	ck_assert_uint_le(HASH_COUNT(ctx->dests), 650);
+	ck_assert_uint_ge(ctx->credits.count, 350);
+	lane = rig_lane(&rig, 1, 0);
+	for (uint64_t id = 1000000; ctx->credits.count < RIPC__FOLDED_MAX; id++) {
+		c = ripc__lane_credit(lane, id);
+		ck_assert_ptr_nonnull(c);
+		c->holds = true;
+	}
+	for (unsigned i = 0; i < 30; i++) {
+		send_once();
+		rig_run(&rig, 100);
+	}
+	ck_assert_uint_le(ctx->credits.count, 100);
+	rig_exchange(&rig, 0, 1);
+	rig_exchange(&rig, 1, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/peer/flow_end");
@@ -355,6 +401,7 @@ int main(void)
 	tcase_add_loop_test(tc, end__of_nothing, 0, 2);
 	tcase_add_test(tc, end__many_at_once);
 	tcase_add_loop_test(tc, end__random, 0, 6);
+	tcase_add_test(tc, end__of_senders);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/flow_end", suite);
 }
