@@ -189,6 +189,33 @@ START_TEST(revoke__peer_replies)
 }
 END_TEST
 
+/* REVOKED counts from the peer that has the buffer alone, and as the answer to REVOKE. */
+START_TEST(revoked__unasked)
+{
+	const unsigned third = rig_open(&rig, NULL);
+	uint8_t message[RIPC__CONTROL_MAX];
+	struct ripc__local_return *r;
+	size_t len;
+
+	rig_connect(&rig, third, 0);
+	send_with_return(1000);
+	r = first_local_return();
+	len = ripc__control_put(message, RIPC__REVOKED, 0, 0, r->id, 0);
+	rig_inject(&rig, 1, 0, message, len, 0);
+	rig_run(&rig, 5);
+	ck_assert_ptr_eq(first_local_return(), r);
+
+	OK(ripc__sim_hold(rig.net, rig_instance(&rig, 1), true));
+	OK(ripc_buf_free(ctx, buf));
+	rig_inject(&rig, third, 0, message, len, 0);
+	rig_run(&rig, 5);
+	ck_assert_ptr_eq(first_local_return(), r);
+	OK(ripc__sim_hold(rig.net, rig_instance(&rig, 1), false));
+	rig_run(&rig, 5);
+	ck_assert_ptr_null(first_local_return());
+}
+END_TEST
+
 START_TEST(revoke__idempotent)
 {
 	send_with_return(1000);
@@ -508,6 +535,7 @@ int main(void)
 	tcase_add_test(tc, returns__written_before_message);
 	tcase_add_test(tc, returns__same_context);
 	tcase_add_test(tc, revoke__peer_replies);
+	tcase_add_test(tc, revoked__unasked);
 	tcase_add_test(tc, revoke__idempotent);
 	tcase_add_test(tc, revoke__registered_memory);
 	tcase_add_test(tc, revoke__used_message_copied);

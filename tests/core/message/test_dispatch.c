@@ -99,28 +99,80 @@ static void log_line(void *arg, enum ripc_log_level level, const char *line)
 	snprintf(logged, sizeof(logged), "%s", line);
 }
 
-/* A datagram that breaks the format is counted, and logged with its source address. */
-START_TEST(datagram__malformed)
+static void datagrams(struct ripc__sim_config *config)
+{
+	config->datagram = true;
+}
+
+/* Context 1 receives a datagram from the address of 0. Return: that address, as text. */
+static const char *receive_datagram(const uint8_t *bytes, size_t len)
 {
 	struct ripc *ctx = rig.ctx[1];
 	unsigned tp = rig_lane(&rig, 1, 0)->tp;
 	const struct ripc__transport_ops *ops = ctx->tp[tp].ops;
-	uint8_t from[RIPC__ADDRESS_MAX], bytes[40] = {0};
-	int len = ops->address(rig.ctx[0]->tp[tp].t, from, sizeof(from));
+	uint8_t from[RIPC__ADDRESS_MAX];
+	int fromlen = ops->address(rig.ctx[0]->tp[tp].t, from, sizeof(from));
 	struct ripc__event ev = {
-		.kind = RIPC__EV_DATAGRAM, .data = bytes, .len = sizeof(bytes), .from = from};
-	char who[64];
+		.kind = RIPC__EV_DATAGRAM, .data = bytes, .len = (uint32_t)len, .from = from};
+	static char who[64];
 
-	ck_assert_int_gt(len, 0);
-	ev.fromlen = (uint32_t)len;
+	ck_assert_int_gt(fromlen, 0);
+	ev.fromlen = (uint32_t)fromlen;
 	ops->describe(from, ev.fromlen, who, sizeof(who));
-	ripc_log_set(log_line, NULL, RIPC_LOG_INFO);
 	ripc__lock(ctx);
 	ripc__dispatch_datagram(ctx, tp, &ev);
 	ripc__unlock(ctx);
+	return who;
+}
+
+/* A datagram that breaks the format is counted, and logged with its source address. */
+START_TEST(datagram__malformed)
+{
+	const uint8_t bytes[40] = {0};
+	const char *who;
+
+	ripc_log_set(log_line, NULL, RIPC_LOG_INFO);
+	who = receive_datagram(bytes, sizeof(bytes));
 	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
 	ck_assert_ptr_nonnull(strstr(logged, who));
+}
+END_TEST
+
+/* NOSERVICE counts from the holder of the service alone. */
+START_TEST(datagram__noservice_of_another)
+{
+	uint8_t buf[RIPC__HEADER_LEN + 16] = {0};
+	uint8_t *instance =
+		ripc__header_put(buf, RIPC__NOSERVICE, RIPC__F_INSTANCE, 0, 0, 0, RIG_ID(0));
+
+	restart(datagrams);
+	rig_open(&rig, NULL);
+	rig_exchange(&rig, 1, 0);
+	rig_exchange(&rig, 1, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		receive_datagram(buf, sizeof(buf));
+		ck_assert_int_eq(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
+		memcpy(instance, rig_instance(&rig, 2), 16);
+	}
+	memcpy(instance, rig_instance(&rig, 0), 16);
+	receive_datagram(buf, sizeof(buf));
+	ck_assert_int_ne(rig_dest(&rig, 1, 0)->state, RIPC__DEST_KNOWN);
+}
+END_TEST
+
+/* A transport without datagrams may receive multicast, which is to groups. */
+START_TEST(datagram__over_multicast_only)
+{
+	uint8_t buf[RIPC__FAST_HEADER_LEN + 16] = {0};
+	uint8_t *p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, 1, 0, RIG_ID(1), 7);
+
+	if (_i)
+		restart(datagrams);
+	memset(p, 7, 16);
+	receive_datagram(buf, sizeof(buf));
+	ck_assert_uint_eq(rig.s[1]->queued, _i);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, !_i);
 }
 END_TEST
 
@@ -268,6 +320,8 @@ int main(void)
 	tcase_add_test(tc, dispatch__elided_after_ack);
 	tcase_add_test(tc, dispatch__ack_misplaced);
 	tcase_add_test(tc, datagram__malformed);
+	tcase_add_test(tc, datagram__noservice_of_another);
+	tcase_add_loop_test(tc, datagram__over_multicast_only, 0, 2);
 	tcase_add_test(tc, credit__exceeded);
 	tcase_add_test(tc, noservice__sent_once);
 	tcase_add_loop_test(tc, dispatch__source_is_no_service, 0, 4);

@@ -436,6 +436,14 @@ START_TEST(context__foreign_answers)
 	buf[0] = RIPC__UNKNOWN_CONTEXT;
 	ck_assert(!dispatch(buf, sizeof(buf)));
 	ck_assert_ptr_null(rig_dest(&rig, 1, 2)->datagram_context);
+	/* Nor does it end one of the other direction. */
+	inject(RIPC__DATAGRAM_CONTEXT, RIG_ID(1), RIG_ID(0), 9, 1000);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(contexts_of(1, 0), 1);
+	ripc__elided_datagram_put(buf, ripc__datagram_word(9), 7);
+	buf[0] = RIPC__UNKNOWN_CONTEXT;
+	ck_assert(!dispatch(buf, sizeof(buf)));
+	ck_assert_uint_eq(contexts_of(1, 0), 1);
 	/* Too short for any of it. */
 	for (uint32_t len = 0; len < sizeof(buf); len++) {
 		ck_assert(!dispatch(buf, len));

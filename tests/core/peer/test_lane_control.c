@@ -93,6 +93,34 @@ START_TEST(credit__limit_of_service)
 }
 END_TEST
 
+/*
+ * Both sides have sent as much as the other can receive. The last receive buffer is reserved, so
+ * that each can still give back those of the other.
+ */
+START_TEST(credit__last_one_is_reserved)
+{
+	struct ripc_message *m;
+
+	rig_end(&rig);
+	rig_start(&rig, 2, few_buffers);
+	rig_connect(&rig, 0, 1);
+	rig_run(&rig, 10);
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc__sim_hold(rig.net, rig_instance(&rig, i), true));
+	for (unsigned i = 0; i < 2; i++)
+		while (!rig_short(&rig, i, !i, 50, 1, 0))
+			;
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc__sim_hold(rig.net, rig_instance(&rig, i), false));
+	rig_run(&rig, 10);
+	for (unsigned i = 0; i < 2; i++)
+		while (!ripc_receive(rig.s[i], &m, 0))
+			ripc_message_free(m);
+	for (unsigned i = 0; i < 2; i++)
+		OK(rig_short(&rig, i, !i, 50, 1, 100));
+}
+END_TEST
+
 static void start(void)
 {
 	rig_start(&rig, 2, NULL);
@@ -113,6 +141,7 @@ int main(void)
 	tcase_add_test(tc, ping__answered);
 	tcase_add_test(tc, credit__half_of_free_buffers);
 	tcase_add_test(tc, credit__limit_of_service);
+	tcase_add_test(tc, credit__last_one_is_reserved);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/lane_control", suite);
 }

@@ -170,6 +170,32 @@ START_TEST(window__bytes_of_acknowledged)
 }
 END_TEST
 
+/* ---- numbers ---- */
+
+/* RELIABLE_ACK of a message that was never sent is ignored, as one that came before. */
+START_TEST(acked__never_sent)
+{
+	struct ripc__lane *lane;
+	struct ripc__reliable *rel;
+
+	rig_connect(&rig, 0, 1);
+	OK(send_number(RIG_ID(1), 1, 0));
+	lane = rig_lane(&rig, 0, 1);
+	rel = lane->peer->reliable;
+	ripc__lock(rig.ctx[0]);
+	ripc__reliable_acked(lane, rel->next + 1);
+	ripc__reliable_acked(lane, UINT64_MAX);
+	ripc__reliable_acked(lane, rel->acked);
+	ck_assert_uint_eq(in_list(true), 0);
+	ck_assert_uint_eq(in_list(false), 1);
+	ripc__reliable_acked(lane, rel->next);
+	ck_assert_uint_eq(in_list(false), 0);
+	ripc__unlock(rig.ctx[0]);
+	rig_run(&rig, 100);
+	expect_numbers(1, 1, 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/reliable/unacked");
@@ -183,6 +209,7 @@ int main(void)
 	tcase_add_test(tc, quarter__awaited);
 	tcase_add_test(tc, quarter__lane_lost);
 	tcase_add_test(tc, quarter__peer_ends);
+	tcase_add_test(tc, acked__never_sent);
 	tcase_add_test(tc, window__bytes_of_acknowledged);
 	suite_add_tcase(suite, tc);
 	return test_main("core/reliable/unacked", suite);
