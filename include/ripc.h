@@ -859,7 +859,8 @@ int ripc_send_short(struct ripc_service *service, uint64_t dest, const struct io
  * timeout expires the message is withdrawn, which may take up to 100 ms more. If the peer does not
  * confirm that in time, the lane to it is closed and the result is -EPIPE.
  * Errors: those of ripc_send_short() without -EMSGSIZE, and
- * -EINVAL: with RIPC_FREE_ITEMS, an item that is not in a buffer of its own, as above
+ * -EINVAL: with RIPC_FREE_ITEMS, an item in other memory than a buffer of ripc_buf_alloc(), or in a
+ *   buffer with a window or return buffer
  * -EAGAIN: @timeout_ms is 0; nothing was sent, because delivery cannot be known without waiting;
  *   see ripc_send_async()
  * -ETIMEDOUT: not delivered in time; it was withdrawn and will not be delivered

@@ -391,10 +391,11 @@ EACH_FUNCTION(items_to_free)
 	window = ripc_buf_alloc(a.ctx, 100);
 	a.item[0] = (struct iovec){window, 101};
 	refused(f, -EINVAL, "an item behind its buffer");
-	/* With an empty item. */
+	/* With an empty item, and two in one buffer. */
 	a.item[0] = (struct iovec){window + 1, 10};
 	a.item[1] = (struct iovec){NULL, 0};
-	a.nitems = 2;
+	a.item[2] = (struct iovec){window, 20};
+	a.nitems = 3;
 	expect(f, f->rc, "a buffer");
 	rig_run(&rig, 100);
 	RC(-EINVAL, ripc_buf_free(a.ctx, window));
