@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Events of a transport as a whole, which wait for progress() to report them. All zeros at first. */
+/* Events of a whole transport, which wait for progress() to report them. All zeros at first. */
 #ifndef RIPC_TRANSPORT_REPORTS_H
 #define RIPC_TRANSPORT_REPORTS_H
 

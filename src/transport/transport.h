@@ -364,8 +364,8 @@ struct ripc__transport_ops {
 	void (*release)(struct ripc__transport *t, void *token);
 
 	/*
-	 * Prepares to sleep on the descriptor and sends delayed messages. Return: 0, or 1 if events are
-	 * pending: call progress() first.
+	 * Prepares to sleep on the descriptor and sends delayed messages. Return: 0, or 1 if events
+	 * are pending: call progress() first.
 	 */
 	int (*arm)(struct ripc__transport *t);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* transfer() of the vtable with arguments in place of the struct, and the descriptor of limits(). */
+/* transfer() of the vtable with arguments in place of the struct; the descriptor of limits(). */
 #ifndef RIPC_TESTS_TRANSPORT_TRANSFER_H
 #define RIPC_TESTS_TRANSPORT_TRANSFER_H
 

@@ -327,7 +327,7 @@ static bool concerns(const struct ibv_async_event *async, const struct ripc__ver
 	}
 }
 
-/* Passes an event on. A user of adopted devices handles no other kinds; the last covers the first. */
+/* Passes an event on. Users of adopted devices handle no other kinds; the last covers the first. */
 static void post_pending(struct ripc__verbs_device *d, const struct ripc__verbs_event *ev)
 {
 	if (ev->async_event < RIPC__VERBS_QP_FATAL || ev->async_event <= d->pending.async_event)

@@ -292,7 +292,8 @@ unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t l
 size_t ripc__engine_received(struct ripc__engine *e, struct ripc__slab *slab, size_t n);
 /*
  * The next event: EV_RECV, whose token is a reference to its slab, EV_READ_DONE or EV_WRITE_DONE. A
- * send of no bytes is no message: doc/protocol.md, section 5.1. The caller fills in user and ep. Return: 1, or 0: there is none, see status.
+ * send of no bytes is no message: doc/protocol.md, section 5.1. The caller fills in user and ep.
+ * Return: 1, or 0: there is none, see status.
  */
 int ripc__engine_next(struct ripc__engine *e, struct ripc__event *ev);
 /* Whether next() has work: received bytes or an event. */
