@@ -218,9 +218,7 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 	if (attr->type == FI_AV_UNSPEC)
 		attr->type = FI_AV_TABLE;
 	av->domain = d;
-	av->fid.fid.fclass = FI_CLASS_AV;
-	av->fid.fid.context = context;
-	av->fid.fid.ops = &av_fi_ops;
+	av->fid.fid = (struct fid){.fclass = FI_CLASS_AV, .context = context, .ops = &av_fi_ops};
 	av->fid.ops = &av_ops;
 	ofi_domain_get(d);
 	*fid = &av->fid;

@@ -154,9 +154,7 @@ int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 		free(c);
 		return rc;
 	}
-	c->fid.fid.fclass = FI_CLASS_CNTR;
-	c->fid.fid.context = context;
-	c->fid.fid.ops = &cntr_fi_ops;
+	c->fid.fid = (struct fid){.fclass = FI_CLASS_CNTR, .context = context, .ops = &cntr_fi_ops};
 	c->fid.ops = &cntr_ops;
 	ofi_domain_get(d);
 	*fid = &c->fid;

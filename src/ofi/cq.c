@@ -274,9 +274,7 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 	cq->used_max = USED_MIN;
 	if (attr->size > USED_MIN)
 		cq->used_max = attr->size < USED_MAX ? (unsigned)attr->size : USED_MAX;
-	cq->fid.fid.fclass = FI_CLASS_CQ;
-	cq->fid.fid.context = context;
-	cq->fid.fid.ops = &cq_fi_ops;
+	cq->fid.fid = (struct fid){.fclass = FI_CLASS_CQ, .context = context, .ops = &cq_fi_ops};
 	cq->fid.ops = &cq_ops;
 	ofi_domain_get(d);
 	*fid = &cq->fid;

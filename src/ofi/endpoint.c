@@ -416,9 +416,7 @@ int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fi
 	ep->caps = info->caps;
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
-	ep->fid.fid.fclass = FI_CLASS_EP;
-	ep->fid.fid.context = context;
-	ep->fid.fid.ops = &ep_fi_ops;
+	ep->fid.fid = (struct fid){.fclass = FI_CLASS_EP, .context = context, .ops = &ep_fi_ops};
 	ep->fid.ops = &ep_ops;
 	ep->fid.cm = &cm_ops;
 	ep->fid.msg = &ofi_msg_ops;

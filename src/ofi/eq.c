@@ -172,9 +172,7 @@ int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 	eq->fabric = container_of(fabric, struct ofi_fabric, fid);
 	eq->may_wait = attr->wait_obj != FI_WAIT_NONE;
 	eq->may_write = attr->flags & FI_WRITE;
-	eq->fid.fid.fclass = FI_CLASS_EQ;
-	eq->fid.fid.context = context;
-	eq->fid.fid.ops = &eq_fi_ops;
+	eq->fid.fid = (struct fid){.fclass = FI_CLASS_EQ, .context = context, .ops = &eq_fi_ops};
 	eq->fid.ops = &eq_ops;
 	__atomic_add_fetch(&eq->fabric->refs, 1, __ATOMIC_RELAXED);
 	*fid = &eq->fid;

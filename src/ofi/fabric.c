@@ -157,9 +157,8 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
 	pthread_mutex_init(&d->lock, NULL);
 	d->serial = info->domain_attr && info->domain_attr->threading == FI_THREAD_DOMAIN;
 	d->fabric = container_of(fabric, struct ofi_fabric, fid);
-	d->fid.fid.fclass = FI_CLASS_DOMAIN;
-	d->fid.fid.context = context;
-	d->fid.fid.ops = &domain_fi_ops;
+	d->fid.fid =
+		(struct fid){.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &domain_fi_ops};
 	d->fid.ops = &domain_ops;
 	d->fid.mr = &mr_ops;
 	__atomic_add_fetch(&d->fabric->refs, 1, __ATOMIC_RELAXED);
@@ -207,9 +206,8 @@ int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, voi
 
 	if (!f)
 		return -FI_ENOMEM;
-	f->fid.fid.fclass = FI_CLASS_FABRIC;
-	f->fid.fid.context = context;
-	f->fid.fid.ops = &fabric_fi_ops;
+	f->fid.fid =
+		(struct fid){.fclass = FI_CLASS_FABRIC, .context = context, .ops = &fabric_fi_ops};
 	f->fid.ops = &fabric_ops;
 	f->fid.api_version = attr->api_version;
 	*fabric = &f->fid;
