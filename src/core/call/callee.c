@@ -31,7 +31,6 @@ static void answer_lost(struct ripc *ctx, struct ripc__peer *p, uint64_t call)
 static int before_waiting_reply(struct ripc__reliable_owner *o, uint64_t *word,
 				struct ripc__lane *lane)
 {
-	(void)word;
 	return lane->peer == ((struct reply_owner *)o)->peer ? 0 : -EHOSTUNREACH;
 }
 
@@ -40,7 +39,6 @@ static void waiting_reply_ended(struct ripc *ctx, struct ripc__reliable_owner *o
 {
 	struct ripc__peer *p = ((struct reply_owner *)o)->peer;
 
-	(void)why;
 	p->answers--;
 	if (status && !ctx->closing)
 		answer_lost(ctx, p, m->call.id);
@@ -67,9 +65,6 @@ static struct ripc__reliable_owner *waiting_reply(struct ripc__peer *p)
 static void reply_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
 			struct ripc__reliable_msg *m, int status, const char *why)
 {
-	(void)o;
-	(void)status;
-	(void)why;
 	/* Its peer is lost, or closes. */
 	ripc__reliable_free(ctx, m);
 }
@@ -179,9 +174,6 @@ void ripc__served_peer_lost(struct ripc__peer *p)
 
 static void replies_delivered(struct ripc *ctx, struct ripc__reliable_owner *o, unsigned n)
 {
-	(void)ctx;
-	(void)o;
-	(void)n;
 }
 
 /* The owner of all answers: their delivery is reported to nobody. */
@@ -376,7 +368,6 @@ static void long_answer_ended(struct ripc_request *r, struct ripc__peer *sent_to
 	struct ripc__reliable_msg *a = NULL;
 	struct ripc__dest *d;
 
-	(void)sent_to;
 	p->answers--;
 	if (!r->status || ctx->closing)
 		return;

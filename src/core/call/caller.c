@@ -113,7 +113,6 @@ static void short_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
 {
 	struct ripc__call *call = (struct ripc__call *)o;
 
-	(void)ctx;
 	/* Kept until the request is taken: before that its service may move. */
 	call->m = m;
 	call->listed = false;

@@ -304,7 +304,7 @@ fail:
 	return rc;
 }
 
-static int context_open(struct ripc **out, const char *options, const struct ripc__hooks *hooks)
+int ripc__open_hooked(struct ripc **ctx, const char *options, const struct ripc__hooks *hooks)
 {
 	int rc;
 
@@ -313,7 +313,7 @@ static int context_open(struct ripc **out, const char *options, const struct rip
 		fork_handler = !pthread_atfork(fork_prepare, fork_parent, fork_child);
 	pthread_mutex_unlock(&contexts_lock);
 	pthread_rwlock_rdlock(&life_lock);
-	rc = open_locked(out, options, hooks);
+	rc = open_locked(ctx, options, hooks);
 	pthread_rwlock_unlock(&life_lock);
 	return rc;
 }
@@ -322,17 +322,11 @@ int ripc_open(struct ripc **ctx, const char *options)
 {
 	if (!ctx)
 		return ripc__fail(-EINVAL, "nowhere to store the context");
-	return context_open(ctx, options, NULL);
-}
-
-int ripc__open_hooked(struct ripc **ctx, const char *options, const struct ripc__hooks *hooks)
-{
-	return context_open(ctx, options, hooks);
+	return ripc__open_hooked(ctx, options, NULL);
 }
 
 int ripc__context(struct ripc **ctx)
 {
-	struct ripc *opened;
 	int rc = 0;
 
 	if (*ctx)
@@ -342,12 +336,11 @@ int ripc__context(struct ripc **ctx)
 	*ctx = default_context;
 	pthread_mutex_unlock(&contexts_lock);
 	if (!*ctx) {
-		rc = context_open(&opened, NULL, NULL);
+		rc = ripc__open_hooked(ctx, NULL, NULL);
 		if (!rc) {
 			pthread_mutex_lock(&contexts_lock);
-			default_context = opened;
+			default_context = *ctx;
 			pthread_mutex_unlock(&contexts_lock);
-			*ctx = opened;
 		}
 	}
 	pthread_mutex_unlock(&opening_lock);

@@ -83,16 +83,6 @@ const struct ripc__progress_ops ripc__progress_ops = {
 
 /* ---- peers and lanes ---- */
 
-static void write_done(struct ripc__lane *lane, const struct ripc__event *ev)
-{
-	ripc__request_write_done((struct ripc_request *)(uintptr_t)ev->wr_id, ev->status);
-}
-
-static void read_done(struct ripc__lane *lane, const struct ripc__event *ev)
-{
-	ripc__rndv_read_done((struct ripc__rndv *)(uintptr_t)ev->wr_id, ev->status);
-}
-
 static void imported(struct ripc__lane *lane, const struct ripc__event *ev)
 {
 	ripc__import_add(lane, (void *)(uintptr_t)ev->data, ev->size, ev->status, ev->wr_id);
@@ -120,7 +110,8 @@ static void before_control(struct ripc__lane *lane)
 
 static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
 {
-	ripc__requests_dedup_lost(p);
+	ripc__requests_unknown(p, "the lane was lost before the ACK, and the peer has lost its "
+				  "record of messages: delivery is unknown");
 	ripc__withdrawn_free(p);
 	ripc__reliable_unknown(ctx, p,
 			       "the lane was lost and the peer has lost its record of messages");
@@ -188,7 +179,7 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 {
 	ripc__rndv_peer_gone(p);
 	ripc__local_returns_peer_gone(ctx, p);
-	ripc__requests_peer_unreachable(p, text);
+	ripc__requests_unknown(p, text);
 	ripc__withdrawn_free(p);
 	/* Its calls here are dropped: if it comes back it has to know. */
 	if (p->reliable_unacked || !ripc__list_empty(&p->lists->served) || p->answers)
@@ -219,8 +210,8 @@ const struct ripc__peer_ops ripc__peer_ops = {
 	.call_arrived = ripc__call_arrived,
 	.answer_begins = ripc__call_answer_begins,
 	.answer_ends = ripc__call_answer_ends,
-	.write_done = write_done,
-	.read_done = read_done,
+	.write_done = ripc__request_write_done,
+	.read_done = ripc__rndv_read_done,
 	.imported = imported,
 	.sendable = sendable,
 	.send_pending = send_pending,

@@ -113,20 +113,14 @@ static void fill_route(struct ripc *ctx, const struct ripc__dest *d, struct ripc
 }
 
 /* The name is in the resolver's record, which may have expired: then the route has none. */
-static void add_name(struct ripc *ctx, struct ripc_route *route)
-{
-	const struct ripc__record *record = ripc__resolver_peek(ctx->resolver, route->service);
-
-	if (record)
-		memcpy(route->name, record->name, sizeof(route->name));
-}
-
 static void describe(struct ripc *ctx, const struct ripc__dest *d, struct ripc_route *route)
 {
+	const struct ripc__record *record = ripc__resolver_peek(ctx->resolver, d->id);
 	struct ripc_route full;
 
 	fill_route(ctx, d, &full);
-	add_name(ctx, &full);
+	if (record)
+		memcpy(full.name, record->name, sizeof(full.name));
 	ripc__store_output(route, &full, sizeof(full));
 }
 

@@ -43,7 +43,8 @@ static struct ripc__lane *lane_to(struct ripc *ctx, const uint64_t *service)
 static void *alloc(struct ripc *ctx, size_t len, const uint64_t *service)
 {
 	struct ripc__lane *lane = lane_to(ctx, service);
-	struct ripc__region *r = ripc__pool_get_for(ctx, len, lane ? lane->peer->instance : NULL);
+	struct ripc__region *r = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP,
+							  lane ? lane->peer->instance : NULL);
 
 	if (!r)
 		return NULL;
@@ -70,7 +71,7 @@ int ripc__buf_free(struct ripc *ctx, void *ptr)
 	if (rc)
 		return rc;
 	ripc__region_set_state(r, RIPC__REGION_FREED);
-	/* Pin the region, so that removing its last window or return buffer does not free it here. */
+	/* Pinned, so that removing its last window or return buffer does not free it here. */
 	r->pins++;
 	ripc__recv_windows_drop(ctx, NULL, r);
 	ripc__local_returns_withdraw(ctx, r);
@@ -109,7 +110,7 @@ static void *resize(struct ripc *ctx, struct ripc__region *r, size_t len)
 	struct ripc__region *to = r;
 
 	if (len > r->cap || len <= r->cap / 4)
-		to = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP);
+		to = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP, NULL);
 	if (!to)
 		return NULL;
 	/* Pinned, because a faulty program may free it meanwhile. */

@@ -252,15 +252,13 @@ struct ripc__region *ripc__memory_find_cap(struct ripc *ctx, const void *p);
 struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state);
 /*
  * As ripc__pool_get(), with untouched pages. Touch them by ripc__region_prefault(), without the
- * lock while no other thread knows the buffer, or while it is pinned (region->pins).
+ * lock while no other thread knows the buffer, or while it is pinned (region->pins). A buffer of
+ * the application: preferably one that the peer of this instance has mapped; NULL: that the last
+ * receiver of such a buffer has mapped.
  */
 struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
-					      enum ripc__region_state state);
-/*
- * Likewise a buffer of the application; preferably one that the peer of this instance has mapped.
- * NULL: that the last receiver of such a buffer has mapped.
- */
-struct ripc__region *ripc__pool_get_for(struct ripc *ctx, size_t len, const uint8_t *instance);
+					      enum ripc__region_state state,
+					      const uint8_t *instance);
 /* Touches all pages: page faults during a transfer are expensive. */
 void ripc__region_prefault(struct ripc__region *region, size_t len);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
@@ -359,8 +357,8 @@ int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_optio
 			    uint64_t call, uint32_t *ids);
 /* Drops the offers of a call whose peer has no right to them any more. */
 void ripc__local_returns_drop_call(struct ripc *ctx, uint64_t call);
-/* Withdraws the offers of a call. Return: whether the peer may still write one of them. */
-bool ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call);
+/* Withdraws the offers of a call. */
+void ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call);
 /* One of the offers of a call, or NULL. */
 struct ripc__local_return *ripc__local_return_of_call(struct ripc *ctx, uint64_t call);
 /* Withdraws the offers of a message that failed. */

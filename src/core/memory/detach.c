@@ -102,7 +102,7 @@ static void pool_reattach(struct ripc *ctx, struct ripc__region *r)
 {
 	/* The buffer may have been shortened in place: its class decides. */
 	size_t len = r->len > r->cap / 2 ? r->len : r->cap / 2 + 1;
-	struct ripc__region *fresh = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP);
+	struct ripc__region *fresh = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP, NULL);
 
 	if (!fresh)
 		return;
@@ -142,10 +142,11 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	struct ripc__region *object = ripc__regions_new(ctx);
 	/* A second mapping: the seals forbid a new one that can be written. */
 	void *base = mremap(r->base, 0, r->cap, MREMAP_MAYMOVE);
+	void *own = map_private(r, NULL);
 	struct ripc__list late_refs;
-	void *own;
 
-	if (!object || base == MAP_FAILED)
+	ripc__list_init(&late_refs);
+	if (!object || base == MAP_FAILED || own == MAP_FAILED)
 		goto no_memory;
 	object->base = base;
 	object->cap = object->len = r->cap;
@@ -153,18 +154,8 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	object->prefaulted = r->prefaulted;
 	object->uses_ever = r->uses_ever;
 	object->state = RIPC__REGION_FREED;
-	own = map_private(r, NULL);
-	if (own == MAP_FAILED)
+	if (!ripc__late_refs_new(r, &late_refs) || ripc__regions_insert(ctx, object))
 		goto no_memory;
-	if (!ripc__late_refs_new(r, &late_refs)) {
-		munmap(own, r->cap);
-		goto no_memory;
-	}
-	if (ripc__regions_insert(ctx, object)) {
-		ripc__late_refs_free(&late_refs);
-		munmap(own, r->cap);
-		goto no_memory;
-	}
 	ctx->stats.pool_bytes += object->cap;
 	ripc__memory_object_move(ctx, r, object);
 	exports_move(r, object);
@@ -173,8 +164,6 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 		ripc__memory_object_move(ctx, object, r);
 		ripc__regions_remove(ctx, object);
 		ctx->stats.pool_bytes -= object->cap;
-		ripc__late_refs_free(&late_refs);
-		munmap(own, r->cap);
 		goto no_memory;
 	}
 	object->pins++;
@@ -182,6 +171,9 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	ripc__refs_outlive_requests(r, object, &late_refs, NULL);
 	return 0;
 no_memory:
+	ripc__late_refs_free(&late_refs);
+	if (own != MAP_FAILED)
+		munmap(own, r->cap);
 	if (base != MAP_FAILED)
 		munmap(base, r->cap);
 	free(object);

@@ -296,7 +296,7 @@ void ripc__local_returns_drop_call(struct ripc *ctx, uint64_t call)
 	}
 }
 
-bool ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call)
+void ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call)
 {
 	struct ripc__local_return *r, *next;
 
@@ -304,7 +304,6 @@ bool ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call)
 		next = next_of_call(r);
 		ripc__local_return_revoke(ctx, r);
 	}
-	return ripc__local_return_of_call(ctx, call);
 }
 
 int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o,

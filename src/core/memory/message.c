@@ -230,7 +230,7 @@ static struct ripc__region *copy_item(struct ripc__message *m, unsigned item)
 	struct ripc__region *from = m->pool[item];
 	struct iovec *iov = (struct iovec *)m->pub.items + item;
 	struct ripc__region *copy =
-		ripc__pool_get_untouched(m->ctx, iov->iov_len, RIPC__REGION_APP);
+		ripc__pool_get_untouched(m->ctx, iov->iov_len, RIPC__REGION_APP, NULL);
 
 	if (!copy)
 		return NULL;

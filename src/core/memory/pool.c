@@ -61,23 +61,17 @@ static struct ripc__region *pool_create(struct ripc *ctx, unsigned class, bool s
 	r->cap = cap;
 	if (shared)
 		r->base = ripc__memory_object_map(ctx, r);
-	if (r->base) {
-		if (cap >= HUGE_MIN)
-			madvise(r->base, cap, MADV_HUGEPAGE);
-	} else if (cap >= MMAP_MIN) {
+	if (!r->base && cap >= MMAP_MIN)
 		r->base = mmap(NULL, cap, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (r->base == MAP_FAILED)
-			r->base = NULL;
-		else if (cap >= HUGE_MIN)
-			madvise(r->base, cap, MADV_HUGEPAGE);
-	} else {
+	else if (!r->base)
 		r->base = aligned_alloc(64, cap);
-	}
-	if (!r->base) {
+	if (!r->base || r->base == MAP_FAILED) {
 		free(r);
 		return NULL;
 	}
+	if (cap >= HUGE_MIN)
+		madvise(r->base, cap, MADV_HUGEPAGE);
 	r->class = (uint8_t) class;
 	if (ripc__regions_insert(ctx, r)) {
 		ripc__pool_unmap(ctx, r);
@@ -126,9 +120,9 @@ static bool object_room(struct ripc *ctx)
 	return false;
 }
 
-/* instance: NULL: of any peer. */
-static struct ripc__region *get_untouched(struct ripc *ctx, size_t len,
-					  enum ripc__region_state state, const uint8_t *instance)
+struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
+					      enum ripc__region_state state,
+					      const uint8_t *instance)
 {
 	struct ripc__memory *m = ctx->memory;
 	unsigned class = RIPC__CLASS_MIN;
@@ -174,20 +168,9 @@ static struct ripc__region *get_untouched(struct ripc *ctx, size_t len,
 	return r;
 }
 
-struct ripc__region *ripc__pool_get_untouched(struct ripc *ctx, size_t len,
-					      enum ripc__region_state state)
-{
-	return get_untouched(ctx, len, state, NULL);
-}
-
-struct ripc__region *ripc__pool_get_for(struct ripc *ctx, size_t len, const uint8_t *instance)
-{
-	return get_untouched(ctx, len, RIPC__REGION_APP, instance);
-}
-
 struct ripc__region *ripc__pool_get(struct ripc *ctx, size_t len, enum ripc__region_state state)
 {
-	struct ripc__region *r = ripc__pool_get_untouched(ctx, len, state);
+	struct ripc__region *r = ripc__pool_get_untouched(ctx, len, state, NULL);
 
 	if (!r)
 		return NULL;

@@ -136,7 +136,8 @@ static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
 	} else {
 		rc = ripc__reply_start(m, items, nitems, bytes, &r);
 		if (!rc)
-			rc = ripc__request_finish_in(&r, timeout_ms);
+			rc = ripc__request_finish_until(&r, ripc__deadline(ctx, timeout_ms),
+							timeout_ms);
 	}
 	ripc__unlock(ctx);
 	return rc;

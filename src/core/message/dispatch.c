@@ -44,15 +44,10 @@ learn_dest(struct ripc__lane *lane, uint64_t source)
 	struct ripc *ctx = lane->ctx;
 	struct ripc__dest *d = ripc__dest_find(ctx, source);
 
-	if (!source)
-		return NULL;
-	if (!d) {
-		if (HASH_COUNT(ctx->dests) >= LEARNED_DESTS_MAX)
-			return NULL;
+	if (!d && source && HASH_COUNT(ctx->dests) < LEARNED_DESTS_MAX)
 		d = ripc__dest_get(ctx, source);
-		if (!d)
-			return NULL;
-	}
+	if (!d)
+		return NULL;
 	ripc__dest_learn(ctx, d, lane->peer);
 	return d->peer == lane->peer ? d : NULL;
 }
@@ -69,15 +64,10 @@ static uint16_t add_remote_returns(struct ripc__dest *d, const struct ripc__head
 		struct ripc__desc desc;
 
 		ripc__desc_get(&desc, h->returns, i);
-		/* The peer reads items into this one itself. */
-		if (!desc.how) {
-			usable++;
-			continue;
-		}
-		if (!d || !ripc__remote_return_add(d, &desc, h->flags & RIPC__F_CALL ? h->call : 0,
-						   false))
-			continue;
-		usable++;
+		/* Without how: the peer reads items into this one itself. */
+		usable += !desc.how ||
+			  (d && ripc__remote_return_add(
+					d, &desc, h->flags & RIPC__F_CALL ? h->call : 0, false));
 	}
 	return usable;
 }

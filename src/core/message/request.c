@@ -280,8 +280,7 @@ static int cancel_expired(struct ripc_request **request, int timeout_ms)
 			  dest, timeout_ms);
 }
 
-/* ripc__request_finish_in() until a deadline, which timeout_ms gave. */
-static int finish_until(struct ripc_request **request, uint64_t deadline, int timeout_ms)
+int ripc__request_finish_until(struct ripc_request **request, uint64_t deadline, int timeout_ms)
 {
 	struct ripc *ctx = (*request)->ctx;
 	int rc;
@@ -303,11 +302,6 @@ static int finish_until(struct ripc_request **request, uint64_t deadline, int ti
 		       : rc;
 }
 
-int ripc__request_finish_in(struct ripc_request **request, int timeout_ms)
-{
-	return finish_until(request, ripc__deadline((*request)->ctx, timeout_ms), timeout_ms);
-}
-
 int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 		    unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
 		    int timeout_ms)
@@ -322,7 +316,7 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	/* One clock read serves sending and waiting. */
 	deadline = ripc__deadline(s->ctx, timeout_ms);
 	rc = ripc__request_start(s, dest, items, nitems, bytes, o, NULL, &r);
-	return rc ? rc : finish_until(&r, deadline, timeout_ms);
+	return rc ? rc : ripc__request_finish_until(&r, deadline, timeout_ms);
 }
 
 int RIPC__NO_ANALYSIS ripc_send_long(struct ripc_service *s, uint64_t dest,

@@ -10,8 +10,11 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 		    unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
 		    int timeout_ms);
 
-/* Waits until a request is done, and frees it. Lock held. Return: its result, explained. */
-int ripc__request_finish_in(struct ripc_request **request, int timeout_ms);
+/*
+ * Waits until a request is done, at most until a deadline, which timeout_ms gave, and frees it.
+ * Lock held. Return: its result, explained.
+ */
+int ripc__request_finish_until(struct ripc_request **request, uint64_t deadline, int timeout_ms);
 
 /* ripc_call_wait() with the lock held. *request: a call. */
 int ripc__call_wait(struct ripc_request **request, struct ripc_message **reply, int timeout_ms);

@@ -162,7 +162,7 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 				"a lane, with its return buffers,");
 	if (!c && !(c = d->credit = ripc__lane_credit(lane, d->id)))
 		return ripc__fail(-ENOMEM, "no memory to send to service %" PRIu64, d->id);
-	units = (uint32_t)((len + RIPC__CREDIT_UNIT - 1) / RIPC__CREDIT_UNIT);
+	units = ripc__units_of(len);
 	if (c->sent_units + units > c->limit_units) {
 		d->wanted_limit_units = c->limit_units;
 		return ripc__lane_stalled(lane);
@@ -211,9 +211,10 @@ static inline bool uses_lane(const struct ripc *ctx, const struct ripc__dest *d)
 	return d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->datagrams;
 }
 
-/* Return: 0, -EAGAIN: not now, or a final error. */
-static int send_once(struct ripc__dest *d, const struct send_args *m)
+/* arg: the message. Return: 0, -EAGAIN: not now, or a final error. */
+static int send_once(struct ripc__dest *d, void *arg)
 {
+	const struct send_args *m = arg;
 	struct ripc *ctx = m->s->ctx;
 	const uint8_t *addr;
 	unsigned tp;
@@ -322,29 +323,20 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int *timeout
 	}
 }
 
-static int send_once_cb(struct ripc__dest *d, void *arg)
-{
-	return send_once(d, arg);
-}
-
 static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_args *m,
 		      const struct ripc_send_options *o, int *timeout_ms)
 {
 	uint32_t ids[RIPC_RETURN_BUFFERS_MAX];
-	int rc;
+	int rc = ripc__local_returns_add(s, o, 0, ids);
 
-	if (!o || !o->nreturn_buffers)
-		return ripc__retry_until(s, d, timeout_ms, send_once_cb, m);
-	rc = ripc__local_returns_add(s, o, 0, ids);
 	if (rc)
 		return rc;
 	m->returns = ids;
-	m->nreturns = o->nreturn_buffers;
-	rc = ripc__retry_until(s, d, timeout_ms, send_once_cb, m);
+	m->nreturns = o ? o->nreturn_buffers : 0;
+	rc = ripc__retry_until(s, d, timeout_ms, send_once, m);
 	m->returns = NULL;
-	m->nreturns = 0;
 	if (rc)
-		ripc__local_returns_undo(s->ctx, ids, o->nreturn_buffers);
+		ripc__local_returns_undo(s->ctx, ids, m->nreturns);
 	return rc;
 }
 

@@ -29,13 +29,12 @@
 
 void ripc__service_registered(struct ripc *ctx, uint64_t id)
 {
-	struct ripc_service *s;
+	struct ripc_service *s = ripc__service_any(ctx, id);
 
 	if (ripc__group_is_name(id)) {
 		ripc__group_claimed(ctx, id);
 		return;
 	}
-	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
 	if (!s || s->state != RIPC__SERVICE_CLAIMING)
 		return;
 	ripc__service_set_state(s, RIPC__SERVICE_ACTIVE);
@@ -66,11 +65,8 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 
 void ripc__service_split(struct ripc *ctx, uint64_t id, const char *text)
 {
-	struct ripc_service *s;
+	struct ripc_service *s = ripc__service_any(ctx, id);
 
-	if (ripc__group_is_name(id))
-		return;
-	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
 	if (!s)
 		return;
 	ctx->stats.service_conflicts++;
@@ -84,13 +80,12 @@ void ripc__service_split(struct ripc *ctx, uint64_t id, const char *text)
 
 void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, const char *text)
 {
-	struct ripc_service *s;
+	struct ripc_service *s = ripc__service_any(ctx, id);
 
 	if (ripc__group_is_name(id)) {
 		ripc__group_conflict(ctx, id);
 		return;
 	}
-	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
 	if (!s)
 		return;
 	if (s->state == RIPC__SERVICE_CLAIMING) {
@@ -110,11 +105,6 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, cons
 			 "by who has held it for longer, when a split network healed: %s", text);
 		service_taken_over(s, RIPC_LOG_ERROR, line);
 	}
-}
-
-static void service_unlink(struct ripc_service *s)
-{
-	HASH_DEL(s->ctx->services, s);
 }
 
 static uint64_t random_id(struct ripc *ctx)
@@ -171,8 +161,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	/* Read replies about a former holder first: they do not answer this claim. */
 	ripc__resolver_readable(ctx);
 	ripc__progress(ctx);
-	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
-	if (s)
+	if (ripc__service_any(ctx, id))
 		return fail_own(ctx, w);
 	s = ripc__handle_alloc(sizeof(*s));
 	if (!s)
@@ -219,7 +208,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	s->calls--;
 	ctx->nawaited--;
 	if (rc) {
-		service_unlink(s);
+		HASH_DEL(ctx->services, s);
 		ripc__service_free(s);
 		return rc;
 	}
@@ -231,18 +220,16 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
  * The id is held. If its holder is a process of this host it is asked who it is, for
  * ripc_error_detail(). The lock is free meanwhile.
  */
-static void RIPC__NO_ANALYSIS query_holder(struct ripc *ctx, const struct wanted *w)
+static void query_holder(struct ripc *ctx, const struct wanted *w)
 {
 	int fd = ctx->hooks.now ? -1 : ripc__resolver_ask_holder(ctx->resolver, w->id);
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
 
 	if (fd < 0)
 		return;
-	ctx->waiting++;
-	ripc__unlock(ctx);
+	ripc__lock_suspend(ctx);
 	poll(&pfd, 1, HOLDER_QUERY_MS);
-	ripc__lock(ctx);
-	ctx->waiting--;
+	ripc__lock_resume(ctx);
 	ripc__resolver_holder_answer(ctx->resolver, fd, w->id, w->name);
 }
 
@@ -395,7 +382,7 @@ int ripc_service_unregister(struct ripc_service *s)
 	}
 	ripc__recv_windows_drop(ctx, s, NULL);
 	ripc__pairs_service_ended(s);
-	service_unlink(s);
+	HASH_DEL(ctx->services, s);
 	/* Its flows are not needed any more. */
 	ripc__trim_plan(ctx);
 	ripc__service_free(s);

@@ -136,12 +136,10 @@ struct ripc__flow *ripc__flow_find(struct ripc__lane *lane, uint64_t id)
 static bool has_room(const struct ripc__lane *lane, uint64_t id)
 {
 	const struct ripc *ctx = lane->ctx;
-	struct ripc_service *s;
 
-	if (lane->flows.count < RIPC__FLOWS_MAX)
-		return true;
-	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
-	return s && lane->flows.count < RIPC__FLOWS_HELD_MAX + HASH_COUNT(ctx->services);
+	return lane->flows.count < RIPC__FLOWS_MAX ||
+	       (lane->flows.count < RIPC__FLOWS_HELD_MAX + HASH_COUNT(ctx->services) &&
+		ripc__service_any(ctx, id));
 }
 
 struct ripc__flow *ripc__flow_lookup(struct ripc__lane *lane, uint64_t id)
@@ -271,10 +269,8 @@ static bool flow_is_unused(const struct ripc__flow *f)
 static void collect_ended(struct ripc__node *n, void *ended)
 {
 	struct ripc__flow *f = (struct ripc__flow *)n;
-	struct ripc_service *s;
 
-	HASH_FIND(hh, f->lane->ctx->services, &f->id, sizeof(f->id), s);
-	if (!f->service && !s && flow_is_unused(f))
+	if (!f->service && flow_is_unused(f) && !ripc__service_any(f->lane->ctx, f->id))
 		ripc__list_queue(ended, &f->wait_link);
 }
 

@@ -147,12 +147,12 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		break;
 	case RIPC__EV_WRITE_DONE:
 		lane_received(lane);
-		ctx->peer_ops->write_done(lane, ev);
+		ctx->peer_ops->write_done(ev);
 		break;
 	case RIPC__EV_READ_DONE:
 		lane_received(lane);
 		lane->reads--;
-		ctx->peer_ops->read_done(lane, ev);
+		ctx->peer_ops->read_done(ev);
 		break;
 	case RIPC__EV_IMPORTED:
 		ctx->peer_ops->imported(lane, ev);

@@ -23,8 +23,8 @@ struct ripc__peer_ops {
 			      uint64_t call);
 	void (*answer_ends)(struct ripc *ctx, uint64_t call);
 	/* Completions. imported is also called for a closed lane. */
-	void (*write_done)(struct ripc__lane *lane, const struct ripc__event *ev);
-	void (*read_done)(struct ripc__lane *lane, const struct ripc__event *ev);
+	void (*write_done)(const struct ripc__event *ev);
+	void (*read_done)(const struct ripc__event *ev);
 	void (*imported)(struct ripc__lane *lane, const struct ripc__event *ev);
 
 	/*

@@ -36,7 +36,7 @@ struct ripc__hooks {
 	const struct ripc__backend_ops *backend;
 };
 
-/* ripc_open() with hooks, which are copied. The context has no progress thread. */
+/* ripc_open() with hooks, which are copied; NULL: none. With them there is no progress thread. */
 int ripc__open_hooked(struct ripc **ctx, const char *options, const struct ripc__hooks *hooks);
 
 /* Makes a pass. Return: when the next one is due even if nothing arrives. */

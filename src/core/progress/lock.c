@@ -91,8 +91,6 @@ void ripc__lock_destroy(struct ripc__lock *lock)
 #ifdef TSAN
 	/* It does not see that the kernel zeroes the lock. */
 	__tsan_release(&lock->futex);
-#else
-	(void)lock;
 #endif
 }
 

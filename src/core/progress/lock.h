@@ -61,8 +61,6 @@ static inline void ripc__lock_step(enum ripc__lock_step step)
 #ifdef RIPC__LOCK_STEPS
 	if (ripc__lock_hook)
 		ripc__lock_hook(step);
-#else
-	(void)step;
 #endif
 }
 

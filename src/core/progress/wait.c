@@ -329,17 +329,15 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 	return rc;
 }
 
-static int RIPC__NO_ANALYSIS wait_hooked(struct ripc *ctx, uint64_t deadline_ns)
+static int wait_hooked(struct ripc *ctx, uint64_t deadline_ns)
 {
 	struct ripc__hooks hooks = ctx->hooks;
 
 	if (ripc__now(ctx) >= deadline_ns)
 		return -ETIMEDOUT;
-	ctx->waiting++;
-	ripc__unlock(ctx);
+	ripc__lock_suspend(ctx);
 	hooks.idle(hooks.arg, deadline_ns);
-	ripc__lock(ctx);
-	ctx->waiting--;
+	ripc__lock_resume(ctx);
 	return 0;
 }
 

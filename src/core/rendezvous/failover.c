@@ -22,18 +22,6 @@ void ripc__requests_bye(struct ripc__lane *lane)
 	}
 }
 
-void ripc__requests_dedup_lost(struct ripc__peer *p)
-{
-	struct ripc_request *r, *tmp;
-
-	ripc__list_for_each_entry_safe (r, tmp, &p->lists->requests, peer_link)
-		if (ripc__request_maybe_delivered(r) && r->state == RIPC__REQUEST_PENDING)
-			ripc__request_done(
-				r, -EPIPE,
-				"the lane was lost before the ACK, and the peer has lost "
-				"its record of messages: delivery is unknown");
-}
-
 static void lane_failed(struct ripc_request *r, struct ripc__mappings *maps)
 {
 	char text[RIPC__DETAIL_MAX];
@@ -108,12 +96,12 @@ void ripc__requests_lane_failed(struct ripc__lane *lane)
 		flush_moved_dests(lane->ctx, p);
 }
 
-void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text)
+void ripc__requests_unknown(struct ripc__peer *p, const char *why)
 {
 	struct ripc_request *r, *tmp;
 
 	/* Also requests of services that have moved or are unknown by now. */
 	ripc__list_for_each_entry_safe (r, tmp, &p->lists->requests, peer_link)
 		if (ripc__request_maybe_delivered(r) && r->state == RIPC__REQUEST_PENDING)
-			ripc__request_done(r, -EPIPE, text);
+			ripc__request_done(r, -EPIPE, why);
 }

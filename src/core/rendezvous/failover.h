@@ -12,16 +12,14 @@ struct ripc__peer;
 /* The peer sent BYE: messages without an ACK are not delivered and never will be. */
 void ripc__requests_bye(struct ripc__lane *lane);
 /*
- * The peer lost its dedup window. Requests that it may have delivered are not repeated, because it
- * could deliver them twice: they end with -EPIPE.
- */
-void ripc__requests_dedup_lost(struct ripc__peer *p);
-/*
  * The lane failed and was closed: its requests go back to their destinations, and to another peer
  * if the service has moved.
  */
 void ripc__requests_lane_failed(struct ripc__lane *lane);
-/* No address of the peer answers: ends the requests that it may have received. */
-void ripc__requests_peer_unreachable(struct ripc__peer *p, const char *text);
+/*
+ * No address of the peer answers, or it lost its dedup window and could deliver twice what is
+ * repeated: ends the requests that it may have delivered, with -EPIPE.
+ */
+void ripc__requests_unknown(struct ripc__peer *p, const char *why);
 
 #endif

@@ -163,22 +163,17 @@ static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool
 }
 
 /*
- * Drops suspended messages that were not sent again before this one. A sender sends to one service
- * in the order of ids, so they were cancelled; they would block this message for ever. An answer
- * does not show that: it is sent first.
+ * Drops the suspended messages of a peer with ids below this one, to one service or (s NULL) all.
+ * They would block the messages behind them.
  */
-static void drop_cancelled(const struct ripc__rndv *r)
+static void drop_suspended(struct ripc__peer *p, const struct ripc_service *s, uint64_t below)
 {
-	struct ripc__peer *p = r->peer;
-	struct ripc__rndv *old;
-
-	if (ripc__rndv_is_answer(r))
-		return;
+	struct ripc__rndv *r;
 again:
-	ripc__list_for_each_entry (old, &p->lists->rndvs, peer_link) {
-		if (old->state == RIPC__RNDV_SUSPENDED && old->service == r->service &&
-		    old->id < r->id) {
-			ripc__rndv_drop(old, 0);
+	ripc__list_for_each_entry (r, &p->lists->rndvs, peer_link) {
+		if (r->state == RIPC__RNDV_SUSPENDED && r->id < below && (!s || r->service == s)) {
+			/* This may deliver others. */
+			ripc__rndv_drop(r, 0);
 			goto again;
 		}
 	}
@@ -321,7 +316,12 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 		ripc__message_set_call(
 			m, h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST_ARRIVING : RIPC__CALL_REPLY,
 			h->call, (uint32_t)h->call_word, lane->peer);
-	drop_cancelled(r);
+	/*
+	 * A sender sends to one service in the order of ids: it has cancelled what was not sent
+	 * again before this one. An answer does not show that: it is sent first.
+	 */
+	if (!ripc__rndv_is_answer(r))
+		drop_suspended(r->peer, r->service, r->id);
 	rc = rndv_insert(r);
 	if (!rc)
 		rc = items_decode(r, h, &transfers);
@@ -353,26 +353,6 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 		ripc__standing_replenish(flow, longest);
 }
 
-/*
- * Drops suspended messages that the sender has given up since. They would block the messages behind
- * them.
- */
-static void drop_abandoned(struct ripc__peer *p)
-{
-	struct ripc__list *n = p->lists->rndvs.next;
-
-	while (n != &p->lists->rndvs) {
-		struct ripc__rndv *r = ripc__list_entry(n, struct ripc__rndv, peer_link);
-
-		n = n->next;
-		if (r->state == RIPC__RNDV_SUSPENDED && r->id < p->dedup_base) {
-			ripc__rndv_drop(r, 0);
-			/* Dropping one may deliver others. */
-			n = p->lists->rndvs.next;
-		}
-	}
-}
-
 void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
 {
@@ -384,7 +364,8 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 		ripc__lane_protocol_error(lane, "long message with an id out of bounds");
 	} else {
 		ripc__dedup_advance(p, below);
-		drop_abandoned(p);
+		/* The sender has given them up since. */
+		drop_suspended(p, NULL, p->dedup_base);
 		if (ripc__dedup_seen(p, id)) {
 			/* A repetition over a new lane: the ACK was lost with the old one. */
 			ctx->stats.duplicates++;

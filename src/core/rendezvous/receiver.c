@@ -201,7 +201,7 @@ bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it)
 		return true;
 	/* ripc__pool_get() limits what it touches of one item, before any byte has arrived. */
 	it->pool = r->nitems > 1 && r->memory_bytes > RIPC__UNREAD_MAX
-			   ? ripc__pool_get_untouched(r->ctx, it->len, RIPC__REGION_MESSAGE)
+			   ? ripc__pool_get_untouched(r->ctx, it->len, RIPC__REGION_MESSAGE, NULL)
 			   : ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
 	if (it->pool)
 		item_set_memory(it, it->pool, it->pool->base);
@@ -386,21 +386,26 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 	return true;
 }
 
-void ripc__rndv_read_done(struct ripc__rndv *r, int status)
+/* A read has ended, or the peer's writes. r may have been freed. */
+static void end_if_complete(struct ripc__rndv *r)
 {
+	if (r->state != RIPC__RNDV_DRAINING)
+		ripc__rndv_ready_if_complete(r);
+	else if (!r->reads && !r->granted)
+		ripc__rndv_drop(r, r->status);
+}
+
+void ripc__rndv_read_done(const struct ripc__event *ev)
+{
+	struct ripc__rndv *r = (struct ripc__rndv *)(uintptr_t)ev->wr_id;
 	struct ripc__lane *lane = r->lane;
 
 	r->reads--;
-	if (status) {
-		ripc__lane_fail(lane, status, "a read from the peer's memory failed");
+	if (ev->status) {
+		ripc__lane_fail(lane, ev->status, "a read from the peer's memory failed");
 		return;
 	}
-	if (r->state == RIPC__RNDV_DRAINING) {
-		if (!r->reads && !r->granted)
-			ripc__rndv_drop(r, r->status);
-	} else {
-		ripc__rndv_ready_if_complete(r);
-	}
+	end_if_complete(r);
 	/* A completion made room for the next read. */
 	ripc__rndvs_post(lane);
 }
@@ -412,10 +417,7 @@ void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id)
 	if (!r || r->lane != lane || !r->granted)
 		return;
 	r->granted = false;
-	if (r->state == RIPC__RNDV_DRAINING && !r->reads)
-		ripc__rndv_drop(r, r->status);
-	else
-		ripc__rndv_ready_if_complete(r);
+	end_if_complete(r);
 }
 
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
@@ -437,27 +439,24 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 	r->granted = false;
 	if (r->state == RIPC__RNDV_WAITING || r->state == RIPC__RNDV_TRANSFER)
 		ripc__rndv_fail(r, -ECANCELED);
-	else if (r->state == RIPC__RNDV_DRAINING && !r->reads)
-		ripc__rndv_drop(r, r->status);
+	else
+		end_if_complete(r);
 }
 
 /* ---- end of lanes, peers and services ---- */
 
-/*
- * Drops the peer's first message in this state, without an answer. Return: whether there was one.
- */
-static bool drop_first(struct ripc__peer *peer, enum ripc__rndv_state state,
-		       const struct ripc__lane *lane)
+/* Drops the peer's messages in this state, without an answer. */
+static void drop_all(struct ripc__peer *peer, enum ripc__rndv_state state,
+		     const struct ripc__lane *lane)
 {
 	struct ripc__rndv *r;
-
+again:
 	ripc__list_for_each_entry (r, &peer->lists->rndvs, peer_link) {
 		if (r->state == state && r->lane == lane) {
 			ripc__rndv_drop(r, 0);
-			return true;
+			goto again;
 		}
 	}
-	return false;
 }
 
 /*
@@ -519,8 +518,7 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 		r->message->flow = NULL;
 	}
 	ripc__mappings_free(&maps);
-	while (drop_first(lane->peer, RIPC__RNDV_DRAINING, lane))
-		;
+	drop_all(lane->peer, RIPC__RNDV_DRAINING, lane);
 	/* Messages of other peers may have waited for it. */
 	if (room)
 		ripc__rndvs_resume(lane->ctx);
@@ -528,8 +526,7 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 
 void ripc__rndv_peer_gone(struct ripc__peer *peer)
 {
-	while (drop_first(peer, RIPC__RNDV_SUSPENDED, NULL))
-		;
+	drop_all(peer, RIPC__RNDV_SUSPENDED, NULL);
 }
 
 void ripc__rndv_service_gone(struct ripc_service *s)

@@ -114,7 +114,7 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
  * queue is full; true: no reads remain, and r may have been freed.
  */
 bool ripc__rndv_post(struct ripc__rndv *r);
-void ripc__rndv_read_done(struct ripc__rndv *r, int status);
+void ripc__rndv_read_done(const struct ripc__event *ev);
 void ripc__rndv_lane_gone(struct ripc__lane *lane);
 void ripc__rndv_peer_gone(struct ripc__peer *peer);
 /* Begins to transfer the items of a waiting message. r may have been freed. */

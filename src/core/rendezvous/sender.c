@@ -432,15 +432,17 @@ static void conclude_if_idle(struct ripc_request *r)
 		ripc__request_conclude(r);
 }
 
-void ripc__request_write_done(struct ripc_request *r, int status)
+void ripc__request_write_done(const struct ripc__event *ev)
 {
+	struct ripc_request *r = (struct ripc_request *)(uintptr_t)ev->wr_id;
+
 	r->writes--;
-	if (status) {
+	if (ev->status) {
 		/*
 		 * The transport reports the reason when it closes the endpoint, which follows a
 		 * failed write.
 		 */
-		ripc__lane_fail(r->lane, status, "a write into the peer's memory failed");
+		ripc__lane_fail(r->lane, ev->status, "a write into the peer's memory failed");
 		return;
 	}
 	if (r->writes)

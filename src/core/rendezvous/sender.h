@@ -20,7 +20,7 @@
  * dest->pending; -EAGAIN: no credit or no room, it stays at the head; call again.
  */
 int ripc__request_issue(struct ripc_request *r);
-void ripc__request_write_done(struct ripc_request *r, int status);
+void ripc__request_write_done(const struct ripc__event *ev);
 /*
  * Handles the peer's ACK for a request; word: its id, and RIPC__ACK_REUSABLE. Unknown ids have
  * ended and are ignored.

@@ -24,11 +24,18 @@ void ripc__service_set_state(struct ripc_service *s, enum ripc__service_state to
 	s->state = to;
 }
 
-struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
+struct ripc_service *ripc__service_any(const struct ripc *ctx, uint64_t id)
 {
 	struct ripc_service *s;
 
 	HASH_FIND(hh, ctx->services, &id, sizeof(id), s);
+	return s;
+}
+
+struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
+{
+	struct ripc_service *s = ripc__service_any(ctx, id);
+
 	return s && s->state == RIPC__SERVICE_ACTIVE ? s : NULL;
 }
 

@@ -70,6 +70,8 @@ static inline bool ripc__service_over(const struct ripc_service *s)
 	return s->state == RIPC__SERVICE_TAKEN_OVER && ripc__list_empty(&s->rndvs_in);
 }
 
+/* The service of that id in any state, or NULL. */
+struct ripc_service *ripc__service_any(const struct ripc *ctx, uint64_t id);
 /* The active service of that id, or NULL; also if it has moved. */
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id);
 

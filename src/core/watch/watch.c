@@ -69,7 +69,6 @@ void ripc__watch_not_found(struct ripc *ctx, struct ripc__dest *d, const char *w
 {
 	struct ripc__list *n;
 
-	(void)ctx;
 	while ((n = ripc__list_first(&d->watches)))
 		watch_end(ripc__list_entry(n, struct watch, link), RIPC_EVENT_NOT_FOUND, NULL, why);
 }
