@@ -88,7 +88,8 @@ static int pool_detach(struct ripc *ctx, struct ripc__region *r)
 	 * the last resort, because before Linux 6.12 the address may have no mapping if the kernel
 	 * itself is out of memory.
 	 */
-	if (map_private(r, r->base) == MAP_FAILED)
+	own = map_private(r, r->base);
+	if (own == MAP_FAILED)
 		return -ENOMEM;
 	region_detached(ctx, r);
 	return 0;

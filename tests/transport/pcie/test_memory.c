@@ -233,7 +233,9 @@ START_TEST(block__of_lost_contexts)
 	if (!pid) {
 		join(&b, base, BYTES, false);
 		ripc__pcie_set_kernel(&b);
-		_exit(ripc__pcie_entry_claim(&b) || ripc__pcie_block_get(&b));
+		if (ripc__pcie_entry_claim(&b) || ripc__pcie_block_get(&b))
+			_exit(1);
+		_exit(0);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
