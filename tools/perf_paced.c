@@ -46,7 +46,7 @@ static int send_all(struct perf_client *c, const struct perf_round *round,
 		    struct perf_sample *samples)
 {
 	uint64_t period_ns = c->args->rate_hz ? 1000000000 / c->args->rate_hz : 0;
-	uint64_t begin_ns = tool_now_ns() + START_NS;
+	uint64_t begin_ns = tool_now_ns() + START_NS, taken_ns = begin_ns;
 	unsigned burst = c->args->burst;
 	int rc = 0;
 
@@ -63,6 +63,13 @@ static int send_all(struct perf_client *c, const struct perf_round *round,
 		if (period_ns && tool_now_ns() >= s->due_ns + burst * period_ns)
 			continue;
 		rc = send_sample(c, round, s, i);
+		if (!s->refused) {
+			taken_ns = s->sent_ns;
+		} else if (s->sent_ns > taken_ns + PERF_STALL_MS * UINT64_C(1000000)) {
+			rc = -ETIMEDOUT;
+			tool_fail(rc, "message %llu, like all for %d s", (unsigned long long)i + 1,
+				  PERF_STALL_MS / 1000);
+		}
 		if (c->args->pause_ns)
 			perf_wait_until(c->args, tool_now_ns() + c->args->pause_ns);
 	}

@@ -229,9 +229,9 @@ gone "$server" 60
 
 # killed WHAT TEST OPTION...: the server is killed in the middle of the test.
 killed() {
-	k_what=$1
-	shift
-	start client ./tools/ripc-perf "$@" --service "$id" --count 1000000000
+	k_what=$1 k_test=$2
+	shift 2
+	start client ./tools/ripc-perf "$k_test" --service "$id" --count 1000000000 "$@"
 	client=$pid
 	ready client "messages/s\|p50"
 	at_work "$client"
@@ -250,6 +250,8 @@ serve
 killed rate rate
 serve
 killed bandwidth bandwidth
+serve
+killed paced paced --count 100000 --rate 20
 serve -o short=udp
 killed datagrams latency -o short=udp
 
