@@ -76,7 +76,7 @@ void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *w
 /* The service is being closed, or was taken over: its calls end. */
 void ripc__calls_service_ended(struct ripc_service *s);
 void ripc__calls_timers(struct ripc *ctx);
-/* A reply buffer of a call may be the caller's again: the timers end the call if it waits for it. */
+/* A reply buffer of a call may be the caller's again: the timers end a call that waits for it. */
 void ripc__calls_check(struct ripc *ctx, uint64_t id);
 /* ripc_close(): notifies the callees. */
 void ripc__calls_close(struct ripc *ctx);

@@ -153,8 +153,8 @@ void ripc__dests_fold(struct ripc *ctx, struct ripc__peer *p);
 void ripc__dest_timers(struct ripc *ctx);
 void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d);
 /*
- * Frees those that have no lane and no waiters and were unused for idle_ns; folds those that nothing
- * was sent to.
+ * Frees those without a lane and waiters that were unused for idle_ns. Folds those that nothing was
+ * sent to.
  */
 void ripc__dest_sweep(struct ripc *ctx, uint64_t idle_ns);
 /* ripc_close(): frees all. */

@@ -301,7 +301,7 @@ static bool flows_end(struct ripc__lane *lane)
 
 /*
  * Frees the credits that count nothing: of services that have ended, and if there are too many, of
- * folded destinations. Nobody says that a service has ended which was never sent to.
+ * folded destinations: no message reports the end of a service that was never sent to.
  */
 static void credits_end(struct ripc__lane *lane)
 {

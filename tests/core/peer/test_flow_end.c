@@ -355,7 +355,7 @@ static void send_once(void)
 
 /*
  * The services of a peer come and go, and are never sent to, so no FLOW_END reports their end. The
- * lane is busy all the time. What is kept of them is bounded.
+ * lane is busy all the time. Destinations and credits of them are bounded.
  */
 START_TEST(end__of_senders)
 {
