@@ -83,8 +83,8 @@ static inline void ripc__call_set_state(struct ripc__call *call, enum ripc__call
 /* ---- table.c ---- */
 
 /*
- * An id has the index of the call's slot in its low bits, and above it a number that starts at 1 and
- * grows with each call. So no id is 0, and none is used twice in 2^44 calls.
+ * An id has the index of the call's slot in its low bits, and above it a number that starts at 1
+ * and grows with each call. So no id is 0, and none is used twice in 2^44 calls.
  */
 #define RIPC__CALL_SLOT_BITS 20
 #define RIPC__CALL_SLOT_MASK ((1u << RIPC__CALL_SLOT_BITS) - 1)

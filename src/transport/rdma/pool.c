@@ -106,11 +106,12 @@ int ripc__verbs_pool_reserve(struct ripc__verbs_pool *pool, uint32_t n)
 
 struct ripc__verbs_buf *ripc__verbs_pool_get(struct ripc__verbs_pool *pool)
 {
-	struct ripc__verbs_buf *buf;
+	struct ripc__verbs_buf *buf = pool->free;
 
-	if (!pool->free && pool_grow(pool))
+	if (!buf && !pool_grow(pool))
+		buf = pool->free;
+	if (!buf)
 		return NULL;
-	buf = pool->free;
 	pool->free = buf->next;
 	pool->nfree--;
 	buf->next = NULL;

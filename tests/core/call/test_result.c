@@ -53,7 +53,7 @@ START_TEST(answer__in_window_until_collected)
 }
 END_TEST
 
-/* The word of an answer is a status, one more than a state, or the answer of a peer that is wrong. */
+/* The word of an answer is a status or one more than a state; any other shows a wrong peer. */
 START_TEST(answer__word)
 {
 	static const struct {
@@ -85,7 +85,7 @@ START_TEST(answer__word)
 }
 END_TEST
 
-/* A state that this version does not know says nothing about the request. */
+/* A state that this version does not know: whether the request was executed is unknown. */
 START_TEST(state__unknown_value)
 {
 	struct ripc_request *r;

@@ -133,8 +133,8 @@ START_TEST(lane_gone__withdrawn)
 END_TEST
 
 /*
- * Answers are sent first on the next lane, before messages with lower numbers. They do not show that
- * one of those was withdrawn: it keeps its place before the messages behind it.
+ * Answers are sent first on the next lane, before messages with lower numbers. They do not show
+ * that one of those was withdrawn: it keeps its place before the messages behind it.
  */
 START_TEST(lane_gone__answer_first)
 {
