@@ -36,6 +36,7 @@ struct target {
 	size_t len;
 	bool writing, unannounced; /* the source is in use; the announcement has not come */
 	bool revoked, source_revoked;
+	bool overwritten; /* write_elsewhere() wrote into a part of it */
 };
 
 struct read {
@@ -109,7 +110,7 @@ static void register_target(struct end *e, struct target *t)
 				  RIPC__ACCESS_REMOTE_WRITE | (granted ? RIPC__ACCESS_RESIDENT : 0),
 				  &t->mr),
 			 0);
-	t->unannounced = t->revoked = false;
+	t->unannounced = t->revoked = t->overwritten = false;
 }
 
 static void end_open(struct end *e)
@@ -190,7 +191,7 @@ static void handle_announcement(struct end *e, const struct head *h)
 	struct target *t = &e->targets[h->target];
 
 	ck_assert(t->unannounced && t->tag == h->tag && t->len == h->length);
-	if (t->revoked)
+	if (t->revoked || t->overwritten)
 		return;
 	ck_assert(is_filled(t->memory, t->len, t->tag));
 	ck_assert_uint_eq(ops->written(e->side->t, &t->mr), t->len);
@@ -309,7 +310,7 @@ static void start_write(struct end *e, unsigned i)
 	struct target *t = &e->peer->targets[i];
 	int rc;
 
-	if (t->writing || t->unannounced)
+	if (t->writing || t->unannounced || t->source_revoked)
 		return;
 	/* The receiver expects Writes alike. */
 	t->len = test_random(&rng) & 1 ? some_len() : len_max;
@@ -468,9 +469,9 @@ static bool take_memory(struct end *e)
 /* Writes where the peer does not allow it: both sides have sends, Writes and reads under way. */
 static void write_elsewhere(struct end *e)
 {
-	const struct target *t = &e->peer->targets[0];
+	struct target *t = &e->peer->targets[0];
 
-	may_end = true;
+	may_end = t->overwritten = true;
 	while (!e->closed && test_write(ops, e->side->ep, &t->source_mr, t->source, BYTES / 2,
 					t->mr.addr + BYTES / 2 + 1, t->mr.key, 0) == -EAGAIN)
 		pass(e);
