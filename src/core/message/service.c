@@ -392,7 +392,7 @@ int ripc_service_unregister(struct ripc_service *s)
 
 uint64_t ripc_service_id(const struct ripc_service *service)
 {
-	return service ? service->id : 0;
+	return service ? __atomic_load_n(&service->id, __ATOMIC_RELAXED) : 0;
 }
 
 int RIPC__NO_ANALYSIS ripc_service_fd(struct ripc_service *s)
