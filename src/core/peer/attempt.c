@@ -102,7 +102,7 @@ static bool current_attempt(struct ripc *ctx, const struct ripc__peer *p, char *
 			return false;
 	ripc__attempt_address(ctx, p, addr, sizeof(addr));
 	snprintf(text, len, "no answer from %s yet, after %" PRIu64 " ms", addr,
-		 ((ripc__now(ctx) - p->out->last_rx_ns) / RIPC__MS));
+		 (ripc__now(ctx) - p->out->last_rx_ns) / RIPC__MS);
 	return true;
 }
 
