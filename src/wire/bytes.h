@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Fixed-width integers to and from unaligned bytes: little-endian for libripc's own formats,
- * big-endian for the RFCs'.
+ * big-endian for the RFCs'. The result of a decoder that rejects bytes.
  */
 #ifndef RIPC_WIRE_BYTES_H
 #define RIPC_WIRE_BYTES_H
 
 #include <endian.h>
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -29,5 +30,12 @@ RIPC__BYTES(le64, uint64_t, htole64, le64toh)
 RIPC__BYTES(be16, uint16_t, htobe16, be16toh)
 RIPC__BYTES(be32, uint32_t, htobe32, be32toh)
 RIPC__BYTES(be64, uint64_t, htobe64, be64toh)
+
+/* Return: -EPROTO. @text: a string constant, for *why. */
+static inline int ripc__malformed(const char **why, const char *text)
+{
+	*why = text;
+	return -EPROTO;
+}
 
 #endif

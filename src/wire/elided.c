@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "wire/elided.h"
 
-#include <errno.h>
-
-static int refused(const char **why, const char *text)
-{
-	*why = text;
-	return -EPROTO;
-}
-
 int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
 			const struct ripc__header_context *last, uint32_t seq, uint8_t lens[4],
 			const char **why)
@@ -17,13 +9,13 @@ int ripc__elided_decode(struct ripc__header *h, const uint8_t *buf, size_t len,
 	uint32_t word;
 
 	if (len < RIPC__ELIDED_LEN)
-		return refused(why, "truncated");
+		return ripc__malformed(why, "truncated");
 	p = buf + RIPC__ELIDED_LEN;
 	word = ripc__get_le32(buf);
 	if (!ripc__is_elided(buf[0]))
-		return refused(why, "not a libripc message");
+		return ripc__malformed(why, "not a libripc message");
 	if (!last->dest)
-		return refused(why, "elided header, and no full one was before");
+		return ripc__malformed(why, "elided header, and no full one was before");
 	*h = (struct ripc__header){
 		.kind = RIPC__SHORT,
 		.flags = (uint16_t)ripc__elided_flags(buf[0]),

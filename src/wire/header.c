@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "wire/header.h"
 
-#include <errno.h>
-
 /*
  * Per kind: bytes between the header and the descriptors, and whether items, returns and payload
  * may follow.
@@ -84,12 +82,6 @@ size_t ripc__control_put(uint8_t buf[RIPC__CONTROL_MAX], unsigned kind, uint64_t
 	return RIPC__HEADER_LEN + kinds[kind].fixed;
 }
 
-static int malformed(const char **why, const char *text)
-{
-	*why = text;
-	return -EPROTO;
-}
-
 /* SHORT, GROUP: the item lengths must add up to the payload. */
 static int check_short(const struct ripc__header *h, const char **why)
 {
@@ -97,8 +89,9 @@ static int check_short(const struct ripc__header *h, const char **why)
 
 	for (unsigned i = 0; i < h->nitems; i++)
 		sum += ripc__get_le32(h->lens + 4 * i);
-	return sum == h->payload_len ? 0
-				     : malformed(why, "item lengths do not add up to the payload");
+	return sum == h->payload_len
+		       ? 0
+		       : ripc__malformed(why, "item lengths do not add up to the payload");
 }
 
 /* Length 0: a return buffer without capacity, or an item that is not in the message. */
@@ -118,9 +111,9 @@ static int check_returns(const struct ripc__header *h, const char **why)
 	for (unsigned i = 0; i < h->nreturns; i++) {
 		ripc__desc_get(&d, h->returns, i);
 		if (!d.how && (d.addr || d.key))
-			return malformed(why, "return buffer with an address and no id");
+			return ripc__malformed(why, "return buffer with an address and no id");
 		if (malformed_len(d.len))
-			return malformed(why, "return buffer length out of bounds");
+			return ripc__malformed(why, "return buffer length out of bounds");
 	}
 	return 0;
 }
@@ -131,11 +124,11 @@ static int check_standing(const struct ripc__header *h, const char **why)
 	struct ripc__desc d;
 
 	if (!h->nreturns)
-		return malformed(why, "standing grant of no buffer");
+		return ripc__malformed(why, "standing grant of no buffer");
 	for (unsigned i = 0; i < h->nreturns; i++) {
 		ripc__desc_get(&d, h->returns, i);
 		if (!d.how)
-			return malformed(why, "standing grant without an id");
+			return ripc__malformed(why, "standing grant without an id");
 	}
 	return 0;
 }
@@ -148,9 +141,9 @@ static int check_grant(const struct ripc__header *h, const char **why)
 	for (unsigned i = 0; i < h->nitems; i++) {
 		ripc__desc_get(&d, h->items, i);
 		if (d.how != RIPC__HOW_INLINE && d.how != RIPC__HOW_GRANT)
-			return malformed(why, "grant of an unknown kind");
+			return ripc__malformed(why, "grant of an unknown kind");
 		if (d.len >> RIPC__LEN_BITS)
-			return malformed(why, "item length out of bounds");
+			return ripc__malformed(why, "item length out of bounds");
 	}
 	return 0;
 }
@@ -164,17 +157,18 @@ static int check_long(const struct ripc__header *h, const char **why)
 	for (unsigned i = 0; i < h->nitems; i++) {
 		ripc__desc_get(&d, h->items, i);
 		if (d.how > RIPC__HOW_MAPPED)
-			return malformed(why, "item travels in an unknown way");
+			return ripc__malformed(why, "item travels in an unknown way");
 		if (d.how == RIPC__HOW_INLINE) {
 			if (d.len > h->payload_len)
-				return malformed(why, "inline item longer than its message");
+				return ripc__malformed(why, "inline item longer than its message");
 			sum += d.len;
 		} else if (malformed_len(d.len)) {
-			return malformed(why, "item length out of bounds");
+			return ripc__malformed(why, "item length out of bounds");
 		}
 	}
-	return sum == h->payload_len ? 0
-				     : malformed(why, "inline items do not add up to the payload");
+	return sum == h->payload_len
+		       ? 0
+		       : ripc__malformed(why, "inline items do not add up to the payload");
 }
 
 /* The most frequent message, a SHORT of one item: two comparisons instead of one per field. */
@@ -209,18 +203,18 @@ static int check_flags(const struct ripc__header *h, const char **why)
 	bool call = h->flags & (RIPC__F_CALL | RIPC__F_REPLY);
 
 	if (h->flags & RIPC__F_RELIABLE && (h->kind != RIPC__SHORT || h->instance))
-		return malformed(why, "reliable where no short message is");
+		return ripc__malformed(why, "reliable where no short message is");
 	if (h->flags & RIPC__F_ACK_NOW && h->kind != RIPC__LONG)
-		return malformed(why, "delivery ACK wanted where none belongs");
+		return ripc__malformed(why, "delivery ACK wanted where none belongs");
 	if (h->flags & RIPC__F_RELIABLE && h->nreturns)
-		return malformed(why, "return buffers with a reliable short message");
+		return ripc__malformed(why, "return buffers with a reliable short message");
 	if (!call)
 		return 0;
 	if (!kinds[h->kind].call || h->instance ||
 	    (h->kind == RIPC__SHORT && !(h->flags & RIPC__F_RELIABLE)))
-		return malformed(why, "call where none belongs");
+		return ripc__malformed(why, "call where none belongs");
 	if (h->flags & RIPC__F_CALL && h->flags & RIPC__F_REPLY)
-		return malformed(why, "request and answer at once");
+		return ripc__malformed(why, "request and answer at once");
 	return 0;
 }
 
@@ -229,11 +223,11 @@ int ripc__call_get(struct ripc__header *h, const uint8_t **at, const uint8_t *en
 	if (!ripc__call_len(h->flags))
 		return 0;
 	if (end - *at < RIPC__CALL_EXT)
-		return malformed(why, "truncated");
+		return ripc__malformed(why, "truncated");
 	h->call = ripc__get_le64(*at);
 	h->call_word = ripc__get_le64(*at + 8);
 	if (!h->call || h->call_word >> 32)
-		return malformed(why, "call without an id");
+		return ripc__malformed(why, "call without an id");
 	*at += RIPC__CALL_EXT;
 	return 0;
 }
@@ -248,20 +242,20 @@ static int decode_extensions(struct ripc__header *h, const uint8_t **at, const u
 	const uint8_t *p = *at;
 
 	if (h->flags & ~RIPC__F_ALL)
-		return malformed(why, "unknown flags");
+		return ripc__malformed(why, "unknown flags");
 	if (h->flags & RIPC__F_INSTANCE) {
 		if (!kinds[h->kind].instance)
-			return malformed(why, "instance id where none belongs");
+			return ripc__malformed(why, "instance id where none belongs");
 		if (end - p < 16)
-			return malformed(why, "truncated");
+			return ripc__malformed(why, "truncated");
 		h->instance = p;
 		p += 16;
 	}
 	if (h->flags & RIPC__F_ACK) {
 		if (!kinds[h->kind].ack || h->instance)
-			return malformed(why, "the end of a request where none belongs");
+			return ripc__malformed(why, "the end of a request where none belongs");
 		if (end - p < RIPC__ACK_WORD)
-			return malformed(why, "truncated");
+			return ripc__malformed(why, "truncated");
 		h->acked = ripc__get_le64(p);
 		p += RIPC__ACK_WORD;
 	}
@@ -279,14 +273,14 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	size_t need, item;
 
 	if (len < RIPC__HEADER_LEN)
-		return malformed(why, "shorter than a header");
+		return ripc__malformed(why, "shorter than a header");
 	if (ripc__get_le16(buf) != RIPC__MSG_MAGIC)
-		return malformed(why, "not a libripc message");
+		return ripc__malformed(why, "not a libripc message");
 	if (buf[2] != RIPC__MSG_VERSION)
-		return malformed(why, "message of another version of the protocol");
+		return ripc__malformed(why, "message of another version of the protocol");
 	h->kind = buf[3];
 	if (h->kind >= RIPC__KIND_END || !kinds[h->kind].name)
-		return malformed(why, "message of unknown kind");
+		return ripc__malformed(why, "message of unknown kind");
 	k = &kinds[h->kind];
 	h->flags = ripc__get_le16(buf + 4);
 	h->nitems = ripc__get_le16(buf + 6);
@@ -303,9 +297,9 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 		h->nreturns = ripc__get_le16(buf + 30);
 	}
 	if (h->nitems > RIPC_ITEMS_MAX || (k->items ? !h->nitems : h->nitems))
-		return malformed(why, "item count out of bounds");
+		return ripc__malformed(why, "item count out of bounds");
 	if (h->nreturns > (k->returns ? RIPC_RETURN_BUFFERS_MAX : 0))
-		return malformed(why, "return buffer count out of bounds");
+		return ripc__malformed(why, "return buffer count out of bounds");
 	h->instance = NULL;
 	h->acked = h->call = h->call_word = 0;
 	if (h->flags && decode_extensions(h, &p, end, why))
@@ -313,7 +307,7 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	item = k->lens ? 4 : RIPC__DESC_LEN;
 	need = k->fixed + h->nreturns * (size_t)RIPC__DESC_LEN + h->nitems * item;
 	if ((size_t)(end - p) < need)
-		return malformed(why, "truncated");
+		return ripc__malformed(why, "truncated");
 	h->u[0] = k->fixed >= 8 ? ripc__get_le64(p) : 0;
 	h->u[1] = k->fixed >= 16 ? ripc__get_le64(p + 8) : 0;
 	p += k->fixed;
@@ -326,7 +320,7 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	h->payload = p;
 	h->payload_len = (uint64_t)(end - p);
 	if (!k->payload && h->payload_len)
-		return malformed(why, "longer than its kind");
+		return ripc__malformed(why, "longer than its kind");
 	if (check_returns(h, why))
 		return -EPROTO;
 	if (k->lens)

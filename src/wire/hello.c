@@ -27,10 +27,8 @@ int ripc__hello_decode(struct ripc__hello *h, const uint8_t *buf, size_t len, co
 {
 	*why = "";
 	/* Transports may pad private data; later versions may append to it. */
-	if (len < RIPC__HELLO_LEN || ripc__get_le32(buf) != HELLO_MAGIC) {
-		*why = "not a libripc connection";
-		return -EPROTO;
-	}
+	if (len < RIPC__HELLO_LEN || ripc__get_le32(buf) != HELLO_MAGIC)
+		return ripc__malformed(why, "not a libripc connection");
 	if (buf[4] != HELLO_VERSION) {
 		*why = "another version of the protocol";
 		return -EPROTONOSUPPORT;
@@ -43,17 +41,13 @@ int ripc__hello_decode(struct ripc__hello *h, const uint8_t *buf, size_t len, co
 	h->service_window = ripc__get_le32(buf + 48);
 	h->caps = ripc__get_le32(buf + 52);
 	h->epoch = ripc__get_le64(buf + 56);
-	if (h->refusal >= RIPC__REFUSE_END) {
-		*why = "unknown reason of refusal";
-		return -EPROTO;
-	}
+	if (h->refusal >= RIPC__REFUSE_END)
+		return ripc__malformed(why, "unknown reason of refusal");
 	if (h->refusal == RIPC__REFUSE_NONE &&
 	    (h->send_max < RIPC__MSG_MIN_MAX ||
 	     (h->recv_depth && h->recv_depth < RIPC__RECV_DEPTH_MIN) || h->recv_depth > 65535 ||
-	     h->service_window < 64)) {
-		*why = "limits out of bounds";
-		return -EPROTO;
-	}
+	     h->service_window < 64))
+		return ripc__malformed(why, "limits out of bounds");
 	return 0;
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "wire/immediate.h"
 
-#include <errno.h>
-
 #define ACKS (1u << 13)
 
 uint32_t ripc__immediate_put(const struct ripc__immediate *m)
@@ -13,12 +11,6 @@ uint32_t ripc__immediate_put(const struct ripc__immediate *m)
 	       (m->buffer & RIPC__IMM_BUFFER_MASK) << 24;
 }
 
-static int malformed(const char **why, const char *text)
-{
-	*why = text;
-	return -EPROTO;
-}
-
 int ripc__immediate_decode(struct ripc__header *h, uint32_t word, uint32_t len,
 			   const struct ripc__long_context *last, uint32_t buffer, uint32_t seq,
 			   uint64_t newest, uint8_t desc[RIPC__DESC_LEN], const char **why)
@@ -27,11 +19,12 @@ int ripc__immediate_decode(struct ripc__header *h, uint32_t word, uint32_t len,
 	uint64_t request = last->request + 1, acked = word >> 14 & RIPC__IMM_ACKED_MASK;
 
 	if (!last->request)
-		return malformed(why, "write in place of a long message, and none was before");
+		return ripc__malformed(why,
+				       "write in place of a long message, and none was before");
 	if (!buffer)
-		return malformed(why, "write into an unknown standing buffer");
+		return ripc__malformed(why, "write into an unknown standing buffer");
 	if (!len)
-		return malformed(why, "item length out of bounds");
+		return ripc__malformed(why, "item length out of bounds");
 	ripc__desc_put(desc, &d);
 	*h = (struct ripc__header){
 		.kind = RIPC__LONG,

@@ -60,12 +60,6 @@ int ripc__record_encode(const struct ripc__record *record, uint8_t *buf, size_t 
 	return (int)len;
 }
 
-static int malformed(const char **why, const char *text)
-{
-	*why = text;
-	return -EPROTO;
-}
-
 /* Decodes the record that @buf begins with; *rest: the bytes behind it. */
 static int decode_record(struct ripc__record *record, const uint8_t *buf, size_t len,
 			 const uint8_t **rest, const char **why)
@@ -73,7 +67,7 @@ static int decode_record(struct ripc__record *record, const uint8_t *buf, size_t
 	const uint8_t *p = buf + RECORD_FIXED, *end = buf + len;
 
 	if (len < RECORD_FIXED)
-		return malformed(why, "record cut short");
+		return ripc__malformed(why, "record cut short");
 	memset(record, 0, sizeof(*record));
 	record->service = ripc__get_le64(buf);
 	memcpy(record->instance, buf + 8, 16);
@@ -83,35 +77,35 @@ static int decode_record(struct ripc__record *record, const uint8_t *buf, size_t
 	record->since_ms = ripc__get_le32(buf + 52);
 	record->naddrs = buf[56] & ~NAMED;
 	if (record->service == RIPC_ANY_ID)
-		return malformed(why, "record of no possible service");
+		return ripc__malformed(why, "record of no possible service");
 	if (is_zero(record->instance, 16))
-		return malformed(why, "record without an instance id");
+		return ripc__malformed(why, "record without an instance id");
 	if (record->naddrs > RIPC__RECORD_ADDRS_MAX)
-		return malformed(why, "record with too many addresses");
+		return ripc__malformed(why, "record with too many addresses");
 	for (unsigned i = 0; i < record->naddrs; i++) {
 		struct ripc__record_addr *a = &record->addrs[i];
 
 		if (end - p < ADDR_FIXED)
-			return malformed(why, "address cut short");
+			return ripc__malformed(why, "address cut short");
 		a->transport = p[0];
 		a->len = ripc__get_le16(p + 1);
 		p += ADDR_FIXED;
 		if (a->len > RIPC__ADDRESS_MAX)
-			return malformed(why, "address too long");
+			return ripc__malformed(why, "address too long");
 		if (end - p < a->len)
-			return malformed(why, "address cut short");
+			return ripc__malformed(why, "address cut short");
 		for (unsigned k = 0; k < i; k++)
 			if (record->addrs[k].transport == a->transport)
-				return malformed(why, "two addresses of one transport");
+				return ripc__malformed(why, "two addresses of one transport");
 		memcpy(a->addr, p, a->len);
 		p += a->len;
 	}
 	if (buf[56] & NAMED) {
 		if (p == end || !*p || end - p - 1 < *p)
-			return malformed(why, "name cut short");
+			return ripc__malformed(why, "name cut short");
 		record->name_len = *p++;
 		if (ripc__name_fault((const char *)p, record->name_len))
-			return malformed(why, "name that is not UTF-8");
+			return ripc__malformed(why, "name that is not UTF-8");
 		memcpy(record->name, p, record->name_len);
 		p += record->name_len;
 	}
@@ -125,7 +119,8 @@ int ripc__record_decode(struct ripc__record *record, const uint8_t *buf, size_t 
 	const uint8_t *rest;
 	int rc = decode_record(record, buf, len, &rest, why);
 
-	return rc || rest == buf + len ? rc : malformed(why, "bytes left over behind the record");
+	return rc || rest == buf + len ? rc
+				       : ripc__malformed(why, "bytes left over behind the record");
 }
 
 int ripc__listed_encode(const struct ripc__record *record, uint8_t *buf, size_t cap)
@@ -145,15 +140,15 @@ int ripc__listed_encode(const struct ripc__record *record, uint8_t *buf, size_t 
 int ripc__listed_decode(struct ripc__record *to, const uint8_t *buf, size_t len, const char **why)
 {
 	if (len < RIPC__LISTED_FIXED || len - RIPC__LISTED_FIXED < buf[20])
-		return malformed(why, "listed service cut short");
+		return ripc__malformed(why, "listed service cut short");
 	to->service = ripc__get_le64(buf);
 	to->generation = ripc__get_le64(buf + 8);
 	to->since_ms = ripc__get_le32(buf + 16);
 	to->name_len = buf[20];
 	if (!to->service || to->service == RIPC_ANY_ID)
-		return malformed(why, "no possible service is listed");
+		return ripc__malformed(why, "no possible service is listed");
 	if (to->name_len && ripc__name_fault((const char *)buf + RIPC__LISTED_FIXED, to->name_len))
-		return malformed(why, "name that is not UTF-8");
+		return ripc__malformed(why, "name that is not UTF-8");
 	memset(to->name, 0, sizeof(to->name));
 	memcpy(to->name, buf + RIPC__LISTED_FIXED, to->name_len);
 	return RIPC__LISTED_FIXED + to->name_len;
@@ -196,12 +191,12 @@ static int check_listed(const struct ripc__resolver_msg *msg, const char **why)
 		if (n < 0)
 			return n;
 		if (listed.service < least)
-			return malformed(why, "listed services out of order");
+			return ripc__malformed(why, "listed services out of order");
 		least = listed.service + 1;
 		at += (size_t)n;
 	}
 	if (!msg->listed_len && msg->flags)
-		return malformed(why, "more services behind an empty page");
+		return ripc__malformed(why, "more services behind an empty page");
 	return 0;
 }
 
@@ -213,29 +208,30 @@ static int check_kind(const struct ripc__resolver_msg *msg, const char **why)
 	if (msg->flags & ~(msg->kind == RIPC__RESOLVE_REPLY    ? RIPC__RESOLVE_VERDICT
 			   : msg->kind == RIPC__RESOLVE_LISTED ? RIPC__RESOLVE_MORE
 							       : 0))
-		return malformed(why, "unknown flags");
+		return ripc__malformed(why, "unknown flags");
 	if (!msg->service || msg->service == RIPC_ANY_ID)
-		return malformed(why, "message about no possible service");
+		return ripc__malformed(why, "message about no possible service");
 	switch (msg->kind) {
 	case RIPC__RESOLVE_REQUEST:
-		return msg->nonce ? 0 : malformed(why, "request without a nonce");
+		return msg->nonce ? 0 : ripc__malformed(why, "request without a nonce");
 	case RIPC__RESOLVE_PROBE:
 		if (!msg->nonce)
-			return malformed(why, "probe without a nonce");
-		return same ? 0 : malformed(why, "probe with the record of another service");
+			return ripc__malformed(why, "probe without a nonce");
+		return same ? 0 : ripc__malformed(why, "probe with the record of another service");
 	case RIPC__RESOLVE_REPLY:
-		return same ? 0 : malformed(why, "reply with the record of another service");
+		return same ? 0 : ripc__malformed(why, "reply with the record of another service");
 	case RIPC__RESOLVE_GONE:
-		return same ? 0 : malformed(why, "farewell with the record of another service");
+		return same ? 0
+			    : ripc__malformed(why, "farewell with the record of another service");
 	case RIPC__RESOLVE_LIST:
 	case RIPC__RESOLVE_LISTED:
 		if (!msg->nonce)
-			return malformed(why, "list without a nonce");
+			return ripc__malformed(why, "list without a nonce");
 		if (msg->record.service || msg->record.name_len)
-			return malformed(why, "list with the record of a service");
+			return ripc__malformed(why, "list with the record of a service");
 		return check_listed(msg, why);
 	}
-	return malformed(why, "unknown kind of message");
+	return ripc__malformed(why, "unknown kind of message");
 }
 
 int ripc__resolver_msg_decode(struct ripc__resolver_msg *msg, const uint8_t *buf, size_t len,
@@ -245,17 +241,17 @@ int ripc__resolver_msg_decode(struct ripc__resolver_msg *msg, const uint8_t *buf
 	int rc;
 
 	if (len < MSG_HEADER)
-		return malformed(why, "message cut short");
+		return ripc__malformed(why, "message cut short");
 	if (len > RIPC__RESOLVER_MSG_MAX)
-		return malformed(why, "message too long");
+		return ripc__malformed(why, "message too long");
 	if (ripc__get_le32(buf) != MSG_MAGIC)
-		return malformed(why, "not a resolver message");
+		return ripc__malformed(why, "not a resolver message");
 	if (buf[4] != MSG_VERSION) {
 		*why = "resolver message of another version";
 		return -EPROTONOSUPPORT;
 	}
 	if (buf[7])
-		return malformed(why, "reserved bits are set");
+		return ripc__malformed(why, "reserved bits are set");
 	msg->kind = buf[5];
 	msg->flags = buf[6];
 	msg->service = ripc__get_le64(buf + 8);
@@ -269,7 +265,7 @@ int ripc__resolver_msg_decode(struct ripc__resolver_msg *msg, const uint8_t *buf
 		msg->listed = rest;
 		msg->listed_len = (size_t)(buf + len - rest);
 	} else if (rest != buf + len) {
-		return malformed(why, "bytes left over behind the record");
+		return ripc__malformed(why, "bytes left over behind the record");
 	}
 	return check_kind(msg, why);
 }
