@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #define _GNU_SOURCE
+#include "config.h"
+
 #include "auth/key.h"
 
 #include "auth/secret.h"
@@ -10,11 +12,39 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#ifdef HAVE_SODIUM
+#include <sodium.h>
+#else
+/* ripc__auth_open() opens no keys: nothing of this is called. */
+enum { crypto_generichash_BYTES_MIN = 16 };
+
+static int sodium_init(void)
+{
+	return -1;
+}
+
+static int crypto_generichash(uint8_t *out, size_t outlen, const void *in, size_t len,
+			      const uint8_t *key, size_t keylen)
+{
+	return -1;
+}
+
+static int sodium_hex2bin(uint8_t *bin, size_t max, const char *hex, size_t len, const char *ignore,
+			  size_t *binlen, const char **end)
+{
+	return -1;
+}
+
+static int sodium_memcmp(const void *a, const void *b, size_t len)
+{
+	return -1;
+}
+#endif
 
 #define SEAL_VERSION  1
 #define FILE_MAX      4096              /* bytes of a key file */
@@ -114,7 +144,7 @@ static int parse(struct ripc__auth *a, char *text)
 					a->path, line + 1, RIPC__KEYS_MAX);
 		else
 			derive(&keys[n++], master);
-		sodium_memzero(master, sizeof(master));
+		explicit_bzero(master, sizeof(master));
 	}
 	if (!rc && !n)
 		rc = ripc__fail(-EINVAL, "key_file (RIPC_KEY_FILE): %s: there is no key in it",
@@ -123,7 +153,7 @@ static int parse(struct ripc__auth *a, char *text)
 		memcpy(a->keys, keys, sizeof(keys));
 		a->nkeys = n;
 	}
-	sodium_memzero(keys, sizeof(keys));
+	explicit_bzero(keys, sizeof(keys));
 	return rc;
 }
 
@@ -135,7 +165,7 @@ static int load(struct ripc__auth *a)
 	if (rc < 0)
 		return ripc__fail(rc, "key_file (RIPC_KEY_FILE): %s", why);
 	rc = parse(a, text);
-	sodium_memzero(text, sizeof(text));
+	explicit_bzero(text, sizeof(text));
 	return rc;
 }
 
@@ -166,6 +196,11 @@ int ripc__auth_open(struct ripc__auth **out, const char *path, const uint8_t ins
 	struct ripc__auth *a;
 	int rc;
 
+#ifndef HAVE_SODIUM
+	return ripc__fail(-EINVAL,
+			  "key_file (RIPC_KEY_FILE) %s: this build of the library has no libsodium",
+			  path);
+#endif
 	if (sodium_init() < 0)
 		return ripc__fail(-EIO, "key_file (RIPC_KEY_FILE): libsodium cannot be used here");
 	a = calloc(1, sizeof(*a));
@@ -187,7 +222,7 @@ void ripc__auth_close(struct ripc__auth *a)
 {
 	if (!a)
 		return;
-	sodium_memzero(a, sizeof(*a));
+	explicit_bzero(a, sizeof(*a));
 	free(a);
 }
 
