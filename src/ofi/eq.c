@@ -3,26 +3,18 @@
 #include "ofi/provider.h"
 #include "ofi/wait.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
-#include <utlist.h>
 
-struct event {
-	struct event *prev, *next;
-	uint32_t number;
-	size_t len;
-	uint8_t bytes[];
-};
-
+/* Events are messages of a socket pair: a number, and the bytes of the event. */
 struct ofi_eq {
 	struct fid_eq fid;
 	struct ofi_fabric *fabric;
-	pthread_mutex_t lock;
-	struct event *events;
-	int event_fd; /* readable while there are events */
+	pthread_mutex_t lock; /* of a read, which looks at an event first */
+	int in, out;
 	bool may_wait, may_write;
 };
 
@@ -31,28 +23,27 @@ static struct ofi_eq *eq_of(struct fid_eq *fid)
 	return container_of(fid, struct ofi_eq, fid);
 }
 
+static ssize_t receive(struct ofi_eq *eq, uint32_t *number, void *buf, size_t len, int flags)
+{
+	struct iovec iov[] = {{number, sizeof(*number)}, {buf, len}};
+	struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
+	ssize_t n = recvmsg(eq->out, &m, flags | MSG_DONTWAIT | MSG_TRUNC);
+
+	if (n < 0)
+		return -errno;
+	n -= (ssize_t)sizeof(*number);
+	return n > (ssize_t)len ? -FI_ETOOSMALL : n;
+}
+
 static ssize_t eq_read(struct fid_eq *fid, uint32_t *number, void *buf, size_t len, uint64_t flags)
 {
 	struct ofi_eq *eq = eq_of(fid);
-	struct event *e;
-	eventfd_t value;
-	ssize_t n = -FI_EAGAIN;
+	ssize_t n;
 
 	pthread_mutex_lock(&eq->lock);
-	e = eq->events;
-	if (e && e->len > len) {
-		n = -FI_ETOOSMALL;
-	} else if (e) {
-		*number = e->number;
-		memcpy(buf, e->bytes, e->len);
-		n = (ssize_t)e->len;
-		if (!(flags & FI_PEEK)) {
-			DL_DELETE(eq->events, e);
-			free(e);
-		}
-		if (!eq->events)
-			eventfd_read(eq->event_fd, &value);
-	}
+	n = receive(eq, number, buf, len, MSG_PEEK);
+	if (n >= 0 && !(flags & FI_PEEK))
+		n = receive(eq, number, buf, len, 0);
 	pthread_mutex_unlock(&eq->lock);
 	return n;
 }
@@ -66,41 +57,28 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t number, const void *buf, si
 			uint64_t flags)
 {
 	struct ofi_eq *eq = eq_of(fid);
-	struct event *e;
+	struct iovec iov[] = {{&number, sizeof(number)}, {(void *)buf, len}};
+	struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
 
 	if (!eq->may_write)
 		return -FI_EINVAL;
-	e = malloc(sizeof(*e) + len);
-	if (!e)
-		return -FI_ENOMEM;
-	e->number = number;
-	e->len = len;
-	memcpy(e->bytes, buf, len);
-	pthread_mutex_lock(&eq->lock);
-	DL_APPEND(eq->events, e);
-	eventfd_write(eq->event_fd, 1);
-	pthread_mutex_unlock(&eq->lock);
-	return (ssize_t)len;
+	return sendmsg(eq->in, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : (ssize_t)len;
 }
 
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *number, void *buf, size_t len, int timeout_ms,
 			uint64_t flags)
 {
 	struct ofi_eq *eq = eq_of(fid);
-	struct pollfd p = {.fd = eq->event_fd, .events = POLLIN};
-	int64_t deadline_ms = ofi_deadline_ms(timeout_ms), left_ms = timeout_ms;
+	struct pollfd p = {.fd = eq->out, .events = POLLIN};
+	int64_t deadline_ms = ofi_deadline_ms(timeout_ms), left_ms;
 	ssize_t n;
 
 	if (!eq->may_wait)
 		return ofi_refused("fi_eq_sread of a queue without wait object");
 	/* A signal ends poll(), and another thread may take the event. */
-	while ((n = eq_read(fid, number, buf, len, flags)) == -FI_EAGAIN && left_ms) {
-		poll(&p, 1, (int)left_ms);
-		if (timeout_ms > 0)
-			left_ms = deadline_ms - ofi_deadline_ms(0);
-		if (timeout_ms > 0 && left_ms < 0)
-			left_ms = 0;
-	}
+	while ((n = eq_read(fid, number, buf, len, flags)) == -FI_EAGAIN &&
+	       (left_ms = deadline_ms - ofi_deadline_ms(0)) > 0)
+		poll(&p, 1, left_ms < INT_MAX ? (int)left_ms : -1);
 	return n;
 }
 
@@ -113,11 +91,9 @@ static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *e
 static int eq_close(struct fid *fid)
 {
 	struct ofi_eq *eq = container_of(fid, struct ofi_eq, fid.fid);
-	struct event *e, *tmp;
 
-	DL_FOREACH_SAFE (eq->events, e, tmp)
-		free(e);
-	close(eq->event_fd);
+	close(eq->in);
+	close(eq->out);
 	pthread_mutex_destroy(&eq->lock);
 	__atomic_sub_fetch(&eq->fabric->refs, 1, __ATOMIC_RELAXED);
 	free(eq);
@@ -132,7 +108,7 @@ static int eq_control(struct fid *fid, int command, void *arg)
 		return ofi_refused("fi_control of an event queue");
 	if (!eq->may_wait)
 		return -FI_ENODATA;
-	*(int *)arg = eq->event_fd;
+	*(int *)arg = eq->out;
 	return 0;
 }
 
@@ -157,17 +133,19 @@ int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 		void *context)
 {
 	struct ofi_eq *eq;
+	int fds[2];
 
 	if (attr->wait_obj == FI_WAIT_SET || attr->wait_obj == FI_WAIT_MUTEX_COND)
 		return ofi_refused("fi_eq_open with this wait object");
 	eq = calloc(1, sizeof(*eq));
 	if (!eq)
 		return -FI_ENOMEM;
-	eq->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (eq->event_fd < 0) {
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds)) {
 		free(eq);
 		return -errno;
 	}
+	eq->in = fds[0];
+	eq->out = fds[1];
 	pthread_mutex_init(&eq->lock, NULL);
 	eq->fabric = container_of(fabric, struct ofi_fabric, fid);
 	eq->may_wait = attr->wait_obj != FI_WAIT_NONE;
