@@ -422,8 +422,6 @@ int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fi
 	ep->fid.msg = &ofi_msg_ops;
 	ep->fid.tagged = &ofi_tagged_ops;
 	ep->fid.rma = &ofi_no_rma;
-	ep->fid.atomic = &ofi_no_atomic;
-	ep->fid.collective = &ofi_no_collective;
 	ofi_domain_get(d);
 	*fid = &ep->fid;
 	return 0;

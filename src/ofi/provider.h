@@ -36,8 +36,6 @@ int ofi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **op
 
 /* Operations of endpoints that are not served. */
 extern struct fi_ops_rma ofi_no_rma;
-extern struct fi_ops_atomic ofi_no_atomic;
-extern struct fi_ops_collective ofi_no_collective;
 
 /* For fi_cq_strerror() and fi_eq_strerror(): the text of an error, which buf gets, too. */
 const char *ofi_strerror(int error, char *buf, size_t len);
