@@ -83,10 +83,10 @@ int ofi_peer_post_failed(struct ofi_peer *p, int rc)
 		return -EAGAIN;
 	if (rc != -EHOSTUNREACH || p->reached)
 		return rc;
-	if (!p->first_miss)
-		p->first_miss = ofi_now_s() + 1;
-	return ofi_now_s() + 1 - p->first_miss <= (uint64_t)ofi_settings.connect_timeout_s ? -EAGAIN
-											   : rc;
+	if (!p->search_end_ms)
+		p->search_end_ms =
+			ofi_deadline_ms(0) + ofi_settings.connect_timeout_s * INT64_C(1000);
+	return ofi_deadline_ms(0) < p->search_end_ms ? -EAGAIN : rc;
 }
 
 int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_envelope *e,

@@ -35,11 +35,11 @@ struct ofi_peer {
 	bool is_active;
 	bool reached; /* a message was posted */
 	bool watched;
-	int lost;            /* 0, or why it is lost, positive */
-	int64_t end_ms;      /* when lost: its operations end */
-	uint64_t first_miss; /* seconds; 0: the service was not missed */
-	size_t eager_max;    /* of contents */
-	size_t part_max;     /* of contents in one short message */
+	int lost;              /* 0, or why it is lost, positive */
+	int64_t end_ms;        /* when lost: its operations end */
+	int64_t search_end_ms; /* end of the search; 0: the service was not missed */
+	size_t eager_max;      /* of contents */
+	size_t part_max;       /* of contents in one short message */
 	/* Messages and EAGER contents sent, and those that the peer reported as matched. */
 	uint32_t sent_messages, sent_bytes;
 	uint32_t credit_messages, credit_bytes;
@@ -114,7 +114,7 @@ static inline int ofi_peer_post_items(struct ofi_peer *p, struct ripc_service *f
 	if (rc)
 		return ofi_peer_post_failed(p, rc);
 	p->reached = true;
-	p->first_miss = 0;
+	p->search_end_ms = 0;
 	return 0;
 }
 /*

@@ -6,7 +6,6 @@
 #include "ripc.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #define EAGER_DEFAULT     16384
 #define EAGER_LIMIT       (OFI_WINDOW_BYTES / 2)
@@ -66,14 +65,6 @@ const char *ofi_strerror(int error, char *buf, size_t len)
 	if (buf && len)
 		snprintf(buf, len, "%s", text);
 	return text;
-}
-
-uint64_t ofi_now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec;
 }
 
 FI_EXT_INI

@@ -40,7 +40,4 @@ extern struct fi_ops_rma ofi_no_rma;
 /* For fi_cq_strerror() and fi_eq_strerror(): the text of an error, which buf gets, too. */
 const char *ofi_strerror(int error, char *buf, size_t len);
 
-/* The seconds of a monotonic clock. */
-uint64_t ofi_now_s(void);
-
 #endif
