@@ -6,7 +6,7 @@
 
 static struct ofi_cntr *cntr_of(struct fid_cntr *fid)
 {
-	return container_of(fid, struct ofi_cntr, fid);
+	return container_of(fid, struct ofi_cntr, sources.cntr);
 }
 
 static uint64_t read_one(struct ofi_cntr *c, const uint64_t *counter)
@@ -86,46 +86,6 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 	return rc;
 }
 
-int ofi_cntr_trywait(struct fid *fid)
-{
-	struct ofi_cntr *c = container_of(fid, struct ofi_cntr, fid.fid);
-	uint64_t before;
-	int rc;
-
-	ofi_lock(c->sources.domain);
-	before = c->value + c->errors;
-	ofi_sources_progress(&c->sources);
-	rc = c->value + c->errors != before || ofi_sources_active(&c->sources) ? -FI_EAGAIN : 0;
-	ofi_unlock(c->sources.domain);
-	return rc;
-}
-
-static int cntr_close(struct fid *fid)
-{
-	struct ofi_cntr *c = container_of(fid, struct ofi_cntr, fid.fid);
-
-	if (ofi_sources_close(&c->sources))
-		return -FI_EBUSY;
-	free(c);
-	return 0;
-}
-
-static int cntr_control(struct fid *fid, int command, void *arg)
-{
-	const struct ofi_cntr *c = container_of(fid, struct ofi_cntr, fid.fid);
-
-	return command == FI_GETWAIT ? ofi_sources_getwait(&c->sources, arg)
-				     : ofi_refused("fi_control of a counter");
-}
-
-static struct fi_ops cntr_fi_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = cntr_close,
-	.bind = ofi_no_bind,
-	.control = cntr_control,
-	.ops_open = ofi_no_ops_open,
-};
-
 static struct fi_ops_cntr cntr_ops = {
 	.size = sizeof(struct fi_ops_cntr),
 	.read = cntr_read,
@@ -149,14 +109,12 @@ int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -FI_ENOMEM;
-	rc = ofi_sources_init(&c->sources, d, attr->wait_obj);
+	rc = ofi_sources_init(&c->sources, d, attr->wait_obj, FI_CLASS_CNTR, context);
 	if (rc) {
 		free(c);
 		return rc;
 	}
-	c->fid.fid = (struct fid){.fclass = FI_CLASS_CNTR, .context = context, .ops = &cntr_fi_ops};
-	c->fid.ops = &cntr_ops;
-	ofi_domain_get(d);
-	*fid = &c->fid;
+	c->sources.cntr.ops = &cntr_ops;
+	*fid = &c->sources.cntr;
 	return 0;
 }

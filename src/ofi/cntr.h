@@ -5,10 +5,7 @@
 
 #include "ofi/wait.h"
 
-#include <rdma/fi_eq.h>
-
 struct ofi_cntr {
-	struct fid_cntr fid;
 	struct ofi_sources sources;
 	uint64_t value, errors; /* lock of the domain held */
 };
@@ -26,7 +23,5 @@ static inline void ofi_cntr_count(struct ofi_cntr *cntr, bool error)
 		cntr->value++;
 	ofi_sources_signal(&cntr->sources);
 }
-/* fi_trywait() */
-int ofi_cntr_trywait(struct fid *fid);
 
 #endif

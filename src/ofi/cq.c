@@ -13,7 +13,7 @@
 
 static struct ofi_cq *cq_of(struct fid_cq *fid)
 {
-	return container_of(fid, struct ofi_cq, fid);
+	return container_of(fid, struct ofi_cq, sources.cq);
 }
 
 /* ---- filling ---- */
@@ -194,46 +194,7 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
 	return ofi_strerror(prov_errno, buf, len);
 }
 
-int ofi_cq_trywait(struct fid *fid)
-{
-	struct ofi_cq *cq = container_of(fid, struct ofi_cq, fid.fid);
-	int rc;
-
-	ofi_lock(cq->sources.domain);
-	ofi_sources_progress(&cq->sources);
-	rc = cq->used || ofi_sources_active(&cq->sources) ? -FI_EAGAIN : 0;
-	ofi_unlock(cq->sources.domain);
-	return rc;
-}
-
-/* ---- opening and closing ---- */
-
-static int cq_close(struct fid *fid)
-{
-	struct ofi_cq *cq = container_of(fid, struct ofi_cq, fid.fid);
-
-	if (ofi_sources_close(&cq->sources))
-		return -FI_EBUSY;
-	free(cq->ring);
-	free(cq);
-	return 0;
-}
-
-static int cq_control(struct fid *fid, int command, void *arg)
-{
-	const struct ofi_cq *cq = container_of(fid, struct ofi_cq, fid.fid);
-
-	return command == FI_GETWAIT ? ofi_sources_getwait(&cq->sources, arg)
-				     : ofi_refused("fi_control of a completion queue");
-}
-
-static struct fi_ops cq_fi_ops = {
-	.size = sizeof(struct fi_ops),
-	.close = cq_close,
-	.bind = ofi_no_bind,
-	.control = cq_control,
-	.ops_open = ofi_no_ops_open,
-};
+/* ---- opening ---- */
 
 static struct fi_ops_cq cq_ops = {
 	.size = sizeof(struct fi_ops_cq),
@@ -260,11 +221,11 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return -FI_ENOMEM;
-	rc = ofi_sources_init(&cq->sources, d, attr->wait_obj);
+	rc = grow(cq);
 	if (!rc)
-		rc = grow(cq);
+		rc = ofi_sources_init(&cq->sources, d, attr->wait_obj, FI_CLASS_CQ, context);
 	if (rc) {
-		ofi_sources_end(&cq->sources);
+		free(cq->ring);
 		free(cq);
 		return rc;
 	}
@@ -274,9 +235,7 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 	cq->used_max = USED_MIN;
 	if (attr->size > USED_MIN)
 		cq->used_max = attr->size < USED_MAX ? (unsigned)attr->size : USED_MAX;
-	cq->fid.fid = (struct fid){.fclass = FI_CLASS_CQ, .context = context, .ops = &cq_fi_ops};
-	cq->fid.ops = &cq_ops;
-	ofi_domain_get(d);
-	*fid = &cq->fid;
+	cq->sources.cq.ops = &cq_ops;
+	*fid = &cq->sources.cq;
 	return 0;
 }

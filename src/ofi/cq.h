@@ -8,8 +8,6 @@
 
 #include "ofi/wait.h"
 
-#include <rdma/fi_eq.h>
-
 /* A completion, or an error if err is not 0. */
 struct ofi_completion {
 	struct fi_cq_tagged_entry entry; /* the other formats are its beginning */
@@ -19,7 +17,6 @@ struct ofi_completion {
 };
 
 struct ofi_cq {
-	struct fid_cq fid;
 	struct ofi_sources sources;
 	size_t entry_len; /* of the format */
 	struct ofi_completion *ring;
@@ -52,7 +49,5 @@ static inline struct ofi_completion *ofi_cq_put(struct ofi_cq *cq)
 	ofi_sources_signal(&cq->sources);
 	return &cq->ring[(cq->head + cq->used++) & (cq->size - 1)];
 }
-/* fi_trywait(); takes the lock. */
-int ofi_cq_trywait(struct fid *fid);
 
 #endif

@@ -204,10 +204,10 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		rc = bind_av(ep, container_of(bfid, struct ofi_av, fid.fid));
 		break;
 	case FI_CLASS_CQ:
-		rc = bind_cq(ep, container_of(bfid, struct ofi_cq, fid.fid), flags);
+		rc = bind_cq(ep, container_of(bfid, struct ofi_cq, sources.fid), flags);
 		break;
 	case FI_CLASS_CNTR:
-		rc = bind_cntr(ep, container_of(bfid, struct ofi_cntr, fid.fid), flags);
+		rc = bind_cntr(ep, container_of(bfid, struct ofi_cntr, sources.fid), flags);
 		break;
 	case FI_CLASS_EQ:
 		break;

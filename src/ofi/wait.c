@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "ofi/wait.h"
-#include "ofi/cntr.h"
 #include "ofi/cq.h"
 #include "ofi/endpoint.h"
 #include "ofi/provider.h"
 
 #include <poll.h>
-#include <rdma/fi_eq.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -29,9 +27,54 @@ static int watch_fd(const struct ofi_sources *s, int fd)
 	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) && errno != EEXIST ? -errno : 0;
 }
 
-int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_obj wait_obj)
+static void close_fds(const struct ofi_sources *s)
+{
+	if (s->epoll_fd >= 0)
+		close(s->epoll_fd);
+	if (s->event_fd >= 0)
+		close(s->event_fd);
+}
+
+static int sources_close(struct fid *fid)
+{
+	struct ofi_sources *s = container_of(fid, struct ofi_sources, fid);
+
+	if (ofi_is_used(s->domain, &s->refs))
+		return -FI_EBUSY;
+	ofi_domain_put(s->domain);
+	close_fds(s);
+	free(s->eps);
+	if (fid->fclass == FI_CLASS_CQ)
+		free(((struct ofi_cq *)s)->ring);
+	free(s);
+	return 0;
+}
+
+static int sources_control(struct fid *fid, int command, void *arg)
+{
+	const struct ofi_sources *s = container_of(fid, struct ofi_sources, fid);
+
+	if (command != FI_GETWAIT)
+		return ofi_refused("fi_control of a queue or counter");
+	if (s->epoll_fd < 0)
+		return -FI_ENODATA;
+	*(int *)arg = s->epoll_fd;
+	return 0;
+}
+
+static struct fi_ops sources_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = sources_close,
+	.bind = ofi_no_bind,
+	.control = sources_control,
+	.ops_open = ofi_no_ops_open,
+};
+
+int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_obj wait_obj,
+		     size_t fclass, void *context)
 {
 	*s = (struct ofi_sources){
+		.fid = {.fclass = fclass, .context = context, .ops = &sources_fi_ops},
 		.domain = d,
 		.may_wait = wait_obj != FI_WAIT_NONE,
 		.epoll_fd = -1,
@@ -40,40 +83,23 @@ int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_o
 	switch (wait_obj) {
 	case FI_WAIT_NONE:
 	case FI_WAIT_YIELD:
-		return 0;
+		break;
 	case FI_WAIT_UNSPEC:
 	case FI_WAIT_FD:
 	case FI_WAIT_POLLFD:
+		s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+		s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (s->epoll_fd < 0 || s->event_fd < 0 || watch_fd(s, s->event_fd)) {
+			int rc = -errno;
+
+			close_fds(s);
+			return rc;
+		}
 		break;
 	default:
 		return ofi_refused("a wait object other than FI_WAIT_UNSPEC, _FD, _POLLFD, _YIELD");
 	}
-	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->epoll_fd < 0 || s->event_fd < 0 || watch_fd(s, s->event_fd)) {
-		int rc = -errno;
-
-		ofi_sources_end(s);
-		return rc;
-	}
-	return 0;
-}
-
-void ofi_sources_end(struct ofi_sources *s)
-{
-	if (s->epoll_fd >= 0)
-		close(s->epoll_fd);
-	if (s->event_fd >= 0)
-		close(s->event_fd);
-	free(s->eps);
-}
-
-int ofi_sources_close(struct ofi_sources *s)
-{
-	if (ofi_is_used(s->domain, &s->refs))
-		return -FI_EBUSY;
-	ofi_domain_put(s->domain);
-	ofi_sources_end(s);
+	ofi_domain_get(d);
 	return 0;
 }
 
@@ -183,22 +209,26 @@ bool ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms)
 	return true;
 }
 
-int ofi_sources_getwait(const struct ofi_sources *s, void *arg)
+/* Of a queue or counter without wait object nothing becomes readable. */
+static int trywait(struct fid *fid)
 {
-	if (s->epoll_fd < 0)
-		return -FI_ENODATA;
-	*(int *)arg = s->epoll_fd;
-	return 0;
+	struct ofi_sources *s = container_of(fid, struct ofi_sources, fid);
+	int rc;
+
+	ofi_lock(s->domain);
+	ofi_sources_progress(s);
+	rc = s->event_fd < 0 || s->signaled || ofi_sources_active(s) ? -FI_EAGAIN : 0;
+	ofi_unlock(s->domain);
+	return rc;
 }
 
 int ofi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
 	for (int i = 0; i < count; i++) {
 		size_t class = fids[i]->fclass;
-		int rc = class == FI_CLASS_CQ     ? ofi_cq_trywait(fids[i])
-			 : class == FI_CLASS_CNTR ? ofi_cntr_trywait(fids[i])
-			 : class == FI_CLASS_EQ   ? 0
-						  : -FI_EINVAL;
+		int rc = class == FI_CLASS_CQ || class == FI_CLASS_CNTR ? trywait(fids[i])
+			 : class == FI_CLASS_EQ                         ? 0
+									: -FI_EINVAL;
 
 		if (rc)
 			return rc;

@@ -9,9 +9,17 @@
 
 #include "ofi/fabric.h"
 
+#include <rdma/fi_eq.h>
+
 struct ofi_ep;
 
+/* First member of a queue or counter. */
 struct ofi_sources {
+	union {
+		struct fid fid;
+		struct fid_cq cq;
+		struct fid_cntr cntr;
+	};
 	struct ofi_domain *domain;
 	struct ofi_ep **eps;
 	unsigned neps;
@@ -22,11 +30,12 @@ struct ofi_sources {
 	bool signaled; /* event_fd is readable */
 };
 
-/* Return: 0 or a negative errno; -FI_ENOSYS: not this wait object. */
-int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_obj wait_obj);
-void ofi_sources_end(struct ofi_sources *s);
-/* fi_close() of a queue or counter. Return: 0, or -FI_EBUSY: an endpoint uses it. */
-int ofi_sources_close(struct ofi_sources *s);
+/*
+ * Also sets the class, the context and the operations of the fid. Return: 0 or a negative errno;
+ * -FI_ENOSYS: not this wait object.
+ */
+int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_obj wait_obj,
+		     size_t fclass, void *context);
 
 /* All others: lock of the domain held. An endpoint is added once. */
 int ofi_sources_add(struct ofi_sources *s, struct ofi_ep *ep);
@@ -49,8 +58,6 @@ bool ofi_sources_active(const struct ofi_sources *s);
 bool ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms);
 /* timeout_ms < 0: never. */
 int64_t ofi_deadline_ms(int timeout_ms);
-/* FI_GETWAIT */
-int ofi_sources_getwait(const struct ofi_sources *s, void *arg);
 
 int ofi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 

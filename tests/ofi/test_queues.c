@@ -78,6 +78,67 @@ START_TEST(wait_for_an_event__outlasts_a_signal)
 }
 END_TEST
 
+START_TEST(events__are_read_in_order)
+{
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_FD, .flags = FI_WRITE};
+	struct pollfd p = {.events = POLLIN};
+	struct fid_eq *eq;
+	uint32_t number;
+	char text[8];
+
+	ck_assert_int_eq(fi_eq_open(a.fabric, &attr, &eq, NULL), 0);
+	ck_assert_int_eq(fi_control(&eq->fid, FI_GETWAIT, &p.fd), 0);
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	ck_assert_int_eq(fi_eq_read(eq, &number, text, sizeof(text), 0), -FI_EAGAIN);
+	ck_assert_int_eq(fi_eq_write(eq, 1, "abcdefgh", 8, 0), 8);
+	ck_assert_int_eq(fi_eq_write(eq, 2, NULL, 0, 0), 0);
+	ck_assert_int_eq(poll(&p, 1, 0), 1);
+	/* Neither takes the event. */
+	ck_assert_int_eq(fi_eq_read(eq, &number, text, 7, 0), -FI_ETOOSMALL);
+	ck_assert_int_eq(fi_eq_read(eq, &number, text, sizeof(text), FI_PEEK), 8);
+	ck_assert_int_eq(fi_eq_read(eq, &number, text, sizeof(text), 0), 8);
+	ck_assert_uint_eq(number, 1);
+	ck_assert_mem_eq(text, "abcdefgh", 8);
+	ck_assert_int_eq(fi_eq_read(eq, &number, text, sizeof(text), 0), 0);
+	ck_assert_uint_eq(number, 2);
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	/* An unread one is freed. */
+	ck_assert_int_eq(fi_eq_write(eq, 3, "x", 1, 0), 1);
+	ck_assert_int_eq(fi_close(&eq->fid), 0);
+	attr.flags = 0;
+	ck_assert_int_eq(fi_eq_open(a.fabric, &attr, &eq, NULL), 0);
+	ck_assert_int_eq(fi_eq_write(eq, 1, "x", 1, 0), -FI_EINVAL);
+	ck_assert_int_eq(fi_close(&eq->fid), 0);
+}
+END_TEST
+
+START_TEST(counter__wakes_its_wait_object)
+{
+	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_FD};
+	struct pollfd p = {.events = POLLIN};
+	struct fid_cntr *cntr;
+	struct fid *fids[1];
+
+	ck_assert_int_eq(fi_cntr_open(a.domain, &attr, &cntr, NULL), 0);
+	fids[0] = &cntr->fid;
+	ck_assert_int_eq(fi_control(&cntr->fid, FI_GETWAIT, &p.fd), 0);
+	ck_assert_int_eq(fi_trywait(a.fabric, fids, 1), 0);
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	ck_assert_int_eq(fi_cntr_add(cntr, 3), 0);
+	ck_assert_int_eq(fi_trywait(a.fabric, fids, 1), -FI_EAGAIN);
+	ck_assert_int_eq(poll(&p, 1, 0), 1);
+	ck_assert_uint_eq(fi_cntr_read(cntr), 3);
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	ck_assert_int_eq(fi_cntr_set(cntr, 1), 0);
+	ck_assert_int_eq(fi_cntr_adderr(cntr, 2), 0);
+	ck_assert_uint_eq(fi_cntr_read(cntr), 1);
+	ck_assert_uint_eq(fi_cntr_readerr(cntr), 2);
+	ck_assert_int_eq(fi_cntr_seterr(cntr, 0), 0);
+	ck_assert_uint_eq(fi_cntr_readerr(cntr), 0);
+	ck_assert_int_eq(fi_close(&cntr->fid), 0);
+}
+END_TEST
+
 /* A completion of a long send makes the descriptor of the domain readable, also for queues of
  * other endpoints. */
 START_TEST(wait_object__without_endpoints_is_not_readable)
@@ -179,6 +240,8 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, begin, end);
 	tcase_add_test(tc, wait_for_an_event__outlasts_a_signal);
+	tcase_add_test(tc, events__are_read_in_order);
+	tcase_add_test(tc, counter__wakes_its_wait_object);
 	tcase_add_test(tc, wait_object__without_endpoints_is_not_readable);
 	tcase_add_test(tc, completion_queue__of_any_size);
 	tcase_add_test(tc, close__does_not_hold_up_other_endpoints);
