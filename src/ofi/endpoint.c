@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <rdma/fi_cm.h>
+#include <rdma/fi_rma.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -306,6 +307,11 @@ static int ep_getname(fid_t fid, void *address, size_t *len)
 	return room < OFI_ADDRESS_LEN ? -FI_ETOOSMALL : 0;
 }
 
+/*
+ * Calls that are not served. There are none for scalable and passive endpoints, which cannot be
+ * opened, and no tables of atomics and collectives: fi_getinfo() offers neither, and no key and no
+ * collective group can be made that these calls need.
+ */
 OFI_REFUSED(int, ep_setname, "fi_setname", fid_t fid, void *address, size_t len)
 
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
@@ -318,17 +324,10 @@ static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t l
 	return -FI_ENOPROTOOPT;
 }
 
-OFI_REFUSED(int, ep_tx_ctx, "fi_tx_context", struct fid_ep *sep, int index, struct fi_tx_attr *attr,
-	    struct fid_ep **ep, void *context)
-OFI_REFUSED(int, ep_rx_ctx, "fi_rx_context", struct fid_ep *sep, int index, struct fi_rx_attr *attr,
-	    struct fid_ep **ep, void *context)
 OFI_REFUSED(int, ep_getpeer, "fi_getpeer", struct fid_ep *ep, void *address, size_t *len)
 OFI_REFUSED(int, ep_connect, "fi_connect", struct fid_ep *ep, const void *address,
 	    const void *param, size_t len)
-OFI_REFUSED(int, ep_listen, "fi_listen", struct fid_pep *pep)
 OFI_REFUSED(int, ep_accept, "fi_accept", struct fid_ep *ep, const void *param, size_t len)
-OFI_REFUSED(int, ep_reject, "fi_reject", struct fid_pep *pep, fid_t handle, const void *param,
-	    size_t len)
 OFI_REFUSED(int, ep_shutdown, "fi_shutdown", struct fid_ep *ep, uint64_t flags)
 
 static ssize_t ep_size_left(struct fid_ep *ep)
@@ -349,8 +348,6 @@ static struct fi_ops_ep ep_ops = {
 	.cancel = ep_cancel,
 	.getopt = ep_getopt,
 	.setopt = ep_setopt,
-	.tx_ctx = ep_tx_ctx,
-	.rx_ctx = ep_rx_ctx,
 	.rx_size_left = ep_size_left,
 	.tx_size_left = ep_size_left,
 };
@@ -361,10 +358,39 @@ static struct fi_ops_cm cm_ops = {
 	.getname = ep_getname,
 	.getpeer = ep_getpeer,
 	.connect = ep_connect,
-	.listen = ep_listen,
 	.accept = ep_accept,
-	.reject = ep_reject,
 	.shutdown = ep_shutdown,
+};
+
+/* Calls with the same parameters share a function. */
+OFI_REFUSED(ssize_t, rma_read, "fi_ops_rma.read", struct fid_ep *ep, void *buf, size_t len,
+	    void *desc, fi_addr_t src_addr, uint64_t addr, uint64_t key, void *context)
+OFI_REFUSED(ssize_t, rma_vector, "fi_ops_rma.readv, writev", struct fid_ep *ep,
+	    const struct iovec *iov, void **desc, size_t count, fi_addr_t src_addr, uint64_t addr,
+	    uint64_t key, void *context)
+OFI_REFUSED(ssize_t, rma_msg, "fi_ops_rma.readmsg, writemsg", struct fid_ep *ep,
+	    const struct fi_msg_rma *msg, uint64_t flags)
+OFI_REFUSED(ssize_t, rma_write, "fi_ops_rma.write", struct fid_ep *ep, const void *buf, size_t len,
+	    void *desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key, void *context)
+OFI_REFUSED(ssize_t, rma_inject, "fi_ops_rma.inject", struct fid_ep *ep, const void *buf,
+	    size_t len, fi_addr_t dest_addr, uint64_t addr, uint64_t key)
+OFI_REFUSED(ssize_t, rma_writedata, "fi_ops_rma.writedata", struct fid_ep *ep, const void *buf,
+	    size_t len, void *desc, uint64_t data, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+	    void *context)
+OFI_REFUSED(ssize_t, rma_injectdata, "fi_ops_rma.injectdata", struct fid_ep *ep, const void *buf,
+	    size_t len, uint64_t data, fi_addr_t dest_addr, uint64_t addr, uint64_t key)
+
+static struct fi_ops_rma rma_ops = {
+	.size = sizeof(struct fi_ops_rma),
+	.read = rma_read,
+	.readv = rma_vector,
+	.readmsg = rma_msg,
+	.write = rma_write,
+	.writev = rma_vector,
+	.writemsg = rma_msg,
+	.inject = rma_inject,
+	.writedata = rma_writedata,
+	.injectdata = rma_injectdata,
 };
 
 /* The service of the source address in info; without one, its id is drawn. */
@@ -421,7 +447,7 @@ int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fi
 	ep->fid.cm = &cm_ops;
 	ep->fid.msg = &ofi_msg_ops;
 	ep->fid.tagged = &ofi_tagged_ops;
-	ep->fid.rma = &ofi_no_rma;
+	ep->fid.rma = &rma_ops;
 	ofi_domain_get(d);
 	*fid = &ep->fid;
 	return 0;

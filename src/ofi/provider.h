@@ -34,9 +34,6 @@ int ofi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int ofi_no_control(struct fid *fid, int command, void *arg);
 int ofi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 
-/* Operations of endpoints that are not served. */
-extern struct fi_ops_rma ofi_no_rma;
-
 /* For fi_cq_strerror() and fi_eq_strerror(): the text of an error, which buf gets, too. */
 const char *ofi_strerror(int error, char *buf, size_t len);
 

@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#define SEND_FLAGS                                                               \
-	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | \
-	 FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_MORE | FI_REMOTE_CQ_DATA | FI_PRIORITY)
+#define SEND_FLAGS (OFI_TX_OP_FLAGS | FI_PRIORITY)
 /* Inject calls get -FI_EAGAIN while so many sends wait: their contents are in memory of ours. */
 #define INJECTED_MAX 1024
 /* Uses the completion that was reserved, and counts it. */
