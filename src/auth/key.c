@@ -4,8 +4,8 @@
 
 #include "auth/key.h"
 
-#include "auth/secret.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "wire/bytes.h"
@@ -160,7 +160,7 @@ static int parse(struct ripc__auth *a, char *text)
 static int load(struct ripc__auth *a)
 {
 	char text[FILE_MAX], why[300];
-	int rc = ripc__secret_read(a->path, text, sizeof(text), &a->seen, why, sizeof(why));
+	int rc = ripc__file_read(a->path, true, text, sizeof(text), &a->seen, why, sizeof(why));
 
 	if (rc < 0)
 		return ripc__fail(rc, "key_file (RIPC_KEY_FILE): %s", why);
@@ -177,10 +177,7 @@ void ripc__auth_reload(struct ripc__auth *a, uint64_t now_ns)
 	if (now_ns < a->reload_ns)
 		return;
 	a->reload_ns = now_ns + RELOAD_NS;
-	if (!stat(a->path, &st) && !a->reload_failed && st.st_ino == a->seen.st_ino &&
-	    st.st_size == a->seen.st_size && st.st_mode == a->seen.st_mode &&
-	    st.st_mtim.tv_sec == a->seen.st_mtim.tv_sec &&
-	    st.st_mtim.tv_nsec == a->seen.st_mtim.tv_nsec)
+	if (!stat(a->path, &st) && !a->reload_failed && !ripc__file_differs(&st, &a->seen))
 		return;
 	rc = load(a);
 	if (rc && !a->reload_failed)

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-libripc_internal_la_SOURCES += src/auth/key.c src/auth/key.h src/auth/secret.c src/auth/secret.h \
-	src/auth/handshake.c src/auth/handshake.h
+libripc_internal_la_SOURCES += src/auth/key.c src/auth/key.h src/auth/handshake.c \
+	src/auth/handshake.h

@@ -3,6 +3,8 @@ libripc_internal_la_SOURCES += src/base/admission.c \
 	src/base/admission.h \
 	src/base/clock.h \
 	src/base/copy.h \
+	src/base/file.c \
+	src/base/file.h \
 	src/base/hash.c \
 	src/base/hash.h \
 	src/base/host.c \

@@ -4,8 +4,8 @@
 
 #include "resolver/backends.h"
 
-#include "auth/secret.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/resolver_chain.h"
@@ -80,8 +80,8 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 static int load_zookeeper_auth(struct ripc__resolver *r, const char *path)
 {
 	char why[300];
-	int rc = ripc__secret_read(path, r->zookeeper_auth, sizeof(r->zookeeper_auth), NULL, why,
-				   sizeof(why));
+	int rc = ripc__file_read(path, true, r->zookeeper_auth, sizeof(r->zookeeper_auth), NULL,
+				 why, sizeof(why));
 
 	if (rc < 0)
 		return ripc__fail(rc, "zookeeper_auth_file (RIPC_ZOOKEEPER_AUTH_FILE) %s", why);

@@ -83,9 +83,6 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 		case -ENFILE:
 		case -ENOMEM:
 			break;
-		case -ENOTDIR:
-			rc = -ENOENT;
-			break;
 		default:
 			rc = -EINVAL;
 		}

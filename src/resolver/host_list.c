@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "resolver/host_list.h"
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/name.h"
 #include "base/text.h"
@@ -8,13 +9,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define BYTES_MAX    (8u << 20) /* limit of the file's size */
+#define BYTES_MAX    (8u << 20) /* the file is smaller */
 #define ENTRIES_MAX  65536      /* limit of (service, host) pairs */
 #define HOSTS_MAX    64         /* hosts asked for one service */
 #define BLANKS       " \t\r"
@@ -204,48 +203,19 @@ static int parse_line(const struct ripc__host_list *list, struct reading *r, uns
 	return 0;
 }
 
-/* Reads the whole file. Return: its bytes with a 0 appended, or NULL with errno. */
-static char *read_file(const char *path, struct stat *st)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = 0;
-	char *text = NULL;
-	size_t len = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		return NULL;
-	if (fstat(fd, st))
-		err = errno;
-	else if (!S_ISREG(st->st_mode))
-		err = EINVAL;
-	else if (st->st_size > (off_t)BYTES_MAX)
-		err = EFBIG;
-	else if (!(text = malloc((size_t)st->st_size + 1)))
-		err = ENOMEM;
-	while (!err && len < (size_t)st->st_size &&
-	       (n = read(fd, text + len, (size_t)st->st_size - len)) > 0)
-		len += (size_t)n;
-	close(fd);
-	if (err || !text) {
-		free(text);
-		errno = err;
-		return NULL;
-	}
-	text[len] = 0;
-	/* A 0 byte would hide the lines after it. */
-	for (size_t i = 0; i < len; i++)
-		if (!text[i])
-			text[i] = '?';
-	return text;
-}
-
 int ripc__host_list_load(struct ripc__host_list *list)
 {
 	struct reading r = {0};
 	struct stat st;
-	char *text = read_file(list->path, &st), *at = text;
-	int rc = text ? 0 : -errno;
+	char *text = malloc(BYTES_MAX), *at = text, why[1];
+	int rc = text ? ripc__file_read(list->path, false, text, BYTES_MAX, &st, why, sizeof(why))
+		      : -ENOMEM;
 
+	/* A 0 byte would hide the lines after it. */
+	for (int i = 0; i < rc; i++)
+		if (!text[i])
+			text[i] = '?';
+	rc = rc > 0 ? 0 : rc;
 	for (unsigned line = 1; !rc && at; line++) {
 		char *end = strchr(at, '\n');
 
@@ -285,9 +255,7 @@ void ripc__host_list_refresh(struct ripc__host_list *list)
 	int rc;
 
 	rc = stat(list->path, &st) ? -errno : 0;
-	if (!rc && was_well && st.st_ino == list->seen.st_ino && st.st_size == list->seen.st_size &&
-	    st.st_dev == list->seen.st_dev && st.st_mtim.tv_sec == list->seen.st_mtim.tv_sec &&
-	    st.st_mtim.tv_nsec == list->seen.st_mtim.tv_nsec)
+	if (!rc && was_well && !ripc__file_differs(&st, &list->seen))
 		return;
 	if (!rc)
 		rc = ripc__host_list_load(list);

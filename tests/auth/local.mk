@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libtests_la_SOURCES += tests/auth/keys.h tests/flood.h
 
-check_PROGRAMS += tests/auth/test_secret
 if HAVE_SODIUM
 check_PROGRAMS += tests/auth/test_key
 check_PROGRAMS += tests/auth/test_handshake

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 check_PROGRAMS += tests/base/test_copy
+check_PROGRAMS += tests/base/test_file
 check_PROGRAMS += tests/base/test_log
 check_PROGRAMS += tests/base/test_mappings
 check_PROGRAMS += tests/base/test_options

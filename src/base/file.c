@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "auth/secret.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@ static int fail(int err, const char *path, const char *text, char *why, size_t w
 	return err;
 }
 
-int ripc__secret_read(const char *path, char *text, size_t cap, struct stat *st, char *why,
-		      size_t whylen)
+int ripc__file_read(const char *path, bool secret, char *text, size_t cap, struct stat *st,
+		    char *why, size_t whylen)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
 	struct stat found;
@@ -28,9 +28,9 @@ int ripc__secret_read(const char *path, char *text, size_t cap, struct stat *st,
 		rc = fail(-errno, path, strerror(errno), why, whylen);
 	else if (!S_ISREG(found.st_mode))
 		rc = fail(-EINVAL, path, "is not a regular file", why, whylen);
-	else if (found.st_uid != geteuid() && found.st_uid)
+	else if (secret && found.st_uid != geteuid() && found.st_uid)
 		rc = fail(-EACCES, path, "belongs to another user", why, whylen);
-	else if (found.st_mode & (S_IRWXG | S_IRWXO))
+	else if (secret && found.st_mode & (S_IRWXG | S_IRWXO))
 		rc = fail(-EACCES, path, "others have access to it: chmod 600 is needed", why,
 			  whylen);
 	while (!rc && len < cap && (n = read(fd, text + len, cap - len)) > 0)
@@ -46,4 +46,11 @@ int ripc__secret_read(const char *path, char *text, size_t cap, struct stat *st,
 	if (st)
 		*st = found;
 	return (int)len;
+}
+
+bool ripc__file_differs(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino != b->st_ino || a->st_dev != b->st_dev || a->st_size != b->st_size ||
+	       a->st_mode != b->st_mode || a->st_mtim.tv_sec != b->st_mtim.tv_sec ||
+	       a->st_mtim.tv_nsec != b->st_mtim.tv_nsec;
 }
