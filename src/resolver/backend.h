@@ -48,7 +48,7 @@ struct ripc__backend_ops {
 		    size_t whylen);
 	void (*close)(struct ripc__backend *b);
 
-	/* The next six are entries of the back end local only; the others leave them NULL. */
+	/* The next five are entries of the back end local only; the others leave them NULL. */
 
 	/* Acquires the name of a service. -EADDRINUSE, -EMFILE, ... explained by ripc__fail(). */
 	int (*acquire)(struct ripc__backend *b, uint64_t service);
@@ -65,12 +65,12 @@ struct ripc__backend_ops {
 	 */
 	void (*answer)(struct ripc__backend *b, int fd, uint64_t service,
 		       struct ripc__record *record, struct ripc__holder *who);
-	/* Forwards a datagram to the context of this host that holds @service, as from @from. */
+	/*
+	 * Forwards a datagram to the context of this host that holds @service, as from @from; 0: a
+	 * LIST, to all other contexts of this host.
+	 */
 	void (*pass_on)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
 			uint64_t service, const uint8_t *data, size_t len);
-	/* Forwards a LIST to all other contexts of this host, as from @from. */
-	void (*pass_on_all)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
-			    const uint8_t *data, size_t len);
 
 	/* The service is released: drops its name or its record. NULL: nothing to do. */
 	void (*drop)(struct ripc__backend *b, uint64_t service);

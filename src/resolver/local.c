@@ -216,21 +216,6 @@ static bool bind_forwarded(int fd, const struct ripc__mcast_sender *from)
 	return !bind(fd, (struct sockaddr *)&me, melen);
 }
 
-static void local_forward(struct ripc__backend *b, const struct ripc__mcast_sender *from,
-			  uint64_t service, const uint8_t *data, size_t len)
-{
-	struct sockaddr_un sun;
-	socklen_t sunlen = service_address(&sun, service);
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return;
-	/* connect() finds out at low cost that no such service is here. */
-	if (!connect(fd, (struct sockaddr *)&sun, sunlen) && bind_forwarded(fd, from))
-		(void)!send(fd, data, len, MSG_NOSIGNAL);
-	close(fd);
-}
-
 /* A datagram for every context of this host but one. */
 struct to_all {
 	int fd;
@@ -267,20 +252,27 @@ static void local_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 	send_to_all((struct local *)b, ((struct local *)b)->fd, data, len);
 }
 
-static void local_forward_list(struct ripc__backend *b, const struct ripc__mcast_sender *from,
-			       const uint8_t *data, size_t len)
+static void local_forward(struct ripc__backend *b, const struct ripc__mcast_sender *from,
+			  uint64_t service, const uint8_t *data, size_t len)
 {
 	struct local *l = (struct local *)b;
+	struct sockaddr_un sun;
+	socklen_t sunlen = service_address(&sun, service);
 	int fd;
 
-	if (ripc__clock_ns() < l->forward_list_ns)
+	if (!service && ripc__clock_ns() < l->forward_list_ns)
 		return;
-	l->forward_list_ns = ripc__clock_ns() + FORWARD_LIST_NS;
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	if (bind_forwarded(fd, from))
-		send_to_all(l, fd, data, len);
+	if (!service) {
+		l->forward_list_ns = ripc__clock_ns() + FORWARD_LIST_NS;
+		if (bind_forwarded(fd, from))
+			send_to_all(l, fd, data, len);
+		/* connect() finds out at low cost that no such service is here. */
+	} else if (!connect(fd, (struct sockaddr *)&sun, sunlen) && bind_forwarded(fd, from)) {
+		(void)!send(fd, data, len, MSG_NOSIGNAL);
+	}
 	close(fd);
 }
 
@@ -491,7 +483,6 @@ const struct ripc__backend_ops ripc__backend_local = {
 	.send = local_send,
 	.recv = local_recv,
 	.pass_on = local_forward,
-	.pass_on_all = local_forward_list,
 	.list = local_list,
 	.describe_attempt = local_describe_attempt,
 	.describe = local_describe,

@@ -111,7 +111,7 @@ static void forward(struct ripc__resolver *r, const struct ripc__mcast_sender *f
 	uint64_t service = ripc__get_le64(msg + 8);
 
 	if (msg[5] == RIPC__RESOLVE_LIST)
-		r->local->ops->pass_on_all(r->local, from, data, len);
+		r->local->ops->pass_on(r->local, from, 0, data, len);
 	else if ((msg[5] == RIPC__RESOLVE_REQUEST || msg[5] == RIPC__RESOLVE_PROBE) &&
 		 !ripc__rcore_holds(r->core, service))
 		r->local->ops->pass_on(r->local, from, service, data, len);
