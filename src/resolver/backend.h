@@ -36,15 +36,17 @@ struct ripc__backend {
 
 struct ripc__backend_ops {
 	const char *name; /* as in RIPC_RESOLVER */
+	size_t size;      /* bytes of an open back end */
 	bool trusted;     /* the back end builds its messages from data that it has authenticated */
 	bool inet; /* it can answer a sender whose address is an IPv4 or IPv6 socket address */
 
 	/*
+	 * Fills in @b, size bytes that are zero but for ops. The caller frees them.
 	 * -EINVAL: a setting is invalid. With a path in arg, -ENOENT and -EACCES: the file does not
 	 * exist, or may not be read. Other errors: the back end cannot work on this machine. One
 	 * sentence in why. After an error nothing stays open.
 	 */
-	int (*open)(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+	int (*open)(struct ripc__backend *b, const struct ripc__backend_env *env, char *why,
 		    size_t whylen);
 	void (*close)(struct ripc__backend *b);
 

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -57,10 +58,15 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		.now_ns = env->backend ? 0 : ripc__clock_ns(),
 	};
 	char why[256] = "";
-	struct ripc__backend *b;
-	int rc = ops->open(&b, &benv, why, sizeof(why));
+	struct ripc__backend *b = calloc(1, ops->size);
+	int rc = b ? 0 : ripc__reason(-ENOMEM, why, sizeof(why), "out of memory");
 
+	if (b) {
+		b->ops = ops;
+		rc = ops->open(b, &benv, why, sizeof(why));
+	}
 	if (rc) {
+		free(b);
 		disable(r, ops->name, why);
 		return rc;
 	}

@@ -57,18 +57,14 @@ static void file_close(struct ripc__backend *b)
 	file_forked(b);
 	ripc__host_list_free(&((struct file *)b)->list);
 	free(((struct file *)b)->socks.allowed);
-	free(b);
 }
 
-static int file_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+static int file_open(struct ripc__backend *b, const struct ripc__backend_env *env, char *why,
 		     size_t whylen)
 {
-	struct file *f = calloc(1, sizeof(*f));
+	struct file *f = (struct file *)b;
 	int rc;
 
-	if (!f)
-		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
-	f->base.ops = &ripc__backend_file;
 	f->list.port = env->opt->port;
 	snprintf(f->list.path, sizeof(f->list.path), "%s", env->arg);
 	rc = ripc__host_list_load(&f->list);
@@ -92,14 +88,10 @@ static int file_open(struct ripc__backend **b, const struct ripc__backend_env *e
 		/* -EACCES is reserved for the list itself. */
 		rc = rc == -EACCES ? -EPERM : rc;
 	}
-	if (rc) {
+	if (rc)
 		ripc__host_list_free(&f->list);
-		free(f);
-		return rc;
-	}
 	f->reload_ns = env->now_ns + RELOAD_NS;
-	*b = &f->base;
-	return 0;
+	return rc;
 }
 
 /* --- datagrams --- */
@@ -208,6 +200,7 @@ static bool file_describe(const struct ripc__backend *b, char *text, size_t len)
 
 const struct ripc__backend_ops ripc__backend_file = {
 	.name = "file",
+	.size = sizeof(struct file),
 	.inet = true,
 	.open = file_open,
 	.close = file_close,

@@ -95,17 +95,13 @@ static int open_bound(struct local *l, const struct sockaddr_un *sun, socklen_t 
 				   !bind(fd, (const struct sockaddr *)sun, len));
 }
 
-static int local_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+static int local_open(struct ripc__backend *b, const struct ripc__backend_env *env, char *why,
 		      size_t whylen)
 {
-	struct local *l = calloc(1, sizeof(*l));
+	struct local *l = (struct local *)b;
 	struct sockaddr_un sun;
 	socklen_t len;
-	int rc;
 
-	if (!l)
-		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
-	l->base.ops = &ripc__backend_local;
 	l->epoll_fd = env->epoll_fd;
 	l->tag = env->tag;
 	memcpy(l->instance, env->instance, 16);
@@ -113,14 +109,9 @@ static int local_open(struct ripc__backend **b, const struct ripc__backend_env *
 	ripc__table_init(&l->held, 0);
 	len = context_address(&sun, l->instance);
 	l->fd = open_bound(l, &sun, len);
-	if (l->fd < 0) {
-		rc = l->fd;
-		snprintf(why, whylen, "no Unix datagram socket: %s", strerror(-rc));
-		free(l);
-		return rc;
-	}
-	*b = &l->base;
-	return 0;
+	return l->fd < 0 ? ripc__reason(l->fd, why, whylen, "no Unix datagram socket: %s",
+					strerror(-l->fd))
+			 : 0;
 }
 
 static void close_held(struct ripc__node *node, void *arg)
@@ -136,7 +127,6 @@ static void local_close(struct ripc__backend *b)
 	ripc__table_each(&l->held, close_held, NULL);
 	ripc__table_fini(&l->held);
 	close(l->fd);
-	free(l);
 }
 
 /* Decodes @n bytes from 2 * @n hexadecimal digits. Return: whether they are valid. */
@@ -473,6 +463,7 @@ static void local_forked(struct ripc__backend *b)
 
 const struct ripc__backend_ops ripc__backend_local = {
 	.name = "local",
+	.size = sizeof(struct local),
 	.open = local_open,
 	.close = local_close,
 	.acquire = local_hold,

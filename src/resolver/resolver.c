@@ -445,6 +445,7 @@ void ripc__resolver_kill(struct ripc__resolver *r)
 		struct ripc__backend *b = r->backends[--r->nbackends];
 
 		b->ops->close(b);
+		free(b);
 	}
 	if (r->epoll_fd >= 0)
 		close(r->epoll_fd);

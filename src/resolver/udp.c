@@ -317,38 +317,28 @@ static void udp_forked(struct ripc__backend *b)
 
 static void udp_close(struct ripc__backend *b)
 {
-	struct udp *u = (struct udp *)b;
-
 	udp_forked(b);
-	free(u->socks.allowed);
-	free(u);
+	free(((struct udp *)b)->socks.allowed);
 }
 
-static int udp_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+static int udp_open(struct ripc__backend *b, const struct ripc__backend_env *env, char *why,
 		    size_t whylen)
 {
-	struct udp *u = calloc(1, sizeof(*u));
+	struct udp *u = (struct udp *)b;
 	int rc;
 
-	if (!u)
-		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
-	u->base.ops = &ripc__backend_udp;
 	u->port = env->opt->port;
 	rc = ripc__udp_socks_open(&u->socks, env, u->port, true, why, whylen);
-	if (rc) {
-		free(u);
+	if (rc)
 		return rc;
-	}
 	u->changes = open_link_events(env);
 	u->scan_ns = env->now_ns + SCAN_NS;
 	rc = out_of_resources(u->changes) ? u->changes : scan(u);
 	if (rc) {
 		snprintf(why, whylen, "network interfaces cannot be listed: %s", strerror(-rc));
-		udp_close(&u->base);
-		return rc;
+		udp_close(b);
 	}
-	*b = &u->base;
-	return 0;
+	return rc;
 }
 
 int ripc__udp_send_on(int fd, const struct sockaddr *to, unsigned ifindex, const uint8_t *data,
@@ -569,6 +559,7 @@ static bool udp_describe(const struct ripc__backend *b, char *text, size_t len)
 
 const struct ripc__backend_ops ripc__backend_udp = {
 	.name = "udp",
+	.size = sizeof(struct udp),
 	.inet = true,
 	.open = udp_open,
 	.close = udp_close,

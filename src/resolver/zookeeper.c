@@ -453,28 +453,20 @@ static void zk_close(struct ripc__backend *b)
 	ripc__list_free(&z->msgs, struct ripc__zk_msg, link);
 	ripc__table_fini(&z->held);
 	ripc__table_fini(&z->watched);
-	free(z);
 }
 
-static int zk_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+static int zk_open(struct ripc__backend *b, const struct ripc__backend_env *env, char *why,
 		   size_t whylen)
 {
 	struct ripc__ensemble_env eenv = {.hosts = env->arg,
 					  .auth = env->secret,
 					  .session_ms = env->opt->zookeeper_timeout_ms};
-	struct ripc__zk *z = calloc(1, sizeof(*z));
+	struct ripc__zk *z = (struct ripc__zk *)b;
 	struct epoll_event ev = {.events = EPOLLIN};
-	int rc = z ? 0 : -ENOMEM;
+	int rc = ripc__ensemble_open(&z->e, &eenv, why, whylen);
 
 	if (rc)
-		snprintf(why, whylen, "out of memory");
-	else
-		rc = ripc__ensemble_open(&z->e, &eenv, why, whylen);
-	if (rc) {
-		free(z);
 		return rc;
-	}
-	z->base.ops = &ripc__backend_zookeeper;
 	z->auth = env->auth;
 	z->kernel_enforced = env->local;
 	memcpy(z->instance, env->instance, 16);
@@ -489,11 +481,9 @@ static int zk_open(struct ripc__backend **b, const struct ripc__backend_env *env
 	if (epoll_ctl(env->epoll_fd, EPOLL_CTL_ADD, ripc__ensemble_fd(z->e), &ev)) {
 		rc = -errno;
 		snprintf(why, whylen, "cannot wait for the ensemble: %s", strerror(-rc));
-		zk_close(&z->base);
-		return rc;
+		zk_close(b);
 	}
-	*b = &z->base;
-	return 0;
+	return rc;
 }
 
 static bool zk_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,
@@ -554,6 +544,7 @@ static void zk_forked(struct ripc__backend *b)
 
 const struct ripc__backend_ops ripc__backend_zookeeper = {
 	.name = "zookeeper",
+	.size = sizeof(struct ripc__zk),
 	.trusted = true,
 	.open = zk_open,
 	.close = zk_close,

@@ -12,28 +12,19 @@ struct sim {
 	struct ripc__sim_port *port;
 };
 
-static int sim_open(struct ripc__backend **b, const struct ripc__backend_env *env, char *why,
+static int sim_open(struct ripc__backend *b, const struct ripc__backend_env *env, char *why,
 		    size_t whylen)
 {
-	struct sim *s = calloc(1, sizeof(*s));
-	int rc = s ? ripc__sim_port_open(env->sim, env->instance, &s->port) : -ENOMEM;
+	int rc = ripc__sim_port_open(env->sim, env->instance, &((struct sim *)b)->port);
 
-	if (rc) {
+	if (rc)
 		snprintf(why, whylen, "the simulated network rejected the port: error %d", rc);
-		free(s);
-		return rc;
-	}
-	s->base.ops = &ripc__backend_sim;
-	*b = &s->base;
-	return 0;
+	return rc;
 }
 
 static void sim_close(struct ripc__backend *b)
 {
-	struct sim *s = (struct sim *)b;
-
-	ripc__sim_port_close(s->port);
-	free(s);
+	ripc__sim_port_close(((struct sim *)b)->port);
 }
 
 static void sim_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
@@ -69,6 +60,7 @@ static void sim_forked(struct ripc__backend *b)
 
 const struct ripc__backend_ops ripc__backend_sim = {
 	.name = "sim",
+	.size = sizeof(struct sim),
 	.open = sim_open,
 	.close = sim_close,
 	.send = sim_send,

@@ -97,13 +97,17 @@ static void setup(void)
 
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	env.epoll_fd = epoll_fd;
-	ck_assert_int_eq(ripc__backend_zookeeper.open(&backend, &env, why, sizeof(why)), 0);
+	backend = calloc(1, ripc__backend_zookeeper.size);
+	ck_assert_ptr_nonnull(backend);
+	backend->ops = &ripc__backend_zookeeper;
+	ck_assert_int_eq(ripc__backend_zookeeper.open(backend, &env, why, sizeof(why)), 0);
 	z = (struct ripc__zk *)backend;
 }
 
 static void teardown(void)
 {
 	ripc__backend_zookeeper.close(backend);
+	free(backend);
 	close(epoll_fd);
 }
 
