@@ -169,6 +169,10 @@ START_TEST(probes__find_claim_and_discard)
 	int x, y;
 
 	ck_assert_ptr_null(probe(3, FI_PEEK, &x).op_context);
+	/* The endpoints are connected, so that the messages of a round are posted at once. */
+	ck_assert_int_eq(fi_inject(a.ep, "x", 1, to_b), 0);
+	ck_assert_int_eq(fi_recv(b.ep, in, 8, NULL, to_a, NULL), 0);
+	side_wait(&b, &a);
 	for (unsigned i = 0; i < 2; i++) {
 		struct iovec iov = {in, LONG_LEN};
 		struct fi_msg_tagged m = {.msg_iov = &iov, .iov_count = 1, .context = &x};
