@@ -117,7 +117,8 @@ static unsigned pass_leadership(struct ripc__progress_state *s)
 static unsigned tick(struct ripc__progress_state *s, const struct ripc__progress_input *in,
 		     uint64_t *tick_ns)
 {
-	unsigned shift = 0, shift_max = in->wait_poll ? RIPC__TICK_SHIFT_POLL : RIPC__TICK_SHIFT;
+	unsigned shift_max = in->wait_poll ? RIPC__TICK_SHIFT_POLL : RIPC__TICK_SHIFT;
+	unsigned shift_min = in->wait_poll ? RIPC__TICK_SHIFT_POLL_MIN : 0, shift = shift_min;
 
 	assert(s->thread == RIPC__THREAD_RUNNING || s->thread == RIPC__THREAD_TICKING ||
 	       s->thread == RIPC__THREAD_LONG_TICK);
@@ -141,9 +142,10 @@ static unsigned tick(struct ripc__progress_state *s, const struct ripc__progress
 	if (!in->long_inflight) {
 		if (s->ticks < TICKS_MAX)
 			s->ticks++;
-		shift = s->ticks / RIPC__TICKS_PER_STEP;
+		if (s->ticks / RIPC__TICKS_PER_STEP > shift)
+			shift = s->ticks / RIPC__TICKS_PER_STEP;
 	}
-	s->thread = shift ? RIPC__THREAD_LONG_TICK : RIPC__THREAD_TICKING;
+	s->thread = shift > shift_min ? RIPC__THREAD_LONG_TICK : RIPC__THREAD_TICKING;
 	*tick_ns = RIPC__TICK_NS << (shift < shift_max ? shift : shift_max);
 	return RIPC__DO_TICK;
 }

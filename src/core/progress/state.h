@@ -105,11 +105,16 @@
 
 #define RIPC__TICK_NS UINT64_C(1000000) /* the shortest tick of the progress thread */
 /* Followed by longer ones, at most RIPC__TICK_NS << this: with wait=poll, and else. */
-#define RIPC__TICK_SHIFT_POLL  5
-#define RIPC__TICK_SHIFT       2
-#define RIPC__TICKS_PER_STEP   8  /* ticks of one length before the length doubles */
-#define RIPC__IDLE_TICKS       10 /* after so many ticks in one sleep of the leader: STANDBY */
-#define RIPC__RESUME_PERIOD_NS UINT64_C(1000000) /* at most one RESUME in this time */
+#define RIPC__TICK_SHIFT_POLL 5
+#define RIPC__TICK_SHIFT      2
+/*
+ * The shortest tick with wait=poll: an application thread polls without a pause, and each tick
+ * takes its processor away for longer than a message takes.
+ */
+#define RIPC__TICK_SHIFT_POLL_MIN 2
+#define RIPC__TICKS_PER_STEP      8  /* ticks of one length before the length doubles */
+#define RIPC__IDLE_TICKS          10 /* after so many ticks in one sleep of the leader: STANDBY */
+#define RIPC__RESUME_PERIOD_NS    UINT64_C(1000000) /* at most one RESUME in this time */
 
 enum ripc__leader_state {
 	RIPC__LEADER_NONE,
@@ -121,7 +126,7 @@ enum ripc__leader_state {
 enum ripc__thread_state {
 	RIPC__THREAD_OFF,       /* not started, or ended */
 	RIPC__THREAD_RUNNING,   /* awake and not the leader */
-	RIPC__THREAD_TICKING,   /* on the semaphore for RIPC__TICK_NS */
+	RIPC__THREAD_TICKING,   /* on the semaphore for the shortest tick */
 	RIPC__THREAD_LONG_TICK, /* on the semaphore for longer: REQUEST ends it */
 	RIPC__THREAD_LEADING,   /* the leader, in a pass */
 	RIPC__THREAD_BLOCKED,   /* the leader, on the descriptors */

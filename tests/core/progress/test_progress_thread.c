@@ -251,11 +251,13 @@ int __real_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *unt
 int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until);
 int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until)
 {
+	const long shortest_ns = (long)RIPC__TICK_NS << RIPC__TICK_SHIFT_POLL_MIN;
 	struct timespec now, far = *until;
 
 	clock_gettime(clock, &now);
 	if (stretch_ticks &&
-	    (until->tv_sec - now.tv_sec) * 1000000000 + until->tv_nsec - now.tv_nsec > 1500000) {
+	    (until->tv_sec - now.tv_sec) * 1000000000 + until->tv_nsec - now.tv_nsec >
+		    shortest_ns * 3 / 2) {
 		far.tv_sec += 10 * PATIENCE_MS / 1000;
 		nstretched++;
 	} else if (stale && sem == &stale->progress.sem) {

@@ -25,7 +25,8 @@ enum { FOLLOWER = RIPC__DO_FOLLOWER, QUIT = RIPC__DO_QUIT };
 
 static const struct ripc__progress_input zero,
 	followers = {.followers = true}, slept = {.slept = true}, in_pass = {.in_pass = true},
-	long_inflight = {.long_inflight = true}, wait_poll = {.wait_poll = true};
+	long_inflight = {.long_inflight = true}, wait_poll = {.wait_poll = true},
+	long_polled = {.long_inflight = true, .wait_poll = true};
 
 static uint32_t bits(struct ripc__progress_state s)
 {
@@ -251,6 +252,10 @@ START_TEST(next__tick_lengths)
 	ck_assert_uint_eq(tick_ns(15, &zero), 4 * MS);
 	ck_assert_uint_eq(tick_ns(63, &zero), 4 * MS);
 	ck_assert_uint_eq(tick_ns(63, &wait_poll), 32 * MS);
+	ck_assert_uint_eq(tick_ns(0, &wait_poll), 4 * MS);
+	ck_assert_uint_eq(tick_ns(22, &wait_poll), 4 * MS);
+	ck_assert_uint_eq(tick_ns(23, &wait_poll), 8 * MS);
+	ck_assert_uint_eq(tick_ns(63, &long_polled), 4 * MS);
 	ck_assert_uint_eq(tick_ns(63, &long_inflight), MS);
 }
 END_TEST
