@@ -5,11 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* vendor_id of drivers/infiniband/sw/siw in Linux; its devices may have any name. */
@@ -154,9 +152,6 @@ static int device_init(struct ripc__verbs_device *d)
 	rc = ibv_query_device(d->ctx, &d->attr);
 	if (rc)
 		return ripc__fail(-rc, "%s: cannot query the device: %s", d->name, strerror(rc));
-	rc = ripc__verbs_nonblocking(d->ctx->async_fd, d->name, "its event descriptor");
-	if (rc)
-		return rc;
 	d->pd = ibv_alloc_pd(d->ctx);
 	if (!d->pd)
 		return ripc__fail(errno ? -errno : -ENOMEM,
@@ -171,59 +166,31 @@ static int device_init(struct ripc__verbs_device *d)
 	return 0;
 }
 
-static pthread_mutex_t adopted_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ripc__verbs_device *adopted; /* of all transports of the process */
-
 int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *ctx, unsigned index)
 {
 	int rc;
 
 	*d = (struct ripc__verbs_device){.ctx = ctx, .index = index};
-	d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (d->wake_fd < 0)
-		rc = ripc__fail(-errno, "%s: cannot create an eventfd: %s",
-				ibv_get_device_name(ctx->device), strerror(errno));
-	else
-		rc = device_init(d);
-	if (rc) {
-		if (d->wake_fd >= 0)
-			close(d->wake_fd);
-		d->wake_fd = -1;
+	rc = device_init(d);
+	if (rc)
 		d->ctx = NULL;
-		return rc;
-	}
-	pthread_mutex_lock(&adopted_lock);
-	d->next = adopted;
-	adopted = d;
-	pthread_mutex_unlock(&adopted_lock);
-	return 0;
-}
-
-static void device_abandon(struct ripc__verbs_device *d)
-{
-	struct ripc__verbs_device **at = &adopted;
-
-	pthread_mutex_lock(&adopted_lock);
-	while (*at && *at != d)
-		at = &(*at)->next;
-	if (*at)
-		*at = d->next;
-	pthread_mutex_unlock(&adopted_lock);
-	close(d->wake_fd);
-	d->wake_fd = -1;
+	return rc;
 }
 
 int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev, unsigned index)
 {
 	int rc;
 
-	*d = (struct ripc__verbs_device){.index = index, .own = true, .wake_fd = -1};
+	*d = (struct ripc__verbs_device){.index = index, .own = true};
 	errno = 0;
 	d->ctx = ibv_open_device(dev);
 	if (!d->ctx)
 		return ripc__fail(errno ? -errno : -EIO, "cannot open %s: %s%s",
 				  ibv_get_device_name(dev), strerror(errno), rights_hint(errno));
-	rc = device_init(d);
+	rc = ripc__verbs_nonblocking(d->ctx->async_fd, ibv_get_device_name(dev),
+				     "its event descriptor");
+	if (!rc)
+		rc = device_init(d);
 	if (!rc)
 		return 0;
 	ibv_close_device(d->ctx);
@@ -237,10 +204,8 @@ void ripc__verbs_device_close(struct ripc__verbs_device *d)
 
 	if (!d->ctx)
 		return;
-	while (ripc__verbs_event(d, &ev))
+	while (d->own && ripc__verbs_event(d, &ev))
 		;
-	if (!d->own)
-		device_abandon(d);
 	if (d->pd && ibv_dealloc_pd(d->pd))
 		ripc__log(d->gone ? RIPC_LOG_DEBUG : RIPC_LOG_WARN,
 			  "%s: cannot free the protection domain: %s", d->name, strerror(errno));
@@ -254,8 +219,6 @@ void ripc__verbs_device_forked(struct ripc__verbs_device *d)
 {
 	if (!d->ctx)
 		return;
-	if (d->wake_fd >= 0)
-		close(d->wake_fd);
 	if (d->ctx->async_fd >= 0)
 		close(d->ctx->async_fd);
 	if (d->ctx->cmd_fd >= 0)
@@ -307,68 +270,7 @@ static struct ripc__verbs_event async_type(const struct ibv_async_event *async)
 	return ev;
 }
 
-/*
- * Whether an event of the context of d concerns d. It is not acknowledged yet: its object exists.
- */
-static bool concerns(const struct ibv_async_event *async, const struct ripc__verbs_device *d)
-{
-	switch (async->event_type) {
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_PATH_MIG_ERR:
-		return async->element.qp->pd == d->pd;
-	case IBV_EVENT_CQ_ERR:
-		return async->element.cq->cq_context == d;
-	case IBV_EVENT_SRQ_ERR:
-		return async->element.srq->pd == d->pd;
-	default:
-		return true;
-	}
-}
-
-/* Passes an event on. Users of adopted devices handle no other kinds; the last covers the first. */
-static void post_pending(struct ripc__verbs_device *d, const struct ripc__verbs_event *ev)
-{
-	if (ev->async_event < RIPC__VERBS_QP_FATAL || ev->async_event <= d->pending.async_event)
-		return;
-	if (d->pending.async_event == RIPC__VERBS_NONE)
-		eventfd_write(d->wake_fd, 1);
-	d->pending = *ev;
-	d->pending.qp = NULL;
-}
-
-/* An event that another transport read for d. */
-static bool pending(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
-{
-	eventfd_t count;
-
-	if (d->pending.async_event == RIPC__VERBS_NONE)
-		return false;
-	*ev = d->pending;
-	d->pending = (struct ripc__verbs_event){0};
-	eventfd_read(d->wake_fd, &count);
-	return true;
-}
-
-/* Reads until there is one for d, and passes on those of others. */
-static bool shared_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
-{
-	struct ibv_async_event async;
-	bool ours = false;
-
-	while (!ours && !ibv_get_async_event(d->ctx, &async)) {
-		*ev = async_type(&async);
-		ours = concerns(&async, d);
-		for (struct ripc__verbs_device *o = adopted; o; o = o->next)
-			if (o != d && o->ctx == d->ctx && concerns(&async, o))
-				post_pending(o, ev);
-		ibv_ack_async_event(&async);
-	}
-	return ours;
-}
-
-static bool own_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
+bool ripc__verbs_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
 {
 	struct ibv_async_event async;
 
@@ -376,21 +278,7 @@ static bool own_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev
 		return false;
 	*ev = async_type(&async);
 	ibv_ack_async_event(&async);
-	return true;
-}
-
-bool ripc__verbs_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
-{
-	bool found;
-
-	if (d->own) {
-		found = own_event(d, ev);
-	} else {
-		pthread_mutex_lock(&adopted_lock);
-		found = pending(d, ev) || shared_event(d, ev);
-		pthread_mutex_unlock(&adopted_lock);
-	}
-	if (found && ev->async_event == RIPC__VERBS_DEVICE_GONE)
+	if (ev->async_event == RIPC__VERBS_DEVICE_GONE)
 		d->gone = true;
-	return found;
+	return true;
 }

@@ -47,14 +47,6 @@ struct ripc__verbs_device {
 	bool gone;      /* removed or failed: all objects on it are lost */
 	bool siw;       /* SoftiWARP */
 	bool read_sink_remote_write; /* a read needs a target with remote write access (iWARP) */
-	/*
-	 * librdmacm has one context per device and process, whose events any transport may read: it
-	 * passes those of others on. Adopted devices only; protected by a lock that is last in the
-	 * order, before the lock of the log.
-	 */
-	struct ripc__verbs_device *next; /* list of all adopted devices */
-	int wake_fd; /* eventfd, readable while there is an event in pending; -1: none */
-	struct ripc__verbs_event pending; /* NONE, QP_FATAL or DEVICE_GONE; qp is NULL */
 };
 
 /*
@@ -78,8 +70,9 @@ int ripc__verbs_list(enum ripc__verbs_kind kind, struct ibv_device ***list, char
 int ripc__verbs_probe(enum ripc__verbs_kind kind, char *why, size_t whylen);
 
 /*
- * Opens a device, or adopts a context of librdmacm, which librdmacm closes: protection domain,
- * attributes, non-blocking events. Return: 0 or a negative errno, explained; d->ctx is NULL then.
+ * Opens a device with non-blocking events, or adopts a context of librdmacm, which librdmacm
+ * closes: protection domain, attributes. Return: 0 or a negative errno, explained; d->ctx is NULL
+ * then.
  */
 int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev, unsigned index);
 int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *ctx, unsigned index);
@@ -100,9 +93,10 @@ void ripc__verbs_device_forked(struct ripc__verbs_device *d);
 bool ripc__verbs_device_removed(struct ripc__verbs_device *d);
 
 /*
- * Takes and acknowledges one event, from ctx->async_fd or passed on by another transport (wake_fd).
- * So no event blocks the destruction of a queue. Events of objects of the application on a context
- * of librdmacm are lost. Return: whether there was one.
+ * Takes and acknowledges one event of an opened device. So no event blocks the destruction of a
+ * queue. A process has one context of librdmacm per device, so events of an adopted one may be the
+ * application's: they stay unread. Completions and librdmacm report the end of queue pairs and
+ * devices as well. Return: whether there was one.
  */
 bool ripc__verbs_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev);
 

@@ -141,8 +141,7 @@ int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *de
 		ripc__verbs_cq_fini(cq);
 		return rc;
 	}
-	/* Its context identifies the device of an event. */
-	cq->cq = ibv_create_cq(device->ctx, (int)n, device, cq->channel, 0);
+	cq->cq = ibv_create_cq(device->ctx, (int)n, NULL, cq->channel, 0);
 	if (!cq->cq) {
 		int err = errno ? errno : ENOMEM;
 

@@ -68,8 +68,6 @@ static void nic_empty(struct iwv_device *nic)
 		ripc__verbs_cq_fini(&nic->cq[i]);
 	}
 	nic->ncqs = 0;
-	iwv_unwatch(t, nic->dev.ctx->async_fd);
-	iwv_unwatch(t, nic->dev.wake_fd);
 	ripc__verbs_regions_invalidate(&t->regions, &nic->dev);
 	/* The core may still read received data, so the memory stays until close. */
 	ripc__verbs_pool_invalidate(&nic->big);
@@ -136,19 +134,6 @@ void ripc__iwv_device_lost(struct iwv_device *nic, const char *why)
 	nic->t->full_pass = true;
 }
 
-void ripc__iwv_device_async(struct iwv_device *nic)
-{
-	struct ripc__verbs_event ev;
-
-	while (nic->dev.ctx && ripc__verbs_event(&nic->dev, &ev)) {
-		/* Completions or the connection manager report the queue pair in error. */
-		if (ev.async_event == RIPC__VERBS_QP_FATAL)
-			nic->t->full_pass = true;
-		if (ev.async_event == RIPC__VERBS_DEVICE_GONE)
-			ripc__iwv_device_lost(nic, ev.text);
-	}
-}
-
 int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
 			  struct iwv_device **found)
 {
@@ -182,17 +167,6 @@ int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
 	t->sink_writable |= nic->dev.read_sink_remote_write;
 	ripc__verbs_pool_init(&nic->big, &nic->dev, CONN_SEND_MAX, RECV_SLAB, BUFS_MAX);
 	ripc__verbs_pool_init(&nic->small, &nic->dev, SMALL_MAX, SMALL_SLAB, BUFS_MAX);
-	rc = iwv_watch(t, ctx->async_fd, IWV_ASYNC, index);
-	if (!rc)
-		rc = iwv_watch(t, nic->dev.wake_fd, IWV_ASYNC, index);
-	if (rc) {
-		rc = ripc__fail(rc, "iwarp/verbs: %s: cannot add its descriptors to epoll",
-				nic->dev.name);
-		iwv_unwatch(t, ctx->async_fd);
-		ripc__verbs_device_close(&nic->dev);
-		free(nic);
-		return rc;
-	}
 	if ((uint32_t)nic->dev.attr.max_qp_rd_atom < t->read_depth)
 		t->read_depth = (uint32_t)nic->dev.attr.max_qp_rd_atom;
 	if ((uint32_t)nic->dev.attr.max_qp_init_rd_atom < t->read_depth)

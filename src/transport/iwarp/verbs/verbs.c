@@ -213,9 +213,6 @@ static unsigned full_pass(struct ripc__transport *t, struct ripc__event *events,
 		case IWV_CM:
 			n += ripc__iwv_cm(t, events + n, max - n);
 			break;
-		case IWV_ASYNC:
-			ripc__iwv_device_async(t->nic[index]);
-			break;
 		case IWV_UDP:
 			n += datagrams(t, index, events + n, max - n);
 			break;

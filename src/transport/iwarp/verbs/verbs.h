@@ -147,7 +147,6 @@ struct iwv_device {
 /* The source of an epoll event: low byte of its data, the index above. */
 enum iwv_source {
 	IWV_CM,
-	IWV_ASYNC,
 	IWV_CQ,
 	IWV_UDP,
 	IWV_CONNECT_DONE,
@@ -237,7 +236,6 @@ int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
 struct iwv_device *ripc__iwv_device_find(struct ripc__transport *t, const struct ibv_context *ctx);
 /* A completion queue with room for n more, NULL: none, explained. */
 struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n);
-void ripc__iwv_device_async(struct iwv_device *nic);
 void ripc__iwv_device_lost(struct iwv_device *nic, const char *why);
 /* Closes a removed device without connections. */
 void ripc__iwv_device_free(struct iwv_device *nic);
