@@ -74,8 +74,8 @@ struct ib_ah_entry *ripc__ib_ah_find(struct ripc__transport *t, const struct ib_
 	return r;
 }
 
-/* In a worker thread: over RoCE the kernel resolves the neighbour. */
-static int create_ah(struct ripc__ib_job *job)
+/* In a thread: over RoCE the kernel resolves the neighbour. */
+static int create_ah(struct ripc__verbs_job *job)
 {
 	struct ib_ah_entry *r = (struct ib_ah_entry *)job;
 	struct ibv_ah_attr attr;
@@ -86,7 +86,7 @@ static int create_ah(struct ripc__ib_job *job)
 	return r->ah ? 0 : errno ? -errno : -EHOSTUNREACH;
 }
 
-static void ah_created(struct ripc__ib_job *job, int result)
+static void ah_created(struct ripc__verbs_job *job, int result)
 {
 	struct ib_ah_entry *r = (struct ib_ah_entry *)job;
 	struct ripc__transport *t = r->port->t;
@@ -109,7 +109,7 @@ static int ah_resolve(struct ib_ah_entry *r)
 				  t->nresolving);
 	r->job.work = create_ah;
 	r->job.done = ah_created;
-	rc = ripc__ib_worker_start(&t->worker, &r->job);
+	rc = ripc__verbs_job_start(&t->jobs, &r->job);
 	if (rc)
 		return rc;
 	ripc__ib_ah_set_state(r, IB_AH_RESOLVING);

@@ -110,7 +110,7 @@ static unsigned ib_progress(struct ripc__transport *t, struct ripc__event *event
 	reclaim_buffers(t);
 	repost_receives(t);
 	ib_flush(t);
-	ripc__ib_worker_reap(&t->worker);
+	ripc__verbs_jobs_reap(&t->jobs);
 	for (unsigned i = 0; i < t->ndevices; i++)
 		n += poll_device(&t->devices[(t->rounds + i) % t->ndevices], events + n, max - n,
 				 &full);
@@ -198,7 +198,7 @@ static void ib_close(struct ripc__transport *t)
 {
 	if (t->nports)
 		send_disconnects(t);
-	ripc__ib_worker_fini(&t->worker);
+	ripc__verbs_jobs_fini(&t->jobs);
 	ripc__ib_eps_free(t);
 	ripc__ib_ah_cache_close(t);
 	ripc__ib_mcast_close(t);
@@ -266,13 +266,13 @@ static int ib_open(struct ripc__transport **out, const struct ripc__transport_en
 	ripc__list_init(&t->regions);
 	t->inotify_fd = t->member_fd[0] = t->member_fd[1] = -1;
 	t->opt = env->opt;
-	rc = ripc__ib_worker_init(&t->worker);
+	rc = ripc__verbs_jobs_init(&t->jobs, IB_JOBS_MAX);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!rc && t->epoll_fd < 0)
 		rc = ripc__fail(-errno, "ib: cannot create an epoll descriptor: %s",
 				strerror(errno));
 	if (!rc)
-		rc = ripc__ib_watch(t, t->worker.fd);
+		rc = ripc__ib_watch(t, t->jobs.fd);
 	if (!rc)
 		rc = ripc__ib_watch_devices(t);
 	if (!rc)
@@ -334,8 +334,8 @@ static void ib_forked(struct ripc__transport *t)
 		ripc__verbs_device_forked(&t->devices[i].v);
 	}
 	ripc__ib_mcast_forked(t);
-	if (t->worker.fd >= 0)
-		close(t->worker.fd);
+	if (t->jobs.fd >= 0)
+		close(t->jobs.fd);
 	if (t->inotify_fd >= 0)
 		close(t->inotify_fd);
 	if (t->epoll_fd >= 0)

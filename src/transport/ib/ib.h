@@ -16,7 +16,7 @@
  *   ah_cache.c      address handles of peer ports
  *   port_change.c   ports that go down, come back, or change their addresses
  *   port.c          devices and ports: GIDs, queue pairs, receive buffers
- *   address.c, wireup.c, uc_retransmit.c, worker.c: see their headers
+ *   address.c, wireup.c, uc_retransmit.c: see their headers
  */
 #ifndef RIPC_IB_IB_H
 #define RIPC_IB_IB_H
@@ -26,9 +26,9 @@
 #include "transport/ib/ep_state.h"
 #include "transport/ib/uc_retransmit.h"
 #include "transport/ib/wireup.h"
-#include "transport/ib/worker.h"
 #include "transport/reports.h"
 #include "transport/rdma/device.h"
+#include "transport/rdma/jobs.h"
 #include "transport/rdma/queue.h"
 #include "transport/rdma/region.h"
 
@@ -56,6 +56,7 @@
 #define IB_ROUTE_ADDRESS  96u  /* longest address that is cached, bytes */
 #define IB_HALF_OPEN_MAX  256u /* requests that the core has not answered */
 #define IB_ENDPOINTS_MAX  65536u
+#define IB_JOBS_MAX       4u /* threads for calls that block */
 #define IB_WHY_MAX        192u
 
 struct ripc__transport;
@@ -135,7 +136,7 @@ struct ib_ah_key {
 enum ib_ah_state { IB_AH_NEW, IB_AH_RESOLVING, IB_AH_READY, IB_AH_FAILED, IB_AH_STATES };
 
 struct ib_ah_entry {
-	struct ripc__ib_job job; /* RESOLVING: creates the address handle */
+	struct ripc__verbs_job job; /* RESOLVING: creates the address handle */
 	struct ib_ah_key key;
 	UT_hash_handle hh;
 	struct ib_port *port;
@@ -185,7 +186,7 @@ struct ib_uc {
 
 /* One end of a connection. It may stay after ep_close(): see ep_state.h. */
 struct ripc__ep {
-	struct ripc__ib_job job; /* readies the queue pair; the endpoint stays while it runs */
+	struct ripc__verbs_job job; /* readies the queue pair; the endpoint stays while it runs */
 	struct ripc__transport *t;
 	struct ib_device *d;
 	struct ib_port *port;
@@ -233,7 +234,7 @@ struct ripc__transport {
 	struct ib_port ports[RIPC__IB_PORTS_MAX]; /* best first */
 	unsigned nports;
 	struct ripc__list regions; /* rdma/region.h */
-	struct ripc__ib_worker worker;
+	struct ripc__verbs_jobs jobs;
 	struct ripc__transport_limits limits;
 	bool datagrams; /* short messages are sent as datagrams */
 	bool uc;        /* writes use UC, if the peer does too */
@@ -387,7 +388,7 @@ void ripc__ib_port_down(struct ib_port *p, const char *why);
 void ripc__ib_port_changed(struct ib_port *p);
 /*
  * After ripc__ib_port_changed(), in each pass: takes the other addresses when all work of the UD
- * queue pair was flushed and no worker uses the old ones. Then the queue pair is reset.
+ * queue pair was flushed and no job uses the old ones. Then the queue pair is reset.
  */
 void ripc__ib_port_readdress(struct ib_port *p);
 
@@ -430,9 +431,9 @@ void ripc__ib_mcast_forked(struct ripc__transport *t); /* closes descriptors; as
 int ripc__ib_qp_new(struct ripc__ep *ep); /* 0 or a negative errno, explained */
 /* The parameters for the peer. */
 void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q);
-int ripc__ib_qp_ready(struct ripc__ib_job *job); /* in a worker thread */
-void ripc__ib_qp_destroy(struct ripc__ep *ep);   /* no memory is accessed afterwards */
-void ripc__ib_qp_drained(struct ripc__ep *ep);   /* destroyed, and no completion can come */
+int ripc__ib_qp_ready(struct ripc__verbs_job *job); /* in a thread of its own */
+void ripc__ib_qp_destroy(struct ripc__ep *ep);      /* no memory is accessed afterwards */
+void ripc__ib_qp_drained(struct ripc__ep *ep);      /* destroyed, and no completion can come */
 
 /* setup.c */
 int ripc__ib_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
@@ -451,7 +452,7 @@ void ripc__ib_cq_drained(struct ripc__transport *t,
 unsigned ripc__ib_ep_events(struct ripc__transport *t, struct ripc__event *events, unsigned max);
 bool ripc__ib_eps_closed(
 	const struct ripc__transport *t); /* whether all closed ones notified their peers */
-void ripc__ib_eps_free(struct ripc__transport *t); /* no worker thread runs */
+void ripc__ib_eps_free(struct ripc__transport *t); /* no job runs */
 
 /* uc.c */
 int ripc__ib_uc_new(struct ripc__ep *ep);      /* 0 or a negative errno, explained */

@@ -4,7 +4,7 @@
  * subnet manager assigns another LID. Connections and address handles belong to the old addresses.
  *
  *   event: the port takes no new connections, loses those it has, and its UD queue pair is flushed
- *   then, when no worker uses the port: it takes the new addresses, and EV_ADDRESS is reported
+ *   then, when no job uses the port: it takes the new addresses, and EV_ADDRESS is reported
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define READDRESS_NS (10 * RIPC__MS) /* pause while workers use the old addresses */
+#define READDRESS_NS (10 * RIPC__MS) /* pause while jobs use the old addresses */
 
 void ripc__ib_port_down(struct ib_port *p, const char *why)
 {

@@ -191,8 +191,8 @@ static int connect_qp(const struct ripc__ep *ep, struct ibv_qp *qp, uint32_t the
 	return ripc__ib_set_qp(qp, &attr, mask, "ready to send");
 }
 
-/* In a worker thread: over RoCE the kernel resolves the neighbour. */
-int ripc__ib_qp_ready(struct ripc__ib_job *job)
+/* In a thread: over RoCE the kernel resolves the neighbour. */
+int ripc__ib_qp_ready(struct ripc__verbs_job *job)
 {
 	struct ripc__ep *ep = (struct ripc__ep *)job;
 	const struct ripc__wireup_params *ours = &ep->wireup.ours, *theirs = &ep->wireup.theirs;

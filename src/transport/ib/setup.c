@@ -82,7 +82,7 @@ static void ep_free(struct ripc__ep *ep)
 static int try_paths(struct ripc__ep *ep);
 static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action);
 
-static void qp_ready_done(struct ripc__ib_job *job, int result)
+static void qp_ready_done(struct ripc__verbs_job *job, int result)
 {
 	struct ripc__ep *ep = (struct ripc__ep *)job;
 	char why[IB_WHY_MAX];
@@ -114,7 +114,7 @@ static void start_qp_ready(struct ripc__ep *ep)
 	ep->job.work = ripc__ib_qp_ready;
 	ep->job.done = qp_ready_done;
 	ep->job_running = true;
-	rc = ripc__ib_worker_start(&ep->t->worker, &ep->job);
+	rc = ripc__verbs_job_start(&ep->t->jobs, &ep->job);
 	if (!rc)
 		return;
 	ep->job_running = false;

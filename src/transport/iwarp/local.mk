@@ -17,7 +17,7 @@ libripc_internal_la_SOURCES += src/transport/iwarp/soft/crc32c.c \
 	src/transport/iwarp/soft/soft.h src/transport/iwarp/soft/stream.c
 if HAVE_VERBS
 libripc_internal_la_SOURCES += src/transport/iwarp/verbs/cm.c \
-	src/transport/iwarp/verbs/connect_thread.c src/transport/iwarp/verbs/connection.c \
+	src/transport/iwarp/verbs/connection.c \
 	src/transport/iwarp/verbs/device.c src/transport/iwarp/verbs/endpoint.c \
 	src/transport/iwarp/verbs/listener.c src/transport/iwarp/verbs/state.c \
 	src/transport/iwarp/verbs/state.h src/transport/iwarp/verbs/verbs.c \

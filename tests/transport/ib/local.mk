@@ -8,7 +8,7 @@ if HAVE_VERBS
 check_PROGRAMS += tests/transport/ib/test_ah_cache
 tests_transport_ib_test_ah_cache_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_transport_ib_test_ah_cache_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
-tests_transport_ib_test_ah_cache_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ripc__ib_worker_start
+tests_transport_ib_test_ah_cache_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ripc__verbs_job_start
 
 check_PROGRAMS += tests/transport/ib/test_ep_state
 tests_transport_ib_test_ep_state_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)

@@ -15,13 +15,13 @@ static struct ripc__ib_port_addr peer = {.link = RIPC__IB_LINK_IB, .lid = 5, .qp
 /* ---- worker ---- */
 
 static int start_result; /* of the next start */
-static struct ripc__ib_job *started;
+static struct ripc__verbs_job *started;
 
-int __wrap_ripc__ib_worker_start(struct ripc__ib_worker *w, struct ripc__ib_job *job);
+int __wrap_ripc__verbs_job_start(struct ripc__verbs_jobs *jobs, struct ripc__verbs_job *job);
 
-int __wrap_ripc__ib_worker_start(struct ripc__ib_worker *w, struct ripc__ib_job *job)
+int __wrap_ripc__verbs_job_start(struct ripc__verbs_jobs *jobs, struct ripc__verbs_job *job)
 {
-	(void)w;
+	(void)jobs;
 	started = start_result ? NULL : job;
 	return start_result;
 }
@@ -180,7 +180,7 @@ END_TEST
 START_TEST(get__resolving_limit)
 {
 	struct ripc__ib_port_addr to = peer;
-	struct ripc__ib_job *first = NULL;
+	struct ripc__verbs_job *first = NULL;
 
 	for (to.qpn = 20; ripc__ib_ah_get(&t, port, &to); to.qpn++)
 		if (!first)

@@ -229,7 +229,7 @@ static struct ripc__ep *ep_new(enum ib_ep_state state)
 	ripc__list_add(&t.eps, &ep->all);
 	ck_assert_msg(!ripc__ib_qp_new(ep), "%s", ripc_error_detail());
 	/* It was made ready. */
-	ep->job.done = (void (*)(struct ripc__ib_job *, int))abort;
+	ep->job.done = (void (*)(struct ripc__verbs_job *, int))abort;
 	return ep;
 }
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #define ROUTE_MS 1000
 
@@ -95,13 +94,54 @@ static void resolved(struct iwv_conn *conn)
 		ripc__iwv_ep_failed(ep, -EHOSTUNREACH, strerror(errno));
 }
 
+/* In a thread, which may be cancelled in write(), where rdma_connect() holds no lock. */
+static int run_connect(struct ripc__verbs_job *job)
+{
+	struct iwv_conn *conn = ripc__list_entry(job, struct iwv_conn, job);
+
+	return rdma_connect(conn->id, &conn->param) ? -errno : 0;
+}
+
+static void connect_done(struct ripc__verbs_job *job, int result)
+{
+	struct iwv_conn *conn = ripc__list_entry(job, struct iwv_conn, job);
+
+	if (conn->state == IWV_CONNECTING)
+		ripc__iwv_conn_set_state(conn, IWV_REQUEST_SENT);
+	if (!result)
+		return;
+	conn->cm_event_due = false;
+	if (conn->ep)
+		ripc__iwv_ep_failed(conn->ep, result, strerror(-result));
+}
+
+static int start_connect(struct iwv_conn *conn)
+{
+	struct ripc__ep *ep = conn->ep;
+	int rc;
+
+	memcpy(conn->priv, ep->priv, ep->privlen);
+	conn->param = (struct rdma_conn_param){
+		.private_data = conn->priv,
+		.private_data_len = (uint8_t)ep->privlen,
+		.responder_resources = (uint8_t)conn->t->read_depth,
+		.initiator_depth = (uint8_t)conn->t->read_depth,
+		.retry_count = 7,
+	};
+	conn->job.work = run_connect;
+	conn->job.done = connect_done;
+	rc = ripc__verbs_job_start(&conn->t->jobs, &conn->job);
+	conn->cm_event_due = !rc;
+	return rc;
+}
+
 static void ready(struct iwv_conn *conn)
 {
 	int rc = ripc__iwv_conn_qp(conn);
 
 	if (!rc) {
 		ripc__iwv_conn_set_state(conn, IWV_CONNECTING);
-		rc = ripc__iwv_dial(conn);
+		rc = start_connect(conn);
 	}
 	if (rc)
 		ripc__iwv_ep_failed(conn->ep, -EHOSTUNREACH, ripc_error_detail());
@@ -251,22 +291,4 @@ unsigned ripc__iwv_cm(struct ripc__transport *t, struct ripc__event *events, uns
 		n += handle(t, &r, events + n);
 	}
 	return n;
-}
-
-void ripc__iwv_connects_done(struct ripc__transport *t)
-{
-	struct iwv_conn *conn, *tmp;
-	eventfd_t count;
-
-	eventfd_read(t->connect_fd, &count);
-	ripc__list_for_each_entry_safe (conn, tmp, &t->conns, link) {
-		if (!conn->connect_thread.running || !atomic_load(&conn->connect_thread.done))
-			continue;
-		ripc__iwv_connect_join(conn);
-		if (conn->state == IWV_CONNECTING)
-			ripc__iwv_conn_set_state(conn, IWV_REQUEST_SENT);
-		if (conn->connect_thread.result && conn->ep)
-			ripc__iwv_ep_failed(conn->ep, conn->connect_thread.result,
-					    strerror(-conn->connect_thread.result));
-	}
 }

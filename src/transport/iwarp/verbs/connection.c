@@ -119,6 +119,13 @@ static void detach(struct iwv_conn *conn)
 	conn->ep = NULL;
 }
 
+/* A cancelled call may have sent the request: an event may follow. */
+static void cancel_connect(struct iwv_conn *conn)
+{
+	if (ripc__verbs_job_cancel(&conn->job))
+		conn->cm_event_due = false;
+}
+
 static void destroy_qp(struct iwv_conn *conn)
 {
 	if (!conn->qp)
@@ -137,7 +144,7 @@ void ripc__iwv_conn_release(struct iwv_conn *conn)
 	struct ripc__transport *t = conn->t;
 
 	detach(conn);
-	ripc__iwv_connect_join(conn);
+	cancel_connect(conn);
 	iwv_set_deadline(t, &conn->deadline_ns, 0);
 	if (conn->id) {
 		if (conn->established && !conn->nic->dev.gone)
@@ -155,7 +162,7 @@ void ripc__iwv_conn_release(struct iwv_conn *conn)
 void ripc__iwv_conn_drop(struct iwv_conn *conn)
 {
 	detach(conn);
-	ripc__iwv_connect_join(conn);
+	cancel_connect(conn);
 	if (!conn->cm_event_due) {
 		ripc__iwv_conn_release(conn);
 		return;

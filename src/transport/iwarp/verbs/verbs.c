@@ -5,11 +5,11 @@
 #include "base/log.h"
 #include "base/text.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define TRANSPORT_ID     5 /* in resolver records, doc/protocol.md section 4 */
@@ -53,8 +53,7 @@ static void vt_close(struct ripc__transport *t)
 		close(t->devices_fd);
 	ripc__udp_close(&t->udp);
 	ripc__slab_pool_fini(&t->slabs);
-	if (t->connect_fd >= 0)
-		close(t->connect_fd);
+	ripc__verbs_jobs_fini(&t->jobs);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
 	free(t);
@@ -107,15 +106,14 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	t->next_timer_ns = RIPC__NEVER;
 	t->now_ns = ripc__clock_ns();
 	t->rounds = EMPTY_ROUNDS_MAX + 1;
+	rc = ripc__verbs_jobs_init(&t->jobs, UINT_MAX);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	t->connect_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	ripc__udp_conn_enable(&t->udp, t->epoll_fd, IWV_UDP | (uint64_t)RIPC__UDP_CONN << 8);
-	if (t->epoll_fd < 0 || t->connect_fd < 0)
-		rc = ripc__fail(-errno,
-				"iwarp/verbs: cannot create epoll and event descriptors: %s",
+	if (!rc && t->epoll_fd < 0)
+		rc = ripc__fail(-errno, "iwarp/verbs: cannot create an epoll descriptor: %s",
 				strerror(errno));
-	else
-		rc = iwv_watch(t, t->connect_fd, IWV_CONNECT_DONE, 0);
+	ripc__udp_conn_enable(&t->udp, t->epoll_fd, IWV_UDP | (uint64_t)RIPC__UDP_CONN << 8);
+	if (!rc)
+		rc = iwv_watch(t, t->jobs.fd, IWV_CONNECT_DONE, 0);
 	if (!rc)
 		rc = open_channel(t);
 	if (!rc)
@@ -217,7 +215,7 @@ static unsigned full_pass(struct ripc__transport *t, struct ripc__event *events,
 			n += datagrams(t, index, events + n, max - n);
 			break;
 		case IWV_CONNECT_DONE:
-			ripc__iwv_connects_done(t);
+			ripc__verbs_jobs_reap(&t->jobs);
 			break;
 		case IWV_ADDR_CHANGES:
 			ripc__iwv_addrs_changed(t);
@@ -437,7 +435,7 @@ static void vt_forked(struct ripc__transport *t)
 	ripc__udp_close(&t->udp);
 	close(t->changes_fd);
 	close(t->devices_fd);
-	close(t->connect_fd);
+	close(t->jobs.fd);
 	close(t->epoll_fd);
 }
 

@@ -3,10 +3,9 @@
  * iwarp/verbs: the transport over iWARP adapters and SoftiWARP. Internal to its files.
  *
  *   verbs.c           the vtable; open and close, memory, progress
- *   cm.c              events of librdmacm; results of connect threads
+ *   cm.c              events of librdmacm; rdma_connect()
  *   endpoint.c        endpoints as the core uses them: connect, post, close
  *   connection.c      one connection: its queue pair, receives, completions
- *   connect_thread.c  rdma_connect() in a thread, because it may block
  *   device.c          devices: completion queues, buffers, removal
  *   listener.c        listeners at the addresses of the devices, which may change
  *   state.c           the states of connections and endpoints
@@ -23,14 +22,13 @@
 #include "transport/iwarp/udp.h"
 #include "transport/iwarp/verbs/state.h"
 #include "transport/transport.h"
+#include "transport/rdma/jobs.h"
 #include "transport/rdma/queue.h"
 #include "transport/rdma/region.h"
 
 #include <errno.h>
 #include <net/if.h>
-#include <pthread.h>
 #include <rdma/rdma_cma.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -62,18 +60,6 @@ struct ripc__transport;
 struct iwv_device;
 struct iwv_conn;
 
-/* A thread that runs rdma_connect(). */
-struct iwv_connect_thread {
-	pthread_t thread;
-	bool running; /* not joined */
-	struct rdma_cm_id *id;
-	struct rdma_conn_param param;
-	uint8_t priv[RIPC__PRIVATE_MAX];
-	int done_fd;      /* eventfd to signal */
-	atomic_bool done; /* result is valid */
-	int result;       /* 0 or a negative errno */
-};
-
 /* An rdma_cm_id with its queue pair. It may outlive its endpoint. */
 struct iwv_conn {
 	struct ripc__list link; /* in t->conns, then in t->destroyed */
@@ -95,7 +81,9 @@ struct iwv_conn {
 	unsigned nbufs;
 	struct ripc__list held; /* in t->held: sends are held back */
 	struct ripc__verbs_held held_sends;
-	struct iwv_connect_thread connect_thread;
+	struct ripc__verbs_job job; /* CONNECTING: rdma_connect() with param */
+	struct rdma_conn_param param;
+	uint8_t priv[RIPC__PRIVATE_MAX]; /* of param */
 };
 
 /* One end of a connection, as the core knows it. */
@@ -145,20 +133,14 @@ struct iwv_device {
 };
 
 /* The source of an epoll event: low byte of its data, the index above. */
-enum iwv_source {
-	IWV_CM,
-	IWV_CQ,
-	IWV_UDP,
-	IWV_CONNECT_DONE,
-	IWV_ADDR_CHANGES,
-	IWV_DEVICES
-};
+enum iwv_source { IWV_CM, IWV_CQ, IWV_UDP, IWV_CONNECT_DONE, IWV_ADDR_CHANGES, IWV_DEVICES };
 
 /* The open transport. */
 struct ripc__transport {
 	bool datagrams;
 	const struct ripc__options *opt;
-	int epoll_fd, connect_fd;
+	int epoll_fd;
+	struct ripc__verbs_jobs jobs;
 	struct rdma_event_channel *channel;
 	struct iwv_device *nic[RIPC__VERBS_DEVICES_MAX];
 	unsigned nnics;
@@ -255,11 +237,6 @@ void ripc__iwv_rescan_addrs(struct ripc__transport *t);    /* updates the listen
 /* cm.c */
 /* Handles events of the connection manager. Return: transport events. */
 unsigned ripc__iwv_cm(struct ripc__transport *t, struct ripc__event *events, unsigned max);
-void ripc__iwv_connects_done(struct ripc__transport *t); /* takes the results of connect threads */
-
-/* connect_thread.c */
-int ripc__iwv_dial(struct iwv_conn *conn);
-void ripc__iwv_connect_join(struct iwv_conn *conn); /* joins; cancels it if it runs */
 
 /* connection.c */
 struct iwv_conn *ripc__iwv_conn_new(struct ripc__transport *t, struct ripc__ep *ep,
