@@ -40,11 +40,10 @@ static int deliver(struct ripc__ep *ep, struct ibv_send_wr *wr)
 
 void ripc__ib_flush_held(struct ripc__ep *ep)
 {
-	if (!ep->held_sends.n)
-		return;
-	ep->held_sends.n = 0;
-	ripc__list_del(&ep->held);
-	deliver(ep, ep->held_sends.wr);
+	struct ibv_send_wr *wr = ripc__verbs_unhold(&ep->held);
+
+	if (wr)
+		deliver(ep, wr);
 }
 
 static int blocked(struct ripc__ep *ep)
@@ -105,7 +104,7 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const 
 	/* Slots are reserved for control messages. */
 	if (ripc__verbs_sendq_space(&ep->sendq) < SPARE || !ib_uc_all_acked(ep))
 		return blocked(ep);
-	if (!more && !ep->held_sends.n && len <= ep->max_inline && len <= INLINE_MAX) {
+	if (!more && !ep->held.n && len <= ep->max_inline && len <= INLINE_MAX) {
 		ripc__post_copy(copy, head, head_len, items, n);
 		return send_inline(ep, copy, (uint32_t)len);
 	}
@@ -131,12 +130,11 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const 
 	}
 	ripc__post_copy(slot->bounce->data, head, head_len, items, n);
 	sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
-	ripc__list_queue(&ep->t->held, &ep->held);
-	if (ripc__verbs_hold(&ep->held_sends, &wr) || !more)
+	if (ripc__verbs_hold(&ep->t->held, &ep->held, &wr) || !more)
 		ripc__ib_flush_held(ep);
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
-	return ep->held_sends.n ? 1 : 0;
+	return ep->held.n ? 1 : 0;
 }
 
 int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
@@ -220,8 +218,7 @@ int ripc__ib_transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 	ep->reads += !write;
 	if (!hold)
 		return deliver(ep, &wr);
-	ripc__list_queue(&ep->t->held, &ep->held);
-	if (ripc__verbs_hold(&ep->held_sends, &wr))
+	if (ripc__verbs_hold(&ep->t->held, &ep->held, &wr))
 		ripc__ib_flush_held(ep);
 	return ib_ep_can_post(ep) ? 0 : -ENOTCONN;
 }

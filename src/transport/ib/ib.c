@@ -88,7 +88,7 @@ static void ib_flush(struct ripc__transport *t)
 	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&t->held)))
-		ripc__ib_flush_held(ripc__list_entry(n, struct ripc__ep, held));
+		ripc__ib_flush_held(ripc__list_entry(n, struct ripc__ep, held.link));
 }
 
 /* The earlier one of @next and the time at which a stopped queue pair is reset. */

@@ -195,7 +195,6 @@ struct ripc__ep {
 	struct ripc__list all;    /* in t->eps */
 	struct ripc__list timed;  /* in t->timed: the wire-up has a message due or a timer */
 	struct ripc__list events; /* in t->event_eps: events are to be reported */
-	struct ripc__list held;   /* in t->held: sends are held back */
 	struct ripc__list dying;  /* in t->dying: closed by the core, not yet freed */
 	UT_hash_handle by_number; /* key: wireup.mine */
 	UT_hash_handle by_qpn;    /* key: qpn */
@@ -209,9 +208,9 @@ struct ripc__ep {
 	uint32_t max_inline;
 	/* bytes of a packet, if 4 bytes of a message may travel as immediate data; else 0 */
 	uint32_t packet;
-	uint32_t reads, read_depth; /* reads outstanding; most reads outstanding */
-	uint32_t rdmas;             /* reads and writes outstanding */
-	struct ripc__verbs_held held_sends;
+	uint32_t reads, read_depth;      /* reads outstanding; most reads outstanding */
+	uint32_t rdmas;                  /* reads and writes outstanding */
+	struct ripc__verbs_held held;    /* in t->held */
 	struct ripc__ib_address address; /* active: ports of the peer */
 	unsigned path_index;             /* active: index of the path that is tried */
 	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data */

@@ -43,8 +43,7 @@ void ripc__ib_qp_destroy(struct ripc__ep *ep)
 			  strerror(errno));
 	ripc__ib_uc_destroy(ep);
 	ep->qp = NULL;
-	ep->held_sends.n = 0;
-	ripc__list_del(&ep->held);
+	ripc__verbs_unhold(&ep->held);
 	ep->destroyed_round = ep->t->rounds;
 	/* Only a connected queue pair receives; the last send of the peer is complete. */
 	ripc__ib_srq_unreserve(ep->srq, ep->job.done && !ep->fin);

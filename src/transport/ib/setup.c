@@ -52,7 +52,7 @@ static struct ripc__ep *ep_new(struct ripc__transport *t, enum ib_ep_state state
 	ep->wireup.active = state == IB_EP_CONNECTING;
 	ripc__list_init(&ep->timed);
 	ripc__list_init(&ep->events);
-	ripc__list_init(&ep->held);
+	ripc__list_init(&ep->held.link);
 	ripc__list_init(&ep->dying);
 	ripc__list_add(&t->eps, &ep->all);
 	t->neps++;
@@ -71,7 +71,6 @@ static void ep_free(struct ripc__ep *ep)
 	ripc__list_del(&ep->all);
 	ripc__list_del(&ep->timed);
 	ripc__list_del(&ep->events);
-	ripc__list_del(&ep->held);
 	ripc__list_del(&ep->dying);
 	t->neps--;
 	free(ep);

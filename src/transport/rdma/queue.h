@@ -8,6 +8,7 @@
 #ifndef RIPC_RDMA_QUEUE_H
 #define RIPC_RDMA_QUEUE_H
 
+#include "base/list.h"
 #include "transport/rdma/pool.h"
 
 #include <assert.h>
@@ -94,16 +95,22 @@ int ripc__verbs_post_empty(struct ibv_qp *qp, struct ripc__verbs_sendq *q,
 #define RIPC__VERBS_HELD_MAX       16u
 #define RIPC__VERBS_HELD_WRITE_MAX (64u << 10) /* bytes of a write that waits for its message */
 
-/* Sends and writes that are held back, to be posted by one call. */
+/* Sends and writes of a queue pair that are held back, to be posted by one call. */
 struct ripc__verbs_held {
+	struct ripc__list link; /* in a list of the transport while there are some */
 	struct ibv_send_wr wr[RIPC__VERBS_HELD_MAX];
 	struct ibv_sge sge[RIPC__VERBS_HELD_MAX];
 	uint32_t n;
 };
 
-/* Appends a copy of a work request with one element. Return: whether it is full now. */
-static inline bool ripc__verbs_hold(struct ripc__verbs_held *h, const struct ibv_send_wr *wr)
+/*
+ * Appends a copy of a work request with one element. @list: of the transport. Return: whether it is
+ * full now.
+ */
+static inline bool ripc__verbs_hold(struct ripc__list *list, struct ripc__verbs_held *h,
+				    const struct ibv_send_wr *wr)
 {
+	ripc__list_queue(list, &h->link);
 	h->sge[h->n] = *wr->sg_list;
 	h->wr[h->n] = *wr;
 	h->wr[h->n].sg_list = &h->sge[h->n];
@@ -111,6 +118,16 @@ static inline bool ripc__verbs_hold(struct ripc__verbs_held *h, const struct ibv
 	if (h->n)
 		h->wr[h->n - 1].next = &h->wr[h->n];
 	return ++h->n == RIPC__VERBS_HELD_MAX;
+}
+
+/* Return: the chain to post, valid until the next hold, or NULL: none is held back. */
+static inline struct ibv_send_wr *ripc__verbs_unhold(struct ripc__verbs_held *h)
+{
+	bool any = h->n;
+
+	h->n = 0;
+	ripc__list_del(&h->link);
+	return any ? h->wr : NULL;
 }
 
 static inline uint64_t ripc__verbs_send_id(const struct ripc__verbs_slot *slot)

@@ -224,7 +224,7 @@ static struct ripc__ep *ep_new(enum ib_ep_state state)
 	ep->wireup.state = RIPC__WIREUP_ESTABLISHED;
 	ripc__list_init(&ep->timed);
 	ripc__list_init(&ep->events);
-	ripc__list_init(&ep->held);
+	ripc__list_init(&ep->held.link);
 	ripc__list_init(&ep->dying);
 	ripc__list_add(&t.eps, &ep->all);
 	ck_assert_msg(!ripc__ib_qp_new(ep), "%s", ripc_error_detail());

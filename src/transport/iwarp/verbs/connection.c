@@ -25,7 +25,7 @@ struct iwv_conn *ripc__iwv_conn_new(struct ripc__transport *t, struct ripc__ep *
 	conn->state = state;
 	conn->read_depth = t->read_depth;
 	ripc__list_init(&conn->link);
-	ripc__list_init(&conn->held);
+	ripc__list_init(&conn->held.link);
 	ripc__list_add(&t->conns, &conn->link);
 	ep->conn = conn;
 	return conn;
@@ -112,8 +112,7 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 /* Discards sends held back; their slots go with the queue. */
 static void detach(struct iwv_conn *conn)
 {
-	conn->held_sends.n = 0;
-	ripc__list_del(&conn->held);
+	ripc__verbs_unhold(&conn->held);
 	if (conn->ep)
 		conn->ep->conn = NULL;
 	conn->ep = NULL;

@@ -277,11 +277,9 @@ static int posted(struct ripc__ep *ep, struct ripc__verbs_sendq *q, struct ibv_s
 
 int ripc__iwv_flush_held(struct iwv_conn *conn)
 {
-	if (!conn->held_sends.n)
-		return 0;
-	conn->held_sends.n = 0;
-	ripc__list_del(&conn->held);
-	return posted(conn->ep, &conn->tx, conn->held_sends.wr);
+	struct ibv_send_wr *wr = ripc__verbs_unhold(&conn->held);
+
+	return wr ? posted(conn->ep, &conn->tx, wr) : 0;
 }
 
 /* Only a completion leads to EV_SENDABLE, so sends held back are posted. */
@@ -298,8 +296,7 @@ static int hold_back(struct ripc__ep *ep, const struct ibv_send_wr *wr, bool mor
 {
 	struct iwv_conn *conn = ep->conn;
 
-	ripc__list_queue(&ep->t->held, &conn->held);
-	if (!ripc__verbs_hold(&conn->held_sends, wr) && more)
+	if (!ripc__verbs_hold(&ep->t->held, &conn->held, wr) && more)
 		return 1;
 	return ripc__iwv_flush_held(conn);
 }
@@ -323,7 +320,7 @@ int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	if (ripc__verbs_sendq_space(&conn->tx) < 2)
 		return stalled(ep);
 	/* Inline data are on the stack, so they must be posted in this call. */
-	if (len > conn->nic->inline_max || more || conn->held_sends.n) {
+	if (len > conn->nic->inline_max || more || conn->held.n) {
 		buf = ripc__verbs_pool_get(len <= SMALL_MAX ? &conn->nic->small : &conn->nic->big);
 		if (!buf && conn->tx.head == conn->tx.tail) {
 			ripc__iwv_ep_break(ep, -ENOMEM, ripc_error_detail());
@@ -344,7 +341,7 @@ int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	wr.wr_id = ripc__verbs_send_id(slot);
 	wr.sg_list = &sge;
 	wr.send_flags = (slot->signaled ? IBV_SEND_SIGNALED : 0u) | (buf ? 0u : IBV_SEND_INLINE);
-	if (more || conn->held_sends.n)
+	if (more || conn->held.n)
 		return hold_back(ep, &wr, more);
 	return posted(ep, &conn->tx, &wr);
 }

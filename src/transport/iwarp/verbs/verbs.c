@@ -194,7 +194,7 @@ static void vt_flush(struct ripc__transport *t)
 	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&t->held)))
-		ripc__iwv_flush_held(ripc__list_entry(n, struct iwv_conn, held));
+		ripc__iwv_flush_held(ripc__list_entry(n, struct iwv_conn, held.link));
 }
 
 /* Polls all descriptors except completion channels. */

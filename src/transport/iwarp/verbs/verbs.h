@@ -79,9 +79,8 @@ struct iwv_conn {
 	struct ripc__verbs_sendq tx, rd; /* sends and writes; reads: each completes in order */
 	struct ripc__verbs_buf *bufs[CONN_RECV_BUFS];
 	unsigned nbufs;
-	struct ripc__list held; /* in t->held: sends are held back */
-	struct ripc__verbs_held held_sends;
-	struct ripc__verbs_job job; /* CONNECTING: rdma_connect() with param */
+	struct ripc__verbs_held held; /* in t->held */
+	struct ripc__verbs_job job;   /* CONNECTING: rdma_connect() with param */
 	struct rdma_conn_param param;
 	uint8_t priv[RIPC__PRIVATE_MAX]; /* of param */
 };
