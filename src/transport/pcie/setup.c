@@ -257,12 +257,7 @@ static unsigned handle_request(struct pcie *t, uint32_t block,
 	}
 	snprintf(ep->ep.setup->text, sizeof(ep->ep.setup->text), "entry %u of %.120s", entry,
 		 t->device.name);
-	*ev = (struct ripc__event){.kind = RIPC__EV_REQUEST,
-				   .request = ep,
-				   .data = ep->ep.setup->private,
-				   .len = ep->ep.setup->private_len,
-				   .source = entry + 1,
-				   .text = ep->ep.setup->text};
+	*ev = ripc__ring_ep_request(&ep->ep, entry + 1);
 	return 1;
 }
 

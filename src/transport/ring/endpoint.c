@@ -162,6 +162,16 @@ void ripc__ring_ep_open(struct ripc__ep *ep, const struct ripc__ring_backend *be
 	ep->established = true;
 }
 
+struct ripc__event ripc__ring_ep_request(struct ripc__ep *ep, uint64_t source)
+{
+	return (struct ripc__event){.kind = RIPC__EV_REQUEST,
+				    .request = ep,
+				    .data = ep->setup->private,
+				    .len = ep->setup->private_len,
+				    .source = source,
+				    .text = ep->setup->text};
+}
+
 void ripc__ring_ep_fail(struct ripc__ep *ep, int status, const char *why)
 {
 	if (ep->setup->failed)

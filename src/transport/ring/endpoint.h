@@ -106,6 +106,8 @@ void ripc__ring_ep_set_state(struct ripc__ep *ep, enum ripc__ep_state state);
 /* Both segments are there: starts the engine. The next pass reports it. */
 void ripc__ring_ep_open(struct ripc__ep *ep, const struct ripc__ring_backend *be,
 			const struct ripc__ring_layout *layout, uint8_t epoch);
+/* The request of an endpoint in REQUESTED, whose setup has private data and text. */
+struct ripc__event ripc__ring_ep_request(struct ripc__ep *ep, uint64_t source);
 /* The next pass reports the end of a CONNECTING endpoint; -ECONNREFUSED: with private, rejected. */
 void ripc__ring_ep_fail(struct ripc__ep *ep, int status, const char *why);
 /* Removes an endpoint in any state; the next pass frees it. */

@@ -380,12 +380,7 @@ static unsigned handle_request(struct shm_ep *ep, struct ripc__event *ev)
 	}
 	ripc__ring_ep_set_state(&ep->ep, RIPC__EP_REQUESTED);
 	peer_name(ep, ep->ep.setup->text, sizeof(ep->ep.setup->text));
-	*ev = (struct ripc__event){.kind = RIPC__EV_REQUEST,
-				   .request = ep,
-				   .data = ep->ep.setup->private,
-				   .len = ep->ep.setup->private_len,
-				   .source = (uint64_t)ep->pid,
-				   .text = ep->ep.setup->text};
+	*ev = ripc__ring_ep_request(&ep->ep, ep->pid);
 	return 1;
 }
 
