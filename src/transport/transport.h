@@ -275,7 +275,8 @@ struct ripc__transport_ops {
 	 * copied. With more set, or under load, the transport may delay the message until flush(),
 	 * progress() or a later post(). Return:
 	 *   0          sent
-	 *   1          delayed: the core must call progress() within about 1 ms
+	 *   1          delayed: the core must call progress() within about 1 ms; with wait=poll
+	 *              some milliseconds, if the application stops to poll
 	 *   2          sent, but the peer may be asleep and not notified: the core must call
 	 *              progress() or flush() within some milliseconds
 	 *   -EAGAIN    not sent, the queue is full: EV_SENDABLE follows

@@ -6,7 +6,8 @@
 
 /* longest time to a reply that counts as quick: its client waits for the reply, not the ACK */
 #define REPLY_MAX_NS (300 * 1000)
-#define DELAY_MAX_NS RIPC__MS /* longest delay; the progress thread's next tick may add as much */
+/* longest delay; the progress thread's next tick may add as much, and 4 ms with wait=poll */
+#define DELAY_MAX_NS RIPC__MS
 /*
  * Bytes that are written, copied or registered in less time than a message costs, its system calls
  * and the receiver's included.
