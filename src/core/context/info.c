@@ -162,6 +162,12 @@ int RIPC__NO_ANALYSIS ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct 
 	return rc;
 }
 
+/* The destination; NULL: not known, or of the name of a group, which is no service. */
+static struct ripc__dest *dest_of_service(struct ripc *ctx, uint64_t id)
+{
+	return ripc__group_is_name(id) ? NULL : ripc__dest_find(ctx, id);
+}
+
 int RIPC__NO_ANALYSIS ripc_route_get(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
 {
 	struct ripc__dest *d;
@@ -171,7 +177,7 @@ int RIPC__NO_ANALYSIS ripc_route_get(struct ripc *ctx, uint64_t dest, struct rip
 		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
-	d = ripc__dest_find(ctx, dest);
+	d = dest_of_service(ctx, dest);
 	if (d)
 		describe(ctx, d, route);
 	else
@@ -197,7 +203,7 @@ int RIPC__NO_ANALYSIS ripc_route_limits(struct ripc *ctx, uint64_t dest, struct 
 	if (rc)
 		return rc;
 	if (dest) {
-		d = ripc__dest_find(ctx, dest);
+		d = dest_of_service(ctx, dest);
 		full.short_max = d ? ripc__short_max(ctx, d, &name) : 0;
 	}
 	ripc__unlock(ctx);
@@ -264,7 +270,7 @@ int RIPC__NO_ANALYSIS ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ri
 		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
-	d = ripc__dest_find(ctx, dest);
+	d = dest_of_service(ctx, dest);
 	if (d && d->peer) {
 		const struct ripc__peer_stats *s = &d->peer->stats;
 

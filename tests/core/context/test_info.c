@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The explanation of a route: why this transport, and why none of the others. Counters of peers. */
+#include "core/group/group.h"
 #include "core/rig.h"
 
 static void check_reason(const char *ours, const char *theirs, const char *want)
@@ -28,6 +29,28 @@ START_TEST(route__reason)
 		     "iwarp/soft: in use, the first that connected; "
 		     "shm: the peer has no address on it");
 	check_reason("shm", "iwarp/soft,shm", "shm: in use, the first that connected");
+}
+END_TEST
+
+/* Internally the name of a group is a destination. No service has this id. */
+START_TEST(route__name_of_a_group)
+{
+	struct ripc_route route = {.size = sizeof(route)};
+	struct ripc_limits limits = {.size = sizeof(limits)};
+	struct rig rig;
+
+	rig_start(&rig, 2, NULL);
+	for (unsigned i = 0; i < 2; i++)
+		OK(ripc_group_join(rig.s[i], 77, 5000));
+	rig_run(&rig, 3000);
+	for (unsigned i = 0; i < 2; i++) {
+		RC(-ENOENT, ripc_route_get(rig.ctx[i], ripc__group_name(77), &route));
+		RC(-ENOENT, ripc_route_limits(rig.ctx[i], ripc__group_name(77), &limits));
+		RC(-ENOENT,
+		   ripc_peer_stats(rig.ctx[i], ripc__group_name(77),
+				   &(struct ripc_stats){.size = sizeof(struct ripc_stats)}));
+	}
+	rig_end(&rig);
 }
 END_TEST
 
@@ -188,6 +211,7 @@ int main(void)
 
 	test_seed();
 	tcase_add_test(tc, route__reason);
+	tcase_add_test(tc, route__name_of_a_group);
 	tcase_add_test(tc, peer_stats__per_peer);
 	tcase_add_loop_test(tc, call__output, 0, CALLS);
 	tcase_add_test(tc, list__entries);
