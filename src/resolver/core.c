@@ -437,11 +437,9 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_addr *addrs,
 			   unsigned naddrs)
 {
+	core->own.naddrs = naddrs;
 	for (unsigned i = 0; i < naddrs; i++)
-		for (unsigned j = 0; j < core->own.naddrs; j++)
-			if (core->own.addrs[j].transport == addrs[i].transport &&
-			    addrs[i].len <= RIPC__ADDRESS_MAX)
-				core->own.addrs[j] = addrs[i];
+		core->own.addrs[i] = addrs[i];
 }
 
 static void free_lookup(struct ripc__node *node, void *arg)

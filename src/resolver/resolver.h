@@ -76,7 +76,10 @@ void ripc__resolver_close(struct ripc__resolver *r);
 /* As close(), but sends nothing, like a killed process. For ripc__kill(). */
 void ripc__resolver_kill(struct ripc__resolver *r);
 
-/* Replaces the addresses of the same transports in all later records. */
+/*
+ * Replaces the addresses in all later records: at most RIPC__RECORD_ADDRS_MAX, each of at most
+ * RIPC__ADDRESS_MAX bytes. None: no device is left.
+ */
 void ripc__resolver_readdress(struct ripc__resolver *r, const struct ripc__record_addr *addrs,
 			      unsigned naddrs);
 

@@ -34,27 +34,30 @@ START_TEST(new__rejects_oversized_records)
 }
 END_TEST
 
-/*
- * A transport that has no address any more, or others before it, do not keep it from what it has
- * now.
- */
-START_TEST(readdress__by_transport)
+/* The record has the present addresses, and none of a transport whose device is gone. */
+START_TEST(readdress__replaces_all)
 {
-	struct ripc__record_addr now[2] = {{.transport = 3, .len = 1, .addr = "x"},
-					   {.transport = 9, .len = 4, .addr = "else"}};
+	static const struct ripc__record_addr now[2] = {{.transport = 3, .len = 1, .addr = "x"},
+							{.transport = 9, .len = 4, .addr = "else"}};
 	const struct ripc__record *record;
 
-	ripc__rcore_readdress(b->core, now, 2);
-	node_register(b, 42, true);
-	bus_run(bus, 1000);
-	node_lookup(c, 42);
-	bus_run(bus, 1000);
-	ck_assert_ptr_nonnull(node_has_event(c, RIPC__RESOLVED, 42));
-	record = &node_has_event(c, RIPC__RESOLVED, 42)->record;
-	ck_assert_uint_eq(record->naddrs, 1);
-	ck_assert_uint_eq(record->addrs[0].transport, 9);
-	ck_assert_uint_eq(record->addrs[0].len, 4);
-	ck_assert_mem_eq(record->addrs[0].addr, "else", 4);
+	for (unsigned n = 0; n <= 2; n++) {
+		const struct ripc__record_addr *addrs = now + 2 - n;
+
+		ripc__rcore_readdress(b->core, addrs, n);
+		node_register(b, 42 + n, true);
+		bus_run(bus, 1000);
+		node_lookup(c, 42 + n);
+		bus_run(bus, 1000);
+		ck_assert_ptr_nonnull(node_has_event(c, RIPC__RESOLVED, 42 + n));
+		record = &node_has_event(c, RIPC__RESOLVED, 42 + n)->record;
+		ck_assert_uint_eq(record->naddrs, n);
+		for (unsigned i = 0; i < n; i++) {
+			ck_assert_uint_eq(record->addrs[i].transport, addrs[i].transport);
+			ck_assert_uint_eq(record->addrs[i].len, addrs[i].len);
+			ck_assert_mem_eq(record->addrs[i].addr, addrs[i].addr, addrs[i].len);
+		}
+	}
 }
 END_TEST
 
@@ -202,7 +205,7 @@ int main(void)
 	tc = tcase(suite, "input");
 	tcase_add_test(tc, input__garbage_is_counted);
 	tcase_add_test(tc, new__rejects_oversized_records);
-	tcase_add_test(tc, readdress__by_transport);
+	tcase_add_test(tc, readdress__replaces_all);
 	tc = tcase(suite, "many");
 	tcase_add_test(tc, churn__200_boot_at_once);
 	tcase_add_test(tc, churn__partition_and_restarts);

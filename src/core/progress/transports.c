@@ -214,6 +214,5 @@ void ripc__local_addrs_changed(struct ripc *ctx)
 	struct ripc__record_addr addrs[RIPC__RECORD_ADDRS_MAX];
 	int n = ripc__local_addrs(ctx, addrs);
 
-	if (n >= 0)
-		ripc__resolver_readdress(ctx->resolver, addrs, (unsigned)n);
+	ripc__resolver_readdress(ctx->resolver, addrs, n < 0 ? 0 : (unsigned)n);
 }

@@ -30,6 +30,7 @@ void ripc__ib_device_lost(struct ib_device *d, const char *why)
 	ripc__log(RIPC_LOG_ERROR, "ib: %s; its connections are lost", text);
 	d->v.gone = true;
 	t->route_gen++;
+	t->reports.address = true;
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d)
 			t->ports[i].down = true;

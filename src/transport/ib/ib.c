@@ -295,11 +295,12 @@ static void ib_limits(struct ripc__transport *t, struct ripc__transport_limits *
 
 static int ib_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 {
-	struct ripc__ib_address a = {.count = t->nports};
+	struct ripc__ib_address a = {.count = 0};
 
 	for (unsigned i = 0; i < t->nports; i++)
-		a.port_addrs[i] = t->ports[i].port_addr;
-	return (int)ripc__ib_address_encode(&a, buf);
+		if (!t->ports[i].d->lost)
+			a.port_addrs[a.count++] = t->ports[i].port_addr;
+	return a.count ? (int)ripc__ib_address_encode(&a, buf) : -ENODEV;
 }
 
 static void ib_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)

@@ -127,6 +127,7 @@ void ripc__iwv_device_lost(struct iwv_device *nic, const char *why)
 	if (!nic->dev.gone)
 		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: lost device %s: %s", nic->dev.name, why);
 	nic->dev.gone = true;
+	nic->t->addrs_changed = true;
 	snprintf(text, sizeof(text), "%s: %s", nic->dev.name, why);
 	ripc__list_for_each_entry (ep, &nic->t->eps, link)
 		if (ep->conn && ep->conn->nic == nic)

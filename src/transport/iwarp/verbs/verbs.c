@@ -152,7 +152,7 @@ static int vt_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 		const struct iwv_listener *l = &t->listeners[i];
 		struct ripc__iwarp_listen_addr *addr_index = &a.addrs[a.naddrs];
 
-		if (!l->id || l->gone)
+		if (!l->id || l->gone || l->nic->dev.gone)
 			continue;
 		a.naddrs++;
 		addr_index->ip = l->addr;
