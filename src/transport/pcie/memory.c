@@ -298,6 +298,19 @@ int ripc__pcie_entry_claim(struct ripc__pcie_memory *m)
 	return in ? 0 : -ENOSPC;
 }
 
+bool ripc__pcie_entry_renew(struct ripc__pcie_memory *m)
+{
+	uint64_t lost = m->ref;
+
+	/* A device that is gone reads as all ones. */
+	if (load(m, 0) != MAGIC || memcmp(m->id, m->base + ID_OFF, sizeof(m->id)) || !claim_any(m))
+		return false;
+	blocks_release(m, lost);
+	memset(m->seen, 0, sizeof(m->seen));
+	m->scanned_ns = 0;
+	return true;
+}
+
 void ripc__pcie_entry_release(struct ripc__pcie_memory *m)
 {
 	if (m->ref)

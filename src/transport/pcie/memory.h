@@ -80,6 +80,11 @@ int ripc__pcie_join(struct ripc__pcie_memory *m, uint8_t *base, uint8_t *out, si
 void ripc__pcie_set_kernel(struct ripc__pcie_memory *m);
 /* Claims an entry. Waits up to a second for a dead one if all are taken. Return: 0 or -ENOSPC. */
 int ripc__pcie_entry_claim(struct ripc__pcie_memory *m);
+/*
+ * Claims another entry in place of a lost one, and releases the blocks of that. This context has
+ * stopped to use them. Return: false: none is free, or the memory is gone.
+ */
+bool ripc__pcie_entry_renew(struct ripc__pcie_memory *m);
 /* Releases it, with all blocks. */
 void ripc__pcie_entry_release(struct ripc__pcie_memory *m);
 

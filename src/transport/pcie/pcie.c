@@ -55,6 +55,13 @@ static void heartbeat(struct pcie *t, uint64_t now_ns)
 	t->last_heartbeat_ns = now_ns;
 	if (t->state == PCIE_UP && !ripc__pcie_heartbeat(&t->memory, now_ns))
 		pcie_set_state(t, PCIE_LOST);
+	/* Endpoints of the old entry would write into memory that others use by now. */
+	if (t->state == PCIE_LOST_REPORTED && t->r.eps.next == &t->r.eps &&
+	    ripc__pcie_entry_renew(&t->memory)) {
+		ripc__pcie_set_doorbell(&t->memory, ripc__pcie_doorbell_word(&t->doorbell));
+		t->notify_count = ripc__pcie_notify_count(&t->memory);
+		pcie_set_state(t, PCIE_REJOINED);
+	}
 	check_peers(t);
 }
 
@@ -151,6 +158,11 @@ static unsigned poll_setup(struct pcie *t, struct ripc__event *ev, bool *more)
 	unsigned n;
 	bool all;
 
+	if (t->state == PCIE_REJOINED) {
+		pcie_set_state(t, PCIE_UP);
+		*ev = (struct ripc__event){.kind = RIPC__EV_ADDRESS};
+		return 1;
+	}
 	if (t->state != PCIE_UP) {
 		if (t->state == PCIE_LOST_REPORTED)
 			return 0;

@@ -26,6 +26,7 @@ struct pcie_ep {
 
 /*
  * UP --no device, or the entry has another owner--> LOST --event--> LOST_REPORTED
+ *  '--event-- REJOINED <--a new entry, without endpoints of the old one--------'
  *
  * pcie_set_state() asserts it.
  */
@@ -33,6 +34,7 @@ enum pcie_state {
 	PCIE_UP,
 	PCIE_LOST, /* nothing may be written any more */
 	PCIE_LOST_REPORTED,
+	PCIE_REJOINED, /* it has another address */
 	PCIE_STATES,
 };
 
@@ -53,7 +55,7 @@ struct pcie {
 
 static inline void pcie_set_state(struct pcie *t, enum pcie_state to)
 {
-	assert(to == t->state + 1 && to < PCIE_STATES);
+	assert(to == (t->state + 1) % PCIE_STATES);
 	t->state = to;
 }
 

@@ -28,6 +28,8 @@ int ripc__pcie_address(struct ripc__transport *tr, uint8_t *buf, size_t cap)
 {
 	const struct pcie *t = (struct pcie *)tr;
 
+	if (pcie_lost(t))
+		return -ENODEV;
 	ripc__put_le16(buf, VERSION);
 	ripc__put_le16(buf + 2, 0);
 	memcpy(buf + 4, t->memory.id, 16);

@@ -1,50 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* pcie: the transport over a file, its interrupts, and hostile contexts. */
 #define _GNU_SOURCE
-#include "harness.h"
-#include "ripc.h"
-#include "transitions.h"
-#include "transport/pcie/pcie.h"
+#include "pcie_pair.h"
 #include "wire/bytes.h"
 #include "transport/transfer.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#define OPS   (&ripc__transport_pcie)
-#define BYTES ((size_t)4 << 20)
-
-static char path[64];
-static struct ripc__options options;
-static uint64_t now = 1;
-
-static void setup(void)
-{
-	int fd;
-
-	strcpy(path, "/dev/shm/ripc-test-pcie.XXXXXX");
-	fd = mkstemp(path);
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(ftruncate(fd, BYTES), 0);
-	close(fd);
-	strcpy(options.pcie_device, path);
-	options.peer_timeout_ms = 2000;
-}
-
-static void teardown(void)
-{
-	unlink(path);
-}
 
 /* The holes of the file cannot all be filled: open() fails, instead of a signal later. */
 START_TEST(open__no_space_for_file)
@@ -67,109 +35,6 @@ START_TEST(open__no_space_for_file)
 	unlink(path);
 }
 END_TEST
-
-static struct ripc__transport *tr_of(struct pcie *t)
-{
-	return &t->r;
-}
-
-static struct pcie *open_pcie(void)
-{
-	static const uint8_t instance[16];
-	struct ripc__transport_env env = {.opt = &options, .instance = instance};
-	struct ripc__transport *t = NULL;
-
-	ck_assert_int_eq(OPS->open(&t, &env), 0);
-	return (struct pcie *)t;
-}
-
-static void close_pcie(struct pcie *t)
-{
-	OPS->close(tr_of(t));
-}
-
-static struct ripc__event progress(struct pcie *t)
-{
-	struct ripc__event ev = {.kind = RIPC__EV_NONE};
-	uint64_t deadline = UINT64_MAX;
-
-	now += 1000000;
-	OPS->progress(tr_of(t), &ev, 1, now, &deadline);
-	/* Without interrupts, the deadline bounds each sleep. */
-	ck_assert_uint_le(deadline, now + 10000000);
-	return ev;
-}
-
-static struct ripc__event await(struct pcie *t, enum ripc__ev_kind kind)
-{
-	for (int i = 0; i < 100000; i++) {
-		struct ripc__event ev = progress(t);
-
-		if (ev.kind == kind)
-			return ev;
-		ck_assert_int_eq(ev.kind, RIPC__EV_NONE);
-	}
-	ck_abort_msg("event %d does not come", kind);
-	return (struct ripc__event){0};
-}
-
-static struct ripc__ep *call(struct pcie *from, struct pcie *to)
-{
-	uint8_t addr[RIPC__ADDRESS_MAX];
-	int len = OPS->address(tr_of(to), addr, sizeof(addr));
-	struct ripc__ep *ep = NULL;
-
-	ck_assert_int_gt(len, 0);
-	ck_assert_int_eq(OPS->connect(tr_of(from), addr, (size_t)len, "hello", 5, NULL, &ep), 0);
-	return ep;
-}
-
-struct two {
-	struct pcie *a, *b;
-	struct ripc__ep *ea, *eb;
-};
-
-static void connect_two(struct two *w)
-{
-	struct ripc__event ev;
-
-	w->ea = call(w->a, w->b);
-	ev = await(w->b, RIPC__EV_REQUEST);
-	ck_assert_uint_eq(ev.len, 5);
-	ck_assert_mem_eq(ev.data, "hello", 5);
-	ck_assert_int_eq(OPS->accept(tr_of(w->b), ev.request, "welcome", 7, NULL, &w->eb), 0);
-	await(w->b, RIPC__EV_ESTABLISHED);
-	ev = await(w->a, RIPC__EV_ESTABLISHED);
-	ck_assert_uint_eq(ev.len, 7);
-	ck_assert_mem_eq(ev.data, "welcome", 7);
-}
-
-static void open_two(struct two *w)
-{
-	w->a = open_pcie();
-	w->b = open_pcie();
-	connect_two(w);
-}
-
-static int post(struct ripc__ep *ep, const void *bytes, size_t len)
-{
-	struct iovec iov = {(void *)(uintptr_t)bytes, len};
-
-	return OPS->post(ep, NULL, 0, &iov, 1, false);
-}
-
-static void pass(struct two *w, const char *text)
-{
-	struct ripc__event ev;
-
-	ck_assert_int_eq(post(w->ea, text, strlen(text)), 0);
-	ev = await(w->b, RIPC__EV_RECV);
-	ck_assert_ptr_eq(ev.ep, w->eb);
-	ck_assert_uint_eq(ev.len, strlen(text));
-	ck_assert_mem_eq(ev.data, text, ev.len);
-	if (ev.token)
-		OPS->release(tr_of(w->b), ev.token);
-}
 
 START_TEST(connect__and_close)
 {
@@ -273,133 +138,6 @@ START_TEST(connect__no_free_block)
 	pass(&w, "again");
 	close_pcie(w.a);
 	close_pcie(w.b);
-}
-END_TEST
-
-/* The peer seems to be killed: it does nothing any more. */
-START_TEST(peer__dies)
-{
-	struct two w;
-	struct ripc__event ev;
-
-	open_two(&w);
-	pass(&w, "alive");
-	ck_assert_int_eq(post(w.eb, "last words", 10), 0);
-	ev = await(w.a, RIPC__EV_RECV);
-	if (ev.token)
-		OPS->release(tr_of(w.a), ev.token);
-	ev = await(w.a, RIPC__EV_CLOSED);
-	ck_assert_int_eq(ev.status, -ECONNRESET);
-	ck_assert_ptr_nonnull(strstr(ev.text, "no sign of life"));
-	ck_assert_int_eq(post(w.ea, "", 0), -ENOTCONN);
-	OPS->ep_close(w.ea);
-	close_pcie(w.a);
-	close_pcie(w.b);
-}
-END_TEST
-
-DEFINE_SET_STATE(struct pcie, pcie_set_state)
-
-START_TEST(set_state__transitions)
-{
-	static const unsigned allowed[PCIE_STATES] = {
-		[PCIE_UP] = 1u << PCIE_LOST,
-		[PCIE_LOST] = 1u << PCIE_LOST_REPORTED,
-	};
-
-	check_transitions(set_state, allowed);
-}
-END_TEST
-
-/* A context that stood still until another one got its entry writes nothing any more. */
-START_TEST(entry__lost)
-{
-	struct two w;
-	struct ripc__event ev;
-	uint8_t *before = malloc(BYTES);
-
-	open_two(&w);
-	ripc__pcie_entry_release(&(struct ripc__pcie_memory){
-		.base = w.b->memory.base, .entry = w.b->memory.entry, .ref = w.b->memory.ref});
-	now += RIPC__PCIE_HEARTBEAT_NS;
-	ev = progress(w.b);
-	ck_assert_int_eq(ev.kind, RIPC__EV_BAD_INPUT);
-	memcpy(before, w.a->memory.base, BYTES);
-	ck_assert_int_le(post(w.eb, "lost", 4), 0);
-	ev = await(w.b, RIPC__EV_CLOSED);
-	ck_assert_int_eq(ev.status, -ECONNRESET);
-	OPS->ep_close(w.eb);
-	close_pcie(w.b);
-	ck_assert(!memcmp(before, w.a->memory.base, BYTES));
-	await(w.a, RIPC__EV_CLOSED);
-	close_pcie(w.a);
-	free(before);
-}
-END_TEST
-
-/* b goes on alone until the silent context a has lost its entry, and closes its connection. */
-static void outlive(struct two *w)
-{
-	bool closed = false;
-
-	for (unsigned i = 0; i < 310; i++) {
-		now += RIPC__PCIE_HEARTBEAT_NS;
-		if (progress(w->b).kind != RIPC__EV_CLOSED)
-			continue;
-		OPS->ep_close(w->eb);
-		closed = true;
-	}
-	ck_assert(closed);
-	ck_assert(!ripc__pcie_alive(&w->b->memory, w->a->memory.ref, UINT64_MAX));
-}
-
-/*
- * A context was stopped until its entry was taken away, and goes on with this call: it writes
- * nothing. Its clock may have been stopped as well.
- */
-static void stop_and_continue(unsigned then)
-{
-	struct two w, other;
-	struct ripc__event ev;
-	uint8_t *before = malloc(BYTES);
-	uint64_t stopped_ns;
-
-	open_two(&w);
-	pass(&w, "before");
-	stopped_ns = now;
-	outlive(&w);
-	other = (struct two){open_pcie(), w.b, NULL, NULL};
-	connect_two(&other);
-	/* It may have been stopped while it was copying into this block. */
-	ck_assert_uint_ne(pcie_ep(other.ea)->in, pcie_ep(w.ea)->out);
-	ck_assert_uint_ne(pcie_ep(other.eb)->in, pcie_ep(w.ea)->out);
-	memcpy(before, w.b->memory.base, BYTES);
-	now = stopped_ns;
-	if (then == 0)
-		ck_assert_int_eq(post(w.ea, "late", 4), -ENOTCONN);
-	if (then == 1)
-		OPS->arm(tr_of(w.a));
-	if (then == 2) {
-		OPS->ep_close(w.ea);
-	} else if (then < 4) {
-		ev = await(w.a, RIPC__EV_BAD_INPUT);
-		ck_assert_ptr_nonnull(strstr(ev.text, "entry"));
-		await(w.a, RIPC__EV_CLOSED);
-		OPS->ep_close(w.ea);
-	}
-	close_pcie(w.a);
-	ck_assert(!memcmp(before, w.b->memory.base, BYTES));
-	now = stopped_ns + 100 * RIPC__PCIE_EVICT_NS;
-	pass(&other, "after");
-	close_pcie(other.a);
-	close_pcie(other.b);
-	free(before);
-}
-
-START_TEST(peer__stopped_and_continued)
-{
-	for (unsigned then = 0; then <= 4; then++)
-		stop_and_continue(then);
 }
 END_TEST
 
@@ -635,10 +373,6 @@ int main(void)
 		{"connect__refused", connect__refused},
 		{"connect__unreachable_address", connect__unreachable_address},
 		{"connect__no_free_block", connect__no_free_block},
-		{"peer__dies", peer__dies},
-		{"peer__stopped_and_continued", peer__stopped_and_continued},
-		{"set_state__transitions", set_state__transitions},
-		{"entry__lost", entry__lost},
 		{"memory__corrupted", memory__corrupted},
 		{"doorbell__bounds_sleep", doorbell__bounds_sleep},
 		{"doorbell__once_per_sleep", doorbell__once_per_sleep},
