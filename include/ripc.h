@@ -391,6 +391,7 @@ typedef void ripc_log_fn(void *arg, enum ripc_log_level level, const char *line)
  *   used, or other users may read the key file
  * -ENODEV: no transport could be opened; ripc_error_detail() gives the reason of each
  * -ENOMEM, -EMFILE: out of memory or descriptors
+ * -ENOSPC: the limit of waits on descriptors, fs.epoll.max_user_watches, is reached
  * -EAGAIN: the limit of threads is reached
  * -EIO: the kernel's random source failed
  */

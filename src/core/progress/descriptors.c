@@ -17,7 +17,8 @@ static int epoll_add(int epfd, int fd, uint32_t what)
 	struct epoll_event ev = {.events = EPOLLIN, .data = {.u32 = what}};
 
 	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev))
-		return ripc__fail(-errno, "cannot wait on a descriptor: %s", ripc_strerror(errno));
+		return ripc__fail(-errno, "cannot wait on a descriptor: %s%s", ripc_strerror(errno),
+				  errno == ENOSPC ? "; raise fs.epoll.max_user_watches" : "");
 	return 0;
 }
 
