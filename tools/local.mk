@@ -70,8 +70,8 @@ dist_wireshark_DATA = tools/wireshark/ripc.lua
 
 # Completion for bash knows the settings of src/base/options.c and the values they may have.
 bashcompdir = $(datadir)/bash-completion/completions
-dist_bashcomp_DATA = tools/completion/ripc-info tools/completion/ripc-perf \
-	tools/completion/ripc-ping
+dist_bashcomp_DATA = tools/completion/ripc-gateway tools/completion/ripc-info \
+	tools/completion/ripc-perf tools/completion/ripc-ping
 tools/completion/ripc-info: tools/completion/mkcompletion tools/completion/ripc-info.in \
 	src/base/options.c
 	$(AM_V_GEN)$(MKDIR_P) tools/completion && $(PERL) $(srcdir)/tools/completion/mkcompletion \

@@ -65,12 +65,16 @@ offers "no size" ripc-ping -s "" :: ""
 (cd "$work" && : >report.json && mkdir reports)
 offers "a file" ripc-perf latency -j "$work/report.j" :: "$work/report.json"
 offers "a directory" ripc-perf --experiment E1 --out "$work/rep" :: "$work/reports"
+offers "options of ripc-gateway" ripc-gateway -- :: \
+	"--help --metrics --option --test --version"
+offers "a setting of ripc-gateway" ripc-gateway --option wa :: "wait="
+offers "a file of ripc-gateway" ripc-gateway -m "$work/report.j" :: "$work/report.json"
 offers "an option behind one without a value" ripc-ping -n --ti :: "--timeout"
 # Each setting that the library knows.
 settings=$(sed -n 's/^\t{"\([a-z_]*\)", KIND_.*/\1=/p' "${srcdir:-.}/src/base/options.c" | sort |
 	tr '\n' ' ')
 offers "every setting" ripc-info -o "" :: "${settings% }"
-for tool in ping perf; do
+for tool in gateway ping perf; do
 	if (cd "${srcdir:-.}" && bash -n tools/completion/ripc-$tool) &&
 		grep -q '/ripc-info"$' "${srcdir:-.}/tools/completion/ripc-$tool"; then
 		ok "ripc-$tool has the same"
