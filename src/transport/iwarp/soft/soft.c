@@ -434,8 +434,17 @@ static bool soft_take(struct ripc__transport *t, void *room, size_t cap, struct 
 		return t->last_rx_port && t->empty_takes++ < EMPTY_POLLS_MAX &&
 		       datagrams(t, t->last_rx_port, ev, 1);
 	}
-	return t->last_rx_ep && t->last_rx_ep->state == SOFT_OPEN &&
-	       ripc__soft_serve(t->last_rx_ep, ev, 1);
+	if (!t->last_rx_ep || t->last_rx_ep->state != SOFT_OPEN ||
+	    !ripc__soft_serve(t->last_rx_ep, ev, 1))
+		return false;
+	/* A small message is copied: its slab can be used again at once. */
+	if (ev->kind == RIPC__EV_RECV && ev->len <= cap && ev->token) {
+		memcpy(room, ev->data, ev->len);
+		ev->data = room;
+		ripc__slab_put(ev->token);
+		ev->token = NULL;
+	}
+	return true;
 }
 
 static void soft_release(struct ripc__transport *t, void *token)
