@@ -77,6 +77,8 @@ void ripc__soft_trim(struct ripc__ep *ep)
 	ripc__soft_ep_deactivate(ep);
 	free(ep->engine);
 	ep->engine = NULL;
+	free(ep->setup);
+	ep->setup = NULL;
 }
 
 bool ripc__soft_restore(struct ripc__ep *ep)

@@ -23,12 +23,17 @@
 /* Memory of the core that a peer may write: payload is received there before it is checked. */
 #define GRANTED (RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_RESIDENT)
 
+static void free_deferred(struct ripc__transport *t)
+{
+	while (!ripc__list_empty(&t->deferred_free))
+		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, timed));
+}
+
 static void soft_close(struct ripc__transport *t)
 {
 	while (!ripc__list_empty(&t->eps))
 		ripc__soft_ep_defer_free(ripc__list_entry(t->eps.next, struct ripc__ep, all));
-	while (!ripc__list_empty(&t->deferred_free))
-		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, timed));
+	free_deferred(t);
 	ripc__soft_linger_end(t);
 	ripc__soft_unlisten(t);
 	ripc__mcast_fini(&t->mcast);
@@ -42,7 +47,7 @@ static void soft_close(struct ripc__transport *t)
 
 static int soft_open(struct ripc__transport **out, const struct ripc__transport_env *env)
 {
-	struct ripc__list *lists[8];
+	struct ripc__list *lists[7];
 	uint8_t secret[16];
 	struct ripc__transport *t;
 	int err;
@@ -50,10 +55,9 @@ static int soft_open(struct ripc__transport **out, const struct ripc__transport_
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return ripc__fail(-ENOMEM, "iwarp/soft: out of memory");
-	lists[0] = &t->eps, lists[1] = &t->setups, lists[2] = &t->settled, lists[3] = &t->ready;
-	lists[4] = &t->held, lists[5] = &t->blocked, lists[6] = &t->deferred_free,
-	lists[7] = &t->lingers;
-	for (unsigned i = 0; i < 8; i++)
+	lists[0] = &t->eps, lists[1] = &t->setups, lists[2] = &t->ready, lists[3] = &t->held;
+	lists[4] = &t->blocked, lists[5] = &t->deferred_free, lists[6] = &t->lingers;
+	for (unsigned i = 0; i < 7; i++)
 		ripc__list_init(lists[i]);
 	t->crc = env->opt->crc;
 	t->peer_timeout_ms = env->opt->peer_timeout_ms;
@@ -337,19 +341,6 @@ static void retry_blocked(struct ripc__transport *t)
 	}
 }
 
-static void clean_up(struct ripc__transport *t)
-{
-	while (!ripc__list_empty(&t->deferred_free))
-		ripc__soft_ep_free(ripc__list_entry(t->deferred_free.next, struct ripc__ep, timed));
-	while (!ripc__list_empty(&t->settled)) {
-		struct ripc__ep *ep = ripc__list_entry(t->settled.next, struct ripc__ep, timed);
-
-		ripc__list_del(&ep->timed);
-		free(ep->setup);
-		ep->setup = NULL;
-	}
-}
-
 static uint64_t timers(struct ripc__transport *t, uint64_t now_ns)
 {
 	uint64_t next = ripc__soft_setup_timers(t, now_ns),
@@ -379,8 +370,7 @@ static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *eve
 	t->rx.n = 0;
 	if (t->nheld_slabs)
 		ripc__soft_release_round(t);
-	if (!ripc__list_empty(&t->deferred_free) || !ripc__list_empty(&t->settled))
-		clean_up(t);
+	free_deferred(t);
 	soft_flush(t);
 	retry_blocked(t);
 	/* No slab may be released: the core may hold none. */

@@ -111,16 +111,13 @@ struct ripc__ep {
 	struct ripc__transport *t;
 	void *user;
 	struct ripc__list all; /* in t->eps */
-	/*
-	 * in t->setups while it has a deadline, then in t->settled until setup is freed; FREED: in
-	 * t->deferred_free until the next progress()
-	 */
+	/* in t->setups while it has a deadline; FREED: in t->deferred_free until progress() */
 	struct ripc__list timed;
 	struct ripc__list ready;   /* in t->ready: to be served without waiting for its socket */
 	struct ripc__list held;    /* in t->held: sends are held back */
 	struct ripc__list blocked; /* in t->blocked: the socket takes no more */
 	struct ripc__list grants;  /* regions that the peer may write, the newest first */
-	struct soft_setup *setup;  /* until established */
+	struct soft_setup *setup;  /* until trimmed */
 	uint32_t watched;          /* events watched by epoll */
 	uint32_t empty_polls;      /* empty polls in a row */
 	uint32_t streak;           /* posts in a row without progress() in between */
@@ -177,7 +174,7 @@ struct ripc__transport {
 	bool starving;       /* some endpoint is starved, */
 	uint64_t starved_ns; /* the last one since then */
 	bool receiving;      /* payload was received into its target since the last receiving() */
-	struct ripc__list eps, setups, settled, ready, held, blocked, deferred_free, lingers;
+	struct ripc__list eps, setups, ready, held, blocked, deferred_free, lingers;
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *active_ep[SOFT_ACTIVE_MAX];
 	unsigned nactive;

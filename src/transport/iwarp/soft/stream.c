@@ -109,7 +109,6 @@ static unsigned established(struct ripc__ep *ep, struct ripc__event *ev)
 		ev->len = (uint32_t)ep->setup->reply.privlen;
 	}
 	ripc__soft_ep_set_state(ep, SOFT_OPEN);
-	ripc__list_queue(&ep->t->settled, &ep->timed);
 	return 1;
 }
 
