@@ -218,7 +218,9 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 			}
 			break;
 		}
-		ripc__soft_ep_activate(ep);
+		ep->empty_polls = 0;
+		if (ep->polling == SOFT_IDLE)
+			ripc__soft_ep_activate(ep);
 		t->last_rx_ep = ep;
 		if (ep->polling != SOFT_SPINNING && ++ep->recent_rx >= SPIN_RX)
 			ripc__soft_ep_spin(ep);
