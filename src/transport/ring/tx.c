@@ -522,7 +522,10 @@ static bool progress_direct_reads(struct ripc__ring *w)
 		w->next_direct = (w->next_direct + 1) % RIPC__RING_READS_MAX;
 	r = &reads[w->next_direct];
 	n = r->len - r->done < DIRECT_CHUNK ? r->len - r->done : DIRECT_CHUNK;
-	r->status = w->be.ops->read(w->be.arg, r->to + r->done, r->addr + r->done, n);
+	/* Memory in this process may be gone with its region. */
+	r->status = key_valid(w, r->key)
+			    ? w->be.ops->read(w->be.arg, r->to + r->done, r->addr + r->done, n)
+			    : -EACCES;
 	/* If the region was removed before its contents changed, its key is gone now. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!r->status && !key_valid(w, r->key))
