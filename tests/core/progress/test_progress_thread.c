@@ -289,6 +289,8 @@ START_TEST(progress__short_tick_on_request)
 		for (until = now_ms() + PATIENCE_MS; nstretched == before && now_ms() < until;)
 			ck_assert_int_eq(receive_number(p.sa, &number, 20), -ETIMEDOUT);
 		ck_assert_uint_gt(nstretched, before);
+		/* The thread polls after that TICK, too. */
+		ck_assert_int_eq(receive_number(p.sa, &number, 20), -ETIMEDOUT);
 		number = i;
 		if (_i)
 			stale = p.a;
