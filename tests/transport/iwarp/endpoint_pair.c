@@ -90,6 +90,9 @@ static void event(struct side *s, const struct ripc__event *e)
 	case RIPC__EV_SENDABLE:
 		s->nsendable++;
 		break;
+	case RIPC__EV_ADDRESS:
+		s->naddress++;
+		break;
 	default:
 		ck_abort_msg("event %d: %s", (int)e->kind, e->text ? e->text : "");
 	}

@@ -19,7 +19,7 @@ struct side {
 	struct ripc__options opt;
 	struct ripc__transport_limits limits;
 	struct ripc__ep *ep;
-	unsigned nestablished, nclosed, nrecv, nread, nwrite, nsendable;
+	unsigned nestablished, nclosed, nrecv, nread, nwrite, nsendable, naddress;
 	bool refuse, rejected, closed_before_data;
 	int status;
 	uint32_t number; /* messages carry consecutive numbers */

@@ -314,6 +314,8 @@ START_TEST(arm__lost_queue)
 	ripc__verbs_cq_set_state(a.ep->conn->cq, RIPC__CQ_BROKEN);
 	UNTIL(a.nclosed);
 	some_rounds();
+	/* The device is lost, and with it its addresses. */
+	ck_assert_uint_eq(a.naddress, 1);
 	ck_assert_uint_gt(((struct ripc__transport *)a.t)->nic[0]->nconns, 0);
 	ck_assert_int_eq(a.ops->arm(a.t), 0);
 	held = NULL;
