@@ -148,6 +148,14 @@ static int fail_own(struct ripc *ctx, const struct wanted *w)
 			  w->id, ours, theirs);
 }
 
+/* Whether the resolver announces and answers for the id. */
+static bool is_held(struct ripc *ctx, uint64_t id)
+{
+	const struct ripc__record *record = ripc__resolver_peek(ctx->resolver, id);
+
+	return record && !memcmp(record->instance, ctx->instance, 16);
+}
+
 /*
  * Claims one id and waits for REGISTERED or CONFLICT, which the resolver reports within
  * resolve_timeout_ms. *local: set if a process of this host has the name. Lock held.
@@ -191,7 +199,12 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	ripc__timer_at(ctx, 0);
 	if (ripc__progress_state(&ctx->progress).leader != RIPC__LEADER_NONE)
 		ripc__progress_request(ctx);
-	/* An id that nobody else can hold is registered already. */
+	/*
+	 * An id that nobody else can hold is registered already, and announced. The next pass reads
+	 * messages before the event: it would refuse those that have come, and take later ones.
+	 */
+	if (!rc && is_held(ctx, id))
+		ripc__service_registered(ctx, id);
 	if (!rc)
 		ripc__progress(ctx);
 	while (!rc && s->state == RIPC__SERVICE_CLAIMING) {

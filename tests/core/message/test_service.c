@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "core/message/service.h"
 #include "core/progress/context.h"
+#include "core/rendezvous/request.h"
 #include "harness.h"
 #include "ripc.h"
 
@@ -167,6 +168,76 @@ START_TEST(register__closed_meanwhile)
 	ck_assert_msg(!ripc_service_register(ctx, id, 0, &s), "%s", ripc_error_detail());
 	ck_assert_uint_gt(idle_calls, 1);
 	ck_assert_uint_eq(ripc_service_id(s), id);
+	ck_assert_int_eq(ripc_close(ctx), 0);
+}
+END_TEST
+
+/* ---- a message that comes before the call has returned ---- */
+
+static struct ripc *sender;
+static struct ripc_request *first; /* until it is sent, the receiver's clock waits for it */
+
+static void poll_both(void *arg, uint64_t deadline_ns)
+{
+	(void)arg;
+	usleep(100);
+	now_ns += RIPC__MS;
+	if (now_ns > deadline_ns)
+		now_ns = deadline_ns;
+	ripc__poll(ctx);
+	ripc__poll(sender);
+}
+
+/* The receiver reads the clock between the announcement and its next pass. */
+static uint64_t now_of_receiver(void *arg)
+{
+	for (unsigned i = 0; i < 50 && first && first->state == RIPC__REQUEST_PENDING; i++) {
+		usleep(100);
+		ripc__poll(sender);
+	}
+	return now(arg);
+}
+
+static void send_byte(struct ripc_service *s, uint64_t dest, char *byte, struct ripc_request **r)
+{
+	struct iovec item = {byte, 1};
+
+	ck_assert_int_eq(ripc_send_async(s, dest, &item, 1, NULL, r), 0);
+}
+
+START_TEST(register__keeps_order)
+{
+	static const struct ripc__hooks at_sender = {
+		.now = now, .idle = poll_both, .random = random_number};
+	static const struct ripc__hooks at_receiver = {
+		.now = now_of_receiver, .idle = poll_both, .random = random_number};
+	static const char options[] = "transports=iwarp/soft resolver=local,udp interfaces=lo";
+	struct ripc_service *from, *to, *other;
+	uint64_t id = test_ids();
+	struct ripc_request *r[3];
+	struct ripc_message *m;
+	char bytes[] = "012";
+
+	ck_assert_int_eq(ripc__open_hooked(&ctx, options, &at_receiver), 0);
+	ck_assert_int_eq(ripc__open_hooked(&sender, options, &at_sender), 0);
+	ck_assert_int_eq(ripc_service_register(sender, id, 0, &from), 0);
+	ck_assert_int_eq(ripc_service_register(ctx, id + 1, 0, &other), 0);
+	send_byte(from, id + 1, &bytes[0], &r[0]);
+	ck_assert_int_eq(ripc_request_wait(&r[0], 5000), 0);
+	send_byte(from, id + 2, &bytes[1], &r[1]);
+	ck_assert_int_eq(r[1]->state, RIPC__REQUEST_PENDING);
+	first = r[1];
+	ck_assert_int_eq(ripc_service_register(ctx, id + 2, 0, &to), 0);
+	ck_assert_int_ne(r[1]->state, RIPC__REQUEST_PENDING);
+	first = NULL;
+	send_byte(from, id + 2, &bytes[2], &r[2]);
+	for (unsigned i = 1; i < 3; i++) {
+		ck_assert_int_eq(ripc_receive(to, &m, 5000), 0);
+		ck_assert_int_eq(*(char *)m->items[0].iov_base, bytes[i]);
+		ripc_message_free(m);
+		ck_assert_int_eq(ripc_request_wait(&r[i], 5000), 0);
+	}
+	ck_assert_int_eq(ripc_close(sender), 0);
 	ck_assert_int_eq(ripc_close(ctx), 0);
 }
 END_TEST
@@ -431,6 +502,7 @@ int main(void)
 
 	tcase_add_test(tc, register__unlocked_holder_query);
 	tcase_add_test(tc, register__closed_meanwhile);
+	tcase_add_test(tc, register__keeps_order);
 	tcase_add_test(tc, register__out_of_memory);
 	tcase_add_test(tc, register__out_of_descriptors);
 	suite_add_tcase(suite, tc);
