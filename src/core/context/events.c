@@ -177,12 +177,16 @@ static void lane_up(struct ripc__lane *lane)
 
 static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char *text)
 {
-	ripc__rndv_peer_gone(p);
+	bool overtaken = ripc__rndv_peer_gone(p);
+
 	ripc__local_returns_peer_gone(ctx, p);
 	ripc__requests_unknown(p, text);
 	ripc__withdrawn_free(p);
-	/* Its calls here are dropped: if it comes back it has to know. */
-	if (p->reliable_unacked || !ripc__list_empty(&p->lists->served) || p->answers)
+	/*
+	 * Its calls here are dropped: if it comes back it has to know. It must not repeat messages
+	 * that later ones have overtaken.
+	 */
+	if (overtaken || p->reliable_unacked || !ripc__list_empty(&p->lists->served) || p->answers)
 		ripc__peer_new_epoch(ctx, p);
 	ripc__reliable_unknown(ctx, p, text);
 	ripc__calls_peer_lost(ctx, p, text);

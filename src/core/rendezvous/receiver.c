@@ -524,9 +524,15 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 		ripc__rndvs_resume(lane->ctx);
 }
 
-void ripc__rndv_peer_gone(struct ripc__peer *peer)
+bool ripc__rndv_peer_gone(struct ripc__peer *peer)
 {
+	const struct ripc__rndv *r;
+	bool overtaken = false;
+
+	ripc__list_for_each_entry (r, &peer->lists->rndvs, peer_link)
+		overtaken |= r->state == RIPC__RNDV_READY;
 	drop_all(peer, RIPC__RNDV_SUSPENDED, NULL);
+	return overtaken;
 }
 
 void ripc__rndv_service_gone(struct ripc_service *s)

@@ -116,7 +116,8 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
 bool ripc__rndv_post(struct ripc__rndv *r);
 void ripc__rndv_read_done(const struct ripc__event *ev);
 void ripc__rndv_lane_gone(struct ripc__lane *lane);
-void ripc__rndv_peer_gone(struct ripc__peer *peer);
+/* Return: whether complete messages were delivered that were behind incomplete ones. */
+bool ripc__rndv_peer_gone(struct ripc__peer *peer);
 /* Begins to transfer the items of a waiting message. r may have been freed. */
 void ripc__rndv_start(struct ripc__rndv *r);
 /* Ends all transfers of a service that is being closed. */

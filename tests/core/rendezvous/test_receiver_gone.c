@@ -138,6 +138,29 @@ START_TEST(peer_gone__delivers_complete)
 }
 END_TEST
 
+/* The sender only slept: what it sends again must not come after the later message. */
+START_TEST(peer_gone__keeps_order)
+{
+	struct ripc_request *r[2];
+
+	rig_restart(&rig, 2, read_slow);
+	rig_connect(&rig, 0, 1);
+	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
+	r[1] = rig_begin(&rig, 0, 1, data, 1000);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_READY), 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 20000);
+	rig_expect(&rig, 1, 1000, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
+	RC(-EPIPE, ripc_request_wait(&r[0], 5000));
+	OK(ripc_request_wait(&r[1], 5000));
+	rig_expect_none(&rig, 1);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
 START_TEST(service_gone__during_transfer)
 {
 	struct ripc_request *r;
@@ -194,6 +217,7 @@ int main(void)
 	tcase_add_test(tc, lane_gone__cancel_behind_older);
 	tcase_add_loop_test(tc, peer_gone__drops_incomplete, 0, 3);
 	tcase_add_test(tc, peer_gone__delivers_complete);
+	tcase_add_test(tc, peer_gone__keeps_order);
 	tcase_add_loop_test(tc, service_gone__during_transfer, 0, 3);
 	tcase_add_loop_test(tc, service_gone__suspended, 0, 3);
 	suite_add_tcase(suite, tc);
