@@ -35,9 +35,11 @@ void ripc__service_registered(struct ripc *ctx, uint64_t id)
 		ripc__group_claimed(ctx, id);
 		return;
 	}
-	if (!s || s->state != RIPC__SERVICE_CLAIMING)
+	if (!s || !s->registering)
 		return;
-	ripc__service_set_state(s, RIPC__SERVICE_ACTIVE);
+	s->registering = false;
+	if (s->state == RIPC__SERVICE_CLAIMING)
+		ripc__service_set_state(s, RIPC__SERVICE_ACTIVE);
 	ripc__wake(ctx, &s->receivers);
 }
 
@@ -88,6 +90,7 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, cons
 	}
 	if (!s)
 		return;
+	s->registering = false;
 	if (s->state == RIPC__SERVICE_CLAIMING) {
 		free(s->conflict);
 		s->conflict = strdup(text);
@@ -148,14 +151,6 @@ static int fail_own(struct ripc *ctx, const struct wanted *w)
 			  w->id, ours, theirs);
 }
 
-/* Whether the resolver announces and answers for the id. */
-static bool is_held(struct ripc *ctx, uint64_t id)
-{
-	const struct ripc__record *record = ripc__resolver_peek(ctx->resolver, id);
-
-	return record && !memcmp(record->instance, ctx->instance, 16);
-}
-
 /*
  * Claims one id and waits for REGISTERED or CONFLICT, which the resolver reports within
  * resolve_timeout_ms. *local: set if a process of this host has the name. Lock held.
@@ -178,6 +173,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	s->ctx = ctx;
 	s->fd = -1;
 	ripc__service_set_state(s, RIPC__SERVICE_CLAIMING);
+	s->registering = true;
 	s->calls = 1;
 	ctx->nawaited++;
 	ripc__list_init(&s->rndvs_in);
@@ -199,20 +195,13 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	ripc__timer_at(ctx, 0);
 	if (ripc__progress_state(&ctx->progress).leader != RIPC__LEADER_NONE)
 		ripc__progress_request(ctx);
-	/*
-	 * An id that nobody else can hold is registered already, and announced. The next pass reads
-	 * messages before the event: it would refuse those that have come, and take later ones.
-	 */
-	if (!rc && is_held(ctx, id))
-		ripc__service_registered(ctx, id);
+	/* An id that nobody else can hold is registered already. */
 	if (!rc)
 		ripc__progress(ctx);
-	while (!rc && s->state == RIPC__SERVICE_CLAIMING) {
-		if (ctx->closing)
-			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
-		else
-			ripc__wait(ctx, &s->receivers, RIPC__NEVER);
-	}
+	while (!rc && s->registering && !ctx->closing)
+		ripc__wait(ctx, &s->receivers, RIPC__NEVER);
+	if (!rc && s->state == RIPC__SERVICE_CLAIMING)
+		rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
 	if (!rc && s->state == RIPC__SERVICE_CONFLICT)
 		rc = ripc__fail(-EADDRINUSE, "%s",
 				s->conflict ? s->conflict : "another service holds the id");

@@ -32,10 +32,23 @@ struct ripc_service *ripc__service_any(const struct ripc *ctx, uint64_t id)
 	return s;
 }
 
+/*
+ * Whether the resolver announces the id, and answers for it. REGISTERED may come later: with the
+ * next pass, or when the former holder has released its name on this host.
+ */
+static bool is_held(const struct ripc *ctx, uint64_t id)
+{
+	const struct ripc__record *record = ripc__resolver_peek(ctx->resolver, id);
+
+	return record && !memcmp(record->instance, ctx->instance, 16);
+}
+
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
 {
 	struct ripc_service *s = ripc__service_any(ctx, id);
 
+	if (s && s->state == RIPC__SERVICE_CLAIMING && is_held(ctx, id))
+		ripc__service_set_state(s, RIPC__SERVICE_ACTIVE);
 	return s && s->state == RIPC__SERVICE_ACTIVE ? s : NULL;
 }
 

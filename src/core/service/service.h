@@ -34,6 +34,7 @@ struct ripc_service {
 	uint64_t id;
 	struct ripc *ctx;
 	enum ripc__service_state state;     /* ripc__service_set_state() */
+	bool registering;                   /* its registration waits for the resolver */
 	char *conflict;                     /* who holds the id, or NULL */
 	struct ripc__message *first, *last; /* queue, singly linked */
 	uint64_t queued;                    /* messages in it */
@@ -72,7 +73,10 @@ static inline bool ripc__service_over(const struct ripc_service *s)
 
 /* The service of that id in any state, or NULL. */
 struct ripc_service *ripc__service_any(const struct ripc *ctx, uint64_t id);
-/* The active service of that id, or NULL; also if it has moved. */
+/*
+ * The active service of that id, or NULL; also if it has moved. One that the resolver has announced
+ * becomes active: a sender may know of it before REGISTERED.
+ */
 struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id);
 
 /*

@@ -5,8 +5,11 @@
  */
 #define _GNU_SOURCE
 #include "core/message/service.h"
+#include "core/peer/dest.h"
+#include "core/peer/peer.h"
 #include "core/progress/context.h"
 #include "core/rendezvous/request.h"
+#include "core/service/service.h"
 #include "harness.h"
 #include "ripc.h"
 
@@ -238,6 +241,75 @@ START_TEST(register__keeps_order)
 		ck_assert_int_eq(ripc_request_wait(&r[i], 5000), 0);
 	}
 	ck_assert_int_eq(ripc_close(sender), 0);
+	ck_assert_int_eq(ripc_close(ctx), 0);
+}
+END_TEST
+
+/* ---- the same while the former holder has not yet released its name on this host ---- */
+
+static struct ripc *holder;
+static struct ripc_service *early_from;
+static struct ripc_request *early; /* started when the sender has learned of the takeover */
+static char early_byte = '1';
+
+/* Until the registration is complete, the sender does not run after that. */
+static void poll_three(void *arg, uint64_t deadline_ns)
+{
+	uint64_t id = early_from ? ripc_service_id(early_from) + 2 : 0;
+	const struct ripc__dest *d;
+
+	(void)arg;
+	usleep(100);
+	now_ns += RIPC__MS / 4;
+	if (now_ns > deadline_ns)
+		now_ns = deadline_ns;
+	ripc__poll(ctx);
+	ripc__poll(holder);
+	if (early && id)
+		return;
+	ripc__poll(sender);
+	d = id ? ripc__dest_find(sender, id) : NULL;
+	if (d && d->peer && !memcmp(d->peer->instance, ctx->instance, 16)) {
+		ck_assert(ripc__service_any(ctx, id)->registering);
+		send_byte(early_from, id, &early_byte, &early);
+	}
+}
+
+START_TEST(register__takeover_keeps_order)
+{
+	static const struct ripc__hooks hooks = {
+		.now = now, .idle = poll_three, .random = random_number};
+	static const char options[] = "transports=iwarp/soft resolver=local,udp interfaces=lo";
+	struct ripc_service *from, *to, *other, *former;
+	uint64_t id = test_ids();
+	struct ripc_request *r;
+	struct ripc_message *m;
+	char bytes[] = "012";
+
+	ck_assert_int_eq(ripc__open_hooked(&ctx, options, &hooks), 0);
+	ck_assert_int_eq(ripc__open_hooked(&sender, options, &hooks), 0);
+	ck_assert_int_eq(ripc__open_hooked(&holder, options, &hooks), 0);
+	ck_assert_int_eq(ripc_service_register(sender, id, 0, &from), 0);
+	ck_assert_int_eq(ripc_service_register(ctx, id + 1, 0, &other), 0);
+	ck_assert_int_eq(ripc_service_register(holder, id + 2, 0, &former), 0);
+	for (unsigned i = 1; i < 3; i++) {
+		send_byte(from, id + i, &bytes[0], &r);
+		ck_assert_int_eq(ripc_request_wait(&r, 5000), 0);
+	}
+	early_from = from;
+	ck_assert_int_eq(ripc_service_register(ctx, id + 2, RIPC_TAKEOVER, &to), 0);
+	early_from = NULL;
+	ck_assert_ptr_nonnull(early);
+	send_byte(from, id + 2, &bytes[2], &r);
+	for (unsigned i = 1; i < 3; i++) {
+		ck_assert_int_eq(ripc_receive(to, &m, 5000), 0);
+		ck_assert_int_eq(*(char *)m->items[0].iov_base, bytes[i]);
+		ripc_message_free(m);
+	}
+	ck_assert_int_eq(ripc_request_wait(&early, 5000), 0);
+	ck_assert_int_eq(ripc_request_wait(&r, 5000), 0);
+	ck_assert_int_eq(ripc_close(sender), 0);
+	ck_assert_int_eq(ripc_close(holder), 0);
 	ck_assert_int_eq(ripc_close(ctx), 0);
 }
 END_TEST
@@ -503,6 +575,7 @@ int main(void)
 	tcase_add_test(tc, register__unlocked_holder_query);
 	tcase_add_test(tc, register__closed_meanwhile);
 	tcase_add_test(tc, register__keeps_order);
+	tcase_add_test(tc, register__takeover_keeps_order);
 	tcase_add_test(tc, register__out_of_memory);
 	tcase_add_test(tc, register__out_of_descriptors);
 	suite_add_tcase(suite, tc);

@@ -156,9 +156,12 @@ START_TEST(find__only_active_ones)
 {
 	ck_assert_ptr_eq(ripc__service_find(ctx, RIG_ID(0)), rig.s[0]);
 	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(1)));
-	rig.s[0]->state = RIPC__SERVICE_CLAIMING;
+	rig.s[0]->state = RIPC__SERVICE_CLOSING;
 	ck_assert_ptr_null(ripc__service_find(ctx, RIG_ID(0)));
-	rig.s[0]->state = RIPC__SERVICE_ACTIVE;
+	/* The resolver has announced it. */
+	rig.s[0]->state = RIPC__SERVICE_CLAIMING;
+	ck_assert_ptr_eq(ripc__service_find(ctx, RIG_ID(0)), rig.s[0]);
+	ck_assert_int_eq(rig.s[0]->state, RIPC__SERVICE_ACTIVE);
 }
 END_TEST
 
