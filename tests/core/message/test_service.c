@@ -85,7 +85,8 @@ END_TEST
 
 /* ---- without memory ---- */
 
-static struct {
+/* Of this thread: the progress thread allocates, too. */
+static __thread struct {
 	bool armed;
 	unsigned count, nth; /* allocations since it was armed; the one that fails */
 } shim;
