@@ -450,6 +450,9 @@ int ripc_close(struct ripc *ctx);
  * be free. If a second holder is found later, the one that has held the id for longer keeps it,
  * and the other receives -ESHUTDOWN.
  *
+ * Messages may arrive before the call returns. If another holder keeps the id after that, the call
+ * returns 0, and the service receives these messages and then -ESHUTDOWN.
+ *
  * Return: 0, or a negative errno.
  * Errors:
  * -EADDRINUSE: another service holds the id; ripc_error_detail() names the holder
