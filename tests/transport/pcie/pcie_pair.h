@@ -38,6 +38,27 @@ static inline void teardown(void)
 	unlink(path);
 }
 
+struct pcie_case {
+	const char *name;
+	const TTest *test;
+};
+
+/* Runs the cases, each with a file of its own. Return: of main(). */
+static inline int pcie_main(const char *name, const struct pcie_case *cases, unsigned n)
+{
+	Suite *suite = suite_create(name);
+
+	for (unsigned i = 0; i < n; i++) {
+		TCase *tc = tcase_create(cases[i].name);
+
+		tcase_set_timeout(tc, 300);
+		tcase_add_checked_fixture(tc, setup, teardown);
+		tcase_add_test(tc, cases[i].test);
+		suite_add_tcase(suite, tc);
+	}
+	return test_main(name, suite);
+}
+
 static inline struct ripc__transport *tr_of(struct pcie *t)
 {
 	return &t->r;

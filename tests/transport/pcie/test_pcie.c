@@ -364,10 +364,7 @@ END_TEST
 
 int main(void)
 {
-	const struct {
-		const char *name;
-		const TTest *test;
-	} cases[] = {
+	const struct pcie_case cases[] = {
 		{"open__no_space_for_file", open__no_space_for_file},
 		{"connect__and_close", connect__and_close},
 		{"connect__refused", connect__refused},
@@ -380,15 +377,6 @@ int main(void)
 		{"doorbell__after_lost_entry", doorbell__after_lost_entry},
 		{"doorbell__none_for_file", doorbell__none_for_file},
 	};
-	Suite *suite = suite_create("transport/pcie/pcie");
-	TCase *tc;
 
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		tc = tcase_create(cases[i].name);
-		tcase_set_timeout(tc, 300);
-		tcase_add_checked_fixture(tc, setup, teardown);
-		tcase_add_test(tc, cases[i].test);
-		suite_add_tcase(suite, tc);
-	}
-	return test_main("transport/pcie/pcie", suite);
+	return pcie_main("transport/pcie/pcie", cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -198,10 +198,7 @@ END_TEST
 
 int main(void)
 {
-	const struct {
-		const char *name;
-		const TTest *test;
-	} cases[] = {
+	const struct pcie_case cases[] = {
 		{"peer__dies", peer__dies},
 		{"peer__stopped_and_continued", peer__stopped_and_continued},
 		{"peer__rejoins", peer__rejoins},
@@ -209,15 +206,6 @@ int main(void)
 		{"set_state__transitions", set_state__transitions},
 		{"entry__lost", entry__lost},
 	};
-	Suite *suite = suite_create("transport/pcie/stopped_peer");
-	TCase *tc;
 
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		tc = tcase_create(cases[i].name);
-		tcase_set_timeout(tc, 300);
-		tcase_add_checked_fixture(tc, setup, teardown);
-		tcase_add_test(tc, cases[i].test);
-		suite_add_tcase(suite, tc);
-	}
-	return test_main("transport/pcie/stopped_peer", suite);
+	return pcie_main("transport/pcie/stopped_peer", cases, sizeof(cases) / sizeof(cases[0]));
 }
