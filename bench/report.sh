@@ -154,8 +154,8 @@ report_handover()
 				.rtt_us[$size]][0] |
 			# A message that could not be mapped was copied.
 			"\(.p50 | show)\(if $handover == "on" and .count and
-					.in_place < 0.9 * .count
-				then " (\(100 * .in_place / .count | round) % mapped)" else
+					.mapped < 0.9 * .count
+				then " (\(100 * .mapped / .count | round) % mapped)" else
 					"" end)";
 		if $all == null then empty else
 		"| Round trip, us (cache line: \($all[0].placement)) | mapped | copied | " +
