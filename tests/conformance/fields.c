@@ -98,7 +98,7 @@ static void fields_long(struct conf *c, struct direction dir[2])
 		at->is_long = true;
 		at->options = NULL;
 		at->placements = 1 << RIPC_IN_POOL;
-		if (kind == CONF_ALLOCATED)
+		if (kind != CONF_REGISTERED)
 			at->placements |= 1 << RIPC_IN_SENDER_MEMORY;
 		travel(c, at, &plan, kind, ripc_send_long);
 	}

@@ -139,11 +139,32 @@ static void export_new(struct ripc__lane *lane, struct ripc__region *region)
 	m->nexports++;
 }
 
-void ripc__export_ahead(struct ripc__lane *lane, struct ripc__region *region)
+/*
+ * The export to the lane's peer, whose MAP_ACK may not have arrived; NULL: there is none. One that
+ * the buffer has outgrown is dropped: no item of this message refers to it yet, and UNMAP precedes
+ * the message. So is one without MAP_ACK for long: the peer may have been out of memory.
+ */
+static struct ripc__export *export_current(struct ripc__lane *lane, struct ripc__region *region)
 {
-	if (lane->caps & RIPC__CAP_EXPORT && region->fd >= 0 && !ripc__export_strict(lane->ctx) &&
-	    lane->memory->nexports < RIPC__EXPORTS_MAX && !export_find(region, lane))
+	struct ripc__export *s = export_find(region, lane);
+
+	if (!s || (!s->acked && ++s->copied_items < EXPORT_RETRY_ITEMS) ||
+	    (s->acked && s->len >= export_len(region)))
+		return s;
+	export_drop(s);
+	return NULL;
+}
+
+bool ripc__export_ahead(struct ripc__lane *lane, struct ripc__region *region)
+{
+	struct ripc__export *s;
+
+	if (!(lane->caps & RIPC__CAP_EXPORT) || region->fd < 0 || ripc__export_strict(lane->ctx))
+		return false;
+	s = export_current(lane, region);
+	if (!s && lane->memory->nexports < RIPC__EXPORTS_MAX)
 		export_new(lane, region);
+	return s && s->acked;
 }
 
 /* Whether a peer may get the memory of the region. */
@@ -176,25 +197,11 @@ bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct r
 		c->export_skip--;
 		return false;
 	}
-	s = export_find(region, lane);
-	/* The peer may have been out of memory when it received the export. */
-	if (s && !s->acked && ++s->copied_items < EXPORT_RETRY_ITEMS)
-		return false;
-	/*
-	 * The buffer has grown. No item of this message refers to the export yet: UNMAP precedes
-	 * the message.
-	 */
-	if (s && (!s->acked || s->len < export_len(region))) {
-		export_drop(s);
-		s = NULL;
-	}
-	if (!s) {
-		if (lane->memory->nexports < RIPC__EXPORTS_MAX &&
-		    export_allowed(lane, region, base, len))
-			export_new(lane, region);
-		return false;
-	}
-	if (offset + len > s->len)
+	s = export_current(lane, region);
+	if (!s && lane->memory->nexports < RIPC__EXPORTS_MAX &&
+	    export_allowed(lane, region, base, len))
+		export_new(lane, region);
+	if (!s || !s->acked || offset + len > s->len)
 		return false;
 	*at = offset;
 	*export_id = s->export_id;

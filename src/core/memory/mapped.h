@@ -17,6 +17,9 @@
  * that keeps its messages blocks nobody. A buffer that is used for each message costs a copy then;
  * services that keep such messages get references less often.
  *
+ * An item of application memory is copied into a pool buffer that the peer has mapped, which is
+ * freed like the items of RIPC_FREE_ITEMS: a mapped copy, rendezvous/selection.c.
+ *
  * Rules:
  * - Memory is recycled with its exports: the next buffer that goes to the peer is mapped already. A
  *   region with references returns neither to the application nor to the pool.
@@ -126,8 +129,11 @@ void ripc__export_back_off(const struct ripc *ctx, struct ripc__credit *c);
 bool ripc__export_strict(const struct ripc *ctx);
 /* Whether the peer of this instance has mapped the region. */
 bool ripc__export_mapped_by(const struct ripc__region *region, const uint8_t *instance);
-/* Exports a buffer that will be sent to the lane's peer, so that it is mapped by then. */
-void ripc__export_ahead(struct ripc__lane *lane, struct ripc__region *region);
+/*
+ * Exports a buffer that will be sent to the lane's peer, so that it is mapped by then. Return:
+ * whether the peer has mapped it.
+ */
+bool ripc__export_ahead(struct ripc__lane *lane, struct ripc__region *region);
 /* Whether the buffer of the application is used for one message after another. */
 bool ripc__export_reused(const struct ripc__region *region);
 /* Sends UNMAP to the peers. */

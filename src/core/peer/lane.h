@@ -126,6 +126,7 @@ struct ripc__credit {
 	/* items to copy before the next export: its receivers keep their messages */
 	uint16_t export_skip;
 	uint16_t export_backoff : 14; /* the next value of export_skip */
+	uint8_t unregistered_items;   /* long items of other memory, as far as counted */
 	/* its destination is folded: the lane's peer holds the service */
 	bool holds : 1;
 	bool ended : 1; /* the service has ended: freed when no request refers to it */

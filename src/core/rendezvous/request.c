@@ -190,7 +190,7 @@ bool ripc__request_unreadable(const struct ripc_request *r, struct ripc__mapping
 		const struct ripc__request_item *it = &r->items[i];
 
 		/* Memory of the library is always there. */
-		if (it->copy || (it->region && it->region->state != RIPC__REGION_USER) ||
+		if ((it->region && it->region->state != RIPC__REGION_USER) ||
 		    ripc__mappings_permit(maps, it->base, it->len, false))
 			continue;
 		snprintf(text, len, "service %" PRIu64 ": item %u: %zu bytes at %p cannot be read",
@@ -256,14 +256,12 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
-		if (it->copy)
-			ripc__pool_put(ctx, it->copy);
-		it->copy = NULL;
-		if (it->region && r->free_items && !status)
+		if (it->copied || (it->region && r->free_items && !status))
 			ripc__region_set_state(it->region, RIPC__REGION_FREED);
 		if (it->region && !--it->region->sends)
 			ripc__region_release(ctx, it->region);
 		it->region = NULL;
+		it->copied = false;
 	}
 	if (!status) {
 		s->stats.long_sent++;
@@ -398,8 +396,8 @@ void ripc__request_refs_acked(struct ripc_request *r, bool kept)
 	for (unsigned i = 0; i < r->nitems && !kept; i++)
 		ripc__export_ref_end(&r->items[i].ref);
 	/* The application does not get the memory back: its receiver may keep it. */
-	for (unsigned i = 0; i < r->nitems && r->free_items && kept; i++)
-		if (r->items[i].ref.lane)
+	for (unsigned i = 0; i < r->nitems && kept; i++)
+		if (r->items[i].ref.lane && (r->free_items || r->items[i].copied))
 			ripc__refs_outlive_request(r->items[i].region, &r->refs);
 	if (r->refs.count)
 		refs_timer(r);

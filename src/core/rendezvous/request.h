@@ -36,9 +36,9 @@ struct ripc__request_item {
 	uint8_t *base; /* the caller's memory, or a copy */
 	size_t len;
 	struct ripc__region *region; /* counted in region->sends; NULL: not registered memory */
-	struct ripc__region *copy;   /* pool buffer with a copy, or NULL */
-	struct ripc__mr mr;          /* registration on the lane's transport, exposed to the peer */
-	bool exposed;                /* mr is valid */
+	bool copied; /* region is a pool buffer with a copy, freed when the request is done */
+	struct ripc__mr mr; /* registration on the lane's transport, exposed to the peer */
+	bool exposed;       /* mr is valid */
 	/* HOW_WRITTEN, HOW_GRANT: the region's registration, the source of the writes; or NULL */
 	struct ripc__cached_mr *cached_mr;
 	/* HOW_READ, HOW_WRITTEN, HOW_GRANT: bounce buffer that is the source; or NULL */
@@ -101,6 +101,7 @@ struct ripc_request {
 	struct ripc__call *call; /* handle of a call, not a message: core/call/call.h */
 	struct ripc__completion completion;
 	bool free_items; /* RIPC_FREE_ITEMS */
+	bool copied;     /* an item is */
 	bool published;  /* ripc_completion_next() reports its end */
 	void *data;      /* the application's */
 	/* struct ripc__request_ext */

@@ -148,10 +148,11 @@ static int send_message(struct ripc_request *r)
 
 	ripc__local_returns_before_reg(r->lane, r->returns, r->nreturns);
 	delayed_ack = ripc__delayed_ack_piggybacks(r->lane, message_len_max(r));
-	p = ripc__header_put(buf, RIPC__LONG,
-			     (uint16_t)((delayed_ack ? RIPC__F_ACK : 0) | r->ext_flags |
-					(r->free_items || r->ext_flags ? RIPC__F_ACK_NOW : 0)),
-			     (uint16_t)r->nitems, 0, r->dest_id, r->source);
+	p = ripc__header_put(
+		buf, RIPC__LONG,
+		(uint16_t)((delayed_ack ? RIPC__F_ACK : 0) | r->ext_flags |
+			   (r->free_items || r->copied || r->ext_flags ? RIPC__F_ACK_NOW : 0)),
+		(uint16_t)r->nitems, 0, r->dest_id, r->source);
 	count = buf + 30;
 	if (delayed_ack) {
 		ripc__put_le64(p, r->ctx->delayed_ack.word);

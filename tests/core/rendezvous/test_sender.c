@@ -126,7 +126,7 @@ START_TEST(select__small_foreign_copied)
 	rig.ctx[0]->memory->bounce_bytes = RIPC__BOUNCE_CTX_MAX;
 	for (unsigned i = 0; i < 5; i++) {
 		r[i] = rig_begin(&rig, 0, 1, i == 3 ? own : i == 4 ? registered : data, lens[i]);
-		ck_assert_int_eq(r[i]->items[0].copy != NULL, i < 2);
+		ck_assert_int_eq(r[i]->items[0].copied, i < 2);
 		ck_assert(r[i]->items[0].exposed);
 	}
 	for (unsigned i = 0; i < 5; i++) {

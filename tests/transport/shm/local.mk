@@ -10,6 +10,7 @@ check_PROGRAMS += tests/transport/shm/test_export
 check_PROGRAMS += tests/transport/shm/test_export_death
 check_PROGRAMS += tests/transport/shm/test_export_isolation
 check_PROGRAMS += tests/transport/shm/test_export_refs
+check_PROGRAMS += tests/transport/shm/test_mapped_copy
 check_PROGRAMS += tests/transport/shm/test_mapped_random
 check_PROGRAMS += tests/transport/shm/test_recycle
 check_PROGRAMS += tests/transport/shm/test_release_ack
