@@ -155,6 +155,7 @@ check_PROGRAMS += tests/core/progress/test_wait_threads
 check_PROGRAMS += tests/core/rendezvous/test_failover
 tests_core_rendezvous_test_failover_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fopen
 check_PROGRAMS += tests/core/rendezvous/test_request
+check_PROGRAMS += tests/core/rendezvous/test_order
 check_PROGRAMS += tests/core/memory/test_receive_window
 check_PROGRAMS += tests/core/message/test_service
 tests_core_message_test_service_LDFLAGS = $(AM_LDFLAGS) \

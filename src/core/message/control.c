@@ -63,6 +63,8 @@ static void receive_pong(struct ripc__lane *lane, uint64_t pinged_ns)
 {
 	const struct ripc__pending_conn *pending_conn = lane->peer->pending_conn;
 
+	if (!pinged_ns && lane->barriers)
+		lane->barriers--;
 	if (pending_conn && lane->peer->lane == lane && pinged_ns >= pending_conn->since_ns)
 		ripc__pending_conn_resolve(lane->ctx, lane->peer, false);
 }

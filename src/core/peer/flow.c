@@ -94,7 +94,8 @@ void ripc__flow_park(struct ripc__lane *lane)
 	f = (struct ripc__flow *)lane->flows.only;
 	/* Unconsumed messages, standing buffers and a CREDIT that is due refer to it. */
 	if (f->arrived_units != f->consumed_units || f->watched || f->standing_len ||
-	    !ripc__list_empty(&lane->memory->standing) || lane->ctx->delayed_ack.lane == lane)
+	    ripc__flow_refuses(f) || !ripc__list_empty(&lane->memory->standing) ||
+	    lane->ctx->delayed_ack.lane == lane)
 		return;
 	lane->flow = NULL;
 	lane->flow_parked = true;
@@ -263,7 +264,7 @@ void ripc__flows_drop(struct ripc *ctx, struct ripc_service *s)
 static bool flow_is_unused(const struct ripc__flow *f)
 {
 	return f->arrived_units == f->consumed_units && !f->watched && !f->standing_len &&
-	       !f->nstanding && f->lane->ctx->delayed_ack.credit_due != f;
+	       !f->nstanding && f->lane->ctx->delayed_ack.credit_due != f && !ripc__flow_refuses(f);
 }
 
 static void collect_ended(struct ripc__node *n, void *ended)

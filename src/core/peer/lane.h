@@ -89,6 +89,7 @@ struct ripc__flow {
 	uint64_t source;             /* service whose address was last learned from this flow */
 	uint64_t noservice_ns;       /* last NOSERVICE for this service; 0: none yet */
 	bool watched;                /* the peer gets WATCH_END when the service ends */
+	bool refused;                /* a long message was: ripc__flow_refuses() */
 	uint8_t medium_items;        /* medium items that arrived, up to the number for a grant */
 	uint16_t nstanding;          /* standing buffers that refer to it */
 	/* struct ripc__rndv: long messages that are WAITING, oldest first */
@@ -163,6 +164,7 @@ struct ripc__lane {
 	uint32_t trim_seq, evict_seq;
 	uint16_t reads;    /* posted */
 	uint16_t nwatched; /* flows that the peer watches */
+	uint16_t barriers; /* sent by ripc__lane_barrier(), without PONG */
 	struct ripc__header_context tx_last, rx_last;
 	uint64_t reliable_tx, reliable_rx; /* next reliable number; 0: RELIABLE_BEGIN is due */
 	uint32_t send_max;                 /* largest message in bytes: the minimum of both sides */
@@ -290,6 +292,15 @@ static inline struct ripc__flow *ripc__flow_get(struct ripc__lane *lane, uint64_
 	struct ripc__flow *f = lane->flow;
 
 	return RIPC__LIKELY(f && f->id == id) ? f : ripc__flow_lookup(lane, id);
+}
+
+/*
+ * Whether a long message to this service was refused, and the sender may not know that: it may have
+ * sent later ones, which must not overtake the refused one if the service is here again.
+ */
+static inline bool ripc__flow_refuses(const struct ripc__flow *f)
+{
+	return f->refused && f->lane->barriers;
 }
 
 /* A receive buffer is free again: its credit returns to the peer. */

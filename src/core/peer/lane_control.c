@@ -17,12 +17,18 @@ void ripc__lane_ping(struct ripc__lane *lane)
 	struct ripc__control *c;
 
 	ripc__list_for_each_entry (c, &lane->control, link) {
-		if (c->bytes[3] == RIPC__PING) {
+		if (c->bytes[3] == RIPC__PING && ripc__get_le64(c->bytes + RIPC__HEADER_LEN)) {
 			ripc__put_le64(c->bytes + RIPC__HEADER_LEN, now);
 			return;
 		}
 	}
 	ripc__lane_notify(lane, RIPC__PING, 0, 0, now, 0);
+}
+
+void ripc__lane_barrier(struct ripc__lane *lane)
+{
+	lane->barriers++;
+	ripc__lane_notify(lane, RIPC__PING, 0, 0, 0, 0);
 }
 
 bool ripc__lane_answer_goaway(struct ripc__lane *lane)

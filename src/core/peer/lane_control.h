@@ -40,6 +40,11 @@ static inline void ripc__flow_send_end(struct ripc__lane *lane, uint64_t id, uin
 }
 /* Asks for a sign of life. The peer sends delayed acknowledgements before the PONG. */
 void ripc__lane_ping(struct ripc__lane *lane);
+/*
+ * Sends a PING, with the word 0, behind a refusal. When its PONG arrives the sender has received
+ * the refusal, and what it sent before is here.
+ */
+void ripc__lane_barrier(struct ripc__lane *lane);
 /* Answers a PING, which had this word. */
 static inline void ripc__lane_pong(struct ripc__lane *lane, uint64_t word)
 {

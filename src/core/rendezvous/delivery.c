@@ -5,6 +5,7 @@
 #include "core/memory/mapped.h"
 #include "core/memory/message.h"
 #include "core/peer/lane.h"
+#include "core/peer/lane_control.h"
 #include "core/peer/ops.h"
 #include "core/peer/peer.h"
 #include "core/rendezvous/arriving.h"
@@ -49,6 +50,16 @@ void ripc__rndv_drop_ready(struct ripc_service *s, struct ripc__rndv *r)
 		ripc__message_release(m);
 }
 
+void ripc__rndv_ack_failed(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t word,
+			   int status)
+{
+	ripc__lane_notify(lane, RIPC__ACK, 0, 0, word, (uint32_t)status);
+	if (status != -EHOSTUNREACH || !flow)
+		return;
+	flow->refused = true;
+	ripc__lane_barrier(lane);
+}
+
 void ripc__rndv_drop(struct ripc__rndv *r, int status)
 {
 	struct ripc_service *s = r->service;
@@ -56,8 +67,7 @@ void ripc__rndv_drop(struct ripc__rndv *r, int status)
 
 	ripc__rndv_release(r);
 	if (status && r->lane)
-		ripc__lane_notify(r->lane, RIPC__ACK, 0, 0, ripc__rndv_ack_word(r),
-				  (uint32_t)status);
+		ripc__rndv_ack_failed(r->lane, r->message->flow, ripc__rndv_ack_word(r), status);
 	ripc__rndv_free(r);
 	deliver_ready(s, p);
 	ripc__rndv_resume(s);

@@ -29,6 +29,12 @@ void ripc__rndv_drop_ready(struct ripc_service *s, struct ripc__rndv *r);
 /* As ripc__rndv_drop(), after the posted reads and the granted writes have ended. */
 void ripc__rndv_fail(struct ripc__rndv *r, int status);
 
+/*
+ * Sends ACK with a status. If it is -EHOSTUNREACH, later messages are refused until the sender has
+ * received it.
+ */
+void ripc__rndv_ack_failed(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t word,
+			   int status);
 /* Sends ACK: the message was delivered, and a RELEASE follows for each item that stays in place. */
 void ripc__rndv_ack_kept(struct ripc__lane *lane, uint64_t word);
 /*

@@ -20,9 +20,9 @@
 #include <string.h>
 
 /* Answers a message that is not received here: no standing buffer was used for it. */
-static void reply_ack(struct ripc__lane *lane, uint64_t id, int status)
+static void reply_ack(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t id, int status)
 {
-	ripc__lane_notify(lane, RIPC__ACK, 0, 0, id | RIPC__ACK_REUSABLE, (uint32_t)status);
+	ripc__rndv_ack_failed(lane, flow, id | RIPC__ACK_REUSABLE, status);
 }
 
 /*
@@ -292,7 +292,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 			ripc__rndv_put(ctx, r, h->nitems);
 		ctx->stats.dropped_no_memory++;
 		ripc__flow_consume(flow, units);
-		reply_ack(lane, h->u[0], -ENOBUFS);
+		reply_ack(lane, flow, h->u[0], -ENOBUFS);
 		return;
 	}
 	ctx->long_inflight++;
@@ -371,11 +371,12 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 			ctx->stats.duplicates++;
 			p->stats.duplicates++;
 			ripc__flow_consume(flow, units);
-			reply_ack(lane, id, 0);
-		} else if (!flow->service) {
+			reply_ack(lane, flow, id, 0);
+		} else if (!flow->service ||
+			   (ripc__flow_refuses(flow) && !(h->flags & RIPC__F_REPLY))) {
 			ctx->stats.dropped_no_service++;
 			ripc__flow_consume(flow, units);
-			reply_ack(lane, id, -EHOSTUNREACH);
+			reply_ack(lane, flow, id, -EHOSTUNREACH);
 		} else if (!receive_mapped(lane, flow, h, units)) {
 			receive_long(lane, flow, h, units);
 		}

@@ -560,8 +560,8 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 		} else {
 			ripc__rndv_release(r);
 			if (r->lane)
-				ripc__lane_notify(r->lane, RIPC__ACK, 0, 0, ripc__rndv_ack_word(r),
-						  (uint32_t)-EHOSTUNREACH);
+				ripc__rndv_ack_failed(r->lane, r->message->flow,
+						      ripc__rndv_ack_word(r), -EHOSTUNREACH);
 			ripc__rndv_free(r);
 		}
 	}
