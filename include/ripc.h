@@ -444,7 +444,9 @@ int ripc_close(struct ripc *ctx);
  * With RIPC_TAKEOVER a present holder loses the id, and senders switch to the new holder without
  * any action of the application. The former holder still receives messages that had arrived or
  * begun to arrive, and then -ESHUTDOWN. Each long message is delivered to one of the two, exactly
- * once.
+ * once. A sender sends long messages to the new holder when the former one has received or refused
+ * all earlier ones, so they keep their order. It waits up to peer_timeout_ms for a former holder
+ * that does not answer.
  *
  * If no holder answers in time (the network is split, an ensemble is unreachable) @id is taken to
  * be free. If a second holder is found later, the one that has held the id for longer keeps it,

@@ -57,6 +57,7 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 	free(s->conflict);
 	s->conflict = strdup(text);
 	ripc__flows_drop(s->ctx, s);
+	ripc__rndv_refuse_waiting(s);
 	ripc__watchers_notify(s->ctx, s->id);
 	ripc__calls_service_ended(s);
 	ripc__watches_service_ended(s);

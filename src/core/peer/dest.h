@@ -82,7 +82,11 @@ struct ripc__dest {
 	uint64_t reliable_until_ns;
 	unsigned reliable_unacked;        /* messages that reliable_peer has not acknowledged */
 	struct ripc__peer *reliable_peer; /* NULL: there are none */
-	struct ripc__list watches;        /* core/watch/watch.c: until the holder is connected */
+	/* core/rendezvous: long messages without ACK, which are no answers; all are at long_peer */
+	unsigned long_unacked;
+	struct ripc__peer *long_peer;
+	bool long_held;            /* those in pending wait until there are none */
+	struct ripc__list watches; /* core/watch/watch.c: until the holder is connected */
 };
 
 void ripc__dest_set_state(struct ripc__dest *d, enum ripc__dest_state to);

@@ -3,6 +3,7 @@
 #include "core/memory/buffer.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/delivery.h"
 #include "core/service/message.h"
 #include "core/service/service.h"
 
@@ -104,6 +105,23 @@ void ripc__rndv_resume(struct ripc_service *s)
 	/* A start may end other messages: read the list anew in each round. */
 	while ((r = take_startable(s)))
 		ripc__rndv_start(r);
+	s->resuming = false;
+}
+
+void ripc__rndv_refuse_waiting(struct ripc_service *s)
+{
+	struct ripc__list *n;
+
+	s->resuming = true;
+	while ((n = ripc__list_take(&s->waiting))) {
+		struct ripc__list *waiting =
+			&ripc__list_entry(n, struct ripc__flow, wait_link)->waiting;
+
+		while (!ripc__list_empty(waiting))
+			ripc__rndv_drop(
+				ripc__list_entry(waiting->prev, struct ripc__rndv, lane_link),
+				-EHOSTUNREACH);
+	}
 	s->resuming = false;
 }
 

@@ -224,6 +224,18 @@ void ripc__request_publish(struct ripc_request *r, void *data)
 		ripc__completion_add(r->ctx, &r->completion);
 }
 
+void ripc__request_settled(struct ripc_request *r)
+{
+	struct ripc__dest *d = r->dest;
+
+	if (!r->unacked)
+		return;
+	r->unacked = false;
+	/* Not now: the caller may go through a list of requests. */
+	if (!--d->long_unacked && d->long_held)
+		ripc__timer_at(r->ctx, 0);
+}
+
 void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 {
 	struct ripc *ctx = r->ctx;
@@ -288,6 +300,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	if (r->ext_flags & RIPC__F_REPLY)
 		ripc__remote_returns_drop_call(r->dest, r->call_id);
 	r->lane = NULL;
+	ripc__request_settled(r);
 	r->dest->users--;
 	r->dest->used_ns = ctx->now_ns;
 	r->dest = NULL;
@@ -309,6 +322,7 @@ void ripc__request_requeue(struct ripc_request *r)
 	r->refs.deadline_ns = RIPC__NEVER;
 	r->acked = false;
 	r->ack_status = 0;
+	ripc__request_settled(r);
 	ripc__request_set_state(r, RIPC__REQUEST_PENDING);
 	ripc__list_del(&r->link);
 	pending_insert(r);

@@ -100,6 +100,7 @@ struct ripc_request {
 	struct ripc__waitq waitq;
 	struct ripc__call *call; /* handle of a call, not a message: core/call/call.h */
 	struct ripc__completion completion;
+	bool unacked;    /* counted in dest->long_unacked */
 	bool free_items; /* RIPC_FREE_ITEMS */
 	bool copied;     /* an item is */
 	bool published;  /* ripc_completion_next() reports its end */
@@ -147,6 +148,8 @@ static inline bool ripc__request_maybe_delivered(const struct ripc_request *r)
 uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len);
 /* The application gets the request, with its data: ripc_completion_next() reports the end. */
 void ripc__request_publish(struct ripc_request *r, void *data);
+/* No holder will refuse it any more: requests that wait for that go on. */
+void ripc__request_settled(struct ripc_request *r);
 /* Puts the request back into its destination's queue, in the order of start. */
 void ripc__request_requeue(struct ripc_request *r);
 /* Ends the request. detail may be NULL. */

@@ -288,6 +288,9 @@ static int write_and_send(struct ripc_request *r)
 	r->delivery =
 		ripc__request_maybe_delivered(r) ? RIPC__DELIVERY_EARLIER : RIPC__DELIVERY_POSSIBLE;
 	ripc__list_del(&r->link);
+	r->unacked = !(r->ext_flags & RIPC__F_REPLY);
+	r->dest->long_unacked += r->unacked;
+	r->dest->long_peer = r->peer;
 	ripc__request_refs_begin(r);
 	return 0;
 }
@@ -306,15 +309,16 @@ static int retry(struct ripc_request *r)
 
 int ripc__request_issue(struct ripc_request *r)
 {
+	struct ripc__dest *d = r->dest;
 	int rc;
 
 	if (r->state == RIPC__REQUEST_WRITING)
 		return retry(r);
-	if (r->only && r->only != r->dest->peer) {
+	if (r->only && r->only != d->peer) {
 		ripc__request_done(r, -EHOSTUNREACH, "the service has moved");
 		return 0;
 	}
-	if (r->peer && r->peer != r->dest->peer) {
+	if (r->peer && r->peer != d->peer) {
 		if (ripc__request_maybe_delivered(r)) {
 			ripc__request_done(r, -EPIPE,
 					   "the service moved while the message was under way");
@@ -322,7 +326,12 @@ int ripc__request_issue(struct ripc_request *r)
 		}
 		ripc__request_unlink(r);
 	}
-	rc = ripc__request_select(r, r->dest->peer->lane);
+	/* The former holder may refuse earlier messages, which come first then. */
+	if (d->long_unacked && d->long_peer != d->peer && !(r->ext_flags & RIPC__F_REPLY)) {
+		d->long_held = true;
+		return -EAGAIN;
+	}
+	rc = ripc__request_select(r, d->peer->lane);
 	if (rc || r->state == RIPC__REQUEST_DONE)
 		return rc;
 	return write_and_send(r);
@@ -486,6 +495,8 @@ void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, boo
 		return;
 	r->acked = true;
 	r->ack_status = ack_status_of(status);
+	if (!r->ack_status)
+		ripc__request_settled(r);
 	if (word & RIPC__ACK_REUSABLE)
 		release_standing(r);
 	ripc__request_refs_acked(r, kept && !r->ack_status);

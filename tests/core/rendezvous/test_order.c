@@ -15,6 +15,7 @@ static unsigned nsends, nreceived, holder;
 static uint64_t sent_ns, interval_ns;
 static uint64_t last[HOLDERS + 1]; /* received by a holder; 0: by any */
 static uint8_t *items[MAX_SENDS];
+static bool lanes_break;
 
 static void far(struct ripc__sim_config *config)
 {
@@ -59,8 +60,9 @@ static bool drain(unsigned i)
 	while (!(rc = ripc_receive(held[i], &m, 0))) {
 		memcpy(&number, m->items[0].iov_base, sizeof(number));
 		for (unsigned k = 0; k <= i; k += i)
-			ck_assert_msg(number > last[k], "context %u: %llu after %llu", i,
-				      (unsigned long long)number, (unsigned long long)last[k]);
+			ck_assert_msg(number > last[k] || (!k && lanes_break),
+				      "context %u: %llu after %llu", i, (unsigned long long)number,
+				      (unsigned long long)last[k]);
 		last[0] = last[i] = number;
 		nreceived++;
 		ripc_message_free(m);
@@ -139,6 +141,89 @@ START_TEST(taken_back__keeps_order)
 }
 END_TEST
 
+START_TEST(taken_over__keeps_order)
+{
+	begin((unsigned)_i);
+	for (unsigned k = 0; k < 10; k++) {
+		unsigned next = 1 + holder % HOLDERS;
+
+		run(below(200));
+		while (drain(next))
+			run(1);
+		if (held[next])
+			OK(ripc_service_unregister(held[next]));
+		held[next] = NULL;
+		OK(ripc_service_register(rig.ctx[next], MOVED, RIPC_TAKEOVER, &held[next]));
+		holder = next;
+	}
+	run(500);
+	end(true);
+}
+END_TEST
+
+/*
+ * Lanes break as well. Messages that a former holder may have received are not sent to the next
+ * one. A former holder may receive complete messages later, when it learns that no earlier one
+ * follows.
+ */
+START_TEST(lanes_lost__keeps_order)
+{
+	begin((unsigned)_i);
+	lanes_break = true;
+	for (unsigned k = 0; k < 30; k++) {
+		unsigned next = 1 + below(HOLDERS);
+
+		if (held[next]) {
+			OK(ripc_service_unregister(held[next]));
+			held[next] = NULL;
+		}
+		if (below(2))
+			ripc__sim_break_at(rig.net, rig_instance(&rig, 0),
+					   rig_instance(&rig, 1 + below(HOLDERS)), below(50));
+		OK(ripc_service_register(rig.ctx[next], MOVED, RIPC_TAKEOVER, &held[next]));
+		holder = next;
+		run(below(200));
+	}
+	end(false);
+}
+END_TEST
+
+/* The former holder receives nothing any more: messages that have no room there go to the next. */
+START_TEST(taken_over__without_room)
+{
+	enum { N = 6 };
+	size_t len = RIPC__UNREAD_MAX / 4;
+	uint8_t *large = calloc(1, len);
+	struct ripc_request *r[N];
+	struct ripc_message *m;
+	unsigned n = 0;
+
+	restart(3, NULL);
+	OK(ripc_service_register(rig.ctx[1], MOVED, 0, &held[1]));
+	for (unsigned i = 0; i < N; i++) {
+		struct iovec item = {large, len - i};
+
+		OK(ripc_send_async(rig.s[0], MOVED, &item, 1, NULL, &r[i]));
+	}
+	rig_run(&rig, 500);
+	ck_assert_uint_gt(rig_waiting(held[1], RIPC__RNDV_WAITING), 0);
+	OK(ripc_service_register(rig.ctx[2], MOVED, RIPC_TAKEOVER, &held[2]));
+	for (unsigned k = 2; k > 0; k--) {
+		unsigned from = k == 2 ? 4 : 0;
+		unsigned to = k == 2 ? N : 4;
+
+		for (n = from; n < to; n++) {
+			OK(ripc_receive(held[k], &m, 5000));
+			ck_assert_uint_eq(m->items[0].iov_len, len - n);
+			ripc_message_free(m);
+		}
+	}
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_request_wait(&r[i], 5000));
+	free(large);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/rendezvous/order");
@@ -148,6 +233,9 @@ int main(void)
 	tcase_add_checked_fixture(tc, requests_setup, requests_teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, taken_back__keeps_order, 0, 4);
+	tcase_add_loop_test(tc, taken_over__keeps_order, 0, 4);
+	tcase_add_loop_test(tc, lanes_lost__keeps_order, 0, 4);
+	tcase_add_test(tc, taken_over__without_room);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/order", suite);
 }
