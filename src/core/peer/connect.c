@@ -2,6 +2,7 @@
 #include "core/peer/connect.h"
 #include "auth/handshake.h"
 #include "core/peer/attempt.h"
+#include "core/peer/datagram_context.h"
 #include "core/peer/endpoint.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
@@ -225,6 +226,7 @@ static void lane_up(struct ripc__lane *lane)
 	if (old) {
 		ripc__list_for_each_entry (d, &p->lists->dests, link) {
 			d->credit = NULL;
+			ripc__datagram_context_end(d);
 			ripc__remote_returns_drop(d);
 		}
 		ripc__lane_fail(old, -EALREADY, "crossed connections");

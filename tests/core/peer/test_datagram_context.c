@@ -2,6 +2,8 @@
 /* Header contexts of datagrams: when headers are short, and what happens when one side forgets. */
 #include "core/peer/datagram_context.h"
 #include "core/message/dispatch.h"
+#include "core/peer/endpoint.h"
+#include "core/peer/path.h"
 #include "core/rig.h"
 
 #define AFTER RIPC__DATAGRAM_CONTEXT_AFTER
@@ -304,6 +306,31 @@ START_TEST(lane__lost)
 }
 END_TEST
 
+/* Two connections cross: a context that was not confirmed over the one that ends begins again. */
+START_TEST(lane__crossed)
+{
+	unsigned small = memcmp(rig_instance(&rig, 0), rig_instance(&rig, 1), 16) > 0;
+	struct ripc__lane *old = rig_lane(&rig, small, !small);
+	const uint8_t *addr;
+	unsigned tp;
+	size_t len;
+
+	begin(small, !small);
+	rig_dest(&rig, small, !small)->datagram_context->confirmed = false;
+	addr = ripc__peer_path(rig.ctx[small], old->peer, 0, &tp, &len);
+	ripc__lock(rig.ctx[small]);
+	OK(ripc__lane_connect(rig.ctx[small], old->peer, tp, addr, len, 1000 * RIPC__MS));
+	ripc__unlock(rig.ctx[small]);
+	/* The other side had none when it accepted. */
+	rig_peer(&rig, !small, small)->lane = NULL;
+	rig_run(&rig, 10);
+	ck_assert_ptr_ne(rig_lane(&rig, small, !small), old);
+	for (unsigned i = 0; i < 3 * AFTER; i++)
+		deliver(small, !small, i);
+	ck_assert_uint_gt(seen.elided, 0);
+}
+END_TEST
+
 /* The service moves to another context: nothing goes to it with a context of the former one. */
 START_TEST(lane__service_moves)
 {
@@ -506,6 +533,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, unknown__sender_recovers);
 	tcase_add_test(tc, lane__lost);
+	tcase_add_test(tc, lane__crossed);
 	tcase_add_test(tc, lane__service_moves);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("lies");
