@@ -412,29 +412,38 @@ static void call_expired(struct ripc__call *call)
 	}
 }
 
+/* The calls from slot first on: ends those whose deadline has passed, and finds the next one. */
+static void group_timers(struct ripc *ctx, uint32_t first)
+{
+	ctx->call_groups_ns[first / RIPC__CALL_GROUP] = RIPC__NEVER;
+	/* Between two steps any call may end, for example when its lane is closed. */
+	for (uint32_t i = first; i < first + RIPC__CALL_GROUP && i < ctx->call_slots; i++) {
+		struct ripc__call *call = ctx->call_table[i];
+
+		ripc__call_end_withdrawn(call, false);
+		if (call->state < RIPC__CALL_IS_DONE && call->deadline_ns <= ctx->now_ns)
+			call_expired(call);
+		if (call->state < RIPC__CALL_IS_DONE)
+			ripc__call_due(call, call->deadline_ns);
+	}
+}
+
 void ripc__calls_timers(struct ripc *ctx)
 {
-	uint64_t next = RIPC__NEVER;
-	struct ripc__call *call;
-	uint32_t slot = 0;
-
 	ripc__calls_free_ended(ctx);
 	if (ctx->now_ns < ctx->calls_next_ns) {
 		ripc__timer_at(ctx, ctx->calls_next_ns);
 		return;
 	}
 	ctx->calls_next_ns = RIPC__NEVER;
-	while ((call = ripc__call_next(ctx, &slot))) {
-		ripc__call_end_withdrawn(call, false);
-		if (call->deadline_ns <= ctx->now_ns)
-			call_expired(call);
+	for (uint32_t first = 0; first < ctx->call_slots; first += RIPC__CALL_GROUP) {
+		uint64_t group_ns = ctx->call_groups_ns[first / RIPC__CALL_GROUP];
+
+		if (group_ns <= ctx->now_ns)
+			group_timers(ctx, first);
+		else if (group_ns < ctx->calls_next_ns)
+			ctx->calls_next_ns = group_ns;
 	}
-	/* Those that are cancelled have a new deadline. */
-	for (slot = 0; (call = ripc__call_next(ctx, &slot));)
-		if (call->deadline_ns < next)
-			next = call->deadline_ns;
-	if (next < ctx->calls_next_ns)
-		ctx->calls_next_ns = next;
 	ripc__timer_at(ctx, ctx->calls_next_ns);
 }
 

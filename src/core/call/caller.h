@@ -88,6 +88,8 @@ static inline void ripc__call_set_state(struct ripc__call *call, enum ripc__call
  */
 #define RIPC__CALL_SLOT_BITS 20
 #define RIPC__CALL_SLOT_MASK ((1u << RIPC__CALL_SLOT_BITS) - 1)
+/* Slots of a group. The timers look at the calls of the groups that are due. */
+#define RIPC__CALL_GROUP 64
 
 /* The owner of all short requests (caller.c). */
 extern const struct ripc__reliable_owner ripc__call_owner;
@@ -111,14 +113,26 @@ static inline struct ripc__call *ripc__call_alloc(struct ripc *ctx)
 /* The call is free from now on, and its members have the values of a free one. */
 void ripc__call_release(struct ripc__call *call);
 
-/* The timers look for it then. */
+/* The timers look at it then, at the latest. */
+static inline void ripc__call_due(const struct ripc__call *call, uint64_t at_ns)
+{
+	struct ripc *ctx = call->ctx;
+	uint64_t *group_ns =
+		&ctx->call_groups_ns[(call->id & RIPC__CALL_SLOT_MASK) / RIPC__CALL_GROUP];
+
+	if (at_ns >= *group_ns)
+		return;
+	*group_ns = at_ns;
+	if (at_ns < ctx->calls_next_ns) {
+		ctx->calls_next_ns = at_ns;
+		ripc__timer_at(ctx, at_ns);
+	}
+}
+
 static inline void ripc__call_set_deadline(struct ripc__call *call, uint64_t deadline_ns)
 {
 	call->deadline_ns = deadline_ns;
-	if (deadline_ns < call->ctx->calls_next_ns) {
-		call->ctx->calls_next_ns = deadline_ns;
-		ripc__timer_at(call->ctx, deadline_ns);
-	}
+	ripc__call_due(call, deadline_ns);
 }
 
 /* The last call of this slot, if it has this id; or NULL. */

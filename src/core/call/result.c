@@ -203,10 +203,8 @@ void ripc__calls_check(struct ripc *ctx, uint64_t id)
 {
 	const struct ripc__call *call = ripc__call_at(ctx, id);
 
-	if (!call || call->state != RIPC__CALL_IS_WITHDRAWING)
-		return;
-	ctx->calls_next_ns = 0;
-	ripc__timer_at(ctx, ctx->now_ns);
+	if (call && call->state == RIPC__CALL_IS_WITHDRAWING)
+		ripc__call_due(call, 0);
 }
 
 void ripc__call_end_withdrawn(struct ripc__call *call, bool force)

@@ -14,22 +14,36 @@ const unsigned ripc__call_next_states[RIPC__CALL_STEPS] = {
 	[RIPC__CALL_IS_FREE] = TO(WAITING) | TO(SENT),
 };
 
+/* The table is full: it doubles, in whole groups. Return: false: out of memory. */
+static bool table_grow(struct ripc *ctx)
+{
+	uint32_t groups = ctx->call_slots / RIPC__CALL_GROUP, more = groups ? groups : 1;
+	struct ripc__call **table = realloc(
+		ctx->call_table, (size_t)(groups + more) * RIPC__CALL_GROUP * sizeof(*table));
+	uint64_t *groups_ns;
+
+	if (!table)
+		return false;
+	ctx->call_table = table;
+	groups_ns = realloc(ctx->call_groups_ns, (groups + more) * sizeof(*groups_ns));
+	if (!groups_ns)
+		return false;
+	ctx->call_groups_ns = groups_ns;
+	for (uint32_t i = groups; i < groups + more; i++)
+		groups_ns[i] = RIPC__NEVER;
+	return true;
+}
+
 struct ripc__call *ripc__call_new(struct ripc *ctx)
 {
 	uint32_t slots = ctx->call_slots;
 	struct ripc_request *handle;
-	struct ripc__call **table;
 	struct ripc__call *call;
 
 	if (slots > RIPC__CALL_SLOT_MASK)
 		return NULL;
-	/* The table is full: it doubles. */
-	if (!(slots & (slots - 1))) {
-		table = realloc(ctx->call_table, (slots ? 2 * slots : 1) * sizeof(call));
-		if (!table)
-			return NULL;
-		ctx->call_table = table;
-	}
+	if (!(slots % RIPC__CALL_GROUP) && !(slots & (slots - 1)) && !table_grow(ctx))
+		return NULL;
 	handle = ripc__handle_block_alloc(&ctx->request_blocks, sizeof(*handle) + sizeof(*call));
 	if (!handle)
 		return NULL;
@@ -76,4 +90,5 @@ void ripc__call_release(struct ripc__call *call)
 void ripc__calls_free(struct ripc *ctx)
 {
 	free(ctx->call_table);
+	free(ctx->call_groups_ns);
 }

@@ -192,6 +192,8 @@ struct ripc {
 	struct ripc__call *call_free;     /* singly linked */
 	uint32_t call_slots;
 	uint64_t call_number; /* of the next call; 0: there was none */
+	/* no call of a group of slots has an earlier deadline; nor of any group: calls_next_ns */
+	uint64_t *call_groups_ns;
 	uint64_t calls_next_ns;
 	struct ripc__handle_blocks request_blocks;              /* their memory, */
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */

@@ -200,8 +200,40 @@ START_TEST(time__up_before_first_send)
 	rig_run(&rig, 3000);
 	ck_assert_ptr_nonnull(rig_lane(&rig, 0, 1));
 	ck_assert_uint_eq(servers[0].executed[1], 0);
-	ctx->calls_next_ns = 0;
+	ctx->call_groups_ns[0] = ctx->calls_next_ns = 0;
 	RC(-ETIMEDOUT, result(&r, 1));
+}
+END_TEST
+
+/* Many calls with other deadlines, which end at any time and begin anew: each ends at its own. */
+START_TEST(time__each_of_many)
+{
+	enum { N = 500, RUN_MS = 1000 };
+	static struct ripc_request *r[N];
+	static uint64_t end_ms[N];
+	unsigned ended = 0;
+
+	for (unsigned ms = 0; ms < RUN_MS; ms++) {
+		for (unsigned i = 0; i < N; i++) {
+			bool done = r[i] && r[i]->state == RIPC__REQUEST_DONE;
+
+			if (r[i])
+				ck_assert_msg(done == (ms >= end_ms[i]), "%u at %u ms, not %llu", i,
+					      ms, (unsigned long long)end_ms[i]);
+			if (done)
+				RC(-EHOSTUNREACH, result(&r[i], i));
+			ended += done;
+			if (r[i])
+				continue;
+			end_ms[i] = 1 + ripc__sim_random(rig.net) % (i % 7 ? 2 * RUN_MS : 20);
+			OK(start(4711, i, 8, NULL, (int)end_ms[i], &r[i]));
+			end_ms[i] += ms;
+		}
+		rig_run(&rig, 1);
+	}
+	ck_assert_uint_gt(ended, N);
+	for (unsigned i = 0; i < N; i++)
+		ripc_request_cancel(&r[i], 0);
 }
 END_TEST
 
@@ -540,6 +572,7 @@ int main(void)
 	tcase_add_test(tc, time__late_answer);
 	tcase_add_test(tc, time__nobody_there);
 	tcase_add_test(tc, time__up_before_first_send);
+	tcase_add_test(tc, time__each_of_many);
 	tcase_add_test(tc, time__many_long_requests_stuck);
 	tcase_add_test(tc, cancel__in_every_state);
 	tcase_add_test(tc, cancel__long_in_flight);
