@@ -17,14 +17,15 @@ struct reply_owner {
 	struct ripc__peer *peer; /* p->answers counts them, so it is not forgotten */
 };
 
-/* There is no answer to a call of p, which may wait for it for ever. */
+/*
+ * There is no answer to a call of p, which may wait for it for ever. The report may be lost with
+ * the lane: p learns it from the epoch of the next one.
+ */
 static void answer_lost(struct ripc *ctx, struct ripc__peer *p, uint64_t call)
 {
 	if (p->lane)
 		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, call, RIPC__CALL_TAKEN);
-	else
-		/* The peer learns it from the epoch when it connects again. */
-		ripc__peer_new_epoch(ctx, p);
+	ripc__peer_new_epoch(ctx, p);
 }
 
 /* A look-up may have found another peer. */
@@ -85,6 +86,16 @@ static void notify_state(struct ripc__message *m, enum ripc__call_state state)
 	if (p && p->lane)
 		ripc__lane_notify(p->lane, RIPC__CALL_STATE, 0, 0, m->call, state);
 	served_remove(m);
+}
+
+/* The same as answer_lost(): the caller may have no deadline. */
+static void no_answer(struct ripc__message *m, enum ripc__call_state state)
+{
+	struct ripc__peer *p = m->call_peer;
+
+	notify_state(m, state);
+	if (p)
+		ripc__peer_new_epoch(m->ctx, p);
 }
 
 bool ripc__request_expired(struct ripc__message *m)
@@ -272,7 +283,7 @@ reply_slow(struct ripc__message *m, const struct ripc__call_words *words, const 
 	struct ripc__reliable_msg *a;
 
 	if (!d) {
-		notify_state(m, RIPC__CALL_UNKNOWN);
+		no_answer(m, RIPC__CALL_UNKNOWN);
 		return caller_gone(m);
 	}
 	a = answer_new(ctx, m->pub.dest, words, items, nitems);
@@ -309,7 +320,7 @@ static void send_state(struct ripc__message *m, enum ripc__call_state state)
 	static const struct iovec nothing;
 
 	if (ripc__reply_short(m, ripc__call_state_word(state), &nothing, 1) == -ENOMEM)
-		notify_state(m, state);
+		no_answer(m, state);
 }
 
 /* Ends a request of which the application gives no answer. queued: it has not received it. */
@@ -320,7 +331,7 @@ static void refuse(struct ripc__message *m, bool queued)
 	if (queued)
 		send_state(m, RIPC__CALL_MOVED);
 	else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
-		notify_state(m, RIPC__CALL_UNKNOWN);
+		no_answer(m, RIPC__CALL_UNKNOWN);
 }
 
 void ripc__request_dropped(struct ripc__message *m)

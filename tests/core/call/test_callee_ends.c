@@ -278,6 +278,63 @@ START_TEST(answer__given_up)
 END_TEST
 
 /*
+ * The callee does not find the caller's service, and reports that over a lane which is lost with
+ * it: the caller learns it on the next one.
+ */
+START_TEST(answer__lost_with_its_state)
+{
+	struct ripc_request *r;
+	struct ripc__dest *d;
+
+	servers[0].keep = true;
+	rig_connect(&rig, 0, 1);
+	OK(start(RIG_ID(1), 1, 8, NULL, -1, &r));
+	await_kept(1);
+	d = rig_dest(&rig, 1, 0);
+	rig.config.datagram_loss = 1;
+	ripc__sim_configure(rig.net, &rig.config);
+	if (_i) {
+		/* A record of another holder, who is not there. */
+		ripc__lock(rig.ctx[1]);
+		d->contest_ns = RIPC__NEVER;
+		ripc__list_del(&d->link);
+		d->peer = ripc__peer_get(rig.ctx[1], (const uint8_t *)"another instance");
+		ck_assert_ptr_nonnull(ripc__peer_lists(d->peer));
+		ripc__list_add(&d->peer->lists->dests, &d->link);
+		d->peer->lane = rig_lane(&rig, 1, 0);
+		ripc__unlock(rig.ctx[1]);
+		ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+		RC(-ECANCELED, reply_kept(0));
+		d->peer->lane = NULL;
+	} else {
+		ripc__lock(rig.ctx[1]);
+		ripc__dest_invalidate(rig.ctx[1], d, "as the test wants it");
+		ripc__unlock(rig.ctx[1]);
+		rig_run(&rig, 25);
+		ripc__lock(rig.ctx[1]);
+		ripc__dest_locate(rig.ctx[1], d);
+		ck_assert_int_eq(d->state, RIPC__DEST_RESOLVING);
+		ripc__unlock(rig.ctx[1]);
+		OK(reply_kept(0));
+		ck_assert_uint_eq(rig_peer(&rig, 1, 0)->answers, 1);
+		rig_run(&rig, 1900);
+		ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+		rig_run(&rig, 200);
+		ck_assert_uint_eq(rig_peer(&rig, 1, 0)->answers, 0);
+	}
+	ck_assert_ptr_nonnull(rig_lane(&rig, 1, 0));
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig.config.datagram_loss = 0;
+	ripc__sim_configure(rig.net, &rig.config);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	rig_run(&rig, 5000);
+	RC(-EPIPE, ripc_call_wait(&r, NULL, 0));
+	servers[0].keep = false;
+	OK(call(2, 8, 5000));
+}
+END_TEST
+
+/*
  * The caller has restarted: its service has the id of its former life, which the callee takes for
  * alive. The answer goes to the caller.
  */
@@ -348,6 +405,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, calls_setup, calls_teardown);
 	tcase_add_loop_test(tc, answer__given_up, 0, 4);
+	tcase_add_loop_test(tc, answer__lost_with_its_state, 0, 2);
 	tcase_add_loop_test(tc, moved__without_a_lane, 0, 4);
 	tcase_add_loop_test(tc, reply__full_service, 0, 3);
 	tcase_add_test(tc, moved__behind_another_message);
