@@ -272,14 +272,13 @@ static uint32_t answer_address(const struct ripc__udp *u, const union ripc__sock
 }
 
 /* Usually the sender of the last datagram. */
-static uint32_t answer_to(struct ripc__udp *u, const union ripc__sockaddr *sender, socklen_t len,
+static uint32_t answer_to(struct ripc__udp *u, const union ripc__sockaddr *sender,
 			  uint8_t from[RIPC__UDP_FROM])
 {
 	struct ripc__udp_sender *last = &u->last;
 
-	if (len != last->iplen || memcmp(&last->ip, sender, len)) {
+	if (memcmp(&last->ip, sender, ripc__sockaddr_len(sender))) {
 		last->ip = *sender;
-		last->iplen = len;
 		last->fromlen = answer_address(u, sender, last->from);
 	}
 	memcpy(from, last->from, RIPC__UDP_FROM);
@@ -287,14 +286,12 @@ static uint32_t answer_to(struct ripc__udp *u, const union ripc__sockaddr *sende
 }
 
 int ripc__udp_receive_from(struct ripc__udp *u, unsigned i, void *space,
-			   union ripc__sockaddr *sender, uint8_t from[RIPC__UDP_FROM],
-			   uint32_t *fromlen, char who[64])
+			   union ripc__sockaddr *sender)
 {
-	socklen_t len = 0;
+	socklen_t len = sizeof(*sender);
 	ssize_t got;
 
 	for (unsigned tries = 0; tries < RECEIVE_TRIES; tries++) {
-		len = sizeof(*sender);
 		got = recvfrom(u->port[i].fd, space, RIPC__UDP_MAX, MSG_DONTWAIT | MSG_TRUNC,
 			       sender ? &sender->sa : NULL, sender ? &len : NULL);
 		if (got >= 0 || errno == EAGAIN)
@@ -302,10 +299,6 @@ int ripc__udp_receive_from(struct ripc__udp *u, unsigned i, void *space,
 	}
 	if (got < 0)
 		return -EAGAIN;
-	if (sender && got > (ssize_t)RIPC__UDP_MAX)
-		ripc__sockaddr_text(sender, who, 64);
-	else if (sender)
-		*fromlen = answer_to(u, sender, len, from);
 	return got > (ssize_t)RIPC__UDP_MAX ? -EMSGSIZE : (int)got;
 }
 
@@ -313,13 +306,21 @@ int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from
 		      uint32_t *fromlen, char who[64])
 {
 	union ripc__sockaddr sender;
+	int got;
 
-	if (u->port[RIPC__UDP_CONN].fd >= 0 && (i == RIPC__UDP_CONN || i == u->udp_conn.port))
-		return ripc__udp_conn_receive(u, i, space, from, fromlen, who);
-	/* Datagrams for a closed connected socket arrive here. */
-	if (i == RIPC__UDP_CONN)
-		i = u->udp_conn.port;
-	return ripc__udp_receive_from(u, i, space, &sender, from, fromlen, who);
+	if (u->port[RIPC__UDP_CONN].fd >= 0 && (i == RIPC__UDP_CONN || i == u->udp_conn.port)) {
+		got = ripc__udp_conn_receive(u, i, space, &sender);
+	} else {
+		/* Datagrams for a closed connected socket arrive at its port. */
+		if (i == RIPC__UDP_CONN)
+			i = u->udp_conn.port;
+		got = ripc__udp_receive_from(u, i, space, &sender);
+	}
+	if (got >= 0)
+		*fromlen = answer_to(u, &sender, from);
+	else if (got == -EMSGSIZE)
+		ripc__sockaddr_text(&sender, who, 64);
+	return got;
 }
 
 unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__udp_rx *rx,

@@ -59,8 +59,6 @@ struct ripc__udp_conn {
 	unsigned same_peer_run; /* received from the peer in a row */
 	unsigned recent_rx;     /* received since ripc__udp_arm() */
 	union ripc__sockaddr to;
-	uint32_t fromlen; /* the address to answer to */
-	uint8_t from[RIPC__UDP_FROM];
 };
 
 #define RIPC__UDP_ROUTES    16u /* a power of two */
@@ -77,7 +75,6 @@ struct ripc__udp_route {
 /* The sender of the last datagram, and the address to answer to. */
 struct ripc__udp_sender {
 	union ripc__sockaddr ip;
-	socklen_t iplen; /* 0: none yet */
 	uint32_t fromlen;
 	uint8_t from[RIPC__UDP_FROM];
 };
@@ -187,15 +184,11 @@ void ripc__udp_conn_close(struct ripc__udp *u); /* closes it at once */
 void ripc__udp_conn_other(struct ripc__udp *u);
 /* ripc__udp_receive() of the connected socket, or of the port whose address it has. */
 int ripc__udp_conn_receive(struct ripc__udp *u, unsigned i, void *space,
-			   uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64]);
+			   union ripc__sockaddr *sender);
 
-/*
- * ripc__udp_receive() of this socket only. sender: receives the source; NULL: not wanted, and from,
- * fromlen and who are not set.
- */
+/* ripc__udp_receive() of this socket only. sender: receives the source; NULL: not wanted. */
 int ripc__udp_receive_from(struct ripc__udp *u, unsigned i, void *space,
-			   union ripc__sockaddr *sender, uint8_t from[RIPC__UDP_FROM],
-			   uint32_t *fromlen, char who[64]);
+			   union ripc__sockaddr *sender);
 
 /* The MTU of an interface, at least 1280. */
 uint32_t ripc__udp_mtu(const char *interface);

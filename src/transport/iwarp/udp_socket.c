@@ -197,33 +197,20 @@ void ripc__udp_conn_other(struct ripc__udp *u)
 }
 
 /* Receives from the connected socket. Return: as ripc__udp_receive(). */
-static int take(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen,
-		char who[64])
+static int take(struct ripc__udp *u, void *space, union ripc__sockaddr *sender)
 {
 	struct ripc__udp_conn *udp_conn = &u->udp_conn;
-	union ripc__sockaddr sender;
-	int got;
+	bool known = udp_conn->state == RIPC__UDP_CONN_EXCLUSIVE &&
+		     udp_conn->same_peer_run >= CONN_EXCLUSIVE_RUN;
+	int got = ripc__udp_receive_from(u, RIPC__UDP_CONN, space, known ? NULL : sender);
 
-	if (udp_conn->state != RIPC__UDP_CONN_EXCLUSIVE ||
-	    udp_conn->same_peer_run < CONN_EXCLUSIVE_RUN) {
-		got = ripc__udp_receive_from(u, RIPC__UDP_CONN, space, &sender, from, fromlen, who);
-		if (got == -EAGAIN && udp_conn->state == RIPC__UDP_CONN_SHARED)
-			ripc__udp_conn_set_state(udp_conn, RIPC__UDP_CONN_EXCLUSIVE);
-		if (got < 0)
-			return got;
+	if (known)
+		*sender = udp_conn->to;
+	else if (got >= 0)
 		udp_conn->same_peer_run =
-			same_address(&sender, &udp_conn->to) ? udp_conn->same_peer_run + 1 : 0;
-		udp_conn->fromlen = *fromlen;
-		memcpy(udp_conn->from, from, RIPC__UDP_FROM);
-		return got;
-	}
-	got = ripc__udp_receive_from(u, RIPC__UDP_CONN, space, NULL, NULL, NULL, NULL);
-	if (got == -EMSGSIZE)
-		ripc__sockaddr_text(&udp_conn->to, who, 64);
-	if (got < 0)
-		return got;
-	*fromlen = udp_conn->fromlen;
-	memcpy(from, udp_conn->from, RIPC__UDP_FROM);
+			same_address(sender, &udp_conn->to) ? udp_conn->same_peer_run + 1 : 0;
+	else if (got == -EAGAIN && udp_conn->state == RIPC__UDP_CONN_SHARED)
+		ripc__udp_conn_set_state(udp_conn, RIPC__UDP_CONN_EXCLUSIVE);
 	return got;
 }
 
@@ -231,38 +218,36 @@ static int take(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM], 
  * Receives from the port whose address it has. Datagrams that the peer sent there before the socket
  * was connected count for neither side.
  */
-static int take_port(struct ripc__udp *u, void *space, uint8_t from[RIPC__UDP_FROM],
-		     uint32_t *fromlen, char who[64])
+static int take_port(struct ripc__udp *u, void *space, union ripc__sockaddr *sender)
 {
-	union ripc__sockaddr sender;
-	int got = ripc__udp_receive_from(u, u->udp_conn.port, space, &sender, from, fromlen, who);
+	int got = ripc__udp_receive_from(u, u->udp_conn.port, space, sender);
 
-	if (got != -EAGAIN && ripc__udp_conn_sends(u) && !same_address(&sender, &u->udp_conn.to))
+	if (got != -EAGAIN && ripc__udp_conn_sends(u) && !same_address(sender, &u->udp_conn.to))
 		ripc__udp_conn_other(u);
 	return got;
 }
 
 int ripc__udp_conn_receive(struct ripc__udp *u, unsigned i, void *space,
-			   uint8_t from[RIPC__UDP_FROM], uint32_t *fromlen, char who[64])
+			   union ripc__sockaddr *sender)
 {
 	struct ripc__udp_conn *udp_conn = &u->udp_conn;
 	int got;
 
 	if (udp_conn->state == RIPC__UDP_CONN_PORT_FIRST) {
-		got = take_port(u, space, from, fromlen, who);
+		got = take_port(u, space, sender);
 		if (got != -EAGAIN)
 			return got;
 		ripc__udp_conn_set_state(udp_conn, RIPC__UDP_CONN_SHARED);
 	} else if (udp_conn->state == RIPC__UDP_CONN_CLOSING) {
-		got = take(u, space, from, fromlen, who);
+		got = take(u, space, sender);
 		if (got != -EAGAIN)
 			return got;
 		ripc__udp_conn_close(u);
 		i = udp_conn->port;
 	}
 	if (i != RIPC__UDP_CONN)
-		return take_port(u, space, from, fromlen, who);
-	got = take(u, space, from, fromlen, who);
+		return take_port(u, space, sender);
+	got = take(u, space, sender);
 	if (got < 0)
 		return got;
 	udp_conn->other_peers -= udp_conn->other_peers > 0;
