@@ -56,7 +56,7 @@ size_t ripc__iwarp_address_encode(const struct ripc__iwarp_address *a, uint8_t *
 		union ripc__sockaddr ip = a->addrs[i].ip;
 
 		p[0] = ip.sa.sa_family == AF_INET ? 4 : 6;
-		p[1] = a->addrs[i].loopback ? LOOPBACK_BIT : 0;
+		p[1] = ripc__sockaddr_is_loopback(&ip) ? LOOPBACK_BIT : 0;
 		ripc__put_le16(p + 2, a->addrs[i].tcp);
 		ripc__put_le16(p + 4, a->addrs[i].udp);
 		memcpy(p + ADDR_FIXED, ip_bytes(&ip), ip_len(p[0]));
@@ -96,12 +96,11 @@ int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf
 			return -EINVAL;
 		addr->ip.sa.sa_family = p[0] == 4 ? AF_INET : AF_INET6;
 		memcpy(ip_bytes(&addr->ip), p + ADDR_FIXED, ip_len(p[0]));
-		addr->loopback = p[1] & LOOPBACK_BIT;
 		addr->tcp = ripc__get_le16(p + 2);
 		addr->udp = ripc__get_le16(p + 4);
 		if (!addr->tcp || unusable(&addr->ip) ||
 		    (addr->udp && ripc__sockaddr_is_link_local(&addr->ip)) ||
-		    addr->loopback != ripc__sockaddr_is_loopback(&addr->ip))
+		    (p[1] & LOOPBACK_BIT) != ripc__sockaddr_is_loopback(&addr->ip))
 			return -EINVAL;
 		p += ADDR_FIXED + ip_len(p[0]);
 	}
@@ -115,10 +114,10 @@ unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host)
 
 	a->naddrs = 0;
 	for (unsigned i = 0; i < all.naddrs && same; i++)
-		if (all.addrs[i].loopback)
+		if (ripc__sockaddr_is_loopback(&all.addrs[i].ip))
 			a->addrs[a->naddrs++] = all.addrs[i];
 	for (unsigned i = 0; i < all.naddrs; i++)
-		if (!all.addrs[i].loopback)
+		if (!ripc__sockaddr_is_loopback(&all.addrs[i].ip))
 			a->addrs[a->naddrs++] = all.addrs[i];
 	return a->naddrs;
 }

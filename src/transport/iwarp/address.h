@@ -16,7 +16,6 @@
 /* One listening address. */
 struct ripc__iwarp_listen_addr {
 	union ripc__sockaddr ip; /* its port is 0 */
-	bool loopback;           /* reachable from the same host only */
 	uint16_t tcp, udp;       /* ports, host order; udp 0: takes no datagrams */
 };
 

@@ -52,7 +52,6 @@ int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t
 	port->gone = false;
 	port->addr = *ip;
 	ripc__sockaddr_set_port(&port->addr, 0);
-	port->loopback = ripc__sockaddr_is_loopback(ip);
 	port->burst = 1;
 	port->fd = socket(ip->sa.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (port->fd < 0)
@@ -129,8 +128,9 @@ static int socket_for(const struct ripc__udp *u, const union ripc__sockaddr *to)
 	bool loopback = ripc__sockaddr_is_loopback(to);
 
 	for (unsigned i = 0; i < u->n; i++)
-		if (u->port[i].fd >= 0 && !u->port[i].gone && u->port[i].loopback == loopback &&
-		    u->port[i].addr.sa.sa_family == to->sa.sa_family)
+		if (u->port[i].fd >= 0 && !u->port[i].gone &&
+		    u->port[i].addr.sa.sa_family == to->sa.sa_family &&
+		    ripc__sockaddr_is_loopback(&u->port[i].addr) == loopback)
 			return u->port[i].fd;
 	return -1;
 }
@@ -263,7 +263,6 @@ static uint32_t answer_address(const struct ripc__udp *u, const union ripc__sock
 	size_t len;
 
 	a.addrs[0].ip = *from;
-	a.addrs[0].loopback = ripc__sockaddr_is_loopback(from);
 	/* The TCP port is unknown and unused; 0 would be invalid. */
 	a.addrs[0].tcp = a.addrs[0].udp = ripc__sockaddr_port(from);
 	len = ripc__iwarp_address_encode(&a, whole);

@@ -18,7 +18,6 @@ struct ripc__event;
 struct ripc__udp_port {
 	int fd;                    /* < 0: none */
 	union ripc__sockaddr addr; /* bound to */
-	bool loopback;
 	bool gone;      /* no interface has the address: it cannot be sent from */
 	unsigned burst; /* datagrams received per call, at least 1 */
 };

@@ -136,7 +136,6 @@ START_TEST(send__empty_address)
 	open_one(&u, "127.0.0.1");
 	/* A peer without datagrams: an empty route is cached. */
 	nowhere.addrs[0].ip = u.port[0].addr;
-	nowhere.addrs[0].loopback = true;
 	nowhere.addrs[0].tcp = 1;
 	len = ripc__iwarp_address_encode(&nowhere, to);
 	ck_assert_int_eq(ripc__udp_send(&u, to, len, &iov, 1), -EHOSTUNREACH);

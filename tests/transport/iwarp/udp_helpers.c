@@ -27,7 +27,6 @@ size_t address_of(const struct ripc__udp *u, uint8_t addr[RIPC__ADDRESS_MAX])
 	struct ripc__iwarp_address a = {.host = HOST, .naddrs = 1};
 
 	a.addrs[0].ip = u->port[0].addr;
-	a.addrs[0].loopback = true;
 	a.addrs[0].tcp = 1;
 	a.addrs[0].udp = ripc__sockaddr_port(&u->port[0].addr);
 	return ripc__iwarp_address_encode(&a, addr);

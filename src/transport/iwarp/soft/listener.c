@@ -112,7 +112,6 @@ static int add_listener(struct ripc__transport *t, struct soft_listener *l,
 	struct soft_listener fresh = {
 		.tcp = {.source = SOFT_TCP_LISTENER, .fd = -1},
 		.udp = {.source = SOFT_UDP, .fd = -1},
-		.loopback = ripc__sockaddr_is_loopback(ip),
 	};
 	int err = open_tcp(t, &fresh.tcp, ip, &l->tcp);
 
@@ -282,7 +281,7 @@ static int open_changes(struct ripc__transport *t)
 static bool rescan_later(const struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
-		if (!t->listeners[i].loopback)
+		if (!ripc__sockaddr_is_loopback(&t->listeners[i].tcp.addr))
 			return false;
 	return t->changes.fd >= 0 && strcmp(t->interfaces, "lo");
 }

@@ -123,7 +123,6 @@ static int soft_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 		if (l->gone && there)
 			continue;
 		addr->ip = l->tcp.addr;
-		addr->loopback = l->loopback;
 		addr->tcp = ripc__sockaddr_port(&l->tcp.addr);
 		addr->udp = l->udp.fd >= 0 ? ripc__sockaddr_port(&l->udp.addr) : 0;
 		a.naddrs++;

@@ -59,7 +59,6 @@ struct soft_port {
 struct soft_listener {
 	struct soft_port tcp;
 	struct soft_port udp; /* fd < 0: none */
-	bool loopback;
 	bool gone; /* no interface has the address at present */
 };
 

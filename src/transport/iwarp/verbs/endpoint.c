@@ -92,7 +92,7 @@ static void try_next(struct ripc__ep *ep)
 
 	for (; ep->addr_index < ep->address.naddrs; ep->addr_index++) {
 		/* No device reaches the loopback, and librdmacm reports that late. */
-		if (ep->address.addrs[ep->addr_index].loopback)
+		if (ripc__sockaddr_is_loopback(&ep->address.addrs[ep->addr_index].ip))
 			continue;
 		rc = start(ep);
 		if (!rc)

@@ -418,7 +418,6 @@ static int raw_listener(uint8_t *addr, size_t *len)
 	ck_assert_int_eq(bind(fd, &ip->sa, sl), 0);
 	ck_assert_int_eq(getsockname(fd, &ip->sa, &sl), 0);
 	ck_assert_int_eq(listen(fd, 5), 0);
-	address.addrs[0].loopback = true;
 	address.addrs[0].tcp = ripc__sockaddr_port(ip);
 	*len = ripc__iwarp_address_encode(&address, addr);
 	return fd;

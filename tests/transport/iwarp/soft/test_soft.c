@@ -42,7 +42,7 @@ START_TEST(soft_open__listens_on_the_loopback_only)
 						    (size_t)ops->address(a.t, addr, sizeof(addr))),
 			 0);
 	for (unsigned i = 0; i < decoded.naddrs; i++)
-		ck_assert(decoded.addrs[i].loopback);
+		ck_assert(ripc__sockaddr_is_loopback(&decoded.addrs[i].ip));
 	ops->describe(addr, (size_t)ops->address(a.t, addr, sizeof(addr)), text, sizeof(text));
 	ck_assert_ptr_nonnull(strstr(text, "127.0.0.1:"));
 	ops->describe((const uint8_t *)"nonsense", 8, text, sizeof(text));
