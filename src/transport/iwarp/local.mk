@@ -8,7 +8,7 @@ libripc_internal_la_SOURCES += src/transport/iwarp/soft/crc32c.c \
 	src/transport/iwarp/soft/engine.h src/transport/iwarp/soft/engine_rx.c \
 	src/transport/iwarp/soft/rx_expect.c src/transport/iwarp/soft/rx_expect.h \
 	src/transport/iwarp/soft/engine_tx.c src/transport/iwarp/soft/ep_state.c \
-	src/transport/iwarp/soft/ep_state.h src/transport/iwarp/soft/linger.c \
+	src/transport/iwarp/soft/ep_state.h \
 	src/transport/iwarp/soft/listener.c src/transport/iwarp/soft/mcast.c \
 	src/transport/iwarp/soft/mpa.c src/transport/iwarp/soft/mpa.h \
 	src/transport/iwarp/soft/polling.c src/transport/iwarp/soft/region.c \

@@ -63,7 +63,7 @@ int ripc__soft_admit(struct ripc__transport *t, void *request, const void *priv,
 
 	err = ripc__soft_watch(ep->t, ep->fd, EPOLLIN, ep);
 	if (err) {
-		ripc__soft_ep_defer_free(ep);
+		ripc__soft_ep_defer_free(ep, false);
 		return ripc__fail(err, "iwarp/soft: cannot watch the connection: %s",
 				  strerror(-err));
 	}
@@ -72,7 +72,7 @@ int ripc__soft_admit(struct ripc__transport *t, void *request, const void *priv,
 	s->reply.priv = priv;
 	s->reply.privlen = privlen;
 	if (!ripc__soft_send_frame(ep, &s->reply)) {
-		ripc__soft_ep_defer_free(ep);
+		ripc__soft_ep_defer_free(ep, false);
 		return ripc__fail(-ECONNRESET,
 				  "iwarp/soft: the connection was lost before it was accepted");
 	}
@@ -90,21 +90,18 @@ void ripc__soft_reject(struct ripc__transport *t, void *request, const void *pri
 	s->reply.reject = true;
 	s->reply.priv = priv;
 	s->reply.privlen = privlen;
-	if (privlen) {
+	if (privlen)
 		ripc__soft_send_frame(ep, &s->reply);
-		ripc__soft_linger(ep);
-	}
-	ripc__soft_ep_defer_free(ep);
+	ripc__soft_ep_defer_free(ep, privlen);
 }
 
 void ripc__soft_ep_close(struct ripc__ep *ep)
 {
-	if (soft_ep_running(ep)) {
-		if (ep->engine)
-			ripc__soft_transmit(ep, PUSH_BYTES);
-		ripc__soft_linger(ep);
-	}
-	ripc__soft_ep_defer_free(ep);
+	bool running = soft_ep_running(ep);
+
+	if (running && ep->engine)
+		ripc__soft_transmit(ep, PUSH_BYTES);
+	ripc__soft_ep_defer_free(ep, running);
 }
 
 /* Whether posts are frequent enough to combine several in one call. */

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "transport/iwarp/soft/ep_state.h"
 
+#include "base/clock.h"
 #include "transport/iwarp/soft/soft.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define LINGER_MS   500
+#define DRAIN_ROUND (256u << 10) /* bytes discarded by one progress() at most */
 
 #define TO(state) (1u << SOFT_##state)
 
@@ -29,7 +35,55 @@ void ripc__soft_ep_set_state(struct ripc__ep *ep, enum soft_ep_state to)
 	ep->state = to;
 }
 
-void ripc__soft_ep_stop(struct ripc__ep *ep, bool linger)
+void ripc__soft_ep_end_linger(struct ripc__ep *ep)
+{
+	ripc__soft_drop_socket(ep);
+	ep->t->nlingers--;
+	ripc__list_del(&ep->timed);
+	if (ep->state == SOFT_FREED)
+		ripc__list_queue(&ep->t->deferred_free, &ep->timed);
+}
+
+static void start_linger(struct ripc__ep *ep)
+{
+	struct ripc__transport *t = ep->t;
+
+	if (ep->fd < 0)
+		return;
+	shutdown(ep->fd, SHUT_WR);
+	ripc__soft_unwatch(t, ep->fd);
+	if (t->nlingers == SOFT_LINGER_MAX || ripc__soft_watch(t, ep->fd, EPOLLIN, ep)) {
+		ripc__soft_drop_socket(ep);
+		return;
+	}
+	t->nlingers++;
+	ep->deadline_ns = ripc__clock_ns() + LINGER_MS * RIPC__MS;
+	soft_timer(t, ep->deadline_ns);
+	ripc__list_queue(&t->timed, &ep->timed);
+}
+
+void ripc__soft_ep_drain(struct ripc__ep *ep)
+{
+	for (size_t done = 0; done < DRAIN_ROUND;) {
+		uint8_t *space;
+		size_t len;
+		ssize_t n = -1;
+
+		errno = ENOMEM;
+		if (ripc__soft_space(ep->t, &space, &len))
+			n = recv(ep->fd, space, len, MSG_DONTWAIT);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0) {
+			ripc__soft_ep_end_linger(ep);
+			return;
+		}
+		done += (size_t)n;
+	}
+}
+
+/* Ends the engine and the socket. @linger: see ripc__soft_ep_defer_free(). */
+static void stop(struct ripc__ep *ep, bool linger)
 {
 	ripc__soft_ep_deactivate(ep);
 	if (ep->engine)
@@ -38,8 +92,9 @@ void ripc__soft_ep_stop(struct ripc__ep *ep, bool linger)
 	ripc__list_del(&ep->held);
 	ripc__list_del(&ep->blocked);
 	if (linger)
-		ripc__soft_linger(ep);
-	ripc__soft_drop_socket(ep);
+		start_linger(ep);
+	else
+		ripc__soft_drop_socket(ep);
 }
 
 void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
@@ -49,6 +104,21 @@ void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why)
 	ripc__soft_ep_set_state(ep, SOFT_BROKEN);
 	ep->error = error;
 	ep->why = strdup(why);
-	ripc__soft_ep_stop(ep, ep->rx != SOFT_RX_EOF && ep->error != -ECONNRESET);
+	stop(ep, ep->rx != SOFT_RX_EOF && ep->error != -ECONNRESET);
 	ripc__list_queue(&ep->t->ready, &ep->ready);
+}
+
+void ripc__soft_ep_defer_free(struct ripc__ep *ep, bool linger)
+{
+	bool stopped = ep->state >= SOFT_BROKEN;
+
+	ripc__soft_ep_set_state(ep, SOFT_FREED);
+	if (!stopped)
+		stop(ep, linger);
+	ripc__list_del(&ep->ready);
+	while (!ripc__list_empty(&ep->grants))
+		ripc__list_del(ep->grants.next);
+	/* Events that epoll returned in this pass may still refer to it. */
+	if (ep->fd < 0)
+		ripc__list_queue(&ep->t->deferred_free, &ep->timed);
 }

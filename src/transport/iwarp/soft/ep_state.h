@@ -9,6 +9,10 @@
  *               lost: BROKEN -> CLOSED
  *               any state -> FREED
  *
+ * Closing a socket with unread input resets the connection, and the peer may lose the data sent
+ * last. So the socket of a BROKEN, CLOSED or FREED endpoint may linger: it is read until end of
+ * file, for a limited time.
+ *
  * ripc__soft_ep_set_state() asserts that a transition is in the table of ep_state.c.
  */
 #ifndef RIPC_IWARP_SOFT_EP_STATE_H
@@ -33,10 +37,15 @@ enum soft_ep_state {
 
 void ripc__soft_ep_set_state(struct ripc__ep *ep, enum soft_ep_state to);
 
-/* Ends the engine and the socket. @linger: what was sent last must reach the peer. */
-void ripc__soft_ep_stop(struct ripc__ep *ep, bool linger);
-
 /* The connection is lost: EV_CLOSED follows. The first call counts. */
 void ripc__soft_ep_break(struct ripc__ep *ep, int error, const char *why);
+
+/* Frees it in a later progress(). @linger: the peer must receive the data sent last. */
+void ripc__soft_ep_defer_free(struct ripc__ep *ep, bool linger);
+
+/* The socket of an endpoint that lingers is readable. */
+void ripc__soft_ep_drain(struct ripc__ep *ep);
+/* Closes it. */
+void ripc__soft_ep_end_linger(struct ripc__ep *ep);
 
 #endif

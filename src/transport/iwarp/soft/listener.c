@@ -332,7 +332,7 @@ static bool still_there(const struct ripc__transport *t, const struct ifaddrs *a
 static void scan_addrs(struct ripc__transport *t, uint64_t when_ns)
 {
 	t->rescan_ns = when_ns;
-	t->next_timer_ns = 0;
+	soft_timer(t, when_ns);
 }
 
 void ripc__soft_rescan_addrs(struct ripc__transport *t)
@@ -397,7 +397,7 @@ static void pause_accept(struct ripc__transport *t)
 {
 	watch_listeners(t, 0);
 	t->accept_resume_ns = t->now_ns + DEAF_MS * RIPC__MS;
-	t->next_timer_ns = 0;
+	soft_timer(t, t->accept_resume_ns);
 }
 
 /* Logged rarely: the pause is short. */
@@ -422,7 +422,7 @@ static void evict(struct ripc__transport *t)
 	struct ripc__ep *ep;
 	size_t n = 0;
 
-	ripc__list_for_each_entry (ep, &t->setups, timed)
+	ripc__list_for_each_entry (ep, &t->timed, timed)
 		if (ep->state == SOFT_MPA_REQ_WAIT && n < SOFT_HALF_OPEN_MAX)
 			entries[n++] = (struct ripc__entry){.source = ep->setup->source,
 							    .since_ns = ep->setup->since_ns,
@@ -432,7 +432,7 @@ static void evict(struct ripc__transport *t)
 	ep = entries[0].object;
 	ripc__report_bad_input(&t->reports, ep->setup->peer,
 			       "closed: too many connections without an MPA request");
-	ripc__soft_ep_defer_free(ep);
+	ripc__soft_ep_defer_free(ep, false);
 }
 
 void ripc__soft_accept(struct ripc__transport *t, struct soft_port *port)
@@ -468,6 +468,6 @@ void ripc__soft_accept(struct ripc__transport *t, struct soft_port *port)
 		ep->setup->source = ripc__sockaddr_source(&peer);
 		ep->watched = EPOLLIN;
 		if (ripc__soft_watch(t, fd, EPOLLIN, ep))
-			ripc__soft_ep_defer_free(ep);
+			ripc__soft_ep_defer_free(ep, false);
 	}
 }

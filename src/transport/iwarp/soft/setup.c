@@ -14,6 +14,12 @@
 #define CONNECT_MS 1000 /* time for the TCP connection to one address */
 #define SETUP_MS   5000 /* time for the MPA frames */
 
+static void set_deadline(struct ripc__ep *ep, unsigned ms)
+{
+	ep->deadline_ns = ripc__clock_ns() + ms * RIPC__MS;
+	soft_timer(ep->t, ep->deadline_ns);
+}
+
 struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t, bool initiator)
 {
 	struct ripc__ep *ep = calloc(1, sizeof(*ep));
@@ -40,29 +46,17 @@ struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t, bool initiator)
 	ripc__list_init(&ep->blocked);
 	ripc__list_init(&ep->grants);
 	ripc__list_queue(&t->eps, &ep->all);
-	ripc__list_queue(&t->setups, &ep->timed);
-	t->next_timer_ns = 0;
+	ripc__list_queue(&t->timed, &ep->timed);
 	ep->setup->since_ns = ripc__clock_ns();
-	ep->setup->deadline_ns = ep->setup->since_ns + SETUP_MS * RIPC__MS;
+	set_deadline(ep, SETUP_MS);
 	if (!initiator)
 		t->nhalf_open++;
 	return ep;
 }
 
-void ripc__soft_ep_defer_free(struct ripc__ep *ep)
-{
-	ripc__soft_ep_set_state(ep, SOFT_FREED);
-	ripc__soft_ep_stop(ep, false);
-	ripc__list_del(&ep->all);
-	ripc__list_del(&ep->ready);
-	while (!ripc__list_empty(&ep->grants))
-		ripc__list_del(ep->grants.next);
-	/* Events that epoll returned in this pass may still refer to it. */
-	ripc__list_queue(&ep->t->deferred_free, &ep->timed);
-}
-
 void ripc__soft_ep_free(struct ripc__ep *ep)
 {
+	ripc__list_del(&ep->all);
 	ripc__list_del(&ep->timed);
 	free(ep->setup);
 	free(ep->engine);
@@ -120,8 +114,7 @@ static int start(struct ripc__ep *ep)
 	ep->watched = EPOLLOUT;
 	err = ripc__soft_watch(ep->t, ep->fd, EPOLLOUT, ep);
 	s->in_len = 0;
-	ep->t->next_timer_ns = 0;
-	s->deadline_ns = ripc__clock_ns() + CONNECT_MS * RIPC__MS;
+	set_deadline(ep, CONNECT_MS);
 	return err;
 }
 
@@ -189,8 +182,7 @@ static void send_request(struct ripc__ep *ep)
 	ripc__soft_send_frame(ep, &s->request);
 	ripc__soft_ep_set_state(ep, SOFT_MPA_REQ_SENT);
 	ripc__soft_watch_for(ep, EPOLLIN);
-	ep->t->next_timer_ns = 0;
-	s->deadline_ns = ripc__clock_ns() + SETUP_MS * RIPC__MS;
+	set_deadline(ep, SETUP_MS);
 }
 
 /*
@@ -268,26 +260,26 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 	struct soft_setup *s = ep->setup;
 	struct ripc__mpa_terms terms;
 	const char *why = "";
+	bool refused = false;
 	int n = read_frame(ep, &s->request, false, &why);
 
 	if (!n)
 		return 0;
 	/* A port scan or an aborted connection is not reported as bad input. */
 	if (n == -ECONNRESET && !s->in_len) {
-		ripc__soft_ep_defer_free(ep);
+		ripc__soft_ep_defer_free(ep, false);
 		return 0;
 	}
 	if (n > 0) {
 		n = ripc__mpa_answer(&s->request, want_crc(ep), RIPC__READS_MAX, &s->reply, &terms,
 				     &why);
-		if (n) {
+		refused = n;
+		if (refused)
 			ripc__soft_send_frame(ep, &s->reply);
-			ripc__soft_linger(ep);
-		}
 	}
 	if (n < 0) {
 		ripc__report_bad_input(&ep->t->reports, s->peer, why);
-		ripc__soft_ep_defer_free(ep);
+		ripc__soft_ep_defer_free(ep, refused);
 		return 0;
 	}
 	ripc__soft_ep_set_state(ep, SOFT_REQUESTED);
@@ -333,17 +325,16 @@ unsigned ripc__soft_setup_step(struct ripc__ep *ep, struct ripc__event *ev)
 	}
 }
 
-uint64_t ripc__soft_setup_timers(struct ripc__transport *t, uint64_t now_ns)
+void ripc__soft_ep_timers(struct ripc__transport *t)
 {
 	struct ripc__ep *ep, *after;
-	uint64_t next = RIPC__NEVER;
 
-	ripc__list_for_each_entry_safe (ep, after, &t->setups, timed) {
-		if (ep->setup->deadline_ns > now_ns) {
-			next = ep->setup->deadline_ns < next ? ep->setup->deadline_ns : next;
-			continue;
-		}
-		if (ep->initiator) {
+	ripc__list_for_each_entry_safe (ep, after, &t->timed, timed) {
+		if (ep->deadline_ns > t->now_ns) {
+			soft_timer(t, ep->deadline_ns);
+		} else if (ep->state >= SOFT_BROKEN) {
+			ripc__soft_ep_end_linger(ep);
+		} else if (ep->initiator) {
 			char why[48];
 
 			ep->setup->no_answer |= ep->state == SOFT_CONNECTING;
@@ -351,12 +342,10 @@ uint64_t ripc__soft_setup_timers(struct ripc__transport *t, uint64_t now_ns)
 				 ep->state == SOFT_MPA_REQ_SENT ? " to the MPA request" : "",
 				 ep->state == SOFT_MPA_REQ_SENT ? SETUP_MS : CONNECT_MS);
 			addr_failed(ep, -ETIMEDOUT, why);
-			if (ep->state == SOFT_CONNECTING && ep->setup->deadline_ns < next)
-				next = ep->setup->deadline_ns;
-			continue;
+		} else {
+			ripc__report_bad_input(&t->reports, ep->setup->peer,
+					       "no MPA request in time");
+			ripc__soft_ep_defer_free(ep, false);
 		}
-		ripc__report_bad_input(&t->reports, ep->setup->peer, "no MPA request in time");
-		ripc__soft_ep_defer_free(ep);
 	}
-	return next;
 }

@@ -31,10 +31,15 @@ static void free_deferred(struct ripc__transport *t)
 
 static void soft_close(struct ripc__transport *t)
 {
-	while (!ripc__list_empty(&t->eps))
-		ripc__soft_ep_defer_free(ripc__list_entry(t->eps.next, struct ripc__ep, all));
+	struct ripc__ep *ep;
+
+	ripc__list_for_each_entry (ep, &t->eps, all) {
+		if (ep->state != SOFT_FREED)
+			ripc__soft_ep_defer_free(ep, false);
+		if (ep->fd >= 0)
+			ripc__soft_ep_end_linger(ep);
+	}
 	free_deferred(t);
-	ripc__soft_linger_end(t);
 	ripc__soft_unlisten(t);
 	ripc__mcast_fini(&t->mcast);
 	if (t->epoll_fd >= 0)
@@ -47,7 +52,7 @@ static void soft_close(struct ripc__transport *t)
 
 static int soft_open(struct ripc__transport **out, const struct ripc__transport_env *env)
 {
-	struct ripc__list *lists[7];
+	struct ripc__list *lists[6];
 	uint8_t secret[16];
 	struct ripc__transport *t;
 	int err;
@@ -55,9 +60,9 @@ static int soft_open(struct ripc__transport **out, const struct ripc__transport_
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return ripc__fail(-ENOMEM, "iwarp/soft: out of memory");
-	lists[0] = &t->eps, lists[1] = &t->setups, lists[2] = &t->ready, lists[3] = &t->held;
-	lists[4] = &t->blocked, lists[5] = &t->deferred_free, lists[6] = &t->lingers;
-	for (unsigned i = 0; i < 7; i++)
+	lists[0] = &t->eps, lists[1] = &t->timed, lists[2] = &t->ready, lists[3] = &t->held;
+	lists[4] = &t->blocked, lists[5] = &t->deferred_free;
+	for (unsigned i = 0; i < 6; i++)
 		ripc__list_init(lists[i]);
 	t->crc = env->opt->crc;
 	t->peer_timeout_ms = env->opt->peer_timeout_ms;
@@ -198,7 +203,11 @@ static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__
 			ripc__soft_watch_for(ep, ep->watched & ~(uint32_t)EPOLLOUT);
 		return ripc__soft_serve(ep, events, max);
 	}
-	return ripc__soft_setup_step(ep, events);
+	if (ep->state < SOFT_BROKEN)
+		return ripc__soft_setup_step(ep, events);
+	if (ep->fd >= 0)
+		ripc__soft_ep_drain(ep);
+	return 0;
 }
 
 /*
@@ -256,9 +265,6 @@ static unsigned poll_all(struct ripc__transport *t, struct ripc__event *events, 
 		case SOFT_ENDPOINT:
 			t->inactive_ready |= ((struct ripc__ep *)source)->polling == SOFT_IDLE;
 			n += endpoint_ready(source, ready[i].events, events + n, max - n);
-			break;
-		case SOFT_LINGER:
-			ripc__soft_drain(t, source);
 			break;
 		case SOFT_NETLINK:
 			ripc__soft_addrs_changed(t);
@@ -340,20 +346,18 @@ static void retry_blocked(struct ripc__transport *t)
 	}
 }
 
-static uint64_t timers(struct ripc__transport *t, uint64_t now_ns)
+static void timers(struct ripc__transport *t)
 {
-	uint64_t next = ripc__soft_setup_timers(t, now_ns),
-		 other = ripc__soft_linger_timers(t, now_ns);
-
-	if (t->accept_resume_ns && now_ns >= t->accept_resume_ns)
+	t->next_timer_ns = RIPC__NEVER;
+	ripc__soft_ep_timers(t);
+	if (t->accept_resume_ns && t->now_ns >= t->accept_resume_ns)
 		ripc__soft_resume_accept(t);
-	if (t->accept_resume_ns && t->accept_resume_ns < next)
-		next = t->accept_resume_ns;
-	if (t->rescan_ns && now_ns >= t->rescan_ns)
+	if (t->accept_resume_ns)
+		soft_timer(t, t->accept_resume_ns);
+	if (t->rescan_ns && t->now_ns >= t->rescan_ns)
 		ripc__soft_rescan_addrs(t);
-	if (t->rescan_ns && t->rescan_ns < next)
-		next = t->rescan_ns;
-	return other < next ? other : next;
+	if (t->rescan_ns)
+		soft_timer(t, t->rescan_ns);
 }
 
 static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,
@@ -388,9 +392,9 @@ static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *eve
 	n += poll_active(t, events + n, max - n);
 	if (n < max && !t->nactive && !idle_polled)
 		n += poll_all(t, events + n, max - n);
-	if (!ripc__list_empty(&t->setups) || t->nlingers || t->accept_resume_ns || t->rescan_ns) {
+	if (!ripc__list_empty(&t->timed) || t->accept_resume_ns || t->rescan_ns) {
 		if (now_ns >= t->next_timer_ns)
-			t->next_timer_ns = timers(t, now_ns);
+			timers(t);
 		next = t->next_timer_ns;
 	}
 	if (ripc__reports_pending(&t->reports))
@@ -466,14 +470,11 @@ static int soft_arm(struct ripc__transport *t)
 
 static void soft_forked(struct ripc__transport *t)
 {
-	struct soft_linger *l;
 	struct ripc__ep *ep;
 
 	ripc__list_for_each_entry (ep, &t->eps, all)
 		if (ep->fd >= 0)
 			close(ep->fd);
-	ripc__list_for_each_entry (l, &t->lingers, link)
-		close(l->fd);
 	ripc__soft_unlisten(t);
 	ripc__mcast_forked(&t->mcast);
 	close(t->epoll_fd);

@@ -8,7 +8,6 @@
  *   setup.c     from a socket to an open endpoint: TCP connection, MPA frames
  *   stream.c    moves bytes between an endpoint's socket and its engine
  *   ep_state.c  the states of an endpoint
- *   linger.c    sockets whose endpoint is freed
  *   polling.c   endpoints whose sockets are polled without epoll
  *   mcast.c     multicast groups over UDP
  *   socket.c    epoll, socket options and state
@@ -42,7 +41,6 @@ enum soft_source {
 	SOFT_TCP_LISTENER,
 	SOFT_UDP,
 	SOFT_ENDPOINT,
-	SOFT_LINGER,
 	SOFT_MCAST,
 	SOFT_NETLINK
 };
@@ -60,14 +58,6 @@ struct soft_listener {
 	struct soft_port tcp;
 	struct soft_port udp; /* fd < 0: none */
 	bool gone; /* no interface has the address at present */
-};
-
-/* A closed connection, read until end of file: a reset would discard the data sent last. */
-struct soft_linger {
-	enum soft_source source;
-	int fd;
-	uint64_t deadline_ns;
-	struct ripc__list link; /* in t->lingers, oldest first */
 };
 
 /* How input of the socket is detected. */
@@ -93,7 +83,6 @@ struct soft_setup {
 	struct ripc__mpa request, reply; /* as sent or received */
 	uint8_t in[RIPC__MPA_FRAME_MAX];
 	size_t in_len;
-	uint64_t deadline_ns;
 	char tried[SOFT_WHY_MAX]; /* why addresses failed */
 	bool peer_may_exist;      /* an address did not refuse the connection */
 	bool no_answer;           /* an address did not answer the SYN */
@@ -106,12 +95,13 @@ struct soft_setup {
 struct ripc__ep {
 	enum soft_source source;
 	enum soft_ep_state state;
-	int fd; /* < 0: none */
+	int fd; /* < 0: none; since SOFT_BROKEN: it lingers */
 	struct ripc__transport *t;
 	void *user;
 	struct ripc__list all; /* in t->eps */
-	/* in t->setups while it has a deadline; FREED: in t->deferred_free until progress() */
+	/* in t->timed while it is set up or lingers; then FREED: in t->deferred_free */
 	struct ripc__list timed;
+	uint64_t deadline_ns;      /* in t->timed: end of the set-up or of lingering */
 	struct ripc__list ready;   /* in t->ready: to be served without waiting for its socket */
 	struct ripc__list held;    /* in t->held: sends are held back */
 	struct ripc__list blocked; /* in t->blocked: the socket takes no more */
@@ -173,7 +163,7 @@ struct ripc__transport {
 	bool starving;       /* some endpoint is starved, */
 	uint64_t starved_ns; /* the last one since then */
 	bool receiving;      /* payload was received into its target since the last receiving() */
-	struct ripc__list eps, setups, ready, held, blocked, deferred_free, lingers;
+	struct ripc__list eps, timed, ready, held, blocked, deferred_free;
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *active_ep[SOFT_ACTIVE_MAX];
 	unsigned nactive;
@@ -182,13 +172,20 @@ struct ripc__transport {
 	unsigned empty_takes;           /* empty calls of poll_one() in a row */
 	bool inactive_ready;            /* the last epoll call found idle endpoints with input */
 	unsigned udp_empty_polls;       /* empty polls of the UDP sockets in a row */
-	uint64_t next_timer_ns; /* earliest time-out of a set-up or lingering socket; 0: unknown */
+	uint64_t next_timer_ns; /* not later than the first deadline */
 	uint64_t rounds;        /* calls of progress() */
 	uint64_t polls;         /* calls of progress() and poll_one() */
 	uint64_t now_ns;        /* time of the last of them */
 	struct ripc__reports reports;
 	struct ripc__udp_rx rx;
 };
+
+/* A deadline was set. */
+static inline void soft_timer(struct ripc__transport *t, uint64_t when_ns)
+{
+	if (when_ns < t->next_timer_ns)
+		t->next_timer_ns = when_ns;
+}
 
 #define SOFT_SPACE_MIN 8192u /* a slab with less room is replaced */
 
@@ -252,13 +249,11 @@ int ripc__soft_transfer(struct ripc__ep *ep, const struct ripc__transfer *x);
 /* setup.c */
 struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t,
 				   bool active);    /* with setup; NULL: no memory */
-void ripc__soft_ep_defer_free(struct ripc__ep *ep); /* frees it at the next progress(); fd closed */
 void ripc__soft_ep_free(struct ripc__ep *ep);
 void ripc__soft_try_next_addr(struct ripc__ep *ep); /* active: tries the next address */
 unsigned ripc__soft_setup_step(struct ripc__ep *ep,
 			       struct ripc__event *ev); /* socket is ready; events 0/1 */
-/* return: when the next runs out */
-uint64_t ripc__soft_setup_timers(struct ripc__transport *t, uint64_t now_ns);
+void ripc__soft_ep_timers(struct ripc__transport *t); /* deadlines of endpoints */
 void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *terms);
 /* Return: whether the frame was sent. It fits the empty socket buffer. */
 bool ripc__soft_send_frame(struct ripc__ep *ep, const struct ripc__mpa *frame);
@@ -269,14 +264,6 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget); /* until the socke
 unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsigned max);
 void ripc__soft_resume_starved(
 	struct ripc__transport *t); /* there may be memory to receive into again */
-
-/* linger.c */
-void ripc__soft_linger(struct ripc__ep *ep); /* sends end of file, closes its socket later */
-void ripc__soft_drain(struct ripc__transport *t,
-		      struct soft_linger *l); /* its socket is readable */
-/* return: when the next runs out */
-uint64_t ripc__soft_linger_timers(struct ripc__transport *t, uint64_t now_ns);
-void ripc__soft_linger_end(struct ripc__transport *t); /* closes all */
 
 /* mcast.c */
 int ripc__soft_group_join(struct ripc__transport *t, uint64_t group);
