@@ -61,13 +61,12 @@ int ripc__soft_admit(struct ripc__transport *t, void *request, const void *priv,
 	const char *why;
 	int err;
 
-	err = ripc__soft_watch(ep->t, ep->fd, EPOLLIN, ep);
+	err = ripc__soft_ep_watch(ep, EPOLLIN);
 	if (err) {
 		ripc__soft_ep_defer_free(ep, false);
 		return ripc__fail(err, "iwarp/soft: cannot watch the connection: %s",
 				  strerror(-err));
 	}
-	ep->watched = EPOLLIN;
 	ripc__mpa_answer(&s->request, s->reply.crc, RIPC__READS_MAX, &s->reply, &terms, &why);
 	s->reply.priv = priv;
 	s->reply.privlen = privlen;

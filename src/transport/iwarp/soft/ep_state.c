@@ -52,7 +52,7 @@ static void start_linger(struct ripc__ep *ep)
 		return;
 	shutdown(ep->fd, SHUT_WR);
 	ripc__soft_unwatch(t, ep->fd);
-	if (t->nlingers == SOFT_LINGER_MAX || ripc__soft_watch(t, ep->fd, EPOLLIN, ep)) {
+	if (t->nlingers == SOFT_LINGER_MAX || ripc__soft_ep_watch(ep, EPOLLIN)) {
 		ripc__soft_drop_socket(ep);
 		return;
 	}

@@ -37,48 +37,23 @@ static bool is_fd_shortage(int err)
 	       err == -ENOSPC;
 }
 
-/* @source: epoll data, the final address of @port in memory. */
-static int open_tcp(struct ripc__transport *t, struct soft_port *port,
-		    const union ripc__sockaddr *ip, struct soft_port *source)
+static int open_tcp(struct ripc__transport *t, struct soft_listener *l, unsigned index)
 {
-	socklen_t len = sizeof(port->addr);
+	socklen_t len = sizeof(l->addr);
 	int err, one = 1;
 
-	port->addr = *ip;
-	ripc__sockaddr_set_port(&port->addr, 0);
-	port->fd = socket(ip->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (port->fd < 0)
+	l->tcp = socket(l->addr.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (l->tcp < 0)
 		return -errno;
-	if (ip->sa.sa_family == AF_INET6)
-		setsockopt(port->fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-	if (bind(port->fd, &port->addr.sa, ripc__sockaddr_len(&port->addr)) ||
-	    listen(port->fd, BACKLOG) || getsockname(port->fd, &port->addr.sa, &len))
+	if (l->addr.sa.sa_family == AF_INET6)
+		setsockopt(l->tcp, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+	if (bind(l->tcp, &l->addr.sa, ripc__sockaddr_len(&l->addr)) || listen(l->tcp, BACKLOG) ||
+	    getsockname(l->tcp, &l->addr.sa, &len))
 		err = -errno;
 	else
-		err = ripc__soft_watch(t, port->fd, EPOLLIN, source);
-	if (err) {
-		close(port->fd);
-		port->fd = -1;
-	}
-	return err;
-}
-
-/* @mtu: of the interface, 0: it sets no limit. @source: see open_tcp(). */
-static int open_udp(struct ripc__transport *t, struct soft_port *port,
-		    const union ripc__sockaddr *ip, uint32_t mtu, struct soft_port *source)
-{
-	int index = ripc__udp_open(&t->udp, ip, mtu), err;
-
-	if (index < 0)
-		return index;
-	port->udp = (unsigned)index;
-	port->addr = t->udp.port[index].addr;
-	port->fd = t->udp.port[index].fd;
-	err = ripc__soft_watch(t, port->fd, EPOLLIN, source);
-	if (err) {
-		ripc__udp_port_close(&t->udp, port->udp);
-		port->fd = -1;
-	}
+		err = ripc__soft_watch(t, l->tcp, soft_source(SOFT_TCP_LISTENER, index));
+	if (err)
+		close(l->tcp);
 	return err;
 }
 
@@ -95,36 +70,36 @@ static struct soft_listener *free_listener(struct ripc__transport *t, unsigned m
 
 static void close_listener(struct ripc__transport *t, struct soft_listener *l)
 {
-	ripc__soft_unwatch(t, l->tcp.fd);
-	close(l->tcp.fd);
-	if (l->udp.fd < 0)
+	ripc__soft_unwatch(t, l->tcp);
+	close(l->tcp);
+	if (l->udp < 0)
 		return;
-	ripc__soft_unwatch(t, l->udp.fd);
-	ripc__udp_port_close(&t->udp, l->udp.udp);
-	if (t->last_rx_port == &l->udp)
-		t->last_rx_port = NULL;
+	ripc__soft_unwatch(t, t->udp.port[l->udp].fd);
+	ripc__udp_port_close(&t->udp, (unsigned)l->udp);
 }
 
-/* @mtu: see open_udp(). On failure the old listener of the slot stays. */
+/* @mtu: of the interface, 0: it sets no limit. On failure the old listener of the slot stays. */
 static int add_listener(struct ripc__transport *t, struct soft_listener *l,
 			const union ripc__sockaddr *ip, uint32_t mtu)
 {
-	struct soft_listener fresh = {
-		.tcp = {.source = SOFT_TCP_LISTENER, .fd = -1},
-		.udp = {.source = SOFT_UDP, .fd = -1},
-	};
-	int err = open_tcp(t, &fresh.tcp, ip, &l->tcp);
+	struct soft_listener fresh = {.udp = -1, .addr = *ip};
+	int err;
 
-	/* A datagram to such an address needs the interface, which records do not carry. */
-	if (!err && t->datagrams && !ripc__sockaddr_is_link_local(ip)) {
-		err = open_udp(t, &fresh.udp, ip, mtu, &l->udp);
-		if (err) {
-			ripc__soft_unwatch(t, fresh.tcp.fd);
-			close(fresh.tcp.fd);
-		}
-	}
+	ripc__sockaddr_set_port(&fresh.addr, 0);
+	err = open_tcp(t, &fresh, (unsigned)(l - t->listeners));
 	if (err)
 		return err;
+	/* A datagram to a link-local address needs the interface, which records do not carry. */
+	if (t->datagrams && !ripc__sockaddr_is_link_local(ip)) {
+		fresh.udp = ripc__udp_open(&t->udp, ip, mtu);
+		err = fresh.udp < 0 ? fresh.udp
+				    : ripc__soft_watch(t, t->udp.port[fresh.udp].fd,
+						       soft_source(SOFT_UDP, (unsigned)fresh.udp));
+	}
+	if (err) {
+		close_listener(t, &fresh);
+		return err;
+	}
 	if (l == &t->listeners[t->nlisteners])
 		t->nlisteners++;
 	else
@@ -136,7 +111,7 @@ static int add_listener(struct ripc__transport *t, struct soft_listener *l,
 static bool has_listener(const struct ripc__transport *t, const union ripc__sockaddr *ip)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
-		if (ripc__sockaddr_same_ip(&t->listeners[i].tcp.addr, ip))
+		if (ripc__sockaddr_same_ip(&t->listeners[i].addr, ip))
 			return true;
 	return false;
 }
@@ -260,15 +235,14 @@ static int open_changes(struct ripc__transport *t)
 {
 	int err;
 
-	t->changes.source = SOFT_NETLINK;
-	t->changes.fd = ripc__addr_changes_open();
-	err = t->changes.fd < 0 ? t->changes.fd
-				: ripc__soft_watch(t, t->changes.fd, EPOLLIN, &t->changes);
+	t->changes_fd = ripc__addr_changes_open();
+	err = t->changes_fd < 0 ? t->changes_fd
+				: ripc__soft_watch(t, t->changes_fd, soft_source(SOFT_NETLINK, 0));
 	if (!err)
 		return 0;
-	if (t->changes.fd >= 0)
-		close(t->changes.fd);
-	t->changes.fd = -1;
+	if (t->changes_fd >= 0)
+		close(t->changes_fd);
+	t->changes_fd = -1;
 	if (is_fd_shortage(err))
 		return err;
 	ripc__log(RIPC_LOG_INFO,
@@ -281,9 +255,9 @@ static int open_changes(struct ripc__transport *t)
 static bool rescan_later(const struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
-		if (!ripc__sockaddr_is_loopback(&t->listeners[i].tcp.addr))
+		if (!ripc__sockaddr_is_loopback(&t->listeners[i].addr))
 			return false;
-	return t->changes.fd >= 0 && strcmp(t->interfaces, "lo");
+	return t->changes_fd >= 0 && strcmp(t->interfaces, "lo");
 }
 
 int ripc__soft_listen(struct ripc__transport *t)
@@ -291,8 +265,7 @@ int ripc__soft_listen(struct ripc__transport *t)
 	struct ifaddrs *all;
 	int err;
 
-	t->udp_conn = (struct soft_port){.source = SOFT_UDP, .fd = -1, .udp = RIPC__UDP_CONN};
-	ripc__udp_conn_enable(&t->udp, t->epoll_fd, (uintptr_t)&t->udp_conn);
+	ripc__udp_conn_enable(&t->udp, t->epoll_fd, soft_source(SOFT_UDP, RIPC__UDP_CONN));
 	/* Before the list is read, so that no change is missed. */
 	err = open_changes(t);
 	if (err)
@@ -324,7 +297,7 @@ static bool still_there(const struct ripc__transport *t, const struct ifaddrs *a
 	union ripc__sockaddr ip;
 
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-		if (usable(t, i, link_local, &ip) && ripc__sockaddr_same_ip(&l->tcp.addr, &ip))
+		if (usable(t, i, link_local, &ip) && ripc__sockaddr_same_ip(&l->addr, &ip))
 			return true;
 	return false;
 }
@@ -354,8 +327,8 @@ void ripc__soft_rescan_addrs(struct ripc__transport *t)
 
 		t->reports.address |= gone != l->gone;
 		l->gone = gone;
-		if (l->udp.fd >= 0)
-			ripc__udp_set_addr_gone(&t->udp, l->udp.udp, gone);
+		if (l->udp >= 0)
+			ripc__udp_set_addr_gone(&t->udp, (unsigned)l->udp, gone);
 	}
 	if (is_fd_shortage(add_listeners(t, all, false)))
 		scan_addrs(t, t->now_ns + RELOOK_MS * RIPC__MS);
@@ -364,7 +337,7 @@ void ripc__soft_rescan_addrs(struct ripc__transport *t)
 
 void ripc__soft_addrs_changed(struct ripc__transport *t)
 {
-	uint64_t when_ns = ripc__addr_changes_read(t->changes.fd, t->scanned_ns, t->now_ns);
+	uint64_t when_ns = ripc__addr_changes_read(t->changes_fd, t->scanned_ns, t->now_ns);
 
 	if (when_ns <= t->now_ns)
 		ripc__soft_rescan_addrs(t);
@@ -375,21 +348,20 @@ void ripc__soft_addrs_changed(struct ripc__transport *t)
 void ripc__soft_unlisten(struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
-		close(t->listeners[i].tcp.fd);
+		close(t->listeners[i].tcp);
 	t->nlisteners = 0;
-	t->last_rx_port = NULL;
-	if (t->changes.fd >= 0)
-		close(t->changes.fd);
-	t->changes.fd = -1;
+	if (t->changes_fd >= 0)
+		close(t->changes_fd);
+	t->changes_fd = -1;
 	ripc__udp_close(&t->udp);
 }
 
 static void watch_listeners(struct ripc__transport *t, uint32_t events)
 {
 	for (unsigned i = 0; i < t->nlisteners; i++)
-		epoll_ctl(
-			t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i].tcp.fd,
-			&(struct epoll_event){.events = events, .data.ptr = &t->listeners[i].tcp});
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i].tcp,
+			  &(struct epoll_event){.events = events,
+						.data.u64 = soft_source(SOFT_TCP_LISTENER, i)});
 }
 
 /* Stops watching the listening sockets, which would stay readable. */
@@ -435,14 +407,14 @@ static void evict(struct ripc__transport *t)
 	ripc__soft_ep_defer_free(ep, false);
 }
 
-void ripc__soft_accept(struct ripc__transport *t, struct soft_port *port)
+void ripc__soft_accept(struct ripc__transport *t, const struct soft_listener *l)
 {
 	unsigned most = ripc__pending_max(SOFT_HALF_OPEN_MAX);
 
 	for (unsigned i = 0; i < ACCEPTS_A_ROUND; i++) {
 		union ripc__sockaddr peer;
 		socklen_t len = sizeof(peer);
-		int fd = accept4(port->fd, &peer.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int fd = accept4(l->tcp, &peer.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		struct ripc__ep *ep;
 
 		if (fd < 0) {
@@ -466,8 +438,7 @@ void ripc__soft_accept(struct ripc__transport *t, struct soft_port *port)
 		ep->fd = fd;
 		ripc__sockaddr_text(&peer, ep->setup->peer, sizeof(ep->setup->peer));
 		ep->setup->source = ripc__sockaddr_source(&peer);
-		ep->watched = EPOLLIN;
-		if (ripc__soft_watch(t, fd, EPOLLIN, ep))
+		if (ripc__soft_ep_watch(ep, EPOLLIN))
 			ripc__soft_ep_defer_free(ep, false);
 	}
 }

@@ -4,7 +4,6 @@
 #include "transport/iwarp/soft/soft.h"
 
 #include <errno.h>
-#include <sys/epoll.h>
 
 /* Opens the sockets on first use. A failure is final: lanes carry all messages then. */
 static int ready(struct ripc__transport *t)
@@ -17,12 +16,9 @@ static int ready(struct ripc__transport *t)
 		return ripc__fail(-EOPNOTSUPP,
 				  "iwarp/soft: multicast is off after an earlier failure");
 	rc = ripc__mcast_open(&t->mcast);
-	for (unsigned i = 0; !rc && i < RIPC__MCAST_FAMILIES; i++) {
-		t->mcast_ports[i] =
-			(struct soft_port){.source = SOFT_MCAST, .fd = t->mcast.rx_fd[i]};
-		if (t->mcast_ports[i].fd >= 0)
-			rc = ripc__soft_watch(t, t->mcast_ports[i].fd, EPOLLIN, &t->mcast_ports[i]);
-	}
+	for (unsigned i = 0; !rc && i < RIPC__MCAST_FAMILIES; i++)
+		if (t->mcast.rx_fd[i] >= 0)
+			rc = ripc__soft_watch(t, t->mcast.rx_fd[i], soft_source(SOFT_MCAST, i));
 	if (rc) {
 		ripc__mcast_fini(&t->mcast);
 		t->multicast = false;
@@ -50,8 +46,8 @@ int ripc__soft_post_group(struct ripc__transport *t, uint64_t group, const struc
 	return rc ? rc : ripc__mcast_send(&t->mcast, group, iov, niov);
 }
 
-unsigned ripc__soft_groups(struct ripc__transport *t, struct soft_port *port,
-			   struct ripc__event *events, unsigned max)
+unsigned ripc__soft_groups(struct ripc__transport *t, int fd, struct ripc__event *events,
+			   unsigned max)
 {
 	unsigned n = 0;
 
@@ -61,7 +57,7 @@ unsigned ripc__soft_groups(struct ripc__transport *t, struct soft_port *port,
 
 		if (!ripc__slab_reserve(&t->pool, RIPC__MCAST_MAX, &space))
 			break;
-		got = ripc__mcast_receive(&t->mcast, port->fd, space);
+		got = ripc__mcast_receive(&t->mcast, fd, space);
 		if (got == -EMSGSIZE)
 			continue;
 		if (got < 0)

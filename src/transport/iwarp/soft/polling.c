@@ -7,7 +7,6 @@
 #include "transport/iwarp/soft/soft.h"
 
 #include <stdlib.h>
-#include <sys/epoll.h>
 
 void ripc__soft_rewatch(struct ripc__ep *ep)
 {
@@ -15,8 +14,7 @@ void ripc__soft_rewatch(struct ripc__ep *ep)
 	if (ep->polling != SOFT_SPINNING)
 		return;
 	ep->polling = SOFT_ACTIVE;
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_ADD, ep->fd,
-		  &(struct epoll_event){.events = ep->watched, .data.ptr = ep});
+	(void)ripc__soft_ep_watch(ep, ep->watched);
 }
 
 static void make_idle(struct ripc__ep *ep)

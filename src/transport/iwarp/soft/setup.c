@@ -34,7 +34,6 @@ struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t, bool initiator)
 		free(ep);
 		return NULL;
 	}
-	ep->source = SOFT_ENDPOINT;
 	ep->state = initiator ? SOFT_CONNECTING : SOFT_MPA_REQ_WAIT;
 	ep->initiator = initiator;
 	ep->fd = -1;
@@ -111,8 +110,7 @@ static int start(struct ripc__ep *ep)
 	if (connect(ep->fd, &to.sa, ripc__sockaddr_len(&to)) && errno != EINPROGRESS)
 		return -errno;
 	ripc__soft_ep_set_state(ep, SOFT_CONNECTING);
-	ep->watched = EPOLLOUT;
-	err = ripc__soft_watch(ep->t, ep->fd, EPOLLOUT, ep);
+	err = ripc__soft_ep_watch(ep, EPOLLOUT);
 	s->in_len = 0;
 	set_deadline(ep, CONNECT_MS);
 	return err;

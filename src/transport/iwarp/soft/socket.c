@@ -9,11 +9,30 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-int ripc__soft_watch(struct ripc__transport *t, int fd, uint32_t events, void *source)
+int ripc__soft_watch(struct ripc__transport *t, int fd, uint64_t data)
 {
-	struct epoll_event ev = {.events = events, .data.ptr = source};
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = data};
 
 	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+/* Adds an endpoint to epoll, or changes its events. */
+static int watch(struct ripc__ep *ep, int op, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.u64 = (uintptr_t)ep};
+
+	ep->watched = events;
+	return epoll_ctl(ep->t->epoll_fd, op, ep->fd, &ev) ? -errno : 0;
+}
+
+int ripc__soft_ep_watch(struct ripc__ep *ep, uint32_t events)
+{
+	return watch(ep, EPOLL_CTL_ADD, events);
+}
+
+void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events)
+{
+	(void)watch(ep, EPOLL_CTL_MOD, events);
 }
 
 /*
@@ -42,13 +61,6 @@ uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep)
 	if (getsockopt(ep->fd, IPPROTO_TCP, TCP_INFO, &info, &len))
 		return 0;
 	return info.tcpi_bytes_received + info.tcpi_bytes_acked;
-}
-
-void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events)
-{
-	ep->watched = events;
-	epoll_ctl(ep->t->epoll_fd, EPOLL_CTL_MOD, ep->fd,
-		  &(struct epoll_event){.events = events, .data.ptr = ep});
 }
 
 void ripc__soft_unwatch(struct ripc__transport *t, int fd)

@@ -70,7 +70,8 @@ static int soft_open(struct ripc__transport **out, const struct ripc__transport_
 	t->multicast = env->opt->multicast == RIPC__MULTICAST_ON;
 	ripc__mcast_init(&t->mcast, "iwarp/soft", env->opt);
 	t->interfaces = env->opt->interfaces;
-	t->changes.fd = -1;
+	t->changes_fd = -1;
+	t->empty_takes = EMPTY_POLLS_MAX;
 	t->host = ripc__iwarp_host_id();
 	ripc__udp_init(&t->udp, "iwarp/soft", t->host);
 	t->now_ns = ripc__clock_ns();
@@ -127,9 +128,9 @@ static int soft_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 		 */
 		if (l->gone && there)
 			continue;
-		addr->ip = l->tcp.addr;
-		addr->tcp = ripc__sockaddr_port(&l->tcp.addr);
-		addr->udp = l->udp.fd >= 0 ? ripc__sockaddr_port(&l->udp.addr) : 0;
+		addr->ip = l->addr;
+		addr->tcp = ripc__sockaddr_port(&l->addr);
+		addr->udp = l->udp >= 0 ? ripc__sockaddr_port(&t->udp.port[l->udp].addr) : 0;
 		a.naddrs++;
 	}
 	return (int)ripc__iwarp_address_encode(&a, buf);
@@ -210,32 +211,20 @@ static unsigned endpoint_ready(struct ripc__ep *ep, uint32_t what, struct ripc__
 	return 0;
 }
 
-/*
- * The array has no room for the endpoint's events. epoll would report it last again; the ready list
- * serves it first.
- */
-static void defer(struct ripc__transport *t, void *source)
-{
-	struct ripc__ep *ep = source;
-
-	if (*(enum soft_source *)source == SOFT_ENDPOINT && soft_ep_running(ep))
-		ripc__list_queue(&t->ready, &ep->ready);
-}
-
 static int soft_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 			      const struct iovec *iov, unsigned niov)
 {
 	return ripc__udp_send(&t->udp, addr, addrlen, iov, niov);
 }
 
-static unsigned datagrams(struct ripc__transport *t, struct soft_port *port,
-			  struct ripc__event *events, unsigned max)
+static unsigned datagrams(struct ripc__transport *t, unsigned index, struct ripc__event *events,
+			  unsigned max)
 {
-	unsigned n = ripc__udp_receive_events(&t->udp, port->udp, &t->rx, events, max);
+	unsigned n = ripc__udp_receive_events(&t->udp, index, &t->rx, events, max);
 
 	if (n) {
 		t->udp_empty_polls = 0;
-		t->last_rx_port = port;
+		t->last_rx_port = index;
 		t->empty_takes = 0;
 	}
 	return n;
@@ -249,28 +238,33 @@ static unsigned poll_all(struct ripc__transport *t, struct ripc__event *events, 
 
 	t->inactive_ready = false;
 	for (int i = 0; i < count; i++) {
-		void *source = ready[i].data.ptr;
+		uint64_t data = ready[i].data.u64;
+		enum soft_source source = data & ((1u << SOFT_SOURCE_BITS) - 1);
+		unsigned index = (unsigned)(data >> SOFT_SOURCE_BITS);
+		struct ripc__ep *ep = source == SOFT_ENDPOINT ? (void *)(uintptr_t)data : NULL;
 
 		if (n == max) {
-			defer(t, source);
+			/* epoll would report it last again; the ready list serves it first. */
+			if (ep && soft_ep_running(ep))
+				ripc__list_queue(&t->ready, &ep->ready);
 			continue;
 		}
-		switch (*(enum soft_source *)source) {
+		switch (source) {
+		case SOFT_ENDPOINT:
+			t->inactive_ready |= ep->polling == SOFT_IDLE;
+			n += endpoint_ready(ep, ready[i].events, events + n, max - n);
+			break;
 		case SOFT_TCP_LISTENER:
-			ripc__soft_accept(t, source);
+			ripc__soft_accept(t, &t->listeners[index]);
 			break;
 		case SOFT_UDP:
-			n += datagrams(t, source, events + n, max - n);
-			break;
-		case SOFT_ENDPOINT:
-			t->inactive_ready |= ((struct ripc__ep *)source)->polling == SOFT_IDLE;
-			n += endpoint_ready(source, ready[i].events, events + n, max - n);
+			n += datagrams(t, index, events + n, max - n);
 			break;
 		case SOFT_NETLINK:
 			ripc__soft_addrs_changed(t);
 			break;
 		case SOFT_MCAST:
-			n += ripc__soft_groups(t, source, events + n, max - n);
+			n += ripc__soft_groups(t, t->mcast.rx_fd[index], events + n, max - n);
 			break;
 		}
 	}
@@ -298,15 +292,15 @@ static unsigned poll_active(struct ripc__transport *t, struct ripc__event *event
 	if (t->udp_empty_polls > EMPTY_POLLS_MAX) {
 		/* A connected socket that is not in epoll is polled here. */
 		if (ripc__udp_arm(&t->udp) && n < max)
-			n += datagrams(t, &t->udp_conn, events + n, max - n);
+			n += datagrams(t, RIPC__UDP_CONN, events + n, max - n);
 		return n;
 	}
 	t->udp_empty_polls++;
 	if (n < max && t->udp.port[RIPC__UDP_CONN].fd >= 0)
-		n += datagrams(t, &t->udp_conn, events + n, max - n);
-	for (unsigned i = 0; i < t->nlisteners; i++)
-		if (t->listeners[i].udp.fd >= 0)
-			n += datagrams(t, &t->listeners[i].udp, events + n, max - n);
+		n += datagrams(t, RIPC__UDP_CONN, events + n, max - n);
+	for (unsigned i = 0; i < t->udp.n; i++)
+		if (t->udp.port[i].fd >= 0)
+			n += datagrams(t, i, events + n, max - n);
 	return n;
 }
 
@@ -424,8 +418,10 @@ static bool soft_take(struct ripc__transport *t, void *room, size_t cap, struct 
 	if (t->datagrams) {
 		/* The core has used the source of the previous datagram. */
 		t->rx.n = 0;
-		return t->last_rx_port && t->empty_takes++ < EMPTY_POLLS_MAX &&
-		       datagrams(t, t->last_rx_port, ev, 1);
+		if (t->empty_takes >= EMPTY_POLLS_MAX)
+			return false;
+		t->empty_takes++;
+		return datagrams(t, t->last_rx_port, ev, 1);
 	}
 	if (!t->last_rx_ep || t->last_rx_ep->state != SOFT_OPEN ||
 	    !ripc__soft_serve(t->last_rx_ep, ev, 1))

@@ -36,28 +36,23 @@
 	(UINT64_C(256) << 20) /* bytes of received sends that the core holds at most */
 #define SOFT_WHY_MAX 192u     /* bytes of a reason */
 
-/* The source of an epoll event; first member of each. */
+/* The source of an epoll event: the low bits of its data. */
 enum soft_source {
-	SOFT_TCP_LISTENER,
-	SOFT_UDP,
-	SOFT_ENDPOINT,
-	SOFT_MCAST,
+	SOFT_ENDPOINT,     /* the data is a pointer to it */
+	SOFT_TCP_LISTENER, /* the other bits are an index: in t->listeners, */
+	SOFT_UDP,          /* in t->udp, */
+	SOFT_MCAST,        /* of the family */
 	SOFT_NETLINK
 };
 
-/* A socket for incoming connections or datagrams. */
-struct soft_port {
-	enum soft_source source;
-	int fd;
-	union ripc__sockaddr addr;
-	unsigned udp; /* index in t->udp */
-};
+#define SOFT_SOURCE_BITS 3 /* which are 0 in a pointer */
 
 /* Sockets of one IP address. */
 struct soft_listener {
-	struct soft_port tcp;
-	struct soft_port udp; /* fd < 0: none */
-	bool gone; /* no interface has the address at present */
+	int tcp;
+	int udp;                   /* index in t->udp; < 0: none */
+	union ripc__sockaddr addr; /* with the port of tcp */
+	bool gone;                 /* no interface has the address at present */
 };
 
 /* How input of the socket is detected. */
@@ -93,7 +88,6 @@ struct soft_setup {
 
 /* One end of a connection. */
 struct ripc__ep {
-	enum soft_source source;
 	enum soft_ep_state state;
 	int fd; /* < 0: none; since SOFT_BROKEN: it lingers */
 	struct ripc__transport *t;
@@ -137,11 +131,9 @@ struct ripc__transport {
 	enum ripc__crc_mode crc;
 	bool datagrams;
 	struct ripc__udp udp;
-	struct soft_port udp_conn; /* its connected socket */
 	bool multicast;
 	struct ripc__mcast mcast;
-	struct soft_port mcast_ports[RIPC__MCAST_FAMILIES]; /* its sockets */
-	uint64_t host;                                      /* see struct ripc__iwarp_address */
+	uint64_t host; /* see struct ripc__iwarp_address */
 	int epoll_fd;
 	struct soft_listener listeners[RIPC__IWARP_ADDRS_MAX];
 	unsigned nlisteners;
@@ -149,7 +141,7 @@ struct ripc__transport {
 	/* interfaces with an IPv6 link-local address, the last one that reached a peer first */
 	unsigned scopes[RIPC__IWARP_ADDRS_MAX];
 	unsigned nscopes;
-	struct soft_port changes;  /* netlink socket for address changes; fd < 0: none */
+	int changes_fd;            /* netlink socket for address changes; < 0: none */
 	uint64_t scanned_ns;       /* time of the last read of the addresses; 0: never */
 	uint64_t rescan_ns;        /* time of the next one; 0: when a change is reported */
 	bool addr_overflow;        /* an address was left out, which was logged */
@@ -167,15 +159,15 @@ struct ripc__transport {
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *active_ep[SOFT_ACTIVE_MAX];
 	unsigned nactive;
-	struct ripc__ep *last_rx_ep;    /* endpoint that received last; NULL: none */
-	struct soft_port *last_rx_port; /* datagram socket that received last; NULL: none */
-	unsigned empty_takes;           /* empty calls of poll_one() in a row */
-	bool inactive_ready;            /* the last epoll call found idle endpoints with input */
-	unsigned udp_empty_polls;       /* empty polls of the UDP sockets in a row */
-	uint64_t next_timer_ns; /* not later than the first deadline */
-	uint64_t rounds;        /* calls of progress() */
-	uint64_t polls;         /* calls of progress() and poll_one() */
-	uint64_t now_ns;        /* time of the last of them */
+	struct ripc__ep *last_rx_ep; /* endpoint that received last; NULL: none */
+	unsigned last_rx_port;       /* in udp, of the last datagram */
+	unsigned empty_takes;        /* empty calls of poll_one() in a row */
+	bool inactive_ready;         /* the last epoll call found idle endpoints with input */
+	unsigned udp_empty_polls;    /* empty polls of the UDP sockets in a row */
+	uint64_t next_timer_ns;      /* not later than the first deadline */
+	uint64_t rounds;             /* calls of progress() */
+	uint64_t polls;              /* calls of progress() and poll_one() */
+	uint64_t now_ns;             /* time of the last of them */
 	struct ripc__reports reports;
 	struct ripc__udp_rx rx;
 };
@@ -196,9 +188,16 @@ static inline bool ripc__soft_space(struct ripc__transport *t, uint8_t **space, 
 	return *len;
 }
 
+/* The epoll data of all sources but endpoints. */
+static inline uint64_t soft_source(enum soft_source source, unsigned index)
+{
+	return source | (uint64_t)index << SOFT_SOURCE_BITS;
+}
+
 /* socket.c */
-int ripc__soft_watch(struct ripc__transport *t, int fd, uint32_t events,
-		     void *source); /* epoll; 0 or negative errno */
+/* Makes epoll report input of a descriptor. @data: soft_source(). Return: 0 or a negative errno. */
+int ripc__soft_watch(struct ripc__transport *t, int fd, uint64_t data);
+int ripc__soft_ep_watch(struct ripc__ep *ep, uint32_t events); /* the same of an endpoint */
 /* Sets the epoll events of an endpoint whose socket is watched. */
 void ripc__soft_watch_for(struct ripc__ep *ep, uint32_t events);
 /*
@@ -227,7 +226,7 @@ static inline bool ripc__soft_may_run(struct ripc__ep *ep)
 /* listener.c */
 int ripc__soft_listen(struct ripc__transport *t);
 void ripc__soft_unlisten(struct ripc__transport *t); /* closes all sockets; async-signal-safe */
-void ripc__soft_accept(struct ripc__transport *t, struct soft_port *port);
+void ripc__soft_accept(struct ripc__transport *t, const struct soft_listener *l);
 /* Ends the pause of accept() after descriptors ran out. */
 void ripc__soft_resume_accept(struct ripc__transport *t);
 void ripc__soft_addrs_changed(struct ripc__transport *t); /* reads netlink messages */
@@ -248,12 +247,12 @@ int ripc__soft_transfer(struct ripc__ep *ep, const struct ripc__transfer *x);
 
 /* setup.c */
 struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t,
-				   bool active);    /* with setup; NULL: no memory */
+				   bool active); /* with setup; NULL: no memory */
 void ripc__soft_ep_free(struct ripc__ep *ep);
 void ripc__soft_try_next_addr(struct ripc__ep *ep); /* active: tries the next address */
 unsigned ripc__soft_setup_step(struct ripc__ep *ep,
 			       struct ripc__event *ev); /* socket is ready; events 0/1 */
-void ripc__soft_ep_timers(struct ripc__transport *t); /* deadlines of endpoints */
+void ripc__soft_ep_timers(struct ripc__transport *t);   /* deadlines of endpoints */
 void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *terms);
 /* Return: whether the frame was sent. It fits the empty socket buffer. */
 bool ripc__soft_send_frame(struct ripc__ep *ep, const struct ripc__mpa *frame);
@@ -270,7 +269,7 @@ int ripc__soft_group_join(struct ripc__transport *t, uint64_t group);
 void ripc__soft_group_leave(struct ripc__transport *t, uint64_t group);
 int ripc__soft_post_group(struct ripc__transport *t, uint64_t group, const struct iovec *iov,
 			  unsigned niov);
-unsigned ripc__soft_groups(struct ripc__transport *t, struct soft_port *port,
-			   struct ripc__event *events, unsigned max);
+unsigned ripc__soft_groups(struct ripc__transport *t, int fd, struct ripc__event *events,
+			   unsigned max);
 
 #endif
