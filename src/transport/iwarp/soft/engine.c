@@ -50,7 +50,7 @@ static bool at_rest(const struct ripc__engine *e)
 	const struct ripc__engine_tx *tx = &e->tx;
 	const struct ripc__engine_rx *rx = &e->rx;
 
-	return ripc__engine_idle(e) && tx->work_tail == tx->work_reported && !rx->slab &&
+	return ripc__engine_idle(e) && tx->writes.tail == tx->reported && !rx->slab &&
 	       !rx->stash_len && !rx->placing && !rx->msg && rx->read_head == rx->read_tail;
 }
 
@@ -92,33 +92,28 @@ void ripc__engine_restore(struct ripc__engine *e, struct ripc__regions *regions,
 
 int ripc__engine_write(struct ripc__engine *e, const struct ripc__transfer *x)
 {
-	struct ripc__region *region = x->mr->priv;
 	struct ripc__engine_tx *tx = &e->tx;
-	uint64_t after = tx->appended;
+	struct ripc__work work = {
+		.region = x->mr->priv,
+		.src = x->local,
+		.len = x->len,
+		.to = x->raddr,
+		.stag = x->rkey,
+		.wr_id = x->wr_id,
+		.after = tx->appended,
+	};
 
 	if (e->status)
 		return -ENOTCONN;
-	if (tx->work_tail - tx->work_reported >= RIPC__WORKS_MAX)
+	if (tx->writes.tail - tx->reported >= RIPC__WORKS_MAX)
 		return -EAGAIN;
-	if (!tx->works) {
-		tx->works = malloc(RIPC__WORKS_MAX * sizeof(*tx->works));
-		if (!tx->works)
-			return -ENOMEM;
-	}
-	region->users++;
 	/*
 	 * A few bytes that wait go behind the Write, so that it begins a transmission: its receiver
 	 * then expects where its payload is. Behind another Write they announce that one.
 	 */
-	if (tx->work_framed == tx->work_tail && tx->appended - tx->framed <= OVERTAKE_MAX)
-		after = tx->framed;
-	tx->works[tx->work_tail++ % RIPC__WORKS_MAX] = (struct ripc__work){
-		.region = region,
-		.out = {.src = x->local, .len = x->len, .to = x->raddr, .stag = x->rkey},
-		.wr_id = x->wr_id,
-		.after = after,
-	};
-	return 0;
+	if (tx->writes.framed == tx->writes.tail && tx->appended - tx->framed <= OVERTAKE_MAX)
+		work.after = tx->framed;
+	return ripc__works_add(&tx->writes, &work) ? 0 : -ENOMEM;
 }
 
 int ripc__engine_read(struct ripc__engine *e, const struct ripc__transfer *x)
@@ -167,10 +162,7 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	e->term_code = code;
 	if (!e->text)
 		e->text = ripc__term_text(code);
-	if (tx->cut)
-		ripc__engine_drop_tx(e);
-	else
-		ripc__engine_drop_unsent(e);
+	ripc__engine_drop_unsent(e);
 	ripc__engine_drop_rx(e);
 	/* Without memory the connection ends without a Terminate. */
 	if (!tx->open || tx->cut || !ripc__engine_may_frame(tx))
@@ -187,32 +179,32 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	tx->framing->ring[tx->ring_tail++ % RIPC__FRAMED_MAX] = (struct ripc__framed){
 		.payload = term,
 		.len = (uint32_t)len,
-		.kind = RIPC__FRAMED_TERMINATE,
-		.last = true,
 	};
 	tx->ring_bytes += len;
 }
 
+static bool works_use(const struct ripc__works *works, const struct ripc__region *region)
+{
+	for (uint32_t i = works->sent; i != works->tail; i++)
+		if (works->ring[i % RIPC__WORKS_MAX].region == region)
+			return true;
+	return false;
+}
+
 void ripc__engine_revoke(struct ripc__engine *e, const struct ripc__region *region)
 {
-	const struct ripc__engine_tx *tx = &e->tx;
 	const struct ripc__engine_rx *rx = &e->rx;
-	bool uses = rx->placing && rx->region == region;
-	unsigned code = RIPC__TERM_STAG;
+	bool peers = (rx->placing && rx->region == region) || works_use(&e->tx.responses, region);
+	bool ours = works_use(&e->tx.writes, region);
 
-	for (uint32_t i = tx->served_sent; i != tx->served_tail; i++)
-		uses |= tx->served[i % RIPC__READS_MAX].region == region;
-	for (uint32_t i = tx->work_sent; i != tx->work_tail; i++)
-		if (tx->works[i % RIPC__WORKS_MAX].region == region)
-			uses = true, code = RIPC__TERM_CATASTROPHE;
 	for (uint32_t i = rx->read_head; i != rx->read_tail; i++)
-		if (rx->reads[i % RIPC__READS_MAX].region == region)
-			uses = true, code = RIPC__TERM_CATASTROPHE;
-	if (!uses)
+		ours |= rx->reads[i % RIPC__READS_MAX].region == region;
+	if (!peers && !ours)
 		return;
 	ripc__engine_drop_tx(e);
 	if (e->status)
 		return;
 	e->text = "memory in use by a transfer was deregistered";
-	ripc__engine_fail(e, -ECANCELED, code, NULL, false);
+	ripc__engine_fail(e, -ECANCELED, ours ? RIPC__TERM_CATASTROPHE : RIPC__TERM_STAG, NULL,
+			  false);
 }

@@ -30,7 +30,7 @@
 
 #define RIPC__SEND_MAX  33792u /* longest send: a payload of 32 KiB and a header */
 #define RIPC__READS_MAX 32u    /* reads outstanding in one direction at most */
-#define RIPC__WORKS_MAX 64u    /* writes posted and not yet reported at most */
+#define RIPC__WORKS_MAX 64u    /* writes posted and not yet reported at most; >= READS_MAX */
 #define RIPC__FRAMED_MAX \
 	16u /* FPDUs, or runs of queued bytes, returned by gather() and not yet sent */
 #define RIPC__STASH_BYTES 320u /* longest part of an FPDU kept between two receives */
@@ -48,20 +48,21 @@ struct ripc__chunk {
 	uint8_t data[];
 };
 
-/* Bytes for the tagged memory of the peer. */
-struct ripc__outgoing {
+/* Bytes for the tagged memory of the peer: a local write, or the response to a read of the peer. */
+struct ripc__work {
+	struct ripc__region *region; /* NULL: a response of no bytes */
 	const uint8_t *src;
 	uint64_t len, framed; /* bytes; those that FPDUs were made of */
 	uint64_t to;
 	uint32_t stag;
+	uint64_t wr_id; /* of a write */
+	uint64_t after; /* of a write: position in the byte queue */
 };
 
-/* A local write. */
-struct ripc__work {
-	struct ripc__region *region;
-	struct ripc__outgoing out;
-	uint64_t wr_id;
-	uint64_t after; /* position in the byte queue */
+/* All writes, or all responses, in order. */
+struct ripc__works {
+	struct ripc__work *ring;     /* of RIPC__WORKS_MAX; NULL: none yet */
+	uint32_t tail, framed, sent; /* counters into it */
 };
 
 /* A local read that waits for its response. */
@@ -74,24 +75,11 @@ struct ripc__read {
 	uint64_t wr_id;
 };
 
-/* A read of the peer that is answered. */
-struct ripc__read_response {
-	struct ripc__region *region; /* NULL: of no bytes */
-	struct ripc__outgoing out;
-};
-
-enum ripc__framed_kind {
-	RIPC__FRAMED_BYTES,
-	RIPC__FRAMED_WRITE,
-	RIPC__FRAMED_RESPONSE,
-	RIPC__FRAMED_TERMINATE
-};
-
 /* One FPDU, or a run of bytes of a chunk, that is being sent. */
 struct ripc__framed {
 	const uint8_t *payload;
-	uint32_t len; /* bytes at payload */
-	enum ripc__framed_kind kind;
+	uint32_t len;              /* bytes at payload */
+	struct ripc__works *works; /* part of one of these; NULL: queued bytes, or term */
 	uint8_t head_len, tail_len;
 	bool last; /* ends its write or response */
 	uint8_t head[RIPC__FPDU_LEN + RIPC__DDP_TAGGED];
@@ -119,10 +107,8 @@ struct ripc__engine_tx {
 	struct ripc__chunk *unframed;
 	uint32_t unframed_off;           /* offset there */
 	uint64_t appended, framed, sent; /* bytes put into the queue, framed, sent, in all */
-	struct ripc__work *works;        /* ring of RIPC__WORKS_MAX; NULL: no writes yet */
-	uint32_t work_tail, work_framed, work_sent, work_reported; /* counters into it */
-	struct ripc__read_response *served; /* ring of RIPC__READS_MAX; NULL: no reads yet */
-	uint32_t served_tail, served_framed, served_sent;
+	struct ripc__works writes, responses;
+	uint32_t reported;             /* counter into writes */
 	struct ripc__framing *framing; /* NULL: its ring is empty */
 	uint32_t ring_head, ring_tail; /* counters into its ring */
 	uint32_t skip;                 /* bytes of ring[ring_head] that are sent */
@@ -221,8 +207,8 @@ static inline bool ripc__engine_pending(const struct ripc__engine *e)
 	if (!tx->open)
 		return false;
 	return tx->ring_head != tx->ring_tail ||
-	       (!e->status && (tx->framed != tx->appended || tx->work_framed != tx->work_tail ||
-			       tx->served_framed != tx->served_tail));
+	       (!e->status && (tx->framed != tx->appended || tx->writes.framed != tx->writes.tail ||
+			       tx->responses.framed != tx->responses.tail));
 }
 
 /* Whether nothing is queued: only then ripc__engine_frame() may be used. */
@@ -299,7 +285,7 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__event *ev);
 /* Whether next() has work: received bytes or an event. */
 static inline bool ripc__engine_unparsed(const struct ripc__engine *e)
 {
-	return e->rx.slab || e->tx.work_reported != e->tx.work_sent;
+	return e->rx.slab || e->tx.reported != e->tx.writes.sent;
 }
 
 /*
@@ -316,13 +302,15 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 		       bool with_request);
 /*
  * Drops everything that waits to be transmitted, except the FPDU (or run of queued bytes) that is
- * partly sent.
+ * partly sent and can be completed.
  */
 void ripc__engine_drop_unsent(struct ripc__engine *e);
 /*
  * Appends padding and CRC to the FPDU whose first len bytes are at p. Return: bytes of the FPDU.
  */
 size_t ripc__engine_finish(const struct ripc__engine *e, uint8_t *p, size_t len);
+/* Appends a work. Return: false: no memory. */
+bool ripc__works_add(struct ripc__works *works, const struct ripc__work *work);
 /* Allocates the framing if there is none. Return: false: no memory. */
 bool ripc__engine_may_frame(struct ripc__engine_tx *tx);
 /* Drops all references to registered memory. */

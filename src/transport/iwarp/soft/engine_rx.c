@@ -158,7 +158,7 @@ static int check_request(const struct ripc__engine *e, const struct ripc__ddp *d
 {
 	int code = check_single(e, ddp, payload, RIPC__READ_REQUEST, RIPC__READ_REQUEST);
 
-	if (!code && e->tx.served_tail - e->tx.served_sent >= e->serve_depth)
+	if (!code && e->tx.responses.tail - e->tx.responses.sent >= e->serve_depth)
 		code = RIPC__TERM_U_NO_BUFFER;
 	return code;
 }
@@ -243,37 +243,30 @@ static int deliver(struct ripc__engine *e, const struct ripc__ddp *ddp, const ui
 
 static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 {
-	struct ripc__engine_tx *tx = &e->tx;
 	const uint8_t *body = fpdu + RIPC__SEND_HEADER;
-	struct ripc__read_response r = {
-		.out = {.stag = ripc__get_be32(body),
-			.to = ripc__get_be64(body + 4),
-			.len = ripc__get_be32(body + 12)},
+	struct ripc__work r = {
+		.stag = ripc__get_be32(body),
+		.to = ripc__get_be64(body + 4),
+		.len = ripc__get_be32(body + 12),
 	};
 	uint64_t from = ripc__get_be64(body + 20);
 	int code = 0;
 
 	e->rx.msn[RIPC__DDP_Q_READ]++;
-	if (!tx->served)
-		tx->served = malloc(RIPC__READS_MAX * sizeof(*tx->served));
-	if (!tx->served)
-		return no_memory(e);
-	if (r.out.len) {
+	if (r.len) {
 		r.region = ripc__region_find(e->regions, ripc__get_be32(body + 16));
 		if (!r.region)
 			code = RIPC__TERM_STAG;
 		else if (!(r.region->access & RIPC__ACCESS_REMOTE_READ))
 			code = RIPC__TERM_ACCESS;
 		else
-			code = check_range(r.region, from, r.out.len, RIPC__TERM_WRAP,
+			code = check_range(r.region, from, r.len, RIPC__TERM_WRAP,
 					   RIPC__TERM_BOUNDS);
 		if (code)
 			return violation(e, code, fpdu, true);
-		r.out.src = r.region->base + (from - r.region->addr);
-		r.region->users++;
+		r.src = r.region->base + (from - r.region->addr);
 	}
-	tx->served[tx->served_tail++ % RIPC__READS_MAX] = r;
-	return 0;
+	return ripc__works_add(&e->tx.responses, &r) ? 0 : no_memory(e);
 }
 
 static int read_done(struct ripc__engine_rx *rx, struct ripc__event *ev)
@@ -495,10 +488,10 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__event *ev)
 
 	if (e->status)
 		return 0;
-	if (tx->work_reported != tx->work_sent) {
+	if (tx->reported != tx->writes.sent) {
 		*ev = (struct ripc__event){
 			.kind = RIPC__EV_WRITE_DONE,
-			.wr_id = tx->works[tx->work_reported++ % RIPC__WORKS_MAX].wr_id,
+			.wr_id = tx->writes.ring[tx->reported++ % RIPC__WORKS_MAX].wr_id,
 		};
 		return 1;
 	}

@@ -223,7 +223,6 @@ static void frame_bytes(struct ripc__engine_tx *tx, uint64_t limit)
 	*framed(tx, tx->ring_tail++) = (struct ripc__framed){
 		.payload = chunk->data + tx->unframed_off,
 		.len = (uint32_t)len,
-		.kind = RIPC__FRAMED_BYTES,
 	};
 	tx->ring_bytes += len;
 	tx->framed += len;
@@ -232,6 +231,38 @@ static void frame_bytes(struct ripc__engine_tx *tx, uint64_t limit)
 		tx->unframed = chunk->next;
 		tx->unframed_off = tx->unframed ? tx->unframed->start : 0;
 	}
+}
+
+bool ripc__works_add(struct ripc__works *works, const struct ripc__work *work)
+{
+	if (!works->ring)
+		works->ring = malloc(RIPC__WORKS_MAX * sizeof(*works->ring));
+	if (!works->ring)
+		return false;
+	if (work->region)
+		work->region->users++;
+	works->ring[works->tail++ % RIPC__WORKS_MAX] = *work;
+	return true;
+}
+
+static struct ripc__work *unframed(const struct ripc__works *works)
+{
+	return works->framed != works->tail ? &works->ring[works->framed % RIPC__WORKS_MAX] : NULL;
+}
+
+/* Drops references to the memory of the works from this one on. */
+static void works_release(const struct ripc__works *works, uint32_t from, uint32_t to)
+{
+	for (; from != to; from++)
+		if (works->ring[from % RIPC__WORKS_MAX].region)
+			works->ring[from % RIPC__WORKS_MAX].region->users--;
+}
+
+/* Removes the works from this one on. */
+static void works_drop(struct ripc__works *works, uint32_t from)
+{
+	works_release(works, from, works->tail);
+	works->framed = works->tail = from;
 }
 
 /*
@@ -252,31 +283,32 @@ static uint32_t segment_len(const struct ripc__engine *e, uintptr_t src, uint64_
 	return left < e->tagged_max ? (uint32_t)left : e->tagged_max;
 }
 
-/* Frames the next segment of a write or response. Return: whether it is the last one. */
-static bool frame_tagged(struct ripc__engine *e, enum ripc__framed_kind kind,
-			 enum ripc__rdmap_op op, struct ripc__outgoing *out)
+/* Frames the next segment of the writes or responses. */
+static void frame_tagged(struct ripc__engine *e, struct ripc__works *works)
 {
 	struct ripc__engine_tx *tx = &e->tx;
 	struct ripc__framed *s = framed(tx, tx->ring_tail++);
-	uint64_t left = out->len - out->framed;
-	uint32_t len = segment_len(e, (uintptr_t)out->src + out->framed, left);
+	struct ripc__work *work = unframed(works);
+	uint64_t left = work->len - work->framed;
+	uint32_t len = segment_len(e, (uintptr_t)work->src + work->framed, left);
 	unsigned pad = (unsigned)(-(RIPC__FPDU_LEN + RIPC__DDP_TAGGED + len) & 3);
-	struct iovec body = {len ? (void *)(out->src + out->framed) : NULL, len};
+	struct iovec body = {len ? (void *)(work->src + work->framed) : NULL, len};
 
 	s->payload = body.iov_base;
 	s->len = len;
-	s->kind = kind;
+	s->works = works;
 	s->last = len == left;
-	s->head_len = (uint8_t)ripc__ddp_put_tagged(s->head, op, s->last, out->stag,
-						    out->to + out->framed, len);
+	s->head_len = (uint8_t)ripc__ddp_put_tagged(
+		s->head, works == &tx->writes ? RIPC__RDMAP_WRITE : RIPC__RDMAP_READ_RESPONSE,
+		s->last, work->stag, work->to + work->framed, len);
 	memset(s->tail, 0, sizeof(s->tail));
 	if (e->crc)
 		ripc__put_le32(s->tail + pad,
 			       frame_crc(s->head, s->head_len, &body, len ? 1 : 0, s->tail, pad));
 	s->tail_len = (uint8_t)(pad + RIPC__FPDU_CRC);
 	tx->ring_bytes += (uint64_t)s->head_len + len + s->tail_len;
-	out->framed += len;
-	return s->last;
+	work->framed += len;
+	works->framed += s->last;
 }
 
 /*
@@ -286,9 +318,9 @@ static bool frame_tagged(struct ripc__engine *e, enum ripc__framed_kind kind,
 static bool frame_one(struct ripc__engine *e)
 {
 	struct ripc__engine_tx *tx = &e->tx;
-	bool write = tx->work_framed != tx->work_tail;
-	bool response = tx->served_framed != tx->served_tail;
-	uint64_t limit = write ? tx->works[tx->work_framed % RIPC__WORKS_MAX].after : tx->appended;
+	const struct ripc__work *write = unframed(&tx->writes),
+				*response = unframed(&tx->responses);
+	uint64_t limit = write ? write->after : tx->appended;
 	bool bytes = tx->framed < limit;
 
 	if ((bytes || write) && (!response || !tx->turn)) {
@@ -296,16 +328,12 @@ static bool frame_one(struct ripc__engine *e)
 		if (bytes)
 			frame_bytes(tx, limit);
 		else
-			tx->work_framed +=
-				frame_tagged(e, RIPC__FRAMED_WRITE, RIPC__RDMAP_WRITE,
-					     &tx->works[tx->work_framed % RIPC__WORKS_MAX].out);
+			frame_tagged(e, &tx->writes);
 		return true;
 	}
 	tx->turn = false;
 	if (response)
-		tx->served_framed +=
-			frame_tagged(e, RIPC__FRAMED_RESPONSE, RIPC__RDMAP_READ_RESPONSE,
-				     &tx->served[tx->served_framed % RIPC__READS_MAX].out);
+		frame_tagged(e, &tx->responses);
 	return response;
 }
 
@@ -368,17 +396,11 @@ static void free_bytes(struct ripc__engine_tx *tx, uint32_t len)
 
 static void done(struct ripc__engine_tx *tx, const struct ripc__framed *s)
 {
-	if (s->kind == RIPC__FRAMED_BYTES) {
+	if (s->works && s->last) {
+		works_release(s->works, s->works->sent, s->works->sent + 1);
+		s->works->sent++;
+	} else if (!s->works && s->payload != tx->framing->term) {
 		free_bytes(tx, s->len);
-	} else if (s->kind == RIPC__FRAMED_WRITE && s->last) {
-		tx->works[tx->work_sent++ % RIPC__WORKS_MAX].region->users--;
-	} else if (s->kind == RIPC__FRAMED_RESPONSE && s->last) {
-		const struct ripc__read_response *r;
-
-		assert(tx->served);
-		r = &tx->served[tx->served_sent++ % RIPC__READS_MAX];
-		if (r->region)
-			r->region->users--;
 	}
 }
 
@@ -448,31 +470,25 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 	tx->ring_bytes = 0;
 	free(tx->framing);
 	tx->framing = NULL;
-	for (; tx->work_sent != tx->work_tail; tx->work_sent++)
-		tx->works[tx->work_sent % RIPC__WORKS_MAX].region->users--;
-	tx->work_framed = tx->work_reported = tx->work_tail;
-	for (; tx->served_sent != tx->served_tail; tx->served_sent++)
-		if (tx->served[tx->served_sent % RIPC__READS_MAX].region)
-			tx->served[tx->served_sent % RIPC__READS_MAX].region->users--;
-	tx->served_framed = tx->served_tail;
-	free(tx->served);
-	tx->served = NULL;
+	works_drop(&tx->writes, tx->writes.sent);
+	works_drop(&tx->responses, tx->responses.sent);
+	tx->reported = tx->writes.sent;
+	free(tx->writes.ring);
+	free(tx->responses.ring);
+	tx->writes.ring = tx->responses.ring = NULL;
 	free_chunks(tx->head);
 	free(tx->spare);
 	tx->spare = NULL;
 	tx->head = tx->tail = tx->unframed = NULL;
 	tx->sent = tx->framed = tx->appended;
-	free(tx->works);
-	tx->works = NULL;
 }
 
 void ripc__engine_drop_unsent(struct ripc__engine *e)
 {
 	struct ripc__engine_tx *tx = &e->tx;
-	uint32_t works = tx->work_sent, served = tx->served_sent;
 	struct ripc__framed *s;
 
-	if (tx->ring_head == tx->ring_tail || !tx->skip) {
+	if (tx->ring_head == tx->ring_tail || !tx->skip || tx->cut) {
 		ripc__engine_drop_tx(e);
 		return;
 	}
@@ -480,16 +496,9 @@ void ripc__engine_drop_unsent(struct ripc__engine *e)
 	tx->ring_tail = tx->ring_head + 1;
 	tx->ring_bytes = (uint64_t)s->head_len + s->len + s->tail_len - tx->skip;
 	s->last = true; /* its write or response is released */
-	works += s->kind == RIPC__FRAMED_WRITE;
-	served += s->kind == RIPC__FRAMED_RESPONSE;
-	for (; tx->work_tail != works; tx->work_tail--)
-		tx->works[(tx->work_tail - 1) % RIPC__WORKS_MAX].region->users--;
-	for (; tx->served_tail != served; tx->served_tail--)
-		if (tx->served[(tx->served_tail - 1) % RIPC__READS_MAX].region)
-			tx->served[(tx->served_tail - 1) % RIPC__READS_MAX].region->users--;
-	tx->work_framed = tx->work_tail;
-	tx->served_framed = tx->served_tail;
-	if (s->kind == RIPC__FRAMED_BYTES) {
+	works_drop(&tx->writes, tx->writes.sent + (s->works == &tx->writes));
+	works_drop(&tx->responses, tx->responses.sent + (s->works == &tx->responses));
+	if (!s->works) {
 		free_chunks(tx->head->next);
 		tx->head->next = NULL;
 		tx->head->end = tx->head->start + s->len;

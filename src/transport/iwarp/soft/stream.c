@@ -264,7 +264,7 @@ unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsig
 	if (ripc__engine_unparsed(e))
 		n += receive_some(ep, events + n, max - n);
 	if (ep->want_sendable && n < max && ripc__engine_queued(e) < SOFT_QUEUE_MAX / 2 &&
-	    e->tx.work_tail - e->tx.work_reported < RIPC__WORKS_MAX / 2 &&
+	    e->tx.writes.tail - e->tx.reported < RIPC__WORKS_MAX / 2 &&
 	    (e->rx.read_tail - e->rx.read_head < e->read_depth || !e->read_depth)) {
 		ep->want_sendable = false;
 		events[n++] =

@@ -109,8 +109,8 @@ static void check_idle(struct engine_end *end)
 
 	ck_assert(ripc__engine_save(&end->e, &saved));
 	ck_assert_ptr_null(end->e.tx.framing);
-	ck_assert_ptr_null(end->e.tx.works);
-	ck_assert_ptr_null(end->e.tx.served);
+	ck_assert_ptr_null(end->e.tx.writes.ring);
+	ck_assert_ptr_null(end->e.tx.responses.ring);
 	ck_assert_ptr_null(end->e.tx.head);
 	ck_assert_ptr_null(end->e.tx.spare);
 	ck_assert_ptr_null(end->e.rx.reads);
