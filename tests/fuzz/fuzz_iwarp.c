@@ -298,7 +298,7 @@ static void check_fpdu(struct world *w, const uint8_t *p, size_t ulpdu, size_t w
 
 	require(!w->out_ended);
 	require(ulpdu >= RIPC__DDP_TAGGED && !ripc__ddp_get(&ddp, p + RIPC__FPDU_LEN, ulpdu));
-	require(!w->e.crc || ripc__crc32c(0, p, whole - RIPC__FPDU_CRC) ==
+	require(!w->e.conn.crc || ripc__crc32c(0, p, whole - RIPC__FPDU_CRC) ==
 				     ripc__get_le32(p + whole - RIPC__FPDU_CRC));
 	payload = p + RIPC__FPDU_LEN + ddp.len;
 	len = ulpdu - ddp.len;

@@ -159,7 +159,7 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 	uint8_t empty[RIPC__SEND_HEADER + RIPC__TRAILER_MAX];
 	struct iovec all[IOV_MAX_SEND + 1];
 	struct msghdr msg = {.msg_iov = all, .msg_iovlen = niov + 2};
-	uint32_t msn = ep->engine->tx.msn_send;
+	uint32_t msn = ep->engine->conn.msn_send;
 	size_t empty_len = ripc__engine_pad_send(ep->engine, iov, niov, len, empty);
 	size_t tail_len = ripc__engine_frame(ep->engine, iov, niov, len, head, tail);
 	ssize_t n;
@@ -186,7 +186,7 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 		return 0;
 	if (n < 0 && errno == EFAULT) {
 		/* The kernel took no byte: the sends were not framed. */
-		ep->engine->tx.msn_send = msn;
+		ep->engine->conn.msn_send = msn;
 		return -EFAULT;
 	}
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
@@ -232,7 +232,7 @@ int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	if (ep->polling == SOFT_IDLE)
 		ripc__soft_ep_activate(ep);
 	more |= rapid(ep);
-	if (!more && ripc__engine_idle(e) && len <= e->ulpdu_max - RIPC__DDP_UNTAGGED &&
+	if (!more && ripc__engine_idle(e) && len <= e->conn.ulpdu_max - RIPC__DDP_UNTAGGED &&
 	    niov <= IOV_MAX_SEND - 2) {
 		err = send_direct(ep, iov, niov, len);
 		sent_at(ep);

@@ -5,34 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEGMENT_MIN 128u /* smaller segment sizes are ignored */
-#define ALIGN_FROM \
-	1024u /* payloads longer than this are multiples of 64, so that targets stay aligned */
-
+#define SEGMENT_MIN  128u  /* smaller segment sizes are ignored */
 #define OVERTAKE_MAX 1024u /* bytes of queued sends that a later Write is sent before */
 
 void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 		       struct ripc__slab_pool *pool, const struct ripc__mpa_terms *terms,
 		       bool active, uint32_t segment)
 {
-	memset(e, 0, sizeof(*e));
-	e->regions = regions;
-	e->pool = pool;
-	e->crc = terms->crc;
-	e->soft = terms->soft;
+	struct ripc__engine_conn conn = {
+		.crc = terms->crc,
+		.soft = terms->soft,
+		.read_depth = (uint8_t)terms->read_depth,
+		.serve_depth = (uint8_t)terms->serve_depth,
+		.ulpdu_max = RIPC__ULPDU_SOFT,
+		.msn_send = 1,
+		.msn_read = 1,
+		.msn = {1, 1, 1},
+	};
+
 	if (segment < SEGMENT_MIN)
 		segment = SEGMENT_MIN;
-	if (terms->soft || segment > RIPC__ULPDU_SOFT + RIPC__FPDU_LEN + RIPC__FPDU_CRC)
-		e->ulpdu_max = RIPC__ULPDU_SOFT;
-	else
-		e->ulpdu_max = ((segment - RIPC__FPDU_CRC) & ~3u) - RIPC__FPDU_LEN;
-	e->tagged_max = e->ulpdu_max - RIPC__DDP_TAGGED;
-	e->tagged_max &= e->tagged_max > ALIGN_FROM ? ~63u : ~3u;
-	e->read_depth = terms->read_depth;
-	e->serve_depth = terms->serve_depth;
-	e->tx.msn_send = e->tx.msn_read = 1;
-	for (unsigned q = 0; q < RIPC__DDP_QUEUES; q++)
-		e->rx.msn[q] = 1;
+	if (!terms->soft && segment <= RIPC__ULPDU_SOFT + RIPC__FPDU_LEN + RIPC__FPDU_CRC)
+		conn.ulpdu_max = ((segment - RIPC__FPDU_CRC) & ~3u) - RIPC__FPDU_LEN;
+	ripc__engine_restore(e, regions, pool, &conn);
 	e->tx.open = active;
 	if (active && ripc__engine_send(e, NULL, 0, 0))
 		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL, false);
@@ -54,40 +49,20 @@ static bool at_rest(const struct ripc__engine *e)
 	       !rx->stash_len && !rx->placing && !rx->msg && rx->read_head == rx->read_tail;
 }
 
-bool ripc__engine_save(struct ripc__engine *e, struct ripc__engine_saved *saved)
+bool ripc__engine_save(struct ripc__engine *e, struct ripc__engine_conn *saved)
 {
 	if (!at_rest(e))
 		return false;
-	*saved = (struct ripc__engine_saved){
-		.msn_send = e->tx.msn_send,
-		.msn_read = e->tx.msn_read,
-		.ulpdu_max = e->ulpdu_max,
-		.tagged_max = e->tagged_max,
-		.read_depth = (uint8_t)e->read_depth,
-		.serve_depth = (uint8_t)e->serve_depth,
-		.crc = e->crc,
-		.soft = e->soft,
-	};
-	memcpy(saved->msn, e->rx.msn, sizeof(saved->msn));
+	*saved = e->conn;
 	ripc__engine_fini(e);
 	return true;
 }
 
 void ripc__engine_restore(struct ripc__engine *e, struct ripc__regions *regions,
-			  struct ripc__slab_pool *pool, const struct ripc__engine_saved *saved)
+			  struct ripc__slab_pool *pool, const struct ripc__engine_conn *saved)
 {
 	*e = (struct ripc__engine){
-		.regions = regions,
-		.pool = pool,
-		.crc = saved->crc,
-		.soft = saved->soft,
-		.ulpdu_max = saved->ulpdu_max,
-		.tagged_max = saved->tagged_max,
-		.read_depth = saved->read_depth,
-		.serve_depth = saved->serve_depth,
-		.tx = {.open = true, .msn_send = saved->msn_send, .msn_read = saved->msn_read},
-	};
-	memcpy(e->rx.msn, saved->msn, sizeof(saved->msn));
+		.regions = regions, .pool = pool, .conn = *saved, .tx.open = true};
 }
 
 int ripc__engine_write(struct ripc__engine *e, const struct ripc__transfer *x)
@@ -131,7 +106,7 @@ int ripc__engine_read(struct ripc__engine *e, const struct ripc__transfer *x)
 
 	if (e->status)
 		return -ENOTCONN;
-	if (rx->read_tail - rx->read_head >= e->read_depth)
+	if (rx->read_tail - rx->read_head >= e->conn.read_depth)
 		return -EAGAIN;
 	if (!rx->reads)
 		rx->reads = malloc(RIPC__READS_MAX * sizeof(*rx->reads));

@@ -100,7 +100,6 @@ struct ripc__engine_tx {
 	bool open; /* transmission is allowed; passive side: after the first FPDU arrived */
 	bool cut;  /* an FPDU cannot be completed: nothing may follow */
 	bool turn; /* a response is next, if both a write and a response are possible */
-	uint32_t msn_send, msn_read;     /* next message numbers */
 	struct ripc__chunk *head, *tail; /* queue of encoded bytes */
 	struct ripc__chunk *spare;       /* an empty chunk of FIRST_CHUNK, or NULL */
 	/* chunk with the first byte that is not framed; NULL: none */
@@ -147,7 +146,6 @@ struct ripc__engine_rx {
 	struct ripc__region *region; /* that dst lies in; NULL: none */
 	struct ripc__ddp ddp;
 	uint8_t head[RIPC__SEND_HEADER]; /* length and header of that FPDU */
-	uint32_t msn[RIPC__DDP_QUEUES];  /* numbers expected next */
 	struct ripc__slab *msg;          /* send that comes in several parts; NULL: none */
 	uint32_t msg_len;                /* bytes of it received */
 	uint8_t msg_op;
@@ -156,29 +154,27 @@ struct ripc__engine_rx {
 	uint8_t *stash;                /* RIPC__STASH_BYTES; NULL: not used yet */
 };
 
+/* All that an engine keeps while nothing is under way. */
+struct ripc__engine_conn {
+	bool crc;
+	bool soft;                      /* the peer is of this stack */
+	uint8_t read_depth;             /* local reads outstanding at most */
+	uint8_t serve_depth;            /* reads of the peer outstanding at most */
+	uint32_t ulpdu_max;             /* longest ULPDU that is sent */
+	uint32_t msn_send, msn_read;    /* next message numbers */
+	uint32_t msn[RIPC__DDP_QUEUES]; /* numbers expected next */
+};
+
 struct ripc__engine {
 	struct ripc__regions *regions;
 	struct ripc__slab_pool *pool;
-	bool crc;
-	bool soft;            /* the peer is of this stack */
-	int status;           /* 0, or a negative errno: the engine ended */
-	unsigned term_code;   /* enum ripc__term of the end, sent or received */
-	bool term_received;   /* term_code came from the peer */
-	const char *text;     /* reason of the end, a constant */
-	uint32_t ulpdu_max;   /* longest ULPDU that is sent */
-	uint32_t tagged_max;  /* most payload in a tagged segment */
-	uint32_t read_depth;  /* local reads outstanding at most */
-	uint32_t serve_depth; /* reads of the peer outstanding at most */
+	struct ripc__engine_conn conn;
+	int status;         /* 0, or a negative errno: the engine ended */
+	unsigned term_code; /* enum ripc__term of the end, sent or received */
+	bool term_received; /* term_code came from the peer */
+	const char *text;   /* reason of the end, a constant */
 	struct ripc__engine_tx tx;
 	struct ripc__engine_rx rx;
-};
-
-/* The state of an engine while nothing is under way. */
-struct ripc__engine_saved {
-	uint32_t msn_send, msn_read, msn[RIPC__DDP_QUEUES]; /* next message numbers: tx, rx */
-	uint32_t ulpdu_max, tagged_max;
-	uint8_t read_depth, serve_depth;
-	bool crc, soft;
 };
 
 /*
@@ -195,9 +191,9 @@ void ripc__engine_fini(struct ripc__engine *e);
  * Ends an engine whose connection goes on, and saves its state for ripc__engine_restore(). Return:
  * false: a message, transfer or FPDU is under way, and nothing was done.
  */
-bool ripc__engine_save(struct ripc__engine *e, struct ripc__engine_saved *saved);
+bool ripc__engine_save(struct ripc__engine *e, struct ripc__engine_conn *saved);
 void ripc__engine_restore(struct ripc__engine *e, struct ripc__regions *regions,
-			  struct ripc__slab_pool *pool, const struct ripc__engine_saved *saved);
+			  struct ripc__slab_pool *pool, const struct ripc__engine_conn *saved);
 
 /* Whether gather() would return entries. */
 static inline bool ripc__engine_pending(const struct ripc__engine *e)

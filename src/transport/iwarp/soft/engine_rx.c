@@ -123,7 +123,7 @@ static int check_send(struct ripc__engine *e, const struct ripc__ddp *ddp, uint3
 	struct ripc__engine_rx *rx = &e->rx;
 	const struct ripc__region *region;
 
-	if (ddp->msn != rx->msn[RIPC__DDP_Q_SEND])
+	if (ddp->msn != e->conn.msn[RIPC__DDP_Q_SEND])
 		return RIPC__TERM_U_MSN;
 	if (ddp->mo != rx->msg_len)
 		return RIPC__TERM_U_OFFSET;
@@ -144,7 +144,7 @@ static int check_send(struct ripc__engine *e, const struct ripc__ddp *ddp, uint3
 static int check_single(const struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t payload,
 			uint32_t least, uint32_t most)
 {
-	if (ddp->msn != e->rx.msn[ddp->queue])
+	if (ddp->msn != e->conn.msn[ddp->queue])
 		return RIPC__TERM_U_MSN;
 	if (ddp->mo)
 		return RIPC__TERM_U_OFFSET;
@@ -158,7 +158,7 @@ static int check_request(const struct ripc__engine *e, const struct ripc__ddp *d
 {
 	int code = check_single(e, ddp, payload, RIPC__READ_REQUEST, RIPC__READ_REQUEST);
 
-	if (!code && e->tx.responses.tail - e->tx.responses.sent >= e->serve_depth)
+	if (!code && e->tx.responses.tail - e->tx.responses.sent >= e->conn.serve_depth)
 		code = RIPC__TERM_U_NO_BUFFER;
 	return code;
 }
@@ -223,7 +223,7 @@ static int deliver(struct ripc__engine *e, const struct ripc__ddp *ddp, const ui
 	struct ripc__engine_rx *rx = &e->rx;
 	struct ripc__slab *slab = data ? rx->slab : rx->msg;
 
-	rx->msn[RIPC__DDP_Q_SEND]++;
+	e->conn.msn[RIPC__DDP_Q_SEND]++;
 	invalidate(e, ddp);
 	slab->refs += data != NULL;
 	rx->msg = NULL;
@@ -252,7 +252,7 @@ static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 	uint64_t from = ripc__get_be64(body + 20);
 	int code = 0;
 
-	e->rx.msn[RIPC__DDP_Q_READ]++;
+	e->conn.msn[RIPC__DDP_Q_READ]++;
 	if (r.len) {
 		r.region = ripc__region_find(e->regions, ripc__get_be32(body + 16));
 		if (!r.region)
@@ -368,7 +368,7 @@ static int store(struct ripc__engine *e, struct ripc__event *ev)
 
 	if (part) {
 		ripc__copy(rx->dst, rx->p, part);
-		if (e->crc)
+		if (e->conn.crc)
 			rx->crc = ripc__crc32c(rx->crc, rx->dst, part);
 		rx->dst += part;
 		rx->p += part;
@@ -377,7 +377,7 @@ static int store(struct ripc__engine *e, struct ripc__event *ev)
 	}
 	if (rx->left || have < pad + RIPC__FPDU_CRC)
 		return park(e);
-	if (e->crc && ripc__crc32c(rx->crc, rx->p, pad) != ripc__get_le32(rx->p + pad)) {
+	if (e->conn.crc && ripc__crc32c(rx->crc, rx->p, pad) != ripc__get_le32(rx->p + pad)) {
 		violation(e, RIPC__TERM_CRC, NULL, false);
 		return -1;
 	}
@@ -399,13 +399,13 @@ static bool begin(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t 
 	if (payload && !rx->dst)
 		return false;
 	memcpy(rx->head, rx->p, head);
-	rx->crc = e->crc ? ripc__crc32c(0, rx->p, head) : 0;
+	rx->crc = e->conn.crc ? ripc__crc32c(0, rx->p, head) : 0;
 	rx->p += head;
 	rx->ddp = *ddp;
 	rx->payload = rx->left = payload;
 	rx->region = t->region;
 	if (rx->ahead && rx->p == rx->ahead_at) {
-		if (e->crc)
+		if (e->conn.crc)
 			rx->crc = ripc__crc32c(rx->crc, rx->dst, rx->ahead);
 		rx->dst += rx->ahead;
 		rx->left -= rx->ahead;
@@ -439,7 +439,7 @@ static int parse(struct ripc__engine *e, struct ripc__event *ev)
 	}
 	if (have < head)
 		return park(e);
-	if (e->crc && have >= whole &&
+	if (e->conn.crc && have >= whole &&
 	    ripc__crc32c(0, fpdu, whole - RIPC__FPDU_CRC) !=
 		    ripc__get_le32(fpdu + whole - RIPC__FPDU_CRC)) {
 		violation(e, RIPC__TERM_CRC, NULL, false);
@@ -548,7 +548,7 @@ size_t ripc__engine_received(struct ripc__engine *e, struct ripc__slab *slab, si
 	} else if (rx->placing && rx->left) {
 		rx->fresh = NULL;
 		part = n < rx->left ? n : rx->left;
-		if (e->crc)
+		if (e->conn.crc)
 			rx->crc = ripc__crc32c(rx->crc, rx->dst, part);
 		rx->dst += part;
 		rx->left -= (uint32_t)part;

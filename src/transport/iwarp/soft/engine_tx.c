@@ -17,11 +17,13 @@
 /* The same of the first chunk of a queue, which often holds one small message. */
 #define FIRST_CHUNK 4096u
 /* See segment_len(). */
-#define ALIAS_PAGE    4096u
-#define ALIAS_BYTES   32u         /* a copy is slow at distances of 1 to ALIAS_BYTES */
-#define ALIAS_FROM    (16u << 10) /* bytes of payload from which that costs more than segments */
-#define ALIAS_SEND    (4u << 10)  /* the same for an empty send */
-#define EMPTY_SEND    (RIPC__SEND_HEADER + RIPC__FPDU_CRC)
+#define ALIAS_PAGE  4096u
+#define ALIAS_BYTES 32u         /* a copy is slow at distances of 1 to ALIAS_BYTES */
+#define ALIAS_FROM  (16u << 10) /* bytes of payload from which that costs more than segments */
+#define ALIAS_SEND  (4u << 10)  /* the same for an empty send */
+#define EMPTY_SEND  (RIPC__SEND_HEADER + RIPC__FPDU_CRC)
+/* payloads longer than this are multiples of 64, so that targets stay aligned */
+#define ALIGN_FROM    1024u
 #define SHORT_SEGMENT 64u   /* bytes of payload */
 #define REMAINDER_MAX 1024u /* payload of a last segment that comes first in place of last */
 
@@ -61,10 +63,10 @@ unsigned ripc__engine_frame(struct ripc__engine *e, const struct iovec *iov, uns
 {
 	unsigned pad = (unsigned)(-(RIPC__SEND_HEADER + len) & 3);
 
-	ripc__ddp_put_untagged(head, RIPC__RDMAP_SEND, true, RIPC__DDP_Q_SEND, e->tx.msn_send++, 0,
-			       len);
+	ripc__ddp_put_untagged(head, RIPC__RDMAP_SEND, true, RIPC__DDP_Q_SEND, e->conn.msn_send++,
+			       0, len);
 	memset(tail, 0, RIPC__TRAILER_MAX);
-	if (e->crc)
+	if (e->conn.crc)
 		ripc__put_le32(tail + pad,
 			       frame_crc(head, RIPC__SEND_HEADER, iov, niov, tail, pad));
 	return pad + RIPC__FPDU_CRC;
@@ -126,7 +128,7 @@ unsigned ripc__engine_pad_send(struct ripc__engine *e, const struct iovec *iov, 
 {
 	size_t at = RIPC__SEND_HEADER;
 
-	if (len < ALIAS_SEND || !e->soft)
+	if (len < ALIAS_SEND || !e->conn.soft)
 		return 0;
 	for (unsigned i = 0; i < niov; at += iov[i++].iov_len) {
 		if (iov[i].iov_len < ALIAS_SEND)
@@ -166,14 +168,14 @@ size_t ripc__engine_finish(const struct ripc__engine *e, uint8_t *p, size_t len)
 
 	memset(p + len, 0, pad + RIPC__FPDU_CRC);
 	len += pad;
-	if (e->crc)
+	if (e->conn.crc)
 		ripc__put_le32(p + len, ripc__crc32c(0, p, len));
 	return len + RIPC__FPDU_CRC;
 }
 
 int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len)
 {
-	size_t most = e->ulpdu_max - RIPC__DDP_UNTAGGED, mo = 0, off = 0, used = 0;
+	size_t most = e->conn.ulpdu_max - RIPC__DDP_UNTAGGED, mo = 0, off = 0, used = 0;
 	size_t room = len + (len / most + 1) * (RIPC__SEND_HEADER + RIPC__TRAILER_MAX);
 	uint8_t *p = reserve(&e->tx, room);
 	unsigned i = 0;
@@ -184,12 +186,12 @@ int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned 
 		size_t part = len - mo < most ? len - mo : most;
 
 		ripc__ddp_put_untagged(p + used, RIPC__RDMAP_SEND, mo + part == len,
-				       RIPC__DDP_Q_SEND, e->tx.msn_send, (uint32_t)mo, part);
+				       RIPC__DDP_Q_SEND, e->conn.msn_send, (uint32_t)mo, part);
 		take(p + used + RIPC__SEND_HEADER, iov, &i, &off, part);
 		used += ripc__engine_finish(e, p + used, RIPC__SEND_HEADER + part);
 		mo += part;
 	} while (mo < len);
-	e->tx.msn_send++;
+	e->conn.msn_send++;
 	commit(&e->tx, used);
 	return 0;
 }
@@ -203,7 +205,7 @@ int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *rea
 	if (!p)
 		return -ENOMEM;
 	body = p + ripc__ddp_put_untagged(p, RIPC__RDMAP_READ_REQUEST, true, RIPC__DDP_Q_READ,
-					  e->tx.msn_read++, 0, RIPC__READ_REQUEST);
+					  e->conn.msn_read++, 0, RIPC__READ_REQUEST);
 	ripc__put_be32(body, read->stag);
 	ripc__put_be64(body + 4, read->to);
 	ripc__put_be32(body + 12, (uint32_t)read->len);
@@ -274,13 +276,14 @@ static void works_drop(struct ripc__works *works, uint32_t from)
 static uint32_t segment_len(const struct ripc__engine *e, uintptr_t src, uint64_t left)
 {
 	uint64_t at = e->tx.ring_bytes + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
+	uint32_t most = e->conn.ulpdu_max - RIPC__DDP_TAGGED;
 
-	if (left > e->tagged_max && left % e->tagged_max && left % e->tagged_max <= REMAINDER_MAX &&
-	    e->tagged_max >= ALIAS_FROM)
-		return (uint32_t)(left % e->tagged_max);
-	if (is_slow_copy(at, src) && left >= ALIAS_FROM && e->tagged_max >= ALIAS_FROM)
+	most &= most > ALIGN_FROM ? ~63u : ~3u;
+	if (left > most && left % most && left % most <= REMAINDER_MAX && most >= ALIAS_FROM)
+		return (uint32_t)(left % most);
+	if (is_slow_copy(at, src) && left >= ALIAS_FROM && most >= ALIAS_FROM)
 		return SHORT_SEGMENT;
-	return left < e->tagged_max ? (uint32_t)left : e->tagged_max;
+	return left < most ? (uint32_t)left : most;
 }
 
 /* Frames the next segment of the writes or responses. */
@@ -302,7 +305,7 @@ static void frame_tagged(struct ripc__engine *e, struct ripc__works *works)
 		s->head, works == &tx->writes ? RIPC__RDMAP_WRITE : RIPC__RDMAP_READ_RESPONSE,
 		s->last, work->stag, work->to + work->framed, len);
 	memset(s->tail, 0, sizeof(s->tail));
-	if (e->crc)
+	if (e->conn.crc)
 		ripc__put_le32(s->tail + pad,
 			       frame_crc(s->head, s->head_len, &body, len ? 1 : 0, s->tail, pad));
 	s->tail_len = (uint8_t)(pad + RIPC__FPDU_CRC);

@@ -117,7 +117,7 @@ struct ripc__ep {
 	char *why;          /* reason in EV_CLOSED; NULL: not closed, or no memory */
 	/* runs from SOFT_ESTABLISHED on; NULL: trimmed, in saved */
 	struct ripc__engine *engine;
-	struct ripc__engine_saved saved;
+	struct ripc__engine_conn saved;
 };
 
 /* Whether the engine runs, or is saved. */

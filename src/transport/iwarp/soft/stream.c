@@ -20,7 +20,7 @@
 void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 {
 	struct ripc__engine *e = ep->engine;
-	size_t most = e->crc ? GATHER_CRC : GATHER_BYTES;
+	size_t most = e->conn.crc ? GATHER_CRC : GATHER_BYTES;
 
 	ripc__list_del(&ep->held);
 	while (ep->fd >= 0 && ripc__engine_pending(e)) {
@@ -265,7 +265,7 @@ unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsig
 		n += receive_some(ep, events + n, max - n);
 	if (ep->want_sendable && n < max && ripc__engine_queued(e) < SOFT_QUEUE_MAX / 2 &&
 	    e->tx.writes.tail - e->tx.reported < RIPC__WORKS_MAX / 2 &&
-	    (e->rx.read_tail - e->rx.read_head < e->read_depth || !e->read_depth)) {
+	    (e->rx.read_tail - e->rx.read_head < e->conn.read_depth || !e->conn.read_depth)) {
 		ep->want_sendable = false;
 		events[n++] =
 			(struct ripc__event){.kind = RIPC__EV_SENDABLE, .user = ep->user, .ep = ep};

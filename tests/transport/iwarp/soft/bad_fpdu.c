@@ -35,14 +35,14 @@ uint8_t *bad_fpdu_filler(void)
 void make_tagged(enum ripc__rdmap_op op, bool last, uint32_t stag, uint64_t to, size_t len)
 {
 	fpdu_len = make_fpdu(fpdu, ripc__ddp_put_tagged(fpdu, op, last, stag, to, len),
-			     bad_fpdu_filler(), len, target.e.crc);
+			     bad_fpdu_filler(), len, target.e.conn.crc);
 }
 
 void make_untagged(enum ripc__rdmap_op op, bool last, unsigned queue, uint32_t msn, uint32_t mo,
 		   const void *p, size_t len)
 {
 	fpdu_len = make_fpdu(fpdu, ripc__ddp_put_untagged(fpdu, op, last, queue, msn, mo, len), p,
-			     len, target.e.crc);
+			     len, target.e.conn.crc);
 }
 
 void make_read_request(uint32_t msn, uint32_t stag, uint64_t from, uint32_t len)
@@ -99,7 +99,7 @@ void check_terminate(unsigned code, bool with_ddp, bool with_request)
 	ck_assert_uint_eq(ripc__get_be32(out + 20),
 			  code << 16 | (with_ddp ? 0xc000u : 0) | (with_request ? 0x2000u : 0));
 	ck_assert_mem_eq(out + 24, fpdu, head);
-	if (target.e.crc)
+	if (target.e.conn.crc)
 		ck_assert_uint_eq(ripc__get_le32(out + whole - 4), ripc__crc32c(0, out, whole - 4));
 	ck_assert_uint_eq(engine_end_take(&target, out, sizeof(out)), 0);
 }
@@ -115,6 +115,6 @@ void fix_crc(void)
 {
 	size_t whole = ripc__fpdu_size(ripc__get_be16(fpdu));
 
-	if (target.e.crc && whole <= fpdu_len)
+	if (target.e.conn.crc && whole <= fpdu_len)
 		ripc__put_le32(fpdu + whole - 4, ripc__crc32c(0, fpdu, whole - 4));
 }

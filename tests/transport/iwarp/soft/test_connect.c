@@ -67,7 +67,7 @@ START_TEST(soft_connect__private_data_both_directions)
 	ck_assert_mem_eq(b.priv, "hello", 5);
 	ck_assert_uint_eq(a.privlen, 7);
 	ck_assert_mem_eq(a.priv, "welcome", 7);
-	ck_assert(((struct ripc__ep *)a.ep)->engine->ulpdu_max == RIPC__ULPDU_SOFT);
+	ck_assert(((struct ripc__ep *)a.ep)->engine->conn.ulpdu_max == RIPC__ULPDU_SOFT);
 	sides_close();
 }
 END_TEST
@@ -90,8 +90,8 @@ START_TEST(soft_connect__crc_as_both_want)
 		ck_assert_int_eq(side_open(&b, cases[i].passive), 0);
 		side_connect(&a, &b, &ep);
 		UNTIL(a.nestablished && b.nestablished);
-		ck_assert_int_eq(a.ep->engine->crc, cases[i].crc);
-		ck_assert_int_eq(b.ep->engine->crc, cases[i].crc);
+		ck_assert_int_eq(a.ep->engine->conn.crc, cases[i].crc);
+		ck_assert_int_eq(b.ep->engine->conn.crc, cases[i].crc);
 		ck_assert_int_eq(side_post(&a, "x", 1, false), 0);
 		UNTIL(b.nrecv);
 		side_close(&a);

@@ -137,7 +137,7 @@ START_TEST(engine__random_work)
 			sent[w][sends[w]][0] = off;
 			sent[w][sends[w]][1] = len;
 			sends[w] += len > 0;
-			if (ripc__engine_idle(e) && len <= e->ulpdu_max - RIPC__DDP_UNTAGGED)
+			if (ripc__engine_idle(e) && len <= e->conn.ulpdu_max - RIPC__DDP_UNTAGGED)
 				post_direct(ends[w], ends[!w], source_bytes + off, len,
 					    test_random(&rng) % (len + 40));
 			else
@@ -210,7 +210,7 @@ END_TEST
 /* Saves an engine, if it may be, and restores it. */
 static bool save_and_restore(struct engine_end *end)
 {
-	struct ripc__engine_saved saved;
+	struct ripc__engine_conn saved;
 
 	if (!ripc__engine_save(&end->e, &saved))
 		return false;
@@ -451,11 +451,10 @@ START_TEST(engine_init__fpdus_fit_the_segment)
 		struct engine_end end;
 
 		engine_end_open(&end, &t, true, segment);
-		ck_assert_uint_le(end.e.ulpdu_max, RIPC__ULPDU_SOFT);
+		ck_assert_uint_le(end.e.conn.ulpdu_max, RIPC__ULPDU_SOFT);
 		if (segment >= 128)
-			ck_assert_uint_le(ripc__fpdu_size(end.e.ulpdu_max), segment);
-		ck_assert_uint_ge(end.e.ulpdu_max + 32, segment < 65000 ? segment : 65000);
-		ck_assert_uint_le(end.e.tagged_max + RIPC__DDP_TAGGED, end.e.ulpdu_max);
+			ck_assert_uint_le(ripc__fpdu_size(end.e.conn.ulpdu_max), segment);
+		ck_assert_uint_ge(end.e.conn.ulpdu_max + 32, segment < 65000 ? segment : 65000);
 		engine_end_close(&end);
 	}
 }

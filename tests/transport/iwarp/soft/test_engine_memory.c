@@ -105,7 +105,7 @@ static void session(void)
 /* Saves and restores it, as for a connection without traffic. */
 static void check_idle(struct engine_end *end)
 {
-	struct ripc__engine_saved saved;
+	struct ripc__engine_conn saved;
 
 	ck_assert(ripc__engine_save(&end->e, &saved));
 	ck_assert_ptr_null(end->e.tx.framing);

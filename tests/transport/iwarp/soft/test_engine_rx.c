@@ -250,12 +250,12 @@ START_TEST(engine_next__random_bytes)
 					    writable->addr + (r >> 8) % LEN, (r >> 40) % 600);
 				break;
 			case 1:
-				make_untagged(RIPC__RDMAP_SEND, r & 32, 0, target.e.rx.msn[0],
+				make_untagged(RIPC__RDMAP_SEND, r & 32, 0, target.e.conn.msn[0],
 					      target.e.rx.msg_len, bad_fpdu_filler(),
 					      (r >> 40) % 900);
 				break;
 			case 2:
-				make_read_request(target.e.rx.msn[1], readable->stag,
+				make_read_request(target.e.conn.msn[1], readable->stag,
 						  readable->addr + (r >> 8) % LEN, (r >> 40) % 600);
 				break;
 			default:

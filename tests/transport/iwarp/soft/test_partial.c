@@ -495,11 +495,9 @@ static void start(bool crc, uint32_t ulpdu)
 	for (i = 0; i < 2; i++) {
 		struct ripc__engine *e = ends[i].side->ep->engine;
 
-		ck_assert(e->crc == crc);
-		if (ulpdu) {
-			e->ulpdu_max = ulpdu;
-			e->tagged_max = (ulpdu - RIPC__DDP_TAGGED) & ~63u;
-		}
+		ck_assert(e->conn.crc == crc);
+		if (ulpdu)
+			e->conn.ulpdu_max = ulpdu;
 		end_start(&ends[i]);
 	}
 }
