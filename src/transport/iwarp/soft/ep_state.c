@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 #define LINGER_MS   500
-#define DRAIN_ROUND (256u << 10) /* bytes discarded by one progress() at most */
+#define DRAIN_TRIES 16u /* receptions discarded by one progress() at most */
 
 #define TO(state) (1u << SOFT_##state)
 
@@ -64,22 +64,15 @@ static void start_linger(struct ripc__ep *ep)
 
 void ripc__soft_ep_drain(struct ripc__ep *ep)
 {
-	for (size_t done = 0; done < DRAIN_ROUND;) {
-		uint8_t *space;
-		size_t len;
-		ssize_t n = -1;
+	uint8_t waste[16384];
+	unsigned tries = DRAIN_TRIES;
+	ssize_t n;
 
-		errno = ENOMEM;
-		if (ripc__soft_space(ep->t, &space, &len))
-			n = recv(ep->fd, space, len, MSG_DONTWAIT);
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return;
-		if (n <= 0) {
-			ripc__soft_ep_end_linger(ep);
-			return;
-		}
-		done += (size_t)n;
-	}
+	do
+		n = recv(ep->fd, waste, sizeof(waste), MSG_DONTWAIT);
+	while (n > 0 && --tries);
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		ripc__soft_ep_end_linger(ep);
 }
 
 /* Ends the engine and the socket. @linger: see ripc__soft_ep_defer_free(). */

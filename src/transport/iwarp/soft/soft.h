@@ -179,15 +179,6 @@ static inline void soft_timer(struct ripc__transport *t, uint64_t when_ns)
 		t->next_timer_ns = when_ns;
 }
 
-#define SOFT_SPACE_MIN 8192u /* a slab with less room is replaced */
-
-/* Free bytes to receive into. false: no memory. */
-static inline bool ripc__soft_space(struct ripc__transport *t, uint8_t **space, size_t *len)
-{
-	*len = ripc__slab_reserve(&t->pool, SOFT_SPACE_MIN, space);
-	return *len;
-}
-
 /* The epoll data of all sources but endpoints. */
 static inline uint64_t soft_source(enum soft_source source, unsigned index)
 {

@@ -15,6 +15,7 @@
 #define GATHER_BYTES  (512u << 10) /* bytes passed to the socket by one call */
 #define GATHER_CRC    (128u << 10) /* the same with CRC, which needs them in the cache */
 #define GATHER_IOV    48u
+#define SPACE_MIN     8192u /* a slab with less room is replaced */
 #define SPIN_RX       16u /* receptions without arm() after which a socket is removed from epoll */
 
 void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
@@ -190,7 +191,8 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 		uint8_t *space;
 		ssize_t got;
 
-		if (!ripc__soft_space(t, &space, &len)) {
+		len = ripc__slab_reserve(&t->pool, SPACE_MIN, &space);
+		if (!len) {
 			set_starved(ep);
 			break;
 		}
