@@ -394,10 +394,11 @@ static void evict(struct ripc__transport *t)
 	struct ripc__ep *ep;
 	size_t n = 0;
 
+	/* All have the same time, so the oldest one has the first deadline. */
 	ripc__list_for_each_entry (ep, &t->timed, timed)
 		if (ep->state == SOFT_MPA_REQ_WAIT && n < SOFT_HALF_OPEN_MAX)
 			entries[n++] = (struct ripc__entry){.source = ep->setup->source,
-							    .since_ns = ep->setup->since_ns,
+							    .since_ns = ep->deadline_ns,
 							    .object = ep};
 	if (!ripc__admission_pick(entries, n, 1))
 		return;

@@ -46,7 +46,6 @@ struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t, bool initiator)
 	ripc__list_init(&ep->grants);
 	ripc__list_queue(&t->eps, &ep->all);
 	ripc__list_queue(&t->timed, &ep->timed);
-	ep->setup->since_ns = ripc__clock_ns();
 	set_deadline(ep, SETUP_MS);
 	if (!initiator)
 		t->nhalf_open++;

@@ -83,7 +83,6 @@ struct soft_setup {
 	bool no_answer;           /* an address did not answer the SYN */
 	char peer[64];
 	uint64_t source; /* passive: source of EV_REQUEST */
-	uint64_t since_ns;
 };
 
 /* One end of a connection. */
