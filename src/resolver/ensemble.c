@@ -106,27 +106,6 @@ static void on_log(const char *line)
 	ripc__log(level, "zookeeper: %.400s", at);
 }
 
-/*
- * Repeats releases that were lost. A new session has none: its predecessor's nodes ended with it.
- * If a service was registered again meanwhile, its node is removed too and then created again,
- * because it is watched.
- */
-static void retry_releases(struct ripc__ensemble *e, bool same_session)
-{
-	struct ripc__ensemble_call *c;
-
-	pthread_mutex_lock(&e->lock);
-	while ((c = ripc__list_first_entry(&e->unconfirmed, struct ripc__ensemble_call, link))) {
-		ripc__list_del(&c->link);
-		if (same_session)
-			ripc__list_add(&e->calls, &c->link);
-		else
-			free(c);
-	}
-	pthread_cond_signal(&e->cond);
-	pthread_mutex_unlock(&e->lock);
-}
-
 static void on_session(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 {
 	struct ripc__ensemble *e = (struct ripc__ensemble *)zoo_get_context(zh);
@@ -138,7 +117,6 @@ static void on_session(zhandle_t *zh, int type, int state, const char *path, voi
 	if (connected) {
 		int64_t id = zoo_client_id(zh)->client_id;
 
-		retry_releases(e, id == e->session);
 		ripc__ensemble_report(e, RIPC__ENS_UP, (uint64_t)id, "", id != e->session);
 		e->session = id;
 	} else {
@@ -190,8 +168,8 @@ static void refresh_addresses(struct ripc__ensemble *e, zhandle_t *zh)
 }
 
 /*
- * Waits for work: a call, an expired session, the end, or a retry when @have_handle is false or all
- * servers are lost. Return: the next call, or NULL for another reason. The lock is held.
+ * Waits for work: a call, an expired session, the end, or a retry when @have_handle is false or no
+ * server is connected. Return: the next call, or NULL for another reason. The lock is held.
  */
 static struct ripc__ensemble_call *wait_for_call(struct ripc__ensemble *e, bool have_handle)
 {
@@ -204,8 +182,9 @@ static struct ripc__ensemble_call *wait_for_call(struct ripc__ensemble *e, bool 
 	ts.tv_nsec += wait_ms % 1000 * 1000000L;
 	ts.tv_sec += ts.tv_nsec / 1000000000L;
 	ts.tv_nsec %= 1000000000L;
-	while (!e->stop && !(have_handle && (e->expired || !ripc__list_empty(&e->calls)))) {
-		if (have_handle && !e->lost)
+	while (!e->stop && !(have_handle && e->expired) &&
+	       (e->lost || ripc__list_empty(&e->calls))) {
+		if (!e->lost)
 			pthread_cond_wait(&e->cond, &e->lock);
 		else if (pthread_cond_timedwait(&e->cond, &e->lock, &ts) == ETIMEDOUT)
 			return NULL;
@@ -347,8 +326,8 @@ int ripc__ensemble_open(struct ripc__ensemble **out, const struct ripc__ensemble
 		*slash = 0;
 	snprintf(e->auth, sizeof(e->auth), "%s", env->auth);
 	e->session_ms = env->session_ms;
+	e->lost = true;
 	ripc__list_init(&e->calls);
-	ripc__list_init(&e->unconfirmed);
 	ripc__list_init(&e->reports);
 	shuffle(e->hosts, sizeof(e->hosts));
 	zoo_deterministic_conn_order(1);
@@ -380,7 +359,6 @@ void ripc__ensemble_close(struct ripc__ensemble *e)
 	pthread_cond_signal(&e->cond);
 	pthread_mutex_unlock(&e->lock);
 	pthread_join(e->thread, NULL);
-	retry_releases(e, false);
 	ripc__list_free(&e->calls, struct ripc__ensemble_call, link);
 	ripc__list_free(&e->reports, struct ripc__ensemble_report, link);
 	close(e->fd);

@@ -43,10 +43,13 @@ static bool is_loss(int rc)
 
 static void end_call(struct ripc__ensemble_call *c, int rc)
 {
-	/* No other session removes the own node while this session lives. */
+	/*
+	 * No other session removes the own node while this session lives: repeat the release before
+	 * a later claim. A new session has nothing to release.
+	 */
 	if (c->command == RIPC__CALL_RELEASE && is_loss(rc)) {
 		pthread_mutex_lock(&c->e->lock);
-		ripc__list_add(&c->e->unconfirmed, &c->link);
+		ripc__list_add(c->e->calls.next, &c->link);
 		pthread_mutex_unlock(&c->e->lock);
 		return;
 	}

@@ -33,13 +33,11 @@ struct ripc__ensemble_call {
 struct ripc__ensemble {
 	pthread_mutex_t lock; /* guards the members up to report_lost */
 	pthread_cond_t cond;  /* the ensemble's thread waits here */
-	struct ripc__list calls;
-	/* releases lost with the connection: repeated in the same session */
-	struct ripc__list unconfirmed;
+	struct ripc__list calls; /* executed when a server is connected */
 	struct ripc__list reports;
 	atomic_bool stop;
 	bool expired;     /* the session is over: a new handle is needed */
-	bool lost;        /* not connected */
+	bool lost;        /* no server is connected */
 	bool report_lost; /* a report was lost for lack of memory */
 	int fd;
 	pthread_t thread;
@@ -62,7 +60,7 @@ void ripc__ensemble_report_text(struct ripc__ensemble *e, enum ripc__ensemble_ki
 
 /*
  * Executes a command in a session; the ensemble's thread only. Frees the call at its end, or moves
- * it to e->unconfirmed.
+ * it to e->calls.
  */
 void ripc__ensemble_execute(zhandle_t *zh, struct ripc__ensemble_call *c);
 
