@@ -96,7 +96,7 @@ static void reply(struct ripc__zk *z, struct ripc__zk_watched *w, enum ripc__res
 	if (ripc__zk_decode(z, w->node.id, w->bytes, w->len, &msg.record))
 		return;
 	msg.record.since_ms = ripc__ms_between(w->since_ns, ripc__clock_ns());
-	if (w->record == RIPC__ZK_STALE && msg.record.ttl_ms > RIPC__ZK_STALE_TTL_MS)
+	if (z->state != RIPC__ZK_CONNECTED && msg.record.ttl_ms > RIPC__ZK_STALE_TTL_MS)
 		msg.record.ttl_ms = RIPC__ZK_STALE_TTL_MS;
 	ripc__zk_queue_msg(z, &msg, false);
 }
@@ -134,7 +134,7 @@ static void lookup_node(struct ripc__zk *z, uint64_t service, uint64_t nonce)
 	}
 	ripc__list_add(&z->lru, &w->link);
 	w->nonce = nonce;
-	if (w->record != RIPC__ZK_UNKNOWN && ripc__clock_ns() >= w->suspect_until_ns) {
+	if (w->bytes && ripc__clock_ns() >= w->suspect_until_ns) {
 		w->nonce = 0;
 		reply(z, w, RIPC__RESOLVE_REPLY, nonce);
 	}
@@ -154,11 +154,8 @@ static void on_found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes,
 	w->refused = ripc__zk_decode(z, service, bytes, len, &record);
 	if (w->refused)
 		return;
-	changed =
-		w->record == RIPC__ZK_UNKNOWN || w->len != len || memcmp(w->bytes, bytes, len) != 0;
-	news = w->record != RIPC__ZK_UNKNOWN && changed;
-	if (w->record == RIPC__ZK_STALE)
-		w->record = RIPC__ZK_CURRENT;
+	changed = !w->bytes || w->len != len || memcmp(w->bytes, bytes, len) != 0;
+	news = w->bytes && changed;
 	if (changed) {
 		copy = malloc(len);
 		if (!copy)
@@ -171,7 +168,6 @@ static void on_found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes,
 		free(w->bytes);
 		w->bytes = copy;
 		w->len = len;
-		w->record = RIPC__ZK_CURRENT;
 		w->suspect_until_ns = 0;
 		w->failures = 0;
 		w->since_ns = ripc__clock_ns();
@@ -191,9 +187,10 @@ static void on_absent(struct ripc__zk *z, uint64_t service)
 
 	if (!w)
 		return;
-	if (w->record != RIPC__ZK_UNKNOWN)
+	if (w->bytes)
 		reply(z, w, RIPC__RESOLVE_GONE, 0);
-	w->record = RIPC__ZK_UNKNOWN;
+	free(w->bytes);
+	w->bytes = NULL;
 	w->refused = NULL;
 }
 
@@ -204,7 +201,7 @@ static void zk_suspect(struct ripc__backend *b, uint64_t service, const uint8_t 
 	uint64_t now;
 
 	/* The instance id follows the service id. */
-	if (!w || w->record == RIPC__ZK_UNKNOWN || memcmp(w->bytes + 8, instance, 16))
+	if (!w || !w->bytes || memcmp(w->bytes + 8, instance, 16))
 		return;
 	now = ripc__clock_ns();
 	if (now >= w->suspect_until_ns + SUSPECT_NS)
@@ -258,10 +255,7 @@ static void on_lost(struct ripc__zk *z, const char *text)
 	z->lost_ns = ripc__clock_ns();
 	ripc__list_for_each_entry (w, &z->lru, link) {
 		w->watching = false;
-		if (w->record == RIPC__ZK_UNKNOWN)
-			continue;
-		w->record = RIPC__ZK_STALE;
-		stale++;
+		stale += w->bytes != NULL;
 	}
 	ripc__log(RIPC_LOG_WARN,
 		  "resolver: zookeeper: the ensemble %s is lost%s%s; %zu records are stale and "
@@ -492,15 +486,15 @@ static bool zk_describe_attempt(struct ripc__backend *b, uint64_t service, unsig
 	const struct ripc__zk *z = (const struct ripc__zk *)b;
 	struct ripc__zk_watched *w = watched_find((struct ripc__zk *)z, service);
 
-	if (z->state == RIPC__ZK_CONNECTED && w && w->refused && w->record == RIPC__ZK_UNKNOWN) {
+	if (z->state == RIPC__ZK_CONNECTED && w && w->refused && !w->bytes) {
 		snprintf(text, len, "zookeeper (its node is rejected: %s)", w->refused);
 		return false;
 	}
 	snprintf(text, len, "zookeeper (%s)",
-		 z->state == RIPC__ZK_CONNECTING      ? "no connection to the ensemble yet"
-		 : z->state == RIPC__ZK_DISCONNECTED  ? "the ensemble is lost"
-		 : w && w->record != RIPC__ZK_UNKNOWN ? "the holder in its node cannot be reached"
-						      : "it has no node");
+		 z->state == RIPC__ZK_CONNECTING     ? "no connection to the ensemble yet"
+		 : z->state == RIPC__ZK_DISCONNECTED ? "the ensemble is lost"
+		 : w && w->bytes                     ? "the holder in its node cannot be reached"
+						     : "it has no node");
 	return false;
 }
 
@@ -509,14 +503,12 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 	const struct ripc__zk *z = (const struct ripc__zk *)b;
 	struct ripc__zk_watched *w;
 	struct ripc__zk_held *h;
-	size_t known = 0, stale = 0, made = 0;
+	size_t known = 0, made = 0;
 	char state[80];
 	size_t at;
 
-	ripc__list_for_each_entry (w, &z->lru, link) {
-		known += w->record != RIPC__ZK_UNKNOWN;
-		stale += w->record == RIPC__ZK_STALE;
-	}
+	ripc__list_for_each_entry (w, &z->lru, link)
+		known += w->bytes != NULL;
 	ripc__list_for_each_entry (h, &z->held_list, link)
 		made += h->state == RIPC__ZK_CREATED;
 	if (z->state == RIPC__ZK_CONNECTED)
@@ -530,8 +522,8 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 		text, len, 0,
 		"%s%s: %s, %zu of %u services of ours have their nodes, %zu records known",
 		z->hosts, ripc__ensemble_root(z->e), state, made, z->held.count, known);
-	if (stale)
-		at = ripc__append(text, len, at, ", %zu of them stale", stale);
+	if (known && z->state != RIPC__ZK_CONNECTED)
+		at = ripc__append(text, len, at, ", %zu of them stale", known);
 	if (z->last_error[0])
 		ripc__append(text, len, at, " (%s)", z->last_error);
 	return z->state == RIPC__ZK_CONNECTED;

@@ -48,20 +48,17 @@ struct ripc__zk_held {
 /* A service of another context that was looked up. */
 struct ripc__zk_watched {
 	struct ripc__node node;
-	struct ripc__list link; /* most recent look-up at the end */
-	bool watching;          /* its node was requested in this session */
-	enum {
-		RIPC__ZK_UNKNOWN, /* no node, or a rejected one */
-		RIPC__ZK_STALE,   /* bytes were not confirmed since the connection was lost */
-		RIPC__ZK_CURRENT, /* bytes are the data of its node */
-	} record;
+	struct ripc__list link;    /* most recent look-up at the end */
+	bool watching;             /* its node was requested in this session */
 	uint64_t nonce;            /* nonce of the request to answer; 0: none */
 	uint64_t suspect_until_ns; /* the record failed: not used before this time */
 	unsigned failures;         /* recent failures, at most FAILURES_MAX */
-	uint64_t since_ns;         /* not UNKNOWN: time when the record was first seen */
-	const char *refused; /* UNKNOWN: the reason to reject its node; NULL: no node exists */
+	uint64_t since_ns;         /* time when the record was first seen */
+	/* no record is known: the reason to reject its node; NULL: no node exists */
+	const char *refused;
 	size_t len;
-	uint8_t *bytes; /* the record, encoded */
+	/* the record, encoded; NULL: no node, or a rejected one */
+	uint8_t *bytes;
 };
 
 /* A message for the core. */
