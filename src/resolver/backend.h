@@ -26,7 +26,6 @@ struct ripc__backend_env {
 	int epoll_fd;        /* a back end adds its descriptors here, with tag */
 	uint64_t tag;        /* data.u64 of its entries is tag | descriptor */
 	void *sim;           /* with resolver_env.backend: its simulated network */
-	uint64_t now_ns;
 };
 
 /* First member of every open back end. */
@@ -108,7 +107,7 @@ struct ripc__backend_ops {
 	/* The record of this instance led to no connection. */
 	void (*suspect)(struct ripc__backend *b, uint64_t service, const uint8_t instance[16]);
 
-	/* Often while services are looked up: may scan for new interfaces. NULL: nothing to do. */
+	/* Often while services are looked up: may read its settings again. NULL: nothing to do. */
 	void (*refresh)(struct ripc__backend *b, uint64_t now_ns);
 
 	/* Whether it reaches beyond this host. NULL: yes; local: not called. */

@@ -4,7 +4,6 @@
 
 #include "resolver/backends.h"
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -55,7 +54,6 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		.epoll_fd = r->epoll_fd,
 		.tag = (uint64_t)r->nbackends << 32,
 		.sim = env->sim,
-		.now_ns = env->backend ? 0 : ripc__clock_ns(),
 	};
 	char why[256] = "";
 	struct ripc__backend *b = calloc(1, ops->size);

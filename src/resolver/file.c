@@ -90,7 +90,6 @@ static int file_open(struct ripc__backend *b, const struct ripc__backend_env *en
 	}
 	if (rc)
 		ripc__host_list_free(&f->list);
-	f->reload_ns = env->now_ns + RELOAD_NS;
 	return rc;
 }
 

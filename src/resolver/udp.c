@@ -2,8 +2,8 @@
 /*
  * The back end for one network: IPv4 broadcast and IPv6 multicast on every allowed interface. Per
  * family, all contexts of the host share one socket on the resolver's port, which receives
- * broadcasts. A second socket with its own port sends requests and receives the answers. Netlink
- * reports changed interfaces.
+ * broadcasts. A second socket with its own port sends requests and receives the answers. The
+ * interfaces are scanned when netlink reports a change.
  */
 #define _GNU_SOURCE
 #include "resolver/udp.h"
@@ -26,7 +26,6 @@
 
 #define TARGETS_MAX 64                /* interface and family pairs used */
 #define MCAST_ADDR  "ff02::5249:5043" /* link-local, "RIPC"; see doc/protocol.md */
-#define SCAN_NS     (1000 * RIPC__MS) /* between two scans of the interfaces */
 #define RENEW_NS    (1000 * RIPC__MS) /* between two look-ups of the indices of interfaces */
 #define LOOPBACK    1                 /* its index, in every network namespace */
 
@@ -50,7 +49,6 @@ struct udp {
 	int changes; /* reports changed interfaces; < 0: not open */
 	struct target targets[TARGETS_MAX];
 	unsigned ntargets;
-	uint64_t scan_ns; /* time of the next scan */
 };
 
 static struct target *add_target(struct udp *u, const struct ifaddrs *ifa)
@@ -145,16 +143,6 @@ static int scan(struct udp *u)
 	}
 	freeifaddrs(all);
 	return 0;
-}
-
-static void udp_refresh(struct ripc__backend *b, uint64_t now_ns)
-{
-	struct udp *u = (struct udp *)b;
-
-	if (now_ns < u->scan_ns)
-		return;
-	u->scan_ns = now_ns + SCAN_NS;
-	(void)scan(u);
 }
 
 /* Return: the descriptor or a negative errno. */
@@ -272,8 +260,8 @@ static bool allows_index(struct ripc__udp_socks *s, unsigned ifindex)
 }
 
 /*
- * A netlink socket for changes of interfaces and addresses. Without it, only look-ups scan the
- * interfaces. Return: as open_socket().
+ * A netlink socket for changes of interfaces and addresses. Some sandboxes have none: there the
+ * interfaces stay as they were. Return: as open_socket().
  */
 static int open_link_events(const struct ripc__backend_env *env)
 {
@@ -332,7 +320,6 @@ static int udp_open(struct ripc__backend *b, const struct ripc__backend_env *env
 	if (rc)
 		return rc;
 	u->changes = open_link_events(env);
-	u->scan_ns = env->now_ns + SCAN_NS;
 	rc = out_of_resources(u->changes) ? u->changes : scan(u);
 	if (rc) {
 		snprintf(why, whylen, "network interfaces cannot be listed: %s", strerror(-rc));
@@ -391,13 +378,8 @@ static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *t
 	int fd;
 
 	if (!to) {
-		/*
-		 * An interface without a route (often multicast on the loopback) is not retried
-		 * until the next scan.
-		 */
 		for (unsigned i = 0; i < u->ntargets; i++)
-			if (u->targets[i].err != -ENETUNREACH)
-				send_on(u, &u->targets[i], data, len);
+			send_on(u, &u->targets[i], data, len);
 		return;
 	}
 	memcpy(&ss, to->bytes, to->len);
@@ -565,7 +547,6 @@ const struct ripc__backend_ops ripc__backend_udp = {
 	.close = udp_close,
 	.send = udp_send,
 	.recv = udp_recv,
-	.refresh = udp_refresh,
 	.remote = udp_remote,
 	.describe_attempt = udp_describe_attempt,
 	.describe = udp_describe,
