@@ -12,6 +12,8 @@
 
 #define STALE_NS (500 * RIPC__MS) /* how much later messages of the previous holder may arrive */
 #define NAME_NS  (2 * RIPC__MS)   /* between attempts to acquire a name */
+/* between claims after a conflict: longer than between two broadcast answers to rivals */
+#define HURRIED_NS (20 * RIPC__MS)
 
 void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
@@ -163,6 +165,11 @@ void ripc__claim_conflict(struct ripc__rcore *core, struct ripc__claim *h,
 	memcpy(h->rival_reported, rival->instance, 16);
 	store_rival(h, rival);
 	ripc__pending_add(&core->pendings, &h->pending, RIPC__RIVAL);
+	/* After a partition there are often more of them: claim all services soon. */
+	if (!core->hurried) {
+		core->hurried = core->held.count;
+		ripc__timers_set(&core->timers, &core->repeat, now_ns + HURRIED_NS);
+	}
 }
 
 /*
@@ -374,10 +381,13 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 void ripc__claim_repeat(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__claim_next_to_send(core);
+	uint64_t pause_ns =
+		core->hurried ? HURRIED_NS : ripc__rcore_jitter_ns(core, RIPC__CLAIM_INTERVAL_MS);
 
-	ripc__timers_set(&core->timers, timer,
-			 h ? now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_INTERVAL_MS)
-			   : RIPC__NEVER);
+	core->hurried -= core->hurried > 0;
+	if (!h)
+		core->hurried = 0;
+	ripc__timers_set(&core->timers, timer, h ? now_ns + pause_ns : RIPC__NEVER);
 	if (h)
 		claim_announce(core, NULL, h, now_ns);
 }

@@ -95,6 +95,7 @@ struct ripc__rcore {
 	struct ripc__list negatives; /* oldest first */
 	struct ripc__cache cache;
 	struct ripc__timer repeat;        /* the next periodic claim */
+	uint32_t hurried;                 /* claims that follow without the usual pause */
 	uint64_t list_nonce;              /* of our LIST; 0: none is under way */
 	struct ripc__list_ask *list_asks; /* RIPC__LIST_ASKS during a list; NULL: no memory */
 	unsigned nlist_asks;              /* of them in use */

@@ -253,6 +253,31 @@ START_TEST(heal__third_sees_two_replies)
 }
 END_TEST
 
+/* After the first one of many duplicates is found, the others follow soon. */
+START_TEST(heal__many_services)
+{
+	enum { SERVICES = 100 };
+	unsigned both = 0;
+
+	a->group = 1;
+	for (uint64_t s = 1; s <= SERVICES; s++) {
+		node_register(a, s, false);
+		node_register(b, s, false);
+	}
+	bus_run(bus, 1000);
+	a->group = 0;
+	bus->loss_percent = 1;
+	bus_run(bus, RIPC__CLAIM_INTERVAL_MS * 3 / 2);
+	for (uint64_t s = 1; s <= SERVICES; s++) {
+		ck_assert(node_holds(a, s) || node_holds(b, s));
+		both += node_holds(a, s) && node_holds(b, s);
+	}
+	/* Those whose messages were lost. */
+	ck_assert_uint_le(both, 5);
+	ck_assert_uint_le(a->nsent + b->nsent, 10 * SERVICES);
+}
+END_TEST
+
 /* A verdict is about two holders: the third one does not give up, too. */
 START_TEST(heal__three_holders)
 {
@@ -581,6 +606,7 @@ int main(void)
 	tcase_add_loop_test(tc, heal__older_wins_by_claim, 0, 2);
 	tcase_add_loop_test(tc, heal__older_wins_by_request, 0, 4);
 	tcase_add_loop_test(tc, heal__third_sees_two_replies, 0, 2);
+	tcase_add_test(tc, heal__many_services);
 	tcase_add_loop_test(tc, heal__three_holders, 0, 6);
 	tcase_add_test(tc, redirect__to_a_dead_holder);
 	tcase_add_test(tc, redirect__until_the_next_holder);
