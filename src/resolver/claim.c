@@ -182,15 +182,17 @@ static bool other_name(const struct ripc__claim *h, const struct ripc__record *r
 }
 
 /* Raises our generation above that of rival in a takeover. Return: whether that is possible. */
-static bool raise_generation(struct ripc__claim *h, const struct ripc__record *rival)
+static bool raise_generation(struct ripc__claim *h, const struct ripc__record *rival,
+			     uint64_t now_ns)
 {
 	if (!h->takeover || h->state != PROBING || rival->generation == UINT64_MAX ||
 	    other_name(h, rival))
 		return false;
 	if (h->generation <= rival->generation) {
 		h->generation = rival->generation + 1;
-		/* The back ends that accept this generation must receive it. */
-		h->probes = RIPC__PROBES - 1;
+		/* The back ends that accept this generation must receive it, while there is time. */
+		if (now_ns < h->end_ns)
+			h->probes = RIPC__PROBES - 1;
 	}
 	return true;
 }
@@ -199,7 +201,7 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 		      const struct ripc__record *rival, uint64_t now_ns)
 {
 	h->answered = true;
-	if (raise_generation(h, rival))
+	if (raise_generation(h, rival, now_ns))
 		return;
 	/* Peers with the old record must look the service up again. */
 	claim_gone(core, h, now_ns);
@@ -316,7 +318,7 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 	/* A holder that does not answer at present may be alive later. */
 	if (known) {
 		ripc__cache_record(known, &record, now_ns);
-		(void)raise_generation(h, &record);
+		(void)raise_generation(h, &record, now_ns);
 	}
 	h->unannounced = how == RIPC__REGISTER_RANDOM;
 	h->probes = probe ? 0 : RIPC__PROBES;

@@ -489,6 +489,23 @@ START_TEST(takeover__of_the_highest_generation)
 }
 END_TEST
 
+/* A hostile holder answers each probe with a higher generation. */
+START_TEST(takeover__ends_in_time)
+{
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REPLY, 42, 42, 0x99);
+
+	ck_assert_int_eq(ripc__rcore_register(b->core, 42, NULL, RIPC__REGISTER_TAKE, bus->now_ns),
+			 0);
+	msg.nonce = b->last[0].msg.nonce;
+	for (unsigned i = 0; i < 200; i++) {
+		msg.record.generation++;
+		node_input(b, &msg);
+		bus_run(bus, 10);
+	}
+	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), 1);
+}
+END_TEST
+
 /* A takeover from a process of this host, which keeps the name after it has lost the service. */
 START_TEST(takeover__waits_for_the_name)
 {
@@ -598,6 +615,7 @@ int main(void)
 	tcase_add_test(tc, unregister__with_event_pending);
 	tcase_add_test(tc, requested__by_many_broadcasts);
 	tcase_add_loop_test(tc, takeover__of_the_highest_generation, 0, 2);
+	tcase_add_test(tc, takeover__ends_in_time);
 	tcase_add_loop_test(tc, takeover__waits_for_the_name, 0, 2);
 	tcase_add_loop_test(tc, takeover__stopped_holder, 0, 2);
 	tcase_add_test(tc, takeover__stopped_holder_unknown);
