@@ -36,7 +36,6 @@ struct ripc__backend {
 struct ripc__backend_ops {
 	const char *name; /* as in RIPC_RESOLVER */
 	size_t size;      /* bytes of an open back end */
-	bool trusted;     /* the back end builds its messages from data that it has authenticated */
 	bool inet; /* it can answer a sender whose address is an IPv4 or IPv6 socket address */
 
 	/*
@@ -82,28 +81,26 @@ struct ripc__backend_ops {
 
 	/*
 	 * Sends a LIST to all contexts, or answers it from the back end's own knowledge. @data: not
-	 * sealed if the back end is trusted. NULL: send() to all does it.
+	 * sealed for the back end that keeps records. NULL: send() to all does it.
 	 */
 	void (*list)(struct ripc__backend *b, const uint8_t *data, size_t len);
 
 	/*
 	 * Receives one datagram from a descriptor (-1: the back end has none). Does not set
-	 * from->backend. Return: bytes; -EAGAIN: none; -EBADMSG: dropped for its sender or size.
+	 * from->backend. Return: bytes; -EAGAIN: none; -EBADMSG: dropped for its sender or size;
+	 * -ENOMSG: dropped silently; -ESTALE: the back end has lost the records that it keeps: send
+	 * those of all held services again, with higher generations.
 	 */
 	int (*recv)(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		    size_t cap);
 
 	/*
-	 * The next three are entries of the back end that keeps records (zookeeper) only.
+	 * The next two are entries of the back end that keeps records (zookeeper) only. It builds
+	 * its messages from data that it has authenticated.
 	 *
 	 * Whether a registration of @service need not wait for this back end any longer.
 	 */
 	bool (*settled)(const struct ripc__backend *b, uint64_t service);
-	/*
-	 * Whether all held services must be sent to it again, with higher generations. The call
-	 * clears the flag.
-	 */
-	bool (*reannounce)(struct ripc__backend *b);
 	/* The record of this instance led to no connection. */
 	void (*suspect)(struct ripc__backend *b, uint64_t service, const uint8_t instance[16]);
 

@@ -72,7 +72,7 @@ static int open_backend(struct ripc__resolver *r, const struct ripc__backend_ops
 		r->local = b;
 	if (ops->inet && r->inet < 0)
 		r->inet = (int)r->nbackends;
-	if (ops->reannounce) {
+	if (ops->settled) {
 		r->registry = b;
 		r->to_registry.backend = (uint8_t)r->nbackends;
 	}

@@ -31,8 +31,8 @@ struct ripc__ensemble_call {
 };
 
 struct ripc__ensemble {
-	pthread_mutex_t lock; /* guards the members up to report_lost */
-	pthread_cond_t cond;  /* the ensemble's thread waits here */
+	pthread_mutex_t lock;    /* guards the members up to report_lost */
+	pthread_cond_t cond;     /* the ensemble's thread waits here */
 	struct ripc__list calls; /* executed when a server is connected */
 	struct ripc__list reports;
 	atomic_bool stop;

@@ -52,11 +52,9 @@ static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64
 	int n = 0;
 
 	for (unsigned i = 0; i < r->nbackends; i++) {
-		const struct ripc__backend_ops *ops = r->backends[i]->ops;
-
 		if (to ? to->backend != i : r->local_only && r->backends[i] == r->local)
 			continue;
-		if (!r->auth || ops->trusted) {
+		if (!r->auth || r->backends[i] == r->registry) {
 			send_by(r->backends[i], to, service, list, data, len);
 			continue;
 		}
@@ -147,7 +145,9 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 
 		if (n == -EAGAIN)
 			break;
-		if (n == -ENOMSG)
+		if (n == -ESTALE)
+			ripc__rcore_reannounce(r->core, r->now_ns);
+		if (n == -ENOMSG || n == -ESTALE)
 			continue;
 		from.backend = (uint8_t)backend;
 		if (n < 0)
@@ -160,7 +160,7 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 		}
 		msg = buf;
 		len = n;
-		if (n >= 0 && r->auth && !b->ops->trusted)
+		if (n >= 0 && r->auth && b != r->registry)
 			len = ripc__auth_unseal(r->auth, buf, (size_t)n, &msg, &why);
 		else if (n >= 4 && ripc__get_le32(buf) == RIPC__SEAL_MAGIC)
 			r->sealed++;
@@ -227,9 +227,6 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 		receive(r, 0, -1);
 	else if (readable)
 		receive_all(r);
-	/* It has lost its state. */
-	if (r->registry && r->registry->ops->reannounce(r->registry))
-		ripc__rcore_reannounce(r->core, now_ns);
 	if (now_ns >= ripc__rcore_deadline(r->core)) {
 		refresh(r);
 		ripc__rcore_advance(r->core, now_ns);

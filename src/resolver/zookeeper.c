@@ -215,7 +215,8 @@ static void zk_suspect(struct ripc__backend *b, uint64_t service, const uint8_t 
 
 /* --- reports of the ensemble --- */
 
-static void on_up(struct ripc__zk *z, bool new_session)
+/* Return: whether the core must announce again what it holds. */
+static bool on_up(struct ripc__zk *z, bool new_session)
 {
 	struct ripc__zk_held *h;
 	struct ripc__zk_watched *w;
@@ -224,7 +225,6 @@ static void on_up(struct ripc__zk *z, bool new_session)
 		ripc__log(RIPC_LOG_WARN, "resolver: zookeeper: the ensemble is back%s",
 			  new_session ? ", in a new session" : "");
 	new_session &= z->state != RIPC__ZK_CONNECTING;
-	z->renew |= new_session;
 	/*
 	 * Requests on the lost connection have no answer, among them perhaps the watch on the own
 	 * node. In a new session the core announces again what it holds, without force.
@@ -240,6 +240,7 @@ static void on_up(struct ripc__zk *z, bool new_session)
 	z->last_error[0] = 0;
 	ripc__list_for_each_entry (w, &z->lru, link)
 		w->watching = ripc__zk_watch(z, w->node.id);
+	return new_session;
 }
 
 static void on_lost(struct ripc__zk *z, const char *text)
@@ -303,7 +304,8 @@ static void zk_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 	(void)ripc__ensemble_submit(z->e, RIPC__CALL_LIST, 0, NULL, 0, NULL);
 }
 
-static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *r)
+/* Return: as on_up(). */
+static bool take_report(struct ripc__zk *z, const struct ripc__ensemble_report *r)
 {
 	struct ripc__zk_held *h =
 		r->kind != RIPC__ENS_UP ? ripc__zk_held_find(z, r->service) : NULL;
@@ -311,8 +313,7 @@ static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 	switch (r->kind) {
 	case RIPC__ENS_UP:
 		z->session = r->service;
-		on_up(z, r->len);
-		break;
+		return on_up(z, r->len);
 	case RIPC__ENS_LOST:
 		on_lost(z, (const char *)r->bytes);
 		break;
@@ -352,18 +353,10 @@ static void take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 		on_listed(z, r);
 		break;
 	}
+	return false;
 }
 
 /* --- entries of the back end --- */
-
-static bool zk_reannounce(struct ripc__backend *b)
-{
-	struct ripc__zk *z = (struct ripc__zk *)b;
-	bool renew = z->renew;
-
-	z->renew = false;
-	return renew;
-}
 
 static void zk_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
 		    const uint8_t *data, size_t len)
@@ -414,17 +407,19 @@ static int zk_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *f
 	struct ripc__zk *z = (struct ripc__zk *)b;
 	struct ripc__ensemble_report *r;
 	struct ripc__zk_msg *w;
-	bool lost;
+	bool lost, renew;
 	size_t len;
 
 	while (!(w = ripc__list_first_entry(&z->msgs, struct ripc__zk_msg, link))) {
 		r = ripc__ensemble_next(z->e, &lost);
 		if (lost)
-			on_up(z, false);
+			(void)on_up(z, false);
 		if (!r)
 			return -EAGAIN;
-		take_report(z, r);
+		renew = take_report(z, r);
 		free(r);
+		if (renew)
+			return -ESTALE;
 	}
 	ripc__list_del(&w->link);
 	from->final = w->final;
@@ -537,7 +532,6 @@ static void zk_forked(struct ripc__backend *b)
 const struct ripc__backend_ops ripc__backend_zookeeper = {
 	.name = "zookeeper",
 	.size = sizeof(struct ripc__zk),
-	.trusted = true,
 	.open = zk_open,
 	.close = zk_close,
 	.drop = ripc__zk_drop,
@@ -545,7 +539,6 @@ const struct ripc__backend_ops ripc__backend_zookeeper = {
 	.recv = zk_recv,
 	.list = zk_list,
 	.settled = ripc__zk_settled,
-	.reannounce = zk_reannounce,
 	.suspect = zk_suspect,
 	.describe_attempt = zk_describe_attempt,
 	.describe = zk_describe,

@@ -84,7 +84,6 @@ struct ripc__zk {
 		RIPC__ZK_CONNECTED,
 		RIPC__ZK_DISCONNECTED,
 	} state;
-	bool renew;          /* a new session: all own services must be announced again */
 	uint64_t list_nonce; /* of the LIST to answer; 0: none */
 	uint64_t session;    /* its id, when it was connected */
 	uint64_t lost_ns;
