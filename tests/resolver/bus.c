@@ -214,6 +214,11 @@ static void deliver(struct bus *bus, struct datagram *f)
 	struct ripc__mcast_sender from = {.len = 1, .bytes = {(uint8_t)f->from}, .reusable = true};
 	const char *why;
 
+	if (to->stopped_ns > bus->now_ns) {
+		f->at_ns = to->stopped_ns;
+		push(bus, f);
+		return;
+	}
 	if (to->core && to->group == bus->nodes[f->from].group) {
 		ck_assert_int_eq(
 			ripc__rcore_input(to->core, &from, f->data, f->len, bus->now_ns, &why), 0);
@@ -234,6 +239,7 @@ void bus_run(struct bus *bus, uint64_t ms)
 			struct node *node = &bus->nodes[i];
 			uint64_t at = node->core ? ripc__rcore_deadline(node->core) : RIPC__NEVER;
 
+			at = at < node->stopped_ns ? node->stopped_ns : at;
 			if (at < next) {
 				next = at;
 				due = node;

@@ -37,6 +37,7 @@ struct node {
 	struct ripc__rcore *core; /* NULL: dead */
 	uint8_t instance[16];
 	unsigned group;            /* nodes receive only from their own group */
+	uint64_t stopped_ns;       /* it does nothing before this time, like a stopped process */
 	struct node_event *events; /* the first NODE_EVENTS of them */
 	unsigned nevents;
 	struct sent sent[2 * BUS_LAST];

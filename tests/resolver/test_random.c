@@ -14,6 +14,7 @@
 #define NODES    24
 #define SERVICES 12
 #define TIMEOUT  (1000 * RIPC__MS) /* of bus_add() */
+#define MAX_STOP (100000 * RIPC__MS)
 
 enum held { NOTHING, PENDING, HELD };
 
@@ -32,6 +33,7 @@ static uint64_t rng;
 static bool attacked; /* by forged messages */
 static struct use uses[NODES][SERVICES + 1];
 static unsigned calls;
+static bool stops;
 
 static unsigned draw(unsigned n)
 {
@@ -59,7 +61,8 @@ static void take_event(unsigned n, const struct node_event *ev)
 		break;
 	case RIPC__REGISTERED:
 		ck_assert_int_eq(u->held, PENDING);
-		ck_assert_uint_le(ev->at_ns - u->since_ns, TIMEOUT + RIPC__MS);
+		ck_assert_uint_le(ev->at_ns - u->since_ns,
+				  TIMEOUT + RIPC__MS + (stops ? MAX_STOP : 0));
 		u->held = HELD;
 		u->since_ns = ev->at_ns;
 		break;
@@ -90,6 +93,7 @@ static bool holder_in_reach(const struct node *node, uint64_t service)
 {
 	for (unsigned i = 0; i < NODES && !bus->loss_percent; i++)
 		if (uses[i][service].held == HELD && bus->nodes[i].group == node->group &&
+		    bus->nodes[i].stopped_ns <= bus->now_ns && node->stopped_ns <= bus->now_ns &&
 		    bus->now_ns - uses[i][service].since_ns > 200 * RIPC__MS)
 			return true;
 	return false;
@@ -108,7 +112,8 @@ static void run(uint64_t ms)
 
 				if (!u->asked_ns)
 					continue;
-				ck_assert_uint_le(bus->now_ns, u->asked_ns + TIMEOUT + RIPC__MS);
+				ck_assert_uint_le(bus->now_ns, u->asked_ns + TIMEOUT + RIPC__MS +
+								       (stops ? MAX_STOP : 0));
 				u->reachable = u->reachable && holder_in_reach(node, s);
 			}
 		}
@@ -144,6 +149,10 @@ static void call(void)
 	struct use *u = &uses[n][service];
 
 	calls++;
+	if (node->stopped_ns > bus->now_ns)
+		return;
+	if (stops && !draw(20))
+		node->stopped_ns = bus->now_ns + (draw(4) ? draw(3000) : draw(100000)) * RIPC__MS;
 	switch (draw(8)) {
 	case 0:
 	case 1:
@@ -263,7 +272,7 @@ static void check_random_calls(void)
 	}
 	bus->loss_percent = bus->dup_percent = 0;
 	bus->delay_max_ns = bus->delay_min_ns;
-	run(1100);
+	run(stops ? MAX_STOP / RIPC__MS : 1100);
 	for (unsigned i = 0; i < NODES; i++) {
 		bus->nodes[i].group = 0;
 		before += bus->nodes[i].nsent;
@@ -308,6 +317,14 @@ END_TEST
  * Without keys forged messages end registrations and mislead look-ups, but not for longer than
  * records live.
  */
+START_TEST(random__calls_and_stops)
+{
+	rng = test_seed() + 2000;
+	stops = true;
+	check_random_calls();
+}
+END_TEST
+
 START_TEST(random__calls_and_forged_messages)
 {
 	rng = test_seed() + 1000;
@@ -324,6 +341,7 @@ int main(void)
 	test_seed();
 	tcase_add_loop_test(tc, random__calls, 0, 3);
 	tcase_add_test(tc, random__calls_and_forged_messages);
+	tcase_add_test(tc, random__calls_and_stops);
 	tcase_set_timeout(tc, 120);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/random", suite);
