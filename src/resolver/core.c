@@ -206,12 +206,12 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sende
 	struct ripc__claim *h = ripc__claim_find(core, msg->service);
 	struct ripc__cached *c = ripc__cache_find(&core->cache, msg->service);
 	bool answer = l && !l->negative && l->nonce == msg->nonce;
+	bool to_us = msg->nonce == ripc__dispute_nonce(core->env.instance);
+	bool decided = to_us && msg->flags & RIPC__RESOLVE_VERDICT;
 
 	if (h && h->state == HELD) {
-		bool to_us = msg->nonce == ripc__dispute_nonce(core->env.instance);
 		enum ripc__verdict verdict = ripc__claim_resolve_conflict(
-			core, h, &msg->record, to_us && msg->flags & RIPC__RESOLVE_VERDICT,
-			from->final, now_ns);
+			core, h, &msg->record, decided, from->final, now_ns);
 		/*
 		 * Not a REQUEST: a context without services has nothing to learn from a conflict.
 		 */
@@ -235,7 +235,8 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sende
 			return;
 		}
 		ripc__claim_lost(core, h, &msg->record, now_ns);
-	} else if (h && h->state == PROBING && msg->nonce == h->nonce) {
+	} else if (h && h->state == PROBING && (msg->nonce == h->nonce || decided)) {
+		/* Decided: the back end that keeps records has another one now. */
 		ripc__claim_lost(core, h, &msg->record, now_ns);
 	} else if (answer) {
 		uint64_t nonce = l->nonce;

@@ -110,6 +110,23 @@ START_TEST(register__held_elsewhere)
 }
 END_TEST
 
+/* As by a back end that kept our record, and then that of a takeover. */
+START_TEST(register__verdict_while_probing)
+{
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REPLY, 42, 42, 0x99);
+
+	node_register(b, 42, true);
+	bus_run(bus, 30);
+	msg.record.generation = 2;
+	msg.nonce = ripc__dispute_nonce(_i ? a->instance : b->instance);
+	msg.flags = RIPC__RESOLVE_VERDICT;
+	node_input(b, &msg);
+	bus_run(bus, 100);
+	ck_assert_uint_eq(node_count(b, RIPC__CONFLICT, 42), !_i);
+	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), (unsigned)_i);
+}
+END_TEST
+
 START_TEST(register__two_at_once_one_wins)
 {
 	/* In both orders, and with every distance of the two. */
@@ -610,6 +627,7 @@ int main(void)
 	tcase_add_test(tc, register_random__duplicate_is_found_by_a_request);
 	tcase_add_test(tc, register__twice_in_one_context);
 	tcase_add_test(tc, register__held_elsewhere);
+	tcase_add_loop_test(tc, register__verdict_while_probing, 0, 2);
 	tcase_add_test(tc, register__two_at_once_one_wins);
 	tcase_add_test(tc, register__many_at_once_with_loss);
 	tcase_add_test(tc, unregister__with_event_pending);
