@@ -30,6 +30,11 @@ tests_resolver_test_memory_LDFLAGS = $(AM_LDFLAGS) \
 
 if HAVE_ZOOKEEPER
 check_PROGRAMS += tests/resolver/test_ensemble_hosts
+check_PROGRAMS += tests/resolver/test_ensemble_random
+tests_resolver_test_ensemble_random_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime \
+	-Wl,--wrap=ripc__ensemble_open,--wrap=ripc__ensemble_close,--wrap=ripc__ensemble_fd \
+	-Wl,--wrap=ripc__ensemble_wake,--wrap=ripc__ensemble_submit \
+	-Wl,--wrap=ripc__ensemble_next
 check_PROGRAMS += tests/resolver/test_zookeeper
 tests_resolver_test_zookeeper_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__ensemble_open,--wrap=ripc__ensemble_close,--wrap=ripc__ensemble_fd \
