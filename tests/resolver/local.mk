@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libtests_la_SOURCES += tests/resolver/bus.c tests/resolver/bus.h tests/resolver/describe.h \
-	tests/resolver/find.h \
+	tests/resolver/ensemble_wrap.h tests/resolver/find.h \
 	tests/resolver/live.h tests/resolver/trio.h
 
 noinst_PROGRAMS += tests/resolver/resolver_tool
@@ -31,10 +31,8 @@ tests_resolver_test_memory_LDFLAGS = $(AM_LDFLAGS) \
 if HAVE_ZOOKEEPER
 check_PROGRAMS += tests/resolver/test_ensemble_hosts
 check_PROGRAMS += tests/resolver/test_ensemble_random
-tests_resolver_test_ensemble_random_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime \
-	-Wl,--wrap=ripc__ensemble_open,--wrap=ripc__ensemble_close,--wrap=ripc__ensemble_fd \
-	-Wl,--wrap=ripc__ensemble_wake,--wrap=ripc__ensemble_submit \
-	-Wl,--wrap=ripc__ensemble_next
+tests_resolver_test_ensemble_random_LDFLAGS = $(tests_resolver_test_zookeeper_LDFLAGS) \
+	-Wl,--wrap=clock_gettime
 check_PROGRAMS += tests/resolver/test_zookeeper
 tests_resolver_test_zookeeper_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__ensemble_open,--wrap=ripc__ensemble_close,--wrap=ripc__ensemble_fd \

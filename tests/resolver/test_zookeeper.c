@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The back end for clusters, with an ensemble whose reports this test makes. */
 #include "base/options.h"
+#include "ensemble_wrap.h"
 #include "harness.h"
 #include "resolver/zookeeper.h"
 
@@ -19,16 +20,6 @@ static unsigned nclaims, nwatches;            /* requests of the back end */
 static bool claim_force;                      /* of the last one */
 static bool renewed;                          /* the last report ended all records */
 static struct ripc__ensemble_report *pending; /* a report, or NULL */
-
-int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env,
-			       char *why, size_t whylen);
-void __wrap_ripc__ensemble_close(struct ripc__ensemble *e);
-int __wrap_ripc__ensemble_fd(const struct ripc__ensemble *e);
-void __wrap_ripc__ensemble_wake(struct ripc__ensemble *e);
-int __wrap_ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,
-				 uint64_t service, const uint8_t *bytes, size_t len,
-				 const struct ripc__ensemble_report *found);
-struct ripc__ensemble_report *__wrap_ripc__ensemble_next(struct ripc__ensemble *e, bool *lost);
 
 int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env,
 			       char *why, size_t whylen)

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The functions of resolver/ensemble.h, which a test replaces with its own (-Wl,--wrap). */
+#ifndef RIPC_TESTS_RESOLVER_ENSEMBLE_WRAP_H
+#define RIPC_TESTS_RESOLVER_ENSEMBLE_WRAP_H
+
+#include "resolver/ensemble.h"
+
+int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env,
+			       char *why, size_t whylen);
+void __wrap_ripc__ensemble_close(struct ripc__ensemble *e);
+int __wrap_ripc__ensemble_fd(const struct ripc__ensemble *e);
+void __wrap_ripc__ensemble_wake(struct ripc__ensemble *e);
+int __wrap_ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,
+				 uint64_t service, const uint8_t *bytes, size_t len,
+				 const struct ripc__ensemble_report *found);
+struct ripc__ensemble_report *__wrap_ripc__ensemble_next(struct ripc__ensemble *e, bool *lost);
+
+#endif
