@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/text.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
 {
@@ -25,4 +28,10 @@ int ripc__reason(int rc, char *why, size_t len, const char *fmt, ...)
 	vsnprintf(why, len, fmt, ap);
 	va_end(ap);
 	return rc;
+}
+
+const char *ripc__epoll_error(int err)
+{
+	return abs(err) == ENOSPC ? "fs.epoll.max_user_watches is reached; raise it with sysctl"
+				  : strerror(abs(err));
 }

@@ -19,4 +19,10 @@ size_t ripc__append(char *text, size_t len, size_t at, const char *fmt, ...)
 int ripc__reason(int rc, char *why, size_t len, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/*
+ * As strerror(), of a step that ends with epoll_ctl(): its ENOSPC is a limit of the system. @err:
+ * positive or negative.
+ */
+const char *ripc__epoll_error(int err);
+
 #endif

@@ -163,7 +163,8 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 			return ripc__fail(rc, "resolver (RIPC_RESOLVER): %s:%s", name,
 					  r->disabled[r->ndisabled - 1].why);
 		/* An invalid setting, or a lack of a resource that will be needed again: fail. */
-		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
+		if (rc == -EINVAL || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM ||
+		    rc == -ENOSPC)
 			return ripc__fail(rc, "%s: %s", name, r->disabled[r->ndisabled - 1].why);
 		first = first ? first : rc;
 	}

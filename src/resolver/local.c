@@ -110,7 +110,7 @@ static int local_open(struct ripc__backend *b, const struct ripc__backend_env *e
 	len = context_address(&sun, l->instance);
 	l->fd = open_bound(l, &sun, len);
 	return l->fd < 0 ? ripc__reason(l->fd, why, whylen, "no Unix datagram socket: %s",
-					strerror(-l->fd))
+					ripc__epoll_error(l->fd))
 			 : 0;
 }
 
@@ -376,7 +376,7 @@ static int local_hold(struct ripc__backend *b, uint64_t service)
 					 : ripc__fail(rc,
 						      "service %" PRIu64
 						      ": no Unix datagram socket for it: %s",
-						      service, strerror(-rc));
+						      service, ripc__epoll_error(rc));
 	}
 	ripc__table_add(&l->held, &h->node);
 	return 0;

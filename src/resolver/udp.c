@@ -175,7 +175,8 @@ static int open_socket(const struct ripc__backend_env *env, int family, uint16_t
 /* Whether the error is more than the lack of one protocol family. */
 static bool out_of_resources(int err)
 {
-	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS;
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS ||
+	       err == -ENOSPC;
 }
 
 void ripc__udp_socks_close(const struct ripc__udp_socks *s)
@@ -228,8 +229,8 @@ int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_e
 	free(s->allowed);
 	return ripc__reason(rc[0] ? rc[0] : rc[1], why, whylen,
 			    "no UDP socket on port %u: %s (IPv4), %s (IPv6)", env->opt->port,
-			    rc[0] ? strerror(-rc[0]) : "opened",
-			    rc[1] ? strerror(-rc[1]) : "opened");
+			    rc[0] ? ripc__epoll_error(rc[0]) : "opened",
+			    rc[1] ? ripc__epoll_error(rc[1]) : "opened");
 }
 
 void ripc__udp_renew(struct ripc__udp_socks *s)
@@ -322,7 +323,8 @@ static int udp_open(struct ripc__backend *b, const struct ripc__backend_env *env
 	u->changes = open_link_events(env);
 	rc = out_of_resources(u->changes) ? u->changes : scan(u);
 	if (rc) {
-		snprintf(why, whylen, "network interfaces cannot be listed: %s", strerror(-rc));
+		snprintf(why, whylen, "network interfaces cannot be listed: %s",
+			 ripc__epoll_error(rc));
 		udp_close(b);
 	}
 	return rc;

@@ -469,7 +469,7 @@ static int zk_open(struct ripc__backend *b, const struct ripc__backend_env *env,
 	ev.data.u64 = env->tag | (unsigned)ripc__ensemble_fd(z->e);
 	if (epoll_ctl(env->epoll_fd, EPOLL_CTL_ADD, ripc__ensemble_fd(z->e), &ev)) {
 		rc = -errno;
-		snprintf(why, whylen, "cannot wait for the ensemble: %s", strerror(-rc));
+		snprintf(why, whylen, "cannot wait for the ensemble: %s", ripc__epoll_error(rc));
 		zk_close(b);
 	}
 	return rc;

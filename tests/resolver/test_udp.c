@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The UDP sockets of the resolver: what one datagram costs. */
+/* The UDP sockets of the resolver: what one datagram costs; and a lack of watches of epoll. */
 #define _GNU_SOURCE
 #include "live.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #define DATAGRAMS 100u
@@ -48,6 +50,19 @@ int __wrap_getifaddrs(struct ifaddrs **all)
 {
 	calls.scans++;
 	return __real_getifaddrs(all);
+}
+
+int __real_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+
+static bool watches_used_up;
+
+int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	if (!watches_used_up)
+		return __real_epoll_ctl(epfd, op, fd, event);
+	errno = ENOSPC;
+	return -1;
 }
 
 static void send_datagrams(int family, unsigned n)
@@ -94,6 +109,32 @@ START_TEST(receive__one_name_lookup)
 }
 END_TEST
 
+START_TEST(open__names_the_limit_of_epoll)
+{
+	static const char *const chains[] = {"resolver=local", "resolver=udp",
+					     "resolver=local,udp"};
+	struct ctx c;
+
+	watches_used_up = true;
+	ck_assert_int_eq(try_open(&c, chains[_i]), -ENOSPC);
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "fs.epoll.max_user_watches"));
+	watches_used_up = false;
+}
+END_TEST
+
+START_TEST(register__names_the_limit_of_epoll)
+{
+	struct ctx c;
+
+	open_ctx(&c, "resolver=local");
+	watches_used_up = true;
+	ck_assert_int_eq(ripc__resolver_register(c.r, service, NULL, RIPC__REGISTER, 1), -ENOSPC);
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "fs.epoll.max_user_watches"));
+	watches_used_up = false;
+	ripc__resolver_close(c.r);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("resolver/udp");
@@ -102,6 +143,8 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, receive__one_name_lookup, 0, 2);
+	tcase_add_loop_test(tc, open__names_the_limit_of_epoll, 0, 3);
+	tcase_add_test(tc, register__names_the_limit_of_epoll);
 	suite_add_tcase(suite, tc);
 	return test_main("resolver/udp", suite);
 }

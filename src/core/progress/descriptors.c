@@ -3,6 +3,8 @@
 #include "core/progress/descriptors.h"
 #include "core/progress/context.h"
 
+#include "base/text.h"
+
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -17,8 +19,8 @@ static int epoll_add(int epfd, int fd, uint32_t what)
 	struct epoll_event ev = {.events = EPOLLIN, .data = {.u32 = what}};
 
 	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev))
-		return ripc__fail(-errno, "cannot wait on a descriptor: %s%s", ripc_strerror(errno),
-				  errno == ENOSPC ? "; raise fs.epoll.max_user_watches" : "");
+		return ripc__fail(-errno, "cannot wait on a descriptor: %s",
+				  ripc__epoll_error(errno));
 	return 0;
 }
 

@@ -387,7 +387,7 @@ int ripc__ib_watch(struct ripc__transport *t, int fd)
 
 	if (epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
 		return ripc__fail(-errno, "ib: cannot add a descriptor to epoll: %s",
-				  strerror(errno));
+				  ripc__epoll_error(errno));
 	return 0;
 }
 

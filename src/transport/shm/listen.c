@@ -2,6 +2,7 @@
 /* The sockets that shm listens on: an abstract one, and on request one in a directory. */
 #define _GNU_SOURCE
 #include "base/log.h"
+#include "base/text.h"
 #include "transport/shm/shm.h"
 
 #include <dirent.h>
@@ -96,7 +97,8 @@ int ripc__shm_listen(struct shm *t, const struct ripc__options *opt)
 	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(un.sun_path + 1));
 	rc = listen_at(t, 0, &un, len);
 	if (rc)
-		return ripc__fail(rc, "shm: cannot listen on a Unix socket: %s", ripc_strerror(rc));
+		return ripc__fail(rc, "shm: cannot listen on a Unix socket: %s",
+				  ripc__epoll_error(rc));
 	if (opt->shm_dir[0] && (rc = listen_in(t, opt->shm_dir)))
 		return ripc__fail(rc, "shm: cannot listen on a socket in %s: %s", opt->shm_dir,
 				  ripc_strerror(rc));

@@ -12,6 +12,7 @@
 #include "base/admission.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "transport/iwarp/soft/soft.h"
 #include "transport/net/addr_changes.h"
 
@@ -270,14 +271,14 @@ int ripc__soft_listen(struct ripc__transport *t)
 	err = open_changes(t);
 	if (err)
 		return ripc__fail(err, "iwarp/soft: cannot open a netlink socket: %s",
-				  strerror(-err));
+				  ripc__epoll_error(err));
 	if (getifaddrs(&all))
 		return ripc__fail(-errno, "iwarp/soft: cannot list the network interfaces: %s",
 				  strerror(errno));
 	err = add_listeners(t, all, true);
 	freeifaddrs(all);
 	if (is_fd_shortage(err))
-		return ripc__fail(err, "iwarp/soft: cannot listen: %s", strerror(-err));
+		return ripc__fail(err, "iwarp/soft: cannot listen: %s", ripc__epoll_error(err));
 	/*
 	 * Wait for the first network: the datagram limit, which depends on its MTU, is read only
 	 * once.

@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "transport/iwarp/verbs/verbs.h"
 #include "transport/net/addr_changes.h"
 
@@ -204,7 +205,7 @@ int ripc__iwv_listen(struct ripc__transport *t)
 	err = t->changes_fd < 0 ? t->changes_fd : iwv_watch(t, t->changes_fd, IWV_ADDR_CHANGES, 0);
 	if (err)
 		return ripc__fail(err, "iwarp/verbs: cannot watch for address changes: %s",
-				  strerror(-err));
+				  ripc__epoll_error(err));
 	watch_devices(t);
 	if (getifaddrs(&all))
 		return ripc__fail(-errno, "iwarp/verbs: cannot list the network interfaces: %s",

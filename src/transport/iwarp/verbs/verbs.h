@@ -18,7 +18,9 @@
 #define RIPC_IWARP_VERBS_H
 
 #include "transport/iwarp/address.h"
+#include "base/log.h"
 #include "base/slab.h"
+#include "base/text.h"
 #include "transport/iwarp/udp.h"
 #include "transport/iwarp/verbs/state.h"
 #include "transport/transport.h"
@@ -179,13 +181,16 @@ struct ripc__transport {
 	unsigned empty_takes;    /* empty calls of poll_one() in a row */
 };
 
-/* Makes epoll report input of a descriptor. Return: 0 or a negative errno. */
+/* Makes epoll report input of a descriptor. Return: 0 or a negative errno, explained. */
 static inline int iwv_watch(struct ripc__transport *t, int fd, enum iwv_source source,
 			    unsigned index)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = source | (uint64_t)index << 8};
 
-	return epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+	if (!epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
+		return 0;
+	return ripc__fail(-errno, "iwarp/verbs: cannot wait on a descriptor: %s",
+			  ripc__epoll_error(errno));
 }
 
 static inline void iwv_unwatch(struct ripc__transport *t, int fd)
