@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SECOND_NS (1000 * RIPC__MS)
+
 enum {
 	ENTRIES_MAX = 62,  /* services in one page */
 	PAGE_DELAY_MS = 1, /* until the answer to a LIST that only this context got */
@@ -167,11 +169,11 @@ static void input_listed(struct ripc__rcore *core, const struct ripc__mcast_send
 /* Limits the pages per second: a forged LIST must not be amplified. */
 static bool may_send_page(struct ripc__rcore *core, uint64_t now_ns)
 {
-	if (now_ns - core->list_since_ns >= 1000 * RIPC__MS) {
+	if (now_ns - core->list_since_ns >= SECOND_NS) {
 		core->list_since_ns = now_ns;
 		core->list_pages = 0;
 	}
-	return core->list_pages++ < RIPC__LIST_PAGES_PER_S;
+	return core->list_pages < RIPC__LIST_PAGES_PER_S;
 }
 
 /* The services held with the smallest ids from @first on, in order. Return: how many. */
@@ -209,10 +211,16 @@ static void answer_due(struct ripc__rcore *core, struct ripc__timer *timer, uint
 	struct ripc__record own;
 	unsigned n, i;
 
+	/* Later than the asker may repeat its LIST: it gets the page nevertheless. */
+	if (!may_send_page(core, now_ns)) {
+		ripc__timers_set(&core->timers, &answer->timer, core->list_since_ns + SECOND_NS);
+		return;
+	}
 	ripc__timers_set(&core->timers, &answer->timer, RIPC__NEVER);
 	n = smallest(core, answer->first, found);
-	if (!n || !may_send_page(core, now_ns))
+	if (!n)
 		return;
+	core->list_pages++;
 	msg.record = core->own;
 	for (i = 0; i < n && i < ENTRIES_MAX; i++) {
 		int len;

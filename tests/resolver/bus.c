@@ -136,7 +136,9 @@ static void listed(void *arg, const struct ripc__record *record)
 		if (node->listed[i].service == record->service &&
 		    !memcmp(node->listed[i].instance, record->instance, 16))
 			return;
-	node->listed = realloc(node->listed, (node->nlisted + 1) * sizeof(*record));
+	if (!(node->nlisted & (node->nlisted - 1)))
+		node->listed =
+			realloc(node->listed, (2 * (size_t)node->nlisted + 1) * sizeof(*record));
 	ck_assert_ptr_nonnull(node->listed);
 	node->listed[node->nlisted++] = *record;
 }

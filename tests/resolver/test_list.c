@@ -212,6 +212,23 @@ START_TEST(list__limits_pages_per_second)
 }
 END_TEST
 
+/* The page behind the limit is sent a second later, when its asker may have given up. */
+START_TEST(list__more_pages_than_a_second_allows)
+{
+	enum { SERVICES = (RIPC__LIST_PAGES_PER_S + 4) * 62 };
+
+	for (uint64_t s = 1; s <= SERVICES; s++) {
+		node_register(a, s, false);
+		a->nevents = 0;
+	}
+	bus_run(bus, 2000);
+	ripc__rcore_list_begin(b->core, bus->now_ns);
+	bus_run(bus, 2000);
+	ck_assert_uint_eq(b->nlisted, SERVICES);
+	ck_assert_uint_eq(ripc__rcore_list_end(b->core), 0);
+}
+END_TEST
+
 START_TEST(list__drops_answers_to_nothing)
 {
 	struct ripc__record listed = {.service = 42, .generation = 1};
@@ -373,6 +390,7 @@ int main(void)
 	tcase_add_test(tc, list__has_pages);
 	tcase_add_test(tc, list__spreads_first_answers);
 	tcase_add_test(tc, list__limits_pages_per_second);
+	tcase_add_test(tc, list__more_pages_than_a_second_allows);
 	tcase_add_test(tc, list__drops_answers_to_nothing);
 	tcase_add_test(tc, list__asks_again_for_a_lost_page);
 	tcase_add_test(tc, list__reports_a_missing_page);
