@@ -191,7 +191,7 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 		c->bytes = copy;
 		c->len = (uint16_t)len;
 		c->nonce = 0;
-		c->located = false;
+		c->location.len = 0;
 	}
 	/* A record that returned counts as changed, not as gone. */
 	if (c->gone) {

@@ -31,8 +31,8 @@ struct ripc__cached {
 	uint64_t nonce; /* nonce of the request that it answered; 0: overheard */
 	uint8_t *bytes; /* the record, encoded */
 	uint16_t len;   /* of bytes */
-	bool located;   /* location is known */
-	struct ripc__mcast_sender location; /* address for a unicast request to the holder */
+	/* address for a unicast request to the holder; len 0: unknown */
+	struct ripc__mcast_sender location;
 	/* a look-up asked for it, and was not cancelled: it is refreshed, changes are reported */
 	bool watched;
 	/* this context held the service before: requests are answered with this record */

@@ -113,6 +113,12 @@ void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h)
 	free(h);
 }
 
+/* Whether it takes the service over from its holder, if any, by a higher generation. */
+static bool takes_over(const struct ripc__claim *h)
+{
+	return h->how == RIPC__REGISTER_TAKE || h->how == RIPC__REGISTER_TAKE_NAME;
+}
+
 static void become_holder(struct ripc__rcore *core, struct ripc__claim *h, uint64_t now_ns)
 {
 	struct ripc__cached *c = ripc__cache_find(&core->cache, h->node.id);
@@ -121,13 +127,13 @@ static void become_holder(struct ripc__rcore *core, struct ripc__claim *h, uint6
 	set_state(h, HELD);
 	h->since_ns = now_ns;
 	/* A silent holder whose record is not known is expected to have registered plainly. */
-	if (h->takeover && !h->answered && h->generation == 1)
+	if (takes_over(h) && !h->answered && h->generation == 1)
 		h->generation = 2;
 	/*
 	 * Repeated because messages may be lost: the former holder and its clients must learn of
 	 * the takeover.
 	 */
-	h->announces = h->takeover ? RIPC__PROBES - 1 : 0;
+	h->announces = takes_over(h) ? RIPC__PROBES - 1 : 0;
 	ripc__timers_set(&core->timers, &h->timer,
 			 h->announces ? now_ns + RIPC__PROBE_INTERVAL_MS * RIPC__MS : RIPC__NEVER);
 	if (!h->nameless)
@@ -141,7 +147,7 @@ static void become_holder(struct ripc__rcore *core, struct ripc__claim *h, uint6
 	if (core->repeat.at_ns == RIPC__NEVER)
 		ripc__timers_set(&core->timers, &core->repeat,
 				 now_ns + ripc__rcore_jitter_ns(core, RIPC__CLAIM_INTERVAL_MS));
-	if (!h->unannounced)
+	if (h->how != RIPC__REGISTER_RANDOM)
 		claim_announce(core, NULL, h, now_ns);
 	else if (core->env.registry)
 		claim_announce(core, core->env.registry, h, now_ns);
@@ -185,7 +191,7 @@ static bool other_name(const struct ripc__claim *h, const struct ripc__record *r
 static bool raise_generation(struct ripc__claim *h, const struct ripc__record *rival,
 			     uint64_t now_ns)
 {
-	if (!h->takeover || h->state != PROBING || rival->generation == UINT64_MAX ||
+	if (!takes_over(h) || h->state != PROBING || rival->generation == UINT64_MAX ||
 	    other_name(h, rival))
 		return false;
 	if (h->generation <= rival->generation) {
@@ -281,9 +287,7 @@ static void claim_event(struct ripc__rcore *core, struct ripc__pending *p,
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char *name,
 			 enum ripc__register_how how, uint64_t now_ns)
 {
-	bool nameless = how == RIPC__REGISTER_TAKE_NAME;
-	bool takeover = nameless || how == RIPC__REGISTER_TAKE;
-	bool probe = takeover || how == RIPC__REGISTER;
+	bool probe = how != RIPC__REGISTER_RANDOM && how != RIPC__REGISTER_LOCAL;
 	struct ripc__claim *h = ripc__claim_find(core, service);
 	struct ripc__cached *known = ripc__cache_find(&core->cache, service);
 	struct ripc__record record;
@@ -309,23 +313,22 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 	h->timer.due = claim_due;
 	h->name_timer.due = name_due;
 	/* Without memory only the other back ends find the service. */
-	h->nameless =
-		nameless && !ripc__timers_add(&core->timers, &h->name_timer, now_ns + NAME_NS);
+	h->nameless = how == RIPC__REGISTER_TAKE_NAME &&
+		      !ripc__timers_add(&core->timers, &h->name_timer, now_ns + NAME_NS);
 	h->pending.taken = claim_event;
 	h->nonce = ripc__rcore_nonce(core);
 	h->generation = 1;
-	h->takeover = takeover;
+	h->how = how;
 	/* A holder that does not answer at present may be alive later. */
 	if (known) {
 		ripc__cache_record(known, &record, now_ns);
 		(void)raise_generation(h, &record, now_ns);
 	}
-	h->unannounced = how == RIPC__REGISTER_RANDOM;
 	h->probes = probe ? 0 : RIPC__PROBES;
 	h->end_ns = probe ? now_ns + core->env.resolve_timeout_ms * RIPC__MS : now_ns;
 	ripc__table_add(&core->held, &h->node);
 	/* The next request of this context carries the first service of the list. */
-	if (h->unannounced)
+	if (how == RIPC__REGISTER_RANDOM)
 		ripc__list_add(core->claims.next, &h->link);
 	else
 		ripc__list_add(&core->claims, &h->link);

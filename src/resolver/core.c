@@ -245,10 +245,8 @@ static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sende
 		if (!c)
 			return;
 		c->nonce = nonce;
-		if (from->reusable) {
+		if (from->reusable)
 			c->location = *from;
-			c->located = true;
-		}
 		ripc__lookup_complete(core, c);
 		return;
 	} else if (c && c->nonce && c->nonce == msg->nonce &&

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "resolver/ensemble_call.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -174,14 +175,10 @@ static void refresh_addresses(struct ripc__ensemble *e, zhandle_t *zh)
 static struct ripc__ensemble_call *wait_for_call(struct ripc__ensemble *e, bool have_handle)
 {
 	struct ripc__ensemble_call *c = NULL;
-	unsigned wait_ms = have_handle ? REFRESH_MS : RETRY_MS;
-	struct timespec ts;
+	uint64_t end_ns = ripc__clock_ns() + (have_handle ? REFRESH_MS : RETRY_MS) * RIPC__MS;
+	struct timespec ts = {(time_t)(end_ns / (1000 * RIPC__MS)),
+			      (long)(end_ns % (1000 * RIPC__MS))};
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	ts.tv_sec += wait_ms / 1000;
-	ts.tv_nsec += wait_ms % 1000 * 1000000L;
-	ts.tv_sec += ts.tv_nsec / 1000000000L;
-	ts.tv_nsec %= 1000000000L;
 	while (!e->stop && !(have_handle && e->expired) &&
 	       (e->lost || ripc__list_empty(&e->calls))) {
 		if (!e->lost)

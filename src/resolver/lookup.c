@@ -30,7 +30,7 @@ static void send_request(struct ripc__rcore *core, struct ripc__lookup *l, uint6
 		  ripc__rcore_jitter_ns(core, retry_ms[l->requests < last ? l->requests : last]);
 	if (l->unicast && l->requests < UNICAST) {
 		c = ripc__cache_find(&core->cache, l->node.id);
-		to = c && c->located ? &c->location : NULL;
+		to = c && c->location.len ? &c->location : NULL;
 	}
 	l->requests++;
 	ripc__timers_set(&core->timers, &l->timer, next_ns < l->end_ns ? next_ns : l->end_ns);

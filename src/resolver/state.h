@@ -29,6 +29,7 @@ struct ripc__claim {
 	struct ripc__timer name_timer; /* nameless: the next attempt to acquire the name */
 	struct ripc__pending pending;
 	struct ripc__list link; /* in core->claims; DROPPED: in core->dropped */
+	enum ripc__register_how how;
 	enum ripc__claim_state state;
 	unsigned probes;     /* sent */
 	uint64_t nonce;      /* of the probes */
@@ -38,8 +39,6 @@ struct ripc__claim {
 	uint64_t end_ns;
 	bool nameless;      /* the former holder on this host has the name: not REGISTERED yet */
 	bool answered;      /* PROBING: another context has the service, or probes for it, too */
-	bool takeover;      /* PROBING: take over from the present holder by a higher generation */
-	bool unannounced;   /* HELD, but never announced */
 	unsigned announces; /* HELD: announcements left to send */
 	bool moved;         /* LOST: by a takeover */
 	char *name;         /* NULL: registered by its id alone */
