@@ -320,6 +320,8 @@ static bool take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 	case RIPC__ENS_CLAIMED:
 		if (h)
 			ripc__zk_held_set_state(h, RIPC__ZK_CREATED);
+		else /* A claim and a release crossed. */
+			ripc__zk_release(z, r->service);
 		break;
 	case RIPC__ENS_TAKEN:
 		if (h)

@@ -119,8 +119,9 @@ struct ripc__zk_held *ripc__zk_held_find(struct ripc__zk *z, uint64_t service);
 void ripc__zk_held_remove(struct ripc__zk *z, struct ripc__zk_held *h);
 /* Also: CREATED answers the probe, and TAKEN notes when it was first reported. */
 void ripc__zk_held_set_state(struct ripc__zk_held *h, enum ripc__zk_held_state to);
-/* Requests the creation of its node. */
+/* Requests the creation of its node, or the removal of the node of this session. */
 void ripc__zk_claim(struct ripc__zk *z, struct ripc__zk_held *h);
+void ripc__zk_release(struct ripc__zk *z, uint64_t service);
 /*
  * Updates the node of a service from our own message about it. @force: replaces the node of a
  * holder with a lower generation. A repeated announcement for a new session replaces no node of

@@ -85,6 +85,12 @@ struct ripc__zk_held *ripc__zk_held_update(struct ripc__zk *z, const struct ripc
 	return h;
 }
 
+void ripc__zk_release(struct ripc__zk *z, uint64_t service)
+{
+	/* Without memory it stays until the session ends; peers find no such service here. */
+	(void)ripc__ensemble_submit(z->e, RIPC__CALL_RELEASE, service, NULL, 0, NULL);
+}
+
 void ripc__zk_drop(struct ripc__backend *b, uint64_t service)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
@@ -92,9 +98,8 @@ void ripc__zk_drop(struct ripc__backend *b, uint64_t service)
 
 	if (!h)
 		return;
-	/* Without memory it stays until the session ends; peers find no such service here. */
 	if (h->state != RIPC__ZK_TAKEN)
-		(void)ripc__ensemble_submit(z->e, RIPC__CALL_RELEASE, service, NULL, 0, NULL);
+		ripc__zk_release(z, service);
 	ripc__zk_held_remove(z, h);
 }
 

@@ -16,7 +16,7 @@
 /* ---- ensemble ---- */
 
 static int ensemble_fd = -1;
-static unsigned nclaims, nwatches;            /* requests of the back end */
+static unsigned nclaims, nwatches, nreleases; /* requests of the back end */
 static bool claim_force;                      /* of the last one */
 static bool renewed;                          /* the last report ended all records */
 static struct ripc__ensemble_report *pending; /* a report, or NULL */
@@ -55,6 +55,8 @@ int __wrap_ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_c
 	ck_assert_uint_eq(service, SERVICE);
 	if (command == RIPC__CALL_WATCH) {
 		nwatches++;
+	} else if (command == RIPC__CALL_RELEASE) {
+		nreleases++;
 	} else {
 		ck_assert(command == RIPC__CALL_CLAIM || command == RIPC__CALL_CLAIM_FORCE);
 		claim_force = command == RIPC__CALL_CLAIM_FORCE;
@@ -170,6 +172,18 @@ START_TEST(claim__registered)
 	ck_assert(ripc__zk_settled(backend, SERVICE));
 	send_own(RIPC__RESOLVE_REQUEST, 1, 9, NULL);
 	ck_assert_uint_eq(claims(), 0);
+}
+END_TEST
+
+/* A node that was made anew after its release is released again. */
+START_TEST(claim__crosses_a_release)
+{
+	report(RIPC__ENS_UP, true);
+	send_own(RIPC__RESOLVE_PROBE, 1, 7, NULL);
+	ripc__zk_drop(backend, SERVICE);
+	ck_assert_uint_eq(nreleases, 1);
+	report(RIPC__ENS_CLAIMED, false);
+	ck_assert_uint_eq(nreleases, 2);
 }
 END_TEST
 
@@ -374,6 +388,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, claim__registered);
+	tcase_add_test(tc, claim__crosses_a_release);
 	tcase_add_loop_test(tc, up__claim_in_flight, 0, 2);
 	tcase_add_test(tc, up__created);
 	tcase_add_test(tc, up__created_and_not_yet_held);
