@@ -17,6 +17,14 @@
 #define COUNT_MAX      1000000000u
 #define MS_MAX         3600000u
 #define SIGNAL_MS      200 /* a signal does not end a wait: look for it now and then */
+#define ANSWERS_MAX    64  /* answers under way */
+
+/* An answer under way. Its items are those of the message. */
+struct answer {
+	struct ripc_message *message;
+	struct ripc_request *request;
+	uint64_t deadline_ns;
+};
 
 struct ping {
 	bool serve; /* answer instead of asking */
@@ -34,6 +42,8 @@ struct ping {
 	uint64_t sent, answered;
 	struct histogram *rtt;
 	unsigned char *buf; /* size bytes */
+	struct answer answers[ANSWERS_MAX]; /* of --serve */
+	unsigned nanswers;
 };
 
 static void usage(FILE *to)
@@ -132,7 +142,61 @@ static int parse(struct ping *p, int argc, char **argv)
 	return tool_parse_service(argv[optind], p->serve, &p->id, &p->name) ? -1 : TOOL_ERROR;
 }
 
-/* Sends every message back as it is, so that whatever sent it can match it. */
+/* Ends the answers that have arrived, have failed, or whose time is up. Waits for one of them. */
+static void end_answers(struct ping *p, int wait_ms)
+{
+	unsigned i = 0;
+
+	while (i < p->nanswers) {
+		struct answer *a = &p->answers[i];
+		int rc = ripc_request_wait(&a->request, wait_ms);
+
+		wait_ms = 0;
+		if (a->request && tool_now_ns() < a->deadline_ns) {
+			i++;
+			continue;
+		}
+		if (a->request)
+			rc = ripc_request_cancel(&a->request, SIGNAL_MS);
+		if (rc == -ECANCELED)
+			tool_error("answer to service %llu: not delivered in %llu ms",
+				   (unsigned long long)a->message->source,
+				   (unsigned long long)p->timeout_ms);
+		else if (rc)
+			tool_fail(rc, "answer to service %llu",
+				  (unsigned long long)a->message->source);
+		ripc_message_free(a->message);
+		*a = p->answers[--p->nanswers];
+	}
+}
+
+/*
+ * Sends a message back as it is, so that its sender can match it. Never waits for the sender, which
+ * may be gone, unless too many answers are under way.
+ */
+static void answer(struct ping *p, struct ripc_message *m)
+{
+	struct answer *a = &p->answers[p->nanswers];
+	int rc = m->call ? ripc_reply(m, m->items, m->nitems, 0)
+			 : ripc_send_short(p->service, m->source, m->items, m->nitems, NULL, 0);
+
+	/* It is long, or its sender is not connected. */
+	if (rc == -EAGAIN || rc == -EMSGSIZE) {
+		a->message = m;
+		a->deadline_ns = tool_now_ns() + p->timeout_ms * 1000000;
+		rc = m->call ? ripc_reply_start(m, m->items, m->nitems, NULL, &a->request)
+			     : ripc_send_async(p->service, m->source, m->items, m->nitems, NULL,
+					       &a->request);
+		if (!rc) {
+			p->nanswers++;
+			return;
+		}
+	}
+	if (rc)
+		tool_fail(rc, "answer to service %llu", (unsigned long long)m->source);
+	ripc_message_free(m);
+}
+
 static int serve(struct ping *p)
 {
 	int rc = tool_register(p->ctx, p->id, p->name, &p->service);
@@ -146,19 +210,16 @@ static int serve(struct ping *p)
 	while (!tool_stopped) {
 		struct ripc_message *m;
 
-		rc = ripc_receive(p->service, &m, SIGNAL_MS);
-		if (rc == -ETIMEDOUT)
+		end_answers(p, p->nanswers == ANSWERS_MAX ? SIGNAL_MS : 0);
+		if (p->nanswers == ANSWERS_MAX)
 			continue;
-		if (rc) {
+		rc = ripc_receive(p->service, &m, SIGNAL_MS);
+		if (!rc)
+			answer(p, m);
+		else if (rc != -ETIMEDOUT) {
 			tool_fail(rc, "receive");
 			return TOOL_ERROR;
 		}
-		rc = m->call ? ripc_reply(m, m->items, m->nitems, (int)p->timeout_ms)
-			     : ripc_send(p->service, m->source, m->items, m->nitems, NULL,
-					 (int)p->timeout_ms);
-		if (rc)
-			tool_fail(rc, "answer to service %llu", (unsigned long long)m->source);
-		ripc_message_free(m);
 	}
 	return TOOL_OK;
 }

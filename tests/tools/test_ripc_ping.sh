@@ -119,6 +119,22 @@ for by in message call; do
 	kill -CONT "$server"
 done
 
+# The last pings of four processes that were killed wait in the queue of the server. It tries to
+# answer each for 2 s, but does not keep the next client waiting.
+for dead in 1 2 3 4; do
+	start dead$dead ./tools/ripc-ping -c 0 -i 1 -W 60000 -o peer_timeout_ms=60000 "$id"
+	eval "dead$dead=\$pid"
+	ready dead$dead "^answer 0"
+done
+kill -STOP "$server"
+for dead in 1 2 3 4; do
+	q_before=''
+	wait_until 60 quiet dead$dead
+	eval "kill -9 \$dead$dead; gone \$dead$dead 60"
+done
+kill -CONT "$server"
+expect "a ping behind those of processes that were killed" 0 60 ./tools/ripc-ping -c 1 -W 5000 "$id"
+
 # A ping that is interrupted between two messages has lost none.
 start between ./tools/ripc-ping -c 0 -i 60000 "$id"
 ready between "^answer 0:"
