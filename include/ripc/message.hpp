@@ -93,7 +93,7 @@ class message
 		void *p = ripc_message_detach(m_.get(), i);
 
 		if (!p)
-			throw error(-EINVAL, ripc_error_detail());
+			throw error(-errno, ripc_error_detail());
 		return {ctx_, p, n};
 	}
 

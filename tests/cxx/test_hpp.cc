@@ -426,6 +426,27 @@ void kills()
 	close(ready[1]);
 }
 
+/* A child of fork() gets the error of the library, whatever the function. */
+void forks()
+{
+	libripc::context a(options);
+	libripc::service s = a.register_service();
+	std::vector<char> data(100000, 'x');
+	libripc::request r = s.start_send(s.id(), data);
+	auto m = s.receive(10s);
+	int status = -1;
+
+	EXPECT(m && r.wait(10s));
+	pid_t child = fork();
+	if (!child) {
+		EXPECT(thrown([&] { m->detach(0); }) == EOWNERDEAD);
+		EXPECT(thrown([&] { a.allocate(1); }) == EOWNERDEAD);
+		EXPECT(thrown([&] { s.receive(0ms); }) == EOWNERDEAD);
+		_exit(failed != 0);
+	}
+	EXPECT(waitpid(child, &status, 0) == child && !status);
+}
+
 void threads()
 {
 	libripc::context a(options), b(options);
@@ -496,6 +517,7 @@ int main()
 		run(insight, "insight");
 		run(ends, "ends");
 		run(kills, "kills");
+		run(forks, "forks");
 		run(threads, "threads");
 	}
 	std::printf("cxx/hpp: %u passed, %u failed, 0 skipped\n", passed, failed);
