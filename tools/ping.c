@@ -41,7 +41,7 @@ struct ping {
 	uint64_t token; /* marks our pings, unlike late ones of another process: our service id */
 	uint64_t sent, answered;
 	struct histogram *rtt;
-	unsigned char *buf; /* size bytes */
+	unsigned char *buf;                 /* size bytes */
 	struct answer answers[ANSWERS_MAX]; /* of --serve */
 	unsigned nanswers;
 };
