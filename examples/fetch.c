@@ -7,13 +7,15 @@
  * FILE is the last part of NAME by default. A new or regular FILE appears only when it is complete:
  * the data is written to FILE.part-XXXXXX, which is then renamed. It keeps the mode and, if that is
  * allowed, the owner of the file that it replaces. A device, a pipe or a symbolic link is opened
- * and written in place, because a rename would replace the device or the link itself.
+ * and written in place, because a rename would replace the device or the link itself. A signal such
+ * as that of Ctrl-C removes the incomplete file.
  */
 #define _GNU_SOURCE
 #include "service_arg.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +158,28 @@ struct target {
 	int fd;
 };
 
+static struct target target;
+
+/* The default action of the signal follows, which ends the process. */
+static void on_signal(int number)
+{
+	if (target.part[0])
+		unlink(target.part);
+	raise(number);
+}
+
+static void catch_signals(void)
+{
+	static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
+	const struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction old;
+
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		/* nohup(1) has a process ignore SIGHUP. */
+		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+}
+
 static int target_failed(const char *path)
 {
 	fprintf(stderr, "fetch: %s: %s\n", path, strerror(errno));
@@ -227,7 +251,6 @@ static int target_close(struct target *t, int err)
 int main(int argc, char **argv)
 {
 	const char *name = argc > 2 ? argv[2] : "", *slash = strrchr(name, '/');
-	struct target target = {.file = argc > 3 ? argv[3] : slash ? slash + 1 : name};
 	struct transfer t = {.name = name, .size = -1};
 	double begin_s, took_s;
 	int err;
@@ -239,6 +262,8 @@ int main(int argc, char **argv)
 	err = ripc_service_register(NULL, RIPC_ANY_ID, 0, &t.service);
 	if (err)
 		return fail(err, "register");
+	target.file = argc > 3 ? argv[3] : slash ? slash + 1 : name;
+	catch_signals();
 	if (target_open(&target))
 		return 1;
 	begin_s = now_s();

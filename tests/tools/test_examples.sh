@@ -420,6 +420,17 @@ fi
 rm -f "$work/got/huge".part*
 fetched one
 
+for signal in TERM HUP; do
+	current_attempt
+	kill -$signal "$fetch"
+	if gone "$fetch" 60 && [ "$status" -gt 128 ] && ! left_behind "$work/got/huge"; then
+		ok "SIG$signal ends the client and removes the incomplete file"
+	else
+		bad "SIG$signal ends the client and removes the incomplete file: $(ls "$work/got")"
+	fi
+	rm -f "$work/got/huge".part*
+done
+
 current_attempt
 kill -9 "$files"
 if gone "$fetch" 60 && [ "$status" -eq 1 ]; then
