@@ -21,11 +21,13 @@ def main(arguments):
         print(__doc__, file=sys.stderr)
         return 2
     operation, store, *rest = arguments
+    # As for kv.c, a number is an id. To the module a str is always a name.
+    dest = int(store) if store.isascii() and store.isdecimal() else store
     # The store knows an operation by its first letter.
     request = [operation[:1].encode()] + [word.encode() for word in rest]
     with ripc.Context() as context:
         try:
-            answer = context.register().call(store, request, timeout=2,
+            answer = context.register().call(dest, request, timeout=2,
                                              idempotent=operation == "get")
         except ripc.Refused as error:
             print(f"kv.py: not done: {error.strerror}", file=sys.stderr)
