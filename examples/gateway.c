@@ -168,11 +168,11 @@ int main(int argc, char **argv)
 	uv_tcp_t listener;
 	uv_signal_t terminated;
 	uv_poll_t complete;
-	int port, err;
+	unsigned long long port;
+	int err;
 
 	service = argc > 1 ? service_arg(argv[1]) : 0;
-	port = argc > 2 ? atoi(argv[2]) : 0;
-	if (!service || port <= 0 || port > 65535) {
+	if (argc != 3 || !service || !number_arg(argv[2], 65535, &port) || !port) {
 		fprintf(stderr, "usage: gateway SERVICE PORT\n");
 		return 2;
 	}
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	uv_tcp_init(loop, &listener);
-	uv_ip4_addr("127.0.0.1", port, &address);
+	uv_ip4_addr("127.0.0.1", (int)port, &address);
 	uv_tcp_bind(&listener, (struct sockaddr *)&address, 0);
 	err = uv_listen((uv_stream_t *)&listener, 128, on_connection);
 	if (!err)
@@ -192,10 +192,10 @@ int main(int argc, char **argv)
 	if (!err)
 		err = uv_signal_start(&terminated, on_signal, SIGTERM);
 	if (err) {
-		fprintf(stderr, "gateway: port %d: %s\n", port, uv_strerror(err));
+		fprintf(stderr, "gateway: port %llu: %s\n", port, uv_strerror(err));
 		return 1;
 	}
-	printf("port %d leads to service %llu\n", port, (unsigned long long)service);
+	printf("port %llu leads to service %llu\n", port, (unsigned long long)service);
 	fflush(stdout);
 	uv_run(loop, UV_RUN_DEFAULT);
 	/* The loop forgets the descriptor before the context ends. */

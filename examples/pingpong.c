@@ -9,7 +9,6 @@
  */
 #include "service_arg.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -118,6 +117,13 @@ static int play(uint64_t id, unsigned long long rounds)
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "42";
+	unsigned long long rounds;
 
-	return argc > 2 ? play(service_arg(name), strtoull(argv[2], NULL, 0)) : wait_for_peer(name);
+	if (argc < 3)
+		return wait_for_peer(name);
+	if (argc > 3 || !number_arg(argv[2], UINT64_MAX, &rounds)) {
+		fprintf(stderr, "usage: pingpong [SERVICE [ROUNDS]]\n");
+		return 2;
+	}
+	return play(service_arg(name), rounds);
 }

@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A service as a user writes it: a decimal or 0x number is its id, anything else its name. */
+/* Arguments as a user writes them. A service: a number is its id, anything else its name. */
 #ifndef SERVICE_ARG_H
 #define SERVICE_ARG_H
 
 #include <ripc.h>
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads the digits of an id. *end: behind them. */
+/* Reads the digits of an id, decimal or behind 0x. *end: behind them. 0: there are none. */
 static inline uint64_t service_arg_id(const char *text, char **end)
 {
-	return strtoull(text, end, strncmp(text, "0x", 2) ? 10 : 16);
+	uint64_t id = 0;
+
+	*end = (char *)text;
+	errno = 0;
+	/* strtoull() would also read blanks and a sign, and makes UINT64_MAX of a large number. */
+	if (*text >= '0' && *text <= '9')
+		id = strtoull(text, end, strncmp(text, "0x", 2) ? 10 : 16);
+	return errno ? 0 : id;
 }
 
 /* The id of a service; 0: there is none of that id or name. */
@@ -21,6 +30,16 @@ static inline uint64_t service_arg(const char *text)
 	uint64_t id = service_arg_id(text, &end);
 
 	return *end ? ripc_id(text) : id;
+}
+
+/* Reads a decimal number. Return: whether it is one, and at most max. */
+static inline bool number_arg(const char *text, unsigned long long max, unsigned long long *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoull(text, &end, 10);
+	return *text >= '0' && *text <= '9' && !*end && !errno && *number <= max;
 }
 
 /* Registers it, by its name if it has one. */

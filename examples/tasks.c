@@ -175,7 +175,7 @@ static int run_boss(const char *name, uint64_t ntasks)
 	return ripc_close(NULL) || failed;
 }
 
-static int run_worker(uint64_t boss, unsigned long ms)
+static int run_worker(uint64_t boss, unsigned long long ms)
 {
 	struct timespec takes = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
 	struct text text = {NO_TASK, 0};
@@ -210,11 +210,14 @@ static int run_worker(uint64_t boss, unsigned long ms)
 int main(int argc, char **argv)
 {
 	uint64_t id = argc == 4 ? service_arg(argv[2]) : 0;
+	unsigned long long number;
 
-	if (id && !strcmp(argv[1], "boss") && strtoull(argv[3], NULL, 0))
-		return run_boss(argv[2], strtoull(argv[3], NULL, 0));
-	if (id && !strcmp(argv[1], "worker"))
-		return run_worker(id, strtoul(argv[3], NULL, 0));
+	if (id && number_arg(argv[3], UINT32_MAX, &number)) {
+		if (!strcmp(argv[1], "boss") && number)
+			return run_boss(argv[2], number);
+		if (!strcmp(argv[1], "worker"))
+			return run_worker(id, number);
+	}
 	fprintf(stderr, "usage: tasks boss SERVICE TASKS\n"
 			"       tasks worker SERVICE MS\n");
 	return 2;

@@ -27,9 +27,12 @@ else
 fi
 expect "server: the id is held" 1 60 ./examples/server "$id"
 has "the error says so" "$err" "^server: service id is held by another: ."
+expect "server: a number that is too large" 1 60 ./examples/server 99999999999999999999
 if [ -x ./examples/gateway ]; then
 	port=$((20000 + $$ % 10000))
-	expect "gateway: usage" 2 60 ./examples/gateway "$id" 0
+	for number in 0 65536 80x -1 ""; do
+		expect "gateway: port '$number'" 2 60 ./examples/gateway "$id" "$number"
+	done
 	start gateway ./examples/gateway "$id" "$port"
 	gateway=$pid
 	ready gateway "^port $port leads to service $id$"
@@ -106,6 +109,10 @@ ready two "^the sun is out"
 # Tasks: a worker that is killed while it has one, and others that are killed at any moment.
 id=$(random_id)
 expect "tasks: usage" 2 60 ./examples/tasks boss "$id"
+for number in 0 -1 5x "" 99999999999999999999; do
+	expect "tasks: '$number' tasks" 2 60 ./examples/tasks boss "$id" "$number"
+done
+expect "tasks: no number" 2 60 ./examples/tasks worker "$id" soon
 start boss ./examples/tasks boss "$id" 1000
 boss=$pid
 ready boss "^service $id has 1000 tasks$"
@@ -205,6 +212,8 @@ id=$(random_id)
 start pong ./examples/pingpong "$id"
 pong=$pid
 ready pong "service $id waits"
+expect "pingpong: no number" 2 60 ./examples/pingpong "$id" many
+expect "pingpong: a negative number" 2 60 ./examples/pingpong "$id" -5
 expect "pingpong" 0 60 ./examples/pingpong "$id" 2000
 has "plays all rounds" "$out" "^2000 rounds, [0-9.]* us each"
 if gone "$pong" 60 && [ "$status" -eq 0 ]; then
