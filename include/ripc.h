@@ -515,11 +515,11 @@ int ripc_register_name(struct ripc *ctx, const char *name, unsigned flags,
  *
  * Asks all contexts that the resolver reaches: with udp those of the broadcast domain, with local
  * those of this host, with file those of its hosts, with zookeeper all that have a node. For tools
- * and tests: the list costs every context of the network work, and is out of date at once. All are
- * asked three times, and a context again for each further answer it has announced. The list may
- * still lack services whose answers were lost or late; if an announced answer is missing, the log
- * has a warning. 500 ms suffice for a few thousand services. A context sends at most 64 answers per
- * second, each with 4 to 62 services.
+ * and tests: the list costs every context of the network work, and is out of date at once. The call
+ * asks all contexts three times. It asks a context again for each further answer that the context
+ * has announced. The list may still lack services whose answers were lost or late; if an announced
+ * answer is missing, the log has a warning. 500 ms suffice for a few thousand services. A context
+ * sends at most 64 answers per second, each with 4 to 62 services.
  *
  * Return: the number of services found, at most 65536, or a negative errno.
  * Errors:
@@ -965,7 +965,7 @@ int ripc_send_async(struct ripc_service *service, uint64_t dest, const struct io
  * ripc_request_test - test whether a request is done
  * @request: the request; freed and set to NULL when it is done
  *
- * Return: -EINPROGRESS, or the result as ripc_send_long() returns it. If no context holds the
+ * Return: -EINPROGRESS, or the result as ripc_request_wait() returns it. If no context holds the
  * destination, the request continues to search for it until it is cancelled.
  */
 int ripc_request_test(struct ripc_request **request);
@@ -976,6 +976,7 @@ int ripc_request_test(struct ripc_request **request);
  * @timeout_ms: how long to wait
  *
  * Return: -ETIMEDOUT if it is still under way, or the result as ripc_send_long() returns it.
+ * -ECANCELED: the service that sends was unregistered; the message will not be delivered.
  * -ESHUTDOWN: the context is being closed; the memory is the caller's when ripc_close() has
  * returned.
  */
