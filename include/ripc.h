@@ -1276,6 +1276,12 @@ int ripc_group_leave(struct ripc_service *service, uint64_t group);
 int ripc_group_send(struct ripc_service *service, uint64_t group, const struct iovec *items,
 		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms);
 
+/* In C++ the function hides the constructor of the struct, of which g++ warns. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 /**
  * ripc_group_stats - the counters of a group
  * @ctx: the context, or NULL
@@ -1291,6 +1297,10 @@ int ripc_group_send(struct ripc_service *service, uint64_t group, const struct i
  */
 int ripc_group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,
 		     struct ripc_group_stats *stats);
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 /**
  * ripc_message_detach - keep one item of a message

@@ -25,6 +25,10 @@
 #ifndef RIPC_HPP
 #define RIPC_HPP
 
+#if __cplusplus < 201703L
+#error "ripc.hpp needs C++17: compile with -std=c++17 or a later standard"
+#else
+
 #include <ripc.h>
 
 #include <ripc/error.hpp>
@@ -34,5 +38,7 @@
 #include <ripc/message.hpp>
 #include <ripc/service.hpp>
 #include <ripc/context.hpp>
+
+#endif /* C++17 */
 
 #endif

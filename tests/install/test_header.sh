@@ -53,14 +53,19 @@ for cc in gcc clang; do
 done
 for cxx in g++ clang++; do
 	if have $cxx; then
-		try $cxx c++11 use.cc -Wold-style-cast
-		try $cxx c++17 use.cc -Wold-style-cast
-		try $cxx c++20 use.cc -Wold-style-cast
+		try $cxx c++11 use.cc -Wold-style-cast -Wshadow
+		try $cxx c++17 use.cc -Wold-style-cast -Wshadow
+		try $cxx c++20 use.cc -Wold-style-cast -Wshadow
 		for std in c++17 c++20; do
 			check "ripc.hpp, $cxx -std=$std" "$cxx" -std=$std "${warnings[@]}" \
-				-Wold-style-cast -Wconversion -Wnon-virtual-dtor \
+				-Wold-style-cast -Wconversion -Wnon-virtual-dtor -Wshadow \
 				-I"$srcdir/include" -fsyntax-only "$srcdir/tests/cxx/test_hpp.cc"
 		done
+		"$cxx" -std=c++14 -I"$srcdir/include" -fsyntax-only -x c++ \
+			"$srcdir/include/ripc.hpp" >"$dir/errors" 2>&1
+		check "ripc.hpp, $cxx -std=c++14: one error, which names the remedy" \
+			test "$(grep -c 'error:' "$dir/errors") $(grep 'error:' "$dir/errors" |
+				grep -c -- '-std=c++17')" = "1 1"
 	else
 		skip "$cxx is not installed"
 	fi
