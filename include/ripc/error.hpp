@@ -135,7 +135,8 @@ inline void end_message(struct ripc_message *p)
 }
 inline void end_request(struct ripc_request *p)
 {
-	ripc_request_cancel(&p, 0);
+	/* With 0 the lane to the peer would be closed, and with it all that is on its way. */
+	ripc_request_cancel(&p, 100);
 }
 
 } // namespace detail

@@ -141,7 +141,7 @@ class message
 	detail::handle<struct ripc_message, detail::end_message> m_;
 };
 
-/** A call under way: ripc_call_start(). The destructor cancels it. */
+/** A call under way: ripc_call_start(). The destructor cancels it, as cancel() does. */
 class call
 {
       public:
@@ -170,6 +170,7 @@ class call
 		detail::check(rc);
 		return answer;
 	}
+	/** ripc_request_cancel() with 100 ms */
 	void cancel() noexcept
 	{
 		r_.reset();

@@ -8,7 +8,10 @@
 namespace libripc
 {
 
-/** A message under way: ripc_send_async(). The destructor cancels it. */
+/**
+ * A message under way: ripc_send_async(). The destructor cancels it, as cancel() does with its
+ * default timeout.
+ */
 class request
 {
       public:

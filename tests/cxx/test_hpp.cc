@@ -426,6 +426,26 @@ void kills()
 	close(ready[1]);
 }
 
+/* A request that is dropped does not cost the lane, and other messages on their way. */
+void dropped()
+{
+	libripc::context a(options), b(options);
+	libripc::service from = a.register_service(), to = b.register_service();
+	std::vector<char> large(64 << 20, 'x');
+	unsigned received = 0, dropped = 20;
+
+	for (unsigned i = 0; i < dropped; i++) {
+		libripc::request r = from.start_send(to.id(), large);
+
+		from.send(to.id(), "short", 10s);
+	}
+	while (auto m = to.receive(received < dropped ? 2s : 0s))
+		received += !m->is_long();
+	EXPECT(received == dropped || a.stats().lanes_lost);
+	/* A lane is closed if the peer gets no processor for 100 ms. */
+	EXPECT(a.stats().lanes_lost <= dropped / 2);
+}
+
 /* A child of fork() gets the error of the library, whatever the function. */
 void forks()
 {
@@ -517,6 +537,7 @@ int main()
 		run(insight, "insight");
 		run(ends, "ends");
 		run(kills, "kills");
+		run(dropped, "dropped");
 		run(forks, "forks");
 		run(threads, "threads");
 	}
