@@ -2,7 +2,9 @@
 """Arguments that make no sense: each has an exception of one kind, and a text that tells why."""
 import array
 import asyncio
+import copy
 import errno
+import pickle
 
 import ripc
 from support import Skip, end, expect_error, pair
@@ -123,6 +125,18 @@ def test_timeouts():
         a.flush(b.id, endless)
         a.send(b.id, b"y", endless)
         assert bytes(b.receive(endless)) == b"y"
+    end(a, b)
+
+
+def test_copies():
+    """The end of a copy would end the original."""
+    a, b = pair()
+    call = a.start_call(b.id, b"q")
+    memory = a.context.register_memory(bytearray(5000))
+    for original in (a, a.context, b.receive(5), call, a.start_send(b.id, b"x"), memory):
+        for function in (copy.copy, copy.deepcopy, pickle.dumps):
+            wrong(TypeError, function, original, text="can be neither copied nor pickled")
+    assert a.id
     end(a, b)
 
 

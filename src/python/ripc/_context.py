@@ -54,6 +54,8 @@ class Context:
         self._handles: Set[Any] = set()
         _open.add(self)
 
+    __reduce__ = _errors.no_copy
+
     def _get(self) -> Any:
         if self._closed:
             raise _errors.closed("context")

@@ -70,6 +70,11 @@ def closed(what: str) -> Error:
     return Closed(errno.ESHUTDOWN, f"the {what} is closed")
 
 
+def no_copy(self: Any) -> Any:
+    """For __reduce__: the end of a copy would end what the original holds."""
+    raise TypeError(f"a {type(self).__name__} can be neither copied nor pickled")
+
+
 def check(result: int) -> int:
     """Raises the error of a call that failed."""
     if result < 0:

@@ -25,6 +25,8 @@ class Registration:
                                             self._memory.size))
         context._registrations.add(self)
 
+    __reduce__ = _errors.no_copy
+
     def close(self) -> None:
         """Ends the registration. Raises Error with EBUSY while the memory is in use: by a message
         under way, as a window, or as a return buffer. Does nothing if it has ended."""

@@ -53,6 +53,8 @@ class Message:
         # Holds the memory of the program in which its items may lie.
         self._kept = kept
 
+    __reduce__ = _errors.no_copy
+
     def _get(self) -> Any:
         m = self._message
         if m is None:

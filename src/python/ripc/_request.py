@@ -39,6 +39,8 @@ class _Operation:
             context._forget_at = 2 * len(running) + FORGET_AT
         running[self] = None
 
+    __reduce__ = _errors.no_copy
+
     def _after_fork(self) -> None:
         """A thread of the parent may have held the lock."""
         self._lock = threading.RLock()

@@ -44,6 +44,8 @@ class Service:
         # Memory of windows and return buffers, by its address.
         self._targets: Dict[int, Any] = {}
 
+    __reduce__ = _errors.no_copy
+
     @property
     def context(self) -> "Context":
         """The context that holds the service."""
