@@ -27,14 +27,15 @@ static void reply_ack(struct ripc__lane *lane, struct ripc__flow *flow, uint64_t
 
 /*
  * Finds the return buffer that the message used. This peer must have been able to write it, for
- * this service.
+ * this service. A standing buffer is for items that are written, not for inline ones.
  */
-static struct ripc__local_return *claim_used_return(struct ripc__rndv *r, uint64_t id, uint64_t len)
+static struct ripc__local_return *claim_used_return(struct ripc__rndv *r, uint64_t id, uint64_t len,
+						    bool inlined)
 {
 	struct ripc__local_return *ret = ripc__local_return_find(r->ctx, id);
 
 	if (!ret || !ripc__lane_same(ret->lane, r->lane) ||
-	    (ret->flow ? ret->flow->id != r->service->id
+	    (ret->flow ? inlined || ret->flow->id != r->service->id
 		       : ret->service != r->service || ret->call != ripc__rndv_answered_call(r)) ||
 	    ret->arriving || len > ret->len)
 		return NULL;
@@ -86,11 +87,11 @@ static int item_local(struct ripc__rndv *r, struct ripc__rndv_item *it, uint64_t
 	if (!it->len)
 		return 0;
 	if (return_id) {
-		it->ret = claim_used_return(r, return_id, it->len);
+		it->ret = claim_used_return(r, return_id, it->len, bytes);
 		if (!it->ret)
 			return -EPROTO;
 		if (it->ret->flow)
-			return bytes ? -EPROTO : item_take_standing(r, it);
+			return item_take_standing(r, it);
 		it->base = it->ret->base;
 		it->region = it->ret->region;
 		if (!bytes && it->ret->bounce)

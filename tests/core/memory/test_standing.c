@@ -176,15 +176,19 @@ START_TEST(lane_gone__written_message_arrives_once)
 END_TEST
 
 /* A LONG from 0 to 1 of one item in the return buffer id. */
-static size_t forge(uint8_t *buf, uint64_t id, size_t len)
+static size_t forge(uint8_t *buf, uint64_t id, size_t len, enum ripc__how how)
 {
 	uint64_t request = rig_peer(&rig, 0, 1)->next_request_id;
-	struct ripc__desc d = {.addr = id, .len = len, .how = RIPC__HOW_WRITTEN};
+	struct ripc__desc d = {.addr = id, .len = len, .how = how};
 	uint8_t *p = ripc__header_put(buf, RIPC__LONG, 0, 1, 0, RIG_ID(1), RIG_ID(0));
 
 	ripc__put_le64(p, request);
 	ripc__put_le64(p + 8, request);
-	return (size_t)(ripc__desc_put(p + 16, &d) - buf);
+	p = ripc__desc_put(p + 16, &d);
+	if (how == RIPC__HOW_WRITTEN)
+		return (size_t)(p - buf);
+	memset(p, 0x33, len);
+	return (size_t)(p - buf) + len;
 }
 
 /* Id of the oldest standing buffer that context 1 has granted to context 0. */
@@ -212,7 +216,22 @@ START_TEST(hostile__nothing_written)
 	rig_start(&rig, 2, pool);
 	exchange(40000, 2);
 	id = first_standing_id();
-	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
+	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100, RIPC__HOW_WRITTEN), 0);
+	rig_run(&rig, 10);
+	rig_expect_none(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+	exchange(40000, 5);
+}
+END_TEST
+
+/* The item lies in the message, and names the buffer all the same. */
+START_TEST(hostile__inline_item)
+{
+	uint8_t buf[RIPC__HEADER_MAX + 100];
+
+	rig_start(&rig, 2, configs[_i]);
+	exchange(40000, 2);
+	rig_inject(&rig, 0, 1, buf, forge(buf, first_standing_id(), 100, RIPC__HOW_INLINE), 0);
 	rig_run(&rig, 10);
 	rig_expect_none(&rig, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
@@ -230,7 +249,7 @@ START_TEST(hostile__of_another_service)
 	rig_start(&rig, 2, expensive);
 	OK(ripc_service_register(rig.ctx[1], RIG_ID(5), 0, &other));
 	exchange(40000, 2);
-	len = forge(buf, first_standing_id(), 100);
+	len = forge(buf, first_standing_id(), 100, RIPC__HOW_WRITTEN);
 	ripc__put_le64(buf + 8, RIG_ID(5));
 	rig_inject(&rig, 0, 1, buf, len, 0);
 	rig_run(&rig, 10);
@@ -250,7 +269,7 @@ START_TEST(hostile__used_twice)
 	exchange(40000, 2);
 	id = last_standing_id();
 	exchange(40000, 4);
-	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
+	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100, RIPC__HOW_WRITTEN), 0);
 	rig_run(&rig, 10);
 	rig_expect_none(&rig, 1);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
@@ -267,7 +286,7 @@ START_TEST(hostile__bounce_buffer_not_written_again)
 	exchange(40000, 2);
 	id = last_standing_id();
 	exchange(40000, 4);
-	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100), 0);
+	rig_inject(&rig, 0, 1, buf, forge(buf, id, 100, RIPC__HOW_WRITTEN), 0);
 	rig_expect(&rig, 1, 100, 3);
 	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 0);
 }
@@ -360,6 +379,7 @@ int main(void)
 	tcase_add_loop_test(tc, idle__taken_back, 0, 2);
 	tcase_add_loop_test(tc, lane_gone__written_message_arrives_once, 0, 2);
 	tcase_add_test(tc, hostile__nothing_written);
+	tcase_add_loop_test(tc, hostile__inline_item, 0, 2);
 	tcase_add_test(tc, hostile__of_another_service);
 	tcase_add_test(tc, hostile__used_twice);
 	tcase_add_test(tc, hostile__bounce_buffer_not_written_again);
