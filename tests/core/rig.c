@@ -108,6 +108,13 @@ void rig_connect(struct rig *rig, unsigned i, unsigned j)
 	ck_assert_ptr_nonnull(rig_lane(rig, j, i));
 }
 
+void rig_fail_lane(struct rig *rig, unsigned i, unsigned j)
+{
+	ripc__lock(rig->ctx[i]);
+	ripc__lane_fail(rig_lane(rig, i, j), -ECONNRESET, "as the test wants it");
+	ripc__unlock(rig->ctx[i]);
+}
+
 void rig_fill(void *p, size_t len, uint64_t tag)
 {
 	uint8_t *at = p;

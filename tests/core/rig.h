@@ -80,6 +80,8 @@ struct ripc__dest *rig_dest(const struct rig *rig, unsigned i, unsigned j);
 unsigned rig_waiting(const struct ripc_service *s, enum ripc__rndv_state state);
 /* Connects i to the service of j. */
 void rig_connect(struct rig *rig, unsigned i, unsigned j);
+/* The lane between i and j fails at i. */
+void rig_fail_lane(struct rig *rig, unsigned i, unsigned j);
 
 /* Bytes that depend on tag. */
 void rig_fill(void *p, size_t len, uint64_t tag);

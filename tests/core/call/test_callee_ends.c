@@ -228,7 +228,7 @@ START_TEST(moved__without_a_lane)
 		ripc__sim_run(rig.net, 10000);
 	if (_i == 3)
 		rig_run(&rig, 100);
-	ripc__lane_fail(rig_lane(&rig, 1, 0), -EIO, "test");
+	rig_fail_lane(&rig, 1, 0);
 	OK(ripc_service_unregister(rig.s[1]));
 	rig.s[1] = NULL;
 	rig_run(&rig, 50);

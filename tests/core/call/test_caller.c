@@ -331,7 +331,7 @@ START_TEST(request__without_a_lane)
 	OK(start(RIG_ID(1), 1, RIPC_SHORT_GUARANTEED, NULL, 5000, &r));
 	OK(result(&r, 1));
 	ck_assert_uint_eq(rig_stats(&rig, 0).long_sent, 0);
-	ripc__lane_fail(rig_lane(&rig, 0, 1), -EIO, "test");
+	rig_fail_lane(&rig, 0, 1);
 	OK(start(RIG_ID(1), 2, RIPC_SHORT_GUARANTEED + 1, NULL, 5000, &r));
 	OK(result(&r, 2));
 	ck_assert_uint_eq(rig_stats(&rig, 0).long_sent, 1);

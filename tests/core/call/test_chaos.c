@@ -82,7 +82,7 @@ static void fault(void)
 	case 8:
 	case 9:
 		if (runs(i) && rig.ctx[j] && rig_lane(&rig, i, j))
-			ripc__lane_fail(rig_lane(&rig, i, j), -EIO, "chaos");
+			rig_fail_lane(&rig, i, j);
 		break;
 	case 10:
 	case 11:

@@ -248,7 +248,7 @@ static struct ripc_request *start_with_buffer(const struct iovec *buffer)
 	OK(start(RIG_ID(1), 1, 8, &options, 5000, &r));
 	await_kept(1);
 	rig_run(&rig, 5);
-	ripc__lane_fail(rig_lane(&rig, 0, 1), -EIO, "test");
+	rig_fail_lane(&rig, 0, 1);
 	rig_connect(&rig, 0, 1);
 	return r;
 }

@@ -266,7 +266,7 @@ START_TEST(next__lane_lost)
 	struct iovec item = {bytes, 400};
 
 	use_credit();
-	ripc__lane_fail(rig_lane(&rig, 0, 1), -EIO, "test");
+	rig_fail_lane(&rig, 0, 1);
 	rig_run(&rig, 1000);
 	ck_assert_uint_eq(next().kind, RIPC_COMPLETION_SENDABLE);
 	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, NULL, 0));

@@ -40,9 +40,7 @@ static void tamper(void *arg, const uint8_t from[16], const uint8_t to[16], uint
 
 static void break_lane(void)
 {
-	ripc__lock(rig.ctx[0]);
-	ripc__lane_fail(rig_lane(&rig, 0, 1), -ECONNRESET, "as the test wants it");
-	ripc__unlock(rig.ctx[0]);
+	rig_fail_lane(&rig, 0, 1);
 	rig_run(&rig, 10);
 }
 

@@ -411,9 +411,7 @@ START_TEST(sweep__keeps_completion)
 	rig_run(&rig, 10000);
 	ck_assert(!ripc__list_empty(&ctx->completions));
 	if (_i) {
-		ripc__lock(ctx);
-		ripc__lane_fail(rig_lane(&rig, 0, 1), -ECONNRESET, "as the test wants it");
-		ripc__unlock(ctx);
+		rig_fail_lane(&rig, 0, 1);
 		rig_run(&rig, 100);
 		ripc__lock(ctx);
 		/* As one that connected by itself, from where the others come. */
@@ -559,9 +557,7 @@ START_TEST(fold__lane_lost)
 	exchange_reliable(1);
 	rig_run(&rig, 3 * RIPC__TRIM_MS);
 	ck_assert_ptr_null(rig.ctx[1]->dests);
-	ripc__lock(rig.ctx[1]);
-	ripc__lane_fail(rig_lane(&rig, 1, 0), -ECONNRESET, "as the test wants it");
-	ripc__unlock(rig.ctx[1]);
+	rig_fail_lane(&rig, 1, 0);
 	rig_run(&rig, 10);
 	ck_assert_ptr_null(ripc__credit_holder(rig.ctx[1], RIG_ID(0)));
 	exchange_reliable(1);

@@ -278,9 +278,7 @@ START_TEST(lane__connect_failure_evicts)
 		ck_assert_uint_eq(connects_to_fail, 0);
 		ck_assert_int_eq(ctx->evict_cause, 0);
 		ck_assert_int_eq(rig_lane(&rig, 0, 1) == NULL, i == attempts);
-		ripc__lock(ctx);
-		ripc__lane_fail(rig_lane(&rig, 0, third), -ECONNRESET, "as the test wants it");
-		ripc__unlock(ctx);
+		rig_fail_lane(&rig, 0, third);
 	}
 	tp->ops = &ripc__transport_sim;
 	rig_exchange(&rig, 0, 1);
@@ -309,9 +307,7 @@ START_TEST(lane__connect_failure_keeps_requests)
 	tp->ops = &ops;
 	connect_error = connect_errors[_i].error;
 	connects_to_fail = 5;
-	ripc__lock(ctx);
-	ripc__lane_fail(rig_lane(&rig, 0, 1), -ECONNRESET, "as the test wants it");
-	ripc__unlock(ctx);
+	rig_fail_lane(&rig, 0, 1);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_uint_eq(connects_to_fail, 0);

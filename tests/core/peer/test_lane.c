@@ -139,9 +139,7 @@ START_TEST(connect__after_a_pause)
 	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
 	ops.connect = no_memory;
 	tp->ops = &ops;
-	ripc__lock(rig.ctx[0]);
-	ripc__lane_fail(rig_lane(&rig, 0, 1), -ECONNRESET, "as the test wants it");
-	ripc__unlock(rig.ctx[0]);
+	rig_fail_lane(&rig, 0, 1);
 	RC(-EHOSTUNREACH, rig_short(&rig, 0, 1, 10, 1, 300));
 	tp->ops = &ripc__transport_sim;
 	rig_run(&rig, 10000);

@@ -145,7 +145,7 @@ START_TEST(watch__survives_lane)
 {
 	OK(ripc_watch(rig.s[0], RIG_ID(1)));
 	rig_run(&rig, 1000);
-	ripc__lane_fail(rig_lane(&rig, 0, 1), -EIO, "test");
+	rig_fail_lane(&rig, 0, 1);
 	rig_run(&rig, 3000);
 	rig_expect_none(&rig, 0);
 	ck_assert_uint_eq(rig_lane(&rig, 1, 0)->nwatched, 1);
@@ -172,7 +172,7 @@ START_TEST(watch__ended_between_lanes)
 {
 	OK(ripc_watch(rig.s[0], RIG_ID(1)));
 	rig_run(&rig, 1000);
-	ripc__lane_fail(rig_lane(&rig, 0, 1), -EIO, "test");
+	rig_fail_lane(&rig, 0, 1);
 	OK(ripc_service_unregister(rig.s[1]));
 	rig.s[1] = NULL;
 	rig_run(&rig, 3000);
@@ -285,7 +285,7 @@ START_TEST(watch__holder_connected_itself)
 	OK(ripc_watch(rig.s[0], RIG_ID(1)));
 	rig_run(&rig, 1000);
 	ck_assert_uint_eq(rig_lane(&rig, 1, 0)->nwatched, 1);
-	ripc__lane_fail(rig_lane(&rig, 0, 1), -EIO, "test");
+	rig_fail_lane(&rig, 0, 1);
 	rig_run(&rig, 10000);
 	rig_expect_none(&rig, 0);
 	ck_assert_uint_eq(rig_lane(&rig, 1, 0)->nwatched, 1);
