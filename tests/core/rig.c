@@ -31,11 +31,22 @@ unsigned rig_open(struct rig *rig, const char *options)
 	return i;
 }
 
-void rig_start(struct rig *rig, unsigned n, void (*change)(struct ripc__sim_config *config))
+void rig_start_with(struct rig *rig, unsigned n, void (*change)(struct ripc__sim_config *config),
+		    const char *options)
 {
 	rig_init(rig, change);
 	for (unsigned i = 0; i < n; i++)
-		rig_open(rig, NULL);
+		rig_open(rig, options);
+}
+
+void rig_start(struct rig *rig, unsigned n, void (*change)(struct ripc__sim_config *config))
+{
+	rig_start_with(rig, n, change, NULL);
+}
+
+void rig_datagrams(struct ripc__sim_config *config)
+{
+	config->datagram = true;
 }
 
 void rig_close(struct rig *rig, unsigned i)

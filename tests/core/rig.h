@@ -54,6 +54,11 @@ void rig_init(struct rig *rig, void (*change)(struct ripc__sim_config *config));
 unsigned rig_open(struct rig *rig, const char *options);
 /* The usual: a network with n contexts. */
 void rig_start(struct rig *rig, unsigned n, void (*change)(struct ripc__sim_config *config));
+/* The same with these options of each context. */
+void rig_start_with(struct rig *rig, unsigned n, void (*change)(struct ripc__sim_config *config),
+		    const char *options);
+/* A change(): short messages travel as datagrams, with the option "short=udp". */
+void rig_datagrams(struct ripc__sim_config *config);
 void rig_close(struct rig *rig, unsigned i);
 /*
  * Closes all and checks that nothing is left: endpoints, regions, packets, breaches of the

@@ -99,11 +99,6 @@ static void log_line(void *arg, enum ripc_log_level level, const char *line)
 	snprintf(logged, sizeof(logged), "%s", line);
 }
 
-static void datagrams(struct ripc__sim_config *config)
-{
-	config->datagram = true;
-}
-
 /* Context 1 receives a datagram from the address of 0. Return: that address, as text. */
 static const char *receive_datagram(const uint8_t *bytes, size_t len)
 {
@@ -146,7 +141,7 @@ START_TEST(datagram__noservice_of_another)
 	uint8_t *instance =
 		ripc__header_put(buf, RIPC__NOSERVICE, RIPC__F_INSTANCE, 0, 0, 0, RIG_ID(0));
 
-	restart(datagrams);
+	restart(rig_datagrams);
 	rig_open(&rig, NULL);
 	rig_exchange(&rig, 1, 0);
 	rig_exchange(&rig, 1, 2);
@@ -168,7 +163,7 @@ START_TEST(datagram__over_multicast_only)
 	uint8_t *p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, 1, 0, RIG_ID(1), 7);
 
 	if (_i)
-		restart(datagrams);
+		restart(rig_datagrams);
 	memset(p, 7, 16);
 	receive_datagram(buf, sizeof(buf));
 	ck_assert_uint_eq(rig.s[1]->queued, _i);

@@ -15,9 +15,7 @@ static struct rig rig;
 
 static void start(void (*change)(struct ripc__sim_config *config), const char *options)
 {
-	rig_init(&rig, change);
-	for (unsigned i = 0; i < 2; i++)
-		rig_open(&rig, options);
+	rig_start_with(&rig, 2, change, options);
 	rig_exchange(&rig, 0, 1);
 	rig_exchange(&rig, 1, 0);
 }
@@ -27,11 +25,6 @@ static void few_buffers(struct ripc__sim_config *config)
 	config->recv_depth = 8;
 }
 
-static void datagrams(struct ripc__sim_config *config)
-{
-	config->datagram = true;
-}
-
 static void setup(void)
 {
 	start(few_buffers, NULL);
@@ -39,7 +32,7 @@ static void setup(void)
 
 static void setup_datagrams(void)
 {
-	start(datagrams, "short=udp");
+	start(rig_datagrams, "short=udp");
 }
 
 static void teardown(void)

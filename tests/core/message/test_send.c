@@ -57,27 +57,20 @@ static void credits(struct ripc__sim_config *config)
 	config->recv_depth = 64;
 }
 
-static void datagrams(struct ripc__sim_config *config)
-{
-	config->datagram = true;
-}
-
 static const struct {
 	void (*change)(struct ripc__sim_config *config);
 	const char *options;
 } networks[] = {
 	{no_credits, NULL},
 	{credits, NULL},
-	{datagrams, "short=udp"},
+	{rig_datagrams, "short=udp"},
 };
 #define NETWORKS (int)(sizeof(networks) / sizeof(networks[0]))
 
 /* Two contexts that know each other. Messages of the first are counted from now on. */
 static void start_with(void (*change)(struct ripc__sim_config *config), const char *options)
 {
-	rig_init(&rig, change);
-	for (unsigned k = 0; k < 2; k++)
-		rig_open(&rig, options);
+	rig_start_with(&rig, 2, change, options);
 	rig_exchange(&rig, 0, 1);
 	rig_exchange(&rig, 1, 0);
 	ops = *rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops;
@@ -331,7 +324,7 @@ static void setup_lane(void)
 
 static void setup_datagrams(void)
 {
-	setup_fast(datagrams, "short=udp");
+	setup_fast(rig_datagrams, "short=udp");
 }
 
 /* Messages over lanes. */
@@ -529,9 +522,7 @@ START_TEST(send__reliable_without_lane)
 	struct ripc__sim_config config;
 	struct ripc_message *m;
 
-	rig_init(&rig, datagrams);
-	for (unsigned k = 0; k < 2; k++)
-		rig_open(&rig, "short=udp");
+	rig_start_with(&rig, 2, rig_datagrams, "short=udp");
 	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
 	rig_expect(&rig, 1, 10, 1);
 	ck_assert_ptr_null(rig_peer(&rig, 0, 1)->lane);

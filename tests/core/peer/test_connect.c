@@ -51,9 +51,7 @@ static void setup(void)
 	keys_setup();
 	keys_write(KEY_A);
 	snprintf(options, sizeof(options), "key_file=%s", key_path);
-	rig_init(&rig, NULL);
-	for (unsigned i = 0; i < 2; i++)
-		rig_open(&rig, options);
+	rig_start_with(&rig, 2, NULL, options);
 	ripc__sim_tamper(rig.net, tamper, NULL);
 }
 

@@ -32,11 +32,6 @@ static void watch(void *u, const uint8_t from[16], const uint8_t to[16], uint8_t
 	}
 }
 
-static void datagrams(struct ripc__sim_config *config)
-{
-	config->datagram = true;
-}
-
 static void bad_network(struct ripc__sim_config *config)
 {
 	config->datagram = true;
@@ -47,9 +42,7 @@ static void bad_network(struct ripc__sim_config *config)
 
 static void start(void (*change)(struct ripc__sim_config *config))
 {
-	rig_init(&rig, change);
-	rig_open(&rig, "short=udp");
-	rig_open(&rig, "short=udp");
+	rig_start_with(&rig, 2, change, "short=udp");
 	rig_connect(&rig, 0, 1);
 	rig_connect(&rig, 1, 0);
 	memset(&seen, 0, sizeof(seen));
@@ -58,7 +51,7 @@ static void start(void (*change)(struct ripc__sim_config *config))
 
 static void setup(void)
 {
-	start(datagrams);
+	start(rig_datagrams);
 }
 
 static void teardown(void)

@@ -452,11 +452,7 @@ START_TEST(dispatch__elided_datagram)
 	int len;
 
 	rig_end(&rig);
-	rig_init(&rig, NULL);
-	rig.config.datagram = true;
-	ripc__sim_configure(rig.net, &rig.config);
-	for (unsigned i = 0; i < 2; i++)
-		rig_open(&rig, "short=udp");
+	rig_start_with(&rig, 2, rig_datagrams, "short=udp");
 	rig_exchange(&rig, 0, 1);
 	/* Both may have connected, and lost one of the two. */
 	lost = rig_stats(&rig, 1).lanes_lost;

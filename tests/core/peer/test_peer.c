@@ -259,16 +259,9 @@ START_TEST(datagram__after_long_message)
 }
 END_TEST
 
-static void datagrams(struct ripc__sim_config *config)
-{
-	config->datagram = true;
-}
-
 static void setup_datagrams(void)
 {
-	rig_init(&rig, datagrams);
-	rig_open(&rig, "short=udp");
-	rig_open(&rig, "short=udp");
+	rig_start_with(&rig, 2, rig_datagrams, "short=udp");
 	ctx = rig.ctx[0];
 }
 

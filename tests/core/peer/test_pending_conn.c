@@ -146,9 +146,7 @@ START_TEST(crossed__one_direction)
 	unsigned small, large;
 
 	rig_end(&rig);
-	rig_init(&rig, NULL);
-	for (unsigned i = 0; i < 3; i++)
-		rig_open(&rig, options[_i]);
+	rig_start_with(&rig, 3, NULL, options[_i]);
 	small = memcmp(rig_instance(&rig, 0), rig_instance(&rig, 1), 16) > 0;
 	large = !small;
 	rig_exchange(&rig, small, large);

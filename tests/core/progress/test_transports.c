@@ -68,11 +68,6 @@ START_TEST(open__mistakes)
 }
 END_TEST
 
-static void datagrams(struct ripc__sim_config *config)
-{
-	config->datagram = true;
-}
-
 /* A transport for datagrams is polled in each pass, also without a lane. */
 START_TEST(open__datagrams_are_polled)
 {
@@ -81,8 +76,7 @@ START_TEST(open__datagrams_are_polled)
 	for (unsigned on = 0; on < 2; on++) {
 		unsigned polled = 0;
 
-		rig_init(&rig, on ? datagrams : NULL);
-		rig_open(&rig, on ? "short=udp" : NULL);
+		rig_start_with(&rig, 1, on ? rig_datagrams : NULL, on ? "short=udp" : NULL);
 		for (unsigned i = 0; i < rig.ctx[0]->ntp; i++)
 			polled |= (unsigned)rig.ctx[0]->tp[i].limits.eager_datagram << i;
 		ck_assert_uint_eq(polled != 0, on);

@@ -317,11 +317,6 @@ START_TEST(deliver__counted)
 }
 END_TEST
 
-static void datagrams(struct ripc__sim_config *config)
-{
-	config->datagram = true;
-}
-
 /* Datagrams have no credit: those above the window are dropped and counted. */
 START_TEST(deliver__datagrams_above_the_window)
 {
@@ -329,9 +324,7 @@ START_TEST(deliver__datagrams_above_the_window)
 	struct ripc_stats stats;
 
 	rig_end(&rig);
-	rig_init(&rig, datagrams);
-	for (unsigned i = 0; i < 2; i++)
-		rig_open(&rig, "short=udp");
+	rig_start_with(&rig, 2, rig_datagrams, "short=udp");
 	ctx = rig.ctx[0];
 	rig_connect(&rig, 1, 0);
 	for (unsigned i = 0; i < N; i++) {
