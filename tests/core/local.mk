@@ -44,7 +44,8 @@ check_PROGRAMS += tests/core/rendezvous/test_receive
 check_PROGRAMS += tests/core/rendezvous/test_unreadable
 check_PROGRAMS += tests/core/peer/test_attempt
 check_PROGRAMS += tests/core/peer/test_connect
-tests_core_peer_test_connect_LDFLAGS = $(AM_LDFLAGS) \
+check_PROGRAMS += tests/core/peer/test_connect_keys
+tests_core_peer_test_connect_keys_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__handshake_confirm,--wrap=calloc
 check_PROGRAMS += tests/core/memory/test_cached_mr
 check_PROGRAMS += tests/core/memory/test_pool
