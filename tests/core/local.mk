@@ -57,6 +57,7 @@ check_PROGRAMS += tests/core/peer/test_lane
 check_PROGRAMS += tests/core/progress/test_lock
 check_PROGRAMS += tests/core/memory/test_memory_object
 check_PROGRAMS += tests/core/memory/test_message
+check_PROGRAMS += tests/core/memory/test_remote_returns
 check_PROGRAMS += tests/core/memory/test_region
 tests_core_memory_test_region_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=calloc,--wrap=realloc,--wrap=free
@@ -77,6 +78,7 @@ check_PROGRAMS += tests/core/group/test_multicast_send
 check_PROGRAMS += tests/core/peer/test_dest
 tests_core_peer_test_dest_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=ripc__resolver_lookup_cancel
+check_PROGRAMS += tests/core/peer/test_dest_fold
 check_PROGRAMS += tests/core/peer/test_datagram_context
 check_PROGRAMS += tests/core/peer/test_flow
 tests_core_peer_test_flow_SOURCES = tests/core/peer/test_flow.c $(ROUND_TRIPS)
