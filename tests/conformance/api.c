@@ -323,7 +323,7 @@ static void stats_add_up(struct conf *c)
 		struct conf_plan plan;
 		size_t len = 1 + (size_t)conf_random(c, 500);
 
-		conf_plan_one(&plan, len, i);
+		plan = conf_plan_one(len, i);
 		if (i < 20)
 			EXPECT_OK(conf_send_short(c, p.sa, p.idb, len, i, c->patience_ms));
 		else
@@ -405,7 +405,7 @@ static void stats_at_any_time(struct conf *c)
 
 		to = &of[2 * conf_random(c, 2) + (unsigned)(from - of + 1) % 2];
 		for (unsigned k = 0; k < run; k++) {
-			conf_plan_one(&plan, len, i);
+			plan = conf_plan_one(len, i);
 			EXPECT_OK(conf_send_short(c, from->s, to->id, len, i, c->patience_ms));
 			conf_expect(c, to->s, &plan, from->id, false);
 			from->want.short_sent++;

@@ -161,9 +161,8 @@ static void pool_is_reused(struct conf *c)
 
 	conf_pair(c, &p);
 	for (int round = 0; round < 30; round++) {
-		struct conf_plan plan;
+		struct conf_plan plan = conf_plan_one(100000, (uint64_t)round);
 
-		conf_plan_one(&plan, 100000, (uint64_t)round);
 		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 100000, (uint64_t)round, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, true);
 		EXPECT_OK(ripc_context_stats(p.b, &stats));

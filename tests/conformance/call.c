@@ -20,7 +20,7 @@ static void reliable_short(struct conf *c)
 		EXPECT_OK(
 			i & 1 ? ripc_send(p.sa, p.idb, &item, 1, &reliable, c->patience_ms)
 			      : ripc_send_short(p.sa, p.idb, &item, 1, &reliable, c->patience_ms));
-		conf_plan_one(&plan, item.iov_len, i);
+		plan = conf_plan_one(item.iov_len, i);
 		if (i % 16 == 15)
 			EXPECT_OK(ripc_flush(p.sa, p.idb, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, false);
@@ -88,7 +88,7 @@ static void call_answers(struct conf *c)
 		struct iovec item;
 		void *memory;
 
-		conf_plan_one(&plan, lens[i], i);
+		plan = conf_plan_one(lens[i], i);
 		memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
 		EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, NULL, c->patience_ms, &request));
 		echo(c, p.sb);
@@ -217,7 +217,7 @@ static void call_reply_buffer(struct conf *c)
 	conf_pair(c, &p);
 	buffer = (struct iovec){ripc_buf_alloc(p.a, 100000), 100000};
 	options.reply_buffers = &buffer;
-	conf_plan_one(&plan, 70000, 3);
+	plan = conf_plan_one(70000, 3);
 	memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
 	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, &options, c->patience_ms, &request));
 	echo(c, p.sb);
@@ -247,7 +247,7 @@ static void call_reply_buffer_again(struct conf *c)
 	options.reply_buffers = &buffer;
 	for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 		memset(buffer.iov_base, 0xee, buffer.iov_len);
-		conf_plan_one(&plan, lens[i], i);
+		plan = conf_plan_one(lens[i], i);
 		memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
 		EXPECT_OK(
 			ripc_call_start(p.sa, p.idb, &item, 1, &options, c->patience_ms, &request));
@@ -283,7 +283,7 @@ static void call_reply_buffers_apart(struct conf *c)
 	for (unsigned i = 0; i < N; i++) {
 		buffer[i] = (struct iovec){ripc_buf_alloc(p.a, LEN), LEN};
 		options.reply_buffers = &buffer[i];
-		conf_plan_one(&plan, LEN, i);
+		plan = conf_plan_one(LEN, i);
 		memory[i] = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
 		EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, &options, c->patience_ms,
 					  &request[i]));
@@ -326,7 +326,7 @@ static void call_reply_buffer_late(struct conf *c)
 	conf_pair(c, &p);
 	buffer = (struct iovec){ripc_buf_alloc(p.a, LEN), LEN};
 	options.reply_buffers = &buffer;
-	conf_plan_one(&plan, LEN, 5);
+	plan = conf_plan_one(LEN, 5);
 	memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
 	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, &options, c->patience_ms, &request));
 	asked = conf_receive(c, p.sb);
@@ -365,7 +365,7 @@ static void call_reply_buffer_closed(struct conf *c)
 	conf_pair(c, &p);
 	buffer = (struct iovec){ripc_buf_alloc(p.a, 60000), 60000};
 	options.reply_buffers = &buffer;
-	conf_plan_one(&plan, conf_random(c, 2) ? 100 : 60000, 5);
+	plan = conf_plan_one(conf_random(c, 2) ? 100 : 60000, 5);
 	memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
 	EXPECT_OK(ripc_call_start(p.sa, p.idb, &item, 1, &options, c->patience_ms, &request));
 	asked = conf_receive(c, p.sb);
@@ -387,7 +387,7 @@ static void watch_moved(struct conf *c)
 	EXPECT_OK(ripc_watch(p.sa, p.idb));
 	conf_exchange(c, &p);
 	conf_expect_none(c, p.sa);
-	conf_plan_one(&plan, 20000, 1);
+	plan = conf_plan_one(20000, 1);
 	EXPECT_OK(conf_send_long(c, p.sb, p.ida, 20000, 1, c->patience_ms));
 	EXPECT_OK(ripc_service_unregister(p.sb));
 	conf_expect(c, p.sa, &plan, p.idb, true);

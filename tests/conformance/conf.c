@@ -155,6 +155,16 @@ void conf_pair(struct conf *c, struct conf_pair *p)
 	p->sb = conf_register(c, p->b, p->idb);
 }
 
+struct conf_pair conf_pair_other(struct conf *c, const struct conf_pair *p)
+{
+	struct conf_pair q = *p;
+
+	q.b = conf_open(c);
+	q.idb = conf_id(c);
+	q.sb = conf_register(c, q.b, q.idb);
+	return q;
+}
+
 /* ---- Contents ---- */
 
 void *conf_mem_alloc(struct conf *c, struct ripc *ctx, enum conf_memory kind, size_t len)
@@ -230,11 +240,9 @@ void conf_verify(const void *buf, size_t len, uint64_t tag, const char *what)
 		     (unsigned long long)tag);
 }
 
-void conf_plan_one(struct conf_plan *plan, size_t len, uint64_t tag)
+struct conf_plan conf_plan_one(size_t len, uint64_t tag)
 {
-	plan->nitems = 1;
-	plan->len[0] = len;
-	plan->tag = tag;
+	return (struct conf_plan){.nitems = 1, .len = {len}, .tag = tag};
 }
 
 void conf_plan_random(struct conf *c, struct conf_plan *plan, unsigned nitems, size_t total)
@@ -363,9 +371,8 @@ static void exchange_short(struct conf *c, struct ripc_service *from, struct rip
 {
 	uint64_t tag = conf_random(c, 1000);
 	struct ripc_message *m = NULL;
-	struct conf_plan plan;
+	struct conf_plan plan = conf_plan_one(40, tag);
 
-	conf_plan_one(&plan, 40, tag);
 	/* Lost ones are sent again. */
 	for (int i = 0; i < 100 && !m; i++) {
 		EXPECT_OK(conf_send_short(c, from, ripc_service_id(to), 40, tag, c->patience_ms));
@@ -388,7 +395,7 @@ void conf_exchange(struct conf *c, struct conf_pair *p)
 
 	exchange_short(c, p->sa, p->sb);
 	exchange_short(c, p->sb, p->sa);
-	conf_plan_one(&plan, 10000, conf_random(c, 1000));
+	plan = conf_plan_one(10000, conf_random(c, 1000));
 	EXPECT_OK(conf_send_long(c, p->sa, p->idb, 10000, plan.tag, c->patience_ms));
 	conf_expect(c, p->sb, &plan, p->ida, true);
 	EXPECT_OK(conf_send_long(c, p->sb, p->ida, 10000, plan.tag, c->patience_ms));

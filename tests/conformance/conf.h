@@ -143,6 +143,8 @@ struct conf_pair {
 };
 
 void conf_pair(struct conf *c, struct conf_pair *p);
+/* The first service of p, and one in a further context. */
+struct conf_pair conf_pair_other(struct conf *c, const struct conf_pair *p);
 
 /* ---- Contents ---- */
 
@@ -162,7 +164,8 @@ struct conf_plan {
 	uint64_t tag;
 };
 
-void conf_plan_one(struct conf_plan *plan, size_t len, uint64_t tag);
+/* One item. */
+struct conf_plan conf_plan_one(size_t len, uint64_t tag);
 /* nitems random items, some empty, total bytes together at most. */
 void conf_plan_random(struct conf *c, struct conf_plan *plan, unsigned nitems, size_t total);
 size_t conf_plan_total(const struct conf_plan *plan);

@@ -14,14 +14,6 @@ static const uint8_t *instance(struct conf *c, struct ripc *ctx)
 	return id;
 }
 
-static struct conf_plan one(size_t len, uint64_t tag)
-{
-	struct conf_plan plan;
-
-	conf_plan_one(&plan, len, tag);
-	return plan;
-}
-
 /*
  * Long messages over a lane that breaks again and again: each is delivered once, or its sender
  * learns otherwise.
@@ -37,7 +29,7 @@ static void lane_breaks(struct conf *c)
 	EXPECT_OK(ripc_route_lookup(p.a, p.idb, NULL, c->patience_ms));
 	for (unsigned i = 0; i < N; i++) {
 		struct ripc_message *m = NULL;
-		struct conf_plan plan = one(1 + conf_random(c, 40000), i);
+		struct conf_plan plan = conf_plan_one(1 + conf_random(c, 40000), i);
 		uint64_t at = 1 + conf_random(c, 12);
 		int rc;
 
@@ -78,7 +70,7 @@ static void lane_breaks_under_load(struct conf *c)
 
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < N; i++) {
-		plan = one(1 + conf_random(c, 20000), i);
+		plan = conf_plan_one(1 + conf_random(c, 20000), i);
 		conf_build(c, p.a, (enum conf_memory)(i & 1), &plan, &item[i]);
 		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
@@ -86,7 +78,7 @@ static void lane_breaks_under_load(struct conf *c)
 		if (i % 5 == 0)
 			ripc__sim_break_at(c->net, instance(c, p.a), instance(c, p.b),
 					   1 + conf_random(c, 20));
-		plan = one(item[i].iov_len, i);
+		plan = conf_plan_one(item[i].iov_len, i);
 		conf_expect(c, p.sb, &plan, p.ida, true);
 	}
 	for (unsigned i = 0; i < N; i++) {
@@ -115,7 +107,8 @@ static void lane_breaks_short(struct conf *c)
 					   1 + conf_random(c, 20));
 		EXPECT_OK(conf_send_short(c, p.sa, p.idb, 8 + i, i, c->patience_ms));
 		while (!ripc_receive(p.sb, &m, (int)conf_random(c, 2))) {
-			struct conf_plan plan = one(m->items[0].iov_len, m->items[0].iov_len - 8);
+			struct conf_plan plan =
+				conf_plan_one(m->items[0].iov_len, m->items[0].iov_len - 8);
 
 			conf_check_message(m, &plan, p.ida, p.idb, false);
 			/* Datagrams overtake one another. */
@@ -168,15 +161,12 @@ static bool death_at(struct conf *c, uint64_t k, bool silently)
 	int rc;
 
 	conf_pair(c, &p);
-	q = p;
-	q.b = conf_open(c);
-	q.sb = conf_register(c, q.b, conf_id(c));
-	q.idb = ripc_service_id(q.sb);
+	q = conf_pair_other(c, &p);
 	v.ctx = p.b;
 	/* Not before it can be found. */
 	ripc__sim_at_event(c->net, k, kill_victim, &v);
 	for (unsigned i = 0; i < 4; i++) {
-		struct conf_plan plan = one(1 + conf_random(c, 30000), i);
+		struct conf_plan plan = conf_plan_one(1 + conf_random(c, 30000), i);
 
 		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
 		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
@@ -218,7 +208,7 @@ static bool death_at(struct conf *c, uint64_t k, bool silently)
 				break;
 		}
 		EXPECT_OK(rc);
-		struct conf_plan plan = one(10, 77);
+		struct conf_plan plan = conf_plan_one(10, 77);
 		m = conf_receive(c, p.sb);
 		/* One of those sent to its predecessor may have waited for it. */
 		while (m->items[0].iov_len != 10 || !m->is_long) {
@@ -273,14 +263,14 @@ static void sender_dies(struct conf *c)
 		q.ida = ripc_service_id(q.sa);
 		v.ctx = p.a;
 		for (unsigned i = 0; i < 6; i++) {
-			struct conf_plan plan = one(20000, i);
+			struct conf_plan plan = conf_plan_one(20000, i);
 
 			conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
 			EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 		}
 		ripc__sim_at_event(c->net, 1 + conf_random(c, 120), kill_victim, &v);
 		for (uint64_t i = 0; !v.dead || !ripc_receive(p.sb, &m, 3000);) {
-			struct conf_plan plan = one(20000, i);
+			struct conf_plan plan = conf_plan_one(20000, i);
 
 			if (!v.dead && ripc_receive(p.sb, &m, 10))
 				continue;
@@ -336,7 +326,8 @@ static void registration_fails(struct conf *c)
 	conf_exchange(c, &p);
 	configure(c, reg_often);
 	for (unsigned i = 0; i < 40; i++) {
-		struct conf_plan plan = one(1 + conf_random(c, i % 5 ? 20000 : 3000000), i);
+		struct conf_plan plan =
+			conf_plan_one(1 + conf_random(c, i % 5 ? 20000 : 3000000), i);
 		int rc = conf_send_long(c, p.sa, p.idb, plan.len[0], i, c->patience_ms);
 
 		/* Copied, or refused: at the sender or by the receiver. */
@@ -363,7 +354,7 @@ static void registration_fails(struct conf *c)
 		EXPECT_OK(ripc_buf_free(p.a, buf));
 	}
 	if (c->reliable) {
-		struct conf_plan plan = one(100, 5);
+		struct conf_plan plan = conf_plan_one(100, 5);
 
 		EXPECT_OK(conf_send_short(c, p.sa, p.idb, 100, 5, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, false);
@@ -411,7 +402,7 @@ static void connect_fails(struct conf *c)
 	for (int i = 0; i < 5; i++) {
 		conf_pair(c, &p);
 		/* It tries again as long as it has time. */
-		struct conf_plan plan = one(1000, 4);
+		struct conf_plan plan = conf_plan_one(1000, 4);
 		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 1000, 4, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, true);
 		conf_exchange(c, &p);
@@ -447,14 +438,11 @@ static void partition(struct conf *c)
 	unsigned expected = 0;
 
 	conf_pair(c, &p);
-	q = p;
-	q.b = conf_open(c);
-	q.sb = conf_register(c, q.b, conf_id(c));
-	q.idb = ripc_service_id(q.sb);
+	q = conf_pair_other(c, &p);
 	conf_exchange(c, &p);
 	ripc__sim_partition(c->net, instance(c, p.a), instance(c, p.b), true);
 	for (unsigned i = 0; i < 5; i++) {
-		struct conf_plan plan = one(5000, i);
+		struct conf_plan plan = conf_plan_one(5000, i);
 
 		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
 		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
@@ -464,7 +452,7 @@ static void partition(struct conf *c)
 	ripc__sim_partition(c->net, instance(c, p.a), instance(c, p.b), false);
 	/* It was shorter than the silence that a peer is allowed: nothing is lost. */
 	for (unsigned i = 0; i < 5; i++) {
-		struct conf_plan plan = one(5000, i);
+		struct conf_plan plan = conf_plan_one(5000, i);
 
 		conf_expect(c, p.sb, &plan, p.ida, true);
 		EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
@@ -509,16 +497,13 @@ static void slow_peer(struct conf *c)
 	struct conf_pair p, q;
 
 	conf_pair(c, &p);
-	q = p;
-	q.b = conf_open(c);
-	q.sb = conf_register(c, q.b, conf_id(c));
-	q.idb = ripc_service_id(q.sb);
+	q = conf_pair_other(c, &p);
 	conf_exchange(c, &p);
 	conf_exchange(c, &q);
 	for (int round = 0; round < 3; round++) {
 		ripc__sim_hold(c->net, instance(c, p.b), true);
 		for (unsigned i = 0; i < 10; i++) {
-			struct conf_plan plan = one(5000, i);
+			struct conf_plan plan = conf_plan_one(5000, i);
 
 			conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
 			EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
@@ -528,7 +513,7 @@ static void slow_peer(struct conf *c)
 		conf_exchange(c, &q);
 		ripc__sim_hold(c->net, instance(c, p.b), false);
 		for (unsigned i = 0; i < 10; i++) {
-			struct conf_plan plan = one(5000, i);
+			struct conf_plan plan = conf_plan_one(5000, i);
 
 			conf_expect(c, p.sb, &plan, p.ida, true);
 			EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
@@ -546,7 +531,7 @@ static void cancel_in_flight(struct conf *c)
 		struct ripc_message *m;
 		struct iovec item, ret;
 		uint8_t data[10] = {0}, *buf, *next;
-		struct conf_plan plan = one(30000, 8);
+		struct conf_plan plan = conf_plan_one(30000, 8);
 		struct conf_pair p;
 		int rc;
 

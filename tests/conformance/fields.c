@@ -94,7 +94,7 @@ static void fields_long(struct conf *c, struct direction dir[2])
 		struct conf_plan plan = {4, {len, 0, 9, 5000}, i};
 
 		if (i % 7)
-			conf_plan_one(&plan, len, i);
+			plan = conf_plan_one(len, i);
 		at->is_long = true;
 		at->options = NULL;
 		at->placements = 1 << RIPC_IN_POOL;
@@ -134,13 +134,13 @@ static void fields_returns(struct conf *c, struct direction dir[2])
 		ask->is_long = i % 5 > 1;
 		ask->options = &options;
 		ask->placements = 1 << (ask->is_long ? RIPC_IN_POOL : RIPC_IN_RECEIVE_BUFFER);
-		conf_plan_one(&plan, 100, i);
+		plan = conf_plan_one(100, i);
 		send = ask->is_long ? ripc_send_long : ripc_send_short;
 		travel(c, ask, &plan, CONF_UNREGISTERED, send);
 		answer->is_long = true;
 		answer->options = &one;
 		answer->placements = 1 << RIPC_IN_RETURN_BUFFER;
-		conf_plan_one(&plan, len, i + 1);
+		plan = conf_plan_one(len, i + 1);
 		CHECK(travel(c, answer, &plan, CONF_UNREGISTERED, ripc_send_long) == buf,
 		      "not in the return buffer");
 		conf_mem_free(c, answer->ctx, CONF_ALLOCATED, back);

@@ -30,7 +30,7 @@ static void drain(struct conf *c, struct conf_pair *p, size_t len, unsigned n)
 	struct conf_plan plan;
 
 	for (unsigned i = 0; i < n; i++) {
-		conf_plan_one(&plan, len, i);
+		plan = conf_plan_one(len, i);
 		conf_expect(c, p->sb, &plan, p->ida, false);
 	}
 	conf_expect_none(c, p->sb);
@@ -56,7 +56,7 @@ static void absent_receiver(struct conf *c)
 	CHECK(stats.credit_stalls > 0, "no stall was counted");
 	EXPECT_EQ(sent, stats.short_sent);
 	/* Another service of the same peer does not notice. */
-	conf_plan_one(&plan, 100, 1);
+	plan = conf_plan_one(100, 1);
 	for (int i = 0; i < 50; i++) {
 		EXPECT_OK(conf_send_short(c, p.sa, other.idb, 100, 1, c->patience_ms));
 		conf_expect(c, other.sb, &plan, p.ida, false);
@@ -92,13 +92,13 @@ static void unreleased_messages(struct conf *c)
 		/* The other lanes keep their receive buffers. */
 		if (n % 50)
 			continue;
-		conf_plan_one(&plan, 200, n);
+		plan = conf_plan_one(200, n);
 		EXPECT_OK(conf_send_short(c, p.sa, ripc_service_id(other), 200, n, c->patience_ms));
 		conf_expect(c, other, &plan, p.ida, false);
 	}
 	CHECK(n > 0, "nothing came");
 	for (unsigned i = 0; i < n; i++) {
-		conf_plan_one(&plan, 500, i);
+		plan = conf_plan_one(500, i);
 		conf_check_message(kept[i], &plan, p.ida, p.idb, false);
 		ripc_message_free(kept[i]);
 	}
@@ -116,7 +116,7 @@ static void absent_receiver_long(struct conf *c)
 
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < N; i++) {
-		conf_plan_one(&plan, LEN, i);
+		plan = conf_plan_one(LEN, i);
 		conf_build(c, p.a, CONF_ALLOCATED, &plan, &item[i]);
 		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
@@ -132,7 +132,7 @@ static void absent_receiver_long(struct conf *c)
 	/* 68 MiB are more than is fetched for a service that does not receive. */
 	CHECK(current_attempt > 0, "everything was taken");
 	for (unsigned i = 0; i < N; i++) {
-		conf_plan_one(&plan, LEN, i);
+		plan = conf_plan_one(LEN, i);
 		conf_expect(c, p.sb, &plan, p.ida, true);
 	}
 	for (unsigned i = 0; i < N; i++) {
@@ -160,14 +160,14 @@ static void long_times_out(struct conf *c)
 	CHECK(rc == -ETIMEDOUT || (rc == -EPIPE && !c->net), "%d: %s", rc, ripc_error_detail());
 	CHECK(ripc_error_detail()[0], "no detail");
 	for (unsigned i = 0; i < sent; i++) {
-		conf_plan_one(&plan, LEN, i);
+		plan = conf_plan_one(LEN, i);
 		conf_expect(c, p.sb, &plan, p.ida, true);
 	}
 	/* A cancelled message is never delivered. */
 	if (rc == -ETIMEDOUT) {
 		conf_expect_none(c, p.sb);
 	} else if (!ripc_receive(p.sb, &m, c->silence_ms)) {
-		conf_plan_one(&plan, LEN, sent);
+		plan = conf_plan_one(LEN, sent);
 		conf_check_message(m, &plan, p.ida, p.idb, true);
 		ripc_message_free(m);
 	}
@@ -182,7 +182,7 @@ static void larger_than_the_window(struct conf *c)
 	/* One message larger than all that may be queued must still get through. */
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < 3; i++) {
-		conf_plan_one(&plan, 3 * MIB, i);
+		plan = conf_plan_one(3 * MIB, i);
 		EXPECT_OK(conf_send_long(c, p.sa, p.idb, 3 * MIB, i, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, true);
 	}

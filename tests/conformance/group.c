@@ -74,9 +74,8 @@ static void expect(struct conf *c, struct ripc_service *s, uint64_t source, uint
 		   uint64_t tag)
 {
 	struct ripc_message *m = conf_receive(c, s);
-	struct conf_plan plan;
+	struct conf_plan plan = conf_plan_one(100, tag);
 
-	conf_plan_one(&plan, 100, tag);
 	conf_check_message(m, &plan, source, ripc_service_id(s), false);
 	EXPECT_EQ(group, m->group);
 	EXPECT_EQ(0, m->nreturn_buffers);

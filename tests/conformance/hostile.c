@@ -229,10 +229,7 @@ static void injected(struct conf *c)
 	struct conf_pair p, q;
 
 	conf_pair(c, &p);
-	q = p;
-	q.b = conf_open(c);
-	q.sb = conf_register(c, q.b, conf_id(c));
-	q.idb = ripc_service_id(q.sb);
+	q = conf_pair_other(c, &p);
 	for (int i = 0; i < 20; i++) {
 		uint8_t data[600];
 		size_t len = (size_t)conf_random(c, sizeof(data) + 1);

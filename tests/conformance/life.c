@@ -35,7 +35,7 @@ static void close_in_use(struct conf *c)
 	CHECK(ripc_message_detach(m, 0), "%s", ripc_error_detail());
 	CHECK(ripc_service_fd(p.sb) >= 0, "no descriptor");
 	for (int i = 0; i < 10; i++) {
-		conf_plan_one(&plan, 50000, (uint64_t)i);
+		plan = conf_plan_one(50000, (uint64_t)i);
 		memory[i] = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
 		EXPECT_OK(ripc_send_async(p.sa, i & 1 ? p.idb : conf_id(c), &item[i], 1, NULL,
 					  &request[i]));
@@ -62,7 +62,7 @@ static void unregister_with_queue(struct conf *c)
 	m = conf_receive(c, p.sb);
 	EXPECT_OK(ripc_service_unregister(p.sb));
 	/* Received messages stay valid. */
-	conf_plan_one(&plan, 100, 0);
+	plan = conf_plan_one(100, 0);
 	conf_check_message(m, &plan, p.ida, p.idb, true);
 	ripc_message_free(m);
 	EXPECT_OK(ripc_context_stats(p.b, &stats));
@@ -115,7 +115,7 @@ static void unregister_with_requests(struct conf *c)
 
 	conf_pair(c, &p);
 	for (int i = 0; i < 10; i++) {
-		conf_plan_one(&plan, 50000, (uint64_t)i);
+		plan = conf_plan_one(50000, (uint64_t)i);
 		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
 		EXPECT_OK(ripc_send_async(p.sa, i & 1 ? p.idb : conf_id(c), &item[i], 1, NULL,
 					  &request[i]));
@@ -151,7 +151,7 @@ static void unregister_with_requests(struct conf *c)
 				break;
 		}
 		CHECK(i < 10, "unknown contents");
-		conf_plan_one(&plan, 50000, i);
+		plan = conf_plan_one(50000, i);
 		conf_check_message(m, &plan, p.ida, p.idb, true);
 		ripc_message_free(m);
 	}
@@ -167,13 +167,10 @@ static void peer_closes(struct conf *c)
 	struct iovec item[10];
 
 	conf_pair(c, &p);
-	q = p;
-	q.b = conf_open(c);
-	q.idb = conf_id(c);
-	q.sb = conf_register(c, q.b, q.idb);
+	q = conf_pair_other(c, &p);
 	conf_exchange(c, &q);
 	for (int i = 0; i < 10; i++) {
-		conf_plan_one(&plan, 50000, (uint64_t)i);
+		plan = conf_plan_one(50000, (uint64_t)i);
 		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
 		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}

@@ -33,7 +33,7 @@ static void short_sizes(struct conf *c)
 
 		if (sizes[i] > max)
 			continue;
-		conf_plan_one(&plan, sizes[i], i);
+		plan = conf_plan_one(sizes[i], i);
 		EXPECT_OK(conf_send_short(c, p.sa, p.idb, sizes[i], i, c->patience_ms));
 		conf_expect(c, p.sb, &plan, p.ida, false);
 	}
@@ -111,7 +111,7 @@ static void long_sizes(struct conf *c)
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		for (int kind = 0; kind < CONF_MEMORIES; kind++) {
-			conf_plan_one(&plan, sizes[i], i);
+			plan = conf_plan_one(sizes[i], i);
 			long_one(c, &p, (enum conf_memory)kind, &plan);
 		}
 }
@@ -126,7 +126,7 @@ static void long_powers(struct conf *c)
 	conf_pair(c, &p);
 	for (size_t power = 4096; power <= 8 * MIB; power *= 2)
 		for (size_t len = power - 1; len <= power + 1; len++, n++) {
-			conf_plan_one(&plan, len, n);
+			plan = conf_plan_one(len, n);
 			long_one(c, &p, (enum conf_memory)((n + n / 3) % CONF_MEMORIES), &plan);
 		}
 }
@@ -138,7 +138,7 @@ static void long_16mib(struct conf *c)
 
 	conf_pair(c, &p);
 	for (int kind = 0; kind < CONF_MEMORIES; kind++) {
-		conf_plan_one(&plan, 16 * MIB, 3);
+		plan = conf_plan_one(16 * MIB, 3);
 		long_one(c, &p, (enum conf_memory)kind, &plan);
 	}
 }
@@ -149,7 +149,7 @@ static void long_64mib(struct conf *c)
 	struct conf_pair p;
 
 	conf_pair(c, &p);
-	conf_plan_one(&plan, 64 * MIB, 5);
+	plan = conf_plan_one(64 * MIB, 5);
 	long_one(c, &p, CONF_ALLOCATED, &plan);
 	conf_plan_random(c, &plan, 7, 64 * MIB);
 	long_one(c, &p, CONF_UNREGISTERED, &plan);
@@ -186,12 +186,11 @@ static void send_picks(struct conf *c)
 		struct iovec item;
 		void *memory;
 
-		conf_plan_one(&plan,
-			      i == 0   ? 0
-			      : i == 1 ? max
-			      : i == 2 ? max + 1
-				       : 50000,
-			      (uint64_t)i);
+		plan = conf_plan_one(i == 0   ? 0
+				     : i == 1 ? max
+				     : i == 2 ? max + 1
+					      : 50000,
+				     (uint64_t)i);
 		memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
 		EXPECT_OK(ripc_send(p.sa, p.idb, &item, 1, NULL, c->patience_ms));
 		free(memory);
@@ -225,7 +224,7 @@ static void order_short(struct conf *c)
 		for (; burst-- && received < sent; received++) {
 			struct ripc_message *m = conf_receive(c, p.sb);
 
-			conf_plan_one(&plan, m->items[0].iov_len, received);
+			plan = conf_plan_one(m->items[0].iov_len, received);
 			conf_check_message(m, &plan, p.ida, p.idb, false);
 			ripc_message_free(m);
 		}
@@ -246,7 +245,7 @@ static void order_long(struct conf *c)
 	for (unsigned i = 0; i < 40; i++) {
 		size_t len = conf_random(c, 2) ? conf_random(c, 100) : conf_random(c, 60000);
 
-		conf_plan_one(&plan, len, i);
+		plan = conf_plan_one(len, i);
 		memory[i] = conf_build(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_UNREGISTERED, &plan,
 				       &item[i]);
 		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
@@ -254,7 +253,7 @@ static void order_long(struct conf *c)
 	for (unsigned i = 0; i < 40; i++) {
 		struct ripc_message *m = conf_receive(c, p.sb);
 
-		conf_plan_one(&plan, item[i].iov_len, i);
+		plan = conf_plan_one(item[i].iov_len, i);
 		conf_check_message(m, &plan, p.ida, p.idb, true);
 		ripc_message_free(m);
 	}
@@ -285,7 +284,7 @@ static void one_service_many_sources(struct conf *c)
 		for (i = 0; i < 8 && ripc_service_id(source[i]) != m->source; i++)
 			;
 		CHECK(i < 8, "unknown source");
-		conf_plan_one(&plan, 500, i * 100 + next[i]++);
+		plan = conf_plan_one(500, i * 100 + next[i]++);
 		conf_check_message(m, &plan, ripc_service_id(source[i]), p.idb, true);
 		ripc_message_free(m);
 	}
@@ -306,7 +305,7 @@ static void many_unreleased(struct conf *c)
 	for (unsigned n = 200; n; n--) {
 		unsigned i = (unsigned)conf_random(c, n);
 
-		conf_plan_one(&plan, m[i]->items[0].iov_len, m[i]->items[0].iov_len - 100);
+		plan = conf_plan_one(m[i]->items[0].iov_len, m[i]->items[0].iov_len - 100);
 		conf_check_message(m[i], &plan, p.ida, p.idb, true);
 		ripc_message_free(m[i]);
 		m[i] = m[n - 1];
@@ -333,7 +332,7 @@ static void unreleased_among_short(struct conf *c)
 		struct iovec item;
 		void *buf;
 
-		conf_plan_one(&held, 70000 + 100 * i, i);
+		held = conf_plan_one(70000 + 100 * i, i);
 		buf = conf_build(c, p.b, CONF_ALLOCATED, &held, &item);
 		EXPECT_OK(ripc_send_async(p.sb, p.ida, &item, 1, NULL, &r));
 		m = conf_receive(c, p.sa);
@@ -342,7 +341,7 @@ static void unreleased_among_short(struct conf *c)
 				conf_check_message(m, &held, p.idb, p.ida, true);
 				ripc_message_free(m);
 			}
-			conf_plan_one(&plan, 10 + k, k);
+			plan = conf_plan_one(10 + k, k);
 			EXPECT_OK(conf_send_short(c, p.sa, p.idb, 10 + k, k, c->patience_ms));
 			conf_expect(c, p.sb, &plan, p.ida, false);
 		}
@@ -376,7 +375,7 @@ static void lossy_short(struct conf *c)
 
 		CHECK(i < 200, "%zu", i);
 		CHECK(!seen[i]++, "message %zu twice", i);
-		conf_plan_one(&plan, 100 + i, i);
+		plan = conf_plan_one(100 + i, i);
 		conf_check_message(m, &plan, p.ida, p.idb, false);
 		ripc_message_free(m);
 		received++;

@@ -34,7 +34,7 @@ static void all_at_once(struct conf *c, struct peer_contexts *w, unsigned nfrom,
 
 	CHECK(request && data, "out of memory");
 	conf_fill(data, 2000, 4);
-	conf_plan_one(&plan, 2000, 4);
+	plan = conf_plan_one(2000, 4);
 	for (unsigned i = 0; i < nfrom; i++)
 		for (unsigned k = 0; k < nto; k++)
 			if (i != first_to + k)
@@ -109,9 +109,9 @@ static void crossed(struct conf *c)
 			if (!i)
 				conf_run(c, (unsigned)conf_random(c, 2));
 		}
-		conf_plan_one(&plan, 1000, 0);
+		plan = conf_plan_one(1000, 0);
 		conf_expect(c, p.sb, &plan, p.ida, true);
-		conf_plan_one(&plan, 1000, 1);
+		plan = conf_plan_one(1000, 1);
 		conf_expect(c, p.sa, &plan, p.idb, true);
 		for (int i = 0; i < 2; i++)
 			EXPECT_OK(ripc_request_wait(&request[i], c->patience_ms));
@@ -131,7 +131,7 @@ static void many_services(struct conf *c)
 	struct conf_pair p;
 
 	conf_pair(c, &p);
-	conf_plan_one(&plan, 100, 1);
+	plan = conf_plan_one(100, 1);
 	for (int i = 0; i < 60; i++) {
 		service[i] = conf_register(c, p.b, RIPC_ANY_ID);
 		EXPECT_OK(conf_send_long(c, p.sa, ripc_service_id(service[i]), 100, 1,

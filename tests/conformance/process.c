@@ -223,7 +223,7 @@ static void kill_receiver(struct conf *c)
 		EXPECT_EQ(1000, m->items[0].iov_len);
 		ripc_message_free(m);
 		for (unsigned i = 0; i < 8; i++) {
-			conf_plan_one(&plan, i % 2 ? SIZE : 3000000, i);
+			plan = conf_plan_one(i % 2 ? SIZE : 3000000, i);
 			conf_build(c, p.a, i % 3 ? CONF_ALLOCATED : CONF_UNREGISTERED, &plan,
 				   &item[i]);
 			EXPECT_OK(ripc_send_async(p.sa, id, &item[i], 1, NULL, &request[i]));
@@ -393,7 +393,7 @@ static void default_context(struct conf *c)
 
 	EXPECT_RC(-EINVAL, ripc_close(NULL));
 	EXPECT_OK(ripc_service_register(NULL, id, 0, &service));
-	conf_plan_one(&plan, 1000, 1);
+	plan = conf_plan_one(1000, 1);
 	EXPECT_OK(conf_send_long(c, service, id, 1000, 1, c->patience_ms));
 	conf_expect(c, service, &plan, id, true);
 	buf = ripc_buf_alloc(NULL, 100);

@@ -14,12 +14,12 @@ static void many_in_flight(struct conf *c)
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < N; i++) {
 		open[i] = i;
-		conf_plan_one(&plan, 1 + conf_random(c, 30000), i);
+		plan = conf_plan_one(1 + conf_random(c, 30000), i);
 		conf_build(c, p.a, CONF_ALLOCATED, &plan, &item[i]);
 		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
 	for (unsigned i = 0; i < N; i++) {
-		conf_plan_one(&plan, item[i].iov_len, i);
+		plan = conf_plan_one(item[i].iov_len, i);
 		conf_expect(c, p.sb, &plan, p.ida, true);
 	}
 	for (unsigned n = N; n; n--) {
@@ -43,7 +43,7 @@ static void test_until_done(struct conf *c)
 	void *memory;
 
 	conf_pair(c, &p);
-	conf_plan_one(&plan, 100000, 1);
+	plan = conf_plan_one(100000, 1);
 	memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
 	EXPECT_OK(ripc_send_async(p.sa, p.idb, &item, 1, NULL, &request));
 	for (int i = 0; i < c->patience_ms && rc == -EINPROGRESS; i++) {
@@ -74,7 +74,7 @@ static void cancel_any_time(struct conf *c)
 		void *memory;
 		int rc;
 
-		conf_plan_one(&plan, len, i);
+		plan = conf_plan_one(len, i);
 		memory = conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item);
 		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item, 1, NULL, &request));
 		if (conf_random(c, 4))
@@ -108,7 +108,7 @@ static void cancel_behind_absent_receiver(struct conf *c)
 
 	conf_pair(c, &p);
 	for (unsigned i = 0; i < N; i++) {
-		conf_plan_one(&plan, LEN, i);
+		plan = conf_plan_one(LEN, i);
 		conf_build(c, p.a, CONF_UNREGISTERED, &plan, &item[i]);
 		EXPECT_OK(ripc_send_async(p.sa, p.idb, &item[i], 1, NULL, &request[i]));
 	}
@@ -127,7 +127,7 @@ static void cancel_behind_absent_receiver(struct conf *c)
 	for (unsigned i = 0; i < N; i++) {
 		if (gone[i])
 			continue;
-		conf_plan_one(&plan, LEN, i);
+		plan = conf_plan_one(LEN, i);
 		conf_expect(c, p.sb, &plan, p.ida, true);
 	}
 	conf_expect_none(c, p.sb);
@@ -181,7 +181,7 @@ static void found_later(struct conf *c)
 	struct iovec item;
 	void *memory;
 
-	conf_plan_one(&plan, 5000, 1);
+	plan = conf_plan_one(5000, 1);
 	memory = conf_build(c, a, CONF_UNREGISTERED, &plan, &item);
 	EXPECT_OK(ripc_send_async(sa, idb, &item, 1, NULL, &request));
 	conf_run(c, 1 + (unsigned)conf_random(c, 1500));

@@ -13,7 +13,7 @@ static const uint8_t *send_to_window(struct conf *c, struct conf_pair *p, size_t
 	struct conf_plan plan;
 	const uint8_t *base;
 
-	conf_plan_one(&plan, len, tag);
+	plan = conf_plan_one(len, tag);
 	EXPECT_OK(conf_send_long(c, p->sa, p->idb, len, tag, c->patience_ms));
 	m = conf_receive(c, p->sb);
 	conf_check_message(m, &plan, p->ida, p->idb, true);
@@ -141,7 +141,7 @@ static void send_returns(struct conf *c, struct conf_pair *p, bool is_long,
 	struct conf_plan plan;
 
 	conf_fill(data, sizeof(data), 9);
-	conf_plan_one(&plan, sizeof(data), 9);
+	plan = conf_plan_one(sizeof(data), 9);
 	if (is_long)
 		EXPECT_OK(ripc_send_long(p->sa, p->idb, &item, 1, &options, c->patience_ms));
 	else
@@ -183,7 +183,7 @@ static void return_fits(struct conf *c)
 			struct ripc_message *m;
 
 			send_returns(c, &p, is_long, &ret, 1);
-			conf_plan_one(&plan, i == 0 ? 20000 : i == 1 ? 5000 : 1, i);
+			plan = conf_plan_one(i == 0 ? 20000 : i == 1 ? 5000 : 1, i);
 			m = reply(c, &p, &plan);
 			EXPECT_EQ(RIPC_IN_RETURN_BUFFER, m->placement[0]);
 			CHECK(m->items[0].iov_base == buf, "not in the return buffer");
@@ -212,7 +212,7 @@ static void return_does_not_fit(struct conf *c)
 	memset(buf, 0x77, 5000);
 	ret = (struct iovec){buf, 4000};
 	send_returns(c, &p, true, &ret, 1);
-	conf_plan_one(&plan, 4001, 3);
+	plan = conf_plan_one(4001, 3);
 	m = reply(c, &p, &plan);
 	EXPECT_EQ(RIPC_IN_POOL, m->placement[0]);
 	/* Before a call on the context: TSan sees no order through memory that is mapped twice. */
@@ -220,7 +220,7 @@ static void return_does_not_fit(struct conf *c)
 		EXPECT_EQ(0x77, buf[i]);
 	ripc_message_free(m);
 	/* Still a return buffer: a message that fits goes there, and not beyond its end. */
-	conf_plan_one(&plan, 4000, 4);
+	plan = conf_plan_one(4000, 4);
 	m = reply(c, &p, &plan);
 	CHECK(m->items[0].iov_base == buf, "not in the return buffer");
 	for (int i = 4000; i < 5000; i++)
@@ -346,7 +346,7 @@ static void return_cancelled(struct conf *c)
 	buf = ripc_buf_alloc(p.a, 5000);
 	CHECK(buf, "%s", ripc_error_detail());
 	memset(buf, 0x77, 5000);
-	conf_plan_one(&plan, 5000, 1);
+	plan = conf_plan_one(5000, 1);
 	m = reply(c, &p, &plan);
 	EXPECT_EQ(RIPC_IN_POOL, m->placement[0]);
 	ripc_message_free(m);
@@ -390,7 +390,7 @@ static void take(struct conf *c)
 	/* It is now like any other: it can be sent, grow, and be freed. */
 	items[0] = (struct iovec){kept, 5000};
 	EXPECT_OK(ripc_send_long(p.sb, p.ida, items, 1, NULL, c->patience_ms));
-	conf_plan_one(&plan, 5000, 21);
+	plan = conf_plan_one(5000, 21);
 	conf_expect(c, p.sa, &plan, p.idb, true);
 	kept = ripc_buf_realloc(p.b, kept, 50000);
 	CHECK(kept, "%s", ripc_error_detail());
