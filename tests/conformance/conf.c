@@ -27,15 +27,15 @@
 
 char conf_label[256];
 
-const struct conf_case *const conf_all[] = {conf_message, conf_fields,  conf_buffer,  conf_target,
-					    conf_flow,    conf_request, conf_life,    conf_api,
-					    conf_peer,    conf_fault,   conf_hostile, conf_thread,
-					    conf_process, conf_group,   conf_call,    NULL};
+const struct conf_case *const conf_all[] = {
+	conf_message, conf_fields,  conf_buffer, conf_target, conf_flow,  conf_request,
+	conf_life,    conf_api,     conf_peer,   conf_fault,  conf_death, conf_hostile,
+	conf_thread,  conf_process, conf_group,  conf_call,   NULL};
 
 /* The same, as names: CK_INCLUDE_TAGS chooses by these, too. */
-static const char *const tags[] = {"message", "fields", "buffer",  "target", "flow",
-				   "request", "life",   "api",     "peer",   "fault",
-				   "hostile", "thread", "process", "group",  "call"};
+static const char *const tags[] = {"message", "fields",  "buffer", "target", "flow",  "request",
+				   "life",    "api",     "peer",   "fault",  "death", "hostile",
+				   "thread",  "process", "group",  "call"};
 
 _Static_assert(sizeof(tags) / sizeof(tags[0]) + 1 == sizeof(conf_all) / sizeof(conf_all[0]),
 	       "a tag for each list of cases");

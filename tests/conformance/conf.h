@@ -80,7 +80,7 @@ struct conf_case {
 /* One list for each noun, ended by a NULL name. */
 extern const struct conf_case conf_message[], conf_fields[], conf_buffer[], conf_target[],
 	conf_flow[], conf_request[], conf_life[], conf_api[], conf_peer[], conf_fault[],
-	conf_hostile[], conf_thread[], conf_process[], conf_group[], conf_call[];
+	conf_death[], conf_hostile[], conf_thread[], conf_process[], conf_group[], conf_call[];
 extern const struct conf_case *const conf_all[]; /* NULL at the end */
 
 /* ---- Failing with the words that repeat it ---- */

@@ -12,8 +12,9 @@ libconformance_la_SOURCES = tests/conformance/call.c tests/conformance/conf.c \
 	tests/conformance/fields.c \
 	tests/conformance/buffer.c tests/conformance/target.c tests/conformance/flow.c \
 	tests/conformance/request.c tests/conformance/life.c tests/conformance/api.c \
-	tests/conformance/peer.c tests/conformance/fault.c tests/conformance/group.c \
-	tests/conformance/hostile.c tests/conformance/thread.c tests/conformance/process.c
+	tests/conformance/peer.c tests/conformance/fault.c tests/conformance/death.c \
+	tests/conformance/group.c tests/conformance/hostile.c tests/conformance/thread.c \
+	tests/conformance/process.c
 CONFORMANCE_LIBS = libconformance.la $(TEST_LIBS)
 tests_conformance_conformance_sim_LDADD = $(CONFORMANCE_LIBS)
 tests_conformance_conformance_soft_LDADD = $(CONFORMANCE_LIBS)
