@@ -147,7 +147,12 @@ tests_core_progress_test_descriptors_LDFLAGS = $(AM_LDFLAGS) \
 check_PROGRAMS += tests/core/progress/test_pass
 tests_core_progress_test_pass_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__resolver_progress
+STATE_NAMES = tests/core/progress/state_names.h
 check_PROGRAMS += tests/core/progress/test_state
+tests_core_progress_test_state_SOURCES = tests/core/progress/test_state.c $(STATE_NAMES)
+check_PROGRAMS += tests/core/progress/test_state_world
+tests_core_progress_test_state_world_SOURCES = tests/core/progress/test_state_world.c \
+	$(STATE_NAMES)
 check_PROGRAMS += tests/core/progress/test_transports
 check_PROGRAMS += tests/core/context/test_default_context
 check_PROGRAMS += tests/core/progress/test_wait
