@@ -91,7 +91,14 @@ check_PROGRAMS += tests/core/peer/test_path
 check_PROGRAMS += tests/core/peer/test_peer
 check_PROGRAMS += tests/core/rendezvous/test_dedup
 check_PROGRAMS += tests/core/rendezvous/test_immediate
+# FAST_MESSAGES defines the rig of its programs, too.
+FAST_MESSAGES = tests/core/message/fast_messages.c tests/core/message/fast_messages.h
 check_PROGRAMS += tests/core/message/test_fast_receive
+tests_core_message_test_fast_receive_SOURCES = tests/core/message/test_fast_receive.c \
+	$(FAST_MESSAGES)
+check_PROGRAMS += tests/core/message/test_fast_receive_call
+tests_core_message_test_fast_receive_call_SOURCES = tests/core/message/test_fast_receive_call.c \
+	$(FAST_MESSAGES)
 check_PROGRAMS += tests/core/peer/test_replay
 RELIABLES = tests/core/reliable/reliables.c tests/core/reliable/reliables.h
 check_PROGRAMS += tests/core/message/test_pair
