@@ -60,16 +60,12 @@ void ripc__coordinator_resign(struct ripc__group *g)
 
 void ripc__coordinator_start(struct ripc__group *g)
 {
-	struct ripc__member *m, *tmp;
-
 	ripc__group_set_state(g, RIPC__GROUP_COORDINATING);
 	g->failures = 0;
 	/*
 	 * Above the version of any earlier coordinator, so that no old list is taken for this one.
 	 */
 	g->version = ripc__now(g->ctx);
-	HASH_ITER (hh, g->members, m, tmp)
-		m->joined_ns = 0;
 	ripc__members_expire(g, false);
 	ripc__log(RIPC_LOG_DEBUG, "group %" PRIu64 ": this context coordinates it", g->id);
 	ripc__wake(g->ctx, &g->waitq);
@@ -107,8 +103,7 @@ int ripc__coordinator_join(struct ripc__lane *lane, const struct ripc__header *h
 			  g->id, ripc__instance_text(record->instance), HASH_COUNT(g->members));
 		return 0;
 	}
-	m->joined_ns = ripc__now(g->ctx);
-	ripc__group_wake_at(g, m->joined_ns + RIPC__MEMBER_TIMEOUT_NS);
+	ripc__member_expire(g, m, RIPC__MEMBER_TIMEOUT_NS);
 	/*
 	 * Members that learned of it from the previous coordinator have that one's list, not this
 	 * one. Its addresses may have changed.

@@ -381,17 +381,9 @@ static void expire_members(struct ripc__group *g, uint64_t now)
 	struct ripc__member *m, *tmp;
 
 	HASH_ITER (hh, g->members, m, tmp) {
-		bool silent = coordinating && m->joined_ns &&
-			      now >= m->joined_ns + RIPC__MEMBER_TIMEOUT_NS;
-
-		if (!silent && now < m->expires_ns) {
-			uint64_t when = m->expires_ns;
-
-			if (coordinating && m->joined_ns &&
-			    m->joined_ns + RIPC__MEMBER_TIMEOUT_NS < when)
-				when = m->joined_ns + RIPC__MEMBER_TIMEOUT_NS;
-			if (when < g->next_ns)
-				g->next_ns = when;
+		if (now < m->expires_ns) {
+			if (m->expires_ns < g->next_ns)
+				g->next_ns = m->expires_ns;
 			continue;
 		}
 		ripc__log(RIPC_LOG_INFO, "group %" PRIu64 ": %s was silent and is removed", g->id,

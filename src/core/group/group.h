@@ -56,7 +56,6 @@ struct ripc__member {
 	uint8_t instance[16];
 	enum ripc__group_role role;
 	uint64_t expires_ns;       /* time of its removal; RIPC__NEVER: none */
-	uint64_t joined_ns;        /* coordinator: time of its last JOIN */
 	bool listed;               /* announced since our last JOIN */
 	uint64_t sent;             /* number of the last message sent to it or dropped for it */
 	uint64_t mcast_until_ns;   /* multicast reaches it until then, by its MCAST_ACK */
