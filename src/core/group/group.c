@@ -144,7 +144,6 @@ static void receive_member(struct ripc__lane *lane, const struct ripc__header *h
 static void receive_coordinator(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__group *g = ripc__group_find(lane->ctx, h->dest);
-	struct ripc__member *m, *tmp;
 
 	if (!g || !is_coordinator(g, lane->peer))
 		return;
@@ -170,11 +169,7 @@ static void receive_coordinator(struct ripc__lane *lane, const struct ripc__head
 	unpin_coordinator(g);
 	ripc__group_set_state(g, RIPC__GROUP_JOINED);
 	g->failures = 0;
-	g->next_ns = ripc__now(g->ctx) + REFRESH_NS;
-	HASH_ITER (hh, g->members, m, tmp)
-		if (m->expires_ns < g->next_ns)
-			g->next_ns = m->expires_ns;
-	ripc__timer_at(g->ctx, g->next_ns);
+	ripc__group_kick(g);
 	ripc__wake(g->ctx, &g->waitq);
 }
 
