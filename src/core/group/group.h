@@ -92,7 +92,6 @@ struct ripc__group {
 	struct ripc__list local_members; /* struct ripc__local_member: our members */
 	unsigned users;                  /* threads in a call on it */
 	bool sending;                    /* one of them is sending a message */
-	bool listening;                  /* transports receive its multicast */
 	bool pinned;                     /* the coordinator's destination is pinned */
 	/* version of the list of members, counted by the coordinator */
 	uint64_t version;
@@ -208,8 +207,8 @@ void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint
 			 const struct iovec *items, unsigned nitems, uint64_t bytes);
 /* MCAST_ACK arrived (multicast_send.c). */
 void ripc__mcast_acked(struct ripc__lane *lane, const struct ripc__header *h);
-/* Receives the group's multicast while it has local members, and stops when it has none. */
-void ripc__mcast_listen(struct ripc__group *g);
+/* The first local member came, or the last one left: the group's multicast is received, or not. */
+void ripc__mcast_listen(struct ripc__group *g, bool on);
 
 /* ripc_group_stats() with the lock. *stats: zeros. */
 int ripc__group_stats(struct ripc *ctx, uint64_t group, const uint8_t *sender,

@@ -12,7 +12,7 @@ static void local_member_free(struct ripc__group *g, struct ripc__local_member *
 	if (ripc__group_role(g) == RIPC__ROLE_MEMBER)
 		return;
 	g->stats.members--;
-	ripc__mcast_listen(g);
+	ripc__mcast_listen(g, false);
 	/* A sender still needs the list; otherwise the group is not used any more. */
 	if (!g->stats.sent)
 		g->used_ns = 0;
@@ -87,10 +87,10 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 		/* A sender becomes a member when the coordinator has acknowledged it. */
 		if (g->state == RIPC__GROUP_JOINED)
 			ripc__group_set_state(g, RIPC__GROUP_JOINING);
+		ripc__mcast_listen(g, true);
 		ripc__group_kick(g);
 	}
 	ripc__list_add(&g->local_members, &local_member->link);
-	ripc__mcast_listen(g);
 	g->users++;
 	while (!ripc__group_members_known(g)) {
 		rc = ripc__service_closing(s);

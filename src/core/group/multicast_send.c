@@ -24,10 +24,8 @@
 void ripc__mcast_acked(struct ripc__lane *lane, const struct ripc__header *h)
 {
 	struct ripc__group *g = ripc__group_find(lane->ctx, h->dest);
-	struct ripc__member *m = NULL;
+	struct ripc__member *m = g ? ripc__member_find(g, lane->peer->instance) : NULL;
 
-	if (g)
-		HASH_FIND(hh, g->members, lane->peer->instance, 16, m);
 	/*
 	 * A number that this context never sent by multicast was forged or belongs to another
 	 * sender.
@@ -43,18 +41,14 @@ static bool can_multicast(const struct ripc__tp *tp)
 	return tp->t && tp->limits.caps & RIPC__CAP_MULTICAST;
 }
 
-void ripc__mcast_listen(struct ripc__group *g)
+void ripc__mcast_listen(struct ripc__group *g, bool on)
 {
 	struct ripc *ctx = g->ctx;
-	bool wanted = !ripc__list_empty(&g->local_members);
 
-	if (wanted == g->listening)
-		return;
-	g->listening = wanted;
 	for (unsigned i = 0; i < ctx->ntp; i++) {
 		if (!can_multicast(&ctx->tp[i]))
 			continue;
-		if (!wanted)
+		if (!on)
 			ctx->tp[i].ops->group_leave(ctx->tp[i].t, g->id);
 		else if (ctx->tp[i].ops->group_join(ctx->tp[i].t, g->id))
 			ripc__log(RIPC_LOG_INFO,
