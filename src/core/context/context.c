@@ -66,8 +66,8 @@ static void RIPC__NO_ANALYSIS fork_child(void)
 			if (s->fd >= 0)
 				close(s->fd);
 		for (unsigned i = 0; i < RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX; i++)
-			if (ctx->memory->fds[i] >= 0)
-				close(ctx->memory->fds[i]);
+			if (ctx->memory->objects[i])
+				close(ctx->memory->objects[i]->fd);
 		if (ctx->fork_locked)
 			ripc__unlock(ctx);
 	}

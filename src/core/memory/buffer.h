@@ -174,11 +174,10 @@ struct ripc__memory {
 	uint8_t last_peer[RIPC__CLASS_MAX + 1][16];
 	bool can_export; /* a transport can export buffers */
 	/*
-	 * descriptors of memory objects, which a forked child closes; -1: none. First those of
-	 * buffers, then those of imports
+	 * regions with a descriptor, which a forked child closes; NULL: none. First buffers, then
+	 * imports
 	 */
-	int fds[RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX];
-	struct ripc__region *objects[RIPC__MEMFDS_MAX]; /* the buffers of the first part */
+	struct ripc__region *objects[RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX];
 	struct ripc__list lru;
 	uint64_t cached_bytes;
 	uint64_t bounce_bytes;          /* bytes of bounce buffers of all lanes: bounce.h */

@@ -15,8 +15,6 @@ void ripc__memory_init(struct ripc *ctx)
 		ripc__list_init(&m->classes[i]);
 		ripc__list_init(&m->shared[i]);
 	}
-	for (unsigned i = 0; i < RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX; i++)
-		m->fds[i] = -1;
 	ripc__list_init(&m->lru);
 	ripc__list_init(&m->recv_windows);
 	ripc__list_init(&m->returns);

@@ -9,25 +9,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int *slot_of(struct ripc *ctx, int fd)
-{
-	for (unsigned i = 0; i < RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX; i++)
-		if (ctx->memory->fds[i] == fd)
-			return &ctx->memory->fds[i];
-	return NULL;
-}
+#define SLOTS (RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX)
 
-static int *free_slot(struct ripc *ctx, unsigned first, unsigned n)
+/* The slot of a region, or with NULL a free one, from begin to end. NULL: none. */
+static struct ripc__region **slot_of(struct ripc *ctx, unsigned begin, unsigned end,
+				     const struct ripc__region *r)
 {
-	for (unsigned i = first; i < first + n; i++)
-		if (ctx->memory->fds[i] < 0)
-			return &ctx->memory->fds[i];
+	for (unsigned i = begin; i < end; i++)
+		if (ctx->memory->objects[i] == r)
+			return &ctx->memory->objects[i];
 	return NULL;
 }
 
 bool ripc__memory_object_room(struct ripc *ctx)
 {
-	return free_slot(ctx, 0, RIPC__MEMFDS_MAX);
+	return slot_of(ctx, 0, RIPC__MEMFDS_MAX, NULL);
 }
 
 static uint64_t object_of(int fd)
@@ -44,10 +40,11 @@ static uint64_t object_of(int fd)
  */
 uint8_t *ripc__memory_object_map(struct ripc *ctx, struct ripc__region *r)
 {
-	int *slot = free_slot(ctx, 0, RIPC__MEMFDS_MAX), fd;
+	struct ripc__region **slot = slot_of(ctx, 0, RIPC__MEMFDS_MAX, NULL);
 	struct rlimit limit;
 	void *base = MAP_FAILED;
 	size_t cap = r->cap;
+	int fd;
 
 	/* Above this limit ftruncate() raises SIGXFSZ. */
 	if (!slot || (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
@@ -67,15 +64,15 @@ uint8_t *ripc__memory_object_map(struct ripc *ctx, struct ripc__region *r)
 		close(fd);
 		return NULL;
 	}
-	r->fd = *slot = fd;
+	*slot = r;
+	r->fd = fd;
 	r->object = object_of(fd);
-	ctx->memory->objects[slot - ctx->memory->fds] = r;
 	return base;
 }
 
 void ripc__memory_object_move(struct ripc *ctx, struct ripc__region *from, struct ripc__region *to)
 {
-	ctx->memory->objects[slot_of(ctx, from->fd) - ctx->memory->fds] = to;
+	*slot_of(ctx, 0, RIPC__MEMFDS_MAX, from) = to;
 	to->fd = from->fd;
 	to->object = from->object;
 	from->fd = -1;
@@ -83,26 +80,27 @@ void ripc__memory_object_move(struct ripc *ctx, struct ripc__region *from, struc
 
 struct ripc__region *ripc__memory_object_own(struct ripc *ctx, const struct ripc__region *import)
 {
-	const struct ripc__memory *m = ctx->memory;
+	for (unsigned i = 0; import->object && i < RIPC__MEMFDS_MAX; i++) {
+		struct ripc__region *r = ctx->memory->objects[i];
 
-	if (!import->object)
-		return NULL;
-	for (unsigned i = 0; i < RIPC__MEMFDS_MAX; i++)
-		if (m->fds[i] >= 0 && m->objects[i]->object == import->object)
-			return m->objects[i];
+		if (r && r->object == import->object)
+			return r;
+	}
 	return NULL;
 }
 
 bool ripc__memory_object_keep(struct ripc *ctx, struct ripc__region *import, int fd)
 {
-	int *slot = free_slot(ctx, RIPC__MEMFDS_MAX, RIPC__IMPORT_FDS_MAX);
+	struct ripc__region **slot = slot_of(ctx, RIPC__MEMFDS_MAX, SLOTS, NULL);
 
 	import->object = object_of(fd);
 	/* Known once: most are objects of others. */
 	if (!ripc__memory_object_own(ctx, import))
 		import->object = 0;
-	if (slot)
-		import->fd = *slot = fd;
+	if (slot) {
+		*slot = import;
+		import->fd = fd;
+	}
 	return slot;
 }
 
@@ -110,7 +108,7 @@ void ripc__memory_object_close(struct ripc *ctx, struct ripc__region *r)
 {
 	if (r->fd < 0)
 		return;
-	*slot_of(ctx, r->fd) = -1;
+	*slot_of(ctx, 0, SLOTS, r) = NULL;
 	close(r->fd);
 	r->fd = -1;
 }
