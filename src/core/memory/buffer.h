@@ -144,7 +144,10 @@ struct ripc__local_return {
 	};
 	struct ripc__list link;        /* in memory.returns; with flow: in lane->memory->standing */
 	struct ripc__list region_link; /* without flow */
-	uint32_t id;                   /* id on the wire; never 0 */
+	union {
+		struct ripc__node id_node; /* in memory.return_ids */
+		uint64_t id;               /* id on the wire, of 32 bits; never 0 */
+	};
 	uint8_t *base;
 	size_t len;
 	struct ripc__region *region;
@@ -186,12 +189,10 @@ struct ripc__memory {
 	unsigned nrecv_windows;         /* all */
 	struct ripc__list returns;
 	struct ripc__table call_returns; /* those of calls, by call */
-	unsigned nreturns;
+	struct ripc__table return_ids;   /* all, and standing buffers, by id */
 	/* struct ripc__message: those not received yet with items in windows or return buffers */
 	struct ripc__list unread;
 	uint32_t next_return_id;
-	struct ripc__local_return **return_index; /* power-of-two table by id */
-	unsigned return_index_cap;
 	struct ripc__list free_import_refs; /* struct ripc__import_ref: kept for reuse */
 	unsigned nfree_import_refs;
 };
@@ -315,7 +316,7 @@ struct ripc__local_return *ripc__local_return_find(struct ripc *ctx, uint64_t id
 /* Draws an id for it and adds it to the table of ids. Return: 0, or -ENOMEM. */
 int ripc__local_return_index(struct ripc *ctx, struct ripc__local_return *r);
 /* Removes it from the table. */
-void ripc__local_return_unindex(struct ripc *ctx, const struct ripc__local_return *r);
+void ripc__local_return_unindex(struct ripc *ctx, struct ripc__local_return *r);
 /* The descriptor of one that the peer can write. */
 struct ripc__desc ripc__local_return_desc(const struct ripc__local_return *r);
 /* Ends remote access. */

@@ -19,34 +19,6 @@
 
 #include <stdlib.h>
 
-static unsigned slot(const struct ripc__memory *m, uint32_t id)
-{
-	return id & (m->return_index_cap - 1);
-}
-
-/*
- * Ids are consecutive, so a table indexed by their low bits has few collisions: an id that collides
- * is skipped.
- */
-static int return_index_grow(struct ripc__memory *m)
-{
-	unsigned cap = m->return_index_cap ? 2 * m->return_index_cap : 64;
-	struct ripc__local_return **table = calloc(cap, sizeof(struct ripc__local_return *));
-	struct ripc__local_return **old = m->return_index;
-	unsigned old_cap = m->return_index_cap;
-
-	if (!table)
-		return -ENOMEM;
-	m->return_index = table;
-	m->return_index_cap = cap;
-	/* Ids that do not collide in the smaller table do not collide in the larger one. */
-	for (unsigned i = 0; i < old_cap; i++)
-		if (old[i])
-			table[slot(m, old[i]->id)] = old[i];
-	free(old);
-	return 0;
-}
-
 /* Whether another standing buffer of its lane has the same lower bits. */
 static bool ambiguous(const struct ripc__local_return *r, uint32_t id)
 {
@@ -57,34 +29,28 @@ int ripc__local_return_index(struct ripc *ctx, struct ripc__local_return *r)
 {
 	struct ripc__memory *m = ctx->memory;
 
-	if (m->nreturns >= RIPC__LOCAL_RETURNS_MAX ||
-	    (m->nreturns >= m->return_index_cap / 2 && return_index_grow(m)))
+	if (m->return_ids.count >= RIPC__LOCAL_RETURNS_MAX)
 		return -ENOMEM;
 	do {
 		if (!++m->next_return_id)
 			m->next_return_id = 1;
-	} while (m->return_index[slot(m, m->next_return_id)] || ambiguous(r, m->next_return_id));
+	} while (ripc__table_find(&m->return_ids, m->next_return_id) ||
+		 ambiguous(r, m->next_return_id));
 	r->id = m->next_return_id;
-	m->return_index[slot(m, r->id)] = r;
-	m->nreturns++;
+	ripc__table_add(&m->return_ids, &r->id_node);
 	return 0;
 }
 
-void ripc__local_return_unindex(struct ripc *ctx, const struct ripc__local_return *r)
+void ripc__local_return_unindex(struct ripc *ctx, struct ripc__local_return *r)
 {
-	ctx->memory->return_index[slot(ctx->memory, r->id)] = NULL;
-	ctx->memory->nreturns--;
+	ripc__table_remove(&ctx->memory->return_ids, &r->id_node);
 }
 
 struct ripc__local_return *ripc__local_return_find(struct ripc *ctx, uint64_t id)
 {
-	struct ripc__memory *m = ctx->memory;
-	struct ripc__local_return *r;
+	struct ripc__node *n = ripc__table_find(&ctx->memory->return_ids, id);
 
-	if (!id || id > UINT32_MAX || !m->return_index_cap)
-		return NULL;
-	r = m->return_index[slot(m, (uint32_t)id)];
-	return r && r->id == id ? r : NULL;
+	return n ? ripc__list_entry(n, struct ripc__local_return, id_node) : NULL;
 }
 
 struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_service *service,
@@ -107,7 +73,8 @@ struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_
 	r = calloc(1, sizeof(*r));
 	if (!r || ripc__region_unexport(ctx, region) || ripc__local_return_index(ctx, r)) {
 		free(r);
-		ripc__fail(-ENOMEM, "no memory for a return buffer, %u are offered", m->nreturns);
+		ripc__fail(-ENOMEM, "no memory for a return buffer, %u are offered",
+			   m->return_ids.count);
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -171,7 +138,7 @@ struct ripc__desc ripc__local_return_desc(const struct ripc__local_return *r)
 {
 	const struct ripc__mr *mr = r->bounce ? &r->bounce->mr : &r->mr;
 
-	return (struct ripc__desc){.addr = mr->addr, .len = r->len, .key = mr->key, .how = r->id};
+	return (struct ripc__desc){.addr = mr->addr, .len = r->len, .key = mr->key, .how = (uint32_t)r->id};
 }
 
 void ripc__local_return_unexpose(struct ripc *ctx, struct ripc__local_return *r)
@@ -324,7 +291,7 @@ int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_optio
 		r->call = call;
 		if (call)
 			ripc__table_add(&s->ctx->memory->call_returns, &r->call_node);
-		ids[i] = r->id;
+		ids[i] = (uint32_t)r->id;
 	}
 	return 0;
 }

@@ -20,6 +20,7 @@ void ripc__memory_init(struct ripc *ctx)
 	ripc__list_init(&m->returns);
 	ripc__list_init(&m->unread);
 	ripc__table_init(&m->call_returns, 0);
+	ripc__table_init(&m->return_ids, 0);
 	ripc__list_init(&m->free_import_refs);
 	m->next_return_id = 1;
 }
@@ -38,6 +39,7 @@ void ripc__memory_fini(struct ripc *ctx)
 	struct ripc__list *n;
 
 	ripc__table_fini(&m->call_returns);
+	ripc__table_fini(&m->return_ids);
 	while ((n = ripc__list_take(&m->returns))) {
 		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
 
@@ -58,6 +60,5 @@ void ripc__memory_fini(struct ripc *ctx)
 	}
 	ripc__import_refs_free(m);
 	free(m->regions);
-	free(m->return_index);
 	memset(m, 0, sizeof(*m));
 }

@@ -249,7 +249,7 @@ struct state state_of_caller(void)
 		.completions = length(&ctx->completions),
 		.regions = ctx->memory->nregions,
 		.windows = ctx->memory->nrecv_windows,
-		.returns = ctx->memory->nreturns,
+		.returns = ctx->memory->return_ids.count,
 		.calls = ctx->call_slots,
 		.dests = HASH_COUNT(ctx->dests),
 		.groups = HASH_COUNT(ctx->groups),

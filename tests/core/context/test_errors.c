@@ -304,7 +304,7 @@ static void refused_buffers(const struct function *f, int want, const char *with
 	if (is(f, "call_start"))
 		RC(want, ripc_call_wait(&a.result.request, NULL, 0));
 	ck_assert_msg(strstr(ripc_error_detail(), with), "%s: %s", f->name, ripc_error_detail());
-	ck_assert_uint_eq(rig.ctx[0]->memory->nreturns, 0);
+	ck_assert_uint_eq(rig.ctx[0]->memory->return_ids.count, 0);
 	ck_assert_uint_eq(rig.ctx[0]->memory->nrecv_windows, windows);
 }
 

@@ -23,7 +23,7 @@ START_TEST(local_return_new__unique_ids)
 		ck_assert_ptr_eq(ripc__local_return_find(ctx, r[i]->id), r[i]);
 	/* Every other one goes, new ones come. */
 	for (unsigned i = 0; i < N; i += 2) {
-		uint32_t id = r[i]->id;
+		uint64_t id = r[i]->id;
 
 		ripc__local_return_drop(ctx, r[i]);
 		ck_assert_ptr_null(ripc__local_return_find(ctx, id));
@@ -33,7 +33,7 @@ START_TEST(local_return_new__unique_ids)
 		ck_assert_ptr_eq(ripc__local_return_find(ctx, r[i]->id), r[i]);
 	for (unsigned i = 0; i < N; i++)
 		ripc__local_return_drop(ctx, r[i]);
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	ck_assert_uint_eq(ripc__memory_find(ctx, buf, 1)->pins, 0);
 }
 END_TEST
@@ -81,16 +81,16 @@ START_TEST(local_returns_add__all_or_none)
 		.size = sizeof(options), .nreturn_buffers = 3, .return_buffers = back};
 
 	RC(-EBUSY, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	back[2].iov_base = &item;
 	RC(-EINVAL, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	options.nreturn_buffers = RIPC_RETURN_BUFFERS_MAX + 1;
 	RC(-EINVAL, ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
 	/* A message that does not leave offers nothing. */
 	options.nreturn_buffers = 2;
 	RC(-EHOSTUNREACH, ripc_send_short(rig.s[0], 4711, &item, 1, &options, 100));
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	OK(ripc_buf_free(ctx, buf));
 }
 END_TEST
@@ -111,7 +111,7 @@ START_TEST(returns__next_fit_written)
 		rig_run(&rig, 5);
 		ck_assert_uint_eq(rig_lane(&rig, 1, 0)->tx_seq, sent + 1);
 		ck_assert_uint_eq(rig_stats(&rig, 1).return_buffer_writes, k);
-		ck_assert_uint_eq(ctx->memory->nreturns, 0);
+		ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 		ck_assert_uint_eq(returns_count(), 0);
 		/* It is the application's again, and may be offered again. */
 		OK(rig_long(&rig, 1, 0, 1000, 3, 5000));
@@ -221,9 +221,9 @@ START_TEST(revoke__idempotent)
 	send_with_return(1000);
 	ripc__local_return_revoke(ctx, first_local_return());
 	ripc__local_return_revoke(ctx, first_local_return());
-	ck_assert_uint_eq(ctx->memory->nreturns, 1);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 1);
 	rig_run(&rig, 5);
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 }
 END_TEST
 
@@ -260,7 +260,7 @@ START_TEST(revoke__used_message_copied)
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 1000, 4), RIPC_IN_POOL);
 	rig_run(&rig, 5);
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 }
 END_TEST
@@ -282,12 +282,12 @@ START_TEST(revoke__waits_for_writes)
 	r = rig_begin(&rig, 1, 0, data, 64 * KIB);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 1);
-	ck_assert_uint_eq(ctx->memory->nreturns, 1);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 1);
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREED);
 	OK(ripc_request_wait(&r, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 64 * KIB, 5), RIPC_IN_POOL);
 	rig_run(&rig, 5);
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 	free(data);
 }
@@ -297,7 +297,7 @@ START_TEST(revoke__service_closed)
 {
 	send_with_return(1000);
 	OK(ripc_service_unregister(rig.s[0]));
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	OK(ripc_buf_free(ctx, buf));
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 }
@@ -309,7 +309,7 @@ START_TEST(revoke__closed_peer_silent)
 	send_with_return(1000);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	OK(ripc_service_unregister(rig.s[0]));
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	ck_assert_ptr_null(rig_lane(&rig, 0, 1));
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 }
@@ -405,7 +405,7 @@ START_TEST(send_fails__return_buffers_withdrawn)
 		r = begin_with_return(data, len);
 		RC(-ECANCELED, ripc_request_cancel(&r, 5000));
 		rig_run(&rig, 5);
-		ck_assert_uint_eq(ctx->memory->nreturns, 0);
+		ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 		ck_assert_uint_eq(returns_count(), 0);
 	}
 	OK(ripc_request_wait(&first, 5000));
@@ -413,7 +413,7 @@ START_TEST(send_fails__return_buffers_withdrawn)
 	r = begin_with_return(data, len);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	RC(-EPIPE, ripc_request_cancel(&r, 50));
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
 	free(data);
 }
@@ -452,7 +452,7 @@ START_TEST(returns_encode__skips_freed)
 	item = (struct iovec){data, sizeof(data)};
 	OK(ripc_send_async(rig.s[0], RIG_ID(2), &item, 1, &options, &r));
 	OK(ripc_buf_free(ctx, buf));
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	rig_open(&rig, NULL);
 	OK(ripc_request_wait(&r, 5000));
 	m = rig_take(&rig, 2);
@@ -512,7 +512,7 @@ START_TEST(random__no_loss_no_reuse)
 	for (unsigned i = 0; i < 8; i++)
 		OK(ripc_buf_free(ctx, p[i]));
 	rig_run(&rig, 3000);
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	for (size_t i = 0; i < ctx->memory->nregions; i++)
 		ck_assert(ctx->memory->regions[i]->state == RIPC__REGION_FREE ||
 			  ctx->memory->regions[i]->base == buf);

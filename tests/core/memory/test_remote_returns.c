@@ -29,10 +29,10 @@ START_TEST(remote_returns__bounded_per_dest)
 		ripc_message_free(rig_take(&rig, 1));
 	}
 	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, RIPC__REMOTE_RETURNS_MAX);
-	ck_assert_uint_eq(ctx->memory->nreturns, 400);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 400);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 50);
-	ck_assert_uint_eq(ctx->memory->nreturns, 0);
+	ck_assert_uint_eq(ctx->memory->return_ids.count, 0);
 	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, 0);
 }
 END_TEST

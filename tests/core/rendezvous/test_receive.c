@@ -238,7 +238,7 @@ START_TEST(receive__return_misused)
 		/* It is the application's, whatever the peer did. */
 		OK(ripc_buf_free(rig.ctx[1], back));
 		rig_run(&rig, 5);
-		ck_assert_uint_eq(rig.ctx[1]->memory->nreturns, 0);
+		ck_assert_uint_eq(rig.ctx[1]->memory->return_ids.count, 0);
 	}
 }
 END_TEST

@@ -297,7 +297,7 @@ START_TEST(moved__while_written)
 		rig_expect(&rig, 1, LARGE, 1);
 	}
 	rig_run(&rig, 100);
-	ck_assert_uint_eq(rig.ctx[1]->memory->nreturns, 0);
+	ck_assert_uint_eq(rig.ctx[1]->memory->return_ids.count, 0);
 	ck_assert_uint_eq(rig_stats(&rig, 0).lanes_opened, 1);
 }
 END_TEST
