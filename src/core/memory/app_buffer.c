@@ -96,7 +96,6 @@ int ripc__buf_unregister(struct ripc *ctx, void *base)
 		return rc;
 	ripc__cached_mrs_drop(ctx, r);
 	ripc__regions_remove(ctx, r);
-	ctx->stats.registered_bytes -= r->len;
 	free(r);
 	return 0;
 }

@@ -85,7 +85,7 @@ struct ripc__cached_mr {
 struct ripc__region {
 	uint8_t *base;
 	size_t len;                    /* bytes that the application asked for, or registered */
-	size_t cap;                    /* pool: bytes mapped */
+	size_t cap;                    /* bytes of memory; pool: may be more than len */
 	size_t prefaulted;             /* pool: bytes whose pages have been touched */
 	enum ripc__region_state state; /* ripc__region_set_state() */
 	uint8_t class;                 /* pool: cap == 1 << class */
@@ -264,13 +264,6 @@ void ripc__region_prefault(struct ripc__region *region, size_t len);
 void ripc__pool_put(struct ripc *ctx, struct ripc__region *region);
 /* Frees idle buffers, the least recently used first, until at most limit bytes remain. */
 void ripc__pool_trim(struct ripc *ctx, uint64_t limit);
-
-/*
- * ripc__region_import() adds a mapping of a peer's buffer as a region (NULL: out of memory);
- * ripc__region_unmap() removes and unmaps it.
- */
-struct ripc__region *ripc__region_import(struct ripc *ctx, void *base, size_t len);
-void ripc__region_unmap(struct ripc *ctx, struct ripc__region *region);
 
 /* A detached region has pages of its own, or is unmapped: its origin may return to the pool. */
 void ripc__region_origin_release(struct ripc *ctx, struct ripc__region *region);

@@ -40,9 +40,9 @@ static struct ripc__cached_mr *cached_mr_get(struct ripc *ctx, unsigned tp,
 	cached_mr = calloc(1, sizeof(*cached_mr));
 	if (!cached_mr)
 		return NULL;
-	ctx->ops->before_copy(ctx, ripc__region_size(region));
-	if (t->ops->reg(t->t, NULL, region->base, ripc__region_size(region),
-			RIPC__ACCESS_LOCAL_WRITE, &cached_mr->mr)) {
+	ctx->ops->before_copy(ctx, region->cap);
+	if (t->ops->reg(t->t, NULL, region->base, region->cap, RIPC__ACCESS_LOCAL_WRITE,
+			&cached_mr->mr)) {
 		free(cached_mr);
 		return NULL;
 	}

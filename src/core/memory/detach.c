@@ -128,7 +128,6 @@ static void pool_reattach(struct ripc *ctx, struct ripc__region *r)
 	exports_move(fresh, r);
 	r->uses_ever = fresh->uses_ever;
 	r->prefaulted = fresh->prefaulted;
-	ctx->stats.pool_bytes -= fresh->cap;
 	ripc__regions_remove(ctx, fresh);
 	free(fresh);
 }
@@ -157,14 +156,12 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	object->state = RIPC__REGION_FREED;
 	if (!ripc__late_refs_new(r, &late_refs) || ripc__regions_insert(ctx, object))
 		goto no_memory;
-	ctx->stats.pool_bytes += object->cap;
 	ripc__memory_object_move(ctx, r, object);
 	exports_move(r, object);
 	if (region_remap(ctx, r, own)) {
 		exports_move(object, r);
 		ripc__memory_object_move(ctx, object, r);
 		ripc__regions_remove(ctx, object);
-		ctx->stats.pool_bytes -= object->cap;
 		goto no_memory;
 	}
 	object->pins++;

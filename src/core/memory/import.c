@@ -2,6 +2,7 @@
 /* Mapped zero copy: the receiver's side. Contract in mapped.h. */
 #include "core/memory/mapped.h"
 #include "core/memory/memory_object.h"
+#include "core/memory/region.h"
 #include "core/peer/lane_control.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, int fd, u
 	if (lane->state == RIPC__LANE_UP && lane->caps & RIPC__CAP_EXPORT &&
 	    lane->memory->nimports < RIPC__IMPORTS_MAX && export_id <= UINT32_MAX &&
 	    !import_find(lane, export_id) && ripc__lane_memory_get(lane))
-		r = ripc__region_import(lane->ctx, base, len);
+		r = ripc__regions_add(lane->ctx, base, len, RIPC__REGION_IMPORTED);
 	if (!r) {
 		/* Without MAP_ACK the sender goes on copying. */
 		munmap(base, len);
@@ -102,9 +103,7 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 	ripc__list_del(&r->lane_link);
 	if (r->lane)
 		r->lane->memory->nimports--;
-	ripc__exports_drop(r);
-	ripc__memory_object_close(ctx, r);
-	ripc__region_unmap(ctx, r);
+	ripc__region_destroy(ctx, r);
 }
 
 bool ripc__import_is_own(struct ripc *ctx, const struct ripc__region *region)

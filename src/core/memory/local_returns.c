@@ -138,7 +138,8 @@ struct ripc__desc ripc__local_return_desc(const struct ripc__local_return *r)
 {
 	const struct ripc__mr *mr = r->bounce ? &r->bounce->mr : &r->mr;
 
-	return (struct ripc__desc){.addr = mr->addr, .len = r->len, .key = mr->key, .how = (uint32_t)r->id};
+	return (struct ripc__desc){
+		.addr = mr->addr, .len = r->len, .key = mr->key, .how = (uint32_t)r->id};
 }
 
 void ripc__local_return_unexpose(struct ripc *ctx, struct ripc__local_return *r)

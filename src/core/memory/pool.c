@@ -19,10 +19,8 @@ void ripc__pool_unmap(struct ripc *ctx, struct ripc__region *r)
 		free(r->base);
 }
 
-/* Destroys a pool buffer that is neither in use nor in the cache. */
-static void pool_destroy(struct ripc *ctx, struct ripc__region *r)
+void ripc__region_destroy(struct ripc *ctx, struct ripc__region *r)
 {
-	ctx->stats.pool_bytes -= r->cap;
 	ripc__exports_drop(r);
 	ripc__cached_mrs_drop(ctx, r);
 	ripc__regions_remove(ctx, r);
@@ -47,7 +45,7 @@ void ripc__pool_trim(struct ripc *ctx, uint64_t limit)
 			ripc__list_entry(ripc__list_first(&m->lru), struct ripc__region, lru_link);
 
 		cache_remove(ctx, r);
-		pool_destroy(ctx, r);
+		ripc__region_destroy(ctx, r);
 	}
 }
 
@@ -78,7 +76,6 @@ static struct ripc__region *pool_create(struct ripc *ctx, unsigned class, bool s
 		free(r);
 		return NULL;
 	}
-	ctx->stats.pool_bytes += cap;
 	return r;
 }
 
@@ -114,7 +111,7 @@ static bool object_room(struct ripc *ctx)
 		if (r->fd < 0)
 			continue;
 		cache_remove(ctx, r);
-		pool_destroy(ctx, r);
+		ripc__region_destroy(ctx, r);
 		return true;
 	}
 	return false;
@@ -194,7 +191,7 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 	 */
 	if (r->sharing == RIPC__REGION_DETACHED || r->sharing == RIPC__REGION_TAINTED ||
 	    (r->sharing == RIPC__REGION_EXPORTED && ripc__export_strict(ctx))) {
-		pool_destroy(ctx, r);
+		ripc__region_destroy(ctx, r);
 		return;
 	}
 	ripc__region_set_state(r, RIPC__REGION_FREE);

@@ -5,7 +5,6 @@
 #include "wire/header.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 /* Index of the first region whose base is above p. */
 static size_t region_above(const struct ripc__memory *m, const uint8_t *p)
@@ -31,11 +30,11 @@ struct ripc__region *ripc__memory_find_cap(struct ripc *ctx, const void *ptr)
 	size_t i;
 
 	/* Sending one message asks for the same region more than once. */
-	if (r && (size_t)(p - r->base) < ripc__region_size(r))
+	if (r && (size_t)(p - r->base) < r->cap)
 		return r;
 	i = region_above(m, p);
 	r = i ? m->regions[i - 1] : NULL;
-	if (!r || (size_t)(p - r->base) >= ripc__region_size(r))
+	if (!r || (size_t)(p - r->base) >= r->cap)
 		return NULL;
 	return m->found = r;
 }
@@ -45,6 +44,15 @@ struct ripc__region *ripc__memory_find(struct ripc *ctx, const void *ptr, size_t
 	struct ripc__region *r = ripc__memory_find_cap(ctx, ptr);
 
 	return r && ripc__region_contains(r, ptr, len) ? r : NULL;
+}
+
+/* Counts the bytes of a region that comes, or goes, unless they are a peer's. */
+static void count(struct ripc *ctx, const struct ripc__region *r, int64_t bytes)
+{
+	if (r->state == RIPC__REGION_USER)
+		ctx->stats.registered_bytes += (uint64_t)bytes;
+	else if (r->state != RIPC__REGION_IMPORTED)
+		ctx->stats.pool_bytes += (uint64_t)bytes;
 }
 
 int ripc__regions_insert(struct ripc *ctx, struct ripc__region *r)
@@ -65,6 +73,7 @@ int ripc__regions_insert(struct ripc *ctx, struct ripc__region *r)
 	memmove(m->regions + i + 1, m->regions + i, (m->nregions - i) * sizeof(*m->regions));
 	m->regions[i] = r;
 	m->nregions++;
+	count(ctx, r, (int64_t)r->cap);
 	return 0;
 }
 
@@ -73,6 +82,7 @@ void ripc__regions_remove(struct ripc *ctx, struct ripc__region *r)
 	struct ripc__memory *m = ctx->memory;
 	size_t i = region_above(m, r->base) - 1;
 
+	count(ctx, r, -(int64_t)r->cap);
 	if (m->found == r)
 		m->found = NULL;
 	memmove(m->regions + i, m->regions + i + 1, (m->nregions - i - 1) * sizeof(*m->regions));
@@ -107,7 +117,8 @@ struct ripc__region *ripc__regions_new(struct ripc *ctx)
 	return r;
 }
 
-struct ripc__region *ripc__region_import(struct ripc *ctx, void *base, size_t len)
+struct ripc__region *ripc__regions_add(struct ripc *ctx, void *base, size_t len,
+				       enum ripc__region_state state)
 {
 	struct ripc__region *r = ripc__regions_new(ctx);
 
@@ -115,19 +126,11 @@ struct ripc__region *ripc__region_import(struct ripc *ctx, void *base, size_t le
 		return NULL;
 	r->base = base;
 	r->len = r->cap = len;
-	r->state = RIPC__REGION_IMPORTED;
+	r->state = state;
 	if (!ripc__regions_insert(ctx, r))
 		return r;
 	free(r);
 	return NULL;
-}
-
-void ripc__region_unmap(struct ripc *ctx, struct ripc__region *r)
-{
-	ripc__cached_mrs_drop(ctx, r);
-	ripc__regions_remove(ctx, r);
-	munmap(r->base, r->cap);
-	free(r);
 }
 
 static bool overlap(const uint8_t *a, size_t alen, const uint8_t *b, size_t blen)
@@ -178,42 +181,24 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 	return 0;
 }
 
-static int register_region(struct ripc *ctx, struct ripc__region *r)
-{
-	struct ripc__memory *m = ctx->memory;
-	size_t i = region_above(m, r->base);
-
-	if ((i && r->base < m->regions[i - 1]->base + ripc__region_size(m->regions[i - 1])) ||
-	    (i < m->nregions && m->regions[i]->base < r->base + r->len))
-		return ripc__fail(-EEXIST,
-				  "%zu bytes at %p overlap memory that is registered already",
-				  r->len, (void *)r->base);
-	if (ripc__regions_insert(ctx, r))
-		return ripc__fail(-ENOMEM, "no memory to register %zu bytes", r->len);
-	ctx->stats.registered_bytes += r->len;
-	return 0;
-}
-
 int ripc__buf_register(struct ripc *ctx, void *base, size_t len)
 {
-	struct ripc__region *r;
-	int rc;
+	struct ripc__memory *m = ctx->memory;
+	size_t i = region_above(m, base);
 
 	if (!base || !len || len >> RIPC__LEN_BITS || (uintptr_t)base + len < (uintptr_t)base)
 		return ripc__fail(-EINVAL,
 				  "%zu bytes at %p cannot be registered: must be memory of 1 to "
 				  "2^47 - 1 bytes within the address space",
 				  len, base);
-	r = ripc__regions_new(ctx);
-	if (!r)
+	if ((i && (uint8_t *)base < m->regions[i - 1]->base + m->regions[i - 1]->cap) ||
+	    (i < m->nregions && m->regions[i]->base < (uint8_t *)base + len))
+		return ripc__fail(-EEXIST,
+				  "%zu bytes at %p overlap memory that is registered already", len,
+				  base);
+	if (!ripc__regions_add(ctx, base, len, RIPC__REGION_USER))
 		return ripc__fail(-ENOMEM, "no memory to register %zu bytes", len);
-	r->base = base;
-	r->len = len;
-	r->state = RIPC__REGION_USER;
-	rc = register_region(ctx, r);
-	if (rc)
-		free(r);
-	return rc;
+	return 0;
 }
 
 int ripc__region_busy(const struct ripc__region *r, bool pins)

@@ -73,20 +73,20 @@ START_TEST(import__no_memory)
 	void *p = mapping();
 
 	no_realloc = counting = true;
-	r = ripc__region_import(ctx, p, 4096);
+	r = ripc__regions_add(ctx, p, 4096, RIPC__REGION_IMPORTED);
 	no_realloc = counting = false;
 	ck_assert_ptr_null(r);
 	/* The mapping is the caller's. */
 	ck_assert_int_eq(allocated, 0);
 	ck_assert_ptr_null(ripc__memory_find(ctx, p, 1));
 	counting = true;
-	r = ripc__region_import(ctx, p, 4096);
+	r = ripc__regions_add(ctx, p, 4096, RIPC__REGION_IMPORTED);
 	counting = false;
 	ck_assert_ptr_nonnull(r);
 	ck_assert_int_eq(r->state, RIPC__REGION_IMPORTED);
 	ck_assert_ptr_eq(ripc__memory_find(ctx, (uint8_t *)p + 4095, 1), r);
 	counting = true;
-	ripc__region_unmap(ctx, r);
+	ripc__region_destroy(ctx, r);
 	counting = false;
 	ck_assert_int_eq(allocated, 0);
 	ck_assert_ptr_null(ripc__memory_find(ctx, p, 1));
