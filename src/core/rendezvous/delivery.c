@@ -123,17 +123,13 @@ static void item_deliver(struct ripc__rndv *r, unsigned i, bool ack_due)
 		placement[i] = RIPC_IN_WINDOW;
 		r->ctx->stats.window_items++;
 		ripc__recv_window_release(r->ctx, it->window, true);
-	} else if (it->pool) {
+	} else if (it->region) {
 		placement[i] = RIPC_IN_POOL;
 		r->ctx->stats.pool_items++;
-		r->message->pool[i] = it->pool;
+		r->message->pool[i] = it->region;
 	} else if (it->import_ref) {
 		set_mapped(r->message, i, it->import_ref, ack_due);
 	}
-	it->ret = NULL;
-	it->window = NULL;
-	it->pool = NULL;
-	it->import_ref = NULL;
 }
 
 /*
@@ -157,7 +153,6 @@ static bool item_copy_out(struct ripc__rndv *r, struct ripc__rndv_item *it)
 		ripc__recv_window_release(r->ctx, it->window, true);
 	it->ret = NULL;
 	it->window = NULL;
-	it->pool = copy;
 	it->region = copy;
 	it->base = copy->base;
 	return true;

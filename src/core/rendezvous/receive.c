@@ -70,7 +70,7 @@ static int item_take_standing(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	if (!region)
 		return rc;
 	if (!rc && !ripc__rndv_item_claim(r, it)) {
-		it->pool = it->region = region;
+		it->region = region;
 		it->base = region->base;
 		return 0;
 	}

@@ -56,16 +56,15 @@ void ripc__rndv_item_unregister(struct ripc__rndv *r, struct ripc__rndv_item *it
 {
 	struct ripc__tp *tp;
 
-	if (it->own_valid) {
+	if (it->cached_mr) {
+		ripc__cached_mr_release(r->ctx, it->cached_mr);
+	} else if (it->mr) {
 		/* Without a lane, no item is registered. */
 		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
 		tp = &r->ctx->tp[r->lane->tp];
 		tp->ops->dereg(tp->t, &it->own);
 	}
-	if (it->cached_mr)
-		ripc__cached_mr_release(r->ctx, it->cached_mr);
 	it->cached_mr = NULL;
-	it->own_valid = false;
 	it->mr = NULL;
 }
 
@@ -75,27 +74,23 @@ void ripc__rndv_release(struct ripc__rndv *r)
 		struct ripc__rndv_item *it = &r->items[i];
 
 		ripc__rndv_item_unregister(r, it);
-		/* A receive window of the context outlives the service. */
-		if (it->window)
+		if (it->window) {
+			/* A receive window of the context outlives the service. */
 			ripc__recv_window_release(r->ctx, it->window,
 						  it->window->service &&
 							  !ripc__service_open(r->service));
-		if (it->ret) {
+		} else if (it->ret) {
 			ripc__local_return_unclaim(r->ctx, it->ret);
 			/* The receive window was removed meanwhile. */
 			if (it->region->state == RIPC__REGION_FREED ||
 			    !ripc__service_open(r->service))
 				ripc__local_return_revoke(r->ctx, it->ret);
-		}
-		if (it->pool)
-			ripc__pool_put(r->ctx, it->pool);
-		if (it->import_ref)
+		} else if (it->region) {
+			ripc__pool_put(r->ctx, it->region);
+		} else if (it->import_ref) {
 			ripc__import_ref_release(it->import_ref);
-		it->window = NULL;
-		it->ret = NULL;
-		it->pool = NULL;
-		it->import_ref = NULL;
-		it->base = NULL;
+		}
+		*it = (struct ripc__rndv_item){0};
 	}
 }
 
@@ -197,15 +192,17 @@ void ripc__rndv_items_claim(struct ripc__rndv *r, unsigned begin, unsigned end)
 
 bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
+	struct ripc__region *pool;
+
 	if (it->region || ripc__rndv_item_claim(r, it))
 		return true;
 	/* ripc__pool_get() limits what it touches of one item, before any byte has arrived. */
-	it->pool = r->nitems > 1 && r->memory_bytes > RIPC__UNREAD_MAX
-			   ? ripc__pool_get_untouched(r->ctx, it->len, RIPC__REGION_MESSAGE, NULL)
-			   : ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
-	if (it->pool)
-		item_set_memory(it, it->pool, it->pool->base);
-	return it->pool;
+	pool = r->nitems > 1 && r->memory_bytes > RIPC__UNREAD_MAX
+		       ? ripc__pool_get_untouched(r->ctx, it->len, RIPC__REGION_MESSAGE, NULL)
+		       : ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
+	if (pool)
+		item_set_memory(it, pool, pool->base);
+	return pool;
 }
 
 /* Begins the transfer of an item that is read, or that the sender writes. */
@@ -213,16 +210,13 @@ static int item_start(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	if (!ripc__rndv_item_alloc(r, it))
 		return -ENOBUFS;
-	if (it->how == RIPC__HOW_READ) {
+	if (it->how == RIPC__HOW_READ)
 		it->mr = ripc__sink_mr(r->ctx, r->lane->tp, it->region, it->base, it->len, &it->own,
 				       &it->cached_mr);
-		it->own_valid = it->mr == &it->own;
-		return it->mr ? 0 : -ENOBUFS;
-	}
-	if (ripc__reg_with_retry(r->lane, it->base, it->len, RIPC__ACCESS_REMOTE_WRITE, &it->own))
-		return -ENOBUFS;
-	it->own_valid = true;
-	return 0;
+	else if (!ripc__reg_with_retry(r->lane, it->base, it->len, RIPC__ACCESS_REMOTE_WRITE,
+				       &it->own))
+		it->mr = &it->own;
+	return it->mr ? 0 : -ENOBUFS;
 }
 
 static void send_grant(struct ripc__rndv *r)
@@ -486,9 +480,7 @@ static void give_up_unwritable(struct ripc__rndv *r, struct ripc__mappings *maps
 			it->ret->arriving = false;
 			ripc__local_return_revoke(r->ctx, it->ret);
 		}
-		it->window = NULL;
-		it->ret = NULL;
-		it->base = NULL;
+		*it = (struct ripc__rndv_item){0};
 	}
 }
 

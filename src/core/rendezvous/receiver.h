@@ -42,17 +42,16 @@ struct ripc__rndv_item {
 	uint32_t rkey;
 	uint8_t how;
 	uint8_t *base; /* the target of the item */
-	/* at most one of these four is set; none for an empty or inline item */
-	struct ripc__region *pool;
+	/* holds the memory; NULL: there is none yet, or it is empty, or the sender's */
+	struct ripc__region *region;
+	/* at most one of these: what of the region it is; without: all of a pool buffer */
 	struct ripc__recv_window *window;
 	struct ripc__local_return *ret;
 	struct ripc__import_ref *import_ref; /* HOW_MAPPED: the item stays in the sender's memory */
-	struct ripc__region *region;         /* holds the memory; NULL: empty item */
 	struct ripc__mr own;                 /* registration for this transfer only */
 	struct ripc__mr *mr;                 /* the registration in use: own, or the region's */
-	bool own_valid;                      /* own is valid */
 	struct ripc__cached_mr *cached_mr;   /* the region's registration is in use; or NULL */
-	uint64_t posted, done;               /* bytes of reads */
+	uint64_t posted;                     /* bytes of reads */
 };
 
 struct ripc__rndv {
