@@ -164,23 +164,6 @@ static int items_decode(struct ripc__rndv *r, const struct ripc__header *h, bool
 }
 
 /*
- * Drops the suspended messages of a peer with ids below this one, to one service or (s NULL) all.
- * They would block the messages behind them.
- */
-static void drop_suspended(struct ripc__peer *p, const struct ripc_service *s, uint64_t below)
-{
-	struct ripc__rndv *r;
-again:
-	ripc__list_for_each_entry (r, &p->lists->rndvs, peer_link) {
-		if (r->state == RIPC__RNDV_SUSPENDED && r->id < below && (!s || r->service == s)) {
-			/* This may deliver others. */
-			ripc__rndv_drop(r, 0);
-			goto again;
-		}
-	}
-}
-
-/*
  * Inserts r into the lists, in place of a suspended message with the same id. Return: -EPROTO: a
  * message with this id is in transfer.
  */
@@ -269,7 +252,7 @@ static bool is_awaited(struct ripc__rndv *r)
 {
 	uint64_t call = ripc__rndv_answered_call(r);
 
-	if (call && r->ctx->peer_ops->answer_begins(r->ctx, r->peer, r->source, call))
+	if (call && r->ctx->peer_ops->answer_begins(r->ctx, r->peer, r->message->pub.source, call))
 		r->awaited_by = call;
 	return r->awaited_by;
 }
@@ -303,7 +286,6 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 		.peer = lane->peer,
 		.lane = lane,
 		.id = h->u[0],
-		.source = h->source,
 		.nitems = h->nitems,
 		.ack_requested = h->flags & RIPC__F_ACK_NOW,
 		.message = m,
@@ -322,7 +304,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 	 * again before this one. An answer does not show that: it is sent first.
 	 */
 	if (!ripc__rndv_is_answer(r))
-		drop_suspended(r->peer, r->service, r->id);
+		ripc__rndv_drop_suspended(r->peer, r->service, r->id);
 	rc = rndv_insert(r);
 	if (!rc)
 		rc = items_decode(r, h, &transfers);
@@ -366,7 +348,7 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 	} else {
 		ripc__dedup_advance(p, below);
 		/* The sender has given them up since. */
-		drop_suspended(p, NULL, p->dedup_base);
+		ripc__rndv_drop_suspended(p, NULL, p->dedup_base);
 		if (ripc__dedup_seen(p, id)) {
 			/* A repetition over a new lane: the ACK was lost with the old one. */
 			ctx->stats.duplicates++;

@@ -439,14 +439,13 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 
 /* ---- end of lanes, peers and services ---- */
 
-/* Drops the peer's messages in this state, without an answer. */
-static void drop_all(struct ripc__peer *peer, enum ripc__rndv_state state,
-		     const struct ripc__lane *lane)
+void ripc__rndv_drop_suspended(struct ripc__peer *p, const struct ripc_service *s, uint64_t below)
 {
 	struct ripc__rndv *r;
 again:
-	ripc__list_for_each_entry (r, &peer->lists->rndvs, peer_link) {
-		if (r->state == state && r->lane == lane) {
+	ripc__list_for_each_entry (r, &p->lists->rndvs, peer_link) {
+		if (r->state == RIPC__RNDV_SUSPENDED && r->id < below && (!s || r->service == s)) {
+			/* This may deliver others. */
 			ripc__rndv_drop(r, 0);
 			goto again;
 		}
@@ -510,7 +509,14 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 		r->message->flow = NULL;
 	}
 	ripc__mappings_free(&maps);
-	drop_all(lane->peer, RIPC__RNDV_DRAINING, lane);
+again:
+	ripc__list_for_each_entry (r, &lane->peer->lists->rndvs, peer_link) {
+		/* DRAINING: dropping it may deliver others. */
+		if (r->lane == lane) {
+			ripc__rndv_drop(r, 0);
+			goto again;
+		}
+	}
 	/* Messages of other peers may have waited for it. */
 	if (room)
 		ripc__rndvs_resume(lane->ctx);
@@ -523,7 +529,7 @@ bool ripc__rndv_peer_gone(struct ripc__peer *peer)
 
 	ripc__list_for_each_entry (r, &peer->lists->rndvs, peer_link)
 		overtaken |= r->state == RIPC__RNDV_READY;
-	drop_all(peer, RIPC__RNDV_SUSPENDED, NULL);
+	ripc__rndv_drop_suspended(peer, NULL, UINT64_MAX);
 	return overtaken;
 }
 

@@ -65,8 +65,7 @@ struct ripc__rndv {
 	struct ripc__peer *peer;
 	/* set in WAITING and TRANSFER, and in DRAINING while reads are posted */
 	struct ripc__lane *lane;
-	uint64_t id; /* the sender's request id */
-	uint64_t source;
+	uint64_t id;         /* the sender's request id */
 	uint64_t awaited_by; /* the call that waits for this answer alone: answer_ends(); or 0 */
 	uint64_t started_ns; /* TRANSFER: since then */
 	enum ripc__rndv_state state; /* ripc__rndv_set_state() */
@@ -106,6 +105,11 @@ static inline uint64_t ripc__rndv_ack_word(const struct ripc__rndv *r)
 }
 
 void ripc__rndv_set_state(struct ripc__rndv *r, enum ripc__rndv_state to);
+/*
+ * Drops the suspended messages of a peer with ids below this one, to one service or (s NULL) all.
+ * They would block the messages behind them.
+ */
+void ripc__rndv_drop_suspended(struct ripc__peer *p, const struct ripc_service *s, uint64_t below);
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
 /*
