@@ -372,9 +372,9 @@ int ripc__request_unanswerable(const struct ripc__message *m)
 static void long_answer_ended(struct ripc_request *r, struct ripc__peer *sent_to)
 {
 	static const struct iovec nothing;
-	const struct ripc__call_words words = {r->call_id,
+	const struct ripc__call_words words = {r->ext.call,
 					       (uint32_t)ripc__call_state_word(RIPC__CALL_TAKEN)};
-	struct ripc__peer *p = r->only;
+	struct ripc__peer *p = r->ext.only;
 	struct ripc *ctx = r->ctx;
 	struct ripc__reliable_msg *a = NULL;
 	struct ripc__dest *d;

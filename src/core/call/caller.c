@@ -150,7 +150,7 @@ static void no_answer(struct ripc__call *call, unsigned state)
 
 static void long_ended(struct ripc_request *r, struct ripc__peer *p)
 {
-	struct ripc__call *call = r->owner;
+	struct ripc__call *call = r->ext.owner;
 	int status = r->status;
 	char why[RIPC__DETAIL_MAX];
 
@@ -188,14 +188,12 @@ static void send_long_request(struct ripc__call *call)
 		.deadline_ns = call->deadline_ns,
 		.ended = long_ended,
 		.owner = call,
-		.at = &call->rndv,
 	};
 	struct ripc__long_request *l = call->long_req;
-	struct ripc_request *r;
 	int rc;
 
 	rc = ripc__request_start(handle->service, call->dest, l->items, l->nitems, l->bytes,
-				 &l->options, &ext, &r);
+				 &l->options, &ext, &call->rndv);
 	if (rc)
 		ripc__call_end(call, rc, ripc_error_detail());
 }

@@ -43,7 +43,7 @@ static void end_long(struct ripc__call *call)
 	struct ripc_request *r = call->rndv;
 
 	call->rndv = NULL;
-	r->ended = NULL;
+	r->ext.ended = NULL;
 	ripc__request_abort(r);
 	if (r->state != RIPC__REQUEST_DONE && r->lane)
 		ripc__lane_fail(r->lane, -ETIMEDOUT,

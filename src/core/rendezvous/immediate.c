@@ -18,7 +18,7 @@ bool ripc__immediate_of(const struct ripc_request *r, uint32_t *word)
 	uint64_t base;
 
 	if (!(r->lane->caps & RIPC__CAP_WRITE_IMM) || r->nitems != 1 || r->nreturns ||
-	    r->ext_flags || it->how != RIPC__HOW_WRITTEN || !it->remote_return->pooled ||
+	    r->ext.flags || it->how != RIPC__HOW_WRITTEN || !it->remote_return->pooled ||
 	    it->posted || it->len > r->ctx->tp[r->lane->tp].limits.rdma_max)
 		return false;
 	base = ripc__oldest_request(r->peer);

@@ -103,11 +103,11 @@ static int init_items(struct ripc *ctx, struct ripc__request_item *to, const str
 /* Answers come first, then each in its order. */
 static void pending_insert(struct ripc_request *r)
 {
-	bool answer = r->ext_flags & RIPC__F_REPLY;
+	bool answer = r->ext.flags & RIPC__F_REPLY;
 	struct ripc_request *next;
 
 	ripc__list_for_each_entry (next, &r->dest->pending, link)
-		if ((next->ext_flags ^ r->ext_flags) & RIPC__F_REPLY
+		if ((next->ext.flags ^ r->ext.flags) & RIPC__F_REPLY
 			    ? answer
 			    : next->start_seq > r->start_seq)
 			break;
@@ -153,16 +153,8 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 		request_put(ctx, r, nitems);
 		return rc;
 	}
-	if (ext) {
-		r->ext_flags = ext->flags;
-		r->call_id = ext->call;
-		r->call_deadline_ns = ext->deadline_ns;
-		r->ended = ext->ended;
-		r->owner = ext->owner;
-		r->only = ext->only;
-		if (ext->at)
-			*ext->at = r;
-	}
+	if (ext)
+		r->ext = *ext;
 	*out = r;
 	r->start_seq = ctx->requests_started++;
 	ripc__list_init(&r->peer_link);
@@ -175,7 +167,7 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 	s->nrequests++;
 	ctx->long_inflight++;
 	ripc__list_add(&ctx->requests, &r->ctx_link);
-	if (r->ext_flags & RIPC__F_REPLY)
+	if (r->ext.flags & RIPC__F_REPLY)
 		pending_insert(r);
 	else
 		ripc__list_add(&d->pending, &r->link);
@@ -297,8 +289,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	ripc__request_unlink(r);
 	if (withdrawn)
 		ripc__withdrawn_add(p, r->id);
-	if (r->ext_flags & RIPC__F_REPLY)
-		ripc__remote_returns_drop_call(r->dest, r->call_id);
+	if (r->ext.flags & RIPC__F_REPLY)
+		ripc__remote_returns_drop_call(r->dest, r->ext.call);
 	r->lane = NULL;
 	ripc__request_settled(r);
 	r->dest->users--;
@@ -311,8 +303,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	ripc__wake(ctx, &s->drained);
 	if (r->published)
 		ripc__completion_add(ctx, &r->completion);
-	if (r->ended)
-		r->ended(r, p);
+	if (r->ext.ended)
+		r->ext.ended(r, p);
 }
 
 void ripc__request_requeue(struct ripc_request *r)

@@ -54,7 +54,7 @@ struct ripc__request_item {
 
 /* Extension of a long message that belongs to a call. */
 struct ripc__request_ext {
-	uint16_t flags;       /* RIPC__F_CALL or RIPC__F_REPLY */
+	uint16_t flags;       /* RIPC__F_CALL or RIPC__F_REPLY; 0: it belongs to none */
 	uint64_t call;        /* its id */
 	uint64_t deadline_ns; /* RIPC__F_CALL */
 	/*
@@ -63,8 +63,7 @@ struct ripc__request_ext {
 	 */
 	void (*ended)(struct ripc_request *r, struct ripc__peer *p);
 	void *owner;
-	struct ripc__peer *only;  /* the message goes to no other peer; NULL: to any */
-	struct ripc_request **at; /* where the request is stored before it is sent, or NULL */
+	struct ripc__peer *only; /* the message goes to no other peer; NULL: to any */
 };
 
 struct ripc_request {
@@ -105,12 +104,7 @@ struct ripc_request {
 	bool copied;     /* an item is */
 	bool published;  /* ripc_completion_next() reports its end */
 	void *data;      /* the application's */
-	/* struct ripc__request_ext */
-	uint16_t ext_flags;
-	uint64_t call_id, call_deadline_ns;
-	void (*ended)(struct ripc_request *r, struct ripc__peer *p);
-	void *owner;
-	struct ripc__peer *only;
+	struct ripc__request_ext ext;
 	unsigned nreturns;
 	unsigned nitems;
 	uint32_t returns[RIPC_RETURN_BUFFERS_MAX]; /* ids of the return buffers offered with it */
@@ -126,8 +120,8 @@ bool ripc__request_unreadable(const struct ripc_request *r, struct ripc__mapping
 
 /*
  * Allocates a request and issues it if possible. bytes: the sum of the items' lengths; o may be
- * NULL. Return: 0; -EINVAL, -ENOMEM, -ESHUTDOWN, explained. Lock held; it may be released
- * meanwhile. The service is entered.
+ * NULL. Return: 0 and *out, before it is sent; -EINVAL, -ENOMEM, -ESHUTDOWN, explained. Lock
+ * held; it may be released meanwhile. The service is entered.
  */
 int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
@@ -136,7 +130,7 @@ void ripc__request_set_state(struct ripc_request *r, enum ripc__request_state to
 /* Bytes of its header, without RIPC__ACK_WORD and inline items. */
 static inline size_t ripc__request_header_len(const struct ripc_request *r)
 {
-	return RIPC__LONG_FIXED + (r->ext_flags ? RIPC__CALL_EXT : 0) +
+	return RIPC__LONG_FIXED + (r->ext.flags ? RIPC__CALL_EXT : 0) +
 	       (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
 }
 /* Whether a peer may have delivered it. */

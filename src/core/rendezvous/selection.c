@@ -149,7 +149,7 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 		ripc__export_track(r->lane, it->region, r->start_seq);
 	if (it->len)
 		it->remote_return = ripc__remote_return_claim(
-			r->lane, r->dest, it->len, r->ext_flags & RIPC__F_REPLY ? r->call_id : 0,
+			r->lane, r->dest, it->len, r->ext.flags & RIPC__F_REPLY ? r->ext.call : 0,
 			!inlined);
 	if (inlined) {
 		it->how = RIPC__HOW_INLINE;
@@ -319,7 +319,7 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 	for (unsigned i = 0; i < r->nitems; i++)
 		item_inlined(&r->items[i], eager, &room);
 	/* Reserve credit for the largest form of the message. */
-	r->units = ripc__units_for(r->ext_flags, eager ? len + r->bytes : lane->send_max - room);
+	r->units = ripc__units_for(r->ext.flags, eager ? len + r->bytes : lane->send_max - room);
 	if (d->credit->sent_units + r->units > d->credit->limit_units)
 		return ripc__lane_stalled(lane);
 	if (!request_link(r, lane->peer))

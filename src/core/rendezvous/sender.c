@@ -135,7 +135,7 @@ static void message_sent(struct ripc_request *r, size_t len)
 	ripc__local_returns_advertised(r->lane, r->returns, r->nreturns);
 	ripc__immediate_sent(r);
 	/* Returns units that were reserved and not used. */
-	r->credit->sent_units -= r->units - ripc__units_for(r->ext_flags, len);
+	r->credit->sent_units -= r->units - ripc__units_for(r->ext.flags, len);
 }
 
 static int send_message(struct ripc_request *r)
@@ -150,18 +150,18 @@ static int send_message(struct ripc_request *r)
 	delayed_ack = ripc__delayed_ack_piggybacks(r->lane, message_len_max(r));
 	p = ripc__header_put(
 		buf, RIPC__LONG,
-		(uint16_t)((delayed_ack ? RIPC__F_ACK : 0) | r->ext_flags |
-			   (r->free_items || r->copied || r->ext_flags ? RIPC__F_ACK_NOW : 0)),
+		(uint16_t)((delayed_ack ? RIPC__F_ACK : 0) | r->ext.flags |
+			   (r->free_items || r->copied || r->ext.flags ? RIPC__F_ACK_NOW : 0)),
 		(uint16_t)r->nitems, 0, r->dest_id, r->source);
 	count = buf + 30;
 	if (delayed_ack) {
 		ripc__put_le64(p, r->ctx->delayed_ack.word);
 		p += RIPC__ACK_WORD;
 	}
-	if (r->ext_flags) {
-		ripc__put_le64(p, r->call_id);
-		ripc__put_le64(p + 8, r->ext_flags & RIPC__F_CALL
-					      ? ripc__remaining_ms(r->ctx, r->call_deadline_ns)
+	if (r->ext.flags) {
+		ripc__put_le64(p, r->ext.call);
+		ripc__put_le64(p + 8, r->ext.flags & RIPC__F_CALL
+					      ? ripc__remaining_ms(r->ctx, r->ext.deadline_ns)
 					      : 0);
 		p += RIPC__CALL_EXT;
 	}
@@ -314,7 +314,7 @@ int ripc__request_issue(struct ripc_request *r)
 
 	if (r->state == RIPC__REQUEST_WRITING)
 		return retry(r);
-	if (r->only && r->only != d->peer) {
+	if (r->ext.only && r->ext.only != d->peer) {
 		ripc__request_done(r, -EHOSTUNREACH, "the service has moved");
 		return 0;
 	}
