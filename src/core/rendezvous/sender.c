@@ -29,10 +29,19 @@ static void item_fill(struct ripc__request_item *it)
 }
 
 /*
- * A permanent write error ends the request: at once, or when the peer and the posted writes are
- * finished. If memory cannot be registered, the transport has named the limit.
+ * A permanent error ends the request: at once, or when the peer and the posted writes are finished.
+ * Return: 0: it is done; -EAGAIN.
  */
-static void write_failed(struct ripc_request *r, int rc)
+static int fail(struct ripc_request *r, int rc, const char *text)
+{
+	r->error = rc;
+	r->detail = strdup(text);
+	ripc__request_abort(r);
+	return r->state == RIPC__REQUEST_DONE ? 0 : -EAGAIN;
+}
+
+/* An item cannot be written. If it cannot be registered, the transport has named the limit. */
+static int write_failed(struct ripc_request *r, int rc)
 {
 	char text[RIPC__DETAIL_MAX];
 
@@ -40,13 +49,11 @@ static void write_failed(struct ripc_request *r, int rc)
 		 "service %" PRIu64 " over %s: item %u of %zu bytes cannot be written: %s",
 		 r->dest_id, r->ctx->tp[r->lane->tp].ops->name, r->next, r->items[r->next].len,
 		 rc == -ENOMEM || rc == -EPERM ? ripc_error_detail() : ripc_strerror(rc));
-	r->error = rc;
-	r->detail = strdup(text);
-	ripc__request_abort(r);
+	return fail(r, rc, text);
 }
 
-/* The transport could not read an inlined item: ends the request likewise. */
-static void read_failed(struct ripc_request *r)
+/* The transport could not read an inlined item. */
+static int read_failed(struct ripc_request *r)
 {
 	struct ripc__mappings maps = {0};
 	char text[RIPC__DETAIL_MAX];
@@ -55,9 +62,7 @@ static void read_failed(struct ripc_request *r)
 		snprintf(text, sizeof(text), "service %" PRIu64 ": an item cannot be read",
 			 r->dest_id);
 	ripc__mappings_free(&maps);
-	r->error = -EFAULT;
-	r->detail = strdup(text);
-	ripc__request_abort(r);
+	return fail(r, -EFAULT, text);
 }
 
 /* The write of the next len bytes of an item. */
@@ -268,16 +273,12 @@ static int write_and_send(struct ripc_request *r)
 	rc = send_immediate(r);
 	if (rc > 0) {
 		rc = write_items(r, RIPC__HOW_WRITTEN);
-		if (rc && rc != -EAGAIN) {
-			write_failed(r, rc);
-			return r->state == RIPC__REQUEST_DONE ? 0 : -EAGAIN;
-		}
+		if (rc && rc != -EAGAIN)
+			return write_failed(r, rc);
 		if (!rc)
 			rc = fill_and_send(r);
-		if (rc == -EFAULT) {
-			read_failed(r);
-			return r->state == RIPC__REQUEST_DONE ? 0 : -EAGAIN;
-		}
+		if (rc == -EFAULT)
+			return read_failed(r);
 	}
 	if (rc) {
 		/* No message follows the writes, which the transport may have delayed. */
@@ -302,9 +303,7 @@ static int retry(struct ripc_request *r)
 
 	if (!rc)
 		return write_and_send(r);
-	if (rc != -EAGAIN)
-		write_failed(r, rc);
-	return r->state == RIPC__REQUEST_DONE ? 0 : -EAGAIN;
+	return rc == -EAGAIN ? rc : write_failed(r, rc);
 }
 
 int ripc__request_issue(struct ripc_request *r)
