@@ -180,17 +180,16 @@ no_memory:
 
 int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 {
+	/* Whether the memory object may be used again. */
+	bool reusable = !ripc__export_strict(ctx) && region->sharing != RIPC__REGION_TAINTED;
 	int rc;
 
 	if (region->state == RIPC__REGION_IMPORTED)
 		return ripc__refs_keep(region, NULL);
-	if (!ripc__export_strict(ctx) && region->sharing != RIPC__REGION_TAINTED &&
-	    ripc__list_empty(&region->refs))
+	if (region->sharing < RIPC__REGION_EXPORTED ||
+	    (reusable && ripc__list_empty(&region->refs)))
 		return 0;
-	if (region->sharing < RIPC__REGION_EXPORTED)
-		return 0;
-	if (!ripc__export_strict(ctx) && region->sharing != RIPC__REGION_TAINTED &&
-	    !ripc__refs_lost(region))
+	if (reusable && !ripc__refs_lost(region))
 		return detach_with_object(ctx, region);
 	rc = pool_detach(ctx, region);
 	if (!rc)
