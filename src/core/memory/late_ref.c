@@ -77,7 +77,7 @@ void ripc__refs_outlive_requests(struct ripc__region *from, struct ripc__region 
 	}
 }
 
-int ripc__refs_keep(struct ripc__region *region, struct ripc__export_refs *ended)
+int ripc__refs_keep(struct ripc__region *region, const struct ripc__export_refs *ended)
 {
 	struct ripc__list late_refs;
 
@@ -85,12 +85,6 @@ int ripc__refs_keep(struct ripc__region *region, struct ripc__export_refs *ended
 		return -ENOMEM;
 	ripc__refs_outlive_requests(region, region, &late_refs, ended);
 	return 0;
-}
-
-void ripc__refs_outlive_request(struct ripc__region *region, struct ripc__export_refs *refs)
-{
-	if (!ripc__export_strict(region->ctx))
-		ripc__refs_keep(region, refs);
 }
 
 static void late_ref_end(struct ripc__late_ref *late, bool lost)

@@ -19,10 +19,10 @@ struct ripc__late_ref {
 };
 
 /*
- * Turns the references to a region into late references: it is not used again before they end. refs
- * are those of a request that the caller ends. Out of memory: nothing changes.
+ * Turns the references to a region into late references: it is not used again before they end.
+ * ended: the caller ends the request of these; or NULL. Return: 0, or -ENOMEM and nothing changed.
  */
-void ripc__refs_outlive_request(struct ripc__region *region, struct ripc__export_refs *refs);
+int ripc__refs_keep(struct ripc__region *region, const struct ripc__export_refs *ended);
 /* The peer has released an item of an ended request. lost: another process may still read it. */
 void ripc__late_ref_release(struct ripc__lane *lane, uint64_t request, uint64_t item, bool lost);
 /* The lane is closed: they end, and their regions are tainted. */
@@ -43,7 +43,5 @@ void ripc__late_refs_free(struct ripc__list *late_refs);
 void ripc__refs_outlive_requests(struct ripc__region *from, struct ripc__region *to,
 				 struct ripc__list *late_refs,
 				 const struct ripc__export_refs *ended);
-/* The same within one region. Return: 0, or -ENOMEM and nothing changed. */
-int ripc__refs_keep(struct ripc__region *region, struct ripc__export_refs *ended);
 
 #endif

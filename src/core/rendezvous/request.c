@@ -402,9 +402,10 @@ void ripc__request_refs_acked(struct ripc_request *r, bool kept)
 	for (unsigned i = 0; i < r->nitems && !kept; i++)
 		ripc__export_ref_end(&r->items[i].ref);
 	/* The application does not get the memory back: its receiver may keep it. */
+	kept = kept && !ripc__export_strict(r->ctx);
 	for (unsigned i = 0; i < r->nitems && kept; i++)
 		if (r->items[i].ref.lane && (r->free_items || r->items[i].copied))
-			ripc__refs_outlive_request(r->items[i].region, &r->refs);
+			ripc__refs_keep(r->items[i].region, &r->refs);
 	if (r->refs.count)
 		refs_timer(r);
 	else

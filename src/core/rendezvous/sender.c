@@ -289,7 +289,7 @@ static int write_and_send(struct ripc_request *r)
 	r->delivery =
 		ripc__request_maybe_delivered(r) ? RIPC__DELIVERY_EARLIER : RIPC__DELIVERY_POSSIBLE;
 	ripc__list_del(&r->link);
-	r->unacked = !(r->ext_flags & RIPC__F_REPLY);
+	r->unacked = !(r->ext.flags & RIPC__F_REPLY);
 	r->dest->long_unacked += r->unacked;
 	r->dest->long_peer = r->peer;
 	ripc__request_refs_begin(r);
@@ -326,7 +326,7 @@ int ripc__request_issue(struct ripc_request *r)
 		ripc__request_unlink(r);
 	}
 	/* The former holder may refuse earlier messages, which come first then. */
-	if (d->long_unacked && d->long_peer != d->peer && !(r->ext_flags & RIPC__F_REPLY)) {
+	if (d->long_unacked && d->long_peer != d->peer && !(r->ext.flags & RIPC__F_REPLY)) {
 		d->long_held = true;
 		return -EAGAIN;
 	}
