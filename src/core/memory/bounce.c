@@ -16,19 +16,19 @@ static unsigned direction(unsigned access)
 static void bounce_dereg(struct ripc__bounce *st)
 {
 	struct ripc__lane *lane = st->lane;
-	struct ripc__tp *tp = &st->ctx->tp[lane->tp];
+	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
 
 	if (tp->t)
 		tp->ops->dereg(tp->t, &st->mr);
 	lane->memory->bounce_bytes[direction(st->mr.access)] -= st->region->cap;
-	st->ctx->memory->bounce_bytes -= st->region->cap;
+	lane->ctx->memory->bounce_bytes -= st->region->cap;
 	ripc__list_del(&st->link);
 	st->lane = NULL;
 }
 
 static void bounce_free(struct ripc__bounce *st)
 {
-	ripc__pool_put(st->ctx, st->region);
+	ripc__pool_put(st->region->ctx, st->region);
 	free(st);
 }
 
@@ -52,7 +52,6 @@ static struct ripc__bounce *bounce_new(struct ripc__lane *lane, size_t cap, unsi
 	st = calloc(1, sizeof(*st));
 	if (!st)
 		return NULL;
-	st->ctx = ctx;
 	st->region = ripc__pool_get(ctx, cap, RIPC__REGION_MESSAGE);
 	if (!st->region) {
 		free(st);

@@ -24,8 +24,7 @@ struct ripc__lane;
 struct ripc__region;
 
 struct ripc__bounce {
-	struct ripc__list link; /* in lane->memory->bounces; not in a list if the lane is closed */
-	struct ripc *ctx;
+	struct ripc__list link;  /* in lane->memory->bounces; not in a list if the lane is closed */
 	struct ripc__lane *lane; /* NULL when closed: the peer cannot reach the buffer any more */
 	struct ripc__region *region; /* from the pool; the data is at region->base */
 	struct ripc__mr mr;          /* the whole buffer; valid while lane is set */
