@@ -206,6 +206,21 @@ void rig_expect_none(struct rig *rig, unsigned i)
 	RC(-ETIMEDOUT, ripc_receive(rig->s[i], &m, 50));
 }
 
+unsigned rig_offer(struct rig *rig, unsigned i, unsigned j, void *base, size_t len)
+{
+	struct iovec item = {"x", 1}, back = {base, len};
+	struct ripc_send_options options = {
+		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
+	struct ripc_message *m;
+	unsigned n;
+
+	OK(ripc_send_short(rig->s[i], RIG_ID(j), &item, 1, &options, 5000));
+	m = rig_take(rig, j);
+	n = m->nreturn_buffers;
+	ripc_message_free(m);
+	return n;
+}
+
 void rig_exchange(struct rig *rig, unsigned i, unsigned j)
 {
 	OK(rig_short(rig, i, j, 100, 1, 5000));

@@ -14,15 +14,7 @@ void restart(void (*change)(struct ripc__sim_config *config), size_t len)
 
 void send_with_return(size_t len)
 {
-	struct iovec item = {"x", 1}, back = {buf, len};
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
-	struct ripc_message *m;
-
-	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
-	m = rig_take(&rig, 1);
-	ck_assert_uint_eq(m->nreturn_buffers, 1);
-	ripc_message_free(m);
+	ck_assert_uint_eq(rig_offer(&rig, 0, 1, buf, len), 1);
 }
 
 struct ripc__local_return *first_local_return(void)

@@ -72,16 +72,10 @@ END_TEST
 /* A long message from context 1 that lies at base, which ctx has set aside, is queued at ctx. */
 static void queue_message_at(void *base, bool window)
 {
-	struct iovec item = {"x", 1}, back = {base, 3000};
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
-
-	if (window) {
+	if (window)
 		OK(ripc_window_add(ctx, NULL, base, 3000));
-	} else {
-		OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
-		ripc_message_free(rig_take(&rig, 1));
-	}
+	else
+		rig_offer(&rig, 0, 1, base, 3000);
 	OK(rig_long(&rig, 1, 0, 3000, 6, 5000));
 }
 

@@ -267,22 +267,18 @@ START_TEST(send__write_source_mr_cached)
 	static uint8_t foreign[20000];
 	bool grant = _i & 1, known = !(_i & 2);
 	uint8_t *from; /* buf comes with again() */
-	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
+	void *back;
 	uint64_t before = 0;
 
 	restart(grant ? expensive_no_read : expensive_registration);
 	from = known ? buf : foreign;
-	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], 100000), 100000};
+	back = ripc_buf_alloc(rig.ctx[1], 100000);
 	for (unsigned i = 0; i < 4; i++) {
 		struct ripc_request *r;
 
 		rig_fill(from, 20000, i);
-		if (!grant) {
-			OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
-			ripc_message_free(rig_take(&rig, 0));
-		}
+		if (!grant)
+			rig_offer(&rig, 1, 0, back, 100000);
 		r = rig_begin(&rig, 0, 1, from, 20000);
 		ck_assert_int_eq(r->items[0].how, grant ? RIPC__HOW_GRANT : RIPC__HOW_WRITTEN);
 		ck_assert_int_eq(r->items[0].cached_mr != NULL, known);
@@ -301,8 +297,7 @@ START_TEST(send__write_source_mr_cached)
 	if (!_i) {
 		struct ripc_request *r;
 
-		OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
-		ripc_message_free(rig_take(&rig, 0));
+		rig_offer(&rig, 1, 0, back, 100000);
 		rig_fill(buf, 100000, 9);
 		r = rig_begin(&rig, 0, 1, buf, 100000);
 		ck_assert_ptr_nonnull(r->items[0].cached_mr);
@@ -317,12 +312,7 @@ END_TEST
 /* A message that offers buf; its answer lies there. */
 static void announce_and_reply(uint64_t tag)
 {
-	struct iovec item = {"x", 1}, back = {buf, 20000};
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
-
-	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
-	ripc_message_free(rig_take(&rig, 1));
+	rig_offer(&rig, 0, 1, buf, 20000);
 	OK(rig_long(&rig, 1, 0, 20000, tag, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 20000, tag), RIPC_IN_RETURN_BUFFER);
 	rig_verify(buf, 20000, tag);
@@ -347,12 +337,7 @@ END_TEST
 
 START_TEST(returns__revoke_frees_bounce)
 {
-	struct iovec item = {"x", 1}, back = {buf, 20000};
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
-
-	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &options, 5000));
-	ripc_message_free(rig_take(&rig, 1));
+	rig_offer(&rig, 0, 1, buf, 20000);
 	ck_assert_uint_eq(bounces(), 1);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 5);
@@ -428,15 +413,11 @@ static void memlock(uint64_t limit)
 /* One message from 0 to 1, into a return buffer, while 0 can pin 6 MiB. */
 static void write_limited(uint8_t *from, size_t len, uint64_t tag)
 {
-	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], len), len};
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
 
 	rig_fill(from, len, tag);
 	memlock(0);
-	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
-	ripc_message_free(rig_take(&rig, 0));
+	rig_offer(&rig, 1, 0, ripc_buf_alloc(rig.ctx[1], len), len);
 	memlock(6 * MIB);
 	r = rig_begin(&rig, 0, 1, from, len);
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
@@ -495,15 +476,11 @@ END_TEST
 START_TEST(memlock__one_buffer)
 {
 	uint8_t *from = ripc_buf_alloc(ctx, MIB);
-	struct iovec item = {"x", 1}, back = {ripc_buf_alloc(rig.ctx[1], MIB), MIB};
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	size_t len = _i ? 300000 : 20000;
 	struct ripc_request *r;
 
 	rig_fill(from, len, 1);
-	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
-	ripc_message_free(rig_take(&rig, 0));
+	rig_offer(&rig, 1, 0, ripc_buf_alloc(rig.ctx[1], MIB), MIB);
 	memlock(MIB / 2);
 	r = rig_begin(&rig, 0, 1, from, len);
 	ck_assert_ptr_null(r->items[0].cached_mr);

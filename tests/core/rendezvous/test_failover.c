@@ -275,23 +275,20 @@ END_TEST
 /* The application withdraws it while it is being written, before it was sent again. */
 START_TEST(acked_before__withdrawn_while_written)
 {
-	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
+	void *back;
 
 	restart(2, slow);
 	rig_connect(&rig, 0, 1);
-	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], LARGE), LARGE};
-	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
-	ripc_message_free(rig_take(&rig, 0));
+	back = ripc_buf_alloc(rig.ctx[1], LARGE);
+	rig_offer(&rig, 1, 0, back, LARGE);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
 	ck_assert_uint_gt(r->writes, 0);
 	/* As if the ACK had been lost with an earlier lane. */
 	r->delivery = RIPC__DELIVERY_POSSIBLE;
 	RC(-EPIPE, ripc_request_cancel(&r, 5000));
-	OK(ripc_buf_free(rig.ctx[1], back.iov_base));
+	OK(ripc_buf_free(rig.ctx[1], back));
 }
 END_TEST
 

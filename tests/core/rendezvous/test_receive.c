@@ -209,17 +209,12 @@ START_TEST(receive__return_misused)
 {
 	for (int how = 0; how < 3; how++) {
 		uint8_t buf[300], *back, *p;
-		struct iovec item = {"x", 1}, ret;
-		struct ripc_send_options options = {
-			.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &ret};
 		struct ripc__desc d = {.len = how == 1 ? 101 : 10, .how = RIPC__HOW_WRITTEN};
 
 		rig_restart(&rig, 2, NULL);
 		rig_connect(&rig, 0, 1);
 		back = ripc_buf_alloc(rig.ctx[1], 100);
-		ret = (struct iovec){back, 100};
-		OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 1000));
-		ripc_message_free(rig_take(&rig, 0));
+		rig_offer(&rig, 1, 0, back, 100);
 		d.addr = ripc__list_entry(rig.ctx[1]->memory->returns.next,
 					  struct ripc__local_return, link)
 				 ->id;

@@ -272,21 +272,18 @@ END_TEST
  */
 START_TEST(moved__while_written)
 {
-	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
+	void *back;
 
 	restart(2, slow);
 	rig_connect(&rig, 0, 1);
-	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], LARGE), LARGE};
-	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
-	ripc_message_free(rig_take(&rig, 0));
+	back = ripc_buf_alloc(rig.ctx[1], LARGE);
+	rig_offer(&rig, 1, 0, back, LARGE);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
 	ripc__dest_invalidate(rig.ctx[0], rig_dest(&rig, 0, 1), "moved, as the test wants it");
-	OK(ripc_buf_free(rig.ctx[1], back.iov_base));
+	OK(ripc_buf_free(rig.ctx[1], back));
 	if (_i) {
 		rig_run(&rig, 1);
 		ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);

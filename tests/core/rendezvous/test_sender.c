@@ -210,16 +210,13 @@ END_TEST
 /* Into a return buffer: the first write of it, and the second, when the first is out. */
 START_TEST(write__post_fails)
 {
-	struct iovec item = {"x", 1}, back;
-	struct ripc_send_options options = {
-		.size = sizeof(options), .nreturn_buffers = 1, .return_buffers = &back};
 	struct ripc_request *r;
+	void *back;
 
 	restart(2, slow);
 	rig_connect(&rig, 0, 1);
-	back = (struct iovec){ripc_buf_alloc(rig.ctx[1], 100000), 100000};
-	OK(ripc_send_short(rig.s[1], RIG_ID(0), &item, 1, &options, 5000));
-	ripc_message_free(rig_take(&rig, 0));
+	back = ripc_buf_alloc(rig.ctx[1], 100000);
+	rig_offer(&rig, 1, 0, back, 100000);
 	ripc__sim_fail_write_at(rig.net, 1 + (uint64_t)_i);
 	r = rig_begin(&rig, 0, 1, data, 100000);
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
