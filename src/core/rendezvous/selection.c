@@ -20,36 +20,10 @@
 #define MAPPED_COPY_REFS_MAX \
 	(16u << 20)          /* ... while the peer reads less than this in place, or holds it */
 #define MAPPED_COPY_AFTER 2u /* ... after so many to a service */
-#define COPY_MAX \
-	(64u << 10) /* application memory up to this size is copied where registration is
-	 * expensive */
 
 static struct ripc__tp *request_tp(const struct ripc_request *r)
 {
 	return &r->ctx->tp[r->lane->tp];
-}
-
-/* Copies an item of application memory into a pool buffer, which takes its place. */
-static void item_replace(struct ripc_request *r, struct ripc__request_item *it,
-			 struct ripc__region *copy)
-{
-	ripc__copy_pieces(copy->base, it->base, it->len);
-	copy->sends++;
-	it->base = copy->base;
-	it->region = copy;
-	it->copied = r->copied = true;
-}
-
-/* Copies small application memory where registration is expensive. */
-static void item_copy(struct ripc_request *r, struct ripc__request_item *it)
-{
-	struct ripc__region *copy;
-
-	if (it->region || it->len > COPY_MAX || request_tp(r)->limits.caps & RIPC__CAP_CHEAP_REG)
-		return;
-	copy = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
-	if (copy)
-		item_replace(r, it, copy);
 }
 
 /*
@@ -76,7 +50,11 @@ static void item_copy_mapped(struct ripc_request *r, struct ripc__request_item *
 	ripc__region_prefault(copy, it->len);
 	if (ripc__export_ahead(r->lane, copy)) {
 		ripc__delayed_ack_before_copy(r->ctx, it->len);
-		item_replace(r, it, copy);
+		ripc__copy_pieces(copy->base, it->base, it->len);
+		copy->sends++;
+		it->base = copy->base;
+		it->region = copy;
+		it->copied = r->copied = true;
 	} else {
 		ripc__region_set_state(copy, RIPC__REGION_FREED);
 		ripc__region_release(r->ctx, copy);
@@ -87,7 +65,6 @@ static int item_expose(struct ripc_request *r, struct ripc__request_item *it, un
 {
 	int rc;
 
-	item_copy(r, it);
 	if (!(request_tp(r)->limits.caps & RIPC__CAP_CHEAP_REG))
 		ripc__delayed_ack_before_copy(r->ctx, it->len);
 	if (it->region && it->region->state != RIPC__REGION_USER)
