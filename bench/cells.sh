@@ -65,7 +65,7 @@ listening()
 
 cell_ripc()
 {
-	local host=$1 wait=$2 test=$3 size baseline=() transport=shm args
+	local host=$1 wait=$2 test=$3 size baseline=() transport=shm args handover
 	if [ "$host" != shm ]; then
 		transport=iwarp/soft
 		# The baseline has no adaptive waiting.
@@ -74,10 +74,14 @@ cell_ripc()
 	export RIPC_TRANSPORTS=$transport
 	for size in ${4//,/ }; do
 		args=(--size "$size" --count "$(count ripc "$host" "$wait" "$test" "$size")")
-		[ "$test" = bandwidth ] && args+=(--window "$in_flight")
 		# The other programs copy long messages, so libripc copies here too. Mapped messages
 		# are measured by `bench/handover`.
-		ours "$wait" handover=off -- "$test" "${args[@]}" "${baseline[@]}" \
+		handover=off
+		[ "$test" != bandwidth ] || {
+			args+=(--window "$in_flight" --own-memory)
+			handover=on
+		}
+		ours "$wait" handover=$handover -- "$test" "${args[@]}" "${baseline[@]}" \
 			2>"$work/ours.err" ||
 			{ ended $? "$(tail -n 3 "$work/ours.err")"; return 1; }
 		jq -c '.results[] | {size, rtt_us, rate_per_s, mb_per_s, cpu_s, lost, transport,

@@ -60,8 +60,8 @@ report_csv()
 # report_table PLACEMENT [brief]: prints a table in Markdown. PLACEMENT is near, far or mixed. If it
 # is empty, the table shows near or far, the one with the most figures. A row with more figures of
 # the other placement shows that one, marked; missing figures are taken from another placement,
-# marked as well. brief: the rows of the README. libripc copies long messages here
-# (`handover=off`), as the others do.
+# marked as well. brief: the rows of the README. libripc copies long messages here, as
+# the others do.
 report_table()
 {
 	jq -r --arg placement "$1" --arg brief "${2:-}" '
@@ -277,11 +277,12 @@ report_md()
 report_note()
 {
 	cat <<-'END'
-		Bold: the best of a row. Each process has a processor to itself; all copy long
-		messages, libripc with `handover=off`. By default libripc polls briefly and then
-		sleeps, UCX, libfabric and Open MPI poll, the others sleep. Near, far: the distance
-		of the processors by the round trip of a cache line; figures of another distance
-		are marked and not compared (mixed: it changed during the run).
+		Bold: the best of a row. Each process has a processor to itself. All send out of
+		memory of `malloc()` and copy long messages; the receiver of libripc reads the
+		copy of the sender in place. By default libripc polls briefly and then sleeps, UCX,
+		libfabric and Open MPI poll, the others sleep. Near, far: the distance of the
+		processors by the round trip of a cache line; figures of another distance are
+		marked and not compared (mixed: it changed during the run).
 	END
 }
 

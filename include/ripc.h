@@ -662,7 +662,7 @@ int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, i
  * KiB to 4 MiB, into such buffers of the library's own, if the first and the fourth condition
  * hold: the receiver reads the copy in place, the sender waits only until the message has arrived,
  * and may write its memory then. The first two items to a service, and those while the peer keeps
- * 16 MiB, are copied by the receiver.
+ * 32 MiB, are copied by the receiver.
  *
  * A process that has mapped memory can read all that is written there later, also in buffers for
  * other services. The strict mode of mapped zero copy, which ripc(7) describes, excludes that: the

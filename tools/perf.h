@@ -69,7 +69,7 @@ struct perf_args {
 	unsigned depth;        /* of the receive queue */
 	unsigned signal_every; /* one of so many sends has a completion */
 	unsigned inline_bytes; /* messages up to this travel in the request */
-	bool verify, returns, no_more, stop;
+	bool verify, returns, no_more, own_memory, stop;
 	struct tool_settings settings;
 };
 

@@ -10,6 +10,7 @@
 enum {
 	OPT_BASELINE = 256,
 	OPT_VERIFY,
+	OPT_OWN_MEMORY,
 	OPT_RETURNS,
 	OPT_NO_MORE,
 	OPT_STOP,
@@ -100,6 +101,7 @@ static void usage(FILE *to)
 		"      --returns         offer return buffers with long messages of the latency "
 		"test\n"
 		"      --no-more         send each message of the rate test by itself\n"
+		"      --own-memory      send out of memory of malloc() in the bandwidth test\n"
 		"      --verify          check every byte that arrives\n"
 		"      --timeout MS      wait so long for the server, 1 to 3600000 (10000)\n"
 		"      --stop            stop the server when done\n"
@@ -272,6 +274,8 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 		return args->returns = true;
 	case OPT_NO_MORE:
 		return args->no_more = true;
+	case OPT_OWN_MEMORY:
+		return args->own_memory = true;
 	case OPT_VERIFY:
 		return args->verify = true;
 	case OPT_STOP:
@@ -335,6 +339,7 @@ static const struct {
 	{OPT_ROUNDS, "--rounds", TESTS},
 	{OPT_RETURNS, "--returns", LATENCY},
 	{OPT_NO_MORE, "--no-more", RATE},
+	{OPT_OWN_MEMORY, "--own-memory", BANDWIDTH},
 	{OPT_VERIFY, "--verify", TESTS},
 	{OPT_TIMEOUT, "--timeout", TESTS | STOP},
 	{OPT_STOP, "--stop", TESTS},
@@ -476,6 +481,7 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 		{"rounds", required_argument, NULL, OPT_ROUNDS},
 		{"returns", no_argument, NULL, OPT_RETURNS},
 		{"no-more", no_argument, NULL, OPT_NO_MORE},
+		{"own-memory", no_argument, NULL, OPT_OWN_MEMORY},
 		{"verify", no_argument, NULL, OPT_VERIFY},
 		{"timeout", required_argument, NULL, OPT_TIMEOUT},
 		{"rate", required_argument, NULL, OPT_RATE},

@@ -11,9 +11,7 @@
 static int allocate(struct perf_client *c, const struct perf_round *round, void **bufs, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		bufs[i] = i && c->args->verify
-				  ? ripc_buf_alloc(c->ctx, round->size ? round->size : 1)
-				  : round->buf;
+		bufs[i] = i && c->args->verify ? perf_buffer_new(c, round->size) : round->buf;
 		if (!bufs[i]) {
 			tool_fail(-errno, "%u buffers of %llu bytes", n,
 				  (unsigned long long)round->size);
@@ -64,6 +62,6 @@ int perf_send_window(struct perf_client *c, const struct perf_round *round)
 	}
 	for (unsigned i = 1; i < window; i++)
 		if (bufs[i] && bufs[i] != round->buf)
-			ripc_buf_free(c->ctx, bufs[i]);
+			perf_buffer_free(c, bufs[i]);
 	return rc;
 }

@@ -3,6 +3,7 @@
 #include "perf_client.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -207,6 +208,25 @@ static int measure_rounds(struct perf_client *c, struct perf_round *round,
 	return tool_stopped ? -EINTR : rc;
 }
 
+void *perf_buffer_new(const struct perf_client *c, uint64_t size)
+{
+	size_t len = size ? size : 1;
+	void *buf = c->args->own_memory ? malloc(len) : ripc_buf_alloc(c->ctx, len);
+
+	/* Pages that were never written are all the same one. */
+	if (buf && c->args->own_memory)
+		memset(buf, 1, len);
+	return buf;
+}
+
+void perf_buffer_free(const struct perf_client *c, void *buf)
+{
+	if (c->args->own_memory)
+		free(buf);
+	else
+		ripc_buf_free(c->ctx, buf);
+}
+
 static int measure(struct perf_client *c, uint64_t size, struct perf_result *r)
 {
 	const struct perf_args *args = c->args;
@@ -219,7 +239,7 @@ static int measure(struct perf_client *c, uint64_t size, struct perf_result *r)
 	snprintf(r->transport, sizeof(r->transport), "%s", c->route.transport);
 	snprintf(r->reason, sizeof(r->reason), "%s", c->route.reason);
 	round.count = args->count ? args->count : default_count(args->test, round.kind, size);
-	round.buf = ripc_buf_alloc(c->ctx, size ? size : 1);
+	round.buf = perf_buffer_new(c, size);
 	if (round.buf && args->returns && args->test == PERF_LATENCY && size)
 		c->back = ripc_buf_alloc(c->ctx, size);
 	if (!round.buf || (args->returns && args->test == PERF_LATENCY && size && !c->back)) {
@@ -248,7 +268,7 @@ static int measure(struct perf_client *c, uint64_t size, struct perf_result *r)
 		perf_baseline_close(c, &s);
 	ripc_buf_free(c->ctx, c->back);
 	c->back = NULL;
-	ripc_buf_free(c->ctx, round.buf);
+	perf_buffer_free(c, round.buf);
 	return rc;
 }
 

@@ -53,6 +53,9 @@ int perf_latency(struct perf_client *c, const struct perf_round *round, struct p
 int perf_paced(struct perf_client *c, const struct perf_round *round, struct perf_figures *f);
 int perf_oneway(struct perf_client *c, const struct perf_round *round, struct perf_figures *f);
 
+/* Memory for messages of size bytes, as the arguments demand. NULL: with errno. */
+void *perf_buffer_new(const struct perf_client *c, uint64_t size);
+void perf_buffer_free(const struct perf_client *c, void *buf);
 /* Sends the messages of a round as long ones, several in flight. Return: as above. */
 int perf_send_window(struct perf_client *c, const struct perf_round *round);
 

@@ -60,6 +60,8 @@ measure "rate next to UDP" 1 yes rate --count 2000 --baseline udp
 measure "rate, every message by itself" 1 "" rate --count 5000 --no-more
 measure "rate of long messages" 1 "" rate --kind long --size 64K --count 100
 measure "bandwidth" 3 "" bandwidth --size 0,1,1M --count 20 --verify
+measure "bandwidth out of memory of malloc()" 3 "" bandwidth --size 0,1,1M --count 20 --verify \
+	--own-memory
 measure "bandwidth next to TCP" 1 yes bandwidth --size 4M --count 10 --baseline tcp --wait poll
 measure "bandwidth, one in flight" 1 "" bandwidth --size 64K --count 20 --window 1
 measure "bandwidth, more in flight than there are" 1 "" bandwidth --size 64K --count 5 --window 256
@@ -325,6 +327,7 @@ refused() {
 refused rate --rate 1000
 refused latency --qp uc
 refused latency --no-more
+refused latency --own-memory
 refused bandwidth --returns
 refused latency --csv "$work/rows"
 refused server --verify

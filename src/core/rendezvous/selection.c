@@ -18,7 +18,7 @@
 #define MAPPED_COPY_MIN ((32u << 10) + 1) /* items over shm that are copied into a mapped buffer */
 #define MAPPED_COPY_MAX (4u << 20)
 #define MAPPED_COPY_REFS_MAX \
-	(16u << 20)          /* ... while the peer reads less than this in place, or holds it */
+	(32u << 20)          /* ... while the peer reads less than this in place, or holds it */
 #define MAPPED_COPY_AFTER 2u /* ... after so many to a service */
 
 static struct ripc__tp *request_tp(const struct ripc_request *r)
