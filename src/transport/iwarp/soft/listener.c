@@ -305,7 +305,8 @@ static bool still_there(const struct ripc__transport *t, const struct ifaddrs *a
 
 static void scan_addrs(struct ripc__transport *t, uint64_t when_ns)
 {
-	t->rescan_ns = when_ns;
+	if (!t->rescan_ns || when_ns < t->rescan_ns)
+		t->rescan_ns = when_ns;
 	soft_timer(t, when_ns);
 }
 
@@ -338,12 +339,7 @@ void ripc__soft_rescan_addrs(struct ripc__transport *t)
 
 void ripc__soft_addrs_changed(struct ripc__transport *t)
 {
-	uint64_t when_ns = ripc__addr_changes_read(t->changes_fd, t->scanned_ns, t->now_ns);
-
-	if (when_ns <= t->now_ns)
-		ripc__soft_rescan_addrs(t);
-	else if (!t->rescan_ns)
-		scan_addrs(t, when_ns);
+	scan_addrs(t, ripc__addr_changes_read(t->changes_fd, t->scanned_ns, t->now_ns));
 }
 
 void ripc__soft_unlisten(struct ripc__transport *t)

@@ -231,6 +231,12 @@ static bool still_there(const struct ripc__transport *t, const struct ifaddrs *a
 	return false;
 }
 
+static void scan_addrs(struct ripc__transport *t, uint64_t when_ns)
+{
+	if (!t->rescan_ns || when_ns < t->rescan_ns)
+		iwv_set_deadline(t, &t->rescan_ns, when_ns);
+}
+
 void ripc__iwv_rescan_addrs(struct ripc__transport *t)
 {
 	struct ifaddrs *all;
@@ -259,17 +265,12 @@ void ripc__iwv_rescan_addrs(struct ripc__transport *t)
 		return;
 	ripc__log(RIPC_LOG_WARN, "iwarp/verbs: cannot listen at a new address: %s", strerror(-err));
 	if (err == -EMFILE || err == -ENFILE || err == -ENOMEM)
-		iwv_set_deadline(t, &t->rescan_ns, t->now_ns + RETRY_MS * RIPC__MS);
+		scan_addrs(t, t->now_ns + RETRY_MS * RIPC__MS);
 }
 
 void ripc__iwv_addrs_changed(struct ripc__transport *t)
 {
-	uint64_t when_ns = ripc__addr_changes_read(t->changes_fd, t->scanned_ns, t->now_ns);
-
-	if (when_ns <= t->now_ns)
-		ripc__iwv_rescan_addrs(t);
-	else if (!t->rescan_ns)
-		iwv_set_deadline(t, &t->rescan_ns, when_ns);
+	scan_addrs(t, ripc__addr_changes_read(t->changes_fd, t->scanned_ns, t->now_ns));
 }
 
 void ripc__iwv_devices_changed(struct ripc__transport *t)
@@ -278,6 +279,5 @@ void ripc__iwv_devices_changed(struct ripc__transport *t)
 
 	while (read(t->devices_fd, events, sizeof(events)) > 0)
 		;
-	if (!t->rescan_ns)
-		iwv_set_deadline(t, &t->rescan_ns, t->now_ns + RETRY_MS * RIPC__MS);
+	scan_addrs(t, t->now_ns + RETRY_MS * RIPC__MS);
 }
