@@ -9,6 +9,7 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -21,7 +22,21 @@
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host)
 {
 	*u = (struct ripc__udp){.name = name, .host = host, .max = RIPC__UDP_MAX};
-	u->udp_conn.epoll_fd = u->port[RIPC__UDP_CONN].fd = -1;
+	u->epoll_fd = u->port[RIPC__UDP_CONN].fd = -1;
+}
+
+void ripc__udp_watch(struct ripc__udp *u, int epoll_fd, uint64_t data, uint64_t step)
+{
+	u->epoll_fd = epoll_fd;
+	u->data = data;
+	u->step = step;
+}
+
+int ripc__udp_port_watch(const struct ripc__udp *u, unsigned i)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = u->data + i * u->step};
+
+	return epoll_ctl(u->epoll_fd, EPOLL_CTL_ADD, u->port[i].fd, &ev);
 }
 
 uint32_t ripc__udp_mtu(const char *interface)
@@ -59,7 +74,8 @@ int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t
 	if (ip->sa.sa_family == AF_INET6)
 		setsockopt(port->fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
 	if (bind(port->fd, &port->addr.sa, ripc__sockaddr_len(&port->addr)) ||
-	    getsockname(port->fd, &port->addr.sa, &len)) {
+	    getsockname(port->fd, &port->addr.sa, &len) ||
+	    (u->epoll_fd >= 0 && ripc__udp_port_watch(u, (unsigned)(port - u->port)))) {
 		err = -errno;
 		close(port->fd);
 		port->fd = -1;
@@ -102,6 +118,8 @@ void ripc__udp_port_close(struct ripc__udp *u, unsigned i)
 	if (u->udp_conn.port == i)
 		ripc__udp_conn_close(u);
 	routes_drop(u, u->port[i].fd);
+	/* A child of fork() may keep it open, and epoll would go on reporting it. */
+	epoll_ctl(u->epoll_fd, EPOLL_CTL_DEL, u->port[i].fd, NULL);
 	close(u->port[i].fd);
 	u->port[i].fd = -1;
 }

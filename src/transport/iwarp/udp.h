@@ -18,8 +18,8 @@ struct ripc__event;
 struct ripc__udp_port {
 	int fd;                    /* < 0: none */
 	union ripc__sockaddr addr; /* bound to */
-	bool gone;      /* no interface has the address: it cannot be sent from */
-	unsigned burst; /* datagrams received per call, at least 1 */
+	bool gone;                 /* no interface has the address: it cannot be sent from */
+	unsigned burst;            /* datagrams received per call, at least 1 */
 };
 
 #define RIPC__UDP_CONN RIPC__UDP_PORTS /* index of the connected socket in port[] */
@@ -47,9 +47,7 @@ enum ripc__udp_conn_state {
  * several peers alternate, because every socket has to be polled.
  */
 struct ripc__udp_conn {
-	int epoll_fd;  /* epoll descriptor; < 0: connected sockets are not used */
-	uint64_t data; /* its epoll data */
-	bool watched;
+	bool watched;                    /* by epoll */
 	enum ripc__udp_conn_state state; /* ripc__udp_conn_set_state() */
 	unsigned port;                   /* port whose address it has; also when it is closed */
 	unsigned run;                    /* datagrams sent in a row to one address */
@@ -80,10 +78,12 @@ struct ripc__udp_sender {
 
 /* The sockets of a transport. */
 struct ripc__udp {
-	const char *name;                                /* of the transport, for messages */
-	uint64_t host;                                   /* see struct ripc__iwarp_address */
-	uint32_t max;                                    /* longest datagram that is sent, bytes */
-	unsigned n;                                      /* of port[] that are or were open */
+	const char *name;    /* of the transport, for messages */
+	uint64_t host;       /* see struct ripc__iwarp_address */
+	uint32_t max;        /* longest datagram that is sent, bytes */
+	int epoll_fd;        /* watches the sockets; < 0: none, and no connected socket is used */
+	uint64_t data, step; /* epoll data of port i: data + i * step */
+	unsigned n;          /* of port[] that are or were open */
 	struct ripc__udp_port port[RIPC__UDP_PORTS + 1]; /* and the connected socket */
 	struct ripc__udp_conn udp_conn;
 	struct ripc__udp_route routes[RIPC__UDP_ROUTES]; /* of recent addresses */
@@ -103,8 +103,8 @@ struct ripc__udp_rx {
 };
 
 void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host);
-/* Allows a connected socket: it is added to epoll_fd with these data. */
-void ripc__udp_conn_enable(struct ripc__udp *u, int epoll_fd, uint64_t data);
+/* Adds sockets that are opened from now on to epoll: port i with data + i * step. */
+void ripc__udp_watch(struct ripc__udp *u, int epoll_fd, uint64_t data, uint64_t step);
 /*
  * Binds a socket to an IP address and a port chosen by the kernel. @mtu: of its interface, 0: no
  * limit. Return: its index in u->port, or a negative errno.
@@ -139,6 +139,8 @@ int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from
 unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__udp_rx *rx,
 				  struct ripc__event *events, unsigned max);
 
+/* Makes epoll report port i. Return: 0, or -1 with errno. */
+int ripc__udp_port_watch(const struct ripc__udp *u, unsigned i);
 /* Adds the connected socket to epoll. Return: 0; 1: failed. */
 int ripc__udp_conn_watch(struct ripc__udp *u);
 

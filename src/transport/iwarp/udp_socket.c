@@ -31,28 +31,17 @@ void ripc__udp_conn_set_state(struct ripc__udp_conn *conn, enum ripc__udp_conn_s
 	conn->state = to;
 }
 
-void ripc__udp_conn_enable(struct ripc__udp *u, int epoll_fd, uint64_t data)
-{
-	u->udp_conn.epoll_fd = epoll_fd;
-	u->udp_conn.data = data;
-}
-
 int ripc__udp_conn_watch(struct ripc__udp *u)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = u->udp_conn.data};
-
 	if (!u->udp_conn.watched)
-		u->udp_conn.watched = !epoll_ctl(u->udp_conn.epoll_fd, EPOLL_CTL_ADD,
-						 u->port[RIPC__UDP_CONN].fd, &ev);
+		u->udp_conn.watched = !ripc__udp_port_watch(u, RIPC__UDP_CONN);
 	return !u->udp_conn.watched;
 }
 
 static void unwatch(struct ripc__udp *u)
 {
-	struct epoll_event none = {0};
-
 	if (u->udp_conn.watched)
-		epoll_ctl(u->udp_conn.epoll_fd, EPOLL_CTL_DEL, u->port[RIPC__UDP_CONN].fd, &none);
+		epoll_ctl(u->epoll_fd, EPOLL_CTL_DEL, u->port[RIPC__UDP_CONN].fd, NULL);
 	u->udp_conn.watched = false;
 }
 
@@ -127,7 +116,7 @@ void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route)
 	/* A closing socket may not have been polled recently. */
 	if (u->udp_conn.state == RIPC__UDP_CONN_CLOSING && nothing_in(udp_conn->fd))
 		ripc__udp_conn_close(u);
-	if (u->udp_conn.epoll_fd < 0 || udp_conn->fd >= 0)
+	if (u->epoll_fd < 0 || udp_conn->fd >= 0)
 		return;
 	while (i < u->n && u->port[i].fd != route->fd)
 		i++;
@@ -145,12 +134,7 @@ void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route)
 	*udp_conn = u->port[i];
 	udp_conn->fd = fd;
 	udp_conn->burst = 1;
-	u->udp_conn = (struct ripc__udp_conn){
-		.epoll_fd = u->udp_conn.epoll_fd,
-		.data = u->udp_conn.data,
-		.port = i,
-		.to = route->to,
-	};
+	u->udp_conn = (struct ripc__udp_conn){.port = i, .to = route->to};
 	ripc__udp_conn_set_state(&u->udp_conn, RIPC__UDP_CONN_PORT_FIRST);
 	/* It may have received datagrams already, so it is closed like one that was in use. */
 	if (connect(fd, &route->to.sa, ripc__sockaddr_len(&route->to)) || ripc__udp_conn_watch(u))

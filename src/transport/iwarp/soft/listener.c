@@ -73,10 +73,8 @@ static void close_listener(struct ripc__transport *t, struct soft_listener *l)
 {
 	ripc__soft_unwatch(t, l->tcp);
 	close(l->tcp);
-	if (l->udp < 0)
-		return;
-	ripc__soft_unwatch(t, t->udp.port[l->udp].fd);
-	ripc__udp_port_close(&t->udp, (unsigned)l->udp);
+	if (l->udp >= 0)
+		ripc__udp_port_close(&t->udp, (unsigned)l->udp);
 }
 
 /* @mtu: of the interface, 0: it sets no limit. On failure the old listener of the slot stays. */
@@ -93,13 +91,10 @@ static int add_listener(struct ripc__transport *t, struct soft_listener *l,
 	/* A datagram to a link-local address needs the interface, which records do not carry. */
 	if (t->datagrams && !ripc__sockaddr_is_link_local(ip)) {
 		fresh.udp = ripc__udp_open(&t->udp, ip, mtu);
-		err = fresh.udp < 0 ? fresh.udp
-				    : ripc__soft_watch(t, t->udp.port[fresh.udp].fd,
-						       soft_source(SOFT_UDP, (unsigned)fresh.udp));
-	}
-	if (err) {
-		close_listener(t, &fresh);
-		return err;
+		if (fresh.udp < 0) {
+			close_listener(t, &fresh);
+			return fresh.udp;
+		}
 	}
 	if (l == &t->listeners[t->nlisteners])
 		t->nlisteners++;
@@ -266,7 +261,7 @@ int ripc__soft_listen(struct ripc__transport *t)
 	struct ifaddrs *all;
 	int err;
 
-	ripc__udp_conn_enable(&t->udp, t->epoll_fd, soft_source(SOFT_UDP, RIPC__UDP_CONN));
+	ripc__udp_watch(&t->udp, t->epoll_fd, SOFT_UDP, 1u << SOFT_SOURCE_BITS);
 	/* Before the list is read, so that no change is missed. */
 	err = open_changes(t);
 	if (err)

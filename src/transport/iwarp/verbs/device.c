@@ -64,7 +64,7 @@ static void nic_empty(struct iwv_device *nic)
 		return;
 	t->active = NULL;
 	for (unsigned i = 0; i < nic->ncqs; i++) {
-		iwv_unwatch(t, nic->cq[i].channel->fd);
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, nic->cq[i].channel->fd, NULL);
 		ripc__verbs_cq_fini(&nic->cq[i]);
 	}
 	nic->ncqs = 0;

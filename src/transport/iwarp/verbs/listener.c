@@ -45,10 +45,8 @@ static void listener_close(struct ripc__transport *t, struct iwv_listener *l)
 	if (l->id)
 		rdma_destroy_id(l->id);
 	l->id = NULL;
-	if (l->udp < 0)
-		return;
-	iwv_unwatch(t, t->udp.port[l->udp].fd);
-	ripc__udp_port_close(&t->udp, (unsigned)l->udp);
+	if (l->udp >= 0)
+		ripc__udp_port_close(&t->udp, (unsigned)l->udp);
 	l->udp = -1;
 }
 
@@ -121,10 +119,7 @@ static int add_listener(struct ripc__transport *t, struct iwv_listener *l, const
 	rc = nic ? 0 : ripc__iwv_device_open(t, l->id->verbs, &nic);
 	if (!rc && t->datagrams) {
 		l->udp = ripc__udp_open(&t->udp, ip, mtu);
-		if (l->udp >= 0)
-			rc = iwv_watch(t, t->udp.port[l->udp].fd, IWV_UDP, (unsigned)l->udp);
-		else
-			rc = l->udp;
+		rc = l->udp < 0 ? l->udp : 0;
 	}
 	if (rc) {
 		listener_close(t, l);

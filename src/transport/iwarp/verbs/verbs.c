@@ -111,7 +111,7 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	if (!rc && t->epoll_fd < 0)
 		rc = ripc__fail(-errno, "iwarp/verbs: cannot create an epoll descriptor: %s",
 				strerror(errno));
-	ripc__udp_conn_enable(&t->udp, t->epoll_fd, IWV_UDP | (uint64_t)RIPC__UDP_CONN << 8);
+	ripc__udp_watch(&t->udp, t->epoll_fd, IWV_UDP, 1u << 8);
 	if (!rc)
 		rc = iwv_watch(t, t->jobs.fd, IWV_CONNECT_DONE, 0);
 	if (!rc)

@@ -193,11 +193,6 @@ static inline int iwv_watch(struct ripc__transport *t, int fd, enum iwv_source s
 			  ripc__epoll_error(errno));
 }
 
-static inline void iwv_unwatch(struct ripc__transport *t, int fd)
-{
-	epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-}
-
 /* Sets the deadline of an endpoint or a connection; 0: none. */
 static inline void iwv_set_deadline(struct ripc__transport *t, uint64_t *deadline_ns,
 				    uint64_t to_ns)
