@@ -145,9 +145,8 @@ struct ripc__engine_rx {
 	uint32_t crc;                /* of the FPDU so far */
 	struct ripc__region *region; /* that dst lies in; NULL: none */
 	struct ripc__ddp ddp;
-	uint8_t head[RIPC__SEND_HEADER]; /* length and header of that FPDU */
-	struct ripc__slab *msg;          /* send that comes in several parts; NULL: none */
-	uint32_t msg_len;                /* bytes of it received */
+	struct ripc__slab *msg; /* send that comes in several parts; NULL: none */
+	uint32_t msg_len;       /* bytes of it received */
 	uint8_t msg_op;
 	struct ripc__read *reads;      /* ring of RIPC__READS_MAX; NULL: no reads yet */
 	uint32_t read_tail, read_head; /* counters into it */

@@ -398,7 +398,6 @@ static bool begin(struct ripc__engine *e, const struct ripc__ddp *ddp, uint32_t 
 	rx->dst = ddp->tagged ? t->dst : message_part(e, ddp, payload);
 	if (payload && !rx->dst)
 		return false;
-	memcpy(rx->head, rx->p, head);
 	rx->crc = e->conn.crc ? ripc__crc32c(0, rx->p, head) : 0;
 	rx->p += head;
 	rx->ddp = *ddp;
