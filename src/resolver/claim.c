@@ -196,7 +196,7 @@ static bool raise_generation(struct ripc__claim *h, const struct ripc__record *r
 		return false;
 	if (h->generation <= rival->generation) {
 		h->generation = rival->generation + 1;
-		/* The back ends that accept this generation must receive it, while there is time. */
+		/* The back ends that accept this generation must receive it, if there is time. */
 		if (now_ns < h->end_ns)
 			h->probes = RIPC__PROBES - 1;
 	}

@@ -95,36 +95,21 @@ static int file_open(struct ripc__backend *b, const struct ripc__backend_env *en
 
 /* --- datagrams --- */
 
-/* Sends through the first allowed interface with a route. Return: whether there is one. */
-static bool send_by_allowed(const struct ripc__udp_socks *s, int fd, const struct sockaddr *to,
-			    const uint8_t *data, size_t len)
-{
-	for (unsigned i = 0; i < s->nallowed; i++)
-		if (s->allowed[i].index &&
-		    !ripc__udp_send_on(fd, to, s->allowed[i].index, data, len))
-			return true;
-	return false;
-}
-
+/* Sends through the first allowed interface with a route. */
 static void send_datagram(struct file *f, const struct sockaddr *to, const uint8_t *data,
 			  size_t len)
 {
-	int fd = f->socks.fd[to->sa_family == AF_INET ? RIPC__UDP_SEND4 : RIPC__UDP_SEND6];
+	const struct ripc__udp_socks *s = &f->socks;
+	int fd = s->fd[to->sa_family == AF_INET ? RIPC__UDP_SEND4 : RIPC__UDP_SEND6];
 
 	if (fd < 0)
 		return;
-	if (!f->socks.nallowed) {
+	if (!s->nallowed)
 		(void)ripc__udp_send_on(fd, to, 0, data, len);
-		return;
-	}
-	/* They may have other names now. */
-	if (ripc__clock_ns() >= f->socks.renew_ns)
-		ripc__udp_renew(&f->socks);
-	if (send_by_allowed(&f->socks, fd, to, data, len))
-		return;
-	/* An interface may have come back with another index. */
-	ripc__udp_renew(&f->socks);
-	(void)send_by_allowed(&f->socks, fd, to, data, len);
+	for (unsigned i = 0; i < s->nallowed; i++)
+		if (s->allowed[i].index &&
+		    !ripc__udp_send_on(fd, to, s->allowed[i].index, data, len))
+			return;
 }
 
 static void send_to_host(struct file *f, const struct ripc__host_entry *e, const uint8_t *data,
@@ -178,8 +163,10 @@ static void file_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 static int file_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
 		     size_t cap)
 {
+	struct ripc__udp_socks *s = &((struct file *)b)->socks;
+
 	/* A datagram from this host to any of its addresses arrives on the loopback. */
-	return ripc__udp_recv(&((struct file *)b)->socks, fd, true, from, buf, cap);
+	return ripc__udp_changes(s, fd) ? -EAGAIN : ripc__udp_recv(s, fd, true, from, buf, cap);
 }
 
 static bool file_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,

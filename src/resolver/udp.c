@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include "resolver/udp.h"
 
-#include "base/clock.h"
 #include "base/options.h"
 #include "base/text.h"
 
@@ -26,7 +25,6 @@
 
 #define TARGETS_MAX 64                /* interface and family pairs used */
 #define MCAST_ADDR  "ff02::5249:5043" /* link-local, "RIPC"; see doc/protocol.md */
-#define RENEW_NS    (1000 * RIPC__MS) /* between two look-ups of the indices of interfaces */
 #define LOOPBACK    1                 /* its index, in every network namespace */
 
 /* One interface in one family. */
@@ -46,7 +44,6 @@ struct udp {
 	struct ripc__backend base;
 	uint16_t port;
 	struct ripc__udp_socks socks;
-	int changes; /* reports changed interfaces; < 0: not open */
 	struct target targets[TARGETS_MAX];
 	unsigned ntargets;
 };
@@ -131,7 +128,6 @@ static int scan(struct udp *u)
 	if (getifaddrs(&all))
 		return -errno;
 	u->ntargets = 0;
-	ripc__udp_renew(&u->socks);
 	for (struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
 		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) || u->ntargets == TARGETS_MAX ||
 		    !allows(&u->socks, ifa->ifa_name))
@@ -200,14 +196,45 @@ static bool parse_interfaces(struct ripc__udp_socks *s, const char *names)
 	return s->allowed;
 }
 
+static int open_link_events(const struct ripc__backend_env *env)
+{
+	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
+				 .nl_groups =
+					 RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+	if (fd < 0)
+		return -errno;
+	return ripc__backend_watch(env->epoll_fd, env->tag, fd,
+				   !bind(fd, (struct sockaddr *)&nl, sizeof(nl)));
+}
+
+/* Looks up the indices of the allowed interfaces. */
+static void renew_indices(struct ripc__udp_socks *s)
+{
+	for (unsigned i = 0; i < s->nallowed; i++)
+		s->allowed[i].index = if_nametoindex(s->allowed[i].name);
+}
+
+static bool allows_index(const struct ripc__udp_socks *s, unsigned ifindex)
+{
+	for (unsigned i = 0; i < s->nallowed; i++)
+		if (s->allowed[i].index == ifindex)
+			return ifindex;
+	return !s->nallowed;
+}
+
 int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_env *env,
 			 uint16_t port, bool both, char *why, size_t whylen)
 {
 	static const int families[] = {AF_INET, AF_INET6};
-	int rc[2];
+	int rc[2], *changes = &s->fd[RIPC__UDP_CHANGES];
 
 	if (!parse_interfaces(s, env->opt->interfaces))
 		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
+	/* Before the indices are looked up, so that no change is missed. */
+	*changes = both || s->nallowed ? open_link_events(env) : -1;
+	renew_indices(s);
 	for (unsigned i = 0; i < 2; i++) {
 		int *receiver = &s->fd[i ? RIPC__UDP_RECV6 : RIPC__UDP_RECV4];
 		int *sender = &s->fd[i ? RIPC__UDP_SEND6 : RIPC__UDP_SEND4];
@@ -223,85 +250,37 @@ int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_e
 		}
 	}
 	if ((s->fd[RIPC__UDP_SEND4] >= 0 || s->fd[RIPC__UDP_SEND6] >= 0) &&
-	    !out_of_resources(rc[0]) && !out_of_resources(rc[1]))
+	    !out_of_resources(rc[0]) && !out_of_resources(rc[1]) && !out_of_resources(*changes))
 		return 0;
 	ripc__udp_socks_close(s);
 	free(s->allowed);
+	if (out_of_resources(*changes))
+		return ripc__reason(*changes, why, whylen,
+				    "network interfaces cannot be listed: %s",
+				    ripc__epoll_error(*changes));
 	return ripc__reason(rc[0] ? rc[0] : rc[1], why, whylen,
 			    "no UDP socket on port %u: %s (IPv4), %s (IPv6)", env->opt->port,
 			    rc[0] ? ripc__epoll_error(rc[0]) : "opened",
 			    rc[1] ? ripc__epoll_error(rc[1]) : "opened");
 }
 
-void ripc__udp_renew(struct ripc__udp_socks *s)
-{
-	if (s->nallowed)
-		s->renew_ns = ripc__clock_ns() + RENEW_NS;
-	for (unsigned i = 0; i < s->nallowed; i++)
-		s->allowed[i].index = if_nametoindex(s->allowed[i].name);
-}
-
-static bool has_index(const struct ripc__udp_socks *s, unsigned ifindex)
-{
-	for (unsigned i = 0; i < s->nallowed; i++)
-		if (s->allowed[i].index == ifindex)
-			return ifindex;
-	return false;
-}
-
-static bool allows_index(struct ripc__udp_socks *s, unsigned ifindex)
-{
-	if (!s->nallowed || has_index(s, ifindex))
-		return true;
-	/* An interface may have come back with another index. */
-	if (ripc__clock_ns() < s->renew_ns)
-		return false;
-	ripc__udp_renew(s);
-	return has_index(s, ifindex);
-}
-
-/*
- * A netlink socket for changes of interfaces and addresses. Some sandboxes have none: there the
- * interfaces stay as they were. Return: as open_socket().
- */
-static int open_link_events(const struct ripc__backend_env *env)
-{
-	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
-				 .nl_groups =
-					 RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
-
-	if (fd < 0)
-		return -errno;
-	return ripc__backend_watch(env->epoll_fd, env->tag, fd,
-				   !bind(fd, (struct sockaddr *)&nl, sizeof(nl)));
-}
-
-/*
- * Drains the netlink socket; the content is ignored, because a scan follows. An overrun is reported
- * as an error and counts as a change.
- */
-static void read_link_events(struct udp *u)
+bool ripc__udp_changes(struct ripc__udp_socks *s, int fd)
 {
 	uint8_t buf[64];
-	bool changed = false;
 
-	for (unsigned i = 0; i < 1024; i++) {
-		if (recv(u->changes, buf, sizeof(buf), MSG_TRUNC) < 0 && errno != ENOBUFS)
+	if (fd != s->fd[RIPC__UDP_CHANGES])
+		return false;
+	/* The content is ignored; an overrun, which is an error, is a change as well. */
+	for (unsigned i = 0; i < 1024; i++)
+		if (recv(fd, buf, sizeof(buf), MSG_TRUNC) < 0 && errno != ENOBUFS)
 			break;
-		changed = true;
-	}
-	if (changed)
-		(void)scan(u);
+	renew_indices(s);
+	return true;
 }
 
 static void udp_forked(struct ripc__backend *b)
 {
-	struct udp *u = (struct udp *)b;
-
-	ripc__udp_socks_close(&u->socks);
-	if (u->changes >= 0)
-		close(u->changes);
+	ripc__udp_socks_close(&((struct udp *)b)->socks);
 }
 
 static void udp_close(struct ripc__backend *b)
@@ -320,8 +299,7 @@ static int udp_open(struct ripc__backend *b, const struct ripc__backend_env *env
 	rc = ripc__udp_socks_open(&u->socks, env, u->port, true, why, whylen);
 	if (rc)
 		return rc;
-	u->changes = open_link_events(env);
-	rc = out_of_resources(u->changes) ? u->changes : scan(u);
+	rc = scan(u);
 	if (rc) {
 		snprintf(why, whylen, "network interfaces cannot be listed: %s",
 			 ripc__epoll_error(rc));
@@ -454,8 +432,8 @@ static int udp_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *
 {
 	struct udp *u = (struct udp *)b;
 
-	if (fd == u->changes) {
-		read_link_events(u);
+	if (ripc__udp_changes(&u->socks, fd)) {
+		(void)scan(u);
 		return -EAGAIN;
 	}
 	/* An answer of this host, to any of its addresses, arrives on the loopback. */

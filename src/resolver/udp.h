@@ -8,32 +8,39 @@
 #include <net/if.h>
 #include <sys/socket.h>
 
-enum { RIPC__UDP_RECV4, RIPC__UDP_SEND4, RIPC__UDP_RECV6, RIPC__UDP_SEND6, RIPC__UDP_SOCKS };
+enum {
+	RIPC__UDP_RECV4,
+	RIPC__UDP_SEND4,
+	RIPC__UDP_RECV6,
+	RIPC__UDP_SEND6,
+	RIPC__UDP_CHANGES, /* netlink: changes of interfaces and addresses */
+	RIPC__UDP_SOCKS
+};
 
 /* An interface that may be used. */
 struct ripc__udp_interface {
 	char name[IF_NAMESIZE];
-	unsigned index; /* 0: there is none of this name, or it was not looked up yet */
+	unsigned index; /* 0: there is none of this name */
 };
 
 struct ripc__udp_socks {
 	int fd[RIPC__UDP_SOCKS];             /* < 0: not open */
 	struct ripc__udp_interface *allowed; /* of the setting interfaces; freed by the user */
 	unsigned nallowed;                   /* 0: all interfaces */
-	uint64_t renew_ns;                   /* when the indices of allowed are out of date */
 };
 
 /*
  * Opens, in the context's epoll set, a sender of each family, and unless @port is 0 a receiver on
  * that port, which all contexts of the host share. @both: a family has a receiver or no sender.
- * Return: 0; or a negative errno, with a sentence in why: nothing is open or allocated.
+ * Changes are reported if @both is set or interfaces are named. Some sandboxes report none: there
+ * the interfaces stay as they were. Return: 0; or a negative errno, with a sentence in why: nothing is open or allocated.
  */
 int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_env *env,
 			 uint16_t port, bool both, char *why, size_t whylen);
 void ripc__udp_socks_close(const struct ripc__udp_socks *s);
 
-/* Looks up the indices of the allowed interfaces, with three system calls for each. */
-void ripc__udp_renew(struct ripc__udp_socks *s);
+/* Whether @fd is the one for changes: reads them all, and renews the indices of interfaces. */
+bool ripc__udp_changes(struct ripc__udp_socks *s, int fd);
 
 /*
  * Receives one datagram. @loopback: from the loopback, too, whichever interfaces are allowed.

