@@ -216,9 +216,13 @@ void ripc__cache_watch(struct ripc__cache *cache, struct ripc__cached *c)
 	list_in(cache, c);
 }
 
-void ripc__cache_unwatch(struct ripc__cache *cache, struct ripc__cached *c)
+void ripc__cache_unwatch(struct ripc__cache *cache, uint64_t service)
 {
-	if (c->watched && cache->noverheard >= RIPC__CACHE_OVERHEARD_MAX) {
+	struct ripc__cached *c = find_any(cache, service);
+
+	if (!c)
+		return;
+	if (c->gone || (c->watched && cache->noverheard >= RIPC__CACHE_OVERHEARD_MAX)) {
 		ripc__cache_remove(cache, c);
 		return;
 	}

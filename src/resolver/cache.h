@@ -78,7 +78,7 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 /* From now on the record is refreshed and its changes are reported. */
 void ripc__cache_watch(struct ripc__cache *cache, struct ripc__cached *c);
 /* The opposite: it stays until it expires, and no event is pending. */
-void ripc__cache_unwatch(struct ripc__cache *cache, struct ripc__cached *c);
+void ripc__cache_unwatch(struct ripc__cache *cache, uint64_t service);
 
 /* The holder released the service: reports RIPC__GONE for a watched record, then drops it. */
 void ripc__cache_gone(struct ripc__cache *cache, struct ripc__cached *c);

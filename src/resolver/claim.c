@@ -293,8 +293,7 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 	struct ripc__record record;
 
 	if (h)
-		return ripc__fail(-EADDRINUSE,
-				  "service %" PRIu64 " is held by this context already", service);
+		return -EADDRINUSE;
 	if (name && RIPC__LISTED_FIXED + strlen(name) > ripc__rcore_room(core))
 		return ripc__fail(-EMSGSIZE,
 				  "service %" PRIu64 ": its name of %zu bytes and the addresses of "

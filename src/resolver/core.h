@@ -132,7 +132,7 @@ void ripc__rcore_send_gone(struct ripc__rcore *core, uint64_t now_ns);
 
 /*
  * Registers a service. @name: NULL, or a name without a fault (base/name.h), copied; the id is not
- * checked against it. Return: 0; explained: -EADDRINUSE: this core holds it; -EMSGSIZE: name and
+ * checked against it. Return: 0; -EADDRINUSE: this core holds it; explained: -EMSGSIZE: name and
  * addresses do not fit one message; -ENOMEM.
  */
 int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char *name,

@@ -164,12 +164,10 @@ int ripc__rcore_lookup(struct ripc__rcore *core, uint64_t service, uint64_t now_
 
 void ripc__rcore_lookup_cancel(struct ripc__rcore *core, uint64_t service)
 {
-	struct ripc__cached *c = ripc__cache_find(&core->cache, service);
 	struct ripc__lookup *l = ripc__lookup_find(core, service);
 	struct ripc__claim *h = ripc__claim_find(core, service);
 
-	if (c)
-		ripc__cache_unwatch(&core->cache, c);
+	ripc__cache_unwatch(&core->cache, service);
 	if (l && l->negative)
 		ripc__pending_remove(&l->pending, RIPC__UNRESOLVED);
 	else if (l && !l->refresh)

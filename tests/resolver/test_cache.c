@@ -84,6 +84,27 @@ START_TEST(gone__event_after_lookup)
 }
 END_TEST
 
+START_TEST(gone__cancelled_before_its_event)
+{
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_GONE, 42, 42, 0x99);
+	struct ripc__mcast_sender from = {0};
+	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
+	const char *why;
+	int len;
+
+	node_register(a, 42, false);
+	bus_run(bus, 10);
+	node_lookup(b, 42);
+	memcpy(msg.record.instance, a->instance, 16);
+	len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
+	ck_assert_int_eq(ripc__rcore_input(b->core, &from, buf, (size_t)len, bus->now_ns, &why), 0);
+	ripc__rcore_lookup_cancel(b->core, 42);
+	node_collect(b);
+	ck_assert_uint_eq(node_count(b, RIPC__GONE, 42), 0);
+	ck_assert_uint_eq(counts(b).cached, 0);
+}
+END_TEST
+
 START_TEST(gone__of_other_instance_ignored)
 {
 	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_GONE, 42, 42, 0x99);
@@ -509,6 +530,7 @@ int main(void)
 	tcase_add_test(tc, reply__needs_the_nonce);
 	tcase_add_test(tc, reply__duplicate_ignored);
 	tcase_add_test(tc, gone__event_after_lookup);
+	tcase_add_test(tc, gone__cancelled_before_its_event);
 	tcase_add_test(tc, gone__of_other_instance_ignored);
 	tcase_add_test(tc, send_gone__all_services);
 	tcase_add_test(tc, store__restarted_holder_wins);
