@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-libripc_internal_la_SOURCES += src/base/admission.c \
+libripc_internal_la_SOURCES += src/base/addr_changes.c \
+	src/base/addr_changes.h \
+	src/base/admission.c \
 	src/base/admission.h \
 	src/base/clock.h \
 	src/base/copy.h \

@@ -8,13 +8,13 @@
 #define _GNU_SOURCE
 #include "resolver/udp.h"
 
+#include "base/addr_changes.h"
 #include "base/options.h"
 #include "base/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -196,19 +196,6 @@ static bool parse_interfaces(struct ripc__udp_socks *s, const char *names)
 	return s->allowed;
 }
 
-static int open_link_events(const struct ripc__backend_env *env)
-{
-	struct sockaddr_nl nl = {.nl_family = AF_NETLINK,
-				 .nl_groups =
-					 RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
-
-	if (fd < 0)
-		return -errno;
-	return ripc__backend_watch(env->epoll_fd, env->tag, fd,
-				   !bind(fd, (struct sockaddr *)&nl, sizeof(nl)));
-}
-
 /* Looks up the indices of the allowed interfaces. */
 static void renew_indices(struct ripc__udp_socks *s)
 {
@@ -233,7 +220,9 @@ int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_e
 	if (!parse_interfaces(s, env->opt->interfaces))
 		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
 	/* Before the indices are looked up, so that no change is missed. */
-	*changes = both || s->nallowed ? open_link_events(env) : -1;
+	*changes = both || s->nallowed ? ripc__addr_changes_open() : -1;
+	if (*changes >= 0)
+		*changes = ripc__backend_watch(env->epoll_fd, env->tag, *changes, true);
 	renew_indices(s);
 	for (unsigned i = 0; i < 2; i++) {
 		int *receiver = &s->fd[i ? RIPC__UDP_RECV6 : RIPC__UDP_RECV4];
@@ -266,14 +255,9 @@ int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_e
 
 bool ripc__udp_changes(struct ripc__udp_socks *s, int fd)
 {
-	uint8_t buf[64];
-
 	if (fd != s->fd[RIPC__UDP_CHANGES])
 		return false;
-	/* The content is ignored; an overrun, which is an error, is a change as well. */
-	for (unsigned i = 0; i < 1024; i++)
-		if (recv(fd, buf, sizeof(buf), MSG_TRUNC) < 0 && errno != ENOBUFS)
-			break;
+	(void)ripc__addr_changes_read(fd, 0, 0);
 	renew_indices(s);
 	return true;
 }

@@ -1,4 +1,3 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-libripc_internal_la_SOURCES += src/transport/net/addr_changes.c \
-	src/transport/net/addr_changes.h src/transport/net/mcast.c src/transport/net/mcast.h \
+libripc_internal_la_SOURCES += src/transport/net/mcast.c src/transport/net/mcast.h \
 	src/transport/net/sockaddr.c src/transport/net/sockaddr.h

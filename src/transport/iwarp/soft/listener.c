@@ -9,12 +9,12 @@
  */
 #define _GNU_SOURCE /* accept4 */
 
+#include "base/addr_changes.h"
 #include "base/admission.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "transport/iwarp/soft/soft.h"
-#include "transport/net/addr_changes.h"
 
 #include <errno.h>
 #include <ifaddrs.h>

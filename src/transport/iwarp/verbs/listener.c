@@ -4,11 +4,11 @@
  * addresses, and listeners follow. The listener of a removed address stays for its return, but is
  * not advertised. Connections of such an address end when the peer counts as silent.
  */
+#include "base/addr_changes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "transport/iwarp/verbs/verbs.h"
-#include "transport/net/addr_changes.h"
 
 #include <errno.h>
 #include <ifaddrs.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "transport/net/addr_changes.h"
+#include "base/addr_changes.h"
 
 #include "base/clock.h"
 

@@ -3,8 +3,8 @@
  * Reports of the kernel (netlink) that addresses or interfaces of the host have changed. They carry
  * no detail: the owner reads the whole list of addresses again.
  */
-#ifndef RIPC_NET_ADDR_CHANGES_H
-#define RIPC_NET_ADDR_CHANGES_H
+#ifndef RIPC_BASE_ADDR_CHANGES_H
+#define RIPC_BASE_ADDR_CHANGES_H
 
 #include <stdint.h>
 
