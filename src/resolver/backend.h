@@ -69,14 +69,14 @@ struct ripc__backend_ops {
 	 * Forwards a datagram to the context of this host that holds @service, as from @from; 0: a
 	 * LIST, to all other contexts of this host.
 	 */
-	void (*pass_on)(struct ripc__backend *b, const struct ripc__mcast_sender *from,
+	void (*pass_on)(struct ripc__backend *b, const struct ripc__backend_addr *from,
 			uint64_t service, const uint8_t *data, size_t len);
 
 	/* The service is released: drops its name or its record. NULL: nothing to do. */
 	void (*drop)(struct ripc__backend *b, uint64_t service);
 
 	/* Sends to all possible holders of @service, or to one. May lose the datagram silently. */
-	void (*send)(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
+	void (*send)(struct ripc__backend *b, const struct ripc__backend_addr *to, uint64_t service,
 		     const uint8_t *data, size_t len);
 
 	/*
@@ -91,7 +91,7 @@ struct ripc__backend_ops {
 	 * -ENOMSG: dropped silently; -ESTALE: the back end has lost the records that it keeps: send
 	 * those of all held services again, with higher generations.
 	 */
-	int (*recv)(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
+	int (*recv)(struct ripc__backend *b, int fd, struct ripc__backend_addr *from, uint8_t *buf,
 		    size_t cap);
 
 	/*

@@ -32,7 +32,7 @@ struct ripc__cached {
 	uint8_t *bytes; /* the record, encoded */
 	uint16_t len;   /* of bytes */
 	/* address for a unicast request to the holder; len 0: unknown */
-	struct ripc__mcast_sender location;
+	struct ripc__backend_addr location;
 	/* a look-up asked for it, and was not cancelled: it is refreshed, changes are reported */
 	bool watched;
 	/* this context held the service before: requests are answered with this record */

@@ -15,7 +15,7 @@
 /* between claims after a conflict: longer than between two broadcast answers to rivals */
 #define HURRIED_NS (20 * RIPC__MS)
 
-void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+void ripc__claim_send(struct ripc__rcore *core, const struct ripc__backend_addr *to,
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
 		      uint64_t nonce, uint64_t now_ns)
 {
@@ -41,7 +41,7 @@ struct ripc__claim *ripc__claim_next_to_send(struct ripc__rcore *core)
 }
 
 /* Claims a service, to all if to is NULL: peers learn it, and another holder answers. */
-static void claim_announce(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+static void claim_announce(struct ripc__rcore *core, const struct ripc__backend_addr *to,
 			   const struct ripc__claim *h, uint64_t now_ns)
 {
 	ripc__claim_send(core, to, h, RIPC__RESOLVE_REQUEST, 0, ripc__rcore_nonce(core), now_ns);

@@ -79,7 +79,7 @@ bool ripc__rcore_peek(struct ripc__rcore *core, uint64_t service, struct ripc__r
 /* --- receiving --- */
 
 /* Answers a request for a service that this context held before with the new location. */
-static void redirect(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+static void redirect(struct ripc__rcore *core, const struct ripc__backend_addr *from,
 		     const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__resolver_msg answer = {
@@ -105,7 +105,7 @@ static void end_redirect(struct ripc__rcore *core, uint64_t service)
 		c->moved = false;
 }
 
-static void input_request(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+static void input_request(struct ripc__rcore *core, const struct ripc__backend_addr *from,
 			  const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__claim *h =
@@ -142,7 +142,7 @@ static void input_request(struct ripc__rcore *core, const struct ripc__mcast_sen
 	}
 }
 
-static void input_probe(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+static void input_probe(struct ripc__rcore *core, const struct ripc__backend_addr *from,
 			const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__claim_find(core, msg->service);
@@ -199,7 +199,7 @@ static void duplicate(struct ripc__rcore *core, struct ripc__cached *c,
 	assert_to_all(core, &msg, now_ns);
 }
 
-static void input_reply(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+static void input_reply(struct ripc__rcore *core, const struct ripc__backend_addr *from,
 			const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__lookup *l = ripc__lookup_find(core, msg->service);
@@ -285,7 +285,7 @@ unsigned ripc__rcore_rx_per_s(const struct ripc__rcore *core)
 	return core->rx_per_s;
 }
 
-int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__backend_addr *from,
 		      const uint8_t *data, size_t len, uint64_t now_ns, const char **why)
 {
 	struct ripc__resolver_msg msg;

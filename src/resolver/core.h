@@ -54,8 +54,8 @@
 
 struct ripc__rcore;
 
-/* The source of a datagram: opaque bytes of the back end, used to answer and to send again. */
-struct ripc__mcast_sender {
+/* The source of a datagram, to answer it and to send there again: opaque but to its back end. */
+struct ripc__backend_addr {
 	uint8_t backend; /* index of the back end */
 	uint8_t len;     /* of bytes */
 	uint8_t bytes[46];
@@ -79,13 +79,13 @@ struct ripc__rcore_env {
 	 * Sends a datagram about @service, to all if @to is NULL. May lose it. Must not call the
 	 * core.
 	 */
-	void (*send)(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+	void (*send)(void *arg, const struct ripc__backend_addr *to, uint64_t service,
 		     const uint8_t *data, size_t len);
 	/*
 	 * The back end that keeps records; those of random ids it receives at once, too. NULL:
 	 * none.
 	 */
-	const struct ripc__mcast_sender *registry;
+	const struct ripc__backend_addr *registry;
 	/*
 	 * Whether all back ends have answered a registration. The core waits for them, at most
 	 * resolve_timeout_ms. NULL: always true.
@@ -172,7 +172,7 @@ void ripc__rcore_invalidate(struct ripc__rcore *core, uint64_t service, const ui
 bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service);
 
 /* Processes a received datagram of any content. Return: 0, or as ripc__resolver_msg_decode(). */
-int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+int ripc__rcore_input(struct ripc__rcore *core, const struct ripc__backend_addr *from,
 		      const uint8_t *data, size_t len, uint64_t now_ns, const char **why);
 
 /* Requests and claims received per second, over the last complete period (10 s or more). */

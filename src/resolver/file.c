@@ -134,7 +134,7 @@ static unsigned send_to_hosts(struct file *f, uint64_t service, const uint8_t *d
 	return n;
 }
 
-static void file_send(struct ripc__backend *b, const struct ripc__mcast_sender *to,
+static void file_send(struct ripc__backend *b, const struct ripc__backend_addr *to,
 		      uint64_t service, const uint8_t *data, size_t len)
 {
 	struct file *f = (struct file *)b;
@@ -160,7 +160,7 @@ static void file_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 	free(hosts);
 }
 
-static int file_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
+static int file_recv(struct ripc__backend *b, int fd, struct ripc__backend_addr *from, uint8_t *buf,
 		     size_t cap)
 {
 	struct ripc__udp_socks *s = &((struct file *)b)->socks;

@@ -25,7 +25,7 @@ struct ripc__resolver {
 	struct ripc__backend *local;
 	int inet; /* index of the back end that sends to IP addresses; -1: none */
 	struct ripc__backend *registry;        /* the back end that keeps records, or NULL */
-	struct ripc__mcast_sender to_registry; /* sends to it alone */
+	struct ripc__backend_addr to_registry; /* sends to it alone */
 	bool local_only; /* the back end local receives forwarded requests and sends none */
 	uint32_t timeout_ms;
 	uint64_t now_ns; /* time of the last call */

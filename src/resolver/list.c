@@ -17,7 +17,7 @@ enum {
 	RETRY_DOUBLED = 3
 };
 
-static void send_list(struct ripc__rcore *core, const struct ripc__mcast_sender *to, uint64_t first,
+static void send_list(struct ripc__rcore *core, const struct ripc__backend_addr *to, uint64_t first,
 		      uint64_t now_ns)
 {
 	struct ripc__resolver_msg msg = {
@@ -112,7 +112,7 @@ static struct ripc__list_ask *add_ask(struct ripc__rcore *core, const uint8_t in
  * A page from @page on has arrived; @next: the smallest id of the page behind it, 0: it was the
  * last one. A page that arrives once more does not begin all of them again.
  */
-static void page_arrived(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+static void page_arrived(struct ripc__rcore *core, const struct ripc__backend_addr *from,
 			 const uint8_t instance[16], uint64_t page, uint64_t next, uint64_t now_ns)
 {
 	struct ripc__list_ask *a = find_ask(core, instance);
@@ -138,7 +138,7 @@ static void page_arrived(struct ripc__rcore *core, const struct ripc__mcast_send
 	ask(core, a, now_ns);
 }
 
-static void input_listed(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+static void input_listed(struct ripc__rcore *core, const struct ripc__backend_addr *from,
 			 const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__record record = msg->record;
@@ -246,7 +246,7 @@ int ripc__list_answers_init(struct ripc__rcore *core)
 	return 0;
 }
 
-static void input_list(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+static void input_list(struct ripc__rcore *core, const struct ripc__backend_addr *from,
 		       const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	struct ripc__list_answer *free_slot = NULL;
@@ -272,7 +272,7 @@ static void input_list(struct ripc__rcore *core, const struct ripc__mcast_sender
 	ripc__timers_set(&core->timers, &free_slot->timer, now_ns + delay_ns);
 }
 
-void ripc__list_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+void ripc__list_input(struct ripc__rcore *core, const struct ripc__backend_addr *from,
 		      const struct ripc__resolver_msg *msg, uint64_t now_ns)
 {
 	if (msg->kind == RIPC__RESOLVE_LISTED)

@@ -157,7 +157,7 @@ static const char *skip_prefix(const struct sockaddr_un *sun, socklen_t len, con
 
 /* The instance id in a context's address. Return: false if it is another address. */
 static bool parse_context(const struct sockaddr_un *sun, socklen_t len,
-			  struct ripc__mcast_sender *from)
+			  struct ripc__backend_addr *from)
 {
 	size_t n;
 	const char *name = skip_prefix(sun, len, ctx_prefix, &n);
@@ -168,7 +168,7 @@ static bool parse_context(const struct sockaddr_un *sun, socklen_t len,
 
 /* The source of a forwarded datagram. Return: false if it was not forwarded. */
 static bool parse_forwarded(const struct sockaddr_un *sun, socklen_t len,
-			    struct ripc__mcast_sender *from)
+			    struct ripc__backend_addr *from)
 {
 	size_t n, digits;
 	const char *name = skip_prefix(sun, len, fwd_prefix, &n);
@@ -189,7 +189,7 @@ static bool parse_forwarded(const struct sockaddr_un *sun, socklen_t len,
 }
 
 /* Binds a socket to the name of a datagram that is forwarded from @from. Return: success. */
-static bool bind_forwarded(int fd, const struct ripc__mcast_sender *from)
+static bool bind_forwarded(int fd, const struct ripc__backend_addr *from)
 {
 	static atomic_uint number;
 	char name[2 * sizeof(from->bytes) + 24];
@@ -242,7 +242,7 @@ static void local_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 	send_to_all((struct local *)b, ((struct local *)b)->fd, data, len);
 }
 
-static void local_forward(struct ripc__backend *b, const struct ripc__mcast_sender *from,
+static void local_forward(struct ripc__backend *b, const struct ripc__backend_addr *from,
 			  uint64_t service, const uint8_t *data, size_t len)
 {
 	struct local *l = (struct local *)b;
@@ -393,7 +393,7 @@ static void local_drop(struct ripc__backend *b, uint64_t service)
 	close_held(&h->node, NULL);
 }
 
-static void local_send(struct ripc__backend *b, const struct ripc__mcast_sender *to,
+static void local_send(struct ripc__backend *b, const struct ripc__backend_addr *to,
 		       uint64_t service, const uint8_t *data, size_t len)
 {
 	struct local *l = (struct local *)b;
@@ -410,7 +410,7 @@ static void local_send(struct ripc__backend *b, const struct ripc__mcast_sender 
 	(void)!sendto(l->fd, data, len, MSG_NOSIGNAL, (struct sockaddr *)&sun, sunlen);
 }
 
-static int local_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from,
+static int local_recv(struct ripc__backend *b, int fd, struct ripc__backend_addr *from,
 		      uint8_t *buf, size_t cap)
 {
 	struct sockaddr_un sun = {0};

@@ -21,7 +21,7 @@ static void send_request(struct ripc__rcore *core, struct ripc__lookup *l, uint6
 		.kind = RIPC__RESOLVE_REQUEST, .service = l->node.id, .nonce = l->nonce};
 	struct ripc__claim *carried = ripc__claim_next_to_send(core);
 	const size_t last = sizeof(retry_ms) / sizeof(retry_ms[0]) - 1;
-	const struct ripc__mcast_sender *to = NULL;
+	const struct ripc__backend_addr *to = NULL;
 	struct ripc__cached *c;
 	uint64_t next_ns;
 

@@ -34,7 +34,7 @@ enum {
 _Static_assert(RIPC__RESOLVER_UNSEALED_MAX + RIPC__SEAL_BYTES == RIPC__RESOLVER_MSG_MAX,
 	       "a message that is not sealed leaves room for a seal");
 
-static void send_by(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
+static void send_by(struct ripc__backend *b, const struct ripc__backend_addr *to, uint64_t service,
 		    bool list, const uint8_t *data, size_t len)
 {
 	if (list && b->ops->list)
@@ -43,7 +43,7 @@ static void send_by(struct ripc__backend *b, const struct ripc__mcast_sender *to
 		b->ops->send(b, to, service, data, len);
 }
 
-static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+static void send_datagram(void *arg, const struct ripc__backend_addr *to, uint64_t service,
 			  const uint8_t *data, size_t len)
 {
 	struct ripc__resolver *r = arg;
@@ -85,7 +85,7 @@ static bool acquire_name(void *arg, uint64_t service, bool last)
 	return acquired;
 }
 
-static void log_bad_message(struct ripc__resolver *r, const struct ripc__mcast_sender *from,
+static void log_bad_message(struct ripc__resolver *r, const struct ripc__backend_addr *from,
 			    const char *why)
 {
 	uint64_t hash = ripc__fnv1a(RIPC__FNV1A_INIT ^ from->backend, from->bytes, from->len);
@@ -103,7 +103,7 @@ static void log_bad_message(struct ripc__resolver *r, const struct ripc__mcast_s
  * One context of a host receives a unicast request. It forwards the request to the context that
  * holds the service.
  */
-static void forward(struct ripc__resolver *r, const struct ripc__mcast_sender *from,
+static void forward(struct ripc__resolver *r, const struct ripc__backend_addr *from,
 		    const uint8_t *msg, const uint8_t *data, size_t len)
 {
 	uint64_t service = ripc__get_le64(msg + 8);
@@ -136,7 +136,7 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 
 	for (unsigned i = 0; i < RECV_BATCH; i++) {
-		struct ripc__mcast_sender from = {0};
+		struct ripc__backend_addr from = {0};
 		const char *why = "invalid sender address or size";
 		const uint8_t *msg;
 		bool own;

@@ -58,7 +58,7 @@ size_t ripc__rcore_room(const struct ripc__rcore *core)
 	return used < RIPC__RESOLVER_UNSEALED_MAX ? RIPC__RESOLVER_UNSEALED_MAX - used : 0;
 }
 
-void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__backend_addr *to,
 		      const struct ripc__resolver_msg *msg)
 {
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];

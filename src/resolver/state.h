@@ -67,7 +67,7 @@ struct ripc__lookup {
 /* A LIST that waits for its answer. */
 struct ripc__list_answer {
 	struct ripc__timer timer; /* RIPC__NEVER: unused */
-	struct ripc__mcast_sender to;
+	struct ripc__backend_addr to;
 	uint64_t nonce;
 	uint64_t first; /* smallest id asked for */
 };
@@ -75,7 +75,7 @@ struct ripc__list_answer {
 /* A context whose next page is asked for, until it arrives. */
 struct ripc__list_ask {
 	struct ripc__timer timer; /* RIPC__NEVER: all pages have arrived, or it was given up */
-	struct ripc__mcast_sender to;
+	struct ripc__backend_addr to;
 	uint8_t instance[16];
 	uint64_t first;    /* smallest id of the page; 0: all pages have arrived */
 	unsigned requests; /* sent for this page */
@@ -125,7 +125,7 @@ void ripc__rcore_own_record(struct ripc__rcore *core, const struct ripc__claim *
 			    struct ripc__record *record);
 /* Bytes for names and listed services in a message with our addresses, sealed or not. */
 size_t ripc__rcore_room(const struct ripc__rcore *core);
-void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__backend_addr *to,
 		      const struct ripc__resolver_msg *msg);
 
 /* --- list.c --- */
@@ -133,7 +133,7 @@ void ripc__rcore_send(struct ripc__rcore *core, const struct ripc__mcast_sender 
 /* Return: 0 or -ENOMEM. */
 int ripc__list_answers_init(struct ripc__rcore *core);
 /* A LIST or LISTED has arrived. */
-void ripc__list_input(struct ripc__rcore *core, const struct ripc__mcast_sender *from,
+void ripc__list_input(struct ripc__rcore *core, const struct ripc__backend_addr *from,
 		      const struct ripc__resolver_msg *msg, uint64_t now_ns);
 
 /* --- lookup.c --- */
@@ -160,7 +160,7 @@ void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h);
 struct ripc__claim *ripc__claim_next_to_send(struct ripc__rcore *core);
 
 /* Sends a message about an own service, with its record. */
-void ripc__claim_send(struct ripc__rcore *core, const struct ripc__mcast_sender *to,
+void ripc__claim_send(struct ripc__rcore *core, const struct ripc__backend_addr *to,
 		      const struct ripc__claim *h, enum ripc__resolver_kind kind, uint8_t flags,
 		      uint64_t nonce, uint64_t now_ns);
 

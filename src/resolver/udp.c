@@ -334,7 +334,7 @@ static void send_on(struct udp *u, struct target *t, const uint8_t *data, size_t
 				   v4 ? t->ifindex : 0, data, len);
 }
 
-static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
+static void udp_send(struct ripc__backend *b, const struct ripc__backend_addr *to, uint64_t service,
 		     const uint8_t *data, size_t len)
 {
 	struct udp *u = (struct udp *)b;
@@ -356,7 +356,7 @@ static void udp_send(struct ripc__backend *b, const struct ripc__mcast_sender *t
  * Notes the interface of a datagram, and whether it was unicast to this host: its destination is
  * one of our addresses, not a broadcast or a group.
  */
-static unsigned arrival_ifindex(struct msghdr *hdr, struct ripc__mcast_sender *from)
+static unsigned arrival_ifindex(struct msghdr *hdr, struct ripc__backend_addr *from)
 {
 	unsigned ifindex = 0;
 
@@ -380,7 +380,7 @@ static unsigned arrival_ifindex(struct msghdr *hdr, struct ripc__mcast_sender *f
 }
 
 int ripc__udp_recv(struct ripc__udp_socks *s, int fd, bool loopback,
-		   struct ripc__mcast_sender *from, uint8_t *buf, size_t cap)
+		   struct ripc__backend_addr *from, uint8_t *buf, size_t cap)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) +
@@ -411,7 +411,7 @@ int ripc__udp_recv(struct ripc__udp_socks *s, int fd, bool loopback,
 	return hdr.msg_namelen > sizeof(from->bytes) || (size_t)n > cap ? -EBADMSG : (int)n;
 }
 
-static int udp_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
+static int udp_recv(struct ripc__backend *b, int fd, struct ripc__backend_addr *from, uint8_t *buf,
 		    size_t cap)
 {
 	struct udp *u = (struct udp *)b;

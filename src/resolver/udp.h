@@ -48,7 +48,7 @@ bool ripc__udp_changes(struct ripc__udp_socks *s, int fd);
  * it is longer than @cap, or its sender is no IP address.
  */
 int ripc__udp_recv(struct ripc__udp_socks *s, int fd, bool loopback,
-		   struct ripc__mcast_sender *from, uint8_t *buf, size_t cap);
+		   struct ripc__backend_addr *from, uint8_t *buf, size_t cap);
 
 /*
  * Sends a datagram to an IP address. ifindex: the interface, 0: by the route. Return: 0 or a

@@ -360,7 +360,7 @@ static bool take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 
 /* --- entries of the back end --- */
 
-static void zk_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
+static void zk_send(struct ripc__backend *b, const struct ripc__backend_addr *to, uint64_t service,
 		    const uint8_t *data, size_t len)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
@@ -403,7 +403,7 @@ static void zk_send(struct ripc__backend *b, const struct ripc__mcast_sender *to
 	}
 }
 
-static int zk_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
+static int zk_recv(struct ripc__backend *b, int fd, struct ripc__backend_addr *from, uint8_t *buf,
 		   size_t cap)
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;

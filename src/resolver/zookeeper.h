@@ -64,7 +64,7 @@ struct ripc__zk_watched {
 /* A message for the core. */
 struct ripc__zk_msg {
 	struct ripc__list link;
-	bool final; /* as in struct ripc__mcast_sender */
+	bool final; /* as in struct ripc__backend_addr */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -97,7 +97,7 @@ struct ripc__zk {
 };
 
 /*
- * Queues a message for the core. @final: as in struct ripc__mcast_sender. Without memory it is
+ * Queues a message for the core. @final: as in struct ripc__backend_addr. Without memory it is
  * lost.
  */
 void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg, bool final);

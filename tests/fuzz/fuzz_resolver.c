@@ -52,7 +52,7 @@ static void check(bool ok)
 		abort();
 }
 
-static void sent(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+static void sent(void *arg, const struct ripc__backend_addr *to, uint64_t service,
 		 const uint8_t *data, size_t len)
 {
 	struct run *r = arg;
@@ -78,7 +78,7 @@ static void listed(void *arg, const struct ripc__record *record)
 
 static void input(struct run *r, const uint8_t *data, size_t len)
 {
-	struct ripc__mcast_sender from = {.len = 1, .reusable = true};
+	struct ripc__backend_addr from = {.len = 1, .reusable = true};
 	const char *why = NULL;
 
 	check(!ripc__rcore_input(r->core, &from, data, len, r->now_ns, &why) || why);

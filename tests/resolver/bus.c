@@ -97,7 +97,7 @@ static void enqueue(struct bus *bus, unsigned from, unsigned to, const uint8_t *
 }
 
 /* Broadcasts come back to their sender, as on a real network. */
-static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+static void send_datagram(void *arg, const struct ripc__backend_addr *to, uint64_t service,
 			  const uint8_t *data, size_t len)
 {
 	struct node *node = arg;
@@ -213,7 +213,7 @@ void node_collect(struct node *node)
 static void deliver(struct bus *bus, struct datagram *f)
 {
 	struct node *to = &bus->nodes[f->to];
-	struct ripc__mcast_sender from = {.len = 1, .bytes = {(uint8_t)f->from}, .reusable = true};
+	struct ripc__backend_addr from = {.len = 1, .bytes = {(uint8_t)f->from}, .reusable = true};
 	const char *why;
 
 	if (to->stopped_ns > bus->now_ns) {
@@ -293,7 +293,7 @@ int node_lookup(struct node *node, uint64_t service)
 int node_input(struct node *node, const struct ripc__resolver_msg *msg)
 {
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
-	struct ripc__mcast_sender from = {.len = 1, .bytes = {(uint8_t)node->index}};
+	struct ripc__backend_addr from = {.len = 1, .bytes = {(uint8_t)node->index}};
 	int len = ripc__resolver_msg_encode(msg, buf, sizeof(buf)), rc;
 	const char *why;
 

@@ -27,13 +27,13 @@ static void sim_close(struct ripc__backend *b)
 	ripc__sim_port_close(((struct sim *)b)->port);
 }
 
-static void sim_send(struct ripc__backend *b, const struct ripc__mcast_sender *to, uint64_t service,
+static void sim_send(struct ripc__backend *b, const struct ripc__backend_addr *to, uint64_t service,
 		     const uint8_t *data, size_t len)
 {
 	(void)ripc__sim_port_send(((struct sim *)b)->port, to ? to->bytes : NULL, data, len);
 }
 
-static int sim_recv(struct ripc__backend *b, int fd, struct ripc__mcast_sender *from, uint8_t *buf,
+static int sim_recv(struct ripc__backend *b, int fd, struct ripc__backend_addr *from, uint8_t *buf,
 		    size_t cap)
 {
 	from->len = 16;

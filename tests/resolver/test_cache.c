@@ -87,7 +87,7 @@ END_TEST
 START_TEST(gone__cancelled_before_its_event)
 {
 	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_GONE, 42, 42, 0x99);
-	struct ripc__mcast_sender from = {0};
+	struct ripc__backend_addr from = {0};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	const char *why;
 	int len;

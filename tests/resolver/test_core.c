@@ -6,7 +6,7 @@
 
 START_TEST(input__garbage_is_counted)
 {
-	struct ripc__mcast_sender from = {0};
+	struct ripc__backend_addr from = {0};
 	uint8_t bytes[256];
 	const char *why = NULL;
 

@@ -27,7 +27,7 @@ static struct context {
 
 static int epoll_fd;
 
-static void send_datagram(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+static void send_datagram(void *arg, const struct ripc__backend_addr *to, uint64_t service,
 			  const uint8_t *data, size_t len)
 {
 	struct context *c = arg;
@@ -45,7 +45,7 @@ static bool settled(void *arg, uint64_t service)
 static void start(struct context *c)
 {
 	static const struct ripc__options options;
-	static const struct ripc__mcast_sender registry;
+	static const struct ripc__backend_addr registry;
 	struct ripc__record_addr addr = {.transport = 9, .len = 16};
 	struct ripc__rcore_env env = {.resolve_timeout_ms = 1000,
 				      .negative_ms = 100,
@@ -120,7 +120,7 @@ static void take_events(struct context *c)
 
 static void progress(struct context *c)
 {
-	struct ripc__mcast_sender from = {0};
+	struct ripc__backend_addr from = {0};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	const char *why;
 	int n;
@@ -132,7 +132,7 @@ static void progress(struct context *c)
 		}
 		ck_assert_int_eq(ripc__rcore_input(c->core, &from, buf, (size_t)n, now_ns, &why),
 				 0);
-		from = (struct ripc__mcast_sender){0};
+		from = (struct ripc__backend_addr){0};
 	}
 	if (now_ns >= ripc__rcore_deadline(c->core))
 		ripc__rcore_advance(c->core, now_ns);

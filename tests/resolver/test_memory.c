@@ -84,7 +84,7 @@ void __wrap_free(void *p)
 static unsigned nsent;
 static uint64_t nonce;
 
-static void sent(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+static void sent(void *arg, const struct ripc__backend_addr *to, uint64_t service,
 		 const uint8_t *data, size_t len)
 {
 	struct ripc__resolver_msg msg;
@@ -101,7 +101,7 @@ static void input(struct ripc__rcore *core, enum ripc__resolver_kind kind, uint6
 		  uint64_t now_ns)
 {
 	struct ripc__resolver_msg msg = {.kind = kind, .service = service, .nonce = nonce};
-	struct ripc__mcast_sender from = {.len = 1};
+	struct ripc__backend_addr from = {.len = 1};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	const char *why;
 	int len;

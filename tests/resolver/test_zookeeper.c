@@ -108,7 +108,7 @@ static void teardown(void)
 /* The ensemble reports something, and the back end handles it. */
 static void report(enum ripc__ensemble_kind kind, bool new_session)
 {
-	struct ripc__mcast_sender from = {0};
+	struct ripc__backend_addr from = {0};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	int n;
 
@@ -126,7 +126,7 @@ static void report(enum ripc__ensemble_kind kind, bool new_session)
 
 /* The core sends a message about its service. */
 static void send_own(enum ripc__resolver_kind kind, uint64_t generation, uint64_t nonce,
-		     const struct ripc__mcast_sender *to)
+		     const struct ripc__backend_addr *to)
 {
 	struct ripc__resolver_msg msg = {
 		.kind = kind,
@@ -204,7 +204,7 @@ END_TEST
 
 START_TEST(up__created)
 {
-	static const struct ripc__mcast_sender to = {.backend = 1};
+	static const struct ripc__backend_addr to = {.backend = 1};
 
 	report(RIPC__ENS_UP, true);
 	send_own(RIPC__RESOLVE_PROBE, 2, 7, NULL);
@@ -259,7 +259,7 @@ static unsigned find(uint8_t instance, uint64_t generation)
 				      .instance = {instance},
 				      .generation = generation,
 				      .ttl_ms = 1000};
-	struct ripc__mcast_sender from = {0};
+	struct ripc__backend_addr from = {0};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	unsigned kinds = 0;
 	int len;
@@ -298,7 +298,7 @@ END_TEST
 /* Another program writes into nodes. */
 static void report_bytes(enum ripc__ensemble_kind kind, bool ours, const uint8_t *bytes, size_t len)
 {
-	struct ripc__mcast_sender from = {0};
+	struct ripc__backend_addr from = {0};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 
 	pending = calloc(1, sizeof(*pending) + len);
@@ -338,7 +338,7 @@ START_TEST(taken__record_is_short_lived)
 {
 	struct ripc__record record = {
 		.service = SERVICE, .instance = {2}, .generation = 2, .ttl_ms = 60000};
-	struct ripc__mcast_sender from = {0};
+	struct ripc__backend_addr from = {0};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX], node[RIPC__NODE_MAX];
 	struct ripc__resolver_msg msg;
 	const char *why;

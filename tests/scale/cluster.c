@@ -213,7 +213,7 @@ static void context_changed(struct cluster *cluster, struct context *c)
 void world_input(struct cluster *cluster, struct context *c, unsigned from, const uint8_t *data,
 		 size_t len, uint64_t now_ns)
 {
-	struct ripc__mcast_sender sender = {.len = 4, .reusable = !cluster->ensemble};
+	struct ripc__backend_addr sender = {.len = 4, .reusable = !cluster->ensemble};
 	const char *why;
 
 	memcpy(sender.bytes, &from, 4);

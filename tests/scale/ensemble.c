@@ -163,7 +163,7 @@ static void claim(struct context *c, const struct ripc__resolver_msg *msg)
 	submit(c, msg->service, EVENT_WRITE, z->generation > 1 ? OP_TAKE : OP_MAKE);
 }
 
-void ensemble_send(struct context *c, const struct ripc__mcast_sender *to,
+void ensemble_send(struct context *c, const struct ripc__backend_addr *to,
 		   const struct ripc__resolver_msg *msg)
 {
 	struct cluster *cluster = c->cluster;

@@ -163,7 +163,7 @@ static void to_one(struct cluster *cluster, struct message *m, unsigned context)
 	deliver(cluster, m, context);
 }
 
-void network_send(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+void network_send(void *arg, const struct ripc__backend_addr *to, uint64_t service,
 		  const uint8_t *data, size_t len)
 {
 	struct context *c = arg;

@@ -114,7 +114,7 @@ void world_input(struct cluster *cluster, struct context *c, unsigned from, cons
 /* --- network.c --- */
 
 /* A datagram of a core, to one or to all; @arg is its context. */
-void network_send(void *arg, const struct ripc__mcast_sender *to, uint64_t service,
+void network_send(void *arg, const struct ripc__backend_addr *to, uint64_t service,
 		  const uint8_t *data, size_t len);
 /* Delivers the records that the context has overheard of a service new to it. */
 void network_store_record(struct cluster *cluster, struct context *c, uint64_t service);
@@ -124,7 +124,7 @@ void network_release(struct message *m); /* NULL: nothing */
 
 struct ensemble *ensemble_new(struct cluster *cluster);
 void ensemble_free(struct ensemble *e);
-void ensemble_send(struct context *c, const struct ripc__mcast_sender *to,
+void ensemble_send(struct context *c, const struct ripc__backend_addr *to,
 		   const struct ripc__resolver_msg *msg);
 bool ensemble_settled(struct context *c, uint64_t service);
 void ensemble_event(struct cluster *cluster, const struct event *event);
