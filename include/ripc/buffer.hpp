@@ -12,7 +12,10 @@
 namespace libripc
 {
 
-/** A registered buffer: ripc_buf_alloc(). */
+/**
+ * A registered buffer: ripc_buf_alloc(). The destructor frees it. A buffer that a send reads then
+ * stays until its context is closed: end the send first.
+ */
 class buffer
 {
       public:
