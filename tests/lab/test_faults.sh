@@ -44,6 +44,14 @@ count=$(awk '$2 == "long" && $3 == 65536 { n = int($7 * 1e6 / 262144 * 20) }
 	END { print (n < 1000 ? 1000 : n > 200000 ? 200000 : n) }' "$out")
 wait "$server"
 
+# The setting short is about what a side sends.
+start receiving env RIPC_SHORT=rdma ./tools/ripc-perf server
+server=$pid
+ready receiving serving
+expect "short messages to a side that sends no datagrams" 0 120 ./tools/ripc-perf latency \
+	-s 64 -c 200 --kind short --stop
+wait "$server"
+
 # A killed server: the client reports the failure and ends.
 serve killed
 timeout 120 ./tools/ripc-perf bandwidth -s 1M -c 100000 >"$out" 2>"$err" &

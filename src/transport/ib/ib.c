@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "wire/header.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -216,17 +217,14 @@ static void set_limits(struct ripc__transport *t)
 	struct ripc__transport_limits *l = &t->limits;
 
 	t->uc = opt->ib_qp == RIPC__IB_QP_UC;
-	t->datagrams = opt->shorts != RIPC__SHORT_RDMA;
 	*l = (struct ripc__transport_limits){
 		.fd = t->epoll_fd,
-		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_WRITE |
-			(t->uc ? 0 : RIPC__CAP_READ | RIPC__CAP_WRITE_IMM) |
-			(t->datagrams ? RIPC__CAP_DATAGRAM : 0),
+		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_DATAGRAM | RIPC__CAP_WRITE |
+			(t->uc ? 0 : RIPC__CAP_READ | RIPC__CAP_WRITE_IMM),
 		.send_max = IB_SEND_MAX,
 		.recv_depth = IB_RECV_DEPTH,
 		.read_depth = IB_READ_DEPTH_MAX,
 		.rdma_max = IB_RDMA_MAX,
-		.eager_datagram = t->datagrams,
 		.datagram_max = UINT32_MAX,
 	};
 	for (unsigned i = 0; i < t->nports; i++) {
@@ -241,6 +239,11 @@ static void set_limits(struct ripc__transport *t)
 		if (depth >= 1 && (uint32_t)depth < l->read_depth)
 			l->read_depth = (uint32_t)depth;
 	}
+	/*
+	 * The setting is about sending: peers may send datagrams. The longest header does not fit
+	 * into an MTU of 256 bytes.
+	 */
+	l->eager_datagram = opt->shorts != RIPC__SHORT_RDMA && l->datagram_max > RIPC__SHORT_FIXED;
 	/* If one packet of a UC write is lost, the whole write is repeated. */
 	if (t->uc && l->rdma_max > IB_UC_WRITE_MAX)
 		l->rdma_max = IB_UC_WRITE_MAX;

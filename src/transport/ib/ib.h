@@ -235,8 +235,7 @@ struct ripc__transport {
 	struct ripc__list regions; /* rdma/region.h */
 	struct ripc__verbs_jobs jobs;
 	struct ripc__transport_limits limits;
-	bool datagrams; /* short messages are sent as datagrams */
-	bool uc;        /* writes use UC, if the peer does too */
+	bool uc; /* writes use UC, if the peer does too */
 	const struct ripc__options *opt;
 	struct ib_group *groups; /* by id; mcast.c */
 	int member_fd[2];        /* sockets that join groups, IPv4 and IPv6; < 0: not open */
