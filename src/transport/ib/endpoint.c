@@ -66,15 +66,14 @@ static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_
 {
 	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&ep->sendq, false);
 	struct ibv_sge sge = {(uintptr_t)bytes, len, 0};
-	struct ibv_send_wr wr = {
-		.wr_id = ripc__verbs_send_id(slot),
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_INLINE | (slot->signaled ? IBV_SEND_SIGNALED : 0u),
-	};
+	struct ibv_send_wr wr; /* not initialized: this takes longer than to set these members */
 
-	slot->kind = IB_SLOT_SEND;
+	wr.wr_id = ripc__verbs_send_id(slot);
+	wr.next = NULL;
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	wr.opcode = IBV_WR_SEND;
+	wr.send_flags = IBV_SEND_INLINE | (slot->signaled ? IBV_SEND_SIGNALED : 0u);
 	return deliver(ep, &wr);
 }
 
@@ -109,7 +108,6 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const 
 		return send_inline(ep, copy, (uint32_t)len);
 	}
 	slot = ripc__verbs_sendq_alloc(&ep->sendq, false);
-	slot->kind = IB_SLOT_SEND;
 	slot->bounce = ripc__verbs_pool_get(&ep->d->bounce);
 	if (!slot->bounce) {
 		ripc__verbs_sendq_unalloc(&ep->sendq, 1);
@@ -152,7 +150,6 @@ int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
 	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
-	slot->kind = IB_SLOT_SEND;
 	slot->bounce = ripc__verbs_pool_get(&ep->d->bounce);
 	if (!slot->bounce) {
 		ripc__verbs_sendq_unalloc(&ep->sendq, 1);

@@ -19,7 +19,11 @@ int ripc__verbs_sendq_init(struct ripc__verbs_sendq *q, uint32_t depth, void *ow
 		n *= 2;
 	*q = (struct ripc__verbs_sendq){.owner = owner, .depth = n, .interval = (n + 1) / 2};
 	q->slots = calloc(n, sizeof(*q->slots));
-	return q->slots ? 0 : ripc__fail(-ENOMEM, "verbs: out of memory");
+	if (!q->slots)
+		return ripc__fail(-ENOMEM, "verbs: out of memory");
+	for (uint32_t i = 0; i < n; i++)
+		q->slots[i].queue = q;
+	return 0;
 }
 
 void ripc__verbs_sendq_signal(struct ripc__verbs_sendq *q, uint32_t every)
@@ -49,9 +53,8 @@ struct ripc__verbs_slot *ripc__verbs_sendq_alloc(struct ripc__verbs_sendq *q, bo
 {
 	struct ripc__verbs_slot *slot = &q->slots[q->tail++ & (q->depth - 1)];
 
-	slot_free(slot);
-	*slot = (struct ripc__verbs_slot){.queue = q,
-					  .signaled = signal || q->unsignaled + 1 >= q->interval};
+	slot->kind = 0;
+	slot->signaled = signal || q->unsignaled + 1 >= q->interval;
 	q->unsignaled = slot->signaled ? 0 : q->unsignaled + 1;
 	return slot;
 }

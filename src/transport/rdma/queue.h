@@ -51,7 +51,10 @@ static inline uint32_t ripc__verbs_sendq_space(const struct ripc__verbs_sendq *q
 	return q->depth - (q->tail - q->head);
 }
 
-/* Allocates the next slot; there is space. slot->signaled: @signal, or the interval is over. */
+/*
+ * Allocates the next slot; there is space. Its kind is 0, and it has no bounce buffer. signaled:
+ * @signal, or the interval is over.
+ */
 struct ripc__verbs_slot *ripc__verbs_sendq_alloc(struct ripc__verbs_sendq *q, bool signal);
 /* Frees the last @n slots, whose work requests were refused, and their bounce buffers. */
 void ripc__verbs_sendq_unalloc(struct ripc__verbs_sendq *q, uint32_t n);
