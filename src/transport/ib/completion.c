@@ -99,10 +99,9 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	uint32_t len = wc->byte_len;
 	bool imm, written;
 
-	if (!ep || ep->d != d || !ep->qp || ib_ep_closed(ep) || wc->status != IBV_WC_SUCCESS) {
+	if (!ep || !ep->qp || ib_ep_closed(ep) || wc->status != IBV_WC_SUCCESS) {
 		recv_repost(buf);
-		if (ep && ep->d == d && wc->status != IBV_WC_SUCCESS &&
-		    wc->status != IBV_WC_WR_FLUSH_ERR)
+		if (ep && wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR)
 			send_failed(ep, wc);
 		return 0;
 	}
@@ -155,11 +154,18 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	return n;
 }
 
+/* The UD queue pair of a completed receive; NULL: any other completion. */
+static const struct ib_ud *ud_of(const struct ib_device *d, const struct ibv_wc *wc)
+{
+	const struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
+
+	return wc->wr_id & 3 || buf->pool != &d->dgram ? NULL : buf->owner;
+}
+
 unsigned ripc__ib_completion(struct ib_device *d, const struct ibv_wc *wc, struct ripc__event *ev)
 {
 	struct ripc__verbs_slot *slot = ripc__verbs_wc_slot(wc);
-	struct ripc__verbs_buf *buf;
-	struct ib_ud *u;
+	const struct ib_ud *u;
 
 	d->t->active = d;
 	if (slot && slot->kind == IB_SLOT_DATAGRAM) {
@@ -176,12 +182,39 @@ unsigned ripc__ib_completion(struct ib_device *d, const struct ibv_wc *wc, struc
 		ripc__ib_uc_received((struct ripc__ep *)(uintptr_t)(wc->wr_id & ~UINT64_C(3)), wc);
 		return 0;
 	}
-	buf = ripc__verbs_wc_buf(wc);
-	if (buf->pool != &d->dgram)
-		return received(d, buf, wc, ev);
-	u = buf->owner;
+	u = ud_of(d, wc);
+	if (!u)
+		return received(d, ripc__verbs_wc_buf(wc), wc, ev);
 	return u == &u->port->mcast ? ripc__ib_mcast_received(u->port, wc, ev)
 				    : ripc__ib_datagram_received(u->port, wc, ev);
+}
+
+/*
+ * The common case: a small message of an open connection. It is copied to @room, and its buffer is
+ * posted again at once. Return: whether it was this case.
+ */
+static bool small(struct ib_device *d, const struct ibv_wc *wc, void *room, size_t cap,
+		  struct ripc__event *ev)
+{
+	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
+	struct ripc__ep *ep;
+
+	if (wc->wr_id & 3 || wc->status != IBV_WC_SUCCESS || wc->wc_flags & IBV_WC_WITH_IMM ||
+	    !wc->byte_len || wc->byte_len > cap || buf->pool != &d->recv)
+		return false;
+	ep = find(d, wc->qp_num);
+	if (!ep || ep->state != IB_EP_OPEN)
+		return false;
+	ep->alive = true;
+	memcpy(room, buf->data + IB_RECV_HEAD, wc->byte_len);
+	ev->kind = RIPC__EV_RECV;
+	ev->user = ep->user;
+	ev->ep = ep;
+	ev->data = room;
+	ev->len = wc->byte_len;
+	ev->token = NULL;
+	ripc__ib_release((struct ripc__transport *)d->t, buf);
+	return true;
 }
 
 /* Whether a completion may yield two events: EV_ESTABLISHED before EV_RECV. */
@@ -195,44 +228,20 @@ static bool opens(struct ib_device *d, const struct ibv_wc *wc)
 	return ep && ep->state != IB_EP_OPEN && ep->state != IB_EP_LINGERING;
 }
 
-/*
- * The common case: a small message of the connection that received last. It is copied to @room, and
- * its buffer is posted again at once. Return: whether it was this case.
- */
-static bool small(struct ib_device *d, const struct ibv_wc *wc, void *room, size_t cap,
-		  struct ripc__event *ev)
-{
-	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
-	struct ripc__ep *ep = d->t->last_rx_ep;
-
-	if (wc->wr_id & 3 || wc->status != IBV_WC_SUCCESS || wc->wc_flags & IBV_WC_WITH_IMM ||
-	    !wc->byte_len || wc->byte_len > cap || buf->pool != &d->recv || !ep || ep->d != d ||
-	    ep->qpn != ib_qp_key(d, wc->qp_num) || !ep->qp || ep->state != IB_EP_OPEN)
-		return false;
-	ep->alive = true;
-	ripc__ib_ep_received(ep);
-	memcpy(room, buf->data + IB_RECV_HEAD, wc->byte_len);
-	*ev = (struct ripc__event){
-		.kind = RIPC__EV_RECV,
-		.user = ep->user,
-		.ep = ep,
-		.data = room,
-		.len = wc->byte_len,
-	};
-	ripc__ib_release((struct ripc__transport *)d->t, buf);
-	return true;
-}
-
 bool ripc__ib_take(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev)
 {
 	struct ib_device *d = t->active;
 	struct ripc__event two[2];
+	const struct ib_ud *u;
 	struct ibv_wc wc;
 
 	if (!d || d->v.gone || !ripc__verbs_cq_poll_one(&d->cq, &wc))
 		return false;
 	if (small(d, &wc, room, cap, ev))
 		return true;
+	u = ud_of(d, &wc);
+	if (u && u == &u->port->ud && wc.byte_len <= IB_GRH + cap)
+		return ripc__ib_datagram_take(u->port, &wc, room, ev);
 	if (opens(d, &wc)) {
 		ripc__verbs_cq_push_back(&d->cq, &wc);
 		return false;
@@ -240,16 +249,5 @@ bool ripc__ib_take(struct ripc__transport *t, void *room, size_t cap, struct rip
 	if (!ripc__ib_completion(d, &wc, two))
 		return false;
 	*ev = two[0];
-	/* A small message is copied, and its buffer is posted again at once. */
-	if (ev->token && ev->len <= cap) {
-		if (ev->from) {
-			memcpy(t->from, ev->from, ev->fromlen);
-			ev->from = t->from;
-		}
-		memcpy(room, ev->data, ev->len);
-		ev->data = room;
-		ripc__ib_release(t, ev->token);
-		ev->token = NULL;
-	}
 	return true;
 }

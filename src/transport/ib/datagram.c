@@ -23,14 +23,8 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 {
 	uint8_t copy[INLINE_MAX];
 	struct ripc__verbs_slot *slot;
-	struct ibv_sge sge;
-	struct ibv_send_wr wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = message ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
-		.imm_data = htobe32(p->port_addr.qkey),
-		.wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = qkey},
-	};
+	struct ibv_sge sge = {.length = (uint32_t)len};
+	struct ibv_send_wr wr; /* not initialized: this takes longer than to set these members */
 	int rc;
 
 	if (p->down)
@@ -39,23 +33,29 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 		return -EAGAIN;
 	slot = ripc__verbs_sendq_alloc(&p->sendq, false);
 	slot->kind = IB_SLOT_DATAGRAM;
+	wr.send_flags = slot->signaled ? IBV_SEND_SIGNALED : 0;
 	if (len <= p->ud.max_inline && len <= sizeof(copy)) {
-		wr.send_flags = IBV_SEND_INLINE;
-		sge = (struct ibv_sge){(uintptr_t)copy, (uint32_t)ripc__iov_gather(copy, iov, niov),
-				       0};
+		wr.send_flags |= IBV_SEND_INLINE;
+		sge.addr = (uintptr_t)copy;
 	} else {
 		slot->bounce = ripc__verbs_pool_get(&p->d->bounce);
 		if (!slot->bounce) {
 			ripc__verbs_sendq_unalloc(&p->sendq, 1);
 			return -EAGAIN;
 		}
-		ripc__iov_gather(slot->bounce->data, iov, niov);
-		sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len,
-				       slot->bounce->lkey};
+		sge.addr = (uintptr_t)slot->bounce->data;
+		sge.lkey = slot->bounce->lkey;
 	}
+	ripc__iov_gather((uint8_t *)(uintptr_t)sge.addr, iov, niov);
 	wr.wr_id = ripc__verbs_send_id(slot);
-	if (slot->signaled)
-		wr.send_flags |= IBV_SEND_SIGNALED;
+	wr.next = NULL;
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	wr.opcode = message ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+	wr.imm_data = htobe32(p->port_addr.qkey);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = qpn;
+	wr.wr.ud.remote_qkey = qkey;
 	rc = ripc__verbs_post(p->ud.qp, &p->sendq, &wr);
 	return rc == -ENOMEM || rc == -EAGAIN ? -EAGAIN : rc ? -ENOTCONN : 0;
 }
@@ -219,46 +219,69 @@ static void wireup(struct ib_port *p, const struct ripc__ib_port_addr *from, con
 		ripc__ib_wireup_received(p, r, &m);
 }
 
+/*
+ * Fills the event of a completed receive, but for the token. @addr: room for the address of its
+ * source. Return: whether it brought a message.
+ */
+static bool receive(struct ib_port *p, const struct ibv_wc *wc, uint8_t *addr,
+		    struct ripc__event *ev)
+{
+	const uint8_t *data = ripc__verbs_wc_buf(wc)->data;
+	struct ripc__ib_port_addr from;
+	char who[96];
+
+	if (!ripc__ib_ud_received(&p->ud, wc))
+		return false;
+	if (!source(p, wc, data, &from)) {
+		snprintf(who, sizeof(who), "%s port %u, qp 0x%x", p->d->v.name, p->num, wc->src_qp);
+		ripc__report_bad_input(&p->t->reports, who, "datagram with a malformed GRH");
+		return false;
+	}
+	if (!(wc->wc_flags & IBV_WC_WITH_IMM)) {
+		wireup(p, &from, data + IB_GRH, wc->byte_len - IB_GRH);
+		return false;
+	}
+	from.qkey = be32toh(wc->imm_data) & 0x7fffffff;
+	ev->kind = RIPC__EV_DATAGRAM;
+	ev->data = data + IB_GRH;
+	ev->len = wc->byte_len - IB_GRH;
+	ev->from = addr;
+	ev->fromlen = (uint32_t)ripc__ib_address_encode_one(&from, addr);
+	ev->token = NULL;
+	return true;
+}
+
 unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 				    struct ripc__event *ev)
 {
 	struct ripc__verbs_buf *buf = ripc__verbs_wc_buf(wc);
-	struct ripc__ib_port_addr from;
-	size_t fromlen;
-	char who[96];
 
-	if (!ripc__ib_ud_received(&p->ud, wc)) {
+	/* The address overwrites the GRH. */
+	if (!receive(p, wc, buf->data, ev)) {
 		ripc__ib_ud_again(&p->ud, buf);
 		return 0;
 	}
-	if (!source(p, wc, buf->data, &from)) {
-		snprintf(who, sizeof(who), "%s port %u, qp 0x%x", p->d->v.name, p->num, wc->src_qp);
-		ripc__report_bad_input(&p->t->reports, who, "datagram with a malformed GRH");
-		ripc__ib_ud_again(&p->ud, buf);
-		return 0;
-	}
-	if (!(wc->wc_flags & IBV_WC_WITH_IMM)) {
-		wireup(p, &from, buf->data + IB_GRH, wc->byte_len - IB_GRH);
-		ripc__ib_ud_again(&p->ud, buf);
-		return 0;
-	}
-	from.qkey = be32toh(wc->imm_data) & 0x7fffffff;
-	/* The source address overwrites the GRH. */
-	fromlen = ripc__ib_address_encode_one(&from, buf->data);
-	*ev = (struct ripc__event){
-		.kind = RIPC__EV_DATAGRAM,
-		.data = buf->data + IB_GRH,
-		.len = wc->byte_len - IB_GRH,
-		.token = buf,
-		.from = buf->data,
-		.fromlen = (uint32_t)fromlen,
-	};
 	if (p->ndelivered < IB_DATAGRAM_RECV / 2) {
 		p->ndelivered++;
+		ev->token = buf;
 		return 1;
 	}
 	/* The application holds half of the buffers: the core must copy the data. */
-	ev->token = NULL;
 	ib_buf_push(&p->ud.delivered, buf);
 	return 1;
+}
+
+bool ripc__ib_datagram_take(struct ib_port *p, const struct ibv_wc *wc, void *room,
+			    struct ripc__event *ev)
+{
+	bool any = receive(p, wc, p->t->from, ev);
+
+	if (any) {
+		memcpy(room, ev->data, ev->len);
+		ev->data = room;
+	}
+	ripc__ib_ud_again(&p->ud, ripc__verbs_wc_buf(wc));
+	if (p->ud.nrepost >= IB_REPOST)
+		ripc__ib_ud_repost(&p->ud);
+	return any;
 }

@@ -371,6 +371,9 @@ int ripc__ib_post_wireup(struct ib_ah_entry *r, struct ripc__wireup_message *m);
 /* A completed receive of a port. Return: events made, 0 or 1. */
 unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 				    struct ripc__event *ev);
+/* The same, of at most IB_GRH bytes and those of room, to which the payload is copied. */
+bool ripc__ib_datagram_take(struct ib_port *p, const struct ibv_wc *wc, void *room,
+			    struct ripc__event *ev);
 
 /*
  * Posts a datagram. @message: with our Q_Key, so that it can be answered. Return: 0, -EAGAIN,
