@@ -315,10 +315,11 @@ int ripc__ib_watch(struct ripc__transport *t, int fd);
 /* Reads the attributes of a port. Return: 0, or a negative errno with why: unusable. */
 int ripc__ib_port_query(struct ib_port *p, char *why, size_t whylen);
 /*
- * Posts up to IB_REPOST buffers of the list, @len bytes each. Return: how many; refused ones are in
- * the list again.
+ * Posts up to IB_REPOST buffers of the list, @len bytes of each from @head on, to a queue pair or a
+ * shared receive queue. Return: how many; refused ones are in the list again.
  */
-unsigned ripc__ib_post_bufs(struct ibv_qp *qp, struct ripc__verbs_buf **list, uint32_t len);
+unsigned ripc__ib_post_bufs(struct ibv_qp *qp, struct ibv_srq *srq, struct ripc__verbs_buf **list,
+			    uint32_t head, uint32_t len);
 /* Posts the buffers of the repost list. Refused ones stay in it. */
 void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq);
 /* Reserves the receives of a connection. Return: the queue; NULL: none, explained. */

@@ -44,13 +44,11 @@ struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *at
 
 /* ---- receives ---- */
 
-/*
- * Takes up to IB_REPOST buffers off the list and builds a chain of receives of len bytes, from head
- * bytes behind the start.
- */
-static unsigned chain(struct ripc__verbs_buf **list, struct ibv_recv_wr *wr, struct ibv_sge *sge,
-		      uint32_t head, uint32_t len)
+unsigned ripc__ib_post_bufs(struct ibv_qp *qp, struct ibv_srq *srq, struct ripc__verbs_buf **list,
+			    uint32_t head, uint32_t len)
 {
+	struct ibv_recv_wr wr[IB_REPOST], *bad;
+	struct ibv_sge sge[IB_REPOST];
 	unsigned n = 0;
 
 	while (*list && n < IB_REPOST) {
@@ -64,44 +62,23 @@ static unsigned chain(struct ripc__verbs_buf **list, struct ibv_recv_wr *wr, str
 			wr[n - 1].next = &wr[n];
 		n++;
 	}
-	return n;
-}
-
-static void unchain(struct ripc__verbs_buf **list, struct ibv_recv_wr *bad)
-{
-	for (; bad; bad = bad->next) {
-		struct ripc__verbs_buf *buf = (struct ripc__verbs_buf *)(uintptr_t)bad->wr_id;
-
-		ib_buf_push(list, buf);
-	}
-}
-
-unsigned ripc__ib_post_bufs(struct ibv_qp *qp, struct ripc__verbs_buf **list, uint32_t len)
-{
-	struct ibv_recv_wr wr[IB_REPOST], *bad;
-	struct ibv_sge sge[IB_REPOST];
-	unsigned n = chain(list, wr, sge, 0, len);
-
-	if (!n || !ibv_post_recv(qp, wr, &bad))
+	if (!n || !(srq ? ibv_post_srq_recv(srq, wr, &bad) : ibv_post_recv(qp, wr, &bad)))
 		return n;
 	n = (unsigned)(bad - wr);
-	unchain(list, bad);
+	for (; bad; bad = bad->next)
+		ib_buf_push(list, (struct ripc__verbs_buf *)(uintptr_t)bad->wr_id);
 	return n;
 }
 
 void ripc__ib_srq_repost(struct ib_device *d, struct ib_srq *srq)
 {
-	struct ibv_recv_wr wr[IB_REPOST], *bad;
-	struct ibv_sge sge[IB_REPOST];
-
 	while (srq->repost && !d->v.gone) {
-		unsigned n = chain(&srq->repost, wr, sge, IB_RECV_HEAD, IB_SEND_MAX);
+		unsigned n =
+			ripc__ib_post_bufs(NULL, srq->srq, &srq->repost, IB_RECV_HEAD, IB_SEND_MAX);
 
-		if (ibv_post_srq_recv(srq->srq, wr, &bad)) {
-			unchain(&srq->repost, bad);
-			return;
-		}
 		srq->nrepost -= n;
+		if (!n)
+			return;
 	}
 }
 

@@ -137,7 +137,7 @@ void ripc__ib_ud_repost(struct ib_ud *u)
 		 * The full size: a peer may have a larger MTU, any host may send to a group, and an
 		 * oversized datagram would stop the queue pair.
 		 */
-		n = ripc__ib_post_bufs(u->qp, &u->repost, IB_GRH + 4096);
+		n = ripc__ib_post_bufs(u->qp, NULL, &u->repost, 0, IB_GRH + 4096);
 		u->nrepost -= n;
 		u->posted += n;
 		if (!n)
