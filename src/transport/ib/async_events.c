@@ -120,7 +120,7 @@ static void release(struct ib_device *d)
 	struct ripc__ep *ep;
 
 	ripc__list_for_each_entry (ep, &t->eps, all)
-		if (ep->d == d && (ep->qp || ep->job_running))
+		if (ep->d == d && (ep->qp || ep->job.state != RIPC__JOB_IDLE))
 			return;
 	if (!ripc__ib_ah_cache_invalidate(t, d, NULL))
 		return;

@@ -216,7 +216,6 @@ struct ripc__ep {
 	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data */
 	uint8_t privlen;
 	enum ib_ep_state state;
-	bool job_running;
 	enum ib_sendable sendable;
 	bool fin;           /* the last send of the peer arrived */
 	bool rejected;      /* by the peer: EV_CLOSED carries its private data */

@@ -67,7 +67,7 @@ static bool has_job(const struct ib_port *p)
 	const struct ripc__ep *ep;
 
 	ripc__list_for_each_entry (ep, &p->t->eps, all)
-		if (ep->port == p && ep->job_running)
+		if (ep->port == p && ep->job.state != RIPC__JOB_IDLE)
 			return true;
 	return false;
 }

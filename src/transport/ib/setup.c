@@ -86,7 +86,6 @@ static void qp_ready_done(struct ripc__verbs_job *job, int result)
 	struct ripc__ep *ep = (struct ripc__ep *)job;
 	char why[IB_WHY_MAX];
 
-	ep->job_running = false;
 	if (ep->state != IB_EP_CONNECTING)
 		return;
 	if (result) {
@@ -112,12 +111,9 @@ static void start_qp_ready(struct ripc__ep *ep)
 
 	ep->job.work = ripc__ib_qp_ready;
 	ep->job.done = qp_ready_done;
-	ep->job_running = true;
 	rc = ripc__verbs_job_start(&ep->t->jobs, &ep->job);
-	if (!rc)
-		return;
-	ep->job_running = false;
-	ripc__ib_ep_break(ep, rc, ripc_error_detail());
+	if (rc)
+		ripc__ib_ep_break(ep, rc, ripc_error_detail());
 }
 
 /* The current path failed: tries the next one, or ends the attempt. */
@@ -127,7 +123,7 @@ static void path_failed(struct ripc__ep *ep, int status, const char *why)
 
 	ripc__ib_port_addr_text(&ep->ah_entry->port_addr, who, sizeof(who));
 	snprintf(text, sizeof(text), "%s to %s: %s", ep->d->v.name, who, why);
-	if (ep->wireup.active && !ep->job_running && !ib_ep_closed(ep) &&
+	if (ep->wireup.active && ep->job.state == RIPC__JOB_IDLE && !ib_ep_closed(ep) &&
 	    ep->wireup.state <= RIPC__WIREUP_REQ_SENT) {
 		ep->path_index++;
 		ripc__ib_qp_destroy(ep);
@@ -364,7 +360,7 @@ void ripc__ib_ep_close(struct ripc__ep *ep)
 		ripc__ib_ep_leave(ep, IB_EP_LINGERING);
 		return;
 	}
-	if (!ep->job_running)
+	if (ep->job.state == RIPC__JOB_IDLE)
 		ripc__ib_qp_destroy(ep);
 	ripc__ib_ep_leave(ep, IB_EP_CLOSING);
 }
@@ -374,7 +370,7 @@ static bool try_finish_close(struct ripc__ep *ep, uint64_t now_ns)
 {
 	struct ripc__wireup *w = &ep->wireup;
 
-	if (ep->job_running)
+	if (ep->job.state != RIPC__JOB_IDLE)
 		return false;
 	if (ep->qp && (ep->status || ep->sendq.head == ep->sendq.tail || now_ns >= ep->linger_ns))
 		ripc__ib_qp_destroy(ep);
@@ -447,7 +443,7 @@ unsigned ripc__ib_ep_events(struct ripc__transport *t, struct ripc__event *event
 		if (ep->state == IB_EP_BROKEN)
 			continue;
 		if (ep->state == IB_EP_DRAINED) {
-			if (!ep->job_running)
+			if (ep->job.state == RIPC__JOB_IDLE)
 				ripc__ib_qp_destroy(ep);
 			ripc__ib_ep_set_state(ep, IB_EP_REPORTED);
 			events[k] = ev;
@@ -468,7 +464,7 @@ bool ripc__ib_eps_closed(const struct ripc__transport *t)
 	const struct ripc__ep *ep;
 
 	ripc__list_for_each_entry (ep, &t->dying, dying)
-		if (!ep->job_running && ep->wireup.state != RIPC__WIREUP_REJ_SENT)
+		if (ep->job.state == RIPC__JOB_IDLE && ep->wireup.state != RIPC__WIREUP_REJ_SENT)
 			return false;
 	return true;
 }
