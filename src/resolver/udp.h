@@ -33,7 +33,8 @@ struct ripc__udp_socks {
  * Opens, in the context's epoll set, a sender of each family, and unless @port is 0 a receiver on
  * that port, which all contexts of the host share. @both: a family has a receiver or no sender.
  * Changes are reported if @both is set or interfaces are named. Some sandboxes report none: there
- * the interfaces stay as they were. Return: 0; or a negative errno, with a sentence in why: nothing is open or allocated.
+ * the interfaces stay as they were. Return: 0; or a negative errno, with a sentence in why: nothing
+ * is open or allocated.
  */
 int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_env *env,
 			 uint16_t port, bool both, char *why, size_t whylen);
