@@ -989,8 +989,8 @@ int ripc_request_wait(struct ripc_request **request, int timeout_ms);
  *   closed
  *
  * On return the memory is the caller's in every case. When the lane is closed, short messages that
- * are on their way over it are lost, except reliable ones. So give the peer time: 100 ms suffice for
- * one that runs.
+ * are on their way over it are lost, except reliable ones. So give the peer time: 100 ms suffice
+ * for one that runs.
  *
  * Return: -ECANCELED if the message was withdrawn and will not be delivered, 0 if it was already
  * delivered, or the error with which it had failed (-EPIPE: delivery is unknown).
