@@ -61,7 +61,7 @@ struct ripc__rndv {
 	/* in lane->memory->rndvs while reads remain to be posted; WAITING: in flow->waiting */
 	struct ripc__list lane_link;
 	struct ripc *ctx;
-	struct ripc_service *service; /* NULL when DRAINING */
+	struct ripc_service *service; /* closed only when the message has ended */
 	struct ripc__peer *peer;
 	/* set in WAITING and TRANSFER, and in DRAINING while reads are posted */
 	struct ripc__lane *lane;
