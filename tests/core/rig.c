@@ -206,7 +206,7 @@ void rig_expect_none(struct rig *rig, unsigned i)
 	RC(-ETIMEDOUT, ripc_receive(rig->s[i], &m, 50));
 }
 
-unsigned rig_offer(struct rig *rig, unsigned i, unsigned j, void *base, size_t len)
+unsigned rig_send_return_buffer(struct rig *rig, unsigned i, unsigned j, void *base, size_t len)
 {
 	struct iovec item = {"x", 1}, back = {base, len};
 	struct ripc_send_options options = {

@@ -103,10 +103,10 @@ struct ripc_message *rig_take(struct rig *rig, unsigned i);
 enum ripc_placement rig_expect(struct rig *rig, unsigned i, size_t len, uint64_t tag);
 void rig_expect_none(struct rig *rig, unsigned i);
 /*
- * A short message from i to j, which is received, offers this memory as a return buffer. Return:
- * how many it offers: 1, or 0 if j has too many.
+ * A short message from i to j, which is received, has this memory as a return buffer. Return: how
+ * many j got: 1, or 0 if it has too many.
  */
-unsigned rig_offer(struct rig *rig, unsigned i, unsigned j, void *base, size_t len);
+unsigned rig_send_return_buffer(struct rig *rig, unsigned i, unsigned j, void *base, size_t len);
 /* One short and one long message there and back. */
 void rig_exchange(struct rig *rig, unsigned i, unsigned j);
 /* Contexts 0 and 1 have one lane up, and it is the same one. */

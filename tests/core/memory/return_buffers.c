@@ -14,7 +14,7 @@ void restart(void (*change)(struct ripc__sim_config *config), size_t len)
 
 void send_with_return(size_t len)
 {
-	ck_assert_uint_eq(rig_offer(&rig, 0, 1, buf, len), 1);
+	ck_assert_uint_eq(rig_send_return_buffer(&rig, 0, 1, buf, len), 1);
 }
 
 struct ripc__local_return *first_local_return(void)

@@ -75,7 +75,7 @@ static void queue_message_at(void *base, bool window)
 	if (window)
 		OK(ripc_window_add(ctx, NULL, base, 3000));
 	else
-		rig_offer(&rig, 0, 1, base, 3000);
+		rig_send_return_buffer(&rig, 0, 1, base, 3000);
 	OK(rig_long(&rig, 1, 0, 3000, 6, 5000));
 }
 

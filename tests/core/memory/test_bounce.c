@@ -278,7 +278,7 @@ START_TEST(send__write_source_mr_cached)
 
 		rig_fill(from, 20000, i);
 		if (!grant)
-			rig_offer(&rig, 1, 0, back, 100000);
+			rig_send_return_buffer(&rig, 1, 0, back, 100000);
 		r = rig_begin(&rig, 0, 1, from, 20000);
 		ck_assert_int_eq(r->items[0].how, grant ? RIPC__HOW_GRANT : RIPC__HOW_WRITTEN);
 		ck_assert_int_eq(r->items[0].cached_mr != NULL, known);
@@ -297,7 +297,7 @@ START_TEST(send__write_source_mr_cached)
 	if (!_i) {
 		struct ripc_request *r;
 
-		rig_offer(&rig, 1, 0, back, 100000);
+		rig_send_return_buffer(&rig, 1, 0, back, 100000);
 		rig_fill(buf, 100000, 9);
 		r = rig_begin(&rig, 0, 1, buf, 100000);
 		ck_assert_ptr_nonnull(r->items[0].cached_mr);
@@ -312,7 +312,7 @@ END_TEST
 /* A message that offers buf; its answer lies there. */
 static void announce_and_reply(uint64_t tag)
 {
-	rig_offer(&rig, 0, 1, buf, 20000);
+	rig_send_return_buffer(&rig, 0, 1, buf, 20000);
 	OK(rig_long(&rig, 1, 0, 20000, tag, 5000));
 	ck_assert_int_eq(rig_expect(&rig, 0, 20000, tag), RIPC_IN_RETURN_BUFFER);
 	rig_verify(buf, 20000, tag);
@@ -337,7 +337,7 @@ END_TEST
 
 START_TEST(returns__revoke_frees_bounce)
 {
-	rig_offer(&rig, 0, 1, buf, 20000);
+	rig_send_return_buffer(&rig, 0, 1, buf, 20000);
 	ck_assert_uint_eq(bounces(), 1);
 	OK(ripc_buf_free(ctx, buf));
 	rig_run(&rig, 5);
@@ -417,7 +417,7 @@ static void write_limited(uint8_t *from, size_t len, uint64_t tag)
 
 	rig_fill(from, len, tag);
 	memlock(0);
-	rig_offer(&rig, 1, 0, ripc_buf_alloc(rig.ctx[1], len), len);
+	rig_send_return_buffer(&rig, 1, 0, ripc_buf_alloc(rig.ctx[1], len), len);
 	memlock(6 * MIB);
 	r = rig_begin(&rig, 0, 1, from, len);
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
@@ -480,7 +480,7 @@ START_TEST(memlock__one_buffer)
 	struct ripc_request *r;
 
 	rig_fill(from, len, 1);
-	rig_offer(&rig, 1, 0, ripc_buf_alloc(rig.ctx[1], MIB), MIB);
+	rig_send_return_buffer(&rig, 1, 0, ripc_buf_alloc(rig.ctx[1], MIB), MIB);
 	memlock(MIB / 2);
 	r = rig_begin(&rig, 0, 1, from, len);
 	ck_assert_ptr_null(r->items[0].cached_mr);

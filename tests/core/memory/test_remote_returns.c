@@ -21,7 +21,7 @@ START_TEST(remote_returns__bounded_per_dest)
 	uint8_t *buf = ripc_buf_alloc(ctx, 10 * 400);
 
 	for (unsigned i = 0; i < 400; i++)
-		ck_assert_uint_eq(rig_offer(&rig, 0, 1, buf + 10 * i, 10),
+		ck_assert_uint_eq(rig_send_return_buffer(&rig, 0, 1, buf + 10 * i, 10),
 				  i < RIPC__REMOTE_RETURNS_MAX);
 	ck_assert_uint_eq(rig_dest(&rig, 1, 0)->nremote_returns, RIPC__REMOTE_RETURNS_MAX);
 	ck_assert_uint_eq(ctx->memory->return_ids.count, 400);

@@ -214,7 +214,7 @@ START_TEST(receive__return_misused)
 		rig_restart(&rig, 2, NULL);
 		rig_connect(&rig, 0, 1);
 		back = ripc_buf_alloc(rig.ctx[1], 100);
-		rig_offer(&rig, 1, 0, back, 100);
+		rig_send_return_buffer(&rig, 1, 0, back, 100);
 		d.addr = ripc__list_entry(rig.ctx[1]->memory->returns.next,
 					  struct ripc__local_return, link)
 				 ->id;

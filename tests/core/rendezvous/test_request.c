@@ -278,7 +278,7 @@ START_TEST(moved__while_written)
 	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	back = ripc_buf_alloc(rig.ctx[1], LARGE);
-	rig_offer(&rig, 1, 0, back, LARGE);
+	rig_send_return_buffer(&rig, 1, 0, back, LARGE);
 	r = rig_begin(&rig, 0, 1, data, LARGE);
 	ck_assert_int_eq(r->state, RIPC__REQUEST_WRITING);
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);

@@ -217,7 +217,7 @@ START_TEST(write__post_fails)
 	restart(2, slow);
 	rig_connect(&rig, 0, 1);
 	back = ripc_buf_alloc(rig.ctx[1], 100000);
-	rig_offer(&rig, 1, 0, back, 100000);
+	rig_send_return_buffer(&rig, 1, 0, back, 100000);
 	ripc__sim_fail_write_at(rig.net, 1 + (uint64_t)_i);
 	r = rig_begin(&rig, 0, 1, data, 100000);
 	ck_assert_int_eq(r->items[0].how, RIPC__HOW_WRITTEN);
