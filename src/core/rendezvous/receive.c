@@ -257,7 +257,7 @@ static bool is_awaited(struct ripc__rndv *r)
 	return r->awaited_by;
 }
 
-static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
+static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struct ripc_service *s,
 			 const struct ripc__header *h, uint32_t units)
 {
 	struct ripc *ctx = lane->ctx;
@@ -282,7 +282,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 	ctx->long_inflight++;
 	*r = (struct ripc__rndv){
 		.ctx = ctx,
-		.service = flow->service,
+		.service = s,
 		.peer = lane->peer,
 		.lane = lane,
 		.id = h->u[0],
@@ -336,12 +336,30 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow,
 		ripc__standing_replenish(flow, longest);
 }
 
+/*
+ * The service that receives the message; NULL: it is refused. One that was taken over still
+ * receives what had begun to arrive when a lane was lost: later messages may be complete.
+ */
+static struct ripc_service *receiving_service(const struct ripc__flow *flow,
+					      const struct ripc__header *h)
+{
+	const struct ripc__rndv *r;
+
+	if (flow->service)
+		return ripc__flow_refuses(flow) && !(h->flags & RIPC__F_REPLY) ? NULL
+									       : flow->service;
+	r = ripc__rndv_find(flow->lane->peer, h->u[0]);
+	return r && r->state == RIPC__RNDV_SUSPENDED && r->service->id == flow->id ? r->service
+										   : NULL;
+}
+
 void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 			const struct ripc__header *h, const struct ripc__event *ev, uint32_t units)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__peer *p = lane->peer;
 	uint64_t id = h->u[0], below = h->u[1];
+	struct ripc_service *s;
 
 	if (!below || below > id || id - below >= RIPC__REQUESTS_MAX) {
 		ripc__lane_protocol_error(lane, "long message with an id out of bounds");
@@ -355,13 +373,12 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 			p->stats.duplicates++;
 			ripc__flow_consume(flow, units);
 			reply_ack(lane, flow, id, 0);
-		} else if (!flow->service ||
-			   (ripc__flow_refuses(flow) && !(h->flags & RIPC__F_REPLY))) {
+		} else if (!(s = receiving_service(flow, h))) {
 			ctx->stats.dropped_no_service++;
 			ripc__flow_consume(flow, units);
 			reply_ack(lane, flow, id, -EHOSTUNREACH);
-		} else if (!receive_mapped(lane, flow, h, units)) {
-			receive_long(lane, flow, h, units);
+		} else if (s != flow->service || !receive_mapped(lane, flow, h, units)) {
+			receive_long(lane, flow, s, h, units);
 		}
 	}
 	/* Inline items have been copied, and other items have their own buffers. */

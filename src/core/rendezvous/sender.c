@@ -296,11 +296,26 @@ static int write_and_send(struct ripc_request *r)
 	return 0;
 }
 
+/* Whether another holder may refuse earlier messages, which come before this one for peer then. */
+static bool is_held(struct ripc_request *r, const struct ripc__peer *peer)
+{
+	struct ripc__dest *d = r->dest;
+
+	if (!d->long_unacked || d->long_peer == peer || r->ext.flags & RIPC__F_REPLY)
+		return false;
+	d->long_held = true;
+	return true;
+}
+
 /* Continues WRITING after it had to wait. Return: as write_and_send(). */
 static int retry(struct ripc_request *r)
 {
-	int rc = r->cancelling ? 0 : ripc__request_reselect(r);
+	int rc;
 
+	/* An earlier one was refused meanwhile, or is at another holder. */
+	if (ripc__list_first(&r->dest->pending) != &r->link || is_held(r, r->lane->peer))
+		return -EAGAIN;
+	rc = r->cancelling ? 0 : ripc__request_reselect(r);
 	if (!rc)
 		return write_and_send(r);
 	return rc == -EAGAIN ? rc : write_failed(r, rc);
@@ -325,11 +340,8 @@ int ripc__request_issue(struct ripc_request *r)
 		}
 		ripc__request_unlink(r);
 	}
-	/* The former holder may refuse earlier messages, which come first then. */
-	if (d->long_unacked && d->long_peer != d->peer && !(r->ext.flags & RIPC__F_REPLY)) {
-		d->long_held = true;
+	if (is_held(r, d->peer))
 		return -EAGAIN;
-	}
 	rc = ripc__request_select(r, d->peer->lane);
 	if (rc || r->state == RIPC__REQUEST_DONE)
 		return rc;
@@ -393,11 +405,11 @@ void ripc__request_conclude(struct ripc_request *r)
 	if (r->ack_status == -EHOSTUNREACH && !r->cancelling) {
 		/*
 		 * The service is not at this peer any more: the message is sent to its new
-		 * location.
+		 * location. If that is this peer again, it has its number, which is below those of
+		 * later messages.
 		 */
 		ripc__request_unselect(r, true);
 		r->delivery = RIPC__DELIVERY_NONE;
-		ripc__request_unlink(r);
 		ripc__request_requeue(r);
 		if (r->dest->peer == lane->peer)
 			ripc__dest_refused(r->ctx, r->dest_id, lane->peer);
