@@ -4,6 +4,7 @@
  * started, and what the next holder receives comes after what the former one has received.
  */
 #include "core/requests.h"
+#include "core/service/service.h"
 
 #define MOVED     UINT64_C(500) /* the service that moves */
 #define MAX_SENDS 4000
@@ -224,6 +225,44 @@ START_TEST(taken_over__without_room)
 }
 END_TEST
 
+/*
+ * The loss of a lane has cut a message short, behind which another one is complete, and the service
+ * was taken over when the first one is repeated: the former holder receives both.
+ */
+START_TEST(taken_over__cut_short)
+{
+	static const size_t lens[] = {LARGE, 1000};
+	struct ripc_request *r[2];
+	struct ripc_message *m;
+
+	restart(3, slow);
+	OK(ripc_service_register(rig.ctx[1], MOVED, 0, &held[1]));
+	OK(ripc_route_lookup(rig.ctx[0], MOVED, NULL, 5000));
+	for (unsigned i = 0; i < 2; i++) {
+		struct iovec item = {data, lens[i]};
+
+		OK(ripc_send_async(rig.s[0], MOVED, &item, 1, NULL, &r[i]));
+	}
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_waiting(held[1], RIPC__RNDV_READY), 1);
+	/* The sender does not learn of the next holder. */
+	for (unsigned i = 1; i < 3; i++)
+		ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, i), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	OK(ripc_service_register(rig.ctx[2], MOVED, RIPC_TAKEOVER, &held[2]));
+	rig_run(&rig, 10);
+	ck_assert_int_eq(held[1]->state, RIPC__SERVICE_TAKEN_OVER);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	for (unsigned i = 0; i < 2; i++) {
+		OK(ripc_receive(held[1], &m, 5000));
+		ck_assert_uint_eq(m->items[0].iov_len, lens[i]);
+		ripc_message_free(m);
+		OK(ripc_request_wait(&r[i], 5000));
+	}
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 2), false);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/rendezvous/order");
@@ -236,6 +275,7 @@ int main(void)
 	tcase_add_loop_test(tc, taken_over__keeps_order, 0, 4);
 	tcase_add_loop_test(tc, lanes_lost__keeps_order, 0, 4);
 	tcase_add_test(tc, taken_over__without_room);
+	tcase_add_test(tc, taken_over__cut_short);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/order", suite);
 }
