@@ -154,16 +154,6 @@ static inline int ripc__udp_arm(struct ripc__udp *u)
 	return u->port[RIPC__UDP_CONN].fd >= 0 && !u->udp_conn.watched && ripc__udp_conn_watch(u);
 }
 
-/* The port to poll whenever port i is polled; < 0: none. */
-static inline int ripc__udp_paired_port(const struct ripc__udp *u, unsigned i)
-{
-	if (u->port[RIPC__UDP_CONN].fd < 0)
-		return -1;
-	return i == RIPC__UDP_CONN     ? (int)u->udp_conn.port
-	       : i == u->udp_conn.port ? (int)RIPC__UDP_CONN
-				       : -1;
-}
-
 /* The connected socket, in udp_socket.c. */
 void ripc__udp_conn_set_state(struct ripc__udp_conn *conn, enum ripc__udp_conn_state to);
 

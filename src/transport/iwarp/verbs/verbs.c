@@ -335,12 +335,14 @@ static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *event
 		t->full_pass = false;
 		n += full_pass(t, events + n, max - n);
 	} else if (t->datagrams && t->rounds - t->datagram_round <= EMPTY_ROUNDS_MAX) {
-		/* While datagrams arrive, their socket is polled directly. */
-		int beside = ripc__udp_paired_port(&t->udp, t->last_rx_port);
+		/* While datagrams arrive, their socket and the connected one are polled. */
+		unsigned last = t->last_rx_port;
 
-		n += datagrams(t, t->last_rx_port, events + n, max - n);
-		if (beside >= 0)
-			n += datagrams(t, (unsigned)beside, events + n, max - n);
+		n += datagrams(t, last, events + n, max - n);
+		if (t->udp.port[RIPC__UDP_CONN].fd >= 0)
+			n += datagrams(
+				t, last == RIPC__UDP_CONN ? t->udp.udp_conn.port : RIPC__UDP_CONN,
+				events + n, max - n);
 	}
 	n += reap(t, events + n, max - n, &empty);
 	if (empty) {
