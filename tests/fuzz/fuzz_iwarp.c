@@ -18,6 +18,7 @@
 #include "transport/iwarp/soft/engine_transfer.h"
 #include "transport/transport.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -299,7 +300,7 @@ static void check_fpdu(struct world *w, const uint8_t *p, size_t ulpdu, size_t w
 	require(!w->out_ended);
 	require(ulpdu >= RIPC__DDP_TAGGED && !ripc__ddp_get(&ddp, p + RIPC__FPDU_LEN, ulpdu));
 	require(!w->e.conn.crc || ripc__crc32c(0, p, whole - RIPC__FPDU_CRC) ==
-				     ripc__get_le32(p + whole - RIPC__FPDU_CRC));
+					  ripc__get_le32(p + whole - RIPC__FPDU_CRC));
 	payload = p + RIPC__FPDU_LEN + ddp.len;
 	len = ulpdu - ddp.len;
 	w->out_ended = ddp.op == RIPC__RDMAP_TERMINATE;
@@ -500,7 +501,7 @@ static void end_world(struct world *w)
 /* Whether it ended because the peer had too many reads outstanding. */
 static bool reads_exceeded(const struct world *w)
 {
-	return w->e.status && !w->e.term_received && w->e.term_code == RIPC__TERM_U_NO_BUFFER;
+	return w->e.status == -EPROTO && w->e.term_code == RIPC__TERM_U_NO_BUFFER;
 }
 
 /*

@@ -168,9 +168,8 @@ struct ripc__engine {
 	struct ripc__regions *regions;
 	struct ripc__slab_pool *pool;
 	struct ripc__engine_conn conn;
-	int status;         /* 0, or a negative errno: the engine ended */
-	unsigned term_code; /* enum ripc__term of the end, sent or received */
-	bool term_received; /* term_code came from the peer */
+	int status; /* 0, or a negative errno: the engine ended; -ECONNABORTED: by the peer */
+	unsigned term_code; /* enum ripc__term of the end: received if by the peer, else sent */
 	const char *text;   /* reason of the end, a constant */
 	struct ripc__engine_tx tx;
 	struct ripc__engine_rx rx;

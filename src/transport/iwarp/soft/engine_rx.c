@@ -282,7 +282,6 @@ static int terminated(struct ripc__engine *e, const uint8_t *fpdu)
 {
 	unsigned code = ripc__get_be16(fpdu + RIPC__SEND_HEADER);
 
-	e->term_received = true;
 	e->text = ripc__term_text(code);
 	e->tx.cut = true; /* a Terminate is not answered */
 	ripc__engine_fail(e, -ECONNABORTED, code, NULL, false);

@@ -72,7 +72,7 @@ static void finish(struct ripc__ep *ep)
 	struct ripc__engine *e = ep->engine;
 	char why[SOFT_WHY_MAX];
 
-	if (e->status && e->term_received) {
+	if (e->status == -ECONNABORTED) {
 		snprintf(why, sizeof(why), "the peer terminated the connection: %s (0x%04x)",
 			 e->text, e->term_code);
 	} else if (e->status) {
