@@ -26,14 +26,6 @@ struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t, bool initiator)
 
 	if (!ep)
 		return NULL;
-	ep->setup = calloc(1, sizeof(*ep->setup));
-	ep->engine = calloc(1, sizeof(*ep->engine));
-	if (!ep->setup || !ep->engine) {
-		free(ep->setup);
-		free(ep->engine);
-		free(ep);
-		return NULL;
-	}
 	ep->state = initiator ? SOFT_CONNECTING : SOFT_MPA_REQ_WAIT;
 	ep->initiator = initiator;
 	ep->fd = -1;
@@ -44,6 +36,12 @@ struct ripc__ep *ripc__soft_ep_new(struct ripc__transport *t, bool initiator)
 	ripc__list_init(&ep->held);
 	ripc__list_init(&ep->blocked);
 	ripc__list_init(&ep->grants);
+	ep->setup = calloc(1, sizeof(*ep->setup));
+	ep->engine = calloc(1, sizeof(*ep->engine));
+	if (!ep->setup || !ep->engine) {
+		ripc__soft_ep_free(ep);
+		return NULL;
+	}
 	ripc__list_queue(&t->eps, &ep->all);
 	ripc__list_queue(&t->timed, &ep->timed);
 	set_deadline(ep, SETUP_MS);
