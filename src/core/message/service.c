@@ -58,6 +58,8 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 	s->conflict = strdup(text);
 	ripc__flows_drop(s->ctx, s);
 	ripc__rndv_refuse_waiting(s);
+	/* Own messages do not wait for credit here. */
+	ripc__dest_withdrawn(s->ctx, s->id, s->ctx->instance);
 	ripc__watchers_notify(s->ctx, s->id);
 	ripc__calls_service_ended(s);
 	ripc__watches_service_ended(s);

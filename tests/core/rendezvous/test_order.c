@@ -263,6 +263,33 @@ START_TEST(taken_over__cut_short)
 }
 END_TEST
 
+/* The former holder sends to its own service, without credit: the rest goes to the next one. */
+START_TEST(taken_over__own_messages)
+{
+	enum { N = 100 };
+	static uint8_t bytes[8000];
+	struct iovec item = {bytes, sizeof(bytes)};
+	struct ripc_request *r[N];
+	struct ripc_message *m;
+	unsigned received = 0;
+
+	OK(ripc_service_register(rig.ctx[0], MOVED, 0, &held[1]));
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_send_async(rig.s[0], MOVED, &item, 1, NULL, &r[i]));
+	rig_run(&rig, 100);
+	ck_assert_int_eq(r[N - 1]->state, RIPC__REQUEST_PENDING);
+	OK(ripc_service_register(rig.ctx[1], MOVED, RIPC_TAKEOVER, &held[2]));
+	for (unsigned i = 0; i < N; i++) {
+		OK(ripc_request_wait(&r[i], 5000));
+		while (!ripc_receive(held[2], &m, 0)) {
+			received++;
+			ripc_message_free(m);
+		}
+	}
+	ck_assert_uint_gt(received, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/rendezvous/order");
@@ -276,6 +303,7 @@ int main(void)
 	tcase_add_loop_test(tc, lanes_lost__keeps_order, 0, 4);
 	tcase_add_test(tc, taken_over__without_room);
 	tcase_add_test(tc, taken_over__cut_short);
+	tcase_add_test(tc, taken_over__own_messages);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/order", suite);
 }
