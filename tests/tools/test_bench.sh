@@ -50,8 +50,8 @@ echo '{"transport":"shm","wait":"block","clients":2,"connect_ms":5,"bytes_per_cl
 for m_case in on:false:1 off:false:200.4 on:true:80.25 off:true:301; do
 	IFS=: read -r m_mapped m_read m_us <<<"$m_case"
 	echo "{\"handover\":\"$m_mapped\",\"read\":$m_read,\"placement\":\"near\",\"rtt_us\":{
-		\"1048576\":{\"p50\":$m_us,\"count\":10,\"in_place\":9},
-		\"4194304\":{\"p50\":$((${m_us%.*} * 4)),\"count\":10,\"in_place\":6}}}"
+		\"1048576\":{\"p50\":$m_us,\"count\":10,\"mapped\":9},
+		\"4194304\":{\"p50\":$((${m_us%.*} * 4)),\"count\":10,\"mapped\":6}}}"
 done >"$work/handover"
 echo '{"command":"scripts/bench","date":"2026-11-21T00:00:00Z","cpu":"A CPU","cpus":2,
 	"kernel":"6","rounds":3,"discarded":1,"line_us":0.1,"versions":{"libripc":"1","UCX":"2"},
