@@ -10,6 +10,7 @@ tests_resolver_move_tool_LDADD = libripc_internal.la
 
 check_PROGRAMS += tests/resolver/test_cache
 check_PROGRAMS += tests/resolver/test_claim
+check_PROGRAMS += tests/resolver/test_claim_two_holders
 check_PROGRAMS += tests/resolver/test_core
 check_PROGRAMS += tests/resolver/test_list
 check_PROGRAMS += tests/resolver/test_lookup
