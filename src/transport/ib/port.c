@@ -62,7 +62,7 @@ unsigned ripc__ib_post_bufs(struct ibv_qp *qp, struct ibv_srq *srq, struct ripc_
 			wr[n - 1].next = &wr[n];
 		n++;
 	}
-	if (!n || !(srq ? ibv_post_srq_recv(srq, wr, &bad) : ibv_post_recv(qp, wr, &bad)))
+	if (!n || !(qp ? ibv_post_recv(qp, wr, &bad) : ibv_post_srq_recv(srq, wr, &bad)))
 		return n;
 	n = (unsigned)(bad - wr);
 	for (; bad; bad = bad->next)
