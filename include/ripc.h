@@ -658,11 +658,11 @@ int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, i
  * sender, it is read in place if the sender has freed the buffer, best by RIPC_FREE_ITEMS, and is
  * copied else. With this flag a sender does not wait until the receiver has freed the message.
  *
- * Items in memory that is neither allocated here nor registered are copied by the sender, from 32
- * KiB to 4 MiB, into such buffers of the library's own, if the first and the fourth condition
- * hold: the receiver reads the copy in place, the sender waits only until the message has arrived,
- * and may write its memory then. The first two items to a service, and those while the peer keeps
- * 32 MiB, are copied by the receiver.
+ * An item may lie in memory that is neither allocated here nor registered. If it has more than 32
+ * KiB and at most 4 MiB, and the first and the fourth condition hold, the sender copies it into
+ * such a buffer of the library's own, and the receiver reads the copy in place. The sender waits
+ * only until the message has arrived. The receiver copies the first two items to a service, and
+ * those beyond 32 MiB that it reads in place.
  *
  * A process that has mapped memory can read all that is written there later, also in buffers for
  * other services. The strict mode of mapped zero copy, which ripc(7) describes, excludes that: the
