@@ -4,6 +4,7 @@ libripc_internal_la_SOURCES += src/base/addr_changes.c \
 	src/base/admission.c \
 	src/base/admission.h \
 	src/base/clock.h \
+	src/base/copy.c \
 	src/base/copy.h \
 	src/base/file.c \
 	src/base/file.h \

@@ -33,6 +33,7 @@ START_TEST(copy__whole_and_nothing_else)
 {
 	check(ripc__copy);
 	check(ripc__copy_pieces);
+	check(ripc__copy_across);
 }
 END_TEST
 

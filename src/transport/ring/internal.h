@@ -42,7 +42,7 @@ static inline uint64_t ring_load(const struct ripc__ring *w, uint64_t at)
 static inline void ring_copy(struct ripc__ring *w, uint64_t at, const void *src, size_t len)
 {
 	if (w->be.map)
-		ripc__copy(w->be.map + at, src, len);
+		ripc__copy_across(w->be.map + at, src, len);
 	else
 		w->be.ops->copy(w->be.arg, at, src, len);
 }
