@@ -658,11 +658,12 @@ int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, i
  * sender, it is read in place if the sender has freed the buffer, best by RIPC_FREE_ITEMS, and is
  * copied else. With this flag a sender does not wait until the receiver has freed the message.
  *
- * An item may lie in memory that is neither allocated here nor registered. If it has more than 32
- * KiB and at most 4 MiB, and the first and the fourth condition hold, the sender copies it into
- * such a buffer of the library's own, and the receiver reads the copy in place. The sender waits
- * only until the message has arrived. The receiver copies the first two items to a service, and
- * those beyond 32 MiB that it reads in place.
+ * An item may lie in other memory: in a smaller buffer, in memory of ripc_buf_register(), or in
+ * any of the application. If it has more than 16 KiB and at most 16 MiB, and the first and the
+ * fourth condition hold, the sending call copies it into such a buffer of the library's own, and
+ * the receiver reads the copy in place. The sender waits only until the message has arrived. The
+ * receiver copies the first two items to a service, and those beyond 128 MiB that it reads in
+ * place.
  *
  * A process that has mapped memory can read all that is written there later, also in buffers for
  * other services. The strict mode of mapped zero copy, which ripc(7) describes, excludes that: the

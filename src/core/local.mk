@@ -25,6 +25,7 @@ libripc_internal_la_SOURCES += src/core/rendezvous/arriving.c src/core/rendezvou
 	src/core/rendezvous/failover.c src/core/rendezvous/failover.h \
 	src/core/rendezvous/withdrawn.c src/core/rendezvous/withdrawn.h \
 	src/core/rendezvous/immediate.c src/core/rendezvous/immediate.h \
+	src/core/rendezvous/prepared.c src/core/rendezvous/prepared.h \
 	src/core/rendezvous/replenish.c src/core/rendezvous/replenish.h \
 	src/core/memory/standing.c src/core/memory/standing.h \
 	src/core/rendezvous/receive.c src/core/rendezvous/receive.h \

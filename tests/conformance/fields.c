@@ -97,9 +97,7 @@ static void fields_long(struct conf *c, struct direction dir[2])
 			plan = conf_plan_one(len, i);
 		at->is_long = true;
 		at->options = NULL;
-		at->placements = 1 << RIPC_IN_POOL;
-		if (kind != CONF_REGISTERED)
-			at->placements |= 1 << RIPC_IN_SENDER_MEMORY;
+		at->placements = 1 << RIPC_IN_POOL | 1 << RIPC_IN_SENDER_MEMORY;
 		travel(c, at, &plan, kind, ripc_send_long);
 	}
 }

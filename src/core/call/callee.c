@@ -398,30 +398,41 @@ int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsign
 		.flags = RIPC__F_REPLY,
 		.call = m->call,
 		.ended = long_answer_ended,
-		.only = m->call_peer,
 	};
-	struct ripc__peer *p = m->call_peer;
+	struct ripc__prepared prepared;
 	struct ripc *ctx = m->ctx;
+	struct ripc__peer *p;
 	struct ripc_service *s;
 	bool closed;
 	int rc;
 
+	ripc__prepare(ctx, m->pub.source, items, nitems, false, &prepared);
+	rc = ctx->closing ? ripc__shut_down() : ripc__request_check(m);
+	if (rc) {
+		ripc__prepared_drop(ctx, &prepared);
+		return rc;
+	}
+	p = m->call_peer;
 	HASH_FIND(hh, ctx->services, &m->pub.dest, sizeof(m->pub.dest), s);
 	/* One that was taken over still answers what it has received. */
 	closed = !s || !ripc__service_open(s);
 	if (closed || !reply_dest(m)) {
+		ripc__prepared_drop(ctx, &prepared);
 		ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
 		send_state(m, RIPC__CALL_TAKEN);
 		return closed ? ripc__fail(-ESHUTDOWN, "service %llu, which answers, is closed",
 					   (unsigned long long)m->pub.dest)
 			      : caller_gone(m);
 	}
-	if (p->answers == UINT16_MAX)
+	if (p->answers == UINT16_MAX) {
+		ripc__prepared_drop(ctx, &prepared);
 		return ripc__fail(-ENOMEM, "%u long answers to the caller are under way",
 				  p->answers);
+	}
+	ext.only = p;
 	/* It may end at once. */
 	p->answers++;
-	rc = ripc__request_start(s, m->pub.source, items, nitems, bytes, NULL, &ext, out);
+	rc = ripc__request_start(s, m->pub.source, &prepared, bytes, NULL, &ext, out);
 	if (rc) {
 		p->answers--;
 		return rc;

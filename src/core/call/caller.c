@@ -11,7 +11,7 @@
 
 #define STATUS_MIN (-4095) /* lowest status of an answer */
 
-static void send_request(struct ripc__call *call);
+static void send_request(struct ripc__call *call, const struct ripc__prepared *prepared);
 
 /* Ends a call whose time was up, or that was given up, before the service received the request. */
 static void not_executed(struct ripc__call *call)
@@ -63,7 +63,7 @@ static void send_again(struct ripc__call *call)
 		return;
 	}
 	ripc__call_set_state(call, RIPC__CALL_IS_WAITING);
-	send_request(call);
+	send_request(call, NULL);
 }
 
 /* The result of a call whose time was up, or that was given up, and that may be executed. */
@@ -179,7 +179,8 @@ static void long_ended(struct ripc_request *r, struct ripc__peer *p)
 	}
 }
 
-static void send_long_request(struct ripc__call *call)
+/* prepared: NULL: a pass runs, in which the items cannot be prepared. */
+static void send_long_request(struct ripc__call *call, const struct ripc__prepared *prepared)
 {
 	struct ripc_request *handle = call->handle;
 	struct ripc__request_ext ext = {
@@ -190,21 +191,26 @@ static void send_long_request(struct ripc__call *call)
 		.owner = call,
 	};
 	struct ripc__long_request *l = call->long_req;
+	struct ripc__prepared given;
 	int rc;
 
-	rc = ripc__request_start(handle->service, call->dest, l->items, l->nitems, l->bytes,
-				 &l->options, &ext, &call->rndv);
+	if (!prepared) {
+		ripc__prepared_as_given(l->items, l->nitems, &given);
+		prepared = &given;
+	}
+	rc = ripc__request_start(handle->service, call->dest, prepared, l->bytes, &l->options, &ext,
+				 &call->rndv);
 	if (rc)
 		ripc__call_end(call, rc, ripc_error_detail());
 }
 
-static void send_request(struct ripc__call *call)
+static void send_request(struct ripc__call *call, const struct ripc__prepared *prepared)
 {
 	struct ripc *ctx = call->ctx;
 	struct ripc__dest *d;
 
 	if (!call->m) {
-		send_long_request(call);
+		send_long_request(call, prepared);
 		return;
 	}
 	d = ripc__dest_get(ctx, call->dest);
@@ -519,8 +525,11 @@ static struct ripc__reliable_msg *send_now(struct ripc_service *s, struct ripc__
 	return ripc__reliable_send_item(d, &call->owner, RIPC__F_CALL, s->id, words, item, false);
 }
 
-static int no_memory(uint64_t dest)
+/* prepared: or NULL. */
+static int no_memory(struct ripc *ctx, uint64_t dest, const struct ripc__prepared *prepared)
 {
+	if (prepared)
+		ripc__prepared_drop(ctx, prepared);
 	return ripc__fail(-ENOMEM, "no memory for a call to service %" PRIu64, dest);
 }
 
@@ -529,18 +538,22 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 		     int timeout_ms, struct ripc_request **out)
 {
 	struct ripc *ctx = s->ctx;
-	struct ripc__call *call = ripc__call_alloc(ctx);
 	struct ripc__call_words words = {
-		.id = call ? call->id : 0,
 		.word = timeout_ms < 0 ? UINT32_MAX : (uint32_t)timeout_ms,
 	};
+	struct ripc__prepared prepared;
+	struct ripc__call *call;
 	bool is_long = (o && o->nreply_buffers) ||
 		       (bytes > RIPC_SHORT_GUARANTEED &&
 			!ripc__call_fits(ripc__dest_lane(ripc__dest_find(ctx, dest)), bytes));
 	struct ripc_request *r;
 
+	if (RIPC__UNLIKELY(is_long))
+		ripc__prepare(ctx, dest, items, nitems, false, &prepared);
+	call = ripc__call_alloc(ctx);
 	if (!call)
-		return no_memory(dest);
+		return no_memory(ctx, dest, is_long ? &prepared : NULL);
+	words.id = call->id;
 	/* The timers end a call without time. */
 	if (RIPC__LIKELY(!is_long && nitems == 1 && timeout_ms))
 		call->m = send_now(s, call, dest, &words, items);
@@ -569,14 +582,14 @@ int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *
 	}
 	if (!call->m && !call->long_req) {
 		ripc__call_release(call);
-		return no_memory(dest);
+		return no_memory(ctx, dest, is_long ? &prepared : NULL);
 	}
 	s->nrequests++;
 	ctx->stats.calls++;
 	ripc__call_set_deadline(call, call->deadline_ns);
 	*out = r;
 	if (!call->listed)
-		send_request(call);
+		send_request(call, &prepared);
 	call->left_ms = 0;
 	return 0;
 }

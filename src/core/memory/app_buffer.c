@@ -40,7 +40,8 @@ static struct ripc__lane *lane_to(struct ripc *ctx, const uint64_t *service)
 	return service ? ripc__dest_lane(ripc__dest_find(ctx, *service)) : NULL;
 }
 
-static void *alloc(struct ripc *ctx, size_t len, const uint64_t *service)
+struct ripc__region *ripc__app_buffer_new(struct ripc *ctx, size_t len, const uint64_t *service,
+					  bool *mapped)
 {
 	struct ripc__lane *lane = lane_to(ctx, service);
 	struct ripc__region *r = ripc__pool_get_untouched(ctx, len, RIPC__REGION_APP,
@@ -55,9 +56,8 @@ static void *alloc(struct ripc *ctx, size_t len, const uint64_t *service)
 		/* It may be closed. */
 		lane = lane_to(ctx, service);
 	}
-	if (lane)
-		ripc__export_ahead(lane, r);
-	return r->base;
+	*mapped = lane && ripc__export_ahead(lane, r);
+	return r;
 }
 
 int ripc__buf_free(struct ripc *ctx, void *ptr)
@@ -132,6 +132,8 @@ int ripc__buf_alloc(struct ripc *ctx, void *ptr, size_t len, const uint64_t *ser
 {
 	struct ripc__region *r = ptr ? app_buffer(ctx, ptr) : NULL;
 	int rc = ptr && !r ? -EINVAL : 0;
+	struct ripc__region *fresh;
+	bool mapped;
 
 	if (!rc && !len)
 		rc = ripc__fail(-EINVAL, "buffer of 0 bytes");
@@ -139,6 +141,11 @@ int ripc__buf_alloc(struct ripc *ctx, void *ptr, size_t len, const uint64_t *ser
 		rc = ripc__region_busy(r, true);
 	if (rc)
 		return rc;
-	*out = r ? resize(ctx, r, len) : alloc(ctx, len, service);
+	if (r) {
+		*out = resize(ctx, r, len);
+	} else {
+		fresh = ripc__app_buffer_new(ctx, len, service, &mapped);
+		*out = fresh ? fresh->base : NULL;
+	}
 	return *out ? 0 : ripc__fail(-ENOMEM, "no memory for a buffer of %zu bytes", len);
 }

@@ -386,6 +386,12 @@ int ripc__region_busy(const struct ripc__region *r, bool pins);
 /* The public calls of these names, with the lock, which some release meanwhile. */
 int ripc__buf_free(struct ripc *ctx, void *ptr);
 /*
+ * A buffer as of ripc_buf_alloc_for(); service: NULL: ripc_buf_alloc(). The lock is released
+ * meanwhile. *mapped: whether the holder of the service has mapped it. Return: NULL: out of memory.
+ */
+struct ripc__region *ripc__app_buffer_new(struct ripc *ctx, size_t len, const uint64_t *service,
+					  bool *mapped);
+/*
  * ripc_buf_alloc() if ptr is NULL, or for a service ripc_buf_alloc_for(); else ripc_buf_realloc().
  * Return: 0 and *out; -EINVAL, -EBUSY, -ENOMEM, explained.
  */

@@ -23,6 +23,7 @@ int RIPC__NO_ANALYSIS ripc_send_async(struct ripc_service *s, uint64_t dest,
 				      const struct ripc_send_options *options,
 				      struct ripc_request **request)
 {
+	struct ripc__prepared p;
 	struct ripc *ctx;
 	uint64_t bytes;
 	int rc = ripc__check_call(s, dest, &ctx);
@@ -35,7 +36,8 @@ int RIPC__NO_ANALYSIS ripc_send_async(struct ripc_service *s, uint64_t dest,
 		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	rc = ripc__request_start(s, dest, items, nitems, bytes, options, NULL, request);
+	ripc__prepare(ctx, dest, items, nitems, options && options->flags & RIPC_FREE_ITEMS, &p);
+	rc = ripc__request_start(s, dest, &p, bytes, options, NULL, request);
 	if (!rc)
 		ripc__request_publish(*request, options ? options->data : NULL);
 	ripc__service_unlock(s, ctx);
@@ -306,6 +308,7 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 		    unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
 		    int timeout_ms)
 {
+	struct ripc__prepared p;
 	struct ripc_request *r;
 	uint64_t deadline;
 	int rc;
@@ -315,7 +318,8 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 					   "use ripc_send_async()");
 	/* One clock read serves sending and waiting. */
 	deadline = ripc__deadline(s->ctx, timeout_ms);
-	rc = ripc__request_start(s, dest, items, nitems, bytes, o, NULL, &r);
+	ripc__prepare(s->ctx, dest, items, nitems, o && o->flags & RIPC_FREE_ITEMS, &p);
+	rc = ripc__request_start(s, dest, &p, bytes, o, NULL, &r);
 	return rc ? rc : ripc__request_finish_until(&r, deadline, timeout_ms);
 }
 

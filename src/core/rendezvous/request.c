@@ -68,11 +68,13 @@ static void request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitem
  * Sets up the items. Memory that was freed to the pool may belong to another user; memory behind a
  * buffer does not belong to the application. Return: 0, or -EINVAL, explained.
  */
-static int init_items(struct ripc *ctx, struct ripc__request_item *to, const struct iovec *items,
-		      unsigned nitems, bool free_items)
+static int init_items(struct ripc *ctx, struct ripc__request_item *to,
+		      const struct ripc__prepared *from, bool free_items)
 {
-	memset(to, 0, nitems * sizeof(*to));
-	for (unsigned i = 0; i < nitems; i++) {
+	const struct iovec *items = from->items;
+
+	memset(to, 0, from->nitems * sizeof(*to));
+	for (unsigned i = 0; i < from->nitems; i++) {
 		struct ripc__region *r =
 			items[i].iov_len ? ripc__memory_find_cap(ctx, items[i].iov_base) : NULL;
 		bool inside = r && ripc__region_contains(r, items[i].iov_base, items[i].iov_len);
@@ -81,6 +83,7 @@ static int init_items(struct ripc *ctx, struct ripc__request_item *to, const str
 		to[i].base = items[i].iov_base;
 		to[i].len = items[i].iov_len;
 		to[i].region = inside ? r : NULL;
+		to[i].copied = from->copied >> i & 1;
 		if (r && (r->state == RIPC__REGION_FREE || r->state == RIPC__REGION_FREED))
 			return ripc__fail(-EINVAL, "item %u: the buffer at %p was freed before", i,
 					  items[i].iov_base);
@@ -114,25 +117,27 @@ static void pending_insert(struct ripc_request *r)
 	ripc__list_add(&next->link, &r->link);
 }
 
-int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
-			const struct ripc__request_ext *ext, struct ripc_request **out)
+/* Return: a request that is not issued yet; NULL: *rc has the reason, explained. */
+static struct ripc_request *request_new(struct ripc_service *s, uint64_t dest,
+					const struct ripc__prepared *items, uint64_t bytes,
+					const struct ripc_send_options *o,
+					const struct ripc__request_ext *ext, int *rc)
 {
+	unsigned nitems = items->nitems;
 	struct ripc *ctx = s->ctx;
 	struct ripc_request *r;
 	struct ripc__dest *d;
-	int rc;
 
-	ripc__export_prepare(ctx, items, nitems);
-	rc = ripc__service_closing(s);
-	if (rc)
-		return rc;
+	*rc = ripc__service_closing(s);
+	if (*rc)
+		return NULL;
 	r = request_get(ctx, nitems);
 	d = r ? ripc__dest_get(ctx, dest) : NULL;
 	if (!d) {
 		if (r)
 			request_put(ctx, r, nitems);
-		return ripc__fail(-ENOMEM, "no memory for a request to service %" PRIu64, dest);
+		*rc = ripc__fail(-ENOMEM, "no memory for a request to service %" PRIu64, dest);
+		return NULL;
 	}
 	*r = (struct ripc_request){
 		.ctx = ctx,
@@ -145,33 +150,50 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iove
 		.nreturns = o ? o->nreturn_buffers : 0,
 		.nitems = nitems,
 		.free_items = o && o->flags & RIPC_FREE_ITEMS,
+		.copied = items->copied,
 	};
-	rc = init_items(ctx, r->items, items, nitems, r->free_items);
-	if (!rc)
-		rc = ripc__local_returns_add(s, o, ext ? ext->call : 0, r->returns);
-	if (rc) {
+	*rc = init_items(ctx, r->items, items, r->free_items);
+	if (!*rc)
+		*rc = ripc__local_returns_add(s, o, ext ? ext->call : 0, r->returns);
+	if (*rc) {
 		request_put(ctx, r, nitems);
-		return rc;
+		return NULL;
 	}
 	if (ext)
 		r->ext = *ext;
+	return r;
+}
+
+int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct ripc__prepared *items,
+			uint64_t bytes, const struct ripc_send_options *o,
+			const struct ripc__request_ext *ext, struct ripc_request **out)
+{
+	struct ripc *ctx = s->ctx;
+	struct ripc_request *r;
+	int rc;
+
+	r = request_new(s, dest, items, bytes, o, ext, &rc);
+	if (!r) {
+		ripc__prepared_drop(ctx, items);
+		return rc;
+	}
 	*out = r;
 	r->start_seq = ctx->requests_started++;
 	ripc__list_init(&r->peer_link);
 	ripc__waitq_init(&r->waitq);
 	ripc__completion_init(&r->completion, RIPC_COMPLETION_REQUEST);
-	for (unsigned i = 0; i < nitems; i++)
+	for (unsigned i = 0; i < r->nitems; i++)
 		if (r->items[i].region)
 			r->items[i].region->sends++;
-	d->users++;
+	r->dest->users++;
 	s->nrequests++;
 	ctx->long_inflight++;
 	ripc__list_add(&ctx->requests, &r->ctx_link);
 	if (r->ext.flags & RIPC__F_REPLY)
 		pending_insert(r);
 	else
-		ripc__list_add(&d->pending, &r->link);
-	ripc__dest_flush(ctx, d);
+		ripc__list_add(&r->dest->pending, &r->link);
+	ripc__dest_flush(ctx, r->dest);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/progress/context.h"
+#include "core/rendezvous/prepared.h"
 
 enum ripc__request_state {
 	RIPC__REQUEST_PENDING,
@@ -120,11 +121,11 @@ bool ripc__request_unreadable(const struct ripc_request *r, struct ripc__mapping
 
 /*
  * Allocates a request and issues it if possible. bytes: the sum of the items' lengths; o may be
- * NULL. Return: 0 and *out, before it is sent; -EINVAL, -ENOMEM, -ESHUTDOWN, explained. Lock
- * held; it may be released meanwhile. The service is entered.
+ * NULL. Takes over the copies of the items. Return: 0 and *out, before it is sent; -EINVAL,
+ * -ENOMEM, -ESHUTDOWN, explained.
  */
-int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
-			unsigned nitems, uint64_t bytes, const struct ripc_send_options *o,
+int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct ripc__prepared *items,
+			uint64_t bytes, const struct ripc_send_options *o,
 			const struct ripc__request_ext *ext, struct ripc_request **out);
 void ripc__request_set_state(struct ripc_request *r, enum ripc__request_state to);
 /* Bytes of its header, without RIPC__ACK_WORD and inline items. */

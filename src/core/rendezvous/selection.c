@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/selection.h"
 #include "core/rendezvous/delayed_ack.h"
-#include "core/memory/buffer.h"
-#include "base/copy.h"
 #include "core/memory/detach.h"
 #include "core/memory/mapped.h"
 #include "core/memory/remote_returns.h"
@@ -15,50 +13,10 @@
 
 #define INLINE_ITEM_MAX \
 	1024 /* items up to this many bytes travel in the message if there is room */
-#define MAPPED_COPY_MIN ((32u << 10) + 1) /* items over shm that are copied into a mapped buffer */
-#define MAPPED_COPY_MAX (4u << 20)
-#define MAPPED_COPY_REFS_MAX \
-	(32u << 20)          /* ... while the peer reads less than this in place, or holds it */
-#define MAPPED_COPY_AFTER 2u /* ... after so many to a service */
 
 static struct ripc__tp *request_tp(const struct ripc_request *r)
 {
 	return &r->ctx->tp[r->lane->tp];
-}
-
-/*
- * Copies application memory into a buffer that the peer has mapped: a third of the time of the
- * receiver's copy by a system call. The first items to a service are left to the receiver. So is
- * one for which there is no mapped buffer: another is exported for the next items.
- */
-static void item_copy_mapped(struct ripc_request *r, struct ripc__request_item *it)
-{
-	struct ripc__credit *c = r->dest->credit;
-	struct ripc__region *copy;
-
-	if (it->region || it->len < MAPPED_COPY_MIN || it->len > MAPPED_COPY_MAX ||
-	    !(r->lane->caps & RIPC__CAP_EXPORT) || ripc__export_strict(r->ctx) || c->export_skip ||
-	    r->lane->memory->ref_bytes + it->len > MAPPED_COPY_REFS_MAX)
-		return;
-	if (c->unregistered_items < MAPPED_COPY_AFTER) {
-		c->unregistered_items++;
-		return;
-	}
-	copy = ripc__pool_get_untouched(r->ctx, it->len, RIPC__REGION_APP, r->lane->peer->instance);
-	if (!copy)
-		return;
-	ripc__region_prefault(copy, it->len);
-	if (ripc__export_ahead(r->lane, copy)) {
-		ripc__delayed_ack_before_copy(r->ctx, it->len);
-		ripc__copy_pieces(copy->base, it->base, it->len);
-		copy->sends++;
-		it->base = copy->base;
-		it->region = copy;
-		it->copied = r->copied = true;
-	} else {
-		ripc__region_set_state(copy, RIPC__REGION_FREED);
-		ripc__region_release(r->ctx, copy);
-	}
 }
 
 static int item_expose(struct ripc_request *r, struct ripc__request_item *it, unsigned access)
@@ -138,8 +96,6 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 		return item_write_source(r, it, RIPC__HOW_WRITTEN);
 	}
 	/* Items for a return buffer are copied into it. */
-	if (!it->remote_return)
-		item_copy_mapped(r, it);
 	if (!it->remote_return && it->region &&
 	    ripc__export_item(r->lane, r->dest->credit, it->region, it->base, it->len, &it->raddr,
 			      &it->rkey)) {
