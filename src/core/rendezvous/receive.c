@@ -299,12 +299,9 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 		ripc__message_set_call(
 			m, h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST_ARRIVING : RIPC__CALL_REPLY,
 			h->call, (uint32_t)h->call_word, lane->peer);
-	/*
-	 * A sender sends to one service in the order of ids: it has cancelled what was not sent
-	 * again before this one. An answer does not show that: it is sent first.
-	 */
+	/* An answer is sent first. */
 	if (!ripc__rndv_is_answer(r))
-		ripc__rndv_drop_suspended(r->peer, r->service, r->id);
+		ripc__rndv_drop_passed(r);
 	rc = rndv_insert(r);
 	if (!rc)
 		rc = items_decode(r, h, &transfers);
@@ -366,7 +363,7 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 	} else {
 		ripc__dedup_advance(p, below);
 		/* The sender has given them up since. */
-		ripc__rndv_drop_suspended(p, NULL, p->dedup_base);
+		ripc__rndv_drop_suspended(p, p->dedup_base);
 		if (ripc__dedup_seen(p, id)) {
 			/* A repetition over a new lane: the ACK was lost with the old one. */
 			ctx->stats.duplicates++;

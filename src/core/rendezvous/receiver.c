@@ -439,13 +439,27 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 
 /* ---- end of lanes, peers and services ---- */
 
-void ripc__rndv_drop_suspended(struct ripc__peer *p, const struct ripc_service *s, uint64_t below)
+void ripc__rndv_drop_suspended(struct ripc__peer *p, uint64_t below)
 {
 	struct ripc__rndv *r;
 again:
 	ripc__list_for_each_entry (r, &p->lists->rndvs, peer_link) {
-		if (r->state == RIPC__RNDV_SUSPENDED && r->id < below && (!s || r->service == s)) {
+		if (r->state == RIPC__RNDV_SUSPENDED && r->id < below) {
 			/* This may deliver others. */
+			ripc__rndv_drop(r, 0);
+			goto again;
+		}
+	}
+}
+
+void ripc__rndv_drop_passed(const struct ripc__rndv *arriving)
+{
+	struct ripc__rndv *r;
+again:
+	ripc__list_for_each_entry (r, &arriving->peer->lists->rndvs, peer_link) {
+		if (r->id == arriving->id)
+			return;
+		if (r->state == RIPC__RNDV_SUSPENDED && r->service == arriving->service) {
 			ripc__rndv_drop(r, 0);
 			goto again;
 		}
@@ -529,7 +543,7 @@ bool ripc__rndv_peer_gone(struct ripc__peer *peer)
 
 	ripc__list_for_each_entry (r, &peer->lists->rndvs, peer_link)
 		overtaken |= r->state == RIPC__RNDV_READY;
-	ripc__rndv_drop_suspended(peer, NULL, UINT64_MAX);
+	ripc__rndv_drop_suspended(peer, UINT64_MAX);
 	return overtaken;
 }
 

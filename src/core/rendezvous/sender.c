@@ -405,11 +405,11 @@ void ripc__request_conclude(struct ripc_request *r)
 	if (r->ack_status == -EHOSTUNREACH && !r->cancelling) {
 		/*
 		 * The service is not at this peer any more: the message is sent to its new
-		 * location. If that is this peer again, it has its number, which is below those of
-		 * later messages.
+		 * location.
 		 */
 		ripc__request_unselect(r, true);
 		r->delivery = RIPC__DELIVERY_NONE;
+		ripc__request_unlink(r);
 		ripc__request_requeue(r);
 		if (r->dest->peer == lane->peer)
 			ripc__dest_refused(r->ctx, r->dest_id, lane->peer);

@@ -263,6 +263,42 @@ START_TEST(taken_over__cut_short)
 }
 END_TEST
 
+/*
+ * Two messages were refused, and get new numbers at the same holder, above that of a third one. All
+ * of them are cut short, behind them is a complete one.
+ */
+START_TEST(taken_back__cut_short)
+{
+	static const size_t lens[] = {LARGE, LARGE - 1, LARGE - 2, 1000};
+	struct ripc_request *r[4];
+	struct ripc_message *m;
+
+	restart(2, slow_no_credits);
+	OK(ripc_service_register(rig.ctx[1], MOVED, 0, &held[1]));
+	OK(ripc_route_lookup(rig.ctx[0], MOVED, NULL, 5000));
+	for (unsigned i = 0; i < 4; i++) {
+		struct iovec item = {data, lens[i]};
+
+		OK(ripc_send_async(rig.s[0], MOVED, &item, 1, NULL, &r[i]));
+	}
+	ck_assert_int_eq(r[1]->state, RIPC__REQUEST_SENT);
+	ck_assert_int_eq(r[2]->state, RIPC__REQUEST_WRITING);
+	OK(ripc_service_unregister(held[1]));
+	OK(ripc_service_register(rig.ctx[1], MOVED, 0, &held[1]));
+	for (unsigned i = 0; i < 500 && !rig_waiting(held[1], RIPC__RNDV_READY); i++)
+		rig_run(&rig, 1);
+	ck_assert_uint_eq(rig_waiting(held[1], RIPC__RNDV_READY), 1);
+	ck_assert_uint_gt(r[1]->id, r[2]->id);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	for (unsigned i = 0; i < 4; i++) {
+		OK(ripc_receive(held[1], &m, 5000));
+		ck_assert_uint_eq(m->items[0].iov_len, lens[i]);
+		ripc_message_free(m);
+		OK(ripc_request_wait(&r[i], 5000));
+	}
+}
+END_TEST
+
 /* The former holder sends to its own service, without credit: the rest goes to the next one. */
 START_TEST(taken_over__own_messages)
 {
@@ -303,6 +339,7 @@ int main(void)
 	tcase_add_loop_test(tc, lanes_lost__keeps_order, 0, 4);
 	tcase_add_test(tc, taken_over__without_room);
 	tcase_add_test(tc, taken_over__cut_short);
+	tcase_add_test(tc, taken_back__cut_short);
 	tcase_add_test(tc, taken_over__own_messages);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/order", suite);
