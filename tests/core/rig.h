@@ -75,7 +75,7 @@ void rig_check_memory(const struct ripc *ctx);
 
 struct ripc_stats rig_stats(const struct rig *rig, unsigned i);
 /*
- * Context i as context j knows it, the lane between them, service j as i sends to it; NULL if there
+ * Context j as context i knows it, the lane between them, service j as i sends to it; NULL if there
  * is none.
  */
 struct ripc__peer *rig_peer(const struct rig *rig, unsigned i, unsigned j);

@@ -112,7 +112,6 @@ static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
 {
 	ripc__requests_unknown(p, "the lane was lost before the ACK, and the peer has lost its "
 				  "record of messages: delivery is unknown");
-	ripc__withdrawn_free(p);
 	ripc__reliable_unknown(ctx, p,
 			       "the lane was lost and the peer has lost its record of messages");
 	ripc__calls_peer_lost(ctx, p, "the peer has lost its record of the request");
@@ -181,7 +180,6 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 
 	ripc__local_returns_peer_gone(ctx, p);
 	ripc__requests_unknown(p, text);
-	ripc__withdrawn_free(p);
 	/*
 	 * Its calls here are dropped: if it comes back it has to know. It must not repeat messages
 	 * that later ones have overtaken.

@@ -514,9 +514,11 @@ void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	/*
 	 * A restarted peer has another instance id and uses none of this. But if only the path
 	 * failed, the peer repeats requests without an ACK, so the dedup window is kept for a
-	 * while, as are the causes while a sender waits for one of its services.
+	 * while, as are the causes while a sender waits for one of its services, and the CANCELs
+	 * that are due: perhaps this context alone has given the other one up.
 	 */
-	p->used_ns = p->dedup_bitmap || p->reliable || p->reliable_rx_next || has_waiters
+	p->used_ns = p->dedup_bitmap || p->reliable || p->reliable_rx_next || has_waiters ||
+				     !ripc__list_empty(&p->lists->withdrawn)
 			     ? ripc__now(ctx)
 			     : 0;
 	ctx->next_sweep_ns = ripc__now(ctx);

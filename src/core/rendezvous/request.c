@@ -255,8 +255,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	struct ripc *ctx = r->ctx;
 	struct ripc_service *s = r->service;
 	struct ripc__peer *p = r->peer;
-	bool withdrawn = p && status && !r->acked && ripc__request_maybe_delivered(r) &&
-			 (!r->lane || r->lane->state == RIPC__LANE_DEAD);
+	bool withdrawn = p && status && !r->acked && ripc__request_maybe_delivered(r);
 
 	if (r->state == RIPC__REQUEST_DONE)
 		return;

@@ -13,9 +13,15 @@ struct withdrawn {
 void ripc__withdrawn_add(struct ripc__peer *p, uint64_t id)
 {
 	/* Without memory the messages behind it wait until the peer gets a further one. */
-	struct withdrawn *w = ripc__peer_lists(p) ? malloc(sizeof(*w)) : NULL;
+	struct withdrawn *w = ripc__peer_lists(p) ? malloc(sizeof(*w)) : NULL, *old;
 
 	if (w) {
+		old = ripc__list_first_entry(&p->lists->withdrawn, struct withdrawn, link);
+		/* A message of this id or above shows that it has ended (dedup_base). */
+		if (old && old->id + RIPC__REQUESTS_MAX <= id) {
+			ripc__list_del(&old->link);
+			free(old);
+		}
 		w->id = id;
 		ripc__list_add(&p->lists->withdrawn, &w->link);
 	}

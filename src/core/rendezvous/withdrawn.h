@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Long messages that were given up after their lane was lost. The peer may have a part of such a
- * message, and holds back those behind it until it gets CANCEL. Lock held.
+ * Long messages that were given up without an ACK. If a lane was lost, the peer may have a part of
+ * such a message, and holds back those behind it until it gets CANCEL. Lock held.
  */
 #ifndef RIPC_CORE_RENDEZVOUS_WITHDRAWN_H
 #define RIPC_CORE_RENDEZVOUS_WITHDRAWN_H
@@ -13,15 +13,12 @@ struct ripc__peer;
 
 /*
  * Request id has ended without an ACK. The peer gets CANCEL, on its lane and on each next one: with
- * a lane it may be lost.
+ * a lane it may be lost. The last RIPC__REQUESTS_MAX are remembered.
  */
 void ripc__withdrawn_add(struct ripc__peer *p, uint64_t id);
 /* The peer's lane is up: sends them. */
 void ripc__withdrawn_lane_up(struct ripc__lane *lane);
-/*
- * The peer is lost, and what it had of them; or its lane was idle for so long that it has received
- * them.
- */
+/* The peer is forgotten; or its lane was idle for so long that it has received them. */
 void ripc__withdrawn_free(struct ripc__peer *p);
 
 #endif

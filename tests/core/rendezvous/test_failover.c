@@ -375,11 +375,71 @@ START_TEST(lane_gone__all_withdrawn)
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
 	rig_run(&rig, 2);
 	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 2);
+	/* It has lost an answer. */
+	if (_i == 2)
+		ripc__peer_new_epoch(rig.ctx[1], rig_peer(&rig, 1, 0));
 	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
 	OK(rig_short(&rig, 0, 1, 10, 5, 5000));
 	rig_expect(&rig, 1, 1000, 1);
 	rig_expect(&rig, 1, 10, 5);
 	rig_expect_none(&rig, 1);
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
+}
+END_TEST
+
+/*
+ * A message was cut short. Its sender withdraws it while it waits for room on the next lane, before
+ * it is repeated there.
+ */
+START_TEST(lane_gone__withdrawn_before_repeated)
+{
+	struct ripc_request *r[4];
+
+	restart(2, slow_no_credits);
+	rig_connect(&rig, 0, 1);
+	for (unsigned i = 0; i < 4; i++)
+		r[i] = rig_begin(&rig, 0, 1, data, i < 3 ? LARGE : 1000);
+	OK(ripc_request_wait(&r[3], 5));
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig_run(&rig, 2);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 3);
+	/* Two CANCELs take the credit of the next lane. */
+	for (unsigned i = 0; i < 2; i++)
+		RC(-EPIPE, ripc_request_cancel(&r[i], 0));
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	while (!rig_lane(&rig, 0, 1))
+		ripc__sim_run(rig.net, 1000);
+	ck_assert_int_eq(r[2]->state, RIPC__REQUEST_WRITING);
+	RC(-EPIPE, ripc_request_cancel(&r[2], 0));
+	rig_expect(&rig, 1, 1000, 1);
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
+}
+END_TEST
+
+/*
+ * A message was cut short, and its sender has given up the receiver, but not the receiver its
+ * sender. The one behind it is delivered when they are connected again.
+ */
+START_TEST(peer_gone__for_the_sender_only)
+{
+	struct ripc_request *r[2];
+
+	rig_end(&rig);
+	rig_init(&rig, slow);
+	rig_open(&rig, "peer_timeout_ms=200");
+	rig_open(&rig, "peer_timeout_ms=10000");
+	rig_connect(&rig, 0, 1);
+	rig_connect(&rig, 1, 0);
+	r[0] = rig_begin(&rig, 0, 1, data, LARGE);
+	r[1] = rig_begin(&rig, 0, 1, data, 1000);
+	OK(ripc_request_wait(&r[1], 5));
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	RC(-EPIPE, ripc_request_wait(&r[0], 1000));
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	rig_expect(&rig, 1, 1000, 1);
 	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
 }
 END_TEST
@@ -441,7 +501,9 @@ int main(void)
 	tcase_add_test(tc, acked_before__withdrawn_while_written);
 	tcase_add_test(tc, lane_gone__room_for_other_peers);
 	tcase_add_loop_test(tc, lane_gone__withdrawn_before_the_next, 0, 2);
-	tcase_add_loop_test(tc, lane_gone__all_withdrawn, 0, 2);
+	tcase_add_loop_test(tc, lane_gone__all_withdrawn, 0, 3);
+	tcase_add_test(tc, lane_gone__withdrawn_before_repeated);
+	tcase_add_test(tc, peer_gone__for_the_sender_only);
 	tcase_add_loop_test(tc, lane_gone__service_gone_too, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/failover", suite);
