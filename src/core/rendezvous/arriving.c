@@ -108,19 +108,39 @@ void ripc__rndv_resume(struct ripc_service *s)
 	s->resuming = false;
 }
 
+/* Whether its peer has sent none to the service behind it. */
+static bool is_last(const struct ripc__rndv *r)
+{
+	const struct ripc__list *n;
+
+	for (n = r->peer_link.next; n != &r->peer->lists->rndvs; n = n->next) {
+		const struct ripc__rndv *later = ripc__list_entry(n, struct ripc__rndv, peer_link);
+
+		if (later->service == r->service && !ripc__rndv_is_answer(later))
+			return false;
+	}
+	return true;
+}
+
 void ripc__rndv_refuse_waiting(struct ripc_service *s)
 {
-	struct ripc__list *n;
+	struct ripc__list *n, *tmp;
 
 	s->resuming = true;
-	while ((n = ripc__list_take(&s->waiting))) {
+	ripc__list_for_each_safe (n, tmp, &s->waiting) {
 		struct ripc__list *waiting =
 			&ripc__list_entry(n, struct ripc__flow, wait_link)->waiting;
 
-		while (!ripc__list_empty(waiting))
-			ripc__rndv_drop(
-				ripc__list_entry(waiting->prev, struct ripc__rndv, lane_link),
-				-EHOSTUNREACH);
+		while (!ripc__list_empty(waiting)) {
+			struct ripc__rndv *r =
+				ripc__list_entry(waiting->prev, struct ripc__rndv, lane_link);
+
+			if (!is_last(r))
+				break;
+			ripc__rndv_drop(r, -EHOSTUNREACH);
+		}
+		if (ripc__list_empty(waiting))
+			ripc__list_del(n);
 	}
 	s->resuming = false;
 }

@@ -31,7 +31,10 @@ void ripc__rndv_count(struct ripc__rndv *r, enum ripc__rndv_count to);
 bool ripc__rndv_must_wait(const struct ripc_service *s, uint64_t bytes);
 /* A message has arrived: starts it, or queues it. r may have been freed. */
 void ripc__rndv_wait(struct ripc__rndv *r);
-/* The service was taken over: refuses messages that wait. Their senders go to the next holder. */
+/*
+ * The service was taken over: refuses messages that wait. Their senders go to the next holder. One
+ * with a later one behind it, which is complete or was cut short, still waits for room here.
+ */
 void ripc__rndv_refuse_waiting(struct ripc_service *s);
 /* The service may have room: starts messages that wait. */
 void ripc__rndv_resume(struct ripc_service *s);

@@ -226,6 +226,41 @@ START_TEST(taken_over__without_room)
 END_TEST
 
 /*
+ * A message waits for room, and a short one behind it is complete, when the service is taken over:
+ * the former holder receives both.
+ */
+START_TEST(taken_over__waits_before_complete)
+{
+	enum { N = 5 };
+	size_t len = RIPC__UNREAD_MAX / 4;
+	uint8_t *large = calloc(1, len);
+	struct ripc_request *r[N + 2];
+	struct ripc_message *m;
+
+	restart(3, NULL);
+	OK(ripc_service_register(rig.ctx[1], MOVED, 0, &held[1]));
+	for (unsigned i = 0; i < N + 2; i++) {
+		struct iovec item = {large, i == N ? 100 : len - i};
+
+		OK(ripc_send_async(rig.s[0], MOVED, &item, 1, NULL, &r[i]));
+	}
+	rig_run(&rig, 500);
+	ck_assert_uint_eq(rig_waiting(held[1], RIPC__RNDV_WAITING), 2);
+	ck_assert_uint_eq(rig_waiting(held[1], RIPC__RNDV_READY), 1);
+	OK(ripc_service_register(rig.ctx[2], MOVED, RIPC_TAKEOVER, &held[2]));
+	rig_run(&rig, 500);
+	ck_assert_uint_eq(held[2]->queued, 0);
+	for (unsigned i = 0; i < N + 2; i++) {
+		OK(ripc_receive(held[i == N + 1 ? 2 : 1], &m, 5000));
+		ck_assert_uint_eq(m->items[0].iov_len, i == N ? 100 : len - i);
+		ripc_message_free(m);
+		OK(ripc_request_wait(&r[i], 5000));
+	}
+	free(large);
+}
+END_TEST
+
+/*
  * The loss of a lane has cut a message short, behind which another one is complete, and the service
  * was taken over when the first one is repeated: the former holder receives both.
  */
@@ -338,6 +373,7 @@ int main(void)
 	tcase_add_loop_test(tc, taken_over__keeps_order, 0, 4);
 	tcase_add_loop_test(tc, lanes_lost__keeps_order, 0, 4);
 	tcase_add_test(tc, taken_over__without_room);
+	tcase_add_test(tc, taken_over__waits_before_complete);
 	tcase_add_test(tc, taken_over__cut_short);
 	tcase_add_test(tc, taken_back__cut_short);
 	tcase_add_test(tc, taken_over__own_messages);
