@@ -248,7 +248,10 @@ void service_register(struct context *c)
 		service_unregister(s, true);
 }
 
-/* The windows and return buffers of a service that has ended are the application's. */
+/*
+ * The windows and return buffers of a service that has ended are the application's. But windows may
+ * hold items of answers: then the end of the context frees them.
+ */
 static void free_buffers(struct service *s)
 {
 	struct context *c = s->context;
@@ -259,7 +262,7 @@ static void free_buffers(struct service *s)
 		int rc = 0;
 
 		pthread_mutex_lock(&c->lock);
-		if ((b->state == BUFFER_RETURN || b->state == BUFFER_WINDOW) &&
+		if ((b->state == BUFFER_RETURN || (b->state == BUFFER_WINDOW && !s->calls)) &&
 		    b->service == s->uid) {
 			base = b->base;
 			b->state = BUFFER_NONE;

@@ -90,6 +90,7 @@ struct service {
 	bool ordered; /* one thread at a time receives, and checks the order */
 	bool datagrams;
 	atomic_bool ended;
+	atomic_uint calls; /* that have not ended, or whose answer is not freed */
 	/*
 	 * Held from the call of ripc_receive() until its message is checked, so that a thread that
 	 * has it for writing finds no buffer in a message that is not checked yet.

@@ -78,6 +78,7 @@ void request_free(struct request *r, bool sent)
 		context_await_closed(c);
 		memory_closed(&r->memory);
 	}
+	r->service->calls -= r->call;
 	free(r);
 }
 
@@ -242,6 +243,7 @@ void call_service(struct service *s, bool start)
 		return;
 	}
 	r->call = true;
+	s->calls++;
 	r->timeout_ms = chance_timeout();
 	r->number = board_message(KIND_CALL, s->uid, dest, len, 0);
 	board->records[r->number].idempotent = idempotent;

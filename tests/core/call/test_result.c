@@ -53,6 +53,27 @@ START_TEST(answer__in_window_until_collected)
 }
 END_TEST
 
+/* The service that has called ends: the window of its answer is still in use. */
+START_TEST(answer__in_window_of_ended_service)
+{
+	struct ripc *ctx = rig.ctx[0];
+	uint8_t *window = ripc_buf_alloc(ctx, 100000);
+	struct ripc_request *r;
+	struct ripc_message *m;
+
+	OK(ripc_window_add(ctx, rig.s[0], window, 100000));
+	OK(start(RIG_ID(1), 1, 100000, NULL, 5000, &r));
+	while (r->state != RIPC__REQUEST_DONE)
+		rig_run(&rig, 1);
+	OK(ripc_service_unregister(rig.s[0]));
+	RC(-EBUSY, ripc_buf_free(ctx, window));
+	OK(ripc_call_wait(&r, &m, 5000));
+	ck_assert_ptr_eq(m->items[0].iov_base, window);
+	OK(ripc_buf_free(ctx, window));
+	ripc_message_free(m);
+}
+END_TEST
+
 /* The word of an answer is a status or one more than a state; any other shows a wrong peer. */
 START_TEST(answer__word)
 {
@@ -356,6 +377,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, calls_setup, calls_teardown);
 	tcase_add_test(tc, answer__not_wanted);
 	tcase_add_test(tc, answer__in_window_until_collected);
+	tcase_add_test(tc, answer__in_window_of_ended_service);
 	tcase_add_loop_test(tc, answer__word, 0, 8);
 	tcase_add_loop_test(tc, state__unknown_value, 0, 2);
 	tcase_add_test(tc, answer__of_another_peer);
