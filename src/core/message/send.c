@@ -72,6 +72,12 @@ static uint8_t *put_lens(uint8_t *p, const struct iovec *items, unsigned nitems)
 	return p;
 }
 
+/* Bytes of a short message that is one datagram of the transport. */
+static uint64_t datagram_room(const struct ripc *ctx, unsigned tp)
+{
+	return ctx->tp[tp].limits.datagram_max - RIPC__SHORT_FIXED;
+}
+
 uint64_t ripc__short_max(struct ripc *ctx, const struct ripc__dest *d, const char **transport)
 {
 	const struct ripc__lane *lane = ripc__dest_lane(d);
@@ -80,7 +86,7 @@ uint64_t ripc__short_max(struct ripc *ctx, const struct ripc__dest *d, const cha
 
 	if (d->peer && ripc__peer_datagram(ctx, d->peer, &tp, &len)) {
 		*transport = ctx->tp[tp].ops->name;
-		return ctx->tp[tp].limits.datagram_max - RIPC__SHORT_FIXED;
+		return datagram_room(ctx, tp);
 	}
 	if (!lane)
 		return 0;
@@ -111,9 +117,8 @@ static int send_datagram(struct ripc_service *s, struct ripc__dest *d, const str
 	struct iovec iov[1 + RIPC_ITEMS_MAX];
 	int rc;
 
-	if (bytes > t->limits.datagram_max - RIPC__SHORT_FIXED)
-		return too_long(d->id, bytes, t->limits.datagram_max - RIPC__SHORT_FIXED,
-				t->ops->name);
+	if (bytes > datagram_room(ctx, tp))
+		return too_long(d->id, bytes, datagram_room(ctx, tp), t->ops->name);
 	/* A datagram carries no ACK. */
 	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 		ripc__delayed_ack_idle(ctx);
@@ -211,6 +216,15 @@ static inline bool uses_lane(const struct ripc *ctx, const struct ripc__dest *d)
 	return d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->datagrams;
 }
 
+/* The peer takes no datagrams: ripc_route_get() reports it. */
+static void no_datagrams(struct ripc__peer *p, int rc)
+{
+	p->no_dgram_path = true;
+	ripc__log(RIPC_LOG_INFO, "peer %s: %s; its short messages go over the lane",
+		  ripc__instance_text(p->instance),
+		  rc == -EHOSTUNREACH ? ripc_error_detail() : ripc_strerror(rc));
+}
+
 /* arg: the message. Return: 0, -EAGAIN: not now, or a final error. */
 static int send_once(struct ripc__dest *d, void *arg)
 {
@@ -234,13 +248,12 @@ static int send_once(struct ripc__dest *d, void *arg)
 			int rc = send_datagram(m->s, d, m->items, m->nitems, m->bytes, tp, addr,
 					       len);
 
-			if (!rc || rc == -EAGAIN || rc == -EMSGSIZE || rc == -EFAULT)
+			if (!rc || rc == -EAGAIN || rc == -EFAULT ||
+			    (rc == -EMSGSIZE && m->bytes > datagram_room(ctx, tp)))
 				return rc;
-			/* ripc_route_get() reports it. */
-			d->peer->no_dgram_path = true;
-			ripc__log(RIPC_LOG_INFO, "peer %s: %s; its short messages go over the lane",
-				  ripc__instance_text(d->peer->instance),
-				  rc == -EHOSTUNREACH ? ripc_error_detail() : ripc_strerror(rc));
+			/* The path of this peer may take less than short_max: the lane takes it. */
+			if (rc != -EMSGSIZE)
+				no_datagrams(d->peer, rc);
 		}
 	}
 	return ripc__dest_reach(ctx, d) ? -EAGAIN : send_on_lane(d, m);

@@ -117,9 +117,7 @@ static int post_to_ah(struct ib_ah_entry *r, uint32_t qkey, uint32_t most, const
 		      unsigned niov, size_t len)
 {
 	if (len > most)
-		return ripc__fail(-EMSGSIZE,
-				  "ib: datagram too long: %zu bytes, the peer port takes %u", len,
-				  most);
+		return -EMSGSIZE;
 	r->used = true;
 	r->port_addr.qkey = qkey;
 	return post(r, iov, niov, len, true);

@@ -303,6 +303,31 @@ START_TEST(datagram__unreadable_item)
 }
 END_TEST
 
+/* The path takes less than short_max: that message goes over the lane, and a smaller one does not. */
+START_TEST(datagram__small_path)
+{
+	struct ripc_limits limits = {.size = sizeof(limits)};
+	size_t len;
+
+	start(NETWORKS - 1);
+	ops.post_datagram = post_datagram_or_fail;
+	datagram_error = -EMSGSIZE;
+	OK(ripc_route_limits(rig.ctx[0], RIG_ID(1), &limits));
+	len = (size_t)limits.short_max;
+	/* One try on the fast path, one on the slow path. */
+	datagrams_to_fail = 2;
+	OK(rig_short(&rig, 0, 1, len, 1, 0));
+	ck_assert_uint_eq(datagrams_to_fail, 0);
+	ck_assert_uint_eq(costs.datagrams, 0);
+	rig_expect(&rig, 1, len, 1);
+	ck_assert(!rig_peer(&rig, 0, 1)->no_dgram_path);
+	OK(rig_short(&rig, 0, 1, 64, 2, 100));
+	rig_expect(&rig, 1, 64, 2);
+	ck_assert_uint_eq(costs.datagrams, 1);
+	RC(-EMSGSIZE, rig_short(&rig, 0, 1, len + 1, 3, 100));
+}
+END_TEST
+
 /* ---- the fast path over a lane ---- */
 
 /* The messages of the second context are counted, too. */
@@ -552,6 +577,7 @@ int main(void)
 	tcase_add_loop_test(tc, datagram__no_room, 0, 2);
 	tcase_add_loop_test(tc, datagram__no_route, 0, 4);
 	tcase_add_test(tc, datagram__unreadable_item);
+	tcase_add_test(tc, datagram__small_path);
 	tcase_add_loop_test(tc, send__reliable_without_lane, 0, 2);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("lane");
