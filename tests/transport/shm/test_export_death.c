@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 /* The other process: receives messages, and keeps the last. */
@@ -261,6 +263,107 @@ START_TEST(death__receiver_of_freed_buffers)
 }
 END_TEST
 
+#define KEPT      16 /* messages that the receiver below keeps */
+#define IN_FLIGHT 8
+
+/*
+ * The other process: keeps the last messages, and writes a byte when it reads the first one in the
+ * sender's memory. The bytes of each are the same.
+ */
+static void receiver_of_copies(uint64_t id, uint64_t dest)
+{
+	struct ripc_message *kept[KEPT] = {NULL}, *m;
+	struct ripc *ctx = open_one("");
+	struct ripc_service *s = serve(ctx, id);
+	bool in_place = false;
+
+	(void)dest;
+	if (write(1, "+", 1) != 1)
+		_exit(1);
+	for (unsigned i = 0; !ripc_receive(s, &m, PATIENCE_MS); i++) {
+		if (!all(m, *(const uint8_t *)m->items[0].iov_base))
+			_exit(2);
+		if (m->placement[0] == RIPC_IN_SENDER_MEMORY && !in_place && write(1, "m", 1) != 1)
+			_exit(3);
+		in_place |= m->placement[0] == RIPC_IN_SENDER_MEMORY;
+		ripc_message_free(kept[i % KEPT]);
+		kept[i % KEPT] = m;
+	}
+	_exit(0);
+}
+
+/* Whether all buffers of the pool are in its cache. */
+static bool pool_is_unused(struct ripc *ctx)
+{
+	bool unused;
+
+	ripc__lock(ctx);
+	unused = ctx->memory->cached_bytes == ctx->stats.pool_bytes;
+	ripc__unlock(ctx);
+	return unused;
+}
+
+/*
+ * A receiver dies, again and again, while it reads copies of plain memory and others are on their
+ * way: requests end, no buffer stays in use, and its successor gets copies, too.
+ */
+START_TEST(death__receiver_of_mapped_copies)
+{
+	unsigned before = test_descriptors();
+	struct two w = {.dest = test_ids() + 1};
+	uint64_t rng = test_seed();
+	uint8_t *p[IN_FLIGHT];
+	char byte;
+
+	w.a = NULL;
+	for (unsigned i = 0; i < IN_FLIGHT; i++) {
+		p[i] = malloc(LEN);
+		ck_assert_ptr_nonnull(p[i]);
+		memset(p[i], (int)i, LEN);
+	}
+	for (unsigned round = 0; round < 6; round++) {
+		struct ripc_request *r[IN_FLIGHT];
+		struct pollfd first_copy = {.events = POLLIN};
+		pid_t pid = child(receiver_of_copies, w.dest, 0, &first_copy.fd);
+		unsigned extra = (unsigned)(test_random(&rng) % KEPT), n = 0;
+
+		ck_assert_int_eq((int)read(first_copy.fd, &byte, 1), 1);
+		if (!w.a) {
+			w.a = open_one("");
+			w.from = serve(w.a, test_ids());
+		}
+		/* The first item of each peer is left to it, and buffers have to be mapped. */
+		for (; !poll(&first_copy, 1, 0); n++) {
+			ck_assert_uint_lt(n, 1000);
+			finish(start(&w, p[n % IN_FLIGHT], LEN));
+		}
+		for (unsigned i = 0; i < extra; i++)
+			finish(start(&w, p[i % IN_FLIGHT], LEN));
+		for (unsigned i = 0; i < IN_FLIGHT; i++)
+			r[i] = start(&w, p[i], LEN);
+		usleep((useconds_t)(test_random(&rng) % 500));
+		reap(pid, first_copy.fd);
+		AWAIT(ripc__list_empty(&w.a->lanes));
+		for (unsigned i = 0; i < IN_FLIGHT; i++) {
+			int rc = ripc_request_wait(&r[i], 0);
+
+			/* One that was not sent waits for the next holder of the service. */
+			if (rc == -ETIMEDOUT)
+				rc = ripc_request_cancel(&r[i], PATIENCE_MS);
+			ck_assert_msg(!rc || rc == -EPIPE || rc == -ECANCELED, "%s",
+				      ripc_strerror(rc));
+		}
+		AWAIT(pool_is_unused(w.a));
+		ck_assert_uint_le(w.a->stats.pool_bytes, 2 * (KEPT + IN_FLIGHT) * LEN);
+	}
+	for (unsigned i = 0; i < IN_FLIGHT; i++)
+		free(p[i]);
+	ck_assert_int_eq(ripc_close(w.a), 0);
+	ck_assert_uint_eq(mappings(), 0);
+	ck_assert_uint_eq(test_descriptors(), before);
+}
+END_TEST
+
 START_TEST(death__lane_while_exported)
 {
 	struct ripc_request *r;
@@ -311,6 +414,7 @@ int main(void)
 	tcase_add_test(t, death__sender);
 	tcase_add_test(t, death__forwarder);
 	tcase_add_test(t, death__receiver_of_freed_buffers);
+	tcase_add_test(t, death__receiver_of_mapped_copies);
 	tcase_add_test(t, death__lane_while_exported);
 	tcase_add_test(t, fork__child_has_no_fds);
 	suite_add_tcase(s, t);
