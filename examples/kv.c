@@ -163,10 +163,11 @@ static int watch(struct ripc_service *me, const char *name)
 	struct ripc_message *m;
 	int err = ripc_watch(me, service_arg(name));
 
+	if (err)
+		return fail(name, err);
 	printf("watching %s\n", name);
 	fflush(stdout);
-	if (!err)
-		err = ripc_receive(me, &m, -1);
+	err = ripc_receive(me, &m, -1);
 	if (err)
 		return fail(name, err);
 	printf("%s: %.*s\n", name, (int)m->items[0].iov_len, (char *)m->items[0].iov_base);

@@ -143,7 +143,13 @@ static int run_boss(const char *name, uint64_t ntasks)
 	int failed;
 
 	b.returned = calloc(ntasks, sizeof(*b.returned));
-	failed = !b.done || !b.returned || service_arg_register(name, &b.service);
+	if (!b.done || !b.returned) {
+		fprintf(stderr, "boss: no memory for %" PRIu64 " tasks\n", ntasks);
+		free(b.done);
+		free(b.returned);
+		return 1;
+	}
+	failed = service_arg_register(name, &b.service);
 	if (!failed) {
 		printf("service %s has %" PRIu64 " tasks\n", name, ntasks);
 		fflush(stdout);

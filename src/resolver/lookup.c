@@ -5,7 +5,6 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,17 +118,16 @@ int ripc__lookup_start(struct ripc__rcore *core, uint64_t service, bool refresh,
 	struct ripc__lookup *l;
 
 	if (core->lookups.count >= RIPC__LOOKUPS_MAX && !remove_negative(core))
-		return ripc__fail(-EAGAIN, "service %" PRIu64 ": %d look-ups are under way already",
-				  service, RIPC__LOOKUPS_MAX);
+		return ripc__fail(-EAGAIN, "%d look-ups are under way already", RIPC__LOOKUPS_MAX);
 	l = calloc(1, sizeof(*l));
 	if (!l)
-		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory for a look-up", service);
+		return ripc__fail(-ENOMEM, "no memory for a look-up");
 	l->node.id = service;
 	l->timer.due = lookup_due;
 	l->pending.taken = lookup_event;
 	if (ripc__timers_add(&core->timers, &l->timer, RIPC__NEVER)) {
 		free(l);
-		return ripc__fail(-ENOMEM, "service %" PRIu64 ": no memory for a look-up", service);
+		return ripc__fail(-ENOMEM, "no memory for a look-up");
 	}
 	ripc__table_add(&core->lookups, &l->node);
 	lookup_begin(core, l, refresh, now_ns);

@@ -221,6 +221,21 @@ START_TEST(reach__out_of_memory)
 }
 END_TEST
 
+/* There is no memory for the look-up: the error names the service and this cause, once each. */
+START_TEST(reach__no_memory_for_lookup)
+{
+	struct ripc__dest *d = ripc__dest_get(ctx, 4711);
+
+	fail_calloc = 1;
+	RC(-EAGAIN, ripc__dest_locate(ctx, d));
+	ck_assert_uint_eq(fail_calloc, 0);
+	RC(-EHOSTUNREACH, ripc__dest_unreachable(ctx, d));
+	ck_assert_ptr_nonnull(
+		strstr(ripc_error_detail(), "service 4711: no memory for a look-up; "));
+	ck_assert_ptr_null(strstr(ripc_error_detail(), "service 4711: service 4711"));
+}
+END_TEST
+
 /* There is no memory for the next holder: the former one is not used any more. */
 START_TEST(resolved__no_memory_for_next_holder)
 {
@@ -500,6 +515,7 @@ int main(void)
 	tcase_add_test(tc, reach__resolver_backoff);
 	tcase_add_test(tc, reach__error_lists_attempts);
 	tcase_add_test(tc, reach__out_of_memory);
+	tcase_add_test(tc, reach__no_memory_for_lookup);
 	tcase_add_test(tc, resolved__no_memory_for_next_holder);
 	tcase_add_test(tc, resolved__holder_is_this_context);
 	tcase_add_test(tc, reach__requests_progress);
