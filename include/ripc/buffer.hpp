@@ -80,39 +80,45 @@ class buffer
 
 /**
  * An object in a registered buffer for one service: made in place, sent without a copy. Receivers
- * see its bytes, so it must be trivially copyable.
+ * see its bytes, so it must be trivially copyable. One that was moved from has no object.
  */
 template <typename T> class typed_buffer
 {
 	static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 64);
 
       public:
+	/** Throws EINVAL if the memory is too small. */
 	template <typename... A>
-	explicit typed_buffer(buffer memory, A &&...a)
-	    : memory_(std::move(memory)), object_(new (memory_.data()) T{std::forward<A>(a)...})
+	explicit typed_buffer(buffer memory, A &&...a) : memory_(std::move(memory))
 	{
+		if (memory_.size() < sizeof(T))
+			throw error(-EINVAL, "typed_buffer: the buffer is too small for the type");
+		new (memory_.data()) T{std::forward<A>(a)...};
+	}
+	explicit operator bool() const noexcept
+	{
+		return bool(memory_);
 	}
 	T *operator->() const noexcept
 	{
-		return object_;
+		return std::launder(reinterpret_cast<T *>(memory_.data()));
 	}
 	T &operator*() const noexcept
 	{
-		return *object_;
+		return *operator->();
 	}
 	libripc::item item() const noexcept
 	{
-		return {object_, sizeof(T)};
+		return {memory_.data(), memory_ ? sizeof(T) : 0};
 	}
 	/** For an answer or a message that has this type. */
 	libripc::target target() noexcept
 	{
-		return {object_, sizeof(T)};
+		return {memory_.data(), memory_ ? sizeof(T) : 0};
 	}
 
       private:
 	buffer memory_;
-	T *object_;
 };
 
 /**

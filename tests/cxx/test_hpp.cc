@@ -120,6 +120,16 @@ void long_messages()
 	libripc::buffer moved = std::move(big);
 	/* NOLINTNEXTLINE(clang-analyzer-cplusplus.Move): a moved buffer is empty */
 	EXPECT(!big && big.size() == 0 && moved.data() == first && moved.size() == 1 << 20);
+	auto first_sample = a.make<sample>(to.id(), 1, 1.5);
+	auto next_sample = std::move(first_sample);
+	/* NOLINTNEXTLINE(clang-analyzer-cplusplus.Move): it has no object any more */
+	EXPECT(!first_sample && !first_sample.operator->() && !first_sample.item().iov_base &&
+	       !first_sample.target().iov_len);
+	EXPECT(next_sample && next_sample->number == 1 && next_sample.item().iov_len);
+	EXPECT(thrown([&] {
+		       libripc::typed_buffer<sample> small(a.allocate(sizeof(sample) - 1));
+	       }) == EINVAL);
+	EXPECT(thrown([] { libripc::typed_buffer<sample> none{libripc::buffer()}; }) == EINVAL);
 
 	auto s = a.make<sample>(to.id(), 5, 2.5);
 	s->number++;
