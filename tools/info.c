@@ -97,6 +97,7 @@ int main(int argc, char **argv)
 			"--services does not go with --doctor, and --timeout only with --services");
 		return TOOL_ERROR;
 	}
+	tool_watch_output();
 	if (list)
 		return tool_finish(
 			info_services(settings.text, timeout_ms ? (int)timeout_ms : LIST_MS, json));

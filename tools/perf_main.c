@@ -42,6 +42,9 @@ int main(int argc, char **argv)
 	if (rc >= 0)
 		return tool_finish(rc);
 	tool_catch_signals();
+	/* A server prints one line, and serves on when that was read. */
+	if (args.command != PERF_SERVER)
+		tool_watch_output();
 	if (args.command == PERF_EXPERIMENT)
 		return tool_finish(perf_experiment(&args));
 	if ((args.pin >= 0 && !pin(args.pin)) || !open_reports(&args))

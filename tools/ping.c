@@ -424,6 +424,8 @@ int main(int argc, char **argv)
 		rc = TOOL_ERROR;
 		goto out;
 	}
+	if (!p.serve)
+		tool_watch_output();
 	rc = p.serve ? serve(&p) : ask(&p);
 	ripc_close(p.ctx);
 out:

@@ -5,6 +5,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOKUP_MS 200 /* a signal does not end a look-up: begin it again now and then */
+#define WATCH_STACK (64u << 10) /* bytes of stack of the thread that watches the output */
+#define LOOKUP_MS   200         /* a signal does not end a look-up: begin it again now and then */
 
 const char *tool_name = "ripc";
 volatile int tool_stopped;
@@ -284,13 +287,25 @@ bool tool_output_close(FILE *file, const char *option, const char *path)
 	return good;
 }
 
+static void stop(int signal)
+{
+	tool_stopped = signal;
+}
+
 int tool_finish(int rc)
 {
 	bool good = !ferror(stdout);
+	struct sigaction on_pipe;
 
 	errno = 0;
 	if (fflush(stdout))
 		good = false;
+	/* As it ends programs that do not catch it. */
+	if (tool_stopped == SIGPIPE && !sigaction(SIGPIPE, NULL, &on_pipe) &&
+	    on_pipe.sa_handler == stop) {
+		signal(SIGPIPE, SIG_DFL);
+		raise(SIGPIPE);
+	}
 	/* Some file systems report only now. EBADF: it was closed from the start, and not used. */
 	if (good && fclose(stdout) && errno != EBADF)
 		good = false;
@@ -302,17 +317,52 @@ int tool_finish(int rc)
 	return TOOL_ERROR;
 }
 
-static void stop(int signal)
-{
-	tool_stopped = signal;
-}
-
 void tool_catch_signals(void)
 {
 	const struct sigaction action = {.sa_handler = stop, .sa_flags = (int)SA_RESETHAND};
+	const struct sigaction pipe_action = {.sa_handler = stop};
+	struct sigaction before;
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	/* It stays ignored if whoever started the tool has ignored it. */
+	if (!sigaction(SIGPIPE, NULL, &before) && before.sa_handler != SIG_IGN)
+		sigaction(SIGPIPE, &pipe_action, NULL);
+}
+
+static pthread_t output_user;
+
+static void *watch_output(void *arg)
+{
+	/* Errors are always reported: no event is asked for. */
+	struct pollfd out = {.fd = STDOUT_FILENO};
+
+	if (poll(&out, 1, -1) == 1 && out.revents & (POLLERR | POLLHUP)) {
+		tool_stopped = SIGPIPE;
+		/* Ends a pause, too. */
+		pthread_kill(output_user, SIGPIPE);
+	}
+	return NULL;
+}
+
+void tool_watch_output(void)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	output_user = pthread_self();
+	if (pthread_attr_init(&attr))
+		return;
+	/* The library needs the address space, if that is limited. */
+	pthread_attr_setstacksize(&attr, WATCH_STACK);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	/* Without memory for it, the next write shows that the reader is gone. */
+	(void)pthread_create(&thread, &attr, watch_output, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
 }
 
 uint64_t tool_now_ns(void)

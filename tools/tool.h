@@ -100,13 +100,23 @@ bool tool_output_close(FILE *file, const char *option, const char *path);
 
 /*
  * Closes standard output. The last call of each main(). Return: @rc, the exit code of the tool, or,
- * after an error message, TOOL_ERROR if not all output could be written.
+ * after an error message, TOOL_ERROR if not all output could be written. Ends the process by SIGPIPE
+ * if that was caught.
  */
 int tool_finish(int rc);
 
-/* Sets tool_stopped on SIGINT and SIGTERM; a second signal ends the process. */
+/*
+ * Sets tool_stopped on SIGINT and SIGTERM, of which a second one ends the process, and on SIGPIPE,
+ * by which tool_finish() ends it.
+ */
 void tool_catch_signals(void);
 extern volatile int tool_stopped;
+
+/*
+ * From now on the calling thread gets SIGPIPE as soon as nobody reads standard output any more. For
+ * work that prints little, or late.
+ */
+void tool_watch_output(void);
 
 /* Monotonic time. */
 uint64_t tool_now_ns(void);

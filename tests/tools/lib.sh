@@ -165,6 +165,15 @@ full() {
 	fi
 }
 
+# unread WHAT LINES COMMAND...: the reader of a pipe goes after so many lines, and SIGPIPE ends it.
+unread() {
+	u_what=$1 u_lines=$2
+	shift 2
+	# shellcheck disable=SC2016
+	expect "nobody reads any more: $u_what" 141 60 bash -o pipefail -c '"$@" | head -n '"$u_lines" \
+		- "$@"
+}
+
 # start LOG COMMAND...: runs it in the background; $pid is its process id.
 start() {
 	s_log=$work/$1

@@ -137,4 +137,5 @@ else
 	has "says so" "$err" "jansson was left out"
 	skip "JSON: jansson was left out"
 fi
+unread "the list of services" 0 ./tools/ripc-info -l -W 60000
 finish

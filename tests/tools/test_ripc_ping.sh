@@ -135,6 +135,8 @@ done
 kill -CONT "$server"
 expect "a ping behind those of processes that were killed" 0 60 ./tools/ripc-ping -c 1 -W 5000 "$id"
 
+unread "one ping in an hour" 3 ./tools/ripc-ping -c 0 -i 3600000 "$id"
+
 # A ping that is interrupted between two messages has lost none.
 start between ./tools/ripc-ping -c 0 -i 60000 "$id"
 ready between "^answer 0:"
