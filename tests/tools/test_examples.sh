@@ -113,6 +113,13 @@ for number in 0 -1 5x "" 99999999999999999999; do
 	expect "tasks: '$number' tasks" 2 60 ./examples/tasks boss "$id" "$number"
 done
 expect "tasks: no number" 2 60 ./examples/tasks worker "$id" soon
+if grep -qE '^(CC|CFLAGS|RIPC_CFLAGS) = .*-fsanitize' Makefile; then
+	skip "tasks: out of memory: sanitizers need memory of their own"
+else
+	expect "tasks: out of memory" 1 60 bash -c \
+		"ulimit -v 2000000; exec ./examples/tasks boss $id 4000000000"
+	has "says so" "$err" "^boss: no memory for 4000000000 tasks$"
+fi
 start boss ./examples/tasks boss "$id" 1000
 boss=$pid
 ready boss "^service $id has 1000 tasks$"
