@@ -382,11 +382,24 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 	set_state(h, DROPPED);
 }
 
+/* The mean time until the next periodic claim. */
+static uint32_t claim_interval_ms(const struct ripc__rcore *core)
+{
+	size_t services = core->held.count;
+
+	if (services <= RIPC__CLAIM_ROUND_MS / RIPC__CLAIM_INTERVAL_MS ||
+	    core->rx_per_s >= RIPC__CLAIM_QUIET_PER_S)
+		return RIPC__CLAIM_INTERVAL_MS;
+	if (services >= RIPC__CLAIM_ROUND_MS / RIPC__CLAIM_MIN_MS)
+		return RIPC__CLAIM_MIN_MS;
+	return RIPC__CLAIM_ROUND_MS / (uint32_t)services;
+}
+
 void ripc__claim_repeat(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__claim_next_to_send(core);
 	uint64_t pause_ns =
-		core->hurried ? HURRIED_NS : ripc__rcore_jitter_ns(core, RIPC__CLAIM_INTERVAL_MS);
+		core->hurried ? HURRIED_NS : ripc__rcore_jitter_ns(core, claim_interval_ms(core));
 
 	core->hurried -= core->hurried > 0;
 	if (!h)

@@ -51,6 +51,13 @@
  */
 #define RIPC__BROADCAST_WARN_PER_S 2000
 #define RIPC__CLAIM_INTERVAL_MS    30000u /* mean time between two periodic claims of a context */
+/*
+ * A context with many services claims all of them within this time, but not more often than every
+ * CLAIM_MIN_MS, and only while it receives fewer than CLAIM_QUIET_PER_S requests and claims.
+ */
+#define RIPC__CLAIM_ROUND_MS    300000u
+#define RIPC__CLAIM_MIN_MS      300u
+#define RIPC__CLAIM_QUIET_PER_S 200u
 
 struct ripc__rcore;
 

@@ -96,6 +96,34 @@ START_TEST(heal__many_services)
 }
 END_TEST
 
+/* A single duplicate among many services is found in the time of one round, if it is quiet. */
+START_TEST(heal__one_of_many_services)
+{
+	enum { SERVICES = 100 };
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REQUEST, 777, 999, 0x01);
+	unsigned before;
+
+	a->group = 1;
+	for (uint64_t s = 1; s <= SERVICES; s++) {
+		node_register(a, s, false);
+		node_register(b, s < SERVICES ? 1000 + s : s, false);
+	}
+	bus_run(bus, 1000);
+	a->group = 0;
+	before = a->nsent;
+	bus_run(bus, RIPC__CLAIM_INTERVAL_MS + RIPC__CLAIM_ROUND_MS * 5 / 4);
+	ck_assert_uint_eq(node_holds(a, SERVICES) + node_holds(b, SERVICES), 1);
+	ck_assert_uint_le(a->nsent - before, 3 * SERVICES);
+	/* Not while other contexts send much. */
+	before = a->nsent;
+	for (unsigned i = 0; i < 120000 / 2; i++) {
+		node_input(a, &msg);
+		bus_run(bus, 2);
+	}
+	ck_assert_uint_le(a->nsent - before, 10);
+}
+END_TEST
+
 /* A verdict is about two holders: the third one does not give up, too. */
 START_TEST(heal__three_holders)
 {
@@ -267,6 +295,7 @@ int main(void)
 	tcase_add_loop_test(tc, heal__older_wins_by_request, 0, 4);
 	tcase_add_loop_test(tc, heal__third_sees_two_replies, 0, 2);
 	tcase_add_test(tc, heal__many_services);
+	tcase_add_test(tc, heal__one_of_many_services);
 	tcase_add_loop_test(tc, heal__three_holders, 0, 6);
 	tcase_add_test(tc, redirect__to_a_dead_holder);
 	tcase_add_test(tc, redirect__until_the_next_holder);
