@@ -36,18 +36,24 @@ static int await_reply(struct perf_client *c, uint64_t token, struct perf_contro
 	}
 }
 
-static void fail(const struct perf_client *c, int rc)
+static void fail(const struct perf_client *c, int rc, bool reached)
 {
 	char text[TOOL_SERVICE_TEXT];
+	const char *server = text + strlen("service");
 
 	tool_service_text(c->args->service, c->args->service_name, text);
 	/* "server 42", or with a name "server camera/left, service 42". */
-	tool_fail(rc, "server%s", text + strlen("service"));
+	if (reached && rc == -ETIMEDOUT)
+		tool_error("server%s is there but has not answered in %llu ms: is it ripc-perf?",
+			   server, (unsigned long long)c->args->timeout_ms);
+	else
+		tool_fail(rc, "server%s", server);
 }
 
 int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_control *reply)
 {
 	uint64_t deadline_ns = tool_now_ns() + c->args->timeout_ms * 1000000, now_ns;
+	bool sent;
 	int rc;
 
 	request->token = ++c->token;
@@ -55,6 +61,7 @@ int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_co
 		uint64_t until_ns;
 
 		rc = perf_control_send(c->service, c->args->service, request, PERF_CONTROL_MS);
+		sent = !rc;
 		now_ns = tool_now_ns();
 		until_ns = now_ns + REPEAT_MS * UINT64_C(1000000);
 		if (!rc)
@@ -65,7 +72,7 @@ int perf_ask(struct perf_client *c, struct perf_control *request, struct perf_co
 	if (tool_stopped)
 		return -EINTR;
 	if (rc) {
-		fail(c, rc);
+		fail(c, rc, sent);
 		return rc;
 	}
 	if (reply->type == PERF_BUSY)
@@ -87,7 +94,7 @@ static int find_server(struct perf_client *c)
 	c->route.size = sizeof(c->route);
 	rc = tool_route_lookup(c->ctx, c->args->service, &c->route, c->args->timeout_ms);
 	if (rc) {
-		fail(c, rc);
+		fail(c, rc, false);
 		return rc;
 	}
 	while ((rc = perf_ask(c, &request, &reply)) == -EBUSY && tool_now_ns() < deadline_ns &&

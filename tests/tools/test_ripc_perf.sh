@@ -326,6 +326,10 @@ else
 		-c 10 -k short -s 8,64M -j -
 	has "reports the first one" "$out" '"size": 8,'
 fi
+start pinged ./tools/ripc-ping --serve "$nobody"
+ready pinged "answering"
+expect "a service that is no server" 2 60 ./tools/ripc-perf latency -S "$nobody" --timeout 500
+has "says so" "$err" "server $nobody is there but has not answered in 500 ms"
 # An option that a command would ignore is refused. Nothing is measured: there is no server.
 refused() {
 	expect "$*" 3 60 ./tools/ripc-perf "$@"
