@@ -193,8 +193,6 @@ struct ripc__memory {
 	/* struct ripc__message: those not received yet with items in windows or return buffers */
 	struct ripc__list unread;
 	uint32_t next_return_id;
-	struct ripc__list free_import_refs; /* struct ripc__import_ref: kept for reuse */
-	unsigned nfree_import_refs;
 };
 
 void ripc__memory_init(struct ripc *ctx);

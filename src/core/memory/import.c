@@ -42,39 +42,6 @@ void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, int fd, u
 	ripc__lane_send_map_ack(lane, export_id);
 }
 
-#define FREE_REFS_MAX 64 /* structs kept for reuse */
-
-static struct ripc__import_ref *import_ref_get(struct ripc__memory *m)
-{
-	struct ripc__list *n = ripc__list_take(&m->free_import_refs);
-
-	if (!n)
-		return malloc(sizeof(struct ripc__import_ref));
-	m->nfree_import_refs--;
-	return ripc__list_entry(n, struct ripc__import_ref, link);
-}
-
-static void import_ref_put(struct ripc__memory *m, struct ripc__import_ref *import_ref)
-{
-	ripc__list_del(&import_ref->link);
-	if (m->nfree_import_refs >= FREE_REFS_MAX) {
-		free(import_ref);
-		return;
-	}
-	ripc__list_add(&m->free_import_refs, &import_ref->link);
-	m->nfree_import_refs++;
-}
-
-void ripc__import_refs_free(struct ripc__memory *m)
-{
-	ripc__list_free(&m->free_import_refs, struct ripc__import_ref, link);
-}
-
-void ripc__import_free(struct ripc__region *r)
-{
-	ripc__list_free(&r->import_refs, struct ripc__import_ref, link);
-}
-
 /* The item word of a RELEASE. */
 static uint64_t release_word(const struct ripc__region *r, const struct ripc__import_ref *ref)
 {
@@ -96,7 +63,7 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 		if (import_ref->lane)
 			ripc__lane_send_release(import_ref->lane, import_ref->request,
 						release_word(r, import_ref));
-		import_ref_put(ctx->memory, import_ref);
+		ripc__import_ref_cancel(import_ref);
 	}
 	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))
 		return;
@@ -133,7 +100,7 @@ int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t a
 
 	if (!r || at > r->cap || len > r->cap - at)
 		return -EPROTO;
-	import_ref = import_ref_get(lane->ctx->memory);
+	import_ref = malloc(sizeof(*import_ref));
 	if (!import_ref)
 		return -ENOBUFS;
 	*import_ref = (struct ripc__import_ref){
@@ -159,7 +126,8 @@ void ripc__import_ref_release_item(struct ripc__region *r, const struct ripc__me
 
 void ripc__import_ref_cancel(struct ripc__import_ref *import_ref)
 {
-	import_ref_put(import_ref->region->ctx->memory, import_ref);
+	ripc__list_del(&import_ref->link);
+	free(import_ref);
 }
 
 void ripc__import_ref_release(struct ripc__import_ref *import_ref)

@@ -83,7 +83,7 @@ struct ripc__export_ref {
 
 /* An item of a received message that lies in an import. */
 struct ripc__import_ref {
-	struct ripc__list link; /* in region->import_refs, or in memory->free_import_refs */
+	struct ripc__list link; /* in region->import_refs */
 	struct ripc__region *region;
 	struct ripc__lane *lane; /* lane for RELEASE; NULL: the sender does not wait any more */
 	uint64_t request;        /* the sender's request id */
@@ -178,15 +178,11 @@ uint64_t ripc__import_ack_take(struct ripc__lane *lane);
  * lane are acknowledged at once, up to 1024 if that repeats. Called before ripc__import_ack_take().
  */
 void ripc__import_acks_back_off(struct ripc__lane *lane);
-/* Frees the structs that are kept for reuse. */
-void ripc__import_refs_free(struct ripc__memory *m);
 /* Ends the reference of an item whose message was freed or detached. */
 void ripc__import_ref_release_item(struct ripc__region *region, const struct ripc__message *m,
 				   unsigned item);
 /* No send reads from the region any more. */
 void ripc__import_settle(struct ripc *ctx, struct ripc__region *region);
-/* Frees the import in ripc_close(), without RELEASE. */
-void ripc__import_free(struct ripc__region *region);
 /* The lane is closed: items that the application holds stay readable. */
 void ripc__imports_lane_gone(struct ripc__lane *lane);
 

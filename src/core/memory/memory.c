@@ -21,7 +21,6 @@ void ripc__memory_init(struct ripc *ctx)
 	ripc__list_init(&m->unread);
 	ripc__table_init(&m->call_returns, 0);
 	ripc__table_init(&m->return_ids, 0);
-	ripc__list_init(&m->free_import_refs);
 	m->next_return_id = 1;
 }
 
@@ -52,13 +51,12 @@ void ripc__memory_fini(struct ripc *ctx)
 
 		for (unsigned k = 0; k < RIPC__TP_MAX; k++)
 			free(r->cached_mr[k]);
-		ripc__import_free(r);
+		ripc__list_free(&r->import_refs, struct ripc__import_ref, link);
 		ripc__list_free(&r->windows, struct ripc__recv_window, region_link);
 		if (r->state != RIPC__REGION_USER)
 			ripc__pool_unmap(ctx, r);
 		free(r);
 	}
-	ripc__import_refs_free(m);
 	free(m->regions);
 	memset(m, 0, sizeof(*m));
 }
