@@ -3,7 +3,6 @@
 #include "core/memory/mapped.h"
 #include "core/memory/region.h"
 #include "core/peer/lane.h"
-#include "core/peer/lane_control.h"
 #include "core/peer/peer.h"
 
 #include <stdlib.h>
@@ -60,7 +59,7 @@ bool ripc__export_reused(const struct ripc__region *region)
 
 static void export_drop(struct ripc__export *s)
 {
-	ripc__lane_send_unmap(s->lane, s->export_id);
+	ripc__lane_notify(s->lane, RIPC__UNMAP, 0, 0, s->export_id, 0);
 	export_free(s);
 }
 

@@ -3,7 +3,7 @@
 #include "core/memory/mapped.h"
 #include "core/memory/memory_object.h"
 #include "core/memory/region.h"
-#include "core/peer/lane_control.h"
+#include "core/peer/lane.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -39,7 +39,7 @@ void ripc__import_add(struct ripc__lane *lane, void *base, size_t len, int fd, u
 	r->export_id = (uint32_t)export_id;
 	ripc__list_add(&lane->memory->imports, &r->lane_link);
 	lane->memory->nimports++;
-	ripc__lane_send_map_ack(lane, export_id);
+	ripc__lane_notify(lane, RIPC__MAP_ACK, 0, 0, export_id, 0);
 }
 
 /* The item word of a RELEASE. */
@@ -58,11 +58,11 @@ void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
 	ripc__list_for_each_entry_safe (import_ref, tmp, &r->import_refs, link) {
 		if (!import_ref->released)
 			continue;
-		if (import_ref->lane)
+		if (import_ref->lane) {
 			import_ref->lane->memory->acks_due -= import_ref->ack_due;
-		if (import_ref->lane)
-			ripc__lane_send_release(import_ref->lane, import_ref->request,
-						release_word(r, import_ref));
+			ripc__lane_notify(import_ref->lane, RIPC__RELEASE, 0, 0,
+					  import_ref->request, release_word(r, import_ref));
+		}
 		ripc__import_ref_cancel(import_ref);
 	}
 	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))

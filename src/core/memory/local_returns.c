@@ -13,7 +13,6 @@
 #include "core/progress/context.h"
 #include "core/memory/detach.h"
 #include "core/peer/lane.h"
-#include "core/peer/lane_control.h"
 #include "core/service/service.h"
 #include "core/memory/bounce.h"
 
@@ -185,7 +184,8 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r)
 		return;
 	}
 	r->revoking = true;
-	ripc__lane_send_revoke(r->lane, r->service ? r->service->id : 0, r->id);
+	/* Service 0: it is closed. */
+	ripc__lane_notify(r->lane, RIPC__REVOKE, 0, r->service ? r->service->id : 0, r->id, 0);
 }
 
 void ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region)

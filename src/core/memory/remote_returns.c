@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/memory/remote_returns.h"
-#include "core/peer/lane_control.h"
+#include "core/peer/lane.h"
 
 #include <stdlib.h>
 
@@ -71,7 +71,7 @@ void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,
 	if (!used && !o->revoked && !o->orphan)
 		return;
 	if (o->revoked && lane && lane->state == RIPC__LANE_UP)
-		ripc__lane_send_revoked(lane, o->desc.how);
+		ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, o->desc.how, 0);
 	if (!o->orphan) {
 		ripc__list_del(&o->link);
 		d->nremote_returns--;
@@ -111,5 +111,5 @@ void ripc__remote_return_revoke(struct ripc__lane *lane, struct ripc__dest *d, u
 	if (o)
 		o->revoked = true;
 	else /* Never stored, or used: the message that used it was sent before this answer. */
-		ripc__lane_send_revoked(lane, id);
+		ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, id, 0);
 }

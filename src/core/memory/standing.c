@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/memory/standing.h"
 #include "core/memory/bounce.h"
-#include "core/peer/lane_control.h"
+#include "core/peer/lane.h"
 
 #include <stdlib.h>
 
@@ -127,7 +127,7 @@ void ripc__standing_lane_idle(struct ripc__lane *lane)
 		r->flow->medium_items = 0;
 		r->flow->standing_len = 0;
 		if (!r->revoking)
-			ripc__lane_send_revoke(lane, r->flow->id, r->id);
+			ripc__lane_notify(lane, RIPC__REVOKE, 0, r->flow->id, r->id, 0);
 		r->revoking = true;
 	}
 	ripc__lane_monitor(lane);

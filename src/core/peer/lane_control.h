@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The messages of the lane's own protocol, CREDIT, PING and PONG, GOAWAY, and those of core/memory.
- * Only this file of core/peer names a kind of message; core/message/control.c receives them. The
- * layers above send theirs by ripc__lane_control() and ripc__lane_notify(). Lock held.
+ * The messages of the lane's own protocol: CREDIT, FLOW_END, PING and PONG, GOAWAY. Only this file
+ * of core/peer names a kind of message; core/message/control.c receives them. The layers above send
+ * theirs by ripc__lane_control() and ripc__lane_notify(). Lock held.
  */
 #ifndef RIPC_CORE_PEER_LANE_CONTROL_H
 #define RIPC_CORE_PEER_LANE_CONTROL_H
@@ -54,29 +54,6 @@ static inline void ripc__lane_pong(struct ripc__lane *lane, uint64_t word)
 static inline void ripc__lane_send_goaway(struct ripc__lane *lane, bool answer)
 {
 	ripc__lane_notify(lane, RIPC__GOAWAY, 0, 0, answer, 0);
-}
-/* The peer's export is mapped; an export of ours has ended. */
-static inline void ripc__lane_send_map_ack(struct ripc__lane *lane, uint64_t export_id)
-{
-	ripc__lane_notify(lane, RIPC__MAP_ACK, 0, 0, export_id, 0);
-}
-static inline void ripc__lane_send_unmap(struct ripc__lane *lane, uint64_t export_id)
-{
-	ripc__lane_notify(lane, RIPC__UNMAP, 0, 0, export_id, 0);
-}
-/* Return buffer id of a service (0: closed) ended; no write into that of the peer is left. */
-static inline void ripc__lane_send_revoke(struct ripc__lane *lane, uint64_t service, uint64_t id)
-{
-	ripc__lane_notify(lane, RIPC__REVOKE, 0, service, id, 0);
-}
-static inline void ripc__lane_send_revoked(struct ripc__lane *lane, uint64_t id)
-{
-	ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, id, 0);
-}
-/* An item of the peer's message, which was read in place, is not used any more. */
-static inline void ripc__lane_send_release(struct ripc__lane *lane, uint64_t request, uint64_t item)
-{
-	ripc__lane_notify(lane, RIPC__RELEASE, 0, 0, request, item);
 }
 /* Both sides sent GOAWAY: answers on a retiring lane. Return: false: no credit or no room. */
 bool ripc__lane_answer_goaway(struct ripc__lane *lane);
