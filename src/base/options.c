@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <net/if.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>

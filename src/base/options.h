@@ -3,7 +3,6 @@
 #ifndef RIPC_BASE_OPTIONS_H
 #define RIPC_BASE_OPTIONS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

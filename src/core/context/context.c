@@ -19,7 +19,6 @@
 #include "core/rendezvous/receiver.h"
 #include "core/progress/transports.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/resource.h>

@@ -8,8 +8,6 @@
 #include "core/progress/transports.h"
 #include "resolver/listing.h"
 
-#include <stdio.h>
-
 enum { ROUNDS = 3 }; /* requests to all: at once, after a quarter, and after half of the time */
 
 struct rows {

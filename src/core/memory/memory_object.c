@@ -3,7 +3,6 @@
 #include "core/memory/memory_object.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

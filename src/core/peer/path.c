@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/path.h"
-#include "core/peer/lane.h"
 #include "wire/bytes.h"
 
 static bool addr_matches(const struct ripc__transport_ops *ops, uint8_t id)
