@@ -63,13 +63,26 @@ static struct ripc__dest *dest_new(struct ripc *ctx, uint64_t id)
 	return d;
 }
 
-static void dest_known(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p)
+static void dest_unlink(struct ripc__dest *d)
 {
+	ripc__remote_returns_drop(d);
+	ripc__datagram_context_end(d);
+	ripc__list_del(&d->link);
+	d->peer = NULL;
+	d->credit = NULL;
+}
+
+/* p holds it. learned: from a message. */
+static void dest_known(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p, bool learned)
+{
+	if (d->peer && d->peer != p)
+		dest_unlink(d);
+	if (!d->peer)
+		ripc__list_add(&p->lists->dests, &d->link);
 	d->peer = p;
 	set_state(ctx, d, RIPC__DEST_KNOWN);
-	d->learned = true;
+	d->learned = learned;
 	d->failures = 0;
-	ripc__list_add(&p->lists->dests, &d->link);
 }
 
 static struct ripc__dest *dest_unfold(struct ripc *ctx, uint64_t id)
@@ -80,7 +93,7 @@ static struct ripc__dest *dest_unfold(struct ripc *ctx, uint64_t id)
 	if (!d)
 		return NULL;
 	c->holds = false;
-	dest_known(ctx, d, c->lane->peer);
+	dest_known(ctx, d, c->lane->peer, true);
 	if (d->peer->lane == c->lane)
 		d->credit = c;
 	return d;
@@ -155,26 +168,6 @@ void ripc__remote_returns_drop(struct ripc__dest *d)
 	d->nremote_returns = 0;
 }
 
-static void dest_unlink(struct ripc__dest *d)
-{
-	ripc__remote_returns_drop(d);
-	ripc__datagram_context_end(d);
-	ripc__list_del(&d->link);
-	d->peer = NULL;
-	d->credit = NULL;
-}
-
-static void dest_link(struct ripc__dest *d, struct ripc__peer *p)
-{
-	d->learned = false;
-	if (d->peer == p)
-		return;
-	if (d->peer)
-		dest_unlink(d);
-	d->peer = p;
-	ripc__list_add(&p->lists->dests, &d->link);
-}
-
 void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d)
 {
 	if (!ctx->completions_used)
@@ -237,7 +230,7 @@ void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer 
 	if ((d->state != RIPC__DEST_UNKNOWN && d->state != RIPC__DEST_FAILED) ||
 	    !ripc__peer_lists(p))
 		return;
-	dest_known(ctx, d, p);
+	dest_known(ctx, d, p, true);
 	ripc__dest_flush(ctx, d);
 	ripc__dest_wake(ctx, d);
 }
@@ -266,22 +259,16 @@ static struct ripc__peer *dest_holder(struct ripc *ctx, struct ripc__dest *d,
 
 static void dest_resolve(struct ripc *ctx, struct ripc__dest *d)
 {
-	struct ripc_service *local = ripc__service_find(ctx, d->id);
-	int rc;
-
-	if (local) {
+	if (ripc__service_find(ctx, d->id)) {
 		struct ripc__peer *p = dest_holder(ctx, d, ctx->instance);
 
-		if (!p) {
+		if (p)
+			dest_known(ctx, d, p, false);
+		else
 			dest_fail(ctx, d, "out of memory");
-			return;
-		}
-		dest_link(d, p);
-		set_state(ctx, d, RIPC__DEST_KNOWN);
 		return;
 	}
-	rc = ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx));
-	if (rc) {
+	if (ripc__resolver_lookup(ctx->resolver, d->id, ripc__now(ctx))) {
 		dest_fail(ctx, d, ripc_error_detail());
 		return;
 	}
@@ -420,10 +407,8 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 		dest_fail(ctx, d, "out of memory");
 		return;
 	}
-	dest_link(d, p);
+	dest_known(ctx, d, p, false);
 	memcpy(d->holder, p->instance, 16);
-	set_state(ctx, d, RIPC__DEST_KNOWN);
-	d->failures = 0;
 	if (ripc__dest_has_waiters(d)) {
 		ripc__peer_connect(ctx, p);
 		ripc__dest_flush(ctx, d);
@@ -472,9 +457,9 @@ void ripc__dest_timers(struct ripc *ctx)
 	}
 }
 
-/* The resolver's look-up has ended. */
-static void dest_release(struct ripc *ctx, struct ripc__dest *d)
+void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d)
 {
+	ripc__resolver_lookup_cancel(ctx->resolver, d->id);
 	dest_unlink(d);
 	ctx->nawaited -= d->state == RIPC__DEST_RESOLVING;
 	if (ctx->last_dest == d)
@@ -483,12 +468,6 @@ static void dest_release(struct ripc *ctx, struct ripc__dest *d)
 	ripc__completion_remove(ctx, &d->sendable);
 	free(d->why);
 	free(d);
-}
-
-void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d)
-{
-	ripc__resolver_lookup_cancel(ctx->resolver, d->id);
-	dest_release(ctx, d);
 }
 
 void ripc__dest_sweep(struct ripc *ctx, uint64_t idle_ns)
@@ -513,5 +492,5 @@ void ripc__dests_free(struct ripc *ctx)
 	struct ripc__dest *d, *tmp;
 
 	HASH_ITER (hh, ctx->dests, d, tmp)
-		dest_release(ctx, d);
+		ripc__dest_free(ctx, d);
 }
