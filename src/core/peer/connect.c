@@ -2,7 +2,6 @@
 #include "core/peer/connect.h"
 #include "auth/handshake.h"
 #include "core/peer/attempt.h"
-#include "core/peer/datagram_context.h"
 #include "core/peer/endpoint.h"
 #include "core/peer/eviction.h"
 #include "core/peer/lane.h"
@@ -218,19 +217,12 @@ static void lane_up(struct ripc__lane *lane)
 			return;
 		}
 		old = p->lane;
+		ripc__peer_lane_ends(p);
 	}
 	p->lane = lane;
-	if (p->out)
-		p->out->replaces = false;
 	ripc__attempts_clear_tp(p, lane->tp);
-	if (old) {
-		ripc__list_for_each_entry (d, &p->lists->dests, link) {
-			d->credit = NULL;
-			ripc__datagram_context_end(d);
-			ripc__remote_returns_drop(d);
-		}
+	if (old)
 		ripc__lane_fail(old, -EALREADY, "crossed connections");
-	}
 	/* The peer lost its dedup window, which also covers requests sent on the old lane. */
 	if (p->remote_epoch && p->remote_epoch != remote_epoch)
 		ctx->peer_ops->dedup_lost(ctx, p);

@@ -2,7 +2,6 @@
 #include "core/peer/eviction.h"
 
 #include "base/admission.h"
-#include "core/peer/datagram_context.h"
 #include "core/peer/lane.h"
 #include "core/peer/lane_control.h"
 #include "core/peer/lane_post.h"
@@ -59,7 +58,6 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__peer *p = lane->peer;
-	struct ripc__dest *d;
 
 	ripc__lane_send_goaway(lane, answer);
 	if (lane->state != RIPC__LANE_UP || !ripc__list_empty(&lane->control))
@@ -74,14 +72,7 @@ static bool retire_lane(struct ripc__lane *lane, bool answer)
 	ripc__progress_request(ctx);
 	if (p->lane != lane)
 		return true;
-	ripc__list_for_each_entry (d, &p->lists->dests, link) {
-		d->credit = NULL;
-		ripc__datagram_context_end(d);
-		ripc__remote_returns_drop(d);
-	}
-	p->lane = NULL;
-	if (p->out)
-		p->out->replaces = false;
+	ripc__peer_lane_ends(p);
 	ctx->peer_ops->peer_disconnected(ctx, p);
 	/* A peer that connected by itself is resolved. */
 	p->contact = RIPC__CONTACT_LOST;

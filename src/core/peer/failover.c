@@ -41,8 +41,6 @@ void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text)
 			ripc__peer_connect(ctx, p);
 		return;
 	}
-	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link)
-		ripc__remote_returns_drop(d);
 	if (p->contact == RIPC__CONTACT_PROBING && status == -ETIMEDOUT && !p->pending_conn) {
 		/* The attempts beside it go on until then. */
 		p->contact =

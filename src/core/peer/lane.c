@@ -39,10 +39,23 @@ void ripc__lane_set_state(struct ripc__lane *lane, enum ripc__lane_state to)
 
 /* ---- end of a lane ---- */
 
+void ripc__peer_lane_ends(struct ripc__peer *p)
+{
+	struct ripc__dest *d;
+
+	p->lane = NULL;
+	if (p->out)
+		p->out->replaces = false;
+	ripc__list_for_each_entry (d, &p->lists->dests, link) {
+		d->credit = NULL;
+		ripc__datagram_context_end(d);
+		ripc__remote_returns_drop(d);
+	}
+}
+
 void ripc__lane_close(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
-	struct ripc__dest *d;
 
 	ripc__lane_set_state(lane, RIPC__LANE_DEAD);
 	if (lane->ep) {
@@ -53,20 +66,11 @@ void ripc__lane_close(struct ripc__lane *lane)
 	lane->ep = NULL;
 	ctx->peer_ops->lane_closed(lane);
 	ripc__list_free(&lane->control, struct ripc__control, link);
-	ripc__list_for_each_entry (d, &lane->peer->lists->dests, link) {
-		if (lane->peer->lane != lane)
-			break;
-		d->credit = NULL;
-		ripc__datagram_context_end(d);
-	}
-	ripc__flows_free(lane);
 	if (lane->peer->out == lane)
 		lane->peer->out = NULL;
-	if (lane->peer->lane == lane) {
-		lane->peer->lane = NULL;
-		if (lane->peer->out)
-			lane->peer->out->replaces = false;
-	}
+	if (lane->peer->lane == lane)
+		ripc__peer_lane_ends(lane->peer);
+	ripc__flows_free(lane);
 	ripc__list_del(&lane->link);
 	ripc__list_add(&ctx->dead_lanes, &lane->link);
 }
