@@ -139,13 +139,6 @@ struct ripc__group *ripc__group_get(struct ripc *ctx, uint64_t id);
 
 /* JOINING: no JOIN is sent yet. */
 void ripc__group_set_state(struct ripc__group *g, enum ripc__group_state to);
-/* Runs the group's timer then, unless it runs before. */
-static inline void ripc__group_wake_at(struct ripc__group *g, uint64_t when_ns)
-{
-	if (when_ns < g->next_ns)
-		g->next_ns = when_ns;
-	ripc__timer_at(g->ctx, g->next_ns);
-}
 /* Runs the group's timer at the next pass. */
 void ripc__group_kick(struct ripc__group *g);
 

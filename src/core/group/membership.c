@@ -90,7 +90,9 @@ void ripc__member_expire(struct ripc__group *g, struct ripc__member *m, uint64_t
 
 	if (when < m->expires_ns)
 		m->expires_ns = when;
-	ripc__group_wake_at(g, m->expires_ns);
+	if (m->expires_ns < g->next_ns)
+		g->next_ns = m->expires_ns;
+	ripc__timer_at(g->ctx, g->next_ns);
 }
 
 void ripc__members_expire(struct ripc__group *g, bool unlisted)
