@@ -21,6 +21,14 @@ const char *ripc_version(void)
 	return PACKAGE_VERSION;
 }
 
+/* Begins a call that fills a struct of this type. Return: 0: lock held; or an error. */
+static int enter(struct ripc **ctx, const void *to, const char *type)
+{
+	int rc = ripc__check_output(to, type);
+
+	return rc ? rc : ripc__context_enter(ctx);
+}
+
 /* The best address of the peer that transport i understands, or NULL. */
 static const uint8_t *peer_addr(const struct ripc *ctx, const struct ripc__peer *p, unsigned i,
 				size_t *len)
@@ -171,10 +179,8 @@ static struct ripc__dest *dest_of_service(struct ripc *ctx, uint64_t id)
 int RIPC__NO_ANALYSIS ripc_route_get(struct ripc *ctx, uint64_t dest, struct ripc_route *route)
 {
 	struct ripc__dest *d;
-	int rc = ripc__check_output(route, "ripc_route");
+	int rc = enter(&ctx, route, "ripc_route");
 
-	if (!rc)
-		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
 	d = dest_of_service(ctx, dest);
@@ -196,10 +202,8 @@ int RIPC__NO_ANALYSIS ripc_route_limits(struct ripc *ctx, uint64_t dest, struct 
 	};
 	const struct ripc__dest *d;
 	const char *name;
-	int rc = ripc__check_output(limits, "ripc_limits");
+	int rc = enter(&ctx, limits, "ripc_limits");
 
-	if (!rc)
-		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
 	if (dest) {
@@ -220,10 +224,8 @@ int RIPC__NO_ANALYSIS ripc_context_stats(struct ripc *ctx, struct ripc_stats *st
 {
 	struct ripc__auth_counts counts;
 	struct ripc_stats full;
-	int rc = ripc__check_output(stats, "ripc_stats");
+	int rc = enter(&ctx, stats, "ripc_stats");
 
-	if (!rc)
-		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
 	full = ctx->stats;
@@ -264,10 +266,8 @@ int RIPC__NO_ANALYSIS ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ri
 {
 	struct ripc_stats full = {0};
 	struct ripc__dest *d;
-	int rc = ripc__check_output(stats, "ripc_stats");
+	int rc = enter(&ctx, stats, "ripc_stats");
 
-	if (!rc)
-		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
 	d = dest_of_service(ctx, dest);
@@ -300,10 +300,8 @@ int RIPC__NO_ANALYSIS ripc_group_stats(struct ripc *ctx, uint64_t group, const u
 				       struct ripc_group_stats *stats)
 {
 	struct ripc_group_stats full = {0};
-	int rc = ripc__check_output(stats, "ripc_group_stats");
+	int rc = enter(&ctx, stats, "ripc_group_stats");
 
-	if (!rc)
-		rc = ripc__context_enter(&ctx);
 	if (rc)
 		return rc;
 	rc = ripc__group_stats(ctx, group, sender, &full);
