@@ -29,8 +29,12 @@ void ripc__pending_conn_wait(struct ripc *ctx, struct ripc__peer *p)
 		pending_conn->until_ns = until_ns;
 }
 
-unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status,
-			    const char **why)
+/*
+ * The reason of a refusal, and *why, its text. RIPC__REFUSE_NONE: it was malformed, or, with
+ * another *status, it was not authenticated.
+ */
+static unsigned lane_refusal(const struct ripc__lane *lane, const struct ripc__event *ev,
+			     int *status, const char **why)
 {
 	struct ripc__hello h;
 
@@ -50,6 +54,21 @@ unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *e
 	return h.refusal;
 }
 
+void ripc__lane_on_closed(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	int status = ev->status;
+	const char *why;
+	unsigned refusal;
+
+	if (lane->state != RIPC__LANE_CONNECTING || !ev->reject) {
+		ripc__lane_fail(lane, status, ev->text);
+		return;
+	}
+	refusal = lane_refusal(lane, ev, &status, &why);
+	ripc__lane_close(lane);
+	ripc__peer_attempt_failed(lane->ctx, lane->peer, lane->tp, status, refusal, why);
+}
+
 bool ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool accept)
 {
 	struct ripc__pending_conn *pending_conn = p->pending_conn;
@@ -59,12 +78,9 @@ bool ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool acc
 		return false;
 	p->pending_conn = NULL;
 	if (accept)
-		accepted = !ripc__lane_accept(ctx, p, pending_conn->tp, pending_conn->request,
-					      pending_conn->source, &pending_conn->hello,
-					      &pending_conn->shake);
+		accepted = !ripc__lane_accept(ctx, p, &pending_conn->request);
 	else
-		ripc__lane_reject(ctx, pending_conn->tp, pending_conn->request, p->instance,
-				  RIPC__REFUSE_CROSSED, &pending_conn->shake);
+		ripc__lane_reject(ctx, &pending_conn->request, RIPC__REFUSE_CROSSED);
 	free(pending_conn);
 	return accepted;
 }
@@ -89,10 +105,10 @@ static bool attempts_are_late(struct ripc *ctx, const struct ripc__peer *p)
  * retired is drained first, so that its messages come before those of the new lane. Return: the
  * cause of its refusal, or RIPC__REFUSE_NONE.
  */
-static unsigned on_hello(struct ripc *ctx, unsigned tp, const struct ripc__event *ev,
-			 const struct ripc__hello *h, struct ripc__handshake *shake)
+static unsigned on_hello(struct ripc *ctx, struct ripc__conn_request *r)
 {
-	bool self = ctx->tp[tp].limits.caps & RIPC__CAP_SELF;
+	bool self = ctx->tp[r->tp].limits.caps & RIPC__CAP_SELF;
+	const struct ripc__hello *h = &r->hello;
 	struct ripc__pending_conn *pending_conn;
 	struct ripc__peer *p;
 
@@ -102,8 +118,7 @@ static unsigned on_hello(struct ripc *ctx, unsigned tp, const struct ripc__event
 	if (ctx->closing)
 		return RIPC__REFUSE_CLOSING;
 	ripc__evict_pending(ctx);
-	p = self ? ripc__peer_get(ctx, h->instance)
-		 : ripc__peer_admit(ctx, h->instance, ev->source);
+	p = self ? ripc__peer_get(ctx, h->instance) : ripc__peer_admit(ctx, h->instance, r->source);
 	if (!p)
 		return RIPC__REFUSE_MEMORY;
 	p->used_ns = ripc__now(ctx);
@@ -111,7 +126,7 @@ static unsigned on_hello(struct ripc *ctx, unsigned tp, const struct ripc__event
 		if (p->out && memcmp(ctx->instance, h->instance, 16) < 0 &&
 		    !attempts_are_late(ctx, p))
 			return RIPC__REFUSE_CROSSED;
-		ripc__lane_accept(ctx, p, tp, ev->request, ev->source, h, shake);
+		ripc__lane_accept(ctx, p, r);
 		return RIPC__REFUSE_NONE;
 	}
 	ripc__pending_conn_resolve(ctx, p, false);
@@ -119,14 +134,7 @@ static unsigned on_hello(struct ripc *ctx, unsigned tp, const struct ripc__event
 	if (!pending_conn)
 		return RIPC__REFUSE_MEMORY;
 	*pending_conn = (struct ripc__pending_conn){
-		.tp = tp,
-		.request = ev->request,
-		.hello = *h,
-		.shake = *shake,
-		.source = ev->source,
-		.since_ns = p->used_ns,
-		.until_ns = p->used_ns + PENDING_NS,
-	};
+		.request = *r, .since_ns = p->used_ns, .until_ns = p->used_ns + PENDING_NS};
 	if (p->lane && p->used_ns - p->lane->up_ns < NEW_NS)
 		ripc__pending_conn_wait(ctx, p);
 	ripc__timer_at(ctx, pending_conn->until_ns);
@@ -137,38 +145,38 @@ static unsigned on_hello(struct ripc *ctx, unsigned tp, const struct ripc__event
 
 void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__event *ev)
 {
-	static const uint8_t zero_instance[16];
-	struct ripc__handshake shake;
-	struct ripc__hello h;
+	struct ripc__conn_request r = {.tp = tp, .request = ev->request, .source = ev->source};
 	const char *why;
-	int rc = ripc__hello_decode(&h, ev->data, ev->len, &why);
+	int rc = ripc__hello_decode(&r.hello, ev->data, ev->len, &why);
 	unsigned refusal;
 
 	/* Checked first: unauthenticated and replayed requests get no answer and use no memory. */
 	if (ripc__lane_needs_auth(ctx, tp)) {
-		bool proved = ripc__handshake_check_request(ctx->auth, &shake, ev->data, ev->len);
+		bool proved = ripc__handshake_check_request(ctx->auth, &r.shake, ev->data, ev->len);
 
 		if (!proved)
 			ripc__auth_count_unauth(ctx->auth);
-		if (!proved || !ripc__auth_nonce_is_new(ctx->auth, ripc__handshake_nonce(&shake))) {
+		if (!proved ||
+		    !ripc__auth_nonce_is_new(ctx->auth, ripc__handshake_nonce(&r.shake))) {
 			ctx->stats.bad_peers++;
 			ctx->tp[tp].ops->reject(ctx->tp[tp].t, ev->request, NULL, 0);
 			return;
 		}
 	}
-	if (rc || h.refusal) {
+	if (rc || r.hello.refusal) {
 		ctx->stats.bad_peers++;
 		ripc__log(RIPC_LOG_WARN, "connection from %s over %s refused: %s",
 			  ev->text ? ev->text : "unknown", ctx->tp[tp].ops->name,
 			  rc ? why : "a refusal as a request");
-		ripc__lane_reject(
-			ctx, tp, ev->request, zero_instance,
-			rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION : RIPC__REFUSE_STALE, &shake);
+		memset(r.hello.instance, 0, sizeof(r.hello.instance));
+		ripc__lane_reject(ctx, &r,
+				  rc == -EPROTONOSUPPORT ? RIPC__REFUSE_VERSION
+							 : RIPC__REFUSE_STALE);
 		return;
 	}
-	refusal = on_hello(ctx, tp, ev, &h, &shake);
+	refusal = on_hello(ctx, &r);
 	if (refusal)
-		ripc__lane_reject(ctx, tp, ev->request, h.instance, refusal, &shake);
+		ripc__lane_reject(ctx, &r, refusal);
 }
 
 static void lane_up(struct ripc__lane *lane)

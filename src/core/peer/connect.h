@@ -7,15 +7,10 @@
 
 #include "core/peer/lane.h"
 
-/* A connection request arrived / an endpoint is up. */
+/* A connection request arrived / an endpoint is up / it is closed, or was rejected. */
 void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 void ripc__lane_on_established(struct ripc__lane *lane, const struct ripc__event *ev);
-/*
- * The reason of a refusal, and *why, its text. RIPC__REFUSE_NONE: it was malformed, or, with
- * another *status, it was not authenticated.
- */
-unsigned ripc__lane_refusal(struct ripc__lane *lane, const struct ripc__event *ev, int *status,
-			    const char **why);
+void ripc__lane_on_closed(struct ripc__lane *lane, const struct ripc__event *ev);
 /*
  * The first message on a lane whose peer must still prove that it has the key. Releases its token.
  */

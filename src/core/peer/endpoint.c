@@ -38,18 +38,17 @@ bool ripc__lane_needs_auth(const struct ripc *ctx, unsigned tp)
  * Encodes the reply to a request, with a proof if there are keys. Return: its bytes; 0: no proof
  * possible.
  */
-static size_t encode_reply(struct ripc *ctx, unsigned tp, const uint8_t target[16],
-			   unsigned refusal, struct ripc__handshake *shake,
+static size_t encode_reply(struct ripc *ctx, struct ripc__conn_request *r, unsigned refusal,
 			   uint8_t buf[RIPC__HANDSHAKE_LEN])
 {
 	uint8_t nonce[RIPC__NONCE];
 
-	ripc__lane_hello(ctx, tp, target, refusal, buf);
-	if (!ripc__lane_needs_auth(ctx, tp))
+	ripc__lane_hello(ctx, r->tp, r->hello.instance, refusal, buf);
+	if (!ripc__lane_needs_auth(ctx, r->tp))
 		return RIPC__HELLO_LEN;
 	if (ripc__random(ctx, nonce, sizeof(nonce)))
 		return 0;
-	ripc__handshake_reply(ctx->auth, shake, nonce, buf);
+	ripc__handshake_reply(ctx->auth, &r->shake, nonce, buf);
 	return RIPC__HANDSHAKE_LEN;
 }
 
@@ -138,36 +137,35 @@ int ripc__lane_connect(struct ripc *ctx, struct ripc__peer *p, unsigned tp, cons
 	return rc;
 }
 
-void ripc__lane_reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
-		       unsigned refusal, struct ripc__handshake *shake)
+void ripc__lane_reject(struct ripc *ctx, struct ripc__conn_request *r, unsigned refusal)
 {
 	uint8_t hello[RIPC__HANDSHAKE_LEN];
-	size_t len = encode_reply(ctx, tp, target, refusal, shake, hello);
+	size_t len = encode_reply(ctx, r, refusal, hello);
 
-	ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, len ? hello : NULL, len);
+	ctx->tp[r->tp].ops->reject(ctx->tp[r->tp].t, r->request, len ? hello : NULL, len);
 }
 
-int ripc__lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
-		      uint64_t source, const struct ripc__hello *h, struct ripc__handshake *shake)
+int ripc__lane_accept(struct ripc *ctx, struct ripc__peer *p, struct ripc__conn_request *r)
 {
-	struct ripc__lane *lane = lane_new(ctx, p, tp, false, RIPC__CONNECT_NS);
+	struct ripc__lane *lane = lane_new(ctx, p, r->tp, false, RIPC__CONNECT_NS);
+	const struct ripc__tp *tp = &ctx->tp[r->tp];
 	uint8_t hello[RIPC__HANDSHAKE_LEN];
 	size_t len;
 	int rc;
 
 	if (!lane) {
-		ripc__lane_reject(ctx, tp, request, h->instance, RIPC__REFUSE_MEMORY, shake);
+		ripc__lane_reject(ctx, r, RIPC__REFUSE_MEMORY);
 		return -ENOMEM;
 	}
-	p->source = source;
-	ripc__lane_set_limits(lane, h);
-	len = encode_reply(ctx, tp, h->instance, RIPC__REFUSE_NONE, shake, hello);
+	p->source = r->source;
+	ripc__lane_set_limits(lane, &r->hello);
+	len = encode_reply(ctx, r, RIPC__REFUSE_NONE, hello);
 	if (lane->shake)
-		*lane->shake = *shake;
+		*lane->shake = r->shake;
 	if (len) {
-		rc = ctx->tp[tp].ops->accept(ctx->tp[tp].t, request, hello, len, lane, &lane->ep);
+		rc = tp->ops->accept(tp->t, r->request, hello, len, lane, &lane->ep);
 	} else {
-		ctx->tp[tp].ops->reject(ctx->tp[tp].t, request, NULL, 0);
+		tp->ops->reject(tp->t, r->request, NULL, 0);
 		rc = -EIO;
 	}
 	return lane_started(lane, rc);

@@ -26,16 +26,11 @@ static inline bool ripc__is_shortage(int rc)
 	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOBUFS;
 }
 
-/*
- * Accepts a request that came from source, with its hello h and, with keys, its handshake. Return:
- * 0 or a negative errno: there is no lane.
- */
-int ripc__lane_accept(struct ripc *ctx, struct ripc__peer *p, unsigned tp, void *request,
-		      uint64_t source, const struct ripc__hello *h, struct ripc__handshake *shake);
+/* Accepts a request of p. Return: 0 or a negative errno: there is no lane. */
+int ripc__lane_accept(struct ripc *ctx, struct ripc__peer *p, struct ripc__conn_request *r);
 
 /* Rejects a request, without a reason if the reason could not be authenticated. */
-void ripc__lane_reject(struct ripc *ctx, unsigned tp, void *request, const uint8_t target[16],
-		       unsigned refusal, struct ripc__handshake *shake);
+void ripc__lane_reject(struct ripc *ctx, struct ripc__conn_request *r, unsigned refusal);
 
 /* Whether connections over a transport are authenticated. */
 bool ripc__lane_needs_auth(const struct ripc *ctx, unsigned tp);

@@ -63,15 +63,20 @@ enum ripc__lane_silence {
 /* a monitored lane is looked at so many times in peer_timeout_ms */
 #define RIPC__SILENCE_TICKS 16
 
-/* A connection request that waits until it is known whether the present lane is alive. */
-struct ripc__pending_conn {
+/* A connection request of a peer. */
+struct ripc__conn_request {
 	unsigned tp;
-	void *request;
-	struct ripc__hello hello;
-	struct ripc__handshake shake; /* with keys: the state of its handshake */
+	void *request;                /* the transport's */
 	uint64_t source;              /* the address it came from: base/admission.h */
-	uint64_t since_ns;            /* PING was sent on the present lane */
-	uint64_t until_ns;            /* the present lane is considered dead then */
+	struct ripc__hello hello;     /* instance: zeros if it was malformed */
+	struct ripc__handshake shake; /* with keys: the state of its handshake */
+};
+
+/* One that waits until it is known whether the present lane is alive. */
+struct ripc__pending_conn {
+	struct ripc__conn_request request;
+	uint64_t since_ns; /* PING was sent on the present lane */
+	uint64_t until_ns; /* the present lane is considered dead then */
 };
 
 /* Receive side of the credit of one service on one lane. */

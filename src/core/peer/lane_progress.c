@@ -56,24 +56,6 @@ void ripc__lane_flush(struct ripc__lane *lane)
 
 /* ---- events ---- */
 
-static void lane_on_closed(struct ripc__lane *lane, const struct ripc__event *ev)
-{
-	struct ripc *ctx = lane->ctx;
-	const char *why;
-
-	if (lane->state == RIPC__LANE_CONNECTING && ev->reject) {
-		struct ripc__peer *p = lane->peer;
-		unsigned tp = lane->tp;
-		int status = ev->status;
-		unsigned refusal = ripc__lane_refusal(lane, ev, &status, &why);
-
-		ripc__lane_close(lane);
-		ripc__peer_attempt_failed(ctx, p, tp, status, refusal, why);
-		return;
-	}
-	ripc__lane_fail(lane, ev->status, ev->text);
-}
-
 /* The peer is alive. */
 static inline void lane_received(struct ripc__lane *lane)
 {
@@ -132,7 +114,7 @@ void ripc__lane_event(struct ripc *ctx, unsigned tp, const struct ripc__event *e
 		ripc__lane_on_established(lane, ev);
 		break;
 	case RIPC__EV_CLOSED:
-		lane_on_closed(lane, ev);
+		ripc__lane_on_closed(lane, ev);
 		break;
 	case RIPC__EV_RECV:
 		if (lane->shake) {

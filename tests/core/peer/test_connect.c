@@ -195,19 +195,25 @@ START_TEST(accept__fails)
 	struct ripc *ctx = rig.ctx[0];
 	struct ripc__tp *tp = &ctx->tp[rig_lane(&rig, 0, 1)->tp];
 	struct ripc__transport_ops ops = *tp->ops;
-	struct ripc__hello h = {
-		.instance = {9}, .send_max = 8192, .recv_depth = 64, .service_window = 4096};
+	struct ripc__conn_request r = {
+		.tp = (unsigned)(tp - ctx->tp),
+		.source = 7,
+		.hello = {.instance = {9},
+			  .send_max = 8192,
+			  .recv_depth = 64,
+			  .service_window = 4096},
+	};
 	unsigned nlanes = tp->nlanes;
 	struct ripc__peer *p;
 
-	memcpy(h.target, ctx->instance, 16);
+	memcpy(r.hello.target, ctx->instance, 16);
 	accept_error = accept_errors[_i];
 	ops.accept = fail_accept;
 	tp->ops = &ops;
 	ripc__lock(ctx);
-	p = ripc__peer_admit(ctx, h.instance, 7);
+	p = ripc__peer_admit(ctx, r.hello.instance, 7);
 	ck_assert_ptr_nonnull(p);
-	RC(accept_error, ripc__lane_accept(ctx, p, (unsigned)(tp - ctx->tp), NULL, 7, &h, NULL));
+	RC(accept_error, ripc__lane_accept(ctx, p, &r));
 	ripc__dead_lanes_free(ctx);
 	ck_assert_uint_eq(p->nlanes, 0);
 	ck_assert_uint_eq(p->source, 7);
