@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/hash.h"
 
+#include <endian.h>
+
 static uint64_t rotate(uint64_t v, unsigned bits)
 {
 	return v << bits | v >> (64 - bits);
@@ -20,14 +22,6 @@ static void sip_round(uint64_t v[4])
 	v[2] = rotate(v[2], 32);
 }
 
-static void sip_init(uint64_t v[4], const uint64_t key[2])
-{
-	v[0] = key[0] ^ UINT64_C(0x736f6d6570736575);
-	v[1] = key[1] ^ UINT64_C(0x646f72616e646f6d);
-	v[2] = key[0] ^ UINT64_C(0x6c7967656e657261);
-	v[3] = key[1] ^ UINT64_C(0x7465646279746573);
-}
-
 static void sip_word(uint64_t v[4], uint64_t word)
 {
 	v[3] ^= word;
@@ -36,30 +30,16 @@ static void sip_word(uint64_t v[4], uint64_t word)
 	v[0] ^= word;
 }
 
-static uint64_t sip_end(uint64_t v[4])
-{
-	v[2] ^= 0xff;
-	for (unsigned i = 0; i < 4; i++)
-		sip_round(v);
-	return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
-uint64_t ripc__siphash(const uint64_t key[2], uint64_t number)
-{
-	uint64_t v[4];
-
-	sip_init(v, key);
-	sip_word(v, number);
-	sip_word(v, UINT64_C(8) << 56);
-	return sip_end(v);
-}
-
 uint64_t ripc__siphash_bytes(const uint64_t key[2], const void *bytes, size_t len)
 {
 	const uint8_t *p = bytes;
-	uint64_t v[4], word = 0;
+	uint64_t word = 0, v[4] = {
+				   key[0] ^ UINT64_C(0x736f6d6570736575),
+				   key[1] ^ UINT64_C(0x646f72616e646f6d),
+				   key[0] ^ UINT64_C(0x6c7967656e657261),
+				   key[1] ^ UINT64_C(0x7465646279746573),
+			   };
 
-	sip_init(v, key);
 	for (size_t i = 0; i < len; i++) {
 		word |= (uint64_t)p[i] << 8 * (i & 7);
 		if ((i & 7) == 7) {
@@ -68,5 +48,15 @@ uint64_t ripc__siphash_bytes(const uint64_t key[2], const void *bytes, size_t le
 		}
 	}
 	sip_word(v, word | (uint64_t)len << 56);
-	return sip_end(v);
+	v[2] ^= 0xff;
+	for (unsigned i = 0; i < 4; i++)
+		sip_round(v);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+uint64_t ripc__siphash(const uint64_t key[2], uint64_t number)
+{
+	const uint64_t bytes = htole64(number);
+
+	return ripc__siphash_bytes(key, &bytes, sizeof(bytes));
 }
