@@ -80,11 +80,9 @@ void ripc__group_kick(struct ripc__group *g)
 
 static void unpin_coordinator(struct ripc__group *g)
 {
-	struct ripc__dest *d = ripc__dest_find(g->ctx, ripc__group_name(g->id));
-
-	if (g->pinned && d)
-		d->users--;
-	g->pinned = false;
+	if (g->pinned)
+		g->pinned->users--;
+	g->pinned = NULL;
 }
 
 /*
@@ -92,13 +90,12 @@ static void unpin_coordinator(struct ripc__group *g)
  */
 static struct ripc__dest *pin_coordinator(struct ripc__group *g)
 {
-	struct ripc__dest *d = ripc__dest_get(g->ctx, ripc__group_name(g->id));
-
-	if (d && !g->pinned) {
-		d->users++;
-		g->pinned = true;
-	}
-	return d;
+	if (g->pinned)
+		return g->pinned;
+	g->pinned = ripc__dest_get(g->ctx, ripc__group_name(g->id));
+	if (g->pinned)
+		g->pinned->users++;
+	return g->pinned;
 }
 
 static void restart_search(struct ripc__group *g)

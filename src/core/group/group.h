@@ -92,7 +92,7 @@ struct ripc__group {
 	struct ripc__list local_members; /* struct ripc__local_member: our members */
 	unsigned users;                  /* threads in a call on it */
 	bool sending;                    /* one of them is sending a message */
-	bool pinned;                     /* the coordinator's destination is pinned */
+	struct ripc__dest *pinned;       /* the coordinator's destination, or NULL */
 	/* version of the list of members, counted by the coordinator */
 	uint64_t version;
 	uint64_t join_version; /* version in the last JOIN */
