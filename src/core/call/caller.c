@@ -57,7 +57,7 @@ static void send_again(struct ripc__call *call)
 	call->listed = false;
 	/* The next holder gets offers of its own. */
 	if (ripc__call_has_buffers(call))
-		ripc__local_returns_drop_call(call->ctx, call->id);
+		ripc__local_returns_end_call(call->ctx, call->id, false);
 	if (call->state == RIPC__CALL_IS_CANCELLING) {
 		not_executed(call);
 		return;

@@ -148,10 +148,7 @@ static bool return_buffers(struct ripc__call *call)
 	struct ripc *ctx = call->ctx;
 
 	/* A peer that has answered has no right to them any more. */
-	if (call->reply)
-		ripc__local_returns_drop_call(ctx, call->id);
-	else
-		ripc__local_returns_revoke_call(ctx, call->id);
+	ripc__local_returns_end_call(ctx, call->id, !call->reply);
 	return !ripc__local_return_of_call(ctx, call->id);
 }
 
@@ -213,7 +210,7 @@ void ripc__call_end_withdrawn(struct ripc__call *call, bool force)
 		return;
 	if (force) {
 		close_busy_lanes(call);
-		ripc__local_returns_drop_call(call->ctx, call->id);
+		ripc__local_returns_end_call(call->ctx, call->id, false);
 	} else if (!return_buffers(call)) {
 		return;
 	}

@@ -346,10 +346,8 @@ void ripc__local_returns_peer_gone(struct ripc *ctx, struct ripc__peer *peer);
  */
 int ripc__local_returns_add(struct ripc_service *s, const struct ripc_send_options *o,
 			    uint64_t call, uint32_t *ids);
-/* Drops the offers of a call whose peer has no right to them any more. */
-void ripc__local_returns_drop_call(struct ripc *ctx, uint64_t call);
-/* Withdraws the offers of a call. */
-void ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call);
+/* Ends the offers of a call: withdraws them, or if its peer has no right to them, drops them. */
+void ripc__local_returns_end_call(struct ripc *ctx, uint64_t call, bool revoke);
 /* One of the offers of a call, or NULL. */
 struct ripc__local_return *ripc__local_return_of_call(struct ripc *ctx, uint64_t call);
 /* Withdraws the offers of a message that failed. */

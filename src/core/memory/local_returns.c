@@ -253,24 +253,16 @@ struct ripc__local_return *ripc__local_return_of_call(struct ripc *ctx, uint64_t
 	return (struct ripc__local_return *)ripc__table_find(&ctx->memory->call_returns, call);
 }
 
-void ripc__local_returns_drop_call(struct ripc *ctx, uint64_t call)
+void ripc__local_returns_end_call(struct ripc *ctx, uint64_t call, bool revoke)
 {
 	struct ripc__local_return *r, *next;
 
 	for (r = ripc__local_return_of_call(ctx, call); r; r = next) {
 		next = next_of_call(r);
-		if (!r->arriving)
+		if (revoke)
+			ripc__local_return_revoke(ctx, r);
+		else if (!r->arriving)
 			ripc__local_return_drop(ctx, r);
-	}
-}
-
-void ripc__local_returns_revoke_call(struct ripc *ctx, uint64_t call)
-{
-	struct ripc__local_return *r, *next;
-
-	for (r = ripc__local_return_of_call(ctx, call); r; r = next) {
-		next = next_of_call(r);
-		ripc__local_return_revoke(ctx, r);
 	}
 }
 
