@@ -116,9 +116,9 @@ bool ripc__datagram_context_received(struct ripc__lane *lane, uint64_t id,
 void ripc__datagram_contexts_free(struct ripc__peer *p)
 {
 	struct ripc__peer_datagrams *datagrams = p->lists->datagrams;
-	struct ripc__list *n;
+	struct ripc__datagram_context *c;
 
-	while (datagrams && (n = ripc__list_first(&datagrams->contexts)))
-		ripc__datagram_context_free(
-			ripc__list_entry(n, struct ripc__datagram_context, link));
+	while (datagrams && (c = ripc__list_first_entry(&datagrams->contexts,
+							struct ripc__datagram_context, link)))
+		ripc__datagram_context_free(c);
 }

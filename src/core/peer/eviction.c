@@ -143,12 +143,11 @@ void ripc__evict_lanes(struct ripc *ctx, bool exhausted)
 	ripc__list_for_each_entry_safe (lane, tmp, &ctx->lanes, link) {
 		if (lane->state != RIPC__LANE_RETIRING)
 			continue;
-		nretiring++;
 		if (exhausted)
 			ripc__lane_fail(lane, -ETIMEDOUT, "it did not close an idle lane");
+		else
+			nretiring++;
 	}
-	if (exhausted)
-		nretiring = 0;
 	/*
 	 * While descriptors remain, lanes in use stay: the application may hold most descriptors
 	 * itself, and closing lanes would not help.

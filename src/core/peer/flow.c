@@ -64,8 +64,10 @@ static void flow_advertised(struct ripc__flow *flow)
 	flow->advertise_at_units = flow->consumed_units + window / 4;
 }
 
-static void flow_free(struct ripc__flow *f)
+static void flow_free(struct ripc__node *n, void *arg)
 {
+	struct ripc__flow *f = (struct ripc__flow *)n;
+
 	ripc__list_del(&f->wait_link);
 	free(f);
 }
@@ -104,7 +106,7 @@ void ripc__flow_park(struct ripc__lane *lane)
 		.arrived_units = f->arrived_units,
 		.advertised_units = f->advertised_units,
 	};
-	flow_free(f);
+	flow_free(&f->node, NULL);
 }
 
 /* Return: whether there is memory. */
@@ -163,18 +165,13 @@ struct ripc__flow *ripc__flow_lookup(struct ripc__lane *lane, uint64_t id)
 	return f;
 }
 
-static void free_node(struct ripc__node *n, void *arg)
-{
-	flow_free((struct ripc__flow *)n);
-}
-
 void ripc__flows_free(struct ripc__lane *lane)
 {
 	struct ripc__credit *c;
 
 	lane->flow = NULL;
 	if (!lane->flow_parked) {
-		ripc__table_each(&lane->flows, free_node, NULL);
+		ripc__table_each(&lane->flows, flow_free, NULL);
 		ripc__table_fini(&lane->flows);
 	}
 	while ((c = lane->credits.next)) {
@@ -295,7 +292,7 @@ static bool flows_end(struct ripc__lane *lane)
 		if (f->arrived_units)
 			ripc__flow_send_end(lane, f->id, f->arrived_units);
 		ripc__table_remove(&lane->flows, &f->node);
-		flow_free(f);
+		flow_free(&f->node, NULL);
 	}
 	return room;
 }

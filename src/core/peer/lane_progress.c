@@ -30,7 +30,6 @@ void ripc__lane_flush(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
 	struct ripc__dest *d, *tmp;
-	bool flush_others;
 
 	if (lane->state != RIPC__LANE_UP)
 		return;
@@ -40,9 +39,7 @@ void ripc__lane_flush(struct ripc__lane *lane)
 		ripc__lane_wait_for_room(lane);
 		return;
 	}
-	flush_others = ctx->peer_ops->sendable(lane);
-	/* Afterwards, because it may end other requests. */
-	if (flush_others)
+	if (ctx->peer_ops->sendable(lane))
 		flush_dests(ctx);
 	if (lane->state != RIPC__LANE_UP || lane->peer->lane != lane)
 		return;

@@ -406,14 +406,6 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	ripc__timer_at(ctx, p->retry_ns);
 }
 
-static void probe_end(struct ripc__peer *p)
-{
-	p->contact = RIPC__CONTACT_NORMAL;
-	p->unreachable_ns = 0;
-	p->next_path = 0;
-	ripc__attempts_clear_tp(p, p->lane->tp);
-}
-
 void ripc__peer_probe(struct ripc__lane *lane, uint64_t until_ns)
 {
 	struct ripc__peer *p = lane->peer;
@@ -432,8 +424,14 @@ void ripc__peer_probe(struct ripc__lane *lane, uint64_t until_ns)
 
 void ripc__peer_probe_end(struct ripc__lane *lane)
 {
-	if (lane->peer->lane == lane && lane->peer->contact == RIPC__CONTACT_PROBING)
-		probe_end(lane->peer);
+	struct ripc__peer *p = lane->peer;
+
+	if (p->lane != lane || p->contact != RIPC__CONTACT_PROBING)
+		return;
+	p->contact = RIPC__CONTACT_NORMAL;
+	p->unreachable_ns = 0;
+	p->next_path = 0;
+	ripc__attempts_clear_tp(p, lane->tp);
 }
 
 void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned tp, int status,
@@ -442,22 +440,20 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 	/* The attempt that crossed was the last of its round. */
 	assert(p->round != RIPC__ROUND_CROSSED);
 	p->out = NULL;
-	/* The peer is alive: it will send on the lane that it has. */
-	if (refusal == RIPC__REFUSE_CROSSED && p->lane) {
-		if (p->contact == RIPC__CONTACT_PROBING)
-			probe_end(p);
-		p->next_path = 0;
-		return;
-	}
 	if (refusal == RIPC__REFUSE_CROSSED) {
 		uint64_t wait_ns = ctx->opt.peer_timeout_ms * RIPC__MS / 2;
 
+		p->next_path = 0;
+		/* The peer is alive: it will send on the lane that it has. */
+		if (p->lane) {
+			ripc__peer_probe_end(p->lane);
+			return;
+		}
 		/*
 		 * The peer's connection is on its way; if it does not arrive in time, connect
 		 * again.
 		 */
 		p->round = RIPC__ROUND_CROSSED;
-		p->next_path = 0;
 		p->retry_ns = ripc__now(ctx) +
 			      (wait_ns < CROSSED_TIMEOUT_NS ? wait_ns : CROSSED_TIMEOUT_NS);
 		ripc__timer_at(ctx, p->retry_ns);
@@ -552,12 +548,10 @@ void ripc__peer_timers(struct ripc *ctx)
 	ripc__dest_timers(ctx);
 	if (now >= ctx->next_trim_ns)
 		ripc__trim(ctx);
-	else if (ctx->next_trim_ns != RIPC__NEVER)
-		ripc__timer_at(ctx, ctx->next_trim_ns);
 	if (now >= ctx->next_sweep_ns)
 		ripc__sweep(ctx, false);
-	if (ctx->next_sweep_ns != RIPC__NEVER)
-		ripc__timer_at(ctx, ctx->next_sweep_ns);
+	ripc__timer_at(ctx, ctx->next_trim_ns);
+	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
 
 void ripc__sweep(struct ripc *ctx, bool all)
