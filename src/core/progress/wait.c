@@ -129,11 +129,6 @@ static void RIPC__NO_ANALYSIS sleep_follower(struct ripc *ctx, struct ripc__wait
 	w->on_futex = false;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* The progress thread leads again without being woken. Return: whether it does. */
 static bool resume_thread(struct ripc *ctx)
 {
@@ -230,9 +225,11 @@ void ripc__poll_nowait(struct ripc *ctx)
 	ripc__leader_leave(ctx, false, false);
 }
 
-/* As the leader, until a descriptor is readable or until_ns. */
-static void sleep_leader(struct ripc *ctx, uint64_t until_ns)
+/* As the leader, until a descriptor is readable, a timer is due, or deadline_ns. */
+static void sleep_leader(struct ripc *ctx, uint64_t deadline_ns)
 {
+	uint64_t until_ns = deadline_ns < ctx->next_timer_ns ? deadline_ns : ctx->next_timer_ns;
+
 	if (ripc__transports_arm(ctx, false))
 		return;
 	ripc__progress_step(ctx, RIPC__PROGRESS_SLEEP, NULL);
@@ -303,7 +300,7 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 			    receiving(ctx))
 				sleep_ns = now + STREAM_NS;
 			if (now >= sleep_ns && ctx->opt.wait != RIPC__WAIT_POLL) {
-				sleep_leader(ctx, earlier(deadline_ns, ctx->next_timer_ns));
+				sleep_leader(ctx, deadline_ns);
 				/* Messages get the time at which they were seen. */
 				ctx->now_ns = ripc__now(ctx);
 				slept = true;
