@@ -203,7 +203,6 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 	ripc__waitq_init(&ctx->completed);
 	ctx->completion_fd = -1;
 	ripc__list_init(&ctx->progress.followers);
-	ripc__memory_init(ctx);
 }
 
 /* Adds to the detail of -EMFILE the limit and the remedy. */
@@ -275,7 +274,7 @@ static int open_locked(struct ripc **out, const char *options, const struct ripc
 		rc = ripc__auth_open(&ctx->auth, ctx->opt.key_file, ctx->instance);
 	if (!rc)
 		rc = ripc__transports_open(ctx);
-	ripc__memory_set_export(ctx);
+	ripc__memory_init(ctx);
 	if (!rc)
 		rc = open_resolver(ctx);
 	if (!rc && !hooks)

@@ -195,9 +195,8 @@ struct ripc__memory {
 	uint32_t next_return_id;
 };
 
+/* The transports are open. */
 void ripc__memory_init(struct ripc *ctx);
-/* Call when the transports are open: whether one of them can export buffers. */
-void ripc__memory_set_export(struct ripc *ctx);
 /* Frees everything. All transports are closed. */
 void ripc__memory_fini(struct ripc *ctx);
 

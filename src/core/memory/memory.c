@@ -22,14 +22,10 @@ void ripc__memory_init(struct ripc *ctx)
 	ripc__table_init(&m->call_returns, 0);
 	ripc__table_init(&m->return_ids, 0);
 	m->next_return_id = 1;
-}
-
-void ripc__memory_set_export(struct ripc *ctx)
-{
 	/* Exported buffers are memfds, whose pages may be refused one by one. */
 	for (unsigned i = 0; i < ctx->ntp; i++)
 		if (ctx->tp[i].t && ctx->tp[i].limits.caps & RIPC__CAP_EXPORT)
-			ctx->memory->can_export = !ripc__host_no_overcommit();
+			m->can_export = !ripc__host_no_overcommit();
 }
 
 void ripc__memory_fini(struct ripc *ctx)
