@@ -15,14 +15,6 @@
 /* maximum of region->export_after, for a buffer that was sent to others after its export */
 #define EXPORT_AFTER_MAX 1024u
 
-static void refs_end_early(struct ripc *ctx, struct ripc__region *region)
-{
-	struct ripc__list *n;
-
-	while ((n = ripc__list_first(&region->refs)))
-		ripc__export_ref_end_early(ctx, ripc__list_entry(n, struct ripc__export_ref, link));
-}
-
 /* Its address has private pages. */
 static void region_detached(struct ripc *ctx, struct ripc__region *r)
 {
@@ -182,6 +174,7 @@ int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 {
 	/* Whether the memory object may be used again. */
 	bool reusable = !ripc__export_strict(ctx) && region->sharing != RIPC__REGION_TAINTED;
+	struct ripc__export_ref *ref;
 	int rc;
 
 	if (region->state == RIPC__REGION_IMPORTED)
@@ -192,8 +185,8 @@ int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 	if (reusable && !ripc__refs_lost(region))
 		return detach_with_object(ctx, region);
 	rc = pool_detach(ctx, region);
-	if (!rc)
-		refs_end_early(ctx, region);
+	while (!rc && (ref = ripc__list_first_entry(&region->refs, struct ripc__export_ref, link)))
+		ripc__export_ref_end_early(ctx, ref);
 	return rc;
 }
 

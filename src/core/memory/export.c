@@ -166,21 +166,16 @@ bool ripc__export_ahead(struct ripc__lane *lane, struct ripc__region *region)
 	return s && s->acked;
 }
 
-/* Whether a peer may get the memory of the region. */
-static bool exportable(const struct ripc__region *region)
+bool ripc__export_applies(const struct ripc__lane *lane, const struct ripc__region *region,
+			  size_t len)
 {
 	/* Memory that a peer may write is not exported. */
-	if (region->fd < 0 || region->pins || region->sharing == RIPC__REGION_TAINTED)
+	if (!(lane->caps & RIPC__CAP_EXPORT) || len < RIPC__MAPPED_ITEM_MIN || region->fd < 0 ||
+	    region->pins || region->sharing == RIPC__REGION_TAINTED)
 		return false;
 	if (region->state == RIPC__REGION_IMPORTED)
 		return region->lane && !region->unmap_pending && !ripc__export_strict(region->ctx);
 	return region->state == RIPC__REGION_APP;
-}
-
-bool ripc__export_applies(const struct ripc__lane *lane, const struct ripc__region *region,
-			  size_t len)
-{
-	return lane->caps & RIPC__CAP_EXPORT && len >= RIPC__MAPPED_ITEM_MIN && exportable(region);
 }
 
 bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct ripc__region *region,

@@ -159,20 +159,13 @@ static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 	m->pub.event = RIPC_EVENT_NONE;
 }
 
-static inline void message_release(struct ripc__message *m)
-{
-	struct ripc *ctx = m->ctx;
-
-	if (!ripc__message_is_small(m) || m->call_role != RIPC__CALL_NONE)
-		release_resources(m);
-	ripc__list_del(&m->held);
-	ripc__message_cache_put(ctx, m);
-}
-
 void ripc__message_release(struct ripc__message *m)
 {
 	if (!m->small) {
-		message_release(m);
+		if (!ripc__message_is_small(m) || m->call_role != RIPC__CALL_NONE)
+			release_resources(m);
+		ripc__list_del(&m->held);
+		ripc__message_cache_put(m->ctx, m);
 		return;
 	}
 	if (ripc__message_is_unanswered(m))
