@@ -11,11 +11,6 @@
 
 #define CONTROL_MAX 4096 /* queued control messages of one lane */
 
-static struct ripc__tp *lane_tp(const struct ripc__lane *lane)
-{
-	return &lane->ctx->tp[lane->tp];
-}
-
 #define TO(state) (1u << RIPC__LANE_##state)
 
 /* The states that may follow each state. */
@@ -56,11 +51,12 @@ void ripc__peer_lane_ends(struct ripc__peer *p)
 void ripc__lane_close(struct ripc__lane *lane)
 {
 	struct ripc *ctx = lane->ctx;
+	struct ripc__tp *tp = &ctx->tp[lane->tp];
 
 	ripc__lane_set_state(lane, RIPC__LANE_DEAD);
 	if (lane->ep) {
-		lane_tp(lane)->ops->ep_close(lane->ep);
-		if (!--lane_tp(lane)->nlanes && !lane_tp(lane)->limits.eager_datagram)
+		tp->ops->ep_close(lane->ep);
+		if (!--tp->nlanes && !tp->limits.eager_datagram)
 			ctx->active_tps &= ~(1u << lane->tp);
 	}
 	lane->ep = NULL;

@@ -2,11 +2,6 @@
 #include "core/peer/path.h"
 #include "wire/bytes.h"
 
-static bool addr_matches(const struct ripc__transport_ops *ops, uint8_t id)
-{
-	return id == ops->id || (ops->compat_id && id == ops->compat_id);
-}
-
 const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *p, unsigned index,
 			       unsigned *tp, size_t *len)
 {
@@ -26,7 +21,8 @@ const uint8_t *ripc__peer_path(const struct ripc *ctx, const struct ripc__peer *
 		for (const uint8_t *at = p->addrs, *end = at ? at + p->addrs_len : at; at < end;
 		     at += 3 + *len) {
 			*len = ripc__get_le16(at + 1);
-			if (addr_matches(t->ops, at[0]) && !index--)
+			if ((at[0] == t->ops->id || (at[0] && at[0] == t->ops->compat_id)) &&
+			    !index--)
 				return at + 3;
 		}
 	}

@@ -52,20 +52,16 @@ const bool ripc__lock_steps = true;
 const bool ripc__lock_steps = false;
 #endif
 
-static void sleep_contended(struct ripc__lock *lock)
-{
-	ripc__lock_step(RIPC__STEP_SLEEP);
-	futex_wait(&lock->futex, 2, RIPC__NEVER);
-}
-
 void ripc__lock_wait(struct ripc__lock *lock)
 {
 	ripc__lock_step(RIPC__STEP_CONTENDED);
 	atomic_fetch_add_explicit(&lock->wanted, 1, memory_order_relaxed);
 	ripc__lock_step(RIPC__STEP_WAIT);
 	/* Taken as 2: other threads may sleep, and have to be woken. */
-	while (atomic_exchange_explicit(&lock->futex, 2, memory_order_acquire))
-		sleep_contended(lock);
+	while (atomic_exchange_explicit(&lock->futex, 2, memory_order_acquire)) {
+		ripc__lock_step(RIPC__STEP_SLEEP);
+		futex_wait(&lock->futex, 2, RIPC__NEVER);
+	}
 	atomic_fetch_sub_explicit(&lock->wanted, 1, memory_order_relaxed);
 }
 
