@@ -79,20 +79,6 @@ void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,
 	free(o);
 }
 
-/*
- * Finds an offer by id among those that messages use over the lane; it may have left its
- * destination's list.
- */
-static struct ripc__remote_return *remote_return_in_use(struct ripc__lane *lane, uint64_t id)
-{
-	struct ripc__remote_return *o;
-
-	ripc__list_for_each_entry (o, &lane->peer->lists->used_returns, used_link)
-		if (ripc__lane_same(o->lane, lane) && o->desc.how == id)
-			return o;
-	return NULL;
-}
-
 void ripc__remote_return_revoke(struct ripc__lane *lane, struct ripc__dest *d, uint64_t id)
 {
 	struct ripc__remote_return *o;
@@ -107,9 +93,12 @@ void ripc__remote_return_revoke(struct ripc__lane *lane, struct ripc__dest *d, u
 				ripc__remote_return_release(lane, d, o, false);
 			return;
 		}
-	o = remote_return_in_use(lane, id);
-	if (o)
-		o->revoked = true;
-	else /* Never stored, or used: the message that used it was sent before this answer. */
-		ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, id, 0);
+	/* A message uses it, and it has left its destination's list. */
+	ripc__list_for_each_entry (o, &lane->peer->lists->used_returns, used_link)
+		if (ripc__lane_same(o->lane, lane) && o->desc.how == id) {
+			o->revoked = true;
+			return;
+		}
+	/* Never stored, or used: the message that used it was sent before this answer. */
+	ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, id, 0);
 }
