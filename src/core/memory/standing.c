@@ -52,20 +52,18 @@ struct ripc__local_return *ripc__standing_new(struct ripc__flow *flow, size_t le
 		return NULL;
 	r->len = len;
 	r->flow = flow;
+	if (ripc__local_return_index(ctx, r)) {
+		free(r);
+		return NULL;
+	}
 	if (!expose(lane, r)) {
+		ripc__local_return_unindex(ctx, r);
 		free(r);
 		return NULL;
 	}
 	r->lane = lane;
 	r->peer = lane->peer;
 	r->advertised = true;
-	if (ripc__local_return_index(ctx, r)) {
-		ripc__local_return_unexpose(ctx, r);
-		if (r->region)
-			ripc__pool_put(ctx, r->region);
-		free(r);
-		return NULL;
-	}
 	ripc__list_add(&lane->memory->standing, &r->link);
 	flow->nstanding++;
 	lane->memory->standing_bytes += len;
