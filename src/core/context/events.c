@@ -150,11 +150,11 @@ static void lane_closed(struct ripc__lane *lane)
 	ripc__imports_lane_gone(lane);
 	ripc__messages_lane_closed(lane);
 	ripc__rndvs_lane_closed(lane);
+	ripc__local_returns_lane_gone(lane->ctx, lane);
 }
 
 static void lane_failed(struct ripc__lane *lane)
 {
-	ripc__local_returns_lane_gone(lane->ctx, lane);
 	ripc__rndv_lane_gone(lane);
 	ripc__requests_lane_failed(lane);
 	ripc__reliable_lane_failed(lane);

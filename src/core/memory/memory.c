@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/host.h"
-#include "core/memory/bounce.h"
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
 #include "core/memory/region.h"
@@ -31,17 +30,10 @@ void ripc__memory_init(struct ripc *ctx)
 void ripc__memory_fini(struct ripc *ctx)
 {
 	struct ripc__memory *m = ctx->memory;
-	struct ripc__list *n;
 
 	ripc__table_fini(&m->call_returns);
 	ripc__table_fini(&m->return_ids);
-	while ((n = ripc__list_take(&m->returns))) {
-		struct ripc__local_return *r = ripc__list_entry(n, struct ripc__local_return, link);
-
-		if (r->bounce)
-			ripc__bounce_put(r->bounce);
-		free(r);
-	}
+	ripc__list_free(&m->returns, struct ripc__local_return, link);
 	for (size_t i = 0; i < m->nregions; i++) {
 		struct ripc__region *r = m->regions[i];
 
