@@ -357,8 +357,8 @@ static void timers(struct ripc__transport *t)
 static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,
 			      uint64_t now_ns, uint64_t *deadline_ns)
 {
-	uint64_t next = RIPC__NEVER;
 	unsigned n = 0;
+	uint64_t next;
 	bool idle_polled;
 
 	t->now_ns = now_ns;
@@ -386,11 +386,9 @@ static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *eve
 	n += poll_active(t, events + n, max - n);
 	if (n < max && !t->nactive && !idle_polled)
 		n += poll_all(t, events + n, max - n);
-	if (!ripc__list_empty(&t->timed) || t->accept_resume_ns || t->rescan_ns) {
-		if (now_ns >= t->next_timer_ns)
-			timers(t);
-		next = t->next_timer_ns;
-	}
+	if (now_ns >= t->next_timer_ns)
+		timers(t);
+	next = t->next_timer_ns;
 	if (ripc__reports_pending(&t->reports))
 		n += ripc__reports_take(&t->reports, events + n, max - n);
 	if (t->starving && t->starved_ns + STARVED_RETRY_NS < next)

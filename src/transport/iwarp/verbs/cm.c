@@ -165,7 +165,7 @@ static unsigned established(struct iwv_conn *conn, const struct report *r, struc
 	ripc__iwv_conn_set_state(conn, IWV_UP);
 	if (!iwv_ep_lost(ep))
 		ripc__iwv_ep_set_state(ep, IWV_EP_UP);
-	iwv_set_deadline(ep->t, &ep->deadline_ns, 0);
+	ep->deadline_ns = 0;
 	*ev = (struct ripc__event){
 		.kind = RIPC__EV_ESTABLISHED,
 		.user = ep->user,

@@ -144,7 +144,7 @@ void ripc__iwv_conn_release(struct iwv_conn *conn)
 
 	detach(conn);
 	cancel_connect(conn);
-	iwv_set_deadline(t, &conn->deadline_ns, 0);
+	conn->deadline_ns = 0;
 	if (conn->id) {
 		if (conn->established && !conn->nic->dev.gone)
 			rdma_disconnect(conn->id);

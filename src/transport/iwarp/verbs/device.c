@@ -81,8 +81,6 @@ void ripc__iwv_device_free(struct iwv_device *nic)
 
 	if (!nic->dev.gone || nic->nconns || !nic->dev.ctx)
 		return;
-	if (!t->stale)
-		t->ntimed++;
 	t->stale = nic->dev.ctx;
 	snprintf(t->stale_path, sizeof(t->stale_path), "%s", nic->dev.ctx->device->dev_path);
 	t->stale_tries = STALE_TRIES;
@@ -116,7 +114,6 @@ void ripc__iwv_stale_close(struct ripc__transport *t)
 		return;
 	}
 	t->stale = NULL;
-	t->ntimed--;
 }
 
 void ripc__iwv_device_lost(struct iwv_device *nic, const char *why)

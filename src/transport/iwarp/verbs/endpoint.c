@@ -42,7 +42,7 @@ void ripc__iwv_ep_free(struct ripc__ep *ep)
 {
 	struct ripc__transport *t = ep->t;
 
-	iwv_set_deadline(t, &ep->deadline_ns, 0);
+	ep->deadline_ns = 0;
 	set_stalled(ep, false);
 	ripc__iwv_ep_set_state(ep, IWV_EP_FREED);
 	if (ep->conn)

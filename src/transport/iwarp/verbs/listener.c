@@ -238,7 +238,7 @@ void ripc__iwv_rescan_addrs(struct ripc__transport *t)
 	int err = 0;
 
 	t->scanned_ns = t->now_ns;
-	iwv_set_deadline(t, &t->rescan_ns, 0);
+	t->rescan_ns = 0;
 	if (getifaddrs(&all)) {
 		err = -errno;
 	} else {

@@ -55,5 +55,5 @@ void ripc__iwv_ep_break(struct ripc__ep *ep, int error, const char *why)
 			       ep->state == IWV_EP_REQUESTED ? IWV_EP_WITHDRAWN : IWV_EP_BROKEN);
 	ep->error = error;
 	snprintf(ep->why, sizeof(ep->why), "%s", why);
-	iwv_set_deadline(ep->t, &ep->deadline_ns, 0);
+	ep->deadline_ns = 0;
 }

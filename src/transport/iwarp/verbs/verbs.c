@@ -274,6 +274,14 @@ static unsigned reap(struct ripc__transport *t, struct ripc__event *events, unsi
 	return n;
 }
 
+/* Whether a deadline is over. */
+static bool due(struct ripc__transport *t, uint64_t deadline_ns)
+{
+	if (deadline_ns > t->now_ns && deadline_ns < t->next_timer_ns)
+		t->next_timer_ns = deadline_ns;
+	return deadline_ns && deadline_ns <= t->now_ns;
+}
+
 static void timers(struct ripc__transport *t)
 {
 	struct ripc__ep *ep, *next_ep;
@@ -281,26 +289,14 @@ static void timers(struct ripc__transport *t)
 
 	ripc__iwv_stale_close(t);
 	t->next_timer_ns = t->stale ? t->stale_ns : RIPC__NEVER;
-	if (t->rescan_ns && t->rescan_ns <= t->now_ns)
+	if (due(t, t->rescan_ns))
 		ripc__iwv_rescan_addrs(t);
-	else if (t->rescan_ns && t->rescan_ns < t->next_timer_ns)
-		t->next_timer_ns = t->rescan_ns;
-	ripc__list_for_each_entry_safe (ep, next_ep, &t->eps, link) {
-		if (!ep->deadline_ns)
-			continue;
-		if (ep->deadline_ns <= t->now_ns)
+	ripc__list_for_each_entry_safe (ep, next_ep, &t->eps, link)
+		if (due(t, ep->deadline_ns))
 			ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "no answer");
-		else if (ep->deadline_ns < t->next_timer_ns)
-			t->next_timer_ns = ep->deadline_ns;
-	}
-	ripc__list_for_each_entry_safe (conn, next_conn, &t->conns, link) {
-		if (!conn->deadline_ns)
-			continue;
-		if (conn->deadline_ns <= t->now_ns)
+	ripc__list_for_each_entry_safe (conn, next_conn, &t->conns, link)
+		if (due(t, conn->deadline_ns))
 			ripc__iwv_conn_release(conn);
-		else if (conn->deadline_ns < t->next_timer_ns)
-			t->next_timer_ns = conn->deadline_ns;
-	}
 }
 
 static bool busy(const struct ripc__transport *t)
@@ -330,7 +326,7 @@ static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *event
 	/*
 	 * While completions arrive, epoll is called rarely. Deadlines are checked in time.
 	 */
-	if (t->full_pass || (t->ntimed && now_ns >= t->next_timer_ns) || (was_armed && !n) ||
+	if (t->full_pass || now_ns >= t->next_timer_ns || (was_armed && !n) ||
 	    t->rounds - t->last_wc_round > EMPTY_ROUNDS_MAX || t->rounds % EPOLL_EVERY == 0) {
 		t->full_pass = false;
 		n += full_pass(t, events + n, max - n);
@@ -353,13 +349,13 @@ static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *event
 		for (unsigned i = 0; i < t->nnics; i++)
 			ripc__iwv_device_free(t->nic[i]);
 	}
-	if (t->ntimed && now_ns >= t->next_timer_ns)
+	if (now_ns >= t->next_timer_ns)
 		timers(t);
 	if (t->addrs_changed && n < max) {
 		events[n++] = (struct ripc__event){.kind = RIPC__EV_ADDRESS};
 		t->addrs_changed = false;
 	}
-	if (t->ntimed && t->next_timer_ns < *deadline_ns)
+	if (t->next_timer_ns < *deadline_ns)
 		*deadline_ns = t->next_timer_ns;
 	if (busy(t))
 		*deadline_ns = now_ns;

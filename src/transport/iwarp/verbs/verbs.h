@@ -160,8 +160,7 @@ struct ripc__transport {
 	struct ripc__list destroyed; /* without one, but with buffers in a completion queue */
 	struct ripc__list held;
 	struct ripc__list eps, deferred_free; /* freed by the next progress() */
-	unsigned ntimed;                      /* endpoints and connections that have a deadline */
-	uint64_t next_timer_ns;               /* not later than the earliest deadline */
+	uint64_t next_timer_ns;               /* not later than any deadline */
 	unsigned nbroken;                     /* endpoints in IWV_EP_BROKEN */
 	unsigned nstalled;                    /* endpoints that want EV_SENDABLE */
 	struct ibv_context *stale;            /* librdmacm must close it; NULL: none */
@@ -193,14 +192,12 @@ static inline int iwv_watch(struct ripc__transport *t, int fd, enum iwv_source s
 			  ripc__epoll_error(errno));
 }
 
-/* Sets the deadline of an endpoint or a connection; 0: none. */
+/* Sets a deadline, which ends when it is set to 0. */
 static inline void iwv_set_deadline(struct ripc__transport *t, uint64_t *deadline_ns,
 				    uint64_t to_ns)
 {
-	t->ntimed += !!to_ns;
-	t->ntimed -= !!*deadline_ns;
 	*deadline_ns = to_ns;
-	if (to_ns && to_ns < t->next_timer_ns)
+	if (to_ns < t->next_timer_ns)
 		t->next_timer_ns = to_ns;
 }
 

@@ -99,7 +99,7 @@ START_TEST(break__first_call_counts)
 	ck_assert_int_eq(ep.error, -ECONNRESET);
 	ck_assert_str_eq(ep.why, "first");
 	ck_assert_uint_eq(t.nbroken, 1);
-	ck_assert_uint_eq(t.ntimed, 0);
+	ck_assert_uint_eq(ep.deadline_ns, 0);
 	ripc__iwv_ep_set_state(&ep, IWV_EP_CLOSED);
 	ck_assert_uint_eq(t.nbroken, 0);
 }
