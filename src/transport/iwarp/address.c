@@ -107,29 +107,18 @@ int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf
 	return p == buf + len ? 0 : -EINVAL;
 }
 
-unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host)
+unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host,
+				   const unsigned *scopes, unsigned nscopes)
 {
 	struct ripc__iwarp_address all = *a;
-	bool same = a->host == host;
 
 	a->naddrs = 0;
-	for (unsigned i = 0; i < all.naddrs && same; i++)
+	for (unsigned i = 0; i < all.naddrs && a->host == host; i++)
 		if (ripc__sockaddr_is_loopback(&all.addrs[i].ip))
 			a->addrs[a->naddrs++] = all.addrs[i];
 	for (unsigned i = 0; i < all.naddrs; i++)
-		if (!ripc__sockaddr_is_loopback(&all.addrs[i].ip))
-			a->addrs[a->naddrs++] = all.addrs[i];
-	return a->naddrs;
-}
-
-unsigned ripc__iwarp_address_scope(struct ripc__iwarp_address *a, const unsigned *scopes,
-				   unsigned nscopes)
-{
-	struct ripc__iwarp_address all = *a;
-
-	a->naddrs = 0;
-	for (unsigned i = 0; i < all.naddrs; i++)
-		if (!ripc__sockaddr_is_link_local(&all.addrs[i].ip))
+		if (!ripc__sockaddr_is_loopback(&all.addrs[i].ip) &&
+		    !ripc__sockaddr_is_link_local(&all.addrs[i].ip))
 			a->addrs[a->naddrs++] = all.addrs[i];
 	for (unsigned i = 0; i < all.naddrs; i++)
 		for (unsigned k = 0; k < nscopes && a->naddrs < RIPC__IWARP_ADDRS_MAX; k++) {

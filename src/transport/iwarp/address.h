@@ -40,16 +40,11 @@ int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf
 
 /*
  * Keeps the addresses that are reachable from @host, best first: the loopback on the same host,
- * others from another host. Return: how many are left.
+ * others; last, each IPv6 link-local address with each of the scope ids (interface indices), as far
+ * as there is room. Return: how many addresses there are.
  */
-unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host);
-
-/*
- * Replaces each IPv6 link-local address by one with each of the scope ids (interface indices), as
- * far as there is room, behind the other addresses. Return: how many addresses there are.
- */
-unsigned ripc__iwarp_address_scope(struct ripc__iwarp_address *a, const unsigned *scopes,
-				   unsigned nscopes);
+unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host,
+				   const unsigned *scopes, unsigned nscopes);
 
 /* describe() of the vtable: any bytes. */
 void ripc__iwarp_address_describe(const uint8_t *addr, size_t len, char *text, size_t textlen);

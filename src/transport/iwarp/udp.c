@@ -243,7 +243,7 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "%s: malformed address of the peer: %zu bytes", u->name,
 				  addrlen);
-	ripc__iwarp_address_order(&address, u->host);
+	ripc__iwarp_address_order(&address, u->host, NULL, 0);
 	for (unsigned i = 0; i < address.naddrs; i++) {
 		union ripc__sockaddr to = address.addrs[i].ip;
 		int fd = address.addrs[i].udp ? socket_for(u, &to) : -1;

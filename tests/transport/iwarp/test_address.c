@@ -130,22 +130,22 @@ START_TEST(iwarp_address_order__loopback_on_the_same_host_only)
 {
 	struct ripc__iwarp_address a = *sample();
 
-	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 42), 4);
+	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 42, NULL, 0), 4);
 	ck_assert_uint_eq(a.addrs[0].tcp, 1002);
 	ck_assert_uint_eq(a.addrs[1].tcp, 1003);
 	ck_assert_uint_eq(a.addrs[2].tcp, 1000);
 	a = *sample();
-	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 43), 2);
+	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 43, NULL, 0), 2);
 	ck_assert_uint_eq(a.addrs[0].tcp, 1000);
 	ck_assert_uint_eq(a.addrs[1].tcp, 1001);
 	a = *sample();
 	a.addrs[0] = a.addrs[2];
 	a.naddrs = 1;
-	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 43), 0);
+	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 43, NULL, 0), 0);
 }
 END_TEST
 
-START_TEST(iwarp_address_scope__link_local_through_each_interface)
+START_TEST(iwarp_address_order__link_local_through_each_interface)
 {
 	static const unsigned scopes[20] = {7, 3};
 	struct ripc__iwarp_address a = {.host = 42, .naddrs = 3};
@@ -159,15 +159,15 @@ START_TEST(iwarp_address_scope__link_local_through_each_interface)
 	ck_assert_int_eq(ripc__iwarp_address_decode(&a, buf, ripc__iwarp_address_encode(&a, buf)),
 			 0);
 	ck_assert_uint_eq(a.addrs[0].ip.in6.sin6_scope_id, 0);
-	ck_assert_uint_eq(ripc__iwarp_address_scope(&a, scopes, 2), 5);
+	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 42, scopes, 2), 5);
 	ck_assert_uint_eq(a.addrs[0].tcp, 1001);
 	for (unsigned i = 1; i < 5; i++) {
 		ck_assert_uint_eq(a.addrs[i].tcp, i < 3 ? 1000 : 1002);
 		ck_assert_uint_eq(a.addrs[i].ip.in6.sin6_scope_id, scopes[(i - 1) % 2]);
 	}
 	/* More interfaces than there is room for. */
-	ck_assert_uint_eq(ripc__iwarp_address_scope(&a, scopes, 20), RIPC__IWARP_ADDRS_MAX);
-	ck_assert_uint_eq(ripc__iwarp_address_scope(&a, NULL, 0), 1);
+	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 42, scopes, 20), RIPC__IWARP_ADDRS_MAX);
+	ck_assert_uint_eq(ripc__iwarp_address_order(&a, 42, NULL, 0), 1);
 	ck_assert_uint_eq(a.addrs[0].tcp, 1001);
 }
 END_TEST
@@ -208,7 +208,7 @@ int main(void)
 	tcase_add_test(tc, iwarp_address_decode__unusable_addresses);
 	tcase_add_test(tc, iwarp_address_decode__random_bytes);
 	tcase_add_test(tc, iwarp_address_order__loopback_on_the_same_host_only);
-	tcase_add_test(tc, iwarp_address_scope__link_local_through_each_interface);
+	tcase_add_test(tc, iwarp_address_order__link_local_through_each_interface);
 	tcase_add_test(tc, sockaddr_text__both_families);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/iwarp/address", suite);

@@ -32,13 +32,11 @@ int ripc__soft_connect(struct ripc__transport *t, const uint8_t *addr, size_t ad
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "iwarp/soft: malformed address of the peer: %zu bytes",
 				  addrlen);
-	if (!ripc__iwarp_address_order(&address, t->host))
+	if (!ripc__iwarp_address_order(&address, t->host, t->scopes, t->nscopes))
 		return ripc__fail(-EHOSTUNREACH,
-				  "iwarp/soft: the peer listens on the loopback of another host");
-	if (!ripc__iwarp_address_scope(&address, t->scopes, t->nscopes))
-		return ripc__fail(-EHOSTUNREACH,
-				  "iwarp/soft: the peer has IPv6 link-local addresses only, and no "
-				  "interface in use here has one");
+				  "iwarp/soft: the peer listens on the loopback of another host, "
+				  "or at IPv6 link-local addresses, and no interface in use here "
+				  "has one");
 	ep = ripc__soft_ep_new(t, true);
 	if (!ep)
 		return ripc__fail(-ENOMEM, "iwarp/soft: out of memory");

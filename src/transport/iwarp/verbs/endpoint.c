@@ -172,9 +172,8 @@ int ripc__iwv_connect(struct ripc__transport *t, const uint8_t *addr, size_t add
 	ep = ripc__iwv_ep_new(t, IWV_EP_CONNECTING);
 	if (!ep)
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
-	ripc__iwarp_address_order(&address, t->host);
 	/* Link-local addresses are those of iwarp/soft: this transport does not use them. */
-	ripc__iwarp_address_scope(&address, NULL, 0);
+	ripc__iwarp_address_order(&address, t->host, NULL, 0);
 	ep->user = user;
 	ep->address = address;
 	if (privlen)
