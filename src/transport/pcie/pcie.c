@@ -45,7 +45,9 @@ static void check_peer(struct ripc__ep *ep)
 
 static void check_peers(struct pcie *t)
 {
-	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
+	struct ripc__ep *ep;
+
+	ripc__list_for_each_entry (ep, &t->r.eps, link)
 		check_peer(ep);
 }
 
@@ -56,7 +58,7 @@ static void heartbeat(struct pcie *t, uint64_t now_ns)
 	if (t->state == PCIE_UP && !ripc__pcie_heartbeat(&t->memory, now_ns))
 		pcie_set_state(t, PCIE_LOST);
 	/* Endpoints of the old entry would write into memory that others use by now. */
-	if (t->state == PCIE_LOST_REPORTED && t->r.eps.next == &t->r.eps &&
+	if (t->state == PCIE_LOST_REPORTED && ripc__list_empty(&t->r.eps) &&
 	    ripc__pcie_entry_renew(&t->memory)) {
 		ripc__pcie_set_doorbell(&t->memory, ripc__pcie_doorbell_word(&t->doorbell));
 		t->notify_count = ripc__pcie_notify_count(&t->memory);
@@ -153,6 +155,7 @@ static int pcie_open(struct ripc__transport **tr, const struct ripc__transport_e
 
 /* Handles requests of others, and answers to ours. Return: number of events, 0 or 1. */
 static unsigned poll_setup(struct pcie *t, struct ripc__event *ev, bool *more)
+	struct ripc__ep *ep;
 {
 	uint64_t notify_count;
 	unsigned n;
@@ -173,10 +176,10 @@ static unsigned poll_setup(struct pcie *t, struct ripc__event *ev, bool *more)
 		return 1;
 	}
 	notify_count = ripc__pcie_notify_count(&t->memory);
-	for (struct ripc__ep *ep = t->r.eps.next; t->r.neps[RIPC__EP_CONNECTING] && ep != &t->r.eps;
-	     ep = ep->next)
-		if (ep->state == RIPC__EP_CONNECTING)
-			ripc__pcie_poll_answer(ep);
+	if (t->r.neps[RIPC__EP_CONNECTING])
+		ripc__list_for_each_entry (ep, &t->r.eps, link)
+			if (ep->state == RIPC__EP_CONNECTING)
+				ripc__pcie_poll_answer(ep);
 	if (notify_count == t->notify_count)
 		return 0;
 	n = ripc__pcie_poll_request(t, ev, &all);
@@ -190,19 +193,23 @@ static unsigned poll_setup(struct pcie *t, struct ripc__event *ev, bool *more)
 /* Whether all peers can kick us. */
 static bool all_can_kick(const struct pcie *t)
 {
-	for (const struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
+	const struct ripc__ep *ep;
+
+	ripc__list_for_each_entry (ep, &t->r.eps, link)
 		if (!pcie_ep(ep)->can_wake_us)
 			return false;
 	return t->doorbell.event >= 0;
 }
 
 /* An interrupt does not identify its sender: any peer may have answered its request for a kick. */
+	struct ripc__ep *ep;
+
 static void poll_doorbell(struct pcie *t)
 {
 	t->armed = false;
 	if (!ripc__pcie_doorbell_clear(&t->doorbell))
 		return;
-	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
+	ripc__list_for_each_entry (ep, &t->r.eps, link)
 		if (ep->state == RIPC__EP_OPEN)
 			ripc__ring_disarm(&ep->ring);
 }
@@ -214,7 +221,7 @@ static uint64_t sleep_ns(const struct pcie *t, uint64_t now_ns)
 	/* The next heartbeat finds requests of contexts that cannot kick. */
 	if (all_can_kick(t))
 		return RIPC__PCIE_HEARTBEAT_NS;
-	if (t->r.eps.next == &t->r.eps)
+	if (ripc__list_empty(&t->r.eps))
 		return SLEEP_NO_PEERS_NS;
 	return ns < SLEEP_MIN_NS || t->r.neps[RIPC__EP_CONNECTING] ? SLEEP_MIN_NS
 	       : ns > SLEEP_MAX_NS                                 ? SLEEP_MAX_NS

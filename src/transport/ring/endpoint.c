@@ -35,8 +35,9 @@ void *ripc__ring_transport_new(size_t size, const struct ripc__transport_ops *op
 	t->setup = setup;
 	t->caps = caps | RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_CHEAP_REG |
 		  RIPC__CAP_TARGET_PROGRESS;
-	t->eps.next = t->eps.prev = &t->eps;
-	t->idle.next = t->idle.prev = &t->idle;
+	ripc__list_init(&t->eps);
+	ripc__list_init(&t->idle);
+	ripc__list_init(&t->deferred_free);
 	t->idle_next = &t->idle;
 	ripc__slab_pool_init(&t->pool, RECV_MEMORY);
 	return t;
@@ -50,10 +51,11 @@ static void free_setup(struct ripc__ep *ep)
 
 static void free_deferred(struct ripc__transport *t)
 {
-	while (t->deferred_free) {
-		struct ripc__ep *ep = t->deferred_free;
+	struct ripc__list *n;
 
-		t->deferred_free = ep->next;
+	while ((n = ripc__list_take(&t->deferred_free))) {
+		struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, link);
+
 		free_setup(ep);
 		free(ep);
 	}
@@ -61,8 +63,7 @@ static void free_deferred(struct ripc__transport *t)
 
 void ripc__ring_transport_begin(struct ripc__transport *t)
 {
-	if (t->deferred_free)
-		free_deferred(t);
+	free_deferred(t);
 	t->scratch_used = false;
 }
 
@@ -95,24 +96,17 @@ void ripc__ring_limits(struct ripc__transport *t, struct ripc__transport_limits 
 	};
 }
 
-static void list_add(struct ripc__ep *head, struct ripc__ep *ep)
-{
-	ep->next = head;
-	ep->prev = head->prev;
-	ep->prev->next = ep;
-	head->prev = ep;
-}
-
-static void list_del(struct ripc__ep *ep)
+/* Moves an endpoint to the end of another list. */
+static void move_to(struct ripc__list *list, struct ripc__ep *ep)
 {
 	struct ripc__transport *t = ep->t;
 
-	if (t->idle_next == ep)
-		t->idle_next = ep->next;
+	if (t->idle_next == &ep->link)
+		t->idle_next = ep->link.next;
 	if (t->last_rx == ep)
 		t->last_rx = NULL;
-	ep->prev->next = ep->next;
-	ep->next->prev = ep->prev;
+	ripc__list_del(&ep->link);
+	ripc__list_add(list, &ep->link);
 }
 
 struct ripc__ep *ripc__ring_ep_new(struct ripc__transport *t, enum ripc__ep_state state)
@@ -128,7 +122,7 @@ struct ripc__ep *ripc__ring_ep_new(struct ripc__transport *t, enum ripc__ep_stat
 	ep->t = t;
 	ep->state = state;
 	t->neps[state]++;
-	list_add(&t->eps, ep);
+	ripc__list_add(&t->eps, &ep->link);
 	return ep;
 }
 
@@ -188,9 +182,7 @@ void ripc__ring_ep_defer_free(struct ripc__ep *ep)
 		ripc__ring_fini(&ep->ring);
 	t->setup->release(ep);
 	t->neps[ep->state]--;
-	list_del(ep);
-	ep->next = t->deferred_free;
-	t->deferred_free = ep;
+	move_to(&t->deferred_free, ep);
 }
 
 void ripc__ring_ep_close(struct ripc__ep *ep)
@@ -206,8 +198,7 @@ void ripc__ring_ep_activate(struct ripc__ep *ep)
 	if (!ep->idle)
 		return;
 	ep->idle = false;
-	list_del(ep);
-	list_add(&ep->t->eps, ep);
+	move_to(&ep->t->eps, ep);
 }
 
 void ripc__ring_ep_make_idle(struct ripc__ep *ep)
@@ -217,8 +208,7 @@ void ripc__ring_ep_make_idle(struct ripc__ep *ep)
 	ripc__ring_close_fast_path(&ep->ring);
 	ripc__ring_trim(&ep->ring);
 	free_setup(ep);
-	list_del(ep);
-	list_add(&ep->t->idle, ep);
+	move_to(&ep->t->idle, ep);
 }
 
 /* ---- set-up ---- */

@@ -18,6 +18,7 @@
 #ifndef RIPC_RING_ENDPOINT_H
 #define RIPC_RING_ENDPOINT_H
 
+#include "base/list.h"
 #include "base/slab.h"
 #include "transport/ring/ring.h"
 #include "transport/transport.h"
@@ -41,7 +42,7 @@ struct ripc__ring_ep_setup {
 };
 
 struct ripc__ep {
-	struct ripc__ep *next, *prev; /* in eps or idle of its transport */
+	struct ripc__list link; /* in eps or idle of its transport, then in deferred_free */
 	struct ripc__transport *t;
 	void *user;
 	enum ripc__ep_state state : 8;
@@ -73,11 +74,11 @@ struct ripc__ring_setup_ops {
 struct ripc__transport {
 	const struct ripc__transport_ops *ops;
 	const struct ripc__ring_setup_ops *setup;
-	unsigned caps;              /* of enum ripc__cap */
-	int fd;                     /* of limits(); the back end's */
-	bool may_idle;              /* kicks arrive: endpoints may become idle */
-	struct ripc__ep eps, idle;  /* list heads */
-	struct ripc__ep *idle_next; /* the idle endpoint that the next pass polls; or the head */
+	unsigned caps; /* of enum ripc__cap */
+	int fd;        /* of limits(); the back end's */
+	bool may_idle; /* kicks arrive: endpoints may become idle */
+	struct ripc__list eps, idle;
+	struct ripc__list *idle_next; /* the idle endpoint that the next pass polls; or the head */
 	/* the endpoint that received last, active; NULL: none since the last sleep */
 	struct ripc__ep *last_rx;
 	struct ripc__ep *deferred_free; /* closed since the last pass: events may point there */

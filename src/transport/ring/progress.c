@@ -144,29 +144,17 @@ static unsigned poll_ep(struct ripc__ep *ep, struct ripc__event *events, unsigne
 /* Polls one idle endpoint: its peer need not kick if it finds itself polled. */
 static inline void poll_idle_one(struct ripc__transport *t)
 {
-	struct ripc__ep *ep = t->idle_next == &t->idle ? t->idle.next : t->idle_next;
+	struct ripc__list *n = t->idle_next == &t->idle ? t->idle.next : t->idle_next;
+	struct ripc__ep *ep = ripc__list_entry(n, struct ripc__ep, link);
 
-	if (ep == &t->idle)
+	if (n == &t->idle)
 		return;
 	if (ripc__ring_ready(&ep->ring)) {
 		ripc__ring_ep_activate(ep);
 		return;
 	}
 	/* The list itself stays as it is: a forked child reads it. */
-	t->idle_next = ep->next;
-}
-
-/* The endpoints from @ep on had no turn: the next pass begins with them. */
-static void __attribute__((noinline)) rotate(struct ripc__transport *t, struct ripc__ep *ep)
-{
-	struct ripc__ep *head = &t->eps;
-
-	head->prev->next = head->next;
-	head->next->prev = head->prev;
-	head->prev = ep->prev;
-	head->next = ep;
-	ep->prev->next = head;
-	ep->prev = head;
+	t->idle_next = n->next;
 }
 
 /* The transport does not sleep, and the endpoint had no traffic for long. */
@@ -230,17 +218,20 @@ unsigned ripc__ring_transport_poll(struct ripc__transport *t, struct ripc__event
 	unsigned n = 0;
 
 	poll_idle_one(t);
-	for (ep = t->eps.next; ep != &t->eps && n < max; ep = after) {
+	ripc__list_for_each_entry_safe (ep, after, &t->eps, link) {
 		unsigned room = max - n < EVENTS_PER_EP ? max - n : EVENTS_PER_EP;
 
-		after = ep->next;
+		if (!room) {
+			/* Those from here on had no turn: the next pass begins with them. */
+			ripc__list_del(&t->eps);
+			ripc__list_add(&ep->link, &t->eps);
+			break;
+		}
 		if (ep->state == RIPC__EP_OPEN)
 			n += pass_ep(ep, events + n, room, more);
 		else if (ep->state == RIPC__EP_CONNECTING && ep->setup->failed)
 			report_closed(ep, &events[n++], ep->setup->failed, ep->setup->text);
 	}
-	if (ep != &t->eps)
-		rotate(t, ep);
 	return n;
 }
 
@@ -273,10 +264,13 @@ poll_one_slow(struct ripc__transport *t, struct ripc__event *ev)
 static bool __attribute__((noinline))
 poll_next(struct ripc__transport *t, uint8_t *room, struct ripc__event *ev)
 {
-	struct ripc__ep *ep = t->last_rx;
+	struct ripc__list *next = &t->last_rx->link;
 
 	for (unsigned i = 0; i < POLL_ONE_PEERS; i++) {
-		ep = ep->next == &t->eps ? t->eps.next : ep->next;
+		struct ripc__ep *ep;
+
+		next = next->next == &t->eps ? t->eps.next : next->next;
+		ep = ripc__list_entry(next, struct ripc__ep, link);
 		if (ep == t->last_rx)
 			break;
 		if (ep->state != RIPC__EP_OPEN || ep->established || !ripc__ring_ready(&ep->ring))
@@ -333,7 +327,9 @@ bool ripc__ring_poll_one(struct ripc__transport *t, void *buf, size_t cap, struc
 
 void ripc__ring_flush_all(struct ripc__transport *t)
 {
-	for (struct ripc__ep *ep = t->eps.next; ep != &t->eps; ep = ep->next)
+	struct ripc__ep *ep;
+
+	ripc__list_for_each_entry (ep, &t->eps, link)
 		if (ep->state == RIPC__EP_OPEN)
 			ripc__ring_flush(&ep->ring);
 }
@@ -349,7 +345,7 @@ bool ripc__ring_transport_arm(struct ripc__transport *t, bool kicks)
 {
 	struct ripc__ep *ep, *next;
 
-	for (ep = t->eps.next; ep != &t->eps; ep = ep->next)
+	ripc__list_for_each_entry (ep, &t->eps, link)
 		if (ep->state == RIPC__EP_OPEN) {
 			ripc__ring_flush(&ep->ring);
 			if (kicks)
@@ -358,15 +354,13 @@ bool ripc__ring_transport_arm(struct ripc__transport *t, bool kicks)
 	/* The requests first, then the checks: see ripc__ring_kick_if_armed(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	t->last_rx = NULL;
-	for (ep = t->eps.next; ep != &t->eps; ep = ep->next)
+	ripc__list_for_each_entry (ep, &t->eps, link)
 		if (!nothing_pending(ep))
 			return true;
 	/* All are armed and had nothing to do. */
-	for (ep = t->eps.next; t->may_idle && ep != &t->eps; ep = next) {
-		next = ep->next;
-		if (ep->state == RIPC__EP_OPEN && ep->empty_polls >= IDLE_POLLS_MIN &&
-		    !ripc__ring_has_work(&ep->ring))
+	ripc__list_for_each_entry_safe (ep, next, &t->eps, link)
+		if (t->may_idle && ep->state == RIPC__EP_OPEN &&
+		    ep->empty_polls >= IDLE_POLLS_MIN && !ripc__ring_has_work(&ep->ring))
 			ripc__ring_ep_make_idle(ep);
-	}
 	return false;
 }

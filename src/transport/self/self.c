@@ -205,6 +205,7 @@ static unsigned self_progress(struct ripc__transport *tr, struct ripc__event *ev
 			      uint64_t now_ns, uint64_t *deadline_ns)
 {
 	struct self *t = (struct self *)tr;
+	struct ripc__ep *ep;
 	eventfd_t count;
 	unsigned n = 0;
 	bool more = false;
@@ -214,8 +215,8 @@ static unsigned self_progress(struct ripc__transport *tr, struct ripc__event *ev
 	t->signalled = false;
 	ripc__ring_transport_begin(tr);
 	if (tr->neps[RIPC__EP_REQUESTED])
-		for (struct ripc__ep *ep = tr->eps.next; ep != &tr->eps && n < max; ep = ep->next)
-			n += request_event(ep, &events[n]);
+		ripc__list_for_each_entry (ep, &tr->eps, link)
+			n += n < max && request_event(ep, &events[n]);
 	n += ripc__ring_transport_poll(tr, events + n, max - n, &more);
 	if (more || n == max)
 		*deadline_ns = now_ns < *deadline_ns ? now_ns : *deadline_ns;

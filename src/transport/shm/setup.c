@@ -442,11 +442,11 @@ const struct ripc__ring_setup_ops ripc__shm_setup = {
 static struct shm_ep *most_silent(struct shm *t)
 {
 	struct ripc__entry entries[SHM_INCOMING_MAX];
+	struct ripc__ep *ep;
 	size_t n = 0;
 
-	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps && n < SHM_INCOMING_MAX;
-	     ep = ep->next)
-		if (ep->state == RIPC__EP_INCOMING)
+	ripc__list_for_each_entry (ep, &t->r.eps, link)
+		if (ep->state == RIPC__EP_INCOMING && n < SHM_INCOMING_MAX)
 			entries[n++] =
 				(struct ripc__entry){.source = (uint64_t)shm_ep(ep)->pid,
 						     .since_ns = ep->setup->accepted_ns,

@@ -218,12 +218,12 @@ poll_sockets(struct shm *t, struct ripc__event *events, unsigned max, uint64_t n
 /* Closes connections whose request does not arrive. */
 static void expire(struct shm *t, uint64_t now_ns)
 {
-	for (struct ripc__ep *ep = t->r.eps.next, *next; ep != &t->r.eps; ep = next) {
-		next = ep->next;
+	struct ripc__ep *ep, *next;
+
+	ripc__list_for_each_entry_safe (ep, next, &t->r.eps, link)
 		if (ep->state == RIPC__EP_INCOMING &&
 		    now_ns - ep->setup->accepted_ns >= SHM_SETUP_NS)
 			ripc__ring_ep_defer_free(ep);
-	}
 }
 
 /*
@@ -291,10 +291,11 @@ static void close_forked(struct shm_ep *ep)
 static void shm_forked(struct ripc__transport *tr)
 {
 	struct shm *t = (struct shm *)tr;
+	struct ripc__ep *ep;
 
-	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
+	ripc__list_for_each_entry (ep, &t->r.eps, link)
 		close_forked(shm_ep(ep));
-	for (struct ripc__ep *ep = t->r.idle.next; ep != &t->r.idle; ep = ep->next)
+	ripc__list_for_each_entry (ep, &t->r.idle, link)
 		close_forked(shm_ep(ep));
 	for (unsigned i = 0; i < 2; i++)
 		if (t->listeners[i] >= 0)

@@ -130,8 +130,8 @@ START_TEST(connect__no_free_block)
 		n++;
 	ck_assert_int_eq(rc, -ENOSPC);
 	ck_assert_uint_eq(n, w.a->memory.nblocks);
-	while (w.a->r.eps.next != &w.a->r.eps)
-		OPS->ep_close(w.a->r.eps.next);
+	while ((ep = ripc__list_first_entry(&w.a->r.eps, struct ripc__ep, link)))
+		OPS->ep_close(ep);
 	for (struct ripc__event ev; (ev = progress(w.b)).kind != RIPC__EV_NONE;)
 		OPS->reject(tr_of(w.b), ev.request, NULL, 0);
 	connect_two(&w);

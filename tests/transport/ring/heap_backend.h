@@ -214,12 +214,13 @@ static unsigned heap_progress(struct ripc__transport *tr, struct ripc__event *ev
 			      uint64_t now_ns, uint64_t *deadline_ns)
 {
 	struct heap *t = (struct heap *)tr;
+	struct ripc__ep *ep;
 	uint64_t count;
 	bool more = false, kicked = read(t->event, &count, sizeof(count)) > 0;
 	unsigned n = 0;
 
 	ripc__ring_transport_begin(&t->r);
-	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next) {
+	ripc__list_for_each_entry (ep, &t->r.eps, link) {
 		bool *reported = &((struct heap_ep *)ep)->reported;
 
 		if (ep->state == RIPC__EP_OPEN && kicked)

@@ -78,8 +78,9 @@ static unsigned sim_progress(struct ripc__transport *tr, struct ripc__event *eve
 {
 	struct ripc__transport *r = (struct ripc__transport *)tr;
 	unsigned n = ripc__transport_shm.progress(tr, events, max, now_ns, deadline_ns);
+	struct ripc__ep *ep;
 
-	for (struct ripc__ep *ep = r->eps.next; ep != &r->eps; ep = ep->next) {
+	ripc__list_for_each_entry (ep, &r->eps, link) {
 		uint64_t next = now_ns + LOST_KICK_NS;
 
 		if (ep->state != RIPC__EP_OPEN)
@@ -96,8 +97,9 @@ static unsigned sim_progress(struct ripc__transport *tr, struct ripc__event *eve
 static int sim_arm(struct ripc__transport *tr)
 {
 	struct ripc__transport *r = (struct ripc__transport *)tr;
+	struct ripc__ep *ep;
 
-	for (struct ripc__ep *ep = r->eps.next; ep != &r->eps; ep = ep->next)
+	ripc__list_for_each_entry (ep, &r->eps, link)
 		if (sim_ep(ep)->link && sim_ep(ep)->link->count)
 			return 1;
 	return ripc__transport_shm.arm(tr);

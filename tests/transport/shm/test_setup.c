@@ -386,7 +386,7 @@ START_TEST(request__garbage)
 		raw = raw_connect(t);
 		raw_send(raw, bad, len, pass);
 		await(t, RIPC__EV_BAD_INPUT);
-		ck_assert_ptr_eq(t->r.eps.next, &t->r.eps);
+		ck_assert(ripc__list_empty(&t->r.eps));
 		close(raw);
 	}
 	/*
@@ -396,13 +396,13 @@ START_TEST(request__garbage)
 	close(raw_connect(t));
 	ck_assert_int_eq(progress(t).kind, RIPC__EV_NONE);
 	ck_assert_int_eq(progress(t).kind, RIPC__EV_NONE);
-	ck_assert_ptr_eq(t->r.eps.next, &t->r.eps);
+	ck_assert(ripc__list_empty(&t->r.eps));
 	raw = raw_connect(t);
 	progress(t);
 	ck_assert_uint_eq(t->r.neps[RIPC__EP_INCOMING], 1);
 	for (int i = 0; i < 3100; i++)
 		progress(t);
-	ck_assert_ptr_eq(t->r.eps.next, &t->r.eps);
+	ck_assert(ripc__list_empty(&t->r.eps));
 	close(raw);
 	close(small);
 	close(loose);
@@ -501,6 +501,7 @@ START_TEST(accept__evicts_from_busiest)
 {
 	int fds[2 * SHM_INCOMING_MAX], ready[2], end[2], found = 0;
 	struct shm *t = open_shm();
+	struct ripc__ep *ep;
 	char byte;
 	pid_t child;
 
@@ -522,7 +523,7 @@ START_TEST(accept__evicts_from_busiest)
 	for (int i = 0; i < 10; i++)
 		progress(t);
 	ck_assert_uint_eq(t->r.neps[RIPC__EP_INCOMING], SHM_INCOMING_MAX);
-	for (struct ripc__ep *ep = t->r.eps.next; ep != &t->r.eps; ep = ep->next)
+	ripc__list_for_each_entry (ep, &t->r.eps, link)
 		found += shm_ep(ep)->pid == child;
 	ck_assert_int_eq(found, 1);
 	for (unsigned i = 0; i < 2 * SHM_INCOMING_MAX; i++)
