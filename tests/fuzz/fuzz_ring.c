@@ -166,7 +166,7 @@ static void ours(struct world *x, struct input *in)
 		break;
 	default:
 		if (*r)
-			ripc__ring_dereg(&x->w, *r);
+			ripc__ring_dereg(*r);
 		*r = NULL;
 	}
 }
@@ -230,7 +230,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ripc__ring_fini(&x.w);
 	for (unsigned i = 0; i < REGIONS; i++)
 		if (x.regions[i])
-			ripc__ring_dereg(&x.w, x.regions[i]);
+			ripc__ring_dereg(x.regions[i]);
 	free(x.inbox);
 	free(x.outbox);
 	free(x.memory);

@@ -69,17 +69,11 @@ void ripc__ring_transport_begin(struct ripc__transport *t)
 
 void ripc__ring_transport_fini(struct ripc__transport *t)
 {
-	while (t->eps.next != &t->eps)
-		ripc__ring_ep_close(t->eps.next);
-	while (t->idle.next != &t->idle)
-		ripc__ring_ep_close(t->idle.next);
-	free_deferred(t);
-	while (t->regions) {
-		struct ripc__ring_region *region = t->regions;
+	struct ripc__list *n;
 
-		t->regions = region->next;
-		ripc__ring_region_remove(region);
-	}
+	while ((n = ripc__list_first(&t->eps)) || (n = ripc__list_first(&t->idle)))
+		ripc__ring_ep_close(ripc__list_entry(n, struct ripc__ep, link));
+	free_deferred(t);
 	ripc__slab_pool_fini(&t->pool);
 	free(t->scratch);
 }
@@ -315,11 +309,6 @@ int ripc__ring_mr_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base
 			return ripc__fail(
 				-ENOMEM, "%s: out of memory, or %u regions are exposed to one peer",
 				t->ops->name, RIPC__RING_REGIONS_MAX);
-		region->next = t->regions;
-		region->at = &t->regions;
-		if (region->next)
-			region->next->at = &region->next;
-		t->regions = region;
 	}
 	*mr = (struct ripc__mr){
 		.base = base,
@@ -332,26 +321,14 @@ int ripc__ring_mr_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base
 	return 0;
 }
 
-static struct ripc__ring *ring_of(struct ripc__ring_regions *table)
-{
-	return ((struct ripc__ring_exposed *)(void *)table)->ring;
-}
-
 void ripc__ring_mr_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 {
 	struct ripc__ring_region *region = mr->priv;
 
 	mr->priv = NULL;
 	mr->key = 0;
-	if (!region)
-		return;
-	*region->at = region->next;
-	if (region->next)
-		region->next->at = region->at;
-	if (region->table)
-		ripc__ring_dereg(ring_of(region->table), region);
-	else
-		ripc__ring_region_remove(region);
+	if (region)
+		ripc__ring_dereg(region);
 }
 
 /* ---- posts ---- */

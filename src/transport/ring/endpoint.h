@@ -81,13 +81,11 @@ struct ripc__transport {
 	struct ripc__list *idle_next; /* the idle endpoint that the next pass polls; or the head */
 	/* the endpoint that received last, active; NULL: none since the last sleep */
 	struct ripc__ep *last_rx;
-	struct ripc__ep *deferred_free; /* closed since the last pass: events may point there */
-	unsigned neps[RIPC__EP_STATES]; /* endpoints by state */
-	/* all exposed memory, which may outlive its connection */
-	struct ripc__ring_region *regions;
-	struct ripc__slab_pool pool; /* memory of received messages */
-	uint8_t *scratch;            /* receives one message of a pass when there is no slab */
-	bool scratch_used;           /* by an event of this pass */
+	struct ripc__list deferred_free; /* closed since the last pass: events may point there */
+	unsigned neps[RIPC__EP_STATES];  /* endpoints by state */
+	struct ripc__slab_pool pool;     /* memory of received messages */
+	uint8_t *scratch;                /* receives one message of a pass when there is no slab */
+	bool scratch_used;               /* by an event of this pass */
 };
 
 /*

@@ -89,10 +89,6 @@ static inline void ring_fail(struct ripc__ring *w, int status, const char *why)
 /* Allocates w->transfers if there are none. Return: false: out of memory. */
 bool ripc__ring_may_transfer(struct ripc__ring *w);
 
-/* The exposed memory at [addr, addr + len), as ripc__ring_region_find(). */
-uint8_t *ripc__ring_exposed_at(const struct ripc__ring *w, uint32_t key, uint64_t addr,
-			       uint64_t len, unsigned access);
-
 /* Kicks the peer if it has requested that. @credit: only credit was written. */
 void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit);
 

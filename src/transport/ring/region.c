@@ -9,75 +9,67 @@
 void ripc__ring_regions_fini(struct ripc__ring_regions *r)
 {
 	for (uint32_t i = 0; i < r->cap; i++)
-		if (r->slots[i])
-			r->slots[i]->table = NULL;
+		if (r->slots[i].region)
+			r->slots[i].region->table = NULL;
 	free(r->slots);
-	free(r->generations);
-	free(r->free);
 	*r = (struct ripc__ring_regions){0};
 }
 
-static int grow(struct ripc__ring_regions *r)
+/* Adds free slots. Return: whether there is one. */
+static bool grow(struct ripc__ring_regions *r)
 {
 	uint32_t cap = r->cap ? 2 * r->cap : CAP_MIN;
-	void *slots, *generations, *list;
+	struct ripc__ring_slot *slots;
 
 	if (cap > RIPC__RING_REGIONS_MAX)
-		return -1;
-	slots = realloc(r->slots, cap * sizeof(*r->slots));
-	if (slots)
-		r->slots = slots;
-	generations = realloc(r->generations, cap * sizeof(*r->generations));
-	if (generations)
-		r->generations = generations;
-	list = realloc(r->free, cap * sizeof(*r->free));
-	if (list)
-		r->free = list;
-	if (!slots || !generations || !list)
-		return -1;
-	/* The lowest slots are taken first: only these can be read directly. */
-	for (uint32_t i = cap; i-- > r->cap;) {
-		r->slots[i] = NULL;
-		r->generations[i] = 0;
-		r->free[r->nfree++] = i;
-	}
+		return false;
+	slots = realloc(r->slots, cap * sizeof(*slots));
+	if (!slots)
+		return false;
+	for (uint32_t i = r->cap; i < cap; i++)
+		slots[i] = (struct ripc__ring_slot){.next_free = i + 1};
+	r->slots = slots;
 	r->cap = cap;
-	return 0;
+	return true;
 }
 
 struct ripc__ring_region *ripc__ring_region_add(struct ripc__ring_regions *r, void *base,
 						size_t len, uint64_t addr, unsigned access)
 {
 	struct ripc__ring_region *region;
-	uint32_t slot;
+	struct ripc__ring_slot *slot;
 
-	if (!r->nfree && grow(r))
+	/* The lowest slots are taken first: only these can be read directly. */
+	if (r->free == r->cap && !grow(r))
 		return NULL;
 	region = malloc(sizeof(*region));
 	if (!region)
 		return NULL;
-	slot = r->free[--r->nfree];
-	if (!++r->generations[slot])
-		r->generations[slot] = 1;
+	slot = &r->slots[r->free];
+	if (!++slot->generation)
+		slot->generation = 1;
 	*region = (struct ripc__ring_region){
 		.base = base,
 		.len = len,
 		.addr = addr,
-		.key = (uint32_t)r->generations[slot] << 16 | slot,
+		.key = (uint32_t)slot->generation << 16 | r->free,
 		.access = access,
 		.table = r,
 	};
-	r->slots[slot] = region;
+	slot->region = region;
+	r->free = slot->next_free;
 	return region;
 }
 
 void ripc__ring_region_remove(struct ripc__ring_region *region)
 {
 	struct ripc__ring_regions *r = region->table;
+	uint32_t slot = region->key & SLOT_MASK;
 
 	if (r) {
-		r->slots[region->key & SLOT_MASK] = NULL;
-		r->free[r->nfree++] = region->key & SLOT_MASK;
+		r->slots[slot].region = NULL;
+		r->slots[slot].next_free = r->free;
+		r->free = slot;
 	}
 	free(region);
 }
@@ -86,7 +78,7 @@ uint8_t *ripc__ring_region_find(const struct ripc__ring_regions *r, uint32_t key
 				uint64_t len, unsigned access)
 {
 	uint32_t slot = key & SLOT_MASK;
-	const struct ripc__ring_region *region = slot < r->cap ? r->slots[slot] : NULL;
+	const struct ripc__ring_region *region = slot < r->cap ? r->slots[slot].region : NULL;
 
 	if (!region || region->key != key || (region->access & access) != access)
 		return NULL;

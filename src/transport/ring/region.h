@@ -3,6 +3,7 @@
 #ifndef RIPC_RING_REGION_H
 #define RIPC_RING_REGION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,16 +23,19 @@ struct ripc__ring_region {
 	uint32_t key;
 	unsigned access;                  /* of enum ripc__access, and RIPC__RING_ACCESS_SERVED */
 	struct ripc__ring_regions *table; /* NULL: its connection is gone */
-	struct ripc__ring_region *next;   /* for the owner: its list, ... */
-	struct ripc__ring_region **at;    /* ... and the place in it */
+};
+
+struct ripc__ring_slot {
+	struct ripc__ring_region *region; /* NULL: free */
+	uint16_t generation;              /* uses of the slot: the upper half of its last key */
+	uint32_t next_free;
 };
 
 /* All zeros at first. */
 struct ripc__ring_regions {
-	struct ripc__ring_region **slots; /* NULL where free */
-	uint16_t *generations; /* how often each slot was used: the upper half of its next key */
-	uint32_t *free;        /* stack of free slots */
-	uint32_t cap, nfree;
+	struct ripc__ring_slot *slots;
+	uint32_t cap;
+	uint32_t free; /* the first free slot; cap: none */
 };
 
 /* Frees the table; the regions stay their owners', without a table. */

@@ -99,12 +99,6 @@ struct ripc__ring_transfers {
 	struct ripc__ring_write writes[RIPC__RING_WRITES_MAX];
 };
 
-/* Memory that is exposed to the peer. */
-struct ripc__ring_exposed {
-	struct ripc__ring_regions regions;
-	struct ripc__ring *ring;
-};
-
 /* A process has one for each connection, so it is small; the rest is allocated on demand. */
 struct ripc__ring {
 	struct ripc__ring_backend be;
@@ -143,7 +137,7 @@ struct ripc__ring {
 	uint64_t rx_bulk, rx_bulk_advertised; /* likewise bytes */
 	uint64_t arm;                         /* our arm word in the peer's segment */
 
-	struct ripc__ring_exposed *exposed; /* from the first region on; else NULL */
+	struct ripc__ring_regions regions; /* memory that is exposed to the peer */
 	/* from the first read or write to ripc__ring_trim(); else NULL */
 	struct ripc__ring_transfers *transfers;
 	union {
@@ -189,7 +183,7 @@ void ripc__ring_send_bye(struct ripc__ring *w);
  */
 struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, size_t len,
 					 unsigned access);
-void ripc__ring_dereg(struct ripc__ring *w, struct ripc__ring_region *region);
+void ripc__ring_dereg(struct ripc__ring_region *region);
 
 /*
  * As in transport.h; 0, 2, -EAGAIN, -EMSGSIZE, -ENOTCONN. With @more set, a peer that is awake

@@ -106,7 +106,7 @@ static void handle_write(struct ripc__ring *w, const uint8_t *body)
 	uint32_t len = ripc__get_le32(body + 8), key = ripc__get_le32(body + 12);
 	uint8_t *to;
 
-	to = ripc__ring_exposed_at(w, key, addr, len, RIPC__ACCESS_REMOTE_WRITE);
+	to = ripc__ring_region_find(&w->regions, key, addr, len, RIPC__ACCESS_REMOTE_WRITE);
 	if (!to || !len || len > w->bulk_mask + 1) {
 		ring_fail(w, -EACCES, "a write to where the peer may not write");
 		return;

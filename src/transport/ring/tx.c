@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The ring engine: everything that goes into the peer's segment. */
+#include "base/list.h"
 #include "transport/ring/fast_path.h"
 
 #include <stdlib.h>
@@ -55,18 +56,15 @@ void ripc__ring_trim(struct ripc__ring *w)
 
 void ripc__ring_fini(struct ripc__ring *w)
 {
-	const struct ripc__ring_regions *r = w->exposed ? &w->exposed->regions : NULL;
+	const struct ripc__ring_regions *r = &w->regions;
 
-	for (uint32_t i = 0; r && i < r->cap && i < RIPC__RING_KEYS_MAX; i++)
-		if (r->slots[i])
+	for (uint32_t i = 0; i < r->cap && i < RIPC__RING_KEYS_MAX; i++)
+		if (r->slots[i].region)
 			ring_store(w, RIPC__RING_KEYS_OFF + 8ull * i, 0);
 	/* A direct reader that sees later contents of the memory sees this, too. */
 	ring_fence(w);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (w->exposed)
-		ripc__ring_regions_fini(&w->exposed->regions);
-	free(w->exposed);
-	w->exposed = NULL;
+	ripc__ring_regions_fini(&w->regions);
 	free(w->transfers);
 	w->transfers = NULL;
 }
@@ -331,15 +329,8 @@ struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, siz
 {
 	/* A peer that cannot read directly does not learn our addresses. */
 	uint64_t addr = w->be.ops->read ? (uintptr_t)memory : 4096;
-	struct ripc__ring_region *r;
+	struct ripc__ring_region *r = ripc__ring_region_add(&w->regions, memory, len, addr, access);
 
-	if (!w->exposed) {
-		w->exposed = calloc(1, sizeof(*w->exposed));
-		if (!w->exposed)
-			return NULL;
-		w->exposed->ring = w;
-	}
-	r = ripc__ring_region_add(&w->exposed->regions, memory, len, addr, access);
 	if (r && direct(w, r)) {
 		ring_store(w, RIPC__RING_KEYS_OFF + 8ull * (r->key & 0xffff), r->key);
 		ring_fence(w);
@@ -347,22 +338,17 @@ struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, siz
 	return r;
 }
 
-void ripc__ring_dereg(struct ripc__ring *w, struct ripc__ring_region *region)
+void ripc__ring_dereg(struct ripc__ring_region *region)
 {
-	if (region->table && direct(w, region)) {
+	struct ripc__ring *w =
+		region->table ? ripc__list_entry(region->table, struct ripc__ring, regions) : NULL;
+
+	if (w && direct(w, region)) {
 		ring_store(w, RIPC__RING_KEYS_OFF + 8ull * (region->key & 0xffff), 0);
 		ring_fence(w);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
 	ripc__ring_region_remove(region);
-}
-
-uint8_t *ripc__ring_exposed_at(const struct ripc__ring *w, uint32_t key, uint64_t addr,
-			       uint64_t len, unsigned access)
-{
-	if (!w->exposed)
-		return NULL;
-	return ripc__ring_region_find(&w->exposed->regions, key, addr, len, access);
 }
 
 /* Whether the peer's region of this key may be read directly at this moment. */
@@ -459,7 +445,8 @@ static bool progress_peer_reads(struct ripc__ring *w)
 		if (!n)
 			break;
 		/* The region may have been removed since the last chunk. */
-		from = ripc__ring_exposed_at(w, s->key, s->addr, s->len, RIPC__ACCESS_REMOTE_READ);
+		from = ripc__ring_region_find(&w->regions, s->key, s->addr, s->len,
+					      RIPC__ACCESS_REMOTE_READ);
 		if (from) {
 			copy_to_bulk(w, from + s->done, n);
 			ripc__put_le32(body, n);

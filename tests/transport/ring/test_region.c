@@ -31,7 +31,7 @@ static void read_all(struct ring_pair *r, size_t len)
 	ck_assert_uint_eq(r->a.last_wr_id, len);
 	ck_assert(!memcmp(from, to, len));
 	ck_assert_uint_eq(to[len], 0);
-	ripc__ring_dereg(&r->b.w, region);
+	ripc__ring_dereg(region);
 	free(from);
 	free(to);
 }
@@ -78,7 +78,7 @@ START_TEST(read__not_allowed)
 		ck_assert_int_eq(r.a.read_status, -EACCES);
 		ck_assert_int_eq(r.a.w.status, 0);
 	}
-	ripc__ring_dereg(&r.b.w, region);
+	ripc__ring_dereg(region);
 	/* Memory for writing is not for reading. */
 	region = ripc__ring_reg(&r.b.w, from, sizeof(from), RIPC__ACCESS_REMOTE_WRITE);
 	r.a.nread = 0;
@@ -88,7 +88,7 @@ START_TEST(read__not_allowed)
 		ring_end_poll(&r.b);
 	}
 	ck_assert_int_eq(r.a.read_status, -EACCES);
-	ripc__ring_dereg(&r.b.w, region);
+	ripc__ring_dereg(region);
 	ring_pair_close(&r);
 }
 END_TEST
@@ -111,7 +111,7 @@ START_TEST(read__deregistered)
 		ring_end_poll(&r.b);
 	}
 	ck_assert_uint_eq(r.a.nread, 0);
-	ripc__ring_dereg(&r.b.w, region);
+	ripc__ring_dereg(region);
 	ck_assert_int_eq(munmap(from, len), 0);
 	while (!r.a.nread) {
 		ring_end_poll(&r.a);
@@ -142,7 +142,7 @@ START_TEST(read__of_memory_that_is_served)
 	}
 	ck_assert_int_eq(r.a.read_status, 0);
 	ck_assert(!memcmp(from, to, sizeof(to)));
-	ripc__ring_dereg(&r.b.w, region);
+	ripc__ring_dereg(region);
 	ring_pair_close(&r);
 }
 END_TEST
@@ -172,7 +172,7 @@ START_TEST(read__queue)
 	ck_assert(!memcmp(from, to, sizeof(from)));
 	ck_assert_uint_eq(r.a.sendables, 1);
 	for (unsigned i = 0; i < RIPC__RING_READS_MAX; i++)
-		ripc__ring_dereg(&r.b.w, region[i]);
+		ripc__ring_dereg(region[i]);
 	ring_pair_close(&r);
 }
 END_TEST
@@ -207,7 +207,7 @@ START_TEST(trim__without_transfers)
 		ck_assert_ptr_null(r.a.w.transfers);
 		ck_assert_ptr_null(r.b.w.transfers);
 	}
-	ripc__ring_dereg(&r.b.w, region);
+	ripc__ring_dereg(region);
 	ring_pair_close(&r);
 }
 END_TEST
@@ -236,7 +236,7 @@ START_TEST(write__before_send)
 		ring_pair_drain(&r);
 	}
 	ck_assert_uint_eq(r.a.nwrite, 11);
-	ripc__ring_dereg(&r.b.w, region);
+	ripc__ring_dereg(region);
 	ring_pair_close(&r);
 }
 END_TEST
@@ -256,7 +256,7 @@ START_TEST(write__not_allowed)
 	ck_assert_int_eq(r.b.w.status, -EACCES);
 	ck_assert_int_eq(r.a.w.status, 0);
 	ck_assert_int_eq(ripc__ring_send(&r.b.w, NULL, 0, 0, false), -ENOTCONN);
-	ripc__ring_dereg(&r.b.w, region);
+	ripc__ring_dereg(region);
 	ring_pair_close(&r);
 }
 END_TEST
@@ -289,7 +289,7 @@ START_TEST(reg__many)
 	}
 	ring_pair_close(&r);
 	for (unsigned i = 0; i < RIPC__RING_KEYS_MAX + 100; i++)
-		ripc__ring_dereg(&r.b.w, region[i]);
+		ripc__ring_dereg(region[i]);
 }
 END_TEST
 

@@ -438,7 +438,7 @@ START_TEST(hostile__corrupt_segment)
 			ripc__ring_arm(&e->w);
 			ripc__ring_idle(&e->w);
 		}
-		ripc__ring_dereg(&r.b.w, region);
+		ripc__ring_dereg(region);
 		ring_pair_close(&r);
 	}
 }

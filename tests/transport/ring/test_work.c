@@ -87,7 +87,7 @@ static void expose(struct end *x, struct exposed *m, bool to_read)
 /* Other content follows at once: nobody may read or write it. */
 static void hide(struct end *x, struct exposed *m)
 {
-	ripc__ring_dereg(&x->e->w, m->region);
+	ripc__ring_dereg(m->region);
 	memset(m->memory, OFF, BYTES);
 }
 
