@@ -87,7 +87,8 @@ static int enable(const char *dir)
 	return rc;
 }
 
-int ripc__pcie_find(const char *path, char memory[RIPC__PCIE_PATH_MAX], char *why, size_t whylen)
+/* Finds the file of the memory. Return: as ripc__pcie_map(). */
+static int find(const char *path, char memory[RIPC__PCIE_PATH_MAX], char *why, size_t whylen)
 {
 	char dir[RIPC__PCIE_PATH_MAX];
 	struct stat st;
@@ -150,17 +151,17 @@ static void *map(int fd, size_t size)
 }
 
 /* Maps the memory with write combining, where the kernel offers it. */
-static void map_combined(struct ripc__pcie_device *d, const char *memory)
+static void map_combined(struct ripc__pcie_device *d)
 {
 	char path[RIPC__PCIE_PATH_MAX + 8];
-	size_t len = strlen(memory);
+	size_t len = strlen(d->name);
 	void *p;
 	int fd;
 
 	d->out = d->base;
-	if (len < sizeof(MEMORY) || strcmp(memory + len - (sizeof(MEMORY) - 1), MEMORY))
+	if (len < sizeof(MEMORY) || strcmp(d->name + len - (sizeof(MEMORY) - 1), MEMORY))
 		return;
-	snprintf(path, sizeof(path), "%.*s" COMBINED, (int)(len - (sizeof(MEMORY) - 1)), memory);
+	snprintf(path, sizeof(path), "%.*s" COMBINED, (int)(len - (sizeof(MEMORY) - 1)), d->name);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return;
@@ -170,20 +171,24 @@ static void map_combined(struct ripc__pcie_device *d, const char *memory)
 		d->out = p;
 }
 
-int ripc__pcie_map(struct ripc__pcie_device *d, const char *memory, char *why, size_t whylen)
+int ripc__pcie_map(struct ripc__pcie_device *d, const char *path, char *why, size_t whylen)
 {
-	int fd = open(memory, O_RDWR | O_CLOEXEC | O_NONBLOCK), rc;
 	struct stat st;
+	int fd, rc;
 
 	memset(d, 0, sizeof(*d));
+	rc = find(path, d->name, why, whylen);
+	if (rc)
+		return rc;
+	fd = open(d->name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0) {
 		rc = -errno;
-		return ripc__reason(rc, why, whylen, "%.150s: %s", memory, ripc_strerror(rc));
+		return ripc__reason(rc, why, whylen, "%.150s: %s", d->name, ripc_strerror(rc));
 	}
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		snprintf(why, whylen, "%.150s: no memory of a device, and no file", memory);
 		close(fd);
-		return -ENODEV;
+		return ripc__reason(-ENODEV, why, whylen,
+				    "%.150s: no memory of a device, and no file", d->name);
 	}
 	d->size = (size_t)st.st_size & ~(size_t)4095;
 	rc = d->size ? fill(fd, d->size) : -ENODEV;
@@ -193,10 +198,9 @@ int ripc__pcie_map(struct ripc__pcie_device *d, const char *memory, char *why, s
 	}
 	close(fd);
 	if (rc)
-		return ripc__reason(rc, why, whylen, "%.150s: %s", memory,
+		return ripc__reason(rc, why, whylen, "%.150s: %s", d->name,
 				    d->size ? ripc_strerror(rc) : "less than a page of memory");
-	snprintf(d->name, sizeof(d->name), "%s", memory);
-	map_combined(d, memory);
+	map_combined(d);
 	return 0;
 }
 

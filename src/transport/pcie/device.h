@@ -12,21 +12,17 @@
 #define RIPC__PCIE_PATH_MAX 256
 
 struct ripc__pcie_device {
-	char name[RIPC__PCIE_PATH_MAX]; /* for messages: its directory in sysfs, or the file */
+	char name[RIPC__PCIE_PATH_MAX]; /* of the mapped file */
 	uint8_t *base;                  /* the memory; NULL: not mapped */
 	uint8_t *out; /* the same memory, with write combining if the kernel offers it; else base */
 	size_t size;  /* bytes */
 };
 
 /*
- * Finds the memory. @path: a file, or the directory of a PCI device in sysfs; "": the first device
- * of that kind. Return: 0 and the name of the file in memory, or a negative errno such as -ENODEV
- * with one sentence in why.
+ * Maps the memory. @path: a file, or the directory of a PCI device in sysfs; "": the first device
+ * of that kind. Return: 0, or a negative errno such as -ENODEV with one sentence in why.
  */
-int ripc__pcie_find(const char *path, char memory[RIPC__PCIE_PATH_MAX], char *why, size_t whylen);
-
-/* Maps that file. Return: 0 or a negative errno with one sentence in why. */
-int ripc__pcie_map(struct ripc__pcie_device *d, const char *memory, char *why, size_t whylen);
+int ripc__pcie_map(struct ripc__pcie_device *d, const char *path, char *why, size_t whylen);
 void ripc__pcie_unmap(struct ripc__pcie_device *d);
 
 #endif

@@ -95,13 +95,11 @@ static void pcie_close(struct ripc__transport *tr)
 
 static int init(struct pcie *t, const struct ripc__transport_env *env)
 {
-	char memory[RIPC__PCIE_PATH_MAX], why[RIPC__DETAIL_MAX / 2];
+	char why[RIPC__DETAIL_MAX / 2];
 	const char *what;
 	int rc;
 
-	rc = ripc__pcie_find(env->opt->pcie_device, memory, why, sizeof(why));
-	if (!rc)
-		rc = ripc__pcie_map(&t->device, memory, why, sizeof(why));
+	rc = ripc__pcie_map(&t->device, env->opt->pcie_device, why, sizeof(why));
 	if (rc)
 		return ripc__fail(rc, NAME ": %s", why);
 	/* A device may serve something else: it is formatted only if the user names it. */
@@ -120,7 +118,7 @@ static int init(struct pcie *t, const struct ripc__transport_env *env)
 	if (rc)
 		return ripc__fail(rc, NAME ": %s: all %u entries are taken", t->device.name,
 				  RIPC__PCIE_ENTRIES);
-	if (ripc__pcie_doorbell_open(&t->doorbell, memory, why, sizeof(why)))
+	if (ripc__pcie_doorbell_open(&t->doorbell, t->device.name, why, sizeof(why)))
 		ripc__log(RIPC_LOG_INFO,
 			  NAME ": %s: no interrupts: %s; waiting polls every 0.1 to 5 ms",
 			  t->device.name, why);
@@ -155,9 +153,9 @@ static int pcie_open(struct ripc__transport **tr, const struct ripc__transport_e
 
 /* Handles requests of others, and answers to ours. Return: number of events, 0 or 1. */
 static unsigned poll_setup(struct pcie *t, struct ripc__event *ev, bool *more)
-	struct ripc__ep *ep;
 {
 	uint64_t notify_count;
+	struct ripc__ep *ep;
 	unsigned n;
 	bool all;
 
@@ -202,10 +200,10 @@ static bool all_can_kick(const struct pcie *t)
 }
 
 /* An interrupt does not identify its sender: any peer may have answered its request for a kick. */
-	struct ripc__ep *ep;
-
 static void poll_doorbell(struct pcie *t)
 {
+	struct ripc__ep *ep;
+
 	t->armed = false;
 	if (!ripc__pcie_doorbell_clear(&t->doorbell))
 		return;
