@@ -15,13 +15,22 @@
 
 #define COPY_MAX \
 	512u /* datagrams up to this size are copied: cheaper than gathering in the kernel */
-#define RECEIVE_TRIES 4u   /* retries after an error of an earlier datagram */
-#define CONN_RUN      256u /* datagrams in a row to one peer after which its socket is connected */
-#define UDP_OVERHEAD  48u  /* bytes of IPv6 and UDP header */
+#define RECEIVE_TRIES   4u   /* retries after an error of an earlier datagram */
+#define CONN_RUN        256u /* datagrams in a row to one peer after which its socket is connected */
+#define UDP_OVERHEAD    48u  /* bytes of IPv6 and UDP header */
+#define EMPTY_POLLS_MAX 512u /* empty polls after which only epoll reports the sockets */
 
-void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host)
+void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host,
+		    struct ripc__slab_pool *slabs, uintptr_t tag)
 {
-	*u = (struct ripc__udp){.name = name, .host = host, .max = RIPC__UDP_MAX};
+	*u = (struct ripc__udp){
+		.name = name,
+		.host = host,
+		.max = RIPC__UDP_MAX,
+		.rx = {.slabs = slabs, .tag = tag},
+		.empty_polls = EMPTY_POLLS_MAX,
+		.empty_takes = EMPTY_POLLS_MAX,
+	};
 	u->epoll_fd = u->port[RIPC__UDP_CONN].fd = -1;
 }
 
@@ -340,9 +349,10 @@ int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from
 	return got;
 }
 
-unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__udp_rx *rx,
-				  struct ripc__event *events, unsigned max)
+unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__event *events,
+				  unsigned max)
 {
+	struct ripc__udp_rx *rx = &u->rx;
 	unsigned n = 0, before = rx->n, *burst = &u->port[i].burst;
 
 	while (n < max && n < *burst && rx->n < RIPC__UDP_EVENTS_MAX) {
@@ -380,5 +390,36 @@ unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__
 	 * finds none would delay the message.
 	 */
 	*burst = rx->n - before < *burst ? rx->n - before + (rx->n == before) : *burst * 2;
+	if (n) {
+		u->last_rx_port = i;
+		u->empty_polls = u->empty_takes = 0;
+	}
 	return n;
+}
+
+unsigned ripc__udp_poll(struct ripc__udp *u, struct ripc__event *events, unsigned max)
+{
+	unsigned n = 0;
+
+	if (u->empty_polls >= EMPTY_POLLS_MAX)
+		/* A connected socket that is not in epoll is polled here. */
+		return ripc__udp_arm(u) ? ripc__udp_receive_events(u, RIPC__UDP_CONN, events, max)
+					: 0;
+	u->empty_polls++;
+	if (u->port[RIPC__UDP_CONN].fd >= 0)
+		n = ripc__udp_receive_events(u, RIPC__UDP_CONN, events, max);
+	for (unsigned i = 0; i < u->n; i++)
+		if (u->port[i].fd >= 0)
+			n += ripc__udp_receive_events(u, i, events + n, max - n);
+	return n;
+}
+
+bool ripc__udp_poll_one(struct ripc__udp *u, struct ripc__event *ev)
+{
+	/* The core has used the source of the previous datagram. */
+	u->rx.n = 0;
+	if (u->empty_takes >= EMPTY_POLLS_MAX)
+		return false;
+	u->empty_takes++;
+	return ripc__udp_receive_events(u, u->last_rx_port, ev, 1);
 }

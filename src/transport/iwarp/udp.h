@@ -76,6 +76,17 @@ struct ripc__udp_sender {
 	uint8_t from[RIPC__UDP_FROM];
 };
 
+#define RIPC__UDP_EVENTS_MAX 64u /* datagrams reported by one progress() at most */
+
+/* Where received datagrams lie. */
+struct ripc__udp_rx {
+	struct ripc__slab_pool *slabs;
+	uintptr_t tag; /* bits of the tokens beside the slab */
+	unsigned n;    /* datagrams that were reported; 0 once the core has used their sources */
+	uint8_t from[RIPC__UDP_EVENTS_MAX][RIPC__UDP_FROM]; /* sources */
+	char bad[96];                                       /* text of EV_BAD_INPUT */
+};
+
 /* The sockets of a transport. */
 struct ripc__udp {
 	const char *name;    /* of the transport, for messages */
@@ -89,20 +100,15 @@ struct ripc__udp {
 	struct ripc__udp_route routes[RIPC__UDP_ROUTES]; /* of recent addresses */
 	struct ripc__udp_route *last_route;              /* the one used last; NULL: none */
 	struct ripc__udp_sender last;
+	struct ripc__udp_rx rx;
+	unsigned last_rx_port; /* port of the last datagram */
+	unsigned empty_polls;  /* since then: passes, */
+	unsigned empty_takes;  /* calls of ripc__udp_poll_one() */
 };
 
-#define RIPC__UDP_EVENTS_MAX 64u /* datagrams reported by one progress() at most */
-
-/* Where received datagrams lie. */
-struct ripc__udp_rx {
-	struct ripc__slab_pool *slabs;
-	uintptr_t tag; /* bits of the tokens beside the slab */
-	unsigned n;    /* datagrams that were reported; 0 once the core has used their sources */
-	uint8_t from[RIPC__UDP_EVENTS_MAX][RIPC__UDP_FROM]; /* sources */
-	char bad[96];                                       /* text of EV_BAD_INPUT */
-};
-
-void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host);
+/* @slabs: memory for received datagrams. @tag: of struct ripc__udp_rx. */
+void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host,
+		    struct ripc__slab_pool *slabs, uintptr_t tag);
 /* Adds sockets that are opened from now on to epoll: port i with data + i * step. */
 void ripc__udp_watch(struct ripc__udp *u, int epoll_fd, uint64_t data, uint64_t step);
 /*
@@ -136,8 +142,15 @@ int ripc__udp_receive(struct ripc__udp *u, unsigned i, void *space, uint8_t from
  * The same for a burst, as EV_DATAGRAM, whose token holds a reference to a slab, and EV_BAD_INPUT.
  * Return: events.
  */
-unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__udp_rx *rx,
-				  struct ripc__event *events, unsigned max);
+unsigned ripc__udp_receive_events(struct ripc__udp *u, unsigned i, struct ripc__event *events,
+				  unsigned max);
+/*
+ * Polls the sockets without epoll, in each pass for some time after the last datagram. Return:
+ * events.
+ */
+unsigned ripc__udp_poll(struct ripc__udp *u, struct ripc__event *events, unsigned max);
+/* As poll_one() of the vtable: polls the socket of the last datagram. */
+bool ripc__udp_poll_one(struct ripc__udp *u, struct ripc__event *ev);
 
 /* Makes epoll report port i. Return: 0, or -1 with errno. */
 int ripc__udp_port_watch(const struct ripc__udp *u, unsigned i);

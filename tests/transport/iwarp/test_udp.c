@@ -273,7 +273,6 @@ START_TEST(receive_events__burst)
 {
 	static uint8_t large[RIPC__UDP_MAX + 1];
 	struct ripc__slab_pool slabs;
-	struct ripc__udp_rx rx = {.slabs = &slabs, .tag = 1};
 	struct ripc__event events[8] = {0};
 	struct ripc__udp server, client;
 	uint8_t to[RIPC__ADDRESS_MAX];
@@ -281,6 +280,7 @@ START_TEST(receive_events__burst)
 
 	ripc__slab_pool_init(&slabs, 1u << 20);
 	open_one(&server, "127.0.0.1");
+	server.rx = (struct ripc__udp_rx){.slabs = &slabs, .tag = 1};
 	open_one(&client, "127.0.0.1");
 	len = address_of(&server, to);
 	for (char i = 0; i < 3; i++)
@@ -293,7 +293,7 @@ START_TEST(receive_events__burst)
 	for (char i = 0; i < 5;) {
 		unsigned want = i == 0 ? 1 : i == 1 ? 2 : 3;
 
-		ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &rx, events, 8), want);
+		ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, events, 8), want);
 		for (unsigned k = 0; k < want; k++) {
 			const struct ripc__event *ev = &events[k];
 
@@ -306,17 +306,17 @@ START_TEST(receive_events__burst)
 			ck_assert_uint_eq(ev->len, 1);
 			ck_assert_int_eq(*(const char *)ev->data, i++);
 			ck_assert_ptr_eq(ev->token, (void *)((uintptr_t)slabs.current | 1));
-			ck_assert_ptr_eq(ev->from, rx.from[rx.n - (want - k)]);
+			ck_assert_ptr_eq(ev->from, server.rx.from[server.rx.n - (want - k)]);
 			ripc__slab_put(slabs.current);
 		}
 	}
-	ck_assert_uint_eq(rx.n, 5);
+	ck_assert_uint_eq(server.rx.n, 5);
 	/* No more than there are sources for. */
-	rx.n = RIPC__UDP_EVENTS_MAX;
+	server.rx.n = RIPC__UDP_EVENTS_MAX;
 	send_to(&client, to, len, 5);
-	ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &rx, events, 8), 0);
-	rx.n = 0;
-	ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &rx, events, 8), 1);
+	ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, events, 8), 0);
+	server.rx.n = 0;
+	ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, events, 8), 1);
 	ripc__slab_put(slabs.current);
 	ripc__udp_close(&client);
 	ripc__udp_close(&server);
@@ -338,20 +338,20 @@ START_TEST(receive_events__slab_end)
 {
 	struct ripc__slab_pool slabs;
 	struct ripc__slab *tokens[32];
-	struct ripc__udp_rx rx = {.slabs = &slabs};
 	const unsigned full = RIPC__SLAB_BYTES / RIPC__UDP_MAX;
 	struct ripc__udp server, client;
 	struct ripc__event ev;
 
 	ripc__slab_pool_init(&slabs, 1u << 20);
 	open_one(&server, "127.0.0.1");
+	server.rx.slabs = &slabs;
 	open_one(&client, "127.0.0.1");
 	/* All of them are held. */
 	for (unsigned i = 0; i < full + 2; i++) {
 		send_bytes(&client, &server, i == full + 1 ? 0 : RIPC__UDP_MAX - (i < full - 1));
 		ck_assert_int_eq(
 			poll(&(struct pollfd){server.port[0].fd, POLLIN, 0}, 1, TIMEOUT_MS), 1);
-		ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &rx, &ev, 1), 1);
+		ck_assert_uint_eq(ripc__udp_receive_events(&server, 0, &ev, 1), 1);
 		tokens[i] = ev.token;
 		ck_assert(ev.data >= tokens[i]->data);
 		ck_assert_uint_le((size_t)(ev.data - tokens[i]->data) + ev.len, tokens[i]->cap);

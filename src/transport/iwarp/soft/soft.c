@@ -71,12 +71,10 @@ static int soft_open(struct ripc__transport **out, const struct ripc__transport_
 	ripc__mcast_init(&t->mcast, "iwarp/soft", env->opt);
 	t->interfaces = env->opt->interfaces;
 	t->changes_fd = -1;
-	t->empty_takes = EMPTY_POLLS_MAX;
 	t->host = ripc__iwarp_host_id();
-	ripc__udp_init(&t->udp, "iwarp/soft", t->host);
+	ripc__udp_init(&t->udp, "iwarp/soft", t->host, &t->pool, 0);
 	t->now_ns = ripc__clock_ns();
 	ripc__slab_pool_init(&t->pool, SOFT_SLAB_MEMORY);
-	t->rx.slabs = &t->pool;
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		err = ripc__fail(-EIO, "iwarp/soft: cannot draw a secret: getrandom() failed");
@@ -217,19 +215,6 @@ static int soft_post_datagram(struct ripc__transport *t, const uint8_t *addr, si
 	return ripc__udp_send(&t->udp, addr, addrlen, iov, niov);
 }
 
-static unsigned datagrams(struct ripc__transport *t, unsigned index, struct ripc__event *events,
-			  unsigned max)
-{
-	unsigned n = ripc__udp_receive_events(&t->udp, index, &t->rx, events, max);
-
-	if (n) {
-		t->udp_empty_polls = 0;
-		t->last_rx_port = index;
-		t->empty_takes = 0;
-	}
-	return n;
-}
-
 static unsigned poll_all(struct ripc__transport *t, struct ripc__event *events, unsigned max)
 {
 	struct epoll_event ready[EPOLL_EVENTS];
@@ -258,7 +243,7 @@ static unsigned poll_all(struct ripc__transport *t, struct ripc__event *events, 
 			ripc__soft_accept(t, &t->listeners[index]);
 			break;
 		case SOFT_UDP:
-			n += datagrams(t, index, events + n, max - n);
+			n += ripc__udp_receive_events(&t->udp, index, events + n, max - n);
 			break;
 		case SOFT_NETLINK:
 			ripc__soft_addrs_changed(t);
@@ -287,21 +272,7 @@ static unsigned poll_active(struct ripc__transport *t, struct ripc__event *event
 		if (i < t->nactive && t->active_ep[i] != ep)
 			i--; /* the entry was removed, and another one has its slot */
 	}
-	if (!t->datagrams)
-		return n;
-	if (t->udp_empty_polls > EMPTY_POLLS_MAX) {
-		/* A connected socket that is not in epoll is polled here. */
-		if (ripc__udp_arm(&t->udp) && n < max)
-			n += datagrams(t, RIPC__UDP_CONN, events + n, max - n);
-		return n;
-	}
-	t->udp_empty_polls++;
-	if (n < max && t->udp.port[RIPC__UDP_CONN].fd >= 0)
-		n += datagrams(t, RIPC__UDP_CONN, events + n, max - n);
-	for (unsigned i = 0; i < t->udp.n; i++)
-		if (t->udp.port[i].fd >= 0)
-			n += datagrams(t, i, events + n, max - n);
-	return n;
+	return t->datagrams ? n + ripc__udp_poll(&t->udp, events + n, max - n) : n;
 }
 
 /* Serves each endpoint in the ready list once; it may be queued again. */
@@ -364,7 +335,7 @@ static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *eve
 	t->now_ns = now_ns;
 	t->rounds++;
 	t->polls++;
-	t->rx.n = 0;
+	t->udp.rx.n = 0;
 	if (t->nheld_slabs)
 		ripc__soft_release_round(t);
 	free_deferred(t);
@@ -413,14 +384,8 @@ static bool soft_receiving(struct ripc__transport *t)
 static bool soft_take(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev)
 {
 	t->polls++;
-	if (t->datagrams) {
-		/* The core has used the source of the previous datagram. */
-		t->rx.n = 0;
-		if (t->empty_takes >= EMPTY_POLLS_MAX)
-			return false;
-		t->empty_takes++;
-		return datagrams(t, t->last_rx_port, ev, 1);
-	}
+	if (t->datagrams)
+		return ripc__udp_poll_one(&t->udp, ev);
 	if (!t->last_rx_ep || t->last_rx_ep->state != SOFT_OPEN ||
 	    !ripc__soft_serve(t->last_rx_ep, ev, 1))
 		return false;

@@ -159,16 +159,12 @@ struct ripc__transport {
 	struct ripc__ep *active_ep[SOFT_ACTIVE_MAX];
 	unsigned nactive;
 	struct ripc__ep *last_rx_ep; /* endpoint that received last; NULL: none */
-	unsigned last_rx_port;       /* in udp, of the last datagram */
-	unsigned empty_takes;        /* empty calls of poll_one() in a row */
 	bool inactive_ready;         /* the last epoll call found idle endpoints with input */
-	unsigned udp_empty_polls;    /* empty polls of the UDP sockets in a row */
 	uint64_t next_timer_ns;      /* not later than the first deadline */
 	uint64_t rounds;             /* calls of progress() */
 	uint64_t polls;              /* calls of progress() and poll_one() */
 	uint64_t now_ns;             /* time of the last of them */
 	struct ripc__reports reports;
-	struct ripc__udp_rx rx;
 };
 
 /* A deadline was set. */

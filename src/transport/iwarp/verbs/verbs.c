@@ -97,8 +97,7 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	ripc__list_init(&t->regions);
 	ripc__slab_pool_init(&t->slabs, SLAB_MEMORY);
 	t->host = ripc__iwarp_host_id();
-	ripc__udp_init(&t->udp, "iwarp/verbs", t->host);
-	t->rx = (struct ripc__udp_rx){.slabs = &t->slabs, .tag = TOKEN_SLAB};
+	ripc__udp_init(&t->udp, "iwarp/verbs", t->host, &t->slabs, TOKEN_SLAB);
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->opt = env->opt;
 	t->changes_fd = t->devices_fd = -1;
@@ -176,19 +175,6 @@ static int vt_post_datagram(struct ripc__transport *t, const uint8_t *addr, size
 	return ripc__udp_send(&t->udp, addr, addrlen, iov, niov);
 }
 
-static unsigned datagrams(struct ripc__transport *t, unsigned index, struct ripc__event *events,
-			  unsigned max)
-{
-	unsigned n = ripc__udp_receive_events(&t->udp, index, &t->rx, events, max);
-
-	if (n) {
-		t->last_wc_round = t->datagram_round = t->rounds;
-		t->last_rx_port = index;
-		t->empty_takes = 0;
-	}
-	return n;
-}
-
 static void vt_flush(struct ripc__transport *t)
 {
 	struct ripc__list *n;
@@ -212,7 +198,7 @@ static unsigned full_pass(struct ripc__transport *t, struct ripc__event *events,
 			n += ripc__iwv_cm(t, events + n, max - n);
 			break;
 		case IWV_UDP:
-			n += datagrams(t, index, events + n, max - n);
+			n += ripc__udp_receive_events(&t->udp, index, events + n, max - n);
 			break;
 		case IWV_CONNECT_DONE:
 			ripc__verbs_jobs_reap(&t->jobs);
@@ -312,13 +298,13 @@ static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *event
 
 	t->now_ns = now_ns;
 	t->rounds++;
-	t->rx.n = 0;
+	t->udp.rx.n = 0;
 	free_deferred(t);
 	vt_flush(t);
-	/* Sockets are no longer polled directly: epoll must report the connected one. */
-	if (t->datagrams && t->rounds - t->datagram_round > EMPTY_ROUNDS_MAX &&
-	    ripc__udp_arm(&t->udp))
-		n += datagrams(t, RIPC__UDP_CONN, events, max);
+	if (t->datagrams)
+		n += ripc__udp_poll(&t->udp, events, max);
+	if (n)
+		t->last_wc_round = t->rounds;
 	/* Most sleeps end with a completion: epoll, a system call, would delay the answer. */
 	t->was_armed = false;
 	if (was_armed)
@@ -330,15 +316,6 @@ static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *event
 	    t->rounds - t->last_wc_round > EMPTY_ROUNDS_MAX || t->rounds % EPOLL_EVERY == 0) {
 		t->full_pass = false;
 		n += full_pass(t, events + n, max - n);
-	} else if (t->datagrams && t->rounds - t->datagram_round <= EMPTY_ROUNDS_MAX) {
-		/* While datagrams arrive, their socket and the connected one are polled. */
-		unsigned last = t->last_rx_port;
-
-		n += datagrams(t, last, events + n, max - n);
-		if (t->udp.port[RIPC__UDP_CONN].fd >= 0)
-			n += datagrams(
-				t, last == RIPC__UDP_CONN ? t->udp.udp_conn.port : RIPC__UDP_CONN,
-				events + n, max - n);
 	}
 	n += reap(t, events + n, max - n, &empty);
 	if (empty) {
@@ -375,12 +352,8 @@ static bool vt_take(struct ripc__transport *t, void *room, size_t cap, struct ri
 	struct ripc__event two[2];
 	struct ibv_wc wc;
 
-	if (t->datagrams) {
-		/* The core has used the source of the previous datagram. */
-		t->rx.n = 0;
-		return t->rounds - t->datagram_round <= EMPTY_ROUNDS_MAX &&
-		       t->empty_takes++ < EMPTY_ROUNDS_MAX && datagrams(t, t->last_rx_port, ev, 1);
-	}
+	if (t->datagrams)
+		return ripc__udp_poll_one(&t->udp, ev);
 	if (!t->active || !ripc__verbs_cq_poll_one(t->active, &wc))
 		return false;
 	t->last_wc_round = t->rounds;

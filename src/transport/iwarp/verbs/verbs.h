@@ -174,10 +174,6 @@ struct ripc__transport {
 	uint64_t last_wc_round;        /* round of the last completion */
 	struct ripc__udp udp;
 	struct ripc__slab_pool slabs; /* for received datagrams */
-	struct ripc__udp_rx rx;
-	unsigned last_rx_port;   /* port of the last datagram */
-	uint64_t datagram_round; /* round of the last datagram */
-	unsigned empty_takes;    /* empty calls of poll_one() in a row */
 };
 
 /* Makes epoll report input of a descriptor. Return: 0 or a negative errno, explained. */
