@@ -55,17 +55,13 @@ int ripc__soft_admit(struct ripc__transport *t, void *request, const void *priv,
 {
 	struct ripc__ep *ep = request;
 	struct soft_setup *s = ep->setup;
-	struct ripc__mpa_terms terms;
-	const char *why;
-	int err;
+	int err = ripc__soft_ep_watch(ep, EPOLLIN);
 
-	err = ripc__soft_ep_watch(ep, EPOLLIN);
 	if (err) {
 		ripc__soft_ep_defer_free(ep, false);
 		return ripc__fail(err, "iwarp/soft: cannot watch the connection: %s",
 				  strerror(-err));
 	}
-	ripc__mpa_answer(&s->request, s->reply.crc, RIPC__READS_MAX, &s->reply, &terms, &why);
 	s->reply.priv = priv;
 	s->reply.privlen = privlen;
 	if (!ripc__soft_send_frame(ep, &s->reply)) {
@@ -74,7 +70,7 @@ int ripc__soft_admit(struct ripc__transport *t, void *request, const void *priv,
 				  "iwarp/soft: the connection was lost before it was accepted");
 	}
 	ep->user = user;
-	ripc__soft_open_engine(ep, &terms);
+	ripc__soft_open_engine(ep);
 	*epp = ep;
 	return 0;
 }
