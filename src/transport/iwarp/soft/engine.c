@@ -29,7 +29,7 @@ void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 	ripc__engine_restore(e, regions, pool, &conn);
 	e->tx.open = active;
 	if (active && ripc__engine_send(e, NULL, 0, 0))
-		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL, false);
+		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL);
 }
 
 void ripc__engine_fini(struct ripc__engine *e)
@@ -118,11 +118,12 @@ int ripc__engine_read(struct ripc__engine *e, const struct ripc__transfer *x)
 	return 0;
 }
 
-void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu,
-		       bool with_request)
+void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu)
 {
 	struct ripc__engine_tx *tx = &e->tx;
 	uint8_t head[RIPC__SEND_HEADER + RIPC__READ_REQUEST], *term, *p;
+	/* Of a Read Request the payload has been checked last, with codes of RDMAP. */
+	bool with_request = fpdu && (fpdu[3] & 0x0f) == RIPC__RDMAP_READ_REQUEST && code >> 8 == 1;
 	size_t head_len = 0, len;
 
 	if (e->status)
@@ -180,6 +181,5 @@ void ripc__engine_revoke(struct ripc__engine *e, const struct ripc__region *regi
 	if (e->status)
 		return;
 	e->text = "memory in use by a transfer was deregistered";
-	ripc__engine_fail(e, -ECANCELED, ours ? RIPC__TERM_CATASTROPHE : RIPC__TERM_STAG, NULL,
-			  false);
+	ripc__engine_fail(e, -ECANCELED, ours ? RIPC__TERM_CATASTROPHE : RIPC__TERM_STAG, NULL);
 }

@@ -283,10 +283,9 @@ void ripc__engine_revoke(struct ripc__engine *e, const struct ripc__region *regi
 
 /*
  * Internal: ends the engine. The peer gets a Terminate with this code and with the headers at fpdu
- * (NULL: none; with_request: of a Read Request too).
+ * (NULL: none), also of a Read Request whose payload is not allowed.
  */
-void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu,
-		       bool with_request);
+void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const uint8_t *fpdu);
 /*
  * Drops everything that waits to be transmitted, except the FPDU (or run of queued bytes) that is
  * partly sent and can be completed.

@@ -21,11 +21,11 @@ struct target {
 };
 
 /* Ends the engine because of the FPDU at @fpdu. Return: 0, so that next() can return it. */
-static int violation(struct ripc__engine *e, int code, const uint8_t *fpdu, bool with_request)
+static int violation(struct ripc__engine *e, int code, const uint8_t *fpdu)
 {
 	int status = code == RIPC__TERM_CRC ? -EBADMSG : -EPROTO;
 
-	ripc__engine_fail(e, status, (unsigned)code, fpdu, with_request);
+	ripc__engine_fail(e, status, (unsigned)code, fpdu);
 	return 0;
 }
 
@@ -196,7 +196,7 @@ static uint8_t *message_part(struct ripc__engine *e, const struct ripc__ddp *ddp
 static int no_memory(struct ripc__engine *e)
 {
 	e->text = "out of memory for a message";
-	ripc__engine_fail(e, -ENOMEM, RIPC__TERM_DDP_CATASTROPHE, NULL, false);
+	ripc__engine_fail(e, -ENOMEM, RIPC__TERM_DDP_CATASTROPHE, NULL);
 	return 0;
 }
 
@@ -258,7 +258,7 @@ static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 			code = check_range(r.region, from, r.len, RIPC__TERM_WRAP,
 					   RIPC__TERM_BOUNDS);
 		if (code)
-			return violation(e, code, fpdu, true);
+			return violation(e, code, fpdu);
 		r.src = r.region->base + (from - r.region->addr);
 	}
 	ripc__works_add(&e->tx.responses, &r);
@@ -280,7 +280,7 @@ static int terminated(struct ripc__engine *e, const uint8_t *fpdu)
 
 	e->text = ripc__term_text(code);
 	e->tx.cut = true; /* a Terminate is not answered */
-	ripc__engine_fail(e, -ECONNABORTED, code, NULL, false);
+	ripc__engine_fail(e, -ECONNABORTED, code, NULL);
 	return 0;
 }
 
@@ -347,8 +347,8 @@ static int park(struct ripc__engine *e)
 }
 
 /*
- * Continues an FPDU whose payload is being placed. Return: 1 event; 0: more bytes are needed; -1:
- * FPDU done, or engine ended.
+ * Continues an FPDU whose payload is being placed. Return: 1 event; 0: more bytes are needed, or
+ * the engine ended; -1: FPDU done.
  */
 static int store(struct ripc__engine *e, struct ripc__event *ev)
 {
@@ -367,10 +367,8 @@ static int store(struct ripc__engine *e, struct ripc__event *ev)
 	}
 	if (rx->left || have < pad + RIPC__FPDU_CRC)
 		return park(e);
-	if (e->conn.crc && ripc__crc32c(rx->crc, rx->p, pad) != ripc__get_le32(rx->p + pad)) {
-		violation(e, RIPC__TERM_CRC, NULL, false);
-		return -1;
-	}
+	if (e->conn.crc && ripc__crc32c(rx->crc, rx->p, pad) != ripc__get_le32(rx->p + pad))
+		return violation(e, RIPC__TERM_CRC, NULL);
 	rx->p += pad + RIPC__FPDU_CRC;
 	rx->placing = false;
 	note_written(rx->region, &rx->ddp, rx->payload);
@@ -422,35 +420,27 @@ static int parse(struct ripc__engine *e, struct ripc__event *ev)
 	ulpdu = ripc__get_be16(fpdu);
 	head = RIPC__FPDU_LEN + (fpdu[2] & RIPC__DDP_T ? RIPC__DDP_TAGGED : RIPC__DDP_UNTAGGED);
 	whole = ripc__fpdu_size(ulpdu);
-	if (head > RIPC__FPDU_LEN + ulpdu) {
-		violation(e, RIPC__TERM_FRAMING, NULL, false);
-		return -1;
-	}
+	if (head > RIPC__FPDU_LEN + ulpdu)
+		return violation(e, RIPC__TERM_FRAMING, NULL);
 	if (have < head)
 		return park(e);
 	if (e->conn.crc && have >= whole &&
 	    ripc__crc32c(0, fpdu, whole - RIPC__FPDU_CRC) !=
-		    ripc__get_le32(fpdu + whole - RIPC__FPDU_CRC)) {
-		violation(e, RIPC__TERM_CRC, NULL, false);
-		return -1;
-	}
+		    ripc__get_le32(fpdu + whole - RIPC__FPDU_CRC))
+		return violation(e, RIPC__TERM_CRC, NULL);
 	code = ripc__ddp_get(&ddp, fpdu + RIPC__FPDU_LEN, ulpdu);
 	payload = (uint32_t)(RIPC__FPDU_LEN + ulpdu - head);
 	if (!code)
 		code = check(e, &ddp, payload, &t);
-	if (code) {
-		violation(e, code, fpdu, false);
-		return -1;
-	}
+	if (code)
+		return violation(e, code, fpdu);
 	if (ddp.tagged && t.region)
 		ripc__rx_learn(rx, &ddp, payload, (uint64_t)(t.dst - t.region->base));
 	if (have < whole) {
 		/* Short FPDUs are completed in place; long payload is received into its target. */
 		if (!ddp.tagged && (payload <= COPY_MAX || ddp.queue != RIPC__DDP_Q_SEND))
 			return park(e);
-		if (!begin(e, &ddp, payload, &t))
-			no_memory(e);
-		return -1;
+		return begin(e, &ddp, payload, &t) ? -1 : no_memory(e);
 	}
 	if (ddp.tagged && payload) {
 		ripc__copy(t.dst, fpdu + head, payload);
@@ -458,10 +448,8 @@ static int parse(struct ripc__engine *e, struct ripc__event *ev)
 	} else if (ddp.queue == RIPC__DDP_Q_SEND && !ddp.tagged && (rx->msg || !ddp.last)) {
 		uint8_t *to = message_part(e, &ddp, payload);
 
-		if (!to) {
-			no_memory(e);
-			return -1;
-		}
+		if (!to)
+			return no_memory(e);
 		ripc__copy(to, fpdu + head, payload);
 	}
 	n = complete(e, &ddp, payload, fpdu, ev);
@@ -489,8 +477,6 @@ int ripc__engine_next(struct ripc__engine *e, struct ripc__event *ev)
 
 		if (n >= 0)
 			return n;
-		if (e->status)
-			return 0;
 	}
 	if (rx->slab)
 		park(e);

@@ -422,7 +422,7 @@ int ripc__engine_queue_sent(struct ripc__engine *e, const struct iovec *iov, uns
 	if (!p) {
 		/* Part of an FPDU is on the wire: nothing else can follow it. */
 		tx->cut = true;
-		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL, false);
+		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL);
 		return -ENOMEM;
 	}
 	take(p, iov, &i, &off, len);

@@ -432,7 +432,7 @@ START_TEST(engine_fail__terminate_after_what_is_half_sent)
 		move(&b, &a, 1000);
 	}
 	move(&a, &b, 300);
-	ripc__engine_fail(&a.e, -EPROTO, RIPC__TERM_OPCODE, NULL, false);
+	ripc__engine_fail(&a.e, -EPROTO, RIPC__TERM_OPCODE, NULL);
 	while (move(&a, &b, 777))
 		;
 	ck_assert_int_eq(b.e.status, -ECONNABORTED);

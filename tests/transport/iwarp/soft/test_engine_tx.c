@@ -123,7 +123,7 @@ START_TEST(engine_queue_sent__nothing_comes_in_between)
 			OK(engine_read(&b.e, dst, target_bytes, 3000, src->addr, src->stag, 3));
 			move(&b, &a, 1000);
 		} else {
-			ripc__engine_fail(&a.e, -EPROTO, RIPC__TERM_STAG, NULL, false);
+			ripc__engine_fail(&a.e, -EPROTO, RIPC__TERM_STAG, NULL);
 		}
 		while (move(&a, &b, 1000))
 			;
