@@ -40,7 +40,7 @@ static void check_peer(struct ripc__ep *ep)
 	if (ep->lost && ep->state == RIPC__EP_CONNECTING)
 		ripc__ring_ep_fail(ep, -ECONNRESET, ep->ring.why);
 	if (pcie_lost(t) && ep->state == RIPC__EP_OPEN)
-		ripc__ring_abandon(&ep->ring, -ECONNRESET, ep->ring.why);
+		ripc__ring_fail(&ep->ring, -ECONNRESET, ep->ring.why);
 }
 
 static void check_peers(struct pcie *t)

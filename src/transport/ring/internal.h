@@ -77,15 +77,6 @@ static inline uint32_t ring_slot_count(uint32_t len)
 	return len ? (len + RIPC__RING_SLOT_BODY - 1) / RIPC__RING_SLOT_BODY : 1;
 }
 
-static inline void ring_fail(struct ripc__ring *w, int status, const char *why)
-{
-	if (w->status)
-		return;
-	w->status = status;
-	w->why = why;
-	w->tx_fast_end = w->rx_fast_end = 0;
-}
-
 /* Allocates w->transfers if there are none. Return: false: out of memory. */
 bool ripc__ring_may_transfer(struct ripc__ring *w);
 

@@ -159,10 +159,17 @@ struct ripc__ring {
 void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
 		     const struct ripc__ring_layout *layout, uint8_t epoch);
 /*
- * From now on nothing is written to the peer's segment, as it may belong to others: the engine has
- * failed with @status.
+ * The engine has failed with @status. From now on nothing is written to the peer's segment, which
+ * may belong to others, but the end of direct reads.
  */
-void ripc__ring_abandon(struct ripc__ring *w, int status, const char *why);
+static inline void ripc__ring_fail(struct ripc__ring *w, int status, const char *why)
+{
+	if (w->status)
+		return;
+	w->status = status;
+	w->why = why;
+	w->tx_fast_end = w->rx_fast_end = 0;
+}
 /* Sends take the slow path until ripc__ring_send() finds the fast one open again. */
 static inline void ripc__ring_close_fast_path(struct ripc__ring *w)
 {

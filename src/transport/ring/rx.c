@@ -45,11 +45,11 @@ static void handle_read(struct ripc__ring *w, const uint8_t *body)
 	struct ripc__ring_peer_read *s;
 
 	if (w->npeer_reads == RIPC__RING_READS_MAX) {
-		ring_fail(w, -EPROTO, "more reads than may be outstanding");
+		ripc__ring_fail(w, -EPROTO, "more reads than may be outstanding");
 		return;
 	}
 	if (!ripc__ring_may_transfer(w)) {
-		ring_fail(w, -ENOMEM, "out of memory for a read of the peer");
+		ripc__ring_fail(w, -ENOMEM, "out of memory for a read of the peer");
 		return;
 	}
 	s = &w->transfers->peer_reads_queue[(w->peer_read_head + w->npeer_reads++) %
@@ -62,7 +62,7 @@ static void handle_read(struct ripc__ring *w, const uint8_t *body)
 	};
 	w->new_work = true;
 	if (!s->len)
-		ring_fail(w, -EPROTO, "a read of nothing");
+		ripc__ring_fail(w, -EPROTO, "a read of nothing");
 }
 
 static struct ripc__ring_read *find_read(struct ripc__ring *w, uint16_t tag)
@@ -72,7 +72,7 @@ static struct ripc__ring_read *find_read(struct ripc__ring *w, uint16_t tag)
 
 	if (r && r->used && !r->direct && !r->finished)
 		return r;
-	ring_fail(w, -EPROTO, "an answer to a read that is not outstanding");
+	ripc__ring_fail(w, -EPROTO, "an answer to a read that is not outstanding");
 	return NULL;
 }
 
@@ -91,7 +91,7 @@ static void handle_data(struct ripc__ring *w, const uint8_t *body)
 	if (!r)
 		return;
 	if (!len || len > r->len - r->done || len > w->bulk_mask + 1) {
-		ring_fail(w, -EPROTO, "more data than was asked for");
+		ripc__ring_fail(w, -EPROTO, "more data than was asked for");
 		return;
 	}
 	copy_bulk(w, r->to + r->done, len);
@@ -108,7 +108,7 @@ static void handle_write(struct ripc__ring *w, const uint8_t *body)
 
 	to = ripc__ring_region_find(&w->regions, key, addr, len, RIPC__ACCESS_REMOTE_WRITE);
 	if (!to || !len || len > w->bulk_mask + 1) {
-		ring_fail(w, -EACCES, "a write to where the peer may not write");
+		ripc__ring_fail(w, -EACCES, "a write to where the peer may not write");
 		return;
 	}
 	copy_bulk(w, to, len);
@@ -125,7 +125,7 @@ static inline bool check_fixed_len(struct ripc__ring *w, uint32_t len, uint32_t 
 				   uint8_t body[RIPC__RING_SLOT_BODY])
 {
 	if (len != want) {
-		ring_fail(w, -EPROTO, "a message of a wrong length");
+		ripc__ring_fail(w, -EPROTO, "a message of a wrong length");
 		return false;
 	}
 	take(w, body, want);
@@ -144,7 +144,7 @@ static bool handle_send(struct ripc__ring *w, bool bulk, uint32_t len, uint8_t *
 			struct ripc__event *ev)
 {
 	if (len > (bulk ? RIPC__RING_SEND_MAX : RIPC__RING_INLINE_MAX)) {
-		ring_fail(w, -EPROTO, "a send longer than allowed");
+		ripc__ring_fail(w, -EPROTO, "a send longer than allowed");
 		return false;
 	}
 	if (bulk)
@@ -187,10 +187,10 @@ static bool handle(struct ripc__ring *w, uint64_t word, uint8_t *buf, struct rip
 			handle_write(w, body);
 		return false;
 	case RING_MSG_BYE:
-		ring_fail(w, -ECONNRESET, "the peer closed the connection");
+		ripc__ring_fail(w, -ECONNRESET, "the peer closed the connection");
 		return false;
 	default:
-		ring_fail(w, -EPROTO, "a message of unknown kind");
+		ripc__ring_fail(w, -EPROTO, "a message of unknown kind");
 		return false;
 	}
 }
@@ -205,7 +205,7 @@ static bool check_hello(struct ripc__ring *w)
 	layout = ring_load(w, RIPC__RING_HELLO_OFF + 8);
 	if (layout != (w->layout.slot_bits | (uint64_t)w->layout.bulk_bits << 32) ||
 	    ring_load(w, RIPC__RING_HELLO_OFF + 16) != w->epoch) {
-		ring_fail(w, -EPROTO, "the peer's rings have other sizes");
+		ripc__ring_fail(w, -EPROTO, "the peer's rings have other sizes");
 		return false;
 	}
 	w->hello_seen = true;
@@ -291,7 +291,7 @@ void ripc__ring_arm(struct ripc__ring *w)
 	bool credit = needs_credit(w);
 
 	/* A request is answered once: until then it stands. */
-	if (w->armed && (w->arm & 1) == credit)
+	if (w->status || (w->armed && (w->arm & 1) == credit))
 		return;
 	w->arm = (w->arm | 1) + 1 + credit;
 	w->armed = true;

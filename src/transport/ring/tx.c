@@ -54,12 +54,21 @@ void ripc__ring_trim(struct ripc__ring *w)
 	w->transfers = NULL;
 }
 
+/* Whether the peer may read a region directly. */
+static bool direct(const struct ripc__ring *w, const struct ripc__ring_region *r)
+{
+	return (r->key & 0xffff) < RIPC__RING_KEYS_MAX &&
+	       (r->access & (RIPC__ACCESS_REMOTE_READ | RIPC__RING_ACCESS_SERVED)) ==
+		       RIPC__ACCESS_REMOTE_READ &&
+	       w->be.ops->read;
+}
+
 void ripc__ring_fini(struct ripc__ring *w)
 {
 	const struct ripc__ring_regions *r = &w->regions;
 
 	for (uint32_t i = 0; i < r->cap && i < RIPC__RING_KEYS_MAX; i++)
-		if (r->slots[i].region)
+		if (r->slots[i].region && direct(w, r->slots[i].region))
 			ring_store(w, RIPC__RING_KEYS_OFF + 8ull * i, 0);
 	/* A direct reader that sees later contents of the memory sees this, too. */
 	ring_fence(w);
@@ -67,24 +76,6 @@ void ripc__ring_fini(struct ripc__ring *w)
 	ripc__ring_regions_fini(&w->regions);
 	free(w->transfers);
 	w->transfers = NULL;
-}
-
-static void no_copy(void *arg, uint64_t at, const void *src, size_t len)
-{
-}
-
-static void no_kick(void *arg)
-{
-}
-
-void ripc__ring_abandon(struct ripc__ring *w, int status, const char *why)
-{
-	static const struct ripc__ring_backend_ops no_writes = {.copy = no_copy, .kick = no_kick};
-
-	w->be.map = NULL;
-	w->be.ops = &no_writes;
-	w->direct_store = false;
-	ring_fail(w, status, why);
 }
 
 /* ---- room ---- */
@@ -110,7 +101,7 @@ bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t bulk)
 	return w->tx - w->tx_consumed + slots <= w->mask + 1u &&
 	       w->tx_bulk - w->tx_bulk_consumed + bulk <= w->bulk_mask + 1;
 bad:
-	ring_fail(w, -EPROTO, "the peer's credit exceeds what was sent");
+	ripc__ring_fail(w, -EPROTO, "the peer's credit exceeds what was sent");
 	return false;
 }
 
@@ -314,15 +305,6 @@ void ripc__ring_send_bye(struct ripc__ring *w)
 }
 
 /* ---- memory ---- */
-
-/* Whether the peer may read a region directly. */
-static bool direct(const struct ripc__ring *w, const struct ripc__ring_region *r)
-{
-	return (r->key & 0xffff) < RIPC__RING_KEYS_MAX &&
-	       (r->access & (RIPC__ACCESS_REMOTE_READ | RIPC__RING_ACCESS_SERVED)) ==
-		       RIPC__ACCESS_REMOTE_READ &&
-	       w->be.ops->read;
-}
 
 struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, size_t len,
 					 unsigned access)
