@@ -229,33 +229,15 @@ static void copy_to_bulk(struct ripc__ring *w, const uint8_t *src, uint64_t len)
 	w->tx_bulk += len;
 }
 
-/*
- * Copies a part of a message, most often short: then a call would cost as much as the copy. Return:
- * the byte after it.
- */
-static inline uint8_t *copy_words(uint8_t *to, const uint8_t *from, size_t n)
-{
-	if (n >= 16 && n <= 64) {
-		/* From both ends, which overlap. */
-		if (n > 32) {
-			memcpy(to + 16, from + 16, 16);
-			memcpy(to + n - 32, from + n - 32, 16);
-		}
-		memcpy(to, from, 16);
-		memcpy(to + n - 16, from + n - 16, 16);
-	} else if (n) {
-		/* The pointer of an empty part may be NULL. */
-		memcpy(to, from, n);
-	}
-	return to + n;
-}
-
 static void send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
 {
 	uint8_t body[RIPC__RING_INLINE_MAX], *to = body;
 
-	for (unsigned i = 0; i < niov; i++)
-		to = copy_words(to, iov[i].iov_base, iov[i].iov_len);
+	for (unsigned i = 0; i < niov; to += iov[i++].iov_len)
+		if (iov[i].iov_len <= RIPC__RING_SLOT_BODY)
+			ring_copy_tail(to, iov[i].iov_base, iov[i].iov_len);
+		else
+			memcpy(to, iov[i].iov_base, iov[i].iov_len);
 	post_message(w, RING_MSG_SEND, body, len);
 }
 
