@@ -87,8 +87,10 @@ bool ripc__shm_doorbell_take(struct shm_ep *ep, const uint8_t *packet, size_t n,
 	return true;
 }
 
-void ripc__shm_doorbell_ring(const struct shm_ep *ep)
+void ripc__shm_doorbell_ring(void *arg)
 {
+	const struct shm_ep *ep = arg;
+
 	/* A full socket holds kicks enough; progress() notices a closed one. */
 	if (ep->peer_doorbell >= 0)
 		eventfd_write(ep->peer_doorbell, 0);

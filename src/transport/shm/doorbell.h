@@ -21,8 +21,8 @@
 void ripc__shm_doorbell_kicked(struct shm_ep *ep);
 /* A packet of n bytes with the descriptor fd, or -1. Return: whether fd, a doorbell, was taken. */
 bool ripc__shm_doorbell_take(struct shm_ep *ep, const uint8_t *packet, size_t n, int fd);
-/* Wakes the peer. */
-void ripc__shm_doorbell_ring(const struct shm_ep *ep);
+/* Wakes the peer of a struct shm_ep: kick() of the back end. */
+void ripc__shm_doorbell_ring(void *ep);
 /* Closes both descriptors. forked: in a child, which shares the epoll set with its parent. */
 void ripc__shm_doorbell_close(struct shm_ep *ep, bool forked);
 

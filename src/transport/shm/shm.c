@@ -20,12 +20,7 @@
 #define EPOLL_INTERVAL_NS 50000u /* between polls of the sockets when nobody sleeps */
 #define EPOLL_EVENTS      32
 
-/* ---- kicks, and direct reads ---- */
-
-static void shm_kick(void *arg)
-{
-	ripc__shm_doorbell_ring(arg);
-}
+/* ---- the back end of the rings ---- */
 
 int ripc__shm_peer_read(const struct shm_ep *ep, void *to, uint64_t addr, size_t len)
 {
@@ -57,8 +52,9 @@ static int shm_read(void *arg, void *to, uint64_t addr, size_t len)
 	return poll(&end, 1, 0) > 0 && end.revents & POLLHUP ? -ECONNRESET : 0;
 }
 
-const struct ripc__ring_backend_ops ripc__shm_ops = {.kick = shm_kick, .read = shm_read};
-const struct ripc__ring_backend_ops ripc__shm_unreadable_ops = {.kick = shm_kick};
+const struct ripc__ring_backend_ops ripc__shm_ops = {.kick = ripc__shm_doorbell_ring,
+						     .read = shm_read};
+const struct ripc__ring_backend_ops ripc__shm_unreadable_ops = {.kick = ripc__shm_doorbell_ring};
 
 /* ---- open and close ---- */
 
