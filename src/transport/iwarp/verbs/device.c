@@ -44,8 +44,6 @@ struct ripc__verbs_cq *ripc__iwv_device_cq(struct iwv_device *nic, uint32_t n)
 		return NULL;
 	if (iwv_watch(nic->t, cq->channel->fd, IWV_CQ, 0)) {
 		ripc__verbs_cq_fini(cq);
-		ripc__fail(-ENOMEM, "%s: cannot add the completion channel to epoll",
-			   nic->dev.name);
 		return NULL;
 	}
 	nic->ncqs++;
