@@ -93,9 +93,6 @@ struct ripc__engine_tx {
 	struct ripc__chunk *head, *tail; /* queue of encoded bytes */
 	/* an empty chunk of FIRST_CHUNK, kept until ripc__engine_save(), or NULL */
 	struct ripc__chunk *spare;
-	/* chunk with the first byte that is not framed; NULL: none */
-	struct ripc__chunk *unframed;
-	uint32_t unframed_off;           /* offset there */
 	uint64_t appended, framed, sent; /* bytes put into the queue, framed, sent, in all */
 	uint32_t reported;               /* counter into writes */
 	uint32_t ring_head, ring_tail;   /* counters into ring */

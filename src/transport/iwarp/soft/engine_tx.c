@@ -108,10 +108,6 @@ static uint8_t *reserve(struct ripc__engine_tx *tx, size_t len)
 /* Appends to the queue the len bytes that were written to the memory of reserve(). */
 static void commit(struct ripc__engine_tx *tx, size_t len)
 {
-	if (!tx->unframed) {
-		tx->unframed = tx->tail;
-		tx->unframed_off = tx->tail->end;
-	}
 	tx->tail->end += (uint32_t)len;
 	tx->appended += len;
 }
@@ -210,22 +206,21 @@ int ripc__engine_queue_read(struct ripc__engine *e, const struct ripc__read *rea
 
 static void frame_bytes(struct ripc__engine_tx *tx, uint64_t limit)
 {
-	struct ripc__chunk *chunk = tx->unframed;
-	uint64_t len = chunk->end - tx->unframed_off;
+	struct ripc__chunk *chunk = tx->head;
+	uint64_t at = tx->framed - tx->sent, len;
 
+	for (; at >= chunk->end - chunk->start; chunk = chunk->next)
+		at -= chunk->end - chunk->start;
+	at += chunk->start;
+	len = chunk->end - at;
 	if (len > limit - tx->framed)
 		len = limit - tx->framed;
 	*framed(tx, tx->ring_tail++) = (struct ripc__framed){
-		.payload = chunk->data + tx->unframed_off,
+		.payload = chunk->data + at,
 		.len = (uint32_t)len,
 	};
 	tx->ring_bytes += len;
 	tx->framed += len;
-	tx->unframed_off += (uint32_t)len;
-	if (tx->unframed_off == chunk->end) {
-		tx->unframed = chunk->next;
-		tx->unframed_off = tx->unframed ? tx->unframed->start : 0;
-	}
 }
 
 void ripc__works_add(struct ripc__works *works, const struct ripc__work *work)
@@ -461,7 +456,7 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 	free_chunks(tx->head);
 	free(tx->spare);
 	tx->spare = NULL;
-	tx->head = tx->tail = tx->unframed = NULL;
+	tx->head = tx->tail = NULL;
 	tx->sent = tx->framed = tx->appended;
 }
 
@@ -490,6 +485,5 @@ void ripc__engine_drop_unsent(struct ripc__engine *e)
 		tx->head = tx->tail = NULL;
 		tx->sent = tx->appended;
 	}
-	tx->unframed = NULL;
 	tx->framed = tx->appended;
 }

@@ -18,7 +18,6 @@
 #define EPOLL_EVERY      32u  /* passes between two epoll calls while endpoints are active */
 #define EMPTY_POLLS_MAX  512u /* empty polls after which an endpoint becomes idle */
 #define BLOCKED_RETRIES  8u   /* endpoints with a full socket that are retried in one pass */
-#define HELD_DEADLINE_NS 50000u
 #define STARVED_RETRY_NS (10 * RIPC__MS)
 /* Memory of the core that a peer may write: payload is received there before it is checked. */
 #define GRANTED (RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_RESIDENT)
@@ -364,8 +363,6 @@ static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *eve
 		n += ripc__reports_take(&t->reports, events + n, max - n);
 	if (t->starving && t->starved_ns + STARVED_RETRY_NS < next)
 		next = t->starved_ns + STARVED_RETRY_NS;
-	if (!ripc__list_empty(&t->held) && now_ns + HELD_DEADLINE_NS < next)
-		next = now_ns + HELD_DEADLINE_NS;
 	if (!ripc__list_empty(&t->ready) || ripc__reports_pending(&t->reports))
 		next = now_ns;
 	if (next < *deadline_ns)

@@ -277,13 +277,11 @@ unsigned ripc__soft_serve(struct ripc__ep *ep, struct ripc__event *events, unsig
 		ripc__list_queue(&ep->t->ready, &ep->ready);
 		return n;
 	}
-	if ((eof && !ripc__engine_unparsed(e)) || e->status || (ep->error && eof)) {
+	/* All events of the engine are among the n < max ones. */
+	if (eof || e->status) {
 		finish(ep);
 		ripc__list_del(&ep->ready);
-		if (n < max)
-			n += closed(ep, events + n);
-		else
-			ripc__list_queue(&ep->t->ready, &ep->ready);
+		n += closed(ep, events + n);
 	}
 	return n;
 }
