@@ -19,35 +19,28 @@ void ripc__regions_init(struct ripc__regions *r, const uint8_t secret[16])
 void ripc__regions_fini(struct ripc__regions *r)
 {
 	for (uint32_t i = 0; i < r->cap; i++)
-		free(r->slots[i]);
+		free(r->slots[i].region);
 	free(r->slots);
-	free(r->free);
 	r->slots = NULL;
-	r->free = NULL;
 	r->cap = r->nfree = 0;
 }
 
 static bool grow(struct ripc__regions *r)
 {
 	uint32_t cap = r->cap ? 2 * r->cap : FIRST_CAP;
-	struct ripc__region **slots;
-	uint32_t *ring;
+	struct ripc__region_slot *slots;
 
 	if (cap > RIPC__REGIONS_MAX)
 		return false;
 	slots = realloc(r->slots, cap * sizeof(*slots));
 	if (!slots)
 		return false;
-	memset(slots + r->cap, 0, (cap - r->cap) * sizeof(*slots));
+	for (uint32_t i = r->cap; i < cap; i++)
+		slots[i] = (struct ripc__region_slot){.next_free = i + 1};
 	r->slots = slots;
-	ring = realloc(r->free, cap * sizeof(*ring));
-	if (!ring)
-		return false;
-	r->free = ring;
-	r->free_head = 0;
+	r->free_head = r->cap;
+	r->free_tail = cap - 1;
 	r->nfree = cap - r->cap;
-	for (uint32_t i = 0; i < r->nfree; i++)
-		ring[i] = r->cap + i;
 	r->cap = cap;
 	return true;
 }
@@ -64,8 +57,8 @@ struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_
 	region = calloc(1, sizeof(*region));
 	if (!region)
 		return NULL;
-	slot = r->free[r->free_head];
-	r->free_head = (r->free_head + 1) & (r->cap - 1);
+	slot = r->free_head;
+	r->free_head = r->slots[slot].next_free;
 	r->nfree--;
 	random = ripc__siphash(r->secret, r->drawn++);
 	region->base = base;
@@ -77,7 +70,7 @@ struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_
 	while (!region->stag);
 	/* Random in 2^62: no region can wrap round. */
 	region->addr = (random >> 2) & ~UINT64_C(4095);
-	r->slots[slot] = region;
+	r->slots[slot].region = region;
 	return region;
 }
 
@@ -85,8 +78,12 @@ void ripc__region_remove(struct ripc__regions *r, struct ripc__region *region)
 {
 	uint32_t slot = region->stag & SLOT_MASK;
 
-	r->slots[slot] = NULL;
-	r->free[(r->free_head + r->nfree++) & (r->cap - 1)] = slot;
+	r->slots[slot].region = NULL;
+	if (r->nfree++)
+		r->slots[r->free_tail].next_free = slot;
+	else
+		r->free_head = slot;
+	r->free_tail = slot;
 	ripc__list_del(&region->grant);
 	free(region);
 }
@@ -94,8 +91,7 @@ void ripc__region_remove(struct ripc__regions *r, struct ripc__region *region)
 struct ripc__region *ripc__region_find(const struct ripc__regions *r, uint32_t stag)
 {
 	uint32_t slot = stag & SLOT_MASK;
+	struct ripc__region *region = slot < r->cap ? r->slots[slot].region : NULL;
 
-	if (slot >= r->cap || !r->slots[slot] || r->slots[slot]->stag != stag)
-		return NULL;
-	return r->slots[slot];
+	return region && region->stag == stag ? region : NULL;
 }

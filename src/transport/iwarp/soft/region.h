@@ -24,11 +24,16 @@ struct ripc__region {
 	struct ripc__list grant; /* in grants of its endpoint, if it is one */
 };
 
+struct ripc__region_slot {
+	struct ripc__region *region; /* NULL: free */
+	uint32_t next_free;
+};
+
 struct ripc__regions {
-	struct ripc__region **slots; /* NULL where free */
-	uint32_t *free;              /* ring of free slots: an STag is reused as late as possible */
-	uint32_t cap;                /* slots, a power of two or 0 */
-	uint32_t free_head, nfree;
+	struct ripc__region_slot *slots;
+	uint32_t cap; /* slots */
+	/* the list of free slots, a queue: an STag is reused as late as possible */
+	uint32_t free_head, free_tail, nfree;
 	uint64_t secret[2]; /* key of the generator of STags and offsets */
 	uint64_t drawn;     /* numbers generated so far */
 };

@@ -48,8 +48,8 @@ static inline void engine_end_close(struct engine_end *end)
 {
 	ripc__engine_fini(&end->e);
 	for (uint32_t i = 0; i < end->regions.cap; i++)
-		if (end->regions.slots[i])
-			ck_assert_uint_eq(end->regions.slots[i]->users, 0);
+		if (end->regions.slots[i].region)
+			ck_assert_uint_eq(end->regions.slots[i].region->users, 0);
 	ripc__regions_fini(&end->regions);
 	ck_assert_uint_eq(end->slab->refs, 1);
 	ripc__slab_put(end->slab);
