@@ -305,46 +305,42 @@ static int shm_connect(struct ripc__transport *base, const uint8_t *addr, size_t
 }
 
 /*
- * Maps the peer's segment unless rc is an error already, and closes its descriptor. Return: 0, or a
- * negative errno with *why.
+ * Receives a packet of this kind and maps the peer's segment. Return: 0, -EAGAIN: none yet, or
+ * another error with *why.
  */
-static int map_outbox(struct shm_ep *ep, struct packet *p, int rc, const char **why)
+static int receive_segment(struct shm_ep *ep, uint8_t kind, const char **why)
 {
 	struct ripc__segment s = {NULL, 0};
+	struct packet p = {0};
+	int rc = packet_receive(ep, &p, why);
 
-	if (!rc) {
-		rc = ripc__segment_map(&s, p->fd, ripc__ring_segment_len(&layout));
-		ep->ep.ring.be.map = s.base;
+	if (!rc && p.kind == PACKET_REJECT && kind == PACKET_ACCEPT) {
+		rc = -ECONNREFUSED;
+		*why = "the peer refused";
+	} else if (!rc && p.kind != kind) {
+		rc = -EPROTO;
+		*why = "a packet of unknown kind";
+	} else if (!rc) {
+		rc = ripc__segment_map(&s, p.fd, ripc__ring_segment_len(&layout));
 		*why = "its memory cannot be mapped safely";
 	}
-	if (p->fd >= 0)
-		close(p->fd);
+	if (p.fd >= 0)
+		close(p.fd);
+	ep->ep.ring.be.map = s.base;
 	if (!rc)
-		try_direct(ep, p);
+		try_direct(ep, &p);
 	return rc;
 }
 
 static void handle_answer(struct shm_ep *ep)
 {
-	struct packet p = {0};
-	const char *why = NULL;
-	int rc = packet_receive(ep, &p, &why);
+	const char *why;
+	int rc = receive_segment(ep, PACKET_ACCEPT, &why);
 
-	if (rc == -EAGAIN)
-		return;
-	if (!rc && p.kind == PACKET_REJECT) {
-		rc = -ECONNREFUSED;
-		why = "the peer refused";
-	}
-	if (!rc && p.kind != PACKET_ACCEPT) {
-		rc = -EPROTO;
-		why = "an answer of unknown kind";
-	}
-	rc = map_outbox(ep, &p, rc, &why);
-	if (rc)
-		ripc__ring_ep_fail(&ep->ep, rc, why);
-	else
+	if (!rc)
 		start_engine(ep);
+	else if (rc != -EAGAIN)
+		ripc__ring_ep_fail(&ep->ep, rc, why);
 }
 
 /* ---- passive ---- */
@@ -362,17 +358,11 @@ static void drop_incoming(struct shm_ep *ep, const char *why)
 
 static unsigned handle_request(struct shm_ep *ep, struct ripc__event *ev)
 {
-	struct packet p = {0};
-	const char *why = NULL;
-	int rc = packet_receive(ep, &p, &why);
+	const char *why;
+	int rc = receive_segment(ep, PACKET_REQUEST, &why);
 
 	if (rc == -EAGAIN)
 		return 0;
-	if (!rc && p.kind != PACKET_REQUEST) {
-		rc = -EPROTO;
-		why = "a request of unknown kind";
-	}
-	rc = map_outbox(ep, &p, rc, &why);
 	if (rc) {
 		/* A peer may only have tested whether somebody listens. */
 		drop_incoming(ep, rc == -ECONNRESET ? NULL : why);
