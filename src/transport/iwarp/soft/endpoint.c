@@ -16,8 +16,7 @@
 #define PENDING_CONN_NS 20000u /* longest time a send is held back */
 #define HELD_BYTES      49152u /* bytes held back at most */
 /* sends up to this size are copied: cheaper than gathering in the kernel */
-#define COPY_MAX     512u
-#define IOV_MAX_SEND 66u /* parts of a send that are sent without a copy, with head and tail */
+#define COPY_MAX 512u
 /* bytes transmitted by one post: a held Write, and the send that announces it */
 #define PUSH_BYTES (WRITE_HOLD_MAX + 8192)
 /* Writes up to this size are transmitted together with the send that announces them. */
@@ -151,7 +150,7 @@ static int send_direct(struct ripc__ep *ep, const struct iovec *iov, unsigned ni
 {
 	uint8_t head[RIPC__SEND_HEADER + COPY_MAX + RIPC__TRAILER_MAX], tail[RIPC__TRAILER_MAX];
 	uint8_t empty[RIPC__SEND_HEADER + RIPC__TRAILER_MAX];
-	struct iovec all[IOV_MAX_SEND + 1];
+	struct iovec all[1 + RIPC__POST_ITEMS_MAX + 3];
 	struct msghdr msg = {.msg_iov = all, .msg_iovlen = niov + 2};
 	uint32_t msn = ep->engine->conn.msn_send;
 	size_t empty_len = ripc__engine_pad_send(ep->engine, iov, niov, len, empty);
@@ -226,8 +225,7 @@ int ripc__soft_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	if (ep->polling == SOFT_IDLE)
 		ripc__soft_ep_activate(ep);
 	more |= rapid(ep);
-	if (!more && ripc__engine_idle(e) && len <= e->conn.ulpdu_max - RIPC__DDP_UNTAGGED &&
-	    niov <= IOV_MAX_SEND - 2) {
+	if (!more && ripc__engine_idle(e) && len <= e->conn.ulpdu_max - RIPC__DDP_UNTAGGED) {
 		err = send_direct(ep, iov, niov, len);
 		sent_at(ep);
 		return err;

@@ -259,17 +259,14 @@ static unsigned poll_active(struct ripc__transport *t, struct ripc__event *event
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < t->nactive && n < max; i++) {
+	/* The last one takes the slot of an endpoint that becomes idle. */
+	for (unsigned i = t->nactive; i-- && n < max;) {
 		struct ripc__ep *ep = t->active_ep[i];
 
-		if (ep->empty_polls > EMPTY_POLLS_MAX) {
+		if (ep->empty_polls > EMPTY_POLLS_MAX)
 			ripc__soft_ep_deactivate(ep);
-			i--;
-			continue;
-		}
-		n += ripc__soft_serve(ep, events + n, max - n);
-		if (i < t->nactive && t->active_ep[i] != ep)
-			i--; /* the entry was removed, and another one has its slot */
+		else
+			n += ripc__soft_serve(ep, events + n, max - n);
 	}
 	return t->datagrams ? n + ripc__udp_poll(&t->udp, events + n, max - n) : n;
 }
