@@ -37,48 +37,37 @@ int ripc__ddp_get(struct ripc__ddp *ddp, const uint8_t *p, size_t ulpdu)
 	}
 }
 
+static const struct {
+	enum ripc__term code;
+	const char *text;
+} texts[] = {
+	{RIPC__TERM_CATASTROPHE, "local catastrophic error"},
+	{RIPC__TERM_STAG, "invalid STag"},
+	{RIPC__TERM_T_STAG, "invalid STag"},
+	{RIPC__TERM_BOUNDS, "access beyond the bounds of the memory"},
+	{RIPC__TERM_T_BOUNDS, "access beyond the bounds of the memory"},
+	{RIPC__TERM_ACCESS, "access right missing"},
+	{RIPC__TERM_WRAP, "tagged offset wraps round"},
+	{RIPC__TERM_T_WRAP, "tagged offset wraps round"},
+	{RIPC__TERM_VERSION, "invalid RDMAP version"},
+	{RIPC__TERM_OPCODE, "unexpected RDMAP operation"},
+	{RIPC__TERM_INVALIDATE, "STag cannot be invalidated"},
+	{RIPC__TERM_DDP_CATASTROPHE, "local catastrophic error of DDP"},
+	{RIPC__TERM_T_VERSION, "invalid DDP version"},
+	{RIPC__TERM_U_VERSION, "invalid DDP version"},
+	{RIPC__TERM_U_QUEUE, "invalid queue number"},
+	{RIPC__TERM_U_NO_BUFFER, "no buffer for the message"},
+	{RIPC__TERM_U_MSN, "message number out of order"},
+	{RIPC__TERM_U_OFFSET, "invalid message offset"},
+	{RIPC__TERM_U_TOO_LONG, "message too long"},
+	{RIPC__TERM_CRC, "CRC error"},
+	{RIPC__TERM_FRAMING, "invalid ULPDU length"},
+};
+
 const char *ripc__term_text(unsigned code)
 {
-	switch (code) {
-	case RIPC__TERM_CATASTROPHE:
-		return "local catastrophic error";
-	case RIPC__TERM_STAG:
-	case RIPC__TERM_T_STAG:
-		return "invalid STag";
-	case RIPC__TERM_BOUNDS:
-	case RIPC__TERM_T_BOUNDS:
-		return "access beyond the bounds of the memory";
-	case RIPC__TERM_ACCESS:
-		return "access right missing";
-	case RIPC__TERM_WRAP:
-	case RIPC__TERM_T_WRAP:
-		return "tagged offset wraps round";
-	case RIPC__TERM_VERSION:
-		return "invalid RDMAP version";
-	case RIPC__TERM_OPCODE:
-		return "unexpected RDMAP operation";
-	case RIPC__TERM_INVALIDATE:
-		return "STag cannot be invalidated";
-	case RIPC__TERM_DDP_CATASTROPHE:
-		return "local catastrophic error of DDP";
-	case RIPC__TERM_T_VERSION:
-	case RIPC__TERM_U_VERSION:
-		return "invalid DDP version";
-	case RIPC__TERM_U_QUEUE:
-		return "invalid queue number";
-	case RIPC__TERM_U_NO_BUFFER:
-		return "no buffer for the message";
-	case RIPC__TERM_U_MSN:
-		return "message number out of order";
-	case RIPC__TERM_U_OFFSET:
-		return "invalid message offset";
-	case RIPC__TERM_U_TOO_LONG:
-		return "message too long";
-	case RIPC__TERM_CRC:
-		return "CRC error";
-	case RIPC__TERM_FRAMING:
-		return "invalid ULPDU length";
-	default:
-		return "unspecified error";
-	}
+	for (unsigned i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		if (texts[i].code == code)
+			return texts[i].text;
+	return "unspecified error";
 }

@@ -59,6 +59,12 @@ size_t ripc__mpa_encode(const struct ripc__mpa *frame, uint8_t buf[RIPC__MPA_FRA
 	return (size_t)(p - buf);
 }
 
+static int error(const char **why, const char *text)
+{
+	*why = text;
+	return -EPROTO;
+}
+
 int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, size_t len,
 		     const char **why)
 {
@@ -66,10 +72,8 @@ int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, si
 	uint16_t ird, ord;
 
 	memset(frame, 0, sizeof(*frame));
-	if (memcmp(buf, reply ? key_reply : key_request, len < KEY_LEN ? len : KEY_LEN)) {
-		*why = "not an MPA set-up frame";
-		return -EPROTO;
-	}
+	if (memcmp(buf, reply ? key_reply : key_request, len < KEY_LEN ? len : KEY_LEN))
+		return error(why, "not an MPA set-up frame");
 	if (len < RIPC__MPA_HEADER)
 		return 0;
 	frame->reply = reply;
@@ -78,18 +82,12 @@ int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, si
 	frame->reject = buf[16] & FLAG_R;
 	frame->revision = buf[17];
 	left = ripc__get_be16(buf + 18);
-	if (frame->revision < 1 || frame->revision > 2) {
-		*why = "MPA revision is neither 1 nor 2";
-		return -EPROTO;
-	}
-	if (frame->reject && !reply) {
-		*why = "MPA request with the reject flag";
-		return -EPROTO;
-	}
-	if (left > RIPC__MPA_PRIVATE_MAX) {
-		*why = "MPA private data longer than 512 bytes";
-		return -EPROTO;
-	}
+	if (frame->revision < 1 || frame->revision > 2)
+		return error(why, "MPA revision is neither 1 nor 2");
+	if (frame->reject && !reply)
+		return error(why, "MPA request with the reject flag");
+	if (left > RIPC__MPA_PRIVATE_MAX)
+		return error(why, "MPA private data longer than 512 bytes");
 	if (len < RIPC__MPA_HEADER + left)
 		return 0;
 	frame->priv = buf + RIPC__MPA_HEADER;
@@ -97,10 +95,8 @@ int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, si
 	frame->enhanced = frame->revision == 2 && (buf[16] & FLAG_S);
 	if (frame->enhanced && left < 4) {
 		/* Some stacks reject a request without the depths. */
-		if (!frame->reject) {
-			*why = "enhanced MPA frame without IRD and ORD";
-			return -EPROTO;
-		}
+		if (!frame->reject)
+			return error(why, "enhanced MPA frame without IRD and ORD");
 		frame->enhanced = false;
 	}
 	if (frame->enhanced) {
@@ -143,8 +139,7 @@ static int refuse(struct ripc__mpa *reply, const char *text, const char **why)
 	reply->soft = false;
 	reply->priv = (const uint8_t *)text;
 	reply->privlen = strlen(text);
-	*why = text;
-	return -EPROTO;
+	return error(why, text);
 }
 
 int ripc__mpa_answer(const struct ripc__mpa *request, bool want_crc, uint32_t depth,
@@ -185,18 +180,12 @@ int ripc__mpa_conclude(const struct ripc__mpa *request, const struct ripc__mpa *
 		return -EAGAIN;
 	if (reply->reject)
 		return 0;
-	if (reply->revision > request->revision || (reply->enhanced && !request->enhanced)) {
-		*why = "MPA reply of a higher revision than the request";
-		return -EPROTO;
-	}
-	if (reply->markers) {
-		*why = "the peer requires markers, which this end does not send";
-		return -EPROTO;
-	}
-	if (request->crc && !reply->crc) {
-		*why = "the peer refuses CRCs";
-		return -EPROTO;
-	}
+	if (reply->revision > request->revision || (reply->enhanced && !request->enhanced))
+		return error(why, "MPA reply of a higher revision than the request");
+	if (reply->markers)
+		return error(why, "the peer requires markers, which this end does not send");
+	if (request->crc && !reply->crc)
+		return error(why, "the peer refuses CRCs");
 	terms->crc = reply->crc;
 	terms->soft = reply->soft;
 	terms->serve_depth = request->ird;
@@ -204,13 +193,9 @@ int ripc__mpa_conclude(const struct ripc__mpa *request, const struct ripc__mpa *
 	if (!reply->enhanced)
 		return 0;
 	terms->read_depth = lower(request->ord, reply->ird);
-	if (reply->ord != RIPC__MPA_DEPTH_NONE && reply->ord > request->ird) {
-		*why = "the peer wants more reads outstanding than this end serves";
-		return -EPROTO;
-	}
-	if (reply->peer_to_peer) {
-		*why = "the peer answers in peer-to-peer mode, which was not requested";
-		return -EPROTO;
-	}
+	if (reply->ord != RIPC__MPA_DEPTH_NONE && reply->ord > request->ird)
+		return error(why, "the peer wants more reads outstanding than this end serves");
+	if (reply->peer_to_peer)
+		return error(why, "the peer answers in peer-to-peer mode, which was not requested");
 	return 0;
 }
