@@ -7,10 +7,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/pci_regs.h>
 #include <linux/vfio.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -32,20 +34,15 @@ void ripc__pcie_doorbell_init(struct ripc__pcie_doorbell *d)
 	*d = (struct ripc__pcie_doorbell){.container = -1, .group = -1, .device = -1, .event = -1};
 }
 
-/* The last component of the target of a link in a directory. */
-static bool link_name(const char *dir, const char *name, char out[NAME_BYTES])
+/* The last component of the path that a name in a directory leads to. */
+static bool target_name(const char *dir, const char *name, char out[NAME_BYTES])
 {
-	char path[2 * NAME_BYTES], to[NAME_BYTES];
-	const char *slash;
-	ssize_t n;
+	char path[2 * NAME_BYTES], to[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s%s", dir, name);
-	n = readlink(path, to, sizeof(to) - 1);
-	if (n <= 0)
+	if (!realpath(path, to))
 		return false;
-	to[n] = 0;
-	slash = strrchr(to, '/');
-	snprintf(out, NAME_BYTES, "%s", slash ? slash + 1 : to);
+	snprintf(out, NAME_BYTES, "%s", strrchr(to, '/') + 1);
 	return true;
 }
 
@@ -72,15 +69,10 @@ static int open_device(struct ripc__pcie_doorbell *d, const char *dir, char *why
 	char module[NAME_BYTES], number[NAME_BYTES], address[NAME_BYTES];
 	unsigned long iommu;
 
-	if (!link_name(dir, "/driver", module) || strcmp(module, "vfio-pci") ||
-	    !link_name(dir, "/iommu_group", number))
+	/* Its directory has its address as name. */
+	if (!target_name(dir, "/driver", module) || strcmp(module, "vfio-pci") ||
+	    !target_name(dir, "/iommu_group", number) || !target_name(dir, "", address))
 		return ripc__reason(-ENODEV, why, whylen, "it is not bound to vfio-pci");
-	/* Its directory, or a link to it, has its address as name. */
-	if (!link_name(dir, "", address)) {
-		const char *slash = strrchr(dir, '/');
-
-		snprintf(address, sizeof(address), "%s", slash ? slash + 1 : dir);
-	}
 	d->group = open_group(number, &iommu);
 	if (d->group < 0)
 		return ripc__reason(-errno, why, whylen,
