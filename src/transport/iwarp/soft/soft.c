@@ -13,12 +13,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TRANSPORT_ID     3 /* in resolver records, doc/protocol.md section 4 */
-#define EPOLL_EVENTS     64
-#define EPOLL_EVERY      32u  /* passes between two epoll calls while endpoints are active */
-#define EMPTY_POLLS_MAX  512u /* empty polls after which an endpoint becomes idle */
-#define BLOCKED_RETRIES  8u   /* endpoints with a full socket that are retried in one pass */
-#define STARVED_RETRY_NS (10 * RIPC__MS)
+#define TRANSPORT_ID    3 /* in resolver records, doc/protocol.md section 4 */
+#define EPOLL_EVENTS    64
+#define EPOLL_EVERY     32u  /* passes between two epoll calls while endpoints are active */
+#define EMPTY_POLLS_MAX 512u /* empty polls after which an endpoint becomes idle */
+#define BLOCKED_RETRIES 8u   /* endpoints with a full socket that are retried in one pass */
 /* Memory of the core that a peer may write: payload is received there before it is checked. */
 #define GRANTED (RIPC__ACCESS_REMOTE_WRITE | RIPC__ACCESS_RESIDENT)
 
@@ -307,18 +306,25 @@ static void retry_blocked(struct ripc__transport *t)
 	}
 }
 
+/* Whether a time, if it is not 0, has come. */
+static bool due(struct ripc__transport *t, uint64_t when_ns)
+{
+	if (when_ns > t->now_ns)
+		soft_timer(t, when_ns);
+	return when_ns && when_ns <= t->now_ns;
+}
+
 static void timers(struct ripc__transport *t)
 {
 	t->next_timer_ns = RIPC__NEVER;
 	ripc__soft_ep_timers(t);
-	if (t->accept_resume_ns && t->now_ns >= t->accept_resume_ns)
+	if (due(t, t->accept_resume_ns))
 		ripc__soft_resume_accept(t);
-	if (t->accept_resume_ns)
-		soft_timer(t, t->accept_resume_ns);
-	if (t->rescan_ns && t->now_ns >= t->rescan_ns)
+	if (due(t, t->rescan_ns))
 		ripc__soft_rescan_addrs(t);
-	if (t->rescan_ns)
-		soft_timer(t, t->rescan_ns);
+	/* No slab may be released: the core may hold none. */
+	if (due(t, t->starved_retry_ns))
+		ripc__soft_resume_starved(t);
 }
 
 static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,
@@ -337,9 +343,6 @@ static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *eve
 	free_deferred(t);
 	soft_flush(t);
 	retry_blocked(t);
-	/* No slab may be released: the core may hold none. */
-	if (t->starving && now_ns >= t->starved_ns + STARVED_RETRY_NS)
-		ripc__soft_resume_starved(t);
 	/*
 	 * Idle endpoints come first every EPOLL_EVERY passes, so that active ones that always fill
 	 * the array do not starve them. While idle ones have input, they are polled as often as
@@ -358,8 +361,6 @@ static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *eve
 	next = t->next_timer_ns;
 	if (ripc__reports_pending(&t->reports))
 		n += ripc__reports_take(&t->reports, events + n, max - n);
-	if (t->starving && t->starved_ns + STARVED_RETRY_NS < next)
-		next = t->starved_ns + STARVED_RETRY_NS;
 	if (!ripc__list_empty(&t->ready) || ripc__reports_pending(&t->reports))
 		next = now_ns;
 	if (next < *deadline_ns)
@@ -396,7 +397,7 @@ static bool soft_take(struct ripc__transport *t, void *room, size_t cap, struct 
 static void soft_release(struct ripc__transport *t, void *token)
 {
 	ripc__slab_put(token);
-	if (t->starving)
+	if (t->starved_retry_ns)
 		ripc__soft_resume_starved(t);
 }
 

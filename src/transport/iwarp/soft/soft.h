@@ -152,9 +152,8 @@ struct ripc__transport {
 	struct ripc__slab_pool pool;
 	struct ripc__slab *held_slabs[SOFT_HELD_SLABS_MAX]; /* see hold_until_round() */
 	unsigned nheld_slabs;
-	bool starving;       /* some endpoint is starved, */
-	uint64_t starved_ns; /* the last one since then */
-	bool receiving;      /* payload was received into its target since the last receiving() */
+	uint64_t starved_retry_ns; /* some endpoint is starved, until then; 0: none */
+	bool receiving; /* payload was received into its target since the last receiving() */
 	struct ripc__list eps, timed, ready, held, blocked, deferred_free;
 	unsigned nhalf_open, nlingers;
 	struct ripc__ep *active_ep[SOFT_ACTIVE_MAX];

@@ -10,13 +10,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define RECEIVE_ROUND (1u << 20)   /* bytes received from an endpoint by one progress() */
-#define PUSH_ROUND    (1u << 20)   /* bytes transmitted likewise */
-#define GATHER_BYTES  (512u << 10) /* bytes passed to the socket by one call */
-#define GATHER_CRC    (128u << 10) /* the same with CRC, which needs them in the cache */
-#define GATHER_IOV    48u
-#define SPACE_MIN     8192u /* a slab with less room is replaced */
-#define SPIN_RX       16u /* receptions without arm() after which a socket is removed from epoll */
+#define RECEIVE_ROUND    (1u << 20)   /* bytes received from an endpoint by one progress() */
+#define PUSH_ROUND       (1u << 20)   /* bytes transmitted likewise */
+#define GATHER_BYTES     (512u << 10) /* bytes passed to the socket by one call */
+#define GATHER_CRC       (128u << 10) /* the same with CRC, which needs them in the cache */
+#define GATHER_IOV       48u
+#define SPACE_MIN        8192u /* a slab with less room is replaced */
+#define STARVED_RETRY_NS (10 * RIPC__MS)
+#define SPIN_RX          16u /* receptions without arm() after which a socket is removed from epoll */
 
 void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 {
@@ -155,8 +156,8 @@ static unsigned receive_some(struct ripc__ep *ep, struct ripc__event *events, un
 static void set_starved(struct ripc__ep *ep)
 {
 	ep->rx = SOFT_RX_STARVED;
-	ep->t->starving = true;
-	ep->t->starved_ns = ep->t->now_ns;
+	ep->t->starved_retry_ns = ep->t->now_ns + STARVED_RETRY_NS;
+	soft_timer(ep->t, ep->t->starved_retry_ns);
 	ripc__soft_watch_for(ep, ep->watched & ~(uint32_t)EPOLLIN);
 	ripc__soft_ep_deactivate(ep);
 }
@@ -165,7 +166,7 @@ void ripc__soft_resume_starved(struct ripc__transport *t)
 {
 	struct ripc__ep *ep;
 
-	t->starving = false;
+	t->starved_retry_ns = 0;
 	ripc__list_for_each_entry (ep, &t->eps, all) {
 		if (ep->rx != SOFT_RX_STARVED)
 			continue;

@@ -42,7 +42,7 @@ START_TEST(soft_progress__memory_comes_back)
 		ck_assert_ptr_null(b.ep->engine);
 	}
 	no_memory = true;
-	for (; !receiver->starving; sent++) {
+	for (; !receiver->starved_retry_ns; sent++) {
 		ck_assert_uint_lt(sent, 100);
 		ck_assert_int_ge(side_post(&a, p, sizeof(p), false), 0);
 		for (unsigned i = 0; i < 100; i++) {
