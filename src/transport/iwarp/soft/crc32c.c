@@ -44,32 +44,21 @@ static bool hardware;                /* the processor has the instruction */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 #ifdef CRC_HARDWARE
-/* a * b modulo the polynomial; bit 31 is x^0. */
-static uint32_t multiply(uint32_t a, uint32_t b)
+/* A CRC register advanced over zero bytes. */
+static uint32_t advance(uint32_t crc, size_t zeros)
 {
-	uint32_t product = 0;
-
-	for (uint32_t m = UINT32_C(1) << 31; m; m >>= 1) {
-		if (a & m)
-			product ^= b;
-		b = b & 1 ? (b >> 1) ^ POLY : b >> 1;
-	}
-	return product;
+	while (zeros--)
+		crc = (crc >> 8) ^ slices[0][crc & 255];
+	return crc;
 }
 
 static void make_shift(uint32_t table[4][256], size_t bytes)
 {
-	uint32_t power = UINT32_C(1) << 31;        /* x^0 */
-	uint32_t square = UINT32_C(1) << (31 - 8); /* x^8: one byte */
-
-	for (; bytes; bytes >>= 1) {
-		if (bytes & 1)
-			power = multiply(power, square);
-		square = multiply(square, square);
-	}
+	/* That of several bits is the sum of those of each. */
 	for (unsigned k = 0; k < 4; k++)
 		for (uint32_t b = 0; b < 256; b++)
-			table[k][b] = multiply(power, b << (8 * k));
+			table[k][b] = b & (b - 1) ? table[k][b & (b - 1)] ^ table[k][b & -b]
+						  : advance(b << (8 * k), bytes);
 }
 #endif
 
