@@ -281,31 +281,20 @@ int ripc__udp_send(struct ripc__udp *u, const uint8_t *addr, size_t addrlen,
 			  u->name);
 }
 
-/* An address to answer to, with a single socket. */
-static uint32_t answer_address(const struct ripc__udp *u, const union ripc__sockaddr *from,
-			       uint8_t *buf)
-{
-	struct ripc__iwarp_address a = {.host = u->host, .naddrs = 1};
-	uint8_t whole[RIPC__ADDRESS_MAX];
-	size_t len;
-
-	a.addrs[0].ip = *from;
-	/* The TCP port is unknown and unused; 0 would be invalid. */
-	a.addrs[0].tcp = a.addrs[0].udp = ripc__sockaddr_port(from);
-	len = ripc__iwarp_address_encode(&a, whole);
-	memcpy(buf, whole, len);
-	return (uint32_t)len;
-}
-
-/* Usually the sender of the last datagram. */
+/* The address to answer to, with a single socket. Usually it is that of the last datagram. */
 static uint32_t answer_to(struct ripc__udp *u, const union ripc__sockaddr *sender,
 			  uint8_t from[RIPC__UDP_FROM])
 {
 	struct ripc__udp_sender *last = &u->last;
 
 	if (memcmp(&last->ip, sender, ripc__sockaddr_len(sender))) {
+		struct ripc__iwarp_address a = {.host = u->host, .naddrs = 1};
+
 		last->ip = *sender;
-		last->fromlen = answer_address(u, sender, last->from);
+		a.addrs[0].ip = *sender;
+		/* The TCP port is unknown and unused; 0 would be invalid. */
+		a.addrs[0].tcp = a.addrs[0].udp = ripc__sockaddr_port(sender);
+		last->fromlen = (uint32_t)ripc__iwarp_address_encode(&a, last->from);
 	}
 	memcpy(from, last->from, RIPC__UDP_FROM);
 	return last->fromlen;
