@@ -9,8 +9,10 @@
 
 struct ripc__verbs_slab {
 	struct ripc__verbs_slab *next;
-	struct ibv_mr *mr;
+	struct ibv_mr *mr; /* NULL: not registered */
 	uint8_t *memory;
+	size_t bytes;
+	uint32_t count; /* of bufs */
 	struct ripc__verbs_buf bufs[];
 };
 
@@ -41,18 +43,44 @@ void ripc__verbs_pool_fini(struct ripc__verbs_pool *pool)
 
 void ripc__verbs_pool_invalidate(struct ripc__verbs_pool *pool)
 {
+	pool->free = NULL;
+	pool->nfree = 0;
 	for (struct ripc__verbs_slab *slab = pool->slabs; slab; slab = slab->next) {
 		if (slab->mr)
 			ibv_dereg_mr(slab->mr);
 		slab->mr = NULL;
+		for (uint32_t i = slab->count; i-- > 0;) {
+			slab->bufs[i].owner = NULL;
+			if (!slab->bufs[i].delivered)
+				ripc__verbs_pool_put(&slab->bufs[i]);
+		}
 	}
+}
+
+static int slab_register(struct ripc__verbs_pool *pool, struct ripc__verbs_slab *slab)
+{
+	int rc = 0;
+
+	slab->mr = ripc__verbs_reg_mr(pool->device, slab->memory, slab->bytes,
+				      IBV_ACCESS_LOCAL_WRITE, &rc);
+	for (uint32_t i = 0; slab->mr && i < slab->count; i++)
+		slab->bufs[i].lkey = slab->mr->lkey;
+	return rc;
+}
+
+int ripc__verbs_pool_renew(struct ripc__verbs_pool *pool)
+{
+	int rc = 0;
+
+	for (struct ripc__verbs_slab *slab = pool->slabs; slab && !rc; slab = slab->next)
+		rc = slab_register(pool, slab);
+	return rc;
 }
 
 static int pool_grow(struct ripc__verbs_pool *pool)
 {
 	uint32_t n = pool->slab_bufs;
 	struct ripc__verbs_slab *slab;
-	size_t bytes;
 	int rc;
 
 	if (n > pool->max - pool->count)
@@ -60,21 +88,21 @@ static int pool_grow(struct ripc__verbs_pool *pool)
 	if (!n)
 		return ripc__fail(-ENOBUFS, "%s: all %u buffers are in use", pool->device->name,
 				  pool->max);
-	/* Whole pages: the device gets access to nothing else. */
-	bytes = ((size_t)n * pool->buf_bytes + 4095) & ~(size_t)4095;
 	slab = calloc(1, sizeof(*slab) + n * sizeof(slab->bufs[0]));
 	if (!slab)
 		return ripc__fail(-ENOMEM, "%s: out of memory", pool->device->name);
-	slab->memory = aligned_alloc(4096, bytes);
+	slab->count = n;
+	/* Whole pages: the device gets access to nothing else. */
+	slab->bytes = ((size_t)n * pool->buf_bytes + 4095) & ~(size_t)4095;
+	slab->memory = aligned_alloc(4096, slab->bytes);
 	if (!slab->memory) {
 		free(slab);
 		return ripc__fail(-ENOMEM, "%s: out of memory", pool->device->name);
 	}
 	/* Unwritten bytes are never sent; initialised for memory checkers. */
-	memset(slab->memory, 0, bytes);
-	slab->mr =
-		ripc__verbs_reg_mr(pool->device, slab->memory, bytes, IBV_ACCESS_LOCAL_WRITE, &rc);
-	if (!slab->mr) {
+	memset(slab->memory, 0, slab->bytes);
+	rc = slab_register(pool, slab);
+	if (rc) {
 		free(slab->memory);
 		free(slab);
 		return rc;
@@ -87,7 +115,6 @@ static int pool_grow(struct ripc__verbs_pool *pool)
 
 		buf->pool = pool;
 		buf->data = slab->memory + (size_t)i * pool->buf_bytes;
-		buf->lkey = slab->mr->lkey;
 		ripc__verbs_pool_put(buf);
 	}
 	return 0;

@@ -16,8 +16,8 @@ struct ripc__verbs_buf {
 	struct ripc__verbs_buf *next; /* in the free list, or the owner's own */
 	uint8_t *data;                /* pool->buf_bytes, aligned to 64 */
 	uint32_t lkey;
-	bool delivered; /* of the owner: the core reads it */
-	void *owner;    /* of a receive; NULL: it is freed */
+	bool delivered; /* of the owner: the core reads it, until release() */
+	void *owner;    /* of a receive; NULL: release() frees it */
 };
 
 struct ripc__verbs_pool {
@@ -38,10 +38,12 @@ void ripc__verbs_pool_init(struct ripc__verbs_pool *pool, struct ripc__verbs_dev
 void ripc__verbs_pool_fini(struct ripc__verbs_pool *pool);
 
 /*
- * Deregisters from a device that is gone or about to be closed. The memory stays until fini:
- * received data may still be read.
+ * Deregisters from a device that is gone or about to be closed. No buffer has an owner afterwards,
+ * and those that the core does not read are free. Memory stays until fini: the core may read it.
  */
 void ripc__verbs_pool_invalidate(struct ripc__verbs_pool *pool);
+/* Registers all buffers with the device, opened again. Return: 0 or a negative errno, explained. */
+int ripc__verbs_pool_renew(struct ripc__verbs_pool *pool);
 
 /* Makes at least n buffers free. Return: 0, or -ENOMEM, -EPERM, -ENOBUFS (max), explained. */
 int ripc__verbs_pool_reserve(struct ripc__verbs_pool *pool, uint32_t n);

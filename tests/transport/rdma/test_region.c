@@ -306,6 +306,41 @@ START_TEST(pool__grows)
 }
 END_TEST
 
+/* A device that was removed and is there again: one buffer is still read by the core. */
+START_TEST(pool__renew)
+{
+	struct ripc__verbs_buf *bufs[4];
+	struct ripc__verbs_pool pool;
+
+	ripc__verbs_pool_init(&pool, &devices[0], 64, 2, 4);
+	for (unsigned i = 0; i < 4; i++) {
+		bufs[i] = ripc__verbs_pool_get(&pool);
+		bufs[i]->owner = &pool;
+	}
+	bufs[2]->delivered = true;
+	ripc__verbs_pool_invalidate(&pool);
+	ck_assert_uint_eq(registered(), 0);
+	ck_assert_uint_eq(pool.nfree, 3);
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_ptr_null(bufs[i]->owner);
+	reg_errno = ENOMEM;
+	ck_assert_int_eq(ripc__verbs_pool_renew(&pool), -ENOMEM);
+	reg_errno = 0;
+	ck_assert_int_eq(ripc__verbs_pool_renew(&pool), 0);
+	ck_assert_uint_eq(registered(), 2);
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_uint_eq(bufs[i]->lkey, 104 - i / 2);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_ptr_ne(ripc__verbs_pool_get(&pool), bufs[2]);
+	ck_assert_ptr_null(ripc__verbs_pool_get(&pool));
+	bufs[2]->delivered = false;
+	ripc__verbs_pool_put(bufs[2]);
+	ck_assert_ptr_eq(ripc__verbs_pool_get(&pool), bufs[2]);
+	ripc__verbs_pool_fini(&pool);
+	ck_assert_uint_eq(registered(), 0);
+}
+END_TEST
+
 /* Bytes of the heap in use; 0 with a sanitizer, which reports leaks itself. */
 static size_t heap_bytes(void)
 {
@@ -348,6 +383,7 @@ int main(void)
 	tcase_add_test(tc, reg__without_memory);
 	tcase_add_test(tc, reg__limit_in_text);
 	tcase_add_test(tc, pool__grows);
+	tcase_add_test(tc, pool__renew);
 	tcase_add_test(tc, pool__registration_fails);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/rdma/region", suite);
