@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# In the lab: the addresses of a device change while a server is connected over it. New clients
-# reach the server over the same device. Run by tests/lab/suite in a build directory.
+# In the lab: the addresses of a device change while a server is connected over it, and the device
+# is removed and comes back. New clients reach the server over the same device. Run by
+# tests/lab/suite in a build directory.
 #
 # usage: "$RIPC_LAB_DIR"/test_addresses.sh ib|iwarp
 name=test_addresses
@@ -10,11 +11,11 @@ name=test_addresses
 unset RIPC_INTERFACES
 case $1 in
 ib)
-	transport=ib device=$RIPC_LAB_IB netdev=roce0 net=198.18.0 new="port 1 is now"
+	transport=ib device=$RIPC_LAB_IB type=rxe netdev=roce0 net=198.18.0 new="port 1 is now"
 	export RIPC_TRANSPORTS="ib,iwarp/soft"
 	;;
 iwarp)
-	transport=iwarp/verbs device=$RIPC_LAB_IWARP netdev=iwarp0 net=198.18.1 new="listens at"
+	transport=iwarp/verbs device=$RIPC_LAB_IWARP type=siw netdev=iwarp0 net=198.18.1 new="listens at"
 	# A server with iwarp/soft would be reached through that, by iwarp/verbs of the client.
 	export RIPC_TRANSPORTS=iwarp/verbs
 	;;
@@ -79,12 +80,13 @@ else
 	bad "after the addresses changed: exit status $rc" "$out" "$err" "$work/server.err"
 fi
 over "with the first IPv4 address"
-if [ "$1" = iwarp ]; then
+for times in 1 2; do
+	so_far=$(grep -c "$new" "$work/server.err")
 	timeout 60 rdma link delete "$device" || bad "the device cannot be removed"
-	rdma link add "$device" type siw netdev $netdev
-	wait_until 30 seen 4
-	over "the device was removed, and is there again"
-fi
+	rdma link add "$device" type $type netdev $netdev
+	wait_until 30 seen $((so_far + 1))
+	over "the device was removed, and is there again ($times)"
+done
 ip address add "$address6" dev $netdev nodad
 ./tools/ripc-perf stop >/dev/null 2>&1 || kill "$server"
 wait "$server"

@@ -206,9 +206,9 @@ bool ripc__ib_ah_cache_invalidate(struct ripc__transport *t, const struct ib_dev
 		if (r->state == IB_AH_READY)
 			ripc__ib_ah_set_state(r, IB_AH_FAILED);
 		r->error = port ? -EADDRNOTAVAIL : -ENODEV;
+		r->sent = false;
 		/* The next connection resolves it again at once. */
-		if (port)
-			r->failed_ns = 0;
+		r->failed_ns = 0;
 	}
 	return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Asynchronous events of devices, and their removal. The connections of a removed device are closed
- * first; the device is closed after the last one, because the kernel may wait for that. Its
- * structures stay until the transport is closed.
+ * Asynchronous events of devices, their removal and return. The connections of a removed device are
+ * closed first; the device is closed after the last one, because the kernel may wait for that. Its
+ * structures stay: a device with its name is opened again in its place.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -11,11 +11,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/inotify.h>
-#include <unistd.h>
 
-#define DEVICE_FILES "/dev/infiniband"
-#define EXIST_NS     (1000 * RIPC__MS) /* interval of checks that devices still exist */
+#define EXIST_NS  (1000 * RIPC__MS) /* interval of checks that devices still exist */
+#define REOPEN_NS (1000 * RIPC__MS) /* udev renames a new device, and sets the rights of its file */
 
 void ripc__ib_device_lost(struct ib_device *d, const char *why)
 {
@@ -32,8 +30,11 @@ void ripc__ib_device_lost(struct ib_device *d, const char *why)
 	t->route_gen++;
 	t->reports.address = true;
 	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d)
+		if (t->ports[i].d == d) {
 			t->ports[i].down = true;
+			t->ports[i].readdress = false;
+			t->ports[i].port_addr.link = 0;
+		}
 	ripc__list_for_each_entry (ep, &t->eps, all)
 		if (ep->d == d)
 			ripc__ib_ep_break(ep, -ENODEV, text);
@@ -79,7 +80,7 @@ void ripc__ib_async_events(struct ib_device *d)
 {
 	struct ripc__verbs_event ev;
 
-	while (!d->released && ripc__verbs_event(&d->v, &ev)) {
+	while (d->v.ctx && ripc__verbs_event(&d->v, &ev)) {
 		ripc__log(RIPC_LOG_DEBUG, "ib: %s reports: %s", d->v.name, ev.text);
 		switch (ev.async_event) {
 		case RIPC__VERBS_PORT_DOWN:
@@ -101,19 +102,6 @@ void ripc__ib_async_events(struct ib_device *d)
 
 /* ---- removal ---- */
 
-/* Some drivers report no event: the kernel removes the device file and waits for close(). */
-int ripc__ib_watch_devices(struct ripc__transport *t)
-{
-	t->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (t->inotify_fd < 0)
-		return ripc__fail(-errno, "ib: cannot create an inotify descriptor: %s",
-				  strerror(errno));
-	/* Without the directory only the timer runs ripc__ib_check_devices(). */
-	if (inotify_add_watch(t->inotify_fd, DEVICE_FILES, IN_DELETE) < 0)
-		return 0;
-	return ripc__ib_watch(t, t->inotify_fd);
-}
-
 static void release(struct ib_device *d)
 {
 	struct ripc__transport *t = d->t;
@@ -124,37 +112,62 @@ static void release(struct ib_device *d)
 			return;
 	if (!ripc__ib_ah_cache_invalidate(t, d, NULL))
 		return;
-	ripc__ib_mcast_device_lost(t, d);
-	for (unsigned i = 0; i < t->nports; i++) {
-		if (t->ports[i].d != d || !t->ports[i].ud.qp)
-			continue;
-		ibv_destroy_qp(t->ports[i].ud.qp);
-		t->ports[i].ud.qp = NULL;
-	}
+	/* The completion queue is destroyed: no more completions can come. */
+	ripc__list_for_each_entry (ep, &t->eps, all)
+		if (ep->d == d)
+			ripc__ib_qp_drained(ep);
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].d == d)
+			ripc__ib_port_close(&t->ports[i]);
 	ripc__verbs_regions_invalidate(&t->regions, &d->v);
 	ripc__ib_device_close(d);
-	d->released = true;
 	ripc__log(RIPC_LOG_INFO, "ib: %s is closed", d->v.name);
 }
 
 void ripc__ib_check_devices(struct ripc__transport *t)
 {
-	char events[1024];
-
-	while (read(t->inotify_fd, events, sizeof(events)) > 0)
-		;
+	if (ripc__verbs_files_changed(t->inotify_fd))
+		t->reopen_ns = t->now_ns + REOPEN_NS;
 	t->device_check_ns = t->now_ns + EXIST_NS;
-	for (unsigned i = 0; i < t->ndevices; i++) {
-		struct ib_device *d = &t->devices[i];
+	/* Some drivers report no event: the kernel removes the file and waits for close(). */
+	for (unsigned i = 0; i < t->ndevices; i++)
+		if (ripc__verbs_device_removed(&t->devices[i].v))
+			ripc__ib_device_lost(&t->devices[i], "the device is being removed");
+}
 
-		if (!d->released && ripc__verbs_device_removed(&d->v))
-			ripc__ib_device_lost(d, "the device is being removed");
-	}
+static void reopen(struct ripc__transport *t)
+{
+	struct ibv_device **list;
+	char why[IB_WHY_MAX];
+	int n = ripc__verbs_list(RIPC__VERBS_IB, &list, why, sizeof(why));
+
+	for (int i = 0; i < n; i++)
+		for (unsigned k = 0; k < t->ndevices; k++)
+			if (!t->devices[k].v.ctx &&
+			    !strcmp(t->devices[k].v.name, ibv_get_device_name(list[i])))
+				ripc__ib_device_reopen(&t->devices[k], list[i]);
+	if (n > 0)
+		ibv_free_device_list(list);
 }
 
 void ripc__ib_devices_release(struct ripc__transport *t)
 {
-	for (unsigned i = 0; i < t->ndevices; i++)
-		if (t->devices[i].v.gone && !t->devices[i].released)
-			release(&t->devices[i]);
+	bool closed = false, closing = false;
+
+	for (unsigned i = 0; i < t->ndevices; i++) {
+		struct ib_device *d = &t->devices[i];
+
+		closed |= !d->v.ctx;
+		if (!d->v.gone || !d->v.ctx)
+			continue;
+		closing = true;
+		release(d);
+	}
+	if (!t->reopen_ns || t->now_ns < t->reopen_ns)
+		return;
+	/* A device with its name may be there before it is closed. */
+	t->reopen_ns = closing ? t->now_ns + REOPEN_NS : 0;
+	/* The core reads received data until the next pass. */
+	if (closed && !closing)
+		reopen(t);
 }

@@ -145,6 +145,7 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 		.len = len,
 		.token = buf,
 	};
+	buf->delivered = true;
 	if (written) {
 		ev[n - 1].imm = be32toh(wc->imm_data);
 		ev[n - 1].token = NULL;

@@ -261,6 +261,7 @@ unsigned ripc__ib_datagram_received(struct ib_port *p, const struct ibv_wc *wc,
 	}
 	if (p->ndelivered < IB_DATAGRAM_RECV / 2) {
 		p->ndelivered++;
+		buf->delivered = true;
 		ev->token = buf;
 		return 1;
 	}

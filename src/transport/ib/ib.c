@@ -141,8 +141,10 @@ static unsigned ib_progress(struct ripc__transport *t, struct ripc__event *event
 		next = now_ns;
 	/* A removed device is closed as soon as its connections are gone. */
 	for (unsigned i = 0; i < t->ndevices; i++)
-		if (t->devices[i].v.gone && !t->devices[i].released && t->async_poll_ns < next)
+		if (t->devices[i].v.gone && t->devices[i].v.ctx && t->async_poll_ns < next)
 			next = t->async_poll_ns;
+	if (t->reopen_ns && t->reopen_ns < next)
+		next = t->reopen_ns;
 	for (unsigned i = 0; i < t->nports; i++) {
 		next = when_reset(&t->ports[i], &t->ports[i].ud, next);
 		next = when_reset(&t->ports[i], &t->ports[i].mcast, next);
@@ -202,8 +204,8 @@ static void ib_close(struct ripc__transport *t)
 	ripc__verbs_jobs_fini(&t->jobs);
 	ripc__ib_eps_free(t);
 	ripc__ib_ah_cache_close(t);
-	ripc__ib_mcast_close(t);
 	ripc__ib_ports_close(t);
+	ripc__ib_mcast_close(t);
 	if (t->inotify_fd >= 0)
 		close(t->inotify_fd);
 	if (t->epoll_fd >= 0)
@@ -277,7 +279,9 @@ static int ib_open(struct ripc__transport **out, const struct ripc__transport_en
 	if (!rc)
 		rc = ripc__ib_watch(t, t->jobs.fd);
 	if (!rc)
-		rc = ripc__ib_watch_devices(t);
+		rc = t->inotify_fd = ripc__verbs_files_watch();
+	if (rc >= 0)
+		rc = ripc__ib_watch(t, t->inotify_fd);
 	if (!rc)
 		rc = ripc__ib_ports_open(t);
 	if (rc) {
@@ -301,7 +305,7 @@ static int ib_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 	struct ripc__ib_address a = {.count = 0};
 
 	for (unsigned i = 0; i < t->nports; i++)
-		if (!t->ports[i].d->lost)
+		if (t->ports[i].port_addr.link)
 			a.port_addrs[a.count++] = t->ports[i].port_addr;
 	return a.count ? (int)ripc__ib_address_encode(&a, buf) : -ENODEV;
 }

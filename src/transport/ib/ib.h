@@ -3,7 +3,7 @@
  * ib: the transport over InfiniBand and RoCE adapters. Internal to its files.
  *
  *   ib.c            the vtable; open and close, progress
- *   async_events.c  asynchronous events of devices, and their removal
+ *   async_events.c  asynchronous events of devices, their removal and return
  *   completion.c    completions of all queue pairs
  *   setup.c         endpoints from connect or request until they are freed
  *   endpoint.c      posting on a connection
@@ -78,7 +78,7 @@ struct ib_device {
 	struct ripc__verbs_cq cq;
 	struct ib_srq srqs[IB_SRQS_MAX]; /* for all connections */
 	unsigned nsrqs;
-	bool lost, released;            /* removal was reported; closed */
+	bool lost;                      /* removal was reported; v.ctx NULL: closed */
 	struct ripc__verbs_pool recv;   /* buffers of the shared receive queue */
 	struct ripc__verbs_pool dgram;  /* buffers for datagrams: IB_GRH + MTU */
 	struct ripc__verbs_pool bounce; /* bounce buffers of sends */
@@ -106,13 +106,13 @@ struct ib_port {
 	struct ripc__transport *t;
 	struct ib_device *d;
 	uint8_t num;    /* port number of the device */
-	bool down;      /* a port event reported it, it is unusable, or the device is removed */
+	bool down;      /* a port event reported it, it is unusable, or the device is lost */
 	bool readdress; /* down; takes other addresses when qp is reset */
 	uint8_t gid_index;
 	char netdev[16];                     /* RoCE: network interface of the GID */
 	uint64_t rate;                       /* Mbit/s; ports are sorted by it */
 	uint32_t max_msg;                    /* largest message, bytes */
-	struct ripc__ib_port_addr port_addr; /* as in resolver records */
+	struct ripc__ib_port_addr port_addr; /* as in resolver records; link 0: none */
 	struct ib_ud ud;                     /* sends datagrams, and receives those to this port */
 	struct ib_ud mcast;             /* receives datagrams to groups, from the first one on */
 	struct ripc__verbs_sendq sendq; /* of ud */
@@ -253,8 +253,9 @@ struct ripc__transport {
 	unsigned neps, nhalf_open, nresolving;
 	uint64_t retry_ns;        /* then posts without a bounce buffer are retried; 0: none */
 	uint64_t now_ns, rounds;  /* time of the last progress(); number of calls */
-	int inotify_fd;           /* reports removed device files; < 0: none */
+	int inotify_fd;           /* changes of device files; < 0: none */
 	uint64_t device_check_ns; /* next check that devices exist */
+	uint64_t reopen_ns;       /* then devices that are there again are opened; 0: none */
 	uint64_t keepalive_ns;    /* next keepalive pass */
 	uint64_t async_poll_ns;   /* next read of asynchronous events, while polling */
 	uint64_t next_timer_ns;   /* earliest timer in timed */
@@ -309,7 +310,10 @@ static inline bool ib_ep_half_open(const struct ripc__ep *ep)
 /* port.c */
 int ripc__ib_ports_open(struct ripc__transport *t);
 void ripc__ib_ports_close(struct ripc__transport *t);
+void ripc__ib_port_close(struct ib_port *p);     /* destroys its UD queue pairs */
 void ripc__ib_device_close(struct ib_device *d); /* no queue pair and no registration is left */
+/* Opens a closed device that is there again, with its ports. Else it is lost as before. */
+void ripc__ib_device_reopen(struct ib_device *d, struct ibv_device *device);
 int ripc__ib_watch(struct ripc__transport *t, int fd);
 /* Reads the attributes of a port. Return: 0, or a negative errno with why: unusable. */
 int ripc__ib_port_query(struct ib_port *p, char *why, size_t whylen);
@@ -338,12 +342,11 @@ int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const
 struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *attr);
 
 /* async_events.c */
-int ripc__ib_watch_devices(struct ripc__transport *t);
 void ripc__ib_async_events(struct ib_device *d); /* reads all pending ones */
 void ripc__ib_device_lost(struct ib_device *d, const char *why);
 void ripc__ib_check_devices(struct ripc__transport *t); /* detects removed devices */
-void ripc__ib_devices_release(
-	struct ripc__transport *t); /* closes removed devices that have no connections */
+/* Closes removed devices that have no connections; opens those that are there again. */
+void ripc__ib_devices_release(struct ripc__transport *t);
 
 /* ah_cache.c */
 void ripc__ib_ah_set_state(struct ib_ah_entry *r, enum ib_ah_state to);
@@ -385,7 +388,7 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 /* port_change.c */
 /* The port takes no new connections, and loses those it has. */
 void ripc__ib_port_down(struct ib_port *p, const char *why);
-/* After an event: reads whether the port is up, and its addresses. */
+/* After an event, or when its device was opened: reads whether it is up, and its addresses. */
 void ripc__ib_port_changed(struct ib_port *p);
 /*
  * After ripc__ib_port_changed(), in each pass: takes the other addresses when all work of the UD
@@ -422,10 +425,8 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc,
  * send of the UD queue pair is in flight.
  */
 void ripc__ib_mcast_detach(struct ib_port *p);
-void ripc__ib_mcast_attach(struct ib_port *p); /* afterwards: joins them again */
-/* destroys all objects on it */
-void ripc__ib_mcast_device_lost(struct ripc__transport *t, const struct ib_device *d);
-void ripc__ib_mcast_close(struct ripc__transport *t);
+void ripc__ib_mcast_attach(struct ib_port *p);         /* afterwards: joins them again */
+void ripc__ib_mcast_close(struct ripc__transport *t);  /* the ports are closed */
 void ripc__ib_mcast_forked(struct ripc__transport *t); /* closes descriptors; async-signal-safe */
 
 /* qp.c */

@@ -219,7 +219,7 @@ int ripc__ib_group_join(struct ripc__transport *t, uint64_t id)
 	for (unsigned i = 0; i < t->nports; i++) {
 		int err;
 
-		if (!port_supports_mcast(&t->ports[i]) || t->ports[i].d->v.gone)
+		if (!port_supports_mcast(&t->ports[i]))
 			continue;
 		err = port_join(t, &t->ports[i], g);
 		if (err)
@@ -345,27 +345,10 @@ int ripc__ib_post_group(struct ripc__transport *t, uint64_t id, const struct iov
 
 /* ---- the end ---- */
 
-static void port_lose(struct ib_port *p)
-{
-	ripc__ib_mcast_detach(p);
-	if (p->mcast.qp)
-		ibv_destroy_qp(p->mcast.qp);
-	p->mcast = (struct ib_ud){.port = p};
-}
-
-void ripc__ib_mcast_device_lost(struct ripc__transport *t, const struct ib_device *d)
-{
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d)
-			port_lose(&t->ports[i]);
-}
-
 void ripc__ib_mcast_close(struct ripc__transport *t)
 {
 	struct ib_group *g, *tmp;
 
-	for (unsigned i = 0; i < t->nports; i++)
-		port_lose(&t->ports[i]);
 	HASH_ITER (hh, t->groups, g, tmp) {
 		HASH_DEL(t->groups, g);
 		free(g);

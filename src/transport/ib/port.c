@@ -87,9 +87,11 @@ void ripc__ib_release(struct ripc__transport *t, void *token)
 	struct ripc__verbs_buf *buf = token;
 	struct ib_device *d = &t->devices[buf->pool->device->index];
 
-	if (d->released)
-		return;
-	if (buf->pool == &d->dgram) {
+	buf->delivered = false;
+	if (!buf->owner) {
+		/* The device was closed in the meantime. */
+		ripc__verbs_pool_put(buf);
+	} else if (buf->pool == &d->dgram) {
 		struct ib_ud *u = buf->owner;
 
 		ripc__ib_ud_again(u, buf);
@@ -372,9 +374,6 @@ static int device_queues(struct ib_device *d)
 {
 	int rc = ripc__verbs_cq_init(&d->cq, &d->v, IB_CQ_ENTRIES);
 
-	ripc__verbs_pool_init(&d->recv, &d->v, IB_RECV_HEAD + IB_SEND_MAX, 64, UINT32_MAX);
-	ripc__verbs_pool_init(&d->bounce, &d->v, IB_SEND_MAX, 64, UINT32_MAX);
-	ripc__verbs_pool_init(&d->dgram, &d->v, IB_GRH + 4096, 128, UINT32_MAX);
 	if (!rc)
 		rc = ripc__ib_watch(d->t, d->cq.channel->fd);
 	if (!rc)
@@ -414,6 +413,9 @@ static int device_open(struct ripc__transport *t, struct ibv_device *device, cha
 	int rc;
 
 	*d = (struct ib_device){.t = t};
+	ripc__verbs_pool_init(&d->recv, &d->v, IB_RECV_HEAD + IB_SEND_MAX, 64, UINT32_MAX);
+	ripc__verbs_pool_init(&d->bounce, &d->v, IB_SEND_MAX, 64, UINT32_MAX);
+	ripc__verbs_pool_init(&d->dgram, &d->v, IB_GRH + 4096, 128, UINT32_MAX);
 	rc = ripc__verbs_device_open(&d->v, device, t->ndevices);
 	if (rc)
 		return ripc__reason(rc, why, whylen, "%s", ripc_error_detail());
@@ -485,15 +487,50 @@ int ripc__ib_ports_open(struct ripc__transport *t)
 	return 0;
 }
 
+void ripc__ib_device_reopen(struct ib_device *d, struct ibv_device *device)
+{
+	struct ripc__transport *t = d->t;
+	int rc = ripc__verbs_device_open(&d->v, device, d->v.index);
+
+	if (!rc)
+		rc = device_queues(d);
+	if (!rc)
+		rc = ripc__verbs_pool_renew(&d->recv);
+	if (!rc)
+		rc = ripc__verbs_pool_renew(&d->bounce);
+	if (!rc)
+		rc = ripc__verbs_pool_renew(&d->dgram);
+	for (unsigned i = 0; i < t->nports && !rc; i++)
+		if (t->ports[i].d == d)
+			rc = datagram_qp(&t->ports[i]);
+	if (rc) {
+		ripc__log(RIPC_LOG_WARN, "ib: %s is there again, but cannot be used: %s", d->v.name,
+			  ripc_error_detail());
+		d->v.gone = true;
+		return;
+	}
+	d->lost = false;
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].d == d)
+			ripc__ib_port_changed(&t->ports[i]);
+}
+
+void ripc__ib_port_close(struct ib_port *p)
+{
+	ripc__ib_mcast_detach(p);
+	if (p->mcast.qp)
+		ibv_destroy_qp(p->mcast.qp);
+	if (p->ud.qp)
+		ibv_destroy_qp(p->ud.qp);
+	p->mcast = p->ud = (struct ib_ud){.port = p};
+	p->ndelivered = 0;
+	ripc__verbs_sendq_fini(&p->sendq);
+}
+
 void ripc__ib_ports_close(struct ripc__transport *t)
 {
-	for (unsigned i = 0; i < t->nports; i++) {
-		struct ib_port *p = &t->ports[i];
-
-		if (p->ud.qp)
-			ibv_destroy_qp(p->ud.qp);
-		ripc__verbs_sendq_fini(&p->sendq);
-	}
+	for (unsigned i = 0; i < t->nports; i++)
+		ripc__ib_port_close(&t->ports[i]);
 	ripc__verbs_regions_fini(&t->regions);
 	for (unsigned i = 0; i < t->ndevices; i++)
 		device_close(&t->devices[i]);

@@ -38,6 +38,24 @@ static bool same_addresses(const struct ib_port *p, const struct ib_port *q)
 	       !memcmp(p->port_addr.gid, q->port_addr.gid, sizeof(p->port_addr.gid));
 }
 
+static void take_addresses(struct ib_port *p)
+{
+	char why[IB_WHY_MAX], text[96];
+
+	ripc__ib_mcast_detach(p);
+	p->port_addr.link = 0;
+	p->t->reports.address = true;
+	if (ripc__ib_port_query(p, why, sizeof(why))) {
+		ripc__log(RIPC_LOG_WARN, "ib: %s: the port is not used", why);
+		return;
+	}
+	p->down = false;
+	ripc__ib_mcast_attach(p);
+	ripc__ib_port_addr_text(&p->port_addr, text, sizeof(text));
+	ripc__log(RIPC_LOG_INFO, "ib: %s port %u is now %s, GID %u", p->d->v.name, p->num, text,
+		  p->gid_index);
+}
+
 void ripc__ib_port_changed(struct ib_port *p)
 {
 	struct ib_port now = {.t = p->t, .d = p->d, .num = p->num};
@@ -47,6 +65,11 @@ void ripc__ib_port_changed(struct ib_port *p)
 	/* ripc__ib_port_readdress() follows. */
 	if (p->readdress || p->d->v.gone)
 		return;
+	/* Nothing uses other addresses. */
+	if (!p->port_addr.link) {
+		take_addresses(p);
+		return;
+	}
 	rc = ripc__ib_port_query(&now, why, sizeof(why));
 	if (!rc && same_addresses(p, &now)) {
 		p->t->route_gen++;
@@ -74,10 +97,7 @@ static bool has_job(const struct ib_port *p)
 
 void ripc__ib_port_readdress(struct ib_port *p)
 {
-	struct ib_port now = {.t = p->t, .d = p->d, .num = p->num};
-	char why[IB_WHY_MAX], text[96];
 	struct ripc__transport *t = p->t;
-	int rc;
 
 	if (p->ud.posted || t->now_ns < p->ud.retry_ns)
 		return;
@@ -86,21 +106,5 @@ void ripc__ib_port_readdress(struct ib_port *p)
 		return;
 	}
 	p->readdress = false;
-	rc = ripc__ib_port_query(&now, why, sizeof(why));
-	if (rc) {
-		ripc__log(RIPC_LOG_WARN, "ib: %s: the port is not used", why);
-		return;
-	}
-	ripc__ib_mcast_detach(p);
-	now.port_addr.qpn = p->port_addr.qpn;
-	now.port_addr.qkey = p->port_addr.qkey;
-	p->port_addr = now.port_addr;
-	p->gid_index = now.gid_index;
-	memcpy(p->netdev, now.netdev, sizeof(p->netdev));
-	p->down = false;
-	t->reports.address = true;
-	ripc__ib_mcast_attach(p);
-	ripc__ib_port_addr_text(&p->port_addr, text, sizeof(text));
-	ripc__log(RIPC_LOG_INFO, "ib: %s port %u is now %s, GID %u", p->d->v.name, p->num, text,
-		  p->gid_index);
+	take_addresses(p);
 }

@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <unistd.h>
+
+#define DEVICE_FILES "/dev/infiniband"
 
 /* vendor_id of drivers/infiniband/sw/siw in Linux; its devices may have any name. */
 #define SIW_VENDOR_ID 0x626d74
@@ -44,9 +47,9 @@ static int no_device(char *why, size_t whylen)
 		return ripc__reason(
 			-ENODEV, why, whylen,
 			"no RDMA device: the kernel's verbs (module ib_uverbs) are not loaded");
-	if (access("/dev/infiniband", F_OK))
+	if (access(DEVICE_FILES, F_OK))
 		return ripc__reason(-ENODEV, why, whylen,
-				    "no RDMA device can be seen: there is no /dev/infiniband");
+				    "no RDMA device can be seen: there is no " DEVICE_FILES);
 	return ripc__reason(-ENODEV, why, whylen, "this host has no RDMA device");
 }
 
@@ -146,10 +149,8 @@ int ripc__verbs_nonblocking(int fd, const char *name, const char *what)
 
 static int device_init(struct ripc__verbs_device *d)
 {
-	int rc;
+	int rc = ibv_query_device(d->ctx, &d->attr);
 
-	snprintf(d->name, sizeof(d->name), "%s", ibv_get_device_name(d->ctx->device));
-	rc = ibv_query_device(d->ctx, &d->attr);
 	if (rc)
 		return ripc__fail(-rc, "%s: cannot query the device: %s", d->name, strerror(rc));
 	d->pd = ibv_alloc_pd(d->ctx);
@@ -171,6 +172,7 @@ int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *c
 	int rc;
 
 	*d = (struct ripc__verbs_device){.ctx = ctx, .index = index};
+	snprintf(d->name, sizeof(d->name), "%s", ibv_get_device_name(ctx->device));
 	rc = device_init(d);
 	if (rc)
 		d->ctx = NULL;
@@ -182,13 +184,13 @@ int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev
 	int rc;
 
 	*d = (struct ripc__verbs_device){.index = index, .own = true};
+	snprintf(d->name, sizeof(d->name), "%s", ibv_get_device_name(dev));
 	errno = 0;
 	d->ctx = ibv_open_device(dev);
 	if (!d->ctx)
-		return ripc__fail(errno ? -errno : -EIO, "cannot open %s: %s%s",
-				  ibv_get_device_name(dev), strerror(errno), rights_hint(errno));
-	rc = ripc__verbs_nonblocking(d->ctx->async_fd, ibv_get_device_name(dev),
-				     "its event descriptor");
+		return ripc__fail(errno ? -errno : -EIO, "cannot open %s: %s%s", d->name,
+				  strerror(errno), rights_hint(errno));
+	rc = ripc__verbs_nonblocking(d->ctx->async_fd, d->name, "its event descriptor");
 	if (!rc)
 		rc = device_init(d);
 	if (!rc)
@@ -230,6 +232,44 @@ bool ripc__verbs_device_removed(struct ripc__verbs_device *d)
 	if (d->ctx && access(d->ctx->device->dev_path, F_OK) && errno == ENOENT)
 		d->gone = true;
 	return d->gone;
+}
+
+/* udev sets the rights after the kernel has created a file. */
+static bool watch_files(int fd)
+{
+	return inotify_add_watch(fd, DEVICE_FILES, IN_CREATE | IN_DELETE | IN_ATTRIB) >= 0;
+}
+
+/* The kernel removes the directory with the last file in it, and the watch ends with it. */
+static void watch_again(int fd)
+{
+	if (watch_files(fd) || inotify_add_watch(fd, "/dev", IN_CREATE | IN_ONESHOT) < 0)
+		return;
+	/* It may have been created in between. */
+	(void)watch_files(fd);
+}
+
+int ripc__verbs_files_watch(void)
+{
+	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
+	if (fd < 0)
+		return ripc__fail(-errno, "verbs: cannot create an inotify descriptor: %s",
+				  strerror(errno));
+	watch_again(fd);
+	return fd;
+}
+
+bool ripc__verbs_files_changed(int fd)
+{
+	char events[1024];
+	bool any = false;
+
+	while (read(fd, events, sizeof(events)) > 0)
+		any = true;
+	if (any)
+		watch_again(fd);
+	return any;
 }
 
 /* The kind and the text of an event. */

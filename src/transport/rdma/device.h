@@ -72,7 +72,7 @@ int ripc__verbs_probe(enum ripc__verbs_kind kind, char *why, size_t whylen);
 /*
  * Opens a device with non-blocking events, or adopts a context of librdmacm, which librdmacm
  * closes: protection domain, attributes. Return: 0 or a negative errno, explained; d->ctx is NULL
- * then.
+ * then, and d->name is valid.
  */
 int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev, unsigned index);
 int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *ctx, unsigned index);
@@ -91,6 +91,17 @@ void ripc__verbs_device_forked(struct ripc__verbs_device *d);
  * users. Checks the file system. Sets d->gone.
  */
 bool ripc__verbs_device_removed(struct ripc__verbs_device *d);
+
+/*
+ * Watches the files of devices. Return: a non-blocking descriptor, readable after a change, or a
+ * negative errno, explained.
+ */
+int ripc__verbs_files_watch(void);
+/*
+ * Takes the reports. Return: whether a file was created or removed, or has other rights, since the
+ * last call.
+ */
+bool ripc__verbs_files_changed(int fd);
 
 /*
  * Takes and acknowledges one event of an opened device. So no event blocks the destruction of a

@@ -18,6 +18,10 @@ check_PROGRAMS += tests/transport/ib/test_verbs
 tests_transport_ib_test_verbs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_transport_ib_test_verbs_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
 
+check_PROGRAMS += tests/transport/ib/test_device_return
+tests_transport_ib_test_device_return_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
+tests_transport_ib_test_device_return_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
+
 EXTRA_PROGRAMS += tests/transport/ib/test_mcast
 lab_tests += tests/transport/ib/test_mcast
 tests_transport_ib_test_mcast_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * A device that is removed and comes back while its transport is open. The verbs are stubs, the
+ * device file is a temporary one.
+ */
+#include "base/clock.h"
+#include "harness.h"
+#include "ripc.h"
+#include "transport/ib/ib.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#undef ibv_reg_mr
+#undef ibv_query_port
+
+#define QUEUE 1024u /* entries of the stubs' queues */
+
+/* ---- the device ---- */
+
+static struct ibv_device device = {.name = "made0", .transport_type = IBV_TRANSPORT_IB};
+static struct ibv_context context;
+static struct ibv_comp_channel channel;
+static struct ibv_cq cq;
+static struct ibv_srq srq;
+static struct ibv_qp qps[8];
+static unsigned nqps;
+static struct ibv_mr mrs[64];
+static unsigned nmrs;
+static struct ibv_pd pd;
+static struct ibv_ah ah;
+static int objects; /* contexts, queues, queue pairs and registrations that exist */
+static int query_rc, open_rc;
+static uint64_t recv_ids[QUEUE]; /* receives for datagrams, of all queue pairs so far */
+static unsigned nrecv_ids;
+static struct ibv_wc wcs[QUEUE];
+static unsigned nwcs;
+
+static int poll_cq(struct ibv_cq *c, int max, struct ibv_wc *wc)
+{
+	unsigned n = nwcs < (unsigned)max ? nwcs : (unsigned)max;
+
+	(void)c;
+	memcpy(wc, wcs, n * sizeof(*wc));
+	nwcs -= n;
+	memmove(wcs, wcs + n, nwcs * sizeof(*wc));
+	return (int)n;
+}
+
+static int req_notify_cq(struct ibv_cq *c, int solicited)
+{
+	(void)c;
+	return solicited;
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)qp;
+	for (; wr; wr = wr->next) {
+		*bad = wr;
+		ck_assert_uint_lt(nrecv_ids, QUEUE);
+		recv_ids[nrecv_ids++] = wr->wr_id;
+	}
+	return 0;
+}
+
+static int post_srq_recv(struct ibv_srq *s, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)s;
+	(void)wr;
+	(void)bad;
+	return 0;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)qp;
+	(void)wr;
+	(void)bad;
+	return 0;
+}
+
+struct ibv_device **ibv_get_device_list(int *n)
+{
+	struct ibv_device **list = calloc(2, sizeof(*list));
+
+	*n = !access(device.dev_path, F_OK);
+	if (list && *n)
+		list[0] = &device;
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *d)
+{
+	return d->name;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *d)
+{
+	errno = open_rc;
+	if (open_rc)
+		return NULL;
+	objects++;
+	context = (struct ibv_context){.device = d,
+				       .async_fd = eventfd(0, EFD_CLOEXEC),
+				       .cmd_fd = -1,
+				       .ops = {.poll_cq = poll_cq,
+					       .req_notify_cq = req_notify_cq,
+					       .post_recv = post_recv,
+					       .post_srq_recv = post_srq_recv,
+					       .post_send = post_send}};
+	return &context;
+}
+
+int ibv_close_device(struct ibv_context *ctx)
+{
+	objects--;
+	return close(ctx->async_fd);
+}
+
+int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+{
+	(void)ctx;
+	*attr = (struct ibv_device_attr){.phys_port_cnt = 1,
+					 .max_qp_wr = 1024,
+					 .max_srq_wr = IB_SRQ_SIZE,
+					 .max_cqe = IB_CQ_ENTRIES,
+					 .max_qp_rd_atom = 4,
+					 .max_qp_init_rd_atom = 4};
+	return 0;
+}
+
+int ibv_query_port(struct ibv_context *ctx, uint8_t num, struct _compat_ibv_port_attr *attr)
+{
+	struct ibv_port_attr *port = (struct ibv_port_attr *)attr;
+
+	(void)ctx;
+	(void)num;
+	port->state = IBV_PORT_ACTIVE;
+	port->active_mtu = IBV_MTU_1024;
+	port->max_msg_sz = 1u << 30;
+	port->link_layer = IBV_LINK_LAYER_INFINIBAND;
+	/* The subnet manager assigns another one each time. */
+	port->lid = (uint16_t)(5 + nqps);
+	return query_rc;
+}
+
+int ibv_query_gid(struct ibv_context *ctx, uint8_t num, int index, union ibv_gid *gid)
+{
+	(void)ctx;
+	(void)num;
+	(void)index;
+	memset(gid, 0, sizeof(*gid));
+	return 0;
+}
+
+int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	(void)ctx;
+	(void)event;
+	errno = EAGAIN;
+	return -1;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
+{
+	objects++;
+	pd.context = ctx;
+	return &pd;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *p)
+{
+	(void)p;
+	objects--;
+	return 0;
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
+{
+	objects++;
+	channel = (struct ibv_comp_channel){.context = ctx, .fd = eventfd(0, EFD_CLOEXEC)};
+	return &channel;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *c)
+{
+	objects--;
+	return close(c->fd);
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *arg,
+			     struct ibv_comp_channel *c, int vector)
+{
+	(void)arg;
+	(void)vector;
+	objects++;
+	nwcs = 0;
+	cq = (struct ibv_cq){.context = ctx, .channel = c, .cqe = cqe};
+	return &cq;
+}
+
+int ibv_destroy_cq(struct ibv_cq *c)
+{
+	(void)c;
+	objects--;
+	return 0;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *c, struct ibv_cq **which, void **arg)
+{
+	(void)c;
+	(void)which;
+	(void)arg;
+	return -1;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *p, struct ibv_srq_init_attr *attr)
+{
+	(void)attr;
+	objects++;
+	srq.context = p->context;
+	return &srq;
+}
+
+int ibv_destroy_srq(struct ibv_srq *s)
+{
+	(void)s;
+	objects--;
+	return 0;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *qp = &qps[nqps];
+
+	ck_assert_uint_lt(nqps, 8);
+	objects++;
+	*qp = (struct ibv_qp){
+		.context = p->context, .qp_num = 100 + nqps++, .qp_type = attr->qp_type};
+	return qp;
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	(void)qp;
+	(void)attr;
+	(void)mask;
+	return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	(void)qp;
+	objects--;
+	return 0;
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *p, struct ibv_ah_attr *attr)
+{
+	(void)p;
+	(void)attr;
+	return &ah;
+}
+
+int ibv_destroy_ah(struct ibv_ah *a)
+{
+	(void)a;
+	return 0;
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *p, void *addr, size_t length, int access)
+{
+	return ibv_reg_mr_iova2(p, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uint64_t iova,
+				unsigned int access)
+{
+	(void)iova;
+	(void)access;
+	ck_assert_uint_lt(nmrs, 64);
+	objects++;
+	mrs[nmrs] = (struct ibv_mr){.pd = p, .addr = addr, .length = length, .lkey = nmrs};
+	return &mrs[nmrs++];
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	(void)mr;
+	objects--;
+	return 0;
+}
+
+/* ---- the transport ---- */
+
+static const struct ripc__transport_ops *const ops = &ripc__transport_ib;
+static struct ripc__transport *t;
+static struct ripc__options opt;
+static uint64_t now_ns;
+
+static void appear(void)
+{
+	int fd = open(device.dev_path, O_CREAT | O_CLOEXEC | O_WRONLY, 0600);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+}
+
+static void setup(void)
+{
+	static const uint8_t instance[16] = "one";
+	struct ripc__transport_env env = {.opt = &opt, .instance = instance};
+	char why[256];
+
+	snprintf(device.dev_path, sizeof(device.dev_path), "/tmp/ripc-test-device.%d", getpid());
+	appear();
+	ck_assert_int_eq(ripc__options_load(&opt, "", why, sizeof(why)), 0);
+	*opt.interfaces = 0;
+	ck_assert_msg(!ops->open(&t, &env), "%s", ripc_error_detail());
+	now_ns = ripc__clock_ns();
+}
+
+static void teardown(void)
+{
+	ops->close(t);
+	unlink(device.dev_path);
+	ck_assert_int_eq(objects, 0);
+}
+
+/* One pass. Return: the event of the kind, if there is one. */
+static struct ripc__event step(enum ripc__ev_kind kind)
+{
+	struct ripc__event events[16], found = {0};
+	uint64_t deadline = RIPC__NEVER;
+	unsigned n;
+
+	now_ns += RIPC__MS;
+	n = ops->progress(t, events, 16, now_ns, &deadline);
+	for (unsigned i = 0; i < n; i++)
+		if (events[i].kind == kind)
+			found = events[i];
+	return found;
+}
+
+/* The device receives a datagram in the receive that was posted last. */
+static struct ripc__event datagram(void)
+{
+	struct ripc__event ev;
+
+	ck_assert_uint_gt(nrecv_ids, 0);
+	wcs[nwcs++] = (struct ibv_wc){.wr_id = recv_ids[--nrecv_ids],
+				      .qp_num = qps[nqps - 1].qp_num,
+				      .opcode = IBV_WC_RECV,
+				      .wc_flags = IBV_WC_WITH_IMM,
+				      .byte_len = IB_GRH + 8,
+				      .slid = 9,
+				      .src_qp = 17};
+	ev = step(RIPC__EV_DATAGRAM);
+	ck_assert_int_eq(ev.kind, RIPC__EV_DATAGRAM);
+	ck_assert_ptr_nonnull(ev.token);
+	return ev;
+}
+
+static struct ripc__ib_port_addr address(void)
+{
+	struct ripc__ib_address a;
+	uint8_t buf[RIPC__ADDRESS_MAX];
+	int len = ops->address(t, buf, sizeof(buf));
+
+	if (len == -ENODEV)
+		return (struct ripc__ib_port_addr){.link = 0};
+	ck_assert_int_eq(ripc__ib_address_decode(&a, buf, (size_t)len), 0);
+	ck_assert_uint_eq(a.count, 1);
+	return a.port_addrs[0];
+}
+
+static void disappear(void)
+{
+	ck_assert_int_eq(unlink(device.dev_path), 0);
+	/* Without a report, files are checked each second. */
+	now_ns += 1000 * RIPC__MS;
+	ck_assert_int_eq(step(RIPC__EV_ADDRESS).kind, RIPC__EV_ADDRESS);
+	for (unsigned i = 0; i < 2; i++) {
+		now_ns += 5 * RIPC__MS;
+		step(RIPC__EV_NONE);
+	}
+	ck_assert_int_eq(objects, 0);
+	ck_assert_uint_eq(address().link, 0);
+	nrecv_ids = 0;
+}
+
+/* inotify reports the file: here it is in another directory. */
+static bool reopened(void)
+{
+	now_ns += 5 * RIPC__MS;
+	t->reopen_ns = now_ns;
+	return step(RIPC__EV_ADDRESS).kind == RIPC__EV_ADDRESS;
+}
+
+/*
+ * The port has other addresses, which the record gets. The core still holds a datagram and a
+ * connection of the first device.
+ */
+START_TEST(returns__as_before)
+{
+	struct ripc__ib_address a = {
+		.count = 1,
+		.port_addrs = {{.link = RIPC__IB_LINK_IB, .mtu = 3, .lid = 9, .qpn = 17}}};
+	struct ripc__ib_port_addr before = address(), after;
+	uint8_t buf[RIPC__ADDRESS_MAX];
+	size_t len = ripc__ib_address_encode(&a, buf);
+	struct ripc__event held;
+	struct ripc__ep *ep;
+	uint32_t reserved;
+
+	for (unsigned round = 0; round < 2; round++) {
+		ck_assert_msg(!ops->connect(t, buf, len, "x", 1, NULL, &ep), "%s",
+			      ripc_error_detail());
+		ep->wireup.until_ns = RIPC__NEVER;
+		AWAIT(!step(RIPC__EV_CLOSED).kind && ep->ah_entry->state == IB_AH_READY);
+		held = datagram();
+		disappear();
+		ck_assert_int_eq(ep->state, IB_EP_REPORTED);
+		/* Nothing is there yet. */
+		ck_assert(!reopened());
+		appear();
+		ck_assert(reopened());
+		after = address();
+		ck_assert_uint_eq(after.lid, 5 + nqps);
+		ck_assert_uint_ne(after.qpn, before.qpn);
+		ck_assert_uint_ne(after.qkey, before.qkey);
+		before = after;
+		reserved = t->devices[0].cq.reserved;
+		ops->ep_close(ep);
+		step(RIPC__EV_NONE);
+		ck_assert(ripc__list_empty(&t->eps));
+		ck_assert_uint_eq(t->devices[0].cq.reserved, reserved);
+		ops->release(t, datagram().token);
+		ops->release(t, held.token);
+		ck_assert_uint_eq(t->ports[0].ndelivered, 0);
+	}
+}
+END_TEST
+
+/* A device that cannot be opened is closed again, and opened when its file changes. */
+START_TEST(returns__fails)
+{
+	disappear();
+	appear();
+	open_rc = EACCES;
+	ck_assert(!reopened());
+	ck_assert_int_eq(objects, 0);
+	open_rc = 0;
+	query_rc = EIO;
+	/* The port is not used. */
+	ck_assert(reopened());
+	ck_assert_uint_eq(address().link, 0);
+	query_rc = 0;
+	ripc__ib_port_changed(&t->ports[0]);
+	ck_assert_int_eq(step(RIPC__EV_ADDRESS).kind, RIPC__EV_ADDRESS);
+	ck_assert_uint_eq(address().link, RIPC__IB_LINK_IB);
+	ops->release(t, datagram().token);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("transport/ib/device_return");
+	TCase *tc = tcase_create("device_return");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, returns__as_before);
+	tcase_add_test(tc, returns__fails);
+	suite_add_tcase(suite, tc);
+	return test_main("transport/ib/device_return", suite);
+}
