@@ -143,35 +143,40 @@ int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
 		return ripc__fail(-ENOBUFS,
 				  "iwarp/verbs: cannot open another device: limit of %d reached",
 				  RIPC__VERBS_DEVICES_MAX);
-	nic = calloc(1, sizeof(*nic));
+	/* The core may still read data in the buffers of a closed one. */
+	nic = index < t->nnics ? t->nic[index] : calloc(1, sizeof(*nic));
 	if (!nic)
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
-	nic->t = t;
+	if (index == t->nnics) {
+		nic->t = t;
+		ripc__verbs_pool_init(&nic->big, &nic->dev, CONN_SEND_MAX, RECV_SLAB, BUFS_MAX);
+		ripc__verbs_pool_init(&nic->small, &nic->dev, SMALL_MAX, SMALL_SLAB, BUFS_MAX);
+		t->nic[t->nnics++] = nic;
+	}
+	nic->inline_known = false;
 	rc = ripc__verbs_device_adopt(&nic->dev, ctx, index);
-	if (!rc && t->scanned_ns && nic->dev.read_sink_remote_write && !t->sink_writable) {
+	if (rc)
+		return rc;
+	if (t->scanned_ns && nic->dev.read_sink_remote_write && !t->sink_writable) {
 		ripc__log(RIPC_LOG_WARN,
 			  "iwarp/verbs: does not use %s: its reads need memory that peers can "
 			  "write, which other devices do not; open the context again",
 			  nic->dev.name);
 		rc = -ENODEV;
-		ripc__verbs_device_close(&nic->dev);
 	}
+	if (!rc)
+		rc = ripc__verbs_pool_renew(&nic->big);
+	if (!rc)
+		rc = ripc__verbs_pool_renew(&nic->small);
 	if (rc) {
-		free(nic);
+		nic_empty(nic);
 		return rc;
 	}
 	t->sink_writable |= nic->dev.read_sink_remote_write;
-	ripc__verbs_pool_init(&nic->big, &nic->dev, CONN_SEND_MAX, RECV_SLAB, BUFS_MAX);
-	ripc__verbs_pool_init(&nic->small, &nic->dev, SMALL_MAX, SMALL_SLAB, BUFS_MAX);
 	if ((uint32_t)nic->dev.attr.max_qp_rd_atom < t->read_depth)
 		t->read_depth = (uint32_t)nic->dev.attr.max_qp_rd_atom;
 	if ((uint32_t)nic->dev.attr.max_qp_init_rd_atom < t->read_depth)
 		t->read_depth = (uint32_t)nic->dev.attr.max_qp_init_rd_atom;
-	if (index < t->nnics)
-		nic->replaced = t->nic[index];
-	else
-		t->nnics++;
-	t->nic[index] = nic;
 	*found = nic;
 	return 0;
 }
@@ -182,13 +187,10 @@ void ripc__iwv_nics_close(struct ripc__transport *t)
 		nic_empty(t->nic[i]);
 	ripc__iwv_unlisten(t, NULL);
 	while (t->nnics) {
-		struct iwv_device *nic = t->nic[--t->nnics], *replaced;
+		struct iwv_device *nic = t->nic[--t->nnics];
 
-		for (; nic; nic = replaced) {
-			replaced = nic->replaced;
-			ripc__verbs_pool_fini(&nic->big);
-			ripc__verbs_pool_fini(&nic->small);
-			free(nic);
-		}
+		ripc__verbs_pool_fini(&nic->big);
+		ripc__verbs_pool_fini(&nic->small);
+		free(nic);
 	}
 }

@@ -14,8 +14,6 @@
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/inotify.h>
-#include <unistd.h>
 
 #define BACKLOG    128
 #define PORT_TRIES 16   /* librdmacm chooses a port that TCP may use already */
@@ -179,17 +177,6 @@ static int add_listeners(struct ripc__transport *t, const struct ifaddrs *all, b
 	return err;
 }
 
-/* Without it a device that comes back is used after the next change of an address. */
-static void watch_devices(struct ripc__transport *t)
-{
-	t->devices_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (t->devices_fd < 0)
-		return;
-	/* udev sets the rights after the kernel has created the file. */
-	if (inotify_add_watch(t->devices_fd, "/dev/infiniband", IN_CREATE | IN_ATTRIB) >= 0)
-		(void)iwv_watch(t, t->devices_fd, IWV_DEVICES, 0);
-}
-
 int ripc__iwv_listen(struct ripc__transport *t)
 {
 	struct ifaddrs *all;
@@ -201,7 +188,10 @@ int ripc__iwv_listen(struct ripc__transport *t)
 	if (err)
 		return ripc__fail(err, "iwarp/verbs: cannot watch for address changes: %s",
 				  ripc__epoll_error(err));
-	watch_devices(t);
+	/* Without it a device that comes back is used after the next change of an address. */
+	t->devices_fd = ripc__verbs_files_watch();
+	if (t->devices_fd >= 0)
+		(void)iwv_watch(t, t->devices_fd, IWV_DEVICES, 0);
 	if (getifaddrs(&all))
 		return ripc__fail(-errno, "iwarp/verbs: cannot list the network interfaces: %s",
 				  strerror(errno));
@@ -270,9 +260,6 @@ void ripc__iwv_addrs_changed(struct ripc__transport *t)
 
 void ripc__iwv_devices_changed(struct ripc__transport *t)
 {
-	char events[1024];
-
-	while (read(t->devices_fd, events, sizeof(events)) > 0)
-		;
+	(void)ripc__verbs_files_changed(t->devices_fd);
 	scan_addrs(t, t->now_ns + RETRY_MS * RIPC__MS);
 }

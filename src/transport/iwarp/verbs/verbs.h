@@ -122,9 +122,7 @@ struct iwv_listener {
 /* A device in use. */
 struct iwv_device {
 	struct ripc__transport *t;
-	struct ripc__verbs_device dev; /* ctx NULL: closed */
-	/* closed device whose place it took, and whose memory the core may still read; or NULL */
-	struct iwv_device *replaced;
+	struct ripc__verbs_device dev; /* ctx NULL: closed, another one may take its place */
 	struct ripc__verbs_pool big, small;
 	struct ripc__verbs_cq cq[NIC_CQS_MAX];
 	unsigned ncqs;
@@ -148,7 +146,7 @@ struct ripc__transport {
 	struct iwv_listener listeners[RIPC__IWARP_ADDRS_MAX];
 	unsigned nlisteners;
 	int changes_fd;      /* changes of addresses, addr_changes.h */
-	int devices_fd;      /* new device files (inotify); < 0: not watched */
+	int devices_fd;      /* changes of device files; < 0: not watched */
 	bool addrs_changed;  /* EV_ADDRESS is to be reported */
 	uint64_t scanned_ns; /* time of the last read of the addresses; 0: when opened */
 	uint64_t rescan_ns;  /* time of the next one; 0: when a change is reported */
