@@ -3,7 +3,7 @@
  * ib: the transport over InfiniBand and RoCE adapters. Internal to its files.
  *
  *   ib.c            the vtable; open and close, progress
- *   async_events.c  asynchronous events of devices, their removal and return
+ *   async_events.c  asynchronous events: ports that change, devices that are removed or come back
  *   completion.c    completions of all queue pairs
  *   setup.c         endpoints from connect or request until they are freed
  *   endpoint.c      posting on a connection
@@ -14,7 +14,6 @@
  *   qp.c            the queue pair of a connection
  *   ep_state.c      the states of an endpoint
  *   ah_cache.c      address handles of peer ports
- *   port_change.c   ports that go down, come back, or change their addresses
  *   port.c          devices and ports: GIDs, queue pairs, receive buffers
  *   address.c, wireup.c, uc_retransmit.c: see their headers
  */
@@ -74,11 +73,10 @@ struct ib_srq {
 
 /* A device with the resources its ports share. */
 struct ib_device {
-	struct ripc__verbs_device v;
+	struct ripc__verbs_device v; /* ctx NULL: closed, after it was lost */
 	struct ripc__verbs_cq cq;
 	struct ib_srq srqs[IB_SRQS_MAX]; /* for all connections */
 	unsigned nsrqs;
-	bool lost;                      /* removal was reported; v.ctx NULL: closed */
 	struct ripc__verbs_pool recv;   /* buffers of the shared receive queue */
 	struct ripc__verbs_pool dgram;  /* buffers for datagrams: IB_GRH + MTU */
 	struct ripc__verbs_pool bounce; /* bounce buffers of sends */
@@ -348,6 +346,14 @@ void ripc__ib_check_devices(struct ripc__transport *t); /* detects removed devic
 /* Closes removed devices that have no connections; opens those that are there again. */
 void ripc__ib_devices_release(struct ripc__transport *t);
 
+/* After an event, or when its device was opened: reads whether it is up, and its addresses. */
+void ripc__ib_port_changed(struct ib_port *p);
+/*
+ * After ripc__ib_port_changed(), in each pass: takes the other addresses when all work of the UD
+ * queue pair was flushed and no job uses the old ones. Then the queue pair is reset.
+ */
+void ripc__ib_port_readdress(struct ib_port *p);
+
 /* ah_cache.c */
 void ripc__ib_ah_set_state(struct ib_ah_entry *r, enum ib_ah_state to);
 struct ib_ah_entry *ripc__ib_ah_find(struct ripc__transport *t, const struct ib_port *port,
@@ -384,17 +390,6 @@ bool ripc__ib_datagram_take(struct ib_port *p, const struct ibv_wc *wc, void *ro
  */
 int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey,
 		       const struct iovec *iov, unsigned niov, size_t len, bool message);
-
-/* port_change.c */
-/* The port takes no new connections, and loses those it has. */
-void ripc__ib_port_down(struct ib_port *p, const char *why);
-/* After an event, or when its device was opened: reads whether it is up, and its addresses. */
-void ripc__ib_port_changed(struct ib_port *p);
-/*
- * After ripc__ib_port_changed(), in each pass: takes the other addresses when all work of the UD
- * queue pair was flushed and no job uses the old ones. Then the queue pair is reset.
- */
-void ripc__ib_port_readdress(struct ib_port *p);
 
 /* ud_qp.c */
 /*

@@ -509,7 +509,6 @@ void ripc__ib_device_reopen(struct ib_device *d, struct ibv_device *device)
 		d->v.gone = true;
 		return;
 	}
-	d->lost = false;
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].d == d)
 			ripc__ib_port_changed(&t->ports[i]);

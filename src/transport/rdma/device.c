@@ -202,12 +202,12 @@ int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev
 
 void ripc__verbs_device_close(struct ripc__verbs_device *d)
 {
-	struct ripc__verbs_event ev;
+	struct ibv_async_event ev;
 
 	if (!d->ctx)
 		return;
-	while (d->own && ripc__verbs_event(d, &ev))
-		;
+	while (d->own && !ibv_get_async_event(d->ctx, &ev))
+		ibv_ack_async_event(&ev);
 	if (d->pd && ibv_dealloc_pd(d->pd))
 		ripc__log(d->gone ? RIPC_LOG_DEBUG : RIPC_LOG_WARN,
 			  "%s: cannot free the protection domain: %s", d->name, strerror(errno));
@@ -225,13 +225,6 @@ void ripc__verbs_device_forked(struct ripc__verbs_device *d)
 		close(d->ctx->async_fd);
 	if (d->ctx->cmd_fd >= 0)
 		close(d->ctx->cmd_fd);
-}
-
-bool ripc__verbs_device_removed(struct ripc__verbs_device *d)
-{
-	if (d->ctx && access(d->ctx->device->dev_path, F_OK) && errno == ENOENT)
-		d->gone = true;
-	return d->gone;
 }
 
 /* udev sets the rights after the kernel has created a file. */
@@ -270,55 +263,4 @@ bool ripc__verbs_files_changed(int fd)
 	if (any)
 		watch_again(fd);
 	return any;
-}
-
-/* The kind and the text of an event. */
-static struct ripc__verbs_event async_type(const struct ibv_async_event *async)
-{
-	struct ripc__verbs_event ev = {.text = ibv_event_type_str(async->event_type)};
-
-	switch (async->event_type) {
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_PATH_MIG_ERR:
-		ev.async_event = RIPC__VERBS_QP_FATAL;
-		ev.qp = async->element.qp;
-		break;
-	case IBV_EVENT_PORT_ERR:
-		ev.async_event = RIPC__VERBS_PORT_DOWN;
-		ev.port = (uint8_t)async->element.port_num;
-		break;
-	case IBV_EVENT_PORT_ACTIVE:
-		ev.async_event = RIPC__VERBS_PORT_UP;
-		ev.port = (uint8_t)async->element.port_num;
-		break;
-	case IBV_EVENT_LID_CHANGE:
-	case IBV_EVENT_GID_CHANGE:
-		ev.async_event = RIPC__VERBS_PORT_CHANGED;
-		ev.port = (uint8_t)async->element.port_num;
-		break;
-	case IBV_EVENT_CQ_ERR:
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_DEVICE_FATAL:
-		ev.async_event = RIPC__VERBS_DEVICE_GONE;
-		break;
-	default:
-		ev.async_event = RIPC__VERBS_NONE;
-		break;
-	}
-	return ev;
-}
-
-bool ripc__verbs_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev)
-{
-	struct ibv_async_event async;
-
-	if (ibv_get_async_event(d->ctx, &async))
-		return false;
-	*ev = async_type(&async);
-	ibv_ack_async_event(&async);
-	if (ev->async_event == RIPC__VERBS_DEVICE_GONE)
-		d->gone = true;
-	return true;
 }

@@ -19,23 +19,6 @@ enum ripc__verbs_kind {
 	RIPC__VERBS_IWARP, /* iWARP adapters and SoftiWARP */
 };
 
-/* Asynchronous events. */
-enum ripc__verbs_async {
-	RIPC__VERBS_NONE,         /* ignored */
-	RIPC__VERBS_PORT_DOWN,    /* port: not active any more */
-	RIPC__VERBS_PORT_UP,      /* port: active again */
-	RIPC__VERBS_PORT_CHANGED, /* port: LID or GIDs changed */
-	RIPC__VERBS_QP_FATAL,     /* qp: in error */
-	RIPC__VERBS_DEVICE_GONE,  /* d->gone is set */
-};
-
-struct ripc__verbs_event {
-	enum ripc__verbs_async async_event;
-	struct ibv_qp *qp;
-	uint8_t port;
-	const char *text; /* for people, constant */
-};
-
 /* An open device. */
 struct ripc__verbs_device {
 	struct ibv_context *ctx; /* NULL: not open */
@@ -44,7 +27,7 @@ struct ripc__verbs_device {
 	char name[64];
 	unsigned index; /* index within the transport, below RIPC__VERBS_DEVICES_MAX */
 	bool own;       /* close() closes ctx; librdmacm keeps contexts that it opened */
-	bool gone;      /* removed or failed: all objects on it are lost */
+	bool gone;      /* set by the owner: removed or failed, all objects on it are lost */
 	bool siw;       /* SoftiWARP */
 	bool read_sink_remote_write; /* a read needs a target with remote write access (iWARP) */
 };
@@ -73,6 +56,9 @@ int ripc__verbs_probe(enum ripc__verbs_kind kind, char *why, size_t whylen);
  * Opens a device with non-blocking events, or adopts a context of librdmacm, which librdmacm
  * closes: protection domain, attributes. Return: 0 or a negative errno, explained; d->ctx is NULL
  * then, and d->name is valid.
+ * A process has one context of librdmacm per device, so events of an adopted one may be the
+ * application's: they stay unread. Completions and librdmacm report the end of queue pairs and
+ * devices as well.
  */
 int ripc__verbs_device_open(struct ripc__verbs_device *d, struct ibv_device *dev, unsigned index);
 int ripc__verbs_device_adopt(struct ripc__verbs_device *d, struct ibv_context *ctx, unsigned index);
@@ -87,12 +73,6 @@ void ripc__verbs_device_close(struct ripc__verbs_device *d);
 void ripc__verbs_device_forked(struct ripc__verbs_device *d);
 
 /*
- * Whether the device is being removed: some drivers report no event, and the kernel waits for its
- * users. Checks the file system. Sets d->gone.
- */
-bool ripc__verbs_device_removed(struct ripc__verbs_device *d);
-
-/*
  * Watches the files of devices. Return: a non-blocking descriptor, readable after a change, or a
  * negative errno, explained.
  */
@@ -102,13 +82,5 @@ int ripc__verbs_files_watch(void);
  * last call.
  */
 bool ripc__verbs_files_changed(int fd);
-
-/*
- * Takes and acknowledges one event of an opened device. So no event blocks the destruction of a
- * queue. A process has one context of librdmacm per device, so events of an adopted one may be the
- * application's: they stay unread. Completions and librdmacm report the end of queue pairs and
- * devices as well. Return: whether there was one.
- */
-bool ripc__verbs_event(struct ripc__verbs_device *d, struct ripc__verbs_event *ev);
 
 #endif

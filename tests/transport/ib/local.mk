@@ -18,9 +18,9 @@ check_PROGRAMS += tests/transport/ib/test_verbs
 tests_transport_ib_test_verbs_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
 tests_transport_ib_test_verbs_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
 
-check_PROGRAMS += tests/transport/ib/test_device_return
-tests_transport_ib_test_device_return_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
-tests_transport_ib_test_device_return_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
+check_PROGRAMS += tests/transport/ib/test_async_events
+tests_transport_ib_test_async_events_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(VERBS_CFLAGS)
+tests_transport_ib_test_async_events_LDADD = $(TEST_LIBS) $(VERBS_LIBS)
 
 EXTRA_PROGRAMS += tests/transport/ib/test_mcast
 lab_tests += tests/transport/ib/test_mcast

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Lists of devices, set-up, and asynchronous events. The verbs are stubs. */
+/* Lists of devices, and set-up. The verbs are stubs. */
 #include "transport/rdma/device.h"
 #include "harness.h"
 #include "ripc.h"
@@ -76,73 +76,6 @@ static void teardown(void)
 	ripc__verbs_device_close(&d);
 	close(context.async_fd);
 }
-
-/* The kernel reports event: d gets it as this kind, once. */
-static void expect_event(struct ibv_async_event event, enum ripc__verbs_async kind)
-{
-	struct ripc__verbs_event ev;
-	unsigned before = acknowledged;
-
-	events[nevents++] = event;
-	d.gone = false;
-	ck_assert(ripc__verbs_event(&d, &ev));
-	ck_assert_int_eq(ev.async_event, kind);
-	ck_assert_ptr_nonnull(ev.text);
-	ck_assert_int_eq(d.gone, kind == RIPC__VERBS_DEVICE_GONE);
-	ck_assert_uint_eq(acknowledged, before + 1);
-	ck_assert(!ripc__verbs_event(&d, &ev));
-	ck_assert_uint_eq(acknowledged, before + 1);
-	if (kind == RIPC__VERBS_QP_FATAL)
-		ck_assert_ptr_eq(ev.qp, event.element.qp);
-}
-
-START_TEST(event__of_a_queue_pair)
-{
-	static const enum ibv_event_type types[] = {
-		IBV_EVENT_QP_FATAL,
-		IBV_EVENT_QP_REQ_ERR,
-		IBV_EVENT_QP_ACCESS_ERR,
-		IBV_EVENT_PATH_MIG_ERR,
-	};
-	struct ibv_qp qp = {.context = &context, .pd = d.pd};
-
-	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		expect_event((struct ibv_async_event){.element.qp = &qp, .event_type = types[i]},
-			     RIPC__VERBS_QP_FATAL);
-}
-END_TEST
-
-/* A completion queue, a receive queue, or the device itself failed. */
-START_TEST(event__of_the_device)
-{
-	static const enum ibv_event_type types[] = {IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR,
-						    IBV_EVENT_DEVICE_FATAL};
-
-	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		expect_event((struct ibv_async_event){.event_type = types[i]},
-			     RIPC__VERBS_DEVICE_GONE);
-}
-END_TEST
-
-START_TEST(event__of_a_port)
-{
-	static const struct {
-		enum ibv_event_type type;
-		enum ripc__verbs_async kind;
-	} ports[] = {
-		{IBV_EVENT_GID_CHANGE, RIPC__VERBS_PORT_CHANGED},
-		{IBV_EVENT_LID_CHANGE, RIPC__VERBS_PORT_CHANGED},
-		{IBV_EVENT_PORT_ERR, RIPC__VERBS_PORT_DOWN},
-		{IBV_EVENT_PORT_ACTIVE, RIPC__VERBS_PORT_UP},
-		{IBV_EVENT_SM_CHANGE, RIPC__VERBS_NONE},
-	};
-
-	for (unsigned i = 0; i < sizeof(ports) / sizeof(ports[0]); i++)
-		expect_event((struct ibv_async_event){.element.port_num = 1,
-						      .event_type = ports[i].type},
-			     ports[i].kind);
-}
-END_TEST
 
 /* Events of a context of librdmacm may be the application's. */
 START_TEST(close__leaves_events)
@@ -328,21 +261,6 @@ START_TEST(open__own)
 }
 END_TEST
 
-START_TEST(removed__path)
-{
-	struct ibv_device device = {.name = "made1", .dev_path = "/"};
-	struct ibv_context ctx = {.device = &device};
-	struct ripc__verbs_device other = {.ctx = &ctx};
-
-	ck_assert(!ripc__verbs_device_removed(&other));
-	strcpy(device.dev_path, "/nowhere/made1");
-	ck_assert(ripc__verbs_device_removed(&other));
-	/* It does not come back. */
-	strcpy(device.dev_path, "/");
-	ck_assert(ripc__verbs_device_removed(&other));
-}
-END_TEST
-
 static bool is_open(int fd)
 {
 	return fcntl(fd, F_GETFD) >= 0;
@@ -367,16 +285,12 @@ int main(void)
 	TCase *tc = tcase_create("device");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, event__of_a_queue_pair);
-	tcase_add_test(tc, event__of_the_device);
-	tcase_add_test(tc, event__of_a_port);
 	tcase_add_test(tc, close__leaves_events);
 	tcase_add_test(tc, list__kind_first);
 	tcase_add_test(tc, list__none);
 	tcase_add_test(tc, probe__ports);
 	tcase_add_test(tc, open__fails);
 	tcase_add_test(tc, open__own);
-	tcase_add_test(tc, removed__path);
 	tcase_add_test(tc, forked__closes_descriptors);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/rdma/device", suite);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A device that is removed and comes back while its transport is open. The verbs are stubs, the
- * device file is a temporary one.
+ * Events of ports and queue pairs, and a device that is removed and comes back while its transport
+ * is open. The verbs are stubs, the device file is a temporary one.
  */
 #include "base/clock.h"
 #include "harness.h"
@@ -28,7 +28,7 @@ static struct ibv_context context;
 static struct ibv_comp_channel channel;
 static struct ibv_cq cq;
 static struct ibv_srq srq;
-static struct ibv_qp qps[8];
+static struct ibv_qp qps[16];
 static unsigned nqps;
 static struct ibv_mr mrs[64];
 static unsigned nmrs;
@@ -40,6 +40,8 @@ static uint64_t recv_ids[QUEUE]; /* receives for datagrams, of all queue pairs s
 static unsigned nrecv_ids;
 static struct ibv_wc wcs[QUEUE];
 static unsigned nwcs;
+static struct ibv_async_event event; /* the last one */
+static uint16_t lid = 5;
 
 static int poll_cq(struct ibv_cq *c, int max, struct ibv_wc *wc)
 {
@@ -150,8 +152,7 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t num, struct _compat_ibv_port
 	port->active_mtu = IBV_MTU_1024;
 	port->max_msg_sz = 1u << 30;
 	port->link_layer = IBV_LINK_LAYER_INFINIBAND;
-	/* The subnet manager assigns another one each time. */
-	port->lid = (uint16_t)(5 + nqps);
+	port->lid = lid;
 	return query_rc;
 }
 
@@ -164,12 +165,21 @@ int ibv_query_gid(struct ibv_context *ctx, uint8_t num, int index, union ibv_gid
 	return 0;
 }
 
-int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+static bool reported; /* the kernel holds no event */
+
+int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *ev)
 {
 	(void)ctx;
-	(void)event;
+	*ev = event;
 	errno = EAGAIN;
-	return -1;
+	return reported ? -1 : 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *ev)
+{
+	(void)ev;
+	ck_assert(!reported);
+	reported = true;
 }
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
@@ -244,7 +254,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp *qp = &qps[nqps];
 
-	ck_assert_uint_lt(nqps, 8);
+	ck_assert_uint_lt(nqps, 16);
 	objects++;
 	*qp = (struct ibv_qp){
 		.context = p->context, .qp_num = 100 + nqps++, .qp_type = attr->qp_type};
@@ -325,6 +335,7 @@ static void setup(void)
 
 	snprintf(device.dev_path, sizeof(device.dev_path), "/tmp/ripc-test-device.%d", getpid());
 	appear();
+	reported = true;
 	ck_assert_int_eq(ripc__options_load(&opt, "", why, sizeof(why)), 0);
 	*opt.interfaces = 0;
 	ck_assert_msg(!ops->open(&t, &env), "%s", ripc_error_detail());
@@ -385,19 +396,34 @@ static struct ripc__ib_port_addr address(void)
 	return a.port_addrs[0];
 }
 
+/* The kernel reports an event. Return: whether the record follows. */
+static bool happens(struct ibv_async_event ev)
+{
+	event = ev;
+	reported = false;
+	now_ns += 5 * RIPC__MS;
+	return step(RIPC__EV_ADDRESS).kind == RIPC__EV_ADDRESS;
+}
+
+/* It is closed without its file: lost once, it does not come back before. */
+static void close_device(void)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		now_ns += 1000 * RIPC__MS;
+		ck_assert_int_ne(step(RIPC__EV_ADDRESS).kind, RIPC__EV_ADDRESS);
+	}
+	ck_assert_int_eq(objects, 0);
+	ck_assert_uint_eq(address().link, 0);
+	nrecv_ids = 0;
+}
+
 static void disappear(void)
 {
 	ck_assert_int_eq(unlink(device.dev_path), 0);
 	/* Without a report, files are checked each second. */
 	now_ns += 1000 * RIPC__MS;
 	ck_assert_int_eq(step(RIPC__EV_ADDRESS).kind, RIPC__EV_ADDRESS);
-	for (unsigned i = 0; i < 2; i++) {
-		now_ns += 5 * RIPC__MS;
-		step(RIPC__EV_NONE);
-	}
-	ck_assert_int_eq(objects, 0);
-	ck_assert_uint_eq(address().link, 0);
-	nrecv_ids = 0;
+	close_device();
 }
 
 /* inotify reports the file: here it is in another directory. */
@@ -408,36 +434,110 @@ static bool reopened(void)
 	return step(RIPC__EV_ADDRESS).kind == RIPC__EV_ADDRESS;
 }
 
+static struct ripc__ep *connect_ep(void)
+{
+	struct ripc__ib_address a = {
+		.count = 1,
+		.port_addrs = {{.link = RIPC__IB_LINK_IB, .mtu = 3, .lid = 9, .qpn = 17}}};
+	uint8_t buf[RIPC__ADDRESS_MAX];
+	size_t len = ripc__ib_address_encode(&a, buf);
+	struct ripc__ep *ep;
+
+	ck_assert_msg(!ops->connect(t, buf, len, "x", 1, NULL, &ep), "%s", ripc_error_detail());
+	ep->wireup.until_ns = RIPC__NEVER;
+	AWAIT(!step(RIPC__EV_CLOSED).kind && ep->ah_entry->state == IB_AH_READY);
+	return ep;
+}
+
+START_TEST(event__of_a_queue_pair)
+{
+	static const enum ibv_event_type types[] = {
+		IBV_EVENT_QP_FATAL,
+		IBV_EVENT_QP_REQ_ERR,
+		IBV_EVENT_QP_ACCESS_ERR,
+		IBV_EVENT_PATH_MIG_ERR,
+	};
+
+	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct ripc__ep *ep = connect_ep();
+
+		happens((struct ibv_async_event){.element.qp = ep->qp, .event_type = types[i]});
+		ck_assert_int_eq(ep->status, -EIO);
+		ops->ep_close(ep);
+	}
+	happens((struct ibv_async_event){.element.qp = t->ports[0].ud.qp,
+					 .event_type = IBV_EVENT_QP_FATAL});
+	ck_assert(t->ports[0].ud.stopped);
+}
+END_TEST
+
+/* A completion queue, a receive queue, or the device itself failed. */
+START_TEST(event__of_the_device)
+{
+	static const enum ibv_event_type types[] = {IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR,
+						    IBV_EVENT_DEVICE_FATAL};
+
+	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		ck_assert(happens((struct ibv_async_event){.event_type = types[i]}));
+		ck_assert_uint_eq(address().link, 0);
+		close_device();
+		ck_assert(reopened());
+	}
+}
+END_TEST
+
+START_TEST(event__of_a_port)
+{
+	struct ib_port *p = &t->ports[0];
+	struct ibv_async_event ev = {.element.port_num = 1, .event_type = IBV_EVENT_PORT_ERR};
+
+	happens(ev);
+	ck_assert(p->down);
+	ev.event_type = IBV_EVENT_SM_CHANGE;
+	happens(ev);
+	ck_assert(p->down);
+	ev.event_type = IBV_EVENT_PORT_ACTIVE;
+	happens(ev);
+	ck_assert(!p->down);
+	ev.event_type = IBV_EVENT_GID_CHANGE;
+	happens(ev);
+	ck_assert(!p->down);
+	lid++;
+	ev.event_type = IBV_EVENT_LID_CHANGE;
+	ck_assert(!happens(ev));
+	ck_assert(p->down && p->readdress);
+	/* Another port. */
+	p->readdress = p->down = false;
+	ev.element.port_num = 2;
+	ck_assert(!happens(ev));
+	ck_assert(!p->down);
+}
+END_TEST
+
 /*
  * The port has other addresses, which the record gets. The core still holds a datagram and a
  * connection of the first device.
  */
 START_TEST(returns__as_before)
 {
-	struct ripc__ib_address a = {
-		.count = 1,
-		.port_addrs = {{.link = RIPC__IB_LINK_IB, .mtu = 3, .lid = 9, .qpn = 17}}};
 	struct ripc__ib_port_addr before = address(), after;
-	uint8_t buf[RIPC__ADDRESS_MAX];
-	size_t len = ripc__ib_address_encode(&a, buf);
 	struct ripc__event held;
 	struct ripc__ep *ep;
 	uint32_t reserved;
 
 	for (unsigned round = 0; round < 2; round++) {
-		ck_assert_msg(!ops->connect(t, buf, len, "x", 1, NULL, &ep), "%s",
-			      ripc_error_detail());
-		ep->wireup.until_ns = RIPC__NEVER;
-		AWAIT(!step(RIPC__EV_CLOSED).kind && ep->ah_entry->state == IB_AH_READY);
+		ep = connect_ep();
 		held = datagram();
 		disappear();
 		ck_assert_int_eq(ep->state, IB_EP_REPORTED);
 		/* Nothing is there yet. */
 		ck_assert(!reopened());
 		appear();
+		/* The subnet manager assigns another one. */
+		lid++;
 		ck_assert(reopened());
 		after = address();
-		ck_assert_uint_eq(after.lid, 5 + nqps);
+		ck_assert_uint_eq(after.lid, lid);
 		ck_assert_uint_ne(after.qpn, before.qpn);
 		ck_assert_uint_ne(after.qkey, before.qkey);
 		before = after;
@@ -476,12 +576,15 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("transport/ib/device_return");
-	TCase *tc = tcase_create("device_return");
+	Suite *suite = suite_create("transport/ib/async_events");
+	TCase *tc = tcase_create("async_events");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, event__of_a_queue_pair);
+	tcase_add_test(tc, event__of_the_device);
+	tcase_add_test(tc, event__of_a_port);
 	tcase_add_test(tc, returns__as_before);
 	tcase_add_test(tc, returns__fails);
 	suite_add_tcase(suite, tc);
-	return test_main("transport/ib/device_return", suite);
+	return test_main("transport/ib/async_events", suite);
 }
