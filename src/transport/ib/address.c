@@ -58,32 +58,20 @@ static bool decode_port(struct ripc__ib_port_addr *p, const uint8_t buf[RIPC__IB
 	return !p->lid && p->gid[0] != 0xff && memcmp(p->gid, none, 16);
 }
 
-static void head_encode(unsigned count, uint8_t *buf)
-{
-	buf[0] = ADDRESS_VERSION;
-	buf[1] = (uint8_t)count;
-	buf[2] = buf[3] = 0;
-}
-
 _Static_assert(RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORTS_MAX * RIPC__IB_PORT_ADDR_LEN <=
 		       RIPC__ADDRESS_MAX,
 	       "fits");
 
-size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf)
+size_t ripc__ib_address_encode(const struct ripc__ib_port_addr *ports, unsigned count, uint8_t *buf)
 {
-	head_encode(a->count, buf);
-	for (unsigned i = 0; i < a->count; i++)
-		encode_port(&a->port_addrs[i],
-			    buf + RIPC__IB_ADDRESS_HEADER + i * RIPC__IB_PORT_ADDR_LEN);
-	return RIPC__IB_ADDRESS_HEADER + a->count * RIPC__IB_PORT_ADDR_LEN;
-}
+	uint8_t *to = buf + RIPC__IB_ADDRESS_HEADER;
 
-size_t ripc__ib_address_encode_one(const struct ripc__ib_port_addr *p,
-				   uint8_t buf[RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORT_ADDR_LEN])
-{
-	head_encode(1, buf);
-	encode_port(p, buf + RIPC__IB_ADDRESS_HEADER);
-	return RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORT_ADDR_LEN;
+	buf[0] = ADDRESS_VERSION;
+	buf[1] = (uint8_t)count;
+	buf[2] = buf[3] = 0;
+	for (unsigned i = 0; i < count; i++, to += RIPC__IB_PORT_ADDR_LEN)
+		encode_port(&ports[i], to);
+	return (size_t)(to - buf);
 }
 
 int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size_t len)

@@ -45,11 +45,9 @@ uint64_t ripc__ib_port_addr_source(const struct ripc__ib_port_addr *port_addr);
 /* Whether a RoCE GID holds an IPv4 address. */
 bool ripc__ib_gid_is_v4(const uint8_t gid[16]);
 
-/* Return: bytes written, RIPC__ADDRESS_MAX at most. */
-size_t ripc__ib_address_encode(const struct ripc__ib_address *a, uint8_t *buf);
-/* The address with one port. Return: bytes written. */
-size_t ripc__ib_address_encode_one(const struct ripc__ib_port_addr *p,
-				   uint8_t buf[RIPC__IB_ADDRESS_HEADER + RIPC__IB_PORT_ADDR_LEN]);
+/* @count: of ports, 1 to RIPC__IB_PORTS_MAX. Return: bytes written, RIPC__ADDRESS_MAX at most. */
+size_t ripc__ib_address_encode(const struct ripc__ib_port_addr *ports, unsigned count,
+			       uint8_t *buf);
 /* Any bytes. Return: 0 or -EINVAL. */
 int ripc__ib_address_decode(struct ripc__ib_address *a, const uint8_t *buf, size_t len);
 

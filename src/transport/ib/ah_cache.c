@@ -120,7 +120,6 @@ static int ah_resolve(struct ib_ah_entry *r)
 static void ah_free(struct ripc__transport *t, struct ib_ah_entry *r)
 {
 	HASH_DEL(t->ah_cache, r);
-	t->ah_cache_count--;
 	t->route_gen++;
 	if (r->ah)
 		ibv_destroy_ah(r->ah);
@@ -158,11 +157,11 @@ struct ib_ah_entry *ripc__ib_ah_get(struct ripc__transport *t, struct ib_port *p
 		return r;
 	}
 	/* The first eviction may only mark them. */
-	for (unsigned i = 0; i < 2 && t->ah_cache_count >= IB_AH_CACHE_MAX; i++)
+	for (unsigned i = 0; i < 2 && HASH_COUNT(t->ah_cache) >= IB_AH_CACHE_MAX; i++)
 		ah_cache_evict(t);
-	if (t->ah_cache_count >= IB_AH_CACHE_MAX) {
+	if (HASH_COUNT(t->ah_cache) >= IB_AH_CACHE_MAX) {
 		ripc__fail(-ENOBUFS, "ib: address handle cache full: %u entries are in use",
-			   t->ah_cache_count);
+			   HASH_COUNT(t->ah_cache));
 		return NULL;
 	}
 	r = calloc(1, sizeof(*r));
@@ -180,7 +179,6 @@ struct ib_ah_entry *ripc__ib_ah_get(struct ripc__transport *t, struct ib_port *p
 		ripc__fail(-ENOMEM, "ib: out of memory");
 		return NULL;
 	}
-	t->ah_cache_count++;
 	if (ah_resolve(r)) {
 		ah_free(t, r);
 		return NULL;
@@ -188,24 +186,24 @@ struct ib_ah_entry *ripc__ib_ah_get(struct ripc__transport *t, struct ib_port *p
 	return r;
 }
 
-bool ripc__ib_ah_cache_invalidate(struct ripc__transport *t, const struct ib_device *d,
-				  const struct ib_port *port)
+bool ripc__ib_ah_cache_invalidate(const struct ib_port *port)
 {
+	struct ripc__transport *t = port->t;
 	struct ib_ah_entry *r, *tmp;
 
 	HASH_ITER (hh, t->ah_cache, r, tmp)
-		if (r->port->d == d && (!port || r->port == port) && r->state == IB_AH_RESOLVING)
+		if (r->port == port && r->state == IB_AH_RESOLVING)
 			return false;
 	t->route_gen++;
 	HASH_ITER (hh, t->ah_cache, r, tmp) {
-		if (r->port->d != d || (port && r->port != port))
+		if (r->port != port)
 			continue;
 		if (r->ah)
 			ibv_destroy_ah(r->ah);
 		r->ah = NULL;
 		if (r->state == IB_AH_READY)
 			ripc__ib_ah_set_state(r, IB_AH_FAILED);
-		r->error = port ? -EADDRNOTAVAIL : -ENODEV;
+		r->error = port->d->v.gone ? -ENODEV : -EADDRNOTAVAIL;
 		r->sent = false;
 		/* The next connection resolves it again at once. */
 		r->failed_ns = 0;

@@ -112,7 +112,7 @@ void ripc__ib_port_readdress(struct ib_port *p)
 
 	if (p->ud.posted || t->now_ns < p->ud.retry_ns)
 		return;
-	if (has_job(p) || !ripc__ib_ah_cache_invalidate(t, p->d, p)) {
+	if (has_job(p) || !ripc__ib_ah_cache_invalidate(p)) {
 		p->ud.retry_ns = t->now_ns + READDRESS_NS;
 		return;
 	}
@@ -226,8 +226,9 @@ static void release(struct ib_device *d)
 	ripc__list_for_each_entry (ep, &t->eps, all)
 		if (ep->d == d && (ep->qp || ep->job.state != RIPC__JOB_IDLE))
 			return;
-	if (!ripc__ib_ah_cache_invalidate(t, d, NULL))
-		return;
+	for (unsigned i = 0; i < t->nports; i++)
+		if (t->ports[i].d == d && !ripc__ib_ah_cache_invalidate(&t->ports[i]))
+			return;
 	/* The completion queue is destroyed: no more completions can come. */
 	ripc__list_for_each_entry (ep, &t->eps, all)
 		if (ep->d == d)

@@ -31,21 +31,20 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 		return -ENOTCONN;
 	if (p->ud.stopped || !ripc__verbs_sendq_space(&p->sendq))
 		return -EAGAIN;
-	slot = ripc__verbs_sendq_alloc(&p->sendq, false);
-	slot->kind = IB_SLOT_DATAGRAM;
-	wr.send_flags = slot->signaled ? IBV_SEND_SIGNALED : 0;
 	if (len <= p->ud.max_inline && len <= sizeof(copy)) {
-		wr.send_flags |= IBV_SEND_INLINE;
+		slot = ripc__verbs_sendq_alloc(&p->sendq, false);
+		wr.send_flags = IBV_SEND_INLINE;
 		sge.addr = (uintptr_t)copy;
 	} else {
-		slot->bounce = ripc__verbs_pool_get(&p->d->bounce);
-		if (!slot->bounce) {
-			ripc__verbs_sendq_unalloc(&p->sendq, 1);
+		slot = ripc__verbs_sendq_alloc_bounce(&p->sendq, false, &p->d->bounce);
+		if (!slot)
 			return -EAGAIN;
-		}
+		wr.send_flags = 0;
 		sge.addr = (uintptr_t)slot->bounce->data;
 		sge.lkey = slot->bounce->lkey;
 	}
+	slot->kind = IB_SLOT_DATAGRAM;
+	wr.send_flags |= slot->signaled ? IBV_SEND_SIGNALED : 0u;
 	ripc__iov_gather((uint8_t *)(uintptr_t)sge.addr, iov, niov);
 	wr.wr_id = ripc__verbs_send_id(slot);
 	wr.next = NULL;
@@ -244,7 +243,7 @@ static bool receive(struct ib_port *p, const struct ibv_wc *wc, uint8_t *addr,
 	ev->data = data + IB_GRH;
 	ev->len = wc->byte_len - IB_GRH;
 	ev->from = addr;
-	ev->fromlen = (uint32_t)ripc__ib_address_encode_one(&from, addr);
+	ev->fromlen = (uint32_t)ripc__ib_address_encode(&from, 1, addr);
 	ev->token = NULL;
 	return true;
 }

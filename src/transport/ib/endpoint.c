@@ -107,12 +107,9 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const 
 		ripc__post_copy(copy, head, head_len, items, n);
 		return send_inline(ep, copy, (uint32_t)len);
 	}
-	slot = ripc__verbs_sendq_alloc(&ep->sendq, false);
-	slot->bounce = ripc__verbs_pool_get(&ep->d->bounce);
-	if (!slot->bounce) {
-		ripc__verbs_sendq_unalloc(&ep->sendq, 1);
+	slot = ripc__verbs_sendq_alloc_bounce(&ep->sendq, false, &ep->d->bounce);
+	if (!slot)
 		return starved(ep);
-	}
 	wr = (struct ibv_send_wr){
 		.wr_id = ripc__verbs_send_id(slot),
 		.sg_list = &sge,
@@ -149,12 +146,9 @@ int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
 	ripc__ib_flush_held(ep);
 	if (!ib_ep_can_post(ep))
 		return -ENOTCONN;
-	slot = ripc__verbs_sendq_alloc(&ep->sendq, true);
-	slot->bounce = ripc__verbs_pool_get(&ep->d->bounce);
-	if (!slot->bounce) {
-		ripc__verbs_sendq_unalloc(&ep->sendq, 1);
+	slot = ripc__verbs_sendq_alloc_bounce(&ep->sendq, true, &ep->d->bounce);
+	if (!slot)
 		return -EAGAIN;
-	}
 	memcpy(slot->bounce->data, data, len);
 	sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
 	wr.wr_id = ripc__verbs_send_id(slot);

@@ -129,7 +129,7 @@ static unsigned ib_progress(struct ripc__transport *t, struct ripc__event *event
 		if (late < next)
 			next = late;
 	}
-	if (t->neps && t->keepalive_ns < next)
+	if (!ripc__list_empty(&t->eps) && t->keepalive_ns < next)
 		next = t->keepalive_ns;
 	if (!ripc__list_empty(&t->event_eps))
 		n += ripc__ib_ep_events(t, events + n, max - n);
@@ -302,12 +302,13 @@ static void ib_limits(struct ripc__transport *t, struct ripc__transport_limits *
 
 static int ib_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 {
-	struct ripc__ib_address a = {.count = 0};
+	struct ripc__ib_port_addr ports[RIPC__IB_PORTS_MAX];
+	unsigned n = 0;
 
 	for (unsigned i = 0; i < t->nports; i++)
 		if (t->ports[i].port_addr.link)
-			a.port_addrs[a.count++] = t->ports[i].port_addr;
-	return a.count ? (int)ripc__ib_address_encode(&a, buf) : -ENODEV;
+			ports[n++] = t->ports[i].port_addr;
+	return n ? (int)ripc__ib_address_encode(ports, n, buf) : -ENODEV;
 }
 
 static void ib_describe(const uint8_t *addr, size_t len, char *text, size_t textlen)

@@ -46,7 +46,7 @@
 #define IB_SRQS_MAX       256u
 #define IB_REPOST         8u     /* receive buffers reposted by one call */
 #define IB_CQ_ENTRIES     16384u /* initial size: some drivers cannot resize */
-#define IB_READ_DEPTH_MAX 16u
+#define IB_READ_DEPTH_MAX 16
 #define IB_RDMA_MAX       (UINT64_C(1) << 30)
 #define IB_UC_WRITE_MAX   (64u << 10) /* longest write over UC, bytes */
 #define IB_INLINE_BYTES   128u
@@ -239,7 +239,6 @@ struct ripc__transport {
 	int epoll_fd;
 	bool was_armed; /* arm() was called since the last progress() */
 	struct ib_ah_entry *ah_cache;
-	unsigned ah_cache_count;
 	struct ib_route routes[IB_ROUTES];
 	struct ib_route *last_route; /* the one used last; NULL: none */
 	uint64_t route_gen;          /* changes whenever cached routes become invalid */
@@ -248,7 +247,7 @@ struct ripc__transport {
 	struct ib_device *active;       /* device of the last completion; NULL: none */
 	uint8_t from[IB_ROUTE_ADDRESS]; /* source of the last datagram of poll_one() */
 	struct ripc__list eps, timed, event_eps, held, dying, late;
-	unsigned neps, nhalf_open, nresolving;
+	unsigned nhalf_open, nresolving;
 	uint64_t retry_ns;        /* then posts without a bounce buffer are retried; 0: none */
 	uint64_t now_ns, rounds;  /* time of the last progress(); number of calls */
 	int inotify_fd;           /* changes of device files; < 0: none */
@@ -362,12 +361,8 @@ struct ib_ah_entry *ripc__ib_ah_find(struct ripc__transport *t, const struct ib_
 struct ib_ah_entry *ripc__ib_ah_get(struct ripc__transport *t, struct ib_port *port,
 				    const struct ripc__ib_port_addr *port_addr);
 void ripc__ib_ah_cache_close(struct ripc__transport *t);
-/*
- * Destroys the address handles of a device, of one port or NULL: of all. Return: false: a thread is
- * creating one.
- */
-bool ripc__ib_ah_cache_invalidate(struct ripc__transport *t, const struct ib_device *d,
-				  const struct ib_port *port);
+/* Destroys the address handles of a port. Return: false: a thread is creating one. */
+bool ripc__ib_ah_cache_invalidate(const struct ib_port *port);
 /* The address vector from a local to a peer port. */
 void ripc__ib_ah_attr(const struct ib_port *port, const struct ripc__ib_port_addr *port_addr,
 		      struct ibv_ah_attr *attr);

@@ -202,10 +202,9 @@ static int datagram_qp(struct ib_port *p)
 	int rc;
 
 	sends = sends < most ? sends : most;
-	rc = ripc__verbs_sendq_init(&p->sendq, sends, p);
+	rc = ripc__verbs_sendq_init(&p->sendq, sends, p->t->opt->signal_every, p);
 	if (rc)
 		return rc;
-	ripc__verbs_sendq_signal(&p->sendq, p->t->opt->signal_every);
 	if (getrandom(&p->ud.qkey, sizeof(p->ud.qkey), 0) != sizeof(p->ud.qkey))
 		return ripc__fail(-EIO, "ib: cannot draw a Q_Key: getrandom() failed");
 	/* Q_Keys with the top bit set are controlled. */

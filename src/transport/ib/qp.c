@@ -70,10 +70,9 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 
 	if (init.cap.max_send_wr > (uint32_t)d->v.attr.max_qp_wr)
 		init.cap.max_send_wr = (uint32_t)d->v.attr.max_qp_wr;
-	rc = ripc__verbs_sendq_init(&ep->sendq, init.cap.max_send_wr, ep);
+	rc = ripc__verbs_sendq_init(&ep->sendq, init.cap.max_send_wr, ep->t->opt->signal_every, ep);
 	if (rc)
 		return rc;
-	ripc__verbs_sendq_signal(&ep->sendq, ep->t->opt->signal_every);
 	rc = ripc__verbs_cq_reserve(&d->cq, ep->sendq.depth);
 	if (rc) {
 		ripc__verbs_sendq_fini(&ep->sendq);
@@ -117,13 +116,11 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 	return rc;
 }
 
-static uint8_t depth(int device, uint8_t other)
+static uint8_t depth(int device)
 {
-	uint32_t n = device < 1 ? 1 : (uint32_t)device;
+	int n = device < 1 ? 1 : device;
 
-	if (n > IB_READ_DEPTH_MAX)
-		n = IB_READ_DEPTH_MAX;
-	return (uint8_t)(n < other ? n : other);
+	return (uint8_t)(n < IB_READ_DEPTH_MAX ? n : IB_READ_DEPTH_MAX);
 }
 
 void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q)
@@ -131,8 +128,8 @@ void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q
 	*q = (struct ripc__wireup_params){
 		.rc_qpn = ep->qp->qp_num,
 		.mtu = ep->port->port_addr.mtu,
-		.responder_resources = depth(ep->d->v.attr.max_qp_rd_atom, 255),
-		.initiator_depth = depth(ep->d->v.attr.max_qp_init_rd_atom, 255),
+		.responder_resources = depth(ep->d->v.attr.max_qp_rd_atom),
+		.initiator_depth = depth(ep->d->v.attr.max_qp_init_rd_atom),
 	};
 	if (ep->t->opt->path_mtu && (uint8_t)ep->t->opt->path_mtu < q->mtu)
 		q->mtu = (uint8_t)ep->t->opt->path_mtu;

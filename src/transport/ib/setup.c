@@ -29,9 +29,12 @@ static void schedule(struct ripc__ep *ep);
 
 static struct ripc__ep *ep_new(struct ripc__transport *t, enum ib_ep_state state)
 {
-	struct ripc__ep *ep = t->neps < IB_ENDPOINTS_MAX ? calloc(1, sizeof(*ep)) : NULL, *other;
+	struct ripc__ep *ep, *other;
 	uint32_t number;
 
+	if (HASH_CNT(by_number, t->by_number) >= IB_ENDPOINTS_MAX)
+		return NULL;
+	ep = calloc(1, sizeof(*ep));
 	if (!ep)
 		return NULL;
 	do {
@@ -55,7 +58,6 @@ static struct ripc__ep *ep_new(struct ripc__transport *t, enum ib_ep_state state
 	ripc__list_init(&ep->held.link);
 	ripc__list_init(&ep->dying);
 	ripc__list_add(&t->eps, &ep->all);
-	t->neps++;
 	return ep;
 }
 
@@ -72,7 +74,6 @@ static void ep_free(struct ripc__ep *ep)
 	ripc__list_del(&ep->timed);
 	ripc__list_del(&ep->events);
 	ripc__list_del(&ep->dying);
-	t->neps--;
 	free(ep);
 }
 
@@ -315,10 +316,7 @@ int ripc__ib_accept(struct ripc__transport *t, void *request, const void *priv, 
 	else
 		rc = ripc__ib_qp_new(ep);
 	if (rc) {
-		if (ep->wireup.state == RIPC__WIREUP_REQ_RECEIVED)
-			ripc__wireup_reject(&ep->wireup, NULL, 0, t->now_ns);
-		ripc__ib_ep_leave(ep, IB_EP_CLOSING);
-		schedule(ep);
+		ripc__ib_reject(t, request, NULL, 0);
 		return rc;
 	}
 	t->nhalf_open--;

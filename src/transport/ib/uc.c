@@ -42,7 +42,7 @@ int ripc__ib_uc_new(struct ripc__ep *ep)
 	if (!u)
 		return ripc__fail(-ENOMEM, "ib: out of memory");
 	ripc__list_init(&u->late);
-	rc = ripc__verbs_sendq_init(&u->sendq, RIPC__UC_RETRANSMIT_WINDOW, ep);
+	rc = ripc__verbs_sendq_init(&u->sendq, RIPC__UC_RETRANSMIT_WINDOW, 0, ep);
 	if (!rc)
 		rc = ripc__verbs_cq_reserve(&d->cq, 2 * RIPC__UC_RETRANSMIT_WINDOW);
 	if (rc) {

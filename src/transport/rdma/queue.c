@@ -11,27 +11,22 @@
 
 /* ---- send queues ---- */
 
-int ripc__verbs_sendq_init(struct ripc__verbs_sendq *q, uint32_t depth, void *owner)
+int ripc__verbs_sendq_init(struct ripc__verbs_sendq *q, uint32_t depth, uint32_t every, void *owner)
 {
-	uint32_t n = 1;
+	uint32_t n = 1, half;
 
 	while (n * 2 <= depth)
 		n *= 2;
-	*q = (struct ripc__verbs_sendq){.owner = owner, .depth = n, .interval = (n + 1) / 2};
+	/* Slots are freed by completions only: signaling late would stall a full queue. */
+	half = (n + 1) / 2;
+	*q = (struct ripc__verbs_sendq){
+		.owner = owner, .depth = n, .interval = every && every < half ? every : half};
 	q->slots = calloc(n, sizeof(*q->slots));
 	if (!q->slots)
 		return ripc__fail(-ENOMEM, "verbs: out of memory");
 	for (uint32_t i = 0; i < n; i++)
 		q->slots[i].queue = q;
 	return 0;
-}
-
-void ripc__verbs_sendq_signal(struct ripc__verbs_sendq *q, uint32_t every)
-{
-	uint32_t half = (q->depth + 1) / 2;
-
-	/* Slots are freed by completions only: signaling late would stall a full queue. */
-	q->interval = every && every < half ? every : half;
 }
 
 static void slot_free(struct ripc__verbs_slot *slot)
@@ -56,6 +51,17 @@ struct ripc__verbs_slot *ripc__verbs_sendq_alloc(struct ripc__verbs_sendq *q, bo
 	slot->kind = 0;
 	slot->signaled = signal || q->unsignaled + 1 >= q->interval;
 	q->unsignaled = slot->signaled ? 0 : q->unsignaled + 1;
+	return slot;
+}
+
+struct ripc__verbs_slot *ripc__verbs_sendq_alloc_bounce(struct ripc__verbs_sendq *q, bool signal,
+							struct ripc__verbs_pool *pool)
+{
+	struct ripc__verbs_buf *buf = ripc__verbs_pool_get(pool);
+	struct ripc__verbs_slot *slot = buf ? ripc__verbs_sendq_alloc(q, signal) : NULL;
+
+	if (slot)
+		slot->bounce = buf;
 	return slot;
 }
 

@@ -34,10 +34,12 @@ struct ripc__verbs_sendq {
 	bool sigpipe;        /* posting may raise SIGPIPE, see ripc__verbs_post_shielded() */
 };
 
-/* @depth: rounded down to a power of two; at most that of the queue pair. Return: 0 or -ENOMEM. */
-int ripc__verbs_sendq_init(struct ripc__verbs_sendq *q, uint32_t depth, void *owner);
-/* Signals at least one of @every slots; 0 or too large: one per half queue, the default. */
-void ripc__verbs_sendq_signal(struct ripc__verbs_sendq *q, uint32_t every);
+/*
+ * @depth: rounded down to a power of two; at most that of the queue pair. Signals at least one of
+ * @every slots; 0 or too large: one per half queue. Return: 0 or -ENOMEM.
+ */
+int ripc__verbs_sendq_init(struct ripc__verbs_sendq *q, uint32_t depth, uint32_t every,
+			   void *owner);
 void ripc__verbs_sendq_fini(struct ripc__verbs_sendq *q); /* frees bounce buffers */
 
 /* Inline bytes of a send: the limit of the queue pair, or of the setting "inline" if less. */
@@ -56,6 +58,9 @@ static inline uint32_t ripc__verbs_sendq_space(const struct ripc__verbs_sendq *q
  * @signal, or the interval is over.
  */
 struct ripc__verbs_slot *ripc__verbs_sendq_alloc(struct ripc__verbs_sendq *q, bool signal);
+/* The same with a bounce buffer. NULL: none is free, and no slot was allocated. */
+struct ripc__verbs_slot *ripc__verbs_sendq_alloc_bounce(struct ripc__verbs_sendq *q, bool signal,
+							struct ripc__verbs_pool *pool);
 /* Frees the last @n slots, whose work requests were refused, and their bounce buffers. */
 void ripc__verbs_sendq_unalloc(struct ripc__verbs_sendq *q, uint32_t n);
 

@@ -436,11 +436,9 @@ static bool reopened(void)
 
 static struct ripc__ep *connect_ep(void)
 {
-	struct ripc__ib_address a = {
-		.count = 1,
-		.port_addrs = {{.link = RIPC__IB_LINK_IB, .mtu = 3, .lid = 9, .qpn = 17}}};
+	struct ripc__ib_port_addr a = {.link = RIPC__IB_LINK_IB, .mtu = 3, .lid = 9, .qpn = 17};
 	uint8_t buf[RIPC__ADDRESS_MAX];
-	size_t len = ripc__ib_address_encode(&a, buf);
+	size_t len = ripc__ib_address_encode(&a, 1, buf);
 	struct ripc__ep *ep;
 
 	ck_assert_msg(!ops->connect(t, buf, len, "x", 1, NULL, &ep), "%s", ripc_error_detail());

@@ -414,7 +414,7 @@ static void port_open(void)
 	port->ud.port = port;
 	port->ud.qp = ibv_create_qp(NULL, &attr);
 	port->ud.max_inline = IB_INLINE_BYTES;
-	ck_assert_int_eq(ripc__verbs_sendq_init(&port->sendq, 16, port), 0);
+	ck_assert_int_eq(ripc__verbs_sendq_init(&port->sendq, 16, 0, port), 0);
 	ck_assert_int_eq(ripc__verbs_pool_reserve(&d->dgram, 32), 0);
 	ib_bufs_take(&port->ud.repost, &d->dgram, 32, &port->ud);
 	port->ud.nrepost = 32;

@@ -8,9 +8,14 @@
 
 static struct ripc__verbs_sendq q;
 
+static void open_signaled(uint32_t depth, uint32_t every)
+{
+	ck_assert_int_eq(ripc__verbs_sendq_init(&q, depth, every, &q), 0);
+}
+
 static void open_queue(uint32_t depth)
 {
-	ck_assert_int_eq(ripc__verbs_sendq_init(&q, depth, &q), 0);
+	open_signaled(depth, 0);
 }
 
 START_TEST(sendq_init__depth)
@@ -74,17 +79,16 @@ START_TEST(sendq_alloc__signaled)
 END_TEST
 
 /* The setting is limited by the depth. */
-START_TEST(sendq_signal__interval)
+START_TEST(sendq_init__interval)
 {
 	static const struct {
 		uint32_t every, got;
 	} cases[] = {{1, 1}, {3, 3}, {8, 8}, {9, 8}, {65535, 8}, {0, 8}};
 
-	open_queue(16);
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint32_t signaled = 0;
 
-		ripc__verbs_sendq_signal(&q, cases[i].every);
+		open_signaled(16, cases[i].every);
 		for (uint32_t n = 0; n < 8 * cases[i].got; n++) {
 			struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&q, false);
 
@@ -94,11 +98,10 @@ START_TEST(sendq_signal__interval)
 				;
 		}
 		ck_assert_uint_eq(signaled, 8);
+		ripc__verbs_sendq_fini(&q);
 	}
-	ripc__verbs_sendq_fini(&q);
 	for (uint32_t depth = 1; depth <= 2; depth++) {
-		open_queue(depth);
-		ripc__verbs_sendq_signal(&q, 65535);
+		open_signaled(depth, 65535);
 		ck_assert(ripc__verbs_sendq_alloc(&q, false)->signaled);
 		ripc__verbs_sendq_fini(&q);
 	}
@@ -256,7 +259,7 @@ int main(void)
 	tcase_add_test(c, sendq_init__depth);
 	tcase_add_test(c, sendq_alloc__half_interval);
 	tcase_add_test(c, sendq_alloc__signaled);
-	tcase_add_test(c, sendq_signal__interval);
+	tcase_add_test(c, sendq_init__interval);
 	tcase_add_test(c, inline__least);
 	tcase_add_test(c, sendq_unalloc__refused);
 	tcase_add_test(c, post__sigpipe);

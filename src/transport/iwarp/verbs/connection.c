@@ -74,14 +74,13 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 	conn->cq = ripc__iwv_device_cq(nic, CQ_SHARE);
 	if (!conn->cq)
 		return -ENOBUFS;
-	rc = ripc__verbs_sendq_init(&conn->tx, CONN_TX_DEPTH, conn);
+	rc = ripc__verbs_sendq_init(&conn->tx, CONN_TX_DEPTH, conn->t->opt->signal_every, conn);
 	if (!rc)
-		rc = ripc__verbs_sendq_init(&conn->rd, CONN_READS_MAX, conn);
+		rc = ripc__verbs_sendq_init(&conn->rd, CONN_READS_MAX, 0, conn);
 	if (!rc)
 		rc = ripc__verbs_pool_reserve(&nic->big, CONN_RECV_BUFS);
 	if (rc)
 		return rc;
-	ripc__verbs_sendq_signal(&conn->tx, conn->t->opt->signal_every);
 	conn->tx.sigpipe = conn->rd.sigpipe = nic->dev.siw;
 	/* No query returns the inline limit: the first queue pair probes it. */
 	rc = nic->inline_known ? create_qp(conn, nic->inline_max) : -EINVAL;
