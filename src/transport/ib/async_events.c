@@ -27,19 +27,25 @@
 
 /* ---- ports ---- */
 
+/* The port takes no new connections, and loses those it has. */
+static void break_eps(struct ib_port *p, int status, const char *text)
+{
+	struct ripc__ep *ep;
+
+	p->t->route_gen++;
+	p->down = true;
+	ripc__list_for_each_entry (ep, &p->t->eps, all)
+		if (ep->port == p)
+			ripc__ib_ep_break(ep, status, text);
+}
+
 static void port_down(struct ib_port *p, const char *why)
 {
-	struct ripc__transport *t = p->t;
-	struct ripc__ep *ep;
 	char text[IB_WHY_MAX];
 
 	snprintf(text, sizeof(text), "%s port %u: %s", p->d->v.name, p->num, why);
 	ripc__log(RIPC_LOG_WARN, "ib: %s; its connections are lost", text);
-	t->route_gen++;
-	p->down = true;
-	ripc__list_for_each_entry (ep, &t->eps, all)
-		if (ep->port == p)
-			ripc__ib_ep_break(ep, -ENETDOWN, text);
+	break_eps(p, -ENETDOWN, text);
 }
 
 static bool same_addresses(const struct ib_port *p, const struct ib_port *q)
@@ -125,7 +131,6 @@ void ripc__ib_port_readdress(struct ib_port *p)
 void ripc__ib_device_lost(struct ib_device *d, const char *why)
 {
 	struct ripc__transport *t = d->t;
-	struct ripc__ep *ep;
 	char text[IB_WHY_MAX];
 
 	if (d->v.gone)
@@ -133,17 +138,16 @@ void ripc__ib_device_lost(struct ib_device *d, const char *why)
 	d->v.gone = true;
 	snprintf(text, sizeof(text), "%s: %s", d->v.name, why);
 	ripc__log(RIPC_LOG_ERROR, "ib: %s; its connections are lost", text);
-	t->route_gen++;
 	t->reports.address = true;
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d) {
-			t->ports[i].down = true;
-			t->ports[i].readdress = false;
-			t->ports[i].port_addr.link = 0;
-		}
-	ripc__list_for_each_entry (ep, &t->eps, all)
-		if (ep->d == d)
-			ripc__ib_ep_break(ep, -ENODEV, text);
+	for (unsigned i = 0; i < t->nports; i++) {
+		struct ib_port *p = &t->ports[i];
+
+		if (p->d != d)
+			continue;
+		p->readdress = false;
+		p->port_addr.link = 0;
+		break_eps(p, -ENODEV, text);
+	}
 }
 
 static void port_event(const struct ib_device *d, const struct ibv_async_event *ev)

@@ -38,12 +38,9 @@ static unsigned send_completed(struct ib_device *d, struct ripc__verbs_slot *slo
 		/* Reads and writes are all signaled; after a failure none is reported. */
 		if (s != slot || wc->status != IBV_WC_SUCCESS || ib_ep_closed(ep) || !ep->qp)
 			continue;
-		ev[n++] = (struct ripc__event){
-			.kind = s->kind == IB_SLOT_READ ? RIPC__EV_READ_DONE : RIPC__EV_WRITE_DONE,
-			.user = ep->user,
-			.ep = ep,
-			.wr_id = s->wr_id,
-		};
+		ev[n] = ib_event(ep, s->kind == IB_SLOT_READ ? RIPC__EV_READ_DONE
+							     : RIPC__EV_WRITE_DONE);
+		ev[n++].wr_id = s->wr_id;
 	}
 	ep->alive = true;
 	if (wc->status != IBV_WC_SUCCESS)
@@ -70,14 +67,6 @@ static void datagram_sent(struct ib_port *p, struct ripc__verbs_slot *slot, cons
 		ripc__ib_ud_stopped(&p->ud, ibv_wc_status_str(wc->status));
 }
 
-static void recv_repost(struct ripc__verbs_buf *buf)
-{
-	struct ib_srq *srq = buf->owner;
-
-	ib_buf_push(&srq->repost, buf);
-	srq->nrepost++;
-}
-
 static struct ripc__ep *find(struct ib_device *d, uint32_t qp_num)
 {
 	uint32_t qpn = ib_qp_key(d, qp_num);
@@ -100,7 +89,7 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	bool imm, written;
 
 	if (!ep || !ep->qp || ib_ep_closed(ep) || wc->status != IBV_WC_SUCCESS) {
-		recv_repost(buf);
+		ripc__ib_release(d->t, buf);
 		if (ep && wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR)
 			send_failed(ep, wc);
 		return 0;
@@ -109,7 +98,7 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	ripc__ib_ep_received(ep);
 	/* The peer may send only after our RTU, which follows EV_ESTABLISHED. */
 	if (ep->state == IB_EP_CONNECTING) {
-		recv_repost(buf);
+		ripc__ib_release(d->t, buf);
 		ripc__ib_ep_break(ep, -EPROTO,
 				  "the peer sent before the connection was established");
 		return 0;
@@ -118,12 +107,12 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	imm = wc->wc_flags & IBV_WC_WITH_IMM;
 	if (imm && !written && ib_uc_used(ep)) {
 		ripc__ib_uc_control(ep, data, len);
-		recv_repost(buf);
+		ripc__ib_release(d->t, buf);
 		return 0;
 	}
 	if (!len && !imm) {
 		ep->fin = true;
-		recv_repost(buf);
+		ripc__ib_release(d->t, buf);
 		ripc__ib_ep_break(ep, -ECONNRESET, "the peer has closed the connection");
 		return 0;
 	}
@@ -134,23 +123,19 @@ static unsigned received(struct ib_device *d, struct ripc__verbs_buf *buf, const
 	}
 	if (ep->state == IB_EP_ESTABLISHED) {
 		ripc__ib_ep_established(ep);
-		ev[n++] = (struct ripc__event){
-			.kind = RIPC__EV_ESTABLISHED, .user = ep->user, .ep = ep};
+		ev[n++] = ib_event(ep, RIPC__EV_ESTABLISHED);
 	}
-	ev[n++] = (struct ripc__event){
-		.kind = written ? RIPC__EV_WRITTEN : RIPC__EV_RECV,
-		.user = ep->user,
-		.ep = ep,
-		.data = data,
-		.len = len,
-		.token = buf,
-	};
-	buf->delivered = true;
+	ev += n++;
+	*ev = ib_event(ep, written ? RIPC__EV_WRITTEN : RIPC__EV_RECV);
+	ev->data = data;
+	ev->len = len;
 	if (written) {
-		ev[n - 1].imm = be32toh(wc->imm_data);
-		ev[n - 1].token = NULL;
+		ev->imm = be32toh(wc->imm_data);
 		/* The receive was used, its buffer was not. */
-		ripc__ib_release((struct ripc__transport *)d->t, buf);
+		ripc__ib_release(d->t, buf);
+	} else {
+		ev->token = buf;
+		buf->delivered = true;
 	}
 	return n;
 }
@@ -214,7 +199,7 @@ static bool small(struct ib_device *d, const struct ibv_wc *wc, void *room, size
 	ev->data = room;
 	ev->len = wc->byte_len;
 	ev->token = NULL;
-	ripc__ib_release((struct ripc__transport *)d->t, buf);
+	ripc__ib_release(d->t, buf);
 	return true;
 }
 

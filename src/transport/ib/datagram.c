@@ -165,9 +165,7 @@ int ripc__ib_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_
 		}
 	}
 	if (!best)
-		return ripc__fail(-EHOSTUNREACH,
-				  "ib: no path to the peer: all ports differ in link "
-				  "layer or address family, or are down");
+		return ripc__ib_no_path();
 	r = ripc__ib_ah_get(t, best_port, best);
 	if (r)
 		send_probe(t, r);

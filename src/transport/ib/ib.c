@@ -197,6 +197,17 @@ static void send_disconnects(struct ripc__transport *t)
 	}
 }
 
+static void close_descriptors(struct ripc__transport *t)
+{
+	if (t->inotify_fd >= 0)
+		close(t->inotify_fd);
+	if (t->epoll_fd >= 0)
+		close(t->epoll_fd);
+	for (unsigned i = 0; i < 2; i++)
+		if (t->member_fd[i] >= 0)
+			close(t->member_fd[i]);
+}
+
 static void ib_close(struct ripc__transport *t)
 {
 	if (t->nports)
@@ -205,11 +216,8 @@ static void ib_close(struct ripc__transport *t)
 	ripc__ib_eps_free(t);
 	ripc__ib_ah_cache_close(t);
 	ripc__ib_ports_close(t);
-	ripc__ib_mcast_close(t);
-	if (t->inotify_fd >= 0)
-		close(t->inotify_fd);
-	if (t->epoll_fd >= 0)
-		close(t->epoll_fd);
+	ripc__ib_groups_free(t);
+	close_descriptors(t);
 	free(t);
 }
 
@@ -342,13 +350,9 @@ static void ib_forked(struct ripc__transport *t)
 		ripc__verbs_cq_forked(&t->devices[i].cq);
 		ripc__verbs_device_forked(&t->devices[i].v);
 	}
-	ripc__ib_mcast_forked(t);
 	if (t->jobs.fd >= 0)
 		close(t->jobs.fd);
-	if (t->inotify_fd >= 0)
-		close(t->inotify_fd);
-	if (t->epoll_fd >= 0)
-		close(t->epoll_fd);
+	close_descriptors(t);
 }
 
 const struct ripc__transport_ops ripc__transport_ib = {

@@ -34,7 +34,8 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#define IB_GRH            40u   /* bytes before the payload of a received datagram */
+#define IB_GROUP_QKEY     0x01234567u /* of all groups, as of librdmacm */
+#define IB_GRH            40u         /* bytes before the payload of a received datagram */
 #define IB_SEND_MAX       4608u /* longest send on a connection: a payload of 4 KiB and a header */
 #define IB_RECV_HEAD      64u   /* bytes before a receive, for 4 bytes of immediate data */
 #define IB_RECV_SPARE     6u    /* additional receives, for control messages */
@@ -87,7 +88,6 @@ struct ib_device {
 struct ib_ud {
 	struct ib_port *port;
 	struct ibv_qp *qp; /* NULL: not created, or destroyed */
-	uint32_t qkey;
 	uint32_t max_inline;
 	struct ripc__verbs_buf *repost; /* list: to be posted again */
 	/* list: the core reads them until the next progress() */
@@ -304,6 +304,11 @@ static inline bool ib_ep_half_open(const struct ripc__ep *ep)
 	       ep->state == IB_EP_WITHDRAWN;
 }
 
+static inline struct ripc__event ib_event(struct ripc__ep *ep, enum ripc__ev_kind kind)
+{
+	return (struct ripc__event){.kind = kind, .user = ep->user, .ep = ep};
+}
+
 /* port.c */
 int ripc__ib_ports_open(struct ripc__transport *t);
 void ripc__ib_ports_close(struct ripc__transport *t);
@@ -334,6 +339,7 @@ void ripc__ib_release(struct ripc__transport *t, void *token);
  */
 bool ripc__ib_select_path(struct ripc__transport *t, const struct ripc__ib_address *a, unsigned n,
 			  struct ib_port **port, const struct ripc__ib_port_addr **port_addr);
+int ripc__ib_no_path(void); /* explains that; return: -EHOSTUNREACH */
 int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const char *what);
 /* Creates a queue pair, without inline data if the device refuses them. NULL: failed, explained. */
 struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *attr);
@@ -415,12 +421,14 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc,
  * send of the UD queue pair is in flight.
  */
 void ripc__ib_mcast_detach(struct ib_port *p);
-void ripc__ib_mcast_attach(struct ib_port *p);         /* afterwards: joins them again */
-void ripc__ib_mcast_close(struct ripc__transport *t);  /* the ports are closed */
-void ripc__ib_mcast_forked(struct ripc__transport *t); /* closes descriptors; async-signal-safe */
+void ripc__ib_mcast_attach(struct ib_port *p);        /* afterwards: joins them again */
+void ripc__ib_groups_free(struct ripc__transport *t); /* the ports are closed */
 
 /* qp.c */
 int ripc__ib_qp_new(struct ripc__ep *ep); /* 0 or a negative errno, explained */
+/* Assigns a new queue pair to the port of the endpoint. @access: IBV_ACCESS_*. */
+int ripc__ib_qp_init(const struct ripc__ep *ep, struct ibv_qp *qp, unsigned access,
+		     const char *what);
 /* The parameters for the peer. */
 void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q);
 int ripc__ib_qp_ready(struct ripc__verbs_job *job); /* in a thread of its own */

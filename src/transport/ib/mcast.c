@@ -19,8 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GROUP_QKEY 0x01234567u /* the Q_Key of librdmacm for its groups */
-#define GROUP_QPN  0xffffffu   /* the multicast QP number */
+#define GROUP_QPN 0xffffffu /* the multicast QP number */
 /* bytes: the RoCE MTU for 1500-byte Ethernet, so that every port can receive them */
 #define GROUP_MTU  1024u
 #define GROUP_HOPS 1 /* the default of IP multicast */
@@ -130,15 +129,6 @@ static struct ib_group *group_get(struct ripc__transport *t, uint64_t id)
 
 /* ---- queue pair and membership ---- */
 
-/* Creates the queue pair with its receives, once. */
-static int mcast_qp_open(struct ib_port *p)
-{
-	if (p->mcast.qp)
-		return 0;
-	p->mcast.qkey = GROUP_QKEY;
-	return ripc__ib_ud_open(p, &p->mcast, 1);
-}
-
 /* Makes the host and its network deliver the group's address. Return: 0 or a negative errno. */
 static int membership(struct ripc__transport *t, const struct ib_port *p, uint64_t id, bool join)
 {
@@ -173,10 +163,11 @@ static bool mgid_shared(struct ripc__transport *t, const struct ib_port *p,
 	return false;
 }
 
-static int port_join(struct ripc__transport *t, struct ib_port *p, const struct ib_group *g)
+/* Return: 0, or a negative errno, explained. */
+static int port_join(struct ripc__transport *t, struct ib_port *p, struct ib_group *g)
 {
 	union ibv_gid gid = address(p, g->id);
-	int rc = mcast_qp_open(p);
+	int rc = p->mcast.qp ? 0 : ripc__ib_ud_open(p, &p->mcast, 1);
 
 	if (rc)
 		return rc;
@@ -185,8 +176,10 @@ static int port_join(struct ripc__transport *t, struct ib_port *p, const struct 
 		return ripc__fail(rc, "ib: cannot join a multicast group on %s: %s", p->netdev,
 				  strerror(-rc));
 	rc = abs(ibv_attach_mcast(p->mcast.qp, &gid, 0));
-	if (!rc)
+	if (!rc) {
+		g->joined |= 1u << (p - t->ports);
 		return 0;
+	}
 	if (!mgid_shared(t, p, g))
 		(void)membership(t, p, g->id, false);
 	return ripc__fail(-rc, "ib: cannot attach %s port %u to a multicast group: %s",
@@ -224,8 +217,6 @@ int ripc__ib_group_join(struct ripc__transport *t, uint64_t id)
 		err = port_join(t, &t->ports[i], g);
 		if (err)
 			rc = err;
-		else
-			g->joined |= 1u << i;
 	}
 	if (g->joined)
 		return 0;
@@ -261,12 +252,8 @@ void ripc__ib_mcast_attach(struct ib_port *p)
 	if (!port_supports_mcast(p))
 		return;
 	for (struct ib_group *g = t->groups; g; g = g->hh.next) {
-		if (!g->wanted)
-			continue;
-		if (port_join(t, p, g))
+		if (g->wanted && port_join(t, p, g))
 			ripc__log(RIPC_LOG_ERROR, "%s", ripc_error_detail());
-		else
-			g->joined |= 1u << (p - t->ports);
 	}
 }
 
@@ -333,7 +320,8 @@ int ripc__ib_post_group(struct ripc__transport *t, uint64_t id, const struct iov
 		if (!port_supports_mcast(p) || p->down)
 			continue;
 		ah = group_ah(t, g, p);
-		err = ah ? ripc__ib_port_post(p, ah, GROUP_QPN, GROUP_QKEY, iov, niov, len, false)
+		err = ah ? ripc__ib_port_post(p, ah, GROUP_QPN, IB_GROUP_QKEY, iov, niov, len,
+					      false)
 			 : -ENOTCONN;
 		g->sent_upto[i] = p->sendq.tail;
 		rc = err ? rc : 0;
@@ -343,9 +331,7 @@ int ripc__ib_post_group(struct ripc__transport *t, uint64_t id, const struct iov
 	return full ? -EAGAIN : rc;
 }
 
-/* ---- the end ---- */
-
-void ripc__ib_mcast_close(struct ripc__transport *t)
+void ripc__ib_groups_free(struct ripc__transport *t)
 {
 	struct ib_group *g, *tmp;
 
@@ -353,13 +339,4 @@ void ripc__ib_mcast_close(struct ripc__transport *t)
 		HASH_DEL(t->groups, g);
 		free(g);
 	}
-	ripc__ib_mcast_forked(t);
-}
-
-void ripc__ib_mcast_forked(struct ripc__transport *t)
-{
-	for (unsigned i = 0; i < 2; i++)
-		if (t->member_fd[i] >= 0)
-			close(t->member_fd[i]);
-	t->member_fd[0] = t->member_fd[1] = -1;
 }

@@ -205,10 +205,10 @@ static int datagram_qp(struct ib_port *p)
 	rc = ripc__verbs_sendq_init(&p->sendq, sends, p->t->opt->signal_every, p);
 	if (rc)
 		return rc;
-	if (getrandom(&p->ud.qkey, sizeof(p->ud.qkey), 0) != sizeof(p->ud.qkey))
+	if (getrandom(&p->port_addr.qkey, sizeof(uint32_t), 0) != sizeof(uint32_t))
 		return ripc__fail(-EIO, "ib: cannot draw a Q_Key: getrandom() failed");
 	/* Q_Keys with the top bit set are controlled. */
-	p->port_addr.qkey = p->ud.qkey &= 0x7fffffff;
+	p->port_addr.qkey &= 0x7fffffff;
 	rc = ripc__ib_ud_open(p, &p->ud, sends);
 	if (!rc)
 		p->port_addr.qpn = p->ud.qp->qp_num;
@@ -229,6 +229,12 @@ bool ripc__ib_select_path(struct ripc__transport *t, const struct ripc__ib_addre
 			return true;
 		}
 	return false;
+}
+
+int ripc__ib_no_path(void)
+{
+	return ripc__fail(-EHOSTUNREACH, "ib: no path to the peer: all ports differ in link layer "
+					 "or address family, or are down");
 }
 
 /* ---- selection of ports ---- */

@@ -49,6 +49,17 @@ void ripc__ib_qp_destroy(struct ripc__ep *ep)
 	ripc__ib_srq_unreserve(ep->srq, ep->job.done && !ep->fin);
 }
 
+int ripc__ib_qp_init(const struct ripc__ep *ep, struct ibv_qp *qp, unsigned access,
+		     const char *what)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = ep->port->num, .qp_access_flags = access};
+
+	return ripc__ib_set_qp(qp, &attr,
+			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			       what);
+}
+
 int ripc__ib_qp_new(struct ripc__ep *ep)
 {
 	struct ib_device *d = ep->d;
@@ -59,11 +70,6 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 		.cap = {.max_send_wr = IB_SEND_DEPTH,
 			.max_send_sge = 1,
 			.max_inline_data = IB_INLINE_BYTES},
-	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = ep->port->num,
-		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
 	struct ripc__ep *other;
 	int rc;
@@ -101,10 +107,8 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 		rc = ripc__fail(other ? -EBUSY : -ENOMEM, "ib: cannot register a queue pair: %s",
 				other ? "its number is still in use" : "out of memory");
 	} else {
-		rc = ripc__ib_set_qp(ep->qp, &attr,
-				     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					     IBV_QP_ACCESS_FLAGS,
-				     "for a connection");
+		rc = ripc__ib_qp_init(ep, ep->qp, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+				      "for a connection");
 	}
 	if (!rc && ep->t->uc && (ep->wireup.active || ep->wireup.theirs.uc_qpn))
 		rc = ripc__ib_uc_new(ep);

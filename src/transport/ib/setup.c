@@ -246,10 +246,7 @@ static int try_paths(struct ripc__ep *ep)
 	struct ripc__wireup_params ours;
 	struct ripc__transport *t = ep->t;
 	struct ib_port *port;
-	int rc = ripc__fail(
-		-EHOSTUNREACH,
-		"ib: no path to the peer: all ports differ in link layer or address family, or are "
-		"down");
+	int rc = ripc__ib_no_path();
 
 	for (; ripc__ib_select_path(t, &ep->address, ep->path_index, &port, &port_addr);
 	     ep->path_index++) {
@@ -404,15 +401,12 @@ unsigned ripc__ib_ep_events(struct ripc__transport *t, struct ripc__event *event
 	unsigned k = 0;
 
 	ripc__list_for_each_entry_safe (ep, tmp, &t->event_eps, events) {
-		struct ripc__event ev = {.user = ep->user, .ep = ep};
-
 		if (max - k < 3)
 			break;
 		if (ep->state == IB_EP_REQUESTED) {
 			ripc__ib_ep_set_state(ep, IB_EP_PENDING);
 			ripc__ib_port_addr_text(&ep->ah_entry->port_addr, ep->why, sizeof(ep->why));
-			events[k] = ev;
-			events[k].kind = RIPC__EV_REQUEST;
+			events[k] = ib_event(ep, RIPC__EV_REQUEST);
 			events[k].request = ep;
 			events[k].source = ripc__ib_port_addr_source(&ep->ah_entry->port_addr);
 			events[k].data = ep->wireup.priv;
@@ -421,8 +415,7 @@ unsigned ripc__ib_ep_events(struct ripc__transport *t, struct ripc__event *event
 		}
 		if (ep->state == IB_EP_ESTABLISHED) {
 			ripc__ib_ep_established(ep);
-			events[k] = ev;
-			events[k].kind = RIPC__EV_ESTABLISHED;
+			events[k] = ib_event(ep, RIPC__EV_ESTABLISHED);
 			events[k].data = ep->wireup.active ? ep->wireup.priv : NULL;
 			events[k++].len = ep->wireup.active ? ep->wireup.privlen : 0;
 		}
@@ -435,8 +428,7 @@ unsigned ripc__ib_ep_events(struct ripc__transport *t, struct ripc__event *event
 		}
 		if (ep->sendable == IB_SENDABLE_DUE) {
 			ep->sendable = IB_SENDABLE_NONE;
-			events[k] = ev;
-			events[k++].kind = RIPC__EV_SENDABLE;
+			events[k++] = ib_event(ep, RIPC__EV_SENDABLE);
 		}
 		if (ep->state == IB_EP_BROKEN)
 			continue;
@@ -444,8 +436,7 @@ unsigned ripc__ib_ep_events(struct ripc__transport *t, struct ripc__event *event
 			if (ep->job.state == RIPC__JOB_IDLE)
 				ripc__ib_qp_destroy(ep);
 			ripc__ib_ep_set_state(ep, IB_EP_REPORTED);
-			events[k] = ev;
-			events[k].kind = RIPC__EV_CLOSED;
+			events[k] = ib_event(ep, RIPC__EV_CLOSED);
 			events[k].status = ep->status;
 			events[k].reject = ep->rejected;
 			events[k].data = ep->rejected ? ep->wireup.priv : NULL;

@@ -31,11 +31,6 @@ int ripc__ib_uc_new(struct ripc__ep *ep)
 			.max_send_sge = 1,
 			.max_recv_sge = 1},
 	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = ep->port->num,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-	};
 	struct ib_uc *u = calloc(1, sizeof(*u));
 	int rc;
 
@@ -52,10 +47,7 @@ int ripc__ib_uc_new(struct ripc__ep *ep)
 	}
 	ep->uc = u;
 	u->qp = ripc__ib_make_qp(d, &init);
-	rc = u->qp ? ripc__ib_set_qp(u->qp, &attr,
-				     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					     IBV_QP_ACCESS_FLAGS,
-				     "for writes")
+	rc = u->qp ? ripc__ib_qp_init(ep, u->qp, IBV_ACCESS_REMOTE_WRITE, "for writes")
 		   : -EOPNOTSUPP;
 	for (unsigned i = 0; !rc && i < RIPC__UC_RETRANSMIT_WINDOW; i++)
 		if (recv_post(ep))
@@ -213,12 +205,8 @@ unsigned ripc__ib_uc_events(struct ripc__ep *ep, struct ripc__event *events, uns
 
 	for (; u->reported != u->tx.base && n < max; u->reported++) {
 		ep->rdmas--;
-		events[n++] = (struct ripc__event){
-			.kind = RIPC__EV_WRITE_DONE,
-			.user = ep->user,
-			.ep = ep,
-			.wr_id = u->writes[u->reported % RIPC__UC_RETRANSMIT_WINDOW].wr_id,
-		};
+		events[n] = ib_event(ep, RIPC__EV_WRITE_DONE);
+		events[n++].wr_id = u->writes[u->reported % RIPC__UC_RETRANSMIT_WINDOW].wr_id;
 	}
 	return n;
 }

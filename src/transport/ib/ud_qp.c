@@ -18,7 +18,9 @@ static const char *name(const struct ib_ud *u)
 static int make_ready(const struct ib_ud *u)
 {
 	const struct ib_port *p = u->port;
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = p->num, .qkey = u->qkey};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+				   .port_num = p->num,
+				   .qkey = u == &p->ud ? p->port_addr.qkey : IB_GROUP_QKEY};
 	int rc = ripc__ib_set_qp(u->qp, &attr,
 				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
 				 "for datagrams");

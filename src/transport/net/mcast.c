@@ -182,19 +182,17 @@ int ripc__mcast_open(struct ripc__mcast *m)
 {
 	int rc;
 
-	if (m->open)
+	if (m->n)
 		return 0;
 	rc = find_interfaces(m);
 	if (!rc)
 		rc = open_sockets(m);
-	if (rc) {
-		ripc__mcast_fini(m);
-		return ripc__fail(rc, "%s: cannot open UDP multicast sockets on %s: %s", m->name,
-				  *m->opt->interfaces ? m->opt->interfaces : "any interface",
-				  strerror(-rc));
-	}
-	m->open = true;
-	return 0;
+	if (!rc)
+		return 0;
+	ripc__mcast_fini(m);
+	return ripc__fail(rc, "%s: cannot open UDP multicast sockets on %s: %s", m->name,
+			  *m->opt->interfaces ? m->opt->interfaces : "any interface",
+			  strerror(-rc));
 }
 
 /* ---- groups ---- */

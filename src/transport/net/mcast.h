@@ -28,9 +28,8 @@ struct ripc__mcast_interface {
 struct ripc__mcast {
 	const char *name; /* name of the transport, for messages */
 	const struct ripc__options *opt;
-	bool open;
 	int rx_fd[RIPC__MCAST_FAMILIES]; /* < 0: not open */
-	unsigned n;
+	unsigned n;                      /* 0: not open */
 	struct ripc__mcast_interface interfaces[RIPC__MCAST_INTERFACES];
 	uint64_t *groups; /* ids of the joined groups */
 	unsigned ngroups, room;

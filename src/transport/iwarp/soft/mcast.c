@@ -10,7 +10,7 @@ static int ready(struct ripc__transport *t)
 {
 	int rc;
 
-	if (t->mcast.open)
+	if (t->mcast.n)
 		return 0;
 	if (!t->multicast)
 		return ripc__fail(-EOPNOTSUPP,
