@@ -16,6 +16,11 @@
 #define IPV6_MULTICAST_ALL 29
 #endif
 
+static const int families[RIPC__MCAST_FAMILIES] = {
+	[RIPC__MCAST_4] = AF_INET,
+	[RIPC__MCAST_6] = AF_INET6,
+};
+
 void ripc__mcast_init(struct ripc__mcast *m, const char *name, const struct ripc__options *opt)
 {
 	*m = (struct ripc__mcast){.name = name, .opt = opt, .rx_fd = {-1, -1}};
@@ -102,23 +107,21 @@ static int find_interfaces(struct ripc__mcast *m)
 static int rx_fd(const struct ripc__mcast *m, int family)
 {
 	int fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	union ripc__sockaddr any = {.in6 = {.sin6_family = (sa_family_t)family}};
 	int one = 1, none = 0, err;
-	struct sockaddr_in in = {.sin_family = AF_INET,
-				 .sin_port = htons(ripc__mcast_port(m->opt))};
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
-				   .sin6_port = htons(ripc__mcast_port(m->opt))};
 
 	if (fd < 0)
 		return -errno;
+	ripc__sockaddr_set_port(&any, ripc__mcast_port(m->opt));
 	/* All contexts of the host share the port; each receives only the groups it joined. */
 	if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) &&
 	    (family == AF_INET
 		     ? !setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &none, sizeof(none)) &&
-			       !setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &one, sizeof(one)) &&
-			       !bind(fd, (struct sockaddr *)&in, sizeof(in))
+			       !setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &one, sizeof(one))
 		     : !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) &&
-			       !setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &one, sizeof(one)) &&
-			       !bind(fd, (struct sockaddr *)&in6, sizeof(in6)))) {
+			       !setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &one,
+					   sizeof(one))) &&
+	    !bind(fd, &any.sa, ripc__sockaddr_len(&any))) {
 		/* Older kernels lack the option; for_us() checks the interface as well. */
 		if (family == AF_INET6)
 			(void)setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &none, sizeof(none));
@@ -166,7 +169,7 @@ static int open_sockets(struct ripc__mcast *m)
 			wanted |= m->interfaces[i].has[k];
 		if (!wanted)
 			continue;
-		rc = m->rx_fd[k] = rx_fd(m, k == RIPC__MCAST_4 ? AF_INET : AF_INET6);
+		rc = m->rx_fd[k] = rx_fd(m, families[k]);
 		if (rc < 0)
 			return rc;
 	}
@@ -199,18 +202,12 @@ int ripc__mcast_open(struct ripc__mcast *m)
 
 int ripc__mcast_membership(int fd, unsigned interface, const union ripc__sockaddr *to, bool join)
 {
-	struct ip_mreqn req = {.imr_ifindex = (int)interface, .imr_multiaddr = to->in.sin_addr};
-	struct ipv6_mreq req6 = {.ipv6mr_interface = interface};
+	int level = to->sa.sa_family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
+	struct group_req req = {.gr_interface = interface};
 	int rc;
 
-	if (to->sa.sa_family == AF_INET) {
-		rc = setsockopt(fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &req,
-				sizeof(req));
-	} else {
-		req6.ipv6mr_multiaddr = to->in6.sin6_addr;
-		rc = setsockopt(fd, IPPROTO_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &req6,
-				sizeof(req6));
-	}
+	memcpy(&req.gr_group, to, ripc__sockaddr_len(to));
+	rc = setsockopt(fd, level, join ? MCAST_JOIN_GROUP : MCAST_LEAVE_GROUP, &req, sizeof(req));
 	return !rc || errno == EADDRINUSE ? 0 : -errno;
 }
 
@@ -228,7 +225,7 @@ static int membership(const struct ripc__mcast *m, uint64_t group, bool join)
 
 			if (!n->has[k])
 				continue;
-			ripc__mcast_address(group, k == RIPC__MCAST_4 ? AF_INET : AF_INET6, 1, &to);
+			ripc__mcast_address(group, families[k], 1, &to);
 			rc = ripc__mcast_membership(m->rx_fd[k], n->index, &to, join);
 			if (!rc || err)
 				err = rc;
