@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define EVENTS_NS    (5 * RIPC__MS)    /* interval of reads of events */
 #define READDRESS_NS (10 * RIPC__MS)   /* pause while jobs use the old addresses */
 #define EXIST_NS     (1000 * RIPC__MS) /* interval of checks that devices still exist */
 /* udev renames a new device, and sets the rights of its file */
@@ -186,7 +187,7 @@ static void qp_fatal(struct ib_device *d, const struct ibv_qp *qp, const char *w
 			ripc__ib_ud_stopped(&t->ports[i].mcast, why);
 }
 
-void ripc__ib_async_events(struct ib_device *d)
+static void read_events(struct ib_device *d)
 {
 	struct ibv_async_event ev;
 
@@ -245,7 +246,7 @@ static void release(struct ib_device *d)
 	ripc__log(RIPC_LOG_INFO, "ib: %s is closed", d->v.name);
 }
 
-void ripc__ib_check_devices(struct ripc__transport *t)
+static void check_devices(struct ripc__transport *t)
 {
 	if (ripc__verbs_files_changed(t->inotify_fd))
 		t->reopen_ns = t->now_ns + REOPEN_NS;
@@ -274,7 +275,7 @@ static void reopen(struct ripc__transport *t)
 		ibv_free_device_list(list);
 }
 
-void ripc__ib_devices_release(struct ripc__transport *t)
+static void release_devices(struct ripc__transport *t)
 {
 	bool closed = false, closing = false;
 
@@ -294,4 +295,14 @@ void ripc__ib_devices_release(struct ripc__transport *t)
 	/* The core reads received data until the next pass. */
 	if (closed && !closing)
 		reopen(t);
+}
+
+void ripc__ib_async_events(struct ripc__transport *t, bool check)
+{
+	for (unsigned i = 0; i < t->ndevices; i++)
+		read_events(&t->devices[i]);
+	if (check || t->now_ns >= t->device_check_ns)
+		check_devices(t);
+	release_devices(t);
+	t->async_poll_ns = t->now_ns + EVENTS_NS;
 }

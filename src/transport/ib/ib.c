@@ -15,7 +15,6 @@
 
 #define TRANSPORT_ID  4               /* in resolver records, doc/protocol.md section 4 */
 #define WCS           32              /* completions polled by one call */
-#define ASYNC_POLL_NS (5 * RIPC__MS)  /* interval of reads of asynchronous events */
 #define DISCONNECT_NS (50 * RIPC__MS) /* time limit of close() for acknowledged DISCs */
 
 /* ---- progress ---- */
@@ -74,16 +73,6 @@ static unsigned poll_device(struct ib_device *d, struct ripc__event *ev, unsigne
 	return n;
 }
 
-static void poll_async_events(struct ripc__transport *t, bool was_armed)
-{
-	for (unsigned i = 0; i < t->ndevices; i++)
-		ripc__ib_async_events(&t->devices[i]);
-	if (was_armed || t->now_ns >= t->device_check_ns)
-		ripc__ib_check_devices(t);
-	ripc__ib_devices_release(t);
-	t->async_poll_ns = t->now_ns + ASYNC_POLL_NS;
-}
-
 static void ib_flush(struct ripc__transport *t)
 {
 	struct ripc__list *n;
@@ -117,7 +106,7 @@ static unsigned ib_progress(struct ripc__transport *t, struct ripc__event *event
 				 &full);
 	/* An event other than a completion may have ended the sleep. */
 	if ((was_armed && !n) || now_ns >= t->async_poll_ns)
-		poll_async_events(t, was_armed && !n);
+		ripc__ib_async_events(t, was_armed && !n);
 	if (t->retry_ns && now_ns >= t->retry_ns)
 		ripc__ib_retry_starved(t);
 	if (now_ns >= t->keepalive_ns)

@@ -345,12 +345,12 @@ int ripc__ib_set_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, const
 struct ibv_qp *ripc__ib_make_qp(struct ib_device *d, struct ibv_qp_init_attr *attr);
 
 /* async_events.c */
-void ripc__ib_async_events(struct ib_device *d); /* reads all pending ones */
+/*
+ * Reads and handles all events of devices; with @check or once a second also checks that they
+ * exist. Closes removed devices that have no connections; opens those that are there again.
+ */
+void ripc__ib_async_events(struct ripc__transport *t, bool check);
 void ripc__ib_device_lost(struct ib_device *d, const char *why);
-void ripc__ib_check_devices(struct ripc__transport *t); /* detects removed devices */
-/* Closes removed devices that have no connections; opens those that are there again. */
-void ripc__ib_devices_release(struct ripc__transport *t);
-
 /* After an event, or when its device was opened: reads whether it is up, and its addresses. */
 void ripc__ib_port_changed(struct ib_port *p);
 /*
@@ -478,12 +478,6 @@ static inline bool ib_uc_used(const struct ripc__ep *ep)
 static inline bool ib_uc_all_acked(const struct ripc__ep *ep)
 {
 	return !ep->uc || !ep->uc->qp || ep->uc->tx.base == ep->uc->tx.next;
-}
-
-/* The wr_id of receives for UC writes: bit 1 is set. */
-static inline uint64_t ib_uc_recv_id(const struct ripc__ep *ep)
-{
-	return (uint64_t)(uintptr_t)ep | 2;
 }
 
 /* endpoint.c */

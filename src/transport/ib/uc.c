@@ -14,7 +14,8 @@
 
 static int recv_post(struct ripc__ep *ep)
 {
-	struct ibv_recv_wr *bad, wr = {.wr_id = ib_uc_recv_id(ep)};
+	/* Bit 1 distinguishes it from other receives: ripc__ib_completion(). */
+	struct ibv_recv_wr *bad, wr = {.wr_id = (uintptr_t)ep | 2};
 
 	return ibv_post_recv(ep->uc->qp, &wr, &bad);
 }
