@@ -35,7 +35,7 @@ static void disable(struct ripc__resolver *r, const char *name, const char *why)
 {
 	struct ripc__disabled_backend *l = &r->disabled[r->ndisabled++];
 
-	snprintf(l->name, sizeof(l->name), "%.15s", name);
+	l->name = name;
 	snprintf(l->why, sizeof(l->why), "%s", why);
 }
 
@@ -141,7 +141,6 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 
 	if (env->backend) {
 		rc = open_backend(r, env->backend, env, "");
-		r->polled = true;
 		return rc ? ripc__fail(rc, "%s: %s", env->backend->name, r->disabled[0].why) : 0;
 	}
 	parse_chain(r, env->opt->resolver, links);
@@ -155,7 +154,7 @@ int ripc__backends_open(struct ripc__resolver *r, const struct ripc__resolver_en
 		if (!*name)
 			continue;
 		if (!known[k]) {
-			disable(r, name, "this build has no ZooKeeper client");
+			disable(r, "zookeeper", "this build has no ZooKeeper client");
 			continue;
 		}
 		rc = open_backend(r, known[k], env, arg);

@@ -99,7 +99,6 @@ static void detach(struct ripc__rcore *core, struct ripc__claim *h)
 	end_naming(core, h);
 	ripc__timers_remove(&core->timers, &h->timer);
 	ripc__table_remove(&core->held, &h->node);
-	ripc__list_del(&h->link);
 }
 
 void ripc__claim_free(struct ripc__rcore *core, struct ripc__claim *h)
@@ -165,10 +164,9 @@ void ripc__claim_conflict(struct ripc__rcore *core, struct ripc__claim *h,
 			  const struct ripc__record *rival, bool final, uint64_t now_ns)
 {
 	/* Another generation: a context that took the service over, or the previous holder. */
-	if (h->state != HELD || !memcmp(h->rival_reported, rival->instance, 16) ||
+	if (h->state != HELD || (h->rival && !memcmp(h->rival->instance, rival->instance, 16)) ||
 	    (!final && (rival->generation != h->generation || now_ns < h->since_ns + STALE_NS)))
 		return;
-	memcpy(h->rival_reported, rival->instance, 16);
 	store_rival(h, rival);
 	ripc__pending_add(&core->pendings, &h->pending, RIPC__RIVAL);
 	/* After a partition there are often more of them: claim all services soon. */
@@ -372,14 +370,11 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 	ripc__pending_remove(&h->pending, RIPC__REGISTERED);
 	ripc__pending_remove(&h->pending, RIPC__CONFLICT);
 	ripc__pending_remove(&h->pending, RIPC__RIVAL);
-	if (!h->pending.events) {
-		ripc__claim_free(core, h);
-		return;
-	}
-	/* A look-up of an own service is complete, but its event is pending. */
 	detach(core, h);
-	ripc__list_add(&core->dropped, &h->link);
 	set_state(h, DROPPED);
+	/* A look-up of an own service may be complete, and its event pending. */
+	if (!h->pending.events)
+		ripc__claim_free(core, h);
 }
 
 /* The mean time until the next periodic claim. */

@@ -388,6 +388,14 @@ void ripc__rcore_counts(const struct ripc__rcore *core, struct ripc__rcore_count
 	};
 }
 
+void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_addr *addrs,
+			   unsigned naddrs)
+{
+	core->own.naddrs = naddrs;
+	for (unsigned i = 0; i < naddrs; i++)
+		core->own.addrs[i] = addrs[i];
+}
+
 int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 {
 	struct ripc__rcore *core;
@@ -403,12 +411,10 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 		return -ENOMEM;
 	core->env = *env;
 	core->env.addrs = NULL;
-	core->own = (struct ripc__record){
-		.generation = 1, .ttl_ms = RIPC__TTL_MS, .naddrs = env->naddrs};
+	core->own = (struct ripc__record){.generation = 1, .ttl_ms = RIPC__TTL_MS};
 	memcpy(core->own.instance, env->instance, 16);
 	memcpy(core->own.host, env->host, 16);
-	for (unsigned i = 0; i < env->naddrs; i++)
-		core->own.addrs[i] = env->addrs[i];
+	ripc__rcore_readdress(core, env->addrs, env->naddrs);
 	memcpy(&half, env->instance + 8, sizeof(half));
 	core->random = env->secret ^ half;
 	memcpy(&half, env->instance, sizeof(half));
@@ -416,7 +422,6 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 	ripc__timers_init(&core->timers);
 	ripc__list_init(&core->pendings);
 	ripc__list_init(&core->claims);
-	ripc__list_init(&core->dropped);
 	ripc__list_init(&core->negatives);
 	core->repeat.due = ripc__claim_repeat;
 	if (ripc__timers_add(&core->timers, &core->repeat, RIPC__NEVER) ||
@@ -433,14 +438,6 @@ int ripc__rcore_new(struct ripc__rcore **out, const struct ripc__rcore_env *env)
 	return 0;
 }
 
-void ripc__rcore_readdress(struct ripc__rcore *core, const struct ripc__record_addr *addrs,
-			   unsigned naddrs)
-{
-	core->own.naddrs = naddrs;
-	for (unsigned i = 0; i < naddrs; i++)
-		core->own.addrs[i] = addrs[i];
-}
-
 static void free_lookup(struct ripc__node *node, void *arg)
 {
 	free(node);
@@ -452,8 +449,6 @@ void ripc__rcore_free(struct ripc__rcore *core)
 
 	if (!core)
 		return;
-	while ((h = ripc__list_first_entry(&core->dropped, struct ripc__claim, link)))
-		ripc__claim_free(core, h);
 	while ((h = ripc__list_first_entry(&core->claims, struct ripc__claim, link)))
 		ripc__claim_free(core, h);
 	/* Free records first: they leave the timers and the event queue, which look-ups use too. */

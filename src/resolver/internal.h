@@ -10,7 +10,7 @@
 
 /* A back end that could not be opened. */
 struct ripc__disabled_backend {
-	char name[sizeof(((struct ripc__chain_link *)0)->name)];
+	const char *name;
 	char why[256];
 };
 
@@ -18,9 +18,8 @@ struct ripc__resolver {
 	struct ripc__rcore *core;
 	struct ripc__backend *backends[RIPC__CHAIN_MAX];
 	unsigned nbackends;
-	int epoll_fd;
+	int epoll_fd; /* < 0: the only back end has no descriptor and is polled in every call */
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
-	bool polled;             /* a back end has no descriptors: poll it in every call */
 	/* the back end local: the kernel of this host enforces that an id is held once; or NULL */
 	struct ripc__backend *local;
 	int inet; /* index of the back end that sends to IP addresses; -1: none */

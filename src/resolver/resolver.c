@@ -223,7 +223,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 	uint64_t deadline;
 
 	r->now_ns = now_ns;
-	if (r->polled)
+	if (r->epoll_fd < 0)
 		receive(r, 0, -1);
 	else if (readable)
 		receive_all(r);
@@ -477,8 +477,7 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 	r->epoll_fd = env->backend ? -1 : epoll_create1(EPOLL_CLOEXEC);
 	if (r->epoll_fd < 0 && !env->backend) {
 		rc = ripc__fail(-errno, "resolver: no epoll descriptor: %s", strerror(errno));
-		free(r);
-		return rc;
+		goto fail;
 	}
 	rc = ripc__backends_open(r, env);
 	if (rc)

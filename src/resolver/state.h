@@ -28,7 +28,7 @@ struct ripc__claim {
 	struct ripc__timer timer;      /* PROBING: the next probe */
 	struct ripc__timer name_timer; /* nameless: the next attempt to acquire the name */
 	struct ripc__pending pending;
-	struct ripc__list link; /* in core->claims; DROPPED: in core->dropped */
+	struct ripc__list link; /* in core->claims */
 	enum ripc__register_how how;
 	enum ripc__claim_state state;
 	unsigned probes;     /* sent */
@@ -42,12 +42,11 @@ struct ripc__claim {
 	unsigned announces; /* HELD: announcements left to send */
 	bool moved;         /* LOST: by a takeover */
 	char *name;         /* NULL: registered by its id alone */
-	/* record of the other holder received last; NULL: unknown */
+	/* HELD: the rival reported last; LOST: the holder; NULL: unknown */
 	struct ripc__record *rival;
 	unsigned asked;              /* HELD: requests counted since asked_ns */
 	uint64_t asked_ns;           /* start of that count */
 	uint8_t verdict_sent_to[16]; /* instance of the rival that received our last VERDICT */
-	uint8_t rival_reported[16];  /* HELD: instance of the rival reported last */
 };
 
 /* A look-up under way, the refresh of a record in use, or a negative answer. */
@@ -89,7 +88,6 @@ struct ripc__rcore {
 	struct ripc__list pendings;
 	struct ripc__table held;     /* of struct ripc__claim */
 	struct ripc__list claims;    /* the next request carries the first one */
-	struct ripc__list dropped;   /* claims that are DROPPED */
 	struct ripc__table lookups;  /* of struct ripc__lookup */
 	struct ripc__list negatives; /* oldest first */
 	struct ripc__cache cache;
