@@ -2,13 +2,12 @@
 #include "resolver/cache.h"
 
 #include "base/clock.h"
-#include "wire/bytes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Offsets in an encoded record. */
-enum { AT_INSTANCE = 8, AT_GENERATION = 40, AT_TTL = 48, AT_ADDRS = 56 };
+enum { AT_TTL = 48, AT_ADDRS = 56 };
 
 void ripc__cache_init(struct ripc__cache *cache, struct ripc__timers *timers, ripc__timer_fn *due,
 		      struct ripc__list *pendings, ripc__pending_fn *taken, uint64_t secret)
@@ -48,7 +47,7 @@ struct ripc__cached *ripc__cache_find(struct ripc__cache *cache, uint64_t servic
 
 const uint8_t *ripc__cache_instance(const struct ripc__cached *c)
 {
-	return c->bytes + AT_INSTANCE;
+	return ripc__encoded_instance(c->bytes);
 }
 
 static void list_in(struct ripc__cache *cache, struct ripc__cached *c)
@@ -137,7 +136,7 @@ bool ripc__cache_fresher(const struct ripc__cached *c, const struct ripc__record
 static bool may_replace(const struct ripc__cached *c, const struct ripc__record *record,
 			bool overheard, uint64_t since_ns, uint64_t now_ns)
 {
-	uint64_t generation = ripc__get_le64(c->bytes + AT_GENERATION);
+	uint64_t generation = ripc__encoded_generation(c->bytes);
 
 	if (record->generation != generation)
 		return record->generation > generation ||
@@ -247,9 +246,7 @@ void ripc__cache_record(const struct ripc__cached *c, struct ripc__record *recor
 {
 	const char *why;
 
-	/* Cannot fail: the core encoded it from a valid record. */
-	if (ripc__record_decode(record, c->bytes, c->len, &why))
-		memset(record, 0, sizeof(*record));
+	(void)ripc__record_decode(record, c->bytes, c->len, &why);
 	record->ttl_ms = ripc__ms_between(now_ns, c->expires_ns);
 	record->since_ms = ripc__ms_between(c->since_ns, now_ns);
 }

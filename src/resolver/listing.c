@@ -7,10 +7,8 @@
 
 struct row {
 	struct ripc__node node; /* id: the service */
-	uint8_t instance[16];
-	uint64_t generation;
 	size_t len;
-	uint8_t *bytes; /* the record, encoded */
+	uint8_t bytes[]; /* the record, encoded */
 };
 
 void ripc__listing_init(struct ripc__listing *listing, uint64_t secret)
@@ -21,7 +19,6 @@ void ripc__listing_init(struct ripc__listing *listing, uint64_t secret)
 
 static void free_row(struct ripc__node *node, void *arg)
 {
-	free(((struct row *)node)->bytes);
 	free(node);
 }
 
@@ -36,42 +33,37 @@ static struct row *find(const struct ripc__listing *listing, const struct ripc__
 	struct ripc__node *node = ripc__table_find(&listing->table, record->service);
 
 	for (; node; node = ripc__table_next(node))
-		if (!memcmp(((struct row *)node)->instance, record->instance, 16))
+		if (!memcmp(ripc__encoded_instance(((struct row *)node)->bytes), record->instance,
+			    16))
 			return (struct row *)node;
 	return NULL;
 }
 
 void ripc__listing_add(struct ripc__listing *listing, const struct ripc__record *record)
 {
-	struct row *row = find(listing, record);
-	uint8_t bytes[RIPC__RECORD_BYTES_MAX], *copy;
+	struct row *old = find(listing, record), *row = NULL;
+	uint8_t bytes[RIPC__RECORD_BYTES_MAX];
 	int len = ripc__record_encode(record, bytes, sizeof(bytes));
 
 	if (len < 0)
 		return;
-	copy = listing->bytes + (size_t)len > RIPC__LISTING_BYTES_MAX ||
-			       (!row && listing->table.count == RIPC__LISTING_MAX)
-		       ? NULL
-		       : malloc((size_t)len);
-	if (copy && !row) {
-		row = calloc(1, sizeof(*row));
-		if (row) {
-			row->node.id = record->service;
-			memcpy(row->instance, record->instance, 16);
-			ripc__table_add(&listing->table, &row->node);
-		}
-	}
-	if (!copy || !row) {
-		free(copy);
+	if (listing->bytes + (size_t)len <= RIPC__LISTING_BYTES_MAX &&
+	    (old || listing->table.count < RIPC__LISTING_MAX))
+		row = malloc(sizeof(*row) + (size_t)len);
+	if (!row) {
 		listing->complete = false;
 		return;
 	}
-	memcpy(copy, bytes, (size_t)len);
-	listing->bytes += (size_t)len - row->len;
-	free(row->bytes);
-	row->bytes = copy;
+	if (old) {
+		ripc__table_remove(&listing->table, &old->node);
+		listing->bytes -= old->len;
+		free(old);
+	}
+	row->node.id = record->service;
 	row->len = (size_t)len;
-	row->generation = record->generation;
+	memcpy(row->bytes, bytes, row->len);
+	ripc__table_add(&listing->table, &row->node);
+	listing->bytes += row->len;
 }
 
 struct rows {
@@ -89,12 +81,13 @@ static void collect(struct ripc__node *node, void *arg)
 static int by_id(const void *a, const void *b)
 {
 	const struct row *x = *(struct row *const *)a, *y = *(struct row *const *)b;
+	uint64_t gx = ripc__encoded_generation(x->bytes), gy = ripc__encoded_generation(y->bytes);
 
 	if (x->node.id != y->node.id)
 		return x->node.id < y->node.id ? -1 : 1;
-	if (x->generation != y->generation)
-		return x->generation > y->generation ? -1 : 1;
-	return memcmp(x->instance, y->instance, 16);
+	if (gx != gy)
+		return gx > gy ? -1 : 1;
+	return memcmp(ripc__encoded_instance(x->bytes), ripc__encoded_instance(y->bytes), 16);
 }
 
 int ripc__listing_each(const struct ripc__listing *listing,

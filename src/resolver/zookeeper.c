@@ -145,7 +145,7 @@ static void lookup_node(struct ripc__zk *z, uint64_t service, uint64_t nonce)
 static void on_found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len)
 {
 	struct ripc__zk_watched *w = watched_find(z, service);
-	struct ripc__record record, former;
+	struct ripc__record record;
 	uint8_t *copy;
 	bool changed, news;
 
@@ -162,8 +162,7 @@ static void on_found(struct ripc__zk *z, uint64_t service, const uint8_t *bytes,
 			return;
 		memcpy(copy, bytes, len);
 		/* The claim of the lower generation would be ignored. */
-		if (news && !ripc__zk_decode(z, service, w->bytes, w->len, &former) &&
-		    former.generation > record.generation)
+		if (news && ripc__encoded_generation(w->bytes) > record.generation)
 			reply(z, w, RIPC__RESOLVE_GONE, 0);
 		free(w->bytes);
 		w->bytes = copy;
@@ -200,8 +199,7 @@ static void zk_suspect(struct ripc__backend *b, uint64_t service, const uint8_t 
 	struct ripc__zk_watched *w = watched_find(z, service);
 	uint64_t now;
 
-	/* The instance id follows the service id. */
-	if (!w || !w->bytes || memcmp(w->bytes + 8, instance, 16))
+	if (!w || !w->bytes || memcmp(ripc__encoded_instance(w->bytes), instance, 16))
 		return;
 	now = ripc__clock_ns();
 	if (now >= w->suspect_until_ns + SUSPECT_NS)

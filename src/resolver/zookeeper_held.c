@@ -118,17 +118,6 @@ bool ripc__zk_settled(const struct ripc__backend *b, uint64_t service)
 	return !h || h->state == RIPC__ZK_CREATED || z->state == RIPC__ZK_DISCONNECTED;
 }
 
-static uint64_t own_generation(const struct ripc__zk *z, const struct ripc__zk_held *h)
-{
-	struct ripc__record record;
-	const char *why;
-
-	if (ripc__record_decode(&record, h->bytes, h->len - (z->auth ? RIPC__SIGNATURE_BYTES : 0),
-				&why))
-		return 0;
-	return record.generation;
-}
-
 void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 		    const struct ripc__ensemble_report *r)
 {
@@ -161,7 +150,7 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 	/* This node is not watched: nothing will report its end. */
 	if (msg.record.ttl_ms > RIPC__ZK_STALE_TTL_MS)
 		msg.record.ttl_ms = RIPC__ZK_STALE_TTL_MS;
-	split = !h->nonce && msg.record.generation <= own_generation(z, h);
+	split = !h->nonce && msg.record.generation <= ripc__encoded_generation(h->bytes);
 	ripc__zk_queue_msg(z, &msg, split);
 	/* That holder cannot know of us. */
 	if (split)

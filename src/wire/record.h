@@ -8,9 +8,9 @@
 
 #include "base/name.h"
 #include "wire/address.h"
+#include "wire/bytes.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
 #define RIPC__RECORD_ADDRS_MAX 5    /* transports with an address in one record */
 #define RIPC__RESOLVER_MSG_MAX 1400 /* bytes of one resolver message at most */
@@ -101,5 +101,16 @@ int ripc__record_encode(const struct ripc__record *record, uint8_t *buf, size_t 
  * constant string.
  */
 int ripc__record_decode(struct ripc__record *r, const uint8_t *buf, size_t len, const char **why);
+
+/* Members of a valid encoded record. */
+static inline const uint8_t *ripc__encoded_instance(const uint8_t *record)
+{
+	return record + 8;
+}
+
+static inline uint64_t ripc__encoded_generation(const uint8_t *record)
+{
+	return ripc__get_le64(record + 40);
+}
 
 #endif
