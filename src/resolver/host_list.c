@@ -90,9 +90,8 @@ static bool parse_host(const struct ripc__host_list *list, char *text, struct ri
 
 static bool parse_service(const char *text, uint64_t *service)
 {
-	char *end;
-
 	size_t len = strlen(text);
+	char *end;
 
 	*service = 0;
 	if (!strcmp(text, "*"))
@@ -110,39 +109,32 @@ static bool parse_service(const char *text, uint64_t *service)
 	       *service != RIPC_ANY_ID;
 }
 
-/* State of the parser. */
-struct reading {
-	struct ripc__host_entry *entries;
-	size_t n, cap;
-	unsigned bad;
-	char first_bad[sizeof(((struct ripc__host_list *)0)->first_bad)];
-};
-
-static void bad_line(const struct ripc__host_list *list, struct reading *r, unsigned line,
-		     const char *what, const char *word)
+static void bad_line(struct ripc__host_list *list, unsigned line, const char *what,
+		     const char *word)
 {
-	if (!r->bad)
-		snprintf(r->first_bad, sizeof(r->first_bad), "%u: %s%s%.64s", line, what,
-			 *word ? " " : "", word);
-	if (r->bad++ < LINES_LOGGED)
-		ripc__log(RIPC_LOG_ERROR, "resolver: %s:%u: %s%s%.64s; the line is ignored",
-			  list->path, line, what, *word ? " " : "", word);
+	char text[sizeof(list->first_bad)];
+
+	snprintf(text, sizeof(text), "%u: %s%s%.64s", line, what, *word ? " " : "", word);
+	if (!list->bad_lines)
+		memcpy(list->first_bad, text, sizeof(text));
+	if (list->bad_lines++ < LINES_LOGGED)
+		ripc__log(RIPC_LOG_ERROR, "resolver: %s:%s; the line is ignored", list->path, text);
 }
 
-static int add_entry(struct reading *r, const struct ripc__host_entry *e)
+static int add_entry(struct ripc__host_list *list, const struct ripc__host_entry *e)
 {
-	struct ripc__host_entry *more;
+	if (list->nentries == list->room) {
+		size_t room = list->room ? 2 * list->room : 16;
+		struct ripc__host_entry *more = realloc(list->entries, room * sizeof(*more));
 
-	if (r->n == r->cap) {
-		more = realloc(r->entries, (r->cap ? 2 * r->cap : 16) * sizeof(*more));
 		if (!more)
 			return -ENOMEM;
-		r->entries = more;
-		r->cap = r->cap ? 2 * r->cap : 16;
+		list->entries = more;
+		list->room = room;
 	}
-	r->entries[r->n] = *e;
-	r->entries[r->n].order = (unsigned)r->n;
-	r->n++;
+	list->entries[list->nentries] = *e;
+	list->entries[list->nentries].order = (unsigned)list->nentries;
+	list->nentries++;
 	return 0;
 }
 
@@ -168,17 +160,16 @@ static char *first_word(char *text, char **rest)
 	return word;
 }
 
-static int parse_line(const struct ripc__host_list *list, struct reading *r, unsigned line,
-		      char *text)
+static int parse_line(struct ripc__host_list *list, unsigned line, char *text)
 {
 	struct ripc__host_entry e = {0};
-	size_t first = r->n;
+	size_t first = list->nentries;
 	char *save, *rest, *word = first_word(text, &rest);
 
 	if (!*word)
 		return 0;
 	if (!parse_service(word, &e.service)) {
-		bad_line(list, r, line, "no service id:", word);
+		bad_line(list, line, "no service id:", word);
 		return 0;
 	}
 	for (; (word = strtok_r(rest, BLANKS, &save)); rest = NULL) {
@@ -186,31 +177,32 @@ static int parse_line(const struct ripc__host_list *list, struct reading *r, uns
 
 		snprintf(shown, sizeof(shown), "%s", word);
 		if (!parse_host(list, word, &e)) {
-			bad_line(list, r, line, "not the address of a host:", shown);
-			r->n = first;
+			bad_line(list, line, "not the address of a host:", shown);
+			list->nentries = first;
 			return 0;
 		}
-		if (r->n - first == HOSTS_MAX || r->n == ENTRIES_MAX) {
-			bad_line(list, r, line, "too many hosts", "");
-			r->n = first;
+		if (list->nentries - first == HOSTS_MAX || list->nentries == ENTRIES_MAX) {
+			bad_line(list, line, "too many hosts", "");
+			list->nentries = first;
 			return 0;
 		}
-		if (add_entry(r, &e))
+		if (add_entry(list, &e))
 			return -ENOMEM;
 	}
-	if (r->n == first)
-		bad_line(list, r, line, "a service without a host", "");
+	if (list->nentries == first)
+		bad_line(list, line, "a service without a host", "");
 	return 0;
 }
 
 int ripc__host_list_load(struct ripc__host_list *list)
 {
-	struct reading r = {0};
-	struct stat st;
+	struct ripc__host_list new = {.port = list->port};
 	char *text = malloc(BYTES_MAX), *at = text, why[1];
-	int rc = text ? ripc__file_read(list->path, false, text, BYTES_MAX, &st, why, sizeof(why))
+	int rc = text ? ripc__file_read(list->path, false, text, BYTES_MAX, &new.seen, why,
+					sizeof(why))
 		      : -ENOMEM;
 
+	strcpy(new.path, list->path);
 	/* A 0 byte would hide the lines after it. */
 	for (int i = 0; i < rc; i++)
 		if (!text[i])
@@ -221,25 +213,21 @@ int ripc__host_list_load(struct ripc__host_list *list)
 
 		if (end)
 			*end++ = 0;
-		rc = parse_line(list, &r, line, at);
+		rc = parse_line(&new, line, at);
 		at = end;
 	}
 	free(text);
 	if (rc) {
-		free(r.entries);
+		free(new.entries);
 		return rc;
 	}
-	if (r.bad > LINES_LOGGED)
-		ripc__log(RIPC_LOG_ERROR, "resolver: %s: %u bad lines in all", list->path, r.bad);
-	if (r.n)
-		qsort(r.entries, r.n, sizeof(*r.entries), by_service);
+	if (new.bad_lines > LINES_LOGGED)
+		ripc__log(RIPC_LOG_ERROR, "resolver: %s: %u bad lines in all", list->path,
+			  new.bad_lines);
+	if (new.nentries)
+		qsort(new.entries, new.nentries, sizeof(*new.entries), by_service);
 	free(list->entries);
-	list->entries = r.entries;
-	list->nentries = r.n;
-	list->bad_lines = r.bad;
-	memcpy(list->first_bad, r.first_bad, sizeof(list->first_bad));
-	list->seen = st;
-	list->last_error[0] = 0;
+	*list = new;
 	return 0;
 }
 

@@ -39,7 +39,7 @@ struct ripc__host_list {
 	char path[RIPC__CHAIN_ARG];       /* set by the caller */
 	uint16_t port;                    /* of hosts without one; set by the caller */
 	struct ripc__host_entry *entries; /* by service, then by order */
-	size_t nentries;
+	size_t nentries, room;
 	unsigned bad_lines;
 	char first_bad[112];  /* line number and fault of the first invalid line */
 	struct stat seen;     /* status of the file that was read */
