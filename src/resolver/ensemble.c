@@ -193,7 +193,7 @@ static struct ripc__ensemble_call *wait_for_call(struct ripc__ensemble *e, bool 
 	return c;
 }
 
-/* Sends the releases that peers would not notice at the end of the session. */
+/* Executes what the end of the session does not do: reports to holders. */
 static void close_session(struct ripc__ensemble *e, zhandle_t *zh)
 {
 	struct ripc__ensemble_call *c;

@@ -27,11 +27,12 @@ struct ripc__ensemble_env {
 };
 
 enum ripc__ensemble_command {
-	RIPC__CALL_CLAIM,        /* creates the node with these bytes */
-	RIPC__CALL_CLAIM_FORCE,  /* the same, or replaces the node of another */
-	RIPC__CALL_RELEASE,      /* removes the node, if it belongs to this session */
-	RIPC__CALL_WATCH,        /* reads the node, and reports its next change */
-	RIPC__CALL_LIST,         /* reads the nodes of all services, at most RIPC__LISTING_MAX */
+	RIPC__CALL_CLAIM,       /* creates the node with these bytes */
+	RIPC__CALL_CLAIM_FORCE, /* the same, or replaces the node of another */
+	RIPC__CALL_RELEASE,     /* removes the node, if it belongs to this session */
+	RIPC__CALL_WATCH,       /* reads the node, and reports its next change */
+	/* service 0: reads the nodes of all services, at most RIPC__LISTING_MAX; else: one of them */
+	RIPC__CALL_LIST,
 	RIPC__CALL_REPORT_RIVAL, /* notifies the holder of the node of another, with these bytes */
 };
 

@@ -11,16 +11,13 @@
 
 #define CLAIM_TRIES 4 /* rounds of one claim: create parents, node vanished, replace it */
 
-static bool parse_path(const struct ripc__ensemble *e, const char *path, uint64_t *service)
+/* The service of a node. Return: false: other nodes are messages to holders. */
+static bool parse_name(const char *name, uint64_t *service)
 {
-	size_t len = strlen(e->root);
 	char *end;
 
-	if (!path || strncmp(path, e->root, len) || path[len] != '/' ||
-	    strlen(path + len + 1) != 16)
-		return false;
-	*service = strtoull(path + len + 1, &end, 16);
-	return !*end;
+	*service = strtoull(name, &end, 16);
+	return !*end && end - name == 16 && *service;
 }
 
 static void on_node(zhandle_t *zh, int type, int state, const char *path, void *ctx)
@@ -28,7 +25,7 @@ static void on_node(zhandle_t *zh, int type, int state, const char *path, void *
 	struct ripc__ensemble *e = ctx;
 	uint64_t service;
 
-	if (type != ZOO_SESSION_EVENT && parse_path(e, path, &service))
+	if (type != ZOO_SESSION_EVENT && parse_name(path + strlen(e->root) + 1, &service))
 		ripc__ensemble_report(e, RIPC__ENS_CHANGED, service, NULL, 0);
 }
 
@@ -331,26 +328,12 @@ static void on_listed(int rc, const char *value, int len, const struct Stat *sta
 
 static void on_children(int rc, const struct String_vector *names, const void *data)
 {
-	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data, *one;
+	struct ripc__ensemble_call *c = (struct ripc__ensemble_call *)data;
+	uint64_t service;
 
-	for (int i = 0; !rc && i < names->count && i < RIPC__LISTING_MAX; i++) {
-		char *end;
-		uint64_t service = strtoull(names->data[i], &end, 16);
-
-		/* Other nodes are messages to holders. */
-		if (*end || strlen(names->data[i]) != 16)
-			continue;
-		one = calloc(1, sizeof(*one));
-		if (!one)
-			break;
-		one->e = c->e;
-		one->zh = c->zh;
-		one->command = RIPC__CALL_LIST;
-		one->service = service;
-		snprintf(one->path, sizeof(one->path), "%s/%s", c->e->root, names->data[i]);
-		if (zoo_aget(c->zh, one->path, 0, on_listed, one))
-			free(one);
-	}
+	for (int i = 0; !rc && i < names->count && i < RIPC__LISTING_MAX; i++)
+		if (parse_name(names->data[i], &service))
+			(void)ripc__ensemble_submit(c->e, RIPC__CALL_LIST, service, NULL, 0, NULL);
 	/* Without a root no service was ever registered. */
 	end_call(c, rc == ZNONODE ? 0 : rc);
 }
@@ -371,7 +354,8 @@ void ripc__ensemble_execute(zhandle_t *zh, struct ripc__ensemble_call *c)
 		report_rival(c);
 		return;
 	case RIPC__CALL_LIST:
-		rc = zoo_aget_children(zh, c->e->root, 0, on_children, c);
+		rc = c->service ? zoo_aget(zh, c->path, 0, on_listed, c)
+				: zoo_aget_children(zh, c->e->root, 0, on_children, c);
 		break;
 	case RIPC__CALL_RELEASE:
 		rc = zoo_aget(zh, c->path, 0, on_release, c);
