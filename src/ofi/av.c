@@ -26,10 +26,8 @@ static void hash_add(struct ofi_av *av, struct ofi_av_entry *e)
 	struct ofi_av_entry *first;
 
 	HASH_FIND(hh, av->by_service, &e->service, sizeof(e->service), first);
-	if (first)
-		return;
-	HASH_ADD(hh, av->by_service, service, sizeof(e->service), e);
-	e->hashed = e->hh.tbl;
+	if (!first)
+		HASH_ADD(hh, av->by_service, service, sizeof(e->service), e);
 }
 
 /* Return: the index, or a negative errno. */
@@ -104,7 +102,7 @@ static void remove_one(struct ofi_av *av, fi_addr_t addr)
 	if (addr < av->lowest)
 		av->lowest = addr;
 	av->generation++;
-	if (e->hashed) {
+	if (e->hh.tbl) {
 		HASH_DEL(av->by_service, e);
 		for (size_t i = 0; i < av->count; i++)
 			if (av->entries[i] && av->entries[i]->service == e->service)

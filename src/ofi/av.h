@@ -13,10 +13,9 @@
 #include <uthash.h>
 
 struct ofi_av_entry {
-	UT_hash_handle hh; /* only of the first entry of a service */
+	UT_hash_handle hh; /* of the first entry of a service; of others hh.tbl is NULL */
 	uint64_t service;
 	size_t index;
-	bool hashed;
 };
 
 struct ofi_av {

@@ -124,12 +124,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
 	ofi_lock(cq->sources.domain);
 	c = cq->used ? &cq->ring[cq->head] : NULL;
 	if (c && c->err) {
-		buf->op_context = c->entry.op_context;
-		buf->flags = c->entry.flags;
-		buf->len = c->entry.len;
-		buf->buf = c->entry.buf;
-		buf->data = c->entry.data;
-		buf->tag = c->entry.tag;
+		memcpy(buf, &c->entry, sizeof(c->entry));
 		buf->olen = c->olen;
 		buf->err = c->err;
 		buf->prov_errno = c->err;

@@ -10,7 +10,8 @@
 
 /* A completion, or an error if err is not 0. */
 struct ofi_completion {
-	struct fi_cq_tagged_entry entry; /* the other formats are its beginning */
+	/* the other formats are its beginning, and it is that of struct fi_cq_err_entry */
+	struct fi_cq_tagged_entry entry;
 	fi_addr_t source;
 	size_t olen;
 	int err; /* positive */

@@ -159,12 +159,10 @@ static int bind_cq(struct ofi_ep *ep, struct ofi_cq *cq, uint64_t flags)
 	if (flags & FI_TRANSMIT) {
 		ep->tx_cq = cq;
 		ep->selective |= flags & FI_SELECTIVE_COMPLETION ? FI_SEND : 0;
-		cq->sources.refs++;
 	}
 	if (flags & FI_RECV) {
 		ep->rx_cq = cq;
 		ep->selective |= flags & FI_SELECTIVE_COMPLETION ? FI_RECV : 0;
-		cq->sources.refs++;
 	}
 	return 0;
 }
@@ -183,14 +181,10 @@ static int bind_cntr(struct ofi_ep *ep, struct ofi_cntr *cntr, uint64_t flags)
 	rc = ofi_sources_add(&cntr->sources, ep);
 	if (rc)
 		return rc;
-	if (flags & FI_SEND) {
+	if (flags & FI_SEND)
 		ep->tx_cntr = cntr;
-		cntr->sources.refs++;
-	}
-	if (flags & FI_RECV) {
+	if (flags & FI_RECV)
 		ep->rx_cntr = cntr;
-		cntr->sources.refs++;
-	}
 	return 0;
 }
 

@@ -71,9 +71,8 @@ static inline __attribute__((always_inline)) int post_now(struct ofi_ep *ep, con
 	return 0;
 }
 
-static __attribute__((noinline)) ssize_t send_pieces_locked(struct ofi_ep *ep,
-							    const struct iovec *iov, size_t niov,
-							    const struct call *c)
+static __attribute__((noinline)) ssize_t send_pieces(struct ofi_ep *ep, const struct iovec *iov,
+						     size_t niov, const struct call *c)
 {
 	struct ofi_send s;
 
@@ -87,18 +86,6 @@ static __attribute__((noinline)) ssize_t send_pieces_locked(struct ofi_ep *ep,
 	return ofi_send_start(&s, ep, iov, niov, c->dest, c->flags);
 }
 
-static ssize_t send_pieces(struct fid_ep *fid, const struct iovec *iov, size_t niov,
-			   const struct call *c)
-{
-	struct ofi_ep *ep = ep_of(fid);
-	ssize_t rc;
-
-	ofi_lock(ep->domain);
-	rc = send_pieces_locked(ep, iov, niov, c);
-	ofi_unlock(ep->domain);
-	return rc;
-}
-
 static inline __attribute__((always_inline)) ssize_t send_one(struct fid_ep *fid, const void *buf,
 							      size_t len, const struct call *c)
 {
@@ -108,7 +95,7 @@ static inline __attribute__((always_inline)) ssize_t send_one(struct fid_ep *fid
 
 	ofi_lock(ep->domain);
 	if (post_now(ep, buf, len, c))
-		rc = send_pieces_locked(ep, &iov, 1, c);
+		rc = send_pieces(ep, &iov, 1, c);
 	ofi_unlock(ep->domain);
 	return rc;
 }
@@ -140,8 +127,13 @@ static ssize_t send_flags(struct fid_ep *fid, const struct iovec *iov, size_t ni
 			  uint64_t tag, uint64_t data, void *context, uint64_t kind, uint64_t flags)
 {
 	const struct call c = {dest, tag, data, context, kind, flags, notifies(fid, flags)};
+	struct ofi_ep *ep = ep_of(fid);
+	ssize_t rc;
 
-	return send_pieces(fid, iov, niov, &c);
+	ofi_lock(ep->domain);
+	rc = send_pieces(ep, iov, niov, &c);
+	ofi_unlock(ep->domain);
+	return rc;
 }
 
 static inline __attribute__((always_inline)) ssize_t inject_any(struct fid_ep *fid, const void *buf,

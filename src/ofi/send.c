@@ -51,28 +51,30 @@ unsigned ofi_slice(const struct iovec *iov, unsigned niov, size_t at, size_t len
 	return n;
 }
 
-/* Posts what is left of a long EAGER message. Return: as post_eager(). */
-static int post_parts(struct ofi_send *s)
+/*
+ * Posts what is left of an EAGER message, the last parts as PART. Return: 0; -EAGAIN, -EMSGSIZE:
+ * again, the limits may be lower; other: the peer is lost.
+ */
+static int post_eager(struct ofi_send *s)
 {
 	struct ofi_peer *p = s->peer;
 	struct iovec iov[OFI_IOV_MAX];
-	int rc = 0;
+	int rc;
 
-	while (!rc && (!s->posted || s->posted < s->len)) {
+	do {
 		size_t left = s->len - s->posted, len = left < p->part_max ? left : p->part_max;
 		struct ofi_envelope e = {.kind = OFI_PART};
-		unsigned n;
+		unsigned n = ofi_slice(s->iov, s->niov, s->posted, len, iov);
 
 		if (!s->posted)
 			e = (struct ofi_envelope){
 				.kind = OFI_EAGER,
-				.flags = s->wire_flags | OFI_F_LEN,
+				.flags = s->wire_flags | (len < s->len ? OFI_F_LEN : 0),
 				.tag = s->tag,
 				.data = s->data,
 				.len = s->len,
 			};
-		n = ofi_slice(s->iov, s->niov, s->posted, len, iov);
-		rc = ofi_peer_post(p, s->ep->main, &e, iov, n, len, false);
+		rc = ofi_peer_post(p, s->ep->main, &e, iov, n, len, s->more && len == s->len);
 		if (rc == -EMSGSIZE && ofi_peer_lower_eager(p, len) && s->posted)
 			rc = 0;
 		else if (!rc) {
@@ -82,30 +84,7 @@ static int post_parts(struct ofi_send *s)
 			}
 			s->posted += len;
 		}
-	}
-	return rc;
-}
-
-/* Return: 0; -EAGAIN, -EMSGSIZE: again, the limits may be lower; other: the peer is lost. */
-static int post_eager(struct ofi_send *s)
-{
-	struct ofi_peer *p = s->peer;
-	struct ofi_envelope e;
-	int rc;
-
-	if (s->len > p->part_max || s->posted)
-		return post_parts(s);
-	e.kind = OFI_EAGER;
-	e.flags = s->wire_flags;
-	e.tag = s->tag;
-	e.data = s->data;
-	rc = ofi_peer_post(p, s->ep->main, &e, s->iov, s->niov, s->len, s->more);
-	if (!rc) {
-		p->sent_messages++;
-		p->sent_bytes += (uint32_t)s->len;
-	} else if (rc == -EMSGSIZE) {
-		ofi_peer_lower_eager(p, s->len);
-	}
+	} while (!rc && s->posted < s->len);
 	return rc;
 }
 

@@ -39,7 +39,7 @@ static int sources_close(struct fid *fid)
 {
 	struct ofi_sources *s = container_of(fid, struct ofi_sources, fid);
 
-	if (ofi_is_used(s->domain, &s->refs))
+	if (ofi_is_used(s->domain, &s->neps))
 		return -FI_EBUSY;
 	ofi_domain_put(s->domain);
 	close_fds(s);
@@ -132,7 +132,6 @@ int ofi_sources_add(struct ofi_sources *s, struct ofi_ep *ep)
 
 void ofi_sources_unbind(struct ofi_sources *s, struct ofi_ep *ep)
 {
-	s->refs--;
 	for (unsigned i = 0; i < s->neps; i++) {
 		if (s->eps[i] != ep)
 			continue;
@@ -181,7 +180,8 @@ int64_t ofi_deadline_ms(int timeout_ms)
 	return timeout_ms < 0 ? INT64_MAX : now_ms() + timeout_ms;
 }
 
-bool ofi_sources_active(const struct ofi_sources *s)
+/* Whether something has to be tried again without a descriptor that becomes readable. */
+static bool is_active(const struct ofi_sources *s)
 {
 	for (unsigned i = 0; i < s->neps; i++)
 		if (s->eps[i]->active || s->eps[i]->withdrawn)
@@ -198,7 +198,7 @@ bool ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms)
 		return false;
 	if (left > SLEEP_MAX_MS)
 		left = SLEEP_MAX_MS;
-	if (ofi_sources_active(s))
+	if (is_active(s))
 		left = RETRY_MS;
 	ofi_unlock(s->domain);
 	if (s->epoll_fd >= 0)
@@ -217,7 +217,7 @@ static int trywait(struct fid *fid)
 
 	ofi_lock(s->domain);
 	ofi_sources_progress(s);
-	rc = s->event_fd < 0 || s->signaled || ofi_sources_active(s) ? -FI_EAGAIN : 0;
+	rc = s->event_fd < 0 || s->signaled || is_active(s) ? -FI_EAGAIN : 0;
 	ofi_unlock(s->domain);
 	return rc;
 }

@@ -21,9 +21,8 @@ struct ofi_sources {
 		struct fid_cntr cntr;
 	};
 	struct ofi_domain *domain;
-	struct ofi_ep **eps;
+	struct ofi_ep **eps; /* the endpoints that it is bound to */
 	unsigned neps;
-	unsigned refs; /* endpoints that the object is bound to, once for each direction */
 	bool may_wait; /* not FI_WAIT_NONE */
 	int epoll_fd;  /* -1: no wait object: a wait yields */
 	int event_fd;
@@ -39,7 +38,7 @@ int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_o
 
 /* All others: lock of the domain held. An endpoint is added once. */
 int ofi_sources_add(struct ofi_sources *s, struct ofi_ep *ep);
-/* Ends one binding of an endpoint. */
+/* Ends the bindings of an endpoint, if there is one. */
 void ofi_sources_unbind(struct ofi_sources *s, struct ofi_ep *ep);
 void ofi_sources_progress(struct ofi_sources *s);
 void ofi_sources_wake(struct ofi_sources *s);
@@ -49,8 +48,6 @@ static inline void ofi_sources_signal(struct ofi_sources *s)
 		ofi_sources_wake(s);
 }
 void ofi_sources_clear(struct ofi_sources *s);
-/* Whether something has to be tried again without a descriptor that becomes readable. */
-bool ofi_sources_active(const struct ofi_sources *s);
 /*
  * Releases the lock, sleeps or yields until there may be something to do or until the deadline of
  * ofi_deadline_ms(), and takes the lock. Return: false: the time is up.

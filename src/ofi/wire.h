@@ -127,10 +127,6 @@ static inline unsigned ofi_envelope_get_any(const void *from, size_t len, struct
 		[OFI_ABORT] = OFI_F_ID,
 		[OFI_PART] = 0,
 	};
-	static const uint8_t words[OFI_F_WORDS + 1] = {
-		0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
-		1, 2, 2, 3, 2, 3, 3, 4, 2, 3, 3, 4, 3, 4, 4, 5,
-	};
 	const uint8_t *p = from, *end;
 
 	if (len < 4 || p[0] < OFI_EAGER || p[0] > OFI_PART || p[1] != OFI_WIRE_VERSION ||
@@ -138,15 +134,16 @@ static inline unsigned ofi_envelope_get_any(const void *from, size_t len, struct
 		return 0;
 	e->kind = p[0];
 	e->flags = p[2];
-	end = p + 4 + 8 * words[e->flags & OFI_F_WORDS];
+	end = p + 4 + 8 * __builtin_popcount(e->flags & OFI_F_WORDS);
 	if (len < (size_t)(end - p))
 		return 0;
 	p += 4;
 	e->matched_messages = e->matched_bytes = 0;
 	if (e->flags & OFI_F_CREDIT) {
-		e->matched_messages = (uint32_t)ofi_get64(p);
-		e->matched_bytes = (uint32_t)(ofi_get64(p) >> 32);
-		p += 8;
+		uint64_t matched = ofi_get_word(&p);
+
+		e->matched_messages = (uint32_t)matched;
+		e->matched_bytes = (uint32_t)(matched >> 32);
 	}
 	e->tag = e->data = e->len = e->id = 0;
 	if (e->flags & OFI_F_TAGGED)
