@@ -134,8 +134,9 @@ static inline void ofi_send_completed(struct ofi_ep *ep, void *context, uint64_t
 	};
 }
 /*
- * Starts a send, or puts a copy into the queue of its peer. s has context, cq_flags, tag, data,
- * wire_flags and notify: write a completion; a failed send writes one always.
+ * Puts a copy of a send into the queue of its peer, and posts it unless it has to wait. s has
+ * context, cq_flags, tag, data, wire_flags and notify: write a completion; a failed send writes one
+ * always.
  */
 ssize_t ofi_send_start(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov, size_t niov,
 		       fi_addr_t dest, uint64_t flags);

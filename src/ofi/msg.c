@@ -33,8 +33,8 @@ static inline uint8_t wire_flags(const struct call *c)
 }
 
 /*
- * Posts a message of one piece that goes to the last peer, in one item, and need not wait. Return:
- * 0: it was posted and is complete; else it was not.
+ * Posts a message of one piece, in one item, that need not wait. Return: 0: it was posted and is
+ * complete; else it was not.
  */
 static inline __attribute__((always_inline)) int post_now(struct ofi_ep *ep, const void *buf,
 							  size_t len, const struct call *c)
@@ -42,13 +42,17 @@ static inline __attribute__((always_inline)) int post_now(struct ofi_ep *ep, con
 	uint8_t bytes[OFI_ENVELOPE_MAX + OFI_ONE_ITEM_MAX];
 	struct ofi_envelope e = {.kind = OFI_EAGER, .flags = wire_flags(c)};
 	struct iovec item = {.iov_base = bytes};
-	struct ofi_peer *p = ep->recent;
+	struct ofi_peer *p;
+	uint64_t service;
 	int rc;
 
-	if (!(ep->enabled & FI_SEND) || !p || p->queue || p->lost || c->flags & ~POST_NOW_FLAGS ||
-	    ofi_av_service(ep->av, c->dest) != p->service || len > OFI_ONE_ITEM_MAX ||
-	    len > p->part_max || !ofi_peer_may_send(p) || !ofi_peer_may_send_eager(p, len) ||
-	    ofi_peer_credit_due(p, 16) || (c->notify && ofi_cq_reserve(ep->tx_cq)))
+	if (!(ep->enabled & FI_SEND) || c->flags & ~POST_NOW_FLAGS || len > OFI_ONE_ITEM_MAX)
+		return -EAGAIN;
+	service = ofi_av_service(ep->av, c->dest);
+	p = service ? ofi_peer_get(ep, service) : NULL;
+	if (!p || p->queue || p->lost || len > p->part_max || !ofi_peer_may_send(p) ||
+	    !ofi_peer_may_send_eager(p, len) || ofi_peer_credit_due(p, 16) ||
+	    (c->notify && ofi_cq_reserve(ep->tx_cq)))
 		return -EAGAIN;
 	e.tag = c->tag;
 	e.data = c->data;
@@ -60,7 +64,9 @@ static inline __attribute__((always_inline)) int post_now(struct ofi_ep *ep, con
 	if (rc) {
 		if (c->notify)
 			ofi_cq_unreserve(ep->tx_cq);
-		ofi_peer_lose_unless_later(p, rc);
+		/* libripc reports the error of an earlier message once. */
+		if (rc != -EAGAIN && rc != -EMSGSIZE)
+			ofi_peer_lose(p, -rc, ripc_error_detail());
 		return rc;
 	}
 	p->sent_messages++;

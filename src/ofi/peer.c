@@ -326,10 +326,3 @@ void ofi_peers_free(struct ofi_ep *ep)
 		free(p);
 	}
 }
-
-void ofi_peer_lose_unless_later(struct ofi_peer *p, int rc)
-{
-	/* libripc reports the error of an earlier message once. */
-	if (rc != -EAGAIN && rc != -EMSGSIZE)
-		ofi_peer_lose(p, -rc, ripc_error_detail());
-}

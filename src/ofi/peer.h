@@ -146,8 +146,6 @@ void ofi_peer_watch(struct ofi_peer *p);
 void ofi_peer_lose(struct ofi_peer *p, int error, const char *why);
 /* Ends them now. error: positive; 0: without completions, because the endpoint is being closed. */
 void ofi_peer_end(struct ofi_peer *p, int error);
-/* After a failed post: unless it may succeed later. */
-void ofi_peer_lose_unless_later(struct ofi_peer *p, int rc);
 void ofi_peers_free(struct ofi_ep *ep);
 
 #endif

@@ -10,19 +10,14 @@
 #define SEND_FLAGS (OFI_TX_OP_FLAGS | FI_PRIORITY)
 /* Inject calls get -FI_EAGAIN while so many sends wait: their contents are in memory of ours. */
 #define INJECTED_MAX 1024
-/* Uses the completion that was reserved, and counts it. */
-static void complete(const struct ofi_send *s, int error)
+
+void ofi_send_end(struct ofi_send *s, int error)
 {
 	if (s->notify || error)
 		ofi_send_completed(s->ep, s->context, s->cq_flags, s->tag, error);
 	else
 		ofi_cq_unreserve(s->ep->tx_cq);
 	ofi_cntr_count(s->ep->tx_cntr, error);
-}
-
-void ofi_send_end(struct ofi_send *s, int error)
-{
-	complete(s, error);
 	free(s->copy);
 	free(s);
 }
@@ -108,11 +103,6 @@ static int post_rts(struct ofi_send *s)
 	return rc;
 }
 
-static bool is_eager(const struct ofi_send *s)
-{
-	return !s->matched && ofi_peer_may_send_eager(s->peer, s->len);
-}
-
 int ofi_send_post(struct ofi_send *s)
 {
 	struct ofi_ep *ep = s->ep;
@@ -123,7 +113,7 @@ int ofi_send_post(struct ofi_send *s)
 		ofi_peer_watch(p);
 		return -EAGAIN;
 	}
-	if (s->posted || is_eager(s)) {
+	if (s->posted || (!s->matched && ofi_peer_may_send_eager(p, s->len))) {
 		size_t part_max = p->part_max;
 
 		rc = post_eager(s);
@@ -291,15 +281,6 @@ ssize_t ofi_send_start(struct ofi_send *s, struct ofi_ep *ep, const struct iovec
 	s->posted = 0;
 	s->matched = flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE);
 	s->more = flags & FI_MORE;
-	if (!s->peer->queue && !s->peer->lost && is_eager(s) && ofi_peer_may_send(s->peer)) {
-		rc = post_eager(s);
-		if (!rc) {
-			complete(s, 0);
-			return 0;
-		}
-		ofi_peer_lose_unless_later(s->peer, (int)rc);
-	}
-	/* The queue posts it again, or ends it because its peer is lost. */
 	rc = enqueue(s, flags & FI_INJECT);
 	if (rc)
 		ofi_cq_unreserve(ep->tx_cq);
