@@ -8,10 +8,10 @@
  *   resolver_tool lookup ID [OPTIONS]     looks ID up
  *   resolver_tool watch ID [OPTIONS]      looks ID up, then continues until SIGTERM; SIGUSR1: looks
  *                                         ID up again and prints the result
+ *   resolver_tool list ID [OPTIONS]       lists all services until ID is among them
  *
  * Prints one line with the result; exit status 0 if ID was found or is held. A holder prints a
- * second
- * line if it loses the service.
+ * second line if it loses the service.
  */
 #define _GNU_SOURCE
 #include "describe.h"
@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "resolver/listing.h"
 #include "resolver/resolver.h"
 
 #include <errno.h>
@@ -83,6 +84,36 @@ static bool report(const struct ripc__resolver_event *ev, bool hold, int *status
 	return true;
 }
 
+static uint64_t wanted;
+
+static void listed(void *arg, const struct ripc__record *record)
+{
+	if (record->service != wanted)
+		return;
+	printf("listed %" PRIu64 " generation %" PRIu64 " age %u s\n", record->service,
+	       record->generation, record->since_ms / 1000);
+	stopped = 1;
+}
+
+static void list(struct ripc__resolver *r)
+{
+	struct ripc__listing found;
+
+	if (ripc__resolver_list_begin(r, &found, ripc__clock_ns()))
+		return;
+	while (!stopped) {
+		struct ripc__resolver_event ev;
+		uint64_t deadline = RIPC__NEVER;
+
+		(void)ripc__resolver_progress(r, true, &ev, 1, ripc__clock_ns(), &deadline);
+		(void)ripc__listing_each(&found, listed, NULL);
+		poll(NULL, 0, 100);
+		ripc__resolver_list_repeat(r, ripc__clock_ns());
+	}
+	ripc__resolver_list_end(r);
+	ripc__listing_fini(&found);
+}
+
 int main(int argc, char **argv)
 {
 	struct ripc__options opt;
@@ -93,14 +124,16 @@ int main(int argc, char **argv)
 	uint8_t ids[32];
 	char why[1200];
 	uint64_t service;
-	bool hold, random, watch, running = true;
+	bool hold, random, watch, lists, running = true;
 	int status = 3, rc;
 
 	random = argc > 2 && !strcmp(argv[1], "random");
 	hold = random || (argc > 2 && !strcmp(argv[1], "register"));
 	watch = argc > 2 && !strcmp(argv[1], "watch");
-	if (argc < 3 || (!hold && !watch && strcmp(argv[1], "lookup"))) {
-		fprintf(stderr, "usage: %s register|random|lookup|watch ID [OPTIONS]\n", argv[0]);
+	lists = argc > 2 && !strcmp(argv[1], "list");
+	if (argc < 3 || (!hold && !watch && !lists && strcmp(argv[1], "lookup"))) {
+		fprintf(stderr, "usage: %s register|random|lookup|watch|list ID [OPTIONS]\n",
+			argv[0]);
 		return 64;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -124,17 +157,23 @@ int main(int argc, char **argv)
 		printf("error: %s\n", ripc_error_detail());
 		return 66;
 	}
-	rc = random ? ripc__resolver_register(r, service, NULL, RIPC__REGISTER_RANDOM,
-					      ripc__clock_ns())
-	     : hold ? ripc__resolver_register(r, service, NULL, RIPC__REGISTER, ripc__clock_ns())
-		    : ripc__resolver_lookup(r, service, ripc__clock_ns());
+	signal(SIGTERM, stop);
+	signal(SIGUSR1, ask);
+	if (lists) {
+		wanted = service;
+		list(r);
+		status = 0;
+	}
+	rc = lists    ? 0
+	     : random ? ripc__resolver_register(r, service, NULL, RIPC__REGISTER_RANDOM,
+						ripc__clock_ns())
+	     : hold   ? ripc__resolver_register(r, service, NULL, RIPC__REGISTER, ripc__clock_ns())
+		      : ripc__resolver_lookup(r, service, ripc__clock_ns());
 	if (rc) {
 		printf("%s: %s\n", rc == -EADDRINUSE ? "conflict" : "error", ripc_error_detail());
 		ripc__resolver_close(r);
 		return rc == -EADDRINUSE ? 2 : 67;
 	}
-	signal(SIGTERM, stop);
-	signal(SIGUSR1, ask);
 	while (running && !stopped) {
 		struct pollfd pfd = {.fd = ripc__resolver_fd(r), .events = POLLIN};
 		uint64_t deadline = RIPC__NEVER, now = ripc__clock_ns();

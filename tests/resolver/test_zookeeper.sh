@@ -286,6 +286,8 @@ start other lookup 46 "$zk" $in_vain
 shows "another root does not see it" "$tmp/other" '^unresolved 46: .*it has no node'
 start inside lookup 46 "$root $patience"
 shows "the same one does" "$tmp/inside" "^resolved 46 at pid-${pid[rooted]}"
+start all list 46 "$root $patience"
+shows "and lists it" "$tmp/all" '^listed 46 generation 1 age [0-9]* s'
 stop rooted
 (umask 077 && echo 'cluster:secret' >"$tmp/auth" && echo 'stranger:guess' >"$tmp/wrong")
 closed="resolver=zookeeper:127.0.0.1:${port[0]}/closed $patience"
