@@ -48,7 +48,6 @@ struct ofi_posted *ofi_matching_find(struct ofi_matching *m, const struct ofi_ar
 
 void ofi_matching_keep(struct ofi_matching *m, struct ofi_arrived *a)
 {
-	a->claim = NULL;
 	DL_APPEND(m->arrived, a);
 }
 

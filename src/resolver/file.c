@@ -9,7 +9,6 @@
  */
 #define _GNU_SOURCE
 #include "base/clock.h"
-#include "base/options.h"
 #include "base/text.h"
 #include "resolver/host_list.h"
 #include "resolver/udp.h"
@@ -56,7 +55,6 @@ static void file_close(struct ripc__backend *b)
 {
 	file_forked(b);
 	ripc__host_list_free(&((struct file *)b)->list);
-	free(((struct file *)b)->socks.allowed);
 }
 
 static int file_open(struct ripc__backend *b, const struct ripc__backend_env *env, char *why,

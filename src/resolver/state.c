@@ -13,12 +13,7 @@ uint64_t ripc__rcore_random(struct ripc__rcore *core)
 
 uint64_t ripc__rcore_nonce(struct ripc__rcore *core)
 {
-	uint64_t nonce;
-
-	do
-		nonce = ripc__rcore_random(core);
-	while (!nonce);
-	return nonce;
+	return ripc__rcore_random(core) | 1;
 }
 
 /*

@@ -9,7 +9,6 @@
 #include "resolver/udp.h"
 
 #include "base/addr_changes.h"
-#include "base/options.h"
 #include "base/text.h"
 
 #include <arpa/inet.h>
@@ -18,7 +17,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -182,18 +180,14 @@ void ripc__udp_socks_close(const struct ripc__udp_socks *s)
 			close(s->fd[i]);
 }
 
-/* Return: whether there is memory. */
-static bool parse_interfaces(struct ripc__udp_socks *s, const char *names)
+static void parse_interfaces(struct ripc__udp_socks *s, const char *names)
 {
-	/* Names are separated by commas. */
-	s->allowed = calloc(strlen(names) / 2 + 1, sizeof(*s->allowed));
-	while (s->allowed && *names) {
+	while (*names) {
 		size_t n = strcspn(names, ",");
 
 		snprintf(s->allowed[s->nallowed++].name, IF_NAMESIZE, "%.*s", (int)n, names);
 		names += n + (names[n] == ',');
 	}
-	return s->allowed;
 }
 
 /* Looks up the indices of the allowed interfaces. */
@@ -217,8 +211,7 @@ int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_e
 	static const int families[] = {AF_INET, AF_INET6};
 	int rc[2], *changes = &s->fd[RIPC__UDP_CHANGES];
 
-	if (!parse_interfaces(s, env->opt->interfaces))
-		return ripc__reason(-ENOMEM, why, whylen, "out of memory");
+	parse_interfaces(s, env->opt->interfaces);
 	/* Before the indices are looked up, so that no change is missed. */
 	*changes = both || s->nallowed ? ripc__addr_changes_open() : -1;
 	if (*changes >= 0)
@@ -242,7 +235,6 @@ int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_e
 	    !out_of_resources(rc[0]) && !out_of_resources(rc[1]) && !out_of_resources(*changes))
 		return 0;
 	ripc__udp_socks_close(s);
-	free(s->allowed);
 	if (out_of_resources(*changes))
 		return ripc__reason(*changes, why, whylen,
 				    "network interfaces cannot be listed: %s",
@@ -262,15 +254,9 @@ bool ripc__udp_changes(struct ripc__udp_socks *s, int fd)
 	return true;
 }
 
-static void udp_forked(struct ripc__backend *b)
-{
-	ripc__udp_socks_close(&((struct udp *)b)->socks);
-}
-
 static void udp_close(struct ripc__backend *b)
 {
-	udp_forked(b);
-	free(((struct udp *)b)->socks.allowed);
+	ripc__udp_socks_close(&((struct udp *)b)->socks);
 }
 
 static int udp_open(struct ripc__backend *b, const struct ripc__backend_env *env, char *why,
@@ -514,5 +500,5 @@ const struct ripc__backend_ops ripc__backend_udp = {
 	.remote = udp_remote,
 	.describe_attempt = udp_describe_attempt,
 	.describe = udp_describe,
-	.forked = udp_forked,
+	.forked = udp_close,
 };

@@ -3,6 +3,7 @@
 #ifndef RIPC_RESOLVER_UDP_H
 #define RIPC_RESOLVER_UDP_H
 
+#include "base/options.h"
 #include "resolver/backend.h"
 
 #include <net/if.h>
@@ -24,9 +25,10 @@ struct ripc__udp_interface {
 };
 
 struct ripc__udp_socks {
-	int fd[RIPC__UDP_SOCKS];             /* < 0: not open */
-	struct ripc__udp_interface *allowed; /* of the setting interfaces; freed by the user */
-	unsigned nallowed;                   /* 0: all interfaces */
+	int fd[RIPC__UDP_SOCKS]; /* < 0: not open */
+	/* of the setting interfaces, which has a comma between two names */
+	struct ripc__udp_interface allowed[sizeof(((struct ripc__options *)0)->interfaces) / 2];
+	unsigned nallowed; /* 0: all interfaces */
 };
 
 /*
@@ -34,7 +36,7 @@ struct ripc__udp_socks {
  * that port, which all contexts of the host share. @both: a family has a receiver or no sender.
  * Changes are reported if @both is set or interfaces are named. Some sandboxes report none: there
  * the interfaces stay as they were. Return: 0; or a negative errno, with a sentence in why: nothing
- * is open or allocated.
+ * is open.
  */
 int ripc__udp_socks_open(struct ripc__udp_socks *s, const struct ripc__backend_env *env,
 			 uint16_t port, bool both, char *why, size_t whylen);
