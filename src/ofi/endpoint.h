@@ -133,13 +133,23 @@ static inline void ofi_send_completed(struct ofi_ep *ep, void *context, uint64_t
 		.err = error,
 	};
 }
-/*
- * Puts a copy of a send into the queue of its peer, and posts it unless it has to wait. s has
- * context, cq_flags, tag, data, wire_flags and notify: write a completion; a failed send writes one
- * always.
- */
-ssize_t ofi_send_start(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov, size_t niov,
-		       fi_addr_t dest, uint64_t flags);
+/* The arguments of a call of fi_msg(3) or fi_tagged(3), without its buffers. */
+struct ofi_call {
+	fi_addr_t dest;
+	uint64_t tag, data;
+	void *context;
+	uint64_t kind;  /* FI_MSG or FI_TAGGED */
+	uint64_t flags; /* FI_REMOTE_CQ_DATA: data is valid */
+	bool notify;    /* write a completion; a failed send writes one always */
+};
+static inline uint8_t ofi_call_wire_flags(const struct ofi_call *c)
+{
+	return (c->kind == FI_TAGGED ? OFI_F_TAGGED : 0) |
+	       ((c->flags & FI_REMOTE_CQ_DATA) ? OFI_F_DATA : 0);
+}
+/* Puts a send into the queue of its peer, and posts it unless it has to wait. */
+ssize_t ofi_send_start(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
+		       const struct ofi_call *c);
 /* Posts a queued send. Return: 0: it left the queue; -EAGAIN; other: the peer is lost. */
 int ofi_send_post(struct ofi_send *s);
 /* The peer asks for the contents of an RTS. */

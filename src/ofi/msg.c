@@ -16,31 +16,15 @@ static struct ofi_ep *ep_of(struct fid_ep *fid)
 	return container_of(fid, struct ofi_ep, fid);
 }
 
-/* The arguments of a call of fi_msg(3) or fi_tagged(3), without its buffers. */
-struct call {
-	fi_addr_t dest;
-	uint64_t tag, data;
-	void *context;
-	uint64_t kind;  /* FI_MSG or FI_TAGGED */
-	uint64_t flags; /* FI_REMOTE_CQ_DATA: data is valid */
-	bool notify;
-};
-
-static inline uint8_t wire_flags(const struct call *c)
-{
-	return (c->kind == FI_TAGGED ? OFI_F_TAGGED : 0) |
-	       ((c->flags & FI_REMOTE_CQ_DATA) ? OFI_F_DATA : 0);
-}
-
 /*
  * Posts a message of one piece, in one item, that need not wait. Return: 0: it was posted and is
  * complete; else it was not.
  */
 static inline __attribute__((always_inline)) int post_now(struct ofi_ep *ep, const void *buf,
-							  size_t len, const struct call *c)
+							  size_t len, const struct ofi_call *c)
 {
 	uint8_t bytes[OFI_ENVELOPE_MAX + OFI_ONE_ITEM_MAX];
-	struct ofi_envelope e = {.kind = OFI_EAGER, .flags = wire_flags(c)};
+	struct ofi_envelope e = {.kind = OFI_EAGER, .flags = ofi_call_wire_flags(c)};
 	struct iovec item = {.iov_base = bytes};
 	struct ofi_peer *p;
 	uint64_t service;
@@ -77,23 +61,8 @@ static inline __attribute__((always_inline)) int post_now(struct ofi_ep *ep, con
 	return 0;
 }
 
-static __attribute__((noinline)) ssize_t send_pieces(struct ofi_ep *ep, const struct iovec *iov,
-						     size_t niov, const struct call *c)
-{
-	struct ofi_send s;
-
-	s.peer = NULL;
-	s.context = c->context;
-	s.cq_flags = FI_SEND | c->kind;
-	s.wire_flags = wire_flags(c);
-	s.tag = c->tag;
-	s.data = (c->flags & FI_REMOTE_CQ_DATA) ? c->data : 0;
-	s.notify = c->notify;
-	return ofi_send_start(&s, ep, iov, niov, c->dest, c->flags);
-}
-
 static inline __attribute__((always_inline)) ssize_t send_one(struct fid_ep *fid, const void *buf,
-							      size_t len, const struct call *c)
+							      size_t len, const struct ofi_call *c)
 {
 	struct iovec iov = {(void *)buf, len};
 	struct ofi_ep *ep = ep_of(fid);
@@ -101,7 +70,7 @@ static inline __attribute__((always_inline)) ssize_t send_one(struct fid_ep *fid
 
 	ofi_lock(ep->domain);
 	if (post_now(ep, buf, len, c))
-		rc = send_pieces(ep, &iov, 1, c);
+		rc = ofi_send_start(ep, &iov, 1, c);
 	ofi_unlock(ep->domain);
 	return rc;
 }
@@ -124,7 +93,7 @@ static inline __attribute__((always_inline)) ssize_t send_default(struct fid_ep 
 								  uint64_t kind, uint64_t extra)
 {
 	uint64_t flags = default_flags(fid, extra);
-	const struct call c = {dest, tag, data, context, kind, flags, notifies(fid, flags)};
+	const struct ofi_call c = {dest, tag, data, context, kind, flags, notifies(fid, flags)};
 
 	return send_one(fid, buf, len, &c);
 }
@@ -132,12 +101,12 @@ static inline __attribute__((always_inline)) ssize_t send_default(struct fid_ep 
 static ssize_t send_flags(struct fid_ep *fid, const struct iovec *iov, size_t niov, fi_addr_t dest,
 			  uint64_t tag, uint64_t data, void *context, uint64_t kind, uint64_t flags)
 {
-	const struct call c = {dest, tag, data, context, kind, flags, notifies(fid, flags)};
+	const struct ofi_call c = {dest, tag, data, context, kind, flags, notifies(fid, flags)};
 	struct ofi_ep *ep = ep_of(fid);
 	ssize_t rc;
 
 	ofi_lock(ep->domain);
-	rc = send_pieces(ep, iov, niov, &c);
+	rc = ofi_send_start(ep, iov, niov, &c);
 	ofi_unlock(ep->domain);
 	return rc;
 }
@@ -147,7 +116,8 @@ static inline __attribute__((always_inline)) ssize_t inject_any(struct fid_ep *f
 								uint64_t tag, uint64_t data,
 								uint64_t kind, uint64_t extra)
 {
-	const struct call c = {dest, tag, data, fid->fid.context, kind, FI_INJECT | extra, false};
+	const struct ofi_call c = {dest, tag, data, fid->fid.context, kind, FI_INJECT | extra,
+				   false};
 
 	return send_one(fid, buf, len, &c);
 }

@@ -196,94 +196,84 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 
 /* ---- the start ---- */
 
-/* Fills s from the arguments of a call. Empty pieces are left out. */
-static inline ssize_t prepare(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov,
-			      size_t niov, fi_addr_t dest, uint64_t flags)
+/* Sets the pieces of a send, without empty ones; inject: to a copy. */
+static ssize_t set_contents(struct ofi_send *s, const struct iovec *iov, size_t niov, bool inject)
 {
-	uint64_t service;
+	char *to;
 
-	if (flags & ~SEND_FLAGS)
-		return ofi_refused("a send with these flags");
-	if (!(ep->enabled & FI_SEND))
-		return ep->enabled ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE;
-	if (niov > OFI_IOV_MAX)
-		return -FI_EINVAL;
-	service = ofi_av_service(ep->av, dest);
-	if (!service)
-		return -FI_EINVAL;
-	s->len = 0;
-	s->niov = 0;
 	for (size_t i = 0; i < niov; i++) {
 		if (!iov[i].iov_len)
 			continue;
-		if (iov[i].iov_len > OFI_MESSAGE_MAX - s->len)
+		if (iov[i].iov_len > (inject ? OFI_INJECT_MAX : OFI_MESSAGE_MAX) - s->len)
 			return -FI_EMSGSIZE;
 		s->iov[s->niov++] = iov[i];
 		s->len += iov[i].iov_len;
 	}
-	if (flags & FI_INJECT && s->len > OFI_INJECT_MAX)
-		return -FI_EMSGSIZE;
-	s->peer = ofi_peer_get(ep, service);
-	return s->peer ? 0 : -FI_ENOMEM;
-}
-
-/* Appends a copy of the send to the queue of its peer. */
-static ssize_t enqueue(const struct ofi_send *from, bool inject)
-{
-	struct ofi_peer *p = from->peer;
-	struct ofi_send *s;
-
-	if (inject) {
-		const struct ofi_send *other;
-		unsigned queued;
-
-		DL_COUNT(p->queue, other, queued);
-		if (queued >= INJECTED_MAX)
-			return -FI_EAGAIN;
-	}
-	s = malloc(sizeof(*s));
-	if (!s)
+	if (!inject || !s->len)
+		return 0;
+	to = s->copy = malloc(s->len);
+	if (!to)
 		return -FI_ENOMEM;
-	*s = *from;
-	if (inject && s->len) {
-		size_t len = 0;
-
-		s->copy = malloc(s->len);
-		if (!s->copy) {
-			free(s);
-			return -FI_ENOMEM;
-		}
-		for (unsigned i = 0; i < s->niov; i++) {
-			memcpy((char *)s->copy + len, s->iov[i].iov_base, s->iov[i].iov_len);
-			len += s->iov[i].iov_len;
-		}
-		s->iov[0] = (struct iovec){s->copy, s->len};
-		s->niov = 1;
+	for (unsigned i = 0; i < s->niov; i++) {
+		memcpy(to, s->iov[i].iov_base, s->iov[i].iov_len);
+		to += s->iov[i].iov_len;
 	}
-	DL_APPEND(p->queue, s);
-	ofi_peer_push(p);
+	s->iov[0] = (struct iovec){s->copy, s->len};
+	s->niov = 1;
 	return 0;
 }
 
-ssize_t ofi_send_start(struct ofi_send *s, struct ofi_ep *ep, const struct iovec *iov, size_t niov,
-		       fi_addr_t dest, uint64_t flags)
+static bool may_inject(const struct ofi_peer *p)
 {
-	ssize_t rc = prepare(s, ep, iov, niov, dest, flags);
+	const struct ofi_send *s;
+	unsigned queued;
 
+	DL_COUNT(p->queue, s, queued);
+	return queued < INJECTED_MAX;
+}
+
+ssize_t ofi_send_start(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
+		       const struct ofi_call *c)
+{
+	bool inject = c->flags & FI_INJECT;
+	struct ofi_peer *p;
+	struct ofi_send *s;
+	uint64_t service;
+	ssize_t rc;
+
+	if (c->flags & ~SEND_FLAGS)
+		return ofi_refused("a send with these flags");
+	if (!(ep->enabled & FI_SEND))
+		return ep->enabled ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE;
+	service = ofi_av_service(ep->av, c->dest);
+	if (!service || niov > OFI_IOV_MAX)
+		return -FI_EINVAL;
+	p = ofi_peer_get(ep, service);
+	s = p ? calloc(1, sizeof(*s)) : NULL;
+	if (!s)
+		return -FI_ENOMEM;
+	s->ep = ep;
+	s->peer = p;
+	s->context = c->context;
+	s->cq_flags = FI_SEND | c->kind;
+	s->notify = c->notify;
+	s->matched = c->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE);
+	s->more = c->flags & FI_MORE;
+	s->wire_flags = ofi_call_wire_flags(c);
+	s->tag = c->tag;
+	s->data = c->data;
+	rc = set_contents(s, iov, niov, inject);
 	if (!rc)
-		rc = ofi_cq_reserve(ep->tx_cq);
+		rc = inject && !may_inject(p) ? -FI_EAGAIN : ofi_cq_reserve(ep->tx_cq);
+	if (!rc) {
+		DL_APPEND(p->queue, s);
+		ofi_peer_push(p);
+		return 0;
+	}
+	free(s->copy);
+	free(s);
 	if (rc == -FI_EAGAIN)
 		ofi_ep_progress(ep);
-	if (rc)
-		return rc;
-	s->ep = ep;
-	s->copy = NULL;
-	s->posted = 0;
-	s->matched = flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE);
-	s->more = flags & FI_MORE;
-	rc = enqueue(s, flags & FI_INJECT);
-	if (rc)
-		ofi_cq_unreserve(ep->tx_cq);
 	return rc;
 }
 
