@@ -112,15 +112,13 @@ static struct ripc__cached *add(struct ripc__cache *cache, uint64_t service, siz
 	if (!make_room(cache, len, overheard))
 		return NULL;
 	c = calloc(1, sizeof(*c));
-	if (!c)
-		return NULL;
-	c->node.id = service;
-	c->timer.due = cache->due;
-	c->pending.taken = cache->taken;
-	if (ripc__timers_add(cache->timers, &c->timer, RIPC__NEVER)) {
+	if (!c || ripc__timers_add(cache->timers, &c->timer, RIPC__NEVER)) {
 		free(c);
 		return NULL;
 	}
+	c->node.id = service;
+	c->timer.due = cache->due;
+	c->pending.taken = cache->taken;
 	ripc__table_add(&cache->table, &c->node);
 	cache->bytes += sizeof(*c);
 	list_in(cache, c);

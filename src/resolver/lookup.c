@@ -120,15 +120,13 @@ int ripc__lookup_start(struct ripc__rcore *core, uint64_t service, bool refresh,
 	if (core->lookups.count >= RIPC__LOOKUPS_MAX && !remove_negative(core))
 		return ripc__fail(-EAGAIN, "%d look-ups are under way already", RIPC__LOOKUPS_MAX);
 	l = calloc(1, sizeof(*l));
-	if (!l)
-		return ripc__fail(-ENOMEM, "no memory for a look-up");
-	l->node.id = service;
-	l->timer.due = lookup_due;
-	l->pending.taken = lookup_event;
-	if (ripc__timers_add(&core->timers, &l->timer, RIPC__NEVER)) {
+	if (!l || ripc__timers_add(&core->timers, &l->timer, RIPC__NEVER)) {
 		free(l);
 		return ripc__fail(-ENOMEM, "no memory for a look-up");
 	}
+	l->node.id = service;
+	l->timer.due = lookup_due;
+	l->pending.taken = lookup_event;
 	ripc__table_add(&core->lookups, &l->node);
 	lookup_begin(core, l, refresh, now_ns);
 	return 0;
