@@ -399,11 +399,15 @@ static void RIPC__NO_ANALYSIS linger(struct ripc *ctx)
 	}
 }
 
-/* Sends the ACKs that wait for RELEASE: those of messages that the application holds. */
-static void send_acks(struct ripc *ctx)
+/*
+ * Answers the requests that were received, and sends the ACKs that wait for RELEASE: those of
+ * messages that the application holds.
+ */
+static void send_answers(struct ripc *ctx)
 {
 	struct ripc__lane *lane;
 
+	ripc__served_close(ctx);
 	ripc__list_for_each_entry (lane, &ctx->lanes, link)
 		if (lane->state == RIPC__LANE_UP)
 			ripc__rndv_acks_send(lane);
@@ -434,12 +438,11 @@ static void context_end(struct ripc *ctx, bool graceful)
 	if (graceful) {
 		ripc__delayed_ack_flush(ctx);
 		ripc__groups_leave(ctx);
-		ripc__served_close(ctx);
 		ripc__calls_close(ctx);
-		/* Most leave before linger(), which waits for room; it may receive further ones. */
-		send_acks(ctx);
+		send_answers(ctx);
+		/* Waits for room, and may receive further messages. */
 		linger(ctx);
-		send_acks(ctx);
+		send_answers(ctx);
 		send_byes(ctx);
 	}
 	while ((n = ripc__list_first(&ctx->lanes)))

@@ -73,6 +73,24 @@ START_TEST(callee_closed__answered)
 }
 END_TEST
 
+/* A request that arrives while its context closes was not executed, and its caller learns that. */
+START_TEST(callee_closed__arrives_meanwhile)
+{
+	struct ripc_request *r;
+	uint64_t until;
+
+	OK(call(0, 8, 5000));
+	servers[0].s = NULL;
+	OK(start(RIG_ID(1), 1, _i ? 20000 : 8, NULL, 1000, &r));
+	/* The network alone: context 1 makes progress when it closes. */
+	until = ripc__sim_now(rig.net) + RIPC__MS;
+	while (ripc__sim_step(rig.net, until))
+		;
+	rig_close(&rig, 1);
+	RC(-EHOSTUNREACH, result(&r, 1));
+}
+END_TEST
+
 /* A service that is taken over answers what it has received; later calls go to the new holder. */
 START_TEST(callee_moved)
 {
@@ -412,6 +430,7 @@ int main(void)
 	tcase_add_loop_test(tc, callee_closed__next_holder, 0, 2);
 	tcase_add_test(tc, callee_closed__after_lane_lost);
 	tcase_add_test(tc, callee_closed__answered);
+	tcase_add_loop_test(tc, callee_closed__arrives_meanwhile, 0, 2);
 	tcase_add_test(tc, callee_moved);
 	tcase_add_loop_test(tc, callee_ended__long_answer, 0, 2);
 	tcase_add_loop_test(tc, caller_restarted, 0, 4);
