@@ -3,73 +3,57 @@
 
 /*
  * Per kind: bytes between the header and the descriptors, and whether items, returns and payload
- * may follow.
+ * may follow. A kind that is not listed has a header alone.
  */
 static const struct kind {
-	const char *name;
 	uint8_t fixed;
 	bool items, returns, payload;
 	bool lens; /* items have a length each, and no descriptor */
 	bool instance, ack, call;
 } kinds[RIPC__KIND_END] = {
-	[RIPC__SHORT] = {.name = "SHORT",
-			 .items = true,
+	[RIPC__SHORT] = {.items = true,
 			 .returns = true,
 			 .payload = true,
 			 .lens = true,
 			 .instance = true,
 			 .ack = true,
 			 .call = true},
-	[RIPC__LONG] = {.name = "LONG",
-			.fixed = 16,
+	[RIPC__LONG] = {.fixed = 16,
 			.items = true,
 			.returns = true,
 			.payload = true,
 			.ack = true,
 			.call = true},
-	[RIPC__ACK] = {.name = "ACK", .fixed = 16},
-	[RIPC__GRANT] = {.name = "GRANT", .fixed = 8, .items = true},
-	[RIPC__FIN] = {.name = "FIN", .fixed = 8},
-	[RIPC__CANCEL] = {.name = "CANCEL", .fixed = 8},
-	[RIPC__CREDIT] = {.name = "CREDIT", .fixed = 8},
-	[RIPC__PING] = {.name = "PING", .fixed = 8},
-	[RIPC__PONG] = {.name = "PONG", .fixed = 8},
-	[RIPC__REVOKE] = {.name = "REVOKE", .fixed = 8},
-	[RIPC__REVOKED] = {.name = "REVOKED", .fixed = 8},
-	[RIPC__NOSERVICE] = {.name = "NOSERVICE", .instance = true},
-	[RIPC__BYE] = {.name = "BYE"},
-	[RIPC__GOAWAY] = {.name = "GOAWAY", .fixed = 8},
-	[RIPC__GROUP] = {.name = "GROUP",
-			 .fixed = 8,
-			 .items = true,
-			 .payload = true,
-			 .lens = true,
-			 .instance = true},
-	[RIPC__JOIN] = {.name = "JOIN", .fixed = 16, .payload = true},
-	[RIPC__MEMBER] = {.name = "MEMBER", .fixed = 16, .payload = true},
-	[RIPC__COORDINATOR] = {.name = "COORDINATOR", .fixed = 16},
-	[RIPC__MCAST_ACK] = {.name = "MCAST_ACK", .fixed = 8},
-	[RIPC__MAP_ACK] = {.name = "MAP_ACK", .fixed = 8},
-	[RIPC__RELEASE] = {.name = "RELEASE", .fixed = 16},
-	[RIPC__UNMAP] = {.name = "UNMAP", .fixed = 8},
-	[RIPC__RELIABLE_BEGIN] = {.name = "RELIABLE_BEGIN", .fixed = 8},
-	[RIPC__RELIABLE_ACK] = {.name = "RELIABLE_ACK", .fixed = 8},
-	[RIPC__RELIABLE_REFUSED] = {.name = "RELIABLE_REFUSED", .fixed = 8},
-	[RIPC__CALL_CANCEL] = {.name = "CALL_CANCEL", .fixed = 8},
-	[RIPC__CALL_STATE] = {.name = "CALL_STATE", .fixed = 16},
-	[RIPC__WATCH] = {.name = "WATCH"},
-	[RIPC__WATCH_END] = {.name = "WATCH_END"},
-	[RIPC__STANDING_GRANT] = {.name = "STANDING_GRANT", .returns = true},
-	[RIPC__DATAGRAM_CONTEXT] = {.name = "DATAGRAM_CONTEXT", .fixed = 16},
-	[RIPC__DATAGRAM_CONTEXT_ACK] = {.name = "DATAGRAM_CONTEXT_ACK", .fixed = 8},
-	[RIPC__ACK_REQUEST] = {.name = "ACK_REQUEST", .fixed = 8},
-	[RIPC__FLOW_END] = {.name = "FLOW_END", .fixed = 8},
+	[RIPC__ACK] = {.fixed = 16},
+	[RIPC__GRANT] = {.fixed = 8, .items = true},
+	[RIPC__FIN] = {.fixed = 8},
+	[RIPC__CANCEL] = {.fixed = 8},
+	[RIPC__CREDIT] = {.fixed = 8},
+	[RIPC__PING] = {.fixed = 8},
+	[RIPC__PONG] = {.fixed = 8},
+	[RIPC__REVOKE] = {.fixed = 8},
+	[RIPC__REVOKED] = {.fixed = 8},
+	[RIPC__NOSERVICE] = {.instance = true},
+	[RIPC__GOAWAY] = {.fixed = 8},
+	[RIPC__GROUP] = {.fixed = 8, .items = true, .payload = true, .lens = true, .instance = true},
+	[RIPC__JOIN] = {.fixed = 16, .payload = true},
+	[RIPC__MEMBER] = {.fixed = 16, .payload = true},
+	[RIPC__COORDINATOR] = {.fixed = 16},
+	[RIPC__MCAST_ACK] = {.fixed = 8},
+	[RIPC__MAP_ACK] = {.fixed = 8},
+	[RIPC__RELEASE] = {.fixed = 16},
+	[RIPC__UNMAP] = {.fixed = 8},
+	[RIPC__RELIABLE_BEGIN] = {.fixed = 8},
+	[RIPC__RELIABLE_ACK] = {.fixed = 8},
+	[RIPC__RELIABLE_REFUSED] = {.fixed = 8},
+	[RIPC__CALL_CANCEL] = {.fixed = 8},
+	[RIPC__CALL_STATE] = {.fixed = 16},
+	[RIPC__STANDING_GRANT] = {.returns = true},
+	[RIPC__DATAGRAM_CONTEXT] = {.fixed = 16},
+	[RIPC__DATAGRAM_CONTEXT_ACK] = {.fixed = 8},
+	[RIPC__ACK_REQUEST] = {.fixed = 8},
+	[RIPC__FLOW_END] = {.fixed = 8},
 };
-
-const char *ripc__kind_name(unsigned kind)
-{
-	return kind < RIPC__KIND_END && kinds[kind].name ? kinds[kind].name : "unknown";
-}
 
 size_t ripc__control_put(uint8_t buf[RIPC__CONTROL_MAX], unsigned kind, uint64_t dest,
 			 uint64_t source, uint64_t a, uint64_t b)
@@ -279,7 +263,7 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	if (buf[2] != RIPC__MSG_VERSION)
 		return ripc__malformed(why, "message of another version of the protocol");
 	h->kind = buf[3];
-	if (h->kind >= RIPC__KIND_END || !kinds[h->kind].name)
+	if (!h->kind || h->kind >= RIPC__KIND_END)
 		return ripc__malformed(why, "message of unknown kind");
 	k = &kinds[h->kind];
 	h->flags = ripc__get_le16(buf + 4);

@@ -277,9 +277,6 @@ int ripc__call_get(struct ripc__header *h, const uint8_t **at, const uint8_t *en
 uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d);
 void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index);
 
-/* The name of a kind, for texts. */
-const char *ripc__kind_name(unsigned kind);
-
 #define RIPC__CONTROL_MAX (RIPC__HEADER_LEN + 16)
 
 /*

@@ -6,20 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-START_TEST(kind_name__unique)
-{
-	for (unsigned i = 0; i < KINDS; i++) {
-		ck_assert_str_ne(ripc__kind_name(kinds[i].kind), "unknown");
-		for (unsigned k = 0; k < i; k++)
-			ck_assert_str_ne(ripc__kind_name(kinds[i].kind),
-					 ripc__kind_name(kinds[k].kind));
-	}
-	ck_assert_str_eq(ripc__kind_name(0), "unknown");
-	ck_assert_str_eq(ripc__kind_name(RIPC__KIND_END), "unknown");
-	ck_assert_str_eq(ripc__kind_name(UINT32_MAX), "unknown");
-}
-END_TEST
-
 /* _i: the kind. */
 START_TEST(decode__round_trip_header)
 {
@@ -339,7 +325,6 @@ int main(void)
 	test_seed();
 	tcase_add_checked_fixture(tc, headers_setup, NULL);
 	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, kind_name__unique);
 	tcase_add_loop_test(tc, decode__round_trip_header, 0, KINDS);
 	tcase_add_loop_test(tc, decode__every_truncation, 0, KINDS);
 	tcase_add_loop_test(tc, decode__every_mutation_of_a_byte, 0, KINDS);
