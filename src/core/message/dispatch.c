@@ -102,9 +102,8 @@ copy_payload(struct ripc__message *m, const struct ripc__header *h)
 
 /*
  * Makes the message of a SHORT. Its items stay in the receive buffer. They are copied if the
- * transport needs the buffer back at once, if half of the lane's buffers are held, or if all but
- * RIPC__RECV_DEPTH_MIN are: a slow service must not take the buffers of the others. Keeps or
- * releases the event's buffer in every case. NULL: out of memory.
+ * transport needs the buffer back at once, or if the message may not hold it. Keeps or releases the
+ * event's buffer in every case. NULL: out of memory.
  */
 static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
 					   const struct ripc__header *h,
@@ -113,9 +112,7 @@ static struct ripc__message *short_message(struct ripc *ctx, unsigned tp, struct
 	struct ripc__message *m = ripc__message_new(ctx, h->nitems);
 	const uint8_t *payload = h->payload;
 	const uint8_t *instance = h->instance ? h->instance : lane ? lane->peer->instance : NULL;
-	bool copy = !ev->token || (lane && lane->rx_depth &&
-				   (lane->rx_held >= lane->rx_depth / 2 ||
-				    lane->rx_held + RIPC__RECV_DEPTH_MIN >= lane->rx_depth));
+	bool copy = !ev->token || (lane && lane->rx_depth && !ripc__lane_may_hold(lane));
 
 	if (m && RIPC__UNLIKELY(copy)) {
 		payload = copy_payload(m, h);

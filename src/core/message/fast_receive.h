@@ -117,13 +117,6 @@ static __always_inline void ripc__message_fill(struct ripc_service *s, struct ri
 	p->stats.bytes_received += len;
 }
 
-/* Whether the application may hold one more receive buffer, see short_message() in dispatch.c. */
-static inline bool ripc__lane_may_hold(const struct ripc__lane *lane)
-{
-	return lane->rx_held < lane->rx_depth / 2 &&
-	       lane->rx_held + RIPC__RECV_DEPTH_MIN < lane->rx_depth;
-}
-
 /* A request was received, to be handed out, or an answer, whose call ends. Return: which. */
 enum ripc__fast ripc__receive_call(struct ripc__message *m, const struct ripc__call_words *call,
 				   unsigned flags, struct ripc__peer *p);

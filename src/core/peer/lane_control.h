@@ -23,7 +23,16 @@ static inline void ripc__lane_send_credit(struct ripc__lane *lane)
 	    ripc__lane_has_credit(lane, true))
 		ripc__lane_post_credit(lane);
 }
-/* A message keeps its receive buffer: what the peer waits for may be half of the others now. */
+/*
+ * Whether a message may keep its receive buffer: fewer than half of them are held, and more than
+ * RIPC__RECV_DEPTH_MIN are left, so that a slow service does not take the buffers of the others.
+ */
+static inline bool ripc__lane_may_hold(const struct ripc__lane *lane)
+{
+	return lane->rx_held < lane->rx_depth / 2 &&
+	       lane->rx_held + RIPC__RECV_DEPTH_MIN < lane->rx_depth;
+}
+/* A message keeps its receive buffer: the peer may wait for half of the others now. */
 static inline void ripc__lane_hold(struct ripc__lane *lane)
 {
 	lane->rx_held++;
