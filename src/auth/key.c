@@ -387,7 +387,7 @@ int ripc__auth_unseal(struct ripc__auth *a, const uint8_t *buf, size_t len, cons
 	}
 	rc = add_sender(a, buf + 16, ripc__get_le64(buf + 40), then);
 	if (rc) {
-		*why = "it came before";
+		*why = "it was received before";
 		a->counts.replayed++;
 		return rc;
 	}

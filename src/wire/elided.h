@@ -17,16 +17,16 @@
 #include "wire/header.h"
 
 /*
- * ELIDED_DATAGRAM: its first byte, and the bytes before its payload; and the first byte of what
- * answers it if its header context is not known. The difference to the full header is a multiple of
- * 8, so the payload has the same alignment in both.
+ * The first byte of an ELIDED_DATAGRAM; that of an UNKNOWN_CONTEXT, the answer if the header context
+ * is not known; and the bytes of an ELIDED_DATAGRAM before its payload. The difference to the full
+ * header is a multiple of 8, so the payload has the same alignment in both.
  */
 #define RIPC__ELIDED_DATAGRAM     0x65
 #define RIPC__UNKNOWN_CONTEXT     0x66
 #define RIPC__ELIDED_DATAGRAM_LEN 12
 /*
- * ELIDED: its first byte, which no header has, of a plain message and of one with each of the flags
- * F_RELIABLE, F_CALL and F_REPLY; and the bytes before its call or payload. The difference to
+ * The first byte of an ELIDED, with which no full header begins, by the flags of the message: none,
+ * F_RELIABLE, F_CALL, F_REPLY; and the bytes before its call or payload. The difference to
  * RIPC__FAST_HEADER_LEN is a multiple of 32, so the payload has the same alignment in both.
  */
 #define RIPC__ELIDED_MAGIC       0x61 /* "a" */

@@ -108,11 +108,11 @@ static int check_standing(const struct ripc__header *h, const char **why)
 	struct ripc__desc d;
 
 	if (!h->nreturns)
-		return ripc__malformed(why, "standing grant of no buffer");
+		return ripc__malformed(why, "standing grant without a buffer");
 	for (unsigned i = 0; i < h->nreturns; i++) {
 		ripc__desc_get(&d, h->returns, i);
 		if (!d.how)
-			return ripc__malformed(why, "standing grant without an id");
+			return ripc__malformed(why, "standing grant of a buffer without an id");
 	}
 	return 0;
 }
@@ -125,7 +125,7 @@ static int check_grant(const struct ripc__header *h, const char **why)
 	for (unsigned i = 0; i < h->nitems; i++) {
 		ripc__desc_get(&d, h->items, i);
 		if (d.how != RIPC__HOW_INLINE && d.how != RIPC__HOW_GRANT)
-			return ripc__malformed(why, "grant of an unknown kind");
+			return ripc__malformed(why, "granted item with an invalid path");
 		if (d.len >> RIPC__LEN_BITS)
 			return ripc__malformed(why, "item length out of bounds");
 	}
@@ -141,7 +141,7 @@ static int check_long(const struct ripc__header *h, const char **why)
 	for (unsigned i = 0; i < h->nitems; i++) {
 		ripc__desc_get(&d, h->items, i);
 		if (d.how > RIPC__HOW_MAPPED)
-			return ripc__malformed(why, "item travels in an unknown way");
+			return ripc__malformed(why, "item with an unknown path");
 		if (d.how == RIPC__HOW_INLINE) {
 			if (d.len > h->payload_len)
 				return ripc__malformed(why, "inline item longer than its message");
@@ -187,18 +187,19 @@ static int check_flags(const struct ripc__header *h, const char **why)
 	bool call = h->flags & (RIPC__F_CALL | RIPC__F_REPLY);
 
 	if (h->flags & RIPC__F_RELIABLE && (h->kind != RIPC__SHORT || h->instance))
-		return ripc__malformed(why, "reliable where no short message is");
+		return ripc__malformed(why, "F_RELIABLE in another message than a SHORT on a lane");
 	if (h->flags & RIPC__F_ACK_NOW && h->kind != RIPC__LONG)
-		return ripc__malformed(why, "delivery ACK wanted where none belongs");
+		return ripc__malformed(why, "F_ACK_NOW in another message than a LONG");
 	if (h->flags & RIPC__F_RELIABLE && h->nreturns)
-		return ripc__malformed(why, "return buffers with a reliable short message");
+		return ripc__malformed(why, "return buffers in a reliable short message");
 	if (!call)
 		return 0;
 	if (!kinds[h->kind].call || h->instance ||
 	    (h->kind == RIPC__SHORT && !(h->flags & RIPC__F_RELIABLE)))
-		return ripc__malformed(why, "call where none belongs");
+		return ripc__malformed(why,
+				       "F_CALL or F_REPLY in a message that cannot carry a call");
 	if (h->flags & RIPC__F_CALL && h->flags & RIPC__F_REPLY)
-		return ripc__malformed(why, "request and answer at once");
+		return ripc__malformed(why, "F_CALL and F_REPLY in one message");
 	return 0;
 }
 
@@ -211,7 +212,7 @@ int ripc__call_get(struct ripc__header *h, const uint8_t **at, const uint8_t *en
 	h->call = ripc__get_le64(*at);
 	h->call_word = ripc__get_le64(*at + 8);
 	if (!h->call || h->call_word >> 32)
-		return ripc__malformed(why, "call without an id");
+		return ripc__malformed(why, "call without an id, or with reserved bits set");
 	*at += RIPC__CALL_EXT;
 	return 0;
 }
@@ -229,7 +230,7 @@ static int decode_extensions(struct ripc__header *h, const uint8_t **at, const u
 		return ripc__malformed(why, "unknown flags");
 	if (h->flags & RIPC__F_INSTANCE) {
 		if (!kinds[h->kind].instance)
-			return ripc__malformed(why, "instance id where none belongs");
+			return ripc__malformed(why, "F_INSTANCE in a kind without an instance id");
 		if (end - p < 16)
 			return ripc__malformed(why, "truncated");
 		h->instance = p;
@@ -237,7 +238,8 @@ static int decode_extensions(struct ripc__header *h, const uint8_t **at, const u
 	}
 	if (h->flags & RIPC__F_ACK) {
 		if (!kinds[h->kind].ack || h->instance)
-			return ripc__malformed(why, "the end of a request where none belongs");
+			return ripc__malformed(
+				why, "F_ACK in another message than a SHORT or LONG on a lane");
 		if (end - p < RIPC__ACK_WORD)
 			return ripc__malformed(why, "truncated");
 		h->acked = ripc__get_le64(p);
@@ -304,7 +306,7 @@ decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why)
 	h->payload = p;
 	h->payload_len = (uint64_t)(end - p);
 	if (!k->payload && h->payload_len)
-		return ripc__malformed(why, "longer than its kind");
+		return ripc__malformed(why, "longer than a message of its kind");
 	if (check_returns(h, why))
 		return -EPROTO;
 	if (k->lens)

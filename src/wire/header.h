@@ -34,7 +34,7 @@
  *   RELIABLE_ACK      below u64: all F_RELIABLE of lower numbers are delivered or refused
  *   RELIABLE_REFUSED  number u64: no such service, the message was not delivered
  *   CALL_CANCEL  call u64: the caller does not wait any more
- *   CALL_STATE   call u64, state u64 (enum ripc__call_state): what became of a request
+ *   CALL_STATE   call u64, state u64 (enum ripc__call_state): the state of a request
  *   WATCH        nothing: WATCH_END is due when service `dest` of the receiver ends
  *   WATCH_END    nothing: `source` is not, or no longer, a service of this context
  *   STANDING_GRANT    returns[nreturns]: pool buffers for items of LONGs to service `source`
@@ -219,7 +219,7 @@ struct ripc__header {
  */
 int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, const char **why);
 
-/* Writes the 32 bytes. Return: where the kind's own part begins. */
+/* Writes the header of 32 bytes. Return: the byte behind it. */
 static inline uint8_t *ripc__header_put(uint8_t *p, uint8_t kind, uint16_t flags, uint16_t nitems,
 					uint16_t nreturns, uint64_t dest, uint64_t source)
 {
@@ -239,7 +239,7 @@ static inline void ripc__header_stamp(uint8_t *p, uint32_t seq, uint16_t credits
 	ripc__put_le16(p + 28, credits);
 }
 
-/* For a datagram, which has no sequence number, credits or return buffers. */
+/* The same for a datagram: its number is in place of sequence number, credits, nreturns. */
 static inline void ripc__number_stamp(uint8_t *p, uint64_t number)
 {
 	ripc__put_le64(p + 24, number);

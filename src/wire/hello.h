@@ -19,7 +19,7 @@
 enum ripc__refusal {
 	RIPC__REFUSE_NONE = 0,
 	RIPC__REFUSE_STALE = 1,   /* the target instance is not here: the record is stale */
-	RIPC__REFUSE_CROSSED = 2, /* our own connection to you is under way or up: use that */
+	RIPC__REFUSE_CROSSED = 2, /* the rejecting side connects, or has connected: use that */
 	RIPC__REFUSE_CLOSING = 3, /* the context is being closed */
 	RIPC__REFUSE_MEMORY = 4,  /* no memory for another peer */
 	RIPC__REFUSE_VERSION = 5, /* another version of the protocol */

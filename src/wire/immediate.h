@@ -40,7 +40,7 @@ struct ripc__immediate {
 
 /* The word without sequence number and credits. */
 uint32_t ripc__immediate_put(const struct ripc__immediate *m);
-/* Adds them. */
+/* Adds sequence number and credits to the word. */
 static inline uint32_t ripc__immediate_stamp(uint32_t word, uint32_t seq, uint32_t credits)
 {
 	return word | (seq & RIPC__IMM_SEQ_MASK) | credits << 4;

@@ -77,7 +77,7 @@ static int decode_record(struct ripc__record *record, const uint8_t *buf, size_t
 	record->since_ms = ripc__get_le32(buf + 52);
 	record->naddrs = buf[56] & ~NAMED;
 	if (record->service == RIPC_ANY_ID)
-		return ripc__malformed(why, "record of no possible service");
+		return ripc__malformed(why, "record with an invalid service id");
 	if (is_zero(record->instance, 16))
 		return ripc__malformed(why, "record without an instance id");
 	if (record->naddrs > RIPC__RECORD_ADDRS_MAX)
@@ -146,7 +146,7 @@ int ripc__listed_decode(struct ripc__record *to, const uint8_t *buf, size_t len,
 	to->since_ms = ripc__get_le32(buf + 16);
 	to->name_len = buf[20];
 	if (!to->service || to->service == RIPC_ANY_ID)
-		return ripc__malformed(why, "no possible service is listed");
+		return ripc__malformed(why, "listed service with an invalid id");
 	if (to->name_len && ripc__name_fault((const char *)buf + RIPC__LISTED_FIXED, to->name_len))
 		return ripc__malformed(why, "name that is not UTF-8");
 	memset(to->name, 0, sizeof(to->name));
@@ -196,7 +196,7 @@ static int check_listed(const struct ripc__resolver_msg *msg, const char **why)
 		at += (size_t)n;
 	}
 	if (!msg->listed_len && msg->flags)
-		return ripc__malformed(why, "more services behind an empty page");
+		return ripc__malformed(why, "empty page that announces more services");
 	return 0;
 }
 
@@ -210,7 +210,7 @@ static int check_kind(const struct ripc__resolver_msg *msg, const char **why)
 							       : 0))
 		return ripc__malformed(why, "unknown flags");
 	if (!msg->service || msg->service == RIPC_ANY_ID)
-		return ripc__malformed(why, "message about no possible service");
+		return ripc__malformed(why, "message with an invalid service id");
 	switch (msg->kind) {
 	case RIPC__RESOLVE_REQUEST:
 		return msg->nonce ? 0 : ripc__malformed(why, "request without a nonce");
@@ -221,8 +221,7 @@ static int check_kind(const struct ripc__resolver_msg *msg, const char **why)
 	case RIPC__RESOLVE_REPLY:
 		return same ? 0 : ripc__malformed(why, "reply with the record of another service");
 	case RIPC__RESOLVE_GONE:
-		return same ? 0
-			    : ripc__malformed(why, "farewell with the record of another service");
+		return same ? 0 : ripc__malformed(why, "GONE with the record of another service");
 	case RIPC__RESOLVE_LIST:
 	case RIPC__RESOLVE_LISTED:
 		if (!msg->nonce)

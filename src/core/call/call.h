@@ -71,12 +71,12 @@ void ripc__call_answer_ends(struct ripc *ctx, uint64_t id);
 void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t status, struct ripc__peer *p);
 /* CALL_STATE arrived. */
 void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t state);
-/* The peer is lost, or has lost its record of this context. */
+/* Ends the calls at a peer that is lost, or has lost its record of this context. */
 void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why);
-/* The service is being closed, or was taken over: its calls end. */
+/* Ends the calls of a service that is being closed, or was taken over. */
 void ripc__calls_service_ended(struct ripc_service *s);
 void ripc__calls_timers(struct ripc *ctx);
-/* A reply buffer of a call may be the caller's again: the timers end a call that waits for it. */
+/* A reply buffer of the call was returned: the next timers end the call if it waits for that. */
 void ripc__calls_check(struct ripc *ctx, uint64_t id);
 /* ripc_close(): notifies the callees. */
 void ripc__calls_close(struct ripc *ctx);
@@ -96,7 +96,7 @@ bool ripc__request_taken(struct ripc__message *m);
 void ripc__request_dropped(struct ripc__message *m);
 /* CALL_CANCEL arrived. */
 void ripc__request_cancelled(struct ripc__lane *lane, uint64_t id);
-/* The callers of this peer are gone. */
+/* The peer is lost: its requests need no answer. */
 void ripc__served_peer_lost(struct ripc__peer *p);
 /* ripc_close(): answers the requests that are not answered. */
 void ripc__served_close(struct ripc *ctx);

@@ -18,8 +18,8 @@ struct reply_owner {
 };
 
 /*
- * There is no answer to a call of p, which may wait for it for ever. The report may be lost with
- * the lane: p learns it from the epoch of the next one.
+ * Reports to p that a call of its own gets no answer: it may have no deadline. The report may be
+ * lost with the lane; then p learns it from the epoch of the next one.
  */
 static void answer_lost(struct ripc *ctx, struct ripc__peer *p, uint64_t call)
 {
@@ -28,7 +28,7 @@ static void answer_lost(struct ripc *ctx, struct ripc__peer *p, uint64_t call)
 	ripc__peer_new_epoch(ctx, p);
 }
 
-/* A look-up may have found another peer. */
+/* Refuses another peer, which a look-up may have found. */
 static int before_waiting_reply(struct ripc__reliable_owner *o, uint64_t *word,
 				struct ripc__lane *lane)
 {
@@ -88,7 +88,7 @@ static void notify_state(struct ripc__message *m, enum ripc__call_state state)
 	served_remove(m);
 }
 
-/* The same as answer_lost(): the caller may have no deadline. */
+/* Reports the state, and again by the epoch as answer_lost(): the caller may have no deadline. */
 static void no_answer(struct ripc__message *m, enum ripc__call_state state)
 {
 	struct ripc__peer *p = m->call_peer;
@@ -107,7 +107,7 @@ bool ripc__request_expired(struct ripc__message *m)
 static void drop_unseen(struct ripc__message *m, enum ripc__call_state state)
 {
 	m->ctx->stats.calls_expired += state == RIPC__CALL_NOT_TAKEN;
-	/* It is no longer served, so that its release sends nothing. */
+	/* notify_state() has removed it from the served ones, so its release sends nothing. */
 	notify_state(m, state);
 	ripc__message_release(m);
 }
@@ -187,7 +187,7 @@ static void replies_delivered(struct ripc *ctx, struct ripc__reliable_owner *o, 
 {
 }
 
-/* The owner of all answers: their delivery is reported to nobody. */
+/* The owner of all answers: their delivery is not reported. */
 static struct ripc__reliable_owner replies = {
 	.end = reply_ended,
 	.delivered = replies_delivered,
@@ -249,7 +249,7 @@ static struct ripc__reliable_msg *answer_new(struct ripc *ctx, uint64_t source,
 	return a;
 }
 
-/* Sends it to d, at p, now or as soon as there is a lane with room. */
+/* Sends an answer to d, at p, now or as soon as there is a lane with room. */
 static void answer_send(struct ripc *ctx, struct ripc__peer *p, struct ripc__dest *d,
 			struct ripc__reliable_msg *a)
 {
@@ -268,11 +268,12 @@ static void answer_send(struct ripc *ctx, struct ripc__peer *p, struct ripc__des
 
 static int caller_gone(const struct ripc__message *m)
 {
-	return ripc__fail(-ECANCELED, "the caller's service %llu is not at its caller any more",
+	return ripc__fail(-ECANCELED,
+			  "the calling service %llu is closed, or another context holds it",
 			  (unsigned long long)m->pub.source);
 }
 
-/* ripc__reply_short() in every case: the answer may wait for its destination. */
+/* The slow path of ripc__reply_short(): the answer may wait for its destination. */
 static int __attribute__((noinline))
 reply_slow(struct ripc__message *m, const struct ripc__call_words *words, const struct iovec *items,
 	   unsigned nitems)
@@ -323,7 +324,7 @@ static void send_state(struct ripc__message *m, enum ripc__call_state state)
 		no_answer(m, state);
 }
 
-/* Ends a request of which the application gives no answer. queued: it has not received it. */
+/* Answers in place of the application. queued: the application has not received the request. */
 static void refuse(struct ripc__message *m, bool queued)
 {
 	static const struct iovec nothing;

@@ -55,7 +55,7 @@ static void send_again(struct ripc__call *call)
 	if (call->listed)
 		ripc__reliable_withdraw(call->ctx, call->m);
 	call->listed = false;
-	/* The next holder gets offers of its own. */
+	/* The next holder is offered the buffers again. */
 	if (ripc__call_has_buffers(call))
 		ripc__local_returns_end_call(call->ctx, call->id, false);
 	if (call->state == RIPC__CALL_IS_CANCELLING) {
@@ -132,7 +132,7 @@ static void short_requeued(struct ripc__reliable_owner *o)
 		ripc__call_set_state(call, RIPC__CALL_IS_WAITING);
 }
 
-/* There will be no answer, because of this state of the request. */
+/* Ends or repeats a call: the state of its request shows that no answer comes. */
 static void no_answer(struct ripc__call *call, unsigned state)
 {
 	switch (state) {
@@ -328,7 +328,7 @@ void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *w
 	if (!p->calls)
 		return;
 	while ((call = ripc__call_next(ctx, &slot))) {
-		/* core/reliable and core/rendezvous report those that they have. */
+		/* core/reliable and core/rendezvous report the calls whose requests they hold. */
 		if (call->peer == p && !call->listed && !call->rndv)
 			call_unknown(call, why);
 	}
@@ -363,7 +363,9 @@ static void not_sent(struct ripc__call *call, int status)
 		snprintf(why, sizeof(why), "%s", ripc_error_detail());
 	} else {
 		snprintf(why, sizeof(why), "the request was not sent: %s",
-			 status == -ETIMEDOUT ? "it takes no more messages" : "cancelled");
+			 status == -ETIMEDOUT
+				 ? "the timeout is 0, or its holder gave no credit in time"
+				 : "the call was cancelled");
 	}
 	ripc__call_end(call, status, why);
 }
@@ -482,7 +484,7 @@ void ripc__calls_close(struct ripc *ctx)
 
 /* ---- start ---- */
 
-/* call->long_req stays NULL if there is no memory. */
+/* Keeps the arguments of a long request. call->long_req: NULL: out of memory. */
 static void keep_long_request(struct ripc__call *call, const struct iovec *items, unsigned nitems,
 			      uint64_t bytes, const struct ripc_call_options *o)
 {

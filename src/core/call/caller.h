@@ -88,7 +88,7 @@ static inline void ripc__call_set_state(struct ripc__call *call, enum ripc__call
  */
 #define RIPC__CALL_SLOT_BITS 20
 #define RIPC__CALL_SLOT_MASK ((1u << RIPC__CALL_SLOT_BITS) - 1)
-/* Slots of a group. The timers look at the calls of the groups that are due. */
+/* Slots of a group. The timers check the calls of the groups that are due. */
 #define RIPC__CALL_GROUP 64
 
 /* The owner of all short requests (caller.c). */
@@ -113,7 +113,7 @@ static inline struct ripc__call *ripc__call_alloc(struct ripc *ctx)
 /* The call is free from now on, and its members have the values of a free one. */
 void ripc__call_release(struct ripc__call *call);
 
-/* The timers look at it then, at the latest. */
+/* The timers check the call at this time, or before. */
 static inline void ripc__call_due(const struct ripc__call *call, uint64_t at_ns)
 {
 	struct ripc *ctx = call->ctx;
@@ -177,11 +177,14 @@ static inline void ripc__call_set_peer(struct ripc__call *call, struct ripc__pee
 	if (p)
 		p->calls++;
 }
-/* Defers the release of a long request that has ended: its callers still use it. */
+/* Defers the release of a long request that has ended: functions on the stack still use it. */
 void ripc__call_free_later(struct ripc_request *r);
-/* Whether it has reply buffers. */
+/* Whether the call has reply buffers. */
 bool ripc__call_has_buffers(const struct ripc__call *call);
-/* Ends a call that waits for its reply buffers, if it has them. force: closes lanes for them. */
+/*
+ * Ends a call that waits for its reply buffers, if they were returned. force: closes the lanes over
+ * which a peer could still write them.
+ */
 void ripc__call_end_withdrawn(struct ripc__call *call, bool force);
 
 #endif

@@ -47,7 +47,7 @@ static void end_long(struct ripc__call *call)
 	ripc__request_abort(r);
 	if (r->state != RIPC__REQUEST_DONE && r->lane)
 		ripc__lane_fail(r->lane, -ETIMEDOUT,
-				"the peer did not let go of a withdrawn request");
+				"the peer did not release a withdrawn request");
 	if (r->state != RIPC__REQUEST_DONE)
 		ripc__request_done(r, -ECANCELED, "withdrawn");
 	ripc__call_free_later(r);
@@ -142,7 +142,7 @@ static inline void call_finish(struct ripc__call *call, int status, const char *
 		ripc__completion_add(ctx, &r->completion);
 }
 
-/* Has the reply buffers returned to the caller. Return: false: the peer may still write them. */
+/* Withdraws the reply buffers from the peer. Return: false: the peer may still write them. */
 static bool return_buffers(struct ripc__call *call)
 {
 	struct ripc *ctx = call->ctx;
@@ -165,7 +165,7 @@ static void close_busy_lanes(struct ripc__call *call)
 		/* Dead: ripc_close() has closed it, with all others. */
 		if (!lane || lane->state == RIPC__LANE_DEAD)
 			break;
-		ripc__lane_fail(lane, -ETIMEDOUT, "the peer did not let go of a reply buffer");
+		ripc__lane_fail(lane, -ETIMEDOUT, "the peer did not release a reply buffer");
 	}
 }
 

@@ -46,7 +46,7 @@ static void receive_flow_end(struct ripc__lane *lane, const struct ripc__header 
 	struct ripc__dest *d;
 
 	if (!ripc__flow_ended(lane, h->source, h->u[0])) {
-		ripc__lane_protocol_error(lane, "end of more than was sent");
+		ripc__lane_protocol_error(lane, "FLOW_END counts more units than were sent");
 		return;
 	}
 	d = ripc__dest_at(lane->ctx, h->source, lane->peer);
@@ -96,13 +96,13 @@ static void receive_context(struct ripc__lane *lane, const struct ripc__header *
 	const struct ripc__header_context services = {h->dest, h->source};
 
 	if (!h->dest || !h->source || !ripc__datagram_id_valid(h->u[0]))
-		ripc__lane_protocol_error(lane, "header context of nothing");
+		ripc__lane_protocol_error(lane, "header context with an invalid id or service");
 	else if (ripc__peer_datagrams(lane->ctx, lane->peer) &&
 		 ripc__datagram_context_received(lane, h->u[0], &services, h->u[1]))
 		ripc__lane_notify(lane, RIPC__DATAGRAM_CONTEXT_ACK, 0, 0, h->u[0], 0);
 }
 
-/* The receivers of those messages of which all that counts is the first word. */
+/* The receivers of the messages that have one word and need nothing else of their header. */
 static void (*const word_receivers[RIPC__KIND_END])(struct ripc__lane *lane, uint64_t word) = {
 	[RIPC__MAP_ACK] = ripc__export_acked,
 	[RIPC__UNMAP] = ripc__import_unmap,

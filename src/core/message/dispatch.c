@@ -214,10 +214,10 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
 {
 	struct ripc__flow *flow = ripc__flow_get(lane, h->dest);
 
-	/* It would be answered to no service, or to the name of a group. */
+	/* An answer to it would go to no service, or to the name of a group. */
 	if (!h->source || ripc__group_is_name(h->source)) {
 		release_buffer(lane, ev);
-		ripc__lane_protocol_error(lane, "message of no service");
+		ripc__lane_protocol_error(lane, "message whose source is no service id");
 		return;
 	}
 	if (!flow || flow->arrived_units + units > flow->advertised_units) {
@@ -271,7 +271,7 @@ static inline void receive_message(struct ripc__lane *lane, struct ripc__header 
 		else if (h->flags & RIPC__F_INSTANCE)
 			why = "datagram on a lane";
 		else if (h->credits && !lane->uses_credits)
-			why = "credit without need";
+			why = "receive credit from a peer that needs none";
 	}
 	if (why) {
 		release_buffer(lane, ev);

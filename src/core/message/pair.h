@@ -25,7 +25,7 @@ struct ripc__pair {
 	struct ripc__pair_key key;
 	uint64_t source_id;
 	struct ripc *ctx;
-	bool ended; /* its service has ended: nobody can ask for its error */
+	bool ended; /* its service has ended: no call can return its error */
 	unsigned unacked;
 	unsigned users;          /* threads that send or flush */
 	int error;               /* of a message that was lost; 0: none, or it was reported */
@@ -44,8 +44,8 @@ struct ripc__pair *ripc__pair_find(struct ripc *ctx, const struct ripc_service *
 /* Creates it if needed. NULL: out of memory. */
 struct ripc__pair *ripc__pair_get(struct ripc *ctx, const struct ripc_service *s, uint64_t dest);
 /*
- * The pair may be idle. If its service has ended, or there are too many, frees it; or, if its error
- * was not reported yet, the oldest idle one, since nobody may ever ask for its error.
+ * Frees the pair if it is idle and its service has ended, or there are too many pairs. If its error
+ * was not reported yet, the oldest idle pair goes in its place: no call may ever ask for that one.
  */
 void ripc__pair_trim(struct ripc *ctx, struct ripc__pair *pair);
 /* Reports the error of an earlier message once. Return: the error. */

@@ -15,7 +15,7 @@
 #include "core/service/items.h"
 #include "core/service/service.h"
 
-/* time that ripc_send_long() may take beyond its timeout to regain its memory */
+/* time that ripc_send_long() waits beyond its timeout until the peer releases its memory */
 #define CANCEL_TIMEOUT_MS 100
 
 int RIPC__NO_ANALYSIS ripc_send_async(struct ripc_service *s, uint64_t dest,
@@ -223,7 +223,7 @@ static int cancel(struct ripc_request **request, int timeout_ms)
 	ripc__request_withdraw(r);
 	if (r->lane)
 		ripc__lane_fail(r->lane, -ETIMEDOUT,
-				"the peer did not let go of a withdrawn message");
+				"the peer did not release a withdrawn message");
 	/* The end of its lane ends it: see ripc__requests_lane_failed(). */
 	if (r->state != RIPC__REQUEST_DONE)
 		ripc__request_done(r, -ECANCELED, "withdrawn");
@@ -264,7 +264,7 @@ static int cancel_expired(struct ripc_request **request, int timeout_ms)
 
 	d->users++;
 	rc = cancel(request, CANCEL_TIMEOUT_MS);
-	/* Last, because the last explanation wins. */
+	/* Last: it replaces the explanation of cancel(). */
 	if (rc == -ECANCELED && unreachable)
 		rc = ripc__dest_unreachable(ctx, d);
 	d->users--;

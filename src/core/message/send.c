@@ -277,7 +277,7 @@ static int send_timeout(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 				  : "out of credit: its receiver does not take its messages");
 }
 
-/* The time until a deadline that has not passed, or has just passed; -1: there is none. */
+/* Milliseconds until a deadline, at least 1; -1: there is none. */
 static int time_left(struct ripc *ctx, uint64_t deadline)
 {
 	int left_ms = (int)ripc__remaining_ms(ctx, deadline);
@@ -353,9 +353,9 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 	return rc;
 }
 
-/* ---- whichever fits ---- */
+/* ---- ripc_send(): short or long ---- */
 
-/* Whether an item is for the peer of the destination to map. */
+/* Whether the peer of the destination maps one of the items: such a message is long. */
 static bool maps_item(const struct ripc__dest *d, const struct send_args *m)
 {
 	const struct ripc__lane *lane = ripc__dest_lane(d);
@@ -419,8 +419,8 @@ static int locate(struct send_args *m, struct ripc__dest *d, int *timeout_ms)
 }
 
 /*
- * The slow path: the message must wait, the destination must be located, it goes as a datagram or
- * long, or it has several items or return buffers. Lock held, service entered.
+ * The slow path of send_message(): the message waits, is a datagram or long, has several items or
+ * return buffers, or its destination is not located yet. Lock held, service entered.
  */
 static int __attribute__((noinline))
 send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
@@ -509,7 +509,7 @@ static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx
 	return true;
 }
 
-/* The slow path of ripc_send_short() and ripc_send(). */
+/* ripc_send_short() and ripc_send() for a message that the fast path has not sent. */
 static int RIPC__NO_ANALYSIS __attribute__((noinline))
 send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 	     const struct ripc_send_options *options, int timeout_ms, bool or_long)

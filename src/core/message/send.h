@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Functions that the sending calls and the calls that query them share. */
+/* Functions that several public calls share: those that send, and those that query limits. */
 #ifndef RIPC_CORE_MESSAGE_SEND_H
 #define RIPC_CORE_MESSAGE_SEND_H
 
@@ -12,11 +12,11 @@
 /* Largest short message to a destination and what carries it; 0: not connected. */
 uint64_t ripc__short_max(struct ripc *ctx, const struct ripc__dest *d, const char **transport);
 
-/* ripc__check_call() when something is wrong with the arguments. Return: as there. */
+/* ripc__check_call() for a fault in the arguments, which it explains. Return: as there. */
 int ripc__check_call_slow(struct ripc_service *s, uint64_t dest, struct ripc **ctx);
 /*
- * The checks of every send before it takes the lock. *ctx: the context of s. Return: 0; -EINVAL,
- * -ESHUTDOWN, -EOWNERDEAD, explained.
+ * The checks before the lock of every call with a service and a destination. *ctx: the context of s.
+ * Return: 0; -EINVAL, -ESHUTDOWN, -EOWNERDEAD, explained.
  */
 static inline int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
 {

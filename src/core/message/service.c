@@ -22,7 +22,7 @@
 
 #define RANDOM_TRIES      8
 #define SPLITS_LOGGED_MAX 16 /* of one service */
-/* time for the holder of an id on this host to identify itself */
+/* wait for the answer of a holder on this host, which identifies it */
 #define HOLDER_QUERY_MS 500
 /* time that a closing service waits for peers to release its memory */
 #define RELEASE_TIMEOUT_MS 100
@@ -75,7 +75,7 @@ void ripc__service_split(struct ripc *ctx, uint64_t id, const char *text)
 	if (!s)
 		return;
 	ctx->stats.service_conflicts++;
-	/* Anybody without a key could fill the log otherwise. */
+	/* Without keys any host could fill the log otherwise. */
 	if (s->stats.service_conflicts++ < SPLITS_LOGGED_MAX)
 		ripc__log(RIPC_LOG_WARN,
 			  "service %" PRIu64
@@ -106,9 +106,11 @@ void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, cons
 	} else {
 		char line[512];
 
-		/* Found out later, after a partition or a lost probe: who had it first keeps it. */
+		/* A split network or lost probes hid the other holder: the earlier one keeps it. */
 		snprintf(line, sizeof(line),
-			 "by who has held it for longer, when a split network healed: %s", text);
+			 "its other holder has held it for longer, and was hidden by a split "
+			 "network or lost probes: %s",
+			 text);
 		service_taken_over(s, RIPC_LOG_ERROR, line);
 	}
 }
@@ -164,7 +166,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	struct ripc_service *s;
 	int rc;
 
-	/* Read replies about a former holder first: they do not answer this claim. */
+	/* Read the replies that are here: they are about a former holder and answer no claim. */
 	ripc__resolver_readable(ctx);
 	ripc__progress(ctx);
 	if (ripc__service_any(ctx, id))
@@ -222,8 +224,8 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 }
 
 /*
- * The id is held. If its holder is a process of this host it is asked who it is, for
- * ripc_error_detail(). The lock is free meanwhile.
+ * Asks the holder of an id, a process of this host, for its identity, for ripc_error_detail().
+ * The lock is free meanwhile.
  */
 static void query_holder(struct ripc *ctx, const struct wanted *w)
 {
@@ -353,9 +355,8 @@ static void close_busy_lanes(struct ripc_service *s)
 		ripc__list_for_each_entry (rndv, &s->rndvs_in, link)
 			used |= rndv->lane == lane;
 		if (used)
-			ripc__lane_fail(
-				lane, -ETIMEDOUT,
-				"the peer did not let go of the memory of a closed service");
+			ripc__lane_fail(lane, -ETIMEDOUT,
+					"the peer did not release the memory of a closed service");
 	}
 }
 
@@ -422,7 +423,7 @@ int RIPC__NO_ANALYSIS ripc_service_fd(struct ripc_service *s)
 	return rc;
 }
 
-/* Takes the next message out of the queue that the application may have, or NULL. */
+/* Takes the next message that the application may have out of the queue; NULL: none. */
 static inline struct ripc__message *next_message(struct ripc_service *s)
 {
 	struct ripc__message *m;
@@ -434,8 +435,8 @@ static inline struct ripc__message *next_message(struct ripc_service *s)
 }
 
 /*
- * Nothing is there: polls the network, and waits for it. Return: 0 and the message, or why there
- * is none.
+ * The queue is empty: polls the network, and waits for a message. Return: 0, or the error of
+ * ripc_receive().
  */
 static int __attribute__((noinline))
 receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Registering, receiving and closing: what the calls on a service do. */
+/* Registering and receiving, for other modules, and the events of the resolver. */
 #ifndef RIPC_CORE_MESSAGE_SERVICE_H
 #define RIPC_CORE_MESSAGE_SERVICE_H
 

@@ -3,7 +3,7 @@
 #include "core/message/send.h"
 #include "core/watch/watch.h"
 
-/* Both functions. */
+/* ripc_watch() and ripc_unwatch(). */
 static int RIPC__NO_ANALYSIS change(struct ripc_service *s, uint64_t dest, bool begin)
 {
 	struct ripc *ctx;

@@ -134,7 +134,7 @@ int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number
 
 	if (!rel)
 		return -ENOMEM;
-	/* The sender has received all refusals and found the service here again. */
+	/* The sender has received all refusals, and has found the service here again. */
 	if (dest) {
 		refusing_remove(rel, dest);
 		return 0;

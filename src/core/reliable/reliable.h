@@ -60,7 +60,7 @@ struct ripc__reliable_owner {
 	int (*before_post)(struct ripc__reliable_owner *o, uint64_t *word, struct ripc__lane *lane);
 	/* m was not delivered and waits for the next holder of its service. NULL: nothing to do. */
 	void (*requeued)(struct ripc__reliable_owner *o);
-	/* Messages wait for a holder until they are withdrawn, not for peer_timeout_ms. */
+	/* Its messages wait for a holder until they are withdrawn, not for peer_timeout_ms. */
 	bool waits;
 };
 
@@ -75,8 +75,8 @@ void ripc__reliable_queue(struct ripc *ctx, struct ripc__dest *d, struct ripc__r
 /* Takes a message that is in a list out of it: it is not sent again. The caller owns it. */
 void ripc__reliable_withdraw(struct ripc *ctx, struct ripc__reliable_msg *m);
 /*
- * For one that waits until d has no unacknowledged message: makes the peer acknowledge now, and
- * lets messages end as soon as they are acknowledged.
+ * The caller waits until d has no unacknowledged message: asks the peer for an acknowledgement, and
+ * has messages end as soon as they are acknowledged.
  */
 void ripc__reliable_ask(struct ripc *ctx, struct ripc__dest *d);
 
@@ -87,8 +87,8 @@ void ripc__reliable_flush(struct ripc__lane *lane);
 /* d can be reached: sends what waits for it. */
 void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d);
 /*
- * The peer acknowledged all messages below that number. They end at once if they are few, or if
- * somebody waits for it. Else a few end with each message that is sent on, after its post, and the
+ * The peer acknowledged all messages below that number. They end at once if they are few, or if a
+ * thread waits for their end. Else a few end with each message that is sent on, after its post, and the
  * rest after RIPC__RELIABLE_ACK_NS: to end a quarter of the window takes longer than a round trip.
  */
 void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below);
@@ -121,7 +121,7 @@ void ripc__reliable_undo(struct ripc__lane *lane);
 /* Sends the acknowledgement that is due, if there is one. always: also if none is due. */
 void ripc__reliable_send_ack(struct ripc__peer *p, bool always);
 
-/* ---- inside ---- */
+/* ---- the state of one peer ---- */
 
 struct ripc__reliable {
 	/* sender */
@@ -132,7 +132,7 @@ struct ripc__reliable {
 	uint64_t acked;            /* all below are acknowledged, some may be in unacked */
 	struct ripc__list settle_link; /* in ctx->reliable_settling while unacked has such ones */
 	bool window_full;              /* a sender waits for the window */
-	bool awaited;                  /* somebody waits until unacked is empty */
+	bool awaited;                  /* a thread waits until unacked is empty */
 	/* receiver */
 	struct ripc__list ack_link; /* in ctx->reliable_acks while an acknowledgement is due */
 	struct ripc__peer *peer;

@@ -4,9 +4,9 @@
 
 #include <limits.h>
 
-/* So many acknowledged messages end before anything else is done. */
+/* Acknowledged messages that end at once, at most. */
 #define SETTLE_AT_ONCE 8
-/* So many end after each post, at most. */
+/* Acknowledged messages that end after each post, at most. */
 #define SETTLE_PER_POST 8
 
 void ripc__unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m)

@@ -39,14 +39,14 @@ static inline void ripc__unacked_add(struct ripc__reliable *rel, struct ripc__de
 
 /* Removes m. May be followed by ripc__unacked_continue(). */
 void ripc__unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m);
-/* If no message of d is unacknowledged any more, sends the messages that wait for that. */
+/* Sends the messages that wait until no earlier one of d is unacknowledged, if that is so. */
 void ripc__unacked_continue(struct ripc *ctx, struct ripc__dest *d);
 /* Removes m and calls end() of its owner. */
 void ripc__unacked_end(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m,
 		       int status, const char *why);
 /* Ends all messages that are acknowledged. */
 void ripc__unacked_settle(struct ripc *ctx, struct ripc__peer *p);
-/* Ends a few of them. Nobody waits for it, else all would have ended. */
+/* Ends a few of them: no thread waits for their end. */
 void ripc__unacked_settle_some(struct ripc *ctx, struct ripc__reliable *rel);
 
 #endif

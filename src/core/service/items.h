@@ -13,7 +13,7 @@
  */
 int ripc__check_items(const struct iovec *items, unsigned nitems, const struct ripc_send_options *o,
 		      uint64_t *bytes);
-/* The same without options; for one small item, as most calls have, without a function call. */
+/* The same without options, and inline for one small item, which most calls have. */
 static inline int ripc__check_call_items(const struct iovec *items, unsigned nitems,
 					 uint64_t *bytes)
 {
@@ -22,7 +22,7 @@ static inline int ripc__check_call_items(const struct iovec *items, unsigned nit
 	*bytes = items->iov_len;
 	return 0;
 }
-/* Likewise those of a long message, which may have more flags. */
+/* The same for a long message, which may have more flags. */
 int ripc__check_long_items(const struct iovec *items, unsigned nitems,
 			   const struct ripc_send_options *o, uint64_t *bytes);
 

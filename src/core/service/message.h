@@ -40,7 +40,7 @@ struct ripc__message {
 	struct ripc_message
 		pub; /* first: the application's pointer. Clean: is_long, group, event 0 */
 	struct iovec iov[RIPC__MESSAGE_INLINE];
-	struct ripc__message *next; /* in a service's queue, in the cache, among the small ones */
+	struct ripc__message *next; /* in the queue of a service, the cache, or the small ones */
 	/*
 	 * in ctx->messages while the application holds it, unless it is small; before, in
 	 * ctx->memory->unread if items lie in windows or return buffers; clean: in no list

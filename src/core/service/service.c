@@ -56,7 +56,7 @@ static void __attribute__((noinline)) fd_signal(struct ripc_service *s, bool rea
 {
 	eventfd_t count;
 
-	/* The application slept. One that found the message by polling goes on polling. */
+	/* The progress thread leads: the application sleeps, so it is not one that polls. */
 	if (readable && ripc__progress_state(&s->ctx->progress).leader == RIPC__LEADER_THREAD)
 		s->empty_polls = 0;
 	if (readable)
@@ -176,7 +176,7 @@ void ripc__service_add_stats(const struct ripc_service *s, struct ripc_stats *su
 void ripc__service_free(struct ripc_service *s)
 {
 	ripc__service_add_stats(s, &s->ctx->stats);
-	/* Wakes threads in poll(2): for the kernel they use the descriptor until they return. */
+	/* Wakes threads in poll(2): close() alone would not, since they hold the open file. */
 	ripc__service_signal(s, true);
 	if (s->fd >= 0)
 		close(s->fd);

@@ -20,8 +20,8 @@
  */
 enum ripc__service_state {
 	RIPC__SERVICE_ENDED,    /* zeros: its memory is all that is left, see handle.h */
-	RIPC__SERVICE_CLAIMING, /* the resolver asks whether anybody objects */
-	RIPC__SERVICE_CONFLICT, /* somebody did; the text is in conflict */
+	RIPC__SERVICE_CLAIMING, /* the resolver asks whether another context objects */
+	RIPC__SERVICE_CONFLICT, /* another context does; the text is in conflict */
 	RIPC__SERVICE_CLOSING,  /* being unregistered: nothing new is accepted */
 	RIPC__SERVICE_ACTIVE,
 	/* another context has the id: messages that had begun to arrive are delivered */
@@ -96,7 +96,7 @@ struct ripc__message *ripc__service_pop(struct ripc_service *s);
 bool ripc__service_remove(struct ripc_service *s, struct ripc__message *m);
 /* The descriptor of ripc_service_fd(), if there is one, becomes readable or not. */
 void ripc__service_signal(struct ripc_service *s, bool readable);
-/* It was taken over, or a message arrives no more: if it is over, receivers need not wait. */
+/* Wakes the receivers if the service is over: it was taken over, or an arriving message ended. */
 void ripc__service_check_over(struct ripc_service *s);
 
 /*
@@ -105,7 +105,7 @@ void ripc__service_check_over(struct ripc_service *s);
  */
 int ripc__service_context(const struct ripc_service *s, struct ripc **ctx);
 
-/* Likewise, unexplained: NULL if it has ended. */
+/* The context of a service, or NULL: the service has ended. No lock. */
 static inline struct ripc *ripc__service_owner(const struct ripc_service *s)
 {
 	return __atomic_load_n(&s->ctx, __ATOMIC_RELAXED);
@@ -114,7 +114,7 @@ static inline struct ripc *ripc__service_owner(const struct ripc_service *s)
 /* The error of ripc__service_enter() for a closing service. Return: -ESHUTDOWN, explained. */
 int ripc__service_closed_error(const struct ripc_service *s);
 
-/* Whether calls on it end now. Return: 0; -ESHUTDOWN: explained. */
+/* Whether the service or its context is closing. Return: 0: neither; -ESHUTDOWN, explained. */
 static inline int ripc__service_closing(const struct ripc_service *s)
 {
 	if (RIPC__UNLIKELY(!ripc__service_open(s) || s->ctx->closing))
@@ -138,7 +138,7 @@ static inline void ripc__service_leave(struct ripc_service *s)
 		ripc__wake(s->ctx, &s->drained);
 }
 
-/* The same with the lock, which ripc__service_unlock() releases. Return: 0: it is held; or not. */
+/* Takes the lock and starts a public call. Return: 0: lock held; -ESHUTDOWN: it is not held. */
 static inline int RIPC__NO_ANALYSIS ripc__service_lock(struct ripc_service *s, struct ripc *ctx)
 {
 	int rc;

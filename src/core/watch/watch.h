@@ -34,7 +34,7 @@ void ripc__watch_flush(struct ripc *ctx, struct ripc__dest *d);
 void ripc__watch_not_found(struct ripc *ctx, struct ripc__dest *d, const char *why);
 /* The peer's lane is up. */
 void ripc__watch_lane_up(struct ripc__lane *lane);
-/* WATCH arrived: the peer is to be notified when the service ends. */
+/* WATCH arrived: notifies the peer when the service ends. */
 void ripc__watch_received(struct ripc__lane *lane, uint64_t id);
 /*
  * A local service was closed, or taken over: sends WATCH_END to the peers that watch it. Its
@@ -45,7 +45,7 @@ void ripc__watchers_notify(struct ripc *ctx, uint64_t id);
 void ripc__watch_ended(struct ripc__lane *lane, uint64_t id);
 /* No address of the peer answers. */
 void ripc__watch_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why);
-/* Looks for addresses of the peer, through the services of its that are watched. */
+/* Searches for addresses of the peer: resolves its services that are watched. */
 void ripc__watches_resolve(struct ripc *ctx, struct ripc__peer *p);
 /* The service is being closed, or was taken over. */
 void ripc__watches_service_ended(struct ripc_service *s);
