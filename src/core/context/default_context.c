@@ -61,8 +61,12 @@ void *ripc_buf_realloc(struct ripc *ctx, void *ptr, size_t len)
 
 int RIPC__NO_ANALYSIS ripc_buf_free(struct ripc *ctx, void *ptr)
 {
-	int rc = ripc__context_enter(&ctx);
+	int rc;
 
+	/* Not even the default context is opened. */
+	if (!ptr)
+		return 0;
+	rc = ripc__context_enter(&ctx);
 	return rc ? rc : leave(ctx, ripc__buf_free(ctx, ptr));
 }
 

@@ -62,11 +62,11 @@ struct ripc__region *ripc__app_buffer_new(struct ripc *ctx, size_t len, const ui
 
 int ripc__buf_free(struct ripc *ctx, void *ptr)
 {
-	struct ripc__region *r = ptr ? app_buffer(ctx, ptr) : NULL;
+	struct ripc__region *r = app_buffer(ctx, ptr);
 	int rc;
 
 	if (!r)
-		return ptr ? -EINVAL : 0;
+		return -EINVAL;
 	rc = ripc__region_busy(r, false);
 	if (rc)
 		return rc;

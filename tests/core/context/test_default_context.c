@@ -17,6 +17,7 @@ START_TEST(context__first_call_opens)
 	struct ripc_service *a, *b;
 	void *p;
 
+	OK(ripc_buf_free(NULL, NULL));
 	RC(-EINVAL, ripc_close(NULL));
 	OK(ripc_service_register(NULL, test_ids(), 0, &a));
 	OK(ripc_service_register(NULL, test_ids() + 1, 0, &b));
