@@ -143,7 +143,7 @@ static void no_answer(struct ripc__call *call, unsigned state)
 		send_again(call);
 		break;
 	default:
-		call_unknown(call, "there is no answer");
+		call_unknown(call, "it had not answered when the call ended");
 		break;
 	}
 }

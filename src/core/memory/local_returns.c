@@ -61,7 +61,8 @@ struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_
 
 	if (!region || (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP)) {
 		ripc__fail(-EINVAL, "return buffer of %zu bytes at %p: %s", len, base,
-			   len ? "not registered or allocated memory" : "must have at least 1");
+			   len ? "not within registered or allocated memory"
+			       : "must have at least 1");
 		errno = EINVAL;
 		return NULL;
 	}

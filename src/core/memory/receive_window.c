@@ -68,7 +68,7 @@ int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base,
 
 	if (!region || (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP))
 		return ripc__fail(-EINVAL, "window of %zu bytes at %p: %s", len, base,
-				  len ? "not registered or allocated memory"
+				  len ? "not within registered or allocated memory"
 				      : "must have at least 1");
 	if (ctx->memory->nrecv_windows >= RIPC__RECV_WINDOWS_MAX)
 		return ripc__fail(-ENOMEM, "more than %d windows", RIPC__RECV_WINDOWS_MAX);

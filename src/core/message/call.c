@@ -19,8 +19,9 @@ static int check_options(const struct ripc_call_options *o)
 			return rc;
 	}
 	if (o->flags & ~(unsigned)RIPC_IDEMPOTENT)
-		return ripc__fail(-EOPNOTSUPP, "call flags 0x%x are not known to this version",
-				  o->flags);
+		return ripc__fail(-EOPNOTSUPP,
+				  "flags 0x%x: a call takes no other than RIPC_IDEMPOTENT (0x%x)",
+				  o->flags, RIPC_IDEMPOTENT);
 	if (o->nreply_buffers > RIPC_RETURN_BUFFERS_MAX)
 		return ripc__fail(-EINVAL, "%u reply buffers: at most %d", o->nreply_buffers,
 				  RIPC_RETURN_BUFFERS_MAX);

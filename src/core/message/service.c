@@ -254,7 +254,10 @@ int ripc__service_register(struct ripc *ctx, uint64_t id, const char *name, unsi
 	if (!service)
 		return ripc__fail(-EINVAL, "nowhere to store the service");
 	if (flags & ~(unsigned)RIPC_TAKEOVER)
-		return ripc__fail(-EOPNOTSUPP, "flags 0x%x are not known to this version", flags);
+		return ripc__fail(
+			-EOPNOTSUPP,
+			"flags 0x%x: a registration takes no other than RIPC_TAKEOVER (0x%x)",
+			flags, RIPC_TAKEOVER);
 	if (!any && (!id || id >= RIPC_ID_LIMIT))
 		return ripc__fail(
 			-EINVAL,

@@ -65,8 +65,9 @@ static int check(const struct iovec *items, unsigned nitems, const struct ripc_s
 			return rc;
 	}
 	if (o->flags & ~flags)
-		return ripc__fail(-EOPNOTSUPP, "send flags 0x%x are not known to this version",
-				  o->flags);
+		return ripc__fail(-EOPNOTSUPP,
+				  "flags 0x%x: this kind of send takes no other than 0x%x",
+				  o->flags, flags);
 	if (o->nreturn_buffers > RIPC_RETURN_BUFFERS_MAX)
 		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturn_buffers,
 				  RIPC_RETURN_BUFFERS_MAX);
