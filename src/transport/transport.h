@@ -192,6 +192,10 @@ struct ripc__transport_env {
 	void *arg;               /* simulation: the simulated network; otherwise NULL */
 };
 
+/*
+ * Entries are required, but for those of a capability that the transport does not have, and those
+ * that are optional: NULL.
+ */
 struct ripc__transport_ops {
 	const char *name; /* as in RIPC_TRANSPORTS, e.g. "iwarp/soft" */
 	/* number in resolver records, see doc/protocol.md; never reused for another transport */
@@ -341,8 +345,8 @@ struct ripc__transport_ops {
 			     uint64_t now_ns, uint64_t *deadline_ns);
 
 	/*
-	 * NULL: never. Whether progress() has received payload since the last call, of an operation
-	 * that is not complete and therefore no event.
+	 * Optional: whether progress() has received payload since the last call, of an operation that
+	 * is not complete and therefore no event.
 	 */
 	bool (*receiving)(struct ripc__transport *t);
 
@@ -370,7 +374,7 @@ struct ripc__transport_ops {
 	 */
 	int (*arm)(struct ripc__transport *t);
 
-	/* In the child of fork(): closes descriptors and nothing else. Async-signal-safe. */
+	/* Optional: in the child of fork(), closes descriptors alone. Async-signal-safe. */
 	void (*forked)(struct ripc__transport *t);
 };
 
