@@ -91,12 +91,12 @@ enum ripc_flags {
 enum ripc_event {
 	/** No event: the message was sent by a service. */
 	RIPC_EVENT_NONE = 0,
-	/** The context that held it was closed, died, or cannot be reached. */
+	/** The context that held the service was closed, died, or cannot be reached. */
 	RIPC_EVENT_DIED = 1,
-	/** The context that held it lives, but the service was closed there, or another context has
-	 *  taken it over. */
+	/** The context that held the service lives, but has closed it, or another context has taken
+	 *  it over. */
 	RIPC_EVENT_MOVED = 2,
-	/** Nobody held it when the watch began. */
+	/** No context held the service when the watch began. */
 	RIPC_EVENT_NOT_FOUND = 3
 };
 
@@ -564,9 +564,10 @@ uint64_t ripc_service_id(const struct ripc_service *service);
  * it with the service: poll(2) in another thread then returns, but epoll_wait(2) does not, since
  * the kernel takes a closed descriptor out of the epoll instance.
  *
- * Before it waits, a program calls ripc_receive() with timeout 0 until that returns -EAGAIN. From
- * then on a thread of the library receives for it. A program that goes on calling without a message
- * is taken for one that polls, and may get the next one some milliseconds later.
+ * A program that waits after ripc_receive() with timeout 0 has returned -EAGAIN is woken at once,
+ * because a thread of the library receives for it from then on. After another call the next message
+ * may be some milliseconds late. A program that goes on calling without a message is taken for one
+ * that polls, and may get its next message late as well.
  *
  * ripc_receive() drops a request whose caller has given up while it was queued. If there is nothing
  * else, it returns -EAGAIN although the descriptor was readable. So call it with timeout 0.
@@ -628,7 +629,7 @@ int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, i
  * all of these conditions hold. Otherwise the item is copied.
  *
  * - Sender and receiver are processes of the same user that are connected by shm, the kernel is
- *   Linux 5.1 or later, and both sides allow mapped zero copy, which ripc(7) describes.
+ *   Linux 5.1 or later, and both sides allow it: the setting "handover" in ripc(7).
  *
  * - The buffer has more than 32 KiB and the item 16 KiB or more. Memory of ripc_buf_register() is
  *   always copied.
@@ -660,18 +661,18 @@ int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, i
  * copied else. With this flag a sender does not wait until the receiver has freed the message.
  *
  * An item may lie in other memory: in a smaller buffer, in memory of ripc_buf_register(), or in
- * any of the application. If it has more than 16 KiB and at most 16 MiB, and the first and the
- * fourth condition hold, the sending call copies it into such a buffer of the library's own, and
+ * any of the application. If it has more than 16 KiB and at most 16 MiB, and the first
+ * condition (processes) and the fourth (mapping) hold, the sending call copies it into such a buffer of the library's own, and
  * the receiver reads the copy in place. The sender waits only until the message has arrived. The
  * receiver copies the first two items to a service, and those beyond 128 MiB that it reads in
  * place.
  *
  * A process that has mapped memory can read all that is written there later, also in buffers for
- * other services. The strict mode of mapped zero copy, which ripc(7) describes, excludes that: the
- * last two messages out of the buffer must have gone to the same peer, each change of the peer
- * doubles the number of messages that are copied first, up to 1024, the item must be all of the
- * buffer if its memory belonged to another buffer before, memory that was mapped is not recycled,
- * and items are not passed on in place.
+ * other services. The setting "handover=strict" excludes that. The last two messages out of the
+ * buffer must then have gone to the same peer; each change of the peer doubles the number of
+ * messages that are copied first, up to 1024. If the memory belonged to another buffer before, the
+ * item must be all of the buffer. Memory that was mapped is not recycled, and items are not passed
+ * on in place.
  *
  * Return: the buffer, or NULL with errno set and ripc_error_detail() filled (ENOMEM, EINVAL).
  */
@@ -684,7 +685,8 @@ void *ripc_buf_alloc(struct ripc *ctx, size_t len);
  * @dest: the service to which the buffer will be sent
  *
  * As ripc_buf_alloc(), and the buffer is, if possible, one that the process of the service has
- * mapped before, or begins to map now. So the first message out of it can be read in place. A
+ * mapped before, or begins to map now. So the first message out of it can be read in place. That
+ * needs a connection to the service, which ripc_route_lookup() or an earlier message has made. A
  * program that allocates a buffer for each message, and sends them to several services, gets more
  * of them read in place than with ripc_buf_alloc(). It never waits for the service; the buffer may
  * be sent to other services, too.
@@ -1028,13 +1030,14 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  * caller's again when the call is done. With such buffers the request is a long message.
  *
  * Return: 0 and the answer; the error of ripc_reply_error(), with a message without content; or a
- * negative errno. *reply is not NULL if and only if the service has answered.
+ * negative errno. *reply is not NULL if and only if the service has answered, or has freed the
+ * request.
  * Errors:
  * -EHOSTUNREACH: not executed: nobody holds @dest, or its holder cannot be reached
  * -ETIMEDOUT: not executed: the time was up before the service received the request
  * -ETIME: the time was up, and the request may have been executed
  * -EPIPE: not known: the holder died, became unreachable, or could not send the answer
- * -ECANCELED: the service has freed the request without an answer; *reply is set
+ * -ECANCELED: the service has freed the request without an answer
  * -EINVAL, -EBUSY, -EOPNOTSUPP, -EFAULT, -ENOBUFS, -EIO, -ENOMEM, -EPERM, -ESHUTDOWN: as
  *   ripc_send_long()
  */
@@ -1123,9 +1126,9 @@ int ripc_reply_start(struct ripc_message *message, const struct iovec *items, un
 /**
  * ripc_reply_error - refuse a request
  * @request: the message, whose member call is not 0; it stays the caller's to free
- * @error: an errno, positive or negative: ripc_call() returns it
+ * @error: an errno of 1 to 4095, or the negative of one: ripc_call() returns it as a negative errno
  *
- * Return: as ripc_reply().
+ * Return: as ripc_reply(); -EINVAL also for another @error.
  */
 int ripc_reply_error(struct ripc_message *request, int error);
 
@@ -1429,6 +1432,9 @@ int ripc_resolver_info(struct ripc *ctx, unsigned i, const char **name, char *te
  *
  * The function serves all contexts of the process. Without it the library logs nothing. The
  * setting log=error|warn|info|debug sends the log to the standard error stream.
+ *
+ * The log names a service by its number, which ripc-info --services lists with the name, and a peer
+ * by the first four bytes of its instance id in hexadecimal, as ripc-ping prints it.
  */
 void ripc_log_set(ripc_log_fn *fn, void *arg, enum ripc_log_level level);
 
