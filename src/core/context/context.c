@@ -157,9 +157,9 @@ struct whole_context {
 };
 
 /*
- * Callers may wait for the lock, and more of them come: those who have it find zeros. The lock is
- * let go by turning to zeros itself; all who sleep for it are woken, as the one who has it next
- * does not know of them.
+ * Threads may wait for the lock, and more may come: the next owner finds zeros, see handle.h. The
+ * lock becomes zeros as well, which releases it. All threads that sleep for it are woken, because
+ * the zeros do not show its next owner that there are any.
  */
 static void RIPC__NO_ANALYSIS context_free(struct ripc *ctx)
 {
