@@ -345,8 +345,8 @@ struct ripc__transport_ops {
 			     uint64_t now_ns, uint64_t *deadline_ns);
 
 	/*
-	 * Optional: whether progress() has received payload since the last call, of an operation that
-	 * is not complete and therefore no event.
+	 * Optional: whether progress() has received payload since the last call, of an operation
+	 * that is not complete and therefore no event.
 	 */
 	bool (*receiving)(struct ripc__transport *t);
 

@@ -17,9 +17,9 @@
 #include "wire/header.h"
 
 /*
- * The first byte of an ELIDED_DATAGRAM; that of an UNKNOWN_CONTEXT, the answer if the header context
- * is not known; and the bytes of an ELIDED_DATAGRAM before its payload. The difference to the full
- * header is a multiple of 8, so the payload has the same alignment in both.
+ * The first byte of an ELIDED_DATAGRAM; that of an UNKNOWN_CONTEXT, the answer if the header
+ * context is not known; and the bytes of an ELIDED_DATAGRAM before its payload. The difference to
+ * the full header is a multiple of 8, so the payload has the same alignment in both.
  */
 #define RIPC__ELIDED_DATAGRAM     0x65
 #define RIPC__UNKNOWN_CONTEXT     0x66

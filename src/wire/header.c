@@ -35,7 +35,14 @@ static const struct kind {
 	[RIPC__REVOKED] = {.fixed = 8},
 	[RIPC__NOSERVICE] = {.instance = true},
 	[RIPC__GOAWAY] = {.fixed = 8},
-	[RIPC__GROUP] = {.fixed = 8, .items = true, .payload = true, .lens = true, .instance = true},
+	[RIPC__GROUP] =
+		{
+			.fixed = 8,
+			.items = true,
+			.payload = true,
+			.lens = true,
+			.instance = true,
+		},
 	[RIPC__JOIN] = {.fixed = 16, .payload = true},
 	[RIPC__MEMBER] = {.fixed = 16, .payload = true},
 	[RIPC__COORDINATOR] = {.fixed = 16},

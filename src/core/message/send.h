@@ -15,8 +15,8 @@ uint64_t ripc__short_max(struct ripc *ctx, const struct ripc__dest *d, const cha
 /* ripc__check_call() for a fault in the arguments, which it explains. Return: as there. */
 int ripc__check_call_slow(struct ripc_service *s, uint64_t dest, struct ripc **ctx);
 /*
- * The checks before the lock of every call with a service and a destination. *ctx: the context of s.
- * Return: 0; -EINVAL, -ESHUTDOWN, -EOWNERDEAD, explained.
+ * The checks before the lock of every call with a service and a destination. *ctx: the context of
+ * s. Return: 0; -EINVAL, -ESHUTDOWN, -EOWNERDEAD, explained.
  */
 static inline int ripc__check_call(struct ripc_service *s, uint64_t dest, struct ripc **ctx)
 {

@@ -88,8 +88,9 @@ void ripc__reliable_flush(struct ripc__lane *lane);
 void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d);
 /*
  * The peer acknowledged all messages below that number. They end at once if they are few, or if a
- * thread waits for their end. Else a few end with each message that is sent on, after its post, and the
- * rest after RIPC__RELIABLE_ACK_NS: to end a quarter of the window takes longer than a round trip.
+ * thread waits for their end. Else a few end with each message that is sent on, after its post, and
+ * the rest after RIPC__RELIABLE_ACK_NS: to end a quarter of the window takes longer than a round
+ * trip.
  */
 void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below);
 void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number);

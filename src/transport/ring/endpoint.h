@@ -89,8 +89,9 @@ struct ripc__transport {
 };
 
 /*
- * Allocates a transport of @size bytes, zeros behind its shared part. @caps: of the back end, beside
- * CONNECTED, READ, CHEAP_REG and TARGET_PROGRESS. Return: it, or NULL, with -ENOMEM explained.
+ * Allocates a transport of @size bytes, zeros behind its shared part. @caps: of the back end,
+ * beside CONNECTED, READ, CHEAP_REG and TARGET_PROGRESS. Return: it, or NULL, with -ENOMEM
+ * explained.
  */
 void *ripc__ring_transport_new(size_t size, const struct ripc__transport_ops *ops,
 			       const struct ripc__ring_setup_ops *setup, unsigned caps);
