@@ -257,6 +257,25 @@ static bool is_awaited(struct ripc__rndv *r)
 	return r->awaited_by;
 }
 
+/*
+ * A message arrives that is no answer. Drops the suspended messages to its service that its sender
+ * has sent before it: all, or, if it is one of them, those before it. The sender repeats messages
+ * in order, so it has given them up.
+ */
+static void drop_passed(const struct ripc__rndv *arriving)
+{
+	struct ripc__rndv *r;
+again:
+	ripc__list_for_each_entry (r, &arriving->peer->lists->rndvs, peer_link) {
+		if (r->id == arriving->id)
+			return;
+		if (r->state == RIPC__RNDV_SUSPENDED && r->service == arriving->service) {
+			ripc__rndv_drop(r, 0);
+			goto again;
+		}
+	}
+}
+
 static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struct ripc_service *s,
 			 const struct ripc__header *h, uint32_t units)
 {
@@ -301,7 +320,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 			h->call, (uint32_t)h->call_word, lane->peer);
 	/* An answer is sent first. */
 	if (!ripc__rndv_is_answer(r))
-		ripc__rndv_drop_passed(r);
+		drop_passed(r);
 	rc = rndv_insert(r);
 	if (!rc)
 		rc = items_decode(r, h, &transfers);

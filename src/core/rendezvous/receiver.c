@@ -452,20 +452,6 @@ again:
 	}
 }
 
-void ripc__rndv_drop_passed(const struct ripc__rndv *arriving)
-{
-	struct ripc__rndv *r;
-again:
-	ripc__list_for_each_entry (r, &arriving->peer->lists->rndvs, peer_link) {
-		if (r->id == arriving->id)
-			return;
-		if (r->state == RIPC__RNDV_SUSPENDED && r->service == arriving->service) {
-			ripc__rndv_drop(r, 0);
-			goto again;
-		}
-	}
-}
-
 /*
  * Memory of the application may be the reason why the lane failed: the next one would fail in the
  * same way. It is not used again, and the item will go to other memory.

@@ -107,12 +107,6 @@ static inline uint64_t ripc__rndv_ack_word(const struct ripc__rndv *r)
 void ripc__rndv_set_state(struct ripc__rndv *r, enum ripc__rndv_state to);
 /* Drops the suspended messages of a peer with ids below this one: those behind wait for them. */
 void ripc__rndv_drop_suspended(struct ripc__peer *p, uint64_t below);
-/*
- * A message arrives that is no answer. Drops the suspended messages to its service that its sender
- * has sent before it: all, or, if it is one of them, those before it. The sender repeats messages
- * in order, so it has given them up.
- */
-void ripc__rndv_drop_passed(const struct ripc__rndv *arriving);
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
 /*
