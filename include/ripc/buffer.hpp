@@ -60,6 +60,9 @@ class buffer
 	/** ripc_buf_realloc() */
 	void resize(std::size_t size)
 	{
+		/* The C function would allocate one, of the default context without another. */
+		if (!data_)
+			throw error(-EINVAL, "no buffer");
 		void *p = ripc_buf_realloc(ctx_, data_, size);
 
 		if (!p)
@@ -169,6 +172,8 @@ class region
 	/** ripc_buf_unregister(). Throws, and stays registered, while the memory is in use. */
 	void close()
 	{
+		if (!data_)
+			throw error(-EINVAL, "no registered memory");
 		detail::check(ripc_buf_unregister(ctx_, data_));
 		data_ = nullptr;
 	}

@@ -169,6 +169,8 @@ class service
 	/** ripc_window_remove() */
 	void remove_window(target memory)
 	{
+		if (!s_.get())
+			throw error(-EINVAL, "no service");
 		detail::check(ripc_window_remove(ctx_, memory.iov_base));
 	}
 	/** ripc_service_stats() */

@@ -201,6 +201,12 @@ void ended_contexts()
 		EXPECT(thrown([&] { ended->transports(); }) == ESHUTDOWN);
 		EXPECT(thrown([&] { ended->close(); }) == ESHUTDOWN);
 	}
+	/* Neither do empty owners use it. */
+	EXPECT(thrown([] { libripc::buffer().resize(1); }) == EINVAL);
+	EXPECT(thrown([] { libripc::region().close(); }) == EINVAL);
+	EXPECT(thrown([&] {
+		       libripc::service().remove_window({memory, sizeof(memory)});
+	       }) == EINVAL);
 	EXPECT(ripc_close(nullptr) == -EINVAL);
 	libripc::region window = c.register_memory({memory, sizeof(memory)});
 	/* NOLINTNEXTLINE(clang-analyzer-cplusplus.Move): a moved service has ended */
