@@ -153,21 +153,6 @@ bool ripc__dest_in_use(const struct ripc__dest *d)
 	       !ripc__list_empty((struct ripc__list *)&d->sendable.link);
 }
 
-void ripc__remote_returns_drop(struct ripc__dest *d)
-{
-	struct ripc__remote_return *o, *tmp;
-
-	ripc__list_for_each_entry_safe (o, tmp, &d->remote_returns, link) {
-		/* An offer in use belongs to its request. */
-		ripc__list_del(&o->link);
-		if (o->lane)
-			o->orphan = true;
-		else
-			free(o);
-	}
-	d->nremote_returns = 0;
-}
-
 void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d)
 {
 	if (!ctx->completions_used)

@@ -142,9 +142,6 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record);
 void ripc__dest_unresolved(struct ripc *ctx, uint64_t id, const char *text);
 void ripc__dest_withdrawn(struct ripc *ctx, uint64_t id, const uint8_t instance[16]);
 
-/* Removes all return buffers that the peer offered for a destination. */
-void ripc__remote_returns_drop(struct ripc__dest *d);
-
 /* Whether requests, threads or watches wait for it. */
 bool ripc__dest_has_waiters(const struct ripc__dest *d);
 /* The same, or the application has not yet received its SENDABLE: it is not freed. */

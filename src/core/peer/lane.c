@@ -34,6 +34,21 @@ void ripc__lane_set_state(struct ripc__lane *lane, enum ripc__lane_state to)
 
 /* ---- end of a lane ---- */
 
+void ripc__remote_returns_drop(struct ripc__dest *d)
+{
+	struct ripc__remote_return *o, *tmp;
+
+	ripc__list_for_each_entry_safe (o, tmp, &d->remote_returns, link) {
+		/* An offer in use belongs to its request. */
+		ripc__list_del(&o->link);
+		if (o->lane)
+			o->orphan = true;
+		else
+			free(o);
+	}
+	d->nremote_returns = 0;
+}
+
 void ripc__peer_lane_ends(struct ripc__peer *p)
 {
 	struct ripc__dest *d;

@@ -354,6 +354,8 @@ static inline bool ripc__lane_same(const struct ripc__lane *a, const struct ripc
  * Fails the lane (failover.c): frees all that depends on it and reconnects if work is outstanding.
  */
 void ripc__lane_fail(struct ripc__lane *lane, int status, const char *text);
+/* Removes all return buffers that the peer offered for a destination. */
+void ripc__remote_returns_drop(struct ripc__dest *d);
 /* The peer's lane is closed, retires or is replaced: what its destinations have on it ends. */
 void ripc__peer_lane_ends(struct ripc__peer *p);
 /* Closes the lane, which is not dead, without further effect. */
