@@ -239,8 +239,10 @@ static void release(struct ib_device *d)
 		if (ep->d == d)
 			ripc__ib_qp_drained(ep);
 	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d)
+		if (t->ports[i].d == d) {
+			ripc__ib_mcast_port_close(&t->ports[i]);
 			ripc__ib_port_close(&t->ports[i]);
+		}
 	ripc__verbs_regions_invalidate(&t->regions, &d->v);
 	ripc__ib_device_close(d);
 	ripc__log(RIPC_LOG_INFO, "ib: %s is closed", d->v.name);
@@ -271,6 +273,9 @@ static void reopen(struct ripc__transport *t)
 			if (!t->devices[k].v.ctx &&
 			    !strcmp(t->devices[k].v.name, ibv_get_device_name(list[i])))
 				ripc__ib_device_reopen(&t->devices[k], list[i]);
+	for (unsigned i = 0; i < t->nports; i++)
+		if (!t->ports[i].port_addr.link)
+			ripc__ib_port_changed(&t->ports[i]);
 	if (n > 0)
 		ibv_free_device_list(list);
 }

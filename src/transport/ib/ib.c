@@ -204,8 +204,8 @@ static void ib_close(struct ripc__transport *t)
 	ripc__verbs_jobs_fini(&t->jobs);
 	ripc__ib_eps_free(t);
 	ripc__ib_ah_cache_close(t);
+	ripc__ib_mcast_close(t);
 	ripc__ib_ports_close(t);
-	ripc__ib_groups_free(t);
 	close_descriptors(t);
 	free(t);
 }

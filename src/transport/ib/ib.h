@@ -312,7 +312,7 @@ static inline struct ripc__event ib_event(struct ripc__ep *ep, enum ripc__ev_kin
 /* port.c */
 int ripc__ib_ports_open(struct ripc__transport *t);
 void ripc__ib_ports_close(struct ripc__transport *t);
-void ripc__ib_port_close(struct ib_port *p);     /* destroys its UD queue pairs */
+void ripc__ib_port_close(struct ib_port *p);     /* destroys its UD queue pair */
 void ripc__ib_device_close(struct ib_device *d); /* no queue pair and no registration is left */
 /* Opens a closed device that is there again, with its ports. Else it is lost as before. */
 void ripc__ib_device_reopen(struct ib_device *d, struct ibv_device *device);
@@ -422,7 +422,8 @@ unsigned ripc__ib_mcast_received(struct ib_port *p, const struct ibv_wc *wc,
  */
 void ripc__ib_mcast_detach(struct ib_port *p);
 void ripc__ib_mcast_attach(struct ib_port *p);        /* afterwards: joins them again */
-void ripc__ib_groups_free(struct ripc__transport *t); /* the ports are closed */
+void ripc__ib_mcast_port_close(struct ib_port *p);    /* detaches it, destroys its queue pair */
+void ripc__ib_mcast_close(struct ripc__transport *t); /* all ports, and frees the groups */
 
 /* qp.c */
 int ripc__ib_qp_new(struct ripc__ep *ep); /* 0 or a negative errno, explained */

@@ -331,10 +331,20 @@ int ripc__ib_post_group(struct ripc__transport *t, uint64_t id, const struct iov
 	return full ? -EAGAIN : rc;
 }
 
-void ripc__ib_groups_free(struct ripc__transport *t)
+void ripc__ib_mcast_port_close(struct ib_port *p)
+{
+	ripc__ib_mcast_detach(p);
+	if (p->mcast.qp)
+		ibv_destroy_qp(p->mcast.qp);
+	p->mcast = (struct ib_ud){.port = p};
+}
+
+void ripc__ib_mcast_close(struct ripc__transport *t)
 {
 	struct ib_group *g, *tmp;
 
+	for (unsigned i = 0; i < t->nports; i++)
+		ripc__ib_mcast_port_close(&t->ports[i]);
 	HASH_ITER (hh, t->groups, g, tmp) {
 		HASH_DEL(t->groups, g);
 		free(g);

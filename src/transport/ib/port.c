@@ -512,21 +512,14 @@ void ripc__ib_device_reopen(struct ib_device *d, struct ibv_device *device)
 		ripc__log(RIPC_LOG_WARN, "ib: %s is there again, but cannot be used: %s", d->v.name,
 			  ripc_error_detail());
 		d->v.gone = true;
-		return;
 	}
-	for (unsigned i = 0; i < t->nports; i++)
-		if (t->ports[i].d == d)
-			ripc__ib_port_changed(&t->ports[i]);
 }
 
 void ripc__ib_port_close(struct ib_port *p)
 {
-	ripc__ib_mcast_detach(p);
-	if (p->mcast.qp)
-		ibv_destroy_qp(p->mcast.qp);
 	if (p->ud.qp)
 		ibv_destroy_qp(p->ud.qp);
-	p->mcast = p->ud = (struct ib_ud){.port = p};
+	p->ud = (struct ib_ud){.port = p};
 	p->ndelivered = 0;
 	ripc__verbs_sendq_fini(&p->sendq);
 }
