@@ -59,11 +59,10 @@ void ripc__verbs_pool_invalidate(struct ripc__verbs_pool *pool)
 
 static int slab_register(struct ripc__verbs_pool *pool, struct ripc__verbs_slab *slab)
 {
-	int rc = 0;
+	int rc = ripc__verbs_reg_mr(pool->device, slab->memory, slab->bytes, IBV_ACCESS_LOCAL_WRITE,
+				    &slab->mr);
 
-	slab->mr = ripc__verbs_reg_mr(pool->device, slab->memory, slab->bytes,
-				      IBV_ACCESS_LOCAL_WRITE, &rc);
-	for (uint32_t i = 0; slab->mr && i < slab->count; i++)
+	for (uint32_t i = 0; !rc && i < slab->count; i++)
 		slab->bufs[i].lkey = slab->mr->lkey;
 	return rc;
 }

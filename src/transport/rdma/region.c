@@ -48,20 +48,15 @@ static int explain(const struct ripc__verbs_device *d, size_t len, int err)
 			  status_kb("VmLck"));
 }
 
-struct ibv_mr *ripc__verbs_reg_mr(struct ripc__verbs_device *d, void *base, size_t len, int access,
-				  int *err)
+int ripc__verbs_reg_mr(struct ripc__verbs_device *d, void *base, size_t len, int access,
+		       struct ibv_mr **mr)
 {
-	struct ibv_mr *mr;
-
-	if (d->gone) {
-		*err = ripc__fail(-ENODEV, "%s: the device is gone", d->name);
-		return NULL;
-	}
+	*mr = NULL;
+	if (d->gone)
+		return ripc__fail(-ENODEV, "%s: the device is gone", d->name);
 	errno = 0;
-	mr = ibv_reg_mr(d->pd, base, len, access);
-	if (!mr)
-		*err = explain(d, len, errno ? errno : EIO);
-	return mr;
+	*mr = ibv_reg_mr(d->pd, base, len, access);
+	return *mr ? 0 : explain(d, len, errno ? errno : EIO);
 }
 
 static int verbs_access(const struct ripc__verbs_device *d, unsigned access)
@@ -112,10 +107,9 @@ int ripc__verbs_reg(struct ripc__list *regions, struct ripc__verbs_device *d, vo
 		    size_t len, unsigned access, struct ripc__mr *mr)
 {
 	bool remote = access & (RIPC__ACCESS_REMOTE_READ | RIPC__ACCESS_REMOTE_WRITE);
-	struct region *r;
-	int rc = 0;
+	struct region *r = calloc(1, sizeof(*r));
+	int rc;
 
-	r = calloc(1, sizeof(*r));
 	if (!r)
 		return ripc__fail(-ENOMEM, "verbs: out of memory");
 	ripc__list_add(regions, &r->link);
@@ -124,14 +118,12 @@ int ripc__verbs_reg(struct ripc__list *regions, struct ripc__verbs_device *d, vo
 	/* Empty regions are not registered: adapters refuse that, and no key is needed. */
 	if (!d || !len)
 		return 0;
-	r->mr[d->index] = ripc__verbs_reg_mr(d, base, len, verbs_access(d, access), &rc);
-	if (!r->mr[d->index]) {
-		region_free(r);
-		mr->priv = NULL;
-		return rc;
-	}
-	mr->key = remote ? r->mr[d->index]->rkey : 0;
-	return 0;
+	rc = ripc__verbs_reg_mr(d, base, len, verbs_access(d, access), &r->mr[d->index]);
+	if (rc)
+		ripc__verbs_dereg(NULL, mr);
+	else
+		mr->key = remote ? r->mr[d->index]->rkey : 0;
+	return rc;
 }
 
 void ripc__verbs_dereg(struct ripc__transport *t, struct ripc__mr *mr)
@@ -145,14 +137,11 @@ void ripc__verbs_dereg(struct ripc__transport *t, struct ripc__mr *mr)
 int ripc__verbs_lkey(struct ripc__verbs_device *d, const struct ripc__mr *mr, uint32_t *lkey)
 {
 	struct region *r = mr->priv;
-	int rc;
+	struct ibv_mr **at = &r->mr[d->index];
+	int rc = 0;
 
-	if (!r->mr[d->index] && mr->len) {
-		r->mr[d->index] =
-			ripc__verbs_reg_mr(d, mr->base, mr->len, verbs_access(d, mr->access), &rc);
-		if (!r->mr[d->index])
-			return rc;
-	}
-	*lkey = mr->len ? r->mr[d->index]->lkey : 0;
-	return 0;
+	if (!*at && mr->len)
+		rc = ripc__verbs_reg_mr(d, mr->base, mr->len, verbs_access(d, mr->access), at);
+	*lkey = *at ? (*at)->lkey : 0;
+	return rc;
 }

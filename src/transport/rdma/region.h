@@ -34,8 +34,8 @@ void ripc__verbs_dereg(struct ripc__transport *t, struct ripc__mr *mr);
  */
 int ripc__verbs_lkey(struct ripc__verbs_device *d, const struct ripc__mr *mr, uint32_t *lkey);
 
-/* ibv_reg_mr() with the same explanation. @access: IBV_ACCESS_*. NULL: failed, *err < 0. */
-struct ibv_mr *ripc__verbs_reg_mr(struct ripc__verbs_device *d, void *base, size_t len, int access,
-				  int *err);
+/* ibv_reg_mr() with the same explanation. @access: IBV_ACCESS_*. *mr is NULL after an error. */
+int ripc__verbs_reg_mr(struct ripc__verbs_device *d, void *base, size_t len, int access,
+		       struct ibv_mr **mr);
 
 #endif
