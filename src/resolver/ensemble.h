@@ -31,7 +31,7 @@ enum ripc__ensemble_command {
 	RIPC__CALL_CLAIM_FORCE, /* the same, or replaces the node of another */
 	RIPC__CALL_RELEASE,     /* removes the node, if it belongs to this session */
 	RIPC__CALL_WATCH,       /* reads the node, and reports its next change */
-	/* service 0: reads the nodes of all services, at most RIPC__LISTING_MAX; else: one of them */
+	/* reads the node of this service; 0: those of all services, at most RIPC__LISTING_MAX */
 	RIPC__CALL_LIST,
 	RIPC__CALL_REPORT_RIVAL, /* notifies the holder of the node of another, with these bytes */
 };
