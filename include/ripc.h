@@ -536,8 +536,8 @@ int ripc_service_list(struct ripc *ctx, ripc_service_list_fn *fn, void *arg, int
  *
  * The call drops and counts the messages in the queue of the service, and cancels its long sends.
  * Its windows and return buffers are the application's again, but for windows that hold items of an
- * answer: they are in use (-EBUSY) until ripc_call_wait() has returned it. Messages already received
- * stay valid. Other threads may be in calls on the service, and may begin further ones: all of them
+ * answer: they are in use (-EBUSY) until ripc_call_wait() has returned it. Received messages stay
+ * valid. Other threads may be in calls on the service, and may begin further ones: all of them
  * return -ESHUTDOWN, as after ripc_close(). The call waits at most 100 ms for peers to stop using
  * the memory of the service; then it closes the lanes to the peers that have not, and the results
  * of long sends on them are -EPIPE in place of -ECANCELED.

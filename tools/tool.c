@@ -325,7 +325,7 @@ void tool_catch_signals(void)
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	/* It stays ignored if whoever started the tool has ignored it. */
+	/* It stays ignored if the parent process has ignored it. */
 	if (!sigaction(SIGPIPE, NULL, &before) && before.sa_handler != SIG_IGN)
 		sigaction(SIGPIPE, &pipe_action, NULL);
 }

@@ -100,8 +100,8 @@ bool tool_output_close(FILE *file, const char *option, const char *path);
 
 /*
  * Closes standard output. The last call of each main(). Return: @rc, the exit code of the tool, or,
- * after an error message, TOOL_ERROR if not all output could be written. Ends the process by SIGPIPE
- * if that was caught.
+ * after an error message, TOOL_ERROR if not all output could be written. Ends the process by
+ * SIGPIPE if that was caught.
  */
 int tool_finish(int rc);
 

@@ -164,7 +164,7 @@ static void stop_receiver(struct conf *c)
 	for (unsigned i = 0; i < 1000; i++)
 		taken += pipe_wait(c, s, id, i, out);
 	CHECK(taken > 500, "%u", taken);
-	/* Datagrams need no lane, but without one the request would not be sent and could not fail. */
+	/* Datagrams need no lane. Without one the request is not sent, and cannot fail. */
 	EXPECT_OK(ripc_route_lookup(ctx, id, NULL, c->patience_ms));
 	stop(pid);
 	EXPECT_OK(ripc_send_async(s, id, &item, 1, NULL, &request));

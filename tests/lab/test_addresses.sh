@@ -15,7 +15,8 @@ ib)
 	export RIPC_TRANSPORTS="ib,iwarp/soft"
 	;;
 iwarp)
-	transport=iwarp/verbs device=$RIPC_LAB_IWARP type=siw netdev=iwarp0 net=198.18.1 new="listens at"
+	transport=iwarp/verbs device=$RIPC_LAB_IWARP type=siw netdev=iwarp0 net=198.18.1
+	new="listens at"
 	# A server with iwarp/soft would be reached through that, by iwarp/verbs of the client.
 	export RIPC_TRANSPORTS=iwarp/verbs
 	;;

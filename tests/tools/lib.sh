@@ -170,8 +170,8 @@ unread() {
 	u_what=$1 u_lines=$2
 	shift 2
 	# shellcheck disable=SC2016
-	expect "nobody reads any more: $u_what" 141 60 bash -o pipefail -c '"$@" | head -n '"$u_lines" \
-		- "$@"
+	expect "nobody reads any more: $u_what" 141 60 \
+		bash -o pipefail -c '"$@" | head -n '"$u_lines" - "$@"
 }
 
 # start LOG COMMAND...: runs it in the background; $pid is its process id.

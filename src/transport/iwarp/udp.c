@@ -16,7 +16,7 @@
 #define COPY_MAX \
 	512u /* datagrams up to this size are copied: cheaper than gathering in the kernel */
 #define RECEIVE_TRIES   4u   /* retries after an error of an earlier datagram */
-#define CONN_RUN        256u /* datagrams in a row to one peer after which its socket is connected */
+#define CONN_RUN        256u /* datagrams in a row to one peer: connect a socket */
 #define UDP_OVERHEAD    48u  /* bytes of IPv6 and UDP header */
 #define EMPTY_POLLS_MAX 512u /* empty polls after which only epoll reports the sockets */
 

@@ -303,7 +303,7 @@ START_TEST(datagram__unreadable_item)
 }
 END_TEST
 
-/* The path takes less than short_max: that message goes over the lane, and a smaller one does not. */
+/* The path takes less than short_max: only a message above that goes over the lane. */
 START_TEST(datagram__small_path)
 {
 	struct ripc_limits limits = {.size = sizeof(limits)};

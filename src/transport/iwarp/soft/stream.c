@@ -17,7 +17,7 @@
 #define GATHER_IOV       48u
 #define SPACE_MIN        8192u /* a slab with less room is replaced */
 #define STARVED_RETRY_NS (10 * RIPC__MS)
-#define SPIN_RX          16u /* receptions without arm() after which a socket is removed from epoll */
+#define SPIN_RX          16u /* receptions without arm() before epoll is left */
 
 void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 {
