@@ -12,7 +12,7 @@
 #define COPY_MAX      (16u << 20)
 #define BUFFER_MIN    (((size_t)1 << (RIPC__MEMFD_CLASS_MIN - 1)) + 1) /* has a memory object */
 #define COPY_REFS_MAX (128u << 20) /* bytes that one peer reads in place, or holds */
-#define COPY_AFTER    2u          /* items that are left to the receiver, for each service */
+#define COPY_AFTER    2u           /* items that are left to the receiver, for each service */
 
 static bool copies_apply(const struct ripc *ctx, const struct ripc__lane *lane,
 			 const struct ripc__dest *d)
