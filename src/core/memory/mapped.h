@@ -17,8 +17,8 @@
  * that keeps its messages blocks nobody. A buffer that is used for each message costs a copy then;
  * services that keep such messages get references less often.
  *
- * An item of application memory is copied into a pool buffer that the peer has mapped, which is
- * freed like the items of RIPC_FREE_ITEMS: a mapped copy, rendezvous/selection.c.
+ * An item in other memory is copied into a pool buffer that the peer has mapped. Its request frees
+ * the buffer, as with RIPC_FREE_ITEMS: a mapped copy, rendezvous/prepared.h.
  *
  * Rules:
  * - Memory is recycled with its exports: the next buffer that goes to the peer is mapped already. A
