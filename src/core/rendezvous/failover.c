@@ -12,12 +12,11 @@ void ripc__requests_bye(struct ripc__lane *lane)
 
 	ripc__list_for_each_entry (r, &lane->peer->lists->requests, peer_link) {
 		/*
-		 * The ACK may be lost with an earlier lane; the peer may have read exported items
-		 * before they are unexported. A request that is not in transfer over this lane may
-		 * have been delivered over an earlier one.
+		 * The ACK may be lost with an earlier lane. A request that is not in transfer over
+		 * this lane may have been delivered over an earlier one.
 		 */
 		if (r->lane == lane && r->state != RIPC__REQUEST_WRITING &&
-		    r->delivery != RIPC__DELIVERY_EARLIER && !r->refs.count && !r->acked)
+		    r->delivery != RIPC__DELIVERY_EARLIER && !r->acked)
 			r->delivery = RIPC__DELIVERY_NONE;
 	}
 }

@@ -347,6 +347,8 @@ void ripc__request_free(struct ripc_request *r)
 		struct ripc__request_item *it = &r->items[i];
 
 		ripc__list_del(&it->ref.link);
+		if (it->exposed)
+			r->ctx->tp[r->lane->tp].ops->dereg(r->ctx->tp[r->lane->tp].t, &it->mr);
 		if (it->bounce)
 			ripc__bounce_put(it->bounce);
 		if (it->cached_mr)

@@ -63,13 +63,11 @@ static struct ripc__ep *ep_new(struct ripc__transport *t, enum ib_ep_state state
 
 static void ep_free(struct ripc__ep *ep)
 {
-	struct ripc__transport *t = ep->t;
-
 	ripc__ib_qp_destroy(ep);
 	ripc__ib_qp_drained(ep);
 	if (ep->ah_entry)
 		ep->ah_entry->eps--;
-	HASH_DELETE(by_number, t->by_number, ep);
+	HASH_DELETE(by_number, ep->t->by_number, ep);
 	ripc__list_del(&ep->all);
 	ripc__list_del(&ep->timed);
 	ripc__list_del(&ep->events);

@@ -320,10 +320,10 @@ EACH_FUNCTION(bad_buffers)
 		struct iovec buffer;
 		const char *why;
 	} cases[] = {
-		{-EINVAL, {foreign, 100}, "not registered"},
-		{-EINVAL, {NULL, 100}, "not registered"},
-		{-EINVAL, {a.bytes + 1000, 101}, "not registered"},
-		{-EINVAL, {a.bytes + 1000, SIZE_MAX}, "not registered"},
+		{-EINVAL, {foreign, 100}, "not within registered"},
+		{-EINVAL, {NULL, 100}, "not within registered"},
+		{-EINVAL, {a.bytes + 1000, 101}, "not within registered"},
+		{-EINVAL, {a.bytes + 1000, SIZE_MAX}, "not within registered"},
 		{-EINVAL, {a.bytes + 1000, 0}, "at least 1"},
 		{-EBUSY, {a.bytes + 99, 1}, "overlaps a return buffer"},
 		{-EBUSY, {a.bytes + 1000, 1}, "overlaps a window"},

@@ -307,7 +307,7 @@ START_TEST(forget__by_sender)
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	r = rig_begin(&rig, 0, 1, (uint8_t[8]){0}, 8);
 	RC(-EPIPE, ripc_request_wait(&r, 60000));
-	rig_run(&rig, RIPC__IDLE_MS / 4);
+	rig_run(&rig, RIPC__IDLE_MS);
 	ripc__lock(ctx);
 	ripc__sweep(ctx, false);
 	ripc__unlock(ctx);
