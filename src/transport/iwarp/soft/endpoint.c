@@ -54,13 +54,17 @@ int ripc__soft_admit(struct ripc__transport *t, void *request, const void *priv,
 {
 	struct ripc__ep *ep = request;
 	struct soft_setup *s = ep->setup;
-	int err = ripc__soft_ep_watch(ep, EPOLLIN);
+	struct ripc__mpa_terms terms;
+	const char *why;
+	int err;
 
+	err = ripc__soft_ep_watch(ep, EPOLLIN);
 	if (err) {
 		ripc__soft_ep_defer_free(ep, false);
 		return ripc__fail(err, "iwarp/soft: cannot watch the connection: %s",
 				  strerror(-err));
 	}
+	ripc__mpa_answer(&s->request, s->reply.crc, RIPC__READS_MAX, &s->reply, &terms, &why);
 	s->reply.priv = priv;
 	s->reply.privlen = privlen;
 	if (!ripc__soft_send_frame(ep, &s->reply)) {
@@ -69,7 +73,7 @@ int ripc__soft_admit(struct ripc__transport *t, void *request, const void *priv,
 				  "iwarp/soft: the connection was lost before it was accepted");
 	}
 	ep->user = user;
-	ripc__soft_open_engine(ep);
+	ripc__soft_open_engine(ep, &terms);
 	*epp = ep;
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "transport/iwarp/soft/engine.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SEGMENT_MIN  128u  /* smaller segment sizes are ignored */
@@ -60,11 +61,8 @@ bool ripc__engine_save(struct ripc__engine *e, struct ripc__engine_conn *saved)
 void ripc__engine_restore(struct ripc__engine *e, struct ripc__regions *regions,
 			  struct ripc__slab_pool *pool, const struct ripc__engine_conn *saved)
 {
-	memset(e, 0, sizeof(*e));
-	e->regions = regions;
-	e->pool = pool;
-	e->conn = *saved;
-	e->tx.open = true;
+	*e = (struct ripc__engine){
+		.regions = regions, .pool = pool, .conn = *saved, .tx.open = true};
 }
 
 int ripc__engine_write(struct ripc__engine *e, const struct ripc__transfer *x)
@@ -90,8 +88,7 @@ int ripc__engine_write(struct ripc__engine *e, const struct ripc__transfer *x)
 	 */
 	if (tx->writes.framed == tx->writes.tail && tx->appended - tx->framed <= OVERTAKE_MAX)
 		work.after = tx->framed;
-	ripc__works_add(&tx->writes, &work);
-	return 0;
+	return ripc__works_add(&tx->writes, &work) ? 0 : -ENOMEM;
 }
 
 int ripc__engine_read(struct ripc__engine *e, const struct ripc__transfer *x)
@@ -111,7 +108,9 @@ int ripc__engine_read(struct ripc__engine *e, const struct ripc__transfer *x)
 		return -ENOTCONN;
 	if (rx->read_tail - rx->read_head >= e->conn.read_depth)
 		return -EAGAIN;
-	if (ripc__engine_queue_read(e, &read, x->raddr, x->rkey))
+	if (!rx->reads)
+		rx->reads = malloc(RIPC__READS_MAX * sizeof(*rx->reads));
+	if (!rx->reads || ripc__engine_queue_read(e, &read, x->raddr, x->rkey))
 		return -ENOMEM;
 	rx->reads[rx->read_tail++ % RIPC__READS_MAX] = read;
 	region->users++;
@@ -141,9 +140,10 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 		e->text = ripc__term_text(code);
 	ripc__engine_drop_unsent(e);
 	ripc__engine_drop_rx(e);
-	if (!tx->open || tx->cut)
+	/* Without memory the connection ends without a Terminate. */
+	if (!tx->open || tx->cut || !ripc__engine_may_frame(tx))
 		return;
-	term = tx->term;
+	term = tx->framing->term;
 	p = term + RIPC__SEND_HEADER;
 	/* Control word: layer, type, code; which headers follow (M: length, D: DDP, R: RDMAP). */
 	ripc__put_be32(p,
@@ -152,7 +152,7 @@ void ripc__engine_fail(struct ripc__engine *e, int status, unsigned code, const 
 	ripc__ddp_put_untagged(term, RIPC__RDMAP_TERMINATE, true, RIPC__DDP_Q_TERMINATE, 1, 0,
 			       4 + head_len);
 	len = ripc__engine_finish(e, term, RIPC__SEND_HEADER + 4 + head_len);
-	tx->ring[tx->ring_tail++ % RIPC__FRAMED_MAX] = (struct ripc__framed){
+	tx->framing->ring[tx->ring_tail++ % RIPC__FRAMED_MAX] = (struct ripc__framed){
 		.payload = term,
 		.len = (uint32_t)len,
 	};

@@ -61,8 +61,8 @@ struct ripc__work {
 
 /* All writes, or all responses, in order. */
 struct ripc__works {
-	uint32_t tail, framed, sent; /* counters into the ring */
-	struct ripc__work ring[RIPC__WORKS_MAX];
+	struct ripc__work *ring;     /* of RIPC__WORKS_MAX; NULL: none yet */
+	uint32_t tail, framed, sent; /* counters into it */
 };
 
 /* A local read that waits for its response. */
@@ -86,6 +86,16 @@ struct ripc__framed {
 	uint8_t tail[RIPC__TRAILER_MAX];
 };
 
+/* FPDUs that are being sent. */
+struct ripc__framing {
+	struct ripc__framed ring[RIPC__FRAMED_MAX];
+	uint8_t term[80]; /* our Terminate, an FPDU */
+};
+
+/*
+ * Memory below a pointer is allocated on first use and kept until ripc__engine_save() or the end:
+ * an active connection reuses it for each message, an idle one has none of it.
+ */
 struct ripc__engine_tx {
 	bool open; /* transmission is allowed; passive side: after the first FPDU arrived */
 	bool cut;  /* an FPDU cannot be completed: nothing may follow */
@@ -94,13 +104,12 @@ struct ripc__engine_tx {
 	/* an empty chunk of FIRST_CHUNK, kept until ripc__engine_save(), or NULL */
 	struct ripc__chunk *spare;
 	uint64_t appended, framed, sent; /* bytes put into the queue, framed, sent, in all */
-	uint32_t reported;               /* counter into writes */
-	uint32_t ring_head, ring_tail;   /* counters into ring */
-	uint32_t skip;                   /* bytes of ring[ring_head] that are sent */
-	uint64_t ring_bytes;             /* bytes of the ring that are not sent */
 	struct ripc__works writes, responses;
-	struct ripc__framed ring[RIPC__FRAMED_MAX]; /* FPDUs that are being sent */
-	uint8_t term[80];                           /* our Terminate, an FPDU */
+	uint32_t reported;             /* counter into writes */
+	struct ripc__framing *framing; /* NULL: its ring is empty */
+	uint32_t ring_head, ring_tail; /* counters into its ring */
+	uint32_t skip;                 /* bytes of ring[ring_head] that are sent */
+	uint64_t ring_bytes;           /* bytes of the ring that are not sent */
 };
 
 /*
@@ -137,9 +146,9 @@ struct ripc__engine_rx {
 	struct ripc__slab *msg; /* send that comes in several parts; NULL: none */
 	uint32_t msg_len;       /* bytes of it received */
 	uint8_t msg_op;
-	uint32_t read_tail, read_head; /* counters into reads */
-	struct ripc__read reads[RIPC__READS_MAX];
-	uint8_t stash[RIPC__STASH_BYTES];
+	struct ripc__read *reads;      /* ring of RIPC__READS_MAX; NULL: no reads yet */
+	uint32_t read_tail, read_head; /* counters into it */
+	uint8_t *stash;                /* RIPC__STASH_BYTES; NULL: not used yet */
 };
 
 /* All that an engine keeps while nothing is under way. */
@@ -153,7 +162,6 @@ struct ripc__engine_conn {
 	uint32_t msn[RIPC__DDP_QUEUES]; /* numbers expected next */
 };
 
-/* An idle connection has none, see ripc__engine_save(). */
 struct ripc__engine {
 	struct ripc__regions *regions;
 	struct ripc__slab_pool *pool;
@@ -232,8 +240,8 @@ int ripc__engine_queue_sent(struct ripc__engine *e, const struct iovec *iov, uns
 /* Queues a send of len <= RIPC__SEND_MAX gathered bytes, copied. Return: 0 or -ENOMEM. */
 int ripc__engine_send(struct ripc__engine *e, const struct iovec *iov, unsigned niov, size_t len);
 /*
- * Queue a transfer whose mr->priv is a region. Return: 0, -EAGAIN (WORKS_MAX, read_depth), or
- * -ENOMEM for a read. x->len of a read is less than 2^32.
+ * Queue a transfer whose mr->priv is a region. Return: 0, -EAGAIN (WORKS_MAX, read_depth),
+ * -ENOMEM. x->len of a read is less than 2^32.
  */
 int ripc__engine_write(struct ripc__engine *e, const struct ripc__transfer *x);
 int ripc__engine_read(struct ripc__engine *e, const struct ripc__transfer *x);
@@ -292,8 +300,10 @@ void ripc__engine_drop_unsent(struct ripc__engine *e);
  * Appends padding and CRC to the FPDU whose first len bytes are at p. Return: bytes of the FPDU.
  */
 size_t ripc__engine_finish(const struct ripc__engine *e, uint8_t *p, size_t len);
-/* Appends a work. */
-void ripc__works_add(struct ripc__works *works, const struct ripc__work *work);
+/* Appends a work. Return: false: no memory. */
+bool ripc__works_add(struct ripc__works *works, const struct ripc__work *work);
+/* Allocates the framing if there is none. Return: false: no memory. */
+bool ripc__engine_may_frame(struct ripc__engine_tx *tx);
 /* Drops all references to registered memory. */
 void ripc__engine_drop_tx(struct ripc__engine *e);
 void ripc__engine_drop_rx(struct ripc__engine *e);

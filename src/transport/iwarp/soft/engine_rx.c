@@ -8,6 +8,7 @@
 #include "transport/iwarp/soft/rx_expect.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COPY_MAX \
@@ -46,6 +47,8 @@ void ripc__engine_drop_rx(struct ripc__engine *e)
 	rx->ahead = 0;
 	for (; rx->read_head != rx->read_tail; rx->read_head++)
 		rx->reads[rx->read_head % RIPC__READS_MAX].region->users--;
+	free(rx->reads);
+	rx->reads = NULL;
 	if (rx->msg)
 		ripc__slab_put(rx->msg);
 	rx->msg = NULL;
@@ -53,6 +56,8 @@ void ripc__engine_drop_rx(struct ripc__engine *e)
 		ripc__slab_put(rx->slab);
 	rx->slab = NULL;
 	rx->p = rx->end = NULL;
+	free(rx->stash);
+	rx->stash = NULL;
 	rx->stash_len = 0;
 }
 
@@ -261,8 +266,7 @@ static int serve(struct ripc__engine *e, const uint8_t *fpdu)
 			return violation(e, code, fpdu);
 		r.src = r.region->base + (from - r.region->addr);
 	}
-	ripc__works_add(&e->tx.responses, &r);
-	return 0;
+	return ripc__works_add(&e->tx.responses, &r) ? 0 : no_memory(e);
 }
 
 static int read_done(struct ripc__engine_rx *rx, struct ripc__event *ev)
@@ -337,8 +341,13 @@ static int park(struct ripc__engine *e)
 	struct ripc__engine_rx *rx = &e->rx;
 
 	rx->stash_len = (uint32_t)(rx->end - rx->p);
-	if (rx->stash_len)
+	if (rx->stash_len) {
+		if (!rx->stash)
+			rx->stash = malloc(RIPC__STASH_BYTES);
+		if (!rx->stash)
+			return no_memory(e);
 		memcpy(rx->stash, rx->p, rx->stash_len);
+	}
 	rx->p = rx->end = NULL;
 	if (rx->slab)
 		ripc__slab_put(rx->slab);

@@ -29,7 +29,14 @@
 
 static struct ripc__framed *framed(struct ripc__engine_tx *tx, uint32_t i)
 {
-	return &tx->ring[i % RIPC__FRAMED_MAX];
+	return &tx->framing->ring[i % RIPC__FRAMED_MAX];
+}
+
+bool ripc__engine_may_frame(struct ripc__engine_tx *tx)
+{
+	if (!tx->framing)
+		tx->framing = calloc(1, sizeof(*tx->framing));
+	return tx->framing;
 }
 
 /* Whether the kernel copies slowly from src to byte at of a socket's empty page. */
@@ -224,14 +231,19 @@ static void frame_bytes(struct ripc__engine_tx *tx, uint64_t limit)
 	tx->framed += len;
 }
 
-void ripc__works_add(struct ripc__works *works, const struct ripc__work *work)
+bool ripc__works_add(struct ripc__works *works, const struct ripc__work *work)
 {
+	if (!works->ring)
+		works->ring = malloc(RIPC__WORKS_MAX * sizeof(*works->ring));
+	if (!works->ring)
+		return false;
 	if (work->region)
 		work->region->users++;
 	works->ring[works->tail++ % RIPC__WORKS_MAX] = *work;
+	return true;
 }
 
-static struct ripc__work *unframed(struct ripc__works *works)
+static struct ripc__work *unframed(const struct ripc__works *works)
 {
 	return works->framed != works->tail ? &works->ring[works->framed % RIPC__WORKS_MAX] : NULL;
 }
@@ -333,6 +345,10 @@ unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned
 
 	if (!ripc__engine_pending(e))
 		return 0;
+	if (!e->status && !ripc__engine_may_frame(tx)) {
+		e->text = "out of memory to transmit";
+		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL);
+	}
 	while (!e->status && tx->ring_tail - tx->ring_head < RIPC__FRAMED_MAX &&
 	       tx->ring_bytes < max_bytes)
 		if (!frame_one(e))
@@ -382,7 +398,7 @@ static void done(struct ripc__engine_tx *tx, const struct ripc__framed *s)
 	if (s->works && s->last) {
 		works_release(s->works, s->works->sent, s->works->sent + 1);
 		s->works->sent++;
-	} else if (!s->works && s->payload != tx->term) {
+	} else if (!s->works && s->payload != tx->framing->term) {
 		free_bytes(tx, s->len);
 	}
 }
@@ -415,7 +431,7 @@ int ripc__engine_queue_sent(struct ripc__engine *e, const struct iovec *iov, uns
 	uint8_t *p = reserve(tx, len);
 	unsigned i = 0;
 
-	if (!p) {
+	if (!p || (sent && !ripc__engine_may_frame(tx))) {
 		/* Part of an FPDU is on the wire: nothing else can follow it. */
 		tx->cut = true;
 		ripc__engine_fail(e, -ENOMEM, RIPC__TERM_CATASTROPHE, NULL);
@@ -451,9 +467,14 @@ void ripc__engine_drop_tx(struct ripc__engine *e)
 	tx->ring_head = tx->ring_tail = 0;
 	tx->skip = 0;
 	tx->ring_bytes = 0;
+	free(tx->framing);
+	tx->framing = NULL;
 	works_drop(&tx->writes, tx->writes.sent);
 	works_drop(&tx->responses, tx->responses.sent);
 	tx->reported = tx->writes.sent;
+	free(tx->writes.ring);
+	free(tx->responses.ring);
+	tx->writes.ring = tx->responses.ring = NULL;
 	free_chunks(tx->head);
 	free(tx->spare);
 	tx->spare = NULL;

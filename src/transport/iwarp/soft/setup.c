@@ -209,14 +209,14 @@ static int read_frame(struct ripc__ep *ep, struct ripc__mpa *frame, bool reply, 
 	}
 }
 
-void ripc__soft_open_engine(struct ripc__ep *ep)
+void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *terms)
 {
 	int segment = 536;
 	socklen_t len = sizeof(segment);
 
 	getsockopt(ep->fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len);
-	ripc__engine_init(ep->engine, &ep->t->regions, &ep->t->pool, &ep->setup->terms,
-			  ep->initiator, (uint32_t)segment);
+	ripc__engine_init(ep->engine, &ep->t->regions, &ep->t->pool, terms, ep->initiator,
+			  (uint32_t)segment);
 	ripc__soft_ep_set_state(ep, SOFT_ESTABLISHED);
 	ripc__list_del(&ep->timed);
 	ripc__list_queue(&ep->t->ready, &ep->ready);
@@ -225,13 +225,14 @@ void ripc__soft_open_engine(struct ripc__ep *ep)
 static void step_active(struct ripc__ep *ep)
 {
 	struct soft_setup *s = ep->setup;
+	struct ripc__mpa_terms terms;
 	const char *why = "";
 	int n = read_frame(ep, &s->reply, true, &why);
 
 	if (!n)
 		return;
 	if (n > 0)
-		n = ripc__mpa_conclude(&s->request, &s->reply, &s->terms, &why);
+		n = ripc__mpa_conclude(&s->request, &s->reply, &terms, &why);
 	/* A revision 1 peer may close the connection, or answer with its own revision. */
 	if (!s->basic && (n == -EAGAIN || (n == -ECONNRESET && !s->in_len))) {
 		s->basic = true;
@@ -244,7 +245,7 @@ static void step_active(struct ripc__ep *ep)
 		note(s, -ECONNREFUSED, "the peer rejected the connection");
 		ripc__soft_ep_break(ep, -ECONNREFUSED, s->tried);
 	} else {
-		ripc__soft_open_engine(ep);
+		ripc__soft_open_engine(ep, &terms);
 		ripc__soft_transmit(ep, SIZE_MAX);
 	}
 }
@@ -252,6 +253,7 @@ static void step_active(struct ripc__ep *ep)
 static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 {
 	struct soft_setup *s = ep->setup;
+	struct ripc__mpa_terms terms;
 	const char *why = "";
 	bool refused = false;
 	int n = read_frame(ep, &s->request, false, &why);
@@ -264,8 +266,8 @@ static unsigned step_passive(struct ripc__ep *ep, struct ripc__event *ev)
 		return 0;
 	}
 	if (n > 0) {
-		n = ripc__mpa_answer(&s->request, want_crc(ep), RIPC__READS_MAX, &s->reply,
-				     &s->terms, &why);
+		n = ripc__mpa_answer(&s->request, want_crc(ep), RIPC__READS_MAX, &s->reply, &terms,
+				     &why);
 		refused = n;
 		if (refused)
 			ripc__soft_send_frame(ep, &s->reply);

@@ -76,7 +76,6 @@ struct soft_setup {
 	uint8_t priv[RIPC__PRIVATE_MAX]; /* active: the core's private data */
 	size_t privlen;
 	struct ripc__mpa request, reply; /* as sent or received */
-	struct ripc__mpa_terms terms;    /* of them */
 	uint8_t in[RIPC__MPA_FRAME_MAX];
 	size_t in_len;
 	char tried[SOFT_WHY_MAX]; /* why addresses failed */
@@ -239,7 +238,7 @@ void ripc__soft_try_next_addr(struct ripc__ep *ep); /* active: tries the next ad
 unsigned ripc__soft_setup_step(struct ripc__ep *ep,
 			       struct ripc__event *ev); /* socket is ready; events 0/1 */
 void ripc__soft_ep_timers(struct ripc__transport *t);   /* deadlines of endpoints */
-void ripc__soft_open_engine(struct ripc__ep *ep);
+void ripc__soft_open_engine(struct ripc__ep *ep, const struct ripc__mpa_terms *terms);
 /* Return: whether the frame was sent. It fits the empty socket buffer. */
 bool ripc__soft_send_frame(struct ripc__ep *ep, const struct ripc__mpa *frame);
 
