@@ -55,20 +55,15 @@ receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 	return true;
 }
 
-/* The flags of the message, if it is one of one item; else any. */
-static inline unsigned flags_of(const struct ripc__event *ev)
-{
-	return RIPC__LIKELY(ripc__is_elided(*ev->data)) ? ripc__elided_flags(*ev->data)
-	       : ev->len < RIPC__FAST_HEADER_LEN        ? 0
-							: ripc__get_le16(ev->data + 4);
-}
-
 enum ripc__fast ripc__receive_any(struct ripc *ctx, struct ripc_service *s, unsigned tp,
 				  struct ripc__message *m, const struct ripc__event *ev)
 {
-	return ev->len < RIPC__ELIDED_LEN ? RIPC__FAST_NOTHING
-					  : ripc__receive_with(ctx, s, tp, m, ev, flags_of(ev),
-							       ripc__is_elided(*ev->data));
+	if (*ev->data == RIPC__ELIDED_REPLY)
+		return ripc__receive_with(ctx, s, tp, m, ev, RIPC__F_RELIABLE | RIPC__F_REPLY,
+					  true);
+	return ev->len < RIPC__FAST_HEADER_LEN
+		       ? RIPC__FAST_NOTHING
+		       : ripc__receive_with(ctx, s, tp, m, ev, ripc__get_le16(ev->data + 4), false);
 }
 
 enum ripc__fast ripc__receive_call(struct ripc__message *m, const struct ripc__call_words *call,

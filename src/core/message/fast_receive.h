@@ -178,13 +178,25 @@ static __always_inline enum ripc__fast ripc__receive_with(struct ripc *ctx, stru
 enum ripc__fast ripc__receive_any(struct ripc *ctx, struct ripc_service *s, unsigned tp,
 				  struct ripc__message *m, const struct ripc__event *ev);
 
-/* The same; for a plain message with an elided header without a call in between. */
+/*
+ * The same; for an elided header without a call in between. The flags are constants there: each
+ * kind checks and counts only what it has.
+ */
 static __always_inline enum ripc__fast ripc__receive_next(struct ripc *ctx, struct ripc_service *s,
 							  unsigned tp, struct ripc__message *m,
 							  const struct ripc__event *ev)
 {
-	if (RIPC__LIKELY(ev->len >= RIPC__ELIDED_LEN && *ev->data == RIPC__ELIDED_MAGIC))
+	if (RIPC__UNLIKELY(ev->len < RIPC__ELIDED_LEN))
+		return RIPC__FAST_NOTHING;
+	if (s && RIPC__LIKELY(*ev->data == RIPC__ELIDED_MAGIC))
 		return ripc__receive_with(ctx, s, tp, m, ev, 0, true);
+	if (s && RIPC__LIKELY(*ev->data == RIPC__ELIDED_RELIABLE))
+		return ripc__receive_with(ctx, s, tp, m, ev, RIPC__F_RELIABLE, true);
+	if (s && RIPC__LIKELY(*ev->data == RIPC__ELIDED_CALL))
+		return ripc__receive_with(ctx, s, tp, m, ev, RIPC__F_RELIABLE | RIPC__F_CALL, true);
+	if (!s && RIPC__LIKELY(*ev->data == RIPC__ELIDED_REPLY))
+		return ripc__receive_with(ctx, s, tp, m, ev, RIPC__F_RELIABLE | RIPC__F_REPLY,
+					  true);
 	return ripc__receive_any(ctx, s, tp, m, ev);
 }
 
