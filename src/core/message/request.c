@@ -146,7 +146,12 @@ static inline int wait_done(struct ripc_request *r, int timeout_ms)
 	if (r->state == RIPC__REQUEST_DONE)
 		return 0;
 	if (timeout_ms) {
+		bool published = r->published;
+
+		/* This thread collects a request that ends in the poll: no other is told of it. */
+		r->published = false;
 		ripc__poll_request(r->ctx, r, timeout_ms);
+		r->published = published;
 		/* The deadline follows the poll: most requests end in it and need no clock. */
 		return r->state == RIPC__REQUEST_DONE
 			       ? 0
