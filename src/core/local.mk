@@ -12,6 +12,7 @@ libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/control.
 	src/core/message/control.h src/core/message/dispatch.c \
 	src/core/message/dispatch.h src/core/message/fast_receive.c \
 	src/core/message/fast_receive.h \
+	src/core/message/fast_send.h \
 	src/core/message/receive.c src/core/message/receive.h \
 	src/core/message/pair.c src/core/message/pair.h src/core/message/reliable_send.c \
 	src/core/message/request.c src/core/message/request.h src/core/message/send.c \

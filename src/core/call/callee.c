@@ -304,8 +304,7 @@ int ripc__reply_short(struct ripc__message *m, int status, const struct iovec *i
 	struct ripc__call_words words = {m->call, (uint32_t)status};
 	struct ripc__peer *p = m->call_peer;
 
-	if (RIPC__UNLIKELY(nitems != 1 || !d || !p || d->peer != p ||
-			   d->state != RIPC__DEST_KNOWN || !p->lane ||
+	if (RIPC__UNLIKELY(nitems != 1 || !ripc__dest_ready(d) || d->peer != p ||
 			   !ripc__reliable_send_item(d, &replies, RIPC__F_REPLY, m->pub.dest,
 						     &words, items, false)))
 		return reply_slow(m, &words, items, nitems);

@@ -522,7 +522,7 @@ static struct ripc__reliable_msg *send_now(struct ripc_service *s, struct ripc__
 {
 	struct ripc__dest *d = ripc__dest_find(s->ctx, dest);
 
-	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane)
+	if (!ripc__dest_ready(d))
 		return NULL;
 	return ripc__reliable_send_item(d, &call->owner, RIPC__F_CALL, s->id, words, item, false);
 }

@@ -2,7 +2,6 @@
 /* RIPC_RELIABLE short messages and ripc_flush(). core/reliable carries the messages. */
 #include "core/message/pair.h"
 #include "core/message/send.h"
-#include "core/reliable/send_now.h"
 #include "core/service/service.h"
 
 struct reliable_args {
@@ -54,29 +53,6 @@ int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const stru
 	a.pair->unacked++;
 	ripc__count_short(s, d->peer, bytes);
 	return 0;
-}
-
-bool ripc__send_reliable_item(struct ripc *ctx, struct ripc_service *s, uint64_t dest,
-			      const struct iovec *item, bool more)
-{
-	struct ripc__pair *pair = ctx->last_pair;
-	struct ripc__dest *d;
-
-	if (!ripc__service_open(s) || ctx->closing || !ripc__pair_is(pair, s, dest) ||
-	    pair->error || (!item->iov_base && item->iov_len) ||
-	    item->iov_len > RIPC__RELIABLE_WINDOW_BYTES / 4)
-		return false;
-	d = ripc__dest_find(ctx, dest);
-	if (!d || d->state != RIPC__DEST_KNOWN || !d->peer->lane)
-		return false;
-	/* First, since earlier messages of the pair may end meanwhile. */
-	pair->unacked++;
-	if (!ripc__reliable_send_item(d, &pair->owner, 0, s->id, NULL, item, more)) {
-		pair->unacked--;
-		return false;
-	}
-	ripc__count_short(s, d->peer, item->iov_len);
-	return true;
 }
 
 int RIPC__NO_ANALYSIS ripc_flush(struct ripc_service *s, uint64_t dest, int timeout_ms)

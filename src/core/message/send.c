@@ -4,11 +4,11 @@
 #include "core/rendezvous/delayed_ack.h"
 #include "core/peer/datagram_context.h"
 #include "core/peer/lane.h"
-#include "core/peer/lane_post.h"
 #include "core/peer/path.h"
 #include "core/peer/peer.h"
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
+#include "core/message/fast_send.h"
 #include "core/message/request.h"
 #include "core/reliable/reliable.h"
 #include "core/message/send.h"
@@ -210,12 +210,6 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	return 0;
 }
 
-/* Whether a lane is up and carries short messages to the destination. */
-static inline bool uses_lane(const struct ripc *ctx, const struct ripc__dest *d)
-{
-	return d->state == RIPC__DEST_KNOWN && d->peer->lane && !ctx->datagrams;
-}
-
 /* The peer takes no datagrams: ripc_route_get() reports it. */
 static void no_datagrams(struct ripc__peer *p, int rc)
 {
@@ -234,7 +228,7 @@ static int send_once(struct ripc__dest *d, void *arg)
 	unsigned tp;
 	size_t len;
 
-	if (uses_lane(ctx, d))
+	if (!ctx->datagrams && ripc__dest_ready(d))
 		return send_on_lane(d, m);
 	if (ctx->datagrams && !m->nreturns && !ripc__dest_locate(ctx, d)) {
 		/* Only a lane detects the death of the peer: no error answers a datagram. */
@@ -453,12 +447,7 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 	return rc;
 }
 
-/*
- * The fast path of short messages that are datagrams: the destination and its path are known.
- * Return: as send_one_item(), which has checked the service.
- */
-static bool __attribute__((noinline))
-send_one_datagram(struct ripc_service *s, struct ripc__dest *d, const struct iovec *item)
+bool ripc__send_one_datagram(struct ripc_service *s, struct ripc__dest *d, const struct iovec *item)
 {
 	size_t len = item->iov_len, addrlen;
 	const uint8_t *addr;
@@ -468,45 +457,6 @@ send_one_datagram(struct ripc_service *s, struct ripc__dest *d, const struct iov
 		return false;
 	addr = ripc__peer_datagram_cached(d->peer, &tp, &addrlen);
 	return addr && !send_datagram(s, d, item, 1, len, tp, addr, addrlen);
-}
-
-/*
- * The fast path: one item, to a lane that is up and has room and credit for it. Checks its
- * arguments itself. Lock held; s may have ended. Return: whether it was sent; if not, nothing has
- * changed.
- */
-static inline __attribute__((always_inline)) bool send_one_item(struct ripc *ctx,
-								struct ripc_service *s,
-								uint64_t dest,
-								const struct iovec *item, bool more)
-{
-	struct ripc__dest *d;
-	struct ripc__lane *lane;
-	struct ripc__credit *c;
-	size_t len = item->iov_len;
-	uint32_t units;
-
-	if (RIPC__UNLIKELY(!ripc__service_open(s) || ctx->closing || ripc__group_is_name(dest)))
-		return false;
-	d = ripc__dest_find(ctx, dest);
-	if (RIPC__UNLIKELY(!d || !uses_lane(ctx, d)))
-		return d && ctx->datagrams && send_one_datagram(s, d, item);
-	lane = d->peer->lane;
-	c = d->credit;
-	/* A delayed ACK goes with the message or before it: slow path. */
-	if (RIPC__UNLIKELY(!c || !ripc__lane_can_send(lane) || ctx->delayed_ack.held ||
-			   len > lane->send_max - RIPC__SHORT_FIXED || (!item->iov_base && len)))
-		return false;
-	units = ripc__units_of(RIPC__FAST_HEADER_LEN + len);
-	if (RIPC__UNLIKELY(c->sent_units + units > c->limit_units))
-		return false;
-	if (RIPC__UNLIKELY(ripc__lane_post_item(lane, 0, NULL, dest, s->id, item, more)))
-		return false;
-	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
-		ripc__delayed_ack_replied(lane);
-	c->sent_units += units;
-	ripc__count_short(s, d->peer, len);
-	return true;
 }
 
 /* ripc_send_short() and ripc_send() for a message that the fast path has not sent. */
@@ -551,7 +501,7 @@ static inline __attribute__((always_inline)) int send_any(struct ripc_service *s
 		ripc__lock(ctx);
 		sent = flags & RIPC_RELIABLE
 			       ? ripc__send_reliable_item(ctx, s, dest, items, flags & RIPC_MORE)
-			       : send_one_item(ctx, s, dest, items, flags);
+			       : ripc__send_one_item(ctx, s, dest, items, flags);
 		ripc__unlock(ctx);
 		if (RIPC__LIKELY(sent))
 			return 0;

@@ -46,11 +46,5 @@ static inline void ripc__count_short(struct ripc_service *s, struct ripc__peer *
 /* Sends a RIPC_RELIABLE short message. Lock held, service entered, d pinned. */
 int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const struct iovec *items,
 			unsigned nitems, uint64_t bytes, unsigned flags, int *timeout_ms);
-/*
- * The same for one item, to a lane that is up and has room and credit for it. The item was not
- * checked, and s may have ended. Return: whether it was sent; if not, nothing was done.
- */
-bool ripc__send_reliable_item(struct ripc *ctx, struct ripc_service *s, uint64_t dest,
-			      const struct iovec *item, bool more);
 
 #endif

@@ -162,6 +162,12 @@ static inline struct ripc__lane *ripc__dest_lane(const struct ripc__dest *d)
 	return d && d->peer ? d->peer->lane : NULL;
 }
 
+/* The lane over which a message can go to the destination at once; NULL: it is not reached. */
+static inline struct ripc__lane *ripc__dest_ready(const struct ripc__dest *d)
+{
+	return RIPC__LIKELY(d && d->state == RIPC__DEST_KNOWN) ? d->peer->lane : NULL;
+}
+
 /* Connects if there is no lane and no attempt. */
 void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p);
 /* Whether a lane may come up: an attempt of this side goes on or is planned, or one of the peer. */

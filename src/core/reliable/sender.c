@@ -402,7 +402,7 @@ static void pending_expire(struct ripc *ctx, struct ripc__dest *d)
 
 	d->reliable_until_ns = ctx->now_ns + ctx->opt.peer_timeout_ms * RIPC__MS;
 	/* There is a holder, without credit at present. */
-	if (d->state == RIPC__DEST_KNOWN && d->peer->lane)
+	if (ripc__dest_ready(d))
 		return;
 	ripc__dest_unreachable(ctx, d);
 	snprintf(why, sizeof(why), "%s", ripc_error_detail());
