@@ -41,10 +41,24 @@ static inline void ripc__copy(void *to, const void *from, size_t len)
 		memcpy(to, from, len);
 }
 
+/* Brings a cache line to this processor for a store, in the background: no fence waits for it. */
+static inline void ripc__prefetch_write(const void *line)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	/* All processors of today have it; gcc emits it for newer ones than the baseline only. */
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
+}
+
+#define RIPC__CACHE_LINE      ((size_t)64)
 #define RIPC__COPY_ACROSS_MIN ((size_t)4096)
 
-/* Stores around the cache. len: at least 64. */
+/* Stores around the cache. len: at least RIPC__CACHE_LINE. */
 void ripc__copy_streaming(void *to, const void *from, size_t len);
+/* The same in whole lines. to: begins a line; the rest of the last line becomes 0. */
+void ripc__copy_streaming_lines(void *to, const void *from, size_t len);
 
 /*
  * As memcpy(), for bytes that another processor reads next. A store into a line that is in the

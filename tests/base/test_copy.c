@@ -29,6 +29,32 @@ static void check(void (*copy)(void *to, const void *from, size_t len))
 	free(to);
 }
 
+/* Fills the rest of the last line, and no further one. */
+START_TEST(copy_streaming_lines__whole_lines)
+{
+	uint8_t *from = aligned_alloc(4096, 4096), *to = aligned_alloc(4096, 4096);
+
+	ck_assert(from && to);
+	for (size_t len = 0; len < 700; len++) {
+		size_t lines = (len + 63) & ~(size_t)63;
+
+		for (size_t at = 0; at < 64; at += 21) {
+			for (size_t i = 0; i < len; i++)
+				from[at + i] = (uint8_t)(i * 7 + len);
+			memset(to, 0xee, 1024);
+			ripc__copy_streaming_lines(to + 64, from + at, len);
+			ck_assert_uint_eq(to[63], 0xee);
+			ck_assert_mem_eq(to + 64, from + at, len);
+			for (size_t i = len; i < lines; i++)
+				ck_assert(!to[64 + i] || to[64 + i] == 0xee);
+			ck_assert_uint_eq(to[64 + lines], 0xee);
+		}
+	}
+	free(from);
+	free(to);
+}
+END_TEST
+
 START_TEST(copy__whole_and_nothing_else)
 {
 	check(ripc__copy);
@@ -43,6 +69,7 @@ int main(void)
 	TCase *tc = tcase_create("copy");
 
 	tcase_add_test(tc, copy__whole_and_nothing_else);
+	tcase_add_test(tc, copy_streaming_lines__whole_lines);
 	suite_add_tcase(suite, tc);
 	return test_main("base/copy", suite);
 }

@@ -113,6 +113,8 @@ static void poll_ring(struct world *x)
 	for (unsigned i = 0; i < 256 && ripc__ring_recv_fast(&x->w, room, &len) > 0; i++)
 		check(len <= RIPC__RING_RECV_FAST_MAX);
 	free(room);
+	for (unsigned i = 0; i < 256 && ripc__ring_recv_bulk(&x->w, buf, &ev); i++)
+		check(ev.len <= RIPC__RING_SEND_MAX);
 	for (unsigned i = 0; i < 256 && ripc__ring_poll(&x->w, buf, &ev); i++) {
 		uint64_t *open = ev.kind == RIPC__EV_READ_DONE ? &x->reads : &x->writes;
 

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC UINT64_C(0x3165696370706972) /* "rippcie1" */
+#define MAGIC UINT64_C(0x3265696370706972) /* "rippcie2" */
 
 /* Header: magic, bytes, id, number of entries and blocks. */
 #define HEADER_BYTES 4096u

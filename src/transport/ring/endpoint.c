@@ -346,20 +346,41 @@ static int __attribute__((noinline)) post_slow(struct ripc__ep *ep, const void *
 	return ripc__ring_send(&ep->ring, all, 1 + n, len, more);
 }
 
+/* Whether ring_copy_head() takes a header of this length. */
+static inline bool is_head_len(size_t len)
+{
+	return len == RIPC__POST_SHORT_HEADER_LEN || len == RIPC__POST_CALL_HEADER_LEN ||
+	       len == RIPC__POST_HEADER_LEN;
+}
+
+/* A message that is too long for slots, or the ring is full. */
+static int __attribute__((noinline))
+post_bulk(struct ripc__ep *ep, const void *head, size_t len, const struct iovec *item, bool more)
+{
+	int rc =
+		is_head_len(len) ? ripc__ring_send_bulk(&ep->ring, head, len, item, more) : -EAGAIN;
+
+	if (rc == -EAGAIN)
+		return post_slow(ep, head, len, item, 1, more);
+	ep->empty_polls = 0;
+	return rc;
+}
+
 int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		    const struct iovec *items, unsigned n, bool more)
 {
 	/* The fast path is open only as long as the endpoint is open and active. */
-	if (!n && head_len >= RIPC__POST_HEADER_LEN &&
-	    ripc__ring_fits_fast(&ep->ring, head_len - RIPC__POST_HEADER_LEN)) {
+	if (!n && head_len >= RIPC__POST_HEADER_LEN && ripc__ring_fits_fast(&ep->ring, head_len)) {
 		/* A control message, or a long one without inline items. */
 		ep->empty_polls = 0;
 		return ripc__ring_send_fast(&ep->ring, head, RIPC__POST_HEADER_LEN,
 					    (const uint8_t *)head + RIPC__POST_HEADER_LEN,
 					    head_len - RIPC__POST_HEADER_LEN, more);
 	}
-	if (__builtin_expect(n != 1 || !ripc__ring_fits_fast(&ep->ring, items->iov_len), 0))
+	if (__builtin_expect(n != 1, 0))
 		return post_slow(ep, head, head_len, items, n, more);
+	if (__builtin_expect(!ripc__ring_fits_fast(&ep->ring, head_len + items->iov_len), 0))
+		return post_bulk(ep, head, head_len, items, more);
 	ep->empty_polls = 0;
 	if (head_len == RIPC__POST_SHORT_HEADER_LEN)
 		return ripc__ring_send_fast(&ep->ring, head, RIPC__POST_SHORT_HEADER_LEN,

@@ -10,8 +10,8 @@
 #include "transport/transport.h"
 #include "transport/ring/internal.h"
 
-/* ripc__ring_recv_fast() receives messages of at most so many bytes: four slots. */
-#define RIPC__RING_RECV_FAST_MAX (4 * RIPC__RING_SLOT_BODY)
+/* ripc__ring_recv_fast() receives messages of at most so many bytes. */
+#define RIPC__RING_RECV_FAST_MAX RIPC__RING_INLINE_MAX
 
 /*
  * Wakes the peer if it sleeps, after a message was written. The check costs a full fence, so
@@ -20,13 +20,36 @@
 int ripc__ring_notify(struct ripc__ring *w, bool more);
 
 /*
- * Brings the cache lines of slots that come soon to this processor, a few at a time.
+ * Brings the cache lines of slots that come soon to this processor, a few at a time, and now and
+ * then measures how far apart the processors are (distance.c).
  *
  * The peer has read them a round ago, so a store must first get them from its cache. A store
  * alone could do so in the background, but each message ends with a locked instruction, which waits
  * for it. Stores to several lines travel at the same time.
  */
 void ripc__ring_claim(struct ripc__ring *w);
+static inline void ripc__ring_claim_due(struct ripc__ring *w)
+{
+	if (__builtin_expect((int32_t)((uint32_t)w->tx - w->tx_claim) >= 0, 0))
+		ripc__ring_claim(w);
+}
+/* Whether a cache line travels long between this processor and the peer's. */
+static inline bool ripc__ring_is_far(const struct ripc__ring *w)
+{
+	return w->far_score >= 2;
+}
+
+/*
+ * ripc__ring_send() for a header that ring_copy_head() takes and a payload that is too long for
+ * slots (bulk.c). Return: 0 or 2; -EAGAIN: nothing was done, ripc__ring_send() must do it.
+ */
+int ripc__ring_send_bulk(struct ripc__ring *w, const void *head, size_t head_len,
+			 const struct iovec *item, bool more);
+/*
+ * ripc__ring_poll() if the next message is in the bulk ring and nothing else is to be done. Return:
+ * false: it is not so, or the engine has failed.
+ */
+bool ripc__ring_recv_bulk(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev);
 
 /* Copies at most RIPC__RING_SLOT_BODY bytes, without a call. */
 static inline void ring_copy_tail(uint8_t *to, const uint8_t *from, size_t n)
@@ -145,11 +168,10 @@ ring_take(const uint8_t *ring, uint64_t mask, uint64_t rx, uint8_t *to, uint32_t
 	return rx;
 }
 
-/* Whether ripc__ring_send_fast() can send a header and @len bytes. */
+/* Whether ripc__ring_send_fast() can send a message of @len bytes, with its header. */
 static inline bool ripc__ring_fits_fast(const struct ripc__ring *w, size_t len)
 {
-	return len <= RIPC__RING_INLINE_MAX - RIPC__POST_HEADER_LEN &&
-	       w->tx + RING_INLINE_SLOTS <= w->tx_fast_end;
+	return len <= RIPC__RING_INLINE_MAX && w->tx + RING_INLINE_SLOTS <= w->tx_fast_end;
 }
 
 /*
@@ -162,8 +184,7 @@ ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head, size_t head_len,
 {
 	ring_put(w, w->be.map + RIPC__RING_SLOTS_OFF, w->mask, head, head_len, payload, len,
 		 w->send_word | (uint64_t)(uint32_t)(head_len + len) << 32);
-	if (__builtin_expect((int32_t)((uint32_t)w->tx - w->tx_claim) >= 0, 0))
-		ripc__ring_claim(w);
+	ripc__ring_claim_due(w);
 	if (more)
 		return ripc__ring_notify(w, true);
 	/* The peer asks for a kick and then polls; we write and then check for its request. */

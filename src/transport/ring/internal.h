@@ -13,7 +13,7 @@
 enum ring_msg_kind {
 	RING_MSG_MORE = 1,       /* a further slot of a message */
 	RING_MSG_SEND = 2,       /* body: the message */
-	RING_MSG_BULK = 3,       /* u32 len: the message is in the bulk ring */
+	RING_MSG_BULK = 3,       /* u32 len in the bulk ring, behind the bytes that follow here */
 	RING_MSG_READ = 4,       /* u64 addr, u64 len, u32 key, u16 tag */
 	RING_MSG_DATA = 5,       /* u32 len in the bulk ring, u16 tag: the next bytes of a read */
 	RING_MSG_READ_ERROR = 6, /* u16 tag: the read is not allowed */
@@ -42,7 +42,7 @@ static inline uint64_t ring_load(const struct ripc__ring *w, uint64_t at)
 static inline void ring_copy(struct ripc__ring *w, uint64_t at, const void *src, size_t len)
 {
 	if (w->be.map)
-		ripc__copy_across(w->be.map + at, src, len);
+		memcpy(w->be.map + at, src, len);
 	else
 		w->be.ops->copy(w->be.arg, at, src, len);
 }
@@ -70,7 +70,15 @@ static inline uint64_t ring_slot_off(const struct ripc__ring *w, uint64_t index)
 }
 
 /* At least the slots of the longest message that is sent in slots; a power of two. */
-#define RING_INLINE_SLOTS 8u
+#define RING_INLINE_SLOTS 4u
+/* bytes of a message in the bulk ring that may stand in its slot */
+#define RING_BULK_HEAD_MAX (RIPC__RING_SLOT_BODY - 4)
+
+/* Bytes of the bulk ring that a message of len bytes takes. */
+static inline uint64_t ring_bulk_len(uint64_t len)
+{
+	return (len + 63) & ~UINT64_C(63);
+}
 
 static inline uint32_t ring_slot_count(uint32_t len)
 {
@@ -79,6 +87,9 @@ static inline uint32_t ring_slot_count(uint32_t len)
 
 /* Allocates w->transfers if there are none. Return: false: out of memory. */
 bool ripc__ring_may_transfer(struct ripc__ring *w);
+
+/* Copies len bytes into the bulk ring, at bytes behind the end of the last message. */
+void ripc__ring_copy_to_bulk(struct ripc__ring *w, uint64_t at, const uint8_t *src, uint64_t len);
 
 /* Kicks the peer if it has requested that. @credit: only credit was written. */
 void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit);

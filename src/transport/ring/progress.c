@@ -41,7 +41,6 @@ static uint8_t *recv_buf(struct ripc__transport *t)
 /* The message of an event was received into memory of recv_buf(). */
 static void set_message(struct ripc__transport *t, uint8_t *buf, struct ripc__event *ev)
 {
-	ev->data = buf;
 	ev->token = NULL;
 	if (buf == t->scratch) {
 		t->scratch_used = true;
@@ -49,7 +48,7 @@ static void set_message(struct ripc__transport *t, uint8_t *buf, struct ripc__ev
 	}
 	ev->token = t->pool.current;
 	t->pool.current->refs++;
-	ripc__slab_use(&t->pool, ev->len);
+	ripc__slab_use(&t->pool, (size_t)(ev->data - buf) + ev->len);
 }
 
 void ripc__ring_release(struct ripc__transport *t, void *token)
@@ -253,11 +252,18 @@ poll_one_slow(struct ripc__transport *t, struct ripc__event *ev)
 {
 	struct ripc__ep *ep = t->last_rx;
 	bool more = false;
+	uint8_t *buf;
 
 	if (!ripc__ring_ready(&ep->ring) || ripc__ring_has_work(&ep->ring))
 		return false;
 	ep->empty_polls = 0;
-	return poll_ring(ep, ev, 1, &more);
+	buf = recv_buf(t);
+	if (!buf || !ripc__ring_recv_bulk(&ep->ring, buf, ev))
+		return poll_ring(ep, ev, 1, &more);
+	ev->user = ep->user;
+	ev->ep = ep;
+	set_message(t, buf, ev);
+	return true;
 }
 
 /* Nothing from the endpoint that received last: polls a few beside it, as peers may take turns. */

@@ -11,7 +11,7 @@
  *   256    arm     u64: changes when the peer sleeps and wants a kick; bit 0: for credit, too
  *   4096   keys    u64 per region of the peer that we may read directly: its key while valid, or 0
  *   8192   slots   64 bytes each: a word and 56 bytes of a message
- *   ...    bulk    a ring of bytes for messages too long for slots
+ *   ...    bulk    a ring of bytes for messages too long for slots; each begins at a multiple of 64
  *
  * The word of a slot is written last, behind a fence: sequence (32 bits), length of the message's
  * body (16), kind (8), epoch (8). A message takes as many slots as its body needs, at least one.
@@ -35,7 +35,7 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
-#define RIPC__RING_MAGIC      UINT64_C(0x31776e6977706972) /* "ripwinw1" */
+#define RIPC__RING_MAGIC      UINT64_C(0x32776e6977706972) /* "ripwinw2" */
 #define RIPC__RING_HELLO_OFF  0
 #define RIPC__RING_CREDIT_OFF 128
 #define RIPC__RING_ARM_OFF    256
@@ -51,10 +51,11 @@
  */
 #define RIPC__RING_SEND_MAX (17u << 10)
 #define RIPC__RING_INLINE_MAX \
-	392u /* of these, in 7 slots at most; above, the bulk ring is faster */
-#define RIPC__RING_RECV_BUF_LEN (RIPC__RING_SEND_MAX + 64) /* bytes of a receive buffer */
-#define RIPC__RING_READS_MAX    16u                        /* outstanding reads in one direction */
-#define RIPC__RING_WRITES_MAX   16u                        /* writes that are not yet copied */
+	224u /* of these, in 4 slots at most; above, the bulk ring is faster */
+#define RIPC__RING_BULK_HEAD    64u /* bytes of a receive buffer before the payload of the bulk ring */
+#define RIPC__RING_RECV_BUF_LEN (RIPC__RING_SEND_MAX + RIPC__RING_BULK_HEAD)
+#define RIPC__RING_READS_MAX    16u /* outstanding reads in one direction */
+#define RIPC__RING_WRITES_MAX   16u /* writes that are not yet copied */
 
 /* Sizes of the two rings; the same on both sides. */
 struct ripc__ring_layout {
@@ -114,6 +115,7 @@ struct ripc__ring {
 	bool direct_store;
 	bool armed;    /* the peer has not answered our arm word yet */
 	bool new_work; /* a read of the peer, or a write, that ripc__ring_progress() has not seen */
+	uint8_t far_score; /* of distance.c, 0 to 3; see ripc__ring_is_far() */
 	uint8_t nreads;
 	uint8_t next_direct; /* index of the direct read that is next in turn */
 	uint8_t peer_read_head;
@@ -206,9 +208,9 @@ int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint6
 		     uint32_t key, uint64_t wr_id);
 
 /*
- * Handles what the peer wrote. @buf: RIPC__RING_RECV_BUF_LEN bytes for a send. Return: whether
- * there is an event: RECV with len, READ_DONE or WRITE_DONE with wr_id and status, or SENDABLE; no
- * other field is set. After false there may be a status; a failed engine reports nothing.
+ * Handles what the peer wrote. @buf: RIPC__RING_RECV_BUF_LEN bytes for a send, aligned to 64. Return:
+ * whether there is an event: RECV with data in buf and len, READ_DONE or WRITE_DONE with wr_id and
+ * status, or SENDABLE; no other field is set. After false there may be a status; a failed engine reports nothing.
  */
 bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev);
 

@@ -27,7 +27,7 @@ void ripc__ring_return_credit(struct ripc__ring *w)
 
 /* ---- receiving ---- */
 
-/* Reads the next len bytes of the bulk ring. */
+/* Reads the next message of len bytes out of the bulk ring. */
 static void copy_bulk(struct ripc__ring *w, uint8_t *to, uint64_t len)
 {
 	uint64_t off = w->rx_bulk & w->bulk_mask, n = w->bulk_mask + 1 - off;
@@ -37,7 +37,7 @@ static void copy_bulk(struct ripc__ring *w, uint8_t *to, uint64_t len)
 	ripc__copy(to, w->be.inbox + w->bulk_off + off, n);
 	if (len > n)
 		ripc__copy(to + n, w->be.inbox + w->bulk_off, len - n);
-	w->rx_bulk += len;
+	w->rx_bulk += ring_bulk_len(len);
 }
 
 static void handle_read(struct ripc__ring *w, const uint8_t *body)
@@ -139,20 +139,42 @@ static inline bool credit_due(const struct ripc__ring *w)
 	       w->rx_bulk - w->rx_bulk_advertised > w->bulk_mask / 4;
 }
 
-/* Return: whether the send is allowed, and now in buf. */
-static bool handle_send(struct ripc__ring *w, bool bulk, uint32_t len, uint8_t *buf,
-			struct ripc__event *ev)
+static bool too_long(struct ripc__ring *w)
 {
-	if (len > (bulk ? RIPC__RING_SEND_MAX : RIPC__RING_INLINE_MAX)) {
-		ripc__ring_fail(w, -EPROTO, "a send longer than allowed");
-		return false;
-	}
-	if (bulk)
-		copy_bulk(w, buf, len);
-	else
-		take(w, buf, len);
+	ripc__ring_fail(w, -EPROTO, "a send longer than allowed");
+	return false;
+}
+
+/* Return: whether the send is allowed, and now in buf. */
+static bool handle_send(struct ripc__ring *w, uint32_t len, uint8_t *buf, struct ripc__event *ev)
+{
+	if (len > RIPC__RING_INLINE_MAX)
+		return too_long(w);
+	take(w, buf, len);
 	ev->kind = RIPC__EV_RECV;
+	ev->data = buf;
 	ev->len = len;
+	return true;
+}
+
+/* The same for one in the bulk ring, with len bytes in its slot. */
+static bool handle_bulk(struct ripc__ring *w, uint32_t len, uint8_t *buf, struct ripc__event *ev)
+{
+	const uint8_t *slot = w->be.inbox + ring_slot_off(w, w->rx);
+	/* Read once: the peer may change it. */
+	uint32_t bulk = le32toh(
+		__atomic_load_n((const uint32_t *)(const void *)(slot + 8), __ATOMIC_RELAXED));
+	uint32_t head = len - 4;
+
+	if (len < 4 || head > RING_BULK_HEAD_MAX || bulk > RIPC__RING_SEND_MAX - head)
+		return too_long(w);
+	/* The payload begins at a multiple of 64, as in the ring. */
+	ev->kind = RIPC__EV_RECV;
+	ev->data = buf + RIPC__RING_BULK_HEAD - head;
+	ev->len = head + bulk;
+	ring_copy_tail(buf + RIPC__RING_BULK_HEAD - head, slot + 12, head);
+	w->rx++;
+	copy_bulk(w, buf + RIPC__RING_BULK_HEAD, bulk);
 	return true;
 }
 
@@ -165,11 +187,9 @@ static bool handle(struct ripc__ring *w, uint64_t word, uint8_t *buf, struct rip
 
 	switch ((uint8_t)(word >> 48)) {
 	case RING_MSG_SEND:
-		return handle_send(w, false, len, buf, ev);
+		return handle_send(w, len, buf, ev);
 	case RING_MSG_BULK:
-		if (!check_fixed_len(w, len, 4, body))
-			return false;
-		return handle_send(w, true, ripc__get_le32(body), buf, ev);
+		return handle_bulk(w, len, buf, ev);
 	case RING_MSG_READ:
 		if (check_fixed_len(w, len, 22, body))
 			handle_read(w, body);
@@ -249,6 +269,20 @@ static bool sendable_event(struct ripc__ring *w, struct ripc__event *ev)
 		return false;
 	w->want_sendable = false;
 	ev->kind = RIPC__EV_SENDABLE;
+	return true;
+}
+
+bool ripc__ring_recv_bulk(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev)
+{
+	uint64_t word = ring_load(w, ring_slot_off(w, w->rx));
+
+	if ((uint32_t)word != (uint32_t)(w->rx + 1) || w->rx >= w->rx_fast_end || w->work ||
+	    word >> 48 != (RING_MSG_BULK | (uint64_t)w->epoch << 8) ||
+	    !handle_bulk(w, (uint16_t)(word >> 32), buf, ev))
+		return false;
+	w->armed = false;
+	if (__builtin_expect(credit_due(w), 0))
+		ripc__ring_return_credit(w);
 	return true;
 }
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #define UNNOTIFIED_MAX 64u          /* messages posted without a check for a sleeping peer */
-#define CLAIM_SLOTS    8u           /* claimed at once; a power of two */
 #define DIRECT_CHUNK   (256u << 10) /* bytes that one pass reads directly */
 
 void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
@@ -186,22 +185,6 @@ static void post_control(struct ripc__ring *w, enum ring_msg_kind kind,
 	ripc__ring_kick_if_armed(w, false);
 }
 
-void ripc__ring_claim(struct ripc__ring *w)
-{
-	uint64_t at = (w->tx & ~(CLAIM_SLOTS - 1ull)) + CLAIM_SLOTS;
-	uint8_t *slot = w->be.map + RIPC__RING_SLOTS_OFF + (at & w->mask) * RIPC__RING_SLOT_LEN;
-
-	w->tx_claim = (uint32_t)at;
-	/* The peer may still read further ones. */
-	if (at + CLAIM_SLOTS > w->tx_fast_end)
-		return;
-		/* The end of the body: the slot word stays, so nothing has arrived there. */
-#pragma GCC unroll 8
-	for (unsigned i = 1; i <= CLAIM_SLOTS; i++)
-		__atomic_store_n((uint64_t *)(void *)(slot + i * RIPC__RING_SLOT_LEN - 8), 0,
-				 __ATOMIC_RELAXED);
-}
-
 int ripc__ring_notify(struct ripc__ring *w, bool more)
 {
 	if (more && ++w->unnotified < UNNOTIFIED_MAX)
@@ -216,17 +199,11 @@ void ripc__ring_flush(struct ripc__ring *w)
 		ripc__ring_kick_if_armed(w, false);
 }
 
-/* Copies len bytes into the bulk ring, from memory. */
-static void copy_to_bulk(struct ripc__ring *w, const uint8_t *src, uint64_t len)
+/* Copies all of a message into the bulk ring. */
+static void put_bulk(struct ripc__ring *w, const uint8_t *src, uint64_t len)
 {
-	uint64_t off = w->tx_bulk & w->bulk_mask, n = w->bulk_mask + 1 - off;
-
-	if (n > len)
-		n = len;
-	ring_copy(w, w->bulk_off + off, src, n);
-	if (len > n)
-		ring_copy(w, w->bulk_off, src + n, len - n);
-	w->tx_bulk += len;
+	ripc__ring_copy_to_bulk(w, 0, src, len);
+	w->tx_bulk += ring_bulk_len(len);
 }
 
 static void send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
@@ -241,22 +218,29 @@ static void send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned n
 	post_message(w, RING_MSG_SEND, body, len);
 }
 
-static void send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
+static void send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned niov)
 {
 	uint8_t body[RIPC__RING_SLOT_BODY];
+	uint32_t head = 0, len = 0;
 
-	for (unsigned i = 0; i < niov; i++)
+	/* The header stands in the slot: the payload begins at the same place as in the ring. */
+	if (iov->iov_len <= RING_BULK_HEAD_MAX) {
+		head = (uint32_t)iov->iov_len;
+		memcpy(body + 4, iov->iov_base, head);
+	}
+	for (unsigned i = head > 0; i < niov; len += (uint32_t)iov[i++].iov_len)
 		if (iov[i].iov_len)
-			copy_to_bulk(w, iov[i].iov_base, iov[i].iov_len);
+			ripc__ring_copy_to_bulk(w, len, iov[i].iov_base, iov[i].iov_len);
+	w->tx_bulk += ring_bulk_len(len);
 	ripc__put_le32(body, len);
-	post_message(w, RING_MSG_BULK, body, 4);
+	post_message(w, RING_MSG_BULK, body, 4 + head);
 }
 
 int ripc__ring_send(struct ripc__ring *w, const struct iovec *items, unsigned nitems, size_t len,
 		    bool more)
 {
 	bool slots = len <= RIPC__RING_INLINE_MAX;
-	uint32_t bulk = slots ? 0 : (uint32_t)len;
+	uint32_t bulk = slots ? 0 : (uint32_t)ring_bulk_len(len);
 
 	if (w->status)
 		return -ENOTCONN;
@@ -274,7 +258,7 @@ int ripc__ring_send(struct ripc__ring *w, const struct iovec *items, unsigned ni
 	if (slots)
 		send_slots(w, items, nitems, (uint32_t)len);
 	else
-		send_bulk(w, items, nitems, (uint32_t)len);
+		send_bulk(w, items, nitems);
 	return ripc__ring_notify(w, more);
 }
 
@@ -412,7 +396,7 @@ static bool progress_peer_reads(struct ripc__ring *w)
 		from = ripc__ring_region_find(&w->regions, s->key, s->addr, s->len,
 					      RIPC__ACCESS_REMOTE_READ);
 		if (from) {
-			copy_to_bulk(w, from + s->done, n);
+			put_bulk(w, from + s->done, n);
 			ripc__put_le32(body, n);
 			ripc__put_le16(body + 4, s->tag);
 			post_control(w, RING_MSG_DATA, body, 6);
@@ -445,7 +429,7 @@ static bool progress_writes(struct ripc__ring *w)
 		if (!n && x->len)
 			break;
 		if (n) {
-			copy_to_bulk(w, x->from + x->done, n);
+			put_bulk(w, x->from + x->done, n);
 			ripc__put_le64(body, x->addr + x->done);
 			ripc__put_le32(body + 8, n);
 			ripc__put_le32(body + 12, x->key);

@@ -24,7 +24,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PACKET_MAGIC    UINT64_C(0x316d687363706972) /* "ripcshm1" */
+#define PACKET_MAGIC    UINT64_C(0x326d687363706972) /* "ripcshm2" */
 #define PACKET_REQUEST  1
 #define PACKET_ACCEPT   2
 #define PACKET_REJECT   3

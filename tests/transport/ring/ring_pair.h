@@ -130,6 +130,7 @@ static inline bool ring_end_poll(struct ring_end *e)
 	case RIPC__EV_RECV:
 		e->nrecv++;
 		e->len = ev.len;
+		memmove(e->buf, ev.data, ev.len);
 		return true;
 	case RIPC__EV_READ_DONE:
 		e->nread++;

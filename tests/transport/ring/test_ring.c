@@ -55,21 +55,23 @@ START_TEST(send__gathers)
 }
 END_TEST
 
-/* Sends a header and a payload by the fast path where it is open, as a transport does. */
+/* Sends a header and a payload by the fast paths where they are open, as a transport does. */
 static int post(struct ripc__ring *w, const uint8_t *head, size_t head_len, const uint8_t *payload,
 		size_t len)
 {
 	struct iovec iov[2] = {{(void *)(uintptr_t)head, head_len},
 			       {(void *)(uintptr_t)payload, len}};
+	int rc;
 
-	if (ripc__ring_fits_fast(w, len))
+	if (ripc__ring_fits_fast(w, head_len + len))
 		return ripc__ring_send_fast(w, head, head_len, payload, len, false);
-	return ripc__ring_send(w, iov, 2, head_len + len, false);
+	rc = ripc__ring_send_bulk(w, head, head_len, &iov[1], false);
+	return rc == -EAGAIN ? ripc__ring_send(w, iov, 2, head_len + len, false) : rc;
 }
 
 /*
- * _i: bit 0: sends by the fast path, bit 1: receives by it, wherever it is open; the rest: which
- * header.
+ * _i: bit 0: sends by the fast paths, bit 1: receives by them, wherever they are open; bit 2: to a
+ * processor that is far away; the rest: which header.
  */
 START_TEST(send_fast__every_size)
 {
@@ -77,8 +79,9 @@ START_TEST(send_fast__every_size)
 		room[RIPC__RING_RECV_FAST_MAX + 64];
 	static const uint8_t headers[] = {RIPC__POST_HEADER_LEN, RIPC__POST_SHORT_HEADER_LEN,
 					  RIPC__POST_CALL_HEADER_LEN};
-	const size_t head_len = headers[_i >> 2];
-	unsigned sent_fast = 0, received_fast = 0;
+	const size_t head_len = headers[_i >> 3];
+	unsigned sent_fast = 0, received_fast = 0, received_bulk = 0;
+	struct ripc__event ev;
 	struct ring_pair r;
 
 	ring_pair_open(&r, &layout_small, false, false, test_seed());
@@ -92,7 +95,8 @@ START_TEST(send_fast__every_size)
 		ripc__put_le64(data, len);
 		/* A read beyond the payload is a read beyond the allocation. */
 		memcpy(payload, data + head_len, len);
-		sent_fast += _i & 1 && ripc__ring_fits_fast(&r.a.w, len);
+		sent_fast += _i & 1 && ripc__ring_fits_fast(&r.a.w, all);
+		r.a.w.far_score = _i & 4 ? 3 : 0;
 		if (_i & 1)
 			ck_assert_int_eq(post(&r.a.w, data, head_len, payload, len), 0);
 		else
@@ -106,6 +110,12 @@ START_TEST(send_fast__every_size)
 			for (size_t k = RIPC__RING_RECV_FAST_MAX; k < sizeof(room); k++)
 				ck_assert_uint_eq(room[k], 0xaa);
 			received_fast++;
+		} else if (_i & 2 && ripc__ring_recv_bulk(&r.b.w, r.b.buf, &ev)) {
+			ck_assert_int_eq(ev.kind, RIPC__EV_RECV);
+			ck_assert_uint_eq(ev.len, all);
+			ck_assert(ev.data >= r.b.buf && ev.data + all <= r.b.buf + sizeof(r.b.buf));
+			ck_assert(!memcmp(ev.data, data, all));
+			received_bulk++;
 		} else {
 			ck_assert(ring_end_poll(&r.b));
 			ck_assert_uint_eq(r.b.len, all);
@@ -114,8 +124,9 @@ START_TEST(send_fast__every_size)
 		ck_assert_int_eq(ripc__ring_recv_fast(&r.b.w, room, &got), 0);
 	}
 	/* Each lap of the ring has one slow send, and each return of credit one slow receive. */
-	ck_assert_uint_ge(sent_fast, _i & 1 ? 300 : 0);
+	ck_assert_uint_ge(sent_fast, _i & 1 ? 150 : 0);
 	ck_assert_uint_ge(received_fast, _i & 2 ? 100 : 0);
+	ck_assert_uint_ge(received_bulk, _i & 2 ? 700 : 0);
 	ring_pair_close(&r);
 }
 END_TEST
@@ -126,6 +137,7 @@ END_TEST
 START_TEST(recv_fast__bad_slot_words)
 {
 	static uint8_t data[RIPC__RING_SEND_MAX], room[RIPC__RING_RECV_FAST_MAX];
+	struct ripc__event ev;
 	uint8_t *slot;
 	uint32_t len;
 	struct ring_pair r;
@@ -140,7 +152,7 @@ START_TEST(recv_fast__bad_slot_words)
 		/* Longer than any message, in the bulk ring. */
 		ripc__put_le32(slot + 8, RIPC__RING_SEND_MAX + 1);
 	else if (_i == 1)
-		/* A bulk message has a body of 4 bytes. */
+		/* A bulk message has a body of at least 4 bytes. */
 		slot[4] = 3;
 	else if (_i == 2)
 		/* Longer than any message in slots. */
@@ -149,6 +161,7 @@ START_TEST(recv_fast__bad_slot_words)
 		/* No such kind. */
 		slot[6] = 77;
 	ck_assert_int_lt(ripc__ring_recv_fast(&r.b.w, room, &len), 0);
+	ck_assert(!ripc__ring_recv_bulk(&r.b.w, r.b.buf, &ev));
 	ck_assert(!ring_end_poll(&r.b));
 	ck_assert_int_eq(r.b.w.status, -EPROTO);
 	ring_pair_close(&r);
@@ -166,7 +179,7 @@ START_TEST(send_fast__unavailable)
 	ring_pair_fill(data, sizeof(data), 1);
 	ring_pair_open(&r, &layout_small, true, false, test_seed());
 	ck_assert_int_eq(post(&r.a.w, data, RIPC__POST_HEADER_LEN, data + 36, 64), 0);
-	ck_assert(!ripc__ring_fits_fast(&r.a.w, 64));
+	ck_assert(!ripc__ring_fits_fast(&r.a.w, 100));
 	ring_pair_close(&r);
 
 	ring_pair_open(&r, &layout_small, false, false, test_seed());
@@ -188,13 +201,34 @@ START_TEST(send_fast__unavailable)
 	ring_end_poll(&r.a);
 	ck_assert_uint_eq(r.a.sendables, 1);
 	ck_assert_int_eq(post(&r.a.w, data, RIPC__POST_HEADER_LEN, data + 36, 64), 0);
-	ck_assert(ripc__ring_fits_fast(&r.a.w, 64));
+	ck_assert(ripc__ring_fits_fast(&r.a.w, 100));
 	ck_assert_uint_gt(r.a.w.tx_consumed, 0);
 	ripc__ring_send_bye(&r.b.w);
 	ring_end_poll(&r.a);
 	ck_assert_int_lt(r.a.w.status, 0);
-	ck_assert(!ripc__ring_fits_fast(&r.a.w, 64));
+	ck_assert(!ripc__ring_fits_fast(&r.a.w, 100));
 	ck_assert_int_eq(post(&r.a.w, data, RIPC__POST_HEADER_LEN, data + 36, 64), -ENOTCONN);
+	ring_pair_close(&r);
+}
+END_TEST
+
+/* The processors of one thread are near. A score of far is taken back after some rounds. */
+START_TEST(claim__measures_the_distance)
+{
+	uint8_t data[100] = {0}, room[RIPC__RING_RECV_FAST_MAX];
+	struct ring_pair r;
+	uint32_t len;
+
+	ring_pair_open(&r, &layout_small, false, false, test_seed());
+	r.a.w.far_score = 3;
+	ck_assert(ripc__ring_is_far(&r.a.w));
+	/* 40 measurements, of which some may be interrupted. */
+	for (unsigned i = 0; i < 40 * 16 * 64 / 2; i++) {
+		ck_assert_int_eq(post(&r.a.w, data, RIPC__POST_HEADER_LEN, data + 36, 64), 0);
+		if (ripc__ring_recv_fast(&r.b.w, room, &len) <= 0)
+			ck_assert(ring_end_poll(&r.b));
+	}
+	ck_assert(!ripc__ring_is_far(&r.a.w));
 	ring_pair_close(&r);
 }
 END_TEST
@@ -430,8 +464,12 @@ START_TEST(hostile__corrupt_segment)
 			if (what % 5 == 4) {
 				uint32_t len;
 
+				struct ripc__event ev;
+
 				if (ripc__ring_recv_fast(&e->w, e->buf, &len) > 0)
 					ck_assert_uint_le(len, RIPC__RING_RECV_FAST_MAX);
+				if (ripc__ring_recv_bulk(&e->w, e->buf, &ev))
+					ck_assert_uint_le(ev.len, RIPC__RING_SEND_MAX);
 			}
 			for (int k = 0; k < 3; k++)
 				ring_end_poll(e);
@@ -453,9 +491,10 @@ int main(void)
 	tcase_set_timeout(c, 300);
 	tcase_add_loop_test(c, send__every_size, 0, 2);
 	tcase_add_test(c, send__gathers);
-	tcase_add_loop_test(c, send_fast__every_size, 0, 12);
+	tcase_add_loop_test(c, send_fast__every_size, 0, 24);
 	tcase_add_test(c, send_fast__unavailable);
 	tcase_add_loop_test(c, recv_fast__bad_slot_words, 0, 4);
+	tcase_add_test(c, claim__measures_the_distance);
 	tcase_add_test(c, recv_fast__disarms);
 	tcase_add_loop_test(c, send__full, 0, 2);
 	tcase_add_loop_test(c, send__checksummed, 0, SEEDS);

@@ -105,7 +105,8 @@ static void end_open(struct end *x, struct ring_end *e, struct end *peer, bool d
 	ripc__ring_init(&e->w, &be, &r->layout, 1);
 	/* As after many messages. */
 	e->w.tx = e->w.tx_consumed = e->w.rx = e->w.rx_advertised = first;
-	e->w.tx_bulk = e->w.tx_bulk_consumed = e->w.rx_bulk = e->w.rx_bulk_advertised = first;
+	e->w.tx_bulk = e->w.tx_bulk_consumed = first & ~UINT64_C(63);
+	e->w.rx_bulk = e->w.rx_bulk_advertised = first & ~UINT64_C(63);
 }
 
 /* ---- events ---- */
@@ -138,6 +139,7 @@ static void handle_event(struct end *x, const struct ripc__event *ev)
 	switch (ev->kind) {
 	case RIPC__EV_RECV:
 		x->e->len = ev->len;
+		memmove(x->e->buf, ev->data, ev->len);
 		handle_message(x);
 		break;
 	case RIPC__EV_READ_DONE:
@@ -220,11 +222,19 @@ static bool post(struct end *x, struct head *h, uint32_t len)
 	ring_pair_fill(payload, len, h->tag);
 	memcpy(head, h, sizeof(*h));
 	memcpy(head + sizeof(*h), payload, sizeof(head) - sizeof(*h));
-	if (len >= sizeof(head) - sizeof(*h) && ripc__ring_fits_fast(w, len))
+	if (len >= sizeof(head) - sizeof(*h) && ripc__ring_fits_fast(w, sizeof(*h) + len))
 		rc = ripc__ring_send_fast(w, head, sizeof(head),
 					  payload + sizeof(head) - sizeof(*h),
 					  len - (sizeof(head) - sizeof(*h)), more);
 	else
+		rc = -EAGAIN;
+	if (rc == -EAGAIN && len >= sizeof(head) - sizeof(*h)) {
+		struct iovec rest = {payload + sizeof(head) - sizeof(*h),
+				     len - (sizeof(head) - sizeof(*h))};
+
+		rc = ripc__ring_send_bulk(w, head, sizeof(head), &rest, more);
+	}
+	if (rc == -EAGAIN)
 		rc = ripc__ring_send(w, iov, 2, sizeof(*h) + len, more);
 	x->sent += is_posted(x, rc);
 	return rc >= 0;

@@ -356,7 +356,7 @@ START_TEST(request__garbage)
 {
 	struct shm *t = open_shm();
 	struct ripc__segment s = {0};
-	uint8_t good[48 + 5] = "ripcshm1\1\11\22", bad[400];
+	uint8_t good[48 + 5] = "ripcshm2\1\11\22", bad[400];
 	unsigned before = test_descriptors();
 	int small = ripc__segment_create(&s, 4096), loose, raw;
 	int huge = make_object(MFD_HUGETLB, F_SEAL_SHRINK | F_SEAL_GROW);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The ring engine: the sender's side of the bulk ring.
+ *
+ * The peer has read the lines of the bulk ring a round ago, so a store must first get them from its
+ * cache, and the peer then gets them from the cache of this processor. Between processors that are
+ * far apart both take longer than the way through memory: there stores go around the cache. Between
+ * near ones only those of long messages do, and the lines of short ones are fetched when the last
+ * message is on its way.
+ */
+#include "base/copy.h"
+#include "transport/ring/fast_path.h"
+
+/* bytes from which stores go around the cache */
+#define STREAM_MIN_NEAR 8192u
+#define STREAM_MIN_FAR  RIPC__CACHE_LINE
+
+static inline bool streams(const struct ripc__ring *w, uint64_t len)
+{
+	return len >= (ripc__ring_is_far(w) ? STREAM_MIN_FAR : STREAM_MIN_NEAR);
+}
+
+static void copy(struct ripc__ring *w, uint64_t off, const uint8_t *src, uint64_t len)
+{
+	if (!w->be.map)
+		w->be.ops->copy(w->be.arg, w->bulk_off + off, src, len);
+	else if (streams(w, len))
+		ripc__copy_streaming(w->be.map + w->bulk_off + off, src, len);
+	else
+		ripc__copy(w->be.map + w->bulk_off + off, src, len);
+}
+
+void ripc__ring_copy_to_bulk(struct ripc__ring *w, uint64_t at, const uint8_t *src, uint64_t len)
+{
+	uint64_t off = (w->tx_bulk + at) & w->bulk_mask, n = w->bulk_mask + 1 - off;
+
+	if (n > len)
+		n = len;
+	copy(w, off, src, n);
+	if (len > n)
+		copy(w, 0, src + n, len - n);
+}
+
+/* Fetches the lines of the next len bytes, up to the end of the ring. */
+static inline void fetch_lines(const struct ripc__ring *w, uint64_t len)
+{
+	uint64_t off = w->tx_bulk & w->bulk_mask, left = w->bulk_mask + 1 - off;
+	const uint8_t *line = w->be.map + w->bulk_off + off;
+	const uint8_t *end = line + (len < left ? len : left);
+
+	for (; line < end; line += RIPC__CACHE_LINE)
+		ripc__prefetch_write(line);
+}
+
+int ripc__ring_send_bulk(struct ripc__ring *w, const void *head, size_t head_len,
+			 const struct iovec *item, bool more)
+{
+	uint64_t len = item->iov_len, off = w->tx_bulk & w->bulk_mask, tx = w->tx;
+	bool stream = streams(w, len);
+	uint8_t *slot, *to;
+
+	if (tx + RING_INLINE_SLOTS > w->tx_fast_end || len > RIPC__RING_SEND_MAX - head_len ||
+	    off + len > w->bulk_mask + 1 ||
+	    w->tx_bulk + len - w->tx_bulk_consumed > w->bulk_mask + 1)
+		return -EAGAIN;
+	slot = w->be.map + ring_slot_off(w, tx);
+	to = w->be.map + w->bulk_off + off;
+	w->tx_bulk += ring_bulk_len(len);
+	w->tx = tx + 1;
+	if (stream)
+		ripc__copy_streaming_lines(to, item->iov_base, len);
+	else
+		ripc__copy(to, item->iov_base, len);
+	ripc__put_le32(slot + 8, (uint32_t)len);
+	ring_copy_head(slot + 12, head, head_len);
+	__atomic_store_n(
+		(uint64_t *)(void *)slot,
+		htole64(ring_slot_word(tx, (uint32_t)head_len + 4, RING_MSG_BULK, w->epoch)),
+		__ATOMIC_RELEASE);
+	if (!stream)
+		fetch_lines(w, len);
+	ripc__ring_claim_due(w);
+	return ripc__ring_notify(w, more);
+}
