@@ -50,9 +50,10 @@
  * the sender's memory, between threads of one core and between cores.
  */
 #define RIPC__RING_SEND_MAX (17u << 10)
-#define RIPC__RING_INLINE_MAX \
-	224u /* of these, in 4 slots at most; above, the bulk ring is faster */
-#define RIPC__RING_BULK_HEAD    64u /* bytes of a receive buffer before the payload of the bulk ring */
+/* Largest send in slots, 4 at most; above, the bulk ring is faster. */
+#define RIPC__RING_INLINE_MAX 224u
+/* Bytes of a receive buffer, and of these before the payload of the bulk ring. */
+#define RIPC__RING_BULK_HEAD    64u
 #define RIPC__RING_RECV_BUF_LEN (RIPC__RING_SEND_MAX + RIPC__RING_BULK_HEAD)
 #define RIPC__RING_READS_MAX    16u /* outstanding reads in one direction */
 #define RIPC__RING_WRITES_MAX   16u /* writes that are not yet copied */
@@ -208,9 +209,10 @@ int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint6
 		     uint32_t key, uint64_t wr_id);
 
 /*
- * Handles what the peer wrote. @buf: RIPC__RING_RECV_BUF_LEN bytes for a send, aligned to 64. Return:
- * whether there is an event: RECV with data in buf and len, READ_DONE or WRITE_DONE with wr_id and
- * status, or SENDABLE; no other field is set. After false there may be a status; a failed engine reports nothing.
+ * Handles what the peer wrote. @buf: RIPC__RING_RECV_BUF_LEN bytes for a send, aligned to 64.
+ * Return: whether there is an event: RECV with data in buf and len, READ_DONE or WRITE_DONE with
+ * wr_id and status, or SENDABLE; no other field is set. After false there may be a status; a failed
+ * engine reports nothing.
  */
 bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev);
 
