@@ -148,7 +148,7 @@ static inline int wait_done(struct ripc_request *r, int timeout_ms)
 	if (timeout_ms) {
 		bool published = r->published;
 
-		/* This thread collects a request that ends in the poll: no completion for others. */
+		/* This thread collects it if it ends in the poll: no completion for others. */
 		r->published = false;
 		ripc__poll_request(r->ctx, r, timeout_ms);
 		r->published = published;
