@@ -1433,8 +1433,8 @@ int ripc_resolver_info(struct ripc *ctx, unsigned i, const char **name, char *te
  * The function serves all contexts of the process. Without it the library logs nothing. The
  * setting log=error|warn|info|debug sends the log to the standard error stream.
  *
- * The log names a service by its number, which ripc-info --services lists with the name, and a peer
- * by the first four bytes of its instance id in hexadecimal, as ripc-ping prints it.
+ * The log names a service by its number, with its name if the context knows it. It names a peer by
+ * the first four bytes of its instance id in hexadecimal, as ripc-ping prints it.
  */
 void ripc_log_set(ripc_log_fn *fn, void *arg, enum ripc_log_level level);
 

@@ -3,6 +3,9 @@
 
 #include "base/hash.h"
 
+#include <pthread.h>
+#include <string.h>
+
 /* "libripc name key" in little-endian order. Not secret: the ids are the same everywhere. */
 static const uint64_t key[2] = {UINT64_C(0x206370697262696c), UINT64_C(0x79656b20656d616e)};
 
@@ -49,6 +52,39 @@ const char *ripc__name_fault(const char *name, size_t len)
 uint64_t ripc__name_id(const char *name, size_t len)
 {
 	return (ripc__siphash_bytes(key, name, len) & (RIPC__NAME_BIT - 1)) | RIPC__NAME_BIT;
+}
+
+static struct recent {
+	uint64_t id; /* 0: none; also read without the lock */
+	char name[RIPC__NAME_MAX + 1];
+} recent_names[RIPC__NAMES_RECENT];
+/* Only tried: a child of fork() may find it taken for ever. */
+static pthread_mutex_t recent_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void ripc__name_remember(uint64_t id, const char *name, size_t len)
+{
+	struct recent *r = &recent_names[id % RIPC__NAMES_RECENT];
+
+	if (__atomic_load_n(&r->id, __ATOMIC_RELAXED) == id || pthread_mutex_trylock(&recent_lock))
+		return;
+	memcpy(r->name, name, len);
+	r->name[len] = 0;
+	__atomic_store_n(&r->id, id, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&recent_lock);
+}
+
+bool ripc__name_recall(uint64_t id, char *name)
+{
+	struct recent *r = &recent_names[id % RIPC__NAMES_RECENT];
+	bool known;
+
+	if (__atomic_load_n(&r->id, __ATOMIC_RELAXED) != id || pthread_mutex_trylock(&recent_lock))
+		return false;
+	known = r->id == id;
+	if (known)
+		strcpy(name, r->name);
+	pthread_mutex_unlock(&recent_lock);
+	return known;
 }
 
 void ripc__name_text(const char *name, char *text)

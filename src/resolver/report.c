@@ -16,6 +16,21 @@
 #include <stdio.h>
 #include <string.h>
 
+bool ripc__resolver_name(const struct ripc__resolver *r, uint64_t service, char *text)
+{
+	struct ripc__record record;
+	const char *name;
+
+	if (service < RIPC__NAME_BIT || service >= 2 * RIPC__NAME_BIT)
+		return false;
+	name = ripc__rcore_name(r->core, service);
+	if (!name && !ripc__name_recall(service, record.name) &&
+	    !(ripc__rcore_peek(r->core, service, &record, r->now_ns) && record.name_len))
+		return false;
+	ripc__name_text(name ? name : record.name, text);
+	return true;
+}
+
 void ripc__report_holder(const struct ripc__resolver *r, uint64_t service, const char *name,
 			 const struct ripc__record *record, const struct ripc__holder *who,
 			 char *text, size_t len)

@@ -109,6 +109,12 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const ch
 const char *ripc__resolver_own_name(struct ripc__resolver *r, uint64_t service);
 
 /*
+ * The name of a service for a text, if it is ours, in the cache, or one of the last that ripc_id()
+ * was asked for. @text: RIPC__NAME_MAX + 1 bytes. Return: whether it is known.
+ */
+bool ripc__resolver_name(const struct ripc__resolver *r, uint64_t service, char *text);
+
+/*
  * After -EADDRINUSE: asks the process of this host that holds the service for its record. The
  * caller waits for the answer. Return: a descriptor for ripc__resolver_holder_answer(), readable
  * when the answer has arrived; or a negative errno: no process of this host holds the service.

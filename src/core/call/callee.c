@@ -268,9 +268,8 @@ static void answer_send(struct ripc *ctx, struct ripc__peer *p, struct ripc__des
 
 static int caller_gone(const struct ripc__message *m)
 {
-	return ripc__fail(-ECANCELED,
-			  "the calling service %llu is closed, or another context holds it",
-			  (unsigned long long)m->pub.source);
+	return ripc__fail(-ECANCELED, "the calling %s is closed, or another context holds it",
+			  ripc__service_text(m->ctx, m->pub.source));
 }
 
 /* The slow path of ripc__reply_short(): the answer may wait for its destination. */
@@ -289,8 +288,8 @@ reply_slow(struct ripc__message *m, const struct ripc__call_words *words, const 
 	}
 	a = answer_new(ctx, m->pub.dest, words, items, nitems);
 	if (!a)
-		return ripc__fail(-ENOMEM, "no memory for an answer to service %" PRIu64,
-				  m->pub.source);
+		return ripc__fail(-ENOMEM, "no memory for an answer to %s",
+				  ripc__service_text(ctx, m->pub.source));
 	ripc__remote_returns_drop_call(d, m->call);
 	served_remove(m);
 	answer_send(ctx, p, d, a);
@@ -420,8 +419,8 @@ int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsign
 		ripc__prepared_drop(ctx, &prepared);
 		ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
 		send_state(m, RIPC__CALL_TAKEN);
-		return closed ? ripc__fail(-ESHUTDOWN, "service %llu, which answers, is closed",
-					   (unsigned long long)m->pub.dest)
+		return closed ? ripc__fail(-ESHUTDOWN, "%s, which answers, is closed",
+					   ripc__service_text(ctx, m->pub.dest))
 			      : caller_gone(m);
 	}
 	if (p->answers == UINT16_MAX) {

@@ -18,9 +18,8 @@ static void not_executed(struct ripc__call *call)
 {
 	char text[RIPC__DETAIL_MAX];
 
-	snprintf(text, sizeof(text),
-		 "service %" PRIu64 " did not receive the request %s; it was not executed",
-		 call->dest,
+	snprintf(text, sizeof(text), "%s did not receive the request %s; it was not executed",
+		 ripc__service_text(call->ctx, call->dest),
 		 call->abort_status == -ESHUTDOWN ? "before the calling service ended"
 		 : call->abort_status             ? "before the call was cancelled"
 						  : "before the time was up");
@@ -31,7 +30,7 @@ static void __attribute__((noinline)) refused(struct ripc__call *call)
 {
 	char text[RIPC__DETAIL_MAX];
 
-	snprintf(text, sizeof(text), "service %" PRIu64 " %s", call->dest,
+	snprintf(text, sizeof(text), "%s %s", ripc__service_text(call->ctx, call->dest),
 		 call->reply_status == -ECANCELED ? "freed the request without an answer"
 						  : "refused the request");
 	ripc__call_end(call, call->reply_status, text);
@@ -82,8 +81,8 @@ static void call_unknown(struct ripc__call *call, const char *why)
 		send_again(call);
 		return;
 	}
-	snprintf(text, sizeof(text), "service %" PRIu64 ": %s; it may have executed the request",
-		 call->dest, why);
+	snprintf(text, sizeof(text), "%s: %s; it may have executed the request",
+		 ripc__service_text(call->ctx, call->dest), why);
 	ripc__call_end(call, call->state == RIPC__CALL_IS_CANCELLING ? late_status(call) : -EPIPE,
 		       text);
 }
@@ -405,9 +404,8 @@ static void call_expired(struct ripc__call *call)
 		break;
 	case RIPC__CALL_IS_CANCELLING:
 		snprintf(why, sizeof(why),
-			 "service %" PRIu64
-			 " did not answer in time, and may have executed the request",
-			 call->dest);
+			 "%s did not answer in time, and may have executed the request",
+			 ripc__service_text(call->ctx, call->dest));
 		ripc__call_end(call, late_status(call), why);
 		break;
 	case RIPC__CALL_IS_WITHDRAWING:
@@ -532,7 +530,8 @@ static int no_memory(struct ripc *ctx, uint64_t dest, const struct ripc__prepare
 {
 	if (prepared)
 		ripc__prepared_drop(ctx, prepared);
-	return ripc__fail(-ENOMEM, "no memory for a call to service %" PRIu64, dest);
+	return ripc__fail(-ENOMEM, "no memory for a call to %s",
+			  ripc__service_text(ctx, dest));
 }
 
 int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,

@@ -147,8 +147,9 @@ int RIPC__NO_ANALYSIS ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct 
 		return rc;
 	d = ripc__dest_get(ctx, dest);
 	if (!d) {
+		rc = ripc__fail(-ENOMEM, "no memory for %s", ripc__service_text(ctx, dest));
 		ripc__unlock(ctx);
-		return ripc__fail(-ENOMEM, "no memory for destination %" PRIu64, dest);
+		return rc;
 	}
 	d->users++;
 	deadline = ripc__deadline(ctx, timeout_ms);
@@ -159,7 +160,8 @@ int RIPC__NO_ANALYSIS ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct 
 			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
 		else if (!timeout_ms) {
 			ripc__dest_want(ctx, d);
-			rc = ripc__fail(-EAGAIN, "service %" PRIu64 " is not yet connected", dest);
+			rc = ripc__fail(-EAGAIN, "%s is not yet connected",
+					ripc__service_text(ctx, dest));
 		} else if (ripc__wait(ctx, &d->waitq, deadline) && ripc__dest_reach(ctx, d))
 			rc = ripc__dest_unreachable(ctx, d);
 	}
@@ -187,7 +189,7 @@ int RIPC__NO_ANALYSIS ripc_route_get(struct ripc *ctx, uint64_t dest, struct rip
 	if (d)
 		describe(ctx, d, route);
 	else
-		rc = ripc__fail(-ENOENT, "nothing is known of service %" PRIu64, dest);
+		rc = ripc__fail(-ENOENT, "nothing is known of %s", ripc__service_text(ctx, dest));
 	ripc__unlock(ctx);
 	return rc;
 }
@@ -210,14 +212,12 @@ int RIPC__NO_ANALYSIS ripc_route_limits(struct ripc *ctx, uint64_t dest, struct 
 		d = dest_of_service(ctx, dest);
 		full.short_max = d ? ripc__short_max(ctx, d, &name) : 0;
 	}
+	if (!full.short_max)
+		rc = ripc__fail(-ENOENT, "%s is not connected: ripc_route_lookup() does that",
+				ripc__service_text(ctx, dest));
 	ripc__unlock(ctx);
 	ripc__store_output(limits, &full, sizeof(full));
-	if (!full.short_max)
-		return ripc__fail(-ENOENT,
-				  "service %" PRIu64
-				  " is not connected: ripc_route_lookup() does that",
-				  dest);
-	return 0;
+	return rc;
 }
 
 int RIPC__NO_ANALYSIS ripc_context_stats(struct ripc *ctx, struct ripc_stats *stats)
@@ -290,7 +290,7 @@ int RIPC__NO_ANALYSIS ripc_peer_stats(struct ripc *ctx, uint64_t dest, struct ri
 		full.lanes = d->peer->lane != NULL;
 		ripc__store_output(stats, &full, sizeof(full));
 	} else {
-		rc = ripc__fail(-ENOENT, "nothing is known of service %" PRIu64, dest);
+		rc = ripc__fail(-ENOENT, "nothing is known of %s", ripc__service_text(ctx, dest));
 	}
 	ripc__unlock(ctx);
 	return rc;

@@ -76,8 +76,8 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 	int rc = 0;
 
 	if (g && local_member_find(g, s))
-		return ripc__fail(-EALREADY, "service %" PRIu64 " is a member of group %" PRIu64,
-				  s->id, id);
+		return ripc__fail(-EALREADY, "%s is a member of group %" PRIu64,
+				  ripc__service_text(ctx, s->id), id);
 	local_member = g ? calloc(1, sizeof(*local_member)) : NULL;
 	if (!local_member)
 		return ripc__fail(-ENOMEM, "no memory for group %" PRIu64, id);
@@ -140,8 +140,8 @@ int RIPC__NO_ANALYSIS ripc_group_leave(struct ripc_service *s, uint64_t group)
 	if (local_member)
 		local_member_free(g, local_member);
 	else
-		rc = ripc__fail(-ENOENT, "service %" PRIu64 " is no member of group %" PRIu64,
-				s->id, group);
+		rc = ripc__fail(-ENOENT, "%s is no member of group %" PRIu64,
+				ripc__service_text(ctx, s->id), group);
 	ripc__service_unlock(s, ctx);
 	return rc;
 }

@@ -175,9 +175,8 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 				  ptr);
 	dest = region->sends ? ctx->memory_ops->sent_from(ctx, ptr, len) : 0;
 	if (dest)
-		return ripc__fail(-EBUSY,
-				  "memory at %p is read by a send to service %" PRIu64 " under way",
-				  ptr, dest);
+		return ripc__fail(-EBUSY, "memory at %p is read by a send to %s under way", ptr,
+				  ripc__service_text(ctx, dest));
 	return 0;
 }
 

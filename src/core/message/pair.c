@@ -63,9 +63,9 @@ static void pair_end(struct ripc *ctx, struct ripc__reliable_owner *o, struct ri
 		pair->error = status;
 		free(pair->why);
 		pair->why = why ? strdup(why) : NULL;
-		ripc__log(RIPC_LOG_WARN,
-			  "service %" PRIu64 ": a reliable message to service %" PRIu64 " %s: %s",
-			  pair->source_id, pair->key.dest,
+		ripc__log(RIPC_LOG_WARN, "%s: a reliable message to %s %s: %s",
+			  ripc__service_text(ctx, pair->source_id),
+			  ripc__service_text(ctx, pair->key.dest),
 			  status == -EPIPE ? "may be lost" : "was not delivered", why ? why : "");
 	}
 	pair_ended(ctx, pair, 1);
@@ -142,8 +142,9 @@ int ripc__pair_error(struct ripc__pair *pair)
 	int rc = pair->error;
 
 	pair->error = 0;
-	return ripc__fail(
-		rc, "an earlier reliable message to service %" PRIu64 " %s: %s", pair->key.dest,
-		rc == -EPIPE ? "may be lost, its delivery is unknown" : "was not delivered",
-		pair->why ? pair->why : "");
+	return ripc__fail(rc, "an earlier reliable message to %s %s: %s",
+			  ripc__service_text(pair->ctx, pair->key.dest),
+			  rc == -EPIPE ? "may be lost, its delivery is unknown"
+				       : "was not delivered",
+			  pair->why ? pair->why : "");
 }

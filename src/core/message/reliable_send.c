@@ -38,7 +38,8 @@ int ripc__send_reliable(struct ripc_service *s, struct ripc__dest *d, const stru
 	if (a.pair)
 		a.m = ripc__reliable_new(ctx, 0, s->id, NULL, items, nitems);
 	if (!a.m)
-		return ripc__fail(-ENOMEM, "no memory to send to service %" PRIu64, d->id);
+		return ripc__fail(-ENOMEM, "no memory to send to %s",
+				  ripc__service_text(ctx, d->id));
 	a.m->owner = &a.pair->owner;
 	a.pair->users++;
 	rc = post_once(d, &a);
@@ -83,9 +84,8 @@ int RIPC__NO_ANALYSIS ripc_flush(struct ripc_service *s, uint64_t dest, int time
 		else if (!timeout_ms ||
 			 (ripc__wait(ctx, &pair->done, deadline) && pair->unacked && !pair->error))
 			rc = ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
-					"%u reliable messages to service %" PRIu64
-					" are not acknowledged",
-					pair->unacked, dest);
+					"%u reliable messages to %s are not acknowledged",
+					pair->unacked, ripc__service_text(ctx, dest));
 	}
 	if (pair->error && rc != -ESHUTDOWN)
 		rc = ripc__pair_error(pair);

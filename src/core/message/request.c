@@ -49,7 +49,7 @@ static int __attribute__((noinline)) failed(const struct ripc_request *r)
 {
 	if (r->detail && !strncmp(r->detail, "service ", 8))
 		return ripc__fail(r->status, "%s", r->detail);
-	return ripc__fail(r->status, "service %llu: %s", (unsigned long long)r->dest_id,
+	return ripc__fail(r->status, "%s: %s", ripc__service_text(r->ctx, r->dest_id),
 			  r->detail ? r->detail : ripc_strerror(r->status));
 }
 
@@ -175,9 +175,8 @@ int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeo
 	else if (!rc)
 		rc = request_finish(request);
 	else
-		rc = ripc__fail(-ETIMEDOUT,
-				"the message to service %" PRIu64 " is still under way after %d ms",
-				(*request)->dest_id, timeout_ms);
+		rc = ripc__fail(-ETIMEDOUT, "the message to %s is still under way after %d ms",
+				ripc__service_text(ctx, (*request)->dest_id), timeout_ms);
 	ripc__unlock(ctx);
 	return rc;
 }
@@ -189,8 +188,8 @@ int ripc__call_wait(struct ripc_request **request, struct ripc_message **reply, 
 	if ((*request)->ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
 		return ripc__fail(-ESHUTDOWN, "the context is being closed");
 	if (rc)
-		return ripc__fail(-EINPROGRESS, "the call to service %" PRIu64 " has no answer yet",
-				  (*request)->dest_id);
+		return ripc__fail(-EINPROGRESS, "the call to %s has no answer yet",
+				  ripc__service_text((*request)->ctx, (*request)->dest_id));
 	return call_finish(request, reply);
 }
 
@@ -275,16 +274,14 @@ static int cancel_expired(struct ripc_request **request, int timeout_ms)
 	d->users--;
 	if (rc == -EPIPE)
 		return ripc__fail(-EPIPE,
-				  "service %" PRIu64
-				  ": its holder has confirmed neither the message in "
+				  "%s: its holder has confirmed neither the message in "
 				  "%d ms nor its withdrawal: delivery is unknown",
-				  dest, timeout_ms);
+				  ripc__service_text(ctx, dest), timeout_ms);
 	if (rc != -ECANCELED)
 		return rc;
 	return ripc__fail(-ETIMEDOUT,
-			  "service %" PRIu64
-			  ": the message was not delivered in %d ms and was withdrawn",
-			  dest, timeout_ms);
+			  "%s: the message was not delivered in %d ms and was withdrawn",
+			  ripc__service_text(ctx, dest), timeout_ms);
 }
 
 int ripc__request_finish_until(struct ripc_request **request, uint64_t deadline, int timeout_ms)

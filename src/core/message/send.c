@@ -30,16 +30,18 @@ int ripc__check_call_slow(struct ripc_service *s, uint64_t dest, struct ripc **c
 
 /* ---- short messages ---- */
 
-static int too_long(uint64_t dest, uint64_t bytes, uint64_t limit, const char *transport)
+static int too_long(const struct ripc *ctx, uint64_t dest, uint64_t bytes, uint64_t limit,
+		    const char *transport)
 {
 	return ripc__fail(-EMSGSIZE,
-			  "message of %" PRIu64 " bytes to service %" PRIu64
-			  ": a short message over %s has at most %" PRIu64,
-			  bytes, dest, transport, limit);
+			  "message of %" PRIu64
+			  " bytes to %s: a short message over %s has at most %" PRIu64,
+			  bytes, ripc__service_text(ctx, dest), transport, limit);
 }
 
 /* The kernel could not read an item. */
-static int unreadable(uint64_t dest, const struct iovec *items, unsigned nitems)
+static int unreadable(const struct ripc *ctx, uint64_t dest, const struct iovec *items,
+		      unsigned nitems)
 {
 	struct ripc__mappings maps = {0};
 	unsigned i = 0;
@@ -48,11 +50,11 @@ static int unreadable(uint64_t dest, const struct iovec *items, unsigned nitems)
 	       ripc__mappings_permit(&maps, items[i].iov_base, items[i].iov_len, false))
 		i++;
 	ripc__mappings_free(&maps);
-	return i < nitems
-		       ? ripc__fail(-EFAULT,
-				    "service %" PRIu64 ": item %u: %zu bytes at %p cannot be read",
-				    dest, i, items[i].iov_len, items[i].iov_base)
-		       : ripc__fail(-EFAULT, "service %" PRIu64 ": an item cannot be read", dest);
+	return i < nitems ? ripc__fail(-EFAULT, "%s: item %u: %zu bytes at %p cannot be read",
+				       ripc__service_text(ctx, dest), i, items[i].iov_len,
+				       items[i].iov_base)
+			  : ripc__fail(-EFAULT, "%s: an item cannot be read",
+				       ripc__service_text(ctx, dest));
 }
 
 struct send_args {
@@ -118,7 +120,7 @@ static int send_datagram(struct ripc_service *s, struct ripc__dest *d, const str
 	int rc;
 
 	if (bytes > datagram_room(ctx, tp))
-		return too_long(d->id, bytes, datagram_room(ctx, tp), t->ops->name);
+		return too_long(ctx, d->id, bytes, datagram_room(ctx, tp), t->ops->name);
 	/* A datagram carries no ACK. */
 	if (RIPC__UNLIKELY(ctx->delayed_ack.lane))
 		ripc__delayed_ack_idle(ctx);
@@ -137,7 +139,7 @@ static int send_datagram(struct ripc_service *s, struct ripc__dest *d, const str
 		iov[1 + i] = items[i];
 	rc = t->ops->post_datagram(t->t, addr, addrlen, iov, 1 + nitems);
 	if (rc == -EFAULT)
-		return unreadable(d->id, items, nitems);
+		return unreadable(ctx, d->id, items, nitems);
 	if (rc)
 		return rc;
 	datagrams->next_seq++;
@@ -159,14 +161,15 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 	int rc;
 
 	if (m->bytes > lane->send_max - RIPC__SHORT_FIXED)
-		return too_long(d->id, m->bytes, lane->send_max - RIPC__SHORT_FIXED,
+		return too_long(lane->ctx, d->id, m->bytes, lane->send_max - RIPC__SHORT_FIXED,
 				lane->ctx->tp[lane->tp].ops->name);
 	len = RIPC__HEADER_LEN + m->nitems * 4u + nreturns * RIPC__DESC_LEN + m->bytes;
 	if (len > lane->send_max)
-		return too_long(d->id, m->bytes, lane->send_max - (len - m->bytes),
+		return too_long(lane->ctx, d->id, m->bytes, lane->send_max - (len - m->bytes),
 				"a lane, with its return buffers,");
 	if (!c && !(c = d->credit = ripc__lane_credit(lane, d->id)))
-		return ripc__fail(-ENOMEM, "no memory to send to service %" PRIu64, d->id);
+		return ripc__fail(-ENOMEM, "no memory to send to %s",
+				  ripc__service_text(lane->ctx, d->id));
 	units = ripc__units_of(len);
 	if (c->sent_units + units > c->limit_units) {
 		d->wanted_limit_units = c->limit_units;
@@ -196,7 +199,7 @@ static int send_on_lane(struct ripc__dest *d, const struct send_args *m)
 		     : ripc__lane_send(lane, buf, (size_t)(p - buf), m->items, m->nitems,
 				       m->flags & RIPC_MORE);
 	if (rc == -EFAULT)
-		return unreadable(d->id, m->items, m->nitems);
+		return unreadable(lane->ctx, d->id, m->items, m->nitems);
 	if (rc)
 		return rc;
 	if (m->nreturns)
@@ -261,11 +264,12 @@ static int send_timeout(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 	if (!lane && timeout_ms)
 		return ripc__dest_unreachable(ctx, d);
 	if (!lane)
-		return ripc__fail(-EAGAIN, "service %" PRIu64 " is not yet connected: %s", d->id,
+		return ripc__fail(-EAGAIN, "%s is not yet connected: %s",
+				  ripc__service_text(ctx, d->id),
 				  d->why ? d->why : "the look-up is under way");
-	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN,
-			  "service %" PRIu64 " at peer %s over %s: %s", d->id,
-			  ripc__instance_text(d->peer->instance), lane->ctx->tp[lane->tp].ops->name,
+	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN, "%s at peer %s over %s: %s",
+			  ripc__service_text(ctx, d->id), ripc__instance_text(d->peer->instance),
+			  lane->ctx->tp[lane->tp].ops->name,
 			  lane->sending == RIPC__SENDING_BLOCKED
 				  ? "the transport's queue is full"
 				  : "out of credit: its receiver does not take its messages");
@@ -289,7 +293,8 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int *timeout
 
 	for (;;) {
 		if (!ripc__service_open(s) || ctx->closing)
-			return ripc__fail(-ESHUTDOWN, "service %" PRIu64 " is being closed", s->id);
+			return ripc__fail(-ESHUTDOWN, "%s is being closed",
+					  ripc__service_text(ctx, s->id));
 		d->wanted_limit_units = 0;
 		rc = fn(d, arg);
 		if (rc != -EAGAIN) {
@@ -429,7 +434,7 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 	for (unsigned i = 0; i < nitems; i++)
 		m.bytes += items[i].iov_len;
 	if (!d)
-		return ripc__fail(-ENOMEM, "no memory for destination %" PRIu64, dest);
+		return ripc__fail(-ENOMEM, "no memory for %s", ripc__service_text(s->ctx, dest));
 	d->users++;
 	if (or_long)
 		rc = locate(&m, d, &timeout_ms);

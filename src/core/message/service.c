@@ -65,7 +65,7 @@ static void service_taken_over(struct ripc_service *s, enum ripc_log_level level
 	ripc__watches_service_ended(s);
 	ripc__service_check_over(s);
 	ripc__wake_all(s->ctx);
-	ripc__log(level, "service %" PRIu64 " was taken over: %s", s->id, text);
+	ripc__log(level, "%s was taken over: %s", ripc__service_text(s->ctx, s->id), text);
 }
 
 void ripc__service_split(struct ripc *ctx, uint64_t id, const char *text)
@@ -78,9 +78,8 @@ void ripc__service_split(struct ripc *ctx, uint64_t id, const char *text)
 	/* Without keys any host could fill the log otherwise. */
 	if (s->stats.service_conflicts++ < SPLITS_LOGGED_MAX)
 		ripc__log(RIPC_LOG_WARN,
-			  "service %" PRIu64
-			  " has, or had, another holder: the network was split: %s",
-			  id, text);
+			  "%s has, or had, another holder: the network was split: %s",
+			  ripc__service_text(ctx, id), text);
 }
 
 void ripc__service_conflict(struct ripc *ctx, uint64_t id, bool taken_over, const char *text)
@@ -140,15 +139,11 @@ static int fail_own(struct ripc *ctx, const struct wanted *w)
 	const char *held = ripc__resolver_own_name(ctx->resolver, w->id);
 	char ours[RIPC__NAME_MAX + 1], theirs[RIPC__NAME_MAX + 1];
 
-	if (!w->name || !held)
-		return ripc__fail(-EADDRINUSE, "service %" PRIu64 " is held by this context itself",
-				  w->id);
+	if (!w->name || !held || !strcmp(w->name, held))
+		return ripc__fail(-EADDRINUSE, "%s is held by this context itself",
+				  ripc__service_text(ctx, w->id));
 	ripc__name_text(w->name, ours);
 	ripc__name_text(held, theirs);
-	if (!strcmp(w->name, held))
-		return ripc__fail(-EADDRINUSE,
-				  "service %" PRIu64 " (\"%s\") is held by this context itself",
-				  w->id, ours);
 	return ripc__fail(-EADDRINUSE,
 			  "service %" PRIu64
 			  " (\"%s\") is held under another name with the same id, \"%s\" "
@@ -173,7 +168,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 		return fail_own(ctx, w);
 	s = ripc__handle_alloc(sizeof(*s));
 	if (!s)
-		return ripc__fail(-ENOMEM, "no memory for service %" PRIu64, id);
+		return ripc__fail(-ENOMEM, "no memory for %s", ripc__service_text(ctx, id));
 	s->id = id;
 	s->ctx = ctx;
 	s->fd = -1;
@@ -191,7 +186,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 	if (!s->hh.tbl) {
 		ctx->nawaited--;
 		ripc__service_free(s);
-		return ripc__fail(-ENOMEM, "no memory for service %" PRIu64, id);
+		return ripc__fail(-ENOMEM, "no memory for %s", ripc__service_text(ctx, id));
 	}
 	rc = ripc__resolver_register(ctx->resolver, w->id, w->name, w->how, ripc__now(ctx));
 	*local = rc == -EADDRINUSE;
@@ -283,8 +278,12 @@ uint64_t ripc_id(const char *name)
 	size_t len = name ? strnlen(name, RIPC__NAME_MAX + 1) : 0;
 	const char *fault = name ? ripc__name_fault(name, len) : "there is none";
 
-	if (!fault)
-		return ripc__name_id(name, len);
+	if (!fault) {
+		uint64_t id = ripc__name_id(name, len);
+
+		ripc__name_remember(id, name, len);
+		return id;
+	}
 	ripc__fail(-EINVAL, "name of a service: %s; it must have 1 to %u bytes of UTF-8", fault,
 		   RIPC__NAME_MAX);
 	return 0;
@@ -416,8 +415,8 @@ int RIPC__NO_ANALYSIS ripc_service_fd(struct ripc_service *s)
 	if (s->fd < 0) {
 		s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (s->fd < 0)
-			rc = ripc__fail(-errno, "no descriptor for service %" PRIu64 ": %s", s->id,
-					ripc_strerror(errno));
+			rc = ripc__fail(-errno, "no descriptor for %s: %s",
+					ripc__service_text(ctx, s->id), ripc_strerror(errno));
 		else if (s->queued || ripc__service_over(s))
 			ripc__service_signal(s, true);
 	}
@@ -450,10 +449,12 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 
 	while (!(*m = next_message(s))) {
 		if (!ripc__service_open(s) || ctx->closing)
-			return ripc__fail(-ESHUTDOWN, "service %" PRIu64 " is being closed", s->id);
+			return ripc__fail(-ESHUTDOWN, "%s is being closed",
+					  ripc__service_text(ctx, s->id));
 		if (ripc__service_over(s))
-			return ripc__fail(-ESHUTDOWN, "service %" PRIu64 " was taken over: %s",
-					  s->id, s->conflict ? s->conflict : "");
+			return ripc__fail(-ESHUTDOWN, "%s was taken over: %s",
+					  ripc__service_text(ctx, s->id),
+					  s->conflict ? s->conflict : "");
 		if (!timeout_ms) {
 			/* The network is polled once. */
 			if (polled) {
@@ -472,8 +473,8 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 		if (!deadline)
 			deadline = ripc__deadline(ctx, timeout_ms);
 		if (ripc__wait(ctx, &s->receivers, deadline) && !s->first)
-			return ripc__fail(-ETIMEDOUT, "no message for service %" PRIu64 " in %d ms",
-					  s->id, timeout_ms);
+			return ripc__fail(-ETIMEDOUT, "no message for %s in %d ms",
+					  ripc__service_text(ctx, s->id), timeout_ms);
 	}
 	return 0;
 }

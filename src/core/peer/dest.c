@@ -349,12 +349,12 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 
 	if (d->state == RIPC__DEST_KNOWN) {
 		ripc__attempts_text(ctx, d->peer, text, sizeof(text) - 100);
-		return ripc__fail(-EHOSTUNREACH,
-				  "service %" PRIu64 ": its holder %s cannot be reached: %s", d->id,
+		return ripc__fail(-EHOSTUNREACH, "%s: its holder %s cannot be reached: %s",
+				  ripc__service_text(ctx, d->id),
 				  ripc__instance_text(d->peer->instance), text);
 	}
 	if (d->why && memcmp(d->holder, zero_instance, 16))
-		return ripc__fail(-EHOSTUNREACH, "service %" PRIu64 ": %s", d->id, d->why);
+		return ripc__fail(-EHOSTUNREACH, "%s: %s", ripc__service_text(ctx, d->id), d->why);
 	if (d->why)
 		snprintf(text, sizeof(text), "%s", d->why);
 	else
@@ -362,10 +362,9 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 			 ctx->opt.resolver,
 			 *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
 	return ripc__fail(-EHOSTUNREACH,
-			  "service %" PRIu64
-			  ": %s; is its server running? \"ripc-info --doctor -s %" PRIu64 "\" "
+			  "%s: %s; is its server running? \"ripc-info --doctor -s %" PRIu64 "\" "
 			  "looks for the cause",
-			  d->id, text, d->id);
+			  ripc__service_text(ctx, d->id), text, d->id);
 }
 
 void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)

@@ -382,5 +382,10 @@ void ripc__timer_at(struct ripc *ctx, uint64_t when_ns);
  * turn.
  */
 const char *ripc__instance_text(const uint8_t instance[16]);
+/*
+ * "service 7", with its name behind it if the context or ripc_id() knows it: service 4950...
+ * ("camera/left"). Static per thread, two texts in turn. Lock held.
+ */
+const char *ripc__service_text(const struct ripc *ctx, uint64_t id);
 
 #endif

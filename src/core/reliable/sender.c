@@ -112,7 +112,8 @@ static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool mor
 	int rc;
 
 	if (!rel)
-		return ripc__fail(-ENOMEM, "no memory to send to service %" PRIu64, d->id);
+		return ripc__fail(-ENOMEM, "no memory to send to %s",
+				  ripc__service_text(lane->ctx, d->id));
 	/* The messages at the former holder must be acknowledged first. */
 	if (d->reliable_peer != p && !dest_done(lane->ctx, d))
 		return -EAGAIN;
@@ -132,10 +133,10 @@ static int post_new(struct ripc__dest *d, struct ripc__reliable_msg *m, bool mor
 	rc = post(lane, m, rel->next, more);
 	if (rc == -EMSGSIZE)
 		return ripc__fail(-EMSGSIZE,
-				  "reliable short message to service %" PRIu64
-				  ": with its header it has "
+				  "reliable short message to %s: with its header it has "
 				  "%u bytes, and a lane over %s takes %u; use ripc_send_long()",
-				  d->id, m->len, lane->ctx->tp[lane->tp].ops->name, lane->send_max);
+				  ripc__service_text(lane->ctx, d->id), m->len,
+				  lane->ctx->tp[lane->tp].ops->name, lane->send_max);
 	if (rc)
 		return rc;
 	ripc__unacked_add(rel, d, m);

@@ -27,9 +27,8 @@ static void lane_failed(struct ripc_request *r, struct ripc__mappings *maps)
 
 	/* The peer may be alive, and its application may still read. */
 	if (!ripc__request_unexport(r)) {
-		ripc__log(RIPC_LOG_WARN,
-			  "no memory to copy items for service %" PRIu64 " when its lane was lost",
-			  r->dest_id);
+		ripc__log(RIPC_LOG_WARN, "no memory to copy items for %s when its lane was lost",
+			  ripc__service_text(r->ctx, r->dest_id));
 		for (unsigned i = 0; i < r->nitems; i++)
 			if (r->items[i].ref.lane)
 				ripc__region_taint(r->items[i].region);

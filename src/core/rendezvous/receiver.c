@@ -244,10 +244,9 @@ static void send_grant(struct ripc__rndv *r)
 static void fail_item(struct ripc__rndv *r, const struct ripc__rndv_item *it, const char *what,
 		      int rc)
 {
-	ripc__log(RIPC_LOG_WARN,
-		  "service %" PRIu64 ": %s a long item of %" PRIu64 " bytes from peer %s: %s",
-		  r->service->id, what, it->len, ripc__instance_text(r->peer->instance),
-		  ripc_error_detail());
+	ripc__log(RIPC_LOG_WARN, "%s: %s a long item of %" PRIu64 " bytes from peer %s: %s",
+		  ripc__service_text(r->ctx, r->service->id), what, it->len,
+		  ripc__instance_text(r->peer->instance), ripc_error_detail());
 	ripc__rndv_fail(r, rc);
 }
 
@@ -466,11 +465,10 @@ static void give_up_unwritable(struct ripc__rndv *r, struct ripc__mappings *maps
 		    ripc__mappings_permit(maps, it->base, it->len, true))
 			continue;
 		ripc__log(RIPC_LOG_ERROR,
-			  "service %" PRIu64
-			  ": %zu bytes at %p, a %s, cannot be written, and are not used "
+			  "%s: %zu bytes at %p, a %s, cannot be written, and are not used "
 			  "any more: they must stay mapped until %s",
-			  r->service->id, (size_t)it->len, (void *)it->base,
-			  it->window ? "receive window" : "return buffer",
+			  ripc__service_text(r->ctx, r->service->id), (size_t)it->len,
+			  (void *)it->base, it->window ? "receive window" : "return buffer",
 			  it->window ? "it is removed" : "ripc_buf_unregister()");
 		ripc__rndv_item_unregister(r, it);
 		if (it->window) {

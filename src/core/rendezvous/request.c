@@ -136,7 +136,8 @@ static struct ripc_request *request_new(struct ripc_service *s, uint64_t dest,
 	if (!d) {
 		if (r)
 			request_put(ctx, r, nitems);
-		*rc = ripc__fail(-ENOMEM, "no memory for a request to service %" PRIu64, dest);
+		*rc = ripc__fail(-ENOMEM, "no memory for a request to %s",
+				 ripc__service_text(ctx, dest));
 		return NULL;
 	}
 	*r = (struct ripc_request){
@@ -207,8 +208,8 @@ bool ripc__request_unreadable(const struct ripc_request *r, struct ripc__mapping
 		if ((it->region && it->region->state != RIPC__REGION_USER) ||
 		    ripc__mappings_permit(maps, it->base, it->len, false))
 			continue;
-		snprintf(text, len, "service %" PRIu64 ": item %u: %zu bytes at %p cannot be read",
-			 r->dest_id, i, it->len, (void *)it->base);
+		snprintf(text, len, "%s: item %u: %zu bytes at %p cannot be read",
+			 ripc__service_text(r->ctx, r->dest_id), i, it->len, (void *)it->base);
 		return true;
 	}
 	return false;
@@ -274,10 +275,10 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	}
 	if (r->tainted && !ripc__request_unexport(r))
 		ripc__log(RIPC_LOG_ERROR,
-			  "service %" PRIu64
-			  ": no memory to detach the items of a message that peer %s "
+			  "%s: no memory to detach the items of a message that peer %s "
 			  "may read: it will read the bytes that are written there next, too",
-			  r->dest_id, p ? ripc__instance_text(p->instance) : "");
+			  ripc__service_text(ctx, r->dest_id),
+			  p ? ripc__instance_text(p->instance) : "");
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 

@@ -267,11 +267,10 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 			char text[RIPC__DETAIL_MAX];
 
 			snprintf(text, sizeof(text),
-				 "service %" PRIu64
-				 " over %s: item %u of %zu bytes cannot be registered: "
+				 "%s over %s: item %u of %zu bytes cannot be registered: "
 				 "%s",
-				 r->dest_id, request_tp(r)->ops->name, i, it->len,
-				 ripc_error_detail());
+				 ripc__service_text(r->ctx, r->dest_id), request_tp(r)->ops->name,
+				 i, it->len, ripc_error_detail());
 			ripc__request_unselect(r, false);
 			r->lane = NULL;
 			/* The connection has ended and its event is pending: use the next lane. */

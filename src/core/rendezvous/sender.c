@@ -45,9 +45,9 @@ static int write_failed(struct ripc_request *r, int rc)
 {
 	char text[RIPC__DETAIL_MAX];
 
-	snprintf(text, sizeof(text),
-		 "service %" PRIu64 " over %s: item %u of %zu bytes cannot be written: %s",
-		 r->dest_id, r->ctx->tp[r->lane->tp].ops->name, r->next, r->items[r->next].len,
+	snprintf(text, sizeof(text), "%s over %s: item %u of %zu bytes cannot be written: %s",
+		 ripc__service_text(r->ctx, r->dest_id), r->ctx->tp[r->lane->tp].ops->name, r->next,
+		 r->items[r->next].len,
 		 rc == -ENOMEM || rc == -EPERM ? ripc_error_detail() : ripc_strerror(rc));
 	return fail(r, rc, text);
 }
@@ -59,8 +59,8 @@ static int read_failed(struct ripc_request *r)
 	char text[RIPC__DETAIL_MAX];
 
 	if (!ripc__request_unreadable(r, &maps, text, sizeof(text)))
-		snprintf(text, sizeof(text), "service %" PRIu64 ": an item cannot be read",
-			 r->dest_id);
+		snprintf(text, sizeof(text), "%s: an item cannot be read",
+			 ripc__service_text(r->ctx, r->dest_id));
 	ripc__mappings_free(&maps);
 	return fail(r, -EFAULT, text);
 }
@@ -418,8 +418,9 @@ void ripc__request_conclude(struct ripc_request *r)
 	} else if (r->ack_status) {
 		int status = r->ack_status == -EHOSTUNREACH ? -ECANCELED : r->ack_status;
 
-		snprintf(text, sizeof(text), "service %" PRIu64 " at peer %s: the message was %s",
-			 r->dest_id, ripc__instance_text(lane->peer->instance),
+		snprintf(text, sizeof(text), "%s at peer %s: the message was %s",
+			 ripc__service_text(r->ctx, r->dest_id),
+			 ripc__instance_text(lane->peer->instance),
 			 status == -ECANCELED ? "withdrawn"
 			 : status == -ENOBUFS ? "refused: no memory for it there"
 					      : "not received: the receiver could not fetch it");

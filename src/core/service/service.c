@@ -160,7 +160,7 @@ int ripc__service_closed_error(const struct ripc_service *s)
 {
 	if (s->state == RIPC__SERVICE_ENDED)
 		return ripc__fail(-ESHUTDOWN, "the service is closed");
-	return ripc__fail(-ESHUTDOWN, "service %" PRIu64 " is being closed", s->id);
+	return ripc__fail(-ESHUTDOWN, "%s is being closed", ripc__service_text(s->ctx, s->id));
 }
 
 void ripc__service_add_stats(const struct ripc_service *s, struct ripc_stats *sum)

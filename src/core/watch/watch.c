@@ -120,8 +120,8 @@ void ripc__watch_ended(struct ripc__lane *lane, uint64_t id)
 	struct ripc__dest *d;
 	char why[WHY_MAX];
 
-	snprintf(why, sizeof(why), "peer %s does not hold service %" PRIu64 " any more",
-		 ripc__instance_text(lane->peer->instance), id);
+	snprintf(why, sizeof(why), "peer %s does not hold %s any more",
+		 ripc__instance_text(lane->peer->instance), ripc__service_text(lane->ctx, id));
 	ripc__list_for_each_entry_safe (w, tmp, &lane->peer->lists->watches, link)
 		if (w->dest == id)
 			watch_end(w, RIPC_EVENT_MOVED, lane->peer, why);
@@ -194,7 +194,7 @@ int ripc__watch_begin(struct ripc_service *s, uint64_t dest)
 		if (m)
 			ripc__message_release(m);
 		free(w);
-		return ripc__fail(-ENOMEM, "no memory to watch service %" PRIu64, dest);
+		return ripc__fail(-ENOMEM, "no memory to watch %s", ripc__service_text(ctx, dest));
 	}
 	*w = (struct watch){.service = s, .dest = dest, .m = m};
 	ripc__list_add(&s->watches, &w->service_link);

@@ -487,6 +487,44 @@ START_TEST(unregister__again_and_again)
 }
 END_TEST
 
+static void expect_name(int want, int rc, const char *name)
+{
+	RC(want, rc);
+	ck_assert_msg(strstr(ripc_error_detail(), name) != NULL, "%s is not in: %s", name,
+		      ripc_error_detail());
+}
+
+/* Texts have the name of an own service, one in the cache, and one that ripc_id() was asked for. */
+START_TEST(text__has_the_name)
+{
+	struct iovec item = {(void *)"x", 1};
+	struct ripc_service *s;
+	struct ripc_message *m;
+	uint64_t id = ripc_id("test/left");
+	struct ripc_route route = {.size = sizeof(route)};
+	char other[32];
+
+	OK(ripc_register_name(ctx, "test/left", 0, &s));
+	ck_assert_uint_eq(ripc_id("test/right"), ripc__name_id("test/right", 10));
+	expect_name(-EHOSTUNREACH,
+		    ripc_send_short(rig.s[1], ripc_id("test/right"), &item, 1, NULL, 100),
+		    " (\"test/right\"): ");
+	expect_name(-ENOENT, ripc_route_get(rig.ctx[1], id, &route), " (\"test/left\")");
+	/* Other names take the places of the last ones. */
+	for (unsigned i = 0; i < 20 * RIPC__NAMES_RECENT; i++) {
+		snprintf(other, sizeof(other), "test/%u", i);
+		ck_assert_uint_ne(ripc_id(other), 0);
+	}
+	ck_assert(!ripc__name_recall(id, (char[RIPC__NAME_MAX + 1]){0}));
+	expect_name(-ETIMEDOUT, ripc_receive(s, &m, 1), " (\"test/left\") ");
+	OK(ripc_route_lookup(rig.ctx[1], id, NULL, 1000));
+	item.iov_len = RIPC_GROUP_MESSAGE_MAX * KIB;
+	expect_name(-EMSGSIZE, ripc_send_short(rig.s[1], id, &item, 1, NULL, 100),
+		    " (\"test/left\"): ");
+	expect_name(-ETIMEDOUT, ripc_receive(rig.s[0], &m, 1), "service 1000 in");
+}
+END_TEST
+
 static void setup(void)
 {
 	rig_start(&rig, 2, NULL);
@@ -516,6 +554,7 @@ int main(void)
 	tcase_add_test(tc, find__only_active_ones);
 	tcase_add_test(tc, conflict__detected_late);
 	tcase_add_loop_test(tc, split__the_older_one_stays, 0, 2);
+	tcase_add_test(tc, text__has_the_name);
 	tcase_add_test(tc, receive__timeouts);
 	tcase_add_test(tc, receive__no_wait_polls);
 	tcase_add_test(tc, receive__while_closing);
