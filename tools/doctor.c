@@ -381,7 +381,8 @@ static void check_transports(struct doctor *d)
 			       d->info->transports[i].text);
 }
 
-unsigned doctor_print(const struct info *info, const char *settings, uint64_t service)
+unsigned doctor_print(const struct info *info, const char *settings, uint64_t service,
+		      const char *name)
 {
 	struct doctor d = {.info = info, .settings = settings};
 	const unsigned *found = d.found;
@@ -397,7 +398,7 @@ unsigned doctor_print(const struct info *info, const char *settings, uint64_t se
 	doctor_check_resolvers(&d);
 	doctor_check_broadcast(&d);
 	if (service)
-		doctor_check_service(&d, service);
+		doctor_check_service(&d, service, name);
 	printf("%u %s, %u %s: looked at limits, RDMA devices, network interfaces, container, key "
 	       "and clock, transports, the resolver, and whether services are found\n",
 	       found[DOCTOR_FAULT], found[DOCTOR_FAULT] == 1 ? "fault" : "faults",

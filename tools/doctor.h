@@ -25,10 +25,11 @@ struct doctor {
 
 /*
  * Prints what was found, one line each: "fault: NAME: sentence", "warning: ...", and at the end
- * what was looked at. @settings: as info_gather(); @service: one that is asked about, or 0.
- * Return: the number of faults.
+ * what was looked at. @settings: as info_gather(); @service: one that is asked about, or 0;
+ * @name: its name, or NULL. Return: the number of faults.
  */
-unsigned doctor_print(const struct info *info, const char *settings, uint64_t service);
+unsigned doctor_print(const struct info *info, const char *settings, uint64_t service,
+		      const char *name);
 
 /* Prints one line and counts it. */
 void doctor_report(struct doctor *d, enum doctor_level level, const char *name, const char *fmt,
@@ -57,6 +58,6 @@ void doctor_check_resolvers(struct doctor *d);
 /* Whether requests sent to all come back, and which other hosts use this network. */
 void doctor_check_broadcast(struct doctor *d);
 /* Whether a service is found and can be reached. */
-void doctor_check_service(struct doctor *d, uint64_t id);
+void doctor_check_service(struct doctor *d, uint64_t id, const char *name);
 
 #endif

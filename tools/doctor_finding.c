@@ -322,9 +322,8 @@ static int lookup_ms(const struct doctor *d)
 }
 
 /* Looks the service up as a sender does. To register it could take messages from its server. */
-void doctor_check_service(struct doctor *d, uint64_t id)
+void doctor_check_service(struct doctor *d, uint64_t id, const char *name)
 {
-	unsigned long long number = (unsigned long long)id;
 	bool key = doctor_setting(d, "key_file");
 	struct ripc_route route = {.size = sizeof(route)};
 	uint64_t start_ns;
@@ -336,18 +335,17 @@ void doctor_check_service(struct doctor *d, uint64_t id)
 	start_ns = tool_now_ns();
 	rc = ripc_route_lookup(ctx, id, &route, lookup_ms(d));
 	if (!rc)
-		printf("service: service %llu was reached over %s at %s, found and connected in "
-		       "%llu us\n",
-		       number, route.transport, route.address,
-		       (unsigned long long)(tool_now_ns() - start_ns) / 1000);
+		printf("service: %s was reached over %s at %s, found and connected in %llu us\n",
+		       tool_service_text(id, *route.name ? route.name : name), route.transport,
+		       route.address, (unsigned long long)(tool_now_ns() - start_ns) / 1000);
 	else if (rc != -EHOSTUNREACH || memcmp(route.instance, nobody, 16))
 		doctor_report(d, DOCTOR_FAULT, "service", "%s", ripc_error_detail());
 	else
 		doctor_report(
 			d, DOCTOR_FAULT, "service",
-			"nobody answers for service %llu: %s; check that its server runs, and run "
+			"nobody answers for %s: %s; check that its server runs, and run "
 			"\"ripc-info --doctor\" on its host%s",
-			number, route.reason,
+			tool_service_text(id, name), route.reason,
 			key || strstr(route.reason, "key")
 				? ""
 				: "; a server with a key answers authenticated requests only: "

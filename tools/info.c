@@ -108,7 +108,7 @@ int main(int argc, char **argv)
 	}
 	info_gather(info, settings.text);
 	if (doctor)
-		rc = doctor_print(info, settings.text, service) ? TOOL_NO_ANSWER : TOOL_OK;
+		rc = doctor_print(info, settings.text, service, name) ? TOOL_NO_ANSWER : TOOL_OK;
 	else if (!json)
 		info_print(info);
 	else if (info_print_json(info))

@@ -38,11 +38,10 @@ static int await_reply(struct perf_client *c, uint64_t token, struct perf_contro
 
 static void fail(const struct perf_client *c, int rc, bool reached)
 {
-	char text[TOOL_SERVICE_TEXT];
-	const char *server = text + strlen("service");
+	/* server 42, or with a name server 4950... ("camera/left") */
+	const char *server =
+		tool_service_text(c->args->service, c->args->service_name) + strlen("service");
 
-	tool_service_text(c->args->service, c->args->service_name, text);
-	/* "server 42", or with a name "server camera/left, service 42". */
 	if (reached && rc == -ETIMEDOUT)
 		tool_error("server%s is there but has not answered in %llu ms: is it ripc-perf?",
 			   server, (unsigned long long)c->args->timeout_ms);

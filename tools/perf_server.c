@@ -365,11 +365,11 @@ int perf_serve(struct ripc *ctx, const struct perf_args *args)
 	int rc = tool_register(ctx, args->service, args->service_name, &s.service);
 
 	if (rc) {
-		tool_fail(rc, "service %llu", (unsigned long long)args->service);
+		tool_fail(rc, "%s", tool_service_text(args->service, args->service_name));
 		return TOOL_ERROR;
 	}
-	printf("ripc-perf: serving at service %llu\n",
-	       (unsigned long long)ripc_service_id(s.service));
+	printf("ripc-perf: serving at %s\n",
+	       tool_service_text(ripc_service_id(s.service), args->service_name));
 	fflush(stdout);
 	rc = serve(&s);
 	end_test(&s);

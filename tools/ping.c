@@ -202,10 +202,10 @@ static int serve(struct ping *p)
 	int rc = tool_register(p->ctx, p->id, p->name, &p->service);
 
 	if (rc) {
-		tool_fail(rc, "service %llu", (unsigned long long)p->id);
+		tool_fail(rc, "%s", tool_service_text(p->id, p->name));
 		return TOOL_ERROR;
 	}
-	printf("answering for service %llu\n", (unsigned long long)ripc_service_id(p->service));
+	printf("answering for %s\n", tool_service_text(ripc_service_id(p->service), p->name));
 	fflush(stdout);
 	while (!tool_stopped) {
 		struct ripc_message *m;
@@ -268,8 +268,8 @@ static int call_once(struct ping *p, uint64_t number)
 		count_answer(p, number, tool_now_ns() - begin_ns);
 	if (!rc || rc == -ETIME || rc == -ETIMEDOUT)
 		return match;
-	tool_fail(rc, "call %llu to service %llu", (unsigned long long)number,
-		  (unsigned long long)p->id);
+	tool_fail(rc, "call %llu to %s", (unsigned long long)number,
+		  tool_service_text(p->id, p->name));
 	return rc;
 }
 
@@ -284,8 +284,8 @@ static int ping_once(struct ping *p, uint64_t number)
 	p->sent++;
 	rc = ripc_send(p->service, p->id, &item, 1, NULL, (int)p->timeout_ms);
 	if (rc) {
-		tool_fail(rc, "ping %llu to service %llu", (unsigned long long)number,
-			  (unsigned long long)p->id);
+		tool_fail(rc, "ping %llu to %s", (unsigned long long)number,
+			  tool_service_text(p->id, p->name));
 		return rc;
 	}
 	for (;;) {
@@ -337,9 +337,9 @@ static int ping(struct ping *p)
 			 * Datagrams may be lost, but a service that leaves the first few unanswered
 			 * does not answer pings; more of them would only fill its queue.
 			 */
-			printf("service %llu is there but does not answer pings (%llu sent, no "
-			       "answer in %llu ms)\n",
-			       (unsigned long long)p->id, (unsigned long long)p->sent,
+			printf("%s is there but does not answer pings (%llu sent, no answer in "
+			       "%llu ms)\n",
+			       tool_service_text(p->id, p->name), (unsigned long long)p->sent,
 			       (unsigned long long)p->timeout_ms);
 			return TOOL_NO_ANSWER;
 		}
@@ -364,7 +364,7 @@ static int ping(struct ping *p)
 static int ask(struct ping *p)
 {
 	struct ripc_route route = {.size = sizeof(route)};
-	char instance[37], name[256], text[TOOL_SERVICE_TEXT];
+	char instance[37], name[256];
 	uint64_t begin_ns, took_ns;
 	int rc;
 
@@ -377,8 +377,7 @@ static int ask(struct ping *p)
 	rc = tool_route_lookup(p->ctx, p->id, &route, p->timeout_ms);
 	took_ns = tool_now_ns() - begin_ns;
 	if (rc) {
-		tool_service_text(p->id, p->name, text);
-		tool_fail(rc, "%s", text);
+		tool_fail(rc, "%s", tool_service_text(p->id, p->name));
 		return tool_exit_of(rc);
 	}
 	tool_instance_text(route.instance, instance);

@@ -46,25 +46,29 @@ void tool_error(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
-/* The detail without "service N: ", if @text ends with that already. */
+/* The detail without its "service N: ", or with a name, if @text ends with that already. */
 static const char *without_prefix(const char *text, const char *detail)
 {
-	const size_t digits = strlen("service "), len = strlen(text);
-	size_t n;
+	const char *begin = detail + strlen("service "), *end;
+	size_t len = strlen(text), n;
 
-	if (strncmp(detail, "service ", digits))
+	if (strncmp(detail, "service ", strlen("service ")))
 		return detail;
-	n = strspn(detail + digits, "0123456789");
-	if (!n || strncmp(detail + digits + n, ": ", 2) || len <= n || text[len - n - 1] != ' ' ||
-	    strncmp(text + len - n, detail + digits, n))
+	end = begin + strspn(begin, "0123456789");
+	if (!strncmp(end, " (\"", 3) && (end = strstr(end, "\"): ")))
+		end += 2;
+	if (!end || strncmp(end, ": ", 2))
 		return detail;
-	return detail + digits + n + 2;
+	n = (size_t)(end - begin);
+	if (len <= n || text[len - n - 1] != ' ' || strncmp(text + len - n, begin, n))
+		return detail;
+	return end + 2;
 }
 
 void tool_fail(int err, const char *fmt, ...)
 {
 	const char *detail;
-	char text[256];
+	char text[2 * TOOL_SERVICE_TEXT];
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -182,14 +186,17 @@ bool tool_parse_service(const char *text, bool any, uint64_t *id, const char **n
 	return false;
 }
 
-void tool_service_text(uint64_t id, const char *name, char text[TOOL_SERVICE_TEXT])
+const char *tool_service_text(uint64_t id, const char *name)
 {
-	char clean[256] = "";
+	static char text[TOOL_SERVICE_TEXT];
+	int n = snprintf(text, sizeof(text), "service %llu", (unsigned long long)id);
+	char clean[256];
 
-	if (name)
+	if (name && *name) {
 		tool_name_text(name, clean);
-	snprintf(text, TOOL_SERVICE_TEXT, "service %s%s%llu", clean, name ? ", service " : "",
-		 (unsigned long long)id);
+		snprintf(text + n, sizeof(text) - (size_t)n, " (\"%s\")", clean);
+	}
+	return text;
 }
 
 int tool_register(struct ripc *ctx, uint64_t id, const char *name, struct ripc_service **service)

@@ -63,9 +63,12 @@ bool tool_parse_size(const char *text, uint64_t max, uint64_t *value);
  */
 bool tool_parse_service(const char *text, bool any, uint64_t *id, const char **name);
 
-/* "service 42", or with a name "service camera/left, service 42"; control characters become '?'. */
+/*
+ * As the library writes it: service 42, or with a name service 4950... ("camera/left"). Control
+ * characters become '?'. @name: or NULL, or empty. Static, for one thread.
+ */
 #define TOOL_SERVICE_TEXT 320
-void tool_service_text(uint64_t id, const char *name, char text[TOOL_SERVICE_TEXT]);
+const char *tool_service_text(uint64_t id, const char *name);
 
 /* Registers a service as tool_parse_service() gave it. Return: as ripc_service_register(). */
 struct ripc;

@@ -82,6 +82,8 @@ id=$(random_id)
 mute="^fault: service: nobody answers for service"
 finds "a service that nobody holds" 1 "$mute $id: asked .* no answer in 300 ms; .*RIPC_KEY_FILE" \
 	"$doctor" -d -s "$id" -o resolve_timeout_ms=300
+finds "a name that nobody holds" 1 "$mute [0-9]* (\"test/nobody $id\"): asked" \
+	"$doctor" -d -s "test/nobody $id" -o resolve_timeout_ms=300
 start server ./examples/server "$id"
 server=$pid
 ready server "service $id waits"

@@ -205,7 +205,7 @@ expect "without a server" 2 60 ./tools/ripc-perf latency --service "$id" --timeo
 has "the error says so" "$err" "server $id: service not found or not reachable: ."
 expect "without a server of that name" 2 60 ./tools/ripc-perf latency --service "none/$id" \
 	--timeout 1500
-has "which is in the error" "$err" "server none/$id, service [1-9][0-9]*: service not found"
+has "which is in the error" "$err" "server [1-9][0-9]* (\"none/$id\"): service not found"
 
 serve --wait poll
 measure "polling on both sides" 1 yes latency --count 500 --wait poll --baseline tcp --stop
