@@ -49,10 +49,11 @@ static void port_down(struct ib_port *p, const char *why)
 	break_eps(p, -ENETDOWN, text);
 }
 
+/* Whether connections and peers can go on with what they know of p, which is now as q. */
 static bool same_addresses(const struct ib_port *p, const struct ib_port *q)
 {
 	return p->gid_index == q->gid_index && p->port_addr.link == q->port_addr.link &&
-	       p->port_addr.lid == q->port_addr.lid &&
+	       p->port_addr.lid == q->port_addr.lid && p->port_addr.mtu <= q->port_addr.mtu &&
 	       !memcmp(p->port_addr.gid, q->port_addr.gid, sizeof(p->port_addr.gid));
 }
 
@@ -98,9 +99,9 @@ void ripc__ib_port_changed(struct ib_port *p)
 	if (rc && p->down)
 		return;
 	/* ripc__ib_port_readdress() logs why it is unusable. */
-	port_down(p, rc ? "it lost its address or link" : "its address has changed");
+	port_down(p, rc ? "it lost its address or link" : "its address or MTU has changed");
 	p->readdress = true;
-	ripc__ib_ud_stopped(&p->ud, "its address has changed");
+	ripc__ib_ud_stopped(&p->ud, "its address or MTU has changed");
 }
 
 static bool has_job(const struct ib_port *p)

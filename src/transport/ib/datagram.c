@@ -147,7 +147,9 @@ int ripc__ib_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_
 		r = ripc__ib_ah_find(t, port, port_addr);
 		/* Prefer a port that has answered a wire-up or a probe. */
 		if (r && r->confirmed && r->state == IB_AH_READY) {
-			uint32_t most = ripc__ib_mtu_bytes(port_addr->mtu);
+			/* limits.datagram_max is of the port as it was opened. */
+			uint8_t ours = port->port_addr.mtu, theirs = port_addr->mtu;
+			uint32_t most = ripc__ib_mtu_bytes(ours < theirs ? ours : theirs);
 
 			if (route) {
 				*route = (struct ib_route){.route_gen = t->route_gen,

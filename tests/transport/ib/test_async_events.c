@@ -42,6 +42,7 @@ static struct ibv_wc wcs[QUEUE];
 static unsigned nwcs;
 static struct ibv_async_event event; /* the last one */
 static uint16_t lid = 5;
+static enum ibv_mtu mtu = IBV_MTU_1024;
 
 static int poll_cq(struct ibv_cq *c, int max, struct ibv_wc *wc)
 {
@@ -149,7 +150,7 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t num, struct _compat_ibv_port
 	(void)ctx;
 	(void)num;
 	port->state = IBV_PORT_ACTIVE;
-	port->active_mtu = IBV_MTU_1024;
+	port->active_mtu = mtu;
 	port->max_msg_sz = 1u << 30;
 	port->link_layer = IBV_LINK_LAYER_INFINIBAND;
 	port->lid = lid;
@@ -434,11 +435,18 @@ static bool reopened(void)
 	return step(RIPC__EV_ADDRESS).kind == RIPC__EV_ADDRESS;
 }
 
+/* The address of a peer with a larger MTU. Return: its length. */
+static size_t peer_address(uint8_t *buf)
+{
+	struct ripc__ib_port_addr a = {.link = RIPC__IB_LINK_IB, .mtu = 5, .lid = 9, .qpn = 17};
+
+	return ripc__ib_address_encode(&a, 1, buf);
+}
+
 static struct ripc__ep *connect_ep(void)
 {
-	struct ripc__ib_port_addr a = {.link = RIPC__IB_LINK_IB, .mtu = 3, .lid = 9, .qpn = 17};
 	uint8_t buf[RIPC__ADDRESS_MAX];
-	size_t len = ripc__ib_address_encode(&a, 1, buf);
+	size_t len = peer_address(buf);
 	struct ripc__ep *ep;
 
 	ck_assert_msg(!ops->connect(t, buf, len, "x", 1, NULL, &ep), "%s", ripc_error_detail());
@@ -504,6 +512,13 @@ START_TEST(event__of_a_port)
 	ev.event_type = IBV_EVENT_LID_CHANGE;
 	ck_assert(!happens(ev));
 	ck_assert(p->down && p->readdress);
+	/* Its packets may have become smaller, with nothing else changed. */
+	lid--;
+	p->readdress = p->down = false;
+	mtu = IBV_MTU_512;
+	ev.event_type = IBV_EVENT_PORT_ACTIVE;
+	happens(ev);
+	ck_assert(p->down && p->readdress);
 	/* Another port. */
 	p->readdress = p->down = false;
 	ev.element.port_num = 2;
@@ -551,6 +566,39 @@ START_TEST(returns__as_before)
 }
 END_TEST
 
+static int send_datagram(size_t len)
+{
+	static uint8_t bytes[4096];
+	struct iovec item = {bytes, len};
+	uint8_t buf[RIPC__ADDRESS_MAX];
+
+	return ops->post_datagram(t, buf, peer_address(buf), &item, 1);
+}
+
+/* No datagram is longer than a packet of the port, which may be smaller than before. */
+START_TEST(returns__with_a_smaller_mtu)
+{
+	struct ripc__ep *ep = connect_ep();
+
+	ep->ah_entry->confirmed = true;
+	ck_assert_int_eq(send_datagram(1024), 0);
+	ck_assert_int_eq(send_datagram(1025), -EMSGSIZE);
+	disappear();
+	appear();
+	mtu = IBV_MTU_512;
+	ck_assert(reopened());
+	ck_assert_uint_eq(address().mtu, IBV_MTU_512);
+	ops->ep_close(ep);
+	ep = connect_ep();
+	ep->ah_entry->confirmed = true;
+	ck_assert_int_eq(send_datagram(513), -EMSGSIZE);
+	ck_assert_int_eq(send_datagram(512), 0);
+	/* With the route in the cache. */
+	ck_assert_int_eq(send_datagram(513), -EMSGSIZE);
+	ops->ep_close(ep);
+}
+END_TEST
+
 /* A device that cannot be opened is closed again, and opened when its file changes. */
 START_TEST(returns__fails)
 {
@@ -582,6 +630,7 @@ int main(void)
 	tcase_add_test(tc, event__of_the_device);
 	tcase_add_test(tc, event__of_a_port);
 	tcase_add_test(tc, returns__as_before);
+	tcase_add_test(tc, returns__with_a_smaller_mtu);
 	tcase_add_test(tc, returns__fails);
 	suite_add_tcase(suite, tc);
 	return test_main("transport/ib/async_events", suite);
