@@ -13,8 +13,9 @@
  * is the sentence of ripc_error_detail(). The functions with an argument ec store the code there
  * and do not throw. A timeout of receive() is not an error: it returns no message.
  *
- * Timeouts: the default is forever, except for services() and request::cancel(). A send or call
- * without a timeout also waits until its destination exists.
+ * Timeouts: durations of chrono, such as 2s or deadline - steady_clock::now(): see time_limit. The
+ * default is forever, except for services() and request::cancel(). A send or call without a timeout
+ * also waits until its destination exists.
  *
  * Left out, and used as they are; get() of each class returns its handle:
  * - ripc_request_test(): request::wait(0ms) does the same.

@@ -57,6 +57,14 @@ class buffer
 	{
 		return data_ ? size_ : 0;
 	}
+	std::byte *begin() const noexcept
+	{
+		return data();
+	}
+	std::byte *end() const noexcept
+	{
+		return data() + size();
+	}
 	/** ripc_buf_realloc() */
 	void resize(std::size_t size)
 	{
@@ -168,6 +176,14 @@ class region
 	std::size_t size() const noexcept
 	{
 		return data_ ? size_ : 0;
+	}
+	std::byte *begin() const noexcept
+	{
+		return data();
+	}
+	std::byte *end() const noexcept
+	{
+		return data() + size();
 	}
 	/** ripc_buf_unregister(). Throws, and stays registered, while the memory is in use. */
 	void close()

@@ -15,6 +15,19 @@ namespace libripc
 /** An id that is drawn: RIPC_ANY_ID. */
 inline constexpr std::uint64_t any_id = RIPC_ANY_ID;
 
+namespace detail
+{
+
+/* The name for a function of C, which would take the part before a NUL. */
+inline std::string name_of(std::string_view name)
+{
+	if (name.find('\0') != name.npos)
+		throw error(-EINVAL, "name of a service: it has a NUL byte");
+	return std::string(name);
+}
+
+} // namespace detail
+
 /** A transport, or a back end of the resolver. */
 struct component {
 	std::string name;
@@ -36,6 +49,9 @@ class context
 	explicit context(const char *options = nullptr)
 	{
 		detail::check(ripc_open(c_.address(), options));
+	}
+	explicit context(const std::string &options) : context(options.c_str())
+	{
 	}
 	struct ripc *get() const noexcept
 	{
@@ -63,6 +79,10 @@ class context
 
 		detail::check(ripc_register_name(open(), name, flags, &s));
 		return {open(), s};
+	}
+	service register_name(std::string_view name, unsigned flags = 0)
+	{
+		return register_name(detail::name_of(name).c_str(), flags);
 	}
 	/** ripc_buf_alloc() */
 	buffer allocate(std::size_t size)
@@ -97,11 +117,11 @@ class context
 	}
 
 	/** ripc_route_lookup() */
-	ripc_route connect(std::uint64_t dest, milliseconds timeout = forever)
+	ripc_route connect(std::uint64_t dest, time_limit timeout = forever)
 	{
 		auto route = detail::sized<ripc_route>();
 
-		detail::check(ripc_route_lookup(open(), dest, &route, detail::timeout_of(timeout)));
+		detail::check(ripc_route_lookup(open(), dest, &route, timeout.ms()));
 		return route;
 	}
 	/** ripc_route_get(). Return: none: nothing is known of the service. */
@@ -127,10 +147,10 @@ class context
 		return l;
 	}
 	/** ripc_service_list(): the services on the network. */
-	std::vector<ripc_service_info> services(milliseconds timeout = milliseconds(500))
+	std::vector<ripc_service_info> services(time_limit timeout = milliseconds(500))
 	{
 		list_of_services list;
-		int rc = ripc_service_list(open(), add_service, &list, detail::timeout_of(timeout));
+		int rc = ripc_service_list(open(), add_service, &list, timeout.ms());
 
 		detail::check(rc);
 		if (list.full)
@@ -187,10 +207,10 @@ class context
 		return rc;
 	}
 	/** ripc_completion_next(). Return: none: nothing was complete in time. */
-	std::optional<ripc_completion> next_completion(milliseconds timeout = forever)
+	std::optional<ripc_completion> next_completion(time_limit timeout = forever)
 	{
 		auto done = detail::sized<ripc_completion>();
-		int rc = ripc_completion_next(open(), &done, detail::timeout_of(timeout));
+		int rc = ripc_completion_next(open(), &done, timeout.ms());
 		if (rc == -ETIMEDOUT || rc == -EAGAIN)
 			return std::nullopt;
 		detail::check(rc);
@@ -270,6 +290,10 @@ inline std::uint64_t id_of(const char *name)
 	if (!id)
 		throw error(-EINVAL, ripc_error_detail());
 	return id;
+}
+inline std::uint64_t id_of(std::string_view name)
+{
+	return id_of(detail::name_of(name).c_str());
 }
 
 } // namespace libripc

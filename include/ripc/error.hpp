@@ -18,7 +18,34 @@ namespace libripc
 using std::chrono::milliseconds;
 
 /** No limit, as timeout. */
-inline constexpr milliseconds forever{-1};
+inline constexpr milliseconds forever = milliseconds::max();
+
+/**
+ * How long to wait: any duration of chrono, rounded up to milliseconds. One that is over, as that
+ * until a time in the past, does not wait. One of more than 24 days waits for ever.
+ */
+class time_limit
+{
+      public:
+	template <typename Rep, typename Period>
+	time_limit(std::chrono::duration<Rep, Period> t) noexcept
+	{
+		const double ms = std::chrono::duration<double, std::milli>(t).count();
+
+		if (!(ms < INT_MAX))
+			return;
+		ms_ = ms > 0 ? static_cast<int>(ms) : 0;
+		ms_ += ms > ms_;
+	}
+	/** As the functions of ripc.h take it. */
+	int ms() const noexcept
+	{
+		return ms_;
+	}
+
+      private:
+	int ms_ = -1;
+};
 
 /** A failed call. code() is an errno value of the generic category. */
 class error : public std::system_error
@@ -68,13 +95,6 @@ template <typename T> T sized() noexcept
 inline std::error_code code_of(int rc) noexcept
 {
 	return rc < 0 ? std::error_code(-rc, std::generic_category()) : std::error_code();
-}
-
-inline int timeout_of(milliseconds t) noexcept
-{
-	if (t.count() < 0)
-		return -1;
-	return t.count() > INT_MAX ? INT_MAX : static_cast<int>(t.count());
 }
 
 /* Owns a handle until release(). End is called with handles that are not null. */

@@ -15,14 +15,10 @@
 #include <type_traits>
 #include <vector>
 
-#if __cplusplus >= 202002L
-#include <span>
-#endif
-
 namespace libripc
 {
 
-/** Bytes that somebody else owns: an item of a received message. */
+/** Bytes that somebody else owns: an item of a received message. In C++20 also a std::span. */
 class bytes
 {
       public:
@@ -70,12 +66,6 @@ class bytes
 		std::memcpy(&value, data_, size_);
 		return value;
 	}
-#if __cplusplus >= 202002L
-	operator std::span<const std::byte>() const noexcept
-	{
-		return {data_, size_};
-	}
-#endif
 
       private:
 	const std::byte *data_ = nullptr;
@@ -163,6 +153,10 @@ template <typename Item> class list
 	    : p_(some.data()), n_(static_cast<unsigned>(some.size()))
 	{
 	}
+	/** An array of the C interface. */
+	list(const iovec *some, unsigned n) noexcept : p_(some), n_(n)
+	{
+	}
 	const iovec *data() const noexcept
 	{
 		return p_ ? p_ : &one_;
@@ -174,7 +168,7 @@ template <typename Item> class list
 
       private:
 	Item one_{nullptr, 0};
-	const Item *p_ = nullptr;
+	const iovec *p_ = nullptr;
 	unsigned n_ = 0;
 };
 

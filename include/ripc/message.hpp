@@ -7,6 +7,7 @@
 #include <ripc/request.hpp>
 
 #include <array>
+#include <iterator>
 #include <optional>
 
 namespace libripc
@@ -16,6 +17,46 @@ namespace libripc
 class message
 {
       public:
+	/** Over the items. */
+	class iterator
+	{
+	      public:
+		using iterator_category = std::input_iterator_tag;
+		using difference_type = std::ptrdiff_t;
+		using value_type = bytes;
+		using pointer = const bytes *;
+		using reference = bytes;
+
+		iterator() noexcept = default;
+		explicit iterator(const iovec *at) noexcept : at_(at)
+		{
+		}
+		bytes operator*() const noexcept
+		{
+			return {at_->iov_base, at_->iov_len};
+		}
+		iterator &operator++() noexcept
+		{
+			++at_;
+			return *this;
+		}
+		iterator operator++(int) noexcept
+		{
+			return iterator(at_++);
+		}
+		bool operator==(const iterator &o) const noexcept
+		{
+			return at_ == o.at_;
+		}
+		bool operator!=(const iterator &o) const noexcept
+		{
+			return at_ != o.at_;
+		}
+
+	      private:
+		const iovec *at_ = nullptr;
+	};
+
 	message() noexcept = default;
 	/** Takes a message over from the C interface. @ctx: the context that received it. */
 	message(struct ripc *ctx, struct ripc_message *m) noexcept : ctx_(ctx), m_(m)
@@ -82,6 +123,19 @@ class message
 
 		return {v.iov_base, v.iov_len};
 	}
+	iterator begin() const noexcept
+	{
+		return iterator(m_.get()->items);
+	}
+	iterator end() const noexcept
+	{
+		return iterator(m_.get()->items + size());
+	}
+	/** All items, to be sent on; valid as long as the message. */
+	libripc::items items() const noexcept
+	{
+		return {m_.get()->items, m_.get()->nitems};
+	}
 	ripc_placement placement(std::size_t i) const noexcept
 	{
 		return static_cast<ripc_placement>(m_.get()->placement[i]);
@@ -98,18 +152,17 @@ class message
 	}
 
 	/** ripc_reply() */
-	void reply(items answer, milliseconds timeout = forever)
+	void reply(libripc::items answer, time_limit timeout = forever)
 	{
-		detail::check(ripc_reply(m_.get(), answer.data(), answer.size(),
-					 detail::timeout_of(timeout)));
+		detail::check(ripc_reply(m_.get(), answer.data(), answer.size(), timeout.ms()));
 	}
-	void reply(items answer, milliseconds timeout, std::error_code &ec) noexcept
+	void reply(libripc::items answer, time_limit timeout, std::error_code &ec) noexcept
 	{
-		ec = detail::code_of(ripc_reply(m_.get(), answer.data(), answer.size(),
-						detail::timeout_of(timeout)));
+		ec = detail::code_of(
+			ripc_reply(m_.get(), answer.data(), answer.size(), timeout.ms()));
 	}
 	/** ripc_reply_start(). @data: comes back in the completion */
-	request start_reply(items answer, void *data = nullptr)
+	request start_reply(libripc::items answer, void *data = nullptr)
 	{
 		auto o = detail::sized<ripc_send_options>();
 		struct ripc_request *r = nullptr;
@@ -158,10 +211,10 @@ class call
 		return r_.get();
 	}
 	/** The answer; none: there is none yet. Throws if the call has failed. */
-	std::optional<message> wait(milliseconds timeout = forever)
+	std::optional<message> wait(time_limit timeout = forever)
 	{
 		struct ripc_message *m = nullptr;
-		int rc = ripc_call_wait(r_.address(), &m, detail::timeout_of(timeout));
+		int rc = ripc_call_wait(r_.address(), &m, timeout.ms());
 
 		if (rc == -EINPROGRESS)
 			return std::nullopt;

@@ -29,9 +29,9 @@ class request
 		return r_.get();
 	}
 	/** Return: whether it has ended; throws if it has failed. */
-	bool wait(milliseconds timeout = forever)
+	bool wait(time_limit timeout = forever)
 	{
-		int rc = ripc_request_wait(r_.address(), detail::timeout_of(timeout));
+		int rc = ripc_request_wait(r_.address(), timeout.ms());
 
 		if (rc == -ETIMEDOUT && r_.get())
 			return false;
@@ -39,9 +39,9 @@ class request
 		return true;
 	}
 	/** ripc_request_cancel(). Return: whether the message was delivered nevertheless. */
-	bool cancel(milliseconds timeout = milliseconds(100))
+	bool cancel(time_limit timeout = milliseconds(100))
 	{
-		int rc = ripc_request_cancel(r_.address(), detail::timeout_of(timeout));
+		int rc = ripc_request_cancel(r_.address(), timeout.ms());
 
 		if (rc == -ECANCELED)
 			return false;

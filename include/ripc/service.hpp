@@ -39,30 +39,30 @@ class service
 	}
 
 	/** ripc_send(). @flags: RIPC_RELIABLE, RIPC_MORE. @buffers: memory for messages of @dest */
-	void send(std::uint64_t dest, items message, milliseconds timeout = forever,
+	void send(std::uint64_t dest, items message, time_limit timeout = forever,
 		  unsigned flags = 0, targets buffers = {})
 	{
 		detail::check(send_rc(ripc_send, dest, message, timeout, flags, buffers));
 	}
-	void send(std::uint64_t dest, items message, milliseconds timeout, unsigned flags,
+	void send(std::uint64_t dest, items message, time_limit timeout, unsigned flags,
 		  std::error_code &ec) noexcept
 	{
 		ec = detail::code_of(send_rc(ripc_send, dest, message, timeout, flags));
 	}
 	/** ripc_send_short() */
-	void send_short(std::uint64_t dest, items message, milliseconds timeout = forever,
+	void send_short(std::uint64_t dest, items message, time_limit timeout = forever,
 			unsigned flags = 0)
 	{
 		detail::check(send_rc(ripc_send_short, dest, message, timeout, flags));
 	}
 	/** ripc_send_long(). @buffers: memory for long messages of @dest */
-	void send_long(std::uint64_t dest, items message, milliseconds timeout = forever,
+	void send_long(std::uint64_t dest, items message, time_limit timeout = forever,
 		       targets buffers = {})
 	{
 		detail::check(send_rc(ripc_send_long, dest, message, timeout, 0, buffers));
 	}
 	/** ripc_send_long() with RIPC_FREE_ITEMS. A buffer that was not sent stays the caller's. */
-	void send_and_free(std::uint64_t dest, buffer &&memory, milliseconds timeout = forever)
+	void send_and_free(std::uint64_t dest, buffer &&memory, time_limit timeout = forever)
 	{
 		detail::check(
 			send_rc(ripc_send_long, dest, item(memory), timeout, RIPC_FREE_ITEMS));
@@ -83,20 +83,20 @@ class service
 		return request(r);
 	}
 	/** ripc_flush() */
-	void flush(std::uint64_t dest, milliseconds timeout = forever)
+	void flush(std::uint64_t dest, time_limit timeout = forever)
 	{
-		detail::check(ripc_flush(s_.get(), dest, detail::timeout_of(timeout)));
+		detail::check(ripc_flush(s_.get(), dest, timeout.ms()));
 	}
 	/** ripc_group_send() */
-	void send_to_group(std::uint64_t group, items message, milliseconds timeout = forever)
+	void send_to_group(std::uint64_t group, items message, time_limit timeout = forever)
 	{
 		detail::check(ripc_group_send(s_.get(), group, message.data(), message.size(),
-					      nullptr, detail::timeout_of(timeout)));
+					      nullptr, timeout.ms()));
 	}
 	/** ripc_group_join(), ripc_group_leave() */
-	void join(std::uint64_t group, milliseconds timeout = forever)
+	void join(std::uint64_t group, time_limit timeout = forever)
 	{
-		detail::check(ripc_group_join(s_.get(), group, detail::timeout_of(timeout)));
+		detail::check(ripc_group_join(s_.get(), group, timeout.ms()));
 	}
 	void leave(std::uint64_t group)
 	{
@@ -104,7 +104,7 @@ class service
 	}
 
 	/** ripc_call(). @flags: 0 or RIPC_IDEMPOTENT. @buffers: for the answer, which returns */
-	message call(std::uint64_t dest, items request, milliseconds timeout = forever,
+	message call(std::uint64_t dest, items request, time_limit timeout = forever,
 		     unsigned flags = 0, targets buffers = {})
 	{
 		std::error_code ec;
@@ -114,33 +114,33 @@ class service
 			throw error(-ec.value(), ripc_error_detail());
 		return answer;
 	}
-	message call(std::uint64_t dest, items request, milliseconds timeout, unsigned flags,
+	message call(std::uint64_t dest, items request, time_limit timeout, unsigned flags,
 		     std::error_code &ec, targets buffers = {}) noexcept
 	{
 		ripc_call_options o = call_options(flags, nullptr, buffers);
 		struct ripc_message *m = nullptr;
 
 		ec = detail::code_of(ripc_call(s_.get(), dest, request.data(), request.size(), &o,
-					       &m, detail::timeout_of(timeout)));
+					       &m, timeout.ms()));
 		return {ctx_, m};
 	}
 	/** ripc_call_start(). @data: comes back in the completion */
-	libripc::call start_call(std::uint64_t dest, items request, milliseconds timeout = forever,
+	libripc::call start_call(std::uint64_t dest, items request, time_limit timeout = forever,
 				 unsigned flags = 0, void *data = nullptr, targets buffers = {})
 	{
 		ripc_call_options o = call_options(flags, data, buffers);
 		struct ripc_request *r = nullptr;
 
 		detail::check(ripc_call_start(s_.get(), dest, request.data(), request.size(), &o,
-					      detail::timeout_of(timeout), &r));
+					      timeout.ms(), &r));
 		return {ctx_, r};
 	}
 
 	/** ripc_receive(). Return: a message; none: none came in time. */
-	std::optional<message> receive(milliseconds timeout = forever)
+	std::optional<message> receive(time_limit timeout = forever)
 	{
 		struct ripc_message *m = nullptr;
-		int rc = ripc_receive(s_.get(), &m, detail::timeout_of(timeout));
+		int rc = ripc_receive(s_.get(), &m, timeout.ms());
 
 		if (m)
 			return std::optional<message>(std::in_place, ctx_, m);
@@ -148,10 +148,10 @@ class service
 			detail::check(rc);
 		return std::nullopt;
 	}
-	std::optional<message> receive(milliseconds timeout, std::error_code &ec) noexcept
+	std::optional<message> receive(time_limit timeout, std::error_code &ec) noexcept
 	{
 		struct ripc_message *m = nullptr;
-		int rc = ripc_receive(s_.get(), &m, detail::timeout_of(timeout));
+		int rc = ripc_receive(s_.get(), &m, timeout.ms());
 
 		ec = detail::code_of(rc == -ETIMEDOUT || rc == -EAGAIN ? 0 : rc);
 		if (!m)
@@ -193,18 +193,17 @@ class service
 
       private:
 	template <typename F>
-	int send_rc(F *function, std::uint64_t dest, const items &message, milliseconds timeout,
+	int send_rc(F *function, std::uint64_t dest, const items &message, time_limit timeout,
 		    unsigned flags, const targets &buffers = {}) noexcept
 	{
 		if (!flags && !buffers.size())
 			return function(s_.get(), dest, message.data(), message.size(), nullptr,
-					detail::timeout_of(timeout));
+					timeout.ms());
 		auto o = detail::sized<ripc_send_options>();
 		o.flags = flags;
 		o.nreturn_buffers = buffers.size();
 		o.return_buffers = buffers.data();
-		return function(s_.get(), dest, message.data(), message.size(), &o,
-				detail::timeout_of(timeout));
+		return function(s_.get(), dest, message.data(), message.size(), &o, timeout.ms());
 	}
 	static ripc_call_options call_options(unsigned flags, void *data,
 					      const targets &buffers) noexcept

@@ -12,6 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
 #include <string>
 #include <string_view>
 #include <thread>
@@ -77,6 +80,58 @@ void messages()
 	EXPECT(thrown([&] { from.send(0, "nobody"); }) == EINVAL);
 	from.send(0, "nobody", 0ms, 0, ec);
 	EXPECT(ec == std::errc::invalid_argument);
+}
+
+/* What programs do with the standard library. */
+void standard_library()
+{
+	libripc::context a((std::string(options))), b(options);
+	std::string name = "cxx/standard";
+	std::string_view part = std::string_view("cxx/standard/longer").substr(0, name.size());
+	libripc::service from = a.register_service(), to = b.register_name(name);
+
+	EXPECT(libripc::id_of(part) == to.id() && libripc::id_of(name) == to.id());
+	EXPECT(thrown([&] { b.register_name(part); }) == EADDRINUSE);
+	EXPECT(thrown([] { libripc::id_of(std::string_view("a\0b", 3)); }) == EINVAL);
+	EXPECT(thrown([] { libripc::id_of(static_cast<const char *>(nullptr)); }) == EINVAL);
+
+	from.send(to.id(), {"one", "", "three"}, 5s);
+	auto m = to.receive(5s);
+	std::string all;
+	for (libripc::bytes item : *m)
+		all += std::string(item.text()) + ".";
+	EXPECT(all == "one..three." && std::distance(m->begin(), m->end()) == 3);
+	to.send(from.id(), m->items(), 5s);
+	m = from.receive(5s);
+	EXPECT(m && m->size() == 3 && (*m)[2].text() == "three");
+
+	libripc::buffer numbers = a.allocate(100);
+	std::fill(numbers.begin(), numbers.end(), std::byte{1});
+	EXPECT(std::count(numbers.begin(), numbers.end(), std::byte{1}) == 100);
+#if __cplusplus >= 202002L
+	std::span<std::byte> writable(numbers);
+	EXPECT(writable.size() == 100);
+	from.send(to.id(), writable.first(10), 5s);
+	m = to.receive(5s);
+	std::span<const std::byte> received = (*m)[0];
+	EXPECT(m && received.size() == 10);
+#endif
+}
+
+void time_limits()
+{
+	libripc::context a(options);
+	libripc::service s = a.register_service();
+	const auto now = std::chrono::steady_clock::now();
+	auto ms = [](libripc::time_limit t) { return t.ms(); };
+
+	EXPECT(ms(0ms) == 0 && ms(3ms) == 3 && ms(1us) == 1 && ms(1001us) == 2 && ms(2s) == 2000);
+	EXPECT(ms(std::chrono::duration<double>(0.25)) == 250 && ms(-1ms) == 0 && ms(-1us) == 0);
+	EXPECT(ms(libripc::forever) == -1 && ms(std::chrono::hours::max()) == -1);
+	EXPECT(ms(std::chrono::hours(596)) == 596 * 3600000 && ms(std::chrono::hours(597)) == -1);
+	/* A time in the past is no reason to wait for ever. */
+	EXPECT(!s.receive(now - std::chrono::steady_clock::now()));
+	EXPECT(!s.receive(now + 5ms - std::chrono::steady_clock::now()));
 }
 
 /* Sizes around the limits of short messages, and the borders of items. */
@@ -543,6 +598,8 @@ int main()
 	     {"transports=shm,self interfaces=lo", "transports=iwarp/soft,self interfaces=lo"}) {
 		options = o;
 		run(messages, "messages");
+		run(standard_library, "standard_library");
+		run(time_limits, "time_limits");
 		run(borders, "borders");
 		run(long_messages, "long_messages");
 		run(moves, "moves");
