@@ -27,6 +27,11 @@ def test_short():
     m = b.receive(5)
     assert [bytes(item) for item in m] == [b"one", b"two", b"", b"four"]
     assert bytes(m) == b"onetwofour" and m[-1] == b"four" and m[0].readonly
+    b.send(a.id, m)
+    assert [bytes(item) for item in a.receive(5)] == [b"one", b"two", b"", b"four"]
+    a.start_send(b.id, bytes(300000)).wait(5)
+    b.start_send(a.id, b.receive(5)).wait(5)
+    assert bytes(a.receive(5)) == bytes(300000)
     try:
         m[4]
     except IndexError:
@@ -118,6 +123,11 @@ def test_names_groups_watch():
     a, b = pair()
     named = b.context.register("python/test")
     assert named.id == ripc.id("python/test") > 1 << 62
+    assert named.name == "python/test" and a.name is None and "python/test" in repr(named)
+    late = expect_error(ripc.Timeout, errno.ETIMEDOUT, named.receive, 0.15)
+    assert f'service {named.id} ("python/test") in' in late.strerror
+    late = expect_error(ripc.Unreachable, errno.EHOSTUNREACH, a.send, "python/x", b"", timeout=0.1)
+    assert '("python/x")' in late.strerror
     a.send("python/test", b"by name")
     assert bytes(named.receive(5)) == b"by name"
     assert a.context.connect("python/test")["name"] == "python/test"

@@ -290,7 +290,8 @@ async def receive(service: Service, timeout: Optional[float]) -> Message:
         try:
             await service._aio.get(service.fileno).wait(deadline)
         except TimeoutError:
-            raise _errors.error(errno.ETIMEDOUT, f"no message in {timeout} s") from None
+            raise _errors.error(errno.ETIMEDOUT, f"no message for service {service._text()} in "
+                                f"{timeout:g} s") from None
 
 
 async def call(service: Service, dest: Destination, data: Data, timeout: Optional[float],

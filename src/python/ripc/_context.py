@@ -81,7 +81,7 @@ class Context:
             rc = lib.ripc_service_register(ctx, number, flags, out)
         _errors.check(rc)
         self._handles.add(out[0])
-        result = Service(self, out[0])
+        result = Service(self, out[0], service if isinstance(service, str) else None)
         self._services.add(result)
         if self.closed:  # meanwhile, by another thread
             result.close()

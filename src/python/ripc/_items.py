@@ -10,6 +10,12 @@ Bytes = Any
 Data = Union[Bytes, Sequence[Bytes]]
 
 
+class Items:
+    """A message: item_list() takes its items."""
+
+    __slots__ = ()
+
+
 class Memory:
     """The memory under an object with the buffer protocol, which it keeps alive."""
 
@@ -49,7 +55,9 @@ def _buffer_of(data: Bytes, writable: bool) -> Any:
 
 def item_list(data: Data) -> Tuple[Any, int, List[Any]]:
     """An array of struct iovec, its length, and the objects that keep the memory alive."""
-    if not isinstance(data, (list, tuple)):
+    if isinstance(data, Items):
+        data = data[:]
+    elif not isinstance(data, (list, tuple)):
         data = (data,)
     items = ffi.new("struct iovec[]", len(data))
     kept: List[Any] = [items]

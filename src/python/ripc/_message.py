@@ -6,7 +6,7 @@ from operator import index
 from typing import Any, Iterator, Optional, Union, overload
 
 from . import _errors
-from ._items import Data, item_list, view
+from ._items import Data, Items, item_list, view
 from ._ripc import ffi, lib
 from ._wait import slice_ms
 
@@ -37,9 +37,11 @@ class Placement(enum.IntEnum):
     """in the memory of its sender, a process on the same host"""
 
 
-class Message:
+class Message(Items):
     """A received message: a sequence of items, each a read-only memoryview of the memory into
     which the message was received. ``numpy.frombuffer(message[0])`` copies nothing either.
+
+    Service.send() and the like take a Message to send it on.
 
     The memory is freed with the message and the last view of it. ``bytes(message)`` is a copy of
     all items together. After the context is closed, a message raises Closed. Views that exist stay

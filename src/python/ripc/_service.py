@@ -34,10 +34,11 @@ class Service:
     Iterate over a service to receive its messages until it is closed.
     """
 
-    __slots__ = ("_context", "_glue", "_service", "_aio", "_targets", "__weakref__")
+    __slots__ = ("_context", "_glue", "_service", "_aio", "_targets", "_name", "__weakref__")
 
-    def __init__(self, context: "Context", service: Any) -> None:
+    def __init__(self, context: "Context", service: Any, name: Optional[str] = None) -> None:
         self._context = context
+        self._name = name
         self._glue = context._glue
         self._aio: Any = None
         self._service = service
@@ -56,8 +57,17 @@ class Service:
         """Its id; 0 after it was closed."""
         return lib.ripc_service_id(self._service)
 
+    @property
+    def name(self) -> Optional[str]:
+        """The name by which it was registered; None: by its id alone."""
+        return self._name
+
+    def _text(self) -> str:
+        """As the library names it."""
+        return f"{self.id} (\"{self._name}\")" if self._name else str(self.id)
+
     def __repr__(self) -> str:
-        return f"<ripc.Service {self.id}>" if self.id else "<ripc.Service, closed>"
+        return f"<ripc.Service {self._text()}>" if self.id else "<ripc.Service, closed>"
 
     def fileno(self) -> int:
         """A descriptor that is readable while receive() would not wait: for select and the like.
@@ -100,7 +110,7 @@ class Service:
             if rc != -errno.ETIMEDOUT:
                 raise _errors.error(rc)
             if wait == left:
-                raise _errors.error(rc, f"no message for service {self.id} in {timeout:g} s")
+                raise _errors.error(rc, f"no message for service {self._text()} in {timeout:g} s")
 
     def __iter__(self) -> Iterator[Message]:
         while True:
@@ -117,7 +127,7 @@ class Service:
              reliable: bool = False, more: bool = False,
              return_buffers: Union[Bytes, Sequence[Bytes], None] = None) -> None:
         """Sends a message to a service, given by its id or its name. data is an item (an object
-        with bytes) or a list of up to 64 items.
+        with bytes), a list of up to 64 items, or a Message, which is sent on.
 
         A small message is sent as a short one: it is delivered at most once, and the call returns
         when it was passed to the network. With reliable=True it is delivered exactly once and in
