@@ -660,12 +660,12 @@ int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, i
  * sender, it is read in place if the sender has freed the buffer, best by RIPC_FREE_ITEMS, and is
  * copied else. With this flag a sender does not wait until the receiver has freed the message.
  *
- * An item may lie in other memory: in a smaller buffer, in memory of ripc_buf_register(), or in
- * any of the application. If it has more than 16 KiB and at most 16 MiB, and the first condition
- * (processes) and the fourth (mapping) hold, the sending call copies it into a large buffer of the
- * library's own, and the receiver reads the copy in place. The sender waits only until the message
- * has arrived. The receiver copies the first two items to a service, and those beyond 128 MiB that
- * it reads in place.
+ * An item may lie in other memory: in a smaller buffer, in memory of ripc_buf_register(), in a
+ * received message that was copied, or in any of the application. If it has more than 16 KiB and at
+ * most 16 MiB, and the first condition (processes) and the fourth (mapping) hold, the sending call
+ * copies it into a large buffer of the library's own, and the receiver reads the copy in place. The
+ * sender waits only until the message has arrived. The receiver copies the first two items to a
+ * service, and those beyond 128 MiB that it reads in place.
  *
  * A process that has mapped memory can read all that is written there later, also in buffers for
  * other services. The setting "handover=strict" excludes that. The last two messages out of the

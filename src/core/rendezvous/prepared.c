@@ -27,7 +27,8 @@ static bool is_copied(struct ripc *ctx, const struct iovec *item)
 	struct ripc__region *r = ripc__memory_find_cap(ctx, item->iov_base);
 
 	return !r || (r->fd < 0 && ripc__region_contains(r, item->iov_base, item->iov_len) &&
-		      (r->state == RIPC__REGION_USER || r->state == RIPC__REGION_APP));
+		      (r->state == RIPC__REGION_USER || r->state == RIPC__REGION_APP ||
+		       r->state == RIPC__REGION_MESSAGE));
 }
 
 /*

@@ -242,6 +242,42 @@ START_TEST(mapped_copy__registered_memory)
 }
 END_TEST
 
+/* An item that this context had to copy, as from another host, is sent on. */
+START_TEST(mapped_copy__received_copy)
+{
+	uint64_t source = test_ids() + 2;
+	struct ripc_message *copy, *m;
+	struct iovec item = {own_memory(LEN), LEN};
+	unsigned in_place = 0;
+	struct ripc_service *s;
+	struct ripc *other;
+	struct two w;
+
+	open_two(&w, "", "");
+	other = open_one("handover=off");
+	s = serve(other, source);
+	for (unsigned i = 0; i < 20; i++) {
+		struct ripc_request *r;
+
+		fill(item.iov_base, LEN, i);
+		ck_assert_int_eq(ripc_send_long(s, test_ids(), &item, 1, NULL, PATIENCE_MS), 0);
+		copy = receive(w.from);
+		ck_assert_uint_eq(copy->placement[0], RIPC_IN_POOL);
+		r = start(&w, copy->items[0].iov_base, LEN);
+		m = receive(w.to);
+		finish(r);
+		ripc_message_free(copy);
+		ck_assert(holds(m->items[0].iov_base, LEN, i));
+		in_place += mapped(m);
+		ripc_message_free(m);
+	}
+	ck_assert_uint_ge(in_place, 10);
+	free(item.iov_base);
+	ck_assert_int_eq(ripc_close(other), 0);
+	close_two(&w);
+}
+END_TEST
+
 /* A buffer of up to 32 KiB has no memory object. */
 START_TEST(mapped_copy__small_buffer)
 {
@@ -272,6 +308,7 @@ int main(void)
 	tcase_add_loop_test(tc, mapped_copy__not_if_disabled, 0,
 			    sizeof(without) / sizeof(without[0]));
 	tcase_add_test(tc, mapped_copy__registered_memory);
+	tcase_add_test(tc, mapped_copy__received_copy);
 	tcase_add_test(tc, mapped_copy__small_buffer);
 	suite_add_tcase(s, tc);
 	return test_main("transport/shm/mapped_copy", s);
