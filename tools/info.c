@@ -88,13 +88,16 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return TOOL_ERROR;
 	}
-	if ((json && doctor) || (service && !doctor)) {
-		tool_error("--json does not go with --doctor, and --service only does");
+	if (doctor && (json || list)) {
+		tool_error("--doctor and %s exclude each other", json ? "--json" : "--services");
 		return TOOL_ERROR;
 	}
-	if (list ? doctor : timeout_ms != 0) {
-		tool_error(
-			"--services does not go with --doctor, and --timeout only with --services");
+	if (service && !doctor) {
+		tool_error("--service is an option of --doctor: add --doctor, or use ripc-ping");
+		return TOOL_ERROR;
+	}
+	if (timeout_ms && !list) {
+		tool_error("--timeout is an option of --services");
 		return TOOL_ERROR;
 	}
 	tool_watch_output();

@@ -171,6 +171,7 @@ static bool parse_baseline(struct perf_args *args, const char *text)
 	char name[16];
 	const char *colon = strchr(text, ':');
 	size_t len = colon ? (size_t)(colon - text) : strlen(text);
+	int mode;
 
 	snprintf(name, sizeof(name), "%.*s", (int)(len < 15 ? len : 15), text);
 	args->baseline = (enum perf_protocol)choose("--baseline", name, protocols, 3);
@@ -178,10 +179,10 @@ static bool parse_baseline(struct perf_args *args, const char *text)
 		return false;
 	if (!colon)
 		return true;
-	args->baseline_wait = (enum perf_wait)choose("--baseline", colon + 1, waits, 4);
-	if (args->baseline_wait == PERF_ADAPTIVE)
-		tool_error("--baseline %s: plain sockets know poll and block only", text);
-	return args->baseline_wait > PERF_ADAPTIVE;
+	/* Plain sockets have no adaptive. */
+	mode = choose("mode of --baseline", colon + 1, waits + PERF_ADAPTIVE, 3);
+	args->baseline_wait = (enum perf_wait)(PERF_ADAPTIVE + mode);
+	return mode;
 }
 
 static bool parse_option(struct perf_args *args, int c, const char *text)
@@ -524,6 +525,7 @@ int perf_parse(struct perf_args *args, int argc, char **argv)
 		argv++;
 		argc--;
 	} else if (argc < 2) {
+		tool_error("a command is missing");
 		usage(stderr);
 		return TOOL_ERROR;
 	}

@@ -16,7 +16,9 @@ static bool pin(int cpu)
 	CPU_SET((size_t)cpu, &set);
 	if (!sched_setaffinity(0, sizeof(set), &set))
 		return true;
-	tool_error("--pin %d: %s", cpu, strerror(errno));
+	tool_error("--pin %d: %s", cpu,
+		   errno == EINVAL ? "there is no such processor, or this process may not use it"
+				   : strerror(errno));
 	return false;
 }
 
