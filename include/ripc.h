@@ -71,7 +71,7 @@ struct ripc_service;
 /** A long send under way. */
 struct ripc_request;
 
-/** Flags of ripc_service_register() and of struct ripc_send_options. */
+/** Flags of registrations, sends and calls. */
 enum ripc_flags {
 	/** ripc_send*(): acknowledged, in order, exactly once; see ripc_flush(). */
 	RIPC_RELIABLE = 1 << 0,
