@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 struct run {
 	const char *file, *metrics;
@@ -369,7 +370,13 @@ int main(int argc, char **argv)
 		}
 	}
 	if (argc == optind) {
+		tool_error("a configuration is missing, or FROM and TO");
 		usage(stderr);
+		return TOOL_ERROR;
+	}
+	if (argc - optind == 1 && strchr(argv[optind], ':') && access(argv[optind], F_OK)) {
+		tool_error("%s: no such configuration; for a path without one, name FROM and TO",
+			   argv[optind]);
 		return TOOL_ERROR;
 	}
 	catch_signals();
