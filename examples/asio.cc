@@ -67,8 +67,7 @@ class completions
 
 	/* Throws libripc::error if the call fails. */
 	asio::awaitable<libripc::message> call(libripc::service &from, std::uint64_t dest,
-					       libripc::items request,
-					       libripc::time_limit timeout)
+					       libripc::items request, libripc::time_limit timeout)
 	{
 		/* A timer that never expires, as an event. */
 		asio::steady_timer done(co_await asio::this_coro::executor,

@@ -530,8 +530,7 @@ static int no_memory(struct ripc *ctx, uint64_t dest, const struct ripc__prepare
 {
 	if (prepared)
 		ripc__prepared_drop(ctx, prepared);
-	return ripc__fail(-ENOMEM, "no memory for a call to %s",
-			  ripc__service_text(ctx, dest));
+	return ripc__fail(-ENOMEM, "no memory for a call to %s", ripc__service_text(ctx, dest));
 }
 
 int ripc__call_start(struct ripc_service *s, uint64_t dest, const struct iovec *items,
