@@ -82,7 +82,7 @@ void messages()
 	EXPECT(ec == std::errc::invalid_argument);
 }
 
-/* What programs do with the standard library. */
+/* Types of the standard library as arguments, and the items in its algorithms. */
 void standard_library()
 {
 	libripc::context a((std::string(options))), b(options);

@@ -46,11 +46,13 @@ named=$pid
 ready named "answering for service [0-9]* (\"test/größe $id\")"
 expect "a name" 0 60 ./tools/ripc-ping -c 2 -i 10 "test/größe $id"
 has "is told" "$out" "^name test/größe $id\$"
-expect "the id of that name" 0 60 ./tools/ripc-ping -c 1 "$(sed -n 's/.*service \([0-9]*\).*/\1/p' "$work/named")"
+name_id=$(sed -n 's/.*service \([0-9]*\).*/\1/p' "$work/named")
+expect "the id of that name" 0 60 ./tools/ripc-ping -c 1 "$name_id"
 expect "a name that is held" 3 60 ./tools/ripc-ping --serve "test/größe $id"
 has "is in the error" "$err" "(\"test/größe $id\") is held by"
 expect "a name that nobody has" 2 60 ./tools/ripc-ping -o resolve_timeout_ms=300 "test/nobody $id"
-has "is in the error" "$err" "service [1-9][0-9]* (\"test/nobody $id\"): service not found .*: asked"
+has "is in the error" "$err" \
+	"service [1-9][0-9]* (\"test/nobody $id\"): service not found .*: asked"
 expect "an id that is none of a service" 3 60 ./tools/ripc-ping 13835058055282163712
 has "is refused with the range" "$err" "a number from 1 to 13835058055282163711, or a name"
 expect "an empty name" 3 60 ./tools/ripc-ping ""
