@@ -81,7 +81,7 @@ ready plain "answering for service $id"
 start named ./tools/ripc-ping --serve "test/größe $id"
 named=$pid
 ready named "answering for service"
-named_id=$(sed -n 's/.*service //p' "$work/named")
+named_id=$(sed -n 's/.*service \([0-9]*\).*/\1/p' "$work/named")
 printf '* 127.0.0.1\n' >"$work/all"
 for chain in local udp local,udp "file:$work/all"; do
 	# Those of the back end file receive on the resolver's port, as all of this host do.
