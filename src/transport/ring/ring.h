@@ -123,8 +123,11 @@ struct ripc__ring {
 	/* nwrites_copied of the nwrites are copied and to be reported */
 	uint8_t write_head, nwrites_copied;
 	uint32_t tx_claim; /* the next ripc__ring_claim(), low bits of tx */
-	/* low bits of rx and tx at the last pass or empty poll, for the user of the engine */
-	uint32_t rx_mark, tx_mark;
+	/*
+	 * For the user of the engine: low bits of rx at the last pass or empty poll, and of rx and
+	 * tx at the first one after the last send.
+	 */
+	uint32_t rx_seen, rx_mark, tx_mark;
 
 	uint64_t tx, tx_consumed; /* slots posted; of these, known to be taken by the peer */
 	/* ripc__ring_send_fast() may post up to here without any other check; 0: it may not */
