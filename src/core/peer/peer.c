@@ -358,7 +358,7 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	size_t len;
 
 	if ((p->lane && p->contact != RIPC__CONTACT_PROBING) || p->out || ctx->closing ||
-	    p->contact == RIPC__CONTACT_DEAD || now < p->retry_ns || lane_pending(ctx, p))
+	    p->contact >= RIPC__CONTACT_ABSENT || now < p->retry_ns || lane_pending(ctx, p))
 		return;
 	if (!p->unreachable_ns)
 		p->unreachable_ns = now + ctx->opt.peer_timeout_ms * RIPC__MS;
@@ -399,7 +399,9 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	if (p->lane)
 		return;
 	if (p->round == RIPC__ROUND_REFUSED || now >= p->unreachable_ns) {
-		ripc__peer_unreachable(ctx, p);
+		p->contact = p->contact == RIPC__CONTACT_NORMAL ? RIPC__CONTACT_ABSENT
+								: RIPC__CONTACT_DEAD;
+		ripc__timer_at(ctx, 0);
 		return;
 	}
 	p->retry_ns = now + RETRY_MIN_NS;
@@ -483,10 +485,14 @@ static void end_accepting(struct ripc *ctx, const struct ripc__peer *p)
 	}
 }
 
-void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
+/*
+ * No answer at any address: fails outstanding work and resolves its destinations again. Only in the
+ * timers: other callers of ripc__peer_connect() go through requests, which end here.
+ */
+static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 {
 	char text[RIPC__DETAIL_MAX], causes[RIPC__DETAIL_MAX - 100];
-	bool was_lost = p->contact != RIPC__CONTACT_NORMAL, has_waiters = false;
+	bool was_lost = p->contact != RIPC__CONTACT_ABSENT, has_waiters = false;
 	struct ripc__dest *d, *tmp;
 
 	ripc__attempts_text(ctx, p, causes, sizeof(causes));
@@ -529,8 +535,8 @@ void ripc__peer_timers(struct ripc *ctx)
 	struct ripc__peer *p, *tmp;
 
 	ripc__list_for_each_entry_safe (p, tmp, &ctx->peers, link) {
-		if (p->contact == RIPC__CONTACT_DEAD) {
-			ripc__peer_unreachable(ctx, p);
+		if (p->contact >= RIPC__CONTACT_ABSENT) {
+			peer_unreachable(ctx, p);
 			continue;
 		}
 		if (!p->retry_ns || p->lane || p->out)

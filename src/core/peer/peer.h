@@ -52,13 +52,15 @@ enum ripc__connect_round {
  *
  *   NORMAL --lane is silent--> PROBING --message, or it refuses: CROSSED--> NORMAL
  *   NORMAL, PROBING --lane failed--> LOST     PROBING --silent for peer_timeout_ms--> DEAD
- *   LOST, DEAD --lane is up, or given up as unreachable--> NORMAL
+ *   NORMAL, LOST --no attempt is left--> ABSENT, DEAD
+ *   LOST, ABSENT, DEAD --lane is up, or given up as unreachable--> NORMAL
  */
 enum ripc__contact {
 	RIPC__CONTACT_NORMAL,
 	RIPC__CONTACT_PROBING, /* attempts are made beside the lane until unreachable_ns */
 	RIPC__CONTACT_LOST,    /* a lane failed or was retired, no new one yet */
-	RIPC__CONTACT_DEAD,    /* no more attempts: the timers give it up */
+	RIPC__CONTACT_ABSENT,  /* no lane came up: the timers give it up */
+	RIPC__CONTACT_DEAD,    /* no lane came up again: the timers give it up */
 };
 
 /* A context may know thousands, so it is small; the rest is allocated on demand. */
@@ -185,9 +187,6 @@ void ripc__peer_attempt_failed(struct ripc *ctx, struct ripc__peer *p, unsigned 
 void ripc__peer_probe(struct ripc__lane *lane, uint64_t until_ns);
 /* The peer is not silent: no further attempts beside its lane. */
 void ripc__peer_probe_end(struct ripc__lane *lane);
-
-/* No answer at any address: fails outstanding work and resolves its destinations again. */
-void ripc__peer_unreachable(struct ripc *ctx, struct ripc__peer *p);
 
 /* Whether work waits for this peer: requests, senders, incoming long messages. */
 bool ripc__peer_has_work(const struct ripc__peer *p);

@@ -381,6 +381,35 @@ START_TEST(caller_restarted)
 }
 END_TEST
 
+/*
+ * The caller dies with several long answers under way: each of them ends. There is no address of
+ * the caller, so the attempt to connect for the report of the first one fails at once.
+ */
+START_TEST(caller_died__long_answers)
+{
+	enum { N = 4 };
+	static uint8_t bytes[100000];
+	struct iovec item = {bytes, sizeof(bytes)};
+	struct ripc_request *r[N], *answer[N];
+
+	servers[0].keep = true;
+	for (unsigned i = 0; i < N; i++)
+		OK(start(RIG_ID(1), i, 8, NULL, -1, &r[i]));
+	await_kept(N);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
+	for (unsigned i = 0; i < N; i++)
+		OK(ripc_reply_start(servers[0].kept[i], &item, 1, NULL, &answer[i]));
+	rig_run(&rig, 20);
+	ck_assert_uint_eq(rig_peer(&rig, 1, 0)->addrs_len, 0);
+	ripc__sim_kill_context(rig.net, rig.ctx[0], _i);
+	rig.ctx[0] = NULL;
+	rig.s[0] = NULL;
+	rig_run(&rig, 8000);
+	for (unsigned i = 0; i < N; i++)
+		RC(-EPIPE, ripc_request_test(&answer[i]));
+}
+END_TEST
+
 /* A peer sends requests in the name of a service of another one: messages to that service go on. */
 START_TEST(request__in_the_name_of_another)
 {
@@ -434,6 +463,7 @@ int main(void)
 	tcase_add_test(tc, callee_moved);
 	tcase_add_loop_test(tc, callee_ended__long_answer, 0, 2);
 	tcase_add_loop_test(tc, caller_restarted, 0, 4);
+	tcase_add_loop_test(tc, caller_died__long_answers, 0, 2);
 	tcase_add_test(tc, request__in_the_name_of_another);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/callee_ends", suite);
