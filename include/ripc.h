@@ -1087,7 +1087,8 @@ int ripc_call_wait(struct ripc_request **request, struct ripc_message **reply, i
  * @nitems: 1 .. RIPC_ITEMS_MAX
  * @timeout_ms: how long a long answer may take; a short one never waits
  *
- * A request is answered once. If it is freed without an answer, its caller gets -ECANCELED.
+ * A request is answered once. If it is freed without an answer, its caller gets -ECANCELED, or, if
+ * its time is up, -ETIME.
  *
  * Return: 0: the answer is sent, and sent again if connections are lost; a long one is delivered.
  * Or a negative errno.

@@ -327,9 +327,17 @@ static void refuse(struct ripc__message *m, bool queued)
 {
 	static const struct iovec nothing;
 
-	if (queued)
+	if (queued) {
 		send_state(m, RIPC__CALL_MOVED);
-	else if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
+		return;
+	}
+	/* The caller's time ends, too, and it asks for the state of the request: -ETIME. */
+	if (ripc__request_expired(m)) {
+		ripc__remote_returns_drop_call(ripc__dest_find(m->ctx, m->pub.source), m->call);
+		served_remove(m);
+		return;
+	}
+	if (ripc__reply_short(m, -ECANCELED, &nothing, 1) == -ENOMEM)
 		no_answer(m, RIPC__CALL_UNKNOWN);
 }
 
