@@ -119,6 +119,43 @@ def test_calls():
     end(a, b)
 
 
+def test_late_answer():
+    """The caller does not wait any more: the handler has not failed, and nothing is logged."""
+    log = []
+    logger = logging.getLogger("ripc")
+    handler = logging.Handler()
+    handler.emit = log.append
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+
+    def late(m):
+        while not m.cancelled:
+            time.sleep(0.001)
+        return b"late"
+
+    async def late_async(m):
+        while not m.cancelled:
+            await asyncio.sleep(0.001)
+        return bytes(100000)
+
+    async def serve_async(b):
+        await b.serve_async(late_async)
+
+    for serve in (lambda: b.serve(late), lambda: asyncio.run(serve_async(b))):
+        a, b = pair()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        for _ in range(3):
+            expect_error_type(ripc.Timeout, a.call, b.id, b"q", 0.1)
+        end(a, b)
+        thread.join(10)
+        assert not thread.is_alive()
+    logger.setLevel(level)
+    logger.removeHandler(handler)
+    assert not log, [record.getMessage() for record in log]
+
+
 def test_names_groups_watch():
     a, b = pair()
     named = b.context.register("python/test")

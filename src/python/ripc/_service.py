@@ -447,7 +447,11 @@ def call_options(idempotent: bool, targets: Optional[Targets], data: int = 0) ->
 
 
 def refuse(message: Message, exception: BaseException) -> None:
-    """Logs the exception of a handler and refuses its request."""
+    """Logs the exception of a handler and refuses its request. Nobody misses an answer that came
+    too late: no exception."""
+    if isinstance(exception, _errors.Error) and exception.errno == errno.ECANCELED and \
+            message.is_request and message.cancelled:
+        return
     logging.getLogger("ripc").error("a handler of service messages raised", exc_info=exception)
     try:
         if message.is_request:
