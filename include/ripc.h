@@ -414,7 +414,9 @@ int ripc_open(struct ripc **ctx, const char *options);
  *
  * The program has two duties. From the call of ripc_close() on, no other thread may use a buffer
  * or a received message of the context, or call ripc_message_free() or ripc_message_detach():
- * their memory is freed with the context. Two threads may never use one request at the same time.
+ * their memory is freed with the context. So end threads that receive before: after
+ * ripc_service_unregister() their calls return -ESHUTDOWN, and their messages stay valid. Two
+ * threads may never use one request at the same time.
  *
  * The call waits at most 200 ms until the transports have sent their queued messages, 50 ms to
  * notify peers on ib, and 500 ms for a ripc_service_register() of another thread. With
