@@ -191,6 +191,12 @@ static void head_due(struct ripc__sim *net, void *obj, uint64_t arg)
 
 /* ---- Arrival ---- */
 
+/* The node that violated the contract, with a key or with credit: the sender, or a hostile peer. */
+static struct sim_node *violator(struct sim_conn *conn, int side)
+{
+	return conn->node[!side]->hostile ? conn->node[!side] : conn->node[side];
+}
+
 /* Whether the target has a receive for a message from this side; if not, the connection breaks. */
 static bool receive_free(struct ripc__sim *net, struct sim_conn *conn, int side)
 {
@@ -198,7 +204,7 @@ static bool receive_free(struct ripc__sim *net, struct sim_conn *conn, int side)
 
 	if (!end->t->limits.recv_depth || end->unreleased < end->t->limits.recv_depth)
 		return true;
-	ripc__sim_report_violation(net, &net->counters.not_ready, conn->node[side],
+	ripc__sim_report_violation(net, &net->counters.not_ready, violator(conn, side),
 				   "a send met no receive: %u are taken", end->unreleased);
 	ripc__sim_conn_break(net, conn, -EPROTO);
 	return false;
@@ -225,14 +231,6 @@ static void arrive_send(struct ripc__sim *net, struct sim_conn *conn, int side, 
 	end->unreleased++;
 	if (!ripc__sim_random_bool(net, net->config.transient))
 		p->ev.token = p;
-}
-
-/*
- * The node that violated the contract with an invalid key: the poster, unless its peer is hostile.
- */
-static struct sim_node *violator(struct sim_conn *conn, int side)
-{
-	return conn->node[!side]->hostile ? conn->node[!side] : conn->node[side];
 }
 
 static void arrive_write(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
