@@ -140,7 +140,7 @@ static bool item_copy_out(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
 	struct ripc__region *copy;
 
-	if (!it->len || !it->region || it->region->state != RIPC__REGION_FREED)
+	if (!it->region || it->region->state != RIPC__REGION_FREED)
 		return true;
 	copy = ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
 	if (!copy)
