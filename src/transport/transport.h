@@ -360,8 +360,8 @@ struct ripc__transport_ops {
 	bool (*poll_one)(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev);
 
 	/*
-	 * Optional: bytes received from the peer or acknowledged by it so far. The core calls it a
-	 * few times a second at most, and only while the peer reports nothing.
+	 * Optional: bytes received from the peer or acknowledged by it so far. The core calls it
+	 * once in a sixteenth of peer_timeout_ms, while it has work outstanding.
 	 */
 	uint64_t (*bytes_transferred)(struct ripc__ep *ep);
 

@@ -202,7 +202,7 @@ static void lane_time_silence(struct ripc__lane *lane, uint64_t tick_ns)
 	else if (lane->silence == RIPC__SILENCE_UNTIMED && now - lane->last_rx_ns > tick_ns)
 		lane->last_rx_ns = now - tick_ns;
 	lane->silence = RIPC__SILENCE_TIMED;
-	if (now - lane->last_rx_ns >= 2 * tick_ns && lane_transferring(lane))
+	if (lane_transferring(lane))
 		lane->last_rx_ns = now;
 	if (seen_ns < lane->last_rx_ns)
 		seen_ns = lane->last_rx_ns;

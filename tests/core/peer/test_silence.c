@@ -97,6 +97,42 @@ START_TEST(timer__transfer_makes_progress)
 }
 END_TEST
 
+/*
+ * A peer becomes silent after a transfer: the bytes of that transfer prolong the time-out by one
+ * tick at most. _i: the lane is idle in between.
+ */
+START_TEST(timer__silent_after_transfer)
+{
+	static uint8_t data[MIB];
+	static struct ripc__transport_ops ops;
+	struct ripc__tp *tp;
+	struct ripc_request *r;
+
+	rig_connect(&rig, 0, 1);
+	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
+	ops = *tp->ops;
+	ops.bytes_transferred = count_transferred;
+	tp->ops = &ops;
+	transferred = 1;
+	transferred_by = 0;
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	r = rig_begin(&rig, 0, 1, data, MIB);
+	rig_run(&rig, 600);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	OK(ripc_request_wait(&r, 5000));
+	ripc_message_free(rig_take(&rig, 1));
+	transferred += MIB;
+	if (_i)
+		rig_run(&rig, 3000);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	r = rig_begin(&rig, 0, 1, data, MIB);
+	ck_assert_uint_le(silence(), (2005 + 125) * RIPC__MS);
+	ripc_request_cancel(&r, 0);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	tp->ops = &ripc__transport_sim;
+}
+END_TEST
+
 START_TEST(timer__silent_peer_without_work)
 {
 	rig_exchange(&rig, 0, 1);
@@ -516,6 +552,7 @@ int main(void)
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, timer__silent_peer_with_work);
 	tcase_add_loop_test(tc, timer__transfer_makes_progress, 0, 3);
+	tcase_add_loop_test(tc, timer__silent_after_transfer, 0, 2);
 	tcase_add_test(tc, timer__silent_peer_without_work);
 	tcase_add_test(tc, timer__peer_stopped_for_a_while);
 	tcase_add_test(tc, timer__stopped_itself);
