@@ -72,6 +72,22 @@ START_TEST(queue__piggybacked_after_read)
 }
 END_TEST
 
+/* The ACK was sent at once: nothing is left to carry, and the time to the reply still counts. */
+START_TEST(piggyback__sent_before)
+{
+	struct ripc_request *r = ping(100);
+	struct ripc__lane *lane = rig_lane(&rig, 1, 0);
+
+	ck_assert(!is_delayed(1));
+	ck_assert_ptr_eq(rig.ctx[1]->delayed_ack.lane, lane);
+	ripc__lock(rig.ctx[1]);
+	ck_assert(!ripc__delayed_ack_piggybacks(lane, 0));
+	ripc__unlock(rig.ctx[1]);
+	answer(&r);
+	ck_assert_int_eq(reply_streak(1), 1);
+}
+END_TEST
+
 /* The service's room is that of the messages without it. */
 START_TEST(piggyback__short_message)
 {
@@ -528,6 +544,7 @@ int main(void)
 	tcase_add_test(tc, queue__piggybacked_after_read);
 	tcase_add_test(tc, queue__one_at_a_time);
 	tcase_add_test(tc, queue__other_peer);
+	tcase_add_test(tc, piggyback__sent_before);
 	tcase_add_test(tc, piggyback__short_message);
 	tcase_add_test(tc, piggyback__no_room);
 	tcase_add_test(tc, piggyback__no_room_beside_returns);
