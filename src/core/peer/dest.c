@@ -427,10 +427,6 @@ void ripc__dest_timers(struct ripc *ctx)
 	HASH_ITER (hh, ctx->dests, d, tmp) {
 		if (d->wanted && ctx->datagrams)
 			ripc__dest_wake(ctx, d);
-		if (d->long_held && !d->long_unacked) {
-			d->long_held = false;
-			ripc__dest_flush(ctx, d);
-		}
 		if (d->state != RIPC__DEST_FAILED || !ripc__dest_has_waiters(d))
 			continue;
 		if (d->retry_ns > ctx->now_ns) {

@@ -246,9 +246,11 @@ void ripc__request_settled(struct ripc_request *r)
 	if (!r->unacked)
 		return;
 	r->unacked = false;
-	/* Not now: the caller may go through a list of requests. */
-	if (!--d->long_unacked && d->long_held)
+	/* The timers flush the lane. Not now: the caller may go through a list of requests. */
+	if (!--d->long_unacked && d->long_held) {
+		d->long_held = false;
 		ripc__timer_at(r->ctx, 0);
+	}
 }
 
 void ripc__request_done(struct ripc_request *r, int status, const char *detail)

@@ -260,6 +260,35 @@ START_TEST(taken_over__waits_before_complete)
 }
 END_TEST
 
+/* A message to the next holder waits for the ACK of the message before, and no longer. */
+START_TEST(taken_over__held_until_ack)
+{
+	struct iovec large = {data, LARGE}, small = {data, 1000};
+	struct ripc_request *r[2];
+
+	restart(3, slow);
+	OK(ripc_service_register(rig.ctx[1], MOVED, 0, &held[1]));
+	OK(ripc_route_lookup(rig.ctx[0], MOVED, NULL, 5000));
+	OK(ripc_send_async(rig.s[0], MOVED, &large, 1, NULL, &r[0]));
+	rig_run(&rig, 5);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	OK(ripc_service_register(rig.ctx[2], MOVED, RIPC_TAKEOVER, &held[2]));
+	rig_run(&rig, 100);
+	OK(ripc_send_async(rig.s[0], MOVED, &small, 1, NULL, &r[1]));
+	rig_run(&rig, 100);
+	ck_assert(ripc__dest_find(rig.ctx[0], MOVED)->long_held);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	for (unsigned i = 0; i < 500 && r[0]->state != RIPC__REQUEST_DONE; i++) {
+		ck_assert_uint_eq(held[2]->queued, 0);
+		rig_run(&rig, 1);
+	}
+	OK(ripc_request_test(&r[0]));
+	rig_run(&rig, 3);
+	ck_assert_uint_eq(held[2]->queued, 1);
+	OK(ripc_request_wait(&r[1], 5000));
+}
+END_TEST
+
 /*
  * The loss of a lane has cut a message short, behind which another one is complete, and the service
  * was taken over when the first one is repeated: the former holder receives both.
@@ -374,6 +403,7 @@ int main(void)
 	tcase_add_loop_test(tc, lanes_lost__keeps_order, 0, 4);
 	tcase_add_test(tc, taken_over__without_room);
 	tcase_add_test(tc, taken_over__waits_before_complete);
+	tcase_add_test(tc, taken_over__held_until_ack);
 	tcase_add_test(tc, taken_over__cut_short);
 	tcase_add_test(tc, taken_back__cut_short);
 	tcase_add_test(tc, taken_over__own_messages);
