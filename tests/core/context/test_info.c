@@ -54,6 +54,18 @@ START_TEST(route__name_of_a_group)
 }
 END_TEST
 
+/* In virtual time, too, the whole instance id is random. */
+START_TEST(instance__random)
+{
+	struct rig rig;
+
+	rig_start(&rig, 2, NULL);
+	for (unsigned i = 0; i < 16; i += 8)
+		ck_assert_mem_ne(rig_instance(&rig, 0) + i, rig_instance(&rig, 1) + i, 8);
+	rig_end(&rig);
+}
+END_TEST
+
 /* Each peer counts what it has exchanged with this context, and no other peer's messages. */
 START_TEST(peer_stats__per_peer)
 {
@@ -212,6 +224,7 @@ int main(void)
 	test_seed();
 	tcase_add_test(tc, route__reason);
 	tcase_add_test(tc, route__name_of_a_group);
+	tcase_add_test(tc, instance__random);
 	tcase_add_test(tc, peer_stats__per_peer);
 	tcase_add_loop_test(tc, call__output, 0, CALLS);
 	tcase_add_test(tc, list__entries);

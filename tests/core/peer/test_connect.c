@@ -307,6 +307,28 @@ START_TEST(refusal__reason)
 }
 END_TEST
 
+/* A lane whose hello stated a former epoch is closed at once: the next one states the new epoch. */
+START_TEST(lane_up__former_epoch)
+{
+	static uint8_t data[MIB];
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+	struct ripc_request *r;
+
+	rig_fail_lane(&rig, 0, 1);
+	rig_run(&rig, 3000);
+	r = rig_begin(&rig, 0, 1, data, MIB);
+	for (unsigned i = 0; i < 1000 && !p->nlanes; i++)
+		rig_run(&rig, 1);
+	ck_assert_ptr_null(p->lane);
+	ripc__lock(rig.ctx[0]);
+	ripc__peer_new_epoch(rig.ctx[0], p);
+	ripc__unlock(rig.ctx[0]);
+	OK(ripc_request_wait(&r, 50));
+	ck_assert_uint_eq(rig_peer(&rig, 1, 0)->remote_epoch, p->epoch);
+	ripc_message_free(rig_take(&rig, 1));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/peer/connect");
@@ -319,6 +341,7 @@ int main(void)
 	tcase_add_loop_test(tc, request__while_lane_is_up, 0, 4);
 	tcase_add_loop_test(tc, accept__fails, 0, ACCEPT_ERRORS);
 	tcase_add_loop_test(tc, refusal__reason, 0, REFUSALS);
+	tcase_add_test(tc, lane_up__former_epoch);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/connect", suite);
 }
