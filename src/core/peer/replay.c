@@ -75,10 +75,12 @@ static bool run_jump(struct ripc__replay *r, uint64_t *seen, unsigned words, uin
 	/* The first datagram may be forged. */
 	if (!main_run->trusted && second->count >= main_run->count)
 		runs_swap(r, seen, words);
-	/* A sender does not return to an earlier run. The gap above it is given up too. */
+	/*
+	 * A sender does not return to an earlier run. The gap above it is given up too: the main
+	 * run covers both.
+	 */
 	if (second->count && second->trusted && second->first < main_run->first) {
 		main_run->first = second->first;
-		second->count = 0;
 		if (number >= main_run->first && number <= main_run->last)
 			return false;
 	}
