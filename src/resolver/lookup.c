@@ -107,7 +107,6 @@ static void lookup_event(struct ripc__rcore *core, struct ripc__pending *p,
 	struct ripc__lookup *l = ripc__list_entry(p, struct ripc__lookup, pending);
 
 	ev->service = l->node.id;
-	memset(&ev->record, 0, sizeof(ev->record));
 	ev->requests = l->requests;
 	if (!core->env.negative_ms)
 		ripc__lookup_remove(core, l);

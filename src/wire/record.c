@@ -260,7 +260,7 @@ int ripc__resolver_msg_decode(struct ripc__resolver_msg *msg, const uint8_t *buf
 	rc = decode_record(&msg->record, buf + MSG_HEADER, len - MSG_HEADER, &rest, why);
 	if (rc)
 		return rc;
-	if (msg->kind == RIPC__RESOLVE_LISTED && rest < buf + len) {
+	if (msg->kind == RIPC__RESOLVE_LISTED) {
 		msg->listed = rest;
 		msg->listed_len = (size_t)(buf + len - rest);
 	} else if (rest != buf + len) {

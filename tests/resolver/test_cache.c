@@ -334,6 +334,23 @@ START_TEST(refresh__next_holder_of_a_lower_generation)
 }
 END_TEST
 
+/* An answer replaces the record of another holder of the same generation that registered later. */
+START_TEST(refresh__older_holder)
+{
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REQUEST, 9, 42, 0x99);
+
+	msg.record.ttl_ms = 8000;
+	node_input(b, &msg);
+	node_lookup(b, 42);
+	bus_run(bus, 6001);
+	msg = foreign_msg(RIPC__RESOLVE_REPLY, 42, 42, 0x98);
+	msg.nonce = b->last[0].msg.nonce;
+	msg.record.since_ms = 100000;
+	node_input(b, &msg);
+	ck_assert_uint_eq(node_has_event(b, RIPC__RESOLVED, 42)->record.instance[0], 0x98);
+}
+END_TEST
+
 /*
  * An answer of a lower generation replaces the record of a higher one if that is confirmed since at
  * least a second.
@@ -543,6 +560,7 @@ int main(void)
 	tcase_add_test(tc, refresh__only_if_used);
 	tcase_add_test(tc, refresh__until_cancelled);
 	tcase_add_test(tc, refresh__next_holder_of_a_lower_generation);
+	tcase_add_test(tc, refresh__older_holder);
 	tcase_add_loop_test(tc, refresh__lower_generation_must_be_fresher, 0, 2);
 	tcase_add_test(tc, refresh__of_a_dead_holder);
 	tcase_add_test(tc, refresh__unicast_to_holder);

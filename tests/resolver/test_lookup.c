@@ -25,6 +25,27 @@ START_TEST(lookup__finds_holder_with_one_request)
 }
 END_TEST
 
+/* Holders that do not know of each other answer: the one of the highest generation is kept. */
+START_TEST(lookup__several_holders)
+{
+	static const struct {
+		uint8_t instance, generation, kept;
+	} answers[] = {{0x97, 5, 0x97}, {0x98, 6, 0x98}, {0x96, 4, 0x98}};
+	struct ripc__resolver_msg msg = foreign_msg(RIPC__RESOLVE_REPLY, 42, 42, 0);
+	struct ripc__record record;
+
+	node_lookup(b, 42);
+	msg.nonce = b->last[0].msg.nonce;
+	for (unsigned i = 0; i < 3; i++) {
+		msg.record.instance[0] = answers[i].instance;
+		msg.record.generation = answers[i].generation;
+		node_input(b, &msg);
+		ck_assert(core_find(b->core, 42, &record, bus->now_ns));
+		ck_assert_uint_eq(record.instance[0], answers[i].kept);
+	}
+}
+END_TEST
+
 START_TEST(lookup__is_coalesced)
 {
 	for (unsigned i = 0; i < 10; i++)
@@ -197,6 +218,7 @@ int main(void)
 	test_seed();
 	tc = tcase(suite, "lookup");
 	tcase_add_test(tc, lookup__finds_holder_with_one_request);
+	tcase_add_test(tc, lookup__several_holders);
 	tcase_add_test(tc, lookup__is_coalesced);
 	tcase_add_test(tc, lookup__is_served_from_the_cache);
 	tcase_add_test(tc, lookup__own_service_at_once);

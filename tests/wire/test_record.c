@@ -148,6 +148,7 @@ START_TEST(msg__encode_and_decode)
 		int len;
 
 		fill(&msg, RIPC__RESOLVE_REQUEST + i % 4, i / 4 % (RIPC__RECORD_ADDRS_MAX + 1));
+		memset(buf, 0xff, sizeof(buf));
 		len = ripc__resolver_msg_encode(&msg, buf, sizeof(buf));
 		ck_assert_int_gt(len, 0);
 		memset(&back, 0, sizeof(back));
@@ -437,6 +438,12 @@ START_TEST(listed__encode_and_decode)
 	ck_assert_int_eq(ripc__resolver_msg_decode(&msg, buf, (size_t)len, &why), 0);
 	ck_assert_uint_eq(msg.listed_len, 3 * 21 + 3);
 	ck_assert_mem_eq(msg.listed, entries, msg.listed_len);
+	for (int cap = first; cap <= len; cap++) {
+		uint8_t again[RIPC__RESOLVER_MSG_MAX];
+
+		ck_assert_int_eq(ripc__resolver_msg_encode(&msg, again, (size_t)cap),
+				 cap < len ? -EMSGSIZE : len);
+	}
 	len = ripc__listed_decode(&listed, msg.listed + 21, msg.listed_len - 21, &why);
 	ck_assert_int_eq(len, 24);
 	len = make_page(buf, entries);
