@@ -107,7 +107,6 @@ report_closed(struct ripc__ep *ep, struct ripc__event *ev, int status, const cha
 		ev->len = ep->setup->private_len;
 	}
 	ripc__ring_ep_set_state(ep, RIPC__EP_CLOSED);
-	ripc__ring_close_fast_path(&ep->ring);
 	if (ep->t->last_rx == ep)
 		ep->t->last_rx = NULL;
 }
@@ -133,10 +132,10 @@ static unsigned poll_ep(struct ripc__ep *ep, struct ripc__event *events, unsigne
 		*more = true;
 		return n;
 	}
+	if (ep->lost && (!ripc__ring_ready(&ep->ring) || !ep->ring.hello_seen))
+		ripc__ring_fail(&ep->ring, -ECONNRESET, ep->ring.why);
 	if (ep->ring.status)
 		report_closed(ep, &events[n++], ep->ring.status, ep->ring.why);
-	else if (ep->lost && (!ripc__ring_ready(&ep->ring) || !ep->ring.hello_seen))
-		report_closed(ep, &events[n++], -ECONNRESET, ep->ring.why);
 	return n;
 }
 

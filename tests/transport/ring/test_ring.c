@@ -147,7 +147,8 @@ START_TEST(recv_fast__bad_slot_words)
 	ck_assert_int_eq(ring_end_send(&r.a, data, 100), 0);
 	ck_assert(ring_end_poll(&r.b));
 	slot = r.b.inbox + RIPC__RING_SLOTS_OFF + 2 * RIPC__RING_SLOT_LEN;
-	ck_assert_int_eq(ring_end_send(&r.a, data, _i < 2 ? 1000 : 100), 0);
+	memset(data, 0, 22);
+	ck_assert_int_eq(ring_end_send(&r.a, data, _i < 2 ? 1000 : _i == 4 ? 22 : 100), 0);
 	if (_i == 0)
 		/* Longer than any message, in the bulk ring. */
 		ripc__put_le32(slot + 8, RIPC__RING_SEND_MAX + 1);
@@ -157,9 +158,12 @@ START_TEST(recv_fast__bad_slot_words)
 	else if (_i == 2)
 		/* Longer than any message in slots. */
 		ripc__put_le16(slot + 4, RIPC__RING_INLINE_MAX + 1);
-	else
+	else if (_i == 3)
 		/* No such kind. */
 		slot[6] = 77;
+	else
+		/* A read of no bytes. */
+		slot[6] = 4;
 	ck_assert_int_lt(ripc__ring_recv_fast(&r.b.w, room, &len), 0);
 	ck_assert(!ripc__ring_recv_bulk(&r.b.w, r.b.buf, &ev));
 	ck_assert(!ring_end_poll(&r.b));
@@ -493,7 +497,7 @@ int main(void)
 	tcase_add_test(c, send__gathers);
 	tcase_add_loop_test(c, send_fast__every_size, 0, 24);
 	tcase_add_test(c, send_fast__unavailable);
-	tcase_add_loop_test(c, recv_fast__bad_slot_words, 0, 4);
+	tcase_add_loop_test(c, recv_fast__bad_slot_words, 0, 5);
 	tcase_add_test(c, claim__measures_the_distance);
 	tcase_add_test(c, recv_fast__disarms);
 	tcase_add_loop_test(c, send__full, 0, 2);
