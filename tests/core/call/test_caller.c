@@ -529,6 +529,7 @@ START_TEST(state__moved_while_cancelling)
 	ck_assert_int_eq(r->call->state, RIPC__CALL_IS_CANCELLING);
 	ripc__lock(ctx);
 	ripc__call_state_received(rig_lane(&rig, 0, 1), r->call->id, RIPC__CALL_MOVED);
+	ck_assert_int_ne(rig_dest(&rig, 0, 1)->state, RIPC__DEST_KNOWN);
 	ripc__unlock(ctx);
 	RC(-ETIMEDOUT, ripc_request_test(&r));
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);

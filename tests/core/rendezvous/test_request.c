@@ -340,6 +340,27 @@ START_TEST(service_closed__silent_peer)
 }
 END_TEST
 
+/* Each of them goes on when the lane has room: none waits for the timers. */
+START_TEST(continue__several_requests)
+{
+	enum { N = 4 };
+	struct ripc_request *r[N];
+	uint64_t begin;
+
+	restart(2, slow_no_read);
+	rig_connect(&rig, 0, 1);
+	begin = ripc__sim_now(rig.net);
+	for (unsigned i = 0; i < N; i++)
+		r[i] = rig_begin(&rig, 0, 1, data, LARGE);
+	for (unsigned i = 0; i < N; i++) {
+		OK(ripc_request_wait(&r[i], 5000));
+		ripc_message_free(rig_take(&rig, 1));
+	}
+	/* 84 ms at the bandwidth of the network. */
+	ck_assert_uint_le(ripc__sim_now(rig.net) - begin, 120 * RIPC__MS);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/rendezvous/request");
@@ -362,6 +383,7 @@ int main(void)
 	tcase_add_loop_test(tc, moved__while_written, 0, 2);
 	tcase_add_test(tc, service_closed__cancels_requests);
 	tcase_add_test(tc, service_closed__silent_peer);
+	tcase_add_test(tc, continue__several_requests);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/request", suite);
 }
