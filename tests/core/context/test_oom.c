@@ -8,6 +8,7 @@
  * Repeat one n with RIPC_TEST_SEED and RIPC_TEST_OOM=n.
  */
 #include "core/context/functions.h"
+#include "core/memory/late_ref.h"
 
 void *__real_malloc(size_t len);
 void *__real_calloc(size_t n, size_t len);
@@ -435,6 +436,29 @@ START_TEST(oom__each_function)
 }
 END_TEST
 
+/* A region with three references; each allocation fails in turn, which leaks nothing. */
+START_TEST(oom__late_refs)
+{
+	struct ripc__list refs[3], late;
+	struct ripc__region region = {0};
+
+	ripc__list_init(&region.refs);
+	for (unsigned i = 0; i < 3; i++)
+		ripc__list_add(&region.refs, &refs[i]);
+	for (unsigned nth = 1; nth <= 4; nth++) {
+		bool failed;
+
+		memset(&shim, 0, sizeof(shim));
+		shim.nth = nth;
+		shim.armed = true;
+		failed = !ripc__late_refs_new(&region, &late);
+		shim.armed = false;
+		ck_assert_int_eq(failed, nth <= 3);
+	}
+	ripc__late_refs_free(&late);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/context/oom");
@@ -447,6 +471,7 @@ int main(void)
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("functions");
 	tcase_add_test(tc, oom__each_function);
+	tcase_add_test(tc, oom__late_refs);
 	suite_add_tcase(suite, tc);
 	return test_main("core/context/oom", suite);
 }
