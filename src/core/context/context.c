@@ -20,7 +20,6 @@
 #include "core/progress/transports.h"
 
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -258,9 +257,8 @@ static int open_locked(struct ripc **out, const char *options, const struct ripc
 	if (ctx->opt.log_level >= 0)
 		ripc__log_to_stderr((enum ripc_log_level)ctx->opt.log_level);
 	rc = ripc__random(ctx, ctx->instance, sizeof(ctx->instance));
-	/* Not of the simulation: nothing that it shows depends on this one. */
-	if (!rc && getrandom(&ctx->secret, sizeof(ctx->secret), 0) != sizeof(ctx->secret))
-		rc = -EIO;
+	if (!rc)
+		rc = ripc__random(ctx, (uint8_t *)&ctx->secret, sizeof(ctx->secret));
 	if (rc) {
 		ripc__fail(rc, "the kernel's random source failed");
 		goto fail;
