@@ -111,20 +111,22 @@ static bool begin_is_due(const struct ripc__lane *lane)
 void ripc__reliable_send_ack(struct ripc__peer *p, bool always)
 {
 	struct ripc__reliable *rel = p->reliable;
+	uint64_t rx_next = rel ? rel->rx_next : p->reliable_rx_next;
 	struct ripc__lane *lane = p->lane;
 
-	if (!rel || !rel->rx_next || (!always && !rel->ack_due_ns))
+	if (!rx_next || (!always && !(rel && rel->ack_due_ns)))
 		return;
-	ack_not_due(rel);
+	if (rel)
+		ack_not_due(rel);
 	/*
 	 * Without a lane, or before RELIABLE_BEGIN came over it, the answer to that replaces it:
 	 * refusals that were lost with earlier lanes have to go first.
 	 */
 	if (!lane || (!always && begin_is_due(lane)))
 		return;
-	if (begin_is_due(lane))
+	if (rel && begin_is_due(lane))
 		refusals_repeat(lane, rel, 0);
-	ripc__lane_notify(lane, RIPC__RELIABLE_ACK, 0, 0, rel->rx_next, 0);
+	ripc__lane_notify(lane, RIPC__RELIABLE_ACK, 0, 0, rx_next, 0);
 }
 
 int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number)

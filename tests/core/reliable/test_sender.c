@@ -375,6 +375,47 @@ START_TEST(context__closed)
 }
 END_TEST
 
+/*
+ * The acknowledgement is lost with a lane. Over the next one the sender has no room to repeat the
+ * message, and is suspended, until the receiver has been idle and closes.
+ */
+START_TEST(context__closed_idle)
+{
+	struct ripc_service *next;
+	unsigned i = rig_open(&rig, NULL);
+	struct ripc__transport_ops ops;
+	struct ripc__reliable *rel;
+	struct ripc__tp *tp;
+
+	OK(send_number(RIG_ID(1), 1, 1000));
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 1000));
+	OK(send_number(RIG_ID(1), 2, 1000));
+	rig_run(&rig, 1);
+	expect_numbers(1, 1, 2);
+	ck_assert_uint_eq(unacked(), 1);
+	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
+	ops = *tp->ops;
+	ops.post = post_or_fail;
+	tp->ops = &ops;
+	post_fails = true;
+	rel = rig_peer(&rig, 0, 1)->reliable;
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	while (!rel->resend || !rig_lane(&rig, 0, 1))
+		rig_run(&rig, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), true);
+	rig_run(&rig, 4000);
+	ck_assert_ptr_nonnull(rig_lane(&rig, 1, 0));
+	ck_assert_ptr_null(rig_peer(&rig, 1, 0)->reliable);
+	rig_close(&rig, 1);
+	post_fails = false;
+	ripc__sim_hold(rig.net, rig_instance(&rig, 0), false);
+	OK(ripc_service_register(rig.ctx[i], RIG_ID(1), 0, &next));
+	OK(ripc_flush(rig.s[0], RIG_ID(1), 10000));
+	ck_assert_uint_eq(take_number(next), 0);
+	tp->ops = &ripc__transport_sim;
+}
+END_TEST
+
 /* ---- anything at any time ---- */
 
 #define HOLDERS 3
@@ -483,6 +524,7 @@ int main(void)
 	tcase_add_test(tc, service__moves_to_another_context);
 	tcase_add_test(tc, service__comes_back_at_any_time);
 	tcase_add_test(tc, context__closed);
+	tcase_add_test(tc, context__closed_idle);
 	tcase_add_test(tc, chaos__exactly_once);
 	suite_add_tcase(suite, tc);
 	return test_main("core/reliable/sender", suite);
