@@ -82,7 +82,10 @@ struct ripc__dest {
 	uint64_t reliable_until_ns;
 	unsigned reliable_unacked;        /* messages that reliable_peer has not acknowledged */
 	struct ripc__peer *reliable_peer; /* NULL: there are none */
-	/* core/rendezvous: long messages without ACK, which are no answers; all are at long_peer */
+	/*
+	 * core/rendezvous: long messages without ACK, which are no answers; all are at long_peer.
+	 * NULL: it has refused one, or there are none.
+	 */
 	unsigned long_unacked;
 	struct ripc__peer *long_peer;
 	bool long_held;            /* those in pending wait until there are none */

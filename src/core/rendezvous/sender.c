@@ -289,9 +289,11 @@ static int write_and_send(struct ripc_request *r)
 	r->delivery =
 		ripc__request_maybe_delivered(r) ? RIPC__DELIVERY_EARLIER : RIPC__DELIVERY_POSSIBLE;
 	ripc__list_del(&r->link);
-	r->unacked = !(r->ext.flags & RIPC__F_REPLY);
-	r->dest->long_unacked += r->unacked;
-	r->dest->long_peer = r->peer;
+	if (!(r->ext.flags & RIPC__F_REPLY)) {
+		r->unacked = true;
+		r->dest->long_unacked++;
+		r->dest->long_peer = r->peer;
+	}
 	ripc__request_refs_begin(r);
 	return 0;
 }
@@ -509,6 +511,9 @@ void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, boo
 	r->ack_status = ack_status_of(status);
 	if (!r->ack_status)
 		ripc__request_settled(r);
+	/* It comes before later ones, and writes may go on: they wait, also if the peer is back. */
+	if (r->unacked && r->ack_status == -EHOSTUNREACH)
+		r->dest->long_peer = NULL;
 	if (word & RIPC__ACK_REUSABLE)
 		release_standing(r);
 	ripc__request_refs_acked(r, kept && !r->ack_status);
