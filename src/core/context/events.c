@@ -115,6 +115,9 @@ static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
 	ripc__reliable_unknown(ctx, p,
 			       "the lane was lost and the peer has lost its record of messages");
 	ripc__calls_peer_lost(ctx, p, "the peer has lost its record of the request");
+	/* Its own messages that were cut short, too, probably: it does not repeat them. */
+	if (ripc__rndv_peer_gone(p))
+		ripc__peer_new_epoch(ctx, p);
 }
 
 static bool lane_awaits_answer(const struct ripc__lane *lane)
