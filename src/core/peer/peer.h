@@ -81,8 +81,8 @@ struct ripc__peer {
 	uint16_t nlanes;          /* lanes in any state that point to it */
 	uint64_t next_request_id; /* from 1 */
 	uint64_t dedup_base;      /* all its requests below this id have ended */
-	/* bitmap of RIPC__REQUESTS_MAX ids from dedup_base, by id modulo; or NULL */
-	uint8_t *dedup_bitmap;
+	/* bitmaps of RIPC__REQUESTS_MAX ids from dedup_base, by id modulo: core/rendezvous/dedup.c */
+	uint8_t *dedup_bitmap; /* NULL: none; the second one is there with dedup_failures */
 	/*
 	 * Epoch of this struct's dedup window, drawn when it is created: ripc__seq_begin(). The
 	 * hello carries it. A peer that finds another epoch than before knows that the window, and
@@ -103,6 +103,7 @@ struct ripc__peer {
 	enum ripc__contact contact : 8;
 	/* no address for datagrams, until an address changes: short messages use the lane */
 	bool no_dgram_path;
+	bool dedup_failures;
 	bool epoch_is_new; /* a lane that is being connected may have sent the former epoch */
 	/* long answers to it under way, and short ones that have waited; each refers to it */
 	uint16_t answers;

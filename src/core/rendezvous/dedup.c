@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The dedup window: a bit for each of a peer's recent request ids that has ended. All ids below the
- * window have ended.
+ * The dedup window: a bit for each of a peer's recent request ids that has ended, and once one has
+ * failed, another bit for those that have. All ids below the window have ended.
  */
 #include "core/rendezvous/dedup.h"
 
@@ -9,42 +9,70 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BYTES (RIPC__REQUESTS_MAX / 8) /* of one bitmap */
+
+/* The byte of an id in the bitmap of those that have ended; BYTES behind it: that have failed. */
+static uint8_t *byte_of(const struct ripc__peer *p, uint64_t id)
+{
+	return p->dedup_bitmap + id % RIPC__REQUESTS_MAX / 8;
+}
+
+static uint8_t bit_of(uint64_t id)
+{
+	return (uint8_t)(1u << id % 8);
+}
+
 bool ripc__dedup_seen(const struct ripc__peer *p, uint64_t id)
 {
-	if (id < p->dedup_base)
-		return true;
-	if (!p->dedup_bitmap)
-		return false;
-	id %= RIPC__REQUESTS_MAX;
-	return p->dedup_bitmap[id / 8] & 1u << id % 8;
+	return id < p->dedup_base || (p->dedup_bitmap && *byte_of(p, id) & bit_of(id));
+}
+
+bool ripc__dedup_failed(const struct ripc__peer *p, uint64_t id)
+{
+	return id >= p->dedup_base && p->dedup_failures && byte_of(p, id)[BYTES] & bit_of(id);
 }
 
 int ripc__dedup_mark(struct ripc__peer *p, uint64_t id)
 {
-	if (!p->dedup_bitmap) {
-		p->dedup_bitmap = calloc(1, RIPC__REQUESTS_MAX / 8);
-		if (!p->dedup_bitmap)
-			return -ENOMEM;
-	}
-	id %= RIPC__REQUESTS_MAX;
-	p->dedup_bitmap[id / 8] |= (uint8_t)(1u << id % 8);
+	if (!p->dedup_bitmap)
+		p->dedup_bitmap = calloc(1, BYTES);
+	if (!p->dedup_bitmap)
+		return -ENOMEM;
+	*byte_of(p, id) |= bit_of(id);
 	return 0;
+}
+
+void ripc__dedup_mark_failed(struct ripc__peer *p, uint64_t id)
+{
+	if (p->dedup_bitmap && !p->dedup_failures) {
+		uint8_t *both = realloc(p->dedup_bitmap, (size_t)2 * BYTES);
+
+		if (!both)
+			return;
+		memset(both + BYTES, 0, BYTES);
+		p->dedup_bitmap = both;
+		p->dedup_failures = true;
+	}
+	if (!p->dedup_failures)
+		return;
+	*byte_of(p, id) |= bit_of(id);
+	byte_of(p, id)[BYTES] |= bit_of(id);
 }
 
 void ripc__dedup_advance(struct ripc__peer *p, uint64_t below)
 {
-	if (below <= p->dedup_base)
-		return;
-	if (p->dedup_bitmap) {
-		if (below - p->dedup_base >= RIPC__REQUESTS_MAX) {
-			memset(p->dedup_bitmap, 0, RIPC__REQUESTS_MAX / 8);
-		} else {
-			for (uint64_t id = p->dedup_base; id < below; id++) {
-				unsigned bit = id % RIPC__REQUESTS_MAX;
+	uint64_t id = p->dedup_base;
 
-				p->dedup_bitmap[bit / 8] &= (uint8_t) ~(1u << bit % 8);
-			}
-		}
-	}
+	if (below <= id)
+		return;
 	p->dedup_base = below;
+	if (!p->dedup_bitmap)
+		return;
+	if (below - id > RIPC__REQUESTS_MAX)
+		id = below - RIPC__REQUESTS_MAX;
+	for (; id < below; id++) {
+		*byte_of(p, id) &= (uint8_t)~bit_of(id);
+		if (p->dedup_failures)
+			byte_of(p, id)[BYTES] &= (uint8_t)~bit_of(id);
+	}
 }

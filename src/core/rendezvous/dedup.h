@@ -7,8 +7,15 @@
 
 /* Records that request id of the peer has ended. Return: 0 or -ENOMEM. */
 int ripc__dedup_mark(struct ripc__peer *p, uint64_t id);
-/* Whether it has. */
+/*
+ * The same, and that there was no memory for it: a repetition, which came behind later ones, is not
+ * received. Without memory for the record it is.
+ */
+void ripc__dedup_mark_failed(struct ripc__peer *p, uint64_t id);
+/* Whether it has ended. */
 bool ripc__dedup_seen(const struct ripc__peer *p, uint64_t id);
+/* Whether there was no memory for a request that has ended. */
+bool ripc__dedup_failed(const struct ripc__peer *p, uint64_t id);
 /* All requests below this id have ended: advances the window. */
 void ripc__dedup_advance(struct ripc__peer *p, uint64_t below);
 

@@ -295,6 +295,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 			ripc__rndv_put(ctx, r, h->nitems);
 		ctx->stats.dropped_no_memory++;
 		ripc__flow_consume(flow, units);
+		ripc__dedup_mark_failed(lane->peer, h->u[0]);
 		reply_ack(lane, flow, h->u[0], -ENOBUFS);
 		return;
 	}
@@ -388,7 +389,7 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 			ctx->stats.duplicates++;
 			p->stats.duplicates++;
 			ripc__flow_consume(flow, units);
-			reply_ack(lane, flow, id, 0);
+			reply_ack(lane, flow, id, ripc__dedup_failed(p, id) ? -ENOBUFS : 0);
 		} else if (!(s = receiving_service(flow, h))) {
 			ctx->stats.dropped_no_service++;
 			ripc__flow_consume(flow, units);
