@@ -9,7 +9,8 @@ static struct ripc *ctx;
 START_TEST(dedup__against_model)
 {
 	enum { N = 20000 };
-	static bool over[N + RIPC__REQUESTS_MAX + 1];
+	/* 1: has ended; 2: has failed */
+	static uint8_t over[N + RIPC__REQUESTS_MAX + 1];
 	uint8_t instance[16] = {1};
 	struct ripc__peer *p = ripc__peer_get(ctx, instance);
 	uint64_t rng = test_seed(), below = p->dedup_base;
@@ -24,13 +25,22 @@ START_TEST(dedup__against_model)
 		} else {
 			uint64_t id = below + test_random(&rng) % RIPC__REQUESTS_MAX;
 
-			OK(ripc__dedup_mark(p, id));
-			over[id < N + RIPC__REQUESTS_MAX ? id : 0] = true;
+			bool fails = below > N / 2 && test_random(&rng) % 4 == 0;
+
+			if (ripc__dedup_seen(p, id))
+				continue;
+			if (fails)
+				ripc__dedup_mark_failed(p, id);
+			else
+				OK(ripc__dedup_mark(p, id));
+			over[id < N + RIPC__REQUESTS_MAX ? id : 0] = fails ? 2 : 1;
 		}
 		for (uint64_t id = first; id < below && id < below + 3; id += 1 + below / 3)
 			ck_assert(ripc__dedup_seen(p, id));
-		for (uint64_t id = below; id < below + RIPC__REQUESTS_MAX && id < N; id++)
-			ck_assert_int_eq(ripc__dedup_seen(p, id), over[id]);
+		for (uint64_t id = below; id < below + RIPC__REQUESTS_MAX && id < N; id++) {
+			ck_assert_int_eq(ripc__dedup_seen(p, id), over[id] != 0);
+			ck_assert_int_eq(ripc__dedup_failed(p, id), over[id] == 2);
+		}
 	}
 }
 END_TEST

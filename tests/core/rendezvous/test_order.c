@@ -390,6 +390,117 @@ START_TEST(taken_over__own_messages)
 }
 END_TEST
 
+/*
+ * The ACK that refuses a message arrives before its write is complete, and the service is back at
+ * once: a later message does not overtake it.
+ */
+START_TEST(refused__write_incomplete)
+{
+	struct ripc__event done = {.kind = RIPC__EV_WRITE_DONE};
+	struct iovec item = {data, 1000};
+	struct ripc_request *r[2];
+	struct ripc_message *m;
+
+	OK(ripc_service_register(rig.ctx[1], MOVED, 0, &held[1]));
+	OK(ripc_route_lookup(rig.ctx[0], MOVED, NULL, 5000));
+	OK(ripc_service_unregister(held[1]));
+	OK(ripc_send_async(rig.s[0], MOVED, &item, 1, NULL, &r[0]));
+	ck_assert_int_eq(r[0]->state, RIPC__REQUEST_SENT);
+	r[0]->writes++;
+	OK(ripc_service_register(rig.ctx[1], MOVED, 0, &held[1]));
+	rig_run(&rig, 1);
+	ck_assert(r[0]->acked);
+	item.iov_len = 999;
+	OK(ripc_send_async(rig.s[0], MOVED, &item, 1, NULL, &r[1]));
+	rig_run(&rig, 10);
+	done.wr_id = (uint64_t)(uintptr_t)r[0];
+	ripc__lock(rig.ctx[0]);
+	ripc__request_write_done(&done);
+	ripc__unlock(rig.ctx[0]);
+	for (unsigned i = 0; i < 2; i++) {
+		OK(ripc_receive(held[1], &m, 5000));
+		ck_assert_uint_eq(m->items[0].iov_len, 1000 - i);
+		ripc_message_free(m);
+		OK(ripc_request_wait(&r[i], 5000));
+	}
+}
+END_TEST
+
+/*
+ * The receiver has no memory for a message, and its ACK is lost with the lane. The next message has
+ * been delivered, so the first one is not received when it is repeated.
+ */
+START_TEST(no_memory__ack_lost)
+{
+	static const size_t lens[] = {30000, 100};
+	uint64_t host_bytes = rig.ctx[1]->host_bytes;
+	struct ripc_request *r[2];
+	struct ripc_message *m;
+
+	OK(ripc_service_register(rig.ctx[1], MOVED, 0, &held[1]));
+	OK(ripc_route_lookup(rig.ctx[0], MOVED, NULL, 5000));
+	rig.ctx[1]->host_bytes = 1000;
+	for (unsigned i = 0; i < 2; i++) {
+		struct iovec item = {data, lens[i]};
+
+		OK(ripc_send_async(rig.s[0], MOVED, &item, 1, NULL, &r[i]));
+	}
+	while (!held[1]->queued)
+		ripc__sim_run(rig.net, 1000);
+	ck_assert(!r[0]->acked);
+	ck_assert_uint_eq(rig_stats(&rig, 1).dropped_no_memory, 1);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	rig.ctx[1]->host_bytes = host_bytes;
+	RC(-ENOBUFS, ripc_request_wait(&r[0], 5000));
+	OK(ripc_request_wait(&r[1], 5000));
+	OK(ripc_receive(held[1], &m, 5000));
+	ck_assert_uint_eq(m->items[0].iov_len, 100);
+	ripc_message_free(m);
+	RC(-ETIMEDOUT, ripc_receive(held[1], &m, 50));
+}
+END_TEST
+
+/*
+ * A message is cut short, and its sender gives the receiver up and forgets it, while the receiver
+ * waits for longer: the complete message behind is delivered when they are connected again.
+ */
+START_TEST(cut_short__sender_forgot)
+{
+	static const size_t lens[] = {LARGE, 1000};
+	struct ripc_request *r[2];
+	struct ripc_message *m;
+
+	rig_end(&rig);
+	rig_init(&rig, slow);
+	rig_open(&rig, NULL);
+	rig_open(&rig, "peer_timeout_ms=300000");
+	rig_connect(&rig, 1, 0);
+	OK(ripc_service_register(rig.ctx[1], MOVED, 0, &held[1]));
+	OK(ripc_route_lookup(rig.ctx[0], MOVED, NULL, 5000));
+	for (unsigned i = 0; i < 2; i++) {
+		struct iovec item = {data, lens[i]};
+
+		OK(ripc_send_async(rig.s[0], MOVED, &item, 1, NULL, &r[i]));
+	}
+	while (r[1]->state != RIPC__REQUEST_DONE)
+		rig_run(&rig, 1);
+	ck_assert_uint_eq(rig_waiting(held[1], RIPC__RNDV_READY), 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	OK(ripc_request_wait(&r[1], 0));
+	RC(-EPIPE, ripc_request_wait(&r[0], 10000));
+	for (unsigned i = 0; i < 100 && rig_peer(&rig, 0, 1); i++)
+		rig_run(&rig, 1000);
+	ck_assert_ptr_null(rig_peer(&rig, 0, 1));
+	ck_assert_uint_eq(held[1]->queued, 0);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	OK(ripc_receive(held[1], &m, 20000));
+	ck_assert_uint_eq(m->items[0].iov_len, 1000);
+	ripc_message_free(m);
+	ck_assert(ripc__list_empty(&held[1]->rndvs_in));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/rendezvous/order");
@@ -407,6 +518,9 @@ int main(void)
 	tcase_add_test(tc, taken_over__cut_short);
 	tcase_add_test(tc, taken_back__cut_short);
 	tcase_add_test(tc, taken_over__own_messages);
+	tcase_add_test(tc, refused__write_incomplete);
+	tcase_add_test(tc, no_memory__ack_lost);
+	tcase_add_test(tc, cut_short__sender_forgot);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/order", suite);
 }
