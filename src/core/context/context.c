@@ -370,12 +370,14 @@ static void RIPC__NO_ANALYSIS wake_all_waiters(struct ripc *ctx)
 	}
 }
 
+/* Answers may wait for room, credit or the peer's acknowledgements. */
 static bool lanes_unsent(struct ripc *ctx)
 {
 	struct ripc__lane *lane;
 
 	ripc__list_for_each_entry (lane, &ctx->lanes, link)
-		if (lane->sending == RIPC__SENDING_BLOCKED || !ripc__list_empty(&lane->control))
+		if (lane->sending == RIPC__SENDING_BLOCKED || !ripc__list_empty(&lane->control) ||
+		    (lane->peer->lane == lane && lane->peer->answers))
 			return true;
 	return false;
 }
@@ -418,7 +420,10 @@ static void send_byes(struct ripc *ctx)
 	ripc__list_for_each_entry (lane, &ctx->lanes, link) {
 		if (lane->state == RIPC__LANE_UP && lane->peer->lane == lane)
 			ripc__reliable_send_ack(lane->peer, true);
-		/* BYE promises that every message has its answer. */
+		/*
+		 * BYE promises that every message has its answer. A call whose answer has found no
+		 * room in time ends with -EPIPE, when its caller finds the peer closed.
+		 */
 		if (lane->state == RIPC__LANE_UP && ripc__list_empty(&lane->control))
 			ripc__lane_notify(lane, RIPC__BYE, 0, 0, 0, 0);
 	}
