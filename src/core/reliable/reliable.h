@@ -14,6 +14,7 @@
  *
  *   (new) -- posted --> UNACKED -- RELIABLE_ACK --> delivered
  *      UNACKED -- RELIABLE_REFUSED (no such service), BYE --> PENDING at its destination
+ *      UNACKED, an answer -- BYE --> it ends: it was for the calls of that peer alone
  *      UNACKED -- peer unreachable, or has lost its record --> -EPIPE: delivery is unknown
  *      PENDING -- destination reached, nothing of it is unacknowledged elsewhere --> UNACKED
  *      PENDING -- no holder for peer_timeout_ms --> -EHOSTUNREACH: not delivered

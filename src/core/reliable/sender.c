@@ -329,13 +329,23 @@ void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number)
 
 void ripc__reliable_bye(struct ripc__lane *lane)
 {
-	struct ripc__reliable *rel = lane->peer->reliable;
+	struct ripc__peer *p = lane->peer;
+	struct ripc__reliable *rel = p->reliable;
 
-	ripc__unacked_settle(lane->ctx, lane->peer);
+	ripc__unacked_settle(lane->ctx, p);
 	/* From the last to the first: each goes to the head of its destination. */
-	while (rel && !ripc__list_empty(&rel->unacked))
-		requeue(lane->ctx, lane->peer,
-			ripc__list_entry(rel->unacked.prev, struct ripc__reliable_msg, link));
+	while (rel && !ripc__list_empty(&rel->unacked)) {
+		struct ripc__reliable_msg *m =
+			ripc__list_entry(rel->unacked.prev, struct ripc__reliable_msg, link);
+
+		/* The calls of the peer have ended. Those of the next holder have the same ids. */
+		if (m->flags & RIPC__F_REPLY) {
+			ripc__unacked_remove(lane->ctx, p, m);
+			m->owner->end(lane->ctx, m->owner, m, 0, NULL);
+		} else {
+			requeue(lane->ctx, p, m);
+		}
+	}
 }
 
 void ripc__reliable_lane_failed(struct ripc__lane *lane)

@@ -410,6 +410,36 @@ START_TEST(caller_died__long_answers)
 }
 END_TEST
 
+ * The caller closes while an answer is under way, and opens a context that has its service again.
+ * The calls of both have the same ids: the answer is not given to the new one.
+ */
+START_TEST(caller_restarted__answer_under_way)
+{
+	struct ripc_request *r;
+	unsigned i;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, 5000, &r));
+	await_kept(1);
+	OK(reply_kept(0));
+	ripc_message_free(servers[0].kept[0]);
+	servers[0].nkept = 0;
+	rig_close(&rig, 0);
+	i = rig_open(&rig, NULL);
+	OK(ripc_service_unregister(rig.s[i]));
+	OK(ripc_service_register(rig.ctx[i], RIG_ID(0), RIPC_TAKEOVER, &rig.s[i]));
+	rig.s[0] = rig.s[i];
+	OK(start(RIG_ID(1), 2, 8, NULL, 5000, &r));
+	await_kept(1);
+	rig_run(&rig, 100);
+	OK(reply_kept(0));
+	ripc_message_free(servers[0].kept[0]);
+	servers[0].nkept = 0;
+	OK(result(&r, 2));
+	rig.s[0] = NULL;
+}
+END_TEST
+
 /* A peer sends requests in the name of a service of another one: messages to that service go on. */
 START_TEST(request__in_the_name_of_another)
 {
@@ -464,6 +494,7 @@ int main(void)
 	tcase_add_loop_test(tc, callee_ended__long_answer, 0, 2);
 	tcase_add_loop_test(tc, caller_restarted, 0, 4);
 	tcase_add_loop_test(tc, caller_died__long_answers, 0, 2);
+	tcase_add_test(tc, caller_restarted__answer_under_way);
 	tcase_add_test(tc, request__in_the_name_of_another);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/callee_ends", suite);
