@@ -16,6 +16,7 @@
  *      UNACKED -- RELIABLE_REFUSED (no such service), BYE --> PENDING at its destination
  *      UNACKED, an answer -- BYE --> it ends: it was for the calls of that peer alone
  *      UNACKED -- peer unreachable, or has lost its record --> -EPIPE: delivery is unknown
+ *      UNACKED, an answer -- peer has lost its record --> UNACKED: its caller may wait
  *      PENDING -- destination reached, nothing of it is unacknowledged elsewhere --> UNACKED
  *      PENDING -- no holder for peer_timeout_ms --> -EHOSTUNREACH: not delivered
  *
@@ -98,7 +99,10 @@ void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number);
 /* The peer sent BYE, after its last acknowledgement. */
 void ripc__reliable_bye(struct ripc__lane *lane);
 void ripc__reliable_lane_failed(struct ripc__lane *lane);
-/* Ends all messages to the peer with -EPIPE: no acknowledgement can arrive any more. */
+/*
+ * Ends all messages to the peer with -EPIPE: no acknowledgement can arrive any more. Answers to a
+ * peer with a lane are sent again.
+ */
 void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *why);
 /* Keeps only the numbers, if there is nothing else. */
 void ripc__reliable_peer_idle(struct ripc__peer *p);

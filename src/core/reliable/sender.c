@@ -358,6 +358,21 @@ void ripc__reliable_lane_failed(struct ripc__lane *lane)
 		rel->resend = ripc__list_first(&rel->unacked);
 }
 
+/* The first message below a number that is not sent again to its peer; NULL: none. */
+static struct ripc__reliable_msg *first_unknown(const struct ripc__reliable *rel, uint64_t end)
+{
+	struct ripc__reliable_msg *m;
+
+	ripc__list_for_each_entry (m, &rel->unacked, link) {
+		if (m->number >= end)
+			return NULL;
+		/* The caller drops an answer that it has. */
+		if (!(m->flags & RIPC__F_REPLY && rel->peer->lane))
+			return m;
+	}
+	return NULL;
+}
+
 void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *why)
 {
 	struct ripc__reliable *rel = p->reliable;
@@ -366,9 +381,7 @@ void ripc__reliable_unknown(struct ripc *ctx, struct ripc__peer *p, const char *
 
 	ripc__unacked_settle(ctx, p);
 	/* Messages that the callbacks post stay in the list. */
-	while (rel &&
-	       (m = ripc__list_first_entry(&rel->unacked, struct ripc__reliable_msg, link)) &&
-	       m->number < end) {
+	while (rel && (m = first_unknown(rel, end))) {
 		ctx->stats.reliable_unknown++;
 		ripc__unacked_end(ctx, p, m, -EPIPE, why);
 	}

@@ -410,6 +410,33 @@ START_TEST(caller_died__long_answers)
 }
 END_TEST
 
+}
+END_TEST
+
+ * An answer is lost with its lane, and the caller has a new epoch: its record of messages was lost,
+ * but it waits. The answer is sent again.
+ */
+START_TEST(caller_forgot__answer_under_way)
+{
+	struct ripc_request *r;
+
+	servers[0].keep = true;
+	OK(start(RIG_ID(1), 1, 8, NULL, -1, &r));
+	await_kept(1);
+	OK(reply_kept(0));
+	ripc_message_free(servers[0].kept[0]);
+	servers[0].nkept = 0;
+	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
+	ripc__lock(rig.ctx[0]);
+	ripc__peer_new_epoch(rig.ctx[0], rig_peer(&rig, 0, 1));
+	ripc__unlock(rig.ctx[0]);
+	rig_run(&rig, 1000);
+	ck_assert_int_eq(r->state, RIPC__REQUEST_DONE);
+	OK(result(&r, 1));
+}
+END_TEST
+
+/*
  * The caller closes while an answer is under way, and opens a context that has its service again.
  * The calls of both have the same ids: the answer is not given to the new one.
  */
@@ -495,6 +522,7 @@ int main(void)
 	tcase_add_loop_test(tc, caller_restarted, 0, 4);
 	tcase_add_loop_test(tc, caller_died__long_answers, 0, 2);
 	tcase_add_test(tc, caller_restarted__answer_under_way);
+	tcase_add_test(tc, caller_forgot__answer_under_way);
 	tcase_add_test(tc, request__in_the_name_of_another);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/callee_ends", suite);
