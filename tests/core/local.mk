@@ -38,6 +38,7 @@ check_PROGRAMS += tests/core/context/test_threads
 check_PROGRAMS += tests/core/context/test_list
 check_PROGRAMS += tests/core/sim/test_world
 check_PROGRAMS += tests/core/message/test_hostile
+check_PROGRAMS += tests/core/message/test_moves
 check_PROGRAMS += tests/core/peer/test_lane_control
 check_PROGRAMS += tests/core/peer/test_lane_post
 check_PROGRAMS += tests/core/rendezvous/test_receive

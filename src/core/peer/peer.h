@@ -81,8 +81,11 @@ struct ripc__peer {
 	uint16_t nlanes;          /* lanes in any state that point to it */
 	uint64_t next_request_id; /* from 1 */
 	uint64_t dedup_base;      /* all its requests below this id have ended */
-	/* bitmaps of RIPC__REQUESTS_MAX ids from dedup_base, by id modulo: core/rendezvous/dedup.c */
-	uint8_t *dedup_bitmap; /* NULL: none; the second one is there with dedup_failures */
+	/*
+	 * core/rendezvous/dedup.c: a bitmap of RIPC__REQUESTS_MAX ids from dedup_base, by id
+	 * modulo, and with dedup_failures another one; NULL: none.
+	 */
+	uint8_t *dedup_bitmap;
 	/*
 	 * Epoch of this struct's dedup window, drawn when it is created: ripc__seq_begin(). The
 	 * hello carries it. A peer that finds another epoch than before knows that the window, and

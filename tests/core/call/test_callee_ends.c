@@ -416,7 +416,7 @@ END_TEST
  * An answer is lost with its lane, and the caller has a new epoch: its record of messages was lost,
  * but it waits. The answer is sent again.
  */
-START_TEST(caller_forgot__answer_under_way)
+START_TEST(caller_forgot__answer_unacked)
 {
 	struct ripc_request *r;
 
@@ -440,7 +440,7 @@ END_TEST
  * The caller closes while an answer is under way, and opens a context that has its service again.
  * The calls of both have the same ids: the answer is not given to the new one.
  */
-START_TEST(caller_restarted__answer_under_way)
+START_TEST(caller_restarted__answer_unacked)
 {
 	struct ripc_request *r;
 	unsigned i;
@@ -523,6 +523,8 @@ int main(void)
 	tcase_add_loop_test(tc, caller_died__long_answers, 0, 2);
 	tcase_add_test(tc, caller_restarted__answer_under_way);
 	tcase_add_test(tc, caller_forgot__answer_under_way);
+	tcase_add_test(tc, caller_restarted__answer_unacked);
+	tcase_add_test(tc, caller_forgot__answer_unacked);
 	tcase_add_test(tc, request__in_the_name_of_another);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/callee_ends", suite);
