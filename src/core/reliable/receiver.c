@@ -87,16 +87,25 @@ void ripc__reliable_free_refusals(struct ripc__reliable *rel)
 	free(rel->refused);
 }
 
-/* Repeats the refusals from number first on: RELIABLE_ACK alone would report them as delivered. */
-static void refusals_repeat(struct ripc__lane *lane, const struct ripc__reliable *rel,
-			    uint64_t first)
+/*
+ * Reports a refusal over the lane of RELIABLE_ACK, which must not come first: it would report the
+ * message as delivered. Messages of a context to itself have arrived over the other end. Without a
+ * lane, the next RELIABLE_BEGIN has it repeated.
+ */
+static void refusal_send(const struct ripc__reliable *rel, uint64_t number)
+{
+	if (rel->peer->lane)
+		ripc__lane_notify(rel->peer->lane, RIPC__RELIABLE_REFUSED, 0, 0, number, 0);
+}
+
+/* Repeats the refusals from number first on. */
+static void refusals_repeat(const struct ripc__reliable *rel, uint64_t first)
 {
 	uint64_t n = rel->nrefused < RIPC__RELIABLE_WINDOW ? rel->nrefused : RIPC__RELIABLE_WINDOW;
 
 	for (uint64_t i = rel->nrefused - n; i < rel->nrefused; i++)
 		if (rel->refused[i % RIPC__RELIABLE_WINDOW] >= first)
-			ripc__lane_notify(lane, RIPC__RELIABLE_REFUSED, 0, 0,
-					  rel->refused[i % RIPC__RELIABLE_WINDOW], 0);
+			refusal_send(rel, rel->refused[i % RIPC__RELIABLE_WINDOW]);
 }
 
 /*
@@ -125,7 +134,7 @@ void ripc__reliable_send_ack(struct ripc__peer *p, bool always)
 	if (!lane || (!always && begin_is_due(lane)))
 		return;
 	if (rel && begin_is_due(lane))
-		refusals_repeat(lane, rel, 0);
+		refusals_repeat(rel, 0);
 	ripc__lane_notify(lane, RIPC__RELIABLE_ACK, 0, 0, rx_next, 0);
 }
 
@@ -148,7 +157,7 @@ int ripc__reliable_begin(struct ripc__lane *lane, uint64_t dest, uint64_t number
 	if (first) {
 		/* The acknowledgement goes after the refusals, not before the first one. */
 		ack_not_due(rel);
-		refusals_repeat(lane, rel, number);
+		refusals_repeat(rel, number);
 		ripc__reliable_send_ack(lane->peer, true);
 	}
 	return 0;
@@ -164,7 +173,7 @@ static int refuse(struct ripc__lane *lane, struct ripc__reliable *rel, uint64_t 
 		return -ENOMEM;
 	rel->refused[rel->nrefused++ % RIPC__RELIABLE_WINDOW] = number;
 	lane->ctx->stats.dropped_no_service++;
-	ripc__lane_notify(lane, RIPC__RELIABLE_REFUSED, 0, 0, number, 0);
+	refusal_send(rel, number);
 	return 0;
 }
 

@@ -147,6 +147,58 @@ START_TEST(refusal__of_many_services)
 }
 END_TEST
 
+static struct ripc__ep *full; /* has no room */
+
+static int post_unless_full(struct ripc__ep *ep, const void *head, size_t head_len,
+			    const struct iovec *items, unsigned n, bool more)
+{
+	return ep == full ? -EAGAIN : ripc__transport_self.post(ep, head, head_len, items, n, more);
+}
+
+/*
+ * A message of a context to itself is refused, and the end of the lane at which it has arrived has
+ * no room: the acknowledgement, over the other end, does not pass the refusal.
+ */
+START_TEST(refused__own_message)
+{
+	struct ripc *ctx = rig.ctx[0];
+	struct ripc__transport_ops ops;
+	struct ripc__lane *passive;
+	struct ripc_service *own;
+	struct ripc__tp *tp;
+
+	OK(ripc_service_register(ctx, 77, 0, &own));
+	OK(send_number(77, 1, 1000));
+	OK(ripc_flush(rig.s[0], 77, 1000));
+	ck_assert_uint_eq(take_number(own), 1);
+	ripc__list_for_each_entry (passive, &ctx->lanes, link)
+		if (passive->peer == rig_peer(&rig, 0, 0) && !passive->active)
+			break;
+	ck_assert(!passive->active);
+	tp = &ctx->tp[passive->tp];
+	ops = *tp->ops;
+	ops.post = post_unless_full;
+	tp->ops = &ops;
+	/* It is not there for a moment. */
+	HASH_DEL(ctx->services, own);
+	ripc__flow_get(passive, 77)->service = NULL;
+	full = passive->ep;
+	OK(send_number(77, 2, 0));
+	while (!ctx->stats.dropped_no_service)
+		ripc__poll(ctx);
+	HASH_ADD(hh, ctx->services, id, sizeof(own->id), own);
+	rig_run(&rig, 100);
+	full = NULL;
+	passive->sending = RIPC__SENDING_FREE;
+	ripc__lock(ctx);
+	ripc__lane_flush_control(passive);
+	ripc__unlock(ctx);
+	rig_run(&rig, 1000);
+	ck_assert_uint_eq(take_number(own), 2);
+	tp->ops = &ripc__transport_self;
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/reliable/receiver");
@@ -161,6 +213,7 @@ int main(void)
 	tcase_add_test(tc, service__refused_until_sender_knows);
 	tcase_add_test(tc, refusal__lost_with_its_lane);
 	tcase_add_test(tc, refusal__of_many_services);
+	tcase_add_test(tc, refused__own_message);
 	suite_add_tcase(suite, tc);
 	return test_main("core/reliable/receiver", suite);
 }
