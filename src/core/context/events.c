@@ -116,8 +116,10 @@ static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
 			       "the lane was lost and the peer has lost its record of messages");
 	ripc__calls_peer_lost(ctx, p, "the peer has lost its record of the request");
 	/* Its own messages that were cut short, too, probably: it does not repeat them. */
-	if (ripc__rndv_peer_gone(p))
+	if (ripc__rndv_peer_gone(p)) {
 		ripc__peer_new_epoch(ctx, p);
+		p->lane->epoch_is_old = true;
+	}
 }
 
 static bool lane_awaits_answer(const struct ripc__lane *lane)
@@ -166,8 +168,7 @@ static void lane_failed(struct ripc__lane *lane)
 static void lane_up(struct ripc__lane *lane)
 {
 	/* The timers close it, and the next one carries the epoch. */
-	if (lane->peer->epoch_is_new) {
-		lane->peer->epoch_is_new = false;
+	if (lane->epoch_is_old) {
 		ripc__lane_set_sending(lane, RIPC__SENDING_BROKEN);
 		ripc__timer_at(lane->ctx, 0);
 		return;

@@ -153,10 +153,11 @@ struct ripc__lane {
 	enum ripc__lane_state state : 8;     /* ripc__lane_set_state() */
 	enum ripc__lane_sending sending : 8; /* ripc__lane_set_sending() */
 	enum ripc__lane_silence silence : 8;
-	bool active : 1;      /* this side connected */
-	bool flow_parked : 1; /* parked, not flows */
-	bool replaces : 1;    /* CONNECTING: takes the place of the silent peer->lane */
-	bool uses_credits;    /* the peer needs credits: tx_credits is valid */
+	bool active : 1;       /* this side connected */
+	bool flow_parked : 1;  /* parked, not flows */
+	bool replaces : 1;     /* CONNECTING: takes the place of the silent peer->lane */
+	bool epoch_is_old : 1; /* our hello had a former epoch of the peer: it ends when it is up */
+	bool uses_credits;     /* the peer needs credits: tx_credits is valid */
 	/* long messages in a row with a quick reply; negative: penalty of delayed_ack.c */
 	int8_t reply_streak;
 	uint16_t ncontrol;

@@ -126,8 +126,13 @@ void ripc__trim(struct ripc *ctx)
 
 void ripc__peer_new_epoch(struct ripc *ctx, struct ripc__peer *p)
 {
+	struct ripc__lane *lane;
+
 	p->epoch = ripc__seq_begin(ctx);
-	p->epoch_is_new = p->nlanes || p->pending_conn;
+	/* Two connections may cross. */
+	ripc__list_for_each_entry (lane, &ctx->lanes, link)
+		lane->epoch_is_old |= lane->peer == p && (lane->state == RIPC__LANE_CONNECTING ||
+							  lane->state == RIPC__LANE_ACCEPTING);
 }
 
 void ripc__seq_end(struct ripc *ctx, uint64_t next)

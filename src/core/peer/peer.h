@@ -107,7 +107,6 @@ struct ripc__peer {
 	/* no address for datagrams, until an address changes: short messages use the lane */
 	bool no_dgram_path;
 	bool dedup_failures;
-	bool epoch_is_new; /* a lane that is being connected may have sent the former epoch */
 	/* long answers to it under way, and short ones that have waited; each refers to it */
 	uint16_t answers;
 	struct ripc__peer_stats { /* counters kept per peer, as in struct ripc_stats */
