@@ -473,7 +473,6 @@ static void context_end(struct ripc *ctx, bool graceful)
 	ripc__reliable_close(ctx);
 	ripc__pairs_free(ctx);
 	ripc__calls_free(ctx);
-	ripc__rndv_cache_free(ctx);
 	ripc__peers_free(ctx);
 }
 

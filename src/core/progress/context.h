@@ -197,8 +197,6 @@ struct ripc {
 	uint64_t calls_next_ns;
 	struct ripc__handle_blocks request_blocks;              /* their memory, */
 	struct ripc_request *request_free[RIPC__REQUEST_SIZES]; /* and what is free of it */
-	struct ripc__rndv *rndv_cache;                          /* free structs, singly linked */
-	unsigned rndv_cached;
 	bool rndvs_have_room;        /* core/rendezvous/arriving.c: ripc__rndvs_resume() is due, */
 	bool rndvs_resuming;         /* or at work */
 	uint64_t rndvs_slow_bytes;   /* payload of transfers that count as slow */

@@ -280,7 +280,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 			 const struct ripc__header *h, uint32_t units)
 {
 	struct ripc *ctx = lane->ctx;
-	struct ripc__rndv *r = ripc__rndv_get(ctx, h->nitems);
+	struct ripc__rndv *r = malloc(sizeof(*r) + h->nitems * sizeof(r->items[0]));
 	struct ripc__message *m = r ? ripc__message_new(ctx, h->nitems) : NULL;
 	uint64_t longest;
 	bool transfers;
@@ -291,8 +291,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 	     !(lane->peer->dedup_bitmap = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
 		if (m)
 			ripc__message_release(m);
-		if (r)
-			ripc__rndv_put(ctx, r, h->nitems);
+		free(r);
 		ctx->stats.dropped_no_memory++;
 		ripc__flow_consume(flow, units);
 		ripc__dedup_mark_failed(lane->peer, h->u[0]);

@@ -94,43 +94,6 @@ void ripc__rndv_release(struct ripc__rndv *r)
 	}
 }
 
-#define CACHED_ITEMS 4  /* a struct of the cache has room for so many items */
-#define CACHED_MAX   64 /* structs kept at most */
-
-struct ripc__rndv *ripc__rndv_get(struct ripc *ctx, unsigned nitems)
-{
-	struct ripc__rndv *r = ctx->rndv_cache;
-
-	if (r && nitems <= CACHED_ITEMS) {
-		ctx->rndv_cache = r->next_cached;
-		ctx->rndv_cached--;
-		return r;
-	}
-	return malloc(sizeof(*r) +
-		      (nitems > CACHED_ITEMS ? nitems : CACHED_ITEMS) * sizeof(r->items[0]));
-}
-
-void ripc__rndv_put(struct ripc *ctx, struct ripc__rndv *r, unsigned nitems)
-{
-	if (nitems > CACHED_ITEMS || ctx->rndv_cached >= CACHED_MAX) {
-		free(r);
-		return;
-	}
-	r->next_cached = ctx->rndv_cache;
-	ctx->rndv_cache = r;
-	ctx->rndv_cached++;
-}
-
-void ripc__rndv_cache_free(struct ripc *ctx)
-{
-	struct ripc__rndv *r;
-
-	while ((r = ctx->rndv_cache)) {
-		ctx->rndv_cache = r->next_cached;
-		free(r);
-	}
-}
-
 static void answer_ends(struct ripc__rndv *r)
 {
 	if (r->awaited_by)
@@ -149,7 +112,7 @@ void ripc__rndv_free(struct ripc__rndv *r)
 	if (r->message)
 		ripc__message_release(r->message);
 	r->ctx->long_inflight--;
-	ripc__rndv_put(r->ctx, r, r->nitems);
+	free(r);
 }
 
 /* ---- transfer ---- */

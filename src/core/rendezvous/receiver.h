@@ -55,8 +55,7 @@ struct ripc__rndv_item {
 };
 
 struct ripc__rndv {
-	struct ripc__list link; /* in service->rndvs_in */
-	struct ripc__rndv *next_cached;
+	struct ripc__list link;      /* in service->rndvs_in */
 	struct ripc__list peer_link; /* in peer->lists->rndvs, oldest first */
 	/* in lane->memory->rndvs while reads remain to be posted; WAITING: in flow->waiting */
 	struct ripc__list lane_link;
@@ -124,11 +123,6 @@ void ripc__rndv_start(struct ripc__rndv *r);
 void ripc__rndv_service_gone(struct ripc_service *s);
 /* Frees r in ripc_close(). No transport transfers data any more. */
 void ripc__rndv_free(struct ripc__rndv *r);
-/* A struct with room for nitems, undefined; NULL: out of memory. ripc__rndv_put() takes it back. */
-struct ripc__rndv *ripc__rndv_get(struct ripc *ctx, unsigned nitems);
-void ripc__rndv_put(struct ripc *ctx, struct ripc__rndv *r, unsigned nitems);
-/* Frees the structs that are kept for reuse. */
-void ripc__rndv_cache_free(struct ripc *ctx);
 
 /* Finds a message of a peer by its id. Return: NULL: none. */
 struct ripc__rndv *ripc__rndv_find(struct ripc__peer *p, uint64_t id);
