@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/request.h"
-#include "core/memory/bounce.h"
 #include "core/memory/detach.h"
 #include "core/memory/late_ref.h"
 #include "core/memory/remote_returns.h"
@@ -346,19 +345,8 @@ void ripc__request_requeue(struct ripc_request *r)
 
 void ripc__request_free(struct ripc_request *r)
 {
-	for (unsigned i = 0; r->state != RIPC__REQUEST_DONE && i < r->nitems; i++) {
-		struct ripc__request_item *it = &r->items[i];
-
-		ripc__list_del(&it->ref.link);
-		if (it->exposed)
-			r->ctx->tp[r->lane->tp].ops->dereg(r->ctx->tp[r->lane->tp].t, &it->mr);
-		if (it->bounce)
-			ripc__bounce_put(it->bounce);
-		if (it->cached_mr)
-			ripc__cached_mr_release(r->ctx, it->cached_mr);
-		if (it->remote_return)
-			ripc__remote_return_release(NULL, r->dest, it->remote_return, false);
-	}
+	if (r->lane)
+		ripc__request_unselect(r, false);
 	ripc__list_del(&r->ctx_link);
 	ripc__completion_remove(r->ctx, &r->completion);
 	free(r->detail);
