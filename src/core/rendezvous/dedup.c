@@ -5,7 +5,6 @@
  */
 #include "core/rendezvous/dedup.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,14 +31,16 @@ bool ripc__dedup_failed(const struct ripc__peer *p, uint64_t id)
 	return id >= p->dedup_base && p->dedup_failures && byte_of(p, id)[BYTES] & bit_of(id);
 }
 
-int ripc__dedup_mark(struct ripc__peer *p, uint64_t id)
+bool ripc__dedup_begin(struct ripc__peer *p)
 {
 	if (!p->dedup_bitmap)
 		p->dedup_bitmap = calloc(1, BYTES);
-	if (!p->dedup_bitmap)
-		return -ENOMEM;
+	return p->dedup_bitmap;
+}
+
+void ripc__dedup_mark(struct ripc__peer *p, uint64_t id)
+{
 	*byte_of(p, id) |= bit_of(id);
-	return 0;
 }
 
 void ripc__dedup_mark_failed(struct ripc__peer *p, uint64_t id)

@@ -5,8 +5,10 @@
 
 #include "core/peer/peer.h"
 
-/* Records that request id of the peer has ended. Return: 0 or -ENOMEM. */
-int ripc__dedup_mark(struct ripc__peer *p, uint64_t id);
+/* Room for the record of requests that end. Return: whether there is memory. */
+bool ripc__dedup_begin(struct ripc__peer *p);
+/* Records that request id of the peer has ended, for which there is room. */
+void ripc__dedup_mark(struct ripc__peer *p, uint64_t id);
 /*
  * The same, and that there was no memory for it: a repetition, which came behind later ones, is not
  * received. Without memory for the record it is.

@@ -185,7 +185,6 @@ void ripc__rndv_acks_send(struct ripc__lane *lane)
 
 static void count_received(struct ripc__peer *p, uint64_t id, uint64_t bytes)
 {
-	/* The bitmap was allocated when the message arrived. */
 	ripc__dedup_mark(p, id);
 	p->stats.long_received++;
 	p->stats.bytes_received += bytes;

@@ -287,8 +287,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 	int rc;
 
 	if (!m || !ripc__peer_lists(lane->peer) || !ripc__lane_memory_get(lane) ||
-	    (!lane->peer->dedup_bitmap &&
-	     !(lane->peer->dedup_bitmap = calloc(1, RIPC__REQUESTS_MAX / 8)))) {
+	    !ripc__dedup_begin(lane->peer)) {
 		if (m)
 			ripc__message_release(m);
 		free(r);
