@@ -24,7 +24,7 @@ bool ripc__refs_lost(const struct ripc__region *region)
 
 void ripc__late_refs_free(struct ripc__list *late_refs)
 {
-	ripc__list_free(late_refs, struct ripc__late_ref, link);
+	ripc__list_free(late_refs, struct ripc__export_ref, link);
 }
 
 struct ripc__list *ripc__late_refs_new(const struct ripc__region *region,
@@ -34,7 +34,7 @@ struct ripc__list *ripc__late_refs_new(const struct ripc__region *region,
 
 	ripc__list_init(late_refs);
 	ripc__list_for_each (n, &region->refs) {
-		struct ripc__late_ref *late = calloc(1, sizeof(*late));
+		struct ripc__export_ref *late = calloc(1, sizeof(*late));
 
 		if (late) {
 			ripc__list_add(late_refs, &late->link);
@@ -53,21 +53,18 @@ void ripc__refs_outlive_requests(struct ripc__region *from, struct ripc__region 
 	struct ripc__export_ref *ref;
 
 	while ((ref = ripc__list_first_entry(&from->refs, struct ripc__export_ref, link))) {
-		struct ripc__late_ref *late =
-			ripc__list_entry(ripc__list_first(late_refs), struct ripc__late_ref, link);
+		struct ripc__export_ref *late =
+			ripc__list_entry(ripc__list_first(late_refs), struct ripc__export_ref, link);
 
 		ripc__list_del(&late->link);
 		if (lane_closed(ref->lane)) {
 			ripc__region_taint(to);
 			free(late);
 		} else {
-			late->lane = ref->lane;
+			*late = *ref;
 			late->region = to;
-			late->request = ref->request;
-			late->item = ref->item;
-			late->len = ref->len;
-			ref->lane->memory->ref_bytes += ref->len;
-			ripc__list_add(&ref->lane->memory->late_refs, &late->link);
+			late->lane->memory->ref_bytes += late->len;
+			ripc__list_add(&late->lane->memory->late_refs, &late->link);
 			to->sends++;
 		}
 		if (ref->refs == ended)
@@ -87,7 +84,7 @@ int ripc__refs_keep(struct ripc__region *region, const struct ripc__export_refs 
 	return 0;
 }
 
-static void late_ref_end(struct ripc__late_ref *late, bool lost)
+static void late_ref_end(struct ripc__export_ref *late, bool lost)
 {
 	struct ripc__region *region = late->region;
 
@@ -102,7 +99,7 @@ static void late_ref_end(struct ripc__late_ref *late, bool lost)
 
 void ripc__late_ref_release(struct ripc__lane *lane, uint64_t request, uint64_t item, bool lost)
 {
-	struct ripc__late_ref *late;
+	struct ripc__export_ref *late;
 
 	ripc__list_for_each_entry (late, &lane->memory->late_refs, link) {
 		if (late->request == request && late->item == item) {
@@ -118,5 +115,5 @@ void ripc__late_refs_lane_gone(struct ripc__lane *lane)
 
 	/* The peer may be alive, and its application may still read. */
 	while ((n = ripc__list_first(&lane->memory->late_refs)))
-		late_ref_end(ripc__list_entry(n, struct ripc__late_ref, link), true);
+		late_ref_end(ripc__list_entry(n, struct ripc__export_ref, link), true);
 }

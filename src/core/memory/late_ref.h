@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Late references: items that a peer reads in place after their request has ended. Their region is
- * not used again before the peer releases them. mapped.h has the rules.
+ * Late references: items that a peer reads in place after their request has ended. They are copies
+ * of its references, in lane->memory->late_refs, and count in region->sends: the region is not used
+ * again before the peer releases them. mapped.h has the rules.
  */
 #ifndef RIPC_CORE_MEMORY_LATE_REF_H
 #define RIPC_CORE_MEMORY_LATE_REF_H
 
 #include "core/memory/mapped.h"
-
-/* An item that a peer reads in place after its request has ended. Counted in region->sends. */
-struct ripc__late_ref {
-	struct ripc__list link; /* in lane->memory->late_refs */
-	struct ripc__lane *lane;
-	struct ripc__region *region;
-	uint64_t request;
-	unsigned item;
-	size_t len;
-};
 
 /*
  * Turns the references to a region into late references: it is not used again before they end.

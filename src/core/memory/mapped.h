@@ -71,11 +71,15 @@ struct ripc__export_refs {
 	uint64_t deadline_ns;
 };
 
-/* An item of a sent message that the peer reads in place. Embedded in the item of the request. */
+/*
+ * An item of a sent message that the peer reads in place. Embedded in the item of the request, or
+ * late (late_ref.h).
+ */
 struct ripc__export_ref {
 	struct ripc__list link;  /* in region->refs while the reference exists */
 	struct ripc__lane *lane; /* lane to the peer; NULL: there is no reference */
-	struct ripc__export_refs *refs;
+	struct ripc__region *region;
+	struct ripc__export_refs *refs; /* late: undefined */
 	uint64_t request; /* id of the request */
 	unsigned item;
 	size_t len;
