@@ -18,7 +18,6 @@ extern char **environ;
 
 enum kind { KIND_LIST, KIND_INTERFACES, KIND_CHAIN, KIND_PATH, KIND_CHOICE, KIND_NUMBER };
 
-/* One setting: its member and its valid values. */
 struct setting {
 	const char *name;
 	enum kind kind;

@@ -29,7 +29,6 @@ void ripc__table_init(struct ripc__table *table, uint64_t secret);
 /* Frees the table's own memory; the nodes are the caller's. */
 void ripc__table_fini(struct ripc__table *table);
 
-/* Return: a node with this id, or NULL. */
 struct ripc__node *ripc__table_find(const struct ripc__table *table, uint64_t id);
 
 /* Return: another node with the same id, or NULL. */

@@ -69,7 +69,6 @@ bool ripc__call_answer_begins(struct ripc *ctx, const struct ripc__peer *p, uint
 void ripc__call_answer_ends(struct ripc *ctx, uint64_t id);
 /* The answer of call id arrived from p, with this status. The callee owns m. */
 void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t status, struct ripc__peer *p);
-/* CALL_STATE arrived. */
 void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t state);
 /* Ends the calls at a peer that is lost, or has lost its record of this context. */
 void ripc__calls_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why);
@@ -94,7 +93,6 @@ void ripc__request_delivered(struct ripc__message *m);
 bool ripc__request_taken(struct ripc__message *m);
 /* A request is released without an answer: its caller is notified. */
 void ripc__request_dropped(struct ripc__message *m);
-/* CALL_CANCEL arrived. */
 void ripc__request_cancelled(struct ripc__lane *lane, uint64_t id);
 /* The peer is lost: its requests need no answer. */
 void ripc__served_peer_lost(struct ripc__peer *p);
@@ -111,7 +109,6 @@ static inline int ripc__request_check(const struct ripc__message *m)
 		       ? 0
 		       : ripc__request_unanswerable(m);
 }
-/* Whether the caller's deadline has passed. */
 bool ripc__request_expired(struct ripc__message *m);
 /* Whether an answer goes as a short message. */
 static inline bool ripc__reply_is_short(const struct ripc__message *m, uint64_t bytes)

@@ -142,7 +142,6 @@ void ripc__group_set_state(struct ripc__group *g, enum ripc__group_state to);
 /* Runs the group's timer at the next pass. */
 void ripc__group_kick(struct ripc__group *g);
 
-/* The role of this context. */
 static inline enum ripc__group_role ripc__group_role(const struct ripc__group *g)
 {
 	return ripc__list_empty((struct ripc__list *)&g->local_members) ? RIPC__ROLE_SENDER
@@ -175,7 +174,6 @@ bool ripc__groups_include(struct ripc *ctx, const struct ripc__peer *p);
  */
 int ripc__check_group(struct ripc_service *s, uint64_t group, struct ripc **ctx);
 
-/* The lane to a peer is closed. */
 void ripc__groups_lane_gone(struct ripc *ctx, const struct ripc__peer *p);
 /*
  * The lane took the place of another one, because connections crossed. Control messages on that one
@@ -198,7 +196,6 @@ void ripc__group_receive(struct ripc *ctx, unsigned tp, struct ripc__lane *lane,
  */
 void ripc__group_deliver(struct ripc__group *g, const uint8_t instance[16], uint64_t source,
 			 const struct iovec *items, unsigned nitems, uint64_t bytes);
-/* MCAST_ACK arrived (multicast_send.c). */
 void ripc__mcast_acked(struct ripc__lane *lane, const struct ripc__header *h);
 /* The first local member came, or the last one left: the group's multicast is received, or not. */
 void ripc__mcast_listen(struct ripc__group *g, bool on);

@@ -15,7 +15,6 @@ void ripc__member_free(struct ripc__group *g, struct ripc__member *m);
  */
 struct ripc__member *ripc__member_put(struct ripc__group *g, const struct ripc__record *record,
 				      enum ripc__group_role role);
-/* Whether the entry has this record. */
 bool ripc__member_has_record(const struct ripc__member *m, const struct ripc__record *record);
 /* Sets an expiry, unless an earlier one is set. */
 void ripc__member_expire(struct ripc__group *g, struct ripc__member *m, uint64_t after_ns);

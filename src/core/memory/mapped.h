@@ -80,7 +80,7 @@ struct ripc__export_ref {
 	struct ripc__lane *lane; /* lane to the peer; NULL: there is no reference */
 	struct ripc__region *region;
 	struct ripc__export_refs *refs; /* late: undefined */
-	uint64_t request; /* id of the request */
+	uint64_t request;               /* id of the request */
 	unsigned item;
 	size_t len;
 };
@@ -113,7 +113,6 @@ bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct r
 /* Whether the region still has the export of this id. */
 bool ripc__export_is_current(const struct ripc__lane *lane, struct ripc__region *region,
 			     uint32_t export_id);
-/* MAP_ACK arrived. */
 void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id);
 /*
  * The message was sent: the reference to an item of ref->len bytes in the region begins. The caller

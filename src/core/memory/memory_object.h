@@ -5,7 +5,6 @@
 
 #include "core/memory/buffer.h"
 
-/* Whether there is room for the descriptor of another object. */
 bool ripc__memory_object_room(struct ripc *ctx);
 /*
  * Maps a new object of r->cap bytes for a region, which gets its descriptor. Return: NULL:

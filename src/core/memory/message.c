@@ -118,7 +118,6 @@ void ripc__message_release_item(struct ripc__message *m, unsigned item)
 	m->pool[item] = NULL;
 }
 
-/* The items of a long message. */
 static void __attribute__((noinline)) release_items(struct ripc__message *m)
 {
 	for (unsigned i = 0; i < m->pub.nitems; i++)

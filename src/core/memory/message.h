@@ -87,7 +87,6 @@ static inline void ripc__small_take(struct ripc *ctx, struct ripc__message *m)
 	atomic_store_explicit(&m->freed, false, memory_order_relaxed);
 }
 
-/* Takes back small messages that were freed. */
 static inline void ripc__small_reclaim(struct ripc *ctx)
 {
 	struct ripc__message *m;

@@ -5,9 +5,7 @@
 
 #include "core/peer/lane.h"
 
-/* A message arrived over a lane. */
 void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev);
-/* A datagram arrived over transport tp. */
 void ripc__dispatch_datagram(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 
 #endif

@@ -54,7 +54,6 @@ int ripc__pair_error(struct ripc__pair *pair);
 void ripc__pairs_service_stopped(struct ripc_service *s);
 /* The pairs of s end with their messages. No thread sends or flushes for it any more. */
 void ripc__pairs_service_ended(struct ripc_service *s);
-/* ripc_close() */
 void ripc__pairs_free(struct ripc *ctx);
 
 #endif

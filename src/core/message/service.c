@@ -126,7 +126,6 @@ static uint64_t random_id(struct ripc *ctx)
 	return (id | RIPC_ID_LIMIT) & ~RIPC_GROUP_LIMIT;
 }
 
-/* An id to claim. */
 struct wanted {
 	uint64_t id;
 	const char *name; /* NULL: none */
@@ -456,7 +455,6 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 					  ripc__service_text(ctx, s->id),
 					  s->conflict ? s->conflict : "");
 		if (!timeout_ms) {
-			/* The network is polled once. */
 			if (polled) {
 				if (s->fd >= 0)
 					ripc__poll_pass_leadership(ctx, &s->empty_polls);

@@ -25,13 +25,11 @@ struct ripc__attempt {
 void ripc__attempt_add(struct ripc__peer *p, unsigned path_index, unsigned tp, bool same_host,
 		       const char *why);
 
-/* Clears all attempts. */
 void ripc__attempts_clear(struct ripc__peer *p);
 
 /* A lane over this transport is up: clears its failures. */
 void ripc__attempts_clear_tp(struct ripc__peer *p, unsigned tp);
 
-/* Whether an attempt over this transport has failed. */
 bool ripc__attempt_failed_over(const struct ripc__peer *p, unsigned tp);
 
 /* The address of the attempt in progress, if known. */

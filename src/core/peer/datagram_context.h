@@ -51,7 +51,6 @@ static inline struct ripc__datagram_context *ripc__datagram_context_find(struct 
 	return RIPC__LIKELY(c && c->word == word) ? c : ripc__datagram_context_lookup(ctx, word);
 }
 
-/* The id of a context. */
 static inline uint64_t ripc__datagram_context_id(const struct ripc__datagram_context *c)
 {
 	return c->word >> 8;
@@ -91,7 +90,6 @@ void ripc__datagram_contexts_free(struct ripc__peer *p);
  */
 bool ripc__datagram_context_received(struct ripc__lane *lane, uint64_t id,
 				     const struct ripc__header_context *services, uint64_t first);
-/* DATAGRAM_CONTEXT_ACK */
 void ripc__datagram_context_acked(struct ripc__lane *lane, uint64_t id);
 /* UNKNOWN_CONTEXT: @word is that of the datagram that it answers. */
 void ripc__datagram_context_refused(struct ripc *ctx, uint64_t word);

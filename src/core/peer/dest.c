@@ -16,7 +16,6 @@
 
 #define TO(state) (1u << RIPC__DEST_##state)
 
-/* The states that may follow each state. */
 __attribute__((unused)) static const unsigned next_states[RIPC__DEST_STATES] = {
 	[RIPC__DEST_UNKNOWN] = TO(RESOLVING) | TO(KNOWN) | TO(FAILED),
 	[RIPC__DEST_RESOLVING] = TO(UNKNOWN) | TO(KNOWN) | TO(FAILED),

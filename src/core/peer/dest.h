@@ -153,7 +153,6 @@ bool ripc__dest_in_use(const struct ripc__dest *d);
 void ripc__dest_refresh(struct ripc *ctx, struct ripc__dest *d);
 /* Folds those of an idle peer, whose lane is up and which nothing waits for. */
 void ripc__dests_fold(struct ripc *ctx, struct ripc__peer *p);
-/* Timers of all destinations. */
 void ripc__dest_timers(struct ripc *ctx);
 void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d);
 /*
@@ -161,7 +160,6 @@ void ripc__dest_free(struct ripc *ctx, struct ripc__dest *d);
  * sent to.
  */
 void ripc__dest_sweep(struct ripc *ctx, uint64_t idle_ns);
-/* ripc_close(): frees all. */
 void ripc__dests_free(struct ripc *ctx);
 
 #endif

@@ -38,7 +38,6 @@ void ripc__evict_pending(struct ripc *ctx);
 /* GOAWAY arrived on a lane. answer: to a GOAWAY of this side. */
 void ripc__lane_goaway(struct ripc__lane *lane, bool answer);
 
-/* Whether a lane of p is retiring. */
 bool ripc__lane_retiring(struct ripc *ctx, const struct ripc__peer *p);
 
 #endif

@@ -13,7 +13,6 @@
 
 #define TO(state) (1u << RIPC__LANE_##state)
 
-/* The states that may follow each state. */
 __attribute__((unused)) static const unsigned next_states[RIPC__LANE_STATES] = {
 	[RIPC__LANE_CONNECTING] = TO(UP) | TO(DEAD),
 	[RIPC__LANE_ACCEPTING] = TO(UP) | TO(DEAD),

@@ -361,7 +361,6 @@ void ripc__remote_returns_drop(struct ripc__dest *d);
 void ripc__peer_lane_ends(struct ripc__peer *p);
 /* Closes the lane, which is not dead, without further effect. */
 void ripc__lane_close(struct ripc__lane *lane);
-/* Frees closed lanes. */
 void ripc__dead_lanes_free(struct ripc *ctx);
 
 /* Counts a message that violates the protocol and fails its lane (failover.c). */

@@ -53,7 +53,6 @@ void ripc__lane_flush(struct ripc__lane *lane)
 
 /* ---- events ---- */
 
-/* The peer is alive. */
 static inline void lane_received(struct ripc__lane *lane)
 {
 	lane->last_rx_ns = lane->ctx->now_ns;

@@ -399,7 +399,6 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 					  !(ctx->tp[tp].limits.caps & RIPC__CAP_SAME_HOST),
 				  ripc_error_detail());
 	}
-	/* All paths were tried. */
 	p->next_path = 0;
 	if (p->lane)
 		return;

@@ -196,7 +196,6 @@ bool ripc__peer_has_work(const struct ripc__peer *p);
 /* As ripc__peer_has_work(), without incoming long messages. */
 bool ripc__peer_has_tx_work(const struct ripc__peer *p);
 
-/* Timers of peers and destinations. */
 void ripc__peer_timers(struct ripc *ctx);
 
 /* Frees what peers do not need that had no traffic since the last call. */
@@ -207,7 +206,6 @@ void ripc__sweep_plan(struct ripc *ctx);
 /* Removes entries that are idle for RIPC__IDLE_MS; now: all idle entries. */
 void ripc__sweep(struct ripc *ctx, bool now);
 
-/* ripc_close(): frees all. */
 void ripc__peers_free(struct ripc *ctx);
 
 #endif

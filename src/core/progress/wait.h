@@ -45,7 +45,6 @@ uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms);
  * The same where reading the clock would cost much: a timeout of 100 ms or more may end 10 ms late.
  */
 uint64_t ripc__deadline_far(struct ripc *ctx, int timeout_ms);
-/* Whether a deadline has passed. */
 bool ripc__deadline_passed(struct ripc *ctx, uint64_t deadline_ns);
 /*
  * Milliseconds until a deadline, rounded up; 0: it has passed; UINT32_MAX: there is none

@@ -13,7 +13,6 @@
 
 struct ripc__reliable_owner;
 
-/* A message and its copy. */
 struct ripc__reliable_msg {
 	struct ripc__list link; /* in the peer's unacked or in dest->reliable_pending */
 	struct ripc__reliable_owner *owner;

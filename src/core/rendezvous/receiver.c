@@ -25,7 +25,6 @@
 
 #define TO(state) (1u << RIPC__RNDV_##state)
 
-/* The states that may follow each state. */
 __attribute__((unused)) static const unsigned next_states[RIPC__RNDV_STATES] = {
 	[RIPC__RNDV_WAITING] = TO(TRANSFER) | TO(SUSPENDED) | TO(DRAINING),
 	[RIPC__RNDV_TRANSFER] = TO(READY) | TO(SUSPENDED) | TO(DRAINING),

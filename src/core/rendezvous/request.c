@@ -20,7 +20,6 @@
 
 #define TO(state) (1u << RIPC__REQUEST_##state)
 
-/* The states that may follow each state. */
 __attribute__((unused)) static const unsigned next_states[RIPC__REQUEST_STATES] = {
 	[RIPC__REQUEST_PENDING] = TO(WRITING) | TO(DONE),
 	[RIPC__REQUEST_WRITING] = TO(SENT) | TO(PENDING) | TO(DONE),

@@ -134,7 +134,6 @@ static inline size_t ripc__request_header_len(const struct ripc_request *r)
 	return RIPC__LONG_FIXED + (r->ext.flags ? RIPC__CALL_EXT : 0) +
 	       (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
 }
-/* Whether a peer may have delivered it. */
 static inline bool ripc__request_maybe_delivered(const struct ripc_request *r)
 {
 	return r->delivery != RIPC__DELIVERY_NONE;

@@ -16,7 +16,6 @@ struct ripc__peer;
  * a lane it may be lost. The last RIPC__REQUESTS_MAX are remembered.
  */
 void ripc__withdrawn_add(struct ripc__peer *p, uint64_t id);
-/* The peer's lane is up: sends them. */
 void ripc__withdrawn_lane_up(struct ripc__lane *lane);
 /* The peer is forgotten; or its lane was idle for so long that it has received them. */
 void ripc__withdrawn_free(struct ripc__peer *p);

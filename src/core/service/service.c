@@ -8,7 +8,6 @@
 
 #define TO(state) (1u << RIPC__SERVICE_##state)
 
-/* The states that may follow each state. */
 __attribute__((unused)) static const unsigned next_states[RIPC__SERVICE_STATES] = {
 	[RIPC__SERVICE_ENDED] = TO(CLAIMING),
 	[RIPC__SERVICE_CLAIMING] = TO(ACTIVE) | TO(CONFLICT),
@@ -98,7 +97,6 @@ void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
 		ripc__wake(ctx, &s->receivers);
 }
 
-/* m left the queue. */
 static void queue_uncount(struct ripc_service *s, const struct ripc__message *m)
 {
 	s->queued_shorts -= !m->pub.is_long;

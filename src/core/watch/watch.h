@@ -25,14 +25,11 @@
 
 /* ripc_watch(). Return: 0, or -ENOMEM, explained. */
 int ripc__watch_begin(struct ripc_service *s, uint64_t dest);
-/* ripc_unwatch() */
 void ripc__watch_stop(struct ripc_service *s, uint64_t dest);
 
 /* The destination may be reachable now, and has watches. */
 void ripc__watch_flush(struct ripc *ctx, struct ripc__dest *d);
-/* No context holds the service. */
 void ripc__watch_not_found(struct ripc *ctx, struct ripc__dest *d, const char *why);
-/* The peer's lane is up. */
 void ripc__watch_lane_up(struct ripc__lane *lane);
 /* WATCH arrived: notifies the peer when the service ends. */
 void ripc__watch_received(struct ripc__lane *lane, uint64_t id);
@@ -41,9 +38,7 @@ void ripc__watch_received(struct ripc__lane *lane, uint64_t id);
  * messages were sent before.
  */
 void ripc__watchers_notify(struct ripc *ctx, uint64_t id);
-/* WATCH_END arrived. */
 void ripc__watch_ended(struct ripc__lane *lane, uint64_t id);
-/* No address of the peer answers. */
 void ripc__watch_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why);
 /* Searches for addresses of the peer: resolves its services that are watched. */
 void ripc__watches_resolve(struct ripc *ctx, struct ripc__peer *p);
