@@ -23,7 +23,10 @@ int RIPC__NO_ANALYSIS ripc_completion_fd(struct ripc *ctx)
 
 	if (rc)
 		return rc;
-	rc = ripc__completion_open(ctx);
+	rc = ripc__ready_fd_open(ctx, &ctx->completions_ready,
+				 !ripc__list_empty(&ctx->completions));
+	if (rc < 0)
+		ripc__fail(rc, "no descriptor for completions: %s", ripc_strerror(rc));
 	ripc__unlock(ctx);
 	return rc;
 }
@@ -37,14 +40,10 @@ static int wait_any(struct ripc *ctx, int timeout_ms)
 		return 0;
 	if (!timeout_ms) {
 		ripc__delayed_ack_idle(ctx);
-		if (ctx->completion_fd >= 0)
-			ripc__poll_before_sleep(ctx, &ctx->empty_polls);
-		else
-			ripc__poll_nowait(ctx);
+		ripc__poll_before_sleep(ctx, &ctx->completions_ready);
 		if (!ripc__list_empty(&ctx->completions))
 			return 0;
-		if (ctx->completion_fd >= 0)
-			ripc__poll_pass_leadership(ctx, &ctx->empty_polls);
+		ripc__poll_pass_leadership(ctx, &ctx->completions_ready);
 		return ripc__fail_text(-EAGAIN, "nothing is complete");
 	}
 	deadline = ripc__deadline(ctx, timeout_ms);

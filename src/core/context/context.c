@@ -58,11 +58,11 @@ static void RIPC__NO_ANALYSIS fork_child(void)
 		if (ctx->resolver)
 			ripc__resolver_atfork_child(ctx->resolver);
 		ripc__descriptors_close(ctx);
-		if (ctx->completion_fd >= 0)
-			close(ctx->completion_fd);
+		if (ctx->completions_ready.fd >= 0)
+			close(ctx->completions_ready.fd);
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
-			if (s->fd >= 0)
-				close(s->fd);
+			if (s->ready.fd >= 0)
+				close(s->ready.fd);
 		for (unsigned i = 0; i < RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX; i++)
 			if (ctx->memory->objects[i])
 				close(ctx->memory->objects[i]->fd);
@@ -165,7 +165,7 @@ static void RIPC__NO_ANALYSIS context_free(struct ripc *ctx)
 	struct ripc__lock *lock = &ctx->lock;
 
 	ripc__descriptors_close(ctx);
-	ripc__completion_close(ctx);
+	ripc__ready_fd_close(ctx, &ctx->completions_ready);
 	ripc__auth_close(ctx->auth);
 	ripc__lock(ctx);
 	ripc__handle_blocks_free(&ctx->request_blocks);
@@ -200,7 +200,7 @@ static void context_init(struct whole_context *whole, const struct ripc__hooks *
 	ripc__list_init(&ctx->requests);
 	ripc__list_init(&ctx->completions);
 	ripc__waitq_init(&ctx->completed);
-	ctx->completion_fd = -1;
+	ctx->completions_ready.fd = -1;
 	ripc__list_init(&ctx->progress.followers);
 }
 

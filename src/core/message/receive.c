@@ -300,7 +300,7 @@ receive(struct ripc *ctx, struct ripc_service *s, struct ripc_message **message,
  */
 static bool skips_pass(struct ripc *ctx, const struct ripc_service *s)
 {
-	if (s->fd >= 0 || ctx->nowait_poll_count != ctx->poll_count ||
+	if (s->ready.fd >= 0 || ctx->nowait_poll_count != ctx->poll_count ||
 	    ++ctx->nowait_skips % NOWAIT_PASS_INTERVAL == 0) {
 		ctx->nowait_poll_count = ctx->poll_count + 1;
 		return false;

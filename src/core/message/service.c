@@ -16,9 +16,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #define RANDOM_TRIES      8
 #define SPLITS_LOGGED_MAX 16 /* of one service */
@@ -170,7 +168,7 @@ static int claim(struct ripc *ctx, const struct wanted *w, bool *local, struct r
 		return ripc__fail(-ENOMEM, "no memory for %s", ripc__service_text(ctx, id));
 	s->id = id;
 	s->ctx = ctx;
-	s->fd = -1;
+	s->ready.fd = -1;
 	ripc__service_set_state(s, RIPC__SERVICE_CLAIMING);
 	s->registering = true;
 	s->calls = 1;
@@ -411,15 +409,10 @@ int RIPC__NO_ANALYSIS ripc_service_fd(struct ripc_service *s)
 		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	if (s->fd < 0) {
-		s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		if (s->fd < 0)
-			rc = ripc__fail(-errno, "no descriptor for %s: %s",
-					ripc__service_text(ctx, s->id), ripc_strerror(errno));
-		else if (s->queued || ripc__service_over(s))
-			ripc__service_signal(s, true);
-	}
-	rc = rc ? rc : s->fd;
+	rc = ripc__ready_fd_open(ctx, &s->ready, s->queued || ripc__service_over(s));
+	if (rc < 0)
+		ripc__fail(rc, "no descriptor for %s: %s", ripc__service_text(ctx, s->id),
+			   ripc_strerror(rc));
 	ripc__service_unlock(s, ctx);
 	return rc;
 }
@@ -456,15 +449,11 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 					  s->conflict ? s->conflict : "");
 		if (!timeout_ms) {
 			if (polled) {
-				if (s->fd >= 0)
-					ripc__poll_pass_leadership(ctx, &s->empty_polls);
+				ripc__poll_pass_leadership(ctx, &s->ready);
 				return ripc__fail_text(-EAGAIN, "the service has no message");
 			}
 			ripc__delayed_ack_idle(ctx);
-			if (s->fd >= 0)
-				ripc__poll_before_sleep(ctx, &s->empty_polls);
-			else
-				ripc__poll_nowait(ctx);
+			ripc__poll_before_sleep(ctx, &s->ready);
 			polled = true;
 			continue;
 		}

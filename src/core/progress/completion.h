@@ -31,8 +31,5 @@ static inline void ripc__completion_remove(struct ripc *ctx, struct ripc__comple
 	if (!ripc__list_empty(&c->link))
 		ripc__completion_unlink(ctx, c);
 }
-/* The descriptor, created at the first call. Return: it, or a negative errno, explained. */
-int ripc__completion_open(struct ripc *ctx);
-void ripc__completion_close(struct ripc *ctx);
 
 #endif

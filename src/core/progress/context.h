@@ -175,8 +175,7 @@ struct ripc {
 	/* core/progress/completion.h */
 	struct ripc__list completions;
 	struct ripc__waitq completed;
-	int completion_fd;     /* or -1 */
-	unsigned empty_polls;  /* with completion_fd: see ripc__poll_before_sleep() */
+	struct ripc__ready_fd completions_ready; /* of ripc_completion_fd() */
 	bool completions_used; /* the application asks for them: SENDABLE is reported */
 	/* core/group: senders of all groups from which only multicast has come */
 	unsigned unverified_senders;

@@ -5,6 +5,8 @@
 #include "core/progress/descriptors.h"
 
 #include <assert.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #define SPIN_MAX_NS   (100 * 1000) /* wait=adaptive: longest spin; a loaded round trip is shorter */
 #define SPIN_MIN_NS   (2 * 1000)
@@ -171,19 +173,53 @@ void ripc__leader_leave(struct ripc *ctx, bool slept, bool polled)
 
 #define EMPTY_POLLS_MAX 4 /* an application with more of them in a row spins */
 
-void ripc__poll_before_sleep(struct ripc *ctx, unsigned *empty_polls)
+void ripc__ready_fd_set(struct ripc *ctx, struct ripc__ready_fd *r, bool readable)
 {
-	if (*empty_polls < EMPTY_POLLS_MAX &&
-	    ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_THREAD)
-		return;
-	ripc__poll_nowait(ctx);
+	eventfd_t count;
+
+	/* The progress thread leads: the application sleeps, so it is not one that polls. */
+	if (readable && ripc__progress_state(&ctx->progress).leader == RIPC__LEADER_THREAD)
+		r->empty_polls = 0;
+	if (readable)
+		eventfd_write(r->fd, 1);
+	else
+		eventfd_read(r->fd, &count);
 }
 
-void ripc__poll_pass_leadership(struct ripc *ctx, unsigned *empty_polls)
+int ripc__ready_fd_open(struct ripc *ctx, struct ripc__ready_fd *r, bool readable)
 {
-	if (*empty_polls >= EMPTY_POLLS_MAX)
+	if (r->fd >= 0)
+		return r->fd;
+	r->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r->fd < 0)
+		return -errno;
+	if (readable)
+		ripc__ready_fd_set(ctx, r, true);
+	return r->fd;
+}
+
+void ripc__ready_fd_close(struct ripc *ctx, struct ripc__ready_fd *r)
+{
+	if (r->fd < 0)
 		return;
-	++*empty_polls;
+	/* Wakes threads in poll(2): for the kernel they use the descriptor until they return. */
+	ripc__ready_fd_set(ctx, r, true);
+	close(r->fd);
+	r->fd = -1;
+}
+
+void ripc__poll_before_sleep(struct ripc *ctx, struct ripc__ready_fd *r)
+{
+	if (r->fd < 0 || r->empty_polls >= EMPTY_POLLS_MAX ||
+	    ripc__progress_state(&ctx->progress).leader != RIPC__LEADER_THREAD)
+		ripc__poll_nowait(ctx);
+}
+
+void ripc__poll_pass_leadership(struct ripc *ctx, struct ripc__ready_fd *r)
+{
+	if (r->fd < 0 || r->empty_polls >= EMPTY_POLLS_MAX)
+		return;
+	r->empty_polls++;
 	if (!ctx->hooks.now)
 		ripc__progress_step(ctx, RIPC__PROGRESS_PASS_LEAD, NULL);
 }

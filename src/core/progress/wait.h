@@ -64,14 +64,31 @@ void ripc__leader_leave(struct ripc *ctx, bool slept, bool polled);
  */
 void ripc__poll_nowait(struct ripc *ctx);
 
+/* A descriptor on which the application waits until a call with timeout 0 finds something. */
+struct ripc__ready_fd {
+	int fd; /* eventfd, or -1: the application has not asked for it */
+	/* calls that found nothing since the application slept on it: one that goes on spins */
+	unsigned empty_polls;
+};
+
+/* Creates the descriptor at the first call. Return: it, or a negative errno. */
+int ripc__ready_fd_open(struct ripc *ctx, struct ripc__ready_fd *r, bool readable);
+void ripc__ready_fd_set(struct ripc *ctx, struct ripc__ready_fd *r, bool readable);
+/* It becomes readable or not, if it is there. */
+static inline void ripc__ready_fd_signal(struct ripc *ctx, struct ripc__ready_fd *r, bool readable)
+{
+	if (r->fd >= 0)
+		ripc__ready_fd_set(ctx, r, readable);
+}
+void ripc__ready_fd_close(struct ripc *ctx, struct ripc__ready_fd *r);
+
 /*
- * The same, for an application that waits on a descriptor of the library. It calls until nothing is
+ * As ripc__poll_nowait(), for an application that waits on a descriptor. It calls until nothing is
  * left, then sleeps: the progress thread must lead by then, and not at the end of its tick. While
- * the thread leads, there is nothing to poll. *empty_polls: calls that found nothing since the
- * descriptor became readable; an application that goes on calling spins, and polls itself.
+ * the thread leads, there is nothing to poll. An application that spins polls itself.
  */
-void ripc__poll_before_sleep(struct ripc *ctx, unsigned *empty_polls);
+void ripc__poll_before_sleep(struct ripc *ctx, struct ripc__ready_fd *r);
 /* It found nothing. */
-void ripc__poll_pass_leadership(struct ripc *ctx, unsigned *empty_polls);
+void ripc__poll_pass_leadership(struct ripc *ctx, struct ripc__ready_fd *r);
 
 #endif

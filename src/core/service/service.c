@@ -3,8 +3,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #define TO(state) (1u << RIPC__SERVICE_##state)
 
@@ -51,25 +49,6 @@ struct ripc_service *ripc__service_find(struct ripc *ctx, uint64_t id)
 	return s && s->state == RIPC__SERVICE_ACTIVE ? s : NULL;
 }
 
-static void __attribute__((noinline)) fd_signal(struct ripc_service *s, bool readable)
-{
-	eventfd_t count;
-
-	/* The progress thread leads: the application sleeps, so it is not one that polls. */
-	if (readable && ripc__progress_state(&s->ctx->progress).leader == RIPC__LEADER_THREAD)
-		s->empty_polls = 0;
-	if (readable)
-		eventfd_write(s->fd, 1);
-	else
-		eventfd_read(s->fd, &count);
-}
-
-void ripc__service_signal(struct ripc_service *s, bool readable)
-{
-	if (s->fd >= 0)
-		fd_signal(s, readable);
-}
-
 void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
 {
 	struct ripc *ctx = s->ctx;
@@ -92,7 +71,7 @@ void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m)
 	s->queued_long_bytes += m->long_bytes;
 	ctx->stats.queued++;
 	if (!s->queued++)
-		ripc__service_signal(s, true);
+		ripc__ready_fd_signal(ctx, &s->ready, true);
 	if (!ripc__list_empty(&s->receivers.waiters))
 		ripc__wake(ctx, &s->receivers);
 }
@@ -105,14 +84,14 @@ static void queue_uncount(struct ripc_service *s, const struct ripc__message *m)
 	s->ctx->stats.queued--;
 	/* If it is over, the next call fails at once: the descriptor stays readable. */
 	if (!--s->queued && !ripc__service_over(s))
-		ripc__service_signal(s, false);
+		ripc__ready_fd_signal(s->ctx, &s->ready, false);
 }
 
 void ripc__service_check_over(struct ripc_service *s)
 {
 	if (!ripc__service_over(s))
 		return;
-	ripc__service_signal(s, true);
+	ripc__ready_fd_signal(s->ctx, &s->ready, true);
 	ripc__wake(s->ctx, &s->receivers);
 }
 
@@ -174,10 +153,7 @@ void ripc__service_add_stats(const struct ripc_service *s, struct ripc_stats *su
 void ripc__service_free(struct ripc_service *s)
 {
 	ripc__service_add_stats(s, &s->ctx->stats);
-	/* Wakes threads in poll(2): close() alone would not, since they hold the open file. */
-	ripc__service_signal(s, true);
-	if (s->fd >= 0)
-		close(s->fd);
+	ripc__ready_fd_close(s->ctx, &s->ready);
 	free(s->conflict);
 	ripc__handle_free(s, sizeof(*s));
 }

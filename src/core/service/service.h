@@ -49,9 +49,8 @@ struct ripc_service {
 	struct ripc__list watches; /* core/watch/watch.c: its own */
 	struct ripc__list windows; /* struct ripc__recv_window: its own */
 	unsigned nrequests;        /* requests of it that are not done */
-	unsigned calls;       /* threads inside a call on it: it is not freed before they left */
-	int fd;               /* eventfd of ripc_service_fd(), or -1 */
-	unsigned empty_polls; /* with fd: see ripc__poll_before_sleep() */
+	unsigned calls; /* threads inside a call on it: it is not freed before they left */
+	struct ripc__ready_fd ready;  /* of ripc_service_fd() */
 	struct ripc__waitq receivers; /* wait for a message */
 	struct ripc__waitq drained;   /* unregister waits for calls, requests and arrivals to end */
 	struct ripc_stats stats;
@@ -94,8 +93,6 @@ void ripc__service_deliver(struct ripc_service *s, struct ripc__message *m);
 struct ripc__message *ripc__service_pop(struct ripc_service *s);
 /* Takes a message out of the queue. Return: whether it was there. */
 bool ripc__service_remove(struct ripc_service *s, struct ripc__message *m);
-/* The descriptor of ripc_service_fd(), if there is one, becomes readable or not. */
-void ripc__service_signal(struct ripc_service *s, bool readable);
 /* Wakes the receivers if the service is over: it was taken over, or an arriving message ended. */
 void ripc__service_check_over(struct ripc_service *s);
 

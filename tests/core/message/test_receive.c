@@ -374,7 +374,7 @@ END_TEST
  */
 START_TEST(receive__no_wait)
 {
-	struct ripc_service s = {.ctx = &ctx, .fd = -1, .state = RIPC__SERVICE_ACTIVE};
+	struct ripc_service s = {.ctx = &ctx, .ready = {.fd = -1}, .state = RIPC__SERVICE_ACTIVE};
 	struct ripc_message *m;
 
 	ctx.owner = ripc__fork_generation;
@@ -392,7 +392,7 @@ START_TEST(receive__no_wait)
 	ck_assert_uint_eq(passes, 160 / 16);
 	ck_assert_uint_eq(polled_one, 160);
 	passes = 0;
-	s.fd = 1000;
+	s.ready.fd = 1000;
 	for (unsigned i = 0; i < 10; i++)
 		ck_assert_int_eq(ripc_receive(&s, &m, 0), -EAGAIN);
 	ck_assert_uint_eq(passes, 10);

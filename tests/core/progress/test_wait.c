@@ -406,27 +406,28 @@ END_TEST
  */
 START_TEST(pass_leadership__not_while_spinning)
 {
-	unsigned empty = 0, passed = 0;
+	struct ripc__ready_fd ready = {.fd = 0};
+	unsigned passed = 0;
 	struct model m;
 
 	model_begin(&m, RIPC__WAIT_BLOCK);
 	for (unsigned i = 0; i < 10; i++) {
 		model_standby();
 		ripc__lock(&m.ctx);
-		ripc__poll_pass_leadership(&m.ctx, &empty);
+		ripc__poll_pass_leadership(&m.ctx, &ready);
 		ripc__unlock(&m.ctx);
 		passed += thread_state() == RIPC__THREAD_WAKING;
-		ck_assert_uint_eq(empty, passed);
+		ck_assert_uint_eq(ready.empty_polls, passed);
 		if (ripc__progress_state(&m.ctx.progress).kicked)
 			ck_assert_int_eq(read(m.ctx.progress.wakefd, &(uint64_t){0}, 8), 8);
 	}
 	ck_assert_uint_gt(passed, 1);
 	ck_assert_uint_lt(passed, 10);
 	/* The descriptor became readable: it slept. */
-	empty = 0;
+	ready.empty_polls = 0;
 	model_standby();
 	ripc__lock(&m.ctx);
-	ripc__poll_pass_leadership(&m.ctx, &empty);
+	ripc__poll_pass_leadership(&m.ctx, &ready);
 	ripc__unlock(&m.ctx);
 	ck_assert_int_eq(thread_state(), RIPC__THREAD_WAKING);
 	model_end();
@@ -438,23 +439,23 @@ START_TEST(poll_before_sleep__thread_leads)
 {
 	union ripc__progress_word leads = {
 		.state = {.leader = RIPC__LEADER_THREAD, .thread = RIPC__THREAD_BLOCKED}};
-	unsigned empty = 0;
+	struct ripc__ready_fd ready = {.fd = 0};
 	struct model m;
 
 	model_begin(&m, RIPC__WAIT_BLOCK);
 	ripc__lock(&m.ctx);
 	/* Nobody leads: it polls. */
-	ripc__poll_before_sleep(&m.ctx, &empty);
+	ripc__poll_before_sleep(&m.ctx, &ready);
 	ck_assert_uint_eq(m.passes, 1);
 	atomic_store(&m.ctx.progress.word, leads.bits);
-	ripc__poll_before_sleep(&m.ctx, &empty);
+	ripc__poll_before_sleep(&m.ctx, &ready);
 	ck_assert_uint_eq(m.passes, 1);
 	m.ctx.nowait_ns = m.now_ns;
 	/* It spins: after enough calls in a row that found nothing it polls in any case. */
-	for (empty = 0; empty < 100 && m.passes == 1; empty++)
-		ripc__poll_before_sleep(&m.ctx, &empty);
+	for (; ready.empty_polls < 100 && m.passes == 1; ready.empty_polls++)
+		ripc__poll_before_sleep(&m.ctx, &ready);
 	ck_assert_uint_eq(m.passes, 2);
-	ck_assert_uint_gt(empty, 1);
+	ck_assert_uint_gt(ready.empty_polls, 1);
 	ripc__unlock(&m.ctx);
 	model_end();
 }

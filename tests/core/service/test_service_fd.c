@@ -173,12 +173,12 @@ START_TEST(fd__counts_empty_polls)
 
 		w.state.leader = leaders[i];
 		atomic_store(&ctx->progress.word, w.bits);
-		s->empty_polls = 5;
-		ripc__service_signal(s, true);
-		ck_assert_uint_eq(s->empty_polls, i ? 0 : 5);
-		s->empty_polls = 5;
-		ripc__service_signal(s, false);
-		ck_assert_uint_eq(s->empty_polls, 5);
+		s->ready.empty_polls = 5;
+		ripc__ready_fd_signal(ctx, &s->ready, true);
+		ck_assert_uint_eq(s->ready.empty_polls, i ? 0 : 5);
+		s->ready.empty_polls = 5;
+		ripc__ready_fd_signal(ctx, &s->ready, false);
+		ck_assert_uint_eq(s->ready.empty_polls, 5);
 		atomic_store(&ctx->progress.word, none.bits);
 	}
 }
