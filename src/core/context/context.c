@@ -63,9 +63,9 @@ static void RIPC__NO_ANALYSIS fork_child(void)
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 			if (s->ready.fd >= 0)
 				close(s->ready.fd);
-		for (unsigned i = 0; i < RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX; i++)
-			if (ctx->memory->objects[i])
-				close(ctx->memory->objects[i]->fd);
+		for (size_t i = 0; ctx->fork_locked && i < ctx->memory->nregions; i++)
+			if (ctx->memory->regions[i]->fd >= 0)
+				close(ctx->memory->regions[i]->fd);
 		if (ctx->fork_locked)
 			ripc__unlock(ctx);
 	}

@@ -116,7 +116,7 @@ static void pool_reattach(struct ripc *ctx, struct ripc__region *r)
 		ripc__pool_put(ctx, fresh);
 		return;
 	}
-	ripc__memory_object_move(ctx, fresh, r);
+	ripc__memory_object_move(fresh, r);
 	exports_move(fresh, r);
 	r->uses_ever = fresh->uses_ever;
 	r->prefaulted = fresh->prefaulted;
@@ -148,11 +148,11 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	object->state = RIPC__REGION_FREED;
 	if (!ripc__late_refs_new(r, &late_refs) || ripc__regions_insert(ctx, object))
 		goto no_memory;
-	ripc__memory_object_move(ctx, r, object);
+	ripc__memory_object_move(r, object);
 	exports_move(r, object);
 	if (region_remap(ctx, r, own)) {
 		exports_move(object, r);
-		ripc__memory_object_move(ctx, object, r);
+		ripc__memory_object_move(object, r);
 		ripc__regions_remove(ctx, object);
 		goto no_memory;
 	}

@@ -8,21 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SLOTS (RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX)
-
-/* The slot of a region, or with NULL a free one, from begin to end. NULL: none. */
-static struct ripc__region **slot_of(struct ripc *ctx, unsigned begin, unsigned end,
-				     const struct ripc__region *r)
-{
-	for (unsigned i = begin; i < end; i++)
-		if (ctx->memory->objects[i] == r)
-			return &ctx->memory->objects[i];
-	return NULL;
-}
-
 bool ripc__memory_object_room(struct ripc *ctx)
 {
-	return slot_of(ctx, 0, RIPC__MEMFDS_MAX, NULL);
+	return ctx->memory->nmemfds < RIPC__MEMFDS_MAX;
 }
 
 static uint64_t object_of(int fd)
@@ -39,14 +27,14 @@ static uint64_t object_of(int fd)
  */
 uint8_t *ripc__memory_object_map(struct ripc *ctx, struct ripc__region *r)
 {
-	struct ripc__region **slot = slot_of(ctx, 0, RIPC__MEMFDS_MAX, NULL);
 	struct rlimit limit;
 	void *base = MAP_FAILED;
 	size_t cap = r->cap;
 	int fd;
 
 	/* Above this limit ftruncate() raises SIGXFSZ. */
-	if (!slot || (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
+	if (!ripc__memory_object_room(ctx) ||
+	    (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
 		return NULL;
 	fd = memfd_create("ripc-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
@@ -63,15 +51,14 @@ uint8_t *ripc__memory_object_map(struct ripc *ctx, struct ripc__region *r)
 		close(fd);
 		return NULL;
 	}
-	*slot = r;
+	ctx->memory->nmemfds++;
 	r->fd = fd;
 	r->object = object_of(fd);
 	return base;
 }
 
-void ripc__memory_object_move(struct ripc *ctx, struct ripc__region *from, struct ripc__region *to)
+void ripc__memory_object_move(struct ripc__region *from, struct ripc__region *to)
 {
-	*slot_of(ctx, 0, RIPC__MEMFDS_MAX, from) = to;
 	to->fd = from->fd;
 	to->object = from->object;
 	from->fd = -1;
@@ -79,10 +66,10 @@ void ripc__memory_object_move(struct ripc *ctx, struct ripc__region *from, struc
 
 struct ripc__region *ripc__memory_object_own(struct ripc *ctx, const struct ripc__region *import)
 {
-	for (unsigned i = 0; import->object && i < RIPC__MEMFDS_MAX; i++) {
-		struct ripc__region *r = ctx->memory->objects[i];
+	for (size_t i = 0; import->object && i < ctx->memory->nregions; i++) {
+		struct ripc__region *r = ctx->memory->regions[i];
 
-		if (r && r->object == import->object)
+		if (r->fd >= 0 && r->state != RIPC__REGION_IMPORTED && r->object == import->object)
 			return r;
 	}
 	return NULL;
@@ -90,24 +77,25 @@ struct ripc__region *ripc__memory_object_own(struct ripc *ctx, const struct ripc
 
 bool ripc__memory_object_keep(struct ripc *ctx, struct ripc__region *import, int fd)
 {
-	struct ripc__region **slot = slot_of(ctx, RIPC__MEMFDS_MAX, SLOTS, NULL);
-
 	import->object = object_of(fd);
 	/* Known once: most are objects of others. */
 	if (!ripc__memory_object_own(ctx, import))
 		import->object = 0;
-	if (slot) {
-		*slot = import;
-		import->fd = fd;
-	}
-	return slot;
+	if (ctx->memory->nimport_fds >= RIPC__IMPORT_FDS_MAX)
+		return false;
+	ctx->memory->nimport_fds++;
+	import->fd = fd;
+	return true;
 }
 
 void ripc__memory_object_close(struct ripc *ctx, struct ripc__region *r)
 {
 	if (r->fd < 0)
 		return;
-	*slot_of(ctx, 0, SLOTS, r) = NULL;
+	if (r->state == RIPC__REGION_IMPORTED)
+		ctx->memory->nimport_fds--;
+	else
+		ctx->memory->nmemfds--;
 	close(r->fd);
 	r->fd = -1;
 }

@@ -12,7 +12,7 @@ bool ripc__memory_object_room(struct ripc *ctx);
  */
 uint8_t *ripc__memory_object_map(struct ripc *ctx, struct ripc__region *r);
 /* The object of one region becomes that of another one, which had none. */
-void ripc__memory_object_move(struct ripc *ctx, struct ripc__region *from, struct ripc__region *to);
+void ripc__memory_object_move(struct ripc__region *from, struct ripc__region *to);
 /* Keeps the descriptor of a peer's object. Return: whether there was room; if not, it is open. */
 bool ripc__memory_object_keep(struct ripc *ctx, struct ripc__region *import, int fd);
 /* The buffer of this context that is the object of the import; NULL: it is another process's. */

@@ -459,7 +459,7 @@ START_TEST(buffer__sealed)
 
 	open_two(&w, "", "");
 	p = buffer(w.a, LEN, 15);
-	fd = w.a->memory->objects[0]->fd;
+	fd = ripc__memory_find(w.a, p, 1)->fd;
 	ck_assert_int_ge(fd, 0);
 	ck_assert_ptr_eq(mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
 	ck_assert_int_lt(ftruncate(fd, 0), 0);

@@ -394,9 +394,9 @@ START_TEST(fork__child_has_no_fds)
 	p = buffer(w.a, LEN, 17);
 	pid = fork();
 	if (!pid)
-		_exit(fcntl(w.a->memory->objects[0]->fd, F_GETFD) >= 0 ? 1
-		      : holds(p, LEN, 17)                              ? 0
-								       : 2);
+		_exit(fcntl(ripc__memory_find(w.a, p, 1)->fd, F_GETFD) >= 0 ? 1
+		      : holds(p, LEN, 17)                                   ? 0
+									    : 2);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 	close_two(&w);
