@@ -165,8 +165,7 @@ void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r)
 	ripc__local_return_unindex(ctx, r);
 	ripc__list_del(&r->link);
 	ripc__list_del(&r->region_link);
-	if (r->service)
-		ripc__wake(ctx, &r->service->drained);
+	ripc__wake(ctx, &r->service->drained);
 	if (r->call) {
 		ripc__table_remove(&ctx->memory->call_returns, &r->call_node);
 		ctx->memory_ops->call_buffer_free(ctx, r->call);
@@ -185,8 +184,7 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r)
 		return;
 	}
 	r->revoking = true;
-	/* Service 0: it is closed. */
-	ripc__lane_notify(r->lane, RIPC__REVOKE, 0, r->service ? r->service->id : 0, r->id, 0);
+	ripc__lane_notify(r->lane, RIPC__REVOKE, 0, r->service->id, r->id, 0);
 }
 
 void ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region)

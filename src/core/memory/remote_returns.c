@@ -15,7 +15,6 @@ bool ripc__remote_return_add(struct ripc__dest *d, const struct ripc__desc *desc
 	o->desc = *desc;
 	o->call = call;
 	o->pooled = pooled;
-	ripc__list_init(&o->used_link);
 	ripc__list_add(&d->remote_returns, &o->link);
 	d->nremote_returns++;
 	return true;
@@ -38,13 +37,8 @@ struct ripc__remote_return *ripc__remote_return_claim(struct ripc__lane *lane, s
 		if (!o->pooled)
 			break;
 	}
-	/* Without memory the item goes another way. */
-	if (found && !ripc__peer_lists(lane->peer))
-		found = NULL;
-	if (found) {
+	if (found)
 		found->lane = lane;
-		ripc__list_add(&lane->peer->lists->used_returns, &found->used_link);
-	}
 	return found;
 }
 
@@ -67,15 +61,12 @@ void ripc__remote_return_release(struct ripc__lane *lane, struct ripc__dest *d,
 				 struct ripc__remote_return *o, bool used)
 {
 	o->lane = NULL;
-	ripc__list_del(&o->used_link);
 	if (!used && !o->revoked && !o->orphan)
 		return;
 	if (o->revoked && lane && lane->state == RIPC__LANE_UP)
 		ripc__lane_notify(lane, RIPC__REVOKED, 0, 0, o->desc.how, 0);
-	if (!o->orphan) {
-		ripc__list_del(&o->link);
-		d->nremote_returns--;
-	}
+	ripc__list_del(&o->link);
+	d->nremote_returns -= !o->orphan;
 	free(o);
 }
 
@@ -94,7 +85,7 @@ void ripc__remote_return_revoke(struct ripc__lane *lane, struct ripc__dest *d, u
 			return;
 		}
 	/* A message uses it, and it has left its destination's list. */
-	ripc__list_for_each_entry (o, &lane->peer->lists->used_returns, used_link)
+	ripc__list_for_each_entry (o, &lane->peer->lists->orphan_returns, link)
 		if (ripc__lane_same(o->lane, lane) && o->desc.how == id) {
 			o->revoked = true;
 			return;

@@ -30,9 +30,7 @@
 
 /* A return buffer that a peer offered: core/memory/remote_returns.h. */
 struct ripc__remote_return {
-	struct ripc__list link; /* in dest->remote_returns, unless it is an orphan */
-	struct ripc__list
-		used_link; /* in peer->lists->used_returns while a message is written into it */
+	struct ripc__list link;  /* in dest->remote_returns, or in peer->lists->orphan_returns */
 	struct ripc__lane *lane; /* lane of that message; NULL: there is none */
 	struct ripc__desc desc;  /* addr, len, key; how: its id */
 	uint64_t call;           /* its call whose answer alone may use it, or 0 */

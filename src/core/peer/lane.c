@@ -38,12 +38,14 @@ void ripc__remote_returns_drop(struct ripc__dest *d)
 	struct ripc__remote_return *o, *tmp;
 
 	ripc__list_for_each_entry_safe (o, tmp, &d->remote_returns, link) {
-		/* An offer in use belongs to its request. */
 		ripc__list_del(&o->link);
-		if (o->lane)
-			o->orphan = true;
-		else
+		if (!o->lane) {
 			free(o);
+			continue;
+		}
+		/* An offer in use belongs to its request. */
+		o->orphan = true;
+		ripc__list_add(&d->peer->lists->orphan_returns, &o->link);
 	}
 	d->nremote_returns = 0;
 }

@@ -94,7 +94,7 @@ static void peer_trim(struct ripc *ctx, struct ripc__peer *p)
 	l = p->lists;
 	/* Without work the other lists are empty. */
 	if (!p->reliable && !l->datagrams && !p->answers && ripc__list_empty(&l->dests) &&
-	    ripc__list_empty(&l->attempts) && ripc__list_empty(&l->used_returns))
+	    ripc__list_empty(&l->attempts) && ripc__list_empty(&l->orphan_returns))
 		ripc__peer_lists_free(p);
 }
 

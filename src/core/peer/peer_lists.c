@@ -15,7 +15,7 @@ const struct ripc__peer_lists ripc__peer_lists_none = {
 	.rndvs = EMPTY(rndvs),
 	.served = EMPTY(served),
 	.attempts = EMPTY(attempts),
-	.used_returns = EMPTY(used_returns),
+	.orphan_returns = EMPTY(orphan_returns),
 	.watches = EMPTY(watches),
 	.withdrawn = EMPTY(withdrawn),
 };
@@ -37,7 +37,7 @@ struct ripc__peer_lists *ripc__peer_lists(struct ripc__peer *p)
 	ripc__list_init(&l->rndvs);
 	ripc__list_init(&l->served);
 	ripc__list_init(&l->attempts);
-	ripc__list_init(&l->used_returns);
+	ripc__list_init(&l->orphan_returns);
 	ripc__list_init(&l->watches);
 	ripc__list_init(&l->withdrawn);
 	p->lists = l;

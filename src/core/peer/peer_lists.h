@@ -19,10 +19,10 @@ struct ripc__peer_lists {
 	uint64_t arriving_bytes, ready_bytes;
 	/* struct ripc__message: requests of it that we have not answered */
 	struct ripc__list served;
-	struct ripc__list attempts;     /* struct ripc__attempt: cause of failure per path */
-	struct ripc__list used_returns; /* struct ripc__remote_return: written by messages */
-	struct ripc__list watches;      /* core/watch/watch.c: of services that it holds */
-	struct ripc__list withdrawn;    /* core/rendezvous/withdrawn.c: CANCEL is due */
+	struct ripc__list attempts;       /* struct ripc__attempt: cause of failure per path */
+	struct ripc__list orphan_returns; /* struct ripc__remote_return: written by messages */
+	struct ripc__list watches;        /* core/watch/watch.c: of services that it holds */
+	struct ripc__list withdrawn;      /* core/rendezvous/withdrawn.c: CANCEL is due */
 	struct ripc__peer_datagrams *datagrams; /* NULL: none sent or received yet */
 	void *replies; /* core/call/callee.c: owner of answers that wait; NULL: none waited yet */
 };
