@@ -166,7 +166,7 @@ struct ripc__lane {
 	uint32_t rx_credits_due; /* free again and not yet returned as credit */
 	uint32_t rx_held;        /* held by messages */
 	uint32_t tx_seq, rx_seq;
-	/* tx_seq + rx_seq at the last ripc__trim(), and at the last check for lanes to retire */
+	/* tx_seq + rx_seq at the last trim, and at the last check for lanes to retire */
 	uint32_t trim_seq, evict_seq;
 	uint16_t reads;    /* posted */
 	uint16_t nwatched; /* flows that the peer watches */
@@ -275,7 +275,7 @@ struct ripc__credit *ripc__lane_credit(struct ripc__lane *lane, uint64_t id);
 /* time between two checks for idle peers, and for services that have ended */
 #define RIPC__TRIM_MS 1000
 
-/* State was allocated that idle peers do not need: plans a ripc__trim(). */
+/* State was allocated that idle peers do not need: plans a trim (peer.c). */
 static inline void ripc__trim_plan(struct ripc *ctx)
 {
 	if (ctx->next_trim_ns != RIPC__NEVER)

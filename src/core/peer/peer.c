@@ -79,7 +79,7 @@ void ripc__sweep_plan(struct ripc *ctx)
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
 
-/* It has no work, and had no traffic since the last ripc__trim(). */
+/* It has no work, and had no traffic since the last trim(). */
 static void peer_trim(struct ripc *ctx, struct ripc__peer *p)
 {
 	const struct ripc__transport_ops *ops = ctx->tp[p->lane->tp].ops;
@@ -98,7 +98,8 @@ static void peer_trim(struct ripc *ctx, struct ripc__peer *p)
 		ripc__peer_lists_free(p);
 }
 
-void ripc__trim(struct ripc *ctx)
+/* Frees what peers do not need that had no traffic since the last call. */
+static void trim(struct ripc *ctx)
 {
 	struct ripc__lane *lane;
 	bool again = false;
@@ -557,7 +558,7 @@ void ripc__peer_timers(struct ripc *ctx)
 	}
 	ripc__dest_timers(ctx);
 	if (now >= ctx->next_trim_ns)
-		ripc__trim(ctx);
+		trim(ctx);
 	if (now >= ctx->next_sweep_ns)
 		ripc__sweep(ctx, false);
 	ripc__timer_at(ctx, ctx->next_trim_ns);

@@ -198,9 +198,6 @@ bool ripc__peer_has_tx_work(const struct ripc__peer *p);
 
 void ripc__peer_timers(struct ripc *ctx);
 
-/* Frees what peers do not need that had no traffic since the last call. */
-void ripc__trim(struct ripc *ctx);
-
 /* An entry was added: plans ripc__sweep() unless it is planned. */
 void ripc__sweep_plan(struct ripc *ctx);
 /* Removes entries that are idle for RIPC__IDLE_MS; now: all idle entries. */

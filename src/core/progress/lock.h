@@ -18,13 +18,11 @@
 #define RIPC__CAPABILITY(x) __attribute__((capability(x)))
 #define RIPC__ACQUIRE(...)  __attribute__((acquire_capability(__VA_ARGS__)))
 #define RIPC__RELEASE(...)  __attribute__((release_capability(__VA_ARGS__)))
-#define RIPC__REQUIRES(...) __attribute__((requires_capability(__VA_ARGS__)))
 #define RIPC__NO_ANALYSIS   __attribute__((no_thread_safety_analysis))
 #else
 #define RIPC__CAPABILITY(x)
 #define RIPC__ACQUIRE(...)
 #define RIPC__RELEASE(...)
-#define RIPC__REQUIRES(...)
 #define RIPC__NO_ANALYSIS
 #endif
 

@@ -70,13 +70,4 @@ static inline void ripc__progress_polled(struct ripc *ctx)
 	ripc__progress_step(ctx, RIPC__PROGRESS_POLLED, NULL);
 }
 
-/*
- * An application thread comes and goes without sleeping: the progress thread goes on ticking, and
- * need not be woken. Lock held.
- */
-static inline void ripc__progress_spun(struct ripc *ctx)
-{
-	ripc__progress_step(ctx, RIPC__PROGRESS_SPUN, NULL);
-}
-
 #endif

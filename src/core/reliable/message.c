@@ -25,7 +25,8 @@ bool ripc__reliable_refill(struct ripc *ctx, size_t len)
 	return m;
 }
 
-struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len)
+/* An empty one for a message of len bytes. Return: NULL: out of memory. */
+static struct ripc__reliable_msg *msg_alloc(struct ripc *ctx, size_t len)
 {
 	struct ripc__reliable_msg *m;
 
@@ -49,7 +50,7 @@ struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, 
 
 	for (unsigned i = 0; i < nitems; i++)
 		len += items[i].iov_len;
-	m = ripc__reliable_alloc(ctx, len);
+	m = msg_alloc(ctx, len);
 	if (!m)
 		return NULL;
 	m->dest = NULL;

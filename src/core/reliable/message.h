@@ -69,7 +69,7 @@ static inline void ripc__reliable_free(struct ripc *ctx, struct ripc__reliable_m
 
 /* Puts memory for one copy of this length into its list. Return: false: none, or out of memory. */
 bool ripc__reliable_refill(struct ripc *ctx, size_t len);
-/* Whether the next ripc__reliable_alloc() of this length succeeds. */
+/* Whether there is memory for the next copy of this length. */
 static inline bool ripc__reliable_reserve(struct ripc *ctx, size_t len)
 {
 	unsigned class = ripc__reliable_class(len);
@@ -89,8 +89,6 @@ static inline struct ripc__reliable_msg *ripc__reliable_take(struct ripc *ctx, s
 	m->len = (uint32_t)len;
 	return m;
 }
-/* An empty one for a message of len bytes. Return: NULL: out of memory. */
-struct ripc__reliable_msg *ripc__reliable_alloc(struct ripc *ctx, size_t len);
 
 /*
  * Builds a message without a destination. call: with RIPC__F_CALL or RIPC__F_REPLY in flags; else

@@ -104,7 +104,7 @@ void ripc__delayed_ack_queue(struct ripc__lane *lane, uint64_t word, const struc
 	/*
 	 * No thread may poll after this. The progress thread keeps ticking until the ACK is sent.
 	 */
-	ripc__progress_spun(ctx);
+	ripc__progress_step(ctx, RIPC__PROGRESS_SPUN, NULL);
 	ripc__progress_request(ctx);
 }
 
