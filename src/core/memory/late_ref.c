@@ -53,8 +53,8 @@ void ripc__refs_outlive_requests(struct ripc__region *from, struct ripc__region 
 	struct ripc__export_ref *ref;
 
 	while ((ref = ripc__list_first_entry(&from->refs, struct ripc__export_ref, link))) {
-		struct ripc__export_ref *late =
-			ripc__list_entry(ripc__list_first(late_refs), struct ripc__export_ref, link);
+		struct ripc__export_ref *late = ripc__list_entry(ripc__list_first(late_refs),
+								 struct ripc__export_ref, link);
 
 		ripc__list_del(&late->link);
 		if (lane_closed(ref->lane)) {

@@ -99,11 +99,9 @@ static bool attempts_are_late(struct ripc *ctx, const struct ripc__peer *p)
 }
 
 /*
- * A valid connection request arrived. If a lane exists, either the peer lost it, or two connections
- * crossed and this request is the older: a PING decides. If our own attempt is in progress, the
- * smaller instance id wins, at both ends, unless our attempts are late. A lane that is being
- * retired is drained first, so that its messages come before those of the new lane. Return: the
- * cause of its refusal, or RIPC__REFUSE_NONE.
+ * A valid connection request arrived: doc/protocol.md, section 2.2. A lane that is being retired is
+ * drained first, so that its messages come before those of the new lane. Return: the cause of its
+ * refusal, or RIPC__REFUSE_NONE.
  */
 static unsigned on_hello(struct ripc *ctx, struct ripc__conn_request *r)
 {

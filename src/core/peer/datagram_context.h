@@ -1,21 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Header contexts of datagrams: what the 12 bytes of header of an ELIDED_DATAGRAM stand for.
- *
- *	sender                                                  receiver
- *	  datagrams with the full header ------------------------> delivers them
- *	  lane: DATAGRAM_CONTEXT (id, services, first number) ---> stores the context
- *	  uses it from now on <------ DATAGRAM_CONTEXT_ACK (id) :lane
- *	  ELIDED_DATAGRAM (id, lower half of the number) --------> delivers it
- *	  drops the context <-- UNKNOWN_CONTEXT (id), a datagram   if it has dropped the context
- *
- * The id is drawn at random and travels over the lane: only a host that has seen the lane or a
- * datagram can state it. So an ELIDED_DATAGRAM proves its sender better than a full header does,
- * and needs no check of its source address. The context has the upper half of the number.
- *
- * A destination has one context to send with, which ends with the lane. A receiver keeps those of a
- * peer while the peer has a lane in any state, at most RIPC__DATAGRAM_CONTEXTS_MAX, of which the
- * oldest gives way. Lock held.
+ * doc/protocol.md, section 1.1.2, has the messages, and the life of a context at both ends. Lock
+ * held.
  */
 #ifndef RIPC_CORE_PEER_DATAGRAM_CONTEXT_H
 #define RIPC_CORE_PEER_DATAGRAM_CONTEXT_H

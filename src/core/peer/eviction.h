@@ -2,11 +2,8 @@
 /*
  * Eviction of lanes when descriptors run out. The policy is base/admission.h.
  *
- * An idle lane is retired (RIPC__LANE_RETIRING): GOAWAY is the last message on it. The peer
- * reads all that was sent before and answers GOAWAY as its own last message; then both sides have
- * received everything and the lane is closed. Later messages wait for that, and the first of them
- * connects anew: nothing is lost or repeated, and the order stays. Long messages of the peer that
- * are in transfer fail over. If the peer does not answer within RIPC__RETIRE_NS, the lane fails.
+ * An idle lane is retired by GOAWAY (doc/protocol.md, section 1.5): nothing is lost or repeated,
+ * and the order stays. Long messages of the peer that are in transfer fail over.
  *
  *   UP -- descriptors run low: send GOAWAY 0 --> RETIRING -- GOAWAY 1, closed, RIPC__RETIRE_NS -->
  *     DEAD

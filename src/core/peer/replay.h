@@ -3,8 +3,6 @@
  * The replay window of one sender: which of its numbers have arrived, so that no message is
  * delivered twice. Short datagrams have one per peer, messages to groups one per sender and group.
  *
- * The numbers of a sender have 64 bits, grow by one with each message, and never begin anew.
- *
  * Without keys anybody can send a datagram in the name of another instance, with any number. If the
  * window simply moved to the highest number, one forged datagram would block the true sender. So
  * the window has two runs of numbers. A number that is neither in a run nor close above it begins a
@@ -22,13 +20,9 @@
  * - A jump within a run, too, is verified only after RIPC__RUN_TRUSTED messages above the gap.
  *   Until then the window stays within reach of the last verified number.
  *
- * Limits:
- * - Copies that the network made of messages in a replaced run are delivered again. Without forged
- *   numbers that takes two losses of more than a window within RIPC__RUN_TRUSTED messages, and a
- *   late copy.
- * - An attacker that sends RIPC__RUN_TRUSTED numbers in a row between two messages of the sender,
- *   and then another jump, can close the sender's run. Messages of the sender are accepted again
- *   RIPC__REPLAY_STALE_NS after the last forged one.
+ * Limits: copies that the network made of messages in a replaced run are delivered again. Without
+ * forged numbers that takes two losses of more than a window within RIPC__RUN_TRUSTED messages, and
+ * a late copy. An attacker can close the sender's run (doc/protocol.md, section 1.7).
  */
 #ifndef RIPC_CORE_PEER_REPLAY_H
 #define RIPC_CORE_PEER_REPLAY_H

@@ -5,11 +5,10 @@
 #include <stdlib.h>
 
 /*
- * A service to which a message was refused. Later messages to it are refused too, over this lane
- * and the next ones, until the sender has received the refusal: otherwise they would overtake the
- * first one. A sender that finds the service elsewhere does not report that, so the oldest of
- * RIPC__FLOWS_MAX services gives way: the refusals after it exceed what a sender may have
- * unacknowledged, so the sender has received that of the oldest.
+ * A service to which a message was refused, and later ones are. A sender that finds the service
+ * elsewhere does not report that, so the oldest of RIPC__FLOWS_MAX services gives way: the refusals
+ * after it exceed what a sender may have unacknowledged, so the sender has received that of the
+ * oldest.
  */
 struct ripc__refusing {
 	UT_hash_handle hh;

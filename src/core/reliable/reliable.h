@@ -1,16 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Reliable short messages: in order and exactly once between two contexts, over any number of
- * lanes. doc/protocol.md, section 1.8, has the messages.
- *
- * A lane is in order and loses nothing while it lives, so nothing is sent twice on one lane. The
- * sender keeps a copy of each message until the peer acknowledges it. When a lane is lost, the
- * sender sends the copies again on the next one, before anything new; the receiver drops the
- * numbers that it has seen.
- *
- * Numbers count the reliable messages of one context to another. A message gets its number when it
- * is posted, so a service without credit delays no other. A lane carries no number per message:
- * RELIABLE_BEGIN states that of the next one, and each one after it is one more.
+ * lanes. doc/protocol.md, section 1.8, has the messages and their numbers.
  *
  *   (new) -- posted --> UNACKED -- RELIABLE_ACK --> delivered
  *      UNACKED -- RELIABLE_REFUSED (no such service), BYE --> PENDING at its destination
