@@ -153,7 +153,7 @@ struct ripc__local_return {
 	struct ripc__region *region;
 	/* the peer's long messages to this service may use the buffer */
 	struct ripc_service *service;
-	struct ripc__peer *peer; /* peer that has the offer; NULL: none */
+	struct ripc__peer *peer; /* peer that has received the offer; NULL: none */
 	struct ripc__lane *lane; /* lane over which the peer can write it; NULL: none */
 	struct ripc__mr mr;      /* with lane and without bounce: the registration */
 	/*
@@ -162,9 +162,8 @@ struct ripc__local_return {
 	struct ripc__bounce *bounce;
 	/* a pool buffer of the library for messages of this flow: standing.h; or NULL */
 	struct ripc__flow *flow;
-	bool advertised; /* the peer has received the offer */
-	bool revoking;   /* REVOKE was sent, REVOKED has not arrived */
-	bool arriving;   /* an item is read into it */
+	bool revoking; /* REVOKE was sent, REVOKED has not arrived */
+	bool arriving; /* an item is read into it */
 };
 
 struct ripc__memory {

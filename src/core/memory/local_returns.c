@@ -295,7 +295,7 @@ void ripc__local_returns_undo(struct ripc *ctx, const uint32_t *ids, unsigned n)
 
 		if (!r || r->arriving)
 			continue;
-		if (!r->advertised)
+		if (!r->peer)
 			ripc__local_return_drop(ctx, r);
 		else if (!r->call) /* core/call/result.c withdraws those of a call */
 			ripc__local_return_revoke(ctx, r);
@@ -309,7 +309,6 @@ void ripc__local_returns_advertised(struct ripc__lane *lane, const uint32_t *ids
 
 		if (!r || r->revoking || r->arriving)
 			continue;
-		r->advertised = true;
 		r->peer = lane->peer;
 	}
 }

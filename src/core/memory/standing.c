@@ -63,7 +63,6 @@ struct ripc__local_return *ripc__standing_new(struct ripc__flow *flow, size_t le
 	}
 	r->lane = lane;
 	r->peer = lane->peer;
-	r->advertised = true;
 	ripc__list_add(&lane->memory->standing, &r->link);
 	flow->nstanding++;
 	lane->memory->standing_bytes += len;
