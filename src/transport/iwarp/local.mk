@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libripc_internal_la_SOURCES += src/transport/iwarp/address.c src/transport/iwarp/address.h \
+	src/transport/iwarp/listener.c src/transport/iwarp/listener.h \
 	src/transport/iwarp/udp.c src/transport/iwarp/udp.h src/transport/iwarp/udp_socket.c
 libripc_internal_la_SOURCES += src/transport/iwarp/soft/crc32c.c \
 	src/transport/iwarp/soft/crc32c.h src/transport/iwarp/soft/ddp.c \
@@ -19,7 +20,7 @@ if HAVE_VERBS
 libripc_internal_la_SOURCES += src/transport/iwarp/verbs/cm.c \
 	src/transport/iwarp/verbs/connection.c \
 	src/transport/iwarp/verbs/device.c src/transport/iwarp/verbs/endpoint.c \
-	src/transport/iwarp/verbs/listener.c src/transport/iwarp/verbs/state.c \
+	src/transport/iwarp/verbs/state.c \
 	src/transport/iwarp/verbs/state.h src/transport/iwarp/verbs/verbs.c \
 	src/transport/iwarp/verbs/verbs.h
 endif

@@ -8,10 +8,10 @@
 
 #include <sys/uio.h>
 
-#define RIPC__UDP_FROM    40u                         /* longest address to answer to, bytes */
-#define RIPC__UDP_MAX     16384u                      /* longest datagram of any sender, bytes */
-#define RIPC__UDP_MTU_MIN 1280u                       /* smallest MTU, bytes */
-#define RIPC__UDP_PORTS   (RIPC__IWARP_ADDRS_MAX + 1) /* one more, while a socket is replaced */
+#define RIPC__UDP_FROM    40u    /* longest address to answer to, bytes */
+#define RIPC__UDP_MAX     16384u /* longest datagram of any sender, bytes */
+#define RIPC__UDP_MTU_MIN 1280u  /* smallest MTU, bytes */
+#define RIPC__UDP_PORTS   RIPC__IWARP_ADDRS_MAX
 
 struct ripc__event;
 

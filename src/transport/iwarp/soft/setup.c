@@ -306,8 +306,8 @@ unsigned ripc__soft_setup_step(struct ripc__ep *ep, struct ripc__event *ev)
 			addr_failed(ep, -err, strerror(err));
 			return 0;
 		}
-		ripc__soft_scope_reached(ep->t,
-					 &ep->setup->address.addrs[ep->setup->addr_index].ip);
+		ripc__iwarp_scope_reached(&ep->t->listen,
+					  &ep->setup->address.addrs[ep->setup->addr_index].ip);
 		send_request(ep);
 		return 0;
 	case SOFT_MPA_REQ_SENT:

@@ -38,7 +38,8 @@ static void soft_close(struct ripc__transport *t)
 			ripc__soft_ep_end_linger(ep);
 	}
 	free_deferred(t);
-	ripc__soft_unlisten(t);
+	ripc__iwarp_unlisten(&t->listen, NULL);
+	ripc__iwarp_listeners_fini(&t->listen);
 	ripc__mcast_fini(&t->mcast);
 	if (t->epoll_fd >= 0)
 		close(t->epoll_fd);
@@ -67,20 +68,28 @@ static int soft_open(struct ripc__transport **out, const struct ripc__transport_
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->multicast = env->opt->multicast == RIPC__MULTICAST_ON;
 	ripc__mcast_init(&t->mcast, "iwarp/soft", env->opt);
-	t->interfaces = env->opt->interfaces;
-	t->changes_fd = -1;
 	t->host = ripc__iwarp_host_id();
 	ripc__udp_init(&t->udp, "iwarp/soft", t->host, &t->pool, 0);
+	t->listen = (struct ripc__iwarp_listeners){
+		.ops = &ripc__soft_listen_ops,
+		.t = t,
+		.udp = &t->udp,
+		.reports = &t->reports,
+		.datagrams = t->datagrams,
+		.interfaces = env->opt->interfaces,
+		.changes_fd = -1,
+	};
 	t->now_ns = ripc__clock_ns();
 	ripc__slab_pool_init(&t->pool, SOFT_SLAB_MEMORY);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	ripc__udp_watch(&t->udp, t->epoll_fd, SOFT_UDP, 1u << SOFT_SOURCE_BITS);
 	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		err = ripc__fail(-EIO, "iwarp/soft: cannot draw a secret: getrandom() failed");
 	else if (t->epoll_fd < 0)
 		err = ripc__fail(-errno, "iwarp/soft: cannot create an epoll descriptor: %s",
 				 strerror(errno));
 	else
-		err = ripc__soft_listen(t);
+		err = ripc__iwarp_listen(&t->listen, soft_source(SOFT_NETLINK, 0));
 	ripc__regions_init(&t->regions, secret);
 	if (err) {
 		soft_close(t);
@@ -109,27 +118,7 @@ static void soft_limits(struct ripc__transport *t, struct ripc__transport_limits
 
 static int soft_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 {
-	struct ripc__iwarp_address a = {.host = t->host};
-	bool there = false;
-
-	for (unsigned i = 0; i < t->nlisteners; i++)
-		there |= !t->listeners[i].gone;
-	for (unsigned i = 0; i < t->nlisteners; i++) {
-		const struct soft_listener *l = &t->listeners[i];
-		struct ripc__iwarp_listen_addr *addr = &a.addrs[a.naddrs];
-
-		/*
-		 * Without any present address the gone ones are advertised, because a record needs
-		 * an address.
-		 */
-		if (l->gone && there)
-			continue;
-		addr->ip = l->addr;
-		addr->tcp = ripc__sockaddr_port(&l->addr);
-		addr->udp = l->udp >= 0 ? ripc__sockaddr_port(&t->udp.port[l->udp].addr) : 0;
-		a.naddrs++;
-	}
-	return (int)ripc__iwarp_address_encode(&a, buf);
+	return ripc__iwarp_listen_address(&t->listen, buf);
 }
 
 static int soft_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
@@ -238,13 +227,13 @@ static unsigned poll_all(struct ripc__transport *t, struct ripc__event *events, 
 			n += endpoint_ready(ep, ready[i].events, events + n, max - n);
 			break;
 		case SOFT_TCP_LISTENER:
-			ripc__soft_accept(t, &t->listeners[index]);
+			ripc__soft_accept(t, &t->listen.l[index]);
 			break;
 		case SOFT_UDP:
 			n += ripc__udp_receive_events(&t->udp, index, events + n, max - n);
 			break;
 		case SOFT_NETLINK:
-			ripc__soft_addrs_changed(t);
+			soft_timer(t, ripc__iwarp_addrs_changed(&t->listen, t->now_ns));
 			break;
 		case SOFT_MCAST:
 			n += ripc__soft_groups(t, t->mcast.rx_fd[index], events + n, max - n);
@@ -320,8 +309,7 @@ static void timers(struct ripc__transport *t)
 	ripc__soft_ep_timers(t);
 	if (due(t, t->accept_resume_ns))
 		ripc__soft_resume_accept(t);
-	if (due(t, t->rescan_ns))
-		ripc__soft_rescan_addrs(t);
+	soft_timer(t, ripc__iwarp_rescan(&t->listen, t->now_ns));
 	/* No slab may be released: the core may hold none. */
 	if (due(t, t->starved_retry_ns))
 		ripc__soft_resume_starved(t);
@@ -429,7 +417,10 @@ static void soft_forked(struct ripc__transport *t)
 	ripc__list_for_each_entry (ep, &t->eps, all)
 		if (ep->fd >= 0)
 			close(ep->fd);
-	ripc__soft_unlisten(t);
+	for (unsigned i = 0; i < t->listen.n; i++)
+		if (t->listen.l[i].open)
+			close(t->listen.l[i].tcp);
+	ripc__iwarp_listeners_fini(&t->listen);
 	ripc__mcast_forked(&t->mcast);
 	close(t->epoll_fd);
 }

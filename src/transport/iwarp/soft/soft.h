@@ -16,12 +16,10 @@
 #define RIPC_IWARP_SOFT_H
 
 #include "base/list.h"
-#include "transport/iwarp/address.h"
+#include "transport/iwarp/listener.h"
 #include "transport/net/mcast.h"
 #include "transport/iwarp/soft/engine.h"
 #include "transport/iwarp/soft/ep_state.h"
-#include "transport/iwarp/udp.h"
-#include "transport/reports.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,21 +37,13 @@
 /* The source of an epoll event: the low bits of its data. */
 enum soft_source {
 	SOFT_ENDPOINT,     /* the data is a pointer to it */
-	SOFT_TCP_LISTENER, /* the other bits are an index: in t->listeners, */
+	SOFT_TCP_LISTENER, /* the other bits are an index: in t->listen.l, */
 	SOFT_UDP,          /* in t->udp, */
 	SOFT_MCAST,        /* of the family */
 	SOFT_NETLINK
 };
 
 #define SOFT_SOURCE_BITS 3 /* which are 0 in a pointer */
-
-/* Sockets of one IP address. */
-struct soft_listener {
-	int tcp;
-	int udp;                   /* index in t->udp; < 0: none */
-	union ripc__sockaddr addr; /* with the port of tcp */
-	bool gone;                 /* no interface has the address at present */
-};
 
 /* How input of the socket is detected. */
 enum soft_polling {
@@ -134,16 +124,7 @@ struct ripc__transport {
 	struct ripc__mcast mcast;
 	uint64_t host; /* see struct ripc__iwarp_address */
 	int epoll_fd;
-	struct soft_listener listeners[RIPC__IWARP_ADDRS_MAX];
-	unsigned nlisteners;
-	const char *interfaces; /* setting interfaces; "": all */
-	/* interfaces with an IPv6 link-local address, the last one that reached a peer first */
-	unsigned scopes[RIPC__IWARP_ADDRS_MAX];
-	unsigned nscopes;
-	int changes_fd;            /* netlink socket for address changes; < 0: none */
-	uint64_t scanned_ns;       /* time of the last read of the addresses; 0: never */
-	uint64_t rescan_ns;        /* time of the next one; 0: when a change is reported */
-	bool addr_overflow;        /* an address was left out, which was logged */
+	struct ripc__iwarp_listeners listen;
 	uint64_t accept_resume_ns; /* accept() is paused: out of descriptors; 0: it is not */
 	uint64_t accept_logged_ns; /* time of its last log line */
 	struct ripc__regions regions;
@@ -209,15 +190,10 @@ static inline bool ripc__soft_may_run(struct ripc__ep *ep)
 }
 
 /* listener.c */
-int ripc__soft_listen(struct ripc__transport *t);
-void ripc__soft_unlisten(struct ripc__transport *t); /* closes all sockets; async-signal-safe */
-void ripc__soft_accept(struct ripc__transport *t, const struct soft_listener *l);
+extern const struct ripc__iwarp_listen_ops ripc__soft_listen_ops;
+void ripc__soft_accept(struct ripc__transport *t, const struct ripc__iwarp_listener *l);
 /* Ends the pause of accept() after descriptors ran out. */
 void ripc__soft_resume_accept(struct ripc__transport *t);
-void ripc__soft_addrs_changed(struct ripc__transport *t); /* reads netlink messages */
-void ripc__soft_rescan_addrs(struct ripc__transport *t);  /* updates the listeners */
-/* A peer was reached at this address: its interface, if link-local, is tried first next time. */
-void ripc__soft_scope_reached(struct ripc__transport *t, const union ripc__sockaddr *peer);
 
 /* endpoint.c */
 int ripc__soft_connect(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,

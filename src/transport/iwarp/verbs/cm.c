@@ -81,7 +81,7 @@ static void resolved(struct iwv_conn *conn)
 	char why[128];
 
 	memcpy(&local, rdma_get_local_addr(conn->id), sizeof(local));
-	if (!nic || nic->dev.gone || !ripc__iwv_is_ours(conn->t, &local)) {
+	if (!nic || nic->dev.gone || !ripc__iwarp_listens_at(&conn->t->listen, &local)) {
 		snprintf(why, sizeof(why), "the route leads %s%s, which is not in use",
 			 conn->id->verbs ? "through device " : "through no device",
 			 conn->id->verbs ? ibv_get_device_name(conn->id->verbs->device) : "");
@@ -209,9 +209,9 @@ static void removed(struct ripc__transport *t, const struct rdma_cm_id *id, stru
 {
 	struct iwv_device *nic = conn ? conn->nic : NULL;
 
-	for (unsigned i = 0; i < t->nlisteners && !nic; i++)
-		if (t->listeners[i].id == id)
-			nic = t->listeners[i].nic;
+	for (unsigned i = 0; i < t->listen.n && !nic; i++)
+		if (t->listen.l[i].id == id)
+			nic = t->listen.l[i].nic;
 	if (nic)
 		ripc__iwv_device_lost(nic, "the device was removed");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Devices: completion queues, buffers, removal. */
+/* Devices: listening at their addresses, completion queues, buffers, removal. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/iwarp/verbs/verbs.h"
@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define BACKLOG        128
+#define PORT_TRIES     16  /* librdmacm chooses a port that TCP may use already */
 #define RECV_SLAB      36u /* buffers by which a pool grows: receives of two connections */
 #define SMALL_SLAB     256u
 #define STALE_RETRY_MS 100
@@ -84,7 +86,7 @@ void ripc__iwv_device_free(struct iwv_device *nic)
 	t->stale_tries = STALE_TRIES;
 	t->stale_ns = t->next_timer_ns = t->now_ns;
 	nic_empty(nic);
-	ripc__iwv_unlisten(t, nic);
+	ripc__iwarp_unlisten(&t->listen, nic);
 }
 
 /*
@@ -122,7 +124,7 @@ void ripc__iwv_device_lost(struct iwv_device *nic, const char *why)
 	if (!nic->dev.gone)
 		ripc__log(RIPC_LOG_WARN, "iwarp/verbs: lost device %s: %s", nic->dev.name, why);
 	nic->dev.gone = true;
-	nic->t->addrs_changed = true;
+	nic->t->reports.address = true;
 	snprintf(text, sizeof(text), "%s: %s", nic->dev.name, why);
 	ripc__list_for_each_entry (ep, &nic->t->eps, link)
 		if (ep->conn && ep->conn->nic == nic)
@@ -130,8 +132,8 @@ void ripc__iwv_device_lost(struct iwv_device *nic, const char *why)
 	nic->t->full_pass = true;
 }
 
-int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
-			  struct iwv_device **found)
+static int device_open(struct ripc__transport *t, struct ibv_context *ctx,
+		       struct iwv_device **found)
 {
 	struct iwv_device *nic;
 	unsigned index = 0;
@@ -157,7 +159,7 @@ int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
 	rc = ripc__verbs_device_adopt(&nic->dev, ctx, index);
 	if (rc)
 		return rc;
-	if (t->scanned_ns && nic->dev.read_sink_remote_write && !t->sink_writable) {
+	if (t->listen.scanned_ns && nic->dev.read_sink_remote_write && !t->sink_writable) {
 		ripc__log(RIPC_LOG_WARN,
 			  "iwarp/verbs: does not use %s: its reads need memory that peers can "
 			  "write, which other devices do not; open the context again",
@@ -181,11 +183,69 @@ int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
 	return 0;
 }
 
+/* ---- listening ---- */
+
+static void listen_close(struct ripc__transport *t, struct ripc__iwarp_listener *l)
+{
+	rdma_destroy_id(l->id);
+	l->id = NULL;
+}
+
+/* Creates an identifier bound to the address. -ENODEV: no iWARP device has it. */
+static int bind_id(struct ripc__transport *t, struct ripc__iwarp_listener *l)
+{
+	int rc = 0;
+
+	ripc__sockaddr_set_port(&l->addr, 0);
+	if (rdma_create_id(t->channel, &l->id, NULL, RDMA_PS_TCP))
+		return -errno;
+	if (rdma_bind_addr(l->id, &l->addr.sa))
+		rc = -errno;
+	else if (!l->id->verbs || l->id->verbs->device->transport_type != IBV_TRANSPORT_IWARP)
+		rc = -ENODEV;
+	if (rc)
+		listen_close(t, l);
+	return rc;
+}
+
+static int listen_open(struct ripc__transport *t, struct ripc__iwarp_listener *l)
+{
+	int rc = -EADDRINUSE;
+
+	for (unsigned tries = 0; rc == -EADDRINUSE && tries < PORT_TRIES; tries++) {
+		rc = bind_id(t, l);
+		if (rc)
+			return rc;
+		if (!rdma_listen(l->id, BACKLOG))
+			break;
+		rc = -errno;
+		listen_close(t, l);
+	}
+	if (!l->id)
+		return rc;
+	l->nic = ripc__iwv_device_find(t, l->id->verbs);
+	rc = l->nic ? 0 : device_open(t, l->id->verbs, &l->nic);
+	if (rc) {
+		listen_close(t, l);
+		return rc;
+	}
+	l->lost = &l->nic->dev.gone;
+	ripc__sockaddr_set_port(&l->addr, ntohs(rdma_get_src_port(l->id)));
+	return 0;
+}
+
+const struct ripc__iwarp_listen_ops ripc__iwv_listen_ops = {
+	.name = "iwarp/verbs",
+	.needs = "iWARP device with an address",
+	.open = listen_open,
+	.close = listen_close,
+};
+
 void ripc__iwv_nics_close(struct ripc__transport *t)
 {
 	for (unsigned i = 0; i < t->nnics; i++)
 		nic_empty(t->nic[i]);
-	ripc__iwv_unlisten(t, NULL);
+	ripc__iwarp_unlisten(&t->listen, NULL);
 	while (t->nnics) {
 		struct iwv_device *nic = t->nic[--t->nnics];
 

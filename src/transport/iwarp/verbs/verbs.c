@@ -19,6 +19,7 @@
 #define EMPTY_ROUNDS_MAX 512u /* passes without a completion after which each pass calls epoll */
 /* bytes of received datagrams held by the core at most */
 #define SLAB_MEMORY (UINT64_C(64) << 20)
+#define RESCAN_NS   (1000 * RIPC__MS) /* after a change of device files: its address comes later */
 
 /*
  * Set in a child of fork() whose parent used librdmacm. librdmacm keeps one context per device for
@@ -47,11 +48,9 @@ static void vt_close(struct ripc__transport *t)
 	ripc__iwv_nics_close(t);
 	if (t->channel)
 		rdma_destroy_event_channel(t->channel);
-	if (t->changes_fd >= 0)
-		close(t->changes_fd);
+	ripc__iwarp_listeners_fini(&t->listen);
 	if (t->devices_fd >= 0)
 		close(t->devices_fd);
-	ripc__udp_close(&t->udp);
 	ripc__slab_pool_fini(&t->slabs);
 	ripc__verbs_jobs_fini(&t->jobs);
 	if (t->epoll_fd >= 0)
@@ -100,7 +99,17 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	ripc__udp_init(&t->udp, "iwarp/verbs", t->host, &t->slabs, TOKEN_SLAB);
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->opt = env->opt;
-	t->changes_fd = t->devices_fd = -1;
+	t->listen = (struct ripc__iwarp_listeners){
+		.ops = &ripc__iwv_listen_ops,
+		.t = t,
+		.udp = &t->udp,
+		.reports = &t->reports,
+		.datagrams = t->datagrams,
+		.interfaces = t->opt->interfaces,
+		.changes_fd = -1,
+	};
+	/* Without it a device that comes back is used after the next change of an address. */
+	t->devices_fd = ripc__verbs_files_watch();
 	t->read_depth = CONN_READS_MAX;
 	t->next_timer_ns = RIPC__NEVER;
 	t->now_ns = ripc__clock_ns();
@@ -115,8 +124,10 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 		rc = iwv_watch(t, t->jobs.fd, IWV_CONNECT_DONE, 0);
 	if (!rc)
 		rc = open_channel(t);
+	if (!rc && t->devices_fd >= 0)
+		(void)iwv_watch(t, t->devices_fd, IWV_DEVICES, 0);
 	if (!rc)
-		rc = ripc__iwv_listen(t);
+		rc = ripc__iwarp_listen(&t->listen, IWV_ADDR_CHANGES);
 	if (rc) {
 		vt_close(t);
 		return rc;
@@ -145,20 +156,7 @@ static void vt_limits(struct ripc__transport *t, struct ripc__transport_limits *
 
 static int vt_address(struct ripc__transport *t, uint8_t *buf, size_t cap)
 {
-	struct ripc__iwarp_address a = {.host = t->host};
-
-	for (unsigned i = 0; i < t->nlisteners; i++) {
-		const struct iwv_listener *l = &t->listeners[i];
-		struct ripc__iwarp_listen_addr *addr_index = &a.addrs[a.naddrs];
-
-		if (!l->id || l->gone || l->nic->dev.gone)
-			continue;
-		a.naddrs++;
-		addr_index->ip = l->addr;
-		addr_index->tcp = ripc__sockaddr_port(&l->addr);
-		addr_index->udp = l->udp >= 0 ? ripc__sockaddr_port(&t->udp.port[l->udp].addr) : 0;
-	}
-	return a.naddrs ? (int)ripc__iwarp_address_encode(&a, buf) : -ENODEV;
+	return ripc__iwarp_listen_address(&t->listen, buf);
 }
 
 static int vt_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
@@ -204,10 +202,11 @@ static unsigned full_pass(struct ripc__transport *t, struct ripc__event *events,
 			ripc__verbs_jobs_reap(&t->jobs);
 			break;
 		case IWV_ADDR_CHANGES:
-			ripc__iwv_addrs_changed(t);
+			iwv_timer(t, ripc__iwarp_addrs_changed(&t->listen, t->now_ns));
 			break;
 		case IWV_DEVICES:
-			ripc__iwv_devices_changed(t);
+			(void)ripc__verbs_files_changed(t->devices_fd);
+			iwv_timer(t, ripc__iwarp_scan_at(&t->listen, t->now_ns + RESCAN_NS));
 			break;
 		case IWV_CQ:
 			break;
@@ -263,8 +262,8 @@ static unsigned reap(struct ripc__transport *t, struct ripc__event *events, unsi
 /* Whether a deadline is over. */
 static bool due(struct ripc__transport *t, uint64_t deadline_ns)
 {
-	if (deadline_ns > t->now_ns && deadline_ns < t->next_timer_ns)
-		t->next_timer_ns = deadline_ns;
+	if (deadline_ns > t->now_ns)
+		iwv_timer(t, deadline_ns);
 	return deadline_ns && deadline_ns <= t->now_ns;
 }
 
@@ -275,8 +274,7 @@ static void timers(struct ripc__transport *t)
 
 	ripc__iwv_stale_close(t);
 	t->next_timer_ns = t->stale ? t->stale_ns : RIPC__NEVER;
-	if (due(t, t->rescan_ns))
-		ripc__iwv_rescan_addrs(t);
+	iwv_timer(t, ripc__iwarp_rescan(&t->listen, t->now_ns));
 	ripc__list_for_each_entry_safe (ep, next_ep, &t->eps, link)
 		if (due(t, ep->deadline_ns))
 			ripc__iwv_ep_failed(ep, -EHOSTUNREACH, "no answer");
@@ -287,7 +285,8 @@ static void timers(struct ripc__transport *t)
 
 static bool busy(const struct ripc__transport *t)
 {
-	return t->full_pass || t->nbroken || t->addrs_changed || !ripc__list_empty(&t->destroyed);
+	return t->full_pass || t->nbroken || ripc__reports_pending(&t->reports) ||
+	       !ripc__list_empty(&t->destroyed);
 }
 
 static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,
@@ -328,10 +327,8 @@ static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *event
 	}
 	if (now_ns >= t->next_timer_ns)
 		timers(t);
-	if (t->addrs_changed && n < max) {
-		events[n++] = (struct ripc__event){.kind = RIPC__EV_ADDRESS};
-		t->addrs_changed = false;
-	}
+	if (ripc__reports_pending(&t->reports))
+		n += ripc__reports_take(&t->reports, events + n, max - n);
 	if (t->next_timer_ns < *deadline_ns)
 		*deadline_ns = t->next_timer_ns;
 	if (busy(t))
@@ -403,8 +400,7 @@ static void vt_forked(struct ripc__transport *t)
 		ripc__verbs_device_forked(&nic->dev);
 	}
 	close(t->channel->fd);
-	ripc__udp_close(&t->udp);
-	close(t->changes_fd);
+	ripc__iwarp_listeners_fini(&t->listen);
 	close(t->devices_fd);
 	close(t->jobs.fd);
 	close(t->epoll_fd);

@@ -6,8 +6,7 @@
  *   cm.c              events of librdmacm; rdma_connect()
  *   endpoint.c        endpoints as the core uses them: connect, post, close
  *   connection.c      one connection: its queue pair, receives, completions
- *   device.c          devices: completion queues, buffers, removal
- *   listener.c        listeners at the addresses of the devices, which may change
+ *   device.c          devices: listening, completion queues, buffers, removal
  *   state.c           the states of connections and endpoints
  *
  * iWARP ends a connection if a send finds no receive posted. So each connection has its own receive
@@ -17,11 +16,10 @@
 #ifndef RIPC_IWARP_VERBS_H
 #define RIPC_IWARP_VERBS_H
 
-#include "transport/iwarp/address.h"
+#include "transport/iwarp/listener.h"
 #include "base/log.h"
 #include "base/slab.h"
 #include "base/text.h"
-#include "transport/iwarp/udp.h"
 #include "transport/iwarp/verbs/state.h"
 #include "transport/transport.h"
 #include "transport/rdma/jobs.h"
@@ -110,15 +108,6 @@ struct ripc__ep {
 	char why[WHY_MAX]; /* why addresses failed, or the reason in EV_CLOSED */
 };
 
-struct iwv_listener {
-	struct rdma_cm_id *id; /* NULL: destroyed with its device */
-	struct iwv_device *nic;
-	union ripc__sockaddr addr; /* with its port */
-	int udp;                   /* index in t->udp, < 0: none */
-	char netdev[IF_NAMESIZE];  /* interface of the address */
-	bool gone;                 /* the address was removed */
-};
-
 /* A device in use. */
 struct iwv_device {
 	struct ripc__transport *t;
@@ -143,14 +132,10 @@ struct ripc__transport {
 	struct rdma_event_channel *channel;
 	struct iwv_device *nic[RIPC__VERBS_DEVICES_MAX];
 	unsigned nnics;
-	struct iwv_listener listeners[RIPC__IWARP_ADDRS_MAX];
-	unsigned nlisteners;
-	int changes_fd;      /* changes of addresses, addr_changes.h */
-	int devices_fd;      /* changes of device files; < 0: not watched */
-	bool addrs_changed;  /* EV_ADDRESS is to be reported */
-	uint64_t scanned_ns; /* time of the last read of the addresses; 0: when opened */
-	uint64_t rescan_ns;  /* time of the next one; 0: when a change is reported */
-	bool sink_writable;  /* a device needs remote write access to the targets of reads */
+	struct ripc__iwarp_listeners listen;
+	struct ripc__reports reports;
+	int devices_fd;     /* changes of device files; < 0: not watched */
+	bool sink_writable; /* a device needs remote write access to the targets of reads */
 	uint32_t read_depth;
 	uint64_t host;               /* see struct ripc__iwarp_address */
 	struct ripc__list regions;   /* rdma/region.h */
@@ -186,13 +171,19 @@ static inline int iwv_watch(struct ripc__transport *t, int fd, enum iwv_source s
 			  ripc__epoll_error(errno));
 }
 
+/* A deadline was set. */
+static inline void iwv_timer(struct ripc__transport *t, uint64_t when_ns)
+{
+	if (when_ns < t->next_timer_ns)
+		t->next_timer_ns = when_ns;
+}
+
 /* Sets a deadline, which ends when it is set to 0. */
 static inline void iwv_set_deadline(struct ripc__transport *t, uint64_t *deadline_ns,
 				    uint64_t to_ns)
 {
 	*deadline_ns = to_ns;
-	if (to_ns < t->next_timer_ns)
-		t->next_timer_ns = to_ns;
+	iwv_timer(t, to_ns);
 }
 
 /* Whether the connection of an endpoint is lost, reported or not. */
@@ -202,8 +193,7 @@ static inline bool iwv_ep_lost(const struct ripc__ep *ep)
 }
 
 /* device.c */
-int ripc__iwv_device_open(struct ripc__transport *t, struct ibv_context *ctx,
-			  struct iwv_device **found);
+extern const struct ripc__iwarp_listen_ops ripc__iwv_listen_ops;
 /* The device of a context of librdmacm; NULL: not in use. */
 struct iwv_device *ripc__iwv_device_find(struct ripc__transport *t, const struct ibv_context *ctx);
 /* A completion queue with room for n more, NULL: none, explained. */
@@ -214,15 +204,6 @@ void ripc__iwv_device_free(struct iwv_device *nic);
 /* Makes librdmacm close the context of a removed device. */
 void ripc__iwv_stale_close(struct ripc__transport *t);
 void ripc__iwv_nics_close(struct ripc__transport *t); /* closes all devices and listeners */
-
-/* listener.c */
-int ripc__iwv_listen(struct ripc__transport *t);
-/* Closes the listeners of a device; NULL: all. */
-void ripc__iwv_unlisten(struct ripc__transport *t, const struct iwv_device *nic);
-bool ripc__iwv_is_ours(struct ripc__transport *t, const union ripc__sockaddr *ip);
-void ripc__iwv_addrs_changed(struct ripc__transport *t);   /* takes the reports of changes_fd */
-void ripc__iwv_devices_changed(struct ripc__transport *t); /* of devices_fd */
-void ripc__iwv_rescan_addrs(struct ripc__transport *t);    /* updates the listeners */
 
 /* cm.c */
 /* Handles events of the connection manager. Return: transport events. */

@@ -479,8 +479,8 @@ static void line_open(void)
 	sides_open("short=udp");
 	/* Address changes of this machine must not wake it. */
 	t = (struct ripc__transport *)a.t;
-	if (t->changes_fd >= 0)
-		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, t->changes_fd, NULL);
+	if (t->listen.changes_fd >= 0)
+		epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, t->listen.changes_fd, NULL);
 	len_a = (size_t)ops->address(a.t, addr_a, sizeof(addr_a));
 	len_b = (size_t)ops->address(b.t, addr_b, sizeof(addr_b));
 }
