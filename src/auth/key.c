@@ -334,7 +334,7 @@ static int add_sender(struct ripc__auth *a, const uint8_t *instance, uint64_t nr
 		if (!memcmp(s->instance, instance, 16)) {
 			if (!number_is_new(s, nr))
 				return -EALREADY;
-			s->time_ms = time_ms > s->time_ms ? time_ms : s->time_ms;
+			s->time_ms = MAX(s->time_ms, time_ms);
 			return 0;
 		}
 		if (s->time_ms < oldest->time_ms)
@@ -343,8 +343,7 @@ static int add_sender(struct ripc__auth *a, const uint8_t *instance, uint64_t nr
 	if (time_ms <= set->min_time_ms)
 		return -EALREADY;
 	if (memcmp(oldest->instance, nobody, 16))
-		set->min_time_ms =
-			oldest->time_ms > set->min_time_ms ? oldest->time_ms : set->min_time_ms;
+		set->min_time_ms = MAX(set->min_time_ms, oldest->time_ms);
 	memcpy(oldest->instance, instance, 16);
 	oldest->high = nr;
 	/* Earlier numbers that arrive later are new, too. */

@@ -253,8 +253,7 @@ static int take_short(struct arrays *a, const struct iovec *items, unsigned n)
 		return rc;
 	for (unsigned i = 0; i < n; i++)
 		need += (items[i].iov_len / ITEM_ALIGN + 1) * ITEM_ALIGN;
-	if (need < RECV_BUF_SIZE)
-		need = RECV_BUF_SIZE;
+	need = MAX(need, RECV_BUF_SIZE);
 	to = ripc__compat_alloc(need);
 	if (!to)
 		return -ENOMEM;

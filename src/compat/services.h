@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/param.h> /* MIN, MAX */
 
 /*
  * Opens the default context if need be. Return: 0: it was closed; 1: it was open; or a negative

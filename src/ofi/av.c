@@ -99,8 +99,7 @@ static void remove_one(struct ofi_av *av, fi_addr_t addr)
 	struct ofi_av_entry *e = av->entries[addr];
 
 	av->entries[addr] = NULL;
-	if (addr < av->lowest)
-		av->lowest = addr;
+	av->lowest = MIN(av->lowest, addr);
 	av->generation++;
 	if (e->hh.tbl) {
 		HASH_DEL(av->by_service, e);
@@ -141,7 +140,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t addr, void *address, size_t *
 	if (!service)
 		return -FI_EINVAL;
 	ofi_address_put(bytes, service);
-	memcpy(address, bytes, *len < OFI_ADDRESS_LEN ? *len : OFI_ADDRESS_LEN);
+	memcpy(address, bytes, MIN(*len, OFI_ADDRESS_LEN));
 	*len = OFI_ADDRESS_LEN;
 	return 0;
 }

@@ -297,7 +297,7 @@ static int ep_getname(fid_t fid, void *address, size_t *len)
 	ofi_address_put(bytes, ep->main_id);
 	*len = OFI_ADDRESS_LEN;
 	if (address)
-		memcpy(address, bytes, room < OFI_ADDRESS_LEN ? room : OFI_ADDRESS_LEN);
+		memcpy(address, bytes, MIN(room, OFI_ADDRESS_LEN));
 	return room < OFI_ADDRESS_LEN ? -FI_ETOOSMALL : 0;
 }
 

@@ -14,6 +14,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <stdbool.h>
+#include <sys/param.h> /* MIN, MAX */
 
 struct ofi_fabric {
 	struct fid_fabric fid;

@@ -81,8 +81,7 @@ FI_EXT_INI
 	fi_param_get_size_t(&ofi_provider, "eager_size", &ofi_settings.eager_max);
 	fi_param_get_size_t(&ofi_provider, "direct_size", &ofi_settings.direct_min);
 	fi_param_get_int(&ofi_provider, "connect_timeout", &ofi_settings.connect_timeout_s);
-	if (ofi_settings.eager_max > EAGER_LIMIT)
-		ofi_settings.eager_max = EAGER_LIMIT;
+	ofi_settings.eager_max = MIN(ofi_settings.eager_max, EAGER_LIMIT);
 	if (!ofi_settings.direct_min)
 		ofi_settings.direct_min = 1;
 	if (fi_log_enabled(&ofi_provider, FI_LOG_INFO, FI_LOG_CORE))

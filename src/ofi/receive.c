@@ -37,7 +37,7 @@ static void complete(struct ofi_recv *r, int error)
 
 		c->entry.op_context = r->posted.context;
 		c->entry.flags = r->cq_flags | (r->wire_flags & OFI_F_DATA ? FI_REMOTE_CQ_DATA : 0);
-		c->entry.len = r->len < r->room ? r->len : r->room;
+		c->entry.len = MIN(r->len, r->room);
 		c->entry.buf = r->niov ? r->iov[0].iov_base : NULL;
 		c->entry.data = r->data;
 		c->entry.tag = r->peer ? r->tag : r->posted.tag;
@@ -126,7 +126,7 @@ static void grant_later(struct ofi_recv *r)
 	struct ofi_peer *p = r->peer;
 
 	/* A CTS for no bytes ends the send. */
-	r->granted = r->discard ? 0 : r->len < r->room ? r->len : r->room;
+	r->granted = r->discard ? 0 : MIN(r->len, r->room);
 	DL_APPEND(p->to_grant, r);
 	ofi_peer_push(p);
 }
@@ -149,12 +149,12 @@ static void take_message(struct ofi_recv *r, struct ofi_message *m)
 	} else if (m->e.kind != OFI_EAGER) {
 		grant_later(r);
 	} else if (incomplete) {
-		scatter(r, 0, m->contents, p->parts.at < r->room ? p->parts.at : r->room);
+		scatter(r, 0, m->contents, MIN(p->parts.at, r->room));
 		p->parts.recv = r;
 		if (p->lost)
 			ofi_peer_push(p);
 	} else {
-		scatter(r, 0, m->contents, m->e.len < r->room ? m->e.len : r->room);
+		scatter(r, 0, m->contents, MIN(m->e.len, r->room));
 		ofi_recv_end(r, 0);
 	}
 	free(m);
@@ -285,8 +285,7 @@ static void copy_contents(const struct ripc_message *m, unsigned head, const str
 		const uint8_t *from = (const uint8_t *)m->items[i].iov_base + head;
 		size_t len = m->items[i].iov_len - head;
 
-		if (len > max)
-			len = max;
+		len = MIN(len, max);
 		if (r && len)
 			scatter(r, at, from, len);
 		else if (len)
@@ -349,7 +348,7 @@ static inline void arrive(struct ofi_ep *ep, struct ofi_peer *p, const struct ri
 			grant_later(r);
 			return;
 		}
-		eager_contents(m, head, r, NULL, len < r->room ? len : r->room);
+		eager_contents(m, head, r, NULL, MIN(len, r->room));
 		if (len == contents)
 			ofi_recv_end(r, 0);
 		else

@@ -37,8 +37,7 @@ unsigned ofi_slice(const struct iovec *iov, unsigned niov, size_t at, size_t len
 			continue;
 		}
 		piece -= at;
-		if (piece > len)
-			piece = len;
+		piece = MIN(piece, len);
 		to[n++] = (struct iovec){(char *)iov[i].iov_base + at, piece};
 		len -= piece;
 		at = 0;
@@ -57,7 +56,7 @@ static int post_eager(struct ofi_send *s)
 	int rc;
 
 	do {
-		size_t left = s->len - s->posted, len = left < p->part_max ? left : p->part_max;
+		size_t left = s->len - s->posted, len = MIN(left, p->part_max);
 		struct ofi_envelope e = {.kind = OFI_PART};
 		unsigned n = ofi_slice(s->iov, s->niov, s->posted, len, iov);
 

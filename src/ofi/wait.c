@@ -196,8 +196,7 @@ bool ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms)
 
 	if (left <= 0)
 		return false;
-	if (left > SLEEP_MAX_MS)
-		left = SLEEP_MAX_MS;
+	left = MIN(left, SLEEP_MAX_MS);
 	if (is_active(s))
 		left = RETRY_MS;
 	ofi_unlock(s->domain);

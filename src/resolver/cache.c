@@ -160,8 +160,7 @@ struct ripc__cached *ripc__cache_store(struct ripc__cache *cache, const struct r
 	struct ripc__cached *c = find_any(cache, record->service);
 	uint64_t age_ns = record->since_ms * RIPC__MS;
 	uint64_t since_ns = now_ns > age_ns ? now_ns - age_ns : 0;
-	uint64_t ttl_ms =
-		record->ttl_ms < RIPC__CACHE_TTL_MAX_MS ? record->ttl_ms : RIPC__CACHE_TTL_MAX_MS;
+	uint64_t ttl_ms = MIN(record->ttl_ms, RIPC__CACHE_TTL_MAX_MS);
 	uint8_t bytes[RIPC__RECORD_BYTES_MAX], *copy;
 	int len = ripc__record_encode(record, bytes, sizeof(bytes));
 

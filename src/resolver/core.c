@@ -25,8 +25,7 @@ static void cached_due(struct ripc__rcore *core, struct ripc__timer *timer, uint
 		bool later = due && core->lookups.count >= RIPC__LOOKUPS_MAX / 2;
 		uint64_t next_ns = later ? now_ns + ripc__rcore_jitter_ns(core, 1000) : RIPC__NEVER;
 
-		ripc__timers_set(&core->timers, &c->timer,
-				 next_ns < c->expires_ns ? next_ns : c->expires_ns);
+		ripc__timers_set(&core->timers, &c->timer, MIN(next_ns, c->expires_ns));
 		if (due && !later)
 			(void)ripc__lookup_start(core, c->node.id, true, now_ns);
 	} else if (c->pending.events) {

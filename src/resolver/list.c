@@ -66,7 +66,7 @@ unsigned ripc__rcore_list_end(struct ripc__rcore *core)
 
 static void ask(struct ripc__rcore *core, struct ripc__list_ask *a, uint64_t now_ns)
 {
-	unsigned doubled = a->requests < RETRY_DOUBLED ? a->requests : RETRY_DOUBLED;
+	unsigned doubled = MIN(a->requests, RETRY_DOUBLED);
 
 	a->requests++;
 	ripc__timers_set(&core->timers, &a->timer,

@@ -25,14 +25,13 @@ static void send_request(struct ripc__rcore *core, struct ripc__lookup *l, uint6
 	uint64_t next_ns;
 
 	ripc__rcore_own_record(core, carried, now_ns, &msg.record);
-	next_ns = now_ns +
-		  ripc__rcore_jitter_ns(core, retry_ms[l->requests < last ? l->requests : last]);
+	next_ns = now_ns + ripc__rcore_jitter_ns(core, retry_ms[MIN(l->requests, last)]);
 	if (l->unicast && l->requests < UNICAST) {
 		c = ripc__cache_find(&core->cache, l->node.id);
 		to = c && c->location.len ? &c->location : NULL;
 	}
 	l->requests++;
-	ripc__timers_set(&core->timers, &l->timer, next_ns < l->end_ns ? next_ns : l->end_ns);
+	ripc__timers_set(&core->timers, &l->timer, MIN(next_ns, l->end_ns));
 	ripc__rcore_send(core, to, &msg);
 }
 

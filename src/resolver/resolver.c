@@ -243,8 +243,7 @@ unsigned ripc__resolver_progress(struct ripc__resolver *r, bool readable,
 			release_name(r, ev->service);
 	}
 	deadline = ripc__rcore_deadline(r->core);
-	if (deadline < *deadline_ns)
-		*deadline_ns = deadline;
+	*deadline_ns = MIN(*deadline_ns, deadline);
 	return n;
 }
 

@@ -148,8 +148,7 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 	msg.nonce = h->nonce ? h->nonce : ripc__dispute_nonce(z->instance);
 	msg.flags = RIPC__RESOLVE_VERDICT;
 	/* This node is not watched: nothing will report its end. */
-	if (msg.record.ttl_ms > RIPC__ZK_STALE_TTL_MS)
-		msg.record.ttl_ms = RIPC__ZK_STALE_TTL_MS;
+	msg.record.ttl_ms = MIN(msg.record.ttl_ms, RIPC__ZK_STALE_TTL_MS);
 	split = !h->nonce && msg.record.generation <= ripc__encoded_generation(h->bytes);
 	ripc__zk_queue_msg(z, &msg, split);
 	/* That holder cannot know of us. */

@@ -27,6 +27,7 @@
 #include "base/copy.h"
 #include "base/options.h"
 #include "wire/address.h"
+#include "wire/bytes.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/param.h> /* MIN, MAX */
 
 #define RIPC__BYTES(name, type, to_wire, from_wire)             \
 	static inline void ripc__put_##name(uint8_t *p, type v) \

@@ -89,8 +89,7 @@ static void send_probe(struct ripc__transport *t, struct ib_ah_entry *r)
 	if (r->state != IB_AH_READY || t->now_ns < r->probe_ns)
 		return;
 	r->probe_gap_ns = r->probe_gap_ns ? r->probe_gap_ns * 2 : PROBE_NS;
-	if (r->probe_gap_ns > PROBE_LONGEST_NS)
-		r->probe_gap_ns = PROBE_LONGEST_NS;
+	r->probe_gap_ns = MIN(r->probe_gap_ns, PROBE_LONGEST_NS);
 	r->probe_ns = t->now_ns + r->probe_gap_ns;
 	ripc__ib_post_wireup(r, &m);
 }

@@ -53,9 +53,7 @@ static unsigned poll_device(struct ib_device *d, struct ripc__event *ev, unsigne
 	int want, got;
 
 	do {
-		want = (int)((max - n) / 2);
-		if (want > WCS)
-			want = WCS;
+		want = (int)MIN((max - n) / 2, WCS);
 		if (!want) {
 			*full = true;
 			return n;
@@ -91,7 +89,7 @@ static unsigned ib_progress(struct ripc__transport *t, struct ripc__event *event
 			    uint64_t now_ns, uint64_t *deadline_ns)
 {
 	bool full = false, was_armed = t->was_armed;
-	uint64_t next;
+	uint64_t next, late;
 	unsigned n = 0;
 
 	t->now_ns = now_ns;
@@ -112,37 +110,32 @@ static unsigned ib_progress(struct ripc__transport *t, struct ripc__event *event
 	if (now_ns >= t->keepalive_ns)
 		ripc__ib_keep_alive(t);
 	next = ripc__ib_timers(t, now_ns);
-	if (!ripc__list_empty(&t->late)) {
-		uint64_t late = ripc__ib_uc_timers(t, now_ns);
-
-		if (late < next)
-			next = late;
-	}
-	if (!ripc__list_empty(&t->eps) && t->keepalive_ns < next)
-		next = t->keepalive_ns;
+	late = ripc__ib_uc_timers(t, now_ns);
+	next = MIN(next, late);
+	if (!ripc__list_empty(&t->eps))
+		next = MIN(next, t->keepalive_ns);
 	if (!ripc__list_empty(&t->event_eps))
 		n += ripc__ib_ep_events(t, events + n, max - n);
 	if (ripc__reports_pending(&t->reports))
 		n += ripc__reports_take(&t->reports, events + n, max - n);
-	if (t->retry_ns && t->retry_ns < next)
-		next = t->retry_ns;
+	if (t->retry_ns)
+		next = MIN(next, t->retry_ns);
 	if (full || !ripc__list_empty(&t->event_eps) || ripc__reports_pending(&t->reports))
 		next = now_ns;
 	/* A removed device is closed as soon as its connections are gone. */
 	for (unsigned i = 0; i < t->ndevices; i++)
-		if (t->devices[i].v.gone && t->devices[i].v.ctx && t->async_poll_ns < next)
-			next = t->async_poll_ns;
-	if (t->reopen_ns && t->reopen_ns < next)
-		next = t->reopen_ns;
+		if (t->devices[i].v.gone && t->devices[i].v.ctx)
+			next = MIN(next, t->async_poll_ns);
+	if (t->reopen_ns)
+		next = MIN(next, t->reopen_ns);
 	for (unsigned i = 0; i < t->nports; i++) {
 		next = when_reset(&t->ports[i], &t->ports[i].ud, next);
 		next = when_reset(&t->ports[i], &t->ports[i].mcast, next);
 	}
 	/* Completions wake lingering endpoints, but their deadline does not. */
-	if (!ripc__list_empty(&t->dying) && now_ns + RIPC__MS < next)
-		next = now_ns + RIPC__MS;
-	if (next < *deadline_ns)
-		*deadline_ns = next;
+	if (!ripc__list_empty(&t->dying))
+		next = MIN(next, now_ns + RIPC__MS);
+	*deadline_ns = MIN(*deadline_ns, next);
 	return n;
 }
 
@@ -231,10 +224,8 @@ static void set_limits(struct ripc__transport *t)
 		uint32_t mtu = ripc__ib_mtu_bytes(p->port_addr.mtu);
 		int depth = p->d->v.attr.max_qp_init_rd_atom;
 
-		if (mtu < l->datagram_max)
-			l->datagram_max = mtu;
-		if (p->max_msg < l->rdma_max)
-			l->rdma_max = p->max_msg;
+		l->datagram_max = MIN(l->datagram_max, mtu);
+		l->rdma_max = MIN(l->rdma_max, p->max_msg);
 		if (depth >= 1 && (uint32_t)depth < l->read_depth)
 			l->read_depth = (uint32_t)depth;
 	}

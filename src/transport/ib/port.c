@@ -118,8 +118,7 @@ static struct ib_srq *srq_new(struct ib_device *d)
 			   d->v.name);
 		return NULL;
 	}
-	if (attr.attr.max_wr > (uint32_t)d->v.attr.max_srq_wr)
-		attr.attr.max_wr = (uint32_t)d->v.attr.max_srq_wr;
+	attr.attr.max_wr = MIN(attr.attr.max_wr, (uint32_t)d->v.attr.max_srq_wr);
 	*srq = (struct ib_srq){.size = attr.attr.max_wr};
 	/* For all: how many of them are lost is unknown. */
 	if (ripc__verbs_cq_reserve(&d->cq, srq->size))
@@ -198,10 +197,9 @@ void ripc__ib_srq_unreserve(struct ib_srq *srq, bool lost)
 /* Creates the queue pair for datagrams. */
 static int datagram_qp(struct ib_port *p)
 {
-	uint32_t sends = IB_DATAGRAM_SEND, most = (uint32_t)p->d->v.attr.max_qp_wr;
+	uint32_t sends = MIN(IB_DATAGRAM_SEND, (uint32_t)p->d->v.attr.max_qp_wr);
 	int rc;
 
-	sends = sends < most ? sends : most;
 	rc = ripc__verbs_sendq_init(&p->sendq, sends, p->t->opt->signal_every, p);
 	if (rc)
 		return rc;

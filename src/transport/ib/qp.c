@@ -74,8 +74,7 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 	struct ripc__ep *other;
 	int rc;
 
-	if (init.cap.max_send_wr > (uint32_t)d->v.attr.max_qp_wr)
-		init.cap.max_send_wr = (uint32_t)d->v.attr.max_qp_wr;
+	init.cap.max_send_wr = MIN(init.cap.max_send_wr, (uint32_t)d->v.attr.max_qp_wr);
 	rc = ripc__verbs_sendq_init(&ep->sendq, init.cap.max_send_wr, ep->t->opt->signal_every, ep);
 	if (rc)
 		return rc;
@@ -96,7 +95,7 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 		ripc__ib_qp_drained(ep);
 		return rc;
 	}
-	ep->max_inline = ripc__verbs_inline(init.cap.max_inline_data, ep->t->opt->inline_bytes);
+	ep->max_inline = MIN(init.cap.max_inline_data, ep->t->opt->inline_bytes);
 	ep->qpn = ib_qp_key(d, ep->qp->qp_num);
 	/* A destroyed queue pair with this number may have completions left. */
 	HASH_FIND(by_qpn, ep->t->by_qpn, &ep->qpn, sizeof(ep->qpn), other);
@@ -122,9 +121,7 @@ int ripc__ib_qp_new(struct ripc__ep *ep)
 
 static uint8_t depth(int device)
 {
-	int n = device < 1 ? 1 : device;
-
-	return (uint8_t)(n < IB_READ_DEPTH_MAX ? n : IB_READ_DEPTH_MAX);
+	return (uint8_t)MIN(MAX(device, 1), IB_READ_DEPTH_MAX);
 }
 
 void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q)
@@ -149,11 +146,6 @@ void ripc__ib_qp_params(const struct ripc__ep *ep, struct ripc__wireup_params *q
 	}
 }
 
-static uint8_t least(uint8_t a, uint8_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Connects a queue pair to that of the peer. Attributes of RC alone are set for ep->qp only. */
 static int connect_qp(const struct ripc__ep *ep, struct ibv_qp *qp, uint32_t theirs_qpn,
 		      uint32_t theirs_psn, uint32_t ours_psn)
@@ -163,10 +155,10 @@ static int connect_qp(const struct ripc__ep *ep, struct ibv_qp *qp, uint32_t the
 	int rc, mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = (enum ibv_mtu)least(ours->mtu, theirs->mtu),
+		.path_mtu = (enum ibv_mtu)MIN(ours->mtu, theirs->mtu),
 		.dest_qp_num = theirs_qpn,
 		.rq_psn = theirs_psn,
-		.max_dest_rd_atomic = least(ours->responder_resources, theirs->initiator_depth),
+		.max_dest_rd_atomic = MIN(ours->responder_resources, theirs->initiator_depth),
 		.min_rnr_timer = RNR_TIMER,
 	};
 
@@ -182,7 +174,7 @@ static int connect_qp(const struct ripc__ep *ep, struct ibv_qp *qp, uint32_t the
 		.timeout = ACK_TIME,
 		.retry_cnt = RETRIES,
 		.rnr_retry = RNR_RETRIES,
-		.max_rd_atomic = least(ours->initiator_depth, theirs->responder_resources),
+		.max_rd_atomic = MIN(ours->initiator_depth, theirs->responder_resources),
 	};
 	mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	if (is_rc)

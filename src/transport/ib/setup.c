@@ -182,8 +182,7 @@ static void schedule(struct ripc__ep *ep)
 	if (!w->due && !w->timer_armed)
 		return;
 	ripc__list_queue(&t->timed, &ep->timed);
-	if (at < t->next_timer_ns)
-		t->next_timer_ns = at;
+	t->next_timer_ns = MIN(t->next_timer_ns, at);
 }
 
 /* Sends due messages. Return: when to call again. */

@@ -44,7 +44,7 @@ int ripc__ib_ud_open(struct ib_port *p, struct ib_ud *u, uint32_t sends)
 		.recv_cq = d->cq.cq,
 		.qp_type = IBV_QPT_UD,
 		.cap = {.max_send_wr = sends,
-			.max_recv_wr = most < IB_DATAGRAM_RECV ? most : IB_DATAGRAM_RECV,
+			.max_recv_wr = MIN(most, IB_DATAGRAM_RECV),
 			.max_send_sge = 1,
 			.max_recv_sge = 1,
 			.max_inline_data = u == &p->ud ? IB_INLINE_BYTES : 0},
@@ -68,7 +68,7 @@ int ripc__ib_ud_open(struct ib_port *p, struct ib_ud *u, uint32_t sends)
 		ripc__verbs_cq_unreserve(&d->cq, sends + bufs);
 		return rc;
 	}
-	u->max_inline = ripc__verbs_inline(init.cap.max_inline_data, d->t->opt->inline_bytes);
+	u->max_inline = MIN(init.cap.max_inline_data, d->t->opt->inline_bytes);
 	u->nrepost = bufs;
 	ib_bufs_take(&u->repost, &d->dgram, bufs, u);
 	ripc__ib_ud_repost(u);

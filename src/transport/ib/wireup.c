@@ -337,11 +337,9 @@ bool ripc__wireup_output(struct ripc__wireup *w, struct ripc__wireup_message *m,
 	w->due = false;
 	if (w->timer_armed && w->state != RIPC__WIREUP_REJ_SENT) {
 		w->interval_ns = w->interval_ns ? w->interval_ns * 2 : FIRST_NS;
-		if (w->interval_ns > LONGEST_NS)
-			w->interval_ns = LONGEST_NS;
+		w->interval_ns = MIN(w->interval_ns, LONGEST_NS);
 		w->next_ns = now_ns + w->interval_ns;
-		if (w->next_ns > w->until_ns)
-			w->next_ns = w->until_ns;
+		w->next_ns = MIN(w->next_ns, w->until_ns);
 	}
 	*m = (struct ripc__wireup_message){
 		.kind = kind_to_send(w), .from = w->mine, .to = w->number, .params = w->ours};

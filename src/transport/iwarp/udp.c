@@ -99,8 +99,7 @@ int ripc__udp_open(struct ripc__udp *u, const union ripc__sockaddr *ip, uint32_t
 
 void ripc__udp_limit_mtu(struct ripc__udp *u, uint32_t mtu)
 {
-	if (mtu - UDP_OVERHEAD < u->max)
-		u->max = mtu - UDP_OVERHEAD;
+	u->max = MIN(u->max, mtu - UDP_OVERHEAD);
 }
 
 /* Drops routes from a closed socket: its number may be used again. */

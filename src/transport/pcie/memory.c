@@ -97,8 +97,7 @@ uint32_t ripc__pcie_blocks(size_t size)
 {
 	size_t n = size / (ripc__pcie_block_size() + BLOCK_ENTRY_BYTES);
 
-	if (n > RIPC__PCIE_BLOCKS_MAX)
-		n = RIPC__PCIE_BLOCKS_MAX;
+	n = MIN(n, RIPC__PCIE_BLOCKS_MAX);
 	while (n && blocks_off((uint32_t)n) + n * ripc__pcie_block_size() > size)
 		n--;
 	return (uint32_t)n;

@@ -246,8 +246,7 @@ static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *ev
 	if (n || more)
 		t->last_rx_ns = now_ns;
 	next = more || n == max ? now_ns : now_ns + sleep_ns(t, now_ns);
-	if (next < *deadline_ns)
-		*deadline_ns = next;
+	*deadline_ns = MIN(*deadline_ns, next);
 	return n;
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/param.h> /* MIN, MAX */
 
 #define RIPC__VERBS_DEVICES_MAX 8 /* devices of one transport */
 

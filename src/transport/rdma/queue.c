@@ -20,7 +20,7 @@ int ripc__verbs_sendq_init(struct ripc__verbs_sendq *q, uint32_t depth, uint32_t
 	/* Slots are freed by completions only: signaling late would stall a full queue. */
 	half = (n + 1) / 2;
 	*q = (struct ripc__verbs_sendq){
-		.owner = owner, .depth = n, .interval = every && every < half ? every : half};
+		.owner = owner, .depth = n, .interval = every ? MIN(every, half) : half};
 	q->slots = calloc(n, sizeof(*q->slots));
 	if (!q->slots)
 		return ripc__fail(-ENOMEM, "verbs: out of memory");
@@ -138,8 +138,7 @@ int ripc__verbs_cq_init(struct ripc__verbs_cq *cq, struct ripc__verbs_device *de
 	int rc;
 
 	*cq = (struct ripc__verbs_cq){.device = device};
-	if (n > (uint32_t)device->attr.max_cqe)
-		n = (uint32_t)device->attr.max_cqe;
+	n = MIN(n, (uint32_t)device->attr.max_cqe);
 	cq->channel = ibv_create_comp_channel(device->ctx);
 	if (!cq->channel)
 		return ripc__fail(errno ? -errno : -EMFILE,

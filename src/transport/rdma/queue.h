@@ -42,12 +42,6 @@ int ripc__verbs_sendq_init(struct ripc__verbs_sendq *q, uint32_t depth, uint32_t
 			   void *owner);
 void ripc__verbs_sendq_fini(struct ripc__verbs_sendq *q); /* frees bounce buffers */
 
-/* Inline bytes of a send: the limit of the queue pair, or of the setting "inline" if less. */
-static inline uint32_t ripc__verbs_inline(uint32_t can, uint32_t setting)
-{
-	return can < setting ? can : setting;
-}
-
 static inline uint32_t ripc__verbs_sendq_space(const struct ripc__verbs_sendq *q)
 {
 	return q->depth - (q->tail - q->head);

@@ -32,8 +32,7 @@ static void copy_bulk(struct ripc__ring *w, uint8_t *to, uint64_t len)
 {
 	uint64_t off = w->rx_bulk & w->bulk_mask, n = w->bulk_mask + 1 - off;
 
-	if (n > len)
-		n = len;
+	n = MIN(n, len);
 	ripc__copy(to, w->be.inbox + w->bulk_off + off, n);
 	if (len > n)
 		ripc__copy(to + n, w->be.inbox + w->bulk_off, len - n);

@@ -371,10 +371,8 @@ static uint32_t chunk_len(struct ripc__ring *w, uint64_t len)
 {
 	uint64_t n = (w->bulk_mask + 1) / 4;
 
-	if (n > RING_CHUNK_MAX)
-		n = RING_CHUNK_MAX;
-	if (n > len)
-		n = len;
+	n = MIN(n, RING_CHUNK_MAX);
+	n = MIN(n, len);
 	return ripc__ring_has_room(w, RING_RESERVE_SLOTS, (uint32_t)n + RIPC__RING_SEND_MAX)
 		       ? (uint32_t)n
 		       : 0;

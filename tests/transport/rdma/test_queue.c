@@ -108,16 +108,6 @@ START_TEST(sendq_init__interval)
 }
 END_TEST
 
-/* A queue pair may have less or more capacity than requested. */
-START_TEST(inline__least)
-{
-	ck_assert_uint_eq(ripc__verbs_inline(128, UINT32_MAX), 128);
-	ck_assert_uint_eq(ripc__verbs_inline(128, 64), 64);
-	ck_assert_uint_eq(ripc__verbs_inline(128, 0), 0);
-	ck_assert_uint_eq(ripc__verbs_inline(0, 256), 0);
-}
-END_TEST
-
 START_TEST(sendq_unalloc__refused)
 {
 	open_queue(8);
@@ -260,7 +250,6 @@ int main(void)
 	tcase_add_test(c, sendq_alloc__half_interval);
 	tcase_add_test(c, sendq_alloc__signaled);
 	tcase_add_test(c, sendq_init__interval);
-	tcase_add_test(c, inline__least);
 	tcase_add_test(c, sendq_unalloc__refused);
 	tcase_add_test(c, post__sigpipe);
 	tcase_add_test(c, sendq_retire__order);

@@ -23,8 +23,7 @@ void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 		.msn = {1, 1, 1},
 	};
 
-	if (segment < SEGMENT_MIN)
-		segment = SEGMENT_MIN;
+	segment = MAX(segment, SEGMENT_MIN);
 	if (!terms->soft && segment <= RIPC__ULPDU_SOFT + RIPC__FPDU_LEN + RIPC__FPDU_CRC)
 		conn.ulpdu_max = ((segment - RIPC__FPDU_CRC) & ~3u) - RIPC__FPDU_LEN;
 	ripc__engine_restore(e, regions, pool, &conn);

@@ -362,7 +362,7 @@ static int park(struct ripc__engine *e)
 static int store(struct ripc__engine *e, struct ripc__event *ev)
 {
 	struct ripc__engine_rx *rx = &e->rx;
-	size_t have = (size_t)(rx->end - rx->p), part = have < rx->left ? have : rx->left;
+	size_t have = (size_t)(rx->end - rx->p), part = MIN(have, rx->left);
 	unsigned pad = (unsigned)(-(RIPC__FPDU_LEN + rx->ddp.len + rx->payload) & 3);
 
 	if (part) {
@@ -508,7 +508,7 @@ unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t l
 			beyond = RIPC__BULK_PEEK;
 		else if (rx->ddp.tagged)
 			beyond -= 3 - (unsigned)(-(RIPC__FPDU_LEN + rx->ddp.len + rx->payload) & 3);
-		iov[1] = (struct iovec){space, beyond < len ? beyond : len};
+		iov[1] = (struct iovec){space, MIN(beyond, len)};
 		return 2;
 	}
 	if (ripc__rx_expects(rx, expected, len))
@@ -531,7 +531,7 @@ size_t ripc__engine_received(struct ripc__engine *e, struct ripc__slab *slab, si
 		n = ripc__rx_received_ahead(rx, n);
 	} else if (rx->placing && rx->left) {
 		rx->fresh = NULL;
-		part = n < rx->left ? n : rx->left;
+		part = MIN(n, rx->left);
 		if (e->conn.crc)
 			rx->crc = ripc__crc32c(rx->crc, rx->dst, part);
 		rx->dst += part;

@@ -144,8 +144,7 @@ static void take(uint8_t *to, const struct iovec *iov, unsigned *i, size_t *off,
 	while (len) {
 		size_t part = iov[*i].iov_len - *off;
 
-		if (part > len)
-			part = len;
+		part = MIN(part, len);
 		if (part)
 			ripc__copy(to, (const uint8_t *)iov[*i].iov_base + *off, part);
 		to += part;

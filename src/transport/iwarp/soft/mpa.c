@@ -72,7 +72,7 @@ int ripc__mpa_decode(struct ripc__mpa *frame, bool reply, const uint8_t *buf, si
 	uint16_t ird, ord;
 
 	memset(frame, 0, sizeof(*frame));
-	if (memcmp(buf, reply ? key_reply : key_request, len < KEY_LEN ? len : KEY_LEN))
+	if (memcmp(buf, reply ? key_reply : key_request, MIN(len, KEY_LEN)))
 		return error(why, "not an MPA set-up frame");
 	if (len < RIPC__MPA_HEADER)
 		return 0;
@@ -128,11 +128,6 @@ static unsigned pick_rtr(unsigned rtr_types)
 	return rtr_types & RIPC__MPA_RTR_READ ? RIPC__MPA_RTR_READ : rtr_types & RIPC__MPA_RTR_SEND;
 }
 
-static uint32_t lower(uint32_t ours, uint32_t theirs)
-{
-	return theirs < ours ? theirs : ours;
-}
-
 static int refuse(struct ripc__mpa *reply, const char *text, const char **why)
 {
 	reply->reject = true;
@@ -155,12 +150,12 @@ int ripc__mpa_answer(const struct ripc__mpa *request, bool want_crc, uint32_t de
 	terms->crc = reply->crc;
 	terms->soft = request->soft;
 	terms->serve_depth = depth;
-	terms->read_depth = lower(depth, BASIC_DEPTH);
+	terms->read_depth = MIN(depth, BASIC_DEPTH);
 	if (request->enhanced) {
 		/* Our ORD is limited by the IRD of the active side; our IRD answers its ORD. */
-		terms->read_depth = lower(depth, request->ird);
+		terms->read_depth = MIN(depth, request->ird);
 		reply->ord = (uint16_t)terms->read_depth;
-		reply->ird = (uint16_t)lower(depth, request->ord);
+		reply->ird = (uint16_t)MIN(depth, request->ord);
 		reply->peer_to_peer = request->peer_to_peer;
 		if (request->peer_to_peer)
 			reply->rtr = pick_rtr(request->rtr);
@@ -189,10 +184,10 @@ int ripc__mpa_conclude(const struct ripc__mpa *request, const struct ripc__mpa *
 	terms->crc = reply->crc;
 	terms->soft = reply->soft;
 	terms->serve_depth = request->ird;
-	terms->read_depth = lower(request->ord, BASIC_DEPTH);
+	terms->read_depth = MIN(request->ord, BASIC_DEPTH);
 	if (!reply->enhanced)
 		return 0;
-	terms->read_depth = lower(request->ord, reply->ird);
+	terms->read_depth = MIN(request->ord, reply->ird);
 	if (reply->ord != RIPC__MPA_DEPTH_NONE && reply->ord > request->ird)
 		return error(why, "the peer wants more reads outstanding than this end serves");
 	if (reply->peer_to_peer)

@@ -92,12 +92,11 @@ size_t ripc__rx_received_ahead(struct ripc__engine_rx *rx, size_t n)
 	struct ripc__rx_pattern *p = &rx->pattern;
 	size_t lead = p->lead, ahead = n > lead ? n - lead : 0, tail;
 	const uint8_t *payload = rx->expected->base + p->offset;
-	bool is = ahead && is_expected(rx, ahead < p->payload ? ahead : p->payload);
+	bool is = ahead && is_expected(rx, MIN(ahead, p->payload));
 
 	rx->fresh = rx->space;
 	rx->expected = NULL;
-	if (ahead > p->payload)
-		ahead = p->payload;
+	ahead = MIN(ahead, p->payload);
 	tail = n > lead ? n - lead - ahead : 0;
 	if (is) {
 		rx->ahead = (uint32_t)ahead;

@@ -351,8 +351,7 @@ static unsigned soft_progress(struct ripc__transport *t, struct ripc__event *eve
 		n += ripc__reports_take(&t->reports, events + n, max - n);
 	if (!ripc__list_empty(&t->ready) || ripc__reports_pending(&t->reports))
 		next = now_ns;
-	if (next < *deadline_ns)
-		*deadline_ns = next;
+	*deadline_ns = MIN(*deadline_ns, next);
 	return n;
 }
 

@@ -150,8 +150,7 @@ struct ripc__transport {
 /* A deadline was set. */
 static inline void soft_timer(struct ripc__transport *t, uint64_t when_ns)
 {
-	if (when_ns < t->next_timer_ns)
-		t->next_timer_ns = when_ns;
+	t->next_timer_ns = MIN(t->next_timer_ns, when_ns);
 }
 
 /* The epoll data of all sources but endpoints. */

@@ -35,8 +35,7 @@ void ripc__soft_transmit(struct ripc__ep *ep, size_t budget)
 			ripc__list_queue(&ep->t->ready, &ep->ready);
 			return;
 		}
-		msg.msg_iovlen =
-			ripc__engine_gather(e, iov, GATHER_IOV, most < budget ? most : budget);
+		msg.msg_iovlen = ripc__engine_gather(e, iov, GATHER_IOV, MIN(most, budget));
 		if (!msg.msg_iovlen) {
 			ripc__list_queue(&ep->t->ready, &ep->ready);
 			return;

@@ -88,7 +88,7 @@ int ripc__iwv_conn_qp(struct iwv_conn *conn)
 	     i++) {
 		rc = create_qp(conn, inline_sizes[i]);
 		nic->inline_known = !rc;
-		nic->inline_max = ripc__verbs_inline(inline_sizes[i], conn->t->opt->inline_bytes);
+		nic->inline_max = MIN(inline_sizes[i], conn->t->opt->inline_bytes);
 	}
 	if (rc)
 		return ripc__fail(rc, "%s: cannot create a queue pair: %s", nic->dev.name,

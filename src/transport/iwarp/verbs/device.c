@@ -175,10 +175,8 @@ static int device_open(struct ripc__transport *t, struct ibv_context *ctx,
 		return rc;
 	}
 	t->sink_writable |= nic->dev.read_sink_remote_write;
-	if ((uint32_t)nic->dev.attr.max_qp_rd_atom < t->read_depth)
-		t->read_depth = (uint32_t)nic->dev.attr.max_qp_rd_atom;
-	if ((uint32_t)nic->dev.attr.max_qp_init_rd_atom < t->read_depth)
-		t->read_depth = (uint32_t)nic->dev.attr.max_qp_init_rd_atom;
+	t->read_depth = MIN(t->read_depth, (uint32_t)nic->dev.attr.max_qp_rd_atom);
+	t->read_depth = MIN(t->read_depth, (uint32_t)nic->dev.attr.max_qp_init_rd_atom);
 	*found = nic;
 	return 0;
 }

@@ -329,8 +329,7 @@ static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *event
 		timers(t);
 	if (ripc__reports_pending(&t->reports))
 		n += ripc__reports_take(&t->reports, events + n, max - n);
-	if (t->next_timer_ns < *deadline_ns)
-		*deadline_ns = t->next_timer_ns;
+	*deadline_ns = MIN(*deadline_ns, t->next_timer_ns);
 	if (busy(t))
 		*deadline_ns = now_ns;
 	return n;

@@ -174,8 +174,7 @@ static inline int iwv_watch(struct ripc__transport *t, int fd, enum iwv_source s
 /* A deadline was set. */
 static inline void iwv_timer(struct ripc__transport *t, uint64_t when_ns)
 {
-	if (when_ns < t->next_timer_ns)
-		t->next_timer_ns = when_ns;
+	t->next_timer_ns = MIN(t->next_timer_ns, when_ns);
 }
 
 /* Sets a deadline, which ends when it is set to 0. */
