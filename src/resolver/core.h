@@ -1,28 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The rules of the resolver as a pure state machine. Input: calls, datagrams and the time. Output:
- * datagrams to send, events and the next deadline.
+ * The rules of the resolver as a pure state machine: doc/protocol.md, section 3.3. Input: calls,
+ * datagrams and the time. Output: datagrams to send, events and the next deadline.
  *
- * Look-up: a REQUEST to all peers at once, then after about 5, 20, 60, 160, 400 ... ms until the
- * timeout. The holder answers with a unicast REPLY that repeats the nonce. Every REQUEST carries a
- * record of the requester, from which all receivers learn. A refresh asks the known holder first,
- * and all peers only if the holder does not answer. A holder with many requests for one service
- * announces it once to all.
- *
- * Names: a service may have a name, which its record carries. Two services with different names and
- * one id are a conflict that no takeover decides: the later claim is lost.
- *
- * List: a LIST to all. Each context answers with a page of its services after a short random time,
- * and is asked for the next page until it arrives: again after about 20, 40, 80 and then 160 ms.
- * The pages sent per second are limited.
- *
- * Registration: three PROBEs 20 ms apart; a holder answers with a REPLY, which is a conflict. Of
- * two that probe at once, the one with the smaller instance id wins. A random id is registered at
- * once, without a PROBE. Afterwards every holder claims its services periodically (a REQUEST for
- * its own service). If two hold one service, as after a partition, the one with the greater
- * instance id compares their ages and sends a VERDICT if the other has to give up. Only one of the
- * two compares, so exactly one remains. A record that another context passes on never decides: its
- * holder may be dead.
+ * Of two holders only one compares their ages, so exactly one remains. A record that another
+ * context passes on never decides: its holder may be dead.
  *
  * Takeover on one host: the kernel has the name of the service for the former holder, which drops
  * it when it learns of the takeover. REGISTERED waits until the name is acquired, at most

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Short headers in place of that of a SHORT of one item. Formats: doc/protocol.md, sections 1.1.1
- * and 1.1.2.
- *
- * ELIDED_DATAGRAM replaces a SHORT of one item that is a datagram: the first byte, 7 bytes of id,
- * the lower half of the number, and the payload. UNKNOWN_CONTEXT repeats these 12 bytes but the
- * first.
- *
- * ELIDED replaces a SHORT of one item, plain, reliable or of a call, with the dest and source of
- * the last such message on its lane: a word of 4 bytes, then [call, as SHORT], then the payload up
- * to the end of the send.
+ * and 1.1.2. An UNKNOWN_CONTEXT repeats the header of an ELIDED_DATAGRAM but the first byte.
  */
 #ifndef RIPC_WIRE_ELIDED_H
 #define RIPC_WIRE_ELIDED_H

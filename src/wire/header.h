@@ -1,50 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Messages between contexts: encode and decode. Format: doc/protocol.md, section 1.
- *
- * Every message but those of elided.h starts with the same 32 bytes. With F_INSTANCE the last 8 of
- * them are one number, see ripc__number_stamp(). The rest depends on the kind:
- *
- *   SHORT        [instance 16, if F_INSTANCE] [acked u64, if F_ACK] item lengths u32[nitems],
- *                [call u64, word u64, if F_CALL or F_REPLY] returns[nreturns], payload
- *   LONG         [acked u64, if F_ACK] [call, as SHORT] request u64, dedup_base u64, items[nitems],
- *                returns[nreturns], payload of inline items
- *   ACK          request u64 (RIPC__ACK_REUSABLE), status i32, flags u32 (RIPC__ACK_KEPT)
- *   GRANT        request u64, items[nitems]: memory for the sender to write
- *   FIN          request u64: all granted writes were posted before this
- *   CANCEL       request u64
- *   CREDIT       limit u64: total units sent to service `source` on this lane at most
- *   PING/PONG    nonce u64
- *   REVOKE/REVOKED  return buffer id u64
- *   NOSERVICE    [instance 16, if F_INSTANCE]: `source` is not a service of this context
- *   BYE          nothing: the context is closing
- *   GOAWAY       answer u64: 0: the last message on this lane, except: 1: the answer to a GOAWAY
- *   GROUP        [instance 16, if F_INSTANCE] number u64, item lengths u32[nitems], payload: to all
- *                members of group `dest`
- *   JOIN         role u64, version u64, record: to the coordinator, the role in group `dest`
- *   MEMBER       present u64, version u64, record: from the coordinator, a context joined or left
- *   COORDINATOR  keeping u64, version u64: 1: the list is complete; 0: not the coordinator
- *   MCAST_ACK    number u64: the multicast with that number arrived
- *   MAP_ACK      buffer u64: the exported buffer with this number is mapped
- *   RELEASE      request u64, item u64 (RIPC__RELEASE_ACK, RIPC__RELEASE_LOST): the receiver has
- *                released the mapped item
- *   UNMAP        buffer u64: no further item will be in this exported buffer
- *   RELIABLE_BEGIN    number u64: of the next SHORT with F_RELIABLE on this lane. With `dest`: that
- *                service is not refused any more, number 0
- *   RELIABLE_ACK      below u64: all F_RELIABLE of lower numbers are delivered or refused
- *   RELIABLE_REFUSED  number u64: no such service, the message was not delivered
- *   CALL_CANCEL  call u64: the caller does not wait any more
- *   CALL_STATE   call u64, state u64 (enum ripc__call_state): the state of a request
- *   WATCH        nothing: WATCH_END is due when service `dest` of the receiver ends
- *   WATCH_END    nothing: `source` is not, or no longer, a service of this context
- *   STANDING_GRANT    returns[nreturns]: pool buffers for items of LONGs to service `source`
- *   DATAGRAM_CONTEXT  id u64, first u64: ELIDED_DATAGRAMs with this id are from `source` to `dest`
- *   DATAGRAM_CONTEXT_ACK  id u64: they are understood
- *   ACK_REQUEST  request u64: its ACK is to be sent, not carried by a RELEASE
- *   FLOW_END     arrived u64: the count of units sent to `source`, which has ended, begins anew;
- *                so many of them arrived before
- *
- * elided.h has the short headers that replace one of a SHORT.
+ * Messages between contexts: encode and decode. Format, kinds and flags: doc/protocol.md, section
+ * 1. elided.h has the short headers that replace one of a SHORT.
  */
 #ifndef RIPC_WIRE_HEADER_H
 #define RIPC_WIRE_HEADER_H
@@ -203,7 +160,7 @@ struct ripc__header {
 	uint64_t call;  /* F_CALL, F_REPLY: id of the call, not 0 */
 	/* F_CALL: milliseconds left in bits 0-31; F_REPLY: the status, an i32, there */
 	uint64_t call_word;
-	uint64_t u[2];           /* the kind's fixed words after the header; see above */
+	uint64_t u[2];           /* the kind's fixed words after the header */
 	const uint8_t *instance; /* 16 bytes with F_INSTANCE, else NULL */
 	const uint8_t *lens;     /* SHORT, GROUP: nitems u32 */
 	const uint8_t *items;    /* LONG, GRANT: nitems descriptors, see ripc__desc_get() */

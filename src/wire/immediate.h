@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The immediate data of a write, which replaces a LONG: see doc/protocol.md, section 1.1.3. The
- * LONG follows the last one of its lane: same services, the next request. Its only item was written
- * into a standing buffer, from its start; the length of the write is the item's.
- *
- *   bits  0-3   lower bits of the sequence number
- *         4-8   receive buffers given back
- *         9-12  request less dedup_base
- *         13    F_ACK, with RIPC__ACK_REUSABLE
- *         14-23 lower bits of the acknowledged request
- *         24-31 lower bits of the id of the buffer
+ * The immediate data of a write, which replaces a LONG with one item in a standing buffer. Format:
+ * doc/protocol.md, section 1.1.3.
  */
 #ifndef RIPC_WIRE_IMMEDIATE_H
 #define RIPC_WIRE_IMMEDIATE_H

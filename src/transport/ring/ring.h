@@ -1,24 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The ring engine: one end of a connection whose two sides write into each other's memory and read
- * only their own. Pure: it takes mapped memory (backend.h) and returns events; it makes no system
- * call and reads no clock.
- *
- * A segment, written by the peer only, all little-endian:
- *
- *   0      hello   magic, version, size, epoch
- *   128    credit  u64 slots, u64 bulk bytes: how much of ours the peer has taken
- *   256    arm     u64: changes when the peer sleeps and wants a kick; bit 0: for credit, too
- *   4096   keys    u64 per region of the peer that we may read directly: its key while valid, or 0
- *   8192   slots   64 bytes each: a word and 56 bytes of a message
- *   ...    bulk    a ring of bytes for messages too long for slots; each begins at a multiple of 64
- *
- * The word of a slot is written last, behind a fence: sequence (32 bits), length of the message's
- * body (16), kind (8), epoch (8). A message takes as many slots as its body needs, at least one.
- * The words of further slots have kind "more", so payload never stands where a word is expected. A
- * longer message is written into the bulk ring first. All counters are free-running. The receiver
- * returns credit for a quarter of a ring at a time.
- *
+ * only their own. Format: doc/protocol.md, section 6.2. Pure: it takes mapped memory (backend.h)
+ * and returns events; it makes no system call and reads no clock. All counters are free-running.
  * fast_path.h has the bodies that write and read messages.
  *
  * The engine reads each word of the peer once and checks it. A peer that breaks the rules fails its
