@@ -29,11 +29,6 @@
 
 /* --- reports --- */
 
-void ripc__ensemble_wake(struct ripc__ensemble *e)
-{
-	eventfd_write(e->fd, 1);
-}
-
 void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
 				uint64_t service, bool ours, int32_t version, const void *bytes,
 				size_t len)
@@ -54,7 +49,7 @@ void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_ki
 		e->report_lost = true;
 	}
 	pthread_mutex_unlock(&e->lock);
-	ripc__ensemble_wake(e);
+	eventfd_write(e->fd, 1);
 }
 
 void ripc__ensemble_report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,

@@ -50,13 +50,14 @@ enum ripc__ensemble_kind {
 	RIPC__ENS_CHANGED, /* service: its node changed: watch it again to read it */
 	/* service: one of those asked for by RIPC__CALL_LIST; bytes: the data of its node */
 	RIPC__ENS_LISTED,
+	RIPC__ENS_MESSAGE, /* the user's own: bytes: a message for the core; ours: final */
 };
 
 struct ripc__ensemble_report {
 	struct ripc__list link;
 	enum ripc__ensemble_kind kind;
 	uint64_t service;
-	bool ours; /* FOUND: the node belongs to this session */
+	bool ours; /* FOUND: the node belongs to this session; MESSAGE */
 	/* FOUND, TAKEN: number of writes to the node since its creation; LISTED: its age in s */
 	int32_t version;
 	size_t len;
@@ -70,9 +71,8 @@ int ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_e
 /* Ends the session, which removes its nodes. Waits for the thread. */
 void ripc__ensemble_close(struct ripc__ensemble *e);
 
-/* An eventfd: readable when there may be reports, or after ripc__ensemble_wake(). */
+/* An eventfd: readable when there may be reports. */
 int ripc__ensemble_fd(const struct ripc__ensemble *e);
-void ripc__ensemble_wake(struct ripc__ensemble *e);
 
 /*
  * Queues a command for the node of a service, with len bytes of data; found: REPORT_RIVAL: the node
@@ -81,6 +81,11 @@ void ripc__ensemble_wake(struct ripc__ensemble *e);
 int ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,
 			  uint64_t service, const uint8_t *bytes, size_t len,
 			  const struct ripc__ensemble_report *found);
+
+/* Queues a report. Any thread. */
+void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
+				uint64_t service, bool ours, int32_t version, const void *bytes,
+				size_t len);
 
 /*
  * Takes the next report, for the caller to free; NULL: there is none, and the descriptor is not

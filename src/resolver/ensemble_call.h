@@ -49,10 +49,7 @@ struct ripc__ensemble {
 	int64_t session; /* the one last connected; the library's thread only */
 };
 
-/* Queues a report of a node, or of anything. Any thread. */
-void ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
-				uint64_t service, bool ours, int32_t version, const void *bytes,
-				size_t len);
+/* Queues a report. Any thread. */
 void ripc__ensemble_report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
 			   uint64_t service, const void *bytes, size_t len);
 void ripc__ensemble_report_text(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,

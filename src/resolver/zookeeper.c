@@ -42,16 +42,9 @@ void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg
 {
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	int len = ripc__resolver_msg_encode(msg, buf, sizeof(buf));
-	struct ripc__zk_msg *w = len > 0 ? malloc(sizeof(*w) + (size_t)len) : NULL;
 
-	/* Drop it like a lost datagram: the core repeats its request. */
-	if (!w)
-		return;
-	w->final = final;
-	w->len = (size_t)len;
-	memcpy(w->bytes, buf, w->len);
-	ripc__list_add(&z->msgs, &w->link);
-	ripc__ensemble_wake(z->e);
+	if (len > 0)
+		ripc__ensemble_report_node(z->e, RIPC__ENS_MESSAGE, 0, final, 0, buf, (size_t)len);
 }
 
 /* Checks the data of a node. Return: NULL, or a constant phrase: the reason to reject it. */
@@ -352,6 +345,8 @@ static bool take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 	case RIPC__ENS_LISTED:
 		on_listed(z, r);
 		break;
+	case RIPC__ENS_MESSAGE:
+		break;
 	}
 	return false;
 }
@@ -406,27 +401,25 @@ static int zk_recv(struct ripc__backend *b, int fd, struct ripc__backend_addr *f
 {
 	struct ripc__zk *z = (struct ripc__zk *)b;
 	struct ripc__ensemble_report *r;
-	struct ripc__zk_msg *w;
-	bool lost, renew;
-	size_t len;
+	bool lost;
+	int rc = 0;
 
-	while (!(w = ripc__list_first_entry(&z->msgs, struct ripc__zk_msg, link))) {
+	while (!rc) {
 		r = ripc__ensemble_next(z->e, &lost);
 		if (lost)
 			(void)on_up(z, false);
 		if (!r)
 			return -EAGAIN;
-		renew = take_report(z, r);
+		if (r->kind == RIPC__ENS_MESSAGE) {
+			from->final = r->ours;
+			rc = (int)MIN(r->len, cap);
+			memcpy(buf, r->bytes, (size_t)rc);
+		} else if (take_report(z, r)) {
+			rc = -ESTALE;
+		}
 		free(r);
-		if (renew)
-			return -ESTALE;
 	}
-	ripc__list_del(&w->link);
-	from->final = w->final;
-	len = w->len <= cap ? w->len : cap;
-	memcpy(buf, w->bytes, len);
-	free(w);
-	return (int)len;
+	return rc;
 }
 
 static void zk_close(struct ripc__backend *b)
@@ -439,7 +432,6 @@ static void zk_close(struct ripc__backend *b)
 			z, ripc__list_entry(z->held_list.next, struct ripc__zk_held, link));
 	while (!ripc__list_empty(&z->lru))
 		watched_remove(z, ripc__list_entry(z->lru.next, struct ripc__zk_watched, link));
-	ripc__list_free(&z->msgs, struct ripc__zk_msg, link);
 	ripc__table_fini(&z->held);
 	ripc__table_fini(&z->watched);
 }
@@ -465,7 +457,6 @@ static int zk_open(struct ripc__backend *b, const struct ripc__backend_env *env,
 	ripc__table_init(&z->watched, 0);
 	ripc__list_init(&z->held_list);
 	ripc__list_init(&z->lru);
-	ripc__list_init(&z->msgs);
 	ev.data.u64 = env->tag | (unsigned)ripc__ensemble_fd(z->e);
 	if (epoll_ctl(env->epoll_fd, EPOLL_CTL_ADD, ripc__ensemble_fd(z->e), &ev)) {
 		rc = -errno;

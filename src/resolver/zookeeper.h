@@ -61,14 +61,6 @@ struct ripc__zk_watched {
 	uint8_t *bytes;
 };
 
-/* A message for the core. */
-struct ripc__zk_msg {
-	struct ripc__list link;
-	bool final; /* as in struct ripc__backend_addr */
-	size_t len;
-	uint8_t bytes[];
-};
-
 struct ripc__zk {
 	struct ripc__backend base;
 	struct ripc__ensemble *e;
@@ -93,12 +85,11 @@ struct ripc__zk {
 	struct ripc__table held, watched;
 	struct ripc__list held_list;
 	struct ripc__list lru;
-	struct ripc__list msgs;
 };
 
 /*
- * Queues a message for the core. @final: as in struct ripc__backend_addr. Without memory it is
- * lost.
+ * Queues a message for the core, behind the reports of the ensemble. @final: as in struct
+ * ripc__backend_addr. Without memory it is lost, as a datagram may be.
  */
 void ripc__zk_queue_msg(struct ripc__zk *z, const struct ripc__resolver_msg *msg, bool final);
 /*

@@ -304,9 +304,11 @@ int __wrap_ripc__ensemble_fd(const struct ripc__ensemble *e)
 	return e->fd;
 }
 
-void __wrap_ripc__ensemble_wake(struct ripc__ensemble *e)
+void __wrap_ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
+				       uint64_t service, bool ours, int32_t version,
+				       const void *bytes, size_t len)
 {
-	(void)e;
+	report(e, kind, service, ours, version, bytes, len);
 }
 
 int __wrap_ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,

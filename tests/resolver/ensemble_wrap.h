@@ -9,7 +9,9 @@ int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ens
 			       char *why, size_t whylen);
 void __wrap_ripc__ensemble_close(struct ripc__ensemble *e);
 int __wrap_ripc__ensemble_fd(const struct ripc__ensemble *e);
-void __wrap_ripc__ensemble_wake(struct ripc__ensemble *e);
+void __wrap_ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
+				       uint64_t service, bool ours, int32_t version,
+				       const void *bytes, size_t len);
 int __wrap_ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,
 				 uint64_t service, const uint8_t *bytes, size_t len,
 				 const struct ripc__ensemble_report *found);

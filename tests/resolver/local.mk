@@ -38,7 +38,7 @@ tests_resolver_test_ensemble_random_LDFLAGS = $(tests_resolver_test_zookeeper_LD
 check_PROGRAMS += tests/resolver/test_zookeeper
 tests_resolver_test_zookeeper_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__ensemble_open,--wrap=ripc__ensemble_close,--wrap=ripc__ensemble_fd \
-	-Wl,--wrap=ripc__ensemble_wake,--wrap=ripc__ensemble_submit \
+	-Wl,--wrap=ripc__ensemble_report_node,--wrap=ripc__ensemble_submit \
 	-Wl,--wrap=ripc__ensemble_next
 endif
 

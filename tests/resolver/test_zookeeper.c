@@ -20,12 +20,14 @@ static unsigned nclaims, nwatches, nreleases; /* requests of the back end */
 static bool claim_force;                      /* of the last one */
 static bool renewed;                          /* the last report ended all records */
 static struct ripc__ensemble_report *pending; /* a report, or NULL */
+static struct ripc__list reports;             /* messages of the back end */
 
 int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ensemble_env *env,
 			       char *why, size_t whylen)
 {
 	(void)env, (void)why, (void)whylen;
 	ensemble_fd = eventfd(0, EFD_CLOEXEC);
+	ripc__list_init(&reports);
 	*e = NULL;
 	return 0;
 }
@@ -33,6 +35,7 @@ int __wrap_ripc__ensemble_open(struct ripc__ensemble **e, const struct ripc__ens
 void __wrap_ripc__ensemble_close(struct ripc__ensemble *e)
 {
 	(void)e;
+	ripc__list_free(&reports, struct ripc__ensemble_report, link);
 	close(ensemble_fd);
 }
 
@@ -42,9 +45,22 @@ int __wrap_ripc__ensemble_fd(const struct ripc__ensemble *e)
 	return ensemble_fd;
 }
 
-void __wrap_ripc__ensemble_wake(struct ripc__ensemble *e)
+void __wrap_ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ensemble_kind kind,
+				       uint64_t service, bool ours, int32_t version,
+				       const void *bytes, size_t len)
 {
+	struct ripc__ensemble_report *r = calloc(1, sizeof(*r) + len);
+
 	(void)e;
+	ck_assert_ptr_nonnull(r);
+	r->kind = kind;
+	r->service = service;
+	r->ours = ours;
+	r->version = version;
+	r->len = len;
+	if (len)
+		memcpy(r->bytes, bytes, len);
+	ripc__list_add(&reports, &r->link);
 }
 
 int __wrap_ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,
@@ -68,11 +84,12 @@ int __wrap_ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_c
 struct ripc__ensemble_report *__wrap_ripc__ensemble_next(struct ripc__ensemble *e, bool *lost)
 {
 	struct ripc__ensemble_report *report = pending;
+	struct ripc__list *l = report ? NULL : ripc__list_take(&reports);
 
 	(void)e;
 	*lost = false;
 	pending = NULL;
-	return report;
+	return l ? ripc__list_entry(l, struct ripc__ensemble_report, link) : report;
 }
 
 /* ---- back end ---- */
