@@ -1,22 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * ib: the transport over InfiniBand and RoCE adapters. Internal to its files.
- *
- *   ib.c            the vtable; open and close, progress
- *   async_events.c  asynchronous events: ports that change, devices that are removed or come back
- *   completion.c    completions of all queue pairs
- *   setup.c         endpoints from connect or request until they are freed
- *   endpoint.c      posting on a connection
- *   uc.c            writes over UC, acknowledged over RC
- *   datagram.c      short messages and wire-up messages over UD
- *   ud_qp.c         UD queue pairs: receives, reset after an error
- *   mcast.c         multicast groups
- *   qp.c            the queue pair of a connection
- *   ep_state.c      the states of an endpoint
- *   ah_cache.c      address handles of peer ports
- *   port.c          devices and ports: GIDs, queue pairs, receive buffers
- *   address.c, wireup.c, uc_retransmit.c: see their headers
- */
+/* ib: the transport over InfiniBand and RoCE adapters. Internal to its files. */
 #ifndef RIPC_IB_IB_H
 #define RIPC_IB_IB_H
 

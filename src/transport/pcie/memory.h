@@ -5,13 +5,9 @@
  * it takes mapped memory and the time.
  *
  * Entries and blocks are claimed with atomic compare-and-exchange. That works in memory that all
- * sides share, and not over a bridge between two memories. Everything else has one writer.
- *
- *   entry   one context: its claim, a heartbeat, and a counter of notifications for it
- *   block   one segment, and the parameters to set up its connection. Its owner reads it; its user,
- *           the peer, writes into it. It is free when neither is left, so that nobody writes into a
- *           block that others use by now. A context that was lost without releasing a block may be
- *           stopped in the middle of a copy into it: such blocks are reused last
+ * sides share, and not over a bridge between two memories. Everything else has one writer. The
+ * owner of a block reads its segment, and its user, the peer, writes into it. A block is free when
+ * neither is left.
  *
  * A reference is an entry with the number of its claim: never 0, and never the same again.
  */

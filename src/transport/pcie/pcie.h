@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * pcie, inside: rings in one memory that several contexts see through a PCIe device. pcie.c has the
- * vtable and progress, setup.c the way from a request in the memory to a connection. The rest is
+ * pcie, inside: rings in one memory that several contexts see through a PCIe device. The rest is
  * shared: ring/endpoint.h.
  */
 #ifndef RIPC_PCIE_H

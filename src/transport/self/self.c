@@ -193,11 +193,8 @@ static bool request_event(struct ripc__ep *ep, struct ripc__event *ev)
 	if (ep->state != RIPC__EP_REQUESTED || !self_ep(ep)->requested)
 		return false;
 	self_ep(ep)->requested = false;
-	*ev = (struct ripc__event){.kind = RIPC__EV_REQUEST,
-				   .request = ep,
-				   .data = ep->setup->private,
-				   .len = ep->setup->private_len,
-				   .text = "this context"};
+	*ev = ripc__ring_ep_request(ep, 0);
+	ev->text = "this context";
 	return true;
 }
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * shm, inside: rings in memory that two processes of one host map. Connections are set up over a
- * Unix socket, which stays open for kicks, and whose end is the end of the peer. shm.c has the
- * vtable and progress, listen.c the sockets, packet.c what is sent over them, setup.c the way from
- * a socket to mapped memory, doorbell.c kicks, export.c mapped zero copy. The rest is shared:
- * ring/endpoint.h.
+ * Unix socket, which stays open for kicks, and whose end is the end of the peer. The rest is
+ * shared: ring/endpoint.h.
  */
 #ifndef RIPC_SHM_H
 #define RIPC_SHM_H

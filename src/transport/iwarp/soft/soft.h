@@ -1,17 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * iwarp/soft: the transport over TCP and UDP around the pure engine. Internal to its files.
- *
- *   soft.c      the vtable; open and close, memory, progress
- *   endpoint.c  endpoints as the core uses them: connect, accept, post, close
- *   listener.c  listening sockets; accepting connections
- *   setup.c     from a socket to an open endpoint: TCP connection, MPA frames
- *   stream.c    moves bytes between an endpoint's socket and its engine
- *   ep_state.c  the states of an endpoint
- *   polling.c   endpoints whose sockets are polled without epoll
- *   mcast.c     multicast groups over UDP
- *   socket.c    epoll, socket options and state
- */
+/* iwarp/soft: the transport over TCP and UDP around the pure engine. Internal to its files. */
 #ifndef RIPC_IWARP_SOFT_H
 #define RIPC_IWARP_SOFT_H
 

@@ -2,13 +2,6 @@
 /*
  * iwarp/verbs: the transport over iWARP adapters and SoftiWARP. Internal to its files.
  *
- *   verbs.c           the vtable; open and close, memory, progress
- *   cm.c              events of librdmacm; rdma_connect()
- *   endpoint.c        endpoints as the core uses them: connect, post, close
- *   connection.c      one connection: its queue pair, receives, completions
- *   device.c          devices: listening, completion queues, buffers, removal
- *   state.c           the states of connections and endpoints
- *
  * iWARP ends a connection if a send finds no receive posted. So each connection has its own receive
  * queue, as deep as the credit of its peer. A shared queue would need the sum of all depths, and a
  * faulty peer could use up the receives of others.
