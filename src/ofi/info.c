@@ -20,88 +20,77 @@
 #define OBJECTS_MAX     65536
 #define PROTOCOL_NUMBER 0x72697063u
 
-/* Logs a hint that cannot be met. Return: -FI_ENODATA. */
-static int no_match(const char *hint)
+/* Logs a hint that cannot be met. Return: whether it is such a one. */
+static bool unmet(bool is, const char *hint)
 {
-	FI_INFO(&ofi_provider, FI_LOG_CORE, "no endpoint matches the hints: %s\n", hint);
-	return -FI_ENODATA;
+	if (is)
+		FI_INFO(&ofi_provider, FI_LOG_CORE, "no endpoint matches the hints: %s\n", hint);
+	return is;
 }
 
-static int check_tx(const struct fi_tx_attr *a, uint64_t caps)
+/* The next four: whether one of these hints cannot be met. */
+
+static bool tx_unmet(const struct fi_tx_attr *a, uint64_t caps)
 {
-	if (a->caps & ~caps)
-		return no_match("tx_attr->caps are not among caps");
-	if (a->op_flags & ~OFI_TX_OP_FLAGS)
-		return no_match("tx_attr->op_flags");
-	if (a->msg_order & ~(uint64_t)ORDER)
-		return no_match("tx_attr->msg_order: only FI_ORDER_SAS");
-	if (a->comp_order & ~(uint64_t)FI_ORDER_NONE)
-		return no_match("tx_attr->comp_order: completions have no order");
-	if (a->inject_size > OFI_INJECT_MAX)
-		return no_match("tx_attr->inject_size");
-	if (a->size > OFI_QUEUE_SIZE)
-		return no_match("tx_attr->size");
-	if (a->iov_limit > OFI_IOV_MAX)
-		return no_match("tx_attr->iov_limit");
-	return a->rma_iov_limit ? no_match("tx_attr->rma_iov_limit") : 0;
+	return unmet(a->caps & ~caps, "tx_attr->caps are not among caps") ||
+	       unmet(a->op_flags & ~OFI_TX_OP_FLAGS, "tx_attr->op_flags") ||
+	       unmet(a->msg_order & ~(uint64_t)ORDER, "tx_attr->msg_order: only FI_ORDER_SAS") ||
+	       unmet(a->comp_order & ~(uint64_t)FI_ORDER_NONE,
+		     "tx_attr->comp_order: completions have no order") ||
+	       unmet(a->inject_size > OFI_INJECT_MAX, "tx_attr->inject_size") ||
+	       unmet(a->size > OFI_QUEUE_SIZE, "tx_attr->size") ||
+	       unmet(a->iov_limit > OFI_IOV_MAX, "tx_attr->iov_limit") ||
+	       unmet(a->rma_iov_limit, "tx_attr->rma_iov_limit");
 }
 
-static int check_rx(const struct fi_rx_attr *a, uint64_t caps)
+static bool rx_unmet(const struct fi_rx_attr *a, uint64_t caps)
 {
-	if (a->caps & ~caps)
-		return no_match("rx_attr->caps are not among caps");
-	if (a->op_flags & ~OFI_RX_OP_FLAGS)
-		return no_match("rx_attr->op_flags");
-	if (a->msg_order & ~(uint64_t)ORDER)
-		return no_match("rx_attr->msg_order: only FI_ORDER_SAS");
-	if (a->comp_order & ~(uint64_t)FI_ORDER_NONE)
-		return no_match("rx_attr->comp_order: completions have no order");
-	if (a->total_buffered_recv > OFI_WINDOW_BYTES)
-		return no_match("rx_attr->total_buffered_recv");
-	if (a->size > OFI_QUEUE_SIZE)
-		return no_match("rx_attr->size");
-	return a->iov_limit > OFI_IOV_MAX ? no_match("rx_attr->iov_limit") : 0;
+	return unmet(a->caps & ~caps, "rx_attr->caps are not among caps") ||
+	       unmet(a->op_flags & ~OFI_RX_OP_FLAGS, "rx_attr->op_flags") ||
+	       unmet(a->msg_order & ~(uint64_t)ORDER, "rx_attr->msg_order: only FI_ORDER_SAS") ||
+	       unmet(a->comp_order & ~(uint64_t)FI_ORDER_NONE,
+		     "rx_attr->comp_order: completions have no order") ||
+	       unmet(a->total_buffered_recv > OFI_WINDOW_BYTES, "rx_attr->total_buffered_recv") ||
+	       unmet(a->size > OFI_QUEUE_SIZE, "rx_attr->size") ||
+	       unmet(a->iov_limit > OFI_IOV_MAX, "rx_attr->iov_limit");
 }
 
-static int check_ep(const struct fi_ep_attr *a)
+static bool ep_unmet(const struct fi_ep_attr *a)
 {
-	if (a->type != FI_EP_UNSPEC && a->type != FI_EP_RDM)
-		return no_match("ep_attr->type: only FI_EP_RDM");
-	if (a->protocol != FI_PROTO_UNSPEC && a->protocol != (FI_PROV_SPECIFIC | PROTOCOL_NUMBER))
-		return no_match("ep_attr->protocol");
-	if (a->protocol_version > OFI_WIRE_VERSION)
-		return no_match("ep_attr->protocol_version");
-	if (a->max_msg_size > OFI_MESSAGE_MAX)
-		return no_match("ep_attr->max_msg_size");
-	if (a->tx_ctx_cnt > 1 || a->rx_ctx_cnt > 1)
-		return no_match("ep_attr: one transmit and one receive context");
-	if (a->max_order_raw_size || a->max_order_war_size || a->max_order_waw_size)
-		return no_match("ep_attr->max_order sizes: no RMA");
-	return a->auth_key_size ? no_match("ep_attr->auth_key: RIPC_KEY_FILE sets keys") : 0;
+	return unmet(a->type != FI_EP_UNSPEC && a->type != FI_EP_RDM,
+		     "ep_attr->type: only FI_EP_RDM") ||
+	       unmet(a->protocol != FI_PROTO_UNSPEC &&
+			     a->protocol != (FI_PROV_SPECIFIC | PROTOCOL_NUMBER),
+		     "ep_attr->protocol") ||
+	       unmet(a->protocol_version > OFI_WIRE_VERSION, "ep_attr->protocol_version") ||
+	       unmet(a->max_msg_size > OFI_MESSAGE_MAX, "ep_attr->max_msg_size") ||
+	       unmet(a->tx_ctx_cnt > 1 || a->rx_ctx_cnt > 1,
+		     "ep_attr: one transmit and one receive context") ||
+	       unmet(a->max_order_raw_size || a->max_order_war_size || a->max_order_waw_size,
+		     "ep_attr->max_order sizes: no RMA") ||
+	       unmet(a->auth_key_size, "ep_attr->auth_key: RIPC_KEY_FILE sets keys");
 }
 
-static int check_domain(const struct fi_domain_attr *a)
+static bool domain_unmet(const struct fi_domain_attr *a)
 {
-	if (a->name && strcasecmp(a->name, NAME) != 0)
-		return no_match("domain_attr->name");
-	if (a->threading > FI_THREAD_ENDPOINT || a->threading < FI_THREAD_UNSPEC)
-		return no_match("domain_attr->threading");
-	if (a->control_progress > FI_PROGRESS_MANUAL)
-		return no_match("domain_attr->control_progress");
-	if (a->data_progress != FI_PROGRESS_UNSPEC && a->data_progress != FI_PROGRESS_MANUAL)
-		return no_match("domain_attr->data_progress: only FI_PROGRESS_MANUAL");
-	if (a->av_type > FI_AV_TABLE)
-		return no_match("domain_attr->av_type");
-	if (a->cq_data_size > CQ_DATA_SIZE)
-		return no_match("domain_attr->cq_data_size");
-	if (a->caps & ~DOMAIN_CAPS)
-		return no_match("domain_attr->caps");
-	if (a->cq_cnt > OBJECTS_MAX || a->ep_cnt > OBJECTS_MAX || a->cntr_cnt > OBJECTS_MAX ||
-	    a->tx_ctx_cnt > OBJECTS_MAX || a->rx_ctx_cnt > OBJECTS_MAX)
-		return no_match("domain_attr: numbers of objects");
-	if (a->max_ep_tx_ctx > 1 || a->max_ep_rx_ctx > 1 || a->max_ep_stx_ctx || a->max_ep_srx_ctx)
-		return no_match("domain_attr: scalable and shared contexts");
-	return a->auth_key_size ? no_match("domain_attr->auth_key: RIPC_KEY_FILE sets keys") : 0;
+	return unmet(a->name && strcasecmp(a->name, NAME) != 0, "domain_attr->name") ||
+	       unmet(a->threading > FI_THREAD_ENDPOINT || a->threading < FI_THREAD_UNSPEC,
+		     "domain_attr->threading") ||
+	       unmet(a->control_progress > FI_PROGRESS_MANUAL, "domain_attr->control_progress") ||
+	       unmet(a->data_progress != FI_PROGRESS_UNSPEC &&
+			     a->data_progress != FI_PROGRESS_MANUAL,
+		     "domain_attr->data_progress: only FI_PROGRESS_MANUAL") ||
+	       unmet(a->av_type > FI_AV_TABLE, "domain_attr->av_type") ||
+	       unmet(a->cq_data_size > CQ_DATA_SIZE, "domain_attr->cq_data_size") ||
+	       unmet(a->caps & ~DOMAIN_CAPS, "domain_attr->caps") ||
+	       unmet(a->cq_cnt > OBJECTS_MAX || a->ep_cnt > OBJECTS_MAX ||
+			     a->cntr_cnt > OBJECTS_MAX || a->tx_ctx_cnt > OBJECTS_MAX ||
+			     a->rx_ctx_cnt > OBJECTS_MAX,
+		     "domain_attr: numbers of objects") ||
+	       unmet(a->max_ep_tx_ctx > 1 || a->max_ep_rx_ctx > 1 || a->max_ep_stx_ctx ||
+			     a->max_ep_srx_ctx,
+		     "domain_attr: scalable and shared contexts") ||
+	       unmet(a->auth_key_size, "domain_attr->auth_key: RIPC_KEY_FILE sets keys");
 }
 
 /* A capability without a direction has both. Those that the hints do not name come with it. */
@@ -118,25 +107,19 @@ static uint64_t caps_for(const struct fi_info *h)
 	return caps | SECONDARY;
 }
 
-static int check_hints(const struct fi_info *h)
+static bool hints_unmet(const struct fi_info *h)
 {
-	int rc = 0;
-
-	if (h->caps & ~(PRIMARY | SECONDARY))
-		return no_match("caps: FI_MSG, FI_TAGGED and FI_DIRECTED_RECV");
-	if (h->addr_format != FI_FORMAT_UNSPEC && h->addr_format != FI_ADDR_RIPC)
-		return no_match("addr_format");
-	if (h->fabric_attr && h->fabric_attr->name && strcasecmp(h->fabric_attr->name, NAME) != 0)
-		return no_match("fabric_attr->name");
-	if (h->tx_attr)
-		rc = check_tx(h->tx_attr, caps_for(h));
-	if (!rc && h->rx_attr)
-		rc = check_rx(h->rx_attr, caps_for(h));
-	if (!rc && h->ep_attr)
-		rc = check_ep(h->ep_attr);
-	if (!rc && h->domain_attr)
-		rc = check_domain(h->domain_attr);
-	return rc;
+	return unmet(h->caps & ~(PRIMARY | SECONDARY),
+		     "caps: FI_MSG, FI_TAGGED and FI_DIRECTED_RECV") ||
+	       unmet(h->addr_format != FI_FORMAT_UNSPEC && h->addr_format != FI_ADDR_RIPC,
+		     "addr_format") ||
+	       unmet(h->fabric_attr && h->fabric_attr->name &&
+			     strcasecmp(h->fabric_attr->name, NAME) != 0,
+		     "fabric_attr->name") ||
+	       (h->tx_attr && tx_unmet(h->tx_attr, caps_for(h))) ||
+	       (h->rx_attr && rx_unmet(h->rx_attr, caps_for(h))) ||
+	       (h->ep_attr && ep_unmet(h->ep_attr)) ||
+	       (h->domain_attr && domain_unmet(h->domain_attr));
 }
 
 static void fill(struct fi_info *f)
@@ -183,13 +166,13 @@ static void fill(struct fi_info *f)
 
 /* ---- addresses ---- */
 
-/* An address in the hints. Return: 0 or -FI_ENODATA. */
-static int hinted(const struct fi_info *h, const void *address, size_t len, uint64_t *service)
+/* Whether an address in the hints is none of ripc. */
+static bool address_unmet(const struct fi_info *h, const void *address, size_t len,
+			  uint64_t *service)
 {
-	if (h->addr_format != FI_ADDR_RIPC || len != OFI_ADDRESS_LEN ||
-	    !ofi_address_get(address, service))
-		return no_match("src_addr, dest_addr: not an address of ripc");
-	return 0;
+	return unmet(h->addr_format != FI_ADDR_RIPC || len != OFI_ADDRESS_LEN ||
+			     !ofi_address_get(address, service),
+		     "src_addr, dest_addr: not an address of ripc");
 }
 
 static int set_address(void **address, size_t *len, uint64_t service)
@@ -211,24 +194,21 @@ static int addresses(struct fi_info *f, const char *node, const char *service, u
 {
 	bool source = flags & FI_SOURCE, dest = !source && (node || service);
 	uint64_t named = 0, from = 0, to = 0;
-	int rc = 0;
+	int rc;
 
-	if (service && !ofi_address_service(service, &named))
-		return no_match("service: the number of a service, 1 to 2^63-1");
-	if (source && node && !ofi_address_is_local(node, flags & FI_NUMERICHOST))
-		return no_match("node: with FI_SOURCE, an address of this host");
-	if (dest && !service)
-		return no_match("node without service: a peer is found by its service");
-	if (h && h->src_addr && !source)
-		rc = hinted(h, h->src_addr, h->src_addrlen, &from);
-	if (!rc && h && h->dest_addr && !dest)
-		rc = hinted(h, h->dest_addr, h->dest_addrlen, &to);
+	if (unmet(service && !ofi_address_service(service, &named),
+		  "service: the number of a service, 1 to 2^63-1") ||
+	    unmet(source && node && !ofi_address_is_local(node, flags & FI_NUMERICHOST),
+		  "node: with FI_SOURCE, an address of this host") ||
+	    unmet(dest && !service, "node without service: a peer is found by its service") ||
+	    (h && h->src_addr && !source && address_unmet(h, h->src_addr, h->src_addrlen, &from)) ||
+	    (h && h->dest_addr && !dest && address_unmet(h, h->dest_addr, h->dest_addrlen, &to)))
+		return -FI_ENODATA;
 	if (source)
 		from = named;
 	if (dest)
 		to = named;
-	if (!rc)
-		rc = set_address(&f->src_addr, &f->src_addrlen, from);
+	rc = set_address(&f->src_addr, &f->src_addrlen, from);
 	if (!rc && source)
 		ofi_address_prefer(f->src_addr);
 	if (!rc && to)
@@ -264,10 +244,10 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 		const struct fi_info *hints, struct fi_info **info)
 {
 	struct fi_info *f;
-	int rc = hints ? check_hints(hints) : 0;
+	int rc;
 
-	if (rc)
-		return rc;
+	if (hints && hints_unmet(hints))
+		return -FI_ENODATA;
 	f = fi_allocinfo();
 	if (!f)
 		return -FI_ENOMEM;
