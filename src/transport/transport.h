@@ -220,7 +220,7 @@ struct ripc__transport_ops {
 
 	/*
 	 * Encodes the own address for resolver records. Return: bytes written to buf (cap >=
-	 * RIPC__ADDRESS_MAX), or -ENODEV: none of its devices is left.
+	 * RIPC__ADDRESS_MAX), or -ENODEV: none of its devices or addresses is left.
 	 */
 	int (*address)(struct ripc__transport *t, uint8_t *buf, size_t cap);
 

@@ -332,7 +332,10 @@ int RIPC__NO_ANALYSIS ripc_transport_info(struct ripc *ctx, unsigned i, const ch
 	*name = tp->ops->name;
 	if (tp->t) {
 		n = tp->ops->address(tp->t, addr, sizeof(addr));
-		tp->ops->describe(addr, n < 0 ? 0 : (size_t)n, text, len);
+		if (n < 0)
+			snprintf(text, len, "no address at present");
+		else
+			tp->ops->describe(addr, (size_t)n, text, len);
 	} else {
 		snprintf(text, len, "%s", tp->why);
 	}
