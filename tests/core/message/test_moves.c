@@ -13,7 +13,7 @@
 #define HOSTS    3
 #define SERVICES 3
 #define ID(k)    (UINT64_C(500) + (k))
-#define MAX      20000
+#define SENT_MAX 20000
 #define STEPS    1500
 
 enum kind { LONG, SHORT, CALL, KINDS };
@@ -32,7 +32,7 @@ static struct rig rig;
 static struct ripc_service *held[HOSTS][SERVICES];
 static uint64_t resume_ns[HOSTS];
 static unsigned lives[HOSTS];
-static struct sent sent[MAX];
+static struct sent sent[SENT_MAX];
 static unsigned nsent, counts[KINDS];
 static unsigned last[HOSTS][KINDS][HOSTS][SERVICES]; /* holder, sender, service: number + 1 */
 static unsigned ends[SERVICES]; /* messages that were sent before the last end of a holder */
@@ -134,7 +134,7 @@ static void start_send(void)
 	uint32_t number = nsent;
 	struct iovec item;
 
-	if (!runs(i) || nsent == MAX)
+	if (!runs(i) || nsent == SENT_MAX)
 		return;
 	*s = (struct sent){.kind = (enum kind)draw(KINDS), .src = i, .dst = k, .life = lives[i]};
 	item.iov_len = 8 + (s->kind == SHORT || draw(2) ? draw(400) : draw(60000));
