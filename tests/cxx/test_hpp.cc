@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* ripc.hpp: each class, with two contexts in this process, over two transports. */
-#include <ripc.hpp>
-
-#include <sys/wait.h>
-#include <unistd.h>
+/* ripc.hpp: each class, with two contexts in this process. */
+#include "hpp.h"
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <random>
 #if __cplusplus >= 202002L
 #include <span>
@@ -20,39 +13,13 @@
 #include <thread>
 #include <type_traits>
 
-using namespace std::chrono_literals;
-
 namespace
 {
-
-unsigned passed, failed;
-
-void expect(bool ok, const char *what, int line)
-{
-	if (ok)
-		return;
-	failed++;
-	std::fprintf(stderr, "test_hpp.cc:%d: %s\n", line, what);
-}
-#define EXPECT(x) expect(x, #x, __LINE__)
-
-template <typename F> int thrown(F f)
-{
-	try {
-		f();
-	} catch (const libripc::error &e) {
-		EXPECT(*e.what());
-		return e.code().value();
-	}
-	return 0;
-}
 
 struct sample {
 	int number;
 	double value;
 };
-
-const char *options;
 
 void messages()
 {
@@ -453,167 +420,22 @@ void ends()
 	c.close();
 }
 
-/* A server that is killed in the middle of a call, with memory of it in use here. */
-void kills()
-{
-	int ready[2];
-	char byte;
-
-	EXPECT(!pipe(ready));
-	pid_t server = fork();
-	if (!server) {
-		libripc::context own(options);
-		libripc::service s = own.register_name("cxx/victim");
-
-		EXPECT(write(ready[1], "x", 1) == 1);
-		auto first = s.receive();
-		s.send_long(first->source(), std::vector<char>(200000, 'k'));
-		auto unanswered = s.receive();
-		EXPECT(unanswered && write(ready[1], "y", 1) == 1);
-		pause();
-		_exit(0);
-	}
-	EXPECT(read(ready[0], &byte, 1) == 1);
-	std::uint64_t id = libripc::id_of("cxx/victim");
-	libripc::context a(options);
-	libripc::service client = a.register_service();
-	client.send(id, "hello", 20s);
-	auto kept = client.receive(20s);
-	EXPECT(kept && (*kept)[0].size() == 200000);
-	client.watch(id);
-	libripc::call call = client.start_call(id, "question", 20s);
-	EXPECT(read(ready[0], &byte, 1) == 1);
-	kill(server, SIGKILL);
-	waitpid(server, nullptr, 0);
-	EXPECT(thrown([&] { call.wait(); }) == EPIPE);
-	EXPECT(!call);
-	auto event = client.receive(20s);
-	EXPECT(event && event->event() == RIPC_EVENT_DIED && event->source() == id);
-	EXPECT((*kept)[0].text() == std::string(200000, 'k'));
-	libripc::service next = a.register_name("cxx/victim");
-	client.send(id, "again", 20s);
-	EXPECT(next.receive(20s).has_value());
-	close(ready[0]);
-	close(ready[1]);
-}
-
-/* A request that is dropped does not cost the lane, and other messages on their way. */
-void dropped()
-{
-	libripc::context a(options), b(options);
-	libripc::service from = a.register_service(), to = b.register_service();
-	std::vector<char> large(64 << 20, 'x');
-	unsigned received = 0, dropped = 20;
-
-	for (unsigned i = 0; i < dropped; i++) {
-		libripc::request r = from.start_send(to.id(), large);
-
-		from.send(to.id(), "short", 10s);
-	}
-	while (auto m = to.receive(received < dropped ? 2s : 0s))
-		received += !m->is_long();
-	EXPECT(received == dropped || a.stats().lanes_lost);
-	/* A lane is closed if the peer gets no processor for 100 ms. */
-	EXPECT(a.stats().lanes_lost <= dropped / 2);
-}
-
-/* A child of fork() gets the error of the library, whatever the function. */
-void forks()
-{
-	libripc::context a(options);
-	libripc::service s = a.register_service();
-	std::vector<char> data(100000, 'x');
-	libripc::request r = s.start_send(s.id(), data);
-	auto m = s.receive(10s);
-	int status = -1;
-
-	EXPECT(m && r.wait(10s));
-	pid_t child = fork();
-	if (!child) {
-		EXPECT(thrown([&] { m->detach(0); }) == EOWNERDEAD);
-		EXPECT(thrown([&] { a.allocate(1); }) == EOWNERDEAD);
-		EXPECT(thrown([&] { s.receive(0ms); }) == EOWNERDEAD);
-		_exit(failed != 0);
-	}
-	EXPECT(waitpid(child, &status, 0) == child && !status);
-}
-
-void threads()
-{
-	libripc::context a(options), b(options);
-	libripc::service client = a.register_service(), server = b.register_service();
-	std::atomic<int> good{0}, freed{0};
-	std::vector<std::thread> all;
-
-	all.reserve(6);
-	for (int i = 0; i < 2; i++)
-		all.emplace_back([&] {
-			std::error_code ec;
-
-			while (!ec)
-				if (auto m = server.receive(libripc::forever, ec)) {
-					m->reply((*m)[0], 20s, ec);
-					m.reset();
-					freed++;
-				}
-		});
-	for (int i = 0; i < 4; i++)
-		all.emplace_back([&, i] {
-			for (int k = 0; k < 100; k++) {
-				std::string text = std::to_string(i * 1000 + k);
-
-				good += client.call(server.id(), text, 20s)[0].text() == text;
-			}
-		});
-	for (std::size_t i = 2; i < all.size(); i++)
-		all[i].join();
-	EXPECT(good == 400);
-	/* close() frees the messages: those of the servers must be free before it. */
-	while (freed < 400)
-		std::this_thread::yield();
-	/* Ends the waits of the others. */
-	b.close();
-	all[0].join();
-	all[1].join();
-}
-
-void run(void (*test)(), const char *name)
-{
-	unsigned before = failed;
-
-	try {
-		test();
-	} catch (const std::exception &e) {
-		failed++;
-		std::fprintf(stderr, "%s: %s\n", name, e.what());
-	}
-	passed += failed == before;
-}
-
 } // namespace
 
 int main()
 {
-	for (const char *o :
-	     {"transports=shm,self interfaces=lo", "transports=iwarp/soft,self interfaces=lo"}) {
-		options = o;
-		run(messages, "messages");
-		run(standard_library, "standard_library");
-		run(time_limits, "time_limits");
-		run(borders, "borders");
-		run(long_messages, "long_messages");
-		run(moves, "moves");
-		run(ended_contexts, "ended_contexts");
-		run(calls, "calls");
-		run(targets, "targets");
-		run(answers, "answers");
-		run(insight, "insight");
-		run(ends, "ends");
-		run(kills, "kills");
-		run(dropped, "dropped");
-		run(forks, "forks");
-		run(threads, "threads");
-	}
-	std::printf("cxx/hpp: %u passed, %u failed, 0 skipped\n", passed, failed);
-	return failed != 0;
+	return run_all("cxx/hpp", {
+					  {messages, "messages"},
+					  {standard_library, "standard_library"},
+					  {time_limits, "time_limits"},
+					  {borders, "borders"},
+					  {long_messages, "long_messages"},
+					  {moves, "moves"},
+					  {ended_contexts, "ended_contexts"},
+					  {calls, "calls"},
+					  {targets, "targets"},
+					  {answers, "answers"},
+					  {insight, "insight"},
+					  {ends, "ends"},
+				  });
 }

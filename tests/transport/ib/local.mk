@@ -2,7 +2,7 @@
 check_PROGRAMS += tests/transport/ib/test_address
 check_PROGRAMS += tests/transport/ib/test_uc_retransmit
 check_PROGRAMS += tests/transport/ib/test_wireup
-EXTRA_DIST += tests/transport/ib/test_qp.sh
+EXTRA_DIST += tests/transport/ib/made_device.h tests/transport/ib/test_qp.sh
 
 if HAVE_VERBS
 check_PROGRAMS += tests/transport/ib/test_ah_cache
