@@ -208,7 +208,7 @@ static void put_bulk(struct ripc__ring *w, const uint8_t *src, uint64_t len)
 
 static void send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
 {
-	uint8_t body[RIPC__RING_INLINE_MAX], *to = body;
+	uint8_t body[RIPC__RING_INLINE_MAX] = {0}, *to = body;
 
 	for (unsigned i = 0; i < niov; to += iov[i++].iov_len)
 		if (iov[i].iov_len <= RIPC__RING_SLOT_BODY)
@@ -224,7 +224,7 @@ static void send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned ni
 	uint32_t head = 0, len = 0;
 
 	/* The header stands in the slot: the payload begins at the same place as in the ring. */
-	if (iov->iov_len <= RING_BULK_HEAD_MAX) {
+	if (iov->iov_len && iov->iov_len <= RING_BULK_HEAD_MAX) {
 		head = (uint32_t)iov->iov_len;
 		memcpy(body + 4, iov->iov_base, head);
 	}
