@@ -106,7 +106,8 @@ struct ripc__ring {
 	uint8_t peer_read_head;
 	/* nwrites_copied of the nwrites are copied and to be reported */
 	uint8_t write_head, nwrites_copied;
-	uint32_t tx_claim; /* the next ripc__ring_claim(), low bits of tx */
+	uint32_t tx_claim;     /* the next ripc__ring_claim(), low bits of tx */
+	uint32_t rx_bulk_mark; /* low bits of rx at the last ripc__ring_send_bulk() */
 	/*
 	 * For the user of the engine: low bits of rx at the last pass or empty poll, and of rx and
 	 * tx at the first one after the last send.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A device whose verbs are stubs, for tests of ib without a driver: one port, queues in memory,
- * events that a test makes. One program includes it, because it defines the functions of libibverbs.
+ * events that a test makes. It defines the functions of libibverbs: one file of a program includes
+ * it.
  */
 #ifndef RIPC_TESTS_TRANSPORT_IB_MADE_DEVICE_H
 #define RIPC_TESTS_TRANSPORT_IB_MADE_DEVICE_H
