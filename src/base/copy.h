@@ -44,33 +44,23 @@ static inline void ripc__copy(void *to, const void *from, size_t len)
 /* Brings a cache line to this processor for a store, in the background: no fence waits for it. */
 static inline void ripc__prefetch_write(const void *line)
 {
-#if defined(__x86_64__) || defined(__i386__)
-	/* All processors of today have it; gcc emits it for newer ones than the baseline only. */
+#ifdef __x86_64__
+	/* gcc emits it only with -mprfchw, but each 64-bit processor executes or ignores it. */
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
 #else
 	__builtin_prefetch(line, 1);
 #endif
 }
 
-#define RIPC__CACHE_LINE      ((size_t)64)
-#define RIPC__COPY_ACROSS_MIN ((size_t)4096)
+#define RIPC__CACHE_LINE ((size_t)64)
 
-/* Stores around the cache. len: at least RIPC__CACHE_LINE. */
+/*
+ * As memcpy(), for bytes that another processor reads next: the stores go around the cache. A store
+ * into a line that is in the reader's cache would fetch the line first: 64 KiB take 5 us in place
+ * of 30 between processors far apart, and of 8 between near ones. len: at least RIPC__CACHE_LINE.
+ */
 void ripc__copy_streaming(void *to, const void *from, size_t len);
 /* The same in whole lines. to: begins a line; the rest of the last line becomes 0. */
 void ripc__copy_streaming_lines(void *to, const void *from, size_t len);
-
-/*
- * As memcpy(), for bytes that another processor reads next. A store into a line that is in the
- * reader's cache fetches the line first. From RIPC__COPY_ACROSS_MIN on, the stores go around the
- * cache: 64 KiB take 5 us in place of 30 between processors far apart, and of 8 between near ones.
- */
-static inline void ripc__copy_across(void *to, const void *from, size_t len)
-{
-	if (len < RIPC__COPY_ACROSS_MIN)
-		ripc__copy(to, from, len);
-	else
-		ripc__copy_streaming(to, from, len);
-}
 
 #endif

@@ -7,7 +7,8 @@
 
 #define ROOM 20480
 
-static const size_t lens[] = {0, 1, 31, 2047, 2048, 2049, 4095, 4096, 4097, 6144, 8191, 12000};
+static const size_t lens[] = {0,    1,    31,   64,   65,   127,  128,  2047,
+			      2048, 2049, 4095, 4096, 4097, 6144, 8191, 12000};
 
 static void check(void (*copy)(void *to, const void *from, size_t len))
 {
@@ -55,11 +56,19 @@ START_TEST(copy_streaming_lines__whole_lines)
 }
 END_TEST
 
+static void copy_streaming(void *to, const void *from, size_t len)
+{
+	if (len >= RIPC__CACHE_LINE)
+		ripc__copy_streaming(to, from, len);
+	else
+		memcpy(to, from, len);
+}
+
 START_TEST(copy__whole_and_nothing_else)
 {
 	check(ripc__copy);
 	check(ripc__copy_pieces);
-	check(ripc__copy_across);
+	check(copy_streaming);
 }
 END_TEST
 
