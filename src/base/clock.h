@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Monotonic time in nanoseconds. Engines never read the clock: callers pass the time. */
+/* Monotonic time in nanoseconds. Callers of an engine pass the time. */
 #ifndef RIPC_BASE_CLOCK_H
 #define RIPC_BASE_CLOCK_H
 

@@ -2,12 +2,12 @@
 /*
  * The ring engine: the sender's side of the bulk ring.
  *
- * The peer has read the lines of the bulk ring a round ago, so a store must first get them from its
- * cache, and the peer then gets them from the cache of this processor. Between processors that are
- * far apart both take longer than the path through memory: there stores go around the cache.
- * Between near ones only those of long messages do, or of medium ones to which nothing is answered:
- * these flow faster, but each arrives later. For the others, the lines of the next message are
- * fetched when the last one has been sent.
+ * The peer has read the lines of the bulk ring a round ago. A store must first fetch each line from
+ * the peer's cache, and the peer then fetches it from this processor's. Between processors that are
+ * far apart both take longer than the path through memory: stores go around the cache.
+ * Between near ones they do so for messages of 8 KiB and more, and from 2 KiB on if the peer has
+ * sent nothing since the last message: such messages flow faster, but each arrives later. For all
+ * others the lines of the next message are prefetched when the last one was sent.
  */
 #include "base/copy.h"
 #include "transport/ring/fast_path.h"

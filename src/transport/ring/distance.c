@@ -3,18 +3,17 @@
  * The ring engine: the distance between the two processors, and cache lines that are fetched before
  * they are needed.
  *
- * Processors that share a cache pass a line on in 20 to 50 ns, others in 100 to 200. Copies choose
- * their instructions by that: bulk.c. The distance is measured, because a virtual machine does not
- * know it and threads move: the time of one store into a line that the peer has read last.
+ * Processors that share a cache pass a line on in 20 to 50 ns, others in 100 to 200. bulk.c chooses
+ * its copies by that. The engine measures the distance, as the time of one store into a line that
+ * the peer has read last: a virtual machine does not state it, and threads move.
  */
 #include "base/clock.h"
 #include "transport/ring/fast_path.h"
 
 #define CLAIM_SLOTS 8u  /* claimed at once; a power of two */
-#define FAR_NS      80u /* a store that takes longer */
+#define FAR_NS      80u /* a store between far processors takes longer */
 #define FAR_SCORE   3u  /* limit of far_score */
-/* rounds of the slots, at the begin of which it is measured: each of the first, then one of so many
- */
+/* The distance is measured in each of the first rounds of the slots, then in one of ROUNDS. */
 #define FIRST_ROUNDS 4u
 #define ROUNDS       16u
 

@@ -2,8 +2,9 @@
 /*
  * The ring engine: one end of a connection whose two sides write into each other's memory and read
  * only their own. Format: doc/protocol.md, section 6.2. Pure: it takes mapped memory (backend.h)
- * and returns events; it makes no system call and reads no clock. All counters are free-running.
- * fast_path.h has the bodies that write and read messages.
+ * and returns events; it makes no system call. It reads the clock only to measure how far apart the
+ * processors are, which decides no event: distance.c. All counters are free-running. fast_path.h
+ * has the bodies that write and read messages.
  *
  * The engine reads each word of the peer once and checks it. A peer that breaks the rules fails its
  * connection, and nothing else.
