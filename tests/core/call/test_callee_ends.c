@@ -4,6 +4,24 @@
 #include "core/call/calls.h"
 #include "wire/bytes.h"
 
+/* Answers the only request that the callee keeps, and frees it. */
+static void answer_and_free(void)
+{
+	OK(reply_kept(0));
+	ripc_message_free(servers[0].kept[0]);
+	servers[0].nkept = 0;
+}
+
+/* The caller has ended: a new context takes its service over. */
+static void caller_opens(void)
+{
+	unsigned i = rig_open(&rig, NULL);
+
+	OK(ripc_service_unregister(rig.s[i]));
+	OK(ripc_service_register(rig.ctx[i], RIG_ID(0), RIPC_TAKEOVER, &rig.s[i]));
+	rig.s[0] = rig.s[i];
+}
+
 /* ---- the callee closes or moves ---- */
 
 /* Requests in the queue of a service that is closed go to its next holder. */
@@ -359,7 +377,6 @@ END_TEST
 START_TEST(caller_restarted)
 {
 	struct ripc_request *r;
-	unsigned i;
 
 	OK(start(RIG_ID(1), 1, 8, NULL, 5000, &r));
 	OK(result(&r, 1));
@@ -368,10 +385,7 @@ START_TEST(caller_restarted)
 	rig.s[0] = NULL;
 	if (_i & 2)
 		rig_run(&rig, 20);
-	i = rig_open(&rig, NULL);
-	OK(ripc_service_unregister(rig.s[i]));
-	OK(ripc_service_register(rig.ctx[i], RIG_ID(0), RIPC_TAKEOVER, &rig.s[i]));
-	rig.s[0] = rig.s[i];
+	caller_opens();
 	OK(start(RIG_ID(1), 2, 8, NULL, 5000, &r));
 	OK(result(&r, 2));
 	OK(start(RIG_ID(1), 3, 100000, NULL, 5000, &r));
@@ -421,9 +435,7 @@ START_TEST(caller_forgot__answer_unacked)
 	servers[0].keep = true;
 	OK(start(RIG_ID(1), 1, 8, NULL, -1, &r));
 	await_kept(1);
-	OK(reply_kept(0));
-	ripc_message_free(servers[0].kept[0]);
-	servers[0].nkept = 0;
+	answer_and_free();
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
 	ripc__lock(rig.ctx[0]);
 	ripc__peer_new_epoch(rig.ctx[0], rig_peer(&rig, 0, 1));
@@ -441,25 +453,17 @@ END_TEST
 START_TEST(caller_restarted__answer_unacked)
 {
 	struct ripc_request *r;
-	unsigned i;
 
 	servers[0].keep = true;
 	OK(start(RIG_ID(1), 1, 8, NULL, 5000, &r));
 	await_kept(1);
-	OK(reply_kept(0));
-	ripc_message_free(servers[0].kept[0]);
-	servers[0].nkept = 0;
+	answer_and_free();
 	rig_close(&rig, 0);
-	i = rig_open(&rig, NULL);
-	OK(ripc_service_unregister(rig.s[i]));
-	OK(ripc_service_register(rig.ctx[i], RIG_ID(0), RIPC_TAKEOVER, &rig.s[i]));
-	rig.s[0] = rig.s[i];
+	caller_opens();
 	OK(start(RIG_ID(1), 2, 8, NULL, 5000, &r));
 	await_kept(1);
 	rig_run(&rig, 100);
-	OK(reply_kept(0));
-	ripc_message_free(servers[0].kept[0]);
-	servers[0].nkept = 0;
+	answer_and_free();
 	OK(result(&r, 2));
 	rig.s[0] = NULL;
 }

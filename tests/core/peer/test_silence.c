@@ -71,14 +71,11 @@ static uint64_t count_transferred(struct ripc__ep *ep)
 	return transferred += transferred_by;
 }
 
-/* No message arrives, but a transfer makes progress; fewer bytes may be those of a PING. */
-START_TEST(timer__transfer_makes_progress)
+/* Connects 0 to 1, whose transport reports the transfers of count_transferred(). Return: it. */
+static struct ripc__tp *count_transfers(void)
 {
-	static const uint64_t bytes[] = {0, 100, 10 * KIB};
-	static uint8_t data[MIB];
 	static struct ripc__transport_ops ops;
 	struct ripc__tp *tp;
-	struct ripc_request *r;
 
 	rig_connect(&rig, 0, 1);
 	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
@@ -86,6 +83,17 @@ START_TEST(timer__transfer_makes_progress)
 	ops.bytes_transferred = count_transferred;
 	tp->ops = &ops;
 	transferred = 1;
+	return tp;
+}
+
+/* No message arrives, but a transfer makes progress; fewer bytes may be those of a PING. */
+START_TEST(timer__transfer_makes_progress)
+{
+	static const uint64_t bytes[] = {0, 100, 10 * KIB};
+	static uint8_t data[MIB];
+	struct ripc__tp *tp = count_transfers();
+	struct ripc_request *r;
+
 	transferred_by = bytes[_i];
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	r = rig_begin(&rig, 0, 1, data, MIB);
@@ -104,16 +112,9 @@ END_TEST
 START_TEST(timer__silent_after_transfer)
 {
 	static uint8_t data[MIB];
-	static struct ripc__transport_ops ops;
-	struct ripc__tp *tp;
+	struct ripc__tp *tp = count_transfers();
 	struct ripc_request *r;
 
-	rig_connect(&rig, 0, 1);
-	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
-	ops = *tp->ops;
-	ops.bytes_transferred = count_transferred;
-	tp->ops = &ops;
-	transferred = 1;
 	transferred_by = 0;
 	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
 	r = rig_begin(&rig, 0, 1, data, MIB);
