@@ -353,10 +353,10 @@ static void transmitted_list(struct world *w, const struct iovec *iov, size_t n)
 
 static void drain(struct world *w)
 {
-	struct iovec iov[48];
+	struct iovec iov[3 * RIPC__FRAMED_MAX];
 	unsigned n;
 
-	while ((n = ripc__engine_gather(&w->e, iov, 48, 3000))) {
+	while ((n = ripc__engine_gather(&w->e, iov, 3 * RIPC__FRAMED_MAX, 3000))) {
 		size_t bytes = 0;
 
 		for (unsigned i = 0; i < n; i++)

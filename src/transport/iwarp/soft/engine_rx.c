@@ -500,7 +500,7 @@ unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t l
 	rx->space = space;
 	rx->expected = NULL;
 	if (rx->placing && rx->left) {
-		/* The same message continues: only trailer and next header go to the slab. */
+		/* The same message continues: only what precedes its payload goes to the slab. */
 		size_t beyond = RIPC__TRAILER_MAX + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
 
 		iov[0] = (struct iovec){rx->dst, rx->left};
@@ -508,6 +508,8 @@ unsigned ripc__engine_rx_buffer(struct ripc__engine *e, uint8_t *space, size_t l
 			beyond = RIPC__BULK_PEEK;
 		else if (rx->ddp.tagged)
 			beyond -= 3 - (unsigned)(-(RIPC__FPDU_LEN + rx->ddp.len + rx->payload) & 3);
+		if (!rx->ddp.last && rx->ddp.op == RIPC__RDMAP_WRITE)
+			beyond += RIPC__SHORT_SEGMENTS;
 		iov[1] = (struct iovec){space, MIN(beyond, len)};
 		return 2;
 	}

@@ -55,7 +55,8 @@ unsigned ripc__rx_expect(struct ripc__engine_rx *rx, const struct ripc__region *
 	iov[1] = (struct iovec){region->base + p->offset, p->payload};
 	iov[2] = (struct iovec){space + p->lead,
 				p->last ? RIPC__BULK_PEEK
-					: RIPC__FPDU_CRC + RIPC__FPDU_LEN + RIPC__DDP_TAGGED};
+					: RIPC__FPDU_CRC + RIPC__SHORT_SEGMENTS + RIPC__FPDU_LEN +
+						  RIPC__DDP_TAGGED};
 	return 3;
 }
 

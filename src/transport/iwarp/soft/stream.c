@@ -14,7 +14,7 @@
 #define PUSH_ROUND       (1u << 20)   /* bytes transmitted likewise */
 #define GATHER_BYTES     (512u << 10) /* bytes passed to the socket by one call */
 #define GATHER_CRC       (128u << 10) /* the same with CRC, which needs them in the cache */
-#define GATHER_IOV       48u
+#define GATHER_IOV       (3u * RIPC__FRAMED_MAX)
 #define SPACE_MIN        8192u /* a slab with less room is replaced */
 #define STARVED_RETRY_NS (10 * RIPC__MS)
 #define SPIN_RX          16u /* receptions without arm() before epoll is left */

@@ -128,8 +128,8 @@ static inline void engine_end_feed(struct engine_end *end, const uint8_t *p, siz
 /* The next bytes to transmit, at most cap. Return: how many. */
 static inline size_t engine_end_take(struct engine_end *end, uint8_t *buf, size_t cap)
 {
-	struct iovec iov[48];
-	unsigned niov = ripc__engine_gather(&end->e, iov, 48, cap);
+	struct iovec iov[3 * RIPC__FRAMED_MAX];
+	unsigned niov = ripc__engine_gather(&end->e, iov, 3 * RIPC__FRAMED_MAX, cap);
 	size_t n = 0;
 
 	for (unsigned i = 0; i < niov && n < cap; i++) {

@@ -68,7 +68,7 @@ ssize_t recv(int fd, void *p, size_t len, int flags)
 
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	struct iovec iov[80];
+	struct iovec iov[128];
 	struct msghdr part = *msg;
 	size_t n = portion(total(msg));
 
@@ -81,7 +81,7 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
-	struct iovec iov[80];
+	struct iovec iov[128];
 	struct msghdr part = *msg;
 	size_t n = portion(total(msg));
 
