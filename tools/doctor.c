@@ -338,20 +338,20 @@ static void check_key(struct doctor *d)
 	else if (access(path, R_OK))
 		doctor_report(
 			d, DOCTOR_FAULT, "key file",
-			"the key file %s may not be read by this user: make it theirs with chown",
+			"the key file %s may not be read by this user: change its owner with chown",
 			path);
 	else if (st.st_mode & (S_IRWXG | S_IRWXO))
 		doctor_report(d, DOCTOR_FAULT, "key file",
-			      "others than its owner have rights to the key file %s (mode %03o): "
+			      "other users have access to the key file %s (mode %03o): "
 			      "\"chmod 600 %s\"",
 			      path, st.st_mode & 0777, path);
 	/* A message that is too old is taken for one that was recorded and sent again. */
 	if (adjtimex(&clock) == TIME_ERROR || clock.status & STA_UNSYNC)
 		doctor_report(
 			d, DOCTOR_WARNING, "clock",
-			"the clock of this host is not kept by anything (\"timedatectl\"), and "
-			"with a key messages of a host whose clock is far off are refused: run "
-			"chrony or another NTP client");
+			"the clock of this host is not synchronized (\"timedatectl\"); with a key, "
+			"messages of a host whose clock differs by more than 30 s are refused: "
+			"run chrony or another NTP client");
 }
 
 /* ---- the library at work ---- */
@@ -361,7 +361,7 @@ static void check_transports(struct doctor *d)
 	bool others = false;
 
 	if (d->info->open_error) {
-		doctor_report(d, DOCTOR_FAULT, "library", "it cannot be opened: %s",
+		doctor_report(d, DOCTOR_FAULT, "library", "no context can be opened: %s",
 			      d->info->open_detail);
 		return;
 	}
@@ -399,7 +399,7 @@ unsigned doctor_print(const struct info *info, const char *settings, uint64_t se
 	doctor_check_broadcast(&d);
 	if (service)
 		doctor_check_service(&d, service, name);
-	printf("%u %s, %u %s: looked at limits, RDMA devices, network interfaces, container, key "
+	printf("%u %s, %u %s: examined limits, RDMA devices, network interfaces, container, key "
 	       "and clock, transports, the resolver, and whether services are found\n",
 	       found[DOCTOR_FAULT], found[DOCTOR_FAULT] == 1 ? "fault" : "faults",
 	       found[DOCTOR_WARNING], found[DOCTOR_WARNING] == 1 ? "warning" : "warnings");

@@ -155,13 +155,12 @@ void doctor_check_resolvers(struct doctor *d)
 		else if (!r->works && !(network && (d->no_interface || d->port_is_taken)))
 			doctor_report(
 				d, DOCTOR_FAULT, "resolver",
-				"%s finds nothing: %s: take it out of the setting resolver, or "
-				"remove what hinders it",
-				r->name, r->text);
+				"%s finds nothing: %s: remove this cause, or leave %s out of the "
+				"setting resolver",
+				r->name, r->text, r->name);
 		else if (r->works && !strcmp(r->name, "file") && strstr(r->text, " bad line"))
 			doctor_report(d, DOCTOR_WARNING, "resolver",
-				      "file leaves out what it does not understand: %s: %s",
-				      r->text, list);
+				      "file ignores malformed lines: %s: %s", r->text, list);
 	}
 }
 
@@ -236,30 +235,30 @@ static void check_unauthenticated(struct doctor *d, struct ripc *one, struct rip
 	if (r.clock)
 		doctor_report(
 			d, DOCTOR_WARNING, "clock",
-			"%llu %s sealed with the right key, but by a clock that is more than 30 s "
-			"off this one, so neither host finds the other: set both clocks "
+			"%llu %s sealed with the right key, by a host whose clock differs by more "
+			"than 30 s, so neither host finds the other: set both clocks "
 			"(\"date -u\"), and run chrony or another NTP client",
 			r.clock, messages(r.clock));
 	if (r.keys > r.clock && doctor_setting(d, "key_file"))
 		doctor_report(
 			d, DOCTOR_WARNING, "key",
-			"%llu %s refused for the key within a moment: another host has another "
-			"key, or none, and neither finds the other: give all hosts the same "
+			"%llu %s refused for the key within a second: another host has another "
+			"key, or none, so neither host finds the other: give all hosts the same "
 			"RIPC_KEY_FILE (\"sha256sum\")",
 			keys, messages(keys));
 	else if (r.keys > r.clock)
 		doctor_report(
 			d, DOCTOR_WARNING, "key",
-			"%llu %s sealed with a key within a moment, and nothing here has one: the "
-			"sender is not found from here, nor finds what is here: name a copy of its "
-			"key file with RIPC_KEY_FILE",
+			"%llu %s sealed with a key within a second, and this host has no key, so "
+			"neither host finds the other: set RIPC_KEY_FILE to a copy of the sender's "
+			"key file",
 			r.keys, messages(r.keys));
 	if (r.other)
 		doctor_report(
 			d, DOCTOR_WARNING, "protocol",
-			"%llu %s refused within a moment: another version or another protocol is "
-			"spoken at UDP port %u: compare ripc-info on all hosts, or take another "
-			"port with RIPC_PORT",
+			"%llu %s refused within a second: another version of libripc or another "
+			"program uses UDP port %u: compare ripc-info on all hosts, or set "
+			"RIPC_PORT to another port on all of them",
 			r.other, others, doctor_port(d));
 }
 
@@ -343,7 +342,7 @@ void doctor_check_service(struct doctor *d, uint64_t id, const char *name)
 	else
 		doctor_report(
 			d, DOCTOR_FAULT, "service",
-			"nobody answers for %s: %s; check that its server runs, and run "
+			"no holder answers for %s: %s; check that its server runs, and run "
 			"\"ripc-info --doctor\" on its host%s",
 			tool_service_text(id, name), route.reason,
 			key || strstr(route.reason, "key")

@@ -65,7 +65,8 @@ int main(int argc, char **argv)
 			list = true;
 			break;
 		case 'W':
-			if (!tool_parse_range("--timeout", optarg, 1, LIST_MS_MAX, &timeout_ms))
+			if (!tool_parse_range("--timeout", "milliseconds", optarg, 1, LIST_MS_MAX,
+					      &timeout_ms))
 				return TOOL_ERROR;
 			break;
 		case 'o':

@@ -207,12 +207,13 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 	case 's':
 		return parse_sizes(args, text);
 	case 'c':
-		return tool_parse_range("--count", text, 1, UINT64_C(1) << 40, &args->count);
+		return tool_parse_range("--count", "a number", text, 1, UINT64_C(1) << 40,
+					&args->count);
 	case 'k':
 		args->kind = (enum perf_kind)choose("--kind", text, kinds, 4);
 		return args->kind != PERF_DEFAULT_KIND;
 	case 'W':
-		good = tool_parse_range("--window", text, 1, PERF_WINDOW_MAX, &n);
+		good = tool_parse_range("--window", "a number", text, 1, PERF_WINDOW_MAX, &n);
 		args->window = (unsigned)n;
 		return good;
 	case 'j':
@@ -223,19 +224,21 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 	case OPT_BASELINE:
 		return parse_baseline(args, text);
 	case OPT_ROUNDS:
-		good = tool_parse_range("--rounds", text, 1, 1000, &n);
+		good = tool_parse_range("--rounds", "a number", text, 1, 1000, &n);
 		args->rounds = (unsigned)n;
 		return good;
 	case OPT_PIN:
-		good = tool_parse_range("--pin", text, 0, CPU_SETSIZE - 1, &n);
+		good = tool_parse_range("--pin", "a processor", text, 0, CPU_SETSIZE - 1, &n);
 		args->pin = (int)n;
 		return good;
 	case OPT_RATE:
-		return tool_parse_range("--rate", text, 0, 10000000, &args->rate_hz);
+		return tool_parse_range("--rate", "messages per second", text, 0, 10000000,
+					&args->rate_hz);
 	case OPT_PAUSE:
-		return tool_parse_range("--pause", text, 0, UINT64_C(60000000000), &args->pause_ns);
+		return tool_parse_range("--pause", "nanoseconds", text, 0, UINT64_C(60000000000),
+					&args->pause_ns);
 	case OPT_BURST:
-		good = tool_parse_range("--burst", text, 1, 100000, &n);
+		good = tool_parse_range("--burst", "a number", text, 1, 100000, &n);
 		args->burst = (unsigned)n;
 		return good;
 	case OPT_CSV:
@@ -251,15 +254,15 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 		args->device = text;
 		return true;
 	case OPT_DEPTH:
-		good = tool_parse_range("--depth", text, 1, PERF_DEPTH_MAX, &n);
+		good = tool_parse_range("--depth", "a number", text, 1, PERF_DEPTH_MAX, &n);
 		args->depth = (unsigned)n;
 		return good;
 	case OPT_SIGNAL:
-		good = tool_parse_range("--signal", text, 1, PERF_SIGNAL_MAX, &n);
+		good = tool_parse_range("--signal", "a number", text, 1, PERF_SIGNAL_MAX, &n);
 		args->signal_every = (unsigned)n;
 		return good;
 	case OPT_INLINE:
-		good = tool_parse_range("--inline", text, 0, 65535, &n);
+		good = tool_parse_range("--inline", "bytes", text, 0, 65535, &n);
 		args->inline_bytes = (unsigned)n;
 		return good;
 	case OPT_EXPERIMENT:
@@ -270,7 +273,8 @@ static bool parse_option(struct perf_args *args, int c, const char *text)
 		args->out = text;
 		return true;
 	case OPT_TIMEOUT:
-		return tool_parse_range("--timeout", text, 1, 3600000, &args->timeout_ms);
+		return tool_parse_range("--timeout", "milliseconds", text, 1, 3600000,
+					&args->timeout_ms);
 	case OPT_RETURNS:
 		return args->returns = true;
 	case OPT_NO_MORE:

@@ -65,20 +65,19 @@ static int choose_gid(struct perf_pair *p)
 static int open_device(struct perf_pair *p, const struct perf_args *args)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
-	const char *why = "there is no RDMA device";
+	const char *why = args->device ? "no such RDMA device" : "no RDMA device";
 
 	for (int i = 0; list && list[i] && !p->ctx; i++) {
 		if (args->device && strcmp(args->device, ibv_get_device_name(list[i])))
 			continue;
 		if (list[i]->transport_type != IBV_TRANSPORT_IB) {
-			why = "queue pairs of an iWARP device are made by its connection manager "
-			      "alone";
+			why = "an iWARP device, whose queue pairs only librdmacm makes";
 			continue;
 		}
 		p->ctx = ibv_open_device(list[i]);
 		if (p->ctx && choose_port(p))
 			continue;
-		why = p->ctx ? "no port of it is up" : "it cannot be opened";
+		why = p->ctx ? "no port is up" : "cannot be opened";
 		if (p->ctx)
 			ibv_close_device(p->ctx);
 		p->ctx = NULL;
@@ -87,7 +86,8 @@ static int open_device(struct perf_pair *p, const struct perf_args *args)
 		ibv_free_device_list(list);
 	if (p->ctx)
 		return choose_gid(p);
-	tool_error("%s%s%s", args->device ? args->device : "", args->device ? ": " : "", why);
+	tool_error("%s%s%s; \"ripc-info\" lists the devices and the cause",
+		   args->device ? args->device : "", args->device ? ": " : "", why);
 	return -1;
 }
 

@@ -90,10 +90,12 @@ static int parse(struct ping *p, int argc, char **argv)
 	while (good && (c = getopt_long(argc, argv, "c:i:s:W:CnvSo:Vh", options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
-			good = tool_parse_range("--count", optarg, 0, COUNT_MAX, &p->count);
+			good = tool_parse_range("--count", "a number", optarg, 0, COUNT_MAX,
+						&p->count);
 			break;
 		case 'i':
-			good = tool_parse_range("--interval", optarg, 0, MS_MAX, &p->interval_ms);
+			good = tool_parse_range("--interval", "milliseconds", optarg, 0, MS_MAX,
+						&p->interval_ms);
 			break;
 		case 's':
 			good = tool_parse_size(optarg, SIZE_MAX_BYTES, &p->size) &&
@@ -103,7 +105,8 @@ static int parse(struct ping *p, int argc, char **argv)
 					   optarg, SIZE_MIN);
 			break;
 		case 'W':
-			good = tool_parse_range("--timeout", optarg, 1, MS_MAX, &p->timeout_ms);
+			good = tool_parse_range("--timeout", "milliseconds", optarg, 1, MS_MAX,
+						&p->timeout_ms);
 			break;
 		case 'C':
 			p->call = true;
@@ -338,9 +341,12 @@ static int ping(struct ping *p)
 			 * does not answer pings; more of them would only fill its queue.
 			 */
 			printf("%s is there but does not answer pings (%llu sent, no answer in "
-			       "%llu ms)\n",
+			       "%llu ms)%s\n",
 			       tool_service_text(p->id, p->name), (unsigned long long)p->sent,
-			       (unsigned long long)p->timeout_ms);
+			       (unsigned long long)p->timeout_ms,
+			       p->call ? ""
+				       : ": a service that answers calls alone needs --call, "
+					 "--no-message sends nothing");
 			return TOOL_NO_ANSWER;
 		}
 		if (!rc && !tool_stopped)

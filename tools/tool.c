@@ -120,12 +120,12 @@ bool tool_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *v
 	return true;
 }
 
-bool tool_parse_range(const char *option, const char *text, uint64_t min, uint64_t max,
-		      uint64_t *value)
+bool tool_parse_range(const char *option, const char *unit, const char *text, uint64_t min,
+		      uint64_t max, uint64_t *value)
 {
 	if (tool_parse_number(text, min, max, value))
 		return true;
-	tool_error("%s %s: must be a number from %llu to %llu", option, text,
+	tool_error("%s %s: must be %s from %llu to %llu", option, text, unit,
 		   (unsigned long long)min, (unsigned long long)max);
 	return false;
 }

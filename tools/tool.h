@@ -50,9 +50,12 @@ int tool_exit_of(int err);
 /* Decimal or 0x hexadecimal, nothing behind it. Return: false if it is no such number. */
 bool tool_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *value);
 
-/* The same for an option. Complains with the range, which is that of --help and of the man page. */
-bool tool_parse_range(const char *option, const char *text, uint64_t min, uint64_t max,
-		      uint64_t *value);
+/*
+ * The same for an option. Complains with the range, which is that of --help and of the man page.
+ * @unit: "milliseconds", or "a number"
+ */
+bool tool_parse_range(const char *option, const char *unit, const char *text, uint64_t min,
+		      uint64_t max, uint64_t *value);
 
 /* A number of bytes with an optional K, M or G (powers of 1024). */
 bool tool_parse_size(const char *text, uint64_t max, uint64_t *value);

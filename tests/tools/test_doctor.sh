@@ -35,7 +35,7 @@ SH
 chmod +x "$in_net" "$in_mounts"
 
 expect "looks at this host" 0 60 "$doctor" --doctor
-has "says what it looked at" "$out" "^0 faults, [0-9]* warnings*: looked at limits"
+has "says what it looked at" "$out" "^0 faults, [0-9]* warnings*: examined limits"
 lacks "no firewall on the loopback" "firewall:"
 
 if [ -d /sys/class/infiniband ] && [ -n "$(ls /sys/class/infiniband)" ]; then
@@ -79,7 +79,7 @@ if command -v adjtimex >/dev/null && adjtimex --print | grep -q 'status: .*64'; 
 fi
 
 id=$(random_id)
-mute="^fault: service: nobody answers for service"
+mute="^fault: service: no holder answers for service"
 finds "a service that nobody holds" 1 "$mute $id: asked .* no answer in 300 ms; .*RIPC_KEY_FILE" \
 	"$doctor" -d -s "$id" -o resolve_timeout_ms=300
 finds "a name that nobody holds" 1 "$mute [0-9]* (\"test/nobody $id\"): asked" \

@@ -118,7 +118,7 @@ expect "one by datagrams" 0 100 ./tools/ripc-perf --experiment E2 -c 1 -t iwarp/
 has "is made in all its runs, too" "$out" "E2: [23] of 3 runs made"
 # With devices: tests/lab/test_queues.sh.
 expect "queue pairs alone" 3 60 ./tools/ripc-perf verbs --device none0
-has "need a device" "$err" "none0: there is no RDMA device\|libibverbs was left out"
+has "need a device" "$err" "none0: no such RDMA device\|libibverbs was left out"
 expect "one that needs them" 0 60 ./tools/ripc-perf --experiment E7 -c 5 -t iwarp/soft
 has "names what cannot be made" "$out" "cannot be made: no queue pairs\|E7: 7 of 7"
 mkdir "$work/reports"
