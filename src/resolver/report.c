@@ -86,13 +86,14 @@ static void append_keys(const struct ripc__resolver *r, bool unanswered, char *t
 
 	if (!r->auth) {
 		if (unanswered || r->sealed)
-			ripc__append(text, len, at,
-				     "; asked without a key, which a holder that has one does not "
-				     "answer: name a copy of its key file with RIPC_KEY_FILE");
+			ripc__append(
+				text, len, at,
+				"; asked without a key, and a holder with a key answers no such "
+				"request: set RIPC_KEY_FILE to a copy of its key file");
 		return;
 	}
 	id = ripc__auth_key_id(r->auth);
-	at = ripc__append(text, len, at, "; only those with key %02x%02x%02x%02x answer", id[0],
+	at = ripc__append(text, len, at, "; only peers with key %02x%02x%02x%02x answer", id[0],
 			  id[1], id[2], id[3]);
 	ripc__auth_counts(r->auth, &counts);
 	if (counts.unauthenticated)
@@ -146,8 +147,8 @@ int ripc__resolver_entry(struct ripc__resolver *r, unsigned index, const char **
 		ripc__rcore_counts(r->core, &counts);
 		*name = "cache";
 		snprintf(text, len,
-			 "%zu records in %zu bytes, %zu look-ups under way or failed of late, %zu "
-			 "services of ours; %" PRIu64 " messages not understood",
+			 "%zu records in %zu bytes, %zu look-ups pending or failed recently, %zu "
+			 "local services; %" PRIu64 " malformed messages",
 			 counts.cached, counts.cached_bytes, counts.lookups, counts.held,
 			 r->bad + counts.bad);
 		return 1;

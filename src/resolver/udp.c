@@ -460,7 +460,7 @@ static bool udp_describe_attempt(struct ripc__backend *b, uint64_t service, unsi
 	char names[160];
 
 	interface_names(u, names, sizeof(names));
-	snprintf(text, len, "udp (%u requests on %s port %u)", requests, names, u->port);
+	snprintf(text, len, "udp (%u requests on %s, port %u)", requests, names, u->port);
 	return false;
 }
 
@@ -472,7 +472,7 @@ static bool udp_describe(const struct ripc__backend *b, char *text, size_t len)
 	size_t at;
 
 	interface_names(u, names, sizeof(names));
-	at = ripc__append(text, len, 0, "broadcast and multicast on %s port %u", names, u->port);
+	at = ripc__append(text, len, 0, "broadcast and multicast on %s, port %u", names, u->port);
 	for (unsigned i = 0; i < u->ntargets; i++) {
 		const struct target *t = &u->targets[i];
 		bool v4 = t->to.any.sa_family == AF_INET;
@@ -482,9 +482,9 @@ static bool udp_describe(const struct ripc__backend *b, char *text, size_t len)
 			  v4 ? (const void *)&t->to.in.sin_addr
 			     : (const void *)&t->to.in6.sin6_addr,
 			  addr, sizeof(addr));
-		at = ripc__append(text, len, at, "%s%s%s%s%s%s", i ? ", " : ": to ", addr,
-				  v4 ? "" : "%", v4 ? "" : t->name, t->err ? ": " : "",
-				  t->err ? strerror(-t->err) : "");
+		at = ripc__append(text, len, at, "%s%s%s%s%s%s%s", i ? ", " : ": to ", addr,
+				  v4 ? "" : "%", v4 ? "" : t->name, t->err ? " (" : "",
+				  t->err ? strerror(-t->err) : "", t->err ? ")" : "");
 	}
 	return works;
 }

@@ -504,10 +504,9 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 			 (ripc__clock_ns() - z->lost_ns) / (1000 * RIPC__MS), z->session);
 	else
 		snprintf(state, sizeof(state), "not connected yet");
-	at = ripc__append(
-		text, len, 0,
-		"%s%s: %s, %zu of %u services of ours have their nodes, %zu records known",
-		z->hosts, ripc__ensemble_root(z->e), state, made, z->held.count, known);
+	at = ripc__append(text, len, 0,
+			  "%s%s: %s, %zu of %u local services have a node, %zu records known",
+			  z->hosts, ripc__ensemble_root(z->e), state, made, z->held.count, known);
 	if (known && z->state != RIPC__ZK_CONNECTED)
 		at = ripc__append(text, len, at, ", %zu of them stale", known);
 	if (z->last_error[0])

@@ -120,7 +120,7 @@ two_hosts()
 	out=$(ask "$b" lookup 43 resolve_timeout_ms=200)
 	check "$families: nobody there" "$out" \
 		"^unresolved 43: asked local (no holder on this host) and udp \
-([0-9]* requests on .*v0.* port 7475): no answer in 200 ms"
+([0-9]* requests on .*v0.*, port 7475): no answer in 200 ms"
 	check "$families: not asked where it is not allowed" \
 		"$(ask "$b" lookup 42 'interfaces=lo resolve_timeout_ms=200')" "^unresolved 42"
 	hold "$a" 45 "$tmp/a45" interfaces=lo

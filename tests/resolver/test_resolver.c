@@ -337,7 +337,7 @@ START_TEST(lookup__error_names_backends)
 
 	open_ctx(&c[0], "resolve_timeout_ms=60");
 	lookup(&c[0], service);
-	snprintf(text, sizeof(text), "on lo (IPv4) port %u): no answer in 60 ms", port);
+	snprintf(text, sizeof(text), "on lo (IPv4), port %u): no answer in 60 ms", port);
 	check_contains(await(c, 1, RIPC__UNRESOLVED, service)->text,
 		       "asked local (no holder on this host) and udp (");
 	check_contains(find_event(&c[0], RIPC__UNRESOLVED, service)->text, " requests ");

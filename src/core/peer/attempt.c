@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/peer/attempt.h"
+#include "base/text.h"
 #include "core/peer/lane.h"
 #include "core/peer/path.h"
 #include "core/progress/transports.h"
@@ -86,7 +87,7 @@ void ripc__attempt_address(struct ripc *ctx, const struct ripc__peer *p, char *t
 	if (addr && tp == p->out->tp)
 		ctx->tp[tp].ops->describe(addr, addrlen, text, len);
 	else
-		snprintf(text, len, "an address of before");
+		snprintf(text, len, "a former address");
 }
 
 /* Writes the attempt in progress, unless this path failed before: that cause is more useful. */
@@ -106,6 +107,28 @@ static bool current_attempt(struct ripc *ctx, const struct ripc__peer *p, char *
 	return true;
 }
 
+static void no_common_transport(const struct ripc *ctx, const struct ripc__peer *p, struct text *t)
+{
+	char why[400] = "";
+	size_t at = 0, n;
+
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t && !(ctx->tp[i].limits.caps & RIPC__CAP_SELF))
+			at = ripc__append(why, sizeof(why), at, "%s%s", at ? ", " : "here ",
+					  ctx->tp[i].ops->name);
+	at = ripc__append(why, sizeof(why), at, "%s; the peer has", at ? "" : "here none");
+	for (size_t i = 0; i < p->addrs_len; i += 3 + n) {
+		const uint8_t *addr = p->addrs + i;
+		char one[96];
+
+		n = ripc__get_le16(addr + 1);
+		ripc__transport_describe(ctx->hooks.transports, addr[0], addr + 3, n, one,
+					 sizeof(one));
+		at = ripc__append(why, sizeof(why), at, "%s %s", i ? "," : "", one);
+	}
+	append_entry(t, "no transport in common", why);
+}
+
 static void no_attempt_text(struct ripc *ctx, const struct ripc__peer *p, struct text *t)
 {
 	unsigned tp;
@@ -113,12 +136,12 @@ static void no_attempt_text(struct ripc *ctx, const struct ripc__peer *p, struct
 
 	if (ripc__peer_path(ctx, p, 0, &tp, &len))
 		append_entry(t, "not connected",
-			     p->round == RIPC__ROUND_CROSSED ? "the peer connects by itself"
+			     p->round == RIPC__ROUND_CROSSED ? "the peer opens the connection"
 							     : "no attempt was made yet");
 	else if (p->addrs_len)
-		append_entry(t, "no transport in common, here", ctx->opt.transports);
+		no_common_transport(ctx, p, t);
 	else
-		append_entry(t, "no address of it is known", "it had connected by itself");
+		append_entry(t, "no address is known", "the peer had opened the connection");
 }
 
 size_t ripc__attempts_text(struct ripc *ctx, const struct ripc__peer *p, char *text, size_t len)

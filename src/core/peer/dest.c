@@ -357,8 +357,7 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 	if (d->why)
 		snprintf(text, sizeof(text), "%s", d->why);
 	else
-		snprintf(text, sizeof(text), "asked %s on %s, and nobody has answered yet",
-			 ctx->opt.resolver,
+		snprintf(text, sizeof(text), "asked %s on %s: no answer yet", ctx->opt.resolver,
 			 *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
 	return ripc__fail(-EHOSTUNREACH,
 			  "%s: %s; is its server running? \"ripc-info --doctor -s %" PRIu64 "\" "

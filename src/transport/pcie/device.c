@@ -187,8 +187,10 @@ int ripc__pcie_map(struct ripc__pcie_device *d, const char *path, char *why, siz
 	}
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		close(fd);
-		return ripc__reason(-ENODEV, why, whylen,
-				    "%.150s: no memory of a device, and no file", d->name);
+		return ripc__reason(
+			-ENODEV, why, whylen,
+			"%.150s: neither the directory of a PCI device nor a regular file",
+			d->name);
 	}
 	d->size = (size_t)st.st_size & ~(size_t)4095;
 	rc = d->size ? fill(fd, d->size) : -ENODEV;

@@ -25,9 +25,9 @@ static void describe(const uint8_t *addr, size_t len, char *text, size_t textlen
 }
 
 static const struct ripc__transport_ops ops[NTP] = {
-	{.name = "shm", .id = 1, .describe = describe},
-	{.name = "ib", .id = 2, .describe = describe},
-	{.name = "soft", .id = 3, .describe = describe},
+	{.name = "shm", .id = 201, .describe = describe},
+	{.name = "ib", .id = 202, .describe = describe},
+	{.name = "soft", .id = 203, .describe = describe},
 };
 
 static void setup(void)
@@ -43,7 +43,7 @@ static void setup(void)
 		ctx.tp[i].ops = &ops[i];
 		ctx.tp[i].t = (struct ripc__transport *)&ctx;
 		ctx.tp[i].limits.caps = RIPC__CAP_CONNECTED;
-		record.addrs[i].transport = (uint8_t)(i + 1);
+		record.addrs[i].transport = ops[i].id;
 		record.addrs[i].len = 1;
 		record.addrs[i].addr[0] = (uint8_t)('a' + i);
 	}
@@ -99,15 +99,18 @@ END_TEST
 
 START_TEST(text__no_attempt)
 {
+	const struct ripc__transport_ops *const simulated[] = {&ops[SHM], NULL};
+
 	expect_text("not connected: no attempt was made yet");
 	peer.round = RIPC__ROUND_CROSSED;
-	expect_text("not connected: the peer connects by itself");
-	snprintf(ctx.opt.transports, sizeof(ctx.opt.transports), "ib");
-	for (unsigned i = 0; i < NTP; i++)
-		ctx.tp[i].t = NULL;
-	expect_text("no transport in common, here: ib");
+	expect_text("not connected: the peer opens the connection");
+	ctx.hooks.transports = simulated;
+	/* The path of a transport that is closed here. */
+	ctx.tp[SHM].t = ctx.tp[SOFT].t = NULL;
+	peer.addrs_len /= NTP;
+	expect_text("no transport in common: here ib; the peer has shm place a");
 	peer.addrs_len = 0;
-	expect_text("no address of it is known: it had connected by itself");
+	expect_text("no address is known: the peer had opened the connection");
 }
 END_TEST
 
