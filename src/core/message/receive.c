@@ -18,13 +18,13 @@
 #define LATE_PASS_INTERVAL 64 /* else one of so many */
 /* wait=poll: time that a thread polls before it leads */
 #define POLL_TIME_NS RIPC__MS
+/* Calls with a shorter timeout lead at once: POLL_TIME_NS and a full pass would make them late. */
+#define POLL_TIMEOUT_MIN_MS 10
 /*
- * timeout 0: passes are made by one call of so many in a row that find nothing, and by the first
+ * timeout 0: one call of so many in a row that find nothing makes a pass, and so does the first
  * one after a tick of the progress thread
  */
 #define NOWAIT_PASS_INTERVAL 16
-/* shortest timeout with which it does; the call may end later by POLL_TIME_NS and a full pass */
-#define POLL_TIMEOUT_MIN_MS 10
 
 /* Whether a thread that does not lead may poll. */
 static inline bool may_poll(const struct ripc *ctx, struct ripc__progress_state now)

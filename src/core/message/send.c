@@ -222,8 +222,8 @@ static void no_datagrams(struct ripc__peer *p, int rc)
 		  rc == -EHOSTUNREACH ? ripc_error_detail() : ripc_strerror(rc));
 }
 
-/* arg: the message. Return: 0, -EAGAIN: not now, or a final error. */
-static int send_once(struct ripc__dest *d, void *arg)
+/* One attempt for short_until(). arg: the message. Return: 0, -EAGAIN: not now, or a final error. */
+static int try_short(struct ripc__dest *d, void *arg)
 {
 	const struct send_args *m = arg;
 	struct ripc *ctx = m->s->ctx;
@@ -335,8 +335,9 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int *timeout
 	}
 }
 
-static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_args *m,
-		      const struct ripc_send_options *o, int *timeout_ms)
+/* Sends a short message, or fails at the timeout. *timeout_ms becomes the time left. */
+static int short_until(struct ripc_service *s, struct ripc__dest *d, struct send_args *m,
+		       const struct ripc_send_options *o, int *timeout_ms)
 {
 	uint32_t ids[RIPC_RETURN_BUFFERS_MAX];
 	int rc = ripc__local_returns_add(s, o, 0, ids);
@@ -345,7 +346,7 @@ static int send_short(struct ripc_service *s, struct ripc__dest *d, struct send_
 		return rc;
 	m->returns = ids;
 	m->nreturns = o ? o->nreturn_buffers : 0;
-	rc = ripc__retry_until(s, d, timeout_ms, send_once, m);
+	rc = ripc__retry_until(s, d, timeout_ms, try_short, m);
 	m->returns = NULL;
 	if (rc)
 		ripc__local_returns_undo(s->ctx, ids, m->nreturns);
@@ -392,7 +393,7 @@ static uint64_t lane_max(const struct ripc__dest *d)
 	return lane ? lane->send_max - RIPC__SHORT_FIXED : 0;
 }
 
-static int locate_cb(struct ripc__dest *d, void *arg)
+static int try_locate(struct ripc__dest *d, void *arg)
 {
 	const struct send_args *m = arg;
 	struct ripc *ctx = m->s->ctx;
@@ -412,18 +413,19 @@ static int locate_cb(struct ripc__dest *d, void *arg)
  */
 static int locate(struct send_args *m, struct ripc__dest *d, int *timeout_ms)
 {
-	int rc = locate_cb(d, m);
+	int rc = try_locate(d, m);
 
-	return RIPC__LIKELY(!rc) ? 0 : ripc__retry_until(m->s, d, timeout_ms, locate_cb, m);
+	return RIPC__LIKELY(!rc) ? 0 : ripc__retry_until(m->s, d, timeout_ms, try_locate, m);
 }
 
 /*
- * The slow path of send_message(): the message waits, is a datagram or long, has several items or
- * return buffers, or its destination is not located yet. Lock held, service entered.
+ * send_slow() under the lock, for every message that the fast path refuses: one that must wait, a
+ * datagram, a long message, several items, return buffers, or a destination without a lane.
+ * or_long: as ripc_send(). Service entered.
  */
 static int __attribute__((noinline))
-send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-	   const struct ripc_send_options *o, int timeout_ms, bool or_long)
+send_slow_locked(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+		 const struct ripc_send_options *o, int timeout_ms, bool or_long)
 {
 	struct send_args m = {.s = s, .items = items, .nitems = nitems, .flags = o ? o->flags : 0};
 	struct ripc__dest *d = ripc__dest_get(s->ctx, dest);
@@ -444,7 +446,7 @@ send_other(struct ripc_service *s, uint64_t dest, const struct iovec *items, uns
 	else if (!rc && reliable)
 		rc = ripc__send_reliable(s, d, items, nitems, m.bytes, m.flags, &timeout_ms);
 	else if (!rc)
-		rc = send_short(s, d, &m, o, &timeout_ms);
+		rc = short_until(s, d, &m, o, &timeout_ms);
 	/* While it waits, its lane may be replaced by one that takes less. */
 	if (rc == -EMSGSIZE && or_long)
 		rc = ripc__send_long(s, dest, items, nitems, m.bytes, o, timeout_ms);
@@ -464,10 +466,10 @@ bool ripc__send_one_datagram(struct ripc_service *s, struct ripc__dest *d, const
 	return addr && !send_datagram(s, d, item, 1, len, tp, addr, addrlen);
 }
 
-/* ripc_send_short() and ripc_send() for a message that the fast path has not sent. */
+/* The slow path: all checks, with an explanation of each failure, then send_slow_locked(). */
 static int RIPC__NO_ANALYSIS __attribute__((noinline))
-send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
-	     const struct ripc_send_options *options, int timeout_ms, bool or_long)
+send_slow(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	  const struct ripc_send_options *options, int timeout_ms, bool or_long)
 {
 	struct ripc *ctx;
 	uint64_t bytes;
@@ -483,16 +485,18 @@ send_message(struct ripc_service *s, uint64_t dest, const struct iovec *items, u
 		rc = ripc__service_lock(s, ctx);
 	if (rc)
 		return rc;
-	rc = send_other(s, dest, items, nitems, options, timeout_ms, or_long);
+	rc = send_slow_locked(s, dest, items, nitems, options, timeout_ms, or_long);
 	ripc__service_unlock(s, ctx);
 	return rc;
 }
 
-static inline __attribute__((always_inline)) int send_any(struct ripc_service *s, uint64_t dest,
-							  const struct iovec *items,
-							  unsigned nitems,
-							  const struct ripc_send_options *options,
-							  int timeout_ms, bool or_long)
+/*
+ * The entry of ripc_send_short() and, with or_long, of ripc_send(). The fast path (fast_send.h)
+ * takes one item without return buffers; send_slow() takes all that is left.
+ */
+static inline __attribute__((always_inline)) int send_fast_or_slow(
+	struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
+	const struct ripc_send_options *options, int timeout_ms, bool or_long)
 {
 	struct ripc *ctx = RIPC__LIKELY(s && items) ? ripc__service_owner(s) : NULL;
 	unsigned flags = options ? options->flags : 0;
@@ -511,17 +515,17 @@ static inline __attribute__((always_inline)) int send_any(struct ripc_service *s
 		if (RIPC__LIKELY(sent))
 			return 0;
 	}
-	return send_message(s, dest, items, nitems, options, timeout_ms, or_long);
+	return send_slow(s, dest, items, nitems, options, timeout_ms, or_long);
 }
 
 int ripc_send_short(struct ripc_service *s, uint64_t dest, const struct iovec *items,
 		    unsigned nitems, const struct ripc_send_options *options, int timeout_ms)
 {
-	return send_any(s, dest, items, nitems, options, timeout_ms, false);
+	return send_fast_or_slow(s, dest, items, nitems, options, timeout_ms, false);
 }
 
 int ripc_send(struct ripc_service *s, uint64_t dest, const struct iovec *items, unsigned nitems,
 	      const struct ripc_send_options *options, int timeout_ms)
 {
-	return send_any(s, dest, items, nitems, options, timeout_ms, true);
+	return send_fast_or_slow(s, dest, items, nitems, options, timeout_ms, true);
 }

@@ -258,11 +258,11 @@ static bool is_awaited(struct ripc__rndv *r)
 }
 
 /*
- * A message arrives that is no answer. Drops the suspended messages to its service that its sender
- * has sent before it: all, or, if it is one of them, those before it. The sender repeats messages
- * in order, so it has given them up.
+ * Drops the suspended messages to the same service that the sender has given up: those before the
+ * arriving message. A sender repeats its messages in order, so it will not repeat these. Answers
+ * to calls have no order: the caller does not pass them.
  */
-static void drop_passed(const struct ripc__rndv *arriving)
+static void drop_given_up(const struct ripc__rndv *arriving)
 {
 	struct ripc__rndv *r;
 again:
@@ -317,9 +317,8 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 		ripc__message_set_call(
 			m, h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST_ARRIVING : RIPC__CALL_REPLY,
 			h->call, (uint32_t)h->call_word, lane->peer);
-	/* An answer is sent first. */
 	if (!ripc__rndv_is_answer(r))
-		drop_passed(r);
+		drop_given_up(r);
 	rc = rndv_insert(r);
 	if (!rc)
 		rc = items_decode(r, h, &transfers);
@@ -328,7 +327,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 		ripc__rndv_release(r);
 		ripc__rndv_free(r);
 		ripc__lane_protocol_error(lane,
-					  "long message that does not fit what was agreed before");
+					  "LONG names a buffer, key or item that does not match");
 		return;
 	}
 	if (rc) {
@@ -342,7 +341,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 		r->next = r->nitems;
 		ripc__rndv_ready(r);
 	} else if (is_awaited(r)) {
-		/* An application that waits for its answer may receive nothing before. */
+		/* The application may receive nothing before its call ends, so no room would come. */
 		ripc__rndv_start(r);
 	} else {
 		ripc__rndv_wait(r);

@@ -298,8 +298,11 @@ static int write_and_send(struct ripc_request *r)
 	return 0;
 }
 
-/* Whether another holder may refuse earlier messages, which come before this one for peer then. */
-static bool is_held(struct ripc_request *r, const struct ripc__peer *peer)
+/*
+ * Whether the request must wait for earlier requests to the same service, which another holder has.
+ * That holder may refuse them; they are then sent to this peer, before this request.
+ */
+static bool waits_for_earlier(struct ripc_request *r, const struct ripc__peer *peer)
 {
 	struct ripc__dest *d = r->dest;
 
@@ -314,8 +317,8 @@ static int retry(struct ripc_request *r)
 {
 	int rc;
 
-	/* An earlier one was refused meanwhile, or is at another holder. */
-	if (ripc__list_first(&r->dest->pending) != &r->link || is_held(r, r->lane->peer))
+	/* Earlier requests come first: one was refused meanwhile, or another holder has it. */
+	if (ripc__list_first(&r->dest->pending) != &r->link || waits_for_earlier(r, r->lane->peer))
 		return -EAGAIN;
 	rc = r->cancelling ? 0 : ripc__request_reselect(r);
 	if (!rc)
@@ -342,7 +345,7 @@ int ripc__request_issue(struct ripc_request *r)
 		}
 		ripc__request_unlink(r);
 	}
-	if (is_held(r, d->peer))
+	if (waits_for_earlier(r, d->peer))
 		return -EAGAIN;
 	rc = ripc__request_select(r, d->peer->lane);
 	if (rc || r->state == RIPC__REQUEST_DONE)
@@ -528,7 +531,7 @@ int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, c
 	/* Cancelled or ended: the ACK for CANCEL is on its way. */
 	if (!r || r->lane != lane || r->cancelling)
 		return 0;
-	*why = "grant that was not asked for";
+	*why = "GRANT for a message that needs none";
 	if (r->state != RIPC__REQUEST_SENT || r->acked || h->nitems != r->nitems)
 		return -EPROTO;
 	for (unsigned i = 0; i < r->nitems; i++) {
