@@ -249,8 +249,9 @@ struct ripc__transport_ops {
 	/*
 	 * Starts to connect to an address from a resolver record. The bytes come from the network:
 	 * validate them. privlen, here and below: at most RIPC__PRIVATE_MAX. EV_CLOSED with
-	 * -ECONNREFUSED means that no process listens at any address of the peer: it is dead. Other
-	 * values of status leave that open.
+	 * -ECONNREFUSED, and an error of connect() other than -EMFILE, -ENFILE, -ENOMEM and
+	 * -ENOBUFS, mean that the address leads to no process. If that holds for all addresses of
+	 * the peer, it is dead. Other values of status leave that open.
 	 */
 	int (*connect)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, void *user, struct ripc__ep **ep);

@@ -60,12 +60,16 @@ struct ripc__ring_setup_ops {
 	/*
 	 * Makes an endpoint with ripc__ring_ep_new() and sends the request; the back end's progress
 	 * calls ripc__ring_ep_open() or ripc__ring_ep_fail() for it. Return: 0 or a negative errno,
-	 * explained.
+	 * explained; -ECONNREFUSED: no process listens at the address.
 	 */
 	int (*connect)(struct ripc__transport *t, const uint8_t *addr, size_t addrlen,
 		       const void *priv, size_t privlen, struct ripc__ep **ep);
-	/* Sends the answer, and calls ripc__ring_ep_open(). Return: 0 or a negative errno. */
+	/*
+	 * Sends the answer, and calls ripc__ring_ep_open(). Return: 0; or a negative errno,
+	 * explained: the caller removes the endpoint.
+	 */
 	int (*accept)(struct ripc__ep *ep, const void *priv, size_t privlen);
+	/* Sends the answer. The caller removes the endpoint. */
 	void (*reject)(struct ripc__ep *ep, const void *priv, size_t privlen);
 	/* Releases memory and doorbell, in any state; the engine has ended. */
 	void (*release)(struct ripc__ep *ep);
@@ -103,10 +107,13 @@ void ripc__ring_transport_fini(struct ripc__transport *t);
 /* Return: an endpoint in this state, or NULL: out of memory. */
 struct ripc__ep *ripc__ring_ep_new(struct ripc__transport *t, enum ripc__ep_state state);
 void ripc__ring_ep_set_state(struct ripc__ep *ep, enum ripc__ep_state state);
-/* Both segments are there: starts the engine. The next pass reports it. */
+/*
+ * Both segments are there: starts the engine. The next pass reports it, on the active side with the
+ * private data of the answer, which the back end has put into ep->setup.
+ */
 void ripc__ring_ep_open(struct ripc__ep *ep, const struct ripc__ring_backend *be,
 			const struct ripc__ring_layout *layout, uint8_t epoch);
-/* The request of an endpoint in REQUESTED, whose setup has private data and text. */
+/* The event for an endpoint in REQUESTED, whose setup has private data and text. */
 struct ripc__event ripc__ring_ep_request(struct ripc__ep *ep, uint64_t source);
 /* The next pass reports the end of a CONNECTING endpoint; -ECONNREFUSED: with private, rejected. */
 void ripc__ring_ep_fail(struct ripc__ep *ep, int status, const char *why);
@@ -123,7 +130,7 @@ static inline void ripc__ring_ep_lost(struct ripc__ep *ep, const char *why)
 
 /* Traffic, or a kick: each pass polls the endpoint again. */
 void ripc__ring_ep_activate(struct ripc__ep *ep);
-/* It is armed and has nothing to do. */
+/* The endpoint is armed and has nothing to do. */
 void ripc__ring_ep_make_idle(struct ripc__ep *ep);
 
 /* Endpoints that are not open yet. */
@@ -138,7 +145,10 @@ static inline unsigned ripc__ring_setups(const struct ripc__transport *t)
 
 /* Begins a pass: events of the last one do not point into memory any more. */
 void ripc__ring_transport_begin(struct ripc__transport *t);
-/* Polls the endpoints. *more is set if there may be more at once. Return: events, at most max. */
+/*
+ * Polls the endpoints. *more is set if another pass would find work at once: the back end lowers
+ * its deadline to the present time. Return: events, at most max.
+ */
 unsigned ripc__ring_transport_poll(struct ripc__transport *t, struct ripc__event *events,
 				   unsigned max, bool *more);
 /*
