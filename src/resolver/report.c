@@ -86,10 +86,10 @@ static void append_keys(const struct ripc__resolver *r, bool unanswered, char *t
 
 	if (!r->auth) {
 		if (unanswered || r->sealed)
-			ripc__append(
-				text, len, at,
-				"; asked without a key, and a holder with a key answers no such "
-				"request: set RIPC_KEY_FILE to a copy of its key file");
+			ripc__append(text, len, at,
+				     "; the holder may %srequire its key: set RIPC_KEY_FILE to "
+				     "a copy of its key file",
+				     unanswered ? "be stopped, or " : "");
 		return;
 	}
 	id = ripc__auth_key_id(r->auth);

@@ -210,7 +210,7 @@ START_TEST(cluster__file_back_end)
 	static const struct pair_of_keys pairs[] = {
 		{KEY_A, KEY_A, true, NULL},
 		{KEY_A, KEY_B, false, "only peers with key "},
-		{KEY_A, NULL, false, "asked without a key"},
+		{KEY_A, NULL, false, "require its key"},
 		{NULL, KEY_A, false, "only peers with key "},
 		{KEY_A, KEY_A KEY_B, true, NULL},
 		{KEY_A KEY_B, KEY_B KEY_A, true, NULL},

@@ -362,9 +362,10 @@ static void not_sent(struct ripc__call *call, int status)
 		snprintf(why, sizeof(why), "%s", ripc_error_detail());
 	} else {
 		snprintf(why, sizeof(why), "the request was not sent: %s",
-			 status == -ETIMEDOUT
-				 ? "the timeout is 0, or its holder gave no credit in time"
-				 : "the call was cancelled");
+			 status == -ETIMEDOUT ? "the timeout is 0, or out of credit: the service "
+						"has not received the "
+						"messages in its queue"
+					      : "the call was cancelled");
 	}
 	ripc__call_end(call, status, why);
 }

@@ -285,6 +285,8 @@ static int open_locked(struct ripc **out, const char *options, const struct ripc
 	ctx->next = contexts;
 	contexts = ctx;
 	pthread_mutex_unlock(&contexts_lock);
+	ripc__log(RIPC_LOG_DEBUG, "context %s is open: the log of a peer names it by this id",
+		  ripc__instance_text(ctx->instance));
 	*out = ctx;
 	return 0;
 close:

@@ -67,7 +67,7 @@ void ripc__coordinator_start(struct ripc__group *g)
 	 */
 	g->version = ripc__now(g->ctx);
 	ripc__members_expire(g, false);
-	ripc__log(RIPC_LOG_DEBUG, "group %" PRIu64 ": this context coordinates it", g->id);
+	ripc__log(RIPC_LOG_DEBUG, "group %" PRIu64 ": this context is the coordinator", g->id);
 	ripc__wake(g->ctx, &g->waitq);
 }
 

@@ -256,10 +256,24 @@ int RIPC__NO_ANALYSIS ripc_request_cancel(struct ripc_request **request, int tim
 	return rc;
 }
 
+/* The cause why a long message over a lane has not been delivered. */
+static const char *expiry_cause(const struct ripc_request *r)
+{
+	switch (r->state) {
+	case RIPC__REQUEST_PENDING:
+		return "out of credit: the service has not received the messages in its queue";
+	case RIPC__REQUEST_WRITING:
+		return "its items are not all written";
+	default:
+		return "the peer has not acknowledged it";
+	}
+}
+
 /* Cancels a long message that was not delivered in time, and explains the reason. Lock held. */
 static int cancel_expired(struct ripc_request **request, int timeout_ms)
 {
 	struct ripc_request *r = *request;
+	const char *cause = expiry_cause(r);
 	struct ripc *ctx = r->ctx;
 	bool unreachable = r->state == RIPC__REQUEST_PENDING && !ripc__dest_lane(r->dest);
 	uint64_t dest = r->dest_id;
@@ -274,14 +288,14 @@ static int cancel_expired(struct ripc_request **request, int timeout_ms)
 	d->users--;
 	if (rc == -EPIPE)
 		return ripc__fail(-EPIPE,
-				  "%s: its holder has confirmed neither the message in "
+				  "%s: its holder has acknowledged neither the message in "
 				  "%d ms nor its withdrawal: delivery is unknown",
 				  ripc__service_text(ctx, dest), timeout_ms);
 	if (rc != -ECANCELED)
 		return rc;
 	return ripc__fail(-ETIMEDOUT,
-			  "%s: the message was not delivered in %d ms and was withdrawn",
-			  ripc__service_text(ctx, dest), timeout_ms);
+			  "%s: the message was not delivered in %d ms and was withdrawn: %s",
+			  ripc__service_text(ctx, dest), timeout_ms, cause);
 }
 
 int ripc__request_finish_until(struct ripc_request **request, uint64_t deadline, int timeout_ms)

@@ -266,13 +266,14 @@ static int send_timeout(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 	if (!lane)
 		return ripc__fail(-EAGAIN, "%s is not yet connected: %s",
 				  ripc__service_text(ctx, d->id),
-				  d->why ? d->why : "the look-up is under way");
-	return ripc__fail(timeout_ms ? -ETIMEDOUT : -EAGAIN, "%s at peer %s over %s: %s",
-			  ripc__service_text(ctx, d->id), ripc__instance_text(d->peer->instance),
-			  lane->ctx->tp[lane->tp].ops->name,
-			  lane->sending == RIPC__SENDING_BLOCKED
-				  ? "the transport's queue is full"
-				  : "out of credit: its receiver does not take its messages");
+				  d->why ? d->why : "the look-up has not ended");
+	return ripc__fail(
+		timeout_ms ? -ETIMEDOUT : -EAGAIN, "%s at peer %s over %s: %s",
+		ripc__service_text(ctx, d->id), ripc__instance_text(d->peer->instance),
+		lane->ctx->tp[lane->tp].ops->name,
+		lane->sending == RIPC__SENDING_BLOCKED
+			? "the transport's queue is full"
+			: "out of credit: the service has not received the messages in its queue");
 }
 
 /* Milliseconds until a deadline, at least 1; -1: there is none. */

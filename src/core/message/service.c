@@ -266,6 +266,8 @@ int ripc__service_register(struct ripc *ctx, uint64_t id, const char *name, unsi
 	}
 	if (same_host)
 		query_holder(ctx, &w);
+	if (!rc)
+		ripc__log(RIPC_LOG_DEBUG, "%s is registered", ripc__service_text(ctx, w.id));
 	ripc__unlock(ctx);
 	return rc;
 }

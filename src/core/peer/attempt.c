@@ -107,16 +107,11 @@ static bool current_attempt(struct ripc *ctx, const struct ripc__peer *p, char *
 	return true;
 }
 
-static void no_common_transport(const struct ripc *ctx, const struct ripc__peer *p, struct text *t)
+size_t ripc__peer_addrs_text(const struct ripc *ctx, const struct ripc__peer *p, char *text,
+			     size_t len)
 {
-	char why[400] = "";
 	size_t at = 0, n;
 
-	for (unsigned i = 0; i < ctx->ntp; i++)
-		if (ctx->tp[i].t && !(ctx->tp[i].limits.caps & RIPC__CAP_SELF))
-			at = ripc__append(why, sizeof(why), at, "%s%s", at ? ", " : "here ",
-					  ctx->tp[i].ops->name);
-	at = ripc__append(why, sizeof(why), at, "%s; the peer has", at ? "" : "here none");
 	for (size_t i = 0; i < p->addrs_len; i += 3 + n) {
 		const uint8_t *addr = p->addrs + i;
 		char one[96];
@@ -124,8 +119,22 @@ static void no_common_transport(const struct ripc *ctx, const struct ripc__peer 
 		n = ripc__get_le16(addr + 1);
 		ripc__transport_describe(ctx->hooks.transports, addr[0], addr + 3, n, one,
 					 sizeof(one));
-		at = ripc__append(why, sizeof(why), at, "%s %s", i ? "," : "", one);
+		at = ripc__append(text, len, at, "%s%s", i ? ", " : "", one);
 	}
+	return at;
+}
+
+static void no_common_transport(const struct ripc *ctx, const struct ripc__peer *p, struct text *t)
+{
+	char why[400] = "";
+	size_t at = 0;
+
+	for (unsigned i = 0; i < ctx->ntp; i++)
+		if (ctx->tp[i].t && !(ctx->tp[i].limits.caps & RIPC__CAP_SELF))
+			at = ripc__append(why, sizeof(why), at, "%s%s", at ? ", " : "here ",
+					  ctx->tp[i].ops->name);
+	at = ripc__append(why, sizeof(why), at, "%s; the peer has ", at ? "" : "here none");
+	ripc__peer_addrs_text(ctx, p, why + at, sizeof(why) - at);
 	append_entry(t, "no transport in common", why);
 }
 

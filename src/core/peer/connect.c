@@ -179,6 +179,7 @@ void ripc__lane_on_request(struct ripc *ctx, unsigned tp, const struct ripc__eve
 
 static void lane_up(struct ripc__lane *lane)
 {
+	static const char crossed[] = "both sides connected at once: the other connection stays";
 	struct ripc *ctx = lane->ctx;
 	struct ripc__peer *p = lane->peer;
 	uint64_t remote_epoch = lane->remote_epoch;
@@ -186,13 +187,15 @@ static void lane_up(struct ripc__lane *lane)
 	struct ripc__dest *d, *tmp;
 
 	if (!lane->connect_ns) {
-		ripc__lane_fail(lane, -ETIMEDOUT, "its peer was given up meanwhile");
+		ripc__lane_fail(lane, -ETIMEDOUT,
+				"too late: the attempts to reach the peer have ended");
 		return;
 	}
 	/* The peer has closed the silent lane, or it would have refused this one. */
 	if (lane->replaces) {
 		ripc__pending_conn_resolve(ctx, p, false);
-		ripc__lane_fail(p->lane, -EALREADY, "silent, and the peer accepted another");
+		ripc__lane_fail(p->lane, -EALREADY,
+				"silent: another connection to the peer replaces it");
 	}
 	ripc__lane_set_state(lane, RIPC__LANE_UP);
 	lane->last_rx_ns = lane->up_ns = ripc__now(ctx);
@@ -219,7 +222,7 @@ static void lane_up(struct ripc__lane *lane)
 		bool ours_wins = memcmp(ctx->instance, p->instance, 16) < 0;
 
 		if (lane->active != ours_wins) {
-			ripc__lane_fail(lane, -EALREADY, "crossed connections");
+			ripc__lane_fail(lane, -EALREADY, crossed);
 			return;
 		}
 		old = p->lane;
@@ -228,7 +231,7 @@ static void lane_up(struct ripc__lane *lane)
 	p->lane = lane;
 	ripc__attempts_clear_tp(p, lane->tp);
 	if (old)
-		ripc__lane_fail(old, -EALREADY, "crossed connections");
+		ripc__lane_fail(old, -EALREADY, crossed);
 	/* The peer lost its dedup window, which also covers requests sent on the old lane. */
 	if (p->remote_epoch && p->remote_epoch != remote_epoch)
 		ctx->peer_ops->dedup_lost(ctx, p);

@@ -195,6 +195,8 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 	if (why) {
 		char *copy = strdup(why);
 
+		ripc__log(RIPC_LOG_DEBUG, "%s has no known holder: %s",
+			  ripc__service_text(ctx, d->id), why);
 		free(d->why);
 		d->why = copy;
 	}
@@ -365,6 +367,19 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 			  ripc__service_text(ctx, d->id), text, d->id);
 }
 
+static void log_holder(const struct ripc *ctx, const struct ripc__dest *d,
+		       const struct ripc__peer *p)
+{
+	static const uint8_t none[16];
+	char addrs[400] = "";
+
+	ripc__peer_addrs_text(ctx, p, addrs, sizeof(addrs));
+	ripc__log(RIPC_LOG_DEBUG, "%s is at peer %s: %s%s%s", ripc__service_text(ctx, d->id),
+		  ripc__instance_text(p->instance), addrs,
+		  memcmp(d->holder, none, 16) ? "; before at peer " : "",
+		  memcmp(d->holder, none, 16) ? ripc__instance_text(d->holder) : "");
+}
+
 void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 {
 	struct ripc__dest *d = ripc__dest_find(ctx, record->service);
@@ -389,6 +404,8 @@ void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record)
 		dest_fail(ctx, d, "out of memory");
 		return;
 	}
+	if (d->peer != p && ripc__log_enabled(RIPC_LOG_DEBUG))
+		log_holder(ctx, d, p);
 	dest_known(ctx, d, p, false);
 	memcpy(d->holder, p->instance, 16);
 	if (ripc__dest_has_waiters(d)) {

@@ -68,8 +68,10 @@ static int open_transport(struct ripc *ctx, const struct ripc__transport_ops *op
 		tp->t = NULL;
 		snprintf(tp->why, sizeof(tp->why), "%s",
 			 ripc__strip_prefix(ops->name, ripc_error_detail()));
+		ripc__log(RIPC_LOG_DEBUG, "transport %s is unavailable: %s", ops->name, tp->why);
 		return rc;
 	}
+	ripc__log(RIPC_LOG_DEBUG, "transport %s is open", ops->name);
 	ops->limits(tp->t, &tp->limits);
 	tp->poll_budget =
 		tp->limits.caps & RIPC__CAP_POLL_CALL ? POLL_BUDGET_CALL : POLL_BUDGET_MEMORY;
@@ -96,8 +98,9 @@ static const struct ripc__transport_ops *find_by_name(const char *name)
 }
 
 /*
- * Opens one, if it can be used. That a file which the user named for it is not there, or may not be
- * used, is a mistake, and no reason to go on without the transport. Return: such a mistake, or 0.
+ * Opens a transport if it can be used. Return: 0; -ENOENT or -EACCES: a setting of the user names a
+ * file for the transport that does not exist or may not be used, so the context must not go on
+ * without it.
  */
 static int try_transport(struct ripc *ctx, const struct ripc__transport_ops *ops, unsigned *open)
 {
